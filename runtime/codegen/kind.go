@@ -1,0 +1,98 @@
+package codegen
+
+import "context"
+
+// A Kind describes one entity type to callers and hosts. Every member of a
+// cluster must agree on it; joining checks that.
+type Kind struct {
+	ABI     int
+	Name    string // on the wire, unique in a cluster
+	Package string // import path of the struct, to tell two types of one name apart
+	Shards  int    // a power of two; 0 means 256
+	// HashName names the shard function: "xxh64", or the user's function as
+	// package path and name. Hash is that function; nil means XXH64 of the id's bytes.
+	HashName string
+	Hash     func(id string) (uint64, error)
+	Methods  []string // names, sorted: what a client of this contract may call
+	Stateful bool     // some fields are tagged state
+}
+
+// A Host is a kind together with what it takes to keep its entities alive.
+// All functions are called with entities that New returned.
+type Host struct {
+	Kind
+	New      func() any
+	SetID    func(entity any, id string) error // nil: no field tagged id
+	Dispatch map[string]Method
+	// AppendState and DecodeState move the fields tagged state; nil without any.
+	AppendState func(b []byte, entity any) []byte
+	DecodeState func(entity any, b []byte) error
+	// Activate and Passivate are the user's hooks; nil without them.
+	Activate  func(ctx context.Context, entity any, a Activation) error
+	Passivate func(ctx context.Context, entity any, p Passivation) error
+}
+
+// A Method decodes the arguments of one call, runs it on the entity and appends
+// the encoded results to out. Arguments that do not decode give a [*DecodeError],
+// and then the method did not run.
+type Method func(ctx context.Context, entity any, args, out []byte) ([]byte, error)
+
+// Activation tells OnActivate why the entity comes to life.
+type Activation int
+
+// Why an entity comes to life.
+const (
+	// Fresh: there was no state; the entity is as the factory made it.
+	Fresh Activation = iota
+	// Resumed: it was passivated on this node and called again.
+	Resumed
+	// Moved: its shard came from another node and brought its state.
+	Moved
+	// Recovered: its state was read from a store after a crash.
+	Recovered
+)
+
+// String names the activation.
+func (a Activation) String() string {
+	switch a {
+	case Fresh:
+		return "fresh"
+	case Resumed:
+		return "resumed"
+	case Moved:
+		return "moved"
+	case Recovered:
+		return "recovered"
+	}
+	return "unknown"
+}
+
+// Passivation tells OnPassivate why the entity is put to rest.
+type Passivation int
+
+// Why an entity is put to rest.
+const (
+	// Idle: nobody called it for the idle time of its type, or it asked for it.
+	Idle Passivation = iota
+	// Moving: its shard goes to another node.
+	Moving
+	// Stopping: its node shuts down and no other takes the shard.
+	Stopping
+	// Forgotten: it was ended for good; its state goes.
+	Forgotten
+)
+
+// String names the passivation.
+func (p Passivation) String() string {
+	switch p {
+	case Idle:
+		return "idle"
+	case Moving:
+		return "moving"
+	case Stopping:
+		return "stopping"
+	case Forgotten:
+		return "forgotten"
+	}
+	return "unknown"
+}

@@ -1,0 +1,75 @@
+package transport
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// MaxNameBytes bounds cluster and node names.
+const MaxNameBytes = 64
+
+// An Address is one incarnation of a node: the name is chosen by people and
+// outlives restarts, the incarnation is random and new at each start (the
+// hostname:port:uid of the Akka Cluster specification).
+type Address struct {
+	Name        string
+	Incarnation uint64
+}
+
+// IsZero tells whether the address is unset.
+func (a Address) IsZero() bool { return a == Address{} }
+
+// Compare orders addresses by name, then incarnation; it is the same on all nodes.
+func (a Address) Compare(b Address) int {
+	if c := cmp.Compare(a.Name, b.Name); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.Incarnation, b.Incarnation)
+}
+
+// String is the name and the incarnation in hexadecimal: "web-1#00c0ffee00c0ffee".
+func (a Address) String() string {
+	if a.IsZero() {
+		return "none"
+	}
+	return fmt.Sprintf("%s#%016x", a.Name, a.Incarnation)
+}
+
+// ParseAddress reads what String writes.
+func ParseAddress(s string) (Address, error) {
+	name, hex, ok := strings.Cut(s, "#")
+	if !ok {
+		return Address{}, fmt.Errorf("parse address %q: want name#incarnation", s)
+	}
+	if err := CheckName("node", name); err != nil {
+		return Address{}, err
+	}
+	inc, err := strconv.ParseUint(hex, 16, 64)
+	if err != nil {
+		return Address{}, fmt.Errorf("parse address %q: incarnation is not hexadecimal: %w", s, err)
+	}
+	return Address{Name: name, Incarnation: inc}, nil
+}
+
+// CheckName returns an error unless name is 1 to 64 of [A-Za-z0-9_-], which is
+// what subjects and permissions can hold. What names the thing in the error.
+func CheckName(what, name string) error {
+	if name == "" {
+		return fmt.Errorf("%s name is empty: want 1 to %d of A-Z a-z 0-9 _ -", what, MaxNameBytes)
+	}
+	if len(name) > MaxNameBytes {
+		return fmt.Errorf("%s name %.20q… has %d bytes: want at most %d", what, name, len(name), MaxNameBytes)
+	}
+	for _, r := range name {
+		if !plain(r) {
+			return fmt.Errorf("%s name %q holds %q: want only A-Z a-z 0-9 _ -", what, name, r)
+		}
+	}
+	return nil
+}
+
+func plain(r rune) bool {
+	return r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z'
+}
