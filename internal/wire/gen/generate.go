@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bufbuild/protocompile"
+	"github.com/bufbuild/protocompile/protoutil"
+	"google.golang.org/protobuf/cmd/protoc-gen-go/internal_gengo"
+	"google.golang.org/protobuf/compiler/protogen"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/pluginpb"
+)
+
+const (
+	// goPackage is where the generated code lives; every file says so itself in
+	// its go_package option.
+	goPackage = "github.com/shardgen/shardgen/internal/wire"
+	// namePrefix stands before a file's name in imports and in the registry that
+	// all of a program's protobuf files share: a plain frame.proto would clash
+	// with a user's own.
+	namePrefix = "shardgen/wire/"
+)
+
+// generate compiles dir's .proto files and returns the generated files by name.
+func generate(dir string) (map[string][]byte, error) {
+	names, err := protoNames(dir)
+	if err != nil {
+		return nil, err
+	}
+	compiler := protocompile.Compiler{
+		Resolver:       protocompile.WithStandardImports(&protocompile.SourceResolver{Accessor: accessor(dir)}),
+		SourceInfoMode: protocompile.SourceInfoStandard,
+		// One at a time: errors come in the order of the files.
+		MaxParallelism: 1,
+	}
+	files, err := compiler.Compile(context.Background(), names...)
+	if err != nil {
+		return nil, err
+	}
+	var order dependencyOrder
+	for _, f := range files {
+		order.add(f)
+	}
+	return emit(names, order.protos)
+}
+
+// protoNames lists dir's .proto files as imports name them, sorted.
+func protoNames(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if !e.IsDir() && strings.HasSuffix(e.Name(), ".proto") {
+			names = append(names, namePrefix+e.Name())
+		}
+	}
+	if len(names) == 0 {
+		return nil, errors.New("no .proto files")
+	}
+	return names, nil
+}
+
+// accessor opens the files below namePrefix in dir and no others.
+func accessor(dir string) func(string) (io.ReadCloser, error) {
+	return func(name string) (io.ReadCloser, error) {
+		base, ok := strings.CutPrefix(name, namePrefix)
+		if !ok || strings.Contains(base, "/") {
+			return nil, fmt.Errorf("import %q: %w (files of this directory are imported as %q)",
+				name, os.ErrNotExist, namePrefix+filepath.Base(name))
+		}
+		return os.Open(filepath.Join(dir, base))
+	}
+}
+
+// dependencyOrder collects files behind everything that they import, as a
+// generator request must name them. The zero value is ready.
+type dependencyOrder struct {
+	protos []*descriptorpb.FileDescriptorProto
+	seen   []string
+}
+
+func (d *dependencyOrder) add(f protoreflect.FileDescriptor) {
+	if slices.Contains(d.seen, f.Path()) {
+		return
+	}
+	d.seen = append(d.seen, f.Path())
+	for i := range f.Imports().Len() {
+		d.add(f.Imports().Get(i).FileDescriptor)
+	}
+	d.protos = append(d.protos, protoutil.ProtoFromFileDescriptor(f))
+}
+
+// emit runs protobuf's Go generator over the compiled files.
+func emit(names []string, protos []*descriptorpb.FileDescriptorProto) (map[string][]byte, error) {
+	parameter := "module=" + goPackage
+	plugin, err := protogen.Options{}.New(&pluginpb.CodeGeneratorRequest{
+		FileToGenerate: names,
+		Parameter:      &parameter,
+		ProtoFile:      protos,
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range plugin.Files {
+		if f.Generate {
+			internal_gengo.GenerateFile(plugin, f)
+		}
+	}
+	response := plugin.Response()
+	if response.Error != nil {
+		return nil, errors.New(*response.Error)
+	}
+	out := make(map[string][]byte, len(response.File))
+	for _, f := range response.File {
+		out[f.GetName()] = []byte(f.GetContent())
+	}
+	return out, nil
+}
