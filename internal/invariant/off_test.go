@@ -1,0 +1,5 @@
+//go:build !shardgen_invariants
+
+package invariant_test
+
+const tagged = false
