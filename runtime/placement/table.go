@@ -1,0 +1,260 @@
+package placement
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// maxGone bounds the removed addresses that a table remembers. Those who ask
+// hold calls to a node that was just removed, so the latest are enough.
+const maxGone = 64
+
+// A Table is one version of who owns which shard. It never changes, so that it
+// can be shared and read without a lock; [Table.Apply] makes the next one and
+// shares what stayed the same. nil is the empty table.
+type Table struct {
+	version Version
+	kinds   map[string]*Kind
+	gone    []transport.Address // latest last
+}
+
+// A Kind is the part of a table that belongs to one entity type. nil has no entries.
+type Kind struct {
+	name   string
+	shards uint32
+	slots  []slot // slots[i] belongs to shard shards+i
+}
+
+// A slot without an epoch was never given to anybody.
+type slot struct {
+	owner transport.Address
+	epoch Epoch
+}
+
+// Version tells which table this is.
+func (t *Table) Version() Version {
+	if t == nil {
+		return Version{}
+	}
+	return t.version
+}
+
+// Kind is the part of one entity type; nil when the table knows nothing of it.
+func (t *Table) Kind(name string) *Kind {
+	if t == nil {
+		return nil
+	}
+	return t.kinds[name]
+}
+
+// Lookup is the entry of one shard. ok is false when the table has none.
+func (t *Table) Lookup(s ShardID) (e Entry, ok bool) { return t.Kind(s.Kind).Lookup(s.Shard) }
+
+// Kinds are the names of the kinds in the table, sorted.
+func (t *Table) Kinds() []string {
+	if t == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(t.kinds))
+}
+
+// All are the entries in order of kind and number.
+func (t *Table) All() iter.Seq[Entry] {
+	return func(yield func(Entry) bool) {
+		for _, name := range t.Kinds() {
+			for e := range t.Kind(name).All() {
+				if !yield(e) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Len counts the entries.
+func (t *Table) Len() int {
+	n := 0
+	for range t.All() {
+		n++
+	}
+	return n
+}
+
+// Gone are the latest addresses that were removed from the cluster while they
+// stood in a table or hosted shards, oldest first, at most 64. The caller must
+// not change them.
+func (t *Table) Gone() []transport.Address {
+	if t == nil {
+		return nil
+	}
+	return t.gone
+}
+
+// Name is the kind's name.
+func (k *Kind) Name() string { return k.name }
+
+// Shards is how many shards the kind has; 0 for nil.
+func (k *Kind) Shards() uint32 {
+	if k == nil {
+		return 0
+	}
+	return k.shards
+}
+
+// Lookup is the entry of the shard with that number. It costs one index.
+func (k *Kind) Lookup(shard uint32) (e Entry, ok bool) {
+	if k == nil || shard < k.shards || shard-k.shards >= uint32(len(k.slots)) {
+		return Entry{}, false
+	}
+	s := &k.slots[shard-k.shards]
+	if s.epoch == 0 {
+		return Entry{}, false
+	}
+	return Entry{ShardID{k.name, shard}, s.owner, s.epoch}, true
+}
+
+// All are the kind's entries in order of number.
+func (k *Kind) All() iter.Seq[Entry] {
+	return func(yield func(Entry) bool) {
+		if k == nil {
+			return
+		}
+		for i := range k.slots {
+			if e, ok := k.Lookup(k.shards + uint32(i)); ok && !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// A Diff leads from one table to a later one. With Full set it is the whole
+// table To, and From is not read.
+type Diff struct {
+	From, To Version
+	Full     bool
+	Entries  []Entry             // what is new or changed, in order of kind and number
+	Gone     []transport.Address // in addition to those of From
+}
+
+// Empty tells whether the two tables differ in nothing but their version.
+func (d Diff) Empty() bool { return !d.Full && len(d.Entries) == 0 && len(d.Gone) == 0 }
+
+// Full is the whole table as a Diff.
+func (t *Table) Full() Diff {
+	return Diff{To: t.Version(), Full: true, Entries: slices.Collect(t.All()), Gone: slices.Clone(t.Gone())}
+}
+
+// Diff is what leads from t to a later table of the same term. Tables of
+// different terms have nothing in common that could be relied on: the result is
+// full then, and so it is where an entry of t is missing in to.
+func (t *Table) Diff(to *Table) Diff {
+	if t.Version().Term != to.Version().Term {
+		return to.Full()
+	}
+	d := Diff{From: t.Version(), To: to.Version()}
+	for _, name := range t.Kinds() {
+		if !t.Kind(name).within(to.Kind(name)) {
+			return to.Full()
+		}
+	}
+	for _, name := range to.Kinds() {
+		was, is := t.Kind(name), to.Kind(name)
+		if was == is {
+			continue
+		}
+		for e := range is.All() {
+			if old, ok := was.Lookup(e.Shard); !ok || old != e {
+				d.Entries = append(d.Entries, e)
+			}
+		}
+	}
+	for _, a := range to.Gone() {
+		if !slices.Contains(t.Gone(), a) {
+			d.Gone = append(d.Gone, a)
+		}
+	}
+	return d
+}
+
+// within tells whether every entry of k has one in other.
+func (k *Kind) within(other *Kind) bool {
+	if k == other {
+		return true
+	}
+	if k.Shards() != other.Shards() {
+		return false
+	}
+	for e := range k.All() {
+		if _, ok := other.Lookup(e.Shard); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// Apply makes the table that d leads to. It fails, and t stays right, when d
+// does not start at t's version ([GapError]), does not lead forward, or holds
+// what cannot be an entry.
+func (t *Table) Apply(d Diff) (*Table, error) {
+	if !d.Full && d.From != t.Version() {
+		return nil, &GapError{Have: t.Version(), From: d.From}
+	}
+	if d.To.Compare(t.Version()) <= 0 {
+		return nil, fmt.Errorf("apply table %v: not later than %v", d.To, t.Version())
+	}
+	next := &Table{version: d.To, kinds: map[string]*Kind{}}
+	if !d.Full && t != nil {
+		maps.Copy(next.kinds, t.kinds)
+		next.gone = t.gone
+	}
+	fresh := map[string]bool{} // kinds whose slots are next's own already
+	for _, e := range d.Entries {
+		if err := next.put(e, fresh); err != nil {
+			return nil, fmt.Errorf("apply table %v: %w", d.To, err)
+		}
+	}
+	if len(d.Gone) > 0 {
+		next.gone = slices.Concat(next.gone, d.Gone)
+		next.gone = next.gone[max(0, len(next.gone)-maxGone):]
+	}
+	return next, nil
+}
+
+// put sets one entry, copying the kind's slots before the first change.
+func (t *Table) put(e Entry, fresh map[string]bool) error {
+	if err := e.check(); err != nil {
+		return err
+	}
+	if e.Epoch == 0 {
+		return fmt.Errorf("check entry %v: no epoch", e)
+	}
+	k, n := t.kinds[e.Kind], shardsOf(e.Shard)
+	switch {
+	case k == nil:
+		k = &Kind{name: e.Kind, shards: n, slots: make([]slot, n)}
+	case k.shards != n:
+		return fmt.Errorf("check entry %v: the kind has %d shards, not %d", e, k.shards, n)
+	case !fresh[e.Kind]:
+		k = &Kind{name: k.name, shards: k.shards, slots: slices.Clone(k.slots)}
+	}
+	fresh[e.Kind], t.kinds[e.Kind] = true, k
+	s := &k.slots[e.Shard-n]
+	if s.epoch.Term() == e.Epoch.Term() && e.Epoch < s.epoch {
+		return fmt.Errorf("check entry %v: epoch is below %v", e, s.epoch)
+	}
+	*s = slot{e.Owner, e.Epoch}
+	return nil
+}
+
+// A GapError says that a difference starts at another table than the reader's:
+// something was lost between. The remedy is to request the table anew.
+type GapError struct{ Have, From Version }
+
+// Error reads op: subject: cause.
+func (e *GapError) Error() string {
+	return fmt.Sprintf("apply table: difference starts at %v, have %v (request the table anew)", e.From, e.Have)
+}
