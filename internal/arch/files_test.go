@@ -1,0 +1,66 @@
+package arch
+
+import (
+	"go/ast"
+	"strconv"
+	"testing"
+)
+
+// maxFileLines bounds a hand-written file: past it a second concept hides.
+const maxFileLines = 600
+
+func TestFilesStaySmall(t *testing.T) {
+	for _, f := range loadTree(t) {
+		if !f.generated && f.lines > maxFileLines {
+			t.Errorf("%s: %d lines, more than %d (move its second concept to a file of its own)", f.path, f.lines, maxFileLines)
+		}
+	}
+}
+
+// TestNoSleepInTests keeps sleeping from standing in for synchronisation. In a
+// testing/synctest bubble sleep is virtual, and files that use one may.
+func TestNoSleepInTests(t *testing.T) {
+	for _, f := range loadTree(t) {
+		if !f.test {
+			continue
+		}
+		for _, n := range sleeps(f.syntax) {
+			t.Errorf("%s:%d: time.Sleep in a test (wait for what must happen)", f.path, f.line(n))
+		}
+	}
+}
+
+// sleeps finds the uses of time.Sleep in a file without testing/synctest.
+func sleeps(file *ast.File) []ast.Node {
+	name := importName(file, "time")
+	if name == "" || importName(file, "testing/synctest") != "" {
+		return nil
+	}
+	var found []ast.Node
+	ast.Inspect(file, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == "Sleep" && isName(s.X, name) {
+			found = append(found, s)
+		}
+		return true
+	})
+	return found
+}
+
+// importName returns what file calls an import of the standard library, or "".
+func importName(file *ast.File, path string) string {
+	for _, spec := range file.Imports {
+		if got, err := strconv.Unquote(spec.Path.Value); err != nil || got != path {
+			continue
+		}
+		if spec.Name != nil {
+			return spec.Name.Name
+		}
+		return packageName(path)
+	}
+	return ""
+}
+
+func isName(e ast.Expr, name string) bool {
+	id, ok := e.(*ast.Ident)
+	return ok && id.Name == name
+}

@@ -1,0 +1,214 @@
+package arch
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// floors lists the repository's folders from top to bottom. A package belongs
+// to the longest folder that holds it, and may import its own folder's packages
+// and those of lower lines; folders on one line do not import each other.
+// Tests may import what they like: only production code is bound.
+const floors = `
+examples
+internal/e2e
+internal/sim
+cmd/shardgen cmd/shardctl
+internal/gen
+templates
+internal/gen/load
+internal/gen/contract
+internal/gen/model
+
+shardtest
+runtime
+runtime/codegen
+runtime/admin
+runtime/call
+runtime/region
+runtime/durable
+runtime/coordinator
+runtime/singleton
+runtime/membership
+runtime/placement
+
+transport/nats/embedded
+transport/nats transport/memory transport/conformance
+store/nats store/memory store/conformance
+internal/natsproc
+internal/wire
+transport
+store
+internal/invariant
+internal/arch
+`
+
+// A rule narrows what the floors allow: below importers, nothing below imported
+// may be imported, except below the folders of except.
+type rule struct {
+	importers string // a folder, or "" for all
+	imported  string // "./" and a folder of this module, or an import path
+	except    []string
+	why       string
+}
+
+// rules holds for production code.
+var rules = []rule{
+	{"transport", "./runtime", nil, "a transport knows nothing of entities"},
+	{"store", "./runtime", nil, "a store knows nothing of entities"},
+	{"store", "./transport", nil, "a store needs no cluster"},
+	{"runtime", "./transport/nats", nil, "the user chooses the transport"},
+	{"runtime", "./transport/memory", nil, "the user chooses the transport"},
+	{"runtime", "./transport/conformance", nil, "for tests of transports"},
+	{"runtime", "./store/nats", nil, "the user chooses the store"},
+	{"runtime", "./store/memory", nil, "the user chooses the store"},
+	{"examples", "./internal", nil, "examples use public packages only"},
+	{"", "./transport/nats/embedded", []string{"examples", "internal/e2e"}, "it links a whole nats-server"},
+	{"", "./internal/natsproc", []string{"internal/e2e"}, "it builds and starts processes, for tests"},
+	{
+		"", "testing",
+		[]string{"shardtest", "./transport/conformance", "store/conformance", "internal/natsproc", "internal/e2e", "internal/sim"},
+		"it adds the test flags to users' programs",
+	},
+	{"internal/gen/model", "github.com", nil, "plain data on the standard library only"},
+	{"internal/gen/model", "golang.org", nil, "plain data on the standard library only"},
+}
+
+// dependencies lists which folders' production code may import which module. A
+// module that is not listed may be imported by none: users inherit every one.
+var dependencies = map[string][]string{
+	"github.com/nats-io/nats-server/v2": {"transport/nats/embedded", "internal/natsproc", "internal/e2e", "examples"},
+	"github.com/nats-io/nats.go":        {"transport/nats", "store/nats", "internal/natsproc", "internal/e2e", "cmd/shardctl"},
+	"github.com/cespare/xxhash/v2":      {"runtime"},
+	"google.golang.org/protobuf":        {"internal/wire", "runtime", "internal/gen", "templates"},
+	"github.com/dave/jennifer":          {"internal/gen", "templates"},
+	"golang.org/x/tools":                {"internal/gen"},
+	"github.com/anishathalye/porcupine": {"internal/sim", "internal/e2e"},
+}
+
+// floorOf parses floors: line numbers from the top, by folder.
+func floorOf() (floor map[string]int, folders []string) {
+	floor = make(map[string]int)
+	for i, line := range strings.Split(floors, "\n") {
+		for _, folder := range strings.Fields(line) {
+			floor[folder] = i
+			folders = append(folders, folder)
+		}
+	}
+	return floor, folders
+}
+
+// folderOf returns the longest of folders that holds dir, or "".
+func folderOf(dir string, folders []string) string {
+	longest := ""
+	for _, folder := range folders {
+		if under(dir, folder) && len(folder) > len(longest) {
+			longest = folder
+		}
+	}
+	return longest
+}
+
+// underAny reports whether dir is one of folders or lies below one.
+func underAny(dir string, folders []string) bool {
+	return slices.ContainsFunc(folders, func(folder string) bool { return under(dir, folder) })
+}
+
+// checkImport returns why production code in dir may not import path, or "".
+func checkImport(dir, path string) string {
+	folder, own := strings.CutPrefix(path, module+"/")
+	target := path
+	if own {
+		target = "./" + folder
+	}
+	for _, r := range rules {
+		exempt := underAny(dir, r.except) || under("./"+dir, r.imported)
+		bound := r.importers == "" || under(dir, r.importers)
+		if bound && !exempt && under(target, r.imported) {
+			return fmt.Sprintf("%s never imports %s: %s", dir, path, r.why)
+		}
+	}
+	if own {
+		return checkFloor(dir, folder)
+	}
+	if first, _, _ := strings.Cut(path, "/"); !strings.Contains(first, ".") {
+		return "" // the standard library
+	}
+	for dependency, importers := range dependencies {
+		if under(path, dependency) && underAny(dir, importers) {
+			return ""
+		}
+	}
+	return fmt.Sprintf("%s imports %s, which dependencies does not allow", dir, path)
+}
+
+func checkFloor(dir, target string) string {
+	floor, folders := floorOf()
+	from, to := folderOf(dir, folders), folderOf(target, folders)
+	switch {
+	case from == "":
+		return fmt.Sprintf("%s stands on no floor (add it to floors)", dir)
+	case to == "":
+		return fmt.Sprintf("%s stands on no floor (add it to floors)", target)
+	case from != to && floor[to] <= floor[from]:
+		return fmt.Sprintf("%s imports %s, which is not below it", dir, target)
+	}
+	return ""
+}
+
+func TestImportsGoDown(t *testing.T) {
+	_, folders := floorOf()
+	for _, f := range loadTree(t) {
+		if f.nested {
+			continue
+		}
+		if folderOf(f.dir, folders) == "" {
+			t.Errorf("%s: %s stands on no floor (add it to floors)", f.path, f.dir)
+		}
+		if f.test {
+			continue
+		}
+		for _, path := range f.imports() {
+			if why := checkImport(f.dir, path); why != "" {
+				t.Errorf("%s: %s", f.path, why)
+			}
+		}
+	}
+}
+
+func TestCheckImport(t *testing.T) {
+	tests := []struct {
+		dir, path string
+		want      string // part of the refusal; "" when allowed
+	}{
+		{"runtime", module + "/runtime/region", ""},
+		{"runtime", module + "/transport", ""},
+		{"runtime", "time", ""},
+		{"transport/nats", "runtime", ""}, // the standard library's
+		{"runtime", "google.golang.org/protobuf/proto", ""},
+		{"internal/e2e/cmd/fault", module + "/internal/e2e", ""},
+		{"examples/counter", module + "/transport/nats/embedded", ""},
+		{"runtime/region", module + "/runtime", "not below"},
+		{"runtime/membership", module + "/runtime/coordinator", "not below"},
+		{"transport/nats", module + "/transport/memory", "not below"},
+		{"transport/nats", module + "/runtime/call", "knows nothing of entities"},
+		{"store/nats", module + "/runtime", "knows nothing of entities"},
+		{"runtime", module + "/transport/nats", "chooses the transport"},
+		{"transport/nats", "github.com/nats-io/nats-server/v2/server", "dependencies does not allow"},
+		{"shardtest", module + "/transport/nats/embedded", "whole nats-server"},
+		{"runtime", "github.com/stretchr/testify/assert", "dependencies does not allow"},
+		{"runtime", "testing", "test flags"},
+		{"examples/counter", module + "/internal/wire", "public packages only"},
+		{"newcomer", module + "/transport", "no floor"},
+		{"runtime", module + "/newcomer", "no floor"},
+		{"internal/gen/model", "golang.org/x/tools/go/packages", "standard library only"},
+	}
+	for _, tt := range tests {
+		got := checkImport(tt.dir, tt.path)
+		if (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
+			t.Errorf("checkImport(%s, %s) = %q, want %q in it", tt.dir, tt.path, got, tt.want)
+		}
+	}
+}
