@@ -1,0 +1,247 @@
+package coordinator
+
+import (
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A Message travels between the coordinator and the processes of the cluster,
+// on the control channel, which may lose, repeat and reorder. Every message is
+// idempotent and sent again until its effect shows.
+type Message interface{ message() }
+
+// A KindInfo is what a node says about one entity type.
+type KindInfo struct {
+	Name     string
+	Package  string // import path of the struct
+	Shards   uint32 // a power of two
+	HashName string
+	Hosts    bool // the node can host it; false: it only calls it
+}
+
+// An OwnedState is how far a shard is at the node that reports it.
+type OwnedState uint8
+
+// The states of a shard at a node. Active to Forwarding are the old home's,
+// Preparing and Prepared the new one's.
+const (
+	// Active: calls run here, and no move has begun (or it waits for gates).
+	Active OwnedState = iota + 1
+	// Draining: no more turns start; running ones end.
+	Draining
+	// Sent: the state went out with Init, and no answer has come.
+	Sent
+	// Forwarding: Ready came and Open went out. From here on the shard lives at
+	// the new home, or is lost with it.
+	Forwarding
+	// Preparing: Init has begun to arrive, and Ready did not go out.
+	Preparing
+	// Prepared: Ready went out, and nothing runs until Open comes or the
+	// coordinator says that this node is the owner.
+	Prepared
+)
+
+// String names the state.
+func (s OwnedState) String() string {
+	switch s {
+	case Active:
+		return "active"
+	case Draining:
+		return "draining"
+	case Sent:
+		return "sent"
+	case Forwarding:
+		return "forwarding"
+	case Preparing:
+		return "preparing"
+	case Prepared:
+		return "prepared"
+	}
+	return "unknown"
+}
+
+// target tells whether the state is one of a new home that is not open yet.
+func (s OwnedState) target() bool { return s == Preparing || s == Prepared }
+
+// Owned is one shard as a node reports it in [Register].
+type Owned struct {
+	placement.ShardID
+	State OwnedState
+	// Epoch is the one under which the node owns the shard, or owned it before
+	// the move began. 0 for Preparing and Prepared.
+	Epoch placement.Epoch
+	// Move is the epoch of the move that the shard is in, as MoveBegin or Init
+	// named it, and Peer its other side. Both are zero for Active.
+	Move placement.Epoch
+	Peer transport.Address
+}
+
+// Register is what a member tells a coordinator of a higher term than it knew,
+// and again when its kinds change, every 500 ms until [Registered] comes. By
+// sending it the node promises to refuse everything of a lower term from then
+// on; so the promise comes first, and Owned is read after it.
+//
+// Members that host nothing need not register.
+type Register struct {
+	Term  placement.Term
+	Node  transport.Address
+	Seq   uint64 // grows with each change of what the node says; from 1
+	Kinds []KindInfo
+	Owned []Owned
+}
+
+// Registered answers [Register], with the Seq that it carried.
+type Registered struct {
+	Term placement.Term
+	Seq  uint64
+}
+
+// TableStatus says which table is the current one: to every member, every
+// second and at once when the coordinator starts. Who has an older one asks
+// with [TableRequest]; who has not registered with this term does so.
+type TableStatus struct {
+	Version placement.Version
+}
+
+// TableRequest asks the coordinator for what is missing since Have.
+type TableRequest struct {
+	Have placement.Version
+}
+
+// Table is one part of a difference, or of a whole table. All parts of one
+// difference have the same From, To and Full, and only together are they applied
+// ([Follower] does so). It is an order: a node that finds itself owner of a
+// shard under a new epoch opens it, with what it had prepared for a lower epoch
+// of this shard, or goes on with what it has (a move that was cancelled), or
+// starts empty. A node that finds another owner, under a higher epoch than its
+// own, gives up what it holds of the shard, prepared or active, unless it is
+// forwarding to that owner: then it goes on forwarding.
+type Table struct {
+	placement.Diff
+	Part, Parts uint32 // 0 to Parts-1
+}
+
+// Ask tells the coordinator that calls wait for a shard of a kind without a
+// home. It is sent every 500 ms until the table shows one. The whole kind is
+// allocated at once.
+type Ask struct {
+	Kind string
+	Have placement.Version // the asker's table, for it may only be late
+}
+
+// NoHome answers [Ask] when no home can be given yet. Calls go on waiting;
+// Reason is what their error says when their time is over.
+type NoHome struct {
+	Term   placement.Term
+	Kind   string
+	Reason string
+}
+
+// MoveBegin tells the old home to give a shard away. It is sent every 500 ms
+// while the move lasts; each is answered by [MoveStatus]. The old home ignores
+// it unless it owns the shard under From: then it has not seen the table yet.
+type MoveBegin struct {
+	Term placement.Term
+	placement.ShardID
+	To    transport.Address
+	From  placement.Epoch // under which the old home owns it
+	Epoch placement.Epoch // of the move, and of the new home when it opens
+}
+
+// MoveStatus is the old home's answer to [MoveBegin], and to [MoveCancel] when
+// Open has gone out already (Forwarding).
+type MoveStatus struct {
+	Term placement.Term
+	placement.ShardID
+	Epoch placement.Epoch // of the move
+	State OwnedState
+}
+
+// MoveDone is the new home's word that it is open. It is sent every 500 ms
+// until the table shows the shard under this epoch or a higher one.
+type MoveDone struct {
+	Term placement.Term
+	placement.ShardID
+	Epoch placement.Epoch
+}
+
+// MoveAborted is the old home's word that it gives the move up: a turn outlasts
+// the bound, or the new home does not answer. It is a promise never to send
+// Open for this epoch, so it cannot follow Ready. It is sent every 500 ms until
+// the table shows the shard under a higher epoch; until then the shard runs
+// nowhere and calls wait.
+type MoveAborted struct {
+	Term placement.Term
+	placement.ShardID
+	Epoch  placement.Epoch
+	Reason string
+}
+
+// MoveCancel asks one side of a move whose other side gave up or is gone to end
+// it, every 500 ms until it answers or is removed.
+//
+// The new home answers [MoveCancelled] when it was not open: it dropped what it
+// had prepared and refuses Init and Open of this epoch for good. It answers
+// [MoveDone] when it is open.
+//
+// The old home answers [MoveCancelled] when it has not sent Open and never will
+// for this epoch, or MoveStatus with Forwarding when it has. It does not resume
+// before the table says so.
+type MoveCancel struct {
+	Term placement.Term
+	placement.ShardID
+	Epoch placement.Epoch
+}
+
+// MoveCancelled answers [MoveCancel]. Who never heard of the move answers so
+// too, and remembers.
+type MoveCancelled struct {
+	Term placement.Term
+	placement.ShardID
+	Epoch placement.Epoch
+}
+
+func (Register) message()      {}
+func (Registered) message()    {}
+func (TableStatus) message()   {}
+func (TableRequest) message()  {}
+func (Table) message()         {}
+func (Ask) message()           {}
+func (NoHome) message()        {}
+func (MoveBegin) message()     {}
+func (MoveStatus) message()    {}
+func (MoveDone) message()      {}
+func (MoveAborted) message()   {}
+func (MoveCancel) message()    {}
+func (MoveCancelled) message() {}
+
+// TermOf is the coordinator's term that a message belongs to. Who promised a
+// higher one refuses it. The zero term is that of messages that any coordinator
+// may answer.
+func TermOf(m Message) placement.Term {
+	switch m := m.(type) {
+	case Register:
+		return m.Term
+	case Registered:
+		return m.Term
+	case TableStatus:
+		return m.Version.Term
+	case Table:
+		return m.To.Term
+	case NoHome:
+		return m.Term
+	case MoveBegin:
+		return m.Term
+	case MoveStatus:
+		return m.Term
+	case MoveDone:
+		return m.Term
+	case MoveAborted:
+		return m.Term
+	case MoveCancel:
+		return m.Term
+	case MoveCancelled:
+		return m.Term
+	}
+	return placement.Term{}
+}
