@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,8 +21,8 @@ import (
 )
 
 const (
-	// goPackage is where the generated code lives; every file says so itself in
-	// its go_package option.
+	// goPackage is where the generated code lives, itself or in a folder of its
+	// own; every file says so itself in its go_package option.
 	goPackage = "github.com/shardgen/shardgen/internal/wire"
 	// namePrefix stands before a file's name in imports and in the registry that
 	// all of a program's protobuf files share: a plain frame.proto would clash
@@ -102,7 +103,7 @@ func (d *dependencyOrder) add(f protoreflect.FileDescriptor) {
 
 // emit runs protobuf's Go generator over the compiled files.
 func emit(names []string, protos []*descriptorpb.FileDescriptorProto) (map[string][]byte, error) {
-	parameter := "module=" + goPackage
+	parameter := "paths=source_relative"
 	plugin, err := protogen.Options{}.New(&pluginpb.CodeGeneratorRequest{
 		FileToGenerate: names,
 		Parameter:      &parameter,
@@ -112,6 +113,9 @@ func emit(names []string, protos []*descriptorpb.FileDescriptorProto) (map[strin
 		return nil, err
 	}
 	for _, f := range plugin.Files {
+		if got := string(f.GoImportPath); f.Generate && got != goPackage && path.Dir(got) != goPackage {
+			return nil, fmt.Errorf("%s: go_package is %q: want %s or a folder in it", f.Desc.Path(), got, goPackage)
+		}
 		if f.Generate {
 			internal_gengo.GenerateFile(plugin, f)
 		}
@@ -122,7 +126,7 @@ func emit(names []string, protos []*descriptorpb.FileDescriptorProto) (map[strin
 	}
 	out := make(map[string][]byte, len(response.File))
 	for _, f := range response.File {
-		out[f.GetName()] = []byte(f.GetContent())
+		out[path.Base(f.GetName())] = []byte(f.GetContent())
 	}
 	return out, nil
 }

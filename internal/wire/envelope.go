@@ -1,0 +1,287 @@
+package wire
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// Type says what an envelope is.
+type Type uint32
+
+// The types of envelopes. Numbers are never reused.
+const (
+	TypeCall    Type = 1  // wants a Reply or a Refusal
+	TypeTell    Type = 2  // wants nothing, but may be refused with Moved
+	TypeReply   Type = 3  // results of call ID, or the error that Code names
+	TypeRefusal Type = 4  // envelope Seq of this path was not executed; Code says why
+	TypeCancel  Type = 5  // the caller of ID gave up
+	TypeFlush   Type = 6  // nothing older for the shard follows; pass it on to Node
+	TypeFlushed Type = 7  // a Flush that passed through; Node is who sent it
+	TypeGate    Type = 8  // hold what follows for the shard until the Flush by way of Node came
+	TypeInit    Type = 9  // a shard's state, in parts
+	TypeReady   Type = 10 // the shard is prepared
+	TypeOpen    Type = 11 // everything that waited was sent: run
+	TypeReject  Type = 12 // the shard cannot be prepared; Text says why
+)
+
+// Code says how a call ended that has no result. Numbers are never reused.
+type Code uint32
+
+// The codes of answers.
+const (
+	CodeOK          Code = 0
+	CodeMethodError Code = 1  // the method returned an error: executed
+	CodePanic       Code = 2  // the method panicked: executed
+	CodeMoved       Code = 3  // not the owner; Epoch and Node tell who is
+	CodeOverloaded  Code = 4  // a queue is full
+	CodeCircular    Code = 5  // the call chain came back to a waiting entity; Text prints it
+	CodeUnknownKind Code = 6  // this node does not host the kind
+	CodeNoMethod    Code = 7  // the kind has no such method
+	CodeBadArgs     Code = 8  // the arguments do not decode
+	CodeActivation  Code = 9  // the entity could not be activated
+	CodeExpired     Code = 10 // the deadline passed before the turn began
+	CodeCanceled    Code = 11 // canceled before the turn began
+	CodeTooLarge    Code = 12 // the results exceed the broker's limit: executed
+	CodeStopped     Code = 13 // the node stops and no other takes the shard
+	CodeDropped     Code = 14 // accepted, but its shard was lost before the turn began
+)
+
+// Executed tells whether the call ran when it was answered with the code.
+func (c Code) Executed() bool {
+	return c == CodeOK || c == CodeMethodError || c == CodePanic || c == CodeTooLarge
+}
+
+// An Envelope is one message of the data plane. Its byte slices point into the
+// frame it was read from.
+type Envelope struct {
+	Type    Type
+	ID      uint64
+	Kind    []byte
+	Shard   uint32
+	Epoch   uint64
+	Entity  []byte
+	Method  []byte
+	Timeout uint64 // microseconds that remain; 0: none
+	Payload []byte
+	Code    Code
+	Text    []byte
+	Node    transport.Peer
+	Chain   []byte
+	Seq     uint64
+	Last    bool
+}
+
+// Field numbers of Envelope in framepb/frame.proto.
+const (
+	envType    = 1
+	envID      = 2
+	envKind    = 3
+	envShard   = 4
+	envEpoch   = 5
+	envEntity  = 6
+	envMethod  = 7
+	envTimeout = 8
+	envPayload = 9
+	envCode    = 10
+	envText    = 11
+	envNode    = 12
+	envChain   = 13
+	envSeq     = 14
+	envLast    = 15
+)
+
+// Overhead bounds the bytes of an encoded envelope beside its byte slices.
+const Overhead = 160
+
+// SizeBound is an upper bound of the envelope's encoded size in a frame.
+func (e *Envelope) SizeBound() int {
+	return Overhead + len(e.Kind) + len(e.Entity) + len(e.Method) + len(e.Payload) +
+		len(e.Text) + len(e.Node.Name) + len(e.Chain)
+}
+
+// AppendEnvelope appends the envelope as the next one of a frame. Its length is
+// written with a fixed three bytes, or five above 2 MiB, so that it can be
+// filled in afterwards; protobuf readers accept that form.
+func AppendEnvelope(b []byte, e *Envelope) []byte {
+	b = protowire.AppendTag(b, frameEnvelopes, protowire.BytesType)
+	width := 3
+	if e.SizeBound() >= 1<<21 {
+		width = 5
+	}
+	at := len(b)
+	b = append(b, 0x80, 0x80, 0x80, 0x80, 0x00)[:at+width]
+	b = appendEnvelopeFields(b, e)
+	n := len(b) - at - width
+	for i := range width {
+		b[at+i] = byte(n>>(7*i))&0x7f | 0x80
+	}
+	b[at+width-1] &= 0x7f
+	return b
+}
+
+func appendEnvelopeFields(b []byte, e *Envelope) []byte {
+	b = appendUint(b, envType, uint64(e.Type))
+	b = appendUint(b, envID, e.ID)
+	b = appendBytes(b, envKind, e.Kind)
+	b = appendUint(b, envShard, uint64(e.Shard))
+	b = appendUint(b, envEpoch, e.Epoch)
+	b = appendBytes(b, envEntity, e.Entity)
+	b = appendBytes(b, envMethod, e.Method)
+	b = appendUint(b, envTimeout, e.Timeout)
+	b = appendBytes(b, envPayload, e.Payload)
+	b = appendUint(b, envCode, uint64(e.Code))
+	b = appendBytes(b, envText, e.Text)
+	if !e.Node.IsZero() {
+		b = protowire.AppendTag(b, envNode, protowire.BytesType)
+		b = protowire.AppendBytes(b, appendNode(nil, e.Node))
+	}
+	b = appendBytes(b, envChain, e.Chain)
+	b = appendUint(b, envSeq, e.Seq)
+	if e.Last {
+		b = appendUint(b, envLast, 1)
+	}
+	return b
+}
+
+// NextEnvelope parses the first envelope of what Header or NextEnvelope
+// returned, into e, and returns what follows it. ok is false at the end.
+func NextEnvelope(b []byte, e *Envelope) (rest []byte, ok bool, err error) {
+	for len(b) > 0 {
+		num, typ, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return nil, false, malformed("envelope tag", n)
+		}
+		b = b[n:]
+		if num != frameEnvelopes || typ != protowire.BytesType {
+			if n = protowire.ConsumeFieldValue(num, typ, b); n < 0 {
+				return nil, false, malformed("frame field", n)
+			}
+			b = b[n:]
+			continue
+		}
+		v, n := protowire.ConsumeBytes(b)
+		if n < 0 {
+			return nil, false, malformed("envelope", n)
+		}
+		*e = Envelope{}
+		return b[n:], true, e.parse(v)
+	}
+	return nil, false, nil
+}
+
+func (e *Envelope) parse(b []byte) error {
+	for len(b) > 0 {
+		num, typ, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return malformed("envelope field", n)
+		}
+		b = b[n:]
+		switch typ {
+		case protowire.VarintType:
+			var v uint64
+			if v, n = protowire.ConsumeVarint(b); n >= 0 {
+				e.setUint(num, v)
+			}
+		case protowire.BytesType:
+			var v []byte
+			if v, n = protowire.ConsumeBytes(b); n >= 0 {
+				if err := e.setBytes(num, v); err != nil {
+					return err
+				}
+			}
+		default:
+			n = protowire.ConsumeFieldValue(num, typ, b)
+		}
+		if n < 0 {
+			return malformed("envelope value", n)
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+func (e *Envelope) setUint(num protowire.Number, v uint64) {
+	switch num {
+	case envType:
+		e.Type = Type(v)
+	case envID:
+		e.ID = v
+	case envShard:
+		e.Shard = uint32(v)
+	case envEpoch:
+		e.Epoch = v
+	case envTimeout:
+		e.Timeout = v
+	case envCode:
+		e.Code = Code(v)
+	case envSeq:
+		e.Seq = v
+	case envLast:
+		e.Last = v != 0
+	}
+}
+
+func (e *Envelope) setBytes(num protowire.Number, v []byte) (err error) {
+	switch num {
+	case envKind:
+		e.Kind = v
+	case envEntity:
+		e.Entity = v
+	case envMethod:
+		e.Method = v
+	case envPayload:
+		e.Payload = v
+	case envText:
+		e.Text = v
+	case envNode:
+		e.Node, err = parseNode(v)
+	case envChain:
+		e.Chain = v
+	}
+	return err
+}
+
+func appendNode(b []byte, p transport.Peer) []byte {
+	b = appendString(b, 1, p.Name)
+	b = protowire.AppendTag(b, 2, protowire.Fixed64Type)
+	b = protowire.AppendFixed64(b, p.Incarnation)
+	if p.Client {
+		b = appendUint(b, 3, 1)
+	}
+	return b
+}
+
+func parseNode(b []byte) (p transport.Peer, err error) {
+	for len(b) > 0 {
+		num, typ, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return p, malformed("node", n)
+		}
+		b = b[n:]
+		switch {
+		case num == 1 && typ == protowire.BytesType:
+			var v []byte
+			v, n = protowire.ConsumeBytes(b)
+			p.Name = string(v)
+		case num == 2 && typ == protowire.Fixed64Type:
+			p.Incarnation, n = protowire.ConsumeFixed64(b)
+		case num == 3 && typ == protowire.VarintType:
+			var v uint64
+			v, n = protowire.ConsumeVarint(b)
+			p.Client = v != 0
+		default:
+			n = protowire.ConsumeFieldValue(num, typ, b)
+		}
+		if n < 0 {
+			return p, malformed("node field", n)
+		}
+		b = b[n:]
+	}
+	if err := transport.CheckName("node", p.Name); err != nil {
+		return p, fmt.Errorf("%w: %v", ErrFrame, err)
+	}
+	return p, nil
+}

@@ -1,0 +1,185 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// FrameVersion is the format version that this program writes. It reads every
+// version from 1 to this one and skips fields it does not know; a greater
+// version is refused, for its meaning may differ.
+const FrameVersion = 1
+
+// Flags of a frame.
+const (
+	// FlagNack: a frame is missing; send again from Ack+1.
+	FlagNack = 1 << iota
+	// FlagAckNow: answer with an acknowledgement at once.
+	FlagAckNow
+	// FlagBye: the sender will handle nothing beyond Ack and send nothing more.
+	FlagBye
+)
+
+// ErrFrame is wrapped by every error of reading a frame or an envelope.
+var ErrFrame = errors.New("malformed frame")
+
+// A FrameHeader is a frame without its envelopes.
+type FrameHeader struct {
+	Version uint32
+	From    transport.Peer
+	Seq     uint64
+	Count   uint32
+	Ack     uint64
+	Window  uint64
+	Flags   uint32
+}
+
+// Field numbers of Frame in framepb/frame.proto.
+const (
+	frameVersion     = 1
+	frameFrom        = 2
+	frameIncarnation = 3
+	frameClient      = 4
+	frameSeq         = 5
+	frameCount       = 6
+	frameAck         = 7
+	frameWindow      = 8
+	frameFlags       = 9
+	frameEnvelopes   = 15
+)
+
+// MaxFrameHeader bounds the bytes of an encoded header.
+const MaxFrameHeader = transport.MaxNameBytes + 80
+
+// AppendFrameHeader appends the header; the envelopes follow it.
+func AppendFrameHeader(b []byte, h *FrameHeader) []byte {
+	b = appendUint(b, frameVersion, uint64(h.Version))
+	b = appendString(b, frameFrom, h.From.Name)
+	b = protowire.AppendTag(b, frameIncarnation, protowire.Fixed64Type)
+	b = protowire.AppendFixed64(b, h.From.Incarnation)
+	if h.From.Client {
+		b = appendUint(b, frameClient, 1)
+	}
+	b = appendUint(b, frameSeq, h.Seq)
+	b = appendUint(b, frameCount, uint64(h.Count))
+	b = appendUint(b, frameAck, h.Ack)
+	b = appendUint(b, frameWindow, h.Window)
+	return appendUint(b, frameFlags, uint64(h.Flags))
+}
+
+// names remembers the last sender's name so that a stream of frames from one
+// peer costs no string each.
+type names struct{ last string }
+
+func (n *names) get(b []byte) string {
+	if n.last != string(b) {
+		n.last = string(b)
+	}
+	return n.last
+}
+
+// A FrameReader parses frames one after another. The zero value is ready. It is
+// not safe for concurrent use.
+type FrameReader struct{ names names }
+
+// Header parses the header of a frame and returns what follows it: envelopes,
+// for [NextEnvelope]. Header fields after the first envelope are not seen; no
+// version writes them there.
+func (r *FrameReader) Header(b []byte) (h FrameHeader, rest []byte, err error) {
+	for len(b) > 0 {
+		num, typ, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return h, nil, malformed("frame tag", n)
+		}
+		if num == frameEnvelopes {
+			break
+		}
+		b = b[n:]
+		n = r.field(&h, num, typ, b)
+		if n < 0 {
+			return h, nil, malformed("frame header", n)
+		}
+		b = b[n:]
+	}
+	if h.Version == 0 {
+		return h, nil, fmt.Errorf("%w: no version (foreign bytes on this subject?)", ErrFrame)
+	}
+	if h.Version > FrameVersion {
+		return h, nil, fmt.Errorf("%w: format version %d, this program reads up to %d (upgrade it first)", ErrFrame, h.Version, FrameVersion)
+	}
+	if err := transport.CheckName("sender", h.From.Name); err != nil {
+		return h, nil, fmt.Errorf("%w: %v", ErrFrame, err)
+	}
+	return h, b, nil
+}
+
+func (r *FrameReader) field(h *FrameHeader, num protowire.Number, typ protowire.Type, b []byte) int {
+	switch {
+	case num == frameFrom && typ == protowire.BytesType:
+		v, n := protowire.ConsumeBytes(b)
+		if n >= 0 {
+			h.From.Name = r.names.get(v)
+		}
+		return n
+	case num == frameIncarnation && typ == protowire.Fixed64Type:
+		v, n := protowire.ConsumeFixed64(b)
+		h.From.Incarnation = v
+		return n
+	case typ != protowire.VarintType:
+		return protowire.ConsumeFieldValue(num, typ, b)
+	}
+	v, n := protowire.ConsumeVarint(b)
+	switch num {
+	case frameVersion:
+		h.Version = uint32(v)
+	case frameClient:
+		h.From.Client = v != 0
+	case frameSeq:
+		h.Seq = v
+	case frameCount:
+		h.Count = uint32(v)
+	case frameAck:
+		h.Ack = v
+	case frameWindow:
+		h.Window = v
+	case frameFlags:
+		h.Flags = uint32(v)
+	}
+	return n
+}
+
+func malformed(what string, n int) error {
+	return fmt.Errorf("%w: %s: %v", ErrFrame, what, protowire.ParseError(n))
+}
+
+func malformedText(what, text string) error {
+	return fmt.Errorf("%w: %s: %s", ErrFrame, what, text)
+}
+
+func appendUint(b []byte, num protowire.Number, v uint64) []byte {
+	if v == 0 {
+		return b
+	}
+	b = protowire.AppendTag(b, num, protowire.VarintType)
+	return protowire.AppendVarint(b, v)
+}
+
+func appendString(b []byte, num protowire.Number, s string) []byte {
+	if s == "" {
+		return b
+	}
+	b = protowire.AppendTag(b, num, protowire.BytesType)
+	return protowire.AppendString(b, s)
+}
+
+func appendBytes(b []byte, num protowire.Number, v []byte) []byte {
+	if len(v) == 0 {
+		return b
+	}
+	b = protowire.AppendTag(b, num, protowire.BytesType)
+	return protowire.AppendBytes(b, v)
+}

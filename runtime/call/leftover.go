@@ -1,0 +1,72 @@
+package call
+
+import (
+	"github.com/shardgen/shardgen/internal/wire"
+)
+
+// A Leftover is an envelope that the peer never acknowledged.
+type Leftover struct {
+	Seq      uint64
+	Envelope wire.Envelope // its slices are copies
+	// NotExecuted: it certainly never reached the peer. Otherwise nobody knows.
+	NotExecuted bool
+}
+
+// Leftovers empties the path, in sequence order. Bye tells that the peer said
+// goodbye, so that whatever it did not acknowledge was not handled; without it,
+// only what was never published, or bounced each time, is certain.
+func (p *Path) Leftovers(bye bool) []Leftover {
+	var out []Leftover
+	for i := p.head; i < len(p.frames); i++ {
+		f := &p.frames[i]
+		p.eachEnvelope(f, func(seq uint64, e *wire.Envelope) bool {
+			if seq > p.acked {
+				out = append(out, Leftover{Seq: seq, Envelope: clone(e), NotExecuted: bye || f.refused()})
+			}
+			return true
+		})
+	}
+	p.frames, p.head, p.sendAt, p.unacked, p.held = nil, 0, 0, 0, 0
+	return out
+}
+
+// Find returns a copy of the envelope with that sequence, if it is still held.
+func (p *Path) Find(seq uint64) (e wire.Envelope, ok bool) {
+	for i := p.head; i < len(p.frames); i++ {
+		f := &p.frames[i]
+		if f.count == 0 || seq < f.first || seq > f.last() {
+			continue
+		}
+		p.eachEnvelope(f, func(s uint64, got *wire.Envelope) bool {
+			if s == seq {
+				e, ok = clone(got), true
+			}
+			return !ok
+		})
+		return e, ok
+	}
+	return e, false
+}
+
+func (p *Path) eachEnvelope(f *frame, visit func(seq uint64, e *wire.Envelope) bool) {
+	var e wire.Envelope
+	rest := f.body()
+	for seq := f.first; ; seq++ {
+		var ok bool
+		var err error
+		if rest, ok, err = wire.NextEnvelope(rest, &e); !ok || err != nil || !visit(seq, &e) {
+			return
+		}
+	}
+}
+
+func clone(e *wire.Envelope) wire.Envelope {
+	c := *e
+	c.Kind = append([]byte(nil), e.Kind...)
+	c.Entity = append([]byte(nil), e.Entity...)
+	c.Method = append([]byte(nil), e.Method...)
+	c.Payload = append([]byte(nil), e.Payload...)
+	c.Text = append([]byte(nil), e.Text...)
+	c.Chain = append([]byte(nil), e.Chain...)
+	return c
+}

@@ -1,0 +1,352 @@
+package call
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/invariant"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// Errors of Append.
+var (
+	// ErrTooLarge: one envelope exceeds what the broker takes.
+	ErrTooLarge = errors.New("exceeds the broker's payload limit")
+	// ErrFull: the path holds MaxBuffered bytes that the peer has not acknowledged.
+	ErrFull = errors.New("too much unacknowledged")
+)
+
+// Times of a path. They are far above a round trip on a network and far below
+// what a caller waits for.
+const (
+	// RetryAfter is how long a path waits for progress before it sends again
+	// what was not acknowledged, and between tries to reach an absent peer.
+	RetryAfter = 200 * time.Millisecond
+	// AckDelay is how long an acknowledgement may wait for a frame to ride on.
+	AckDelay = 20 * time.Millisecond
+	// nackGap is the least time between two requests to send again.
+	nackGap = 10 * time.Millisecond
+)
+
+// frameBytes is where a frame is full: batches beyond it gain nothing.
+const frameBytes = 64 << 10
+
+// Config is a path's settings, equal for all paths of a process.
+type Config struct {
+	Self        transport.Peer
+	MaxPayload  int // of the broker, in bytes
+	Window      int // bytes granted to the peer
+	MaxBuffered int // bytes kept for the peer before calls are refused
+}
+
+// A Path is the stream of envelopes between this process and one peer on one
+// lane. It is not safe for concurrent use.
+//
+// Invariants:
+//  1. acked ≤ every held sequence < next, without gaps.
+//  2. Frames before sendAt were handed out at least once.
+//  3. unacked is the sum of the bodies of the frames before sendAt.
+type Path struct {
+	cfg  Config
+	peer transport.Peer
+
+	// Sending. frames[head:] hold what is not acknowledged, oldest first; the
+	// last one may still be open.
+	next    uint64
+	acked   uint64
+	frames  []frame
+	head    int
+	sendAt  int // index of the next frame to hand out
+	unacked int
+	held    int
+	window  int
+	lent    uint64 // first sequence of the frame whose payload the driver may still read
+	free    [][]byte
+
+	retryAt time.Time // zero: nothing is under way
+	probing bool      // the peer was absent: one frame at a time until it answers
+
+	// Receiving.
+	received uint64
+	nackedAt time.Time
+	nack     bool
+	ackSent  uint64
+	ackDueAt time.Time
+	ackNow   bool
+}
+
+// frame is one batch of encoded envelopes behind room for a header.
+type frame struct {
+	first   uint64
+	count   uint32
+	closed  bool
+	sends   uint16
+	bounces uint16
+	buf     []byte // wire.MaxFrameHeader bytes of room, then the envelopes
+}
+
+func (f *frame) last() uint64 { return f.first + uint64(f.count) - 1 }
+func (f *frame) body() []byte { return f.buf[wire.MaxFrameHeader:] }
+func (f *frame) refused() bool {
+	return f.sends == f.bounces
+}
+
+// NewPath returns the path to peer. Both sides must make theirs anew for each
+// pair of incarnations.
+func NewPath(cfg Config, peer transport.Peer) *Path {
+	return &Path{cfg: cfg, peer: peer, next: 1, window: cfg.Window}
+}
+
+// Peer is the other end.
+func (p *Path) Peer() transport.Peer { return p.peer }
+
+// Next is the sequence that the next appended envelope gets.
+func (p *Path) Next() uint64 { return p.next }
+
+// Acked is the highest sequence up to which the peer has handled everything.
+func (p *Path) Acked() uint64 { return p.acked }
+
+// Append adds an envelope to the stream and returns its sequence. Calls and
+// tells are refused with ErrFull above MaxBuffered; answers and control
+// messages are not, for calls bound them.
+func (p *Path) Append(e *wire.Envelope) (uint64, error) {
+	size := e.SizeBound()
+	if size+wire.MaxFrameHeader > p.cfg.MaxPayload {
+		return 0, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, size, p.cfg.MaxPayload-wire.MaxFrameHeader)
+	}
+	if p.held > p.cfg.MaxBuffered && (e.Type == wire.TypeCall || e.Type == wire.TypeTell) {
+		return 0, fmt.Errorf("%w: %d bytes for %s", ErrFull, p.held, p.peer.Address)
+	}
+	f := p.openFrame(size)
+	before := len(f.buf)
+	f.buf = wire.AppendEnvelope(f.buf, e)
+	p.held += len(f.buf) - before
+	f.count++
+	seq := p.next
+	p.next++
+	return seq, nil
+}
+
+func (p *Path) openFrame(size int) *frame {
+	if n := len(p.frames); n > p.head {
+		f := &p.frames[n-1]
+		if !f.closed && (len(f.buf)+size <= frameBytes || f.count == 0) {
+			return f
+		}
+		f.closed = true
+	}
+	if p.head > 64 && p.head*2 > len(p.frames) {
+		p.compact()
+	}
+	var buf []byte
+	if n := len(p.free); n > 0 {
+		buf, p.free = p.free[n-1], p.free[:n-1]
+	} else {
+		buf = make([]byte, wire.MaxFrameHeader, 2048)
+	}
+	p.frames = append(p.frames, frame{first: p.next, buf: buf[:wire.MaxFrameHeader]})
+	return &p.frames[len(p.frames)-1]
+}
+
+func (p *Path) compact() {
+	n := copy(p.frames, p.frames[p.head:])
+	clear(p.frames[n:])
+	p.frames = p.frames[:n]
+	p.sendAt -= p.head
+	p.head = 0
+}
+
+// Take hands out the next frame to publish, with ack as the sequence up to which
+// everything from the peer was handled. The token names the frame when the
+// broker bounces it. ok is false when there is nothing to send, the peer's
+// window is full, or the path waits to try again. The payload is valid until
+// the next Take, so only one goroutine at a time may be publishing.
+func (p *Path) Take(now time.Time, ack uint64) (payload []byte, token uint64, ok bool) {
+	if p.sendAt < len(p.frames) && p.maySend(now) {
+		f := &p.frames[p.sendAt]
+		f.closed = true
+		f.sends++
+		p.sendAt++
+		p.unacked += len(f.body())
+		if p.probing || p.retryAt.IsZero() {
+			p.retryAt = now.Add(RetryAfter)
+		}
+		p.lent = f.first
+		return p.seal(f, ack), f.first, true
+	}
+	if p.ackNow || !p.ackDueAt.IsZero() && !now.Before(p.ackDueAt) {
+		empty := frame{first: p.next, buf: make([]byte, wire.MaxFrameHeader)}
+		if p.sendAt < len(p.frames) {
+			empty.first = p.frames[p.sendAt].first // what waits is not missing
+		}
+		return p.seal(&empty, ack), 0, true
+	}
+	return nil, 0, false
+}
+
+func (p *Path) maySend(now time.Time) bool {
+	if p.probing {
+		return p.sendAt == p.head && !now.Before(p.retryAt)
+	}
+	return p.unacked < p.window
+}
+
+// seal writes the header into the room before the body.
+func (p *Path) seal(f *frame, ack uint64) []byte {
+	var scratch [wire.MaxFrameHeader]byte
+	h := wire.FrameHeader{
+		Version: wire.FrameVersion, From: p.cfg.Self, Seq: f.first, Count: f.count,
+		Ack: ack, Window: uint64(p.cfg.Window),
+	}
+	if p.nack {
+		h.Flags |= wire.FlagNack
+	}
+	p.nack, p.ackNow, p.ackDueAt, p.ackSent = false, false, time.Time{}, ack
+	header := wire.AppendFrameHeader(scratch[:0], &h)
+	start := wire.MaxFrameHeader - len(header)
+	copy(f.buf[start:], header)
+	return f.buf[start:]
+}
+
+// Unsent takes back a Take whose frame the broker's client did not accept.
+func (p *Path) Unsent(token uint64, now time.Time) {
+	if token == 0 {
+		p.ackNow = true
+		return
+	}
+	for i := p.head; i < p.sendAt; i++ {
+		if p.frames[i].first == token {
+			p.frames[i].sends--
+			p.rewindTo(i)
+			p.probing = true
+			p.retryAt = now.Add(RetryAfter)
+			return
+		}
+	}
+}
+
+// Bounced notes that nobody listened when the frame was published, and waits
+// before the next try. What bounced every time was certainly not executed.
+func (p *Path) Bounced(token uint64, now time.Time) {
+	for i := p.head; i < len(p.frames); i++ {
+		if p.frames[i].first == token && p.frames[i].bounces < p.frames[i].sends {
+			p.frames[i].bounces++
+			p.rewindTo(p.head)
+			p.probing = true
+			p.retryAt = now.Add(RetryAfter)
+			return
+		}
+	}
+}
+
+// Rewind sends everything again that was not acknowledged, at once: the
+// connection was lost and is back, or the peer asked.
+func (p *Path) Rewind() {
+	p.rewindTo(p.head)
+	p.probing = false
+	p.retryAt = time.Time{}
+}
+
+func (p *Path) rewindTo(i int) {
+	for j := i; j < p.sendAt; j++ {
+		p.unacked -= len(p.frames[j].body())
+	}
+	p.sendAt = min(p.sendAt, i)
+}
+
+// Ack takes the acknowledgement and the window of a frame that Receive accepted,
+// after its envelopes were handled. It reports whether anything new was acknowledged.
+func (p *Path) Ack(h *wire.FrameHeader, now time.Time) bool {
+	if h.Window > 0 {
+		p.window = int(min(h.Window, uint64(1<<30)))
+	}
+	progress := h.Ack > p.acked && h.Ack < p.next
+	if progress {
+		p.acked = h.Ack
+		p.release()
+		p.probing = false
+		p.retryAt = time.Time{}
+		if p.sendAt > p.head {
+			p.retryAt = now.Add(RetryAfter)
+		}
+	}
+	if h.Flags&wire.FlagNack != 0 && p.sendAt > p.head {
+		p.Rewind()
+	}
+	return progress
+}
+
+func (p *Path) release() {
+	for p.head < p.sendAt {
+		f := &p.frames[p.head]
+		if !f.closed || f.last() > p.acked {
+			return
+		}
+		p.unacked -= len(f.body())
+		p.held -= len(f.body())
+		if len(p.free) < 8 && f.first != p.lent {
+			p.free = append(p.free, f.buf)
+		}
+		*f = frame{}
+		p.head++
+	}
+	if p.head == len(p.frames) {
+		p.frames, p.head, p.sendAt = p.frames[:0], 0, 0
+	}
+}
+
+// Tick tries again when its time has come and tells when to call next; zero
+// means not before something else happens.
+func (p *Path) Tick(now time.Time) (wake time.Time) {
+	if p.sendAt > p.head && !p.retryAt.IsZero() && !now.Before(p.retryAt) {
+		p.rewindTo(p.head)
+		p.probing = true
+		p.retryAt = now
+	}
+	if p.sendAt > p.head || p.probing && p.head < len(p.frames) {
+		wake = p.retryAt
+	}
+	if !p.ackDueAt.IsZero() && (wake.IsZero() || p.ackDueAt.Before(wake)) {
+		wake = p.ackDueAt
+	}
+	return wake
+}
+
+// Check returns the first broken invariant.
+func (p *Path) Check() error {
+	seq, unacked, held := p.acked+1, 0, 0
+	for i := p.head; i < len(p.frames); i++ {
+		f := &p.frames[i]
+		if i == p.head {
+			seq = min(seq, f.first)
+		}
+		if f.first != seq {
+			return fmt.Errorf("path to %s: invariant 1: frame begins at %d, want %d", p.peer.Address, f.first, seq)
+		}
+		seq += uint64(f.count)
+		held += len(f.body())
+		if i < p.sendAt {
+			unacked += len(f.body())
+			if f.sends == 0 {
+				return fmt.Errorf("path to %s: invariant 2: frame %d counts as sent and was not", p.peer.Address, f.first)
+			}
+		}
+	}
+	if p.head < len(p.frames) && seq != p.next {
+		return fmt.Errorf("path to %s: invariant 1: frames end at %d, next is %d", p.peer.Address, seq, p.next)
+	}
+	if unacked != p.unacked || held != p.held {
+		return fmt.Errorf("path to %s: invariant 3: unacked %d, held %d, counted %d, %d", p.peer.Address, unacked, held, p.unacked, p.held)
+	}
+	return nil
+}
+
+func (p *Path) check() {
+	if invariant.Enabled {
+		if err := p.Check(); err != nil {
+			invariant.Failf("%v", err)
+		}
+	}
+}

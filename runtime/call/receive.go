@@ -1,0 +1,56 @@
+package call
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/internal/wire"
+)
+
+// Receive takes the header of a frame from the peer and tells how many of its
+// envelopes, from the front, are known already; the others must be handled now,
+// in order. ok is false when the whole frame must be ignored, its
+// acknowledgement too: something before it is missing, or it is old.
+//
+// After a frame with ok the driver handles the envelopes and then calls Ack.
+func (p *Path) Receive(h *wire.FrameHeader, now time.Time) (skip uint32, ok bool) {
+	defer p.check()
+	last := h.Seq + uint64(h.Count) - 1 // h.Seq-1 for a frame without envelopes
+	switch {
+	case h.Seq == 0 || last+1 < h.Seq:
+		return 0, false // foreign: sequences start at 1 and do not wrap
+	case h.Seq > p.received+1:
+		if now.Sub(p.nackedAt) >= nackGap || p.nackedAt.IsZero() {
+			p.nack, p.ackNow, p.nackedAt = true, true, now
+		}
+		return 0, false
+	case h.Count > 0 && last <= p.received:
+		p.ackNow = true // the acknowledgement was lost
+		return h.Count, true
+	}
+	if h.Count > 0 {
+		skip = uint32(p.received + 1 - h.Seq)
+		p.received = last
+		if p.ackDueAt.IsZero() {
+			p.ackDueAt = now.Add(AckDelay)
+		}
+	}
+	if h.Flags&wire.FlagAckNow != 0 {
+		p.ackNow = true
+	}
+	return skip, true
+}
+
+// Received is the highest sequence received without a gap.
+func (p *Path) Received() uint64 { return p.received }
+
+// AckOwed makes the next Take send an acknowledgement if ack has gone more than
+// half a window's worth of frames beyond the last one sent, and reports it.
+func (p *Path) AckOwed(ack uint64, envelopes uint64) bool {
+	if ack >= p.ackSent+envelopes {
+		p.ackNow = true
+	}
+	return p.ackNow
+}
+
+// AckSoon makes the next Take send an acknowledgement.
+func (p *Path) AckSoon() { p.ackNow = true }

@@ -1,0 +1,202 @@
+package call
+
+import (
+	"fmt"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// RouteState is what a sender knows of a shard's home.
+type RouteState uint8
+
+// The states of a route.
+const (
+	// Unknown: nobody is known to own the shard; calls are held until the table says.
+	Unknown RouteState = iota
+	// Known: calls go to Owner under Epoch.
+	Known
+	// Stopped: the home changed while envelopes to the old one were not
+	// acknowledged; calls are held until they are, so that what the old home
+	// refused goes first.
+	Stopped
+)
+
+// String names the state.
+func (s RouteState) String() string {
+	switch s {
+	case Unknown:
+		return "unknown"
+	case Known:
+		return "known"
+	case Stopped:
+		return "stopped"
+	}
+	return fmt.Sprintf("RouteState(%d)", uint8(s))
+}
+
+// An Outgoing is a call or a tell that waits at its sender. Driver is the
+// driver's own: what to complete when the call ends.
+type Outgoing struct {
+	Envelope wire.Envelope
+	Driver   any
+}
+
+// A Route is one shard as one sender sees it. It is not safe for concurrent use.
+//
+// Order per (sender, entity) rests on three rules: a route leaves its owner only
+// with a Flush behind the last envelope sent there; while anything sent there is
+// not acknowledged it is Stopped; and what comes out of Stopped are first the
+// refused envelopes in the order in which they were sent, then the held ones in
+// the order in which they came, behind a Gate that makes the new owner wait for
+// the Flush.
+type Route struct {
+	State RouteState
+	Owner transport.Address // of Known; the old one of Stopped
+	Epoch placement.Epoch
+	// LastSeq is the highest sequence sent to Owner for this shard; 0: none.
+	LastSeq uint64
+
+	next    transport.Address // who to go to from Stopped; zero: not known
+	nextAt  placement.Epoch
+	refused []Outgoing
+	held    []Outgoing
+}
+
+// A Step is what the driver must do after a change of a route, in this order:
+// append a Flush to the path of FlushTo; if Go, append a Gate by way of Via to
+// the new owner, then Deliver, and only then let calls pass by. Ask: find out
+// who owns the shard.
+type Step struct {
+	FlushTo transport.Address // zero: no Flush
+	Go      bool
+	Via     transport.Address // zero: no Gate
+	Deliver []Outgoing
+	Ask     bool
+}
+
+// Hold keeps a call until the route is known. It must not be called while Known.
+func (r *Route) Hold(o Outgoing) (ask bool) {
+	r.held = append(r.held, o)
+	return r.State == Unknown
+}
+
+// Held is the number of calls that wait here.
+func (r *Route) Held() int { return len(r.held) + len(r.refused) }
+
+// Drop removes and returns the held calls for which gone returns true.
+func (r *Route) Drop(gone func(Outgoing) bool) (out []Outgoing) {
+	keep := func(list []Outgoing) []Outgoing {
+		kept := list[:0]
+		for _, o := range list {
+			if gone(o) {
+				out = append(out, o)
+			} else {
+				kept = append(kept, o)
+			}
+		}
+		clear(list[len(kept):])
+		return kept
+	}
+	r.refused, r.held = keep(r.refused), keep(r.held)
+	return out
+}
+
+// Learn takes a newer placement: from the table, or from a Moved. acked is what
+// the old owner has acknowledged on the shard's lane; local tells that the old
+// owner is this process, whose own queue keeps the order.
+func (r *Route) Learn(owner transport.Address, epoch placement.Epoch, acked uint64, local bool) Step {
+	switch r.State {
+	case Unknown:
+		if epoch <= r.Epoch || owner.IsZero() { // the owner under r.Epoch refused, or is gone
+			return Step{}
+		}
+		r.next, r.nextAt = owner, epoch
+		return r.resolve(Step{}, false)
+	case Known:
+		if epoch <= r.Epoch {
+			return Step{}
+		}
+		r.next, r.nextAt = owner, epoch
+		var s Step
+		used := r.LastSeq > 0 && !local
+		if used && owner != r.Owner {
+			s.FlushTo = r.Owner
+		}
+		if used && acked < r.LastSeq {
+			r.State = Stopped
+			return s
+		}
+		return r.resolve(s, used)
+	default:
+		if epoch > r.nextAt && epoch > r.Epoch {
+			r.next, r.nextAt = owner, epoch
+		}
+		return Step{}
+	}
+}
+
+// Refused takes an envelope back that the owner of the path it was sent on did
+// not execute, with the placement that the owner named (zero if it knows none).
+func (r *Route) Refused(from transport.Address, o Outgoing, owner transport.Address, epoch placement.Epoch) {
+	if r.State == Known && r.Owner == from {
+		r.State = Stopped
+		r.next, r.nextAt = transport.Address{}, r.Epoch
+	}
+	if epoch > r.nextAt && !owner.IsZero() {
+		r.next, r.nextAt = owner, epoch
+	}
+	r.refused = append(r.refused, o)
+}
+
+// Acked takes the progress of the path to the old owner.
+func (r *Route) Acked(from transport.Address, acked uint64) Step {
+	if r.State != Stopped || r.Owner != from || acked < r.LastSeq {
+		return Step{}
+	}
+	var s Step
+	if r.next != r.Owner {
+		s.FlushTo = r.Owner
+	}
+	return r.resolve(s, true)
+}
+
+// OwnerGone tells that the owner left or died. Leftovers are the envelopes for
+// this shard that it certainly did not execute, in order.
+func (r *Route) OwnerGone(gone transport.Address, leftovers []Outgoing) Step {
+	if r.State == Unknown || r.Owner != gone {
+		r.held = append(leftovers, r.held...)
+		return Step{}
+	}
+	r.refused = append(r.refused, leftovers...)
+	if r.next == gone {
+		r.next = transport.Address{}
+	}
+	if r.State == Known {
+		r.next, r.nextAt = transport.Address{}, r.Epoch
+	}
+	return r.resolve(Step{}, false)
+}
+
+// resolve leaves the old owner; gate tells that something sent to it may still
+// be on its way through it.
+func (r *Route) resolve(s Step, gate bool) Step {
+	old := r.Owner
+	r.LastSeq = 0
+	if r.next.IsZero() {
+		r.State, r.Owner = Unknown, transport.Address{}
+		r.held = append(r.refused, r.held...)
+		r.refused = nil
+		s.Ask = true
+		return s
+	}
+	if gate && r.next != old {
+		s.Via = old
+	}
+	s.Go = true
+	s.Deliver = append(r.refused, r.held...)
+	r.State, r.Owner, r.Epoch = Known, r.next, r.nextAt
+	r.next, r.refused, r.held = transport.Address{}, nil, nil
+	return s
+}

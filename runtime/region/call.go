@@ -1,0 +1,147 @@
+package region
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A Call waits for a turn, or has one. Its fields are set once, before Deliver.
+type Call struct {
+	Entity string
+	// Sender is the process that made the call; its order is kept.
+	Sender transport.Peer
+	// Via is the old home that forwarded the call; zero if it came directly.
+	Via   transport.Address
+	Epoch placement.Epoch // under which the sender believes the shard to be placed
+	// Chain are the turns that wait for this call; nil without any.
+	Chain Chain
+	// Local calls run on their caller's goroutine and cannot be forwarded: when
+	// the shard moves, their caller is told to look for the new home.
+	Local bool
+	// Driver is the driver's own.
+	Driver any
+
+	next *Call
+	at   time.Time
+}
+
+// A Chain is the turns that wait for a call.
+type Chain interface {
+	// HoldsShard tells whether one of them is a turn in that shard.
+	HoldsShard(placement.ShardID) bool
+	// HoldsEntity tells whether one of them is that entity's turn.
+	HoldsEntity(s placement.ShardID, entity string) bool
+}
+
+// queue is a first-in-first-out list of calls.
+type queue struct {
+	head, tail *Call
+	n          int
+}
+
+func (q *queue) push(c *Call) {
+	c.next = nil
+	if q.tail == nil {
+		q.head = c
+	} else {
+		q.tail.next = c
+	}
+	q.tail = c
+	q.n++
+}
+
+func (q *queue) pop() *Call {
+	c := q.head
+	if c == nil {
+		return nil
+	}
+	q.head = c.next
+	if q.head == nil {
+		q.tail = nil
+	}
+	c.next = nil
+	q.n--
+	return c
+}
+
+// take moves all of o behind q.
+func (q *queue) take(o *queue) {
+	if o.head == nil {
+		return
+	}
+	if q.tail == nil {
+		q.head = o.head
+	} else {
+		q.tail.next = o.head
+	}
+	q.tail = o.tail
+	q.n += o.n
+	*o = queue{}
+}
+
+// filter removes the calls for which drop returns true and returns them.
+func (q *queue) filter(drop func(*Call) bool) []*Call {
+	var kept queue
+	var out []*Call
+	for c := q.pop(); c != nil; c = q.pop() {
+		if drop(c) {
+			out = append(out, c)
+		} else {
+			kept.push(c)
+		}
+	}
+	*q = kept
+	return out
+}
+
+// A Verdict says what became of a delivered call.
+type Verdict uint8
+
+// The verdicts.
+const (
+	Run        Verdict = iota // its turn has begun; End must follow
+	Queued                    // it waits and comes out of a later Effects
+	Moved                     // this node does not own the shard: Owner and Epoch tell who does
+	Forward                   // the shard has left: send it on to Successor
+	Overloaded                // the mailbox or the shard's queue is full
+	Circular                  // its chain holds the entity's turn: it would wait for itself
+)
+
+// String names the verdict.
+func (v Verdict) String() string {
+	switch v {
+	case Run:
+		return "run"
+	case Queued:
+		return "queued"
+	case Moved:
+		return "moved"
+	case Forward:
+		return "forward"
+	case Overloaded:
+		return "overloaded"
+	case Circular:
+		return "circular"
+	}
+	return "unknown"
+}
+
+// A Start is a turn that has begun for a call that waited.
+type Start struct {
+	Entity *Entity
+	Call   *Call
+}
+
+// Effects are what the driver must do, in this order, before it gives up the
+// shard's lock (only appending to queues and waking goroutines, nothing slow).
+type Effects struct {
+	Start   []Start // run these turns
+	Forward []*Call // send these to Successor, in order; tell local callers to look again
+	Open    bool    // then send Open to Successor
+	Refuse  []*Call // answer Moved with Owner and Epoch
+	Drop    []*Call // answer Dropped: accepted, but the shard was lost
+	Drained bool    // the last turn has ended: run the stop hooks, encode, send Init
+	Opened  bool    // the shard runs here under a new epoch: report it
+}

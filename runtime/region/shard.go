@@ -1,0 +1,358 @@
+package region
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/invariant"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// State is where a shard stands at this node.
+type State uint8
+
+// The states of a shard at one node.
+const (
+	Closed     State = iota // not here
+	Preparing               // its state arrives from the old home
+	Prepared                // all state is here, waiting for Open
+	Open                    // here: turns run
+	Draining                // moving away: running turns end, no new ones begin
+	Sent                    // moving away: the state is on its way
+	Forwarding              // moved away: what still arrives is sent on
+)
+
+// String names the state.
+func (s State) String() string {
+	switch s {
+	case Closed:
+		return "closed"
+	case Preparing:
+		return "preparing"
+	case Prepared:
+		return "prepared"
+	case Open:
+		return "open"
+	case Draining:
+		return "draining"
+	case Sent:
+		return "sent"
+	case Forwarding:
+		return "forwarding"
+	}
+	return fmt.Sprintf("State(%d)", uint8(s))
+}
+
+// legal is the table of legal moves between states.
+var legal = map[State][]State{
+	Closed:     {Preparing, Open},
+	Preparing:  {Prepared, Open, Closed},
+	Prepared:   {Open, Closed, Preparing},
+	Open:       {Draining, Closed, Open},
+	Draining:   {Sent, Open, Closed},
+	Sent:       {Forwarding, Open, Closed},
+	Forwarding: {Open, Preparing, Closed},
+}
+
+// Limits bound what waits in one shard.
+type Limits struct {
+	Mailbox int // calls that wait for one entity
+	Waiting int // calls that wait for the shard to open
+}
+
+// A Shard is one shard at one node. It is not safe for concurrent use.
+//
+// Invariants:
+//  1. A turn is under way only in Open and Draining.
+//  2. running is the number of busy entities.
+//  3. A mailbox is empty unless its entity is busy.
+//  4. While the shard is Open, Forwarding or Closed, only calls of a newer epoch
+//     than its own wait in its queue.
+type Shard struct {
+	id     placement.ShardID
+	self   transport.Address
+	limits Limits
+
+	state State
+	epoch placement.Epoch // of the latest placement known here
+	since placement.Epoch // Open: from which epoch on this node owned it without a break
+	owner transport.Address
+	peer  transport.Address // the other end of a move
+	moveE placement.Epoch   // the move's epoch
+
+	entities map[string]*Entity
+	running  int
+	waiting  queue
+	gates    gates
+	pending  *move // a move that waits for the gates
+}
+
+type move struct {
+	to    transport.Address
+	epoch placement.Epoch
+}
+
+// New returns the shard, Closed.
+func New(id placement.ShardID, self transport.Address, l Limits) *Shard {
+	return &Shard{id: id, self: self, limits: l}
+}
+
+// ID is the shard's kind and number.
+func (s *Shard) ID() placement.ShardID { return s.id }
+
+// State is where the shard stands.
+func (s *Shard) State() State { return s.state }
+
+// Epoch and Owner are the latest placement that this node knows.
+func (s *Shard) Epoch() placement.Epoch { return s.epoch }
+
+// Owner is zero when nobody is known to own the shard.
+func (s *Shard) Owner() transport.Address { return s.owner }
+
+// Peer and MoveEpoch are the other end and the epoch of the latest move.
+func (s *Shard) Peer() transport.Address { return s.peer }
+
+// MoveEpoch is the epoch that the latest move leads to.
+func (s *Shard) MoveEpoch() placement.Epoch { return s.moveE }
+
+// Successor is where calls are forwarded to, under Epoch.
+func (s *Shard) Successor() transport.Address { return s.peer }
+
+// Entities is the number of entities, active or passivated.
+func (s *Shard) Entities() int { return len(s.entities) }
+
+// Running is the number of turns under way.
+func (s *Shard) Running() int { return s.running }
+
+// Waiting is the number of calls that wait for the shard to open.
+func (s *Shard) Waiting() int { return s.waiting.n + s.gates.held() }
+
+func (s *Shard) become(to State) {
+	for _, ok := range legal[s.state] {
+		if ok == to {
+			s.state = to
+			return
+		}
+	}
+	invariant.Failf("shard %v: %v → %v", s.id, s.state, to)
+}
+
+// Begin begins a turn of the entity for a local caller if nothing stands in its
+// way: the shard is open, no gate is closed, the entity idle. It is the fast
+// path; when it returns nil the caller makes a Call and delivers it.
+func (s *Shard) Begin(id string, now uint32) *Entity {
+	if s.state != Open || len(s.gates.closed) > 0 {
+		return nil
+	}
+	e := s.entities[id]
+	if e == nil {
+		e = s.add(id)
+	} else if e.busy {
+		return nil
+	}
+	e.busy = true
+	e.lastUsed = now
+	s.running++
+	return e
+}
+
+func (s *Shard) add(id string) *Entity {
+	if s.entities == nil {
+		s.entities = map[string]*Entity{}
+	}
+	id = string(append([]byte(nil), id...)) // id may be a slice of a larger buffer
+	e := &Entity{ID: id}
+	s.entities[id] = e
+	return e
+}
+
+// Deliver brings a call to the shard. now is the driver's coarse clock, at the
+// time by which waiting is bounded.
+func (s *Shard) Deliver(c *Call, now uint32, at time.Time) (*Entity, Verdict) {
+	defer s.check()
+	c.at = at
+	switch s.state {
+	case Open:
+		if c.Epoch > s.epoch {
+			return nil, s.hold(c) // the table that says so is on its way
+		}
+		if c.Epoch < s.since && !c.Local {
+			return nil, Moved
+		}
+		if v, held := s.gates.pass(c, s.limits.Waiting); held {
+			return nil, v
+		}
+		return s.deliver(c, now)
+	case Draining:
+		if c.Chain != nil && c.Chain.HoldsShard(s.id) {
+			return s.deliver(c, now) // else the turn that waits for it would never end
+		}
+		return nil, s.hold(c)
+	case Sent, Preparing, Prepared:
+		return nil, s.hold(c)
+	case Forwarding:
+		if c.Epoch > s.epoch {
+			return nil, s.hold(c)
+		}
+		return nil, Forward
+	default:
+		if c.Epoch > s.epoch {
+			return nil, s.hold(c)
+		}
+		return nil, Moved
+	}
+}
+
+func (s *Shard) hold(c *Call) Verdict {
+	if s.waiting.n >= s.limits.Waiting {
+		return Overloaded
+	}
+	s.waiting.push(c)
+	return Queued
+}
+
+func (s *Shard) deliver(c *Call, now uint32) (*Entity, Verdict) {
+	e := s.entities[c.Entity]
+	if e == nil {
+		e = s.add(c.Entity)
+	}
+	if e.busy {
+		if c.Chain != nil && c.Chain.HoldsEntity(s.id, c.Entity) {
+			return nil, Circular
+		}
+		if e.mailbox.n >= s.limits.Mailbox {
+			return nil, Overloaded
+		}
+		e.mailbox.push(c)
+		return nil, Queued
+	}
+	e.busy = true
+	e.turn = c
+	e.lastUsed = now
+	s.running++
+	return e, Run
+}
+
+// End ends the entity's turn. next is the call whose turn begins now, if one
+// waited: the driver runs it. drained tells that the shard was waiting for this
+// turn to end and the driver must go on with the move.
+func (s *Shard) End(e *Entity, now uint32) (next *Call, drained bool) {
+	e.lastUsed = now
+	if e.orphan {
+		e.busy, e.turn = false, nil
+		return nil, false
+	}
+	if e.mailbox.head != nil && (s.state == Open || s.state == Draining) {
+		e.turn = e.mailbox.pop()
+		return e.turn, false
+	}
+	e.busy = false
+	e.turn = nil
+	s.running--
+	if e.Value == nil && e.State == nil {
+		delete(s.entities, e.ID) // not activated after all, or forgotten
+	}
+	return nil, s.state == Draining && s.running == 0
+}
+
+// Cancel removes a waiting call and reports whether it still waited.
+func (s *Shard) Cancel(c *Call) bool {
+	is := func(o *Call) bool { return o == c }
+	if e := s.entities[c.Entity]; e != nil && len(e.mailbox.filter(is)) > 0 {
+		return true
+	}
+	return len(s.waiting.filter(is)) > 0 || s.gates.filter(is)
+}
+
+// Find returns the first call for the entity for which match is true, and
+// whether its turn is under way; nil if there is none.
+func (s *Shard) Find(entity string, match func(*Call) bool) (c *Call, running bool) {
+	look := func(q *queue) *Call {
+		for c := q.head; c != nil; c = c.next {
+			if c.Entity == entity && match(c) {
+				return c
+			}
+		}
+		return nil
+	}
+	if e := s.entities[entity]; e != nil {
+		if e.turn != nil && match(e.turn) {
+			return e.turn, true
+		}
+		if c := look(&e.mailbox); c != nil {
+			return c, false
+		}
+	}
+	if c := look(&s.waiting); c != nil {
+		return c, false
+	}
+	return s.gates.find(look), false
+}
+
+// Expire removes and returns the calls that wait for the shard since before t.
+func (s *Shard) Expire(t time.Time) []*Call {
+	old := func(c *Call) bool { return c.at.Before(t) }
+	return s.waiting.filter(old)
+}
+
+// Idle begins a turn, for passivation, of each active entity that was last used
+// before t by the driver's coarse clock, at most limit of them, longest unused
+// first. The driver
+// passivates them and calls End.
+func (s *Shard) Idle(t uint32, limit int) []*Entity {
+	if s.state != Open {
+		return nil
+	}
+	var out []*Entity
+	for _, e := range s.entities { //arch:order-free sorted below
+		if !e.busy && e.Value != nil && e.lastUsed < t {
+			out = append(out, e)
+		}
+	}
+	slices.SortFunc(out, func(a, b *Entity) int {
+		return cmp.Or(cmp.Compare(a.lastUsed, b.lastUsed), cmp.Compare(a.ID, b.ID))
+	})
+	out = out[:min(limit, len(out))]
+	for _, e := range out {
+		e.busy = true
+		s.running++
+	}
+	return out
+}
+
+func (s *Shard) check() {
+	if invariant.Enabled {
+		if err := s.Check(); err != nil {
+			invariant.Failf("%v", err)
+		}
+	}
+}
+
+// Check returns the first broken invariant.
+func (s *Shard) Check() error {
+	busy := 0
+	for id, e := range s.entities { //arch:order-free counts, and any violation will do
+		if e.busy {
+			busy++
+		} else if e.mailbox.n > 0 {
+			return fmt.Errorf("shard %v: invariant 3: %q is idle and %d calls wait for it", s.id, id, e.mailbox.n)
+		}
+	}
+	if busy > 0 && s.state != Open && s.state != Draining {
+		return fmt.Errorf("shard %v: invariant 1: %d turns while %v", s.id, busy, s.state)
+	}
+	if s.state == Open || s.state == Forwarding || s.state == Closed {
+		for c := s.waiting.head; c != nil; c = c.next {
+			if c.Epoch <= s.epoch {
+				return fmt.Errorf("shard %v: invariant 4: %v and a call for %q of epoch %v waits", s.id, s.state, c.Entity, c.Epoch)
+			}
+		}
+	}
+	if busy != s.running {
+		return fmt.Errorf("shard %v: invariant 2: %d busy, counted %d", s.id, busy, s.running)
+	}
+	return nil
+}
