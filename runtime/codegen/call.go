@@ -17,9 +17,13 @@ type Caller interface {
 type Port interface {
 	// Begin starts a call of method on the entity. Either a turn of a local
 	// entity has begun, and the Call holds it; or the Call wants arguments.
-	Begin(ctx context.Context, r *Ref, method string) (Call, error)
+	Begin(ctx context.Context, r Ref, method string) (Call, error)
 	// BeginTell is Begin for a call without an answer; it never holds an entity.
-	BeginTell(ctx context.Context, r *Ref, method string) (Call, error)
+	BeginTell(ctx context.Context, r Ref, method string) (Call, error)
+	// Do sends the call's arguments and waits for the encoded results.
+	Do(c Call) ([]byte, error)
+	// Send sends the arguments of a call without an answer.
+	Send(c Call) error
 	// Locate resolves an id to its hash and shard.
 	Locate(id string) (hash uint64, shard uint32, err error)
 }
@@ -48,12 +52,12 @@ func NewRef(p Port, id string, err error, opts ...CallOption) Ref {
 
 // Begin starts a call with an answer.
 func (r *Ref) Begin(ctx context.Context, method string) (Call, error) {
-	return r.Port.Begin(ctx, r, method)
+	return r.Port.Begin(ctx, *r, method)
 }
 
 // BeginTell starts a call without an answer.
 func (r *Ref) BeginTell(ctx context.Context, method string) (Call, error) {
-	return r.Port.BeginTell(ctx, r, method)
+	return r.Port.BeginTell(ctx, *r, method)
 }
 
 // CallOptions are the settings of one reference.
@@ -86,26 +90,23 @@ type Call struct {
 	Context context.Context // what the method sees
 	Entity  any             // the local entity whose turn this is; nil when remote
 	Args    []byte          // encoded arguments, appended to by generated code
-	Runner  Runner
-	Turn    any // the runner's own
+	Turn    Turn            // of Entity
+	Ref     Ref
+	Method  string
 }
 
-// A Runner carries a [Call] through.
-type Runner interface {
-	// Do sends the encoded arguments and waits for the encoded results.
-	Do(c Call) ([]byte, error)
-	// Send sends the encoded arguments of a call without an answer.
-	Send(c Call) error
-	// EndTurn ends a local turn; panicked is what the method panicked with, and
-	// err what it returned. It returns the error that the caller gets.
-	EndTurn(c Call, panicked any, err error) error
+// A Turn is a local entity's turn, which generated code carries through [Call].
+type Turn interface {
+	// End ends the turn: panicked is what the method panicked with, err what it
+	// returned. It returns the error that the caller gets.
+	End(panicked any, err error) error
 }
 
 // Do sends the arguments to the entity and returns its encoded results.
-func (c *Call) Do() ([]byte, error) { return c.Runner.Do(*c) }
+func (c *Call) Do() ([]byte, error) { return c.Ref.Port.Do(*c) }
 
 // Send sends the arguments to the entity without waiting for it.
-func (c *Call) Send() error { return c.Runner.Send(*c) }
+func (c *Call) Send() error { return c.Ref.Port.Send(*c) }
 
 // End ends the call. It must be deferred directly, for it recovers a panic of
 // the method and turns it into the caller's error.
@@ -114,5 +115,5 @@ func (c *Call) End(err *error) {
 		return
 	}
 	panicked := recover()
-	*err = c.Runner.EndTurn(*c, panicked, *err)
+	*err = c.Turn.End(panicked, *err)
 }
