@@ -1,0 +1,84 @@
+package codegen
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+)
+
+// The Clone functions copy what a local call must not share, and give it the
+// form in which it would have come off the wire.
+
+// CloneSlice copies a slice whose elements share nothing; an empty one is nil.
+func CloneSlice[S ~[]T, T any](s S) S {
+	if len(s) == 0 {
+		return nil
+	}
+	return slices.Clone(s)
+}
+
+// CloneMap copies a map whose values share nothing; a nil one is empty.
+func CloneMap[M ~map[K]V, K comparable, V any](m M) M {
+	if m == nil {
+		return M{}
+	}
+	return maps.Clone(m)
+}
+
+// InitMap makes the map if it is nil: off the wire a map is never nil.
+func InitMap[M ~map[K]V, K comparable, V any](m *M) {
+	if *m == nil {
+		*m = M{}
+	}
+}
+
+// ClonePointer copies what p points to, which shares nothing.
+func ClonePointer[P ~*T, T any](p P) P {
+	if p == nil {
+		return nil
+	}
+	v := *p
+	return &v
+}
+
+// CloneTime returns t in UTC without its monotonic reading.
+func CloneTime(t time.Time) time.Time { return t.Round(0).UTC() }
+
+// CloneText copies v by way of its text.
+func CloneText[T any, P TextPointer[T]](v T) (T, error) {
+	var c T
+	text, err := P(&v).MarshalText()
+	if err != nil || len(text) == 0 {
+		return c, err
+	}
+	return c, P(&c).UnmarshalText(text)
+}
+
+// CloneBinary copies v by way of its bytes.
+func CloneBinary[T any, P BinaryPointer[T]](v T) (T, error) {
+	var c T
+	data, err := P(&v).MarshalBinary()
+	if err != nil || len(data) == 0 {
+		return c, err
+	}
+	return c, P(&c).UnmarshalBinary(data)
+}
+
+// CloneProto copies a message; nil stays nil.
+func CloneProto[M any, P ProtoPointer[M]](m P) P {
+	if m == nil {
+		return nil
+	}
+	return proto.Clone(m).(P)
+}
+
+// CloneProtoElement copies a message in a slice or map, where nil becomes an
+// empty message.
+func CloneProtoElement[M any, P ProtoPointer[M]](m P) P {
+	if m == nil {
+		return new(M)
+	}
+	return proto.Clone(m).(P)
+}

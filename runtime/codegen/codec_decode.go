@@ -1,0 +1,233 @@
+package codegen
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// maxDecodeDepth bounds the messages within messages that a [Decoder] enters.
+// It is protobuf's own bound, and above what [MaxDepth] lets a writer write.
+const maxDecodeDepth = 10_000
+
+var errDecodeDepth = fmt.Errorf("messages nested deeper than %d", maxDecodeDepth)
+
+// A Decoder reads one message, and the messages in it, from hostile bytes. The
+// first error sticks: all that follows reads nothing, and [Decoder.Err] tells it.
+//
+//	d := codegen.NewDecoder(b)
+//	for d.Next() {
+//		switch d.Field() {
+//		case 1:
+//			codegen.ReadString(&d, &name)
+//		}
+//	}
+//	return name, d.Err("arguments of Stock.Reserve")
+//
+// Fields that nobody reads are skipped.
+type Decoder struct {
+	b      []byte
+	pos    int // of the next byte
+	end    int // of the message being read
+	depth  int
+	num    protowire.Number
+	typ    protowire.Type
+	unread bool // the field's value has not been read
+	err    error
+}
+
+// NewDecoder returns a decoder of the message b. What it reads never shares
+// memory with b.
+func NewDecoder(b []byte) Decoder { return Decoder{b: b, end: len(b)} }
+
+// Next goes to the next field of the message and reports whether there is one.
+func (d *Decoder) Next() bool {
+	if d.err == nil && d.unread {
+		d.skip()
+	}
+	if d.err != nil || d.pos == d.end {
+		return false
+	}
+	num, typ, n := protowire.ConsumeTag(d.b[d.pos:d.end])
+	if n < 0 {
+		d.fail(protowire.ParseError(n))
+		return false
+	}
+	d.pos += n
+	d.num, d.typ, d.unread = num, typ, true
+	return true
+}
+
+// Field is the number of the field that Next went to.
+func (d *Decoder) Field() int { return int(d.num) }
+
+// Enter goes into the message in the field. It returns what [Decoder.Leave] wants.
+func (d *Decoder) Enter() (outer int) {
+	outer = d.end
+	d.depth++
+	if d.depth > maxDecodeDepth {
+		d.fail(errDecodeDepth)
+	}
+	content := d.bytes()
+	if d.err == nil {
+		d.end, d.pos = d.pos, d.pos-len(content)
+	}
+	return outer
+}
+
+// Leave goes back to the message around the one entered.
+func (d *Decoder) Leave(outer int) {
+	if d.err == nil && d.unread {
+		d.skip()
+	}
+	d.depth--
+	if d.err == nil {
+		d.pos = d.end
+	}
+	d.end = outer
+}
+
+// Err returns nil, or a [*DecodeError] about what could not be decoded.
+func (d *Decoder) Err(what string) error {
+	if d.err == nil {
+		return nil
+	}
+	return &DecodeError{What: what, Err: d.err}
+}
+
+// fail keeps the first error, with the field in which it arose.
+func (d *Decoder) fail(err error) {
+	if d.err != nil {
+		return
+	}
+	if d.num > 0 {
+		err = fmt.Errorf("field %d: %w", d.num, err)
+	}
+	d.err = err
+}
+
+// want reports whether the field is of that wire type, and fails if not: a
+// field that changed its type is a broken contract.
+func (d *Decoder) want(typ protowire.Type) bool {
+	if d.err != nil {
+		return false
+	}
+	if !d.unread {
+		d.fail(errors.New("read twice"))
+		return false
+	}
+	if d.typ != typ {
+		d.fail(fmt.Errorf("wire type %d, want %d", d.typ, typ))
+		return false
+	}
+	d.unread = false
+	return true
+}
+
+// took moves on by the n bytes of a value, or fails if n is a parse error.
+func (d *Decoder) took(n int) bool {
+	if n < 0 {
+		d.fail(protowire.ParseError(n))
+		return false
+	}
+	d.pos += n
+	return true
+}
+
+func (d *Decoder) skip() {
+	d.unread = false
+	d.took(protowire.ConsumeFieldValue(d.num, d.typ, d.b[d.pos:d.end]))
+}
+
+func (d *Decoder) varint() uint64 {
+	if !d.want(protowire.VarintType) {
+		return 0
+	}
+	x, n := protowire.ConsumeVarint(d.b[d.pos:d.end])
+	d.took(n)
+	return x
+}
+
+// bytes returns the content of the field, which is part of the input.
+func (d *Decoder) bytes() []byte {
+	if !d.want(protowire.BytesType) {
+		return nil
+	}
+	x, n := protowire.ConsumeBytes(d.b[d.pos:d.end])
+	d.took(n)
+	return x
+}
+
+// ReadInt reads the field into v.
+func ReadInt[T Signed](d *Decoder, v *T) {
+	x := int64(d.varint())
+	if d.err != nil {
+		return
+	}
+	if t := T(x); int64(t) == x {
+		*v = t
+		return
+	}
+	d.fail(fmt.Errorf("%d does not fit %T", x, *v))
+}
+
+// ReadUint reads the field into v.
+func ReadUint[T Unsigned](d *Decoder, v *T) {
+	x := d.varint()
+	if d.err != nil {
+		return
+	}
+	if t := T(x); uint64(t) == x {
+		*v = t
+		return
+	}
+	d.fail(fmt.Errorf("%d does not fit %T", x, *v))
+}
+
+// ReadBool reads the field into v.
+func ReadBool[T ~bool](d *Decoder, v *T) {
+	x := d.varint()
+	if d.err == nil {
+		*v = T(protowire.DecodeBool(x))
+	}
+}
+
+// ReadFloat32 reads the field into v.
+func ReadFloat32[T ~float32](d *Decoder, v *T) {
+	if !d.want(protowire.Fixed32Type) {
+		return
+	}
+	x, n := protowire.ConsumeFixed32(d.b[d.pos:d.end])
+	if d.took(n) {
+		*v = T(math.Float32frombits(x))
+	}
+}
+
+// ReadFloat64 reads the field into v.
+func ReadFloat64[T ~float64](d *Decoder, v *T) {
+	if !d.want(protowire.Fixed64Type) {
+		return
+	}
+	x, n := protowire.ConsumeFixed64(d.b[d.pos:d.end])
+	if d.took(n) {
+		*v = T(math.Float64frombits(x))
+	}
+}
+
+// ReadString reads the field into v.
+func ReadString[T ~string](d *Decoder, v *T) {
+	x := d.bytes()
+	if d.err == nil {
+		*v = T(x)
+	}
+}
+
+// ReadBytes reads the field into v: a copy, nil when empty.
+func ReadBytes[T ~[]byte](d *Decoder, v *T) {
+	x := d.bytes()
+	if d.err == nil {
+		*v = append(T(nil), x...)
+	}
+}

@@ -1,0 +1,168 @@
+package codegen
+
+import (
+	"encoding"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+)
+
+// MaxDepth bounds the nesting of a value of a recursive type: a longer chain, or
+// a circle, is an error instead of an endless encoding.
+const MaxDepth = 1000
+
+// ErrDepth is the cause when a value of a recursive type is nested too deep.
+var ErrDepth = fmt.Errorf("nested deeper than %d (a circle of pointers? a long list is better a slice)", MaxDepth)
+
+// An EncodeError says that a value cannot be put on the wire: one of its own
+// Marshal methods refused, or it is nested too deep.
+type EncodeError struct {
+	What string // "arguments of Stock.Reserve"
+	Err  error
+}
+
+// Error reads op: subject: cause.
+func (e *EncodeError) Error() string { return fmt.Sprintf("encode %s: %v", e.What, e.Err) }
+
+// Unwrap returns the cause.
+func (e *EncodeError) Unwrap() error { return e.Err }
+
+// AppendTime appends t as field num, unless it is the zero time. The Unix epoch
+// is not zero; it is an empty message.
+func AppendTime(b []byte, num int, t time.Time) []byte {
+	if t.IsZero() {
+		return b
+	}
+	return PutTime(b, num, t)
+}
+
+// PutTime appends t as field num, shaped as google.protobuf.Timestamp.
+func PutTime(b []byte, num int, t time.Time) []byte {
+	b, at := Open(b, num)
+	b = AppendInt(b, 1, t.Unix())
+	b = AppendInt(b, 2, int64(t.Nanosecond()))
+	return Close(b, at)
+}
+
+// ReadTime reads the field into t, in UTC.
+func ReadTime(d *Decoder, t *time.Time) {
+	var seconds, nanos int64
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			ReadInt(d, &seconds)
+		case 2:
+			ReadInt(d, &nanos)
+		}
+	}
+	d.Leave(outer)
+	if d.err != nil {
+		return
+	}
+	if nanos < 0 || nanos >= int64(time.Second) {
+		d.fail(fmt.Errorf("%d nanoseconds, want 0 to 999999999", nanos))
+		return
+	}
+	*t = time.Unix(seconds, nanos).UTC()
+}
+
+// A TextPointer is a pointer to a T that turns into text and back.
+type TextPointer[T any] interface {
+	*T
+	encoding.TextMarshaler
+	encoding.TextUnmarshaler
+}
+
+// AppendText appends v's text as field num, unless that is empty.
+func AppendText[T any, P TextPointer[T]](b []byte, num int, v T) ([]byte, error) {
+	text, err := P(&v).MarshalText()
+	return AppendBytes(b, num, text), err
+}
+
+// PutText appends v's text as field num.
+func PutText[T any, P TextPointer[T]](b []byte, num int, v T) ([]byte, error) {
+	text, err := P(&v).MarshalText()
+	return PutBytes(b, num, text), err
+}
+
+// ReadText reads the field's text into v.
+func ReadText[T any, P TextPointer[T]](d *Decoder, v *T) {
+	text := d.bytes()
+	if d.err != nil {
+		return
+	}
+	if err := P(v).UnmarshalText(text); err != nil {
+		d.fail(err)
+	}
+}
+
+// A BinaryPointer is a pointer to a T that turns into bytes and back.
+type BinaryPointer[T any] interface {
+	*T
+	encoding.BinaryMarshaler
+	encoding.BinaryUnmarshaler
+}
+
+// AppendBinary appends v's bytes as field num, unless there are none.
+func AppendBinary[T any, P BinaryPointer[T]](b []byte, num int, v T) ([]byte, error) {
+	data, err := P(&v).MarshalBinary()
+	return AppendBytes(b, num, data), err
+}
+
+// PutBinary appends v's bytes as field num.
+func PutBinary[T any, P BinaryPointer[T]](b []byte, num int, v T) ([]byte, error) {
+	data, err := P(&v).MarshalBinary()
+	return PutBytes(b, num, data), err
+}
+
+// ReadBinary reads the field's bytes into v.
+func ReadBinary[T any, P BinaryPointer[T]](d *Decoder, v *T) {
+	data := d.bytes()
+	if d.err != nil {
+		return
+	}
+	if err := P(v).UnmarshalBinary(data); err != nil {
+		d.fail(err)
+	}
+}
+
+// A ProtoPointer is a generated protobuf message: a pointer to an M.
+type ProtoPointer[M any] interface {
+	*M
+	proto.Message
+}
+
+// AppendProto appends m as field num, unless it is nil.
+func AppendProto[M any, P ProtoPointer[M]](b []byte, num int, m P) ([]byte, error) {
+	if m == nil {
+		return b, nil
+	}
+	return PutProto(b, num, m)
+}
+
+// PutProto appends m as field num; nil is an empty message, as protobuf has it
+// for elements.
+func PutProto[M any, P ProtoPointer[M]](b []byte, num int, m P) ([]byte, error) {
+	b, at := Open(b, num)
+	b, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(b, m)
+	if err != nil {
+		return b, err
+	}
+	return Close(b, at), nil
+}
+
+// ReadProto reads the field into a message, which is made if there is none yet.
+func ReadProto[M any, P ProtoPointer[M]](d *Decoder, m *P) {
+	data := d.bytes()
+	if d.err != nil {
+		return
+	}
+	if *m == nil {
+		*m = new(M)
+	}
+	if err := (proto.UnmarshalOptions{Merge: true}).Unmarshal(data, *m); err != nil {
+		d.fail(err)
+	}
+}

@@ -1,0 +1,50 @@
+package codegen
+
+import (
+	"fmt"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/shardgen/shardgen/runtime/placement"
+)
+
+// MaxIDBytes bounds an entity's id on the wire.
+const MaxIDBytes = 1024
+
+// CheckID returns an error unless id has 1 to [MaxIDBytes] bytes.
+func CheckID(id string) error {
+	switch {
+	case id == "":
+		return fmt.Errorf("check id: empty (want 1 to %d bytes)", MaxIDBytes)
+	case len(id) > MaxIDBytes:
+		return fmt.Errorf("check id: %d bytes (want 1 to %d)", len(id), MaxIDBytes)
+	}
+	return nil
+}
+
+// Locate returns the hash of an entity's id and the number of its shard, as every
+// process of every cluster finds them for this kind. It needs no cluster.
+func Locate(k Kind, id string) (hash uint64, shard uint32, err error) {
+	if err := CheckID(id); err != nil {
+		return 0, 0, fmt.Errorf("locate %s: %w", k.Name, err)
+	}
+	shards := k.Shards
+	if shards == 0 {
+		shards = placement.DefaultShards
+	}
+	if err := placement.CheckShards(shards); err != nil {
+		return 0, 0, fmt.Errorf("locate %s: %w", k.Name, err)
+	}
+	if k.Hash == nil {
+		hash = xxhash.Sum64String(id)
+	} else if hash, err = k.Hash(id); err != nil {
+		return 0, 0, fmt.Errorf("locate %s: %w", k.Name, err)
+	}
+	return hash, placement.ShardOf(hash, uint32(shards)), nil
+}
+
+// EntityShard is the shard alone of what [Locate] returns.
+func EntityShard(k Kind, id string) (uint32, error) {
+	_, shard, err := Locate(k, id)
+	return shard, err
+}
