@@ -24,7 +24,6 @@ internal/gen/model
 
 shardtest
 runtime
-runtime/codegen
 runtime/admin
 runtime/call
 runtime/region
@@ -32,6 +31,7 @@ runtime/durable
 runtime/coordinator
 runtime/singleton
 runtime/membership
+runtime/codegen
 runtime/placement
 
 transport/nats/embedded
@@ -81,6 +81,7 @@ var rules = []rule{
 var dependencies = map[string][]string{
 	"github.com/nats-io/nats-server/v2": {"transport/nats/embedded", "internal/natsproc", "internal/e2e", "examples"},
 	"github.com/nats-io/nats.go":        {"transport/nats", "store/nats", "internal/natsproc", "internal/e2e", "cmd/shardctl"},
+	"github.com/nats-io/nuid":           {"transport/nats"},
 	"github.com/cespare/xxhash/v2":      {"runtime"},
 	"google.golang.org/protobuf":        {"internal/wire", "runtime", "internal/gen", "templates"},
 	"github.com/dave/jennifer":          {"internal/gen", "templates"},

@@ -1,0 +1,251 @@
+package limits
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+)
+
+// maxBatchBytes ends a batch: past it NATS gains nothing from larger messages.
+const maxBatchBytes = 64 << 10
+
+// An envelope is an id (8 bytes), a length (4 bytes) and that many bytes.
+const envelopeHeaderBytes = 12
+
+func appendEnvelope(b []byte, id uint64, payload []byte) []byte {
+	b = binary.LittleEndian.AppendUint64(b, id)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(payload)))
+	return append(b, payload...)
+}
+
+var errEnvelope = errors.New("read batch: cut envelope")
+
+// nextEnvelope splits the first envelope off batch.
+func nextEnvelope(batch []byte) (id uint64, payload, rest []byte, err error) {
+	if len(batch) < envelopeHeaderBytes {
+		return 0, nil, nil, errEnvelope
+	}
+	id = binary.LittleEndian.Uint64(batch)
+	n := int(binary.LittleEndian.Uint32(batch[8:]))
+	rest = batch[envelopeHeaderBytes:]
+	if n > len(rest) {
+		return 0, nil, nil, errEnvelope
+	}
+	return id, rest[:n], rest[n:], nil
+}
+
+// A writer gathers envelopes into messages. Whoever finds it idle publishes at
+// once, or wakes the pump to do it; meanwhile others only append. It is safe for
+// concurrent use.
+type writer struct {
+	publish func(batch []byte) error
+	loaded  func() bool   // whether a yield is likely to gather more
+	wake    chan struct{} // to the pump; nil without one
+
+	mu      sync.Mutex
+	room    sync.Cond // signalled when gathered was taken
+	writing bool
+	// gathered is the next message, spare the last one's memory.
+	gathered, spare []byte
+}
+
+func newWriter(publish func([]byte) error, loaded func() bool) *writer {
+	w := &writer{publish: publish, loaded: loaded}
+	w.room.L = &w.mu
+	return w
+}
+
+// pump lets a goroutine publish from now on, until the test ends: a single
+// caller that waits for no answer then gathers too.
+func (w *writer) pump(tb testing.TB) {
+	w.wake = make(chan struct{}, 1)
+	var pump sync.WaitGroup
+	pump.Go(func() {
+		for range w.wake {
+			w.mu.Lock()
+			err := w.drainLocked()
+			w.mu.Unlock()
+			if err != nil {
+				tb.Error(err)
+			}
+		}
+	})
+	tb.Cleanup(func() {
+		close(w.wake)
+		pump.Wait()
+	})
+}
+
+func (w *writer) write(id uint64, payload []byte) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.writing && len(w.gathered) >= maxBatchBytes {
+		w.room.Wait()
+	}
+	w.gathered = appendEnvelope(w.gathered, id, payload)
+	if w.writing {
+		return nil
+	}
+	w.writing = true
+	if w.wake != nil {
+		w.wake <- struct{}{} // never waits: one wake at a time is under way
+		return nil
+	}
+	return w.drainLocked()
+}
+
+// drainLocked publishes until nothing is left. It gives up the lock meanwhile.
+func (w *writer) drainLocked() error {
+	defer func() { w.writing = false }()
+	for len(w.gathered) > 0 {
+		if w.loaded() && len(w.gathered) < maxBatchBytes {
+			w.mu.Unlock()
+			runtime.Gosched() // others add theirs
+			w.mu.Lock()
+		}
+		batch := w.gathered
+		w.gathered = w.spare[:0]
+		w.room.Broadcast()
+		w.mu.Unlock()
+		err := w.publish(batch)
+		w.mu.Lock()
+		w.spare = batch
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A requester makes calls by batches, with a pending table of its own.
+type requester struct {
+	out     *writer
+	lastID  atomic.Uint64
+	waiting atomic.Int64
+	shards  [64]pendingShard
+	calls   sync.Pool
+}
+
+type pendingShard struct {
+	mu    sync.Mutex
+	calls map[uint64]chan []byte
+	_     [40]byte // a cache line each
+}
+
+// newRequester calls whoever answers on subject, and takes replies from inbox.
+func newRequester(tb testing.TB, conn *nats.Conn, subject string) *requester {
+	inbox := conn.NewInbox()
+	r := new(requester)
+	r.calls.New = func() any { return make(chan []byte, 1) }
+	for i := range r.shards {
+		r.shards[i].calls = make(map[uint64]chan []byte)
+	}
+	r.out = newWriter(
+		func(batch []byte) error { return conn.PublishRequest(subject, inbox, batch) },
+		func() bool { return r.waiting.Load() > 1 },
+	)
+	receive(tb, conn, inbox, func(m *nats.Msg) error { return eachEnvelope(m.Data, r.finish) })
+	return r
+}
+
+func (r *requester) shard(id uint64) *pendingShard { return &r.shards[id%uint64(len(r.shards))] }
+
+func (r *requester) ask(payload []byte) ([]byte, error) {
+	done := r.calls.Get().(chan []byte)
+	id := r.lastID.Add(1)
+	s := r.shard(id)
+	s.mu.Lock()
+	s.calls[id] = done
+	s.mu.Unlock()
+	r.waiting.Add(1)
+	defer r.waiting.Add(-1)
+	if err := r.out.write(id, payload); err != nil {
+		return nil, err
+	}
+	reply := <-done
+	r.calls.Put(done)
+	return reply, nil
+}
+
+func (r *requester) finish(id uint64, payload []byte) error {
+	s := r.shard(id)
+	s.mu.Lock()
+	done := s.calls[id]
+	delete(s.calls, id)
+	s.mu.Unlock()
+	if done == nil {
+		return fmt.Errorf("reply %d: nobody waits for it", id)
+	}
+	done <- payload
+	return nil
+}
+
+// answerBatches answers every envelope on subject with itself, one message of
+// replies for a message of calls.
+func answerBatches(tb testing.TB, conn *nats.Conn, subject string) {
+	var replies []byte
+	receive(tb, conn, subject, func(m *nats.Msg) error {
+		replies = replies[:0]
+		err := eachEnvelope(m.Data, func(id uint64, payload []byte) error {
+			replies = appendEnvelope(replies, id, payload)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return conn.Publish(m.Reply, replies)
+	})
+}
+
+func eachEnvelope(batch []byte, f func(id uint64, payload []byte) error) error {
+	for len(batch) > 0 {
+		id, payload, rest, err := nextEnvelope(batch)
+		if err != nil {
+			return err
+		}
+		if err := f(id, payload); err != nil {
+			return err
+		}
+		batch = rest
+	}
+	return nil
+}
+
+// receive gives handle the messages of subject in order, until the test ends,
+// once the server knows the subscription.
+func receive(tb testing.TB, conn *nats.Conn, subject string, handle func(*nats.Msg) error) {
+	tb.Helper()
+	messages := make(chan *nats.Msg, 64<<10)
+	sub, err := conn.ChanSubscribe(subject, messages)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := conn.Flush(); err != nil {
+		tb.Fatal(err)
+	}
+	var reader sync.WaitGroup
+	stop := make(chan struct{})
+	reader.Go(func() {
+		for {
+			select {
+			case m := <-messages:
+				if err := handle(m); err != nil {
+					tb.Errorf("%s: %v", subject, err)
+				}
+			case <-stop:
+				return
+			}
+		}
+	})
+	tb.Cleanup(func() {
+		_ = sub.Unsubscribe()
+		close(stop)
+		reader.Wait()
+	})
+}
