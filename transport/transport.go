@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 )
 
@@ -25,6 +26,9 @@ type Channel int
 // Control is the channel of the control plane.
 const Control Channel = -1
 
+// MaxLanes bounds the lanes of a link: each is a connection.
+const MaxLanes = 64
+
 // A Transport opens links to a broker. It is safe for concurrent use.
 type Transport interface {
 	// Open connects every channel of one process, subscribes, and returns once
@@ -38,11 +42,28 @@ type Options struct {
 	Cluster string  // 1 to 64 of [A-Za-z0-9_-]
 	Self    Address // the name obeys the same rule
 	Client  bool    // not a member: no request, broadcast or gateway subjects
-	Lanes   int     // number of lanes, at least 1
-	// OnState is told each change of a channel's connection, also the first;
-	// calls for one channel come one after another. It must not block.
+	Lanes   int     // number of lanes, 1 to MaxLanes
+	// OnState is told each change of a channel's connection, also the first,
+	// before Open returns; calls for one channel come one after another, and
+	// none after Close. Once a connection broke, no Send succeeds on that channel
+	// before OnState was told and has returned, so what was lost can be sent
+	// first. It must not block, nor call Close.
 	OnState func(Channel, State)
 	Logger  *slog.Logger // nil discards
+}
+
+// Validate tells what makes o unfit to open a link; adapters call it first.
+func (o Options) Validate() error {
+	if err := CheckName("cluster", o.Cluster); err != nil {
+		return err
+	}
+	if err := CheckName("node", o.Self.Name); err != nil {
+		return err
+	}
+	if o.Lanes < 1 || o.Lanes > MaxLanes {
+		return fmt.Errorf("%d lanes: want 1 to %d", o.Lanes, MaxLanes)
+	}
+	return nil
 }
 
 // State is what a channel knows of its connection.
@@ -112,7 +133,8 @@ type Message struct {
 	Kind    Kind
 	Payload []byte
 	// From and Token are set for Unreachable: the address that the send named
-	// (zero for Anycast), its token, and the broker instance that answered.
+	// (zero for Anycast), its token, and the broker instance that answered
+	// (empty if the link has since gone through too many to tell).
 	From   Address
 	Token  uint64
 	Server string

@@ -1,0 +1,188 @@
+package natsproc
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// readyTimeout bounds the start of a server.
+const readyTimeout = 30 * time.Second
+
+// A Server is one nats-server process at one address, which it keeps over
+// restarts. Its methods may be called from one goroutine at a time.
+type Server struct {
+	bin  string
+	args []string
+	addr string // host:port
+
+	cmd    *exec.Cmd
+	output *output
+	exited chan error // of the process now running
+}
+
+// Run starts a server on a free port of 127.0.0.1 with more arguments for its
+// command line, and returns when it is ready.
+func Run(args ...string) (*Server, error) {
+	bin, err := Build()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{bin: bin, args: args, addr: "127.0.0.1:-1"}
+	if err := s.Start(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Start is Run for a test: it fails t, and kills the server when t ends.
+func Start(t testing.TB, args ...string) *Server {
+	t.Helper()
+	s, err := Run(args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Kill(); err != nil {
+			t.Errorf("kill nats-server: %v", err)
+		}
+	})
+	return s
+}
+
+// URL is where clients connect: "nats://127.0.0.1:49152".
+func (s *Server) URL() string { return "nats://" + s.addr }
+
+// Pid is the process id of the server now running, 0 if none.
+func (s *Server) Pid() int {
+	if s.cmd == nil {
+		return 0
+	}
+	return s.cmd.Process.Pid
+}
+
+// Start starts the server again after Kill or Stop, on the same port.
+func (s *Server) Start() error {
+	if s.cmd != nil {
+		return errors.New("start nats-server: it is running (Kill or Stop it first)")
+	}
+	host, port, err := net.SplitHostPort(s.addr)
+	if err != nil {
+		return err
+	}
+	out := newOutput()
+	cmd := exec.Command(s.bin, slices.Concat([]string{"-a", host, "-p", port}, s.args)...)
+	cmd.Stderr = out
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start nats-server: %w", err)
+	}
+	exited := make(chan error, 1)
+	go func() { exited <- cmd.Wait() }() // Kill and Stop wait for it
+	s.cmd, s.exited, s.output = cmd, exited, out
+	timeout := time.NewTimer(readyTimeout)
+	defer timeout.Stop()
+	select {
+	case <-out.ready:
+		s.addr = out.addr()
+		return nil
+	case err := <-exited:
+		s.cmd = nil
+		return fmt.Errorf("start nats-server: %s: it ended: %w\n%s", s.addr, err, out)
+	case <-timeout.C:
+		return errors.Join(fmt.Errorf("start nats-server: %s: not ready within %v\n%s", s.addr, readyTimeout, out), s.Kill())
+	}
+}
+
+// Kill ends the server with SIGKILL and returns when the process is gone. It
+// does nothing if no server runs.
+func (s *Server) Kill() error { return s.end(syscall.SIGKILL) }
+
+// Stop ends the server with SIGTERM and returns when the process is gone.
+func (s *Server) Stop() error { return s.end(syscall.SIGTERM) }
+
+func (s *Server) end(sig os.Signal) error {
+	if s.cmd == nil {
+		return nil
+	}
+	if err := s.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	<-s.exited
+	s.cmd = nil
+	return nil
+}
+
+// Pause holds the server still with SIGSTOP: its connections stay open and
+// nothing moves on them.
+func (s *Server) Pause() error { return s.signal(syscall.SIGSTOP) }
+
+// Resume ends a Pause.
+func (s *Server) Resume() error { return s.signal(syscall.SIGCONT) }
+
+func (s *Server) signal(sig os.Signal) error {
+	if s.cmd == nil {
+		return errors.New("signal nats-server: it is not running")
+	}
+	return s.cmd.Process.Signal(sig)
+}
+
+// Output is what the process that ran last has reported.
+func (s *Server) Output() string { return s.output.String() }
+
+var (
+	listening = regexp.MustCompile(`Listening for client connections on (\S+)`)
+	isReady   = []byte("Server is ready")
+)
+
+// An output keeps what a server reports and finds out when it is ready.
+type output struct {
+	ready chan struct{}
+
+	mu   sync.Mutex
+	all  bytes.Buffer
+	done bool
+}
+
+var _ io.Writer = (*output)(nil)
+
+func newOutput() *output { return &output{ready: make(chan struct{})} }
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.all.Write(b)
+	if !o.done && bytes.Contains(o.all.Bytes(), isReady) {
+		o.done = true
+		close(o.ready)
+	}
+	return len(b), nil
+}
+
+func (o *output) addr() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	lines := bufio.NewScanner(bytes.NewReader(o.all.Bytes()))
+	for lines.Scan() {
+		if m := listening.FindSubmatch(lines.Bytes()); m != nil {
+			return string(m[1])
+		}
+	}
+	return ""
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.all.String()
+}

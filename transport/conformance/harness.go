@@ -1,0 +1,224 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+const (
+	cluster = "conformance"
+	lanes   = 2
+	// patience is how long a test waits for what must come; a healthy transport
+	// needs milliseconds.
+	patience = 20 * time.Second
+)
+
+// A Harness is a transport with a broker of its own that can be taken down.
+type Harness struct {
+	Transport transport.Transport
+	// StopBroker ends the broker and returns when it is gone: connections break.
+	StopBroker func()
+	// StartBroker brings a new instance up in the same place.
+	StartBroker func()
+}
+
+// Run runs the suite. Each test opens a Harness of its own, which cleans up
+// after itself when the test ends.
+func Run(t *testing.T, open func(t *testing.T) Harness) {
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, Harness)
+	}{
+		{"Order", testOrder},
+		{"ConcurrentSends", testConcurrentSends},
+		{"ReceiverHandover", testReceiverHandover},
+		{"ChannelsApart", testChannelsApart},
+		{"PayloadOwnership", testPayloadOwnership},
+		{"EmptyPayload", testEmptyPayload},
+		{"TooLarge", testTooLarge},
+		{"Broadcast", testBroadcast},
+		{"Anycast", testAnycast},
+		{"AnycastNobody", testAnycastNobody},
+		{"UnreachableNeverThere", testUnreachableNeverThere},
+		{"UnreachableGone", testUnreachableGone},
+		{"ClientAddress", testClientAddress},
+		{"BadNames", testBadNames},
+		{"BadChannel", testBadChannel},
+		{"FirstState", testFirstState},
+		{"Disconnected", testDisconnected},
+		{"Reconnected", testReconnected},
+		{"OpenWithoutBroker", testOpenWithoutBroker},
+		{"Drain", testDrain},
+		{"DrainDisconnected", testDrainDisconnected},
+		{"CloseFlushes", testCloseFlushes},
+		{"CloseTwice", testCloseTwice},
+		{"CloseWakesReceivers", testCloseWakesReceivers},
+		{"CloseDisconnected", testCloseDisconnected},
+	} {
+		t.Run(test.name, func(t *testing.T) { test.run(t, open(t)) })
+	}
+}
+
+var channels = []transport.Channel{transport.Control, 0, 1}
+
+var incarnations atomic.Uint64
+
+// A member is a link under test and what it was told.
+type member struct {
+	transport.Link
+	t      *testing.T
+	self   transport.Address
+	client bool
+	states map[transport.Channel]chan transport.State
+}
+
+func (m *member) peer() transport.Peer {
+	return transport.Peer{Address: m.self, Client: m.client}
+}
+
+func openMember(t *testing.T, h Harness, name string) *member {
+	t.Helper()
+	return openLink(t, h, name, false)
+}
+
+func openClient(t *testing.T, h Harness, name string) *member {
+	t.Helper()
+	return openLink(t, h, name, true)
+}
+
+func openLink(t *testing.T, h Harness, name string, client bool) *member {
+	t.Helper()
+	m := &member{
+		t:      t,
+		self:   transport.Address{Name: name, Incarnation: 0xfedc_0000_0000_0000 + incarnations.Add(1)},
+		client: client,
+		states: map[transport.Channel]chan transport.State{},
+	}
+	for _, ch := range channels {
+		m.states[ch] = make(chan transport.State, 1024)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	link, err := h.Transport.Open(ctx, transport.Options{
+		Cluster: cluster,
+		Self:    m.self,
+		Client:  client,
+		Lanes:   lanes,
+		OnState: func(ch transport.Channel, s transport.State) { m.states[ch] <- s },
+	})
+	if err != nil {
+		t.Fatalf("open %s: %v", name, err)
+	}
+	m.Link = link
+	t.Cleanup(func() {
+		if err := link.Close(); err != nil {
+			t.Errorf("close %s: %v", name, err)
+		}
+	})
+	return m
+}
+
+func (m *member) send(ch transport.Channel, to *member, token uint64, payload string) {
+	m.t.Helper()
+	if err := m.Send(ch, to.peer(), token, []byte(payload)); err != nil {
+		m.t.Fatalf("send %q: %v", payload, err)
+	}
+}
+
+func (m *member) flush(ch transport.Channel) {
+	m.t.Helper()
+	ctx, cancel := context.WithTimeout(m.t.Context(), patience)
+	defer cancel()
+	if err := m.Flush(ctx, ch); err != nil {
+		m.t.Fatalf("flush: %v", err)
+	}
+}
+
+type received struct {
+	m   transport.Message
+	err error
+}
+
+// receive waits for the next message in a goroutine of its own, so that
+// receiving goroutines take turns in every test.
+func (m *member) receive(ch transport.Channel) (transport.Message, error) {
+	m.t.Helper()
+	got := make(chan received, 1)
+	go func() {
+		var r received
+		r.m, r.err = m.Receive(ch)
+		got <- r
+	}()
+	select {
+	case r := <-got:
+		return r.m, r.err
+	case <-time.After(patience):
+		m.t.Fatalf("%s: nothing received on channel %d in %v", m.self, ch, patience)
+		return transport.Message{}, nil
+	}
+}
+
+func (m *member) want(ch transport.Channel, kind transport.Kind, payload string) {
+	m.t.Helper()
+	got, err := m.receive(ch)
+	if err != nil {
+		m.t.Fatalf("%s: receive on channel %d: %v, want %q", m.self, ch, err, payload)
+	}
+	if got.Kind != kind || string(got.Payload) != payload {
+		m.t.Fatalf("%s: received kind %d %.40q on channel %d, want kind %d %.40q", m.self, got.Kind, got.Payload, ch, kind, payload)
+	}
+}
+
+func (m *member) wantUnreachable(ch transport.Channel, from transport.Address, token uint64) {
+	m.t.Helper()
+	got, err := m.receive(ch)
+	if err != nil {
+		m.t.Fatalf("receive: %v, want unreachable %v", err, from)
+	}
+	m.checkUnreachable(ch, got, from, token)
+}
+
+func (m *member) checkUnreachable(ch transport.Channel, got transport.Message, from transport.Address, token uint64) {
+	m.t.Helper()
+	if got.Kind != transport.Unreachable || got.From != from || got.Token != token {
+		m.t.Fatalf("received kind %d from %v token %d, want unreachable from %v token %d", got.Kind, got.From, got.Token, from, token)
+	}
+	if want := m.State(ch).Server; got.Server != want || want == "" {
+		m.t.Fatalf("unreachable names server %q, want that of the connection, %q", got.Server, want)
+	}
+}
+
+func (m *member) wantNothing(ch transport.Channel) {
+	m.t.Helper()
+	if got, ok := m.TryReceive(ch); ok {
+		m.t.Fatalf("%s: received kind %d %.40q on channel %d, want nothing", m.self, got.Kind, got.Payload, ch)
+	}
+}
+
+// wantState waits until the channel was told connected or not.
+func (m *member) wantState(ch transport.Channel, connected bool) transport.State {
+	m.t.Helper()
+	timeout := time.After(patience)
+	for {
+		select {
+		case s := <-m.states[ch]:
+			if s.Connected == connected {
+				return s
+			}
+		case <-timeout:
+			m.t.Fatalf("%s: channel %d not told connected=%v in %v", m.self, ch, connected, patience)
+		}
+	}
+}
+
+func wantError(t *testing.T, what string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Fatalf("%s: error %v, want %v", what, err, want)
+	}
+}

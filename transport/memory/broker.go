@@ -1,0 +1,237 @@
+package memory
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// Options of a Broker; the zero value works.
+type Options struct {
+	// Name begins the identity of the broker's instances. Default "memory".
+	Name string
+	// Seed decides what Lose loses and whom Anycast chooses. Default 0.
+	Seed uint64
+	// MaxPayload in bytes. Default 1 MiB.
+	MaxPayload int
+	// QueueLength bounds the messages that wait in one channel before Receive,
+	// and those that Hold keeps back on one path. Default 65,536; beyond it
+	// messages are dropped and counted.
+	QueueLength int
+}
+
+func (o Options) withDefaults() Options {
+	if o.Name == "" {
+		o.Name = "memory"
+	}
+	if o.MaxPayload <= 0 {
+		o.MaxPayload = 1 << 20
+	}
+	if o.QueueLength <= 0 {
+		o.QueueLength = 64 << 10
+	}
+	return o
+}
+
+// A Broker routes messages between the links of its transports. It is safe for
+// concurrent use.
+type Broker struct {
+	options Options
+
+	mu       sync.Mutex // guards all links and channels too
+	running  bool
+	started  chan struct{} // closed while running
+	instance int
+	random   *rand.Rand
+	links    []*link // in the order of their Open
+	byPeer   map[transport.Peer]*link
+	away     map[string]bool // names that Disconnect took off
+	faults   map[Path]*fault
+	lost     uint64
+}
+
+// NewBroker returns a broker that runs.
+func NewBroker(o Options) *Broker {
+	b := &Broker{
+		options: o.withDefaults(),
+		started: make(chan struct{}),
+		random:  rand.New(rand.NewPCG(o.Seed, 0)),
+		byPeer:  map[transport.Peer]*link{},
+		away:    map[string]bool{},
+		faults:  map[Path]*fault{},
+	}
+	b.Start()
+	return b
+}
+
+// Transport returns a transport over this broker.
+func (b *Broker) Transport() *Transport { return &Transport{broker: b} }
+
+// Stop takes the broker down: all connections break, held messages are gone.
+// What links have already received stays with them. Like Start, Disconnect and
+// Reconnect it has called every OnState when it returns, unless one of those
+// calls is under way in another goroutine.
+func (b *Broker) Stop() {
+	b.mu.Lock()
+	if !b.running {
+		b.mu.Unlock()
+		return
+	}
+	b.running = false
+	b.started = make(chan struct{})
+	for _, f := range b.faults {
+		f.held = nil
+	}
+	b.updateAndUnlock()
+}
+
+// Start brings a new instance of the broker up; all links reconnect.
+func (b *Broker) Start() {
+	b.mu.Lock()
+	if b.running {
+		b.mu.Unlock()
+		return
+	}
+	b.running = true
+	b.instance++
+	close(b.started)
+	b.updateAndUnlock()
+}
+
+// Restart is Stop and Start.
+func (b *Broker) Restart() {
+	b.Stop()
+	b.Start()
+}
+
+// Disconnect breaks the connections of all links of a node name, until
+// Reconnect. The broker knows: others get Unreachable for them.
+func (b *Broker) Disconnect(name string) { b.setAway(name, true) }
+
+// Reconnect ends a Disconnect.
+func (b *Broker) Reconnect(name string) { b.setAway(name, false) }
+
+func (b *Broker) setAway(name string, away bool) {
+	b.mu.Lock()
+	if away {
+		b.away[name] = true
+	} else {
+		delete(b.away, name)
+	}
+	b.updateAndUnlock()
+}
+
+// Lost is how many messages faults have swallowed.
+func (b *Broker) Lost() uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.lost
+}
+
+// server is the identity of the instance that runs.
+func (b *Broker) server() string { return fmt.Sprintf("%s-%d", b.options.Name, b.instance) }
+
+// updateAndUnlock gives every channel the state that follows from the broker's,
+// releases b.mu and tells the links of changes.
+func (b *Broker) updateAndUnlock() {
+	var changed []*channel
+	for _, l := range b.links {
+		changed = append(changed, b.updateLocked(l)...)
+	}
+	b.mu.Unlock()
+	for _, c := range changed {
+		c.tell()
+	}
+}
+
+// updateLocked returns the channels of l whose state changed.
+func (b *Broker) updateLocked(l *link) []*channel {
+	want := transport.State{Connected: b.running && !b.away[l.self.Name]}
+	if want.Connected {
+		want.Server = b.server()
+	}
+	var changed []*channel
+	for _, c := range l.channels {
+		if c.state != want {
+			c.state = want
+			c.untold = append(c.untold, want)
+			changed = append(changed, c)
+		}
+	}
+	return changed
+}
+
+// An envelope is a message on its way. Who is to answer for it, if it reaches
+// nobody, is the channel that sent it.
+type envelope struct {
+	from    *channel
+	to      *link          // chosen by Broadcast or Anycast, else nil
+	peer    transport.Peer // named by Send
+	kind    transport.Kind
+	token   uint64
+	payload []byte // the broker's own copy
+}
+
+func (e *envelope) target() string {
+	if e.to != nil {
+		return e.to.self.Name
+	}
+	return e.peer.Name
+}
+
+// sendLocked routes e, unless a fault keeps it.
+func (b *Broker) sendLocked(e envelope) {
+	if !b.faultsTakeLocked(e) {
+		b.deliverLocked(e)
+	}
+}
+
+func (b *Broker) deliverLocked(e envelope) {
+	to := e.to
+	if to == nil {
+		to = b.byPeer[e.peer]
+	}
+	if c := to.listening(e.from.id); c != nil {
+		c.push(transport.Message{Kind: e.kind, Payload: e.payload})
+		return
+	}
+	switch e.kind {
+	case transport.Direct:
+		b.refuseLocked(e.from, e.peer.Address, e.token)
+	case transport.Anycast: // the chosen one left while a fault held the message
+		b.refuseLocked(e.from, transport.Address{}, e.token)
+	}
+}
+
+// refuseLocked tells the sender that nobody listens.
+func (b *Broker) refuseLocked(c *channel, from transport.Address, token uint64) {
+	if c.subscribed() {
+		c.push(transport.Message{Kind: transport.Unreachable, From: from, Token: token, Server: b.server()})
+	}
+}
+
+func (b *Broker) broadcastLocked(from *channel, payload []byte) {
+	for _, l := range b.links {
+		if !l.client {
+			b.sendLocked(envelope{from: from, to: l, kind: transport.Broadcast, payload: bytes.Clone(payload)})
+		}
+	}
+}
+
+func (b *Broker) anycastLocked(from *channel, token uint64, payload []byte) {
+	var able []*link
+	for _, l := range b.links {
+		if !l.client && l.listening(transport.Control) != nil {
+			able = append(able, l)
+		}
+	}
+	if len(able) == 0 {
+		b.refuseLocked(from, transport.Address{}, token)
+		return
+	}
+	to := able[b.random.IntN(len(able))]
+	b.sendLocked(envelope{from: from, to: to, kind: transport.Anycast, token: token, payload: bytes.Clone(payload)})
+}

@@ -1,0 +1,33 @@
+// Package natstransport carries shardgen's frames over NATS.
+//
+// # Connections
+//
+// A link holds one connection per lane and one for control, so that load never
+// delays a heartbeat and each channel has one order. A connection lives and
+// dies with its TCP connection: nats.go is told not to reconnect, and the link
+// opens the next one itself. This buys three things that nats.go's own
+// reconnecting cannot give: a publish can never slip onto the next connection
+// before State said that this one broke; a drained subscription cannot come
+// back; and an error that makes nats.go give up for good is only one more break.
+//
+// # Subjects
+//
+// With cluster c, node name n and incarnation i in 16 hexadecimal digits:
+//
+//	sh.c.n.n.i.<lane>            frames to a member, per lane
+//	sh.c.n.n.i.ctl               control frames to a member
+//	sh.c.r.n.i.<lane|ctl>.f      frames to a client
+//	sh.c.r.n.i.<lane|ctl>.u.…    no-responders answers to Send
+//	sh.c.r.n.i.ctl.a.…           no-responders answers to Anycast
+//	sh.c.ctl.all                 to all members
+//	sh.c.gw.ctl                  to any one member (queue group "gw")
+//
+// All subscriptions of a channel feed one Go channel, so that its receiver sees
+// the order in which the server wrote.
+//
+// # No responders
+//
+// Each publish names a reply subject of its own connection: the server answers
+// 503 there when it knows no subscriber. The answer has an empty payload, so the
+// reply subject itself carries the peer and the token.
+package natstransport

@@ -1,0 +1,221 @@
+package natstransport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A link is one process's connections: control first, then the lanes.
+type link struct {
+	channels     []*channel
+	closeTimeout time.Duration
+	ctx          context.Context // of the channels' goroutines, from Open to Close
+	cancel       context.CancelFunc
+	wg           sync.WaitGroup
+	closing      sync.Once
+}
+
+var (
+	_ transport.Link    = (*link)(nil)
+	_ transport.Counter = (*link)(nil)
+)
+
+func (l *link) channel(ch transport.Channel) (*channel, error) {
+	if i := int(ch) + 1; i >= 0 && i < len(l.channels) {
+		return l.channels[i], nil
+	}
+	return nil, fmt.Errorf("channel %d: the link has lanes 0 to %d and Control", ch, len(l.channels)-2)
+}
+
+// Send publishes to the peer's own subject.
+func (l *link) Send(ch transport.Channel, to transport.Peer, token uint64, payload []byte) error {
+	c, err := l.channel(ch)
+	if err != nil {
+		return fmt.Errorf("send to %v: %w", to.Address, err)
+	}
+	r, err := c.route(to)
+	if err != nil {
+		return fmt.Errorf("send to %v: %w", to.Address, err)
+	}
+	if err := c.publish(r.subject, replySubject(r.reply, token), payload); err != nil {
+		return fmt.Errorf("send to %v: %w", to.Address, err)
+	}
+	return nil
+}
+
+// Broadcast publishes to the subject of all members. Without a reply subject
+// nobody is told when there are none.
+func (l *link) Broadcast(payload []byte) error {
+	c := l.channels[0]
+	if err := c.publish(c.subjects.broadcast, "", payload); err != nil {
+		return fmt.Errorf("broadcast: %w", err)
+	}
+	return nil
+}
+
+// Anycast publishes to the gateway's queue group.
+func (l *link) Anycast(token uint64, payload []byte) error {
+	c := l.channels[0]
+	if err := c.publish(c.subjects.gateway, replySubject(c.subjects.anycast, token), payload); err != nil {
+		return fmt.Errorf("anycast: %w", err)
+	}
+	return nil
+}
+
+func (c *channel) publish(subject, reply string, payload []byte) error {
+	if c.isClosed() {
+		return transport.ErrClosed
+	}
+	s := c.session.Load()
+	err := s.nc.PublishRequest(subject, reply, payload)
+	if err == nil {
+		return nil
+	}
+	switch {
+	case errors.Is(err, nats.ErrMaxPayload):
+		c.limit.Store(s.nc.MaxPayload()) // the server may have been told another
+		return fmt.Errorf("%d bytes: %w of %d (send less, or raise max_payload)",
+			len(payload), transport.ErrTooLarge, c.limit.Load())
+	case c.isClosed():
+		return transport.ErrClosed
+	}
+	// Whatever else fails is a connection that has ended or, a write having
+	// failed, is about to.
+	return fmt.Errorf("channel %s: %w: %w", c.subjects.channel, transport.ErrDisconnected, err)
+}
+
+// MaxPayload is the least of what the servers behind the channels allow.
+func (l *link) MaxPayload() int {
+	least := l.channels[0].limit.Load()
+	for _, c := range l.channels[1:] {
+		least = min(least, c.limit.Load())
+	}
+	return int(least)
+}
+
+// State tells the connection of the channel; one that does not exist has none.
+func (l *link) State(ch transport.Channel) transport.State {
+	c, err := l.channel(ch)
+	if err != nil {
+		return transport.State{}
+	}
+	return c.state()
+}
+
+// Counts tells what the channel had to give up.
+func (l *link) Counts(ch transport.Channel) transport.Counts {
+	c, err := l.channel(ch)
+	if err != nil {
+		return transport.Counts{}
+	}
+	return transport.Counts{Dropped: c.countDropped(), Foreign: c.foreign.Load(), Denied: c.denied.Load()}
+}
+
+// Flush waits for a round trip to the server.
+func (l *link) Flush(ctx context.Context, ch transport.Channel) error {
+	c, err := l.channel(ch)
+	if err != nil {
+		return fmt.Errorf("flush: %w", err)
+	}
+	if c.isClosed() {
+		return fmt.Errorf("flush: %w", transport.ErrClosed)
+	}
+	if err := c.session.Load().flush(ctx); err != nil {
+		return fmt.Errorf("flush: channel %s: %w", c.subjects.channel, c.broken(ctx, err))
+	}
+	return nil
+}
+
+// broken names an error of a round trip.
+func (c *channel) broken(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case c.isClosed():
+		return transport.ErrClosed
+	}
+	return fmt.Errorf("%w: %w", transport.ErrDisconnected, err)
+}
+
+// Drain ends the subscriptions of all lanes. It may be called again after an
+// error. A lane whose connection breaks meanwhile is drained by that: its next
+// connection subscribes to nothing.
+func (l *link) Drain(ctx context.Context) error {
+	lanes := l.channels[1:]
+	errs := make([]error, len(lanes))
+	var wg sync.WaitGroup
+	for i, c := range lanes {
+		wg.Go(func() { errs[i] = c.drain(ctx) })
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("drain: %w", err)
+	}
+	return nil
+}
+
+func (c *channel) drain(ctx context.Context) error {
+	c.mu.Lock()
+	c.drained = true
+	closed, s := c.closed, c.session.Load()
+	c.mu.Unlock()
+	if closed {
+		return transport.ErrClosed
+	}
+	s.drain()
+	if err := s.flush(ctx); err != nil {
+		select {
+		case <-s.over: // and so nothing more comes from it
+		default:
+			return fmt.Errorf("channel %s: %w", c.subjects.channel, c.broken(ctx, err))
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case <-c.dry:
+	default:
+		close(c.dry)
+	}
+	return nil
+}
+
+// Close flushes and closes all channels side by side.
+func (l *link) Close() error {
+	l.closing.Do(func() {
+		l.cancel() // first, so that nobody takes the end of a session for a break
+		var wg sync.WaitGroup
+		for _, c := range l.channels {
+			wg.Go(func() { c.close(l.closeTimeout) })
+		}
+		wg.Wait()
+	})
+	l.wg.Wait()
+	return nil
+}
+
+func (c *channel) close(timeout time.Duration) {
+	close(c.quit)
+	c.mu.Lock()
+	c.closed = true
+	s := c.session.Load()
+	c.mu.Unlock()
+	if s == nil {
+		return // never opened
+	}
+	// Closing a socket with unread bytes resets it, and the server may lose what
+	// we had just written: wait until it has taken that.
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	if err := s.flush(ctx); err != nil {
+		c.log.Debug("closed without a last flush", "cause", err)
+	}
+	s.end()
+}

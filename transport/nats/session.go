@@ -1,0 +1,203 @@
+package natstransport
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// confirmTimeout bounds the round trip that confirms a session's subscriptions.
+const confirmTimeout = 5 * time.Second
+
+// A session is one connection of a channel from its connect to its end. It has
+// its own nats.Conn, so a publish on an ended session fails and cannot slip
+// onto the next one.
+type session struct {
+	nc      *nats.Conn
+	server  string // the instance behind it
+	replies *nats.Subscription
+	began   time.Time
+	over    chan struct{} // closed once nc is closed and feeds nothing any more
+
+	mu      sync.Mutex
+	subs    []*nats.Subscription // replies and all others
+	dropped uint64               // because the queue was full; as last counted
+}
+
+// connect makes one attempt: it dials, subscribes unless the channel is drained
+// and returns when the server has confirmed that.
+func (c *channel) connect(ctx context.Context, subscribe bool) (*session, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout+confirmTimeout)
+	defer cancel()
+	s := &session{over: make(chan struct{})}
+	o := c.options
+	o.Servers = c.servers()
+	closedCB := o.ClosedCB
+	o.ClosedCB = func(nc *nats.Conn) {
+		close(s.over)
+		if closedCB != nil {
+			closedCB(nc)
+		}
+	}
+	errorCB := o.AsyncErrorCB
+	o.AsyncErrorCB = func(nc *nats.Conn, sub *nats.Subscription, err error) {
+		c.asyncError(s, sub, err)
+		if errorCB != nil {
+			errorCB(nc, sub, err)
+		}
+	}
+	d := &dialer{ctx: ctx}
+	d.use(&o)
+	defer d.release()
+	nc, err := o.Connect()
+	if err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		} else if errors.Is(err, nats.ErrNoServers) && d.lastErr() != nil {
+			err = d.lastErr()
+		}
+		return nil, err
+	}
+	s.nc = nc
+	s.server = nc.ConnectedServerId()
+	if err := c.subscribe(ctx, s, subscribe); err != nil {
+		nc.Close()
+		return nil, err
+	}
+	s.began = time.Now()
+	return s, nil
+}
+
+func (c *channel) subscribe(ctx context.Context, s *session, subscribe bool) (err error) {
+	if subscribe {
+		listen := func(subject, queue string) *nats.Subscription {
+			if err != nil {
+				return nil
+			}
+			var sub *nats.Subscription
+			sub, err = s.nc.ChanQueueSubscribe(subject, queue, c.messages)
+			if err == nil {
+				s.add(sub)
+			}
+			return sub
+		}
+		s.replies = listen(c.subjects.replies+">", "")
+		if !c.client {
+			listen(c.subjects.requests, "")
+			if c.isControl() {
+				listen(c.subjects.broadcast, "")
+				listen(c.subjects.gateway, gatewayQueue)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := s.nc.FlushWithContext(ctx); err != nil {
+		if last := s.nc.LastError(); last != nil {
+			return last
+		}
+		return err
+	}
+	// A refused subscription comes as an error before the flush's answer.
+	if err := s.nc.LastError(); errors.Is(err, nats.ErrPermissionViolation) {
+		return err
+	}
+	return nil
+}
+
+// end closes the session and waits until it feeds the channel nothing more.
+func (s *session) end() {
+	s.nc.Close()
+	<-s.over
+}
+
+func (s *session) add(sub *nats.Subscription) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.subs = append(s.subs, sub)
+}
+
+// drain asks the server to end the subscriptions. A flush that succeeds after it
+// means that everything routed to them is in the queue.
+func (s *session) drain() {
+	s.mu.Lock()
+	subs := slices.Clone(s.subs)
+	s.mu.Unlock()
+	for _, sub := range subs {
+		_ = sub.Drain() // fails only where nothing is left to drain
+	}
+}
+
+// countDropped returns how many messages found the queue full. nats.go forgets
+// the count when the connection ends; then the last one seen stands.
+func (s *session) countDropped() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var n uint64
+	for _, sub := range s.subs {
+		if d, err := sub.Dropped(); err == nil {
+			n += uint64(d)
+		}
+	}
+	s.dropped = max(s.dropped, n)
+	return s.dropped
+}
+
+// flush waits for a round trip to the server. It fails when the session ends.
+func (s *session) flush(ctx context.Context) error {
+	if _, ok := ctx.Deadline(); !ok {
+		// nats.go insists on a deadline. A dead server ends the session, and the
+		// flush with it, long before this one.
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Hour)
+		defer cancel()
+	}
+	return s.nc.FlushWithContext(ctx)
+}
+
+var refusals = []error{
+	nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrAccountAuthExpired,
+	nats.ErrNkeyAndUser, nats.ErrNkeyButNoSigCB, nats.ErrUserButNoSigCB, nats.ErrNkeysNotSupported,
+	nats.ErrUserInfoAlreadySet, nats.ErrTokenAlreadySet,
+}
+
+// remedy tells what a person can do about a failed attempt, and whether the
+// same attempt can never succeed.
+func remedy(err error) (hint string, permanent bool) {
+	is := func(target error) bool { return errors.Is(err, target) }
+	var (
+		certificate *tls.CertificateVerificationError
+		authority   x509.UnknownAuthorityError
+		hostname    x509.HostnameError
+	)
+	switch {
+	case slices.ContainsFunc(refusals, is):
+		return "check the credentials in the URL or in ConnectOptions", true
+	case is(nats.ErrPermissionViolation):
+		return "grant this user the subjects of its node name; see the package doc", true
+	case is(nats.ErrSecureConnRequired), is(nats.ErrSecureConnWanted):
+		return "server and client disagree about TLS: use tls:// or nats://, or ConnectOptions(nats.Secure(…))", true
+	case errors.As(err, &certificate), errors.As(err, &authority), errors.As(err, &hostname):
+		return "give the authority by ConnectOptions(nats.RootCAs(…)), or correct the certificate", true
+	case is(nats.ErrNoInfoReceived), is(io.EOF):
+		return "does something other than NATS listen there, or does it want TLS first?", false
+	case strings.Contains(err.Error(), "no such host"):
+		return "correct the host name", false
+	}
+	return "is a NATS server running there?", false
+}
+
+func explain(err error) error {
+	hint, _ := remedy(err)
+	return fmt.Errorf("%w (%s)", err, hint)
+}

@@ -1,0 +1,117 @@
+package natstransport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A Transport opens links over one NATS server or cluster of servers.
+type Transport struct {
+	url      string
+	settings settings
+}
+
+var _ transport.Transport = (*Transport)(nil)
+
+// New returns a transport to the servers of url, a comma-separated list such as
+// "nats://10.0.0.1:4222,nats://10.0.0.2:4222". It does no I/O: a bad URL is
+// Open's error.
+func New(url string, opts ...Option) *Transport {
+	t := &Transport{url: url, settings: settings{connectTimeout: defaultConnectTimeout}}
+	for _, o := range opts {
+		o(&t.settings)
+	}
+	return t
+}
+
+// Open connects all channels. A server out of reach is tried again until ctx or
+// the ConnectTimeout ends; a bad URL or name, refused credentials and missing
+// permissions fail at once.
+func (t *Transport) Open(ctx context.Context, o transport.Options) (transport.Link, error) {
+	l, err := t.open(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("open link: %s: %w", t.where(), err)
+	}
+	return l, nil
+}
+
+func (t *Transport) where() string {
+	if t.url == "" {
+		return "server in this process"
+	}
+	return redact(t.url)
+}
+
+func (t *Transport) open(ctx context.Context, o transport.Options) (*link, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	no, err := t.natsOptions()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, t.settings.connectTimeout,
+		fmt.Errorf("no connection within %v", t.settings.connectTimeout))
+	defer cancel()
+
+	l := newLink(o, no)
+	// Control goes first: where it fails, lanes would only say the same.
+	if err := l.channels[0].open(ctx); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	errs := make([]error, len(l.channels))
+	var wg sync.WaitGroup
+	for i, c := range l.channels[1:] {
+		wg.Go(func() { errs[i] = c.open(ctx) })
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	for _, c := range l.channels {
+		c.tell(transport.State{Connected: true, Server: c.session.Load().server})
+		l.wg.Go(func() { c.run(l.ctx) })
+	}
+	return l, nil
+}
+
+func newLink(o transport.Options, no nats.Options) *link {
+	log := o.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	name := no.Name
+	if name == "" {
+		name = "shardgen " + o.Cluster + " " + o.Self.Name
+	}
+	l := &link{closeTimeout: closeTimeout}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	for id := transport.Control; int(id) < o.Lanes; id++ {
+		c := &channel{
+			id:       id,
+			options:  no,
+			subjects: newSubjects(o.Cluster, o.Self, id),
+			client:   o.Client,
+			log:      log.With("cluster", o.Cluster, "node", o.Self.String(), "channel", channelWord(id)),
+			onState:  o.OnState,
+			messages: make(chan *nats.Msg, queueLength),
+			quit:     make(chan struct{}),
+			dry:      make(chan struct{}),
+			routes:   map[transport.Peer]route{},
+		}
+		c.options.Name = name + " " + channelWord(id)
+		l.channels = append(l.channels, c)
+	}
+	return l
+}
+
+// closeTimeout bounds how long Close waits for the server to take what was sent.
+const closeTimeout = time.Second
