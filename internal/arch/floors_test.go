@@ -69,7 +69,7 @@ var rules = []rule{
 	{"", "./internal/natsproc", []string{"internal/e2e"}, "it builds and starts processes, for tests"},
 	{
 		"", "testing",
-		[]string{"shardtest", "./transport/conformance", "store/conformance", "internal/natsproc", "internal/e2e", "internal/sim"},
+		[]string{"shardtest", "transport/conformance", "store/conformance", "internal/natsproc", "internal/e2e", "internal/sim"},
 		"it adds the test flags to users' programs",
 	},
 	{"internal/gen/model", "github.com", nil, "plain data on the standard library only"},
@@ -179,6 +179,26 @@ func TestImportsGoDown(t *testing.T) {
 	}
 }
 
+// TestTablesNameFloors keeps a misspelt folder from loosening or killing a rule.
+func TestTablesNameFloors(t *testing.T) {
+	_, folders := floorOf()
+	var named []string
+	for _, r := range rules {
+		named = append(named, r.except...)
+		if r.importers != "" {
+			named = append(named, r.importers)
+		}
+	}
+	for _, importers := range dependencies {
+		named = append(named, importers...)
+	}
+	for _, folder := range named {
+		if !slices.Contains(folders, folder) {
+			t.Errorf("%q is not a line of floors", folder)
+		}
+	}
+}
+
 func TestCheckImport(t *testing.T) {
 	tests := []struct {
 		dir, path string
@@ -201,6 +221,7 @@ func TestCheckImport(t *testing.T) {
 		{"shardtest", module + "/transport/nats/embedded", "whole nats-server"},
 		{"runtime", "github.com/stretchr/testify/assert", "dependencies does not allow"},
 		{"runtime", "testing", "test flags"},
+		{"transport/conformance", "testing", ""},
 		{"examples/counter", module + "/internal/wire", "public packages only"},
 		{"newcomer", module + "/transport", "no floor"},
 		{"runtime", module + "/newcomer", "no floor"},
