@@ -656,13 +656,13 @@ func (x *CoordinatorKind) GetHosts() bool {
 
 // CoordinatorOwned is the shards of one kind, in one state and with one peer.
 // The columns are parallel; each epoch stands as the difference to the one
-// before it.
+// before it, and so does each shard.
 type CoordinatorOwned struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
 	State         uint32                 `protobuf:"varint,2,opt,name=state,proto3" json:"state,omitempty"`
 	Peer          *PlacementAddress      `protobuf:"bytes,3,opt,name=peer,proto3" json:"peer,omitempty"`
-	Shards        []uint32               `protobuf:"varint,4,rep,packed,name=shards,proto3" json:"shards,omitempty"`
+	Shards        []int32                `protobuf:"zigzag32,4,rep,packed,name=shards,proto3" json:"shards,omitempty"`
 	Epochs        []int64                `protobuf:"zigzag64,5,rep,packed,name=epochs,proto3" json:"epochs,omitempty"`
 	Moves         []int64                `protobuf:"zigzag64,6,rep,packed,name=moves,proto3" json:"moves,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -720,7 +720,7 @@ func (x *CoordinatorOwned) GetPeer() *PlacementAddress {
 	return nil
 }
 
-func (x *CoordinatorOwned) GetShards() []uint32 {
+func (x *CoordinatorOwned) GetShards() []int32 {
 	if x != nil {
 		return x.Shards
 	}
@@ -1387,7 +1387,7 @@ const file_shardgen_wire_coordinator_proto_rawDesc = "" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\rR\x05state\x123\n" +
 	"\x04peer\x18\x03 \x01(\v2\x1f.shardgen.wire.PlacementAddressR\x04peer\x12\x16\n" +
-	"\x06shards\x18\x04 \x03(\rR\x06shards\x12\x16\n" +
+	"\x06shards\x18\x04 \x03(\x11R\x06shards\x12\x16\n" +
 	"\x06epochs\x18\x05 \x03(\x12R\x06epochs\x12\x14\n" +
 	"\x05moves\x18\x06 \x03(\x12R\x05moves\"[\n" +
 	"\x15CoordinatorRegistered\x120\n" +

@@ -1,0 +1,67 @@
+package coordinator
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/shardgen/shardgen/runtime/placement"
+)
+
+// Check tests the invariants of the coordinator between two steps:
+//
+//  1. the table shows what the coordinator believes: each shard's owner and epoch;
+//  2. no epoch in the table is above the highest given out for the shard, and
+//     none belongs to a later term;
+//  3. an owner lives, from recovery on;
+//  4. a move is of an owned shard, between two nodes, away from the owner, under
+//     an epoch above the owner's and not above the highest given out; the old
+//     home lives, and so does the new one unless the old one is being asked;
+//  5. every move is on its shard and on the list, and will be seen to again
+//     within the resend interval;
+//  6. before recovery there is no table, no move and no owner.
+func (c *Coordinator) Check() error {
+	var errs []error
+	fail := func(n int, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("invariant %d: %s", n, fmt.Sprintf(format, args...)))
+	}
+	onShards := 0
+	for _, name := range c.names {
+		k := c.kinds[name]
+		for i := range k.shards {
+			s := &k.shards[i]
+			want := placement.Entry{ShardID: s.id, Owner: s.owner, Epoch: s.epoch}
+			if e, ok := c.table.Lookup(s.id); ok && e != want || !ok && s.epoch != 0 {
+				fail(1, "the table says %v, the coordinator %v", e, want)
+			}
+			if s.epoch > s.last || s.last.Term() > c.config.Term.Number {
+				fail(2, "%v: epoch %v, highest %v in term %v", s.id, s.epoch, s.last, c.config.Term)
+			}
+			if !s.owner.IsZero() && !c.alive(s.owner) {
+				fail(3, "%v is owned by %v, which is gone", s.id, s.owner)
+			}
+			if s.move != nil {
+				onShards++
+			}
+			if !c.recovered && (s.move != nil || !s.owner.IsZero()) {
+				fail(6, "%v was decided about", s.id)
+			}
+		}
+	}
+	for _, m := range c.moves {
+		s := m.shard
+		if s.owner != m.from || m.to == m.from || m.epoch <= s.epoch || m.epoch > s.last ||
+			!c.alive(m.from) || !c.alive(m.to) && m.phase != askingOld {
+			fail(4, "%v at %v: move %v→%v at %v, %v", s.id, s.epoch, m.from, m.to, m.epoch, m.phase)
+		}
+		if s.move != m || m.phase == ended || m.resendAt.After(c.now.Add(c.config.ResendInterval)) {
+			fail(5, "%v: %v, next at %v", s.id, m.phase, m.resendAt)
+		}
+	}
+	if onShards != len(c.moves) {
+		fail(5, "%d shards move, %d moves are listed", onShards, len(c.moves))
+	}
+	if !c.recovered && c.table != nil {
+		fail(6, "table %v", c.table.Version())
+	}
+	return errors.Join(errs...)
+}

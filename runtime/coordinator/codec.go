@@ -1,0 +1,203 @@
+package coordinator
+
+import (
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// format is the version of the encoding, which every message names. Fields that
+// are added do not change it: readers skip what they do not know.
+const format = 1
+
+// Encode makes bytes of a message, per internal/wire/coordinator.proto.
+func Encode(m Message) ([]byte, error) {
+	w := &wire.CoordinatorMessage{Format: format}
+	switch m := m.(type) {
+	case Register:
+		w.Body = &wire.CoordinatorMessage_Register{Register: registerToWire(m)}
+	case Registered:
+		w.Body = &wire.CoordinatorMessage_Registered{Registered: &wire.CoordinatorRegistered{Term: termToWire(m.Term), Seq: m.Seq}}
+	case TableStatus:
+		w.Body = &wire.CoordinatorMessage_TableStatus{TableStatus: &wire.CoordinatorTableStatus{Version: versionToWire(m.Version)}}
+	case TableRequest:
+		w.Body = &wire.CoordinatorMessage_TableRequest{TableRequest: &wire.CoordinatorTableRequest{Have: versionToWire(m.Have)}}
+	case Table:
+		w.Body = &wire.CoordinatorMessage_Table{Table: tableToWire(m)}
+	case Ask:
+		w.Body = &wire.CoordinatorMessage_Ask{Ask: &wire.CoordinatorAsk{Kind: m.Kind, Have: versionToWire(m.Have)}}
+	case NoHome:
+		w.Body = &wire.CoordinatorMessage_NoHome{NoHome: &wire.CoordinatorNoHome{Term: termToWire(m.Term), Kind: m.Kind, Reason: m.Reason}}
+	case MoveBegin:
+		b := moveToWire(m.Term, m.ShardID, m.Epoch)
+		b.To, b.From = addressToWire(m.To), uint64(m.From)
+		w.Body = &wire.CoordinatorMessage_MoveBegin{MoveBegin: b}
+	case MoveStatus:
+		b := moveToWire(m.Term, m.ShardID, m.Epoch)
+		b.State = uint32(m.State)
+		w.Body = &wire.CoordinatorMessage_MoveStatus{MoveStatus: b}
+	case MoveDone:
+		w.Body = &wire.CoordinatorMessage_MoveDone{MoveDone: moveToWire(m.Term, m.ShardID, m.Epoch)}
+	case MoveAborted:
+		b := moveToWire(m.Term, m.ShardID, m.Epoch)
+		b.Reason = m.Reason
+		w.Body = &wire.CoordinatorMessage_MoveAborted{MoveAborted: b}
+	case MoveCancel:
+		w.Body = &wire.CoordinatorMessage_MoveCancel{MoveCancel: moveToWire(m.Term, m.ShardID, m.Epoch)}
+	case MoveCancelled:
+		w.Body = &wire.CoordinatorMessage_MoveCancelled{MoveCancelled: moveToWire(m.Term, m.ShardID, m.Epoch)}
+	default:
+		return nil, fmt.Errorf("encode coordinator message: unknown type %T", m)
+	}
+	b, err := proto.Marshal(w)
+	if err != nil {
+		return nil, fmt.Errorf("encode coordinator message: %s: %w", nameOf(m), err)
+	}
+	return b, nil
+}
+
+// Decode reads what Encode wrote. Bytes that are no message of this format, or
+// one that cannot be, give an error and never a panic; what comes back is safe
+// to use without further checks of form.
+func Decode(b []byte) (Message, error) {
+	var w wire.CoordinatorMessage
+	if err := proto.Unmarshal(b, &w); err != nil {
+		return nil, fmt.Errorf("decode coordinator message: %w", err)
+	}
+	if w.GetFormat() != format {
+		return nil, fmt.Errorf("decode coordinator message: format %d (this version reads %d)", w.GetFormat(), format)
+	}
+	m, err := fromWire(&w)
+	if err != nil {
+		return nil, fmt.Errorf("decode coordinator message: %w", err)
+	}
+	return m, nil
+}
+
+// A reader turns parts of a message into Go values and keeps the first error.
+type reader struct{ err error }
+
+func fromWire(w *wire.CoordinatorMessage) (Message, error) {
+	var r reader
+	var m Message
+	switch b := w.GetBody().(type) {
+	case *wire.CoordinatorMessage_Register:
+		m = r.register(b.Register)
+	case *wire.CoordinatorMessage_Registered:
+		m = Registered{r.term(b.Registered.GetTerm()), b.Registered.GetSeq()}
+	case *wire.CoordinatorMessage_TableStatus:
+		m = TableStatus{r.version(b.TableStatus.GetVersion())}
+	case *wire.CoordinatorMessage_TableRequest:
+		m = TableRequest{r.anyVersion(b.TableRequest.GetHave())}
+	case *wire.CoordinatorMessage_Table:
+		m = r.table(b.Table)
+	case *wire.CoordinatorMessage_Ask:
+		m = Ask{r.kind(b.Ask.GetKind()), r.anyVersion(b.Ask.GetHave())}
+	case *wire.CoordinatorMessage_NoHome:
+		m = NoHome{r.term(b.NoHome.GetTerm()), r.kind(b.NoHome.GetKind()), b.NoHome.GetReason()}
+	case *wire.CoordinatorMessage_MoveBegin:
+		t, s, e := r.move(b.MoveBegin)
+		m = MoveBegin{t, s, r.address(b.MoveBegin.GetTo()), placement.Epoch(b.MoveBegin.GetFrom()), e}
+	case *wire.CoordinatorMessage_MoveStatus:
+		t, s, e := r.move(b.MoveStatus)
+		m = MoveStatus{t, s, e, r.state(b.MoveStatus.GetState())}
+	case *wire.CoordinatorMessage_MoveDone:
+		t, s, e := r.move(b.MoveDone)
+		m = MoveDone{t, s, e}
+	case *wire.CoordinatorMessage_MoveAborted:
+		t, s, e := r.move(b.MoveAborted)
+		m = MoveAborted{t, s, e, b.MoveAborted.GetReason()}
+	case *wire.CoordinatorMessage_MoveCancel:
+		t, s, e := r.move(b.MoveCancel)
+		m = MoveCancel{t, s, e}
+	case *wire.CoordinatorMessage_MoveCancelled:
+		t, s, e := r.move(b.MoveCancelled)
+		m = MoveCancelled{t, s, e}
+	default:
+		return nil, errors.New("no body that this version knows")
+	}
+	return m, r.err
+}
+
+func (r *reader) fail(format string, args ...any) {
+	if r.err == nil {
+		r.err = fmt.Errorf(format, args...)
+	}
+}
+
+func (r *reader) address(a *wire.PlacementAddress) transport.Address {
+	if err := transport.CheckName("node", a.GetName()); err != nil {
+		r.fail("%w", err)
+	}
+	return transport.Address{Name: a.GetName(), Incarnation: a.GetIncarnation()}
+}
+
+func (r *reader) term(t *wire.PlacementTerm) placement.Term {
+	if t.GetNumber() == 0 {
+		r.fail("no term")
+	}
+	return placement.Term{Number: t.GetNumber(), Incarnation: t.GetIncarnation()}
+}
+
+func (r *reader) version(v *wire.PlacementVersion) placement.Version {
+	return placement.Version{Term: r.term(v.GetTerm()), Seq: v.GetSeq()}
+}
+
+// anyVersion also reads the version of the empty table.
+func (r *reader) anyVersion(v *wire.PlacementVersion) placement.Version {
+	if v.GetTerm().GetNumber() == 0 && v.GetTerm().GetIncarnation() == 0 && v.GetSeq() == 0 {
+		return placement.Version{}
+	}
+	return r.version(v)
+}
+
+func (r *reader) kind(name string) string {
+	if name == "" || len(name) > maxKindBytes {
+		r.fail("kind name of %d bytes: want 1 to %d", len(name), maxKindBytes)
+	}
+	return name
+}
+
+func (r *reader) state(s uint32) OwnedState {
+	if s < uint32(Active) || s > uint32(Prepared) {
+		r.fail("unknown state %d", s)
+		return 0
+	}
+	return OwnedState(s)
+}
+
+func (r *reader) shard(kind string, shard uint64) placement.ShardID {
+	if shard == 0 || shard >= 2*placement.MaxShards {
+		r.fail("shard number %d: want 1 to %d", shard, 2*placement.MaxShards-1)
+		return placement.ShardID{}
+	}
+	return placement.ShardID{Kind: kind, Shard: uint32(shard)}
+}
+
+func (r *reader) move(m *wire.CoordinatorMove) (placement.Term, placement.ShardID, placement.Epoch) {
+	if m.GetEpoch() == 0 {
+		r.fail("a move without an epoch")
+	}
+	return r.term(m.GetTerm()), r.shard(r.kind(m.GetKind()), uint64(m.GetShard())), placement.Epoch(m.GetEpoch())
+}
+
+func termToWire(t placement.Term) *wire.PlacementTerm {
+	return &wire.PlacementTerm{Number: t.Number, Incarnation: t.Incarnation}
+}
+
+func versionToWire(v placement.Version) *wire.PlacementVersion {
+	return &wire.PlacementVersion{Term: termToWire(v.Term), Seq: v.Seq}
+}
+
+func addressToWire(a transport.Address) *wire.PlacementAddress {
+	return &wire.PlacementAddress{Name: a.Name, Incarnation: a.Incarnation}
+}
+
+func moveToWire(t placement.Term, s placement.ShardID, e placement.Epoch) *wire.CoordinatorMove {
+	return &wire.CoordinatorMove{Term: termToWire(t), Kind: s.Kind, Shard: s.Shard, Epoch: uint64(e)}
+}

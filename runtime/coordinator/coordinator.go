@@ -1,0 +1,380 @@
+package coordinator
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/invariant"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/singleton"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// Config are a coordinator's settings. Zero values mean the defaults.
+type Config struct {
+	// Self is the node that the coordinator runs on.
+	Self transport.Address
+	// Term is this coordinator's term, above every earlier one's.
+	Term placement.Term
+	// MinMembers is how many Up members that host something there must be before
+	// a kind is allocated for the first time. Default 1.
+	MinMembers int
+	// MaxMoves bounds the moves under way for balance. Default 3.
+	MaxMoves int
+	// MaxLeaveMoves bounds the moves under way from leaving members, which come on
+	// top. Default 32.
+	MaxLeaveMoves int
+	// RebalanceInterval is how long a shard whose move for balance was cancelled
+	// stays where it is. Default 10s.
+	RebalanceInterval time.Duration
+	// ResendInterval is the time between two sendings of a message whose effect
+	// does not show. Default 500ms.
+	ResendInterval time.Duration
+	// StatusInterval is the time between two TableStatus to all. Default 1s.
+	StatusInterval time.Duration
+	// Strategy places shards. Default LeastShards{Threshold: 1}.
+	Strategy Strategy
+}
+
+func (c Config) withDefaults() Config {
+	if c.MinMembers == 0 {
+		c.MinMembers = 1
+	}
+	if c.MaxMoves == 0 {
+		c.MaxMoves = 3
+	}
+	if c.MaxLeaveMoves == 0 {
+		c.MaxLeaveMoves = 32
+	}
+	if c.RebalanceInterval == 0 {
+		c.RebalanceInterval = 10 * time.Second
+	}
+	if c.ResendInterval == 0 {
+		c.ResendInterval = 500 * time.Millisecond
+	}
+	if c.StatusInterval == 0 {
+		c.StatusInterval = time.Second
+	}
+	if c.Strategy == nil {
+		c.Strategy = LeastShards{}
+	}
+	return c
+}
+
+// validate returns an error for settings that make no sense.
+func (c Config) validate() error {
+	switch {
+	case c.Self.IsZero():
+		return fmt.Errorf("configure coordinator: Self is not set")
+	case c.Term.Number == 0:
+		return fmt.Errorf("configure coordinator: Term is 0 (terms count from 1)")
+	case c.MinMembers < 0 || c.MaxMoves < 0 || c.MaxLeaveMoves < 0:
+		return fmt.Errorf("configure coordinator: a bound is negative (0 means the default)")
+	case c.RebalanceInterval < 0 || c.ResendInterval < 0 || c.StatusInterval < 0:
+		return fmt.Errorf("configure coordinator: an interval is negative (0 means the default)")
+	}
+	return nil
+}
+
+// leaveRest is how long a leaving member's shard stays after a cancelled move.
+const leaveRest = time.Second
+
+// maxAsked bounds the kinds that are remembered before anybody registered them.
+const maxAsked = 1024
+
+// An Input is what happened: [View], [Receive] or [Tick].
+type Input interface{ input() }
+
+// View is the cluster as membership sees it now. It replaces the last one.
+type View struct {
+	Members []Member // in any order; who is absent was removed
+	// Converged: all members agree on this view, and none is unreachable. Without
+	// it no shard moves for balance.
+	Converged bool
+}
+
+// Status is a member's status.
+type Status = singleton.Status
+
+// A Member is what the coordinator needs to know of one.
+type Member struct {
+	Address     transport.Address
+	Status      Status
+	Unreachable bool
+	Hosts       bool // it announced at joining that it hosts entities, so it registers
+}
+
+// Receive is a message that came for the coordinator.
+type Receive struct {
+	From    transport.Address
+	Message Message
+}
+
+// Tick says that WakeAt has come, or merely that time passed.
+type Tick struct{}
+
+func (View) input()    {}
+func (Receive) input() {}
+func (Tick) input()    {}
+
+// Output is what must be done, in this order.
+type Output struct {
+	Send   []Envelope
+	Events []Event
+	// WakeAt is when the next Step is due, if nothing happens before; never zero.
+	WakeAt time.Time
+}
+
+// An Envelope is a message to one process, or with a zero To to every member,
+// the coordinator's own node included.
+type Envelope struct {
+	To      transport.Address
+	Message Message
+}
+
+// A Coordinator decides about all shards of a cluster during one term. It is a
+// pure machine, not safe for concurrent use. See the package's doc for the
+// protocol and [Coordinator.Check] for its invariants.
+type Coordinator struct {
+	config  Config
+	now     time.Time
+	out     Output
+	members map[transport.Address]*member
+	order   []transport.Address // keys of members, sorted
+	view    View
+	kinds   map[string]*kind
+	names   []string // keys of kinds, sorted
+	moves   []*move  // in the order of their begin
+	// recovered: every member that hosts types has registered, and shards may be
+	// given and moved.
+	recovered  bool
+	superseded bool // a higher term exists: do nothing any more
+
+	reap    bool            // the view changed: look for shards of the dead
+	plan    bool            // something changed that allocation or balance depend on
+	planAt  time.Time       // when the first resting shard may move again; zero: none rests
+	asked   map[string]bool // kinds that were asked for before they were known
+	refused string          // why balance was refused last, to say it once
+	waiting string          // for whom recovery waits, to say it once
+
+	table    *placement.Table
+	history  []*placement.Table // former tables, oldest first
+	changed  []placement.ShardID
+	gone     []transport.Address
+	statusAt time.Time
+	nudgeAt  time.Time // next TableStatus to those that have not registered
+}
+
+// New returns a coordinator that knows nothing yet. Its first Step should bring
+// the View.
+func New(c Config) (*Coordinator, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	return &Coordinator{
+		config:  c.withDefaults(),
+		members: map[transport.Address]*member{},
+		kinds:   map[string]*kind{},
+		asked:   map[string]bool{},
+	}, nil
+}
+
+// Table is the current table, version 0 of this term before recovery.
+func (c *Coordinator) Table() *placement.Table { return c.table }
+
+// Recovered tells whether the coordinator knows all shards and decides.
+func (c *Coordinator) Recovered() bool { return c.recovered }
+
+// version is the current table's, of which there is none before recovery.
+func (c *Coordinator) version() placement.Version {
+	if c.table == nil {
+		return placement.Version{Term: c.config.Term}
+	}
+	return c.table.Version()
+}
+
+// Step takes one input and returns what must be done. Time never goes back.
+func (c *Coordinator) Step(now time.Time, in Input) Output {
+	c.now, c.out = now, Output{}
+	if c.superseded {
+		return Output{WakeAt: now.Add(c.config.StatusInterval)}
+	}
+	switch in := in.(type) {
+	case View:
+		c.onView(in)
+	case Receive:
+		c.onReceive(in.From, in.Message)
+	case Tick:
+	default:
+		invariant.Failf("coordinator input %T: want View, Receive or Tick", in)
+	}
+	if !c.recovered {
+		c.recover()
+	}
+	if c.recovered {
+		c.settle()
+		c.resendMoves()
+		c.publish()
+	}
+	c.announce()
+	c.out.WakeAt = c.wakeAt()
+	if c.superseded {
+		// What this step wanted was decided without knowing of the higher term.
+		return Output{Events: c.out.Events, WakeAt: c.out.WakeAt}
+	}
+	if invariant.Enabled {
+		if err := c.Check(); err != nil {
+			invariant.Failf("coordinator after %T: %v", in, err)
+		}
+	}
+	return c.out
+}
+
+// settle brings the shards to where they belong, as far as this moment allows.
+func (c *Coordinator) settle() {
+	if c.reap {
+		c.reap, c.plan = false, true
+		c.reapMoves()
+		c.reapShards()
+	}
+	if !c.planAt.IsZero() && !c.now.Before(c.planAt) {
+		c.plan = true
+	}
+	if c.plan {
+		c.plan = false
+		c.allocate()
+		c.emptyLeaving()
+		c.rebalance()
+		c.planAt = c.nextRest()
+	}
+}
+
+func (c *Coordinator) send(to transport.Address, m Message) {
+	c.out.Send = append(c.out.Send, Envelope{to, m})
+}
+
+func (c *Coordinator) event(e Event) { c.out.Events = append(c.out.Events, e) }
+
+func (c *Coordinator) wakeAt() time.Time {
+	at := c.statusAt
+	if !c.recovered && c.nudgeAt.Before(at) {
+		at = c.nudgeAt
+	}
+	for _, m := range c.moves {
+		if m.resendAt.Before(at) {
+			at = m.resendAt
+		}
+	}
+	if !c.planAt.IsZero() && c.planAt.Before(at) {
+		at = c.planAt
+	}
+	return at
+}
+
+// onReceive hands a message to whom it concerns. Messages of another term and
+// from those who are no members are refused: the sender is told of this term by
+// the periodic status, or it knows better than this coordinator.
+func (c *Coordinator) onReceive(from transport.Address, m Message) {
+	term := TermOf(m)
+	if term.Compare(c.config.Term) > 0 {
+		c.superseded = true
+		c.event(Event{What: Superseded, Node: from, Reason: fmt.Sprintf("%T of term %v", m, term)})
+		return
+	}
+	if term != (placement.Term{}) && term != c.config.Term {
+		c.refuse(from, m, fmt.Sprintf("term %v is over", term))
+		return
+	}
+	switch m := m.(type) {
+	case TableRequest: // anybody may ask, also outside clients
+		c.onTableRequest(from, m)
+		return
+	case Ask:
+		c.onAsk(from, m)
+		return
+	}
+	if !c.alive(from) {
+		c.refuse(from, m, "not a member")
+		return
+	}
+	switch m := m.(type) {
+	case Register:
+		c.onRegister(from, m)
+	case MoveStatus:
+		c.onMoveStatus(from, m)
+	case MoveDone:
+		c.onMoveDone(from, m)
+	case MoveAborted:
+		c.onMoveAborted(from, m)
+	case MoveCancelled:
+		c.onMoveCancelled(from, m)
+	default:
+		c.refuse(from, m, "not for a coordinator")
+	}
+}
+
+func (c *Coordinator) refuse(from transport.Address, m Message, reason string) {
+	c.event(Event{What: Refused, Node: from, Reason: fmt.Sprintf("%s: %s", nameOf(m), reason)})
+}
+
+// A kind is one entity type with its shards.
+type kind struct {
+	info   KindInfo
+	shards []shard // shards[i] has number info.Shards+i
+	wanted bool    // somebody has calls for it
+	opened bool    // it was allocated before: the minimum of members no longer counts
+}
+
+// A shard is one shard as the coordinator knows it.
+type shard struct {
+	id    placement.ShardID
+	owner transport.Address // zero: none
+	epoch placement.Epoch   // of the table's entry; 0: never in a table
+	last  placement.Epoch   // the highest ever heard of or given out
+	move  *move
+	rest  time.Time // not moved before
+}
+
+func (c *Coordinator) shard(id placement.ShardID) *shard {
+	k := c.kinds[id.Kind]
+	if k == nil || id.Shard < k.info.Shards || id.Shard >= 2*k.info.Shards {
+		return nil
+	}
+	return &k.shards[id.Shard-k.info.Shards]
+}
+
+// nextEpoch gives out a new epoch for the shard.
+func (c *Coordinator) nextEpoch(s *shard) placement.Epoch {
+	e := s.last.Next(c.config.Term.Number)
+	if e == 0 {
+		// Unreachable while terms grow: recovery stops at a claim of a later term.
+		invariant.Failf("shard %v: no epoch of term %v is above %v", s.id, c.config.Term, s.last)
+	}
+	s.last = e
+	return e
+}
+
+// set makes owner the shard's home under an epoch that was given out before.
+func (c *Coordinator) set(s *shard, owner transport.Address, e placement.Epoch) {
+	s.owner, s.epoch, s.last = owner, e, max(s.last, e)
+	c.changed = append(c.changed, s.id)
+	c.plan = true
+}
+
+// give makes owner the shard's home under a new epoch; a zero owner leaves the
+// shard without one, and the former owner without the right to it.
+func (c *Coordinator) give(s *shard, owner transport.Address) { c.set(s, owner, c.nextEpoch(s)) }
+
+// addKind starts to know a kind.
+func (c *Coordinator) addKind(info KindInfo) *kind {
+	k := &kind{info: info, shards: make([]shard, info.Shards), wanted: c.asked[info.Name]}
+	for i := range k.shards {
+		k.shards[i].id = placement.ShardID{Kind: info.Name, Shard: info.Shards + uint32(i)}
+	}
+	delete(c.asked, info.Name)
+	c.kinds[info.Name] = k
+	i, _ := slices.BinarySearch(c.names, info.Name)
+	c.names = slices.Insert(c.names, i, info.Name)
+	return k
+}

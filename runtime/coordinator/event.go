@@ -1,0 +1,90 @@
+package coordinator
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// An EventKind says what an [Event] tells.
+type EventKind uint8
+
+// What a coordinator tells of itself.
+const (
+	Waiting          EventKind = iota + 1 // for whom recovery waits (Reason)
+	Recovered                             // everybody registered; Count shards were known
+	Allocated                             // Count shards of a kind got a home
+	OwnerLost                             // Count shards, or one, lost their home Node
+	MoveStarted                           // Shard goes from Node to Peer under Epoch
+	MoveRestored                          // a move begun by a former coordinator goes on
+	MoveCommitted                         // Shard is open at Peer
+	MoveCancelling                        // Node gave up; Peer is asked to forget
+	MoveResumed                           // Shard stays at Node under a new Epoch
+	MovePromoted                          // Node is gone; Peer owns Shard under a new Epoch
+	ClaimLost                             // Node claimed what Peer owns under a higher Epoch
+	RebalanceRefused                      // shards should move and may not (Reason)
+	StrategyRefused                       // the strategy asked for what cannot be
+	KindRefused                           // Node registered a kind that does not match
+	Refused                               // a message of Node was refused
+	Superseded                            // a higher term exists; this coordinator has stopped
+)
+
+var eventNames = [...]string{
+	Waiting: "waiting", Recovered: "recovered", Allocated: "allocated", OwnerLost: "owner lost",
+	MoveStarted: "move started", MoveRestored: "move restored", MoveCommitted: "move committed",
+	MoveCancelling: "move cancelling", MoveResumed: "move resumed", MovePromoted: "move promoted",
+	ClaimLost: "claim lost", RebalanceRefused: "rebalance refused", StrategyRefused: "strategy refused",
+	KindRefused: "kind refused", Refused: "refused", Superseded: "superseded",
+}
+
+// String names the kind.
+func (k EventKind) String() string {
+	if int(k) < len(eventNames) && eventNames[k] != "" {
+		return eventNames[k]
+	}
+	return fmt.Sprintf("EventKind(%d)", uint8(k))
+}
+
+// An Event is something to log, to count or to show. Which fields are set
+// depends on What.
+type Event struct {
+	What   EventKind
+	Shard  placement.ShardID // the kind alone where Shard.Shard is 0
+	Node   transport.Address
+	Peer   transport.Address
+	Epoch  placement.Epoch
+	Count  int
+	Reason string
+}
+
+// String is one line for people.
+func (e Event) String() string {
+	var b strings.Builder
+	b.WriteString(e.What.String())
+	if e.Shard.Shard != 0 {
+		fmt.Fprintf(&b, " %v", e.Shard)
+	} else if e.Shard.Kind != "" {
+		fmt.Fprintf(&b, " %s", e.Shard.Kind)
+	}
+	switch {
+	case !e.Peer.IsZero():
+		fmt.Fprintf(&b, " %s→%s", e.Node.Name, e.Peer.Name)
+	case !e.Node.IsZero():
+		fmt.Fprintf(&b, " %s", e.Node.Name)
+	}
+	if e.Epoch != 0 {
+		fmt.Fprintf(&b, " at %v", e.Epoch)
+	}
+	if e.Count != 0 || e.What == Recovered || e.What == Allocated {
+		fmt.Fprintf(&b, " (%d shards)", e.Count)
+	}
+	if e.Reason != "" {
+		fmt.Fprintf(&b, ": %s", e.Reason)
+	}
+	return b.String()
+}
+
+// nameOf is a message's type for people.
+func nameOf(m Message) string { return strings.TrimPrefix(fmt.Sprintf("%T", m), "coordinator.") }

@@ -1,0 +1,208 @@
+package coordinator
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/singleton"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A member is one process of the cluster, kept until the coordinator ends if it
+// registered: what it said about its moves outlives it.
+type member struct {
+	Member
+	present  bool      // in the last view
+	register *Register // the latest; nil until it registered
+	hosts    map[string]bool
+}
+
+// alive tells whether the member can still own something.
+func (m *member) alive() bool { return m.present && m.Status != singleton.Down }
+
+// silent tells whether recovery has to wait for the member.
+func (m *member) silent() bool { return m.alive() && m.Hosts && m.register == nil }
+
+// home tells whether the member may be given shards of the kind.
+func (m *member) home(kind string) bool {
+	return m.present && m.Status == singleton.Up && !m.Unreachable && m.hosts[kind]
+}
+
+func (c *Coordinator) alive(a transport.Address) bool {
+	m := c.members[a]
+	return m != nil && m.alive()
+}
+
+// onView takes the new view in. Newcomers are told of the term at once, so that
+// they register before they are Up.
+func (c *Coordinator) onView(v View) {
+	c.view = v
+	for _, a := range c.order {
+		c.members[a].present = false
+	}
+	before := map[transport.Address]bool{} // who was alive
+	for _, a := range c.order {
+		before[a] = c.members[a].Status != singleton.Down
+	}
+	for _, in := range v.Members {
+		m := c.members[in.Address]
+		if m == nil {
+			m = &member{}
+			c.members[in.Address] = m
+			i, _ := slices.BinarySearchFunc(c.order, in.Address, transport.Address.Compare)
+			c.order = slices.Insert(c.order, i, in.Address)
+			if in.Status != singleton.Down && !c.statusAt.IsZero() {
+				c.send(in.Address, TableStatus{c.version()})
+			}
+		}
+		m.Member, m.present = in, true
+	}
+	for _, a := range slices.Clone(c.order) {
+		m := c.members[a]
+		if m.alive() {
+			continue
+		}
+		if before[a] || m.present && !slices.Contains(c.gone, a) && !slices.Contains(c.table.Gone(), a) {
+			c.gone = append(c.gone, a)
+		}
+		m.Status = singleton.Down
+		if !m.present && (c.recovered || m.register == nil) {
+			c.forget(a)
+		}
+	}
+	c.reap = true
+}
+
+// forget drops a member for good.
+func (c *Coordinator) forget(a transport.Address) {
+	delete(c.members, a)
+	if i, ok := slices.BinarySearchFunc(c.order, a, transport.Address.Compare); ok {
+		c.order = slices.Delete(c.order, i, i+1)
+	}
+}
+
+// onRegister takes in what a node hosts and, before recovery, what it owns.
+// After recovery its claims count only where nothing else is known.
+func (c *Coordinator) onRegister(from transport.Address, r Register) {
+	if r.Node != from {
+		c.refuse(from, r, fmt.Sprintf("it names %v", r.Node))
+		return
+	}
+	m := c.members[from]
+	if m.register != nil && m.register.Seq >= r.Seq {
+		c.send(from, Registered{c.config.Term, m.register.Seq})
+		return
+	}
+	r.Owned = slices.Clone(r.Owned)
+	r.Owned = slices.DeleteFunc(r.Owned, func(o Owned) bool {
+		if o.sound(from) {
+			return false
+		}
+		c.event(Event{What: Refused, Node: from, Shard: o.ShardID, Reason: fmt.Sprintf("a claim that makes no sense: %+v", o)})
+		return true
+	})
+	for _, o := range r.Owned {
+		if e := max(o.Epoch, o.Move); e.Term() > c.config.Term.Number {
+			c.superseded = true
+			c.event(Event{What: Superseded, Node: from, Shard: o.ShardID, Epoch: e, Reason: "a claim of a later term"})
+			return
+		}
+	}
+	first := m.register == nil
+	m.register = &r
+	m.hosts = map[string]bool{}
+	for _, info := range r.Kinds {
+		if err := c.learn(info); err != nil {
+			c.event(Event{What: KindRefused, Node: from, Reason: err.Error()})
+			continue
+		}
+		m.hosts[info.Name] = info.Hosts
+	}
+	c.plan = true
+	c.send(from, Registered{c.config.Term, r.Seq})
+	if c.recovered {
+		if first {
+			c.adopt(from, r.Owned)
+		}
+		c.send(from, TableStatus{c.version()})
+	}
+}
+
+// sound tells whether the fields of a node's claim go together.
+func (o Owned) sound(node transport.Address) bool {
+	switch {
+	case o.State == Active:
+		return o.Epoch > 0 && o.Move == 0
+	case o.Peer.IsZero() || o.Peer == node || o.Move == 0:
+		return false
+	case o.State.target():
+		return o.Epoch == 0
+	}
+	return o.State <= Forwarding && o.State > Active && o.Epoch > 0 && o.Move > o.Epoch
+}
+
+// learn compares what a node says about a kind with what is known. A node that
+// only calls the kind does not make it known.
+func (c *Coordinator) learn(info KindInfo) error {
+	k := c.kinds[info.Name]
+	if k == nil {
+		if !info.Hosts {
+			return nil
+		}
+		if err := placement.CheckShards(int(info.Shards)); err != nil || info.Name == "" {
+			return fmt.Errorf("register kind %q: %d shards (want a name and a power of two)", info.Name, info.Shards)
+		}
+		c.addKind(info)
+		return nil
+	}
+	have := k.info
+	have.Hosts = info.Hosts
+	if have != info {
+		return fmt.Errorf("register kind %s: %s, but the cluster has %s (both sides must run the same contract)",
+			info.Name, describe(info), describe(have))
+	}
+	return nil
+}
+
+func describe(k KindInfo) string {
+	return fmt.Sprintf("%s with %d shards by %s", k.Package, k.Shards, k.HashName)
+}
+
+// homes are the members that may be given shards of the kind, with their load,
+// in order of address.
+func (c *Coordinator) homes(k *kind) []Load {
+	var loads []Load
+	at := map[transport.Address]int{}
+	for _, a := range c.order {
+		if c.members[a].home(k.info.Name) {
+			at[a] = len(loads)
+			loads = append(loads, Load{Node: a})
+		}
+	}
+	if len(loads) == 0 {
+		return nil
+	}
+	for _, name := range c.names {
+		for i := range c.kinds[name].shards {
+			s := &c.kinds[name].shards[i]
+			node := s.owner
+			if s.move != nil {
+				node = s.move.to
+			}
+			l, ok := at[node]
+			if !ok || node.IsZero() {
+				continue
+			}
+			loads[l].Total++
+			if name != k.info.Name {
+				continue
+			}
+			loads[l].Shards++
+			if s.move == nil && !c.now.Before(s.rest) {
+				loads[l].Movable = append(loads[l].Movable, s.id.Shard)
+			}
+		}
+	}
+	return loads
+}

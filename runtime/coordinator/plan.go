@@ -1,0 +1,229 @@
+package coordinator
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/singleton"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// onAsk remembers that a kind is wanted. Whoever asks for what has a home
+// already has an old table.
+func (c *Coordinator) onAsk(from transport.Address, a Ask) {
+	k := c.kinds[a.Kind]
+	switch {
+	case k == nil && !c.recovered:
+		if len(c.asked) < maxAsked {
+			c.asked[a.Kind] = true
+		}
+	case k == nil:
+		c.send(from, NoHome{c.config.Term, a.Kind, "no member hosts this type (start one that does)"})
+		return
+	case !k.wanted:
+		k.wanted, c.plan = true, true
+	}
+	switch {
+	case !c.recovered:
+		c.send(from, NoHome{c.config.Term, a.Kind, "the coordinator waits until " + c.waiting + " registered or are down"})
+	case a.Have.Compare(c.version()) < 0:
+		c.onTableRequest(from, TableRequest{a.Have})
+	case k.homeless() > 0:
+		if why := c.whyNot(k); why != "" {
+			c.send(from, NoHome{c.config.Term, a.Kind, why})
+		}
+	}
+}
+
+// homeless counts the shards without a home.
+func (k *kind) homeless() int {
+	n := 0
+	for i := range k.shards {
+		if k.shards[i].owner.IsZero() {
+			n++
+		}
+	}
+	return n
+}
+
+// whyNot tells why shards of the kind cannot be allocated now; "" when they can.
+func (c *Coordinator) whyNot(k *kind) string {
+	up, homes := 0, 0
+	for _, a := range c.order {
+		m := c.members[a]
+		if m.present && m.Status == singleton.Up && m.Hosts && m.register != nil {
+			up++
+		}
+		if m.home(k.info.Name) {
+			homes++
+		}
+	}
+	switch {
+	case homes == 0:
+		return "no member that hosts this type is up and reachable"
+	case !k.opened && up < c.config.MinMembers:
+		return fmt.Sprintf("%d of at least %d hosting members are up (MinMembers)", up, c.config.MinMembers)
+	}
+	return ""
+}
+
+// allocate gives a home to every shard of a wanted kind that has none.
+func (c *Coordinator) allocate() {
+	for _, name := range c.names {
+		k := c.kinds[name]
+		if !k.wanted || k.homeless() == 0 || c.whyNot(k) != "" {
+			continue
+		}
+		homes, given := c.homes(k), 0
+		for i := range k.shards {
+			s := &k.shards[i]
+			if !s.owner.IsZero() {
+				continue
+			}
+			if to := c.choose(s.id, homes); !to.IsZero() {
+				c.give(s, to)
+				given++
+			}
+		}
+		k.opened = true
+		c.event(Event{What: Allocated, Shard: placement.ShardID{Kind: name}, Count: given})
+	}
+	c.plan = false // giving homes asked for another plan, which this is
+}
+
+// choose asks the strategy for a home and counts the shard there.
+func (c *Coordinator) choose(id placement.ShardID, homes []Load) transport.Address {
+	to := c.config.Strategy.Allocate(id, homes)
+	for i := range homes {
+		if homes[i].Node == to {
+			homes[i].Shards++
+			homes[i].Total++
+			return to
+		}
+	}
+	if !to.IsZero() {
+		c.event(Event{What: StrategyRefused, Shard: id, Node: to, Reason: "it cannot host the shard"})
+	}
+	return transport.Address{}
+}
+
+// emptyLeaving begins to move shards away from members that are on their way
+// out, or that ceased to host the kind. This is no rebalance: it needs no
+// convergence, for a leaving member waits for it.
+func (c *Coordinator) emptyLeaving() {
+	free := c.config.MaxLeaveMoves - c.count(leaving)
+	for _, name := range c.names {
+		k := c.kinds[name]
+		var homes []Load
+		for i := range k.shards {
+			s := &k.shards[i]
+			if free <= 0 {
+				return
+			}
+			if !c.mustGo(s) {
+				continue
+			}
+			if homes == nil {
+				if homes = c.homes(k); homes == nil {
+					break // nobody to give to: the shards stay
+				}
+			}
+			if to := c.choose(s.id, homes); !to.IsZero() {
+				c.begin(s, to, leaving)
+				free--
+			}
+		}
+	}
+}
+
+// mustGo tells whether the shard should leave a home that still lives.
+func (c *Coordinator) mustGo(s *shard) bool {
+	m := c.members[s.owner]
+	if m == nil || !m.alive() || m.Unreachable || s.move != nil || c.now.Before(s.rest) {
+		return false
+	}
+	return m.Status != singleton.Up || !m.hosts[s.id.Kind]
+}
+
+// rebalance begins to move shards to members that have fewer, if all agree on
+// who the members are: a leader of half a cluster must not move a shard.
+func (c *Coordinator) rebalance() {
+	free := c.config.MaxMoves - c.count(balancing)
+	refused := ""
+	for _, name := range c.names {
+		k := c.kinds[name]
+		if free <= 0 || !k.opened {
+			continue
+		}
+		homes := c.homes(k)
+		if len(homes) < 2 {
+			continue
+		}
+		transfers := c.config.Strategy.Rebalance(name, homes, free)
+		if len(transfers) > 0 && !c.view.Converged {
+			refused = "view not converged" + c.unreachable()
+			break
+		}
+		for _, t := range transfers[:min(free, len(transfers))] {
+			id := placement.ShardID{Kind: name, Shard: t.Shard}
+			if !allowed(homes, t) {
+				c.event(Event{What: StrategyRefused, Shard: id, Node: t.To, Reason: "not a move that can be made"})
+				continue
+			}
+			c.begin(c.shard(id), t.To, balancing)
+			free--
+		}
+	}
+	if refused != "" && refused != c.refused {
+		c.event(Event{What: RebalanceRefused, Reason: refused})
+	}
+	c.refused = refused
+}
+
+// allowed tells whether a strategy may ask for the transfer: out of what it was
+// offered, to another of the homes, once.
+func allowed(homes []Load, t Transfer) bool {
+	known, movable := false, false
+	for i := range homes {
+		known = known || homes[i].Node == t.To
+		if j, ok := slices.BinarySearch(homes[i].Movable, t.Shard); ok && homes[i].Node != t.To {
+			homes[i].Movable = slices.Delete(homes[i].Movable, j, j+1)
+			movable = true
+		}
+	}
+	return known && movable
+}
+
+// unreachable names the members that stand in the way of convergence.
+func (c *Coordinator) unreachable() string {
+	var names []string
+	for _, a := range c.order {
+		if m := c.members[a]; m.alive() && m.Unreachable {
+			names = append(names, a.Name)
+		}
+	}
+	if names == nil {
+		return ""
+	}
+	return " (" + strings.Join(names, ", ") + " unreachable)"
+}
+
+// nextRest is when the first resting shard may move again; zero when none rests.
+func (c *Coordinator) nextRest() time.Time {
+	var at time.Time
+	if c.planAt.IsZero() {
+		return at
+	}
+	for _, name := range c.names {
+		for i := range c.kinds[name].shards {
+			r := c.kinds[name].shards[i].rest
+			if r.After(c.now) && (at.IsZero() || r.Before(at)) {
+				at = r
+			}
+		}
+	}
+	return at
+}
