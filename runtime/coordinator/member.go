@@ -138,8 +138,10 @@ func (o Owned) sound(node transport.Address) bool {
 		return false
 	case o.State.target():
 		return o.Epoch == 0
+	case o.State == Forwarding:
+		return o.Epoch < o.Move
 	}
-	return o.State <= Forwarding && o.State > Active && o.Epoch > 0 && o.Move > o.Epoch
+	return (o.State == Draining || o.State == Sent) && o.Epoch > 0 && o.Epoch < o.Move
 }
 
 // learn compares what a node says about a kind with what is known. A node that

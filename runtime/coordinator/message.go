@@ -68,7 +68,7 @@ type Owned struct {
 	placement.ShardID
 	State OwnedState
 	// Epoch is the one under which the node owns the shard, or owned it before
-	// the move began. 0 for Preparing and Prepared.
+	// the move began. 0 for Preparing and Prepared, and it may be 0 for Forwarding.
 	Epoch placement.Epoch
 	// Move is the epoch of the move that the shard is in, as MoveBegin or Init
 	// named it, and Peer its other side. Both are zero for Active.

@@ -113,7 +113,7 @@ func (c *Coordinator) resolveShard(s *shard, claims []claim) {
 	source := slices.IndexFunc(top, func(o claim) bool { return !o.State.target() && o.State != Active })
 	switch {
 	case source >= 0 && c.alive(top[source].node):
-		c.resolveMove(s, top[source], target >= 0)
+		c.resolveMove(s, top[source], target >= 0 && top[target].node == top[source].Peer)
 	case target >= 0: // row 6
 		c.give(s, top[target].node)
 		c.event(Event{What: MovePromoted, Shard: s.id, Node: top[target].Peer, Peer: s.owner, Epoch: s.epoch, Reason: "the old home is gone"})
@@ -129,9 +129,21 @@ func (c *Coordinator) resolveShard(s *shard, claims []claim) {
 // resolveMove decides about a move whose old home lives.
 func (c *Coordinator) resolveMove(s *shard, old claim, prepared bool) {
 	peer := c.alive(old.Peer)
-	if old.State == Forwarding && !(peer && prepared) { // row 4, row 5
-		c.give(s, transport.Address{})
-		c.event(Event{What: OwnerLost, Shard: s.id, Node: old.Peer, Epoch: s.epoch, Reason: "lost after it had taken the shard over"})
+	if old.State == Forwarding {
+		e := Event{Shard: s.id, Node: old.node, Peer: old.Peer}
+		switch {
+		case !peer: // row 5
+			c.give(s, transport.Address{})
+			e = Event{What: OwnerLost, Shard: s.id, Node: old.Peer, Reason: "lost after it had taken the shard over"}
+		case prepared: // row 4: no need to wait for Open, as the old home is past it
+			c.set(s, old.Peer, old.Move)
+			e.What = MoveCommitted
+		default: // row 4: it may be prepared since, or have passed the shard on
+			c.give(s, old.Peer)
+			e.What, e.Reason = MovePromoted, "the old home has sent Open"
+		}
+		e.Epoch = s.epoch
+		c.event(e)
 		return
 	}
 	c.set(s, old.node, old.Epoch)
@@ -142,7 +154,6 @@ func (c *Coordinator) resolveMove(s *shard, old claim, prepared bool) {
 	if !peer { // row 3
 		m.become(askingOld)
 	} // else row 2
-	s.last = max(s.last, m.epoch)
 	s.move = m
 	c.moves = append(c.moves, m)
 	c.event(Event{What: MoveRestored, Shard: s.id, Node: m.from, Peer: m.to, Epoch: m.epoch, Reason: m.phase.String()})
