@@ -106,6 +106,7 @@ func testReconnected(t *testing.T, h Harness) {
 	for round := range 2 {
 		a.send(0, b, 0, "before")
 		a.flush(0)
+		b.flush(0) // what was routed before it has arrived
 		h.StopBroker()
 		for _, m := range all {
 			for _, ch := range channels {
@@ -203,6 +204,7 @@ func testDrainDisconnected(t *testing.T, h Harness) {
 	a, b := openMember(t, h, "a"), openMember(t, h, "b")
 	a.send(0, b, 0, "before")
 	a.flush(0)
+	b.flush(0)
 	h.StopBroker()
 	for _, ch := range channels {
 		a.wantState(ch, false)

@@ -37,22 +37,12 @@ func (b *Broker) open(ctx context.Context, o transport.Options) (*link, error) {
 	for id := transport.Control; int(id) < o.Lanes; id++ {
 		l.channels = append(l.channels, &channel{link: l, id: id, ready: make(chan struct{}, 1)})
 	}
-	for {
-		b.mu.Lock()
-		if b.running && !b.away[o.Self.Name] {
-			break
-		}
-		started := b.started
+	if err := b.lockRunning(ctx); err != nil {
+		return nil, err
+	}
+	if b.away[o.Self.Name] {
 		b.mu.Unlock()
-		select {
-		case <-started:
-			if err := ctx.Err(); err != nil {
-				return nil, err
-			}
-			return nil, fmt.Errorf("node %s is disconnected (Reconnect it)", o.Self.Name)
-		case <-ctx.Done():
-			return nil, fmt.Errorf("stopped: %w", ctx.Err())
-		}
+		return nil, fmt.Errorf("node %s is disconnected (Reconnect it)", o.Self.Name)
 	}
 	if b.byPeer[l.peer()] != nil {
 		b.mu.Unlock()
@@ -66,6 +56,23 @@ func (b *Broker) open(ctx context.Context, o transport.Options) (*link, error) {
 		c.tell()
 	}
 	return l, nil
+}
+
+// lockRunning waits until the broker runs and returns with b.mu held.
+func (b *Broker) lockRunning(ctx context.Context) error {
+	for {
+		b.mu.Lock()
+		if b.running {
+			return nil
+		}
+		started := b.started
+		b.mu.Unlock()
+		select {
+		case <-started:
+		case <-ctx.Done():
+			return fmt.Errorf("stopped: %w", ctx.Err())
+		}
+	}
 }
 
 // A link is the connections of one process. The broker's mutex guards it.
@@ -251,7 +258,7 @@ func (l *link) Close() error {
 	}
 	b.mu.Unlock()
 	for _, c := range l.channels {
-		c.telling.Lock() // a call of OnState that is under way
+		c.telling.Lock()   // a call of OnState that is under way
 		c.telling.Unlock() //nolint:staticcheck // only to wait
 	}
 	return nil

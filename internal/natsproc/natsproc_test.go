@@ -1,0 +1,69 @@
+package natsproc_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/shardgen/shardgen/internal/natsproc"
+)
+
+func serverID(t *testing.T, s *natsproc.Server) string {
+	t.Helper()
+	nc, err := nats.Connect(s.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	return nc.ConnectedServerId()
+}
+
+func TestServer(t *testing.T) {
+	s := natsproc.Start(t)
+	url, pid, id := s.URL(), s.Pid(), serverID(t, s)
+	if err := s.Start(); err == nil || !strings.Contains(err.Error(), "it is running") {
+		t.Errorf("start a running server: error %v", err)
+	}
+	for _, end := range []func() error{s.Kill, s.Stop} {
+		if err := end(); err != nil {
+			t.Fatal(err)
+		}
+		if s.Pid() != 0 {
+			t.Errorf("pid %d of a server that ended", s.Pid())
+		}
+		if err := end(); err != nil {
+			t.Errorf("end again: %v", err)
+		}
+		if err := s.Pause(); err == nil {
+			t.Error("paused a server that ended")
+		}
+		if err := s.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if s.URL() != url {
+			t.Errorf("came back at %s, want %s", s.URL(), url)
+		}
+		if s.Pid() == pid || serverID(t, s) == id {
+			t.Error("the same process came back")
+		}
+	}
+	if err := s.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	serverID(t, s)
+}
+
+func TestBadArguments(t *testing.T) {
+	s, err := natsproc.Run("--no-such-flag")
+	if err == nil {
+		_ = s.Kill()
+		t.Fatal("started")
+	}
+	if !strings.Contains(err.Error(), "no-such-flag") {
+		t.Errorf("error %q, want it to hold what the server said", err)
+	}
+}

@@ -1,0 +1,200 @@
+package natstransport_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/shardgen/shardgen/transport"
+	natstransport "github.com/shardgen/shardgen/transport/nats"
+	"github.com/shardgen/shardgen/transport/nats/embedded"
+)
+
+const patience = 20 * time.Second
+
+func wantMessage(t *testing.T, l transport.Link, ch transport.Channel, kind transport.Kind, payload string) {
+	t.Helper()
+	// A link that is closed answers ErrClosed: a lost message fails the test
+	// instead of hanging it.
+	watchdog := time.AfterFunc(patience, func() { _ = l.Close() })
+	defer watchdog.Stop()
+	m, err := l.Receive(ch)
+	if err != nil {
+		t.Fatalf("receive: %v, want %q", err, payload)
+	}
+	if m.Kind != kind || string(m.Payload) != payload {
+		t.Fatalf("received kind %d %q, want kind %d %q", m.Kind, m.Payload, kind, payload)
+	}
+}
+
+// The subjects and reply subjects on the wire are those of the package doc.
+func TestSubjectsOnTheWire(t *testing.T) {
+	s := startEmbedded(t, embedded.Options{})
+	spy, err := nats.Connect(s.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer spy.Close()
+	seen := make(chan *nats.Msg, 100)
+	if _, err := spy.ChanSubscribe("sh.>", seen); err != nil {
+		t.Fatal(err)
+	}
+	if err := spy.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	a := openLink(t, s.ClientURL(), nodeA)
+	to := transport.Peer{Address: transport.Address{Name: "b", Incarnation: 0xb}}
+	for _, step := range []struct {
+		send func() error
+		want string
+	}{
+		{func() error { return a.Send(0, to, 16, nil) }, "sh.c.n.b.000000000000000b.0 sh.c.r.a.000000000000000a.0.u.b.000000000000000b.10"},
+		{func() error { return a.Send(transport.Control, to, 1, nil) }, "sh.c.n.b.000000000000000b.ctl sh.c.r.a.000000000000000a.ctl.u.b.000000000000000b.1"},
+		{func() error { to.Client = true; return a.Send(0, to, 1, nil) }, "sh.c.r.b.000000000000000b.0.f sh.c.r.a.000000000000000a.0.u.b.000000000000000b.1"},
+		{func() error { return a.Anycast(1, nil) }, "sh.c.gw.ctl sh.c.r.a.000000000000000a.ctl.a.1"},
+		{func() error { return a.Broadcast(nil) }, "sh.c.ctl.all "},
+	} {
+		if err := step.send(); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case m := <-seen:
+			if got := m.Subject + " " + m.Reply; got != step.want {
+				t.Errorf("on the wire: %s\nwant:        %s", got, step.want)
+			}
+		case <-time.After(patience):
+			t.Fatalf("nothing on the wire, want %s", step.want)
+		}
+	}
+}
+
+// What others publish on our subjects is counted, never handed on as ours.
+func TestForeignMessages(t *testing.T) {
+	s := startEmbedded(t, embedded.Options{})
+	var log syncBuffer
+	o := optionsOf(nodeA)
+	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	a := openWith(t, s.ClientURL(), o)
+	other, err := nats.Connect(s.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	const replies = "sh.c.r.a.000000000000000a.0."
+	header := nats.Header{"Status": []string{"503"}}
+	foreign := []*nats.Msg{
+		{Subject: replies + "f", Data: []byte("a member is not a client")},
+		{Subject: replies + "u"},
+		{Subject: replies + "u.b.1.1", Data: []byte("not empty")},
+		{Subject: replies + "u.b.1.1", Data: []byte("not empty"), Header: header},
+		{Subject: replies + "u.b.1.1"},
+		{Subject: replies + "u.b.1", Header: header},
+		{Subject: replies + "u.b.x.1", Header: header},
+		{Subject: replies + "a.x", Header: header},
+		{Subject: replies + "nonsense.with.words", Header: header},
+		{Subject: replies + "u.b.1.1", Header: nats.Header{"Status": []string{"404"}}},
+	}
+	for _, m := range foreign {
+		if err := other.PublishMsg(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Bytes on a request subject are for the layers above to judge.
+	if err := other.Publish("sh.c.n.a.000000000000000a.0", []byte("junk")); err != nil {
+		t.Fatal(err)
+	}
+	wantMessage(t, a, 0, transport.Direct, "junk")
+	if n := a.(transport.Counter).Counts(0); n.Foreign != uint64(len(foreign)) {
+		t.Errorf("counts %+v, want %d foreign", n, len(foreign))
+	}
+	if !strings.Contains(log.String(), "foreign message ignored") {
+		t.Errorf("log tells nothing of foreign messages:\n%s", &log)
+	}
+}
+
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// A receiver that does not keep up loses the newest messages, counted.
+func TestQueueFull(t *testing.T) {
+	s := startEmbedded(t, embedded.Options{})
+	var log syncBuffer
+	o := optionsOf(nodeA)
+	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	a := openWith(t, s.ClientURL(), o)
+	const queue, over = 64 << 10, 1000
+	for i := range queue + over {
+		if err := a.Send(0, transport.Peer{Address: nodeA}, 0, fmt.Append(nil, i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := a.Flush(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	for i := range queue {
+		wantMessage(t, a, 0, transport.Direct, fmt.Sprint(i))
+	}
+	if m, ok := a.TryReceive(0); ok {
+		t.Errorf("received %q beyond the queue", m.Payload)
+	}
+	if n := a.(transport.Counter).Counts(0); n.Dropped != over {
+		t.Errorf("counts %+v, want %d dropped", n, over)
+	}
+	if err := a.Close(); err != nil { // all callbacks have been made after it
+		t.Fatal(err)
+	}
+	if !strings.Contains(log.String(), "queue is full") {
+		t.Errorf("log tells nothing of dropped messages:\n%s", &log)
+	}
+}
+
+func TestInProcess(t *testing.T) {
+	s := startEmbedded(t, embedded.Options{NoListen: true})
+	if s.ClientURL() != "" {
+		t.Errorf("client URL %q of a server that does not listen", s.ClientURL())
+	}
+	tr := s.Transport(natstransport.ConnectOptions(nats.PingInterval(time.Second)))
+	l, err := tr.Open(t.Context(), optionsOf(nodeA))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := l.Broadcast([]byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	wantMessage(t, l, transport.Control, transport.Broadcast, "hello")
+	s.Shutdown()
+	for l.State(0).Connected {
+		if err := l.Flush(t.Context(), 0); err != nil && !errors.Is(err, transport.ErrDisconnected) {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Send(0, transport.Peer{Address: nodeA}, 0, nil); !errors.Is(err, transport.ErrDisconnected) {
+		t.Errorf("error %v, want disconnected", err)
+	}
+	_, err = s.Transport(natstransport.ConnectTimeout(100*time.Millisecond)).Open(t.Context(), optionsOf(nodeA))
+	if err == nil || !strings.Contains(err.Error(), "server in this process") {
+		t.Errorf("error %v, want it to name the server", err)
+	}
+}
