@@ -1,6 +1,7 @@
 package codegen
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -228,4 +229,18 @@ func grow[S ~[]T, T any](s S, n int) S {
 		return s
 	}
 	return slices.Grow(s, n)
+}
+
+// SortedKeys returns the keys of m in their order, so that equal maps have equal
+// bytes.
+func SortedKeys[M ~map[K]V, K cmp.Ordered, V any](m M) []K {
+	if len(m) == 0 {
+		return nil
+	}
+	keys := make([]K, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
 }

@@ -1,0 +1,184 @@
+package gen
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/shardgen/shardgen/internal/gen/load"
+	"github.com/shardgen/shardgen/internal/gen/model"
+	"github.com/shardgen/shardgen/templates"
+)
+
+// Options say what to generate.
+type Options struct {
+	load.Options
+	// Check writes nothing; what would be written is in Outcome.Stale.
+	Check bool
+}
+
+// An Outcome is what a run did. Paths are relative to Options.Dir where they lie
+// below it.
+type Outcome struct {
+	// Diagnostics are the mistakes in the source. With any, nothing was written.
+	Diagnostics []load.Diagnostic
+	Written     []string // files that were written or, the last entity gone, removed
+	Stale       []string // files that Check found not up to date
+	UpToDate    int      // files that needed no change
+}
+
+// A change is what is to become of one file.
+type change struct {
+	path    string
+	content []byte // nil: remove it
+}
+
+// Run generates the code of the packages. An error means that they could not be
+// read, or a file not written; mistakes in the source are in the outcome.
+func Run(ctx context.Context, o Options) (*Outcome, error) {
+	if o.Dir == "" {
+		dir, err := os.Getwd()
+		if err != nil {
+			return nil, fmt.Errorf("generate: %w", err)
+		}
+		o.Dir = dir
+	}
+	loaded, err := load.Load(ctx, o.Options)
+	if err != nil {
+		return nil, err
+	}
+	out := &Outcome{Diagnostics: loaded.Diagnostics}
+	changes, err := plan(loaded, out)
+	if err != nil {
+		return nil, err
+	}
+	for i := range out.Diagnostics {
+		out.Diagnostics[i].Pos.Filename = relative(o.Dir, out.Diagnostics[i].Pos.Filename)
+	}
+	if len(out.Diagnostics) > 0 {
+		return out, nil
+	}
+	if len(changes) == 0 && out.UpToDate == 0 {
+		return nil, fmt.Errorf("generate %s: no //shard:entity found (write it above a struct)", patterns(o.Patterns))
+	}
+	for _, c := range changes {
+		if o.Check {
+			out.Stale = append(out.Stale, relative(o.Dir, c.path))
+			continue
+		}
+		if err := c.apply(); err != nil {
+			return out, err
+		}
+		out.Written = append(out.Written, relative(o.Dir, c.path))
+	}
+	return out, nil
+}
+
+func patterns(list []string) string {
+	if len(list) == 0 {
+		return "."
+	}
+	return strings.Join(list, " ")
+}
+
+func relative(dir, path string) string {
+	if r, err := filepath.Rel(dir, path); err == nil && !strings.HasPrefix(r, "..") {
+		return r
+	}
+	return path
+}
+
+// plan finds what is to change. It adds to the outcome's diagnostics and to its
+// count of files that need nothing.
+func plan(loaded *load.Result, out *Outcome) ([]change, error) {
+	var changes []change
+	for _, pkg := range loaded.Packages {
+		path := filepath.Join(pkg.Dir, model.OutputName)
+		old, err := existing(path, out)
+		if err != nil {
+			return nil, err
+		}
+		if len(out.Diagnostics) > 0 {
+			continue // the model may have holes
+		}
+		content, err := templates.File(pkg)
+		if err != nil {
+			return nil, err
+		}
+		if bytes.Equal(content, old) {
+			out.UpToDate++
+			continue
+		}
+		changes = append(changes, change{path, content})
+	}
+	for _, dir := range loaded.Bare {
+		path := filepath.Join(dir, model.OutputName)
+		if old, err := os.ReadFile(path); err == nil && load.Generated(old) {
+			changes = append(changes, change{path, nil})
+		}
+	}
+	return changes, nil
+}
+
+// existing reads the file in the output's place. One that the user wrote is a
+// mistake.
+func existing(path string, out *Outcome) ([]byte, error) {
+	old, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("generate: %w", err)
+	case !load.Generated(old):
+		out.Diagnostics = append(out.Diagnostics, load.Diagnostic{
+			Pos:     token.Position{Filename: path, Line: 1, Column: 1},
+			Code:    load.CodeForeign,
+			Message: "this file was not generated, and stands where the output goes",
+			Remedy:  "rename it",
+		})
+	}
+	return old, nil
+}
+
+// apply writes the file, or removes it. A reader sees the old content or the new,
+// never a part.
+func (c change) apply() error {
+	if c.content == nil {
+		if err := os.Remove(c.path); err != nil {
+			return fmt.Errorf("generate: %w", err)
+		}
+		return nil
+	}
+	if err := writeAtomic(c.path, c.content); err != nil {
+		return fmt.Errorf("generate %s: %w", c.path, err)
+	}
+	return nil
+}
+
+func writeAtomic(path string, content []byte) (err error) {
+	mode := fs.FileMode(0o644)
+	if info, err := os.Stat(path); err == nil {
+		mode = info.Mode().Perm()
+	}
+	// The go command ignores files whose names begin with a dot.
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	_, err = f.Write(content)
+	if err := errors.Join(err, f.Chmod(mode), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}

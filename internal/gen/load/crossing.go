@@ -1,0 +1,294 @@
+package load
+
+import (
+	"go/token"
+	"go/types"
+	"reflect"
+
+	"golang.org/x/tools/go/types/typeutil"
+
+	"github.com/shardgen/shardgen/internal/gen/model"
+)
+
+// Packages that generated code knows.
+const (
+	codegenPath = "github.com/shardgen/shardgen/runtime/codegen"
+	protoPath   = "google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// A refusal says why a type cannot cross the wire.
+type refusal struct {
+	code   Code
+	path   string    // from the value to the culprit: ".Lines[].Done"
+	pos    token.Pos // of the culprit's field, if that is the user's own
+	why    string
+	remedy string
+}
+
+// at puts a step before the path.
+func (r *refusal) at(step string) *refusal {
+	c := *r
+	c.path = step + r.path
+	return &c
+}
+
+// A crossing turns Go types into the model's, each once.
+type crossing struct {
+	*source
+	known typeutil.Map // types.Type to *model.Type or *refusal
+	// added since the outermost call began: it is forgotten when that is refused,
+	// for it may have been accepted only in the hope that the culprit would be.
+	added []types.Type
+	list  []*model.Type
+	depth int
+}
+
+func newCrossing(s *source) *crossing { return &crossing{source: s} }
+
+// of returns the model of a type, or why it cannot cross the wire.
+func (c *crossing) of(t types.Type) (*model.Type, *refusal) {
+	switch known := c.known.At(t).(type) {
+	case *model.Type:
+		return known, nil
+	case *refusal:
+		return nil, known
+	}
+	if c.depth == 0 {
+		c.added = c.added[:0]
+	}
+	m := &model.Type{Zero: zeroOf(t)}
+	c.known.Set(t, m)
+	c.added = append(c.added, t)
+	first := len(c.list)
+	c.list = append(c.list, m)
+
+	c.depth++
+	r := c.fill(m, t)
+	c.depth--
+	if r == nil {
+		return m, nil
+	}
+	if c.depth == 0 {
+		for _, a := range c.added {
+			c.known.Delete(a)
+		}
+		c.list = c.list[:first]
+		c.known.Set(t, r)
+	}
+	return nil, r
+}
+
+func zeroOf(t types.Type) model.Zero {
+	switch u := t.Underlying().(type) {
+	case *types.Basic:
+		switch {
+		case u.Info()&types.IsString != 0:
+			return model.ZeroString
+		case u.Info()&types.IsBoolean != 0:
+			return model.ZeroBool
+		case u.Kind() == types.UnsafePointer:
+			return model.ZeroNil
+		}
+		return model.ZeroNumber
+	case *types.Struct, *types.Array:
+		return model.ZeroBraces
+	}
+	return model.ZeroNil
+}
+
+// fill finds the shape of t and what it is made of.
+func (c *crossing) fill(m *model.Type, t types.Type) (r *refusal) {
+	if m.Expr, r = c.expr(t); r != nil {
+		return r
+	}
+	if done, r := c.fillKnown(m, t); done || r != nil {
+		return r
+	}
+	switch u := t.Underlying().(type) {
+	case *types.Basic:
+		return fillBasic(m, u, t)
+	case *types.Pointer:
+		m.Shape = model.Pointer
+		m.Elem, r = c.of(u.Elem())
+		return r
+	case *types.Slice:
+		if isByte(u.Elem()) {
+			m.Shape = model.Bytes
+			return nil
+		}
+		m.Shape = model.Slice
+		return c.fillElem(m, u.Elem())
+	case *types.Array:
+		m.Shape = model.Array
+		if isByte(u.Elem()) {
+			m.Shape = model.ByteArray
+			return nil
+		}
+		return c.fillElem(m, u.Elem())
+	case *types.Map:
+		m.Shape = model.Map
+		return c.fillMap(m, u)
+	case *types.Struct:
+		m.Shape = model.Struct
+		return c.fillStruct(m, t, u)
+	}
+	return c.refuse(t)
+}
+
+// fillKnown fills in the types that are more than what they are made of.
+func (c *crossing) fillKnown(m *model.Type, t types.Type) (done bool, r *refusal) {
+	if p, ok := types.Unalias(t).(*types.Pointer); ok {
+		if hasMethod(p, "ProtoReflect", protoPath+".Message") {
+			m.Shape = model.Proto
+			return true, nil
+		}
+		return false, nil
+	}
+	named, ok := types.Unalias(t).(*types.Named)
+	if !ok || types.IsInterface(t) {
+		return false, nil
+	}
+	p := types.NewPointer(t)
+	switch {
+	case isNamed(named, "time", "Time"):
+		m.Shape = model.Time
+	case hasMethod(p, "ProtoReflect", protoPath+".Message"):
+		return false, &refusal{code: CodeType, why: "a protobuf message cannot be copied", remedy: "use a pointer to it"}
+	case c.entities[named.Obj()]:
+		return false, &refusal{code: CodeType, why: "an entity stays where it lives", remedy: "pass its id"}
+	case hasReverse(p, "MarshalText", "UnmarshalText"):
+		m.Shape, m.Plain = model.Text, flat(t)
+	case hasReverse(p, "MarshalBinary", "UnmarshalBinary"):
+		m.Shape, m.Plain = model.Binary, flat(t)
+	default:
+		return false, nil
+	}
+	return true, nil
+}
+
+func fillBasic(m *model.Type, u *types.Basic, t types.Type) *refusal {
+	switch info := u.Info(); {
+	case u.Kind() == types.Uintptr, u.Kind() == types.UnsafePointer:
+		return &refusal{code: CodeType, why: "an address means nothing elsewhere", remedy: "pass what it points to"}
+	case info&types.IsBoolean != 0:
+		m.Shape = model.Bool
+	case info&types.IsUnsigned != 0:
+		m.Shape = model.Uint
+	case info&types.IsInteger != 0:
+		m.Shape = model.Int
+	case u.Kind() == types.Float32:
+		m.Shape = model.Float32
+	case u.Kind() == types.Float64:
+		m.Shape = model.Float64
+	case info&types.IsString != 0:
+		m.Shape = model.String
+	case info&types.IsComplex != 0:
+		return &refusal{code: CodeType, why: "protobuf has no complex numbers", remedy: "pass a struct of two floats"}
+	default:
+		return &refusal{code: CodeUnknownType, why: "unknown type " + t.String()}
+	}
+	return nil
+}
+
+func (c *crossing) fillElem(m *model.Type, elem types.Type) (r *refusal) {
+	if m.Elem, r = c.of(elem); r != nil {
+		return r.at("[]")
+	}
+	return nil
+}
+
+func (c *crossing) fillMap(m *model.Type, u *types.Map) (r *refusal) {
+	if m.Key, r = c.of(u.Key()); r != nil {
+		return r.at("[key]")
+	}
+	if m.Key.Shape == model.Pointer || m.Key.Shape == model.Proto {
+		return &refusal{code: CodeType, path: "[key]", why: "a pointer is another key after every call", remedy: "use what it points to as the key"}
+	}
+	return c.fillElem(m, u.Elem())
+}
+
+// fillStruct takes the fields. Those of the user's own package cross whether they
+// are exported or not, for generated code stands beside them; of another
+// package's struct every field must be exported, or part of it would be lost.
+func (c *crossing) fillStruct(m *model.Type, t types.Type, u *types.Struct) *refusal {
+	for i := range u.NumFields() {
+		f := u.Field(i)
+		own := f.Pkg() == c.pkg.Types
+		tag, hasTag := reflect.StructTag(u.Tag(i)).Lookup("shard")
+		switch {
+		case f.Name() == "_":
+			continue
+		case !own && !f.Exported():
+			return c.unexported(t, f)
+		case hasTag && tag == "-":
+			x, r := c.expr(f.Type())
+			zero := zeroOf(f.Type())
+			if zero == model.ZeroBraces && r != nil {
+				return c.locate(r.at("."+f.Name()), f, own)
+			}
+			m.Skipped = append(m.Skipped, model.Skipped{Name: f.Name(), Expr: x, Zero: zero})
+			continue
+		case hasTag:
+			r := &refusal{code: CodeTag, why: `the tag shard:"` + tag + `" means nothing here`, remedy: `only shard:"-" does outside an entity`}
+			return c.locate(r.at("."+f.Name()), f, own)
+		}
+		elem, r := c.of(f.Type())
+		if r != nil {
+			return c.locate(r.at("."+f.Name()), f, own)
+		}
+		m.Fields = append(m.Fields, model.Field{Name: f.Name(), Number: len(m.Fields) + 1, Type: elem})
+	}
+	return nil
+}
+
+// locate gives a refusal the position of the innermost field of the user's own,
+// and the advice that holds for fields.
+func (c *crossing) locate(r *refusal, f *types.Var, own bool) *refusal {
+	if own && !r.pos.IsValid() {
+		r.pos = f.Pos()
+		if r.code == CodeType {
+			r.remedy += `, or tag the field shard:"-"`
+		}
+		if r.code == CodeUnknownType {
+			r.why = c.unknown(f, r.why)
+		}
+	}
+	return r
+}
+
+func (c *crossing) unexported(t types.Type, f *types.Var) *refusal {
+	if isReference(t) {
+		return &refusal{code: CodeType, why: "a reference cannot cross the wire", remedy: "pass the id"}
+	}
+	return &refusal{
+		code:   CodeType,
+		why:    c.short(t) + " has the unexported field " + f.Name(),
+		remedy: "copy what you need into a struct of your own",
+	}
+}
+
+// refuse explains the types that no codec can help.
+func (c *crossing) refuse(t types.Type) *refusal {
+	why, remedy := c.short(t)+" cannot cross the wire", "use a concrete type"
+	switch t.Underlying().(type) {
+	case *types.Chan:
+		why, remedy = "a channel cannot cross the wire", "pass the values, or let the entity call back"
+	case *types.Signature:
+		why, remedy = "a function cannot cross the wire", "pass an id, and let the entity call back"
+	case *types.Interface:
+		why, remedy = "an interface cannot cross the wire", "use a concrete struct"
+		if types.Identical(t, types.Universe.Lookup("error").Type()) {
+			why, remedy = "an error crosses the wire only as the last result", "pass its text"
+		}
+	}
+	return &refusal{code: CodeType, why: why, remedy: remedy}
+}
+
+func (c *crossing) short(t types.Type) string {
+	return types.TypeString(t, func(p *types.Package) string {
+		if p == c.pkg.Types {
+			return ""
+		}
+		return p.Name()
+	})
+}

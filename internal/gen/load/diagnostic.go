@@ -1,0 +1,77 @@
+package load
+
+import (
+	"cmp"
+	"fmt"
+	"go/token"
+	"slices"
+)
+
+// A Code names a kind of mistake. Codes are never reused.
+type Code string
+
+// The codes of diagnostics.
+const (
+	CodeSyntax      Code = "SG001" // the package does not parse
+	CodePackage     Code = "SG002" // the package cannot be read
+	CodeNearMiss    Code = "SG101" // a comment that was meant as a directive
+	CodeOption      Code = "SG102" // an unknown or malformed option of a directive
+	CodeUnsupported Code = "SG103" // a directive or option of a later version
+	CodeMisplaced   Code = "SG104" // a directive that stands at nothing it applies to
+	CodeEntity      Code = "SG105" // a struct that cannot be an entity
+	CodeShards      Code = "SG106" // shards= is not a power of two
+	CodeHash        Code = "SG107" // hash= names no usable function
+	CodeKind        Code = "SG108" // a bad or doubled kind name
+	CodeMethod      Code = "SG201" // an exported method that is nearly a message
+	CodeHook        Code = "SG202" // a method that is nearly a hook
+	CodeNoMessages  Code = "SG203" // an entity that answers nothing
+	CodeType        Code = "SG301" // a type that cannot cross the wire
+	CodeUnknownType Code = "SG302" // a type that does not type-check
+	CodeTag         Code = "SG401" // a shard tag that means nothing
+	CodeIDTwice     Code = "SG402" // two fields tagged id
+	CodeIDType      Code = "SG403" // an id type that cannot be a key
+	CodeUntagged    Code = "SG404" // a field that would be lost on a move
+	CodeTaken       Code = "SG501" // a name that generated code needs
+	CodeForeign     Code = "SG502" // a file in the way of the output
+)
+
+// A Diagnostic is one mistake in the user's source.
+type Diagnostic struct {
+	Pos     token.Position
+	Code    Code
+	Message string // what is wrong: subject: cause
+	Remedy  string // what to do; may be empty
+}
+
+// String reads file:line:col: code: message (remedy).
+func (d Diagnostic) String() string {
+	s := fmt.Sprintf("%v: %s: %s", d.Pos, d.Code, d.Message)
+	if d.Remedy != "" {
+		s += " (" + d.Remedy + ")"
+	}
+	return s
+}
+
+// A report collects diagnostics.
+type report struct {
+	fset *token.FileSet
+	list []Diagnostic
+}
+
+func (r *report) add(pos token.Pos, code Code, remedy, format string, args ...any) {
+	r.list = append(r.list, Diagnostic{r.fset.Position(pos), code, fmt.Sprintf(format, args...), remedy})
+}
+
+// sorted returns the diagnostics in the order of their positions, each once.
+func (r *report) sorted() []Diagnostic {
+	slices.SortStableFunc(r.list, func(a, b Diagnostic) int {
+		return cmp.Or(
+			cmp.Compare(a.Pos.Filename, b.Pos.Filename),
+			cmp.Compare(a.Pos.Line, b.Pos.Line),
+			cmp.Compare(a.Pos.Column, b.Pos.Column),
+			cmp.Compare(a.Code, b.Code),
+			cmp.Compare(a.Message, b.Message),
+		)
+	})
+	return slices.Compact(r.list)
+}

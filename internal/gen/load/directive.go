@@ -1,0 +1,206 @@
+package load
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// directives are those that exist; later ones are refused by name.
+var (
+	directives = []string{"entity"}
+	later      = []string{"error", "ignore", "tell"}
+)
+
+// A marked is a struct with a shard:entity directive.
+type marked struct {
+	object    *types.TypeName
+	spec      *ast.TypeSpec
+	directive ast.Directive
+}
+
+// findDirectives finds the entities, and the comments that were meant as
+// directives and are none.
+func (s *source) findDirectives() {
+	for _, file := range s.pkg.Syntax {
+		attached := s.attachments(file)
+		for _, group := range file.Comments {
+			for _, c := range group.List {
+				s.readComment(c, attached)
+			}
+		}
+	}
+	slices.SortFunc(s.marked, func(a, b *marked) int {
+		return strings.Compare(sortKey(s.fset, a.spec.Pos()), sortKey(s.fset, b.spec.Pos()))
+	})
+}
+
+// sortKey orders positions by file name, then offset, whatever order the files
+// were parsed in.
+func sortKey(fset *token.FileSet, pos token.Pos) string {
+	p := fset.Position(pos)
+	offset := make([]byte, 8)
+	for i := range offset {
+		offset[7-i] = byte(p.Offset >> (8 * i))
+	}
+	return p.Filename + "\x00" + string(offset)
+}
+
+// attachments maps the comments that document one type to that type.
+func (s *source) attachments(file *ast.File) map[*ast.Comment]*ast.TypeSpec {
+	attached := make(map[*ast.Comment]*ast.TypeSpec)
+	attach := func(doc *ast.CommentGroup, spec *ast.TypeSpec) {
+		if doc != nil {
+			for _, c := range doc.List {
+				attached[c] = spec
+			}
+		}
+	}
+	for _, decl := range file.Decls {
+		g, ok := decl.(*ast.GenDecl)
+		if !ok || g.Tok != token.TYPE {
+			continue
+		}
+		if len(g.Specs) == 1 {
+			attach(g.Doc, g.Specs[0].(*ast.TypeSpec))
+		}
+		for _, spec := range g.Specs {
+			attach(spec.(*ast.TypeSpec).Doc, spec.(*ast.TypeSpec))
+		}
+	}
+	return attached
+}
+
+// almost matches comments that look like directives of this tool.
+var almost = regexp.MustCompile(`^(//|/\*)\s*(?i:shard(?:gen)?)\s*:\s*(\w+)`)
+
+func (s *source) readComment(c *ast.Comment, attached map[*ast.Comment]*ast.TypeSpec) {
+	d, ok := ast.ParseDirective(c.Slash, c.Text)
+	if !ok || d.Tool != "shard" {
+		s.readNearMiss(c)
+		return
+	}
+	switch {
+	case d.Name == "entity":
+		s.mark(d, attached[c])
+	case slices.Contains(later, d.Name):
+		s.add(c.Slash, CodeUnsupported, laterRemedy(d.Name), "//shard:%s: not supported by this version", d.Name)
+	default:
+		s.add(c.Slash, CodeNearMiss, suggestion(d.Name), "//shard:%s: no such directive", d.Name)
+	}
+}
+
+func laterRemedy(name string) string {
+	switch name {
+	case "error":
+		return "remove it: a method's error arrives as *shard.EntityError"
+	case "ignore":
+		return "remove it, and start the method's name with a small letter"
+	default:
+		return "remove it: the Tell side has every method"
+	}
+}
+
+// readNearMiss reports a comment that is no directive but was meant as one. Prose
+// that begins with the word is left alone.
+func (s *source) readNearMiss(c *ast.Comment) {
+	match := almost.FindStringSubmatch(c.Text)
+	if match == nil {
+		return
+	}
+	name := strings.ToLower(match[2])
+	meant := nearest(name, slices.Concat(directives, later))
+	if meant == "" {
+		return
+	}
+	s.add(c.Slash, CodeNearMiss, "write //shard:"+meant, "%q: not a directive, though it looks like one", firstLine(c.Text))
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}
+
+func suggestion(name string) string {
+	if meant := nearest(strings.ToLower(name), slices.Concat(directives, later)); meant != "" {
+		return "write //shard:" + meant
+	}
+	return "there is //shard:entity"
+}
+
+// nearest returns which of names a misspelt name was meant to be, or "".
+func nearest(name string, names []string) string {
+	best, least := "", 3
+	for _, n := range names {
+		if d := distance(name, n); d < least {
+			best, least = n, d
+		}
+	}
+	return best
+}
+
+// distance is the number of letters to insert, drop or change (Levenshtein 1965).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// mark notes an entity, if the directive stands at a struct that can be one.
+func (s *source) mark(d ast.Directive, spec *ast.TypeSpec) {
+	if spec == nil {
+		s.add(d.Slash, CodeMisplaced, "put it into the comment right above one struct, without a blank line between",
+			"//shard:entity: belongs to no type")
+		return
+	}
+	object, _ := s.pkg.TypesInfo.Defs[spec.Name].(*types.TypeName)
+	if object == nil {
+		s.add(spec.Pos(), CodeEntity, "", "%s: its declaration does not type-check", spec.Name.Name)
+		return
+	}
+	for _, m := range s.marked {
+		if m.object == object {
+			s.add(d.Slash, CodeMisplaced, "keep one", "%s: two //shard:entity directives", object.Name())
+			return
+		}
+	}
+	if s.fit(object, spec) {
+		s.marked = append(s.marked, &marked{object, spec, d})
+	}
+}
+
+// fit reports whether a type can be an entity, with a diagnostic if not.
+func (s *source) fit(object *types.TypeName, spec *ast.TypeSpec) bool {
+	name := object.Name()
+	_, isStruct := spec.Type.(*ast.StructType)
+	switch {
+	case object.IsAlias():
+		s.add(spec.Pos(), CodeEntity, "annotate the struct itself", "%s: an alias cannot be an entity", name)
+	case !isStruct:
+		s.add(spec.Pos(), CodeEntity, "declare it as a struct", "%s: not a struct", name)
+	case spec.TypeParams != nil:
+		s.add(spec.Pos(), CodeEntity, "declare one struct for each type argument", "%s: a generic struct cannot be an entity", name)
+	case !object.Exported():
+		s.add(spec.Pos(), CodeEntity, "start its name with a capital: clients name it", "%s: not exported", name)
+	default:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,151 @@
+package load
+
+import (
+	"go/types"
+	"reflect"
+	"strings"
+
+	"github.com/shardgen/shardgen/internal/gen/model"
+)
+
+// entity makes the model of one entity.
+func (s *source) entity(m *marked) *model.Entity {
+	n := &model.Entity{Name: m.object.Name(), Kind: m.object.Name(), Shards: defaultShards}
+	id := s.fields(n, m)
+	s.readOptions(n, m, id)
+	s.methods(n, m)
+	return n
+}
+
+// fields reads the struct's fields. It returns the type of the id.
+func (s *source) fields(n *model.Entity, m *marked) types.Type {
+	var id types.Type = types.Typ[types.String]
+	n.ID = model.ID{Type: &model.Expr{Name: "string"}}
+	u := m.object.Type().Underlying().(*types.Struct)
+	var untagged []*types.Var
+	for i := range u.NumFields() {
+		f := u.Field(i)
+		if f.Name() == "_" {
+			continue
+		}
+		tag, hasTag := s.tag(n, f, u.Tag(i))
+		switch {
+		case !hasTag:
+			untagged = append(untagged, f)
+		case tag == "id" && n.ID.Field != "":
+			s.add(f.Pos(), CodeIDTwice, "keep one", "%s: %s and %s are both tagged id", n.Name, n.ID.Field, f.Name())
+		case tag == "id":
+			n.ID.Field = f.Name()
+			if s.idType(n, f) {
+				id = f.Type()
+			}
+		case tag == "state":
+			s.stateField(n, f)
+		}
+	}
+	if len(n.State) > 0 {
+		for _, f := range untagged {
+			s.untaggedField(n, f)
+		}
+	}
+	return id
+}
+
+// tag returns a field's shard tag, if it has one that means something.
+func (s *source) tag(n *model.Entity, f *types.Var, raw string) (tag string, ok bool) {
+	tag, ok = reflect.StructTag(raw).Lookup("shard")
+	subject := n.Name + "." + f.Name()
+	switch {
+	case !ok && strings.Contains(raw, "shard:"):
+		s.add(f.Pos(), CodeTag, "write `shard:\"state\"`, with quotes and no spaces", "%s: malformed tag `%s`", subject, raw)
+		return "", true
+	case !ok:
+		return "", false
+	case tag == "id" || tag == "state" || tag == "-":
+		return tag, true
+	}
+	remedy := `there are id, state and -`
+	if meant := nearest(strings.ToLower(tag), []string{"id", "state"}); meant != "" {
+		remedy = `write shard:"` + meant + `"`
+	}
+	s.add(f.Pos(), CodeTag, remedy, "%s: no such tag shard:%q", subject, tag)
+	return "", true
+}
+
+// idType reads the type of the field tagged id.
+func (s *source) idType(n *model.Entity, f *types.Var) bool {
+	t := f.Type()
+	x, r := s.crossing.expr(t)
+	if r != nil {
+		if r.code == CodeUnknownType {
+			s.add(f.Pos(), r.code, "", "%s.%s: %s", n.Name, f.Name(), s.unknown(f, r.why))
+			return false
+		}
+	} else {
+		n.ID.Type = x
+	}
+	basic, isBasic := t.Underlying().(*types.Basic)
+	switch {
+	case r != nil || types.IsInterface(t):
+	case hasReverse(types.NewPointer(t), "MarshalText", "UnmarshalText"):
+		n.ID.Form = model.IDText
+		return true
+	case isBasic && basic.Info()&types.IsString != 0:
+		n.ID.Form = model.IDString
+		return true
+	case isBasic && basic.Info()&types.IsUnsigned != 0 && basic.Kind() != types.Uintptr:
+		n.ID.Form = model.IDUint
+		return true
+	case isBasic && basic.Info()&types.IsInteger != 0 && basic.Kind() != types.Uintptr:
+		n.ID.Form = model.IDInt
+		return true
+	}
+	s.add(f.Pos(), CodeIDType, "use a string or integer type, or one with MarshalText and UnmarshalText",
+		"%s.%s: %s cannot be an id", n.Name, f.Name(), s.crossing.short(t))
+	return false
+}
+
+func (s *source) stateField(n *model.Entity, f *types.Var) {
+	t, r := s.crossing.of(f.Type())
+	if r == nil {
+		n.State = append(n.State, model.Field{Name: f.Name(), Number: len(n.State) + 1, Type: t})
+		return
+	}
+	if r.code == CodeUnknownType && s.awaited(f) {
+		r = &refusal{code: CodeType, why: "what is generated cannot be state", remedy: `tag it shard:"-" and set it in the factory`}
+	}
+	s.refuse(f, n.Name+"."+f.Name(), r)
+}
+
+// untaggedField reports a field beside tagged ones that would be lost on a move.
+// What cannot cross the wire anyway needs no tag.
+func (s *source) untaggedField(n *model.Entity, f *types.Var) {
+	_, r := s.crossing.of(f.Type())
+	subject := n.Name + "." + f.Name()
+	switch {
+	case r == nil:
+		s.add(f.Pos(), CodeUntagged, "tag it `shard:\"state\"` to keep it, or `shard:\"-\"` to make it anew",
+			"%s: untagged beside state: it would be lost on a move", subject)
+	case r.code == CodeUnknownType && r.path == "" && !s.awaited(f):
+		s.refuse(f, subject, r)
+	}
+}
+
+// refuse reports a type that cannot cross the wire, at the culprit's field once,
+// or at the parameter or field that asks for it.
+func (s *source) refuse(at *types.Var, subject string, r *refusal) {
+	pos := at.Pos()
+	if r.pos.IsValid() {
+		pos = r.pos
+		if s.reported[pos] {
+			return
+		}
+		s.reported[pos] = true
+	}
+	why := r.why
+	if r.code == CodeUnknownType && !r.pos.IsValid() {
+		why = s.unknown(at, why)
+	}
+	s.add(pos, r.code, r.remedy, "%s%s: %s", subject, r.path, why)
+}
+

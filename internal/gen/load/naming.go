@@ -1,0 +1,159 @@
+package load
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/shardgen/shardgen/internal/gen/model"
+)
+
+// nameAll gives types and imports names that nothing else in the package has, and
+// reports the names that are taken and cannot be others.
+func (s *source) nameAll() {
+	taken := make(map[string]bool)
+	for _, name := range s.pkg.Types.Scope().Names() {
+		taken[name] = true
+	}
+	for i, n := range s.model.Entities {
+		s.checkDeclares(n, s.marked[i], taken)
+	}
+	for _, t := range s.crossing.list {
+		t.Name = s.typeName(t.Expr, taken)
+		for _, f := range model.TypeFuncs(t.Name) {
+			taken[f] = true
+		}
+	}
+	s.model.Types = s.crossing.list
+	s.model.Imports = s.imports(taken)
+}
+
+// checkDeclares reports the names of generated declarations that are taken, and
+// takes the others.
+func (s *source) checkDeclares(n *model.Entity, m *marked, taken map[string]bool) {
+	for _, name := range n.Declares() {
+		if !taken[name] {
+			taken[name] = true
+			continue
+		}
+		if o := s.pkg.Types.Scope().Lookup(name); o != nil {
+			s.add(o.Pos(), CodeTaken, "rename it", "%s: generated code for %s declares this name", name, n.Name)
+		} else {
+			s.add(m.spec.Pos(), CodeTaken, "rename one of them", "%s: generated code for %s and another entity both declare %s", n.Name, n.Name, name)
+		}
+	}
+}
+
+// typeName makes the name that a type's functions end in.
+func (s *source) typeName(x *model.Expr, taken map[string]bool) string {
+	base := s.plainName(x)
+	for i := 1; ; i++ {
+		name := base
+		if i > 1 {
+			name += strconv.Itoa(i)
+		}
+		if !slices.ContainsFunc(model.TypeFuncs(name), func(f string) bool { return taken[f] }) {
+			return name
+		}
+	}
+}
+
+func (s *source) plainName(x *model.Expr) string {
+	switch x.Op {
+	case model.SliceOf:
+		return s.plainName(x.Elem) + "Slice"
+	case model.ArrayOf:
+		return fmt.Sprintf("%sArray%d", s.plainName(x.Elem), x.Len)
+	case model.MapOf:
+		return s.plainName(x.Key) + s.plainName(x.Elem) + "Map"
+	case model.PointerTo:
+		return s.plainName(x.Elem) + "Pointer"
+	}
+	name := model.Upper(x.Name)
+	if x.Path != "" && x.Path != s.pkg.PkgPath {
+		name = model.Upper(s.packages[x.Path]) + name
+	}
+	for _, a := range x.Args {
+		name += s.plainName(a)
+	}
+	return name
+}
+
+// fixed are the packages that every generated file may name.
+var fixed = map[string]string{
+	"context":                              "context",
+	"errors":                               "errors",
+	"github.com/shardgen/shardgen/runtime": "shard",
+	codegenPath:                            "codegen",
+}
+
+// imports names the packages that generated code may name.
+func (s *source) imports(taken map[string]bool) []model.Import {
+	used := make(map[string]string)
+	for path, name := range fixed {
+		used[path] = name
+	}
+	use := func(x *model.Expr) { s.usePackages(x, used) }
+	for _, n := range s.model.Entities {
+		use(n.ID.Type)
+		for _, f := range n.State {
+			use(f.Type.Expr)
+		}
+		for _, m := range n.Methods {
+			for _, p := range slices.Concat(m.Params, m.Results) {
+				use(p.Type.Expr)
+			}
+		}
+	}
+	for _, t := range s.crossing.list {
+		use(t.Expr)
+		for _, f := range t.Skipped {
+			use(f.Expr)
+		}
+	}
+	delete(used, s.pkg.PkgPath)
+	var imports []model.Import
+	names := make(map[string]bool)
+	for _, path := range sortedImports(used) {
+		i := model.Import{Path: path, Name: used[path]}
+		for n := 2; taken[i.Name] || names[i.Name]; n++ {
+			i.Name = used[path] + strconv.Itoa(n)
+		}
+		// The shard package lies in a folder of another name: say which it is.
+		i.Alias = i.Name != used[path] || i.Name == "shard" && path == "github.com/shardgen/shardgen/runtime"
+		names[i.Name] = true
+		imports = append(imports, i)
+	}
+	return imports
+}
+
+// sortedImports puts the fixed packages first, so that they keep their names.
+func sortedImports(used map[string]string) []string {
+	var first, rest []string
+	for path := range used {
+		if _, ok := fixed[path]; ok {
+			first = append(first, path)
+		} else {
+			rest = append(rest, path)
+		}
+	}
+	slices.Sort(first)
+	slices.Sort(rest)
+	return append(first, rest...)
+}
+
+func (s *source) usePackages(x *model.Expr, used map[string]string) {
+	if x == nil {
+		return
+	}
+	if x.Op == model.Named && x.Path != "" {
+		if name, ok := s.packages[x.Path]; ok {
+			used[x.Path] = name
+		}
+	}
+	for _, a := range x.Args {
+		s.usePackages(a, used)
+	}
+	s.usePackages(x.Key, used)
+	s.usePackages(x.Elem, used)
+}

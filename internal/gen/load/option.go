@@ -1,0 +1,131 @@
+package load
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/shardgen/shardgen/internal/gen/model"
+)
+
+const (
+	defaultShards = 256
+	maxShards     = 1 << 16 // every process holds the table of all
+)
+
+var options = []string{"name", "shards", "hash", "durable", "client"}
+
+// kindName is what a kind's name may be: it stands in subjects and metrics.
+var kindName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// readOptions applies a directive's options to an entity. The id must be known:
+// hash= is checked against it.
+func (s *source) readOptions(n *model.Entity, m *marked, id types.Type) {
+	args, err := m.directive.ParseArgs()
+	if err != nil {
+		s.add(m.directive.Slash, CodeOption, "write options as key=value, separated by spaces", "//shard:entity: %v", err)
+		return
+	}
+	seen := make(map[string]bool)
+	for _, a := range args {
+		key, value, hasValue := strings.Cut(a.Arg, "=")
+		switch {
+		case !slices.Contains(options, key):
+			s.add(a.Pos, CodeOption, optionRemedy(key), "%s: no such option of //shard:entity", key)
+			continue
+		case seen[key]:
+			s.add(a.Pos, CodeOption, "keep one", "%s: given twice", key)
+			continue
+		case key == "durable" || key == "client":
+			s.add(a.Pos, CodeUnsupported, "remove it", "%s: not supported by this version", key)
+			continue
+		case !hasValue || value == "":
+			s.add(a.Pos, CodeOption, "write "+key+"=VALUE", "%s: no value", key)
+			continue
+		}
+		seen[key] = true
+		switch key {
+		case "name":
+			s.readName(n, a, value)
+		case "shards":
+			s.readShards(n, a, value)
+		case "hash":
+			s.readHash(n, a, value, id)
+		}
+	}
+}
+
+func optionRemedy(key string) string {
+	if meant := nearest(strings.ToLower(key), options); meant != "" {
+		return "write " + meant
+	}
+	return "there are " + strings.Join(options, ", ")
+}
+
+func (s *source) readName(n *model.Entity, a ast.DirectiveArg, value string) {
+	if !kindName.MatchString(value) {
+		s.add(a.Pos, CodeKind, "want 1 to 64 letters, digits, _ and -", "name=%s: not a kind's name", value)
+		return
+	}
+	n.Kind = value
+}
+
+func (s *source) readShards(n *model.Entity, a ast.DirectiveArg, value string) {
+	shards, err := strconv.Atoi(value)
+	if err != nil || shards < 1 || shards > maxShards || shards&(shards-1) != 0 {
+		s.add(a.Pos, CodeShards, shardsRemedy(shards, err), "shards=%s: not a power of two from 1 to %d", value, maxShards)
+		return
+	}
+	n.Shards = shards
+}
+
+func shardsRemedy(shards int, err error) string {
+	if err != nil || shards < 1 || shards > maxShards {
+		return "leave it out for 256"
+	}
+	next := 1
+	for next < shards {
+		next *= 2
+	}
+	return "write shards=" + strconv.Itoa(next)
+}
+
+// readHash checks that value names an exported func(ID) uint64 of the package.
+func (s *source) readHash(n *model.Entity, a ast.DirectiveArg, value string, id types.Type) {
+	qualifier := types.RelativeTo(s.pkg.Types)
+	want := "func " + value + "(" + types.TypeString(id, qualifier) + ") uint64"
+	f, _ := s.pkg.Types.Scope().Lookup(value).(*types.Func)
+	switch {
+	case !token.IsIdentifier(value) || f == nil:
+		s.add(a.Pos, CodeHash, "declare "+want, "hash=%s: no such function in this package", value)
+		return
+	case !f.Exported():
+		s.add(a.Pos, CodeHash, "start its name with a capital: clients call it", "hash=%s: not exported", value)
+		return
+	}
+	signature := f.Signature()
+	params, results := signature.Params(), signature.Results()
+	fits := signature.TypeParams() == nil && !signature.Variadic() && params.Len() == 1 && results.Len() == 1 &&
+		types.Identical(params.At(0).Type(), id) && types.Identical(results.At(0).Type(), types.Typ[types.Uint64])
+	if !fits {
+		s.add(a.Pos, CodeHash, "declare "+want, "hash=%s: its type is %s", value, types.TypeString(signature, qualifier))
+		return
+	}
+	n.Hash = &model.Hash{Func: value, Name: s.pkg.PkgPath + "." + value}
+}
+
+// checkKinds reports kinds of one name.
+func (s *source) checkKinds() {
+	first := make(map[string]string)
+	for i, n := range s.model.Entities {
+		if other, twice := first[n.Kind]; twice {
+			s.add(s.marked[i].directive.Slash, CodeKind, "give one of them another name=", "%s: its kind %s is %s's too", n.Name, n.Kind, other)
+			continue
+		}
+		first[n.Kind] = n.Name
+	}
+}

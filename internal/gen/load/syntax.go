@@ -1,0 +1,109 @@
+package load
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+	"strings"
+)
+
+// A syntax finds the source of what the type checker tells only the name of.
+type syntax struct {
+	fields map[token.Pos]*ast.Field // by the position of each name
+	funcs  map[token.Pos]*ast.FuncDecl
+}
+
+func newSyntax(files []*ast.File) *syntax {
+	s := &syntax{fields: make(map[token.Pos]*ast.Field), funcs: make(map[token.Pos]*ast.FuncDecl)}
+	for _, file := range files {
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				s.funcs[n.Name.Pos()] = n
+			case *ast.BlockStmt:
+				return false
+			case *ast.Field:
+				s.addField(n)
+			}
+			return true
+		})
+	}
+	return s
+}
+
+func (s *syntax) addField(f *ast.Field) {
+	for _, name := range f.Names {
+		s.fields[name.Pos()] = f
+	}
+	if len(f.Names) > 0 {
+		return
+	}
+	// Embedded, or a parameter without a name: its position is its type's.
+	s.fields[f.Type.Pos()] = f
+	ast.Inspect(f.Type, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok {
+			s.fields[id.Pos()] = f
+		}
+		return true
+	})
+}
+
+// unknown says what the type checker said about a field's or parameter's type.
+func (s *source) unknown(v *types.Var, otherwise string) string {
+	f := s.syntax.fields[v.Pos()]
+	if f == nil {
+		return otherwise
+	}
+	for _, e := range s.pkg.TypeErrors {
+		if e.Pos >= f.Type.Pos() && e.Pos <= f.Type.End() {
+			return e.Msg
+		}
+	}
+	return otherwise
+}
+
+// generatedSuffixes end the names of generated types.
+var generatedSuffixes = []string{"API", "Client", "Ref", "Tell", "Extractor"}
+
+// awaited reports whether a field's type is unknown only because it names what is
+// still to be generated, here or in another package.
+func (s *source) awaited(v *types.Var) bool {
+	f := s.syntax.fields[v.Pos()]
+	if f == nil {
+		return false
+	}
+	found, awaited := false, true
+	ast.Inspect(f.Type, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.SelectorExpr:
+			p, ok := n.X.(*ast.Ident)
+			if _, isPackage := s.pkg.TypesInfo.Uses[p].(*types.PkgName); ok && isPackage {
+				if s.unresolved(n.Sel) {
+					found = true
+					awaited = awaited && hasGeneratedSuffix(n.Sel.Name)
+				}
+				return false
+			}
+		case *ast.Ident:
+			if s.unresolved(n) {
+				found = true
+				awaited = awaited && s.expected[n.Name]
+			}
+		}
+		return true
+	})
+	return found && awaited
+}
+
+func (s *source) unresolved(id *ast.Ident) bool {
+	return s.pkg.TypesInfo.Uses[id] == nil && s.pkg.TypesInfo.Defs[id] == nil
+}
+
+func hasGeneratedSuffix(name string) bool {
+	for _, suffix := range generatedSuffixes {
+		if strings.HasSuffix(name, suffix) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,128 @@
+package load
+
+import "github.com/shardgen/shardgen/internal/gen/model"
+
+// setTraits finds what only shows once all types are known.
+func setTraits(types []*model.Type) {
+	for _, t := range types {
+		t.Recursive = holds(t, t, make(map[*model.Type]bool))
+	}
+	for _, t := range types {
+		t.Plain = plain(t)
+	}
+	for changed := true; changed; {
+		changed = false
+		for _, t := range types {
+			if f := fallible(t); f != t.Fallible {
+				t.Fallible, changed = f, true
+			}
+			if f := cloneFallible(t); f != t.CloneFallible {
+				t.CloneFallible, changed = f, true
+			}
+		}
+	}
+	for _, t := range types {
+		t.NeedsInit = needsInit(t)
+	}
+}
+
+// parts are the types that a value of t is made of.
+func parts(t *model.Type) []*model.Type {
+	var list []*model.Type
+	if t.Key != nil {
+		list = append(list, t.Key)
+	}
+	if t.Elem != nil {
+		list = append(list, t.Elem)
+	}
+	for _, f := range t.Fields {
+		list = append(list, f.Type)
+	}
+	return list
+}
+
+// holds reports whether a value of t may hold one of target.
+func holds(t, target *model.Type, seen map[*model.Type]bool) bool {
+	for _, p := range parts(t) {
+		if p == target {
+			return true
+		}
+		if !seen[p] {
+			seen[p] = true
+			if holds(p, target, seen) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// plain: see [model.Type]. It ends on recursive types, whose circles all lead
+// through pointers, slices or maps.
+func plain(t *model.Type) bool {
+	switch t.Shape {
+	case model.Bytes, model.Time, model.Proto, model.Slice, model.Map, model.Pointer:
+		return false
+	case model.Text, model.Binary:
+		return t.Plain // as the loader found it
+	case model.Array:
+		return plain(t.Elem)
+	case model.Struct:
+		for _, f := range t.Fields {
+			if !plain(f.Type) {
+				return false
+			}
+		}
+		return len(t.Skipped) == 0
+	default:
+		return true
+	}
+}
+
+func fallible(t *model.Type) bool {
+	switch t.Shape {
+	case model.Text, model.Binary, model.Proto:
+		return true
+	}
+	if t.Recursive {
+		return true
+	}
+	for _, p := range parts(t) {
+		if p.Fallible {
+			return true
+		}
+	}
+	return false
+}
+
+func cloneFallible(t *model.Type) bool {
+	switch t.Shape {
+	case model.Text, model.Binary:
+		return !t.Plain
+	}
+	if t.Recursive {
+		return true
+	}
+	for _, p := range parts(t) {
+		if p.CloneFallible {
+			return true
+		}
+	}
+	return false
+}
+
+func needsInit(t *model.Type) bool {
+	switch t.Shape {
+	case model.Map:
+		return true
+	case model.Array:
+		return needsInit(t.Elem)
+	case model.Struct:
+		for _, f := range t.Fields {
+			if needsInit(f.Type) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,183 @@
+package load
+
+import (
+	"go/types"
+	"slices"
+	"strings"
+
+	"github.com/shardgen/shardgen/internal/gen/model"
+)
+
+// expr returns how generated code writes a type.
+func (c *crossing) expr(t types.Type) (*model.Expr, *refusal) {
+	switch t := t.(type) {
+	case *types.Basic:
+		if t.Kind() == types.Invalid {
+			return nil, &refusal{code: CodeUnknownType, why: "unknown type"}
+		}
+		if t.Kind() == types.UnsafePointer {
+			return &model.Expr{Path: "unsafe", Name: "Pointer"}, nil
+		}
+		return &model.Expr{Name: t.Name()}, nil
+	case *types.Alias:
+		if c.canName(t.Obj()) {
+			return c.named(t.Obj(), t.TypeArgs())
+		}
+		return c.expr(types.Unalias(t))
+	case *types.Named:
+		if !c.canName(t.Obj()) {
+			return nil, &refusal{code: CodeType, why: c.short(t) + " is not exported", remedy: "use a type that this package can name"}
+		}
+		return c.named(t.Obj(), t.TypeArgs())
+	case *types.Pointer:
+		return c.exprOf(model.PointerTo, t.Elem(), 0)
+	case *types.Slice:
+		return c.exprOf(model.SliceOf, t.Elem(), 0)
+	case *types.Array:
+		return c.exprOf(model.ArrayOf, t.Elem(), t.Len())
+	case *types.Map:
+		key, r := c.expr(t.Key())
+		if r != nil {
+			return nil, r.at("[key]")
+		}
+		x, r := c.exprOf(model.MapOf, t.Elem(), 0)
+		if r != nil {
+			return nil, r
+		}
+		x.Key = key
+		return x, nil
+	case *types.Struct:
+		return nil, &refusal{code: CodeType, why: "a struct without a name cannot cross the wire", remedy: "declare it as a type"}
+	}
+	return nil, c.refuse(t)
+}
+
+func (c *crossing) exprOf(op model.Op, elem types.Type, length int64) (*model.Expr, *refusal) {
+	x, r := c.expr(elem)
+	if r != nil {
+		if op != model.PointerTo {
+			r = r.at("[]")
+		}
+		return nil, r
+	}
+	return &model.Expr{Op: op, Elem: x, Len: length}, nil
+}
+
+// canName reports whether generated code can write an object's name.
+func (c *crossing) canName(o *types.TypeName) bool {
+	switch {
+	case o.Pkg() == nil:
+		return true
+	case o.Parent() != o.Pkg().Scope():
+		return false // declared in a function
+	}
+	return o.Pkg() == c.pkg.Types || o.Exported()
+}
+
+func (c *crossing) named(o *types.TypeName, args *types.TypeList) (*model.Expr, *refusal) {
+	x := &model.Expr{Name: o.Name()}
+	if o.Pkg() != nil {
+		x.Path = o.Pkg().Path()
+		c.packages[x.Path] = o.Pkg().Name()
+	}
+	for a := range args.Types() {
+		arg, r := c.expr(a)
+		if r != nil {
+			return nil, r
+		}
+		x.Args = append(x.Args, arg)
+	}
+	return x, nil
+}
+
+// isByte reports whether t is byte itself: a slice of a named byte type is no
+// []byte to Go.
+func isByte(t types.Type) bool {
+	return types.Identical(t, types.Typ[types.Byte])
+}
+
+func isNamed(t types.Type, path, name string) bool {
+	n, ok := types.Unalias(t).(*types.Named)
+	return ok && n.Obj().Pkg() != nil && n.Obj().Pkg().Path() == path && n.Obj().Name() == name
+}
+
+// isReference reports whether t is a generated reference: a struct around the
+// runtime's.
+func isReference(t types.Type) bool {
+	s, ok := t.Underlying().(*types.Struct)
+	if !ok || s.NumFields() != 1 {
+		return false
+	}
+	p, ok := s.Field(0).Type().(*types.Pointer)
+	return ok && isNamed(p.Elem(), codegenPath, "Ref") || isNamed(s.Field(0).Type(), codegenPath, "Port")
+}
+
+// method returns the method of that name in t's method set.
+func method(t types.Type, name string) *types.Signature {
+	o, _, _ := types.LookupFieldOrMethod(t, true, nil, name)
+	f, ok := o.(*types.Func)
+	if !ok {
+		return nil
+	}
+	return f.Signature()
+}
+
+// hasMethod reports whether t has a method without parameters and with a result
+// of that named type.
+func hasMethod(t types.Type, name, result string) bool {
+	s := method(t, name)
+	return s != nil && s.Params().Len() == 0 && s.Results().Len() == 1 &&
+		strings.HasSuffix(types.TypeString(types.Unalias(s.Results().At(0).Type()), nil), result)
+}
+
+// hasReverse reports whether t has both func() ([]byte, error) and its reverse
+// func([]byte) error by those names.
+func hasReverse(t types.Type, marshal, unmarshal string) bool {
+	m, u := method(t, marshal), method(t, unmarshal)
+	if m == nil || u == nil {
+		return false
+	}
+	bytes := types.NewSlice(types.Typ[types.Byte])
+	failure := types.Universe.Lookup("error").Type()
+	return signatureIs(m, nil, []types.Type{bytes, failure}) && signatureIs(u, []types.Type{bytes}, []types.Type{failure})
+}
+
+func signatureIs(s *types.Signature, params, results []types.Type) bool {
+	same := func(tuple *types.Tuple, want []types.Type) bool {
+		if tuple.Len() != len(want) {
+			return false
+		}
+		for i, t := range want {
+			if !types.Identical(tuple.At(i).Type(), t) {
+				return false
+			}
+		}
+		return true
+	}
+	return same(s.Params(), params) && same(s.Results(), results)
+}
+
+// unchanging lists types that hold pointers and still never change.
+var unchanging = map[string][]string{"net/netip": {"Addr", "AddrPort", "Prefix"}}
+
+// flat reports whether a copy of t by assignment shares nothing with t.
+func flat(t types.Type) bool {
+	if n, ok := types.Unalias(t).(*types.Named); ok && n.Obj().Pkg() != nil &&
+		slices.Contains(unchanging[n.Obj().Pkg().Path()], n.Obj().Name()) {
+		return true
+	}
+	switch u := t.Underlying().(type) {
+	case *types.Basic:
+		return u.Kind() != types.UnsafePointer
+	case *types.Array:
+		return flat(u.Elem())
+	case *types.Struct:
+		for f := range u.Fields() {
+			if !flat(f.Type()) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}

@@ -1,0 +1,153 @@
+package model
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The names that generated code declares for an entity.
+
+// API is the generated interface.
+func (e *Entity) API() string { return e.Name + "API" }
+
+// Client is the generated client type.
+func (e *Entity) Client() string { return e.Name + "Client" }
+
+// NewClient is the client's constructor.
+func (e *Entity) NewClient() string { return "New" + e.Client() }
+
+// Ref is the generated reference type.
+func (e *Entity) Ref() string { return e.Name + "Ref" }
+
+// Tell is the generated one-way reference type.
+func (e *Entity) Tell() string { return e.Name + "Tell" }
+
+// Extractor is the generated extractor type.
+func (e *Entity) Extractor() string { return e.Name + "Extractor" }
+
+// Host is the generated host function.
+func (e *Entity) Host() string { return "Host" + e.Name }
+
+// KindFunc returns the kind's description.
+func (e *Entity) KindFunc() string { return Lower(e.Name) + "Kind" }
+
+// HashFunc adapts the user's shard function.
+func (e *Entity) HashFunc() string { return "hash" + e.Name }
+
+// SetIDFunc sets the field tagged id.
+func (e *Entity) SetIDFunc() string { return "set" + e.Name + "ID" }
+
+// AppendStateFunc encodes the fields tagged state.
+func (e *Entity) AppendStateFunc() string { return "append" + e.Name + "State" }
+
+// DecodeStateFunc decodes the fields tagged state.
+func (e *Entity) DecodeStateFunc() string { return "decode" + e.Name + "State" }
+
+// ActivateFunc calls the activation hook.
+func (e *Entity) ActivateFunc() string { return "activate" + e.Name }
+
+// PassivateFunc calls the passivation hook.
+func (e *Entity) PassivateFunc() string { return "passivate" + e.Name }
+
+// DispatchFunc runs a message.
+func (e *Entity) DispatchFunc(m *Method) string { return "dispatch" + e.Name + m.Name }
+
+// AppendArgsFunc encodes a message's arguments.
+func (e *Entity) AppendArgsFunc(m *Method) string { return "append" + e.Name + m.Name + "Args" }
+
+// DecodeArgsFunc decodes a message's arguments.
+func (e *Entity) DecodeArgsFunc(m *Method) string { return "decode" + e.Name + m.Name + "Args" }
+
+// AppendReplyFunc encodes a message's results.
+func (e *Entity) AppendReplyFunc(m *Method) string { return "append" + e.Name + m.Name + "Reply" }
+
+// DecodeReplyFunc decodes a message's results.
+func (e *Entity) DecodeReplyFunc(m *Method) string { return "decode" + e.Name + m.Name + "Reply" }
+
+// Exported returns the exported names that the entity's code declares.
+func (e *Entity) Exported() []string {
+	return []string{e.API(), e.Client(), e.NewClient(), e.Ref(), e.Tell(), e.Extractor(), e.Host()}
+}
+
+// Declares returns all names that the entity's code declares.
+func (e *Entity) Declares() []string {
+	names := append(e.Exported(), e.KindFunc())
+	if e.Hash != nil {
+		names = append(names, e.HashFunc())
+	}
+	if e.ID.Field != "" {
+		names = append(names, e.SetIDFunc())
+	}
+	if len(e.State) > 0 {
+		names = append(names, e.AppendStateFunc(), e.DecodeStateFunc())
+	}
+	if e.Hooks.Activate {
+		names = append(names, e.ActivateFunc())
+	}
+	if e.Hooks.Passivate {
+		names = append(names, e.PassivateFunc())
+	}
+	for _, m := range e.Methods {
+		names = append(names, e.DispatchFunc(m))
+		if len(m.Params) > 0 {
+			names = append(names, e.AppendArgsFunc(m), e.DecodeArgsFunc(m))
+		}
+		if len(m.Results) > 0 {
+			names = append(names, e.AppendReplyFunc(m), e.DecodeReplyFunc(m))
+		}
+	}
+	return names
+}
+
+// Functions of a type.
+
+// AppendFunc encodes a field of the type.
+func (t *Type) AppendFunc() string { return "append" + t.Name }
+
+// ReadFunc decodes a field of the type.
+func (t *Type) ReadFunc() string { return "read" + t.Name }
+
+// CloneFunc copies a value of the type.
+func (t *Type) CloneFunc() string { return "clone" + t.Name }
+
+// InitFunc makes the maps in a value of the type.
+func (t *Type) InitFunc() string { return "init" + t.Name }
+
+// AppendElementFunc encodes a value as an element, in a message of its own.
+func (t *Type) AppendElementFunc() string { return "append" + t.Name + "Element" }
+
+// ReadElementFunc decodes an element.
+func (t *Type) ReadElementFunc() string { return "read" + t.Name + "Element" }
+
+// TypeFuncs returns the names that a type of that name may declare.
+func TypeFuncs(name string) []string {
+	return []string{"append" + name, "read" + name, "clone" + name, "init" + name, "append" + name + "Element", "read" + name + "Element"}
+}
+
+// Lower returns name with its first word in lower case: "stock", "httpServer".
+func Lower(name string) string {
+	upper := 0
+	for i, r := range name {
+		if !unicode.IsUpper(r) {
+			break
+		}
+		upper = i + utf8.RuneLen(r)
+	}
+	if upper == 0 {
+		return name
+	}
+	_, first := utf8.DecodeRuneInString(name)
+	if upper < len(name) && upper > first {
+		// The last upper letter begins the next word.
+		_, last := utf8.DecodeLastRuneInString(name[:upper])
+		upper -= last
+	}
+	return strings.ToLower(name[:upper]) + name[upper:]
+}
+
+// Upper returns name with its first letter in upper case.
+func Upper(name string) string {
+	r, n := utf8.DecodeRuneInString(name)
+	return string(unicode.ToUpper(r)) + name[n:]
+}

@@ -1,0 +1,119 @@
+package model
+
+// Shape is how a type travels.
+type Shape int
+
+// The shapes of types. Those up to Proto are done by the codec helpers of the
+// runtime; the others have generated functions.
+const (
+	Bool Shape = iota
+	Int
+	Uint
+	Float32
+	Float64
+	String
+	Bytes     // []byte
+	Time      // time.Time
+	Text      // MarshalText and UnmarshalText
+	Binary    // MarshalBinary and UnmarshalBinary
+	Proto     // a pointer to a generated protobuf message
+	ByteArray // [N]byte
+	Slice
+	Array
+	Map
+	Pointer
+	Struct
+)
+
+// A Type is a type that crosses the wire.
+type Type struct {
+	Shape Shape
+	Expr  *Expr  // as Go code writes it
+	Name  string // part of the names of its functions: "SKULineMap"
+	Elem  *Type  // of Slice, Array, Map, Pointer
+	Key   *Type  // of Map
+	// Fields of a Struct cross; Skipped do not, and arrive as zero.
+	Fields  []Field
+	Skipped []Skipped
+	Zero    Zero
+
+	// Recursive: a value may hold values of the same type, without end.
+	Recursive bool
+	// Fallible: encoding may refuse a value.
+	Fallible bool
+	// Plain: a copy by assignment shares nothing and is what would arrive.
+	Plain bool
+	// CloneFallible: copying may refuse a value.
+	CloneFallible bool
+	// NeedsInit: a value that is absent on the wire holds a map, which is never nil.
+	NeedsInit bool
+}
+
+// A Skipped field does not cross the wire.
+type Skipped struct {
+	Name string
+	Expr *Expr
+	Zero Zero
+}
+
+// Zero is how Go writes a type's zero value.
+type Zero int
+
+// The zero values.
+const (
+	ZeroNumber Zero = iota // 0
+	ZeroString             // ""
+	ZeroBool               // false
+	ZeroNil                // nil
+	ZeroBraces             // T{}
+)
+
+// Scalar reports whether a field of the type is one number or bool, which
+// slices pack.
+func (t *Type) Scalar() bool { return t.Shape <= Float64 }
+
+// Packed reports whether t is a slice or array of numbers or bools.
+func (t *Type) Packed() bool {
+	return (t.Shape == Slice || t.Shape == Array) && t.Elem.Scalar()
+}
+
+// Listed reports whether t is a slice that one helper of the runtime encodes.
+func (t *Type) Listed() bool {
+	return t.Shape == Slice && (t.Elem.Scalar() || t.Elem.Shape == String)
+}
+
+// OneField reports whether each value of t is exactly one field on the wire, so
+// that repeating the field makes a list.
+func (t *Type) OneField() bool {
+	switch t.Shape {
+	case Slice, Map, Pointer:
+		return false
+	case Array:
+		return !t.Packed()
+	default:
+		return true
+	}
+}
+
+// An Expr is a type as Go code writes it.
+type Expr struct {
+	Op   Op
+	Path string  // Named: import path, "" for predeclared types
+	Name string  // Named
+	Args []*Expr // Named: type arguments
+	Elem *Expr   // SliceOf, ArrayOf, MapOf, PointerTo
+	Key  *Expr   // MapOf
+	Len  int64   // ArrayOf
+}
+
+// Op is the kind of an [Expr].
+type Op int
+
+// The kinds of type expressions.
+const (
+	Named Op = iota
+	SliceOf
+	ArrayOf
+	MapOf
+	PointerTo
+)

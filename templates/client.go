@@ -1,0 +1,246 @@
+package templates
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/dave/jennifer/jen"
+
+	"github.com/shardgen/shardgen/internal/gen/model"
+)
+
+// client emits the client, the reference and the one-way reference.
+func (e *emitter) client(n *model.Entity) {
+	f := e.file
+	e.comment("%s makes references to %s entities. It is safe for concurrent use.", n.Client(), n.Name)
+	f.Type().Id(n.Client()).Struct(jen.Id("port").Add(codegen("Port")))
+
+	e.comment("%s returns a client that calls through c: a node, or a connection from outside.", n.NewClient())
+	f.Func().Id(n.NewClient()).Params(jen.Id("c").Add(shard("Caller"))).Op("*").Id(n.Client()).Block(
+		jen.Return(jen.Op("&").Id(n.Client()).Values(
+			field("port", jen.Id("c").Dot("ShardPort").Call(jen.Id(n.KindFunc()).Call())),
+		)),
+	)
+
+	id := typ(n.ID.Type)
+	opts := jen.Id("opts").Op("...").Add(shard("CallOption"))
+	recv := jen.Id("c").Op("*").Id(n.Client())
+
+	e.comment("Ref returns a reference to the %s with that id, which need not live yet.\nA bad id is answered by the calls.", n.Name)
+	f.Func().Params(recv.Clone()).Id("Ref").Params(jen.Id("id").Add(id.Clone()), opts.Clone()).Id(n.Ref()).BlockFunc(func(g *jen.Group) {
+		newRef(g, n, jen.Id("id"))
+		g.Return(jen.Id(n.Ref()).Values(field("ref", jen.Op("&").Id("ref"))))
+	})
+
+	e.comment("Tell is Ref for calls that do not wait for an answer.")
+	f.Func().Params(recv.Clone()).Id("Tell").Params(jen.Id("id").Add(id.Clone()), opts.Clone()).Id(n.Tell()).BlockFunc(func(g *jen.Group) {
+		newRef(g, n, jen.Id("id"))
+		g.Return(jen.Id(n.Tell()).Values(field("ref", jen.Op("&").Id("ref"))))
+	})
+
+	e.comment("API is Ref as the interface, for callers that are tested against plain structs.")
+	f.Func().Params(recv.Clone()).Id("API").Params(jen.Id("id").Add(id.Clone())).Id(n.API()).Block(
+		jen.Return(jen.Id("c").Dot("Ref").Call(jen.Id("id"))),
+	)
+
+	e.comment("%s is one %s, wherever it lives. It comes from [%s.Ref] and is safe for concurrent use.", n.Ref(), n.Name, n.Client())
+	f.Type().Id(n.Ref()).Struct(jen.Id("ref").Op("*").Add(codegen("Ref")))
+	for _, m := range n.Methods {
+		e.refMethod(n, m)
+	}
+
+	e.comment("%s is one %s, told without waiting for an answer. It comes from [%s.Tell]\nand is safe for concurrent use. Its methods return only what kept the call from\nbeing sent.", n.Tell(), n.Name, n.Client())
+	f.Type().Id(n.Tell()).Struct(jen.Id("ref").Op("*").Add(codegen("Ref")))
+	for _, m := range n.Methods {
+		e.tellMethod(n, m)
+	}
+}
+
+// newRef emits the making of ref from an id.
+func newRef(g *jen.Group, n *model.Entity, id *jen.Statement) {
+	key, fallible := idBytes(n, id)
+	var err jen.Code = jen.Nil()
+	if fallible {
+		g.List(jen.Id("key"), jen.Err()).Op(":=").Add(key)
+		key, err = jen.Id("key"), jen.Err()
+	}
+	g.Id("ref").Op(":=").Add(codegen("NewRef")).Call(
+		jen.Id("c").Dot("port"), key, err, jen.Id("opts").Op("..."),
+	)
+}
+
+// idBytes prints the wire form of an id, and whether it comes with an error.
+func idBytes(n *model.Entity, id *jen.Statement) (key *jen.Statement, fallible bool) {
+	switch n.ID.Form {
+	case model.IDInt:
+		return codegen("FormatID").Call(id), false
+	case model.IDUint:
+		return codegen("FormatUintID").Call(id), false
+	case model.IDText:
+		return codegen("FormatTextID").Call(id), true
+	}
+	if n.ID.Type.Path == "" && n.ID.Type.Name == "string" {
+		return id, false
+	}
+	return jen.String().Call(id), false
+}
+
+// refMethod emits a call with an answer: on the entity itself when its turn
+// could begin here, else over the wire.
+func (e *emitter) refMethod(n *model.Entity, m *model.Method) {
+	l := e.messageLocals(m)
+	recv, call := l.pick("r"), l.pick("call")
+	e.file.Line()
+	if len(m.Doc) == 0 {
+		e.comment("%s calls [%s.%s].", m.Name, n.Name, m.Name)
+	}
+	for _, line := range m.Doc {
+		e.file.Comment(line)
+	}
+	var results []jen.Code
+	for i, r := range m.Results {
+		results = append(results, jen.Id(l.results[i]).Add(typ(r.Type.Expr)))
+	}
+	results = append(results, jen.Id(l.err).Error())
+	e.file.Func().Params(jen.Id(recv).Id(n.Ref())).Id(m.Name).Params(l.messageParams(m)...).Params(results...).BlockFunc(func(g *jen.Group) {
+		g.List(jen.Id(call), jen.Id(l.err)).Op(":=").Id(recv).Dot("ref").Dot("Begin").Call(jen.Id(l.ctx), jen.Lit(m.Name))
+		ifErr(g, l.err, l.withErr()...)
+		g.Defer().Id(call).Dot("End").Call(jen.Op("&").Id(l.err))
+		entity, ok := l.pick("e"), l.pick("ok")
+		g.If(
+			jen.List(jen.Id(entity), jen.Id(ok)).Op(":=").Id(call).Dot("Entity").Assert(jen.Op("*").Id(n.Name)),
+			jen.Id(ok),
+		).BlockFunc(func(g *jen.Group) { e.localTurn(g, l, n, m, entity, call) })
+		l.appendArgs(g, n, m, call, l.withErr)
+		if len(m.Results) == 0 {
+			g.List(jen.Id("_"), jen.Id(l.err)).Op("=").Id(call).Dot("Do").Call()
+			g.Return(jen.Id(l.err))
+			return
+		}
+		reply := l.pick("reply")
+		g.List(jen.Id(reply), jen.Id(l.err)).Op(":=").Id(call).Dot("Do").Call()
+		ifErr(g, l.err, l.withErr()...)
+		g.Return(jen.Id(n.DecodeReplyFunc(m)).Call(jen.Id(reply)))
+	})
+}
+
+// localTurn emits the call of the method itself. Arguments and results are
+// copied, and results beside an error dropped, as if they had crossed the wire.
+func (e *emitter) localTurn(g *jen.Group, l *locals, n *model.Entity, m *model.Method, entity, call string) {
+	args := []jen.Code{jen.Id(call).Dot("Context")}
+	for i, p := range m.Params {
+		v := jen.Id(l.params[i])
+		if p.Type.CloneFallible {
+			cloned := e.cloneValue(p.Type, v, nil)
+			g.If(jen.List(v.Clone(), jen.Id(l.err)).Op("=").Add(cloned), jen.Id(l.err).Op("!=").Nil()).
+				Block(jen.Return(l.encodeErr("arguments", n, m)...))
+		} else {
+			v = e.cloneValue(p.Type, v, nil)
+		}
+		if m.Variadic && i == len(m.Params)-1 {
+			v = v.Op("...")
+		}
+		args = append(args, v)
+	}
+	turn := jen.Id(entity).Dot(m.Name).Call(args...)
+	if len(m.Results) == 0 {
+		g.Return(turn)
+		return
+	}
+	var zeros, results []jen.Code
+	for _, r := range m.Results {
+		zeros = append(zeros, zero(r.Type.Zero, r.Type.Expr))
+	}
+	g.If(jen.List(l.withErr()...).Op("=").Add(turn), jen.Id(l.err).Op("!=").Nil()).
+		Block(jen.Return(slices.Concat(zeros, []jen.Code{jen.Id(l.err)})...))
+	for i, r := range m.Results {
+		v := jen.Id(l.results[i])
+		if r.Type.CloneFallible {
+			cloned := e.cloneValue(r.Type, v, nil)
+			g.If(jen.List(v.Clone(), jen.Id(l.err)).Op("=").Add(cloned), jen.Id(l.err).Op("!=").Nil()).
+				Block(jen.Return(slices.Concat(zeros, []jen.Code{encodeError("results", n, m, l.err)})...))
+		} else {
+			v = e.cloneValue(r.Type, v, nil)
+		}
+		results = append(results, v)
+	}
+	g.Return(append(results, jen.Nil())...)
+}
+
+// tellMethod emits a call without an answer.
+func (e *emitter) tellMethod(n *model.Entity, m *model.Method) {
+	l := e.messageLocals(m)
+	l.results = nil
+	recv, call := l.pick("t"), l.pick("call")
+	e.comment("%s is [%s.%s] without an answer.", m.Name, n.API(), m.Name)
+	e.file.Func().Params(jen.Id(recv).Id(n.Tell())).Id(m.Name).Params(l.messageParams(m)...).Error().BlockFunc(func(g *jen.Group) {
+		g.List(jen.Id(call), jen.Id(l.err)).Op(":=").Id(recv).Dot("ref").Dot("BeginTell").Call(jen.Id(l.ctx), jen.Lit(m.Name))
+		ifErr(g, l.err, jen.Id(l.err))
+		l.appendArgs(g, n, m, call, l.withErr)
+		g.Return(jen.Id(call).Dot("Send").Call())
+	})
+}
+
+// appendArgs emits the encoding of the arguments into the call.
+func (l *locals) appendArgs(g *jen.Group, n *model.Entity, m *model.Method, call string, results func() []jen.Code) {
+	if len(m.Params) == 0 {
+		return
+	}
+	target := jen.Id(call).Dot("Args")
+	args := []jen.Code{target.Clone()}
+	for _, name := range l.params {
+		args = append(args, jen.Id(name))
+	}
+	encoded := jen.Id(n.AppendArgsFunc(m)).Call(args...)
+	if !anyFallible(m.Params) {
+		g.Add(target).Op("=").Add(encoded)
+		return
+	}
+	g.If(jen.List(target, jen.Id(l.err)).Op("=").Add(encoded), jen.Id(l.err).Op("!=").Nil()).Block(jen.Return(results()...))
+}
+
+// messageParams prints the parameters of a generated method.
+func (l *locals) messageParams(m *model.Method) []jen.Code {
+	params := []jen.Code{jen.Id(l.ctx).Add(contextType())}
+	for i, name := range l.params {
+		params = append(params, jen.Id(name).Add(paramType(m, i)))
+	}
+	return params
+}
+
+// withErr prints the results and the error by name.
+func (l *locals) withErr() []jen.Code {
+	var names []jen.Code
+	for _, name := range slices.Concat(l.results, []string{l.err}) {
+		names = append(names, jen.Id(name))
+	}
+	return names
+}
+
+// encodeErr prints the results with an error about encoding.
+func (l *locals) encodeErr(what string, n *model.Entity, m *model.Method) []jen.Code {
+	names := l.withErr()
+	names[len(names)-1] = encodeError(what, n, m, l.err)
+	return names
+}
+
+// encodeError prints the error of a value that cannot be put on the wire.
+func encodeError(what string, n *model.Entity, m *model.Method, err string) *jen.Statement {
+	return jen.Op("&").Add(codegen("EncodeError")).Values(
+		field("What", jen.Lit(subject(what, n, m))), field("Err", jen.Id(err)),
+	)
+}
+
+// subject names the arguments or results of a message in errors.
+func subject(what string, n *model.Entity, m *model.Method) string {
+	return strings.Join([]string{what, "of", n.Name + "." + m.Name}, " ")
+}
+
+func anyFallible(params []model.Param) bool {
+	for _, p := range params {
+		if p.Type.Fallible {
+			return true
+		}
+	}
+	return false
+}

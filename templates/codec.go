@@ -1,0 +1,186 @@
+package templates
+
+import (
+	"github.com/dave/jennifer/jen"
+
+	"github.com/shardgen/shardgen/internal/gen/model"
+)
+
+// A place is where a decoded value goes.
+type place struct {
+	value   *jen.Statement // v.Line
+	pointer *jen.Statement // &v.Line
+}
+
+// variable is the place of a local variable.
+func variable(name string) place {
+	return place{jen.Id(name), jen.Op("&").Id(name)}
+}
+
+// selected is the place of a field.
+func selected(of, name string) place {
+	return place{jen.Id(of).Dot(name), jen.Op("&").Id(of).Dot(name)}
+}
+
+// pointed is the place that a local variable points to.
+func pointed(name string) place {
+	return place{jen.Parens(jen.Op("*").Id(name)), jen.Id(name)}
+}
+
+var helpers = map[model.Shape]string{
+	model.Bool: "Bool", model.Int: "Int", model.Uint: "Uint", model.Float32: "Float32", model.Float64: "Float64",
+	model.String: "String", model.Bytes: "Bytes", model.Time: "Time",
+	model.Text: "Text", model.Binary: "Binary", model.Proto: "Proto",
+}
+
+func all(v *jen.Statement) *jen.Statement { return v.Clone().Index(jen.Op(":")) }
+
+// appendField prints the encoding of v as field num of the message b; zero
+// values may be left out. In is the type whose function this is for, or nil.
+func (e *emitter) appendField(t *model.Type, b *jen.Statement, num int, v *jen.Statement, in *model.Type) *jen.Statement {
+	helper := ""
+	switch {
+	case t.Shape == model.ByteArray:
+		helper, v = "Bytes", all(v)
+	case t.Shape == model.Array && t.Packed():
+		helper, v = helpers[t.Elem.Shape]+"s", all(v)
+	case t.Listed():
+		helper = helpers[t.Elem.Shape] + "s"
+	default:
+		helper = helpers[t.Shape]
+	}
+	if helper != "" {
+		return codegen("Append"+helper).Call(b, jen.Lit(num), v)
+	}
+	return e.call(t, appendFunc, in, b, jen.Lit(num), v)
+}
+
+// appendElement is appendField for an element: it always makes exactly one field.
+func (e *emitter) appendElement(t *model.Type, b, num, v *jen.Statement, in *model.Type) *jen.Statement {
+	switch {
+	case t.Shape == model.ByteArray:
+		return codegen("PutBytes").Call(b, num, all(v))
+	case helpers[t.Shape] != "":
+		return codegen("Put"+helpers[t.Shape]).Call(b, num, v)
+	case t.OneField():
+		return e.call(t, appendFunc, in, b, num, v)
+	}
+	return e.call(t, appendElementFunc, in, b, num, v)
+}
+
+// readField prints the decoding of a field into p, the reverse of appendField.
+func (e *emitter) readField(t *model.Type, d *jen.Statement, p place) *jen.Statement {
+	switch {
+	case t.Shape == model.ByteArray:
+		return codegen("ReadByteArray").Call(d, all(p.value))
+	case t.Listed():
+		return codegen("Read"+helpers[t.Elem.Shape]+"s").Call(d, p.pointer)
+	case helpers[t.Shape] != "":
+		return codegen("Read"+helpers[t.Shape]).Call(d, p.pointer)
+	}
+	return e.call(t, readFunc, nil, d, p.pointer)
+}
+
+// readElement is the reverse of appendElement.
+func (e *emitter) readElement(t *model.Type, d *jen.Statement, p place) *jen.Statement {
+	if t.OneField() {
+		return e.readField(t, d, p)
+	}
+	return e.call(t, readElementFunc, nil, d, p.pointer)
+}
+
+// init prints the making of the maps in p, where there are any.
+func (e *emitter) init(g *jen.Group, t *model.Type, p place) {
+	switch {
+	case !t.NeedsInit:
+	case t.Shape == model.Map:
+		g.Add(codegen("InitMap").Call(p.pointer))
+	default:
+		g.Add(e.call(t, initFunc, nil, p.pointer))
+	}
+}
+
+// A function is one of the functions that a type may have.
+type function struct {
+	of   *model.Type
+	what what
+}
+
+type what int
+
+const (
+	appendFunc what = iota
+	appendElementFunc
+	readFunc
+	readElementFunc
+	initFunc
+	cloneFunc
+)
+
+func (f function) name() string {
+	switch f.what {
+	case appendFunc:
+		return f.of.AppendFunc()
+	case appendElementFunc:
+		return f.of.AppendElementFunc()
+	case readFunc:
+		return f.of.ReadFunc()
+	case readElementFunc:
+		return f.of.ReadElementFunc()
+	case initFunc:
+		return f.of.InitFunc()
+	}
+	return f.of.CloneFunc()
+}
+
+// call prints a call of a type's function, which thereby comes to be printed
+// too. In is the type whose function calls, or nil.
+func (e *emitter) call(t *model.Type, w what, in *model.Type, args ...jen.Code) *jen.Statement {
+	f := function{t, w}
+	if _, known := e.functions[f]; !known {
+		e.functions[f] = nil
+		e.wanted = append(e.wanted, f)
+	}
+	if t.Recursive && (w == appendFunc || w == appendElementFunc || w == cloneFunc) {
+		switch {
+		case in == nil || !in.Recursive:
+			args = append(args, codegen("MaxDepth"))
+		case in == t && w == appendFunc && !t.OneField():
+			args = append(args, jen.Id("depth"))
+		default:
+			args = append(args, jen.Id("depth").Op("-").Lit(1))
+		}
+	}
+	return jen.Id(f.name()).Call(args...)
+}
+
+// types emits the functions of types that were asked for, and those that they
+// ask for in turn.
+func (e *emitter) types() {
+	for len(e.wanted) > 0 {
+		f := e.wanted[0]
+		e.wanted = e.wanted[1:]
+		switch f.what {
+		case appendFunc:
+			e.functions[f] = e.appendType(f.of)
+		case appendElementFunc:
+			e.functions[f] = e.appendWrapped(f.of)
+		case readFunc:
+			e.functions[f] = e.readType(f.of)
+		case readElementFunc:
+			e.functions[f] = e.readWrapped(f.of)
+		case initFunc:
+			e.functions[f] = e.initType(f.of)
+		case cloneFunc:
+			e.functions[f] = e.cloneType(f.of)
+		}
+	}
+	for _, t := range e.pkg.Types {
+		for w := appendFunc; w <= cloneFunc; w++ {
+			if code := e.functions[function{t, w}]; code != nil {
+				e.file.Line()
+				e.file.Add(code)
+			}
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package templates
+
+import (
+	"slices"
+
+	"github.com/dave/jennifer/jen"
+
+	"github.com/shardgen/shardgen/internal/gen/model"
+	abi "github.com/shardgen/shardgen/runtime/codegen"
+)
+
+// host emits the host function and the description of the kind.
+func (e *emitter) host(n *model.Entity) {
+	e.comment("%s lets n keep %s entities alive. It must be called before n starts.\nThe factory makes an entity without state; it is called for each activation.", n.Host(), n.Name)
+	e.file.Func().Id(n.Host()).Params(
+		jen.Id("n").Op("*").Add(shard("Node")),
+		jen.Id("factory").Func().Params().Op("*").Id(n.Name),
+		jen.Id("opts").Op("...").Add(shard("HostOption")),
+	).Error().Block(
+		jen.If(jen.Id("factory").Op("==").Nil()).Block(
+			jen.Return(jen.Qual(ErrorsPath, "New").Call(jen.Lit("host "+n.Name+": no factory (pass a function that returns a new *"+n.Name+")"))),
+		),
+		jen.Return(jen.Id("n").Dot("Host").Call(
+			codegen("Host").Add(fields(e.hostFields(n)...)), jen.Id("opts").Op("..."),
+		)),
+	)
+	e.kind(n)
+	if n.Hash != nil {
+		e.hash(n)
+	}
+	if n.ID.Field != "" {
+		e.setID(n)
+	}
+	if n.Hooks.Activate {
+		e.hook(n.ActivateFunc(), n, "OnActivate", "a", "Activation")
+	}
+	if n.Hooks.Passivate {
+		e.hook(n.PassivateFunc(), n, "OnPassivate", "p", "Passivation")
+	}
+}
+
+func (e *emitter) hostFields(n *model.Entity) []jen.Code {
+	var methods []jen.Code
+	for _, m := range sortedMethods(n) {
+		methods = append(methods, jen.Lit(m.Name).Op(":").Id(n.DispatchFunc(m)))
+	}
+	list := []jen.Code{
+		field("Kind", jen.Id(n.KindFunc()).Call()),
+		field("New", jen.Func().Params().Any().Block(jen.Return(jen.Id("factory").Call()))),
+		field("Dispatch", jen.Map(jen.String()).Add(codegen("Method")).Add(fields(methods...))),
+	}
+	optional := func(name, function string, have bool) {
+		if have {
+			list = append(list, field(name, jen.Id(function)))
+		}
+	}
+	optional("SetID", n.SetIDFunc(), n.ID.Field != "")
+	optional("AppendState", n.AppendStateFunc(), len(n.State) > 0)
+	optional("DecodeState", n.DecodeStateFunc(), len(n.State) > 0)
+	optional("Activate", n.ActivateFunc(), n.Hooks.Activate)
+	optional("Passivate", n.PassivateFunc(), n.Hooks.Passivate)
+	return list
+}
+
+// kind emits the description in which callers and hosts must agree.
+func (e *emitter) kind(n *model.Entity) {
+	var names []jen.Code
+	for _, m := range sortedMethods(n) {
+		names = append(names, jen.Lit(m.Name))
+	}
+	list := []jen.Code{
+		field("ABI", jen.Lit(abi.ABI)),
+		field("Name", jen.Lit(n.Kind)),
+		field("Package", jen.Lit(e.pkg.Path)),
+		field("Shards", jen.Lit(n.Shards)),
+	}
+	if n.Hash == nil {
+		list = append(list, field("HashName", jen.Lit("xxh64")))
+	} else {
+		list = append(list, field("HashName", jen.Lit(n.Hash.Name)), field("Hash", jen.Id(n.HashFunc())))
+	}
+	list = append(list, field("Methods", jen.Index().String().Values(names...)))
+	if len(n.State) > 0 {
+		list = append(list, field("Stateful", jen.True()))
+	}
+	e.comment("%s describes %s: what every member of a cluster must agree on.", n.KindFunc(), n.Name)
+	e.file.Func().Id(n.KindFunc()).Params().Add(codegen("Kind")).Block(
+		jen.Return(codegen("Kind").Add(fields(list...))),
+	)
+}
+
+func sortedMethods(n *model.Entity) []*model.Method {
+	return slices.SortedFunc(slices.Values(n.Methods), func(a, b *model.Method) int {
+		if a.Name < b.Name {
+			return -1
+		}
+		return 1
+	})
+}
+
+// parsedID prints an id read back from its wire form, and whether it comes with
+// an error.
+func parsedID(n *model.Entity) (id *jen.Statement, fallible bool) {
+	t := typ(n.ID.Type)
+	switch n.ID.Form {
+	case model.IDInt:
+		return codegen("ParseID").Types(t).Call(jen.Id("id")), true
+	case model.IDUint:
+		return codegen("ParseUintID").Types(t).Call(jen.Id("id")), true
+	case model.IDText:
+		return codegen("ParseTextID").Types(t).Call(jen.Id("id")), true
+	}
+	if n.ID.Type.Path == "" && n.ID.Type.Name == "string" {
+		return jen.Id("id"), false
+	}
+	return t.Call(jen.Id("id")), false
+}
+
+// hash emits the adapter of the user's shard function.
+func (e *emitter) hash(n *model.Entity) {
+	e.comment("%s is [%s] of an id as it is on the wire.", n.HashFunc(), n.Hash.Func)
+	e.file.Func().Id(n.HashFunc()).Params(jen.Id("id").String()).Params(jen.Uint64(), jen.Error()).BlockFunc(func(g *jen.Group) {
+		key, fallible := parsedID(n)
+		if fallible {
+			g.List(jen.Id("key"), jen.Err()).Op(":=").Add(key)
+			ifErr(g, "err", jen.Lit(0), jen.Err())
+			key = jen.Id("key")
+		}
+		g.Return(jen.Id(n.Hash.Func).Call(key), jen.Nil())
+	})
+}
+
+// setID emits the setter of the field tagged id.
+func (e *emitter) setID(n *model.Entity) {
+	e.comment("%s sets the field that a %s finds its own id in.", n.SetIDFunc(), n.Name)
+	key, fallible := parsedID(n)
+	result := jen.Error()
+	if fallible {
+		result = jen.Params(jen.Err().Error())
+	}
+	e.file.Func().Id(n.SetIDFunc()).Params(jen.Id("entity").Any(), jen.Id("id").String()).Add(result).BlockFunc(func(g *jen.Group) {
+		target := jen.Id("entity").Assert(jen.Op("*").Id(n.Name)).Dot(n.ID.Field)
+		if fallible {
+			g.List(target, jen.Err()).Op("=").Add(key)
+			g.Return(jen.Err())
+			return
+		}
+		g.Add(target).Op("=").Add(key)
+		g.Return(jen.Nil())
+	})
+}
+
+// hook emits the adapter of a hook.
+func (e *emitter) hook(function string, n *model.Entity, method, arg, reason string) {
+	e.comment("%s calls [%s.%s].", function, n.Name, method)
+	e.file.Func().Id(function).Params(
+		jen.Id("ctx").Add(contextType()), jen.Id("entity").Any(), jen.Id(arg).Add(codegen(reason)),
+	).Error().Block(
+		jen.Return(jen.Id("entity").Assert(jen.Op("*").Id(n.Name)).Dot(method).Call(jen.Id("ctx"), jen.Id(arg))),
+	)
+}

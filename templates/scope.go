@@ -1,0 +1,100 @@
+package templates
+
+import (
+	"go/doc"
+	"go/token"
+	"slices"
+	"strconv"
+
+	"github.com/shardgen/shardgen/internal/gen/model"
+)
+
+// A scope gives out the local names of one generated function.
+type scope struct{ taken map[string]bool }
+
+// newScope returns a scope in which the names of imports are taken.
+func (e *emitter) newScope() *scope {
+	s := &scope{taken: make(map[string]bool)}
+	for _, i := range e.pkg.Imports {
+		s.taken[i.Name] = true
+	}
+	return s
+}
+
+// pick returns name, or name with a number where it is taken.
+func (s *scope) pick(name string) string {
+	picked := name
+	for i := 2; !s.free(picked); i++ {
+		picked = name + strconv.Itoa(i)
+	}
+	s.taken[picked] = true
+	return picked
+}
+
+func (s *scope) free(name string) bool {
+	return !s.taken[name] && !doc.IsPredeclared(name) && !token.IsKeyword(name)
+}
+
+// keep returns the user's own name, or another where there is none or where
+// generated code needs that name for itself.
+func (s *scope) keep(name, otherwise string) string {
+	switch {
+	case name == "" || name == "_":
+		return s.pick(otherwise)
+	case s.free(name):
+		return s.pick(name)
+	}
+	return s.pick(name + "Arg")
+}
+
+// locals are the names in a function that handles one message.
+type locals struct {
+	*scope
+	ctx     string
+	params  []string
+	results []string
+	err     string
+}
+
+// messageLocals names a message's parameters and results, as the user did where
+// possible.
+func (e *emitter) messageLocals(m *model.Method) *locals {
+	l := &locals{scope: e.newScope()}
+	for _, p := range slices.Concat(m.Params, m.Results) {
+		for _, name := range exprNames(p.Type.Expr) {
+			l.taken[name] = true
+		}
+	}
+	l.ctx = l.keep(m.Context, "ctx")
+	for _, p := range m.Params {
+		l.params = append(l.params, l.keep(p.Name, invent(p.Type, "arg")))
+	}
+	for _, r := range m.Results {
+		l.results = append(l.results, l.keep(r.Name, "result"))
+	}
+	l.err = l.keep(m.Error, "err")
+	return l
+}
+
+// invent makes up a parameter's name from its type.
+func invent(t *model.Type, otherwise string) string {
+	if x := t.Expr; x.Op == model.Named && !doc.IsPredeclared(x.Name) {
+		return model.Lower(x.Name)
+	}
+	return otherwise
+}
+
+// exprNames returns the names of the user's package in a type.
+func exprNames(x *model.Expr) []string {
+	if x == nil {
+		return nil
+	}
+	var names []string
+	if x.Op == model.Named {
+		names = append(names, x.Name)
+	}
+	for _, a := range x.Args {
+		names = append(names, exprNames(a)...)
+	}
+	return append(append(names, exprNames(x.Key)...), exprNames(x.Elem)...)
+}

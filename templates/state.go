@@ -1,0 +1,60 @@
+package templates
+
+import (
+	"github.com/dave/jennifer/jen"
+
+	"github.com/shardgen/shardgen/internal/gen/model"
+)
+
+// state emits the glue that moves the fields tagged state.
+func (e *emitter) state(n *model.Entity) {
+	if len(n.State) == 0 {
+		return
+	}
+	what := "state of " + n.Name
+	fallible := false
+	for _, f := range n.State {
+		fallible = fallible || f.Type.Fallible
+	}
+	self := func() *jen.Statement { return jen.Id("entity").Assert(jen.Op("*").Id(n.Name)) }
+
+	comment := "%s encodes the fields tagged state."
+	if fallible {
+		comment += "\nIt panics with a [codegen.EncodeError] when one refuses to be encoded."
+	}
+	e.comment(comment, n.AppendStateFunc())
+	e.file.Func().Id(n.AppendStateFunc()).Params(jen.Id("b").Index().Byte(), jen.Id("entity").Any()).Index().Byte().BlockFunc(func(g *jen.Group) {
+		g.Id("e").Op(":=").Add(self())
+		if fallible {
+			g.Var().Err().Error()
+		}
+		for _, f := range n.State {
+			encoded := e.appendField(f.Type, jen.Id("b"), f.Number, jen.Id("e").Dot(f.Name), nil)
+			if !f.Type.Fallible {
+				g.Id("b").Op("=").Add(encoded)
+				continue
+			}
+			g.If(jen.List(jen.Id("b"), jen.Err()).Op("=").Add(encoded), jen.Err().Op("!=").Nil()).Block(
+				jen.Panic(jen.Op("&").Add(codegen("EncodeError")).Values(field("What", jen.Lit(what)), field("Err", jen.Err()))),
+			)
+		}
+		g.Return(jen.Id("b"))
+	})
+
+	e.comment("%s decodes what %s encoded. A field that is absent becomes zero,\nwhatever the factory set it to.", n.DecodeStateFunc(), n.AppendStateFunc())
+	e.file.Func().Id(n.DecodeStateFunc()).Params(jen.Id("entity").Any(), jen.Id("b").Index().Byte()).Error().BlockFunc(func(g *jen.Group) {
+		g.Id("e").Op(":=").Add(self())
+		var places []place
+		var numbers []int
+		var types []*model.Type
+		for _, f := range n.State {
+			p := selected("e", f.Name)
+			g.Add(p.value).Op("=").Add(zero(f.Type.Zero, f.Type.Expr))
+			e.init(g, f.Type, p)
+			places, numbers, types = append(places, p), append(numbers, f.Number), append(types, f.Type)
+		}
+		g.Id("d").Op(":=").Add(codegen("NewDecoder")).Call(jen.Id("b"))
+		e.readFields(g, jen.Id("d"), jen.Op("&").Id("d"), numbers, types, places)
+		g.Return(jen.Id("d").Dot("Err").Call(jen.Lit(what)))
+	})
+}
