@@ -1,0 +1,234 @@
+package membership
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// Config are a machine's settings. Zero values mean the defaults; negative ones
+// are refused.
+type Config struct {
+	// Self is this incarnation of this node. The incarnation must be new at each
+	// start.
+	Self transport.Address
+	// Cluster is the cluster's name, for errors.
+	Cluster string
+	// Roles are free words by which members are chosen. At most 64.
+	Roles []string
+	// Seeds are the node names that may be joined through. The first of them, and
+	// it alone, forms the cluster when no other answers. Empty: any member may
+	// be joined through, and the joiner of the lowest incarnation forms.
+	Seeds []string
+	// Meta is told to all members with the record of this one, sorted by New.
+	Meta []KeyValue
+	// Compat holds what must be equal at all members that know the key: the member
+	// that is joined through compares, and refuses with both values.
+	Compat []KeyValue
+	// MinMembers is how many members there must be before the leader lets the
+	// first one up. Default 1.
+	MinMembers int
+	// MinRoleMembers are further minimums, per role.
+	MinRoleMembers []RoleMinimum
+	// Seed starts the machine's own deterministic random numbers.
+	Seed uint64
+
+	// JoinTimeout is when a node that could not join gives up. Default 30s.
+	JoinTimeout time.Duration
+	// FormWindow is how long a joiner without seeds listens for others before it
+	// may form a cluster, from the return of its own first hello. Default 300ms.
+	FormWindow time.Duration
+	// SeedTimeout is how long the first seed waits for the others before it forms
+	// the cluster. Default 1s.
+	SeedTimeout time.Duration
+	// WeaklyUpAfter is how long joining members wait for convergence before they
+	// become weakly up. Default 0: for ever.
+	WeaklyUpAfter time.Duration
+
+	// GossipInterval is the time between two rounds. Default 1s.
+	GossipInterval time.Duration
+	// GossipMaxWait is how long received gossip may have waited in the driver's
+	// queue before it is dropped unread. Default 2s.
+	GossipMaxWait time.Duration
+	// GossipToUnseen is the share of rounds that go to a member that has not seen
+	// the version, up to 400 members; then it falls to a quarter of that at 1,600.
+	// Default 0.8.
+	GossipToUnseen float64
+
+	// HeartbeatInterval is the time between two heartbeats to one watched member.
+	// Default 500ms up to 50 members, 1s above.
+	HeartbeatInterval time.Duration
+	// Watched is how many neighbours on the ring a member watches. Default 5.
+	Watched int
+	// PhiThreshold is the suspicion at which a silent member is unreachable.
+	// Default 8; 12 suits virtual machines that are moved or starved.
+	PhiThreshold float64
+	// PauseAllowance is how long a member may be silent before suspicion begins to
+	// grow: it pays for garbage collection and starved processors. Default 3s.
+	PauseAllowance time.Duration
+	// EchoInterval is the time between two echoes. Default 300ms.
+	EchoInterval time.Duration
+	// ProbeInterval is the time between two probes of a suspected member. Default
+	// 200ms.
+	ProbeInterval time.Duration
+	// PauseThreshold is how late a Tick may be before the machine takes it that
+	// its process was stopped. Default 1s.
+	PauseThreshold time.Duration
+
+	// LeaseEcho is how long turns may start after the last echo was sent that came
+	// back. Default 1s. GoneAfter must not be lower.
+	LeaseEcho time.Duration
+	// LeaseMajority is how long turns may start after a majority was heard.
+	// Default 5s. CutAfter and SilentAfter must not be lower.
+	LeaseMajority time.Duration
+	// Downing decides about unreachable members. Default DowningBroker.
+	Downing Downing
+	// GoneAfter is how long the broker must have nobody listening for a member,
+	// on the server that both use, before the member counts as dead. Default 1s.
+	GoneAfter time.Duration
+	// CutAfter is how long a member must have no listener through another server
+	// before it is downed by majority. Default 6s.
+	CutAfter time.Duration
+	// SilentAfter is how long a member must not answer before it is downed by
+	// majority. Default 15s.
+	SilentAfter time.Duration
+}
+
+// A RoleMinimum asks for a number of members with a role.
+type RoleMinimum struct {
+	Role    string
+	Members int
+}
+
+// A Downing is the way in which unreachable members are judged. Those that
+// decide by static quorum, by the oldest or by a lease come here too.
+type Downing uint8
+
+// The ways of downing.
+const (
+	// DowningBroker downs a member that the broker proves dead at once, and any
+	// other unreachable one by keep-majority: the side that holds the majority of
+	// the last converged Up members (of two halves, the one with the oldest)
+	// downs the rest, and the other side stops.
+	DowningBroker Downing = iota
+	// DowningByHand downs nobody: an operator does.
+	DowningByHand
+)
+
+// String names the way of downing.
+func (d Downing) String() string {
+	switch d {
+	case DowningBroker:
+		return "broker"
+	case DowningByHand:
+		return "by hand"
+	}
+	return "unknown"
+}
+
+// Bounds on what a member may tell about itself, which is gossiped to all.
+const (
+	maxRoles     = 64
+	maxKeyValues = 4096
+)
+
+func (c Config) withDefaults() Config {
+	for _, d := range []struct {
+		value   *time.Duration
+		initial time.Duration
+	}{
+		{&c.JoinTimeout, 30 * time.Second},
+		{&c.FormWindow, 300 * time.Millisecond},
+		{&c.SeedTimeout, time.Second},
+		{&c.GossipInterval, time.Second},
+		{&c.GossipMaxWait, 2 * time.Second},
+		{&c.PauseAllowance, 3 * time.Second},
+		{&c.EchoInterval, 300 * time.Millisecond},
+		{&c.ProbeInterval, 200 * time.Millisecond},
+		{&c.PauseThreshold, time.Second},
+		{&c.LeaseEcho, time.Second},
+		{&c.LeaseMajority, 5 * time.Second},
+		{&c.GoneAfter, time.Second},
+		{&c.CutAfter, 6 * time.Second},
+		{&c.SilentAfter, 15 * time.Second},
+	} {
+		if *d.value == 0 {
+			*d.value = d.initial
+		}
+	}
+	if c.MinMembers == 0 {
+		c.MinMembers = 1
+	}
+	if c.GossipToUnseen == 0 {
+		c.GossipToUnseen = 0.8
+	}
+	if c.Watched == 0 {
+		c.Watched = 5
+	}
+	if c.PhiThreshold == 0 {
+		c.PhiThreshold = 8
+	}
+	c.Roles = slices.Compact(slices.Sorted(slices.Values(c.Roles)))
+	c.Meta = sortedKeyValues(c.Meta)
+	c.Compat = sortedKeyValues(c.Compat)
+	return c
+}
+
+func sortedKeyValues(list []KeyValue) []KeyValue {
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b KeyValue) int { return cmp.Compare(a.Key, b.Key) })
+	return list
+}
+
+// validate returns an error for settings that make no sense; defaults are in.
+func (c Config) validate() error {
+	if err := transport.CheckName("node", c.Self.Name); err != nil {
+		return fmt.Errorf("configure membership: %w", err)
+	}
+	for _, seed := range c.Seeds {
+		if err := transport.CheckName("seed", seed); err != nil {
+			return fmt.Errorf("configure membership: %w", err)
+		}
+	}
+	if len(c.Roles) > maxRoles || len(c.Meta) > maxKeyValues || len(c.Compat) > maxKeyValues {
+		return fmt.Errorf("configure membership: more than %d roles or %d entries of Meta or Compat", maxRoles, maxKeyValues)
+	}
+	for _, list := range [][]KeyValue{c.Meta, c.Compat} {
+		for i := 1; i < len(list); i++ {
+			if list[i].Key == list[i-1].Key {
+				return fmt.Errorf("configure membership: key %q stands twice", list[i].Key)
+			}
+		}
+	}
+	return c.validateTimes()
+}
+
+func (c Config) validateTimes() error {
+	for _, d := range []time.Duration{
+		c.JoinTimeout, c.FormWindow, c.SeedTimeout, c.WeaklyUpAfter, c.GossipInterval, c.GossipMaxWait,
+		c.HeartbeatInterval, c.PauseAllowance, c.EchoInterval, c.ProbeInterval, c.PauseThreshold,
+		c.LeaseEcho, c.LeaseMajority, c.GoneAfter, c.CutAfter, c.SilentAfter,
+	} {
+		if d < 0 {
+			return fmt.Errorf("configure membership: a duration is negative: %v (0 means the default)", d)
+		}
+	}
+	switch {
+	case c.MinMembers < 0 || c.Watched < 0:
+		return fmt.Errorf("configure membership: MinMembers or Watched is negative (0 means the default)")
+	case c.GossipToUnseen < 0 || c.GossipToUnseen > 1:
+		return fmt.Errorf("configure membership: GossipToUnseen is %v: want 0 to 1", c.GossipToUnseen)
+	case !(c.PhiThreshold > 0) || c.PhiThreshold > 300:
+		return fmt.Errorf("configure membership: PhiThreshold is %v: want more than 0, at most 300", c.PhiThreshold)
+	case c.GoneAfter < c.LeaseEcho:
+		return fmt.Errorf("configure membership: GoneAfter %v is below LeaseEcho %v: a live member would be replaced while it runs turns", c.GoneAfter, c.LeaseEcho)
+	case c.CutAfter < c.LeaseMajority || c.SilentAfter < c.LeaseMajority:
+		return fmt.Errorf("configure membership: CutAfter %v or SilentAfter %v is below LeaseMajority %v: a live member would be replaced while it runs turns", c.CutAfter, c.SilentAfter, c.LeaseMajority)
+	case c.Downing > DowningByHand:
+		return fmt.Errorf("configure membership: Downing is %d, which is none", c.Downing)
+	}
+	return nil
+}

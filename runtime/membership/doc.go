@@ -1,0 +1,36 @@
+// Package membership keeps one picture of a cluster at all its nodes, without
+// a master, as a pure state machine: the membership of the Akka Cluster
+// specification (gossip, vector clocks, convergence, phi-accrual detection, a
+// leader without election), with a failure detection that knows the broker.
+//
+// A [Machine] is driven from outside: the driver hands an [Input] and the time
+// to [Machine.Step] and performs the [Output] in order. The machine has no
+// clock, goroutine, random source, I/O or log of its own, so a run replays.
+//
+// # The life of a member
+//
+//	joining → (weakly up) → up → leaving → exiting → removed
+//	                 any of them → down → removed
+//
+// The leader alone moves members along the upper line, and only when the view
+// has converged: every Up and Leaving member has seen it, and nobody is
+// unreachable who is not Down or Exiting. One flapping link therefore stalls the
+// leader and nothing else; [Converged] makes it visible.
+//
+// # Where things are
+//
+//   - clock.go, gossip.go, reachability.go: the state and its merge
+//   - spread.go: who is sent what, and when
+//   - join.go, admit.go, form.go: the joiner's side, the member's side, forming
+//   - ring.go, heartbeat.go, phi.go, evidence.go: who is watched, and what is
+//     known against them
+//   - downing.go, lease.go: what follows from it
+//   - leader.go, leave.go: the leader's duties, leaving
+//   - message.go, input.go, event.go, view.go: what goes in and out
+//   - codec.go: messages as bytes
+//
+// # Testing
+//
+// The transcripts in testdata drive several machines over a simulated broker in
+// virtual time; go test -update rewrites them.
+package membership

@@ -1,0 +1,130 @@
+package membership
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// An Event is a change of the view, in the order in which it was seen. A new
+// subscriber takes the current [View] first. String is for people.
+type Event interface {
+	event()
+	String() string
+}
+
+// Events about members. Intermediate statuses may be skipped by one that was
+// not told of them.
+type (
+	// MemberJoined: a node was admitted.
+	MemberJoined struct{ Member Member }
+	// MemberWeaklyUp: a joining member serves although nothing converges.
+	MemberWeaklyUp struct{ Member Member }
+	// MemberUp: a member is full.
+	MemberUp struct{ Member Member }
+	// MemberLeaving: a member wants to leave.
+	MemberLeaving struct{ Member Member }
+	// MemberExiting: a leaving member has given everything away.
+	MemberExiting struct{ Member Member }
+	// MemberDowned: a member was judged dead, or told to go.
+	MemberDowned struct{ Member Member }
+	// MemberRemoved: a member is no more. Member.Status is the one it had before:
+	// Exiting when it left in order.
+	MemberRemoved struct{ Member Member }
+	// UnreachableMember: a member cannot be heard; Evidence is the strongest there is.
+	UnreachableMember struct {
+		Member   Member
+		Evidence Evidence
+	}
+	// ReachableMember: it is heard again by all that missed it.
+	ReachableMember struct{ Member Member }
+)
+
+// Events about the cluster and this node.
+type (
+	// LeaderChanged: zero means that nobody can lead.
+	LeaderChanged struct{ Leader transport.Address }
+	// ConvergedChanged: the leader can act, or cannot and Reason says why.
+	ConvergedChanged struct {
+		Converged bool
+		Reason    string
+	}
+	// Formed: this node has formed the cluster.
+	Formed struct{ Founder transport.Address }
+	// JoinFailed ends the machine: the node could not join.
+	JoinFailed struct{ Err error }
+	// SelfDowned ends the machine: this node is no member any more and has to
+	// stop. Rejoin: a new incarnation should join at once, for the node's cluster
+	// gave way to another one of its name.
+	SelfDowned struct {
+		Reason string
+		Rejoin bool
+	}
+	// SelfRemoved ends the machine: this node has left in order and may stop.
+	SelfRemoved struct{}
+)
+
+func (MemberJoined) event()      {}
+func (MemberWeaklyUp) event()    {}
+func (MemberUp) event()          {}
+func (MemberLeaving) event()     {}
+func (MemberExiting) event()     {}
+func (MemberDowned) event()      {}
+func (MemberRemoved) event()     {}
+func (UnreachableMember) event() {}
+func (ReachableMember) event()   {}
+func (LeaderChanged) event()     {}
+func (ConvergedChanged) event()  {}
+func (Formed) event()            {}
+func (JoinFailed) event()        {}
+func (SelfDowned) event()        {}
+func (SelfRemoved) event()       {}
+
+func (e MemberJoined) String() string { return fmt.Sprintf("joined %v", e.Member.Address) }
+
+func (e MemberWeaklyUp) String() string { return fmt.Sprintf("weakly-up %v", e.Member.Address) }
+
+func (e MemberUp) String() string {
+	return fmt.Sprintf("up %v age=%d", e.Member.Address, e.Member.UpNumber)
+}
+
+func (e MemberLeaving) String() string { return fmt.Sprintf("leaving %v", e.Member.Address) }
+
+func (e MemberExiting) String() string { return fmt.Sprintf("exiting %v", e.Member.Address) }
+
+func (e MemberDowned) String() string { return fmt.Sprintf("downed %v", e.Member.Address) }
+
+func (e MemberRemoved) String() string {
+	return fmt.Sprintf("removed %v was %v", e.Member.Address, e.Member.Status)
+}
+
+func (e UnreachableMember) String() string {
+	return fmt.Sprintf("unreachable %v (%v)", e.Member.Address, e.Evidence)
+}
+
+func (e ReachableMember) String() string { return fmt.Sprintf("reachable %v", e.Member.Address) }
+
+func (e LeaderChanged) String() string { return fmt.Sprintf("leader %v", e.Leader) }
+
+func (e ConvergedChanged) String() string {
+	if e.Converged {
+		return "converged"
+	}
+	return "not converged: " + e.Reason
+}
+
+func (e Formed) String() string { return fmt.Sprintf("formed by %v", e.Founder) }
+
+func (e JoinFailed) String() string { return "join failed: " + e.Err.Error() }
+
+func (e SelfDowned) String() string {
+	var b strings.Builder
+	b.WriteString("self downed: " + e.Reason)
+	if e.Rejoin {
+		b.WriteString(" (rejoin)")
+	}
+	return b.String()
+}
+
+func (SelfRemoved) String() string { return "self removed" }

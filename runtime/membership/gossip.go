@@ -1,0 +1,205 @@
+package membership
+
+import (
+	"slices"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A Gossip is the cluster's state as it travels. It is a value that never
+// changes once it is built: every change makes a new one, so snapshots and
+// messages may share it.
+//
+// It is a join semilattice: [Gossip.Merge] is commutative, associative,
+// idempotent and monotonic, whatever the versions say.
+//
+// Invariants (see check):
+//  1. Members, Rows, Tombstones, Seen and Version are sorted by address, and
+//     no address stands twice in one of them.
+//  2. A tombstoned node is no member, has seen nothing, has no row, is no
+//     row's subject and has no count in Version.
+//  3. A member that is or was Up has an UpNumber of at most UpCounter.
+//  4. Tombstone numbers lie within the last maxTombstones of RemovalCounter.
+type Gossip struct {
+	Founder transport.Address // who formed the cluster; never changes
+	Members []Member
+	Rows    []ObserverRow
+	// UpCounter is the highest UpNumber given out; it never falls.
+	UpCounter uint32
+	// RemovalCounter numbers the removals; it never falls.
+	RemovalCounter uint64
+	Tombstones     []Tombstone
+	Seen           []transport.Address // who has this very version
+	Version        VectorClock
+}
+
+// A Tombstone keeps a removed node from coming back with old gossip. The last
+// maxTombstones removals are remembered: a rule without clocks, and the same at
+// all nodes.
+type Tombstone struct {
+	Node   transport.Address
+	Number uint64
+	Left   bool // removed after leaving in order
+}
+
+// maxTombstones bounds what is remembered. Gossip from before that many removals
+// reaches nobody: its sender is no member any more.
+const maxTombstones = 1024
+
+func (g *Gossip) member(a transport.Address) (Member, bool) {
+	i, ok := slices.BinarySearchFunc(g.Members, a, compareMember)
+	if !ok {
+		return Member{}, false
+	}
+	return g.Members[i], true
+}
+
+func (g *Gossip) tombstone(a transport.Address) (Tombstone, bool) {
+	i, ok := slices.BinarySearchFunc(g.Tombstones, a, compareTombstone)
+	if !ok {
+		return Tombstone{}, false
+	}
+	return g.Tombstones[i], true
+}
+
+func (g *Gossip) removed(a transport.Address) bool {
+	_, ok := g.tombstone(a)
+	return ok
+}
+
+func (g *Gossip) seenBy(a transport.Address) bool { return hasAddress(g.Seen, a) }
+
+func hasAddress(list []transport.Address, a transport.Address) bool {
+	_, ok := slices.BinarySearchFunc(list, a, transport.Address.Compare)
+	return ok
+}
+
+func withAddress(list []transport.Address, a transport.Address) []transport.Address {
+	i, ok := slices.BinarySearchFunc(list, a, transport.Address.Compare)
+	if ok {
+		return list
+	}
+	return slices.Insert(slices.Clone(list), i, a)
+}
+
+// observers tells what stands against subject and who says so, Down observers
+// left out: whoever is judged dead judges nobody.
+func (g *Gossip) observers(subject transport.Address) (strongest Evidence, who []transport.Address) {
+	for _, row := range g.Rows {
+		i, ok := slices.BinarySearchFunc(row.Records, subject, compareRecord)
+		if !ok {
+			continue
+		}
+		if m, ok := g.member(row.Observer); !ok || m.Status == Down {
+			continue
+		}
+		strongest = max(strongest, row.Records[i].Evidence)
+		who = append(who, row.Observer)
+	}
+	return strongest, who
+}
+
+// evidence is the strongest that stands against subject.
+func (g *Gossip) evidence(subject transport.Address) Evidence {
+	e, _ := g.observers(subject)
+	return e
+}
+
+// record returns what one observer holds against subject.
+func (g *Gossip) record(observer, subject transport.Address) (Record, bool) {
+	i, ok := slices.BinarySearchFunc(g.Rows, observer, compareRow)
+	if !ok {
+		return Record{}, false
+	}
+	j, ok := slices.BinarySearchFunc(g.Rows[i].Records, subject, compareRecord)
+	if !ok {
+		return Record{}, false
+	}
+	return g.Rows[i].Records[j], true
+}
+
+// changedBy returns a copy that change has worked on, as a new version that only
+// self has seen. Change may replace the slices, never write to what they share.
+func (g *Gossip) changedBy(self transport.Address, change func(*Gossip)) *Gossip {
+	next := *g
+	change(&next)
+	next.Version = next.Version.Increment(self)
+	next.Seen = []transport.Address{self}
+	return &next
+}
+
+// setMember puts a member's record in place of the one it had, if any.
+func (g *Gossip) setMember(m Member) {
+	i, ok := slices.BinarySearchFunc(g.Members, m.Address, compareMember)
+	g.Members = slices.Clone(g.Members)
+	if ok {
+		g.Members[i] = m
+		return
+	}
+	g.Members = slices.Insert(g.Members, i, m)
+}
+
+// remove turns a member into a tombstone.
+func (g *Gossip) remove(a transport.Address, left bool) {
+	g.RemovalCounter++
+	i, _ := slices.BinarySearchFunc(g.Tombstones, a, compareTombstone)
+	g.Tombstones = slices.Insert(slices.Clone(g.Tombstones), i, Tombstone{a, g.RemovalCounter, left})
+	g.bury()
+}
+
+// bury drops what is left of tombstoned nodes, and tombstones that are too old.
+// What it changes it copies first.
+func (g *Gossip) bury() {
+	g.Tombstones = slices.DeleteFunc(slices.Clone(g.Tombstones), func(t Tombstone) bool {
+		return t.Number+maxTombstones <= g.RemovalCounter
+	})
+	g.Members = slices.DeleteFunc(slices.Clone(g.Members), func(m Member) bool { return g.removed(m.Address) })
+	g.Rows = pruneRows(slices.Clone(g.Rows), g.removed)
+	g.Seen = slices.DeleteFunc(slices.Clone(g.Seen), g.removed)
+	g.Version = g.Version.Prune(g.removed)
+}
+
+// withSeen returns g as seen by a too; the version stays.
+func (g *Gossip) withSeen(a transport.Address) *Gossip {
+	if g.seenBy(a) {
+		return g
+	}
+	next := *g
+	next.Seen = withAddress(g.Seen, a)
+	return &next
+}
+
+// leaderOf returns who leads in the eyes of self: the first Up or Leaving member
+// by address that is reachable, or where there is none the first of the others,
+// so that the founder can make itself Up. Down members never lead.
+func (g *Gossip) leaderOf(self transport.Address) transport.Address {
+	var fallback transport.Address
+	for _, m := range g.Members {
+		if m.Status == Down || m.Address != self && g.evidence(m.Address) != NoEvidence {
+			continue
+		}
+		switch {
+		case m.Status == Up || m.Status == Leaving:
+			return m.Address
+		case fallback.IsZero():
+			fallback = m.Address
+		}
+	}
+	return fallback
+}
+
+// convergence says in words what keeps the view from converging, or "".
+func (g *Gossip) convergence() string {
+	for _, m := range g.Members {
+		if m.Status == Down || m.Status == Exiting {
+			continue
+		}
+		if e, who := g.observers(m.Address); e != NoEvidence {
+			return m.Name + " is " + e.String() + " to " + who[0].Name
+		}
+		if (m.Status == Up || m.Status == Leaving) && !g.seenBy(m.Address) {
+			return m.Name + " has not seen the view"
+		}
+	}
+	return ""
+}

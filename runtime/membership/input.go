@@ -1,0 +1,93 @@
+package membership
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// An Input is what happened; see the types below.
+type Input interface{ input() }
+
+// Start begins joining. It comes once, after the first ConnState.
+type Start struct{}
+
+// Tick says that WakeAt has come, or merely that time passed.
+type Tick struct{}
+
+// Receive is a message that came for this node, its own echoes and broadcasts
+// included.
+type Receive struct {
+	From    transport.Address
+	Message Message
+	// Server is the broker instance through which it came; empty means the one
+	// that the last ConnState named.
+	Server string
+	// Waited is how long the message stood in the driver's queue.
+	Waited time.Duration
+}
+
+// Unreachable is the broker's answer to a message of this machine: nobody
+// listens for Peer.
+type Unreachable struct {
+	Peer   transport.Address
+	Server string // the broker instance that answered; empty means unknown
+}
+
+// ConnState says how the control connection stands now. Server names the running
+// broker instance; it changes when the same server was restarted.
+type ConnState struct {
+	Connected bool
+	Server    string
+}
+
+// Paused says that the driver's loop stood still: the process was stopped or
+// starved. The machine notices late Ticks by itself too.
+type Paused struct{ For time.Duration }
+
+// Leave asks to leave in order. The member becomes Leaving, and Exiting only
+// after [ExitReady].
+type Leave struct{}
+
+// ExitReady says that this node has nothing left to hand over.
+type ExitReady struct{}
+
+// DownNode is an operator's word that a member is dead: the given incarnation,
+// or with incarnation 0 every one of that name.
+type DownNode struct{ Node transport.Address }
+
+// Shutdown abandons the cluster without a word: nothing is sent from now on.
+type Shutdown struct{}
+
+func (Start) input()       {}
+func (Tick) input()        {}
+func (Receive) input()     {}
+func (Unreachable) input() {}
+func (ConnState) input()   {}
+func (Paused) input()      {}
+func (Leave) input()       {}
+func (ExitReady) input()   {}
+func (DownNode) input()    {}
+func (Shutdown) input()    {}
+
+// Output is what must be done, in this order.
+type Output struct {
+	Send   []Envelope
+	Events []Event
+	// Changed: [Machine.View] has changed.
+	Changed bool
+	// LeaseChanged: [Machine.Lease] has changed; Lease is what it is now.
+	LeaseChanged bool
+	Lease        time.Time
+	// WakeAt is when the next Step is due, if nothing happens before. Zero: never;
+	// the machine has ended.
+	WakeAt time.Time
+}
+
+// An Envelope is a message to one node, or to every node of the cluster and
+// every joiner, this one included.
+type Envelope struct {
+	To        transport.Address
+	Broadcast bool // To is zero
+	Message   Message
+}

@@ -1,0 +1,101 @@
+package membership
+
+import (
+	"slices"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// Merge joins two states of one cluster. Of a member in both the higher status
+// stands; a member in one only is kept unless the other has its tombstone. Clocks
+// lose tombstoned nodes before they are compared: otherwise a removed node's
+// count makes versions differ for ever. Seen survives only where the versions
+// allow it: it belongs to one version.
+func (g *Gossip) Merge(o *Gossip) *Gossip {
+	m := &Gossip{
+		Founder:        g.Founder,
+		UpCounter:      max(g.UpCounter, o.UpCounter),
+		RemovalCounter: max(g.RemovalCounter, o.RemovalCounter),
+		Tombstones:     mergeTombstones(g.Tombstones, o.Tombstones),
+	}
+	m.bury()
+	m.Members = slices.DeleteFunc(mergeMembers(g.Members, o.Members), func(x Member) bool { return m.removed(x.Address) })
+	m.Rows = mergeRows(g.Rows, o.Rows, m.removed)
+	mine, theirs := g.Version.Prune(m.removed), o.Version.Prune(m.removed)
+	m.Version = mine.Merge(theirs)
+	switch mine.Compare(theirs) {
+	case Same:
+		m.Seen = mergeAddresses(g.Seen, o.Seen)
+	case After:
+		m.Seen = g.Seen
+	case Before:
+		m.Seen = o.Seen
+	case Concurrent:
+		m.Seen = nil // nobody has seen the merged version yet
+	}
+	m.Seen = slices.DeleteFunc(slices.Clone(m.Seen), m.removed)
+	return m
+}
+
+// compareVersions compares as Merge does, without the nodes that either side
+// knows to be removed.
+func (g *Gossip) compareVersions(o *Gossip) Ordering {
+	drop := func(a transport.Address) bool { return g.removed(a) || o.removed(a) }
+	return g.Version.Prune(drop).Compare(o.Version.Prune(drop))
+}
+
+func mergeTombstones(a, b []Tombstone) []Tombstone {
+	merged := slices.Clone(a)
+	for _, t := range b {
+		i, ok := slices.BinarySearchFunc(merged, t.Node, compareTombstone)
+		if !ok {
+			merged = slices.Insert(merged, i, t)
+			continue
+		}
+		// Two leaders removed it, in two halves of a cluster.
+		merged[i].Number = max(merged[i].Number, t.Number)
+		merged[i].Left = merged[i].Left && t.Left
+	}
+	return merged
+}
+
+func mergeMembers(a, b []Member) []Member {
+	merged := make([]Member, 0, max(len(a), len(b)))
+	for i, j := 0, 0; i < len(a) || j < len(b); {
+		switch {
+		case j == len(b) || i < len(a) && a[i].Compare(b[j].Address) < 0:
+			merged = append(merged, a[i])
+			i++
+		case i == len(a) || a[i].Compare(b[j].Address) > 0:
+			merged = append(merged, b[j])
+			j++
+		default:
+			merged = append(merged, mergeMember(a[i], b[j]))
+			i++
+			j++
+		}
+	}
+	return merged
+}
+
+// mergeMember joins two records of one member. Roles and Meta are the same in
+// both. Of two ages the older one stands: both were given out, and the member
+// may have acted on the older.
+func mergeMember(a, b Member) Member {
+	a.Status = max(a.Status, b.Status)
+	a.ExitReady = a.ExitReady || b.ExitReady
+	if b.UpNumber != 0 && (a.UpNumber == 0 || b.UpNumber < a.UpNumber) {
+		a.UpNumber = b.UpNumber
+	}
+	return a
+}
+
+func mergeAddresses(a, b []transport.Address) []transport.Address {
+	merged := slices.Clone(a)
+	for _, x := range b {
+		if i, ok := slices.BinarySearchFunc(merged, x, transport.Address.Compare); !ok {
+			merged = slices.Insert(merged, i, x)
+		}
+	}
+	return merged
+}

@@ -1,0 +1,76 @@
+package membership
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// String is for transcripts and logs.
+func (m Hello) String() string {
+	if len(m.Seeds) == 0 {
+		return fmt.Sprintf("hello %d", m.Attempt)
+	}
+	return fmt.Sprintf("hello %d to %s", m.Attempt, strings.Join(m.Seeds, ","))
+}
+
+// String is for transcripts and logs.
+func (m HelloAck) String() string { return "hello-ack" }
+
+// String is for transcripts and logs.
+func (m Join) String() string { return "join" }
+
+// String is for transcripts and logs.
+func (m Welcome) String() string { return "welcome: " + m.State.String() }
+
+// String is for transcripts and logs.
+func (m JoinRefused) String() string {
+	if m.Final {
+		return "join refused for good: " + m.Reason
+	}
+	return "join refused: " + m.Reason
+}
+
+// String is for transcripts and logs.
+func (m GossipMessage) String() string { return "gossip: " + m.State.String() }
+
+// String is for transcripts and logs.
+func (m GossipStatus) String() string {
+	return fmt.Sprintf("status: version [%v] seen [%s]", m.Version, names(m.Seen))
+}
+
+// String is for transcripts and logs.
+func (m Heartbeat) String() string { return fmt.Sprintf("heartbeat %d", m.Seq) }
+
+// String is for transcripts and logs.
+func (m HeartbeatAck) String() string { return fmt.Sprintf("heartbeat-ack %d", m.Seq) }
+
+// String is for transcripts and logs.
+func (m Alive) String() string { return fmt.Sprintf("alive size=%d", m.Size) }
+
+// String is for transcripts and logs.
+func (m Echo) String() string { return fmt.Sprintf("echo %d", m.Seq) }
+
+// String is for transcripts and logs.
+func (m Removal) String() string { return "removal" }
+
+// String is the members, the version and who has seen it.
+func (g *Gossip) String() string {
+	if g == nil {
+		return "nothing"
+	}
+	members := make([]string, len(g.Members))
+	for i, m := range g.Members {
+		members[i] = fmt.Sprintf("%s %v", m.Name, m.Status)
+	}
+	return fmt.Sprintf("{%s} version [%v] seen [%s]", strings.Join(members, ", "), g.Version, names(g.Seen))
+}
+
+func names(list []transport.Address) string {
+	words := make([]string, len(list))
+	for i, a := range list {
+		words[i] = a.Name
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,66 @@
+package membership
+
+import (
+	"slices"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A View is the cluster as this node sees it at one moment. It never changes:
+// share it freely, and do not modify its slices.
+type View struct {
+	Self       transport.Address
+	SelfStatus Status            // Removed once the machine has ended
+	Founder    transport.Address // who formed the cluster, which tells clusters of one name apart
+	// ByAge holds the members from the oldest to the youngest; those that never
+	// were Up come last. ByAddress holds the same members by address.
+	ByAge     []MemberView
+	ByAddress []MemberView
+	Leader    transport.Address
+	// Converged: every member agrees, and the leader can act. Why is empty then,
+	// and otherwise says what is missing.
+	Converged bool
+	Why       string
+}
+
+// A MemberView is a member and whether it can be reached.
+type MemberView struct {
+	Member
+	Reachable bool
+	Evidence  Evidence // against an unreachable one: the strongest
+}
+
+// Member returns the member of that address.
+func (v *View) Member(a transport.Address) (MemberView, bool) {
+	i, ok := slices.BinarySearchFunc(v.ByAddress, a, func(m MemberView, a transport.Address) int { return m.Compare(a) })
+	if !ok {
+		return MemberView{}, false
+	}
+	return v.ByAddress[i], true
+}
+
+// Oldest returns the oldest member that ever was Up and has one of the statuses.
+func (v *View) Oldest(statuses ...Status) (MemberView, bool) {
+	return v.OldestWithRole("", statuses...)
+}
+
+// OldestWithRole is Oldest among the members of a role.
+func (v *View) OldestWithRole(role string, statuses ...Status) (MemberView, bool) {
+	for _, m := range v.ByAge {
+		if m.UpNumber != 0 && m.HasRole(role) && slices.Contains(statuses, m.Status) {
+			return m, true
+		}
+	}
+	return MemberView{}, false
+}
+
+// Count returns how many members have one of the statuses.
+func (v *View) Count(statuses ...Status) int {
+	n := 0
+	for _, m := range v.ByAddress {
+		if slices.Contains(statuses, m.Status) {
+			n++
+		}
+	}
+	return n
+}
