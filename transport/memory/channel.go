@@ -97,3 +97,9 @@ func (c *channel) tellNext() bool {
 	}
 	return true
 }
+
+// awaitTeller returns when no call of OnState is under way.
+func (c *channel) awaitTeller() {
+	c.telling.Lock()
+	defer c.telling.Unlock()
+}

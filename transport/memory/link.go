@@ -258,8 +258,7 @@ func (l *link) Close() error {
 	}
 	b.mu.Unlock()
 	for _, c := range l.channels {
-		c.telling.Lock()   // a call of OnState that is under way
-		c.telling.Unlock() //nolint:staticcheck // only to wait
+		c.awaitTeller()
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ const (
 	maxRoutes = 4096
 	// maxPast is how many ended sessions can still have messages in the queue
 	// that are told apart.
-	maxPast = 8
+	maxPast = 2
 	// maxKnown bounds the servers that are tried beside the configured ones.
 	maxKnown = 32
 )

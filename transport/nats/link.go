@@ -171,9 +171,10 @@ func (c *channel) drain(ctx context.Context) error {
 	}
 	s.drain()
 	if err := s.flush(ctx); err != nil {
+		// If not for ctx, the connection is ending: once it has, nothing more comes.
 		select {
-		case <-s.over: // and so nothing more comes from it
-		default:
+		case <-s.over:
+		case <-ctx.Done():
 			return fmt.Errorf("channel %s: %w", c.subjects.channel, c.broken(ctx, err))
 		}
 	}
