@@ -18,9 +18,9 @@ const (
 	TypeReply   Type = 3  // results of call ID, or the error that Code names
 	TypeRefusal Type = 4  // envelope Seq of this path was not executed; Code says why
 	TypeCancel  Type = 5  // the caller of ID gave up
-	TypeFlush   Type = 6  // nothing older for the shard follows; pass it on to Node
-	TypeFlushed Type = 7  // a Flush that passed through; Node is who sent it
-	TypeGate    Type = 8  // hold what follows for the shard until the Flush by way of Node came
+	TypeFlush   Type = 6  // nothing older for the shard follows; pass it on behind what was forwarded, or to Node
+	TypeFlushed Type = 7  // a Flush that passed through Via; Node is who sent it
+	TypeGate    Type = 8  // hold what follows for the shard until the Flush by way of Via came
 	TypeInit    Type = 9  // a shard's state, in parts
 	TypeReady   Type = 10 // the shard is prepared
 	TypeOpen    Type = 11 // everything that waited was sent: run
@@ -72,6 +72,7 @@ type Envelope struct {
 	Chain   []byte
 	Seq     uint64
 	Last    bool
+	Via     transport.Peer
 }
 
 // Field numbers of Envelope in framepb/frame.proto.
@@ -91,6 +92,7 @@ const (
 	envChain   = 13
 	envSeq     = 14
 	envLast    = 15
+	envVia     = 16
 )
 
 // Overhead bounds the bytes of an encoded envelope beside its byte slices.
@@ -99,7 +101,7 @@ const Overhead = 160
 // SizeBound is an upper bound of the envelope's encoded size in a frame.
 func (e *Envelope) SizeBound() int {
 	return Overhead + len(e.Kind) + len(e.Entity) + len(e.Method) + len(e.Payload) +
-		len(e.Text) + len(e.Node.Name) + len(e.Chain)
+		len(e.Text) + len(e.Node.Name) + len(e.Chain) + len(e.Via.Name)
 }
 
 // AppendEnvelope appends the envelope as the next one of a frame. Its length is
@@ -122,6 +124,21 @@ func AppendEnvelope(b []byte, e *Envelope) []byte {
 	return b
 }
 
+// VoidEnvelope overwrites the type of the encoded envelope that b holds, so that
+// its reader passes over it. It reports whether it could.
+func VoidEnvelope(b []byte) bool {
+	_, _, n := protowire.ConsumeTag(b)
+	if n < 0 {
+		return false
+	}
+	v, m := protowire.ConsumeBytes(b[n:])
+	if m < 0 || len(v) < 2 || v[0] != byte(protowire.EncodeTag(envType, protowire.VarintType)) || v[1] >= 0x80 {
+		return false
+	}
+	v[1] = 0
+	return true
+}
+
 func appendEnvelopeFields(b []byte, e *Envelope) []byte {
 	b = appendUint(b, envType, uint64(e.Type))
 	b = appendUint(b, envID, e.ID)
@@ -142,6 +159,10 @@ func appendEnvelopeFields(b []byte, e *Envelope) []byte {
 	b = appendUint(b, envSeq, e.Seq)
 	if e.Last {
 		b = appendUint(b, envLast, 1)
+	}
+	if !e.Via.IsZero() {
+		b = protowire.AppendTag(b, envVia, protowire.BytesType)
+		b = protowire.AppendBytes(b, appendNode(nil, e.Via))
 	}
 	return b
 }
@@ -240,6 +261,8 @@ func (e *Envelope) setBytes(num protowire.Number, v []byte) (err error) {
 		e.Node, err = parseNode(v)
 	case envChain:
 		e.Chain = v
+	case envVia:
+		e.Via, err = parseNode(v)
 	}
 	return err
 }

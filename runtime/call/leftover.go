@@ -48,6 +48,34 @@ func (p *Path) Find(seq uint64) (e wire.Envelope, ok bool) {
 	return e, false
 }
 
+// Void takes the envelope with that sequence back, if it certainly never
+// reached the peer: a void one takes its place in the stream. It reports whether
+// it did.
+func (p *Path) Void(seq uint64) bool {
+	for i := p.head; i < len(p.frames); i++ {
+		f := &p.frames[i]
+		if f.count == 0 || seq < f.first || seq > f.last() || !f.refused() || f.first == p.lent {
+			continue
+		}
+		done := false
+		rest := f.body()
+		for s := f.first; s <= seq; s++ {
+			at := rest
+			var e wire.Envelope
+			var ok bool
+			var err error
+			if rest, ok, err = wire.NextEnvelope(rest, &e); !ok || err != nil {
+				return false
+			}
+			if s == seq {
+				done = wire.VoidEnvelope(at[:len(at)-len(rest)])
+			}
+		}
+		return done
+	}
+	return false
+}
+
 func (p *Path) eachEnvelope(f *frame, visit func(seq uint64, e *wire.Envelope) bool) {
 	var e wire.Envelope
 	rest := f.body()

@@ -60,16 +60,20 @@ type Route struct {
 
 	next    transport.Address // who to go to from Stopped; zero: not known
 	nextAt  placement.Epoch
+	flushed placement.Epoch // the placement that a Flush already went out for
 	refused []Outgoing
 	held    []Outgoing
 }
 
 // A Step is what the driver must do after a change of a route, in this order:
-// append a Flush to the path of FlushTo; if Go, append a Gate by way of Via to
+// append a Flush to the path of FlushTo, naming Owner and Epoch, and tell the
+// route its sequence if it is Stopped; if Go, append a Gate by way of Via to
 // the new owner, then Deliver, and only then let calls pass by. Ask: find out
 // who owns the shard.
 type Step struct {
 	FlushTo transport.Address // zero: no Flush
+	Owner   transport.Address
+	Epoch   placement.Epoch
 	Go      bool
 	Via     transport.Address // zero: no Gate
 	Deliver []Outgoing
@@ -122,10 +126,10 @@ func (r *Route) Learn(owner transport.Address, epoch placement.Epoch, acked uint
 		var s Step
 		used := r.LastSeq > 0 && !local
 		if used && owner != r.Owner {
-			s.FlushTo = r.Owner
+			s.FlushTo, s.Owner, s.Epoch = r.Owner, owner, epoch
 		}
 		if used && acked < r.LastSeq {
-			r.State = Stopped
+			r.State, r.flushed = Stopped, s.Epoch
 			return s
 		}
 		return r.resolve(s, used)
@@ -156,8 +160,8 @@ func (r *Route) Acked(from transport.Address, acked uint64) Step {
 		return Step{}
 	}
 	var s Step
-	if r.next != r.Owner {
-		s.FlushTo = r.Owner
+	if r.next != r.Owner && !r.next.IsZero() && r.flushed != r.nextAt {
+		s.FlushTo, s.Owner, s.Epoch = r.Owner, r.next, r.nextAt
 	}
 	return r.resolve(s, true)
 }
@@ -183,7 +187,7 @@ func (r *Route) OwnerGone(gone transport.Address, leftovers []Outgoing) Step {
 // be on its way through it.
 func (r *Route) resolve(s Step, gate bool) Step {
 	old := r.Owner
-	r.LastSeq = 0
+	r.LastSeq, r.flushed = 0, 0
 	if r.next.IsZero() {
 		r.State, r.Owner = Unknown, transport.Address{}
 		r.held = append(r.refused, r.held...)

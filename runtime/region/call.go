@@ -139,6 +139,7 @@ type Start struct {
 type Effects struct {
 	Start   []Start // run these turns
 	Forward []*Call // send these to Successor, in order; tell local callers to look again
+	Flushed []Flush // then pass these on to Successor
 	Open    bool    // then send Open to Successor
 	Refuse  []*Call // answer Moved with Owner and Epoch
 	Drop    []*Call // answer Dropped: accepted, but the shard was lost

@@ -15,13 +15,23 @@ const GateTimeout = 2 * time.Second
 // maxFlushed bounds the flushes remembered for gates that have not come yet.
 const maxFlushed = 1024
 
-// path is a sender and the old home that its older calls pass through.
-type path struct{ sender, via transport.Address }
+// path is a sender, the old home that its older calls pass through, and the
+// placement that made the sender turn away from there.
+type path struct {
+	sender, via transport.Address
+	epoch       placement.Epoch
+}
+
+// A Flush has passed through Via on behalf of Sender, when it learnt of Epoch.
+type Flush struct {
+	Sender transport.Peer
+	Via    transport.Peer
+	Epoch  placement.Epoch
+}
 
 // gate holds one sender's direct calls until its older ones have come through.
 type gate struct {
 	path
-	epoch placement.Epoch
 	since time.Time
 	held  queue
 }
@@ -29,8 +39,8 @@ type gate struct {
 // gates are few and short-lived, so lists do.
 type gates struct {
 	closed  []*gate
-	flushed []path // flushes that came before their gate
-	cut     []path // timed out: what still comes this way is refused
+	flushed []Flush // flushes that came before their gate
+	cut     []path  // timed out: what still comes this way is refused
 }
 
 func (g *gates) held() (n int) {
@@ -44,7 +54,8 @@ func (g *gates) held() (n int) {
 // call may go on.
 func (g *gates) pass(c *Call, limit int) (v Verdict, held bool) {
 	if !c.Via.IsZero() {
-		return Moved, slices.Contains(g.cut, path{c.Sender.Address, c.Via})
+		late := func(p path) bool { return p.sender == c.Sender.Address && p.via == c.Via }
+		return Moved, slices.ContainsFunc(g.cut, late)
 	}
 	for _, t := range g.closed {
 		if t.sender != c.Sender.Address {
@@ -80,8 +91,9 @@ func (g *gates) find(look func(*queue) *Call) *Call {
 // CloseGate holds the sender's direct calls until its Flush came by way of the
 // old home, if it has not come already.
 func (s *Shard) CloseGate(sender, via transport.Address, epoch placement.Epoch, at time.Time) {
-	p := path{sender, via}
-	if i := slices.Index(s.gates.flushed, p); i >= 0 {
+	p := path{sender, via, epoch}
+	came := func(f Flush) bool { return f.path() == p }
+	if i := slices.IndexFunc(s.gates.flushed, came); i >= 0 {
 		s.gates.flushed = slices.Delete(s.gates.flushed, i, i+1)
 		return
 	}
@@ -90,23 +102,29 @@ func (s *Shard) CloseGate(sender, via transport.Address, epoch placement.Epoch, 
 			return
 		}
 	}
-	s.gates.closed = append(s.gates.closed, &gate{path: p, epoch: epoch, since: at})
+	s.gates.closed = append(s.gates.closed, &gate{path: p, since: at})
 }
 
-// Flushed opens the sender's gate, or remembers that it need not close.
-func (s *Shard) Flushed(sender, via transport.Address, now uint32, at time.Time) Effects {
-	p := path{sender, via}
+func (f Flush) path() path { return path{f.Sender.Address, f.Via.Address, f.Epoch} }
+
+// Flushed opens the sender's gate, or remembers that it need not close. Where
+// the shard has left again the Flush must follow it: pass is true and the driver
+// sends it on to Successor.
+func (s *Shard) Flushed(f Flush, now uint32, at time.Time) (fx Effects, pass bool) {
+	if s.state == Forwarding {
+		return Effects{}, true
+	}
 	for i, t := range s.gates.closed {
-		if t.path == p {
+		if t.path == f.path() {
 			s.gates.closed = slices.Delete(s.gates.closed, i, i+1)
-			return s.reopen(&t.held, now, at)
+			return s.reopen(&t.held, now, at), false
 		}
 	}
 	if len(s.gates.flushed) == maxFlushed {
 		s.gates.flushed = s.gates.flushed[1:]
 	}
-	s.gates.flushed = append(s.gates.flushed, p)
-	return Effects{}
+	s.gates.flushed = append(s.gates.flushed, f)
+	return Effects{}, false
 }
 
 // OpenGates opens the gates whose old home is gone, and those that have waited

@@ -15,7 +15,7 @@ import (
 // waits, for the gate's calls would have to pass through two homes.
 func (s *Shard) BeginMove(to transport.Address, epoch placement.Epoch) Effects {
 	defer s.check()
-	if s.state != Open || epoch <= s.epoch {
+	if s.state != Open || epoch <= s.epoch || epoch <= s.off {
 		return Effects{}
 	}
 	if len(s.gates.closed) > 0 {
@@ -56,13 +56,14 @@ func (s *Shard) States() []*Entity {
 // to it, behind that goes Open, and from now on it is the owner.
 func (s *Shard) Ready(from transport.Address, epoch placement.Epoch) Effects {
 	defer s.check()
-	if s.state != Sent || s.peer != from || s.moveE != epoch {
+	if s.state != Sent || s.peer != from || s.moveE != epoch || epoch <= s.off {
 		return Effects{}
 	}
 	s.become(Forwarding)
 	s.owner, s.epoch, s.since = from, epoch, 0
 	s.entities = nil
-	fx := Effects{Open: true}
+	fx := Effects{Open: true, Flushed: s.gates.flushed}
+	s.gates.flushed = nil
 	fx.Forward = s.waiting.filter(func(c *Call) bool { return c.Epoch <= epoch })
 	return fx
 }
@@ -73,6 +74,8 @@ func (s *Shard) Ready(from transport.Address, epoch placement.Epoch) Effects {
 func (s *Shard) Prepare(from transport.Address, epoch placement.Epoch, states map[string][]byte, last bool) (ready, refused bool) {
 	defer s.check()
 	switch {
+	case epoch <= s.off:
+		return false, true
 	case (s.state == Closed || s.state == Forwarding || s.state == Prepared) && epoch > s.epoch && epoch > s.moveE,
 		s.state == Preparing && epoch > s.moveE:
 		if s.state != Preparing {
@@ -101,17 +104,25 @@ func (s *Shard) OpenAt(from transport.Address, epoch placement.Epoch, now uint32
 	return s.open(epoch, epoch, now, at)
 }
 
-// CancelMove takes the coordinator's word that the move to this node is off. It
-// reports false when the shard is open here under that epoch already.
+// CancelMove takes the word, the coordinator's or this node's own, that the move
+// to that epoch is off. It reports false when it is too late: the shard is open
+// under that epoch here, or Open has gone out.
+//
+// The new home drops what it had prepared. The old home never sends Open for
+// the epoch from then on, and runs nothing before the table says that it may.
+// Who never heard of the move refuses it from now on.
 func (s *Shard) CancelMove(epoch placement.Epoch) (Effects, bool) {
 	defer s.check()
-	if s.state == Open && s.epoch >= epoch {
+	if (s.state == Open || s.state == Forwarding) && s.epoch >= epoch {
 		return Effects{}, false
 	}
-	if (s.state == Preparing || s.state == Prepared) && s.moveE == epoch {
+	s.off = max(s.off, epoch)
+	if s.pending != nil && s.pending.epoch <= epoch {
+		s.pending = nil
+	}
+	if (s.state == Preparing || s.state == Prepared) && s.moveE <= epoch {
 		return s.close(), true
 	}
-	s.moveE = max(s.moveE, epoch) // a late Init of that move is refused
 	return Effects{}, true
 }
 
@@ -174,6 +185,7 @@ func (s *Shard) open(epoch, since placement.Epoch, now uint32, at time.Time) Eff
 	s.pending = nil
 	if since == epoch {
 		s.gates.cut = nil
+		s.gates.flushed = slices.DeleteFunc(s.gates.flushed, func(f Flush) bool { return f.Epoch < epoch })
 	}
 	fx := Effects{Opened: true}
 	var waiting queue

@@ -82,6 +82,7 @@ type Shard struct {
 	owner transport.Address
 	peer  transport.Address // the other end of a move
 	moveE placement.Epoch   // the move's epoch
+	off   placement.Epoch   // moves up to this epoch are cancelled
 
 	entities map[string]*Entity
 	running  int

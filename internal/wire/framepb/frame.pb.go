@@ -152,10 +152,11 @@ type Envelope struct {
 	Payload       []byte                 `protobuf:"bytes,9,opt,name=payload,proto3" json:"payload,omitempty"`  // arguments, results or state
 	Code          uint32                 `protobuf:"varint,10,opt,name=code,proto3" json:"code,omitempty"`      // of an answer that is not a result
 	Text          string                 `protobuf:"bytes,11,opt,name=text,proto3" json:"text,omitempty"`       // what the code's error says
-	Node          *Node                  `protobuf:"bytes,12,opt,name=node,proto3" json:"node,omitempty"`       // the owner (moved), the node passed through (gate), the caller (forwarded)
+	Node          *Node                  `protobuf:"bytes,12,opt,name=node,proto3" json:"node,omitempty"`       // the owner (moved, flush), the sender (flushed), the caller (forwarded)
 	Chain         []byte                 `protobuf:"bytes,13,opt,name=chain,proto3" json:"chain,omitempty"`     // the turns that wait for this call, encoded
 	Seq           uint64                 `protobuf:"varint,14,opt,name=seq,proto3" json:"seq,omitempty"`        // the refused envelope's sequence
 	Last          bool                   `protobuf:"varint,15,opt,name=last,proto3" json:"last,omitempty"`      // the last part of a state transfer
+	Via           *Node                  `protobuf:"bytes,16,opt,name=via,proto3" json:"via,omitempty"`         // the old home that a flush or a gate speaks of
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -293,6 +294,13 @@ func (x *Envelope) GetLast() bool {
 		return x.Last
 	}
 	return false
+}
+
+func (x *Envelope) GetVia() *Node {
+	if x != nil {
+		return x.Via
+	}
+	return nil
 }
 
 // Node is an address and how to reach it.
@@ -575,7 +583,7 @@ const file_shardgen_wire_frame_proto_rawDesc = "" +
 	"\x03ack\x18\a \x01(\x04R\x03ack\x12\x16\n" +
 	"\x06window\x18\b \x01(\x04R\x06window\x12\x14\n" +
 	"\x05flags\x18\t \x01(\rR\x05flags\x12;\n" +
-	"\tenvelopes\x18\x0f \x03(\v2\x1d.shardgen.wire.frame.EnvelopeR\tenvelopes\"\xe5\x02\n" +
+	"\tenvelopes\x18\x0f \x03(\v2\x1d.shardgen.wire.frame.EnvelopeR\tenvelopes\"\x92\x03\n" +
 	"\bEnvelope\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\rR\x04type\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\x04R\x02id\x12\x12\n" +
@@ -592,7 +600,8 @@ const file_shardgen_wire_frame_proto_rawDesc = "" +
 	"\x04node\x18\f \x01(\v2\x19.shardgen.wire.frame.NodeR\x04node\x12\x14\n" +
 	"\x05chain\x18\r \x01(\fR\x05chain\x12\x10\n" +
 	"\x03seq\x18\x0e \x01(\x04R\x03seq\x12\x12\n" +
-	"\x04last\x18\x0f \x01(\bR\x04last\"T\n" +
+	"\x04last\x18\x0f \x01(\bR\x04last\x12+\n" +
+	"\x03via\x18\x10 \x01(\v2\x19.shardgen.wire.frame.NodeR\x03via\"T\n" +
 	"\x04Node\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x06R\vincarnation\x12\x16\n" +
@@ -634,13 +643,14 @@ var file_shardgen_wire_frame_proto_goTypes = []any{
 var file_shardgen_wire_frame_proto_depIdxs = []int32{
 	1, // 0: shardgen.wire.frame.Frame.envelopes:type_name -> shardgen.wire.frame.Envelope
 	2, // 1: shardgen.wire.frame.Envelope.node:type_name -> shardgen.wire.frame.Node
-	4, // 2: shardgen.wire.frame.Chain.links:type_name -> shardgen.wire.frame.Link
-	6, // 3: shardgen.wire.frame.Records.records:type_name -> shardgen.wire.frame.Record
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	2, // 2: shardgen.wire.frame.Envelope.via:type_name -> shardgen.wire.frame.Node
+	4, // 3: shardgen.wire.frame.Chain.links:type_name -> shardgen.wire.frame.Link
+	6, // 4: shardgen.wire.frame.Records.records:type_name -> shardgen.wire.frame.Record
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_shardgen_wire_frame_proto_init() }

@@ -1,0 +1,142 @@
+package shard
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// Config is what a node or a connection needs to know. Cluster and Transport
+// must be set; the zero value of everything else is its default.
+type Config struct {
+	// Cluster names the cluster: 1 to 64 of A-Z a-z 0-9 _ -.
+	Cluster string
+	// Transport reaches the other processes; see packages natstransport and memory.
+	Transport transport.Transport
+	// Name is the node's name, unique in the cluster, of the same characters.
+	// Default "<hostname>-<pid>".
+	Name string
+	// Roles of this node, to be asked for by name. Default none.
+	Roles []string
+	// Seeds are names of nodes to join; the first one may found the cluster.
+	// Default none: nodes find each other over the broker.
+	Seeds []string
+	// MinMembers is how many members the cluster waits for before the first is
+	// Up. Default 1.
+	MinMembers int
+	// Lanes is the number of data connections, 1 to 64; all processes of a
+	// cluster must agree. Default 4.
+	Lanes int
+	// CallTimeout bounds calls without a deadline of their own. Default 5s,
+	// minimum 1ms.
+	CallTimeout time.Duration
+	// JoinTimeout bounds joining, also under the name of a node that is still
+	// alive. Default 30s, minimum 1s.
+	JoinTimeout time.Duration
+	// HandoffTimeout bounds draining one shard before it moves; a turn that
+	// outlasts it makes the shard stay. Default 60s, minimum 1s.
+	HandoffTimeout time.Duration
+	// LeaveTimeout bounds giving all shards away in Shutdown. Default 60s,
+	// minimum 1s.
+	LeaveTimeout time.Duration
+	// BufferSize bounds the calls that wait at this process while their shards
+	// have no home. Default 100,000, minimum 1.
+	BufferSize int
+	// MailboxSize bounds the calls that wait for one entity. Default 1,000,
+	// minimum 1.
+	MailboxSize int
+	// Window is how many bytes one peer may have under way to this process on
+	// one lane. Default 1 MiB, 64 KiB to 16 MiB.
+	Window int
+	// MaxBuffered is how many bytes are kept for one peer on one lane before
+	// calls to it are refused. Default 8 MiB, at least Window.
+	MaxBuffered int
+	// MaxMoves bounds the shards that move at once to even them out. Default 3,
+	// minimum 1. Leaving nodes are emptied faster.
+	MaxMoves int
+	// RebalanceThreshold is by how many shards of a type two nodes may differ.
+	// Default 1, minimum 1.
+	RebalanceThreshold int
+	// Logger gets what operators should know. Default slog.Default().
+	Logger *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	if c.Name == "" {
+		c.Name = defaultName()
+	}
+	set(&c.MinMembers, 1)
+	set(&c.Lanes, 4)
+	set(&c.CallTimeout, 5*time.Second)
+	set(&c.JoinTimeout, 30*time.Second)
+	set(&c.HandoffTimeout, 60*time.Second)
+	set(&c.LeaveTimeout, 60*time.Second)
+	set(&c.BufferSize, 100_000)
+	set(&c.MailboxSize, 1_000)
+	set(&c.Window, 1<<20)
+	set(&c.MaxBuffered, max(8<<20, c.Window))
+	set(&c.MaxMoves, 3)
+	set(&c.RebalanceThreshold, 1)
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return c
+}
+
+func set[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}
+
+// defaultName is <hostname>-<pid> with what a name cannot hold replaced.
+func defaultName() string {
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		host = "node"
+	}
+	host = strings.Map(func(r rune) rune {
+		if transport.CheckName("", string(r)) != nil {
+			return '-'
+		}
+		return r
+	}, host)
+	return fmt.Sprintf("%.48s-%d", host, os.Getpid())
+}
+
+// validate returns every fault of a config with defaults.
+func (c Config) validate() error {
+	var errs []error
+	bad := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("config: "+format, args...))
+		}
+	}
+	errs = append(errs, transport.CheckName("cluster", c.Cluster), transport.CheckName("node", c.Name))
+	for _, s := range c.Seeds {
+		errs = append(errs, transport.CheckName("seed", s))
+	}
+	for _, r := range c.Roles {
+		errs = append(errs, transport.CheckName("role", r))
+	}
+	bad(c.Transport != nil, "Transport is nil (set natstransport.New(url))")
+	bad(c.MinMembers >= 1, "MinMembers is %d: want at least 1", c.MinMembers)
+	bad(c.Lanes >= 1 && c.Lanes <= 64, "Lanes is %d: want 1 to 64", c.Lanes)
+	bad(c.CallTimeout >= time.Millisecond, "CallTimeout is %v: want at least 1ms", c.CallTimeout)
+	bad(c.JoinTimeout >= time.Second, "JoinTimeout is %v: want at least 1s", c.JoinTimeout)
+	bad(c.HandoffTimeout >= time.Second, "HandoffTimeout is %v: want at least 1s", c.HandoffTimeout)
+	bad(c.LeaveTimeout >= time.Second, "LeaveTimeout is %v: want at least 1s", c.LeaveTimeout)
+	bad(c.BufferSize >= 1, "BufferSize is %d: want at least 1", c.BufferSize)
+	bad(c.MailboxSize >= 1, "MailboxSize is %d: want at least 1", c.MailboxSize)
+	bad(c.Window >= 64<<10 && c.Window <= 16<<20, "Window is %d: want 64 KiB to 16 MiB", c.Window)
+	bad(c.MaxBuffered >= c.Window, "MaxBuffered is %d: want at least Window (%d)", c.MaxBuffered, c.Window)
+	bad(c.MaxMoves >= 1, "MaxMoves is %d: want at least 1", c.MaxMoves)
+	bad(c.RebalanceThreshold >= 1, "RebalanceThreshold is %d: want at least 1", c.RebalanceThreshold)
+	return errors.Join(errs...)
+}

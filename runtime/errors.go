@@ -1,0 +1,138 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Causes of errors that calls and nodes return; test with errors.Is.
+var (
+	// ErrOverloaded: a mailbox or a buffer is full. Nothing ran; slow down and retry.
+	ErrOverloaded = errors.New("overloaded")
+	// ErrCircular: the chain of calls came back to an entity that waits for it.
+	ErrCircular = errors.New("circular call")
+	// ErrNoHost: no member of the cluster hosts the entity's type.
+	ErrNoHost = errors.New("no member hosts the type")
+	// ErrNoMethod: the host of the type does not know the method.
+	ErrNoMethod = errors.New("unknown method")
+	// ErrBadArgs: the arguments do not decode at the host.
+	ErrBadArgs = errors.New("arguments do not decode")
+	// ErrActivation: the entity could not be brought to life.
+	ErrActivation = errors.New("activation failed")
+	// ErrTooLarge: the arguments or the results exceed the broker's payload limit.
+	ErrTooLarge = errors.New("message too large")
+	// ErrBadID: an entity id must be 1 to 1024 bytes.
+	ErrBadID = errors.New("bad entity id")
+	// ErrMismatch: caller and host disagree about the type, for example about
+	// its number of shards.
+	ErrMismatch = errors.New("type mismatch")
+	// ErrLost: the node that the call was sent to left the cluster without an answer.
+	ErrLost = errors.New("node was lost")
+	// ErrClosed: the node or connection was shut down.
+	ErrClosed = errors.New("closed")
+	// ErrDowned: the other members declared this node dead; it has stopped itself.
+	ErrDowned = errors.New("downed by the cluster")
+	// ErrStarted: a type was hosted after Start, or Start was called twice.
+	ErrStarted = errors.New("already started")
+	// ErrPanic: the method panicked. The entity keeps its state.
+	ErrPanic = errors.New("panic")
+)
+
+// An Outcome says whether a call ran.
+type Outcome int
+
+// The outcomes of a call.
+const (
+	// Unknown: nobody can say; the call may have run, once.
+	Unknown Outcome = iota
+	// NotExecuted: the method certainly did not run and will not.
+	NotExecuted
+	// Executed: the method ran to its end.
+	Executed
+)
+
+// String names the outcome.
+func (o Outcome) String() string {
+	switch o {
+	case NotExecuted:
+		return "not executed"
+	case Executed:
+		return "executed"
+	}
+	return "outcome unknown"
+}
+
+// OutcomeOf tells whether the call that returned err ran: always the caller's
+// own call, not one that its method made. nil is Executed; an error that did not
+// come from a call is Unknown.
+func OutcomeOf(err error) Outcome {
+	if err == nil {
+		return Executed
+	}
+	var call *CallError
+	if errors.As(err, &call) {
+		return call.Outcome
+	}
+	var entity *EntityError
+	if errors.As(err, &entity) {
+		return Executed
+	}
+	return Unknown
+}
+
+// A CallError is a call that did not return its method's own result.
+type CallError struct {
+	Kind, ID, Method string
+	Outcome          Outcome
+	Err              error // the cause; often one of this package's Err values
+}
+
+// Error reads op: subject: cause.
+func (e *CallError) Error() string {
+	return fmt.Sprintf("call %s/%s.%s: %v (%v)", e.Kind, clip(e.ID), e.Method, e.Err, e.Outcome)
+}
+
+// Unwrap returns the cause.
+func (e *CallError) Unwrap() error { return e.Err }
+
+// An EntityError is an error that an entity's method returned, as its caller
+// sees it, near or far: the text crosses the wire, the value does not.
+type EntityError struct {
+	Kind, ID, Method string
+	Text             string
+	Panic            bool // the method panicked; Text is what with
+}
+
+// Error is the method's own text with the entity before it.
+func (e *EntityError) Error() string {
+	if e.Panic {
+		return fmt.Sprintf("%s/%s.%s: panic: %s", e.Kind, clip(e.ID), e.Method, e.Text)
+	}
+	return fmt.Sprintf("%s/%s.%s: %s", e.Kind, clip(e.ID), e.Method, e.Text)
+}
+
+// Is reports ErrPanic for a panic.
+func (e *EntityError) Is(target error) bool { return e.Panic && target == ErrPanic }
+
+// clip shortens what a user chose, for messages.
+func clip(s string) string {
+	const most = 64
+	if len(s) <= most && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' }) {
+		return s
+	}
+	if len(s) > most {
+		return fmt.Sprintf("%.40q… (%d bytes)", s, len(s))
+	}
+	return fmt.Sprintf("%q", s)
+}
+
+// expired is the cause of a call whose time ran out; it is
+// context.DeadlineExceeded to errors.Is and says what the time went on.
+func expired(why string) error {
+	if why == "" {
+		return context.DeadlineExceeded
+	}
+	return fmt.Errorf("%w: %s", context.DeadlineExceeded, why)
+}

@@ -1,0 +1,402 @@
+package shard
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/region"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// hostedShard drives one region.Shard: its lock, its turns, its moves.
+//
+// Lock order: route.mu, then hostedShard.mu, then path.mu.
+type hostedShard struct {
+	host *host
+	id   placement.ShardID
+	lane int
+
+	mu      sync.Mutex
+	core    *region.Shard
+	sweeper *time.Timer // opens gates and ends waiting that lasted too long
+}
+
+func (s *hostedShard) init(h *host, id placement.ShardID, l region.Limits) {
+	s.host, s.id, s.lane = h, id, h.plane.laneOf(id.Shard)
+	s.core = region.New(id, h.plane.self.Address, l)
+}
+
+func (s *hostedShard) plane() *plane { return s.host.plane }
+
+// deliver brings a call to the shard.
+func (s *hostedShard) deliver(c *region.Call) (*region.Entity, region.Verdict) {
+	s.mu.Lock()
+	e, v := s.core.Deliver(c, s.plane().clock.Load(), time.Now())
+	if v == region.Queued {
+		s.sweepLocked()
+	}
+	s.mu.Unlock()
+	return e, v
+}
+
+// placement is who owns the shard, as far as this node knows.
+func (s *hostedShard) placement() (placement.Epoch, transport.Address) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.core.Epoch(), s.core.Owner()
+}
+
+// enqueue brings an encoded call of this process to the shard. It reports false
+// when the shard is not here any more and the call must look for its home anew.
+func (s *hostedShard) enqueue(e *wire.Envelope) bool {
+	k := keep(e)
+	return s.enqueueSelf(&k)
+}
+
+// enqueueKept is enqueue for an envelope that belongs to the shard already, when
+// there is no looking anew.
+func (s *hostedShard) enqueueKept(e *wire.Envelope) {
+	if !s.enqueueSelf(e) {
+		c := &inCall{id: e.ID}
+		c.Sender = s.plane().self
+		s.plane().answerCode(c, wire.CodeMoved, "")
+	}
+}
+
+func (s *hostedShard) enqueueSelf(e *wire.Envelope) bool {
+	pl := s.plane()
+	c := newInCall(pl.self, e, s.lane)
+	entity, v := s.deliver(&c.Call)
+	switch v {
+	case region.Run:
+		pl.wg.Go(func() { s.runQueued(entity, c) })
+	case region.Moved:
+		return false
+	case region.Forward:
+		s.forward(c)
+	case region.Overloaded:
+		pl.answerCode(c, wire.CodeOverloaded, "")
+	case region.Circular:
+		pl.answerCode(c, wire.CodeCircular, chain(c.chain).String()+s.id.Kind+"/"+clip(c.Entity))
+	}
+	return true
+}
+
+// answerCode answers a call that was accepted and then could not run.
+func (pl *plane) answerCode(c *inCall, code wire.Code, text string) {
+	pl.ledger.add(callRefused)
+	if c.id == 0 {
+		pl.ledger.add(tellLost)
+		return
+	}
+	pl.answer(c, &wire.Envelope{Type: wire.TypeReply, ID: c.id, Code: code, Text: []byte(text)}, nil)
+}
+
+// answer brings a reply to the call's sender: into this process's own table, or
+// onto its path, published at once or with the lane's next batch.
+func (pl *plane) answer(c *inCall, e *wire.Envelope, l *lane) {
+	if c.id == 0 {
+		return
+	}
+	if c.Sender.Address == pl.self.Address {
+		pl.reply(e)
+		return
+	}
+	p := pl.path(c.Sender, c.lane)
+	switch {
+	case p == nil:
+		pl.ledger.add(dropNoPeer)
+	case l != nil:
+		l.answerLater(p, e)
+	default:
+		p.post(e)
+	}
+}
+
+// apply does what the core says. The caller holds mu; what cannot be done under
+// it is returned, to be called after it was released.
+func (s *hostedShard) apply(fx region.Effects) (after []func()) {
+	pl := s.plane()
+	for _, st := range fx.Start {
+		after = append(after, func() { s.start(st) })
+	}
+	for _, c := range fx.Forward {
+		s.forwardLocked(inbound(c), &after)
+	}
+	var touched *path
+	if fx.Open || len(fx.Flushed) > 0 {
+		touched = pl.path(transport.Peer{Address: s.core.Successor()}, s.lane)
+	}
+	if touched != nil {
+		for _, f := range fx.Flushed {
+			_ = touched.append(s.flushedEnvelope(f))
+		}
+		if fx.Open {
+			_ = touched.append(s.step(wire.TypeOpen, s.core.MoveEpoch()))
+			pl.ledger.add(shardMovedOut)
+		}
+	}
+	if fx.Open {
+		owner, epoch := s.core.Owner(), s.core.Epoch()
+		after = append(after, func() {
+			s.host.kind.route(s.id.Shard).learn(owner, epoch, false)
+			if touched != nil {
+				touched.flush(false)
+			}
+			pl.ctl.progress(s.id)
+		})
+	}
+	for _, c := range fx.Refuse {
+		epoch, owner := s.core.Epoch(), s.core.Owner()
+		after = append(after, func() { s.refuse(inbound(c), epoch, owner) })
+	}
+	for _, c := range fx.Drop {
+		after = append(after, func() { s.drop(inbound(c)) })
+	}
+	if fx.Drained {
+		after = append(after, func() { pl.wg.Go(s.handOff) })
+	}
+	if fx.Opened {
+		epoch := s.core.Epoch()
+		after = append(after, func() {
+			s.host.kind.route(s.id.Shard).learn(pl.self.Address, epoch, false)
+			pl.ctl.moveDone(s.id, epoch)
+		})
+	}
+	if s.core.Gated() || s.core.Waiting() > 0 {
+		s.sweepLocked()
+	}
+	return after
+}
+
+// do applies what f's change of the core asks for.
+func (s *hostedShard) do(f func(now uint32, at time.Time) region.Effects) {
+	s.mu.Lock()
+	after := s.apply(f(s.plane().clock.Load(), time.Now()))
+	s.mu.Unlock()
+	for _, a := range after {
+		a()
+	}
+}
+
+func (s *hostedShard) step(t wire.Type, epoch placement.Epoch) *wire.Envelope {
+	return &wire.Envelope{Type: t, Kind: s.host.kind.name, Shard: s.id.Shard, Epoch: uint64(epoch)}
+}
+
+func (s *hostedShard) flushedEnvelope(f region.Flush) *wire.Envelope {
+	e := s.step(wire.TypeFlushed, f.Epoch)
+	e.Node, e.Via = f.Sender, f.Via
+	return e
+}
+
+// start runs a turn that has begun for a call that waited.
+func (s *hostedShard) start(st region.Start) {
+	c := inbound(st.Call)
+	if c.granted != nil {
+		c.granted <- grant{entity: st.Entity}
+		return
+	}
+	s.plane().wg.Go(func() { s.runQueued(st.Entity, c) })
+}
+
+// forward sends a call on to the shard's new home.
+func (s *hostedShard) forward(c *inCall) {
+	s.mu.Lock()
+	var after []func()
+	s.forwardLocked(c, &after)
+	s.mu.Unlock()
+	for _, a := range after {
+		a()
+	}
+}
+
+func (s *hostedShard) forwardLocked(c *inCall, after *[]func()) {
+	pl := s.plane()
+	if c.granted != nil {
+		c.granted <- grant{again: true}
+		return
+	}
+	p := pl.path(transport.Peer{Address: s.core.Successor()}, s.lane)
+	e := c.envelope(s)
+	e.Epoch = uint64(s.core.Epoch())
+	if c.Sender.Address != pl.self.Address {
+		e.Node = c.Sender
+	}
+	var seq uint64
+	err := errPeerGone
+	if p != nil {
+		p.mu.Lock()
+		seq, err = p.appendLocked(e)
+		p.mu.Unlock()
+	}
+	if err != nil {
+		*after = append(*after, func() { s.drop(c) })
+		return
+	}
+	pl.ledger.add(callForwarded)
+	if c.Sender.Address == pl.self.Address && c.id != 0 {
+		pl.pending.sent(c.id, p, seq)
+	}
+	*after = append(*after, func() { p.flush(true) })
+}
+
+// envelope is the call as it travels.
+func (c *inCall) envelope(s *hostedShard) *wire.Envelope {
+	e := &wire.Envelope{
+		Type: wire.TypeCall, ID: c.id, Kind: s.host.kind.name, Shard: s.id.Shard,
+		Entity: []byte(c.Entity), Method: c.method, Payload: c.args, Chain: c.chain,
+	}
+	if c.tell {
+		e.Type = wire.TypeTell
+	}
+	if !c.deadline.IsZero() {
+		e.Timeout = uint64(max(time.Until(c.deadline).Microseconds(), 1))
+	}
+	return e
+}
+
+// refuse answers that the shard is elsewhere.
+func (s *hostedShard) refuse(c *inCall, epoch placement.Epoch, owner transport.Address) {
+	if c.granted != nil {
+		c.granted <- grant{again: true}
+		return
+	}
+	pl := s.plane()
+	pl.ledger.add(callRefused)
+	if c.id == 0 {
+		pl.ledger.add(tellLost)
+		return
+	}
+	pl.answer(c, &wire.Envelope{
+		Type: wire.TypeReply, ID: c.id, Code: wire.CodeMoved, Kind: s.host.kind.name, Shard: s.id.Shard,
+		Epoch: uint64(epoch), Node: transport.Peer{Address: owner},
+	}, nil)
+}
+
+// drop answers that the call was accepted and cannot run here any more.
+func (s *hostedShard) drop(c *inCall) {
+	if c.granted != nil {
+		c.granted <- grant{again: true}
+		return
+	}
+	s.plane().ledger.add(callDropped)
+	s.plane().answerCode(c, wire.CodeDropped, "")
+}
+
+// sweepEvery is how often waiting calls are looked at.
+const sweepEvery = 250 * time.Millisecond
+
+// sweepLocked makes sure that what waits is looked at again.
+func (s *hostedShard) sweepLocked() {
+	if s.sweeper == nil {
+		s.sweeper = time.AfterFunc(sweepEvery, s.sweep)
+	}
+}
+
+// sweep opens gates whose time is over and refuses calls that wait too long.
+func (s *hostedShard) sweep() {
+	s.mu.Lock()
+	s.sweeper = nil
+	s.mu.Unlock()
+	if s.plane().closed() {
+		return
+	}
+	s.openGates(func(transport.Address) bool { return false })
+	s.mu.Lock()
+	late := s.core.Expire(time.Now().Add(-s.plane().cfg.CallTimeout))
+	epoch, owner := s.core.Epoch(), s.core.Owner()
+	s.mu.Unlock()
+	for _, c := range late {
+		s.refuse(inbound(c), epoch, owner)
+	}
+	s.mu.Lock()
+	if s.core.Gated() || s.core.Waiting() > 0 {
+		s.sweepLocked()
+	}
+	s.mu.Unlock()
+}
+
+func (s *hostedShard) openGates(gone func(transport.Address) bool) {
+	s.do(func(now uint32, at time.Time) region.Effects { return s.core.OpenGates(gone, now, at) })
+}
+
+// cancel passes on that the caller of a call gave up.
+func (s *hostedShard) cancel(from transport.Peer, entity string, id uint64) {
+	s.mu.Lock()
+	c, running := s.core.Find(entity, func(c *region.Call) bool {
+		return c.Sender.Address == from.Address && inbound(c).id == id
+	})
+	var t *turn
+	if c != nil && running {
+		t = inbound(c).turn.Load()
+	} else if c != nil {
+		s.core.Cancel(c)
+	}
+	s.mu.Unlock()
+	if t != nil && t.remote != nil {
+		t.remote.giveUp()
+	}
+}
+
+// place follows the table's entry.
+func (s *hostedShard) place(owner transport.Address, epoch placement.Epoch, term uint32) {
+	s.do(func(now uint32, at time.Time) region.Effects {
+		known := s.core.Epoch()
+		force := epoch < known && known.Term() < term && s.core.Owner() != owner
+		return s.core.Place(owner, epoch, force, now, at)
+	})
+}
+
+func (s *hostedShard) closeGate(sender, via transport.Address, epoch placement.Epoch) {
+	s.mu.Lock()
+	s.core.CloseGate(sender, via, epoch, time.Now())
+	s.sweepLocked()
+	s.mu.Unlock()
+}
+
+// flushed takes a Flush that came through via, or passes it on if the shard has
+// left again.
+func (s *hostedShard) flushed(f region.Flush) {
+	pass := false
+	s.do(func(now uint32, at time.Time) region.Effects {
+		var fx region.Effects
+		if fx, pass = s.core.Flushed(f, now, at); pass {
+			fx.Flushed = []region.Flush{f}
+		}
+		return fx
+	})
+	if pass {
+		s.flushSuccessor()
+	}
+}
+
+// passFlush is flushed for the old home itself: the Flush follows what it
+// forwarded. It reports false when this node does not forward the shard.
+func (s *hostedShard) passFlush(f region.Flush) bool {
+	s.mu.Lock()
+	forwards := s.core.State() == region.Forwarding
+	if forwards {
+		s.apply(region.Effects{Flushed: []region.Flush{f}})
+	}
+	waits := slices.Contains([]region.State{region.Draining, region.Sent}, s.core.State())
+	if waits { // it goes behind what waits, when that is forwarded
+		s.core.Flushed(f, s.plane().clock.Load(), time.Now())
+	}
+	s.mu.Unlock()
+	if forwards {
+		s.flushSuccessor()
+	}
+	return forwards || waits
+}
+
+func (s *hostedShard) flushSuccessor() {
+	s.mu.Lock()
+	p := s.plane().path(transport.Peer{Address: s.core.Successor()}, s.lane)
+	s.mu.Unlock()
+	if p != nil {
+		p.flush(false)
+	}
+}

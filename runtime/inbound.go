@@ -1,0 +1,251 @@
+package shard
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/region"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// inCall is a call as the hosting side holds it: from another process, from this
+// one through its queues, or a local caller that waits for its turn.
+type inCall struct {
+	region.Call
+	id       uint64 // the caller's number; 0 for a tell
+	method   []byte
+	args     []byte
+	deadline time.Time
+	chain    []byte
+	tell     bool
+	lane     int
+	turn     atomic.Pointer[turn] // set when it runs
+
+	// granted is a waiting local caller's: it gets the turn, or the reason why not.
+	granted chan grant
+}
+
+// grant ends a local caller's wait.
+type grant struct {
+	entity *region.Entity // nil: no turn
+	again  bool           // the shard moved: look for its home anew
+	code   byte
+}
+
+// envelope handles one envelope from the lane's peer. It reports whether this
+// goroutine still has the lane.
+func (l *lane) envelope(e *wire.Envelope, seq uint64) bool {
+	pl, from := l.plane, l.from
+	switch e.Type {
+	case wire.TypeCall, wire.TypeTell:
+		return l.call(e, seq)
+	case wire.TypeReply:
+		pl.reply(e)
+	case wire.TypeRefusal:
+		pl.refusal(from, e)
+	case wire.TypeCancel:
+		pl.cancelCall(from.peer, e)
+	case wire.TypeFlush:
+		l.flushed(e)
+	default:
+		pl.moveStep(from, e)
+	}
+	from.handled.Store(seq)
+	return true
+}
+
+// call brings a call or a tell to its shard. What is refused here is refused
+// before it is acknowledged, so its sender still has it.
+func (l *lane) call(e *wire.Envelope, seq uint64) bool {
+	pl, p := l.plane, l.from
+	defer func() { // the last word about seq; a turn that runs has stored it already
+		if p.handled.Load() < seq {
+			p.handled.Store(seq)
+		}
+	}()
+	refuse := func(code wire.Code, epoch placement.Epoch, owner transport.Address, text string) bool {
+		pl.ledger.add(callRefused)
+		sender := p
+		answer := wire.Envelope{
+			Type: wire.TypeRefusal, ID: e.ID, Kind: e.Kind, Shard: e.Shard, Seq: seq,
+			Code: code, Epoch: uint64(epoch), Node: transport.Peer{Address: owner}, Text: []byte(text),
+		}
+		if !e.Node.IsZero() { // forwarded: the sender does not have it in its path to us
+			answer.Type, answer.Seq = wire.TypeReply, 0
+			sender = pl.path(e.Node, int(l.ch))
+			if e.Type == wire.TypeTell {
+				pl.ledger.add(tellLost)
+				return true
+			}
+		}
+		l.answerLater(sender, &answer)
+		return true
+	}
+	k := (*pl.kinds.Load())[string(e.Kind)]
+	if k == nil || k.host == nil {
+		return refuse(wire.CodeUnknownKind, 0, transport.Address{}, "")
+	}
+	sh := k.host.shard(e.Shard)
+	if sh == nil || len(e.Entity) == 0 || len(e.Entity) > maxIDBytes {
+		return refuse(wire.CodeUnknownKind, 0, transport.Address{},
+			fmt.Sprintf("it has %d shards at %s, the caller's shard is %d", k.shards, pl.self.Name, e.Shard))
+	}
+	c := newInCall(p.peer, e, int(l.ch))
+	entity, v := sh.deliver(&c.Call)
+	switch v {
+	case region.Run:
+		p.handled.Store(seq)
+		return l.runTurn(sh, entity, c)
+	case region.Moved:
+		epoch, owner := sh.placement()
+		return refuse(wire.CodeMoved, epoch, owner, "")
+	case region.Forward:
+		pl.ledger.add(callForwarded)
+		sh.forward(c)
+	case region.Overloaded:
+		return refuse(wire.CodeOverloaded, 0, transport.Address{}, "")
+	case region.Circular:
+		return refuse(wire.CodeCircular, 0, transport.Address{}, chain(c.chain).String()+string(e.Kind)+"/"+clip(c.Entity))
+	}
+	return true
+}
+
+// newInCall makes a call of an envelope. Its byte slices stay those of the
+// frame, which belongs to this process.
+func newInCall(from transport.Peer, e *wire.Envelope, lane int) *inCall {
+	c := &inCall{id: e.ID, method: e.Method, args: e.Payload, chain: e.Chain, tell: e.Type == wire.TypeTell, lane: lane}
+	c.Entity = unsafe.String(unsafe.SliceData(e.Entity), len(e.Entity))
+	c.Sender = from
+	if !e.Node.IsZero() {
+		c.Sender, c.Via = e.Node, from.Address
+	}
+	c.Epoch = placement.Epoch(e.Epoch)
+	c.Driver = c
+	if len(e.Chain) > 0 {
+		c.Chain = chain(e.Chain)
+	}
+	if e.Timeout > 0 {
+		c.deadline = time.Now().Add(time.Duration(min(e.Timeout, uint64(1<<50))) * time.Microsecond)
+	}
+	return c
+}
+
+func inbound(c *region.Call) *inCall { return c.Driver.(*inCall) }
+
+// reply hands an answer to its caller.
+func (pl *plane) reply(e *wire.Envelope) {
+	if e.Code == wire.CodeMoved && e.Epoch != 0 {
+		pl.learn(e)
+	}
+	if !pl.pending.complete(e.ID, result{payload: e.Payload, code: e.Code, text: string(e.Text)}) {
+		pl.ledger.add(replyUnclaimed)
+	}
+}
+
+// refusal takes back an envelope that the peer did not execute.
+func (pl *plane) refusal(from *path, e *wire.Envelope) {
+	if e.Code != wire.CodeMoved {
+		if e.ID == 0 || !pl.pending.complete(e.ID, result{code: e.Code, text: string(e.Text)}) {
+			pl.ledger.add(tellLost)
+			pl.log.Warn("tell refused", "by", from.peer.Address, "kind", string(e.Kind), "code", int(e.Code), "text", string(e.Text))
+		}
+		return
+	}
+	from.mu.Lock()
+	env, ok := from.core.Find(e.Seq)
+	from.mu.Unlock()
+	if !ok {
+		pl.ledger.add(frameIgnored)
+		return
+	}
+	if r := pl.routeFor(&env); r != nil {
+		pl.ledger.add(callRetried)
+		r.refused(from, env, e.Node.Address, placement.Epoch(e.Epoch))
+	}
+}
+
+// learn takes a placement from an answer.
+func (pl *plane) learn(e *wire.Envelope) {
+	if k := (*pl.kinds.Load())[string(e.Kind)]; k != nil {
+		if r := k.route(e.Shard); r != nil {
+			r.learn(e.Node.Address, placement.Epoch(e.Epoch), false)
+		}
+	}
+}
+
+// cancelCall passes a caller's giving up on to its call.
+func (pl *plane) cancelCall(from transport.Peer, e *wire.Envelope) {
+	k := (*pl.kinds.Load())[string(e.Kind)]
+	if k == nil || k.host == nil {
+		return
+	}
+	if sh := k.host.shard(e.Shard); sh != nil {
+		sh.cancel(from, string(e.Entity), e.ID)
+	}
+}
+
+// flushed passes a Flush on to the shard's new home, behind everything that was
+// forwarded there.
+func (l *lane) flushed(e *wire.Envelope) {
+	pl := l.plane
+	l.from.mu.Lock()
+	l.from.core.AckSoon()
+	l.from.mu.Unlock()
+	f := region.Flush{Sender: l.from.peer, Via: pl.self, Epoch: placement.Epoch(e.Epoch)}
+	k := (*pl.kinds.Load())[string(e.Kind)]
+	var sh *hostedShard
+	if k != nil && k.host != nil {
+		sh = k.host.shard(e.Shard)
+	}
+	switch {
+	case sh != nil && sh.passFlush(f):
+	case e.Node.Address == pl.self.Address:
+		// The shard came back here meanwhile: all of the sender's is on one path.
+		if sh != nil {
+			sh.flushed(f)
+		}
+	default: // nothing of the sender's waits here, so nothing can be overtaken
+		if p := pl.path(e.Node, int(l.ch)); p != nil {
+			p.post(&wire.Envelope{Type: wire.TypeFlushed, Kind: e.Kind, Shard: e.Shard, Epoch: e.Epoch, Node: f.Sender, Via: f.Via})
+		}
+	}
+}
+
+// moveStep handles the envelopes of a shard's move.
+func (pl *plane) moveStep(from *path, e *wire.Envelope) {
+	k := (*pl.kinds.Load())[string(e.Kind)]
+	if e.Type == 0 {
+		return // a call that was taken back
+	}
+	if k == nil || k.host == nil || k.host.shard(e.Shard) == nil {
+		if e.Type == wire.TypeInit {
+			from.post(&wire.Envelope{
+				Type: wire.TypeReject, Kind: e.Kind, Shard: e.Shard, Epoch: e.Epoch,
+				Text: []byte(pl.self.Name + " does not host the type"),
+			})
+		}
+		pl.ledger.add(frameIgnored)
+		return
+	}
+	sh, epoch := k.host.shard(e.Shard), placement.Epoch(e.Epoch)
+	switch e.Type {
+	case wire.TypeInit:
+		sh.prepare(from, epoch, e)
+	case wire.TypeReady:
+		sh.ready(from.peer.Address, epoch)
+	case wire.TypeOpen:
+		sh.openAt(from.peer.Address, epoch)
+	case wire.TypeReject:
+		pl.ctl.moveAborted(sh.id, epoch, "the new home refused: "+string(e.Text))
+	case wire.TypeGate:
+		sh.closeGate(from.peer.Address, e.Via.Address, epoch)
+	case wire.TypeFlushed:
+		sh.flushed(region.Flush{Sender: e.Node, Via: e.Via, Epoch: epoch})
+	default:
+		pl.ledger.add(frameIgnored)
+	}
+}

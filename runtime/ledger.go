@@ -1,0 +1,48 @@
+package shard
+
+import "sync/atomic"
+
+// Every call, tell and frame that does not take the straight way is counted
+// under its reason.
+type reason int
+
+const (
+	callBuffered   reason = iota // held at the sender: no home known
+	callForwarded                // sent on to the new home
+	callRetried                  // sent again after it was not executed
+	callRefused                  // answered with an error that says it did not run
+	callExpired                  // its deadline passed first
+	callDropped                  // accepted, then lost with its shard
+	tellLost                     // a tell nobody could deliver
+	dropNoPeer                   // an envelope to a peer that is gone
+	replyUnclaimed               // an answer nobody waits for any more
+	frameForeign                 // bytes that are no frame
+	frameIgnored                 // a frame out of order, repeated or from nobody known
+	frameBounced                 // nobody listened
+	shardMovedIn                 // shards that came with their state
+	shardMovedOut                // shards that went
+	reasons
+)
+
+// names of the reasons, as people read them.
+var reasonNames = [reasons]string{
+	callBuffered: "buffered", callForwarded: "forwarded", callRetried: "retried",
+	callRefused: "refused", callExpired: "expired", callDropped: "dropped",
+	tellLost: "tell lost", dropNoPeer: "peer gone", replyUnclaimed: "answer unclaimed",
+	frameForeign: "foreign frame", frameIgnored: "ignored frame", frameBounced: "bounced frame",
+	shardMovedIn: "shard moved in", shardMovedOut: "shard moved out",
+}
+
+// ledger counts by reason. It is safe for concurrent use.
+type ledger [reasons]atomic.Uint64
+
+func (l *ledger) add(r reason)           { l[r].Add(1) }
+func (l *ledger) addN(r reason, n int)   { l[r].Add(uint64(n)) }
+func (l *ledger) get(r reason) uint64    { return l[r].Load() }
+func (l *ledger) snapshot() map[string]uint64 {
+	m := make(map[string]uint64, reasons)
+	for r := range reasons {
+		m[reasonNames[r]] = l[r].Load()
+	}
+	return m
+}

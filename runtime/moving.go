@@ -1,0 +1,216 @@
+package shard
+
+import (
+	"context"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/region"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// beginMove takes the coordinator's order to give the shard away, and watches
+// that draining does not outlast the bound.
+func (s *hostedShard) beginMove(to transport.Address, epoch placement.Epoch) {
+	s.do(func(uint32, time.Time) region.Effects { return s.core.BeginMove(to, epoch) })
+	s.mu.Lock()
+	waits := s.core.State() == region.Draining && s.core.MoveEpoch() == epoch
+	s.mu.Unlock()
+	if !waits {
+		return
+	}
+	pl := s.plane()
+	time.AfterFunc(pl.cfg.HandoffTimeout, func() {
+		s.mu.Lock()
+		late := s.core.State() == region.Draining && s.core.MoveEpoch() == epoch
+		s.mu.Unlock()
+		if late && !pl.closed() {
+			pl.ctl.moveAborted(s.id, epoch, "a turn outlasted HandoffTimeout ("+pl.cfg.HandoffTimeout.String()+")")
+		}
+	})
+}
+
+// handOff runs when the last turn has ended: hooks, state, Init.
+func (s *hostedShard) handOff() {
+	pl := s.plane()
+	s.mu.Lock()
+	epoch, to := s.core.MoveEpoch(), s.core.Successor()
+	entities := s.core.States()
+	s.mu.Unlock()
+	for _, e := range entities {
+		if e.Value != nil {
+			s.rest(e, codegen.Moving)
+		}
+	}
+	var parts []*wire.Envelope
+	if p := pl.path(transport.Peer{Address: to}, s.lane); p != nil {
+		parts = s.initParts(entities, epoch)
+		s.mu.Lock()
+		ok := s.core.Stopped()
+		if ok {
+			for _, e := range parts {
+				if err := p.append(e); err != nil {
+					pl.ctl.moveAborted(s.id, epoch, "send the state to "+to.String()+": "+err.Error())
+					break
+				}
+			}
+		}
+		s.mu.Unlock()
+		p.flush(false)
+	} else {
+		s.mu.Lock()
+		s.core.Stopped()
+		s.mu.Unlock()
+		pl.ctl.moveAborted(s.id, epoch, to.String()+" is gone")
+	}
+	pl.ctl.progress(s.id)
+}
+
+// initParts encodes the shard's state into envelopes that fit the broker. An
+// entity whose state alone is too large stays behind, with a line in the log:
+// it starts fresh at the new home.
+func (s *hostedShard) initParts(entities []*region.Entity, epoch placement.Epoch) []*wire.Envelope {
+	pl := s.plane()
+	limit := pl.link().MaxPayload() - wire.MaxFrameHeader - wire.Overhead - 2*transport.MaxNameBytes
+	var parts []*wire.Envelope
+	var records []byte
+	cut := func(last bool) {
+		e := s.step(wire.TypeInit, epoch)
+		e.Payload, e.Last = records, last
+		parts, records = append(parts, e), nil
+	}
+	for _, e := range entities {
+		if e.State == nil {
+			continue
+		}
+		n := wire.RecordBound(e.ID, e.State)
+		if n > limit {
+			pl.log.Error("state too large to move; the entity starts fresh at its new home",
+				"kind", s.id.Kind, "entity", clip(e.ID), "bytes", len(e.State), "limit", limit)
+			continue
+		}
+		if len(records)+n > limit {
+			cut(false)
+		}
+		records = wire.AppendRecord(records, e.ID, e.State)
+	}
+	cut(true)
+	return parts
+}
+
+// prepare takes a part of the state from the old home.
+func (s *hostedShard) prepare(from *path, epoch placement.Epoch, e *wire.Envelope) {
+	states := map[string][]byte{}
+	err := wire.ParseRecords(e.Payload, func(r wire.Record) {
+		if r.State == nil {
+			r.State = []byte{}
+		}
+		states[r.Entity] = r.State
+	})
+	s.mu.Lock()
+	ready, refused := false, err != nil
+	if err == nil {
+		ready, refused = s.core.Prepare(from.peer.Address, epoch, states, e.Last)
+	}
+	switch {
+	case refused:
+		r := s.step(wire.TypeReject, epoch)
+		r.Text = []byte("it knows a newer placement")
+		if err != nil {
+			r.Text = []byte(err.Error())
+		}
+		_ = from.append(r)
+	case ready:
+		_ = from.append(s.step(wire.TypeReady, epoch))
+	}
+	s.mu.Unlock()
+	from.flush(false)
+	s.plane().ctl.progress(s.id)
+}
+
+func (s *hostedShard) ready(from transport.Address, epoch placement.Epoch) {
+	s.do(func(uint32, time.Time) region.Effects { return s.core.Ready(from, epoch) })
+}
+
+func (s *hostedShard) openAt(from transport.Address, epoch placement.Epoch) {
+	s.do(func(now uint32, at time.Time) region.Effects {
+		fx := s.core.OpenAt(from, epoch, now, at)
+		if fx.Opened {
+			s.plane().ledger.add(shardMovedIn)
+		}
+		return fx
+	})
+}
+
+// cancelMove takes the coordinator's word that a move is off. It reports the
+// state in which that left the shard, and whether the move is off here.
+func (s *hostedShard) cancelMove(epoch placement.Epoch) (off bool) {
+	s.do(func(uint32, time.Time) region.Effects {
+		var fx region.Effects
+		fx, off = s.core.CancelMove(epoch)
+		return fx
+	})
+	return off
+}
+
+// rest runs the stop hook of an entity and keeps its state encoded. The caller
+// has its turn, or the shard is draining and nothing runs.
+func (s *hostedShard) rest(e *region.Entity, why codegen.Passivation) {
+	h := s.host
+	defer func() {
+		e.Value = nil
+		if r := recover(); r != nil {
+			h.plane.log.Error("panic while passivating; the state before it is kept",
+				"kind", s.id.Kind, "entity", clip(e.ID), "panic", r)
+		}
+	}()
+	value := e.Value
+	if h.desc.AppendState != nil {
+		e.State = h.desc.AppendState([]byte{}, value)
+	}
+	if h.desc.Passivate == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), h.plane.cfg.HandoffTimeout)
+	defer cancel()
+	if err := h.desc.Passivate(ctx, value, why); err != nil {
+		h.plane.log.Warn("OnPassivate failed", "kind", s.id.Kind, "entity", clip(e.ID), "err", err)
+	}
+	if h.desc.AppendState != nil {
+		e.State = h.desc.AppendState([]byte{}, value) // the hook may have changed it
+	}
+}
+
+// wake brings an entity to life at the start of a turn.
+func (s *hostedShard) wake(ctx context.Context, e *region.Entity) (err error) {
+	h := s.host
+	defer func() {
+		if r := recover(); r != nil {
+			e.Value, err = nil, panicError("OnActivate or the factory", r)
+		}
+	}()
+	why := e.Why
+	if e.State == nil {
+		why = codegen.Fresh
+	}
+	value := h.desc.New()
+	if h.desc.SetID != nil {
+		if err := h.desc.SetID(value, e.ID); err != nil {
+			return err
+		}
+	}
+	if e.State != nil && h.desc.DecodeState != nil {
+		if err := h.desc.DecodeState(value, e.State); err != nil {
+			return err
+		}
+	}
+	if h.desc.Activate != nil {
+		if err := h.desc.Activate(ctx, value, why); err != nil {
+			return err
+		}
+	}
+	e.Value, e.State, e.Why = value, nil, codegen.Resumed
+	return nil
+}

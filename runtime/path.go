@@ -1,0 +1,204 @@
+package shard
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/call"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// path drives one call.Path: its lock, its one writer at a time, its timer.
+//
+// Lock order: route.mu or hostedShard.mu, then path.mu.
+type path struct {
+	plane *plane
+	peer  transport.Peer
+	ch    transport.Channel
+
+	// handled is the highest sequence from the peer whose envelope was handled:
+	// what acknowledgements say. Only the lane's runner raises it.
+	handled atomic.Uint64
+
+	mu      sync.Mutex
+	core    *call.Path
+	writing bool     // somebody publishes; others only append
+	gone    bool     // the peer is gone: nothing more is appended
+	stopped []*route // routes that wait for the peer's acknowledgement
+	timer   *time.Timer
+	wakeAt  time.Time // when the timer fires; zero: not armed
+}
+
+func newPath(pl *plane, peer transport.Peer, ch transport.Channel) *path {
+	return &path{plane: pl, peer: peer, ch: ch, core: call.NewPath(pl.pathConfig(), peer)}
+}
+
+// appendLocked adds an envelope; the caller holds mu and calls flush afterwards.
+func (p *path) appendLocked(e *wire.Envelope) (uint64, error) {
+	if p.gone {
+		return 0, errPeerGone
+	}
+	return p.core.Append(e)
+}
+
+// post appends an envelope that is not a call, and publishes. What cannot be
+// appended is counted and gone with its peer.
+func (p *path) post(e *wire.Envelope) {
+	if err := p.append(e); err == nil {
+		p.flush(false)
+	}
+}
+
+// append is post without publishing.
+func (p *path) append(e *wire.Envelope) error {
+	p.mu.Lock()
+	_, err := p.appendLocked(e)
+	p.mu.Unlock()
+	if err != nil {
+		p.plane.ledger.add(dropNoPeer)
+	}
+	return err
+}
+
+// flush publishes what has gathered, unless somebody else is at it: an idle
+// path's caller publishes itself and never waits, a busy one's leaves the work
+// to the writer. With yield the writer first lets other goroutines add theirs.
+func (p *path) flush(yield bool) {
+	p.mu.Lock()
+	if p.writing {
+		p.mu.Unlock()
+		return
+	}
+	p.writing = true
+	if yield {
+		p.mu.Unlock()
+		runtime.Gosched()
+		p.mu.Lock()
+	}
+	p.writeLocked()
+	p.writing = false
+	p.armLocked()
+	p.mu.Unlock()
+}
+
+func (p *path) writeLocked() {
+	for {
+		now := time.Now()
+		payload, token, ok := p.core.Take(now, p.handled.Load())
+		if !ok {
+			return
+		}
+		p.mu.Unlock()
+		err := p.plane.link().Send(p.ch, p.peer, token, payload)
+		p.mu.Lock()
+		if err != nil {
+			p.core.Unsent(token, now)
+			return
+		}
+	}
+}
+
+// armLocked makes the timer fire when the core wants to be called.
+func (p *path) armLocked() {
+	now := time.Now()
+	wake := p.core.Tick(now)
+	if wake.IsZero() || p.gone || !p.wakeAt.IsZero() && !p.wakeAt.After(wake) {
+		return
+	}
+	p.wakeAt = wake
+	d := max(wake.Sub(now), time.Millisecond)
+	if p.timer == nil {
+		p.timer = time.AfterFunc(d, p.tick)
+	} else {
+		p.timer.Reset(d)
+	}
+}
+
+func (p *path) tick() {
+	p.mu.Lock()
+	p.wakeAt = time.Time{}
+	p.core.Tick(time.Now())
+	p.mu.Unlock()
+	if !p.plane.closed() {
+		p.flush(false)
+	}
+}
+
+// rewind sends again what was not acknowledged: the lane's connection is back.
+func (p *path) rewind() {
+	p.mu.Lock()
+	p.core.Rewind()
+	p.mu.Unlock()
+	p.flush(false)
+}
+
+func (p *path) bounced(token uint64) {
+	p.mu.Lock()
+	p.core.Bounced(token, time.Now())
+	p.armLocked()
+	p.mu.Unlock()
+}
+
+// receive takes a frame's header. ok is false when the frame must be ignored.
+func (p *path) receive(h *wire.FrameHeader) (skip uint32, ok bool) {
+	p.mu.Lock()
+	skip, ok = p.core.Receive(h, time.Now())
+	if !ok {
+		p.mu.Unlock()
+		p.plane.ledger.add(frameIgnored)
+		p.flush(false) // perhaps with a request to send again
+		return 0, false
+	}
+	p.armLocked()
+	p.mu.Unlock()
+	return skip, ok
+}
+
+// ackEvery is after how many envelopes a sender hears of them at the latest.
+const ackEvery = 256
+
+// received ends a frame: its envelopes were handled, so its acknowledgement counts.
+func (p *path) received(h *wire.FrameHeader) {
+	p.mu.Lock()
+	progress := p.core.Ack(h, time.Now())
+	owed := p.core.AckOwed(p.handled.Load(), ackEvery)
+	more := progress || owed || h.Flags&wire.FlagNack != 0
+	var stopped []*route
+	var acked uint64
+	if progress && len(p.stopped) > 0 {
+		stopped, p.stopped = p.stopped, nil
+		acked = p.core.Acked()
+	}
+	p.mu.Unlock()
+	for _, r := range stopped {
+		r.acked(p, acked)
+	}
+	if more {
+		p.flush(false)
+	}
+}
+
+func (p *path) isGone() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.gone
+}
+
+// close gives the path up and returns what the peer never acknowledged. Bye
+// tells that the peer said so itself.
+func (p *path) close(bye bool) (left []call.Leftover, stopped []*route) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.gone {
+		return nil, nil
+	}
+	p.gone = true
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+	stopped, p.stopped = p.stopped, nil
+	return p.core.Leftovers(bye), stopped
+}

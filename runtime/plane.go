@@ -1,0 +1,358 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/call"
+	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+var errPeerGone = errors.New("the peer is gone")
+
+// plane is the data plane of one process: lanes, paths to peers, routes and
+// pending calls. A node has one, and so has a connection from outside, which
+// hosts nothing. It exists before Start, so that clients can be made and calls
+// wait; open connects it.
+type plane struct {
+	cfg    Config
+	self   transport.Peer
+	log    *slog.Logger
+	ctl    planeControl
+	ledger ledger
+	lease  lease
+
+	wg       sync.WaitGroup
+	stop     chan struct{} // closed by close
+	stopOnce sync.Once
+
+	tr    atomic.Pointer[transport.Link]
+	lanes []*lane
+	watch watchdog
+
+	pending pendingTable
+	held    atomic.Int64 // calls held in routes
+	clock   atomic.Uint32
+
+	peersMu sync.RWMutex
+	peers   map[transport.Address]*peerPaths
+	gone    map[transport.Address]bool // removed: never gets a path again
+
+	kindsMu sync.Mutex
+	kinds   atomic.Pointer[map[string]*kind] // copied on write
+	table   atomic.Pointer[placement.Table]
+}
+
+// planeControl is what the data plane asks of the control plane. Calls must not
+// block: they only leave word.
+type planeControl interface {
+	// ask: calls of the kind wait for a home.
+	ask(kind string)
+	// moveDone: a shard runs here under a new epoch.
+	moveDone(id placement.ShardID, epoch placement.Epoch)
+	// moveAborted: a shard that should move stays.
+	moveAborted(id placement.ShardID, epoch placement.Epoch, reason string)
+	// progress: something about the shard changed that others may wait for.
+	progress(id placement.ShardID)
+	// suspect: nobody listens at the address.
+	suspect(a transport.Address, server string)
+	// why no home is known for the kind, for people; "" if nothing is known.
+	why(kind string) string
+}
+
+type peerPaths struct {
+	peer  transport.Peer
+	paths []*path // one a lane
+}
+
+func newPlane(cfg Config, self transport.Peer, ctl planeControl) *plane {
+	pl := &plane{
+		cfg: cfg, self: self, log: cfg.Logger, ctl: ctl,
+		stop: make(chan struct{}), peers: map[transport.Address]*peerPaths{},
+		gone: map[transport.Address]bool{},
+	}
+	pl.kinds.Store(&map[string]*kind{})
+	pl.lease.init(time.Now())
+	return pl
+}
+
+// open starts the lanes over an open link.
+func (pl *plane) open(l transport.Link) {
+	pl.tr.Store(&l)
+	for i := range pl.cfg.Lanes {
+		pl.lanes = append(pl.lanes, newLane(pl, transport.Channel(i)))
+	}
+	pl.watch.init(pl.lanes)
+	pl.wg.Go(func() { pl.watch.run(pl.stop) })
+	for _, l := range pl.lanes {
+		pl.wg.Go(l.run)
+	}
+}
+
+func (pl *plane) link() transport.Link {
+	if l := pl.tr.Load(); l != nil {
+		return *l
+	}
+	return noLink{}
+}
+
+func (pl *plane) closed() bool {
+	select {
+	case <-pl.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// close ends every waiting call and stops timers; the link must be closed before
+// wait returns.
+func (pl *plane) close() {
+	pl.stopOnce.Do(func() { close(pl.stop) })
+	pl.peersMu.RLock()
+	var all []*path
+	for _, pp := range pl.peers {
+		all = append(all, pp.paths...)
+	}
+	pl.peersMu.RUnlock()
+	for _, p := range all {
+		p.close(false)
+	}
+	pl.pending.completeIf(func(*pendingCall) bool { return true }, result{code: codeClosed})
+}
+
+func (pl *plane) pathConfig() call.Config {
+	return call.Config{
+		Self: pl.self, MaxPayload: pl.link().MaxPayload(),
+		Window: pl.cfg.Window, MaxBuffered: pl.cfg.MaxBuffered,
+	}
+}
+
+func (pl *plane) laneOf(shard uint32) int { return laneOf(shard, pl.cfg.Lanes) }
+
+// path is the path to a peer on a lane, made when it is first used. It is nil
+// when the peer was removed.
+func (pl *plane) path(peer transport.Peer, lane int) *path {
+	pl.peersMu.RLock()
+	pp := pl.peers[peer.Address]
+	pl.peersMu.RUnlock()
+	if pp == nil {
+		if pp = pl.addPeer(peer); pp == nil {
+			return nil
+		}
+	}
+	return pp.paths[lane]
+}
+
+func (pl *plane) addPeer(peer transport.Peer) *peerPaths {
+	pl.peersMu.Lock()
+	defer pl.peersMu.Unlock()
+	if pl.gone[peer.Address] {
+		return nil
+	}
+	if pp := pl.peers[peer.Address]; pp != nil {
+		return pp
+	}
+	pp := &peerPaths{peer: peer}
+	for i := range pl.cfg.Lanes {
+		pp.paths = append(pp.paths, newPath(pl, peer, transport.Channel(i)))
+	}
+	pl.peers[peer.Address] = pp
+	return pp
+}
+
+// connState follows a lane's connection.
+func (pl *plane) connState(ch transport.Channel, s transport.State) {
+	if !s.Connected || ch == transport.Control {
+		return
+	}
+	pl.peersMu.RLock()
+	var paths []*path
+	for _, pp := range pl.peers {
+		paths = append(paths, pp.paths[ch])
+	}
+	pl.peersMu.RUnlock()
+	for _, p := range paths {
+		p.rewind()
+	}
+}
+
+// peerGone ends all dealings with a process that was removed or said goodbye.
+// What it certainly did not execute is sent to the shards' next homes; what
+// nobody knows about is answered so.
+func (pl *plane) peerGone(a transport.Address, lane int, bye bool) {
+	pl.peersMu.Lock()
+	pp := pl.peers[a]
+	if lane < 0 {
+		delete(pl.peers, a)
+		pl.gone[a] = true
+	}
+	pl.peersMu.Unlock()
+	if pp != nil {
+		for i, p := range pp.paths {
+			if lane < 0 || lane == i {
+				left, stopped := p.close(bye)
+				pl.reroute(p, left, stopped)
+			}
+		}
+	}
+	if lane >= 0 {
+		return
+	}
+	for _, k := range *pl.kinds.Load() {
+		for i := range k.routes {
+			k.routes[i].ownerGone(a, nil)
+		}
+		if k.host != nil {
+			k.host.peerGone(a)
+		}
+	}
+	pl.pending.completeIf(func(c *pendingCall) bool {
+		return c.path != nil && c.path.peer.Address == a
+	}, result{code: codeLost, lost: a})
+}
+
+// reroute sorts what a gone peer left by shard and gives it to the routes.
+func (pl *plane) reroute(p *path, left []call.Leftover, stopped []*route) {
+	byRoute := map[*route][]call.Outgoing{}
+	var order []*route
+	for i := range left {
+		e := &left[i].Envelope
+		switch {
+		case e.Type != wire.TypeCall && e.Type != wire.TypeTell || !e.Node.IsZero():
+			continue // an answer or a step of a move; or forwarded: its sender learns of it
+		case e.Type == wire.TypeCall && !pl.pending.waits(e.ID):
+			continue
+		case !left[i].NotExecuted:
+			if e.Type == wire.TypeTell {
+				pl.ledger.add(tellLost)
+			}
+			pl.pending.complete(e.ID, result{code: codeLost, lost: p.peer.Address})
+			continue
+		}
+		r := pl.routeFor(e)
+		if r == nil {
+			continue
+		}
+		if byRoute[r] == nil {
+			order = append(order, r)
+		}
+		pl.pending.sent(e.ID, nil, 0)
+		pl.ledger.add(callRetried)
+		byRoute[r] = append(byRoute[r], call.Outgoing{Envelope: *e})
+	}
+	for _, r := range order {
+		r.ownerGone(p.peer.Address, byRoute[r])
+	}
+	for _, r := range stopped {
+		if byRoute[r] == nil {
+			r.ownerGone(p.peer.Address, nil)
+		}
+	}
+}
+
+func (pl *plane) routeFor(e *wire.Envelope) *route {
+	k := (*pl.kinds.Load())[string(e.Kind)]
+	if k == nil {
+		return nil
+	}
+	return k.route(e.Shard)
+}
+
+// kind returns the kind as this process knows it, adding it if it is new.
+func (pl *plane) kind(c codegen.Kind) *kind {
+	if k := (*pl.kinds.Load())[c.Name]; k != nil {
+		return k
+	}
+	pl.kindsMu.Lock()
+	defer pl.kindsMu.Unlock()
+	old := *pl.kinds.Load()
+	if k := old[c.Name]; k != nil {
+		return k
+	}
+	k := newKind(pl, c)
+	next := maps.Clone(old)
+	next[c.Name] = k
+	pl.kinds.Store(&next)
+	k.adopt(pl.table.Load())
+	return k
+}
+
+// setTable takes a newer table: routes and hosted shards follow it.
+func (pl *plane) setTable(t *placement.Table) {
+	pl.kindsMu.Lock()
+	old := pl.table.Load()
+	pl.table.Store(t)
+	kinds := *pl.kinds.Load()
+	pl.kindsMu.Unlock()
+	for name, k := range kinds {
+		if old.Kind(name) != t.Kind(name) || old.Version().Term != t.Version().Term {
+			k.adopt(t)
+		}
+	}
+}
+
+// waitLease waits until this node may run turns. It fails when ctx ends or the
+// plane stops first.
+func (pl *plane) waitLease(ctx context.Context) error {
+	for !pl.lease.valid() {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-pl.stop:
+			return ErrClosed
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// knownPath is the path to a peer that this process has dealt with, else nil.
+func (pl *plane) knownPath(a transport.Address, lane int) *path {
+	pl.peersMu.RLock()
+	defer pl.peersMu.RUnlock()
+	if pp := pl.peers[a]; pp != nil {
+		return pp.paths[lane]
+	}
+	return nil
+}
+
+// pause slows a loop down that waits for two parts of this process to agree,
+// and ends it when they do not.
+func (pl *plane) pause(try int) error {
+	switch {
+	case try < 3:
+		return nil
+	case pl.closed():
+		return ErrClosed
+	case try > 5000:
+		return ErrNoHost
+	}
+	time.Sleep(time.Millisecond)
+	return nil
+}
+
+// laneOf is the lane of a shard: chosen by the top bits of the hash, so that a
+// split keeps a shard's lane.
+func laneOf(shard uint32, lanes int) int {
+	aligned := uint64(shard) << (64 - bits.Len32(shard)) << 1 // the prefix without its leading 1
+	hi, _ := bits.Mul64(aligned, uint64(lanes))
+	return int(hi)
+}
+
+// noLink stands in before Start: everything waits.
+type noLink struct{ transport.Link }
+
+func (noLink) Send(transport.Channel, transport.Peer, uint64, []byte) error {
+	return transport.ErrDisconnected
+}
+func (noLink) MaxPayload() int { return 1 << 20 }

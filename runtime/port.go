@@ -1,0 +1,368 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/region"
+)
+
+// maxIDBytes bounds an entity id.
+const maxIDBytes = 1024
+
+// port is one kind as this process reaches it.
+type port struct{ kind *kind }
+
+var _ codegen.Port = port{}
+
+// argsPool keeps the buffers that arguments are encoded into.
+var argsPool = sync.Pool{New: func() any { return new([]byte) }}
+
+// Locate resolves an id to its hash and shard.
+func (p port) Locate(id string) (hash uint64, shard uint32, err error) {
+	k := p.kind
+	switch {
+	case k.err != nil:
+		return 0, 0, k.err
+	case id == "":
+		return 0, 0, fmt.Errorf("%w: it is empty (want 1 to %d bytes)", ErrBadID, maxIDBytes)
+	case len(id) > maxIDBytes:
+		return 0, 0, fmt.Errorf("%w: it has %d bytes (want 1 to %d)", ErrBadID, len(id), maxIDBytes)
+	case k.desc.Hash == nil:
+		hash = xxhash.Sum64String(id)
+	default:
+		if hash, err = k.desc.Hash(id); err != nil {
+			return 0, 0, fmt.Errorf("%w: the shard function refused it: %w", ErrBadID, err)
+		}
+	}
+	return hash, placement.ShardOf(hash, k.shards), nil
+}
+
+func (p port) fail(r *codegen.Ref, method string, outcome Outcome, err error) error {
+	return &CallError{Kind: p.kind.desc.Name, ID: r.ID, Method: method, Outcome: outcome, Err: err}
+}
+
+// Begin starts a call: on the entity itself where it lives here and may run on
+// the caller's goroutine.
+func (p port) Begin(ctx context.Context, r codegen.Ref, method string) (codegen.Call, error) {
+	if r.Err != nil {
+		return codegen.Call{}, p.fail(&r, method, NotExecuted, r.Err)
+	}
+	if err := ctx.Err(); err != nil {
+		return codegen.Call{}, p.fail(&r, method, NotExecuted, err)
+	}
+	k := p.kind
+	if t := k.routes[placement.ShardOf(r.Hash, k.shards)-k.shards].target.Load(); t != nil && t.local != nil && k.host.settings.inline {
+		up := turnOf(ctx)
+		if up == nil || up.depth < maxInline {
+			s := t.local
+			s.mu.Lock()
+			e := s.core.Begin(r.ID, k.plane.clock.Load())
+			s.mu.Unlock()
+			if e != nil {
+				return s.begin(ctx, up, e, method)
+			}
+			return p.waitTurn(ctx, up, s, &r, method)
+		}
+	}
+	return p.encoded(ctx, r, method), nil
+}
+
+// encoded is a call that wants its arguments encoded.
+func (p port) encoded(ctx context.Context, r codegen.Ref, method string) codegen.Call {
+	r.Port = p
+	return codegen.Call{Context: ctx, Args: (*argsPool.Get().(*[]byte))[:0], Ref: r, Method: method}
+}
+
+// waitTurn waits for the entity's turn, for a local caller; the call is encoded
+// after all when the shard leaves meanwhile.
+func (p port) waitTurn(ctx context.Context, up *turn, s *hostedShard, r *codegen.Ref, method string) (codegen.Call, error) {
+	pl := p.kind.plane
+	c := &inCall{granted: make(chan grant, 1), lane: s.lane}
+	c.Entity, c.Sender, c.Local, c.Driver = r.ID, pl.self, true, c
+	if up != nil {
+		c.chain = up.appendChain(nil)
+		c.Chain = chain(c.chain)
+	}
+	e, v := s.deliver(&c.Call)
+	switch v {
+	case region.Run:
+		return s.begin(ctx, up, e, method)
+	case region.Moved, region.Forward:
+		return p.encoded(ctx, *r, method), nil
+	case region.Overloaded:
+		pl.ledger.add(callRefused)
+		return codegen.Call{}, p.fail(r, method, NotExecuted, ErrOverloaded)
+	case region.Circular:
+		pl.ledger.add(callRefused)
+		return codegen.Call{}, p.fail(r, method, NotExecuted, circular(chain(c.chain).String()+s.id.Kind+"/"+clip(r.ID)))
+	}
+	up.yieldLane()
+	limit, stop := p.limit(ctx, r)
+	defer stop()
+	select {
+	case g := <-c.granted:
+		return p.granted(ctx, up, s, r, method, g)
+	case <-limit.Done():
+	case <-pl.stop:
+	}
+	s.mu.Lock()
+	waiting := s.core.Cancel(&c.Call)
+	s.mu.Unlock()
+	if !waiting { // it was granted at the same time
+		return p.granted(ctx, up, s, r, method, <-c.granted)
+	}
+	pl.ledger.add(callExpired)
+	if pl.closed() {
+		return codegen.Call{}, p.fail(r, method, NotExecuted, ErrClosed)
+	}
+	return codegen.Call{}, p.fail(r, method, NotExecuted, waitError(limit, "the entity was busy"))
+}
+
+func (p port) granted(ctx context.Context, up *turn, s *hostedShard, r *codegen.Ref, method string, g grant) (codegen.Call, error) {
+	if g.entity == nil {
+		p.kind.plane.ledger.add(callRetried)
+		return p.encoded(ctx, *r, method), nil
+	}
+	return s.begin(ctx, up, g.entity, method)
+}
+
+func circular(text string) error { return fmt.Errorf("%w: %s", ErrCircular, text) }
+
+// waitError is the cause of a wait that ctx ended.
+func waitError(ctx context.Context, why string) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return expired(why)
+	}
+	return fmt.Errorf("%w: %s", ctx.Err(), why)
+}
+
+// limit is ctx with the time-out of calls that have no deadline.
+func (p port) limit(ctx context.Context, r *codegen.Ref) (context.Context, context.CancelFunc) {
+	timeout := r.Options.Timeout
+	if _, ok := ctx.Deadline(); ok && timeout == 0 {
+		return ctx, func() {}
+	}
+	if timeout == 0 {
+		timeout = p.kind.plane.cfg.CallTimeout
+	}
+	return context.WithTimeout(ctx, timeout)
+}
+
+// BeginTell starts a call without an answer.
+func (p port) BeginTell(ctx context.Context, r codegen.Ref, method string) (codegen.Call, error) {
+	if r.Err != nil {
+		return codegen.Call{}, p.fail(&r, method, NotExecuted, r.Err)
+	}
+	if err := ctx.Err(); err != nil {
+		return codegen.Call{}, p.fail(&r, method, NotExecuted, err)
+	}
+	return p.encoded(ctx, r, method), nil
+}
+
+// Send sends a tell. It is on its way, or waits for its shard's home, when nil
+// is returned; nobody says whether it arrived.
+func (p port) Send(c codegen.Call) error {
+	defer recycle(c.Args)
+	e := p.envelope(&c, wire.TypeTell)
+	if p.kind.plane.closed() {
+		return p.fail(&c.Ref, c.Method, NotExecuted, ErrClosed)
+	}
+	if err := p.route(&c).send(e); err != nil {
+		return p.fail(&c.Ref, c.Method, NotExecuted, publicError(err))
+	}
+	return nil
+}
+
+func recycle(args []byte) {
+	if cap(args) <= 64<<10 {
+		argsPool.Put(&args)
+	}
+}
+
+func (p port) route(c *codegen.Call) *route {
+	k := p.kind
+	return &k.routes[placement.ShardOf(c.Ref.Hash, k.shards)-k.shards]
+}
+
+func (p port) envelope(c *codegen.Call, t wire.Type) *wire.Envelope {
+	k := p.kind
+	e := &wire.Envelope{
+		Type: t, Kind: k.name, Shard: placement.ShardOf(c.Ref.Hash, k.shards),
+		Entity: bytesOf(c.Ref.ID), Method: bytesOf(c.Method), Payload: c.Args,
+	}
+	if t == wire.TypeCall {
+		e.Chain = turnOf(c.Context).appendChain(nil)
+	}
+	return e
+}
+
+// Do sends a call and waits for its results. What did not run because its shard
+// moved is sent again until the deadline.
+func (p port) Do(c codegen.Call) ([]byte, error) {
+	pl, r := p.kind.plane, p.route(&c)
+	ctx := c.Context
+	turnOf(ctx).yieldLane()
+	limit := newDeadline(ctx, c.Ref.Options.Timeout, pl.cfg.CallTimeout)
+	defer limit.stop()
+	defer recycle(c.Args) // whatever still waits has a copy
+	e := p.envelope(&c, wire.TypeCall)
+	for try := 0; ; try++ {
+		e.Timeout = limit.micros()
+		w := pl.pending.open(r)
+		e.ID = w.id
+		if err := r.send(e); err != nil {
+			if pl.pending.remove(w.id) != nil {
+				pl.pending.free(w)
+			}
+			return nil, p.fail(&c.Ref, c.Method, NotExecuted, publicError(err))
+		}
+		res, err := p.await(&c, w, limit)
+		if err != nil {
+			return nil, err
+		}
+		switch res.code {
+		case wire.CodeOK:
+			return res.payload, nil
+		case wire.CodeMoved, wire.CodeDropped, wire.CodeStopped:
+			pl.ledger.add(callRetried)
+			if limit.sleep(retryPause(try)) {
+				continue
+			}
+			return nil, p.fail(&c.Ref, c.Method, NotExecuted, expired("its shard kept moving"))
+		}
+		return nil, p.resultError(&c, res)
+	}
+}
+
+// retryPause spaces the tries of a call whose shard is on the move.
+func retryPause(try int) time.Duration {
+	return min(time.Millisecond<<min(try, 6), 50*time.Millisecond)
+}
+
+// await waits for the answer of one try.
+func (p port) await(c *codegen.Call, w *pendingCall, limit *deadline) (result, error) {
+	pl := p.kind.plane
+	select {
+	case res := <-w.done:
+		pl.pending.free(w)
+		return res, nil
+	case <-limit.over():
+	case <-c.Context.Done():
+	case <-pl.stop:
+	}
+	taken := pl.pending.remove(w.id)
+	if taken == nil { // the answer came at the same time
+		res := <-w.done
+		pl.pending.free(w)
+		return res, nil
+	}
+	pl.ledger.add(callExpired)
+	outcome, why := p.giveUp(c, w)
+	switch {
+	case pl.closed():
+		return result{}, p.fail(&c.Ref, c.Method, outcome, ErrClosed)
+	case c.Context.Err() != nil:
+		return result{}, p.fail(&c.Ref, c.Method, outcome, waitError(c.Context, why))
+	}
+	return result{}, p.fail(&c.Ref, c.Method, outcome, expired(why))
+}
+
+// giveUp takes a call back whose time is over, as far as that can be done, and
+// tells whether it ran.
+func (p port) giveUp(c *codegen.Call, w *pendingCall) (Outcome, string) {
+	pl := p.kind.plane
+	if w.route.forget(w.id) {
+		why := pl.ctl.why(p.kind.desc.Name)
+		if why == "" {
+			why = "its shard has no home yet"
+		}
+		return NotExecuted, why
+	}
+	if w.path == nil {
+		return Unknown, "no answer"
+	}
+	w.path.mu.Lock()
+	void := w.path.core.Void(w.seq)
+	w.path.mu.Unlock()
+	if void {
+		return NotExecuted, w.path.peer.Name + " could not be reached"
+	}
+	w.path.post(&wire.Envelope{
+		Type: wire.TypeCancel, ID: w.id, Kind: p.kind.name, Shard: w.route.shard, Entity: bytesOf(c.Ref.ID),
+	})
+	return Unknown, "no answer from " + w.path.peer.Name
+}
+
+// resultError is the error for an answer that is no result.
+func (p port) resultError(c *codegen.Call, res result) error {
+	method := func(panicked bool) error {
+		return &EntityError{Kind: p.kind.desc.Name, ID: c.Ref.ID, Method: c.Method, Text: res.text, Panic: panicked}
+	}
+	not := func(err error) error {
+		if res.text != "" {
+			err = fmt.Errorf("%w: %s", err, res.text)
+		}
+		return p.fail(&c.Ref, c.Method, NotExecuted, err)
+	}
+	switch res.code {
+	case wire.CodeMethodError:
+		return method(false)
+	case wire.CodePanic:
+		return method(true)
+	case wire.CodeOverloaded:
+		return not(ErrOverloaded)
+	case wire.CodeCircular:
+		return not(ErrCircular)
+	case wire.CodeUnknownKind:
+		if res.text != "" {
+			return not(ErrMismatch)
+		}
+		return not(ErrNoHost)
+	case wire.CodeNoMethod:
+		return not(ErrNoMethod)
+	case wire.CodeBadArgs:
+		return not(ErrBadArgs)
+	case wire.CodeActivation:
+		return not(ErrActivation)
+	case wire.CodeExpired:
+		return not(context.DeadlineExceeded)
+	case wire.CodeCanceled:
+		return not(context.Canceled)
+	case wire.CodeTooLarge:
+		return p.fail(&c.Ref, c.Method, Executed, fmt.Errorf("%w: %s", ErrTooLarge, res.text))
+	case codeLost:
+		return p.fail(&c.Ref, c.Method, Unknown, fmt.Errorf("%w: %v", ErrLost, res.lost))
+	case codeUnsent:
+		return not(ErrOverloaded)
+	case codeClosed:
+		return p.fail(&c.Ref, c.Method, Unknown, ErrClosed)
+	}
+	return p.fail(&c.Ref, c.Method, Unknown, fmt.Errorf("answer of unknown code %d (is the other side newer?)", res.code))
+}
+
+// Codes of this process's own, never on the wire.
+const (
+	codeLost   wire.Code = 1<<16 + iota // the node left without an answer
+	codeUnsent                          // it could not even be queued
+	codeClosed                          // this process shuts down
+)
+
+// publicError maps the causes of the layers below to this package's.
+func publicError(err error) error {
+	switch {
+	case errors.Is(err, errTooLarge):
+		return fmt.Errorf("%w: %w", ErrTooLarge, err)
+	case errors.Is(err, errFull):
+		return fmt.Errorf("%w: %w", ErrOverloaded, err)
+	}
+	return err
+}

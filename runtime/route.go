@@ -1,0 +1,344 @@
+package shard
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/call"
+	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// kind is one entity type as this process knows it: its routes, and its host if
+// it lives here.
+type kind struct {
+	plane  *plane
+	desc   codegen.Kind
+	name   []byte
+	shards uint32
+	err    error // why no call of it can work
+	routes []route
+	host   *host // set before Start, nil for callers
+}
+
+func newKind(pl *plane, desc codegen.Kind) *kind {
+	k := &kind{plane: pl, desc: desc, name: []byte(desc.Name), err: checkKind(&desc)}
+	k.shards = uint32(desc.Shards)
+	if k.err != nil {
+		return k
+	}
+	k.routes = make([]route, k.shards)
+	for i := range k.routes {
+		k.routes[i].kind, k.routes[i].shard = k, k.shards+uint32(i)
+	}
+	return k
+}
+
+// route is the route of a shard number; nil if the kind has no such shard.
+func (k *kind) route(shard uint32) *route {
+	if shard < k.shards || shard-k.shards >= uint32(len(k.routes)) {
+		return nil
+	}
+	return &k.routes[shard-k.shards]
+}
+
+// adopt follows the table.
+func (k *kind) adopt(t *placement.Table) {
+	part := t.Kind(k.desc.Name)
+	if part == nil || k.err != nil {
+		return
+	}
+	if part.Shards() != k.shards {
+		return // said by why, when a call runs out of time
+	}
+	term := t.Version().Term.Number
+	for e := range part.All() {
+		if k.host != nil {
+			k.host.shard(e.Shard).place(e.Owner, e.Epoch, term)
+		}
+		k.route(e.Shard).place(e.Owner, e.Epoch, term)
+	}
+}
+
+// target is where a route's calls go; it never changes, only the route's pointer to it.
+type target struct {
+	local *hostedShard // this process
+	path  *path        // or another one
+	epoch placement.Epoch
+}
+
+// route drives one call.Route. Its LastSeq belongs to the lock of the path that
+// target names, everything else of core to mu.
+type route struct {
+	kind   *kind
+	shard  uint32
+	target atomic.Pointer[target] // nil: calls are held
+	mu     sync.Mutex
+	core   call.Route
+}
+
+// send brings an envelope of a call or a tell on its way. Errors say that it
+// never will be.
+func (r *route) send(e *wire.Envelope) error {
+	pl := r.kind.plane
+	for try := 0; ; try++ {
+		if err := pl.pause(try); err != nil {
+			return err
+		}
+		t := r.target.Load()
+		switch {
+		case t == nil:
+			done, err := r.hold(e)
+			if done || err != nil {
+				return err
+			}
+		case t.local != nil:
+			e.Epoch = uint64(t.epoch)
+			if t.local.enqueue(e) {
+				return nil
+			}
+		default:
+			p := t.path
+			p.mu.Lock()
+			if r.target.Load() != t {
+				p.mu.Unlock()
+				continue
+			}
+			e.Epoch = uint64(t.epoch)
+			seq, err := p.appendLocked(e)
+			if err != nil {
+				p.mu.Unlock()
+				if err == errPeerGone {
+					if done, err := r.hold(e); done || err != nil {
+						return err
+					}
+					continue
+				}
+				return err
+			}
+			r.core.LastSeq = seq
+			p.mu.Unlock()
+			if e.ID != 0 {
+				pl.pending.sent(e.ID, p, seq)
+			}
+			p.flush(pl.pending.count.Load() > yieldAbove)
+			return nil
+		}
+	}
+}
+
+// yieldAbove is with how many calls under way a writer lets others add theirs
+// before it publishes.
+const yieldAbove = 2
+
+// hold keeps the call until a home is known. It reports false when one is.
+func (r *route) hold(e *wire.Envelope) (bool, error) {
+	pl := r.kind.plane
+	r.mu.Lock()
+	if t := r.target.Load(); t != nil && (t.path == nil || !t.path.isGone()) {
+		r.mu.Unlock()
+		return false, nil
+	}
+	if pl.held.Load() >= int64(pl.cfg.BufferSize) {
+		r.mu.Unlock()
+		return false, ErrOverloaded
+	}
+	r.core.Hold(call.Outgoing{Envelope: keep(e)})
+	r.mu.Unlock()
+	pl.held.Add(1)
+	pl.ledger.add(callBuffered)
+	pl.ctl.ask(r.kind.desc.Name)
+	return true, nil
+}
+
+// keep copies what belongs to the caller.
+func keep(e *wire.Envelope) wire.Envelope {
+	c := *e
+	c.Entity = append([]byte(nil), e.Entity...)
+	c.Payload = append([]byte(nil), e.Payload...)
+	c.Chain = append([]byte(nil), e.Chain...)
+	return c
+}
+
+// forget takes a held call back. It reports whether it was still held.
+func (r *route) forget(id uint64) bool {
+	r.mu.Lock()
+	out := r.core.Drop(func(o call.Outgoing) bool { return o.Envelope.ID == id })
+	r.mu.Unlock()
+	r.kind.plane.held.Add(-int64(len(out)))
+	return len(out) > 0
+}
+
+// place takes the table's entry. Term is the table's: an epoch of a lower term
+// that the table does not show is past, even if it is higher.
+func (r *route) place(owner transport.Address, epoch placement.Epoch, term uint32) {
+	r.mu.Lock()
+	force := epoch < r.core.Epoch && r.core.Epoch.Term() < term
+	r.mu.Unlock()
+	r.learn(owner, epoch, force)
+}
+
+// learn takes a placement.
+func (r *route) learn(owner transport.Address, epoch placement.Epoch, force bool) {
+	r.change(func(acked uint64) call.Step {
+		if force && epoch < r.core.Epoch {
+			r.core.Epoch = epoch - 1
+		}
+		return r.core.Learn(owner, epoch, acked, r.core.Owner == r.kind.plane.self.Address)
+	})
+}
+
+// refused takes an envelope back that the owner at the other end of p refused.
+func (r *route) refused(p *path, e wire.Envelope, owner transport.Address, epoch placement.Epoch) {
+	r.kind.plane.held.Add(1)
+	r.kind.plane.pending.sent(e.ID, nil, 0)
+	r.change(func(acked uint64) call.Step {
+		r.core.Refused(p.peer.Address, call.Outgoing{Envelope: e}, owner, epoch)
+		return r.core.Acked(p.peer.Address, acked)
+	})
+}
+
+// acked takes the old owner's acknowledgement.
+func (r *route) acked(p *path, seq uint64) {
+	r.change(func(uint64) call.Step { return r.core.Acked(p.peer.Address, seq) })
+}
+
+// ownerGone tells that a node was removed, and what it certainly did not execute.
+func (r *route) ownerGone(a transport.Address, left []call.Outgoing) {
+	r.kind.plane.held.Add(int64(len(left)))
+	r.change(func(uint64) call.Step { return r.core.OwnerGone(a, left) })
+}
+
+// change applies f to the core and does what it says, before any other call for
+// the shard passes by.
+func (r *route) change(f func(acked uint64) call.Step) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var acked uint64
+	was := r.ownerPath()
+	if was != nil {
+		was.mu.Lock()
+		acked = was.core.Acked()
+	}
+	step := f(acked)
+	if r.core.State != call.Known || step.Go {
+		r.target.Store(nil)
+	}
+	if was != nil {
+		r.leaveLocked(was, step)
+		was.mu.Unlock()
+		if !step.FlushTo.IsZero() {
+			was.flush(false)
+		}
+	}
+	if step.Go {
+		r.goTo(step)
+	} else if step.Ask && r.core.Held() > 0 {
+		r.kind.plane.ctl.ask(r.kind.desc.Name)
+	}
+}
+
+// ownerPath is the path to the owner that the core knows; nil for this process.
+func (r *route) ownerPath() *path {
+	pl := r.kind.plane
+	if t := r.target.Load(); t != nil {
+		return t.path
+	}
+	if r.core.Owner.IsZero() || r.core.Owner == pl.self.Address {
+		return nil
+	}
+	return pl.knownPath(r.core.Owner, pl.laneOf(r.shard))
+}
+
+// leaveLocked sends the Flush that a step asks for, and has the old owner's path
+// report its acknowledgements while the route waits for them. p.mu is held.
+func (r *route) leaveLocked(p *path, step call.Step) {
+	if !step.FlushTo.IsZero() {
+		seq, err := p.appendLocked(&wire.Envelope{
+			Type: wire.TypeFlush, Kind: r.kind.name, Shard: r.shard,
+			Epoch: uint64(step.Epoch), Node: transport.Peer{Address: step.Owner},
+		})
+		if err == nil && r.core.State == call.Stopped {
+			r.core.LastSeq = seq
+		}
+	}
+	if r.core.State == call.Stopped && !slices.Contains(p.stopped, r) {
+		p.stopped = append(p.stopped, r)
+	}
+}
+
+// goTo delivers what waited to the new owner and lets calls pass by again. mu is held.
+func (r *route) goTo(step call.Step) {
+	pl := r.kind.plane
+	owner, epoch := r.core.Owner, r.core.Epoch
+	pl.held.Add(-int64(len(step.Deliver)))
+	if owner == pl.self.Address {
+		r.goLocal(step)
+		return
+	}
+	p := pl.path(transport.Peer{Address: owner}, pl.laneOf(r.shard))
+	if p == nil { // gone already; the removal's own call of ownerGone comes or came
+		r.core.OwnerGone(owner, step.Deliver)
+		pl.held.Add(int64(len(step.Deliver)))
+		pl.ctl.ask(r.kind.desc.Name)
+		return
+	}
+	p.mu.Lock()
+	if !step.Via.IsZero() {
+		_, _ = p.appendLocked(&wire.Envelope{
+			Type: wire.TypeGate, Kind: r.kind.name, Shard: r.shard, Epoch: uint64(epoch),
+			Via: transport.Peer{Address: step.Via},
+		})
+	}
+	for i := range step.Deliver {
+		e := &step.Deliver[i].Envelope
+		if e.ID != 0 && !pl.pending.waits(e.ID) {
+			pl.ledger.add(callExpired)
+			continue
+		}
+		e.Epoch = uint64(epoch)
+		seq, err := p.appendLocked(e)
+		if err != nil {
+			pl.failUnsent(e, err)
+			continue
+		}
+		r.core.LastSeq = seq
+		pl.pending.sent(e.ID, p, seq)
+	}
+	r.target.Store(&target{path: p, epoch: epoch})
+	p.mu.Unlock()
+	p.flush(false)
+}
+
+// goLocal is goTo for this process itself.
+func (r *route) goLocal(step call.Step) {
+	pl := r.kind.plane
+	if r.kind.host == nil {
+		return // the table names this node for a kind it does not host: never run, ask again later
+	}
+	sh := r.kind.host.shard(r.shard)
+	if !step.Via.IsZero() {
+		sh.closeGate(pl.self.Address, step.Via, r.core.Epoch)
+	}
+	for i := range step.Deliver {
+		e := step.Deliver[i].Envelope
+		if e.ID != 0 && !pl.pending.waits(e.ID) {
+			pl.ledger.add(callExpired)
+			continue
+		}
+		e.Epoch = uint64(r.core.Epoch)
+		pl.pending.sent(e.ID, nil, 0)
+		sh.enqueueKept(&e)
+	}
+	r.target.Store(&target{local: sh, epoch: r.core.Epoch})
+}
+
+// failUnsent answers a call that could not be appended.
+func (pl *plane) failUnsent(e *wire.Envelope, err error) {
+	if e.ID == 0 || !pl.pending.complete(e.ID, result{code: codeUnsent, text: err.Error()}) {
+		pl.ledger.add(tellLost)
+	}
+}
