@@ -26,16 +26,14 @@ func (e *emitter) client(n *model.Entity) {
 	opts := jen.Id("opts").Op("...").Add(shard("CallOption"))
 	recv := jen.Id("c").Op("*").Id(n.Client())
 
-	e.comment("Ref returns a reference to the %s with that id, which need not live yet.\nA bad id is answered by the calls.", n.Name)
+	e.comment("Ref returns a reference to the %s with that id, which need not live yet. A bad id is answered by the calls.", n.Name)
 	f.Func().Params(recv.Clone()).Id("Ref").Params(jen.Id("id").Add(id.Clone()), opts.Clone()).Id(n.Ref()).BlockFunc(func(g *jen.Group) {
-		newRef(g, n, jen.Id("id"))
-		g.Return(jen.Id(n.Ref()).Values(field("ref", jen.Op("&").Id("ref"))))
+		newRef(g, n, n.Ref())
 	})
 
 	e.comment("Tell is Ref for calls that do not wait for an answer.")
 	f.Func().Params(recv.Clone()).Id("Tell").Params(jen.Id("id").Add(id.Clone()), opts.Clone()).Id(n.Tell()).BlockFunc(func(g *jen.Group) {
-		newRef(g, n, jen.Id("id"))
-		g.Return(jen.Id(n.Tell()).Values(field("ref", jen.Op("&").Id("ref"))))
+		newRef(g, n, n.Tell())
 	})
 
 	e.comment("API is Ref as the interface, for callers that are tested against plain structs.")
@@ -44,29 +42,29 @@ func (e *emitter) client(n *model.Entity) {
 	)
 
 	e.comment("%s is one %s, wherever it lives. It comes from [%s.Ref] and is safe for concurrent use.", n.Ref(), n.Name, n.Client())
-	f.Type().Id(n.Ref()).Struct(jen.Id("ref").Op("*").Add(codegen("Ref")))
+	f.Type().Id(n.Ref()).Struct(jen.Id("ref").Add(codegen("Ref")))
 	for _, m := range n.Methods {
 		e.refMethod(n, m)
 	}
 
-	e.comment("%s is one %s, told without waiting for an answer. It comes from [%s.Tell]\nand is safe for concurrent use. Its methods return only what kept the call from\nbeing sent.", n.Tell(), n.Name, n.Client())
-	f.Type().Id(n.Tell()).Struct(jen.Id("ref").Op("*").Add(codegen("Ref")))
+	e.comment("%s is one %s, told without waiting for an answer. It comes from [%s.Tell] and is safe for concurrent use. Its methods return only what kept the call from being sent.", n.Tell(), n.Name, n.Client())
+	f.Type().Id(n.Tell()).Struct(jen.Id("ref").Add(codegen("Ref")))
 	for _, m := range n.Methods {
 		e.tellMethod(n, m)
 	}
 }
 
-// newRef emits the making of ref from an id.
-func newRef(g *jen.Group, n *model.Entity, id *jen.Statement) {
-	key, fallible := idBytes(n, id)
+// newRef emits the making of a reference from the id.
+func newRef(g *jen.Group, n *model.Entity, ref string) {
+	key, fallible := idBytes(n, jen.Id("id"))
 	var err jen.Code = jen.Nil()
 	if fallible {
 		g.List(jen.Id("key"), jen.Err()).Op(":=").Add(key)
 		key, err = jen.Id("key"), jen.Err()
 	}
-	g.Id("ref").Op(":=").Add(codegen("NewRef")).Call(
+	g.Return(jen.Id(ref).Values(field("ref", codegen("NewRef").Call(
 		jen.Id("c").Dot("port"), key, err, jen.Id("opts").Op("..."),
-	)
+	))))
 }
 
 // idBytes prints the wire form of an id, and whether it comes with an error.

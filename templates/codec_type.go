@@ -10,7 +10,11 @@ import (
 
 // docLine begins a function of a type with its comment.
 func docLine(format string, args ...any) *jen.Statement {
-	return jen.Comment("// " + fmt.Sprintf(format, args...)).Line()
+	s := jen.Null()
+	for _, line := range wrap(fmt.Sprintf(format, args...)) {
+		s.Comment(line).Line()
+	}
+	return s
 }
 
 // written is a type as comments name it.
@@ -126,7 +130,7 @@ func withNil(elem, t *model.Type, call *jen.Statement) []jen.Code {
 
 func (e *emitter) appendMap(g *jen.Group, t *model.Type) {
 	b := jen.Id("b")
-	keys := jen.Id("key").Op(":=").Range().Add(codegen("SortedKeys")).Call(jen.Id("v"))
+	keys := jen.List(jen.Id("_"), jen.Id("key")).Op(":=").Range().Add(codegen("SortedKeys")).Call(jen.Id("v"))
 	ordered := t.Key.Shape >= model.Int && t.Key.Shape <= model.String
 	value := jen.Id("v").Index(jen.Id("key"))
 	if !ordered {

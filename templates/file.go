@@ -97,12 +97,29 @@ func groupImports(src []byte) []byte {
 	return []byte(head + begin + groups + end + rest)
 }
 
-// comment writes a comment of one or more lines.
+// commentWidth is where generated comments break.
+const commentWidth = 80
+
+// comment writes a comment, broken into lines.
 func (e *emitter) comment(format string, args ...any) {
 	e.file.Line()
-	for line := range strings.SplitSeq(fmt.Sprintf(format, args...), "\n") {
-		e.file.Comment(strings.TrimRight("// "+line, " "))
+	for _, line := range wrap(fmt.Sprintf(format, args...)) {
+		e.file.Comment(line)
 	}
+}
+
+// wrap breaks a text into lines of a comment.
+func wrap(text string) []string {
+	var lines []string
+	line := "//"
+	for word := range strings.FieldsSeq(text) {
+		if len(line)+1+len(word) > commentWidth && line != "//" {
+			lines = append(lines, line)
+			line = "//"
+		}
+		line += " " + word
+	}
+	return append(lines, line)
 }
 
 // typ prints a type.

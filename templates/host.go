@@ -11,7 +11,7 @@ import (
 
 // host emits the host function and the description of the kind.
 func (e *emitter) host(n *model.Entity) {
-	e.comment("%s lets n keep %s entities alive. It must be called before n starts.\nThe factory makes an entity without state; it is called for each activation.", n.Host(), n.Name)
+	e.comment("%s lets n keep %s entities alive. It must be called before n starts. The factory makes an entity without state; it is called for each activation.", n.Host(), n.Name)
 	e.file.Func().Id(n.Host()).Params(
 		jen.Id("n").Op("*").Add(shard("Node")),
 		jen.Id("factory").Func().Params().Op("*").Id(n.Name),

@@ -20,7 +20,7 @@ func (e *emitter) state(n *model.Entity) {
 
 	comment := "%s encodes the fields tagged state."
 	if fallible {
-		comment += "\nIt panics with a [codegen.EncodeError] when one refuses to be encoded."
+		comment += " It panics with a [codegen.EncodeError] when one refuses to be encoded."
 	}
 	e.comment(comment, n.AppendStateFunc())
 	e.file.Func().Id(n.AppendStateFunc()).Params(jen.Id("b").Index().Byte(), jen.Id("entity").Any()).Index().Byte().BlockFunc(func(g *jen.Group) {
@@ -41,7 +41,7 @@ func (e *emitter) state(n *model.Entity) {
 		g.Return(jen.Id("b"))
 	})
 
-	e.comment("%s decodes what %s encoded. A field that is absent becomes zero,\nwhatever the factory set it to.", n.DecodeStateFunc(), n.AppendStateFunc())
+	e.comment("%s decodes what %s encoded. A field that is absent becomes zero, whatever the factory set it to.", n.DecodeStateFunc(), n.AppendStateFunc())
 	e.file.Func().Id(n.DecodeStateFunc()).Params(jen.Id("entity").Any(), jen.Id("b").Index().Byte()).Error().BlockFunc(func(g *jen.Group) {
 		g.Id("e").Op(":=").Add(self())
 		var places []place

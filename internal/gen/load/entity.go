@@ -148,4 +148,3 @@ func (s *source) refuse(at *types.Var, subject string, r *refusal) {
 	}
 	s.add(pos, r.code, r.remedy, "%s%s: %s", subject, r.path, why)
 }
-

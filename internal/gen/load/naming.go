@@ -69,6 +69,9 @@ func (s *source) plainName(x *model.Expr) string {
 	case model.PointerTo:
 		return s.plainName(x.Elem) + "Pointer"
 	}
+	if x.Name == emptyStruct {
+		return "Empty"
+	}
 	name := model.Upper(x.Name)
 	if x.Path != "" && x.Path != s.pkg.PkgPath {
 		name = model.Upper(s.packages[x.Path]) + name

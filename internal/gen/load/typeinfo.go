@@ -8,6 +8,8 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
+const emptyStruct = "struct{}"
+
 // expr returns how generated code writes a type.
 func (c *crossing) expr(t types.Type) (*model.Expr, *refusal) {
 	switch t := t.(type) {
@@ -47,6 +49,9 @@ func (c *crossing) expr(t types.Type) (*model.Expr, *refusal) {
 		x.Key = key
 		return x, nil
 	case *types.Struct:
+		if t.NumFields() == 0 {
+			return &model.Expr{Name: emptyStruct}, nil // the value of a set's map
+		}
 		return nil, &refusal{code: CodeType, why: "a struct without a name cannot cross the wire", remedy: "declare it as a type"}
 	}
 	return nil, c.refuse(t)
@@ -108,8 +113,8 @@ func isReference(t types.Type) bool {
 	if !ok || s.NumFields() != 1 {
 		return false
 	}
-	p, ok := s.Field(0).Type().(*types.Pointer)
-	return ok && isNamed(p.Elem(), codegenPath, "Ref") || isNamed(s.Field(0).Type(), codegenPath, "Port")
+	f := s.Field(0).Type()
+	return isNamed(f, codegenPath, "Ref") || isNamed(f, codegenPath, "Port")
 }
 
 // method returns the method of that name in t's method set.
