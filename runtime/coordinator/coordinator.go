@@ -214,8 +214,8 @@ func (c *Coordinator) Step(now time.Time, in Input) Output {
 	}
 	if c.recovered {
 		c.settle()
-		c.resendMoves()
 		c.publish()
+		c.resendMoves()
 	}
 	c.announce()
 	c.out.WakeAt = c.wakeAt()

@@ -1,0 +1,299 @@
+package coordinator
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/singleton"
+	"github.com/shardgen/shardgen/transport"
+)
+
+var update = flag.Bool("update", false, "write the transcripts in testdata anew")
+
+// TestTranscripts runs testdata/*.txt. A file is blocks of commands, a line with
+// ----, and what the coordinator did; # starts a comment. The commands:
+//
+//	start NODE term=1 [min=1] [moves=3] [leave=32]
+//	view NODE:STATUS[:hosts][:unreachable] ... [unconverged]
+//	register NODE KIND/SHARDS[:proxy] ... [SHARD:STATE:EPOCH[:MOVE:PEER]] ... [seq=1] [term=…]
+//	ask NODE KIND | request NODE SEQ
+//	done|cancelled NODE SHARD EPOCH [term=…]
+//	status|aborted NODE SHARD EPOCH STATE|REASON
+//	tick DURATION
+//	table
+//
+// A node's incarnation is 1.
+func TestTranscripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no transcripts: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			b, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := replay(t, string(b))
+			if *update {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if got != string(b) {
+				t.Errorf("%s: got:\n%s\nwant:\n%s", file, got, b)
+			}
+		})
+	}
+}
+
+// replay runs the commands of a transcript and returns it with what happened.
+func replay(t *testing.T, text string) string {
+	s := &script{t: t, now: time.Unix(1_000_000, 0)}
+	var out strings.Builder
+	for _, block := range strings.Split(strings.TrimSpace(text), "\n\n") {
+		commands, _, _ := strings.Cut(block+"\n", "----\n")
+		out.WriteString(commands)
+		out.WriteString("----\n")
+		for _, line := range strings.Split(strings.TrimSpace(commands), "\n") {
+			if !strings.HasPrefix(line, "#") {
+				out.WriteString(s.run(strings.Fields(line)))
+			}
+		}
+		out.WriteString("\n")
+	}
+	return strings.TrimSuffix(out.String(), "\n")
+}
+
+type script struct {
+	t   *testing.T
+	now time.Time
+	c   *Coordinator
+}
+
+func (s *script) run(words []string) string {
+	command, args := words[0], words[1:]
+	options := map[string]string{}
+	args = slices.DeleteFunc(slices.Clone(args), func(a string) bool {
+		k, v, ok := strings.Cut(a, "=")
+		if ok {
+			options[k] = v
+		}
+		return ok
+	})
+	switch command {
+	case "start":
+		c, err := New(Config{
+			Self: node(args[0]), Term: s.term(options["term"]), MinMembers: s.number(options["min"]),
+			MaxMoves: s.number(options["moves"]), MaxLeaveMoves: s.number(options["leave"]),
+		})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.c = c
+		return ""
+	case "table":
+		return describeTable(s.c.Table().Full())
+	}
+	in := s.input(command, args, options)
+	out := s.c.Step(s.now, in)
+	if err := s.c.Check(); err != nil {
+		s.t.Fatalf("after %v: %v", words, err)
+	}
+	_, ticked := in.(Tick)
+	return describeOutput(out, ticked)
+}
+
+func (s *script) input(command string, args []string, options map[string]string) Input {
+	term := s.c.config.Term
+	if o := options["term"]; o != "" {
+		term = s.term(o)
+	}
+	var m Message
+	switch command {
+	case "view":
+		return s.view(args)
+	case "tick":
+		d, err := time.ParseDuration(args[0])
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.now = s.now.Add(d)
+		return Tick{}
+	case "register":
+		m = s.register(args, max(1, s.number(options["seq"])), term)
+	case "ask":
+		m = Ask{Kind: args[1], Have: s.c.version()}
+	case "request":
+		m = TableRequest{Have: placement.Version{Term: term, Seq: uint64(s.number(args[1]))}}
+	case "done":
+		m = MoveDone{term, s.shard(args[1]), s.epoch(args[2])}
+	case "cancelled":
+		m = MoveCancelled{term, s.shard(args[1]), s.epoch(args[2])}
+	case "status":
+		m = MoveStatus{term, s.shard(args[1]), s.epoch(args[2]), s.state(args[3])}
+	case "aborted":
+		m = MoveAborted{term, s.shard(args[1]), s.epoch(args[2]), strings.Join(args[3:], " ")}
+	default:
+		s.t.Fatalf("unknown command %q", command)
+	}
+	return Receive{node(args[0]), m}
+}
+
+func (s *script) view(args []string) View {
+	v := View{Converged: true}
+	for _, a := range args {
+		if a == "unconverged" {
+			v.Converged = false
+			continue
+		}
+		fields := strings.Split(a, ":")
+		m := Member{Address: node(fields[0])}
+		for st := singleton.Joining; st <= singleton.Down; st++ {
+			if st.String() == fields[1] {
+				m.Status = st
+			}
+		}
+		m.Hosts = slices.Contains(fields, "hosts")
+		m.Unreachable = slices.Contains(fields, "unreachable")
+		if m.Status == 0 {
+			s.t.Fatalf("unknown status in %q", a)
+		}
+		v.Members = append(v.Members, m)
+	}
+	return v
+}
+
+func (s *script) register(args []string, seq int, term placement.Term) Register {
+	r := Register{Term: term, Node: node(args[0]), Seq: uint64(seq)}
+	for _, a := range args[1:] {
+		fields := strings.Split(a, ":")
+		id := s.shard(fields[0])
+		if len(fields) < 3 {
+			r.Kinds = append(r.Kinds, KindInfo{Name: id.Kind, Package: "p", Shards: id.Shard, HashName: "xxh64", Hosts: len(fields) == 1})
+			continue
+		}
+		o := Owned{ShardID: id, State: s.state(fields[1])}
+		if fields[2] != "-" {
+			o.Epoch = s.epoch(fields[2])
+		}
+		if len(fields) == 5 {
+			o.Move, o.Peer = s.epoch(fields[3]), node(fields[4])
+		}
+		r.Owned = append(r.Owned, o)
+	}
+	return r
+}
+
+func node(name string) transport.Address { return transport.Address{Name: name, Incarnation: 1} }
+
+func (s *script) number(text string) int {
+	if text == "" {
+		return 0
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return n
+}
+
+func (s *script) term(text string) placement.Term {
+	return placement.Term{Number: uint32(s.number(text)), Incarnation: 1}
+}
+
+func (s *script) shard(text string) placement.ShardID {
+	kind, n, _ := strings.Cut(text, "/")
+	return placement.ShardID{Kind: kind, Shard: uint32(s.number(n))}
+}
+
+func (s *script) epoch(text string) placement.Epoch {
+	term, counter, _ := strings.Cut(text, ".")
+	return placement.MakeEpoch(uint32(s.number(term)), uint32(s.number(counter)))
+}
+
+func (s *script) state(text string) OwnedState {
+	for st := Active; st <= Prepared; st++ {
+		if st.String() == text {
+			return st
+		}
+	}
+	s.t.Fatalf("unknown state %q", text)
+	return 0
+}
+
+// describeOutput leaves out the statuses that go to all every second.
+func describeOutput(o Output, ticked bool) string {
+	var b strings.Builder
+	for _, e := range o.Events {
+		fmt.Fprintf(&b, "* %v\n", e)
+	}
+	for _, e := range o.Send {
+		to := e.To.Name
+		if e.To.IsZero() {
+			to = "all"
+		}
+		if _, ok := e.Message.(TableStatus); ok && ticked && to == "all" {
+			continue
+		}
+		fmt.Fprintf(&b, "→ %s %s\n", to, describeMessage(e.Message))
+	}
+	return b.String()
+}
+
+func describeMessage(m Message) string {
+	switch m := m.(type) {
+	case Table:
+		return strings.TrimSuffix("Table "+describeTable(m.Diff), "\n")
+	case TableStatus:
+		return fmt.Sprintf("TableStatus %d/%d", m.Version.Term.Number, m.Version.Seq)
+	case Registered:
+		return fmt.Sprintf("Registered seq=%d", m.Seq)
+	case NoHome:
+		return fmt.Sprintf("NoHome %s: %s", m.Kind, m.Reason)
+	case MoveBegin:
+		return fmt.Sprintf("MoveBegin %v to %s: %v→%v", m.ShardID, m.To.Name, m.From, m.Epoch)
+	case MoveCancel:
+		return fmt.Sprintf("MoveCancel %v at %v", m.ShardID, m.Epoch)
+	}
+	return fmt.Sprintf("%T %+v", m, m)
+}
+
+// describeTable writes runs: "Cart/4 a 1.1", "Cart/5-7 b 1.1".
+func describeTable(d placement.Diff) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d/%d", d.To.Term.Number, d.To.Seq)
+	if d.Full {
+		b.WriteString(" full")
+	}
+	for i := 0; i < len(d.Entries); {
+		e, j := d.Entries[i], i+1
+		for j < len(d.Entries) && d.Entries[j].Kind == e.Kind && d.Entries[j].Owner == e.Owner &&
+			d.Entries[j].Epoch == e.Epoch && d.Entries[j].Shard == e.Shard+uint32(j-i) {
+			j++
+		}
+		fmt.Fprintf(&b, " | %v", e.ShardID)
+		if j > i+1 {
+			fmt.Fprintf(&b, "-%d", d.Entries[j-1].Shard)
+		}
+		owner := e.Owner.Name
+		if e.Owner.IsZero() {
+			owner = "nobody"
+		}
+		fmt.Fprintf(&b, " %s %v", owner, e.Epoch)
+		i = j
+	}
+	for _, a := range d.Gone {
+		fmt.Fprintf(&b, " | gone %s", a.Name)
+	}
+	return b.String() + "\n"
+}
