@@ -33,10 +33,13 @@ type lane struct {
 	// unpublished counts the frames whose answers are in dirty.
 	unpublished int
 
-	seen uint64 // the watchdog's: word at its last look
+	seen uint64        // the watchdog's: word at its last look
+	done chan struct{} // closed when the link has nothing more to receive
 }
 
-func newLane(pl *plane, ch transport.Channel) *lane { return &lane{plane: pl, ch: ch} }
+func newLane(pl *plane, ch transport.Channel) *lane {
+	return &lane{plane: pl, ch: ch, done: make(chan struct{})}
+}
 
 // framesAPublish is how many frames share one publication of their answers at
 // most, while more are waiting to be received.
@@ -76,6 +79,7 @@ func (l *lane) run() {
 				if !errors.Is(err, transport.ErrClosed) {
 					l.plane.log.Error("lane stopped", "lane", int(l.ch), "err", err)
 				}
+				close(l.done)
 				return
 			}
 		}
@@ -139,7 +143,11 @@ func (l *lane) frame() bool {
 	l.open, l.rest = false, nil
 	p.received(&h)
 	if h.Flags&wire.FlagBye != 0 {
-		l.plane.peerGone(p.peer.Address, int(l.ch), true)
+		if p.peer.Client {
+			l.plane.dropPeer(p.peer.Address)
+		} else {
+			l.plane.peerGone(p.peer.Address, int(l.ch), true)
+		}
 	}
 	if l.unpublished++; l.unpublished >= framesAPublish {
 		l.publish()

@@ -221,6 +221,20 @@ func (pl *plane) peerGone(a transport.Address, lane int, bye bool) {
 	}, result{code: codeLost, lost: a})
 }
 
+// dropPeer ends dealings with a client that said goodbye, or does not listen any
+// more. If it lives after all it is known anew.
+func (pl *plane) dropPeer(a transport.Address) {
+	pl.peersMu.Lock()
+	pp := pl.peers[a]
+	delete(pl.peers, a)
+	pl.peersMu.Unlock()
+	if pp != nil {
+		for _, p := range pp.paths {
+			p.close(true)
+		}
+	}
+}
+
 // reroute sorts what a gone peer left by shard and gives it to the routes.
 func (pl *plane) reroute(p *path, left []call.Leftover, stopped []*route) {
 	byRoute := map[*route][]call.Outgoing{}
@@ -314,6 +328,21 @@ func (pl *plane) waitLease(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// heldFor counts the calls of a kind that wait for a home.
+func (pl *plane) heldFor(name string) (n int) {
+	k := (*pl.kinds.Load())[name]
+	if k == nil || pl.held.Load() == 0 {
+		return 0
+	}
+	for i := range k.routes {
+		r := &k.routes[i]
+		r.mu.Lock()
+		n += r.core.Held()
+		r.mu.Unlock()
+	}
+	return n
 }
 
 // knownPath is the path to a peer that this process has dealt with, else nil.

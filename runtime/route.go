@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/call"
@@ -146,7 +147,7 @@ func (r *route) hold(e *wire.Envelope) (bool, error) {
 		r.mu.Unlock()
 		return false, ErrOverloaded
 	}
-	r.core.Hold(call.Outgoing{Envelope: keep(e)})
+	r.core.Hold(call.Outgoing{Envelope: keep(e), Driver: time.Now()})
 	r.mu.Unlock()
 	pl.held.Add(1)
 	pl.ledger.add(callBuffered)
@@ -170,6 +171,18 @@ func (r *route) forget(id uint64) bool {
 	r.mu.Unlock()
 	r.kind.plane.held.Add(-int64(len(out)))
 	return len(out) > 0
+}
+
+// expireTells drops held tells that wait since before t and counts them.
+func (r *route) expireTells(t time.Time) int {
+	r.mu.Lock()
+	out := r.core.Drop(func(o call.Outgoing) bool {
+		at, ok := o.Driver.(time.Time)
+		return ok && o.Envelope.ID == 0 && at.Before(t)
+	})
+	r.mu.Unlock()
+	r.kind.plane.held.Add(-int64(len(out)))
+	return len(out)
 }
 
 // place takes the table's entry. Term is the table's: an epoch of a lower term

@@ -75,6 +75,7 @@ type Path struct {
 	ackSent  uint64
 	ackDueAt time.Time
 	ackNow   bool
+	bye      bool
 }
 
 // frame is one batch of encoded envelopes behind room for a header.
@@ -186,6 +187,16 @@ func (p *Path) Take(now time.Time, ack uint64) (payload []byte, token uint64, ok
 	return nil, 0, false
 }
 
+// Bye is the last frame to the peer: nothing beyond ack is or will be handled.
+func (p *Path) Bye(ack uint64) []byte {
+	f := frame{first: p.next, buf: make([]byte, wire.MaxFrameHeader)}
+	if p.sendAt < len(p.frames) {
+		f.first = p.frames[p.sendAt].first
+	}
+	p.bye = true
+	return p.seal(&f, ack)
+}
+
 func (p *Path) maySend(now time.Time) bool {
 	if p.probing {
 		return p.sendAt == p.head && !now.Before(p.retryAt)
@@ -202,6 +213,9 @@ func (p *Path) seal(f *frame, ack uint64) []byte {
 	}
 	if p.nack {
 		h.Flags |= wire.FlagNack
+	}
+	if p.bye {
+		h.Flags |= wire.FlagBye
 	}
 	p.nack, p.ackNow, p.ackDueAt, p.ackSent = false, false, time.Time{}, ack
 	header := wire.AppendFrameHeader(scratch[:0], &h)

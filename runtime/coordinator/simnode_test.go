@@ -382,6 +382,9 @@ func (n *simNode) drained(s *simShard, move placement.Epoch) {
 func (n *simNode) data(to transport.Address, f func(*simNode)) {
 	peer := n.w.nodeOf(to)
 	at := n.w.now.Add(n.w.within(100 * time.Millisecond))
+	if n.w.loss > 0 && n.w.rng.IntN(8) == 0 {
+		at = at.Add(n.w.within(3 * time.Second)) // resent after an outage
+	}
 	if at.Before(n.lanes[to]) {
 		at = n.lanes[to]
 	}

@@ -1,11 +1,10 @@
 package membership
 
 import (
-	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/invariant"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -16,23 +15,35 @@ type Machine struct {
 	random *rand.Rand
 	now    time.Time
 	out    Output
+	wake   time.Time // the WakeAt of the last step
 	phase  phase
 	conn   ConnState
 	// gossip is the state of a member, nil before. It is replaced, never changed.
 	gossip *Gossip
-	view   *View
-	lease  time.Time
+	// own: this step made a version of its own, that nobody else can have.
+	own       bool
+	published *Gossip // what view shows
+	view      *View
+	lease     time.Time
+
+	join      joining
+	spreading spreading
+	detect    detection
+	downing   downingState
+	exitReady bool
+	// unconverged is since when the view has not converged; zero: it has.
+	unconverged time.Time
 }
 
 // phase is how far this node is.
 type phase uint8
 
 const (
-	idle   phase = iota // before Start
-	hello               // looks for members
-	asking              // has asked one of them
-	member              // is in the gossiped state
-	ended               // needs nothing more
+	idle      phase = iota // before Start
+	searching              // looks for members
+	asking                 // has asked one of them
+	member                 // is in the gossiped state
+	ended                  // needs nothing more
 )
 
 // New returns a machine, or an error that names the setting that makes no sense.
@@ -41,18 +52,41 @@ func New(config Config) (*Machine, error) {
 	if err := config.validate(); err != nil {
 		return nil, err
 	}
-	return &Machine{
+	m := &Machine{
 		config: config,
 		random: rand.New(rand.NewPCG(config.Seed, config.Self.Incarnation)),
 		view:   &View{Self: config.Self},
-	}, nil
+	}
+	m.detect = newDetection(config.PhiThreshold)
+	m.downing.since = make(map[transport.Address]time.Time)
+	return m, nil
 }
 
 // Step takes one input in. Now is monotonic: an earlier one than before counts
 // as the same.
 func (m *Machine) Step(now time.Time, in Input) Output {
-	m.now = now
-	return Output{Lease: m.lease}
+	m.out = Output{Lease: m.lease}
+	if m.phase == ended {
+		return m.out
+	}
+	m.advance(now)
+	before := m.gossip
+	m.own = false
+	m.take(in)
+	m.run()
+	m.spread(before)
+	m.publish()
+	m.renewLease()
+	if m.phase == ended {
+		m.out.WakeAt = time.Time{}
+	}
+	m.wake = m.out.WakeAt
+	if invariant.Enabled {
+		if err := m.Check(); err != nil {
+			invariant.Failf("after %T: %v", in, err)
+		}
+	}
+	return m.out
 }
 
 // View returns the cluster as it is now. It is cheap.
@@ -65,28 +99,198 @@ func (m *Machine) View() *View { return m.view }
 // that is past.
 func (m *Machine) Lease() time.Time { return m.lease }
 
-// Check returns an error that names the invariant that does not hold:
-//  1. the gossiped state is well formed (see [Gossip]);
-//  2. a member is in its own gossiped state, not Down, and has seen it;
-//  3. the view shows the gossiped state;
-//  4. no lease ends later than LeaseEcho from now, unless it has no end, and that
-//     only for a sole member.
-func (m *Machine) Check() error {
-	if m.phase != member {
-		return nil
+// advance moves the clock. A step that comes long after the time for which it
+// was asked proves that this process stood still.
+func (m *Machine) advance(now time.Time) {
+	if m.now.IsZero() || now.After(m.now) {
+		m.now = now
 	}
-	if err := m.gossip.check(); err != nil {
-		return fmt.Errorf("invariant 1: %w", err)
+	if !m.wake.IsZero() && m.now.Sub(m.wake) > m.config.PauseThreshold {
+		m.clearEvidence()
 	}
-	return nil
 }
 
-// check tests the invariants of [Gossip].
-func (g *Gossip) check() error {
-	sorted := slices.IsSortedFunc(g.Members, func(a, b Member) int { return a.Compare(b.Address) }) &&
-		slices.IsSortedFunc(g.Seen, transport.Address.Compare)
-	if !sorted {
-		return fmt.Errorf("gossip 1: members %v or seen %v are not sorted", g.Members, g.Seen)
+func (m *Machine) take(in Input) {
+	switch in := in.(type) {
+	case Start:
+		m.onStart()
+	case Tick:
+	case Receive:
+		m.onReceive(in)
+	case Unreachable:
+		m.onUnreachable(in)
+	case ConnState:
+		m.onConnState(in)
+	case Paused:
+		m.clearEvidence()
+	case Leave:
+		m.onLeave()
+	case ExitReady:
+		m.exitReady = true
+	case DownNode:
+		m.onDownNode(in.Node)
+	case Shutdown:
+		m.end()
+	default:
+		invariant.Failf("membership input %T is unknown", in)
 	}
-	return nil
+}
+
+// run does what is due. Every part says when it wants to be run again.
+func (m *Machine) run() {
+	if m.phase == searching || m.phase == asking {
+		m.runJoining()
+	}
+	m.runEcho()
+	if m.phase != member {
+		return
+	}
+	m.runLeaving()
+	m.runDetection()
+	m.runDowning()
+	m.runLeader()
+	if m.phase != member {
+		return
+	}
+	m.runGossip()
+	m.runAlive()
+}
+
+// onReceive sorts messages. What comes from a node that is removed, or will be,
+// is answered with Removal, so that it stops.
+func (m *Machine) onReceive(in Receive) {
+	if m.phase == idle || in.Message == nil {
+		return
+	}
+	switch msg := in.Message.(type) {
+	case Hello:
+		m.onHello(in.From, msg)
+		return
+	case Echo:
+		m.onEcho(in.From, msg)
+		return
+	case HelloAck:
+		m.onHelloAck(in.From, msg)
+		return
+	case Welcome:
+		m.onWelcome(in.From, msg)
+		return
+	case JoinRefused:
+		m.onJoinRefused(in.From, msg)
+		return
+	case Removal:
+		m.onRemoval(in.From, msg)
+		return
+	}
+	if m.phase != member || in.From == m.config.Self || m.outcast(in.From) {
+		return
+	}
+	m.heard(in.From)
+	switch msg := in.Message.(type) {
+	case Join:
+		m.onJoin(in.From, msg)
+	case GossipMessage:
+		m.onGossip(in, msg)
+	case GossipStatus:
+		m.onStatus(in.From, msg)
+	case Heartbeat:
+		m.onHeartbeat(in, msg)
+	case HeartbeatAck:
+		m.onHeartbeatAck(in, msg)
+	case Alive:
+		m.onAlive(in, msg)
+	}
+}
+
+// outcast tells whether the node is Down or removed, and tells the node.
+func (m *Machine) outcast(node transport.Address) bool {
+	tomb, removed := m.gossip.tombstone(node)
+	if r, ok := m.gossip.member(node); !removed && (!ok || r.Status != Down) {
+		return false
+	}
+	m.send(node, Removal{Target: node, Left: tomb.Left})
+	return true
+}
+
+// onRemoval: others have removed this incarnation, and it cannot come back.
+func (m *Machine) onRemoval(from transport.Address, msg Removal) {
+	if m.phase != member || msg.Target != m.config.Self {
+		return
+	}
+	m.endMember(msg.Left, from.Name+" says that this node was judged dead and removed")
+}
+
+// endMember ends a member: it left in order, or was downed for that reason.
+func (m *Machine) endMember(left bool, reason string) {
+	m.publish() // what led here comes first
+	if left {
+		m.emit(SelfRemoved{})
+	} else {
+		m.emit(SelfDowned{Reason: reason})
+	}
+	m.end()
+}
+
+func (m *Machine) end() {
+	m.phase = ended
+	v := *m.view
+	v.SelfStatus = Removed
+	m.view, m.out.Changed = &v, true
+}
+
+// update makes a new version of the gossiped state.
+func (m *Machine) update(change func(*Gossip)) {
+	m.gossip = m.gossip.changedBy(m.config.Self, change)
+	m.own = true
+}
+
+// setStatus moves a member along the table of legal moves, within update.
+func (g *Gossip) setStatus(r Member, to Status) {
+	if !canBecome[r.Status][to] {
+		invariant.Failf("member %v → %v", r, to)
+	}
+	r.Status = to
+	g.setMember(r)
+}
+
+// self returns this node's own record.
+func (m *Machine) self() Member {
+	r, ok := m.gossip.member(m.config.Self)
+	if !ok {
+		invariant.Failf("%v is not in its own state %v", m.config.Self, m.gossip)
+	}
+	return r
+}
+
+// send does nothing without a connection: the broker would refuse.
+func (m *Machine) send(to transport.Address, msg Message) {
+	if m.conn.Connected {
+		m.out.Send = append(m.out.Send, Envelope{To: to, Message: msg})
+	}
+}
+
+func (m *Machine) broadcast(msg Message) {
+	if m.conn.Connected {
+		m.out.Send = append(m.out.Send, Envelope{Broadcast: true, Message: msg})
+	}
+}
+
+func (m *Machine) emit(e Event) { m.out.Events = append(m.out.Events, e) }
+
+// wakeAt asks for a step at t at the latest.
+func (m *Machine) wakeAt(t time.Time) {
+	if m.out.WakeAt.IsZero() || t.Before(m.out.WakeAt) {
+		m.out.WakeAt = t
+	}
+}
+
+// due tells whether the timer has run out, starts it again if so, and asks to be
+// woken for it. A zero timer has run out.
+func (m *Machine) due(timer *time.Time, interval time.Duration) bool {
+	ran := !m.now.Before(*timer)
+	if ran {
+		*timer = m.now.Add(interval)
+	}
+	m.wakeAt(*timer)
+	return ran
 }

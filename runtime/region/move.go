@@ -60,6 +60,7 @@ func (s *Shard) Ready(from transport.Address, epoch placement.Epoch) Effects {
 		return Effects{}
 	}
 	s.become(Forwarding)
+	s.last = s.epoch
 	s.owner, s.epoch, s.since = from, epoch, 0
 	s.entities = nil
 	fx := Effects{Open: true, Flushed: s.gates.flushed}

@@ -79,6 +79,7 @@ type Shard struct {
 	state State
 	epoch placement.Epoch // of the latest placement known here
 	since placement.Epoch // Open: from which epoch on this node owned it without a break
+	last  placement.Epoch   // Forwarding: under which this node owned it
 	owner transport.Address
 	peer  transport.Address // the other end of a move
 	moveE placement.Epoch   // the move's epoch
@@ -118,6 +119,9 @@ func (s *Shard) Peer() transport.Address { return s.peer }
 
 // MoveEpoch is the epoch that the latest move leads to.
 func (s *Shard) MoveEpoch() placement.Epoch { return s.moveE }
+
+// LastEpoch is the one under which a Forwarding shard was owned here.
+func (s *Shard) LastEpoch() placement.Epoch { return s.last }
 
 // Successor is where calls are forwarded to, under Epoch.
 func (s *Shard) Successor() transport.Address { return s.peer }

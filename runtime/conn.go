@@ -1,0 +1,306 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/runtime/coordinator"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A Conn calls the entities of a cluster from a process that is no member. It
+// follows the table through one member and sends calls straight to the entities'
+// homes. It is safe for concurrent use.
+type Conn struct {
+	cfg      Config
+	log      *slog.Logger
+	plane    *plane
+	link     transport.Link
+	loop     *loop
+	follower *coordinator.Follower
+
+	served  chan struct{} // closed when the first table came
+	once    sync.Once
+	end     sync.Once
+	done    chan struct{}
+	mu      sync.Mutex
+	refused error             // why no member serves us
+	kinds   map[string]uint32 // hosted in the cluster, with their shards
+	noHome  map[string]string
+
+	// The loop's own.
+	gateway transport.Peer // zero: not found yet
+	heard   time.Time
+	asks    map[string]bool
+	helloAt time.Time
+	follow  time.Time
+	gone    map[transport.Address]bool
+}
+
+var (
+	_ Caller = (*Conn)(nil)
+	_ Caller = (*Node)(nil)
+)
+
+// Dial connects to a cluster from outside. It returns when a member serves the
+// connection, or with the reason why none does when ctx ends, after
+// Config.JoinTimeout at most.
+func Dial(ctx context.Context, cfg Config) (*Conn, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, cfg.JoinTimeout)
+	defer cancel()
+	c := &Conn{
+		cfg: cfg, loop: newLoop(), follower: coordinator.NewFollower(false),
+		served: make(chan struct{}), done: make(chan struct{}), kinds: map[string]uint32{},
+		noHome: map[string]string{}, asks: map[string]bool{}, gone: map[transport.Address]bool{},
+	}
+	c.log = cfg.Logger.With("client", cfg.Name)
+	self := transport.Peer{Address: transport.Address{Name: cfg.Name, Incarnation: rand.Uint64()}, Client: true}
+	c.plane = newPlane(cfg, self, c)
+	c.plane.lease.renew(time.Time{})
+	link, err := cfg.Transport.Open(ctx, transport.Options{
+		Cluster: cfg.Cluster, Self: self.Address, Client: true, Lanes: cfg.Lanes,
+		OnState: c.plane.connState, Logger: c.log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("dial cluster %s: %w", cfg.Cluster, err)
+	}
+	c.link = link
+	c.plane.open(link)
+	c.plane.wg.Go(c.receive)
+	c.plane.wg.Go(func() { c.loop.run(c.plane.stop, c.tick, c.wake) })
+	c.loop.post(c.tick)
+	select {
+	case <-c.served:
+		return c, nil
+	case <-ctx.Done():
+	}
+	c.mu.Lock()
+	why := c.refused
+	c.mu.Unlock()
+	if why == nil {
+		why = errors.New("no member answered (is a worker of this cluster running?)")
+	}
+	_ = c.Close()
+	return nil, fmt.Errorf("dial cluster %s: %w: %w", cfg.Cluster, ctx.Err(), why)
+}
+
+// ShardPort is for generated code.
+func (c *Conn) ShardPort(k codegen.Kind) codegen.Port { return port{c.plane.kind(k)} }
+
+// Close ends the connection after publishing what was sent; calls that still
+// wait fail. It may be called twice.
+func (c *Conn) Close() error {
+	c.end.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		c.plane.farewell(ctx)
+		c.send(c.gateway, &wire.Gateway{Bye: &wire.GatewayBye{}})
+		c.plane.close()
+		_ = c.link.Close()
+		c.plane.wg.Wait()
+		close(c.done)
+	})
+	<-c.done
+	return nil
+}
+
+func (c *Conn) receive() {
+	for {
+		m, err := c.link.Receive(transport.Control)
+		if err != nil {
+			return
+		}
+		c.loop.post(func() { c.message(m) })
+	}
+}
+
+func (c *Conn) wake() time.Time {
+	if !c.follow.IsZero() && c.follow.Before(c.helloAt) {
+		return c.follow
+	}
+	return c.helloAt
+}
+
+// tick says hello to the member that serves us, or looks for one.
+func (c *Conn) tick() {
+	now := time.Now()
+	if !c.follow.IsZero() && !now.Before(c.follow) {
+		c.step(c.gateway.Address, nil)
+	}
+	if now.Before(c.helloAt) {
+		return
+	}
+	if now.Sub(c.heard) > 3*helloEvery {
+		c.gateway = transport.Peer{}
+	}
+	c.helloAt = now.Add(helloEvery)
+	if c.gateway.IsZero() {
+		c.helloAt = now.Add(100 * time.Millisecond)
+	}
+	c.hello()
+}
+
+func (c *Conn) hello() {
+	m := &wire.GatewayHello{Lanes: uint32(c.cfg.Lanes), Frame: wire.FrameVersion}
+	for kind := range c.asks {
+		if c.plane.heldFor(kind) == 0 {
+			delete(c.asks, kind)
+			continue
+		}
+		m.Asks = append(m.Asks, kind)
+	}
+	slices.Sort(m.Asks)
+	c.send(c.gateway, &wire.Gateway{Hello: m})
+}
+
+// send speaks to the gateway, or to any member if none is known.
+func (c *Conn) send(to transport.Peer, m *wire.Gateway) {
+	body, err := proto.Marshal(m)
+	if err != nil {
+		c.log.Error("gateway message not sent", "err", err)
+		return
+	}
+	c.sendBody(to, wire.ControlTopic_CONTROL_TOPIC_GATEWAY, body)
+}
+
+func (c *Conn) sendBody(to transport.Peer, topic wire.ControlTopic, body []byte) {
+	b := sealControl(c.cfg.Cluster, c.plane.self, topic, body)
+	if to.IsZero() {
+		_ = c.link.Anycast(0, b) // repeated until somebody answers
+	} else {
+		_ = c.link.Send(transport.Control, to, 0, b)
+	}
+}
+
+func (c *Conn) message(m transport.Message) {
+	if m.Kind == transport.Unreachable {
+		if m.From == c.gateway.Address {
+			c.gateway, c.helloAt = transport.Peer{}, time.Now().Add(50*time.Millisecond)
+		}
+		return
+	}
+	from, topic, body, err := openControl(c.cfg.Cluster, m.Payload)
+	if err != nil {
+		c.plane.ledger.add(frameForeign)
+		return
+	}
+	switch topic {
+	case wire.ControlTopic_CONTROL_TOPIC_GATEWAY:
+		c.gatewayMessage(from, body)
+	case wire.ControlTopic_CONTROL_TOPIC_COORDINATOR:
+		msg, err := coordinator.Decode(body)
+		if err != nil {
+			c.plane.ledger.add(frameForeign)
+			return
+		}
+		if n, ok := msg.(coordinator.NoHome); ok {
+			c.setWhy(n.Kind, n.Reason)
+		}
+		if from.Address == c.gateway.Address {
+			c.heard = time.Now()
+		}
+		c.step(from.Address, msg)
+	}
+}
+
+func (c *Conn) gatewayMessage(from transport.Peer, body []byte) {
+	var m wire.Gateway
+	if err := proto.Unmarshal(body, &m); err != nil {
+		c.plane.ledger.add(frameForeign)
+		return
+	}
+	switch {
+	case m.GetRefusal() != nil:
+		c.mu.Lock()
+		c.refused = fmt.Errorf("%s refuses this process: %s", from.Name, m.GetRefusal().GetReason())
+		c.mu.Unlock()
+	case m.GetWelcome() != nil:
+		if c.gateway.IsZero() {
+			c.gateway = from
+		}
+		c.heard = time.Now()
+		c.mu.Lock()
+		clear(c.kinds)
+		for _, k := range m.GetWelcome().GetKinds() {
+			c.kinds[k.GetName()] = k.GetShards()
+		}
+		c.mu.Unlock()
+		c.once.Do(func() { close(c.served) })
+	}
+}
+
+// step follows the table.
+func (c *Conn) step(from transport.Address, m coordinator.Message) {
+	out := c.follower.Step(time.Now(), from, m)
+	c.follow = out.WakeAt
+	if out.Table != nil {
+		c.plane.setTable(out.Table)
+		for _, a := range out.Table.Gone() {
+			if !c.gone[a] {
+				c.gone[a] = true
+				c.plane.peerGone(a, -1, false)
+			}
+		}
+	}
+	for _, msg := range out.Send {
+		if body, err := coordinator.Encode(msg); err == nil {
+			c.sendBody(c.gateway, wire.ControlTopic_CONTROL_TOPIC_COORDINATOR, body)
+		}
+	}
+}
+
+// What the data plane leaves word of. A client hosts nothing, so most of it
+// cannot come.
+
+func (c *Conn) ask(kind string) {
+	c.loop.post(func() {
+		if !c.asks[kind] {
+			c.asks[kind] = true
+			c.hello()
+		}
+	})
+}
+
+func (c *Conn) moveDone(placement.ShardID, placement.Epoch)            {}
+func (c *Conn) moveAborted(placement.ShardID, placement.Epoch, string) {}
+func (c *Conn) progress(placement.ShardID)                             {}
+func (c *Conn) suspect(transport.Address, string)                      {}
+
+func (c *Conn) setWhy(kind, reason string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.noHome[kind] = reason
+}
+
+// why no home is known for the kind.
+func (c *Conn) why(kind string) string {
+	k := (*c.plane.kinds.Load())[kind]
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	shards, hosted := c.kinds[kind]
+	switch {
+	case !hosted:
+		names := slices.Sorted(maps.Keys(c.kinds))
+		return fmt.Sprintf("no member hosts %s, only [%s] (start a node that calls Host%s)", kind, strings.Join(names, " "), kind)
+	case k != nil && shards != k.shards:
+		return fmt.Sprintf("type %s has %d shards here and %d in the cluster (generate both from one version)", kind, k.shards, shards)
+	}
+	return c.noHome[kind]
+}

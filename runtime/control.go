@@ -1,0 +1,500 @@
+package shard
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/coordinator"
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/singleton"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// control drives the control plane of a member on one goroutine: membership, the
+// coordinator's singleton, the coordinator while it is here, and the table.
+// Everything that others call only posts to the loop.
+type control struct {
+	node  *Node
+	plane *plane
+	link  transport.Link
+	loop  *loop
+	self  transport.Address
+
+	members   *membership.Machine
+	view      atomic.Pointer[membership.View]
+	manager   *singleton.Manager
+	coord     *coordinator.Coordinator
+	follower  *coordinator.Follower
+	reports   reports
+	gateway   gateway
+	wakes     [4]time.Time // of members, manager, coord, follower
+	started   bool
+	exitReady bool
+	bye       map[transport.Address]time.Time // left in order; dealings end then
+
+	suspectMu sync.Mutex
+	suspects  map[transport.Address]time.Time // when last reported
+
+	whyMu  sync.Mutex
+	noHome map[string]string // why a kind has no home, by kind
+}
+
+// indexes into wakes.
+const (
+	wakeMembers = iota
+	wakeManager
+	wakeCoord
+	wakeFollower
+)
+
+func newControl(n *Node) *control {
+	c := &control{
+		node: n, plane: n.plane, self: n.plane.self.Address, loop: newLoop(),
+		bye: map[transport.Address]time.Time{}, suspects: map[transport.Address]time.Time{},
+		noHome: map[string]string{},
+	}
+	c.reports.init(c)
+	c.gateway.init(c)
+	return c
+}
+
+// prepare makes the machines; nothing runs yet.
+func (c *control) prepare() (err error) {
+	cfg := c.node.cfg
+	meta, compat := c.describe()
+	c.members, err = membership.New(membership.Config{
+		Self: c.self, Cluster: cfg.Cluster, Roles: cfg.Roles, Seeds: cfg.Seeds, Meta: meta, Compat: compat,
+		MinMembers: cfg.MinMembers, JoinTimeout: cfg.JoinTimeout, Seed: c.self.Incarnation,
+	})
+	if err != nil {
+		return err
+	}
+	if c.manager, err = singleton.New(singleton.Config{Name: "coordinator", Self: c.self}); err != nil {
+		return err
+	}
+	c.follower = coordinator.NewFollower(len(c.node.hosted()) > 0)
+	return nil
+}
+
+// describe is what this node tells others of itself, and what must be equal.
+func (c *control) describe() (meta, compat []membership.KeyValue) {
+	add := func(list *[]membership.KeyValue, key, format string, args ...any) {
+		*list = append(*list, membership.KeyValue{Key: key, Value: fmt.Sprintf(format, args...)})
+	}
+	add(&compat, "lanes", "%d", c.node.cfg.Lanes)
+	add(&compat, "frame format", "%d", wire.FrameVersion)
+	add(&compat, "control format", "%d", controlFormat)
+	for _, h := range c.node.hosted() {
+		k := h.kind.desc
+		add(&meta, metaKind+k.Name, "%d %s %s", k.Shards, k.HashName, k.Package)
+		add(&compat, "type "+k.Name+" shards", "%d", k.Shards)
+		add(&compat, "type "+k.Name+" shard function", "%s", k.HashName)
+		add(&compat, "type "+k.Name+" package", "%s", k.Package)
+	}
+	return meta, compat
+}
+
+// metaKind begins the metadata keys of hosted kinds.
+const metaKind = "kind/"
+
+func hosts(m membership.Member) bool {
+	for _, kv := range m.Meta {
+		if len(kv.Key) > len(metaKind) && kv.Key[:len(metaKind)] == metaKind {
+			return true
+		}
+	}
+	return false
+}
+
+// run drives the machines until the node stops.
+func (c *control) run(stop <-chan struct{}) {
+	c.loop.post(func() {
+		c.started = true
+		s := c.link.State(transport.Control)
+		c.stepMembers(membership.ConnState{Connected: s.Connected, Server: s.Server})
+		c.stepMembers(membership.Start{})
+	})
+	c.loop.run(stop, c.tick, c.wake)
+}
+
+// connState follows the control channel's connection.
+func (c *control) connState(s transport.State) {
+	c.loop.post(func() {
+		if c.started {
+			c.stepMembers(membership.ConnState{Connected: s.Connected, Server: s.Server})
+		}
+	})
+}
+
+// receive brings the control channel's messages to the loop.
+func (c *control) receive() {
+	for {
+		m, err := c.link.Receive(transport.Control)
+		if err != nil {
+			if !errors.Is(err, transport.ErrClosed) {
+				c.node.log.Error("control channel stopped", "err", err)
+			}
+			return
+		}
+		at := time.Now()
+		c.loop.post(func() { c.message(m, at) })
+	}
+}
+
+func (c *control) tick() {
+	now := time.Now()
+	due := func(i int) bool { return !c.wakes[i].IsZero() && !now.Before(c.wakes[i]) }
+	if due(wakeMembers) {
+		c.stepMembers(membership.Tick{})
+	}
+	if due(wakeManager) {
+		c.stepManager(singleton.Tick{})
+	}
+	if c.coord != nil && due(wakeCoord) {
+		c.stepCoordinator(coordinator.Tick{})
+	}
+	if due(wakeFollower) {
+		c.stepFollower(transport.Address{}, nil)
+	}
+	c.reports.resend(now)
+	c.gateway.tick(now)
+	for a, at := range c.bye {
+		if now.After(at) {
+			delete(c.bye, a)
+			c.plane.peerGone(a, -1, false)
+		}
+	}
+}
+
+func (c *control) wake() time.Time {
+	at := time.Now().Add(time.Second)
+	for _, w := range append(c.wakes[:], c.reports.wakeAt(), c.gateway.wakeAt()) {
+		if !w.IsZero() && w.Before(at) {
+			at = w
+		}
+	}
+	for _, w := range c.bye {
+		if w.Before(at) {
+			at = w
+		}
+	}
+	return at
+}
+
+// message handles one message of the control channel.
+func (c *control) message(m transport.Message, at time.Time) {
+	if m.Kind == transport.Unreachable {
+		c.stepMembers(membership.Unreachable{Peer: m.From, Server: m.Server})
+		c.gateway.unreachable(m.From)
+		return
+	}
+	from, topic, body, err := openControl(c.node.cfg.Cluster, m.Payload)
+	if err != nil {
+		c.foreign(len(m.Payload), err)
+		return
+	}
+	switch topic {
+	case wire.ControlTopic_CONTROL_TOPIC_MEMBERSHIP:
+		msg, err := membership.Decode(body)
+		if err != nil {
+			c.foreign(len(body), err)
+			return
+		}
+		c.stepMembers(membership.Receive{From: from.Address, Message: msg, Server: m.Server, Waited: time.Since(at)})
+	case wire.ControlTopic_CONTROL_TOPIC_SINGLETON:
+		msg, err := singleton.Decode(body)
+		if err != nil {
+			c.foreign(len(body), err)
+			return
+		}
+		c.stepManager(singleton.Receive{From: from.Address, Message: msg})
+	case wire.ControlTopic_CONTROL_TOPIC_COORDINATOR:
+		msg, err := coordinator.Decode(body)
+		if err != nil {
+			c.foreign(len(body), err)
+			return
+		}
+		c.placementMessage(from, msg)
+	case wire.ControlTopic_CONTROL_TOPIC_GATEWAY:
+		c.gateway.message(from, body)
+	default:
+		c.foreign(len(body), fmt.Errorf("unknown topic %d (is the sender newer?)", topic))
+	}
+}
+
+func (c *control) foreign(bytes int, err error) {
+	c.plane.ledger.add(frameForeign)
+	c.node.log.Warn("foreign bytes refused", "lane", "control", "bytes", bytes, "err", err)
+}
+
+// send seals a message for one process, or for every member if to is zero.
+func (c *control) send(to transport.Peer, topic wire.ControlTopic, body []byte, err error) {
+	if err != nil {
+		c.node.log.Error("control message not sent", "to", to.String(), "err", err)
+		return
+	}
+	b := sealControl(c.node.cfg.Cluster, c.plane.self, topic, body)
+	if to.IsZero() {
+		err = c.link.Broadcast(b)
+	} else {
+		err = c.link.Send(transport.Control, to, 0, b)
+	}
+	if err != nil && !errors.Is(err, transport.ErrDisconnected) && !errors.Is(err, transport.ErrClosed) {
+		c.node.log.Error("control message not sent", "to", to.String(), "bytes", len(b), "err", err)
+	}
+}
+
+// stepMembers gives the membership one input and does what it says.
+func (c *control) stepMembers(in membership.Input) {
+	out := c.members.Step(time.Now(), in)
+	c.wakes[wakeMembers] = out.WakeAt
+	if out.LeaseChanged {
+		c.plane.lease.renew(out.Lease)
+	}
+	for _, e := range out.Send {
+		body, err := membership.Encode(e.Message)
+		c.send(transport.Peer{Address: e.To}, wire.ControlTopic_CONTROL_TOPIC_MEMBERSHIP, body, err)
+	}
+	if out.Changed {
+		c.view.Store(c.members.View())
+		c.viewChanged()
+	}
+	for _, e := range out.Events {
+		c.event(e)
+	}
+}
+
+// event follows what the membership tells.
+func (c *control) event(e membership.Event) {
+	c.node.log.Debug("membership", "event", e.String())
+	switch e := e.(type) {
+	case membership.MemberUp:
+		c.node.log.Info("member up", "member", e.Member.Address.String(), "age", e.Member.UpNumber)
+		if e.Member.Address == c.self {
+			c.node.isUp()
+		}
+	case membership.MemberDowned:
+		c.node.log.Warn("member downed", "member", e.Member.Address.String())
+		if e.Member.Address != c.self {
+			c.plane.peerGone(e.Member.Address, -1, false)
+		}
+	case membership.MemberRemoved:
+		c.node.log.Info("member removed", "member", e.Member.Address.String(), "was", e.Member.Status.String())
+		if e.Member.Address == c.self {
+			return
+		}
+		if e.Member.Status == membership.Exiting {
+			c.bye[e.Member.Address] = time.Now().Add(byeGrace) // it says goodbye on each lane
+		} else {
+			c.plane.peerGone(e.Member.Address, -1, false)
+		}
+	case membership.UnreachableMember:
+		c.node.log.Warn("member unreachable", "member", e.Member.Address.String(), "evidence", e.Evidence.String())
+	case membership.ReachableMember:
+		c.node.log.Info("member reachable again", "member", e.Member.Address.String())
+	case membership.JoinFailed:
+		c.node.fail(fmt.Errorf("join cluster %s: %w", c.node.cfg.Cluster, e.Err))
+	case membership.SelfDowned:
+		c.node.fail(fmt.Errorf("%w: %s (start the process anew)", ErrDowned, e.Reason))
+	case membership.SelfRemoved:
+		c.node.left()
+	}
+}
+
+// byeGrace is how long a member that left in order may still say goodbye on its
+// lanes before what it did not acknowledge counts as lost.
+const byeGrace = 3 * time.Second
+
+// viewChanged tells the machines that stand on membership.
+func (c *control) viewChanged() {
+	v := c.view.Load()
+	managed := singleton.View{}
+	placed := coordinator.View{Converged: v.Converged}
+	for _, m := range v.ByAge {
+		s := statusOf(m.Status)
+		managed.Members = append(managed.Members, singleton.Member{
+			Address: m.Address, Status: s, UpNumber: uint64(m.UpNumber), Roles: m.Roles,
+		})
+		placed.Members = append(placed.Members, coordinator.Member{
+			Address: m.Address, Status: s, Unreachable: !m.Reachable, Hosts: hosts(m.Member),
+		})
+	}
+	c.stepManager(managed)
+	if c.coord != nil {
+		c.stepCoordinator(placed)
+	}
+	c.checkExit()
+}
+
+func statusOf(s membership.Status) singleton.Status {
+	switch s {
+	case membership.Joining:
+		return singleton.Joining
+	case membership.WeaklyUp:
+		return singleton.WeaklyUp
+	case membership.Up:
+		return singleton.Up
+	case membership.Leaving:
+		return singleton.Leaving
+	case membership.Exiting:
+		return singleton.Exiting
+	}
+	return singleton.Down
+}
+
+// stepManager gives the singleton's manager one input and does what it says.
+func (c *control) stepManager(in singleton.Input) {
+	out := c.manager.Step(time.Now(), in)
+	c.wakes[wakeManager] = out.WakeAt
+	for _, e := range out.Send {
+		body, err := singleton.Encode(e.Message)
+		c.send(transport.Peer{Address: e.To}, wire.ControlTopic_CONTROL_TOPIC_SINGLETON, body, err)
+	}
+	for _, e := range out.Events {
+		c.node.log.Debug("coordinator singleton", "state", e.State.String(), "peer", e.Peer.String(), "what", e.What)
+	}
+	if out.StartInstance {
+		c.startCoordinator()
+	}
+	if out.StopInstance {
+		c.coord = nil
+		c.wakes[wakeCoord] = time.Time{}
+		c.stepManager(singleton.InstanceStopped{})
+	}
+}
+
+func (c *control) startCoordinator() {
+	me, _ := c.view.Load().Member(c.self)
+	cfg := c.node.cfg
+	coord, err := coordinator.New(coordinator.Config{
+		Self: c.self, Term: placement.Term{Number: me.UpNumber, Incarnation: c.self.Incarnation},
+		MinMembers: cfg.MinMembers, MaxMoves: cfg.MaxMoves,
+		Strategy: coordinator.LeastShards{Threshold: cfg.RebalanceThreshold},
+	})
+	if err != nil {
+		c.node.fail(fmt.Errorf("start the coordinator: %w", err))
+		return
+	}
+	c.node.log.Info("coordinator starts here", "term", me.UpNumber)
+	c.coord = coord
+	c.stepManager(singleton.InstanceStarted{})
+	c.viewChanged()
+}
+
+// stepCoordinator gives the coordinator one input and does what it says.
+func (c *control) stepCoordinator(in coordinator.Input) {
+	out := c.coord.Step(time.Now(), in)
+	c.wakes[wakeCoord] = out.WakeAt
+	for _, e := range out.Events {
+		c.node.log.Debug("coordinator", "event", e.String())
+	}
+	for _, e := range out.Send {
+		c.sendPlacement(transport.Peer{Address: e.To}, e.Message)
+	}
+}
+
+// sendPlacement sends a coordinator's or a follower's message; what goes to this
+// node takes the short way.
+func (c *control) sendPlacement(to transport.Peer, m coordinator.Message) {
+	if to.Address == c.self {
+		c.loop.post(func() { c.placementMessage(c.plane.self, m) })
+		return
+	}
+	body, err := coordinator.Encode(m)
+	c.send(to, wire.ControlTopic_CONTROL_TOPIC_COORDINATOR, body, err)
+}
+
+// placementMessage brings a message to the coordinator or to the follower.
+func (c *control) placementMessage(from transport.Peer, m coordinator.Message) {
+	switch m.(type) {
+	case coordinator.Register, coordinator.Ask, coordinator.TableRequest, coordinator.MoveStatus,
+		coordinator.MoveDone, coordinator.MoveAborted, coordinator.MoveCancelled:
+		if from.Client {
+			c.gateway.placement(from, m)
+		} else if c.coord != nil {
+			c.stepCoordinator(coordinator.Receive{From: from.Address, Message: m})
+		}
+		return
+	}
+	if !from.Client && c.stepFollower(from.Address, m) {
+		c.reports.order(m)
+	}
+}
+
+// stepFollower follows the table. It reports whether the message is to be obeyed.
+func (c *control) stepFollower(from transport.Address, m coordinator.Message) bool {
+	out := c.follower.Step(time.Now(), from, m)
+	c.wakes[wakeFollower] = out.WakeAt
+	if out.Table != nil {
+		c.plane.setTable(out.Table)
+		c.reports.tableChanged(out.Table)
+		c.gateway.tableChanged(out.Table)
+		c.checkExit()
+	}
+	if out.Register {
+		kinds, owned := c.node.inventory()
+		c.sendPlacement(transport.Peer{Address: out.Coordinator}, c.follower.Register(c.self, kinds, owned))
+	}
+	for _, msg := range out.Send {
+		c.sendPlacement(transport.Peer{Address: out.Coordinator}, msg)
+	}
+	return !out.Refused
+}
+
+// coordinatorAddress is whom to ask.
+func (c *control) coordinatorAddress() transport.Address {
+	if a := c.follower.Coordinator(); !a.IsZero() {
+		if v := c.view.Load(); v != nil {
+			if m, ok := v.Member(a); ok && m.Status < membership.Exiting {
+				return a
+			}
+		}
+	}
+	return c.manager.Oldest()
+}
+
+// leave begins leaving in order.
+func (c *control) leave() {
+	c.loop.post(func() {
+		c.stepMembers(membership.Leave{})
+		c.checkExit()
+	})
+}
+
+// exit gives leaving in order up: shards that are still here stay.
+func (c *control) exit() {
+	c.loop.post(func() {
+		if !c.exitReady {
+			c.exitReady = true
+			c.stepMembers(membership.ExitReady{})
+		}
+	})
+}
+
+// checkExit tells the cluster when this leaving node has nothing left to give.
+func (c *control) checkExit() {
+	v := c.view.Load()
+	if c.exitReady || v == nil || v.SelfStatus != membership.Leaving {
+		return
+	}
+	if c.node.holdsShards() && c.otherHosts(v) {
+		return
+	}
+	c.exitReady = true
+	c.stepMembers(membership.ExitReady{})
+}
+
+// otherHosts tells whether anybody could take this node's shards.
+func (c *control) otherHosts(v *membership.View) bool {
+	for _, m := range v.ByAge {
+		if m.Address != c.self && m.Status == membership.Up && hosts(m.Member) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,105 @@
+package coordinator
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+func TestLeastShards(t *testing.T) {
+	a, b, c := node("a"), node("b"), node("c")
+	for _, tt := range []struct {
+		name      string
+		threshold int
+		homes     []Load
+		allocate  transport.Address
+		limit     int
+		moves     []Transfer
+	}{
+		{"alone", 0, []Load{{a, 3, 3, []uint32{8, 9, 10}}}, a, 3, nil},
+		{"even", 0, []Load{{a, 2, 9, []uint32{8, 9}}, {b, 2, 2, []uint32{10, 11}}}, b, 3, nil},
+		{"a difference of the threshold", 0, []Load{{a, 3, 3, []uint32{8, 9, 10}}, {b, 2, 2, nil}}, b, 3, nil},
+		{"above it", 0, []Load{{a, 4, 4, []uint32{8, 9, 10, 11}}, {b, 2, 2, nil}}, b, 3, []Transfer{{8, b}}},
+		{"a higher threshold", 2, []Load{{a, 4, 4, []uint32{8, 9, 10, 11}}, {b, 2, 2, nil}}, b, 3, nil},
+		{"the limit", 0, []Load{{a, 8, 8, []uint32{8, 9, 10, 11, 12}}, {b, 0, 0, nil}}, b, 2, []Transfer{{8, b}, {9, b}}},
+		{
+			"from the fullest to the emptiest, in turn", 0,
+			[]Load{{a, 4, 4, []uint32{8, 9}}, {b, 4, 4, []uint32{10, 11}}, {c, 0, 0, nil}},
+			c, 9,
+			[]Transfer{{10, c}, {8, c}},
+		},
+		{"nothing may move", 0, []Load{{a, 4, 4, nil}, {b, 0, 0, nil}}, b, 3, nil},
+	} {
+		s := LeastShards{tt.threshold}
+		if got := s.Allocate(placement.ShardID{}, tt.homes); got != tt.allocate {
+			t.Errorf("%s: allocates to %v, want %v", tt.name, got, tt.allocate)
+		}
+		if got := s.Rebalance("Cart", tt.homes, tt.limit); !slices.Equal(got, tt.moves) {
+			t.Errorf("%s: moves %v, want %v", tt.name, got, tt.moves)
+		}
+	}
+}
+
+// stubborn asks for what cannot be.
+type stubborn struct{}
+
+func (stubborn) Allocate(s placement.ShardID, _ []Load) transport.Address {
+	if s.Shard == 2 {
+		return node("nowhere")
+	}
+	return transport.Address{}
+}
+
+func (stubborn) Rebalance(_ string, homes []Load, _ int) []Transfer {
+	return []Transfer{{2, homes[0].Node}, {99, homes[0].Node}, {3, node("nowhere")}}
+}
+
+func TestStrategyIsNotTrusted(t *testing.T) {
+	c, err := New(Config{Self: node("a"), Term: termOf(1), Strategy: stubborn{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := []KindInfo{{"Cart", "p", 2, "xxh64", true}}
+	c.Step(t0, (&script{}).view([]string{"a:up:hosts", "b:up:hosts"}))
+	c.Step(t0, Receive{node("b"), Register{Term: termOf(1), Node: node("b"), Seq: 1, Kinds: kinds}})
+	c.Step(t0, Receive{node("a"), Register{Term: termOf(1), Node: node("a"), Seq: 1, Kinds: kinds}})
+	out := c.Step(t0, Receive{node("a"), Ask{Kind: "Cart"}})
+	var refused []string
+	for _, e := range out.Events {
+		if e.What == StrategyRefused {
+			refused = append(refused, e.Shard.String())
+		}
+	}
+	want := "Cart/2 Cart/2 Cart/99 Cart/3"
+	if got := strings.Join(refused, " "); got != want {
+		t.Errorf("refused %s, want %s", got, want)
+	}
+	if len(c.moves) != 0 || c.Table().Len() != 0 {
+		t.Errorf("%d moves, %d entries; want none", len(c.moves), c.Table().Len())
+	}
+	if err := c.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	good := Config{Self: node("a"), Term: termOf(1)}
+	if _, err := New(good); err != nil {
+		t.Errorf("the defaults are refused: %v", err)
+	}
+	for name, change := range map[string]func(*Config){
+		"no self":           func(c *Config) { c.Self = transport.Address{} },
+		"no term":           func(c *Config) { c.Term = placement.Term{} },
+		"negative minimum":  func(c *Config) { c.MinMembers = -1 },
+		"negative interval": func(c *Config) { c.ResendInterval = -1 },
+	} {
+		c := good
+		change(&c)
+		if _, err := New(c); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+}

@@ -1,0 +1,28 @@
+// Package shard keeps entities alive: each in exactly one place on a cluster of
+// processes that talk only through a broker.
+//
+// A developer annotates a struct with //shard:entity, shardgen writes a typed
+// client and a host function for it, and this package does the rest: it forms
+// the cluster, gives every entity a home, brings calls there in order, moves
+// entities when nodes come and go, and says of every failed call whether it ran.
+//
+//	node := shard.New(shard.Config{Cluster: "shop", Transport: natstransport.New(url)})
+//	shop.HostStock(node, func() *shop.Stock { return &shop.Stock{} })
+//	err := node.Run(ctx)
+//
+// A process that hosts nothing and is no member calls through [Dial].
+//
+// # Layers
+//
+// Decisions are made by pure state machines in the packages below: membership,
+// singleton, coordinator, region, call. This package is their driver, and the
+// only home of goroutines, timers, clocks and logs. Control is one goroutine
+// (control.go); data are lanes (lane.go) that receive and run turns, paths
+// (path.go) that send, routes (route.go) that know where a shard lives, and
+// hosted shards (hosted_shard.go).
+//
+// # Concurrency
+//
+// All exported methods are safe for concurrent use. An entity's methods run one
+// at a time, so an entity needs no locks of its own.
+package shard

@@ -1,0 +1,141 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// farewell ends the data plane in order: what has arrived is still handled, then
+// every peer hears up to where, so that it knows for certain what was not.
+func (n *Node) farewell(ctx context.Context) {
+	n.stopEntities(ctx)
+	n.plane.farewell(ctx)
+}
+
+func (pl *plane) farewell(ctx context.Context) {
+	link := pl.link()
+	if err := link.Drain(ctx); err != nil && !errors.Is(err, transport.ErrClosed) {
+		pl.log.Warn("drain", "err", err)
+	}
+	for _, l := range pl.lanes {
+		select {
+		case <-l.done:
+		case <-ctx.Done():
+			return
+		}
+	}
+	pl.peersMu.RLock()
+	var paths []*path
+	for _, pp := range pl.peers {
+		paths = append(paths, pp.paths...)
+	}
+	pl.peersMu.RUnlock()
+	for _, p := range paths {
+		p.goodbye()
+	}
+	for i := range pl.lanes {
+		if err := link.Flush(ctx, transport.Channel(i)); err != nil && !errors.Is(err, transport.ErrDisconnected) {
+			pl.log.Warn("flush the goodbye", "lane", i, "err", err)
+		}
+	}
+}
+
+// goodbye publishes what is left and a last frame that says so.
+func (p *path) goodbye() {
+	p.flush(false)
+	p.mu.Lock()
+	used := p.core.Next() > 1 || p.core.Received() > 0
+	if !used || p.gone {
+		p.mu.Unlock()
+		return
+	}
+	payload := p.core.Bye(p.handled.Load())
+	p.mu.Unlock()
+	_ = p.plane.link().Send(p.ch, p.peer, 0, payload)
+}
+
+// stopEntities runs the stop hooks of entities that nobody took over.
+func (n *Node) stopEntities(ctx context.Context) {
+	for _, h := range n.hosted() {
+		for i := range h.shards {
+			s := &h.shards[i]
+			for !s.stopIdle() && ctx.Err() == nil {
+				time.Sleep(5 * time.Millisecond) // turns are still running
+			}
+		}
+	}
+}
+
+// stopIdle rests every idle entity and reports whether no turn is left running.
+func (s *hostedShard) stopIdle() bool {
+	s.mu.Lock()
+	idle := s.core.Idle(^uint32(0), s.core.Entities())
+	busy := s.core.Running() - len(idle)
+	s.mu.Unlock()
+	for _, e := range idle {
+		s.rest(e, codegen.Stopping)
+		s.endTurn(e)
+	}
+	return busy == 0
+}
+
+// sweep advances the coarse clock and passivates what was idle for long.
+func (n *Node) sweep() {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-n.plane.stop:
+			return
+		case <-ticker.C:
+		}
+		now := n.plane.clock.Add(1)
+		for _, h := range n.hosted() {
+			if h.settings.idle > 0 {
+				h.passivate(now)
+			}
+		}
+		n.plane.expireTells()
+	}
+}
+
+// passivate rests entities that nobody called for the type's idle time.
+func (h *host) passivate(now uint32) {
+	ticks := uint32(h.settings.idle / time.Second)
+	if now <= ticks {
+		return
+	}
+	for i := range h.shards {
+		s := &h.shards[i]
+		s.mu.Lock()
+		idle := s.core.Idle(now-ticks, 1024)
+		s.mu.Unlock()
+		for _, e := range idle {
+			s.rest(e, codegen.Idle)
+			s.endTurn(e)
+		}
+	}
+}
+
+// expireTells drops tells that found no home in time; calls end by themselves.
+func (pl *plane) expireTells() {
+	if pl.held.Load() == 0 {
+		return
+	}
+	limit := time.Now().Add(-pl.cfg.CallTimeout)
+	for name, k := range *pl.kinds.Load() {
+		n := 0
+		for i := range k.routes {
+			n += k.routes[i].expireTells(limit)
+		}
+		if n > 0 {
+			pl.ledger.addN(tellLost, n)
+			pl.log.Warn("tells dropped: their shards found no home", "kind", name, "tells", n, "why", pl.ctl.why(name))
+		}
+	}
+}
+

@@ -1,0 +1,200 @@
+package shard
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/coordinator"
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// Times of serving the table to processes outside the cluster.
+const (
+	gatewayStatusEvery = time.Second
+	gatewayForget      = 10 * time.Second // after the last hello
+	helloEvery         = time.Second
+)
+
+// gateway serves the table to processes that are no members, as a coordinator
+// does to members: differences at once, a status every second, the whole on
+// request. It belongs to the control loop.
+type gateway struct {
+	control *control
+	clients map[transport.Address]*servedClient
+	asked   map[string]time.Time // kinds that clients wait for
+	last    *placement.Table     // what the clients were told
+	at      time.Time            // of the next status; zero: nobody is served
+}
+
+type servedClient struct {
+	peer transport.Peer
+	seen time.Time
+}
+
+func (g *gateway) init(c *control) {
+	g.control, g.clients, g.asked = c, map[transport.Address]*servedClient{}, map[string]time.Time{}
+}
+
+func (g *gateway) wakeAt() time.Time { return g.at }
+
+// message handles what a client says.
+func (g *gateway) message(from transport.Peer, body []byte) {
+	var m wire.Gateway
+	if err := proto.Unmarshal(body, &m); err != nil {
+		g.control.foreign(len(body), fmt.Errorf("read gateway message: %w", err))
+		return
+	}
+	switch {
+	case !from.Client:
+		g.control.foreign(len(body), fmt.Errorf("gateway message from %v, which is no client", from.Address))
+	case m.GetBye() != nil:
+		delete(g.clients, from.Address)
+	case m.GetHello() != nil:
+		g.hello(from, m.GetHello())
+	}
+}
+
+func (g *gateway) hello(from transport.Peer, h *wire.GatewayHello) {
+	c := g.control
+	if v := c.view.Load(); v == nil || v.SelfStatus != membership.Up {
+		return // another member answers the next one
+	}
+	if reason := g.mismatch(h); reason != "" {
+		g.send(from, &wire.Gateway{Refusal: &wire.GatewayRefusal{Reason: reason}})
+		return
+	}
+	now := time.Now()
+	client := g.clients[from.Address]
+	if client == nil {
+		client = &servedClient{peer: from}
+		g.clients[from.Address] = client
+	}
+	client.seen = now
+	for _, kind := range h.GetAsks() {
+		g.asked[kind] = now
+		c.reports.ask(kind)
+	}
+	g.send(from, &wire.Gateway{Welcome: &wire.GatewayWelcome{Kinds: g.kinds()}})
+	g.status(from)
+	if g.at.IsZero() {
+		g.at = now.Add(gatewayStatusEvery)
+	}
+}
+
+func (g *gateway) mismatch(h *wire.GatewayHello) string {
+	if lanes := g.control.node.cfg.Lanes; int(h.GetLanes()) != lanes {
+		return fmt.Sprintf("the cluster has %d lanes, this process %d (set Config.Lanes alike)", lanes, h.GetLanes())
+	}
+	if h.GetFrame() != wire.FrameVersion {
+		return fmt.Sprintf("the cluster speaks frame format %d, this process %d (upgrade the older one)", wire.FrameVersion, h.GetFrame())
+	}
+	return ""
+}
+
+// kinds are the types hosted in the cluster, by name.
+func (g *gateway) kinds() []*wire.GatewayKind {
+	var kinds []*wire.GatewayKind
+	seen := map[string]bool{}
+	for _, m := range g.control.view.Load().ByAddress {
+		for _, kv := range m.Meta {
+			name, ok := strings.CutPrefix(kv.Key, metaKind)
+			f := strings.SplitN(kv.Value, " ", 3)
+			if !ok || seen[name] || len(f) != 3 {
+				continue
+			}
+			seen[name] = true
+			n, _ := strconv.ParseUint(f[0], 10, 32)
+			kinds = append(kinds, &wire.GatewayKind{Name: name, Shards: uint32(n), Hash: f[1], Package: f[2]})
+		}
+	}
+	slices.SortFunc(kinds, func(a, b *wire.GatewayKind) int { return strings.Compare(a.GetName(), b.GetName()) })
+	return kinds
+}
+
+func (g *gateway) send(to transport.Peer, m *wire.Gateway) {
+	body, err := proto.Marshal(m)
+	g.control.send(to, wire.ControlTopic_CONTROL_TOPIC_GATEWAY, body, err)
+}
+
+// status tells a client which table is the latest, so that it asks for what it
+// lacks.
+func (g *gateway) status(to transport.Peer) {
+	if t := g.control.follower.Table(); t != nil {
+		g.control.sendPlacement(to, coordinator.TableStatus{Version: t.Version()})
+	}
+}
+
+// placement answers a client's part of the table protocol.
+func (g *gateway) placement(from transport.Peer, m coordinator.Message) {
+	t := g.control.follower.Table()
+	switch m := m.(type) {
+	case coordinator.TableRequest:
+		for _, part := range coordinator.Answer(t, m) {
+			g.control.sendPlacement(from, part)
+		}
+	case coordinator.Ask:
+		g.asked[m.Kind] = time.Now()
+		g.control.reports.ask(m.Kind)
+	}
+}
+
+// tableChanged tells all clients what is new.
+func (g *gateway) tableChanged(t *placement.Table) {
+	last := g.last
+	g.last = t
+	if len(g.clients) == 0 {
+		return
+	}
+	for _, part := range coordinator.Split(last.Diff(t)) {
+		for _, client := range g.clients {
+			g.control.sendPlacement(client.peer, part)
+		}
+	}
+}
+
+// noHome tells all clients why calls of a kind wait.
+func (g *gateway) noHome(m coordinator.NoHome) {
+	for _, client := range g.clients {
+		g.control.sendPlacement(client.peer, m)
+	}
+}
+
+// wants tells whether a client waits for a home of the kind.
+func (g *gateway) wants(kind string) bool {
+	at, ok := g.asked[kind]
+	return ok && time.Since(at) < 2*helloEvery
+}
+
+// unreachable stops serving a client that does not listen; if it lives it says
+// hello again.
+func (g *gateway) unreachable(a transport.Address) { delete(g.clients, a) }
+
+func (g *gateway) tick(now time.Time) {
+	if g.at.IsZero() || now.Before(g.at) {
+		return
+	}
+	g.at = now.Add(gatewayStatusEvery)
+	for a, client := range g.clients {
+		if now.Sub(client.seen) > gatewayForget {
+			delete(g.clients, a)
+			continue
+		}
+		g.status(client.peer)
+	}
+	for kind := range g.asked {
+		if !g.wants(kind) {
+			delete(g.asked, kind)
+		}
+	}
+	if len(g.clients) == 0 {
+		g.at = time.Time{}
+	}
+}

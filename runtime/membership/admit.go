@@ -1,0 +1,123 @@
+package membership
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// patientAttempt is the hello from which every member of a large cluster
+// answers: the few that should have done so did not.
+const patientAttempt = 4
+
+// fewAnswer is how many members answer the first hellos.
+const fewAnswer = 5
+
+// onHello: a joiner looks for members.
+func (m *Machine) onHello(from transport.Address, msg Hello) {
+	if m.phase == searching || m.phase == asking {
+		m.onHelloAsJoiner(from, msg)
+		return
+	}
+	if m.phase != member || from == m.config.Self {
+		return
+	}
+	if len(msg.Seeds) > 0 && !slices.Contains(msg.Seeds, m.config.Self.Name) {
+		return
+	}
+	if status := m.self().Status; status != Joining && status != WeaklyUp && status != Up {
+		return
+	}
+	if len(msg.Seeds) == 0 && msg.Attempt < patientAttempt && !m.answersFirst(from) {
+		return
+	}
+	m.send(from, HelloAck{Target: from})
+}
+
+// answersFirst tells whether this node is one of the few members after the joiner
+// on the ring.
+func (m *Machine) answersFirst(joiner transport.Address) bool {
+	if len(m.gossip.Members) <= fewAnswer {
+		return true
+	}
+	return slices.Contains(ringAfter(joiner, m.gossip.Members, fewAnswer), m.config.Self)
+}
+
+// onJoin admits a node, or says why not.
+func (m *Machine) onJoin(from transport.Address, msg Join) {
+	if msg.Target != m.config.Self {
+		return
+	}
+	if _, ok := m.gossip.member(from); ok {
+		m.send(from, Welcome{Target: from, State: m.gossip}) // the first Welcome was lost
+		return
+	}
+	if reason := m.incompatible(msg); reason != "" {
+		m.send(from, JoinRefused{Target: from, Final: true, Reason: reason})
+		return
+	}
+	if status := m.self().Status; status == Exiting {
+		m.send(from, JoinRefused{Target: from, Reason: m.config.Self.String() + " is leaving"})
+		return
+	}
+	if old, ok := m.sameName(from); ok {
+		m.replace(old)
+		m.send(from, JoinRefused{Target: from, Reason: fmt.Sprintf(
+			"the name is held by %v, which is %v (stop that one, or give this one another name)", old.Address, old.Status)})
+		return
+	}
+	joiner := Member{Address: from, Status: Joining, Roles: msg.Roles, Meta: msg.Meta}
+	m.update(func(g *Gossip) { g.setMember(joiner) })
+	m.send(from, Welcome{Target: from, State: m.gossip})
+}
+
+// incompatible compares what both know, and names the first difference.
+func (m *Machine) incompatible(msg Join) string {
+	if transport.CheckName("node", msg.Target.Name) != nil || !sortedKeys(msg.Meta) || !sortedKeys(msg.Compat) ||
+		!slices.IsSorted(msg.Roles) || len(msg.Roles) > maxRoles || len(msg.Meta) > maxKeyValues {
+		return "its description is malformed"
+	}
+	for _, theirs := range msg.Compat {
+		i, ok := slices.BinarySearchFunc(m.config.Compat, theirs.Key, func(kv KeyValue, key string) int { return cmp.Compare(kv.Key, key) })
+		if ok && m.config.Compat[i].Value != theirs.Value {
+			return fmt.Sprintf("%s is %q here and %q in the cluster (make them equal, or stop all members first)",
+				theirs.Key, theirs.Value, m.config.Compat[i].Value)
+		}
+	}
+	return ""
+}
+
+func sortedKeys(list []KeyValue) bool {
+	for i := 1; i < len(list); i++ {
+		if list[i].Key <= list[i-1].Key {
+			return false
+		}
+	}
+	return true
+}
+
+// sameName finds the member that holds the joiner's name.
+func (m *Machine) sameName(joiner transport.Address) (Member, bool) {
+	for _, r := range m.gossip.Members {
+		if r.Name == joiner.Name && r.Address != joiner {
+			return r, true
+		}
+	}
+	return Member{}, false
+}
+
+// replace makes way for a node that was started again under its old name. The
+// old incarnation goes at once if it is known to be gone; otherwise it is looked
+// at now, and the joiner asks again.
+func (m *Machine) replace(old Member) {
+	if old.Status == Down || old.Status == Exiting {
+		return // the leader is about to remove it
+	}
+	if m.gossip.evidence(old.Address) == EvidenceGone {
+		m.downMembers([]Member{old})
+		return
+	}
+	m.suspect(old.Address)
+}

@@ -1,0 +1,221 @@
+package membership
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// downingState is what deciding about unreachable members needs.
+type downingState struct {
+	// electorate are the Up and Leaving members of the last converged view.
+	electorate []transport.Address
+	// since is when this node first saw that a member is unreachable.
+	since map[transport.Address]time.Time
+	// company is when this node last was on the winning side as far as it hears.
+	company time.Time
+}
+
+// onDownNode is the operator's word.
+func (m *Machine) onDownNode(node transport.Address) {
+	if m.phase != member {
+		return
+	}
+	var victims []Member
+	for _, r := range m.gossip.Members {
+		if r.Name == node.Name && (node.Incarnation == 0 || r.Incarnation == node.Incarnation) {
+			victims = append(victims, r)
+		}
+	}
+	m.downMembers(victims)
+}
+
+// downMembers moves members to Down; this node itself ends then.
+func (m *Machine) downMembers(victims []Member) {
+	victims = slices.DeleteFunc(victims, func(r Member) bool { return r.Status == Down })
+	if len(victims) == 0 {
+		return
+	}
+	m.update(func(g *Gossip) {
+		for _, r := range victims {
+			g.setStatus(r, Down)
+		}
+	})
+	if m.self().Status == Down {
+		// The others learn it from this last word.
+		m.pushToAll()
+		m.endMember(false, "an operator has downed this node")
+	}
+}
+
+// runDowning judges unreachable members. Nobody is judged while own echoes do
+// not return: the fault is then here, or at the broker.
+func (m *Machine) runDowning() {
+	if m.phase != member || m.config.Downing == DowningByHand || !m.echoAlive() {
+		return
+	}
+	if status := m.self().Status; status == Joining || status == Exiting {
+		return
+	}
+	m.downGone()
+	m.noteUnreachable()
+	m.downByMajority()
+	if m.phase == member {
+		m.runCompany()
+	}
+}
+
+// downGone downs those that the broker proves dead: by the observer itself, or
+// by the leader should the observer have died since.
+func (m *Machine) downGone() {
+	var victims []Member
+	leads := m.gossip.leaderOf(m.config.Self) == m.config.Self
+	for _, r := range m.gossip.Members {
+		held, _ := m.gossip.record(m.config.Self, r.Address)
+		if held.Evidence == EvidenceGone || leads && r.Address != m.config.Self && m.gossip.evidence(r.Address) == EvidenceGone {
+			victims = append(victims, r)
+		}
+	}
+	m.downMembers(victims)
+}
+
+// noteUnreachable keeps since: for members that are unreachable and may be downed.
+func (m *Machine) noteUnreachable() {
+	for _, r := range m.gossip.Members {
+		if r.Status == Down || m.gossip.evidence(r.Address) == NoEvidence {
+			delete(m.downing.since, r.Address)
+		} else if _, ok := m.downing.since[r.Address]; !ok {
+			m.downing.since[r.Address] = m.now
+		}
+	}
+	//arch:order-free each entry is treated alike
+	for node := range m.downing.since {
+		if _, ok := m.gossip.member(node); !ok {
+			delete(m.downing.since, node)
+		}
+	}
+}
+
+// downAt is when an unreachable member is due to be judged. What the observer
+// had waited before its word came counts.
+func (m *Machine) downAt(node transport.Address) time.Time {
+	var quiet time.Duration
+	for _, row := range m.gossip.Rows {
+		if i, ok := slices.BinarySearchFunc(row.Records, node, compareRecord); ok {
+			quiet = max(quiet, row.Records[i].Quiet)
+		}
+	}
+	wait := m.config.SilentAfter
+	if m.gossip.evidence(node) >= EvidenceCut {
+		wait = m.config.CutAfter
+	}
+	// Never at once, whatever an observer claims: its reason must have lasted
+	// longer than this node's own clocks can be off.
+	return m.downing.since[node].Add(max(wait-quiet, 0))
+}
+
+// downByMajority judges the members that have been unreachable for long enough:
+// the winning side downs them, the losing side stops.
+func (m *Machine) downByMajority() {
+	var due []Member
+	for _, r := range m.gossip.Members {
+		if _, ok := m.downing.since[r.Address]; !ok || r.Address == m.config.Self {
+			continue
+		}
+		at := m.downAt(r.Address)
+		if m.now.Before(at) {
+			m.wakeAt(at)
+			continue
+		}
+		due = append(due, r)
+	}
+	if len(due) == 0 {
+		return
+	}
+	side := m.survivors()
+	if !hasAddress(side, m.config.Self) || !m.wins(side) {
+		m.stopAsMinority(fmt.Sprintf("%s cannot be reached, and this node is on the smaller side", memberNames(due)))
+		return
+	}
+	if m.firstOf(side) != m.config.Self {
+		return // it acts, and is reachable
+	}
+	m.downMembers(slices.DeleteFunc(due, func(r Member) bool { return hasAddress(side, r.Address) }))
+}
+
+// stopAsMinority ends this node. It tells nobody: those on its side find the
+// same, and the other side downs it.
+func (m *Machine) stopAsMinority(reason string) {
+	m.endMember(false, reason+" (is the network cut, or did most members die at once?)")
+}
+
+// voters are the members whose majority decides: those of the last converged
+// view that are not out of it since.
+func (m *Machine) voters() []transport.Address {
+	return slices.DeleteFunc(slices.Clone(m.downing.electorate), func(node transport.Address) bool {
+		r, ok := m.gossip.member(node)
+		return !ok || r.Status == Down || r.Status == Exiting || m.gossip.evidence(node) == EvidenceGone
+	})
+}
+
+// wins tells whether a side holds the majority of the voters, or half of them
+// with the oldest.
+func (m *Machine) wins(side []transport.Address) bool {
+	voters := m.voters()
+	var oldest Member
+	votes := 0
+	for _, node := range voters {
+		r, _ := m.gossip.member(node)
+		if oldest.IsZero() || r.CompareAge(oldest) < 0 {
+			oldest = r
+		}
+		if hasAddress(side, node) {
+			votes++
+		}
+	}
+	return 2*votes > len(voters) || 2*votes == len(voters) && (votes == 0 || hasAddress(side, oldest.Address))
+}
+
+// firstOf is who acts for a side.
+func (m *Machine) firstOf(side []transport.Address) transport.Address {
+	for _, node := range side {
+		if r, _ := m.gossip.member(node); r.Status == Up || r.Status == Leaving {
+			return node
+		}
+	}
+	return transport.Address{}
+}
+
+func memberNames(list []Member) string {
+	nodes := make([]transport.Address, len(list))
+	for i, r := range list {
+		nodes[i] = r.Address
+	}
+	return names(nodes)
+}
+
+// runCompany stops a node that hears nobody but a minority although its own
+// echoes return. It is for those whose neighbours all fell silent at once, which
+// they take for their own fault and so hold against nobody.
+func (m *Machine) runCompany() {
+	side := []transport.Address{m.config.Self}
+	for _, node := range m.voters() {
+		if p := m.detect.peers[node]; p != nil && m.now.Sub(p.heard) <= m.config.LeaseMajority {
+			side = withAddress(side, node)
+		}
+	}
+	if m.wins(side) {
+		m.downing.company = m.now
+		return
+	}
+	alone := maxTime(m.downing.company, m.detect.cleared)
+	// The company was counted for LeaseMajority after it was last heard.
+	at := alone.Add(m.config.SilentAfter - m.config.LeaseMajority)
+	if m.now.Before(at) {
+		m.wakeAt(at)
+		return
+	}
+	m.stopAsMinority(fmt.Sprintf("nothing was heard from a majority for %v", m.config.SilentAfter))
+}

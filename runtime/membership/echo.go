@@ -1,0 +1,115 @@
+package membership
+
+import (
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// onConnState: what was known came through the old connection. Over a new one
+// everybody may look different for a while, so all evidence is dropped.
+func (m *Machine) onConnState(in ConnState) {
+	fresh := in.Connected && (!m.conn.Connected || m.conn.Server != in.Server)
+	m.conn = in
+	if !fresh {
+		return
+	}
+	m.detect.echoGood, m.detect.echoes = false, nil
+	m.detect.echoAt, m.detect.aliveAt = m.now, m.now
+	m.join.helloAt, m.join.heardSelf = m.now, time.Time{}
+	m.clearEvidence()
+}
+
+// runEcho sends a message through the broker to oneself. Only a node whose own
+// messages come back may take the silence of others for theirs.
+func (m *Machine) runEcho() {
+	if m.phase != member || !m.due(&m.detect.echoAt, m.config.EchoInterval) || !m.conn.Connected {
+		return
+	}
+	m.detect.echoSeq++
+	if len(m.detect.echoes) == maxEchoes {
+		m.detect.echoes = slices.Delete(m.detect.echoes, 0, 1)
+	}
+	m.detect.echoes = append(m.detect.echoes, echo{m.detect.echoSeq, m.now})
+	m.send(m.config.Self, Echo{m.detect.echoSeq})
+}
+
+func (m *Machine) onEcho(from transport.Address, msg Echo) {
+	if m.phase != member || from != m.config.Self {
+		return
+	}
+	i := slices.IndexFunc(m.detect.echoes, func(e echo) bool { return e.seq == msg.Seq })
+	if i < 0 {
+		return // it went through an earlier connection
+	}
+	if !m.echoAlive() {
+		m.clearEvidence() // nothing came through, so nobody could be heard
+	}
+	m.detect.echoSent, m.detect.echoGood = m.detect.echoes[i].sent, true
+	m.detect.echoes = slices.Delete(m.detect.echoes, 0, i+1)
+}
+
+// echoAlive tells whether the way through the broker is open, there and back.
+func (m *Machine) echoAlive() bool {
+	return m.conn.Connected && m.detect.echoGood && m.now.Sub(m.detect.echoSent) <= m.config.LeaseEcho
+}
+
+// aliveEarly is how long a new member broadcasts often: two clusters that were
+// formed at the same time should meet soon.
+const aliveEarly = 10 * time.Second
+
+// aliveInterval is the time between two [Alive] broadcasts. Up to seven members
+// hear each other's heartbeats anyway; more need it to hear from a majority
+// within LeaseMajority.
+func (m *Machine) aliveInterval() time.Duration {
+	n := len(m.gossip.Members)
+	switch {
+	case n > smallCluster:
+		return 2 * time.Second
+	case n > m.config.Watched+1 || m.now.Sub(m.spreading.memberSince) < aliveEarly:
+		return time.Second
+	}
+	return 5 * time.Second
+}
+
+func (m *Machine) runAlive() {
+	if m.due(&m.detect.aliveAt, m.aliveInterval()) {
+		m.broadcast(m.alive())
+	}
+}
+
+func (m *Machine) alive() Alive {
+	return Alive{Founder: m.gossip.Founder, Size: m.size(), Server: m.conn.Server}
+}
+
+// size counts the members that make a cluster bigger than another.
+func (m *Machine) size() uint32 {
+	n := uint32(0)
+	for _, r := range m.gossip.Members {
+		if r.Status == Up || r.Status == Leaving {
+			n++
+		}
+	}
+	return n
+}
+
+// onAlive: a sign of life of a member, or of another cluster of the same name.
+// Then the smaller one gives way; of two equal ones that of the later founder.
+func (m *Machine) onAlive(in Receive, msg Alive) {
+	if msg.Founder == m.gossip.Founder {
+		m.namedServer(in, msg.Server)
+		return
+	}
+	mine := m.size()
+	if mine > msg.Size || mine == msg.Size && founderBefore(m.gossip.Founder, msg.Founder) {
+		m.send(in.From, m.alive()) // it need not wait for the next broadcast
+		return
+	}
+	m.publish()
+	m.emit(SelfDowned{
+		Reason: "there is another cluster of this name, formed by " + msg.Founder.String() + ", and it is larger or older",
+		Rejoin: true,
+	})
+	m.end()
+}

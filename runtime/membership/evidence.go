@@ -1,0 +1,147 @@
+package membership
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// onUnreachable: the broker knows nobody who listens for the peer. One answer
+// means little (the peer may be reconnecting); it starts the probing.
+func (m *Machine) onUnreachable(in Unreachable) {
+	if m.phase == asking && in.Peer == m.join.asked {
+		m.join.trouble = in.Peer.String() + " offered to admit this node and then was gone"
+		m.search(0)
+	}
+	if m.phase != member || in.Server != "" && in.Server != m.conn.Server {
+		return
+	}
+	r, ok := m.gossip.member(in.Peer)
+	if !ok || r.Status == Down || in.Peer == m.config.Self {
+		return
+	}
+	p := m.peer(in.Peer)
+	if p.absent.IsZero() {
+		p.absent = m.now
+	}
+	p.absentLast = m.now
+	p.absentCount++
+}
+
+// clearEvidence drops everything that is held against others, because it may
+// have come from this node's own connection or from its own standing still.
+func (m *Machine) clearEvidence() {
+	m.detect.cleared = m.now
+	//arch:order-free each peer is treated alike
+	for _, p := range m.detect.peers {
+		p.absent, p.absentLast, p.absentCount = time.Time{}, time.Time{}, 0
+		p.server, p.via = "", ""
+		p.phi.last = m.now
+	}
+	clear(m.downing.since)
+	if m.phase != member {
+		return
+	}
+	for _, r := range m.gossip.Members {
+		if _, ok := m.gossip.record(m.config.Self, r.Address); ok {
+			m.mark(r.Address, NoEvidence, 0)
+		}
+	}
+}
+
+// runDetection sends heartbeats and weighs what is known.
+func (m *Machine) runDetection() {
+	//arch:order-free each peer is treated alike
+	for node := range m.detect.peers {
+		if _, ok := m.gossip.member(node); !ok {
+			delete(m.detect.peers, node)
+		}
+	}
+	m.runBeats()
+	if !m.echoAlive() {
+		return
+	}
+	most := m.mostQuiet()
+	for _, r := range m.gossip.Members {
+		p := m.detect.peers[r.Address]
+		if p == nil || r.Status == Down {
+			continue
+		}
+		held, marked := m.gossip.record(m.config.Self, r.Address)
+		if marked && p.acked.After(p.marked) {
+			m.mark(r.Address, NoEvidence, 0)
+			held = Record{}
+		}
+		if e, quiet := m.weigh(p, most); e > held.Evidence {
+			p.marked = m.now
+			m.mark(r.Address, e, quiet)
+		}
+	}
+}
+
+// mark writes the own word about a member into the gossiped state.
+func (m *Machine) mark(node transport.Address, e Evidence, quiet time.Duration) {
+	m.update(func(g *Gossip) {
+		g.Rows = withRecord(g.Rows, m.config.Self, Record{node, e, quiet.Truncate(time.Millisecond)})
+	})
+}
+
+// absentProbes is how many times in a row the broker must have said it.
+const absentProbes = 3
+
+// weigh says what is to be held against a peer now, and how long it lasted.
+func (m *Machine) weigh(p *peer, most bool) (e Evidence, quiet time.Duration) {
+	if !p.absent.IsZero() {
+		at := p.absent.Add(m.config.GoneAfter)
+		fresh := m.now.Sub(p.absentLast) <= absentProbes*m.config.ProbeInterval
+		if !m.now.Before(at) && p.absentCount >= absentProbes && fresh {
+			if p.server != "" && p.server == m.conn.Server && p.via == m.conn.Server {
+				return EvidenceGone, m.now.Sub(p.absent)
+			}
+			return EvidenceCut, m.now.Sub(p.absent)
+		}
+	}
+	if !p.beaten {
+		return NoEvidence, 0
+	}
+	at := m.suspectAt(p)
+	if most {
+		// The fault is more likely here. Being alone is judged by runCompany; what
+		// is still silent then is held against it, so that a half that goes on can.
+		at = maxTime(at, p.phi.last.Add(m.config.SilentAfter))
+	}
+	if m.now.Before(at) {
+		m.wakeAt(at)
+		return NoEvidence, 0
+	}
+	return EvidenceSilent, m.now.Sub(p.phi.last)
+}
+
+func maxTime(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// mostPeers is the number of watched members from which on the silence of most
+// of them at once says more about the watcher.
+const mostPeers = 4
+
+// mostQuiet tells whether most watched members fell silent together. It looks
+// earlier than the suspicion does, or the first to be suspected would be
+// marked before the others are counted. Whom the broker has lost does not count.
+func (m *Machine) mostQuiet() bool {
+	watched, quiet := 0, 0
+	for _, node := range m.detect.watched {
+		p := m.detect.peers[node]
+		if p == nil || !p.beaten || !p.absent.IsZero() {
+			continue
+		}
+		watched++
+		if m.now.Sub(p.phi.last) > m.config.PauseAllowance/2+m.heartbeatInterval() {
+			quiet++
+		}
+	}
+	return watched >= mostPeers && 2*quiet > watched
+}

@@ -1,0 +1,220 @@
+package membership
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// joining is what a node keeps until it is a member.
+type joining struct {
+	started time.Time
+	helloAt time.Time // when the next hello is due
+	// notBefore is the end of the pause after a refusal.
+	notBefore time.Time
+	attempt uint32
+	// heardSelf is when the first hello of this round came back through the broker.
+	// Zero: others may not have heard this node either, so it must not form.
+	heardSelf  time.Time
+	candidates []candidate // other joiners that may form, by address
+	asked      transport.Address
+	askedUntil time.Time
+	trouble    string // why the last attempt failed
+}
+
+// A candidate is another joiner.
+type candidate struct {
+	transport.Address
+	heard time.Time
+}
+
+const (
+	helloInterval = 100 * time.Millisecond
+	// candidateLife is how long a joiner counts after its last hello.
+	candidateLife = 5 * helloInterval
+	// joinWait is how long a member may take to answer a Join.
+	joinWait = 500 * time.Millisecond
+	// refusedWait is the time before a refused joiner asks again.
+	refusedWait = 200 * time.Millisecond
+	// maxCandidates bounds what strangers can make a joiner remember.
+	maxCandidates = 1024
+)
+
+func (m *Machine) onStart() {
+	if m.phase != idle {
+		return
+	}
+	m.phase = searching
+	m.join.started = m.now
+}
+
+// search begins a new round: who answers, or else who forms?
+func (m *Machine) search(after time.Duration) {
+	m.phase = searching
+	m.join.notBefore = m.now.Add(after)
+	m.join.helloAt = m.join.notBefore
+	m.join.heardSelf = time.Time{}
+}
+
+// runJoining says hello, gives up on a member that does not answer, forms the
+// cluster when it is this node's part, and ends at the time-out.
+func (m *Machine) runJoining() {
+	timeout := m.join.started.Add(m.config.JoinTimeout)
+	if !m.now.Before(timeout) {
+		m.emit(JoinFailed{m.joinError()})
+		m.end()
+		return
+	}
+	m.wakeAt(timeout)
+	if m.phase == asking {
+		if m.now.Before(m.join.askedUntil) {
+			m.wakeAt(m.join.askedUntil)
+			return
+		}
+		m.join.trouble = m.join.asked.String() + " offered to admit this node and then did not answer"
+		m.search(0)
+	}
+	if m.mayForm() {
+		m.form()
+		return
+	}
+	if m.due(&m.join.helloAt, helloInterval) && m.conn.Connected {
+		m.join.attempt++
+		m.broadcast(Hello{Attempt: m.join.attempt, Seeds: m.config.Seeds})
+	}
+}
+
+// joinError says what is known about the failure, and the remedy.
+func (m *Machine) joinError() error {
+	const op = "join cluster %q: node %v: %s within %v (%s)"
+	cause, remedy := m.join.trouble, "mend the cause or raise Config.JoinTimeout"
+	switch {
+	case cause != "":
+	case !m.conn.Connected:
+		cause, remedy = "no connection to the broker", "is the broker's address right, and does it run?"
+	case m.join.heardSelf.IsZero():
+		cause, remedy = "own messages do not come back from the broker", "do its permissions allow this cluster's subjects?"
+	case len(m.config.Seeds) > 0:
+		cause, remedy = fmt.Sprintf("none of the seeds %v answered", m.config.Seeds), "does the first of them run?"
+	default:
+		cause, remedy = "no member answered and another joiner that should have formed the cluster did not", "start it again, or raise Config.JoinTimeout"
+	}
+	return fmt.Errorf(op, m.config.Cluster, m.config.Self, cause, m.config.JoinTimeout, remedy)
+}
+
+// mayForm tells whether it is this node's part to form the cluster: nobody
+// answered in time, and it is the first seed, or without seeds the joiner of the
+// lowest incarnation.
+func (m *Machine) mayForm() bool {
+	if m.join.heardSelf.IsZero() || !m.conn.Connected {
+		return false
+	}
+	window := m.config.FormWindow
+	if len(m.config.Seeds) > 0 {
+		if m.config.Seeds[0] != m.config.Self.Name {
+			return false
+		}
+		window = m.config.SeedTimeout
+	}
+	at := m.join.heardSelf.Add(window)
+	if m.now.Before(at) {
+		m.wakeAt(at)
+		return false
+	}
+	m.join.candidates = slices.DeleteFunc(m.join.candidates, func(c candidate) bool {
+		return m.now.Sub(c.heard) > candidateLife
+	})
+	return len(m.config.Seeds) > 0 || !slices.ContainsFunc(m.join.candidates, func(c candidate) bool {
+		return founderBefore(c.Address, m.config.Self)
+	})
+}
+
+// founderBefore orders founders: the lower incarnation comes first.
+func founderBefore(a, b transport.Address) bool {
+	if a.Incarnation != b.Incarnation {
+		return a.Incarnation < b.Incarnation
+	}
+	return a.Name < b.Name
+}
+
+// form makes this node the first member. The leader's duties, which are its own
+// for want of others, make it Up at once.
+func (m *Machine) form() {
+	g := &Gossip{Founder: m.config.Self}
+	m.gossip = g.changedBy(m.config.Self, func(g *Gossip) { g.setMember(m.newSelf()) })
+	m.own = true
+	m.emit(Formed{m.config.Self})
+	m.becomeMember()
+}
+
+func (m *Machine) newSelf() Member {
+	return Member{Address: m.config.Self, Status: Joining, Roles: m.config.Roles, Meta: m.config.Meta}
+}
+
+func (m *Machine) becomeMember() {
+	m.phase = member
+	m.spreading.memberSince = m.now
+	m.join = joining{}
+	m.detect.cleared = m.now
+	m.downing.company = m.now
+}
+
+func (m *Machine) onHelloAck(from transport.Address, msg HelloAck) {
+	if m.phase != searching || msg.Target != m.config.Self || !m.mayJoinThrough(from) || m.now.Before(m.join.notBefore) {
+		return
+	}
+	m.phase = asking
+	m.join.asked, m.join.askedUntil = from, m.now.Add(joinWait)
+	m.send(from, Join{Target: from, Roles: m.config.Roles, Meta: m.config.Meta, Compat: m.config.Compat})
+}
+
+func (m *Machine) mayJoinThrough(node transport.Address) bool {
+	return len(m.config.Seeds) == 0 || slices.Contains(m.config.Seeds, node.Name)
+}
+
+// onWelcome: this node is a member.
+func (m *Machine) onWelcome(from transport.Address, msg Welcome) {
+	if m.phase != asking || msg.Target != m.config.Self || from != m.join.asked || msg.State.check() != nil {
+		return
+	}
+	if r, ok := msg.State.member(m.config.Self); !ok || r.Status == Down {
+		return
+	}
+	m.gossip = msg.State.withSeen(m.config.Self)
+	m.becomeMember()
+}
+
+func (m *Machine) onJoinRefused(from transport.Address, msg JoinRefused) {
+	if m.phase != asking || msg.Target != m.config.Self || from != m.join.asked {
+		return
+	}
+	if msg.Final {
+		m.emit(JoinFailed{fmt.Errorf("join cluster %q: node %v: refused by %v: %s", m.config.Cluster, m.config.Self, from, msg.Reason)})
+		m.end()
+		return
+	}
+	m.join.trouble = msg.Reason
+	m.search(refusedWait)
+}
+
+// onHelloAsJoiner notes other joiners, and the return of one's own hello.
+func (m *Machine) onHelloAsJoiner(from transport.Address, msg Hello) {
+	if from == m.config.Self {
+		if m.join.heardSelf.IsZero() && msg.Attempt == m.join.attempt {
+			m.join.heardSelf = m.now
+		}
+		return
+	}
+	if len(msg.Seeds) > 0 {
+		return // it forms nothing, or waits for its seeds
+	}
+	i, ok := slices.BinarySearchFunc(m.join.candidates, from, func(c candidate, a transport.Address) int { return c.Compare(a) })
+	switch {
+	case ok:
+		m.join.candidates[i].heard = m.now
+	case len(m.join.candidates) < maxCandidates:
+		m.join.candidates = slices.Insert(m.join.candidates, i, candidate{from, m.now})
+	}
+}

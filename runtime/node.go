@@ -1,0 +1,345 @@
+package shard
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/runtime/coordinator"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// The names that user code and generated code share with package codegen.
+type (
+	// Caller makes calls: a [*Node] or a [*Conn].
+	Caller = codegen.Caller
+	// CallOption tunes one reference; see [Timeout].
+	CallOption = codegen.CallOption
+	// Activation tells OnActivate why the entity comes to life.
+	Activation = codegen.Activation
+	// Passivation tells OnPassivate why the entity is put to rest.
+	Passivation = codegen.Passivation
+)
+
+// Why an entity comes to life or is put to rest.
+const (
+	Fresh     = codegen.Fresh
+	Resumed   = codegen.Resumed
+	Moved     = codegen.Moved
+	Recovered = codegen.Recovered
+
+	Idle      = codegen.Idle
+	Moving    = codegen.Moving
+	Stopping  = codegen.Stopping
+	Forgotten = codegen.Forgotten
+)
+
+// Timeout bounds each call of a reference. Default Config.CallTimeout for calls
+// whose context has no deadline.
+func Timeout(d time.Duration) CallOption {
+	return func(o *codegen.CallOptions) { o.Timeout = d }
+}
+
+// A Node is one member of a cluster. Its life is New, HostX for each type it
+// hosts, Start (or Run), and Shutdown or Close; it cannot be started again.
+// Clients work from New on: their calls wait until the node is up.
+type Node struct {
+	cfg     Config
+	log     *slog.Logger
+	plane   *plane
+	control *control
+	cfgErr  error
+
+	mu      sync.Mutex
+	state   nodeState
+	hostErr []error
+	err     error // why it ended
+	link    transport.Link
+
+	up      chan struct{} // closed when Up, or ended
+	upOnce  sync.Once
+	gone    chan struct{} // closed when the cluster let it go in order
+	goneOne sync.Once
+	done    chan struct{} // closed when everything has stopped
+	end     sync.Once
+}
+
+type nodeState int
+
+const (
+	stateNew nodeState = iota
+	stateStarted
+	stateEnding
+)
+
+// New returns a node with that config. It does no I/O; what is wrong with the
+// config is said by Start.
+func New(cfg Config) *Node {
+	cfg = cfg.withDefaults()
+	n := &Node{
+		cfg: cfg, cfgErr: cfg.validate(),
+		up: make(chan struct{}), gone: make(chan struct{}), done: make(chan struct{}),
+	}
+	self := transport.Peer{Address: transport.Address{Name: cfg.Name, Incarnation: rand.Uint64()}}
+	n.log = cfg.Logger.With("node", cfg.Name)
+	cfg.Logger = n.log
+	n.plane = newPlane(cfg, self, nil)
+	n.control = newControl(n)
+	n.plane.ctl = n.control
+	return n
+}
+
+// Name is the node's name, unique in its cluster.
+func (n *Node) Name() string { return n.cfg.Name }
+
+// ShardPort is for generated code.
+func (n *Node) ShardPort(k codegen.Kind) codegen.Port { return port{n.plane.kind(k)} }
+
+// Host makes the node host a type. It is for generated code: call the type's
+// HostX. After Start it is an error, for joining has checked the types; every
+// error is also returned by Start.
+func (n *Node) Host(h codegen.Host, opts ...HostOption) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	err := n.hostLocked(h, opts)
+	if err != nil {
+		n.hostErr = append(n.hostErr, err)
+	}
+	return err
+}
+
+func (n *Node) hostLocked(h codegen.Host, opts []HostOption) error {
+	if n.state != stateNew {
+		return fmt.Errorf("host %s: %w (host every type before Start)", h.Name, ErrStarted)
+	}
+	k := n.plane.kind(h.Kind)
+	switch {
+	case k.err != nil:
+		return fmt.Errorf("host %s: %w", h.Name, k.err)
+	case k.host != nil:
+		return fmt.Errorf("host %s: hosted already (two types of one name? set name= in one's directive)", h.Name)
+	case k.desc.Package != h.Package:
+		return fmt.Errorf("host %s: %w: it is a type of %s and of %s (set name= in one's directive)", h.Name, ErrMismatch, k.desc.Package, h.Package)
+	}
+	host, err := newHost(n.plane, k, h, opts)
+	if err != nil {
+		return err
+	}
+	k.host = host
+	return nil
+}
+
+// hosted are the hosted types in order of name.
+func (n *Node) hosted() []*host {
+	var hosts []*host
+	for _, k := range *n.plane.kinds.Load() {
+		if k.host != nil {
+			hosts = append(hosts, k.host)
+		}
+	}
+	slices.SortFunc(hosts, func(a, b *host) int { return cmp.Compare(a.desc.Name, b.desc.Name) })
+	return hosts
+}
+
+func (n *Node) hostedShard(id placement.ShardID) *hostedShard {
+	k := (*n.plane.kinds.Load())[id.Kind]
+	if k == nil || k.host == nil {
+		return nil
+	}
+	return k.host.shard(id.Shard)
+}
+
+// inventory is what the node registers with a coordinator.
+func (n *Node) inventory() (kinds []coordinator.KindInfo, owned []coordinator.Owned) {
+	for _, h := range n.hosted() {
+		kinds = append(kinds, coordinator.KindInfo{
+			Name: h.desc.Name, Package: h.desc.Package, Shards: h.kind.shards, HashName: h.desc.HashName, Hosts: true,
+		})
+		for i := range h.shards {
+			if o, ok := h.shards[i].owned(); ok {
+				owned = append(owned, o)
+			}
+		}
+	}
+	return kinds, owned
+}
+
+// holdsShards tells whether any shard is still here, or on its way here or away.
+func (n *Node) holdsShards() bool {
+	for _, h := range n.hosted() {
+		for i := range h.shards {
+			if o, ok := h.shards[i].owned(); ok && o.State != coordinator.Forwarding {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Start connects and joins the cluster. It returns when the node is Up, or with
+// the reason why it cannot be: a bad config or host, the broker out of reach, a
+// cluster that refuses it. ctx bounds starting only.
+func (n *Node) Start(ctx context.Context) error {
+	if err := n.begin(ctx); err != nil {
+		return err
+	}
+	select {
+	case <-n.up:
+		return n.Err()
+	case <-ctx.Done():
+		n.stop(fmt.Errorf("start node %s: %w", n.cfg.Name, ctx.Err()))
+		<-n.done
+		return n.Err()
+	}
+}
+
+func (n *Node) begin(ctx context.Context) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch n.state {
+	case stateStarted:
+		return fmt.Errorf("start node %s: %w", n.cfg.Name, ErrStarted)
+	case stateEnding:
+		return fmt.Errorf("start node %s: %w", n.cfg.Name, ErrClosed)
+	}
+	if err := errors.Join(append(n.hostErr, n.cfgErr)...); err != nil {
+		return err
+	}
+	if err := n.control.prepare(); err != nil {
+		return err
+	}
+	link, err := n.cfg.Transport.Open(ctx, transport.Options{
+		Cluster: n.cfg.Cluster, Self: n.plane.self.Address, Lanes: n.cfg.Lanes,
+		OnState: n.connState, Logger: n.log,
+	})
+	if err != nil {
+		return fmt.Errorf("start node %s: %w", n.cfg.Name, err)
+	}
+	n.state, n.link, n.control.link = stateStarted, link, link
+	n.plane.open(link)
+	n.plane.wg.Go(n.control.receive)
+	n.plane.wg.Go(func() { n.control.run(n.plane.stop) })
+	n.plane.wg.Go(n.sweep)
+	return nil
+}
+
+func (n *Node) connState(ch transport.Channel, s transport.State) {
+	if ch == transport.Control {
+		n.control.connState(s)
+		return
+	}
+	n.plane.connState(ch, s)
+}
+
+// Run is Start, then waiting for ctx to end, then Shutdown within
+// Config.LeaveTimeout and some. It returns nil after leaving in order, or why
+// the node ended otherwise.
+func (n *Node) Run(ctx context.Context) error {
+	if err := n.Start(ctx); err != nil {
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			return nil
+		}
+		return err
+	}
+	select {
+	case <-ctx.Done():
+	case <-n.done:
+		return n.Err()
+	}
+	leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.cfg.LeaveTimeout+10*time.Second)
+	defer cancel()
+	return n.Shutdown(leave)
+}
+
+// Shutdown leaves the cluster in order: the node gives its shards and their
+// state to others, which takes at most Config.LeaveTimeout, says goodbye and
+// stops. It returns nil when that is done, or ctx's error after stopping at once.
+// Calls by this node's own clients fail from then on. It may be called twice.
+func (n *Node) Shutdown(ctx context.Context) error {
+	n.mu.Lock()
+	started := n.state == stateStarted
+	n.mu.Unlock()
+	if !started {
+		n.stop(nil)
+		<-n.done
+		return nil
+	}
+	n.control.leave()
+	patience := time.NewTimer(n.cfg.LeaveTimeout)
+	defer patience.Stop()
+	for {
+		select {
+		case <-n.gone:
+			n.farewell(ctx)
+			n.stop(nil)
+			<-n.done
+			return nil
+		case <-n.done:
+			return n.Err()
+		case <-patience.C:
+			n.log.Warn("leaving with shards that could not be given away", "after", n.cfg.LeaveTimeout)
+			n.control.exit()
+		case <-ctx.Done():
+			n.stop(fmt.Errorf("shut down node %s: %w", n.cfg.Name, ctx.Err()))
+			<-n.done
+			return n.Err()
+		}
+	}
+}
+
+// Close stops at once, without leaving: the others find out. It may be called twice.
+func (n *Node) Close() error {
+	n.stop(nil)
+	<-n.done
+	return nil
+}
+
+// Done is closed when the node has stopped, for whatever reason.
+func (n *Node) Done() <-chan struct{} { return n.done }
+
+// Err tells why the node stopped: nil before that and after Shutdown or Close,
+// [ErrDowned] when the others declared it dead.
+func (n *Node) Err() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.err
+}
+
+// isUp: the cluster has let the node in.
+func (n *Node) isUp() { n.upOnce.Do(func() { close(n.up) }) }
+
+// left: the cluster has let the node go.
+func (n *Node) left() { n.goneOne.Do(func() { close(n.gone) }) }
+
+// fail ends the node from the control loop.
+func (n *Node) fail(err error) {
+	n.log.Error("node ends", "err", err)
+	n.stop(err)
+}
+
+// stop begins the end; done is closed when it is complete.
+func (n *Node) stop(err error) {
+	n.end.Do(func() {
+		n.mu.Lock()
+		n.state, n.err = stateEnding, err
+		link := n.link
+		n.mu.Unlock()
+		n.plane.close()
+		go func() { // waits for all others, so it belongs to no group
+			if link != nil {
+				_ = link.Close()
+			}
+			n.plane.wg.Wait()
+			n.upOnce.Do(func() { close(n.up) })
+			close(n.done)
+		}()
+	})
+}

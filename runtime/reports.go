@@ -1,0 +1,301 @@
+package shard
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/coordinator"
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/region"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// resendEvery is the time between two sendings of a report whose effect does not
+// show in the table.
+const resendEvery = 500 * time.Millisecond
+
+// reports is what this node has to tell the coordinator about its shards, again
+// and again until the table shows it. It belongs to the control loop.
+type reports struct {
+	control *control
+	done    map[placement.ShardID]placement.Epoch
+	aborted map[placement.ShardID]abort
+	asks    map[string]time.Time // kinds that calls wait for: when last asked
+	at      time.Time            // of the next resending; zero: nothing to tell
+}
+
+type abort struct {
+	epoch  placement.Epoch
+	reason string
+}
+
+func (r *reports) init(c *control) {
+	r.control = c
+	r.done = map[placement.ShardID]placement.Epoch{}
+	r.aborted = map[placement.ShardID]abort{}
+	r.asks = map[string]time.Time{}
+}
+
+// wakeAt is when resend is due.
+func (r *reports) wakeAt() time.Time { return r.at }
+
+func (r *reports) plan() {
+	if len(r.done)+len(r.aborted)+len(r.asks) == 0 {
+		r.at = time.Time{}
+	} else if r.at.IsZero() {
+		r.at = time.Now().Add(resendEvery)
+	}
+}
+
+// resend tells everything again whose effect does not show.
+func (r *reports) resend(now time.Time) {
+	if r.at.IsZero() || now.Before(r.at) {
+		return
+	}
+	r.at = time.Time{}
+	for _, id := range sortedShards(r.done) {
+		r.sendDone(id, r.done[id])
+	}
+	for _, id := range sortedShards(r.aborted) {
+		r.sendAborted(id, r.aborted[id])
+	}
+	for kind := range r.asks {
+		if r.control.plane.heldFor(kind) == 0 && !r.control.gateway.wants(kind) {
+			delete(r.asks, kind)
+			continue
+		}
+		r.sendAsk(kind)
+	}
+	r.plan()
+}
+
+func sortedShards[V any](m map[placement.ShardID]V) []placement.ShardID {
+	ids := make([]placement.ShardID, 0, len(m))
+	for id := range m {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(a, b placement.ShardID) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Shard, b.Shard))
+	})
+	return ids
+}
+
+func (r *reports) toCoordinator(m coordinator.Message) {
+	if to := r.control.coordinatorAddress(); !to.IsZero() {
+		r.control.sendPlacement(transport.Peer{Address: to}, m)
+	}
+}
+
+func (r *reports) sendDone(id placement.ShardID, epoch placement.Epoch) {
+	r.toCoordinator(coordinator.MoveDone{Term: r.control.follower.Term(), ShardID: id, Epoch: epoch})
+}
+
+func (r *reports) sendAborted(id placement.ShardID, a abort) {
+	r.toCoordinator(coordinator.MoveAborted{Term: r.control.follower.Term(), ShardID: id, Epoch: a.epoch, Reason: a.reason})
+}
+
+func (r *reports) sendAsk(kind string) {
+	r.asks[kind] = time.Now()
+	r.toCoordinator(coordinator.Ask{Kind: kind, Have: r.control.follower.Table().Version()})
+}
+
+// ask asks for a home for the kind's shards, if it was not just asked.
+func (r *reports) ask(kind string) {
+	if _, asked := r.asks[kind]; !asked {
+		r.sendAsk(kind)
+		r.plan()
+	}
+}
+
+// opened reports a shard that runs here, unless the table said so.
+func (r *reports) opened(id placement.ShardID, epoch placement.Epoch) {
+	if e, ok := r.control.follower.Table().Lookup(id); !ok || e.Epoch < epoch {
+		r.done[id] = epoch
+		r.sendDone(id, epoch)
+		r.plan()
+	}
+}
+
+// abort gives a move up that this node should have made, unless it is too late.
+func (r *reports) abort(id placement.ShardID, epoch placement.Epoch, reason string) {
+	sh := r.control.node.hostedShard(id)
+	if sh == nil || !sh.cancelMove(epoch) {
+		return
+	}
+	r.control.node.log.Warn("shard stays: its move was given up", "shard", id.String(), "epoch", epoch.String(), "reason", reason)
+	r.aborted[id] = abort{epoch, reason}
+	r.sendAborted(id, r.aborted[id])
+	r.plan()
+}
+
+// tableChanged drops the reports whose effect shows.
+func (r *reports) tableChanged(t *placement.Table) {
+	for id, epoch := range r.done {
+		if e, ok := t.Lookup(id); ok && e.Epoch >= epoch {
+			delete(r.done, id)
+		}
+	}
+	for id, a := range r.aborted {
+		if e, ok := t.Lookup(id); ok && e.Epoch > a.epoch {
+			delete(r.aborted, id)
+		}
+	}
+	for kind := range r.asks {
+		if r.control.plane.heldFor(kind) == 0 {
+			delete(r.asks, kind)
+		}
+	}
+	r.plan()
+}
+
+// order obeys the coordinator's word about one shard.
+func (r *reports) order(m coordinator.Message) {
+	c := r.control
+	switch m := m.(type) {
+	case coordinator.NoHome:
+		c.setWhy(m.Kind, m.Reason)
+		c.gateway.noHome(m)
+	case coordinator.MoveBegin:
+		sh := c.node.hostedShard(m.ShardID)
+		if sh == nil {
+			return
+		}
+		if epoch, owner := sh.placement(); owner == c.self && epoch == m.From {
+			sh.beginMove(m.To, m.Epoch)
+		}
+		r.status(sh, m.Epoch)
+	case coordinator.MoveCancel:
+		sh := c.node.hostedShard(m.ShardID)
+		if sh == nil {
+			r.toCoordinator(coordinator.MoveCancelled{Term: m.Term, ShardID: m.ShardID, Epoch: m.Epoch})
+			return
+		}
+		if sh.cancelMove(m.Epoch) {
+			r.toCoordinator(coordinator.MoveCancelled{Term: m.Term, ShardID: m.ShardID, Epoch: m.Epoch})
+			return
+		}
+		if !r.status(sh, m.Epoch) {
+			r.sendDone(m.ShardID, m.Epoch)
+		}
+	}
+}
+
+// status answers how far a move is at its old home. It reports false when this
+// node is not the old home.
+func (r *reports) status(sh *hostedShard, epoch placement.Epoch) bool {
+	o, ok := sh.owned()
+	if !ok || o.State == coordinator.Preparing || o.State == coordinator.Prepared {
+		return false
+	}
+	if o.State == coordinator.Active && o.Epoch >= epoch {
+		return false
+	}
+	r.toCoordinator(coordinator.MoveStatus{Term: r.control.follower.Term(), ShardID: sh.id, Epoch: epoch, State: o.State})
+	return true
+}
+
+// owned is how the shard stands here, for the coordinator; ok is false when it
+// is not here at all.
+func (s *hostedShard) owned() (o coordinator.Owned, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o.ShardID = s.id
+	o.Epoch, o.Move, o.Peer = s.core.Epoch(), s.core.MoveEpoch(), s.core.Peer()
+	switch s.core.State() {
+	case region.Open:
+		o.State, o.Move, o.Peer = coordinator.Active, 0, transport.Address{}
+	case region.Draining:
+		o.State = coordinator.Draining
+	case region.Sent:
+		o.State = coordinator.Sent
+	case region.Forwarding:
+		o.State, o.Epoch = coordinator.Forwarding, s.core.LastEpoch()
+	case region.Preparing:
+		o.State, o.Epoch = coordinator.Preparing, 0
+	case region.Prepared:
+		o.State, o.Epoch = coordinator.Prepared, 0
+	default:
+		return o, false
+	}
+	return o, true
+}
+
+// What the data plane leaves word of; each only posts.
+
+func (c *control) ask(kind string) {
+	c.loop.post(func() {
+		if c.started {
+			c.reports.ask(kind)
+		}
+	})
+}
+
+func (c *control) moveDone(id placement.ShardID, epoch placement.Epoch) {
+	c.loop.post(func() {
+		c.reports.opened(id, epoch)
+		c.progressed()
+	})
+}
+
+func (c *control) moveAborted(id placement.ShardID, epoch placement.Epoch, reason string) {
+	c.loop.post(func() { c.reports.abort(id, epoch, reason) })
+}
+
+func (c *control) progress(id placement.ShardID) {
+	c.loop.post(func() {
+		c.progressed()
+		if sh := c.node.hostedShard(id); sh != nil {
+			if _, ok := sh.owned(); ok {
+				c.checkExit()
+			}
+		}
+	})
+}
+
+// progressed registers anew while a new coordinator still goes by registrations.
+func (c *control) progressed() {
+	if c.follower.Unsettled() && c.follower.Term() != (placement.Term{}) {
+		c.follower.Changed()
+		c.stepFollower(transport.Address{}, nil)
+	}
+}
+
+func (c *control) suspect(a transport.Address, server string) {
+	c.suspectMu.Lock()
+	now := time.Now()
+	recent := now.Sub(c.suspects[a]) < 100*time.Millisecond
+	if !recent {
+		c.suspects[a] = now
+	}
+	if len(c.suspects) > 1024 {
+		clear(c.suspects)
+	}
+	c.suspectMu.Unlock()
+	if !recent {
+		c.loop.post(func() { c.stepMembers(membership.Unreachable{Peer: a, Server: server}) })
+	}
+}
+
+// why no home is known for the kind.
+func (c *control) why(kind string) string {
+	if k := (*c.plane.kinds.Load())[kind]; k != nil {
+		if n := c.plane.table.Load().Kind(kind).Shards(); n != 0 && n != k.shards {
+			return fmt.Sprintf("type %s has %d shards here and %d in the cluster (generate both from one version)", kind, k.shards, n)
+		}
+	}
+	c.whyMu.Lock()
+	defer c.whyMu.Unlock()
+	return c.noHome[kind]
+}
+
+func (c *control) setWhy(kind, reason string) {
+	c.whyMu.Lock()
+	defer c.whyMu.Unlock()
+	if len(c.noHome) > 4096 {
+		clear(c.noHome)
+	}
+	c.noHome[kind] = reason
+}
