@@ -116,7 +116,7 @@ func (m *Machine) replace(old Member) {
 		return // the leader is about to remove it
 	}
 	if m.gossip.evidence(old.Address) == EvidenceGone {
-		m.downMembers([]Member{old})
+		m.downMembers([]Member{old}, true)
 		return
 	}
 	m.suspect(old.Address)

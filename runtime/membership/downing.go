@@ -14,6 +14,9 @@ type downingState struct {
 	electorate []transport.Address
 	// since is when this node first saw that a member is unreachable.
 	since map[transport.Address]time.Time
+	// condemned is when this node as the leader first saw in a converged view that
+	// a member is Down and not fenced.
+	condemned map[transport.Address]time.Time
 	// company is when this node last was on the winning side as far as it hears.
 	company time.Time
 }
@@ -29,18 +32,24 @@ func (m *Machine) onDownNode(node transport.Address) {
 			victims = append(victims, r)
 		}
 	}
-	m.downMembers(victims)
+	m.downMembers(victims, false)
 }
 
-// downMembers moves members to Down; this node itself ends then.
-func (m *Machine) downMembers(victims []Member) {
-	victims = slices.DeleteFunc(victims, func(r Member) bool { return r.Status == Down })
+// downMembers moves members to Down; this node itself ends then. Fenced: their
+// leases have ended. Otherwise the leader waits for that (see fence).
+func (m *Machine) downMembers(victims []Member, fenced bool) {
+	victims = slices.DeleteFunc(victims, func(r Member) bool { return r.Status == Down && (r.Fenced || !fenced) })
 	if len(victims) == 0 {
 		return
 	}
 	m.update(func(g *Gossip) {
 		for _, r := range victims {
-			g.setStatus(r, Down)
+			r.Fenced = fenced
+			if r.Status == Down {
+				g.setMember(r)
+			} else {
+				g.setStatus(r, Down)
+			}
 		}
 	})
 	if m.self().Status == Down {
@@ -78,7 +87,7 @@ func (m *Machine) downGone() {
 			victims = append(victims, r)
 		}
 	}
-	m.downMembers(victims)
+	m.downMembers(victims, true)
 }
 
 // noteUnreachable keeps since: for members that are unreachable and may be downed.
@@ -111,8 +120,6 @@ func (m *Machine) downAt(node transport.Address) time.Time {
 	if m.gossip.evidence(node) >= EvidenceCut {
 		wait = m.config.CutAfter
 	}
-	// Never at once, whatever an observer claims: its reason must have lasted
-	// longer than this node's own clocks can be off.
 	return m.downing.since[node].Add(max(wait-quiet, 0))
 }
 
@@ -134,7 +141,7 @@ func (m *Machine) downByMajority() {
 	if len(due) == 0 {
 		return
 	}
-	side := m.survivors()
+	side, clean := m.survivors()
 	if !hasAddress(side, m.config.Self) || !m.wins(side) {
 		m.stopAsMinority(fmt.Sprintf("%s cannot be reached, and this node is on the smaller side", memberNames(due)))
 		return
@@ -142,7 +149,8 @@ func (m *Machine) downByMajority() {
 	if m.firstOf(side) != m.config.Self {
 		return // it acts, and is reachable
 	}
-	m.downMembers(slices.DeleteFunc(due, func(r Member) bool { return hasAddress(side, r.Address) }))
+	// After a clean cut the others have heard no majority for longer than a lease.
+	m.downMembers(slices.DeleteFunc(due, func(r Member) bool { return hasAddress(side, r.Address) }), clean)
 }
 
 // stopAsMinority ends this node. It tells nobody: those on its side find the
@@ -154,7 +162,11 @@ func (m *Machine) stopAsMinority(reason string) {
 // voters are the members whose majority decides: those of the last converged
 // view that are not out of it since.
 func (m *Machine) voters() []transport.Address {
-	return slices.DeleteFunc(slices.Clone(m.downing.electorate), func(node transport.Address) bool {
+	electorate := m.downing.electorate
+	if len(electorate) == 0 {
+		electorate = m.gossip.electorate()
+	}
+	return slices.DeleteFunc(slices.Clone(electorate), func(node transport.Address) bool {
 		r, ok := m.gossip.member(node)
 		return !ok || r.Status == Down || r.Status == Exiting || m.gossip.evidence(node) == EvidenceGone
 	})

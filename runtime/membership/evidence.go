@@ -13,11 +13,11 @@ func (m *Machine) onUnreachable(in Unreachable) {
 		m.join.trouble = in.Peer.String() + " offered to admit this node and then was gone"
 		m.search(0)
 	}
-	if m.phase != member || in.Server != "" && in.Server != m.conn.Server {
+	if m.phase != member || in.Server != m.conn.Server {
 		return
 	}
 	r, ok := m.gossip.member(in.Peer)
-	if !ok || r.Status == Down || in.Peer == m.config.Self {
+	if !ok || r.Fenced || in.Peer == m.config.Self {
 		return
 	}
 	p := m.peer(in.Peer)
@@ -64,7 +64,7 @@ func (m *Machine) runDetection() {
 	most := m.mostQuiet()
 	for _, r := range m.gossip.Members {
 		p := m.detect.peers[r.Address]
-		if p == nil || r.Status == Down {
+		if p == nil || r.Fenced {
 			continue
 		}
 		held, marked := m.gossip.record(m.config.Self, r.Address)

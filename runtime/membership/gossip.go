@@ -170,10 +170,11 @@ func (g *Gossip) withSeen(a transport.Address) *Gossip {
 }
 
 // leaderOf returns who leads in the eyes of self: the first Up or Leaving member
-// by address that is reachable, or where there is none the first of the others,
-// so that the founder can make itself Up. Down members never lead.
+// by address that is reachable. Where there is none it is the first that is
+// joining, so that the founder can make itself Up, and then the first that is
+// exiting, so that the last ones can leave. Down members never lead.
 func (g *Gossip) leaderOf(self transport.Address) transport.Address {
-	var fallback transport.Address
+	var joining, exiting transport.Address
 	for _, m := range g.Members {
 		if m.Status == Down || m.Address != self && g.evidence(m.Address) != NoEvidence {
 			continue
@@ -181,11 +182,16 @@ func (g *Gossip) leaderOf(self transport.Address) transport.Address {
 		switch {
 		case m.Status == Up || m.Status == Leaving:
 			return m.Address
-		case fallback.IsZero():
-			fallback = m.Address
+		case m.Status == Exiting && exiting.IsZero():
+			exiting = m.Address
+		case m.Status != Exiting && joining.IsZero():
+			joining = m.Address
 		}
 	}
-	return fallback
+	if joining.IsZero() {
+		return exiting
+	}
+	return joining
 }
 
 // convergence says in words what keeps the view from converging, or "".

@@ -146,11 +146,11 @@ func (m *Machine) runBeats() {
 		m.detect.watches = m.gossip
 	}
 	for _, r := range m.gossip.Members {
-		if r.Address == m.config.Self || r.Status == Down {
+		if r.Address == m.config.Self || r.Fenced {
 			continue
 		}
 		p := m.detect.peers[r.Address]
-		suspected := p != nil && m.suspected(p)
+		suspected := r.Status == Down || p != nil && m.suspected(p)
 		if !suspected && !m.watches(r.Address) && m.gossip.evidence(r.Address) == NoEvidence {
 			if p != nil {
 				p.beaten = false
@@ -165,7 +165,13 @@ func (m *Machine) runBeats() {
 				p.beat = limit
 			}
 		}
-		if m.due(&p.beat, interval) {
+		switch {
+		case !m.due(&p.beat, interval):
+		case r.Status == Down:
+			// Not a heartbeat, from which it would take courage. If it is gone, the
+			// broker says so.
+			m.send(r.Address, Removal{Target: r.Address})
+		default:
 			m.beat(r.Address, p)
 		}
 	}

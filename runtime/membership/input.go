@@ -31,7 +31,7 @@ type Receive struct {
 // listens for Peer.
 type Unreachable struct {
 	Peer   transport.Address
-	Server string // the broker instance that answered; empty means unknown
+	Server string // the broker instance that answered; another one than now counts for nothing
 }
 
 // ConnState says how the control connection stands now. Server names the running

@@ -59,6 +59,7 @@ func New(config Config) (*Machine, error) {
 	}
 	m.detect = newDetection(config.PhiThreshold)
 	m.downing.since = make(map[transport.Address]time.Time)
+	m.downing.condemned = make(map[transport.Address]time.Time)
 	return m, nil
 }
 

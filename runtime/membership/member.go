@@ -78,6 +78,9 @@ type Member struct {
 	UpNumber uint32
 	// ExitReady: a Leaving member has nothing left to hand over.
 	ExitReady bool
+	// Fenced: a Down member certainly runs no turns any more, for its lease has
+	// ended: its shards may be given to others. It is removed only after that.
+	Fenced bool
 	// Meta is what the member told at joining, sorted by key.
 	Meta []KeyValue
 }

@@ -12,8 +12,8 @@ import (
 // followed. That shows in an unreachable member that is still heard or accuses
 // in turn; then all that see the same accusations pick the same side: again and
 // again the member with the most broken ways goes, of equal ones the youngest,
-// until no broken way is left.
-func (m *Machine) survivors() []transport.Address {
+// until no broken way is left. Clean tells which of the two it was.
+func (m *Machine) survivors() (side []transport.Address, clean bool) {
 	g := m.gossip
 	var reachable, unreachable []Member
 	for _, r := range g.Members {
@@ -26,14 +26,14 @@ func (m *Machine) survivors() []transport.Address {
 		}
 	}
 	if !m.tangled(reachable, unreachable) {
-		return addressesOf(reachable)
+		return addressesOf(reachable), true
 	}
-	side := addressesOf(append(reachable, unreachable...))
+	side = addressesOf(append(reachable, unreachable...))
 	slices.SortFunc(side, transport.Address.Compare)
 	for {
 		worst, found := m.mostBroken(side)
 		if !found {
-			return side
+			return side, false
 		}
 		side = slices.DeleteFunc(side, func(a transport.Address) bool { return a == worst })
 	}
@@ -55,7 +55,7 @@ func (m *Machine) tangled(reachable, unreachable []Member) bool {
 
 // mostBroken finds the member of side with the most broken ways within it.
 func (m *Machine) mostBroken(side []transport.Address) (worst transport.Address, found bool) {
-	var oldest Member
+	var pick Member
 	most := 0
 	for _, a := range side {
 		ways := 0
@@ -67,11 +67,11 @@ func (m *Machine) mostBroken(side []transport.Address) (worst transport.Address,
 			}
 		}
 		r, _ := m.gossip.member(a)
-		if ways > most || ways == most && ways > 0 && r.CompareAge(oldest) > 0 {
-			most, oldest = ways, r
+		if ways > most || ways == most && ways > 0 && r.CompareAge(pick) > 0 {
+			most, pick = ways, r
 		}
 	}
-	return oldest.Address, most > 0
+	return pick.Address, most > 0
 }
 
 func addressesOf(list []Member) []transport.Address {
