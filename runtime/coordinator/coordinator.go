@@ -83,6 +83,10 @@ const leaveRest = time.Second
 // maxAsked bounds the kinds that are remembered before anybody registered them.
 const maxAsked = 1024
 
+// maxShards bounds the shards of all kinds together. Each costs the coordinator
+// about 120 bytes.
+const maxShards = 1 << 20
+
 // An Input is what happened: [View], [Receive] or [Tick].
 type Input interface{ input() }
 
@@ -144,8 +148,10 @@ type Coordinator struct {
 	order   []transport.Address // keys of members, sorted
 	view    View
 	kinds   map[string]*kind
-	names   []string // keys of kinds, sorted
-	moves   []*move  // in the order of their begin
+	names   []string                  // keys of kinds, sorted
+	shards  int                       // of all kinds
+	moves   []*move                   // in the order of their begin
+	totals  map[transport.Address]int // each node's shards, while a plan is made
 	// recovered: every member that hosts types has registered, and shards may be
 	// given and moved.
 	recovered  bool
@@ -243,6 +249,7 @@ func (c *Coordinator) settle() {
 	}
 	if c.plan {
 		c.plan = false
+		c.countTotals()
 		c.allocate()
 		c.emptyLeaving()
 		c.rebalance()
@@ -372,6 +379,7 @@ func (c *Coordinator) addKind(info KindInfo) *kind {
 	for i := range k.shards {
 		k.shards[i].id = placement.ShardID{Kind: info.Name, Shard: info.Shards + uint32(i)}
 	}
+	c.shards += len(k.shards)
 	delete(c.asked, info.Name)
 	c.kinds[info.Name] = k
 	i, _ := slices.BinarySearch(c.names, info.Name)

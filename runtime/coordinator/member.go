@@ -99,7 +99,7 @@ func (c *Coordinator) onRegister(from transport.Address, r Register) {
 		if o.sound(from) {
 			return false
 		}
-		c.event(Event{What: Refused, Node: from, Shard: o.ShardID, Reason: 			fmt.Sprintf("a claim that makes no sense: %v at %v, to be %v, with %v", o.State, o.Epoch, o.Move, o.Peer)})
+		c.event(Event{What: Refused, Node: from, Shard: o.ShardID, Reason: fmt.Sprintf("a claim that makes no sense: %v at %v, to be %v, with %v", o.State, o.Epoch, o.Move, o.Peer)})
 		return true
 	})
 	for _, o := range r.Owned {
@@ -153,7 +153,11 @@ func (c *Coordinator) learn(info KindInfo) error {
 			return nil
 		}
 		if err := placement.CheckShards(int(info.Shards)); err != nil || info.Name == "" {
-			return fmt.Errorf("register kind %q: %d shards (want a name and a power of two)", info.Name, info.Shards)
+			return fmt.Errorf("register kind %q: %d shards (want a name and a power of two up to %d)", info.Name, info.Shards, placement.MaxShards)
+		}
+		if c.shards+int(info.Shards) > maxShards {
+			return fmt.Errorf("register kind %s: %d shards more than the cluster's %d make over %d (use fewer shards a kind)",
+				info.Name, info.Shards, c.shards, maxShards)
 		}
 		c.addKind(info)
 		return nil
@@ -179,32 +183,42 @@ func (c *Coordinator) homes(k *kind) []Load {
 	for _, a := range c.order {
 		if c.members[a].home(k.info.Name) {
 			at[a] = len(loads)
-			loads = append(loads, Load{Node: a})
+			loads = append(loads, Load{Node: a, Total: c.totals[a]})
 		}
 	}
 	if len(loads) == 0 {
 		return nil
 	}
-	for _, name := range c.names {
-		for i := range c.kinds[name].shards {
-			s := &c.kinds[name].shards[i]
-			node := s.owner
-			if s.move != nil {
-				node = s.move.to
-			}
-			l, ok := at[node]
-			if !ok || node.IsZero() {
-				continue
-			}
-			loads[l].Total++
-			if name != k.info.Name {
-				continue
-			}
-			loads[l].Shards++
-			if s.move == nil && !c.now.Before(s.rest) {
-				loads[l].Movable = append(loads[l].Movable, s.id.Shard)
-			}
+	for i := range k.shards {
+		s := &k.shards[i]
+		l, ok := at[s.goesTo()]
+		if !ok {
+			continue
+		}
+		loads[l].Shards++
+		if s.move == nil && !c.now.Before(s.rest) {
+			loads[l].Movable = append(loads[l].Movable, s.id.Shard)
 		}
 	}
 	return loads
+}
+
+// countTotals counts every node's shards of all kinds, once for each plan.
+func (c *Coordinator) countTotals() {
+	c.totals = map[transport.Address]int{}
+	for _, name := range c.names {
+		for i := range c.kinds[name].shards {
+			if to := c.kinds[name].shards[i].goesTo(); !to.IsZero() {
+				c.totals[to]++
+			}
+		}
+	}
+}
+
+// goesTo is where the shard will be when its move has ended.
+func (s *shard) goesTo() transport.Address {
+	if s.move != nil {
+		return s.move.to
+	}
+	return s.owner
 }

@@ -101,6 +101,7 @@ func (c *Coordinator) choose(id placement.ShardID, homes []Load) transport.Addre
 		if homes[i].Node == to {
 			homes[i].Shards++
 			homes[i].Total++
+			c.totals[to]++
 			return to
 		}
 	}
@@ -173,6 +174,8 @@ func (c *Coordinator) rebalance() {
 				c.event(Event{What: StrategyRefused, Shard: id, Node: t.To, Reason: "not a move that can be made"})
 				continue
 			}
+			c.totals[c.shard(id).owner]--
+			c.totals[t.To]++
 			c.begin(c.shard(id), t.To, balancing)
 			free--
 		}

@@ -53,7 +53,9 @@ type simShard struct {
 }
 
 // holds tells whether the node has a whole copy of the shard's state.
-func (s *simShard) holds() bool { return s.state != closed && s.state != Preparing && s.state != Forwarding }
+func (s *simShard) holds() bool {
+	return s.state != closed && s.state != Preparing && s.state != Forwarding
+}
 
 func newSimNode(w *world, i int) *simNode {
 	n := &simNode{
