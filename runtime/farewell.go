@@ -138,4 +138,3 @@ func (pl *plane) expireTells() {
 		}
 	}
 }
-

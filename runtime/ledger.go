@@ -2,6 +2,15 @@ package shard
 
 import "sync/atomic"
 
+// Counters tell how many calls, tells, frames and shards of this node did not
+// take the straight way, by reason: "buffered", "forwarded", "retried",
+// "refused", "expired", "tell lost", "shards moved" and so on. They count from
+// New and only grow.
+func (n *Node) Counters() map[string]uint64 { return n.plane.ledger.snapshot() }
+
+// Counters are those of [Node.Counters] for this connection.
+func (c *Conn) Counters() map[string]uint64 { return c.plane.ledger.snapshot() }
+
 // Every call, tell and frame that does not take the straight way is counted
 // under its reason.
 type reason int
@@ -21,6 +30,7 @@ const (
 	frameBounced                 // nobody listened
 	shardMovedIn                 // shards that came with their state
 	shardMovedOut                // shards that went
+	tableMoved                   // changes of a shard's home in the table
 	reasons
 )
 
@@ -31,14 +41,15 @@ var reasonNames = [reasons]string{
 	tellLost: "tell lost", dropNoPeer: "peer gone", replyUnclaimed: "answer unclaimed",
 	frameForeign: "foreign frame", frameIgnored: "ignored frame", frameBounced: "bounced frame",
 	shardMovedIn: "shard moved in", shardMovedOut: "shard moved out",
+	tableMoved: "shards moved",
 }
 
 // ledger counts by reason. It is safe for concurrent use.
 type ledger [reasons]atomic.Uint64
 
-func (l *ledger) add(r reason)           { l[r].Add(1) }
-func (l *ledger) addN(r reason, n int)   { l[r].Add(uint64(n)) }
-func (l *ledger) get(r reason) uint64    { return l[r].Load() }
+func (l *ledger) add(r reason)         { l[r].Add(1) }
+func (l *ledger) addN(r reason, n int) { l[r].Add(uint64(n)) }
+func (l *ledger) get(r reason) uint64  { return l[r].Load() }
 func (l *ledger) snapshot() map[string]uint64 {
 	m := make(map[string]uint64, reasons)
 	for r := range reasons {

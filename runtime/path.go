@@ -25,9 +25,10 @@ type path struct {
 
 	mu      sync.Mutex
 	core    *call.Path
-	writing bool     // somebody publishes; others only append
-	gone    bool     // the peer is gone: nothing more is appended
-	stopped []*route // routes that wait for the peer's acknowledgement
+	writing bool      // somebody publishes; others only append
+	gone    bool      // the peer is gone: nothing more is appended
+	absent  time.Time // since when everything bounced; zero: it does not
+	stopped []*route  // routes that wait for the peer's acknowledgement
 	timer   *time.Timer
 	wakeAt  time.Time // when the timer fires; zero: not armed
 }
@@ -135,11 +136,23 @@ func (p *path) rewind() {
 	p.flush(false)
 }
 
+// clientPatience is how long a process outside the cluster may be absent before
+// what is kept for it goes. Members are judged by the membership instead.
+const clientPatience = time.Minute
+
 func (p *path) bounced(token uint64) {
+	now := time.Now()
 	p.mu.Lock()
-	p.core.Bounced(token, time.Now())
+	p.core.Bounced(token, now)
 	p.armLocked()
+	if p.absent.IsZero() {
+		p.absent = now
+	}
+	drop := p.peer.Client && now.Sub(p.absent) > clientPatience
 	p.mu.Unlock()
+	if drop {
+		p.plane.dropPeer(p.peer.Address)
+	}
 }
 
 // receive takes a frame's header. ok is false when the frame must be ignored.
@@ -163,6 +176,12 @@ const ackEvery = 256
 // received ends a frame: its envelopes were handled, so its acknowledgement counts.
 func (p *path) received(h *wire.FrameHeader) {
 	p.mu.Lock()
+	if p.core.Forgotten(h) {
+		p.mu.Unlock()
+		p.plane.peerForgot(p.peer.Address)
+		return
+	}
+	p.absent = time.Time{}
 	progress := p.core.Ack(h, time.Now())
 	owed := p.core.AckOwed(p.handled.Load(), ackEvery)
 	more := progress || owed || h.Flags&wire.FlagNack != 0

@@ -235,6 +235,30 @@ func (pl *plane) dropPeer(a transport.Address) {
 	}
 }
 
+// peerForgot begins anew with a member that had given this client up for dead.
+// What it acknowledged and did not answer nobody knows.
+func (pl *plane) peerForgot(a transport.Address) {
+	pl.peersMu.Lock()
+	pp := pl.peers[a]
+	delete(pl.peers, a)
+	pl.peersMu.Unlock()
+	if pp == nil {
+		return
+	}
+	for _, p := range pp.paths {
+		left, stopped := p.close(false)
+		pl.reroute(p, left, stopped)
+	}
+	pl.pending.completeIf(func(c *pendingCall) bool {
+		return c.path != nil && c.path.peer.Address == a
+	}, result{code: codeLost, lost: a})
+	if t := pl.table.Load(); t != nil {
+		for _, k := range *pl.kinds.Load() {
+			k.comeBack(t, a)
+		}
+	}
+}
+
 // reroute sorts what a gone peer left by shard and gives it to the routes.
 func (pl *plane) reroute(p *path, left []call.Leftover, stopped []*route) {
 	byRoute := map[*route][]call.Outgoing{}
@@ -308,9 +332,25 @@ func (pl *plane) setTable(t *placement.Table) {
 	pl.table.Store(t)
 	kinds := *pl.kinds.Load()
 	pl.kindsMu.Unlock()
+	pl.countMoves(old, t)
 	for name, k := range kinds {
 		if old.Kind(name) != t.Kind(name) || old.Version().Term != t.Version().Term {
 			k.adopt(t)
+		}
+	}
+}
+
+// countMoves counts the shards whose home is another than before.
+func (pl *plane) countMoves(old, t *placement.Table) {
+	for _, name := range t.Kinds() {
+		was, is := old.Kind(name), t.Kind(name)
+		if was == is || was == nil {
+			continue
+		}
+		for e := range is.All() {
+			if o, ok := was.Lookup(e.Shard); ok && !o.Owner.IsZero() && o.Owner != e.Owner {
+				pl.ledger.add(tableMoved)
+			}
 		}
 	}
 }

@@ -64,6 +64,16 @@ func (k *kind) adopt(t *placement.Table) {
 	}
 }
 
+// comeBack goes to the shards of a member again that had forgotten this process.
+func (k *kind) comeBack(t *placement.Table, a transport.Address) {
+	for e := range t.Kind(k.desc.Name).All() {
+		if r := k.route(e.Shard); r != nil && e.Owner == a {
+			r.ownerGone(a, nil)
+			r.learn(a, e.Epoch, true)
+		}
+	}
+}
+
 // target is where a route's calls go; it never changes, only the route's pointer to it.
 type target struct {
 	local *hostedShard // this process
@@ -197,7 +207,7 @@ func (r *route) place(owner transport.Address, epoch placement.Epoch, term uint3
 // learn takes a placement.
 func (r *route) learn(owner transport.Address, epoch placement.Epoch, force bool) {
 	r.change(func(acked uint64) call.Step {
-		if force && epoch < r.core.Epoch {
+		if force && epoch <= r.core.Epoch {
 			r.core.Epoch = epoch - 1
 		}
 		return r.core.Learn(owner, epoch, acked, r.core.Owner == r.kind.plane.self.Address)

@@ -292,6 +292,13 @@ func (p *Path) Ack(h *wire.FrameHeader, now time.Time) bool {
 	return progress
 }
 
+// Forgotten tells from a frame that Receive accepted that the peer has lost its
+// side of the path: it asks for what it once acknowledged. Both sides must begin
+// a new path.
+func (p *Path) Forgotten(h *wire.FrameHeader) bool {
+	return h.Flags&wire.FlagNack != 0 && h.Ack < p.acked
+}
+
 func (p *Path) release() {
 	for p.head < p.sendAt {
 		f := &p.frames[p.head]
