@@ -41,7 +41,6 @@ type simShard struct {
 	epoch    placement.Epoch // active, draining, sent: under which it is owned here
 	known    placement.Epoch // of the last placement
 	move     placement.Epoch
-	from     placement.Epoch // of the move's beginning
 	peer     transport.Address
 	since    time.Time // Draining: when it began
 	aborted  bool      // promised never to send Open for move
