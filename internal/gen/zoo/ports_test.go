@@ -1,0 +1,92 @@
+package zoo
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/shardgen/shardgen/runtime/codegen"
+)
+
+var methods = map[string]codegen.Method{
+	"Plain":         dispatchZooPlain,
+	"EchoScalars":   dispatchZooEchoScalars,
+	"EchoLists":     dispatchZooEchoLists,
+	"EchoMaps":      dispatchZooEchoMaps,
+	"EchoOptional":  dispatchZooEchoOptional,
+	"EchoOthers":    dispatchZooEchoOthers,
+	"EchoTree":      dispatchZooEchoTree,
+	"EchoForest":    dispatchZooEchoForest,
+	"EchoPage":      dispatchZooEchoPage,
+	"EchoEmbedding": dispatchZooEchoEmbedding,
+	"EchoBare":      dispatchZooEchoBare,
+	"Fail":          dispatchZooFail,
+}
+
+// A local port lends its entity to the caller, as for a turn on the caller's own
+// goroutine. A remote one takes and returns bytes.
+type (
+	local  struct{ zoo *Zoo }
+	remote struct {
+		zoo  *Zoo
+		args []byte // of the last call
+	}
+)
+
+func (p *local) ShardPort(codegen.Kind) codegen.Port { return p }
+
+func (p *local) Begin(ctx context.Context, r codegen.Ref, method string) (codegen.Call, error) {
+	return codegen.Call{Context: ctx, Entity: p.zoo, Turn: turn{}, Ref: r, Method: method}, r.Err
+}
+
+func (p *local) BeginTell(context.Context, codegen.Ref, string) (codegen.Call, error) {
+	panic("not told")
+}
+func (p *local) Do(codegen.Call) ([]byte, error) { panic("went over the wire") }
+func (p *local) Send(codegen.Call) error         { panic("went over the wire") }
+
+func (p *local) Locate(id string) (uint64, uint32, error) { return codegen.Locate(zooKind(), id) }
+
+type turn struct{}
+
+func (turn) End(panicked any, err error) error {
+	if panicked != nil {
+		return fmt.Errorf("panic: %v", panicked)
+	}
+	return err
+}
+
+func (p *remote) ShardPort(codegen.Kind) codegen.Port { return p }
+
+func (p *remote) Begin(ctx context.Context, r codegen.Ref, method string) (codegen.Call, error) {
+	return codegen.Call{Context: ctx, Ref: r, Method: method}, r.Err
+}
+
+func (p *remote) BeginTell(ctx context.Context, r codegen.Ref, method string) (codegen.Call, error) {
+	return p.Begin(ctx, r, method)
+}
+
+func (p *remote) Do(c codegen.Call) ([]byte, error) {
+	p.args = c.Args
+	reply, err := methods[c.Method](c.Context, p.zoo, c.Args, nil)
+	clear(p.args) // who decoded them must not have kept them
+	return reply, err
+}
+
+func (p *remote) Send(c codegen.Call) error {
+	_, err := p.Do(c)
+	return err
+}
+
+func (p *remote) Locate(id string) (uint64, uint32, error) { return codegen.Locate(zooKind(), id) }
+
+// A capture keeps the arguments of the last call, which has no results.
+type capture struct {
+	remote
+}
+
+func (p *capture) ShardPort(codegen.Kind) codegen.Port { return p }
+
+func (p *capture) Do(c codegen.Call) ([]byte, error) {
+	p.args = c.Args
+	return nil, nil
+}

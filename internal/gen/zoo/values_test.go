@@ -1,0 +1,259 @@
+package zoo
+
+import (
+	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"net/netip"
+	"net/url"
+	"reflect"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// random fills v with a value that has all sorts of nil, empty and zero in it.
+func random(r *rand.Rand, v reflect.Value, depth int) {
+	if special(r, v) {
+		return
+	}
+	switch v.Kind() {
+	case reflect.Bool:
+		v.SetBool(r.IntN(2) == 0)
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		v.SetInt(int64(r.Uint64()) >> r.IntN(64))
+		if r.IntN(4) == 0 {
+			v.SetInt(0)
+		}
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		v.SetUint(r.Uint64() >> r.IntN(65))
+	case reflect.Float32, reflect.Float64:
+		v.SetFloat([]float64{0, 1.5, -2, r.NormFloat64()}[r.IntN(4)])
+	case reflect.String:
+		v.SetString([]string{"", "a", "äöü", fmt.Sprint(r.Uint32())}[r.IntN(4)])
+	case reflect.Slice:
+		n := r.IntN(4)
+		if depth <= 0 || n == 0 {
+			v.SetZero()
+			if r.IntN(2) == 0 {
+				v.Set(reflect.MakeSlice(v.Type(), 0, 0))
+			}
+			return
+		}
+		v.Set(reflect.MakeSlice(v.Type(), n, n))
+		for i := range n {
+			random(r, v.Index(i), depth-1)
+		}
+	case reflect.Array:
+		for i := range v.Len() {
+			random(r, v.Index(i), depth-1)
+		}
+	case reflect.Map:
+		randomMap(r, v, depth)
+	case reflect.Pointer:
+		v.SetZero()
+		if depth > 0 && r.IntN(3) > 0 {
+			v.Set(reflect.New(v.Type().Elem()))
+			random(r, v.Elem(), depth-1)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Field(i).CanSet() {
+				random(r, v.Field(i), depth-1)
+			}
+		}
+	default:
+		panic("cannot make a " + v.Type().String())
+	}
+}
+
+func randomMap(r *rand.Rand, v reflect.Value, depth int) {
+	if r.IntN(4) == 0 {
+		v.SetZero()
+		return
+	}
+	v.Set(reflect.MakeMap(v.Type()))
+	if depth <= 0 {
+		return
+	}
+	for range r.IntN(4) {
+		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		random(r, key, depth-1)
+		random(r, value, depth-1)
+		v.SetMapIndex(key, value)
+	}
+}
+
+// special makes the values of types that are more than their fields.
+func special(r *rand.Rand, v reflect.Value) bool {
+	var made any
+	switch v.Interface().(type) {
+	case time.Time:
+		made = []time.Time{{}, time.Unix(0, 0), time.Now(), time.Unix(r.Int64N(1<<40), r.Int64N(1e9)).In(time.FixedZone("x", 3600))}[r.IntN(4)]
+	case big.Int:
+		made = *new(big.Int).Lsh(big.NewInt(r.Int64()-1<<62), uint(r.IntN(200)))
+	case netip.Addr:
+		made = []netip.Addr{{}, netip.AddrFrom4([4]byte{10, 0, 0, byte(r.IntN(4))}), netip.MustParseAddr("fe80::1%eth0")}[r.IntN(3)]
+	case netip.Prefix:
+		made = []netip.Prefix{{}, netip.PrefixFrom(netip.AddrFrom4([4]byte{10}), r.IntN(33))}[r.IntN(2)]
+	case url.URL:
+		made = []url.URL{{}, {Scheme: "https", Host: "example.com", User: url.UserPassword("a", "b")}}[r.IntN(2)]
+	case *wrapperspb.StringValue:
+		made = []*wrapperspb.StringValue{nil, {}, wrapperspb.String("x")}[r.IntN(3)]
+	case *wrapperspb.Int64Value:
+		made = []*wrapperspb.Int64Value{nil, {}, wrapperspb.Int64(r.Int64())}[r.IntN(3)]
+	case Embedding:
+		var p Point
+		random(r, reflect.ValueOf(&p).Elem(), 1)
+		e := Embedding{Point: p, hidden: "h", stays: map[string]int{"x": 1}}
+		random(r, reflect.ValueOf(&e.tags).Elem(), 2)
+		random(r, reflect.ValueOf(&e.Scalars).Elem(), 2)
+		made = e
+	default:
+		return false
+	}
+	v.Set(reflect.ValueOf(made))
+	return true
+}
+
+// A comparison walks two values of one type at once.
+type comparison struct {
+	// arrived: b is what arrives of a, and may differ from a in the ways that
+	// package codegen tells. Otherwise they must not differ at all.
+	arrived bool
+	// apart: they must share no memory.
+	apart bool
+}
+
+// differ returns where a and b differ, or "".
+func (c comparison) differ(a, b reflect.Value) string {
+	if a.Type() != b.Type() {
+		return fmt.Sprintf(": %v and %v", a.Type(), b.Type())
+	}
+	if a.CanInterface() {
+		if done, why := c.special(a.Interface(), b.Interface()); done {
+			return why
+		}
+	}
+	if why := c.differInNil(a, b); why != "" {
+		return why
+	}
+	switch a.Kind() {
+	case reflect.Slice, reflect.Array:
+		if a.Len() != b.Len() {
+			return fmt.Sprintf(": %d and %d elements", a.Len(), b.Len())
+		}
+		for i := range a.Len() {
+			if why := c.differ(a.Index(i), b.Index(i)); why != "" {
+				return fmt.Sprintf("[%d]%s", i, why)
+			}
+		}
+		return ""
+	case reflect.Map:
+		return c.differInMap(a, b)
+	case reflect.Pointer, reflect.Interface:
+		if a.IsNil() {
+			return ""
+		}
+		return c.differ(a.Elem(), b.Elem())
+	case reflect.Struct:
+		for i := range a.NumField() {
+			name := a.Type().Field(i).Name
+			if c.arrived && name == "stays" {
+				if !b.Field(i).IsNil() {
+					return ".stays: arrived"
+				}
+				continue
+			}
+			if why := c.differ(a.Field(i), b.Field(i)); why != "" {
+				return "." + name + why
+			}
+		}
+		return ""
+	}
+	if !a.Equal(b) {
+		return fmt.Sprintf(": %v and %v", a, b)
+	}
+	return ""
+}
+
+// differInNil compares nil with empty, and where both point.
+func (c comparison) differInNil(a, b reflect.Value) string {
+	switch a.Kind() {
+	case reflect.Slice, reflect.Map, reflect.Pointer:
+	default:
+		return ""
+	}
+	switch {
+	case c.arrived && a.Kind() == reflect.Slice:
+		if a.Len() == 0 && !b.IsNil() {
+			return ": an empty slice is not nil"
+		}
+	case c.arrived && a.Kind() == reflect.Map:
+		if b.IsNil() {
+			return ": a nil map"
+		}
+	case a.IsNil() != b.IsNil():
+		return fmt.Sprintf(": nil is %v and %v", a.IsNil(), b.IsNil())
+	}
+	empty := a.Kind() == reflect.Slice && a.Len() == 0 || a.IsNil() || a.Kind() == reflect.Pointer && a.Type().Elem().Size() == 0
+	if c.apart && !empty && a.Pointer() == b.Pointer() {
+		return fmt.Sprintf(": shared %v", a.Type())
+	}
+	return ""
+}
+
+func (c comparison) differInMap(a, b reflect.Value) string {
+	if a.Len() != b.Len() {
+		return fmt.Sprintf(": %d and %d keys", a.Len(), b.Len())
+	}
+	for _, key := range a.MapKeys() {
+		other := b.MapIndex(key)
+		if !other.IsValid() {
+			return fmt.Sprintf("[%v]: missing", key)
+		}
+		if why := c.differ(a.MapIndex(key), other); why != "" {
+			return fmt.Sprintf("[%v]%s", key, why)
+		}
+	}
+	return ""
+}
+
+// special compares the types that are more than their fields.
+func (c comparison) special(a, b any) (done bool, why string) {
+	switch a := a.(type) {
+	case time.Time:
+		b := b.(time.Time)
+		// Equal instants of one zone without monotonic readings are equal by ==.
+		if !a.Equal(b) || a.IsZero() != b.IsZero() || b != b.Round(0).UTC() || !c.arrived && a != b {
+			return true, fmt.Sprintf(": %#v and %#v", a, b)
+		}
+		return true, ""
+	case big.Int:
+		b := b.(big.Int)
+		if a.Cmp(&b) != 0 {
+			return true, fmt.Sprintf(": %v and %v", &a, &b)
+		}
+		if c.apart && len(a.Bits()) > 0 && &a.Bits()[0] == &b.Bits()[0] {
+			return true, ": shared big.Int"
+		}
+		return true, ""
+	case netip.Addr, netip.Prefix:
+		if a != b {
+			return true, fmt.Sprintf(": %v and %v", a, b)
+		}
+		return true, ""
+	case proto.Message:
+		b := b.(proto.Message)
+		element := c.arrived && !a.ProtoReflect().IsValid() && proto.Size(b) == 0
+		if !element && (a.ProtoReflect().IsValid() != b.ProtoReflect().IsValid() || !proto.Equal(a, b)) {
+			return true, fmt.Sprintf(": %v and %v", a, b)
+		}
+		if c.apart && a == b && a.ProtoReflect().IsValid() {
+			return true, ": shared message"
+		}
+		return true, ""
+	}
+	return false, ""
+}

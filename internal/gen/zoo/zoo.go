@@ -1,0 +1,233 @@
+// Package zoo is an entity that is passed one of everything: the codecs that are
+// generated for it are tested here, against protobuf's own and against what a
+// local call sees.
+package zoo
+
+import (
+	"context"
+	"errors"
+	"math/big"
+	"net/netip"
+	"net/url"
+	"time"
+
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+//go:generate go tool shardgen
+
+// Types with names, over all kinds of things.
+type (
+	Flag    bool
+	Tiny    int8
+	Count   uint16
+	Name    string
+	Blob    []byte
+	Names   []Name
+	Prices  map[Name]float64
+	Levels  []Level
+	Level   byte // a slice of these is no []byte
+	Seconds = time.Duration
+)
+
+// Scalars has a field of every scalar kind.
+type Scalars struct {
+	Bool    bool
+	Int     int
+	Int8    int8
+	Int16   int16
+	Int32   int32
+	Int64   int64
+	Uint    uint
+	Uint8   uint8
+	Uint16  uint16
+	Uint32  uint32
+	Uint64  uint64
+	Float32 float32
+	Float64 float64
+	String  string
+	Rune    rune
+	Flag    Flag
+	Tiny    Tiny
+	Count   Count
+	Name    Name
+	Wait    Seconds
+}
+
+// Lists has lists of all kinds.
+type Lists struct {
+	Bytes    []byte
+	Blob     Blob
+	Bools    []bool
+	Ints     []int
+	Tinies   []Tiny
+	Uints    []uint32
+	Floats   []float32
+	Doubles  []float64
+	Strings  []string
+	Names    Names
+	Levels   Levels
+	Blobs    [][]byte
+	Waits    []Seconds
+	Times    []time.Time
+	Scalars  []Scalars
+	Pointers []*Scalars
+	Numbers  []*int
+	Nested   [][]int
+	Deep     [][][]Name
+	Maps     []map[Name]int
+	Protos   []*wrapperspb.StringValue
+	Hashes   [][4]byte
+	Bigs     []*big.Int
+	Grid     [2][3]int
+	Hash     [16]byte
+	Triple   [3]Name
+	Pair     [2]Scalars
+	Rows     [2][]string
+	Sets     [2]map[Name]bool
+}
+
+// Maps has maps of all kinds.
+type Maps struct {
+	Ints     map[int]string
+	Bools    map[bool]int
+	Uints    map[uint8]float32
+	Prices   Prices
+	Scalars  map[Name]Scalars
+	Pointers map[Name]*Scalars
+	Lists    map[string][]string
+	Maps     map[string]map[string]int
+	Bytes    map[string][]byte
+	Times    map[int64]time.Time
+	Arrays   map[int64][2]int
+	Sets     map[Name]struct{}
+	Points   map[Point]string
+	Addrs    map[netip.Addr]int
+	Protos   map[string]*wrapperspb.Int64Value
+}
+
+// A Point is a key.
+type Point struct{ X, Y int }
+
+// Optional has pointers of all kinds.
+type Optional struct {
+	Bool    *bool
+	Int     *int32
+	String  *Name
+	Time    *time.Time
+	Bytes   *[]byte
+	Scalars *Scalars
+	Strings *[]string
+	Prices  *Prices
+	Hash    *[4]byte
+	Grid    *[2]int
+	Double  **int
+	Big     *big.Int
+	Proto   *wrapperspb.StringValue
+}
+
+// Others has types that say themselves how they travel.
+type Others struct {
+	Time   time.Time
+	Big    big.Int
+	Addr   netip.Addr
+	Prefix netip.Prefix
+	URL    url.URL
+	Proto  *wrapperspb.StringValue
+}
+
+// A Tree holds trees.
+type Tree struct {
+	Name     Name
+	Children []Tree
+	Left     *Tree
+	ByName   map[Name]*Tree
+}
+
+// Forest is a slice of itself.
+type Forest []Forest
+
+// A Page is generic.
+type Page[T any] struct {
+	Items []T
+	First T
+	Next  *Page[T]
+}
+
+// Embedding has an embedded struct, unexported fields and a field that stays.
+type Embedding struct {
+	Point
+	*Scalars
+	hidden string
+	tags   []string
+	stays  map[string]int `shard:"-"`
+}
+
+// Zoo is passed everything, and passes it back.
+//
+//shard:entity name=zoo shards=16
+type Zoo struct {
+	ID       Count     `shard:"id"`
+	Scalars  Scalars   `shard:"state"`
+	Lists    Lists     `shard:"state"`
+	Maps     Maps      `shard:"state"`
+	optional Optional  `shard:"state"`
+	tree     *Tree     `shard:"state"`
+	bare     Prices    `shard:"state"`
+	since    time.Time `shard:"state"`
+	seen     any       // what the last message brought
+}
+
+// Plain takes five scalars, the case that must not allocate.
+func (z *Zoo) Plain(ctx context.Context, a int64, b uint32, c bool, d float64, e Level) (int64, Level, error) {
+	return a + int64(b), e, nil
+}
+
+// EchoScalars returns what it is given.
+func (z *Zoo) EchoScalars(_ context.Context, v Scalars) (Scalars, error) { z.seen = v; return v, nil }
+
+// EchoLists returns what it is given.
+func (z *Zoo) EchoLists(_ context.Context, v Lists) (Lists, error) { z.seen = v; return v, nil }
+
+// EchoMaps returns what it is given.
+func (z *Zoo) EchoMaps(_ context.Context, v Maps) (Maps, error) { z.seen = v; return v, nil }
+
+// EchoOptional returns what it is given.
+func (z *Zoo) EchoOptional(_ context.Context, v Optional) (Optional, error) {
+	z.seen = v
+	return v, nil
+}
+
+// EchoOthers returns what it is given.
+func (z *Zoo) EchoOthers(_ context.Context, v Others) (Others, error) { z.seen = v; return v, nil }
+
+// EchoTree returns what it is given.
+func (z *Zoo) EchoTree(_ context.Context, v *Tree) (*Tree, error) { z.seen = v; return v, nil }
+
+// EchoForest returns what it is given.
+func (z *Zoo) EchoForest(_ context.Context, v Forest) (Forest, error) { z.seen = v; return v, nil }
+
+// EchoPage returns what it is given.
+func (z *Zoo) EchoPage(_ context.Context, v Page[Point]) (Page[Point], error) {
+	z.seen = v
+	return v, nil
+}
+
+// EchoEmbedding returns what it is given.
+func (z *Zoo) EchoEmbedding(_ context.Context, v Embedding) (Embedding, error) {
+	z.seen = v
+	return v, nil
+}
+
+// EchoBare returns what it is given: types that no struct holds.
+func (z *Zoo) EchoBare(
+	_ context.Context, m map[string][]int, s [][]byte, p *int, t time.Time, n *wrapperspb.StringValue, more ...Name,
+) (map[string][]int, [][]byte, *int, time.Time, *wrapperspb.StringValue, []Name, error) {
+	z.seen = []any{m, s, p, t, n, more}
+	return m, s, p, t, n, more, nil
+}
+
+var errFail = errors.New("fail")
+
+// Fail returns results beside its error, which do not arrive.
+func (z *Zoo) Fail(context.Context) (_ int, _ Names, err error) { return 1, Names{"x"}, errFail }

@@ -1,0 +1,253 @@
+package zoo
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/shardgen/shardgen/runtime/codegen"
+)
+
+// TestLocalAndRemoteAreEqual calls each of the Echo methods with values made at random, locally and
+// remotely, and compares what arrived at the entity and what came back.
+func TestLocalAndRemoteAreEqual(t *testing.T) {
+	here, there := &local{&Zoo{}}, &remote{zoo: &Zoo{}}
+	near, far := reflect.ValueOf(NewZooClient(here).Ref(1)), reflect.ValueOf(NewZooClient(there).Ref(1))
+	for i := range near.NumMethod() {
+		name := near.Type().Method(i).Name
+		if !strings.HasPrefix(name, "Echo") {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(300) {
+				r := rand.New(rand.NewPCG(1, seed))
+				echoBoth(t, r, near.Method(i), far.Method(i), here.zoo, there.zoo)
+				if t.Failed() {
+					t.Fatalf("with seed %d", seed)
+				}
+			}
+		})
+	}
+}
+
+func echoBoth(t *testing.T, r *rand.Rand, near, far reflect.Value, here, there *Zoo) {
+	args := []reflect.Value{reflect.ValueOf(context.Background())}
+	for i := 1; i < near.Type().NumIn(); i++ {
+		v := reflect.New(near.Type().In(i)).Elem()
+		random(r, v, 6)
+		args = append(args, v)
+	}
+	call := func(f reflect.Value) []reflect.Value {
+		if f.Type().IsVariadic() {
+			return f.CallSlice(args)
+		}
+		return f.Call(args)
+	}
+	fromNear, fromFar := call(near), call(far)
+	check := func(c comparison, what string, a, b reflect.Value) {
+		t.Helper()
+		if why := c.differ(a, b); why != "" {
+			t.Errorf("%s%s", what, why)
+		}
+	}
+	last := len(fromNear) - 1
+	for i, a := range fromNear[:last] {
+		check(comparison{}, "locally and remotely returned", a, fromFar[i])
+		check(comparison{arrived: true, apart: true}, "sent and locally returned", args[i+1], a)
+		check(comparison{arrived: true, apart: true}, "sent and remotely returned", args[i+1], fromFar[i])
+	}
+	if !fromNear[last].IsNil() || !fromFar[last].IsNil() {
+		t.Errorf("errors %v locally and %v remotely, want none", fromNear[last], fromFar[last])
+	}
+	check(comparison{}, "locally and remotely seen", reflect.ValueOf(here.seen), reflect.ValueOf(there.seen))
+	check(comparison{apart: true}, "seen and returned locally", reflect.ValueOf(here.seen), returned(fromNear))
+	if last == 1 {
+		check(comparison{arrived: true, apart: true}, "sent and locally seen", args[1], reflect.ValueOf(here.seen))
+	}
+}
+
+// returned is the results in the shape of Zoo.seen.
+func returned(results []reflect.Value) reflect.Value {
+	if len(results) == 2 {
+		return results[0]
+	}
+	var all []any
+	for _, r := range results[:len(results)-1] {
+		all = append(all, r.Interface())
+	}
+	return reflect.ValueOf(all)
+}
+
+func TestResultsBesideAnErrorDoNotArrive(t *testing.T) {
+	for _, c := range []codegen.Caller{&local{&Zoo{}}, &remote{zoo: &Zoo{}}} {
+		n, names, err := NewZooClient(c).Ref(1).Fail(context.Background())
+		if n != 0 || names != nil || !errors.Is(err, errFail) {
+			t.Errorf("%T: got %v, %v, %v, want 0, nil, %v", c, n, names, err, errFail)
+		}
+	}
+}
+
+// stateOf is where a zoo keeps its state.
+func stateOf(z *Zoo) []any {
+	return []any{&z.Scalars, &z.Lists, &z.Maps, &z.optional, &z.tree, &z.bare, &z.since}
+}
+
+func randomZoo(r *rand.Rand, depth int) *Zoo {
+	z := &Zoo{}
+	for _, field := range stateOf(z) {
+		random(r, reflect.ValueOf(field).Elem(), depth)
+	}
+	return z
+}
+
+func TestStateArrives(t *testing.T) {
+	for seed := range uint64(300) {
+		from := randomZoo(rand.New(rand.NewPCG(2, seed)), 5)
+		b := appendZooState(nil, from)
+		to := &Zoo{ID: 7, bare: Prices{"left from the factory": 1}, Scalars: Scalars{Int: 1}, tree: &Tree{}}
+		if err := decodeZooState(to, b); err != nil {
+			t.Fatal(err)
+		}
+		clear(b)
+		if to.ID != 7 {
+			t.Errorf("seed %d: the id became %d, want 7", seed, to.ID)
+		}
+		for i, field := range stateOf(from) {
+			want, got := reflect.ValueOf(field).Elem(), reflect.ValueOf(stateOf(to)[i]).Elem()
+			if why := (comparison{arrived: true, apart: true}).differ(want, got); why != "" {
+				t.Fatalf("seed %d: %v%s", seed, want.Type(), why)
+			}
+		}
+	}
+}
+
+func TestEqualMapsHaveEqualBytes(t *testing.T) {
+	for seed := range uint64(20) {
+		z := &Zoo{bare: Prices{}}
+		for i := range 10 {
+			z.bare[Name(rune('a'+(i+int(seed))%10))] = 1
+		}
+		want := appendZooState(nil, &Zoo{bare: Prices{"a": 1, "b": 1, "c": 1, "d": 1, "e": 1, "f": 1, "g": 1, "h": 1, "i": 1, "j": 1}})
+		if got := appendZooState(nil, z); string(got) != string(want) {
+			t.Fatalf("got %x, want %x", got, want)
+		}
+	}
+}
+
+func TestCirclesAreRefused(t *testing.T) {
+	circle := &Tree{Name: "round"}
+	circle.Left = circle
+	forest := Forest{nil}
+	forest[0] = forest
+	for _, c := range []codegen.Caller{&local{&Zoo{}}, &remote{zoo: &Zoo{}}} {
+		ref := NewZooClient(c).Ref(1)
+		var encode *codegen.EncodeError
+		if _, err := ref.EchoTree(context.Background(), circle); !errors.Is(err, codegen.ErrDepth) || !errors.As(err, &encode) {
+			t.Errorf("%T: tree: got %v, want an EncodeError about depth", c, err)
+		}
+		if _, err := ref.EchoForest(context.Background(), forest); !errors.Is(err, codegen.ErrDepth) {
+			t.Errorf("%T: forest: got %v, want %v", c, err, codegen.ErrDepth)
+		}
+	}
+}
+
+// TestDepthLimit: what may be written can be read, locally as remotely.
+func TestDepthLimit(t *testing.T) {
+	chain := func(length int) *Tree {
+		var t *Tree
+		for range length {
+			t = &Tree{Left: t}
+		}
+		return t
+	}
+	for _, c := range []codegen.Caller{&local{&Zoo{}}, &remote{zoo: &Zoo{}}} {
+		ref := NewZooClient(c).Ref(1)
+		longest := 0
+		for length := codegen.MaxDepth/2 - 3; length <= codegen.MaxDepth/2+3; length++ {
+			if _, err := ref.EchoTree(context.Background(), chain(length)); err == nil {
+				longest = length
+			} else if !errors.Is(err, codegen.ErrDepth) {
+				t.Fatalf("%T: %d: %v", c, length, err)
+			}
+		}
+		if want := codegen.MaxDepth/2 - 1; longest != want {
+			t.Errorf("%T: the longest chain has %d links, want %d", c, longest, want)
+		}
+	}
+}
+
+func TestExtractor(t *testing.T) {
+	id, err := ZooExtractor{}.EntityID(300)
+	if id != "300" || err != nil {
+		t.Errorf("EntityID(300) = %q, %v", id, err)
+	}
+	shard, err := ZooExtractor{}.Shard(300)
+	if err != nil || shard < 16 || shard > 31 {
+		t.Errorf("Shard(300) = %d, %v, want one of 16 to 31", shard, err)
+	}
+}
+
+func TestSetID(t *testing.T) {
+	for _, tt := range []struct {
+		id   string
+		want Count
+		ok   bool
+	}{{"7", 7, true}, {"65535", 65535, true}, {"65536", 0, false}, {"007", 0, false}, {"+7", 0, false}, {"-1", 0, false}, {"", 0, false}, {"x", 0, false}} {
+		var z Zoo
+		err := setZooID(&z, tt.id)
+		if z.ID != tt.want || (err == nil) != tt.ok {
+			t.Errorf("SetID(%q) set %d with error %v, want %d and ok=%v", tt.id, z.ID, err, tt.want, tt.ok)
+		}
+	}
+}
+
+// FuzzDecode feeds hostile bytes to every decoder. What decodes must encode to
+// bytes that decode again.
+func FuzzDecode(f *testing.F) {
+	for seed := range uint64(20) {
+		f.Add(appendZooState(nil, randomZoo(rand.New(rand.NewPCG(3, seed)), 3)))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for name, method := range methods {
+			_, err := method(context.Background(), &Zoo{}, b, nil)
+			var decode *codegen.DecodeError
+			var encode *codegen.EncodeError // a tree may be read that is too deep to write
+			if err != nil && !errors.Is(err, errFail) && !errors.As(err, &decode) && !errors.As(err, &encode) {
+				t.Errorf("%s: %v is neither a DecodeError nor an EncodeError", name, err)
+			}
+		}
+		var z Zoo
+		if err := decodeZooState(&z, b); err != nil {
+			return
+		}
+		defer func() {
+			if p := recover(); p != nil && !errors.Is(p.(error), codegen.ErrDepth) {
+				panic(p)
+			}
+		}()
+		again := appendZooState(nil, &z)
+		if err := decodeZooState(&z, again); err != nil {
+			t.Errorf("what was decoded and encoded does not decode: %v", err)
+		}
+	})
+}
+
+func TestScalarsDoNotAllocate(t *testing.T) {
+	zoo := &Zoo{}
+	args := appendZooPlainArgs(nil, -5, 1<<31, true, 2.5, 200)
+	out := make([]byte, 0, 100)
+	buffer := make([]byte, 0, 100)
+	near := NewZooClient(&local{zoo}).Ref(1)
+	for name, f := range map[string]func(){
+		"encode":     func() { buffer = appendZooPlainArgs(buffer[:0], -5, 1<<31, true, 2.5, 200) },
+		"dispatch":   func() { _, _ = dispatchZooPlain(context.Background(), zoo, args, out) },
+		"local call": func() { _, _, _ = near.Plain(context.Background(), 1, 2, true, 3, 4) },
+	} {
+		if n := testing.AllocsPerRun(100, f); n != 0 {
+			t.Errorf("%s: %v allocations, want 0", name, n)
+		}
+	}
+}
