@@ -8,8 +8,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// patientAttempt is the hello from which every member of a large cluster
-// answers: the few that should have done so did not.
+// patientAttempt is the hello from which every member answers: the few that
+// should have done so did not. A cluster that has lost all its seeds thus still
+// takes in the seeds that are started again, in place of a second cluster.
 const patientAttempt = 4
 
 // fewAnswer is how many members answer the first hellos.
@@ -24,21 +25,21 @@ func (m *Machine) onHello(from transport.Address, msg Hello) {
 	if m.phase != member || from == m.config.Self {
 		return
 	}
-	if len(msg.Seeds) > 0 && !slices.Contains(msg.Seeds, m.config.Self.Name) {
-		return
-	}
 	if status := m.self().Status; status != Joining && status != WeaklyUp && status != Up {
 		return
 	}
-	if len(msg.Seeds) == 0 && msg.Attempt < patientAttempt && !m.answersFirst(from) {
+	if msg.Attempt < patientAttempt && !m.answersFirst(from, msg.Seeds) {
 		return
 	}
 	m.send(from, HelloAck{Target: from})
 }
 
-// answersFirst tells whether this node is one of the few members after the joiner
-// on the ring.
-func (m *Machine) answersFirst(joiner transport.Address) bool {
+// answersFirst tells whether this node is one of the joiner's seeds, or where it
+// names none one of the few members after it on the ring.
+func (m *Machine) answersFirst(joiner transport.Address, seeds []string) bool {
+	if len(seeds) > 0 {
+		return slices.Contains(seeds, m.config.Self.Name)
+	}
 	if len(m.gossip.Members) <= fewAnswer {
 		return true
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/shardgen/shardgen/transport"
 )
@@ -19,9 +20,9 @@ type Config struct {
 	Cluster string
 	// Roles are free words by which members are chosen. At most 64.
 	Roles []string
-	// Seeds are the node names that may be joined through. The first of them, and
-	// it alone, forms the cluster when no other answers. Empty: any member may
-	// be joined through, and the joiner of the lowest incarnation forms.
+	// Seeds are the names of the nodes to join through; other members answer when
+	// these do not. The first of them, and it alone, forms the cluster when nobody
+	// answers at all. Empty: the joiner of the lowest incarnation does.
 	Seeds []string
 	// Meta is told to all members with the record of this one, sorted by New.
 	Meta []KeyValue
@@ -196,10 +197,18 @@ func (c Config) validate() error {
 	if len(c.Roles) > maxRoles || len(c.Meta) > maxKeyValues || len(c.Compat) > maxKeyValues {
 		return fmt.Errorf("configure membership: more than %d roles or %d entries of Meta or Compat", maxRoles, maxKeyValues)
 	}
+	for _, role := range c.Roles {
+		if !utf8.ValidString(role) {
+			return fmt.Errorf("configure membership: role %q is not UTF-8", role)
+		}
+	}
 	for _, list := range [][]KeyValue{c.Meta, c.Compat} {
-		for i := 1; i < len(list); i++ {
-			if list[i].Key == list[i-1].Key {
-				return fmt.Errorf("configure membership: key %q stands twice", list[i].Key)
+		for i, kv := range list {
+			if i > 0 && kv.Key == list[i-1].Key {
+				return fmt.Errorf("configure membership: key %q stands twice", kv.Key)
+			}
+			if !utf8.ValidString(kv.Key) || !utf8.ValidString(kv.Value) {
+				return fmt.Errorf("configure membership: %q or its value %q is not UTF-8", kv.Key, kv.Value)
 			}
 		}
 	}

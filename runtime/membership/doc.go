@@ -15,7 +15,7 @@
 // The leader alone moves members along the upper line, and only when the view
 // has converged: every Up and Leaving member has seen it, and nobody is
 // unreachable who is not Down or Exiting. One flapping link therefore stalls the
-// leader and nothing else; [Converged] makes it visible.
+// leader and nothing else; [ConvergedChanged] and View.Why make it visible.
 //
 // # Where things are
 //

@@ -45,7 +45,8 @@ type (
 type (
 	// LeaderChanged: zero means that nobody can lead.
 	LeaderChanged struct{ Leader transport.Address }
-	// ConvergedChanged: the leader can act, or cannot and Reason says why.
+	// ConvergedChanged: the leader can act, or cannot and Reason says why. Later
+	// reasons are in View.Why.
 	ConvergedChanged struct {
 		Converged bool
 		Reason    string

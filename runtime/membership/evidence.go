@@ -72,7 +72,11 @@ func (m *Machine) runDetection() {
 			m.mark(r.Address, NoEvidence, 0)
 			held = Record{}
 		}
-		if e, quiet := m.weigh(p, most); e > held.Evidence {
+		e, quiet := m.weigh(p, most)
+		if r.Status == Down && e != EvidenceGone {
+			continue // judged; only the proof that it is dead is news
+		}
+		if e > held.Evidence {
 			p.marked = m.now
 			m.mark(r.Address, e, quiet)
 		}

@@ -14,7 +14,7 @@ type joining struct {
 	helloAt time.Time // when the next hello is due
 	// notBefore is the end of the pause after a refusal.
 	notBefore time.Time
-	attempt uint32
+	attempt   uint32
 	// heardSelf is when the first hello of this round came back through the broker.
 	// Zero: others may not have heard this node either, so it must not form.
 	heardSelf  time.Time
@@ -97,7 +97,7 @@ func (m *Machine) joinError() error {
 	case m.join.heardSelf.IsZero():
 		cause, remedy = "own messages do not come back from the broker", "do its permissions allow this cluster's subjects?"
 	case len(m.config.Seeds) > 0:
-		cause, remedy = fmt.Sprintf("none of the seeds %v answered", m.config.Seeds), "does the first of them run?"
+		cause, remedy = fmt.Sprintf("none of the seeds %v answered, nor any other member", m.config.Seeds), "does the first of them run?"
 	default:
 		cause, remedy = "no member answered and another joiner that should have formed the cluster did not", "start it again, or raise Config.JoinTimeout"
 	}
@@ -162,16 +162,12 @@ func (m *Machine) becomeMember() {
 }
 
 func (m *Machine) onHelloAck(from transport.Address, msg HelloAck) {
-	if m.phase != searching || msg.Target != m.config.Self || !m.mayJoinThrough(from) || m.now.Before(m.join.notBefore) {
+	if m.phase != searching || msg.Target != m.config.Self || m.now.Before(m.join.notBefore) {
 		return
 	}
 	m.phase = asking
 	m.join.asked, m.join.askedUntil = from, m.now.Add(joinWait)
 	m.send(from, Join{Target: from, Roles: m.config.Roles, Meta: m.config.Meta, Compat: m.config.Compat})
-}
-
-func (m *Machine) mayJoinThrough(node transport.Address) bool {
-	return len(m.config.Seeds) == 0 || slices.Contains(m.config.Seeds, node.Name)
 }
 
 // onWelcome: this node is a member.

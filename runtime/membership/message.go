@@ -16,7 +16,7 @@ type Hello struct {
 	// Attempt counts the node's hellos from 1. In a large cluster only a few
 	// members answer the first ones.
 	Attempt uint32
-	// Seeds are the names that may answer; empty means every member may.
+	// Seeds are the names that answer at once, if there are any.
 	Seeds []string
 }
 

@@ -29,7 +29,7 @@ func (m *Machine) publish() {
 	if old.Leader != next.Leader {
 		m.emit(LeaderChanged{next.Leader})
 	}
-	if old.Converged != next.Converged || old.Why != next.Why {
+	if old.Converged != next.Converged {
 		m.emit(ConvergedChanged{next.Converged, next.Why})
 	}
 }

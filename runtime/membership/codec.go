@@ -1,0 +1,172 @@
+package membership
+
+import (
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// format is the version of the encoding, which every message names. Fields that
+// are added do not change it: readers skip what they do not know.
+const format = 1
+
+// Encode makes bytes of a message, per internal/wire/membership.proto.
+func Encode(m Message) ([]byte, error) {
+	w := &wire.MembershipMessage{Format: format}
+	if err := encodeBody(w, m); err != nil {
+		return nil, fmt.Errorf("encode membership message: %T: %w", m, err)
+	}
+	b, err := proto.Marshal(w)
+	if err != nil {
+		return nil, fmt.Errorf("encode membership message: %T: %w", m, err)
+	}
+	return b, nil
+}
+
+func encodeBody(w *wire.MembershipMessage, m Message) error {
+	var err error
+	switch m := m.(type) {
+	case Hello:
+		w.Body = &wire.MembershipMessage_Hello{Hello: &wire.MembershipHello{Attempt: m.Attempt, Seeds: m.Seeds}}
+	case HelloAck:
+		w.Target = toWire(m.Target)
+		w.Body = &wire.MembershipMessage_HelloAck{HelloAck: &wire.MembershipHelloAck{}}
+	case Join:
+		w.Target = toWire(m.Target)
+		w.Body = &wire.MembershipMessage_Join{Join: &wire.MembershipJoin{
+			Roles: m.Roles, Meta: keyValuesToWire(m.Meta), Compat: keyValuesToWire(m.Compat),
+		}}
+	case Welcome:
+		w.Target = toWire(m.Target)
+		b := &wire.MembershipMessage_Welcome{}
+		b.Welcome, err = stateToWire(m.State)
+		w.Body = b
+	case JoinRefused:
+		w.Target = toWire(m.Target)
+		w.Body = &wire.MembershipMessage_JoinRefused{JoinRefused: &wire.MembershipJoinRefused{Final: m.Final, Reason: m.Reason}}
+	case GossipMessage:
+		w.Target = toWire(m.Target)
+		b := &wire.MembershipMessage_Gossip{}
+		b.Gossip, err = stateToWire(m.State)
+		w.Body = b
+	case GossipStatus:
+		w.Target = toWire(m.Target)
+		w.Body = &wire.MembershipMessage_Status{Status: statusToWire(m)}
+	case Heartbeat:
+		w.Target = toWire(m.Target)
+		w.Body = &wire.MembershipMessage_Heartbeat{Heartbeat: &wire.MembershipHeartbeat{Seq: m.Seq, Server: m.Server}}
+	case HeartbeatAck:
+		w.Target = toWire(m.Target)
+		w.Body = &wire.MembershipMessage_HeartbeatAck{HeartbeatAck: &wire.MembershipHeartbeat{Seq: m.Seq, Server: m.Server}}
+	case Alive:
+		w.Body = &wire.MembershipMessage_Alive{Alive: &wire.MembershipAlive{Founder: toWire(m.Founder), Size: m.Size, Server: m.Server}}
+	case Echo:
+		w.Body = &wire.MembershipMessage_Echo{Echo: &wire.MembershipEcho{Seq: m.Seq}}
+	case Removal:
+		w.Target = toWire(m.Target)
+		w.Body = &wire.MembershipMessage_Removal{Removal: &wire.MembershipRemoval{Left: m.Left}}
+	default:
+		err = errors.New("unknown type")
+	}
+	return err
+}
+
+// Decode reads what [Encode] wrote. The bytes may come from anybody: what it
+// returns without an error is well formed, though not thereby true.
+func Decode(b []byte) (Message, error) {
+	w := &wire.MembershipMessage{}
+	if err := proto.Unmarshal(b, w); err != nil {
+		return nil, fmt.Errorf("decode membership message: %d bytes: %w", len(b), err)
+	}
+	if w.Format != format {
+		return nil, fmt.Errorf("decode membership message: format %d: want %d (does every node run the same release?)", w.Format, format)
+	}
+	m, err := decodeBody(w)
+	if err != nil {
+		return nil, fmt.Errorf("decode membership message: %w", err)
+	}
+	return m, nil
+}
+
+// errNoBody: the message is of a kind that this release does not know.
+var errNoBody = errors.New("unknown kind")
+
+func decodeBody(w *wire.MembershipMessage) (Message, error) {
+	target, err := fromWire(w.Target)
+	if err != nil {
+		return nil, err
+	}
+	switch b := w.Body.(type) {
+	case *wire.MembershipMessage_Hello:
+		return Hello{b.Hello.Attempt, b.Hello.Seeds}, nil
+	case *wire.MembershipMessage_HelloAck:
+		return HelloAck{target}, nil
+	case *wire.MembershipMessage_Join:
+		return Join{target, b.Join.Roles, keyValuesFromWire(b.Join.Meta), keyValuesFromWire(b.Join.Compat)}, nil
+	case *wire.MembershipMessage_Welcome:
+		g, err := stateFromWire(b.Welcome)
+		return Welcome{target, g}, err
+	case *wire.MembershipMessage_JoinRefused:
+		return JoinRefused{target, b.JoinRefused.Final, b.JoinRefused.Reason}, nil
+	case *wire.MembershipMessage_Gossip:
+		g, err := stateFromWire(b.Gossip)
+		return GossipMessage{target, g}, err
+	case *wire.MembershipMessage_Status:
+		s, err := statusFromWire(b.Status)
+		s.Target = target
+		return s, err
+	case *wire.MembershipMessage_Heartbeat:
+		return Heartbeat{target, b.Heartbeat.Seq, b.Heartbeat.Server}, nil
+	case *wire.MembershipMessage_HeartbeatAck:
+		return HeartbeatAck{target, b.HeartbeatAck.Seq, b.HeartbeatAck.Server}, nil
+	case *wire.MembershipMessage_Alive:
+		founder, err := fromWire(b.Alive.Founder)
+		if err == nil && founder.IsZero() {
+			err = errors.New("alive without a founder")
+		}
+		return Alive{founder, b.Alive.Size, b.Alive.Server}, err
+	case *wire.MembershipMessage_Echo:
+		return Echo{b.Echo.Seq}, nil
+	case *wire.MembershipMessage_Removal:
+		return Removal{target, b.Removal.Left}, nil
+	}
+	return nil, errNoBody
+}
+
+func toWire(a transport.Address) *wire.MembershipAddress {
+	return &wire.MembershipAddress{Name: a.Name, Incarnation: a.Incarnation}
+}
+
+// fromWire reads an address; nil is the zero one.
+func fromWire(a *wire.MembershipAddress) (transport.Address, error) {
+	if a == nil {
+		return transport.Address{}, nil
+	}
+	if err := transport.CheckName("node", a.Name); err != nil {
+		return transport.Address{}, err
+	}
+	return transport.Address{Name: a.Name, Incarnation: a.Incarnation}, nil
+}
+
+func keyValuesToWire(list []KeyValue) []*wire.MembershipKeyValue {
+	out := make([]*wire.MembershipKeyValue, len(list))
+	for i, kv := range list {
+		out[i] = &wire.MembershipKeyValue{Key: kv.Key, Value: kv.Value}
+	}
+	return out
+}
+
+func keyValuesFromWire(list []*wire.MembershipKeyValue) []KeyValue {
+	if len(list) == 0 {
+		return nil
+	}
+	out := make([]KeyValue, len(list))
+	for i, kv := range list {
+		out[i] = KeyValue{kv.GetKey(), kv.GetValue()}
+	}
+	return out
+}

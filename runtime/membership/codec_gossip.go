@@ -1,0 +1,274 @@
+package membership
+
+import (
+	"bytes"
+	"compress/flate"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/transport"
+)
+
+const (
+	// compressFrom is the size from which compressing pays.
+	compressFrom = 512
+	// maxGossipBytes bounds a state unpacked: some ten thousand members.
+	maxGossipBytes = 16 << 20
+	// maxQuiet bounds what a record may claim.
+	maxQuiet = 24 * time.Hour
+)
+
+// An addressTable is the addresses of a message, each once.
+type addressTable struct {
+	places map[transport.Address]uint32
+	list   []*wire.MembershipAddress
+}
+
+func newAddressTable() *addressTable {
+	return &addressTable{places: make(map[transport.Address]uint32)}
+}
+
+func (t *addressTable) place(a transport.Address) uint32 {
+	i, ok := t.places[a]
+	if !ok {
+		i = uint32(len(t.list))
+		t.places[a] = i
+		t.list = append(t.list, toWire(a))
+	}
+	return i
+}
+
+func (t *addressTable) placeAll(list []transport.Address) []uint32 {
+	out := make([]uint32, len(list))
+	for i, a := range list {
+		out[i] = t.place(a)
+	}
+	return out
+}
+
+func (t *addressTable) placeClock(v VectorClock) (nodes []uint32, counts []uint64) {
+	for _, e := range v {
+		nodes = append(nodes, t.place(e.Node))
+		counts = append(counts, e.Count)
+	}
+	return nodes, counts
+}
+
+// addresses are those of a message that was read; err is the first place that is
+// not in the list, and is looked at once at the end.
+type addresses struct {
+	list []transport.Address
+	err  error
+}
+
+func readAddresses(list []*wire.MembershipAddress) (*addresses, error) {
+	out := &addresses{list: make([]transport.Address, len(list))}
+	for i, w := range list {
+		a, err := fromWire(w)
+		if err != nil {
+			return nil, err
+		}
+		out.list[i] = a
+	}
+	return out, nil
+}
+
+func (t *addresses) at(place uint32) transport.Address {
+	if int64(place) >= int64(len(t.list)) {
+		t.err = fmt.Errorf("address %d of %d", place, len(t.list))
+		return transport.Address{}
+	}
+	return t.list[place]
+}
+
+func (t *addresses) all(places []uint32) []transport.Address {
+	var out []transport.Address
+	for _, place := range places {
+		out = append(out, t.at(place))
+	}
+	return out
+}
+
+func (t *addresses) clock(nodes []uint32, counts []uint64) VectorClock {
+	if len(nodes) != len(counts) {
+		t.err = fmt.Errorf("version of %d nodes and %d counts", len(nodes), len(counts))
+		return nil
+	}
+	var v VectorClock
+	for i, node := range nodes {
+		v = append(v, ClockEntry{t.at(node), counts[i]})
+	}
+	return v
+}
+
+func stateToWire(g *Gossip) (*wire.MembershipState, error) {
+	if g == nil {
+		return nil, errors.New("no state")
+	}
+	plain, err := proto.Marshal(gossipToWire(g))
+	if err != nil {
+		return nil, err
+	}
+	if len(plain) > maxGossipBytes {
+		return nil, fmt.Errorf("state has %d bytes: want at most %d (less Config.Meta?)", len(plain), maxGossipBytes)
+	}
+	if len(plain) < compressFrom {
+		return &wire.MembershipState{Gossip: plain}, nil
+	}
+	var packed bytes.Buffer
+	w, err := flate.NewWriter(&packed, flate.BestSpeed)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.Write(plain); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return &wire.MembershipState{Compression: wire.MembershipState_DEFLATE, Gossip: packed.Bytes()}, nil
+}
+
+func gossipToWire(g *Gossip) *wire.MembershipGossip {
+	t := newAddressTable()
+	w := &wire.MembershipGossip{
+		Founder:        t.place(g.Founder),
+		UpCounter:      g.UpCounter,
+		RemovalCounter: g.RemovalCounter,
+		Seen:           t.placeAll(g.Seen),
+	}
+	for _, m := range g.Members {
+		w.Members = append(w.Members, &wire.MembershipMember{
+			Address:   t.place(m.Address),
+			Status:    wire.MembershipMember_Status(m.Status),
+			Roles:     m.Roles,
+			UpNumber:  m.UpNumber,
+			ExitReady: m.ExitReady,
+			Fenced:    m.Fenced,
+			Meta:      keyValuesToWire(m.Meta),
+		})
+	}
+	for _, row := range g.Rows {
+		out := &wire.MembershipRow{Observer: t.place(row.Observer), Version: row.Version}
+		for _, r := range row.Records {
+			out.Records = append(out.Records, &wire.MembershipRecord{
+				Subject:           t.place(r.Subject),
+				Evidence:          wire.MembershipRecord_Evidence(r.Evidence),
+				QuietMilliseconds: uint64(min(r.Quiet, maxQuiet).Milliseconds()),
+			})
+		}
+		w.Rows = append(w.Rows, out)
+	}
+	for _, s := range g.Tombstones {
+		w.Tombstones = append(w.Tombstones, &wire.MembershipTombstone{Address: t.place(s.Node), Number: s.Number, Left: s.Left})
+	}
+	w.VersionNodes, w.VersionCounts = t.placeClock(g.Version)
+	w.Addresses = t.list
+	return w
+}
+
+func stateFromWire(w *wire.MembershipState) (*Gossip, error) {
+	plain := w.GetGossip()
+	switch w.GetCompression() {
+	case wire.MembershipState_NONE:
+	case wire.MembershipState_DEFLATE:
+		var err error
+		plain, err = io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(plain)), maxGossipBytes+1))
+		if err != nil {
+			return nil, fmt.Errorf("unpack state: %w", err)
+		}
+	default:
+		return nil, fmt.Errorf("unpack state: unknown compression %d", w.GetCompression())
+	}
+	if len(plain) > maxGossipBytes {
+		return nil, fmt.Errorf("unpack state: more than %d bytes", maxGossipBytes)
+	}
+	in := &wire.MembershipGossip{}
+	if err := proto.Unmarshal(plain, in); err != nil {
+		return nil, fmt.Errorf("read state: %w", err)
+	}
+	g, err := gossipFromWire(in)
+	if err != nil {
+		return nil, fmt.Errorf("read state: %w", err)
+	}
+	return g, nil
+}
+
+func gossipFromWire(w *wire.MembershipGossip) (*Gossip, error) {
+	t, err := readAddresses(w.Addresses)
+	if err != nil {
+		return nil, err
+	}
+	g := &Gossip{
+		Founder:        t.at(w.Founder),
+		UpCounter:      w.UpCounter,
+		RemovalCounter: w.RemovalCounter,
+		Seen:           t.all(w.Seen),
+		Version:        t.clock(w.VersionNodes, w.VersionCounts),
+	}
+	for _, m := range w.Members {
+		if m.GetStatus() < 0 || m.GetStatus() > wire.MembershipMember_DOWN {
+			return nil, fmt.Errorf("unknown status %d", m.GetStatus())
+		}
+		g.Members = append(g.Members, Member{
+			Address:   t.at(m.GetAddress()),
+			Status:    Status(m.GetStatus()),
+			Roles:     m.GetRoles(),
+			UpNumber:  m.GetUpNumber(),
+			ExitReady: m.GetExitReady(),
+			Fenced:    m.GetFenced(),
+			Meta:      keyValuesFromWire(m.GetMeta()),
+		})
+	}
+	for _, row := range w.Rows {
+		out := ObserverRow{Observer: t.at(row.GetObserver()), Version: row.GetVersion()}
+		for _, r := range row.GetRecords() {
+			if r.GetEvidence() < 0 || r.GetEvidence() > wire.MembershipRecord_GONE {
+				return nil, fmt.Errorf("unknown evidence %d", r.GetEvidence())
+			}
+			quiet := time.Duration(min(r.GetQuietMilliseconds(), uint64(maxQuiet.Milliseconds()))) * time.Millisecond
+			out.Records = append(out.Records, Record{t.at(r.GetSubject()), Evidence(r.GetEvidence()), quiet})
+		}
+		g.Rows = append(g.Rows, out)
+	}
+	for _, s := range w.Tombstones {
+		g.Tombstones = append(g.Tombstones, Tombstone{t.at(s.GetAddress()), s.GetNumber(), s.GetLeft()})
+	}
+	if t.err != nil {
+		return nil, t.err
+	}
+	return g, g.check()
+}
+
+func statusToWire(s GossipStatus) *wire.MembershipStatus {
+	t := newAddressTable()
+	w := &wire.MembershipStatus{Founder: toWire(s.Founder), Seen: t.placeAll(s.Seen)}
+	w.VersionNodes, w.VersionCounts = t.placeClock(s.Version)
+	w.Addresses = t.list
+	return w
+}
+
+func statusFromWire(w *wire.MembershipStatus) (GossipStatus, error) {
+	t, err := readAddresses(w.Addresses)
+	if err != nil {
+		return GossipStatus{}, err
+	}
+	founder, err := fromWire(w.Founder)
+	if err != nil {
+		return GossipStatus{}, err
+	}
+	s := GossipStatus{
+		Founder: founder,
+		Version: t.clock(w.VersionNodes, w.VersionCounts),
+		Seen:    t.all(w.Seen),
+	}
+	if t.err != nil {
+		return GossipStatus{}, t.err
+	}
+	return s, s.check()
+}

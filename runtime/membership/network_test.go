@@ -1,0 +1,322 @@
+package membership
+
+import (
+	"cmp"
+	"container/heap"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A network drives machines over a simulated broker in virtual time. Delivery
+// takes a millisecond and keeps order. After every step it checks each machine's
+// invariants and that nobody runs turns who is fenced elsewhere.
+type network struct {
+	t       testing.TB
+	now     time.Time
+	origin  time.Time
+	seq     int
+	queue   deliveries
+	nodes   map[string]*simNode
+	order   []string
+	servers map[string]*simServer
+	cuts    map[[2]string]bool
+	log     strings.Builder
+	lossy   func(from, to *simNode) bool // nil: nothing is lost
+	sent    int
+}
+
+// A simServer is one broker of the broker's cluster.
+type simServer struct {
+	name     string
+	instance int
+	down     bool
+}
+
+func (s *simServer) String() string { return fmt.Sprintf("%s/%d", s.name, s.instance) }
+
+// A simNode is one process.
+type simNode struct {
+	config    Config
+	machine   *Machine
+	server    *simServer
+	connected bool
+	dead      bool
+	frozen    bool    // the process stands still; its connection lives
+	deaf      bool    // what is sent to it vanishes, and nobody notices
+	mute      bool    // what it sends vanishes, and nobody notices
+	waiting   []Input // arrived while frozen
+	frozenAt  time.Time
+	wake      time.Time
+	events    []Event
+	quiet     bool // its events are not logged
+}
+
+func (n *simNode) name() string { return n.config.Self.Name }
+
+// A delivery is an input on its way.
+type delivery struct {
+	at     time.Time
+	seq    int
+	to     *simNode
+	in     Input
+	server string // it came through this instance, and only that delivers it
+}
+
+type deliveries []delivery
+
+func (d deliveries) Len() int { return len(d) }
+func (d deliveries) Less(i, j int) bool {
+	return cmp.Or(d[i].at.Compare(d[j].at), cmp.Compare(d[i].seq, d[j].seq)) < 0
+}
+func (d deliveries) Swap(i, j int) { d[i], d[j] = d[j], d[i] }
+func (d *deliveries) Push(x any)   { *d = append(*d, x.(delivery)) }
+func (d *deliveries) Pop() any {
+	last := (*d)[len(*d)-1]
+	*d = (*d)[:len(*d)-1]
+	return last
+}
+
+const latency = time.Millisecond
+
+func newNetwork(t testing.TB) *network {
+	origin := time.Unix(1000, 0)
+	return &network{
+		t: t, now: origin, origin: origin,
+		nodes: map[string]*simNode{}, servers: map[string]*simServer{}, cuts: map[[2]string]bool{},
+	}
+}
+
+func (w *network) server(name string) *simServer {
+	if w.servers[name] == nil {
+		w.servers[name] = &simServer{name: name, instance: 1}
+	}
+	return w.servers[name]
+}
+
+// add makes a node; key names it in the network, for two may have one name.
+func (w *network) add(key, server string, config Config) *simNode {
+	w.t.Helper()
+	machine, err := New(config)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	n := &simNode{config: config, machine: machine, server: w.server(server)}
+	w.nodes[key] = n
+	if !slices.Contains(w.order, key) {
+		w.order = append(w.order, key)
+		slices.Sort(w.order)
+	}
+	return n
+}
+
+func (w *network) start(n *simNode) {
+	w.connect(n)
+	w.step(n, Start{})
+}
+
+func (w *network) connect(n *simNode) {
+	n.connected = !n.server.down
+	w.step(n, ConnState{n.connected, n.server.String()})
+}
+
+func (w *network) disconnect(n *simNode) {
+	n.connected = false
+	w.step(n, ConnState{})
+}
+
+// step hands an input to a node, or keeps it while the process stands still.
+func (w *network) step(n *simNode, in Input) {
+	w.t.Helper()
+	switch {
+	case n.dead:
+		return
+	case n.frozen:
+		if _, tick := in.(Tick); !tick {
+			n.waiting = append(n.waiting, in)
+		}
+		return
+	}
+	out := n.machine.Step(w.now, in)
+	n.wake = out.WakeAt
+	for _, e := range out.Events {
+		n.events = append(n.events, e)
+		if !n.quiet {
+			fmt.Fprintf(&w.log, "%6.3fs %s: %v\n", w.now.Sub(w.origin).Seconds(), n.name(), e)
+		}
+	}
+	for _, e := range out.Send {
+		w.send(n, e)
+	}
+	w.check(n)
+}
+
+func (w *network) send(from *simNode, e Envelope) {
+	w.sent++
+	if !from.connected || from.mute {
+		return
+	}
+	if e.Broadcast {
+		for _, key := range w.order {
+			w.deliver(from, w.nodes[key], e.Message)
+		}
+		return
+	}
+	for _, key := range w.order {
+		to := w.nodes[key]
+		if to.config.Self == e.To && !to.dead && to.connected && w.route(from, to) {
+			w.deliver(from, to, e.Message)
+			return
+		}
+	}
+	w.post(from, Unreachable{e.To, from.server.String()})
+}
+
+func (w *network) deliver(from, to *simNode, msg Message) {
+	lost := w.lossy != nil && from != to && w.lossy(from, to)
+	if to.dead || !to.connected || to.deaf || !w.route(from, to) || lost {
+		return
+	}
+	w.post(to, Receive{From: from.config.Self, Message: w.recode(msg), Server: to.server.String()})
+}
+
+// recode sends messages through their bytes.
+func (w *network) recode(msg Message) Message {
+	w.t.Helper()
+	b, err := Encode(msg)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	got, err := Decode(b)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return got
+}
+
+func (w *network) post(to *simNode, in Input) {
+	w.seq++
+	heap.Push(&w.queue, delivery{w.now.Add(latency), w.seq, to, in, to.server.String()})
+}
+
+func (w *network) route(from, to *simNode) bool {
+	return !w.cuts[[2]string{from.server.name, to.server.name}]
+}
+
+// run lets time pass until the end, or until stop says so.
+func (w *network) run(d time.Duration, stop func() bool) bool {
+	w.t.Helper()
+	end := w.now.Add(d)
+	for {
+		if stop != nil && stop() {
+			return true
+		}
+		var next *simNode
+		at := end
+		for _, key := range w.order {
+			n := w.nodes[key]
+			if !n.dead && !n.frozen && !n.wake.IsZero() && n.wake.Before(at) {
+				next, at = n, n.wake
+			}
+		}
+		if len(w.queue) > 0 && !w.queue[0].at.After(at) && w.queue[0].at.Before(end) {
+			d := heap.Pop(&w.queue).(delivery)
+			w.now = d.at
+			if d.to.connected && d.to.server.String() == d.server {
+				w.step(d.to, d.in)
+			}
+			continue
+		}
+		if next == nil {
+			w.now = end
+			return stop != nil && stop()
+		}
+		w.now = maxTime(w.now, at)
+		w.step(next, Tick{})
+		if !next.wake.After(w.now.Add(-time.Second)) && !next.wake.IsZero() {
+			w.t.Fatalf("%v asks to be woken at %v, and it is %v", next.config.Self, next.wake, w.now)
+		}
+	}
+}
+
+func (w *network) freeze(n *simNode) {
+	n.frozen, n.frozenAt = true, w.now
+}
+
+func (w *network) thaw(n *simNode) {
+	n.frozen = false
+	waiting := n.waiting
+	n.waiting = nil
+	w.step(n, Tick{}) // the machine notices by itself that it comes late
+	for _, in := range waiting {
+		w.step(n, in)
+	}
+}
+
+// stopServer takes a broker down; all its connections end.
+func (w *network) stopServer(s *simServer) {
+	s.down = true
+	for _, key := range w.order {
+		if n := w.nodes[key]; n.server == s && n.connected {
+			w.disconnect(n)
+		}
+	}
+}
+
+func (w *network) startServer(s *simServer) {
+	s.down = false
+	s.instance++
+	for _, key := range w.order {
+		if n := w.nodes[key]; n.server == s && !n.connected {
+			w.connect(n)
+		}
+	}
+}
+
+// check fails the test when a machine's invariant does not hold, or when n is
+// fenced in anybody's eyes and could still start a turn.
+func (w *network) check(n *simNode) {
+	w.t.Helper()
+	if err := n.machine.Check(); err != nil {
+		w.t.Fatalf("%v after:\n%s%v: %v", n.config.Self, w.log.String(), n.config.Self, err)
+	}
+	g := n.machine.gossip
+	if g == nil || n.machine.phase == ended {
+		return
+	}
+	for _, key := range w.order {
+		o := w.nodes[key]
+		r, _ := g.member(o.config.Self)
+		t, removed := g.tombstone(o.config.Self)
+		if o.dead || !r.Fenced && (!removed || t.Left) {
+			continue
+		}
+		if lease := o.machine.Lease(); lease.IsZero() || lease.After(w.now) {
+			w.t.Fatalf("%s\nat %v: %v is fenced by %v and its lease ends at %v", w.log.String(), w.now.Sub(w.origin), o.config.Self, n.config.Self, lease.Sub(w.origin))
+		}
+	}
+}
+
+// converged tells whether the nodes all see exactly each other as Up, and agree.
+func (w *network) converged(nodes []*simNode) bool {
+	for _, n := range nodes {
+		v := n.machine.View()
+		if !v.Converged || v.Count(Up) != len(nodes) || len(v.ByAge) != len(nodes) || v.Leader != nodes[0].machine.View().Leader {
+			return false
+		}
+		for _, o := range nodes {
+			if r, ok := v.Member(o.config.Self); !ok || r.Status != Up {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func addr(name string, incarnation uint64) transport.Address {
+	return transport.Address{Name: name, Incarnation: incarnation}
+}

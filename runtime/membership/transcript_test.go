@@ -1,0 +1,287 @@
+package membership
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+var update = flag.Bool("update", false, "rewrite testdata with what the machines do")
+
+// TestTranscripts runs the commands of testdata/*.txt. Each block is commands,
+// "----", and what they print; see script.do for the commands.
+func TestTranscripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("testdata: %v, %d files", err, len(files))
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) { runTranscript(t, file) })
+	}
+}
+
+func runTranscript(t *testing.T, file string) {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &script{network: newNetwork(t), t: t, incarnations: map[string]uint64{}}
+	var written strings.Builder
+	for i, block := range strings.Split(strings.TrimSpace(string(raw)), "\n\n") {
+		input, want, _ := strings.Cut(block+"\n", "----\n")
+		for _, line := range strings.Split(strings.TrimSpace(input), "\n") {
+			if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+				s.do(strings.Fields(line))
+			}
+		}
+		got := shorten(s.network.log.String())
+		s.network.log.Reset()
+		if i > 0 {
+			written.WriteString("\n")
+		}
+		written.WriteString(input + "----\n" + got)
+		if !*update && got != want {
+			t.Errorf("%s: block %d\n%sgot:\n%swant:\n%s", file, i+1, input, got, want)
+		}
+	}
+	if *update {
+		if err := os.WriteFile(file, []byte(written.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+var zeros = regexp.MustCompile(`#0*([0-9a-f]+)`)
+
+// shorten drops the leading zeros of incarnations.
+func shorten(s string) string { return zeros.ReplaceAllString(s, "#$1") }
+
+// A script is a transcript being run.
+type script struct {
+	t            *testing.T
+	network      *network
+	incarnations map[string]uint64
+	options      []string
+}
+
+func (s *script) printf(format string, args ...any) {
+	fmt.Fprintf(&s.network.log, format+"\n", args...)
+}
+
+func (s *script) node(key string) *simNode {
+	n := s.network.nodes[key]
+	if n == nil {
+		s.t.Fatalf("no node %q", key)
+	}
+	return n
+}
+
+func (s *script) all(keys []string) []*simNode {
+	nodes := make([]*simNode, len(keys))
+	for i, key := range keys {
+		nodes[i] = s.node(key)
+	}
+	return nodes
+}
+
+func (s *script) duration(word string) time.Duration {
+	d, err := time.ParseDuration(word)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return d
+}
+
+// do runs one command:
+//
+//	options k=v …            for the nodes made after it
+//	node KEY [k=v …]         makes a node (name, inc, server, seeds, compat, …)
+//	start KEY …              makes those that are not there, connects and starts
+//	run 2s                   lets time pass
+//	up KEY … within 1s       runs until exactly these are Up and agree
+//	gone KEY … within 1s     runs until nobody alive has them as members
+//	ended KEY within 1s      runs until its machine has ended
+//	leave, ready, kill, freeze, thaw, deaf, mute, hear KEY
+//	down KEY by KEY          the operator's word
+//	cut S T, heal S T        the route between two servers
+//	stop S, serve S          a server
+//	move KEY S               reconnects a node to a server
+//	quiet, loud [KEY …]      whether events are printed
+//	view KEY, lease KEY …    print
+func (s *script) do(words []string) {
+	w := s.network
+	command, args := words[0], words[1:]
+	switch command {
+	case "options":
+		s.options = args
+	case "node":
+		s.add(args[0], args[1:])
+	case "start":
+		for _, key := range args {
+			if w.nodes[key] == nil || w.nodes[key].dead {
+				s.add(key, nil)
+			}
+			w.start(w.nodes[key])
+		}
+	case "run":
+		w.run(s.duration(args[0]), nil)
+	case "up", "gone", "ended":
+		s.await(command, args)
+	case "cut", "heal":
+		w.cuts[[2]string{args[0], args[1]}] = command == "cut"
+		w.cuts[[2]string{args[1], args[0]}] = command == "cut"
+	case "stop":
+		w.stopServer(w.server(args[0]))
+	case "serve":
+		w.startServer(w.server(args[0]))
+	case "move":
+		w.disconnect(s.node(args[0]))
+		s.node(args[0]).server = w.server(args[1])
+		w.connect(s.node(args[0]))
+	case "down":
+		w.step(s.node(args[2]), DownNode{addr(s.node(args[0]).name(), 0)})
+	case "quiet", "loud":
+		if len(args) == 0 {
+			args = w.order
+		}
+		for _, n := range s.all(args) {
+			n.quiet = command == "quiet"
+		}
+	default:
+		for _, n := range s.all(args) {
+			s.one(command, n)
+		}
+	}
+}
+
+// one runs a command that is about one node.
+func (s *script) one(command string, n *simNode) {
+	w := s.network
+	switch command {
+	case "leave":
+		w.step(n, Leave{})
+	case "ready":
+		w.step(n, ExitReady{})
+	case "kill":
+		n.dead, n.connected = true, false
+	case "freeze":
+		w.freeze(n)
+	case "thaw":
+		w.thaw(n)
+	case "deaf":
+		n.deaf = true
+	case "mute":
+		n.mute = true
+	case "hear":
+		n.deaf, n.mute = false, false
+	case "view":
+		s.view(n)
+	case "lease":
+		s.lease(n)
+	default:
+		s.t.Fatalf("unknown command %q", command)
+	}
+}
+
+func (s *script) view(n *simNode) {
+	v := n.machine.View()
+	s.printf("%s is %v, leader %s, converged %v %s", n.name(), v.SelfStatus, v.Leader.Name, v.Converged, v.Why)
+	for _, r := range v.ByAge {
+		reach := ""
+		if !r.Reachable {
+			reach = " unreachable: " + r.Evidence.String()
+		}
+		s.printf("  %v%s", r.Member, reach)
+	}
+}
+
+func (s *script) lease(n *simNode) {
+	switch lease := n.machine.Lease(); {
+	case lease.IsZero():
+		s.printf("%s: lease without end", n.name())
+	case lease.After(s.network.now):
+		s.printf("%s: lease runs", n.name())
+	default:
+		s.printf("%s: lease is over", n.name())
+	}
+}
+
+// await runs until a condition holds, and says how long it took.
+func (s *script) await(what string, args []string) {
+	w := s.network
+	i := slices.Index(args, "within")
+	limit, nodes := s.duration(args[i+1]), s.all(args[:i])
+	begin := w.now
+	ok := w.run(limit, func() bool {
+		switch what {
+		case "up":
+			return w.converged(nodes)
+		case "gone":
+			return s.gone(nodes)
+		}
+		return !slices.ContainsFunc(nodes, func(n *simNode) bool { return n.machine.phase != ended })
+	})
+	if !ok {
+		s.printf("NOT %s %v within %v", what, args[:i], limit)
+		s.t.Errorf("%s %v: not within %v", what, args[:i], limit)
+		return
+	}
+	s.printf("%s %s after %v", what, strings.Join(args[:i], " "), w.now.Sub(begin))
+}
+
+func (s *script) gone(nodes []*simNode) bool {
+	for _, key := range s.network.order {
+		n := s.network.nodes[key]
+		if n.dead || n.frozen || n.machine.phase == ended {
+			continue
+		}
+		for _, o := range nodes {
+			if _, ok := n.machine.View().Member(o.config.Self); ok {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// add makes a node from k=v words. Incarnations count up from 1.
+func (s *script) add(key string, words []string) {
+	config := Config{Cluster: "test"}
+	name, server, incarnation := key, "s1", uint64(len(s.incarnations)+1)
+	for _, word := range slices.Concat(s.options, words) {
+		k, v, _ := strings.Cut(word, "=")
+		switch k {
+		case "name":
+			name = v
+		case "server":
+			server = v
+		case "inc":
+			incarnation, _ = strconv.ParseUint(v, 10, 64)
+		case "seeds":
+			config.Seeds = strings.Split(v, ",")
+		case "compat":
+			a, b, _ := strings.Cut(v, ":")
+			config.Compat = append(config.Compat, KeyValue{a, b})
+		case "min":
+			config.MinMembers, _ = strconv.Atoi(v)
+		case "weakly":
+			config.WeaklyUpAfter = s.duration(v)
+		case "timeout":
+			config.JoinTimeout = s.duration(v)
+		case "byhand":
+			config.Downing = DowningByHand
+		default:
+			s.t.Fatalf("unknown option %q", word)
+		}
+	}
+	s.incarnations[fmt.Sprint(key, incarnation)] = incarnation
+	config.Self, config.Seed = addr(name, incarnation), incarnation
+	s.network.add(key, server, config)
+}
