@@ -29,17 +29,11 @@ func (e *emitter) api(n *model.Entity) {
 
 // writtenParams prints the parameters with the user's own names.
 func writtenParams(m *model.Method) []jen.Code {
-	named := func(name string, t *jen.Statement) jen.Code {
-		if name == "" {
-			return t
-		}
-		return jen.Id(name).Add(t)
+	params := typed(m.Params, written(m.Params))
+	if m.Variadic {
+		params[len(params)-1].variadic = true
 	}
-	params := []jen.Code{named(m.Context, contextType())}
-	for i, p := range m.Params {
-		params = append(params, named(p.Name, paramType(m, i)))
-	}
-	return params
+	return list(append([]parameter{coded(m.Context, contextType())}, params...))
 }
 
 // writtenResults prints the results as the user wrote them, in parentheses when
@@ -48,27 +42,14 @@ func writtenResults(m *model.Method) *jen.Statement {
 	if m.Error == "" && len(m.Results) == 0 {
 		return jen.Error()
 	}
-	var results []jen.Code
-	for _, r := range m.Results {
-		if m.Error == "" {
-			results = append(results, typ(r.Type.Expr))
-		} else {
-			results = append(results, jen.Id(r.Name).Add(typ(r.Type.Expr)))
-		}
-	}
-	if m.Error == "" {
-		results = append(results, jen.Error())
-	} else {
-		results = append(results, jen.Id(m.Error).Error())
-	}
-	return jen.Params(results...)
+	return jen.Params(list(append(typed(m.Results, written(m.Results)), coded(m.Error, jen.Error())))...)
 }
 
-// paramType prints the type of a parameter, a variadic one with its dots.
-func paramType(m *model.Method, i int) *jen.Statement {
-	x := m.Params[i].Type.Expr
-	if m.Variadic && i == len(m.Params)-1 {
-		return jen.Op("...").Add(typ(x.Elem))
+// written returns the names as the user wrote them.
+func written(params []model.Param) []string {
+	names := make([]string, len(params))
+	for i, p := range params {
+		names[i] = p.Name
 	}
-	return typ(x)
+	return names
 }

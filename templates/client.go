@@ -95,11 +95,7 @@ func (e *emitter) refMethod(n *model.Entity, m *model.Method) {
 	for _, line := range m.Doc {
 		e.file.Comment(line)
 	}
-	var results []jen.Code
-	for i, r := range m.Results {
-		results = append(results, jen.Id(l.results[i]).Add(typ(r.Type.Expr)))
-	}
-	results = append(results, jen.Id(l.err).Error())
+	results := list(append(typed(m.Results, l.results), coded(l.err, jen.Error())))
 	e.file.Func().Params(jen.Id(recv).Id(n.Ref())).Id(m.Name).Params(l.messageParams(m)...).Params(results...).BlockFunc(func(g *jen.Group) {
 		g.List(jen.Id(call), jen.Id(l.err)).Op(":=").Id(recv).Dot("ref").Dot("Begin").Call(jen.Id(l.ctx), jen.Lit(m.Name))
 		ifErr(g, l.err, l.withErr()...)
@@ -199,11 +195,11 @@ func (l *locals) appendArgs(g *jen.Group, n *model.Entity, m *model.Method, call
 
 // messageParams prints the parameters of a generated method.
 func (l *locals) messageParams(m *model.Method) []jen.Code {
-	params := []jen.Code{jen.Id(l.ctx).Add(contextType())}
-	for i, name := range l.params {
-		params = append(params, jen.Id(name).Add(paramType(m, i)))
+	params := typed(m.Params, l.params)
+	if m.Variadic {
+		params[len(params)-1].variadic = true
 	}
-	return params
+	return list(append([]parameter{coded(l.ctx, contextType())}, params...))
 }
 
 // withErr prints the results and the error by name.

@@ -17,8 +17,8 @@ func docLine(format string, args ...any) *jen.Statement {
 	return s
 }
 
-// written is a type as comments name it.
-func written(t *model.Type) string { return fmt.Sprintf("%#v", typ(local(t.Expr))) }
+// spelt is a type as comments name it.
+func spelt(t *model.Type) string { return fmt.Sprintf("%#v", typ(local(t.Expr))) }
 
 // local strips the packages off a type, for comments.
 func local(x *model.Expr) *model.Expr {
@@ -104,10 +104,10 @@ func (e *emitter) appendType(t *model.Type) jen.Code {
 			}
 			done(g, t, closed())
 		default:
-			panic(fmt.Sprintf("emit codec of %s: shape %d has no function", written(t), t.Shape))
+			panic(fmt.Sprintf("emit codec of %s: shape %d has no function", spelt(t), t.Shape))
 		}
 	}
-	return docLine("%s encodes a %s as field num.", t.AppendFunc(), written(t)).Add(appendSignature(t.AppendFunc(), t)).BlockFunc(body)
+	return docLine("%s encodes a %s as field num.", t.AppendFunc(), spelt(t)).Add(appendSignature(t.AppendFunc(), t)).BlockFunc(body)
 }
 
 func (e *emitter) appendPointer(g *jen.Group, t *model.Type) {
@@ -155,7 +155,7 @@ func (e *emitter) appendMap(g *jen.Group, t *model.Type) {
 // own: elements of its kind have no other form.
 func (e *emitter) appendWrapped(t *model.Type) jen.Code {
 	name := t.AppendElementFunc()
-	return docLine("%s encodes a %s as an element: a message with it in field 1.", name, written(t)).
+	return docLine("%s encodes a %s as an element: a message with it in field 1.", name, spelt(t)).
 		Add(appendSignature(name, t)).BlockFunc(func(g *jen.Group) {
 		open(g, jen.Id("num"))
 		grow(g, t.Fallible, e.appendField(t, jen.Id("b"), 1, jen.Id("v"), t))
@@ -191,10 +191,10 @@ func (e *emitter) readType(t *model.Type) jen.Code {
 				e.readFields(g, d, d, numbers, types, places)
 			})
 		default:
-			panic(fmt.Sprintf("emit codec of %s: shape %d has no function", written(t), t.Shape))
+			panic(fmt.Sprintf("emit codec of %s: shape %d has no function", spelt(t), t.Shape))
 		}
 	}
-	return docLine("%s decodes a field into a %s.", t.ReadFunc(), written(t)).
+	return docLine("%s decodes a field into a %s.", t.ReadFunc(), spelt(t)).
 		Add(jen.Func().Id(t.ReadFunc()).Params(decoderParam(), jen.Id("v").Op("*").Add(typ(t.Expr)))).BlockFunc(body)
 }
 
@@ -247,7 +247,7 @@ func (e *emitter) readMap(g *jen.Group, t *model.Type) {
 // readWrapped emits the reverse of appendWrapped.
 func (e *emitter) readWrapped(t *model.Type) jen.Code {
 	name := t.ReadElementFunc()
-	return docLine("%s decodes an element into a %s.", name, written(t)).
+	return docLine("%s decodes an element into a %s.", name, spelt(t)).
 		Add(jen.Func().Id(name).Params(decoderParam(), jen.Id("v").Op("*").Add(typ(t.Expr)))).BlockFunc(func(g *jen.Group) {
 		e.init(g, t, pointed("v"))
 		enter(g, func() {
@@ -260,7 +260,7 @@ func (e *emitter) readWrapped(t *model.Type) jen.Code {
 
 // initType emits the making of the maps in a value of a type.
 func (e *emitter) initType(t *model.Type) jen.Code {
-	return docLine("%s makes the maps that are nil in a %s.", t.InitFunc(), written(t)).
+	return docLine("%s makes the maps that are nil in a %s.", t.InitFunc(), spelt(t)).
 		Add(jen.Func().Id(t.InitFunc()).Params(jen.Id("v").Op("*").Add(typ(t.Expr)))).BlockFunc(func(g *jen.Group) {
 		if t.Shape == model.Array {
 			g.For(jen.Id("i").Op(":=").Range().Id("v")).BlockFunc(func(g *jen.Group) {

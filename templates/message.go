@@ -34,7 +34,7 @@ func (e *emitter) appendList(function, what string, l *locals, params []model.Pa
 		result = jen.Params(jen.Id("_").Index().Byte(), jen.Id(err).Error())
 	}
 	e.comment("%s encodes the %s.", function, what)
-	e.file.Func().Id(function).Params(append([]jen.Code{jen.Id(b).Index().Byte()}, typed(params, names)...)...).Add(result).BlockFunc(func(g *jen.Group) {
+	e.file.Func().Id(function).Params(list(append([]parameter{coded(b, jen.Index().Byte())}, typed(params, names)...))...).Add(result).BlockFunc(func(g *jen.Group) {
 		for i, p := range params {
 			encoded := e.appendField(p.Type, jen.Id(b), i+1, jen.Id(names[i]), nil)
 			if p.Type.Fallible {
@@ -60,7 +60,7 @@ func (e *emitter) decodeList(function, what string, l *locals, params []model.Pa
 		s.taken[name] = true
 	}
 	b, d, err := s.pick("b"), s.pick("d"), s.pick(l.err)
-	results := append(typed(params, names), jen.Id(err).Error())
+	results := list(append(typed(params, names), coded(err, jen.Error())))
 	e.comment("%s decodes the %s.", function, what)
 	e.file.Func().Id(function).Params(jen.Id(b).Index().Byte()).Params(results...).BlockFunc(func(g *jen.Group) {
 		var places []place
@@ -94,14 +94,6 @@ func (e *emitter) readFields(g *jen.Group, d, pointer *jen.Statement, numbers []
 			}),
 		)
 	}
-}
-
-func typed(params []model.Param, names []string) []jen.Code {
-	list := make([]jen.Code, len(params))
-	for i, p := range params {
-		list[i] = jen.Id(names[i]).Add(typ(p.Type.Expr))
-	}
-	return list
 }
 
 func types(params []model.Param) []*model.Type {

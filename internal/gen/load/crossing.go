@@ -233,6 +233,9 @@ func (c *crossing) fillStruct(m *model.Type, t types.Type, u *types.Struct) *ref
 			return c.locate(r.at("."+f.Name()), f, own)
 		}
 		elem, r := c.of(f.Type())
+		if r != nil && !own {
+			r = &refusal{code: r.code, path: r.path, pos: r.pos, why: r.why, remedy: "copy what you need into a struct of your own"}
+		}
 		if r != nil {
 			return c.locate(r.at("."+f.Name()), f, own)
 		}

@@ -75,7 +75,7 @@ func (s *source) attachments(file *ast.File) map[*ast.Comment]*ast.TypeSpec {
 }
 
 // almost matches comments that look like directives of this tool.
-var almost = regexp.MustCompile(`^(//|/\*)\s*(?i:shard(?:gen)?)\s*:\s*(\w+)`)
+var almost = regexp.MustCompile(`^(?://|/\*)\s*(?i:shard(?:gen)?)\s*:(\s*)(\w+)(.*)`)
 
 func (s *source) readComment(c *ast.Comment, attached map[*ast.Comment]*ast.TypeSpec) {
 	d, ok := ast.ParseDirective(c.Slash, c.Text)
@@ -111,9 +111,10 @@ func (s *source) readNearMiss(c *ast.Comment) {
 	if match == nil {
 		return
 	}
-	name := strings.ToLower(match[2])
+	space, name, rest := match[1], strings.ToLower(match[2]), strings.Trim(match[3], " \t*/")
 	meant := nearest(name, slices.Concat(directives, later))
-	if meant == "" {
+	prose := space != "" && rest != "" && !strings.Contains(rest, "=")
+	if meant == "" || prose {
 		return
 	}
 	s.add(c.Slash, CodeNearMiss, "write //shard:"+meant, "%q: not a directive, though it looks like one", firstLine(c.Text))
@@ -135,32 +136,37 @@ func suggestion(name string) string {
 func nearest(name string, names []string) string {
 	best, least := "", 3
 	for _, n := range names {
-		if d := distance(name, n); d < least {
+		if d := distance(name, n); d < least && d <= len(n)/3 {
 			best, least = n, d
 		}
 	}
 	return best
 }
 
-// distance is the number of letters to insert, drop or change (Levenshtein 1965).
+// distance is the number of letters to insert, drop, change or swap with the next
+// (Damerau 1964).
 func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
 	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			change := rows[i-1][j-1]
+			if a[i-1] != b[j-1] {
+				change++
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, diagonal+1)
+			rows[i][j] = min(change, rows[i-1][j]+1, rows[i][j-1]+1)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
+			}
 		}
 	}
-	return row[len(b)]
+	return rows[len(a)][len(b)]
 }
 
 // mark notes an entity, if the directive stands at a struct that can be one.

@@ -23,6 +23,7 @@ func (s *source) fields(n *model.Entity, m *marked) types.Type {
 	n.ID = model.ID{Type: &model.Expr{Name: "string"}}
 	u := m.object.Type().Underlying().(*types.Struct)
 	var untagged []*types.Var
+	stateful := false
 	for i := range u.NumFields() {
 		f := u.Field(i)
 		if f.Name() == "_" {
@@ -40,10 +41,11 @@ func (s *source) fields(n *model.Entity, m *marked) types.Type {
 				id = f.Type()
 			}
 		case tag == "state":
+			stateful = true
 			s.stateField(n, f)
 		}
 	}
-	if len(n.State) > 0 {
+	if stateful {
 		for _, f := range untagged {
 			s.untaggedField(n, f)
 		}

@@ -39,7 +39,7 @@ func (s *source) checkDeclares(n *model.Entity, m *marked, taken map[string]bool
 		if o := s.pkg.Types.Scope().Lookup(name); o != nil {
 			s.add(o.Pos(), CodeTaken, "rename it", "%s: generated code for %s declares this name", name, n.Name)
 		} else {
-			s.add(m.spec.Pos(), CodeTaken, "rename one of them", "%s: generated code for %s and another entity both declare %s", n.Name, n.Name, name)
+			s.add(m.spec.Pos(), CodeTaken, "rename one of them", "%s: generated code for it and for another entity both declare %s", n.Name, name)
 		}
 	}
 }

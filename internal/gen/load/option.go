@@ -100,7 +100,10 @@ func (s *source) readHash(n *model.Entity, a ast.DirectiveArg, value string, id 
 	want := "func " + value + "(" + types.TypeString(id, qualifier) + ") uint64"
 	f, _ := s.pkg.Types.Scope().Lookup(value).(*types.Func)
 	switch {
-	case !token.IsIdentifier(value) || f == nil:
+	case !token.IsIdentifier(value):
+		s.add(a.Pos, CodeHash, "name an exported function of this package", "hash=%s: not a function's name", value)
+		return
+	case f == nil:
 		s.add(a.Pos, CodeHash, "declare "+want, "hash=%s: no such function in this package", value)
 		return
 	case !f.Exported():

@@ -1,0 +1,218 @@
+package gen
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/shardgen/shardgen/internal/gen/model"
+)
+
+// TestGood generates every good case in one run, compares the output of those
+// that show it, and lets the compiler and vet judge all of it in one build.
+func TestGood(t *testing.T) {
+	cases := readCases(t, "good")
+	files := make(map[string]string)
+	for _, c := range cases {
+		for _, f := range c.archive.Files {
+			if f.Name != model.OutputName || c.name == "stale" {
+				files[path.Join(c.name, f.Name)] = string(f.Data)
+			}
+		}
+	}
+	dir := module(t, "example.com/good", files)
+	out := clean(t, options(dir, "./..."))
+	if len(out.Written) != len(cases) {
+		t.Errorf("wrote %d files %v, want one for each of %d cases", len(out.Written), out.Written, len(cases))
+	}
+	first := make(map[string]string)
+	for _, c := range cases {
+		first[c.name] = read(t, dir, path.Join(c.name, model.OutputName))
+		if _, shown := c.file(model.OutputName); shown && c.name != "stale" {
+			c.golden(t, model.OutputName, []byte(first[c.name]))
+		}
+	}
+
+	vet := exec.CommandContext(t.Context(), "go", "vet", "./...")
+	vet.Dir, vet.Env = dir, environment()
+	if output, err := vet.CombinedOutput(); err != nil {
+		t.Errorf("go vet: %v\n%s", err, output)
+	}
+
+	// Now that the output is there, nothing changes, and the same comes out anew.
+	if out := clean(t, options(dir, "./...")); len(out.Written) != 0 || out.UpToDate != len(cases) {
+		t.Errorf("the second run wrote %v and found %d up to date, want none and %d", out.Written, out.UpToDate, len(cases))
+	}
+	for _, c := range cases {
+		if err := os.Remove(filepath.Join(dir, c.name, model.OutputName)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	clean(t, options(dir, "./..."))
+	for _, c := range cases {
+		if read(t, dir, path.Join(c.name, model.OutputName)) != first[c.name] {
+			t.Errorf("%s: two runs gave different bytes", c.name)
+		}
+	}
+}
+
+// TestBad compares the exact diagnostics of every bad case, all found in one run
+// that writes nothing.
+func TestBad(t *testing.T) {
+	cases := readCases(t, "bad")
+	files := make(map[string]string)
+	for _, c := range cases {
+		for _, f := range c.archive.Files {
+			if f.Name != "want" {
+				files[path.Join(c.name, f.Name)] = string(f.Data)
+			}
+		}
+	}
+	files["fine/fine.go"] = "package fine\n\nimport \"context\"\n\n//shard:entity\ntype Fine struct{}\n\nfunc (f *Fine) Do(ctx context.Context) error { return nil }\n"
+	dir := module(t, "example.com/bad", files)
+	out := run(t, options(dir, "./..."))
+
+	got := make(map[string]string)
+	for _, d := range out.Diagnostics {
+		name, rest, _ := strings.Cut(d.String(), string(filepath.Separator))
+		got[name] += rest + "\n"
+	}
+	for _, c := range cases {
+		if got[c.name] == "" {
+			t.Errorf("%s: no diagnostics", c.name)
+		}
+		c.golden(t, "want", []byte(got[c.name]))
+		delete(got, c.name)
+	}
+	if len(got) > 0 {
+		t.Errorf("diagnostics of no case: %v", got)
+	}
+	if len(out.Written) != 0 {
+		t.Errorf("wrote %v, want nothing beside mistakes", out.Written)
+	}
+	if names := found(t, dir, model.OutputName); !slices.Equal(names, []string{"foreignfile/shard_gen.go"}) {
+		t.Errorf("found %v, want nothing written", names)
+	}
+}
+
+// found lists the files below dir whose names hold part.
+func found(t *testing.T, dir, part string) []string {
+	t.Helper()
+	var names []string
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && strings.Contains(d.Name(), part) {
+			rel, _ := filepath.Rel(dir, p)
+			names = append(names, filepath.ToSlash(rel))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+const thing = `package thing
+
+import "context"
+
+//shard:entity
+type Thing struct{}
+
+func (t *Thing) Do(ctx context.Context, n int) error { return nil }
+`
+
+func TestCheck(t *testing.T) {
+	dir := module(t, "example.com/thing", map[string]string{"thing.go": thing})
+	check := options(dir)
+	check.Check = true
+	if out := clean(t, check); !slices.Equal(out.Stale, []string{model.OutputName}) || len(found(t, dir, model.OutputName)) != 0 {
+		t.Errorf("without output: stale %v, files %v; want the file stale and nothing written", out.Stale, found(t, dir, model.OutputName))
+	}
+	clean(t, options(dir))
+	if out := clean(t, check); len(out.Stale) != 0 || out.UpToDate != 1 {
+		t.Errorf("with output: stale %v, want none", out.Stale)
+	}
+	write(t, dir, "more.go", "package thing\n\nimport \"context\"\n\nfunc (t *Thing) More(ctx context.Context) error { return nil }\n")
+	if out := clean(t, check); !slices.Equal(out.Stale, []string{model.OutputName}) {
+		t.Errorf("with one more message: stale %v, want the file", out.Stale)
+	}
+}
+
+func TestOutputGoesWithTheLastEntity(t *testing.T) {
+	dir := module(t, "example.com/thing", map[string]string{"thing.go": thing})
+	clean(t, options(dir))
+	write(t, dir, "thing.go", strings.Replace(thing, "//shard:entity", "// No entity any more.", 1))
+	if out := clean(t, options(dir)); !slices.Equal(out.Written, []string{model.OutputName}) || len(found(t, dir, model.OutputName)) != 0 {
+		t.Errorf("written %v, files %v; want the output removed", out.Written, found(t, dir, model.OutputName))
+	}
+}
+
+func TestNothingIsLeftBeside(t *testing.T) {
+	dir := module(t, "example.com/thing", map[string]string{"thing.go": thing})
+	clean(t, options(dir))
+	if names := found(t, dir, "-"); len(names) != 0 {
+		t.Errorf("left %v", names)
+	}
+	if info, err := os.Stat(filepath.Join(dir, model.OutputName)); err != nil || info.Mode().Perm() != 0o644 {
+		t.Errorf("mode %v, error %v; want 0644", info.Mode(), err)
+	}
+}
+
+func TestCannotLoad(t *testing.T) {
+	dir := module(t, "example.com/thing", map[string]string{
+		"plain/plain.go": "package plain\n",
+		"empty/x.txt":    "",
+	})
+	for pattern, want := range map[string]string{
+		"./plain":   "no //shard:entity found",
+		"./empty":   "no Go files",
+		"./missing": "missing",
+	} {
+		out, err := Run(t.Context(), options(dir, pattern))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v and error %v, want an error with %q", pattern, out, err, want)
+		}
+	}
+}
+
+// TestOtherPackagesWait: a package that calls what another package is still to
+// get does not keep either from being generated, alone or together.
+func TestOtherPackagesWait(t *testing.T) {
+	caller := `package caller
+
+import (
+	"context"
+
+	"example.com/two/thing"
+)
+
+//shard:entity
+type Caller struct {
+	N     int %[1]sshard:"state"%[1]s
+	Thing *thing.ThingClient
+	API   thing.ThingAPI
+}
+
+func (c *Caller) Do(ctx context.Context, id thing.ID) error { return c.Thing.Ref("a").Do(ctx, 1) }
+`
+	files := map[string]string{
+		"thing/thing.go":   thing + "\ntype ID string\n",
+		"caller/caller.go": fmt.Sprintf(caller, "`"),
+	}
+	dir := module(t, "example.com/two", files)
+	clean(t, options(dir, "./caller"))
+	alone := read(t, dir, "caller/shard_gen.go")
+	if out := clean(t, options(dir, "./...")); !slices.Equal(out.Written, []string{filepath.FromSlash("thing/shard_gen.go")}) || out.UpToDate != 1 {
+		t.Errorf("wrote %v with %d up to date, want the other file alone", out.Written, out.UpToDate)
+	}
+	if again := clean(t, options(dir, "./caller")); again.UpToDate != 1 || alone != read(t, dir, "caller/shard_gen.go") {
+		t.Errorf("the caller's file depends on whether the other's is there")
+	}
+}

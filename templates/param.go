@@ -1,0 +1,73 @@
+package templates
+
+import (
+	"reflect"
+
+	"github.com/dave/jennifer/jen"
+
+	"github.com/shardgen/shardgen/internal/gen/model"
+)
+
+// A parameter is a name, which may be empty, and a type.
+type parameter struct {
+	name     string
+	expr     *model.Expr // nil for one of code
+	code     *jen.Statement
+	variadic bool
+}
+
+// list prints parameters or results. Neighbours of one type share it, as people
+// write them.
+func list(params []parameter) []jen.Code {
+	var codes []jen.Code
+	for i := 0; i < len(params); {
+		p := params[i]
+		var names []jen.Code
+		for ; i < len(params) && p.sharesType(params[i]); i++ {
+			names = append(names, jen.Id(params[i].name))
+		}
+		if p.name == "" {
+			codes = append(codes, p.printed())
+		} else {
+			codes = append(codes, jen.List(names...).Add(p.printed()))
+		}
+		if len(names) == 0 {
+			i++
+		}
+	}
+	return codes
+}
+
+// sharesType reports whether p's type may stand for q too; it is so for p itself,
+// if it has a name.
+func (p parameter) sharesType(q parameter) bool {
+	if p.name == "" || q.name == "" || p.variadic != q.variadic {
+		return false
+	}
+	if p.expr == nil || q.expr == nil {
+		return p.code == q.code
+	}
+	return reflect.DeepEqual(p.expr, q.expr)
+}
+
+func (p parameter) printed() *jen.Statement {
+	switch {
+	case p.expr == nil:
+		return p.code
+	case p.variadic:
+		return jen.Op("...").Add(typ(p.expr.Elem))
+	}
+	return typ(p.expr)
+}
+
+// typed pairs the types of params with names.
+func typed(params []model.Param, names []string) []parameter {
+	typed := make([]parameter, len(params))
+	for i, p := range params {
+		typed[i] = parameter{name: names[i], expr: p.Type.Expr}
+	}
+	return typed
+}
+
+// coded is a parameter that is the same in all generated code.
+func coded(name string, code *jen.Statement) parameter { return parameter{name: name, code: code} }
