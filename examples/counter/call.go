@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/shardgen/shardgen/examples/counter/counter"
+	shard "github.com/shardgen/shardgen/runtime"
+	natstransport "github.com/shardgen/shardgen/transport/nats"
+)
+
+// callTimeout bounds one call from outside with finding the cluster.
+const callTimeout = 10 * time.Second
+
+// runCall makes one typed call from a process that is no member.
+func runCall(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	flags := newFlags("call", stderr)
+	url := flags.String("nats", defaultURL, "`URL` of the NATS server")
+	cluster := flags.String("cluster", defaultCluster, "`name` of the cluster")
+	if err := parse(flags, args, 2, 3); err != nil {
+		return err
+	}
+	call, err := parseCall(flags.Args()[1:])
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	conn, err := shard.Dial(ctx, shard.Config{
+		Cluster:   *cluster,
+		Transport: natstransport.New(*url),
+		Logger:    slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelError})),
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	total, err := call(ctx, counter.NewCounterClient(conn).Ref(flags.Arg(0)))
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(stdout, total)
+	return nil
+}
+
+// parseCall turns "add N" or "get" into the call.
+func parseCall(args []string) (func(context.Context, counter.CounterAPI) (int64, error), error) {
+	switch {
+	case args[0] == "get" && len(args) == 1:
+		return func(ctx context.Context, c counter.CounterAPI) (int64, error) { return c.Get(ctx) }, nil
+	case args[0] == "add" && len(args) == 2:
+		n, err := strconv.ParseInt(args[1], 10, 64)
+		if err != nil {
+			return nil, usageError(fmt.Sprintf("add %s: not a whole number of 64 bits", args[1]))
+		}
+		return func(ctx context.Context, c counter.CounterAPI) (int64, error) { return c.Add(ctx, n) }, nil
+	}
+	return nil, usageError(fmt.Sprintf("unknown call %q (want add N, or get)", args))
+}

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+)
+
+// check compares the answers that the callers got, each one's in its own order,
+// with the totals in the end, and returns one line for each counter that is
+// wrong. A total below zero is not known and not compared.
+//
+// Each call added one. So the answers of a counter, all callers' together, must
+// be 1 to n without a gap (a call lost) and without a repetition (a state lost);
+// those of one caller must rise; and the total must be n.
+func check(answers [][]answer, totals []int64) (wrong []string) {
+	all := make([][]int64, len(totals))
+	why := make(map[int]string)
+	for _, caller := range answers {
+		last := make(map[int]int64)
+		for _, a := range caller {
+			if a.total <= last[a.counter] {
+				why[a.counter] = fmt.Sprintf("one caller got %d after %d", a.total, last[a.counter])
+			}
+			last[a.counter] = a.total
+			all[a.counter] = append(all[a.counter], a.total)
+		}
+	}
+	for i, got := range all {
+		slices.Sort(got)
+		for j, total := range got {
+			if want := int64(j) + 1; total != want && why[i] == "" {
+				why[i] = fmt.Sprintf("its sorted answers have %d where %d belongs", total, want)
+			}
+		}
+		if n := int64(len(got)); totals[i] >= 0 && totals[i] != n && why[i] == "" {
+			why[i] = fmt.Sprintf("its total is %d after %d answers", totals[i], n)
+		}
+		if why[i] != "" {
+			wrong = append(wrong, fmt.Sprintf("%s: %s", counterName(i), why[i]))
+		}
+	}
+	return wrong
+}

@@ -1,0 +1,24 @@
+// Package counter is the smallest entity there is: a number with a name.
+package counter
+
+import "context"
+
+//go:generate go tool shardgen
+
+// A Counter adds up what it is given. It is in one process at a time and runs
+// one call at a time, so it needs no lock.
+//
+//shard:entity
+type Counter struct {
+	ID    string `shard:"id"`
+	Total int64  `shard:"state"`
+}
+
+// Add adds n and returns the new total.
+func (c *Counter) Add(_ context.Context, n int64) (total int64, err error) {
+	c.Total += n
+	return c.Total, nil
+}
+
+// Get returns the total.
+func (c *Counter) Get(context.Context) (total int64, err error) { return c.Total, nil }

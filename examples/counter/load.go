@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/shardgen/shardgen/examples/counter/counter"
+)
+
+// callers is how many goroutines call at the same time.
+const callers = 16
+
+// load makes calls from several goroutines and keeps every answer.
+type load struct {
+	client   *counter.CounterClient
+	counters int
+	pace     *pace
+	report   func(string)
+
+	done    atomic.Int64
+	failed  atomic.Int64
+	answers [callers][]answer
+}
+
+// An answer is the total that one call got.
+type answer struct {
+	counter int
+	total   int64
+}
+
+func counterName(i int) string { return fmt.Sprintf("counter-%d", i) }
+
+// run makes all calls; it returns early when ctx ends.
+func (l *load) run(ctx context.Context) {
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() { l.answers[i] = l.call(ctx) })
+	}
+	wg.Wait()
+}
+
+// call is one caller. Each call adds one, so that the answers of a counter are
+// the numbers from 1 to how often it was called.
+func (l *load) call(ctx context.Context) (answers []answer) {
+	for l.pace.take(ctx) {
+		i := rand.IntN(l.counters)
+		total, err := l.client.Ref(counterName(i)).Add(ctx, 1)
+		if err != nil {
+			l.fail("add", err)
+		} else {
+			answers = append(answers, answer{i, total})
+		}
+		l.done.Add(1)
+	}
+	return answers
+}
+
+func (l *load) fail(what string, err error) {
+	if n := l.failed.Add(1); n <= 10 {
+		l.report(fmt.Sprintf("failed: %s: %s", what, oneLine(err)))
+	} else if n == 11 {
+		l.report("failed: more than is printed")
+	}
+}
+
+// totals asks every counter for its total. The total of one that does not
+// answer is -1, and the call counts as failed.
+func (l *load) totals(ctx context.Context) []int64 {
+	totals := make([]int64, l.counters)
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range callers {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < l.counters; i = int(next.Add(1)) - 1 {
+				var err error
+				if totals[i], err = l.client.Ref(counterName(i)).Get(ctx); err != nil {
+					l.fail("get", err)
+					totals[i] = -1
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return totals
+}
+
+// throughput is the rate of calls between two looks at it.
+type throughput struct {
+	at   time.Time
+	done int64
+	rate float64
+}
+
+func (t *throughput) look(now time.Time, done int64) float64 {
+	if d := now.Sub(t.at); d >= time.Second {
+		if !t.at.IsZero() {
+			t.rate = float64(done-t.done) / d.Seconds()
+		}
+		t.at, t.done = now, done
+	}
+	return t.rate
+}

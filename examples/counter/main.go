@@ -1,0 +1,126 @@
+// Command counter counts on a cluster of real processes.
+//
+//	counter [-nats URL] [-cluster NAME] [-calls N] [-counters N] [-rate N]
+//	counter worker [-nats URL] [-cluster NAME] [-name NAME] [-v]
+//	counter call [-nats URL] [-cluster NAME] ID add N
+//	counter call [-nats URL] [-cluster NAME] ID get
+//
+// Without a command it shows the whole of it: a NATS server inside this process
+// (or the one at -nats), three workers as processes of their own, and typed calls
+// on many counters while a fourth worker joins and one of the first three leaves.
+// Then it checks every counter and prints one line on standard output:
+//
+//	calls=20000 failed=0 wrong=0 moved=130 seconds=10.2
+//
+// Progress goes to standard error. The exit code is 0 when all went well, 1 when
+// something failed or is wrong, 2 when the command was called wrongly.
+//
+// The entity is in package counter beside this one; worker.go hosts it, call.go
+// calls it from outside the cluster, and the other files are the demonstration.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+)
+
+// Exit codes.
+const (
+	exitOK    = 0
+	exitWrong = 1
+	exitUsage = 2
+)
+
+const (
+	defaultURL     = "nats://127.0.0.1:4222"
+	defaultCluster = "counter"
+)
+
+const usage = `usage: counter [flags]                  run everything, check it, print one line
+       counter worker [flags]           run one worker until SIGTERM
+       counter call [flags] ID add N    add N to a counter, print its total
+       counter call [flags] ID get      print a counter's total
+`
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// run is the program; it returns the exit code.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	command := "demo"
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		command, args = args[0], args[1:]
+	}
+	var err error
+	switch command {
+	case "demo":
+		err = runDemo(ctx, args, stdout, stderr)
+	case "worker":
+		err = runWorker(ctx, args, stdin, stdout, stderr)
+	case "call":
+		err = runCall(ctx, args, stdout, stderr)
+	default:
+		err = usageError(fmt.Sprintf("unknown command %q (want worker, call or none)", command))
+	}
+	var wrong usageError
+	switch {
+	case err == nil, errors.Is(err, flag.ErrHelp):
+		return exitOK
+	case errors.As(err, &wrong):
+		fmt.Fprintf(stderr, "counter: %v\n", err)
+		return exitUsage
+	}
+	fmt.Fprintf(stderr, "counter: %s\n", oneLine(err))
+	return exitWrong
+}
+
+// A usageError is a command line that cannot be run.
+type usageError string
+
+func (e usageError) Error() string { return string(e) }
+
+// newFlags returns a flag set that says what is wrong in one line.
+func newFlags(command string, stderr io.Writer) *flag.FlagSet {
+	flags := flag.NewFlagSet(command, flag.ContinueOnError)
+	flags.SetOutput(io.Discard) // parse reports errors itself
+	flags.Usage = func() {
+		fmt.Fprint(stderr, usage, "\nflags of ", command, ":\n")
+		flags.SetOutput(stderr)
+		flags.PrintDefaults()
+		flags.SetOutput(io.Discard)
+	}
+	return flags
+}
+
+// parse reads the command line; what remains must be between least and most
+// arguments.
+func parse(flags *flag.FlagSet, args []string, least, most int) error {
+	usage := flags.Usage
+	flags.Usage = func() {}
+	err := flags.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		usage()
+		return err
+	case err != nil:
+		return usageError(err.Error() + " (counter -h tells the usage)")
+	case flags.NArg() > most:
+		return usageError(fmt.Sprintf("unexpected argument %q (counter -h tells the usage)", flags.Arg(most)))
+	case flags.NArg() < least:
+		return usageError("too few arguments (counter -h tells the usage)")
+	}
+	return nil
+}
+
+// oneLine is err on one line: joined errors have several.
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

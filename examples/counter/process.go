@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// A process is one worker that runs as a process of its own. It ends with this
+// process, however that ends: its standard input is a pipe from here.
+type process struct {
+	name string
+	cmd  *exec.Cmd
+	up   chan struct{} // closed when it says that it is up
+	done chan struct{} // closed when it has ended
+	err  error         // how it ended; read after done
+
+	mu       sync.Mutex
+	expected bool   // that it ends
+	last     string // what it said last on standard error
+}
+
+// startProcess starts a worker and returns without waiting for it to be up.
+// What the worker says goes to report, and that it ended unasked to lost.
+func startProcess(name, url, cluster string, report func(string), lost func(error)) (*process, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	cmd := exec.Command(program, "worker", "-parent", "-nats", url, "-cluster", cluster, "-name", name)
+	if _, err := cmd.StdinPipe(); err != nil { // closes when this process ends
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	p := &process{name: name, cmd: cmd, up: make(chan struct{}), done: make(chan struct{})}
+	go p.wait(stdout, stderr, report, lost)
+	return p, nil
+}
+
+// wait reads what the worker says until it ends. kill waits for it.
+func (p *process) wait(stdout, stderr io.Reader, report func(string), lost func(error)) {
+	var readers sync.WaitGroup
+	readers.Go(func() {
+		for line := range lines(stdout) {
+			if strings.HasSuffix(line, " is up") {
+				close(p.up)
+			}
+		}
+	})
+	readers.Go(func() {
+		for line := range lines(stderr) {
+			p.mu.Lock()
+			p.last = line
+			p.mu.Unlock()
+			report(p.name + ": " + line)
+		}
+	})
+	readers.Wait() // before Wait, which closes the pipes
+	p.err = p.cmd.Wait()
+	p.mu.Lock()
+	expected := p.expected
+	p.mu.Unlock()
+	if !expected {
+		lost(p.ended())
+	}
+	close(p.done)
+}
+
+func lines(r io.Reader) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for s := bufio.NewScanner(r); s.Scan(); {
+			if !yield(s.Text()) {
+				return
+			}
+		}
+	}
+}
+
+// ready waits until the worker is up.
+func (p *process) ready(ctx context.Context) error {
+	select {
+	case <-p.up:
+		return nil
+	case <-p.done:
+		return p.ended()
+	case <-ctx.Done():
+		return fmt.Errorf("start %s: %w", p.name, context.Cause(ctx))
+	}
+}
+
+// leave tells the worker to leave and waits until it has.
+func (p *process) leave(ctx context.Context) error {
+	p.mu.Lock()
+	p.expected = true
+	p.mu.Unlock()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("stop %s: %w", p.name, err)
+	}
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		return fmt.Errorf("stop %s: %w", p.name, context.Cause(ctx))
+	}
+	if p.err != nil {
+		return p.ended()
+	}
+	return nil
+}
+
+// ended is the error of a worker that has ended.
+func (p *process) ended() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	how := "exit status 0"
+	if p.err != nil {
+		how = p.err.Error()
+	}
+	return fmt.Errorf("%s ended: %s (it said last: %q)", p.name, how, p.last)
+}
+
+// kill ends the worker if it still runs.
+func (p *process) kill() {
+	p.mu.Lock()
+	p.expected = true
+	p.mu.Unlock()
+	_ = p.cmd.Process.Kill() // it may have ended
+	<-p.done
+}
