@@ -17,6 +17,11 @@ import (
 	"github.com/shardgen/shardgen/transport/memory"
 )
 
+const (
+	testPatience = 30 * time.Second
+	testTick     = 5 * time.Millisecond
+)
+
 // cluster is some nodes in one process over one broker.
 type cluster struct {
 	t     *testing.T

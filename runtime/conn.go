@@ -47,7 +47,8 @@ type Conn struct {
 	asks    map[string]bool
 	helloAt time.Time
 	follow  time.Time
-	gone    map[transport.Address]bool
+	left    map[transport.Address]bool // no members any more
+	gone    map[transport.Address]bool // downed
 }
 
 var (
@@ -68,7 +69,7 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	c := &Conn{
 		cfg: cfg, loop: newLoop(), follower: coordinator.NewFollower(false),
 		served: make(chan struct{}), done: make(chan struct{}), kinds: map[string]uint32{},
-		noHome: map[string]string{}, asks: map[string]bool{}, gone: map[transport.Address]bool{},
+		noHome: map[string]string{}, asks: map[string]bool{}, left: map[transport.Address]bool{}, gone: map[transport.Address]bool{},
 	}
 	c.log = cfg.Logger.With("client", cfg.Name)
 	self := transport.Peer{Address: transport.Address{Name: cfg.Name, Incarnation: rand.Uint64()}, Client: true}
@@ -242,7 +243,17 @@ func (c *Conn) gatewayMessage(from transport.Peer, body []byte) {
 			c.kinds[k.GetName()] = k.GetShards()
 		}
 		c.mu.Unlock()
+		for _, n := range m.GetWelcome().GetLost() {
+			c.peerGone(transport.Address{Name: n.GetName(), Incarnation: n.GetIncarnation()})
+		}
 		c.once.Do(func() { close(c.served) })
+	}
+}
+
+func (c *Conn) peerGone(a transport.Address) {
+	if !c.gone[a] {
+		c.gone[a] = true
+		c.plane.peerGone(a, -1, false)
 	}
 }
 
@@ -253,9 +264,9 @@ func (c *Conn) step(from transport.Address, m coordinator.Message) {
 	if out.Table != nil {
 		c.plane.setTable(out.Table)
 		for _, a := range out.Table.Gone() {
-			if !c.gone[a] {
-				c.gone[a] = true
-				c.plane.peerGone(a, -1, false)
+			if !c.left[a] {
+				c.left[a] = true
+				c.plane.peerLeft(a) // unless it was lost: then the gateway says so
 			}
 		}
 	}

@@ -35,7 +35,6 @@ type control struct {
 	wakes     [4]time.Time // of members, manager, coord, follower
 	started   bool
 	exitReady bool
-	bye       map[transport.Address]time.Time // left in order; dealings end then
 
 	suspectMu sync.Mutex
 	suspects  map[transport.Address]time.Time // when last reported
@@ -55,8 +54,8 @@ const (
 func newControl(n *Node) *control {
 	c := &control{
 		node: n, plane: n.plane, self: n.plane.self.Address, loop: newLoop(),
-		bye: map[transport.Address]time.Time{}, suspects: map[transport.Address]time.Time{},
-		noHome: map[string]string{},
+		suspects: map[transport.Address]time.Time{},
+		noHome:   map[string]string{},
 	}
 	c.reports.init(c)
 	c.gateway.init(c)
@@ -163,23 +162,12 @@ func (c *control) tick() {
 	}
 	c.reports.resend(now)
 	c.gateway.tick(now)
-	for a, at := range c.bye {
-		if now.After(at) {
-			delete(c.bye, a)
-			c.plane.peerGone(a, -1, false)
-		}
-	}
 }
 
 func (c *control) wake() time.Time {
 	at := time.Now().Add(time.Second)
 	for _, w := range append(c.wakes[:], c.reports.wakeAt(), c.gateway.wakeAt()) {
 		if !w.IsZero() && w.Before(at) {
-			at = w
-		}
-	}
-	for _, w := range c.bye {
-		if w.Before(at) {
 			at = w
 		}
 	}
@@ -282,14 +270,15 @@ func (c *control) event(e membership.Event) {
 		c.node.log.Warn("member downed", "member", e.Member.Address.String())
 		if e.Member.Address != c.self {
 			c.plane.peerGone(e.Member.Address, -1, false)
+			c.gateway.lostMember(e.Member.Address)
 		}
 	case membership.MemberRemoved:
 		c.node.log.Info("member removed", "member", e.Member.Address.String(), "was", e.Member.Status.String())
 		if e.Member.Address == c.self {
 			return
 		}
-		if e.Member.Status == membership.Exiting {
-			c.bye[e.Member.Address] = time.Now().Add(byeGrace) // it says goodbye on each lane
+		if s := e.Member.Status; s == membership.Exiting || s == membership.Leaving {
+			c.plane.peerLeft(e.Member.Address) // Exiting may have been too short to be seen
 		} else {
 			c.plane.peerGone(e.Member.Address, -1, false)
 		}
@@ -305,10 +294,6 @@ func (c *control) event(e membership.Event) {
 		c.node.left()
 	}
 }
-
-// byeGrace is how long a member that left in order may still say goodbye on its
-// lanes before what it did not acknowledge counts as lost.
-const byeGrace = 3 * time.Second
 
 // viewChanged tells the machines that stand on membership.
 func (c *control) viewChanged() {

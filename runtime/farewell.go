@@ -46,16 +46,23 @@ func (pl *plane) farewell(ctx context.Context) {
 
 // goodbye publishes what is left and a last frame that says so.
 func (p *path) goodbye() {
-	p.flush(false)
 	p.mu.Lock()
-	used := p.core.Next() > 1 || p.core.Received() > 0
-	if !used || p.gone {
+	for p.writing {
 		p.mu.Unlock()
-		return
+		time.Sleep(time.Millisecond) // the writer is publishing, and will find nothing more
+		p.mu.Lock()
 	}
+	defer p.mu.Unlock()
+	if p.gone || p.core.Next() == 1 && p.core.Received() == 0 {
+		return // never used
+	}
+	p.writing = true
+	p.writeLocked()
 	payload := p.core.Bye(p.handled.Load())
 	p.mu.Unlock()
 	_ = p.plane.link().Send(p.ch, p.peer, 0, payload)
+	p.mu.Lock()
+	p.writing = false
 }
 
 // stopEntities runs the stop hooks of entities that nobody took over.

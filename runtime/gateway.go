@@ -31,6 +31,7 @@ type gateway struct {
 	clients map[transport.Address]*servedClient
 	asked   map[string]time.Time // kinds that clients wait for
 	last    *placement.Table     // what the clients were told
+	lost    []*wire.GatewayNode  // the latest members that were downed
 	at      time.Time            // of the next status; zero: nobody is served
 }
 
@@ -82,10 +83,27 @@ func (g *gateway) hello(from transport.Peer, h *wire.GatewayHello) {
 		g.asked[kind] = now
 		c.reports.ask(kind)
 	}
-	g.send(from, &wire.Gateway{Welcome: &wire.GatewayWelcome{Kinds: g.kinds()}})
+	g.welcome(from)
 	g.status(from)
 	if g.at.IsZero() {
 		g.at = now.Add(gatewayStatusEvery)
+	}
+}
+
+func (g *gateway) welcome(to transport.Peer) {
+	g.send(to, &wire.Gateway{Welcome: &wire.GatewayWelcome{Kinds: g.kinds(), Lost: g.lost}})
+}
+
+// maxLost bounds the downed members that a gateway remembers.
+const maxLost = 64
+
+// lostMember tells all clients that a member was downed, so that they give up
+// what they wait for there.
+func (g *gateway) lostMember(a transport.Address) {
+	g.lost = append(g.lost, &wire.GatewayNode{Name: a.Name, Incarnation: a.Incarnation})
+	g.lost = g.lost[max(0, len(g.lost)-maxLost):]
+	for _, client := range g.clients {
+		g.welcome(client.peer)
 	}
 }
 

@@ -221,6 +221,19 @@ func (pl *plane) peerGone(a transport.Address, lane int, bye bool) {
 	}, result{code: codeLost, lost: a})
 }
 
+// byeGrace is how long a member that left in order may still say goodbye on its
+// lanes before what it did not acknowledge counts as lost.
+const byeGrace = 3 * time.Second
+
+// peerLeft is peerGone for a member that left in order.
+func (pl *plane) peerLeft(a transport.Address) {
+	time.AfterFunc(byeGrace, func() {
+		if !pl.closed() {
+			pl.peerGone(a, -1, false)
+		}
+	})
+}
+
 // dropPeer ends dealings with a client that said goodbye, or does not listen any
 // more. If it lives after all it is known anew.
 func (pl *plane) dropPeer(a transport.Address) {

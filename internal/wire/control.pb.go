@@ -304,6 +304,7 @@ func (x *GatewayHello) GetAsks() []string {
 type GatewayWelcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kinds         []*GatewayKind         `protobuf:"bytes,1,rep,name=kinds,proto3" json:"kinds,omitempty"` // hosted in the cluster
+	Lost          []*GatewayNode         `protobuf:"bytes,2,rep,name=lost,proto3" json:"lost,omitempty"`   // the latest members that were downed
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -345,6 +346,65 @@ func (x *GatewayWelcome) GetKinds() []*GatewayKind {
 	return nil
 }
 
+func (x *GatewayWelcome) GetLost() []*GatewayNode {
+	if x != nil {
+		return x.Lost
+	}
+	return nil
+}
+
+type GatewayNode struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Incarnation   uint64                 `protobuf:"fixed64,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GatewayNode) Reset() {
+	*x = GatewayNode{}
+	mi := &file_shardgen_wire_control_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GatewayNode) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GatewayNode) ProtoMessage() {}
+
+func (x *GatewayNode) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_control_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GatewayNode.ProtoReflect.Descriptor instead.
+func (*GatewayNode) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_control_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *GatewayNode) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *GatewayNode) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
 type GatewayKind struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -357,7 +417,7 @@ type GatewayKind struct {
 
 func (x *GatewayKind) Reset() {
 	*x = GatewayKind{}
-	mi := &file_shardgen_wire_control_proto_msgTypes[4]
+	mi := &file_shardgen_wire_control_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -369,7 +429,7 @@ func (x *GatewayKind) String() string {
 func (*GatewayKind) ProtoMessage() {}
 
 func (x *GatewayKind) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_control_proto_msgTypes[4]
+	mi := &file_shardgen_wire_control_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -382,7 +442,7 @@ func (x *GatewayKind) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GatewayKind.ProtoReflect.Descriptor instead.
 func (*GatewayKind) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_control_proto_rawDescGZIP(), []int{4}
+	return file_shardgen_wire_control_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GatewayKind) GetName() string {
@@ -423,7 +483,7 @@ type GatewayRefusal struct {
 
 func (x *GatewayRefusal) Reset() {
 	*x = GatewayRefusal{}
-	mi := &file_shardgen_wire_control_proto_msgTypes[5]
+	mi := &file_shardgen_wire_control_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -435,7 +495,7 @@ func (x *GatewayRefusal) String() string {
 func (*GatewayRefusal) ProtoMessage() {}
 
 func (x *GatewayRefusal) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_control_proto_msgTypes[5]
+	mi := &file_shardgen_wire_control_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -448,7 +508,7 @@ func (x *GatewayRefusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GatewayRefusal.ProtoReflect.Descriptor instead.
 func (*GatewayRefusal) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_control_proto_rawDescGZIP(), []int{5}
+	return file_shardgen_wire_control_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GatewayRefusal) GetReason() string {
@@ -467,7 +527,7 @@ type GatewayBye struct {
 
 func (x *GatewayBye) Reset() {
 	*x = GatewayBye{}
-	mi := &file_shardgen_wire_control_proto_msgTypes[6]
+	mi := &file_shardgen_wire_control_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -479,7 +539,7 @@ func (x *GatewayBye) String() string {
 func (*GatewayBye) ProtoMessage() {}
 
 func (x *GatewayBye) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_control_proto_msgTypes[6]
+	mi := &file_shardgen_wire_control_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -492,7 +552,7 @@ func (x *GatewayBye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GatewayBye.ProtoReflect.Descriptor instead.
 func (*GatewayBye) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_control_proto_rawDescGZIP(), []int{6}
+	return file_shardgen_wire_control_proto_rawDescGZIP(), []int{7}
 }
 
 var File_shardgen_wire_control_proto protoreflect.FileDescriptor
@@ -516,9 +576,13 @@ const file_shardgen_wire_control_proto_rawDesc = "" +
 	"\fGatewayHello\x12\x14\n" +
 	"\x05lanes\x18\x01 \x01(\rR\x05lanes\x12\x14\n" +
 	"\x05frame\x18\x02 \x01(\rR\x05frame\x12\x12\n" +
-	"\x04asks\x18\x03 \x03(\tR\x04asks\"B\n" +
+	"\x04asks\x18\x03 \x03(\tR\x04asks\"r\n" +
 	"\x0eGatewayWelcome\x120\n" +
-	"\x05kinds\x18\x01 \x03(\v2\x1a.shardgen.wire.GatewayKindR\x05kinds\"g\n" +
+	"\x05kinds\x18\x01 \x03(\v2\x1a.shardgen.wire.GatewayKindR\x05kinds\x12.\n" +
+	"\x04lost\x18\x02 \x03(\v2\x1a.shardgen.wire.GatewayNodeR\x04lost\"C\n" +
+	"\vGatewayNode\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
+	"\vincarnation\x18\x02 \x01(\x06R\vincarnation\"g\n" +
 	"\vGatewayKind\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\apackage\x18\x02 \x01(\tR\apackage\x12\x16\n" +
@@ -548,29 +612,31 @@ func file_shardgen_wire_control_proto_rawDescGZIP() []byte {
 }
 
 var file_shardgen_wire_control_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_shardgen_wire_control_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_shardgen_wire_control_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_shardgen_wire_control_proto_goTypes = []any{
 	(ControlTopic)(0),      // 0: shardgen.wire.ControlTopic
 	(*Control)(nil),        // 1: shardgen.wire.Control
 	(*Gateway)(nil),        // 2: shardgen.wire.Gateway
 	(*GatewayHello)(nil),   // 3: shardgen.wire.GatewayHello
 	(*GatewayWelcome)(nil), // 4: shardgen.wire.GatewayWelcome
-	(*GatewayKind)(nil),    // 5: shardgen.wire.GatewayKind
-	(*GatewayRefusal)(nil), // 6: shardgen.wire.GatewayRefusal
-	(*GatewayBye)(nil),     // 7: shardgen.wire.GatewayBye
+	(*GatewayNode)(nil),    // 5: shardgen.wire.GatewayNode
+	(*GatewayKind)(nil),    // 6: shardgen.wire.GatewayKind
+	(*GatewayRefusal)(nil), // 7: shardgen.wire.GatewayRefusal
+	(*GatewayBye)(nil),     // 8: shardgen.wire.GatewayBye
 }
 var file_shardgen_wire_control_proto_depIdxs = []int32{
 	0, // 0: shardgen.wire.Control.topic:type_name -> shardgen.wire.ControlTopic
 	3, // 1: shardgen.wire.Gateway.hello:type_name -> shardgen.wire.GatewayHello
 	4, // 2: shardgen.wire.Gateway.welcome:type_name -> shardgen.wire.GatewayWelcome
-	6, // 3: shardgen.wire.Gateway.refusal:type_name -> shardgen.wire.GatewayRefusal
-	7, // 4: shardgen.wire.Gateway.bye:type_name -> shardgen.wire.GatewayBye
-	5, // 5: shardgen.wire.GatewayWelcome.kinds:type_name -> shardgen.wire.GatewayKind
-	6, // [6:6] is the sub-list for method output_type
-	6, // [6:6] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	7, // 3: shardgen.wire.Gateway.refusal:type_name -> shardgen.wire.GatewayRefusal
+	8, // 4: shardgen.wire.Gateway.bye:type_name -> shardgen.wire.GatewayBye
+	6, // 5: shardgen.wire.GatewayWelcome.kinds:type_name -> shardgen.wire.GatewayKind
+	5, // 6: shardgen.wire.GatewayWelcome.lost:type_name -> shardgen.wire.GatewayNode
+	7, // [7:7] is the sub-list for method output_type
+	7, // [7:7] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_shardgen_wire_control_proto_init() }
@@ -584,7 +650,7 @@ func file_shardgen_wire_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardgen_wire_control_proto_rawDesc), len(file_shardgen_wire_control_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
