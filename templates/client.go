@@ -125,14 +125,14 @@ func (e *emitter) localTurn(g *jen.Group, l *locals, n *model.Entity, m *model.M
 	for i, p := range m.Params {
 		v := jen.Id(l.params[i])
 		if p.Type.CloneFallible {
-			cloned := e.cloneValue(p.Type, v, nil)
+			cloned := e.cloneValue(p.Type, v.Clone(), nil)
 			g.If(jen.List(v.Clone(), jen.Id(l.err)).Op("=").Add(cloned), jen.Id(l.err).Op("!=").Nil()).
 				Block(jen.Return(l.encodeErr("arguments", n, m)...))
 		} else {
 			v = e.cloneValue(p.Type, v, nil)
 		}
 		if m.Variadic && i == len(m.Params)-1 {
-			v = v.Op("...")
+			v = v.Clone().Op("...")
 		}
 		args = append(args, v)
 	}
@@ -150,7 +150,7 @@ func (e *emitter) localTurn(g *jen.Group, l *locals, n *model.Entity, m *model.M
 	for i, r := range m.Results {
 		v := jen.Id(l.results[i])
 		if r.Type.CloneFallible {
-			cloned := e.cloneValue(r.Type, v, nil)
+			cloned := e.cloneValue(r.Type, v.Clone(), nil)
 			g.If(jen.List(v.Clone(), jen.Id(l.err)).Op("=").Add(cloned), jen.Id(l.err).Op("!=").Nil()).
 				Block(jen.Return(slices.Concat(zeros, []jen.Code{encodeError("results", n, m, l.err)})...))
 		} else {

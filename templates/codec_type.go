@@ -2,6 +2,7 @@ package templates
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/dave/jennifer/jen"
 
@@ -18,19 +19,31 @@ func docLine(format string, args ...any) *jen.Statement {
 }
 
 // spelt is a type as comments name it.
-func spelt(t *model.Type) string { return fmt.Sprintf("%#v", typ(local(t.Expr))) }
-
-// local strips the packages off a type, for comments.
-func local(x *model.Expr) *model.Expr {
-	if x == nil {
-		return nil
+func (e *emitter) spelt(x *model.Expr) string {
+	switch x.Op {
+	case model.SliceOf:
+		return "[]" + e.spelt(x.Elem)
+	case model.ArrayOf:
+		return fmt.Sprintf("[%d]%s", x.Len, e.spelt(x.Elem))
+	case model.MapOf:
+		return "map[" + e.spelt(x.Key) + "]" + e.spelt(x.Elem)
+	case model.PointerTo:
+		return "*" + e.spelt(x.Elem)
 	}
-	c := *x
-	c.Path, c.Elem, c.Key, c.Args = "", local(x.Elem), local(x.Key), nil
-	for _, a := range x.Args {
-		c.Args = append(c.Args, local(a))
+	name := x.Name
+	for _, i := range e.pkg.Imports {
+		if i.Path == x.Path {
+			name = i.Name + "." + name
+		}
 	}
-	return &c
+	if len(x.Args) == 0 {
+		return name
+	}
+	args := make([]string, len(x.Args))
+	for i, a := range x.Args {
+		args[i] = e.spelt(a)
+	}
+	return name + "[" + strings.Join(args, ", ") + "]"
 }
 
 func decoderParam() jen.Code { return jen.Id("d").Op("*").Add(codegen("Decoder")) }
@@ -104,10 +117,10 @@ func (e *emitter) appendType(t *model.Type) jen.Code {
 			}
 			done(g, t, closed())
 		default:
-			panic(fmt.Sprintf("emit codec of %s: shape %d has no function", spelt(t), t.Shape))
+			panic(fmt.Sprintf("emit codec of %s: shape %d has no function", e.spelt(t.Expr), t.Shape))
 		}
 	}
-	return docLine("%s encodes a %s as field num.", t.AppendFunc(), spelt(t)).Add(appendSignature(t.AppendFunc(), t)).BlockFunc(body)
+	return docLine("%s encodes a %s as field num.", t.AppendFunc(), e.spelt(t.Expr)).Add(appendSignature(t.AppendFunc(), t)).BlockFunc(body)
 }
 
 func (e *emitter) appendPointer(g *jen.Group, t *model.Type) {
@@ -155,7 +168,7 @@ func (e *emitter) appendMap(g *jen.Group, t *model.Type) {
 // own: elements of its kind have no other form.
 func (e *emitter) appendWrapped(t *model.Type) jen.Code {
 	name := t.AppendElementFunc()
-	return docLine("%s encodes a %s as an element: a message with it in field 1.", name, spelt(t)).
+	return docLine("%s encodes a %s as an element: a message with it in field 1.", name, e.spelt(t.Expr)).
 		Add(appendSignature(name, t)).BlockFunc(func(g *jen.Group) {
 		open(g, jen.Id("num"))
 		grow(g, t.Fallible, e.appendField(t, jen.Id("b"), 1, jen.Id("v"), t))
@@ -191,10 +204,10 @@ func (e *emitter) readType(t *model.Type) jen.Code {
 				e.readFields(g, d, d, numbers, types, places)
 			})
 		default:
-			panic(fmt.Sprintf("emit codec of %s: shape %d has no function", spelt(t), t.Shape))
+			panic(fmt.Sprintf("emit codec of %s: shape %d has no function", e.spelt(t.Expr), t.Shape))
 		}
 	}
-	return docLine("%s decodes a field into a %s.", t.ReadFunc(), spelt(t)).
+	return docLine("%s decodes a field into a %s.", t.ReadFunc(), e.spelt(t.Expr)).
 		Add(jen.Func().Id(t.ReadFunc()).Params(decoderParam(), jen.Id("v").Op("*").Add(typ(t.Expr)))).BlockFunc(body)
 }
 
@@ -247,7 +260,7 @@ func (e *emitter) readMap(g *jen.Group, t *model.Type) {
 // readWrapped emits the reverse of appendWrapped.
 func (e *emitter) readWrapped(t *model.Type) jen.Code {
 	name := t.ReadElementFunc()
-	return docLine("%s decodes an element into a %s.", name, spelt(t)).
+	return docLine("%s decodes an element into a %s.", name, e.spelt(t.Expr)).
 		Add(jen.Func().Id(name).Params(decoderParam(), jen.Id("v").Op("*").Add(typ(t.Expr)))).BlockFunc(func(g *jen.Group) {
 		e.init(g, t, pointed("v"))
 		enter(g, func() {
@@ -260,7 +273,7 @@ func (e *emitter) readWrapped(t *model.Type) jen.Code {
 
 // initType emits the making of the maps in a value of a type.
 func (e *emitter) initType(t *model.Type) jen.Code {
-	return docLine("%s makes the maps that are nil in a %s.", t.InitFunc(), spelt(t)).
+	return docLine("%s makes the maps that are nil in a %s.", t.InitFunc(), e.spelt(t.Expr)).
 		Add(jen.Func().Id(t.InitFunc()).Params(jen.Id("v").Op("*").Add(typ(t.Expr)))).BlockFunc(func(g *jen.Group) {
 		if t.Shape == model.Array {
 			g.For(jen.Id("i").Op(":=").Range().Id("v")).BlockFunc(func(g *jen.Group) {

@@ -3,9 +3,11 @@ package gen
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -58,7 +60,7 @@ func (c *testCase) golden(t *testing.T, name string, got []byte) {
 		return
 	}
 	if !*update {
-		t.Errorf("%s: %s: got\n%s\nwant\n%s\n(go test ./internal/gen -update?)", c.path, name, got, want)
+		t.Errorf("%s: %s: %s (go test ./internal/gen -update?)", c.path, name, difference(got, want))
 		return
 	}
 	i := slices.IndexFunc(c.archive.Files, func(f txtar.File) bool { return f.Name == name })
@@ -66,6 +68,23 @@ func (c *testCase) golden(t *testing.T, name string, got []byte) {
 	if err := os.WriteFile(c.path, txtar.Format(c.archive), 0o644); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// difference names the first line in which got and want differ.
+func difference(got, want []byte) string {
+	g, w := strings.Split(string(got), "\n"), strings.Split(string(want), "\n")
+	for i := range max(len(g), len(w)) {
+		line := func(lines []string) string {
+			if i < len(lines) {
+				return strconv.Quote(lines[i])
+			}
+			return "the end"
+		}
+		if line(g) != line(w) {
+			return fmt.Sprintf("line %d is %s, want %s", i+1, line(g), line(w))
+		}
+	}
+	return ""
 }
 
 // module makes a user's module out of the files, by path.

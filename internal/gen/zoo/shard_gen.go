@@ -1605,7 +1605,7 @@ func cloneByteSliceSlice(v [][]byte) [][]byte {
 	return c
 }
 
-// appendTimeTimeSlice encodes a []Time as field num.
+// appendTimeTimeSlice encodes a []time.Time as field num.
 func appendTimeTimeSlice(b []byte, num int, v []time.Time) []byte {
 	for _, e := range v {
 		b = codegen.PutTime(b, num, e)
@@ -1613,14 +1613,14 @@ func appendTimeTimeSlice(b []byte, num int, v []time.Time) []byte {
 	return b
 }
 
-// readTimeTimeSlice decodes a field into a []Time.
+// readTimeTimeSlice decodes a field into a []time.Time.
 func readTimeTimeSlice(d *codegen.Decoder, v *[]time.Time) {
 	var e time.Time
 	codegen.ReadTime(d, &e)
 	*v = append(*v, e)
 }
 
-// cloneTimeTimeSlice copies a []Time, as it would arrive.
+// cloneTimeTimeSlice copies a []time.Time, as it would arrive.
 func cloneTimeTimeSlice(v []time.Time) []time.Time {
 	if len(v) == 0 {
 		return nil
@@ -1967,8 +1967,8 @@ func readNameIntMapElement(d *codegen.Decoder, v *map[Name]int) {
 	d.Leave(outer)
 }
 
-// appendWrapperspbStringValuePointerSlice encodes a []*StringValue as field
-// num.
+// appendWrapperspbStringValuePointerSlice encodes a []*wrapperspb.StringValue
+// as field num.
 func appendWrapperspbStringValuePointerSlice(b []byte, num int, v []*wrapperspb.StringValue) (_ []byte, err error) {
 	for _, e := range v {
 		if b, err = codegen.PutProto(b, num, e); err != nil {
@@ -1978,15 +1978,16 @@ func appendWrapperspbStringValuePointerSlice(b []byte, num int, v []*wrapperspb.
 	return b, nil
 }
 
-// readWrapperspbStringValuePointerSlice decodes a field into a []*StringValue.
+// readWrapperspbStringValuePointerSlice decodes a field into a
+// []*wrapperspb.StringValue.
 func readWrapperspbStringValuePointerSlice(d *codegen.Decoder, v *[]*wrapperspb.StringValue) {
 	var e *wrapperspb.StringValue
 	codegen.ReadProto(d, &e)
 	*v = append(*v, e)
 }
 
-// cloneWrapperspbStringValuePointerSlice copies a []*StringValue, as it would
-// arrive.
+// cloneWrapperspbStringValuePointerSlice copies a []*wrapperspb.StringValue, as
+// it would arrive.
 func cloneWrapperspbStringValuePointerSlice(v []*wrapperspb.StringValue) []*wrapperspb.StringValue {
 	if len(v) == 0 {
 		return nil
@@ -2013,7 +2014,7 @@ func readByteArray4Slice(d *codegen.Decoder, v *[][4]byte) {
 	*v = append(*v, e)
 }
 
-// appendBigIntPointerSlice encodes a []*Int as field num.
+// appendBigIntPointerSlice encodes a []*big.Int as field num.
 func appendBigIntPointerSlice(b []byte, num int, v []*big.Int) (_ []byte, err error) {
 	for _, e := range v {
 		if b, err = appendBigIntPointerElement(b, num, e); err != nil {
@@ -2023,14 +2024,14 @@ func appendBigIntPointerSlice(b []byte, num int, v []*big.Int) (_ []byte, err er
 	return b, nil
 }
 
-// readBigIntPointerSlice decodes a field into a []*Int.
+// readBigIntPointerSlice decodes a field into a []*big.Int.
 func readBigIntPointerSlice(d *codegen.Decoder, v *[]*big.Int) {
 	var e *big.Int
 	readBigIntPointerElement(d, &e)
 	*v = append(*v, e)
 }
 
-// cloneBigIntPointerSlice copies a []*Int, as it would arrive.
+// cloneBigIntPointerSlice copies a []*big.Int, as it would arrive.
 func cloneBigIntPointerSlice(v []*big.Int) (_ []*big.Int, err error) {
 	if len(v) == 0 {
 		return nil, nil
@@ -2044,7 +2045,7 @@ func cloneBigIntPointerSlice(v []*big.Int) (_ []*big.Int, err error) {
 	return c, nil
 }
 
-// appendBigIntPointer encodes a *Int as field num.
+// appendBigIntPointer encodes a *big.Int as field num.
 func appendBigIntPointer(b []byte, num int, v *big.Int) (_ []byte, err error) {
 	if v == nil {
 		return b, nil
@@ -2052,8 +2053,8 @@ func appendBigIntPointer(b []byte, num int, v *big.Int) (_ []byte, err error) {
 	return codegen.PutText(b, num, *v)
 }
 
-// appendBigIntPointerElement encodes a *Int as an element: a message with it in
-// field 1.
+// appendBigIntPointerElement encodes a *big.Int as an element: a message with
+// it in field 1.
 func appendBigIntPointerElement(b []byte, num int, v *big.Int) (_ []byte, err error) {
 	b, at := codegen.Open(b, num)
 	if b, err = appendBigIntPointer(b, 1, v); err != nil {
@@ -2062,7 +2063,7 @@ func appendBigIntPointerElement(b []byte, num int, v *big.Int) (_ []byte, err er
 	return codegen.Close(b, at), nil
 }
 
-// readBigIntPointer decodes a field into a *Int.
+// readBigIntPointer decodes a field into a *big.Int.
 func readBigIntPointer(d *codegen.Decoder, v **big.Int) {
 	if *v == nil {
 		*v = new(big.Int)
@@ -2070,7 +2071,7 @@ func readBigIntPointer(d *codegen.Decoder, v **big.Int) {
 	codegen.ReadText(d, *v)
 }
 
-// readBigIntPointerElement decodes an element into a *Int.
+// readBigIntPointerElement decodes an element into a *big.Int.
 func readBigIntPointerElement(d *codegen.Decoder, v **big.Int) {
 	outer := d.Enter()
 	for d.Next() {
@@ -2081,7 +2082,7 @@ func readBigIntPointerElement(d *codegen.Decoder, v **big.Int) {
 	d.Leave(outer)
 }
 
-// cloneBigIntPointer copies a *Int, as it would arrive.
+// cloneBigIntPointer copies a *big.Int, as it would arrive.
 func cloneBigIntPointer(v *big.Int) (_ *big.Int, err error) {
 	if v == nil {
 		return nil, nil
@@ -2795,7 +2796,7 @@ func cloneStringByteSliceMap(v map[string][]byte) map[string][]byte {
 	return c
 }
 
-// appendInt64TimeTimeMap encodes a map[int64]Time as field num.
+// appendInt64TimeTimeMap encodes a map[int64]time.Time as field num.
 func appendInt64TimeTimeMap(b []byte, num int, v map[int64]time.Time) []byte {
 	for _, key := range codegen.SortedKeys(v) {
 		var at int
@@ -2807,7 +2808,7 @@ func appendInt64TimeTimeMap(b []byte, num int, v map[int64]time.Time) []byte {
 	return b
 }
 
-// readInt64TimeTimeMap decodes a field into a map[int64]Time.
+// readInt64TimeTimeMap decodes a field into a map[int64]time.Time.
 func readInt64TimeTimeMap(d *codegen.Decoder, v *map[int64]time.Time) {
 	var key int64
 	var e time.Time
@@ -2825,7 +2826,7 @@ func readInt64TimeTimeMap(d *codegen.Decoder, v *map[int64]time.Time) {
 	(*v)[key] = e
 }
 
-// cloneInt64TimeTimeMap copies a map[int64]Time, as it would arrive.
+// cloneInt64TimeTimeMap copies a map[int64]time.Time, as it would arrive.
 func cloneInt64TimeTimeMap(v map[int64]time.Time) map[int64]time.Time {
 	c := make(map[int64]time.Time, len(v))
 	for key, e := range v {
@@ -2988,7 +2989,7 @@ func readPoint(d *codegen.Decoder, v *Point) {
 	d.Leave(outer)
 }
 
-// appendNetipAddrIntMap encodes a map[Addr]int as field num.
+// appendNetipAddrIntMap encodes a map[netip.Addr]int as field num.
 func appendNetipAddrIntMap(b []byte, num int, v map[netip.Addr]int) (_ []byte, err error) {
 	for key, e := range v {
 		var at int
@@ -3002,7 +3003,7 @@ func appendNetipAddrIntMap(b []byte, num int, v map[netip.Addr]int) (_ []byte, e
 	return b, nil
 }
 
-// readNetipAddrIntMap decodes a field into a map[Addr]int.
+// readNetipAddrIntMap decodes a field into a map[netip.Addr]int.
 func readNetipAddrIntMap(d *codegen.Decoder, v *map[netip.Addr]int) {
 	var key netip.Addr
 	var e int
@@ -3020,8 +3021,8 @@ func readNetipAddrIntMap(d *codegen.Decoder, v *map[netip.Addr]int) {
 	(*v)[key] = e
 }
 
-// appendStringWrapperspbInt64ValuePointerMap encodes a map[string]*Int64Value
-// as field num.
+// appendStringWrapperspbInt64ValuePointerMap encodes a
+// map[string]*wrapperspb.Int64Value as field num.
 func appendStringWrapperspbInt64ValuePointerMap(b []byte, num int, v map[string]*wrapperspb.Int64Value) (_ []byte, err error) {
 	for _, key := range codegen.SortedKeys(v) {
 		var at int
@@ -3036,7 +3037,7 @@ func appendStringWrapperspbInt64ValuePointerMap(b []byte, num int, v map[string]
 }
 
 // readStringWrapperspbInt64ValuePointerMap decodes a field into a
-// map[string]*Int64Value.
+// map[string]*wrapperspb.Int64Value.
 func readStringWrapperspbInt64ValuePointerMap(d *codegen.Decoder, v *map[string]*wrapperspb.Int64Value) {
 	var key string
 	var e *wrapperspb.Int64Value
@@ -3054,8 +3055,8 @@ func readStringWrapperspbInt64ValuePointerMap(d *codegen.Decoder, v *map[string]
 	(*v)[key] = e
 }
 
-// cloneStringWrapperspbInt64ValuePointerMap copies a map[string]*Int64Value, as
-// it would arrive.
+// cloneStringWrapperspbInt64ValuePointerMap copies a
+// map[string]*wrapperspb.Int64Value, as it would arrive.
 func cloneStringWrapperspbInt64ValuePointerMap(v map[string]*wrapperspb.Int64Value) map[string]*wrapperspb.Int64Value {
 	c := make(map[string]*wrapperspb.Int64Value, len(v))
 	for key, e := range v {
@@ -3191,7 +3192,7 @@ func readNamePointer(d *codegen.Decoder, v **Name) {
 	codegen.ReadString(d, *v)
 }
 
-// appendTimeTimePointer encodes a *Time as field num.
+// appendTimeTimePointer encodes a *time.Time as field num.
 func appendTimeTimePointer(b []byte, num int, v *time.Time) []byte {
 	if v == nil {
 		return b
@@ -3199,7 +3200,7 @@ func appendTimeTimePointer(b []byte, num int, v *time.Time) []byte {
 	return codegen.PutTime(b, num, *v)
 }
 
-// readTimeTimePointer decodes a field into a *Time.
+// readTimeTimePointer decodes a field into a *time.Time.
 func readTimeTimePointer(d *codegen.Decoder, v **time.Time) {
 	if *v == nil {
 		*v = new(time.Time)
@@ -3207,7 +3208,7 @@ func readTimeTimePointer(d *codegen.Decoder, v **time.Time) {
 	codegen.ReadTime(d, *v)
 }
 
-// cloneTimeTimePointer copies a *Time, as it would arrive.
+// cloneTimeTimePointer copies a *time.Time, as it would arrive.
 func cloneTimeTimePointer(v *time.Time) *time.Time {
 	if v == nil {
 		return nil

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestRun calls the command as a user does. What the generator does with good and
+// bad packages is tested in internal/gen.
+func TestRun(t *testing.T) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum, err := os.ReadFile(filepath.Join(root, "go.sum"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const good = "package x\n\nimport \"context\"\n\n//shard:entity\ntype Thing struct{}\n\nfunc (t *Thing) Do(ctx context.Context) error { return nil }\n"
+	const bad = "package x\n\n//shard:entity\ntype Thing struct{}\n"
+	steps := []struct {
+		name, source string
+		args         []string
+		code         int
+		stdout       string // part of it
+		stderr       string // part of it; "" is nothing
+	}{
+		{"mistakes", bad, nil, exitWrong, "", "x.go:4:6: SG203: Thing: answers no message"},
+		{"stale", good, []string{"-check"}, exitWrong, "", "shard_gen.go: not up to date (run go generate)"},
+		{"written", good, []string{"./..."}, exitOK, "", ""},
+		{"up to date", good, []string{"-check", "."}, exitOK, "", ""},
+		{"no entity", "package x\n", []string{"./..."}, exitOK, "", ""}, // the output goes
+		{"still none", "package x\n", nil, exitWrong, "", "no //shard:entity found"},
+		{"tagged out", "//go:build special\n\n" + good, []string{"-tags", "special"}, exitOK, "", ""},
+		{"unknown flag", good, []string{"-nonsense"}, exitUsage, "", "usage: shardgen"},
+		{"help", good, []string{"-h"}, exitOK, "", "usage: shardgen"},
+		{"version", good, []string{"-version"}, exitOK, "shardgen ", ""},
+	}
+	dir := t.TempDir()
+	t.Chdir(dir)
+	t.Setenv("GOFLAGS", "-mod=mod")
+	t.Setenv("GOPROXY", "off")
+	t.Setenv("GOWORK", "off")
+	write := func(name, content string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("go.mod", "module example.com/x\n\ngo 1.26.0\n\nrequire github.com/shardgen/shardgen v0.0.0\n\nreplace github.com/shardgen/shardgen => "+root+"\n")
+	write("go.sum", string(sum))
+	for _, s := range steps {
+		write("x.go", s.source)
+		var stdout, stderr strings.Builder
+		code := run(t.Context(), s.args, &stdout, &stderr)
+		if code != s.code || !strings.Contains(stdout.String(), s.stdout) ||
+			!strings.Contains(stderr.String(), s.stderr) || s.stderr == "" && stderr.String() != "" {
+			t.Errorf("%s: exit %d, stdout %q, stderr %q; want exit %d, stdout with %q, stderr with %q",
+				s.name, code, stdout.String(), stderr.String(), s.code, s.stdout, s.stderr)
+		}
+	}
+}

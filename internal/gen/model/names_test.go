@@ -1,0 +1,36 @@
+package model
+
+import "testing"
+
+func TestLower(t *testing.T) {
+	for name, want := range map[string]string{
+		"Stock": "stock", "OrderID": "orderID", "ID": "id", "HTTPServer": "httpServer", "A": "a", "AB": "ab", "ABc": "aBc", "already": "already", "Über": "über",
+	} {
+		if got := Lower(name); got != want {
+			t.Errorf("Lower(%q) = %q, want %q", name, got, want)
+		}
+	}
+}
+
+// TestDeclaresAllNames: a name that is not declared here is not checked for being
+// taken.
+func TestDeclaresAllNames(t *testing.T) {
+	e := &Entity{
+		Name: "A", Hash: &Hash{}, ID: ID{Field: "ID"}, Hooks: Hooks{Activate: true, Passivate: true},
+		State:   []Field{{}},
+		Methods: []*Method{{Name: "Do", Params: []Param{{}}, Results: []Param{{}}}, {Name: "Ping"}},
+	}
+	want := []string{
+		"AAPI", "AClient", "NewAClient", "ARef", "ATell", "AExtractor", "HostA", "aKind", "hashA", "setAID", "appendAState", "decodeAState",
+		"activateA", "passivateA", "dispatchADo", "appendADoArgs", "decodeADoArgs", "appendADoReply", "decodeADoReply", "dispatchAPing",
+	}
+	got := e.Declares()
+	if len(got) != len(want) {
+		t.Fatalf("got %v, want %v", got, want)
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("name %d is %s, want %s", i, got[i], want[i])
+		}
+	}
+}
