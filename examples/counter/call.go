@@ -14,7 +14,7 @@ import (
 )
 
 // callTimeout bounds one call from outside with finding the cluster.
-const callTimeout = 10 * time.Second
+const callTimeout = 5 * time.Second
 
 // runCall makes one typed call from a process that is no member.
 func runCall(ctx context.Context, args []string, stdout, stderr io.Writer) error {

@@ -49,10 +49,13 @@ func (l *load) call(ctx context.Context) (answers []answer) {
 	for l.pace.take(ctx) {
 		i := rand.IntN(l.counters)
 		total, err := l.client.Ref(counterName(i)).Add(ctx, 1)
-		if err != nil {
-			l.fail("add", err)
-		} else {
+		switch {
+		case err == nil:
 			answers = append(answers, answer{i, total})
+		case ctx.Err() != nil: // the run ends early and says why
+			return answers
+		default:
+			l.fail("add", err)
 		}
 		l.done.Add(1)
 	}

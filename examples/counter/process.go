@@ -23,7 +23,7 @@ type process struct {
 
 	mu       sync.Mutex
 	expected bool   // that it ends
-	last     string // what it said last on standard error
+	last     string // why it ended, in its own words
 }
 
 // startProcess starts a worker and returns without waiting for it to be up.
@@ -65,9 +65,12 @@ func (p *process) wait(stdout, stderr io.Reader, report func(string), lost func(
 	})
 	readers.Go(func() {
 		for line := range lines(stderr) {
-			p.mu.Lock()
-			p.last = line
-			p.mu.Unlock()
+			if last, ok := strings.CutPrefix(line, "counter: "); ok {
+				p.mu.Lock()
+				p.last = last // ended reports it
+				p.mu.Unlock()
+				continue
+			}
 			report(p.name + ": " + line)
 		}
 	})
@@ -127,11 +130,13 @@ func (p *process) leave(ctx context.Context) error {
 func (p *process) ended() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	how := "exit status 0"
-	if p.err != nil {
-		how = p.err.Error()
+	switch {
+	case p.last != "":
+		return fmt.Errorf("%s: %s", p.name, p.last)
+	case p.err != nil:
+		return fmt.Errorf("%s ended: %w", p.name, p.err)
 	}
-	return fmt.Errorf("%s ended: %s (it said last: %q)", p.name, how, p.last)
+	return fmt.Errorf("%s left unasked", p.name)
 }
 
 // kill ends the worker if it still runs.

@@ -1,0 +1,52 @@
+package counter_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"log/slog"
+
+	"github.com/shardgen/shardgen/examples/counter/counter"
+	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/transport/nats/embedded"
+)
+
+// A node that hosts counters, and a connection from outside that calls one.
+// Usually they are two processes and the server is a third:
+// natstransport.New(url) is the transport to it.
+func Example() {
+	server, err := embedded.Start(embedded.Options{NoListen: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Shutdown()
+	config := func(name string) shard.Config {
+		return shard.Config{Cluster: "example", Name: name, Transport: server.Transport(), Logger: slog.New(slog.DiscardHandler)}
+	}
+	ctx := context.Background()
+
+	node := shard.New(config("worker"))
+	if err := counter.HostCounter(node, func() *counter.Counter { return &counter.Counter{} }); err != nil {
+		log.Fatal(err)
+	}
+	if err := node.Start(ctx); err != nil {
+		log.Fatal(err)
+	}
+	defer node.Close()
+
+	conn, err := shard.Dial(ctx, config("client"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer conn.Close()
+	alice := counter.NewCounterClient(conn).Ref("alice")
+	for range 3 {
+		total, err := alice.Add(ctx, 5)
+		fmt.Println(total, err)
+	}
+
+	// Output:
+	// 5 <nil>
+	// 10 <nil>
+	// 15 <nil>
+}
