@@ -45,9 +45,13 @@ func PutTime(b []byte, num int, t time.Time) []byte {
 	return Close(b, at)
 }
 
-// ReadTime reads the field into t, in UTC.
+// ReadTime reads the field into t, in UTC. As any message, one that comes twice
+// is merged, unless it was the zero time.
 func ReadTime(d *Decoder, t *time.Time) {
 	var seconds, nanos int64
+	if !t.IsZero() {
+		seconds, nanos = t.Unix(), int64(t.Nanosecond())
+	}
 	outer := d.Enter()
 	for d.Next() {
 		switch d.Field() {

@@ -223,3 +223,60 @@ func checkKnown(t *testing.T, m protoreflect.Message) {
 		return true
 	})
 }
+
+// TestMerge: what comes twice is merged as protobuf merges it: the last scalar
+// wins, lists grow, messages merge, map entries are replaced.
+func TestMerge(t *testing.T) {
+	d := descriptors(t)
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(6, seed))
+		one, two := randomZoo(r, 4), randomZoo(r, 4)
+		for _, z := range []*Zoo{one, two} {
+			clearUnordered(z)
+			z.Maps.Points = nil
+			z.optional.Grid = nil // an array has no room to grow
+			z.optional.Time = nil // the zero time cannot be told from none yet
+		}
+		merged(t, d, "MapsArgs", must(appendZooEchoMapsArgs(nil, one.Maps)), must(appendZooEchoMapsArgs(nil, two.Maps)), func(b []byte) ([]byte, error) {
+			v, err := decodeZooEchoMapsArgs(b)
+			return must(appendZooEchoMapsArgs(nil, v)), err
+		})
+		merged(t, d, "TreeArgs", must(appendZooEchoTreeArgs(nil, one.tree)), must(appendZooEchoTreeArgs(nil, two.tree)), func(b []byte) ([]byte, error) {
+			v, err := decodeZooEchoTreeArgs(b)
+			return must(appendZooEchoTreeArgs(nil, v)), err
+		})
+		merged(t, d, "OptionalArgs", must(appendZooEchoOptionalArgs(nil, one.optional)), must(appendZooEchoOptionalArgs(nil, two.optional)), func(b []byte) ([]byte, error) {
+			v, err := decodeZooEchoOptionalArgs(b)
+			return must(appendZooEchoOptionalArgs(nil, v)), err
+		})
+	}
+}
+
+func must(b []byte, err error) []byte {
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// merged compares what one and two together decode to with what protobuf makes of
+// them.
+func merged(t *testing.T, d protoreflect.FileDescriptor, name protoreflect.Name, one, two []byte, again func([]byte) ([]byte, error)) {
+	t.Helper()
+	both := append(one[:len(one):len(one)], two...)
+	m := dynamicpb.NewMessage(d.Messages().ByName(name))
+	if err := proto.Unmarshal(both, m); err != nil {
+		t.Fatal(err)
+	}
+	want, err := again(must(proto.MarshalOptions{Deterministic: true}.Marshal(m)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := again(both)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != string(want) {
+		t.Fatalf("%s: %x and %x merge to\ngot  %x\nwant %x", name, one, two, got, want)
+	}
+}
