@@ -1323,6 +1323,7 @@ type MembershipAlive struct {
 	Founder       *MembershipAddress     `protobuf:"bytes,1,opt,name=founder,proto3" json:"founder,omitempty"`
 	Size          uint32                 `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
 	Server        string                 `protobuf:"bytes,3,opt,name=server,proto3" json:"server,omitempty"`
+	Members       uint64                 `protobuf:"fixed64,4,opt,name=members,proto3" json:"members,omitempty"` // a fingerprint of who is a member and not Down
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1376,6 +1377,13 @@ func (x *MembershipAlive) GetServer() string {
 		return x.Server
 	}
 	return ""
+}
+
+func (x *MembershipAlive) GetMembers() uint64 {
+	if x != nil {
+		return x.Members
+	}
+	return 0
 }
 
 type MembershipEcho struct {
@@ -1569,11 +1577,12 @@ const file_shardgen_wire_membership_proto_rawDesc = "" +
 	"\x04seen\x18\x05 \x03(\rR\x04seen\"?\n" +
 	"\x13MembershipHeartbeat\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x16\n" +
-	"\x06server\x18\x02 \x01(\tR\x06server\"y\n" +
+	"\x06server\x18\x02 \x01(\tR\x06server\"\x93\x01\n" +
 	"\x0fMembershipAlive\x12:\n" +
 	"\afounder\x18\x01 \x01(\v2 .shardgen.wire.MembershipAddressR\afounder\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\rR\x04size\x12\x16\n" +
-	"\x06server\x18\x03 \x01(\tR\x06server\"\"\n" +
+	"\x06server\x18\x03 \x01(\tR\x06server\x12\x18\n" +
+	"\amembers\x18\x04 \x01(\x06R\amembers\"\"\n" +
 	"\x0eMembershipEcho\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\"'\n" +
 	"\x11MembershipRemoval\x12\x12\n" +

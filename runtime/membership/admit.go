@@ -113,8 +113,8 @@ func (m *Machine) sameName(joiner transport.Address) (Member, bool) {
 // old incarnation goes at once if it is known to be gone; otherwise it is looked
 // at now, and the joiner asks again.
 func (m *Machine) replace(old Member) {
-	if old.Status == Down || old.Status == Exiting {
-		return // the leader is about to remove it
+	if old.Address == m.config.Self || old.Status == Down || old.Status == Exiting {
+		return // it is alive, or the leader is about to remove it
 	}
 	if m.gossip.evidence(old.Address) == EvidenceGone {
 		m.downMembers([]Member{old}, true)

@@ -61,9 +61,13 @@ func (g *Gossip) check() error {
 		if t.Number > g.RemovalCounter || t.Number+maxTombstones <= g.RemovalCounter {
 			return fmt.Errorf("gossip 4: tombstone %d of %v at removal %d", t.Number, t.Node, g.RemovalCounter)
 		}
-		_, isMember := g.member(t.Node)
-		if isMember || g.seenBy(t.Node) || g.Version.Count(t.Node) != 0 {
+		if _, isMember := g.member(t.Node); isMember || g.seenBy(t.Node) {
 			return fmt.Errorf("gossip 2: %v is removed and not buried in %v", t.Node, g)
+		}
+	}
+	for _, e := range g.Version {
+		if g.forgotten(e.Node) || e.Count == 0 {
+			return fmt.Errorf("gossip 2: the version counts %d for %v, who is forgotten", e.Count, e.Node)
 		}
 	}
 	for _, m := range g.Members {

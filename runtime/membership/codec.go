@@ -63,7 +63,7 @@ func encodeBody(w *wire.MembershipMessage, m Message) error {
 		w.Target = toWire(m.Target)
 		w.Body = &wire.MembershipMessage_HeartbeatAck{HeartbeatAck: &wire.MembershipHeartbeat{Seq: m.Seq, Server: m.Server}}
 	case Alive:
-		w.Body = &wire.MembershipMessage_Alive{Alive: &wire.MembershipAlive{Founder: toWire(m.Founder), Size: m.Size, Server: m.Server}}
+		w.Body = &wire.MembershipMessage_Alive{Alive: &wire.MembershipAlive{Founder: toWire(m.Founder), Size: m.Size, Members: m.Members, Server: m.Server}}
 	case Echo:
 		w.Body = &wire.MembershipMessage_Echo{Echo: &wire.MembershipEcho{Seq: m.Seq}}
 	case Removal:
@@ -128,7 +128,7 @@ func decodeBody(w *wire.MembershipMessage) (Message, error) {
 		if err == nil && founder.IsZero() {
 			err = errors.New("alive without a founder")
 		}
-		return Alive{founder, b.Alive.Size, b.Alive.Server}, err
+		return Alive{founder, b.Alive.Size, b.Alive.Members, b.Alive.Server}, err
 	case *wire.MembershipMessage_Echo:
 		return Echo{b.Echo.Seq}, nil
 	case *wire.MembershipMessage_Removal:

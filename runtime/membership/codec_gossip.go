@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -120,18 +121,34 @@ func stateToWire(g *Gossip) (*wire.MembershipState, error) {
 	if len(plain) < compressFrom {
 		return &wire.MembershipState{Gossip: plain}, nil
 	}
-	var packed bytes.Buffer
-	w, err := flate.NewWriter(&packed, flate.BestSpeed)
+	packed, err := deflate(plain)
 	if err != nil {
 		return nil, err
 	}
+	return &wire.MembershipState{Compression: wire.MembershipState_DEFLATE, Gossip: packed}, nil
+}
+
+// deflaters are kept because each is more than half a megabyte.
+var deflaters = sync.Pool{New: func() any {
+	w, err := flate.NewWriter(nil, flate.BestSpeed)
+	if err != nil {
+		panic(err) // the level is a good one
+	}
+	return w
+}}
+
+func deflate(plain []byte) ([]byte, error) {
+	var packed bytes.Buffer
+	w := deflaters.Get().(*flate.Writer)
+	defer deflaters.Put(w)
+	w.Reset(&packed)
 	if _, err := w.Write(plain); err != nil {
 		return nil, err
 	}
 	if err := w.Close(); err != nil {
 		return nil, err
 	}
-	return &wire.MembershipState{Compression: wire.MembershipState_DEFLATE, Gossip: packed.Bytes()}, nil
+	return packed.Bytes(), nil
 }
 
 func gossipToWire(g *Gossip) *wire.MembershipGossip {

@@ -65,9 +65,6 @@ func (m *Machine) runDowning() {
 	if m.phase != member || m.config.Downing == DowningByHand || !m.echoAlive() {
 		return
 	}
-	if status := m.self().Status; status == Joining || status == Exiting {
-		return
-	}
 	m.downGone()
 	m.noteUnreachable()
 	m.downByMajority()
@@ -154,9 +151,20 @@ func (m *Machine) downByMajority() {
 }
 
 // stopAsMinority ends this node. It tells nobody: those on its side find the
-// same, and the other side downs it.
+// same, and the other side downs it. An exiting one had nothing left to do, and
+// one that never was Up can look for another cluster.
 func (m *Machine) stopAsMinority(reason string) {
-	m.endMember(false, reason+" (is the network cut, or did most members die at once?)")
+	reason += " (is the network cut, or did most members die at once?)"
+	switch m.self().Status {
+	case Exiting:
+		m.endMember(true, "")
+	case Joining:
+		m.publish()
+		m.emit(SelfDowned{Reason: reason, Rejoin: true})
+		m.end()
+	default:
+		m.endMember(false, reason)
+	}
 }
 
 // voters are the members whose majority decides: those of the last converged
@@ -214,7 +222,7 @@ func memberNames(list []Member) string {
 func (m *Machine) runCompany() {
 	side := []transport.Address{m.config.Self}
 	for _, node := range m.voters() {
-		if p := m.detect.peers[node]; p != nil && m.now.Sub(p.heard) <= m.config.LeaseMajority {
+		if p := m.detect.peers[node]; p != nil && m.now.Sub(p.vouched) <= m.config.LeaseMajority {
 			side = withAddress(side, node)
 		}
 	}

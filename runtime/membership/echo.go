@@ -15,7 +15,7 @@ func (m *Machine) onConnState(in ConnState) {
 	if !fresh {
 		return
 	}
-	m.detect.echoGood, m.detect.echoes = false, nil
+	m.detect.connected, m.detect.echoGood, m.detect.echoes = m.now, false, nil
 	m.detect.echoAt, m.detect.aliveAt = m.now, m.now
 	m.join.helloAt, m.join.heardSelf = m.now, time.Time{}
 	m.clearEvidence()
@@ -80,7 +80,18 @@ func (m *Machine) runAlive() {
 }
 
 func (m *Machine) alive() Alive {
-	return Alive{Founder: m.gossip.Founder, Size: m.size(), Server: m.conn.Server}
+	return Alive{Founder: m.gossip.Founder, Size: m.size(), Members: m.gossip.digest(), Server: m.conn.Server}
+}
+
+// digest is a fingerprint of who is a member and not Down.
+func (g *Gossip) digest() uint64 {
+	sum := uint64(0)
+	for _, r := range g.Members {
+		if r.Status != Down {
+			sum ^= ringPlace(r.Address)
+		}
+	}
+	return sum
 }
 
 // size counts the members that make a cluster bigger than another.
@@ -98,6 +109,9 @@ func (m *Machine) size() uint32 {
 // Then the smaller one gives way; of two equal ones that of the later founder.
 func (m *Machine) onAlive(in Receive, msg Alive) {
 	if msg.Founder == m.gossip.Founder {
+		if msg.Members == m.gossip.digest() {
+			m.vouched(in.From) // this node is among them
+		}
 		m.namedServer(in, msg.Server)
 		return
 	}

@@ -16,8 +16,8 @@ import (
 // Invariants (see check):
 //  1. Members, Rows, Tombstones, Seen and Version are sorted by address, and
 //     no address stands twice in one of them.
-//  2. A tombstoned node is no member, has seen nothing, has no row, is no
-//     row's subject and has no count in Version.
+//  2. A tombstoned node is no member, has seen nothing, has no row and is no
+//     row's subject. Version counts members and tombstoned nodes only.
 //  3. A member that is or was Up has an UpNumber of at most UpCounter.
 //  4. Tombstone numbers lie within the last maxTombstones of RemovalCounter.
 type Gossip struct {
@@ -42,9 +42,9 @@ type Tombstone struct {
 	Left   bool // removed after leaving in order
 }
 
-// maxTombstones bounds what is remembered. Gossip from before that many removals
-// reaches nobody: its sender is no member any more.
-const maxTombstones = 1024
+// maxTombstones bounds what is remembered. It is more than enough: a removal
+// waits until every full member has seen the one before.
+const maxTombstones = 128
 
 func (g *Gossip) member(a transport.Address) (Member, bool) {
 	i, ok := slices.BinarySearchFunc(g.Members, a, compareMember)
@@ -156,7 +156,16 @@ func (g *Gossip) bury() {
 	g.Members = slices.DeleteFunc(slices.Clone(g.Members), func(m Member) bool { return g.removed(m.Address) })
 	g.Rows = pruneRows(slices.Clone(g.Rows), g.removed)
 	g.Seen = slices.DeleteFunc(slices.Clone(g.Seen), g.removed)
-	g.Version = g.Version.Prune(g.removed)
+	g.Version = g.Version.Prune(g.forgotten)
+}
+
+// forgotten tells whether nothing is left of a node, not even a tombstone. Only
+// then does it lose its count in Version: pruned with the removal, the version
+// would not cover what the removed node had done last, and two versions would be
+// the same where one lacks the member that it admitted before it died.
+func (g *Gossip) forgotten(a transport.Address) bool {
+	_, ok := g.member(a)
+	return !ok && !g.removed(a)
 }
 
 // withSeen returns g as seen by a too; the version stays.

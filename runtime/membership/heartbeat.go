@@ -15,10 +15,11 @@ type detection struct {
 	suspect float64             // the y of the threshold
 	cleared time.Time           // when all evidence was last dropped
 
-	echoAt   time.Time
-	echoSeq  uint64
-	echoes   []echo // on their way, through this connection
-	echoSent time.Time
+	connected time.Time // when this connection was made
+	echoAt    time.Time
+	echoSeq   uint64
+	echoes    []echo // on their way, through this connection
+	echoSent  time.Time
 	// echoGood: an echo came back through this connection.
 	echoGood bool
 
@@ -37,8 +38,8 @@ const maxEchoes = 64
 
 // A peer is another member as this node's connection shows it.
 type peer struct {
-	heard time.Time // when any message last came
-	acked time.Time // when it last answered a heartbeat
+	vouched time.Time // since when it certainly counted on this node last
+	acked   time.Time // when it last answered a heartbeat
 	// beaten: it is sent heartbeats, and phi judges its answers.
 	beaten bool
 	phi    phiDetector
@@ -99,8 +100,24 @@ func (m *Machine) beat(node transport.Address, p *peer) {
 func (m *Machine) heard(node transport.Address) {
 	if _, ok := m.gossip.member(node); ok {
 		p := m.peer(node)
-		p.heard = m.now
 		p.absent, p.absentLast, p.absentCount = time.Time{}, time.Time{}, 0
+	}
+}
+
+// vouched notes that a member counts on this one: it would not have sent the
+// message to a Down or removed one. Only that prolongs a lease.
+//
+// The message may have waited long for a process that stood still. All that is
+// known is that it left the broker after the last returned echo came there, or
+// after the connection was made: they share one connection and its order.
+func (m *Machine) vouched(node transport.Address) {
+	if _, ok := m.gossip.member(node); !ok {
+		return
+	}
+	p := m.peer(node)
+	p.vouched = maxTime(p.vouched, m.detect.connected)
+	if m.detect.echoGood {
+		p.vouched = maxTime(p.vouched, m.detect.echoSent)
 	}
 }
 
@@ -120,6 +137,7 @@ func (m *Machine) onHeartbeat(in Receive, msg Heartbeat) {
 	if msg.Target != m.config.Self {
 		return
 	}
+	m.vouched(in.From)
 	m.namedServer(in, msg.Server)
 	m.send(in.From, HeartbeatAck{Target: in.From, Seq: msg.Seq, Server: m.conn.Server})
 }
@@ -128,6 +146,7 @@ func (m *Machine) onHeartbeatAck(in Receive, msg HeartbeatAck) {
 	if _, ok := m.gossip.member(in.From); !ok || msg.Target != m.config.Self {
 		return
 	}
+	m.vouched(in.From)
 	m.namedServer(in, msg.Server)
 	p := m.peer(in.From)
 	p.acked = m.now

@@ -106,6 +106,9 @@ func (m *Machine) apply(moved, removed []Member) {
 // know them to be Down, and so told them nothing that prolongs a lease, for as
 // long as one lasts.
 func (m *Machine) fence() {
+	if !m.echoAlive() {
+		return // what this node sent may still be on its way
+	}
 	var lapsed []Member
 	for _, r := range m.gossip.Members {
 		if r.Status != Down || r.Fenced {

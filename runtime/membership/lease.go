@@ -19,14 +19,14 @@ func (m *Machine) leaseNow() time.Time {
 		}
 		return m.lease
 	}
-	var heard []time.Time // by the other voters
+	var heard []time.Time // the other voters
 	for _, r := range m.gossip.Members {
 		if r.Address == m.config.Self || r.Status != Up && r.Status != Leaving || m.gossip.evidence(r.Address) == EvidenceGone {
 			continue
 		}
 		var at time.Time
 		if p := m.detect.peers[r.Address]; p != nil {
-			at = p.heard
+			at = p.vouched
 		}
 		heard = append(heard, at)
 	}

@@ -8,10 +8,16 @@ import (
 
 // Merge joins two states of one cluster. Of a member in both the higher status
 // stands; a member in one only is kept unless the other has its tombstone. Clocks
-// lose tombstoned nodes before they are compared: otherwise a removed node's
-// count makes versions differ for ever. Seen survives only where the versions
-// allow it: it belongs to one version.
+// lose forgotten nodes before they are compared: otherwise the count of one makes
+// versions differ for ever. Seen survives only where the versions allow it: it
+// belongs to one version.
 func (g *Gossip) Merge(o *Gossip) *Gossip {
+	m, _ := g.join(o)
+	return m
+}
+
+// join is Merge, and tells how the version of g stands to that of o.
+func (g *Gossip) join(o *Gossip) (*Gossip, Ordering) {
 	m := &Gossip{
 		Founder:        g.Founder,
 		UpCounter:      max(g.UpCounter, o.UpCounter),
@@ -21,9 +27,10 @@ func (g *Gossip) Merge(o *Gossip) *Gossip {
 	m.bury()
 	m.Members = slices.DeleteFunc(mergeMembers(g.Members, o.Members), func(x Member) bool { return m.removed(x.Address) })
 	m.Rows = mergeRows(g.Rows, o.Rows, m.removed)
-	mine, theirs := g.Version.Prune(m.removed), o.Version.Prune(m.removed)
+	mine, theirs := g.Version.Prune(m.forgotten), o.Version.Prune(m.forgotten)
 	m.Version = mine.Merge(theirs)
-	switch mine.Compare(theirs) {
+	order := mine.Compare(theirs)
+	switch order {
 	case Same:
 		m.Seen = mergeAddresses(g.Seen, o.Seen)
 	case After:
@@ -34,14 +41,7 @@ func (g *Gossip) Merge(o *Gossip) *Gossip {
 		m.Seen = nil // nobody has seen the merged version yet
 	}
 	m.Seen = slices.DeleteFunc(slices.Clone(m.Seen), m.removed)
-	return m
-}
-
-// compareVersions compares as Merge does, without the nodes that either side
-// knows to be removed.
-func (g *Gossip) compareVersions(o *Gossip) Ordering {
-	drop := func(a transport.Address) bool { return g.removed(a) || o.removed(a) }
-	return g.Version.Prune(drop).Compare(o.Version.Prune(drop))
+	return m, order
 }
 
 func mergeTombstones(a, b []Tombstone) []Tombstone {

@@ -80,6 +80,9 @@ type HeartbeatAck struct {
 type Alive struct {
 	Founder transport.Address // names the cluster: who formed it
 	Size    uint32            // its Up members
+	// Members is a fingerprint of the sender's members that are not Down. Who has
+	// the same is one of them: the sender counts on it.
+	Members uint64
 	Server  string
 }
 

@@ -282,7 +282,7 @@ func (w *network) startServer(s *simServer) {
 func (w *network) check(n *simNode) {
 	w.t.Helper()
 	if err := n.machine.Check(); err != nil {
-		w.t.Fatalf("%v after:\n%s%v: %v", n.config.Self, w.log.String(), n.config.Self, err)
+		w.t.Fatalf("%v: %v", n.config.Self, err)
 	}
 	g := n.machine.gossip
 	if g == nil || n.machine.phase == ended {
@@ -296,7 +296,7 @@ func (w *network) check(n *simNode) {
 			continue
 		}
 		if lease := o.machine.Lease(); lease.IsZero() || lease.After(w.now) {
-			w.t.Fatalf("%s\nat %v: %v is fenced by %v and its lease ends at %v", w.log.String(), w.now.Sub(w.origin), o.config.Self, n.config.Self, lease.Sub(w.origin))
+			w.t.Fatalf("at %v: %v is fenced by %v and its lease ends at %v", w.now.Sub(w.origin), o.config.Self, n.config.Self, lease.Sub(w.origin))
 		}
 	}
 }

@@ -142,13 +142,12 @@ func (m *Machine) toUnseen() float64 {
 	}
 }
 
-// acceptable tells whether gossip of that sender may be read: it is a member that
-// this node can reach, and the state is of this cluster.
+// acceptable tells whether gossip of that sender may be read: the state is of this
+// cluster, and the sender is a member that this node can reach. Or it is one
+// that nobody here knows, because the member that admitted it died before it told
+// anybody else; removed nodes, which are unknown too, do not get here.
 func (m *Machine) acceptable(from, target, founder transport.Address) bool {
 	if target != m.config.Self || founder != m.gossip.Founder {
-		return false
-	}
-	if _, ok := m.gossip.member(from); !ok {
 		return false
 	}
 	_, lost := m.gossip.record(m.config.Self, from)
@@ -169,8 +168,11 @@ func (m *Machine) onGossip(in Receive, msg GossipMessage) {
 	if !ok {
 		return // from before this node was admitted
 	}
-	order := m.gossip.compareVersions(msg.State)
-	m.gossip = m.gossip.Merge(msg.State).withSeen(m.config.Self)
+	if sender, ok := msg.State.member(in.From); !ok || sender.Status != Joining && m.gossip.forgotten(in.From) {
+		return // it was removed so long ago that its tombstone is forgotten
+	}
+	merged, order := m.gossip.join(msg.State)
+	m.gossip = merged.withSeen(m.config.Self)
 	if mine.Status == Down {
 		m.endMember(false, in.From.Name+" says that this node was downed")
 		return
@@ -186,7 +188,7 @@ func (m *Machine) onStatus(from transport.Address, msg GossipStatus) {
 	if !m.acceptable(from, msg.Target, msg.Founder) || msg.check() != nil {
 		return
 	}
-	switch m.gossip.Version.Compare(msg.Version.Prune(m.gossip.removed)) {
+	switch m.gossip.Version.Compare(msg.Version) {
 	case Same:
 		next := *m.gossip
 		next.Seen = mergeAddresses(m.gossip.Seen, slices.DeleteFunc(slices.Clone(msg.Seen), m.gossip.removed))

@@ -41,7 +41,7 @@ func (m *Machine) survivors() (side []transport.Address, clean bool) {
 
 func (m *Machine) tangled(reachable, unreachable []Member) bool {
 	for _, u := range unreachable {
-		if p := m.detect.peers[u.Address]; p != nil && m.now.Sub(p.heard) <= m.config.LeaseMajority {
+		if p := m.detect.peers[u.Address]; p != nil && m.now.Sub(p.vouched) <= m.config.LeaseMajority {
 			return true
 		}
 		for _, r := range reachable {
