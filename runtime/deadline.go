@@ -14,7 +14,8 @@ var (
 )
 
 // deadline is the end of a call: its context's, or the time-out where that has
-// none. The timer is made only when somebody waits, and only in the second case.
+// none or a later one. Time-outs are watched by the pending table's sweep, which
+// costs a call nothing, and by a timer where the sweep is too coarse.
 type deadline struct {
 	ctx   context.Context
 	at    time.Time
@@ -22,8 +23,11 @@ type deadline struct {
 	timer *time.Timer
 }
 
-func newDeadline(ctx context.Context, option, def time.Duration) *deadline {
-	d := &deadline{ctx: ctx}
+// sweepPending is how often calls are looked at whose time is over.
+const sweepPending = 50 * time.Millisecond
+
+// newDeadline takes the sweep into account only if it runs.
+func newDeadline(ctx context.Context, option, def time.Duration, sweeping bool) deadline {
 	at, ok := ctx.Deadline()
 	timeout := option
 	if timeout == 0 && !ok {
@@ -31,22 +35,29 @@ func newDeadline(ctx context.Context, option, def time.Duration) *deadline {
 	}
 	if timeout > 0 {
 		if own := time.Now().Add(timeout); !ok || own.Before(at) {
-			d.at, d.own = own, true
+			d := deadline{ctx: ctx, at: own, own: true}
+			if timeout < 20*sweepPending || !sweeping {
+				d.timer = time.NewTimer(timeout)
+			}
 			return d
 		}
 	}
-	d.at = at
-	return d
+	return deadline{ctx: ctx, at: at}
 }
 
-// over is closed or filled when the call's own time is over; nil when only the
-// context ends it.
-func (d *deadline) over() <-chan time.Time {
-	if !d.own {
-		return nil
+// swept is when the sweep ends the call; 0 when a timer or the context does.
+func (d *deadline) swept(base time.Time) int64 {
+	if !d.own || d.timer != nil {
+		return 0
 	}
+	return int64(d.at.Sub(base))
+}
+
+// over is filled when a short time-out of the call's own is over; nil when
+// something else ends it.
+func (d *deadline) over() <-chan time.Time {
 	if d.timer == nil {
-		d.timer = time.NewTimer(time.Until(d.at))
+		return nil
 	}
 	return d.timer.C
 }

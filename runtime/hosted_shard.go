@@ -329,15 +329,12 @@ func (s *hostedShard) cancel(from transport.Peer, entity string, id uint64) {
 	c, running := s.core.Find(entity, func(c *region.Call) bool {
 		return c.Sender.Address == from.Address && inbound(c).id == id
 	})
-	var t *turn
-	if c != nil && running {
-		t = inbound(c).turn.Load()
-	} else if c != nil {
+	if c != nil && !running {
 		s.core.Cancel(c)
 	}
 	s.mu.Unlock()
-	if t != nil && t.remote != nil {
-		t.remote.giveUp()
+	if c != nil && running && inbound(c).running.Load() {
+		inbound(c).remote.giveUp()
 	}
 }
 

@@ -23,7 +23,10 @@ type inCall struct {
 	chain    []byte
 	tell     bool
 	lane     int
-	turn     atomic.Pointer[turn] // set when it runs
+	running  atomic.Bool // turn is set
+	turn     turn
+	remote   remoteTurn
+	run      laneRun // the turn's hold on its lane; zero: it has none
 
 	// granted is a waiting local caller's: it gets the turn, or the reason why not.
 	granted chan grant

@@ -60,7 +60,7 @@ func (r laneRun) leave() bool { return r.lane.word.CompareAndSwap(r.word, r.word
 
 // handOver lets another goroutine go on with the lane, if this turn still has it.
 func (r laneRun) handOver() {
-	if r.leave() {
+	if r.lane != nil && r.leave() {
 		r.lane.plane.wg.Go(r.lane.run)
 	}
 }

@@ -75,15 +75,30 @@ func (p *path) flush(yield bool) {
 	}
 	p.writing = true
 	if yield {
-		p.mu.Unlock()
-		runtime.Gosched()
-		p.mu.Lock()
+		p.gatherLocked()
 	}
 	p.writeLocked()
 	p.writing = false
 	p.armLocked()
 	p.mu.Unlock()
 }
+
+// gatherLocked lets other goroutines append as long as they do.
+func (p *path) gatherLocked() {
+	for range maxYields {
+		before := p.core.Next()
+		p.mu.Unlock()
+		runtime.Gosched()
+		p.mu.Lock()
+		if p.core.Next() == before {
+			return
+		}
+	}
+}
+
+// maxYields bounds how long a writer waits for others; each is a pass of the
+// scheduler.
+const maxYields = 8
 
 func (p *path) writeLocked() {
 	for {
@@ -93,6 +108,7 @@ func (p *path) writeLocked() {
 			return
 		}
 		p.mu.Unlock()
+		p.plane.ledger.add(frameSent)
 		err := p.plane.link().Send(p.ch, p.peer, token, payload)
 		p.mu.Lock()
 		if err != nil {

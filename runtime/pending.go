@@ -24,6 +24,7 @@ type pendingCall struct {
 	route *route
 	path  *path // the path it was last sent on; nil while it is held or local
 	seq   uint64
+	over  int64 // nanoseconds after the plane's base; 0: the caller watches itself
 }
 
 // pendingShards divides the table so that callers do not meet at one lock.
@@ -44,9 +45,10 @@ var pendingPool = sync.Pool{New: func() any { return &pendingCall{done: make(cha
 
 // open enters a call. Each try of a call has a number of its own, so that a late
 // answer to an earlier one is not taken for its own.
-func (t *pendingTable) open(r *route) *pendingCall {
+// over is when its time is over, for sweep; 0 leaves that to the caller.
+func (t *pendingTable) open(r *route, over int64) *pendingCall {
 	p := pendingPool.Get().(*pendingCall)
-	p.id, p.route, p.path, p.seq = t.next.Add(1), r, nil, 0
+	p.id, p.route, p.path, p.seq, p.over = t.next.Add(1), r, nil, 0, over
 	s := &t.shards[p.id%pendingShards]
 	s.mu.Lock()
 	if s.calls == nil {
@@ -105,6 +107,14 @@ func (t *pendingTable) complete(id uint64, r result) bool {
 	}
 	c.done <- r
 	return true
+}
+
+// sweep ends the calls whose time is over at now; what they were sent on stays
+// with them, for their callers to take back what they can.
+func (t *pendingTable) sweep(now int64) {
+	if t.count.Load() > 0 {
+		t.completeIf(func(c *pendingCall) bool { return c.over != 0 && now >= c.over }, result{code: codeExpired})
+	}
 }
 
 // completeIf answers every call that match picks.

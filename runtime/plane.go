@@ -93,8 +93,23 @@ func (pl *plane) open(l transport.Link) {
 	}
 	pl.watch.init(pl.lanes)
 	pl.wg.Go(func() { pl.watch.run(pl.stop) })
+	pl.wg.Go(pl.sweepPending)
 	for _, l := range pl.lanes {
 		pl.wg.Go(l.run)
+	}
+}
+
+// sweepPending ends calls whose time is over.
+func (pl *plane) sweepPending() {
+	ticker := time.NewTicker(sweepPending)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-pl.stop:
+			return
+		case <-ticker.C:
+			pl.pending.sweep(int64(time.Since(pl.lease.base)))
+		}
 	}
 }
 

@@ -176,7 +176,7 @@ func (p port) Send(c codegen.Call) error {
 	if p.kind.plane.closed() {
 		return p.fail(&c.Ref, c.Method, NotExecuted, ErrClosed)
 	}
-	if err := p.route(&c).send(e); err != nil {
+	if err := p.route(&c).send(&e); err != nil {
 		return p.fail(&c.Ref, c.Method, NotExecuted, publicError(err))
 	}
 	return nil
@@ -193,9 +193,9 @@ func (p port) route(c *codegen.Call) *route {
 	return &k.routes[placement.ShardOf(c.Ref.Hash, k.shards)-k.shards]
 }
 
-func (p port) envelope(c *codegen.Call, t wire.Type) *wire.Envelope {
+func (p port) envelope(c *codegen.Call, t wire.Type) wire.Envelope {
 	k := p.kind
-	e := &wire.Envelope{
+	e := wire.Envelope{
 		Type: t, Kind: k.name, Shard: placement.ShardOf(c.Ref.Hash, k.shards),
 		Entity: bytesOf(c.Ref.ID), Method: bytesOf(c.Method), Payload: c.Args,
 	}
@@ -211,21 +211,24 @@ func (p port) Do(c codegen.Call) ([]byte, error) {
 	pl, r := p.kind.plane, p.route(&c)
 	ctx := c.Context
 	turnOf(ctx).yieldLane()
-	limit := newDeadline(ctx, c.Ref.Options.Timeout, pl.cfg.CallTimeout)
+	limit := newDeadline(ctx, c.Ref.Options.Timeout, pl.cfg.CallTimeout, pl.tr.Load() != nil)
 	defer limit.stop()
 	defer recycle(c.Args) // whatever still waits has a copy
 	e := p.envelope(&c, wire.TypeCall)
 	for try := 0; ; try++ {
+		if pl.closed() {
+			return nil, p.fail(&c.Ref, c.Method, NotExecuted, ErrClosed)
+		}
 		e.Timeout = limit.micros()
-		w := pl.pending.open(r)
+		w := pl.pending.open(r, limit.swept(pl.lease.base))
 		e.ID = w.id
-		if err := r.send(e); err != nil {
+		if err := r.send(&e); err != nil {
 			if pl.pending.remove(w.id) != nil {
 				pl.pending.free(w)
 			}
 			return nil, p.fail(&c.Ref, c.Method, NotExecuted, publicError(err))
 		}
-		res, err := p.await(&c, w, limit)
+		res, err := p.await(&c, w, &limit)
 		if err != nil {
 			return nil, err
 		}
@@ -251,17 +254,11 @@ func retryPause(try int) time.Duration {
 // await waits for the answer of one try.
 func (p port) await(c *codegen.Call, w *pendingCall, limit *deadline) (result, error) {
 	pl := p.kind.plane
-	select {
-	case res := <-w.done:
-		pl.pending.free(w)
-		return res, nil
-	case <-limit.over():
-	case <-c.Context.Done():
-	case <-pl.stop:
+	res, answered := w.wait(c.Context, limit)
+	if !answered && pl.pending.remove(w.id) == nil {
+		res, answered = <-w.done, true // the answer came at the same time
 	}
-	taken := pl.pending.remove(w.id)
-	if taken == nil { // the answer came at the same time
-		res := <-w.done
+	if answered && res.code != codeExpired && res.code != codeClosed {
 		pl.pending.free(w)
 		return res, nil
 	}
@@ -274,6 +271,21 @@ func (p port) await(c *codegen.Call, w *pendingCall, limit *deadline) (result, e
 		return result{}, p.fail(&c.Ref, c.Method, outcome, waitError(c.Context, why))
 	}
 	return result{}, p.fail(&c.Ref, c.Method, outcome, expired(why))
+}
+
+// wait waits for the answer, or for the call's time to be over.
+func (w *pendingCall) wait(ctx context.Context, limit *deadline) (res result, answered bool) {
+	done, over := ctx.Done(), limit.over()
+	if done == nil && over == nil {
+		return <-w.done, true // the sweep sees to the end
+	}
+	select {
+	case res = <-w.done:
+		return res, true
+	case <-over:
+	case <-done:
+	}
+	return result{}, false
 }
 
 // giveUp takes a call back whose time is over, as far as that can be done, and
@@ -343,17 +355,16 @@ func (p port) resultError(c *codegen.Call, res result) error {
 		return p.fail(&c.Ref, c.Method, Unknown, fmt.Errorf("%w: %v", ErrLost, res.lost))
 	case codeUnsent:
 		return not(ErrOverloaded)
-	case codeClosed:
-		return p.fail(&c.Ref, c.Method, Unknown, ErrClosed)
 	}
 	return p.fail(&c.Ref, c.Method, Unknown, fmt.Errorf("answer of unknown code %d (is the other side newer?)", res.code))
 }
 
 // Codes of this process's own, never on the wire.
 const (
-	codeLost   wire.Code = 1<<16 + iota // the node left without an answer
-	codeUnsent                          // it could not even be queued
-	codeClosed                          // this process shuts down
+	codeLost    wire.Code = 1<<16 + iota // the node left without an answer
+	codeUnsent                           // it could not even be queued
+	codeClosed                           // this process shuts down
+	codeExpired                          // its time is over
 )
 
 // publicError maps the causes of the layers below to this package's.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/wire"
@@ -12,49 +13,71 @@ import (
 	"github.com/shardgen/shardgen/runtime/region"
 )
 
+// answer is what a turn's caller gets.
+type answer struct {
+	code    wire.Code
+	text    string
+	payload *[]byte // of CodeOK: the results, in a buffer of replyPool
+}
+
+// replyPool keeps the buffers that results are encoded into.
+var replyPool = sync.Pool{New: func() any { return new([]byte) }}
+
 // runTurn runs a remote call's turn on the lane's goroutine. It reports whether
 // this goroutine still has the lane afterwards.
 func (l *lane) runTurn(sh *hostedShard, e *region.Entity, c *inCall) bool {
-	run := l.enter()
-	answer := sh.guarded(e, c, &run)
-	kept := run.leave()
+	c.run = l.enter()
+	a := sh.guarded(e, c)
+	kept := c.run.leave()
 	mine := l
 	if !kept {
 		mine = nil
 	}
 	sh.endTurn(e)
-	if answer != nil {
-		sh.plane().answer(c, answer, mine)
-	}
+	sh.plane().answerTurn(c, a, mine)
 	return kept
 }
 
 // runQueued runs the turn of a call that waited, on a goroutine of its own.
 func (s *hostedShard) runQueued(e *region.Entity, c *inCall) {
-	answer := s.guarded(e, c, nil)
+	a := s.guarded(e, c)
 	s.endTurn(e)
-	if answer != nil {
-		s.plane().answer(c, answer, nil)
+	s.plane().answerTurn(c, a, nil)
+}
+
+// answerTurn sends what a turn came to, unless it was a tell's.
+func (pl *plane) answerTurn(c *inCall, a answer, l *lane) {
+	e := wire.Envelope{Type: wire.TypeReply, ID: c.id, Code: a.code, Text: []byte(a.text)}
+	if len(e.Text) > maxErrorText {
+		e.Text = e.Text[:maxErrorText]
+	}
+	if a.payload != nil {
+		e.Payload = *a.payload
+	}
+	pl.answer(c, &e, l)
+	if a.payload != nil && c.Sender.Address != pl.self.Address && cap(*a.payload) <= 64<<10 {
+		replyPool.Put(a.payload) // it was copied into the path
 	}
 }
 
+// maxErrorText bounds the text of an error on the wire.
+const maxErrorText = 64 << 10
+
 // guarded is turn that survives a method calling runtime.Goexit, which ends this
 // goroutine: the lane, the entity and the caller must not wait for it.
-func (s *hostedShard) guarded(e *region.Entity, c *inCall, run *laneRun) (answer *wire.Envelope) {
+func (s *hostedShard) guarded(e *region.Entity, c *inCall) (a answer) {
 	returned := false
 	defer func() {
 		if returned {
 			return
 		}
-		if run != nil {
-			run.handOver()
-		}
+		c.run.handOver()
 		s.endTurn(e)
 		s.plane().answerCode(c, wire.CodePanic, "runtime.Goexit")
 	}()
-	answer = s.turn(e, c, run)
+	a = s.runCall(e, c)
 	returned = true
-	return answer
+	return a
 }
 
 // endTurn gives the entity to the next call.
@@ -71,34 +94,63 @@ func (s *hostedShard) endTurn(e *region.Entity) {
 	}
 }
 
-// turn runs one encoded call on its entity and returns the answer; nil for a tell.
-func (s *hostedShard) turn(e *region.Entity, c *inCall, run *laneRun) *wire.Envelope {
+// runCall runs one encoded call on its entity.
+func (s *hostedShard) runCall(e *region.Entity, c *inCall) answer {
 	pl := s.plane()
-	t := &turn{shard: s, entity: e, method: "", remote: &remoteTurn{deadline: c.deadline, chain: c.chain, lane: run}}
-	c.turn.Store(t)
+	t := &c.turn
+	t.shard, t.entity, t.remote = s, e, &c.remote
+	c.remote.deadline, c.remote.chain, c.remote.lane = c.deadline, c.chain, &c.run
+	c.running.Store(true)
 	defer t.finish()
 	if !pl.lease.valid() {
 		t.yieldLane()
 		if err := pl.waitLease(t); err != nil {
-			return c.answer(wire.CodeExpired, "the host lost contact with the cluster")
+			return answer{code: wire.CodeExpired, text: "the host lost contact with the cluster"}
 		}
 	}
 	if !c.deadline.IsZero() && time.Now().After(c.deadline) {
 		pl.ledger.add(callExpired)
-		return c.answer(wire.CodeExpired, "")
+		return answer{code: wire.CodeExpired}
 	}
 	method, ok := s.host.desc.Dispatch[string(c.method)]
 	if !ok {
-		return c.answer(wire.CodeNoMethod, string(c.method))
+		return answer{code: wire.CodeNoMethod, text: string(c.method)}
 	}
 	if e.Value == nil {
 		if err := s.wake(t, e); err != nil {
 			pl.log.Error("activation failed", "kind", s.id.Kind, "entity", clip(e.ID), "err", err)
-			return c.answer(wire.CodeActivation, err.Error())
+			return answer{code: wire.CodeActivation, text: err.Error()}
 		}
 	}
-	out, err := s.invoke(method, t, e.Value, c.args)
-	return s.outcome(c, out, err)
+	buf := replyPool.Get().(*[]byte)
+	out, err := s.invoke(method, t, e.Value, c.args, (*buf)[:0])
+	if err != nil {
+		return methodError(err)
+	}
+	*buf = out
+	if limit := pl.maxResult(); len(out) > limit {
+		return answer{code: wire.CodeTooLarge, text: fmt.Sprintf("%d bytes of results, at most %d", len(out), limit)}
+	}
+	return answer{payload: buf}
+}
+
+// maxResult is the largest result that fits the broker.
+func (pl *plane) maxResult() int {
+	return pl.link().MaxPayload() - wire.MaxFrameHeader - wire.Overhead
+}
+
+// methodError is the answer for an error that a method, or decoding its
+// arguments, came to.
+func methodError(err error) answer {
+	var decode *codegen.DecodeError
+	var panicked *panicked
+	switch {
+	case errors.As(err, &panicked):
+		return answer{code: wire.CodePanic, text: panicked.Error()}
+	case errors.As(err, &decode):
+		return answer{code: wire.CodeBadArgs, text: err.Error()}
+	}
+	return answer{code: wire.CodeMethodError, text: err.Error()}
 }
 
 // finish ends the turn's context.
@@ -119,52 +171,19 @@ type panicked struct{ value any }
 func (p *panicked) Error() string { return fmt.Sprint(p.value) }
 
 // invoke runs the method and turns a panic into an error.
-func (s *hostedShard) invoke(m codegen.Method, t *turn, entity any, args []byte) (out []byte, err error) {
+func (s *hostedShard) invoke(m codegen.Method, t *turn, entity any, args, buf []byte) (out []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			s.logPanic(t.entity.ID, r)
 			out, err = nil, &panicked{r}
 		}
 	}()
-	return m(t, entity, args, nil)
+	return m(t, entity, args, buf)
 }
 
 func (s *hostedShard) logPanic(entity string, r any) {
 	s.plane().log.Error("panic in an entity's turn", "kind", s.id.Kind, "entity", clip(entity),
 		"panic", r, "stack", string(debug.Stack()))
-}
-
-// outcome is the answer for what the method returned.
-func (s *hostedShard) outcome(c *inCall, out []byte, err error) *wire.Envelope {
-	var decode *codegen.DecodeError
-	var panicked *panicked
-	switch {
-	case err == nil:
-		if limit := s.plane().link().MaxPayload() - wire.MaxFrameHeader - wire.Overhead; len(out) > limit {
-			return c.answer(wire.CodeTooLarge, fmt.Sprintf("%d bytes of results, at most %d", len(out), limit))
-		}
-		e := c.answer(wire.CodeOK, "")
-		if e != nil {
-			e.Payload = out
-		}
-		return e
-	case errors.As(err, &panicked):
-		return c.answer(wire.CodePanic, panicked.Error())
-	case errors.As(err, &decode):
-		return c.answer(wire.CodeBadArgs, err.Error())
-	}
-	return c.answer(wire.CodeMethodError, err.Error())
-}
-
-// answer is the reply to a call; nil for a tell.
-func (c *inCall) answer(code wire.Code, text string) *wire.Envelope {
-	if c.id == 0 {
-		return nil
-	}
-	if len(text) > 64<<10 {
-		text = text[:64<<10]
-	}
-	return &wire.Envelope{Type: wire.TypeReply, ID: c.id, Code: code, Text: []byte(text)}
 }
 
 func panicError(what string, r any) error { return fmt.Errorf("%w in %s: %v", ErrPanic, what, r) }

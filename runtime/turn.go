@@ -115,9 +115,7 @@ func (r *remoteTurn) giveUp() {
 func (t *turn) yieldLane() {
 	for ; t != nil; t = t.up {
 		if t.remote != nil {
-			if t.remote.lane != nil {
-				t.remote.lane.handOver()
-			}
+			t.remote.lane.handOver()
 			return
 		}
 	}

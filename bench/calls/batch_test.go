@@ -1,4 +1,4 @@
-package limits
+package calls
 
 import (
 	"encoding/binary"

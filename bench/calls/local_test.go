@@ -1,4 +1,4 @@
-package limits
+package calls
 
 import (
 	"runtime"
@@ -23,7 +23,9 @@ func (e *entity) echo(payload []byte) []byte {
 func BenchmarkAsk(b *testing.B) {
 	b.Run("local/mutex", func(b *testing.B) { eachPayload(b, benchmarkMutex) })
 	b.Run("local/channel", func(b *testing.B) { eachPayload(b, benchmarkChannel) })
+	b.Run("local/shardgen", benchmarkShardgenLocal)
 	b.Run("remote", benchmarkRemoteAsk)
+	b.Run("remote/shardgen", benchmarkShardgenRemote)
 }
 
 const localEntities = 1000

@@ -1,0 +1,130 @@
+package calls
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"strconv"
+	"sync/atomic"
+	"testing"
+
+	"github.com/shardgen/shardgen/internal/fixture"
+	shard "github.com/shardgen/shardgen/runtime"
+	natstransport "github.com/shardgen/shardgen/transport/nats"
+)
+
+func config(name string) shard.Config {
+	return shard.Config{
+		Cluster: "bench", Name: name, Transport: natstransport.New(serverURL),
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	}
+}
+
+// startNode starts a member that hosts accounts.
+func startNode(tb testing.TB, name string) *shard.Node {
+	tb.Helper()
+	node := shard.New(config(name))
+	if err := fixture.HostAccount(node, func() *fixture.Account { return &fixture.Account{} }); err != nil {
+		tb.Fatal(err)
+	}
+	if err := node.Start(context.Background()); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = node.Close() })
+	return node
+}
+
+func dial(tb testing.TB) *shard.Conn {
+	tb.Helper()
+	conn, err := shard.Dial(context.Background(), config("caller"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// references returns one reference to each of the entities, all called once.
+func references(tb testing.TB, c shard.Caller, n int) []fixture.AccountRef {
+	tb.Helper()
+	client := fixture.NewAccountClient(c)
+	refs := make([]fixture.AccountRef, n)
+	for i := range refs {
+		refs[i] = client.Ref("entity-" + strconv.Itoa(i))
+		if _, err := refs[i].Add(context.Background(), 1); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return refs
+}
+
+// benchmarkShardgenLocal calls entities that live in the caller's process: Add
+// has scalars only, Echo's payload is copied on its way in and out.
+func benchmarkShardgenLocal(b *testing.B) {
+	refs := references(b, startNode(b, "node"), localEntities)
+	ctx := context.Background()
+	b.Run("add/one", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := refs[0].Add(ctx, 1); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("add/each", func(b *testing.B) {
+		b.ReportAllocs()
+		i := 0
+		for b.Loop() {
+			if _, err := refs[i%localEntities].Add(ctx, 1); err != nil {
+				b.Fatal(err)
+			}
+			i++
+		}
+	})
+	b.Run("add/256callers", func(b *testing.B) {
+		b.ReportAllocs()
+		b.SetParallelism(manyCallers / 2)
+		b.RunParallel(func(pb *testing.PB) {
+			for i := 0; pb.Next(); i++ {
+				if _, err := refs[i%localEntities].Add(ctx, 1); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	})
+	eachPayload(b, func(b *testing.B, payload []byte) {
+		i := 0
+		for b.Loop() {
+			if _, err := refs[i%localEntities].Echo(ctx, payload); err != nil {
+				b.Fatal(err)
+			}
+			i++
+		}
+	})
+}
+
+// benchmarkShardgenRemote calls entities in another member, from outside.
+func benchmarkShardgenRemote(b *testing.B) {
+	node, conn := startNode(b, "node"), dial(b)
+	refs := references(b, conn, localEntities)
+	b.Cleanup(func() { b.Log("sent by caller and node:", conn.Counters()["frames sent"], node.Counters()["frames sent"]) })
+	var next atomic.Int64
+	ctx := context.Background()
+	eachLoad(b, func(payload []byte) error {
+		_, err := refs[next.Add(1)%localEntities].Echo(ctx, payload)
+		return err
+	})
+}
+
+// BenchmarkIdleShardgen tells the bytes that an idle entity costs, the user's
+// struct, its id and the state included.
+func BenchmarkIdleShardgen(b *testing.B) {
+	client := fixture.NewAccountClient(startNode(b, "node"))
+	ctx := context.Background()
+	idleBytes(b, func(id string) {
+		if _, err := client.Ref(id).Add(ctx, 1); err != nil {
+			b.Fatal(err)
+		}
+	})
+}
