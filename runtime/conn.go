@@ -112,7 +112,15 @@ func (c *Conn) Close() error {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		c.plane.farewell(ctx)
-		c.send(c.gateway, &wire.Gateway{Bye: &wire.GatewayBye{}})
+		said := make(chan struct{})
+		c.loop.post(func() {
+			c.send(c.gateway, &wire.Gateway{Bye: &wire.GatewayBye{}})
+			close(said)
+		})
+		select {
+		case <-said:
+		case <-ctx.Done():
+		}
 		c.plane.close()
 		_ = c.link.Close()
 		c.plane.wg.Wait()
