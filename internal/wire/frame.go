@@ -33,7 +33,13 @@ type FrameHeader struct {
 	From    transport.Peer
 	Seq     uint64
 	Count   uint32
-	Ack     uint64
+	// Ack: every envelope of the other direction up to this one was handled, and
+	// what was refused of them stands in or before this frame.
+	Ack uint64
+	// Handled is Ack without the part about refusals, which may still be on their
+	// way: it moves the window, so that two peers that refuse each other's calls
+	// do not wait for each other. It is at least Ack.
+	Handled uint64
 	Window  uint64
 	Flags   uint32
 }
@@ -49,11 +55,12 @@ const (
 	frameAck         = 7
 	frameWindow      = 8
 	frameFlags       = 9
+	frameHandled     = 10
 	frameEnvelopes   = 15
 )
 
 // MaxFrameHeader bounds the bytes of an encoded header.
-const MaxFrameHeader = transport.MaxNameBytes + 80
+const MaxFrameHeader = transport.MaxNameBytes + 96
 
 // AppendFrameHeader appends the header; the envelopes follow it.
 func AppendFrameHeader(b []byte, h *FrameHeader) []byte {
@@ -68,7 +75,11 @@ func AppendFrameHeader(b []byte, h *FrameHeader) []byte {
 	b = appendUint(b, frameCount, uint64(h.Count))
 	b = appendUint(b, frameAck, h.Ack)
 	b = appendUint(b, frameWindow, h.Window)
-	return appendUint(b, frameFlags, uint64(h.Flags))
+	b = appendUint(b, frameFlags, uint64(h.Flags))
+	if h.Handled > h.Ack {
+		b = appendUint(b, frameHandled, h.Handled)
+	}
+	return b
 }
 
 // names remembers the last sender's name so that a stream of frames from one
@@ -114,6 +125,7 @@ func (r *FrameReader) Header(b []byte) (h FrameHeader, rest []byte, err error) {
 	if err := transport.CheckName("sender", h.From.Name); err != nil {
 		return h, nil, fmt.Errorf("%w: %v", ErrFrame, err)
 	}
+	h.Handled = max(h.Handled, h.Ack)
 	return h, b, nil
 }
 
@@ -148,6 +160,8 @@ func (r *FrameReader) field(h *FrameHeader, num protowire.Number, typ protowire.
 		h.Window = v
 	case frameFlags:
 		h.Flags = uint32(v)
+	case frameHandled:
+		h.Handled = v
 	}
 	return n
 }

@@ -30,9 +30,10 @@ type Frame struct {
 	Client        bool                   `protobuf:"varint,4,opt,name=client,proto3" json:"client,omitempty"`            // the sender is not a member
 	Seq           uint64                 `protobuf:"varint,5,opt,name=seq,proto3" json:"seq,omitempty"`                  // sequence of the first envelope, from 1; of the next one if there is none
 	Count         uint32                 `protobuf:"varint,6,opt,name=count,proto3" json:"count,omitempty"`              // number of envelopes
-	Ack           uint64                 `protobuf:"varint,7,opt,name=ack,proto3" json:"ack,omitempty"`                  // every envelope of the other direction up to this one was handled
+	Ack           uint64                 `protobuf:"varint,7,opt,name=ack,proto3" json:"ack,omitempty"`                  // every envelope of the other direction up to this one was handled, its refusal sent
 	Window        uint64                 `protobuf:"varint,8,opt,name=window,proto3" json:"window,omitempty"`            // bytes that the other side may have unacknowledged
 	Flags         uint32                 `protobuf:"varint,9,opt,name=flags,proto3" json:"flags,omitempty"`
+	Handled       uint64                 `protobuf:"varint,10,opt,name=handled,proto3" json:"handled,omitempty"` // as ack, but refusals may still follow; absent where it equals ack
 	Envelopes     []*Envelope            `protobuf:"bytes,15,rep,name=envelopes,proto3" json:"envelopes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -127,6 +128,13 @@ func (x *Frame) GetWindow() uint64 {
 func (x *Frame) GetFlags() uint32 {
 	if x != nil {
 		return x.Flags
+	}
+	return 0
+}
+
+func (x *Frame) GetHandled() uint64 {
+	if x != nil {
+		return x.Handled
 	}
 	return 0
 }
@@ -572,7 +580,7 @@ var File_shardgen_wire_frame_proto protoreflect.FileDescriptor
 
 const file_shardgen_wire_frame_proto_rawDesc = "" +
 	"\n" +
-	"\x19shardgen/wire/frame.proto\x12\x13shardgen.wire.frame\"\x94\x02\n" +
+	"\x19shardgen/wire/frame.proto\x12\x13shardgen.wire.frame\"\xae\x02\n" +
 	"\x05Frame\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\tR\x04from\x12 \n" +
@@ -582,7 +590,9 @@ const file_shardgen_wire_frame_proto_rawDesc = "" +
 	"\x05count\x18\x06 \x01(\rR\x05count\x12\x10\n" +
 	"\x03ack\x18\a \x01(\x04R\x03ack\x12\x16\n" +
 	"\x06window\x18\b \x01(\x04R\x06window\x12\x14\n" +
-	"\x05flags\x18\t \x01(\rR\x05flags\x12;\n" +
+	"\x05flags\x18\t \x01(\rR\x05flags\x12\x18\n" +
+	"\ahandled\x18\n" +
+	" \x01(\x04R\ahandled\x12;\n" +
 	"\tenvelopes\x18\x0f \x03(\v2\x1d.shardgen.wire.frame.EnvelopeR\tenvelopes\"\x92\x03\n" +
 	"\bEnvelope\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\rR\x04type\x12\x0e\n" +
