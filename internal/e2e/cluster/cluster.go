@@ -1,0 +1,156 @@
+// Package cluster runs several node processes against one NATS server.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/e2e/node"
+	"github.com/shardgen/shardgen/internal/e2e/process"
+	"github.com/shardgen/shardgen/internal/e2e/witness"
+	"github.com/shardgen/shardgen/internal/natsproc"
+	shard "github.com/shardgen/shardgen/runtime"
+	natstransport "github.com/shardgen/shardgen/transport/nats"
+)
+
+// Options say how a cluster runs.
+type Options struct {
+	Program string // what to start as a node, with node.Command as its first argument
+	URL     string // of NATS servers that run; "": a nats-server process of its own
+	Dir     string // for logs and witnesses; must exist
+}
+
+// A Cluster is a set of node processes. All methods are safe for concurrent use.
+type Cluster struct {
+	options Options
+	name    string
+	server  *natsproc.Server // nil if it is not ours
+
+	mu    sync.Mutex
+	nodes []*Node // all ever started, in order
+	logs  []io.Closer
+}
+
+// A Node is one process of the cluster.
+type Node struct {
+	*process.Process
+	witness string
+}
+
+// New starts the server, without a node yet. Close it in any case.
+func New(o Options) (*Cluster, error) {
+	c := &Cluster{options: o, name: "e2e-" + strconv.Itoa(os.Getpid()) + "-" + strconv.FormatInt(time.Now().UnixNano(), 36)}
+	if o.URL == "" {
+		server, err := natsproc.Run()
+		if err != nil {
+			return nil, err
+		}
+		c.server, c.options.URL = server, server.URL()
+	}
+	return c, nil
+}
+
+// URL is where the NATS server is.
+func (c *Cluster) URL() string { return c.options.URL }
+
+// Name is the cluster's name.
+func (c *Cluster) Name() string { return c.name }
+
+// Start starts nodes side by side and waits until all are up.
+func (c *Cluster) Start(ctx context.Context, names ...string) ([]*Node, error) {
+	var started []*Node
+	for _, name := range names {
+		n, err := c.launch(name)
+		if err != nil {
+			return nil, err
+		}
+		started = append(started, n)
+	}
+	for _, n := range started {
+		if err := n.Await(ctx, node.Up); err != nil {
+			return nil, err
+		}
+	}
+	return started, nil
+}
+
+func (c *Cluster) launch(name string) (*Node, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	// A node may come back under its name: its files have a number, too.
+	base := filepath.Join(c.options.Dir, fmt.Sprintf("%02d-%s", len(c.nodes), name))
+	logs, err := os.Create(base + ".log")
+	if err != nil {
+		return nil, err
+	}
+	c.logs = append(c.logs, logs)
+	o := node.Options{URL: c.options.URL, Cluster: c.name, Name: name, Witness: base + ".witness"}
+	p, err := process.Start(name, logs, c.options.Program, o.Args()...)
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{Process: p, witness: o.Witness}
+	c.nodes = append(c.nodes, n)
+	return n, nil
+}
+
+// Leave makes a node leave in order and waits until its process has ended.
+func (c *Cluster) Leave(ctx context.Context, n *Node) error {
+	if err := n.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	return n.AwaitEnd(ctx)
+}
+
+// Dial connects to the cluster from this process.
+func (c *Cluster) Dial(ctx context.Context, name string) (*shard.Conn, error) {
+	logs, err := os.Create(filepath.Join(c.options.Dir, name+".log"))
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	c.logs = append(c.logs, logs)
+	c.mu.Unlock()
+	return shard.Dial(ctx, shard.Config{
+		Cluster: c.name, Name: name, Transport: natstransport.New(c.options.URL),
+		Logger: slog.New(slog.NewTextHandler(logs, nil)),
+	})
+}
+
+// Witnessed is every call that ran at any node so far.
+func (c *Cluster) Witnessed() ([]witness.Record, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var paths []string
+	for _, n := range c.nodes {
+		paths = append(paths, n.witness)
+	}
+	return witness.Read(paths...)
+}
+
+// Close kills all processes of the cluster.
+func (c *Cluster) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var errs []error
+	for _, n := range c.nodes {
+		errs = append(errs, n.Kill())
+	}
+	for _, l := range c.logs {
+		errs = append(errs, l.Close())
+	}
+	if c.server != nil {
+		errs = append(errs, c.server.Kill())
+	}
+	c.nodes, c.logs, c.server = nil, nil, nil
+	return errors.Join(errs...)
+}

@@ -1,0 +1,128 @@
+// Command fault runs a fault on a cluster of real processes under load, against a
+// real nats-server, and prints what it cost.
+//
+//	fault -list
+//	fault [flags] NAME
+//
+// It exits with 0 when every figure is what is asked of that fault, with 1 when
+// one misses it or the run could not be done, with 2 when it was called wrongly.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/e2e/fault"
+	"github.com/shardgen/shardgen/internal/e2e/node"
+)
+
+// Exit codes.
+const (
+	exitOK    = 0
+	exitMiss  = 1
+	exitUsage = 2
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	if len(os.Args) > 1 && os.Args[1] == node.Command {
+		os.Exit(node.Main(ctx, os.Args[2:], os.Stdin, os.Stdout))
+	}
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	var o fault.Options
+	flags := flag.NewFlagSet("fault", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() {
+		fmt.Fprint(stderr, "usage: fault -list\n       fault [flags] NAME [flags]\n\nRuns a fault on real processes under load and prints what it cost.\n\n")
+		flags.PrintDefaults()
+	}
+	list := flags.Bool("list", false, "name the faults and exit")
+	timeout := flags.Duration("timeout", 2*time.Minute, "bound of the whole run")
+	flags.StringVar(&o.Cluster.URL, "nats", "", "`URL` of NATS servers that run (default: a nats-server process of its own)")
+	flags.IntVar(&o.Nodes, "nodes", 3, "`number` of nodes before the fault")
+	flags.IntVar(&o.Load.Entities, "entities", 1000, "`number` of entities")
+	flags.IntVar(&o.Load.Rate, "rate", 2000, "calls a second")
+	flags.IntVar(&o.Calls, "calls", 20_000, "`number` of calls, at least")
+	flags.IntVar(&o.Victim, "victim", 0, "the node it happens to: 1 is the oldest (default: the fault's choice)")
+	name, err := parse(flags, args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return exitOK
+	case err != nil:
+		return exitUsage
+	case *list && name == "":
+		for _, f := range fault.All() {
+			fmt.Fprintf(stdout, "%-8s %s\n", f.Name, f.About)
+		}
+		return exitOK
+	case name == "" || *list:
+		flags.Usage()
+		return exitUsage
+	}
+	f, err := fault.ByName(name)
+	if err != nil {
+		fmt.Fprintln(stderr, "fault:", err)
+		return exitUsage
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, *timeout, fmt.Errorf("the run took longer than %v", *timeout))
+	defer cancel()
+	o.Say = func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) }
+	return do(ctx, f, o, stdout, stderr)
+}
+
+// parse reads flags before and after the one argument.
+func parse(flags *flag.FlagSet, args []string) (name string, err error) {
+	if err := flags.Parse(args); err != nil || flags.NArg() == 0 {
+		return "", err
+	}
+	name = flags.Arg(0)
+	if err := flags.Parse(flags.Args()[1:]); err != nil {
+		return "", err
+	}
+	if flags.NArg() > 0 {
+		err = fmt.Errorf("unexpected argument %q", flags.Arg(0))
+		fmt.Fprintln(flags.Output(), "fault:", err)
+	}
+	return name, err
+}
+
+// do runs the fault and prints its row. The nodes' logs are kept when it fails.
+func do(ctx context.Context, f fault.Fault, o fault.Options, stdout, stderr io.Writer) int {
+	program, err := os.Executable()
+	if err != nil {
+		fmt.Fprintln(stderr, "fault:", err)
+		return exitMiss
+	}
+	dir, err := os.MkdirTemp("", "fault-"+f.Name+"-")
+	if err != nil {
+		fmt.Fprintln(stderr, "fault:", err)
+		return exitMiss
+	}
+	o.Cluster.Program, o.Cluster.Dir = program, dir
+	row, err := fault.Do(ctx, f, o)
+	if err == nil {
+		err = row.Print(stdout)
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "fault:", err)
+	}
+	if err != nil || len(row.Misses) > 0 {
+		fmt.Fprintln(stderr, "logs are in", dir)
+		return exitMiss
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		fmt.Fprintln(stderr, "fault:", err)
+	}
+	return exitOK
+}

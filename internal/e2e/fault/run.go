@@ -1,0 +1,220 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/e2e/cluster"
+	"github.com/shardgen/shardgen/internal/e2e/load"
+	shard "github.com/shardgen/shardgen/runtime"
+)
+
+// Options say how a fault is run. The zero value of a number is its default.
+type Options struct {
+	Cluster cluster.Options
+	Nodes   int // before the fault. Default 3
+	Load    load.Options
+	Calls   int // at least. Default 20,000
+	Victim  int // 1 is the oldest node, Nodes the youngest. Default: the fault's
+	// Tail is how long calls go on after the fault took effect. Default 2s.
+	Tail time.Duration
+	// Say is told what goes on. Default: nobody.
+	Say func(format string, args ...any)
+}
+
+func (o Options) withDefaults() Options {
+	set(&o.Nodes, 3)
+	set(&o.Load.Entities, 1000)
+	set(&o.Load.Rate, 2000)
+	set(&o.Calls, 20_000)
+	set(&o.Tail, 2*time.Second)
+	if o.Say == nil {
+		o.Say = func(string, ...any) {}
+	}
+	return o
+}
+
+func set[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}
+
+func (o Options) validate(f Fault) error {
+	switch {
+	case o.Nodes < 1 || o.Load.Entities < 1 || o.Load.Rate < 1 || o.Calls < 1 || o.Tail < 0:
+		return errors.New("nodes, entities, rate and calls must be at least 1")
+	case f.Victim != 0 && o.Nodes < 2:
+		return fmt.Errorf("%s takes a node away: want at least 2 nodes", f.Name)
+	case o.Victim < 0 || o.Victim > o.Nodes:
+		return fmt.Errorf("victim %d: want 1 to %d", o.Victim, o.Nodes)
+	}
+	return nil
+}
+
+// senders is how many connections call: two, so that an entity has more than one
+// sender to keep in order.
+const senders = 2
+
+// A Run is a fault under way, as its Inject sees it.
+type Run struct {
+	Cluster *cluster.Cluster
+	Load    *load.Load
+	Nodes   []*cluster.Node // up before the fault, the oldest first
+	Victim  *cluster.Node   // nil for faults without
+
+	options Options
+	began   time.Time       // of the fault
+	died    map[string]bool // entities of killed processes
+	notes   []string
+}
+
+// Do runs a fault. ctx bounds the run; an error is not a miss: the run could not
+// be done or was cut short.
+func Do(ctx context.Context, f Fault, o Options) (row Row, err error) {
+	o = o.withDefaults()
+	if err := o.validate(f); err != nil {
+		return Row{}, err
+	}
+	c, err := cluster.New(o.Cluster)
+	if err != nil {
+		return Row{}, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	r := &Run{Cluster: c, options: o, died: make(map[string]bool)}
+	if err := r.start(ctx, f); err != nil {
+		return Row{}, err
+	}
+	var callers []shard.Caller
+	for i := range senders {
+		conn, err := c.Dial(ctx, fmt.Sprintf("client-%d", i))
+		if err != nil {
+			return Row{}, err
+		}
+		defer func() { _ = conn.Close() }() // processes of this run: nothing depends on it
+		callers = append(callers, conn)
+	}
+	r.Load = load.Start(o.Load, callers...)
+	err = r.underLoad(ctx, f)
+	r.Load.Stop()
+	if err != nil {
+		return Row{}, err
+	}
+	return r.judge(ctx, f, callers[0])
+}
+
+// start starts the nodes; the first alone, so that it is the oldest.
+func (r *Run) start(ctx context.Context, f Fault) error {
+	r.options.Say("starting %d nodes at %s", r.options.Nodes, r.Cluster.URL())
+	names := make([]string, r.options.Nodes)
+	for i := range names {
+		names[i] = fmt.Sprintf("n%d", i+1)
+	}
+	for _, batch := range [][]string{names[:1], names[1:]} {
+		started, err := r.Cluster.Start(ctx, batch...)
+		if err != nil {
+			return err
+		}
+		r.Nodes = append(r.Nodes, started...)
+	}
+	victim := r.options.Victim
+	if victim == 0 {
+		victim = f.Victim
+	}
+	switch {
+	case victim > 0:
+		r.Victim = r.Nodes[victim-1]
+	case victim < 0:
+		r.Victim = r.Nodes[len(r.Nodes)+victim]
+	}
+	return nil
+}
+
+// underLoad lets the load find every entity, then the fault happen, then calls
+// go on for a while.
+func (r *Run) underLoad(ctx context.Context, f Fault) error {
+	if err := r.Until(ctx, "every entity has answered, and each node has its share", r.settled); err != nil {
+		return fmt.Errorf("%w (%s)", err, load.Describe(r.Load.Homes()))
+	}
+	r.options.Say("settled, %s; now: %s", load.Describe(r.Load.Homes()), f.About)
+	r.began = time.Now()
+	if err := f.Inject(ctx, r); err != nil {
+		return fmt.Errorf("%s: %w (%s)", f.Name, err, load.Describe(r.Load.Homes()))
+	}
+	r.Note("the fault took %v to take effect; %s", round(time.Since(r.began)), load.Describe(r.Load.Homes()))
+	tail := time.Now().Add(r.options.Tail)
+	return r.Until(ctx, "all calls are made", func() bool {
+		return time.Now().After(tail) && r.Load.Made() >= r.options.Calls
+	})
+}
+
+func (r *Run) settled() bool {
+	homes := r.Load.Homes()
+	for _, n := range r.Nodes {
+		if homes[n.Name()] < r.Share(len(r.Nodes)) {
+			return false
+		}
+	}
+	return homes[""] == 0
+}
+
+// Share is the least number of entities that a node has when all are spread over
+// so many nodes: half of the mean, for their shards are not all alike.
+func (r *Run) Share(nodes int) int { return r.options.Load.Entities / nodes / 2 }
+
+// Until looks again and again until the condition holds.
+func (r *Run) Until(ctx context.Context, what string, holds func() bool) error {
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	for !holds() {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return fmt.Errorf("wait until %s: %w", what, context.Cause(ctx))
+		}
+	}
+	return nil
+}
+
+// Note adds a line below the row.
+func (r *Run) Note(format string, args ...any) {
+	r.notes = append(r.notes, fmt.Sprintf(format, args...))
+}
+
+// Died notes that the entities' process was killed: they remember nothing.
+func (r *Run) Died(entities map[string]bool) {
+	for e := range entities {
+		r.died[e] = true
+	}
+}
+
+func (r *Run) judge(ctx context.Context, f Fault, c shard.Caller) (Row, error) {
+	row := Row{Fault: f.Name, Notes: r.notes}
+	row.Timing = r.Load.Timing(r.began, load.Everyone)
+	ran, err := r.Cluster.Witnessed()
+	if err != nil {
+		return row, err
+	}
+	if row.Verdict, err = r.Load.Judge(ctx, c, ran, r.died); err != nil {
+		return row, err
+	}
+	if len(r.died) > 0 {
+		r.noteDead(&row)
+	}
+	row.Misses = f.Limits.misses(row)
+	return row, nil
+}
+
+// noteDead tells apart entities whose process was killed and the others.
+func (r *Run) noteDead(row *Row) {
+	dead := r.Load.Timing(r.began, func(e string) bool { return r.died[e] })
+	others := r.Load.Timing(r.began, func(e string) bool { return !r.died[e] })
+	row.Notes = append(row.Notes,
+		fmt.Sprintf("killed entities: %d, pauses p50 %v, p99 %v, longest %v, all succeed after %v; %d of their calls died with them",
+			len(r.died), round(dead.P50), round(dead.P99), round(dead.Longest), round(dead.Recovery), row.Excused),
+		fmt.Sprintf("other entities: %d disturbed, pauses p50 %v, p99 %v, longest %v",
+			others.Disturbed, round(others.P50), round(others.P99), round(others.Longest)))
+}

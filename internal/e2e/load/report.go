@@ -1,0 +1,118 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/e2e/witness"
+	"github.com/shardgen/shardgen/internal/e2e/workload"
+	shard "github.com/shardgen/shardgen/runtime"
+)
+
+// askers is how many goroutines collect the entities' reports.
+const askers = 16
+
+// Judge asks every entity what it remembers and compares it with what the
+// senders were told and what the witness saw: all of the records, in order of
+// time. died are the entities whose process was killed. It is called after Stop.
+func (l *Load) Judge(ctx context.Context, c shard.Caller, ran []witness.Record, died map[string]bool) (Verdict, error) {
+	h := history{fates: make(map[pairKey][]Fate), ran: ran, died: died}
+	for _, p := range l.pairs {
+		h.fates[pairKey{p.entity, p.sender}] = p.fates
+	}
+	remembered, err := l.remembered(ctx, c)
+	if err != nil {
+		return Verdict{}, err
+	}
+	h.remembered = remembered
+	return h.judge(), nil
+}
+
+func (l *Load) remembered(ctx context.Context, c shard.Caller) (map[pairKey][]uint64, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	client := workload.NewTallyClient(c)
+	all := make(map[pairKey][]uint64)
+	var mu sync.Mutex
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range askers {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < l.options.Entities && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				seen, err := client.Ref(EntityName(i)).Report(ctx)
+				if err != nil {
+					cancel(fmt.Errorf("collect reports: %w", err))
+					return
+				}
+				mu.Lock()
+				for sender, seqs := range seen {
+					all[pairKey{EntityName(i), sender}] = seqs
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	return all, context.Cause(ctx)
+}
+
+// Slow is how long an entity may pause before it counts as disturbed.
+const Slow = 250 * time.Millisecond
+
+// Timing is how entities answered from some time on.
+type Timing struct {
+	Longest time.Duration // the longest pause of an entity
+	// Recovery is the time until all calls went well again: none failed or took
+	// longer than Slow from then on. 0 if all went well.
+	Recovery  time.Duration
+	Disturbed int // entities of which a call failed or took longer than Slow
+	Silent    int // entities that do not answer yet
+	P50, P99  time.Duration
+}
+
+// Timing measures the entities that which selects, from a time on. P50 and P99
+// are of the entities' longest pauses.
+func (l *Load) Timing(from time.Time, which func(entity string) bool) Timing {
+	now := time.Now()
+	var t Timing
+	var longest []time.Duration
+	for _, p := range l.pauses {
+		if !which(p.entity) {
+			continue
+		}
+		pause := p.longest(from, now)
+		longest = append(longest, pause)
+		t.Longest = max(t.Longest, pause)
+		at, never := p.recovered(from, Slow)
+		if never {
+			t.Silent++
+			at = now
+		}
+		if !at.IsZero() {
+			t.Disturbed++
+			t.Recovery = max(t.Recovery, at.Sub(from))
+		}
+	}
+	if n := len(longest); n > 0 {
+		slices.Sort(longest)
+		t.P50, t.P99 = longest[n/2], longest[n*99/100]
+	}
+	return t
+}
+
+// Everyone selects all entities.
+func Everyone(string) bool { return true }
+
+// Describe prints homes in order of name, for messages.
+func Describe(homes map[string]int) string {
+	text := ""
+	for _, node := range slices.Sorted(maps.Keys(homes)) {
+		text += fmt.Sprintf(" %s=%d", node, homes[node])
+	}
+	return "entities seen at" + text
+}

@@ -1,0 +1,125 @@
+package load
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/shardgen/shardgen/internal/e2e/witness"
+)
+
+// A Fate is what the caller knows of a call.
+type Fate uint8
+
+// The fates of a call.
+const (
+	Answered  Fate = iota // it ran
+	Told                  // sent without waiting for an answer, and not refused
+	Refused               // an error that says it did not run
+	Uncertain             // an error that leaves open whether it ran
+)
+
+// A Verdict is what became of all calls.
+type Verdict struct {
+	Calls     int
+	Failed    int // refused, with an error that says so
+	Unknown   int // with an error that leaves open whether they ran
+	Lost      int // answered or told, and not in the entity's state (or never ran)
+	Doubled   int // ran more than once
+	Disorder  int // ran after a later call of the same sender to the same entity
+	Misstated int // ran although an error said that they did not
+	Excused   int // would be lost, but their entity's process was killed
+	Examples  []string
+}
+
+// maxExamples bounds what a verdict tells of single calls.
+const maxExamples = 10
+
+func (v *Verdict) note(count *int, format string, args ...any) {
+	*count++
+	if len(v.Examples) < maxExamples {
+		v.Examples = append(v.Examples, fmt.Sprintf(format, args...))
+	}
+}
+
+// A call is the identity of one call.
+type call struct {
+	entity, sender string
+	seq            uint64
+}
+
+// A history is what is known about the calls of one run.
+type history struct {
+	fates map[pairKey][]Fate // of sequence numbers 1, 2, …
+	ran   []witness.Record   // in order of time
+	// remembered is the state of the entities in the end.
+	remembered map[pairKey][]uint64
+	// died are the entities whose process was killed: nothing of them is lost.
+	died map[string]bool
+}
+
+type pairKey struct{ entity, sender string }
+
+// judge compares what callers were told with what ran and what is remembered.
+func (h history) judge() Verdict {
+	var v Verdict
+	times := h.judgeRuns(&v)
+	pairs := make([]pairKey, 0, len(h.fates))
+	for key := range h.fates {
+		pairs = append(pairs, key)
+	}
+	slices.SortFunc(pairs, func(a, b pairKey) int {
+		return slices.Compare([]string{a.entity, a.sender}, []string{b.entity, b.sender})
+	})
+	for _, key := range pairs {
+		h.judgePair(&v, key, times)
+	}
+	return v
+}
+
+// judgeRuns finds calls that ran twice or out of order, and counts how often
+// each ran.
+func (h history) judgeRuns(v *Verdict) map[call]int {
+	times := make(map[call]int, len(h.ran))
+	last := make(map[pairKey]uint64)
+	for _, r := range h.ran {
+		c, key := call{r.Entity, r.Sender, r.Seq}, pairKey{r.Entity, r.Sender}
+		times[c]++
+		switch {
+		case times[c] > 1:
+			v.note(&v.Doubled, "doubled: call %d of %s to %s ran %d times", r.Seq, r.Sender, r.Entity, times[c])
+		case r.Seq < last[key]:
+			v.note(&v.Disorder, "out of order: call %d of %s to %s ran after call %d", r.Seq, r.Sender, r.Entity, last[key])
+		}
+		last[key] = max(last[key], r.Seq)
+	}
+	return times
+}
+
+// judgePair finds what is lost of one sender's calls to one entity.
+func (h history) judgePair(v *Verdict, key pairKey, times map[call]int) {
+	remembers := make(map[uint64]bool)
+	for _, seq := range h.remembered[key] {
+		remembers[seq] = true
+	}
+	for i, fate := range h.fates[key] {
+		seq := uint64(i) + 1
+		ran := times[call{key.entity, key.sender, seq}] > 0
+		v.Calls++
+		switch {
+		case fate == Refused:
+			v.Failed++
+			if ran {
+				v.note(&v.Misstated, "misstated: call %d of %s to %s was refused and ran", seq, key.sender, key.entity)
+			}
+		case fate == Uncertain:
+			v.Unknown++
+		case ran && remembers[seq]:
+		case h.died[key.entity]:
+			v.Excused++
+		case !ran:
+			v.note(&v.Lost, "lost: call %d of %s to %s never ran", seq, key.sender, key.entity)
+		default:
+			v.note(&v.Lost, "lost: call %d of %s to %s ran and is not remembered", seq, key.sender, key.entity)
+		}
+	}
+}

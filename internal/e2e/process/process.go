@@ -1,0 +1,161 @@
+// Package process controls processes that tell what happens to them as JSON
+// lines on standard output.
+package process
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+)
+
+// A Process is one child. It ends with this process, however that ends, if it
+// heeds that its standard input closes. All methods are safe for concurrent use.
+type Process struct {
+	name string
+	cmd  *exec.Cmd
+	done chan struct{}
+	err  error // how it ended; read after done
+
+	mu      sync.Mutex
+	said    []Event
+	changed chan struct{} // closed and made anew at each event and at the end
+}
+
+// An Event is one line that a process said.
+type Event struct {
+	Event string `json:"event"`
+	Error string `json:"error"`
+}
+
+// Start runs a program. name is for messages; logs gets its standard error.
+func Start(name string, logs io.Writer, program string, args ...string) (*Process, error) {
+	cmd := exec.Command(program, args...)
+	cmd.Stderr = logs
+	if _, err := cmd.StdinPipe(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	p := &Process{name: name, cmd: cmd, done: make(chan struct{}), changed: make(chan struct{})}
+	go p.listen(stdout) // Kill waits for it
+	return p, nil
+}
+
+func (p *Process) listen(stdout io.Reader) {
+	for lines := bufio.NewScanner(stdout); lines.Scan(); {
+		var e Event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			e = Event{Event: "noise", Error: lines.Text()}
+		}
+		p.change(func() { p.said = append(p.said, e) })
+	}
+	err := p.cmd.Wait()
+	p.change(func() {
+		p.err = err
+		close(p.done)
+	})
+}
+
+func (p *Process) change(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f()
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// Name is the process's name.
+func (p *Process) Name() string { return p.name }
+
+// Pid is the process id.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Await waits until the process has said an event. It fails when the process
+// ends without.
+func (p *Process) Await(ctx context.Context, event string) error {
+	for {
+		p.mu.Lock()
+		changed, found := p.changed, false
+		for _, e := range p.said {
+			found = found || e.Event == event
+		}
+		p.mu.Unlock()
+		if found {
+			return nil
+		}
+		select {
+		case <-p.done:
+			return fmt.Errorf("wait for %s to be %s: %w", p.name, event, p.ended())
+		default:
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s to be %s: %w", p.name, event, context.Cause(ctx))
+		}
+	}
+}
+
+// AwaitEnd waits until the process has ended, and returns nil if it exited with 0.
+func (p *Process) AwaitEnd(ctx context.Context) error {
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		return fmt.Errorf("wait for %s to end: %w", p.name, context.Cause(ctx))
+	}
+	if p.err != nil {
+		return fmt.Errorf("%s: %w", p.name, p.ended())
+	}
+	return nil
+}
+
+// ended is how an ended process ended, with what it said of it.
+func (p *Process) ended() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	how := errors.New("it exited")
+	if p.err != nil {
+		how = p.err
+	}
+	if n := len(p.said); n > 0 && p.said[n-1].Error != "" {
+		return fmt.Errorf("%w: %s", how, p.said[n-1].Error)
+	}
+	return how
+}
+
+// Signal sends a signal: SIGTERM to leave, SIGSTOP and SIGCONT to pause.
+func (p *Process) Signal(s syscall.Signal) error {
+	if err := p.cmd.Process.Signal(s); err != nil {
+		return fmt.Errorf("signal %s: %v: %w", p.name, s, err)
+	}
+	return nil
+}
+
+// Kill ends the process with SIGKILL and returns when it is gone. It does
+// nothing to one that has ended.
+func (p *Process) Kill() error {
+	err := p.cmd.Process.Kill()
+	if errors.Is(err, os.ErrProcessDone) {
+		err = nil
+	}
+	if err != nil {
+		return fmt.Errorf("kill %s: %w", p.name, err)
+	}
+	<-p.done
+	return nil
+}

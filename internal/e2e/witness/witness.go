@@ -1,0 +1,80 @@
+// Package witness keeps a record of calls that ran, outside of the process that
+// ran them: what an entity remembers dies with its process.
+package witness
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+)
+
+// A Record is one call that ran.
+type Record struct {
+	// At is when it ran, in nanoseconds of the machine's clock: processes of one
+	// machine are compared.
+	At     int64
+	Entity string
+	Sender string
+	Seq    uint64
+}
+
+// A Writer appends records to a file. It is safe for concurrent use.
+type Writer struct{ file *os.File }
+
+// Create opens the file for one process, which must not have one yet.
+func Create(path string) (*Writer, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	return &Writer{f}, nil
+}
+
+// Write records a call that runs now. When it returns the record survives the
+// death of the process, though not that of the machine: one write, no buffer.
+func (w *Writer) Write(entity, sender string, seq uint64) error {
+	_, err := fmt.Fprintf(w.file, "%d %q %q %d\n", time.Now().UnixNano(), entity, sender, seq)
+	return err
+}
+
+// Close closes the file.
+func (w *Writer) Close() error { return w.file.Close() }
+
+// Read returns the records of several processes in order of time. A last line
+// that was cut off by the death of its writer is left out.
+func Read(paths ...string) ([]Record, error) {
+	var all []Record
+	for _, path := range paths {
+		records, err := readFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("read witness: %s: %w", path, err)
+		}
+		all = append(all, records...)
+	}
+	slices.SortStableFunc(all, func(a, b Record) int { return cmp.Compare(a.At, b.At) })
+	return all, nil
+}
+
+func readFile(path string) (records []Record, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	lines := bufio.NewReader(f)
+	for {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			return records, nil // the end, perhaps in the middle of a line
+		}
+		var r Record
+		if _, err := fmt.Sscanf(line, "%d %q %q %d\n", &r.At, &r.Entity, &r.Sender, &r.Seq); err != nil {
+			return nil, fmt.Errorf("line %d: %w", len(records)+1, err)
+		}
+		records = append(records, r)
+	}
+}
