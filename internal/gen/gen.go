@@ -9,7 +9,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 
 	"github.com/shardgen/shardgen/internal/gen/load"
 	"github.com/shardgen/shardgen/internal/gen/model"
@@ -98,24 +100,26 @@ func relative(dir, path string) string {
 // count of files that need nothing.
 func plan(loaded *load.Result, out *Outcome) ([]change, error) {
 	var changes []change
+	printed := make(map[*model.Package]*printing, len(loaded.Packages))
+	if len(loaded.Diagnostics) == 0 { // else the models may have holes
+		printed = printAll(loaded.Packages)
+	}
 	for _, pkg := range loaded.Packages {
 		path := filepath.Join(pkg.Dir, model.OutputName)
 		old, err := existing(path, out)
 		if err != nil {
 			return nil, err
 		}
-		if len(out.Diagnostics) > 0 {
-			continue // the model may have holes
-		}
-		content, err := templates.File(pkg)
-		if err != nil {
-			return nil, err
-		}
-		if bytes.Equal(content, old) {
+		p := printed[pkg]
+		switch {
+		case p == nil:
+		case p.err != nil:
+			return nil, p.err
+		case bytes.Equal(p.content, old):
 			out.UpToDate++
-			continue
+		default:
+			changes = append(changes, change{path, p.content})
 		}
-		changes = append(changes, change{path, content})
 	}
 	for _, dir := range loaded.Bare {
 		path := filepath.Join(dir, model.OutputName)
@@ -124,6 +128,32 @@ func plan(loaded *load.Result, out *Outcome) ([]change, error) {
 		}
 	}
 	return changes, nil
+}
+
+// A printing is the generated file of one package.
+type printing struct {
+	content []byte
+	err     error
+}
+
+// printAll prints the files of all packages, as many at once as there are
+// processors: formatting is most of a run's time.
+func printAll(packages []*model.Package) map[*model.Package]*printing {
+	printed := make(map[*model.Package]*printing, len(packages))
+	for _, pkg := range packages {
+		printed[pkg] = &printing{}
+	}
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for pkg, p := range printed {
+		wg.Go(func() {
+			slots <- struct{}{}
+			p.content, p.err = templates.File(pkg)
+			<-slots
+		})
+	}
+	wg.Wait()
+	return printed
 }
 
 // existing reads the file in the output's place. One that the user wrote is a
