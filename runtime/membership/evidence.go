@@ -39,6 +39,7 @@ func (m *Machine) clearEvidence() {
 		p.phi.last = m.now
 	}
 	clear(m.downing.since)
+	clear(m.downing.condemned)
 	if m.phase != member {
 		return
 	}

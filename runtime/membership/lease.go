@@ -21,7 +21,10 @@ func (m *Machine) leaseNow() time.Time {
 	}
 	var heard []time.Time // the other voters
 	for _, r := range m.gossip.Members {
-		if r.Address == m.config.Self || r.Status != Up && r.Status != Leaving || m.gossip.evidence(r.Address) == EvidenceGone {
+		// A Down member counts until it is fenced: on the wrong side of a cut, an
+		// operator's word must not make this node the only one.
+		counts := r.Status == Up || r.Status == Leaving || r.Status == Down && !r.Fenced && r.UpNumber != 0
+		if r.Address == m.config.Self || !counts || m.gossip.evidence(r.Address) == EvidenceGone {
 			continue
 		}
 		var at time.Time
