@@ -220,9 +220,15 @@ func (l *locals) encodeErr(what string, n *model.Entity, m *model.Method) []jen.
 
 // encodeError prints the error of a value that cannot be put on the wire.
 func encodeError(what string, n *model.Entity, m *model.Method, err string) *jen.Statement {
-	return jen.Op("&").Add(codegen("EncodeError")).Values(
-		field("What", jen.Lit(subject(what, n, m))), field("Err", jen.Id(err)),
-	)
+	return encodeErrorOf(subject(what, n, m), what == "results", err)
+}
+
+func encodeErrorOf(what string, ran bool, err string) *jen.Statement {
+	list := []jen.Code{field("What", jen.Lit(what)), field("Err", jen.Id(err))}
+	if ran {
+		list = append(list, field("Ran", jen.True()))
+	}
+	return jen.Op("&").Add(codegen("EncodeError")).Values(list...)
 }
 
 // subject names the arguments or results of a message in errors.

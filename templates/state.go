@@ -35,7 +35,7 @@ func (e *emitter) state(n *model.Entity) {
 				continue
 			}
 			g.If(jen.List(jen.Id("b"), jen.Err()).Op("=").Add(encoded), jen.Err().Op("!=").Nil()).Block(
-				jen.Panic(jen.Op("&").Add(codegen("EncodeError")).Values(field("What", jen.Lit(what)), field("Err", jen.Err()))),
+				jen.Panic(encodeErrorOf(what, false, "err")),
 			)
 		}
 		g.Return(jen.Id("b"))

@@ -150,7 +150,7 @@ func (r ZooRef) EchoLists(ctx context.Context, v Lists) (result Lists, err error
 			return Lists{}, err
 		}
 		if result, err = cloneLists(result); err != nil {
-			return Lists{}, &codegen.EncodeError{What: "results of Zoo.EchoLists", Err: err}
+			return Lists{}, &codegen.EncodeError{What: "results of Zoo.EchoLists", Err: err, Ran: true}
 		}
 		return result, nil
 	}
@@ -202,7 +202,7 @@ func (r ZooRef) EchoOptional(ctx context.Context, v Optional) (result Optional, 
 			return Optional{}, err
 		}
 		if result, err = cloneOptional(result); err != nil {
-			return Optional{}, &codegen.EncodeError{What: "results of Zoo.EchoOptional", Err: err}
+			return Optional{}, &codegen.EncodeError{What: "results of Zoo.EchoOptional", Err: err, Ran: true}
 		}
 		return result, nil
 	}
@@ -231,7 +231,7 @@ func (r ZooRef) EchoOthers(ctx context.Context, v Others) (result Others, err er
 			return Others{}, err
 		}
 		if result, err = cloneOthers(result); err != nil {
-			return Others{}, &codegen.EncodeError{What: "results of Zoo.EchoOthers", Err: err}
+			return Others{}, &codegen.EncodeError{What: "results of Zoo.EchoOthers", Err: err, Ran: true}
 		}
 		return result, nil
 	}
@@ -260,7 +260,7 @@ func (r ZooRef) EchoTree(ctx context.Context, v *Tree) (result *Tree, err error)
 			return nil, err
 		}
 		if result, err = cloneTreePointer(result, codegen.MaxDepth); err != nil {
-			return nil, &codegen.EncodeError{What: "results of Zoo.EchoTree", Err: err}
+			return nil, &codegen.EncodeError{What: "results of Zoo.EchoTree", Err: err, Ran: true}
 		}
 		return result, nil
 	}
@@ -289,7 +289,7 @@ func (r ZooRef) EchoForest(ctx context.Context, v Forest) (result Forest, err er
 			return nil, err
 		}
 		if result, err = cloneForest(result, codegen.MaxDepth); err != nil {
-			return nil, &codegen.EncodeError{What: "results of Zoo.EchoForest", Err: err}
+			return nil, &codegen.EncodeError{What: "results of Zoo.EchoForest", Err: err, Ran: true}
 		}
 		return result, nil
 	}
@@ -318,7 +318,7 @@ func (r ZooRef) EchoPage(ctx context.Context, v Page[Point]) (result Page[Point]
 			return Page[Point]{}, err
 		}
 		if result, err = clonePagePoint(result, codegen.MaxDepth); err != nil {
-			return Page[Point]{}, &codegen.EncodeError{What: "results of Zoo.EchoPage", Err: err}
+			return Page[Point]{}, &codegen.EncodeError{What: "results of Zoo.EchoPage", Err: err, Ran: true}
 		}
 		return result, nil
 	}
@@ -886,7 +886,7 @@ func decodeZooEchoListsArgs(b []byte) (v Lists, err error) {
 // appendZooEchoListsReply encodes the results of Zoo.EchoLists.
 func appendZooEchoListsReply(b []byte, result Lists) (_ []byte, err error) {
 	if b, err = appendLists(b, 1, result); err != nil {
-		return b, &codegen.EncodeError{What: "results of Zoo.EchoLists", Err: err}
+		return b, &codegen.EncodeError{What: "results of Zoo.EchoLists", Err: err, Ran: true}
 	}
 	return b, nil
 }
@@ -926,7 +926,7 @@ func decodeZooEchoMapsArgs(b []byte) (v Maps, err error) {
 // appendZooEchoMapsReply encodes the results of Zoo.EchoMaps.
 func appendZooEchoMapsReply(b []byte, result Maps) (_ []byte, err error) {
 	if b, err = appendMaps(b, 1, result); err != nil {
-		return b, &codegen.EncodeError{What: "results of Zoo.EchoMaps", Err: err}
+		return b, &codegen.EncodeError{What: "results of Zoo.EchoMaps", Err: err, Ran: true}
 	}
 	return b, nil
 }
@@ -965,7 +965,7 @@ func decodeZooEchoOptionalArgs(b []byte) (v Optional, err error) {
 // appendZooEchoOptionalReply encodes the results of Zoo.EchoOptional.
 func appendZooEchoOptionalReply(b []byte, result Optional) (_ []byte, err error) {
 	if b, err = appendOptional(b, 1, result); err != nil {
-		return b, &codegen.EncodeError{What: "results of Zoo.EchoOptional", Err: err}
+		return b, &codegen.EncodeError{What: "results of Zoo.EchoOptional", Err: err, Ran: true}
 	}
 	return b, nil
 }
@@ -1003,7 +1003,7 @@ func decodeZooEchoOthersArgs(b []byte) (v Others, err error) {
 // appendZooEchoOthersReply encodes the results of Zoo.EchoOthers.
 func appendZooEchoOthersReply(b []byte, result Others) (_ []byte, err error) {
 	if b, err = appendOthers(b, 1, result); err != nil {
-		return b, &codegen.EncodeError{What: "results of Zoo.EchoOthers", Err: err}
+		return b, &codegen.EncodeError{What: "results of Zoo.EchoOthers", Err: err, Ran: true}
 	}
 	return b, nil
 }
@@ -1041,7 +1041,7 @@ func decodeZooEchoTreeArgs(b []byte) (v *Tree, err error) {
 // appendZooEchoTreeReply encodes the results of Zoo.EchoTree.
 func appendZooEchoTreeReply(b []byte, result *Tree) (_ []byte, err error) {
 	if b, err = appendTreePointer(b, 1, result, codegen.MaxDepth); err != nil {
-		return b, &codegen.EncodeError{What: "results of Zoo.EchoTree", Err: err}
+		return b, &codegen.EncodeError{What: "results of Zoo.EchoTree", Err: err, Ran: true}
 	}
 	return b, nil
 }
@@ -1079,7 +1079,7 @@ func decodeZooEchoForestArgs(b []byte) (v Forest, err error) {
 // appendZooEchoForestReply encodes the results of Zoo.EchoForest.
 func appendZooEchoForestReply(b []byte, result Forest) (_ []byte, err error) {
 	if b, err = appendForest(b, 1, result, codegen.MaxDepth); err != nil {
-		return b, &codegen.EncodeError{What: "results of Zoo.EchoForest", Err: err}
+		return b, &codegen.EncodeError{What: "results of Zoo.EchoForest", Err: err, Ran: true}
 	}
 	return b, nil
 }
@@ -1117,7 +1117,7 @@ func decodeZooEchoPageArgs(b []byte) (v Page[Point], err error) {
 // appendZooEchoPageReply encodes the results of Zoo.EchoPage.
 func appendZooEchoPageReply(b []byte, result Page[Point]) (_ []byte, err error) {
 	if b, err = appendPagePoint(b, 1, result, codegen.MaxDepth); err != nil {
-		return b, &codegen.EncodeError{What: "results of Zoo.EchoPage", Err: err}
+		return b, &codegen.EncodeError{What: "results of Zoo.EchoPage", Err: err, Ran: true}
 	}
 	return b, nil
 }
@@ -1210,7 +1210,7 @@ func appendZooEchoBareReply(b []byte, result map[string][]int, result2 [][]byte,
 	b = appendIntPointer(b, 3, result3)
 	b = codegen.AppendTime(b, 4, result4)
 	if b, err = codegen.AppendProto(b, 5, result5); err != nil {
-		return b, &codegen.EncodeError{What: "results of Zoo.EchoBare", Err: err}
+		return b, &codegen.EncodeError{What: "results of Zoo.EchoBare", Err: err, Ran: true}
 	}
 	b = codegen.AppendStrings(b, 6, result6)
 	return b, nil
