@@ -3,6 +3,7 @@ package fault
 import (
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -15,6 +16,7 @@ type Row struct {
 	load.Verdict
 	load.Timing
 	Notes  []string // what else there is to know
+	Errors []string // the first that callers got
 	Misses []string // figures over their limits; none when the run passed
 }
 
@@ -27,11 +29,8 @@ func (r Row) Print(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	for _, n := range r.Notes {
-		fmt.Fprintln(w, n)
-	}
-	for _, e := range r.Examples {
-		fmt.Fprintln(w, e)
+	for _, line := range slices.Concat(r.Notes, r.Errors, r.Examples) {
+		fmt.Fprintln(w, line)
 	}
 	for _, m := range r.Misses {
 		fmt.Fprintln(w, "miss:", m)

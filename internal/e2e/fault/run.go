@@ -59,6 +59,12 @@ func (o Options) validate(f Fault) error {
 // sender to keep in order.
 const senders = 2
 
+// effectTimeout bounds how long a fault takes to have its full effect: entities
+// that do not answer by then are judged as silent.
+const effectTimeout = 30 * time.Second
+
+var errNoEffect = fmt.Errorf("not within %v", effectTimeout)
+
 // A Run is a fault under way, as its Inject sees it.
 type Run struct {
 	Cluster *cluster.Cluster
@@ -70,6 +76,7 @@ type Run struct {
 	began   time.Time       // of the fault
 	died    map[string]bool // entities of killed processes
 	notes   []string
+	misses  []string
 }
 
 // Do runs a fault. ctx bounds the run; an error is not a miss: the run could not
@@ -141,7 +148,12 @@ func (r *Run) underLoad(ctx context.Context, f Fault) error {
 	}
 	r.options.Say("settled, %s; now: %s", load.Describe(r.Load.Homes()), f.About)
 	r.began = time.Now()
-	if err := f.Inject(ctx, r); err != nil {
+	limit, cancel := context.WithTimeoutCause(ctx, effectTimeout, errNoEffect)
+	defer cancel()
+	switch err := f.Inject(limit, r); {
+	case errors.Is(err, errNoEffect):
+		r.misses = append(r.misses, fmt.Sprintf("no full effect: %v", err))
+	case err != nil:
 		return fmt.Errorf("%s: %w (%s)", f.Name, err, load.Describe(r.Load.Homes()))
 	}
 	r.Note("the fault took %v to take effect; %s", round(time.Since(r.began)), load.Describe(r.Load.Homes()))
@@ -192,19 +204,17 @@ func (r *Run) Died(entities map[string]bool) {
 }
 
 func (r *Run) judge(ctx context.Context, f Fault, c shard.Caller) (Row, error) {
-	row := Row{Fault: f.Name, Notes: r.notes}
-	row.Timing = r.Load.Timing(r.began, load.Everyone)
 	ran, err := r.Cluster.Witnessed()
 	if err != nil {
-		return row, err
+		return Row{}, err
 	}
-	if row.Verdict, err = r.Load.Judge(ctx, c, ran, r.died); err != nil {
-		return row, err
-	}
+	row := Row{Fault: f.Name, Timing: r.Load.Timing(r.began, load.Everyone), Notes: r.notes}
+	row.Verdict = r.Load.Judge(ctx, c, ran, r.died)
 	if len(r.died) > 0 {
 		r.noteDead(&row)
 	}
-	row.Misses = f.Limits.misses(row)
+	row.Errors = r.Load.Errors()
+	row.Misses = append(r.misses, f.Limits.misses(row)...)
 	return row, nil
 }
 

@@ -5,6 +5,7 @@ package load
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,8 +35,23 @@ type Load struct {
 	pauses  []*pauses // by entity
 	made    atomic.Int64
 	failed  atomic.Int64
+	errors  errorSample
 	stop    chan struct{}
 	wg      sync.WaitGroup
+}
+
+// An errorSample keeps the first errors of a run, for messages.
+type errorSample struct {
+	mu    sync.Mutex
+	texts []string
+}
+
+func (s *errorSample) add(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.texts) < maxExamples {
+		s.texts = append(s.texts, fmt.Sprintf("%s failed: %v", time.Now().Format("15:04:05.000"), err))
+	}
 }
 
 // A pair is one sender's calls to one entity.
@@ -88,6 +104,13 @@ func (l *Load) Made() int { return int(l.made.Load()) }
 // Failed is the number of calls so far that had an error.
 func (l *Load) Failed() int { return int(l.failed.Load()) }
 
+// Errors are the first errors of calls.
+func (l *Load) Errors() []string {
+	l.errors.mu.Lock()
+	defer l.errors.mu.Unlock()
+	return slices.Clone(l.errors.texts)
+}
+
 // Homes counts the entities by the node where each was last seen. Those that
 // never answered are under "".
 func (l *Load) Homes() map[string]int {
@@ -137,36 +160,29 @@ func (p *pair) ask() {
 	seq, begin := p.next(), time.Now()
 	receipt, err := p.client.Ref(p.entity).Apply(context.Background(), p.sender, seq)
 	p.pauses.answered(begin, time.Now(), receipt.Node, err)
-	switch {
-	case err == nil:
-		p.end(Answered)
-	case shard.OutcomeOf(err) == shard.NotExecuted:
-		p.end(Refused)
-	default:
-		p.end(Uncertain)
-	}
+	p.end(Answered, err)
 }
 
 // tell makes one call that is not answered.
 func (p *pair) tell() {
 	seq := p.next()
 	err := p.client.Tell(p.entity).Apply(context.Background(), p.sender, seq)
-	switch {
-	case err == nil:
-		p.end(Told)
-	case shard.OutcomeOf(err) == shard.NotExecuted:
-		p.end(Refused)
-	default:
-		p.end(Uncertain)
-	}
+	p.end(Told, err)
 }
 
 func (p *pair) next() uint64 { return uint64(len(p.fates)) + 1 }
 
-func (p *pair) end(f Fate) {
-	p.fates = append(p.fates, f)
-	p.load.made.Add(1)
-	if f == Refused || f == Uncertain {
+// end notes the fate of a call: good if it had no error.
+func (p *pair) end(good Fate, err error) {
+	fate := good
+	if err != nil {
 		p.load.failed.Add(1)
+		p.load.errors.add(err)
+		fate = Uncertain
+		if shard.OutcomeOf(err) == shard.NotExecuted {
+			fate = Refused
+		}
 	}
+	p.fates = append(p.fates, fate)
+	p.load.made.Add(1)
 }

@@ -19,23 +19,17 @@ const askers = 16
 
 // Judge asks every entity what it remembers and compares it with what the
 // senders were told and what the witness saw: all of the records, in order of
-// time. died are the entities whose process was killed. It is called after Stop.
-func (l *Load) Judge(ctx context.Context, c shard.Caller, ran []witness.Record, died map[string]bool) (Verdict, error) {
-	h := history{fates: make(map[pairKey][]Fate), ran: ran, died: died}
+// time. died are the entities whose process was killed. An entity that does not
+// answer remembers nothing. Judge is called after Stop.
+func (l *Load) Judge(ctx context.Context, c shard.Caller, ran []witness.Record, died map[string]bool) Verdict {
+	h := history{fates: make(map[pairKey][]Fate), ran: ran, died: died, remembered: l.remembered(ctx, c)}
 	for _, p := range l.pairs {
 		h.fates[pairKey{p.entity, p.sender}] = p.fates
 	}
-	remembered, err := l.remembered(ctx, c)
-	if err != nil {
-		return Verdict{}, err
-	}
-	h.remembered = remembered
-	return h.judge(), nil
+	return h.judge()
 }
 
-func (l *Load) remembered(ctx context.Context, c shard.Caller) (map[pairKey][]uint64, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+func (l *Load) remembered(ctx context.Context, c shard.Caller) map[pairKey][]uint64 {
 	client := workload.NewTallyClient(c)
 	all := make(map[pairKey][]uint64)
 	var mu sync.Mutex
@@ -43,11 +37,11 @@ func (l *Load) remembered(ctx context.Context, c shard.Caller) (map[pairKey][]ui
 	var wg sync.WaitGroup
 	for range askers {
 		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < l.options.Entities && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+			for i := int(next.Add(1)) - 1; i < l.options.Entities; i = int(next.Add(1)) - 1 {
 				seen, err := client.Ref(EntityName(i)).Report(ctx)
 				if err != nil {
-					cancel(fmt.Errorf("collect reports: %w", err))
-					return
+					l.errors.add(fmt.Errorf("report: %w", err))
+					continue
 				}
 				mu.Lock()
 				for sender, seqs := range seen {
@@ -58,7 +52,7 @@ func (l *Load) remembered(ctx context.Context, c shard.Caller) (map[pairKey][]ui
 		})
 	}
 	wg.Wait()
-	return all, context.Cause(ctx)
+	return all
 }
 
 // Slow is how long an entity may pause before it counts as disturbed.
