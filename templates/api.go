@@ -1,6 +1,8 @@
 package templates
 
 import (
+	"strings"
+
 	"github.com/dave/jennifer/jen"
 
 	"github.com/shardgen/shardgen/internal/gen/model"
@@ -8,7 +10,8 @@ import (
 
 // api emits the interface that the entity and its references satisfy.
 func (e *emitter) api(n *model.Entity) {
-	e.comment("%s is what a [%s] answers: the entity itself, and a reference to one wherever it lives.", n.API(), n.Name)
+	itself := strings.Replace(article(n.Name), n.Name, "["+n.Name+"]", 1)
+	e.comment("%s is what %s answers: the entity itself, and a reference to one wherever it lives.", n.API(), itself)
 	e.file.Type().Id(n.API()).InterfaceFunc(func(g *jen.Group) {
 		for i, m := range n.Methods {
 			if i > 0 && len(m.Doc) > 0 {

@@ -120,7 +120,7 @@ func (e *emitter) appendType(t *model.Type) jen.Code {
 			panic(fmt.Sprintf("emit codec of %s: shape %d has no function", e.spelt(t.Expr), t.Shape))
 		}
 	}
-	return docLine("%s encodes a %s as field num.", t.AppendFunc(), e.spelt(t.Expr)).Add(appendSignature(t.AppendFunc(), t)).BlockFunc(body)
+	return docLine("%s encodes %s as field num.", t.AppendFunc(), article(e.spelt(t.Expr))).Add(appendSignature(t.AppendFunc(), t)).BlockFunc(body)
 }
 
 func (e *emitter) appendPointer(g *jen.Group, t *model.Type) {
@@ -168,7 +168,7 @@ func (e *emitter) appendMap(g *jen.Group, t *model.Type) {
 // own: elements of its kind have no other form.
 func (e *emitter) appendWrapped(t *model.Type) jen.Code {
 	name := t.AppendElementFunc()
-	return docLine("%s encodes a %s as an element: a message with it in field 1.", name, e.spelt(t.Expr)).
+	return docLine("%s encodes %s as an element: a message with it in field 1.", name, article(e.spelt(t.Expr))).
 		Add(appendSignature(name, t)).BlockFunc(func(g *jen.Group) {
 		open(g, jen.Id("num"))
 		grow(g, t.Fallible, e.appendField(t, jen.Id("b"), 1, jen.Id("v"), t))
@@ -207,7 +207,7 @@ func (e *emitter) readType(t *model.Type) jen.Code {
 			panic(fmt.Sprintf("emit codec of %s: shape %d has no function", e.spelt(t.Expr), t.Shape))
 		}
 	}
-	return docLine("%s decodes a field into a %s.", t.ReadFunc(), e.spelt(t.Expr)).
+	return docLine("%s decodes a field into %s.", t.ReadFunc(), article(e.spelt(t.Expr))).
 		Add(jen.Func().Id(t.ReadFunc()).Params(decoderParam(), jen.Id("v").Op("*").Add(typ(t.Expr)))).BlockFunc(body)
 }
 
@@ -260,7 +260,7 @@ func (e *emitter) readMap(g *jen.Group, t *model.Type) {
 // readWrapped emits the reverse of appendWrapped.
 func (e *emitter) readWrapped(t *model.Type) jen.Code {
 	name := t.ReadElementFunc()
-	return docLine("%s decodes an element into a %s.", name, e.spelt(t.Expr)).
+	return docLine("%s decodes an element into %s.", name, article(e.spelt(t.Expr))).
 		Add(jen.Func().Id(name).Params(decoderParam(), jen.Id("v").Op("*").Add(typ(t.Expr)))).BlockFunc(func(g *jen.Group) {
 		e.init(g, t, pointed("v"))
 		enter(g, func() {
@@ -273,7 +273,7 @@ func (e *emitter) readWrapped(t *model.Type) jen.Code {
 
 // initType emits the making of the maps in a value of a type.
 func (e *emitter) initType(t *model.Type) jen.Code {
-	return docLine("%s makes the maps that are nil in a %s.", t.InitFunc(), e.spelt(t.Expr)).
+	return docLine("%s makes the maps that are nil in %s.", t.InitFunc(), article(e.spelt(t.Expr))).
 		Add(jen.Func().Id(t.InitFunc()).Params(jen.Id("v").Op("*").Add(typ(t.Expr)))).BlockFunc(func(g *jen.Group) {
 		if t.Shape == model.Array {
 			g.For(jen.Id("i").Op(":=").Range().Id("v")).BlockFunc(func(g *jen.Group) {

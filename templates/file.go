@@ -122,6 +122,14 @@ func wrap(text string) []string {
 	return append(lines, line)
 }
 
+// article puts the article before a noun.
+func article(noun string) string {
+	if strings.ContainsAny(noun[:1], "AEIOaeio") {
+		return "an " + noun
+	}
+	return "a " + noun
+}
+
 // typ prints a type.
 func typ(x *model.Expr) *jen.Statement {
 	switch x.Op {

@@ -132,7 +132,7 @@ func (e *emitter) hash(n *model.Entity) {
 
 // setID emits the setter of the field tagged id.
 func (e *emitter) setID(n *model.Entity) {
-	e.comment("%s sets the field that a %s finds its own id in.", n.SetIDFunc(), n.Name)
+	e.comment("%s sets the field that %s finds its own id in.", n.SetIDFunc(), article(n.Name))
 	key, fallible := parsedID(n)
 	result := jen.Error()
 	if fallible {

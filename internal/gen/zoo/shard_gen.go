@@ -3065,7 +3065,7 @@ func cloneStringWrapperspbInt64ValuePointerMap(v map[string]*wrapperspb.Int64Val
 	return c
 }
 
-// appendOptional encodes a Optional as field num.
+// appendOptional encodes an Optional as field num.
 func appendOptional(b []byte, num int, v Optional) (_ []byte, err error) {
 	b, at := codegen.Open(b, num)
 	b = appendBoolPointer(b, 1, v.Bool)
@@ -3088,7 +3088,7 @@ func appendOptional(b []byte, num int, v Optional) (_ []byte, err error) {
 	return codegen.Close(b, at), nil
 }
 
-// readOptional decodes a field into a Optional.
+// readOptional decodes a field into an Optional.
 func readOptional(d *codegen.Decoder, v *Optional) {
 	outer := d.Enter()
 	for d.Next() {
@@ -3124,7 +3124,7 @@ func readOptional(d *codegen.Decoder, v *Optional) {
 	d.Leave(outer)
 }
 
-// cloneOptional copies a Optional, as it would arrive.
+// cloneOptional copies an Optional, as it would arrive.
 func cloneOptional(v Optional) (_ Optional, err error) {
 	v.Bool = codegen.ClonePointer(v.Bool)
 	v.Int = codegen.ClonePointer(v.Int)
@@ -3550,7 +3550,7 @@ func cloneNameTreePointerMap(v map[Name]*Tree, depth int) (_ map[Name]*Tree, err
 	return c, nil
 }
 
-// appendOthers encodes a Others as field num.
+// appendOthers encodes an Others as field num.
 func appendOthers(b []byte, num int, v Others) (_ []byte, err error) {
 	b, at := codegen.Open(b, num)
 	b = codegen.AppendTime(b, 1, v.Time)
@@ -3572,7 +3572,7 @@ func appendOthers(b []byte, num int, v Others) (_ []byte, err error) {
 	return codegen.Close(b, at), nil
 }
 
-// readOthers decodes a field into a Others.
+// readOthers decodes a field into an Others.
 func readOthers(d *codegen.Decoder, v *Others) {
 	outer := d.Enter()
 	for d.Next() {
@@ -3594,7 +3594,7 @@ func readOthers(d *codegen.Decoder, v *Others) {
 	d.Leave(outer)
 }
 
-// cloneOthers copies a Others, as it would arrive.
+// cloneOthers copies an Others, as it would arrive.
 func cloneOthers(v Others) (_ Others, err error) {
 	v.Time = codegen.CloneTime(v.Time)
 	if v.Big, err = codegen.CloneText(v.Big); err != nil {
@@ -3756,7 +3756,7 @@ func clonePagePointPointer(v *Page[Point], depth int) (_ *Page[Point], err error
 	return &c, nil
 }
 
-// appendEmbedding encodes a Embedding as field num.
+// appendEmbedding encodes an Embedding as field num.
 func appendEmbedding(b []byte, num int, v Embedding) []byte {
 	b, at := codegen.Open(b, num)
 	b = appendPoint(b, 1, v.Point)
@@ -3766,7 +3766,7 @@ func appendEmbedding(b []byte, num int, v Embedding) []byte {
 	return codegen.Close(b, at)
 }
 
-// readEmbedding decodes a field into a Embedding.
+// readEmbedding decodes a field into an Embedding.
 func readEmbedding(d *codegen.Decoder, v *Embedding) {
 	outer := d.Enter()
 	for d.Next() {
@@ -3784,7 +3784,7 @@ func readEmbedding(d *codegen.Decoder, v *Embedding) {
 	d.Leave(outer)
 }
 
-// cloneEmbedding copies a Embedding, as it would arrive.
+// cloneEmbedding copies an Embedding, as it would arrive.
 func cloneEmbedding(v Embedding) Embedding {
 	v.Scalars = codegen.ClonePointer(v.Scalars)
 	v.tags = codegen.CloneSlice(v.tags)
