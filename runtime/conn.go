@@ -123,7 +123,7 @@ func (c *Conn) Close() error {
 		}
 		c.plane.close()
 		_ = c.link.Close()
-		c.plane.wg.Wait()
+		c.plane.waitEnd(turnPatience)
 		close(c.done)
 	})
 	<-c.done

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
 // Causes of errors that calls and nodes return; test with errors.Is.
@@ -23,6 +25,8 @@ var (
 	ErrActivation = errors.New("activation failed")
 	// ErrTooLarge: the arguments or the results exceed the broker's payload limit.
 	ErrTooLarge = errors.New("message too large")
+	// ErrNoResult: the method ran and its results cannot be encoded.
+	ErrNoResult = errors.New("results do not encode")
 	// ErrBadID: an entity id must be 1 to 1024 bytes.
 	ErrBadID = errors.New("bad entity id")
 	// ErrMismatch: caller and host disagree about the type, for example about
@@ -78,6 +82,10 @@ func OutcomeOf(err error) Outcome {
 	var entity *EntityError
 	if errors.As(err, &entity) {
 		return Executed
+	}
+	var encode *codegen.EncodeError
+	if errors.As(err, &encode) && !encode.Ran {
+		return NotExecuted
 	}
 	return Unknown
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/fixture"
@@ -118,6 +119,8 @@ func TestOrderOfTellsOverMoves(t *testing.T) {
 	c := newCluster(t, "a", "b")
 	conn := c.dial("client")
 	const entities, each = 50, 200
+	_, err := fixture.NewAccountClient(conn).Ref("e0").Get(testContext(t)) // all shards get a home
+	require.NoError(t, err)
 	var wg sync.WaitGroup
 	for _, from := range []shard.Caller{conn, c.nodes["a"], c.nodes["b"]} {
 		accounts := fixture.NewAccountClient(from)
@@ -139,11 +142,16 @@ func TestOrderOfTellsOverMoves(t *testing.T) {
 	accounts := fixture.NewAccountClient(conn)
 	for e := range entities {
 		var lines []string
-		require.Eventually(t, func() bool {
+		if !assert.Eventually(t, func() bool {
 			var err error
 			lines, err = accounts.Ref(fmt.Sprint("e", e)).Lines(testContext(t))
 			return err == nil && len(lines) >= 3*each
-		}, testPatience, testTick)
+		}, testPatience, testTick) {
+			for name, n := range c.nodes {
+				t.Log(name, n.Counters())
+			}
+			t.Fatalf("e%d has %d of %d lines, the last %q; the client counts %v", e, len(lines), 3*each, lines[max(0, len(lines)-3):], conn.Counters())
+		}
 		next := map[string]int{}
 		for _, line := range lines {
 			var who string

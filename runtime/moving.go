@@ -156,31 +156,62 @@ func (s *hostedShard) cancelMove(epoch placement.Epoch) (off bool) {
 }
 
 // rest runs the stop hook of an entity and keeps its state encoded. The caller
-// has its turn, or the shard is draining and nothing runs.
+// has its turn, or the shard is draining and nothing runs. An idle entity whose
+// state cannot be encoded stays active; one that must go loses what it had since
+// it was last encoded, with a line in the log.
 func (s *hostedShard) rest(e *region.Entity, why codegen.Passivation) {
-	h := s.host
+	log := s.plane().log.With("kind", s.id.Kind, "entity", clip(e.ID), "why", why.String())
+	err := s.encodeState(e)
+	if err == nil {
+		err = s.stopHook(e, why)
+	}
+	if err == nil {
+		err = s.encodeState(e) // the hook may have changed it
+	}
+	if err != nil {
+		log.Error("passivation failed", "err", err)
+		if why == codegen.Idle {
+			return
+		}
+	}
+	e.Value = nil
+}
+
+// encodeState brings the entity's encoded state up to date.
+func (s *hostedShard) encodeState(e *region.Entity) (err error) {
+	encode := s.host.desc.AppendState
+	if encode == nil {
+		return nil
+	}
 	defer func() {
-		e.Value = nil
 		if r := recover(); r != nil {
-			h.plane.log.Error("panic while passivating; the state before it is kept",
-				"kind", s.id.Kind, "entity", clip(e.ID), "panic", r)
+			err = panicError("encoding the state", r)
 		}
 	}()
-	value := e.Value
-	if h.desc.AppendState != nil {
-		e.State = h.desc.AppendState([]byte{}, value)
+	b, err := encode([]byte{}, e.Value)
+	if err == nil {
+		e.State = b
 	}
-	if h.desc.Passivate == nil {
-		return
+	return err
+}
+
+// stopHook runs OnPassivate. Its error is only logged: the entity goes anyway.
+func (s *hostedShard) stopHook(e *region.Entity, why codegen.Passivation) (err error) {
+	hook, pl := s.host.desc.Passivate, s.plane()
+	if hook == nil {
+		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), h.plane.cfg.HandoffTimeout)
+	defer func() {
+		if r := recover(); r != nil {
+			err = panicError("OnPassivate", r)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(pl.ctx, pl.cfg.HandoffTimeout)
 	defer cancel()
-	if err := h.desc.Passivate(ctx, value, why); err != nil {
-		h.plane.log.Warn("OnPassivate failed", "kind", s.id.Kind, "entity", clip(e.ID), "err", err)
+	if err := hook(ctx, e.Value, why); err != nil {
+		pl.log.Warn("OnPassivate failed", "kind", s.id.Kind, "entity", clip(e.ID), "err", err)
 	}
-	if h.desc.AppendState != nil {
-		e.State = h.desc.AppendState([]byte{}, value) // the hook may have changed it
-	}
+	return nil
 }
 
 // wake brings an entity to life at the start of a turn.

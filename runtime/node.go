@@ -325,6 +325,10 @@ func (n *Node) fail(err error) {
 	n.stop(err)
 }
 
+// turnPatience is how long a node that stops waits for running turns, whose
+// contexts have ended, before it counts as stopped without them.
+const turnPatience = 5 * time.Second
+
 // stop begins the end; done is closed when it is complete.
 func (n *Node) stop(err error) {
 	n.end.Do(func() {
@@ -337,7 +341,9 @@ func (n *Node) stop(err error) {
 			if link != nil {
 				_ = link.Close()
 			}
-			n.plane.wg.Wait()
+			if !n.plane.waitEnd(turnPatience) {
+				n.log.Error("turns go on although the node has stopped; their methods ignore their contexts", "after", turnPatience)
+			}
 			n.upOnce.Do(func() { close(n.up) })
 			close(n.done)
 		}()

@@ -201,6 +201,9 @@ func (p *path) received(h *wire.FrameHeader) {
 	progress := p.core.Ack(h, time.Now())
 	owed := p.core.AckOwed(p.handled.Load(), ackEvery)
 	more := progress || owed || h.Flags&wire.FlagNack != 0
+	if !more {
+		p.armLocked() // an acknowledgement may be due again
+	}
 	var stopped []*route
 	var acked uint64
 	if progress && len(p.stopped) > 0 {

@@ -31,9 +31,10 @@ type plane struct {
 	ledger ledger
 	lease  lease
 
-	wg       sync.WaitGroup
-	stop     chan struct{} // closed by close
-	stopOnce sync.Once
+	wg   sync.WaitGroup
+	ctx  context.Context // ends with close; turns of remote calls derive theirs from it
+	halt context.CancelFunc
+	stop <-chan struct{} // ctx.Done()
 
 	tr    atomic.Pointer[transport.Link]
 	lanes []*lane
@@ -77,9 +78,11 @@ type peerPaths struct {
 func newPlane(cfg Config, self transport.Peer, ctl planeControl) *plane {
 	pl := &plane{
 		cfg: cfg, self: self, log: cfg.Logger, ctl: ctl,
-		stop: make(chan struct{}), peers: map[transport.Address]*peerPaths{},
-		gone: map[transport.Address]bool{},
+		peers: map[transport.Address]*peerPaths{},
+		gone:  map[transport.Address]bool{},
 	}
+	pl.ctx, pl.halt = context.WithCancel(context.Background())
+	pl.stop = pl.ctx.Done()
 	pl.kinds.Store(&map[string]*kind{})
 	pl.lease.init(time.Now())
 	return pl
@@ -132,7 +135,7 @@ func (pl *plane) closed() bool {
 // close ends every waiting call and stops timers; the link must be closed before
 // wait returns.
 func (pl *plane) close() {
-	pl.stopOnce.Do(func() { close(pl.stop) })
+	pl.halt()
 	pl.peersMu.RLock()
 	var all []*path
 	for _, pp := range pl.peers {
@@ -143,6 +146,21 @@ func (pl *plane) close() {
 		p.close(false)
 	}
 	pl.pending.completeIf(func(*pendingCall) bool { return true }, result{code: codeClosed})
+}
+
+// waitEnd waits for all goroutines of the plane. It reports whether they ended.
+func (pl *plane) waitEnd(patience time.Duration) bool {
+	ended := make(chan struct{})
+	go func() { // outlives this call only if a turn never returns
+		pl.wg.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return true
+	case <-time.After(patience):
+		return false
+	}
 }
 
 func (pl *plane) pathConfig() call.Config {

@@ -264,13 +264,13 @@ func (p port) await(c *codegen.Call, w *pendingCall, limit *deadline) (result, e
 	}
 	pl.ledger.add(callExpired)
 	outcome, why := p.giveUp(c, w)
-	switch {
-	case pl.closed():
-		return result{}, p.fail(&c.Ref, c.Method, outcome, ErrClosed)
-	case c.Context.Err() != nil:
-		return result{}, p.fail(&c.Ref, c.Method, outcome, waitError(c.Context, why))
+	err := context.DeadlineExceeded
+	if pl.closed() {
+		err = ErrClosed
+	} else if c.Context.Err() != nil {
+		err = c.Context.Err()
 	}
-	return result{}, p.fail(&c.Ref, c.Method, outcome, expired(why))
+	return result{}, p.fail(&c.Ref, c.Method, outcome, fmt.Errorf("%w: %w", err, why))
 }
 
 // wait waits for the answer, or for the call's time to be over.
@@ -290,29 +290,33 @@ func (w *pendingCall) wait(ctx context.Context, limit *deadline) (res result, an
 
 // giveUp takes a call back whose time is over, as far as that can be done, and
 // tells whether it ran.
-func (p port) giveUp(c *codegen.Call, w *pendingCall) (Outcome, string) {
+func (p port) giveUp(c *codegen.Call, w *pendingCall) (Outcome, error) {
 	pl := p.kind.plane
 	if w.route.forget(w.id) {
-		why := pl.ctl.why(p.kind.desc.Name)
-		if why == "" {
-			why = "its shard has no home yet"
+		if why := pl.ctl.why(p.kind.desc.Name); why != "" {
+			return NotExecuted, fmt.Errorf("%w: %s", ErrNoHost, why)
 		}
-		return NotExecuted, why
+		return NotExecuted, errNoHome
 	}
 	if w.path == nil {
-		return Unknown, "no answer"
+		return Unknown, errNoAnswer
 	}
 	w.path.mu.Lock()
 	void := w.path.core.Void(w.seq)
 	w.path.mu.Unlock()
 	if void {
-		return NotExecuted, w.path.peer.Name + " could not be reached"
+		return NotExecuted, fmt.Errorf("%s could not be reached", w.path.peer.Name)
 	}
 	w.path.post(&wire.Envelope{
 		Type: wire.TypeCancel, ID: w.id, Kind: p.kind.name, Shard: w.route.shard, Entity: bytesOf(c.Ref.ID),
 	})
-	return Unknown, "no answer from " + w.path.peer.Name
+	return Unknown, fmt.Errorf("%w from %s", errNoAnswer, w.path.peer.Name)
 }
+
+var (
+	errNoHome   = errors.New("its shard has no home yet")
+	errNoAnswer = errors.New("no answer")
+)
 
 // resultError is the error for an answer that is no result.
 func (p port) resultError(c *codegen.Call, res result) error {
@@ -351,6 +355,8 @@ func (p port) resultError(c *codegen.Call, res result) error {
 		return not(context.Canceled)
 	case wire.CodeTooLarge:
 		return p.fail(&c.Ref, c.Method, Executed, fmt.Errorf("%w: %s", ErrTooLarge, res.text))
+	case wire.CodeNoResult:
+		return p.fail(&c.Ref, c.Method, Executed, fmt.Errorf("%w: %s", ErrNoResult, res.text))
 	case codeLost:
 		return p.fail(&c.Ref, c.Method, Unknown, fmt.Errorf("%w: %v", ErrLost, res.lost))
 	case codeUnsent:

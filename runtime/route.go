@@ -339,8 +339,10 @@ func (r *route) goTo(step call.Step) {
 // goLocal is goTo for this process itself.
 func (r *route) goLocal(step call.Step) {
 	pl := r.kind.plane
-	if r.kind.host == nil {
-		return // the table names this node for a kind it does not host: never run, ask again later
+	if r.kind.host == nil { // the table is wrong about this node: wait for another one
+		r.core.OwnerGone(pl.self.Address, step.Deliver)
+		pl.held.Add(int64(len(step.Deliver)))
+		return
 	}
 	sh := r.kind.host.shard(r.shard)
 	if !step.Via.IsZero() {

@@ -2,7 +2,6 @@ package shard
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -54,9 +53,21 @@ func (pl *plane) answerTurn(c *inCall, a answer, l *lane) {
 	if a.payload != nil {
 		e.Payload = *a.payload
 	}
+	if !pl.lease.valid() {
+		pl.wg.Go(func() { pl.answerLeased(c, e) })
+		return
+	}
 	pl.answer(c, &e, l)
 	if a.payload != nil && c.Sender.Address != pl.self.Address && cap(*a.payload) <= 64<<10 {
 		replyPool.Put(a.payload) // it was copied into the path
+	}
+}
+
+// answerLeased sends an answer once this node may: somebody else may have run
+// the entity since, if the cluster has given this node up. Then it never does.
+func (pl *plane) answerLeased(c *inCall, e wire.Envelope) {
+	if pl.waitLease(pl.ctx) == nil {
+		pl.answer(c, &e, nil)
 	}
 }
 
@@ -142,13 +153,14 @@ func (pl *plane) maxResult() int {
 // methodError is the answer for an error that a method, or decoding its
 // arguments, came to.
 func methodError(err error) answer {
-	var decode *codegen.DecodeError
-	var panicked *panicked
-	switch {
-	case errors.As(err, &panicked):
-		return answer{code: wire.CodePanic, text: panicked.Error()}
-	case errors.As(err, &decode):
+	// Only the value itself counts: a method may return what its own call came to.
+	switch err := err.(type) { //nolint:errorlint
+	case *panicked:
+		return answer{code: wire.CodePanic, text: err.Error()}
+	case *codegen.DecodeError:
 		return answer{code: wire.CodeBadArgs, text: err.Error()}
+	case *codegen.EncodeError:
+		return answer{code: wire.CodeNoResult, text: err.Error()}
 	}
 	return answer{code: wire.CodeMethodError, text: err.Error()}
 }
@@ -233,8 +245,16 @@ func (t *turn) End(recovered any, err error) error {
 		s.logPanic(e.ID, recovered)
 		return &EntityError{Kind: s.id.Kind, ID: e.ID, Method: t.method, Text: fmt.Sprint(recovered), Panic: true}
 	}
-	if err != nil {
+	switch err := err.(type) { //nolint:errorlint
+	case nil:
+		return nil
+	case *codegen.EncodeError: // of a copy of the arguments or of the results
+		outcome := NotExecuted
+		if err.Ran {
+			outcome = Executed
+		}
+		return &CallError{Kind: s.id.Kind, ID: e.ID, Method: t.method, Outcome: outcome, Err: err}
+	default:
 		return &EntityError{Kind: s.id.Kind, ID: e.ID, Method: t.method, Text: err.Error()}
 	}
-	return nil
 }

@@ -63,7 +63,7 @@ func (t *turn) Deadline() (time.Time, bool) {
 // Done is closed when the caller gives up or the deadline passes.
 func (t *turn) Done() <-chan struct{} {
 	if t.remote != nil {
-		return t.remote.context().Done()
+		return t.remote.context(t.shard.plane().ctx).Done()
 	}
 	return t.parent.Done()
 }
@@ -71,7 +71,7 @@ func (t *turn) Done() <-chan struct{} {
 // Err tells why Done is closed.
 func (t *turn) Err() error {
 	if t.remote != nil {
-		return t.remote.context().Err()
+		return t.remote.context(t.shard.plane().ctx).Err()
 	}
 	return t.parent.Err()
 }
@@ -84,14 +84,15 @@ func (t *turn) Value(key any) any {
 	return nil
 }
 
-func (r *remoteTurn) context() context.Context {
+// context is made when somebody asks; it ends with the node, too.
+func (r *remoteTurn) context(parent context.Context) context.Context {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ctx == nil {
 		if r.deadline.IsZero() {
-			r.ctx, r.cancel = context.WithCancel(context.Background())
+			r.ctx, r.cancel = context.WithCancel(parent)
 		} else {
-			r.ctx, r.cancel = context.WithDeadline(context.Background(), r.deadline)
+			r.ctx, r.cancel = context.WithDeadline(parent, r.deadline)
 		}
 		if r.gaveUp {
 			r.cancel()

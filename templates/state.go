@@ -20,10 +20,10 @@ func (e *emitter) state(n *model.Entity) {
 
 	comment := "%s encodes the fields tagged state."
 	if fallible {
-		comment += " It panics with a [codegen.EncodeError] when one refuses to be encoded."
+		comment += " It fails with a [*codegen.EncodeError] when one refuses to be encoded."
 	}
 	e.comment(comment, n.AppendStateFunc())
-	e.file.Func().Id(n.AppendStateFunc()).Params(jen.Id("b").Index().Byte(), jen.Id("entity").Any()).Index().Byte().BlockFunc(func(g *jen.Group) {
+	e.file.Func().Id(n.AppendStateFunc()).Params(jen.Id("b").Index().Byte(), jen.Id("entity").Any()).Params(jen.Index().Byte(), jen.Error()).BlockFunc(func(g *jen.Group) {
 		g.Id("e").Op(":=").Add(self())
 		if fallible {
 			g.Var().Err().Error()
@@ -35,10 +35,10 @@ func (e *emitter) state(n *model.Entity) {
 				continue
 			}
 			g.If(jen.List(jen.Id("b"), jen.Err()).Op("=").Add(encoded), jen.Err().Op("!=").Nil()).Block(
-				jen.Panic(encodeErrorOf(what, false, "err")),
+				jen.Return(jen.Nil(), encodeErrorOf(what, false, "err")),
 			)
 		}
-		g.Return(jen.Id("b"))
+		g.Return(jen.Id("b"), jen.Nil())
 	})
 
 	e.comment("%s decodes what %s encoded. A field that is absent becomes zero, whatever the factory set it to.", n.DecodeStateFunc(), n.AppendStateFunc())

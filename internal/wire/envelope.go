@@ -47,11 +47,12 @@ const (
 	CodeTooLarge    Code = 12 // the results exceed the broker's limit: executed
 	CodeStopped     Code = 13 // the node stops and no other takes the shard
 	CodeDropped     Code = 14 // accepted, but its shard was lost before the turn began
+	CodeNoResult    Code = 15 // the results do not encode: executed
 )
 
 // Executed tells whether the call ran when it was answered with the code.
 func (c Code) Executed() bool {
-	return c == CodeOK || c == CodeMethodError || c == CodePanic || c == CodeTooLarge
+	return c == CodeOK || c == CodeMethodError || c == CodePanic || c == CodeTooLarge || c == CodeNoResult
 }
 
 // An Envelope is one message of the data plane. Its byte slices point into the

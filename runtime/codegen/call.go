@@ -2,6 +2,7 @@ package codegen
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -50,13 +51,21 @@ func NewRef(p Port, id string, err error, opts ...CallOption) Ref {
 	return r
 }
 
+var errZeroRef = errors.New("call through a zero reference (get one from a client's Ref)")
+
 // Begin starts a call with an answer.
 func (r *Ref) Begin(ctx context.Context, method string) (Call, error) {
+	if r.Port == nil {
+		return Call{}, errZeroRef
+	}
 	return r.Port.Begin(ctx, *r, method)
 }
 
 // BeginTell starts a call without an answer.
 func (r *Ref) BeginTell(ctx context.Context, method string) (Call, error) {
+	if r.Port == nil {
+		return Call{}, errZeroRef
+	}
 	return r.Port.BeginTell(ctx, *r, method)
 }
 

@@ -25,7 +25,7 @@ type Host struct {
 	SetID    func(entity any, id string) error // nil: no field tagged id
 	Dispatch map[string]Method
 	// AppendState and DecodeState move the fields tagged state; nil without any.
-	AppendState func(b []byte, entity any) []byte
+	AppendState func(b []byte, entity any) ([]byte, error)
 	DecodeState func(entity any, b []byte) error
 	// Activate and Passivate are the user's hooks; nil without them.
 	Activate  func(ctx context.Context, entity any, a Activation) error

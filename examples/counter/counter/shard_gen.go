@@ -256,10 +256,10 @@ func decodeCounterGetReply(b []byte) (total int64, err error) {
 }
 
 // appendCounterState encodes the fields tagged state.
-func appendCounterState(b []byte, entity any) []byte {
+func appendCounterState(b []byte, entity any) ([]byte, error) {
 	e := entity.(*Counter)
 	b = codegen.AppendInt(b, 1, e.Total)
-	return b
+	return b, nil
 }
 
 // decodeCounterState decodes what appendCounterState encoded. A field that is

@@ -1260,27 +1260,27 @@ func decodeZooFailReply(b []byte) (result int, result2 Names, err error) {
 	return result, result2, d.Err("results of Zoo.Fail")
 }
 
-// appendZooState encodes the fields tagged state. It panics with a
-// [codegen.EncodeError] when one refuses to be encoded.
-func appendZooState(b []byte, entity any) []byte {
+// appendZooState encodes the fields tagged state. It fails with a
+// [*codegen.EncodeError] when one refuses to be encoded.
+func appendZooState(b []byte, entity any) ([]byte, error) {
 	e := entity.(*Zoo)
 	var err error
 	b = appendScalars(b, 1, e.Scalars)
 	if b, err = appendLists(b, 2, e.Lists); err != nil {
-		panic(&codegen.EncodeError{What: "state of Zoo", Err: err})
+		return nil, &codegen.EncodeError{What: "state of Zoo", Err: err}
 	}
 	if b, err = appendMaps(b, 3, e.Maps); err != nil {
-		panic(&codegen.EncodeError{What: "state of Zoo", Err: err})
+		return nil, &codegen.EncodeError{What: "state of Zoo", Err: err}
 	}
 	if b, err = appendOptional(b, 4, e.optional); err != nil {
-		panic(&codegen.EncodeError{What: "state of Zoo", Err: err})
+		return nil, &codegen.EncodeError{What: "state of Zoo", Err: err}
 	}
 	if b, err = appendTreePointer(b, 5, e.tree, codegen.MaxDepth); err != nil {
-		panic(&codegen.EncodeError{What: "state of Zoo", Err: err})
+		return nil, &codegen.EncodeError{What: "state of Zoo", Err: err}
 	}
 	b = appendPrices(b, 6, e.bare)
 	b = codegen.AppendTime(b, 7, e.since)
-	return b
+	return b, nil
 }
 
 // decodeZooState decodes what appendZooState encoded. A field that is absent
