@@ -13,7 +13,7 @@ type Leftover struct {
 }
 
 // Leftovers empties the path, in sequence order. Bye tells that the peer said
-// goodbye, so that whatever it did not acknowledge was not handled; without it,
+// goodbye, so that whatever is beyond what it handled never will be; without it,
 // only what was never published, or bounced each time, is certain.
 func (p *Path) Leftovers(bye bool) []Leftover {
 	var out []Leftover
@@ -21,12 +21,12 @@ func (p *Path) Leftovers(bye bool) []Leftover {
 		f := &p.frames[i]
 		p.eachEnvelope(f, func(seq uint64, e *wire.Envelope) bool {
 			if seq > p.acked {
-				out = append(out, Leftover{Seq: seq, Envelope: clone(e), NotExecuted: bye || f.refused()})
+				out = append(out, Leftover{Seq: seq, Envelope: clone(e), NotExecuted: bye && seq > p.handledTo || f.neverArrived()})
 			}
 			return true
 		})
 	}
-	p.frames, p.head, p.sendAt, p.unacked, p.held = nil, 0, 0, 0, 0
+	p.frames, p.head, p.handled, p.sendAt, p.unacked, p.held, p.refusals = nil, 0, 0, 0, 0, 0, 0
 	return out
 }
 
@@ -54,7 +54,7 @@ func (p *Path) Find(seq uint64) (e wire.Envelope, ok bool) {
 func (p *Path) Void(seq uint64) bool {
 	for i := p.head; i < len(p.frames); i++ {
 		f := &p.frames[i]
-		if f.count == 0 || seq < f.first || seq > f.last() || !f.refused() || f.first == p.lent {
+		if f.count == 0 || seq < f.first || seq > f.last() || !f.neverArrived() || f.first == p.lent {
 			continue
 		}
 		done := false

@@ -33,6 +33,9 @@ const (
 // frameBytes is where a frame is full: batches beyond it gain nothing.
 const frameBytes = 64 << 10
 
+// maxFree is how many buffers of frames a path keeps for reuse.
+const maxFree = 8
+
 // Config is a path's settings, equal for all paths of a process.
 type Config struct {
 	Self        transport.Peer
@@ -44,55 +47,68 @@ type Config struct {
 // A Path is the stream of envelopes between this process and one peer on one
 // lane. It is not safe for concurrent use.
 //
+// The window counts what the peer has not handled, the acknowledgement what it
+// has not handled or whose refusal has not come. So of two peers that refuse
+// each other's calls neither waits for the other.
+//
 // Invariants:
 //  1. acked ≤ every held sequence < next, without gaps.
-//  2. Frames before sendAt were handed out at least once.
-//  3. unacked is the sum of the bodies of the frames before sendAt.
+//  2. head ≤ handled ≤ sendAt ≤ the number of frames, and frames before sendAt
+//     were handed out at least once.
+//  3. unacked is the sum of the bodies of the frames from handled to sendAt, and
+//     held that of all frames from head.
+//  4. An acknowledgement never goes out before a refusal below it.
 type Path struct {
 	cfg  Config
 	peer transport.Peer
 
 	// Sending. frames[head:] hold what is not acknowledged, oldest first; the
 	// last one may still be open.
-	next    uint64
-	acked   uint64
-	frames  []frame
-	head    int
-	sendAt  int // index of the next frame to hand out
-	unacked int
-	held    int
-	window  int
-	lent    uint64 // first sequence of the frame whose payload the driver may still read
-	free    [][]byte
+	next      uint64
+	acked     uint64
+	handledTo uint64 // what the peer has handled: at least acked
+	frames    []frame
+	head      int
+	handled   int // index of the first frame that the peer has not handled
+	sendAt    int // index of the next frame to hand out
+	unacked   int
+	held      int
+	refusals  int // frames with refusals
+	window    int
+	lent      uint64 // first sequence of the frame whose payload the driver may still read
+	free      [][]byte
 
 	retryAt time.Time // zero: nothing is under way
 	probing bool      // the peer was absent: one frame at a time until it answers
 
 	// Receiving.
-	received uint64
-	nackedAt time.Time
-	nack     bool
-	ackSent  uint64
-	ackDueAt time.Time
-	ackNow   bool
-	bye      bool
+	received    uint64
+	nackedAt    time.Time
+	nack        bool
+	ackSent     uint64
+	ackDueAt    time.Time
+	ackNow      bool
+	bye         bool
+	forgotSince time.Time // the peer asks for everything; zero: it does not
+	forgotten   bool      // and has done so for long
 }
 
 // frame is one batch of encoded envelopes behind room for a header.
 type frame struct {
 	first   uint64
+	refuses uint64 // the lowest sequence that a refusal in it names; 0: none
 	count   uint32
+	sends   uint32
+	bounces uint32
 	closed  bool
-	sends   uint16
-	bounces uint16
 	buf     []byte // wire.MaxFrameHeader bytes of room, then the envelopes
 }
 
 func (f *frame) last() uint64 { return f.first + uint64(f.count) - 1 }
 func (f *frame) body() []byte { return f.buf[wire.MaxFrameHeader:] }
-func (f *frame) refused() bool {
-	return f.sends == f.bounces
-}
+
+// neverArrived tells that each sending of the frame bounced, if there was any.
+func (f *frame) neverArrived() bool { return f.sends == f.bounces }
 
 // NewPath returns the path to peer. Both sides must make theirs anew for each
 // pair of incarnations.
@@ -125,6 +141,13 @@ func (p *Path) Append(e *wire.Envelope) (uint64, error) {
 	f.buf = wire.AppendEnvelope(f.buf, e)
 	p.held += len(f.buf) - before
 	f.count++
+	if e.Type == wire.TypeRefusal && e.Seq > 0 {
+		if f.refuses == 0 {
+			p.refusals++
+			f.refuses = e.Seq
+		}
+		f.refuses = min(f.refuses, e.Seq)
+	}
 	seq := p.next
 	p.next++
 	return seq, nil
@@ -133,7 +156,7 @@ func (p *Path) Append(e *wire.Envelope) (uint64, error) {
 func (p *Path) openFrame(size int) *frame {
 	if n := len(p.frames); n > p.head {
 		f := &p.frames[n-1]
-		if !f.closed && (len(f.buf)+size <= frameBytes || f.count == 0) {
+		if !f.closed && len(f.buf)+size <= min(frameBytes, p.cfg.MaxPayload) {
 			return f
 		}
 		f.closed = true
@@ -155,6 +178,7 @@ func (p *Path) compact() {
 	n := copy(p.frames, p.frames[p.head:])
 	clear(p.frames[n:])
 	p.frames = p.frames[:n]
+	p.handled -= p.head
 	p.sendAt -= p.head
 	p.head = 0
 }
@@ -163,8 +187,10 @@ func (p *Path) compact() {
 // everything from the peer was handled. The token names the frame when the
 // broker bounces it. ok is false when there is nothing to send, the peer's
 // window is full, or the path waits to try again. The payload is valid until
-// the next Take, so only one goroutine at a time may be publishing.
+// the next Take or Unsent, so only one goroutine at a time may be publishing.
 func (p *Path) Take(now time.Time, ack uint64) (payload []byte, token uint64, ok bool) {
+	defer p.check()
+	p.lent = 0
 	if p.sendAt < len(p.frames) && p.maySend(now) {
 		f := &p.frames[p.sendAt]
 		f.closed = true
@@ -178,28 +204,30 @@ func (p *Path) Take(now time.Time, ack uint64) (payload []byte, token uint64, ok
 		return p.seal(f, ack), f.first, true
 	}
 	if p.ackNow || !p.ackDueAt.IsZero() && !now.Before(p.ackDueAt) {
-		empty := frame{first: p.next, buf: make([]byte, wire.MaxFrameHeader)}
-		if p.sendAt < len(p.frames) {
-			empty.first = p.frames[p.sendAt].first // what waits is not missing
-		}
-		return p.seal(&empty, ack), 0, true
+		return p.seal(p.empty(), ack), 0, true
 	}
 	return nil, 0, false
 }
 
 // Bye is the last frame to the peer: nothing beyond ack is or will be handled.
 func (p *Path) Bye(ack uint64) []byte {
-	f := frame{first: p.next, buf: make([]byte, wire.MaxFrameHeader)}
+	p.bye = true
+	return p.seal(p.empty(), ack)
+}
+
+// empty is a frame without envelopes, at the place in the stream that was
+// reached: what waits is not missing.
+func (p *Path) empty() *frame {
+	f := &frame{first: p.next, buf: make([]byte, wire.MaxFrameHeader)}
 	if p.sendAt < len(p.frames) {
 		f.first = p.frames[p.sendAt].first
 	}
-	p.bye = true
-	return p.seal(&f, ack)
+	return f
 }
 
 func (p *Path) maySend(now time.Time) bool {
 	if p.probing {
-		return p.sendAt == p.head && !now.Before(p.retryAt)
+		return p.sendAt == p.handled && !now.Before(p.retryAt)
 	}
 	return p.unacked < p.window
 }
@@ -209,7 +237,7 @@ func (p *Path) seal(f *frame, ack uint64) []byte {
 	var scratch [wire.MaxFrameHeader]byte
 	h := wire.FrameHeader{
 		Version: wire.FrameVersion, From: p.cfg.Self, Seq: f.first, Count: f.count,
-		Ack: ack, Window: uint64(p.cfg.Window),
+		Ack: p.safeAck(f, ack), Handled: ack, Window: uint64(p.cfg.Window),
 	}
 	if p.nack {
 		h.Flags |= wire.FlagNack
@@ -224,8 +252,25 @@ func (p *Path) seal(f *frame, ack uint64) []byte {
 	return f.buf[start:]
 }
 
+// safeAck is ack, as far as no refusal below it stands in a frame behind f:
+// whoever sees an acknowledgement gives the envelope up, and lets younger ones
+// pass to another owner.
+func (p *Path) safeAck(f *frame, ack uint64) uint64 {
+	if p.refusals == 0 {
+		return ack
+	}
+	for i := len(p.frames) - 1; i >= p.head && p.frames[i].first >= f.first+uint64(f.count); i-- {
+		if r := p.frames[i].refuses; r > 0 {
+			ack = min(ack, r-1)
+		}
+	}
+	return ack
+}
+
 // Unsent takes back a Take whose frame the broker's client did not accept.
 func (p *Path) Unsent(token uint64, now time.Time) {
+	defer p.check()
+	p.lent = 0
 	if token == 0 {
 		p.ackNow = true
 		return
@@ -244,10 +289,11 @@ func (p *Path) Unsent(token uint64, now time.Time) {
 // Bounced notes that nobody listened when the frame was published, and waits
 // before the next try. What bounced every time was certainly not executed.
 func (p *Path) Bounced(token uint64, now time.Time) {
-	for i := p.head; i < len(p.frames); i++ {
+	defer p.check()
+	for i := p.handled; i < len(p.frames); i++ {
 		if p.frames[i].first == token && p.frames[i].bounces < p.frames[i].sends {
 			p.frames[i].bounces++
-			p.rewindTo(p.head)
+			p.rewindTo(p.handled)
 			p.probing = true
 			p.retryAt = now.Add(RetryAfter)
 			return
@@ -255,15 +301,17 @@ func (p *Path) Bounced(token uint64, now time.Time) {
 	}
 }
 
-// Rewind sends everything again that was not acknowledged, at once: the
-// connection was lost and is back, or the peer asked.
+// Rewind sends everything again that was not handled, at once: the connection
+// was lost and is back, or the peer asked.
 func (p *Path) Rewind() {
-	p.rewindTo(p.head)
+	defer p.check()
+	p.rewindTo(p.handled)
 	p.probing = false
 	p.retryAt = time.Time{}
 }
 
 func (p *Path) rewindTo(i int) {
+	i = max(i, p.handled)
 	for j := i; j < p.sendAt; j++ {
 		p.unacked -= len(p.frames[j].body())
 	}
@@ -271,62 +319,96 @@ func (p *Path) rewindTo(i int) {
 }
 
 // Ack takes the acknowledgement and the window of a frame that Receive accepted,
-// after its envelopes were handled. It reports whether anything new was acknowledged.
+// after its envelopes were handled. It reports whether the peer got any further.
 func (p *Path) Ack(h *wire.FrameHeader, now time.Time) bool {
+	defer p.check()
 	if h.Window > 0 {
 		p.window = int(min(h.Window, uint64(1<<30)))
 	}
-	progress := h.Ack > p.acked && h.Ack < p.next
+	if p.received > p.ackSent && p.ackDueAt.IsZero() {
+		p.ackDueAt = now.Add(AckDelay) // the last one went before all was handled
+	}
+	handled := max(h.Ack, h.Handled)
+	progress := handled < p.next && (h.Ack > p.acked || handled > p.handledTo)
 	if progress {
-		p.acked = h.Ack
+		p.acked = max(p.acked, h.Ack)
+		p.handledTo = max(p.handledTo, handled)
 		p.release()
 		p.probing = false
 		p.retryAt = time.Time{}
-		if p.sendAt > p.head {
+		if p.sendAt > p.handled {
 			p.retryAt = now.Add(RetryAfter)
 		}
 	}
-	if h.Flags&wire.FlagNack != 0 && p.sendAt > p.head {
+	if h.Flags&wire.FlagNack != 0 && p.sendAt > p.handled {
 		p.Rewind()
 	}
 	return progress
 }
 
 // Forgotten tells from a frame that Receive accepted that the peer has lost its
-// side of the path: it asks for what it once acknowledged. Both sides must begin
-// a new path.
-func (p *Path) Forgotten(h *wire.FrameHeader) bool {
-	return h.Flags&wire.FlagNack != 0 && h.Ack < p.acked
+// side of the path: for some time it has asked for what it once acknowledged.
+// Both sides must begin a new path.
+func (p *Path) Forgotten(h *wire.FrameHeader) bool { return p.forgotten && p.asksForAll(h) }
+
+// asksForAll tells that the peer wants everything again, from the first on. One
+// such frame may have been sent long ago, and overtaken in a reconnect.
+func (p *Path) asksForAll(h *wire.FrameHeader) bool {
+	return h.Flags&wire.FlagNack != 0 && h.Ack == 0 && h.Handled == 0 && p.acked > 0
 }
 
+// noteForgetting is for each frame that Receive accepts.
+func (p *Path) noteForgetting(h *wire.FrameHeader, now time.Time) {
+	switch {
+	case h.Ack > 0:
+		p.forgotSince, p.forgotten = time.Time{}, false
+	case !p.asksForAll(h):
+	case p.forgotSince.IsZero():
+		p.forgotSince = now
+	default:
+		p.forgotten = p.forgotten || now.Sub(p.forgotSince) >= RetryAfter
+	}
+}
+
+// release passes over the frames that the peer has handled and drops those that
+// it has acknowledged, also when they were about to be sent again.
 func (p *Path) release() {
-	for p.head < p.sendAt {
-		f := &p.frames[p.head]
-		if !f.closed || f.last() > p.acked {
-			return
+	for p.handled < len(p.frames) && p.frames[p.handled].last() <= p.handledTo {
+		if f := &p.frames[p.handled]; p.handled < p.sendAt {
+			p.unacked -= len(f.body())
+		} else {
+			f.closed = true
+			p.sendAt++
 		}
-		p.unacked -= len(f.body())
+		p.handled++
+	}
+	for p.head < p.handled && p.frames[p.head].last() <= p.acked {
+		f := &p.frames[p.head]
 		p.held -= len(f.body())
-		if len(p.free) < 8 && f.first != p.lent {
+		if f.refuses > 0 {
+			p.refusals--
+		}
+		if len(p.free) < maxFree && cap(f.buf) <= 2*frameBytes && f.first != p.lent {
 			p.free = append(p.free, f.buf)
 		}
 		*f = frame{}
 		p.head++
 	}
 	if p.head == len(p.frames) {
-		p.frames, p.head, p.sendAt = p.frames[:0], 0, 0
+		p.frames, p.head, p.handled, p.sendAt = p.frames[:0], 0, 0, 0
 	}
 }
 
 // Tick tries again when its time has come and tells when to call next; zero
 // means not before something else happens.
 func (p *Path) Tick(now time.Time) (wake time.Time) {
-	if p.sendAt > p.head && !p.retryAt.IsZero() && !now.Before(p.retryAt) {
-		p.rewindTo(p.head)
+	defer p.check()
+	if p.sendAt > p.handled && !p.retryAt.IsZero() && !now.Before(p.retryAt) {
+		p.rewindTo(p.handled)
 		p.probing = true
 		p.retryAt = now
 	}
-	if p.sendAt > p.head || p.probing && p.head < len(p.frames) {
+	if p.sendAt > p.handled || p.probing && p.handled < len(p.frames) {
 		wake = p.retryAt
 	}
 	if !p.ackDueAt.IsZero() && (wake.IsZero() || p.ackDueAt.Before(wake)) {
@@ -348,12 +430,16 @@ func (p *Path) Check() error {
 		}
 		seq += uint64(f.count)
 		held += len(f.body())
-		if i < p.sendAt {
+		if i >= p.handled && i < p.sendAt {
 			unacked += len(f.body())
-			if f.sends == 0 {
+			if f.sends == 0 || !f.closed {
 				return fmt.Errorf("path to %s: invariant 2: frame %d counts as sent and was not", p.peer.Address, f.first)
 			}
 		}
+	}
+	if p.head > p.handled || p.handled > p.sendAt || p.sendAt > len(p.frames) {
+		return fmt.Errorf("path to %s: invariant 2: head %d, handled %d, sendAt %d of %d frames",
+			p.peer.Address, p.head, p.handled, p.sendAt, len(p.frames))
 	}
 	if p.head < len(p.frames) && seq != p.next {
 		return fmt.Errorf("path to %s: invariant 1: frames end at %d, next is %d", p.peer.Address, seq, p.next)

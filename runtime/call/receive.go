@@ -25,8 +25,10 @@ func (p *Path) Receive(h *wire.FrameHeader, now time.Time) (skip uint32, ok bool
 		return 0, false
 	case h.Count > 0 && last <= p.received:
 		p.ackNow = true // the acknowledgement was lost
+		p.noteForgetting(h, now)
 		return h.Count, true
 	}
+	p.noteForgetting(h, now)
 	if h.Count > 0 {
 		skip = uint32(p.received + 1 - h.Seq)
 		p.received = last

@@ -1,0 +1,300 @@
+package call
+
+import (
+	"errors"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/wire"
+)
+
+// seedFactor is SHARDGEN_SEEDS: by how much longer tests with random faults run.
+func seedFactor(t *testing.T) int {
+	s := os.Getenv("SHARDGEN_SEEDS")
+	if s == "" {
+		return 1
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 {
+		t.Fatalf("SHARDGEN_SEEDS=%q: want a number from 1", s)
+	}
+	return n
+}
+
+// eachSeed runs f for many seeds and names the first that fails.
+func eachSeed(t *testing.T, n int, f func(p *pair)) {
+	t.Helper()
+	for seed := range uint64(n * seedFactor(t)) {
+		p := newPair(seed)
+		f(p)
+		if p.err != nil {
+			t.Fatalf("seed %d, at %v: %v", seed, p.now.Sub(time.Unix(1000, 0)), p.err)
+		}
+	}
+}
+
+// TestExactlyOnceInOrder: whatever happens, both ends handle each other's
+// envelopes once and in order, and when the faults end all is acknowledged.
+func TestExactlyOnceInOrder(t *testing.T) {
+	eachSeed(t, 100, func(p *pair) {
+		p.faults(2 * time.Second)
+		p.traffic(2 * time.Second)
+		p.run(p.now.Add(3 * time.Second))
+		p.calm = true
+		p.run(p.now.Add(10 * time.Second))
+		for _, e := range p.ends {
+			if len(e.other.ran) != len(e.sent) || e.path.Acked() != uint64(len(e.sent)) || e.path.held != 0 {
+				p.fail("%s sent %d; %d were handled, %d acknowledged, %d bytes are held",
+					e.name, len(e.sent), len(e.other.ran), e.path.Acked(), e.path.held)
+			}
+			for seq := range e.refused {
+				if !e.other.heard[seq] {
+					p.fail("%s: the refusal of %d never came", e.other.name, seq)
+				}
+			}
+		}
+	})
+}
+
+// TestCrashLeftovers: what counts as not executed when the other end dies was
+// not handled by it.
+func TestCrashLeftovers(t *testing.T) {
+	eachSeed(t, 60, func(p *pair) {
+		p.faults(time.Second)
+		p.traffic(time.Second)
+		a, b := p.ends[0], p.ends[1]
+		p.run(p.now.Add(p.upTo(time.Second)))
+		b.dead = true
+		p.run(p.now.Add(p.upTo(time.Second)))
+		if p.err == nil {
+			a.farewell(false)
+		}
+	})
+}
+
+// TestByeLeftovers: a goodbye tells for certain what was not handled.
+func TestByeLeftovers(t *testing.T) {
+	certain := 0
+	eachSeed(t, 60, func(p *pair) {
+		p.faults(time.Second)
+		p.traffic(time.Second)
+		a, b := p.ends[0], p.ends[1]
+		p.run(p.now.Add(p.upTo(1200 * time.Millisecond)))
+		for p.err == nil && (b.busy || b.writing || !b.connected) {
+			p.run(p.now.Add(time.Millisecond))
+		}
+		if p.err != nil {
+			return
+		}
+		b.inbox, b.busy = nil, true // handles nothing more
+		b.transmit(0, b.path.Bye(b.handled))
+		b.saidBye, b.dead = true, true
+		p.run(p.now.Add(time.Second))
+		if a.dead {
+			certain++
+		} else if p.err == nil { // the goodbye was lost
+			a.farewell(false)
+		}
+	})
+	if certain == 0 {
+		t.Error("no goodbye arrived in any run: the test shows nothing")
+	}
+}
+
+// TestForgotten: a peer that has lost its side of the path is found out, and a
+// new path works.
+func TestForgotten(t *testing.T) {
+	eachSeed(t, 20, func(p *pair) {
+		a, b := p.ends[0], p.ends[1]
+		p.calm = true
+		p.traffic(300 * time.Millisecond)
+		p.run(p.now.Add(time.Second))
+		if p.err != nil || a.path.Acked() == 0 {
+			return
+		}
+		b.path = NewPath(b.path.cfg, b.path.peer)
+		if _, err := a.path.Append(&wire.Envelope{Type: wire.TypeTell}); err != nil {
+			p.fail("%v", err)
+		}
+		found := false
+		for range 40 { // a sends, b answers
+			for _, e := range p.ends {
+				payload, _, ok := e.path.Take(p.now, e.path.Received())
+				if !ok {
+					continue
+				}
+				h, _, err := new(wire.FrameReader).Header(payload)
+				if err != nil {
+					p.fail("%v", err)
+				}
+				if _, ok := e.other.path.Receive(&h, p.now); ok {
+					found = found || e.other == a && a.path.Forgotten(&h)
+					e.other.path.Ack(&h, p.now)
+				}
+			}
+			p.now = p.now.Add(25 * time.Millisecond)
+			a.path.Tick(p.now)
+			b.path.Tick(p.now)
+		}
+		if !found {
+			p.fail("not found out within a second")
+		}
+	})
+}
+
+// TestOneStaleRequestIsNotForgetting: a frame that asks for everything may have
+// been sent long ago, by the peer of today.
+func TestOneStaleRequestIsNotForgetting(t *testing.T) {
+	p := NewPath(Config{Self: peerNamed("a"), MaxPayload: 2000, Window: 1000, MaxBuffered: 3000}, peerNamed("b"))
+	now := time.Unix(1000, 0)
+	if _, err := p.Append(&wire.Envelope{Type: wire.TypeTell}); err != nil {
+		t.Fatal(err)
+	}
+	p.Take(now, 0)
+	p.Ack(&wire.FrameHeader{Seq: 1, Ack: 1}, now)
+	all := &wire.FrameHeader{Seq: 1, Flags: wire.FlagNack}
+	usual := &wire.FrameHeader{Seq: 1, Ack: 1}
+	for _, step := range []struct {
+		h    *wire.FrameHeader
+		want bool
+	}{{all, false}, {usual, false}, {all, false}, {all, true}} {
+		if _, ok := p.Receive(step.h, now); !ok {
+			t.Fatal("ignored")
+		}
+		if got := p.Forgotten(step.h); got != step.want {
+			t.Errorf("%+v: got %v, want %v", step.h, got, step.want)
+		}
+		now = now.Add(RetryAfter)
+	}
+}
+
+// TestAcknowledgementAfterLongTurn: when an acknowledgement went out before all
+// of a frame was handled, another one follows by itself.
+func TestAcknowledgementAfterLongTurn(t *testing.T) {
+	p := NewPath(Config{Self: peerNamed("a"), MaxPayload: 2000, Window: 1000, MaxBuffered: 3000}, peerNamed("b"))
+	now := time.Unix(1000, 0)
+	h := &wire.FrameHeader{Seq: 1, Count: 3}
+	p.Receive(h, now)
+	now = now.Add(AckDelay)
+	if _, _, ok := p.Take(now, 1); !ok {
+		t.Fatal("no acknowledgement of the first envelope")
+	}
+	p.Ack(h, now)
+	if wake := p.Tick(now); !wake.Equal(now.Add(AckDelay)) {
+		t.Errorf("wakes at %v, want %v", wake, now.Add(AckDelay))
+	}
+	payload, _, ok := p.Take(now.Add(AckDelay), 3)
+	if got, _, err := new(wire.FrameReader).Header(payload); !ok || err != nil || got.Ack != 3 {
+		t.Errorf("acknowledged %d, %v, %v, want 3", got.Ack, ok, err)
+	}
+}
+
+func TestAppendRefuses(t *testing.T) {
+	p := NewPath(Config{Self: peerNamed("a"), MaxPayload: 2000, Window: 1000, MaxBuffered: 3000}, peerNamed("b"))
+	if _, err := p.Append(&wire.Envelope{Type: wire.TypeCall, Payload: make([]byte, 1900)}); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("got %v, want ErrTooLarge", err)
+	}
+	for range 10 {
+		_, _ = p.Append(&wire.Envelope{Type: wire.TypeTell, Payload: make([]byte, 500)})
+	}
+	if _, err := p.Append(&wire.Envelope{Type: wire.TypeCall}); !errors.Is(err, ErrFull) {
+		t.Errorf("got %v, want ErrFull", err)
+	}
+	if _, err := p.Append(&wire.Envelope{Type: wire.TypeReply}); err != nil {
+		t.Errorf("an answer: got %v, want none, for calls bound answers", err)
+	}
+}
+
+// TestVoidAfterBounce: a call to a process that nobody hears can be taken back
+// for certain, once the frame is not being published any more.
+func TestVoidAfterBounce(t *testing.T) {
+	p := NewPath(Config{Self: peerNamed("a"), MaxPayload: 2000, Window: 1000, MaxBuffered: 3000}, peerNamed("b"))
+	now := time.Unix(1000, 0)
+	seq, err := p.Append(&wire.Envelope{Type: wire.TypeCall, ID: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, token, _ := p.Take(now, 0)
+	p.Bounced(token, now)
+	if p.Void(seq) {
+		t.Error("taken back while it was being published")
+	}
+	if _, _, ok := p.Take(now, 0); ok {
+		t.Error("sent again at once: the peer is absent")
+	}
+	if !p.Void(seq) {
+		t.Error("not taken back, and it bounced each time")
+	}
+	if left := p.Leftovers(false); len(left) != 1 || !left[0].NotExecuted || left[0].Envelope.Type != 0 {
+		t.Errorf("got %+v, want one void envelope", left)
+	}
+}
+
+// TestLateAcknowledgement: what was about to be sent again and is acknowledged
+// after all must not block the path.
+func TestLateAcknowledgement(t *testing.T) {
+	p := NewPath(Config{Self: peerNamed("a"), MaxPayload: 2000, Window: 1000, MaxBuffered: 3000}, peerNamed("b"))
+	now := time.Unix(1000, 0)
+	if _, err := p.Append(&wire.Envelope{Type: wire.TypeTell}); err != nil {
+		t.Fatal(err)
+	}
+	p.Take(now, 0)
+	p.Rewind() // the connection was lost and is back
+	if !p.Ack(&wire.FrameHeader{Seq: 1, Ack: 1}, now) {
+		t.Error("no progress")
+	}
+	if _, err := p.Append(&wire.Envelope{Type: wire.TypeTell}); err != nil {
+		t.Fatal(err)
+	}
+	payload, _, ok := p.Take(now, 0)
+	h, _, err := new(wire.FrameReader).Header(payload)
+	if !ok || err != nil || h.Seq != 2 {
+		t.Errorf("took sequence %d, %v, %v, want 2", h.Seq, ok, err)
+	}
+	if wake := p.Tick(now); !wake.Equal(now.Add(RetryAfter)) {
+		t.Errorf("wakes at %v, want %v", wake, now.Add(RetryAfter))
+	}
+}
+
+// TestSteadyPathDoesNotAllocate: one call there, one answer back.
+func TestSteadyPathDoesNotAllocate(t *testing.T) {
+	cfg := Config{Self: peerNamed("a"), MaxPayload: 1 << 20, Window: 1 << 20, MaxBuffered: 1 << 23}
+	a := NewPath(cfg, peerNamed("b"))
+	cfg.Self = peerNamed("b")
+	b := NewPath(cfg, peerNamed("a"))
+	now := time.Unix(1000, 0)
+	var fr wire.FrameReader
+	var h wire.FrameHeader
+	var e wire.Envelope
+	call := wire.Envelope{Type: wire.TypeCall, ID: 1, Kind: []byte("Cart"), Entity: []byte("17"), Payload: make([]byte, 64)}
+	send := func(from, to *Path) {
+		if _, err := from.Append(&call); err != nil {
+			t.Error(err)
+		}
+		payload, _, _ := from.Take(now, from.Received())
+		var rest []byte
+		var err error
+		if h, rest, err = fr.Header(payload); err != nil {
+			t.Error(err)
+		}
+		if _, ok := to.Receive(&h, now); !ok {
+			t.Error("ignored")
+		}
+		if _, ok, err := wire.NextEnvelope(rest, &e); !ok || err != nil {
+			t.Error(ok, err)
+		}
+		to.Ack(&h, now)
+		from.Take(now, from.Received())
+	}
+	n := testing.AllocsPerRun(200, func() {
+		send(a, b)
+		fr = wire.FrameReader{}
+		send(b, a)
+		fr = wire.FrameReader{}
+	})
+	if n > 2 { // the two names, which a lane's own reader keeps
+		t.Errorf("%v allocations, want at most 2", n)
+	}
+}
