@@ -47,8 +47,9 @@ type Conn struct {
 	asks    map[string]bool
 	helloAt time.Time
 	follow  time.Time
-	left    map[transport.Address]bool // no members any more
-	gone    map[transport.Address]bool // downed
+	digest  uint64                          // of members
+	members map[transport.Address]bool      // as the gateway sees them
+	absent  map[transport.Address]time.Time // peers that are no members: since when
 }
 
 var (
@@ -69,7 +70,7 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	c := &Conn{
 		cfg: cfg, loop: newLoop(), follower: coordinator.NewFollower(false),
 		served: make(chan struct{}), done: make(chan struct{}), kinds: map[string]uint32{},
-		noHome: map[string]string{}, asks: map[string]bool{}, left: map[transport.Address]bool{}, gone: map[transport.Address]bool{},
+		noHome: map[string]string{}, asks: map[string]bool{}, absent: map[transport.Address]time.Time{},
 	}
 	c.log = cfg.Logger.With("client", cfg.Name)
 	self := transport.Peer{Address: transport.Address{Name: cfg.Name, Incarnation: rand.Uint64()}, Client: true}
@@ -167,7 +168,7 @@ func (c *Conn) tick() {
 }
 
 func (c *Conn) hello() {
-	m := &wire.GatewayHello{Lanes: uint32(c.cfg.Lanes), Frame: wire.FrameVersion}
+	m := &wire.GatewayHello{Lanes: uint32(c.cfg.Lanes), Frame: wire.FrameVersion, Members: c.digest}
 	for kind := range c.asks {
 		if c.plane.heldFor(kind) == 0 {
 			delete(c.asks, kind)
@@ -251,17 +252,40 @@ func (c *Conn) gatewayMessage(from transport.Peer, body []byte) {
 			c.kinds[k.GetName()] = k.GetShards()
 		}
 		c.mu.Unlock()
-		for _, n := range m.GetWelcome().GetLost() {
-			c.peerGone(transport.Address{Name: n.GetName(), Incarnation: n.GetIncarnation()})
-		}
+		c.meet(m.GetWelcome())
 		c.once.Do(func() { close(c.served) })
 	}
 }
 
-func (c *Conn) peerGone(a transport.Address) {
-	if !c.gone[a] {
-		c.gone[a] = true
-		c.plane.peerGone(a, -1, false)
+// meet takes the gateway's word on who is a member.
+func (c *Conn) meet(w *wire.GatewayWelcome) {
+	if len(w.GetMembers()) > 0 {
+		c.digest, c.members = w.GetDigest(), map[transport.Address]bool{}
+		for _, n := range w.GetMembers() {
+			c.members[addressOf(n)] = true
+		}
+	}
+	for _, n := range w.GetLost() {
+		c.plane.peerGone(addressOf(n), -1, false)
+	}
+	c.partWithAbsent()
+}
+
+// partWithAbsent ends dealings with peers that have been no members for so long
+// that they would have said goodbye by now.
+func (c *Conn) partWithAbsent() {
+	now := time.Now()
+	for _, a := range c.plane.peerAddresses() {
+		since, absent := c.absent[a]
+		switch {
+		case c.members[a]:
+			delete(c.absent, a)
+		case !absent:
+			c.absent[a] = now
+		case now.Sub(since) >= byeGrace:
+			delete(c.absent, a)
+			c.plane.peerGone(a, -1, false)
+		}
 	}
 }
 
@@ -271,12 +295,6 @@ func (c *Conn) step(from transport.Address, m coordinator.Message) {
 	c.follow = out.WakeAt
 	if out.Table != nil {
 		c.plane.setTable(out.Table)
-		for _, a := range out.Table.Gone() {
-			if !c.left[a] {
-				c.left[a] = true
-				c.plane.peerLeft(a) // unless it was lost: then the gateway says so
-			}
-		}
 	}
 	for _, msg := range out.Send {
 		if body, err := coordinator.Encode(msg); err == nil {

@@ -309,6 +309,7 @@ func (c *control) viewChanged() {
 			Address: m.Address, Status: s, Unreachable: !m.Reachable, Hosts: hosts(m.Member),
 		})
 	}
+	c.gateway.membersChanged()
 	c.stepManager(managed)
 	if c.coord != nil {
 		c.stepCoordinator(placed)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/shardgen/shardgen/internal/wire"
@@ -36,8 +37,9 @@ type gateway struct {
 }
 
 type servedClient struct {
-	peer transport.Peer
-	seen time.Time
+	peer   transport.Peer
+	seen   time.Time
+	digest uint64 // of the member list that it has
 }
 
 func (g *gateway) init(c *control) {
@@ -78,32 +80,78 @@ func (g *gateway) hello(from transport.Peer, h *wire.GatewayHello) {
 		client = &servedClient{peer: from}
 		g.clients[from.Address] = client
 	}
-	client.seen = now
+	client.seen, client.digest = now, h.GetMembers()
 	for _, kind := range h.GetAsks() {
 		g.asked[kind] = now
 		c.reports.ask(kind)
 	}
-	g.welcome(from)
+	g.welcome(client)
 	g.status(from)
 	if g.at.IsZero() {
 		g.at = now.Add(gatewayStatusEvery)
 	}
 }
 
-func (g *gateway) welcome(to transport.Peer) {
-	g.send(to, &wire.Gateway{Welcome: &wire.GatewayWelcome{Kinds: g.kinds(), Lost: g.lost}})
+// welcome tells a client what there is: types, members if it has another list,
+// and who was lost.
+func (g *gateway) welcome(client *servedClient) {
+	m := &wire.GatewayWelcome{Kinds: g.kinds(), Lost: g.lost}
+	members := g.members()
+	if m.Digest = digestOf(members); m.Digest != client.digest {
+		m.Members, client.digest = members, m.Digest
+	}
+	g.send(client.peer, &wire.Gateway{Welcome: m})
+}
+
+// members are those that clients may deal with.
+func (g *gateway) members() []*wire.GatewayNode {
+	var list []*wire.GatewayNode
+	for _, m := range g.control.view.Load().ByAddress {
+		if m.Status != membership.Down {
+			list = append(list, nodeOf(m.Address))
+		}
+	}
+	return list
+}
+
+func nodeOf(a transport.Address) *wire.GatewayNode {
+	return &wire.GatewayNode{Name: a.Name, Incarnation: a.Incarnation}
+}
+
+func addressOf(n *wire.GatewayNode) transport.Address {
+	return transport.Address{Name: n.GetName(), Incarnation: n.GetIncarnation()}
+}
+
+// digestOf tells lists of members apart; it is not 0 for one with members.
+func digestOf(list []*wire.GatewayNode) uint64 {
+	h := xxhash.New()
+	for _, n := range list {
+		fmt.Fprintf(h, "%s %x\n", n.GetName(), n.GetIncarnation())
+	}
+	return h.Sum64()
 }
 
 // maxLost bounds the downed members that a gateway remembers.
 const maxLost = 64
 
-// lostMember tells all clients that a member was downed, so that they give up
+// lostMember remembers that a member was downed, so that clients give up at once
 // what they wait for there.
 func (g *gateway) lostMember(a transport.Address) {
-	g.lost = append(g.lost, &wire.GatewayNode{Name: a.Name, Incarnation: a.Incarnation})
+	g.lost = append(g.lost, nodeOf(a))
 	g.lost = g.lost[max(0, len(g.lost)-maxLost):]
+	g.membersChanged()
+}
+
+// membersChanged tells all clients who the members are now, if they do not know.
+func (g *gateway) membersChanged() {
+	if len(g.clients) == 0 {
+		return
+	}
+	now := digestOf(g.members())
 	for _, client := range g.clients {
-		g.welcome(client.peer)
+		if client.digest != now {
+			g.welcome(client)
+		}
 	}
 }
 

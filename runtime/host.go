@@ -66,9 +66,13 @@ func (h *host) shard(n uint32) *hostedShard {
 	return &h.shards[n-h.kind.shards]
 }
 
-func (h *host) peerGone(a transport.Address) {
+// peerGone opens the gates of flushes that can no longer come by way of a, on
+// one lane or, with -1, on all.
+func (h *host) peerGone(a transport.Address, lane int) {
 	for i := range h.shards {
-		h.shards[i].openGates(func(via transport.Address) bool { return via == a })
+		if s := &h.shards[i]; lane < 0 || s.lane == lane {
+			s.openGates(func(via transport.Address) bool { return via == a })
+		}
 	}
 }
 

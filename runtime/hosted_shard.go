@@ -347,7 +347,12 @@ func (s *hostedShard) place(owner transport.Address, epoch placement.Epoch, term
 	})
 }
 
+// closeGate holds a sender's calls until its Flush came by way of via; from an
+// old home that is silent for good nothing can come.
 func (s *hostedShard) closeGate(sender, via transport.Address, epoch placement.Epoch) {
+	if s.plane().silenced(via, s.lane) {
+		return
+	}
 	s.mu.Lock()
 	s.core.CloseGate(sender, via, epoch, time.Now())
 	s.sweepLocked()

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"math/bits"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -219,7 +220,8 @@ func (pl *plane) connState(ch transport.Channel, s transport.State) {
 	}
 }
 
-// peerGone ends all dealings with a process that was removed or said goodbye.
+// peerGone ends all dealings with a process that was removed, or those on one
+// lane (0 and up) on which it said goodbye.
 // What it certainly did not execute is sent to the shards' next homes; what
 // nobody knows about is answered so.
 func (pl *plane) peerGone(a transport.Address, lane int, bye bool) {
@@ -238,15 +240,17 @@ func (pl *plane) peerGone(a transport.Address, lane int, bye bool) {
 			}
 		}
 	}
+	for _, k := range *pl.kinds.Load() {
+		if k.host != nil {
+			k.host.peerGone(a, lane)
+		}
+	}
 	if lane >= 0 {
 		return
 	}
 	for _, k := range *pl.kinds.Load() {
 		for i := range k.routes {
 			k.routes[i].ownerGone(a, nil)
-		}
-		if k.host != nil {
-			k.host.peerGone(a)
 		}
 	}
 	pl.pending.completeIf(func(c *pendingCall) bool {
@@ -429,6 +433,22 @@ func (pl *plane) heldFor(name string) (n int) {
 		r.mu.Unlock()
 	}
 	return n
+}
+
+// peerAddresses are all processes that this one deals with.
+func (pl *plane) peerAddresses() []transport.Address {
+	pl.peersMu.RLock()
+	defer pl.peersMu.RUnlock()
+	return slices.Collect(maps.Keys(pl.peers))
+}
+
+// silenced tells whether nothing comes from a process on the lane any more: it
+// was removed, or said goodbye.
+func (pl *plane) silenced(a transport.Address, lane int) bool {
+	pl.peersMu.RLock()
+	pp, gone := pl.peers[a], pl.gone[a]
+	pl.peersMu.RUnlock()
+	return gone || pp != nil && pp.paths[lane].isGone()
 }
 
 // knownPath is the path to a peer that this process has dealt with, else nil.

@@ -243,8 +243,9 @@ func (x *Gateway) GetBye() *GatewayBye {
 type GatewayHello struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Lanes         uint32                 `protobuf:"varint,1,opt,name=lanes,proto3" json:"lanes,omitempty"`
-	Frame         uint32                 `protobuf:"varint,2,opt,name=frame,proto3" json:"frame,omitempty"` // frame format
-	Asks          []string               `protobuf:"bytes,3,rep,name=asks,proto3" json:"asks,omitempty"`    // kinds that calls wait for
+	Frame         uint32                 `protobuf:"varint,2,opt,name=frame,proto3" json:"frame,omitempty"`      // frame format
+	Asks          []string               `protobuf:"bytes,3,rep,name=asks,proto3" json:"asks,omitempty"`         // kinds that calls wait for
+	Members       uint64                 `protobuf:"fixed64,4,opt,name=members,proto3" json:"members,omitempty"` // digest of the member list that the sender has
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -300,11 +301,20 @@ func (x *GatewayHello) GetAsks() []string {
 	return nil
 }
 
+func (x *GatewayHello) GetMembers() uint64 {
+	if x != nil {
+		return x.Members
+	}
+	return 0
+}
+
 // GatewayWelcome answers a hello.
 type GatewayWelcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Kinds         []*GatewayKind         `protobuf:"bytes,1,rep,name=kinds,proto3" json:"kinds,omitempty"` // hosted in the cluster
-	Lost          []*GatewayNode         `protobuf:"bytes,2,rep,name=lost,proto3" json:"lost,omitempty"`   // the latest members that were downed
+	Kinds         []*GatewayKind         `protobuf:"bytes,1,rep,name=kinds,proto3" json:"kinds,omitempty"`     // hosted in the cluster
+	Lost          []*GatewayNode         `protobuf:"bytes,2,rep,name=lost,proto3" json:"lost,omitempty"`       // the latest members that were downed
+	Digest        uint64                 `protobuf:"fixed64,3,opt,name=digest,proto3" json:"digest,omitempty"` // of the member list
+	Members       []*GatewayNode         `protobuf:"bytes,4,rep,name=members,proto3" json:"members,omitempty"` // absent if the hello's digest is the same
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -349,6 +359,20 @@ func (x *GatewayWelcome) GetKinds() []*GatewayKind {
 func (x *GatewayWelcome) GetLost() []*GatewayNode {
 	if x != nil {
 		return x.Lost
+	}
+	return nil
+}
+
+func (x *GatewayWelcome) GetDigest() uint64 {
+	if x != nil {
+		return x.Digest
+	}
+	return 0
+}
+
+func (x *GatewayWelcome) GetMembers() []*GatewayNode {
+	if x != nil {
+		return x.Members
 	}
 	return nil
 }
@@ -572,14 +596,17 @@ const file_shardgen_wire_control_proto_rawDesc = "" +
 	"\x05hello\x18\x01 \x01(\v2\x1b.shardgen.wire.GatewayHelloR\x05hello\x127\n" +
 	"\awelcome\x18\x02 \x01(\v2\x1d.shardgen.wire.GatewayWelcomeR\awelcome\x127\n" +
 	"\arefusal\x18\x03 \x01(\v2\x1d.shardgen.wire.GatewayRefusalR\arefusal\x12+\n" +
-	"\x03bye\x18\x04 \x01(\v2\x19.shardgen.wire.GatewayByeR\x03bye\"N\n" +
+	"\x03bye\x18\x04 \x01(\v2\x19.shardgen.wire.GatewayByeR\x03bye\"h\n" +
 	"\fGatewayHello\x12\x14\n" +
 	"\x05lanes\x18\x01 \x01(\rR\x05lanes\x12\x14\n" +
 	"\x05frame\x18\x02 \x01(\rR\x05frame\x12\x12\n" +
-	"\x04asks\x18\x03 \x03(\tR\x04asks\"r\n" +
+	"\x04asks\x18\x03 \x03(\tR\x04asks\x12\x18\n" +
+	"\amembers\x18\x04 \x01(\x06R\amembers\"\xc0\x01\n" +
 	"\x0eGatewayWelcome\x120\n" +
 	"\x05kinds\x18\x01 \x03(\v2\x1a.shardgen.wire.GatewayKindR\x05kinds\x12.\n" +
-	"\x04lost\x18\x02 \x03(\v2\x1a.shardgen.wire.GatewayNodeR\x04lost\"C\n" +
+	"\x04lost\x18\x02 \x03(\v2\x1a.shardgen.wire.GatewayNodeR\x04lost\x12\x16\n" +
+	"\x06digest\x18\x03 \x01(\x06R\x06digest\x124\n" +
+	"\amembers\x18\x04 \x03(\v2\x1a.shardgen.wire.GatewayNodeR\amembers\"C\n" +
 	"\vGatewayNode\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x06R\vincarnation\"g\n" +
@@ -632,11 +659,12 @@ var file_shardgen_wire_control_proto_depIdxs = []int32{
 	8, // 4: shardgen.wire.Gateway.bye:type_name -> shardgen.wire.GatewayBye
 	6, // 5: shardgen.wire.GatewayWelcome.kinds:type_name -> shardgen.wire.GatewayKind
 	5, // 6: shardgen.wire.GatewayWelcome.lost:type_name -> shardgen.wire.GatewayNode
-	7, // [7:7] is the sub-list for method output_type
-	7, // [7:7] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	5, // 7: shardgen.wire.GatewayWelcome.members:type_name -> shardgen.wire.GatewayNode
+	8, // [8:8] is the sub-list for method output_type
+	8, // [8:8] is the sub-list for method input_type
+	8, // [8:8] is the sub-list for extension type_name
+	8, // [8:8] is the sub-list for extension extendee
+	0, // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_shardgen_wire_control_proto_init() }
