@@ -43,7 +43,9 @@ func set[T comparable](v *T, def T) {
 	}
 }
 
-func (o Options) validate(f Fault) error {
+// Validate tells what makes o unfit to run a fault; Do calls it first.
+func (o Options) Validate(f Fault) error {
+	o = o.withDefaults()
 	switch {
 	case o.Nodes < 1 || o.Load.Entities < 1 || o.Load.Rate < 1 || o.Calls < 1 || o.Tail < 0:
 		return errors.New("nodes, entities, rate and calls must be at least 1")
@@ -83,7 +85,7 @@ type Run struct {
 // be done or was cut short.
 func Do(ctx context.Context, f Fault, o Options) (row Row, err error) {
 	o = o.withDefaults()
-	if err := o.validate(f); err != nil {
+	if err := o.Validate(f); err != nil {
 		return Row{}, err
 	}
 	c, err := cluster.New(o.Cluster)

@@ -261,10 +261,10 @@ func decodeTallyReportReply(b []byte) (seen map[string][]uint64, err error) {
 }
 
 // appendTallyState encodes the fields tagged state.
-func appendTallyState(b []byte, entity any) []byte {
+func appendTallyState(b []byte, entity any) ([]byte, error) {
 	e := entity.(*Tally)
 	b = appendStringUint64SliceMap(b, 1, e.Seen)
-	return b
+	return b, nil
 }
 
 // decodeTallyState decodes what appendTallyState encoded. A field that is

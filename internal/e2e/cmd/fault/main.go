@@ -71,6 +71,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	f, err := fault.ByName(name)
+	if err == nil {
+		err = o.Validate(f)
+	}
 	if err != nil {
 		fmt.Fprintln(stderr, "fault:", err)
 		return exitUsage

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+func TestCommandLine(t *testing.T) {
+	tests := []struct {
+		args   string
+		code   int
+		stdout string // parts of what is printed
+		stderr string
+	}{
+		{"-list", exitOK, "leave    a node leaves in order", ""},
+		{"-h", exitOK, "", "usage: fault -list"},
+		{"", exitUsage, "", "usage: fault -list"},
+		{"-list leave", exitUsage, "", "usage: fault -list"},
+		{"earthquake", exitUsage, "", `no fault is called "earthquake" (-list names them)`},
+		{"leave kill", exitUsage, "", `unexpected argument "kill"`},
+		{"leave -calls many", exitUsage, "", `invalid value "many"`},
+		{"-bogus leave", exitUsage, "", "not defined: -bogus"},
+		{"leave -nodes 1", exitUsage, "", "want at least 2 nodes"},
+		{"join -rate -1", exitUsage, "", "must be at least 1"},
+		{"kill -victim 4", exitUsage, "", "victim 4: want 1 to 3"},
+	}
+	for _, tt := range tests {
+		var stdout, stderr bytes.Buffer
+		code := run(t.Context(), strings.Fields(tt.args), &stdout, &stderr)
+		if code != tt.code || !strings.Contains(stdout.String(), tt.stdout) || !strings.Contains(stderr.String(), tt.stderr) {
+			t.Errorf("fault %s: exit code %d, output %q, errors %q; want %d, %q, %q",
+				tt.args, code, &stdout, &stderr, tt.code, tt.stdout, tt.stderr)
+		}
+	}
+}

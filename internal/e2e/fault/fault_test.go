@@ -1,0 +1,66 @@
+package fault
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/e2e/load"
+)
+
+func TestMisses(t *testing.T) {
+	limits := Limits{Failed: 0, Unknown: unjudged, Lost: 1, Pause: 250 * time.Millisecond, Recovery: unjudged}
+	tests := []struct {
+		name string
+		row  Row
+		want string
+	}{
+		{"all within", Row{Verdict: load.Verdict{Calls: 9, Unknown: 5, Lost: 1}, Timing: load.Timing{Longest: 250 * time.Millisecond, Recovery: time.Hour}}, "[]"},
+		{
+			"counts",
+			Row{Verdict: load.Verdict{Failed: 1, Lost: 2, Doubled: 3, Disorder: 4, Misstated: 5}},
+			"[failed: 1, want at most 0 lost: 2, want at most 1 doubled: 3, want at most 0 out of order: 4, want at most 0 misstated: 5, want at most 0]",
+		},
+		{"times", Row{Timing: load.Timing{Longest: 251 * time.Millisecond}}, "[longest pause: 251ms, want at most 250ms]"},
+		{"silence", Row{Timing: load.Timing{Silent: 1}}, "[entities that do not answer: 1, want at most 0]"},
+	}
+	for _, tt := range tests {
+		if got := fmt.Sprint(limits.misses(tt.row)); got != tt.want {
+			t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestPrint(t *testing.T) {
+	row := Row{
+		Fault:   "leave",
+		Verdict: load.Verdict{Calls: 20000, Lost: 1, Examples: []string{"lost: call 1"}},
+		Timing:  load.Timing{Longest: 312345678},
+		Notes:   []string{"a note"}, Misses: []string{"lost: 1, want at most 0"},
+	}
+	const want = `fault  calls  failed  unknown  lost  doubled  out of order  misstated  longest pause  all succeed after
+leave  20000  0       0        1     0        0             0          312.3ms        0s
+a note
+lost: call 1
+miss: lost: 1, want at most 0
+`
+	var got strings.Builder
+	if err := row.Print(&got); err != nil || got.String() != want {
+		t.Errorf("got error %v and\n%s\nwant\n%s", err, got.String(), want)
+	}
+}
+
+func TestNames(t *testing.T) {
+	for _, f := range All() {
+		if got, err := ByName(f.Name); err != nil || got.About != f.About {
+			t.Errorf("%s: found %q, %v", f.Name, got.About, err)
+		}
+		if f.Inject == nil || f.About == "" || strings.Contains(f.About, "\n") {
+			t.Errorf("%s is incomplete", f.Name)
+		}
+	}
+	if _, err := ByName("earthquake"); err == nil {
+		t.Error("found an earthquake")
+	}
+}
