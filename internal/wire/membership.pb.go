@@ -925,6 +925,7 @@ type MembershipMember struct {
 	ExitReady     bool                    `protobuf:"varint,5,opt,name=exit_ready,json=exitReady,proto3" json:"exit_ready,omitempty"`
 	Fenced        bool                    `protobuf:"varint,6,opt,name=fenced,proto3" json:"fenced,omitempty"`
 	Meta          []*MembershipKeyValue   `protobuf:"bytes,7,rep,name=meta,proto3" json:"meta,omitempty"`
+	Forced        bool                    `protobuf:"varint,8,opt,name=forced,proto3" json:"forced,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1006,6 +1007,13 @@ func (x *MembershipMember) GetMeta() []*MembershipKeyValue {
 		return x.Meta
 	}
 	return nil
+}
+
+func (x *MembershipMember) GetForced() bool {
+	if x != nil {
+		return x.Forced
+	}
+	return false
 }
 
 // MembershipRow is what one observer says about those it cannot reach.
@@ -1533,7 +1541,7 @@ const file_shardgen_wire_membership_proto_rawDesc = "" +
 	"\x04seen\x18\b \x03(\rR\x04seen\x12#\n" +
 	"\rversion_nodes\x18\t \x03(\rR\fversionNodes\x12%\n" +
 	"\x0eversion_counts\x18\n" +
-	" \x03(\x04R\rversionCounts\"\xf0\x02\n" +
+	" \x03(\x04R\rversionCounts\"\x88\x03\n" +
 	"\x10MembershipMember\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\rR\aaddress\x12>\n" +
 	"\x06status\x18\x02 \x01(\x0e2&.shardgen.wire.MembershipMember.StatusR\x06status\x12\x14\n" +
@@ -1542,7 +1550,8 @@ const file_shardgen_wire_membership_proto_rawDesc = "" +
 	"\n" +
 	"exit_ready\x18\x05 \x01(\bR\texitReady\x12\x16\n" +
 	"\x06fenced\x18\x06 \x01(\bR\x06fenced\x125\n" +
-	"\x04meta\x18\a \x03(\v2!.shardgen.wire.MembershipKeyValueR\x04meta\"a\n" +
+	"\x04meta\x18\a \x03(\v2!.shardgen.wire.MembershipKeyValueR\x04meta\x12\x16\n" +
+	"\x06forced\x18\b \x01(\bR\x06forced\"a\n" +
 	"\x06Status\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\v\n" +
 	"\aJOINING\x10\x01\x12\r\n" +

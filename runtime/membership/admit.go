@@ -55,7 +55,7 @@ func (m *Machine) onJoin(from transport.Address, msg Join) {
 		m.send(from, Welcome{Target: from, State: m.gossip}) // the first Welcome was lost
 		return
 	}
-	if reason := m.incompatible(msg); reason != "" {
+	if reason := m.incompatible(from, msg); reason != "" {
 		m.send(from, JoinRefused{Target: from, Final: true, Reason: reason})
 		return
 	}
@@ -75,8 +75,8 @@ func (m *Machine) onJoin(from transport.Address, msg Join) {
 }
 
 // incompatible compares what both know, and names the first difference.
-func (m *Machine) incompatible(msg Join) string {
-	if transport.CheckName("node", msg.Target.Name) != nil || !sortedKeys(msg.Meta) || !sortedKeys(msg.Compat) ||
+func (m *Machine) incompatible(from transport.Address, msg Join) string {
+	if transport.CheckName("node", from.Name) != nil || !sortedKeys(msg.Meta) || !sortedKeys(msg.Compat) ||
 		!slices.IsSorted(msg.Roles) || len(msg.Roles) > maxRoles || len(msg.Meta) > maxKeyValues {
 		return "its description is malformed"
 	}
@@ -117,7 +117,7 @@ func (m *Machine) replace(old Member) {
 		return // it is alive, or the leader is about to remove it
 	}
 	if m.gossip.evidence(old.Address) == EvidenceGone {
-		m.downMembers([]Member{old}, true)
+		m.downMembers([]Member{old}, false)
 		return
 	}
 	m.suspect(old.Address)

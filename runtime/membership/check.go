@@ -27,11 +27,11 @@ func (m *Machine) Check() error {
 	if m.published != m.gossip || len(m.view.ByAddress) != len(m.gossip.Members) || m.view.SelfStatus != self.Status {
 		return fmt.Errorf("invariant 3: view %+v does not show %v", m.view, m.gossip)
 	}
-	if m.lease.After(m.now.Add(m.config.LeaseEcho)) {
-		return fmt.Errorf("invariant 4: lease ends in %v, LeaseEcho is %v", m.lease.Sub(m.now), m.config.LeaseEcho)
+	if m.lease.until.After(m.now.Add(m.config.LeaseEcho)) {
+		return fmt.Errorf("invariant 4: lease ends in %v, LeaseEcho is %v", m.lease.until.Sub(m.now), m.config.LeaseEcho)
 	}
 	for _, r := range m.gossip.Members {
-		if m.lease.IsZero() && r.Address != m.config.Self && r.Status == Up && m.gossip.evidence(r.Address) != EvidenceGone {
+		if m.lease.until.IsZero() && r.Address != m.config.Self && r.Status == Up && m.gossip.evidence(r.Address) != EvidenceGone {
 			return fmt.Errorf("invariant 4: a lease without end, and %v is Up", r.Address)
 		}
 		if r.Fenced && r.Status != Down {

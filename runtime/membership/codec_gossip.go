@@ -166,6 +166,7 @@ func gossipToWire(g *Gossip) *wire.MembershipGossip {
 			Roles:     m.Roles,
 			UpNumber:  m.UpNumber,
 			ExitReady: m.ExitReady,
+			Forced:    m.Forced,
 			Fenced:    m.Fenced,
 			Meta:      keyValuesToWire(m.Meta),
 		})
@@ -238,6 +239,7 @@ func gossipFromWire(w *wire.MembershipGossip) (*Gossip, error) {
 			Roles:     m.GetRoles(),
 			UpNumber:  m.GetUpNumber(),
 			ExitReady: m.GetExitReady(),
+			Forced:    m.GetForced(),
 			Fenced:    m.GetFenced(),
 			Meta:      keyValuesFromWire(m.GetMeta()),
 		})

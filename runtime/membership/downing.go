@@ -14,11 +14,13 @@ type downingState struct {
 	electorate []transport.Address
 	// since is when this node first saw that a member is unreachable.
 	since map[transport.Address]time.Time
-	// condemned is when this node as the leader first saw in a converged view that
-	// a member is Down and not fenced.
-	condemned map[transport.Address]time.Time
+	// known is when this node as the leader first found that enough voters know a
+	// member to be Down. Clean: it was downed after a clean cut. See fence.
+	known map[transport.Address]time.Time
+	clean map[transport.Address]bool
 	// company is when this node last was on the winning side as far as it hears.
-	company time.Time
+	company   time.Time
+	companyAt time.Time // when to look again
 }
 
 // onDownNode is the operator's word.
@@ -32,19 +34,18 @@ func (m *Machine) onDownNode(node transport.Address) {
 			victims = append(victims, r)
 		}
 	}
-	m.downMembers(victims, false)
+	m.downMembers(victims, true)
 }
 
-// downMembers moves members to Down; this node itself ends then. Fenced: their
-// leases have ended. Otherwise the leader waits for that (see fence).
-func (m *Machine) downMembers(victims []Member, fenced bool) {
-	victims = slices.DeleteFunc(victims, func(r Member) bool { return r.Status == Down && (r.Fenced || !fenced) })
+// downMembers moves members to Down; this node itself ends then.
+func (m *Machine) downMembers(victims []Member, forced bool) {
+	victims = slices.DeleteFunc(victims, func(r Member) bool { return r.Status == Down && (r.Forced || !forced) })
 	if len(victims) == 0 {
 		return
 	}
 	m.update(func(g *Gossip) {
 		for _, r := range victims {
-			r.Fenced = fenced
+			r.Forced = r.Forced || forced
 			if r.Status == Down {
 				g.setMember(r)
 			} else {
@@ -84,7 +85,7 @@ func (m *Machine) downGone() {
 			victims = append(victims, r)
 		}
 	}
-	m.downMembers(victims, true)
+	m.downMembers(victims, false)
 }
 
 // noteUnreachable keeps since: for members that are unreachable and may be downed.
@@ -94,12 +95,6 @@ func (m *Machine) noteUnreachable() {
 			delete(m.downing.since, r.Address)
 		} else if _, ok := m.downing.since[r.Address]; !ok {
 			m.downing.since[r.Address] = m.now
-		}
-	}
-	//arch:order-free each entry is treated alike
-	for node := range m.downing.since {
-		if _, ok := m.gossip.member(node); !ok {
-			delete(m.downing.since, node)
 		}
 	}
 }
@@ -146,8 +141,11 @@ func (m *Machine) downByMajority() {
 	if m.firstOf(side) != m.config.Self {
 		return // it acts, and is reachable
 	}
-	// After a clean cut the others have heard no majority for longer than a lease.
-	m.downMembers(slices.DeleteFunc(due, func(r Member) bool { return hasAddress(side, r.Address) }), clean)
+	due = slices.DeleteFunc(due, func(r Member) bool { return hasAddress(side, r.Address) })
+	for _, r := range due {
+		m.downing.clean[r.Address] = clean
+	}
+	m.downMembers(due, false)
 }
 
 // stopAsMinority ends this node. It tells nobody: those on its side find the
@@ -165,19 +163,6 @@ func (m *Machine) stopAsMinority(reason string) {
 	default:
 		m.endMember(false, reason)
 	}
-}
-
-// voters are the members whose majority decides: those of the last converged
-// view that are not out of it since.
-func (m *Machine) voters() []transport.Address {
-	electorate := m.downing.electorate
-	if len(electorate) == 0 {
-		electorate = m.gossip.electorate()
-	}
-	return slices.DeleteFunc(slices.Clone(electorate), func(node transport.Address) bool {
-		r, ok := m.gossip.member(node)
-		return !ok || r.Status == Down || r.Status == Exiting || m.gossip.evidence(node) == EvidenceGone
-	})
 }
 
 // wins tells whether a side holds the majority of the voters, or half of them
@@ -216,17 +201,23 @@ func memberNames(list []Member) string {
 	return names(nodes)
 }
 
+// companyInterval is far below the times that are measured with it.
+const companyInterval = 200 * time.Millisecond
+
 // runCompany stops a node that hears nobody but a minority although its own
 // echoes return. It is for those whose neighbours all fell silent at once, which
 // they take for their own fault and so hold against nobody.
 func (m *Machine) runCompany() {
-	side := []transport.Address{m.config.Self}
+	if !m.due(&m.downing.companyAt, companyInterval) {
+		return
+	}
+	var side []transport.Address
 	for _, node := range m.voters() {
 		if p := m.detect.peers[node]; p != nil && m.now.Sub(p.vouched) <= m.config.LeaseMajority {
-			side = withAddress(side, node)
+			side = append(side, node)
 		}
 	}
-	if m.wins(side) {
+	if m.wins(withAddress(side, m.config.Self)) {
 		m.downing.company = m.now
 		return
 	}

@@ -38,8 +38,10 @@ func (m *Machine) clearEvidence() {
 		p.server, p.via = "", ""
 		p.phi.last = m.now
 	}
-	clear(m.downing.since)
-	clear(m.downing.condemned)
+	m.downing.reset()
+	if m.lease.doubt {
+		m.doubt()
+	}
 	if m.phase != member {
 		return
 	}
@@ -52,12 +54,6 @@ func (m *Machine) clearEvidence() {
 
 // runDetection sends heartbeats and weighs what is known.
 func (m *Machine) runDetection() {
-	//arch:order-free each peer is treated alike
-	for node := range m.detect.peers {
-		if _, ok := m.gossip.member(node); !ok {
-			delete(m.detect.peers, node)
-		}
-	}
 	m.runBeats()
 	if !m.echoAlive() {
 		return

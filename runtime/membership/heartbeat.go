@@ -163,6 +163,13 @@ func (m *Machine) runBeats() {
 		m.detect.watched = m.gossip.neighbours(m.config.Self, m.config.Watched)
 		slices.SortFunc(m.detect.watched, transport.Address.Compare)
 		m.detect.watches = m.gossip
+		m.downing.forgetRemoved(m.gossip)
+		//arch:order-free each peer is treated alike
+		for node := range m.detect.peers {
+			if _, ok := m.gossip.member(node); !ok {
+				delete(m.detect.peers, node)
+			}
+		}
 	}
 	for _, r := range m.gossip.Members {
 		if r.Address == m.config.Self || r.Fenced {
@@ -170,7 +177,8 @@ func (m *Machine) runBeats() {
 		}
 		p := m.detect.peers[r.Address]
 		suspected := r.Status == Down || p != nil && m.suspected(p)
-		if !suspected && !m.watches(r.Address) && m.gossip.evidence(r.Address) == NoEvidence {
+		asked := m.lease.doubt && len(m.gossip.Members) <= smallCluster
+		if !suspected && !asked && !m.watches(r.Address) && m.gossip.evidence(r.Address) == NoEvidence {
 			if p != nil {
 				p.beaten = false
 			}

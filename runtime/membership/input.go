@@ -34,6 +34,10 @@ type Unreachable struct {
 	Server string // the broker instance that answered; another one than now counts for nothing
 }
 
+// Vacant is the broker's word, in answer to a [Output.Probe], that no member of
+// a formed cluster listens.
+type Vacant struct{}
+
 // ConnState says how the control connection stands now. Server names the running
 // broker instance; it changes when the same server was restarted.
 type ConnState struct {
@@ -64,6 +68,7 @@ func (Tick) input()        {}
 func (Receive) input()     {}
 func (Unreachable) input() {}
 func (ConnState) input()   {}
+func (Vacant) input()      {}
 func (Paused) input()      {}
 func (Leave) input()       {}
 func (ExitReady) input()   {}
@@ -79,6 +84,9 @@ type Output struct {
 	// LeaseChanged: [Machine.Lease] has changed; Lease is what it is now.
 	LeaseChanged bool
 	Lease        time.Time
+	// Probe: ask the broker whether any Up member listens; if none does, Vacant
+	// follows. Only with Config.ProbeVacancy.
+	Probe bool
 	// WakeAt is when the next Step is due, if nothing happens before. Zero: never;
 	// the machine has ended.
 	WakeAt time.Time

@@ -17,7 +17,9 @@ type joining struct {
 	attempt   uint32
 	// heardSelf is when the first hello of this round came back through the broker.
 	// Zero: others may not have heard this node either, so it must not form.
-	heardSelf  time.Time
+	heardSelf time.Time
+	// vacant: the broker said in this round that no Up member listens.
+	vacant     bool
 	candidates []candidate // other joiners that may form, by address
 	asked      transport.Address
 	askedUntil time.Time
@@ -56,6 +58,7 @@ func (m *Machine) search(after time.Duration) {
 	m.join.notBefore = m.now.Add(after)
 	m.join.helloAt = m.join.notBefore
 	m.join.heardSelf = time.Time{}
+	m.join.vacant = false
 }
 
 // runJoining says hello, gives up on a member that does not answer, forms the
@@ -83,6 +86,7 @@ func (m *Machine) runJoining() {
 	if m.due(&m.join.helloAt, helloInterval) && m.conn.Connected {
 		m.join.attempt++
 		m.broadcast(Hello{Attempt: m.join.attempt, Seeds: m.config.Seeds})
+		m.out.Probe = m.config.ProbeVacancy && len(m.config.Seeds) == 0 && !m.join.vacant
 	}
 }
 
@@ -117,6 +121,8 @@ func (m *Machine) mayForm() bool {
 			return false
 		}
 		window = m.config.SeedTimeout
+	} else if m.config.ProbeVacancy && !m.join.vacant {
+		return false
 	}
 	at := m.join.heardSelf.Add(window)
 	if m.now.Before(at) {

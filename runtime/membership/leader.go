@@ -17,7 +17,11 @@ func (m *Machine) runLeader() {
 		} else if m.unconverged.IsZero() {
 			m.unconverged = m.now
 		}
-		if m.gossip.leaderOf(m.config.Self) != m.config.Self || !m.lead() {
+		if m.gossip.leaderOf(m.config.Self) != m.config.Self {
+			return
+		}
+		m.fence()
+		if !m.lead() {
 			return
 		}
 		if m.phase != member {
@@ -42,14 +46,13 @@ func (m *Machine) lead() bool {
 	if !m.unconverged.IsZero() {
 		return m.leadWeakly()
 	}
-	m.fence()
 	var moved, removed []Member
 	enough := m.enough()
 	for _, r := range m.gossip.Members {
 		switch r.Status {
 		case Joining, WeaklyUp:
 			if m.doubled(r) {
-				r.Status, r.Fenced = Down, false
+				r.Status = Down
 				moved = append(moved, r)
 			} else if enough {
 				r.Status = Up
@@ -100,32 +103,6 @@ func (m *Machine) apply(moved, removed []Member) {
 	for _, r := range removed {
 		m.send(r.Address, Removal{Target: r.Address, Left: r.Status == Exiting})
 	}
-}
-
-// fence marks the Down members whose leases have certainly ended: all voters
-// know them to be Down, and so told them nothing that prolongs a lease, for as
-// long as one lasts.
-func (m *Machine) fence() {
-	if !m.echoAlive() {
-		return // what this node sent may still be on its way
-	}
-	var lapsed []Member
-	for _, r := range m.gossip.Members {
-		if r.Status != Down || r.Fenced {
-			delete(m.downing.condemned, r.Address)
-			continue
-		}
-		if _, ok := m.downing.condemned[r.Address]; !ok {
-			m.downing.condemned[r.Address] = m.now
-		}
-		at := m.downing.condemned[r.Address].Add(m.config.LeaseMajority)
-		if m.now.Before(at) {
-			m.wakeAt(at)
-			continue
-		}
-		lapsed = append(lapsed, r)
-	}
-	m.downMembers(lapsed, true)
 }
 
 // doubled tells whether a member that is not up yet has a name that another

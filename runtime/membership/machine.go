@@ -24,7 +24,7 @@ type Machine struct {
 	own       bool
 	published *Gossip // what view shows
 	view      *View
-	lease     time.Time
+	lease     leaseState
 
 	join      joining
 	spreading spreading
@@ -57,16 +57,17 @@ func New(config Config) (*Machine, error) {
 		random: rand.New(rand.NewPCG(config.Seed, config.Self.Incarnation)),
 		view:   &View{Self: config.Self},
 	}
+	m.lease.until = time.Time{}.Add(1) // long past
 	m.detect = newDetection(config.PhiThreshold)
-	m.downing.since = make(map[transport.Address]time.Time)
-	m.downing.condemned = make(map[transport.Address]time.Time)
+	m.downing.reset()
+	m.downing.clean = make(map[transport.Address]bool)
 	return m, nil
 }
 
 // Step takes one input in. Now is monotonic: an earlier one than before counts
 // as the same.
 func (m *Machine) Step(now time.Time, in Input) Output {
-	m.out = Output{Lease: m.lease}
+	m.out = Output{Lease: m.lease.until}
 	if m.phase == ended {
 		return m.out
 	}
@@ -98,7 +99,7 @@ func (m *Machine) View() *View { return m.view }
 // LeaseMajority, whichever is first. The zero time means without end: there is
 // no other member. A node that is not a member, or none any more, gets a time
 // that is past.
-func (m *Machine) Lease() time.Time { return m.lease }
+func (m *Machine) Lease() time.Time { return m.lease.until }
 
 // advance moves the clock. A step that comes long after the time for which it
 // was asked proves that this process stood still.
@@ -122,6 +123,8 @@ func (m *Machine) take(in Input) {
 		m.onUnreachable(in)
 	case ConnState:
 		m.onConnState(in)
+	case Vacant:
+		m.join.vacant = m.phase == searching
 	case Paused:
 		m.clearEvidence()
 	case Leave:

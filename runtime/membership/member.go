@@ -78,6 +78,8 @@ type Member struct {
 	UpNumber uint32
 	// ExitReady: a Leaving member has nothing left to hand over.
 	ExitReady bool
+	// Forced: a Down member was downed by an operator, who answers for it.
+	Forced bool
 	// Fenced: a Down member certainly runs no turns any more, for its lease has
 	// ended: its shards may be given to others. It is removed only after that.
 	Fenced bool

@@ -84,6 +84,7 @@ func mergeMembers(a, b []Member) []Member {
 func mergeMember(a, b Member) Member {
 	a.Status = max(a.Status, b.Status)
 	a.ExitReady = a.ExitReady || b.ExitReady
+	a.Forced = a.Forced || b.Forced
 	a.Fenced = a.Fenced || b.Fenced
 	if b.UpNumber != 0 && (a.UpNumber == 0 || b.UpNumber < a.UpNumber) {
 		a.UpNumber = b.UpNumber

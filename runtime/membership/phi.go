@@ -78,8 +78,8 @@ func (d *phiDetector) phi(now time.Time, pause time.Duration) float64 {
 }
 
 func phiOf(y float64) float64 {
-	e := math.Exp(-y * (1.5976 + 0.070566*y*y))
-	return -math.Log10(e / (1 + e))
+	// The same as in the type's doc, without the cancellation near φ = 0.
+	return math.Log1p(math.Exp(y*(1.5976+0.070566*y*y))) / math.Ln10
 }
 
 // phiInverse finds the y at which φ reaches the threshold, by bisection: φ grows

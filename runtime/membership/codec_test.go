@@ -1,0 +1,176 @@
+package membership
+
+import (
+	"bytes"
+	"compress/flate"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// everyMessage is one message of each type, with everything set.
+func everyMessage() []Message {
+	a, b, c := addr("a", 1), addr("b", 1<<63), addr("c", 3)
+	state := &Gossip{
+		Founder: a,
+		Members: []Member{
+			{Address: a, Status: Up, UpNumber: 1, Roles: []string{"web"}, Meta: []KeyValue{{"kind/Counter", "256"}}},
+			{Address: b, Status: Down, UpNumber: 2, ExitReady: true, Forced: true, Fenced: true},
+		},
+		Rows:           []ObserverRow{{Observer: a, Version: 7, Records: []Record{{b, EvidenceGone, 1500 * time.Millisecond}}}},
+		UpCounter:      2,
+		RemovalCounter: 5,
+		Tombstones:     []Tombstone{{c, 5, true}},
+		Seen:           []transport.Address{a},
+		Version:        VectorClock{{a, 300}, {b, 2}, {c, 1}},
+	}
+	return []Message{
+		Hello{3, []string{"a", "b"}},
+		HelloAck{b},
+		Join{a, []string{"web"}, []KeyValue{{"m", "1"}}, []KeyValue{{"lanes", "4"}}},
+		Welcome{b, state},
+		JoinRefused{b, true, "lanes"},
+		GossipMessage{b, state},
+		GossipStatus{b, a, state.Version, state.Seen},
+		Heartbeat{b, 9, "s1"},
+		HeartbeatAck{b, 9, "s2"},
+		Alive{a, 3, 1 << 60, "s1"},
+		Echo{77},
+		Removal{b, true},
+	}
+}
+
+func TestCodecRoundTrip(t *testing.T) {
+	for _, m := range everyMessage() {
+		b, err := Encode(m)
+		if err != nil {
+			t.Fatalf("%T: %v", m, err)
+		}
+		got, err := Decode(b)
+		if err != nil || !reflect.DeepEqual(got, m) {
+			t.Errorf("%T:\ngot  %+v, %v\nwant %+v", m, got, err, m)
+		}
+		// A later release's field is skipped.
+		later := protowire.AppendTag(b, 500, protowire.BytesType)
+		later = protowire.AppendString(later, "later")
+		if got, err := Decode(later); err != nil || !reflect.DeepEqual(got, m) {
+			t.Errorf("%T with an unknown field: got %+v, %v", m, got, err)
+		}
+	}
+}
+
+func TestGossipIsCompressed(t *testing.T) {
+	g := &Gossip{Founder: addr("n00", 1), UpCounter: 50}
+	for i := range 50 {
+		r := Member{Address: addr(fmt.Sprintf("n%02d", i), uint64(i+1)), Status: Up, UpNumber: uint32(i + 1)}
+		for k := range 10 {
+			r.Meta = append(r.Meta, KeyValue{fmt.Sprintf("kind/Kind%d/package", k), "example.com/shop/orders"})
+		}
+		g.Members = append(g.Members, r)
+		g.Seen = append(g.Seen, r.Address)
+		g.Version = append(g.Version, ClockEntry{r.Address, 4})
+	}
+	b, err := Encode(GossipMessage{addr("n01", 2), g})
+	if err != nil || len(b) > 4096 {
+		t.Errorf("got %d bytes for 50 members of 10 kinds, %v; want at most 4096", len(b), err)
+	}
+	if m, err := Decode(b); err != nil || !reflect.DeepEqual(m, GossipMessage{addr("n01", 2), g}) {
+		t.Errorf("got %v, %v", m, err)
+	}
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	gossip := func(change func(*wire.MembershipGossip)) []byte {
+		w := &wire.MembershipGossip{
+			Addresses: []*wire.MembershipAddress{{Name: "a", Incarnation: 1}, {Name: "b", Incarnation: 2}},
+			Members:   []*wire.MembershipMember{{Address: 0, Status: wire.MembershipMember_JOINING}},
+		}
+		change(w)
+		plain, err := proto.Marshal(w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stateMessage(t, &wire.MembershipState{Gossip: plain})
+	}
+	bomb := &bytes.Buffer{}
+	w, _ := flate.NewWriter(bomb, flate.BestCompression)
+	for range maxGossipBytes/4096 + 2 {
+		if _, err := w.Write(make([]byte, 4096)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		b    []byte
+		want string
+	}{
+		{"nothing", nil, "format 0"},
+		{"noise", []byte("GET / HTTP/1.1"), "decode membership message"},
+		{"a later format", []byte{8, 2}, "format 2"},
+		{"no body", []byte{8, 1}, "unknown kind"},
+		{"no members", gossip(func(w *wire.MembershipGossip) { w.Addresses = nil; w.Members = nil }), "address 0 of 0"},
+		{"an address that is none", gossip(func(w *wire.MembershipGossip) { w.Seen = []uint32{9} }), "address 9 of 2"},
+		{"a member twice", gossip(func(w *wire.MembershipGossip) { w.Members = append(w.Members, w.Members[0]) }), "address twice"},
+		{"a name with a wildcard", gossip(func(w *wire.MembershipGossip) { w.Addresses[1].Name = "*" }), "holds '*'"},
+		{"an unknown status", gossip(func(w *wire.MembershipGossip) { w.Members[0].Status = 99 }), "status 99"},
+		{"clocks of two lengths", gossip(func(w *wire.MembershipGossip) { w.VersionNodes = []uint32{0} }), "1 nodes and 0 counts"},
+		{"a count for nobody", gossip(func(w *wire.MembershipGossip) { w.VersionNodes, w.VersionCounts = []uint32{1}, []uint64{1} }), "forgotten"},
+		{"an age above the counter", gossip(func(w *wire.MembershipGossip) { w.Members[0].UpNumber = 4 }), "age 4 of 0"},
+		{"a bomb", stateMessage(t, &wire.MembershipState{Compression: wire.MembershipState_DEFLATE, Gossip: bomb.Bytes()}), "more than"},
+		{"a broken stream", stateMessage(t, &wire.MembershipState{Compression: wire.MembershipState_DEFLATE, Gossip: []byte{1, 2}}), "unpack state"},
+	} {
+		if m, err := Decode(c.b); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, %v; want an error that says %q", c.name, m, err, c.want)
+		}
+	}
+}
+
+func stateMessage(t *testing.T, s *wire.MembershipState) []byte {
+	t.Helper()
+	b, err := proto.Marshal(&wire.MembershipMessage{Format: format, Body: &wire.MembershipMessage_Gossip{Gossip: s}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// FuzzDecode: whatever comes, Decode returns, and what it accepts a member
+// survives.
+func FuzzDecode(f *testing.F) {
+	for _, m := range everyMessage() {
+		b, err := Encode(m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, err := Decode(b)
+		if err != nil {
+			return
+		}
+		if _, err := Encode(m); err != nil {
+			t.Fatalf("%v cannot be encoded again: %v", m, err)
+		}
+		w := newNetwork(t)
+		n := w.add("a", "s1", Config{Cluster: "test", Self: addr("a", 1)})
+		n.quiet = true
+		w.start(n)
+		w.run(time.Second, nil)
+		for _, from := range []transport.Address{addr("b", 1<<63), addr("c", 3), addr("a", 1), {}} {
+			w.step(n, Receive{From: from, Message: m})
+			w.run(3*time.Second, nil)
+		}
+	})
+}

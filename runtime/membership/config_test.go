@@ -1,0 +1,58 @@
+package membership
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestConfigErrors(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*Config)
+		want   string // "": it is fine
+	}{
+		{"the zero value", func(*Config) {}, ""},
+		{"roles twice", func(c *Config) { c.Roles = []string{"b", "a", "b"} }, ""},
+		{"no name", func(c *Config) { c.Self.Name = "" }, "node name is empty"},
+		{"a name with a dot", func(c *Config) { c.Self.Name = "a.b" }, `holds '.'`},
+		{"a seed with a space", func(c *Config) { c.Seeds = []string{"a b"} }, "seed name"},
+		{"a key twice", func(c *Config) { c.Compat = []KeyValue{{"lanes", "4"}, {"x", ""}, {"lanes", "5"}} }, `key "lanes" stands twice`},
+		{"bytes", func(c *Config) { c.Meta = []KeyValue{{"k", "\xff"}} }, "not UTF-8"},
+		{"a negative time", func(c *Config) { c.JoinTimeout = -1 }, "negative"},
+		{"a lease that outlives GoneAfter", func(c *Config) { c.LeaseEcho = 2 * time.Second }, "below LeaseEcho"},
+		{"a lease that outlives CutAfter", func(c *Config) { c.CutAfter = 4 * time.Second }, "below LeaseMajority"},
+		{"a share above one", func(c *Config) { c.GossipToUnseen = 1.5 }, "0 to 1"},
+		{"a threshold that is never reached", func(c *Config) { c.PhiThreshold = 1000 }, "PhiThreshold"},
+		{"an unknown downing", func(c *Config) { c.Downing = 77 }, "Downing"},
+	} {
+		config := Config{Self: addr("a", 1), Cluster: "test"}
+		c.change(&config)
+		_, err := New(config)
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: got %v, want no error", c.name, err)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "configure membership: ")):
+			t.Errorf("%s: got %v, want one that says %q", c.name, err, c.want)
+		}
+	}
+}
+
+// TestLegalMoves: nobody comes back, and every status but Removed has a way on.
+func TestLegalMoves(t *testing.T) {
+	for from := NoStatus; from <= Removed; from++ {
+		ways := 0
+		for to := NoStatus; to <= Removed; to++ {
+			if !canBecome[from][to] {
+				continue
+			}
+			ways++
+			if to <= from {
+				t.Errorf("%v can become %v, and merging would take it back", from, to)
+			}
+		}
+		if (ways == 0) != (from == Removed) {
+			t.Errorf("%v has %d ways on", from, ways)
+		}
+	}
+}

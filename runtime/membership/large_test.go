@@ -1,0 +1,71 @@
+package membership
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// TestLargeClusters: all come up, a mass failure removes those that failed and
+// nobody else, leases never lapse, and idling costs little.
+func TestLargeClusters(t *testing.T) {
+	for _, size := range []int{8, 30, 70} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			w := newNetwork(t)
+			w.plain = true
+			for i := range size {
+				name := fmt.Sprintf("n%02d", i)
+				n := w.add(name, fmt.Sprintf("s%d", 1+i%3), Config{Cluster: "test", Self: addr(name, uint64(i+1)), Seed: uint64(i)})
+				n.quiet = true
+				w.start(n)
+			}
+			var nodes []*simNode
+			for _, key := range w.order {
+				nodes = append(nodes, w.nodes[key])
+			}
+			if !w.run(15*time.Second, func() bool { return w.converged(nodes) }) {
+				t.Fatalf("%d nodes did not come up in 15s: %+v", size, nodes[0].machine.View().Why)
+			}
+			t.Logf("up after %v with %d messages", w.now.Sub(w.origin), w.sent)
+			w.run(10*time.Second, nil)
+
+			w.sent = 0
+			w.run(10*time.Second, func() bool {
+				for _, n := range nodes {
+					if lease := n.machine.Lease(); !lease.After(w.now) {
+						t.Fatalf("at %v the lease of %v is over", w.now.Sub(w.origin), n.config.Self)
+					}
+				}
+				return false
+			})
+			// Heartbeats there and back to five neighbours at most twice a second,
+			// three echoes, a round of gossip, a broadcast.
+			if perNode := w.sent / size / 10; perNode > 30 {
+				t.Errorf("idle: %d messages a second from each node", perNode)
+			}
+
+			failed := size / 5
+			var rest []*simNode
+			for i, n := range nodes {
+				if i < failed {
+					n.dead, n.connected = true, false
+				} else {
+					rest = append(rest, n)
+					n.events = nil
+				}
+			}
+			begin := w.now
+			if !w.run(15*time.Second, func() bool { return w.converged(rest) }) {
+				t.Fatalf("%d of %d died, not one view after 15s: %v", failed, size, rest[0].machine.View().Why)
+			}
+			t.Logf("%d removed after %v", failed, w.now.Sub(begin))
+			for _, n := range rest {
+				for _, e := range n.events {
+					if e, ok := e.(MemberDowned); ok && !w.nodes[e.Member.Name].dead {
+						t.Errorf("%v: %v, who is well", n.config.Self, e)
+					}
+				}
+			}
+		})
+	}
+}
