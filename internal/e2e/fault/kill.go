@@ -16,6 +16,11 @@ var kill = Fault{
 		Pause: unjudged, Recovery: 10 * time.Second,
 	},
 	Inject: func(ctx context.Context, r *Run) error {
+		// Who dies must be known, relays too; the other faults do not wait for those.
+		if err := r.Until(ctx, "every relay has answered", func() bool { return r.Load.Unseen() == 0 }); err != nil {
+			return err
+		}
+		r.Begin()
 		r.Died(r.Load.LivingAt(r.Victim.Name()))
 		if err := r.Victim.Kill(); err != nil {
 			return err

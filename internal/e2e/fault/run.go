@@ -57,9 +57,9 @@ func (o Options) Validate(f Fault) error {
 	return nil
 }
 
-// senders is how many connections call: two, so that an entity has more than one
-// sender to keep in order.
-const senders = 2
+// connections is how many of them call from outside: two, so that an entity has
+// more than one sender to keep in order.
+const connections = 2
 
 // effectTimeout bounds how long a fault takes to have its full effect: entities
 // that do not answer by then are judged as silent.
@@ -75,7 +75,7 @@ type Run struct {
 	Victim  *cluster.Node   // nil for faults without
 
 	options Options
-	began   time.Time       // of the fault
+	began   time.Time       // the fault
 	died    map[string]bool // entities of killed processes
 	notes   []string
 	misses  []string
@@ -98,7 +98,7 @@ func Do(ctx context.Context, f Fault, o Options) (row Row, err error) {
 		return Row{}, err
 	}
 	var callers []shard.Caller
-	for i := range senders {
+	for i := range connections {
 		conn, err := c.Dial(ctx, fmt.Sprintf("client-%d", i))
 		if err != nil {
 			return Row{}, err
@@ -149,7 +149,7 @@ func (r *Run) underLoad(ctx context.Context, f Fault) error {
 		return fmt.Errorf("%w (%s)", err, load.Describe(r.Load.Homes()))
 	}
 	r.options.Say("settled, %s; now: %s", load.Describe(r.Load.Homes()), f.About)
-	r.began = time.Now()
+	r.Begin()
 	limit, cancel := context.WithTimeoutCause(ctx, effectTimeout, errNoEffect)
 	defer cancel()
 	switch err := f.Inject(limit, r); {
@@ -164,6 +164,10 @@ func (r *Run) underLoad(ctx context.Context, f Fault) error {
 		return time.Now().After(tail) && r.Load.Made() >= r.options.Calls
 	})
 }
+
+// Begin says that the fault happens now: times are measured from here. Inject
+// calls it if it has something to do before.
+func (r *Run) Begin() { r.began = time.Now() }
 
 func (r *Run) settled() bool {
 	homes := r.Load.Homes()
@@ -222,10 +226,10 @@ func (r *Run) judge(ctx context.Context, f Fault, c shard.Caller) (Row, error) {
 
 // noteDead tells apart entities whose process was killed and the others.
 func (r *Run) noteDead(row *Row) {
-	dead := r.Load.Timing(r.began, func(e string) bool { return r.died[e] })
-	others := r.Load.Timing(r.began, func(e string) bool { return !r.died[e] })
+	dead := r.Load.Timing(r.began, func(e string) bool { return load.Concerns(r.died, e) })
+	others := r.Load.Timing(r.began, func(e string) bool { return !load.Concerns(r.died, e) })
 	row.Notes = append(row.Notes,
-		fmt.Sprintf("killed entities: %d, pauses p50 %v, p99 %v, longest %v, all succeed after %v; %d of their calls died with them",
+		fmt.Sprintf("killed entities and relays: %d, pauses p50 %v, p99 %v, longest %v, all succeed after %v; %d of their calls died with them",
 			len(r.died), round(dead.P50), round(dead.P99), round(dead.Longest), round(dead.Recovery), row.Excused),
 		fmt.Sprintf("other entities: %d disturbed, pauses p50 %v, p99 %v, longest %v",
 			others.Disturbed, round(others.P50), round(others.P99), round(others.Longest)))

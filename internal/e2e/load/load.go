@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,19 +21,21 @@ type Options struct {
 	Rate     int // calls a second, all senders together
 }
 
-// opsPerRound is how many calls a sender makes to an entity in one round: one
-// that is answered; then two that are not and one that is, at once, so that an
-// order can break.
-const opsPerRound = 4
+// A round of a sender's calls to an entity takes two ticks: one call that is
+// answered; then two that are not and one that is, at once, so that an order can
+// break.
+const (
+	callsPerRound = 4
+	ticksPerRound = 2
+)
 
 // A Load is calls from several senders to all entities. Each pair of sender and
 // entity is a goroutine of its own, so that an entity that does not answer holds
 // up only the calls to itself.
 type Load struct {
 	options Options
-	senders []string
 	pairs   []*pair
-	pauses  []*pauses // by entity
+	pauses  []*pauses // of tallies, then of relays
 	made    atomic.Int64
 	failed  atomic.Int64
 	errors  errorSample
@@ -40,26 +43,12 @@ type Load struct {
 	wg      sync.WaitGroup
 }
 
-// An errorSample keeps the first errors of a run, for messages.
-type errorSample struct {
-	mu    sync.Mutex
-	texts []string
-}
-
-func (s *errorSample) add(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.texts) < maxExamples {
-		s.texts = append(s.texts, fmt.Sprintf("%s failed: %v", time.Now().Format("15:04:05.000"), err))
-	}
-}
-
 // A pair is one sender's calls to one entity.
 type pair struct {
 	load   *Load
 	sender string
 	entity string
-	client *workload.TallyClient
+	way    way
 	pauses *pauses
 	fates  []Fate // of sequence numbers 1, 2, … ; read after Stop
 }
@@ -67,28 +56,46 @@ type pair struct {
 // EntityName is the id of an entity.
 func EntityName(i int) string { return fmt.Sprintf("tally-%d", i) }
 
-// Start begins to call through each of the callers; each is one sender.
+// relayPrefix and an entity's name are the name of its relay.
+const relayPrefix = "relay-of-"
+
+// Start begins to call through each of the callers; each is one sender. One more
+// sender calls through relays: entities that call the entities.
 func Start(o Options, callers ...shard.Caller) *Load {
 	l := &Load{options: o, stop: make(chan struct{})}
 	for i := range o.Entities {
 		l.pauses = append(l.pauses, newPauses(EntityName(i)))
 	}
 	for i, caller := range callers {
-		sender := fmt.Sprintf("sender-%d", i)
 		client := workload.NewTallyClient(caller)
-		l.senders = append(l.senders, sender)
 		for j := range o.Entities {
-			l.pairs = append(l.pairs, &pair{load: l, sender: sender, entity: EntityName(j), client: client, pauses: l.pauses[j]})
+			w := straight{client.Ref(EntityName(j)), client.Tell(EntityName(j))}
+			l.add(fmt.Sprintf("sender-%d", i), j, w, l.pauses[j])
 		}
 	}
-	// A round takes two ticks. The pairs' first ticks are spread over one.
-	tick := time.Duration(opsPerRound) * time.Second * time.Duration(len(l.pairs)) / time.Duration(2*o.Rate)
+	relays := workload.NewRelayClient(callers[0])
+	for j := range o.Entities {
+		p := newPauses(relayPrefix + EntityName(j))
+		l.pauses = append(l.pauses, p)
+		l.add("relay", j, relayed{relays.Ref(p.entity), EntityName(j)}, p)
+	}
+	l.start()
+	return l
+}
+
+func (l *Load) add(sender string, entity int, w way, p *pauses) {
+	l.pairs = append(l.pairs, &pair{load: l, sender: sender, entity: EntityName(entity), way: w, pauses: p})
+}
+
+// start spreads the first ticks of the pairs over one tick.
+func (l *Load) start() {
+	pairs := time.Duration(len(l.pairs))
+	tick := callsPerRound * time.Second * pairs / time.Duration(ticksPerRound*l.options.Rate)
 	begin := time.Now()
 	for i, p := range l.pairs {
-		first := begin.Add(tick * time.Duration(i) / time.Duration(len(l.pairs)))
+		first := begin.Add(tick * time.Duration(i) / pairs)
 		l.wg.Go(func() { p.run(first, tick) })
 	}
-	return l
 }
 
 // Stop lets the calls under way end and makes no more. It returns when all have
@@ -115,13 +122,23 @@ func (l *Load) Errors() []string {
 // never answered are under "".
 func (l *Load) Homes() map[string]int {
 	homes := make(map[string]int)
-	for _, p := range l.pauses {
+	for _, p := range l.pauses[:l.options.Entities] {
 		homes[p.home()]++
 	}
 	return homes
 }
 
-// LivingAt returns the entities last seen at the node.
+// Unseen counts the entities and relays that never answered.
+func (l *Load) Unseen() (n int) {
+	for _, p := range l.pauses {
+		if p.home() == "" {
+			n++
+		}
+	}
+	return n
+}
+
+// LivingAt returns the entities, relays too, last seen at the node.
 func (l *Load) LivingAt(node string) map[string]bool {
 	living := make(map[string]bool)
 	for _, p := range l.pauses {
@@ -130,6 +147,12 @@ func (l *Load) LivingAt(node string) map[string]bool {
 		}
 	}
 	return living
+}
+
+// Concerns tells whether one of these entities is the entity, or has to do with
+// it: a relay has to do with its target.
+func Concerns(these map[string]bool, entity string) bool {
+	return these[entity] || these[strings.TrimPrefix(entity, relayPrefix)]
 }
 
 // run makes calls, each tick its share of a round, until Stop.
@@ -142,11 +165,11 @@ func (p *pair) run(next time.Time, tick time.Duration) {
 			return
 		case <-timer.C:
 		}
-		if i%2 == 1 {
-			p.tell()
-			p.tell()
+		if i%ticksPerRound == 0 {
+			p.burst(1)
+		} else {
+			p.burst(callsPerRound - 1)
 		}
-		p.ask()
 		// After a pause there is no catching up: the rate would be another one.
 		if next = next.Add(tick); next.Before(time.Now()) {
 			next = time.Now()
@@ -155,34 +178,20 @@ func (p *pair) run(next time.Time, tick time.Duration) {
 	}
 }
 
-// ask makes one call that is answered.
-func (p *pair) ask() {
-	seq, begin := p.next(), time.Now()
-	receipt, err := p.client.Ref(p.entity).Apply(context.Background(), p.sender, seq)
-	p.pauses.answered(begin, time.Now(), receipt.Node, err)
-	p.end(Answered, err)
-}
-
-// tell makes one call that is not answered.
-func (p *pair) tell() {
-	seq := p.next()
-	err := p.client.Tell(p.entity).Apply(context.Background(), p.sender, seq)
-	p.end(Told, err)
-}
-
-func (p *pair) next() uint64 { return uint64(len(p.fates)) + 1 }
-
-// end notes the fate of a call: good if it had no error.
-func (p *pair) end(good Fate, err error) {
-	fate := good
-	if err != nil {
-		p.load.failed.Add(1)
-		p.load.errors.add(err)
-		fate = Uncertain
-		if shard.OutcomeOf(err) == shard.NotExecuted {
-			fate = Refused
+// burst makes calls at once, of which only the last is answered.
+func (p *pair) burst(calls int) {
+	first := uint64(len(p.fates)) + 1
+	begin := time.Now()
+	fates, node, err := p.way.burst(context.Background(), p.sender, first, calls)
+	p.pauses.answered(begin, time.Now(), node, err)
+	p.fates = append(p.fates, fates...)
+	p.load.made.Add(int64(calls))
+	for _, f := range fates {
+		if f == Refused || f == Uncertain {
+			p.load.failed.Add(1)
 		}
 	}
-	p.fates = append(p.fates, fate)
-	p.load.made.Add(1)
+	if err != nil {
+		p.load.errors.add(err)
+	}
 }

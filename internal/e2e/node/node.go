@@ -113,7 +113,12 @@ func Host(n *shard.Node, w *witness.Writer) error {
 			panic(err) // without a witness the run proves nothing
 		}
 	}
-	return workload.HostTally(n, func() *workload.Tally {
-		return &workload.Tally{Node: n.Name(), Witness: see}
-	})
+	tallies := workload.NewTallyClient(n)
+	target := func(id string) workload.RelayTargets {
+		return workload.RelayTargets{Ask: tallies.API(id), Tell: tallies.Tell(id)}
+	}
+	return errors.Join(
+		workload.HostTally(n, func() *workload.Tally { return &workload.Tally{Node: n.Name(), Witness: see} }),
+		workload.HostRelay(n, func() *workload.Relay { return &workload.Relay{Node: n.Name(), Tallies: target} }),
+	)
 }

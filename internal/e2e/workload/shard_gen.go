@@ -10,6 +10,201 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
+// RelayAPI is what a [Relay] answers: the entity itself, and a reference to one
+// wherever it lives.
+type RelayAPI interface {
+	// Burst makes calls with the sequence numbers from first to last, all but the
+	// last one without waiting for an answer. Node of the receipt is the relay's.
+	Burst(ctx context.Context, entity, sender string, first, last uint64) (Receipt, error)
+}
+
+var (
+	_ RelayAPI = (*Relay)(nil)
+	_ RelayAPI = RelayRef{}
+)
+
+// RelayClient makes references to Relay entities. It is safe for concurrent
+// use.
+type RelayClient struct {
+	port codegen.Port
+}
+
+// NewRelayClient returns a client that calls through c: a node, or a connection
+// from outside.
+func NewRelayClient(c shard.Caller) *RelayClient {
+	return &RelayClient{port: c.ShardPort(relayKind())}
+}
+
+// Ref returns a reference to the Relay with that id, which need not live yet. A
+// bad id is answered by the calls.
+func (c *RelayClient) Ref(id string, opts ...shard.CallOption) RelayRef {
+	return RelayRef{ref: codegen.NewRef(c.port, id, nil, opts...)}
+}
+
+// Tell is Ref for calls that do not wait for an answer.
+func (c *RelayClient) Tell(id string, opts ...shard.CallOption) RelayTell {
+	return RelayTell{ref: codegen.NewRef(c.port, id, nil, opts...)}
+}
+
+// API is Ref as the interface, for callers that are tested against plain
+// structs.
+func (c *RelayClient) API(id string) RelayAPI {
+	return c.Ref(id)
+}
+
+// RelayRef is one Relay, wherever it lives. It comes from [RelayClient.Ref] and
+// is safe for concurrent use.
+type RelayRef struct {
+	ref codegen.Ref
+}
+
+// Burst makes calls with the sequence numbers from first to last, all but the
+// last one without waiting for an answer. Node of the receipt is the relay's.
+func (r RelayRef) Burst(ctx context.Context, entity, sender string, first, last uint64) (result Receipt, err error) {
+	call, err := r.ref.Begin(ctx, "Burst")
+	if err != nil {
+		return result, err
+	}
+	defer call.End(&err)
+	if e, ok := call.Entity.(*Relay); ok {
+		if result, err = e.Burst(call.Context, entity, sender, first, last); err != nil {
+			return Receipt{}, err
+		}
+		return result, nil
+	}
+	call.Args = appendRelayBurstArgs(call.Args, entity, sender, first, last)
+	reply, err := call.Do()
+	if err != nil {
+		return result, err
+	}
+	return decodeRelayBurstReply(reply)
+}
+
+// RelayTell is one Relay, told without waiting for an answer. It comes from
+// [RelayClient.Tell] and is safe for concurrent use. Its methods return only
+// what kept the call from being sent.
+type RelayTell struct {
+	ref codegen.Ref
+}
+
+// Burst is [RelayAPI.Burst] without an answer.
+func (t RelayTell) Burst(ctx context.Context, entity, sender string, first, last uint64) error {
+	call, err := t.ref.BeginTell(ctx, "Burst")
+	if err != nil {
+		return err
+	}
+	call.Args = appendRelayBurstArgs(call.Args, entity, sender, first, last)
+	return call.Send()
+}
+
+// RelayExtractor tells which entity and which shard an id stands for. Its zero
+// value works.
+type RelayExtractor struct{}
+
+// EntityID returns the id as it is on the wire.
+func (RelayExtractor) EntityID(id string) (string, error) {
+	return id, codegen.CheckID(id)
+}
+
+// Shard returns the number of the shard in which the entity lives.
+func (RelayExtractor) Shard(id string) (uint32, error) {
+	return codegen.EntityShard(relayKind(), id)
+}
+
+// HostRelay lets n keep Relay entities alive. It must be called before n
+// starts. The factory makes an entity without state; it is called for each
+// activation.
+func HostRelay(n *shard.Node, factory func() *Relay, opts ...shard.HostOption) error {
+	if factory == nil {
+		return errors.New("host Relay: no factory (pass a function that returns a new *Relay)")
+	}
+	return n.Host(codegen.Host{
+		Kind: relayKind(),
+		New: func() any {
+			return factory()
+		},
+		Dispatch: map[string]codegen.Method{
+			"Burst": dispatchRelayBurst,
+		},
+		SetID: setRelayID,
+	}, opts...)
+}
+
+// relayKind describes Relay: what every member of a cluster must agree on.
+func relayKind() codegen.Kind {
+	return codegen.Kind{
+		ABI:      1,
+		Name:     "Relay",
+		Package:  "github.com/shardgen/shardgen/internal/e2e/workload",
+		Shards:   256,
+		HashName: "xxh64",
+		Methods:  []string{"Burst"},
+	}
+}
+
+// setRelayID sets the field that a Relay finds its own id in.
+func setRelayID(entity any, id string) error {
+	entity.(*Relay).ID = id
+	return nil
+}
+
+// dispatchRelayBurst runs [Relay.Burst] on encoded arguments.
+func dispatchRelayBurst(ctx context.Context, entity2 any, args, out []byte) ([]byte, error) {
+	entity, sender, first, last, err := decodeRelayBurstArgs(args)
+	if err != nil {
+		return out, err
+	}
+	result, err := entity2.(*Relay).Burst(ctx, entity, sender, first, last)
+	if err != nil {
+		return out, err
+	}
+	return appendRelayBurstReply(out, result), nil
+}
+
+// appendRelayBurstArgs encodes the arguments of Relay.Burst.
+func appendRelayBurstArgs(b []byte, entity, sender string, first, last uint64) []byte {
+	b = codegen.AppendString(b, 1, entity)
+	b = codegen.AppendString(b, 2, sender)
+	b = codegen.AppendUint(b, 3, first)
+	b = codegen.AppendUint(b, 4, last)
+	return b
+}
+
+// decodeRelayBurstArgs decodes the arguments of Relay.Burst.
+func decodeRelayBurstArgs(b []byte) (entity, sender string, first, last uint64, err error) {
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadString(&d, &entity)
+		case 2:
+			codegen.ReadString(&d, &sender)
+		case 3:
+			codegen.ReadUint(&d, &first)
+		case 4:
+			codegen.ReadUint(&d, &last)
+		}
+	}
+	return entity, sender, first, last, d.Err("arguments of Relay.Burst")
+}
+
+// appendRelayBurstReply encodes the results of Relay.Burst.
+func appendRelayBurstReply(b []byte, result Receipt) []byte {
+	b = appendReceipt(b, 1, result)
+	return b
+}
+
+// decodeRelayBurstReply decodes the results of Relay.Burst.
+func decodeRelayBurstReply(b []byte) (result Receipt, err error) {
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		if d.Field() == 1 {
+			readReceipt(&d, &result)
+		}
+	}
+	return result, d.Err("results of Relay.Burst")
+}
+
 // TallyAPI is what a [Tally] answers: the entity itself, and a reference to one
 // wherever it lives.
 type TallyAPI interface {
@@ -282,6 +477,28 @@ func decodeTallyState(entity any, b []byte) error {
 	return d.Err("state of Tally")
 }
 
+// appendReceipt encodes a Receipt as field num.
+func appendReceipt(b []byte, num int, v Receipt) []byte {
+	b, at := codegen.Open(b, num)
+	b = codegen.AppendUint(b, 1, v.Count)
+	b = codegen.AppendString(b, 2, v.Node)
+	return codegen.Close(b, at)
+}
+
+// readReceipt decodes a field into a Receipt.
+func readReceipt(d *codegen.Decoder, v *Receipt) {
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadUint(d, &v.Count)
+		case 2:
+			codegen.ReadString(d, &v.Node)
+		}
+	}
+	d.Leave(outer)
+}
+
 // appendStringUint64SliceMap encodes a map[string][]uint64 as field num.
 func appendStringUint64SliceMap(b []byte, num int, v map[string][]uint64) []byte {
 	for _, key := range codegen.SortedKeys(v) {
@@ -335,28 +552,6 @@ func readUint64SliceElement(d *codegen.Decoder, v *[]uint64) {
 	for d.Next() {
 		if d.Field() == 1 {
 			codegen.ReadUints(d, v)
-		}
-	}
-	d.Leave(outer)
-}
-
-// appendReceipt encodes a Receipt as field num.
-func appendReceipt(b []byte, num int, v Receipt) []byte {
-	b, at := codegen.Open(b, num)
-	b = codegen.AppendUint(b, 1, v.Count)
-	b = codegen.AppendString(b, 2, v.Node)
-	return codegen.Close(b, at)
-}
-
-// readReceipt decodes a field into a Receipt.
-func readReceipt(d *codegen.Decoder, v *Receipt) {
-	outer := d.Enter()
-	for d.Next() {
-		switch d.Field() {
-		case 1:
-			codegen.ReadUint(d, &v.Count)
-		case 2:
-			codegen.ReadString(d, &v.Node)
 		}
 	}
 	d.Leave(outer)
