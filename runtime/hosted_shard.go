@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"slices"
 	"sync"
 	"time"
 
@@ -126,25 +125,23 @@ func (s *hostedShard) apply(fx region.Effects) (after []func()) {
 	for _, c := range fx.Forward {
 		s.forwardLocked(inbound(c), &after)
 	}
-	var touched *path
-	if fx.Open || len(fx.Flushed) > 0 {
-		touched = pl.path(transport.Peer{Address: s.core.Successor()}, s.lane)
-	}
-	if touched != nil {
-		for _, f := range fx.Flushed {
-			_ = touched.append(s.flushedEnvelope(f))
-		}
-		if fx.Open {
-			_ = touched.append(s.step(wire.TypeOpen, s.core.MoveEpoch()))
-			pl.ledger.add(shardMovedOut)
+	for _, f := range fx.Flushed {
+		if p := pl.path(transport.Peer{Address: s.core.FlushTo(f)}, s.lane); p != nil {
+			_ = p.append(s.flushedEnvelope(f))
+			after = append(after, func() { p.flush(false) })
 		}
 	}
 	if fx.Open {
 		owner, epoch := s.core.Owner(), s.core.Epoch()
+		p := pl.path(transport.Peer{Address: owner}, s.lane)
+		if p != nil {
+			_ = p.append(s.step(wire.TypeOpen, epoch))
+			pl.ledger.add(shardMovedOut)
+		}
 		after = append(after, func() {
 			s.host.kind.route(s.id.Shard).learn(owner, epoch, false)
-			if touched != nil {
-				touched.flush(false)
+			if p != nil {
+				p.flush(false)
 			}
 			pl.ctl.progress(s.id)
 		})
@@ -221,7 +218,7 @@ func (s *hostedShard) forwardLocked(c *inCall, after *[]func()) {
 	}
 	p := pl.path(transport.Peer{Address: s.core.Successor()}, s.lane)
 	e := c.envelope(s)
-	e.Epoch = uint64(s.core.Epoch())
+	e.Epoch = uint64(s.core.ForwardEpoch())
 	if c.Sender.Address != pl.self.Address {
 		e.Node = c.Sender
 	}
@@ -359,46 +356,12 @@ func (s *hostedShard) closeGate(sender, via transport.Address, epoch placement.E
 	s.mu.Unlock()
 }
 
-// flushed takes a Flush that came through via, or passes it on if the shard has
-// left again.
+// flush takes a sender's Flush from the sender itself.
+func (s *hostedShard) flush(f region.Flush) {
+	s.do(func(now uint32, at time.Time) region.Effects { return s.core.Flush(f, now, at) })
+}
+
+// flushed takes a Flush that came through its Via.
 func (s *hostedShard) flushed(f region.Flush) {
-	pass := false
-	s.do(func(now uint32, at time.Time) region.Effects {
-		var fx region.Effects
-		if fx, pass = s.core.Flushed(f, now, at); pass {
-			fx.Flushed = []region.Flush{f}
-		}
-		return fx
-	})
-	if pass {
-		s.flushSuccessor()
-	}
-}
-
-// passFlush is flushed for the old home itself: the Flush follows what it
-// forwarded. It reports false when this node does not forward the shard.
-func (s *hostedShard) passFlush(f region.Flush) bool {
-	s.mu.Lock()
-	forwards := s.core.State() == region.Forwarding
-	if forwards {
-		s.apply(region.Effects{Flushed: []region.Flush{f}})
-	}
-	waits := slices.Contains([]region.State{region.Draining, region.Sent}, s.core.State())
-	if waits { // it goes behind what waits, when that is forwarded
-		s.core.Flushed(f, s.plane().clock.Load(), time.Now())
-	}
-	s.mu.Unlock()
-	if forwards {
-		s.flushSuccessor()
-	}
-	return forwards || waits
-}
-
-func (s *hostedShard) flushSuccessor() {
-	s.mu.Lock()
-	p := s.plane().path(transport.Peer{Address: s.core.Successor()}, s.lane)
-	s.mu.Unlock()
-	if p != nil {
-		p.flush(false)
-	}
+	s.do(func(now uint32, at time.Time) region.Effects { return s.core.Flushed(f, now, at) })
 }

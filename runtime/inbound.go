@@ -198,23 +198,18 @@ func (l *lane) flushed(e *wire.Envelope) {
 	l.from.mu.Lock()
 	l.from.core.AckSoon()
 	l.from.mu.Unlock()
-	f := region.Flush{Sender: l.from.peer, Via: pl.self, Epoch: placement.Epoch(e.Epoch)}
-	k := (*pl.kinds.Load())[string(e.Kind)]
-	var sh *hostedShard
-	if k != nil && k.host != nil {
-		sh = k.host.shard(e.Shard)
+	f := region.Flush{Sender: l.from.peer, Via: pl.self, Epoch: placement.Epoch(e.Epoch), To: e.Node.Address}
+	if k := (*pl.kinds.Load())[string(e.Kind)]; k != nil && k.host != nil {
+		if sh := k.host.shard(e.Shard); sh != nil {
+			sh.flush(f)
+			return
+		}
 	}
-	switch {
-	case sh != nil && sh.passFlush(f):
-	case e.Node.Address == pl.self.Address:
-		// The shard came back here meanwhile: all of the sender's is on one path.
-		if sh != nil {
-			sh.flushed(f)
-		}
-	default: // nothing of the sender's waits here, so nothing can be overtaken
-		if p := pl.path(e.Node, int(l.ch)); p != nil {
-			p.post(&wire.Envelope{Type: wire.TypeFlushed, Kind: e.Kind, Shard: e.Shard, Epoch: e.Epoch, Node: f.Sender, Via: f.Via})
-		}
+	if e.Node.IsZero() {
+		return
+	}
+	if p := pl.path(e.Node, int(l.ch)); p != nil {
+		p.post(&wire.Envelope{Type: wire.TypeFlushed, Kind: e.Kind, Shard: e.Shard, Epoch: e.Epoch, Node: f.Sender, Via: f.Via})
 	}
 }
 

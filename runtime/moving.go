@@ -36,34 +36,38 @@ func (s *hostedShard) beginMove(to transport.Address, epoch placement.Epoch) {
 func (s *hostedShard) handOff() {
 	pl := s.plane()
 	s.mu.Lock()
-	epoch, to := s.core.MoveEpoch(), s.core.Successor()
-	entities := s.core.States()
+	epoch, to := s.core.MoveEpoch(), s.core.Peer()
+	entities, ok := s.core.Stop()
 	s.mu.Unlock()
+	if !ok {
+		return // the move is off, or its hooks run already
+	}
 	for _, e := range entities {
 		if e.Value != nil {
 			s.rest(e, codegen.Moving)
 		}
 	}
-	var parts []*wire.Envelope
-	if p := pl.path(transport.Peer{Address: to}, s.lane); p != nil {
-		parts = s.initParts(entities, epoch)
-		s.mu.Lock()
-		ok := s.core.Stopped()
-		if ok {
-			for _, e := range parts {
-				if err := p.append(e); err != nil {
-					pl.ctl.moveAborted(s.id, epoch, "send the state to "+to.String()+": "+err.Error())
-					break
-				}
+	parts := s.initParts(entities, epoch)
+	p := pl.path(transport.Peer{Address: to}, s.lane)
+	s.do(func(now uint32, _ time.Time) region.Effects {
+		fx, sent := s.core.Stopped(epoch, now)
+		if !sent {
+			return fx
+		}
+		if p == nil {
+			pl.ctl.moveAborted(s.id, epoch, to.String()+" is gone")
+			return fx
+		}
+		for _, e := range parts {
+			if err := p.append(e); err != nil {
+				pl.ctl.moveAborted(s.id, epoch, "send the state to "+to.String()+": "+err.Error())
+				break
 			}
 		}
-		s.mu.Unlock()
+		return fx
+	})
+	if p != nil {
 		p.flush(false)
-	} else {
-		s.mu.Lock()
-		s.core.Stopped()
-		s.mu.Unlock()
-		pl.ctl.moveAborted(s.id, epoch, to.String()+" is gone")
 	}
 	pl.ctl.progress(s.id)
 }

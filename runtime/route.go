@@ -10,6 +10,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/call"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/region"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -256,6 +257,8 @@ func (r *route) change(f func(acked uint64) call.Step) {
 		if !step.FlushTo.IsZero() {
 			was.flush(false)
 		}
+	} else if pl := r.kind.plane; step.FlushTo == pl.self.Address && r.kind.host != nil {
+		r.kind.host.shard(r.shard).flush(region.Flush{Sender: pl.self, Via: pl.self, Epoch: step.Epoch, To: step.Owner})
 	}
 	if step.Go {
 		r.goTo(step)
@@ -311,10 +314,13 @@ func (r *route) goTo(step call.Step) {
 	}
 	p.mu.Lock()
 	if !step.Via.IsZero() {
-		_, _ = p.appendLocked(&wire.Envelope{
+		seq, err := p.appendLocked(&wire.Envelope{
 			Type: wire.TypeGate, Kind: r.kind.name, Shard: r.shard, Epoch: uint64(epoch),
 			Via: transport.Peer{Address: step.Via},
 		})
+		if err == nil { // who comes this way needs a Flush to leave again, calls or not
+			r.core.LastSeq = seq
+		}
 	}
 	for i := range step.Deliver {
 		e := &step.Deliver[i].Envelope

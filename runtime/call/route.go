@@ -55,9 +55,11 @@ type Route struct {
 	State RouteState
 	Owner transport.Address // of Known; the old one of Stopped
 	Epoch placement.Epoch
-	// LastSeq is the highest sequence sent to Owner for this shard; 0: none.
+	// LastSeq is the highest sequence sent to Owner for this shard, the Gate's
+	// included; 0: none.
 	LastSeq uint64
 
+	via     transport.Address // the owner that is gone, from Unknown
 	next    transport.Address // who to go to from Stopped; zero: not known
 	nextAt  placement.Epoch
 	flushed placement.Epoch // the placement that a Flush already went out for
@@ -117,22 +119,24 @@ func (r *Route) Learn(owner transport.Address, epoch placement.Epoch, acked uint
 			return Step{}
 		}
 		r.next, r.nextAt = owner, epoch
-		return r.resolve(Step{}, false)
+		if r.via == owner { // not gone after all, or begun anew
+			r.via = transport.Address{}
+		}
+		return r.resolve(Step{}, r.via)
 	case Known:
 		if epoch <= r.Epoch {
 			return Step{}
 		}
 		r.next, r.nextAt = owner, epoch
-		var s Step
-		used := r.LastSeq > 0 && !local
-		if used && owner != r.Owner {
-			s.FlushTo, s.Owner, s.Epoch = r.Owner, owner, epoch
-		}
-		if used && acked < r.LastSeq {
+		s := r.leave()
+		if !local && acked < r.LastSeq {
 			r.State, r.flushed = Stopped, s.Epoch
 			return s
 		}
-		return r.resolve(s, used)
+		if !local && r.LastSeq == 0 {
+			return r.resolve(Step{}, transport.Address{})
+		}
+		return r.resolve(s, s.FlushTo)
 	default:
 		if epoch > r.nextAt && epoch > r.Epoch {
 			r.next, r.nextAt = owner, epoch
@@ -160,10 +164,24 @@ func (r *Route) Acked(from transport.Address, acked uint64) Step {
 		return Step{}
 	}
 	var s Step
-	if r.next != r.Owner && !r.next.IsZero() && r.flushed != r.nextAt {
+	if r.flushed != r.nextAt {
+		s = r.leave()
+	}
+	via := r.Owner
+	if r.next.IsZero() {
+		via = transport.Address{}
+	}
+	return r.resolve(s, via)
+}
+
+// leave is the Flush behind what was sent to the owner; none while nobody is
+// known to turn to. Also an owner that has lost the shard and got it back is
+// left: what it forwarded meanwhile may still be on its way round.
+func (r *Route) leave() (s Step) {
+	if !r.next.IsZero() {
 		s.FlushTo, s.Owner, s.Epoch = r.Owner, r.next, r.nextAt
 	}
-	return r.resolve(s, true)
+	return s
 }
 
 // OwnerGone tells that the owner left or died. Leftovers are the envelopes for
@@ -180,14 +198,17 @@ func (r *Route) OwnerGone(gone transport.Address, leftovers []Outgoing) Step {
 	if r.State == Known {
 		r.next, r.nextAt = transport.Address{}, r.Epoch
 	}
-	return r.resolve(Step{}, false)
+	via := gone
+	if r.LastSeq == 0 {
+		via = transport.Address{}
+	}
+	return r.resolve(Step{}, via)
 }
 
-// resolve leaves the old owner; gate tells that something sent to it may still
-// be on its way through it.
-func (r *Route) resolve(s Step, gate bool) Step {
-	old := r.Owner
-	r.LastSeq, r.flushed = 0, 0
+// resolve leaves the old owner; via is where something sent to it may still be
+// on its way from, zero if nowhere.
+func (r *Route) resolve(s Step, via transport.Address) Step {
+	r.LastSeq, r.flushed, r.via = 0, 0, via
 	if r.next.IsZero() {
 		r.State, r.Owner = Unknown, transport.Address{}
 		r.held = append(r.refused, r.held...)
@@ -195,12 +216,9 @@ func (r *Route) resolve(s Step, gate bool) Step {
 		s.Ask = true
 		return s
 	}
-	if gate && r.next != old {
-		s.Via = old
-	}
-	s.Go = true
+	s.Go, s.Via = true, via
 	s.Deliver = append(r.refused, r.held...)
 	r.State, r.Owner, r.Epoch = Known, r.next, r.nextAt
-	r.next, r.refused, r.held = transport.Address{}, nil, nil
+	r.next, r.via, r.refused, r.held = transport.Address{}, transport.Address{}, nil, nil
 	return s
 }

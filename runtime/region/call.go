@@ -104,7 +104,7 @@ const (
 	Run        Verdict = iota // its turn has begun; End must follow
 	Queued                    // it waits and comes out of a later Effects
 	Moved                     // this node does not own the shard: Owner and Epoch tell who does
-	Forward                   // the shard has left: send it on to Successor
+	Forward                   // send it on to Successor: the shard, or what must run first, has left
 	Overloaded                // the mailbox or the shard's queue is full
 	Circular                  // its chain holds the entity's turn: it would wait for itself
 )
@@ -139,10 +139,22 @@ type Start struct {
 type Effects struct {
 	Start   []Start // run these turns
 	Forward []*Call // send these to Successor, in order; tell local callers to look again
-	Flushed []Flush // then pass these on to Successor
+	Flushed []Flush // then send each of these to its FlushTo
 	Open    bool    // then send Open to Successor
 	Refuse  []*Call // answer Moved with Owner and Epoch
 	Drop    []*Call // answer Dropped: accepted, but the shard was lost
-	Drained bool    // the last turn has ended: run the stop hooks, encode, send Init
+	Drained bool    // the last turn has ended: call Stop, run the hooks, encode, send Init
 	Opened  bool    // the shard runs here under a new epoch: report it
+}
+
+// add puts more behind fx.
+func (fx *Effects) add(more Effects) {
+	fx.Start = append(fx.Start, more.Start...)
+	fx.Forward = append(fx.Forward, more.Forward...)
+	fx.Flushed = append(fx.Flushed, more.Flushed...)
+	fx.Refuse = append(fx.Refuse, more.Refuse...)
+	fx.Drop = append(fx.Drop, more.Drop...)
+	fx.Open = fx.Open || more.Open
+	fx.Drained = fx.Drained || more.Drained
+	fx.Opened = fx.Opened || more.Opened
 }

@@ -1,6 +1,7 @@
 package region
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -22,25 +23,33 @@ type path struct {
 	epoch       placement.Epoch
 }
 
-// A Flush has passed through Via on behalf of Sender, when it learnt of Epoch.
+// A Flush says that nothing older of Sender's follows by way of Via, which it
+// left when it learnt of Epoch. It takes the way that the calls took.
 type Flush struct {
 	Sender transport.Peer
 	Via    transport.Peer
 	Epoch  placement.Epoch
+	// To is whom the sender turned to. Only Via is told.
+	To transport.Address
 }
+
+func (f Flush) path() path { return path{f.Sender.Address, f.Via.Address, f.Epoch} }
 
 // gate holds one sender's direct calls until its older ones have come through.
 type gate struct {
 	path
 	since time.Time
 	held  queue
+	after []Flush // of the same sender, which has left this node too: they follow what is held
 }
 
 // gates are few and short-lived, so lists do.
 type gates struct {
 	closed  []*gate
-	flushed []Flush // flushes that came before their gate
-	cut     []path  // timed out: what still comes this way is refused
+	flushed []Flush // flushes whose gate has not come, or that wait for the shard to move
+	// direct are the senders whose gate has been open: what still comes of theirs
+	// by way of an old home is out of order.
+	direct map[transport.Address]bool
 }
 
 func (g *gates) held() (n int) {
@@ -51,14 +60,13 @@ func (g *gates) held() (n int) {
 }
 
 // pass holds the call if its sender's gate is closed. held is false when the
-// call may go on.
+// call may go on. The youngest gate that concerns the call counts.
 func (g *gates) pass(c *Call, limit int) (v Verdict, held bool) {
 	if !c.Via.IsZero() {
-		late := func(p path) bool { return p.sender == c.Sender.Address && p.via == c.Via }
-		return Moved, slices.ContainsFunc(g.cut, late)
+		return Moved, g.direct[c.Sender.Address]
 	}
-	for _, t := range g.closed {
-		if t.sender != c.Sender.Address {
+	for _, t := range slices.Backward(g.closed) {
+		if t.sender != c.Sender.Address || c.Epoch < t.epoch && !c.Local {
 			continue
 		}
 		if t.held.n >= limit {
@@ -88,76 +96,177 @@ func (g *gates) find(look func(*queue) *Call) *Call {
 	return nil
 }
 
+func (g *gates) remember(f Flush) {
+	if len(g.flushed) == maxFlushed {
+		g.flushed = slices.Delete(g.flushed, 0, 1)
+	}
+	g.flushed = append(g.flushed, f)
+}
+
+// take removes and returns the remembered flushes for which leaves is true.
+func (g *gates) take(leaves func(Flush) bool) (out []Flush) {
+	g.flushed = slices.DeleteFunc(g.flushed, func(f Flush) bool {
+		if leaves(f) {
+			out = append(out, f)
+			return true
+		}
+		return false
+	})
+	return out
+}
+
 // CloseGate holds the sender's direct calls until its Flush came by way of the
 // old home, if it has not come already.
 func (s *Shard) CloseGate(sender, via transport.Address, epoch placement.Epoch, at time.Time) {
+	defer s.check()
 	p := path{sender, via, epoch}
-	came := func(f Flush) bool { return f.path() == p }
-	if i := slices.IndexFunc(s.gates.flushed, came); i >= 0 {
-		s.gates.flushed = slices.Delete(s.gates.flushed, i, i+1)
+	if came := s.gates.take(func(f Flush) bool { return f.path() == p }); len(came) > 0 {
+		s.goDirect(p)
 		return
 	}
-	for _, t := range s.gates.closed {
-		if t.path == p {
-			return
-		}
+	if !slices.ContainsFunc(s.gates.closed, func(t *gate) bool { return t.path == p }) {
+		s.gates.closed = append(s.gates.closed, &gate{path: p, since: at})
 	}
-	s.gates.closed = append(s.gates.closed, &gate{path: p, since: at})
 }
 
-func (f Flush) path() path { return path{f.Sender.Address, f.Via.Address, f.Epoch} }
-
-// Flushed opens the sender's gate, or remembers that it need not close. Where
-// the shard has left again the Flush must follow it: pass is true and the driver
-// sends it on to Successor.
-func (s *Shard) Flushed(f Flush, now uint32, at time.Time) (fx Effects, pass bool) {
-	if s.state == Forwarding {
-		return Effects{}, true
+// goDirect notes that a sender's gate is open. Gates of an earlier ownership say
+// nothing about this one.
+func (s *Shard) goDirect(p path) {
+	if p.epoch < s.begins() {
+		return
 	}
+	if s.gates.direct == nil {
+		s.gates.direct = map[transport.Address]bool{}
+	}
+	s.gates.direct[p.sender] = true
+}
+
+// begins is from which epoch on the shard is or was owned here; while it
+// arrives, from which on it will be.
+func (s *Shard) begins() placement.Epoch {
+	if s.state == Preparing || s.state == Prepared {
+		return s.moveE
+	}
+	return s.since
+}
+
+// Flush takes a sender's Flush from the sender itself: this node is its Via. It
+// goes where the sender's calls went.
+func (s *Shard) Flush(f Flush, now uint32, at time.Time) Effects {
+	defer s.check()
+	for _, t := range slices.Backward(s.gates.closed) {
+		if t.sender == f.Sender.Address && t.epoch < f.Epoch {
+			t.after = append(t.after, f)
+			return Effects{}
+		}
+	}
+	switch {
+	case !s.trail.IsZero(): // also when the shard is back: older calls may still be on their way round
+		return Effects{Flushed: []Flush{f}}
+	case s.leaves() && f.Epoch > s.epoch:
+		s.gates.remember(f)
+		return Effects{}
+	case f.To == s.self || f.To.IsZero():
+		return s.Flushed(f, now, at)
+	}
+	return Effects{Flushed: []Flush{f}} // nothing of the sender's is here, so nothing is overtaken
+}
+
+// Flushed takes a Flush that has come through its Via. It opens the sender's
+// gate, or is remembered until the gate comes, or follows the calls to where the
+// shard went.
+func (s *Shard) Flushed(f Flush, now uint32, at time.Time) Effects {
+	defer s.check()
 	for i, t := range s.gates.closed {
 		if t.path == f.path() {
 			s.gates.closed = slices.Delete(s.gates.closed, i, i+1)
-			return s.reopen(&t.held, now, at), false
+			s.goDirect(t.path)
+			return s.reopen([]*gate{t}, now, at)
 		}
 	}
-	if len(s.gates.flushed) == maxFlushed {
-		s.gates.flushed = s.gates.flushed[1:]
+	if s.passes(f) {
+		return Effects{Flushed: []Flush{f}}
 	}
-	s.gates.flushed = append(s.gates.flushed, f)
-	return Effects{}, false
+	s.gates.remember(f)
+	return Effects{}
+}
+
+// passes tells whether the gate that a Flush is for is not here, but further on.
+func (s *Shard) passes(f Flush) bool {
+	switch s.state {
+	case Forwarding:
+		return f.Epoch < s.since || f.Epoch >= s.trailE
+	case Closed:
+		return f.Epoch <= s.epoch && !s.owner.IsZero() && s.owner != s.self
+	}
+	return f.Epoch < s.begins() && !s.trail.IsZero()
+}
+
+// leaves tells whether the shard is about to move away.
+func (s *Shard) leaves() bool { return s.state == Draining || s.state == Sent }
+
+// FlushTo is where a Flush of Effects goes: zero if nowhere.
+func (s *Shard) FlushTo(f Flush) transport.Address {
+	switch {
+	case !s.trail.IsZero():
+		return s.trail
+	case !f.To.IsZero():
+		return f.To
+	case s.owner == s.self:
+		return transport.Address{}
+	}
+	return s.owner
 }
 
 // OpenGates opens the gates whose old home is gone, and those that have waited
 // for GateTimeout; what still comes through those is refused, for it would be
-// out of order.
+// out of order. A shard that was forwarded to somebody who is gone is Closed.
 func (s *Shard) OpenGates(gone func(transport.Address) bool, now uint32, at time.Time) Effects {
-	var all queue
+	defer s.check()
+	var fx Effects
+	if !s.trail.IsZero() && gone(s.trail) {
+		s.trail, s.trailE = transport.Address{}, 0
+		if s.state == Forwarding {
+			fx = s.close()
+		}
+	}
+	var open []*gate
 	s.gates.closed = slices.DeleteFunc(s.gates.closed, func(t *gate) bool {
-		late := at.Sub(t.since) >= GateTimeout
-		if !late && !gone(t.via) {
+		if at.Sub(t.since) < GateTimeout && !gone(t.via) {
 			return false
 		}
-		if late {
-			s.gates.cut = append(s.gates.cut, t.path)
-		}
-		all.take(&t.held)
+		open = append(open, t)
 		return true
 	})
-	return s.reopen(&all, now, at)
+	for _, t := range open {
+		s.goDirect(t.path)
+	}
+	fx.add(s.reopen(open, now, at))
+	return fx
 }
 
 // Gated tells whether any gate is closed, so that OpenGates must be called again.
 func (s *Shard) Gated() bool { return len(s.gates.closed) > 0 }
 
-// reopen delivers what a gate held and begins the move that waited for it.
-func (s *Shard) reopen(held *queue, now uint32, at time.Time) Effects {
+// reopen delivers what gates held, passes on the flushes behind it, and begins
+// the move that waited for it.
+func (s *Shard) reopen(open []*gate, now uint32, at time.Time) Effects {
 	var fx Effects
-	s.redeliver(held, now, at, &fx)
+	for _, t := range open {
+		fx.add(s.redeliver(&t.held, now, at))
+		for _, f := range t.after {
+			fx.add(s.Flush(f, now, at))
+		}
+	}
 	if s.pending != nil && len(s.gates.closed) == 0 {
 		m := *s.pending
 		s.pending = nil
-		more := s.BeginMove(m.to, m.epoch)
-		fx.Drained = more.Drained
+		fx.add(s.BeginMove(m.to, m.epoch))
 	}
 	return fx
+}
+
+// Direct are the senders whose older calls have all come, in order.
+func (s *Shard) Direct() []transport.Address {
+	return slices.SortedFunc(maps.Keys(s.gates.direct), transport.Address.Compare)
 }

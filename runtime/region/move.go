@@ -33,23 +33,48 @@ func (s *Shard) BeginMove(to transport.Address, epoch placement.Epoch) Effects {
 	return Effects{Drained: s.running == 0}
 }
 
-// Stopped tells that the stop hooks ran and the state was encoded into the
-// entities' State: the driver sends Init now.
-func (s *Shard) Stopped() bool {
-	if s.state != Draining || s.running > 0 {
-		return false // resumed meanwhile
+// Stop begins a turn of each active entity, for the stop hooks, and returns all
+// entities, by id. ok is false when the shard is not drained any more, or its
+// hooks run already. Stopped must follow when it is true.
+func (s *Shard) Stop() (entities []*Entity, ok bool) {
+	defer s.check()
+	if s.state != Draining || s.running > 0 || s.stops {
+		return nil, false
 	}
-	s.become(Sent)
-	return true
+	s.stops = true
+	for _, id := range slices.Sorted(maps.Keys(s.entities)) {
+		e := s.entities[id]
+		entities = append(entities, e)
+		if e.Value != nil {
+			e.busy = true
+			s.running++
+			s.stopping = append(s.stopping, e)
+		}
+	}
+	return entities, true
 }
 
-// States are the entities that travel, by id.
-func (s *Shard) States() []*Entity {
-	out := make([]*Entity, 0, len(s.entities))
-	for _, id := range slices.Sorted(maps.Keys(s.entities)) {
-		out = append(out, s.entities[id])
+// Stopped tells that the stop hooks ran and the state was encoded into the
+// entities' State, for the move to that epoch. When sent is true the driver sends
+// Init now; else the move is off, or a call came in between.
+func (s *Shard) Stopped(epoch placement.Epoch, now uint32) (fx Effects, sent bool) {
+	defer s.check()
+	sent = s.state == Draining && s.moveE == epoch && s.running == len(s.stopping)
+	for _, e := range s.stopping {
+		sent = sent && e.mailbox.n == 0
 	}
-	return out
+	for _, e := range s.stopping {
+		if next, _ := s.End(e, now); next != nil {
+			fx.Start = append(fx.Start, Start{e, next})
+		}
+	}
+	s.stopping, s.stops = nil, false
+	if sent {
+		s.become(Sent)
+	} else {
+		fx.Drained = s.state == Draining && s.running == 0
+	}
+	return fx, sent
 }
 
 // Ready takes the new home's answer: it has everything. What waited is forwarded
@@ -59,14 +84,22 @@ func (s *Shard) Ready(from transport.Address, epoch placement.Epoch) Effects {
 	if s.state != Sent || s.peer != from || s.moveE != epoch || epoch <= s.off {
 		return Effects{}
 	}
+	fx := s.follow()
+	fx.Open = true
+	return fx
+}
+
+// follow makes the other end of the move the owner, and sends on what waited.
+func (s *Shard) follow() Effects {
 	s.become(Forwarding)
 	s.last = s.epoch
-	s.owner, s.epoch, s.since = from, epoch, 0
+	s.owner, s.epoch = s.peer, s.moveE
+	s.trail, s.trailE = s.peer, s.moveE
 	s.entities = nil
-	fx := Effects{Open: true, Flushed: s.gates.flushed}
-	s.gates.flushed = nil
-	fx.Forward = s.waiting.filter(func(c *Call) bool { return c.Epoch <= epoch })
-	return fx
+	return Effects{
+		Forward: s.waiting.filter(func(c *Call) bool { return c.Epoch <= s.epoch }),
+		Flushed: s.gates.take(s.passes),
+	}
 }
 
 // Prepare takes a part of the shard's state from its old home. It reports
@@ -84,6 +117,7 @@ func (s *Shard) Prepare(from transport.Address, epoch placement.Epoch, states ma
 		}
 		s.peer, s.moveE = from, epoch
 		s.entities = map[string]*Entity{}
+		s.gates.direct = nil
 	case s.state == Preparing && epoch == s.moveE && s.peer == from:
 	default:
 		return false, true
@@ -122,9 +156,22 @@ func (s *Shard) CancelMove(epoch placement.Epoch) (Effects, bool) {
 		s.pending = nil
 	}
 	if (s.state == Preparing || s.state == Prepared) && s.moveE <= epoch {
-		return s.close(), true
+		return s.unprepare(), true
 	}
 	return Effects{}, true
+}
+
+// unprepare drops what was prepared. A node that had the shard before goes on
+// forwarding.
+func (s *Shard) unprepare() Effects {
+	if s.trail.IsZero() {
+		return s.close()
+	}
+	s.become(Forwarding)
+	s.entities = nil
+	s.peer, s.moveE = s.trail, s.trailE
+	s.epoch = max(s.epoch, s.trailE)
+	return s.redeliverAll(0, time.Time{})
 }
 
 // Place takes a placement from the table. To be named as owner under a new epoch
@@ -139,30 +186,27 @@ func (s *Shard) Place(owner transport.Address, epoch placement.Epoch, force bool
 	if owner == s.self {
 		return s.placeHere(epoch, now, at)
 	}
-	known := s.state
+	if s.leaves() && owner == s.peer && epoch == s.moveE {
+		fx := s.orphan() // it opened without this node's word
+		fx.add(s.follow())
+		return fx
+	}
 	s.epoch, s.owner = epoch, owner
-	switch known {
-	case Open:
-		return s.lose()
-	case Draining, Sent:
-		if owner == s.peer && epoch == s.moveE {
-			var forward queue
-			forward.take(&s.waiting)
-			fx := s.lose()
-			s.become(Forwarding)
-			fx.Forward = forward.filter(func(*Call) bool { return true })
-			return fx
-		}
-		return s.lose()
+	switch s.state {
+	case Open, Draining, Sent:
+		fx := s.orphan()
+		fx.add(s.close())
+		return fx
 	case Preparing, Prepared:
 		if epoch > s.moveE {
-			return s.close()
+			return s.unprepare()
 		}
 		return Effects{}
 	case Forwarding:
-		if owner != s.peer {
-			return s.close()
+		if force {
+			return s.close() // where it went is history that did not happen
 		}
+		return s.redeliverAll(now, at)
 	}
 	return s.refuseOld()
 }
@@ -171,9 +215,13 @@ func (s *Shard) placeHere(epoch placement.Epoch, now uint32, at time.Time) Effec
 	since := epoch
 	switch s.state {
 	case Open, Draining, Sent:
-		since = s.since // it never left
-	case Closed, Forwarding:
+		since = min(s.since, epoch) // it never left
+	case Preparing, Prepared:
+		since = s.moveE // nobody else ran it meanwhile
+	case Closed, Forwarding: // it was lost, and what was on its way with it
 		s.entities = nil
+		s.trail, s.trailE = transport.Address{}, 0
+		s.gates.direct = nil
 	}
 	return s.open(epoch, since, now, at)
 }
@@ -184,50 +232,55 @@ func (s *Shard) open(epoch, since placement.Epoch, now uint32, at time.Time) Eff
 	s.become(Open)
 	s.epoch, s.since, s.owner = epoch, since, s.self
 	s.pending = nil
-	if since == epoch {
-		s.gates.cut = nil
-		s.gates.flushed = slices.DeleteFunc(s.gates.flushed, func(f Flush) bool { return f.Epoch < epoch })
-	}
+	s.gates.take(func(f Flush) bool { return f.Epoch < since })
 	fx := Effects{Opened: true}
-	var waiting queue
-	waiting.take(&s.waiting)
-	s.redeliver(&waiting, now, at, &fx)
+	fx.add(s.redeliverAll(now, at))
 	return fx
 }
 
-// redeliver brings calls to the shard once more, in order.
-func (s *Shard) redeliver(q *queue, now uint32, at time.Time, fx *Effects) {
+// redeliverAll brings what waits to the shard once more, in order.
+func (s *Shard) redeliverAll(now uint32, at time.Time) Effects {
+	var waiting queue
+	waiting.take(&s.waiting)
+	return s.redeliver(&waiting, now, at)
+}
+
+// redeliver brings calls that were taken in before to the shard once more. Their
+// senders do not have them any more, so where there is a trail they follow it.
+func (s *Shard) redeliver(q *queue, now uint32, at time.Time) (fx Effects) {
 	for c := q.pop(); c != nil; c = q.pop() {
+		came := c.at
 		e, v := s.Deliver(c, now, at)
+		c.at = came
 		switch v {
 		case Run:
 			fx.Start = append(fx.Start, Start{e, c})
 		case Forward:
 			fx.Forward = append(fx.Forward, c)
 		case Moved:
-			fx.Refuse = append(fx.Refuse, c)
+			if s.trail.IsZero() {
+				fx.Refuse = append(fx.Refuse, c)
+			} else {
+				fx.Forward = append(fx.Forward, c)
+			}
 		case Overloaded, Circular:
 			fx.Drop = append(fx.Drop, c)
 		}
 	}
+	return fx
 }
 
-// lose gives the shard up at once: another node owns it under a higher epoch.
-// Turns under way end, and their entities with them.
-func (s *Shard) lose() Effects {
-	for _, e := range s.entities { //arch:order-free marks each
-		e.orphan = e.busy
-	}
-	s.running = 0
-	var fx Effects
+// orphan gives up the turns under way, whose entities end with them, and the
+// calls that wait for them.
+func (s *Shard) orphan() (fx Effects) {
 	for _, id := range slices.Sorted(maps.Keys(s.entities)) {
-		box := &s.entities[id].mailbox
-		for c := box.pop(); c != nil; c = box.pop() {
+		e := s.entities[id]
+		e.orphan = e.busy
+		for c := e.mailbox.pop(); c != nil; c = e.mailbox.pop() {
 			fx.Drop = append(fx.Drop, c)
 		}
 	}
-	more := s.close()
-	fx.Refuse = more.Refuse
+	s.running, s.entities = 0, nil
 	return fx
 }
 
@@ -236,6 +289,7 @@ func (s *Shard) close() Effects {
 		s.become(Closed)
 	}
 	s.entities, s.since, s.pending = nil, 0, nil
+	s.trail, s.trailE = transport.Address{}, 0
 	for _, t := range s.gates.closed {
 		s.waiting.take(&t.held)
 	}

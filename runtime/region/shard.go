@@ -49,10 +49,10 @@ func (s State) String() string {
 // legal is the table of legal moves between states.
 var legal = map[State][]State{
 	Closed:     {Preparing, Open},
-	Preparing:  {Prepared, Open, Closed},
-	Prepared:   {Open, Closed, Preparing},
+	Preparing:  {Prepared, Open, Closed, Forwarding},
+	Prepared:   {Open, Closed, Preparing, Forwarding},
 	Open:       {Draining, Closed, Open},
-	Draining:   {Sent, Open, Closed},
+	Draining:   {Sent, Open, Closed, Forwarding},
 	Sent:       {Forwarding, Open, Closed},
 	Forwarding: {Open, Preparing, Closed},
 }
@@ -65,28 +65,42 @@ type Limits struct {
 
 // A Shard is one shard at one node. It is not safe for concurrent use.
 //
+// # The trail
+//
+// What a node forwards arrives at the shard's later homes hop by hop: each node
+// remembers where it gave the shard last, its trail. Epochs grow along a trail,
+// so it never turns in a circle, but it may lead back to this node. Older calls
+// of a sender may be anywhere on it; so its Flush takes the same way, and so do
+// calls that arrive here under an epoch from before this ownership.
+//
 // Invariants:
 //  1. A turn is under way only in Open and Draining.
 //  2. running is the number of busy entities.
 //  3. A mailbox is empty unless its entity is busy.
 //  4. While the shard is Open, Forwarding or Closed, only calls of a newer epoch
 //     than its own wait in its queue.
+//  5. A Forwarding shard has a trail, a Closed one has none.
+//  6. A shard that runs or ran here was owned since an epoch of at most its own.
 type Shard struct {
 	id     placement.ShardID
 	self   transport.Address
 	limits Limits
 
-	state State
-	epoch placement.Epoch // of the latest placement known here
-	since placement.Epoch // Open: from which epoch on this node owned it without a break
-	last  placement.Epoch   // Forwarding: under which this node owned it
-	owner transport.Address
-	peer  transport.Address // the other end of a move
-	moveE placement.Epoch   // the move's epoch
-	off   placement.Epoch   // moves up to this epoch are cancelled
+	state  State
+	epoch  placement.Epoch   // of the latest placement known here
+	since  placement.Epoch   // from which epoch on this node owned it without a break; 0: Closed
+	last   placement.Epoch   // Forwarding: under which this node owned it
+	owner  transport.Address // under epoch
+	peer   transport.Address // the other end of a move
+	moveE  placement.Epoch   // the move's epoch
+	off    placement.Epoch   // moves up to this epoch are cancelled
+	trail  transport.Address // where the shard went last from here; zero: nowhere, or it is gone
+	trailE placement.Epoch   // under which epoch
 
 	entities map[string]*Entity
 	running  int
+	stopping []*Entity // whose stop hooks run
+	stops    bool      // the driver is between Stop and Stopped
 	waiting  queue
 	gates    gates
 	pending  *move // a move that waits for the gates
@@ -123,8 +137,12 @@ func (s *Shard) MoveEpoch() placement.Epoch { return s.moveE }
 // LastEpoch is the one under which a Forwarding shard was owned here.
 func (s *Shard) LastEpoch() placement.Epoch { return s.last }
 
-// Successor is where calls are forwarded to, under Epoch.
-func (s *Shard) Successor() transport.Address { return s.peer }
+// Successor is where calls are forwarded to, under ForwardEpoch.
+func (s *Shard) Successor() transport.Address { return s.trail }
+
+// ForwardEpoch is the one under which Successor got the shard. It stays what it
+// was when the table knows more: a call's epoch tells which way it came.
+func (s *Shard) ForwardEpoch() placement.Epoch { return s.trailE }
 
 // Entities is the number of entities, active or passivated.
 func (s *Shard) Entities() int { return len(s.entities) }
@@ -179,36 +197,49 @@ func (s *Shard) add(id string) *Entity {
 func (s *Shard) Deliver(c *Call, now uint32, at time.Time) (*Entity, Verdict) {
 	defer s.check()
 	c.at = at
+	if v := s.admit(c); v != Run {
+		return nil, v
+	}
+	if v, held := s.gates.pass(c, s.limits.Waiting); held {
+		return nil, v
+	}
 	switch s.state {
 	case Open:
-		if c.Epoch > s.epoch {
-			return nil, s.hold(c) // the table that says so is on its way
-		}
-		if c.Epoch < s.since && !c.Local {
-			return nil, Moved
-		}
-		if v, held := s.gates.pass(c, s.limits.Waiting); held {
-			return nil, v
-		}
 		return s.deliver(c, now)
 	case Draining:
 		if c.Chain != nil && c.Chain.HoldsShard(s.id) {
 			return s.deliver(c, now) // else the turn that waits for it would never end
 		}
-		return nil, s.hold(c)
-	case Sent, Preparing, Prepared:
-		return nil, s.hold(c)
 	case Forwarding:
-		if c.Epoch > s.epoch {
-			return nil, s.hold(c)
-		}
 		return nil, Forward
-	default:
-		if c.Epoch > s.epoch {
-			return nil, s.hold(c)
+	case Preparing, Prepared:
+		if !s.trail.IsZero() && c.Epoch < s.moveE && c.Via != s.peer && !c.Local {
+			return nil, Forward // what was forwarded before it comes back in front of Open
 		}
-		return nil, Moved
 	}
+	return nil, s.hold(c)
+}
+
+// admit is about a call's epoch alone: Run when the call may go on.
+func (s *Shard) admit(c *Call) Verdict {
+	switch s.state {
+	case Preparing, Prepared:
+		return Run
+	case Closed:
+		if c.Epoch > s.epoch {
+			return s.hold(c) // the table that says so is on its way
+		}
+		return Moved
+	}
+	switch {
+	case c.Epoch > s.epoch:
+		return s.hold(c)
+	case c.Local || c.Epoch >= s.since:
+		return Run
+	case c.Via.IsZero() || s.trail.IsZero():
+		return Moved
+	}
+	return Forward // behind its sender's older calls, which are on their way round
 }
 
 func (s *Shard) hold(c *Call) Verdict {
@@ -345,6 +376,12 @@ func (s *Shard) Check() error {
 		} else if e.mailbox.n > 0 {
 			return fmt.Errorf("shard %v: invariant 3: %q is idle and %d calls wait for it", s.id, id, e.mailbox.n)
 		}
+	}
+	if trail := !s.trail.IsZero(); s.state == Forwarding && !trail || s.state == Closed && trail {
+		return fmt.Errorf("shard %v: invariant 5: %v, trail %v", s.id, s.state, s.trail)
+	}
+	if ran := s.state == Open || s.state == Forwarding || s.leaves(); ran && (s.since == 0 || s.since > s.epoch) {
+		return fmt.Errorf("shard %v: invariant 6: %v since %v, now %v", s.id, s.state, s.since, s.epoch)
 	}
 	if busy > 0 && s.state != Open && s.state != Draining {
 		return fmt.Errorf("shard %v: invariant 1: %d turns while %v", s.id, busy, s.state)
