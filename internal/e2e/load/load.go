@@ -51,6 +51,8 @@ type pair struct {
 	way    way
 	pauses *pauses
 	fates  []Fate // of sequence numbers 1, 2, … ; read after Stop
+
+	failing bool // the last call failed
 }
 
 // EntityName is the id of an entity.
@@ -98,8 +100,12 @@ func (l *Load) start() {
 	}
 }
 
-// Stop lets the calls under way end and makes no more. It returns when all have
-// their answer or their error.
+// patience is how long a sender whose last call failed goes on after Stop: when
+// its entity answers again must be known.
+const patience = 15 * time.Second
+
+// Stop lets the calls under way end and makes no more, but for senders whose last
+// call failed: they go on until one succeeds, or some seconds have passed.
 func (l *Load) Stop() {
 	close(l.stop)
 	l.wg.Wait()
@@ -162,6 +168,7 @@ func (p *pair) run(next time.Time, tick time.Duration) {
 	for i := 0; ; i++ {
 		select {
 		case <-p.load.stop:
+			p.untilAnswered()
 			return
 		case <-timer.C:
 		}
@@ -178,12 +185,22 @@ func (p *pair) run(next time.Time, tick time.Duration) {
 	}
 }
 
+// untilAnswered calls again and again if the last call failed.
+func (p *pair) untilAnswered() {
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	for limit := time.Now().Add(patience); p.failing && time.Now().Before(limit); <-again.C {
+		p.burst(1)
+	}
+}
+
 // burst makes calls at once, of which only the last is answered.
 func (p *pair) burst(calls int) {
 	first := uint64(len(p.fates)) + 1
 	begin := time.Now()
 	fates, node, err := p.way.burst(context.Background(), p.sender, first, calls)
 	p.pauses.answered(begin, time.Now(), node, err)
+	p.failing = err != nil
 	p.fates = append(p.fates, fates...)
 	p.load.made.Add(int64(calls))
 	for _, f := range fates {
