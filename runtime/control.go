@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -39,9 +40,15 @@ type control struct {
 	suspectMu sync.Mutex
 	suspects  map[transport.Address]time.Time // when last reported
 
+	serves  atomic.Bool // as last wished
+	serveMu sync.Mutex  // held while the broker is told
+
 	whyMu  sync.Mutex
 	noHome map[string]string // why a kind has no home, by kind
 }
+
+// serveTimeout bounds telling the broker whether this member serves.
+const serveTimeout = 5 * time.Second
 
 // indexes into wakes.
 const (
@@ -265,6 +272,11 @@ func (c *control) event(e membership.Event) {
 		c.node.log.Info("member up", "member", e.Member.Address.String(), "age", e.Member.UpNumber)
 		if e.Member.Address == c.self {
 			c.node.isUp()
+			c.serve(true)
+		}
+	case membership.MemberLeaving:
+		if e.Member.Address == c.self {
+			c.serve(false)
 		}
 	case membership.MemberDowned:
 		c.node.log.Warn("member downed", "member", e.Member.Address.String())
@@ -293,6 +305,22 @@ func (c *control) event(e membership.Event) {
 	case membership.SelfRemoved:
 		c.node.left()
 	}
+}
+
+// serve tells the broker whether processes without a table may be sent here. It
+// does not wait for the broker: the loop must go on.
+func (c *control) serve(on bool) {
+	c.serves.Store(on)
+	c.plane.wg.Go(func() {
+		c.serveMu.Lock() // the broker must hear the last wish last
+		defer c.serveMu.Unlock()
+		ctx, cancel := context.WithTimeout(c.plane.ctx, serveTimeout)
+		defer cancel()
+		on := c.serves.Load()
+		if err := c.link.Serve(ctx, on); err != nil && !c.plane.closed() {
+			c.node.log.Warn("broker not told whether clients are served here", "serve", on, "err", err)
+		}
+	})
 }
 
 // viewChanged tells the machines that stand on membership.

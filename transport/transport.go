@@ -32,8 +32,9 @@ const MaxLanes = 64
 // A Transport opens links to a broker. It is safe for concurrent use.
 type Transport interface {
 	// Open connects every channel of one process, subscribes, and returns once
-	// the broker has confirmed the subscriptions. It fails when ctx ends first,
-	// with the address that could not be reached.
+	// the broker has confirmed the subscriptions; only those for Anycast wait for
+	// Link.Serve. It fails when ctx ends first, with the address that could not be
+	// reached.
 	Open(ctx context.Context, o Options) (Link, error)
 }
 
@@ -94,9 +95,18 @@ type Link interface {
 	// Broadcast sends on Control to every member of the cluster, the sender
 	// included.
 	Broadcast(payload []byte) error
-	// Anycast sends on Control to one member of the cluster, which one is the
-	// broker's choice. Without members Unreachable with a zero From comes back.
+	// Anycast sends on Control to one member of the cluster that serves, which one
+	// is the broker's choice. Without any Unreachable with a zero From comes back.
 	Anycast(token uint64, payload []byte) error
+	// Serve says whether this member takes Anycast messages. A fresh link does
+	// not. When Serve(true) returns nil the broker has the subscription (or will
+	// have it with the next connection); while no member of a cluster serves,
+	// Anycast is answered by Unreachable. Clients cannot serve. What the broker
+	// had routed here before Serve(false) is still received. Serve may be called
+	// without a connection and again with the same wish; calls take turns, and
+	// the last one counts. After an error of ctx the broker may not know yet:
+	// call again. Any other error leaves the link not serving.
+	Serve(ctx context.Context, on bool) error
 	// Receive waits for the channel's next message. It returns ErrClosed after
 	// Close, and after Drain once everything that had arrived was received.
 	Receive(ch Channel) (Message, error)
@@ -123,7 +133,7 @@ type Kind uint8
 const (
 	Direct      Kind = iota // sent to this address by Send
 	Broadcast               // sent to all members
-	Anycast                 // sent to any member, and this one was chosen
+	Anycast                 // sent to any member that serves, and this one was chosen
 	Unreachable             // the answer to a Send or Anycast that nobody listens to
 )
 

@@ -195,6 +195,9 @@ func testBroadcast(t *testing.T, h Harness) {
 
 func testAnycast(t *testing.T, h Harness) {
 	members := []*member{openMember(t, h, "a"), openMember(t, h, "b"), openMember(t, h, "c")}
+	for _, m := range members {
+		m.serve(true)
+	}
 	outside := openClient(t, h, "outside")
 	const n = 30
 	for i := range n {

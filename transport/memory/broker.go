@@ -194,14 +194,18 @@ func (b *Broker) deliverLocked(e envelope) {
 	if to == nil {
 		to = b.byPeer[e.peer]
 	}
-	if c := to.listening(e.from.id); c != nil {
+	c := to.listening(e.from.id)
+	if e.kind == transport.Anycast && !to.serves {
+		c = nil // it stopped serving while a fault held the message
+	}
+	if c != nil {
 		c.push(transport.Message{Kind: e.kind, Payload: e.payload})
 		return
 	}
 	switch e.kind {
 	case transport.Direct:
 		b.refuseLocked(e.from, e.peer.Address, e.token)
-	case transport.Anycast: // the chosen one left while a fault held the message
+	case transport.Anycast:
 		b.refuseLocked(e.from, transport.Address{}, e.token)
 	}
 }
@@ -224,7 +228,7 @@ func (b *Broker) broadcastLocked(from *channel, payload []byte) {
 func (b *Broker) anycastLocked(from *channel, token uint64, payload []byte) {
 	var able []*link
 	for _, l := range b.links {
-		if !l.client && l.listening(transport.Control) != nil {
+		if l.serves && l.listening(transport.Control) != nil {
 			able = append(able, l)
 		}
 	}

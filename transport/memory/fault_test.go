@@ -157,6 +157,11 @@ func TestFaults(t *testing.T) {
 func TestBroadcastAndAnycastMeetFaults(t *testing.T) {
 	b := memory.NewBroker(memory.Options{})
 	a, other := open(t, b, "a", nil), open(t, b, "b", nil)
+	for _, l := range []transport.Link{a, other} {
+		if err := l.Serve(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+	}
 	b.Cut(memory.Path{From: "a", To: "b"})
 	if err := a.Broadcast([]byte("all")); err != nil {
 		t.Fatal(err)
@@ -175,6 +180,32 @@ func TestBroadcastAndAnycastMeetFaults(t *testing.T) {
 	}
 	if uint64(n)+b.Lost() != 22 || b.Lost() < 2 {
 		t.Errorf("a received %d and %d were lost, want 22 together and anycasts among the lost", n, b.Lost())
+	}
+}
+
+// An Anycast that a fault holds is refused if the chosen one stops serving.
+func TestAnycastHeldUntilNotServed(t *testing.T) {
+	b := memory.NewBroker(memory.Options{})
+	a, other := open(t, b, "a", nil), open(t, b, "b", nil)
+	if err := other.Serve(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	ab := memory.Path{From: "a", To: "b"}
+	b.Hold(ab)
+	if err := a.Anycast(9, []byte("any")); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Serve(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.Release(ab); n != 1 {
+		t.Fatalf("released %d, want 1", n)
+	}
+	if m, ok := other.TryReceive(transport.Control); ok {
+		t.Errorf("b received kind %d %q, want nothing", m.Kind, m.Payload)
+	}
+	if m, _ := a.TryReceive(transport.Control); m.Kind != transport.Unreachable || m.Token != 9 || !m.From.IsZero() {
+		t.Errorf("a received %+v, want unreachable with token 9 from nobody", m)
 	}
 }
 

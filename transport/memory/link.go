@@ -3,6 +3,7 @@ package memory
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -82,6 +83,7 @@ type link struct {
 	client   bool
 	onState  func(transport.Channel, transport.State)
 	channels []*channel // control first
+	serves   bool       // takes Anycast
 	closed   bool
 }
 
@@ -153,7 +155,8 @@ func (l *link) Broadcast(payload []byte) error {
 	return nil
 }
 
-// Anycast puts payload into the control queue of a member that the seed chooses.
+// Anycast puts payload into the control queue of a member that serves; the seed
+// chooses which.
 func (l *link) Anycast(token uint64, payload []byte) error {
 	l.broker.mu.Lock()
 	defer l.broker.mu.Unlock()
@@ -161,6 +164,23 @@ func (l *link) Anycast(token uint64, payload []byte) error {
 		return fmt.Errorf("anycast: %w", err)
 	}
 	l.broker.anycastLocked(l.channels[0], token, payload)
+	return nil
+}
+
+// Serve notes whether the link can be chosen for an Anycast.
+func (l *link) Serve(ctx context.Context, on bool) error {
+	if l.client {
+		return errors.New("serve: a client takes no Anycast (open the link as a member)")
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("serve: %w", err)
+	}
+	l.broker.mu.Lock()
+	defer l.broker.mu.Unlock()
+	if l.closed {
+		return fmt.Errorf("serve: %w", transport.ErrClosed)
+	}
+	l.serves = on
 	return nil
 }
 

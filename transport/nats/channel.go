@@ -45,21 +45,28 @@ type channel struct {
 	messages chan *nats.Msg
 	quit     chan struct{} // closed by Close
 	dry      chan struct{} // closed by a finished Drain
+	serving  chan struct{} // holds a token while a Serve is under way
 	session  atomic.Pointer[session]
 	limit    atomic.Int64 // the server's max_payload
 
 	foreign atomic.Uint64 // subjects that no link writes
 	denied  atomic.Uint64 // errors of the server about what was sent
 
-	mu      sync.Mutex // guards what follows; never held while sending
-	closed  bool
-	drained bool
-	past    []*session // ended, latest first
-	dropped uint64     // by sessions past, because the queue was full
-	known   []string   // servers that the cluster told of
+	mu       sync.Mutex // guards what follows; never held while sending
+	closed   bool
+	interest interest
+	past     []*session // ended, latest first
+	dropped  uint64     // by sessions past, because the queue was full
+	known    []string   // servers that the cluster told of
 
 	routesMu sync.RWMutex
 	routes   map[transport.Peer]route
+}
+
+// interest is what may change in a channel's subscriptions. It outlives sessions.
+type interest struct {
+	drained bool // none at all
+	serves  bool // the gateway's queue group too
 }
 
 func (c *channel) isControl() bool { return c.id == transport.Control }
@@ -78,7 +85,7 @@ func (c *channel) isClosed() bool {
 func (c *channel) open(ctx context.Context) error {
 	var last error
 	for {
-		s, err := c.connect(ctx, true)
+		s, err := c.connect(ctx, interest{})
 		if err == nil {
 			c.limit.Store(s.nc.MaxPayload())
 			c.session.Store(s)
@@ -146,9 +153,9 @@ func (c *channel) reopen(ctx context.Context, patient bool) *session {
 			return nil
 		}
 		c.mu.Lock()
-		subscribe := !c.drained
+		in := c.interest
 		c.mu.Unlock()
-		s, err := c.connect(ctx, subscribe)
+		s, err := c.connect(ctx, in)
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil
@@ -159,7 +166,7 @@ func (c *channel) reopen(ctx context.Context, patient bool) *session {
 			}
 			continue
 		}
-		if c.adopt(s, subscribe) {
+		if c.adopt(s, in) {
 			c.log.Info("broker connection restored", "server", s.server, "attempts", attempts, "after", time.Since(began))
 			return s
 		}
@@ -168,11 +175,11 @@ func (c *channel) reopen(ctx context.Context, patient bool) *session {
 }
 
 // adopt makes s the channel's session, unless it came too late: the channel was
-// closed, or drained while s subscribed.
-func (c *channel) adopt(s *session, subscribed bool) bool {
+// closed, or its interest changed while s subscribed.
+func (c *channel) adopt(s *session, subscribed interest) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed || c.drained && subscribed {
+	if c.closed || c.interest != subscribed {
 		return false
 	}
 	c.limit.Store(s.nc.MaxPayload())

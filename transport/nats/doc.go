@@ -22,6 +22,10 @@
 //	sh.c.ctl.all                 to all members
 //	sh.c.gw.ctl                  to any one member (queue group "gw")
 //
+// A member listens to all of them but the last from the start. It enters the
+// queue group by Serve(true), on each connection until Serve(false), and leaves
+// it by draining: what the server had given it is still received.
+//
 // All subscriptions of a channel feed one Go channel, so that its receiver sees
 // the order in which the server wrote.
 //

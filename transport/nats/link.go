@@ -163,20 +163,15 @@ func (l *link) Drain(ctx context.Context) error {
 
 func (c *channel) drain(ctx context.Context) error {
 	c.mu.Lock()
-	c.drained = true
+	c.interest.drained = true
 	closed, s := c.closed, c.session.Load()
 	c.mu.Unlock()
 	if closed {
 		return transport.ErrClosed
 	}
 	s.drain()
-	if err := s.flush(ctx); err != nil {
-		// If not for ctx, the connection is ending: once it has, nothing more comes.
-		select {
-		case <-s.over:
-		case <-ctx.Done():
-			return fmt.Errorf("channel %s: %w", c.subjects.channel, c.broken(ctx, err))
-		}
+	if err := s.settle(ctx); err != nil {
+		return fmt.Errorf("channel %s: %w", c.subjects.channel, err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -137,6 +137,9 @@ func TestLeastPrivilege(t *testing.T) {
 	o := optionsOf(transport.Address{Name: "outside", Incarnation: 1})
 	o.Client = true
 	outside := openWith(t, "nats://outside:secret@"+addr, o)
+	if err := a.Serve(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
 	if err := outside.Anycast(1, []byte("table?")); err != nil {
 		t.Fatal(err)
 	}

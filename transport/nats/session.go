@@ -28,14 +28,20 @@ type session struct {
 	began   time.Time
 	over    chan struct{} // closed once nc is closed and feeds nothing any more
 
-	mu      sync.Mutex
-	subs    []*nats.Subscription // replies and all others
-	dropped uint64               // because the queue was full; as last counted
+	// The gateway's subscription, nil while there is none, and the last refusal of
+	// it; both belong to whoever holds the channel's serving token.
+	gateway *nats.Subscription
+	refused error
+
+	mu        sync.Mutex
+	subs      []*nats.Subscription // replies and all others
+	dropped   uint64               // because the queue was full; as last counted
+	forgotten uint64               // of them, by subscriptions that were ended
 }
 
-// connect makes one attempt: it dials, subscribes unless the channel is drained
-// and returns when the server has confirmed that.
-func (c *channel) connect(ctx context.Context, subscribe bool) (*session, error) {
+// connect makes one attempt: it dials, subscribes to what is of interest and
+// returns when the server has confirmed that.
+func (c *channel) connect(ctx context.Context, in interest) (*session, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout+confirmTimeout)
 	defer cancel()
 	s := &session{over: make(chan struct{})}
@@ -69,7 +75,7 @@ func (c *channel) connect(ctx context.Context, subscribe bool) (*session, error)
 	}
 	s.nc = nc
 	s.server = nc.ConnectedServerId()
-	if err := c.subscribe(ctx, s, subscribe); err != nil {
+	if err := c.subscribe(ctx, s, in); err != nil {
 		nc.Close()
 		return nil, err
 	}
@@ -77,17 +83,14 @@ func (c *channel) connect(ctx context.Context, subscribe bool) (*session, error)
 	return s, nil
 }
 
-func (c *channel) subscribe(ctx context.Context, s *session, subscribe bool) (err error) {
-	if subscribe {
+func (c *channel) subscribe(ctx context.Context, s *session, in interest) (err error) {
+	if !in.drained {
 		listen := func(subject, queue string) *nats.Subscription {
 			if err != nil {
 				return nil
 			}
 			var sub *nats.Subscription
-			sub, err = s.nc.ChanQueueSubscribe(subject, queue, c.messages)
-			if err == nil {
-				s.add(sub)
-			}
+			sub, err = c.listen(s, subject, queue)
 			return sub
 		}
 		s.replies = listen(c.subjects.replies+">", "")
@@ -95,7 +98,9 @@ func (c *channel) subscribe(ctx context.Context, s *session, subscribe bool) (er
 			listen(c.subjects.requests, "")
 			if c.isControl() {
 				listen(c.subjects.broadcast, "")
-				listen(c.subjects.gateway, gatewayQueue)
+			}
+			if in.serves {
+				s.gateway = listen(c.subjects.gateway, gatewayQueue)
 			}
 		}
 		if err != nil {
@@ -115,16 +120,33 @@ func (c *channel) subscribe(ctx context.Context, s *session, subscribe bool) (er
 	return nil
 }
 
+// listen lets a subscription of the session feed the channel.
+func (c *channel) listen(s *session, subject, queue string) (*nats.Subscription, error) {
+	sub, err := s.nc.ChanQueueSubscribe(subject, queue, c.messages)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.subs = append(s.subs, sub)
+	return sub, nil
+}
+
+// forget takes a subscription that is about to end out of the books, but for
+// what it dropped.
+func (s *session) forget(sub *nats.Subscription) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d, err := sub.Dropped(); err == nil {
+		s.forgotten += uint64(d)
+	}
+	s.subs = slices.DeleteFunc(s.subs, func(o *nats.Subscription) bool { return o == sub })
+}
+
 // end closes the session and waits until it feeds the channel nothing more.
 func (s *session) end() {
 	s.nc.Close()
 	<-s.over
-}
-
-func (s *session) add(sub *nats.Subscription) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.subs = append(s.subs, sub)
 }
 
 // drain asks the server to end the subscriptions. A flush that succeeds after it
@@ -143,7 +165,7 @@ func (s *session) drain() {
 func (s *session) countDropped() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var n uint64
+	n := s.forgotten
 	for _, sub := range s.subs {
 		if d, err := sub.Dropped(); err == nil {
 			n += uint64(d)
@@ -163,6 +185,22 @@ func (s *session) flush(ctx context.Context) error {
 		defer cancel()
 	}
 	return s.nc.FlushWithContext(ctx)
+}
+
+// settle returns nil when what was asked of the server holds: it answered a
+// flush, or the session has ended, so that nothing more comes of it and the next
+// one asks anew. Otherwise it fails with ctx.
+func (s *session) settle(ctx context.Context) error {
+	if s.flush(ctx) == nil {
+		return nil
+	}
+	// If not for ctx, the connection is ending.
+	select {
+	case <-s.over:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 var refusals = []error{

@@ -105,6 +105,7 @@ func newLink(o transport.Options, no nats.Options) *link {
 			messages: make(chan *nats.Msg, queueLength),
 			quit:     make(chan struct{}),
 			dry:      make(chan struct{}),
+			serving:  make(chan struct{}, 1),
 			routes:   map[transport.Peer]route{},
 		}
 		c.options.Name = name + " " + channelWord(id)
