@@ -15,7 +15,7 @@ func (m *Machine) onConnState(in ConnState) {
 	if !fresh {
 		return
 	}
-	m.detect.connected, m.detect.echoGood, m.detect.echoes = m.now, false, nil
+	m.detect.echoGood, m.detect.echoes = false, nil
 	m.detect.echoAt, m.detect.aliveAt = m.now, m.now
 	m.join.helloAt, m.join.heardSelf = m.now, time.Time{}
 	m.clearEvidence()

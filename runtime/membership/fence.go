@@ -35,7 +35,7 @@ func (m *Machine) fence() {
 	if !m.echoAlive() {
 		return
 	}
-	voters := m.voters()
+	voters := withAddress(m.voters(), m.config.Self) // also when it is exiting
 	know := 0
 	for _, node := range voters {
 		if m.gossip.seenBy(node) {

@@ -15,11 +15,10 @@ type detection struct {
 	suspect float64             // the y of the threshold
 	cleared time.Time           // when all evidence was last dropped
 
-	connected time.Time // when this connection was made
-	echoAt    time.Time
-	echoSeq   uint64
-	echoes    []echo // on their way, through this connection
-	echoSent  time.Time
+	echoAt   time.Time
+	echoSeq  uint64
+	echoes   []echo // on their way, through this connection
+	echoSent time.Time
 	// echoGood: an echo came back through this connection.
 	echoGood bool
 
@@ -108,15 +107,11 @@ func (m *Machine) heard(node transport.Address) {
 // message to a Down or removed one. Only that prolongs a lease.
 //
 // The message may have waited long for a process that stood still. All that is
-// known is that it left the broker after the last returned echo came there, or
-// after the connection was made: they share one connection and its order.
+// known is that it left the broker after the last returned echo came there: they
+// share one connection and its order.
 func (m *Machine) vouched(node transport.Address) {
-	if _, ok := m.gossip.member(node); !ok {
-		return
-	}
-	p := m.peer(node)
-	p.vouched = maxTime(p.vouched, m.detect.connected)
-	if m.detect.echoGood {
+	if _, ok := m.gossip.member(node); ok && m.detect.echoGood {
+		p := m.peer(node)
 		p.vouched = maxTime(p.vouched, m.detect.echoSent)
 	}
 }

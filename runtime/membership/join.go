@@ -20,6 +20,7 @@ type joining struct {
 	heardSelf time.Time
 	// vacant: the broker said in this round that no Up member listens.
 	vacant     bool
+	offered    time.Time   // when a member last answered: there is a cluster
 	candidates []candidate // other joiners that may form, by address
 	asked      transport.Address
 	askedUntil time.Time
@@ -40,6 +41,9 @@ const (
 	joinWait = 500 * time.Millisecond
 	// refusedWait is the time before a refused joiner asks again.
 	refusedWait = 200 * time.Millisecond
+	// offerLife is how long after a member's answer a joiner forms no cluster of
+	// its own: the admission may merely have been lost.
+	offerLife = 3 * time.Second
 	// maxCandidates bounds what strangers can make a joiner remember.
 	maxCandidates = 1024
 )
@@ -125,6 +129,9 @@ func (m *Machine) mayForm() bool {
 		return false
 	}
 	at := m.join.heardSelf.Add(window)
+	if !m.join.offered.IsZero() {
+		at = maxTime(at, m.join.offered.Add(offerLife))
+	}
 	if m.now.Before(at) {
 		m.wakeAt(at)
 		return false
@@ -168,6 +175,9 @@ func (m *Machine) becomeMember() {
 }
 
 func (m *Machine) onHelloAck(from transport.Address, msg HelloAck) {
+	if msg.Target == m.config.Self {
+		m.join.offered = m.now
+	}
 	if m.phase != searching || msg.Target != m.config.Self || m.now.Before(m.join.notBefore) {
 		return
 	}

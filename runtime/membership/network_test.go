@@ -299,6 +299,9 @@ func (w *network) check(n *simNode) {
 		if o.dead || !r.Fenced && (!removed || t.Left) {
 			continue
 		}
+		if other := o.machine.gossip; other != nil && other.Founder != g.Founder {
+			continue // its Welcome was lost, and it belongs to another cluster now
+		}
 		if lease := o.machine.Lease(); lease.IsZero() || lease.After(w.now) {
 			w.t.Fatalf("at %v: %v is fenced by %v and its lease ends at %v", w.now.Sub(w.origin), o.config.Self, n.config.Self, lease.Sub(w.origin))
 		}

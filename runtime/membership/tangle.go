@@ -9,10 +9,11 @@ import (
 // survivors returns this node's side, by address. After a clean cut that is who
 // is reachable. But when one way between two members is broken, and others
 // reach both, each of the two would down the other, and both lists would be
-// followed. That shows in an unreachable member that is still heard or accuses
-// in turn; then all that see the same accusations pick the same side: again and
-// again the member with the most broken ways goes, of equal ones the youngest,
-// until no broken way is left. Clean tells which of the two it was.
+// followed. That shows in an unreachable member that is still heard, that accuses
+// in turn, or that not all its watchers accuse; then all that see the same
+// accusations pick the same side: again and again the member with the most
+// broken ways goes, of equal ones the youngest, until no broken way is left.
+// Clean tells which of the two it was.
 func (m *Machine) survivors() (side []transport.Address, clean bool) {
 	g := m.gossip
 	var reachable, unreachable []Member
@@ -46,6 +47,10 @@ func (m *Machine) tangled(reachable, unreachable []Member) bool {
 		}
 		for _, r := range reachable {
 			if _, accuses := m.gossip.record(u.Address, r.Address); accuses {
+				return true
+			}
+			_, accused := m.gossip.record(r.Address, u.Address)
+			if !accused && slices.Contains(m.gossip.neighbours(r.Address, m.config.Watched), u.Address) {
 				return true
 			}
 		}
