@@ -279,9 +279,13 @@ func (c *Conn) partWithAbsent() {
 		since, absent := c.absent[a]
 		switch {
 		case c.members[a]:
-			delete(c.absent, a)
+			if absent {
+				delete(c.absent, a)
+				c.plane.peerBack(a)
+			}
 		case !absent:
 			c.absent[a] = now
+			c.plane.markLeft(a)
 		case now.Sub(since) >= byeGrace:
 			delete(c.absent, a)
 			c.plane.peerGone(a, -1, false)

@@ -75,7 +75,7 @@ func (c *control) prepare() (err error) {
 	meta, compat := c.describe()
 	c.members, err = membership.New(membership.Config{
 		Self: c.self, Cluster: cfg.Cluster, Roles: cfg.Roles, Seeds: cfg.Seeds, Meta: meta, Compat: compat,
-		MinMembers: cfg.MinMembers, JoinTimeout: cfg.JoinTimeout, Seed: c.self.Incarnation,
+		MinMembers: cfg.MinMembers, JoinTimeout: cfg.JoinTimeout, Seed: c.self.Incarnation, ProbeVacancy: true,
 	})
 	if err != nil {
 		return err
@@ -183,6 +183,10 @@ func (c *control) wake() time.Time {
 
 // message handles one message of the control channel.
 func (c *control) message(m transport.Message, at time.Time) {
+	if m.Kind == transport.Unreachable && m.From.IsZero() {
+		c.stepMembers(membership.Vacant{})
+		return
+	}
 	if m.Kind == transport.Unreachable {
 		c.stepMembers(membership.Unreachable{Peer: m.From, Server: m.Server})
 		c.gateway.unreachable(m.From)
@@ -255,6 +259,9 @@ func (c *control) stepMembers(in membership.Input) {
 		body, err := membership.Encode(e.Message)
 		c.send(transport.Peer{Address: e.To}, wire.ControlTopic_CONTROL_TOPIC_MEMBERSHIP, body, err)
 	}
+	if out.Probe {
+		c.gateway.probe()
+	}
 	if out.Changed {
 		c.view.Store(c.members.View())
 		c.viewChanged()
@@ -293,13 +300,14 @@ func (c *control) event(e membership.Event) {
 			c.plane.peerLeft(e.Member.Address) // Exiting may have been too short to be seen
 		} else {
 			c.plane.peerGone(e.Member.Address, -1, false)
+			c.gateway.lostMember(e.Member.Address)
 		}
 	case membership.UnreachableMember:
 		c.node.log.Warn("member unreachable", "member", e.Member.Address.String(), "evidence", e.Evidence.String())
 	case membership.ReachableMember:
 		c.node.log.Info("member reachable again", "member", e.Member.Address.String())
 	case membership.JoinFailed:
-		c.node.fail(fmt.Errorf("join cluster %s: %w", c.node.cfg.Cluster, e.Err))
+		c.node.fail(e.Err)
 	case membership.SelfDowned:
 		c.node.fail(fmt.Errorf("%w: %s (start the process anew)", ErrDowned, e.Reason))
 	case membership.SelfRemoved:

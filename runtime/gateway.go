@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -56,12 +57,27 @@ func (g *gateway) message(from transport.Peer, body []byte) {
 		return
 	}
 	switch {
+	case m.GetProbe() != nil:
+		// That it arrived is the answer: the broker sent no other.
 	case !from.Client:
 		g.control.foreign(len(body), fmt.Errorf("gateway message from %v, which is no client", from.Address))
 	case m.GetBye() != nil:
 		delete(g.clients, from.Address)
 	case m.GetHello() != nil:
 		g.hello(from, m.GetHello())
+	}
+}
+
+// probe asks the broker whether any member serves; only the lack of one is
+// answered.
+func (g *gateway) probe() {
+	body, err := proto.Marshal(&wire.Gateway{Probe: &wire.GatewayProbe{}})
+	if err == nil {
+		c := g.control
+		err = c.link.Anycast(0, sealControl(c.node.cfg.Cluster, c.plane.self, wire.ControlTopic_CONTROL_TOPIC_GATEWAY, body))
+	}
+	if err != nil && !errors.Is(err, transport.ErrDisconnected) {
+		g.control.node.log.Warn("probe for members", "err", err)
 	}
 }
 
@@ -137,6 +153,9 @@ const maxLost = 64
 // lostMember remembers that a member was downed, so that clients give up at once
 // what they wait for there.
 func (g *gateway) lostMember(a transport.Address) {
+	if slices.ContainsFunc(g.lost, func(n *wire.GatewayNode) bool { return addressOf(n) == a }) {
+		return
+	}
 	g.lost = append(g.lost, nodeOf(a))
 	g.lost = g.lost[max(0, len(g.lost)-maxLost):]
 	g.membersChanged()

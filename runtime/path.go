@@ -169,6 +169,20 @@ func (p *path) bounced(token uint64) {
 	if drop {
 		p.plane.dropPeer(p.peer.Address)
 	}
+	if p.plane.hasLeft(p.peer.Address) {
+		p.partIfStranger()
+	}
+}
+
+// partIfStranger ends the path to a member that has left, if it never sent
+// anything here and does not listen any more.
+func (p *path) partIfStranger() {
+	p.mu.Lock()
+	stranger := p.core.Received() == 0 && !p.absent.IsZero() && !p.gone
+	p.mu.Unlock()
+	if stranger {
+		p.plane.peerGone(p.peer.Address, int(p.ch), false)
+	}
 }
 
 // receive takes a frame's header. ok is false when the frame must be ignored.

@@ -48,6 +48,7 @@ type plane struct {
 	peersMu sync.RWMutex
 	peers   map[transport.Address]*peerPaths
 	gone    map[transport.Address]bool // removed: never gets a path again
+	left    map[transport.Address]bool // left in order, and may still say goodbye
 
 	kindsMu sync.Mutex
 	kinds   atomic.Pointer[map[string]*kind] // copied on write
@@ -80,7 +81,7 @@ func newPlane(cfg Config, self transport.Peer, ctl planeControl) *plane {
 	pl := &plane{
 		cfg: cfg, self: self, log: cfg.Logger, ctl: ctl,
 		peers: map[transport.Address]*peerPaths{},
-		gone:  map[transport.Address]bool{},
+		gone:  map[transport.Address]bool{}, left: map[transport.Address]bool{},
 	}
 	pl.ctx, pl.halt = context.WithCancel(context.Background())
 	pl.stop = pl.ctx.Done()
@@ -229,6 +230,7 @@ func (pl *plane) peerGone(a transport.Address, lane int, bye bool) {
 	pp := pl.peers[a]
 	if lane < 0 {
 		delete(pl.peers, a)
+		delete(pl.left, a)
 		pl.gone[a] = true
 	}
 	pl.peersMu.Unlock()
@@ -264,11 +266,42 @@ const byeGrace = 3 * time.Second
 
 // peerLeft is peerGone for a member that left in order.
 func (pl *plane) peerLeft(a transport.Address) {
+	pl.markLeft(a)
 	time.AfterFunc(byeGrace, func() {
 		if !pl.closed() {
 			pl.peerGone(a, -1, false)
 		}
 	})
+}
+
+// markLeft notes that a member has left. On a lane on which it never sent
+// anything it says no goodbye either: there a bounce ends the wait.
+func (pl *plane) markLeft(a transport.Address) {
+	pl.peersMu.Lock()
+	pl.left[a] = true
+	pp := pl.peers[a]
+	pl.peersMu.Unlock()
+	if pp != nil {
+		for _, p := range pp.paths {
+			p.partIfStranger()
+		}
+	}
+}
+
+// peerBack takes markLeft back: the word was early.
+func (pl *plane) peerBack(a transport.Address) {
+	pl.peersMu.Lock()
+	defer pl.peersMu.Unlock()
+	delete(pl.left, a)
+	if pp := pl.peers[a]; pp != nil && slices.ContainsFunc(pp.paths, (*path).isGone) {
+		delete(pl.peers, a) // nothing was ever exchanged there: it begins anew
+	}
+}
+
+func (pl *plane) hasLeft(a transport.Address) bool {
+	pl.peersMu.RLock()
+	defer pl.peersMu.RUnlock()
+	return pl.left[a]
 }
 
 // dropPeer ends dealings with a client that said goodbye, or does not listen any

@@ -176,6 +176,7 @@ type Gateway struct {
 	Welcome       *GatewayWelcome        `protobuf:"bytes,2,opt,name=welcome,proto3" json:"welcome,omitempty"`
 	Refusal       *GatewayRefusal        `protobuf:"bytes,3,opt,name=refusal,proto3" json:"refusal,omitempty"`
 	Bye           *GatewayBye            `protobuf:"bytes,4,opt,name=bye,proto3" json:"bye,omitempty"`
+	Probe         *GatewayProbe          `protobuf:"bytes,5,opt,name=probe,proto3" json:"probe,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -234,6 +235,13 @@ func (x *Gateway) GetRefusal() *GatewayRefusal {
 func (x *Gateway) GetBye() *GatewayBye {
 	if x != nil {
 		return x.Bye
+	}
+	return nil
+}
+
+func (x *Gateway) GetProbe() *GatewayProbe {
+	if x != nil {
+		return x.Probe
 	}
 	return nil
 }
@@ -542,6 +550,43 @@ func (x *GatewayRefusal) GetReason() string {
 	return ""
 }
 
+// GatewayProbe asks whether anybody is there; the broker says so if nobody is.
+type GatewayProbe struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GatewayProbe) Reset() {
+	*x = GatewayProbe{}
+	mi := &file_shardgen_wire_control_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GatewayProbe) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GatewayProbe) ProtoMessage() {}
+
+func (x *GatewayProbe) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_control_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GatewayProbe.ProtoReflect.Descriptor instead.
+func (*GatewayProbe) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_control_proto_rawDescGZIP(), []int{7}
+}
+
 // GatewayBye ends the service.
 type GatewayBye struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -551,7 +596,7 @@ type GatewayBye struct {
 
 func (x *GatewayBye) Reset() {
 	*x = GatewayBye{}
-	mi := &file_shardgen_wire_control_proto_msgTypes[7]
+	mi := &file_shardgen_wire_control_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -563,7 +608,7 @@ func (x *GatewayBye) String() string {
 func (*GatewayBye) ProtoMessage() {}
 
 func (x *GatewayBye) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_control_proto_msgTypes[7]
+	mi := &file_shardgen_wire_control_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -576,7 +621,7 @@ func (x *GatewayBye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GatewayBye.ProtoReflect.Descriptor instead.
 func (*GatewayBye) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_control_proto_rawDescGZIP(), []int{7}
+	return file_shardgen_wire_control_proto_rawDescGZIP(), []int{8}
 }
 
 var File_shardgen_wire_control_proto protoreflect.FileDescriptor
@@ -591,12 +636,13 @@ const file_shardgen_wire_control_proto_rawDesc = "" +
 	"\vincarnation\x18\x04 \x01(\x06R\vincarnation\x12\x16\n" +
 	"\x06client\x18\x05 \x01(\bR\x06client\x121\n" +
 	"\x05topic\x18\x06 \x01(\x0e2\x1b.shardgen.wire.ControlTopicR\x05topic\x12\x12\n" +
-	"\x04body\x18\a \x01(\fR\x04body\"\xdb\x01\n" +
+	"\x04body\x18\a \x01(\fR\x04body\"\x8e\x02\n" +
 	"\aGateway\x121\n" +
 	"\x05hello\x18\x01 \x01(\v2\x1b.shardgen.wire.GatewayHelloR\x05hello\x127\n" +
 	"\awelcome\x18\x02 \x01(\v2\x1d.shardgen.wire.GatewayWelcomeR\awelcome\x127\n" +
 	"\arefusal\x18\x03 \x01(\v2\x1d.shardgen.wire.GatewayRefusalR\arefusal\x12+\n" +
-	"\x03bye\x18\x04 \x01(\v2\x19.shardgen.wire.GatewayByeR\x03bye\"h\n" +
+	"\x03bye\x18\x04 \x01(\v2\x19.shardgen.wire.GatewayByeR\x03bye\x121\n" +
+	"\x05probe\x18\x05 \x01(\v2\x1b.shardgen.wire.GatewayProbeR\x05probe\"h\n" +
 	"\fGatewayHello\x12\x14\n" +
 	"\x05lanes\x18\x01 \x01(\rR\x05lanes\x12\x14\n" +
 	"\x05frame\x18\x02 \x01(\rR\x05frame\x12\x12\n" +
@@ -616,7 +662,8 @@ const file_shardgen_wire_control_proto_rawDesc = "" +
 	"\x06shards\x18\x03 \x01(\rR\x06shards\x12\x12\n" +
 	"\x04hash\x18\x04 \x01(\tR\x04hash\"(\n" +
 	"\x0eGatewayRefusal\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason\"\f\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"\x0e\n" +
+	"\fGatewayProbe\"\f\n" +
 	"\n" +
 	"GatewayBye*\xa2\x01\n" +
 	"\fControlTopic\x12\x1d\n" +
@@ -639,7 +686,7 @@ func file_shardgen_wire_control_proto_rawDescGZIP() []byte {
 }
 
 var file_shardgen_wire_control_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_shardgen_wire_control_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_shardgen_wire_control_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_shardgen_wire_control_proto_goTypes = []any{
 	(ControlTopic)(0),      // 0: shardgen.wire.ControlTopic
 	(*Control)(nil),        // 1: shardgen.wire.Control
@@ -649,22 +696,24 @@ var file_shardgen_wire_control_proto_goTypes = []any{
 	(*GatewayNode)(nil),    // 5: shardgen.wire.GatewayNode
 	(*GatewayKind)(nil),    // 6: shardgen.wire.GatewayKind
 	(*GatewayRefusal)(nil), // 7: shardgen.wire.GatewayRefusal
-	(*GatewayBye)(nil),     // 8: shardgen.wire.GatewayBye
+	(*GatewayProbe)(nil),   // 8: shardgen.wire.GatewayProbe
+	(*GatewayBye)(nil),     // 9: shardgen.wire.GatewayBye
 }
 var file_shardgen_wire_control_proto_depIdxs = []int32{
 	0, // 0: shardgen.wire.Control.topic:type_name -> shardgen.wire.ControlTopic
 	3, // 1: shardgen.wire.Gateway.hello:type_name -> shardgen.wire.GatewayHello
 	4, // 2: shardgen.wire.Gateway.welcome:type_name -> shardgen.wire.GatewayWelcome
 	7, // 3: shardgen.wire.Gateway.refusal:type_name -> shardgen.wire.GatewayRefusal
-	8, // 4: shardgen.wire.Gateway.bye:type_name -> shardgen.wire.GatewayBye
-	6, // 5: shardgen.wire.GatewayWelcome.kinds:type_name -> shardgen.wire.GatewayKind
-	5, // 6: shardgen.wire.GatewayWelcome.lost:type_name -> shardgen.wire.GatewayNode
-	5, // 7: shardgen.wire.GatewayWelcome.members:type_name -> shardgen.wire.GatewayNode
-	8, // [8:8] is the sub-list for method output_type
-	8, // [8:8] is the sub-list for method input_type
-	8, // [8:8] is the sub-list for extension type_name
-	8, // [8:8] is the sub-list for extension extendee
-	0, // [0:8] is the sub-list for field type_name
+	9, // 4: shardgen.wire.Gateway.bye:type_name -> shardgen.wire.GatewayBye
+	8, // 5: shardgen.wire.Gateway.probe:type_name -> shardgen.wire.GatewayProbe
+	6, // 6: shardgen.wire.GatewayWelcome.kinds:type_name -> shardgen.wire.GatewayKind
+	5, // 7: shardgen.wire.GatewayWelcome.lost:type_name -> shardgen.wire.GatewayNode
+	5, // 8: shardgen.wire.GatewayWelcome.members:type_name -> shardgen.wire.GatewayNode
+	9, // [9:9] is the sub-list for method output_type
+	9, // [9:9] is the sub-list for method input_type
+	9, // [9:9] is the sub-list for extension type_name
+	9, // [9:9] is the sub-list for extension extendee
+	0, // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_shardgen_wire_control_proto_init() }
@@ -678,7 +727,7 @@ func file_shardgen_wire_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardgen_wire_control_proto_rawDesc), len(file_shardgen_wire_control_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   8,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
