@@ -492,8 +492,7 @@ func (c *control) leave() {
 func (c *control) exit() {
 	c.loop.post(func() {
 		if !c.exitReady {
-			c.exitReady = true
-			c.stepMembers(membership.ExitReady{})
+			c.readyToExit()
 		}
 	})
 }
@@ -504,10 +503,25 @@ func (c *control) checkExit() {
 	if c.exitReady || v == nil || v.SelfStatus != membership.Leaving {
 		return
 	}
-	if c.node.holdsShards() && c.otherHosts(v) {
+	if !c.otherHosts(v) {
+		c.readyToExit()
 		return
 	}
+	if c.node.holdsShards() {
+		return
+	}
+	c.plane.exiting.Store(true) // nothing comes in from here on
+	if c.node.holdsShards() {   // but something came before
+		c.plane.exiting.Store(false)
+		return
+	}
+	c.readyToExit()
+}
+
+// readyToExit lets the cluster remove this node, which takes no shard from now on.
+func (c *control) readyToExit() {
 	c.exitReady = true
+	c.plane.exiting.Store(true)
 	c.stepMembers(membership.ExitReady{})
 }
 

@@ -337,6 +337,9 @@ func (s *hostedShard) cancel(from transport.Peer, entity string, id uint64) {
 
 // place follows the table's entry.
 func (s *hostedShard) place(owner transport.Address, epoch placement.Epoch, term uint32) {
+	if pl := s.plane(); owner == pl.self.Address && pl.exiting.Load() {
+		return // given to a node that leaves by one who did not know: it will be given anew
+	}
 	s.do(func(now uint32, at time.Time) region.Effects {
 		known := s.core.Epoch()
 		force := epoch < known && known.Term() < term && s.core.Owner() != owner

@@ -72,12 +72,10 @@ func (s *hostedShard) handOff() {
 	pl.ctl.progress(s.id)
 }
 
-// initParts encodes the shard's state into envelopes that fit the broker. An
-// entity whose state alone is too large stays behind, with a line in the log:
-// it starts fresh at the new home.
+// initParts encodes the shard's state into envelopes that fit the broker. A
+// state that does not fit into one is cut: the new home puts it together again.
 func (s *hostedShard) initParts(entities []*region.Entity, epoch placement.Epoch) []*wire.Envelope {
-	pl := s.plane()
-	limit := pl.link().MaxPayload() - wire.MaxFrameHeader - wire.Overhead - 2*transport.MaxNameBytes
+	limit := s.plane().link().MaxPayload() - wire.MaxFrameHeader - wire.Overhead - 2*transport.MaxNameBytes
 	var parts []*wire.Envelope
 	var records []byte
 	cut := func(last bool) {
@@ -86,19 +84,14 @@ func (s *hostedShard) initParts(entities []*region.Entity, epoch placement.Epoch
 		parts, records = append(parts, e), nil
 	}
 	for _, e := range entities {
-		if e.State == nil {
-			continue
+		for rest, first := e.State, e.State != nil; first || len(rest) > 0; first = false {
+			piece := rest[:min(len(rest), limit-wire.RecordBound(e.ID, nil))]
+			if len(records) > 0 && len(records)+wire.RecordBound(e.ID, piece) > limit {
+				cut(false)
+			}
+			records = wire.AppendRecord(records, e.ID, piece)
+			rest = rest[len(piece):]
 		}
-		n := wire.RecordBound(e.ID, e.State)
-		if n > limit {
-			pl.log.Error("state too large to move; the entity starts fresh at its new home",
-				"kind", s.id.Kind, "entity", clip(e.ID), "bytes", len(e.State), "limit", limit)
-			continue
-		}
-		if len(records)+n > limit {
-			cut(false)
-		}
-		records = wire.AppendRecord(records, e.ID, e.State)
 	}
 	cut(true)
 	return parts
@@ -114,14 +107,15 @@ func (s *hostedShard) prepare(from *path, epoch placement.Epoch, e *wire.Envelop
 		states[r.Entity] = r.State
 	})
 	s.mu.Lock()
-	ready, refused := false, err != nil
-	if err == nil {
+	refused := err != nil || s.plane().exiting.Load()
+	ready := false
+	if !refused {
 		ready, refused = s.core.Prepare(from.peer.Address, epoch, states, e.Last)
 	}
 	switch {
 	case refused:
 		r := s.step(wire.TypeReject, epoch)
-		r.Text = []byte("it knows a newer placement")
+		r.Text = []byte("it knows a newer placement, or leaves")
 		if err != nil {
 			r.Text = []byte(err.Error())
 		}

@@ -41,6 +41,8 @@ type plane struct {
 	lanes []*lane
 	watch watchdog
 
+	exiting atomic.Bool // this node has nothing left to give away: it takes nothing any more
+
 	pending pendingTable
 	held    atomic.Int64 // calls held in routes
 	clock   atomic.Uint32

@@ -245,7 +245,9 @@ func (r *route) change(f func(acked uint64) call.Step) {
 	was := r.ownerPath()
 	if was != nil {
 		was.mu.Lock()
-		acked = was.core.Acked()
+		if acked = was.core.Acked(); was.gone {
+			acked = ^uint64(0) // what it never handled was taken back when it went
+		}
 	}
 	step := f(acked)
 	if r.core.State != call.Known || step.Go {
@@ -306,13 +308,18 @@ func (r *route) goTo(step call.Step) {
 		return
 	}
 	p := pl.path(transport.Peer{Address: owner}, pl.laneOf(r.shard))
-	if p == nil { // gone already; the removal's own call of ownerGone comes or came
+	if p != nil {
+		p.mu.Lock()
+	}
+	if p == nil || p.gone { // it has left: wait for the next one
+		if p != nil {
+			p.mu.Unlock()
+		}
 		r.core.OwnerGone(owner, step.Deliver)
 		pl.held.Add(int64(len(step.Deliver)))
 		pl.ctl.ask(r.kind.desc.Name)
 		return
 	}
-	p.mu.Lock()
 	if !step.Via.IsZero() {
 		seq, err := p.appendLocked(&wire.Envelope{
 			Type: wire.TypeGate, Kind: r.kind.name, Shard: r.shard, Epoch: uint64(epoch),

@@ -123,6 +123,10 @@ func (s *Shard) Prepare(from transport.Address, epoch placement.Epoch, states ma
 		return false, true
 	}
 	for id, state := range states { //arch:order-free fills a map
+		if e := s.entities[id]; e != nil {
+			e.State = append(e.State, state...) // it did not fit into one part
+			continue
+		}
 		s.entities[id] = &Entity{ID: id, State: state, Why: codegen.Moved}
 	}
 	if last {
@@ -171,7 +175,7 @@ func (s *Shard) unprepare() Effects {
 	s.entities = nil
 	s.peer, s.moveE = s.trail, s.trailE
 	s.epoch = max(s.epoch, s.trailE)
-	return s.redeliverAll(0, time.Time{})
+	return s.redeliverAll(0)
 }
 
 // Place takes a placement from the table. To be named as owner under a new epoch
@@ -206,7 +210,7 @@ func (s *Shard) Place(owner transport.Address, epoch placement.Epoch, force bool
 		if force {
 			return s.close() // where it went is history that did not happen
 		}
-		return s.redeliverAll(now, at)
+		return s.redeliverAll(now)
 	}
 	return s.refuseOld()
 }
@@ -234,35 +238,38 @@ func (s *Shard) open(epoch, since placement.Epoch, now uint32, at time.Time) Eff
 	s.pending = nil
 	s.gates.take(func(f Flush) bool { return f.Epoch < since })
 	fx := Effects{Opened: true}
-	fx.add(s.redeliverAll(now, at))
+	fx.add(s.redeliverAll(now))
 	return fx
 }
 
 // redeliverAll brings what waits to the shard once more, in order.
-func (s *Shard) redeliverAll(now uint32, at time.Time) Effects {
+func (s *Shard) redeliverAll(now uint32) Effects {
 	var waiting queue
 	waiting.take(&s.waiting)
-	return s.redeliver(&waiting, now, at)
+	return s.redeliver(&waiting, now)
 }
 
 // redeliver brings calls that were taken in before to the shard once more. Their
-// senders do not have them any more, so where there is a trail they follow it.
-func (s *Shard) redeliver(q *queue, now uint32, at time.Time) (fx Effects) {
+// senders do not have them any more, so they are not refused for being late.
+func (s *Shard) redeliver(q *queue, now uint32) (fx Effects) {
 	for c := q.pop(); c != nil; c = q.pop() {
-		came := c.at
-		e, v := s.Deliver(c, now, at)
-		c.at = came
+		var e *Entity
+		var v Verdict
+		switch {
+		case c.Epoch > s.epoch && s.state != Preparing && s.state != Prepared:
+			v = s.hold(c)
+		case s.state == Closed:
+			v = Moved
+		default:
+			e, v = s.bring(c, now)
+		}
 		switch v {
 		case Run:
 			fx.Start = append(fx.Start, Start{e, c})
 		case Forward:
 			fx.Forward = append(fx.Forward, c)
 		case Moved:
-			if s.trail.IsZero() {
-				fx.Refuse = append(fx.Refuse, c)
-			} else {
-				fx.Forward = append(fx.Forward, c)
-			}
+			fx.Refuse = append(fx.Refuse, c)
 		case Overloaded, Circular:
 			fx.Drop = append(fx.Drop, c)
 		}
