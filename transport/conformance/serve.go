@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/shardgen/shardgen/transport"
 )
@@ -77,7 +78,10 @@ func testServeOneOfTwo(t *testing.T, h Harness) {
 		t.Fatal(err)
 	}
 	// The broker may take a moment to notice a closed connection.
-	for token := uint64(1); ; token++ {
+	for token, end := uint64(1), time.Now().Add(patience); ; token++ {
+		if time.Now().After(end) {
+			t.Fatalf("anycasts are still taken after %v", patience)
+		}
 		outside.anycast(token, "still there?")
 		outside.flush(transport.Control)
 		if got, ok := outside.TryReceive(transport.Control); ok {

@@ -2,58 +2,100 @@ package natstransport_test
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
+	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
-	"github.com/shardgen/shardgen/internal/natsproc"
 	"github.com/shardgen/shardgen/transport"
 )
 
-// noGateway is leastPrivilege without the gateway's queue group.
-const noGateway = `
-listen: "127.0.0.1:-1"
-authorization {
-  users = [ { user: a, password: secret, permissions: {
-    publish: "sh.c.>", subscribe: ["sh.c.n.a.>", "sh.c.r.a.>", "sh.c.ctl.>"] } } ]
-}
-`
-
-// A member that is not granted the gateway is told so each time it asks, and
-// goes on without, also on the next connection.
-func TestServeDenied(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "nats.conf")
-	if err := os.WriteFile(path, []byte(noGateway), 0o600); err != nil {
+// startGranting starts a server whose user a may listen to a node's subjects and
+// to more.
+func startGranting(t *testing.T, port int, more ...string) (s *server.Server, grant func(more ...string)) {
+	t.Helper()
+	options := func(more []string) *server.Options {
+		return &server.Options{
+			Host: "127.0.0.1", Port: port, NoSigs: true, NoLog: true,
+			Users: []*server.User{{Username: "a", Password: "secret", Permissions: &server.Permissions{
+				Publish:   &server.SubjectPermission{Allow: []string{"sh.c.>"}},
+				Subscribe: &server.SubjectPermission{Allow: append([]string{"sh.c.n.a.>", "sh.c.r.a.>", "sh.c.ctl.>"}, more...)},
+			}}},
+		}
+	}
+	s, err := server.NewServer(options(more))
+	if err != nil {
 		t.Fatal(err)
 	}
-	s := natsproc.Start(t, "-c", path)
-	a, states := openStates(t, "nats://a:secret@"+strings.TrimPrefix(s.URL(), "nats://"))
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	if !s.ReadyForConnections(patience) {
+		t.Fatal("server not ready")
+	}
+	return s, func(more ...string) {
+		t.Helper()
+		if err := s.ReloadOptions(options(more)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A member that is not granted the gateway is told so each time it asks and goes
+// on without, also on the next connection. Once granted, it serves.
+func TestServeDenied(t *testing.T) {
+	addr := freeAddress(t)
+	var p int
+	if _, err := fmt.Sscanf(addr, "127.0.0.1:%d", &p); err != nil {
+		t.Fatal(err)
+	}
+	s, _ := startGranting(t, p)
+	states := make(chan transport.State, 100)
+	o := optionsOf(nodeA)
+	o.OnState = func(ch transport.Channel, s transport.State) {
+		if ch == transport.Control {
+			states <- s
+		}
+	}
+	a := openWith(t, "nats://a:secret@"+addr, o)
 	wantState(t, states, true)
-	for range 2 {
+	wantDenied := func() {
+		t.Helper()
 		err := a.Serve(t.Context(), true)
 		if !errors.Is(err, nats.ErrPermissionViolation) || !strings.Contains(err.Error(), "sh.c.gw.ctl") || !strings.Contains(err.Error(), "grant") {
 			t.Errorf("error %v, want it to name the subject and the remedy", err)
 		}
-		if err := a.Serve(t.Context(), false); err != nil {
-			t.Errorf("serve no more: %v", err)
-		}
 	}
-	if err := a.Serve(t.Context(), true); err == nil {
-		t.Error("serves what is not granted")
+	wantDenied()
+	wantDenied()
+	if err := a.Serve(t.Context(), false); err != nil {
+		t.Errorf("serve no more: %v", err)
 	}
-	if err := s.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	wantDenied() // and no next connection asks again
+
+	s.Shutdown()
+	s.WaitForShutdown()
 	wantState(t, states, false)
-	if err := s.Start(); err != nil {
-		t.Fatal(err)
-	}
+	_, grant := startGranting(t, p)
 	wantState(t, states, true)
-	if err := a.Send(0, transport.Peer{Address: nodeA}, 0, []byte("x")); err != nil {
+	if err := a.Broadcast([]byte("all")); err != nil {
 		t.Fatal(err)
 	}
-	wantMessage(t, a, 0, transport.Direct, "x")
+	wantMessage(t, a, transport.Control, transport.Broadcast, "all")
+
+	wantDenied()
+	grant("sh.c.gw.> gw")
+	if err := a.Serve(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Anycast(1, []byte("any")); err != nil {
+		t.Fatal(err)
+	}
+	wantMessage(t, a, transport.Control, transport.Anycast, "any")
+	select {
+	case s := <-states:
+		t.Errorf("told %+v: the grant was to come within a connection", s)
+	default:
+	}
 }
