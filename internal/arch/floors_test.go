@@ -15,6 +15,7 @@ const floors = `
 examples
 internal/e2e
 internal/sim
+internal/fixture
 cmd/shardgen cmd/shardctl
 internal/gen
 templates
