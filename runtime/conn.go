@@ -314,10 +314,13 @@ func (c *Conn) ask(kind string) {
 	c.loop.post(func() {
 		if !c.asks[kind] {
 			c.asks[kind] = true
-			c.hello()
+			c.helloAt = time.Now().Add(askDelay)
 		}
 	})
 }
+
+// askDelay gathers what calls wait for into one hello.
+const askDelay = 5 * time.Millisecond
 
 func (c *Conn) moveDone(placement.ShardID, placement.Epoch)            {}
 func (c *Conn) moveAborted(placement.ShardID, placement.Epoch, string) {}

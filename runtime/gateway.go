@@ -158,7 +158,9 @@ func (g *gateway) lostMember(a transport.Address) {
 	}
 	g.lost = append(g.lost, nodeOf(a))
 	g.lost = g.lost[max(0, len(g.lost)-maxLost):]
-	g.membersChanged()
+	for _, client := range g.clients {
+		g.welcome(client)
+	}
 }
 
 // membersChanged tells all clients who the members are now, if they do not know.

@@ -229,6 +229,10 @@ func (pl *plane) connState(ch transport.Channel, s transport.State) {
 // nobody knows about is answered so.
 func (pl *plane) peerGone(a transport.Address, lane int, bye bool) {
 	pl.peersMu.Lock()
+	if pl.gone[a] {
+		pl.peersMu.Unlock()
+		return
+	}
 	pp := pl.peers[a]
 	if lane < 0 {
 		delete(pl.peers, a)
