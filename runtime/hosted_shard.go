@@ -126,8 +126,14 @@ func (s *hostedShard) apply(fx region.Effects) (after []func()) {
 		s.forwardLocked(inbound(c), &after)
 	}
 	for _, f := range fx.Flushed {
-		if p := pl.path(transport.Peer{Address: s.core.FlushTo(f)}, s.lane); p != nil {
-			_ = p.append(s.flushedEnvelope(f))
+		to, hop := s.core.FlushTo(f)
+		if to.IsZero() {
+			continue
+		}
+		if p := pl.path(transport.Peer{Address: to}, s.lane); p != nil {
+			e := s.step(wire.TypeFlushed, f.Epoch)
+			e.Node, e.Via, e.Hop = f.Sender, f.Via, uint64(hop)
+			_ = p.append(e)
 			after = append(after, func() { p.flush(false) })
 		}
 	}
@@ -183,12 +189,6 @@ func (s *hostedShard) step(t wire.Type, epoch placement.Epoch) *wire.Envelope {
 	return &wire.Envelope{Type: t, Kind: s.host.kind.name, Shard: s.id.Shard, Epoch: uint64(epoch)}
 }
 
-func (s *hostedShard) flushedEnvelope(f region.Flush) *wire.Envelope {
-	e := s.step(wire.TypeFlushed, f.Epoch)
-	e.Node, e.Via = f.Sender, f.Via
-	return e
-}
-
 // start runs a turn that has begun for a call that waited.
 func (s *hostedShard) start(st region.Start) {
 	c := inbound(st.Call)
@@ -216,9 +216,10 @@ func (s *hostedShard) forwardLocked(c *inCall, after *[]func()) {
 		c.granted <- grant{again: true}
 		return
 	}
-	p := pl.path(transport.Peer{Address: s.core.Successor()}, s.lane)
+	to, epoch := s.core.Successor(c.Epoch)
+	p := pl.path(transport.Peer{Address: to}, s.lane)
 	e := c.envelope(s)
-	e.Epoch = uint64(s.core.ForwardEpoch())
+	e.Epoch = uint64(epoch)
 	if c.Sender.Address != pl.self.Address {
 		e.Node = c.Sender
 	}
@@ -361,10 +362,10 @@ func (s *hostedShard) closeGate(sender, via transport.Address, epoch placement.E
 
 // flush takes a sender's Flush from the sender itself.
 func (s *hostedShard) flush(f region.Flush) {
-	s.do(func(now uint32, at time.Time) region.Effects { return s.core.Flush(f, now, at) })
+	s.do(func(now uint32, _ time.Time) region.Effects { return s.core.Flush(f, now) })
 }
 
 // flushed takes a Flush that came through its Via.
 func (s *hostedShard) flushed(f region.Flush) {
-	s.do(func(now uint32, at time.Time) region.Effects { return s.core.Flushed(f, now, at) })
+	s.do(func(now uint32, _ time.Time) region.Effects { return s.core.Flushed(f, now) })
 }

@@ -198,7 +198,9 @@ func (l *lane) flushed(e *wire.Envelope) {
 	l.from.mu.Lock()
 	l.from.core.AckSoon()
 	l.from.mu.Unlock()
-	f := region.Flush{Sender: l.from.peer, Via: pl.self, Epoch: placement.Epoch(e.Epoch), To: e.Node.Address}
+	f := region.Flush{
+		Sender: l.from.peer, Via: pl.self, Epoch: placement.Epoch(e.Epoch), Hop: placement.Epoch(e.Hop), To: e.Node.Address,
+	}
 	if k := (*pl.kinds.Load())[string(e.Kind)]; k != nil && k.host != nil {
 		if sh := k.host.shard(e.Shard); sh != nil {
 			sh.flush(f)
@@ -209,7 +211,7 @@ func (l *lane) flushed(e *wire.Envelope) {
 		return
 	}
 	if p := pl.path(e.Node, int(l.ch)); p != nil {
-		p.post(&wire.Envelope{Type: wire.TypeFlushed, Kind: e.Kind, Shard: e.Shard, Epoch: e.Epoch, Node: f.Sender, Via: f.Via})
+		p.post(&wire.Envelope{Type: wire.TypeFlushed, Kind: e.Kind, Shard: e.Shard, Epoch: e.Epoch, Node: f.Sender, Via: f.Via, Hop: e.Epoch})
 	}
 }
 
@@ -242,7 +244,7 @@ func (pl *plane) moveStep(from *path, e *wire.Envelope) {
 	case wire.TypeGate:
 		sh.closeGate(from.peer.Address, e.Via.Address, epoch)
 	case wire.TypeFlushed:
-		sh.flushed(region.Flush{Sender: e.Node, Via: e.Via, Epoch: epoch})
+		sh.flushed(region.Flush{Sender: e.Node, Via: e.Via, Epoch: epoch, Hop: placement.Epoch(e.Hop)})
 	default:
 		pl.ledger.add(frameIgnored)
 	}

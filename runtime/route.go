@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -260,7 +261,9 @@ func (r *route) change(f func(acked uint64) call.Step) {
 			was.flush(false)
 		}
 	} else if pl := r.kind.plane; step.FlushTo == pl.self.Address && r.kind.host != nil {
-		r.kind.host.shard(r.shard).flush(region.Flush{Sender: pl.self, Via: pl.self, Epoch: step.Epoch, To: step.Owner})
+		r.kind.host.shard(r.shard).flush(region.Flush{
+			Sender: pl.self, Via: pl.self, Epoch: step.Epoch, Hop: step.Left, To: step.Owner,
+		})
 	}
 	if step.Go {
 		r.goTo(step)
@@ -287,7 +290,7 @@ func (r *route) leaveLocked(p *path, step call.Step) {
 	if !step.FlushTo.IsZero() {
 		seq, err := p.appendLocked(&wire.Envelope{
 			Type: wire.TypeFlush, Kind: r.kind.name, Shard: r.shard,
-			Epoch: uint64(step.Epoch), Node: transport.Peer{Address: step.Owner},
+			Epoch: uint64(step.Epoch), Hop: uint64(step.Left), Node: transport.Peer{Address: step.Owner},
 		})
 		if err == nil && r.core.State == call.Stopped {
 			r.core.LastSeq = seq
@@ -376,7 +379,11 @@ func (r *route) goLocal(step call.Step) {
 
 // failUnsent answers a call that could not be appended.
 func (pl *plane) failUnsent(e *wire.Envelope, err error) {
-	if e.ID == 0 || !pl.pending.complete(e.ID, result{code: codeUnsent, text: err.Error()}) {
+	code := codeUnsent
+	if errors.Is(err, errTooLarge) {
+		code = codeUnsendable
+	}
+	if e.ID == 0 || !pl.pending.complete(e.ID, result{code: code, text: err.Error()}) {
 		pl.ledger.add(tellLost)
 	}
 }

@@ -74,6 +74,7 @@ type Envelope struct {
 	Seq     uint64
 	Last    bool
 	Via     transport.Peer
+	Hop     uint64
 }
 
 // Field numbers of Envelope in framepb/frame.proto.
@@ -94,6 +95,7 @@ const (
 	envSeq     = 14
 	envLast    = 15
 	envVia     = 16
+	envHop     = 17
 )
 
 // Overhead bounds the bytes of an encoded envelope beside its byte slices.
@@ -165,7 +167,7 @@ func appendEnvelopeFields(b []byte, e *Envelope) []byte {
 		b = protowire.AppendTag(b, envVia, protowire.BytesType)
 		b = protowire.AppendBytes(b, appendNode(nil, e.Via))
 	}
-	return b
+	return appendUint(b, envHop, e.Hop)
 }
 
 // NextEnvelope parses the first envelope of what Header or NextEnvelope
@@ -243,6 +245,8 @@ func (e *Envelope) setUint(num protowire.Number, v uint64) {
 		e.Seq = v
 	case envLast:
 		e.Last = v != 0
+	case envHop:
+		e.Hop = v
 	}
 }
 

@@ -68,14 +68,15 @@ type Route struct {
 }
 
 // A Step is what the driver must do after a change of a route, in this order:
-// append a Flush to the path of FlushTo, naming Owner and Epoch, and tell the
-// route its sequence if it is Stopped; if Go, append a Gate by way of Via to
+// append a Flush to the path of FlushTo, naming Owner, Epoch and Left, the epoch
+// under which calls went there until now, and tell the route its sequence if it is Stopped; if Go, append a Gate by way of Via to
 // the new owner, then Deliver, and only then let calls pass by. Ask: find out
 // who owns the shard.
 type Step struct {
 	FlushTo transport.Address // zero: no Flush
 	Owner   transport.Address
 	Epoch   placement.Epoch
+	Left    placement.Epoch
 	Go      bool
 	Via     transport.Address // zero: no Gate
 	Deliver []Outgoing
@@ -179,7 +180,7 @@ func (r *Route) Acked(from transport.Address, acked uint64) Step {
 // left: what it forwarded meanwhile may still be on its way round.
 func (r *Route) leave() (s Step) {
 	if !r.next.IsZero() {
-		s.FlushTo, s.Owner, s.Epoch = r.Owner, r.next, r.nextAt
+		s.FlushTo, s.Owner, s.Epoch, s.Left = r.Owner, r.next, r.nextAt, r.Epoch
 	}
 	return s
 }

@@ -1,7 +1,6 @@
 package region
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -29,6 +28,9 @@ type Flush struct {
 	Sender transport.Peer
 	Via    transport.Peer
 	Epoch  placement.Epoch
+	// Hop is the epoch of the calls that it came with: the sender's until then, or
+	// the one under which the node before forwards them.
+	Hop placement.Epoch
 	// To is whom the sender turned to. Only Via is told.
 	To transport.Address
 }
@@ -63,7 +65,7 @@ func (g *gates) held() (n int) {
 // call may go on. The youngest gate that concerns the call counts.
 func (g *gates) pass(c *Call, limit int) (v Verdict, held bool) {
 	if !c.Via.IsZero() {
-		return Moved, g.direct[c.Sender.Address]
+		return Run, false
 	}
 	for _, t := range slices.Backward(g.closed) {
 		if t.sender != c.Sender.Address || c.Epoch < t.epoch && !c.Local {
@@ -119,6 +121,9 @@ func (g *gates) take(leaves func(Flush) bool) (out []Flush) {
 // old home, if it has not come already.
 func (s *Shard) CloseGate(sender, via transport.Address, epoch placement.Epoch, at time.Time) {
 	defer s.check()
+	if epoch < s.since {
+		return // calls that believe in that epoch are refused
+	}
 	p := path{sender, via, epoch}
 	if came := s.gates.take(func(f Flush) bool { return f.path() == p }); len(came) > 0 {
 		s.goDirect(p)
@@ -150,9 +155,8 @@ func (s *Shard) begins() placement.Epoch {
 	return s.since
 }
 
-// Flush takes a sender's Flush from the sender itself: this node is its Via. It
-// goes where the sender's calls went.
-func (s *Shard) Flush(f Flush, now uint32, at time.Time) Effects {
+// Flush takes a sender's Flush from the sender itself: this node is its Via.
+func (s *Shard) Flush(f Flush, now uint32) Effects {
 	defer s.check()
 	for _, t := range slices.Backward(s.gates.closed) {
 		if t.sender == f.Sender.Address && t.epoch < f.Epoch {
@@ -160,63 +164,37 @@ func (s *Shard) Flush(f Flush, now uint32, at time.Time) Effects {
 			return Effects{}
 		}
 	}
-	switch {
-	case !s.trail.IsZero(): // also when the shard is back: older calls may still be on their way round
+	if s.state == Closed && f.To != s.self { // nothing of the sender's is here, so nothing is overtaken
 		return Effects{Flushed: []Flush{f}}
-	case s.leaves() && f.Epoch > s.epoch:
-		s.gates.remember(f)
-		return Effects{}
-	case f.To == s.self || f.To.IsZero():
-		return s.Flushed(f, now, at)
 	}
-	return Effects{Flushed: []Flush{f}} // nothing of the sender's is here, so nothing is overtaken
+	return s.Flushed(f, now)
 }
 
-// Flushed takes a Flush that has come through its Via. It opens the sender's
-// gate, or is remembered until the gate comes, or follows the calls to where the
-// shard went.
-func (s *Shard) Flushed(f Flush, now uint32, at time.Time) Effects {
+// Flushed takes a Flush that has come through its Via. It follows the calls that
+// it came with to where they went, unless the gate is here: then it opens it, or
+// is remembered until the gate comes or the shard moves on.
+func (s *Shard) Flushed(f Flush, now uint32) Effects {
 	defer s.check()
+	d, went := s.trail.beyond(f.Hop)
+	if went && f.Epoch >= d.epoch {
+		return Effects{Flushed: []Flush{f}}
+	}
 	for i, t := range s.gates.closed {
 		if t.path == f.path() {
 			s.gates.closed = slices.Delete(s.gates.closed, i, i+1)
 			s.goDirect(t.path)
-			return s.reopen([]*gate{t}, now, at)
+			return s.reopen([]*gate{t}, now)
 		}
 	}
-	if s.passes(f) {
+	if s.state == Closed && f.Epoch <= s.epoch && s.owner != s.self {
 		return Effects{Flushed: []Flush{f}}
 	}
 	s.gates.remember(f)
 	return Effects{}
 }
 
-// passes tells whether the gate that a Flush is for is not here, but further on.
-func (s *Shard) passes(f Flush) bool {
-	switch s.state {
-	case Forwarding:
-		return f.Epoch < s.since || f.Epoch >= s.trailE
-	case Closed:
-		return f.Epoch <= s.epoch && !s.owner.IsZero() && s.owner != s.self
-	}
-	return f.Epoch < s.begins() && !s.trail.IsZero()
-}
-
 // leaves tells whether the shard is about to move away.
 func (s *Shard) leaves() bool { return s.state == Draining || s.state == Sent }
-
-// FlushTo is where a Flush of Effects goes: zero if nowhere.
-func (s *Shard) FlushTo(f Flush) transport.Address {
-	switch {
-	case !s.trail.IsZero():
-		return s.trail
-	case !f.To.IsZero():
-		return f.To
-	case s.owner == s.self:
-		return transport.Address{}
-	}
-	return s.owner
-}
 
 // OpenGates opens the gates whose old home is gone, and those that have waited
 // for GateTimeout; what still comes through those is refused, for it would be
@@ -224,11 +202,8 @@ func (s *Shard) FlushTo(f Flush) transport.Address {
 func (s *Shard) OpenGates(gone func(transport.Address) bool, now uint32, at time.Time) Effects {
 	defer s.check()
 	var fx Effects
-	if !s.trail.IsZero() && gone(s.trail) {
-		s.trail, s.trailE = transport.Address{}, 0
-		if s.state == Forwarding {
-			fx = s.close()
-		}
+	if last := s.trail.forget(gone); last && s.state == Forwarding {
+		fx = s.close()
 	}
 	var open []*gate
 	s.gates.closed = slices.DeleteFunc(s.gates.closed, func(t *gate) bool {
@@ -241,21 +216,24 @@ func (s *Shard) OpenGates(gone func(transport.Address) bool, now uint32, at time
 	for _, t := range open {
 		s.goDirect(t.path)
 	}
-	fx.add(s.reopen(open, now, at))
+	fx.add(s.reopen(open, now))
 	return fx
 }
 
 // Gated tells whether any gate is closed, so that OpenGates must be called again.
 func (s *Shard) Gated() bool { return len(s.gates.closed) > 0 }
 
+// Gates is the number of closed gates.
+func (s *Shard) Gates() int { return len(s.gates.closed) }
+
 // reopen delivers what gates held, passes on the flushes behind it, and begins
 // the move that waited for it.
-func (s *Shard) reopen(open []*gate, now uint32, at time.Time) Effects {
+func (s *Shard) reopen(open []*gate, now uint32) Effects {
 	var fx Effects
 	for _, t := range open {
-		fx.add(s.redeliver(&t.held, now, at))
+		fx.add(s.redeliver(&t.held, now))
 		for _, f := range t.after {
-			fx.add(s.Flush(f, now, at))
+			fx.add(s.Flush(f, now))
 		}
 	}
 	if s.pending != nil && len(s.gates.closed) == 0 {
@@ -264,9 +242,4 @@ func (s *Shard) reopen(open []*gate, now uint32, at time.Time) Effects {
 		fx.add(s.BeginMove(m.to, m.epoch))
 	}
 	return fx
-}
-
-// Direct are the senders whose older calls have all come, in order.
-func (s *Shard) Direct() []transport.Address {
-	return slices.SortedFunc(maps.Keys(s.gates.direct), transport.Address.Compare)
 }

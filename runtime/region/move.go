@@ -94,11 +94,11 @@ func (s *Shard) follow() Effects {
 	s.become(Forwarding)
 	s.last = s.epoch
 	s.owner, s.epoch = s.peer, s.moveE
-	s.trail, s.trailE = s.peer, s.moveE
+	s.trail.add(s.peer, s.moveE)
 	s.entities = nil
 	return Effects{
 		Forward: s.waiting.filter(func(c *Call) bool { return c.Epoch <= s.epoch }),
-		Flushed: s.gates.take(s.passes),
+		Flushed: s.gates.take(func(f Flush) bool { return f.Epoch >= s.moveE }),
 	}
 }
 
@@ -168,13 +168,14 @@ func (s *Shard) CancelMove(epoch placement.Epoch) (Effects, bool) {
 // unprepare drops what was prepared. A node that had the shard before goes on
 // forwarding.
 func (s *Shard) unprepare() Effects {
-	if s.trail.IsZero() {
+	if len(s.trail) == 0 {
 		return s.close()
 	}
 	s.become(Forwarding)
 	s.entities = nil
-	s.peer, s.moveE = s.trail, s.trailE
-	s.epoch = max(s.epoch, s.trailE)
+	last := s.trail[len(s.trail)-1]
+	s.peer, s.moveE = last.to, last.epoch
+	s.epoch = max(s.epoch, last.epoch)
 	return s.redeliverAll(0)
 }
 
@@ -224,8 +225,7 @@ func (s *Shard) placeHere(epoch placement.Epoch, now uint32, at time.Time) Effec
 		since = s.moveE // nobody else ran it meanwhile
 	case Closed, Forwarding: // it was lost, and what was on its way with it
 		s.entities = nil
-		s.trail, s.trailE = transport.Address{}, 0
-		s.gates.direct = nil
+		s.trail, s.gates.direct = nil, nil
 	}
 	return s.open(epoch, since, now, at)
 }
@@ -296,12 +296,14 @@ func (s *Shard) close() Effects {
 		s.become(Closed)
 	}
 	s.entities, s.since, s.pending = nil, 0, nil
-	s.trail, s.trailE = transport.Address{}, 0
+	s.trail = nil
 	for _, t := range s.gates.closed {
 		s.waiting.take(&t.held)
 	}
-	s.gates = gates{}
-	return s.refuseOld()
+	fx := Effects{Flushed: s.gates.take(func(f Flush) bool { return f.Epoch <= s.epoch })}
+	s.gates = gates{flushed: s.gates.flushed}
+	fx.add(s.refuseOld())
+	return fx
 }
 
 // refuseOld refuses the waiting calls that no newer table can help.

@@ -65,14 +65,6 @@ type Limits struct {
 
 // A Shard is one shard at one node. It is not safe for concurrent use.
 //
-// # The trail
-//
-// What a node forwards arrives at the shard's later homes hop by hop: each node
-// remembers where it gave the shard last, its trail. Epochs grow along a trail,
-// so it never turns in a circle, but it may lead back to this node. Older calls
-// of a sender may be anywhere on it; so its Flush takes the same way, and so do
-// calls that arrive here under an epoch from before this ownership.
-//
 // Invariants:
 //  1. A turn is under way only in Open and Draining.
 //  2. running is the number of busy entities.
@@ -94,8 +86,7 @@ type Shard struct {
 	peer   transport.Address // the other end of a move
 	moveE  placement.Epoch   // the move's epoch
 	off    placement.Epoch   // moves up to this epoch are cancelled
-	trail  transport.Address // where the shard went last from here; zero: nowhere, or it is gone
-	trailE placement.Epoch   // under which epoch
+	trail  trail             // where the shard went from here
 
 	entities map[string]*Entity
 	running  int
@@ -136,13 +127,6 @@ func (s *Shard) MoveEpoch() placement.Epoch { return s.moveE }
 
 // LastEpoch is the one under which a Forwarding shard was owned here.
 func (s *Shard) LastEpoch() placement.Epoch { return s.last }
-
-// Successor is where calls are forwarded to, under ForwardEpoch.
-func (s *Shard) Successor() transport.Address { return s.trail }
-
-// ForwardEpoch is the one under which Successor got the shard. It stays what it
-// was when the table knows more: a call's epoch tells which way it came.
-func (s *Shard) ForwardEpoch() placement.Epoch { return s.trailE }
 
 // Entities is the number of entities, active or passivated.
 func (s *Shard) Entities() int { return len(s.entities) }
@@ -197,11 +181,40 @@ func (s *Shard) add(id string) *Entity {
 func (s *Shard) Deliver(c *Call, now uint32, at time.Time) (*Entity, Verdict) {
 	defer s.check()
 	c.at = at
+	if c.Epoch > s.epoch && s.state != Preparing && s.state != Prepared {
+		return nil, s.hold(c) // the table that says so is on its way
+	}
 	if v := s.admit(c); v != Run {
 		return nil, v
 	}
+	return s.bring(c, now)
+}
+
+// admit is about calls that come for the first time, and under an old epoch or
+// late: Run when the call may go on.
+func (s *Shard) admit(c *Call) Verdict {
+	direct := c.Via.IsZero()
+	_, went := s.trail.beyond(c.Epoch)
+	switch {
+	case s.state == Closed:
+		return Moved
+	case c.Local:
+		return Run
+	case !direct && c.Epoch >= s.begins() && s.gates.direct[c.Sender.Address]:
+		return Moved
+	case direct && c.Epoch < s.since, !went && c.Epoch < s.begins() && c.Epoch <= s.epoch:
+		return Moved
+	}
+	return Run
+}
+
+// bring takes a call to where it runs or waits.
+func (s *Shard) bring(c *Call, now uint32) (*Entity, Verdict) {
 	if v, held := s.gates.pass(c, s.limits.Waiting); held {
 		return nil, v
+	}
+	if _, went := s.trail.beyond(c.Epoch); went && !c.Local {
+		return nil, Forward
 	}
 	switch s.state {
 	case Open:
@@ -212,34 +225,8 @@ func (s *Shard) Deliver(c *Call, now uint32, at time.Time) (*Entity, Verdict) {
 		}
 	case Forwarding:
 		return nil, Forward
-	case Preparing, Prepared:
-		if !s.trail.IsZero() && c.Epoch < s.moveE && c.Via != s.peer && !c.Local {
-			return nil, Forward // what was forwarded before it comes back in front of Open
-		}
 	}
 	return nil, s.hold(c)
-}
-
-// admit is about a call's epoch alone: Run when the call may go on.
-func (s *Shard) admit(c *Call) Verdict {
-	switch s.state {
-	case Preparing, Prepared:
-		return Run
-	case Closed:
-		if c.Epoch > s.epoch {
-			return s.hold(c) // the table that says so is on its way
-		}
-		return Moved
-	}
-	switch {
-	case c.Epoch > s.epoch:
-		return s.hold(c)
-	case c.Local || c.Epoch >= s.since:
-		return Run
-	case c.Via.IsZero() || s.trail.IsZero():
-		return Moved
-	}
-	return Forward // behind its sender's older calls, which are on their way round
 }
 
 func (s *Shard) hold(c *Call) Verdict {
@@ -377,7 +364,7 @@ func (s *Shard) Check() error {
 			return fmt.Errorf("shard %v: invariant 3: %q is idle and %d calls wait for it", s.id, id, e.mailbox.n)
 		}
 	}
-	if trail := !s.trail.IsZero(); s.state == Forwarding && !trail || s.state == Closed && trail {
+	if trail := len(s.trail) > 0; s.state == Forwarding && !trail || s.state == Closed && trail {
 		return fmt.Errorf("shard %v: invariant 5: %v, trail %v", s.id, s.state, s.trail)
 	}
 	if ran := s.state == Open || s.state == Forwarding || s.leaves(); ran && (s.since == 0 || s.since > s.epoch) {

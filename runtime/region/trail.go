@@ -1,0 +1,76 @@
+package region
+
+import (
+	"slices"
+
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// maxTrail bounds how many of a shard's departures a node remembers. Only a
+// message that is older than so many of them could take a wrong way.
+const maxTrail = 8
+
+// A departure is where the shard went from this node, and under which epoch.
+type departure struct {
+	to    transport.Address
+	epoch placement.Epoch
+}
+
+// trail are a shard's departures from this node, oldest first. Each message
+// names an epoch: that of its sender, or that under which it was forwarded. It
+// takes the first departure beyond its epoch, for that is the way which its
+// older siblings took; where there is none, it has arrived. Epochs grow from hop
+// to hop, so no message goes in circles, although a shard may.
+type trail []departure
+
+// beyond is the way of what came under that epoch.
+func (t trail) beyond(e placement.Epoch) (d departure, ok bool) {
+	for _, d := range t {
+		if d.epoch > e {
+			return d, true
+		}
+	}
+	return departure{}, false
+}
+
+func (t *trail) add(to transport.Address, e placement.Epoch) {
+	if len(*t) == maxTrail {
+		*t = slices.Delete(*t, 0, 1)
+	}
+	*t = append(*t, departure{to, e})
+}
+
+// forget drops the departures to nodes that are gone, and reports whether the
+// last one was among them.
+func (t *trail) forget(gone func(transport.Address) bool) (last bool) {
+	if len(*t) == 0 {
+		return false
+	}
+	last = gone((*t)[len(*t)-1].to)
+	*t = slices.DeleteFunc(*t, func(d departure) bool { return gone(d.to) })
+	return last
+}
+
+// Successor is where a call that came under that epoch is forwarded to, and
+// under which epoch then. It is zero when the call has arrived.
+func (s *Shard) Successor(e placement.Epoch) (transport.Address, placement.Epoch) {
+	d, ok := s.trail.beyond(e)
+	if !ok && s.state == Forwarding {
+		d = s.trail[len(s.trail)-1]
+	}
+	return d.to, d.epoch
+}
+
+// FlushTo is where a Flush of Effects goes, and its Hop then: zero if nowhere.
+func (s *Shard) FlushTo(f Flush) (transport.Address, placement.Epoch) {
+	switch d, ok := s.trail.beyond(f.Hop); {
+	case ok:
+		return d.to, d.epoch
+	case !f.To.IsZero():
+		return f.To, f.Epoch
+	case s.owner == s.self:
+		return transport.Address{}, 0
+	}
+	return s.owner, f.Epoch
+}
