@@ -116,7 +116,7 @@ func (m *Machine) replace(old Member) {
 	if old.Address == m.config.Self || old.Status == Down || old.Status == Exiting {
 		return // it is alive, or the leader is about to remove it
 	}
-	if m.gossip.evidence(old.Address) == EvidenceGone {
+	if m.evidence(old.Address) == EvidenceGone {
 		m.downMembers([]Member{old}, false)
 		return
 	}

@@ -31,7 +31,7 @@ func (m *Machine) Check() error {
 		return fmt.Errorf("invariant 4: lease ends in %v, LeaseEcho is %v", m.lease.until.Sub(m.now), m.config.LeaseEcho)
 	}
 	for _, r := range m.gossip.Members {
-		if m.lease.until.IsZero() && r.Address != m.config.Self && r.Status == Up && m.gossip.evidence(r.Address) != EvidenceGone {
+		if m.lease.until.IsZero() && r.Address != m.config.Self && r.Status == Up && m.evidence(r.Address) != EvidenceGone {
 			return fmt.Errorf("invariant 4: a lease without end, and %v is Up", r.Address)
 		}
 		if r.Fenced && r.Status != Down {

@@ -19,15 +19,26 @@
 //
 // # Where things are
 //
-//   - clock.go, gossip.go, reachability.go: the state and its merge
+//   - clock.go, gossip.go, reachability.go, merge.go: the state and its merge
 //   - spread.go: who is sent what, and when
-//   - join.go, admit.go, form.go: the joiner's side, the member's side, forming
-//   - ring.go, heartbeat.go, phi.go, evidence.go: who is watched, and what is
-//     known against them
-//   - downing.go, lease.go: what follows from it
+//   - join.go, admit.go: joining and forming, the joiner's and the member's side
+//   - ring.go, heartbeat.go, phi.go, echo.go, evidence.go: who is watched, and
+//     what is known against them
+//   - downing.go, tangle.go: what follows from it for members that are missed
+//   - lease.go, fence.go: until when a node may run turns, and when others know
+//     that it does not
 //   - leader.go, leave.go: the leader's duties, leaving
 //   - message.go, input.go, event.go, view.go: what goes in and out
 //   - codec.go: messages as bytes
+//
+// # Leases and fences
+//
+// A node runs turns only under a lease (see [Machine.Lease]), and what a Down
+// member had is given to others only once it is fenced (see Member.Fenced): once
+// its lease has certainly ended. A Down member that is not fenced may still run,
+// so who hands out its shards treats it as unreachable. That holds through
+// pauses, cuts and broker outages, unless an operator downs a member that is
+// well on the other side of a cut: his word is taken for the truth.
 //
 // # Testing
 //

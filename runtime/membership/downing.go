@@ -78,10 +78,10 @@ func (m *Machine) runDowning() {
 // by the leader should the observer have died since.
 func (m *Machine) downGone() {
 	var victims []Member
-	leads := m.gossip.leaderOf(m.config.Self) == m.config.Self
+	leads := m.leads()
 	for _, r := range m.gossip.Members {
 		held, _ := m.gossip.record(m.config.Self, r.Address)
-		if held.Evidence == EvidenceGone || leads && r.Address != m.config.Self && m.gossip.evidence(r.Address) == EvidenceGone {
+		if held.Evidence == EvidenceGone || leads && r.Address != m.config.Self && m.evidence(r.Address) == EvidenceGone {
 			victims = append(victims, r)
 		}
 	}
@@ -91,7 +91,7 @@ func (m *Machine) downGone() {
 // noteUnreachable keeps since: for members that are unreachable and may be downed.
 func (m *Machine) noteUnreachable() {
 	for _, r := range m.gossip.Members {
-		if r.Status == Down || m.gossip.evidence(r.Address) == NoEvidence {
+		if r.Status == Down || m.evidence(r.Address) == NoEvidence {
 			delete(m.downing.since, r.Address)
 		} else if _, ok := m.downing.since[r.Address]; !ok {
 			m.downing.since[r.Address] = m.now
@@ -109,7 +109,7 @@ func (m *Machine) downAt(node transport.Address) time.Time {
 		}
 	}
 	wait := m.config.SilentAfter
-	if m.gossip.evidence(node) >= EvidenceCut {
+	if m.evidence(node) >= EvidenceCut {
 		wait = m.config.CutAfter
 	}
 	return m.downing.since[node].Add(max(wait-quiet, 0))

@@ -80,7 +80,7 @@ func (m *Machine) runAlive() {
 }
 
 func (m *Machine) alive() Alive {
-	return Alive{Founder: m.gossip.Founder, Size: m.size(), Members: m.gossip.digest(), Server: m.conn.Server}
+	return Alive{Founder: m.gossip.Founder, Size: m.size(), Members: m.facts().digest, Server: m.conn.Server}
 }
 
 // digest is a fingerprint of who is a member and not Down.
@@ -109,7 +109,7 @@ func (m *Machine) size() uint32 {
 // Then the smaller one gives way; of two equal ones that of the later founder.
 func (m *Machine) onAlive(in Receive, msg Alive) {
 	if msg.Founder == m.gossip.Founder {
-		if msg.Members == m.gossip.digest() {
+		if msg.Members == m.facts().digest {
 			m.vouched(in.From) // this node is among them
 		}
 		m.namedServer(in, msg.Server)

@@ -19,7 +19,7 @@ func (m *Machine) voters() []transport.Address {
 	}
 	return slices.DeleteFunc(slices.Clone(electorate), func(node transport.Address) bool {
 		r, ok := m.gossip.member(node)
-		return !ok || r.Status == Exiting || r.Fenced || r.Forced || m.gossip.evidence(node) == EvidenceGone
+		return !ok || r.Status == Exiting || r.Fenced || r.Forced || m.evidence(node) == EvidenceGone
 	})
 }
 
@@ -59,7 +59,7 @@ func (m *Machine) fence() {
 			since = m.now
 			m.downing.known[r.Address] = since
 		}
-		if m.gossip.evidence(r.Address) != EvidenceGone && !m.downing.clean[r.Address] {
+		if m.evidence(r.Address) != EvidenceGone && !m.downing.clean[r.Address] {
 			if at := since.Add(m.config.LeaseMajority); m.now.Before(at) {
 				m.wakeAt(at)
 				continue

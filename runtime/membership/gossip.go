@@ -82,29 +82,6 @@ func withAddress(list []transport.Address, a transport.Address) []transport.Addr
 	return slices.Insert(slices.Clone(list), i, a)
 }
 
-// observers tells what stands against subject and who says so, Down observers
-// left out: whoever is judged dead judges nobody.
-func (g *Gossip) observers(subject transport.Address) (strongest Evidence, who []transport.Address) {
-	for _, row := range g.Rows {
-		i, ok := slices.BinarySearchFunc(row.Records, subject, compareRecord)
-		if !ok {
-			continue
-		}
-		if m, ok := g.member(row.Observer); !ok || m.Status == Down {
-			continue
-		}
-		strongest = max(strongest, row.Records[i].Evidence)
-		who = append(who, row.Observer)
-	}
-	return strongest, who
-}
-
-// evidence is the strongest that stands against subject.
-func (g *Gossip) evidence(subject transport.Address) Evidence {
-	e, _ := g.observers(subject)
-	return e
-}
-
 // record returns what one observer holds against subject.
 func (g *Gossip) record(observer, subject transport.Address) (Record, bool) {
 	i, ok := slices.BinarySearchFunc(g.Rows, observer, compareRow)
@@ -182,10 +159,10 @@ func (g *Gossip) withSeen(a transport.Address) *Gossip {
 // by address that is reachable. Where there is none it is the first that is
 // joining, so that the founder can make itself Up, and then the first that is
 // exiting, so that the last ones can leave. Down members never lead.
-func (g *Gossip) leaderOf(self transport.Address) transport.Address {
+func (g *Gossip) leaderOf(self transport.Address, evidence []Evidence) transport.Address {
 	var joining, exiting transport.Address
-	for _, m := range g.Members {
-		if m.Status == Down || m.Address != self && g.evidence(m.Address) != NoEvidence {
+	for i, m := range g.Members {
+		if m.Status == Down || m.Address != self && evidence[i] != NoEvidence {
 			continue
 		}
 		switch {
@@ -204,17 +181,30 @@ func (g *Gossip) leaderOf(self transport.Address) transport.Address {
 }
 
 // convergence says in words what keeps the view from converging, or "".
-func (g *Gossip) convergence() string {
-	for _, m := range g.Members {
+func (g *Gossip) convergence(evidence []Evidence) string {
+	for i, m := range g.Members {
 		if m.Status == Down || m.Status == Exiting {
 			continue
 		}
-		if e, who := g.observers(m.Address); e != NoEvidence {
-			return m.Name + " is " + e.String() + " to " + who[0].Name
+		if evidence[i] != NoEvidence {
+			return m.Name + " is " + evidence[i].String() + " to " + g.observer(m.Address).Name
 		}
 		if (m.Status == Up || m.Status == Leaving) && !g.seenBy(m.Address) {
 			return m.Name + " has not seen the view"
 		}
 	}
 	return ""
+}
+
+// observer is the first who holds anything against subject, Down members left out.
+func (g *Gossip) observer(subject transport.Address) transport.Address {
+	for _, row := range g.Rows {
+		if m, ok := g.member(row.Observer); !ok || m.Status == Down {
+			continue
+		}
+		if _, ok := slices.BinarySearchFunc(row.Records, subject, compareRecord); ok {
+			return row.Observer
+		}
+	}
+	return transport.Address{}
 }

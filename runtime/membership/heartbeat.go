@@ -155,7 +155,7 @@ func (m *Machine) onHeartbeatAck(in Receive, msg HeartbeatAck) {
 // often to whom this node suspects.
 func (m *Machine) runBeats() {
 	if m.detect.watches != m.gossip {
-		m.detect.watched = m.gossip.neighbours(m.config.Self, m.config.Watched)
+		m.detect.watched = m.gossip.neighbours(m.config.Self, m.config.Watched, m.facts().evidence)
 		slices.SortFunc(m.detect.watched, transport.Address.Compare)
 		m.detect.watches = m.gossip
 		m.downing.forgetRemoved(m.gossip)
@@ -173,7 +173,7 @@ func (m *Machine) runBeats() {
 		p := m.detect.peers[r.Address]
 		suspected := r.Status == Down || p != nil && m.suspected(p)
 		asked := m.lease.doubt && len(m.gossip.Members) <= smallCluster
-		if !suspected && !asked && !m.watches(r.Address) && m.gossip.evidence(r.Address) == NoEvidence {
+		if !suspected && !asked && !m.watches(r.Address) && m.evidence(r.Address) == NoEvidence {
 			if p != nil {
 				p.beaten = false
 			}

@@ -87,8 +87,8 @@ type Output struct {
 	// Probe: ask the broker whether any Up member listens; if none does, Vacant
 	// follows. Only with Config.ProbeVacancy.
 	Probe bool
-	// WakeAt is when the next Step is due, if nothing happens before. Zero: never;
-	// the machine has ended.
+	// WakeAt is when the next Step is due, if nothing happens before. Zero: never,
+	// before Start and when the machine has ended.
 	WakeAt time.Time
 }
 

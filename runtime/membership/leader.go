@@ -11,13 +11,13 @@ import (
 // version that the others must see before the next, except where there are none.
 func (m *Machine) runLeader() {
 	for {
-		if m.gossip.convergence() == "" {
+		if m.facts().why == "" {
 			m.downing.electorate = m.gossip.electorate()
 			m.unconverged = time.Time{}
 		} else if m.unconverged.IsZero() {
 			m.unconverged = m.now
 		}
-		if m.gossip.leaderOf(m.config.Self) != m.config.Self {
+		if !m.leads() {
 			return
 		}
 		m.fence()
@@ -143,7 +143,7 @@ func (m *Machine) leadWeakly() bool {
 	}
 	var weak []Member
 	for _, r := range m.gossip.Members {
-		if r.Status == Joining && m.gossip.evidence(r.Address) == NoEvidence && !m.doubled(r) {
+		if r.Status == Joining && m.evidence(r.Address) == NoEvidence && !m.doubled(r) {
 			weak = append(weak, r)
 		}
 	}

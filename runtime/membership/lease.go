@@ -36,7 +36,7 @@ func (m *Machine) leaseNow() time.Time {
 		// A Down member counts until it is fenced: on the wrong side of a cut, an
 		// operator's word must not make this node the only one.
 		counts := r.Status == Up || r.Status == Leaving || r.Status == Down && !r.Fenced && r.UpNumber != 0
-		evidence := m.gossip.evidence(r.Address)
+		evidence := m.evidence(r.Address)
 		if r.Address == m.config.Self || !counts || evidence == EvidenceGone {
 			continue
 		}

@@ -23,6 +23,7 @@ type Machine struct {
 	// own: this step made a version of its own, that nobody else can have.
 	own       bool
 	published *Gossip // what view shows
+	known     facts   // about gossip
 	view      *View
 	lease     leaseState
 

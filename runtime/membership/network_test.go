@@ -153,7 +153,21 @@ func (w *network) step(n *simNode, in Input) {
 	for _, e := range out.Send {
 		w.send(n, e)
 	}
+	if out.Probe && n.connected && !w.served(n) {
+		w.post(n, Vacant{})
+	}
 	w.check(n)
+}
+
+// served tells whether the broker knows an Up member, as seen from n.
+func (w *network) served(n *simNode) bool {
+	for _, key := range w.order {
+		o := w.nodes[key]
+		if !o.dead && o.connected && w.route(n, o) && o.machine.View().SelfStatus == Up {
+			return true
+		}
+	}
+	return false
 }
 
 func (w *network) send(from *simNode, e Envelope) {

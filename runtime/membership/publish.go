@@ -72,12 +72,12 @@ func (m *Machine) newView() *View {
 		SelfStatus: m.self().Status,
 		Founder:    g.Founder,
 		ByAddress:  make([]MemberView, len(g.Members)),
-		Leader:     g.leaderOf(m.config.Self),
-		Why:        g.convergence(),
+		Leader:     m.facts().leader,
+		Why:        m.facts().why,
 	}
 	v.Converged = v.Why == ""
 	for i, r := range g.Members {
-		e := g.evidence(r.Address)
+		e := m.facts().evidence[i]
 		v.ByAddress[i] = MemberView{Member: r, Reachable: e == NoEvidence, Evidence: e}
 	}
 	v.ByAge = slices.Clone(v.ByAddress)

@@ -53,14 +53,14 @@ func ringAfter(self transport.Address, members []Member, n int) []transport.Addr
 // neighbours returns whom self watches: the next n on the ring that are
 // reachable, and the unreachable ones on the way to them, which are watched for
 // their return.
-func (g *Gossip) neighbours(self transport.Address, n int) []transport.Address {
+func (g *Gossip) neighbours(self transport.Address, n int, evidence []Evidence) []transport.Address {
 	nodes := ring(self, g.Members)
 	counted := 0
 	for i, node := range nodes {
 		if counted == n {
 			return nodes[:i]
 		}
-		if g.evidence(node) == NoEvidence {
+		if j, _ := slices.BinarySearchFunc(g.Members, node, compareMember); evidence[j] == NoEvidence {
 			counted++
 		}
 	}

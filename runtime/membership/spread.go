@@ -31,7 +31,7 @@ func (m *Machine) spread(before *Gossip) {
 	if m.phase != member || m.gossip == before {
 		return
 	}
-	leader := m.gossip.leaderOf(m.config.Self)
+	leader := m.facts().leader
 	newVersion := before == nil || m.gossip.Version.Compare(before.Version) != Same
 	switch {
 	case m.own:
@@ -40,7 +40,7 @@ func (m *Machine) spread(before *Gossip) {
 		if newVersion {
 			m.tell(leader)
 		}
-	case m.gossip.convergence() == "":
+	case m.facts().why == "":
 		m.tellAll()
 	case newVersion && len(m.gossip.Seen) == 1:
 		// Merged of concurrent ones. Only the leader tells all of it, or every
@@ -56,7 +56,7 @@ func (m *Machine) pushToAll() {
 	if len(m.gossip.Members) > smallCluster {
 		m.random.Shuffle(len(unseen), func(i, j int) { unseen[i], unseen[j] = unseen[j], unseen[i] })
 		unseen = unseen[:min(pushed, len(unseen))]
-		if leader := m.gossip.leaderOf(m.config.Self); leader != m.config.Self && !slices.Contains(unseen, leader) {
+		if leader := m.facts().leader; leader != m.config.Self && !slices.Contains(unseen, leader) {
 			unseen = append(unseen, leader)
 		}
 	}

@@ -20,7 +20,7 @@ func (m *Machine) survivors() (side []transport.Address, clean bool) {
 	for _, r := range g.Members {
 		switch {
 		case r.Status == Down:
-		case r.Address != m.config.Self && g.evidence(r.Address) != NoEvidence:
+		case r.Address != m.config.Self && m.evidence(r.Address) != NoEvidence:
 			unreachable = append(unreachable, r)
 		default:
 			reachable = append(reachable, r)
@@ -50,7 +50,7 @@ func (m *Machine) tangled(reachable, unreachable []Member) bool {
 				return true
 			}
 			_, accused := m.gossip.record(r.Address, u.Address)
-			if !accused && slices.Contains(m.gossip.neighbours(r.Address, m.config.Watched), u.Address) {
+			if !accused && slices.Contains(m.gossip.neighbours(r.Address, m.config.Watched, m.facts().evidence), u.Address) {
 				return true
 			}
 		}

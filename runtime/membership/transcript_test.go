@@ -275,6 +275,8 @@ func (s *script) add(key string, words []string) {
 			config.WeaklyUpAfter = s.duration(v)
 		case "timeout":
 			config.JoinTimeout = s.duration(v)
+		case "vacancy":
+			config.ProbeVacancy = true
 		case "byhand":
 			config.Downing = DowningByHand
 		default:
