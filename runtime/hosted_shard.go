@@ -219,10 +219,7 @@ func (s *hostedShard) forwardLocked(c *inCall, after *[]func()) {
 	to, epoch := s.core.Successor(c.Epoch)
 	p := pl.path(transport.Peer{Address: to}, s.lane)
 	e := c.envelope(s)
-	e.Epoch = uint64(epoch)
-	if c.Sender.Address != pl.self.Address {
-		e.Node = c.Sender
-	}
+	e.Epoch, e.Node = uint64(epoch), c.Sender
 	var seq uint64
 	err := errPeerGone
 	if p != nil {
@@ -321,19 +318,21 @@ func (s *hostedShard) openGates(gone func(transport.Address) bool) {
 	s.do(func(now uint32, at time.Time) region.Effects { return s.core.OpenGates(gone, now, at) })
 }
 
-// cancel passes on that the caller of a call gave up.
-func (s *hostedShard) cancel(from transport.Peer, entity string, id uint64) {
+// cancel passes on that the caller of a call gave up. It reports whether the call
+// still waited, and so will not run.
+func (s *hostedShard) cancel(from transport.Peer, entity string, id uint64) (waited bool) {
 	s.mu.Lock()
 	c, running := s.core.Find(entity, func(c *region.Call) bool {
 		return c.Sender.Address == from.Address && inbound(c).id == id
 	})
 	if c != nil && !running {
-		s.core.Cancel(c)
+		waited = s.core.Cancel(c)
 	}
 	s.mu.Unlock()
 	if c != nil && running && inbound(c).running.Load() {
 		inbound(c).remote.giveUp()
 	}
+	return waited
 }
 
 // place follows the table's entry.
