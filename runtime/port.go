@@ -124,7 +124,7 @@ func (p port) waitTurn(ctx context.Context, up *turn, s *hostedShard, r *codegen
 	if pl.closed() {
 		return codegen.Call{}, p.fail(r, method, NotExecuted, ErrClosed)
 	}
-	return codegen.Call{}, p.fail(r, method, NotExecuted, waitError(limit, "the entity was busy"))
+	return codegen.Call{}, p.fail(r, method, NotExecuted, waitError(limit, errBusy.Error()))
 }
 
 func (p port) granted(ctx context.Context, up *turn, s *hostedShard, r *codegen.Ref, method string, g grant) (codegen.Call, error) {
@@ -299,6 +299,9 @@ func (p port) giveUp(c *codegen.Call, w *pendingCall) (Outcome, error) {
 		return NotExecuted, errNoHome
 	}
 	if w.path == nil {
+		if k := p.kind; k.host != nil && k.host.shard(w.route.shard).cancel(pl.self, c.Ref.ID, w.id) {
+			return NotExecuted, errBusy
+		}
 		return Unknown, errNoAnswer
 	}
 	w.path.mu.Lock()
@@ -316,6 +319,7 @@ func (p port) giveUp(c *codegen.Call, w *pendingCall) (Outcome, error) {
 var (
 	errNoHome   = errors.New("its shard has no home yet")
 	errNoAnswer = errors.New("no answer")
+	errBusy     = errors.New("the entity was busy")
 )
 
 // resultError is the error for an answer that is no result.
@@ -361,6 +365,8 @@ func (p port) resultError(c *codegen.Call, res result) error {
 		return p.fail(&c.Ref, c.Method, Unknown, fmt.Errorf("%w: %v", ErrLost, res.lost))
 	case codeUnsent:
 		return not(ErrOverloaded)
+	case codeUnsendable:
+		return not(ErrTooLarge)
 	}
 	return p.fail(&c.Ref, c.Method, Unknown, fmt.Errorf("answer of unknown code %d (is the other side newer?)", res.code))
 }
@@ -369,6 +375,7 @@ func (p port) resultError(c *codegen.Call, res result) error {
 const (
 	codeLost    wire.Code = 1<<16 + iota // the node left without an answer
 	codeUnsent                           // it could not even be queued
+	codeUnsendable                       // it is too large
 	codeClosed                           // this process shuts down
 	codeExpired                          // its time is over
 )
