@@ -13,7 +13,6 @@ import (
 
 	"github.com/shardgen/shardgen/internal/fixture"
 	shard "github.com/shardgen/shardgen/runtime"
-	"github.com/shardgen/shardgen/transport"
 	"github.com/shardgen/shardgen/transport/memory"
 )
 
@@ -24,12 +23,12 @@ const (
 
 // cluster is some nodes in one process over one broker.
 type cluster struct {
-	t     *testing.T
-	tr    transport.Transport
-	gate  *fixture.Gate
-	nodes map[string]*shard.Node
-	tune  func(*shard.Config)
-	opts  []shard.HostOption
+	t      *testing.T
+	broker *memory.Broker
+	gate   *fixture.Gate
+	nodes  map[string]*shard.Node
+	tune   func(*shard.Config)
+	opts   []shard.HostOption
 }
 
 func newCluster(t *testing.T, names ...string) *cluster {
@@ -42,8 +41,10 @@ func newCluster(t *testing.T, names ...string) *cluster {
 
 func emptyCluster(t *testing.T) *cluster {
 	c := &cluster{
-		t: t, tr: memory.NewBroker(memory.Options{}).Transport(), nodes: map[string]*shard.Node{},
-		gate: &fixture.Gate{Entered: make(chan string, 16), Release: make(chan struct{})},
+		t: t, broker: memory.NewBroker(memory.Options{}), nodes: map[string]*shard.Node{},
+		gate: &fixture.Gate{
+			Entered: make(chan string, 16), Release: make(chan struct{}), Left: make(chan error, 16),
+		},
 	}
 	t.Cleanup(func() {
 		for _, n := range c.nodes {
@@ -54,7 +55,7 @@ func emptyCluster(t *testing.T) *cluster {
 }
 
 func (c *cluster) config(name string) shard.Config {
-	cfg := shard.Config{Cluster: "test", Name: name, Transport: c.tr, Logger: logger(name)}
+	cfg := shard.Config{Cluster: "test", Name: name, Transport: c.broker.Transport(), Logger: logger(name)}
 	if c.tune != nil {
 		c.tune(&cfg)
 	}

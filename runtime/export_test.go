@@ -1,0 +1,29 @@
+package shard
+
+import (
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/region"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// Peer is the node as transports name it.
+func (n *Node) Peer() transport.Peer { return n.plane.self }
+
+// Waiting is how many calls wait for the entity's turn at this node.
+func (n *Node) Waiting(kind, id string) (waiting int) {
+	p := port{(*n.plane.kinds.Load())[kind]}
+	_, shard, err := p.Locate(id)
+	if err != nil {
+		panic(err)
+	}
+	s := n.hostedShard(placement.ShardID{Kind: kind, Shard: shard})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.core.Find(id, func(c *region.Call) bool {
+		if !inbound(c).running.Load() {
+			waiting++
+		}
+		return false
+	})
+	return waiting
+}

@@ -1,0 +1,44 @@
+package shard_test
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestMain fails if goroutines of this module are left after all tests.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if left := leaked(10 * time.Second); code == 0 && len(left) > 0 {
+		fmt.Fprintf(os.Stderr, "%d goroutines leaked:\n\n%s\n", len(left), strings.Join(left, "\n\n"))
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// leaked gives goroutines some time to end: timers that fire after a node has
+// stopped find that out by themselves.
+func leaked(patience time.Duration) (left []string) {
+	poll := time.NewTicker(testTick)
+	defer poll.Stop()
+	for end := time.Now().Add(patience); ; <-poll.C {
+		if left = strangers(); len(left) == 0 || time.Now().After(end) {
+			return left
+		}
+	}
+}
+
+// strangers are the stacks of the module's goroutines but the caller's own.
+func strangers() (found []string) {
+	buf := make([]byte, 4<<20)
+	buf = buf[:runtime.Stack(buf, true)]
+	for _, stack := range strings.Split(string(buf), "\n\n")[1:] {
+		if strings.Contains(stack, "github.com/shardgen/shardgen/") {
+			found = append(found, stack)
+		}
+	}
+	return found
+}
