@@ -124,6 +124,11 @@ func (c *control) run(stop <-chan struct{}) {
 		s := c.link.State(transport.Control)
 		c.stepMembers(membership.ConnState{Connected: s.Connected, Server: s.Server})
 		c.stepMembers(membership.Start{})
+		for kind := range *c.plane.kinds.Load() { // calls since before Start; nobody listened then
+			if c.plane.heldFor(kind) > 0 {
+				c.reports.ask(kind)
+			}
+		}
 	})
 	c.loop.run(stop, c.tick, c.wake)
 }

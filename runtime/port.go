@@ -373,11 +373,11 @@ func (p port) resultError(c *codegen.Call, res result) error {
 
 // Codes of this process's own, never on the wire.
 const (
-	codeLost    wire.Code = 1<<16 + iota // the node left without an answer
-	codeUnsent                           // it could not even be queued
-	codeUnsendable                       // it is too large
-	codeClosed                           // this process shuts down
-	codeExpired                          // its time is over
+	codeLost       wire.Code = 1<<16 + iota // the node left without an answer
+	codeUnsent                              // it could not even be queued
+	codeUnsendable                          // it is too large
+	codeClosed                              // this process shuts down
+	codeExpired                             // its time is over
 )
 
 // publicError maps the causes of the layers below to this package's.
