@@ -9,10 +9,10 @@ import (
 // TestLargeClusters: all come up, a mass failure removes those that failed and
 // nobody else, leases never lapse, and idling costs little.
 func TestLargeClusters(t *testing.T) {
-	for _, size := range []int{8, 30, 60} {
+	for _, size := range []int{8, 20, 60} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
-			if testing.Short() && size > 30 {
-				t.Skip("takes long")
+			if size > smallCluster && *randomSeeds < 1000 {
+				t.Skip("takes long: run with -seeds 1000")
 			}
 			w := newNetwork(t)
 			w.plain = true

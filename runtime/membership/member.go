@@ -92,6 +92,10 @@ func (m Member) HasRole(role string) bool {
 	return role == "" || slices.Contains(m.Roles, role)
 }
 
+// MayRun tells whether the member may still run turns. Nothing of it may be given
+// to others before that ends, nor before it is removed.
+func (m Member) MayRun() bool { return m.Status != Down || !m.Fenced }
+
 // MetaValue returns the value of a key of Meta, or "".
 func (m Member) MetaValue(key string) string {
 	i, ok := slices.BinarySearchFunc(m.Meta, key, func(kv KeyValue, key string) int { return cmp.Compare(kv.Key, key) })

@@ -164,7 +164,7 @@ func (c *chaos) settled() bool {
 	return len(nodes) > 0 && c.converged(nodes)
 }
 
-var randomSeeds = flag.Uint64("seeds", 150, "how many random runs TestRandomFaults makes")
+var randomSeeds = flag.Uint64("seeds", 40, "how many random runs TestRandomFaults makes")
 
 func TestRandomFaults(t *testing.T) {
 	seeds := *randomSeeds
