@@ -26,9 +26,10 @@ func (m *Manager) onView(v View) {
 	m.trackOlder(v)
 }
 
-// candidate tells whether the instance may run on the member.
+// candidate tells whether the instance may run on the member. One that leaves
+// before it was ever Up has no age.
 func (o Member) candidate(role string) bool {
-	return (o.Status == Up || o.Status == Leaving) && o.has(role)
+	return (o.Status == Up || o.Status == Leaving && o.UpNumber > 0) && o.has(role)
 }
 
 func (o Member) has(role string) bool { return role == "" || slices.Contains(o.Roles, role) }
