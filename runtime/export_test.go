@@ -27,3 +27,6 @@ func (n *Node) Waiting(kind, id string) (waiting int) {
 	})
 	return waiting
 }
+
+// Started tells whether the node has joined as far as knowing of itself.
+func (n *Node) Started() bool { return n.control.view.Load() != nil }
