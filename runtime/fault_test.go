@@ -1,0 +1,169 @@
+package shard_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/internal/fixture"
+	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/transport"
+	"github.com/shardgen/shardgen/transport/memory"
+)
+
+// stalled waits until no call of the load was answered for a while.
+func (l *load) stalled() {
+	l.t.Helper()
+	last, looks := l.calls.Load(), 0
+	require.Eventually(l.t, func() bool {
+		if now := l.calls.Load(); now != last {
+			last, looks = now, 0
+		}
+		looks++
+		return looks > 20
+	}, testPatience, testTick)
+}
+
+// TestPausedBroker takes the broker away mid-load, so briefly that no call runs
+// out of time: each still runs, once.
+func TestPausedBroker(t *testing.T) {
+	c := newCluster(t, "a", "b")
+	conn := c.dial("client")
+	l := startLoad(t, conn)
+	for range 3 {
+		l.waitFor(1000)
+		c.broker.Stop()
+		l.stalled()
+		c.broker.Start()
+	}
+	l.waitFor(1000)
+	l.end(conn)
+	for name, n := range c.nodes {
+		require.NoError(t, n.Err(), name)
+	}
+}
+
+// TestCutLink loses everything on one way of one link for a while: what was lost
+// is sent again, and what was sent twice runs once.
+func TestCutLink(t *testing.T) {
+	for _, p := range []memory.Path{
+		{From: "client", To: "b"}, // calls
+		{From: "b", To: "client"}, // answers
+		{From: "a", To: "b"},      // both, of the nodes' own calls
+	} {
+		t.Run(fmt.Sprint(p.From, " to ", p.To), func(t *testing.T) {
+			c := newCluster(t, "a", "b")
+			conn := c.dial("client")
+			l := startLoad(t, conn, c.nodes["a"])
+			for range 3 {
+				l.waitFor(500)
+				lost := c.broker.Lost()
+				c.broker.Cut(p)
+				require.Eventually(t, func() bool { return c.broker.Lost() > lost+3 }, testPatience, testTick)
+				c.broker.Mend(p)
+			}
+			l.waitFor(500)
+			l.end(conn)
+		})
+	}
+}
+
+// TestLossyLinks loses some of everything between two nodes and a client.
+func TestLossyLinks(t *testing.T) {
+	c := newCluster(t, "a", "b")
+	conn := c.dial("client")
+	l := startLoad(t, conn, c.nodes["a"])
+	l.waitFor(500)
+	everywhere := memory.Path{From: memory.Any, To: memory.Any}
+	c.broker.Lose(everywhere, 0.02)
+	l.waitFor(3000)
+	c.broker.Mend(everywhere)
+	l.waitFor(500)
+	require.NotZero(t, c.broker.Lost())
+	l.end(conn)
+}
+
+// TestForeignBytes sends what no process of the cluster would.
+func TestForeignBytes(t *testing.T) {
+	c := newCluster(t, "a")
+	a := c.nodes["a"]
+	accounts := fixture.NewAccountClient(c.dial("client"))
+	_, err := accounts.Ref("bob").Add(testContext(t), 1)
+	require.NoError(t, err)
+	link, err := c.broker.Transport().Open(testContext(t), transport.Options{
+		Cluster: "test", Self: transport.Address{Name: "stranger", Incarnation: 7}, Lanes: 4, Client: true,
+		OnState: func(transport.Channel, transport.State) {},
+	})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, link.Close()) }()
+	want := a.Counters()["foreign frame"]
+	for _, bytes := range []string{"", "x", "GET / HTTP/1.1\r\n\r\n", string(make([]byte, 1000)), "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"} {
+		for ch := transport.Control; ch < 4; ch++ {
+			require.NoError(t, link.Send(ch, a.Peer(), 0, []byte(bytes)))
+			want++
+		}
+	}
+	require.Eventually(t, func() bool { return a.Counters()["foreign frame"] == want }, testPatience, testTick, "want %d", want)
+	got, err := accounts.Ref("bob").Add(testContext(t), 1)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, got)
+}
+
+// TestTellsKeepOrder: tells and calls of one caller to one account run in order.
+func TestTellsKeepOrder(t *testing.T) {
+	c := newCluster(t, "a", "b")
+	for name, caller := range map[string]shard.Caller{"far": c.dial("client"), "a": c.nodes["a"], "b": c.nodes["b"]} {
+		t.Run(name, func(t *testing.T) {
+			accounts := fixture.NewAccountClient(caller)
+			const entities, each = 20, 100
+			for i := range each {
+				for e := range entities {
+					require.NoError(t, accounts.Tell(fmt.Sprint(name, e)).Note(context.Background(), fmt.Sprint(i)))
+				}
+			}
+			for e := range entities {
+				lines := accounts.Ref(fmt.Sprint(name, e)).Lines
+				require.Eventually(t, func() bool {
+					got, err := lines(testContext(t))
+					return err == nil && len(got) == each
+				}, testPatience, testTick)
+				got, err := lines(testContext(t))
+				require.NoError(t, err)
+				for i, line := range got {
+					require.Equal(t, fmt.Sprint(i), line)
+				}
+			}
+		})
+	}
+}
+
+// TestNobodyHosts: calls to a type without a host say so, and tells are counted.
+func TestNobodyHosts(t *testing.T) {
+	c := emptyCluster(t)
+	c.tune = func(cfg *shard.Config) { cfg.CallTimeout = time.Second }
+	n := shard.New(c.config("a"))
+	c.nodes["a"] = n
+	require.NoError(t, n.Start(testContext(t)))
+	conn := c.dial("client")
+	for name, caller := range map[string]interface {
+		shard.Caller
+		Counters() map[string]uint64
+	}{"member": n, "client": conn} {
+		t.Run(name, func(t *testing.T) {
+			accounts := fixture.NewAccountClient(caller)
+			_, err := accounts.Ref("bob").Add(context.Background(), 1)
+			requireCall(t, err, shard.ErrNoHost, shard.NotExecuted)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			for range 3 {
+				require.NoError(t, accounts.Tell("bob").Add(context.Background(), 1))
+			}
+			if name == "client" {
+				return // it drops what waits too, but nothing counts for it yet
+			}
+			require.Eventually(t, func() bool { return caller.Counters()["tell lost"] == 3 }, testPatience, testTick)
+		})
+	}
+}
