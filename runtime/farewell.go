@@ -106,7 +106,6 @@ func (n *Node) sweep() {
 				h.passivate(now)
 			}
 		}
-		n.plane.expireTells()
 	}
 }
 

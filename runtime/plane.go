@@ -106,16 +106,19 @@ func (pl *plane) open(l transport.Link) {
 	}
 }
 
-// sweepPending ends calls whose time is over.
+// sweepPending ends calls whose time is over, and every second tells.
 func (pl *plane) sweepPending() {
-	ticker := time.NewTicker(sweepPending)
-	defer ticker.Stop()
+	calls, tells := time.NewTicker(sweepPending), time.NewTicker(time.Second)
+	defer calls.Stop()
+	defer tells.Stop()
 	for {
 		select {
 		case <-pl.stop:
 			return
-		case <-ticker.C:
+		case <-calls.C:
 			pl.pending.sweep(int64(time.Since(pl.lease.base)))
+		case <-tells.C:
+			pl.expireTells()
 		}
 	}
 }
