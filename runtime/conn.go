@@ -83,6 +83,10 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dial cluster %s: %w", cfg.Cluster, err)
 	}
+	if err := checkPayload(link); err != nil {
+		_ = link.Close()
+		return nil, fmt.Errorf("dial cluster %s: %w", cfg.Cluster, err)
+	}
 	c.link = link
 	c.plane.open(link)
 	c.plane.wg.Go(c.receive)
@@ -333,18 +337,19 @@ func (c *Conn) setWhy(kind, reason string) {
 	c.noHome[kind] = reason
 }
 
-// why no home is known for the kind.
-func (c *Conn) why(kind string) string {
-	k := (*c.plane.kinds.Load())[kind]
+func (c *Conn) shardsOf(kind string) uint32 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	shards, hosted := c.kinds[kind]
-	switch {
-	case !hosted:
+	return c.kinds[kind]
+}
+
+// why no home is known for the kind.
+func (c *Conn) why(kind string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, hosted := c.kinds[kind]; !hosted {
 		names := slices.Sorted(maps.Keys(c.kinds))
 		return fmt.Sprintf("no member hosts %s, only [%s] (start a node that calls Host%s)", kind, strings.Join(names, " "), kind)
-	case k != nil && shards != k.shards:
-		return fmt.Sprintf("type %s has %d shards here and %d in the cluster (generate both from one version)", kind, k.shards, shards)
 	}
 	return c.noHome[kind]
 }

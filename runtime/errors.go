@@ -65,7 +65,7 @@ func (o Outcome) String() string {
 	case Executed:
 		return "executed"
 	}
-	return "outcome unknown"
+	return "unknown"
 }
 
 // OutcomeOf tells whether the call that returned err ran: always the caller's
@@ -99,7 +99,11 @@ type CallError struct {
 
 // Error reads op: subject: cause.
 func (e *CallError) Error() string {
-	return fmt.Sprintf("call %s/%s.%s: %v (%v)", e.Kind, clip(e.ID), e.Method, e.Err, e.Outcome)
+	outcome := e.Outcome.String()
+	if e.Outcome == Unknown {
+		outcome = "outcome unknown"
+	}
+	return fmt.Sprintf("call %s/%s.%s: %v (%s)", e.Kind, clip(e.ID), e.Method, e.Err, outcome)
 }
 
 // Unwrap returns the cause.

@@ -12,6 +12,7 @@ import (
 // farewell ends the data plane in order: what has arrived is still handled, then
 // every peer hears up to where, so that it knows for certain what was not.
 func (n *Node) farewell(ctx context.Context) {
+	n.plane.lease.end(leaseEnding)
 	n.stopEntities(ctx)
 	n.plane.farewell(ctx)
 }
@@ -117,12 +118,15 @@ func (h *host) passivate(now uint32) {
 	}
 	for i := range h.shards {
 		s := &h.shards[i]
-		s.mu.Lock()
-		idle := s.core.Idle(now-ticks, 1024)
-		s.mu.Unlock()
-		for _, e := range idle {
-			s.rest(e, codegen.Idle)
-			s.endTurn(e)
+		for h.plane.lease.valid() { // else another node may have the entity
+			s.mu.Lock()
+			idle := s.core.Idle(now-ticks, 1) // one at a time: the others stay callable
+			s.mu.Unlock()
+			if len(idle) == 0 {
+				break
+			}
+			s.rest(idle[0], codegen.Idle)
+			s.endTurn(idle[0])
 		}
 	}
 }

@@ -361,10 +361,10 @@ func (s *hostedShard) closeGate(sender, via transport.Address, epoch placement.E
 
 // flush takes a sender's Flush from the sender itself.
 func (s *hostedShard) flush(f region.Flush) {
-	s.do(func(now uint32, _ time.Time) region.Effects { return s.core.Flush(f, now) })
+	s.do(func(now uint32, at time.Time) region.Effects { return s.core.Flush(f, now, at) })
 }
 
 // flushed takes a Flush that came through its Via.
 func (s *hostedShard) flushed(f region.Flush) {
-	s.do(func(now uint32, _ time.Time) region.Effects { return s.core.Flushed(f, now) })
+	s.do(func(now uint32, at time.Time) region.Effects { return s.core.Flushed(f, now, at) })
 }

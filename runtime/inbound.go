@@ -36,7 +36,6 @@ type inCall struct {
 type grant struct {
 	entity *region.Entity // nil: no turn
 	again  bool           // the shard moved: look for its home anew
-	code   byte
 }
 
 // envelope handles one envelope from the lane's peer. It reports whether this

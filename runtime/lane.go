@@ -218,6 +218,10 @@ func (w *watchdog) run(stop <-chan struct{}) {
 		idle = 0
 		ticker.Stop()
 		w.asleep.Store(true)
+		if w.look() && w.asleep.CompareAndSwap(true, false) {
+			ticker.Reset(time.Millisecond)
+			continue // a lane became busy before it could wake this goroutine
+		}
 		select {
 		case <-stop:
 			return

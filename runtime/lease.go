@@ -12,14 +12,20 @@ import (
 type lease struct {
 	base  time.Time
 	until atomic.Int64 // nanoseconds after base; forever: no bound
+	phase atomic.Int32
 }
 
 const forever = int64(1<<63 - 1)
 
-func (l *lease) init(base time.Time) {
-	l.base = base
-	l.until.Store(0)
-}
+// The phases of a lease: it is renewed; no turn begins any more, but what has
+// run may be answered, for the node left in order; it is over.
+const (
+	leaseRenewed int32 = iota
+	leaseEnding
+	leaseOver
+)
+
+func (l *lease) init(base time.Time) { l.base = base }
 
 // renew sets the end of the lease; the zero time is none.
 func (l *lease) renew(until time.Time) {
@@ -30,8 +36,25 @@ func (l *lease) renew(until time.Time) {
 	l.until.Store(int64(until.Sub(l.base)))
 }
 
-// valid reads the clock, unless there is no bound.
+// end enters a later phase; there is no way back.
+func (l *lease) end(phase int32) {
+	for {
+		now := l.phase.Load()
+		if now >= phase || l.phase.CompareAndSwap(now, phase) {
+			return
+		}
+	}
+}
+
+// valid tells whether a turn may begin. It reads the clock, unless there is no
+// bound.
 func (l *lease) valid() bool {
+	if l.phase.Load() != leaseRenewed {
+		return false
+	}
 	until := l.until.Load()
 	return until == forever || int64(time.Since(l.base)) < until
 }
+
+// mayAnswer tells whether what has run may be answered.
+func (l *lease) mayAnswer() bool { return l.phase.Load() == leaseEnding || l.valid() }

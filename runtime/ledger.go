@@ -50,7 +50,6 @@ type ledger [reasons]atomic.Uint64
 
 func (l *ledger) add(r reason)         { l[r].Add(1) }
 func (l *ledger) addN(r reason, n int) { l[r].Add(uint64(n)) }
-func (l *ledger) get(r reason) uint64  { return l[r].Load() }
 func (l *ledger) snapshot() map[string]uint64 {
 	m := make(map[string]uint64, reasons)
 	for r := range reasons {

@@ -142,8 +142,7 @@ func (s *hostedShard) openAt(from transport.Address, epoch placement.Epoch) {
 	})
 }
 
-// cancelMove takes the coordinator's word that a move is off. It reports the
-// state in which that left the shard, and whether the move is off here.
+// cancelMove takes the word that a move is off. It reports whether it is off here.
 func (s *hostedShard) cancelMove(epoch placement.Epoch) (off bool) {
 	s.do(func(uint32, time.Time) region.Effects {
 		var fx region.Effects

@@ -64,12 +64,12 @@ type Node struct {
 	err     error // why it ended
 	link    transport.Link
 
-	up      chan struct{} // closed when Up, or ended
-	upOnce  sync.Once
-	gone    chan struct{} // closed when the cluster let it go in order
-	goneOne sync.Once
-	done    chan struct{} // closed when everything has stopped
-	end     sync.Once
+	up       chan struct{} // closed when Up, or ended
+	upOnce   sync.Once
+	gone     chan struct{} // closed when the cluster let it go in order
+	goneOnce sync.Once
+	done     chan struct{} // closed when everything has stopped
+	end      sync.Once
 }
 
 type nodeState int
@@ -193,12 +193,22 @@ func (n *Node) Start(ctx context.Context) error {
 	}
 	select {
 	case <-n.up:
-		return n.Err()
+		return n.startErr()
 	case <-ctx.Done():
 		n.stop(fmt.Errorf("start node %s: %w", n.cfg.Name, ctx.Err()))
 		<-n.done
 		return n.Err()
 	}
+}
+
+// startErr is why the node is not Up although it was waited for.
+func (n *Node) startErr() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.err == nil && n.state == stateEnding {
+		return fmt.Errorf("start node %s: %w", n.cfg.Name, ErrClosed)
+	}
+	return n.err
 }
 
 func (n *Node) begin(ctx context.Context) error {
@@ -221,6 +231,10 @@ func (n *Node) begin(ctx context.Context) error {
 		OnState: n.connState, Logger: n.log,
 	})
 	if err != nil {
+		return fmt.Errorf("start node %s: %w", n.cfg.Name, err)
+	}
+	if err := checkPayload(link); err != nil {
+		_ = link.Close()
 		return fmt.Errorf("start node %s: %w", n.cfg.Name, err)
 	}
 	n.state, n.link, n.control.link = stateStarted, link, link
@@ -262,7 +276,7 @@ func (n *Node) Run(ctx context.Context) error {
 // Shutdown leaves the cluster in order: the node gives its shards and their
 // state to others, which takes at most Config.LeaveTimeout, says goodbye and
 // stops. It returns nil when that is done, or ctx's error after stopping at once.
-// Calls by this node's own clients fail from then on. It may be called twice.
+// Calls by this node's own clients fail once it has stopped. It may be called twice.
 func (n *Node) Shutdown(ctx context.Context) error {
 	n.mu.Lock()
 	started := n.state == stateStarted
@@ -279,9 +293,9 @@ func (n *Node) Shutdown(ctx context.Context) error {
 		select {
 		case <-n.gone:
 			n.farewell(ctx)
-			n.stop(nil)
+			n.stop(ctx.Err())
 			<-n.done
-			return nil
+			return n.Err()
 		case <-n.done:
 			return n.Err()
 		case <-patience.C:
@@ -317,7 +331,7 @@ func (n *Node) Err() error {
 func (n *Node) isUp() { n.upOnce.Do(func() { close(n.up) }) }
 
 // left: the cluster has let the node go.
-func (n *Node) left() { n.goneOne.Do(func() { close(n.gone) }) }
+func (n *Node) left() { n.goneOnce.Do(func() { close(n.gone) }) }
 
 // fail ends the node from the control loop.
 func (n *Node) fail(err error) {

@@ -102,8 +102,11 @@ const maxYields = 8
 
 func (p *path) writeLocked() {
 	for {
-		now := time.Now()
-		payload, token, ok := p.core.Take(now, p.handled.Load())
+		now, take := time.Now(), p.core.Take
+		if !p.plane.lease.mayAnswer() {
+			take = p.core.TakeAck // an answer must not leave, and calls stand behind answers
+		}
+		payload, token, ok := take(now, p.handled.Load())
 		if !ok {
 			return
 		}
@@ -118,10 +121,16 @@ func (p *path) writeLocked() {
 	}
 }
 
+// leaseLook is how often a path looks whether its node may answer again.
+const leaseLook = 20 * time.Millisecond
+
 // armLocked makes the timer fire when the core wants to be called.
 func (p *path) armLocked() {
 	now := time.Now()
 	wake := p.core.Tick(now)
+	if soon := now.Add(leaseLook); p.core.Next() > p.core.Acked()+1 && !p.plane.lease.mayAnswer() && (wake.IsZero() || wake.After(soon)) {
+		wake = soon
+	}
 	if wake.IsZero() || p.gone || !p.wakeAt.IsZero() && !p.wakeAt.After(wake) {
 		return
 	}

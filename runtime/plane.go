@@ -3,6 +3,7 @@ package shard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"math/bits"
@@ -70,6 +71,8 @@ type planeControl interface {
 	progress(id placement.ShardID)
 	// suspect: nobody listens at the address.
 	suspect(a transport.Address, server string)
+	// shardsOf is how many shards the cluster's hosts give the kind; 0: not known.
+	shardsOf(kind string) uint32
 	// why no home is known for the kind, for people; "" if nothing is known.
 	why(kind string) string
 }
@@ -142,6 +145,7 @@ func (pl *plane) closed() bool {
 // close ends every waiting call and stops timers; the link must be closed before
 // wait returns.
 func (pl *plane) close() {
+	pl.lease.end(leaseOver)
 	pl.halt()
 	pl.peersMu.RLock()
 	var all []*path
@@ -168,6 +172,17 @@ func (pl *plane) waitEnd(patience time.Duration) bool {
 	case <-time.After(patience):
 		return false
 	}
+}
+
+// minPayload is the least that the broker must take in one message: an id, the
+// names and some room for state or arguments.
+const minPayload = 8 << 10
+
+func checkPayload(l transport.Link) error {
+	if n := l.MaxPayload(); n < minPayload {
+		return fmt.Errorf("the broker takes %d bytes a message: want at least %d (raise its max_payload)", n, minPayload)
+	}
+	return nil
 }
 
 func (pl *plane) pathConfig() call.Config {
@@ -302,9 +317,17 @@ func (pl *plane) peerBack(a transport.Address) {
 	pl.peersMu.Lock()
 	defer pl.peersMu.Unlock()
 	delete(pl.left, a)
-	if pp := pl.peers[a]; pp != nil && slices.ContainsFunc(pp.paths, (*path).isGone) {
-		delete(pl.peers, a) // nothing was ever exchanged there: it begins anew
+	pp := pl.peers[a]
+	if pp == nil {
+		return
 	}
+	next := &peerPaths{peer: pp.peer, paths: slices.Clone(pp.paths)}
+	for i, p := range next.paths {
+		if p.isGone() { // nothing was ever exchanged there: it begins anew
+			next.paths[i] = newPath(pl, pp.peer, transport.Channel(i))
+		}
+	}
+	pl.peers[a] = next
 }
 
 func (pl *plane) hasLeft(a transport.Address) bool {
@@ -447,10 +470,13 @@ func (pl *plane) countMoves(old, t *placement.Table) {
 	}
 }
 
-// waitLease waits until this node may run turns. It fails when ctx ends or the
-// plane stops first.
+// waitLease waits until this node may run turns. It fails when ctx ends first,
+// and at once when the node ends.
 func (pl *plane) waitLease(ctx context.Context) error {
 	for !pl.lease.valid() {
+		if pl.lease.phase.Load() != leaseRenewed {
+			return ErrClosed
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

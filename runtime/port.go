@@ -56,7 +56,7 @@ func (p port) Begin(ctx context.Context, r codegen.Ref, method string) (codegen.
 	if r.Err != nil {
 		return codegen.Call{}, p.fail(&r, method, NotExecuted, r.Err)
 	}
-	if err := ctx.Err(); err != nil {
+	if err := over(ctx, &r); err != nil {
 		return codegen.Call{}, p.fail(&r, method, NotExecuted, err)
 	}
 	k := p.kind
@@ -74,6 +74,14 @@ func (p port) Begin(ctx context.Context, r codegen.Ref, method string) (codegen.
 		}
 	}
 	return p.encoded(ctx, r, method), nil
+}
+
+// over is why a call's time is over before it begins.
+func over(ctx context.Context, r *codegen.Ref) error {
+	if r.Options.Timeout < 0 {
+		return expired("its time-out is negative")
+	}
+	return ctx.Err()
 }
 
 // encoded is a call that wants its arguments encoded.
@@ -162,7 +170,7 @@ func (p port) BeginTell(ctx context.Context, r codegen.Ref, method string) (code
 	if r.Err != nil {
 		return codegen.Call{}, p.fail(&r, method, NotExecuted, r.Err)
 	}
-	if err := ctx.Err(); err != nil {
+	if err := over(ctx, &r); err != nil {
 		return codegen.Call{}, p.fail(&r, method, NotExecuted, err)
 	}
 	return p.encoded(ctx, r, method), nil
@@ -222,6 +230,9 @@ func (p port) Do(c codegen.Call) ([]byte, error) {
 		e.Timeout = limit.micros()
 		w := pl.pending.open(r, limit.swept(pl.lease.base))
 		e.ID = w.id
+		if pl.closed() { // nobody would answer what was opened after the end
+			pl.pending.complete(w.id, result{code: codeClosed})
+		}
 		if err := r.send(&e); err != nil {
 			if pl.pending.remove(w.id) != nil {
 				pl.pending.free(w)
@@ -239,6 +250,9 @@ func (p port) Do(c codegen.Call) ([]byte, error) {
 			pl.ledger.add(callRetried)
 			if limit.sleep(retryPause(try)) {
 				continue
+			}
+			if err := ctx.Err(); err != nil {
+				return nil, p.fail(&c.Ref, c.Method, NotExecuted, err)
 			}
 			return nil, p.fail(&c.Ref, c.Method, NotExecuted, expired("its shard kept moving"))
 		}
@@ -293,6 +307,9 @@ func (w *pendingCall) wait(ctx context.Context, limit *deadline) (res result, an
 func (p port) giveUp(c *codegen.Call, w *pendingCall) (Outcome, error) {
 	pl := p.kind.plane
 	if w.route.forget(w.id) {
+		if n := pl.ctl.shardsOf(p.kind.desc.Name); n != 0 && n != p.kind.shards {
+			return NotExecuted, fmt.Errorf("%w: %d shards here and %d in the cluster (generate both from one version)", ErrMismatch, p.kind.shards, n)
+		}
 		if why := pl.ctl.why(p.kind.desc.Name); why != "" {
 			return NotExecuted, fmt.Errorf("%w: %s", ErrNoHost, why)
 		}

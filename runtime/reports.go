@@ -2,7 +2,6 @@ package shard
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -170,11 +169,11 @@ func (r *reports) order(m coordinator.Message) {
 	case coordinator.MoveCancel:
 		sh := c.node.hostedShard(m.ShardID)
 		if sh == nil {
-			r.toCoordinator(coordinator.MoveCancelled{Term: m.Term, ShardID: m.ShardID, Epoch: m.Epoch})
+			r.toCoordinator(coordinator.MoveCancelled(m))
 			return
 		}
 		if sh.cancelMove(m.Epoch) {
-			r.toCoordinator(coordinator.MoveCancelled{Term: m.Term, ShardID: m.ShardID, Epoch: m.Epoch})
+			r.toCoordinator(coordinator.MoveCancelled(m))
 			return
 		}
 		if !r.status(sh, m.Epoch) {
@@ -279,13 +278,10 @@ func (c *control) suspect(a transport.Address, server string) {
 	}
 }
 
+func (c *control) shardsOf(kind string) uint32 { return c.plane.table.Load().Kind(kind).Shards() }
+
 // why no home is known for the kind.
 func (c *control) why(kind string) string {
-	if k := (*c.plane.kinds.Load())[kind]; k != nil {
-		if n := c.plane.table.Load().Kind(kind).Shards(); n != 0 && n != k.shards {
-			return fmt.Sprintf("type %s has %d shards here and %d in the cluster (generate both from one version)", kind, k.shards, n)
-		}
-	}
 	c.whyMu.Lock()
 	defer c.whyMu.Unlock()
 	return c.noHome[kind]

@@ -133,10 +133,10 @@ func (r *route) send(e *wire.Envelope) error {
 				return err
 			}
 			r.core.LastSeq = seq
-			p.mu.Unlock()
-			if e.ID != 0 {
+			if e.ID != 0 { // before anybody can publish it
 				pl.pending.sent(e.ID, p, seq)
 			}
+			p.mu.Unlock()
 			p.flush(pl.pending.count.Load() > yieldAbove)
 			return nil
 		}
@@ -200,20 +200,21 @@ func (r *route) expireTells(t time.Time) int {
 // place takes the table's entry. Term is the table's: an epoch of a lower term
 // that the table does not show is past, even if it is higher.
 func (r *route) place(owner transport.Address, epoch placement.Epoch, term uint32) {
-	r.mu.Lock()
-	force := epoch < r.core.Epoch && r.core.Epoch.Term() < term
-	r.mu.Unlock()
-	r.learn(owner, epoch, force)
+	r.change(func(acked uint64) call.Step {
+		return r.learnLocked(owner, epoch, acked, epoch < r.core.Epoch && r.core.Epoch.Term() < term)
+	})
 }
 
 // learn takes a placement.
 func (r *route) learn(owner transport.Address, epoch placement.Epoch, force bool) {
-	r.change(func(acked uint64) call.Step {
-		if force && epoch <= r.core.Epoch {
-			r.core.Epoch = epoch - 1
-		}
-		return r.core.Learn(owner, epoch, acked, r.core.Owner == r.kind.plane.self.Address)
-	})
+	r.change(func(acked uint64) call.Step { return r.learnLocked(owner, epoch, acked, force) })
+}
+
+func (r *route) learnLocked(owner transport.Address, epoch placement.Epoch, acked uint64, force bool) call.Step {
+	if force && epoch <= r.core.Epoch {
+		r.core.Epoch = epoch - 1
+	}
+	return r.core.Learn(owner, epoch, acked, r.core.Owner == r.kind.plane.self.Address)
 }
 
 // refused takes an envelope back that the owner at the other end of p refused.

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -53,7 +54,7 @@ func (pl *plane) answerTurn(c *inCall, a answer, l *lane) {
 	if a.payload != nil {
 		e.Payload = *a.payload
 	}
-	if !pl.lease.valid() {
+	if !pl.lease.mayAnswer() {
 		pl.wg.Go(func() { pl.answerLeased(c, e) })
 		return
 	}
@@ -84,7 +85,7 @@ func (s *hostedShard) guarded(e *region.Entity, c *inCall) (a answer) {
 		}
 		c.run.handOver()
 		s.endTurn(e)
-		s.plane().answerCode(c, wire.CodePanic, "runtime.Goexit")
+		s.plane().answerTurn(c, answer{code: wire.CodePanic, text: "runtime.Goexit"}, nil)
 	}()
 	a = s.runCall(e, c)
 	returned = true
@@ -113,11 +114,8 @@ func (s *hostedShard) runCall(e *region.Entity, c *inCall) answer {
 	c.remote.deadline, c.remote.chain, c.remote.lane = c.deadline, c.chain, &c.run
 	c.running.Store(true)
 	defer t.finish()
-	if !pl.lease.valid() {
-		t.yieldLane()
-		if err := pl.waitLease(t); err != nil {
-			return answer{code: wire.CodeExpired, text: "the host lost contact with the cluster"}
-		}
+	if a, ok := s.leased(t); !ok {
+		return a
 	}
 	if !c.deadline.IsZero() && time.Now().After(c.deadline) {
 		pl.ledger.add(callExpired)
@@ -132,6 +130,9 @@ func (s *hostedShard) runCall(e *region.Entity, c *inCall) answer {
 			pl.log.Error("activation failed", "kind", s.id.Kind, "entity", clip(e.ID), "err", err)
 			return answer{code: wire.CodeActivation, text: err.Error()}
 		}
+		if a, ok := s.leased(t); !ok { // the hook may have taken long
+			return a
+		}
 	}
 	buf := replyPool.Get().(*[]byte)
 	out, err := s.invoke(method, t, e.Value, c.args, (*buf)[:0])
@@ -143,6 +144,22 @@ func (s *hostedShard) runCall(e *region.Entity, c *inCall) answer {
 		return answer{code: wire.CodeTooLarge, text: fmt.Sprintf("%d bytes of results, at most %d", len(out), limit)}
 	}
 	return answer{payload: buf}
+}
+
+// leased waits until a remote turn may run. ok is false when it never may here.
+func (s *hostedShard) leased(t *turn) (a answer, ok bool) {
+	pl := s.plane()
+	if pl.lease.valid() {
+		return answer{}, true
+	}
+	t.yieldLane()
+	switch err := pl.waitLease(t); {
+	case err == nil:
+		return answer{}, true
+	case errors.Is(err, ErrClosed):
+		return answer{code: wire.CodeStopped}, false
+	}
+	return answer{code: wire.CodeExpired, text: "the host lost contact with the cluster"}, false
 }
 
 // maxResult is the largest result that fits the broker.
@@ -219,7 +236,12 @@ func (s *hostedShard) begin(ctx context.Context, up *turn, e *region.Entity, met
 // prepareTurn does what a turn seldom needs: wait for the lease, activate.
 func (s *hostedShard) prepareTurn(t *turn) error {
 	t.yieldLane()
-	if err := s.plane().waitLease(t.parent); err != nil {
+	pl, ctx, cancel := s.plane(), t.parent, context.CancelFunc(func() {})
+	if _, ok := ctx.Deadline(); !ok {
+		ctx, cancel = context.WithTimeout(ctx, pl.cfg.CallTimeout)
+	}
+	defer cancel()
+	if err := pl.waitLease(ctx); err != nil {
 		return s.notRun(t.entity.ID, t.method, err)
 	}
 	if t.entity.Value != nil {
@@ -227,6 +249,9 @@ func (s *hostedShard) prepareTurn(t *turn) error {
 	}
 	if err := s.wake(t, t.entity); err != nil {
 		return s.notRun(t.entity.ID, t.method, fmt.Errorf("%w: %w", ErrActivation, err))
+	}
+	if err := pl.waitLease(ctx); err != nil { // the hook may have taken long
+		return s.notRun(t.entity.ID, t.method, err)
 	}
 	return nil
 }

@@ -108,7 +108,9 @@ func benchmarkShardgenLocal(b *testing.B) {
 func benchmarkShardgenRemote(b *testing.B) {
 	node, conn := startNode(b, "node"), dial(b)
 	refs := references(b, conn, localEntities)
-	b.Cleanup(func() { b.Log("sent by caller and node:", conn.Counters()["frames sent"], node.Counters()["frames sent"]) })
+	b.Cleanup(func() {
+		b.Log("sent by caller and node:", conn.Counters()["frames sent"], node.Counters()["frames sent"])
+	})
 	var next atomic.Int64
 	ctx := context.Background()
 	eachLoad(b, func(payload []byte) error {

@@ -203,6 +203,11 @@ func (p *Path) Take(now time.Time, ack uint64) (payload []byte, token uint64, ok
 		p.lent = f.first
 		return p.seal(f, ack), f.first, true
 	}
+	return p.TakeAck(now, ack)
+}
+
+// TakeAck is Take for a process that may say nothing but what it has handled.
+func (p *Path) TakeAck(now time.Time, ack uint64) (payload []byte, token uint64, ok bool) {
 	if p.ackNow || !p.ackDueAt.IsZero() && !now.Before(p.ackDueAt) {
 		return p.seal(p.empty(), ack), 0, true
 	}

@@ -45,8 +45,8 @@ func (p *Path) Receive(h *wire.FrameHeader, now time.Time) (skip uint32, ok bool
 // Received is the highest sequence received without a gap.
 func (p *Path) Received() uint64 { return p.received }
 
-// AckOwed makes the next Take send an acknowledgement if ack has gone more than
-// half a window's worth of frames beyond the last one sent, and reports it.
+// AckOwed makes the next Take send an acknowledgement if ack has gone that many
+// envelopes beyond the last one sent, and reports it.
 func (p *Path) AckOwed(ack uint64, envelopes uint64) bool {
 	if ack >= p.ackSent+envelopes {
 		p.ackNow = true

@@ -12,8 +12,11 @@ import (
 // the old home. It only passes when the old home is neither gone nor answering.
 const GateTimeout = 2 * time.Second
 
-// maxFlushed bounds the flushes remembered for gates that have not come yet.
-const maxFlushed = 1024
+// What is remembered of flushes whose gates have not come yet is bounded.
+const (
+	maxFlushed  = 1024
+	flushedKept = 30 * time.Second
+)
 
 // path is a sender, the old home that its older calls pass through, and the
 // placement that made the sender turn away from there.
@@ -48,7 +51,7 @@ type gate struct {
 // gates are few and short-lived, so lists do.
 type gates struct {
 	closed  []*gate
-	flushed []Flush // flushes whose gate has not come, or that wait for the shard to move
+	flushed []early // flushes whose gate has not come, or that wait for the shard to move
 	// direct are the senders whose gate has been open: what still comes of theirs
 	// by way of an old home is out of order.
 	direct map[transport.Address]bool
@@ -98,18 +101,24 @@ func (g *gates) find(look func(*queue) *Call) *Call {
 	return nil
 }
 
-func (g *gates) remember(f Flush) {
-	if len(g.flushed) == maxFlushed {
+// early is a Flush that came before its gate.
+type early struct {
+	Flush
+	at time.Time
+}
+
+func (g *gates) remember(f Flush, at time.Time) {
+	for len(g.flushed) == maxFlushed || len(g.flushed) > 0 && at.Sub(g.flushed[0].at) > flushedKept {
 		g.flushed = slices.Delete(g.flushed, 0, 1)
 	}
-	g.flushed = append(g.flushed, f)
+	g.flushed = append(g.flushed, early{f, at})
 }
 
 // take removes and returns the remembered flushes for which leaves is true.
 func (g *gates) take(leaves func(Flush) bool) (out []Flush) {
-	g.flushed = slices.DeleteFunc(g.flushed, func(f Flush) bool {
-		if leaves(f) {
-			out = append(out, f)
+	g.flushed = slices.DeleteFunc(g.flushed, func(e early) bool {
+		if leaves(e.Flush) {
+			out = append(out, e.Flush)
 			return true
 		}
 		return false
@@ -121,9 +130,6 @@ func (g *gates) take(leaves func(Flush) bool) (out []Flush) {
 // old home, if it has not come already.
 func (s *Shard) CloseGate(sender, via transport.Address, epoch placement.Epoch, at time.Time) {
 	defer s.check()
-	if epoch < s.since {
-		return // calls that believe in that epoch are refused
-	}
 	p := path{sender, via, epoch}
 	if came := s.gates.take(func(f Flush) bool { return f.path() == p }); len(came) > 0 {
 		s.goDirect(p)
@@ -156,7 +162,7 @@ func (s *Shard) begins() placement.Epoch {
 }
 
 // Flush takes a sender's Flush from the sender itself: this node is its Via.
-func (s *Shard) Flush(f Flush, now uint32) Effects {
+func (s *Shard) Flush(f Flush, now uint32, at time.Time) Effects {
 	defer s.check()
 	for _, t := range slices.Backward(s.gates.closed) {
 		if t.sender == f.Sender.Address && t.epoch < f.Epoch {
@@ -167,29 +173,29 @@ func (s *Shard) Flush(f Flush, now uint32) Effects {
 	if s.state == Closed && f.To != s.self { // nothing of the sender's is here, so nothing is overtaken
 		return Effects{Flushed: []Flush{f}}
 	}
-	return s.Flushed(f, now)
+	return s.Flushed(f, now, at)
 }
 
 // Flushed takes a Flush that has come through its Via. It follows the calls that
 // it came with to where they went, unless the gate is here: then it opens it, or
 // is remembered until the gate comes or the shard moves on.
-func (s *Shard) Flushed(f Flush, now uint32) Effects {
+func (s *Shard) Flushed(f Flush, now uint32, at time.Time) Effects {
 	defer s.check()
 	d, went := s.trail.beyond(f.Hop)
-	if went && f.Epoch >= d.epoch {
+	if went && f.Epoch >= d.epoch && !d.to.IsZero() {
 		return Effects{Flushed: []Flush{f}}
 	}
 	for i, t := range s.gates.closed {
 		if t.path == f.path() {
 			s.gates.closed = slices.Delete(s.gates.closed, i, i+1)
 			s.goDirect(t.path)
-			return s.reopen([]*gate{t}, now)
+			return s.reopen([]*gate{t}, now, at)
 		}
 	}
 	if s.state == Closed && f.Epoch <= s.epoch && s.owner != s.self {
 		return Effects{Flushed: []Flush{f}}
 	}
-	s.gates.remember(f)
+	s.gates.remember(f, at)
 	return Effects{}
 }
 
@@ -198,13 +204,10 @@ func (s *Shard) leaves() bool { return s.state == Draining || s.state == Sent }
 
 // OpenGates opens the gates whose old home is gone, and those that have waited
 // for GateTimeout; what still comes through those is refused, for it would be
-// out of order. A shard that was forwarded to somebody who is gone is Closed.
+// out of order. Nothing is forwarded any more to who is gone.
 func (s *Shard) OpenGates(gone func(transport.Address) bool, now uint32, at time.Time) Effects {
 	defer s.check()
-	var fx Effects
-	if last := s.trail.forget(gone); last && s.state == Forwarding {
-		fx = s.close()
-	}
+	fx := s.forget(gone)
 	var open []*gate
 	s.gates.closed = slices.DeleteFunc(s.gates.closed, func(t *gate) bool {
 		if at.Sub(t.since) < GateTimeout && !gone(t.via) {
@@ -216,7 +219,7 @@ func (s *Shard) OpenGates(gone func(transport.Address) bool, now uint32, at time
 	for _, t := range open {
 		s.goDirect(t.path)
 	}
-	fx.add(s.reopen(open, now))
+	fx.add(s.reopen(open, now, at))
 	return fx
 }
 
@@ -226,17 +229,24 @@ func (s *Shard) Gated() bool { return len(s.gates.closed) > 0 }
 // Gates is the number of closed gates.
 func (s *Shard) Gates() int { return len(s.gates.closed) }
 
+// holdsBack tells whether a gate of this ownership is closed: its calls would
+// have to pass through two homes if the shard moved now. Gates of an earlier
+// ownership only hold back what follows the shard.
+func (s *Shard) holdsBack() bool {
+	return slices.ContainsFunc(s.gates.closed, func(t *gate) bool { return t.epoch >= s.begins() })
+}
+
 // reopen delivers what gates held, passes on the flushes behind it, and begins
 // the move that waited for it.
-func (s *Shard) reopen(open []*gate, now uint32) Effects {
+func (s *Shard) reopen(open []*gate, now uint32, at time.Time) Effects {
 	var fx Effects
 	for _, t := range open {
 		fx.add(s.redeliver(&t.held, now))
 		for _, f := range t.after {
-			fx.add(s.Flush(f, now))
+			fx.add(s.Flush(f, now, at))
 		}
 	}
-	if s.pending != nil && len(s.gates.closed) == 0 {
+	if s.pending != nil && !s.holdsBack() {
 		m := *s.pending
 		s.pending = nil
 		fx.add(s.BeginMove(m.to, m.epoch))

@@ -18,7 +18,7 @@ func (s *Shard) BeginMove(to transport.Address, epoch placement.Epoch) Effects {
 	if s.state != Open || epoch <= s.epoch || epoch <= s.off {
 		return Effects{}
 	}
-	if len(s.gates.closed) > 0 {
+	if s.holdsBack() {
 		s.pending = &move{to, epoch}
 		return Effects{}
 	}
@@ -140,7 +140,7 @@ func (s *Shard) OpenAt(from transport.Address, epoch placement.Epoch, now uint32
 	if s.state != Prepared || s.peer != from || s.moveE != epoch {
 		return Effects{}
 	}
-	return s.open(epoch, epoch, now, at)
+	return s.open(epoch, epoch, now)
 }
 
 // CancelMove takes the word, the coordinator's or this node's own, that the move
@@ -173,7 +173,7 @@ func (s *Shard) unprepare() Effects {
 	}
 	s.become(Forwarding)
 	s.entities = nil
-	last := s.trail[len(s.trail)-1]
+	last := s.trail.last()
 	s.peer, s.moveE = last.to, last.epoch
 	s.epoch = max(s.epoch, last.epoch)
 	return s.redeliverAll(0)
@@ -189,7 +189,7 @@ func (s *Shard) Place(owner transport.Address, epoch placement.Epoch, force bool
 		return Effects{}
 	}
 	if owner == s.self {
-		return s.placeHere(epoch, now, at)
+		return s.placeHere(epoch, now)
 	}
 	if s.leaves() && owner == s.peer && epoch == s.moveE {
 		fx := s.orphan() // it opened without this node's word
@@ -211,12 +211,15 @@ func (s *Shard) Place(owner transport.Address, epoch placement.Epoch, force bool
 		if force {
 			return s.close() // where it went is history that did not happen
 		}
+		if s.strays() {
+			return s.findWay(now)
+		}
 		return s.redeliverAll(now)
 	}
 	return s.refuseOld()
 }
 
-func (s *Shard) placeHere(epoch placement.Epoch, now uint32, at time.Time) Effects {
+func (s *Shard) placeHere(epoch placement.Epoch, now uint32) Effects {
 	since := epoch
 	switch s.state {
 	case Open, Draining, Sent:
@@ -227,16 +230,15 @@ func (s *Shard) placeHere(epoch placement.Epoch, now uint32, at time.Time) Effec
 		s.entities = nil
 		s.trail, s.gates.direct = nil, nil
 	}
-	return s.open(epoch, since, now, at)
+	return s.open(epoch, since, now)
 }
 
 // open lets turns run, under a new epoch.
-func (s *Shard) open(epoch, since placement.Epoch, now uint32, at time.Time) Effects {
+func (s *Shard) open(epoch, since placement.Epoch, now uint32) Effects {
 	defer s.check()
 	s.become(Open)
 	s.epoch, s.since, s.owner = epoch, since, s.self
 	s.pending = nil
-	s.gates.take(func(f Flush) bool { return f.Epoch < since })
 	fx := Effects{Opened: true}
 	fx.add(s.redeliverAll(now))
 	return fx

@@ -70,7 +70,7 @@ type Limits struct {
 //  2. running is the number of busy entities.
 //  3. A mailbox is empty unless its entity is busy.
 //  4. While the shard is Open, Forwarding or Closed, only calls of a newer epoch
-//     than its own wait in its queue.
+//     than its own wait in its queue; unless it was forwarded to who is gone.
 //  5. A Forwarding shard has a trail, a Closed one has none.
 //  6. A shard that runs or ran here was owned since an epoch of at most its own.
 type Shard struct {
@@ -78,15 +78,15 @@ type Shard struct {
 	self   transport.Address
 	limits Limits
 
-	state  State
-	epoch  placement.Epoch   // of the latest placement known here
-	since  placement.Epoch   // from which epoch on this node owned it without a break; 0: Closed
-	last   placement.Epoch   // Forwarding: under which this node owned it
-	owner  transport.Address // under epoch
-	peer   transport.Address // the other end of a move
-	moveE  placement.Epoch   // the move's epoch
-	off    placement.Epoch   // moves up to this epoch are cancelled
-	trail  trail             // where the shard went from here
+	state State
+	epoch placement.Epoch   // of the latest placement known here
+	since placement.Epoch   // from which epoch on this node owned it without a break; 0: Closed
+	last  placement.Epoch   // Forwarding: under which this node owned it
+	owner transport.Address // under epoch
+	peer  transport.Address // the other end of a move
+	moveE placement.Epoch   // the move's epoch
+	off   placement.Epoch   // moves up to this epoch are cancelled
+	trail trail             // where the shard went from here
 
 	entities map[string]*Entity
 	running  int
@@ -202,7 +202,7 @@ func (s *Shard) admit(c *Call) Verdict {
 		return Run
 	case !direct && c.Epoch >= s.begins() && s.gates.direct[c.Sender.Address]:
 		return Moved
-	case direct && c.Epoch < s.since, !went && c.Epoch < s.begins() && c.Epoch <= s.epoch:
+	case direct && c.Epoch < s.since, direct && !went && c.Epoch < s.begins() && c.Epoch <= s.epoch:
 		return Moved
 	}
 	return Run
@@ -213,18 +213,20 @@ func (s *Shard) bring(c *Call, now uint32) (*Entity, Verdict) {
 	if v, held := s.gates.pass(c, s.limits.Waiting); held {
 		return nil, v
 	}
-	if _, went := s.trail.beyond(c.Epoch); went && !c.Local {
+	if _, went := s.trail.beyond(c.Epoch); went && !c.Local && !s.strays() {
 		return nil, Forward
 	}
 	switch s.state {
 	case Open:
 		return s.deliver(c, now)
 	case Draining:
-		if c.Chain != nil && c.Chain.HoldsShard(s.id) {
+		if !s.stops && c.Chain != nil && c.Chain.HoldsShard(s.id) {
 			return s.deliver(c, now) // else the turn that waits for it would never end
 		}
 	case Forwarding:
-		return nil, Forward
+		if !s.strays() {
+			return nil, Forward
+		}
 	}
 	return nil, s.hold(c)
 }
@@ -373,7 +375,7 @@ func (s *Shard) Check() error {
 	if busy > 0 && s.state != Open && s.state != Draining {
 		return fmt.Errorf("shard %v: invariant 1: %d turns while %v", s.id, busy, s.state)
 	}
-	if s.state == Open || s.state == Forwarding || s.state == Closed {
+	if s.state == Open || s.state == Forwarding && !s.strays() || s.state == Closed {
 		for c := s.waiting.head; c != nil; c = c.next {
 			if c.Epoch <= s.epoch {
 				return fmt.Errorf("shard %v: invariant 4: %v and a call for %q of epoch %v waits", s.id, s.state, c.Entity, c.Epoch)

@@ -41,15 +41,48 @@ func (t *trail) add(to transport.Address, e placement.Epoch) {
 	*t = append(*t, departure{to, e})
 }
 
-// forget drops the departures to nodes that are gone, and reports whether the
-// last one was among them.
-func (t *trail) forget(gone func(transport.Address) bool) (last bool) {
-	if len(*t) == 0 {
-		return false
-	}
-	last = gone((*t)[len(*t)-1].to)
+// forget drops the departures to nodes that are gone. What came under older
+// epochs then takes the next way, for nothing older is left on the former one.
+func (t *trail) forget(gone func(transport.Address) bool) {
 	*t = slices.DeleteFunc(*t, func(d departure) bool { return gone(d.to) })
-	return last
+}
+
+// last is the latest departure; there must be one.
+func (t trail) last() *departure { return &t[len(t)-1] }
+
+// strays tells whether the shard was forwarded to somebody who is gone, and
+// nobody is known yet who has it now: what comes waits for the table.
+func (s *Shard) strays() bool { return s.state == Forwarding && s.trail.last().to.IsZero() }
+
+// forget is for nodes that are gone. A Forwarding shard goes on to the owner
+// that the table names.
+func (s *Shard) forget(gone func(transport.Address) bool) (fx Effects) {
+	if s.state != Forwarding || !gone(s.trail.last().to) {
+		s.trail.forget(gone)
+		return fx
+	}
+	last := *s.trail.last()
+	s.trail.forget(gone)
+	s.trail.add(transport.Address{}, last.epoch)
+	if !gone(s.owner) {
+		fx = s.findWay(0)
+	}
+	return fx
+}
+
+// findWay forwards what strays to the owner, if the table names a newer one.
+func (s *Shard) findWay(now uint32) Effects {
+	last := s.trail.last()
+	if s.owner.IsZero() || s.epoch <= last.epoch {
+		return Effects{}
+	}
+	*last = departure{s.owner, s.epoch}
+	fx := s.redeliverAll(now)
+	fx.Flushed = s.gates.take(func(f Flush) bool {
+		d, went := s.trail.beyond(f.Hop)
+		return went && f.Epoch >= d.epoch
+	})
+	return fx
 }
 
 // Successor is where a call that came under that epoch is forwarded to, and
@@ -57,15 +90,15 @@ func (t *trail) forget(gone func(transport.Address) bool) (last bool) {
 func (s *Shard) Successor(e placement.Epoch) (transport.Address, placement.Epoch) {
 	d, ok := s.trail.beyond(e)
 	if !ok && s.state == Forwarding {
-		d = s.trail[len(s.trail)-1]
+		d = *s.trail.last()
 	}
 	return d.to, d.epoch
 }
 
 // FlushTo is where a Flush of Effects goes, and its Hop then: zero if nowhere.
 func (s *Shard) FlushTo(f Flush) (transport.Address, placement.Epoch) {
-	switch d, ok := s.trail.beyond(f.Hop); {
-	case ok:
+	switch d, went := s.trail.beyond(f.Hop); {
+	case went:
 		return d.to, d.epoch
 	case !f.To.IsZero():
 		return f.To, f.Epoch
