@@ -346,8 +346,12 @@ func (c *control) viewChanged() {
 		managed.Members = append(managed.Members, singleton.Member{
 			Address: m.Address, Status: s, UpNumber: uint64(m.UpNumber), Roles: m.Roles,
 		})
+		unreachable := !m.Reachable
+		if m.Status == membership.Down && m.MayRun() {
+			s, unreachable = singleton.Up, true // its shards are its own until its lease is over
+		}
 		placed.Members = append(placed.Members, coordinator.Member{
-			Address: m.Address, Status: s, Unreachable: !m.Reachable, Hosts: hosts(m.Member),
+			Address: m.Address, Status: s, Unreachable: unreachable, Hosts: hosts(m.Member),
 		})
 	}
 	c.gateway.membersChanged()
