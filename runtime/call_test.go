@@ -37,10 +37,21 @@ func eachWay(t *testing.T, tune func(*shard.Config), f func(t *testing.T, c *clu
 				caller = c.dial("client")
 			}
 			accounts := fixture.NewAccountClient(caller)
-			_, err := accounts.Ref("somebody").Get(testContext(t)) // the shards get their home
-			require.NoError(t, err)
+			settle(t, accounts, "bob", "x", "y", "z")
 			f(t, c, accounts)
 		})
+	}
+}
+
+// settle returns when the routes to the accounts are known. A first call waits
+// for that; a second one, for the first to be through with it.
+func settle(t *testing.T, accounts *fixture.AccountClient, ids ...string) {
+	t.Helper()
+	for range 2 {
+		for _, id := range ids {
+			_, err := accounts.Ref(id).Get(testContext(t))
+			require.NoError(t, err)
+		}
 	}
 }
 

@@ -131,8 +131,7 @@ func TestShutdownRunsStopHooks(t *testing.T) {
 func TestShutdownWaitsForTurns(t *testing.T) {
 	c := newCluster(t, "a")
 	accounts := fixture.NewAccountClient(c.nodes["a"])
-	_, err := accounts.Ref("bob").Get(testContext(t)) // the shards get their home: what follows is inline
-	require.NoError(t, err)
+	settle(t, accounts, "bob") // what follows is inline
 	held := c.hold(testContext(t), accounts)
 	down := make(chan error, 1)
 	go func() { down <- c.nodes["a"].Shutdown(testContext(t)) }()
