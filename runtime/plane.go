@@ -2,24 +2,19 @@ package shard
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"math/bits"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/call"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
-
-var errPeerGone = errors.New("the peer is gone")
 
 // plane is the data plane of one process: lanes, paths to peers, routes and
 // pending calls. A node has one, and so has a connection from outside, which
@@ -75,11 +70,6 @@ type planeControl interface {
 	shardsOf(kind string) uint32
 	// why no home is known for the kind, for people; "" if nothing is known.
 	why(kind string) string
-}
-
-type peerPaths struct {
-	peer  transport.Peer
-	paths []*path // one a lane
 }
 
 func newPlane(cfg Config, self transport.Peer, ctl planeControl) *plane {
@@ -194,233 +184,6 @@ func (pl *plane) pathConfig() call.Config {
 
 func (pl *plane) laneOf(shard uint32) int { return laneOf(shard, pl.cfg.Lanes) }
 
-// path is the path to a peer on a lane, made when it is first used. It is nil
-// when the peer was removed.
-func (pl *plane) path(peer transport.Peer, lane int) *path {
-	pl.peersMu.RLock()
-	pp := pl.peers[peer.Address]
-	pl.peersMu.RUnlock()
-	if pp == nil {
-		if pp = pl.addPeer(peer); pp == nil {
-			return nil
-		}
-	}
-	return pp.paths[lane]
-}
-
-func (pl *plane) addPeer(peer transport.Peer) *peerPaths {
-	pl.peersMu.Lock()
-	defer pl.peersMu.Unlock()
-	if pl.gone[peer.Address] {
-		return nil
-	}
-	if pp := pl.peers[peer.Address]; pp != nil {
-		return pp
-	}
-	pp := &peerPaths{peer: peer}
-	for i := range pl.cfg.Lanes {
-		pp.paths = append(pp.paths, newPath(pl, peer, transport.Channel(i)))
-	}
-	pl.peers[peer.Address] = pp
-	return pp
-}
-
-// connState follows a lane's connection.
-func (pl *plane) connState(ch transport.Channel, s transport.State) {
-	if !s.Connected || ch == transport.Control {
-		return
-	}
-	pl.peersMu.RLock()
-	var paths []*path
-	for _, pp := range pl.peers {
-		paths = append(paths, pp.paths[ch])
-	}
-	pl.peersMu.RUnlock()
-	for _, p := range paths {
-		p.rewind()
-	}
-}
-
-// peerGone ends all dealings with a process that was removed, or those on one
-// lane (0 and up) on which it said goodbye.
-// What it certainly did not execute is sent to the shards' next homes; what
-// nobody knows about is answered so.
-func (pl *plane) peerGone(a transport.Address, lane int, bye bool) {
-	pl.peersMu.Lock()
-	if pl.gone[a] {
-		pl.peersMu.Unlock()
-		return
-	}
-	pp := pl.peers[a]
-	if lane < 0 {
-		delete(pl.peers, a)
-		delete(pl.left, a)
-		pl.gone[a] = true
-	}
-	pl.peersMu.Unlock()
-	if pp != nil {
-		for i, p := range pp.paths {
-			if lane < 0 || lane == i {
-				left, stopped := p.close(bye)
-				pl.reroute(p, left, stopped)
-			}
-		}
-	}
-	for _, k := range *pl.kinds.Load() {
-		if k.host != nil {
-			k.host.peerGone(a, lane)
-		}
-	}
-	if lane >= 0 {
-		return
-	}
-	for _, k := range *pl.kinds.Load() {
-		for i := range k.routes {
-			k.routes[i].ownerGone(a, nil)
-		}
-	}
-	pl.pending.completeIf(func(c *pendingCall) bool {
-		return c.path != nil && c.path.peer.Address == a
-	}, result{code: codeLost, lost: a})
-}
-
-// byeGrace is how long a member that left in order may still say goodbye on its
-// lanes before what it did not acknowledge counts as lost.
-const byeGrace = 3 * time.Second
-
-// peerLeft is peerGone for a member that left in order.
-func (pl *plane) peerLeft(a transport.Address) {
-	pl.markLeft(a)
-	time.AfterFunc(byeGrace, func() {
-		if !pl.closed() {
-			pl.peerGone(a, -1, false)
-		}
-	})
-}
-
-// markLeft notes that a member has left. On a lane on which it never sent
-// anything it says no goodbye either: there a bounce ends the wait.
-func (pl *plane) markLeft(a transport.Address) {
-	pl.peersMu.Lock()
-	pl.left[a] = true
-	pp := pl.peers[a]
-	pl.peersMu.Unlock()
-	if pp != nil {
-		for _, p := range pp.paths {
-			p.partIfStranger()
-		}
-	}
-}
-
-// peerBack takes markLeft back: the word was early.
-func (pl *plane) peerBack(a transport.Address) {
-	pl.peersMu.Lock()
-	defer pl.peersMu.Unlock()
-	delete(pl.left, a)
-	pp := pl.peers[a]
-	if pp == nil {
-		return
-	}
-	next := &peerPaths{peer: pp.peer, paths: slices.Clone(pp.paths)}
-	for i, p := range next.paths {
-		if p.isGone() { // nothing was ever exchanged there: it begins anew
-			next.paths[i] = newPath(pl, pp.peer, transport.Channel(i))
-		}
-	}
-	pl.peers[a] = next
-}
-
-func (pl *plane) hasLeft(a transport.Address) bool {
-	pl.peersMu.RLock()
-	defer pl.peersMu.RUnlock()
-	return pl.left[a]
-}
-
-// dropPeer ends dealings with a client that said goodbye, or does not listen any
-// more. If it lives after all it is known anew.
-func (pl *plane) dropPeer(a transport.Address) {
-	pl.peersMu.Lock()
-	pp := pl.peers[a]
-	delete(pl.peers, a)
-	pl.peersMu.Unlock()
-	if pp != nil {
-		for _, p := range pp.paths {
-			p.close(true)
-		}
-	}
-}
-
-// peerForgot begins anew with a member that had given this client up for dead.
-// What it acknowledged and did not answer nobody knows.
-func (pl *plane) peerForgot(a transport.Address) {
-	pl.peersMu.Lock()
-	pp := pl.peers[a]
-	delete(pl.peers, a)
-	pl.peersMu.Unlock()
-	if pp == nil {
-		return
-	}
-	for _, p := range pp.paths {
-		left, stopped := p.close(false)
-		pl.reroute(p, left, stopped)
-	}
-	pl.pending.completeIf(func(c *pendingCall) bool {
-		return c.path != nil && c.path.peer.Address == a
-	}, result{code: codeLost, lost: a})
-	if t := pl.table.Load(); t != nil {
-		for _, k := range *pl.kinds.Load() {
-			k.comeBack(t, a)
-		}
-	}
-}
-
-// reroute sorts what a gone peer left by shard and gives it to the routes.
-func (pl *plane) reroute(p *path, left []call.Leftover, stopped []*route) {
-	byRoute := map[*route][]call.Outgoing{}
-	var order []*route
-	for i := range left {
-		e := &left[i].Envelope
-		switch {
-		case e.Type != wire.TypeCall && e.Type != wire.TypeTell || !e.Node.IsZero():
-			continue // an answer or a step of a move; or forwarded: its sender learns of it
-		case e.Type == wire.TypeCall && !pl.pending.waits(e.ID):
-			continue
-		case !left[i].NotExecuted:
-			if e.Type == wire.TypeTell {
-				pl.ledger.add(tellLost)
-			}
-			pl.pending.complete(e.ID, result{code: codeLost, lost: p.peer.Address})
-			continue
-		}
-		r := pl.routeFor(e)
-		if r == nil {
-			continue
-		}
-		if byRoute[r] == nil {
-			order = append(order, r)
-		}
-		pl.pending.sent(e.ID, nil, 0)
-		pl.ledger.add(callRetried)
-		byRoute[r] = append(byRoute[r], call.Outgoing{Envelope: *e})
-	}
-	for _, r := range order {
-		r.ownerGone(p.peer.Address, byRoute[r])
-	}
-	for _, r := range stopped {
-		if byRoute[r] == nil {
-			r.ownerGone(p.peer.Address, nil)
-		}
-	}
-}
-
-func (pl *plane) routeFor(e *wire.Envelope) *route {
-	k := (*pl.kinds.Load())[string(e.Kind)]
-	if k == nil {
-		return nil
-	}
-	return k.route(e.Shard)
-}
-
 // kind returns the kind as this process knows it, adding it if it is new.
 func (pl *plane) kind(c codegen.Kind) *kind {
 	if k := (*pl.kinds.Load())[c.Name]; k != nil {
@@ -503,32 +266,6 @@ func (pl *plane) heldFor(name string) (n int) {
 	return n
 }
 
-// peerAddresses are all processes that this one deals with.
-func (pl *plane) peerAddresses() []transport.Address {
-	pl.peersMu.RLock()
-	defer pl.peersMu.RUnlock()
-	return slices.Collect(maps.Keys(pl.peers))
-}
-
-// silenced tells whether nothing comes from a process on the lane any more: it
-// was removed, or said goodbye.
-func (pl *plane) silenced(a transport.Address, lane int) bool {
-	pl.peersMu.RLock()
-	pp, gone := pl.peers[a], pl.gone[a]
-	pl.peersMu.RUnlock()
-	return gone || pp != nil && pp.paths[lane].isGone()
-}
-
-// knownPath is the path to a peer that this process has dealt with, else nil.
-func (pl *plane) knownPath(a transport.Address, lane int) *path {
-	pl.peersMu.RLock()
-	defer pl.peersMu.RUnlock()
-	if pp := pl.peers[a]; pp != nil {
-		return pp.paths[lane]
-	}
-	return nil
-}
-
 // pause slows a loop down that waits for two parts of this process to agree,
 // and ends it when they do not.
 func (pl *plane) pause(try int) error {
@@ -558,4 +295,5 @@ type noLink struct{ transport.Link }
 func (noLink) Send(transport.Channel, transport.Peer, uint64, []byte) error {
 	return transport.ErrDisconnected
 }
+
 func (noLink) MaxPayload() int { return 1 << 20 }
