@@ -342,7 +342,9 @@ func (s *hostedShard) place(owner transport.Address, epoch placement.Epoch, term
 	}
 	s.do(func(now uint32, at time.Time) region.Effects {
 		known := s.core.Epoch()
-		force := epoch < known && known.Term() < term && s.core.Owner() != owner
+		// A shard that opened here by a move is owned here, although the first table
+		// of a new coordinator may still show the old home: MoveDone tells it.
+		force := epoch < known && known.Term() < term && s.core.Owner() != s.plane().self.Address
 		return s.core.Place(owner, epoch, force, now, at)
 	})
 }

@@ -201,7 +201,8 @@ func (r *route) expireTells(t time.Time) int {
 // that the table does not show is past, even if it is higher.
 func (r *route) place(owner transport.Address, epoch placement.Epoch, term uint32) {
 	r.change(func(acked uint64) call.Step {
-		return r.learnLocked(owner, epoch, acked, epoch < r.core.Epoch && r.core.Epoch.Term() < term)
+		here := r.core.Owner == r.kind.plane.self.Address // then the shard itself knows best
+		return r.learnLocked(owner, epoch, acked, !here && epoch < r.core.Epoch && r.core.Epoch.Term() < term)
 	})
 }
 
