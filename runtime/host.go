@@ -66,12 +66,11 @@ func (h *host) shard(n uint32) *hostedShard {
 	return &h.shards[n-h.kind.shards]
 }
 
-// peerGone opens the gates of flushes that can no longer come by way of a, on
-// one lane or, with -1, on all.
-func (h *host) peerGone(a transport.Address, lane int) {
+// eachShard calls f for the shards on one lane or, with -1, on all.
+func (h *host) eachShard(lane int, f func(*hostedShard)) {
 	for i := range h.shards {
 		if s := &h.shards[i]; lane < 0 || s.lane == lane {
-			s.openGates(func(via transport.Address) bool { return via == a })
+			f(s)
 		}
 	}
 }

@@ -352,13 +352,14 @@ func (s *hostedShard) place(owner transport.Address, epoch placement.Epoch, term
 // closeGate holds a sender's calls until its Flush came by way of via; from an
 // old home that is silent for good nothing can come.
 func (s *hostedShard) closeGate(sender, via transport.Address, epoch placement.Epoch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.plane().silenced(via, s.lane) {
+		s.core.GoDirect(sender, epoch)
 		return
 	}
-	s.mu.Lock()
 	s.core.CloseGate(sender, via, epoch, time.Now())
 	s.sweepLocked()
-	s.mu.Unlock()
 }
 
 // flush takes a sender's Flush from the sender itself.

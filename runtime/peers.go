@@ -82,19 +82,22 @@ func (pl *plane) peerGone(a transport.Address, lane int, bye bool) {
 		pl.gone[a] = true
 	}
 	pl.peersMu.Unlock()
+	var reroute []func()
 	if pp != nil {
 		for i, p := range pp.paths {
 			if lane < 0 || lane == i {
 				left, stopped := p.close(bye)
-				pl.reroute(p, left, stopped)
+				reroute = append(reroute, func() { pl.reroute(p, left, stopped) })
 			}
 		}
 	}
-	for _, k := range *pl.kinds.Load() {
-		if k.host != nil {
-			k.host.peerGone(a, lane)
-		}
+	is := func(o transport.Address) bool { return o == a }
+	// What comes back from the peer goes another way, and before what gates hold.
+	pl.eachHosted(lane, func(s *hostedShard) { s.forget(is) })
+	for _, f := range reroute {
+		f()
 	}
+	pl.eachHosted(lane, func(s *hostedShard) { s.openGates(is) })
 	if lane >= 0 {
 		return
 	}
@@ -106,6 +109,16 @@ func (pl *plane) peerGone(a transport.Address, lane int, bye bool) {
 	pl.pending.completeIf(func(c *pendingCall) bool {
 		return c.path != nil && c.path.peer.Address == a
 	}, result{code: codeLost, lost: a})
+}
+
+// eachHosted calls f for the shards that this node may have, on one lane or, with
+// -1, on all.
+func (pl *plane) eachHosted(lane int, f func(*hostedShard)) {
+	for _, k := range *pl.kinds.Load() {
+		if k.host != nil {
+			k.host.eachShard(lane, f)
+		}
+	}
 }
 
 // byeGrace is how long a member that left in order may still say goodbye on its
@@ -205,8 +218,11 @@ func (pl *plane) reroute(p *path, left []call.Leftover, stopped []*route) {
 	for i := range left {
 		e := &left[i].Envelope
 		switch {
-		case e.Type != wire.TypeCall && e.Type != wire.TypeTell || !e.Node.IsZero():
-			continue // an answer or a step of a move; or forwarded: its sender learns of it
+		case e.Type == wire.TypeFlushed || (e.Type == wire.TypeCall || e.Type == wire.TypeTell) && !e.Node.IsZero():
+			pl.returned(e, int(p.ch), left[i].NotExecuted)
+			continue
+		case e.Type != wire.TypeCall && e.Type != wire.TypeTell:
+			continue // an answer or a step of a move
 		case e.Type == wire.TypeCall && !pl.pending.waits(e.ID):
 			continue
 		case !left[i].NotExecuted:

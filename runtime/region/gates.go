@@ -52,9 +52,10 @@ type gate struct {
 type gates struct {
 	closed  []*gate
 	flushed []early // flushes whose gate has not come, or that wait for the shard to move
-	// direct are the senders whose gate has been open: what still comes of theirs
-	// by way of an old home is out of order.
-	direct map[transport.Address]bool
+	// direct are the senders whose gate is open, and for which epoch it was: under
+	// the ownership that holds that epoch, what still comes of theirs by way of an
+	// old home is out of order.
+	direct map[transport.Address]placement.Epoch
 }
 
 func (g *gates) held() (n int) {
@@ -132,7 +133,7 @@ func (s *Shard) CloseGate(sender, via transport.Address, epoch placement.Epoch, 
 	defer s.check()
 	p := path{sender, via, epoch}
 	if came := s.gates.take(func(f Flush) bool { return f.path() == p }); len(came) > 0 {
-		s.goDirect(p)
+		s.GoDirect(sender, epoch)
 		return
 	}
 	if !slices.ContainsFunc(s.gates.closed, func(t *gate) bool { return t.path == p }) {
@@ -140,16 +141,20 @@ func (s *Shard) CloseGate(sender, via transport.Address, epoch placement.Epoch, 
 	}
 }
 
-// goDirect notes that a sender's gate is open. Gates of an earlier ownership say
-// nothing about this one.
-func (s *Shard) goDirect(p path) {
-	if p.epoch < s.begins() {
-		return
-	}
+// GoDirect notes that a sender that learnt of that epoch needs no gate, or none
+// any more: all its older calls have come, or its old home is gone.
+func (s *Shard) GoDirect(sender transport.Address, epoch placement.Epoch) {
 	if s.gates.direct == nil {
-		s.gates.direct = map[transport.Address]bool{}
+		s.gates.direct = map[transport.Address]placement.Epoch{}
 	}
-	s.gates.direct[p.sender] = true
+	s.gates.direct[sender] = max(s.gates.direct[sender], epoch)
+}
+
+// late tells whether a call comes by way of an old home although its sender is
+// past that.
+func (s *Shard) late(c *Call) bool {
+	direct, ok := s.gates.direct[c.Sender.Address]
+	return ok && !c.Via.IsZero() && c.Epoch >= s.begins() && direct >= s.begins()
 }
 
 // begins is from which epoch on the shard is or was owned here; while it
@@ -188,7 +193,7 @@ func (s *Shard) Flushed(f Flush, now uint32, at time.Time) Effects {
 	for i, t := range s.gates.closed {
 		if t.path == f.path() {
 			s.gates.closed = slices.Delete(s.gates.closed, i, i+1)
-			s.goDirect(t.path)
+			s.GoDirect(t.sender, t.epoch)
 			return s.reopen([]*gate{t}, now, at)
 		}
 	}
@@ -204,10 +209,9 @@ func (s *Shard) leaves() bool { return s.state == Draining || s.state == Sent }
 
 // OpenGates opens the gates whose old home is gone, and those that have waited
 // for GateTimeout; what still comes through those is refused, for it would be
-// out of order. Nothing is forwarded any more to who is gone.
+// out of order. Forget and Return come first.
 func (s *Shard) OpenGates(gone func(transport.Address) bool, now uint32, at time.Time) Effects {
 	defer s.check()
-	fx := s.forget(gone)
 	var open []*gate
 	s.gates.closed = slices.DeleteFunc(s.gates.closed, func(t *gate) bool {
 		if at.Sub(t.since) < GateTimeout && !gone(t.via) {
@@ -217,10 +221,9 @@ func (s *Shard) OpenGates(gone func(transport.Address) bool, now uint32, at time
 		return true
 	})
 	for _, t := range open {
-		s.goDirect(t.path)
+		s.GoDirect(t.sender, t.epoch)
 	}
-	fx.add(s.reopen(open, now, at))
-	return fx
+	return s.reopen(open, now, at)
 }
 
 // Gated tells whether any gate is closed, so that OpenGates must be called again.

@@ -117,7 +117,6 @@ func (s *Shard) Prepare(from transport.Address, epoch placement.Epoch, states ma
 		}
 		s.peer, s.moveE = from, epoch
 		s.entities = map[string]*Entity{}
-		s.gates.direct = nil
 	case s.state == Preparing && epoch == s.moveE && s.peer == from:
 	default:
 		return false, true
@@ -228,7 +227,7 @@ func (s *Shard) placeHere(epoch placement.Epoch, now uint32) Effects {
 		since = s.moveE // nobody else ran it meanwhile
 	case Closed, Forwarding: // it was lost, and what was on its way with it
 		s.entities = nil
-		s.trail, s.gates.direct = nil, nil
+		s.trail = nil
 	}
 	return s.open(epoch, since, now)
 }
@@ -239,6 +238,7 @@ func (s *Shard) open(epoch, since placement.Epoch, now uint32) Effects {
 	s.become(Open)
 	s.epoch, s.since, s.owner = epoch, since, s.self
 	s.pending = nil
+	maps.DeleteFunc(s.gates.direct, func(_ transport.Address, e placement.Epoch) bool { return e < since })
 	fx := Effects{Opened: true}
 	fx.add(s.redeliverAll(now))
 	return fx
@@ -279,6 +279,16 @@ func (s *Shard) redeliver(q *queue, now uint32) (fx Effects) {
 	return fx
 }
 
+// Return takes back a call that was forwarded to somebody who is gone and
+// certainly has not handled it, under the epoch that it was forwarded with.
+func (s *Shard) Return(c *Call, now uint32, at time.Time) Effects {
+	defer s.check()
+	c.at = at
+	var q queue
+	q.push(c)
+	return s.redeliver(&q, now)
+}
+
 // orphan gives up the turns under way, whose entities end with them, and the
 // calls that wait for them.
 func (s *Shard) orphan() (fx Effects) {
@@ -303,7 +313,7 @@ func (s *Shard) close() Effects {
 		s.waiting.take(&t.held)
 	}
 	fx := Effects{Flushed: s.gates.take(func(f Flush) bool { return f.Epoch <= s.epoch })}
-	s.gates = gates{flushed: s.gates.flushed}
+	s.gates = gates{flushed: s.gates.flushed, direct: s.gates.direct}
 	fx.add(s.refuseOld())
 	return fx
 }

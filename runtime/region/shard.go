@@ -200,7 +200,7 @@ func (s *Shard) admit(c *Call) Verdict {
 		return Moved
 	case c.Local:
 		return Run
-	case !direct && c.Epoch >= s.begins() && s.gates.direct[c.Sender.Address]:
+	case s.late(c):
 		return Moved
 	case direct && c.Epoch < s.since, direct && !went && c.Epoch < s.begins() && c.Epoch <= s.epoch:
 		return Moved

@@ -54,9 +54,10 @@ func (t trail) last() *departure { return &t[len(t)-1] }
 // nobody is known yet who has it now: what comes waits for the table.
 func (s *Shard) strays() bool { return s.state == Forwarding && s.trail.last().to.IsZero() }
 
-// forget is for nodes that are gone. A Forwarding shard goes on to the owner
-// that the table names.
-func (s *Shard) forget(gone func(transport.Address) bool) (fx Effects) {
+// Forget is for nodes that are gone: nothing is forwarded to them any more. What
+// still comes goes on to the owner that the table names.
+func (s *Shard) Forget(gone func(transport.Address) bool, now uint32) (fx Effects) {
+	defer s.check()
 	if s.state != Forwarding || !gone(s.trail.last().to) {
 		s.trail.forget(gone)
 		return fx
@@ -65,7 +66,7 @@ func (s *Shard) forget(gone func(transport.Address) bool) (fx Effects) {
 	s.trail.forget(gone)
 	s.trail.add(transport.Address{}, last.epoch)
 	if !gone(s.owner) {
-		fx = s.findWay(0)
+		fx = s.findWay(now)
 	}
 	return fx
 }

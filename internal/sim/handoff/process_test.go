@@ -1,0 +1,376 @@
+package handoff
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/call"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A process has links to others, a route to each shard, and, if it hosts, the
+// shards.
+type process struct {
+	w         *world
+	name      string
+	self      transport.Peer
+	host      bool
+	alive     bool
+	connected bool
+	leaving   bool
+	life      int // of its connection
+	links     map[transport.Address]*link
+	gone      map[transport.Address]bool
+	routes    map[placement.ShardID]*route
+	shards    map[placement.ShardID]*hosted
+	pending   map[uint64]*ask
+	nextID    uint64
+	table     uint64 // version
+	late      bool   // gets tables late
+	dirty     []*link
+}
+
+// A link drives one call.Path.
+type link struct {
+	process      *process
+	peer         transport.Peer
+	core         *call.Path
+	handled      uint64
+	gone         bool
+	stopped      []*route
+	arrives      time.Time
+	blockedUntil time.Time
+	wakeAt       time.Time
+}
+
+func newProcess(w *world, name string, host bool) *process {
+	p := &process{
+		w: w, name: name, host: host, alive: true, connected: true,
+		self:   transport.Peer{Address: transport.Address{Name: name, Incarnation: 1}, Client: !host},
+		links:  map[transport.Address]*link{},
+		gone:   map[transport.Address]bool{},
+		routes: map[placement.ShardID]*route{}, shards: map[placement.ShardID]*hosted{},
+		pending: map[uint64]*ask{},
+		late:    w.one(3),
+	}
+	for _, id := range w.shardIDs() {
+		p.routes[id] = &route{process: p, id: id}
+		if host {
+			p.shards[id] = newHosted(p, id)
+		}
+	}
+	return p
+}
+
+func (p *process) sortedLinks() []*link {
+	var out []*link
+	for _, l := range p.links {
+		out = append(out, l)
+	}
+	slices.SortFunc(out, func(a, b *link) int { return cmp.Compare(a.peer.Name, b.peer.Name) })
+	return out
+}
+
+// link is the path to a peer, nil when it was removed.
+func (p *process) link(a transport.Address) *link {
+	if a.IsZero() || p.gone[a] {
+		return nil
+	}
+	l := p.links[a]
+	if l == nil {
+		o := p.w.process(a)
+		cfg := call.Config{Self: p.self, MaxPayload: 1 << 20, Window: 64 << 10, MaxBuffered: 8 << 20}
+		l = &link{process: p, peer: o.self, core: call.NewPath(cfg, o.self)}
+		p.links[a] = l
+	}
+	return l
+}
+
+func (p *process) silenced(a transport.Address) bool {
+	l := p.links[a]
+	return p.gone[a] || l != nil && l.gone
+}
+
+// append adds an envelope; ok is false when the peer is gone.
+func (l *link) append(e *wire.Envelope) (seq uint64, ok bool) {
+	if l == nil || l.gone {
+		return 0, false
+	}
+	seq, err := l.core.Append(e)
+	if err != nil {
+		l.process.w.fail("%s: append: %v", l.process.name, err)
+		return 0, false
+	}
+	l.later()
+	return seq, true
+}
+
+// later publishes at the end of what is under way.
+func (l *link) later() {
+	p := l.process
+	if !slices.Contains(p.dirty, l) {
+		if len(p.dirty) == 0 {
+			p.w.after(0, p.publish)
+		}
+		p.dirty = append(p.dirty, l)
+	}
+}
+
+func (p *process) publish() {
+	dirty := p.dirty
+	p.dirty = nil
+	for _, l := range dirty {
+		l.flush()
+	}
+}
+
+func (l *link) flush() {
+	w := l.process.w
+	if !l.process.alive || l.gone {
+		return
+	}
+	for {
+		payload, token, ok := l.core.Take(w.now, l.handled)
+		if !ok {
+			break
+		}
+		if !l.process.connected {
+			l.core.Unsent(token, w.now)
+			break
+		}
+		w.transmit(l, token, slices.Clone(payload))
+	}
+	l.arm()
+}
+
+func (l *link) arm() {
+	w := l.process.w
+	wake := l.core.Tick(w.now)
+	if wake.IsZero() || !l.wakeAt.IsZero() && !l.wakeAt.After(wake) {
+		return
+	}
+	l.wakeAt = wake
+	w.after(max(wake.Sub(w.now), time.Millisecond), func() {
+		if l.wakeAt.Equal(wake) {
+			l.wakeAt = time.Time{}
+		}
+		l.core.Tick(w.now)
+		l.flush()
+	})
+}
+
+func (p *process) breakConnection(d time.Duration) {
+	if !p.connected || !p.alive {
+		return
+	}
+	p.w.log("%s loses its connection for %v", p.name, d)
+	p.connected = false
+	p.life++
+	p.w.after(d, func() {
+		p.connected = true
+		for _, l := range p.sortedLinks() {
+			l.core.Rewind()
+			l.flush()
+		}
+	})
+}
+
+// arrive handles a frame.
+func (p *process) arrive(payload []byte) {
+	if !p.alive || !p.connected {
+		return
+	}
+	var fr wire.FrameReader
+	h, rest, err := fr.Header(payload)
+	if err != nil {
+		p.w.fail("%v", err)
+		return
+	}
+	l := p.link(h.From.Address)
+	if l == nil || l.gone {
+		return
+	}
+	skip, ok := l.core.Receive(&h, p.w.now)
+	if !ok {
+		l.flush()
+		return
+	}
+	for seq := h.Seq; seq < h.Seq+uint64(h.Count) && p.alive; seq++ {
+		var e wire.Envelope
+		if rest, ok, err = wire.NextEnvelope(rest, &e); err != nil || !ok {
+			p.w.fail("%v %v", ok, err)
+			return
+		}
+		if skip > 0 {
+			skip--
+			continue
+		}
+		p.envelope(l, &e, seq)
+		l.handled = seq
+	}
+	p.received(l, &h)
+}
+
+func (p *process) received(l *link, h *wire.FrameHeader) {
+	if l.core.Forgotten(h) {
+		p.w.fail("%s: %s counts as having forgotten", p.name, l.peer.Name)
+	}
+	progress := l.core.Ack(h, p.w.now)
+	l.core.AckOwed(l.handled, 256)
+	if progress && len(l.stopped) > 0 {
+		stopped := l.stopped
+		l.stopped = nil
+		for _, r := range stopped {
+			r.acked(l, l.core.Acked())
+		}
+	}
+	l.flush()
+	if h.Flags&wire.FlagBye != 0 {
+		p.peerGone(l.peer.Address, true, false)
+	}
+}
+
+// envelope is what package shard's lanes do.
+func (p *process) envelope(l *link, e *wire.Envelope, seq uint64) {
+	id := placement.ShardID{Kind: string(e.Kind), Shard: e.Shard}
+	epoch := placement.Epoch(e.Epoch)
+	s := p.shards[id]
+	switch e.Type {
+	case wire.TypeCall, wire.TypeTell:
+		p.inbound(l, e, seq)
+	case wire.TypeReply:
+		p.reply(e)
+	case wire.TypeRefusal:
+		p.refusal(l, e)
+	case wire.TypeFlush:
+		l.core.AckSoon()
+		s.flush(flushOf(l.peer, p.self, epoch, placement.Epoch(e.Hop), e.Node.Address))
+	case wire.TypeFlushed:
+		s.flushed(flushOf(e.Node, e.Via, epoch, placement.Epoch(e.Hop), transport.Address{}))
+	case wire.TypeGate:
+		s.closeGate(l.peer.Address, e.Via.Address, epoch)
+	case wire.TypeInit:
+		s.prepare(l, epoch, e)
+	case wire.TypeReady:
+		s.ready(l.peer.Address, epoch)
+	case wire.TypeOpen:
+		s.openAt(l.peer.Address, epoch)
+	case wire.TypeReject:
+		s.abort(epoch)
+	}
+}
+
+func (p *process) refusal(l *link, e *wire.Envelope) {
+	if e.Code != wire.CodeMoved {
+		p.w.fail("%s: refused with code %d", p.name, e.Code)
+		return
+	}
+	env, ok := l.core.Find(e.Seq)
+	if !ok {
+		p.w.fail("%s: %s refused %d, which was given up", p.name, l.peer.Name, e.Seq)
+		return
+	}
+	r := p.routes[placement.ShardID{Kind: string(env.Kind), Shard: env.Shard}]
+	p.w.log("%s: %s refuses %s, names %v at %v", p.name, l.peer.Name, label(&env), e.Node.Address.Name, placement.Epoch(e.Epoch))
+	r.refused(l, env, e.Node.Address, placement.Epoch(e.Epoch))
+}
+
+// peerGone ends dealings with a peer that said goodbye or was removed.
+func (p *process) peerGone(a transport.Address, bye, removed bool) {
+	l := p.links[a]
+	if removed {
+		delete(p.links, a)
+		p.gone[a] = true
+	}
+	is := func(o transport.Address) bool { return o == a }
+	var left []call.Leftover
+	var stopped []*route
+	if l != nil && !l.gone {
+		l.gone = true
+		left, stopped, l.stopped = l.core.Leftovers(bye), l.stopped, nil
+	}
+	for _, id := range p.w.shardIDs() {
+		if s := p.shards[id]; s != nil {
+			s.do(s.core.Forget(is, 0))
+		}
+	}
+	p.reroute(l, left, stopped)
+	for _, id := range p.w.shardIDs() {
+		if s := p.shards[id]; s != nil {
+			s.openGates(is)
+		}
+	}
+	if !removed {
+		return
+	}
+	for _, id := range p.w.shardIDs() {
+		p.routes[id].ownerGone(a, nil)
+	}
+	p.lost(func(c *ask) bool { return c.link != nil && c.link.peer.Address == a })
+}
+
+func (p *process) reroute(l *link, left []call.Leftover, stopped []*route) {
+	byRoute := map[*route][]call.Outgoing{}
+	var order []*route
+	for i := range left {
+		e := &left[i].Envelope
+		switch {
+		case e.Type == wire.TypeFlushed || (e.Type == wire.TypeCall || e.Type == wire.TypeTell) && !e.Node.IsZero():
+			p.returned(e, left[i].NotExecuted)
+			continue
+		case e.Type != wire.TypeCall && e.Type != wire.TypeTell:
+			continue
+		case e.Type == wire.TypeCall && p.pending[e.ID] == nil:
+			continue
+		case !left[i].NotExecuted:
+			p.w.oracle.lose(e, "sent to one who is gone")
+			p.complete(e.ID, answer{lost: true})
+			continue
+		}
+		r := p.routes[placement.ShardID{Kind: string(e.Kind), Shard: e.Shard}]
+		if byRoute[r] == nil {
+			order = append(order, r)
+		}
+		p.sent(e.ID, nil)
+		byRoute[r] = append(byRoute[r], call.Outgoing{Envelope: *e})
+	}
+	for _, r := range order {
+		r.ownerGone(l.peer.Address, byRoute[r])
+	}
+	for _, r := range stopped {
+		if byRoute[r] == nil {
+			r.ownerGone(l.peer.Address, nil)
+		}
+	}
+}
+
+// returned takes back what this process had passed on to one who is gone.
+func (p *process) returned(e *wire.Envelope, certain bool) {
+	s := p.shards[placement.ShardID{Kind: string(e.Kind), Shard: e.Shard}]
+	switch {
+	case e.Type == wire.TypeFlushed:
+		s.flushed(flushOf(e.Node, e.Via, placement.Epoch(e.Epoch), placement.Epoch(e.Hop), transport.Address{}))
+	case !certain:
+		p.w.oracle.lose(e, "forwarded to one who is gone")
+	default:
+		c := newInCall(p.self, e)
+		s.do(s.core.Return(&c.Call, 0, p.w.now))
+	}
+}
+
+// setTable takes the coordinator's table.
+func (p *process) setTable(version uint64, entries []placement.Entry) {
+	if !p.alive || version <= p.table {
+		return
+	}
+	p.table = version
+	for _, e := range entries {
+		if s := p.shards[e.ShardID]; s != nil {
+			s.place(e.Owner, e.Epoch)
+		}
+		p.routes[e.ShardID].learn(e.Owner, e.Epoch)
+	}
+}

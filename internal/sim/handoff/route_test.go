@@ -1,0 +1,260 @@
+package handoff
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/call"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/region"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A route drives one call.Route.
+type route struct {
+	process *process
+	id      placement.ShardID
+	target  *target // nil: calls are held
+	core    call.Route
+}
+
+type target struct {
+	local *hosted
+	link  *link
+	epoch placement.Epoch
+}
+
+// An ask is a call whose answer somebody waits for.
+type ask struct {
+	id   uint64
+	link *link
+	done func(answer)
+}
+
+type answer struct {
+	code wire.Code
+	lost bool
+}
+
+// label names a call in the trace.
+func label(e *wire.Envelope) string {
+	what := "tell"
+	if e.Type == wire.TypeCall {
+		what = "call"
+	}
+	return fmt.Sprintf("%s %s", what, e.Payload)
+}
+
+// send brings a call or a tell on its way.
+func (r *route) send(e *wire.Envelope) {
+	p := r.process
+	t := r.target
+	switch {
+	case t == nil:
+		p.w.log("%s: holds %s", p.name, label(e))
+		r.core.Hold(call.Outgoing{Envelope: keep(e)})
+	case t.local != nil:
+		e.Epoch = uint64(t.epoch)
+		if t.local.enqueue(e) {
+			return
+		}
+		p.w.fail("%s: its own shard refused %s", p.name, label(e))
+		return
+	default:
+		e.Epoch = uint64(t.epoch)
+		seq, ok := t.link.append(e)
+		if !ok {
+			p.w.log("%s: holds %s, the owner is gone", p.name, label(e))
+			r.core.Hold(call.Outgoing{Envelope: keep(e)})
+			return
+		}
+		p.w.log("%s: sends %s to %s at %v", p.name, label(e), t.link.peer.Name, t.epoch)
+		r.core.LastSeq = seq
+		p.sent(e.ID, t.link)
+	}
+}
+
+func keep(e *wire.Envelope) wire.Envelope {
+	c := *e
+	c.Entity, c.Payload, c.Chain = slices.Clone(e.Entity), slices.Clone(e.Payload), slices.Clone(e.Chain)
+	c.Kind, c.Method = slices.Clone(e.Kind), slices.Clone(e.Method)
+	return c
+}
+
+func (r *route) learn(owner transport.Address, epoch placement.Epoch) {
+	r.change(func(acked uint64) call.Step {
+		return r.core.Learn(owner, epoch, acked, r.core.Owner == r.process.self.Address)
+	})
+}
+
+func (r *route) refused(l *link, e wire.Envelope, owner transport.Address, epoch placement.Epoch) {
+	r.process.sent(e.ID, nil)
+	r.change(func(acked uint64) call.Step {
+		r.core.Refused(l.peer.Address, call.Outgoing{Envelope: e}, owner, epoch)
+		return r.core.Acked(l.peer.Address, acked)
+	})
+}
+
+func (r *route) acked(l *link, seq uint64) {
+	r.change(func(uint64) call.Step { return r.core.Acked(l.peer.Address, seq) })
+}
+
+func (r *route) ownerGone(a transport.Address, left []call.Outgoing) {
+	r.change(func(uint64) call.Step { return r.core.OwnerGone(a, left) })
+}
+
+func (r *route) change(f func(acked uint64) call.Step) {
+	p := r.process
+	was := r.ownerLink()
+	var acked uint64
+	if was != nil {
+		if acked = was.core.Acked(); was.gone {
+			acked = ^uint64(0) // what it never handled was taken back
+		}
+	}
+	before := r.core.State
+	step := f(acked)
+	if r.core.State != call.Known || step.Go {
+		r.target = nil
+	}
+	if step.Go || r.core.State != before {
+		p.w.log("%s: %v route %v → %v, owner %s at %v, deliver %d, flush to %q, via %q",
+			p.name, r.id, before, r.core.State, r.core.Owner.Name, r.core.Epoch, len(step.Deliver), step.FlushTo.Name, step.Via.Name)
+	}
+	if was != nil {
+		r.leave(was, step)
+	} else if s := p.shards[r.id]; step.FlushTo == p.self.Address && s != nil {
+		s.flush(flushOf(p.self, p.self, step.Epoch, step.Left, step.Owner))
+	}
+	if step.Go {
+		r.goTo(step)
+	}
+}
+
+func (r *route) ownerLink() *link {
+	if r.target != nil {
+		return r.target.link
+	}
+	if a := r.core.Owner; !a.IsZero() && a != r.process.self.Address {
+		return r.process.links[a]
+	}
+	return nil
+}
+
+func (r *route) leave(l *link, step call.Step) {
+	if !step.FlushTo.IsZero() {
+		seq, ok := l.append(&wire.Envelope{
+			Type: wire.TypeFlush, Kind: []byte(r.id.Kind), Shard: r.id.Shard,
+			Epoch: uint64(step.Epoch), Hop: uint64(step.Left), Node: transport.Peer{Address: step.Owner},
+		})
+		if ok && r.core.State == call.Stopped {
+			r.core.LastSeq = seq
+		}
+	}
+	if r.core.State == call.Stopped && !slices.Contains(l.stopped, r) {
+		l.stopped = append(l.stopped, r)
+	}
+}
+
+func (r *route) goTo(step call.Step) {
+	p := r.process
+	if r.core.Owner == p.self.Address {
+		r.goLocal(step)
+		return
+	}
+	l := p.link(r.core.Owner)
+	if l == nil || l.gone {
+		r.core.OwnerGone(r.core.Owner, step.Deliver)
+		return
+	}
+	if !step.Via.IsZero() {
+		seq, ok := l.append(&wire.Envelope{
+			Type: wire.TypeGate, Kind: []byte(r.id.Kind), Shard: r.id.Shard, Epoch: uint64(r.core.Epoch),
+			Via: transport.Peer{Address: step.Via},
+		})
+		if ok {
+			r.core.LastSeq = seq
+		}
+	}
+	for i := range step.Deliver {
+		e := &step.Deliver[i].Envelope
+		if e.Type == wire.TypeCall && p.pending[e.ID] == nil {
+			continue
+		}
+		e.Epoch = uint64(r.core.Epoch)
+		p.w.log("%s: sends %s to %s at %v", p.name, label(e), l.peer.Name, r.core.Epoch)
+		seq, ok := l.append(e)
+		if !ok {
+			p.w.oracle.lose(e, "its owner is gone")
+			p.complete(e.ID, answer{code: wire.CodeMoved})
+			continue
+		}
+		r.core.LastSeq = seq
+		p.sent(e.ID, l)
+	}
+	r.target = &target{link: l, epoch: r.core.Epoch}
+}
+
+func (r *route) goLocal(step call.Step) {
+	p := r.process
+	s := p.shards[r.id]
+	if !step.Via.IsZero() {
+		s.closeGate(p.self.Address, step.Via, r.core.Epoch)
+	}
+	for i := range step.Deliver {
+		e := step.Deliver[i].Envelope
+		if e.Type == wire.TypeCall && p.pending[e.ID] == nil {
+			continue
+		}
+		e.Epoch = uint64(r.core.Epoch)
+		p.sent(e.ID, nil)
+		if !s.enqueue(&e) {
+			p.w.oracle.lose(&e, "its own shard refused it")
+			p.complete(e.ID, answer{code: wire.CodeMoved})
+		}
+	}
+	r.target = &target{local: s, epoch: r.core.Epoch}
+}
+
+func (p *process) sent(id uint64, l *link) {
+	if c := p.pending[id]; c != nil {
+		c.link = l
+	}
+}
+
+func (p *process) complete(id uint64, a answer) {
+	if c := p.pending[id]; c != nil {
+		delete(p.pending, id)
+		p.w.after(0, func() {
+			if p.alive {
+				c.done(a)
+			}
+		})
+	}
+}
+
+func (p *process) lost(match func(*ask) bool) {
+	var ids []uint64
+	for id, c := range p.pending {
+		if match(c) {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		p.complete(id, answer{lost: true})
+	}
+}
+
+func (p *process) reply(e *wire.Envelope) {
+	if e.Code == wire.CodeMoved && e.Epoch != 0 {
+		r := p.routes[placement.ShardID{Kind: string(e.Kind), Shard: e.Shard}]
+		r.learn(e.Node.Address, placement.Epoch(e.Epoch))
+	}
+	p.complete(e.ID, answer{code: e.Code})
+}
+
+func flushOf(sender, via transport.Peer, epoch, hop placement.Epoch, to transport.Address) region.Flush {
+	return region.Flush{Sender: sender, Via: via, Epoch: epoch, Hop: hop, To: to}
+}
