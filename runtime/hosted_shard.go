@@ -30,14 +30,22 @@ func (s *hostedShard) init(h *host, id placement.ShardID, l region.Limits) {
 
 func (s *hostedShard) plane() *plane { return s.host.plane }
 
-// deliver brings a call to the shard.
+// deliver brings a call to the shard, or on to its next home. A local caller that
+// would have to be forwarded looks for the home itself.
 func (s *hostedShard) deliver(c *region.Call) (*region.Entity, region.Verdict) {
 	s.mu.Lock()
 	e, v := s.core.Deliver(c, s.plane().clock.Load(), time.Now())
-	if v == region.Queued {
+	var after []func()
+	switch {
+	case v == region.Queued:
 		s.sweepLocked()
+	case v == region.Forward && !c.Local: // at once: nothing may come between
+		s.forwardLocked(inbound(c), &after)
 	}
 	s.mu.Unlock()
+	for _, a := range after {
+		a()
+	}
 	return e, v
 }
 
@@ -74,8 +82,6 @@ func (s *hostedShard) enqueueSelf(e *wire.Envelope) bool {
 		pl.wg.Go(func() { s.runQueued(entity, c) })
 	case region.Moved:
 		return false
-	case region.Forward:
-		s.forward(c)
 	case region.Overloaded:
 		pl.answerCode(c, wire.CodeOverloaded, "")
 	case region.Circular:
@@ -199,17 +205,7 @@ func (s *hostedShard) start(st region.Start) {
 	s.plane().wg.Go(func() { s.runQueued(st.Entity, c) })
 }
 
-// forward sends a call on to the shard's new home.
-func (s *hostedShard) forward(c *inCall) {
-	s.mu.Lock()
-	var after []func()
-	s.forwardLocked(c, &after)
-	s.mu.Unlock()
-	for _, a := range after {
-		a()
-	}
-}
-
+// forwardLocked sends a call on to the shard's next home.
 func (s *hostedShard) forwardLocked(c *inCall, after *[]func()) {
 	pl := s.plane()
 	if c.granted != nil {

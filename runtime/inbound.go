@@ -105,9 +105,6 @@ func (l *lane) call(e *wire.Envelope, seq uint64) bool {
 	case region.Moved:
 		epoch, owner := sh.placement()
 		return refuse(wire.CodeMoved, epoch, owner, "")
-	case region.Forward:
-		pl.ledger.add(callForwarded)
-		sh.forward(c)
 	case region.Overloaded:
 		return refuse(wire.CodeOverloaded, 0, transport.Address{}, "")
 	case region.Circular:

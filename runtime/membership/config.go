@@ -42,10 +42,10 @@ type Config struct {
 	// FormWindow is how long a joiner without seeds listens for others before it
 	// may form a cluster, from the return of its own first hello. Default 300ms.
 	FormWindow time.Duration
-	// ProbeVacancy makes a joiner without seeds form a cluster only when the broker
-	// said in this round that no Up member listens: then starved members that are
-	// late with their answers do not make it form a second one. The driver must
-	// carry Output.Probe out. Default false.
+	// ProbeVacancy makes a joiner without seeds form a cluster after FormWindow
+	// only when the broker said in this round that no Up member listens, and else
+	// 6s later: then starved members that are late with their answers do not make
+	// it form a second one. The driver must carry Output.Probe out. Default false.
 	ProbeVacancy bool
 	// SeedTimeout is how long the first seed waits for the others before it forms
 	// the cluster. Default 1s.

@@ -44,6 +44,9 @@ const (
 	// offerLife is how long after a member's answer a joiner forms no cluster of
 	// its own: the admission may merely have been lost.
 	offerLife = 3 * time.Second
+	// occupiedWait is how much longer a joiner waits for an answer where somebody
+	// listens as members do. It may be a spectator who subscribed to everything.
+	occupiedWait = 6 * time.Second
 	// maxCandidates bounds what strangers can make a joiner remember.
 	maxCandidates = 1024
 )
@@ -126,7 +129,7 @@ func (m *Machine) mayForm() bool {
 		}
 		window = m.config.SeedTimeout
 	} else if m.config.ProbeVacancy && !m.join.vacant {
-		return false
+		window += occupiedWait
 	}
 	at := m.join.heardSelf.Add(window)
 	if !m.join.offered.IsZero() {
