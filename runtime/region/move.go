@@ -34,11 +34,11 @@ func (s *Shard) BeginMove(to transport.Address, epoch placement.Epoch) Effects {
 }
 
 // Stop begins a turn of each active entity, for the stop hooks, and returns all
-// entities, by id. ok is false when the shard is not drained any more, or its
-// hooks run already. Stopped must follow when it is true.
+// entities, by id. ok is false when the shard is not drained, the move is off, or
+// its hooks run already. Stopped must follow when it is true.
 func (s *Shard) Stop() (entities []*Entity, ok bool) {
 	defer s.check()
-	if s.state != Draining || s.running > 0 || s.stops {
+	if s.state != Draining || s.running > 0 || s.stops || s.moveE <= s.off {
 		return nil, false
 	}
 	s.stops = true
@@ -59,22 +59,29 @@ func (s *Shard) Stop() (entities []*Entity, ok bool) {
 // Init now; else the move is off, or a call came in between.
 func (s *Shard) Stopped(epoch placement.Epoch, now uint32) (fx Effects, sent bool) {
 	defer s.check()
-	sent = s.state == Draining && s.moveE == epoch && s.running == len(s.stopping)
-	for _, e := range s.stopping {
-		sent = sent && e.mailbox.n == 0
-	}
 	for _, e := range s.stopping {
 		if next, _ := s.End(e, now); next != nil {
 			fx.Start = append(fx.Start, Start{e, next})
 		}
 	}
 	s.stopping, s.stops = nil, false
-	if sent {
+	drained := s.state == Draining && s.running == 0 && s.moveE > s.off
+	if drained && s.moveE == epoch && !s.active() {
 		s.become(Sent)
-	} else {
-		fx.Drained = s.state == Draining && s.running == 0
+		return fx, true
 	}
-	return fx, sent
+	fx.Drained = drained
+	return fx, false
+}
+
+// active tells whether any entity has a value.
+func (s *Shard) active() bool {
+	for _, e := range s.entities { //arch:order-free any will do
+		if e.Value != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // Ready takes the new home's answer: it has everything. What waited is forwarded
@@ -222,14 +229,14 @@ func (s *Shard) placeHere(epoch placement.Epoch, now uint32) Effects {
 	since := epoch
 	switch s.state {
 	case Open, Draining, Sent:
-		since = min(s.since, epoch) // it never left
+		since = s.since // it never left
 	case Preparing, Prepared:
 		since = s.moveE // nobody else ran it meanwhile
 	case Closed, Forwarding: // it was lost, and what was on its way with it
 		s.entities = nil
 		s.trail = nil
 	}
-	return s.open(epoch, since, now)
+	return s.open(epoch, min(since, epoch), now)
 }
 
 // open lets turns run, under a new epoch.
@@ -238,6 +245,7 @@ func (s *Shard) open(epoch, since placement.Epoch, now uint32) Effects {
 	s.become(Open)
 	s.epoch, s.since, s.owner = epoch, since, s.self
 	s.pending = nil
+	s.trail.forget(transport.Address.IsZero)
 	maps.DeleteFunc(s.gates.direct, func(_ transport.Address, e placement.Epoch) bool { return e < since })
 	fx := Effects{Opened: true}
 	fx.add(s.redeliverAll(now))

@@ -73,6 +73,7 @@ type Limits struct {
 //     than its own wait in its queue; unless it was forwarded to who is gone.
 //  5. A Forwarding shard has a trail, a Closed one has none.
 //  6. A shard that runs or ran here was owned since an epoch of at most its own.
+//  7. In a shard that is Sent no entity is active: each is encoded, or forgotten.
 type Shard struct {
 	id     placement.ShardID
 	self   transport.Address
@@ -213,7 +214,7 @@ func (s *Shard) bring(c *Call, now uint32) (*Entity, Verdict) {
 	if v, held := s.gates.pass(c, s.limits.Waiting); held {
 		return nil, v
 	}
-	if _, went := s.trail.beyond(c.Epoch); went && !c.Local && !s.strays() {
+	if d, went := s.trail.beyond(c.Epoch); went && !c.Local && !d.to.IsZero() {
 		return nil, Forward
 	}
 	switch s.state {
@@ -371,6 +372,9 @@ func (s *Shard) Check() error {
 	}
 	if ran := s.state == Open || s.state == Forwarding || s.leaves(); ran && (s.since == 0 || s.since > s.epoch) {
 		return fmt.Errorf("shard %v: invariant 6: %v since %v, now %v", s.id, s.state, s.since, s.epoch)
+	}
+	if s.state == Sent && s.active() {
+		return fmt.Errorf("shard %v: invariant 7: sent, and an entity is active", s.id)
 	}
 	if busy > 0 && s.state != Open && s.state != Draining {
 		return fmt.Errorf("shard %v: invariant 1: %d turns while %v", s.id, busy, s.state)

@@ -21,7 +21,6 @@ type thread struct {
 	process *process
 	name    string
 	n       map[string]int
-	up      []byte // the chain of the turn that it belongs to
 	stopped bool
 	busy    bool
 }

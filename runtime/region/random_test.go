@@ -1,0 +1,320 @@
+package region
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A dice gives a shard random commands, legal or not, and keeps account of every
+// call and every turn.
+type dice struct {
+	r       *rand.Rand
+	s       *Shard
+	now     time.Time
+	waiting map[*Call]bool // taken in, not come out
+	turns   map[*Entity]bool
+	stopped []*Entity // between Stop and Stopped
+	moveE   placement.Epoch
+	seen    map[State]map[State]bool
+	log     []string
+	err     error
+}
+
+func newDice(seed uint64, seen map[State]map[State]bool) *dice {
+	r := rand.New(rand.NewPCG(seed, 7))
+	return &dice{
+		r: r, now: time.Unix(1000, 0), waiting: map[*Call]bool{}, turns: map[*Entity]bool{}, seen: seen,
+		s: New(placement.ShardID{Kind: "K", Shard: 1}, node("a"), Limits{Mailbox: 1 + r.IntN(6), Waiting: 1 + r.IntN(20)}),
+	}
+}
+
+func (d *dice) fail(format string, args ...any) {
+	if d.err == nil {
+		d.err = fmt.Errorf(format, args...)
+	}
+}
+
+func (d *dice) node() transport.Address { return node([]string{"a", "b", "c", "d"}[d.r.IntN(4)]) }
+
+func (d *dice) other() transport.Address { return node([]string{"b", "c", "d"}[d.r.IntN(3)]) }
+
+func (d *dice) entity() string { return []string{"x", "y", "z"}[d.r.IntN(3)] }
+
+// epoch is mostly about the shard's own.
+func (d *dice) epoch() placement.Epoch {
+	e := max(d.s.Epoch(), d.s.moveE, 3)
+	return e + placement.Epoch(d.r.IntN(5)) - 2
+}
+
+// step does one random thing.
+func (d *dice) step() {
+	before := d.s.State()
+	d.now = d.now.Add(time.Duration(d.r.IntN(200)) * time.Millisecond)
+	switch n := d.r.IntN(40); {
+	case n < 12:
+		d.deliver()
+	case n < 18:
+		d.end()
+	case n < 30:
+		d.move(n)
+	default:
+		d.gates(n)
+	}
+	after := d.s.State()
+	if before != after {
+		if d.seen[before] == nil {
+			d.seen[before] = map[State]bool{}
+		}
+		d.seen[before][after] = true
+	}
+	if err := d.s.Check(); err != nil {
+		d.fail("%v", err)
+	}
+	d.count()
+}
+
+func (d *dice) deliver() {
+	if d.r.IntN(5) == 0 {
+		if e := d.s.Begin(d.entity(), 0); e != nil {
+			d.begin(e)
+		}
+		return
+	}
+	c := &Call{Entity: d.entity(), Sender: transport.Peer{Address: d.node()}, Epoch: d.epoch(), Local: d.r.IntN(6) == 0}
+	if d.r.IntN(3) == 0 {
+		c.Via = d.other()
+	}
+	if d.r.IntN(6) == 0 {
+		c.Chain = links{entity: d.r.IntN(2) == 0}
+	}
+	d.log = append(d.log, fmt.Sprintf("call %+v", *c))
+	before := d.s.waiting.n
+	e, v := d.s.Deliver(c, 0, d.now)
+	if after := d.s.waiting.n; after > before && after > d.s.limits.Waiting {
+		d.fail("%d calls wait in the shard, the limit is %d", after, d.s.limits.Waiting)
+	}
+	switch v {
+	case Run:
+		d.begin(e)
+	case Queued:
+		d.waiting[c] = true
+	case Forward:
+		if to, _ := d.s.Successor(c.Epoch); to.IsZero() {
+			d.fail("forward, and nobody to forward to")
+		}
+	}
+}
+
+func (d *dice) begin(e *Entity) {
+	if d.turns[e] {
+		d.fail("%s has two turns", e.ID)
+	}
+	d.turns[e] = true
+	e.Value, e.State = "value", nil
+}
+
+func (d *dice) end() {
+	var busy []*Entity
+	for e := range d.turns {
+		busy = append(busy, e)
+	}
+	if len(busy) == 0 {
+		return
+	}
+	slices.SortFunc(busy, func(a, b *Entity) int {
+		if a.ID != b.ID {
+			return map[bool]int{true: -1, false: 1}[a.ID < b.ID]
+		}
+		return map[bool]int{true: 1, false: -1}[a.orphan]
+	})
+	e := busy[0]
+	delete(d.turns, e)
+	if d.r.IntN(4) == 0 {
+		e.Value = nil // forgotten
+	}
+	next, _ := d.s.End(e, 0)
+	d.log = append(d.log, "end "+e.ID)
+	if next != nil {
+		d.come(next)
+		d.begin(e)
+	}
+}
+
+func (d *dice) come(c *Call) {
+	if !d.waiting[c] {
+		d.fail("a call of epoch %v comes out that did not wait", c.Epoch)
+	}
+	delete(d.waiting, c)
+}
+
+func (d *dice) move(n int) {
+	e := d.epoch()
+	from := d.other()
+	if d.r.IntN(4) > 0 {
+		e = d.s.moveE // as if the other side answered
+		from = d.s.peer
+	}
+	d.log = append(d.log, fmt.Sprintf("move %d %v %v", n, e, from))
+	switch n {
+	case 18, 19:
+		d.effects(d.s.BeginMove(d.other(), d.epoch()))
+	case 20, 21:
+		if entities, ok := d.s.Stop(); ok {
+			d.stopped, d.moveE = entities, d.s.MoveEpoch()
+			if len(d.stopped) == 0 {
+				d.stopped = []*Entity{}
+			}
+		}
+	case 22, 23:
+		if d.stopped == nil {
+			return
+		}
+		for _, e := range d.stopped {
+			if e.Value != nil {
+				e.Value, e.State = nil, []byte("state")
+			}
+		}
+		d.stopped = nil
+		fx, _ := d.s.Stopped(d.moveE, 0)
+		d.effects(fx)
+	case 24, 25:
+		d.effects(d.s.Ready(from, e))
+	case 26:
+		d.s.Prepare(d.other(), d.epoch(), map[string][]byte{"x": nil, "y": []byte("state")}, d.r.IntN(2) == 0)
+	case 27:
+		d.effects(d.s.OpenAt(from, e, 0, d.now))
+	case 28:
+		fx, _ := d.s.CancelMove(d.epoch())
+		d.effects(fx)
+	case 29:
+		d.effects(d.s.Place(d.node(), d.epoch(), d.r.IntN(10) == 0, 0, d.now))
+	}
+}
+
+func (d *dice) gates(n int) {
+	gone := d.other()
+	is := func(a transport.Address) bool { return a == gone }
+	f := Flush{Sender: transport.Peer{Address: d.node()}, Via: transport.Peer{Address: d.other()}, Epoch: d.epoch(), Hop: d.epoch()}
+	d.log = append(d.log, fmt.Sprintf("gates %d %+v", n, f))
+	switch n {
+	case 30, 31:
+		d.s.CloseGate(f.Sender.Address, f.Via.Address, f.Epoch, d.now)
+	case 32:
+		f.Via.Address, f.To = node("a"), d.node()
+		d.effects(d.s.Flush(f, 0, d.now))
+	case 33, 34:
+		if len(d.s.gates.closed) > 0 {
+			p := d.s.gates.closed[0].path
+			f.Sender.Address, f.Via.Address, f.Epoch = p.sender, p.via, p.epoch
+		}
+		d.effects(d.s.Flushed(f, 0, d.now))
+	case 35:
+		d.effects(d.s.OpenGates(func(transport.Address) bool { return false }, 0, d.now))
+	case 36:
+		d.effects(d.s.Forget(is, 0))
+		d.effects(d.s.OpenGates(is, 0, d.now))
+	case 37:
+		for _, c := range d.s.Expire(d.now.Add(-time.Second)) {
+			d.come(c)
+		}
+	case 38:
+		for _, e := range d.s.Idle(^uint32(0), 2) {
+			d.begin(e)
+		}
+	case 39:
+		if c, running := d.s.Find(d.entity(), func(c *Call) bool { return c.Local }); c != nil && !running {
+			if !d.s.Cancel(c) {
+				d.fail("found and not withdrawn")
+			}
+			d.come(c)
+		}
+	}
+}
+
+func (d *dice) effects(fx Effects) {
+	for _, st := range fx.Start {
+		d.come(st.Call)
+		d.begin(st.Entity)
+	}
+	for _, c := range fx.Forward {
+		d.come(c)
+		if to, _ := d.s.Successor(c.Epoch); to.IsZero() && !c.Local {
+			d.fail("forward a call of %v, and nobody to forward to", c.Epoch)
+		}
+	}
+	for _, c := range fx.Refuse {
+		d.come(c)
+	}
+	for _, c := range fx.Drop {
+		d.come(c)
+	}
+	if fx.Open && d.s.State() != Forwarding {
+		d.fail("Open goes out while %v", d.s.State())
+	}
+	if fx.Opened && d.s.State() != Open {
+		d.fail("opened, and %v", d.s.State())
+	}
+}
+
+// count finds every call that was taken in and has not come out in exactly one
+// place.
+func (d *dice) count() {
+	n := d.s.Waiting()
+	for _, e := range d.s.entities {
+		n += e.Mailbox()
+		if e.Mailbox() > d.s.limits.Mailbox {
+			d.fail("%d calls wait for %s, the limit is %d", e.Mailbox(), e.ID, d.s.limits.Mailbox)
+		}
+	}
+	if n != len(d.waiting) {
+		d.fail("%d calls wait, %d were taken in and did not come out", n, len(d.waiting))
+	}
+	for e := range d.turns {
+		if !e.Busy() {
+			d.fail("%s has a turn and is idle", e.ID)
+		}
+	}
+}
+
+// TestRandomCommands: whatever order commands come in, invariants hold, each
+// call comes out once, and every legal move between states is seen.
+func TestRandomCommands(t *testing.T) {
+	seen := map[State]map[State]bool{}
+	for seed := range uint64(2000 * seedFactor(t)) {
+		d := newDice(seed, seen)
+		for range 150 {
+			d.step()
+			if d.err != nil {
+				t.Fatalf("seed %d: %v\nlast commands: %q", seed, d.err, d.log[max(0, len(d.log)-12):])
+			}
+		}
+	}
+	for from, targets := range legal {
+		for _, to := range targets {
+			if from != to && !seen[from][to] {
+				t.Errorf("%v → %v is legal and never happened", from, to)
+			}
+		}
+	}
+}
+
+// seedFactor is SHARDGEN_SEEDS: by how much longer tests with random commands run.
+func seedFactor(t *testing.T) int {
+	s := os.Getenv("SHARDGEN_SEEDS")
+	if s == "" {
+		return 1
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 {
+		t.Fatalf("SHARDGEN_SEEDS=%q: want a number from 1", s)
+	}
+	return n
+}

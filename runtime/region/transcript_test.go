@@ -1,0 +1,371 @@
+package region
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+var update = flag.Bool("update", false, "write the transcripts in testdata anew")
+
+// TestTranscripts runs testdata/*.txt: one shard at node a. A file is blocks of
+// commands, a line with ----, and what became of them; # starts a comment.
+// Epochs are the counters of term 1. The commands:
+//
+//	place NODE|none EPOCH [force]         the table's entry
+//	call SENDER ENTITY EPOCH [via=NODE] [chain=shard|entity] [local]
+//	begin ENTITY                          a local call on the fast path
+//	end ENTITY                            its turn
+//	idle                                  passivate what is idle
+//	move NODE EPOCH | stop | stopped EPOCH | ready NODE EPOCH
+//	prepare NODE EPOCH ENTITY... [last] | open NODE EPOCH
+//	cancel EPOCH                          the move is off
+//	gate SENDER VIA EPOCH | direct SENDER EPOCH
+//	flush SENDER EPOCH HOP TO             from the sender itself
+//	flushed SENDER VIA EPOCH HOP
+//	gone NODE                             forget it, open its gates
+//	return SENDER ENTITY EPOCH            a call that came back
+//	tick DURATION                         time passes, gates are looked at
+//	expire DURATION | withdraw CALL | find ENTITY CALL
+func TestTranscripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no transcripts: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			b, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := replay(t, string(b))
+			if *update {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if got != string(b) {
+				t.Errorf("%s: got:\n%s\nwant:\n%s", file, got, b)
+			}
+		})
+	}
+}
+
+// replay runs the commands of a transcript and returns it with what happened.
+func replay(t *testing.T, text string) string {
+	s := newScript(t)
+	var out strings.Builder
+	for _, block := range strings.Split(strings.TrimSpace(text), "\n\n") {
+		commands, _, _ := strings.Cut(block+"\n", "----\n")
+		out.WriteString(commands)
+		out.WriteString("----\n")
+		for _, line := range strings.Split(strings.TrimSpace(commands), "\n") {
+			if !strings.HasPrefix(line, "#") {
+				out.WriteString(s.run(line))
+			}
+		}
+		out.WriteString("\n")
+	}
+	return strings.TrimSuffix(out.String(), "\n")
+}
+
+// A script is one transcript under way.
+type script struct {
+	t        *testing.T
+	s        *Shard
+	now      time.Time
+	calls    map[string]*Call
+	names    map[*Call]string
+	running  map[string]*Entity
+	stopping []*Entity
+	before   string
+}
+
+func newScript(t *testing.T) *script {
+	id := placement.ShardID{Kind: "K", Shard: 1}
+	return &script{
+		t: t, now: time.Unix(1_000_000, 0), calls: map[string]*Call{}, names: map[*Call]string{},
+		running: map[string]*Entity{}, s: New(id, node("a"), Limits{Mailbox: 2, Waiting: 3}), before: "closed",
+	}
+}
+
+func node(name string) transport.Address {
+	if name == "none" {
+		return transport.Address{}
+	}
+	return transport.Address{Name: name, Incarnation: 1}
+}
+
+func (s *script) epoch(word string) placement.Epoch {
+	n, err := strconv.ParseUint(word, 10, 32)
+	if err != nil {
+		s.t.Fatalf("epoch %q: %v", word, err)
+	}
+	if n == 0 {
+		return 0
+	}
+	return placement.MakeEpoch(1, uint32(n))
+}
+
+func (s *script) run(line string) string {
+	words := strings.Fields(line)
+	var out strings.Builder
+	say := func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) }
+	s.command(words[0], words[1:], say)
+	if err := s.s.Check(); err != nil {
+		s.t.Fatalf("after %q: %v", line, err)
+	}
+	if after := s.status(); after != s.before {
+		say("%s", after)
+		s.before = after
+	}
+	return out.String()
+}
+
+func (s *script) status() string {
+	text := s.s.State().String()
+	if s.s.State() == Closed && s.s.Epoch() == 0 {
+		return text
+	}
+	text += fmt.Sprintf(" (%s at %d", name(s.s.Owner()), s.s.Epoch().Counter())
+	for _, d := range s.s.trail {
+		text += fmt.Sprintf(", went to %s at %d", name(d.to), d.epoch.Counter())
+	}
+	return text + ")"
+}
+
+func name(a transport.Address) string {
+	if a.IsZero() {
+		return "none"
+	}
+	return a.Name
+}
+
+func (s *script) command(command string, args []string, say func(string, ...any)) {
+	arg := func(i int) string {
+		if i >= len(args) {
+			s.t.Fatalf("%s: wants more than %v", command, args)
+		}
+		return args[i]
+	}
+	switch command {
+	case "place":
+		s.effects(s.s.Place(node(arg(0)), s.epoch(arg(1)), slices.Contains(args, "force"), 0, s.now), say)
+	case "call":
+		s.call(args, say)
+	case "begin":
+		if e := s.s.Begin(arg(0), 0); e != nil {
+			s.begin(e)
+			say("runs")
+		} else {
+			say("must queue")
+		}
+	case "end":
+		s.end(arg(0), say)
+	case "idle":
+		for _, e := range s.s.Idle(^uint32(0), 10) {
+			s.rest(e)
+			say("%s rests", e.ID)
+			s.s.End(e, 0)
+		}
+	case "move":
+		s.effects(s.s.BeginMove(node(arg(0)), s.epoch(arg(1))), say)
+	case "stop":
+		entities, ok := s.s.Stop()
+		if ok {
+			s.stopping = entities
+		}
+		say("stops %v: %v", ids(entities), ok)
+	case "stopped":
+		for _, e := range s.stopping {
+			s.rest(e)
+		}
+		fx, sent := s.s.Stopped(s.epoch(arg(0)), 0)
+		say("send Init: %v", sent)
+		s.effects(fx, say)
+	case "ready":
+		s.effects(s.s.Ready(node(arg(0)), s.epoch(arg(1))), say)
+	case "prepare":
+		states := map[string][]byte{}
+		for _, e := range args[2:] {
+			if e != "last" {
+				states[e] = []byte("state of " + e)
+			}
+		}
+		ready, refused := s.s.Prepare(node(arg(0)), s.epoch(arg(1)), states, slices.Contains(args, "last"))
+		say("ready: %v, refused: %v", ready, refused)
+	case "open":
+		s.effects(s.s.OpenAt(node(arg(0)), s.epoch(arg(1)), 0, s.now), say)
+	case "cancel":
+		fx, off := s.s.CancelMove(s.epoch(arg(0)))
+		say("off: %v", off)
+		s.effects(fx, say)
+	default:
+		s.gateCommand(command, arg, args, say)
+	}
+}
+
+func (s *script) gateCommand(command string, arg func(int) string, args []string, say func(string, ...any)) {
+	peer := func(i int) transport.Peer { return transport.Peer{Address: node(arg(i))} }
+	switch command {
+	case "gate":
+		s.s.CloseGate(node(arg(0)), node(arg(1)), s.epoch(arg(2)), s.now)
+		say("gates closed: %d", s.s.Gates())
+	case "direct":
+		s.s.GoDirect(node(arg(0)), s.epoch(arg(1)))
+	case "flush":
+		f := Flush{Sender: peer(0), Via: transport.Peer{Address: node("a")}, Epoch: s.epoch(arg(1)), Hop: s.epoch(arg(2)), To: node(arg(3))}
+		s.effects(s.s.Flush(f, 0, s.now), say)
+	case "flushed":
+		f := Flush{Sender: peer(0), Via: peer(1), Epoch: s.epoch(arg(2)), Hop: s.epoch(arg(3))}
+		s.effects(s.s.Flushed(f, 0, s.now), say)
+	case "gone":
+		is := func(a transport.Address) bool { return a == node(arg(0)) }
+		s.effects(s.s.Forget(is, 0), say)
+		s.effects(s.s.OpenGates(is, 0, s.now), say)
+	case "return":
+		c := s.newCall(arg(0), arg(1), arg(2))
+		c.Via = node("a")
+		s.effects(s.s.Return(c, 0, s.now), say)
+	case "tick":
+		d, err := time.ParseDuration(arg(0))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.now = s.now.Add(d)
+		s.effects(s.s.OpenGates(func(transport.Address) bool { return false }, 0, s.now), say)
+	case "expire":
+		d, err := time.ParseDuration(arg(0))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for _, c := range s.s.Expire(s.now.Add(-d)) {
+			say("%s has waited too long", s.names[c])
+		}
+	case "withdraw":
+		say("it waited: %v", s.s.Cancel(s.calls[arg(0)]))
+	case "find":
+		c, running := s.s.Find(arg(0), func(c *Call) bool { return s.names[c] == arg(1) })
+		say("found: %v, its turn: %v", c != nil, running)
+	default:
+		s.t.Fatalf("unknown command %s %v", command, args)
+	}
+}
+
+// newCall names calls c1, c2, … in the order in which they come.
+func (s *script) newCall(sender, entity, epoch string) *Call {
+	c := &Call{Entity: entity, Sender: transport.Peer{Address: node(sender)}, Epoch: s.epoch(epoch)}
+	n := fmt.Sprintf("c%d", len(s.calls)+1)
+	s.calls[n], s.names[c] = c, n
+	return c
+}
+
+// links is a chain that holds the shard, and all entities or none.
+type links struct{ entity bool }
+
+func (links) HoldsShard(placement.ShardID) bool            { return true }
+func (l links) HoldsEntity(placement.ShardID, string) bool { return l.entity }
+
+func (s *script) call(args []string, say func(string, ...any)) {
+	c := s.newCall(args[0], args[1], args[2])
+	for _, a := range args[3:] {
+		switch k, v, _ := strings.Cut(a, "="); {
+		case k == "via":
+			c.Via = node(v)
+		case k == "chain":
+			c.Chain = links{entity: v == "entity"}
+		case k == "local":
+			c.Local = true
+		}
+	}
+	e, v := s.s.Deliver(c, 0, s.now)
+	switch v {
+	case Run:
+		s.begin(e)
+		say("%s: %v", s.names[c], v)
+	case Forward:
+		to, epoch := s.s.Successor(c.Epoch)
+		say("%s: forward to %s at %d", s.names[c], name(to), epoch.Counter())
+	default:
+		say("%s: %v", s.names[c], v)
+	}
+}
+
+func (s *script) begin(e *Entity) {
+	if e.Value == nil {
+		e.Value, e.State = "value", nil
+	}
+	s.running[e.ID] = e
+}
+
+func (s *script) rest(e *Entity) {
+	if e.Value != nil {
+		e.Value, e.State = nil, []byte("state of "+e.ID)
+	}
+}
+
+func (s *script) end(id string, say func(string, ...any)) {
+	e := s.running[id]
+	if e == nil {
+		say("it has no turn")
+		return
+	}
+	delete(s.running, id)
+	next, drained := s.s.End(e, 0)
+	if next != nil {
+		s.begin(e)
+		say("then %s", s.names[next])
+	}
+	if drained {
+		say("drained")
+	}
+}
+
+func (s *script) effects(fx Effects, say func(string, ...any)) {
+	for _, st := range fx.Start {
+		s.begin(st.Entity)
+		say("start %s", s.names[st.Call])
+	}
+	for _, c := range fx.Forward {
+		to, epoch := s.s.Successor(c.Epoch)
+		say("forward %s to %s at %d", s.names[c], name(to), epoch.Counter())
+	}
+	for _, f := range fx.Flushed {
+		to, hop := s.s.FlushTo(f)
+		say("pass the flush of %s via %s at %d on to %s, hop %d",
+			name(f.Sender.Address), name(f.Via.Address), f.Epoch.Counter(), name(to), hop.Counter())
+	}
+	if fx.Open {
+		say("send Open to %s at %d", name(s.s.Owner()), s.s.Epoch().Counter())
+	}
+	for _, c := range fx.Refuse {
+		say("refuse %s", s.names[c])
+	}
+	for _, c := range fx.Drop {
+		say("drop %s", s.names[c])
+	}
+	if fx.Drained {
+		say("drained")
+	}
+	if fx.Opened {
+		say("opened")
+	}
+}
+
+func ids(entities []*Entity) []string {
+	out := []string{}
+	for _, e := range entities {
+		out = append(out, e.ID)
+	}
+	return out
+}
