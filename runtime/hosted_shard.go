@@ -184,10 +184,15 @@ func (s *hostedShard) apply(fx region.Effects) (after []func()) {
 // do applies what f's change of the core asks for.
 func (s *hostedShard) do(f func(now uint32, at time.Time) region.Effects) {
 	s.mu.Lock()
+	held := s.holdsLocked()
 	after := s.apply(f(s.plane().clock.Load(), time.Now()))
+	settled := held && !s.holdsLocked()
 	s.mu.Unlock()
 	for _, a := range after {
 		a()
+	}
+	if settled {
+		s.plane().ctl.progress(s.id) // who leaves waits for that
 	}
 }
 
@@ -276,6 +281,15 @@ func (s *hostedShard) drop(c *inCall) {
 	s.plane().ledger.add(callDropped)
 	s.plane().answerCode(c, wire.CodeDropped, "")
 }
+
+// holdsCalls tells whether calls wait here for more than a turn.
+func (s *hostedShard) holdsCalls() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.holdsLocked()
+}
+
+func (s *hostedShard) holdsLocked() bool { return s.core.Waiting() > 0 || s.core.Gated() }
 
 // sweepEvery is how often waiting calls are looked at.
 const sweepEvery = 250 * time.Millisecond

@@ -176,7 +176,8 @@ func (n *Node) inventory() (kinds []coordinator.KindInfo, owned []coordinator.Ow
 func (n *Node) holdsShards() bool {
 	for _, h := range n.hosted() {
 		for i := range h.shards {
-			if o, ok := h.shards[i].owned(); ok && o.State != coordinator.Forwarding {
+			s := &h.shards[i]
+			if o, ok := s.owned(); ok && (o.State != coordinator.Forwarding || s.holdsCalls()) {
 				return true
 			}
 		}

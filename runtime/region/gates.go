@@ -151,10 +151,15 @@ func (s *Shard) GoDirect(sender transport.Address, epoch placement.Epoch) {
 }
 
 // late tells whether a call comes by way of an old home although its sender is
-// past that.
+// past that, under the same ownership.
 func (s *Shard) late(c *Call) bool {
 	direct, ok := s.gates.direct[c.Sender.Address]
-	return ok && !c.Via.IsZero() && c.Epoch >= s.begins() && direct >= s.begins()
+	if !ok || c.Via.IsZero() {
+		return false
+	}
+	way, went := s.trail.beyond(c.Epoch)
+	its, left := s.trail.beyond(direct)
+	return went == left && way == its
 }
 
 // begins is from which epoch on the shard is or was owned here; while it
@@ -197,7 +202,8 @@ func (s *Shard) Flushed(f Flush, now uint32, at time.Time) Effects {
 			return s.reopen([]*gate{t}, now, at)
 		}
 	}
-	if s.state == Closed && f.Epoch <= s.epoch && s.owner != s.self {
+	elsewhere := f.To != s.self && !f.To.IsZero() && f.Epoch < s.begins()
+	if elsewhere || s.state == Closed && f.Epoch <= s.epoch && s.owner != s.self {
 		return Effects{Flushed: []Flush{f}}
 	}
 	s.gates.remember(f, at)

@@ -265,12 +265,9 @@ func (s *Shard) redeliver(q *queue, now uint32) (fx Effects) {
 	for c := q.pop(); c != nil; c = q.pop() {
 		var e *Entity
 		var v Verdict
-		switch {
-		case c.Epoch > s.epoch && s.state != Preparing && s.state != Prepared:
-			v = s.hold(c)
-		case s.state == Closed:
+		if s.state == Closed && !s.ahead(c) {
 			v = Moved
-		default:
+		} else {
 			e, v = s.bring(c, now)
 		}
 		switch v {

@@ -182,8 +182,8 @@ func (s *Shard) add(id string) *Entity {
 func (s *Shard) Deliver(c *Call, now uint32, at time.Time) (*Entity, Verdict) {
 	defer s.check()
 	c.at = at
-	if c.Epoch > s.epoch && s.state != Preparing && s.state != Prepared {
-		return nil, s.hold(c) // the table that says so is on its way
+	if s.late(c) {
+		return nil, Moved
 	}
 	if v := s.admit(c); v != Run {
 		return nil, v
@@ -191,18 +191,24 @@ func (s *Shard) Deliver(c *Call, now uint32, at time.Time) (*Entity, Verdict) {
 	return s.bring(c, now)
 }
 
-// admit is about calls that come for the first time, and under an old epoch or
-// late: Run when the call may go on.
+// ahead tells whether a call knows of a newer placement: the table that says so
+// is on its way.
+func (s *Shard) ahead(c *Call) bool {
+	return c.Epoch > s.epoch && s.state != Preparing && s.state != Prepared
+}
+
+// admit is about calls that come for the first time, and under an old epoch: Run
+// when the call may go on.
 func (s *Shard) admit(c *Call) Verdict {
 	direct := c.Via.IsZero()
 	_, went := s.trail.beyond(c.Epoch)
 	switch {
+	case s.ahead(c):
+		return Run
 	case s.state == Closed:
 		return Moved
 	case c.Local:
 		return Run
-	case s.late(c):
-		return Moved
 	case direct && c.Epoch < s.since, direct && !went && c.Epoch < s.begins() && c.Epoch <= s.epoch:
 		return Moved
 	}
@@ -213,6 +219,9 @@ func (s *Shard) admit(c *Call) Verdict {
 func (s *Shard) bring(c *Call, now uint32) (*Entity, Verdict) {
 	if v, held := s.gates.pass(c, s.limits.Waiting); held {
 		return nil, v
+	}
+	if s.ahead(c) {
+		return nil, s.hold(c)
 	}
 	if d, went := s.trail.beyond(c.Epoch); went && !c.Local && !d.to.IsZero() {
 		return nil, Forward

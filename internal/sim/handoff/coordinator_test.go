@@ -260,7 +260,8 @@ func (c *coordinator) empty(p *process) {
 				c.begin(s, to)
 			}
 		}
-		if st := p.shards[id].core.State(); st != region.Closed && st != region.Forwarding {
+		core := p.shards[id].core
+		if st := core.State(); st != region.Closed && st != region.Forwarding || core.Waiting() > 0 || core.Gated() {
 			left = true
 		}
 		left = left || p.routes[id].core.Held() > 0
