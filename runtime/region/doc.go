@@ -16,6 +16,21 @@
 // that sender's Flush came by way of N1) and 4a (N1 forwards): the shard's state
 // travels, and the order per (sender, entity) holds.
 //
+// # The way of a message
+//
+// Senders learn of moves late, and a shard may move on, or come back, before its
+// senders' calls have followed it. So a node remembers its departures: where it
+// gave the shard, and under which epoch. A call that comes under an epoch from
+// before a departure takes that way, behind its sender's older calls; it arrives
+// where no departure is beyond its epoch. A sender's Flush names the epoch of the
+// calls that it follows and takes the same way, until it comes to the gate that
+// it is for. Gates hold in every state: where the shard has left, what a gate
+// held is forwarded when it opens.
+//
+// A call that comes by way of an old home although its sender's gate is open is
+// refused: that happens only when an old home was lost, or cut off for longer
+// than [GateTimeout].
+//
 // The driver in package shard owns a lock per Shard, runs turns and hooks
 // outside of it, and sends what an [Effects] says. internal/sim is another driver.
 package region

@@ -153,8 +153,11 @@ func (s *Shard) GoDirect(sender transport.Address, epoch placement.Epoch) {
 // late tells whether a call comes by way of an old home although its sender is
 // past that, under the same ownership.
 func (s *Shard) late(c *Call) bool {
+	if c.Via.IsZero() {
+		return false
+	}
 	direct, ok := s.gates.direct[c.Sender.Address]
-	if !ok || c.Via.IsZero() {
+	if !ok {
 		return false
 	}
 	way, went := s.trail.beyond(c.Epoch)

@@ -46,7 +46,7 @@ func TestHandoff(t *testing.T) {
 				return
 			}
 			turns, cuts, losses := 0, 0, 0
-			for seed := range uint64(20 * factor(t)) {
+			for seed := range uint64(12 * factor(t)) {
 				w := simulate(seed, p, nil)
 				if w.err != nil {
 					t.Fatalf("seed %d: %v", seed, w.err)
