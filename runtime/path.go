@@ -217,7 +217,7 @@ func (p *path) received(h *wire.FrameHeader) {
 	p.mu.Lock()
 	if p.core.Forgotten(h) {
 		p.mu.Unlock()
-		p.plane.peerForgot(p.peer.Address)
+		p.plane.peerForgot(p)
 		return
 	}
 	p.absent = time.Time{}

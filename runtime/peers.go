@@ -187,26 +187,27 @@ func (pl *plane) dropPeer(a transport.Address) {
 	}
 }
 
-// peerForgot begins anew with a member that had given this client up for dead.
-// What it acknowledged and did not answer nobody knows.
-func (pl *plane) peerForgot(a transport.Address) {
+// peerForgot begins anew, on one lane, with a member that had given this client
+// up for dead. What it acknowledged and did not answer nobody knows. Other lanes
+// are found out by themselves: one that was first used since is known there.
+func (pl *plane) peerForgot(p *path) {
+	a := p.peer.Address
 	pl.peersMu.Lock()
 	pp := pl.peers[a]
-	delete(pl.peers, a)
-	pl.peersMu.Unlock()
-	if pp == nil {
+	if pp == nil || pp.paths[p.ch] != p {
+		pl.peersMu.Unlock()
 		return
 	}
-	for _, p := range pp.paths {
-		left, stopped := p.close(false)
-		pl.reroute(p, left, stopped)
-	}
-	pl.pending.completeIf(func(c *pendingCall) bool {
-		return c.path != nil && c.path.peer.Address == a
-	}, result{code: codeLost, lost: a})
+	next := &peerPaths{peer: pp.peer, paths: slices.Clone(pp.paths)}
+	next.paths[p.ch] = newPath(pl, pp.peer, p.ch)
+	pl.peers[a] = next
+	pl.peersMu.Unlock()
+	left, stopped := p.close(false)
+	pl.reroute(p, left, stopped)
+	pl.pending.completeIf(func(c *pendingCall) bool { return c.path == p }, result{code: codeLost, lost: a})
 	if t := pl.table.Load(); t != nil {
 		for _, k := range *pl.kinds.Load() {
-			k.comeBack(t, a)
+			k.comeBack(t, a, int(p.ch))
 		}
 	}
 }

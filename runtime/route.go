@@ -66,10 +66,11 @@ func (k *kind) adopt(t *placement.Table) {
 	}
 }
 
-// comeBack goes to the shards of a member again that had forgotten this process.
-func (k *kind) comeBack(t *placement.Table, a transport.Address) {
+// comeBack goes to the shards of a member again that had forgotten this process
+// on that lane.
+func (k *kind) comeBack(t *placement.Table, a transport.Address, lane int) {
 	for e := range t.Kind(k.desc.Name).All() {
-		if r := k.route(e.Shard); r != nil && e.Owner == a {
+		if r := k.route(e.Shard); r != nil && e.Owner == a && k.plane.laneOf(e.Shard) == lane {
 			r.ownerGone(a, nil)
 			r.learn(a, e.Epoch, true)
 		}
