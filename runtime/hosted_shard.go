@@ -33,7 +33,16 @@ func (s *hostedShard) plane() *plane { return s.host.plane }
 // deliver brings a call to the shard, or on to its next home. A local caller that
 // would have to be forwarded looks for the home itself.
 func (s *hostedShard) deliver(c *region.Call) (*region.Entity, region.Verdict) {
+	return s.deliverIf(c, nil)
+}
+
+// deliverIf is deliver if still says so, under the shard's lock; else Moved.
+func (s *hostedShard) deliverIf(c *region.Call, still func() bool) (*region.Entity, region.Verdict) {
 	s.mu.Lock()
+	if still != nil && !still() {
+		s.mu.Unlock()
+		return nil, region.Moved
+	}
 	e, v := s.core.Deliver(c, s.plane().clock.Load(), time.Now())
 	var after []func()
 	switch {
@@ -57,26 +66,27 @@ func (s *hostedShard) placement() (placement.Epoch, transport.Address) {
 }
 
 // enqueue brings an encoded call of this process to the shard. It reports false
-// when the shard is not here any more and the call must look for its home anew.
-func (s *hostedShard) enqueue(e *wire.Envelope) bool {
+// when the shard is not here any more, or the route left it meanwhile, and the
+// call must look for its home anew: behind the route's Flush it would be late.
+func (s *hostedShard) enqueue(e *wire.Envelope, r *route, t *target) bool {
 	k := keep(e)
-	return s.enqueueSelf(&k)
+	return s.enqueueSelf(&k, func() bool { return r.target.Load() == t })
 }
 
 // enqueueKept is enqueue for an envelope that belongs to the shard already, when
 // there is no looking anew.
 func (s *hostedShard) enqueueKept(e *wire.Envelope) {
-	if !s.enqueueSelf(e) {
+	if !s.enqueueSelf(e, nil) {
 		c := &inCall{id: e.ID}
 		c.Sender = s.plane().self
 		s.plane().answerCode(c, wire.CodeMoved, "")
 	}
 }
 
-func (s *hostedShard) enqueueSelf(e *wire.Envelope) bool {
+func (s *hostedShard) enqueueSelf(e *wire.Envelope, still func() bool) bool {
 	pl := s.plane()
 	c := newInCall(pl.self, e, s.lane)
-	entity, v := s.deliver(&c.Call)
+	entity, v := s.deliverIf(&c.Call, still)
 	switch v {
 	case region.Run:
 		pl.wg.Go(func() { s.runQueued(entity, c) })

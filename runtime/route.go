@@ -111,7 +111,7 @@ func (r *route) send(e *wire.Envelope) error {
 			}
 		case t.local != nil:
 			e.Epoch = uint64(t.epoch)
-			if t.local.enqueue(e) {
+			if t.local.enqueue(e, r, t) {
 				return nil
 			}
 		default:
