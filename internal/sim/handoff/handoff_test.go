@@ -136,3 +136,16 @@ func (w *world) restingShard(p *process, s *placed) {
 		w.fail("%v at %s: %d wait, %d gates, %d turns", s.id, p.name, core.Waiting(), core.Gates(), core.Running())
 	}
 }
+
+// TestReplays: a seed is worth something only if it always gives the same run.
+func TestReplays(t *testing.T) {
+	for _, p := range plans {
+		var traces [2]strings.Builder
+		for i := range traces {
+			simulate(1, p, &traces[i])
+		}
+		if a, b := traces[0].String(), traces[1].String(); a != b || a == "" {
+			t.Errorf("%s: two runs of one seed differ", p.name)
+		}
+	}
+}
