@@ -29,6 +29,11 @@ type Config struct {
 	// MinMembers is how many members the cluster waits for before the first is
 	// Up. Default 1.
 	MinMembers int
+	// MinRoleMembers are further minimums, by role: so many members with the role
+	// must have come before the first is Up. Default none.
+	MinRoleMembers map[string]int
+	// Membership tunes failure detection and gossip.
+	Membership Membership
 	// Lanes is the number of data connections, 1 to 64; all processes of a
 	// cluster must agree. Default 4.
 	Lanes int
@@ -82,6 +87,7 @@ func (c Config) withDefaults() Config {
 	set(&c.MaxBuffered, max(8<<20, c.Window))
 	set(&c.MaxMoves, 3)
 	set(&c.RebalanceThreshold, 1)
+	c.Membership = c.Membership.withDefaults()
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -138,5 +144,6 @@ func (c Config) validate() error {
 	bad(c.MaxBuffered >= c.Window, "MaxBuffered is %d: want at least Window (%d)", c.MaxBuffered, c.Window)
 	bad(c.MaxMoves >= 1, "MaxMoves is %d: want at least 1", c.MaxMoves)
 	bad(c.RebalanceThreshold >= 1, "RebalanceThreshold is %d: want at least 1", c.RebalanceThreshold)
+	c.validateMembership(bad)
 	return errors.Join(errs...)
 }

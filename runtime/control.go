@@ -72,10 +72,7 @@ func newControl(n *Node) *control {
 func (c *control) prepare() (err error) {
 	cfg := c.node.cfg
 	meta, compat := c.describe()
-	c.members, err = membership.New(membership.Config{
-		Self: c.self, Cluster: cfg.Cluster, Roles: cfg.Roles, Seeds: cfg.Seeds, Meta: meta, Compat: compat,
-		MinMembers: cfg.MinMembers, JoinTimeout: cfg.JoinTimeout, Seed: c.self.Incarnation, ProbeVacancy: true,
-	})
+	c.members, err = membership.New(cfg.membershipConfig(c.self, cfg.Seeds, meta, compat))
 	if err != nil {
 		return err
 	}
@@ -94,6 +91,7 @@ func (c *control) describe() (meta, compat []membership.KeyValue) {
 	add(&compat, "lanes", "%d", c.node.cfg.Lanes)
 	add(&compat, "frame format", "%d", wire.FrameVersion)
 	add(&compat, "control format", "%d", controlFormat)
+	compat = append(compat, c.node.cfg.Membership.compat()...)
 	for _, h := range c.node.hosted() {
 		k := h.kind.desc
 		add(&meta, metaKind+k.Name, "%d %s %s", k.Shards, k.HashName, k.Package)

@@ -188,6 +188,13 @@ func TestBadConfigs(t *testing.T) {
 		"config: MaxBuffered is 1: want at least Win": func(c *shard.Config) { c.MaxBuffered = 1 },
 		"config: MaxMoves is -1":                      func(c *shard.Config) { c.MaxMoves = -1 },
 		"config: RebalanceThreshold is -1":            func(c *shard.Config) { c.RebalanceThreshold = -1 },
+		"config: MinRoleMembers: role name":           func(c *shard.Config) { c.MinRoleMembers = map[string]int{"a b": 1} },
+		"config: MinRoleMembers[gpu] is 0":            func(c *shard.Config) { c.MinRoleMembers = map[string]int{"gpu": 0} },
+		"config: Membership.GossipInterval is -1s":    func(c *shard.Config) { c.Membership.GossipInterval = -time.Second },
+		"config: Membership.Watched is -1":            func(c *shard.Config) { c.Membership.Watched = -1 },
+		"config: Membership.PhiThreshold is 301":      func(c *shard.Config) { c.Membership.PhiThreshold = 301 },
+		"config: Membership.GoneAfter is 500ms":       func(c *shard.Config) { c.Membership.GoneAfter = 500 * time.Millisecond },
+		"config: Membership.SilentAfter is 2s":        func(c *shard.Config) { c.Membership.SilentAfter = 2 * time.Second },
 	} {
 		t.Run(want, func(t *testing.T) {
 			cfg := emptyCluster(t).config("a")

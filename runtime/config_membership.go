@@ -1,0 +1,130 @@
+package shard
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// Membership tunes how members find, watch and judge each other. The zero value
+// of every field is its default, which suits most clusters. LeaseEcho,
+// LeaseMajority, GoneAfter, CutAfter and SilentAfter must be equal at all members:
+// a node that differs is refused at joining. Connections from outside use none
+// of them.
+type Membership struct {
+	// WeaklyUpAfter is how long joining members wait for all members to agree
+	// before they become weakly up, which lets them serve callers but host nothing.
+	// Default 0: for ever.
+	WeaklyUpAfter time.Duration
+	// SeedTimeout is how long the first of Config.Seeds waits for the others before
+	// it founds the cluster. Default 1s.
+	SeedTimeout time.Duration
+
+	// GossipInterval is the time between two rounds of gossip. Default 1s; three
+	// rounds a second while under half have seen the latest.
+	GossipInterval time.Duration
+	// HeartbeatInterval is the time between two heartbeats to one watched member.
+	// Longer is cheaper and finds a silent member later. Default 500ms in clusters
+	// of up to 50 members, and longer in larger ones.
+	HeartbeatInterval time.Duration
+	// Watched is how many others each member watches. Default 5, minimum 1.
+	Watched int
+	// PhiThreshold is the suspicion (phi accrual) at which a silent member counts
+	// as unreachable. Default 8, at most 300; 12 suits virtual machines that are
+	// moved or starved.
+	PhiThreshold float64
+	// PauseAllowance is how long a member may be silent before suspicion begins to
+	// grow. Default 3s.
+	PauseAllowance time.Duration
+
+	// LeaseEcho is how long turns may still start at a node that does not hear
+	// itself through the broker. Default 1s.
+	LeaseEcho time.Duration
+	// LeaseMajority is how long turns may still start at a node that does not hear
+	// a majority of the members. Default 5s.
+	LeaseMajority time.Duration
+	// GoneAfter is how long the broker must know nobody who listens for a member,
+	// asked through the server that both use, until the member is downed. Default
+	// 1s, at least LeaseEcho.
+	GoneAfter time.Duration
+	// CutAfter is how long the broker must know nobody who listens for a member,
+	// asked through another server, until the majority downs it. Default 6s, at
+	// least LeaseMajority.
+	CutAfter time.Duration
+	// SilentAfter is how long a member must not answer until the majority downs it.
+	// Default 15s, at least LeaseMajority.
+	SilentAfter time.Duration
+}
+
+// withDefaults fills in what must be equal at all members; the rest is left to
+// package membership, for some of it depends on the cluster's size.
+func (m Membership) withDefaults() Membership {
+	set(&m.LeaseEcho, time.Second)
+	set(&m.LeaseMajority, 5*time.Second)
+	set(&m.GoneAfter, time.Second)
+	set(&m.CutAfter, 6*time.Second)
+	set(&m.SilentAfter, 15*time.Second)
+	return m
+}
+
+// compat is what must be equal at all members: who judges must wait longer than
+// who is judged may go on.
+func (m Membership) compat() []membership.KeyValue {
+	return []membership.KeyValue{
+		{Key: "Membership.LeaseEcho", Value: m.LeaseEcho.String()},
+		{Key: "Membership.LeaseMajority", Value: m.LeaseMajority.String()},
+		{Key: "Membership.GoneAfter", Value: m.GoneAfter.String()},
+		{Key: "Membership.CutAfter", Value: m.CutAfter.String()},
+		{Key: "Membership.SilentAfter", Value: m.SilentAfter.String()},
+	}
+}
+
+// membershipConfig is the core's config of a node.
+func (c Config) membershipConfig(self transport.Address, seeds []string, meta, compat []membership.KeyValue) membership.Config {
+	m := c.Membership
+	cfg := membership.Config{
+		Self: self, Cluster: c.Cluster, Roles: c.Roles, Seeds: seeds, Meta: meta, Compat: compat,
+		MinMembers: c.MinMembers, JoinTimeout: c.JoinTimeout, Seed: self.Incarnation, ProbeVacancy: true,
+		SeedTimeout: m.SeedTimeout, WeaklyUpAfter: m.WeaklyUpAfter, GossipInterval: m.GossipInterval,
+		HeartbeatInterval: m.HeartbeatInterval, Watched: m.Watched, PhiThreshold: m.PhiThreshold,
+		PauseAllowance: m.PauseAllowance, LeaseEcho: m.LeaseEcho, LeaseMajority: m.LeaseMajority,
+		GoneAfter: m.GoneAfter, CutAfter: m.CutAfter, SilentAfter: m.SilentAfter,
+	}
+	for _, role := range slices.Sorted(maps.Keys(c.MinRoleMembers)) {
+		cfg.MinRoleMembers = append(cfg.MinRoleMembers, membership.RoleMinimum{Role: role, Members: c.MinRoleMembers[role]})
+	}
+	return cfg
+}
+
+// validateMembership adds what is wrong with a config's part of membership.
+func (c Config) validateMembership(bad func(ok bool, format string, args ...any)) {
+	for _, role := range slices.Sorted(maps.Keys(c.MinRoleMembers)) {
+		err := transport.CheckName("role", role)
+		bad(err == nil, "MinRoleMembers: %v", err)
+		bad(c.MinRoleMembers[role] >= 1, "MinRoleMembers[%s] is %d: want at least 1", role, c.MinRoleMembers[role])
+	}
+	m := c.Membership
+	for _, d := range []struct {
+		name string
+		time time.Duration
+	}{
+		{"WeaklyUpAfter", m.WeaklyUpAfter},
+		{"SeedTimeout", m.SeedTimeout},
+		{"GossipInterval", m.GossipInterval},
+		{"HeartbeatInterval", m.HeartbeatInterval},
+		{"PauseAllowance", m.PauseAllowance},
+	} {
+		bad(d.time >= 0, "Membership.%s is %v: want 0 for the default, or more", d.name, d.time)
+	}
+	bad(m.Watched >= 0, "Membership.Watched is %d: want at least 1", m.Watched)
+	bad(m.PhiThreshold >= 0 && m.PhiThreshold <= 300, "Membership.PhiThreshold is %v: want more than 0, at most 300", m.PhiThreshold)
+	bad(m.LeaseEcho > 0, "Membership.LeaseEcho is %v: want more than 0", m.LeaseEcho)
+	bad(m.LeaseMajority > 0, "Membership.LeaseMajority is %v: want more than 0", m.LeaseMajority)
+	const why = "else a live member is replaced while it runs turns"
+	bad(m.GoneAfter >= m.LeaseEcho, "Membership.GoneAfter is %v: want at least LeaseEcho (%v), %s", m.GoneAfter, m.LeaseEcho, why)
+	bad(m.CutAfter >= m.LeaseMajority, "Membership.CutAfter is %v: want at least LeaseMajority (%v), %s", m.CutAfter, m.LeaseMajority, why)
+	bad(m.SilentAfter >= m.LeaseMajority, "Membership.SilentAfter is %v: want at least LeaseMajority (%v), %s", m.SilentAfter, m.LeaseMajority, why)
+}
