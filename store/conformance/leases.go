@@ -1,0 +1,206 @@
+package conformance
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/shardgen/shardgen/store"
+)
+
+const leaseName = "dir/lease"
+
+func (h Harness) claim(holder string) store.Claim {
+	return store.Claim{Name: leaseName, Holder: holder, TTL: h.TTL}
+}
+
+// patience is how long a candidate may have to wait for a lease that ended: an
+// implementation that watches from when it is first asked waits twice.
+func (h Harness) patience() time.Duration { return 2*(h.TTL+store.Margin(h.TTL)) + h.TTL }
+
+// takes asks until the claim is granted, and returns how long that was.
+func (h Harness) takes(t *testing.T, c Client, holder string) (store.Held, time.Duration) {
+	t.Helper()
+	began := time.Now()
+	for {
+		held, err := c.Acquire(t.Context(), h.claim(holder))
+		waited := time.Since(began)
+		if err == nil {
+			return held, waited
+		}
+		if !errors.Is(err, store.ErrHeld) || waited > h.patience() {
+			t.Fatalf("%s: after %v: %v", holder, waited, err)
+		}
+		h.Wait(h.TTL / 10)
+	}
+}
+
+func (h Harness) wantHeld(t *testing.T, c Client, holder, by string) {
+	t.Helper()
+	_, err := c.Acquire(t.Context(), h.claim(holder))
+	wantError(t, holder+" acquires", err, store.ErrHeld)
+	var held *store.HeldError
+	if !errors.As(err, &held) || held.Holder != "" && held.Holder != by || held.RetryAfter < 0 || held.RetryAfter > h.patience() {
+		t.Errorf("%s acquires: got %v, want a *store.HeldError about %s", holder, err, by)
+	}
+}
+
+func testLeaseAlone(t *testing.T, h Harness) {
+	a := h.Client(t)
+	before := time.Now()
+	held := must[store.Held](t)(a.Acquire(t.Context(), h.claim("a")))
+	span := h.TTL - store.Margin(h.TTL)
+	if held.Claim != h.claim("a") || held.Token == 0 || held.Until.Before(before.Add(span)) || held.Until.After(time.Now().Add(span)) {
+		t.Errorf("got %+v, want the claim with a token, until %v after it was sent", held, span)
+	}
+}
+
+func testLeaseHeld(t *testing.T, h Harness) {
+	a, b := h.Client(t), h.Client(t)
+	held := must[store.Held](t)(a.Acquire(t.Context(), h.claim("a")))
+	for range 3 {
+		h.wantHeld(t, b, "b", "a")
+	}
+	must[store.Held](t)(a.Renew(t.Context(), held)) // asking takes nothing away
+	forged := held
+	forged.Holder = "b"
+	_, err := b.Renew(t.Context(), forged)
+	wantError(t, "b renews a's", err, store.ErrLost)
+	if err := b.Release(t.Context(), forged); err != nil {
+		t.Errorf("b releases what it has not: %v", err)
+	}
+	h.wantHeld(t, b, "b", "a")
+}
+
+func testLeaseReleased(t *testing.T, h Harness) {
+	a, b := h.Client(t), h.Client(t)
+	held := must[store.Held](t)(a.Acquire(t.Context(), h.claim("a")))
+	for range 2 { // again is no error
+		if err := a.Release(t.Context(), held); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next := must[store.Held](t)(b.Acquire(t.Context(), h.claim("b")))
+	if next.Token <= held.Token {
+		t.Errorf("token is %d after %d, want a higher one", next.Token, held.Token)
+	}
+	if err := a.Release(t.Context(), held); err != nil { // late
+		t.Fatal(err)
+	}
+	must[store.Held](t)(b.Renew(t.Context(), next))
+	_, err := a.Renew(t.Context(), held)
+	wantError(t, "a renews what it released", err, store.ErrLost)
+}
+
+func testLeaseEnds(t *testing.T, h Harness) {
+	a, b := h.Client(t), h.Client(t)
+	held := must[store.Held](t)(a.Acquire(t.Context(), h.claim("a")))
+	next, _ := h.takes(t, b, "b")
+	if now := time.Now(); now.Before(held.Until.Add(store.Margin(h.TTL))) {
+		t.Errorf("b has the lease %v after a had to stop, want at least %v", now.Sub(held.Until), store.Margin(h.TTL))
+	}
+	if next.Token <= held.Token {
+		t.Errorf("token is %d after %d, want a higher one", next.Token, held.Token)
+	}
+}
+
+func testLeaseRenewed(t *testing.T, h Harness) {
+	a, b := h.Client(t), h.Client(t)
+	held := must[store.Held](t)(a.Acquire(t.Context(), h.claim("a")))
+	for end := time.Now().Add(3 * h.TTL); time.Now().Before(end); {
+		h.wantHeld(t, b, "b", "a")
+		h.Wait(h.TTL / 3)
+		renewed := must[store.Held](t)(a.Renew(t.Context(), held))
+		if renewed.Token != held.Token || !renewed.Until.After(held.Until) {
+			t.Fatalf("renewed %+v to %+v, want the same token and a later end", held, renewed)
+		}
+		held = renewed
+	}
+}
+
+func testLeaseLost(t *testing.T, h Harness) {
+	a, b := h.Client(t), h.Client(t)
+	held := must[store.Held](t)(a.Acquire(t.Context(), h.claim("a")))
+	next, _ := h.takes(t, b, "b")
+	_, err := a.Renew(t.Context(), held)
+	wantError(t, "a renews", err, store.ErrLost)
+	h.wantHeld(t, a, "a", "b")
+	if err := b.Release(t.Context(), next); err != nil {
+		t.Fatal(err)
+	}
+	again := must[store.Held](t)(a.Acquire(t.Context(), h.claim("a")))
+	if again.Token <= next.Token {
+		t.Errorf("token is %d after %d, want a higher one", again.Token, next.Token)
+	}
+	_, err = a.Renew(t.Context(), held)
+	wantError(t, "a renews its first holding", err, store.ErrLost)
+}
+
+// Who did not hear the answer asks again.
+func testLeaseOfTheSameHolder(t *testing.T, h Harness) {
+	a := h.Client(t)
+	first := must[store.Held](t)(a.Acquire(t.Context(), h.claim("a")))
+	h.Wait(h.TTL / 10)
+	second := must[store.Held](t)(a.Acquire(t.Context(), h.claim("a")))
+	if second.Token < first.Token || !second.Until.After(first.Until) {
+		t.Errorf("first %+v, then %+v: want no lower token, and a later end", first, second)
+	}
+	must[store.Held](t)(a.Renew(t.Context(), second))
+}
+
+func testLeaseNames(t *testing.T, h Harness) {
+	a, b := h.Client(t), h.Client(t)
+	for i := range 3 {
+		claim := h.claim("a")
+		claim.Name = fmt.Sprint("lease", i)
+		must[store.Held](t)(a.Acquire(t.Context(), claim))
+	}
+	must[store.Held](t)(b.Acquire(t.Context(), h.claim("b")))
+	if list := must[[]store.Record](t)(a.List(t.Context(), "")); len(list) != 0 {
+		t.Errorf("%d records: leases are none", len(list))
+	}
+}
+
+func testLeaseBadClaims(t *testing.T, h Harness) {
+	a := h.Client(t)
+	for _, claim := range []store.Claim{
+		{Holder: "a", TTL: h.TTL},
+		{Name: "a.b", Holder: "a", TTL: h.TTL},
+		{Name: leaseName, TTL: h.TTL},
+		{Name: leaseName, Holder: "a"},
+		{Name: leaseName, Holder: "a", TTL: -1},
+	} {
+		_, err := a.Acquire(t.Context(), claim)
+		wantError(t, fmt.Sprintf("acquire %+v", claim), err, store.ErrBadClaim)
+		_, err = a.Renew(t.Context(), store.Held{Claim: claim, Token: 1})
+		wantError(t, fmt.Sprintf("renew %+v", claim), err, store.ErrBadClaim)
+		wantError(t, fmt.Sprintf("release %+v", claim), a.Release(t.Context(), store.Held{Claim: claim, Token: 1}), store.ErrBadClaim)
+	}
+}
+
+// testLeaseContended lets many ask at once: one gets it.
+func testLeaseContended(t *testing.T, h Harness) {
+	const candidates = 8
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	granted := 0
+	for i := range candidates {
+		c := h.Client(t)
+		wg.Go(func() {
+			_, err := c.Acquire(t.Context(), h.claim(fmt.Sprint("candidate", i)))
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				granted++
+			} else {
+				wantError(t, "acquire", err, store.ErrHeld)
+			}
+		})
+	}
+	wg.Wait()
+	if granted != 1 {
+		t.Errorf("%d of %d candidates got the lease, want 1", granted, candidates)
+	}
+}

@@ -1,0 +1,94 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// A Lease gives names to one holder at a time. All methods are safe for
+// concurrent use, try once, and return when ctx ends; their errors are of type
+// [*Error].
+type Lease interface {
+	// Acquire takes the lease if nobody has it, or if the claim's own holder does:
+	// so who got ErrUncertain asks again. It fails with ErrHeld, and a [*HeldError]
+	// that says when to ask again. An implementation may have to watch a lease for
+	// TTL plus Margin before it gives it to another holder, and it watches only
+	// while it is asked: who wants a lease keeps asking.
+	//
+	// The TTL that counts against a holder is the one it claimed with.
+	Acquire(ctx context.Context, c Claim) (Held, error)
+	// Renew prolongs a lease that Acquire or Renew returned. ErrLost is final:
+	// another holder has it, had it, or it ended. After any other error the lease
+	// holds until h.Until, and renewing it may be tried again.
+	Renew(ctx context.Context, h Held) (Held, error)
+	// Release gives the lease back, so that another may have it at once. The
+	// holder must have stopped before. A lease that was lost is released already:
+	// that is no error. After any error it ends by itself.
+	Release(ctx context.Context, h Held) error
+}
+
+// A Claim says who wants which lease.
+type Claim struct {
+	// Name of the lease; it obeys CheckKey.
+	Name string
+	// Holder tells claims apart: 1 to MaxKey bytes, never the same for two
+	// processes, nor for two starts of one. A node's name and incarnation do.
+	Holder string
+	// TTL is how long the lease lasts without being renewed, at least MinTTL.
+	// Renew it every third of that. An adapter may ask for more.
+	TTL time.Duration
+}
+
+// MinTTL is the lowest TTL that a claim may ask for.
+const MinTTL = 100 * time.Millisecond
+
+// Check returns an error that wraps ErrBadClaim for a claim that makes no sense.
+func (c Claim) Check() error {
+	if err := CheckKey(c.Name); err != nil {
+		return fmt.Errorf("%w: name: %w", ErrBadClaim, err)
+	}
+	if c.Holder == "" || len(c.Holder) > MaxKey {
+		return fmt.Errorf("%w: holder has %d bytes: want 1 to %d", ErrBadClaim, len(c.Holder), MaxKey)
+	}
+	if c.TTL < MinTTL {
+		return fmt.Errorf("%w: TTL is %v: want at least %v", ErrBadClaim, c.TTL, MinTTL)
+	}
+	return nil
+}
+
+// Margin is what a holder stops earlier, and a candidate waits longer, than the
+// TTL: a tenth of it, for clocks that do not run alike.
+func Margin(ttl time.Duration) time.Duration { return ttl / 10 }
+
+// A Held is a lease that its holder has.
+type Held struct {
+	Claim
+	// Token is above that of any earlier holding of this name, and stays the same
+	// while the lease is renewed.
+	Token uint64
+	// Until is when the holder must have stopped if it has not renewed: when it
+	// sent the renewal, plus TTL, less Margin, on this process's monotonic clock.
+	Until time.Time
+}
+
+// A HeldError tells who has the lease. It is ErrHeld to errors.Is.
+type HeldError struct {
+	Holder string // empty: not known
+	Token  uint64
+	// RetryAfter is when asking again can succeed at the earliest, unless the
+	// holder releases the lease before.
+	RetryAfter time.Duration
+}
+
+// Error names the holder.
+func (e *HeldError) Error() string {
+	holder := e.Holder
+	if holder == "" {
+		holder = "somebody"
+	}
+	return fmt.Sprintf("%v by %s for up to %v", ErrHeld, holder, e.RetryAfter)
+}
+
+// Is reports ErrHeld.
+func (e *HeldError) Is(target error) bool { return target == ErrHeld }
