@@ -12,7 +12,11 @@ import (
 // client emits the client, the reference and the one-way reference.
 func (e *emitter) client(n *model.Entity) {
 	f := e.file
-	e.comment("%s makes references to %s entities. It is safe for concurrent use.", n.Client(), n.Name)
+	if n.Singleton {
+		e.comment("%s makes references to the %s of the cluster. It is safe for concurrent use.", n.Client(), n.Name)
+	} else {
+		e.comment("%s makes references to %s entities. It is safe for concurrent use.", n.Client(), n.Name)
+	}
 	f.Type().Id(n.Client()).Struct(jen.Id("port").Add(codegen("Port")))
 
 	e.comment("%s returns a client that calls through c: a node, or a connection from outside.", n.NewClient())
@@ -22,32 +26,40 @@ func (e *emitter) client(n *model.Entity) {
 		)),
 	)
 
-	id := typ(n.ID.Type)
 	opts := jen.Id("opts").Op("...").Add(shard("CallOption"))
 	recv := jen.Id("c").Op("*").Id(n.Client())
-
-	e.comment("Ref returns a reference to the %s with that id, which need not live yet. A bad id is answered by the calls.", n.Name)
-	f.Func().Params(recv.Clone()).Id("Ref").Params(jen.Id("id").Add(id.Clone()), opts.Clone()).Id(n.Ref()).BlockFunc(func(g *jen.Group) {
+	var id, passed []jen.Code // neither of a singleton
+	if n.Singleton {
+		e.comment("Ref returns a reference to the %s, which need not live yet.", n.Name)
+	} else {
+		id, passed = []jen.Code{jen.Id("id").Add(typ(n.ID.Type))}, []jen.Code{jen.Id("id")}
+		e.comment("Ref returns a reference to the %s with that id, which need not live yet. A bad id is answered by the calls.", n.Name)
+	}
+	f.Func().Params(recv.Clone()).Id("Ref").Params(append(slices.Clone(id), opts.Clone())...).Id(n.Ref()).BlockFunc(func(g *jen.Group) {
 		newRef(g, n, n.Ref())
 	})
 
 	e.comment("Tell is Ref for calls that do not wait for an answer.")
-	f.Func().Params(recv.Clone()).Id("Tell").Params(jen.Id("id").Add(id.Clone()), opts.Clone()).Id(n.Tell()).BlockFunc(func(g *jen.Group) {
+	f.Func().Params(recv.Clone()).Id("Tell").Params(append(slices.Clone(id), opts.Clone())...).Id(n.Tell()).BlockFunc(func(g *jen.Group) {
 		newRef(g, n, n.Tell())
 	})
 
 	e.comment("API is Ref as the interface, for callers that are tested against plain structs.")
-	f.Func().Params(recv.Clone()).Id("API").Params(jen.Id("id").Add(id.Clone())).Id(n.API()).Block(
-		jen.Return(jen.Id("c").Dot("Ref").Call(jen.Id("id"))),
+	f.Func().Params(recv.Clone()).Id("API").Params(id...).Id(n.API()).Block(
+		jen.Return(jen.Id("c").Dot("Ref").Call(passed...)),
 	)
 
-	e.comment("%s is one %s, wherever it lives. It comes from [%s.Ref] and is safe for concurrent use.", n.Ref(), n.Name, n.Client())
+	which := "one"
+	if n.Singleton {
+		which = "the"
+	}
+	e.comment("%s is %s %s, wherever it lives. It comes from [%s.Ref] and is safe for concurrent use.", n.Ref(), which, n.Name, n.Client())
 	f.Type().Id(n.Ref()).Struct(jen.Id("ref").Add(codegen("Ref")))
 	for _, m := range n.Methods {
 		e.refMethod(n, m)
 	}
 
-	e.comment("%s is one %s, told without waiting for an answer. It comes from [%s.Tell] and is safe for concurrent use. Its methods return only what kept the call from being sent.", n.Tell(), n.Name, n.Client())
+	e.comment("%s is %s %s, told without waiting for an answer. It comes from [%s.Tell] and is safe for concurrent use. Its methods return only what kept the call from being sent.", n.Tell(), which, n.Name, n.Client())
 	f.Type().Id(n.Tell()).Struct(jen.Id("ref").Add(codegen("Ref")))
 	for _, m := range n.Methods {
 		e.tellMethod(n, m)
@@ -56,6 +68,10 @@ func (e *emitter) client(n *model.Entity) {
 
 // newRef emits the making of a reference from the id.
 func newRef(g *jen.Group, n *model.Entity, ref string) {
+	if n.Singleton {
+		g.Return(jen.Id(ref).Values(field("ref", codegen("NewSingletonRef").Call(jen.Id("c").Dot("port"), jen.Id("opts").Op("...")))))
+		return
+	}
 	key, fallible := idBytes(n, jen.Id("id"))
 	var err jen.Code = jen.Nil()
 	if fallible {

@@ -49,7 +49,9 @@ func File(pkg *model.Package) ([]byte, error) {
 	for _, entity := range pkg.Entities {
 		e.api(entity)
 		e.client(entity)
-		e.extractor(entity)
+		if !entity.Singleton {
+			e.extractor(entity)
+		}
 		e.host(entity)
 		e.dispatch(entity)
 		e.messages(entity)

@@ -11,7 +11,11 @@ import (
 
 // host emits the host function and the description of the kind.
 func (e *emitter) host(n *model.Entity) {
-	e.comment("%s lets n keep %s entities alive. It must be called before n starts. The factory makes an entity without state; it is called for each activation.", n.Host(), n.Name)
+	if n.Singleton {
+		e.comment("%s lets n be the home of the cluster's %s. It must be called before n starts. The factory makes an instance without state; it is called each time that the instance comes to life here.", n.Host(), n.Name)
+	} else {
+		e.comment("%s lets n keep %s entities alive. It must be called before n starts. The factory makes an entity without state; it is called for each activation.", n.Host(), n.Name)
+	}
 	e.file.Func().Id(n.Host()).Params(
 		jen.Id("n").Op("*").Add(shard("Node")),
 		jen.Id("factory").Func().Params().Op("*").Id(n.Name),
@@ -73,6 +77,9 @@ func (e *emitter) kind(n *model.Entity) {
 		field("Name", jen.Lit(n.Kind)),
 		field("Package", jen.Lit(e.pkg.Path)),
 		field("Shards", jen.Lit(n.Shards)),
+	}
+	if n.Singleton {
+		list = append(list, field("Singleton", jen.True()))
 	}
 	if n.Hash == nil {
 		list = append(list, field("HashName", jen.Lit("xxh64")))

@@ -53,7 +53,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	tags := flags.String("tags", "", "build tags, comma-separated")
 	version := flags.Bool("version", false, "print the version and exit")
 	flags.Usage = func() {
-		fmt.Fprint(stderr, "usage: shardgen [-check] [-tags list] [packages]\n\nWrites shard_gen.go into each package that has a //shard:entity struct.\n\n")
+		fmt.Fprint(stderr, "usage: shardgen [-check] [-tags list] [packages]\n\nWrites shard_gen.go into each package that has a //shard:entity or //shard:singleton struct.\n\n")
 		flags.PrintDefaults()
 	}
 	if err := flags.Parse(args); err != nil {

@@ -67,7 +67,7 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 		return out, nil
 	}
 	if len(changes) == 0 && out.UpToDate == 0 {
-		return nil, fmt.Errorf("generate %s: no //shard:entity found (write it above a struct)", patterns(o.Patterns))
+		return nil, fmt.Errorf("generate %s: no //shard:entity or //shard:singleton found (write it above a struct)", patterns(o.Patterns))
 	}
 	for _, c := range changes {
 		if o.Check {

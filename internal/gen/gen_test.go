@@ -171,7 +171,7 @@ func TestCannotLoad(t *testing.T) {
 		"empty/x.txt":    "",
 	})
 	for pattern, want := range map[string]string{
-		"./plain":   "no //shard:entity found",
+		"./plain":   "no //shard:entity or //shard:singleton found",
 		"./empty":   "no Go files",
 		"./missing": "missing",
 	} {

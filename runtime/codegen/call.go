@@ -51,6 +51,14 @@ func NewRef(p Port, id string, err error, opts ...CallOption) Ref {
 	return r
 }
 
+// SingletonID is the id under which a singleton's only instance is called.
+const SingletonID = "singleton"
+
+// NewSingletonRef returns a reference to the only instance of a singleton.
+func NewSingletonRef(p Port, opts ...CallOption) Ref {
+	return NewRef(p, SingletonID, nil, opts...)
+}
+
 var errZeroRef = errors.New("call through a zero reference (get one from a client's Ref)")
 
 // Begin starts a call with an answer.

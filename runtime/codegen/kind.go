@@ -9,6 +9,9 @@ type Kind struct {
 	Name    string // on the wire, unique in a cluster
 	Package string // import path of the struct, to tell two types of one name apart
 	Shards  int    // a power of two; 0 means 256
+	// Singleton: the kind has one instance in a cluster, and one shard. It lives
+	// with the singleton manager, not where allocation would put it.
+	Singleton bool
 	// HashName names the shard function: "xxh64", or the user's function as
 	// package path and name. Hash is that function; nil means XXH64 of the id's bytes.
 	HashName string

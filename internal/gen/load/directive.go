@@ -11,16 +11,18 @@ import (
 
 // directives are those that exist; later ones are refused by name.
 var (
-	directives = []string{"entity"}
+	directives = []string{"entity", "singleton"}
 	later      = []string{"error", "ignore", "tell"}
 )
 
-// A marked is a struct with a shard:entity directive.
+// A marked is a struct with a shard:entity or a shard:singleton directive.
 type marked struct {
 	object    *types.TypeName
 	spec      *ast.TypeSpec
 	directive ast.Directive
 }
+
+func (m *marked) singleton() bool { return m.directive.Name == "singleton" }
 
 // findDirectives finds the entities, and the comments that were meant as
 // directives and are none.
@@ -84,7 +86,7 @@ func (s *source) readComment(c *ast.Comment, attached map[*ast.Comment]*ast.Type
 		return
 	}
 	switch {
-	case d.Name == "entity":
+	case slices.Contains(directives, d.Name):
 		s.mark(d, attached[c])
 	case slices.Contains(later, d.Name):
 		s.add(c.Slash, CodeUnsupported, laterRemedy(d.Name), "//shard:%s: not supported by this version", d.Name)
@@ -129,7 +131,7 @@ func suggestion(name string) string {
 	if meant := nearest(strings.ToLower(name), slices.Concat(directives, later)); meant != "" {
 		return "write //shard:" + meant
 	}
-	return "there is //shard:entity"
+	return "there are //shard:entity and //shard:singleton"
 }
 
 // nearest returns which of names a misspelt name was meant to be, or "".
@@ -173,7 +175,7 @@ func distance(a, b string) int {
 func (s *source) mark(d ast.Directive, spec *ast.TypeSpec) {
 	if spec == nil {
 		s.add(d.Slash, CodeMisplaced, "put it into the comment right above one struct, without a blank line between",
-			"//shard:entity: belongs to no type")
+			"//shard:%s: belongs to no type", d.Name)
 		return
 	}
 	object, _ := s.pkg.TypesInfo.Defs[spec.Name].(*types.TypeName)
@@ -183,26 +185,30 @@ func (s *source) mark(d ast.Directive, spec *ast.TypeSpec) {
 	}
 	for _, m := range s.marked {
 		if m.object == object {
-			s.add(d.Slash, CodeMisplaced, "keep one", "%s: two //shard:entity directives", object.Name())
+			s.add(d.Slash, CodeMisplaced, "keep one", "%s: has //shard:%s already", object.Name(), m.directive.Name)
 			return
 		}
 	}
-	if s.fit(object, spec) {
-		s.marked = append(s.marked, &marked{object, spec, d})
+	m := &marked{object, spec, d}
+	if s.fit(m) {
+		s.marked = append(s.marked, m)
 	}
 }
 
 // fit reports whether a type can be an entity, with a diagnostic if not.
-func (s *source) fit(object *types.TypeName, spec *ast.TypeSpec) bool {
-	name := object.Name()
+func (s *source) fit(m *marked) bool {
+	object, spec, name, a := m.object, m.spec, m.object.Name(), "an entity"
+	if m.singleton() {
+		a = "a singleton"
+	}
 	_, isStruct := spec.Type.(*ast.StructType)
 	switch {
 	case object.IsAlias():
-		s.add(spec.Pos(), CodeEntity, "annotate the struct itself", "%s: an alias cannot be an entity", name)
+		s.add(spec.Pos(), CodeEntity, "annotate the struct itself", "%s: an alias cannot be %s", name, a)
 	case !isStruct:
 		s.add(spec.Pos(), CodeEntity, "declare it as a struct", "%s: not a struct", name)
 	case spec.TypeParams != nil:
-		s.add(spec.Pos(), CodeEntity, "declare one struct for each type argument", "%s: a generic struct cannot be an entity", name)
+		s.add(spec.Pos(), CodeEntity, "declare one struct for each type argument", "%s: a generic struct cannot be %s", name, a)
 	case !object.Exported():
 		s.add(spec.Pos(), CodeEntity, "start its name with a capital: clients name it", "%s: not exported", name)
 	default:

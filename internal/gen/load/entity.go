@@ -11,6 +11,9 @@ import (
 // entity makes the model of one entity.
 func (s *source) entity(m *marked) *model.Entity {
 	n := &model.Entity{Name: m.object.Name(), Kind: m.object.Name(), Shards: defaultShards}
+	if m.singleton() {
+		n.Singleton, n.Shards = true, 1
+	}
 	id := s.fields(n, m)
 	s.readOptions(n, m, id)
 	s.methods(n, m)
@@ -33,6 +36,8 @@ func (s *source) fields(n *model.Entity, m *marked) types.Type {
 		switch {
 		case !hasTag:
 			untagged = append(untagged, f)
+		case tag == "id" && n.Singleton:
+			s.add(f.Pos(), CodeTag, "remove the tag: there is one in a cluster, and its clients name no id", "%s.%s: a singleton has no id", n.Name, f.Name())
 		case tag == "id" && n.ID.Field != "":
 			s.add(f.Pos(), CodeIDTwice, "keep one", "%s: %s and %s are both tagged id", n.Name, n.ID.Field, f.Name())
 		case tag == "id":

@@ -135,7 +135,7 @@ func loadPackage(r *report, p *packages.Package) *model.Package {
 	s.findDirectives()
 	for _, m := range s.marked {
 		s.entities[m.object] = true
-		for _, name := range (&model.Entity{Name: m.object.Name()}).Exported() {
+		for _, name := range (&model.Entity{Name: m.object.Name(), Singleton: m.singleton()}).Exported() {
 			s.expected[name] = true
 		}
 	}

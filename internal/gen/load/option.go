@@ -17,7 +17,11 @@ const (
 	maxShards     = 1 << 16 // every process holds the table of all
 )
 
-var options = []string{"name", "shards", "hash", "durable", "client"}
+// options are those that each directive takes.
+var options = map[string][]string{
+	"entity":    {"name", "shards", "hash", "durable", "client"},
+	"singleton": {"name", "durable", "client"},
+}
 
 // kindName is what a kind's name may be: it stands in subjects and metrics.
 var kindName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
@@ -27,15 +31,15 @@ var kindName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 func (s *source) readOptions(n *model.Entity, m *marked, id types.Type) {
 	args, err := m.directive.ParseArgs()
 	if err != nil {
-		s.add(m.directive.Slash, CodeOption, "write options as key=value, separated by spaces", "//shard:entity: %v", err)
+		s.add(m.directive.Slash, CodeOption, "write options as key=value, separated by spaces", "//shard:%s: %v", m.directive.Name, err)
 		return
 	}
 	seen := make(map[string]bool)
 	for _, a := range args {
 		key, value, hasValue := strings.Cut(a.Arg, "=")
 		switch {
-		case !slices.Contains(options, key):
-			s.add(a.Pos, CodeOption, optionRemedy(key), "%s: no such option of //shard:entity", key)
+		case !slices.Contains(options[m.directive.Name], key):
+			s.add(a.Pos, CodeOption, optionRemedy(m, key), "%s: no such option of //shard:%s", key, m.directive.Name)
 			continue
 		case seen[key]:
 			s.add(a.Pos, CodeOption, "keep one", "%s: given twice", key)
@@ -59,11 +63,15 @@ func (s *source) readOptions(n *model.Entity, m *marked, id types.Type) {
 	}
 }
 
-func optionRemedy(key string) string {
-	if meant := nearest(strings.ToLower(key), options); meant != "" {
+func optionRemedy(m *marked, key string) string {
+	known := options[m.directive.Name]
+	if slices.Contains(options["entity"], key) {
+		return "remove it: a singleton is one instance, wherever it lives"
+	}
+	if meant := nearest(strings.ToLower(key), known); meant != "" {
 		return "write " + meant
 	}
-	return "there are " + strings.Join(options, ", ")
+	return "there are " + strings.Join(known, ", ")
 }
 
 func (s *source) readName(n *model.Entity, a ast.DirectiveArg, value string) {

@@ -23,16 +23,17 @@ type Import struct {
 	Alias bool // Name is not the package's own
 }
 
-// An Entity is a struct with a shard:entity directive.
+// An Entity is a struct with a shard:entity or a shard:singleton directive.
 type Entity struct {
-	Name    string // the struct's
-	Kind    string // on the wire
-	Shards  int    // a power of two
-	Hash    *Hash  // nil: XXH64
-	ID      ID
-	Methods []*Method // in the order of their positions
-	State   []Field
-	Hooks   Hooks
+	Name      string // the struct's
+	Kind      string // on the wire
+	Singleton bool   // there is one in a cluster, and it has no id
+	Shards    int    // a power of two
+	Hash      *Hash  // nil: XXH64
+	ID        ID
+	Methods   []*Method // in the order of their positions
+	State     []Field
+	Hooks     Hooks
 }
 
 // A Hash is the user's shard function.

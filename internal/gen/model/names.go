@@ -67,7 +67,11 @@ func (e *Entity) DecodeReplyFunc(m *Method) string { return "decode" + e.Name + 
 
 // Exported returns the exported names that the entity's code declares.
 func (e *Entity) Exported() []string {
-	return []string{e.API(), e.Client(), e.NewClient(), e.Ref(), e.Tell(), e.Extractor(), e.Host()}
+	names := []string{e.API(), e.Client(), e.NewClient(), e.Ref(), e.Tell()}
+	if !e.Singleton {
+		names = append(names, e.Extractor())
+	}
+	return append(names, e.Host())
 }
 
 // Declares returns all names that the entity's code declares.
