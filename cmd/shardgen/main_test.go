@@ -32,7 +32,7 @@ func TestRun(t *testing.T) {
 		{"written", good, []string{"./..."}, exitOK, "", ""},
 		{"up to date", good, []string{"-check", "."}, exitOK, "", ""},
 		{"no entity", "package x\n", []string{"./..."}, exitOK, "", ""}, // the output goes
-		{"still none", "package x\n", nil, exitWrong, "", "no //shard:entity found"},
+		{"still none", "package x\n", nil, exitWrong, "", "no //shard:entity or //shard:singleton found"},
 		{"tagged out", "//go:build special\n\n" + good, []string{"-tags", "special"}, exitOK, "", ""},
 		{"unknown flag", good, []string{"-nonsense"}, exitUsage, "", "usage: shardgen"},
 		{"help", good, []string{"-h"}, exitOK, "", "usage: shardgen"},
