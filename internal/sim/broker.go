@@ -1,0 +1,228 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/membership"
+)
+
+// A Server is one of the broker's cluster.
+type Server struct {
+	index    int
+	name     string
+	instance int
+	id       string // of this instance
+	up       bool
+	nodes    []*Node // connected, as it sees it, in the order of connecting
+	dirty    bool    // nodes holds some that are gone
+	serving  int     // how many nodes that answer probes it knows
+}
+
+func (s *Server) named() { s.id = fmt.Sprintf("%s/%d", s.name, s.instance) }
+
+// Name is the server's name.
+func (s *Server) Name() string { return s.name }
+
+// Up tells whether it runs.
+func (s *Server) Up() bool { return s.up }
+
+// A way is how one server reaches another.
+type way struct {
+	route bool // they are connected, and tell each other who listens
+	hole  bool // what is sent vanishes
+	since time.Duration
+}
+
+// dial connects a node to a server, if that runs and can be reached.
+func (w *World) dial(n *Node, s *Server) bool {
+	if !s.up || n.lossIn >= 1 || n.lossOut >= 1 {
+		w.redialLater(n)
+		return false
+	}
+	n.server, n.connected, n.registered = s, true, true
+	n.conn++
+	n.lastUp = w.now
+	s.nodes = append(s.nodes, n)
+	w.learn(n, s, true)
+	w.tellOthers(n)
+	w.trace.line(w.now, "%v connects to %s", n.Address, s.id)
+	w.step(n, membership.ConnState{Connected: true, Server: s.id})
+	w.repeat(n)
+	return true
+}
+
+// hangUp ends the connection as the server sees it.
+func (w *World) hangUp(n *Node) {
+	if !n.registered {
+		return
+	}
+	n.registered = false
+	n.closedAt = w.now
+	n.server.dirty = true
+	w.learn(n, n.server, false)
+	w.tellOthers(n)
+}
+
+// disconnect ends the connection at both ends, and the node looks for another.
+func (w *World) disconnect(n *Node) {
+	if n.ended || !n.connected {
+		return
+	}
+	w.hangUp(n)
+	n.connected = false
+	w.trace.line(w.now, "%v is disconnected", n.Address)
+	w.step(n, membership.ConnState{})
+	w.redialLater(n)
+}
+
+func (w *World) redialLater(n *Node) {
+	if n.redialing || n.ended {
+		return
+	}
+	n.redialing = true
+	wait := w.config.Redial + time.Duration(w.random.Int64N(int64(w.config.Redial)/2+1))
+	w.queue.put(w.now+wait, eventRedial).to = n
+}
+
+// redial tries the node's own server, and then the next ones if it may.
+func (w *World) redial(n *Node) {
+	n.redialing = false
+	if n.ended || n.connected {
+		return
+	}
+	if n.frozen {
+		w.redialLater(n)
+		return
+	}
+	s := n.home
+	if w.config.Failover {
+		for range w.servers {
+			if s.up {
+				break
+			}
+			s = w.servers[(s.index+1)%len(w.servers)]
+		}
+	}
+	w.dial(n, s)
+}
+
+// learn notes that a server knows whether the node listens.
+func (w *World) learn(n *Node, s *Server, listens bool) {
+	if n.known[s.index] == listens {
+		return
+	}
+	n.known[s.index] = listens
+	if n.serves {
+		if listens {
+			s.serving++
+		} else {
+			s.serving--
+		}
+	}
+}
+
+// tellOthers tells the other servers after a while how it stands with the node.
+func (w *World) tellOthers(n *Node) {
+	for _, s := range w.servers {
+		if s != n.server {
+			e := w.queue.put(w.now+w.config.Spread, eventSync)
+			e.to, e.server = n, s
+		}
+	}
+}
+
+// sync brings a server's knowledge of a node up to date, if the word gets there.
+func (w *World) sync(n *Node, s *Server) {
+	way := &w.ways[n.server.index][s.index]
+	if s != n.server && way.route && !way.hole && s.up {
+		w.learn(n, s, n.registered)
+	}
+}
+
+// served counts a node that begins or ends answering probes.
+func (w *World) served(n *Node, change int) {
+	for _, s := range w.servers {
+		if n.known[s.index] {
+			s.serving += change
+		}
+	}
+}
+
+func (w *World) stopServing(n *Node) {
+	if n.serves {
+		w.served(n, -1)
+		n.serves = false
+	}
+}
+
+// probe answers whether anybody serves, as far as the node's server knows.
+func (w *World) probe(n *Node) {
+	if n.server.serving == 0 {
+		w.input(n, w.up(n)+w.config.Latency, membership.Vacant{})
+	}
+}
+
+// input hands a node something that comes through its present connection.
+func (w *World) input(n *Node, at time.Duration, in membership.Input) {
+	e := w.queue.put(at, eventInput)
+	e.to, e.receiver, e.in = n, n.conn, in
+}
+
+// closeRoute ends the connection between two servers: each forgets who listens at
+// the other.
+func (w *World) closeRoute(a, b *Server) {
+	if !w.ways[a.index][b.index].route {
+		return
+	}
+	w.ways[a.index][b.index].route, w.ways[b.index][a.index].route = false, false
+	w.trace.line(w.now, "%s and %s lose each other", a.name, b.name)
+	for _, n := range w.nodes {
+		switch n.server {
+		case a:
+			w.learn(n, b, false)
+		case b:
+			w.learn(n, a, false)
+		}
+	}
+}
+
+// openRoute connects two servers again, if both run and nothing is in the way.
+func (w *World) openRoute(a, b *Server) {
+	to, back := &w.ways[a.index][b.index], &w.ways[b.index][a.index]
+	if a == b || !a.up || !b.up || to.hole || back.hole {
+		return
+	}
+	to.route, back.route = true, true
+	for _, n := range w.nodes {
+		switch n.server {
+		case a:
+			w.syncLater(n, b)
+		case b:
+			w.syncLater(n, a)
+		}
+	}
+}
+
+func (w *World) syncLater(n *Node, s *Server) {
+	e := w.queue.put(w.now+w.config.Spread, eventSync)
+	e.to, e.server = n, s
+}
+
+// compact drops the nodes that have gone to other servers or ended.
+func (s *Server) compact() {
+	if !s.dirty {
+		return
+	}
+	s.dirty = false
+	kept := s.nodes[:0]
+	seen := make(map[*Node]bool, len(s.nodes))
+	for _, n := range s.nodes {
+		if n.server == s && n.registered && !seen[n] {
+			seen[n] = true
+			kept = append(kept, n)
+		}
+	}
+	clear(s.nodes[len(kept):])
+	s.nodes = kept
+}

@@ -1,0 +1,186 @@
+package sim
+
+import (
+	"fmt"
+
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A judge keeps what the invariants need to know of the past.
+//
+//  1. After every step the machine's own invariants hold (membership's
+//     Machine.Check).
+//  2. A lease is over at whom anybody of the same cluster holds fenced, or has
+//     removed otherwise than after leaving.
+//  3. A member's status moves along the table of legal moves, steps left out.
+//  4. Who is removed never comes back, at whom it is removed.
+//  5. No two members of a cluster are given one UpNumber.
+//  6. UpCounter, RemovalCounter and the own count of the version never fall.
+type judge struct {
+	fenced map[*Node]transport.Address // by whom it is fenced: the first
+	ages   map[age]transport.Address
+	reach  [membership.Removed + 1][membership.Removed + 1]bool
+}
+
+type age struct {
+	founder transport.Address
+	number  uint32
+}
+
+func newJudge() judge {
+	j := judge{fenced: make(map[*Node]transport.Address), ages: make(map[age]transport.Address)}
+	for from := range j.reach {
+		j.reach[from][from] = true
+		for to := range j.reach {
+			j.reach[from][to] = from == to || membership.Status(from).CanBecome(membership.Status(to))
+		}
+	}
+	for via := range j.reach {
+		for from := range j.reach {
+			for to := range j.reach {
+				j.reach[from][to] = j.reach[from][to] || j.reach[from][via] && j.reach[via][to]
+			}
+		}
+	}
+	return j
+}
+
+// check tests the invariants after a step of n.
+func (w *World) check(n *Node, out *membership.Output) {
+	if w.err != nil {
+		return
+	}
+	if out.LeaseChanged {
+		if by, ok := w.judge.fenced[n]; ok && w.Lease(n) {
+			w.fail(w.unsafe(n, by))
+			return
+		}
+	}
+	g := n.machine.State()
+	if !w.config.Unchecked {
+		if err := n.machine.Check(); err != nil {
+			w.fail(fmt.Errorf("invariant 1: %v: %w", n.Address, err))
+			return
+		}
+	}
+	was := n.state
+	n.state = g
+	if g == nil || g == was || w.err != nil {
+		return
+	}
+	w.checkFenced(n, g)
+	if !w.config.Unchecked && w.err == nil {
+		if err := w.checkMoves(n, was, g); err != nil {
+			w.fail(fmt.Errorf("%v: %w\nbefore: %v\nafter:  %v", n.Address, err, was, g))
+		}
+	}
+}
+
+// checkFenced looks for members that n now holds fenced, or has removed.
+func (w *World) checkFenced(n *Node, g *membership.Gossip) {
+	for i := range g.Members {
+		if r := &g.Members[i]; r.Fenced {
+			w.fence(n, r.Address, g.Founder)
+		}
+	}
+	for i := range g.Tombstones {
+		if t := &g.Tombstones[i]; !t.Left {
+			w.fence(n, t.Node, g.Founder)
+		}
+	}
+}
+
+// fence notes that a node is fenced in the eyes of another. One whose Welcome was
+// lost belongs to another cluster now, and is not meant.
+func (w *World) fence(by *Node, a transport.Address, founder transport.Address) {
+	o := w.byName[a]
+	if o == nil || o.ended {
+		return
+	}
+	if _, known := w.judge.fenced[o]; known {
+		return
+	}
+	g := o.machine.State()
+	if g == nil || g.Founder != founder {
+		return
+	}
+	w.judge.fenced[o] = by.Address
+	if w.Lease(o) {
+		w.fail(w.unsafe(o, by.Address))
+	}
+}
+
+func (w *World) unsafe(n *Node, by transport.Address) error {
+	left := "without end"
+	if !n.lease.IsZero() {
+		left = "for " + n.lease.Sub(n.clock.local(w.now)).String()
+	}
+	return fmt.Errorf("invariant 2: %v is fenced or removed at %v, and its lease goes on %s", n.Address, by, left)
+}
+
+// checkMoves compares two successive states of a node.
+func (w *World) checkMoves(n *Node, was, g *membership.Gossip) error {
+	for _, m := range g.Members {
+		if m.UpNumber == 0 {
+			continue
+		}
+		key := age{g.Founder, m.UpNumber}
+		if first, ok := w.judge.ages[key]; !ok {
+			w.judge.ages[key] = m.Address
+		} else if first != m.Address {
+			return fmt.Errorf("invariant 5: %v and %v both have age %d", first, m.Address, m.UpNumber)
+		}
+	}
+	if was == nil || was.Founder != g.Founder {
+		return nil
+	}
+	if was.UpCounter > g.UpCounter || was.RemovalCounter > g.RemovalCounter || was.Version.Count(n.Address) > g.Version.Count(n.Address) {
+		return fmt.Errorf("invariant 6: a counter fell")
+	}
+	i, j := 0, 0
+	for i < len(was.Members) || j < len(g.Members) {
+		switch c := compareMembers(was.Members, g.Members, i, j); {
+		case c < 0: // gone
+			if !buried(g, was.Members[i].Address) && g.RemovalCounter == was.RemovalCounter {
+				return fmt.Errorf("invariant 4: %v is gone without being removed", was.Members[i].Address)
+			}
+			n.removed[was.Members[i].Address] = true
+			i++
+		case c > 0: // new
+			if n.removed[g.Members[j].Address] {
+				return fmt.Errorf("invariant 4: %v came back", g.Members[j].Address)
+			}
+			j++
+		default:
+			if from, to := was.Members[i].Status, g.Members[j].Status; !w.judge.reach[from][to] {
+				return fmt.Errorf("invariant 3: %v was %v and is %v", g.Members[j].Address, from, to)
+			}
+			if was.Members[i].Fenced && !g.Members[j].Fenced {
+				return fmt.Errorf("invariant 3: %v is no longer fenced", g.Members[j].Address)
+			}
+			i++
+			j++
+		}
+	}
+	return nil
+}
+
+func buried(g *membership.Gossip, a transport.Address) bool {
+	for _, t := range g.Tombstones {
+		if t.Node == a {
+			return true
+		}
+	}
+	return false
+}
+
+func compareMembers(a, b []membership.Member, i, j int) int {
+	switch {
+	case i == len(a):
+		return 1
+	case j == len(b):
+		return -1
+	}
+	return a[i].Compare(b[j].Address)
+}

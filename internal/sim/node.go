@@ -1,0 +1,227 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A Node is one process: one incarnation, its machine, its connection and what
+// is wrong with them.
+type Node struct {
+	ID      int
+	Address transport.Address
+	Config  membership.Config
+	machine *membership.Machine
+	clock   clock
+	lease   time.Time // by its own clock
+
+	wake  time.Duration // in virtual time; counts only with a place
+	place int           // among the wakes, or -1
+
+	home       *Server // to which it goes first
+	server     *Server // to which it is connected, or was last
+	conn       uint32  // the number of its connection; grows with each
+	connected  bool    // as the process sees it
+	registered bool    // as the server sees it
+	redialing  bool
+	closedAt   time.Duration // when the last connection ended
+	known      []bool        // by server: whether that one knows that it listens
+	lastUp     time.Duration // when its last message reaches the server
+	sent       []repeated    // the last messages, with Config.Repeat
+	serves     bool          // answers joiners' probes
+
+	started bool
+	ended   bool // its machine has ended, or its process
+	last    membership.Event
+	frozen  bool
+	waiting []membership.Input // arrived while frozen
+
+	lossIn, lossOut float64
+	brokenSince     time.Duration // since when one direction is dead; -1: it is not
+
+	traffic Traffic
+	track   tracked
+	state   *membership.Gossip // after the last step
+	removed map[transport.Address]bool
+}
+
+// Place tells the world where a process is to run.
+type Place struct {
+	Server int // the index of its server
+	// Drift is how much faster its clock goes, in parts of a million.
+	Drift int
+	// Offset is how far its clock is from the virtual time.
+	Offset time.Duration
+}
+
+// Add makes a process that does nothing yet. Its Config.Cluster is the world's.
+func (w *World) Add(config membership.Config, place Place) (*Node, error) {
+	config.Cluster = w.config.Cluster
+	machine, err := membership.New(config)
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{
+		ID: len(w.nodes), Address: config.Self, Config: config, machine: machine,
+		clock: clock{place.Drift, place.Offset}, place: -1, brokenSince: -1, removed: make(map[transport.Address]bool),
+		home: w.servers[place.Server], server: w.servers[place.Server], known: make([]bool, len(w.servers)),
+	}
+	w.nodes = append(w.nodes, n)
+	w.byName[n.Address] = n
+	w.trace.line(w.now, "add %v at %s, clock %+d ppm", n.Address, n.server.name, place.Drift)
+	return n, nil
+}
+
+// Start connects the process and begins joining.
+func (w *World) Start(n *Node) {
+	defer w.catch()
+	w.dial(n, n.home)
+	n.started = true
+	w.step(n, membership.Start{})
+}
+
+// StartFormed connects the process as a member of a cluster that has long been
+// formed: see [membership.Preformed].
+func (w *World) StartFormed(n *Node, state *membership.Gossip) {
+	defer w.catch()
+	w.dial(n, n.home)
+	n.started = true
+	n.machine.Preform(n.clock.local(w.now), state)
+	n.track.begin(state)
+	n.serves = true
+	w.served(n, 1)
+	w.step(n, membership.Tick{})
+}
+
+// Give hands the process an input of its user or operator: Leave, ExitReady,
+// DownNode, Shutdown.
+func (w *World) Give(n *Node, in membership.Input) {
+	defer w.catch()
+	w.trace.line(w.now, "%v is told %T", n.Address, in)
+	w.step(n, in)
+}
+
+// View is the cluster as the process sees it.
+func (n *Node) View() *membership.View { return n.machine.View() }
+
+// Machine is the node's machine, to look at.
+func (n *Node) Machine() *membership.Machine { return n.machine }
+
+// Ended tells whether the process is over: it was killed, or its machine ended.
+func (n *Node) Ended() bool { return n.ended }
+
+// Frozen tells whether the process stands still.
+func (n *Node) Frozen() bool { return n.frozen }
+
+// Connected tells whether the process has a connection.
+func (n *Node) Connected() bool { return n.connected }
+
+// IsMember tells whether the process runs and is a member.
+func (n *Node) IsMember() bool { return !n.ended && n.machine.State() != nil }
+
+// Last is the event with which the machine ended, nil if it did not.
+func (n *Node) Last() membership.Event { return n.last }
+
+// Lease tells whether turns may start at the node at this moment.
+func (w *World) Lease(n *Node) bool {
+	return n.started && !n.ended && (n.lease.IsZero() || n.lease.After(n.clock.local(w.now)))
+}
+
+// step hands an input to a node, or keeps it while the process stands still.
+func (w *World) step(n *Node, in membership.Input) {
+	if n.ended || w.err != nil {
+		return
+	}
+	if n.frozen {
+		if _, tick := in.(membership.Tick); !tick {
+			n.waiting = append(n.waiting, in)
+		}
+		return
+	}
+	w.steps++
+	w.trace.step(w.now, n, in)
+	out := n.machine.Step(n.clock.local(w.now), in)
+	if out.WakeAt.IsZero() {
+		w.wakes.set(n, -1)
+	} else {
+		w.wakes.set(n, max(w.now, n.clock.virtual(out.WakeAt)))
+	}
+	n.lease = out.Lease
+	for _, e := range out.Events {
+		w.trace.event(w.now, n, e)
+		w.follow(n, e)
+	}
+	for i := range out.Send {
+		w.send(n, &out.Send[i])
+	}
+	if out.Probe && n.connected {
+		w.probe(n)
+	}
+	w.check(n, &out)
+	if len(out.Events) == 0 {
+		return
+	}
+	n.track.publish()
+	if w.OnEvents != nil {
+		w.OnEvents(n, out.Events)
+	}
+	if n.ended && w.OnEnd != nil {
+		w.OnEnd(n, n.last)
+	}
+}
+
+// follow does what a driver does about an event.
+func (w *World) follow(n *Node, e membership.Event) {
+	n.track.follow(e)
+	switch e := e.(type) {
+	case membership.MemberUp:
+		if e.Member.Address == n.Address && !n.serves {
+			n.serves = true
+			w.served(n, 1)
+		}
+	case membership.MemberLeaving:
+		if e.Member.Address == n.Address {
+			w.stopServing(n)
+		}
+	case membership.JoinFailed, membership.SelfDowned, membership.SelfRemoved:
+		n.last = e
+		w.end(n)
+	}
+}
+
+// end ends the process; its connection ends with it.
+func (w *World) end(n *Node) {
+	if n.ended {
+		return
+	}
+	n.ended = true
+	w.wakes.set(n, -1)
+	w.hangUp(n)
+	n.connected = false
+	n.waiting, n.sent = nil, nil
+}
+
+// A clock is a node's own: it goes a little too fast or too slow, and its zero
+// is anywhere. Cores see only times, so what the wall clock says cannot matter.
+type clock struct {
+	ppm    int
+	offset time.Duration
+}
+
+var epoch = time.Unix(1_000_000_000, 0)
+
+// local is what the clock shows at a virtual time.
+func (c clock) local(t time.Duration) time.Time {
+	return epoch.Add(c.offset + t + t/1_000_000*time.Duration(c.ppm))
+}
+
+// virtual is the first time at which the clock shows at.
+func (c clock) virtual(at time.Time) time.Duration {
+	d := at.Sub(epoch) - c.offset
+	t := d - d/1_000_000*time.Duration(c.ppm)
+	for ; c.local(t).Before(at); t += max(at.Sub(c.local(t)), 1) {
+	}
+	return t
+}

@@ -1,0 +1,207 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/membership"
+)
+
+// An eventKind says what an event does when its time has come.
+type eventKind uint8
+
+const (
+	eventCall    eventKind = iota // call a function
+	eventUnicast                  // a message arrives at, or near, its receiver
+	eventFan                      // a broadcast reaches one server, which hands it to all its nodes
+	eventInput                    // the node's own driver has an input for it
+	eventSync                     // a server learns whether a node listens
+	eventRedial                   // a node without a connection tries again
+)
+
+// An event is something that happens at a time. Which fields count depends on
+// the kind.
+type event struct {
+	kind     eventKind
+	from, to *Node
+	// sender and receiver are the numbers of the connections over which it goes.
+	sender, receiver uint32
+	size             int32         // of the payload, in bytes
+	subject          int32         // of subject and reply subject, in bytes
+	hub              time.Duration // when it is at the sender's server
+	server, target   *Server       // of the sender; to which it goes
+	msg              membership.Message
+	in               membership.Input
+	call             func()
+}
+
+// A queue holds the events to come, by time and then by the order in which they
+// were put. It is a heap of four branches over small items; the events lie in
+// slots that are used again.
+type queue struct {
+	items []item
+	slots []event
+	free  []int32
+	seq   uint64
+}
+
+type item struct {
+	at   time.Duration
+	seq  uint64
+	slot int32
+}
+
+func (a item) before(b item) bool { return a.at < b.at || a.at == b.at && a.seq < b.seq }
+
+// next is when the first event is due; ok is false when there is none.
+func (q *queue) next() (at time.Duration, ok bool) {
+	if len(q.items) == 0 {
+		return 0, false
+	}
+	return q.items[0].at, true
+}
+
+// put adds an event and returns it to be filled in, until the next put.
+func (q *queue) put(at time.Duration, kind eventKind) *event {
+	var slot int32
+	if n := len(q.free); n > 0 {
+		slot = q.free[n-1]
+		q.free = q.free[:n-1]
+	} else {
+		q.slots = append(q.slots, event{})
+		slot = int32(len(q.slots) - 1)
+	}
+	q.seq++
+	q.items = append(q.items, item{at, q.seq, slot})
+	q.up(len(q.items) - 1)
+	e := &q.slots[slot]
+	e.kind = kind
+	return e
+}
+
+// take removes the first event.
+func (q *queue) take() (time.Duration, event) {
+	first := q.items[0]
+	last := len(q.items) - 1
+	q.items[0] = q.items[last]
+	q.items = q.items[:last]
+	if last > 0 {
+		q.down(0)
+	}
+	e := q.slots[first.slot]
+	q.slots[first.slot] = event{}
+	q.free = append(q.free, first.slot)
+	return first.at, e
+}
+
+func (q *queue) up(i int) {
+	it := q.items[i]
+	for i > 0 {
+		parent := (i - 1) / 4
+		if !it.before(q.items[parent]) {
+			break
+		}
+		q.items[i] = q.items[parent]
+		i = parent
+	}
+	q.items[i] = it
+}
+
+func (q *queue) down(i int) {
+	it := q.items[i]
+	for {
+		child := 4*i + 1
+		if child >= len(q.items) {
+			break
+		}
+		least := child
+		for c := child + 1; c < min(child+4, len(q.items)); c++ {
+			if q.items[c].before(q.items[least]) {
+				least = c
+			}
+		}
+		if !q.items[least].before(it) {
+			break
+		}
+		q.items[i] = q.items[least]
+		i = least
+	}
+	q.items[i] = it
+}
+
+// wakes holds the nodes that want to be woken, by time and then by number. Each
+// node knows its place, so that its time can change.
+type wakes struct{ nodes []*Node }
+
+func wakesBefore(a, b *Node) bool { return a.wake < b.wake || a.wake == b.wake && a.ID < b.ID }
+
+func (h *wakes) next() *Node {
+	if len(h.nodes) == 0 {
+		return nil
+	}
+	return h.nodes[0]
+}
+
+// set changes when the node is to be woken; at < 0 means never.
+func (h *wakes) set(n *Node, at time.Duration) {
+	switch {
+	case at < 0 && n.place < 0:
+	case at < 0:
+		h.remove(n)
+	case n.place < 0:
+		n.wake, n.place = at, len(h.nodes)
+		h.nodes = append(h.nodes, n)
+		h.up(n.place)
+	case at < n.wake:
+		n.wake = at
+		h.up(n.place)
+	case at > n.wake:
+		n.wake = at
+		h.down(n.place)
+	}
+}
+
+func (h *wakes) remove(n *Node) {
+	i, last := n.place, len(h.nodes)-1
+	h.nodes[i] = h.nodes[last]
+	h.nodes[i].place = i
+	h.nodes = h.nodes[:last]
+	n.place = -1
+	if i < last {
+		moved := h.nodes[i]
+		h.up(i)
+		h.down(moved.place)
+	}
+}
+
+func (h *wakes) up(i int) {
+	for i > 0 {
+		parent := (i - 1) / 2
+		if !wakesBefore(h.nodes[i], h.nodes[parent]) {
+			return
+		}
+		h.swap(i, parent)
+		i = parent
+	}
+}
+
+func (h *wakes) down(i int) {
+	for {
+		child := 2*i + 1
+		if child >= len(h.nodes) {
+			return
+		}
+		if r := child + 1; r < len(h.nodes) && wakesBefore(h.nodes[r], h.nodes[child]) {
+			child = r
+		}
+		if !wakesBefore(h.nodes[child], h.nodes[i]) {
+			return
+		}
+		h.swap(i, child)
+		i = child
+	}
+}
+
+func (h *wakes) swap(i, j int) {
+	h.nodes[i], h.nodes[j] = h.nodes[j], h.nodes[i]
+	h.nodes[i].place, h.nodes[j].place = i, j
+}

@@ -1,0 +1,266 @@
+package scenario
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/sim"
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// Options choose what a scenario runs on.
+type Options struct {
+	// Nodes is the size of the cluster. Default: the scenario's own.
+	Nodes int
+	Seed  uint64
+	// Config, if set, changes each node's settings.
+	Config func(*membership.Config)
+	// Trace, if set, is told every line of the trace.
+	Trace func(line string)
+}
+
+// A run is one scenario under way: a cluster, what is done to it, and what its
+// healthy members publish from then on.
+type run struct {
+	options Options
+	name    string
+	world   *sim.World
+	random  *rand.Rand
+	nodes   []*sim.Node
+	state   *membership.Gossip // from which they begin; nil: they form it
+	ill     map[transport.Address]bool
+
+	fault     time.Duration // when it began; negative: not yet
+	measured  time.Duration // when traffic was last reset
+	before    uint64        // the set before the fault
+	seen      map[sight]bool
+	detected  []time.Duration
+	removed   map[transport.Address]bool // healthy ones
+	views     map[uint64]bool
+	ownViews  map[*sim.Node]map[uint64]bool
+	settledAt time.Duration // since when all healthy agree; negative: they do not
+	expected  int           // sights that will be all
+}
+
+// A sight is that one node has seen another Down or removed.
+type sight struct{ observer, victim transport.Address }
+
+func newRun(name string, o Options, servers int) *run {
+	r := &run{
+		options: o, name: name,
+		random: rand.New(rand.NewPCG(o.Seed, 0x5ce7a710)),
+		ill:    make(map[transport.Address]bool), seen: make(map[sight]bool),
+		removed: make(map[transport.Address]bool), views: make(map[uint64]bool),
+		ownViews: make(map[*sim.Node]map[uint64]bool), fault: -1, settledAt: -1,
+	}
+	r.world = sim.New(sim.Config{
+		Seed: o.Seed, Servers: servers, Jitter: time.Millisecond, Account: true, Unchecked: true, Trace: o.Trace,
+	})
+	r.world.OnEvents = r.watch
+	return r
+}
+
+// drift is the most by which clocks differ, in parts of a million: what quartz
+// and NTP leave.
+const drift = 100
+
+// add makes a process.
+func (r *run) add(i int) *sim.Node {
+	config := membership.Config{
+		Self: transport.Address{Name: fmt.Sprintf("node-%04d", i), Incarnation: r.random.Uint64()},
+		Seed: r.random.Uint64(), ProbeVacancy: true,
+		Meta: []membership.KeyValue{{Key: "kind/Counter", Value: "256 xxh64 example.com/counter"}},
+	}
+	if r.options.Config != nil {
+		r.options.Config(&config)
+	}
+	n, err := r.world.Add(config, sim.Place{
+		Server: i % len(r.world.Servers()), Drift: r.random.IntN(2*drift+1) - drift,
+		Offset: time.Duration(r.random.Int64N(int64(time.Hour))),
+	})
+	if err != nil {
+		panic(err) // the scenario's own mistake
+	}
+	r.nodes = append(r.nodes, n)
+	return n
+}
+
+// warm is for how long a formed cluster runs before anything is done to it.
+const warm = 15 * time.Second
+
+// formed begins with a cluster whose members have long been Up. Their timers do
+// not go off together.
+func (r *run) formed() {
+	var members []membership.Member
+	for i := range r.options.Nodes {
+		n := r.add(i)
+		members = append(members, membership.Member{Address: n.Address, Meta: n.Config.Meta})
+	}
+	r.state = membership.Preformed(members)
+	for _, n := range r.nodes {
+		r.world.At(time.Duration(r.random.Int64N(int64(2*time.Second))), func() { r.world.StartFormed(n, r.state) })
+	}
+	r.world.Run(warm)
+}
+
+// pick chooses victims.
+func (r *run) pick(count int) []*sim.Node {
+	nodes := slices.Clone(r.nodes)
+	r.random.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
+	nodes = nodes[:min(count, len(nodes))]
+	for _, n := range nodes {
+		r.ill[n.Address] = true
+	}
+	return nodes
+}
+
+// begin is the moment of the fault: counting begins.
+func (r *run) begin() {
+	r.fault = r.world.Now()
+	r.before = sim.SetOf(r.nodes)
+	r.expected = len(r.healthy()) * len(r.ill)
+	r.measure()
+}
+
+// measure begins to count traffic anew.
+func (r *run) measure() {
+	r.measured = r.world.Now()
+	r.world.ResetTraffic()
+}
+
+func (r *run) healthy() []*sim.Node {
+	return slices.DeleteFunc(slices.Clone(r.nodes), func(n *sim.Node) bool { return r.ill[n.Address] })
+}
+
+// watch follows what the healthy publish.
+func (r *run) watch(n *sim.Node, events []membership.Event) {
+	if r.fault < 0 || r.ill[n.Address] {
+		return
+	}
+	for _, e := range events {
+		switch e := e.(type) {
+		case membership.MemberDowned:
+			r.missed(n, e.Member)
+		case membership.MemberRemoved:
+			r.missed(n, e.Member)
+		case membership.SelfDowned:
+			r.removed[n.Address] = true
+		}
+	}
+	set, _ := n.Set()
+	if set == r.before {
+		return
+	}
+	r.views[set] = true
+	if r.ownViews[n] == nil {
+		r.ownViews[n] = make(map[uint64]bool)
+	}
+	r.ownViews[n][set] = true
+}
+
+// missed: a healthy node sees a member Down or removed.
+func (r *run) missed(n *sim.Node, m membership.Member) {
+	if !r.ill[m.Address] {
+		r.removed[m.Address] = true
+		return
+	}
+	s := sight{n.Address, m.Address}
+	if !r.seen[s] {
+		r.seen[s] = true
+		r.detected = append(r.detected, r.world.Now()-r.fault)
+	}
+}
+
+// follow lets time pass, and notes since when the healthy agree.
+func (r *run) follow(d time.Duration) {
+	r.world.RunUntil(d, 100*time.Millisecond, func() bool {
+		r.settle()
+		return false
+	})
+	r.settle()
+}
+
+func (r *run) settle() {
+	switch same := r.agree(); {
+	case !same:
+		r.settledAt = -1
+	case r.settledAt < 0:
+		r.settledAt = r.world.Now()
+	}
+}
+
+// agree tells whether all healthy nodes have one converged view.
+func (r *run) agree() bool {
+	first, found := uint64(0), false
+	for _, n := range r.nodes {
+		if r.ill[n.Address] || n.Ended() {
+			continue
+		}
+		set, _ := n.Set()
+		if !n.Converged() || found && set != first {
+			return false
+		}
+		first, found = set, true
+	}
+	return found
+}
+
+// result is the row of the table.
+func (r *run) result() Result {
+	slices.Sort(r.detected)
+	out := Result{
+		Scenario: r.name, Nodes: r.options.Nodes, Seed: r.options.Seed, Err: r.world.Err(),
+		Detected: len(r.detected), Expected: r.expected,
+		P50: quantile(r.detected, 0.5), P99: quantile(r.detected, 0.99),
+		Removed: len(r.removed), Views: len(r.views), Settled: -1,
+		Hash: r.world.Hash(), Steps: r.world.Steps(), Virtual: r.world.Now(), Kinds: make(map[string]float64),
+	}
+	if r.settledAt >= 0 {
+		out.Settled = r.settledAt - max(r.fault, 0)
+	}
+	//arch:order-free a maximum
+	for _, own := range r.ownViews {
+		out.OwnViews = max(out.OwnViews, len(own))
+	}
+	r.traffic(&out)
+	return out
+}
+
+// traffic sums up what the healthy have sent and received since measure.
+func (r *run) traffic(out *Result) {
+	seconds := (r.world.Now() - r.measured).Seconds()
+	count := 0
+	for _, n := range r.healthy() {
+		t := n.Traffic()
+		perSecond := float64(t.Sent.Bytes+t.Received.Bytes) / seconds
+		count++
+		out.Bytes += perSecond
+		out.MostBytes = math.Max(out.MostBytes, perSecond)
+		out.Subjects += float64(t.Subjects) / seconds
+		out.Echo += float64(t.Echo.Bytes) / seconds
+		out.Messages += float64(t.Sent.Messages+t.Received.Messages+t.Echo.Messages) / seconds
+		//arch:order-free each kind by itself
+		for kind, f := range t.Kinds {
+			out.Kinds[kind] += float64(f.Bytes) / seconds
+		}
+	}
+	for _, sum := range []*float64{&out.Bytes, &out.Subjects, &out.Echo, &out.Messages} {
+		*sum /= float64(max(count, 1))
+	}
+	for kind := range out.Kinds {
+		out.Kinds[kind] /= float64(max(count, 1))
+	}
+}
+
+// quantile returns the smallest value that this share of the sorted list does not
+// exceed; -1 when there is none.
+func quantile(sorted []time.Duration, share float64) time.Duration {
+	if len(sorted) == 0 {
+		return -1
+	}
+	return sorted[max(0, int(math.Ceil(share*float64(len(sorted))))-1)]
+}

@@ -1,0 +1,168 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/membership"
+)
+
+// maxRepeated is how many of the last messages a connection can repeat.
+const maxRepeated = 8
+
+// A repeated message is one that may be sent again.
+type repeated struct {
+	envelope membership.Envelope
+	at       time.Duration
+}
+
+// up is when what a node sends now reaches its server. A connection keeps order.
+func (w *World) up(n *Node) time.Duration {
+	at := w.now + w.config.Latency
+	if w.config.Jitter > 0 {
+		at += time.Duration(w.random.Int64N(int64(w.config.Jitter)))
+	}
+	n.lastUp = max(n.lastUp, at)
+	return n.lastUp
+}
+
+// across is how long the way from one server to the other's node takes.
+func (w *World) across(from, to *Server) time.Duration {
+	if from == to {
+		return w.config.Latency
+	}
+	return w.config.Between + w.config.Latency
+}
+
+func (w *World) send(n *Node, e *membership.Envelope) {
+	if !n.connected {
+		return
+	}
+	if w.config.Repeat > 0 {
+		n.sent = append(n.sent, repeated{*e, w.now})
+		n.sent = n.sent[max(0, len(n.sent)-maxRepeated):]
+	}
+	msg := e.Message
+	if w.config.Recode {
+		msg = w.recode(msg)
+	}
+	size, subject := int32(0), int32(0)
+	if w.config.Account {
+		size, subject = w.sizes.of(n, e)
+		n.traffic.count(msg, size, subject, true)
+	}
+	if n.lossOut > 0 && w.random.Float64() < n.lossOut {
+		return
+	}
+	if !n.registered {
+		return // the server has given this connection up
+	}
+	hub := w.up(n)
+	post := func(at time.Duration, kind eventKind) *event {
+		d := w.queue.put(at, kind)
+		d.from, d.sender, d.msg, d.hub, d.size, d.subject, d.server = n, n.conn, msg, hub, size, subject, n.server
+		return d
+	}
+	if e.Broadcast {
+		for _, s := range w.servers {
+			post(hub+w.across(n.server, s), eventFan).target = s
+		}
+		return
+	}
+	to := w.byName[e.To]
+	if to == nil {
+		w.input(n, hub+w.config.Latency, membership.Unreachable{Peer: e.To, Server: n.server.id})
+		return
+	}
+	d := post(hub+w.across(n.server, to.server), eventUnicast)
+	d.to, d.receiver = to, to.conn
+}
+
+// sentThrough tells whether the message left its sender's connection before that
+// ended.
+func sentThrough(e *event) bool {
+	return e.from.registered && e.from.conn == e.sender || e.from.closedAt >= e.hub
+}
+
+// arrive delivers a message to one node, or brings the word that nobody listens.
+func (w *World) arrive(e *event) {
+	if !sentThrough(e) {
+		return
+	}
+	n := e.to
+	if !n.known[e.server.index] {
+		if e.from.conn == e.sender && e.from.connected && !w.lost(e.from) {
+			w.step(e.from, membership.Unreachable{Peer: n.Address, Server: e.server.id})
+		}
+		return
+	}
+	if e.receiver != n.conn || !n.registered || !w.passes(e.server, n.server) {
+		return
+	}
+	w.deliver(e, n)
+}
+
+// fan delivers a broadcast to all nodes of one server.
+func (w *World) fan(e *event) {
+	if !sentThrough(e) || !w.passes(e.server, e.target) {
+		return
+	}
+	e.target.compact()
+	nodes := e.target.nodes // may grow meanwhile; those that come then have come too late
+	for _, n := range nodes {
+		if n.registered && n.server == e.target {
+			w.deliver(e, n)
+		}
+	}
+}
+
+// passes tells whether a message gets from one server to another.
+func (w *World) passes(from, to *Server) bool {
+	if from == to {
+		return from.up
+	}
+	way := &w.ways[from.index][to.index]
+	return way.route && !way.hole
+}
+
+// lost tells whether what is on its way to the node gets lost.
+func (w *World) lost(n *Node) bool {
+	return w.loss > 0 && w.random.Float64() < w.loss || n.lossIn > 0 && w.random.Float64() < n.lossIn
+}
+
+func (w *World) deliver(e *event, n *Node) {
+	if n.ended || !n.started || w.lost(n) {
+		return
+	}
+	if w.config.Account {
+		n.traffic.count(e.msg, e.size, e.subject, false)
+	}
+	w.step(n, membership.Receive{From: e.from.Address, Message: e.msg, Server: n.server.id})
+}
+
+// recode sends a message through its bytes.
+func (w *World) recode(msg membership.Message) membership.Message {
+	b, err := membership.Encode(msg)
+	if err == nil {
+		msg, err = membership.Decode(b)
+	}
+	if err != nil {
+		w.fail(fmt.Errorf("a message of a machine does not survive its bytes: %w", err))
+	}
+	return msg
+}
+
+// repeat sends the last messages again, as a client that keeps what it could not
+// flush.
+func (w *World) repeat(n *Node) {
+	sent := n.sent
+	n.sent = nil
+	if len(sent) == 0 || w.random.Float64() >= w.config.Repeat {
+		return
+	}
+	from := w.random.IntN(len(sent))
+	w.trace.line(w.now, "%v repeats %d messages", n.Address, len(sent)-from)
+	for i := range sent[from:] {
+		w.send(n, &sent[from+i].envelope)
+	}
+}

@@ -1,0 +1,148 @@
+package sim
+
+import (
+	"fmt"
+	"math/bits"
+	"strings"
+
+	"github.com/shardgen/shardgen/runtime/membership"
+)
+
+// Traffic is what a node has sent and received. Bytes are those of payloads: the
+// message in the envelope that the driver puts around it. Subjects are counted
+// apart, for the broker's protocol carries them beside the payload.
+type Traffic struct {
+	Sent, Received Flow
+	Echo           Flow // own echoes, there and back; they are in none of the others
+	Subjects       uint64
+	// Kinds splits Sent and Received by the kind of message.
+	Kinds map[string]Flow
+}
+
+// A Flow is a number of messages and their bytes.
+type Flow struct{ Messages, Bytes uint64 }
+
+func (f *Flow) add(size int32) {
+	f.Messages++
+	f.Bytes += uint64(size)
+}
+
+// Traffic is what the node has sent and received since ResetTraffic.
+func (n *Node) Traffic() Traffic { return n.traffic }
+
+// ResetTraffic begins to count anew at all nodes.
+func (w *World) ResetTraffic() {
+	for _, n := range w.nodes {
+		n.traffic = Traffic{}
+	}
+}
+
+func (t *Traffic) count(m membership.Message, size, subject int32, sent bool) {
+	t.Subjects += uint64(subject)
+	switch _, echo := m.(membership.Echo); {
+	case echo:
+		t.Echo.add(size)
+		return
+	case sent:
+		t.Sent.add(size)
+	default:
+		t.Received.add(size)
+	}
+	if t.Kinds == nil {
+		t.Kinds = make(map[string]Flow)
+	}
+	kind := strings.TrimPrefix(fmt.Sprintf("%T", m), "membership.")
+	f := t.Kinds[kind]
+	f.add(size)
+	t.Kinds[kind] = f
+}
+
+// sizes measures messages. It encodes them, which for states is dear: those of
+// many members are measured once for each version and about that many who have
+// seen it, which changes the size by less than a hundredth.
+type sizes struct {
+	cluster string
+	states  map[stateKey]int32
+	last    *membership.Gossip
+	lastIs  int32
+}
+
+type stateKey struct {
+	version      uint64
+	members      int
+	seen, extras int
+}
+
+// exactStates is the number of members up to which every state is measured.
+const exactStates = 100
+
+// maxStates bounds what is remembered.
+const maxStates = 1 << 16
+
+func newSizes(cluster string) sizes {
+	return sizes{cluster: cluster, states: make(map[stateKey]int32)}
+}
+
+// of returns the bytes of the payload, and of the subjects beside it.
+func (s *sizes) of(n *Node, e *membership.Envelope) (size, subject int32) {
+	body := s.body(e.Message)
+	// wire.Control: format, cluster, from, incarnation, topic, body.
+	size = 2 + 2 + int32(len(s.cluster)) + 2 + int32(len(n.Address.Name)) + 9 + 2 + 1 + varint(body) + body
+	if e.Broadcast {
+		return size, int32(len("sh..ctl.all") + len(s.cluster))
+	}
+	to := len("sh..n...ctl") + len(s.cluster) + len(e.To.Name) + 16
+	reply := len("sh..r...ctl.u...0") + len(s.cluster) + len(n.Address.Name) + 16 + len(e.To.Name) + 16
+	return size, int32(to + reply)
+}
+
+func varint(n int32) int32 { return int32(bits.Len32(uint32(n)|1)+6) / 7 }
+
+// body is the length of the encoded message.
+func (s *sizes) body(m membership.Message) int32 {
+	switch m := m.(type) {
+	case membership.GossipMessage:
+		target := int32(len(m.Target.Name))
+		m.Target.Name = "x"
+		return s.state(m.State, m) + target - 1
+	case membership.Welcome:
+		target := int32(len(m.Target.Name))
+		m.Target.Name = "x"
+		return s.state(m.State, m) + target - 1
+	}
+	return encoded(m)
+}
+
+func encoded(m membership.Message) int32 {
+	b, err := membership.Encode(m)
+	if err != nil {
+		return 0 // the driver sends nothing either
+	}
+	return int32(len(b))
+}
+
+// state measures a message that holds a state. Its target's name is one byte.
+func (s *sizes) state(g *membership.Gossip, m membership.Message) int32 {
+	if g == s.last {
+		return s.lastIs
+	}
+	s.last = g
+	if len(g.Members) <= exactStates {
+		s.lastIs = encoded(m)
+		return s.lastIs
+	}
+	key := stateKey{members: len(g.Members), seen: 32 * len(g.Seen) / len(g.Members), extras: len(g.Rows) + len(g.Tombstones)<<16}
+	for _, c := range g.Version {
+		key.version = key.version*0x9e3779b97f4a7c15 + c.Count ^ c.Node.Incarnation
+	}
+	size, ok := s.states[key]
+	if !ok {
+		if len(s.states) >= maxStates {
+			clear(s.states)
+		}
+		size = encoded(m)
+		s.states[key] = size
+	}
+	s.lastIs = size
+	return size
+}

@@ -1,0 +1,159 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A trace hashes what happens, and tells it in words if somebody listens.
+type trace struct {
+	sum  uint64
+	tell func(string)
+}
+
+func newTrace(tell func(string)) trace { return trace{sum: 0xcbf29ce484222325, tell: tell} }
+
+// mix takes one more word into the hash: a multiplication and a shift, as in
+// xxHash, over words in place of bytes.
+func (t *trace) mix(x uint64) {
+	x *= 0x9e3779b97f4a7c15
+	x ^= x >> 32
+	t.sum = (t.sum ^ x) * 0xff51afd7ed558ccd
+	t.sum ^= t.sum >> 29
+}
+
+func (t *trace) text(s string) {
+	h := uint64(len(s))
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * 0x100000001b3
+	}
+	t.mix(h)
+}
+
+// line notes what the world itself does.
+func (t *trace) line(now time.Duration, format string, args ...any) {
+	t.mix(uint64(now))
+	t.text(format)
+	for _, a := range args {
+		switch a := a.(type) {
+		case transport.Address:
+			t.mix(a.Incarnation)
+		case string:
+			t.text(a)
+		case int:
+			t.mix(uint64(a))
+		default:
+			t.text(fmt.Sprint(a))
+		}
+	}
+	if t.tell != nil {
+		t.tell(fmt.Sprintf("%10.6fs -- ", now.Seconds()) + fmt.Sprintf(format, args...))
+	}
+}
+
+// event notes what a machine says.
+func (t *trace) event(now time.Duration, n *Node, e membership.Event) {
+	kind, node := eventWords(e)
+	t.mix(kind)
+	t.mix(node)
+	if t.tell != nil {
+		t.tell(fmt.Sprintf("%10.6fs %s == %v", now.Seconds(), n.Address.Name, e))
+	}
+}
+
+// eventWords are what is hashed of an event: making words of millions would take
+// longer than all the rest.
+func eventWords(e membership.Event) (kind, node uint64) {
+	switch e := e.(type) {
+	case membership.MemberJoined:
+		return 1, e.Member.Incarnation
+	case membership.MemberWeaklyUp:
+		return 2, e.Member.Incarnation
+	case membership.MemberUp:
+		return 3, e.Member.Incarnation ^ uint64(e.Member.UpNumber)<<40
+	case membership.MemberLeaving:
+		return 4, e.Member.Incarnation
+	case membership.MemberExiting:
+		return 5, e.Member.Incarnation
+	case membership.MemberDowned:
+		return 6, e.Member.Incarnation
+	case membership.MemberRemoved:
+		return 7, e.Member.Incarnation ^ uint64(e.Member.Status)<<56
+	case membership.UnreachableMember:
+		return 8, e.Member.Incarnation ^ uint64(e.Evidence)<<56
+	case membership.ReachableMember:
+		return 9, e.Member.Incarnation
+	case membership.LeaderChanged:
+		return 10, e.Leader.Incarnation
+	case membership.ConvergedChanged:
+		return 11, uint64(len(e.Reason))
+	}
+	return 12, uint64(len(e.String()))
+}
+
+// step notes that a node takes an input.
+func (t *trace) step(now time.Duration, n *Node, in membership.Input) {
+	t.mix(uint64(now))
+	t.mix(uint64(n.ID))
+	switch in := in.(type) {
+	case membership.Tick:
+		t.mix(1)
+		return
+	case membership.Receive:
+		t.mix(2 ^ in.From.Incarnation)
+		t.message(in.Message)
+		if t.tell != nil {
+			t.tell(fmt.Sprintf("%10.6fs %s <- %s: %v", now.Seconds(), n.Address.Name, in.From.Name, in.Message))
+		}
+		return
+	case membership.Unreachable:
+		t.mix(3 ^ in.Peer.Incarnation)
+	case membership.ConnState:
+		t.mix(4)
+		t.text(in.Server)
+	default:
+		t.text(fmt.Sprintf("%T", in))
+	}
+	if t.tell != nil {
+		t.tell(fmt.Sprintf("%10.6fs %s <- %T %+v", now.Seconds(), n.Address.Name, in, in))
+	}
+}
+
+// message hashes what tells one message from another.
+func (t *trace) message(m membership.Message) {
+	switch m := m.(type) {
+	case membership.Heartbeat:
+		t.mix(11 + m.Seq<<8)
+	case membership.HeartbeatAck:
+		t.mix(12 + m.Seq<<8)
+	case membership.Echo:
+		t.mix(13 + m.Seq<<8)
+	case membership.Alive:
+		t.mix(14 ^ m.Members)
+	case membership.Hello:
+		t.mix(15 + uint64(m.Attempt)<<8)
+	case membership.GossipMessage:
+		t.mix(16)
+		t.gossip(m.State)
+	case membership.Welcome:
+		t.mix(17)
+		t.gossip(m.State)
+	case membership.GossipStatus:
+		t.mix(18 + uint64(len(m.Seen))<<8)
+	default:
+		t.text(fmt.Sprintf("%T", m))
+	}
+}
+
+func (t *trace) gossip(g *membership.Gossip) {
+	t.mix(uint64(len(g.Members)) | uint64(len(g.Seen))<<16 | uint64(len(g.Rows))<<32 | uint64(len(g.Tombstones))<<48)
+	t.mix(uint64(g.UpCounter) | g.RemovalCounter<<32)
+	sum := uint64(0)
+	for _, c := range g.Version {
+		sum += c.Count
+	}
+	t.mix(sum)
+}

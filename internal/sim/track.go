@@ -1,0 +1,106 @@
+package sim
+
+import (
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// tracked is what a node's published views come to, kept from its events so that
+// nothing must be looked through.
+type tracked struct {
+	set       uint64 // a hash of the members that are not Down
+	size      int    // how many those are
+	published uint64 // set, after the last step that had events
+	converged bool
+}
+
+// begin is for a node that starts as a member.
+func (t *tracked) begin(g *membership.Gossip) {
+	for _, m := range g.Members {
+		t.toggle(m.Address, 1)
+	}
+	t.published, t.converged = t.set, true
+}
+
+func (t *tracked) toggle(a transport.Address, change int) {
+	t.set ^= mark(a)
+	t.size += change
+}
+
+// mark is a node's share in the hash of a set.
+func mark(a transport.Address) uint64 {
+	x := a.Incarnation
+	for i := range len(a.Name) {
+		x = (x ^ uint64(a.Name[i])) * 0x100000001b3
+	}
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+func (t *tracked) follow(e membership.Event) {
+	switch e := e.(type) {
+	case membership.MemberJoined:
+		t.toggle(e.Member.Address, 1)
+	case membership.MemberDowned:
+		t.toggle(e.Member.Address, -1)
+	case membership.MemberRemoved:
+		if e.Member.Status != membership.Down {
+			t.toggle(e.Member.Address, -1)
+		}
+	case membership.ConvergedChanged:
+		t.converged = e.Converged
+	}
+}
+
+func (t *tracked) publish() { t.published = t.set }
+
+// Set is a hash of the members that are not Down in the node's last view, and how
+// many they are.
+func (n *Node) Set() (hash uint64, size int) { return n.track.published, n.track.size }
+
+// SetOf is what [Node.Set] is for these nodes.
+func SetOf(nodes []*Node) uint64 {
+	sum := uint64(0)
+	for _, n := range nodes {
+		sum ^= mark(n.Address)
+	}
+	return sum
+}
+
+// Running are the processes that run, frozen ones included.
+func (w *World) Running() []*Node {
+	var nodes []*Node
+	for _, n := range w.nodes {
+		if n.started && !n.ended {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// Agreed tells whether the nodes, and they alone, are Up in the converged view of
+// each of them.
+func Agreed(nodes []*Node) bool {
+	want := SetOf(nodes)
+	for _, n := range nodes {
+		if n.ended || !n.track.converged || n.track.published != want || n.track.size != len(nodes) {
+			return false
+		}
+	}
+	for _, n := range nodes {
+		g := n.machine.State()
+		if g == nil || len(g.Members) != len(nodes) || g.Founder != nodes[0].machine.State().Founder {
+			return false
+		}
+		for _, m := range g.Members {
+			if m.Status != membership.Up {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Converged tells whether the node's last view has converged.
+func (n *Node) Converged() bool { return n.IsMember() && n.track.converged }
