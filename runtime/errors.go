@@ -110,11 +110,15 @@ func (e *CallError) Error() string {
 func (e *CallError) Unwrap() error { return e.Err }
 
 // An EntityError is an error that an entity's method returned, as its caller
-// sees it, near or far: the text crosses the wire, the value does not.
+// sees it, near or far: its text, and what it held of the errors that the
+// entity's package declares with //shard:error. Those are there for errors.Is
+// and errors.As; of others only the text crosses the wire.
 type EntityError struct {
 	Kind, ID, Method string
 	Text             string
 	Panic            bool // the method panicked; Text is what with
+
+	causes []error
 }
 
 // Error is the method's own text with the entity before it.
@@ -124,6 +128,9 @@ func (e *EntityError) Error() string {
 	}
 	return fmt.Sprintf("%s/%s.%s: %s", e.Kind, clip(e.ID), e.Method, e.Text)
 }
+
+// Unwrap returns the declared errors that the method's error held.
+func (e *EntityError) Unwrap() []error { return e.causes }
 
 // Is reports ErrPanic for a panic.
 func (e *EntityError) Is(target error) bool { return e.Panic && target == ErrPanic }

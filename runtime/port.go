@@ -342,7 +342,11 @@ var (
 // resultError is the error for an answer that is no result.
 func (p port) resultError(c *codegen.Call, res result) error {
 	method := func(panicked bool) error {
-		return &EntityError{Kind: p.kind.desc.Name, ID: c.Ref.ID, Method: c.Method, Text: res.text, Panic: panicked}
+		e := &EntityError{Kind: p.kind.desc.Name, ID: c.Ref.ID, Method: c.Method, Text: res.text, Panic: panicked}
+		if !panicked {
+			e.causes = codegen.Causes(p.kind.desc.Errors, res.payload)
+		}
+		return e
 	}
 	not := func(err error) error {
 		if res.text != "" {

@@ -17,7 +17,7 @@ import (
 type answer struct {
 	code    wire.Code
 	text    string
-	payload *[]byte // of CodeOK: the results, in a buffer of replyPool
+	payload *[]byte // of CodeOK: the results, in a buffer of replyPool; of CodeMethodError: causes
 }
 
 // replyPool keeps the buffers that results are encoded into.
@@ -47,12 +47,12 @@ func (s *hostedShard) runQueued(e *region.Entity, c *inCall) {
 
 // answerTurn sends what a turn came to, unless it was a tell's.
 func (pl *plane) answerTurn(c *inCall, a answer, l *lane) {
-	e := wire.Envelope{Type: wire.TypeReply, ID: c.id, Code: a.code, Text: []byte(a.text)}
-	if len(e.Text) > maxErrorText {
-		e.Text = e.Text[:maxErrorText]
-	}
+	e := wire.Envelope{Type: wire.TypeReply, ID: c.id, Code: a.code, Text: []byte(clipText(a.text))}
 	if a.payload != nil {
 		e.Payload = *a.payload
+	}
+	if room := pl.maxResult(); a.code != wire.CodeOK && len(e.Text)+len(e.Payload) > room {
+		e.Text, e.Payload = e.Text[:min(len(e.Text), room)], nil // the text is what people read
 	}
 	if !pl.lease.mayAnswer() {
 		pl.wg.Go(func() { pl.answerLeased(c, e) })
@@ -74,6 +74,8 @@ func (pl *plane) answerLeased(c *inCall, e wire.Envelope) {
 
 // maxErrorText bounds the text of an error on the wire.
 const maxErrorText = 64 << 10
+
+func clipText(s string) string { return s[:min(len(s), maxErrorText)] }
 
 // guarded is turn that survives a method calling runtime.Goexit, which ends this
 // goroutine: the lane, the entity and the caller must not wait for it.
@@ -137,7 +139,7 @@ func (s *hostedShard) runCall(e *region.Entity, c *inCall) answer {
 	buf := replyPool.Get().(*[]byte)
 	out, err := s.invoke(method, t, e.Value, c.args, (*buf)[:0])
 	if err != nil {
-		return methodError(err)
+		return methodError(s.host.desc.Errors, err)
 	}
 	*buf = out
 	if limit := pl.maxResult(); len(out) > limit {
@@ -169,7 +171,7 @@ func (pl *plane) maxResult() int {
 
 // methodError is the answer for an error that a method, or decoding its
 // arguments, came to.
-func methodError(err error) answer {
+func methodError(table []codegen.Error, err error) answer {
 	// Only the value itself counts: a method may return what its own call came to.
 	switch err := err.(type) { //nolint:errorlint
 	case *panicked:
@@ -179,7 +181,12 @@ func methodError(err error) answer {
 	case *codegen.EncodeError:
 		return answer{code: wire.CodeNoResult, text: err.Error()}
 	}
-	return answer{code: wire.CodeMethodError, text: err.Error()}
+	text, causes := codegen.DescribeError(table, err)
+	a := answer{code: wire.CodeMethodError, text: text}
+	if len(causes) > 0 {
+		a.payload = &causes
+	}
+	return a
 }
 
 // finish ends the turn's context.
@@ -280,6 +287,10 @@ func (t *turn) End(recovered any, err error) error {
 		}
 		return &CallError{Kind: s.id.Kind, ID: e.ID, Method: t.method, Outcome: outcome, Err: err}
 	default:
-		return &EntityError{Kind: s.id.Kind, ID: e.ID, Method: t.method, Text: err.Error()}
+		text, causes := codegen.DescribeError(s.host.desc.Errors, err)
+		return &EntityError{
+			Kind: s.id.Kind, ID: e.ID, Method: t.method, Text: clipText(text),
+			causes: codegen.Causes(s.host.desc.Errors, causes),
+		}
 	}
 }

@@ -105,11 +105,19 @@ func (e *emitter) refMethod(n *model.Entity, m *model.Method) {
 	l := e.messageLocals(m)
 	recv, call := l.pick("r"), l.pick("call")
 	e.file.Line()
-	if len(m.Doc) == 0 {
+	switch {
+	case len(m.Doc) > 0:
+	case m.OneWay:
+		e.comment("%s calls [%s.%s] and does not wait for it.", m.Name, n.Name, m.Name)
+	default:
 		e.comment("%s calls [%s.%s].", m.Name, n.Name, m.Name)
 	}
 	for _, line := range m.Doc {
 		e.file.Comment(line)
+	}
+	if m.OneWay {
+		e.tell(n, m, n.Ref(), l, recv, call)
+		return
 	}
 	results := list(append(typed(m.Results, l.results), coded(l.err, jen.Error())))
 	e.file.Func().Params(jen.Id(recv).Id(n.Ref())).Id(m.Name).Params(l.messageParams(m)...).Params(results...).BlockFunc(func(g *jen.Group) {
@@ -180,10 +188,15 @@ func (e *emitter) localTurn(g *jen.Group, l *locals, n *model.Entity, m *model.M
 // tellMethod emits a call without an answer.
 func (e *emitter) tellMethod(n *model.Entity, m *model.Method) {
 	l := e.messageLocals(m)
-	l.results = nil
 	recv, call := l.pick("t"), l.pick("call")
 	e.comment("%s is [%s.%s] without an answer.", m.Name, n.API(), m.Name)
-	e.file.Func().Params(jen.Id(recv).Id(n.Tell())).Id(m.Name).Params(l.messageParams(m)...).Error().BlockFunc(func(g *jen.Group) {
+	e.tell(n, m, n.Tell(), l, recv, call)
+}
+
+// tell emits a method of a reference that sends a call without an answer.
+func (e *emitter) tell(n *model.Entity, m *model.Method, ref string, l *locals, recv, call string) {
+	l.results = nil
+	e.file.Func().Params(jen.Id(recv).Id(ref)).Id(m.Name).Params(l.messageParams(m)...).Error().BlockFunc(func(g *jen.Group) {
 		g.List(jen.Id(call), jen.Id(l.err)).Op(":=").Id(recv).Dot("ref").Dot("BeginTell").Call(jen.Id(l.ctx), jen.Lit(m.Name))
 		ifErr(g, l.err, jen.Id(l.err))
 		l.appendArgs(g, n, m, call, l.withErr)

@@ -57,6 +57,7 @@ func File(pkg *model.Package) ([]byte, error) {
 		e.messages(entity)
 		e.state(entity)
 	}
+	e.errors()
 	e.types()
 	return e.render()
 }

@@ -87,6 +87,9 @@ func (e *emitter) kind(n *model.Entity) {
 		list = append(list, field("HashName", jen.Lit(n.Hash.Name)), field("Hash", jen.Id(n.HashFunc())))
 	}
 	list = append(list, field("Methods", jen.Index().String().Values(names...)))
+	if len(e.pkg.Errors) > 0 {
+		list = append(list, field("Errors", jen.Id(model.ErrorsFunc).Call()))
+	}
 	if len(n.State) > 0 {
 		list = append(list, field("Stateful", jen.True()))
 	}

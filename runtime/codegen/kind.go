@@ -17,6 +17,7 @@ type Kind struct {
 	HashName string
 	Hash     func(id string) (uint64, error)
 	Methods  []string // names, sorted: what a client of this contract may call
+	Errors   []Error  // those that callers can tell apart
 	Stateful bool     // some fields are tagged state
 }
 

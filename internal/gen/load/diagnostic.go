@@ -25,6 +25,8 @@ const (
 	CodeMethod      Code = "SG201" // an exported method that is nearly a message
 	CodeHook        Code = "SG202" // a method that is nearly a hook
 	CodeNoMessages  Code = "SG203" // an entity that answers nothing
+	CodeNoContext   Code = "SG204" // an exported method that takes no context
+	CodeError       Code = "SG205" // what cannot be a declared error
 	CodeType        Code = "SG301" // a type that cannot cross the wire
 	CodeUnknownType Code = "SG302" // a type that does not type-check
 	CodeTag         Code = "SG401" // a shard tag that means nothing

@@ -9,10 +9,11 @@ import (
 	"strings"
 )
 
-// directives are those that exist; later ones are refused by name.
+// The directives that exist.
 var (
-	directives = []string{"entity", "singleton"}
-	later      = []string{"error", "ignore", "tell"}
+	entityDirectives = []string{"entity", "singleton"}
+	methodDirectives = []string{"ignore", "tell"}
+	directives       = slices.Concat(entityDirectives, methodDirectives, []string{"error"})
 )
 
 // A marked is a struct with a shard:entity or a shard:singleton directive.
@@ -51,26 +52,39 @@ func sortKey(fset *token.FileSet, pos token.Pos) string {
 	return p.Filename + "\x00" + string(offset)
 }
 
-// attachments maps the comments that document one type to that type.
-func (s *source) attachments(file *ast.File) map[*ast.Comment]*ast.TypeSpec {
-	attached := make(map[*ast.Comment]*ast.TypeSpec)
-	attach := func(doc *ast.CommentGroup, spec *ast.TypeSpec) {
+// attachments maps the comments that document a type, variables or a function to
+// what they document: a *ast.TypeSpec, a *ast.ValueSpec, all specs of a *ast.GenDecl
+// or a *ast.FuncDecl.
+func (s *source) attachments(file *ast.File) map[*ast.Comment]ast.Node {
+	attached := make(map[*ast.Comment]ast.Node)
+	attach := func(doc *ast.CommentGroup, node ast.Node) {
 		if doc != nil {
 			for _, c := range doc.List {
-				attached[c] = spec
+				attached[c] = node
 			}
 		}
 	}
 	for _, decl := range file.Decls {
-		g, ok := decl.(*ast.GenDecl)
-		if !ok || g.Tok != token.TYPE {
+		if f, ok := decl.(*ast.FuncDecl); ok {
+			attach(f.Doc, f)
 			continue
 		}
-		if len(g.Specs) == 1 {
-			attach(g.Doc, g.Specs[0].(*ast.TypeSpec))
+		g, ok := decl.(*ast.GenDecl)
+		switch {
+		case !ok:
+			continue
+		case len(g.Specs) == 1:
+			attach(g.Doc, g.Specs[0])
+		default:
+			attach(g.Doc, g)
 		}
 		for _, spec := range g.Specs {
-			attach(spec.(*ast.TypeSpec).Doc, spec.(*ast.TypeSpec))
+			switch spec := spec.(type) {
+			case *ast.TypeSpec:
+				attach(spec.Doc, spec)
+			case *ast.ValueSpec:
+				attach(spec.Doc, spec)
+			}
 		}
 	}
 	return attached
@@ -79,30 +93,22 @@ func (s *source) attachments(file *ast.File) map[*ast.Comment]*ast.TypeSpec {
 // almost matches comments that look like directives of this tool.
 var almost = regexp.MustCompile(`^(?://|/\*)\s*(?i:shard(?:gen)?)\s*:(\s*)(\w+)(.*)`)
 
-func (s *source) readComment(c *ast.Comment, attached map[*ast.Comment]*ast.TypeSpec) {
+func (s *source) readComment(c *ast.Comment, attached map[*ast.Comment]ast.Node) {
 	d, ok := ast.ParseDirective(c.Slash, c.Text)
 	if !ok || d.Tool != "shard" {
 		s.readNearMiss(c)
 		return
 	}
 	switch {
-	case slices.Contains(directives, d.Name):
-		s.mark(d, attached[c])
-	case slices.Contains(later, d.Name):
-		s.add(c.Slash, CodeUnsupported, laterRemedy(d.Name), "//shard:%s: not supported by this version", d.Name)
+	case slices.Contains(entityDirectives, d.Name):
+		spec, _ := attached[c].(*ast.TypeSpec)
+		s.mark(d, spec)
+	case slices.Contains(methodDirectives, d.Name):
+		s.markMethod(d, attached[c])
+	case d.Name == "error":
+		s.markError(d, attached[c])
 	default:
 		s.add(c.Slash, CodeNearMiss, suggestion(d.Name), "//shard:%s: no such directive", d.Name)
-	}
-}
-
-func laterRemedy(name string) string {
-	switch name {
-	case "error":
-		return "remove it: a method's error arrives as *shard.EntityError"
-	case "ignore":
-		return "remove it, and start the method's name with a small letter"
-	default:
-		return "remove it: the Tell side has every method"
 	}
 }
 
@@ -114,7 +120,7 @@ func (s *source) readNearMiss(c *ast.Comment) {
 		return
 	}
 	space, name, rest := match[1], strings.ToLower(match[2]), strings.Trim(match[3], " \t*/")
-	meant := nearest(name, slices.Concat(directives, later))
+	meant := nearest(name, directives)
 	prose := space != "" && rest != "" && !strings.Contains(rest, "=")
 	if meant == "" || prose {
 		return
@@ -128,10 +134,10 @@ func firstLine(text string) string {
 }
 
 func suggestion(name string) string {
-	if meant := nearest(strings.ToLower(name), slices.Concat(directives, later)); meant != "" {
+	if meant := nearest(strings.ToLower(name), directives); meant != "" {
 		return "write //shard:" + meant
 	}
-	return "there are //shard:entity and //shard:singleton"
+	return "there are //shard:" + strings.Join(directives, ", //shard:")
 }
 
 // nearest returns which of names a misspelt name was meant to be, or "".

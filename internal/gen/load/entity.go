@@ -26,7 +26,6 @@ func (s *source) fields(n *model.Entity, m *marked) types.Type {
 	n.ID = model.ID{Type: &model.Expr{Name: "string"}}
 	u := m.object.Type().Underlying().(*types.Struct)
 	var untagged []*types.Var
-	stateful := false
 	for i := range u.NumFields() {
 		f := u.Field(i)
 		if f.Name() == "_" {
@@ -46,14 +45,11 @@ func (s *source) fields(n *model.Entity, m *marked) types.Type {
 				id = f.Type()
 			}
 		case tag == "state":
-			stateful = true
 			s.stateField(n, f)
 		}
 	}
-	if stateful {
-		for _, f := range untagged {
-			s.untaggedField(n, f)
-		}
+	for _, f := range untagged {
+		s.untaggedField(n, f)
 	}
 	return id
 }
@@ -124,18 +120,37 @@ func (s *source) stateField(n *model.Entity, f *types.Var) {
 	s.refuse(f, n.Name+"."+f.Name(), r)
 }
 
-// untaggedField reports a field beside tagged ones that would be lost on a move.
-// What cannot cross the wire anyway needs no tag.
+// untaggedField reports a field that would be lost when its entity goes idle or
+// moves. What cannot cross the wire anyway needs no tag.
 func (s *source) untaggedField(n *model.Entity, f *types.Var) {
 	_, r := s.crossing.of(f.Type())
 	subject := n.Name + "." + f.Name()
 	switch {
+	case r == nil && isEmpty(f.Type()):
+	case r == nil && n.ID.Field == "" && !n.Singleton && looksLikeID(n, f):
+		s.add(f.Pos(), CodeUntagged, "tag it `shard:\"id\"` to find the entity's id in it, or `shard:\"state\"` if it is something else",
+			"%s: has no tag, and would be lost when the entity goes idle or moves", subject)
 	case r == nil:
 		s.add(f.Pos(), CodeUntagged, "tag it `shard:\"state\"` to keep it, or `shard:\"-\"` to make it anew",
-			"%s: untagged beside state: it would be lost on a move", subject)
+			"%s: has no tag, and would be lost when the entity goes idle or moves", subject)
 	case r.code == CodeUnknownType && r.path == "" && !s.awaited(f):
 		s.refuse(f, subject, r)
 	}
+}
+
+// isEmpty reports whether a type's values hold nothing.
+func isEmpty(t types.Type) bool {
+	u, ok := t.Underlying().(*types.Struct)
+	return ok && u.NumFields() == 0
+}
+
+// looksLikeID reports whether a field is called as people call an id.
+func looksLikeID(n *model.Entity, f *types.Var) bool {
+	name := strings.ToLower(f.Name())
+	if _, basic := f.Type().Underlying().(*types.Basic); !basic && !hasReverse(types.NewPointer(f.Type()), "MarshalText", "UnmarshalText") {
+		return false
+	}
+	return name == "id" || name == "key" || name == strings.ToLower(n.Name)+"id"
 }
 
 // refuse reports a type that cannot cross the wire, at the culprit's field once,

@@ -103,27 +103,30 @@ func Generated(src []byte) bool {
 // A source is one package of the user's while its model is made.
 type source struct {
 	*report
-	pkg      *packages.Package
-	model    *model.Package
-	marked   []*marked
-	entities map[*types.TypeName]bool // those that are entities
-	expected map[string]bool          // exported names that will be generated here
-	reported map[token.Pos]bool       // fields that a refusal was reported at
-	packages map[string]string        // names of packages by path
-	syntax   *syntax
-	crossing *crossing
+	pkg              *packages.Package
+	model            *model.Package
+	marked           []*marked
+	entities         map[*types.TypeName]bool       // those that are entities
+	expected         map[string]bool                // exported names that will be generated here
+	reported         map[token.Pos]bool             // fields that a refusal was reported at
+	packages         map[string]string              // names of packages by path
+	methodDirectives map[token.Pos]*methodDirective // by the position of the method's name
+	errors           []markedError
+	syntax           *syntax
+	crossing         *crossing
 }
 
 // loadPackage makes the model of one package.
 func loadPackage(r *report, p *packages.Package) *model.Package {
 	s := &source{
 		report: r, pkg: p,
-		model:    &model.Package{Path: p.PkgPath, Name: p.Name},
-		entities: make(map[*types.TypeName]bool),
-		expected: make(map[string]bool),
-		reported: make(map[token.Pos]bool),
-		packages: make(map[string]string),
-		syntax:   newSyntax(p.Syntax),
+		model:            &model.Package{Path: p.PkgPath, Name: p.Name},
+		entities:         make(map[*types.TypeName]bool),
+		expected:         make(map[string]bool),
+		reported:         make(map[token.Pos]bool),
+		packages:         make(map[string]string),
+		methodDirectives: make(map[token.Pos]*methodDirective),
+		syntax:           newSyntax(p.Syntax),
 	}
 	if len(p.GoFiles) > 0 {
 		s.model.Dir = filepath.Dir(p.GoFiles[0])
@@ -142,6 +145,8 @@ func loadPackage(r *report, p *packages.Package) *model.Package {
 	for _, m := range s.marked {
 		s.model.Entities = append(s.model.Entities, s.entity(m))
 	}
+	s.unusedMethodDirectives()
+	s.readErrors()
 	s.checkKinds()
 	setTraits(s.crossing.list)
 	s.nameAll()

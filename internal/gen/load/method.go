@@ -20,20 +20,34 @@ func (s *source) methods(n *model.Entity, m *marked) {
 	})
 	tried := false
 	for _, f := range methods {
-		if !f.Exported() {
-			continue
-		}
+		d := s.methodDirective(f)
 		switch signature := f.Signature(); {
+		case !f.Exported():
+			if d != nil {
+				s.add(d.directive.Slash, CodeMisplaced, "remove it: only exported methods are messages",
+					"//shard:%s: %s.%s is not exported", d.directive.Name, n.Name, f.Name())
+			}
+		case d != nil && d.directive.Name == "ignore":
 		case isHook(f):
 			s.hook(n, f)
 		case takesContext(signature):
 			tried = true
-			s.message(n, f, signature)
+			s.message(n, f, signature, d != nil)
+		case !slices.Contains(customary, f.Name()):
+			s.add(f.Pos(), CodeNoContext, "let it take a ctx context.Context first, or write //shard:ignore above it",
+				"%s.%s: exported, and no message: it takes no context", n.Name, f.Name())
 		}
 	}
 	if !tried {
 		s.add(m.spec.Pos(), CodeNoMessages, "give it an exported method like Get(ctx context.Context) (int64, error)", "%s: answers no message", n.Name)
 	}
+}
+
+// customary are the methods that the standard library looks for. They are no
+// messages, and everybody knows that.
+var customary = []string{
+	"String", "GoString", "Format", "Error", "LogValue", "Len", "Less", "Swap", "Lock", "Unlock",
+	"MarshalJSON", "UnmarshalJSON", "MarshalText", "UnmarshalText", "AppendText", "MarshalBinary", "UnmarshalBinary", "AppendBinary",
 }
 
 func isContext(t types.Type) bool { return isNamed(t, "context", "Context") }
@@ -56,8 +70,21 @@ func takesContext(s *types.Signature) bool {
 var hookTypes = map[string]string{"Activation": "OnActivate", "Passivation": "OnPassivate"}
 
 // isHook reports whether a method is, or was meant as, a hook.
-func isHook(f *types.Func) bool {
-	return hookType(f.Signature()) != "" || f.Name() == "OnActivate" || f.Name() == "OnPassivate"
+func isHook(f *types.Func) bool { return hookReason(f) != "" }
+
+// hookReason returns the name of the hook's reason: what its parameter says, or
+// else its name, misspelt perhaps.
+func hookReason(f *types.Func) string {
+	if reason := hookType(f.Signature()); reason != "" {
+		return reason
+	}
+	switch nearest(strings.ToLower(f.Name()), []string{"onactivate", "onpassivate", "onactivation", "onpassivation"}) {
+	case "onactivate", "onactivation":
+		return "Activation"
+	case "onpassivate", "onpassivation":
+		return "Passivation"
+	}
+	return ""
 }
 
 // hookType returns the name of the hook's reason among the parameters, or "".
@@ -73,11 +100,7 @@ func hookType(s *types.Signature) string {
 }
 
 func (s *source) hook(n *model.Entity, f *types.Func) {
-	reason := hookType(f.Signature())
-	if reason == "" {
-		reason = strings.TrimPrefix(f.Name(), "On")
-		reason = map[string]string{"Activate": "Activation", "Passivate": "Passivation"}[reason]
-	}
+	reason := hookReason(f)
 	want := hookTypes[reason] + "(context.Context, shard." + reason + ") error"
 	params, results := f.Signature().Params(), f.Signature().Results()
 	fits := f.Name() == hookTypes[reason] && params.Len() == 2 && isContext(params.At(0).Type()) &&
@@ -93,8 +116,9 @@ func (s *source) hook(n *model.Entity, f *types.Func) {
 	}
 }
 
-// message reads a method that takes a context.
-func (s *source) message(n *model.Entity, f *types.Func, signature *types.Signature) {
+// message reads a method that takes a context. Of one that is oneWay nobody
+// hears what it returns.
+func (s *source) message(n *model.Entity, f *types.Func, signature *types.Signature, oneWay bool) {
 	subject := n.Name + "." + f.Name()
 	params, results := signature.Params(), signature.Results()
 	if !isContext(params.At(0).Type()) {
@@ -102,7 +126,7 @@ func (s *source) message(n *model.Entity, f *types.Func, signature *types.Signat
 		return
 	}
 	if results.Len() == 0 || !isError(results.At(results.Len()-1).Type()) {
-		s.add(f.Pos(), CodeMethod, "let it return an error last, or start its name with a small letter if it is no message",
+		s.add(f.Pos(), CodeMethod, "let it return an error last, or write //shard:ignore above it if it is no message",
 			"%s: its last result is no error", subject)
 		return
 	}
@@ -112,6 +136,11 @@ func (s *source) message(n *model.Entity, f *types.Func, signature *types.Signat
 		Context:  params.At(0).Name(),
 		Error:    results.At(results.Len() - 1).Name(),
 		Variadic: signature.Variadic(),
+		OneWay:   oneWay,
+	}
+	if oneWay && results.Len() > 1 {
+		s.add(f.Pos(), CodeMethod, "let it return an error alone, or remove the directive", "%s: has results, which nobody hears of a //shard:tell", subject)
+		return
 	}
 	for i := 1; i < params.Len(); i++ {
 		if p, ok := s.param(subject, params.At(i), "argument", i); ok {

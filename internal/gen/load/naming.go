@@ -18,6 +18,10 @@ func (s *source) nameAll() {
 	for i, n := range s.model.Entities {
 		s.checkDeclares(n, s.marked[i], taken)
 	}
+	if o := s.pkg.Types.Scope().Lookup(model.ErrorsFunc); o != nil && len(s.model.Errors) > 0 {
+		s.add(o.Pos(), CodeTaken, "rename it", "%s: generated code for the declared errors declares this name", model.ErrorsFunc)
+	}
+	taken[model.ErrorsFunc] = true
 	for _, t := range s.crossing.list {
 		t.Name = s.typeName(t.Expr, taken)
 		for _, f := range model.TypeFuncs(t.Name) {
@@ -107,6 +111,9 @@ func (s *source) imports(taken map[string]bool) []model.Import {
 				use(p.Type.Expr)
 			}
 		}
+	}
+	for _, e := range s.model.Errors {
+		use(e.Var)
 	}
 	for _, t := range s.crossing.list {
 		use(t.Expr)

@@ -11,6 +11,8 @@ type Package struct {
 	Imports []Import // every package that generated code may name
 	// Entities stand in the order of their positions.
 	Entities []*Entity
+	// Errors are those that callers can tell apart, in the order of their names.
+	Errors []*Error
 	// Types are those that may need functions of their own in the generated file,
 	// in the order of their first use.
 	Types []*Type
@@ -34,6 +36,14 @@ type Entity struct {
 	Methods   []*Method // in the order of their positions
 	State     []Field
 	Hooks     Hooks
+}
+
+// An Error has a shard:error directive.
+type Error struct {
+	Name    string // on the wire, unique in its package
+	Var     *Expr  // a sentinel; else nil
+	Type    *Type  // a type that is an error; else nil
+	Pointer bool   // not values of Type are errors, but pointers to them
 }
 
 // A Hash is the user's shard function.
@@ -74,6 +84,7 @@ type Method struct {
 	Results  []Param  // without the error
 	Error    string   // the result's name; "" when results are not named
 	Variadic bool     // the last of Params is a slice, written ...T
+	OneWay   bool     // nobody waits for it: it has a shard:tell directive
 }
 
 // A Param is a parameter or a result.

@@ -124,9 +124,21 @@ func (t *Type) AppendElementFunc() string { return "append" + t.Name + "Element"
 // ReadElementFunc decodes an element.
 func (t *Type) ReadElementFunc() string { return "read" + t.Name + "Element" }
 
+// EncodeFunc encodes a value of an error's type by itself.
+func (t *Type) EncodeFunc() string { return "encode" + t.Name }
+
+// DecodeFunc decodes a value of an error's type.
+func (t *Type) DecodeFunc() string { return "decode" + t.Name }
+
+// ErrorsFunc returns a package's errors.
+const ErrorsFunc = "shardErrors"
+
 // TypeFuncs returns the names that a type of that name may declare.
 func TypeFuncs(name string) []string {
-	return []string{"append" + name, "read" + name, "clone" + name, "init" + name, "append" + name + "Element", "read" + name + "Element"}
+	return []string{
+		"append" + name, "read" + name, "clone" + name, "init" + name, "append" + name + "Element", "read" + name + "Element",
+		"encode" + name, "decode" + name,
+	}
 }
 
 // Lower returns name with its first word in lower case: "stock", "httpServer".

@@ -1,0 +1,59 @@
+package templates
+
+import (
+	"github.com/dave/jennifer/jen"
+
+	"github.com/shardgen/shardgen/internal/gen/model"
+)
+
+// errors emits the table of the errors that callers can tell apart, and the
+// codecs of those that are types.
+func (e *emitter) errors() {
+	if len(e.pkg.Errors) == 0 {
+		return
+	}
+	var entries []jen.Code
+	for _, x := range e.pkg.Errors {
+		switch {
+		case x.Var != nil:
+			entries = append(entries, codegen("SentinelError").Call(jen.Lit(x.Name), typ(x.Var)))
+		case x.Pointer:
+			entries = append(entries, codegen("PointerError").Call(jen.Lit(x.Name), jen.Id(x.Type.EncodeFunc()), jen.Id(x.Type.DecodeFunc())))
+		default:
+			entries = append(entries, codegen("ValueError").Call(jen.Lit(x.Name), jen.Id(x.Type.EncodeFunc()), jen.Id(x.Type.DecodeFunc())))
+		}
+	}
+	e.comment("%s are the errors that callers of this package's entities can tell apart.", model.ErrorsFunc)
+	e.file.Func().Id(model.ErrorsFunc).Params().Index().Add(codegen("Error")).Block(
+		jen.Return(jen.Index().Add(codegen("Error")).Add(fields(entries...))),
+	)
+	for _, x := range e.pkg.Errors {
+		if x.Var == nil {
+			e.errorCodec(x)
+		}
+	}
+}
+
+// errorCodec emits the functions that encode and decode an error's value: a
+// message with the value in field 1.
+func (e *emitter) errorCodec(x *model.Error) {
+	t := x.Type
+	b, v := jen.Id("b"), jen.Id("v")
+	e.comment("%s encodes %s by itself.", t.EncodeFunc(), article(e.spelt(t.Expr)))
+	e.file.Func().Id(t.EncodeFunc()).Params(b.Clone().Index().Byte(), v.Clone().Add(typ(t.Expr))).Params(jen.Index().Byte(), jen.Error()).BlockFunc(func(g *jen.Group) {
+		encoded := e.appendField(t, b.Clone(), 1, v.Clone(), nil)
+		if t.Fallible {
+			g.Return(encoded)
+			return
+		}
+		g.Return(encoded, jen.Nil())
+	})
+
+	e.comment("%s decodes what %s encoded.", t.DecodeFunc(), t.EncodeFunc())
+	e.file.Func().Id(t.DecodeFunc()).Params(b.Clone().Index().Byte()).Params(v.Clone().Add(typ(t.Expr)), jen.Err().Error()).BlockFunc(func(g *jen.Group) {
+		e.init(g, t, variable("v"))
+		g.Id("d").Op(":=").Add(codegen("NewDecoder")).Call(b.Clone())
+		e.readFields(g, jen.Id("d"), jen.Op("&").Id("d"), []int{1}, []*model.Type{t}, []place{variable("v")})
+		g.Return(v.Clone(), jen.Id("d").Dot("Err").Call(jen.Lit("error "+x.Name)))
+	})
+}
