@@ -65,7 +65,8 @@ func asPointer[T error](err error, p **T) bool {
 	if _, ok := any(*p).(error); !ok {
 		return false // T is itself a pointer
 	}
-	return errors.As(err, p)
+	var target any = p
+	return errors.As(err, target)
 }
 
 // PointerError is a type to which pointers are errors, and whose values cross
