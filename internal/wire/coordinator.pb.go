@@ -73,7 +73,7 @@ func (x SingletonMessage_Type) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SingletonMessage_Type.Descriptor instead.
 func (SingletonMessage_Type) EnumDescriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{15, 0}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{19, 0}
 }
 
 // CoordinatorMessage is one message to or from the shard coordinator.
@@ -95,6 +95,10 @@ type CoordinatorMessage struct {
 	//	*CoordinatorMessage_MoveAborted
 	//	*CoordinatorMessage_MoveCancel
 	//	*CoordinatorMessage_MoveCancelled
+	//	*CoordinatorMessage_Place
+	//	*CoordinatorMessage_PlaceDone
+	//	*CoordinatorMessage_Placed
+	//	*CoordinatorMessage_PinsKept
 	Body          isCoordinatorMessage_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -261,6 +265,42 @@ func (x *CoordinatorMessage) GetMoveCancelled() *CoordinatorMove {
 	return nil
 }
 
+func (x *CoordinatorMessage) GetPlace() *CoordinatorPlace {
+	if x != nil {
+		if x, ok := x.Body.(*CoordinatorMessage_Place); ok {
+			return x.Place
+		}
+	}
+	return nil
+}
+
+func (x *CoordinatorMessage) GetPlaceDone() *CoordinatorPlaceDone {
+	if x != nil {
+		if x, ok := x.Body.(*CoordinatorMessage_PlaceDone); ok {
+			return x.PlaceDone
+		}
+	}
+	return nil
+}
+
+func (x *CoordinatorMessage) GetPlaced() *CoordinatorPlaced {
+	if x != nil {
+		if x, ok := x.Body.(*CoordinatorMessage_Placed); ok {
+			return x.Placed
+		}
+	}
+	return nil
+}
+
+func (x *CoordinatorMessage) GetPinsKept() *CoordinatorPlaced {
+	if x != nil {
+		if x, ok := x.Body.(*CoordinatorMessage_PinsKept); ok {
+			return x.PinsKept
+		}
+	}
+	return nil
+}
+
 type isCoordinatorMessage_Body interface {
 	isCoordinatorMessage_Body()
 }
@@ -317,6 +357,22 @@ type CoordinatorMessage_MoveCancelled struct {
 	MoveCancelled *CoordinatorMove `protobuf:"bytes,14,opt,name=move_cancelled,json=moveCancelled,proto3,oneof"`
 }
 
+type CoordinatorMessage_Place struct {
+	Place *CoordinatorPlace `protobuf:"bytes,15,opt,name=place,proto3,oneof"`
+}
+
+type CoordinatorMessage_PlaceDone struct {
+	PlaceDone *CoordinatorPlaceDone `protobuf:"bytes,16,opt,name=place_done,json=placeDone,proto3,oneof"`
+}
+
+type CoordinatorMessage_Placed struct {
+	Placed *CoordinatorPlaced `protobuf:"bytes,17,opt,name=placed,proto3,oneof"`
+}
+
+type CoordinatorMessage_PinsKept struct {
+	PinsKept *CoordinatorPlaced `protobuf:"bytes,18,opt,name=pins_kept,json=pinsKept,proto3,oneof"`
+}
+
 func (*CoordinatorMessage_Register) isCoordinatorMessage_Body() {}
 
 func (*CoordinatorMessage_Registered) isCoordinatorMessage_Body() {}
@@ -342,6 +398,14 @@ func (*CoordinatorMessage_MoveAborted) isCoordinatorMessage_Body() {}
 func (*CoordinatorMessage_MoveCancel) isCoordinatorMessage_Body() {}
 
 func (*CoordinatorMessage_MoveCancelled) isCoordinatorMessage_Body() {}
+
+func (*CoordinatorMessage_Place) isCoordinatorMessage_Body() {}
+
+func (*CoordinatorMessage_PlaceDone) isCoordinatorMessage_Body() {}
+
+func (*CoordinatorMessage_Placed) isCoordinatorMessage_Body() {}
+
+func (*CoordinatorMessage_PinsKept) isCoordinatorMessage_Body() {}
 
 // PlacementAddress is one incarnation of a node.
 type PlacementAddress struct {
@@ -509,6 +573,7 @@ type CoordinatorRegister struct {
 	Seq           uint64                 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`
 	Kinds         []*CoordinatorKind     `protobuf:"bytes,4,rep,name=kinds,proto3" json:"kinds,omitempty"`
 	Owned         []*CoordinatorOwned    `protobuf:"bytes,5,rep,name=owned,proto3" json:"owned,omitempty"`
+	Pins          []*CoordinatorPins     `protobuf:"bytes,6,rep,name=pins,proto3" json:"pins,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -578,6 +643,255 @@ func (x *CoordinatorRegister) GetOwned() []*CoordinatorOwned {
 	return nil
 }
 
+func (x *CoordinatorRegister) GetPins() []*CoordinatorPins {
+	if x != nil {
+		return x.Pins
+	}
+	return nil
+}
+
+// CoordinatorPins is which shards of a kind should live at which node. The
+// columns are parallel; each shard stands as the difference to the one before it.
+type CoordinatorPins struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Seq           uint64                 `protobuf:"fixed64,2,opt,name=seq,proto3" json:"seq,omitempty"`
+	Nodes         []string               `protobuf:"bytes,3,rep,name=nodes,proto3" json:"nodes,omitempty"` // names
+	Shards        []int32                `protobuf:"zigzag32,4,rep,packed,name=shards,proto3" json:"shards,omitempty"`
+	Homes         []uint32               `protobuf:"varint,5,rep,packed,name=homes,proto3" json:"homes,omitempty"` // place in nodes, from 1; 0: anywhere
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CoordinatorPins) Reset() {
+	*x = CoordinatorPins{}
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CoordinatorPins) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CoordinatorPins) ProtoMessage() {}
+
+func (x *CoordinatorPins) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CoordinatorPins.ProtoReflect.Descriptor instead.
+func (*CoordinatorPins) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *CoordinatorPins) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *CoordinatorPins) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *CoordinatorPins) GetNodes() []string {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+func (x *CoordinatorPins) GetShards() []int32 {
+	if x != nil {
+		return x.Shards
+	}
+	return nil
+}
+
+func (x *CoordinatorPins) GetHomes() []uint32 {
+	if x != nil {
+		return x.Homes
+	}
+	return nil
+}
+
+type CoordinatorPlace struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"`
+	Pins          *CoordinatorPins       `protobuf:"bytes,2,opt,name=pins,proto3" json:"pins,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CoordinatorPlace) Reset() {
+	*x = CoordinatorPlace{}
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CoordinatorPlace) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CoordinatorPlace) ProtoMessage() {}
+
+func (x *CoordinatorPlace) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CoordinatorPlace.ProtoReflect.Descriptor instead.
+func (*CoordinatorPlace) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *CoordinatorPlace) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *CoordinatorPlace) GetPins() *CoordinatorPins {
+	if x != nil {
+		return x.Pins
+	}
+	return nil
+}
+
+type CoordinatorPlaceDone struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Term          *PlacementTerm         `protobuf:"bytes,1,opt,name=term,proto3" json:"term,omitempty"`
+	Id            uint64                 `protobuf:"fixed64,2,opt,name=id,proto3" json:"id,omitempty"`
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CoordinatorPlaceDone) Reset() {
+	*x = CoordinatorPlaceDone{}
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CoordinatorPlaceDone) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CoordinatorPlaceDone) ProtoMessage() {}
+
+func (x *CoordinatorPlaceDone) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CoordinatorPlaceDone.ProtoReflect.Descriptor instead.
+func (*CoordinatorPlaceDone) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *CoordinatorPlaceDone) GetTerm() *PlacementTerm {
+	if x != nil {
+		return x.Term
+	}
+	return nil
+}
+
+func (x *CoordinatorPlaceDone) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *CoordinatorPlaceDone) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type CoordinatorPlaced struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Term          *PlacementTerm         `protobuf:"bytes,1,opt,name=term,proto3" json:"term,omitempty"`
+	Pins          *CoordinatorPins       `protobuf:"bytes,2,opt,name=pins,proto3" json:"pins,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CoordinatorPlaced) Reset() {
+	*x = CoordinatorPlaced{}
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CoordinatorPlaced) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CoordinatorPlaced) ProtoMessage() {}
+
+func (x *CoordinatorPlaced) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CoordinatorPlaced.ProtoReflect.Descriptor instead.
+func (*CoordinatorPlaced) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *CoordinatorPlaced) GetTerm() *PlacementTerm {
+	if x != nil {
+		return x.Term
+	}
+	return nil
+}
+
+func (x *CoordinatorPlaced) GetPins() *CoordinatorPins {
+	if x != nil {
+		return x.Pins
+	}
+	return nil
+}
+
 type CoordinatorKind struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -585,13 +899,16 @@ type CoordinatorKind struct {
 	Shards        uint32                 `protobuf:"varint,3,opt,name=shards,proto3" json:"shards,omitempty"`
 	HashName      string                 `protobuf:"bytes,4,opt,name=hash_name,json=hashName,proto3" json:"hash_name,omitempty"`
 	Hosts         bool                   `protobuf:"varint,5,opt,name=hosts,proto3" json:"hosts,omitempty"`
+	Allocation    string                 `protobuf:"bytes,6,opt,name=allocation,proto3" json:"allocation,omitempty"` // name of a strategy
+	MaxMoves      uint32                 `protobuf:"varint,7,opt,name=max_moves,json=maxMoves,proto3" json:"max_moves,omitempty"`
+	MinHosts      uint32                 `protobuf:"varint,8,opt,name=min_hosts,json=minHosts,proto3" json:"min_hosts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CoordinatorKind) Reset() {
 	*x = CoordinatorKind{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[5]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -603,7 +920,7 @@ func (x *CoordinatorKind) String() string {
 func (*CoordinatorKind) ProtoMessage() {}
 
 func (x *CoordinatorKind) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[5]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -616,7 +933,7 @@ func (x *CoordinatorKind) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorKind.ProtoReflect.Descriptor instead.
 func (*CoordinatorKind) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{5}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CoordinatorKind) GetName() string {
@@ -654,6 +971,27 @@ func (x *CoordinatorKind) GetHosts() bool {
 	return false
 }
 
+func (x *CoordinatorKind) GetAllocation() string {
+	if x != nil {
+		return x.Allocation
+	}
+	return ""
+}
+
+func (x *CoordinatorKind) GetMaxMoves() uint32 {
+	if x != nil {
+		return x.MaxMoves
+	}
+	return 0
+}
+
+func (x *CoordinatorKind) GetMinHosts() uint32 {
+	if x != nil {
+		return x.MinHosts
+	}
+	return 0
+}
+
 // CoordinatorOwned is the shards of one kind, in one state and with one peer.
 // The columns are parallel; each epoch stands as the difference to the one
 // before it, and so does each shard.
@@ -671,7 +1009,7 @@ type CoordinatorOwned struct {
 
 func (x *CoordinatorOwned) Reset() {
 	*x = CoordinatorOwned{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[6]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -683,7 +1021,7 @@ func (x *CoordinatorOwned) String() string {
 func (*CoordinatorOwned) ProtoMessage() {}
 
 func (x *CoordinatorOwned) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[6]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -696,7 +1034,7 @@ func (x *CoordinatorOwned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorOwned.ProtoReflect.Descriptor instead.
 func (*CoordinatorOwned) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{6}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CoordinatorOwned) GetKind() string {
@@ -751,7 +1089,7 @@ type CoordinatorRegistered struct {
 
 func (x *CoordinatorRegistered) Reset() {
 	*x = CoordinatorRegistered{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[7]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -763,7 +1101,7 @@ func (x *CoordinatorRegistered) String() string {
 func (*CoordinatorRegistered) ProtoMessage() {}
 
 func (x *CoordinatorRegistered) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[7]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -776,7 +1114,7 @@ func (x *CoordinatorRegistered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorRegistered.ProtoReflect.Descriptor instead.
 func (*CoordinatorRegistered) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{7}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CoordinatorRegistered) GetTerm() *PlacementTerm {
@@ -802,7 +1140,7 @@ type CoordinatorTableStatus struct {
 
 func (x *CoordinatorTableStatus) Reset() {
 	*x = CoordinatorTableStatus{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[8]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -814,7 +1152,7 @@ func (x *CoordinatorTableStatus) String() string {
 func (*CoordinatorTableStatus) ProtoMessage() {}
 
 func (x *CoordinatorTableStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[8]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -827,7 +1165,7 @@ func (x *CoordinatorTableStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorTableStatus.ProtoReflect.Descriptor instead.
 func (*CoordinatorTableStatus) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{8}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CoordinatorTableStatus) GetVersion() *PlacementVersion {
@@ -846,7 +1184,7 @@ type CoordinatorTableRequest struct {
 
 func (x *CoordinatorTableRequest) Reset() {
 	*x = CoordinatorTableRequest{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[9]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -858,7 +1196,7 @@ func (x *CoordinatorTableRequest) String() string {
 func (*CoordinatorTableRequest) ProtoMessage() {}
 
 func (x *CoordinatorTableRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[9]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -871,7 +1209,7 @@ func (x *CoordinatorTableRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorTableRequest.ProtoReflect.Descriptor instead.
 func (*CoordinatorTableRequest) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{9}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CoordinatorTableRequest) GetHave() *PlacementVersion {
@@ -898,7 +1236,7 @@ type CoordinatorTable struct {
 
 func (x *CoordinatorTable) Reset() {
 	*x = CoordinatorTable{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[10]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -910,7 +1248,7 @@ func (x *CoordinatorTable) String() string {
 func (*CoordinatorTable) ProtoMessage() {}
 
 func (x *CoordinatorTable) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[10]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -923,7 +1261,7 @@ func (x *CoordinatorTable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorTable.ProtoReflect.Descriptor instead.
 func (*CoordinatorTable) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{10}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CoordinatorTable) GetFrom() *PlacementVersion {
@@ -997,7 +1335,7 @@ type CoordinatorRuns struct {
 
 func (x *CoordinatorRuns) Reset() {
 	*x = CoordinatorRuns{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[11]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1009,7 +1347,7 @@ func (x *CoordinatorRuns) String() string {
 func (*CoordinatorRuns) ProtoMessage() {}
 
 func (x *CoordinatorRuns) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[11]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1022,7 +1360,7 @@ func (x *CoordinatorRuns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorRuns.ProtoReflect.Descriptor instead.
 func (*CoordinatorRuns) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{11}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CoordinatorRuns) GetKind() string {
@@ -1070,7 +1408,7 @@ type CoordinatorAsk struct {
 
 func (x *CoordinatorAsk) Reset() {
 	*x = CoordinatorAsk{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[12]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1082,7 +1420,7 @@ func (x *CoordinatorAsk) String() string {
 func (*CoordinatorAsk) ProtoMessage() {}
 
 func (x *CoordinatorAsk) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[12]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1095,7 +1433,7 @@ func (x *CoordinatorAsk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorAsk.ProtoReflect.Descriptor instead.
 func (*CoordinatorAsk) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{12}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CoordinatorAsk) GetKind() string {
@@ -1123,7 +1461,7 @@ type CoordinatorNoHome struct {
 
 func (x *CoordinatorNoHome) Reset() {
 	*x = CoordinatorNoHome{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[13]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1135,7 +1473,7 @@ func (x *CoordinatorNoHome) String() string {
 func (*CoordinatorNoHome) ProtoMessage() {}
 
 func (x *CoordinatorNoHome) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[13]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1148,7 +1486,7 @@ func (x *CoordinatorNoHome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorNoHome.ProtoReflect.Descriptor instead.
 func (*CoordinatorNoHome) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{13}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CoordinatorNoHome) GetTerm() *PlacementTerm {
@@ -1190,7 +1528,7 @@ type CoordinatorMove struct {
 
 func (x *CoordinatorMove) Reset() {
 	*x = CoordinatorMove{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[14]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1202,7 +1540,7 @@ func (x *CoordinatorMove) String() string {
 func (*CoordinatorMove) ProtoMessage() {}
 
 func (x *CoordinatorMove) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[14]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1215,7 +1553,7 @@ func (x *CoordinatorMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorMove.ProtoReflect.Descriptor instead.
 func (*CoordinatorMove) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{14}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CoordinatorMove) GetTerm() *PlacementTerm {
@@ -1286,7 +1624,7 @@ type SingletonMessage struct {
 
 func (x *SingletonMessage) Reset() {
 	*x = SingletonMessage{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[15]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1298,7 +1636,7 @@ func (x *SingletonMessage) String() string {
 func (*SingletonMessage) ProtoMessage() {}
 
 func (x *SingletonMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[15]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1311,7 +1649,7 @@ func (x *SingletonMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SingletonMessage.ProtoReflect.Descriptor instead.
 func (*SingletonMessage) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{15}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SingletonMessage) GetFormat() uint32 {
@@ -1339,7 +1677,7 @@ var File_shardgen_wire_coordinator_proto protoreflect.FileDescriptor
 
 const file_shardgen_wire_coordinator_proto_rawDesc = "" +
 	"\n" +
-	"\x1fshardgen/wire/coordinator.proto\x12\rshardgen.wire\"\x96\a\n" +
+	"\x1fshardgen/wire/coordinator.proto\x12\rshardgen.wire\"\x92\t\n" +
 	"\x12CoordinatorMessage\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12@\n" +
 	"\bregister\x18\x02 \x01(\v2\".shardgen.wire.CoordinatorRegisterH\x00R\bregister\x12F\n" +
@@ -1360,7 +1698,12 @@ const file_shardgen_wire_coordinator_proto_rawDesc = "" +
 	"\fmove_aborted\x18\f \x01(\v2\x1e.shardgen.wire.CoordinatorMoveH\x00R\vmoveAborted\x12A\n" +
 	"\vmove_cancel\x18\r \x01(\v2\x1e.shardgen.wire.CoordinatorMoveH\x00R\n" +
 	"moveCancel\x12G\n" +
-	"\x0emove_cancelled\x18\x0e \x01(\v2\x1e.shardgen.wire.CoordinatorMoveH\x00R\rmoveCancelledB\x06\n" +
+	"\x0emove_cancelled\x18\x0e \x01(\v2\x1e.shardgen.wire.CoordinatorMoveH\x00R\rmoveCancelled\x127\n" +
+	"\x05place\x18\x0f \x01(\v2\x1f.shardgen.wire.CoordinatorPlaceH\x00R\x05place\x12D\n" +
+	"\n" +
+	"place_done\x18\x10 \x01(\v2#.shardgen.wire.CoordinatorPlaceDoneH\x00R\tplaceDone\x12:\n" +
+	"\x06placed\x18\x11 \x01(\v2 .shardgen.wire.CoordinatorPlacedH\x00R\x06placed\x12?\n" +
+	"\tpins_kept\x18\x12 \x01(\v2 .shardgen.wire.CoordinatorPlacedH\x00R\bpinsKeptB\x06\n" +
 	"\x04body\"H\n" +
 	"\x10PlacementAddress\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
@@ -1370,19 +1713,41 @@ const file_shardgen_wire_coordinator_proto_rawDesc = "" +
 	"\vincarnation\x18\x02 \x01(\x06R\vincarnation\"V\n" +
 	"\x10PlacementVersion\x120\n" +
 	"\x04term\x18\x01 \x01(\v2\x1c.shardgen.wire.PlacementTermR\x04term\x12\x10\n" +
-	"\x03seq\x18\x02 \x01(\x04R\x03seq\"\xfb\x01\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\"\xaf\x02\n" +
 	"\x13CoordinatorRegister\x120\n" +
 	"\x04term\x18\x01 \x01(\v2\x1c.shardgen.wire.PlacementTermR\x04term\x123\n" +
 	"\x04node\x18\x02 \x01(\v2\x1f.shardgen.wire.PlacementAddressR\x04node\x12\x10\n" +
 	"\x03seq\x18\x03 \x01(\x04R\x03seq\x124\n" +
 	"\x05kinds\x18\x04 \x03(\v2\x1e.shardgen.wire.CoordinatorKindR\x05kinds\x125\n" +
-	"\x05owned\x18\x05 \x03(\v2\x1f.shardgen.wire.CoordinatorOwnedR\x05owned\"\x8a\x01\n" +
+	"\x05owned\x18\x05 \x03(\v2\x1f.shardgen.wire.CoordinatorOwnedR\x05owned\x122\n" +
+	"\x04pins\x18\x06 \x03(\v2\x1e.shardgen.wire.CoordinatorPinsR\x04pins\"{\n" +
+	"\x0fCoordinatorPins\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x10\n" +
+	"\x03seq\x18\x02 \x01(\x06R\x03seq\x12\x14\n" +
+	"\x05nodes\x18\x03 \x03(\tR\x05nodes\x12\x16\n" +
+	"\x06shards\x18\x04 \x03(\x11R\x06shards\x12\x14\n" +
+	"\x05homes\x18\x05 \x03(\rR\x05homes\"V\n" +
+	"\x10CoordinatorPlace\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x06R\x02id\x122\n" +
+	"\x04pins\x18\x02 \x01(\v2\x1e.shardgen.wire.CoordinatorPinsR\x04pins\"p\n" +
+	"\x14CoordinatorPlaceDone\x120\n" +
+	"\x04term\x18\x01 \x01(\v2\x1c.shardgen.wire.PlacementTermR\x04term\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\x06R\x02id\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"y\n" +
+	"\x11CoordinatorPlaced\x120\n" +
+	"\x04term\x18\x01 \x01(\v2\x1c.shardgen.wire.PlacementTermR\x04term\x122\n" +
+	"\x04pins\x18\x02 \x01(\v2\x1e.shardgen.wire.CoordinatorPinsR\x04pins\"\xe4\x01\n" +
 	"\x0fCoordinatorKind\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\apackage\x18\x02 \x01(\tR\apackage\x12\x16\n" +
 	"\x06shards\x18\x03 \x01(\rR\x06shards\x12\x1b\n" +
 	"\thash_name\x18\x04 \x01(\tR\bhashName\x12\x14\n" +
-	"\x05hosts\x18\x05 \x01(\bR\x05hosts\"\xb7\x01\n" +
+	"\x05hosts\x18\x05 \x01(\bR\x05hosts\x12\x1e\n" +
+	"\n" +
+	"allocation\x18\x06 \x01(\tR\n" +
+	"allocation\x12\x1b\n" +
+	"\tmax_moves\x18\a \x01(\rR\bmaxMoves\x12\x1b\n" +
+	"\tmin_hosts\x18\b \x01(\rR\bminHosts\"\xb7\x01\n" +
 	"\x10CoordinatorOwned\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\rR\x05state\x123\n" +
@@ -1452,7 +1817,7 @@ func file_shardgen_wire_coordinator_proto_rawDescGZIP() []byte {
 }
 
 var file_shardgen_wire_coordinator_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_shardgen_wire_coordinator_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_shardgen_wire_coordinator_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_shardgen_wire_coordinator_proto_goTypes = []any{
 	(SingletonMessage_Type)(0),      // 0: shardgen.wire.SingletonMessage.Type
 	(*CoordinatorMessage)(nil),      // 1: shardgen.wire.CoordinatorMessage
@@ -1460,56 +1825,69 @@ var file_shardgen_wire_coordinator_proto_goTypes = []any{
 	(*PlacementTerm)(nil),           // 3: shardgen.wire.PlacementTerm
 	(*PlacementVersion)(nil),        // 4: shardgen.wire.PlacementVersion
 	(*CoordinatorRegister)(nil),     // 5: shardgen.wire.CoordinatorRegister
-	(*CoordinatorKind)(nil),         // 6: shardgen.wire.CoordinatorKind
-	(*CoordinatorOwned)(nil),        // 7: shardgen.wire.CoordinatorOwned
-	(*CoordinatorRegistered)(nil),   // 8: shardgen.wire.CoordinatorRegistered
-	(*CoordinatorTableStatus)(nil),  // 9: shardgen.wire.CoordinatorTableStatus
-	(*CoordinatorTableRequest)(nil), // 10: shardgen.wire.CoordinatorTableRequest
-	(*CoordinatorTable)(nil),        // 11: shardgen.wire.CoordinatorTable
-	(*CoordinatorRuns)(nil),         // 12: shardgen.wire.CoordinatorRuns
-	(*CoordinatorAsk)(nil),          // 13: shardgen.wire.CoordinatorAsk
-	(*CoordinatorNoHome)(nil),       // 14: shardgen.wire.CoordinatorNoHome
-	(*CoordinatorMove)(nil),         // 15: shardgen.wire.CoordinatorMove
-	(*SingletonMessage)(nil),        // 16: shardgen.wire.SingletonMessage
+	(*CoordinatorPins)(nil),         // 6: shardgen.wire.CoordinatorPins
+	(*CoordinatorPlace)(nil),        // 7: shardgen.wire.CoordinatorPlace
+	(*CoordinatorPlaceDone)(nil),    // 8: shardgen.wire.CoordinatorPlaceDone
+	(*CoordinatorPlaced)(nil),       // 9: shardgen.wire.CoordinatorPlaced
+	(*CoordinatorKind)(nil),         // 10: shardgen.wire.CoordinatorKind
+	(*CoordinatorOwned)(nil),        // 11: shardgen.wire.CoordinatorOwned
+	(*CoordinatorRegistered)(nil),   // 12: shardgen.wire.CoordinatorRegistered
+	(*CoordinatorTableStatus)(nil),  // 13: shardgen.wire.CoordinatorTableStatus
+	(*CoordinatorTableRequest)(nil), // 14: shardgen.wire.CoordinatorTableRequest
+	(*CoordinatorTable)(nil),        // 15: shardgen.wire.CoordinatorTable
+	(*CoordinatorRuns)(nil),         // 16: shardgen.wire.CoordinatorRuns
+	(*CoordinatorAsk)(nil),          // 17: shardgen.wire.CoordinatorAsk
+	(*CoordinatorNoHome)(nil),       // 18: shardgen.wire.CoordinatorNoHome
+	(*CoordinatorMove)(nil),         // 19: shardgen.wire.CoordinatorMove
+	(*SingletonMessage)(nil),        // 20: shardgen.wire.SingletonMessage
 }
 var file_shardgen_wire_coordinator_proto_depIdxs = []int32{
 	5,  // 0: shardgen.wire.CoordinatorMessage.register:type_name -> shardgen.wire.CoordinatorRegister
-	8,  // 1: shardgen.wire.CoordinatorMessage.registered:type_name -> shardgen.wire.CoordinatorRegistered
-	9,  // 2: shardgen.wire.CoordinatorMessage.table_status:type_name -> shardgen.wire.CoordinatorTableStatus
-	10, // 3: shardgen.wire.CoordinatorMessage.table_request:type_name -> shardgen.wire.CoordinatorTableRequest
-	11, // 4: shardgen.wire.CoordinatorMessage.table:type_name -> shardgen.wire.CoordinatorTable
-	13, // 5: shardgen.wire.CoordinatorMessage.ask:type_name -> shardgen.wire.CoordinatorAsk
-	14, // 6: shardgen.wire.CoordinatorMessage.no_home:type_name -> shardgen.wire.CoordinatorNoHome
-	15, // 7: shardgen.wire.CoordinatorMessage.move_begin:type_name -> shardgen.wire.CoordinatorMove
-	15, // 8: shardgen.wire.CoordinatorMessage.move_status:type_name -> shardgen.wire.CoordinatorMove
-	15, // 9: shardgen.wire.CoordinatorMessage.move_done:type_name -> shardgen.wire.CoordinatorMove
-	15, // 10: shardgen.wire.CoordinatorMessage.move_aborted:type_name -> shardgen.wire.CoordinatorMove
-	15, // 11: shardgen.wire.CoordinatorMessage.move_cancel:type_name -> shardgen.wire.CoordinatorMove
-	15, // 12: shardgen.wire.CoordinatorMessage.move_cancelled:type_name -> shardgen.wire.CoordinatorMove
-	3,  // 13: shardgen.wire.PlacementVersion.term:type_name -> shardgen.wire.PlacementTerm
-	3,  // 14: shardgen.wire.CoordinatorRegister.term:type_name -> shardgen.wire.PlacementTerm
-	2,  // 15: shardgen.wire.CoordinatorRegister.node:type_name -> shardgen.wire.PlacementAddress
-	6,  // 16: shardgen.wire.CoordinatorRegister.kinds:type_name -> shardgen.wire.CoordinatorKind
-	7,  // 17: shardgen.wire.CoordinatorRegister.owned:type_name -> shardgen.wire.CoordinatorOwned
-	2,  // 18: shardgen.wire.CoordinatorOwned.peer:type_name -> shardgen.wire.PlacementAddress
-	3,  // 19: shardgen.wire.CoordinatorRegistered.term:type_name -> shardgen.wire.PlacementTerm
-	4,  // 20: shardgen.wire.CoordinatorTableStatus.version:type_name -> shardgen.wire.PlacementVersion
-	4,  // 21: shardgen.wire.CoordinatorTableRequest.have:type_name -> shardgen.wire.PlacementVersion
-	4,  // 22: shardgen.wire.CoordinatorTable.from:type_name -> shardgen.wire.PlacementVersion
-	4,  // 23: shardgen.wire.CoordinatorTable.to:type_name -> shardgen.wire.PlacementVersion
-	2,  // 24: shardgen.wire.CoordinatorTable.owners:type_name -> shardgen.wire.PlacementAddress
-	12, // 25: shardgen.wire.CoordinatorTable.kinds:type_name -> shardgen.wire.CoordinatorRuns
-	2,  // 26: shardgen.wire.CoordinatorTable.gone:type_name -> shardgen.wire.PlacementAddress
-	4,  // 27: shardgen.wire.CoordinatorAsk.have:type_name -> shardgen.wire.PlacementVersion
-	3,  // 28: shardgen.wire.CoordinatorNoHome.term:type_name -> shardgen.wire.PlacementTerm
-	3,  // 29: shardgen.wire.CoordinatorMove.term:type_name -> shardgen.wire.PlacementTerm
-	2,  // 30: shardgen.wire.CoordinatorMove.to:type_name -> shardgen.wire.PlacementAddress
-	0,  // 31: shardgen.wire.SingletonMessage.type:type_name -> shardgen.wire.SingletonMessage.Type
-	32, // [32:32] is the sub-list for method output_type
-	32, // [32:32] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	12, // 1: shardgen.wire.CoordinatorMessage.registered:type_name -> shardgen.wire.CoordinatorRegistered
+	13, // 2: shardgen.wire.CoordinatorMessage.table_status:type_name -> shardgen.wire.CoordinatorTableStatus
+	14, // 3: shardgen.wire.CoordinatorMessage.table_request:type_name -> shardgen.wire.CoordinatorTableRequest
+	15, // 4: shardgen.wire.CoordinatorMessage.table:type_name -> shardgen.wire.CoordinatorTable
+	17, // 5: shardgen.wire.CoordinatorMessage.ask:type_name -> shardgen.wire.CoordinatorAsk
+	18, // 6: shardgen.wire.CoordinatorMessage.no_home:type_name -> shardgen.wire.CoordinatorNoHome
+	19, // 7: shardgen.wire.CoordinatorMessage.move_begin:type_name -> shardgen.wire.CoordinatorMove
+	19, // 8: shardgen.wire.CoordinatorMessage.move_status:type_name -> shardgen.wire.CoordinatorMove
+	19, // 9: shardgen.wire.CoordinatorMessage.move_done:type_name -> shardgen.wire.CoordinatorMove
+	19, // 10: shardgen.wire.CoordinatorMessage.move_aborted:type_name -> shardgen.wire.CoordinatorMove
+	19, // 11: shardgen.wire.CoordinatorMessage.move_cancel:type_name -> shardgen.wire.CoordinatorMove
+	19, // 12: shardgen.wire.CoordinatorMessage.move_cancelled:type_name -> shardgen.wire.CoordinatorMove
+	7,  // 13: shardgen.wire.CoordinatorMessage.place:type_name -> shardgen.wire.CoordinatorPlace
+	8,  // 14: shardgen.wire.CoordinatorMessage.place_done:type_name -> shardgen.wire.CoordinatorPlaceDone
+	9,  // 15: shardgen.wire.CoordinatorMessage.placed:type_name -> shardgen.wire.CoordinatorPlaced
+	9,  // 16: shardgen.wire.CoordinatorMessage.pins_kept:type_name -> shardgen.wire.CoordinatorPlaced
+	3,  // 17: shardgen.wire.PlacementVersion.term:type_name -> shardgen.wire.PlacementTerm
+	3,  // 18: shardgen.wire.CoordinatorRegister.term:type_name -> shardgen.wire.PlacementTerm
+	2,  // 19: shardgen.wire.CoordinatorRegister.node:type_name -> shardgen.wire.PlacementAddress
+	10, // 20: shardgen.wire.CoordinatorRegister.kinds:type_name -> shardgen.wire.CoordinatorKind
+	11, // 21: shardgen.wire.CoordinatorRegister.owned:type_name -> shardgen.wire.CoordinatorOwned
+	6,  // 22: shardgen.wire.CoordinatorRegister.pins:type_name -> shardgen.wire.CoordinatorPins
+	6,  // 23: shardgen.wire.CoordinatorPlace.pins:type_name -> shardgen.wire.CoordinatorPins
+	3,  // 24: shardgen.wire.CoordinatorPlaceDone.term:type_name -> shardgen.wire.PlacementTerm
+	3,  // 25: shardgen.wire.CoordinatorPlaced.term:type_name -> shardgen.wire.PlacementTerm
+	6,  // 26: shardgen.wire.CoordinatorPlaced.pins:type_name -> shardgen.wire.CoordinatorPins
+	2,  // 27: shardgen.wire.CoordinatorOwned.peer:type_name -> shardgen.wire.PlacementAddress
+	3,  // 28: shardgen.wire.CoordinatorRegistered.term:type_name -> shardgen.wire.PlacementTerm
+	4,  // 29: shardgen.wire.CoordinatorTableStatus.version:type_name -> shardgen.wire.PlacementVersion
+	4,  // 30: shardgen.wire.CoordinatorTableRequest.have:type_name -> shardgen.wire.PlacementVersion
+	4,  // 31: shardgen.wire.CoordinatorTable.from:type_name -> shardgen.wire.PlacementVersion
+	4,  // 32: shardgen.wire.CoordinatorTable.to:type_name -> shardgen.wire.PlacementVersion
+	2,  // 33: shardgen.wire.CoordinatorTable.owners:type_name -> shardgen.wire.PlacementAddress
+	16, // 34: shardgen.wire.CoordinatorTable.kinds:type_name -> shardgen.wire.CoordinatorRuns
+	2,  // 35: shardgen.wire.CoordinatorTable.gone:type_name -> shardgen.wire.PlacementAddress
+	4,  // 36: shardgen.wire.CoordinatorAsk.have:type_name -> shardgen.wire.PlacementVersion
+	3,  // 37: shardgen.wire.CoordinatorNoHome.term:type_name -> shardgen.wire.PlacementTerm
+	3,  // 38: shardgen.wire.CoordinatorMove.term:type_name -> shardgen.wire.PlacementTerm
+	2,  // 39: shardgen.wire.CoordinatorMove.to:type_name -> shardgen.wire.PlacementAddress
+	0,  // 40: shardgen.wire.SingletonMessage.type:type_name -> shardgen.wire.SingletonMessage.Type
+	41, // [41:41] is the sub-list for method output_type
+	41, // [41:41] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_shardgen_wire_coordinator_proto_init() }
@@ -1531,6 +1909,10 @@ func file_shardgen_wire_coordinator_proto_init() {
 		(*CoordinatorMessage_MoveAborted)(nil),
 		(*CoordinatorMessage_MoveCancel)(nil),
 		(*CoordinatorMessage_MoveCancelled)(nil),
+		(*CoordinatorMessage_Place)(nil),
+		(*CoordinatorMessage_PlaceDone)(nil),
+		(*CoordinatorMessage_Placed)(nil),
+		(*CoordinatorMessage_PinsKept)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1538,7 +1920,7 @@ func file_shardgen_wire_coordinator_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardgen_wire_coordinator_proto_rawDesc), len(file_shardgen_wire_coordinator_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   16,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

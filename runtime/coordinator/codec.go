@@ -51,6 +51,14 @@ func Encode(m Message) ([]byte, error) {
 		w.Body = &wire.CoordinatorMessage_MoveCancel{MoveCancel: moveToWire(m.Term, m.ShardID, m.Epoch)}
 	case MoveCancelled:
 		w.Body = &wire.CoordinatorMessage_MoveCancelled{MoveCancelled: moveToWire(m.Term, m.ShardID, m.Epoch)}
+	case Place:
+		w.Body = &wire.CoordinatorMessage_Place{Place: &wire.CoordinatorPlace{Id: m.ID, Pins: pinsToWire(Pins{Kind: m.Kind, Pins: m.Pins})}}
+	case PlaceDone:
+		w.Body = &wire.CoordinatorMessage_PlaceDone{PlaceDone: &wire.CoordinatorPlaceDone{Term: termToWire(m.Term), Id: m.ID, Reason: m.Reason}}
+	case Placed:
+		w.Body = &wire.CoordinatorMessage_Placed{Placed: &wire.CoordinatorPlaced{Term: termToWire(m.Term), Pins: pinsToWire(m.Pins)}}
+	case PinsKept:
+		w.Body = &wire.CoordinatorMessage_PinsKept{PinsKept: &wire.CoordinatorPlaced{Term: termToWire(m.Term), Pins: pinsToWire(Pins{Kind: m.Kind, Seq: m.Seq})}}
 	default:
 		return nil, fmt.Errorf("encode coordinator message: unknown type %T", m)
 	}
@@ -118,6 +126,16 @@ func fromWire(w *wire.CoordinatorMessage) (Message, error) {
 	case *wire.CoordinatorMessage_MoveCancelled:
 		t, s, e := r.move(b.MoveCancelled)
 		m = MoveCancelled{t, s, e}
+	case *wire.CoordinatorMessage_Place:
+		p := r.pins(b.Place.GetPins())
+		m = Place{b.Place.GetId(), p.Kind, p.Pins}
+	case *wire.CoordinatorMessage_PlaceDone:
+		m = PlaceDone{r.term(b.PlaceDone.GetTerm()), b.PlaceDone.GetId(), b.PlaceDone.GetReason()}
+	case *wire.CoordinatorMessage_Placed:
+		m = Placed{r.term(b.Placed.GetTerm()), r.pins(b.Placed.GetPins())}
+	case *wire.CoordinatorMessage_PinsKept:
+		p := r.pins(b.PinsKept.GetPins())
+		m = PinsKept{r.term(b.PinsKept.GetTerm()), p.Kind, p.Seq}
 	default:
 		return nil, errors.New("no body that this version knows")
 	}

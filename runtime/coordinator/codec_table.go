@@ -22,7 +22,11 @@ func registerToWire(m Register) *wire.CoordinatorRegister {
 	for _, k := range m.Kinds {
 		w.Kinds = append(w.Kinds, &wire.CoordinatorKind{
 			Name: k.Name, Package: k.Package, Shards: k.Shards, HashName: k.HashName, Hosts: k.Hosts,
+			Allocation: k.Allocation, MaxMoves: k.MaxMoves, MinHosts: k.MinHosts,
 		})
+	}
+	for _, p := range m.Pins {
+		w.Pins = append(w.Pins, pinsToWire(p))
 	}
 	var group *wire.CoordinatorOwned
 	var last Owned
@@ -50,7 +54,11 @@ func (r *reader) register(w *wire.CoordinatorRegister) Register {
 	for _, k := range w.GetKinds() {
 		m.Kinds = append(m.Kinds, KindInfo{
 			Name: r.kind(k.GetName()), Package: k.GetPackage(), Shards: k.GetShards(), HashName: k.GetHashName(), Hosts: k.GetHosts(),
+			Tuning: Tuning{Allocation: k.GetAllocation(), MaxMoves: k.GetMaxMoves(), MinHosts: k.GetMinHosts()},
 		})
+	}
+	for _, p := range w.GetPins() {
+		m.Pins = append(m.Pins, r.pins(p))
 	}
 	for _, g := range w.GetOwned() {
 		state := r.state(g.GetState())

@@ -21,7 +21,11 @@ func samples() []Message {
 	return []Message{
 		Register{
 			Term: term, Node: a, Seq: 2,
-			Kinds: []KindInfo{{"Cart", "p/q", 256, "xxh64", true}, {"Stock", "p/q", 1, "p/q.Hash", false}},
+			Kinds: []KindInfo{
+				{"Cart", "p/q", 256, "xxh64", true, Tuning{"least-shards(2)", 7, 3}},
+				{"Stock", "p/q", 1, "p/q.Hash", false, Tuning{}},
+			},
+			Pins: []Pins{{"Cart", e, []Pin{{256, "a"}, {300, "b"}}}},
 			Owned: []Owned{
 				{ShardID: id, State: Active, Epoch: e},
 				{ShardID: placement.ShardID{Kind: "Cart", Shard: 257}, State: Active, Epoch: e - 1},
@@ -51,6 +55,10 @@ func samples() []Message {
 		MoveAborted{term, id, e, "why"},
 		MoveCancel{term, id, e},
 		MoveCancelled{term, id, e},
+		Place{17, "Cart", []Pin{{300, "b"}, {301, ""}}},
+		PlaceDone{term, 17, "why not"},
+		Placed{term, Pins{"Cart", e, []Pin{{300, "b"}, {256, "a"}}}},
+		PinsKept{term, "Cart", e},
 	}
 }
 
@@ -199,7 +207,7 @@ func FuzzDecode(f *testing.F) {
 		s := &script{t: nil, now: t0}
 		s.c, _ = New(Config{Self: node("a"), Term: placement.Term{Number: 3, Incarnation: 7}})
 		s.c.Step(t0, s.view([]string{"a:up:hosts", "b:up:hosts"}))
-		s.c.Step(t0, Receive{node("b"), Register{Term: s.c.config.Term, Node: node("b"), Seq: 1, Kinds: []KindInfo{{"Cart", "p/q", 256, "xxh64", true}}}})
+		s.c.Step(t0, Receive{node("b"), Register{Term: s.c.config.Term, Node: node("b"), Seq: 1, Kinds: []KindInfo{{Name: "Cart", Package: "p/q", Shards: 256, HashName: "xxh64", Hosts: true}}}})
 		for range 2 {
 			s.c.Step(t0, Receive{node("a"), m})
 			if err := s.c.Check(); err != nil {

@@ -20,7 +20,8 @@ type Config struct {
 	// MinMembers is how many Up members that host something there must be before
 	// a kind is allocated for the first time. Default 1.
 	MinMembers int
-	// MaxMoves bounds the moves under way for balance. Default 3.
+	// MaxMoves bounds the moves under way for balance, of each kind that says
+	// nothing else. Default 3.
 	MaxMoves int
 	// MaxLeaveMoves bounds the moves under way from leaving members, which come on
 	// top. Default 32.
@@ -33,8 +34,12 @@ type Config struct {
 	ResendInterval time.Duration
 	// StatusInterval is the time between two TableStatus to all. Default 1s.
 	StatusInterval time.Duration
-	// Strategy places shards. Default LeastShards{Threshold: 1}.
+	// Strategy places shards of kinds that name none. Default
+	// LeastShards{Threshold: 1}.
 	Strategy Strategy
+	// Strategies are the user's own, for kinds that name them. A kind that names
+	// one which this node does not know gets Strategy.
+	Strategies Strategies
 }
 
 func (c Config) withDefaults() Config {
@@ -164,6 +169,9 @@ type Coordinator struct {
 	refused string          // why balance was refused last, to say it once
 	waiting string          // for whom recovery waits, to say it once
 
+	requests []*request // wishes under way, and the latest that are done
+	pinsAt   time.Time  // when to send wishes that members do not keep; zero: all do
+
 	table    *placement.Table
 	history  []*placement.Table // former tables, oldest first
 	changed  []placement.ShardID
@@ -222,6 +230,9 @@ func (c *Coordinator) Step(now time.Time, in Input) Output {
 		c.settle()
 		c.publish()
 		c.resendMoves()
+		if !c.pinsAt.IsZero() && !c.now.Before(c.pinsAt) {
+			c.spreadPins()
+		}
 	}
 	c.announce()
 	c.out.WakeAt = c.wakeAt()
@@ -273,8 +284,10 @@ func (c *Coordinator) wakeAt() time.Time {
 			at = m.resendAt
 		}
 	}
-	if !c.planAt.IsZero() && c.planAt.Before(at) {
-		at = c.planAt
+	for _, also := range []time.Time{c.planAt, c.pinsAt} {
+		if !also.IsZero() && also.Before(at) {
+			at = also
+		}
 	}
 	return at
 }
@@ -306,6 +319,10 @@ func (c *Coordinator) onReceive(from transport.Address, m Message) {
 		return
 	}
 	switch m := m.(type) {
+	case Place:
+		c.onPlace(from, m)
+	case PinsKept:
+		c.onPinsKept(from, m)
 	case Register:
 		c.onRegister(from, m)
 	case MoveStatus:
@@ -328,6 +345,8 @@ func (c *Coordinator) refuse(from transport.Address, m Message, reason string) {
 // A kind is one entity type with its shards.
 type kind struct {
 	info   KindInfo
+	place  Strategy
+	pins   Pins
 	shards []shard // shards[i] has number info.Shards+i
 	wanted bool    // somebody has calls for it
 	opened bool    // it was allocated before: the minimum of members no longer counts
@@ -382,6 +401,7 @@ func (c *Coordinator) addKind(info KindInfo) *kind {
 	c.shards += len(k.shards)
 	delete(c.asked, info.Name)
 	c.kinds[info.Name] = k
+	c.tune(k, info.Tuning)
 	i, _ := slices.BinarySearch(c.names, info.Name)
 	c.names = slices.Insert(c.names, i, info.Name)
 	return k

@@ -27,6 +27,8 @@ const (
 	RebalanceRefused                      // shards should move and may not (Reason)
 	StrategyRefused                       // the strategy asked for what cannot be
 	KindRefused                           // Node registered a kind that does not match
+	KindTuned                             // Node registered a kind with other settings, which count now
+	Pinned                                // Node wished for the homes of Count shards of a kind
 	Refused                               // a message of Node was refused
 	Superseded                            // a higher term exists; this coordinator has stopped
 )
@@ -36,7 +38,7 @@ var eventNames = [...]string{
 	MoveStarted: "move started", MoveRestored: "move restored", MoveCommitted: "move committed",
 	MoveCancelling: "move cancelling", MoveResumed: "move resumed", MovePromoted: "move promoted",
 	ClaimLost: "claim lost", RebalanceRefused: "rebalance refused", StrategyRefused: "strategy refused",
-	KindRefused: "kind refused", Refused: "refused", Superseded: "superseded",
+	KindRefused: "kind refused", KindTuned: "kind tuned", Pinned: "pinned", Refused: "refused", Superseded: "superseded",
 }
 
 // String names the kind.

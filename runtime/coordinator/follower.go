@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -25,6 +26,7 @@ type Follower struct {
 	registered  bool              // the term's coordinator knows seq
 	registerAt  time.Time         // next Register
 	requestAt   time.Time         // no TableRequest before
+	pins        map[string]Pins   // the latest wishes, by kind
 }
 
 // NewFollower returns a follower with the empty table. One that hosts
@@ -73,7 +75,25 @@ func (f *Follower) Unsettled() bool { return f.table.Version().Term != f.term }
 
 // Register is the message to register with now.
 func (f *Follower) Register(self transport.Address, kinds []KindInfo, owned []Owned) Register {
-	return Register{Term: f.term, Node: self, Seq: f.seq, Kinds: kinds, Owned: owned}
+	r := Register{Term: f.term, Node: self, Seq: f.seq, Kinds: kinds, Owned: owned}
+	for _, kind := range slices.Sorted(maps.Keys(f.pins)) {
+		r.Pins = append(r.Pins, f.pins[kind])
+	}
+	return r
+}
+
+// Pins are the latest wishes for the kind that this process was told to keep.
+func (f *Follower) Pins(kind string) Pins { return f.pins[kind] }
+
+// keep keeps wishes for the next coordinator.
+func (f *Follower) keep(p Placed, out *Followed) {
+	if p.Seq > f.pins[p.Kind].Seq {
+		if f.pins == nil {
+			f.pins = map[string]Pins{}
+		}
+		f.pins[p.Kind] = p.Pins
+	}
+	out.Send = append(out.Send, PinsKept{p.Term, p.Kind, f.pins[p.Kind].Seq})
 }
 
 // Step takes a message that came from a coordinator, or nil when only time has
@@ -96,6 +116,8 @@ func (f *Follower) Step(now time.Time, from transport.Address, m Message) Follow
 	switch m := m.(type) {
 	case Registered:
 		f.registered = f.registered || m.Seq == f.seq
+	case Placed:
+		f.keep(m, &out)
 	case TableStatus:
 		f.hear(m.Version)
 	case Table:

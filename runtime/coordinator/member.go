@@ -16,6 +16,7 @@ type member struct {
 	present  bool      // in the last view
 	register *Register // the latest; nil until it registered
 	hosts    map[string]bool
+	kept     map[string]placement.Epoch // the wishes that it keeps, by kind
 }
 
 // alive tells whether the member can still own something.
@@ -111,7 +112,7 @@ func (c *Coordinator) onRegister(from transport.Address, r Register) {
 	}
 	first := m.register == nil
 	m.register = &r
-	m.hosts = map[string]bool{}
+	m.hosts, m.kept = map[string]bool{}, map[string]placement.Epoch{}
 	for _, info := range r.Kinds {
 		if err := c.learn(info); err != nil {
 			c.event(Event{What: KindRefused, Node: from, Reason: err.Error()})
@@ -119,7 +120,8 @@ func (c *Coordinator) onRegister(from transport.Address, r Register) {
 		}
 		m.hosts[info.Name] = info.Hosts
 	}
-	c.plan = true
+	c.keepPins(m, r.Pins)
+	c.plan, c.pinsAt = true, c.now
 	c.send(from, Registered{c.config.Term, r.Seq})
 	if c.recovered {
 		if first {
@@ -163,12 +165,37 @@ func (c *Coordinator) learn(info KindInfo) error {
 		return nil
 	}
 	have := k.info
-	have.Hosts = info.Hosts
+	have.Hosts, have.Tuning = info.Hosts, info.Tuning
 	if have != info {
 		return fmt.Errorf("register kind %s: %s, but the cluster has %s (both sides must run the same contract)",
 			info.Name, describe(info), describe(have))
 	}
+	if info.Hosts && k.info.Tuning != info.Tuning {
+		c.tune(k, info.Tuning)
+		c.event(Event{What: KindTuned, Shard: placement.ShardID{Kind: info.Name}, Reason: fmt.Sprintf("%+v", info.Tuning)})
+	}
 	return nil
+}
+
+// tune takes settings for a kind.
+func (c *Coordinator) tune(k *kind, t Tuning) {
+	k.info.Tuning = t
+	place, ok := c.config.Strategies.find(t.Allocation, c.config.Strategy)
+	if !ok {
+		c.event(Event{
+			What: StrategyRefused, Shard: placement.ShardID{Kind: k.info.Name},
+			Reason: fmt.Sprintf("%s does not know %s and uses %v (host the type there too, with shard.Proxy)", c.config.Self.Name, t.Allocation, place),
+		})
+	}
+	k.place = place
+}
+
+// moveLimit is how many shards of the kind may move at once for balance.
+func (c *Coordinator) moveLimit(k *kind) int {
+	if k.info.MaxMoves > 0 {
+		return int(k.info.MaxMoves)
+	}
+	return c.config.MaxMoves
 }
 
 func describe(k KindInfo) string {
@@ -196,8 +223,13 @@ func (c *Coordinator) homes(k *kind) []Load {
 			continue
 		}
 		loads[l].Shards++
-		if s.move == nil && !c.now.Before(s.rest) {
+		if s.move != nil || c.now.Before(s.rest) {
+			continue
+		}
+		if to, wished := k.pinned(s.id.Shard, loads); !wished {
 			loads[l].Movable = append(loads[l].Movable, s.id.Shard)
+		} else if to != loads[l].Node {
+			loads[l].pinned = append(loads[l].pinned, s.id.Shard)
 		}
 	}
 	return loads

@@ -17,6 +17,15 @@ type KindInfo struct {
 	Shards   uint32 // a power of two
 	HashName string
 	Hosts    bool // the node can host it; false: it only calls it
+	Tuning
+}
+
+// Tuning is what operators say about the placement of one kind. Members may
+// differ while a change is rolled out: what was registered last counts.
+type Tuning struct {
+	Allocation string // name of the strategy; "": the coordinator's default
+	MaxMoves   uint32 // moves for balance at once; 0: the coordinator's default
+	MinHosts   uint32 // members that host it before it is first allocated; 0: one
 }
 
 // An OwnedState is how far a shard is at the node that reports it.
@@ -88,6 +97,7 @@ type Register struct {
 	Seq   uint64 // grows with each change of what the node says; from 1
 	Kinds []KindInfo
 	Owned []Owned
+	Pins  []Pins // what it keeps, one for each kind that has any
 }
 
 // Registered answers [Register], with the Seq that it carried.
@@ -201,6 +211,53 @@ type MoveCancelled struct {
 	Epoch placement.Epoch
 }
 
+// A Pin wishes that a shard lives at the node with that name.
+type Pin struct {
+	Shard uint32
+	Node  string // "": anywhere, as the strategy says
+}
+
+// Pins are all wishes for the shards of one kind. Every member keeps the latest,
+// so that they outlive the coordinator.
+type Pins struct {
+	Kind string
+	Seq  placement.Epoch // of the latest change: the coordinator's term and a counter
+	Pins []Pin           // in order of shard, none for anywhere
+}
+
+// Place asks to change wishes, from any member, every 500 ms until [PlaceDone]
+// comes. ID tells requests of one asker apart.
+type Place struct {
+	ID   uint64
+	Kind string
+	Pins []Pin
+}
+
+// PlaceDone answers [Place]: every member that hosts types keeps the wish, or it
+// was refused for a reason.
+type PlaceDone struct {
+	Term   placement.Term
+	ID     uint64
+	Reason string
+}
+
+// Placed tells a member which wishes to keep, every 500 ms until [PinsKept].
+type Placed struct {
+	Term placement.Term
+	Pins
+}
+
+// PinsKept answers [Placed].
+type PinsKept struct {
+	Term placement.Term
+	Kind string
+	Seq  placement.Epoch
+}
+
+func (Place) message()         {}
+func (PlaceDone) message()     {}
+func (Placed) message()        {}
+func (PinsKept) message()      {}
 func (Register) message()      {}
 func (Registered) message()    {}
 func (TableStatus) message()   {}
@@ -223,6 +280,12 @@ func TermOf(m Message) placement.Term {
 	case Register:
 		return m.Term
 	case Registered:
+		return m.Term
+	case PlaceDone:
+		return m.Term
+	case Placed:
+		return m.Term
+	case PinsKept:
 		return m.Term
 	case TableStatus:
 		return m.Version.Term

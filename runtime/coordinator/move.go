@@ -84,6 +84,17 @@ func (c *Coordinator) count(why cause) int {
 	return n
 }
 
+// countOf is how many shards of a kind move for balance.
+func (c *Coordinator) countOf(kind string) int {
+	n := 0
+	for _, m := range c.moves {
+		if m.cause == balancing && m.shard.id.Kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
 // begin starts a move. The message goes out in the same step.
 func (c *Coordinator) begin(s *shard, to transport.Address, why cause) {
 	m := &move{shard: s, from: s.owner, to: to, epoch: c.nextEpoch(s), cause: why, phase: moving, resendAt: c.now}

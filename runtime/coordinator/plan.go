@@ -66,6 +66,8 @@ func (c *Coordinator) whyNot(k *kind) string {
 		return "no member that hosts this type is up and reachable"
 	case !k.opened && up < c.config.MinMembers:
 		return fmt.Sprintf("%d of at least %d hosting members are up (MinMembers)", up, c.config.MinMembers)
+	case !k.opened && homes < int(k.info.MinHosts):
+		return fmt.Sprintf("%d of at least %d members that host this type are up (MinHosts)", homes, k.info.MinHosts)
 	}
 	return ""
 }
@@ -96,7 +98,11 @@ func (c *Coordinator) allocate() {
 
 // choose asks the strategy for a home and counts the shard there.
 func (c *Coordinator) choose(id placement.ShardID, homes []Load) transport.Address {
-	to := c.config.Strategy.Allocate(id, homes)
+	k := c.kinds[id.Kind]
+	to, wished := k.pinned(id.Shard, homes)
+	if !wished {
+		to = k.place.Allocate(id, homes)
+	}
 	for i := range homes {
 		if homes[i].Node == to {
 			homes[i].Shards++
@@ -152,10 +158,10 @@ func (c *Coordinator) mustGo(s *shard) bool {
 // rebalance begins to move shards to members that have fewer, if all agree on
 // who the members are: a leader of half a cluster must not move a shard.
 func (c *Coordinator) rebalance() {
-	free := c.config.MaxMoves - c.count(balancing)
 	refused := ""
 	for _, name := range c.names {
 		k := c.kinds[name]
+		free := c.moveLimit(k) - c.countOf(name)
 		if free <= 0 || !k.opened {
 			continue
 		}
@@ -163,7 +169,10 @@ func (c *Coordinator) rebalance() {
 		if len(homes) < 2 {
 			continue
 		}
-		transfers := c.config.Strategy.Rebalance(name, homes, free)
+		transfers := k.pinMoves(homes, free)
+		if len(transfers) < free {
+			transfers = append(transfers, k.place.Rebalance(name, homes, free-len(transfers))...)
+		}
 		if len(transfers) > 0 && !c.view.Converged {
 			refused = "view not converged" + c.unreachable()
 			break
@@ -187,11 +196,12 @@ func (c *Coordinator) rebalance() {
 }
 
 // allowed tells whether a strategy may ask for the transfer: out of what it was
-// offered, to another of the homes, once.
+// offered, to another of the homes, once. The same for a wish.
 func allowed(homes []Load, t Transfer) bool {
 	known, movable := false, false
 	for i := range homes {
 		known = known || homes[i].Node == t.To
+		movable = movable || slices.Contains(homes[i].pinned, t.Shard) && homes[i].Node != t.To
 		if j, ok := slices.BinarySearch(homes[i].Movable, t.Shard); ok && homes[i].Node != t.To {
 			homes[i].Movable = slices.Delete(homes[i].Movable, j, j+1)
 			movable = true

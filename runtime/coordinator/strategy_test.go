@@ -19,19 +19,19 @@ func TestLeastShards(t *testing.T) {
 		limit     int
 		moves     []Transfer
 	}{
-		{"alone", 0, []Load{{a, 3, 3, []uint32{8, 9, 10}}}, a, 3, nil},
-		{"even", 0, []Load{{a, 2, 9, []uint32{8, 9}}, {b, 2, 2, []uint32{10, 11}}}, b, 3, nil},
-		{"a difference of the threshold", 0, []Load{{a, 3, 3, []uint32{8, 9, 10}}, {b, 2, 2, nil}}, b, 3, nil},
-		{"above it", 0, []Load{{a, 4, 4, []uint32{8, 9, 10, 11}}, {b, 2, 2, nil}}, b, 3, []Transfer{{8, b}}},
-		{"a higher threshold", 2, []Load{{a, 4, 4, []uint32{8, 9, 10, 11}}, {b, 2, 2, nil}}, b, 3, nil},
-		{"the limit", 0, []Load{{a, 8, 8, []uint32{8, 9, 10, 11, 12}}, {b, 0, 0, nil}}, b, 2, []Transfer{{8, b}, {9, b}}},
+		{"alone", 0, []Load{{Node: a, Shards: 3, Total: 3, Movable: []uint32{8, 9, 10}}}, a, 3, nil},
+		{"even", 0, []Load{{Node: a, Shards: 2, Total: 9, Movable: []uint32{8, 9}}, {Node: b, Shards: 2, Total: 2, Movable: []uint32{10, 11}}}, b, 3, nil},
+		{"a difference of the threshold", 0, []Load{{Node: a, Shards: 3, Total: 3, Movable: []uint32{8, 9, 10}}, {Node: b, Shards: 2, Total: 2, Movable: nil}}, b, 3, nil},
+		{"above it", 0, []Load{{Node: a, Shards: 4, Total: 4, Movable: []uint32{8, 9, 10, 11}}, {Node: b, Shards: 2, Total: 2, Movable: nil}}, b, 3, []Transfer{{8, b}}},
+		{"a higher threshold", 2, []Load{{Node: a, Shards: 4, Total: 4, Movable: []uint32{8, 9, 10, 11}}, {Node: b, Shards: 2, Total: 2, Movable: nil}}, b, 3, nil},
+		{"the limit", 0, []Load{{Node: a, Shards: 8, Total: 8, Movable: []uint32{8, 9, 10, 11, 12}}, {Node: b, Shards: 0, Total: 0, Movable: nil}}, b, 2, []Transfer{{8, b}, {9, b}}},
 		{
 			"from the fullest to the emptiest, in turn", 0,
-			[]Load{{a, 4, 4, []uint32{8, 9}}, {b, 4, 4, []uint32{10, 11}}, {c, 0, 0, nil}},
+			[]Load{{Node: a, Shards: 4, Total: 4, Movable: []uint32{8, 9}}, {Node: b, Shards: 4, Total: 4, Movable: []uint32{10, 11}}, {Node: c, Shards: 0, Total: 0, Movable: nil}},
 			c, 9,
 			[]Transfer{{10, c}, {8, c}},
 		},
-		{"nothing may move", 0, []Load{{a, 4, 4, nil}, {b, 0, 0, nil}}, b, 3, nil},
+		{"nothing may move", 0, []Load{{Node: a, Shards: 4, Total: 4, Movable: nil}, {Node: b, Shards: 0, Total: 0, Movable: nil}}, b, 3, nil},
 	} {
 		s := LeastShards{tt.threshold}
 		if got := s.Allocate(placement.ShardID{}, tt.homes); got != tt.allocate {
@@ -45,6 +45,8 @@ func TestLeastShards(t *testing.T) {
 
 // stubborn asks for what cannot be.
 type stubborn struct{}
+
+func (stubborn) String() string { return "stubborn" }
 
 func (stubborn) Allocate(s placement.ShardID, _ []Load) transport.Address {
 	if s.Shard == 2 {
@@ -62,7 +64,7 @@ func TestStrategyIsNotTrusted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kinds := []KindInfo{{"Cart", "p", 2, "xxh64", true}}
+	kinds := []KindInfo{{Name: "Cart", Package: "p", Shards: 2, HashName: "xxh64", Hosts: true}}
 	c.Step(t0, (&script{}).view([]string{"a:up:hosts", "b:up:hosts"}))
 	c.Step(t0, Receive{node("b"), Register{Term: termOf(1), Node: node("b"), Seq: 1, Kinds: kinds}})
 	c.Step(t0, Receive{node("a"), Register{Term: termOf(1), Node: node("a"), Seq: 1, Kinds: kinds}})

@@ -24,7 +24,9 @@ var update = flag.Bool("update", false, "write the transcripts in testdata anew"
 //	start NODE term=1 [min=1] [moves=3] [leave=32]
 //	view NODE:STATUS[:hosts][:unreachable] ... [unconverged]
 //	register NODE KIND/SHARDS[:proxy] ... [SHARD:STATE:EPOCH[:MOVE:PEER]] ... [seq=1] [term=…]
+//	    [alloc=STRATEGY] [moves=0] [hosts=0] [pins=SHARD@NODE,...] [pinned=EPOCH], of each kind
 //	ask NODE KIND | request NODE SEQ
+//	place NODE ID KIND SHARD@NODE ... | kept NODE KIND EPOCH
 //	done|cancelled NODE SHARD EPOCH [term=…]
 //	status|aborted NODE SHARD EPOCH STATE|REASON
 //	tick DURATION
@@ -130,7 +132,18 @@ func (s *script) input(command string, args []string, options map[string]string)
 		s.now = s.now.Add(d)
 		return Tick{}
 	case "register":
-		m = s.register(args, max(1, s.number(options["seq"])), term)
+		r := s.register(args, max(1, s.number(options["seq"])), term)
+		for i := range r.Kinds {
+			r.Kinds[i].Tuning = Tuning{options["alloc"], uint32(s.number(options["moves"])), uint32(s.number(options["hosts"]))}
+		}
+		if options["pins"] != "" {
+			r.Pins = []Pins{{r.Kinds[0].Name, s.epoch(options["pinned"]), s.pins(strings.Split(options["pins"], ","))}}
+		}
+		m = r
+	case "place":
+		m = Place{uint64(s.number(args[1])), args[2], s.pins(args[3:])}
+	case "kept":
+		m = PinsKept{term, args[1], s.epoch(args[2])}
 	case "ask":
 		m = Ask{Kind: args[1], Have: s.c.version()}
 	case "request":
@@ -192,6 +205,14 @@ func (s *script) register(args []string, seq int, term placement.Term) Register 
 		r.Owned = append(r.Owned, o)
 	}
 	return r
+}
+
+func (s *script) pins(words []string) (pins []Pin) {
+	for _, w := range words {
+		shard, node, _ := strings.Cut(w, "@")
+		pins = append(pins, Pin{uint32(s.number(shard)), node})
+	}
+	return pins
 }
 
 func node(name string) transport.Address { return transport.Address{Name: name, Incarnation: 1} }
@@ -260,6 +281,10 @@ func describeMessage(m Message) string {
 		return fmt.Sprintf("Registered seq=%d", m.Seq)
 	case NoHome:
 		return fmt.Sprintf("NoHome %s: %s", m.Kind, m.Reason)
+	case Placed:
+		return fmt.Sprintf("Placed %s %v at %v", m.Kind, m.Pins.Pins, m.Seq)
+	case PlaceDone:
+		return fmt.Sprintf("PlaceDone %d %q", m.ID, m.Reason)
 	case MoveBegin:
 		return fmt.Sprintf("MoveBegin %v to %s: %v→%v", m.ShardID, m.To.Name, m.From, m.Epoch)
 	case MoveCancel:

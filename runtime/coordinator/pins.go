@@ -1,0 +1,174 @@
+package coordinator
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// maxAnswered bounds the requests that are remembered to be answered again.
+const maxAnswered = 64
+
+// A request is a [Place] under way or done.
+type request struct {
+	from transport.Address
+	id   uint64
+	kind string
+	seq  placement.Epoch // what it led to
+	done bool
+}
+
+// onPlace changes wishes at once and answers when all who host types keep them.
+func (c *Coordinator) onPlace(from transport.Address, p Place) {
+	for _, r := range c.requests {
+		if r.from == from && r.id == p.ID {
+			if r.done {
+				c.send(from, PlaceDone{c.config.Term, p.ID, ""})
+			}
+			return
+		}
+	}
+	if !c.recovered {
+		return // it asks again
+	}
+	k := c.kinds[p.Kind]
+	if k == nil {
+		c.send(from, PlaceDone{c.config.Term, p.ID, fmt.Sprintf("no member hosts %s (start one that does)", p.Kind)})
+		return
+	}
+	for _, pin := range p.Pins {
+		if c.shard(placement.ShardID{Kind: p.Kind, Shard: pin.Shard}) == nil {
+			c.send(from, PlaceDone{c.config.Term, p.ID, fmt.Sprintf("%s has no shard %d, only %d to %d", p.Kind, pin.Shard, k.info.Shards, 2*k.info.Shards-1)})
+			return
+		}
+	}
+	k.pins.change(p.Kind, p.Pins)
+	k.pins.Seq = k.pins.Seq.Next(c.config.Term.Number)
+	c.plan = true
+	c.requests = append(c.requests, &request{from, p.ID, p.Kind, k.pins.Seq, false})
+	c.requests = c.requests[max(0, len(c.requests)-maxAnswered):]
+	c.event(Event{What: Pinned, Shard: placement.ShardID{Kind: p.Kind}, Node: from, Count: len(p.Pins)})
+	c.spreadPins()
+}
+
+// change applies wishes to those there are.
+func (p *Pins) change(kind string, changes []Pin) {
+	p.Kind = kind
+	all := slices.Clone(p.Pins)
+	for _, pin := range changes {
+		i, found := slices.BinarySearchFunc(all, pin.Shard, func(o Pin, n uint32) int { return cmp.Compare(o.Shard, n) })
+		switch {
+		case found && pin.Node == "":
+			all = slices.Delete(all, i, i+1)
+		case found:
+			all[i] = pin
+		case pin.Node != "":
+			all = slices.Insert(all, i, pin)
+		}
+	}
+	p.Pins = all
+}
+
+// at is the node that the shard should live at; "" if nobody wished anything.
+func (p *Pins) at(shard uint32) string {
+	i, found := slices.BinarySearchFunc(p.Pins, shard, func(o Pin, n uint32) int { return cmp.Compare(o.Shard, n) })
+	if !found {
+		return ""
+	}
+	return p.Pins[i].Node
+}
+
+// pinned is the home that was wished for the shard, if it is one of the homes.
+func (k *kind) pinned(shard uint32, homes []Load) (transport.Address, bool) {
+	name := k.pins.at(shard)
+	if name == "" {
+		return transport.Address{}, false
+	}
+	for _, h := range homes {
+		if h.Node.Name == name {
+			return h.Node, true
+		}
+	}
+	return transport.Address{}, false
+}
+
+// keepPins takes in what a node kept. The latest change counts.
+func (c *Coordinator) keepPins(m *member, all []Pins) {
+	for _, p := range all {
+		if k := c.kinds[p.Kind]; k != nil {
+			m.kept[p.Kind] = p.Seq
+			if p.Seq > k.pins.Seq && slices.IsSortedFunc(p.Pins, func(a, b Pin) int { return cmp.Compare(a.Shard, b.Shard) }) {
+				k.pins = Pins{p.Kind, p.Seq, slices.Clone(p.Pins)}
+				c.plan = true
+			}
+		}
+	}
+}
+
+func (c *Coordinator) onPinsKept(from transport.Address, p PinsKept) {
+	m := c.members[from]
+	if m.kept == nil || m.register == nil {
+		return
+	}
+	m.kept[p.Kind] = max(m.kept[p.Kind], p.Seq)
+	c.answerPlaced()
+}
+
+// answerPlaced tells askers whose wishes are kept everywhere.
+func (c *Coordinator) answerPlaced() {
+	for _, r := range c.requests {
+		if r.done {
+			continue
+		}
+		r.done = true
+		for _, a := range c.order {
+			if m := c.members[a]; m.alive() && m.register != nil && m.kept[r.kind] < r.seq {
+				r.done = false
+			}
+		}
+		if r.done {
+			c.send(r.from, PlaceDone{c.config.Term, r.id, ""})
+		}
+	}
+}
+
+// spreadPins sends the wishes to every registered member that does not keep them,
+// every resend interval.
+func (c *Coordinator) spreadPins() {
+	c.pinsAt = time.Time{}
+	for _, name := range c.names {
+		k := c.kinds[name]
+		if k.pins.Seq == 0 {
+			continue
+		}
+		for _, a := range c.order {
+			if m := c.members[a]; m.alive() && m.register != nil && m.kept[name] < k.pins.Seq {
+				c.send(a, Placed{c.config.Term, k.pins})
+				c.pinsAt = c.now.Add(c.config.ResendInterval)
+			}
+		}
+	}
+	c.answerPlaced()
+}
+
+// pinMoves are the transfers to where shards were wished, at most limit. It counts
+// them in homes, for the strategy that comes after.
+func (k *kind) pinMoves(homes []Load, limit int) (transfers []Transfer) {
+	for i := range homes {
+		for _, n := range homes[i].pinned {
+			to, ok := k.pinned(n, homes)
+			if !ok || len(transfers) == limit {
+				continue
+			}
+			transfers = append(transfers, Transfer{n, to})
+			homes[i].Shards, homes[i].Total = homes[i].Shards-1, homes[i].Total-1
+			j := slices.IndexFunc(homes, func(h Load) bool { return h.Node == to })
+			homes[j].Shards, homes[j].Total = homes[j].Shards+1, homes[j].Total+1
+		}
+	}
+	return transfers
+}
