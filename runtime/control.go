@@ -31,6 +31,7 @@ type control struct {
 	coord     *coordinator.Coordinator
 	follower  *coordinator.Follower
 	reports   reports
+	inquiries inquiries
 	gateway   gateway
 	wakes     [4]time.Time // of members, manager, coord, follower
 	started   bool
@@ -64,6 +65,7 @@ func newControl(n *Node) *control {
 		noHome:   map[string]string{},
 	}
 	c.reports.init(c)
+	c.inquiries.open = map[uint64]func(transport.Address, coordinator.Message) bool{}
 	c.gateway.init(c)
 	return c
 }
@@ -92,12 +94,15 @@ func (c *control) describe() (meta, compat []membership.KeyValue) {
 	add(&compat, "frame format", "%d", wire.FrameVersion)
 	add(&compat, "control format", "%d", controlFormat)
 	compat = append(compat, c.node.cfg.Membership.compat()...)
-	for _, h := range c.node.hosted() {
-		k := h.kind.desc
-		add(&meta, metaKind+k.Name, "%d %s %s", k.Shards, k.HashName, k.Package)
-		add(&compat, "type "+k.Name+" shards", "%d", k.Shards)
+	for _, declared := range c.node.declared() {
+		k := declared.desc
+		if declared.host != nil {
+			add(&meta, metaKind+k.Name, "%d %s %s role=%s", declared.shards, k.HashName, k.Package, declared.declared.role)
+		}
+		add(&compat, "type "+k.Name+" shards", "%d", declared.shards)
 		add(&compat, "type "+k.Name+" shard function", "%s", k.HashName)
 		add(&compat, "type "+k.Name+" package", "%s", k.Package)
+		add(&compat, "type "+k.Name+" role", "%s", declared.declared.role)
 	}
 	return meta, compat
 }
@@ -386,7 +391,8 @@ func (c *control) startCoordinator() {
 	coord, err := coordinator.New(coordinator.Config{
 		Self: c.self, Term: placement.Term{Number: me.UpNumber, Incarnation: c.self.Incarnation},
 		MinMembers: cfg.MinMembers, MaxMoves: cfg.MaxMoves,
-		Strategy: coordinator.LeastShards{Threshold: cfg.RebalanceThreshold},
+		Strategy:   coordinator.LeastShards{Threshold: cfg.RebalanceThreshold},
+		Strategies: c.node.strategies(),
 	})
 	if err != nil {
 		c.node.fail(fmt.Errorf("start the coordinator: %w", err))
@@ -423,8 +429,14 @@ func (c *control) sendPlacement(to transport.Peer, m coordinator.Message) {
 
 // placementMessage brings a message to the coordinator or to the follower.
 func (c *control) placementMessage(from transport.Peer, m coordinator.Message) {
-	switch m.(type) {
-	case coordinator.Register, coordinator.Ask, coordinator.TableRequest, coordinator.MoveStatus,
+	switch m := m.(type) {
+	case coordinator.Inspect:
+		c.sendPlacement(from, coordinator.Inspected{ID: m.ID, Shards: c.node.held(m.Kind)})
+		return
+	case coordinator.Inspected:
+		c.inquiries.answered(m.ID, from.Address, m)
+		return
+	case coordinator.Register, coordinator.Ask, coordinator.TableRequest, coordinator.Place, coordinator.PinsKept, coordinator.Explain, coordinator.MoveStatus,
 		coordinator.MoveDone, coordinator.MoveAborted, coordinator.MoveCancelled:
 		if from.Client {
 			c.gateway.placement(from, m)

@@ -193,8 +193,8 @@ func (g *gateway) kinds() []*wire.GatewayKind {
 	for _, m := range g.control.view.Load().ByAddress {
 		for _, kv := range m.Meta {
 			name, ok := strings.CutPrefix(kv.Key, metaKind)
-			f := strings.SplitN(kv.Value, " ", 3)
-			if !ok || seen[name] || len(f) != 3 {
+			f := strings.Fields(kv.Value) // and what else members must agree on
+			if !ok || seen[name] || len(f) < 3 {
 				continue
 			}
 			seen[name] = true

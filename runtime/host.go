@@ -3,31 +3,12 @@ package shard
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/runtime/region"
 	"github.com/shardgen/shardgen/transport"
 )
-
-// hostSettings are what operators tune of one hosted type.
-type hostSettings struct {
-	idle   time.Duration
-	inline bool
-}
-
-// A HostOption tunes one hosted type at one node.
-type HostOption func(*hostSettings)
-
-// IdleAfter passivates entities that nobody called for d: their state is kept
-// encoded and the value is dropped. Default 2 minutes, minimum 1s; 0 never does.
-func IdleAfter(d time.Duration) HostOption { return func(s *hostSettings) { s.idle = d } }
-
-// Inline says whether a local call may run on its caller's goroutine. Default
-// true: it is fast, and the call returns when its method returns, even past its
-// deadline. With false the caller gets its deadline back, at the cost of a hop.
-func Inline(on bool) HostOption { return func(s *hostSettings) { s.inline = on } }
 
 // host is one entity type that lives at this node.
 type host struct {
@@ -38,18 +19,12 @@ type host struct {
 	shards   []hostedShard
 }
 
-func newHost(pl *plane, k *kind, desc codegen.Host, opts []HostOption) (*host, error) {
-	h := &host{plane: pl, kind: k, desc: desc, settings: hostSettings{idle: 2 * time.Minute, inline: true}}
-	for _, o := range opts {
-		o(&h.settings)
-	}
-	if d := h.settings.idle; d != 0 && d < time.Second {
-		return nil, fmt.Errorf("host %s: IdleAfter(%v): want 0 or at least 1s", desc.Name, d)
-	}
+func newHost(pl *plane, k *kind, desc codegen.Host, settings hostSettings) (*host, error) {
+	h := &host{plane: pl, kind: k, desc: desc, settings: settings}
 	if desc.New == nil || desc.Dispatch == nil {
 		return nil, fmt.Errorf("host %s: incomplete description (run go generate again?)", desc.Name)
 	}
-	limits := region.Limits{Mailbox: pl.cfg.MailboxSize, Waiting: pl.cfg.BufferSize}
+	limits := region.Limits{Mailbox: settings.mailbox, Waiting: pl.cfg.BufferSize}
 	h.shards = make([]hostedShard, k.shards)
 	for i := range h.shards {
 		id := placement.ShardID{Kind: desc.Name, Shard: k.shards + uint32(i)}

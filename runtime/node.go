@@ -124,17 +124,51 @@ func (n *Node) hostLocked(h codegen.Host, opts []HostOption) error {
 	switch {
 	case k.err != nil:
 		return fmt.Errorf("host %s: %w", h.Name, k.err)
-	case k.host != nil:
+	case k.declared != nil:
 		return fmt.Errorf("host %s: hosted already (two types of one name? set name= in one's directive)", h.Name)
 	case k.desc.Package != h.Package:
 		return fmt.Errorf("host %s: %w: it is a type of %s and of %s (set name= in one's directive)", h.Name, ErrMismatch, k.desc.Package, h.Package)
 	}
-	host, err := newHost(n.plane, k, h, opts)
-	if err != nil {
+	settings := defaultHostSettings(n.cfg)
+	for _, o := range opts {
+		o(&settings)
+	}
+	if err := settings.validate(h.Name); err != nil {
 		return err
 	}
-	k.host = host
+	if settings.hostsAt(n.cfg.Roles) {
+		host, err := newHost(n.plane, k, h, settings)
+		if err != nil {
+			return err
+		}
+		k.host = host
+	}
+	k.declared = &settings
 	return nil
+}
+
+// declared are the types that HostX was called for, as host or as proxy, in
+// order of name.
+func (n *Node) declared() []*kind {
+	var kinds []*kind
+	for _, k := range *n.plane.kinds.Load() {
+		if k.declared != nil {
+			kinds = append(kinds, k)
+		}
+	}
+	slices.SortFunc(kinds, func(a, b *kind) int { return cmp.Compare(a.desc.Name, b.desc.Name) })
+	return kinds
+}
+
+// strategies are the types' own, for the coordinator.
+func (n *Node) strategies() coordinator.Strategies {
+	all := coordinator.Strategies{}
+	for _, k := range n.declared() {
+		if s := k.declared.place; s != nil {
+			all[s.String()] = s
+		}
+	}
+	return all
 }
 
 // hosted are the hosted types in order of name.
@@ -162,6 +196,7 @@ func (n *Node) inventory() (kinds []coordinator.KindInfo, owned []coordinator.Ow
 	for _, h := range n.hosted() {
 		kinds = append(kinds, coordinator.KindInfo{
 			Name: h.desc.Name, Package: h.desc.Package, Shards: h.kind.shards, HashName: h.desc.HashName, Hosts: true,
+			Tuning: h.settings.tuning(),
 		})
 		for i := range h.shards {
 			if o, ok := h.shards[i].owned(); ok {

@@ -157,6 +157,10 @@ func (r *reports) order(m coordinator.Message) {
 	case coordinator.NoHome:
 		c.setWhy(m.Kind, m.Reason)
 		c.gateway.noHome(m)
+	case coordinator.PlaceDone:
+		c.inquiries.answered(m.ID, c.self, m)
+	case coordinator.Explained:
+		c.inquiries.answered(m.ID, c.self, m)
 	case coordinator.MoveBegin:
 		sh := c.node.hostedShard(m.ShardID)
 		if sh == nil {

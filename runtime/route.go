@@ -24,7 +24,10 @@ type kind struct {
 	shards uint32
 	err    error // why no call of it can work
 	routes []route
-	host   *host // set before Start, nil for callers
+	// Set before Start: host is nil where the kind is only called, declared where
+	// HostX was not.
+	host     *host
+	declared *hostSettings
 }
 
 func newKind(pl *plane, desc codegen.Kind) *kind {

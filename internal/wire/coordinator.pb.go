@@ -73,7 +73,7 @@ func (x SingletonMessage_Type) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SingletonMessage_Type.Descriptor instead.
 func (SingletonMessage_Type) EnumDescriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{19, 0}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{22, 0}
 }
 
 // CoordinatorMessage is one message to or from the shard coordinator.
@@ -99,6 +99,10 @@ type CoordinatorMessage struct {
 	//	*CoordinatorMessage_PlaceDone
 	//	*CoordinatorMessage_Placed
 	//	*CoordinatorMessage_PinsKept
+	//	*CoordinatorMessage_Explain
+	//	*CoordinatorMessage_Explained
+	//	*CoordinatorMessage_Inspect
+	//	*CoordinatorMessage_Inspected
 	Body          isCoordinatorMessage_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -301,6 +305,42 @@ func (x *CoordinatorMessage) GetPinsKept() *CoordinatorPlaced {
 	return nil
 }
 
+func (x *CoordinatorMessage) GetExplain() *CoordinatorExplain {
+	if x != nil {
+		if x, ok := x.Body.(*CoordinatorMessage_Explain); ok {
+			return x.Explain
+		}
+	}
+	return nil
+}
+
+func (x *CoordinatorMessage) GetExplained() *CoordinatorPlaceDone {
+	if x != nil {
+		if x, ok := x.Body.(*CoordinatorMessage_Explained); ok {
+			return x.Explained
+		}
+	}
+	return nil
+}
+
+func (x *CoordinatorMessage) GetInspect() *CoordinatorExplain {
+	if x != nil {
+		if x, ok := x.Body.(*CoordinatorMessage_Inspect); ok {
+			return x.Inspect
+		}
+	}
+	return nil
+}
+
+func (x *CoordinatorMessage) GetInspected() *CoordinatorInspected {
+	if x != nil {
+		if x, ok := x.Body.(*CoordinatorMessage_Inspected); ok {
+			return x.Inspected
+		}
+	}
+	return nil
+}
+
 type isCoordinatorMessage_Body interface {
 	isCoordinatorMessage_Body()
 }
@@ -373,6 +413,22 @@ type CoordinatorMessage_PinsKept struct {
 	PinsKept *CoordinatorPlaced `protobuf:"bytes,18,opt,name=pins_kept,json=pinsKept,proto3,oneof"`
 }
 
+type CoordinatorMessage_Explain struct {
+	Explain *CoordinatorExplain `protobuf:"bytes,19,opt,name=explain,proto3,oneof"`
+}
+
+type CoordinatorMessage_Explained struct {
+	Explained *CoordinatorPlaceDone `protobuf:"bytes,20,opt,name=explained,proto3,oneof"`
+}
+
+type CoordinatorMessage_Inspect struct {
+	Inspect *CoordinatorExplain `protobuf:"bytes,21,opt,name=inspect,proto3,oneof"`
+}
+
+type CoordinatorMessage_Inspected struct {
+	Inspected *CoordinatorInspected `protobuf:"bytes,22,opt,name=inspected,proto3,oneof"`
+}
+
 func (*CoordinatorMessage_Register) isCoordinatorMessage_Body() {}
 
 func (*CoordinatorMessage_Registered) isCoordinatorMessage_Body() {}
@@ -406,6 +462,14 @@ func (*CoordinatorMessage_PlaceDone) isCoordinatorMessage_Body() {}
 func (*CoordinatorMessage_Placed) isCoordinatorMessage_Body() {}
 
 func (*CoordinatorMessage_PinsKept) isCoordinatorMessage_Body() {}
+
+func (*CoordinatorMessage_Explain) isCoordinatorMessage_Body() {}
+
+func (*CoordinatorMessage_Explained) isCoordinatorMessage_Body() {}
+
+func (*CoordinatorMessage_Inspect) isCoordinatorMessage_Body() {}
+
+func (*CoordinatorMessage_Inspected) isCoordinatorMessage_Body() {}
 
 // PlacementAddress is one incarnation of a node.
 type PlacementAddress struct {
@@ -840,6 +904,203 @@ func (x *CoordinatorPlaceDone) GetReason() string {
 	return ""
 }
 
+type CoordinatorExplain struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"`
+	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	Shard         uint32                 `protobuf:"varint,3,opt,name=shard,proto3" json:"shard,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CoordinatorExplain) Reset() {
+	*x = CoordinatorExplain{}
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CoordinatorExplain) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CoordinatorExplain) ProtoMessage() {}
+
+func (x *CoordinatorExplain) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CoordinatorExplain.ProtoReflect.Descriptor instead.
+func (*CoordinatorExplain) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *CoordinatorExplain) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *CoordinatorExplain) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *CoordinatorExplain) GetShard() uint32 {
+	if x != nil {
+		return x.Shard
+	}
+	return 0
+}
+
+type CoordinatorInspected struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"`
+	Kinds         []*CoordinatorHeld     `protobuf:"bytes,2,rep,name=kinds,proto3" json:"kinds,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CoordinatorInspected) Reset() {
+	*x = CoordinatorInspected{}
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CoordinatorInspected) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CoordinatorInspected) ProtoMessage() {}
+
+func (x *CoordinatorInspected) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CoordinatorInspected.ProtoReflect.Descriptor instead.
+func (*CoordinatorInspected) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *CoordinatorInspected) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *CoordinatorInspected) GetKinds() []*CoordinatorHeld {
+	if x != nil {
+		return x.Kinds
+	}
+	return nil
+}
+
+// CoordinatorHeld is the shards of one kind at one node. The columns are parallel.
+type CoordinatorHeld struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Shards        []uint32               `protobuf:"varint,2,rep,packed,name=shards,proto3" json:"shards,omitempty"`
+	States        []uint32               `protobuf:"varint,3,rep,packed,name=states,proto3" json:"states,omitempty"`
+	Entities      []uint32               `protobuf:"varint,4,rep,packed,name=entities,proto3" json:"entities,omitempty"`
+	Active        []uint32               `protobuf:"varint,5,rep,packed,name=active,proto3" json:"active,omitempty"`
+	Waiting       []uint32               `protobuf:"varint,6,rep,packed,name=waiting,proto3" json:"waiting,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CoordinatorHeld) Reset() {
+	*x = CoordinatorHeld{}
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CoordinatorHeld) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CoordinatorHeld) ProtoMessage() {}
+
+func (x *CoordinatorHeld) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CoordinatorHeld.ProtoReflect.Descriptor instead.
+func (*CoordinatorHeld) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *CoordinatorHeld) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *CoordinatorHeld) GetShards() []uint32 {
+	if x != nil {
+		return x.Shards
+	}
+	return nil
+}
+
+func (x *CoordinatorHeld) GetStates() []uint32 {
+	if x != nil {
+		return x.States
+	}
+	return nil
+}
+
+func (x *CoordinatorHeld) GetEntities() []uint32 {
+	if x != nil {
+		return x.Entities
+	}
+	return nil
+}
+
+func (x *CoordinatorHeld) GetActive() []uint32 {
+	if x != nil {
+		return x.Active
+	}
+	return nil
+}
+
+func (x *CoordinatorHeld) GetWaiting() []uint32 {
+	if x != nil {
+		return x.Waiting
+	}
+	return nil
+}
+
 type CoordinatorPlaced struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Term          *PlacementTerm         `protobuf:"bytes,1,opt,name=term,proto3" json:"term,omitempty"`
@@ -850,7 +1111,7 @@ type CoordinatorPlaced struct {
 
 func (x *CoordinatorPlaced) Reset() {
 	*x = CoordinatorPlaced{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[8]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -862,7 +1123,7 @@ func (x *CoordinatorPlaced) String() string {
 func (*CoordinatorPlaced) ProtoMessage() {}
 
 func (x *CoordinatorPlaced) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[8]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -875,7 +1136,7 @@ func (x *CoordinatorPlaced) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorPlaced.ProtoReflect.Descriptor instead.
 func (*CoordinatorPlaced) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{8}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CoordinatorPlaced) GetTerm() *PlacementTerm {
@@ -908,7 +1169,7 @@ type CoordinatorKind struct {
 
 func (x *CoordinatorKind) Reset() {
 	*x = CoordinatorKind{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[9]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -920,7 +1181,7 @@ func (x *CoordinatorKind) String() string {
 func (*CoordinatorKind) ProtoMessage() {}
 
 func (x *CoordinatorKind) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[9]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -933,7 +1194,7 @@ func (x *CoordinatorKind) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorKind.ProtoReflect.Descriptor instead.
 func (*CoordinatorKind) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{9}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CoordinatorKind) GetName() string {
@@ -1009,7 +1270,7 @@ type CoordinatorOwned struct {
 
 func (x *CoordinatorOwned) Reset() {
 	*x = CoordinatorOwned{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[10]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1021,7 +1282,7 @@ func (x *CoordinatorOwned) String() string {
 func (*CoordinatorOwned) ProtoMessage() {}
 
 func (x *CoordinatorOwned) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[10]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1034,7 +1295,7 @@ func (x *CoordinatorOwned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorOwned.ProtoReflect.Descriptor instead.
 func (*CoordinatorOwned) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{10}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CoordinatorOwned) GetKind() string {
@@ -1089,7 +1350,7 @@ type CoordinatorRegistered struct {
 
 func (x *CoordinatorRegistered) Reset() {
 	*x = CoordinatorRegistered{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[11]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1101,7 +1362,7 @@ func (x *CoordinatorRegistered) String() string {
 func (*CoordinatorRegistered) ProtoMessage() {}
 
 func (x *CoordinatorRegistered) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[11]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1114,7 +1375,7 @@ func (x *CoordinatorRegistered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorRegistered.ProtoReflect.Descriptor instead.
 func (*CoordinatorRegistered) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{11}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CoordinatorRegistered) GetTerm() *PlacementTerm {
@@ -1140,7 +1401,7 @@ type CoordinatorTableStatus struct {
 
 func (x *CoordinatorTableStatus) Reset() {
 	*x = CoordinatorTableStatus{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[12]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1152,7 +1413,7 @@ func (x *CoordinatorTableStatus) String() string {
 func (*CoordinatorTableStatus) ProtoMessage() {}
 
 func (x *CoordinatorTableStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[12]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1165,7 +1426,7 @@ func (x *CoordinatorTableStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorTableStatus.ProtoReflect.Descriptor instead.
 func (*CoordinatorTableStatus) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{12}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CoordinatorTableStatus) GetVersion() *PlacementVersion {
@@ -1184,7 +1445,7 @@ type CoordinatorTableRequest struct {
 
 func (x *CoordinatorTableRequest) Reset() {
 	*x = CoordinatorTableRequest{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[13]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1196,7 +1457,7 @@ func (x *CoordinatorTableRequest) String() string {
 func (*CoordinatorTableRequest) ProtoMessage() {}
 
 func (x *CoordinatorTableRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[13]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1209,7 +1470,7 @@ func (x *CoordinatorTableRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorTableRequest.ProtoReflect.Descriptor instead.
 func (*CoordinatorTableRequest) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{13}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CoordinatorTableRequest) GetHave() *PlacementVersion {
@@ -1236,7 +1497,7 @@ type CoordinatorTable struct {
 
 func (x *CoordinatorTable) Reset() {
 	*x = CoordinatorTable{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[14]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1248,7 +1509,7 @@ func (x *CoordinatorTable) String() string {
 func (*CoordinatorTable) ProtoMessage() {}
 
 func (x *CoordinatorTable) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[14]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1261,7 +1522,7 @@ func (x *CoordinatorTable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorTable.ProtoReflect.Descriptor instead.
 func (*CoordinatorTable) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{14}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CoordinatorTable) GetFrom() *PlacementVersion {
@@ -1335,7 +1596,7 @@ type CoordinatorRuns struct {
 
 func (x *CoordinatorRuns) Reset() {
 	*x = CoordinatorRuns{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[15]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1347,7 +1608,7 @@ func (x *CoordinatorRuns) String() string {
 func (*CoordinatorRuns) ProtoMessage() {}
 
 func (x *CoordinatorRuns) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[15]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1360,7 +1621,7 @@ func (x *CoordinatorRuns) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorRuns.ProtoReflect.Descriptor instead.
 func (*CoordinatorRuns) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{15}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CoordinatorRuns) GetKind() string {
@@ -1408,7 +1669,7 @@ type CoordinatorAsk struct {
 
 func (x *CoordinatorAsk) Reset() {
 	*x = CoordinatorAsk{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[16]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1420,7 +1681,7 @@ func (x *CoordinatorAsk) String() string {
 func (*CoordinatorAsk) ProtoMessage() {}
 
 func (x *CoordinatorAsk) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[16]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1433,7 +1694,7 @@ func (x *CoordinatorAsk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorAsk.ProtoReflect.Descriptor instead.
 func (*CoordinatorAsk) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{16}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CoordinatorAsk) GetKind() string {
@@ -1461,7 +1722,7 @@ type CoordinatorNoHome struct {
 
 func (x *CoordinatorNoHome) Reset() {
 	*x = CoordinatorNoHome{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[17]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1473,7 +1734,7 @@ func (x *CoordinatorNoHome) String() string {
 func (*CoordinatorNoHome) ProtoMessage() {}
 
 func (x *CoordinatorNoHome) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[17]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1486,7 +1747,7 @@ func (x *CoordinatorNoHome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorNoHome.ProtoReflect.Descriptor instead.
 func (*CoordinatorNoHome) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{17}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CoordinatorNoHome) GetTerm() *PlacementTerm {
@@ -1528,7 +1789,7 @@ type CoordinatorMove struct {
 
 func (x *CoordinatorMove) Reset() {
 	*x = CoordinatorMove{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[18]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1540,7 +1801,7 @@ func (x *CoordinatorMove) String() string {
 func (*CoordinatorMove) ProtoMessage() {}
 
 func (x *CoordinatorMove) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[18]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1553,7 +1814,7 @@ func (x *CoordinatorMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoordinatorMove.ProtoReflect.Descriptor instead.
 func (*CoordinatorMove) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{18}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CoordinatorMove) GetTerm() *PlacementTerm {
@@ -1624,7 +1885,7 @@ type SingletonMessage struct {
 
 func (x *SingletonMessage) Reset() {
 	*x = SingletonMessage{}
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[19]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1636,7 +1897,7 @@ func (x *SingletonMessage) String() string {
 func (*SingletonMessage) ProtoMessage() {}
 
 func (x *SingletonMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_coordinator_proto_msgTypes[19]
+	mi := &file_shardgen_wire_coordinator_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1649,7 +1910,7 @@ func (x *SingletonMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SingletonMessage.ProtoReflect.Descriptor instead.
 func (*SingletonMessage) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{19}
+	return file_shardgen_wire_coordinator_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SingletonMessage) GetFormat() uint32 {
@@ -1677,7 +1938,7 @@ var File_shardgen_wire_coordinator_proto protoreflect.FileDescriptor
 
 const file_shardgen_wire_coordinator_proto_rawDesc = "" +
 	"\n" +
-	"\x1fshardgen/wire/coordinator.proto\x12\rshardgen.wire\"\x92\t\n" +
+	"\x1fshardgen/wire/coordinator.proto\x12\rshardgen.wire\"\x9a\v\n" +
 	"\x12CoordinatorMessage\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12@\n" +
 	"\bregister\x18\x02 \x01(\v2\".shardgen.wire.CoordinatorRegisterH\x00R\bregister\x12F\n" +
@@ -1703,7 +1964,11 @@ const file_shardgen_wire_coordinator_proto_rawDesc = "" +
 	"\n" +
 	"place_done\x18\x10 \x01(\v2#.shardgen.wire.CoordinatorPlaceDoneH\x00R\tplaceDone\x12:\n" +
 	"\x06placed\x18\x11 \x01(\v2 .shardgen.wire.CoordinatorPlacedH\x00R\x06placed\x12?\n" +
-	"\tpins_kept\x18\x12 \x01(\v2 .shardgen.wire.CoordinatorPlacedH\x00R\bpinsKeptB\x06\n" +
+	"\tpins_kept\x18\x12 \x01(\v2 .shardgen.wire.CoordinatorPlacedH\x00R\bpinsKept\x12=\n" +
+	"\aexplain\x18\x13 \x01(\v2!.shardgen.wire.CoordinatorExplainH\x00R\aexplain\x12C\n" +
+	"\texplained\x18\x14 \x01(\v2#.shardgen.wire.CoordinatorPlaceDoneH\x00R\texplained\x12=\n" +
+	"\ainspect\x18\x15 \x01(\v2!.shardgen.wire.CoordinatorExplainH\x00R\ainspect\x12C\n" +
+	"\tinspected\x18\x16 \x01(\v2#.shardgen.wire.CoordinatorInspectedH\x00R\tinspectedB\x06\n" +
 	"\x04body\"H\n" +
 	"\x10PlacementAddress\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
@@ -1733,7 +1998,21 @@ const file_shardgen_wire_coordinator_proto_rawDesc = "" +
 	"\x14CoordinatorPlaceDone\x120\n" +
 	"\x04term\x18\x01 \x01(\v2\x1c.shardgen.wire.PlacementTermR\x04term\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\x06R\x02id\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"y\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"N\n" +
+	"\x12CoordinatorExplain\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x06R\x02id\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
+	"\x05shard\x18\x03 \x01(\rR\x05shard\"\\\n" +
+	"\x14CoordinatorInspected\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x06R\x02id\x124\n" +
+	"\x05kinds\x18\x02 \x03(\v2\x1e.shardgen.wire.CoordinatorHeldR\x05kinds\"\xa3\x01\n" +
+	"\x0fCoordinatorHeld\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06shards\x18\x02 \x03(\rR\x06shards\x12\x16\n" +
+	"\x06states\x18\x03 \x03(\rR\x06states\x12\x1a\n" +
+	"\bentities\x18\x04 \x03(\rR\bentities\x12\x16\n" +
+	"\x06active\x18\x05 \x03(\rR\x06active\x12\x18\n" +
+	"\awaiting\x18\x06 \x03(\rR\awaiting\"y\n" +
 	"\x11CoordinatorPlaced\x120\n" +
 	"\x04term\x18\x01 \x01(\v2\x1c.shardgen.wire.PlacementTermR\x04term\x122\n" +
 	"\x04pins\x18\x02 \x01(\v2\x1e.shardgen.wire.CoordinatorPinsR\x04pins\"\xe4\x01\n" +
@@ -1817,7 +2096,7 @@ func file_shardgen_wire_coordinator_proto_rawDescGZIP() []byte {
 }
 
 var file_shardgen_wire_coordinator_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_shardgen_wire_coordinator_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_shardgen_wire_coordinator_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_shardgen_wire_coordinator_proto_goTypes = []any{
 	(SingletonMessage_Type)(0),      // 0: shardgen.wire.SingletonMessage.Type
 	(*CoordinatorMessage)(nil),      // 1: shardgen.wire.CoordinatorMessage
@@ -1828,66 +2107,74 @@ var file_shardgen_wire_coordinator_proto_goTypes = []any{
 	(*CoordinatorPins)(nil),         // 6: shardgen.wire.CoordinatorPins
 	(*CoordinatorPlace)(nil),        // 7: shardgen.wire.CoordinatorPlace
 	(*CoordinatorPlaceDone)(nil),    // 8: shardgen.wire.CoordinatorPlaceDone
-	(*CoordinatorPlaced)(nil),       // 9: shardgen.wire.CoordinatorPlaced
-	(*CoordinatorKind)(nil),         // 10: shardgen.wire.CoordinatorKind
-	(*CoordinatorOwned)(nil),        // 11: shardgen.wire.CoordinatorOwned
-	(*CoordinatorRegistered)(nil),   // 12: shardgen.wire.CoordinatorRegistered
-	(*CoordinatorTableStatus)(nil),  // 13: shardgen.wire.CoordinatorTableStatus
-	(*CoordinatorTableRequest)(nil), // 14: shardgen.wire.CoordinatorTableRequest
-	(*CoordinatorTable)(nil),        // 15: shardgen.wire.CoordinatorTable
-	(*CoordinatorRuns)(nil),         // 16: shardgen.wire.CoordinatorRuns
-	(*CoordinatorAsk)(nil),          // 17: shardgen.wire.CoordinatorAsk
-	(*CoordinatorNoHome)(nil),       // 18: shardgen.wire.CoordinatorNoHome
-	(*CoordinatorMove)(nil),         // 19: shardgen.wire.CoordinatorMove
-	(*SingletonMessage)(nil),        // 20: shardgen.wire.SingletonMessage
+	(*CoordinatorExplain)(nil),      // 9: shardgen.wire.CoordinatorExplain
+	(*CoordinatorInspected)(nil),    // 10: shardgen.wire.CoordinatorInspected
+	(*CoordinatorHeld)(nil),         // 11: shardgen.wire.CoordinatorHeld
+	(*CoordinatorPlaced)(nil),       // 12: shardgen.wire.CoordinatorPlaced
+	(*CoordinatorKind)(nil),         // 13: shardgen.wire.CoordinatorKind
+	(*CoordinatorOwned)(nil),        // 14: shardgen.wire.CoordinatorOwned
+	(*CoordinatorRegistered)(nil),   // 15: shardgen.wire.CoordinatorRegistered
+	(*CoordinatorTableStatus)(nil),  // 16: shardgen.wire.CoordinatorTableStatus
+	(*CoordinatorTableRequest)(nil), // 17: shardgen.wire.CoordinatorTableRequest
+	(*CoordinatorTable)(nil),        // 18: shardgen.wire.CoordinatorTable
+	(*CoordinatorRuns)(nil),         // 19: shardgen.wire.CoordinatorRuns
+	(*CoordinatorAsk)(nil),          // 20: shardgen.wire.CoordinatorAsk
+	(*CoordinatorNoHome)(nil),       // 21: shardgen.wire.CoordinatorNoHome
+	(*CoordinatorMove)(nil),         // 22: shardgen.wire.CoordinatorMove
+	(*SingletonMessage)(nil),        // 23: shardgen.wire.SingletonMessage
 }
 var file_shardgen_wire_coordinator_proto_depIdxs = []int32{
 	5,  // 0: shardgen.wire.CoordinatorMessage.register:type_name -> shardgen.wire.CoordinatorRegister
-	12, // 1: shardgen.wire.CoordinatorMessage.registered:type_name -> shardgen.wire.CoordinatorRegistered
-	13, // 2: shardgen.wire.CoordinatorMessage.table_status:type_name -> shardgen.wire.CoordinatorTableStatus
-	14, // 3: shardgen.wire.CoordinatorMessage.table_request:type_name -> shardgen.wire.CoordinatorTableRequest
-	15, // 4: shardgen.wire.CoordinatorMessage.table:type_name -> shardgen.wire.CoordinatorTable
-	17, // 5: shardgen.wire.CoordinatorMessage.ask:type_name -> shardgen.wire.CoordinatorAsk
-	18, // 6: shardgen.wire.CoordinatorMessage.no_home:type_name -> shardgen.wire.CoordinatorNoHome
-	19, // 7: shardgen.wire.CoordinatorMessage.move_begin:type_name -> shardgen.wire.CoordinatorMove
-	19, // 8: shardgen.wire.CoordinatorMessage.move_status:type_name -> shardgen.wire.CoordinatorMove
-	19, // 9: shardgen.wire.CoordinatorMessage.move_done:type_name -> shardgen.wire.CoordinatorMove
-	19, // 10: shardgen.wire.CoordinatorMessage.move_aborted:type_name -> shardgen.wire.CoordinatorMove
-	19, // 11: shardgen.wire.CoordinatorMessage.move_cancel:type_name -> shardgen.wire.CoordinatorMove
-	19, // 12: shardgen.wire.CoordinatorMessage.move_cancelled:type_name -> shardgen.wire.CoordinatorMove
+	15, // 1: shardgen.wire.CoordinatorMessage.registered:type_name -> shardgen.wire.CoordinatorRegistered
+	16, // 2: shardgen.wire.CoordinatorMessage.table_status:type_name -> shardgen.wire.CoordinatorTableStatus
+	17, // 3: shardgen.wire.CoordinatorMessage.table_request:type_name -> shardgen.wire.CoordinatorTableRequest
+	18, // 4: shardgen.wire.CoordinatorMessage.table:type_name -> shardgen.wire.CoordinatorTable
+	20, // 5: shardgen.wire.CoordinatorMessage.ask:type_name -> shardgen.wire.CoordinatorAsk
+	21, // 6: shardgen.wire.CoordinatorMessage.no_home:type_name -> shardgen.wire.CoordinatorNoHome
+	22, // 7: shardgen.wire.CoordinatorMessage.move_begin:type_name -> shardgen.wire.CoordinatorMove
+	22, // 8: shardgen.wire.CoordinatorMessage.move_status:type_name -> shardgen.wire.CoordinatorMove
+	22, // 9: shardgen.wire.CoordinatorMessage.move_done:type_name -> shardgen.wire.CoordinatorMove
+	22, // 10: shardgen.wire.CoordinatorMessage.move_aborted:type_name -> shardgen.wire.CoordinatorMove
+	22, // 11: shardgen.wire.CoordinatorMessage.move_cancel:type_name -> shardgen.wire.CoordinatorMove
+	22, // 12: shardgen.wire.CoordinatorMessage.move_cancelled:type_name -> shardgen.wire.CoordinatorMove
 	7,  // 13: shardgen.wire.CoordinatorMessage.place:type_name -> shardgen.wire.CoordinatorPlace
 	8,  // 14: shardgen.wire.CoordinatorMessage.place_done:type_name -> shardgen.wire.CoordinatorPlaceDone
-	9,  // 15: shardgen.wire.CoordinatorMessage.placed:type_name -> shardgen.wire.CoordinatorPlaced
-	9,  // 16: shardgen.wire.CoordinatorMessage.pins_kept:type_name -> shardgen.wire.CoordinatorPlaced
-	3,  // 17: shardgen.wire.PlacementVersion.term:type_name -> shardgen.wire.PlacementTerm
-	3,  // 18: shardgen.wire.CoordinatorRegister.term:type_name -> shardgen.wire.PlacementTerm
-	2,  // 19: shardgen.wire.CoordinatorRegister.node:type_name -> shardgen.wire.PlacementAddress
-	10, // 20: shardgen.wire.CoordinatorRegister.kinds:type_name -> shardgen.wire.CoordinatorKind
-	11, // 21: shardgen.wire.CoordinatorRegister.owned:type_name -> shardgen.wire.CoordinatorOwned
-	6,  // 22: shardgen.wire.CoordinatorRegister.pins:type_name -> shardgen.wire.CoordinatorPins
-	6,  // 23: shardgen.wire.CoordinatorPlace.pins:type_name -> shardgen.wire.CoordinatorPins
-	3,  // 24: shardgen.wire.CoordinatorPlaceDone.term:type_name -> shardgen.wire.PlacementTerm
-	3,  // 25: shardgen.wire.CoordinatorPlaced.term:type_name -> shardgen.wire.PlacementTerm
-	6,  // 26: shardgen.wire.CoordinatorPlaced.pins:type_name -> shardgen.wire.CoordinatorPins
-	2,  // 27: shardgen.wire.CoordinatorOwned.peer:type_name -> shardgen.wire.PlacementAddress
-	3,  // 28: shardgen.wire.CoordinatorRegistered.term:type_name -> shardgen.wire.PlacementTerm
-	4,  // 29: shardgen.wire.CoordinatorTableStatus.version:type_name -> shardgen.wire.PlacementVersion
-	4,  // 30: shardgen.wire.CoordinatorTableRequest.have:type_name -> shardgen.wire.PlacementVersion
-	4,  // 31: shardgen.wire.CoordinatorTable.from:type_name -> shardgen.wire.PlacementVersion
-	4,  // 32: shardgen.wire.CoordinatorTable.to:type_name -> shardgen.wire.PlacementVersion
-	2,  // 33: shardgen.wire.CoordinatorTable.owners:type_name -> shardgen.wire.PlacementAddress
-	16, // 34: shardgen.wire.CoordinatorTable.kinds:type_name -> shardgen.wire.CoordinatorRuns
-	2,  // 35: shardgen.wire.CoordinatorTable.gone:type_name -> shardgen.wire.PlacementAddress
-	4,  // 36: shardgen.wire.CoordinatorAsk.have:type_name -> shardgen.wire.PlacementVersion
-	3,  // 37: shardgen.wire.CoordinatorNoHome.term:type_name -> shardgen.wire.PlacementTerm
-	3,  // 38: shardgen.wire.CoordinatorMove.term:type_name -> shardgen.wire.PlacementTerm
-	2,  // 39: shardgen.wire.CoordinatorMove.to:type_name -> shardgen.wire.PlacementAddress
-	0,  // 40: shardgen.wire.SingletonMessage.type:type_name -> shardgen.wire.SingletonMessage.Type
-	41, // [41:41] is the sub-list for method output_type
-	41, // [41:41] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	12, // 15: shardgen.wire.CoordinatorMessage.placed:type_name -> shardgen.wire.CoordinatorPlaced
+	12, // 16: shardgen.wire.CoordinatorMessage.pins_kept:type_name -> shardgen.wire.CoordinatorPlaced
+	9,  // 17: shardgen.wire.CoordinatorMessage.explain:type_name -> shardgen.wire.CoordinatorExplain
+	8,  // 18: shardgen.wire.CoordinatorMessage.explained:type_name -> shardgen.wire.CoordinatorPlaceDone
+	9,  // 19: shardgen.wire.CoordinatorMessage.inspect:type_name -> shardgen.wire.CoordinatorExplain
+	10, // 20: shardgen.wire.CoordinatorMessage.inspected:type_name -> shardgen.wire.CoordinatorInspected
+	3,  // 21: shardgen.wire.PlacementVersion.term:type_name -> shardgen.wire.PlacementTerm
+	3,  // 22: shardgen.wire.CoordinatorRegister.term:type_name -> shardgen.wire.PlacementTerm
+	2,  // 23: shardgen.wire.CoordinatorRegister.node:type_name -> shardgen.wire.PlacementAddress
+	13, // 24: shardgen.wire.CoordinatorRegister.kinds:type_name -> shardgen.wire.CoordinatorKind
+	14, // 25: shardgen.wire.CoordinatorRegister.owned:type_name -> shardgen.wire.CoordinatorOwned
+	6,  // 26: shardgen.wire.CoordinatorRegister.pins:type_name -> shardgen.wire.CoordinatorPins
+	6,  // 27: shardgen.wire.CoordinatorPlace.pins:type_name -> shardgen.wire.CoordinatorPins
+	3,  // 28: shardgen.wire.CoordinatorPlaceDone.term:type_name -> shardgen.wire.PlacementTerm
+	11, // 29: shardgen.wire.CoordinatorInspected.kinds:type_name -> shardgen.wire.CoordinatorHeld
+	3,  // 30: shardgen.wire.CoordinatorPlaced.term:type_name -> shardgen.wire.PlacementTerm
+	6,  // 31: shardgen.wire.CoordinatorPlaced.pins:type_name -> shardgen.wire.CoordinatorPins
+	2,  // 32: shardgen.wire.CoordinatorOwned.peer:type_name -> shardgen.wire.PlacementAddress
+	3,  // 33: shardgen.wire.CoordinatorRegistered.term:type_name -> shardgen.wire.PlacementTerm
+	4,  // 34: shardgen.wire.CoordinatorTableStatus.version:type_name -> shardgen.wire.PlacementVersion
+	4,  // 35: shardgen.wire.CoordinatorTableRequest.have:type_name -> shardgen.wire.PlacementVersion
+	4,  // 36: shardgen.wire.CoordinatorTable.from:type_name -> shardgen.wire.PlacementVersion
+	4,  // 37: shardgen.wire.CoordinatorTable.to:type_name -> shardgen.wire.PlacementVersion
+	2,  // 38: shardgen.wire.CoordinatorTable.owners:type_name -> shardgen.wire.PlacementAddress
+	19, // 39: shardgen.wire.CoordinatorTable.kinds:type_name -> shardgen.wire.CoordinatorRuns
+	2,  // 40: shardgen.wire.CoordinatorTable.gone:type_name -> shardgen.wire.PlacementAddress
+	4,  // 41: shardgen.wire.CoordinatorAsk.have:type_name -> shardgen.wire.PlacementVersion
+	3,  // 42: shardgen.wire.CoordinatorNoHome.term:type_name -> shardgen.wire.PlacementTerm
+	3,  // 43: shardgen.wire.CoordinatorMove.term:type_name -> shardgen.wire.PlacementTerm
+	2,  // 44: shardgen.wire.CoordinatorMove.to:type_name -> shardgen.wire.PlacementAddress
+	0,  // 45: shardgen.wire.SingletonMessage.type:type_name -> shardgen.wire.SingletonMessage.Type
+	46, // [46:46] is the sub-list for method output_type
+	46, // [46:46] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_shardgen_wire_coordinator_proto_init() }
@@ -1913,6 +2200,10 @@ func file_shardgen_wire_coordinator_proto_init() {
 		(*CoordinatorMessage_PlaceDone)(nil),
 		(*CoordinatorMessage_Placed)(nil),
 		(*CoordinatorMessage_PinsKept)(nil),
+		(*CoordinatorMessage_Explain)(nil),
+		(*CoordinatorMessage_Explained)(nil),
+		(*CoordinatorMessage_Inspect)(nil),
+		(*CoordinatorMessage_Inspected)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1920,7 +2211,7 @@ func file_shardgen_wire_coordinator_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardgen_wire_coordinator_proto_rawDesc), len(file_shardgen_wire_coordinator_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   20,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -51,6 +51,14 @@ func Encode(m Message) ([]byte, error) {
 		w.Body = &wire.CoordinatorMessage_MoveCancel{MoveCancel: moveToWire(m.Term, m.ShardID, m.Epoch)}
 	case MoveCancelled:
 		w.Body = &wire.CoordinatorMessage_MoveCancelled{MoveCancelled: moveToWire(m.Term, m.ShardID, m.Epoch)}
+	case Explain:
+		w.Body = &wire.CoordinatorMessage_Explain{Explain: &wire.CoordinatorExplain{Id: m.ID, Kind: m.Kind, Shard: m.Shard}}
+	case Explained:
+		w.Body = &wire.CoordinatorMessage_Explained{Explained: &wire.CoordinatorPlaceDone{Term: termToWire(m.Term), Id: m.ID, Reason: m.Text}}
+	case Inspect:
+		w.Body = &wire.CoordinatorMessage_Inspect{Inspect: &wire.CoordinatorExplain{Id: m.ID, Kind: m.Kind}}
+	case Inspected:
+		w.Body = &wire.CoordinatorMessage_Inspected{Inspected: inspectedToWire(m)}
 	case Place:
 		w.Body = &wire.CoordinatorMessage_Place{Place: &wire.CoordinatorPlace{Id: m.ID, Pins: pinsToWire(Pins{Kind: m.Kind, Pins: m.Pins})}}
 	case PlaceDone:
@@ -126,6 +134,14 @@ func fromWire(w *wire.CoordinatorMessage) (Message, error) {
 	case *wire.CoordinatorMessage_MoveCancelled:
 		t, s, e := r.move(b.MoveCancelled)
 		m = MoveCancelled{t, s, e}
+	case *wire.CoordinatorMessage_Explain:
+		m = Explain{b.Explain.GetId(), r.shard(r.kind(b.Explain.GetKind()), uint64(b.Explain.GetShard()))}
+	case *wire.CoordinatorMessage_Explained:
+		m = Explained{r.term(b.Explained.GetTerm()), b.Explained.GetId(), b.Explained.GetReason()}
+	case *wire.CoordinatorMessage_Inspect:
+		m = Inspect{b.Inspect.GetId(), b.Inspect.GetKind()}
+	case *wire.CoordinatorMessage_Inspected:
+		m = r.inspected(b.Inspected)
 	case *wire.CoordinatorMessage_Place:
 		p := r.pins(b.Place.GetPins())
 		m = Place{b.Place.GetId(), p.Kind, p.Pins}

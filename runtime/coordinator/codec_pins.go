@@ -54,3 +54,38 @@ func (r *reader) pins(w *wire.CoordinatorPins) Pins {
 	}
 	return p
 }
+
+func inspectedToWire(m Inspected) *wire.CoordinatorInspected {
+	w := &wire.CoordinatorInspected{Id: m.ID}
+	var group *wire.CoordinatorHeld
+	for i, h := range m.Shards {
+		if i == 0 || h.Kind != m.Shards[i-1].Kind {
+			group = &wire.CoordinatorHeld{Kind: h.Kind}
+			w.Kinds = append(w.Kinds, group)
+		}
+		group.Shards = append(group.Shards, h.Shard)
+		group.States = append(group.States, uint32(h.State))
+		group.Entities = append(group.Entities, h.Entities)
+		group.Active = append(group.Active, h.Active)
+		group.Waiting = append(group.Waiting, h.Waiting)
+	}
+	return w
+}
+
+func (r *reader) inspected(w *wire.CoordinatorInspected) Inspected {
+	m := Inspected{ID: w.GetId()}
+	for _, g := range w.GetKinds() {
+		n := len(g.GetShards())
+		if len(g.GetStates()) != n || len(g.GetEntities()) != n || len(g.GetActive()) != n || len(g.GetWaiting()) != n {
+			r.fail("held shards of %q: columns of different lengths", g.GetKind())
+			return m
+		}
+		kind := r.kind(g.GetKind())
+		for i, shard := range g.GetShards() {
+			m.Shards = append(m.Shards, Held{
+				r.shard(kind, uint64(shard)), r.state(g.GetStates()[i]), g.GetEntities()[i], g.GetActive()[i], g.GetWaiting()[i],
+			})
+		}
+	}
+	return m
+}

@@ -313,6 +313,9 @@ func (c *Coordinator) onReceive(from transport.Address, m Message) {
 	case Ask:
 		c.onAsk(from, m)
 		return
+	case Explain:
+		c.send(from, Explained{c.config.Term, m.ID, c.explain(m.ShardID)})
+		return
 	}
 	if !c.alive(from) {
 		c.refuse(from, m, "not a member")
@@ -360,6 +363,7 @@ type shard struct {
 	last  placement.Epoch   // the highest ever heard of or given out
 	move  *move
 	rest  time.Time // not moved before
+	why   string    // it is where it is, for people
 }
 
 func (c *Coordinator) shard(id placement.ShardID) *shard {

@@ -20,6 +20,9 @@ type KindInfo struct {
 	Tuning
 }
 
+// MaxTuning bounds the numbers of a [Tuning].
+const MaxTuning = 1 << 20
+
 // Tuning is what operators say about the placement of one kind. Members may
 // differ while a change is rolled out: what was registered last counts.
 type Tuning struct {
@@ -254,6 +257,44 @@ type PinsKept struct {
 	Seq  placement.Epoch
 }
 
+// Explain asks where a shard is and why, for people. Anybody may ask.
+type Explain struct {
+	ID uint64 // tells questions of one asker apart
+	placement.ShardID
+}
+
+// Explained answers [Explain].
+type Explained struct {
+	Term placement.Term
+	ID   uint64
+	Text string
+}
+
+// Inspect asks a member what it holds, for people.
+type Inspect struct {
+	ID   uint64 // tells questions of one asker apart
+	Kind string // "": all kinds
+}
+
+// Inspected answers [Inspect]: the shards that the member holds, in order.
+type Inspected struct {
+	ID     uint64
+	Shards []Held
+}
+
+// Held is one shard as the member that holds it sees it.
+type Held struct {
+	placement.ShardID
+	State    OwnedState
+	Entities uint32 // active and passivated
+	Active   uint32 // with a value
+	Waiting  uint32 // calls that wait for the shard
+}
+
+func (Explain) message()       {}
+func (Explained) message()     {}
+func (Inspect) message()       {}
+func (Inspected) message()     {}
 func (Place) message()         {}
 func (PlaceDone) message()     {}
 func (Placed) message()        {}
@@ -280,6 +321,8 @@ func TermOf(m Message) placement.Term {
 	case Register:
 		return m.Term
 	case Registered:
+		return m.Term
+	case Explained:
 		return m.Term
 	case PlaceDone:
 		return m.Term

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -63,6 +64,7 @@ type move struct {
 	cause    cause
 	phase    phase
 	state    OwnedState // what the old home said last; 0: nothing
+	reason   string     // why the old home gave up
 	resendAt time.Time
 }
 
@@ -115,6 +117,7 @@ func (c *Coordinator) end(m *move) {
 func (c *Coordinator) commit(m *move) {
 	c.end(m)
 	c.set(m.shard, m.to, m.epoch)
+	m.shard.why = fmt.Sprintf("it moved there from %s, %s", m.from.Name, c.causeOf(m))
 	c.event(Event{What: MoveCommitted, Shard: m.shard.id, Node: m.from, Peer: m.to, Epoch: m.epoch})
 }
 
@@ -123,6 +126,7 @@ func (c *Coordinator) commit(m *move) {
 func (c *Coordinator) resume(m *move, why string) {
 	c.end(m)
 	c.give(m.shard, m.from)
+	m.shard.why = fmt.Sprintf("it stayed there, for its move to %s was given up: %s", m.to.Name, cmp.Or(m.reason, why))
 	rest := c.config.RebalanceInterval
 	if m.cause == leaving {
 		rest = leaveRest
@@ -139,6 +143,7 @@ func (c *Coordinator) resume(m *move, why string) {
 func (c *Coordinator) promote(m *move) {
 	c.end(m)
 	c.give(m.shard, m.to)
+	m.shard.why = fmt.Sprintf("it was moving there when %s was lost", m.from.Name)
 	c.event(Event{What: MovePromoted, Shard: m.shard.id, Node: m.from, Peer: m.to, Epoch: m.shard.epoch, Reason: "the old home is gone"})
 }
 
@@ -146,6 +151,7 @@ func (c *Coordinator) promote(m *move) {
 func (c *Coordinator) lose(m *move, why string) {
 	c.end(m)
 	c.give(m.shard, transport.Address{})
+	m.shard.why = fmt.Sprintf("it was lost with %s", m.to.Name)
 	c.event(Event{What: OwnerLost, Shard: m.shard.id, Node: m.to, Epoch: m.shard.epoch, Reason: why})
 }
 
@@ -181,6 +187,7 @@ func (c *Coordinator) reapShards() {
 				continue
 			}
 			lost[s.owner]++
+			s.why = fmt.Sprintf("it was lost with %s", s.owner.Name)
 			c.give(s, transport.Address{})
 		}
 	}
@@ -249,7 +256,7 @@ func (c *Coordinator) onMoveAborted(from transport.Address, r MoveAborted) {
 		c.send(from, TableStatus{c.version()})
 	case m.phase == moving:
 		m.become(askingNew)
-		m.resendAt = c.now
+		m.resendAt, m.reason = c.now, r.Reason
 		c.event(Event{What: MoveCancelling, Shard: r.ShardID, Node: m.from, Peer: m.to, Epoch: m.epoch, Reason: r.Reason})
 	case m.phase == askingOld:
 		c.resume(m, r.Reason)

@@ -172,3 +172,23 @@ func (k *kind) pinMoves(homes []Load, limit int) (transfers []Transfer) {
 	}
 	return transfers
 }
+
+// CheckPlace returns an error for wishes that cannot be told to others. Pins are
+// in order of shard.
+func CheckPlace(kind string, pins []Pin) error {
+	if kind == "" || len(kind) > maxKindBytes {
+		return fmt.Errorf("check pins: type name of %d bytes: want 1 to %d", len(kind), maxKindBytes)
+	}
+	for _, p := range pins {
+		if p.Shard == 0 || p.Shard >= 2*placement.MaxShards {
+			return fmt.Errorf("check pins: shard number %d: want 1 to %d", p.Shard, 2*placement.MaxShards-1)
+		}
+		if p.Node == "" {
+			continue
+		}
+		if err := transport.CheckName("node", p.Node); err != nil {
+			return fmt.Errorf("check pins: shard %d: %w", p.Shard, err)
+		}
+	}
+	return nil
+}

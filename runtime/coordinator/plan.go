@@ -87,6 +87,7 @@ func (c *Coordinator) allocate() {
 			}
 			if to := c.choose(s.id, homes); !to.IsZero() {
 				c.give(s, to)
+				s.why = c.chosenBy(k, s, to)
 				given++
 			}
 		}

@@ -103,6 +103,7 @@ func (c *Coordinator) resolveShard(s *shard, claims []claim) {
 	for _, o := range claims {
 		s.last = max(s.last, o.rank())
 	}
+	s.why = "it was there when this coordinator began"
 	top := slices.DeleteFunc(slices.Clone(claims), func(o claim) bool { return o.rank() != s.last })
 	if i := slices.IndexFunc(top, func(o claim) bool { return o.State == Active && c.alive(o.node) }); i >= 0 {
 		c.set(s, top[i].node, s.last) // row 1

@@ -26,6 +26,7 @@ var update = flag.Bool("update", false, "write the transcripts in testdata anew"
 //	register NODE KIND/SHARDS[:proxy] ... [SHARD:STATE:EPOCH[:MOVE:PEER]] ... [seq=1] [term=…]
 //	    [alloc=STRATEGY] [moves=0] [hosts=0] [pins=SHARD@NODE,...] [pinned=EPOCH], of each kind
 //	ask NODE KIND | request NODE SEQ
+//	explain NODE SHARD
 //	place NODE ID KIND SHARD@NODE ... | kept NODE KIND EPOCH
 //	done|cancelled NODE SHARD EPOCH [term=…]
 //	status|aborted NODE SHARD EPOCH STATE|REASON
@@ -140,6 +141,8 @@ func (s *script) input(command string, args []string, options map[string]string)
 			r.Pins = []Pins{{r.Kinds[0].Name, s.epoch(options["pinned"]), s.pins(strings.Split(options["pins"], ","))}}
 		}
 		m = r
+	case "explain":
+		m = Explain{1, s.shard(args[1])}
 	case "place":
 		m = Place{uint64(s.number(args[1])), args[2], s.pins(args[3:])}
 	case "kept":
@@ -281,6 +284,8 @@ func describeMessage(m Message) string {
 		return fmt.Sprintf("Registered seq=%d", m.Seq)
 	case NoHome:
 		return fmt.Sprintf("NoHome %s: %s", m.Kind, m.Reason)
+	case Explained:
+		return fmt.Sprintf("Explained: %s", m.Text)
 	case Placed:
 		return fmt.Sprintf("Placed %s %v at %v", m.Kind, m.Pins.Pins, m.Seq)
 	case PlaceDone:

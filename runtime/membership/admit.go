@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/shardgen/shardgen/transport"
 )
@@ -85,6 +86,27 @@ func (m *Machine) incompatible(from transport.Address, msg Join) string {
 		if ok && m.config.Compat[i].Value != theirs.Value {
 			return fmt.Sprintf("%s is %q here and %q in the cluster (make them equal, or stop all members first)",
 				theirs.Key, theirs.Value, m.config.Compat[i].Value)
+		}
+	}
+	return m.mismatch(msg.Meta)
+}
+
+// mismatch compares what a joiner tells of itself with what members do, where
+// that must be equal.
+func (m *Machine) mismatch(meta []KeyValue) string {
+	if m.config.MatchMeta == "" {
+		return ""
+	}
+	for _, theirs := range meta {
+		if !strings.HasPrefix(theirs.Key, m.config.MatchMeta) {
+			continue
+		}
+		for _, r := range m.gossip.Members {
+			i, ok := slices.BinarySearchFunc(r.Meta, theirs.Key, func(kv KeyValue, key string) int { return cmp.Compare(kv.Key, key) })
+			if ok && r.Status != Down && r.Meta[i].Value != theirs.Value {
+				return fmt.Sprintf("%s is %q here and %q at %s (make them equal, or stop all members first)",
+					theirs.Key, theirs.Value, r.Meta[i].Value, r.Name)
+			}
 		}
 	}
 	return ""

@@ -29,6 +29,10 @@ type Config struct {
 	// Compat holds what must be equal at all members that know the key: the member
 	// that is joined through compares, and refuses with both values.
 	Compat []KeyValue
+	// MatchMeta begins the keys of Meta which must have one value at all members
+	// that have them: also where the member that is joined through does not know
+	// the key. Empty: none.
+	MatchMeta string
 	// MinMembers is how many members there must be before the leader lets the
 	// first one up. Default 1.
 	MinMembers int

@@ -1,0 +1,127 @@
+package shard
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/coordinator"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A HostOption tunes one hosted type at one node. What each option says of
+// members that differ counts during a rolling change.
+type HostOption func(*hostSettings)
+
+// hostSettings are what operators tune of one hosted type.
+type hostSettings struct {
+	idle    time.Duration
+	inline  bool
+	proxy   bool
+	role    string
+	place   Strategy // nil: the coordinator's default
+	moves   int      // 0: the coordinator's default
+	hosts   int
+	mailbox int
+}
+
+// defaultHostSettings are the settings of a type without options.
+func defaultHostSettings(cfg Config) hostSettings {
+	return hostSettings{idle: 2 * time.Minute, inline: true, mailbox: cfg.MailboxSize}
+}
+
+// IdleAfter passivates entities that nobody called for d: their state is kept
+// encoded and the value is dropped. Default 2 minutes, minimum 1s; 0 never does.
+// Members may differ.
+func IdleAfter(d time.Duration) HostOption { return func(s *hostSettings) { s.idle = d } }
+
+// Inline says whether a local call may run on its caller's goroutine. Default
+// true: it is fast, and the call returns when its method returns, even past its
+// deadline. With false the caller gets its deadline back, at the cost of a hop.
+// Members may differ.
+func Inline(on bool) HostOption { return func(s *hostSettings) { s.inline = on } }
+
+// Proxy makes the node know the type without hosting it: joining checks that it
+// agrees with those who do, and if the coordinator runs here it knows the type's
+// [Allocation]. A node that never calls HostX can call the type as well.
+func Proxy() HostOption { return func(s *hostSettings) { s.proxy = true } }
+
+// HostRole limits the type to nodes with that role; on others HostX works as
+// with [Proxy]. Default "": all nodes. Members must agree: joining refuses one
+// that does not.
+func HostRole(role string) HostOption { return func(s *hostSettings) { s.role = role } }
+
+// Allocation chooses how the type's shards are placed: [LeastShards],
+// [ConsistentHash] or a strategy of your own, which every node that may become
+// the coordinator must then have, by hosting the type or with [Proxy]. Default
+// LeastShards with Config.RebalanceThreshold. Members may differ: what the last
+// to join says counts.
+func Allocation(s Strategy) HostOption { return func(h *hostSettings) { h.place = s } }
+
+// MaxMoves bounds how many shards of the type move at once to even them out.
+// Default Config.MaxMoves, minimum 1. Members may differ: what the last to join
+// says counts.
+func MaxMoves(n int) HostOption { return func(s *hostSettings) { s.moves = n } }
+
+// MinHosts is how many members that host the type must be up before its shards
+// get their first homes; calls wait. Default 1; Config.MinMembers counts members
+// of all types. Members may differ: what the last to join says counts.
+func MinHosts(n int) HostOption { return func(s *hostSettings) { s.hosts = n } }
+
+// Mailbox bounds the calls that wait for one entity of the type: more are
+// answered with [ErrOverloaded]. Default Config.MailboxSize, minimum 1. Members
+// may differ.
+func Mailbox(n int) HostOption { return func(s *hostSettings) { s.mailbox = n } }
+
+// Strategies that place shards, for [Allocation].
+type (
+	// Strategy decides where the shards of a type live. One of your own must be
+	// pure: the coordinator calls it with what it knows and checks what it says.
+	Strategy = coordinator.Strategy
+	// LeastShards gives each shard to the member with the fewest of its type.
+	LeastShards = coordinator.LeastShards
+	// ConsistentHash gives each shard to the member that its number chooses.
+	ConsistentHash = coordinator.ConsistentHash
+)
+
+// validate returns what is wrong with the settings of a type.
+func (s *hostSettings) validate(kind string) error {
+	fault := func(format string, args ...any) error {
+		return fmt.Errorf("host %s: "+format, append([]any{kind}, args...)...)
+	}
+	switch {
+	case s.idle != 0 && s.idle < time.Second:
+		return fault("IdleAfter(%v): want 0 or at least 1s", s.idle)
+	case s.moves < 0 || s.moves > coordinator.MaxTuning:
+		return fault("MaxMoves(%d): want 1 to %d", s.moves, coordinator.MaxTuning)
+	case s.hosts < 0 || s.hosts > coordinator.MaxTuning:
+		return fault("MinHosts(%d): want 1 to %d", s.hosts, coordinator.MaxTuning)
+	case s.mailbox < 1:
+		return fault("Mailbox(%d): want at least 1", s.mailbox)
+	}
+	if s.role != "" {
+		if err := transport.CheckName("role", s.role); err != nil {
+			return fault("HostRole: %w", err)
+		}
+	}
+	if s.place != nil {
+		if err := coordinator.CheckStrategyName(s.place.String()); err != nil {
+			return fault("Allocation: %w", err)
+		}
+	}
+	return nil
+}
+
+// hostsAt tells whether a node with those roles hosts the type.
+func (s *hostSettings) hostsAt(roles []string) bool {
+	return !s.proxy && (s.role == "" || slices.Contains(roles, s.role))
+}
+
+// tuning is what the coordinator is told.
+func (s *hostSettings) tuning() coordinator.Tuning {
+	t := coordinator.Tuning{MaxMoves: uint32(s.moves), MinHosts: uint32(s.hosts)}
+	if s.place != nil {
+		t.Allocation = s.place.String()
+	}
+	return t
+}

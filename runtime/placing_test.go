@@ -1,0 +1,189 @@
+package shard_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/internal/fixture"
+	shard "github.com/shardgen/shardgen/runtime"
+)
+
+// homes are how many shards of Account each node holds, by the table.
+func homes(t *testing.T, n *shard.Node) map[string]int {
+	t.Helper()
+	stats, err := n.ShardingStats(testContext(t), "Account")
+	require.NoError(t, err)
+	count := map[string]int{}
+	for node, shards := range stats.Nodes {
+		count[node] = 0
+		for _, s := range shards {
+			if s.State == "active" {
+				count[node]++
+			}
+		}
+	}
+	return count
+}
+
+func (c *cluster) awaitHomes(n *shard.Node, want map[string]int) {
+	c.t.Helper()
+	var got map[string]int
+	require.Eventually(c.t, func() bool {
+		got = homes(c.t, n)
+		return fmt.Sprint(got) == fmt.Sprint(want)
+	}, testPatience, testTick, "want %v", want)
+}
+
+// startWith starts a node with other options than the cluster's.
+func (c *cluster) startWith(name string, roles []string, opts ...shard.HostOption) *shard.Node {
+	c.t.Helper()
+	before, tune := c.opts, c.tune
+	defer func() { c.opts, c.tune = before, tune }()
+	c.opts = opts
+	c.tune = func(cfg *shard.Config) {
+		if tune != nil {
+			tune(cfg)
+		}
+		cfg.Roles = roles
+	}
+	return c.start(name)
+}
+
+// TestProxies: who does not host a type calls it, by option, by role, or without
+// HostX at all.
+func TestProxies(t *testing.T) {
+	c := emptyCluster(t)
+	back := shard.HostRole("back")
+	c.startWith("p", nil, shard.Proxy(), back) // the oldest: it coordinates
+	front := c.startWith("f", []string{"front"}, back)
+	c.startWith("a", []string{"back"}, back)
+	b := c.startWith("b", []string{"back", "other"}, back)
+	plain := shard.New(c.config("x"))
+	c.nodes["x"] = plain
+	require.NoError(t, plain.Start(testContext(t)))
+	for _, n := range c.nodes {
+		_, err := fixture.NewAccountClient(n).Ref("bob").Add(testContext(t), 1)
+		require.NoError(t, err)
+	}
+	c.awaitHomes(front, map[string]int{"a": 128, "b": 128})
+	require.Equal(t, []string{"Account"}, plain.TypeNames())
+	require.Empty(t, front.RegionState(""))
+	require.Len(t, b.RegionState("Account"), 128)
+	require.NoError(t, b.Shutdown(testContext(t)))
+	c.awaitHomes(front, map[string]int{"a": 256})
+}
+
+// TestRoleMustMatch: a member that would host the type elsewhere is refused, also
+// by a member that knows nothing of the type.
+func TestRoleMustMatch(t *testing.T) {
+	c := emptyCluster(t)
+	plain := shard.New(c.config("x"))
+	c.nodes["x"] = plain
+	require.NoError(t, plain.Start(testContext(t)))
+	c.startWith("a", []string{"back"}, shard.HostRole("back"))
+	for _, seeds := range [][]string{{"x"}, {"a"}} {
+		cfg := c.config("b")
+		cfg.Seeds = seeds
+		n := shard.New(cfg)
+		require.NoError(t, fixture.HostAccount(n, newAccount))
+		err := n.Start(testContext(t))
+		for _, want := range []string{"Account", "role", "back", "make them equal"} {
+			require.ErrorContains(t, err, want)
+		}
+		require.NoError(t, n.Close())
+	}
+}
+
+func TestPlaceShards(t *testing.T) {
+	c := newCluster(t, "a", "b")
+	a := c.nodes["a"]
+	accounts := fixture.NewAccountClient(a)
+	_, err := accounts.Ref("bob").Add(testContext(t), 5)
+	require.NoError(t, err)
+	c.awaitHomes(a, map[string]int{"a": 128, "b": 128})
+	wish := map[uint32]string{}
+	for n := range uint32(256) {
+		wish[256+n] = "b"
+	}
+	require.NoError(t, a.PlaceShards(testContext(t), "Account", wish))
+	c.awaitHomes(a, map[string]int{"a": 0, "b": 256})
+	at, err := a.Locate(testContext(t), "Account", "bob")
+	require.NoError(t, err)
+	require.Equal(t, "b", at.Node)
+	require.Contains(t, at.Why, "lives at b under epoch "+at.Epoch)
+
+	// The coordinator goes, and a new member comes: the wish holds. What was
+	// wished for c is done when it comes.
+	require.NoError(t, c.nodes["b"].PlaceShards(testContext(t), "Account", map[uint32]string{at.Shard: "c"}))
+	require.NoError(t, a.Shutdown(testContext(t)))
+	d := c.start("d")
+	_, err = fixture.NewAccountClient(d).Ref("bob").Get(testContext(t))
+	require.NoError(t, err)
+	c.awaitHomes(d, map[string]int{"b": 255, "d": 1})
+	c.start("c")
+	require.Eventually(t, func() bool {
+		at, err := d.Locate(testContext(t), "Account", "bob")
+		return err == nil && at.Node == "c"
+	}, testPatience, testTick)
+	got, err := fixture.NewAccountClient(d).Ref("bob").Get(testContext(t))
+	require.NoError(t, err)
+	require.EqualValues(t, 5, got)
+}
+
+func TestPlaceShardsRefused(t *testing.T) {
+	n := newCluster(t, "a").nodes["a"]
+	for _, tt := range []struct {
+		kind  string
+		homes map[uint32]string
+		want  string
+	}{
+		{"Account", map[uint32]string{1: "a"}, "Account has no shard 1, only 256 to 511"},
+		{"Account", map[uint32]string{256: "not a name"}, "shard 256: node name"},
+		{"Account", map[uint32]string{0: "a"}, "shard number 0"},
+		{"Nothing", map[uint32]string{1: "a"}, "no member hosts Nothing"},
+		{"", nil, "type name of 0 bytes"},
+	} {
+		require.ErrorContains(t, n.PlaceShards(testContext(t), tt.kind, tt.homes), tt.want)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	defer cancel()
+	require.ErrorContains(t, shard.New(emptyCluster(t).config("z")).PlaceShards(ctx, "Account", nil), "has not joined")
+}
+
+// TestConsistentHash: the same names get the same shards, whoever came first.
+func TestConsistentHash(t *testing.T) {
+	var before map[string]int
+	for _, order := range [][]string{{"a", "b", "c"}, {"c", "b", "a"}} {
+		c := emptyCluster(t)
+		c.opts = []shard.HostOption{shard.Allocation(shard.ConsistentHash{}), shard.MinHosts(3)}
+		for _, name := range order {
+			c.start(name)
+		}
+		_, err := fixture.NewAccountClient(c.nodes["a"]).Ref("bob").Add(testContext(t), 1)
+		require.NoError(t, err)
+		got := homes(t, c.nodes["b"])
+		require.Equal(t, 256, got["a"]+got["b"]+got["c"], "%v", got)
+		if before != nil {
+			require.Equal(t, before, got)
+		}
+		before = got
+	}
+}
+
+// TestMinHosts: calls wait until enough members host the type, and say so.
+func TestMinHosts(t *testing.T) {
+	c := emptyCluster(t)
+	c.opts = []shard.HostOption{shard.MinHosts(2)}
+	a := c.start("a")
+	_, err := fixture.NewAccountClient(a).Ref("bob", shard.Timeout(time.Second)).Add(testContext(t), 1)
+	require.ErrorContains(t, err, "1 of at least 2 members that host this type are up (MinHosts)")
+	require.Equal(t, shard.NotExecuted, shard.OutcomeOf(err))
+	c.start("b")
+	_, err = fixture.NewAccountClient(a).Ref("bob").Add(testContext(t), 1)
+	require.NoError(t, err)
+	require.Equal(t, map[string]int{"a": 128, "b": 128}, homes(t, a))
+}

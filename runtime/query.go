@@ -1,0 +1,177 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/shardgen/shardgen/runtime/coordinator"
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A ShardState is one shard as the node that holds it sees it.
+type ShardState struct {
+	Kind  string
+	Shard uint32
+	// State is "active"; of a shard that moves away "draining", "sent", then
+	// "forwarding"; of one that comes "preparing", then "prepared".
+	State    string
+	Entities int // that live in the shard, active or passivated
+	Active   int // of these, which have a value in memory
+	Waiting  int // calls that wait for the shard to open
+}
+
+// RegionState returns the shards of a type that this node holds, or comes to
+// hold, or still forwards for, in order; with "" those of all types. It looks at
+// every entity: it is for tests and people.
+func (n *Node) RegionState(kind string) []ShardState {
+	var states []ShardState
+	for _, h := range n.held(kind) {
+		states = append(states, stateOf(h))
+	}
+	return states
+}
+
+func stateOf(h coordinator.Held) ShardState {
+	return ShardState{h.Kind, h.Shard, h.State.String(), int(h.Entities), int(h.Active), int(h.Waiting)}
+}
+
+func (n *Node) held(kind string) (held []coordinator.Held) {
+	for _, h := range n.hosted() {
+		if kind != "" && h.desc.Name != kind {
+			continue
+		}
+		for i := range h.shards {
+			s := &h.shards[i]
+			o, ok := s.owned()
+			if !ok {
+				continue
+			}
+			s.mu.Lock()
+			held = append(held, coordinator.Held{
+				ShardID: s.id, State: o.State, Entities: uint32(s.core.Entities()),
+				Active: uint32(s.core.Active()), Waiting: uint32(s.core.Waiting()),
+			})
+			s.mu.Unlock()
+		}
+	}
+	return held
+}
+
+// ShardingStats are the shards of a type, or of all, in the whole cluster.
+type ShardingStats struct {
+	Nodes map[string][]ShardState // by the name of each member that hosts types
+	// Silent are the members that did not answer in time.
+	Silent []string
+}
+
+// ShardingStats asks every member that hosts types for its shards of a type, or
+// with "" of all. When ctx ends before all have answered, it returns what it has
+// heard, with the others in Silent, and ctx's error.
+func (n *Node) ShardingStats(ctx context.Context, kind string) (ShardingStats, error) {
+	c := n.control
+	stats := ShardingStats{Nodes: map[string][]ShardState{}}
+	missing := map[transport.Address]bool{}
+	if v := c.view.Load(); v != nil {
+		for _, m := range v.ByAge {
+			if m.Status != membership.Down && hosts(m.Member) {
+				missing[m.Address] = true
+			}
+		}
+	}
+	if len(missing) == 0 && c.view.Load() != nil {
+		return stats, nil
+	}
+	err := c.inquire(ctx, func(id uint64) {
+		for a := range missing {
+			c.sendPlacement(transport.Peer{Address: a}, coordinator.Inspect{ID: id, Kind: kind})
+		}
+	}, func(from transport.Address, m coordinator.Message) bool {
+		if in, ok := m.(coordinator.Inspected); ok && missing[from] {
+			delete(missing, from)
+			stats.Nodes[from.Name] = []ShardState{}
+			for _, h := range in.Shards {
+				stats.Nodes[from.Name] = append(stats.Nodes[from.Name], stateOf(h))
+			}
+		}
+		return len(missing) == 0
+	})
+	switch {
+	case err == nil:
+		return stats, nil
+	case errors.Is(err, ErrClosed), errors.Is(err, errNotJoined):
+		return ShardingStats{}, fmt.Errorf("ask for the cluster's shards: %w", err)
+	}
+	for _, a := range slices.SortedFunc(maps.Keys(missing), transport.Address.Compare) {
+		stats.Silent = append(stats.Silent, a.Name)
+	}
+	return stats, fmt.Errorf("ask for the cluster's shards: %w: no answer from %v", err, stats.Silent)
+}
+
+// TypeNames are the types hosted by any member that is not down, sorted.
+func (n *Node) TypeNames() []string {
+	v := n.control.view.Load()
+	if v == nil {
+		return nil
+	}
+	names := map[string]bool{}
+	for _, m := range v.ByAge {
+		for _, kv := range m.Meta {
+			if m.Status != membership.Down && len(kv.Key) > len(metaKind) && kv.Key[:len(metaKind)] == metaKind {
+				names[kv.Key[len(metaKind):]] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// A Location says where an entity lives, and why.
+type Location struct {
+	Kind, ID string
+	Shard    uint32
+	// Node is the home of its shard as this node's table has it, "" for none, and
+	// Epoch under which.
+	Node  string
+	Epoch string
+	// Why is the coordinator's word, for people.
+	Why string
+}
+
+// Locate tells where an entity lives, whether or not it is active, and why
+// there. The type must be known at this node: hosted, or called before. If the
+// coordinator does not answer before ctx ends, Why is empty and the error ctx's.
+func (n *Node) Locate(ctx context.Context, kind, id string) (Location, error) {
+	at := Location{Kind: kind, ID: id}
+	fail := func(err error) (Location, error) {
+		return at, fmt.Errorf("locate %s/%s: %w", clip(kind), clip(id), err)
+	}
+	k := (*n.plane.kinds.Load())[kind]
+	if k == nil {
+		return fail(errors.New("this node does not know the type (host it, or make a client of it first)"))
+	}
+	_, shard, err := port{k}.Locate(id)
+	if err != nil {
+		return fail(err)
+	}
+	at.Shard = shard
+	if e, ok := n.plane.table.Load().Kind(kind).Lookup(shard); ok {
+		at.Node, at.Epoch = e.Owner.Name, e.Epoch.String()
+	}
+	question := coordinator.Explain{}
+	question.Kind, question.Shard = kind, shard
+	err = n.control.inquire(ctx, func(id uint64) {
+		question.ID = id
+		n.control.reports.toCoordinator(question)
+	}, func(_ transport.Address, m coordinator.Message) bool {
+		e, ok := m.(coordinator.Explained)
+		at.Why = e.Text
+		return ok
+	})
+	if err != nil {
+		return fail(err)
+	}
+	return at, nil
+}
