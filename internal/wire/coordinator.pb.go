@@ -29,6 +29,8 @@ const (
 	SingletonMessage_HAND_OVER_IN_PROGRESS SingletonMessage_Type = 2
 	SingletonMessage_HAND_OVER_DONE        SingletonMessage_Type = 3
 	SingletonMessage_TAKE_OVER_FROM_ME     SingletonMessage_Type = 4
+	SingletonMessage_IDENTIFY              SingletonMessage_Type = 5
+	SingletonMessage_IDENTITY              SingletonMessage_Type = 6
 )
 
 // Enum value maps for SingletonMessage_Type.
@@ -39,6 +41,8 @@ var (
 		2: "HAND_OVER_IN_PROGRESS",
 		3: "HAND_OVER_DONE",
 		4: "TAKE_OVER_FROM_ME",
+		5: "IDENTIFY",
+		6: "IDENTITY",
 	}
 	SingletonMessage_Type_value = map[string]int32{
 		"UNSPECIFIED":           0,
@@ -46,6 +50,8 @@ var (
 		"HAND_OVER_IN_PROGRESS": 2,
 		"HAND_OVER_DONE":        3,
 		"TAKE_OVER_FROM_ME":     4,
+		"IDENTIFY":              5,
+		"IDENTITY":              6,
 	}
 )
 
@@ -1879,6 +1885,12 @@ type SingletonMessage struct {
 	Format        uint32                 `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"`
 	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	Type          SingletonMessage_Type  `protobuf:"varint,3,opt,name=type,proto3,enum=shardgen.wire.SingletonMessage_Type" json:"type,omitempty"`
+	Handed        bool                   `protobuf:"varint,4,opt,name=handed,proto3" json:"handed,omitempty"`            // HAND_OVER_DONE: the state and the waiting calls follow on the data lanes
+	Id            uint64                 `protobuf:"varint,5,opt,name=id,proto3" json:"id,omitempty"`                    // IDENTIFY, and the IDENTITY that answers it; 0: nobody asked
+	Node          string                 `protobuf:"bytes,6,opt,name=node,proto3" json:"node,omitempty"`                 // IDENTITY: where the instance runs; empty: nowhere yet
+	Incarnation   uint64                 `protobuf:"fixed64,7,opt,name=incarnation,proto3" json:"incarnation,omitempty"` // of node
+	Epoch         uint64                 `protobuf:"varint,8,opt,name=epoch,proto3" json:"epoch,omitempty"`              // under which it runs there
+	Reason        string                 `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`             // IDENTITY: why it runs nowhere
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1932,6 +1944,48 @@ func (x *SingletonMessage) GetType() SingletonMessage_Type {
 		return x.Type
 	}
 	return SingletonMessage_UNSPECIFIED
+}
+
+func (x *SingletonMessage) GetHanded() bool {
+	if x != nil {
+		return x.Handed
+	}
+	return false
+}
+
+func (x *SingletonMessage) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *SingletonMessage) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *SingletonMessage) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *SingletonMessage) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *SingletonMessage) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
 }
 
 var File_shardgen_wire_coordinator_proto protoreflect.FileDescriptor
@@ -2071,17 +2125,25 @@ const file_shardgen_wire_coordinator_proto_rawDesc = "" +
 	"\x02to\x18\x05 \x01(\v2\x1f.shardgen.wire.PlacementAddressR\x02to\x12\x12\n" +
 	"\x04from\x18\x06 \x01(\x06R\x04from\x12\x14\n" +
 	"\x05state\x18\a \x01(\rR\x05state\x12\x16\n" +
-	"\x06reason\x18\b \x01(\tR\x06reason\"\xec\x01\n" +
+	"\x06reason\x18\b \x01(\tR\x06reason\"\x95\x03\n" +
 	"\x10SingletonMessage\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x128\n" +
-	"\x04type\x18\x03 \x01(\x0e2$.shardgen.wire.SingletonMessage.TypeR\x04type\"r\n" +
+	"\x04type\x18\x03 \x01(\x0e2$.shardgen.wire.SingletonMessage.TypeR\x04type\x12\x16\n" +
+	"\x06handed\x18\x04 \x01(\bR\x06handed\x12\x0e\n" +
+	"\x02id\x18\x05 \x01(\x04R\x02id\x12\x12\n" +
+	"\x04node\x18\x06 \x01(\tR\x04node\x12 \n" +
+	"\vincarnation\x18\a \x01(\x06R\vincarnation\x12\x14\n" +
+	"\x05epoch\x18\b \x01(\x04R\x05epoch\x12\x16\n" +
+	"\x06reason\x18\t \x01(\tR\x06reason\"\x8e\x01\n" +
 	"\x04Type\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fHAND_OVER_TO_ME\x10\x01\x12\x19\n" +
 	"\x15HAND_OVER_IN_PROGRESS\x10\x02\x12\x12\n" +
 	"\x0eHAND_OVER_DONE\x10\x03\x12\x15\n" +
-	"\x11TAKE_OVER_FROM_ME\x10\x04B,Z*github.com/shardgen/shardgen/internal/wireb\x06proto3"
+	"\x11TAKE_OVER_FROM_ME\x10\x04\x12\f\n" +
+	"\bIDENTIFY\x10\x05\x12\f\n" +
+	"\bIDENTITY\x10\x06B,Z*github.com/shardgen/shardgen/internal/wireb\x06proto3"
 
 var (
 	file_shardgen_wire_coordinator_proto_rawDescOnce sync.Once

@@ -6,20 +6,28 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
 )
 
 // format is the version of the encoding, which every message names.
 const format = 1
 
-// maxNameBytes bounds the name of a singleton on the wire.
-const maxNameBytes = 256
+// Bounds of what stands on the wire.
+const (
+	maxNameBytes   = 256
+	maxReasonBytes = 1024
+)
 
 // Encode makes bytes of a message, per internal/wire/coordinator.proto.
 func Encode(m Message) ([]byte, error) {
 	if err := m.check(); err != nil {
 		return nil, fmt.Errorf("encode singleton message: %w", err)
 	}
-	b, err := proto.Marshal(&wire.SingletonMessage{Format: format, Name: m.Name, Type: wire.SingletonMessage_Type(m.Type)})
+	b, err := proto.Marshal(&wire.SingletonMessage{
+		Format: format, Name: m.Name, Type: wire.SingletonMessage_Type(m.Type), Handed: m.Handed, Id: m.ID,
+		Node: m.Instance.Name, Incarnation: m.Instance.Incarnation, Epoch: uint64(m.Epoch), Reason: m.Reason,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("encode singleton message: %w", err)
 	}
@@ -35,8 +43,12 @@ func Decode(b []byte) (Message, error) {
 	if w.GetFormat() != format {
 		return Message{}, fmt.Errorf("decode singleton message: format %d (this version reads %d)", w.GetFormat(), format)
 	}
-	m := Message{Name: w.GetName(), Type: MessageType(w.GetType())}
-	if w.GetType() < 0 || w.GetType() > wire.SingletonMessage_TAKE_OVER_FROM_ME {
+	m := Message{
+		Name: w.GetName(), Type: MessageType(w.GetType()), Handed: w.GetHanded(), ID: w.GetId(),
+		Instance: transport.Address{Name: w.GetNode(), Incarnation: w.GetIncarnation()},
+		Epoch:    placement.Epoch(w.GetEpoch()), Reason: w.GetReason(),
+	}
+	if w.GetType() < 0 || w.GetType() > wire.SingletonMessage_IDENTITY {
 		m.Type = 0
 	}
 	if err := m.check(); err != nil {
@@ -46,11 +58,20 @@ func Decode(b []byte) (Message, error) {
 }
 
 func (m Message) check() error {
-	if m.Name == "" || len(m.Name) > maxNameBytes {
+	switch {
+	case m.Name == "" || len(m.Name) > maxNameBytes:
 		return fmt.Errorf("name of %d bytes: want 1 to %d", len(m.Name), maxNameBytes)
-	}
-	if m.Type < HandOverToMe || m.Type > TakeOverFromMe {
+	case m.Type < HandOverToMe || m.Type > Identity:
 		return fmt.Errorf("unknown type %v", m.Type)
+	case len(m.Reason) > maxReasonBytes:
+		return fmt.Errorf("reason of %d bytes: want at most %d", len(m.Reason), maxReasonBytes)
+	case m.Instance.IsZero():
+		if m.Epoch != 0 {
+			return fmt.Errorf("epoch %v of nobody's", m.Epoch)
+		}
+		return nil
+	case m.Type != Identity || m.Epoch == 0:
+		return fmt.Errorf("%v names %v as the instance's node, at epoch %v", m.Type, m.Instance, m.Epoch)
 	}
-	return nil
+	return transport.CheckName("node", m.Instance.Name)
 }

@@ -1,18 +1,34 @@
 package singleton
 
-import "fmt"
+import (
+	"fmt"
 
-// A Message is one word of the hand-over between two managers of one singleton.
-// The control channel may lose, repeat and reorder it.
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A Message is one word between two managers of one singleton, or between a
+// proxy and a manager. The control channel may lose, repeat and reorder it.
 type Message struct {
 	Name string // of the singleton
 	Type MessageType
+	// Handed, in HandOverDone: the state and the calls that waited follow.
+	Handed bool
+	// ID, in Identify, is repeated by the Identity that answers it. 0 in an
+	// Identity that nobody asked for.
+	ID uint64
+	// Instance and Epoch, in Identity: where the instance runs. A zero Instance:
+	// nowhere yet, and Reason says why.
+	Instance transport.Address
+	Epoch    placement.Epoch
+	Reason   string
 }
 
 // A MessageType says what a [Message] means.
 type MessageType uint8
 
-// The messages of the hand-over, as in Akka's cluster singleton.
+// The messages of the hand-over and of the search, as in Akka's cluster
+// singleton.
 const (
 	// HandOverToMe: the sender is the oldest now and asks whether the receiver,
 	// an older member that leaves, has stopped its instance. It is sent again
@@ -25,6 +41,11 @@ const (
 	// TakeOverFromMe: the sender runs the instance and must not go on; the
 	// receiver is the oldest by the sender's view and shall ask for it.
 	TakeOverFromMe
+	// Identify: the sender has calls for the instance and asks whether it runs at
+	// the receiver.
+	Identify
+	// Identity: where the instance runs, or why it does not.
+	Identity
 )
 
 // String names the message.
@@ -38,6 +59,10 @@ func (t MessageType) String() string {
 		return "HandOverDone"
 	case TakeOverFromMe:
 		return "TakeOverFromMe"
+	case Identify:
+		return "Identify"
+	case Identity:
+		return "Identity"
 	}
 	return fmt.Sprintf("MessageType(%d)", uint8(t))
 }

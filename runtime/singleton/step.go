@@ -1,9 +1,11 @@
 package singleton
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -12,24 +14,18 @@ import (
 func (m *Manager) onView(v View) {
 	m.seen = true
 	m.view = make(map[transport.Address]Member, len(v.Members))
-	m.oldest = transport.Address{}
-	var first Member
 	for _, o := range v.Members {
 		m.view[o.Address] = o
-		if !o.candidate(m.config.Role) {
-			continue
-		}
-		if m.oldest.IsZero() || o.olderThan(first) {
-			m.oldest, first = o.Address, o
-		}
 	}
+	m.oldest = v.oldest(m.config.Role, m.config.HandOverAt)
 	m.trackOlder(v)
 }
 
 // candidate tells whether the instance may run on the member. One that leaves
 // before it was ever Up has no age.
-func (o Member) candidate(role string) bool {
-	return (o.Status == Up || o.Status == Leaving && o.UpNumber > 0) && o.has(role)
+func (o Member) candidate(role string, handOverAt Status) bool {
+	stays := o.Status == Up || o.Status == Leaving && handOverAt == Exiting
+	return stays && o.UpNumber > 0 && o.has(role)
 }
 
 func (o Member) has(role string) bool { return role == "" || slices.Contains(o.Roles, role) }
@@ -81,14 +77,15 @@ func (m *Manager) prune() {
 	})
 }
 
-// leaving tells whether this node may not run the instance any longer, and gone
-// whether it is no member any more, so that nobody will ask for it.
-func (m *Manager) leaving() (leaving, gone bool) {
+// leaving tells whether this node must give the instance away, gone whether it
+// is no member any more, so that nobody will ask for it, and last whether it
+// must stop the instance even if nobody can take it.
+func (m *Manager) leaving() (leaving, gone, last bool) {
 	self, ok := m.view[m.config.Self]
 	if !ok || self.Status == Down {
-		return true, true
+		return true, true, true
 	}
-	return self.Status == Exiting, false
+	return self.Status >= m.config.HandOverAt, false, self.Status == Exiting || m.quit
 }
 
 // advance makes the changes of state that views and time bring. It looks at the
@@ -99,7 +96,7 @@ func (m *Manager) advance() {
 		return
 	}
 	m.prune()
-	leaving, gone := m.leaving()
+	leaving, gone, last := m.leaving()
 	switch m.state {
 	case Start:
 		self, ok := m.view[m.config.Self]
@@ -122,28 +119,39 @@ func (m *Manager) advance() {
 		if leaving {
 			m.become(End, transport.Address{}, "leaves before it took over")
 		} else if len(m.order) == 0 {
-			m.start("took over")
+			m.proceed("took over")
+		}
+	case AcquiringLease:
+		if leaving {
+			m.become(End, transport.Address{}, "leaves before it got the lease")
+		} else if m.lease.held {
+			m.start("got the lease")
 		}
 	case Oldest:
-		m.advanceOldest(leaving, gone)
+		m.advanceOldest(leaving, gone, last)
+	case LosingLease:
+		if leaving {
+			m.become(HandingOver, m.oldest, "leaves")
+		}
 	case WasOldest:
-		if gone || m.oldest.IsZero() {
+		if gone || last && m.oldest.IsZero() {
 			m.stop(transport.Address{}, "nobody to hand over to")
 		}
 	case HandingOver, End:
 	}
 }
 
-func (m *Manager) advanceOldest(leaving, gone bool) {
+func (m *Manager) advanceOldest(leaving, gone, last bool) {
 	switch {
-	case leaving && !m.running:
-		m.become(End, transport.Address{}, "leaves between two instances")
-		m.restart = time.Time{}
-	case leaving && (gone || m.oldest.IsZero()):
+	case leaving && (gone || last && m.oldest.IsZero()):
 		m.stop(transport.Address{}, "nobody to hand over to")
+	case leaving && m.oldest.IsZero(): // somebody may come yet
+	case leaving && !m.running:
+		m.stop(m.oldest, "leaves between two instances")
 	case leaving:
 		m.become(WasOldest, m.oldest, "leaves")
-	case !m.running && !m.now.Before(m.restart):
+	}
+	if m.state == Oldest && !m.running && !m.now.Before(m.restart) {
 		m.launch()
 		m.event(transport.Address{}, "starts the instance again")
 	}
@@ -151,62 +159,104 @@ func (m *Manager) advanceOldest(leaving, gone bool) {
 
 func (m *Manager) becomeOldest() {
 	if len(m.order) == 0 {
-		m.start("no older member is left")
+		m.proceed("no older member is left")
 		return
 	}
 	m.become(BecomingOldest, m.order[0], "older members are left")
 }
 
-// start begins to run the instance for the first time.
+// proceed starts the instance, or first gets the lease for it.
+func (m *Manager) proceed(why string) {
+	if !m.config.Lease {
+		m.start(why)
+		return
+	}
+	m.become(AcquiringLease, m.config.Self, why)
+	m.lease.askAt, m.why = m.now, "it asks for it"
+}
+
+// start begins to run the instance for the first time, or anew after the lease
+// was lost.
 func (m *Manager) start(why string) {
 	m.become(Oldest, transport.Address{}, why)
 	m.launch()
 }
 
 func (m *Manager) launch() {
+	m.starts++
 	m.out.StartInstance, m.running = true, true
+	m.out.Epoch = placement.MakeEpoch(uint32(m.view[m.config.Self].UpNumber), m.starts)
+	m.out.Predecessor, m.from = m.from, transport.Address{}
 	m.started = m.now
 	m.restart = time.Time{}
 }
 
-// stop begins to hand over to the asker, or to nobody.
-func (m *Manager) stop(asker transport.Address, why string) {
-	m.become(HandingOver, asker, why)
+// stop begins to hand over to a member, or to nobody.
+func (m *Manager) stop(to transport.Address, why string) {
+	m.restart = time.Time{}
+	m.become(HandingOver, to, why)
+	m.halt(to)
+}
+
+// halt has the instance stopped. Also one that pauses: calls wait for it.
+func (m *Manager) halt(to transport.Address) {
+	m.stopping = true
 	m.out.StopInstance = true
+	if o := m.view[to]; to != m.config.Self && o.UpNumber > 0 {
+		m.out.Successor, m.givenTo = to, transport.Address{}
+		m.out.Epoch = placement.MakeEpoch(uint32(o.UpNumber), 1)
+	}
+	m.successor = m.out.Successor
 }
 
 // onStopped tells those who asked, or plans a restart: an instance that ends by
 // itself must not leave the cluster without one.
-func (m *Manager) onStopped() {
+func (m *Manager) onStopped(in InstanceStopped) {
+	if m.stopping {
+		m.running, m.stopping = false, false
+		if in.Handed {
+			m.givenTo = m.successor
+		}
+		switch {
+		case m.state == LosingLease:
+			m.become(AcquiringLease, m.config.Self, "the instance has stopped")
+			m.lease.askAt, m.why = m.now, "it was lost"
+		case !m.releaseLease():
+			m.finish()
+		}
+		return
+	}
 	if !m.running {
 		return
 	}
-	m.running = false
-	switch m.state {
-	case HandingOver:
-		for _, a := range m.askers {
-			m.send(a, HandOverDone)
-		}
-		m.become(End, transport.Address{}, "the instance has stopped")
-	case WasOldest:
-		m.become(End, transport.Address{}, "the instance stopped by itself")
-	case Oldest:
-		if m.now.Sub(m.started) >= m.config.StableAfter {
-			m.backoff = m.config.RestartBackoff
-		}
-		m.restart = m.now.Add(m.backoff)
-		m.backoff = min(2*m.backoff, m.config.MaxRestartBackoff)
-		m.event(transport.Address{}, "the instance stopped by itself")
-	case Start, Younger, BecomingOldest, End: // nothing ran
+	m.running, m.why = false, in.Reason
+	if m.state == WasOldest {
+		m.stop(m.oldest, "the instance stopped by itself")
+		return
 	}
+	if m.now.Sub(m.started) >= m.config.StableAfter {
+		m.backoff = m.config.RestartBackoff
+	}
+	m.restart = m.now.Add(m.backoff)
+	m.backoff = min(2*m.backoff, m.config.MaxRestartBackoff)
+	m.event(transport.Address{}, "the instance stopped by itself")
 }
 
-func (m *Manager) onMessage(from transport.Address, t MessageType) {
-	switch t {
+// finish gives its word that nothing runs here and never will.
+func (m *Manager) finish() {
+	for _, a := range m.askers {
+		m.send(a, HandOverDone)
+	}
+	m.become(End, transport.Address{}, "the instance has stopped")
+}
+
+func (m *Manager) onMessage(from transport.Address, msg Message) {
+	switch msg.Type {
 	case HandOverToMe:
 		m.onHandOverToMe(from)
 	case HandOverInProgress:
 		if m.state == BecomingOldest && m.older[from] != nil {
+			m.retries = 0 // it is at work
 			m.event(from, "is stopping its instance")
 		}
 	case HandOverDone:
@@ -216,40 +266,41 @@ func (m *Manager) onMessage(from transport.Address, t MessageType) {
 			if _, ok := m.view[from]; ok {
 				m.confirms[from] = true
 			}
+			if msg.Handed {
+				m.from = from
+			}
 			m.event(from, "has stopped its instance")
 		}
 	case TakeOverFromMe:
 		// Before this node knows itself to be the oldest it does nothing: its view
 		// will tell, and the sender repeats itself.
-		if m.state == BecomingOldest || m.state == Oldest {
+		if m.state == BecomingOldest || m.state == AcquiringLease || m.state == Oldest {
 			m.send(from, HandOverToMe)
 		}
+	case Identify, Identity: // a proxy's
 	}
 }
 
-// onHandOverToMe obeys in every state. The sender saw this node Exiting or Down,
+// onHandOverToMe obeys in every state. The sender saw this node leave or Down,
 // of which there is no way back; this node may only not know yet. So whatever it
 // answers HandOverDone to, it never starts an instance again.
 func (m *Manager) onHandOverToMe(from transport.Address) {
-	switch m.state {
-	case Start, Younger, BecomingOldest:
-		m.become(End, from, "a younger member takes over")
-		m.send(from, HandOverDone)
-	case End:
-		m.send(from, HandOverDone)
-	case Oldest, WasOldest, HandingOver:
-		if !m.running {
+	if !m.Holds() {
+		if m.state != End {
 			m.become(End, from, "a younger member takes over")
-			m.send(from, HandOverDone)
-			return
 		}
-		if !slices.Contains(m.askers, from) {
-			m.askers = append(m.askers, from)
-		}
-		m.send(from, HandOverInProgress)
-		if m.state != HandingOver {
-			m.stop(from, "asked to hand over")
-		}
+		m.send(from, HandOverDone)
+		return
+	}
+	if !slices.Contains(m.askers, from) {
+		m.askers = append(m.askers, from)
+	}
+	m.send(from, HandOverInProgress)
+	switch m.state {
+	case Oldest, WasOldest:
+		m.stop(from, "asked to hand over")
+	case LosingLease:
+		m.become(HandingOver, from, "asked to hand over")
 	}
 }
 
@@ -263,12 +314,27 @@ func (m *Manager) retry() {
 		for _, a := range m.order {
 			if m.older[a].removed.IsZero() {
 				m.send(a, HandOverToMe)
+				m.count(a)
 			}
 		}
 	case WasOldest:
-		m.send(m.oldest, TakeOverFromMe)
-	case Start, Younger, Oldest, HandingOver, End:
+		if !m.oldest.IsZero() {
+			m.send(m.oldest, TakeOverFromMe)
+			m.count(m.oldest)
+		}
+	default:
 		return
 	}
 	m.retryAt = m.now.Add(m.config.RetryInterval)
+}
+
+// count reports once that a member has not answered for long.
+func (m *Manager) count(peer transport.Address) {
+	m.retries++
+	if m.retries == m.config.MaxRetries+1 {
+		m.out.Events = append(m.out.Events, Event{
+			State: m.state, Peer: peer, Stuck: true,
+			What: fmt.Sprintf("no answer to %d messages (it hangs, or a turn does not end? it is waited for until it answers or is removed)", m.retries),
+		})
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -19,11 +20,19 @@ var update = flag.Bool("update", false, "write the transcripts in testdata anew"
 // TestTranscripts runs testdata/*.txt. A file is blocks of commands, a line with
 // ----, and what the manager did; # starts a comment. The commands:
 //
-//	manager NODE [role=R] [margin=1s]
+//	manager NODE [role=R] [margin=1s] [lease] [at=leaving] [retries=N]
 //	view NODE:STATUS:AGE[:ROLE] ...
-//	from NODE MESSAGE
-//	started | stopped
+//	from NODE MESSAGE [handed]
+//	started | stopped [handed]
+//	lease acquired|denied|lost|released
+//	quit
 //	tick DURATION
+//
+// and for a proxy, which takes view and tick, too:
+//
+//	proxy [role=R] [at=leaving]
+//	guide NODE | want | lost NODE
+//	identity FROM ID INSTANCE EPOCH | identity FROM ID nowhere REASON
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -69,6 +78,7 @@ type script struct {
 	t   *testing.T
 	now time.Time
 	m   *Manager
+	p   *Proxy // if set, it is what the script is about
 }
 
 func (s *script) run(words []string) string {
@@ -76,7 +86,15 @@ func (s *script) run(words []string) string {
 		s.m = s.manager(words[1:])
 		return ""
 	}
-	out := s.m.Step(s.now, s.input(words[0], words[1:]))
+	if words[0] == "proxy" {
+		s.p = s.proxy(words[1:])
+		return ""
+	}
+	in := s.input(words[0], words[1:])
+	if s.p != nil {
+		return s.proxyStep(in.(ProxyInput))
+	}
+	out := s.m.Step(s.now, in.(Input))
 	if err := s.m.Check(); err != nil {
 		s.t.Fatalf("after %v: %v", words, err)
 	}
@@ -87,15 +105,36 @@ func (s *script) run(words []string) string {
 			fmt.Fprintf(&b, " (%s)", e.Peer.Name)
 		}
 		fmt.Fprintf(&b, ": %s\n", e.What)
+		if e.Stuck {
+			b.WriteString("  (stuck)\n")
+		}
+	}
+	if out.AcquireLease {
+		b.WriteString("acquire the lease\n")
 	}
 	if out.StartInstance {
-		b.WriteString("start the instance\n")
+		fmt.Fprintf(&b, "start the instance at %v", out.Epoch)
+		if !out.Predecessor.IsZero() {
+			fmt.Fprintf(&b, ", with what comes from %s", out.Predecessor.Name)
+		}
+		b.WriteString("\n")
 	}
 	if out.StopInstance {
-		b.WriteString("stop the instance\n")
+		b.WriteString("stop the instance")
+		if !out.Successor.IsZero() {
+			fmt.Fprintf(&b, ", it goes to %s at %v", out.Successor.Name, out.Epoch)
+		}
+		b.WriteString("\n")
+	}
+	if out.ReleaseLease {
+		b.WriteString("release the lease\n")
 	}
 	for _, e := range out.Send {
-		fmt.Fprintf(&b, "→ %s %v\n", e.To.Name, e.Message.Type)
+		fmt.Fprintf(&b, "→ %s %v", e.To.Name, e.Message.Type)
+		if e.Message.Handed {
+			b.WriteString(" (handed)")
+		}
+		b.WriteString("\n")
 	}
 	if !out.WakeAt.IsZero() {
 		fmt.Fprintf(&b, "wake in %v\n", out.WakeAt.Sub(s.now))
@@ -110,6 +149,16 @@ func (s *script) manager(args []string) *Manager {
 		switch k {
 		case "role":
 			c.Role = v
+		case "lease":
+			c.Lease = true
+		case "at":
+			c.HandOverAt = Leaving
+		case "retries":
+			n, err := strconv.Atoi(v)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			c.MaxRetries = n
 		case "margin":
 			c.RemovalMargin = s.duration(v)
 		default:
@@ -123,7 +172,7 @@ func (s *script) manager(args []string) *Manager {
 	return m
 }
 
-func (s *script) input(command string, args []string) Input {
+func (s *script) input(command string, args []string) any {
 	switch command {
 	case "view":
 		var v View
@@ -145,19 +194,93 @@ func (s *script) input(command string, args []string) Input {
 	case "from":
 		for ty := HandOverToMe; ty <= TakeOverFromMe; ty++ {
 			if ty.String() == args[1] {
-				return Receive{node(args[0]), Message{"it", ty}}
+				return Receive{node(args[0]), Message{Name: "it", Type: ty, Handed: len(args) > 2}}
 			}
 		}
 	case "started":
 		return InstanceStarted{}
 	case "stopped":
-		return InstanceStopped{}
+		return InstanceStopped{Handed: len(args) > 0, Reason: "it panicked"}
+	case "quit":
+		return Quit{}
+	case "lease":
+		switch args[0] {
+		case "acquired":
+			return LeaseAcquired{}
+		case "denied":
+			return LeaseDenied{Reason: "held by x"}
+		case "lost":
+			return LeaseLost{}
+		case "released":
+			return LeaseReleased{}
+		}
+	case "guide":
+		return Guide{node(args[0])}
+	case "want":
+		return Want{}
+	case "lost":
+		return Lost{node(args[0])}
+	case "identity":
+		return s.identity(args)
 	case "tick":
 		s.now = s.now.Add(s.duration(args[0]))
 		return Tick{}
 	}
 	s.t.Fatalf("unknown command %q %v", command, args)
 	return nil
+}
+
+func (s *script) identity(args []string) Receive {
+	id, err := strconv.ParseUint(args[1], 10, 64)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	m := Message{Name: "it", Type: Identity, ID: id}
+	if args[2] == "nowhere" {
+		m.Reason = strings.Join(args[3:], " ")
+		return Receive{node(args[0]), m}
+	}
+	epoch, err := strconv.ParseUint(args[3], 10, 32)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	m.Instance, m.Epoch = node(args[2]), placement.MakeEpoch(uint32(epoch), 1)
+	return Receive{node(args[0]), m}
+}
+
+func (s *script) proxy(args []string) *Proxy {
+	c := ProxyConfig{Name: "it"}
+	for _, a := range args {
+		if r, ok := strings.CutPrefix(a, "role="); ok {
+			c.Role = r
+		}
+		if a == "at=leaving" {
+			c.HandOverAt = Leaving
+		}
+	}
+	p, err := NewProxy(c)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return p
+}
+
+func (s *script) proxyStep(in ProxyInput) string {
+	out := s.p.Step(s.now, in)
+	var b strings.Builder
+	for _, e := range out.Send {
+		fmt.Fprintf(&b, "→ %s %v %d\n", e.To.Name, e.Message.Type, e.Message.ID)
+	}
+	if out.Found != nil {
+		fmt.Fprintf(&b, "found at %s under %v\n", out.Found.Node.Name, out.Found.Epoch)
+	}
+	if why := s.p.Why(); why != "" {
+		fmt.Fprintf(&b, "calls wait: %s\n", why)
+	}
+	if !out.WakeAt.IsZero() {
+		fmt.Fprintf(&b, "wake in %v\n", out.WakeAt.Sub(s.now))
+	}
+	return b.String()
 }
 
 func (s *script) duration(text string) time.Duration {
@@ -175,7 +298,7 @@ func TestOtherNamesAreIgnored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := m.Step(time.Unix(1, 0), Receive{node("b"), Message{"other", HandOverToMe}})
+	out := m.Step(time.Unix(1, 0), Receive{node("b"), Message{Name: "other", Type: HandOverToMe}})
 	if len(out.Send) > 0 || m.State() != Start {
 		t.Errorf("a message for another singleton gives %+v in %v", out, m.State())
 	}
@@ -186,6 +309,9 @@ func TestConfigIsChecked(t *testing.T) {
 		"no name":  {Self: node("a")},
 		"no self":  {Name: "it"},
 		"negative": {Name: "it", Self: node("a"), RetryInterval: -1},
+		"retries":  {Name: "it", Self: node("a"), MaxRetries: -1},
+		"when":     {Name: "it", Self: node("a"), HandOverAt: Up},
+		"backoff":  {Name: "it", Self: node("a"), RestartBackoff: 2, MaxRestartBackoff: 1},
 	} {
 		if _, err := New(c); err == nil {
 			t.Errorf("%s is accepted", name)
@@ -194,8 +320,11 @@ func TestConfigIsChecked(t *testing.T) {
 }
 
 func TestCodec(t *testing.T) {
-	for ty := HandOverToMe; ty <= TakeOverFromMe; ty++ {
-		want := Message{"it", ty}
+	for ty := HandOverToMe; ty <= Identity; ty++ {
+		want := Message{Name: "it", Type: ty, Handed: true, ID: 7, Reason: "why"}
+		if ty == Identity {
+			want.Instance, want.Epoch = node("a"), placement.MakeEpoch(3, 2)
+		}
 		b, err := Encode(want)
 		if err != nil {
 			t.Fatal(err)
@@ -204,7 +333,16 @@ func TestCodec(t *testing.T) {
 			t.Errorf("got %v, %v; want %v", got, err, want)
 		}
 	}
-	for _, m := range []Message{{"", HandOverDone}, {"it", 0}, {"it", 9}, {strings.Repeat("x", 257), HandOverDone}} {
+	for _, m := range []Message{
+		{Type: HandOverDone}, {Name: "it"},
+		{Name: "it", Type: 9},
+		{Name: strings.Repeat("x", 257), Type: HandOverDone},
+		{Name: "it", Type: Identity, Instance: node("a")},
+		{Name: "it", Type: Identify, Instance: node("a"), Epoch: 1},
+		{Name: "it", Type: Identity, Instance: node("no name"), Epoch: 1},
+		{Name: "it", Type: Identity, Epoch: 1},
+		{Name: "it", Type: Identity, Reason: strings.Repeat("x", 1025)},
+	} {
 		if b, err := Encode(m); err == nil {
 			t.Errorf("%v was encoded as %x", m, b)
 		}
@@ -242,7 +380,7 @@ func TestNames(t *testing.T) {
 	for s := Joining; s <= Down; s++ {
 		names = append(names, s.String())
 	}
-	for ty := HandOverToMe; ty <= TakeOverFromMe; ty++ {
+	for ty := HandOverToMe; ty <= Identity; ty++ {
 		names = append(names, ty.String())
 	}
 	slices.Sort(names)

@@ -1,0 +1,85 @@
+package singleton
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// Config are a manager's settings. Zero values mean the defaults.
+type Config struct {
+	Name string            // of the singleton, the same on all nodes
+	Self transport.Address // the node that the manager runs on
+	// Role restricts the singleton to members that have it. Default: all members.
+	Role string
+	// HandOverAt is the status from which on a member gives the instance away:
+	// Exiting, as in Akka, or Leaving, so that it is given away before the member
+	// may exit. Default Exiting.
+	HandOverAt Status
+	// RetryInterval is the time between two sendings of a message that was not
+	// answered. Default 200ms (Akka's is 1s).
+	RetryInterval time.Duration
+	// MaxRetries is how often a message of the hand-over is sent again before the
+	// manager reports that it is stuck. It goes on all the same: without the other
+	// side's word or its removal a second instance might run. Default 15, as
+	// Akka's, which restarts the manager then.
+	MaxRetries int
+	// RemovalMargin is how long after its removal an older member that never
+	// confirmed counts as running. Default 0, where Akka takes its downing's
+	// stable-after: removal follows fencing, which has waited already.
+	RemovalMargin time.Duration
+	// RestartBackoff is the pause before an instance that stopped by itself is
+	// started again; it doubles with each time up to MaxRestartBackoff. Defaults
+	// 100ms and 10s.
+	RestartBackoff, MaxRestartBackoff time.Duration
+	// StableAfter is how long an instance has to run for the pause to begin anew.
+	// Default 30s.
+	StableAfter time.Duration
+	// Lease: the instance runs only while this node holds the singleton's lease.
+	Lease bool
+	// LeaseRetryInterval is the time between two attempts to get it. Default 1s
+	// (Akka's is 5s).
+	LeaseRetryInterval time.Duration
+}
+
+func (c Config) withDefaults() Config {
+	if c.HandOverAt == 0 {
+		c.HandOverAt = Exiting
+	}
+	if c.MaxRetries == 0 {
+		c.MaxRetries = 15
+	}
+	set := func(d *time.Duration, def time.Duration) {
+		if *d == 0 {
+			*d = def
+		}
+	}
+	set(&c.RetryInterval, 200*time.Millisecond)
+	set(&c.RestartBackoff, 100*time.Millisecond)
+	set(&c.MaxRestartBackoff, max(10*time.Second, c.RestartBackoff))
+	set(&c.StableAfter, 30*time.Second)
+	set(&c.LeaseRetryInterval, time.Second)
+	return c
+}
+
+func (c Config) validate() error {
+	if c.Name == "" || c.Self.IsZero() {
+		return fmt.Errorf("configure singleton %q: Name and Self must be set", c.Name)
+	}
+	if h := c.HandOverAt; h != 0 && h != Leaving && h != Exiting {
+		return fmt.Errorf("configure singleton %q: HandOverAt is %v (want leaving or exiting)", c.Name, h)
+	}
+	if c.MaxRetries < 0 {
+		return fmt.Errorf("configure singleton %q: MaxRetries is negative (0 means the default)", c.Name)
+	}
+	for _, d := range []time.Duration{c.RetryInterval, c.RemovalMargin, c.RestartBackoff, c.MaxRestartBackoff, c.StableAfter, c.LeaseRetryInterval} {
+		if d < 0 {
+			return fmt.Errorf("configure singleton %q: a duration is negative (0 means the default)", c.Name)
+		}
+	}
+	if c.MaxRestartBackoff != 0 && c.MaxRestartBackoff < c.RestartBackoff {
+		return fmt.Errorf("configure singleton %q: MaxRestartBackoff %v is below RestartBackoff %v", c.Name, c.MaxRestartBackoff, c.RestartBackoff)
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+package singleton
+
+import "time"
+
+// leaseState is what the manager knows of its lease.
+type leaseState struct {
+	held      bool      // LeaseAcquired came, and neither LeaseLost nor ReleaseLease followed
+	asking    bool      // AcquireLease went out and was not answered
+	releasing bool      // ReleaseLease went out and was not answered
+	askAt     time.Time // no AcquireLease before
+}
+
+// onLease takes what became of the lease. The lease is held from before the
+// instance starts until after it has stopped: so it is given back when the
+// instance has ended, and if it is lost before, the instance ends.
+func (m *Manager) onLease(in Input) {
+	l := &m.lease
+	switch in := in.(type) {
+	case LeaseAcquired:
+		l.asking, l.held = false, true
+		if m.state != AcquiringLease {
+			m.releaseLease() // it came too late: this node leaves
+		}
+	case LeaseDenied:
+		l.asking = false
+		l.askAt = m.now.Add(max(m.config.LeaseRetryInterval, min(in.RetryAfter, maxLeaseRest)))
+		if m.state == AcquiringLease && in.Reason != m.why {
+			m.why = in.Reason
+			m.event(m.config.Self, "no lease: "+in.Reason)
+		}
+	case LeaseLost:
+		if !l.held {
+			return
+		}
+		l.held = false
+		switch m.state {
+		case Oldest:
+			m.restart = time.Time{}
+			m.become(LosingLease, m.config.Self, "the lease is lost")
+			m.halt(m.config.Self)
+		case WasOldest:
+			m.stop(m.oldest, "the lease is lost")
+		}
+	case LeaseReleased:
+		l.releasing = false
+		if m.state == HandingOver && !m.stopping {
+			m.finish()
+		}
+	}
+}
+
+// maxLeaseRest bounds how long the manager rests because the lease's holder has
+// time left: a holder that releases it earlier must not be waited out.
+const maxLeaseRest = 2 * time.Second
+
+// askLease asks for the lease when it is due. While an earlier one is still
+// being given back it waits: the two must not cross.
+func (m *Manager) askLease() {
+	l := &m.lease
+	if m.state != AcquiringLease || l.held || l.asking || l.releasing || m.now.Before(l.askAt) {
+		return
+	}
+	l.asking = true
+	m.out.AcquireLease = true
+}
+
+// releaseLease gives the lease back. It reports false when there is none.
+func (m *Manager) releaseLease() bool {
+	if !m.lease.held {
+		return false
+	}
+	m.lease.held, m.lease.releasing = false, true
+	m.out.ReleaseLease = true
+	return true
+}

@@ -1,0 +1,205 @@
+package singleton
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/invariant"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// ProxyConfig are a proxy's settings. Zero values mean the defaults.
+type ProxyConfig struct {
+	Name string // of the singleton
+	// Role restricts the singleton to members that have it. Default: all members.
+	Role string
+	// HandOverAt is as in [Config].
+	HandOverAt Status
+	// Interval is the time between two Identify that nobody answered with an
+	// instance. Default 100ms (Akka's is 1s).
+	Interval time.Duration
+}
+
+// A ProxyInput is what happened to a [Proxy]: [View], [Guide], [Receive], [Want],
+// [Lost] or [Tick].
+type ProxyInput interface{ proxyInput() }
+
+// Guide is whom to ask, for a process that is no member and so has no view; zero:
+// nobody is known.
+type Guide struct{ Member transport.Address }
+
+// Want says that a call waits because nobody knows where the instance runs.
+type Want struct{}
+
+// Lost says that a process is gone, and what ran there with it.
+type Lost struct{ Node transport.Address }
+
+func (View) proxyInput()    {}
+func (Guide) proxyInput()   {}
+func (Receive) proxyInput() {}
+func (Want) proxyInput()    {}
+func (Lost) proxyInput()    {}
+func (Tick) proxyInput()    {}
+
+// ProxyOutput is what must be done.
+type ProxyOutput struct {
+	Send []Envelope
+	// Found: the instance runs there, send it what waits.
+	Found  *Placement
+	WakeAt time.Time // of the next Step if nothing happens before; zero: none
+}
+
+// A Placement is where an instance runs, and under which epoch.
+type Placement struct {
+	Node  transport.Address
+	Epoch placement.Epoch
+}
+
+// A Proxy finds the instance of a singleton for the callers at one process: it
+// asks the oldest member again and again until that says that the instance runs
+// there, and begins anew whenever the oldest changes, the instance's node is
+// lost, or a call finds no instance where it was. It is a pure machine, not safe
+// for concurrent use. Calls that wait are kept by package call.
+//
+// A change of the oldest does not make the calls wait: as long as nobody else is
+// found they go to the former instance, which hands them on. Akka's proxy holds
+// them at once, for its manager hands nothing on.
+type Proxy struct {
+	config ProxyConfig
+	now    time.Time
+	out    ProxyOutput
+	wanted bool              // somebody ever called
+	guided bool              // there is no view: target is a guide
+	target transport.Address // whom to ask
+	found  Placement
+	asking bool
+	id     uint64 // of the latest Identify
+	askAt  time.Time
+	why    string
+}
+
+// NewProxy returns a proxy that knows nobody.
+func NewProxy(c ProxyConfig) (*Proxy, error) {
+	if c.Name == "" || c.Interval < 0 {
+		return nil, fmt.Errorf("configure proxy of singleton %q: Name must be set and Interval not negative", c.Name)
+	}
+	if c.Interval == 0 {
+		c.Interval = 100 * time.Millisecond
+	}
+	if c.HandOverAt == 0 {
+		c.HandOverAt = Exiting
+	}
+	return &Proxy{config: c}, nil
+}
+
+// Found is where the instance was found last; zero while it is searched for and
+// nothing is known.
+func (p *Proxy) Found() Placement { return p.found }
+
+// Why tells people why the instance was not found; "" when it was.
+func (p *Proxy) Why() string {
+	switch {
+	case !p.asking:
+		return ""
+	case p.target.IsZero():
+		return "no member that hosts it is up"
+	case p.why == "":
+		return fmt.Sprintf("%s has not answered yet", p.target.Name)
+	}
+	return p.why
+}
+
+// Step takes one input and returns what must be done. Time never goes back.
+func (p *Proxy) Step(now time.Time, in ProxyInput) ProxyOutput {
+	p.now, p.out = now, ProxyOutput{}
+	switch in := in.(type) {
+	case View:
+		p.guided = false
+		p.aim(in.oldest(p.config.Role, p.config.HandOverAt))
+	case Guide:
+		p.guided = true
+		p.aim(in.Member)
+	case Receive:
+		if in.Message.Name == p.config.Name && in.Message.Type == Identity {
+			p.onIdentity(in.From, in.Message)
+		}
+	case Want:
+		p.wanted = true
+		p.search()
+	case Lost:
+		if in.Node == p.found.Node {
+			p.found = Placement{}
+			p.search()
+		}
+	case Tick:
+	default:
+		invariant.Failf("proxy input %T: want View, Guide, Receive, Want, Lost or Tick", in)
+	}
+	p.ask()
+	return p.out
+}
+
+// aim takes whom to ask from now on. A guide is asked again only if the instance
+// is searched for; the oldest member always, for it runs the instance itself.
+func (p *Proxy) aim(target transport.Address) {
+	if target == p.target {
+		return
+	}
+	p.target, p.why = target, ""
+	switch {
+	case p.asking:
+		p.asking = false
+		p.search()
+	case !p.guided && target != p.found.Node:
+		p.search()
+	}
+}
+
+// search begins to ask, once somebody has called.
+func (p *Proxy) search() {
+	if p.wanted && !p.asking {
+		p.asking, p.askAt = true, p.now
+		p.id++ // what is still under way answers an earlier question
+	}
+}
+
+func (p *Proxy) ask() {
+	if !p.asking || p.target.IsZero() {
+		return
+	}
+	if !p.now.Before(p.askAt) {
+		p.askAt = p.now.Add(p.config.Interval)
+		p.out.Send = append(p.out.Send, Envelope{p.target, Message{Name: p.config.Name, Type: Identify, ID: p.id}})
+	}
+	p.out.WakeAt = p.askAt
+}
+
+// onIdentity takes an answer to the latest question, or a guide's word that the
+// instance has moved on.
+func (p *Proxy) onIdentity(from transport.Address, m Message) {
+	answer := p.asking && m.ID == p.id
+	news := p.guided && m.ID == 0 && m.Epoch > p.found.Epoch
+	switch {
+	case from != p.target || !answer && !news:
+	case m.Instance.IsZero():
+		p.why = m.Reason
+	case !p.guided && m.Instance != from:
+		// Members speak for themselves; a guide for whom it found.
+	default:
+		p.asking, p.why = false, ""
+		p.found = Placement{m.Instance, m.Epoch}
+		p.out.Found = &Placement{m.Instance, m.Epoch}
+	}
+}
+
+// oldest is the member that the instance belongs to.
+func (v View) oldest(role string, handOverAt Status) transport.Address {
+	var first Member
+	for _, o := range v.Members {
+		if o.candidate(role, handOverAt) && (first.Address.IsZero() || o.olderThan(first)) {
+			first = o
+		}
+	}
+	return first.Address
+}
