@@ -15,11 +15,14 @@ import (
 //     removed otherwise than after leaving.
 //  3. A member's status moves along the table of legal moves, steps left out.
 //  4. Who is removed never comes back, at whom it is removed.
-//  5. No two members of a cluster are given one UpNumber.
+//  5. No two members of a cluster are given one UpNumber, unless it was by two
+//     leaders one of whom had been downed, or was about to be.
 //  6. UpCounter, RemovalCounter and the own count of the version never fall.
 type judge struct {
 	fenced map[*Node]transport.Address // by whom it is fenced: the first
-	ages   map[age]transport.Address
+	ages   map[age]transport.Address   // who had it first
+	grants map[grant]transport.Address // at which node that was first seen: the leader
+	downed map[transport.Address]bool // in anybody's eyes, once
 	reach  [membership.Removed + 1][membership.Removed + 1]bool
 }
 
@@ -28,8 +31,14 @@ type age struct {
 	number  uint32
 }
 
+// A grant is an age and who has it.
+type grant struct {
+	age
+	to transport.Address
+}
+
 func newJudge() judge {
-	j := judge{fenced: make(map[*Node]transport.Address), ages: make(map[age]transport.Address)}
+	j := judge{fenced: make(map[*Node]transport.Address), ages: make(map[age]transport.Address), grants: make(map[grant]transport.Address), downed: make(map[transport.Address]bool)}
 	for from := range j.reach {
 		j.reach[from][from] = true
 		for to := range j.reach {
@@ -58,7 +67,7 @@ func (w *World) check(n *Node, out *membership.Output) {
 		}
 	}
 	g := n.machine.State()
-	if !w.config.Unchecked {
+	if !w.config.Unchecked && (g != n.state || out.LeaseChanged) {
 		if err := n.machine.Check(); err != nil {
 			w.fail(fmt.Errorf("invariant 1: %v: %w", n.Address, err))
 			return
@@ -119,18 +128,39 @@ func (w *World) unsafe(n *Node, by transport.Address) error {
 	return fmt.Errorf("invariant 2: %v is fenced or removed at %v, and its lease goes on %s", n.Address, by, left)
 }
 
-// checkMoves compares two successive states of a node.
-func (w *World) checkMoves(n *Node, was, g *membership.Gossip) error {
-	for _, m := range g.Members {
+// checkAges notes who was given which age by whom.
+func (w *World) checkAges(n *Node, g *membership.Gossip) error {
+	for i := range g.Members {
+		if g.Members[i].Status == membership.Down {
+			w.judge.downed[g.Members[i].Address] = true
+		}
+	}
+	for i := range g.Members {
+		m := &g.Members[i]
 		if m.UpNumber == 0 {
 			continue
 		}
 		key := age{g.Founder, m.UpNumber}
-		if first, ok := w.judge.ages[key]; !ok {
-			w.judge.ages[key] = m.Address
-		} else if first != m.Address {
-			return fmt.Errorf("invariant 5: %v and %v both have age %d", first, m.Address, m.UpNumber)
+		if _, ok := w.judge.grants[grant{key, m.Address}]; ok {
+			continue
 		}
+		w.judge.grants[grant{key, m.Address}] = n.Address
+		first, ok := w.judge.ages[key]
+		if !ok {
+			w.judge.ages[key] = m.Address
+			continue
+		}
+		if by := w.judge.grants[grant{key, first}]; !w.judge.downed[by] && !w.judge.downed[n.Address] {
+			return fmt.Errorf("invariant 5: %v has age %d from %v, and %v has it from %v", first, m.UpNumber, by, m.Address, n.Address)
+		}
+	}
+	return nil
+}
+
+// checkMoves compares two successive states of a node.
+func (w *World) checkMoves(n *Node, was, g *membership.Gossip) error {
+	if err := w.checkAges(n, g); err != nil {
+		return err
 	}
 	if was == nil || was.Founder != g.Founder {
 		return nil

@@ -179,19 +179,25 @@ func (w *World) RunUntil(d, every time.Duration, stop func() bool) (stopped bool
 		}
 		at, ok := w.queue.next()
 		n := w.wakes.next()
+		until := end
+		if stop != nil {
+			until = min(end, ask)
+		}
 		switch {
-		case ok && at < end && (n == nil || at <= n.wake):
+		case ok && at < until && (n == nil || at <= n.wake):
 			if still++; at > w.now {
 				w.now, still = at, 0
 			}
 			_, e := w.queue.take()
 			w.happen(&e)
-		case n != nil && n.wake < end:
+		case n != nil && n.wake < until:
 			if still++; n.wake > w.now {
 				w.now, still = n.wake, 0
 			}
 			w.wakes.set(n, -1)
 			w.step(n, membership.Tick{})
+		case until < end:
+			w.now = until
 		default:
 			w.now = end
 			return stop != nil && stop()

@@ -183,14 +183,18 @@ func (m *Machine) wins(side []transport.Address) bool {
 	return 2*votes > len(voters) || 2*votes == len(voters) && (votes == 0 || hasAddress(side, oldest.Address))
 }
 
-// firstOf is who acts for a side.
+// firstOf is who acts for a side: the first full member, or the first at all
+// where none is.
 func (m *Machine) firstOf(side []transport.Address) transport.Address {
 	for _, node := range side {
 		if r, _ := m.gossip.member(node); r.Status == Up || r.Status == Leaving {
 			return node
 		}
 	}
-	return transport.Address{}
+	if len(side) == 0 {
+		return transport.Address{}
+	}
+	return side[0]
 }
 
 func memberNames(list []Member) string {

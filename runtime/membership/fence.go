@@ -7,8 +7,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// voters are the members whose majority decides: those of the last converged
-// view, but for those that were proven dead, left, are fenced, or that an
+// voters are the members whose majority decides: the Up and Leaving ones of the
+// last converged view, or the joining ones before any is Up, but for those that were proven dead, left, are fenced, or that an
 // operator answers for. A Down member goes on counting until it is fenced:
 // otherwise members that stood still through one decision after the other would
 // wake up as a majority of what they remember.
@@ -16,6 +16,13 @@ func (m *Machine) voters() []transport.Address {
 	electorate := m.downing.electorate
 	if len(electorate) == 0 {
 		electorate = m.gossip.electorate()
+	}
+	if len(electorate) == 0 {
+		for _, r := range m.gossip.Members {
+			if r.UpNumber == 0 && r.Status != Down {
+				electorate = append(electorate, r.Address)
+			}
+		}
 	}
 	return slices.DeleteFunc(slices.Clone(electorate), func(node transport.Address) bool {
 		r, ok := m.gossip.member(node)

@@ -156,9 +156,9 @@ func (g *Gossip) withSeen(a transport.Address) *Gossip {
 }
 
 // leaderOf returns who leads in the eyes of self: the first Up or Leaving member
-// by address that is reachable. Where there is none it is the first that is
-// joining, so that the founder can make itself Up, and then the first that is
-// exiting, so that the last ones can leave. Down members never lead.
+// by address that is reachable. Where there is none it is the founder, who alone
+// knows whom it admitted first, or else the first that is joining, and then the
+// first that is exiting, so that the last ones can leave. Down members never lead.
 func (g *Gossip) leaderOf(self transport.Address, evidence []Evidence) transport.Address {
 	var joining, exiting transport.Address
 	for i, m := range g.Members {
@@ -170,7 +170,7 @@ func (g *Gossip) leaderOf(self transport.Address, evidence []Evidence) transport
 			return m.Address
 		case m.Status == Exiting && exiting.IsZero():
 			exiting = m.Address
-		case m.Status != Exiting && joining.IsZero():
+		case m.Status != Exiting && (joining.IsZero() || m.Address == g.Founder):
 			joining = m.Address
 		}
 	}
@@ -180,7 +180,9 @@ func (g *Gossip) leaderOf(self transport.Address, evidence []Evidence) transport
 	return joining
 }
 
-// convergence says in words what keeps the view from converging, or "".
+// convergence says in words what keeps the view from converging, or "". Before
+// the first member is Up, the joining ones must have seen the view too: else two
+// of them could each take itself for the leader and make all others Up.
 func (g *Gossip) convergence(evidence []Evidence) string {
 	for i, m := range g.Members {
 		if m.Status == Down || m.Status == Exiting {
@@ -189,7 +191,7 @@ func (g *Gossip) convergence(evidence []Evidence) string {
 		if evidence[i] != NoEvidence {
 			return m.Name + " is " + evidence[i].String() + " to " + g.observer(m.Address).Name
 		}
-		if (m.Status == Up || m.Status == Leaving) && !g.seenBy(m.Address) {
+		if (m.Status == Up || m.Status == Leaving || g.UpCounter == 0) && !g.seenBy(m.Address) {
 			return m.Name + " has not seen the view"
 		}
 	}

@@ -17,7 +17,8 @@ type leaseState struct {
 	until time.Time
 	// doubt: a lease ran out. Others may have judged this node meanwhile, so a
 	// majority is not enough to start again: it could be one of nodes that all
-	// stood still. All that can be reached must have vouched since then.
+	// stood still. All that can be reached must have vouched since then, and a
+	// majority: over a new connection nobody at all may be reached at first.
 	doubt bool
 	since time.Time
 }
@@ -48,8 +49,14 @@ func (m *Machine) leaseNow() time.Time {
 		vouched = append(vouched, at)
 		reachable := r.Status != Down && evidence == NoEvidence && (p == nil || p.absent.IsZero())
 		all = all && (!reachable || !at.Before(m.lease.since))
+		if m.lease.doubt && at.Before(m.lease.since) {
+			vouched[len(vouched)-1] = time.Time{} // it may have judged this node since
+		}
 	}
 	if len(vouched) == 0 {
+		if m.self().UpNumber == 0 && len(m.gossip.Members) > 1 {
+			return over // the others may be Up by now, and this node downed by them
+		}
 		m.lease.doubt = false
 		return time.Time{}
 	}

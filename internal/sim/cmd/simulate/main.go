@@ -2,6 +2,7 @@
 // came of it: see internal/sim.
 //
 //	go run ./internal/sim/cmd/simulate -scenario crash -nodes 1000 -seed 7
+//	go run ./internal/sim/cmd/simulate -scenario random -seeds 10000
 package main
 
 import (
@@ -9,48 +10,86 @@ import (
 	"fmt"
 	"os"
 	"runtime/pprof"
+	"strings"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/sim/scenario"
 )
 
+// random is the name of the random runs, which are no scenario of the table.
+const random = "random"
+
+// flags are the command's.
+type flags struct {
+	scenario      string
+	nodes         int
+	seed          uint64
+	seeds, twice  int
+	trace, events bool
+	profile       string
+}
+
 func main() {
-	var (
-		name    = flag.String("scenario", "crash", "what happens")
-		nodes   = flag.Int("nodes", 0, "size of the cluster (0: the scenario's own)")
-		seed    = flag.Uint64("seed", 1, "seed of everything that is left to chance")
-		trace   = flag.Bool("trace", false, "print everything that happens")
-		profile = flag.String("cpuprofile", "", "write a CPU profile to this file")
-	)
+	var f flags
+	flag.StringVar(&f.scenario, "scenario", "crash", "what happens, or random")
+	flag.IntVar(&f.nodes, "nodes", 0, "size of the cluster (0: the scenario's own)")
+	flag.Uint64Var(&f.seed, "seed", 1, "seed of everything that is left to chance; of several the first")
+	flag.IntVar(&f.seeds, "seeds", 1, "how many random runs to make")
+	flag.IntVar(&f.twice, "twice", 20, "every how many random runs one is made twice, and the traces compared (0: none)")
+	flag.BoolVar(&f.trace, "trace", false, "print everything that happens")
+	flag.BoolVar(&f.events, "events", false, "print what is done to the cluster and what its members say, without messages")
+	flag.StringVar(&f.profile, "cpuprofile", "", "write a CPU profile to this file")
 	flag.Parse()
-	if err := simulate(*name, *nodes, *seed, *trace, *profile); err != nil {
+	if err := f.run(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func simulate(name string, nodes int, seed uint64, trace bool, profile string) error {
-	s, err := scenario.Find(name)
-	if err != nil {
-		return err
-	}
-	if profile != "" {
-		f, err := os.Create(profile)
+func (f *flags) run() (err error) {
+	if f.profile != "" {
+		file, err := os.Create(f.profile)
 		if err != nil {
 			return err
 		}
-		defer f.Close()
-		if err := pprof.StartCPUProfile(f); err != nil {
+		defer file.Close()
+		if err := pprof.StartCPUProfile(file); err != nil {
 			return err
 		}
 		defer pprof.StopCPUProfile()
 	}
-	o := scenario.Options{Nodes: nodes, Seed: seed}
-	if trace {
-		o.Trace = func(line string) { fmt.Println(line) }
+	switch {
+	case f.scenario == random && f.seeds > 1:
+		return many(os.Stdout, f.seed, f.seeds, f.twice)
+	case f.scenario == random:
+		return one(os.Stdout, f.seed, f.tell())
+	}
+	return f.simulate()
+}
+
+// tell prints the lines of a trace, nil if none are wanted. Those about what is
+// done and said are marked.
+func (f *flags) tell() func(string) {
+	switch {
+	case f.trace:
+		return func(line string) { fmt.Println(line) }
+	case f.events:
+		return func(line string) {
+			if strings.Contains(line, " -- ") || strings.Contains(line, " == ") {
+				fmt.Println(line)
+			}
+		}
+	}
+	return nil
+}
+
+func (f *flags) simulate() error {
+	s, err := scenario.Find(f.scenario)
+	if err != nil {
+		return err
 	}
 	began := time.Now()
-	r := s.Run(o)
+	r := s.Run(scenario.Options{Nodes: f.nodes, Seed: f.seed, Trace: f.tell()})
 	if err := scenario.Print(os.Stdout, []scenario.Result{r}); err != nil {
 		return err
 	}

@@ -1,0 +1,232 @@
+package chaos
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/sim"
+	"github.com/shardgen/shardgen/runtime/membership"
+)
+
+// Options choose a run.
+type Options struct {
+	Seed uint64
+	// Trace, if set, is told every line of the trace.
+	Trace func(line string)
+}
+
+// A Result is what a run came to.
+type Result struct {
+	Seed  uint64
+	Err   error // what went wrong, nil if nothing
+	Hash  uint64
+	Steps uint64
+	// Virtual is how long the run took in virtual time, Settled how much of it was
+	// after the last fault.
+	Virtual, Settled time.Duration
+	Nodes            int // processes that ever were
+	Counts           Counts
+}
+
+// Counts are how often what happened, at any node. They show that the faults
+// reach everything.
+type Counts struct {
+	Ups, Downs, Removals, Leaves, Rejoins, SelfDowned, JoinFailed, Fenced, Unreachable int
+}
+
+// Add adds up.
+func (c *Counts) Add(o Counts) {
+	c.Ups += o.Ups
+	c.Downs += o.Downs
+	c.Removals += o.Removals
+	c.Leaves += o.Leaves
+	c.Rejoins += o.Rejoins
+	c.SelfDowned += o.SelfDowned
+	c.JoinFailed += o.JoinFailed
+	c.Fenced += o.Fenced
+	c.Unreachable += o.Unreachable
+}
+
+// settleTime is within what a healed cluster must have one view.
+const settleTime = time.Minute
+
+// A run is one under way.
+type run struct {
+	plan   plan
+	world  *sim.World
+	random *rand.Rand
+	again  []string // names that are to be started again
+	counts Counts
+	mended bool // no fault is left
+	calm   bool // nothing more may happen by chance
+}
+
+// Run makes one random run.
+func Run(o Options) Result {
+	r := &run{random: rand.New(rand.NewPCG(o.Seed, 0xc4a05))}
+	r.plan = newPlan(r.random, o)
+	r.world = sim.New(r.plan.world)
+	r.world.OnEvents, r.world.OnEnd = r.count, r.ended
+	for i := range r.plan.nodes {
+		r.world.At(milliseconds(r.random, 0, pick(r.random, 50.0, 3000)), func() { r.start(name(i)) })
+	}
+	r.world.Run(milliseconds(r.random, 500, 8000))
+	for range r.plan.faults {
+		r.fault()
+		wait := milliseconds(r.random, 0, float64(r.plan.pause/time.Millisecond))
+		if r.random.IntN(6) == 0 {
+			wait += milliseconds(r.random, 5000, 25_000) // long enough for what is slow
+		}
+		r.world.Run(wait)
+		if r.world.Err() != nil {
+			break
+		}
+	}
+	r.heal()
+	began := r.world.Now()
+	settled := r.world.RunUntil(settleTime, 100*time.Millisecond, r.settled)
+	result := Result{
+		Seed: o.Seed, Err: r.world.Err(), Hash: r.world.Hash(), Steps: r.world.Steps(), Virtual: r.world.Now(),
+		Settled: r.world.Now() - began, Nodes: len(r.world.Nodes()), Counts: r.counts,
+	}
+	if result.Err == nil && !settled {
+		result.Err = fmt.Errorf("no one view %v after the last fault:\n%s", settleTime, r.describe())
+	}
+	return result
+}
+
+// start starts a process under a name.
+func (r *run) start(name string) {
+	n, err := r.world.Add(r.plan.configOf(r.random, name), sim.Place{
+		Server: r.random.IntN(len(r.world.Servers())),
+		Drift:  r.random.IntN(2*r.plan.drift+1) - r.plan.drift,
+		Offset: time.Duration(r.random.Int64N(int64(1000 * time.Hour))),
+	})
+	if err != nil {
+		panic(err) // the plan's own mistake
+	}
+	r.world.Start(n)
+}
+
+// count counts events.
+func (r *run) count(_ *sim.Node, events []membership.Event) {
+	for _, e := range events {
+		switch e := e.(type) {
+		case membership.MemberUp:
+			r.counts.Ups++
+		case membership.MemberDowned:
+			r.counts.Downs++
+		case membership.MemberRemoved:
+			r.counts.Removals++
+			if e.Member.Status == membership.Down && e.Member.Fenced {
+				r.counts.Fenced++
+			}
+		case membership.MemberLeaving:
+			r.counts.Leaves++
+		case membership.UnreachableMember:
+			r.counts.Unreachable++
+		case membership.JoinFailed:
+			r.counts.JoinFailed++
+		case membership.SelfDowned:
+			r.counts.SelfDowned++
+			if e.Rejoin {
+				r.counts.Rejoins++
+			}
+		}
+	}
+}
+
+// ended starts again who was told to rejoin, and others as often as not.
+func (r *run) ended(n *sim.Node, last membership.Event) {
+	again := r.random.IntN(2) == 0 && !r.calm
+	switch last := last.(type) {
+	case membership.SelfDowned:
+		again = again || last.Rejoin
+	case membership.SelfRemoved:
+		again = false
+	}
+	if again {
+		r.world.After(milliseconds(r.random, 10, 500), func() { r.start(n.Address.Name) })
+	}
+}
+
+// heal ends all faults.
+func (r *run) heal() {
+	w := r.world
+	r.calm = true
+	w.LoseAll(0)
+	for i, a := range w.Servers() {
+		w.StartServer(a)
+		for _, b := range w.Servers()[:i] {
+			w.Mend(a, b)
+		}
+	}
+	for _, n := range w.Running() {
+		w.Lose(n, 0, 0)
+		w.Thaw(n)
+	}
+}
+
+// settled tells whether all that run are Up in one view, and does what people do:
+// start processes that are needed, and down dead ones where nobody else may.
+func (r *run) settled() bool {
+	nodes := r.world.Running()
+	blue, first := 0, len(r.plan.config.Seeds) == 0
+	for _, n := range nodes {
+		if len(n.Config.Roles) > 0 {
+			blue++
+		}
+		first = first || n.Address.Name == r.plan.config.Seeds[0]
+	}
+	want := max(r.plan.config.MinMembers, 1)
+	for _, m := range r.plan.config.MinRoleMembers {
+		if blue < m.Members {
+			want = len(nodes) + 1
+		}
+	}
+	switch {
+	case !first:
+		r.start(r.plan.config.Seeds[0])
+	case len(nodes) < want:
+		r.start(name(r.random.IntN(100)))
+	}
+	if r.plan.config.Downing == membership.DowningByHand {
+		r.downDead(nodes)
+	}
+	return sim.Agreed(r.world.Running())
+}
+
+// downDead is the operator, who knows which processes are dead.
+func (r *run) downDead(nodes []*sim.Node) {
+	dead := make(map[string]bool)
+	for _, n := range r.world.Nodes() {
+		if n.Ended() {
+			dead[n.Address.String()] = true
+		}
+	}
+	for _, n := range nodes {
+		if !n.IsMember() {
+			continue
+		}
+		for _, m := range n.View().ByAddress {
+			if dead[m.Address.String()] && m.Status != membership.Down {
+				r.world.Give(n, membership.DownNode{Node: m.Address})
+			}
+		}
+	}
+}
+
+// describe shows what each node sees.
+func (r *run) describe() string {
+	var b strings.Builder
+	for _, n := range r.world.Running() {
+		v := n.View()
+		fmt.Fprintf(&b, "%v: %v, founder %v, leader %v, converged %v %s\n", n.Address, v.SelfStatus, v.Founder, v.Leader, v.Converged, v.Why)
+		for _, m := range v.ByAge {
+			fmt.Fprintf(&b, "   %v %v\n", m.Member, m.Evidence)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,26 @@
+package chaos
+
+import (
+	"context"
+	"runtime"
+	"testing"
+)
+
+// seeds is how many random runs a test makes, each twice.
+const seeds = 200
+
+func TestRandomRuns(t *testing.T) {
+	totals := Sweep{Seeds: seeds, Workers: runtime.GOMAXPROCS(0), Twice: 1, Done: func(r Result) {
+		if r.Err != nil {
+			t.Errorf("seed %d: %v\n%s", r.Seed, r.Err, Replay(r.Seed))
+		}
+	}}.Run(context.Background())
+	c := totals.Counts
+	t.Logf("%d processes, %d steps, %+v", totals.Nodes, totals.Steps, c)
+	if totals.Runs != seeds || totals.Twice != seeds {
+		t.Errorf("got %d runs, %d of them twice; want %d", totals.Runs, totals.Twice, seeds)
+	}
+	if c.Ups == 0 || c.Downs == 0 || c.Fenced == 0 || c.Leaves == 0 || c.Rejoins == 0 || c.SelfDowned == 0 || c.JoinFailed == 0 {
+		t.Errorf("the faults do not reach everything: %+v", c)
+	}
+}

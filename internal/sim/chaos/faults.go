@@ -1,0 +1,201 @@
+package chaos
+
+import (
+
+	"github.com/shardgen/shardgen/internal/sim"
+	"github.com/shardgen/shardgen/runtime/membership"
+)
+
+// faults are what can happen; each is as likely as it stands there often.
+var faults = []func(*run){
+	(*run).join, (*run).join, (*run).restart,
+	(*run).kill, (*run).kill, (*run).killSome, (*run).killHost,
+	(*run).leave,
+	(*run).freeze, (*run).freeze, (*run).freezeSome,
+	(*run).cut, (*run).part, (*run).part,
+	(*run).bounceServer, (*run).bounceServers,
+	(*run).deafen, (*run).mute, (*run).loseSome, (*run).loseAll,
+	(*run).clog,
+	(*run).downAlive,
+}
+
+func (r *run) fault() { faults[r.random.IntN(len(faults))](r) }
+
+// most is how many processes may run at a time, so that runs stay small.
+func (r *run) most() int { return r.plan.nodes + 2 }
+
+// one chooses a process that runs, nil if there is none.
+func (r *run) one() *sim.Node {
+	nodes := r.world.Running()
+	if len(nodes) == 0 {
+		return nil
+	}
+	return nodes[r.random.IntN(len(nodes))]
+}
+
+// few chooses up to half of those that run.
+func (r *run) few() []*sim.Node {
+	nodes := r.world.Running()
+	r.random.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
+	return nodes[:r.random.IntN(len(nodes)/2+1)]
+}
+
+// forWhile does something, and undoes it after a while unless all is healed by
+// then anyway.
+func (r *run) forWhile(undo func()) {
+	d := milliseconds(r.random, 50, pick(r.random, 1500.0, 8000, 30_000))
+	r.world.After(d, func() {
+		if !r.calm {
+			undo()
+		}
+	})
+}
+
+func (r *run) join() {
+	if len(r.world.Running()) < r.most() {
+		r.start(name(r.random.IntN(r.plan.nodes + 5)))
+	}
+}
+
+// restart kills a process and starts another under its name.
+func (r *run) restart() {
+	if n := r.one(); n != nil {
+		if r.random.IntN(4) == 0 {
+			r.world.KillHost(n)
+		} else {
+			r.world.Kill(n)
+		}
+		r.world.After(milliseconds(r.random, 0, 2000), func() { r.start(n.Address.Name) })
+	}
+}
+
+func (r *run) kill() {
+	if n := r.one(); n != nil {
+		r.world.Kill(n)
+	}
+}
+
+func (r *run) killSome() {
+	for _, n := range r.few() {
+		r.world.Kill(n)
+	}
+}
+
+func (r *run) killHost() {
+	if n := r.one(); n != nil {
+		r.world.KillHost(n)
+	}
+}
+
+// leave asks a node to leave; it is ready at once or after a while.
+func (r *run) leave() {
+	n := r.one()
+	if n == nil || n.Frozen() {
+		return
+	}
+	r.world.Give(n, membership.Leave{})
+	r.world.After(milliseconds(r.random, 0, pick(r.random, 1.0, 3000)), func() { r.world.Give(n, membership.ExitReady{}) })
+}
+
+func (r *run) freeze() {
+	if n := r.one(); n != nil {
+		r.world.Freeze(n)
+		r.forWhile(func() { r.world.Thaw(n) })
+	}
+}
+
+// freezeSome makes some stand still, who wake one after the other.
+func (r *run) freezeSome() {
+	for _, n := range r.few() {
+		r.world.Freeze(n)
+		r.forWhile(func() { r.world.Thaw(n) })
+	}
+}
+
+func (r *run) twoServers() (a, b *sim.Server) {
+	s := r.world.Servers()
+	return s[r.random.IntN(len(s))], s[r.random.IntN(len(s))]
+}
+
+// cut breaks one direction between two servers.
+func (r *run) cut() {
+	a, b := r.twoServers()
+	r.world.Cut(a, b)
+	r.forWhile(func() { r.world.Mend(a, b) })
+}
+
+func (r *run) part() {
+	a, b := r.twoServers()
+	r.world.Part(a, b)
+	r.forWhile(func() { r.world.Mend(a, b) })
+}
+
+func (r *run) bounceServer() {
+	s, _ := r.twoServers()
+	r.world.StopServer(s)
+	r.forWhile(func() { r.world.StartServer(s) })
+}
+
+func (r *run) bounceServers() {
+	for _, s := range r.world.Servers() {
+		r.world.StopServer(s)
+		r.forWhile(func() { r.world.StartServer(s) })
+	}
+}
+
+// deafen lets nothing get to a node.
+func (r *run) deafen() {
+	if n := r.one(); n != nil {
+		r.world.Lose(n, 1, 0)
+		r.forWhile(func() { r.world.Lose(n, 0, 0) })
+	}
+}
+
+// mute lets nothing get from a node.
+func (r *run) mute() {
+	if n := r.one(); n != nil {
+		r.world.Lose(n, 0, 1)
+		r.forWhile(func() { r.world.Lose(n, 0, 0) })
+	}
+}
+
+// loseSome makes some nodes lose a share of what they send and are sent.
+func (r *run) loseSome() {
+	for _, n := range r.few() {
+		r.world.Lose(n, r.random.Float64()*0.9, r.random.Float64()*0.9)
+		r.forWhile(func() { r.world.Lose(n, 0, 0) })
+	}
+}
+
+func (r *run) loseAll() {
+	r.world.LoseAll(r.random.Float64() * 0.5)
+	r.forWhile(func() { r.world.LoseAll(0) })
+}
+
+// clog stops the ways of some nodes one after the other, and opens them in
+// another order: swizzled clogs, as FoundationDB's simulation calls them.
+func (r *run) clog() {
+	for _, n := range r.few() {
+		r.world.After(milliseconds(r.random, 0, 4000), func() {
+			if !r.calm {
+				r.world.Lose(n, 1, 1)
+			}
+		})
+		r.world.After(milliseconds(r.random, 4000, 20_000), func() {
+			if !r.calm {
+				r.world.Lose(n, 0, 0)
+			}
+		})
+	}
+}
+
+// downAlive is an operator who downs a member that may be well. One who takes a
+// cut for a crash can split a cluster; this one knows better.
+func (r *run) downAlive() {
+	n, victim := r.one(), r.one()
+	if n == nil || n.Frozen() || !n.IsMember() || !r.world.Lease(n) || !r.world.Whole() {
+		return
+	}
+	r.world.Give(n, membership.DownNode{Node: victim.Address})
+}
+

@@ -1,0 +1,102 @@
+package chaos
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/sim"
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A plan is what a seed decides before anything happens.
+type plan struct {
+	nodes  int
+	faults int
+	pause  time.Duration // the most between two faults, mostly
+	drift  int           // of clocks, in parts of a million
+	world  sim.Config
+	config membership.Config // of every node, but for what is its own
+}
+
+// maxNodes and minNodes bound the clusters.
+const minNodes, maxNodes = 5, 30
+
+// newPlan makes one. Small clusters are more frequent: they are cheaper, and more
+// of what can go wrong goes wrong in them.
+func newPlan(r *rand.Rand, o Options) plan {
+	p := plan{
+		nodes:  minNodes + min(r.IntN(maxNodes-minNodes+1), r.IntN(maxNodes-minNodes+1), r.IntN(maxNodes-minNodes+1)),
+		faults: 4 + r.IntN(14),
+		pause:  time.Duration(500+r.IntN(3500)) * time.Millisecond,
+		drift:  pick(r, 100, 1000, 10_000),
+	}
+	p.world = sim.Config{
+		Seed:         r.Uint64(),
+		Servers:      pick(r, 1, 2, 3, 3, 4),
+		Latency:      milliseconds(r, 0.1, 3),
+		Jitter:       milliseconds(r, 0, pick(r, 1.0, 1, 20)),
+		Between:      milliseconds(r, 0.1, pick(r, 1.0, 5, 30)),
+		Spread:       milliseconds(r, 1, pick(r, 5.0, 100)),
+		Redial:       milliseconds(r, 50, 200),
+		RouteTimeout: milliseconds(r, 500, pick(r, 2000.0, 20_000)),
+		HostTimeout:  milliseconds(r, 5000, pick(r, 20_000.0, 240_000)),
+		Failover:     r.IntN(2) == 0,
+		Recode:       r.IntN(8) == 0,
+		Trace:        o.Trace,
+	}
+	if r.IntN(2) == 0 {
+		p.world.PingTimeout = milliseconds(r, 1000, 10_000)
+	}
+	if r.IntN(4) == 0 {
+		p.world.Repeat = 0.5
+	}
+	p.config = newConfig(r)
+	return p
+}
+
+// newConfig chooses the settings that all nodes share.
+func newConfig(r *rand.Rand) membership.Config {
+	c := membership.Config{ProbeVacancy: r.IntN(2) == 0}
+	some := func(share int, do func()) {
+		if r.IntN(share) == 0 {
+			do()
+		}
+	}
+	some(2, func() { c.Watched = 1 + r.IntN(8) })
+	some(3, func() { c.MinMembers = 1 + r.IntN(4) })
+	some(6, func() { c.MinRoleMembers = []membership.RoleMinimum{{Role: "blue", Members: 1 + r.IntN(2)}} })
+	some(3, func() { c.HeartbeatInterval = milliseconds(r, 200, 1500) })
+	some(3, func() { c.WeaklyUpAfter = milliseconds(r, 500, 5000) })
+	some(4, func() { c.PhiThreshold = 12 })
+	some(4, func() { c.PauseAllowance = milliseconds(r, 1000, 5000) })
+	some(4, func() { c.GossipInterval = milliseconds(r, 200, 2000) })
+	some(10, func() { c.Downing = membership.DowningByHand })
+	some(3, func() {
+		for i := range 1 + r.IntN(3) {
+			c.Seeds = append(c.Seeds, name(i))
+		}
+	})
+	return c
+}
+
+// name is the name of the i-th node.
+func name(i int) string { return fmt.Sprintf("n%02d", i) }
+
+// configOf is what a node of that name is started with.
+func (p *plan) configOf(r *rand.Rand, name string) membership.Config {
+	c := p.config
+	c.Self = transport.Address{Name: name, Incarnation: r.Uint64()}
+	c.Seed = r.Uint64()
+	if r.IntN(2) == 0 {
+		c.Roles = []string{"blue"}
+	}
+	return c
+}
+
+func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
+
+func milliseconds(r *rand.Rand, from, to float64) time.Duration {
+	return time.Duration((from + (to-from)*r.Float64()) * float64(time.Millisecond))
+}
