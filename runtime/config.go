@@ -26,6 +26,10 @@ type Config struct {
 	// Seeds are names of nodes to join; the first one may found the cluster.
 	// Default none: nodes find each other over the broker.
 	Seeds []string
+	// JoinByCommand makes the node wait, connected, until [Node.Join] is called or
+	// an operator tells it to join (shardctl join). Start returns then when it is
+	// connected. Default false: Start joins.
+	JoinByCommand bool
 	// MinMembers is how many members the cluster waits for before the first is
 	// Up. Default 1.
 	MinMembers int

@@ -195,7 +195,7 @@ func (c *Conn) send(to transport.Peer, m *wire.Gateway) {
 }
 
 func (c *Conn) sendBody(to transport.Peer, topic wire.ControlTopic, body []byte) {
-	b := sealControl(c.cfg.Cluster, c.plane.self, topic, body)
+	b := wire.SealControl(c.cfg.Cluster, c.plane.self, topic, body)
 	if to.IsZero() {
 		_ = c.link.Anycast(0, b) // repeated until somebody answers
 	} else {
@@ -210,7 +210,7 @@ func (c *Conn) message(m transport.Message) {
 		}
 		return
 	}
-	from, topic, body, err := openControl(c.cfg.Cluster, m.Payload)
+	from, topic, body, err := wire.OpenControl(c.cfg.Cluster, m.Payload)
 	if err != nil {
 		c.plane.ledger.add(frameForeign)
 		return

@@ -35,6 +35,7 @@ type control struct {
 	gateway   gateway
 	wakes     [4]time.Time // of members, manager, coord, follower
 	started   bool
+	joining   bool // the machine has started
 	exitReady bool
 
 	suspectMu sync.Mutex
@@ -73,9 +74,7 @@ func newControl(n *Node) *control {
 // prepare makes the machines; nothing runs yet.
 func (c *control) prepare() (err error) {
 	cfg := c.node.cfg
-	meta, compat := c.describe()
-	c.members, err = membership.New(cfg.membershipConfig(c.self, cfg.Seeds, meta, compat))
-	if err != nil {
+	if c.members, err = c.newMembers(cfg.Seeds); err != nil {
 		return err
 	}
 	if c.manager, err = singleton.New(singleton.Config{Name: "coordinator", Self: c.self}); err != nil {
@@ -85,6 +84,12 @@ func (c *control) prepare() (err error) {
 	return nil
 }
 
+// newMembers makes the membership's machine for a node that joins through seeds.
+func (c *control) newMembers(seeds []string) (*membership.Machine, error) {
+	meta, compat := c.describe()
+	return membership.New(c.node.cfg.membershipConfig(c.self, seeds, meta, compat))
+}
+
 // describe is what this node tells others of itself, and what must be equal.
 func (c *control) describe() (meta, compat []membership.KeyValue) {
 	add := func(list *[]membership.KeyValue, key, format string, args ...any) {
@@ -92,7 +97,7 @@ func (c *control) describe() (meta, compat []membership.KeyValue) {
 	}
 	add(&compat, "lanes", "%d", c.node.cfg.Lanes)
 	add(&compat, "frame format", "%d", wire.FrameVersion)
-	add(&compat, "control format", "%d", controlFormat)
+	add(&compat, "control format", "%d", wire.ControlFormat)
 	compat = append(compat, c.node.cfg.Membership.compat()...)
 	for _, declared := range c.node.declared() {
 		k := declared.desc
@@ -125,7 +130,10 @@ func (c *control) run(stop <-chan struct{}) {
 		c.started = true
 		s := c.link.State(transport.Control)
 		c.stepMembers(membership.ConnState{Connected: s.Connected, Server: s.Server})
-		c.stepMembers(membership.Start{})
+		if !c.node.cfg.JoinByCommand {
+			c.joining = true
+			c.stepMembers(membership.Start{})
+		}
 		for kind := range *c.plane.kinds.Load() { // calls since before Start; nobody listened then
 			if c.plane.heldFor(kind) > 0 {
 				c.reports.ask(kind)
@@ -199,7 +207,7 @@ func (c *control) message(m transport.Message, at time.Time) {
 		c.gateway.unreachable(m.From)
 		return
 	}
-	from, topic, body, err := openControl(c.node.cfg.Cluster, m.Payload)
+	from, topic, body, err := wire.OpenControl(c.node.cfg.Cluster, m.Payload)
 	if err != nil {
 		c.foreign(len(m.Payload), err)
 		return
@@ -228,6 +236,8 @@ func (c *control) message(m transport.Message, at time.Time) {
 		c.placementMessage(from, msg)
 	case wire.ControlTopic_CONTROL_TOPIC_GATEWAY:
 		c.gateway.message(from, body)
+	case wire.ControlTopic_CONTROL_TOPIC_ADMIN:
+		c.operatorMessage(m.Kind, from, body)
 	default:
 		c.foreign(len(body), fmt.Errorf("unknown topic %d (is the sender newer?)", topic))
 	}
@@ -244,7 +254,7 @@ func (c *control) send(to transport.Peer, topic wire.ControlTopic, body []byte, 
 		c.node.log.Error("control message not sent", "to", to.String(), "err", err)
 		return
 	}
-	b := sealControl(c.node.cfg.Cluster, c.plane.self, topic, body)
+	b := wire.SealControl(c.node.cfg.Cluster, c.plane.self, topic, body)
 	if to.IsZero() {
 		err = c.link.Broadcast(b)
 	} else {
@@ -268,6 +278,9 @@ func (c *control) stepMembers(in membership.Input) {
 	}
 	if out.Probe {
 		c.gateway.probe()
+	}
+	if out.Changed || len(out.Events) > 0 {
+		c.node.events.publish(c.members.View(), out.Events)
 	}
 	if out.Changed {
 		c.view.Store(c.members.View())

@@ -74,7 +74,7 @@ func (g *gateway) probe() {
 	body, err := proto.Marshal(&wire.Gateway{Probe: &wire.GatewayProbe{}})
 	if err == nil {
 		c := g.control
-		err = c.link.Anycast(0, sealControl(c.node.cfg.Cluster, c.plane.self, wire.ControlTopic_CONTROL_TOPIC_GATEWAY, body))
+		err = c.link.Anycast(0, wire.SealControl(c.node.cfg.Cluster, c.plane.self, wire.ControlTopic_CONTROL_TOPIC_GATEWAY, body))
 	}
 	if err != nil && !errors.Is(err, transport.ErrDisconnected) {
 		g.control.node.log.Warn("probe for members", "err", err)

@@ -56,6 +56,7 @@ type Node struct {
 	log     *slog.Logger
 	plane   *plane
 	control *control
+	events  events
 	cfgErr  error
 
 	mu      sync.Mutex
@@ -64,6 +65,7 @@ type Node struct {
 	err     error // why it ended
 	link    transport.Link
 
+	ordered  sync.Once     // told to leave
 	up       chan struct{} // closed when Up, or ended
 	upOnce   sync.Once
 	gone     chan struct{} // closed when the cluster let it go in order
@@ -222,9 +224,10 @@ func (n *Node) holdsShards() bool {
 
 // Start connects and joins the cluster. It returns when the node is Up, or with
 // the reason why it cannot be: a bad config or host, the broker out of reach, a
-// cluster that refuses it. ctx bounds starting only.
+// cluster that refuses it. With Config.JoinByCommand it returns when the node is
+// connected. ctx bounds starting only.
 func (n *Node) Start(ctx context.Context) error {
-	if err := n.begin(ctx); err != nil {
+	if err := n.begin(ctx); err != nil || n.cfg.JoinByCommand {
 		return err
 	}
 	select {

@@ -42,6 +42,7 @@ func TestMismatch(t *testing.T) {
 		want   []string
 	}{
 		{"lanes", func(c *shard.Config) { c.Lanes = 8 }, nil, []string{"lanes", "4", "8"}},
+		{"leases", func(c *shard.Config) { c.Membership.CutAfter = 7 * time.Second }, nil, []string{"Membership.CutAfter", "6s", "7s"}},
 		{"shards", func(*shard.Config) {}, new(otherAccount(fixturePackage, 64)), []string{"Account", "256", "64"}},
 		{"package", func(*shard.Config) {}, new(otherAccount("example.com/bank", 256)), []string{"Account", fixturePackage, "example.com/bank"}},
 	}

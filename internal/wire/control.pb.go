@@ -29,6 +29,7 @@ const (
 	ControlTopic_CONTROL_TOPIC_SINGLETON   ControlTopic = 2
 	ControlTopic_CONTROL_TOPIC_COORDINATOR ControlTopic = 3
 	ControlTopic_CONTROL_TOPIC_GATEWAY     ControlTopic = 4
+	ControlTopic_CONTROL_TOPIC_ADMIN       ControlTopic = 5
 )
 
 // Enum value maps for ControlTopic.
@@ -39,6 +40,7 @@ var (
 		2: "CONTROL_TOPIC_SINGLETON",
 		3: "CONTROL_TOPIC_COORDINATOR",
 		4: "CONTROL_TOPIC_GATEWAY",
+		5: "CONTROL_TOPIC_ADMIN",
 	}
 	ControlTopic_value = map[string]int32{
 		"CONTROL_TOPIC_UNSPECIFIED": 0,
@@ -46,6 +48,7 @@ var (
 		"CONTROL_TOPIC_SINGLETON":   2,
 		"CONTROL_TOPIC_COORDINATOR": 3,
 		"CONTROL_TOPIC_GATEWAY":     4,
+		"CONTROL_TOPIC_ADMIN":       5,
 	}
 )
 
@@ -85,7 +88,7 @@ type Control struct {
 	Incarnation   uint64                 `protobuf:"fixed64,4,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	Client        bool                   `protobuf:"varint,5,opt,name=client,proto3" json:"client,omitempty"` // the sender is not a member
 	Topic         ControlTopic           `protobuf:"varint,6,opt,name=topic,proto3,enum=shardgen.wire.ControlTopic" json:"topic,omitempty"`
-	Body          []byte                 `protobuf:"bytes,7,opt,name=body,proto3" json:"body,omitempty"` // a message of the topic's package, or Gateway
+	Body          []byte                 `protobuf:"bytes,7,opt,name=body,proto3" json:"body,omitempty"` // a message of the topic's package, or Gateway, or Admin
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -665,13 +668,14 @@ const file_shardgen_wire_control_proto_rawDesc = "" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\"\x0e\n" +
 	"\fGatewayProbe\"\f\n" +
 	"\n" +
-	"GatewayBye*\xa2\x01\n" +
+	"GatewayBye*\xbb\x01\n" +
 	"\fControlTopic\x12\x1d\n" +
 	"\x19CONTROL_TOPIC_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18CONTROL_TOPIC_MEMBERSHIP\x10\x01\x12\x1b\n" +
 	"\x17CONTROL_TOPIC_SINGLETON\x10\x02\x12\x1d\n" +
 	"\x19CONTROL_TOPIC_COORDINATOR\x10\x03\x12\x19\n" +
-	"\x15CONTROL_TOPIC_GATEWAY\x10\x04B,Z*github.com/shardgen/shardgen/internal/wireb\x06proto3"
+	"\x15CONTROL_TOPIC_GATEWAY\x10\x04\x12\x17\n" +
+	"\x13CONTROL_TOPIC_ADMIN\x10\x05B,Z*github.com/shardgen/shardgen/internal/wireb\x06proto3"
 
 var (
 	file_shardgen_wire_control_proto_rawDescOnce sync.Once

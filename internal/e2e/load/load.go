@@ -161,6 +161,10 @@ func Concerns(these map[string]bool, entity string) bool {
 	return these[entity] || these[strings.TrimPrefix(entity, relayPrefix)]
 }
 
+// retryAfter is how soon a sender calls again whose last call failed: the end of
+// a pause is then measured, and not when the sender's next tick would have come.
+const retryAfter = 50 * time.Millisecond
+
 // run makes calls, each tick its share of a round, until Stop.
 func (p *pair) run(next time.Time, tick time.Duration) {
 	timer := time.NewTimer(time.Until(next))
@@ -172,13 +176,17 @@ func (p *pair) run(next time.Time, tick time.Duration) {
 			return
 		case <-timer.C:
 		}
-		if i%ticksPerRound == 0 {
+		if p.failing || i%ticksPerRound == 0 {
 			p.burst(1)
 		} else {
 			p.burst(callsPerRound - 1)
 		}
+		wait := tick
+		if p.failing {
+			wait = retryAfter
+		}
 		// After a pause there is no catching up: the rate would be another one.
-		if next = next.Add(tick); next.Before(time.Now()) {
+		if next = next.Add(wait); next.Before(time.Now()) {
 			next = time.Now()
 		}
 		timer.Reset(time.Until(next))
@@ -187,7 +195,7 @@ func (p *pair) run(next time.Time, tick time.Duration) {
 
 // untilAnswered calls again and again if the last call failed.
 func (p *pair) untilAnswered() {
-	again := time.NewTicker(50 * time.Millisecond)
+	again := time.NewTicker(retryAfter)
 	defer again.Stop()
 	for limit := time.Now().Add(patience); p.failing && time.Now().Before(limit); <-again.C {
 		p.burst(1)

@@ -1,0 +1,236 @@
+// Command shardctl looks at a cluster and commands it, over NATS.
+//
+//	shardctl members -cluster shop
+//	shardctl leave   -cluster shop web-3
+//	shardctl down    -cluster shop web-3#5a0c8e1f22d90b47
+//	shardctl join    -cluster shop web-4
+//
+// shardctl -h and shardctl COMMAND -h tell more. It exits with 0 when the command
+// was carried out, with 1 when it was not, with 2 when it was called wrongly.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/shardgen/shardgen/runtime/admin"
+	"github.com/shardgen/shardgen/transport"
+	natstransport "github.com/shardgen/shardgen/transport/nats"
+)
+
+// Exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+const usage = `usage: shardctl COMMAND -cluster NAME [flags] [NODE]
+
+  members            list the members as one of them sees the cluster
+  join NODE          tell a process that waits (Config.JoinByCommand) to join
+  leave NODE         make a member leave in order, and wait until it is gone
+  down NODE          declare a member dead whose process has stopped
+
+NODE is a name, or name#incarnation where several have the name.
+shardctl COMMAND -h lists a command's flags. NATS_URL and SHARD_CLUSTER stand in
+for -nats and -cluster.
+`
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	os.Exit(run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
+}
+
+// A command is one of shardctl's.
+type command struct {
+	name    string
+	about   string
+	node    bool          // takes one
+	timeout time.Duration // its default
+	flags   func(*flag.FlagSet, *options)
+	run     func(ctx context.Context, c *admin.Client, o *options, w io.Writer) error
+}
+
+// options are what the command line says.
+type options struct {
+	url, cluster, creds, ca string
+	timeout                 time.Duration
+	json                    bool
+	node                    string
+	through                 string
+	force                   bool
+}
+
+var commands = []command{
+	{
+		name: "members", timeout: 10 * time.Second, run: members,
+		about: "Lists the members, the oldest first, as one of them sees the cluster.",
+	},
+	{
+		name: "join", node: true, timeout: 60 * time.Second, run: join,
+		about: "Tells the process of that name, which was started with Config.JoinByCommand, to join,\nand waits until it is up. A first node founds the cluster.",
+		flags: func(f *flag.FlagSet, o *options) {
+			f.StringVar(&o.through, "through", "", "comma-separated `names` of nodes to join through (default: those of its config)")
+		},
+	},
+	{
+		name: "leave", node: true, timeout: 2 * time.Minute, run: leave,
+		about: "Makes a member give its shards and their state to the others, leave and stop, and waits\nuntil it is no member any more.",
+	},
+	{
+		name: "down", node: true, timeout: 10 * time.Second, run: down,
+		about: "Declares a member dead. What it had is given to others at once: make sure that its process\nhas stopped. A member that is up and reachable is refused.",
+		flags: func(f *flag.FlagSet, o *options) {
+			f.BoolVar(&o.force, "force", false, "down it although it is up and reachable: its process has certainly stopped")
+		},
+	},
+}
+
+func run(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) int {
+	if len(args) == 0 {
+		fmt.Fprint(stderr, usage)
+		return exitUsage
+	}
+	for _, c := range commands {
+		if c.name == args[0] {
+			return c.main(ctx, args[1:], env, stdout, stderr)
+		}
+	}
+	switch args[0] {
+	case "help", "-h", "-help", "--help":
+		fmt.Fprint(stdout, usage)
+		return exitOK
+	}
+	fmt.Fprintf(stderr, "shardctl: unknown command %q\n\n%s", args[0], usage)
+	return exitUsage
+}
+
+func (c command) main(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) int {
+	o, err := c.parse(args, env, stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return exitOK
+	case err != nil:
+		fmt.Fprintf(stderr, "shardctl %s: %v (shardctl %s -h)\n", c.name, err, c.name)
+		return exitUsage
+	}
+	if err := c.do(ctx, o, stdout); err != nil {
+		fmt.Fprintln(stderr, "shardctl:", err)
+		return exitFailed
+	}
+	return exitOK
+}
+
+// parse reads the flags, which may stand before and after the node.
+func (c command) parse(args []string, env func(string) string, stderr io.Writer) (*options, error) {
+	var o options
+	f := flag.NewFlagSet(c.name, flag.ContinueOnError)
+	f.SetOutput(io.Discard) // main prints the error
+	f.StringVar(&o.url, "nats", or(env("NATS_URL"), "nats://127.0.0.1:4222"), "`URLs` of NATS servers, separated by commas")
+	f.StringVar(&o.cluster, "cluster", env("SHARD_CLUSTER"), "`name` of the cluster")
+	f.StringVar(&o.creds, "creds", "", "NATS credentials `file`")
+	f.StringVar(&o.ca, "ca", "", "`file` of the authority that signed the servers' certificates")
+	f.DurationVar(&o.timeout, "timeout", c.timeout, "bound of the whole command")
+	f.BoolVar(&o.json, "json", false, "print JSON")
+	if c.flags != nil {
+		c.flags(f, &o)
+	}
+	err := f.Parse(args)
+	rest := f.Args()
+	if err == nil && c.node && len(rest) > 0 {
+		o.node = rest[0]
+		err = f.Parse(rest[1:])
+		rest = f.Args()
+	}
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		node := ""
+		if c.node {
+			node = " NODE"
+		}
+		fmt.Fprintf(stderr, "usage: shardctl %s -cluster NAME [flags]%s\n\n%s\n\n", c.name, node, c.about)
+		f.SetOutput(stderr)
+		f.PrintDefaults()
+	case err != nil:
+	case len(rest) > 0:
+		err = fmt.Errorf("unexpected argument %q", rest[0])
+	case c.node && o.node == "":
+		err = errors.New("say which node")
+	case o.cluster == "":
+		err = errors.New("say which -cluster")
+	case o.timeout <= 0:
+		err = fmt.Errorf("-timeout is %v: want more than 0", o.timeout)
+	default:
+		err = transport.CheckName("cluster", o.cluster)
+	}
+	return &o, err
+}
+
+func or(s, def string) string {
+	if s == "" {
+		return def
+	}
+	return s
+}
+
+func (c command) do(ctx context.Context, o *options, stdout io.Writer) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not within %v (raise -timeout?)", o.timeout))
+	defer cancel()
+	var connect []nats.Option
+	if o.creds != "" {
+		connect = append(connect, nats.UserCredentials(o.creds))
+	}
+	if o.ca != "" {
+		connect = append(connect, nats.RootCAs(o.ca))
+	}
+	client, err := admin.Dial(ctx, admin.Options{
+		Cluster: o.cluster, Transport: natstransport.New(o.url, natstransport.ConnectOptions(connect...)),
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = client.Close() }() // everything was answered
+	return c.run(ctx, client, o, stdout)
+}
+
+func members(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
+	v, err := c.Members(ctx)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return printJSON(w, viewOf(o.cluster, v))
+	}
+	return printView(w, v)
+}
+
+func join(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
+	var through []string
+	if o.through != "" {
+		through = strings.Split(o.through, ",")
+	}
+	node, err := c.Join(ctx, o.node, through...)
+	return printDone(w, o, node, "is up", err)
+}
+
+func leave(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
+	node, err := c.Leave(ctx, o.node)
+	return printDone(w, o, node, "has left", err)
+}
+
+func down(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
+	node, err := c.Down(ctx, o.node, o.force)
+	return printDone(w, o, node, "is down", err)
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/shardgen/shardgen/internal/natsproc"
+	shard "github.com/shardgen/shardgen/runtime"
+	natstransport "github.com/shardgen/shardgen/transport/nats"
+)
+
+// outcome is what a command line came to.
+type outcome struct {
+	code           int
+	stdout, stderr string
+}
+
+func shardctl(t *testing.T, env map[string]string, args string) outcome {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code := run(t.Context(), strings.Fields(args), func(key string) string { return env[key] }, &stdout, &stderr)
+	return outcome{code, stdout.String(), stderr.String()}
+}
+
+// check compares an outcome with what it must hold.
+func (o outcome) check(t *testing.T, args string, code int, stdout, stderr string) {
+	t.Helper()
+	if o.code != code || !strings.Contains(o.stdout, stdout) || !strings.Contains(o.stderr, stderr) {
+		t.Errorf("shardctl %s: exit code %d, output %q, errors %q; want %d, %q, %q", args, o.code, o.stdout, o.stderr, code, stdout, stderr)
+	}
+}
+
+func TestCommandLine(t *testing.T) {
+	for _, tt := range []struct {
+		args   string
+		code   int
+		stdout string
+		stderr string
+	}{
+		{"", exitUsage, "", "usage: shardctl COMMAND"},
+		{"help", exitOK, "usage: shardctl COMMAND", ""},
+		{"-h", exitOK, "declare a member dead", ""},
+		{"dance", exitUsage, "", `unknown command "dance"`},
+		{"members -h", exitOK, "", "usage: shardctl members -cluster NAME [flags]\n"},
+		{"down -h", exitOK, "", "make sure that its process\nhas stopped"},
+		{"members", exitUsage, "", "say which -cluster (shardctl members -h)"},
+		{"members -cluster c extra", exitUsage, "", `unexpected argument "extra"`},
+		{"leave -cluster c", exitUsage, "", "say which node"},
+		{"leave a -cluster c b", exitUsage, "", `unexpected argument "b"`},
+		{"leave a -cluster c -force", exitUsage, "", "not defined: -force"},
+		{"join a -cluster my.shop", exitUsage, "", `cluster name "my.shop"`},
+		{"down a -cluster c -timeout 0s", exitUsage, "", "want more than 0"},
+		{"members -cluster c -nats nats://127.0.0.1:1 -timeout 300ms", exitFailed, "", "is a NATS server running there?"},
+		{"members -cluster c -nats http://x", exitFailed, "", `scheme "http"`},
+		{"members -cluster c -creds /nowhere", exitFailed, "", "/nowhere"},
+	} {
+		shardctl(t, nil, tt.args).check(t, tt.args, tt.code, tt.stdout, tt.stderr)
+	}
+}
+
+// TestCluster commands two members of a real broker.
+func TestCluster(t *testing.T) {
+	url := natsproc.Start(t).URL()
+	env := map[string]string{"NATS_URL": url, "SHARD_CLUSTER": "shop"}
+	start := func(name string, command bool) *shard.Node {
+		n := shard.New(shard.Config{
+			Cluster: "shop", Name: name, Transport: natstransport.New(url), JoinByCommand: command,
+			Roles: []string{"web"}, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		})
+		t.Cleanup(func() { _ = n.Close() })
+		if err := n.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	shardctl(t, env, "members").check(t, "members", exitFailed, "", "cluster shop: no process of this cluster answers (is the name right")
+	a, b := start("a", false), start("b", true)
+	shardctl(t, env, "join b -through a").check(t, "join b", exitOK, "b#", "")
+	got := shardctl(t, env, "members")
+	got.check(t, "members", exitOK, "2 members, as ", "")
+	if lines := strings.Split(got.stdout, "\n"); len(lines) < 3 || !strings.HasPrefix(lines[0], "NODE  INCARNATION") ||
+		!strings.Contains(lines[1], "up (leader)") || !strings.HasPrefix(lines[2], "b ") || !strings.Contains(lines[2], "web") {
+		t.Errorf("members are printed as\n%s", got.stdout)
+	}
+	var view jsonView
+	got = shardctl(t, env, "members -json")
+	if err := json.Unmarshal([]byte(got.stdout), &view); err != nil || len(view.Members) != 2 || view.Members[1].Name != "b" || view.Cluster != "shop" {
+		t.Errorf("members -json: %v, %s", err, got.stdout)
+	}
+	shardctl(t, env, "down b").check(t, "down b", exitFailed, "", "b#")
+	shardctl(t, env, "down nobody").check(t, "down nobody", exitFailed, "", "no such member")
+	shardctl(t, env, "leave nobody").check(t, "leave nobody", exitFailed, "", "sees [a b]")
+	shardctl(t, env, "leave b -json").check(t, "leave b -json", exitOK, `"result": "has left"`, "")
+	if <-b.Done(); b.Err() != nil {
+		t.Errorf("b ended with %v", b.Err())
+	}
+	shardctl(t, env, "down -force a").check(t, "down -force a", exitOK, "is down", "")
+	if <-a.Done(); a.Err() == nil {
+		t.Error("a downed node ended without an error")
+	}
+}

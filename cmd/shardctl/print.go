@@ -1,0 +1,115 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/shardgen/shardgen/runtime/admin"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// printView prints the cluster for people.
+func printView(w io.Writer, v admin.View) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "NODE\tINCARNATION\tSTATUS\tAGE\tREACHABLE\tROLES\tHOSTS")
+	for _, m := range v.Members {
+		reachable := "yes"
+		if !m.Reachable {
+			reachable = "no: " + m.Evidence
+		}
+		status := m.Status.String()
+		if m.Address == v.Leader {
+			status += " (leader)"
+		}
+		fmt.Fprintf(t, "%s\t%016x\t%s\t%s\t%s\t%s\t%s\n", m.Name, m.Incarnation, status, age(m.Age), reachable, list(m.Roles), list(m.Hosts))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	state := "all members agree"
+	if !v.Converged {
+		state = "the members do not agree yet: " + v.Why
+	}
+	_, err := fmt.Fprintf(w, "%d members, as %s sees them; %s\n", len(v.Members), v.Self.Name, state)
+	return err
+}
+
+func age(n uint32) string {
+	if n == 0 {
+		return "-"
+	}
+	return fmt.Sprint(n)
+}
+
+func list(words []string) string {
+	if len(words) == 0 {
+		return "-"
+	}
+	return strings.Join(words, ",")
+}
+
+// The JSON of -json. Fields are added, never changed.
+type (
+	jsonView struct {
+		Cluster   string       `json:"cluster"`
+		SeenBy    string       `json:"seen_by"`
+		Leader    string       `json:"leader,omitempty"`
+		Founder   string       `json:"founder"`
+		Converged bool         `json:"converged"`
+		Why       string       `json:"why,omitempty"`
+		Members   []jsonMember `json:"members"`
+	}
+	jsonMember struct {
+		Name        string   `json:"name"`
+		Incarnation string   `json:"incarnation"`
+		Status      string   `json:"status"`
+		Age         uint32   `json:"age"`
+		Reachable   bool     `json:"reachable"`
+		Evidence    string   `json:"evidence,omitempty"`
+		Roles       []string `json:"roles"`
+		Hosts       []string `json:"hosts"`
+	}
+	jsonDone struct {
+		Cluster string `json:"cluster"`
+		Node    string `json:"node"`
+		Result  string `json:"result"`
+	}
+)
+
+func viewOf(cluster string, v admin.View) jsonView {
+	j := jsonView{
+		Cluster: cluster, SeenBy: v.Self.String(), Founder: v.Founder.String(), Converged: v.Converged, Why: v.Why,
+		Members: []jsonMember{},
+	}
+	if !v.Leader.IsZero() {
+		j.Leader = v.Leader.String()
+	}
+	for _, m := range v.Members {
+		j.Members = append(j.Members, jsonMember{
+			Name: m.Name, Incarnation: fmt.Sprintf("%016x", m.Incarnation), Status: m.Status.String(), Age: m.Age,
+			Reachable: m.Reachable, Evidence: m.Evidence, Roles: append([]string{}, m.Roles...), Hosts: append([]string{}, m.Hosts...),
+		})
+	}
+	return j
+}
+
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// printDone prints that a command was carried out, unless err says otherwise.
+func printDone(w io.Writer, o *options, node transport.Address, result string, err error) error {
+	switch {
+	case err != nil:
+		return err
+	case o.json:
+		return printJSON(w, jsonDone{o.cluster, node.String(), result})
+	}
+	_, err = fmt.Fprintf(w, "%v %s\n", node, result)
+	return err
+}

@@ -1,0 +1,205 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// Causes of a client's errors; test with errors.Is.
+var (
+	// ErrNoCluster: no process of the cluster answers.
+	ErrNoCluster = errors.New("no process of this cluster answers")
+	// ErrNoMember: processes answer, but none of them is a member that is up.
+	ErrNoMember = errors.New("no member is up")
+	// ErrUnknownNode: no member has that name or incarnation.
+	ErrUnknownNode = errors.New("no such member")
+	// ErrAmbiguous: several incarnations have that name.
+	ErrAmbiguous = errors.New("several incarnations have this name")
+	// ErrRefused: the process that was asked does not obey; the text says why.
+	ErrRefused = errors.New("refused")
+)
+
+// Options say which cluster a client speaks to. Cluster and Transport must be set.
+type Options struct {
+	Cluster   string
+	Transport transport.Transport
+	// Name is the client's own, of A-Z a-z 0-9 _ -. Default "shardctl-<pid>".
+	Name string
+	// AnswerTimeout bounds the wait for one answer. Default 3s.
+	AnswerTimeout time.Duration
+	// Logger gets what the transport tells. Default: nothing.
+	Logger *slog.Logger
+}
+
+// A Client asks and commands a cluster from outside. It is safe for concurrent
+// use. Close it.
+type Client struct {
+	cluster string
+	timeout time.Duration
+	self    transport.Peer
+	link    transport.Link
+	wg      sync.WaitGroup
+
+	mu      sync.Mutex
+	next    uint64
+	pending map[uint64]chan reply
+}
+
+// reply is what comes back for a request: an answer, or the broker's word that
+// nobody listens.
+type reply struct {
+	from   transport.Peer
+	answer Answer
+	nobody bool
+}
+
+// Dial connects to the broker; it asks nothing yet.
+func Dial(ctx context.Context, o Options) (*Client, error) {
+	if o.Transport == nil {
+		return nil, fmt.Errorf("reach cluster %s: Transport is nil (set natstransport.New(url))", o.Cluster)
+	}
+	if o.Name == "" {
+		o.Name = fmt.Sprintf("shardctl-%d", os.Getpid())
+	}
+	if o.AnswerTimeout == 0 {
+		o.AnswerTimeout = 3 * time.Second
+	}
+	c := &Client{cluster: o.Cluster, timeout: o.AnswerTimeout, next: rand.Uint64(), pending: map[uint64]chan reply{}}
+	c.self = transport.Peer{Address: transport.Address{Name: o.Name, Incarnation: rand.Uint64()}, Client: true}
+	link, err := o.Transport.Open(ctx, transport.Options{
+		Cluster: o.Cluster, Self: c.self.Address, Client: true, Lanes: 1, Logger: o.Logger,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reach cluster %s: %w", o.Cluster, err)
+	}
+	c.link = link
+	c.wg.Go(c.receive)
+	return c, nil
+}
+
+// Close ends the connection. It may be called twice.
+func (c *Client) Close() error {
+	err := c.link.Close()
+	c.wg.Wait()
+	return err
+}
+
+func (c *Client) receive() {
+	for {
+		m, err := c.link.Receive(transport.Control)
+		if err != nil {
+			return
+		}
+		if m.Kind == transport.Unreachable {
+			c.hand(m.Token, reply{from: transport.Peer{Address: m.From}, nobody: true})
+			continue
+		}
+		from, topic, body, err := wire.OpenControl(c.cluster, m.Payload)
+		if err != nil || topic != wire.ControlTopic_CONTROL_TOPIC_ADMIN {
+			continue // not for operators
+		}
+		if id, _, a, err := Decode(body); err == nil && a != nil {
+			c.hand(id, reply{from: from, answer: *a})
+		}
+	}
+}
+
+// repliesKept bounds the answers to one request that wait to be read.
+const repliesKept = 4096
+
+func (c *Client) hand(id uint64, r reply) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if ch := c.pending[id]; ch != nil {
+		select {
+		case ch <- r:
+		default: // more processes than anybody reads
+		}
+	}
+}
+
+// open begins a request; end forgets it.
+func (c *Client) open() (id uint64, replies <-chan reply, end func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.next++
+	id = c.next
+	ch := make(chan reply, repliesKept)
+	c.pending[id] = ch
+	return id, ch, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.pending, id)
+	}
+}
+
+// A recipient is whom a request goes to.
+type recipient struct {
+	to   transport.Address // zero: not one process
+	what string
+	all  bool // every process
+}
+
+var (
+	anyMember    = recipient{what: "any member"}
+	everyProcess = recipient{what: "every process", all: true}
+)
+
+func (c *Client) send(to recipient, id uint64, r Request) error {
+	body, err := Encode(id, &r, nil)
+	if err != nil {
+		return err
+	}
+	b := wire.SealControl(c.cluster, c.self, wire.ControlTopic_CONTROL_TOPIC_ADMIN, body)
+	switch {
+	case to.all:
+		return c.link.Broadcast(b)
+	case to.to.IsZero():
+		return c.link.Anycast(id, b)
+	}
+	return c.link.Send(transport.Control, transport.Peer{Address: to.to}, id, b)
+}
+
+// askAgain is how long after an unanswered request it is sent once more; all
+// commands may be obeyed twice.
+const askAgain = 500 * time.Millisecond
+
+var errNobody = errors.New("nobody listens there")
+
+// ask sends a request until it is answered. errNobody is the broker's word that
+// nobody listens.
+func (c *Client) ask(ctx context.Context, to recipient, r Request) (Answer, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout, fmt.Errorf("no answer within %v", c.timeout))
+	defer cancel()
+	id, replies, end := c.open()
+	defer end()
+	again := time.NewTicker(askAgain)
+	defer again.Stop()
+	for {
+		if err := c.send(to, id, r); err != nil && !errors.Is(err, transport.ErrDisconnected) {
+			return Answer{}, fmt.Errorf("%v: ask %s: %w", r.Command, to.what, err)
+		}
+		select {
+		case got := <-replies:
+			switch {
+			case got.nobody:
+				return Answer{}, fmt.Errorf("%v: ask %s: %w", r.Command, to.what, errNobody)
+			case got.answer.Refusal != "":
+				return got.answer, fmt.Errorf("%v: %w by %s: %s", r.Command, ErrRefused, got.from.Name, got.answer.Refusal)
+			}
+			return got.answer, nil
+		case <-again.C:
+		case <-ctx.Done():
+			return Answer{}, fmt.Errorf("%v: ask %s: %w", r.Command, to.what, context.Cause(ctx))
+		}
+	}
+}

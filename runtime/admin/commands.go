@@ -1,0 +1,236 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// Members returns the cluster as one of its members sees it. Without a member
+// that is up it fails: with ErrNoMember, naming the processes that are there, or
+// with ErrNoCluster if none answers.
+func (c *Client) Members(ctx context.Context) (View, error) {
+	a, err := c.ask(ctx, anyMember, Request{Command: Members})
+	if err == nil {
+		return a.View, nil
+	}
+	if !errors.Is(err, errNobody) {
+		return View{}, fmt.Errorf("cluster %s: %w", c.cluster, err)
+	}
+	views, err := c.RollCall(ctx)
+	if err != nil {
+		return View{}, err
+	}
+	return View{}, fmt.Errorf("cluster %s: %w: %s", c.cluster, ErrNoMember, describe(views))
+}
+
+// describe tells of processes that are no members how far they are.
+func describe(views []View) string {
+	var waiting, others []string
+	for _, v := range views {
+		if v.Waits {
+			waiting = append(waiting, v.Self.Name)
+		} else {
+			others = append(others, fmt.Sprintf("%s is %v", v.Self.Name, v.Status))
+		}
+	}
+	var parts []string
+	if len(waiting) > 0 {
+		parts = append(parts, fmt.Sprintf("%s wait to be told (shardctl join %s)", strings.Join(waiting, ", "), waiting[0]))
+	}
+	if len(others) > 0 {
+		parts = append(parts, strings.Join(others, ", ")+" (are there Config.MinMembers of them?)")
+	}
+	return strings.Join(parts, "; ")
+}
+
+// rollCallWait is how long answers to a roll call are gathered.
+const rollCallWait = 500 * time.Millisecond
+
+// RollCall asks every process of the cluster for its own view and gathers what
+// comes within half a second, in order of names. It fails with ErrNoCluster when
+// nobody answers.
+func (c *Client) RollCall(ctx context.Context) ([]View, error) {
+	id, replies, end := c.open()
+	defer end()
+	if err := c.send(everyProcess, id, Request{Command: RollCall}); err != nil {
+		return nil, fmt.Errorf("cluster %s: roll call: %w", c.cluster, err)
+	}
+	enough := time.NewTimer(rollCallWait)
+	defer enough.Stop()
+	var views []View
+	for {
+		select {
+		case r := <-replies:
+			if r.answer.Refusal == "" && !r.nobody {
+				views = append(views, r.answer.View)
+			}
+			continue
+		case <-enough.C:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("cluster %s: roll call: %w", c.cluster, context.Cause(ctx))
+		}
+		break
+	}
+	if len(views) == 0 {
+		return nil, fmt.Errorf("cluster %s: %w (is the name right, does a node run, and is it at this broker?)", c.cluster, ErrNoCluster)
+	}
+	slices.SortFunc(views, func(a, b View) int { return a.Self.Compare(b.Self) })
+	return views, nil
+}
+
+// Find returns the one member that is meant by "name" or "name#incarnation". It
+// fails with ErrUnknownNode, or with ErrAmbiguous and the incarnations to choose
+// from.
+func (v View) Find(node string) (Member, error) {
+	var found []Member
+	for _, m := range v.Members {
+		if m.Name == node || m.Address.String() == node {
+			found = append(found, m)
+		}
+	}
+	switch len(found) {
+	case 0:
+		var names []string
+		for _, m := range v.Members {
+			names = append(names, m.Name)
+		}
+		const most = 20
+		if more := len(names) - most; more > 0 {
+			names = append(names[:most], fmt.Sprintf("and %d more", more))
+		}
+		return Member{}, fmt.Errorf("%s: %w: %s sees [%s]", node, ErrUnknownNode, v.Self.Name, strings.Join(names, " "))
+	case 1:
+		return found[0], nil
+	}
+	var which []string
+	for _, m := range found {
+		which = append(which, fmt.Sprintf("%v (%v)", m.Address, m.Status))
+	}
+	return Member{}, fmt.Errorf("%s: %w: say which of %s", node, ErrAmbiguous, strings.Join(which, ", "))
+}
+
+// look is how often a command looks whether it has had its effect.
+const look = 200 * time.Millisecond
+
+// Join tells the process called name, which was started with
+// Config.JoinByCommand, to join through the nodes named by seeds (none: through
+// those of its own config), and waits until it is up, as long as ctx lasts.
+func (c *Client) Join(ctx context.Context, name string, seeds ...string) (transport.Address, error) {
+	a, err := c.ask(ctx, everyProcess, Request{Command: Join, Node: transport.Address{Name: name}, Seeds: seeds})
+	switch {
+	case errors.Is(err, ErrRefused):
+		return a.View.Self, fmt.Errorf("cluster %s: %w", c.cluster, err)
+	case err != nil:
+		return transport.Address{}, fmt.Errorf("cluster %s: join %s: no process of that name answers: %w (is it started with Config.JoinByCommand, and connected to this broker?)", c.cluster, name, err)
+	}
+	node := a.View.Self
+	err = c.until(ctx, func() (bool, error) {
+		a, err := c.ask(ctx, recipient{to: node, what: node.String()}, Request{Command: Members})
+		if errors.Is(err, errNobody) {
+			return false, fmt.Errorf("%v has ended (its log says why)", node)
+		}
+		return err == nil && a.View.Status >= membership.Up, nil
+	})
+	if err != nil {
+		return node, fmt.Errorf("cluster %s: join %v: it was told to, and is not up: %w", c.cluster, node, err)
+	}
+	return node, nil
+}
+
+// Leave tells a member ("name" or "name#incarnation") to leave in order, and
+// waits until it is no member any more, as long as ctx lasts.
+func (c *Client) Leave(ctx context.Context, node string) (transport.Address, error) {
+	m, _, err := c.find(ctx, "leave", node)
+	if err != nil {
+		return transport.Address{}, err
+	}
+	if _, err := c.ask(ctx, recipient{to: m.Address, what: m.Address.String()}, Request{Command: Leave, Node: m.Address}); err != nil {
+		if errors.Is(err, errNobody) {
+			err = fmt.Errorf("%w (if its process is dead, down it)", err)
+		}
+		return m.Address, fmt.Errorf("cluster %s: %w", c.cluster, err)
+	}
+	err = c.until(ctx, func() (bool, error) {
+		v, err := c.Members(ctx)
+		switch {
+		case errors.Is(err, ErrNoCluster):
+			return true, nil // it was the last
+		case errors.Is(err, ErrNoMember):
+			return c.absent(ctx, m.Address), nil
+		case err != nil:
+			return false, nil // asked again
+		}
+		now, err := v.Find(m.Address.String())
+		if err == nil && now.Status == membership.Down {
+			return false, fmt.Errorf("%v was downed while it left", m.Address)
+		}
+		return err != nil, nil
+	})
+	if err != nil {
+		return m.Address, fmt.Errorf("cluster %s: leave %v: it was told to, and is still a member: %w", c.cluster, m.Address, err)
+	}
+	return m.Address, nil
+}
+
+// absent tells whether a process does not answer a roll call.
+func (c *Client) absent(ctx context.Context, node transport.Address) bool {
+	views, err := c.RollCall(ctx)
+	return errors.Is(err, ErrNoCluster) ||
+		err == nil && !slices.ContainsFunc(views, func(v View) bool { return v.Self == node })
+}
+
+// Down has a member ("name" or "name#incarnation") declared dead by another one.
+// What it had is then given to others, so it must have stopped: the operator
+// answers for that. A member that is up and reachable is refused unless force.
+func (c *Client) Down(ctx context.Context, node string, force bool) (transport.Address, error) {
+	m, v, err := c.find(ctx, "down", node)
+	if err != nil {
+		return transport.Address{}, err
+	}
+	by := v.Self
+	for _, o := range v.Members {
+		if by == m.Address && o.Address != m.Address && o.Status == membership.Up && o.Reachable {
+			by = o.Address // its own word would end it before the others heard it
+		}
+	}
+	_, err = c.ask(ctx, recipient{to: by, what: by.String()}, Request{Command: Down, Node: m.Address, Force: force})
+	if err != nil {
+		return m.Address, fmt.Errorf("cluster %s: %w", c.cluster, err)
+	}
+	return m.Address, nil
+}
+
+func (c *Client) find(ctx context.Context, op, node string) (Member, View, error) {
+	v, err := c.Members(ctx)
+	if err != nil {
+		return Member{}, v, err
+	}
+	m, err := v.Find(node)
+	if err != nil {
+		return Member{}, v, fmt.Errorf("cluster %s: %s %w", c.cluster, op, err)
+	}
+	return m, v, nil
+}
+
+// until looks again and again until what it asks for holds or fails.
+func (c *Client) until(ctx context.Context, holds func() (bool, error)) error {
+	again := time.NewTicker(look)
+	defer again.Stop()
+	for {
+		if ok, err := holds(); ok || err != nil {
+			return err
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}

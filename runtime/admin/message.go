@@ -1,0 +1,159 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A Command is what is asked of a process.
+type Command uint8
+
+// The commands.
+const (
+	// Members asks a member for its view of the cluster.
+	Members Command = iota + 1
+	// RollCall asks every process of the cluster for its own view, also those that
+	// are no members yet.
+	RollCall
+	// Join tells the process of that name, which waits for it, to join.
+	Join
+	// Leave tells a member to leave in order.
+	Leave
+	// Down tells a member to down another one.
+	Down
+)
+
+// String names the command.
+func (c Command) String() string {
+	switch c {
+	case Members:
+		return "members"
+	case RollCall:
+		return "roll call"
+	case Join:
+		return "join"
+	case Leave:
+		return "leave"
+	case Down:
+		return "down"
+	}
+	return fmt.Sprintf("Command(%d)", uint8(c))
+}
+
+// A Request is one command. Node is whom it concerns: of Join by name alone.
+type Request struct {
+	Command Command
+	Node    transport.Address
+	Seeds   []string // of Join: names to join through; empty: the process's own
+	Force   bool     // of Down: also a member that is up and reachable
+}
+
+// An Answer ends a request.
+type Answer struct {
+	Refusal string // why it was not obeyed; empty: it was
+	View    View   // of the one who answers, afterwards
+}
+
+// A View is the cluster as one process sees it.
+type View struct {
+	Self      transport.Address
+	Status    membership.Status // of Self
+	Waits     bool              // Self waits to be told to join
+	Founder   transport.Address
+	Leader    transport.Address
+	Converged bool
+	Why       string   // not converged
+	Members   []Member // from the oldest to the youngest
+}
+
+// A Member is one row of a View.
+type Member struct {
+	transport.Address
+	Status    membership.Status
+	Age       uint32 // a lower number is older; 0: it never was up
+	Reachable bool
+	Evidence  string // against an unreachable one
+	Roles     []string
+	Hosts     []string // entity types
+}
+
+// Encode makes bytes of a message: a request, or the answer to one. Exactly one
+// of them must be given.
+func Encode(id uint64, r *Request, a *Answer) ([]byte, error) {
+	m := &wire.Admin{Id: id}
+	if r != nil {
+		m.Request = &wire.AdminRequest{
+			Command: wire.AdminCommand(r.Command), Node: toWire(r.Node), Seeds: r.Seeds, Force: r.Force,
+		}
+	}
+	if a != nil {
+		m.Answer = &wire.AdminAnswer{Refusal: a.Refusal, View: a.View.toWire()}
+	}
+	b, err := proto.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("encode admin message: %w", err)
+	}
+	return b, nil
+}
+
+// Decode reads what Encode wrote. One of request and answer is nil.
+func Decode(b []byte) (id uint64, r *Request, a *Answer, err error) {
+	var m wire.Admin
+	if err := proto.Unmarshal(b, &m); err != nil {
+		return 0, nil, nil, fmt.Errorf("decode admin message: %w", err)
+	}
+	switch q := m.GetRequest(); {
+	case (q == nil) == (m.GetAnswer() == nil):
+		return 0, nil, nil, errors.New("decode admin message: it is neither a request nor an answer (is the sender newer?)")
+	case q != nil:
+		return m.GetId(), &Request{
+			Command: Command(q.GetCommand()), Node: fromWire(q.GetNode()), Seeds: q.GetSeeds(), Force: q.GetForce(),
+		}, nil, nil
+	}
+	return m.GetId(), nil, &Answer{Refusal: m.GetAnswer().GetRefusal(), View: viewFromWire(m.GetAnswer().GetView())}, nil
+}
+
+func (v View) toWire() *wire.AdminView {
+	w := &wire.AdminView{
+		Self: toWire(v.Self), Status: uint32(v.Status), Waits: v.Waits, Founder: toWire(v.Founder), Leader: toWire(v.Leader),
+		Converged: v.Converged, Why: v.Why,
+	}
+	for _, m := range v.Members {
+		w.Members = append(w.Members, &wire.AdminMember{
+			Node: toWire(m.Address), Status: uint32(m.Status), Age: m.Age, Unreachable: !m.Reachable,
+			Evidence: m.Evidence, Roles: m.Roles, Kinds: m.Hosts,
+		})
+	}
+	return w
+}
+
+func viewFromWire(w *wire.AdminView) View {
+	v := View{
+		Self: fromWire(w.GetSelf()), Status: membership.Status(w.GetStatus()), Waits: w.GetWaits(),
+		Founder: fromWire(w.GetFounder()), Leader: fromWire(w.GetLeader()), Converged: w.GetConverged(), Why: w.GetWhy(),
+	}
+	for _, m := range w.GetMembers() {
+		v.Members = append(v.Members, Member{
+			Address: fromWire(m.GetNode()), Status: membership.Status(m.GetStatus()), Age: m.GetAge(),
+			Reachable: !m.GetUnreachable(), Evidence: m.GetEvidence(), Roles: m.GetRoles(), Hosts: m.GetKinds(),
+		})
+	}
+	return v
+}
+
+func toWire(a transport.Address) *wire.AdminNode {
+	if a.IsZero() {
+		return nil
+	}
+	return &wire.AdminNode{Name: a.Name, Incarnation: a.Incarnation}
+}
+
+func fromWire(n *wire.AdminNode) transport.Address {
+	return transport.Address{Name: n.GetName(), Incarnation: n.GetIncarnation()}
+}

@@ -1,0 +1,257 @@
+package shard
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// An EventKind is what a [ClusterEvent] tells.
+type EventKind int
+
+// The kinds of events.
+const (
+	// EventView is the whole of what the node sees, in View. It comes first, and
+	// again where events had to be dropped: Missed is how many.
+	EventView EventKind = iota
+	// Events about Member. A status may be skipped by a member that ran through it
+	// unseen.
+	EventJoined      // admitted
+	EventWeaklyUp    // serves callers although not all agree
+	EventUp          // is a full member
+	EventLeaving     // gives away what it has
+	EventExiting     // has given everything away
+	EventDowned      // was judged dead, or told to go
+	EventRemoved     // is no member any more; Member.Status is the one before
+	EventUnreachable // cannot be heard; Member.Evidence says what is known
+	EventReachable   // is heard again
+	// EventLeader tells the new Leader; zero: nobody can lead.
+	EventLeader
+	// EventConverged: all members agree.
+	EventConverged
+	// EventDiverged: they do not; Why says what is missing.
+	EventDiverged
+)
+
+var eventNames = [...]string{
+	"view", "joined", "weakly up", "up", "leaving", "exiting", "downed", "removed", "unreachable", "reachable",
+	"leader", "converged", "diverged",
+}
+
+// String names the kind.
+func (k EventKind) String() string {
+	if k < 0 || int(k) >= len(eventNames) {
+		return fmt.Sprintf("EventKind(%d)", int(k))
+	}
+	return eventNames[k]
+}
+
+// A ClusterEvent is one change of the cluster as a node sees it.
+type ClusterEvent struct {
+	Kind   EventKind
+	Time   time.Time         // when this node saw it
+	Member Member            // of events about a member
+	Leader transport.Address // of EventLeader
+	Why    string            // of EventDiverged
+	View   ClusterView       // of EventView
+	Missed int               // of EventView: events since the one before that were dropped
+}
+
+// String reads like "up web-1#00c0ffee00c0ffee".
+func (e ClusterEvent) String() string {
+	switch e.Kind {
+	case EventView:
+		if e.Missed > 0 {
+			return fmt.Sprintf("view of %d members after %d events were missed", len(e.View.Members), e.Missed)
+		}
+		return fmt.Sprintf("view of %d members", len(e.View.Members))
+	case EventLeader:
+		return "leader " + e.Leader.String()
+	case EventConverged:
+		return "converged"
+	case EventDiverged:
+		return "diverged: " + e.Why
+	case EventUnreachable:
+		return fmt.Sprintf("unreachable %v (%s)", e.Member.Address, e.Member.Evidence)
+	}
+	return e.Kind.String() + " " + e.Member.Address.String()
+}
+
+// eventBuffer is how many events wait for a slow reader.
+const eventBuffer = 256
+
+// Events tells the cluster as this node sees it: first an EventView, then every
+// change in order. The loop ends when ctx does, or with the last event when the
+// node has stopped (see [Node.Err] for why). It may begin before Start, and there
+// may be any number of loops.
+//
+//	for e := range node.Events(ctx) {
+//		log.Println(e)
+//	}
+//
+// A reader never holds the node up: of one that is more than 256 events behind
+// these are dropped, and it continues with an EventView that tells how many.
+func (n *Node) Events(ctx context.Context) iter.Seq[ClusterEvent] {
+	return func(yield func(ClusterEvent) bool) {
+		s := n.events.subscribe()
+		defer n.events.unsubscribe(s)
+		for ctx.Err() == nil {
+			if e, ok := n.events.next(s, n.plane.self.Address); ok {
+				if !yield(e) {
+					return
+				}
+				continue
+			}
+			select {
+			case <-s.signal:
+			case <-ctx.Done():
+			case <-n.done:
+				if n.events.empty(s) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// events hands what the membership tells to those who follow it. It is safe for
+// concurrent use.
+type events struct {
+	mu   sync.Mutex
+	view *membership.View // behind all events that were published; nil: none yet
+	subs map[*subscription]bool
+}
+
+// subscription is one reader. Its fields belong to the mutex of events.
+type subscription struct {
+	queue  []ClusterEvent
+	stale  bool // the next event is the view
+	missed int
+	signal chan struct{} // holds one: look again
+}
+
+func (v *events) current() *membership.View {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.view
+}
+
+func (v *events) subscribe() *subscription {
+	s := &subscription{stale: true, signal: make(chan struct{}, 1)}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.subs == nil {
+		v.subs = map[*subscription]bool{}
+	}
+	v.subs[s] = true
+	return s
+}
+
+func (v *events) unsubscribe(s *subscription) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.subs, s)
+}
+
+// next takes the reader's next event. The view is made when it is read, so that
+// it holds all that was dropped before.
+func (v *events) next(s *subscription, self transport.Address) (e ClusterEvent, ok bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch {
+	case s.stale:
+		e = ClusterEvent{Kind: EventView, Time: time.Now(), View: ClusterView{Self: self}, Missed: s.missed}
+		if v.view != nil {
+			e.View = clusterView(v.view)
+		}
+		s.stale, s.missed = false, 0
+		return e, true
+	case len(s.queue) > 0:
+		e, s.queue = s.queue[0], s.queue[1:]
+		return e, true
+	}
+	return ClusterEvent{}, false
+}
+
+func (v *events) empty(s *subscription) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return !s.stale && len(s.queue) == 0
+}
+
+// publish takes the view that a step led to, and the events that led there.
+func (v *events) publish(view *membership.View, list []membership.Event) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.view = view
+	if len(v.subs) == 0 {
+		return
+	}
+	now := time.Now()
+	for _, m := range list {
+		e, ok := clusterEvent(m)
+		if !ok {
+			continue
+		}
+		e.Time = now
+		for s := range v.subs {
+			s.add(e)
+		}
+	}
+}
+
+func (s *subscription) add(e ClusterEvent) {
+	switch {
+	case s.stale:
+		s.missed++
+	case len(s.queue) == eventBuffer:
+		s.stale, s.missed, s.queue = true, len(s.queue)+1, nil
+	default:
+		s.queue = append(s.queue, e)
+	}
+	select {
+	case s.signal <- struct{}{}:
+	default:
+	}
+}
+
+// clusterEvent is what users are told of an event; ok is false for those that
+// concern the driver alone.
+func clusterEvent(m membership.Event) (e ClusterEvent, ok bool) {
+	member := func(kind EventKind, m membership.Member) (ClusterEvent, bool) {
+		return ClusterEvent{Kind: kind, Member: memberOf(m, true, membership.NoEvidence)}, true
+	}
+	switch m := m.(type) {
+	case membership.MemberJoined:
+		return member(EventJoined, m.Member)
+	case membership.MemberWeaklyUp:
+		return member(EventWeaklyUp, m.Member)
+	case membership.MemberUp:
+		return member(EventUp, m.Member)
+	case membership.MemberLeaving:
+		return member(EventLeaving, m.Member)
+	case membership.MemberExiting:
+		return member(EventExiting, m.Member)
+	case membership.MemberDowned:
+		return member(EventDowned, m.Member)
+	case membership.MemberRemoved:
+		return member(EventRemoved, m.Member)
+	case membership.UnreachableMember:
+		return ClusterEvent{Kind: EventUnreachable, Member: memberOf(m.Member, false, m.Evidence)}, true
+	case membership.ReachableMember:
+		return member(EventReachable, m.Member)
+	case membership.LeaderChanged:
+		return ClusterEvent{Kind: EventLeader, Leader: m.Leader}, true
+	case membership.ConvergedChanged:
+		if m.Converged {
+			return ClusterEvent{Kind: EventConverged}, true
+		}
+		return ClusterEvent{Kind: EventDiverged, Why: m.Reason}, true
+	}
+	return ClusterEvent{}, false
+}
