@@ -22,7 +22,7 @@ type judge struct {
 	fenced map[*Node]transport.Address // by whom it is fenced: the first
 	ages   map[age]transport.Address   // who had it first
 	grants map[grant]transport.Address // at which node that was first seen: the leader
-	downed map[transport.Address]bool // in anybody's eyes, once
+	downed map[transport.Address]bool  // in anybody's eyes, once
 	reach  [membership.Removed + 1][membership.Removed + 1]bool
 }
 

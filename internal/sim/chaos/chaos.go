@@ -65,7 +65,7 @@ type run struct {
 
 // Run makes one random run.
 func Run(o Options) Result {
-	r := &run{random: rand.New(rand.NewPCG(o.Seed, 0xc4a05))}
+	r := &run{random: newRandom(o.Seed)}
 	r.plan = newPlan(r.random, o)
 	r.world = sim.New(r.plan.world)
 	r.world.OnEvents, r.world.OnEnd = r.count, r.ended

@@ -1,7 +1,6 @@
 package chaos
 
 import (
-
 	"github.com/shardgen/shardgen/internal/sim"
 	"github.com/shardgen/shardgen/runtime/membership"
 )
@@ -198,4 +197,3 @@ func (r *run) downAlive() {
 	}
 	r.world.Give(n, membership.DownNode{Node: victim.Address})
 }
-

@@ -56,6 +56,14 @@ func newPlan(r *rand.Rand, o Options) plan {
 	return p
 }
 
+// cheap tells whether a seed's run takes little time.
+func cheap(seed uint64) bool {
+	p := newPlan(newRandom(seed), Options{})
+	return p.nodes <= 8 && time.Duration(p.faults)*p.pause < 20*time.Second
+}
+
+func newRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0xc4a05)) }
+
 // newConfig chooses the settings that all nodes share.
 func newConfig(r *rand.Rand) membership.Config {
 	c := membership.Config{ProbeVacancy: r.IntN(2) == 0}

@@ -15,6 +15,8 @@ type Sweep struct {
 	// Twice is every how many seeds one is run twice, which must come to the same
 	// hash. 0: none.
 	Twice int
+	// Cheap leaves out the seeds that take long: large clusters, many faults.
+	Cheap bool
 	// Done, if set, is told each result; one call at a time.
 	Done func(Result)
 }
@@ -32,14 +34,19 @@ func (s Sweep) Run(ctx context.Context) Totals {
 		totals Totals
 		mu     sync.Mutex
 		next   = s.First
+		taken  = 0
 		wg     sync.WaitGroup
 	)
 	take := func() (seed uint64, ok bool) {
 		mu.Lock()
 		defer mu.Unlock()
-		if ctx.Err() != nil || next-s.First >= uint64(s.Seeds) {
+		if ctx.Err() != nil || taken == s.Seeds {
 			return 0, false
 		}
+		for s.Cheap && !cheap(next) {
+			next++
+		}
+		taken++
 		next++
 		return next - 1, true
 	}
