@@ -125,7 +125,7 @@ func (x MembershipMember_Status) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use MembershipMember_Status.Descriptor instead.
 func (MembershipMember_Status) EnumDescriptor() ([]byte, []int) {
-	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{9, 0}
+	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{10, 0}
 }
 
 type MembershipRecord_Evidence int32
@@ -177,7 +177,7 @@ func (x MembershipRecord_Evidence) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use MembershipRecord_Evidence.Descriptor instead.
 func (MembershipRecord_Evidence) EnumDescriptor() ([]byte, []int) {
-	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{11, 0}
+	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{12, 0}
 }
 
 // MembershipMessage is one message between two nodes.
@@ -812,6 +812,7 @@ type MembershipGossip struct {
 	Seen           []uint32               `protobuf:"varint,8,rep,packed,name=seen,proto3" json:"seen,omitempty"`
 	VersionNodes   []uint32               `protobuf:"varint,9,rep,packed,name=version_nodes,json=versionNodes,proto3" json:"version_nodes,omitempty"` // parallel to version_counts
 	VersionCounts  []uint64               `protobuf:"varint,10,rep,packed,name=version_counts,json=versionCounts,proto3" json:"version_counts,omitempty"`
+	Ruling         *MembershipRuling      `protobuf:"bytes,11,opt,name=ruling,proto3" json:"ruling,omitempty"` // none before the first
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -916,6 +917,66 @@ func (x *MembershipGossip) GetVersionCounts() []uint64 {
 	return nil
 }
 
+func (x *MembershipGossip) GetRuling() *MembershipRuling {
+	if x != nil {
+		return x.Ruling
+	}
+	return nil
+}
+
+// MembershipRuling is who last took the lease that decides splits.
+type MembershipRuling struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Holder        uint32                 `protobuf:"varint,1,opt,name=holder,proto3" json:"holder,omitempty"`
+	Token         uint64                 `protobuf:"varint,2,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MembershipRuling) Reset() {
+	*x = MembershipRuling{}
+	mi := &file_shardgen_wire_membership_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MembershipRuling) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MembershipRuling) ProtoMessage() {}
+
+func (x *MembershipRuling) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_membership_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MembershipRuling.ProtoReflect.Descriptor instead.
+func (*MembershipRuling) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *MembershipRuling) GetHolder() uint32 {
+	if x != nil {
+		return x.Holder
+	}
+	return 0
+}
+
+func (x *MembershipRuling) GetToken() uint64 {
+	if x != nil {
+		return x.Token
+	}
+	return 0
+}
+
 type MembershipMember struct {
 	state         protoimpl.MessageState  `protogen:"open.v1"`
 	Address       uint32                  `protobuf:"varint,1,opt,name=address,proto3" json:"address,omitempty"`
@@ -926,13 +987,15 @@ type MembershipMember struct {
 	Fenced        bool                    `protobuf:"varint,6,opt,name=fenced,proto3" json:"fenced,omitempty"`
 	Meta          []*MembershipKeyValue   `protobuf:"bytes,7,rep,name=meta,proto3" json:"meta,omitempty"`
 	Forced        bool                    `protobuf:"varint,8,opt,name=forced,proto3" json:"forced,omitempty"`
+	Judged        bool                    `protobuf:"varint,9,opt,name=judged,proto3" json:"judged,omitempty"`
+	Quarantined   bool                    `protobuf:"varint,10,opt,name=quarantined,proto3" json:"quarantined,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *MembershipMember) Reset() {
 	*x = MembershipMember{}
-	mi := &file_shardgen_wire_membership_proto_msgTypes[9]
+	mi := &file_shardgen_wire_membership_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -944,7 +1007,7 @@ func (x *MembershipMember) String() string {
 func (*MembershipMember) ProtoMessage() {}
 
 func (x *MembershipMember) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_membership_proto_msgTypes[9]
+	mi := &file_shardgen_wire_membership_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -957,7 +1020,7 @@ func (x *MembershipMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembershipMember.ProtoReflect.Descriptor instead.
 func (*MembershipMember) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{9}
+	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *MembershipMember) GetAddress() uint32 {
@@ -1016,6 +1079,20 @@ func (x *MembershipMember) GetForced() bool {
 	return false
 }
 
+func (x *MembershipMember) GetJudged() bool {
+	if x != nil {
+		return x.Judged
+	}
+	return false
+}
+
+func (x *MembershipMember) GetQuarantined() bool {
+	if x != nil {
+		return x.Quarantined
+	}
+	return false
+}
+
 // MembershipRow is what one observer says about those it cannot reach.
 type MembershipRow struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1028,7 +1105,7 @@ type MembershipRow struct {
 
 func (x *MembershipRow) Reset() {
 	*x = MembershipRow{}
-	mi := &file_shardgen_wire_membership_proto_msgTypes[10]
+	mi := &file_shardgen_wire_membership_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1040,7 +1117,7 @@ func (x *MembershipRow) String() string {
 func (*MembershipRow) ProtoMessage() {}
 
 func (x *MembershipRow) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_membership_proto_msgTypes[10]
+	mi := &file_shardgen_wire_membership_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1053,7 +1130,7 @@ func (x *MembershipRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembershipRow.ProtoReflect.Descriptor instead.
 func (*MembershipRow) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{10}
+	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *MembershipRow) GetObserver() uint32 {
@@ -1088,7 +1165,7 @@ type MembershipRecord struct {
 
 func (x *MembershipRecord) Reset() {
 	*x = MembershipRecord{}
-	mi := &file_shardgen_wire_membership_proto_msgTypes[11]
+	mi := &file_shardgen_wire_membership_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1100,7 +1177,7 @@ func (x *MembershipRecord) String() string {
 func (*MembershipRecord) ProtoMessage() {}
 
 func (x *MembershipRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_membership_proto_msgTypes[11]
+	mi := &file_shardgen_wire_membership_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1113,7 +1190,7 @@ func (x *MembershipRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembershipRecord.ProtoReflect.Descriptor instead.
 func (*MembershipRecord) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{11}
+	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *MembershipRecord) GetSubject() uint32 {
@@ -1148,7 +1225,7 @@ type MembershipTombstone struct {
 
 func (x *MembershipTombstone) Reset() {
 	*x = MembershipTombstone{}
-	mi := &file_shardgen_wire_membership_proto_msgTypes[12]
+	mi := &file_shardgen_wire_membership_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1160,7 +1237,7 @@ func (x *MembershipTombstone) String() string {
 func (*MembershipTombstone) ProtoMessage() {}
 
 func (x *MembershipTombstone) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_membership_proto_msgTypes[12]
+	mi := &file_shardgen_wire_membership_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1173,7 +1250,7 @@ func (x *MembershipTombstone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembershipTombstone.ProtoReflect.Descriptor instead.
 func (*MembershipTombstone) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{12}
+	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *MembershipTombstone) GetAddress() uint32 {
@@ -1211,7 +1288,7 @@ type MembershipStatus struct {
 
 func (x *MembershipStatus) Reset() {
 	*x = MembershipStatus{}
-	mi := &file_shardgen_wire_membership_proto_msgTypes[13]
+	mi := &file_shardgen_wire_membership_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1223,7 +1300,7 @@ func (x *MembershipStatus) String() string {
 func (*MembershipStatus) ProtoMessage() {}
 
 func (x *MembershipStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_membership_proto_msgTypes[13]
+	mi := &file_shardgen_wire_membership_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1236,7 +1313,7 @@ func (x *MembershipStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembershipStatus.ProtoReflect.Descriptor instead.
 func (*MembershipStatus) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{13}
+	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *MembershipStatus) GetFounder() *MembershipAddress {
@@ -1284,7 +1361,7 @@ type MembershipHeartbeat struct {
 
 func (x *MembershipHeartbeat) Reset() {
 	*x = MembershipHeartbeat{}
-	mi := &file_shardgen_wire_membership_proto_msgTypes[14]
+	mi := &file_shardgen_wire_membership_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1296,7 +1373,7 @@ func (x *MembershipHeartbeat) String() string {
 func (*MembershipHeartbeat) ProtoMessage() {}
 
 func (x *MembershipHeartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_membership_proto_msgTypes[14]
+	mi := &file_shardgen_wire_membership_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1309,7 +1386,7 @@ func (x *MembershipHeartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembershipHeartbeat.ProtoReflect.Descriptor instead.
 func (*MembershipHeartbeat) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{14}
+	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *MembershipHeartbeat) GetSeq() uint64 {
@@ -1338,7 +1415,7 @@ type MembershipAlive struct {
 
 func (x *MembershipAlive) Reset() {
 	*x = MembershipAlive{}
-	mi := &file_shardgen_wire_membership_proto_msgTypes[15]
+	mi := &file_shardgen_wire_membership_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1350,7 +1427,7 @@ func (x *MembershipAlive) String() string {
 func (*MembershipAlive) ProtoMessage() {}
 
 func (x *MembershipAlive) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_membership_proto_msgTypes[15]
+	mi := &file_shardgen_wire_membership_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1363,7 +1440,7 @@ func (x *MembershipAlive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembershipAlive.ProtoReflect.Descriptor instead.
 func (*MembershipAlive) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{15}
+	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *MembershipAlive) GetFounder() *MembershipAddress {
@@ -1403,7 +1480,7 @@ type MembershipEcho struct {
 
 func (x *MembershipEcho) Reset() {
 	*x = MembershipEcho{}
-	mi := &file_shardgen_wire_membership_proto_msgTypes[16]
+	mi := &file_shardgen_wire_membership_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1415,7 +1492,7 @@ func (x *MembershipEcho) String() string {
 func (*MembershipEcho) ProtoMessage() {}
 
 func (x *MembershipEcho) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_membership_proto_msgTypes[16]
+	mi := &file_shardgen_wire_membership_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1428,7 +1505,7 @@ func (x *MembershipEcho) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembershipEcho.ProtoReflect.Descriptor instead.
 func (*MembershipEcho) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{16}
+	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *MembershipEcho) GetSeq() uint64 {
@@ -1447,7 +1524,7 @@ type MembershipRemoval struct {
 
 func (x *MembershipRemoval) Reset() {
 	*x = MembershipRemoval{}
-	mi := &file_shardgen_wire_membership_proto_msgTypes[17]
+	mi := &file_shardgen_wire_membership_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1459,7 +1536,7 @@ func (x *MembershipRemoval) String() string {
 func (*MembershipRemoval) ProtoMessage() {}
 
 func (x *MembershipRemoval) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_membership_proto_msgTypes[17]
+	mi := &file_shardgen_wire_membership_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1472,7 +1549,7 @@ func (x *MembershipRemoval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembershipRemoval.ProtoReflect.Descriptor instead.
 func (*MembershipRemoval) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{17}
+	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *MembershipRemoval) GetLeft() bool {
@@ -1526,7 +1603,7 @@ const file_shardgen_wire_membership_proto_rawDesc = "" +
 	"\x06gossip\x18\x02 \x01(\fR\x06gossip\"$\n" +
 	"\vCompression\x12\b\n" +
 	"\x04NONE\x10\x00\x12\v\n" +
-	"\aDEFLATE\x10\x01\"\xc5\x03\n" +
+	"\aDEFLATE\x10\x01\"\xfe\x03\n" +
 	"\x10MembershipGossip\x12>\n" +
 	"\taddresses\x18\x01 \x03(\v2 .shardgen.wire.MembershipAddressR\taddresses\x12\x18\n" +
 	"\afounder\x18\x02 \x01(\rR\afounder\x129\n" +
@@ -1541,7 +1618,11 @@ const file_shardgen_wire_membership_proto_rawDesc = "" +
 	"\x04seen\x18\b \x03(\rR\x04seen\x12#\n" +
 	"\rversion_nodes\x18\t \x03(\rR\fversionNodes\x12%\n" +
 	"\x0eversion_counts\x18\n" +
-	" \x03(\x04R\rversionCounts\"\x88\x03\n" +
+	" \x03(\x04R\rversionCounts\x127\n" +
+	"\x06ruling\x18\v \x01(\v2\x1f.shardgen.wire.MembershipRulingR\x06ruling\"@\n" +
+	"\x10MembershipRuling\x12\x16\n" +
+	"\x06holder\x18\x01 \x01(\rR\x06holder\x12\x14\n" +
+	"\x05token\x18\x02 \x01(\x04R\x05token\"\xc2\x03\n" +
 	"\x10MembershipMember\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\rR\aaddress\x12>\n" +
 	"\x06status\x18\x02 \x01(\x0e2&.shardgen.wire.MembershipMember.StatusR\x06status\x12\x14\n" +
@@ -1551,7 +1632,10 @@ const file_shardgen_wire_membership_proto_rawDesc = "" +
 	"exit_ready\x18\x05 \x01(\bR\texitReady\x12\x16\n" +
 	"\x06fenced\x18\x06 \x01(\bR\x06fenced\x125\n" +
 	"\x04meta\x18\a \x03(\v2!.shardgen.wire.MembershipKeyValueR\x04meta\x12\x16\n" +
-	"\x06forced\x18\b \x01(\bR\x06forced\"a\n" +
+	"\x06forced\x18\b \x01(\bR\x06forced\x12\x16\n" +
+	"\x06judged\x18\t \x01(\bR\x06judged\x12 \n" +
+	"\vquarantined\x18\n" +
+	" \x01(\bR\vquarantined\"a\n" +
 	"\x06Status\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\v\n" +
 	"\aJOINING\x10\x01\x12\r\n" +
@@ -1610,7 +1694,7 @@ func file_shardgen_wire_membership_proto_rawDescGZIP() []byte {
 }
 
 var file_shardgen_wire_membership_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_shardgen_wire_membership_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_shardgen_wire_membership_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_shardgen_wire_membership_proto_goTypes = []any{
 	(MembershipState_Compression)(0), // 0: shardgen.wire.MembershipState.Compression
 	(MembershipMember_Status)(0),     // 1: shardgen.wire.MembershipMember.Status
@@ -1624,15 +1708,16 @@ var file_shardgen_wire_membership_proto_goTypes = []any{
 	(*MembershipJoinRefused)(nil),    // 9: shardgen.wire.MembershipJoinRefused
 	(*MembershipState)(nil),          // 10: shardgen.wire.MembershipState
 	(*MembershipGossip)(nil),         // 11: shardgen.wire.MembershipGossip
-	(*MembershipMember)(nil),         // 12: shardgen.wire.MembershipMember
-	(*MembershipRow)(nil),            // 13: shardgen.wire.MembershipRow
-	(*MembershipRecord)(nil),         // 14: shardgen.wire.MembershipRecord
-	(*MembershipTombstone)(nil),      // 15: shardgen.wire.MembershipTombstone
-	(*MembershipStatus)(nil),         // 16: shardgen.wire.MembershipStatus
-	(*MembershipHeartbeat)(nil),      // 17: shardgen.wire.MembershipHeartbeat
-	(*MembershipAlive)(nil),          // 18: shardgen.wire.MembershipAlive
-	(*MembershipEcho)(nil),           // 19: shardgen.wire.MembershipEcho
-	(*MembershipRemoval)(nil),        // 20: shardgen.wire.MembershipRemoval
+	(*MembershipRuling)(nil),         // 12: shardgen.wire.MembershipRuling
+	(*MembershipMember)(nil),         // 13: shardgen.wire.MembershipMember
+	(*MembershipRow)(nil),            // 14: shardgen.wire.MembershipRow
+	(*MembershipRecord)(nil),         // 15: shardgen.wire.MembershipRecord
+	(*MembershipTombstone)(nil),      // 16: shardgen.wire.MembershipTombstone
+	(*MembershipStatus)(nil),         // 17: shardgen.wire.MembershipStatus
+	(*MembershipHeartbeat)(nil),      // 18: shardgen.wire.MembershipHeartbeat
+	(*MembershipAlive)(nil),          // 19: shardgen.wire.MembershipAlive
+	(*MembershipEcho)(nil),           // 20: shardgen.wire.MembershipEcho
+	(*MembershipRemoval)(nil),        // 21: shardgen.wire.MembershipRemoval
 }
 var file_shardgen_wire_membership_proto_depIdxs = []int32{
 	4,  // 0: shardgen.wire.MembershipMessage.target:type_name -> shardgen.wire.MembershipAddress
@@ -1642,31 +1727,32 @@ var file_shardgen_wire_membership_proto_depIdxs = []int32{
 	10, // 4: shardgen.wire.MembershipMessage.welcome:type_name -> shardgen.wire.MembershipState
 	9,  // 5: shardgen.wire.MembershipMessage.join_refused:type_name -> shardgen.wire.MembershipJoinRefused
 	10, // 6: shardgen.wire.MembershipMessage.gossip:type_name -> shardgen.wire.MembershipState
-	16, // 7: shardgen.wire.MembershipMessage.status:type_name -> shardgen.wire.MembershipStatus
-	17, // 8: shardgen.wire.MembershipMessage.heartbeat:type_name -> shardgen.wire.MembershipHeartbeat
-	17, // 9: shardgen.wire.MembershipMessage.heartbeat_ack:type_name -> shardgen.wire.MembershipHeartbeat
-	18, // 10: shardgen.wire.MembershipMessage.alive:type_name -> shardgen.wire.MembershipAlive
-	19, // 11: shardgen.wire.MembershipMessage.echo:type_name -> shardgen.wire.MembershipEcho
-	20, // 12: shardgen.wire.MembershipMessage.removal:type_name -> shardgen.wire.MembershipRemoval
+	17, // 7: shardgen.wire.MembershipMessage.status:type_name -> shardgen.wire.MembershipStatus
+	18, // 8: shardgen.wire.MembershipMessage.heartbeat:type_name -> shardgen.wire.MembershipHeartbeat
+	18, // 9: shardgen.wire.MembershipMessage.heartbeat_ack:type_name -> shardgen.wire.MembershipHeartbeat
+	19, // 10: shardgen.wire.MembershipMessage.alive:type_name -> shardgen.wire.MembershipAlive
+	20, // 11: shardgen.wire.MembershipMessage.echo:type_name -> shardgen.wire.MembershipEcho
+	21, // 12: shardgen.wire.MembershipMessage.removal:type_name -> shardgen.wire.MembershipRemoval
 	5,  // 13: shardgen.wire.MembershipJoin.meta:type_name -> shardgen.wire.MembershipKeyValue
 	5,  // 14: shardgen.wire.MembershipJoin.compat:type_name -> shardgen.wire.MembershipKeyValue
 	0,  // 15: shardgen.wire.MembershipState.compression:type_name -> shardgen.wire.MembershipState.Compression
 	4,  // 16: shardgen.wire.MembershipGossip.addresses:type_name -> shardgen.wire.MembershipAddress
-	12, // 17: shardgen.wire.MembershipGossip.members:type_name -> shardgen.wire.MembershipMember
-	13, // 18: shardgen.wire.MembershipGossip.rows:type_name -> shardgen.wire.MembershipRow
-	15, // 19: shardgen.wire.MembershipGossip.tombstones:type_name -> shardgen.wire.MembershipTombstone
-	1,  // 20: shardgen.wire.MembershipMember.status:type_name -> shardgen.wire.MembershipMember.Status
-	5,  // 21: shardgen.wire.MembershipMember.meta:type_name -> shardgen.wire.MembershipKeyValue
-	14, // 22: shardgen.wire.MembershipRow.records:type_name -> shardgen.wire.MembershipRecord
-	2,  // 23: shardgen.wire.MembershipRecord.evidence:type_name -> shardgen.wire.MembershipRecord.Evidence
-	4,  // 24: shardgen.wire.MembershipStatus.founder:type_name -> shardgen.wire.MembershipAddress
-	4,  // 25: shardgen.wire.MembershipStatus.addresses:type_name -> shardgen.wire.MembershipAddress
-	4,  // 26: shardgen.wire.MembershipAlive.founder:type_name -> shardgen.wire.MembershipAddress
-	27, // [27:27] is the sub-list for method output_type
-	27, // [27:27] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	13, // 17: shardgen.wire.MembershipGossip.members:type_name -> shardgen.wire.MembershipMember
+	14, // 18: shardgen.wire.MembershipGossip.rows:type_name -> shardgen.wire.MembershipRow
+	16, // 19: shardgen.wire.MembershipGossip.tombstones:type_name -> shardgen.wire.MembershipTombstone
+	12, // 20: shardgen.wire.MembershipGossip.ruling:type_name -> shardgen.wire.MembershipRuling
+	1,  // 21: shardgen.wire.MembershipMember.status:type_name -> shardgen.wire.MembershipMember.Status
+	5,  // 22: shardgen.wire.MembershipMember.meta:type_name -> shardgen.wire.MembershipKeyValue
+	15, // 23: shardgen.wire.MembershipRow.records:type_name -> shardgen.wire.MembershipRecord
+	2,  // 24: shardgen.wire.MembershipRecord.evidence:type_name -> shardgen.wire.MembershipRecord.Evidence
+	4,  // 25: shardgen.wire.MembershipStatus.founder:type_name -> shardgen.wire.MembershipAddress
+	4,  // 26: shardgen.wire.MembershipStatus.addresses:type_name -> shardgen.wire.MembershipAddress
+	4,  // 27: shardgen.wire.MembershipAlive.founder:type_name -> shardgen.wire.MembershipAddress
+	28, // [28:28] is the sub-list for method output_type
+	28, // [28:28] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_shardgen_wire_membership_proto_init() }
@@ -1694,7 +1780,7 @@ func file_shardgen_wire_membership_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardgen_wire_membership_proto_rawDesc), len(file_shardgen_wire_membership_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   18,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -139,7 +139,7 @@ func (m *Machine) replace(old Member) {
 		return // it is alive, or the leader is about to remove it
 	}
 	if m.evidence(old.Address) == EvidenceGone {
-		m.downMembers([]Member{old}, false)
+		m.downMembers([]Member{old}, sentence{})
 		return
 	}
 	m.suspect(old.Address)

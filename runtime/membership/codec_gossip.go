@@ -167,8 +167,11 @@ func gossipToWire(g *Gossip) *wire.MembershipGossip {
 			UpNumber:  m.UpNumber,
 			ExitReady: m.ExitReady,
 			Forced:    m.Forced,
+			Judged:    m.Judged,
 			Fenced:    m.Fenced,
 			Meta:      keyValuesToWire(m.Meta),
+
+			Quarantined: m.Quarantined,
 		})
 	}
 	for _, row := range g.Rows {
@@ -184,6 +187,9 @@ func gossipToWire(g *Gossip) *wire.MembershipGossip {
 	}
 	for _, s := range g.Tombstones {
 		w.Tombstones = append(w.Tombstones, &wire.MembershipTombstone{Address: t.place(s.Node), Number: s.Number, Left: s.Left})
+	}
+	if g.Ruling != (Ruling{}) {
+		w.Ruling = &wire.MembershipRuling{Holder: t.place(g.Ruling.Holder), Token: g.Ruling.Token}
 	}
 	w.VersionNodes, w.VersionCounts = t.placeClock(g.Version)
 	w.Addresses = t.list
@@ -240,8 +246,11 @@ func gossipFromWire(w *wire.MembershipGossip) (*Gossip, error) {
 			UpNumber:  m.GetUpNumber(),
 			ExitReady: m.GetExitReady(),
 			Forced:    m.GetForced(),
+			Judged:    m.GetJudged(),
 			Fenced:    m.GetFenced(),
 			Meta:      keyValuesFromWire(m.GetMeta()),
+
+			Quarantined: m.GetQuarantined(),
 		})
 	}
 	for _, row := range w.Rows {
@@ -257,6 +266,9 @@ func gossipFromWire(w *wire.MembershipGossip) (*Gossip, error) {
 	}
 	for _, s := range w.Tombstones {
 		g.Tombstones = append(g.Tombstones, Tombstone{t.at(s.GetAddress()), s.GetNumber(), s.GetLeft()})
+	}
+	if r := w.Ruling; r != nil {
+		g.Ruling = Ruling{t.at(r.GetHolder()), r.GetToken()}
 	}
 	if t.err != nil {
 		return nil, t.err

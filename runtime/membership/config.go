@@ -94,8 +94,32 @@ type Config struct {
 	// LeaseMajority is how long turns may start after a majority was heard.
 	// Default 5s. CutAfter and SilentAfter must not be lower.
 	LeaseMajority time.Duration
-	// Downing decides about unreachable members. Default DowningBroker.
+	// Downing decides about unreachable members. All members must agree on it and
+	// on the options that go with it. Default DowningBroker.
 	Downing Downing
+	// DowningRole restricts the vote of DowningStaticQuorum, DowningKeepMajority,
+	// DowningKeepOldest and DowningLeaseMajority to the members with this role;
+	// without one of them up nothing runs. Default: all members.
+	DowningRole string
+	// StableAfter is for how long the set of unreachable members must not have
+	// changed before it is judged; one that goes on changing is judged after twice
+	// that. It is for all ways of downing that DowningBroker and DowningByHand are
+	// not. Default 20s; LeaseMajority must not be higher. Akka's default up to
+	// some hundred members is the same.
+	StableAfter time.Duration
+	// AutoDownAfter is how long a member must be unreachable before DowningAuto
+	// downs it. No default.
+	AutoDownAfter time.Duration
+	// QuorumSize is how many members DowningStaticQuorum needs. No default. The
+	// cluster never has more than 2*QuorumSize-1 members up, or two sides could
+	// have as many; further ones stay joining.
+	QuorumSize int
+	// KeepOldestAlone makes DowningKeepOldest keep the oldest member even when it
+	// is cut off from all others. Default false: then the others go on.
+	KeepOldestAlone bool
+	// MinorityDelay is how much later than the larger side the smaller one tries
+	// to take the lease of DowningLeaseMajority. Default 2s.
+	MinorityDelay time.Duration
 	// GoneAfter is how long the broker must have nobody listening for a member,
 	// on the server that both use, before the member counts as dead. Default 1s.
 	GoneAfter time.Duration
@@ -111,32 +135,6 @@ type Config struct {
 type RoleMinimum struct {
 	Role    string
 	Members int
-}
-
-// A Downing is the way in which unreachable members are judged. Those that
-// decide by static quorum, by the oldest or by a lease come here too.
-type Downing uint8
-
-// The ways of downing.
-const (
-	// DowningBroker downs a member that the broker proves dead at once, and any
-	// other unreachable one by keep-majority: the side that holds the majority of
-	// the last converged Up members (of two halves, the one with the oldest)
-	// downs the rest, and the other side stops.
-	DowningBroker Downing = iota
-	// DowningByHand downs nobody: an operator does.
-	DowningByHand
-)
-
-// String names the way of downing.
-func (d Downing) String() string {
-	switch d {
-	case DowningBroker:
-		return "broker"
-	case DowningByHand:
-		return "by hand"
-	}
-	return "unknown"
 }
 
 // Bounds on what a member may tell about itself, which is gossiped to all.
@@ -164,6 +162,8 @@ func (c Config) withDefaults() Config {
 		{&c.GoneAfter, time.Second},
 		{&c.CutAfter, 6 * time.Second},
 		{&c.SilentAfter, 15 * time.Second},
+		{&c.StableAfter, 20 * time.Second},
+		{&c.MinorityDelay, 2 * time.Second},
 	} {
 		if *d.value == 0 {
 			*d.value = d.initial
@@ -181,6 +181,7 @@ func (c Config) withDefaults() Config {
 	if c.PhiThreshold == 0 {
 		c.PhiThreshold = 8
 	}
+	c = c.withDowning()
 	c.Roles = slices.Compact(slices.Sorted(slices.Values(c.Roles)))
 	c.Meta = sortedKeyValues(c.Meta)
 	c.Compat = sortedKeyValues(c.Compat)
@@ -229,6 +230,7 @@ func (c Config) validateTimes() error {
 		c.JoinTimeout, c.FormWindow, c.SeedTimeout, c.WeaklyUpAfter, c.GossipInterval, c.GossipMaxWait,
 		c.HeartbeatInterval, c.PauseAllowance, c.EchoInterval, c.ProbeInterval, c.PauseThreshold,
 		c.LeaseEcho, c.LeaseMajority, c.GoneAfter, c.CutAfter, c.SilentAfter,
+		c.StableAfter, c.AutoDownAfter, c.MinorityDelay,
 	} {
 		if d < 0 {
 			return fmt.Errorf("configure membership: a duration is negative: %v (0 means the default)", d)
@@ -245,8 +247,6 @@ func (c Config) validateTimes() error {
 		return fmt.Errorf("configure membership: GoneAfter %v is below LeaseEcho %v: a live member would be replaced while it runs turns", c.GoneAfter, c.LeaseEcho)
 	case c.CutAfter < c.LeaseMajority || c.SilentAfter < c.LeaseMajority:
 		return fmt.Errorf("configure membership: CutAfter %v or SilentAfter %v is below LeaseMajority %v: a live member would be replaced while it runs turns", c.CutAfter, c.SilentAfter, c.LeaseMajority)
-	case c.Downing > DowningByHand:
-		return fmt.Errorf("configure membership: Downing is %d, which is none", c.Downing)
 	}
-	return nil
+	return c.validateDowning()
 }

@@ -18,9 +18,28 @@ type downingState struct {
 	// member to be Down. Clean: it was downed after a clean cut. See fence.
 	known map[transport.Address]time.Time
 	clean map[transport.Address]bool
+	// judged is when it first found that a member was downed under the lease.
+	judged map[transport.Address]time.Time
 	// company is when this node last was on the winning side as far as it hears.
 	company   time.Time
 	companyAt time.Time // when to look again
+
+	// lost are the unreachable members since lostAt, and lostFirst is since when
+	// there are any. See splitDue.
+	lost      []transport.Address
+	lostFirst time.Time
+	lostAt    time.Time
+	claim     claim
+	claims    uint64 // requests so far
+	// met is when this node first counted another's vote. See unheard.
+	met map[transport.Address]time.Time
+}
+
+// A sentence is how members come to be downed.
+type sentence struct {
+	forced bool // an operator says so
+	judged bool // this side has taken the lease
+	reason string
 }
 
 // onDownNode is the operator's word.
@@ -34,18 +53,20 @@ func (m *Machine) onDownNode(node transport.Address) {
 			victims = append(victims, r)
 		}
 	}
-	m.downMembers(victims, true)
+	m.downMembers(victims, sentence{forced: true, reason: "an operator has downed this node"})
 }
 
-// downMembers moves members to Down; this node itself ends then.
-func (m *Machine) downMembers(victims []Member, forced bool) {
-	victims = slices.DeleteFunc(victims, func(r Member) bool { return r.Status == Down && (r.Forced || !forced) })
+// downMembers moves members to Down; if this node is among them it ends.
+func (m *Machine) downMembers(victims []Member, by sentence) {
+	victims = slices.DeleteFunc(victims, func(r Member) bool {
+		return r.Status == Down && (r.Forced || !by.forced) && (r.Judged || !by.judged)
+	})
 	if len(victims) == 0 {
 		return
 	}
 	m.update(func(g *Gossip) {
 		for _, r := range victims {
-			r.Forced = r.Forced || forced
+			r.Forced, r.Judged = r.Forced || by.forced, r.Judged || by.judged
 			if r.Status == Down {
 				g.setMember(r)
 			} else {
@@ -56,7 +77,7 @@ func (m *Machine) downMembers(victims []Member, forced bool) {
 	if m.self().Status == Down {
 		// The others learn it from this last word.
 		m.pushToAll()
-		m.endMember(false, "an operator has downed this node")
+		m.endMember(false, by.reason)
 	}
 }
 
@@ -66,11 +87,20 @@ func (m *Machine) runDowning() {
 	if m.phase != member || m.config.Downing == DowningByHand || !m.echoAlive() {
 		return
 	}
-	m.downGone()
-	m.noteUnreachable()
-	m.downByMajority()
-	if m.phase == member {
-		m.runCompany()
+	switch m.config.Downing {
+	case DowningBroker:
+		m.downGone()
+		m.noteUnreachable()
+		m.downByMajority()
+		if m.phase == member {
+			m.runCompany()
+		}
+	case DowningAuto:
+		m.noteUnreachable()
+		m.autoDown()
+	default:
+		m.noteUnreachable()
+		m.judgeSplit()
 	}
 }
 
@@ -85,7 +115,7 @@ func (m *Machine) downGone() {
 			victims = append(victims, r)
 		}
 	}
-	m.downMembers(victims, false)
+	m.downMembers(victims, sentence{})
 }
 
 // noteUnreachable keeps since: for members that are unreachable and may be downed.
@@ -145,7 +175,7 @@ func (m *Machine) downByMajority() {
 	for _, r := range due {
 		m.downing.clean[r.Address] = clean
 	}
-	m.downMembers(due, false)
+	m.downMembers(due, sentence{})
 }
 
 // stopAsMinority ends this node. It tells nobody: those on its side find the
@@ -166,21 +196,11 @@ func (m *Machine) stopAsMinority(reason string) {
 }
 
 // wins tells whether a side holds the majority of the voters, or half of them
-// with the oldest.
+// with the oldest. Where nobody has a vote left, everybody may go on: those that
+// remain are leaving.
 func (m *Machine) wins(side []transport.Address) bool {
-	voters := m.voters()
-	var oldest Member
-	votes := 0
-	for _, node := range voters {
-		r, _ := m.gossip.member(node)
-		if oldest.IsZero() || r.CompareAge(oldest) < 0 {
-			oldest = r
-		}
-		if hasAddress(side, node) {
-			votes++
-		}
-	}
-	return 2*votes > len(voters) || 2*votes == len(voters) && (votes == 0 || hasAddress(side, oldest.Address))
+	s := split{m.electorate(m.voters()), side}
+	return len(s.voters) == 0 || s.majority()
 }
 
 // firstOf is who acts for a side: the first full member, or the first at all

@@ -39,6 +39,9 @@ type (
 	}
 	// ReachableMember: it is heard again by all that missed it.
 	ReachableMember struct{ Member Member }
+	// MemberQuarantined: messages that had to arrive could not be delivered to a
+	// member; it stays unreachable until it is Down or removed.
+	MemberQuarantined struct{ Member Member }
 )
 
 // Events about the cluster and this node.
@@ -75,6 +78,7 @@ func (MemberDowned) event()      {}
 func (MemberRemoved) event()     {}
 func (UnreachableMember) event() {}
 func (ReachableMember) event()   {}
+func (MemberQuarantined) event() {}
 func (LeaderChanged) event()     {}
 func (ConvergedChanged) event()  {}
 func (Formed) event()            {}
@@ -105,6 +109,8 @@ func (e UnreachableMember) String() string {
 }
 
 func (e ReachableMember) String() string { return fmt.Sprintf("reachable %v", e.Member.Address) }
+
+func (e MemberQuarantined) String() string { return fmt.Sprintf("quarantined %v", e.Member.Address) }
 
 func (e LeaderChanged) String() string { return fmt.Sprintf("leader %v", e.Leader) }
 

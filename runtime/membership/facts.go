@@ -55,5 +55,10 @@ func (g *Gossip) allEvidence() []Evidence {
 			}
 		}
 	}
+	for i, m := range g.Members {
+		if m.Quarantined {
+			all[i] = max(all[i], EvidenceSilent)
+		}
+	}
 	return all
 }

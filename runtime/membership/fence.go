@@ -1,40 +1,19 @@
 package membership
 
 import (
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/shardgen/shardgen/transport"
 )
 
-// voters are the members whose majority decides: the Up and Leaving ones of the
-// last converged view, or the joining ones before any is Up, but for those that were proven dead, left, are fenced, or that an
-// operator answers for. A Down member goes on counting until it is fenced:
-// otherwise members that stood still through one decision after the other would
-// wake up as a majority of what they remember.
-func (m *Machine) voters() []transport.Address {
-	electorate := m.downing.electorate
-	if len(electorate) == 0 {
-		electorate = m.gossip.electorate()
-	}
-	if len(electorate) == 0 {
-		for _, r := range m.gossip.Members {
-			if r.UpNumber == 0 && r.Status != Down {
-				electorate = append(electorate, r.Address)
-			}
-		}
-	}
-	return slices.DeleteFunc(slices.Clone(electorate), func(node transport.Address) bool {
-		r, ok := m.gossip.member(node)
-		return !ok || r.Status == Exiting || r.Fenced || r.Forced || m.evidence(node) == EvidenceGone
-	})
-}
-
 // fence marks the Down members that certainly run no turns any more. A lease
-// needs messages from a majority, and who knows a member to be Down sends it
-// none that count. So its lease ends for good LeaseMajority after so many know
-// that the others are no majority, even together with it. It has ended already
-// if the broker has lost it, or if a clean cut has lasted for longer.
+// needs messages from a quorum, and who knows a member to be Down sends it none
+// that count. So its lease ends for good LeaseMajority after so many know that
+// the others are no quorum, even together with it. It has ended already if the
+// broker has lost it, or if a clean cut has lasted for longer. Where a lease was
+// taken, a small side may never know so many: there it is time that ends it.
 //
 // Only the leader does it, and only while its own way to the others is open:
 // else what it sent before may still be on its way.
@@ -42,35 +21,18 @@ func (m *Machine) fence() {
 	if !m.echoAlive() {
 		return
 	}
-	voters := withAddress(m.voters(), m.config.Self) // also when it is exiting
-	know := 0
-	for _, node := range voters {
-		if m.gossip.seenBy(node) {
-			know++
-		}
-	}
 	var ended []Member
 	for _, r := range m.gossip.Members {
 		if r.Status != Down || r.Fenced {
 			continue
 		}
-		all := len(voters)
-		if !hasAddress(voters, r.Address) {
-			all++
-		}
-		since, known := m.downing.known[r.Address]
+		at, known := m.fencedAt(r)
 		if !known {
-			if 2*know < all {
-				continue
-			}
-			since = m.now
-			m.downing.known[r.Address] = since
+			continue
 		}
-		if m.evidence(r.Address) != EvidenceGone && !m.downing.clean[r.Address] {
-			if at := since.Add(m.config.LeaseMajority); m.now.Before(at) {
-				m.wakeAt(at)
-				continue
-			}
+		if m.now.Before(at) {
+			m.wakeAt(at)
+			continue
 		}
 		r.Fenced = true
 		ended = append(ended, r)
@@ -85,34 +47,72 @@ func (m *Machine) fence() {
 	})
 }
 
+// fencedAt is when a Down member's lease has certainly ended, if that is known.
+func (m *Machine) fencedAt(r Member) (at time.Time, known bool) {
+	if m.foundOut(m.downing.known, r.Address, func() bool { return m.broken(r) }) {
+		known = true
+		if m.evidence(r.Address) != EvidenceGone && !m.downing.clean[r.Address] {
+			at = m.downing.known[r.Address].Add(m.config.LeaseMajority)
+		}
+	}
+	if m.foundOut(m.downing.judged, r.Address, func() bool { return r.Judged }) {
+		ends := m.downing.judged[r.Address].Add(m.leaseHold() + m.leaseHold()/50 + m.config.LeaseEcho)
+		if !known || ends.Before(at) {
+			at, known = ends, true
+		}
+	}
+	return at, known
+}
+
+// foundOut notes when this node first found that something holds.
+func (m *Machine) foundOut(when map[transport.Address]time.Time, node transport.Address, holds func() bool) bool {
+	if _, ok := when[node]; ok {
+		return true
+	}
+	if !holds() {
+		return false
+	}
+	when[node] = m.now
+	return true
+}
+
+// broken tells whether so many know the member to be Down that the others are no
+// quorum for it.
+func (m *Machine) broken(r Member) bool {
+	voters := m.voters()
+	if m.config.Downing == DowningAuto {
+		voters = slices.DeleteFunc(voters, func(node transport.Address) bool {
+			v, _ := m.gossip.member(node)
+			return v.Status == Down
+		})
+	}
+	if m.config.votes(m.self()) {
+		voters = withAddress(voters, m.config.Self) // also when it is exiting
+	}
+	if m.config.votes(r) {
+		voters = withAddress(voters, r.Address)
+	}
+	return !m.strategy.quorum(m.electorate(voters)).met(func(node transport.Address) bool {
+		return node == r.Address || !m.gossip.seenBy(node)
+	})
+}
+
 // forgetRemoved drops what is kept about nodes that are no members any more.
 func (d *downingState) forgetRemoved(g *Gossip) {
 	gone := func(node transport.Address) bool {
 		_, ok := g.member(node)
 		return !ok
 	}
-	//arch:order-free each entry is treated alike
-	for node := range d.since {
-		if gone(node) {
-			delete(d.since, node)
-		}
+	for _, times := range []map[transport.Address]time.Time{d.since, d.known, d.judged, d.met} {
+		maps.DeleteFunc(times, func(node transport.Address, _ time.Time) bool { return gone(node) })
 	}
-	//arch:order-free each entry is treated alike
-	for node := range d.known {
-		if gone(node) {
-			delete(d.known, node)
-		}
-	}
-	//arch:order-free each entry is treated alike
-	for node := range d.clean {
-		if gone(node) {
-			delete(d.clean, node)
-		}
-	}
+	maps.DeleteFunc(d.clean, func(node transport.Address, _ bool) bool { return gone(node) })
 }
 
 // reset drops the times that count only while this node hears and is heard.
 func (d *downingState) reset() {
 	d.since = make(map[transport.Address]time.Time)
 	d.known = make(map[transport.Address]time.Time)
+	d.judged = make(map[transport.Address]time.Time)
+	d.lost, d.claim = nil, claim{}
 }

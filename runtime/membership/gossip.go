@@ -29,6 +29,7 @@ type Gossip struct {
 	// RemovalCounter numbers the removals; it never falls.
 	RemovalCounter uint64
 	Tombstones     []Tombstone
+	Ruling         Ruling              // the last split that a lease decided
 	Seen           []transport.Address // who has this very version
 	Version        VectorClock
 }
@@ -189,7 +190,10 @@ func (g *Gossip) convergence(evidence []Evidence) string {
 			continue
 		}
 		if evidence[i] != NoEvidence {
-			return m.Name + " is " + evidence[i].String() + " to " + g.observer(m.Address).Name
+			if observer := g.observer(m.Address); !observer.IsZero() {
+				return m.Name + " is " + evidence[i].String() + " to " + observer.Name
+			}
+			return m.Name + " is quarantined"
 		}
 		if (m.Status == Up || m.Status == Leaving || g.UpCounter == 0) && !g.seenBy(m.Address) {
 			return m.Name + " has not seen the view"

@@ -60,20 +60,26 @@ type ExitReady struct{}
 // or with incarnation 0 every one of that name.
 type DownNode struct{ Node transport.Address }
 
+// Undeliverable says that a message which had to arrive could not be delivered to
+// a member: the driver has repeated it for as long as it may, and nothing came
+// back. The member is quarantined: see Member.Quarantined.
+type Undeliverable struct{ Peer transport.Address }
+
 // Shutdown abandons the cluster without a word: nothing is sent from now on.
 type Shutdown struct{}
 
-func (Start) input()       {}
-func (Tick) input()        {}
-func (Receive) input()     {}
-func (Unreachable) input() {}
-func (ConnState) input()   {}
-func (Vacant) input()      {}
-func (Paused) input()      {}
-func (Leave) input()       {}
-func (ExitReady) input()   {}
-func (DownNode) input()    {}
-func (Shutdown) input()    {}
+func (Start) input()         {}
+func (Tick) input()          {}
+func (Receive) input()       {}
+func (Unreachable) input()   {}
+func (ConnState) input()     {}
+func (Vacant) input()        {}
+func (Paused) input()        {}
+func (Leave) input()         {}
+func (ExitReady) input()     {}
+func (DownNode) input()      {}
+func (Undeliverable) input() {}
+func (Shutdown) input()      {}
 
 // Output is what must be done, in this order.
 type Output struct {
@@ -87,6 +93,9 @@ type Output struct {
 	// Probe: ask the broker whether any Up member listens; if none does, Vacant
 	// follows. Only with Config.ProbeVacancy.
 	Probe bool
+	// TakeLease: take the lease that decides a split. Only with
+	// DowningLeaseMajority.
+	TakeLease *LeaseRequest
 	// WakeAt is when the next Step is due, if nothing happens before. Zero: never,
 	// before Start and when the machine has ended.
 	WakeAt time.Time

@@ -194,7 +194,7 @@ func (m *Machine) onWelcome(from transport.Address, msg Welcome) {
 	if m.phase != asking || msg.Target != m.config.Self || from != m.join.asked || msg.State.check() != nil {
 		return
 	}
-	if r, ok := msg.State.member(m.config.Self); !ok || r.Status == Down {
+	if r, ok := msg.State.member(m.config.Self); !ok || r.Status == Down || r.Quarantined {
 		return
 	}
 	m.gossip = msg.State.withSeen(m.config.Self)

@@ -1,8 +1,9 @@
 package membership
 
 import (
-	"slices"
 	"time"
+
+	"github.com/shardgen/shardgen/transport"
 )
 
 // renewLease computes until when turns may start, and says so if it changed.
@@ -31,32 +32,12 @@ func (m *Machine) leaseNow() time.Time {
 	if m.phase != member {
 		return over
 	}
-	var vouched []time.Time // by the other voters
-	all := true             // who can be reached has vouched since the doubt began
-	for _, r := range m.gossip.Members {
-		// A Down member counts until it is fenced: on the wrong side of a cut, an
-		// operator's word must not make this node the only one.
-		counts := r.Status == Up || r.Status == Leaving || r.Status == Down && !r.Fenced && r.UpNumber != 0
-		evidence := m.evidence(r.Address)
-		if r.Address == m.config.Self || !counts || evidence == EvidenceGone {
-			continue
-		}
-		var at time.Time
-		p := m.detect.peers[r.Address]
-		if p != nil {
-			at = p.vouched
-		}
-		vouched = append(vouched, at)
-		reachable := r.Status != Down && evidence == NoEvidence && (p == nil || p.absent.IsZero())
-		all = all && (!reachable || !at.Before(m.lease.since))
-		if m.lease.doubt && at.Before(m.lease.since) {
-			vouched[len(vouched)-1] = time.Time{} // it may have judged this node since
-		}
+	voters, alone, all := m.leaseVoters()
+	quorum := m.strategy.quorum(m.electorate(voters))
+	if alone && m.self().UpNumber == 0 && len(m.gossip.Members) > 1 {
+		return over // the others may be Up by now, and this node downed by them
 	}
-	if len(vouched) == 0 {
-		if m.self().UpNumber == 0 && len(m.gossip.Members) > 1 {
-			return over // the others may be Up by now, and this node downed by them
-		}
+	if alone && quorum.met(func(node transport.Address) bool { return node == m.config.Self }) {
 		m.lease.doubt = false
 		return time.Time{}
 	}
@@ -67,9 +48,19 @@ func (m *Machine) leaseNow() time.Time {
 	if m.lease.doubt && !all {
 		return over
 	}
-	slices.SortFunc(vouched, func(a, b time.Time) int { return b.Compare(a) })
-	others := (len(vouched) + 1) / 2 // they make a majority together with this node
-	lease := vouched[others-1].Add(m.config.LeaseMajority)
+	if _, unheard := m.unheard(); unheard {
+		return over
+	}
+	lease := quorum.since(func(node transport.Address) time.Time {
+		if node == m.config.Self {
+			return m.now
+		}
+		p := m.detect.peers[node]
+		if p == nil || m.lease.doubt && p.vouched.Before(m.lease.since) {
+			return time.Time{} // it may have judged this node since
+		}
+		return p.vouched
+	}).Add(m.config.LeaseMajority)
 	if byEcho := m.detect.echoSent.Add(m.config.LeaseEcho); byEcho.Before(lease) {
 		lease = byEcho
 	}
@@ -78,6 +69,32 @@ func (m *Machine) leaseNow() time.Time {
 	}
 	m.lease.doubt = false
 	return lease
+}
+
+// leaseVoters are those whose word counts for the lease, this node included, by
+// address. Alone: there is no other member that could run turns. All: who of the
+// others can be reached has vouched since the doubt began.
+func (m *Machine) leaseVoters() (voters []transport.Address, alone, all bool) {
+	alone, all = true, true
+	for _, r := range m.gossip.Members {
+		if r.Address == m.config.Self {
+			if m.config.votes(r) {
+				voters = append(voters, r.Address)
+			}
+			continue
+		}
+		if !m.counted(r) {
+			continue
+		}
+		alone = false
+		if m.config.votes(r) {
+			voters = append(voters, r.Address)
+		}
+		p := m.detect.peers[r.Address]
+		reachable := r.Status != Down && m.evidence(r.Address) == NoEvidence && (p == nil || p.absent.IsZero())
+		all = all && (!reachable || p != nil && !p.vouched.Before(m.lease.since))
+	}
+	return voters, alone, all
 }
 
 // doubt begins, or begins again, and asks everybody at once.

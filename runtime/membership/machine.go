@@ -13,11 +13,13 @@ import (
 type Machine struct {
 	config Config
 	random *rand.Rand
-	now    time.Time
-	out    Output
-	wake   time.Time // the WakeAt of the last step
-	phase  phase
-	conn   ConnState
+	// strategy is the way of downing.
+	strategy strategy
+	now      time.Time
+	out      Output
+	wake     time.Time // the WakeAt of the last step
+	phase    phase
+	conn     ConnState
 	// gossip is the state of a member, nil before. It is replaced, never changed.
 	gossip *Gossip
 	// own: this step made a version of its own, that nobody else can have.
@@ -59,8 +61,10 @@ func New(config Config) (*Machine, error) {
 		view:   &View{Self: config.Self},
 	}
 	m.lease.until = time.Time{}.Add(1) // long past
+	m.strategy = strategyOf(config)
 	m.detect = newDetection(config.PhiThreshold)
 	m.downing.reset()
+	m.downing.met = make(map[transport.Address]time.Time)
 	m.downing.clean = make(map[transport.Address]bool)
 	return m, nil
 }
@@ -134,6 +138,10 @@ func (m *Machine) take(in Input) {
 		m.exitReady = true
 	case DownNode:
 		m.onDownNode(in.Node)
+	case Undeliverable:
+		m.onUndeliverable(in.Peer)
+	case LeaseAnswer:
+		m.onLeaseAnswer(in)
 	case Shutdown:
 		m.end()
 	default:

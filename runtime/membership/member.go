@@ -80,9 +80,15 @@ type Member struct {
 	ExitReady bool
 	// Forced: a Down member was downed by an operator, who answers for it.
 	Forced bool
+	// Judged: a Down member was downed by a side that has taken the lease for it.
+	// See DowningLeaseMajority.
+	Judged bool
 	// Fenced: a Down member certainly runs no turns any more, for its lease has
 	// ended: its shards may be given to others. It is removed only after that.
 	Fenced bool
+	// Quarantined: messages that had to arrive could not be delivered to the member.
+	// It counts as unreachable from then on, and can only become Down or be removed.
+	Quarantined bool
 	// Meta is what the member told at joining, sorted by key.
 	Meta []KeyValue
 }

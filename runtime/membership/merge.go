@@ -22,6 +22,7 @@ func (g *Gossip) join(o *Gossip) (*Gossip, Ordering) {
 		Founder:        g.Founder,
 		UpCounter:      max(g.UpCounter, o.UpCounter),
 		RemovalCounter: max(g.RemovalCounter, o.RemovalCounter),
+		Ruling:         mergeRuling(g.Ruling, o.Ruling),
 		Tombstones:     mergeTombstones(g.Tombstones, o.Tombstones),
 	}
 	m.bury()
@@ -85,7 +86,9 @@ func mergeMember(a, b Member) Member {
 	a.Status = max(a.Status, b.Status)
 	a.ExitReady = a.ExitReady || b.ExitReady
 	a.Forced = a.Forced || b.Forced
+	a.Judged = a.Judged || b.Judged
 	a.Fenced = a.Fenced || b.Fenced
+	a.Quarantined = a.Quarantined || b.Quarantined
 	if b.UpNumber != 0 && (a.UpNumber == 0 || b.UpNumber < a.UpNumber) {
 		a.UpNumber = b.UpNumber
 	}

@@ -57,6 +57,9 @@ func (m *Machine) emitMember(was, r MemberView) {
 		case NoStatus, Joining, Removed:
 		}
 	}
+	if r.Quarantined && !was.Quarantined {
+		m.emit(MemberQuarantined{r.Member})
+	}
 	switch {
 	case r.Reachable && !was.Reachable:
 		m.emit(ReachableMember{r.Member})

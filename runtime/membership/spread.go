@@ -177,6 +177,10 @@ func (m *Machine) onGossip(in Receive, msg GossipMessage) {
 		m.endMember(false, in.From.Name+" says that this node was downed")
 		return
 	}
+	if mine.Quarantined {
+		m.endMember(false, in.From.Name+" says that messages which had to arrive could not be delivered to this node")
+		return
+	}
 	if order == After || order == Concurrent {
 		m.send(in.From, GossipMessage{in.From, m.gossip})
 	}

@@ -19,7 +19,7 @@ func (m *Machine) survivors() (side []transport.Address, clean bool) {
 	var reachable, unreachable []Member
 	for _, r := range g.Members {
 		switch {
-		case r.Status == Down:
+		case r.Status == Down || r.Quarantined:
 		case r.Address != m.config.Self && m.evidence(r.Address) != NoEvidence:
 			unreachable = append(unreachable, r)
 		default:

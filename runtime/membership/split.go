@@ -1,0 +1,113 @@
+package membership
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// judgeSplit asks the strategy once the split is due.
+func (m *Machine) judgeSplit() {
+	if !m.splitDue() {
+		return
+	}
+	reachable, clean := m.survivors()
+	side := split{m.electorate(m.voters()), reachable}
+	missing := names(m.downing.lost)
+	if !hasAddress(side.side, m.config.Self) {
+		m.stopAsMinority(missing + " cannot be reached by all, nor can this node")
+		return
+	}
+	switch v := m.strategy.decide(side); v {
+	case wait:
+	case goOn:
+		if m.firstOf(reachable) == m.config.Self { // else that one acts, and is reachable
+			m.downLost(reachable, clean, sentence{})
+		}
+	case stop:
+		m.stopAsMinority(fmt.Sprintf("%s cannot be reached, and this side does not go on (%v: %d of %d votes)",
+			missing, m.config.Downing, side.votes(), len(side.voters)))
+	case stopAll:
+		m.downMembers(slices.Clone(m.gossip.Members), sentence{
+			reason: fmt.Sprintf("%s cannot be reached, and so all nodes stop (%v)", missing, m.config.Downing),
+		})
+	case askFirst, askLater:
+		if m.firstOf(reachable) == m.config.Self {
+			m.claimLease(v == askLater, reachable, clean)
+		}
+	}
+}
+
+// splitDue tells whether members are unreachable whose set has not changed for
+// StableAfter, or has gone on changing for twice that.
+func (m *Machine) splitDue() bool {
+	var lost []transport.Address
+	for _, r := range m.gossip.Members {
+		if _, ok := m.downing.since[r.Address]; ok && r.Address != m.config.Self && r.Status != Exiting {
+			lost = append(lost, r.Address)
+		}
+	}
+	d := &m.downing
+	if !slices.Equal(lost, d.lost) {
+		if len(d.lost) == 0 {
+			d.lostFirst = m.now
+		}
+		d.lost, d.lostAt = lost, m.now
+	}
+	if len(lost) == 0 {
+		d.claim = claim{}
+		return false
+	}
+	at := d.lostAt.Add(m.config.StableAfter)
+	if limit := d.lostFirst.Add(2 * m.config.StableAfter); limit.Before(at) {
+		at = limit
+	}
+	if m.now.Before(at) {
+		d.claim = claim{}
+		m.wakeAt(at)
+		return false
+	}
+	return true
+}
+
+// downLost downs the unreachable members that are not on this side.
+func (m *Machine) downLost(side []transport.Address, clean bool, by sentence) {
+	var victims []Member
+	for _, node := range m.downing.lost {
+		r, ok := m.gossip.member(node)
+		if !ok || hasAddress(side, node) {
+			continue
+		}
+		victims = append(victims, r)
+		// The member has heard nothing that counts for longer than its lease lasts.
+		m.downing.clean[node] = clean && m.now.Sub(m.downing.since[node]) >= m.config.LeaseMajority
+	}
+	// Those that are left out because their ways are broken, though reachable.
+	for _, r := range m.gossip.Members {
+		if r.Status != Down && !hasAddress(side, r.Address) && !slices.Contains(m.downing.lost, r.Address) {
+			victims = append(victims, r)
+		}
+	}
+	m.downMembers(victims, by)
+}
+
+// autoDown is the leader's part: it downs whoever was unreachable for long enough.
+func (m *Machine) autoDown() {
+	if !m.leads() {
+		return
+	}
+	var victims []Member
+	for _, r := range m.gossip.Members {
+		since, ok := m.downing.since[r.Address]
+		if !ok || r.Address == m.config.Self {
+			continue
+		}
+		if at := since.Add(m.config.AutoDownAfter); m.now.Before(at) {
+			m.wakeAt(at)
+			continue
+		}
+		victims = append(victims, r)
+	}
+	m.downMembers(victims, sentence{})
+}

@@ -1,0 +1,77 @@
+package membership
+
+import (
+	"slices"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// provesDeath tells whether those that the broker proves dead lose their vote.
+// The ways of downing that go by who is reachable alone do not ask.
+func (d Downing) provesDeath() bool { return d == DowningBroker || d == DowningByHand }
+
+// votes tells whether a member may have a vote at all.
+func (c Config) votes(r Member) bool { return r.HasRole(c.DowningRole) }
+
+// voters are the members whose vote decides: those of the last converged view,
+// but for those that were proven dead, left, are fenced, or that an operator
+// answers for. A Down member goes on counting until it is fenced: otherwise
+// members that stood still through one decision after the other would wake up as
+// a majority of what they remember.
+func (m *Machine) voters() []transport.Address {
+	return slices.DeleteFunc(m.settled(), func(node transport.Address) bool {
+		r, ok := m.gossip.member(node)
+		return !ok || r.Status == Exiting || r.Fenced || r.Forced || !m.config.votes(r) ||
+			m.config.Downing.provesDeath() && m.evidence(node) == EvidenceGone
+	})
+}
+
+// settled are the Up and Leaving members of the last converged view, or those that
+// are joining before any is Up.
+func (m *Machine) settled() []transport.Address {
+	nodes := slices.Clone(m.downing.electorate)
+	if len(nodes) == 0 {
+		nodes = m.gossip.electorate()
+	}
+	if len(nodes) == 0 {
+		for _, r := range m.gossip.Members {
+			if r.UpNumber == 0 && r.Status != Down {
+				nodes = append(nodes, r.Address)
+			}
+		}
+	}
+	return nodes
+}
+
+// electorate adds to the voters who is the oldest, in the last converged view and
+// among them.
+func (m *Machine) electorate(voters []transport.Address) electorate {
+	e := electorate{voters: voters}
+	settled := slices.DeleteFunc(m.settled(), func(node transport.Address) bool {
+		r, ok := m.gossip.member(node)
+		return !ok || r.Fenced || r.Forced || !m.config.votes(r)
+	})
+	for _, oldest := range []transport.Address{m.gossip.oldestOf(settled), m.gossip.oldestOf(voters)} {
+		if !oldest.IsZero() && !slices.Contains(e.oldest, oldest) {
+			e.oldest = append(e.oldest, oldest)
+		}
+	}
+	return e
+}
+
+// counted tells whether a member is one of the others whose word counts for this node's lease.
+func (m *Machine) counted(r Member) bool {
+	if r.Address == m.config.Self || m.config.Downing.provesDeath() && m.evidence(r.Address) == EvidenceGone {
+		return false
+	}
+	switch r.Status {
+	case Up, Leaving:
+		return true
+	case Down:
+		// Until it is fenced: on the wrong side of a cut, an operator's word must not
+		// make this node the only one.
+		return !r.Fenced && r.UpNumber != 0 && m.config.Downing != DowningAuto
+	case NoStatus, Joining, WeaklyUp, Exiting, Removed:
+	}
+	return false
+}
