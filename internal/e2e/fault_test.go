@@ -12,8 +12,8 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/load"
 )
 
-// TestFaults runs every fault in a short form. Only the length of pauses is not
-// judged as cmd/fault does: tests run side by side, and with the race detector.
+// TestFaults runs every fault in a short form. Only times are not judged as
+// cmd/fault does: tests run side by side, and with the race detector.
 func TestFaults(t *testing.T) {
 	for _, f := range fault.All() {
 		t.Run(f.Name, func(t *testing.T) {
@@ -23,13 +23,22 @@ func TestFaults(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			f.Limits.Pause = max(f.Limits.Pause, 10*time.Second)
-			row, err := fault.Do(ctx, f, fault.Options{
+			for _, limit := range []*time.Duration{&f.Limits.Pause, &f.Limits.Recovery, &f.Notice} {
+				if *limit > 0 {
+					*limit = max(*limit, 15*time.Second)
+				}
+			}
+			o := fault.Options{
 				Cluster: cluster.Options{Program: program, Dir: t.TempDir()},
 				Load:    load.Options{Entities: 200, Rate: 1000},
+				Nodes:   3,
 				Calls:   2000,
+				Length:  min(f.Length, 2*time.Second),
+				Times:   min(f.Times, 2),
+				Settle:  15 * time.Second,
 				Tail:    500 * time.Millisecond,
-			})
+			}
+			row, err := fault.Do(ctx, f, o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -39,6 +48,18 @@ func TestFaults(t *testing.T) {
 			}
 			if row.Calls < 2000 || len(row.Misses) > 0 {
 				t.Errorf("%d misses, %d calls, want none and at least 2000:\n%s", len(row.Misses), row.Calls, &text)
+			}
+			if f.Times > 0 {
+				noticed, err := fault.Notice(ctx, f, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := noticed.Print(&text); err != nil {
+					t.Fatal(err)
+				}
+				if len(noticed.Missed()) > 0 || len(noticed.Strike) != o.Times {
+					t.Errorf("noticed %d of %d times, %d too late:\n%s", len(noticed.Strike), o.Times, len(noticed.Missed()), &text)
+				}
 			}
 			t.Logf("\n%s", &text)
 		})

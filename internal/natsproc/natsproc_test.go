@@ -3,6 +3,7 @@ package natsproc_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -65,5 +66,55 @@ func TestBadArguments(t *testing.T) {
 	}
 	if !strings.Contains(err.Error(), "no-such-flag") {
 		t.Errorf("error %q, want it to hold what the server said", err)
+	}
+}
+
+// Servers of a cluster know each other, and a restarted one finds back.
+func TestCluster(t *testing.T) {
+	servers, err := natsproc.RunCluster(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range servers {
+		t.Cleanup(func() {
+			if err := s.Kill(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	url := servers[1].URL()
+	if err := servers[1].Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := servers[1].Start(); err != nil || servers[1].URL() != url {
+		t.Fatalf("started again at %s: %v, want %s", servers[1].URL(), err, url)
+	}
+	one, err := nats.Connect(servers[0].URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer one.Close()
+	two, err := nats.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer two.Close()
+	got := make(chan *nats.Msg, 1024)
+	if _, err := two.ChanSubscribe("x", got); err != nil {
+		t.Fatal(err)
+	}
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for {
+		select {
+		case <-got:
+			return
+		case <-again.C:
+			if err := one.Publish("x", nil); err != nil {
+				t.Fatal(err)
+			}
+		case <-t.Context().Done():
+			t.Fatal("nothing comes through")
+		}
 	}
 }

@@ -1,4 +1,4 @@
-// Package cluster runs several node processes against one NATS server.
+// Package cluster runs several node processes against a NATS server, or several.
 package cluster
 
 import (
@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -25,7 +26,8 @@ import (
 // Options say how a cluster runs.
 type Options struct {
 	Program string // what to start as a node, with node.Command as its first argument
-	URL     string // of NATS servers that run; "": a nats-server process of its own
+	URL     string // of NATS servers that run; "": nats-server processes of its own
+	Servers int    // how many of its own. Default 1
 	Dir     string // for logs and witnesses; must exist
 }
 
@@ -33,7 +35,7 @@ type Options struct {
 type Cluster struct {
 	options Options
 	name    string
-	server  *natsproc.Server // nil if it is not ours
+	servers []*natsproc.Server // none if they are not ours
 
 	mu    sync.Mutex
 	nodes []*Node // all ever started, in order
@@ -46,20 +48,38 @@ type Node struct {
 	witness string
 }
 
-// New starts the server, without a node yet. Close it in any case.
+// New starts the servers, without a node yet. Close it in any case.
 func New(o Options) (*Cluster, error) {
 	c := &Cluster{options: o, name: "e2e-" + strconv.Itoa(os.Getpid()) + "-" + strconv.FormatInt(time.Now().UnixNano(), 36)}
 	if o.URL == "" {
-		server, err := natsproc.Run()
+		servers, err := runServers(o.Servers)
 		if err != nil {
 			return nil, err
 		}
-		c.server, c.options.URL = server, server.URL()
+		var urls []string
+		for _, s := range servers {
+			urls = append(urls, s.URL())
+		}
+		c.servers, c.options.URL = servers, strings.Join(urls, ",")
 	}
 	return c, nil
 }
 
-// URL is where the NATS server is.
+func runServers(n int) ([]*natsproc.Server, error) {
+	if n > 1 {
+		return natsproc.RunCluster(n)
+	}
+	server, err := natsproc.Run()
+	if err != nil {
+		return nil, err
+	}
+	return []*natsproc.Server{server}, nil
+}
+
+// Servers are the cluster's own servers; none if it runs on others.
+func (c *Cluster) Servers() []*natsproc.Server { return c.servers }
+
+// URL is where the NATS servers are.
 func (c *Cluster) URL() string { return c.options.URL }
 
 // Name is the cluster's name.
@@ -148,9 +168,9 @@ func (c *Cluster) Close() error {
 	for _, l := range c.logs {
 		errs = append(errs, l.Close())
 	}
-	if c.server != nil {
-		errs = append(errs, c.server.Kill())
+	for _, s := range c.servers {
+		errs = append(errs, s.Kill())
 	}
-	c.nodes, c.logs, c.server = nil, nil, nil
+	c.nodes, c.logs, c.servers = nil, nil, nil
 	return errors.Join(errs...)
 }

@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/shardgen/shardgen/internal/e2e/cluster"
 )
 
 // A Fault is something that happens to a cluster under load.
@@ -15,13 +17,27 @@ type Fault struct {
 	// Victim is which node it happens to when the run names none: 1 is the
 	// oldest, which coordinates; -1 is the youngest. 0: it has no victim.
 	Victim int
+	// Nodes and Servers are how many nodes and NATS servers there are, if the run
+	// does not say. 0: 3 nodes, one server.
+	Nodes, Servers int
+	// Length is how long it lasts, if the run does not say.
+	Length time.Duration
+	// Spares: nobody may be removed from the cluster by it.
+	Spares bool
 	// Inject makes it happen and returns when it has taken effect in full.
 	Inject func(ctx context.Context, r *Run) error
 	Limits Limits
+	// Times is how often it is made to happen once more, one after the other, on
+	// Nodes that nobody calls, if the run does not say; 0: that is not run. It is
+	// measured when all nodes have noticed, which may take Notice at most.
+	Times  int
+	Notice time.Duration
+	// Strike makes it happen to a node and returns when.
+	Strike func(n *cluster.Node) (time.Time, error)
 }
 
 // faults are all that can be run, in the order they are listed.
-var faults = []Fault{join, leave, kill}
+var faults = []Fault{join, leave, kill, pause, natsOutage, natsRestart}
 
 // All returns all faults.
 func All() []Fault { return append([]Fault(nil), faults...) }

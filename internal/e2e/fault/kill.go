@@ -3,6 +3,8 @@ package fault
 import (
 	"context"
 	"time"
+
+	"github.com/shardgen/shardgen/internal/e2e/cluster"
 )
 
 // kill: a process dies with the state of its entities. They live again elsewhere,
@@ -11,6 +13,13 @@ var kill = Fault{
 	Name:   "kill",
 	About:  "the process of a node is killed, with SIGKILL",
 	Victim: -1,
+	Nodes:  5,
+	Times:  20,
+	Notice: 2 * time.Second,
+	Strike: func(n *cluster.Node) (time.Time, error) {
+		at := time.Now()
+		return at, n.Kill()
+	},
 	Limits: Limits{
 		Failed: unjudged, Unknown: unjudged, Lost: 0, Doubled: 0, Disorder: 0, Misstated: 0,
 		Pause: unjudged, Recovery: 10 * time.Second,

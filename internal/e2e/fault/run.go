@@ -8,28 +8,42 @@ import (
 
 	"github.com/shardgen/shardgen/internal/e2e/cluster"
 	"github.com/shardgen/shardgen/internal/e2e/load"
+	"github.com/shardgen/shardgen/internal/e2e/node"
+	"github.com/shardgen/shardgen/internal/e2e/process"
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
 // Options say how a fault is run. The zero value of a number is its default.
 type Options struct {
 	Cluster cluster.Options
-	Nodes   int // before the fault. Default 3
+	Nodes   int // before the fault. Default: the fault's
 	Load    load.Options
 	Calls   int // at least. Default 20,000
 	Victim  int // 1 is the oldest node, Nodes the youngest. Default: the fault's
+	// Length is how long the fault lasts. Default: the fault's.
+	Length time.Duration
+	// Times is how often quiet nodes are struck. Default: the fault's.
+	Times int
 	// Tail is how long calls go on after the fault took effect. Default 2s.
 	Tail time.Duration
+	// Settle is how soon after a fault of the broker the rate of calls must be what
+	// it was. Default 5s.
+	Settle time.Duration
 	// Say is told what goes on. Default: nobody.
 	Say func(format string, args ...any)
 }
 
-func (o Options) withDefaults() Options {
+func (o Options) withDefaults(f Fault) Options {
+	set(&o.Nodes, f.Nodes)
 	set(&o.Nodes, 3)
+	set(&o.Length, f.Length)
+	set(&o.Times, f.Times)
+	set(&o.Cluster.Servers, f.Servers)
 	set(&o.Load.Entities, 1000)
 	set(&o.Load.Rate, 2000)
 	set(&o.Calls, 20_000)
 	set(&o.Tail, 2*time.Second)
+	set(&o.Settle, 5*time.Second)
 	if o.Say == nil {
 		o.Say = func(string, ...any) {}
 	}
@@ -45,10 +59,14 @@ func set[T comparable](v *T, def T) {
 
 // Validate tells what makes o unfit to run a fault; Do calls it first.
 func (o Options) Validate(f Fault) error {
-	o = o.withDefaults()
+	o = o.withDefaults(f)
 	switch {
 	case o.Nodes < 1 || o.Load.Entities < 1 || o.Load.Rate < 1 || o.Calls < 1 || o.Tail < 0:
 		return errors.New("nodes, entities, rate and calls must be at least 1")
+	case o.Length < 0 || o.Times < 0:
+		return errors.New("length and times must not be negative")
+	case f.Servers > 0 && o.Cluster.URL != "":
+		return fmt.Errorf("%s happens to NATS servers: it starts its own (leave -nats out)", f.Name)
 	case f.Victim != 0 && o.Nodes < 2:
 		return fmt.Errorf("%s takes a node away: want at least 2 nodes", f.Name)
 	case o.Victim < 0 || o.Victim > o.Nodes:
@@ -73,6 +91,7 @@ type Run struct {
 	Load    *load.Load
 	Nodes   []*cluster.Node // up before the fault, the oldest first
 	Victim  *cluster.Node   // nil for faults without
+	Length  time.Duration   // how long the fault lasts
 
 	options Options
 	began   time.Time       // the fault
@@ -84,7 +103,7 @@ type Run struct {
 // Do runs a fault. ctx bounds the run; an error is not a miss: the run could not
 // be done or was cut short.
 func Do(ctx context.Context, f Fault, o Options) (row Row, err error) {
-	o = o.withDefaults()
+	o = o.withDefaults(f)
 	if err := o.Validate(f); err != nil {
 		return Row{}, err
 	}
@@ -93,7 +112,7 @@ func Do(ctx context.Context, f Fault, o Options) (row Row, err error) {
 		return Row{}, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	r := &Run{Cluster: c, options: o, died: make(map[string]bool)}
+	r := &Run{Cluster: c, Length: o.Length, options: o, died: make(map[string]bool)}
 	if err := r.start(ctx, f); err != nil {
 		return Row{}, err
 	}
@@ -150,7 +169,7 @@ func (r *Run) underLoad(ctx context.Context, f Fault) error {
 	}
 	r.options.Say("settled, %s; now: %s", load.Describe(r.Load.Homes()), f.About)
 	r.Begin()
-	limit, cancel := context.WithTimeoutCause(ctx, effectTimeout, errNoEffect)
+	limit, cancel := context.WithTimeoutCause(ctx, effectTimeout+r.Length, errNoEffect)
 	defer cancel()
 	switch err := f.Inject(limit, r); {
 	case errors.Is(err, errNoEffect):
@@ -202,6 +221,45 @@ func (r *Run) Note(format string, args ...any) {
 	r.notes = append(r.notes, fmt.Sprintf(format, args...))
 }
 
+// Miss adds a figure that is not as it should be.
+func (r *Run) Miss(format string, args ...any) {
+	r.misses = append(r.misses, fmt.Sprintf(format, args...))
+}
+
+// Sleep waits for d.
+func (r *Run) Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// removed tells which nodes were given up by others, or have ended.
+func (r *Run) removed() (misses []string) {
+	for _, n := range r.Nodes {
+		for _, e := range n.Said() {
+			if givenUp(e) {
+				misses = append(misses, fmt.Sprintf("%s saw %s %s at %s", n.Name(), e.Member, e.Kind, e.Time.Format("15:04:05.000")))
+			}
+		}
+		select {
+		case <-n.Done():
+			misses = append(misses, n.Name()+" has ended (its log says why)")
+		default:
+		}
+	}
+	return misses
+}
+
+// givenUp tells whether a node saw that another one is no member any more.
+func givenUp(e process.Event) bool {
+	return e.Event == node.Saw && (e.Kind == shard.EventDowned.String() || e.Kind == shard.EventRemoved.String())
+}
+
 // Died notes that the entities' process was killed: they remember nothing.
 func (r *Run) Died(entities map[string]bool) {
 	for e := range entities {
@@ -220,6 +278,9 @@ func (r *Run) judge(ctx context.Context, f Fault, c shard.Caller) (Row, error) {
 		r.noteDead(&row)
 	}
 	row.Errors = r.Load.Errors()
+	if f.Spares {
+		r.misses = append(r.misses, r.removed()...)
+	}
 	row.Misses = append(r.misses, f.Limits.misses(row)...)
 	return row, nil
 }

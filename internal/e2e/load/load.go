@@ -89,14 +89,15 @@ func (l *Load) add(sender string, entity int, w way, p *pauses) {
 	l.pairs = append(l.pairs, &pair{load: l, sender: sender, entity: EntityName(entity), way: w, pauses: p})
 }
 
-// start spreads the first ticks of the pairs over one tick.
+// start spreads the first ticks of the pairs over one tick; one half of the pairs
+// begins with the second tick of a round, so that the rate is the same at any time.
 func (l *Load) start() {
 	pairs := time.Duration(len(l.pairs))
 	tick := callsPerRound * time.Second * pairs / time.Duration(ticksPerRound*l.options.Rate)
 	begin := time.Now()
 	for i, p := range l.pairs {
 		first := begin.Add(tick * time.Duration(i) / pairs)
-		l.wg.Go(func() { p.run(first, tick) })
+		l.wg.Go(func() { p.run(first, tick, i%ticksPerRound) })
 	}
 }
 
@@ -165,11 +166,12 @@ func Concerns(these map[string]bool, entity string) bool {
 // a pause is then measured, and not when the sender's next tick would have come.
 const retryAfter = 50 * time.Millisecond
 
-// run makes calls, each tick its share of a round, until Stop.
-func (p *pair) run(next time.Time, tick time.Duration) {
+// run makes calls, each tick its share of a round, until Stop. The first tick is
+// the given one of a round.
+func (p *pair) run(next time.Time, tick time.Duration, first int) {
 	timer := time.NewTimer(time.Until(next))
 	defer timer.Stop()
-	for i := 0; ; i++ {
+	for i := first; ; {
 		select {
 		case <-p.load.stop:
 			p.untilAnswered()
@@ -181,14 +183,17 @@ func (p *pair) run(next time.Time, tick time.Duration) {
 		} else {
 			p.burst(callsPerRound - 1)
 		}
-		wait := tick
 		if p.failing {
-			wait = retryAfter
+			timer.Reset(retryAfter)
+			continue
 		}
-		// After a pause there is no catching up: the rate would be another one.
-		if next = next.Add(wait); next.Before(time.Now()) {
-			next = time.Now()
+		// After a pause there is no catching up: the rate would be another one. And
+		// each pair keeps its place in the tick, or all would call at once from then on.
+		i++
+		if late := time.Since(next); late > 0 {
+			next = next.Add(late.Truncate(tick))
 		}
+		next = next.Add(tick)
 		timer.Reset(time.Until(next))
 	}
 }

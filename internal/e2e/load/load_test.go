@@ -25,14 +25,14 @@ func TestPauseEndsWithTheFault(t *testing.T) {
 		l := &Load{stop: make(chan struct{})}
 		pauses := newPauses("x")
 		p := &pair{load: l, way: downUntil{begin.Add(time.Second)}, pauses: pauses}
-		go p.run(begin, 3*time.Second)
-		<-time.After(9 * time.Second) // the bubble's
+		go p.run(begin, 3*time.Second, 0)
+		<-time.After(8 * time.Second) // the bubble's
 		close(l.stop)
 		synctest.Wait()
 		if got, want := pauses.longest(begin, time.Now()), time.Second; got < want || got >= want+retryAfter {
 			t.Errorf("longest pause %v, want %v and less than %v more", got, want, retryAfter)
 		}
-		if made := l.Made(); made != 25 { // 20 that failed, then 1, 3, 1 by the tick
+		if made := l.Made(); made != 25 { // 20 that failed, then 1, and 3 and 1 by the tick
 			t.Errorf("%d calls, want 25", made)
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/e2e/witness"
@@ -26,14 +27,18 @@ const (
 	Up    = "up"    // it has joined
 	Left  = "left"  // it has left in order
 	Ended = "ended" // it ended otherwise
+	Saw   = "saw"   // it saw a change of the cluster: Kind, Member and Time say which
 )
 
 // An Event is one line of what a node says.
 type Event struct {
-	Event string `json:"event"`
-	Node  string `json:"node"`
-	Pid   int    `json:"pid"`
-	Error string `json:"error,omitempty"`
+	Event  string    `json:"event"`
+	Node   string    `json:"node"`
+	Pid    int       `json:"pid"`
+	Error  string    `json:"error,omitempty"`
+	Kind   string    `json:"kind,omitempty"`   // a shard.EventKind
+	Member string    `json:"member,omitempty"` // the name of whom it is about
+	Time   time.Time `json:"time,omitzero"`    // when the node saw it
 }
 
 // Options say how a node runs.
@@ -66,36 +71,56 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer)
 		_, _ = io.Copy(io.Discard, stdin)
 		os.Exit(1)
 	}()
-	say := func(event string, err error) {
-		e := Event{Event: event, Node: o.Name, Pid: os.Getpid()}
-		if err != nil {
-			e.Error = err.Error()
-		}
-		_ = json.NewEncoder(stdout).Encode(e) // nobody listens any more
-	}
-	if err := run(ctx, o, func() { say(Up, nil) }); err != nil {
-		say(Ended, err)
+	v := voice{node: o.Name, to: json.NewEncoder(stdout)}
+	if err := run(ctx, o, &v); err != nil {
+		v.say(Event{Event: Ended, Error: err.Error()})
 		return 1
 	}
-	say(Left, nil)
+	v.say(Event{Event: Left})
 	return 0
 }
 
-func run(ctx context.Context, o Options, up func()) (err error) {
+// voice says events, one line each. It is safe for concurrent use.
+type voice struct {
+	node string
+	mu   sync.Mutex
+	to   *json.Encoder
+}
+
+func (v *voice) say(e Event) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	e.Node, e.Pid = v.node, os.Getpid()
+	_ = v.to.Encode(e) // fails when nobody listens any more
+}
+
+// watch says what the node sees of others, until the node stops.
+func (v *voice) watch(n *shard.Node) {
+	for e := range n.Events(context.Background()) {
+		if e.Member.Name != "" {
+			v.say(Event{Event: Saw, Kind: e.Kind.String(), Member: e.Member.Name, Time: e.Time})
+		}
+	}
+}
+
+func run(ctx context.Context, o Options, v *voice) (err error) {
 	w, err := witness.Create(o.Witness)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
 	n := shard.New(shard.Config{Cluster: o.Cluster, Name: o.Name, Transport: natstransport.New(o.URL)})
-	defer func() { _ = n.Close() }()
 	if err := Host(n, w); err != nil {
 		return err
 	}
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer func() { _ = n.Close() }()
+	watching.Go(func() { v.watch(n) })
 	if err := n.Start(ctx); err != nil {
 		return err
 	}
-	up()
+	v.say(Event{Event: Up})
 	select {
 	case <-ctx.Done():
 	case <-n.Done():

@@ -11,8 +11,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // A Process is one child. It ends with this process, however that ends, if it
@@ -32,6 +34,10 @@ type Process struct {
 type Event struct {
 	Event string `json:"event"`
 	Error string `json:"error"`
+	// What some processes say beside it: what they saw, of whom, and when.
+	Kind   string    `json:"kind"`
+	Member string    `json:"member"`
+	Time   time.Time `json:"time"`
 }
 
 // Start runs a program. name is for messages; logs gets its standard error.
@@ -85,28 +91,43 @@ func (p *Process) Pid() int { return p.cmd.Process.Pid }
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
+// Said is what the process has said so far.
+func (p *Process) Said() []Event {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.said)
+}
+
 // Await waits until the process has said an event. It fails when the process
 // ends without.
 func (p *Process) Await(ctx context.Context, event string) error {
+	_, err := p.AwaitThat(ctx, "to be "+event, func(e Event) bool { return e.Event == event })
+	return err
+}
+
+// AwaitThat waits until the process has said an event of which that holds, and
+// returns the first such. It fails when the process ends without.
+func (p *Process) AwaitThat(ctx context.Context, what string, that func(Event) bool) (Event, error) {
 	for {
 		p.mu.Lock()
-		changed, found := p.changed, false
-		for _, e := range p.said {
-			found = found || e.Event == event
+		changed, i := p.changed, slices.IndexFunc(p.said, that)
+		var found Event
+		if i >= 0 {
+			found = p.said[i]
 		}
 		p.mu.Unlock()
-		if found {
-			return nil
+		if i >= 0 {
+			return found, nil
 		}
 		select {
 		case <-p.done:
-			return fmt.Errorf("wait for %s to be %s: %w", p.name, event, p.ended())
+			return Event{}, fmt.Errorf("wait for %s %s: %w", p.name, what, p.ended())
 		default:
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("wait for %s to be %s: %w", p.name, event, context.Cause(ctx))
+			return Event{}, fmt.Errorf("wait for %s %s: %w", p.name, what, context.Cause(ctx))
 		}
 	}
 }

@@ -48,9 +48,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		flags.PrintDefaults()
 	}
 	list := flags.Bool("list", false, "name the faults and exit")
-	timeout := flags.Duration("timeout", 2*time.Minute, "bound of the whole run")
+	timeout := flags.Duration("timeout", 3*time.Minute, "bound of the whole run")
 	flags.StringVar(&o.Cluster.URL, "nats", "", "`URL` of NATS servers that run (default: a nats-server process of its own)")
-	flags.IntVar(&o.Nodes, "nodes", 3, "`number` of nodes before the fault")
+	flags.IntVar(&o.Nodes, "nodes", 0, "`number` of nodes before the fault (default: the fault's choice, 3 or 5)")
+	flags.DurationVar(&o.Length, "length", 0, "how long the fault lasts (default: the fault's choice)")
+	flags.IntVar(&o.Times, "times", 0, "`number` of times that quiet nodes are struck (default: the fault's choice)")
 	flags.IntVar(&o.Load.Entities, "entities", 1000, "`number` of entities")
 	flags.IntVar(&o.Load.Rate, "rate", 2000, "calls a second")
 	flags.IntVar(&o.Calls, "calls", 20_000, "`number` of calls, at least")
@@ -63,7 +65,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	case *list && name == "":
 		for _, f := range fault.All() {
-			fmt.Fprintf(stdout, "%-8s %s\n", f.Name, f.About)
+			fmt.Fprintf(stdout, "%-12s %s\n", f.Name, f.About)
 		}
 		return exitOK
 	case name == "" || *list:
@@ -113,14 +115,11 @@ func do(ctx context.Context, f fault.Fault, o fault.Options, stdout, stderr io.W
 		return exitMiss
 	}
 	o.Cluster.Program, o.Cluster.Dir = program, dir
-	row, err := fault.Do(ctx, f, o)
-	if err == nil {
-		err = row.Print(stdout)
-	}
+	misses, err := rows(ctx, f, o, stdout)
 	if err != nil {
 		fmt.Fprintln(stderr, "fault:", err)
 	}
-	if err != nil || len(row.Misses) > 0 {
+	if err != nil || misses > 0 {
 		fmt.Fprintln(stderr, "logs are in", dir)
 		return exitMiss
 	}
@@ -128,4 +127,20 @@ func do(ctx context.Context, f fault.Fault, o fault.Options, stdout, stderr io.W
 		fmt.Fprintln(stderr, "fault:", err)
 	}
 	return exitOK
+}
+
+// rows runs what there is of the fault: under load, and on quiet nodes.
+func rows(ctx context.Context, f fault.Fault, o fault.Options, stdout io.Writer) (misses int, err error) {
+	row, err := fault.Do(ctx, f, o)
+	if err != nil {
+		return 0, err
+	}
+	if err := row.Print(stdout); err != nil || f.Times == 0 {
+		return len(row.Misses), err
+	}
+	noticed, err := fault.Notice(ctx, f, o)
+	if err != nil {
+		return len(row.Misses), err
+	}
+	return len(row.Misses) + len(noticed.Missed()), noticed.Print(stdout)
 }

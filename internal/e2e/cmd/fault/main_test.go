@@ -13,7 +13,7 @@ func TestCommandLine(t *testing.T) {
 		stdout string // parts of what is printed
 		stderr string
 	}{
-		{"-list", exitOK, "leave    a node leaves in order", ""},
+		{"-list", exitOK, "leave        a node leaves in order", ""},
 		{"-h", exitOK, "", "usage: fault -list"},
 		{"", exitUsage, "", "usage: fault -list"},
 		{"-list leave", exitUsage, "", "usage: fault -list"},
@@ -23,7 +23,9 @@ func TestCommandLine(t *testing.T) {
 		{"-bogus leave", exitUsage, "", "not defined: -bogus"},
 		{"leave -nodes 1", exitUsage, "", "want at least 2 nodes"},
 		{"join -rate -1", exitUsage, "", "must be at least 1"},
-		{"kill -victim 4", exitUsage, "", "victim 4: want 1 to 3"},
+		{"kill -victim 6", exitUsage, "", "victim 6: want 1 to 5"},
+		{"pause -length -1s", exitUsage, "", "must not be negative"},
+		{"nats-outage -nats nats://x", exitUsage, "", "it starts its own"},
 	}
 	for _, tt := range tests {
 		var stdout, stderr bytes.Buffer

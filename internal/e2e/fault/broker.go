@@ -1,0 +1,110 @@
+package fault
+
+import (
+	"context"
+	"time"
+)
+
+// natsOutage: the only NATS server is away for long. Nothing works meanwhile, for
+// no node knows that another one has not taken its place; nobody is given up, and
+// when the server is back all goes on.
+var natsOutage = Fault{
+	Name:    "nats-outage",
+	About:   "the NATS server is stopped, and started again after 30s",
+	Nodes:   5,
+	Servers: 1,
+	Length:  30 * time.Second,
+	Spares:  true,
+	Limits: Limits{
+		Failed: unjudged, Unknown: unjudged, Lost: 0, Doubled: 0, Disorder: 0, Misstated: 0,
+		Pause: unjudged, Recovery: 5 * time.Second,
+	},
+	Inject: func(ctx context.Context, r *Run) error {
+		server := r.Cluster.Servers()[0]
+		before, err := r.rate(ctx)
+		if err != nil {
+			return err
+		}
+		if err := server.Stop(); err != nil {
+			return err
+		}
+		if err := r.Sleep(ctx, r.Length); err != nil {
+			return err
+		}
+		if err := server.Start(); err != nil {
+			return err
+		}
+		r.Begin() // what is judged begins with the server's return
+		return r.sameRate(ctx, before)
+	},
+}
+
+// natsRestart: one of several servers is away for a moment. Who was connected to
+// it goes to the others.
+var natsRestart = Fault{
+	Name:    "nats-restart",
+	About:   "one of three NATS servers is killed, and started again after 2s",
+	Nodes:   5,
+	Servers: 3,
+	Length:  2 * time.Second,
+	Spares:  true,
+	Limits: Limits{
+		Failed: unjudged, Unknown: unjudged, Lost: 0, Doubled: 0, Disorder: 0, Misstated: 0,
+		Pause: 5 * time.Second, Recovery: 5 * time.Second,
+	},
+	Inject: func(ctx context.Context, r *Run) error {
+		server := r.Cluster.Servers()[0]
+		before, err := r.rate(ctx)
+		if err != nil {
+			return err
+		}
+		r.Begin()
+		if err := server.Kill(); err != nil {
+			return err
+		}
+		if err := r.Sleep(ctx, r.Length); err != nil {
+			return err
+		}
+		if err := server.Start(); err != nil {
+			return err
+		}
+		return r.sameRate(ctx, before)
+	},
+}
+
+// rateWindow is over how long a rate of calls is measured.
+const rateWindow = time.Second
+
+// rate measures how many calls a second go well now.
+func (r *Run) rate(ctx context.Context) (float64, error) {
+	begin, well := time.Now(), r.Load.Made()-r.Load.Failed()
+	err := r.Sleep(ctx, rateWindow)
+	return float64(r.Load.Made()-r.Load.Failed()-well) / time.Since(begin).Seconds(), err
+}
+
+// leastRate is the share of the former rate at which all is as it was: no two
+// windows are quite alike.
+const leastRate = 0.9
+
+// sameRate waits until the rate is the former one again, two windows in a row for
+// the first makes good what waited, and judges when.
+func (r *Run) sameRate(ctx context.Context, before float64) error {
+	for windows := 0; ; {
+		after, err := r.rate(ctx)
+		if err != nil {
+			return err
+		}
+		took := time.Since(r.began)
+		if windows++; after < leastRate*before {
+			windows = 0
+		}
+		switch {
+		case windows == 2:
+			r.Note("%.0f calls a second went well before, %.0f in the second up to %v", before, after, took.Round(time.Millisecond))
+			return nil
+		case took > r.options.Settle:
+			r.Miss("%.0f calls a second went well before, %.0f in the second up to %v: want it back within %v", before, after, took.Round(time.Millisecond), r.options.Settle)
+			return nil
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/e2e/cluster"
+	"github.com/shardgen/shardgen/internal/e2e/node"
+	"github.com/shardgen/shardgen/internal/e2e/process"
+	shard "github.com/shardgen/shardgen/runtime"
+)
+
+// A Noticing is how soon nodes that nobody calls noticed a fault, each time.
+type Noticing struct {
+	Fault  string
+	Nodes  int
+	Strike []Strike
+	Limit  time.Duration
+}
+
+// A Strike is one time that a fault happened to a node.
+type Strike struct {
+	Victim string
+	Seen   []Sight // by every other node, the first first
+}
+
+// A Sight is when a node saw that the victim is no member any more, after the
+// fault.
+type Sight struct {
+	Node  string
+	After time.Duration
+}
+
+// last is when all had seen it.
+func (s Strike) last() time.Duration { return s.Seen[len(s.Seen)-1].After }
+
+// Missed names the strikes that were noticed too late.
+func (n Noticing) Missed() (misses []string) {
+	for i, s := range n.Strike {
+		if s.last() > n.Limit {
+			misses = append(misses, fmt.Sprintf("time %d: noticed by all after %v, want at most %v", i+1, round(s.last()), n.Limit))
+		}
+	}
+	return misses
+}
+
+// Print writes each strike, and the figures over all of them.
+func (n Noticing) Print(w io.Writer) error {
+	var all []time.Duration
+	within := 0
+	for i, s := range n.Strike {
+		var seen []string
+		for _, o := range s.Seen {
+			seen = append(seen, fmt.Sprintf("%s %v", o.Node, o.After.Round(time.Millisecond)))
+		}
+		fmt.Fprintf(w, "%s %2d: %s, downed at %s\n", n.Fault, i+1, s.Victim, strings.Join(seen, ", "))
+		all = append(all, s.last())
+		if s.last() <= n.Limit {
+			within++
+		}
+	}
+	slices.Sort(all)
+	_, err := fmt.Fprintf(w, "%s of one of %d nodes: downed on all others after p50 %v, max %v; within %v: %d of %d\n",
+		n.Fault, n.Nodes, all[len(all)/2].Round(time.Millisecond), all[len(all)-1].Round(time.Millisecond), n.Limit, within, len(all))
+	for _, m := range n.Missed() {
+		fmt.Fprintln(w, "miss:", m)
+	}
+	return err
+}
+
+// Notice strikes nodes that nobody calls, one after the other and each replaced
+// before the next, and measures when all others have noticed. ctx bounds the run.
+func Notice(ctx context.Context, f Fault, o Options) (result Noticing, err error) {
+	o = o.withDefaults(f)
+	if err := o.Validate(f); err != nil {
+		return Noticing{}, err
+	}
+	o.Cluster.Dir = filepath.Join(o.Cluster.Dir, "quiet") // beside what Do left
+	if err := os.Mkdir(o.Cluster.Dir, 0o755); err != nil {
+		return Noticing{}, err
+	}
+	c, err := cluster.New(o.Cluster)
+	if err != nil {
+		return Noticing{}, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	var nodes []*cluster.Node
+	started := 0
+	grow := func() error {
+		started++
+		n, err := c.Start(ctx, fmt.Sprint("n", started))
+		nodes = append(nodes, n...)
+		return err
+	}
+	o.Say("%d nodes that nobody calls, %d times", o.Nodes, o.Times)
+	for range o.Nodes {
+		if err := grow(); err != nil {
+			return Noticing{}, err
+		}
+	}
+	result = Noticing{Fault: f.Name, Nodes: o.Nodes, Limit: f.Notice}
+	for i := range o.Times {
+		if err := agree(ctx, nodes); err != nil {
+			return Noticing{}, err
+		}
+		// Old and young ones take turns: the oldest leads and coordinates.
+		at := i % len(nodes)
+		victim := nodes[at]
+		nodes = slices.Delete(nodes, at, at+1)
+		s, err := strike(ctx, f, victim, nodes)
+		if err != nil {
+			return Noticing{}, fmt.Errorf("%s %s: %w", f.Name, victim.Name(), err)
+		}
+		result.Strike = append(result.Strike, s)
+		if err := grow(); err != nil {
+			return Noticing{}, err
+		}
+	}
+	return result, nil
+}
+
+// agree waits until every node has seen every other one come up.
+func agree(ctx context.Context, nodes []*cluster.Node) error {
+	for _, n := range nodes {
+		for _, o := range nodes {
+			_, err := n.AwaitThat(ctx, "to see "+o.Name()+" up", func(e process.Event) bool {
+				return e.Event == node.Saw && e.Member == o.Name() && e.Kind == shard.EventUp.String()
+			})
+			if err != nil && n != o {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// noticeTimeout is how long it is waited for a node to notice.
+const noticeTimeout = 30 * time.Second
+
+func strike(ctx context.Context, f Fault, victim *cluster.Node, others []*cluster.Node) (Strike, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, noticeTimeout, fmt.Errorf("not within %v", noticeTimeout))
+	defer cancel()
+	at, err := f.Strike(victim)
+	if err != nil {
+		return Strike{}, err
+	}
+	s := Strike{Victim: victim.Name()}
+	for _, n := range others {
+		e, err := n.AwaitThat(ctx, "to see that "+victim.Name()+" is gone", func(e process.Event) bool {
+			return givenUp(e) && e.Member == victim.Name()
+		})
+		if err != nil {
+			return Strike{}, err
+		}
+		s.Seen = append(s.Seen, Sight{n.Name(), e.Time.Sub(at)})
+	}
+	slices.SortStableFunc(s.Seen, func(a, b Sight) int { return int(a.After - b.After) })
+	return s, nil
+}

@@ -1,0 +1,87 @@
+package natsproc
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// RunCluster starts so many servers that know each other, and returns when each
+// is connected to all others. More than one server keeps its place in the
+// cluster over restarts, as its address.
+func RunCluster(n int) (servers []*Server, err error) {
+	defer func() {
+		if err != nil {
+			for _, s := range servers {
+				err = errors.Join(err, s.Kill())
+			}
+		}
+	}()
+	routes, err := freeAddresses(n)
+	if err != nil {
+		return nil, fmt.Errorf("start %d nats-servers: %w", n, err)
+	}
+	for i, own := range routes {
+		s, err := Run("-n", fmt.Sprint("s", i+1), "-cluster_name", "e2e",
+			"-cluster", "nats://"+own, "-routes", "nats://"+strings.Join(routes, ",nats://"))
+		if err != nil {
+			return servers, err
+		}
+		servers = append(servers, s)
+	}
+	return servers, awaitMesh(servers)
+}
+
+// freeAddresses finds ports where nobody listens now.
+func freeAddresses(n int) (addresses []string, err error) {
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close() // after all were found, so that they differ
+		addresses = append(addresses, l.Addr().String())
+	}
+	return addresses, nil
+}
+
+// awaitMesh waits until a message published at any server arrives at every one:
+// interest spreads in its own time.
+func awaitMesh(servers []*Server) error {
+	heard := make(chan [2]string, 1024)
+	var conns []*nats.Conn
+	for _, s := range servers {
+		nc, err := nats.Connect(s.URL())
+		if err != nil {
+			return err
+		}
+		defer nc.Close()
+		conns = append(conns, nc)
+		if _, err := nc.Subscribe("natsproc.mesh", func(m *nats.Msg) { heard <- [2]string{string(m.Data), s.addr} }); err != nil {
+			return err
+		}
+	}
+	publish := time.NewTicker(20 * time.Millisecond)
+	defer publish.Stop()
+	timeout := time.NewTimer(readyTimeout)
+	defer timeout.Stop()
+	for ways := map[[2]string]bool{}; len(ways) < len(servers)*len(servers); {
+		select {
+		case way := <-heard:
+			ways[way] = true
+		case <-publish.C:
+			for i, nc := range conns {
+				if err := nc.Publish("natsproc.mesh", []byte(servers[i].addr)); err != nil {
+					return err
+				}
+			}
+		case <-timeout.C:
+			return fmt.Errorf("start %d nats-servers: not connected to each other within %v\n%s", len(servers), readyTimeout, servers[0].Output())
+		}
+	}
+	return nil
+}
