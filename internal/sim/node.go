@@ -115,6 +115,9 @@ func (n *Node) Ended() bool { return n.ended }
 // Frozen tells whether the process stands still.
 func (n *Node) Frozen() bool { return n.frozen }
 
+// Server is to which the process is connected, or was last.
+func (n *Node) Server() *Server { return n.server }
+
 // Connected tells whether the process has a connection.
 func (n *Node) Connected() bool { return n.connected }
 

@@ -29,10 +29,27 @@ func (m *Machine) onHello(from transport.Address, msg Hello) {
 	if status := m.self().Status; status != Joining && status != WeaklyUp && status != Up {
 		return
 	}
+	if m.headless() {
+		return // or joiners would keep a cluster alive that has died
+	}
 	if msg.Attempt < patientAttempt && !m.answersFirst(from, msg.Seeds) {
 		return
 	}
 	m.send(from, HelloAck{Target: from})
+}
+
+// headless tells whether there were full members and none can be reached: this
+// node, that never was one, will stop, or become one without them.
+func (m *Machine) headless() bool {
+	if m.gossip.UpCounter == 0 {
+		return false
+	}
+	for _, r := range m.gossip.Members {
+		if (r.Status == Up || r.Status == Leaving) && (r.Address == m.config.Self || m.evidence(r.Address) == NoEvidence) {
+			return false
+		}
+	}
+	return true
 }
 
 // answersFirst tells whether this node is one of the joiner's seeds, or where it

@@ -186,7 +186,7 @@ func (m *Machine) stopAsMinority(reason string) {
 	switch m.self().Status {
 	case Exiting:
 		m.endMember(true, "")
-	case Joining:
+	case Joining, WeaklyUp:
 		m.publish()
 		m.emit(SelfDowned{Reason: reason, Rejoin: true})
 		m.end()

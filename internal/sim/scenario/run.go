@@ -14,7 +14,7 @@ import (
 
 // Options choose what a scenario runs on.
 type Options struct {
-	// Nodes is the size of the cluster. Default: the scenario's own.
+	// Nodes is the size of the cluster. Default: the scenario's largest.
 	Nodes int
 	Seed  uint64
 	// Config, if set, changes each node's settings.
@@ -49,17 +49,21 @@ type run struct {
 // A sight is that one node has seen another Down or removed.
 type sight struct{ observer, victim transport.Address }
 
-func newRun(name string, o Options, servers int) *run {
+func newRun(s Scenario, o Options) *run {
 	r := &run{
-		options: o, name: name,
+		options: o, name: s.Name,
 		random: rand.New(rand.NewPCG(o.Seed, 0x5ce7a710)),
 		ill:    make(map[transport.Address]bool), seen: make(map[sight]bool),
 		removed: make(map[transport.Address]bool), views: make(map[uint64]bool),
 		ownViews: make(map[*sim.Node]map[uint64]bool), fault: -1, settledAt: -1,
 	}
-	r.world = sim.New(sim.Config{
-		Seed: o.Seed, Servers: servers, Jitter: time.Millisecond, Account: true, Unchecked: true, Trace: o.Trace,
-	})
+	world := s.world
+	world.Seed, world.Trace = o.Seed, o.Trace
+	world.Jitter, world.Account, world.Unchecked = time.Millisecond, true, true
+	if world.Servers == 0 {
+		world.Servers = 3
+	}
+	r.world = sim.New(world)
 	r.world.OnEvents = r.watch
 	return r
 }
@@ -79,7 +83,7 @@ func (r *run) add(i int) *sim.Node {
 		r.options.Config(&config)
 	}
 	n, err := r.world.Add(config, sim.Place{
-		Server: i % len(r.world.Servers()), Drift: r.random.IntN(2*drift+1) - drift,
+		Server: min(i*len(r.world.Servers())/r.options.Nodes, len(r.world.Servers())-1), Drift: r.random.IntN(2*drift+1) - drift,
 		Offset: time.Duration(r.random.Int64N(int64(time.Hour))),
 	})
 	if err != nil {
@@ -122,7 +126,8 @@ func (r *run) pick(count int) []*sim.Node {
 func (r *run) begin() {
 	r.fault = r.world.Now()
 	r.before = sim.SetOf(r.nodes)
-	r.expected = len(r.healthy()) * len(r.ill)
+	healthy := len(r.healthy())
+	r.expected = healthy * (len(r.nodes) - healthy)
 	r.measure()
 }
 
@@ -172,6 +177,13 @@ func (r *run) missed(n *sim.Node, m membership.Member) {
 	if !r.seen[s] {
 		r.seen[s] = true
 		r.detected = append(r.detected, r.world.Now()-r.fault)
+	}
+}
+
+// untilUp lets time pass until all nodes hold each other for Up.
+func (r *run) untilUp(d time.Duration) {
+	if r.world.RunUntil(d, 10*time.Millisecond, func() bool { return sim.Agreed(r.nodes) }) {
+		r.settledAt = r.world.Now()
 	}
 }
 

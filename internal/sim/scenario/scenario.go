@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/sim"
@@ -11,17 +12,61 @@ import (
 type Scenario struct {
 	Name  string
 	About string // one sentence
-	Nodes int    // the default size
+	Sizes []int  // of the clusters on the page; the last one is the default
 	do    func(*run)
-	// servers is how many the broker has. Default 3.
-	servers int
+	world sim.Config // what differs from the other scenarios
 }
 
-// All are the scenarios, in the order of the table.
+// All are the scenarios, in the order of the page.
 func All() []Scenario {
 	return []Scenario{
-		{Name: "bootstrap", Nodes: 2000, do: bootstrap, About: "all nodes start within a second; nobody is there"},
-		{Name: "crash", Nodes: 1000, do: crash, About: "10 processes are killed at once"},
+		{
+			Name: "quiet", Sizes: []int{10, 100, 1000}, do: quiet,
+			About: "Nothing happens for a minute.",
+		},
+		{
+			Name: "bootstrap", Sizes: []int{10, 100, 1000, 2000}, do: bootstrap,
+			About: "All nodes start within a second, and nobody was there before.",
+		},
+		{
+			Name: "join", Sizes: []int{10, 100, 1000}, do: join,
+			About: "One node joins. It is settled when all hold it for Up and the view has converged.",
+		},
+		{
+			Name: "crash", Sizes: []int{10, 100, 1000}, do: crash,
+			About: "Ten processes are killed at once; in smaller clusters a fifth of them.",
+		},
+		{
+			Name: "flipflop", Sizes: []int{100, 1000}, do: flipflop,
+			About: "Ten nodes get nothing for 20 s, everything for 20 s, and so on; what they send arrives.",
+		},
+		{
+			Name: "loss-in", Sizes: []int{100, 1000}, do: func(r *run) { loss(r, 0.8, 0) },
+			About: "One node of a hundred loses 80% of what it is sent.",
+		},
+		{
+			Name: "loss-out", Sizes: []int{100, 1000}, do: func(r *run) { loss(r, 0, 0.8) },
+			About: "One node of a hundred loses 80% of what it sends.",
+		},
+		{
+			Name: "partition", Sizes: []int{10, 100, 1000}, do: partition,
+			// Servers of NATS notice a dead route after one to two minutes.
+			world: sim.Config{Servers: 5, RouteTimeout: 90 * time.Second},
+			About: "What two of five servers and the other three send each other vanishes for 60 s. The victims are the two fifths.",
+		},
+		{
+			Name: "server-restart", Sizes: []int{10, 100, 1000}, do: serverRestart,
+			world: sim.Config{Failover: true},
+			About: "One of three servers stops and is back after 10 s; its nodes go to the others.",
+		},
+		{
+			Name: "broker-restart", Sizes: []int{10, 100, 1000}, do: brokerRestart,
+			About: "All three servers stop and are back after 30 s.",
+		},
+		{
+			Name: "pause", Sizes: []int{10, 100, 1000}, do: pause,
+			About: "Ten processes stand still for 2 s; in smaller clusters a fifth of them.",
+		},
 	}
 }
 
@@ -40,18 +85,21 @@ func Find(name string) (Scenario, error) {
 // Run lets the scenario happen.
 func (s Scenario) Run(o Options) Result {
 	if o.Nodes == 0 {
-		o.Nodes = s.Nodes
+		o.Nodes = s.Sizes[len(s.Sizes)-1]
 	}
-	if s.servers == 0 {
-		s.servers = 3
-	}
-	r := newRun(s.Name, o, s.servers)
+	r := newRun(s, o)
 	s.do(r)
 	return r.result()
 }
 
-// victims is how many nodes a fault strikes at most: Rapid's ten.
-const victims = 10
+// victims is how many nodes a fault strikes: Rapid's ten, or a fifth.
+func (r *run) victims() int { return max(1, min(10, r.options.Nodes/5)) }
+
+func quiet(r *run) {
+	r.formed()
+	r.begin()
+	r.follow(time.Minute)
+}
 
 func bootstrap(r *run) {
 	r.begin()
@@ -59,17 +107,108 @@ func bootstrap(r *run) {
 		n := r.add(i)
 		r.world.At(time.Duration(r.random.Int64N(int64(time.Second))), func() { r.world.Start(n) })
 	}
-	if r.world.RunUntil(2*time.Minute, 100*time.Millisecond, func() bool { return sim.Agreed(r.nodes) }) {
-		r.settledAt = r.world.Now()
-	}
+	r.untilUp(2 * time.Minute)
+}
+
+func join(r *run) {
+	r.formed()
+	r.begin()
+	r.world.Start(r.add(r.options.Nodes))
+	r.untilUp(time.Minute)
 }
 
 func crash(r *run) {
 	r.formed()
-	ill := r.pick(min(victims, r.options.Nodes/3))
+	ill := r.pick(r.victims())
 	r.begin()
 	for _, n := range ill {
 		r.world.Kill(n)
 	}
 	r.follow(40 * time.Second)
+}
+
+func flipflop(r *run) {
+	r.formed()
+	ill := r.pick(r.victims())
+	r.begin()
+	for range 3 {
+		for _, n := range ill {
+			r.world.Lose(n, 1, 0)
+		}
+		r.follow(20 * time.Second)
+		for _, n := range ill {
+			r.world.Lose(n, 0, 0)
+		}
+		r.follow(20 * time.Second)
+	}
+}
+
+func loss(r *run, in, out float64) {
+	r.formed()
+	ill := r.pick(max(1, r.options.Nodes/100))
+	r.begin()
+	for _, n := range ill {
+		r.world.Lose(n, in, out)
+	}
+	r.follow(100 * time.Second)
+}
+
+func partition(r *run) {
+	r.formed()
+	servers := r.world.Servers()
+	left, right := servers[:2], servers[2:]
+	for _, n := range r.nodes {
+		r.ill[n.Address] = slices.Contains(left, n.Server())
+	}
+	r.begin()
+	for _, a := range left {
+		for _, b := range right {
+			r.world.Cut(a, b)
+			r.world.Cut(b, a)
+		}
+	}
+	r.follow(time.Minute)
+	for _, a := range left {
+		for _, b := range right {
+			r.world.Mend(a, b)
+		}
+	}
+	r.follow(30 * time.Second)
+}
+
+func serverRestart(r *run) {
+	r.formed()
+	r.begin()
+	s := r.world.Servers()[0]
+	r.world.StopServer(s)
+	r.follow(10 * time.Second)
+	r.world.StartServer(s)
+	r.follow(30 * time.Second)
+}
+
+func brokerRestart(r *run) {
+	r.formed()
+	r.begin()
+	for _, s := range r.world.Servers() {
+		r.world.StopServer(s)
+	}
+	r.follow(30 * time.Second)
+	for _, s := range r.world.Servers() {
+		r.world.StartServer(s)
+	}
+	r.follow(30 * time.Second)
+}
+
+func pause(r *run) {
+	r.formed()
+	ill := r.pick(r.victims())
+	r.begin()
+	for _, n := range ill {
+		r.world.Freeze(n)
+	}
+	r.follow(2 * time.Second)
+	for _, n := range ill {
+		r.world.Thaw(n)
+	}
+	r.follow(30 * time.Second)
 }
