@@ -83,7 +83,7 @@ func (r *run) add(i int) *sim.Node {
 		r.options.Config(&config)
 	}
 	n, err := r.world.Add(config, sim.Place{
-		Server: min(i*len(r.world.Servers())/r.options.Nodes, len(r.world.Servers())-1), Drift: r.random.IntN(2*drift+1) - drift,
+		Server: r.block(i), Drift: r.random.IntN(2*drift+1) - drift,
 		Offset: time.Duration(r.random.Int64N(int64(time.Hour))),
 	})
 	if err != nil {
@@ -91,6 +91,13 @@ func (r *run) add(i int) *sim.Node {
 	}
 	r.nodes = append(r.nodes, n)
 	return n
+}
+
+// block is the server of the i-th node: each has a block of about equal size, and
+// the first ones are not the larger ones, so that two of five have no majority.
+func (r *run) block(i int) int {
+	servers := len(r.world.Servers())
+	return min(((i+1)*servers-1)/r.options.Nodes, servers-1)
 }
 
 // warm is for how long a formed cluster runs before anything is done to it.
