@@ -121,7 +121,7 @@ func (e *emitter) refMethod(n *model.Entity, m *model.Method) {
 	}
 	results := list(append(typed(m.Results, l.results), coded(l.err, jen.Error())))
 	e.file.Func().Params(jen.Id(recv).Id(n.Ref())).Id(m.Name).Params(l.messageParams(m)...).Params(results...).BlockFunc(func(g *jen.Group) {
-		g.List(jen.Id(call), jen.Id(l.err)).Op(":=").Id(recv).Dot("ref").Dot("Begin").Call(jen.Id(l.ctx), jen.Lit(m.Name))
+		g.List(jen.Id(call), jen.Id(l.err)).Op(":=").Id(recv).Dot("ref").Dot("Begin").Call(jen.Id(l.ctx), jen.Lit(m.Wire))
 		ifErr(g, l.err, l.withErr()...)
 		g.Defer().Id(call).Dot("End").Call(jen.Op("&").Id(l.err))
 		entity, ok := l.pick("e"), l.pick("ok")
@@ -197,7 +197,7 @@ func (e *emitter) tellMethod(n *model.Entity, m *model.Method) {
 func (e *emitter) tell(n *model.Entity, m *model.Method, ref string, l *locals, recv, call string) {
 	l.results = nil
 	e.file.Func().Params(jen.Id(recv).Id(ref)).Id(m.Name).Params(l.messageParams(m)...).Error().BlockFunc(func(g *jen.Group) {
-		g.List(jen.Id(call), jen.Id(l.err)).Op(":=").Id(recv).Dot("ref").Dot("BeginTell").Call(jen.Id(l.ctx), jen.Lit(m.Name))
+		g.List(jen.Id(call), jen.Id(l.err)).Op(":=").Id(recv).Dot("ref").Dot("BeginTell").Call(jen.Id(l.ctx), jen.Lit(m.Wire))
 		ifErr(g, l.err, jen.Id(l.err))
 		l.appendArgs(g, n, m, call, l.withErr)
 		g.Return(jen.Id(call).Dot("Send").Call())

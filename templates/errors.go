@@ -16,11 +16,11 @@ func (e *emitter) errors() {
 	for _, x := range e.pkg.Errors {
 		switch {
 		case x.Var != nil:
-			entries = append(entries, codegen("SentinelError").Call(jen.Lit(x.Name), typ(x.Var)))
+			entries = append(entries, codegen("SentinelError").Call(jen.Lit(x.Wire), typ(x.Var)))
 		case x.Pointer:
-			entries = append(entries, codegen("PointerError").Call(jen.Lit(x.Name), jen.Id(x.Type.EncodeFunc()), jen.Id(x.Type.DecodeFunc())))
+			entries = append(entries, codegen("PointerError").Call(jen.Lit(x.Wire), jen.Id(x.Type.EncodeFunc()), jen.Id(x.Type.DecodeFunc())))
 		default:
-			entries = append(entries, codegen("ValueError").Call(jen.Lit(x.Name), jen.Id(x.Type.EncodeFunc()), jen.Id(x.Type.DecodeFunc())))
+			entries = append(entries, codegen("ValueError").Call(jen.Lit(x.Wire), jen.Id(x.Type.EncodeFunc()), jen.Id(x.Type.DecodeFunc())))
 		}
 	}
 	e.comment("%s are the errors that callers of this package's entities can tell apart.", model.ErrorsFunc)

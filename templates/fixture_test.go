@@ -67,14 +67,14 @@ func shop() *model.Package {
 		State: []model.Field{{Name: "Left", Number: 1, Type: int64s}, {Name: "Lines", Number: 2, Type: bySKU}},
 		Methods: []*model.Method{
 			{
-				Name: "Reserve", Doc: []string{"// Reserve takes one piece for order."}, Context: "ctx",
-				Params: []model.Param{{Name: "order", Type: order}}, Results: []model.Param{{Name: "left", Type: int64s}}, Error: "err",
+				Name: "Reserve", Wire: "Reserve", Doc: []string{"// Reserve takes one piece for order."}, Context: "ctx",
+				Params: []model.Param{{Name: "order", Number: 1, Type: order}}, Results: []model.Param{{Name: "left", Number: 1, Type: int64s}}, Error: "err",
 			},
 			{
-				Name: "Fill", Context: "ctx", Params: []model.Param{{Name: "tree", Type: treePointer}, {Name: "lines", Type: lines}},
-				Results: []model.Param{{Type: lines}}, Variadic: true,
+				Name: "Fill", Wire: "Fill", Context: "ctx", Params: []model.Param{{Name: "tree", Number: 1, Type: treePointer}, {Name: "lines", Number: 2, Type: lines}},
+				Results: []model.Param{{Number: 1, Type: lines}}, Variadic: true,
 			},
-			{Name: "Ping"},
+			{Name: "Ping", Wire: "Ping"},
 		},
 	}
 	return &model.Package{

@@ -2,6 +2,7 @@ package templates
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/dave/jennifer/jen"
 
@@ -46,7 +47,7 @@ func (e *emitter) host(n *model.Entity) {
 func (e *emitter) hostFields(n *model.Entity) []jen.Code {
 	var methods []jen.Code
 	for _, m := range sortedMethods(n) {
-		methods = append(methods, jen.Lit(m.Name).Op(":").Id(n.DispatchFunc(m)))
+		methods = append(methods, jen.Lit(m.Wire).Op(":").Id(n.DispatchFunc(m)))
 	}
 	list := []jen.Code{
 		field("Kind", jen.Id(n.KindFunc()).Call()),
@@ -70,7 +71,7 @@ func (e *emitter) hostFields(n *model.Entity) []jen.Code {
 func (e *emitter) kind(n *model.Entity) {
 	var names []jen.Code
 	for _, m := range sortedMethods(n) {
-		names = append(names, jen.Lit(m.Name))
+		names = append(names, jen.Lit(m.Wire))
 	}
 	list := []jen.Code{
 		field("ABI", jen.Lit(abi.ABI)),
@@ -101,10 +102,7 @@ func (e *emitter) kind(n *model.Entity) {
 
 func sortedMethods(n *model.Entity) []*model.Method {
 	return slices.SortedFunc(slices.Values(n.Methods), func(a, b *model.Method) int {
-		if a.Name < b.Name {
-			return -1
-		}
-		return 1
+		return strings.Compare(a.Wire, b.Wire)
 	})
 }
 

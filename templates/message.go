@@ -1,6 +1,9 @@
 package templates
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/dave/jennifer/jen"
 
 	"github.com/shardgen/shardgen/internal/gen/model"
@@ -36,8 +39,9 @@ func (e *emitter) appendList(function, what string, ran bool, l *locals, params 
 	}
 	e.comment("%s encodes the %s.", function, what)
 	e.file.Func().Id(function).Params(list(append([]parameter{coded(b, jen.Index().Byte())}, typed(params, names)...))...).Add(result).BlockFunc(func(g *jen.Group) {
-		for i, p := range params {
-			encoded := e.appendField(p.Type, jen.Id(b), i+1, jen.Id(names[i]), nil)
+		for _, i := range byNumber(params) {
+			p := params[i]
+			encoded := e.appendField(p.Type, jen.Id(b), p.Number, jen.Id(names[i]), nil)
 			if p.Type.Fallible {
 				failed := encodeErrorOf(what, ran, err)
 				g.If(jen.List(jen.Id(b), jen.Id(err)).Op("=").Add(encoded), jen.Id(err).Op("!=").Nil()).
@@ -54,6 +58,17 @@ func (e *emitter) appendList(function, what string, ran bool, l *locals, params 
 	})
 }
 
+// byNumber returns the places of parameters in the order of their numbers, in
+// which protobuf writes fields.
+func byNumber(params []model.Param) []int {
+	places := make([]int, len(params))
+	for i := range places {
+		places[i] = i
+	}
+	slices.SortFunc(places, func(a, b int) int { return cmp.Compare(params[a].Number, params[b].Number) })
+	return places
+}
+
 // decodeList emits the decoder of parameters.
 func (e *emitter) decodeList(function, what string, l *locals, params []model.Param, names []string) {
 	s := e.newScope()
@@ -68,7 +83,7 @@ func (e *emitter) decodeList(function, what string, l *locals, params []model.Pa
 		var numbers []int
 		for i, p := range params {
 			places = append(places, variable(names[i]))
-			numbers = append(numbers, i+1)
+			numbers = append(numbers, p.Number)
 			e.init(g, p.Type, places[i])
 		}
 		g.Id(d).Op(":=").Add(codegen("NewDecoder")).Call(jen.Id(b))

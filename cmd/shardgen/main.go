@@ -14,8 +14,15 @@
 //	shardgen [-check] [-tags list] [packages]
 //
 // Packages are patterns as of go list; without any it is the package in the
-// working directory. It exits with 1 when the source has mistakes or, with
-// -check, when a file is not up to date; with 2 when it was called wrongly.
+// working directory. Beside the code it writes shard.lock, the contract: which
+// numbers stand for which fields on the wire. Commit both. It exits with 1 when
+// the source has mistakes or, with -check, when a file is not up to date; with 2
+// when it was called wrongly.
+//
+//	shardgen contract mv|rm|reset|mend|proto …   changes the contract, or prints it as .proto
+//	shardgen breaking -against PATH [folder]      what programs of two contracts do not agree on
+//	shardgen explain [SG103]                      what a diagnostic means
+//	shardgen init [folder]                        writes a first entity
 package main
 
 import (
@@ -47,20 +54,36 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	flags := flag.NewFlagSet("shardgen", flag.ContinueOnError)
-	flags.SetOutput(stderr)
+	if len(args) > 0 {
+		switch rest := args[1:]; args[0] {
+		case "contract":
+			return runContract(rest, stdout, stderr)
+		case "breaking":
+			return runBreaking(rest, stdout, stderr)
+		case "explain":
+			return runExplain(rest, stdout, stderr)
+		case "init":
+			return runInit(rest, stdout, stderr)
+		}
+	}
+	return generate(ctx, args, stdout, stderr)
+}
+
+const generateUsage = `usage: shardgen [-check] [-tags list] [packages]
+       shardgen contract|breaking|explain|init …
+
+Writes shard_gen.go, and the contract shard.lock, into each package that has a
+//shard:entity or //shard:singleton struct.
+
+`
+
+func generate(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	flags := newFlags("", generateUsage, stderr)
 	check := flags.Bool("check", false, "write nothing; exit with 1 when a generated file is not up to date")
 	tags := flags.String("tags", "", "build tags, comma-separated")
 	version := flags.Bool("version", false, "print the version and exit")
-	flags.Usage = func() {
-		fmt.Fprint(stderr, "usage: shardgen [-check] [-tags list] [packages]\n\nWrites shard_gen.go into each package that has a //shard:entity or //shard:singleton struct.\n\n")
-		flags.PrintDefaults()
-	}
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return exitOK
-		}
-		return exitUsage
+	if code, done := parse(flags, args); done {
+		return code
 	}
 	if *version {
 		fmt.Fprintln(stdout, "shardgen", buildVersion())
@@ -75,6 +98,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitWrong
 	}
 	return report(outcome, stderr)
+}
+
+// parse reads flags; done says that there is nothing more to do.
+func parse(flags *flag.FlagSet, args []string) (code int, done bool) {
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return exitOK, true
+	case err != nil:
+		return exitUsage, true
+	}
+	return exitOK, false
 }
 
 // report prints what a run found. A run that went well is silent, as go generate

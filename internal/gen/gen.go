@@ -32,7 +32,7 @@ type Outcome struct {
 	Diagnostics []load.Diagnostic
 	Written     []string // files that were written or, the last entity gone, removed
 	Stale       []string // files that Check found not up to date
-	UpToDate    int      // files that needed no change
+	UpToDate    int      // packages that needed no change
 }
 
 // A change is what is to become of one file.
@@ -99,9 +99,24 @@ func relative(dir, path string) string {
 // plan finds what is to change. It adds to the outcome's diagnostics and to its
 // count of files that need nothing.
 func plan(loaded *load.Result, out *Outcome) ([]change, error) {
+	locks := make(map[*model.Package][]change)
 	var changes []change
+	holes := make(map[string]bool) // folders of packages whose models may have some
+	for _, d := range loaded.Diagnostics {
+		holes[filepath.Dir(d.Pos.Filename)] = true
+	}
+	for _, pkg := range loaded.Packages {
+		if holes[pkg.Dir] {
+			continue
+		}
+		lock, err := adopt(pkg.Dir, pkg, out)
+		if err != nil {
+			return nil, err
+		}
+		locks[pkg] = lock
+	}
 	printed := make(map[*model.Package]*printing, len(loaded.Packages))
-	if len(loaded.Diagnostics) == 0 { // else the models may have holes
+	if len(out.Diagnostics) == 0 {
 		printed = printAll(loaded.Packages)
 	}
 	for _, pkg := range loaded.Packages {
@@ -113,19 +128,33 @@ func plan(loaded *load.Result, out *Outcome) ([]change, error) {
 		p := printed[pkg]
 		switch {
 		case p == nil:
+			continue
 		case p.err != nil:
 			return nil, p.err
-		case bytes.Equal(p.content, old):
-			out.UpToDate++
-		default:
+		case !bytes.Equal(p.content, old):
 			changes = append(changes, change{path, p.content})
+		case len(locks[pkg]) == 0:
+			out.UpToDate++
 		}
+		changes = append(changes, locks[pkg]...)
 	}
-	for _, dir := range loaded.Bare {
+	bare, err := planBare(loaded.Bare, out)
+	return append(changes, bare...), err
+}
+
+// planBare removes the output from packages that have no entity any more.
+func planBare(dirs []string, out *Outcome) ([]change, error) {
+	var changes []change
+	for _, dir := range dirs {
 		path := filepath.Join(dir, model.OutputName)
 		if old, err := os.ReadFile(path); err == nil && load.Generated(old) {
 			changes = append(changes, change{path, nil})
 		}
+		lock, err := adopt(dir, nil, out)
+		if err != nil {
+			return nil, err
+		}
+		changes = append(changes, lock...)
 	}
 	return changes, nil
 }

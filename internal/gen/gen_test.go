@@ -11,8 +11,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shardgen/shardgen/internal/gen/contract"
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
+
+// oldContract is, in a case, the contract file as it was before.
+const oldContract = "old.lock"
 
 // TestGood generates every good case in one run, compares the output of those
 // that show it, and lets the compiler and vet judge all of it in one build.
@@ -21,21 +25,30 @@ func TestGood(t *testing.T) {
 	files := make(map[string]string)
 	for _, c := range cases {
 		for _, f := range c.archive.Files {
-			if f.Name != model.OutputName || c.name == "stale" {
-				files[path.Join(c.name, f.Name)] = string(f.Data)
+			switch f.Name {
+			case model.OutputName, contract.FileName: // as it shall become
+				if c.name != "stale" {
+					continue
+				}
+			case oldContract:
+				f.Name = contract.FileName
 			}
+			files[path.Join(c.name, f.Name)] = string(f.Data)
 		}
 	}
 	dir := module(t, "example.com/good", files)
 	out := clean(t, options(dir, "./..."))
-	if len(out.Written) != len(cases) {
-		t.Errorf("wrote %d files %v, want one for each of %d cases", len(out.Written), out.Written, len(cases))
+	if len(out.Written) != 2*len(cases) {
+		t.Errorf("wrote %d files %v, want code and contract of each of %d cases", len(out.Written), out.Written, len(cases))
 	}
 	first := make(map[string]string)
 	for _, c := range cases {
 		first[c.name] = read(t, dir, path.Join(c.name, model.OutputName))
 		if _, shown := c.file(model.OutputName); shown && c.name != "stale" {
 			c.golden(t, model.OutputName, []byte(first[c.name]))
+		}
+		if _, shown := c.file(contract.FileName); shown {
+			c.golden(t, contract.FileName, []byte(read(t, dir, path.Join(c.name, contract.FileName))))
 		}
 	}
 
@@ -69,6 +82,9 @@ func TestBad(t *testing.T) {
 	files := make(map[string]string)
 	for _, c := range cases {
 		for _, f := range c.archive.Files {
+			if f.Name == oldContract {
+				f.Name = contract.FileName
+			}
 			if f.Name != "want" {
 				files[path.Join(c.name, f.Name)] = string(f.Data)
 			}
@@ -130,9 +146,10 @@ func (t *Thing) Do(ctx context.Context, n int) error { return nil }
 
 func TestCheck(t *testing.T) {
 	dir := module(t, "example.com/thing", map[string]string{"thing.go": thing})
+	both := []string{model.OutputName, contract.FileName}
 	check := options(dir)
 	check.Check = true
-	if out := clean(t, check); !slices.Equal(out.Stale, []string{model.OutputName}) || len(found(t, dir, model.OutputName)) != 0 {
+	if out := clean(t, check); !slices.Equal(out.Stale, both) || len(found(t, dir, model.OutputName)) != 0 {
 		t.Errorf("without output: stale %v, files %v; want the file stale and nothing written", out.Stale, found(t, dir, model.OutputName))
 	}
 	clean(t, options(dir))
@@ -140,8 +157,8 @@ func TestCheck(t *testing.T) {
 		t.Errorf("with output: stale %v, want none", out.Stale)
 	}
 	write(t, dir, "more.go", "package thing\n\nimport \"context\"\n\nfunc (t *Thing) More(ctx context.Context) error { return nil }\n")
-	if out := clean(t, check); !slices.Equal(out.Stale, []string{model.OutputName}) {
-		t.Errorf("with one more message: stale %v, want the file", out.Stale)
+	if out := clean(t, check); !slices.Equal(out.Stale, both) {
+		t.Errorf("with one more message: stale %v, want both files", out.Stale)
 	}
 }
 
@@ -149,6 +166,12 @@ func TestOutputGoesWithTheLastEntity(t *testing.T) {
 	dir := module(t, "example.com/thing", map[string]string{"thing.go": thing})
 	clean(t, options(dir))
 	write(t, dir, "thing.go", strings.Replace(thing, "//shard:entity", "// No entity any more.", 1))
+	if out := run(t, options(dir)); len(out.Diagnostics) != 1 || len(out.Written) != 0 {
+		t.Errorf("got %v and wrote %v, want it asked whether the kind is gone", out.Diagnostics, out.Written)
+	}
+	if err := Edit(dir, func(c *contract.Contract) error { return c.Retire("Thing") }); err != nil {
+		t.Fatal(err)
+	}
 	if out := clean(t, options(dir)); !slices.Equal(out.Written, []string{model.OutputName}) || len(found(t, dir, model.OutputName)) != 0 {
 		t.Errorf("written %v, files %v; want the output removed", out.Written, found(t, dir, model.OutputName))
 	}
@@ -209,7 +232,7 @@ func (c *Caller) Do(ctx context.Context, id thing.ID) error { return c.Thing.Ref
 	dir := module(t, "example.com/two", files)
 	clean(t, options(dir, "./caller"))
 	alone := read(t, dir, "caller/shard_gen.go")
-	if out := clean(t, options(dir, "./...")); !slices.Equal(out.Written, []string{filepath.FromSlash("thing/shard_gen.go")}) || out.UpToDate != 1 {
+	if out := clean(t, options(dir, "./...")); !slices.Equal(out.Written, []string{filepath.FromSlash("thing/shard_gen.go"), filepath.FromSlash("thing/shard.lock")}) || out.UpToDate != 1 {
 		t.Errorf("wrote %v with %d up to date, want the other file alone", out.Written, out.UpToDate)
 	}
 	if again := clean(t, options(dir, "./caller")); again.UpToDate != 1 || alone != read(t, dir, "caller/shard_gen.go") {

@@ -119,7 +119,7 @@ func (c *crossing) fill(m *model.Type, t types.Type) (r *refusal) {
 		m.Shape = model.Slice
 		return c.fillElem(m, u.Elem())
 	case *types.Array:
-		m.Shape = model.Array
+		m.Shape, m.Len = model.Array, u.Len()
 		if isByte(u.Elem()) {
 			m.Shape = model.ByteArray
 			return nil
@@ -173,9 +173,9 @@ func fillBasic(m *model.Type, u *types.Basic, t types.Type) *refusal {
 	case info&types.IsBoolean != 0:
 		m.Shape = model.Bool
 	case info&types.IsUnsigned != 0:
-		m.Shape = model.Uint
+		m.Shape, m.Basic = model.Uint, sized(u)
 	case info&types.IsInteger != 0:
-		m.Shape = model.Int
+		m.Shape, m.Basic = model.Int, sized(u)
 	case u.Kind() == types.Float32:
 		m.Shape = model.Float32
 	case u.Kind() == types.Float64:
@@ -188,6 +188,15 @@ func fillBasic(m *model.Type, u *types.Basic, t types.Type) *refusal {
 		return &refusal{code: CodeUnknownType, why: "unknown type " + t.String()}
 	}
 	return nil
+}
+
+// sized names an integer type by what it can hold everywhere.
+func sized(u *types.Basic) string {
+	name := types.Typ[u.Kind()].Name() // not its alias byte or rune
+	if name == "int" || name == "uint" {
+		name += "64"
+	}
+	return name
 }
 
 func (c *crossing) fillElem(m *model.Type, elem types.Type) (r *refusal) {

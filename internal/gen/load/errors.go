@@ -85,7 +85,7 @@ func (s *source) sentinel(name *ast.Ident, spec *ast.ValueSpec, i int) {
 	case !v.Exported():
 		s.add(name.Pos(), CodeError, "start its name with a capital: callers name it", "%s: not exported", name.Name)
 	case s.isSentinel(name, v):
-		s.addError(name.Pos(), &model.Error{Name: name.Name, Var: &model.Expr{Path: s.pkg.PkgPath, Name: name.Name}})
+		s.addError(name.Pos(), &model.Error{Name: name.Name, Wire: name.Name, Var: &model.Expr{Path: s.pkg.PkgPath, Name: name.Name}})
 	}
 }
 
@@ -117,7 +117,7 @@ func (s *source) foreignSentinel(at *ast.Ident, spec *ast.ValueSpec, i int) {
 				if s.isSentinel(sel.Sel, v) {
 					s.packages[v.Pkg().Path()] = v.Pkg().Name()
 					s.addError(at.Pos(), &model.Error{
-						Name: v.Pkg().Path() + "." + v.Name(), Var: &model.Expr{Path: v.Pkg().Path(), Name: v.Name()},
+						Name: v.Pkg().Path() + "." + v.Name(), Wire: v.Pkg().Path() + "." + v.Name(), Var: &model.Expr{Path: v.Pkg().Path(), Name: v.Name()},
 					})
 				}
 				return
@@ -157,5 +157,5 @@ func (s *source) errorType(spec *ast.TypeSpec) {
 		s.add(at, r.code, r.remedy, "%s%s: %s", name, r.path, r.why)
 		return
 	}
-	s.addError(pos, &model.Error{Name: name, Type: m, Pointer: !value})
+	s.addError(pos, &model.Error{Name: name, Wire: name, Type: m, Pointer: !value})
 }

@@ -132,6 +132,7 @@ func (s *source) message(n *model.Entity, f *types.Func, signature *types.Signat
 	}
 	m := &model.Method{
 		Name:     f.Name(),
+		Wire:     f.Name(),
 		Doc:      s.doc(f),
 		Context:  params.At(0).Name(),
 		Error:    results.At(results.Len() - 1).Name(),
@@ -144,11 +145,13 @@ func (s *source) message(n *model.Entity, f *types.Func, signature *types.Signat
 	}
 	for i := 1; i < params.Len(); i++ {
 		if p, ok := s.param(subject, params.At(i), "argument", i); ok {
+			p.Number = i
 			m.Params = append(m.Params, p)
 		}
 	}
 	for i := range results.Len() - 1 {
 		if r, ok := s.param(subject, results.At(i), "result", i+1); ok {
+			r.Number = i + 1
 			m.Results = append(m.Results, r)
 		}
 	}

@@ -40,7 +40,8 @@ type Entity struct {
 
 // An Error has a shard:error directive.
 type Error struct {
-	Name    string // on the wire, unique in its package
+	Name    string // in Go, unique in its package
+	Wire    string // on the wire
 	Var     *Expr  // a sentinel; else nil
 	Type    *Type  // a type that is an error; else nil
 	Pointer bool   // not values of Type are errors, but pointers to them
@@ -78,6 +79,7 @@ type Hooks struct {
 // A Method is a message.
 type Method struct {
 	Name     string
+	Wire     string   // its name on the wire
 	Doc      []string // comment lines, with their slashes
 	Context  string   // the parameter's name; "" or "_" as written
 	Params   []Param  // without the context
@@ -89,8 +91,9 @@ type Method struct {
 
 // A Param is a parameter or a result.
 type Param struct {
-	Name string // as written: may be "" or "_"
-	Type *Type
+	Name   string // as written: may be "" or "_"
+	Number int    // from 1
+	Type   *Type
 }
 
 // A Field is a field that crosses the wire.

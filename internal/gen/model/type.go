@@ -29,6 +29,8 @@ const (
 type Type struct {
 	Shape Shape
 	Expr  *Expr  // as Go code writes it
+	Basic string // of Int and Uint: int8 to int64, uint8 to uint64
+	Len   int64  // of Array and ByteArray
 	Name  string // part of the names of its functions: "SKULineMap"
 	Elem  *Type  // of Slice, Array, Map, Pointer
 	Key   *Type  // of Map

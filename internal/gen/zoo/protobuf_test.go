@@ -2,135 +2,41 @@ package zoo
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
+	"os"
 	"reflect"
-	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
-	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/shardgen/shardgen/internal/gen/contract"
 )
 
-// messages says what the zoo's types are on the wire, as a .proto file would:
-// the types of each message's fields, numbered from 1. A * is repeated, a ?
-// optional, K>V a map.
-const messages = `
-State: Scalars Lists Maps Optional Tree string>double Timestamp
-
-Scalars: bool int64 int32 int32 int32 int64 uint64 uint32 uint32 uint32 uint64 float double string int32 bool int32 uint32 string int64
-
-Lists: bytes bytes bool* int64* int32* uint32* float* double* string* string* uint32* bytes* int64* Timestamp* Scalars*
-	OptionalScalars* OptionalInt* Ints* Deeper* StringIntMap* StringValue* bytes* OptionalString* IntsList bytes
-	Strings ScalarsList StringsList StringBoolMaps
-
-Maps: int64>string bool>int64 uint32>float string>double string>Scalars string>OptionalScalars string>Strings string>StringIntMap
-	string>bytes int64>Timestamp int64>Ints string>Empty PointEntry* string>int64 string>Int64Value
-
-Optional: bool? int32? string? Timestamp bytes? Scalars Strings StringDoubleMap bytes? Ints OptionalInt string? StringValue
-
-Others: Timestamp string string string bytes StringValue
-Tree: string Tree* Tree string>OptionalTree
-Forest: Forest*
-Page: Point* Point Page
-Embedding: Point Scalars string string*
-Plain: int64 uint32 bool double uint32
-
-Point: int64 int64
-PointEntry: Point string?
-Empty:
-Timestamp: int64 int32
-StringValue: string
-Int64Value: int64
-OptionalScalars: Scalars
-OptionalTree: Tree
-OptionalInt: int64?
-OptionalString: string?
-Ints: int64*
-IntsList: Ints*
-Strings: string*
-StringsList: Strings*
-Deeper: Strings*
-ScalarsList: Scalars*
-StringIntMap: string>int64
-StringBoolMap: string>bool
-StringBoolMaps: StringBoolMap*
-StringDoubleMap: string>double
-
-ScalarsArgs: Scalars
-ListsArgs: Lists
-MapsArgs: Maps
-OptionalArgs: Optional
-OthersArgs: Others
-TreeArgs: Tree
-PageArgs: Page
-EmbeddingArgs: Embedding
-BareArgs: string>Ints bytes* int64? Timestamp StringValue string*
-`
-
-// descriptors reads messages into protobuf's own form.
+// descriptors are the messages of the zoo's contract, as the .proto that is
+// emitted for it describes them.
 func descriptors(t *testing.T) protoreflect.FileDescriptor {
 	t.Helper()
-	file := &descriptorpb.FileDescriptorProto{Name: proto.String("zoo.proto"), Package: proto.String("zoo"), Syntax: proto.String("proto3")}
-	for _, paragraph := range strings.Split(strings.ReplaceAll(messages, "\n\t", " "), "\n") {
-		name, fields, ok := strings.Cut(paragraph, ":")
-		if !ok {
-			continue
-		}
-		m := &descriptorpb.DescriptorProto{Name: &name}
-		for i, typ := range strings.Fields(fields) {
-			addField(m, int32(i+1), typ)
-		}
-		file.MessageType = append(file.MessageType, m)
+	content, err := os.ReadFile(contract.FileName)
+	if err != nil {
+		t.Fatal(err)
 	}
-	d, err := protodesc.NewFile(file, new(protoregistry.Files))
+	c, problems := contract.Parse(content)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	file, err := contract.Descriptor(c, "zoo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := protodesc.NewFile(file, protoregistry.GlobalFiles)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return d
-}
-
-var scalarTypes = map[string]descriptorpb.FieldDescriptorProto_Type{
-	"bool": descriptorpb.FieldDescriptorProto_TYPE_BOOL, "string": descriptorpb.FieldDescriptorProto_TYPE_STRING,
-	"int32": descriptorpb.FieldDescriptorProto_TYPE_INT32, "int64": descriptorpb.FieldDescriptorProto_TYPE_INT64,
-	"uint32": descriptorpb.FieldDescriptorProto_TYPE_UINT32, "uint64": descriptorpb.FieldDescriptorProto_TYPE_UINT64,
-	"float": descriptorpb.FieldDescriptorProto_TYPE_FLOAT, "double": descriptorpb.FieldDescriptorProto_TYPE_DOUBLE,
-	"bytes": descriptorpb.FieldDescriptorProto_TYPE_BYTES,
-}
-
-func addField(m *descriptorpb.DescriptorProto, number int32, typ string) {
-	name := fmt.Sprintf("f%d", number)
-	f := &descriptorpb.FieldDescriptorProto{Name: &name, Number: &number, Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum()}
-	m.Field = append(m.Field, f)
-	if key, value, ok := strings.Cut(typ, ">"); ok {
-		entry := &descriptorpb.DescriptorProto{
-			Name: proto.String(fmt.Sprintf("F%dEntry", number)), Options: &descriptorpb.MessageOptions{MapEntry: proto.Bool(true)},
-		}
-		addField(entry, 1, key)
-		addField(entry, 2, value)
-		entry.Field[0].Name, entry.Field[1].Name = proto.String("key"), proto.String("value")
-		m.NestedType = append(m.NestedType, entry)
-		typ = m.GetName() + "." + entry.GetName() + "*"
-	}
-	if strings.HasSuffix(typ, "*") {
-		f.Label = descriptorpb.FieldDescriptorProto_LABEL_REPEATED.Enum()
-	}
-	if strings.HasSuffix(typ, "?") {
-		f.Proto3Optional = proto.Bool(true)
-		f.OneofIndex = proto.Int32(int32(len(m.OneofDecl)))
-		m.OneofDecl = append(m.OneofDecl, &descriptorpb.OneofDescriptorProto{Name: proto.String("_" + name)})
-	}
-	typ = strings.TrimRight(typ, "*?")
-	if scalar, ok := scalarTypes[typ]; ok {
-		f.Type = scalar.Enum()
-		return
-	}
-	f.Type = descriptorpb.FieldDescriptorProto_TYPE_MESSAGE.Enum()
-	f.TypeName = proto.String(".zoo." + typ)
 }
 
 // unordered maps have keys that Go cannot compare for order.
@@ -139,7 +45,7 @@ func clearUnordered(z *Zoo) { z.Maps.Bools, z.Maps.Addrs = nil, nil }
 // TestStateIsProtobuf checks that protobuf reads the same values from the bytes
 // and writes the same bytes from the values.
 func TestStateIsProtobuf(t *testing.T) {
-	state := descriptors(t).Messages().ByName("State")
+	state := descriptors(t).Messages().ByName("ZooState")
 	for seed := range uint64(300) {
 		z := randomZoo(rand.New(rand.NewPCG(4, seed)), 5)
 		clearUnordered(z)
@@ -153,13 +59,8 @@ func TestArgumentsAreProtobuf(t *testing.T) {
 	ref := reflect.ValueOf(NewZooClient(there).Ref(1))
 	for i := range ref.NumMethod() {
 		name := ref.Type().Method(i).Name
-		args := d.Messages().ByName(protoreflect.Name(strings.TrimPrefix(name, "Echo") + "Args"))
-		switch name {
-		case "Plain":
-			args = d.Messages().ByName("Plain")
-		case "EchoForest":
-			args = d.Messages().ByName("Forest")
-		case "Fail":
+		args := d.Messages().ByName(protoreflect.Name("Zoo" + name + "Args"))
+		if name == "Fail" {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
@@ -237,15 +138,15 @@ func TestMerge(t *testing.T) {
 			z.optional.Grid = nil // an array has no room to grow
 			z.optional.Time = nil // the zero time cannot be told from none yet
 		}
-		merged(t, d, "MapsArgs", must(appendZooEchoMapsArgs(nil, one.Maps)), must(appendZooEchoMapsArgs(nil, two.Maps)), func(b []byte) ([]byte, error) {
+		merged(t, d, "ZooEchoMapsArgs", must(appendZooEchoMapsArgs(nil, one.Maps)), must(appendZooEchoMapsArgs(nil, two.Maps)), func(b []byte) ([]byte, error) {
 			v, err := decodeZooEchoMapsArgs(b)
 			return must(appendZooEchoMapsArgs(nil, v)), err
 		})
-		merged(t, d, "TreeArgs", must(appendZooEchoTreeArgs(nil, one.tree)), must(appendZooEchoTreeArgs(nil, two.tree)), func(b []byte) ([]byte, error) {
+		merged(t, d, "ZooEchoTreeArgs", must(appendZooEchoTreeArgs(nil, one.tree)), must(appendZooEchoTreeArgs(nil, two.tree)), func(b []byte) ([]byte, error) {
 			v, err := decodeZooEchoTreeArgs(b)
 			return must(appendZooEchoTreeArgs(nil, v)), err
 		})
-		merged(t, d, "OptionalArgs", must(appendZooEchoOptionalArgs(nil, one.optional)), must(appendZooEchoOptionalArgs(nil, two.optional)), func(b []byte) ([]byte, error) {
+		merged(t, d, "ZooEchoOptionalArgs", must(appendZooEchoOptionalArgs(nil, one.optional)), must(appendZooEchoOptionalArgs(nil, two.optional)), func(b []byte) ([]byte, error) {
 			v, err := decodeZooEchoOptionalArgs(b)
 			return must(appendZooEchoOptionalArgs(nil, v)), err
 		})

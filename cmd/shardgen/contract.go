@@ -1,0 +1,187 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/shardgen/shardgen/internal/gen"
+	"github.com/shardgen/shardgen/internal/gen/contract"
+)
+
+const contractUsage = `usage: shardgen contract [-dir folder] command
+
+Changes the contract file shard.lock of a package. A path is Stock (a kind, a
+struct or an error), Stock.Reserve (a message), Stock.Left (a field) or
+Stock.Reserve.order (an argument or a result).
+
+	mv PATH NAME    it is called NAME now; on the wire it stays what it was
+	rm PATH         it is gone for good; its number is never given to another
+	reset PATH      forget it, and number anew: for what no running program knows
+	mend [-released FILE]
+	                after a merge, or a change by hand: keep both sides, and give
+	                doubled numbers anew, but not those that FILE has
+	proto [-package NAME]
+	                print the contract as a .proto file, for other languages
+
+`
+
+func runContract(args []string, stdout, stderr io.Writer) int {
+	flags := newFlags("contract", contractUsage, stderr)
+	dir := flags.String("dir", ".", "the package's folder")
+	if code, done := parse(flags, args); done {
+		return code
+	}
+	command, rest := flags.Arg(0), flags.Args()
+	if len(rest) > 0 {
+		rest = rest[1:]
+	}
+	edits := map[string]struct {
+		args int
+		edit func(*contract.Contract) error
+	}{
+		"mv":    {2, func(c *contract.Contract) error { return c.Move(rest[0], rest[1]) }},
+		"rm":    {1, func(c *contract.Contract) error { return c.Retire(rest[0]) }},
+		"reset": {1, func(c *contract.Contract) error { return c.Reset(rest[0]) }},
+	}
+	if e, ok := edits[command]; ok {
+		if len(rest) != e.args {
+			flags.Usage()
+			return exitUsage
+		}
+		return done(gen.Edit(*dir, e.edit), stderr)
+	}
+	switch command {
+	case "mend":
+		return runMend(*dir, rest, stdout, stderr)
+	case "proto":
+		return runProto(*dir, rest, stdout, stderr)
+	}
+	flags.Usage()
+	return exitUsage
+}
+
+func runMend(dir string, args []string, stdout, stderr io.Writer) int {
+	flags := newFlags("contract mend", contractUsage, stderr)
+	released := flags.String("released", "", "a contract file that running programs know, or its folder")
+	if code, done := parse(flags, args); done {
+		return code
+	}
+	told, err := gen.Mend(dir, *released)
+	for _, line := range told {
+		fmt.Fprintln(stdout, line)
+	}
+	return done(err, stderr)
+}
+
+func runProto(dir string, args []string, stdout, stderr io.Writer) int {
+	flags := newFlags("contract proto", contractUsage, stderr)
+	pkg := flags.String("package", "shard", "the protobuf package")
+	if code, done := parse(flags, args); done {
+		return code
+	}
+	text, err := gen.Proto(dir, *pkg)
+	fmt.Fprint(stdout, text)
+	return done(err, stderr)
+}
+
+const breakingUsage = `usage: shardgen breaking -against PATH [folder]
+
+Tells what running programs of the contract at PATH, a shard.lock or its folder,
+and programs of this folder's contract would not agree on. It exits with 1 when
+there is anything.
+
+`
+
+func runBreaking(args []string, stdout, stderr io.Writer) int {
+	flags := newFlags("breaking", breakingUsage, stderr)
+	against := flags.String("against", "", "the contract that running programs have")
+	if code, done := parse(flags, args); done {
+		return code
+	}
+	if *against == "" || flags.NArg() > 1 {
+		flags.Usage()
+		return exitUsage
+	}
+	dir := "."
+	if flags.NArg() == 1 {
+		dir = flags.Arg(0)
+	}
+	breaks, err := gen.Breaking(*against, dir)
+	for _, b := range breaks {
+		fmt.Fprintln(stdout, b)
+	}
+	if code := done(err, stderr); code != exitOK || len(breaks) > 0 {
+		return exitWrong
+	}
+	return exitOK
+}
+
+func runExplain(args []string, stdout, stderr io.Writer) int {
+	if len(args) == 0 {
+		for _, code := range gen.Codes() {
+			text, _ := gen.Explain(code)
+			fmt.Fprintf(stdout, "%s  %s\n", code, text.Title)
+		}
+		return exitOK
+	}
+	for _, code := range args {
+		text, ok := gen.Explain(code)
+		if !ok {
+			fmt.Fprintf(stderr, "shardgen: %s: no such code (shardgen explain lists them)\n", code)
+			return exitUsage
+		}
+		fmt.Fprintf(stdout, "%s: %s\n\n%s\n", text.Code, text.Title, text.Text)
+	}
+	return exitOK
+}
+
+const initUsage = `usage: shardgen init [folder]
+
+Writes a first entity into a folder of this module, "counter" without one.
+
+`
+
+func runInit(args []string, stdout, stderr io.Writer) int {
+	flags := newFlags("init", initUsage, stderr)
+	if code, done := parse(flags, args); done {
+		return code
+	}
+	if flags.NArg() > 1 {
+		flags.Usage()
+		return exitUsage
+	}
+	dir := "counter"
+	if flags.NArg() == 1 {
+		dir = flags.Arg(0)
+	}
+	working, err := os.Getwd()
+	if err != nil {
+		return done(err, stderr)
+	}
+	path, err := gen.Init(working, dir)
+	if err == nil {
+		fmt.Fprintf(stdout, "wrote %s; next:\n\n\tgo get -tool github.com/shardgen/shardgen/cmd/shardgen\n\tgo generate ./...\n\tgo mod tidy\n", path)
+	}
+	return done(err, stderr)
+}
+
+func newFlags(name, usage string, stderr io.Writer) *flag.FlagSet {
+	flags := flag.NewFlagSet("shardgen "+name, flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() {
+		fmt.Fprint(stderr, usage)
+		flags.PrintDefaults()
+	}
+	return flags
+}
+
+// done prints an error and makes an exit code of it.
+func done(err error, stderr io.Writer) int {
+	if err == nil {
+		return exitOK
+	}
+	fmt.Fprintln(stderr, "shardgen:", err)
+	return exitWrong
+}

@@ -1,0 +1,299 @@
+package contract
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Adopt makes the source's contract, now, the successor of old, which may be nil.
+// It returns what to write, with what is gone but kept in mind, and gives the
+// numbers to the model that now was made of. What would break a running program
+// is a problem; then nothing of the result may be used.
+func (now *Contract) Adopt(old *Contract) (*Contract, []Problem) {
+	if old == nil {
+		old = &Contract{}
+	}
+	a := &adoption{}
+	next := &Contract{}
+	for _, k := range now.Kinds {
+		next.Kinds = append(next.Kinds, a.kind(old, old.kind(k.Name), k))
+	}
+	for _, k := range old.Kinds {
+		if now.kind(k.Name) == nil {
+			if !k.Retired {
+				a.gone(k.line, "kind "+k.Name, k.Name, "write name="+k.Name+" in the directive of the struct that it became")
+			}
+			next.Kinds = append(next.Kinds, k)
+		}
+	}
+	for _, m := range now.Messages {
+		kept := &Message{Name: m.Name, Is: m.Is}
+		var before []*Field
+		if o := old.message(m.Name); o != nil {
+			before = o.Fields
+			if o.Is != m.Is {
+				a.add(CodeType, o.line, "give what is new another name; or, "+reset+m.Name, "type %s: its form has changed", m.Name)
+			}
+		}
+		kept.Fields = a.fields(m.Name, "field", before, m.Fields)
+		next.Messages = append(next.Messages, kept)
+	}
+	for _, m := range old.Messages {
+		if now.message(m.Name) == nil {
+			next.Messages = append(next.Messages, m) // nothing passes it now; its numbers stay
+		}
+	}
+	a.errors(old, now, next)
+	return next, sorted(a.problems)
+}
+
+// An adoption collects what is wrong.
+type adoption struct{ problems []Problem }
+
+func (a *adoption) add(code string, line int, remedy, format string, args ...any) {
+	a.problems = append(a.problems, Problem{code, line, fmt.Sprintf(format, args...), remedy})
+}
+
+// gone reports what the source no longer has.
+func (a *adoption) gone(line int, what, path, renamed string) {
+	remedy := "run shardgen contract rm " + path + " if it is gone for good"
+	if renamed != "" {
+		remedy = renamed + ", or " + remedy
+	}
+	a.add(CodeGone, line, remedy, "%s: in the contract and no longer in the source", what)
+}
+
+const reset = "if no running program knows it, run shardgen contract reset "
+
+func (a *adoption) kind(old *Contract, before, k *Kind) *Kind {
+	next := &Kind{Name: k.Name, ID: k.ID, Hash: k.Hash, Shards: k.Shards, Singleton: k.Singleton}
+	if before == nil {
+		before = &Kind{Name: k.Name, ID: k.ID, Hash: k.Hash, Shards: k.Shards, Singleton: k.Singleton}
+	}
+	changed := func(what string, was, is any) {
+		if was != is {
+			a.add(CodeChanged, before.line, "change it back; "+reset+k.Name,
+				"kind %s: its %s was %v and is %v: nodes of both versions would not agree where an entity lives", k.Name, what, was, is)
+		}
+	}
+	if before.Singleton != k.Singleton {
+		changed("form", form(before), form(k))
+	} else {
+		changed("id", before.ID, k.ID)
+		changed("shards", before.Shards, k.Shards)
+		changed("hash", before.Hash, k.Hash)
+	}
+	next.State = a.fields(k.Name, "state", before.State, k.State)
+	for _, m := range k.Methods {
+		next.Methods = append(next.Methods, a.method(old, k, before.method(m.Name), m))
+	}
+	for _, m := range before.Methods {
+		if k.method(m.Name) == nil {
+			if !m.Retired {
+				a.gone(m.line, k.Name+"."+m.Name, k.Name+"."+m.Name, renamedMethod(before, k, m))
+			}
+			next.Methods = append(next.Methods, m)
+		}
+	}
+	return next
+}
+
+func form(k *Kind) string {
+	if k.Singleton {
+		return "singleton"
+	}
+	return "entity"
+}
+
+// renamedMethod asks whether a new method is a former one.
+func renamedMethod(before, k *Kind, gone *Method) string {
+	for _, m := range k.Methods {
+		if before.method(m.Name) == nil && sameTypes(m.Args, gone.Args) && sameTypes(m.Results, gone.Results) {
+			return "run shardgen contract mv " + k.Name + "." + gone.Name + " " + m.Name + " if it is called " + m.Name + " now"
+		}
+	}
+	return ""
+}
+
+func sameTypes(now, before []*Field) bool {
+	before = slices.DeleteFunc(slices.Clone(before), func(f *Field) bool { return f.Retired })
+	return slices.EqualFunc(now, before, func(a, b *Field) bool { return a.Type == b.Type })
+}
+
+func (a *adoption) method(old *Contract, k *Kind, before, m *Method) *Method {
+	next := &Method{Name: m.Name, Wire: m.Name, Tell: m.Tell}
+	if before == nil {
+		before = &Method{}
+	} else {
+		next.Wire = before.Wire
+	}
+	of := k.Name + "." + m.Name
+	next.Args = a.fields(of, "argument", before.Args, m.Args)
+	next.Results = a.fields(of, "result", before.Results, m.Results)
+	m.Wire = next.Wire
+	if m.set != nil {
+		*m.set = m.Wire
+	}
+	for _, other := range k.Methods {
+		if before.Name == "" && other != m && old.wire(k.Name, other.Name) == m.Wire {
+			a.add(CodeTwice, max(before.line, 1), "give the newer one another name", "%s: callers of %s send that name", of, k.Name+"."+other.Name)
+		}
+	}
+	return next
+}
+
+// wire is the name on the wire of a kind's message, or "".
+func (c *Contract) wire(kind, method string) string {
+	if k := c.kind(kind); k != nil {
+		if m := k.method(method); m != nil {
+			return m.Wire
+		}
+	}
+	return ""
+}
+
+// fields numbers the fields of one list: those that were there keep theirs, new
+// ones get what nobody had.
+func (a *adoption) fields(of, what string, before, now []*Field) []*Field {
+	next := make([]*Field, 0, len(now))
+	taken := make(map[*Field]bool)
+	matches := make([]*Field, len(now))
+	for i, f := range now {
+		if matches[i] = match(before, taken, i, f); matches[i] != nil {
+			taken[matches[i]] = true
+		}
+	}
+	highest := 0
+	for _, f := range before {
+		highest = max(highest, f.Number)
+	}
+	for i, f := range now {
+		m := matches[i]
+		if m != nil && !compatible(m.Type, f.Type) {
+			path := of + "." + m.Name
+			a.add(CodeType, m.line, "give what is new another name; or, "+reset+path,
+				"%s %s: number %d was %s and is %s", what, path, m.Number, m.Type, f.Type)
+		}
+		kept := &Field{Name: f.Name, Type: f.Type, set: f.set}
+		if m != nil {
+			kept.Number = m.Number
+		} else {
+			highest++
+			kept.Number = highest
+		}
+		if f.set != nil {
+			*f.set = kept.Number
+		}
+		next = append(next, kept)
+	}
+	for _, f := range before {
+		switch {
+		case taken[f]:
+		case f.Retired:
+			next = append(next, f)
+		default:
+			path := of + "." + f.Name
+			a.gone(f.line, what+" "+path, path, renamedField(of, f, now, matches))
+			next = append(next, f)
+		}
+	}
+	return next
+}
+
+// match finds what a field was before: by its name, or where either has none by
+// its place.
+func match(before []*Field, taken map[*Field]bool, place int, f *Field) *Field {
+	for _, b := range before {
+		if !b.Retired && !taken[b] && b.Name == f.Name {
+			return b
+		}
+	}
+	for _, b := range before {
+		if b.Retired && !taken[b] && b.Name == f.Name && b.Type == f.Type {
+			return b // it is back
+		}
+	}
+	for _, b := range before {
+		unnamed := f.Unnamed || b.Name == fmt.Sprintf("arg%d", place+1) || b.Name == fmt.Sprintf("result%d", place+1)
+		if !b.Retired && !taken[b] && b.Number == place+1 && unnamed && b.Type == f.Type {
+			return b
+		}
+	}
+	return nil
+}
+
+// renamedField asks whether a new field is a former one.
+func renamedField(of string, gone *Field, now, matches []*Field) string {
+	for i, f := range now {
+		if matches[i] == nil && compatible(gone.Type, f.Type) {
+			return "run shardgen contract mv " + of + "." + gone.Name + " " + f.Name + " if it is called " + f.Name + " now"
+		}
+	}
+	return ""
+}
+
+// compatible reports whether a field of one type can be read as the other: they
+// are the same but for the width of integers and for being optional. A number
+// that does not fit is refused by its reader, not cut.
+func compatible(a, b string) bool { return loose(a) == loose(b) }
+
+func loose(t string) string {
+	if to, optional := strings.CutPrefix(t, "*"); optional && oneField(to) {
+		t = to
+	}
+	elem, slice := strings.CutPrefix(t, "[]")
+	switch elem {
+	case "int8", "int16", "int32", "int64":
+		elem = "int"
+	case "uint8", "uint16", "uint32", "uint64":
+		elem = "uint"
+	}
+	if slice {
+		return "[]" + elem
+	}
+	return elem
+}
+
+// oneField reports whether a type is one field, which may then be optional with
+// the same bytes: not a repeated one, nor one that is optional itself.
+func oneField(t string) bool {
+	return !strings.HasPrefix(t, "[") && !strings.HasPrefix(t, "map[") && !strings.HasPrefix(t, "*")
+}
+
+func (a *adoption) errors(old, now, next *Contract) {
+	for _, e := range now.Errors {
+		if o := old.err(e.Name); o != nil && o.Type != e.Type && !o.Retired {
+			a.add(CodeType, o.line, "give it another name; or, "+reset+e.Name, "error %s: was %s and is %s", e.Name, errorForm(o), errorForm(e))
+		}
+		if o := old.err(e.Name); o != nil {
+			e.Wire = o.Wire
+		}
+		if e.set != nil {
+			*e.set = e.Wire
+		}
+		next.Errors = append(next.Errors, &Error{Name: e.Name, Wire: e.Wire, Type: e.Type})
+	}
+	for _, e := range old.Errors {
+		if now.err(e.Name) != nil {
+			continue
+		}
+		if !e.Retired {
+			renamed := ""
+			for _, n := range now.Errors {
+				if old.err(n.Name) == nil && n.Type == e.Type {
+					renamed = "run shardgen contract mv " + e.Name + " " + n.Name + " if it is called " + n.Name + " now"
+				}
+			}
+			a.gone(e.line, "error "+e.Name, e.Name, renamed)
+		}
+		next.Errors = append(next.Errors, e)
+	}
+}
+
+func errorForm(e *Error) string {
+	if e.Type == "" {
+		return "a variable"
+	}
+	return "of type " + e.Type
+}

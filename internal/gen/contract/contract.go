@@ -1,0 +1,152 @@
+package contract
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// A Contract is what is known of one package: what its source says now, and what
+// it said before.
+type Contract struct {
+	Kinds    []*Kind
+	Messages []*Message // the structs that cross the wire
+	Errors   []*Error
+}
+
+// A Kind is an entity type.
+type Kind struct {
+	Name      string
+	ID        string // string, int, uint or text; "" of a singleton
+	Hash      string // the shard function
+	Shards    int
+	Singleton bool
+	Methods   []*Method
+	State     []*Field
+	Retired   bool // gone, and its name with it
+	line      int
+}
+
+// A Method is a message.
+type Method struct {
+	Name    string // in Go
+	Wire    string // what callers send; the first name it had
+	Tell    bool
+	Args    []*Field
+	Results []*Field
+	Retired bool
+	set     *string // gets the name on the wire
+	line    int
+}
+
+// A Field is a parameter, a result, a field of a struct or of an entity's state.
+type Field struct {
+	Number  int // from 1; 0 until one is given
+	Name    string
+	Type    string // in the notation of [TypeName]
+	Retired bool
+	// Unnamed: the source gives no name, and Name is made up of the position.
+	Unnamed bool
+	set     *int // gets the number
+	line    int
+}
+
+// A Message is a struct; or, with Is, another type that holds itself.
+type Message struct {
+	Name   string
+	Is     string // "[]Forest" of a Forest; then it has no fields
+	Fields []*Field
+	line   int
+}
+
+// An Error is one that callers can tell apart.
+type Error struct {
+	Name    string // in Go
+	Wire    string // what answers carry; the first name it had
+	Type    string // "" of a sentinel
+	Retired bool
+	set     *string // gets the name on the wire
+	line    int
+}
+
+// A Problem is what keeps a contract from being used or changed.
+type Problem struct {
+	Code    string
+	Line    int // of the contract file, from 1
+	Message string
+	Remedy  string
+}
+
+// Codes of problems.
+const (
+	CodeConflict = "SG601" // conflict marks of a merge
+	CodeEdited   = "SG602" // not as this tool writes it
+	CodeNewer    = "SG603" // written by a newer shardgen
+	CodeTwice    = "SG604" // one number or name for two things
+	CodeChanged  = "SG611" // what cannot change in a running cluster
+	CodeGone     = "SG612" // what others may still call or send
+	CodeType     = "SG613" // a number that would get another type
+)
+
+func (c *Contract) kind(name string) *Kind {
+	i := slices.IndexFunc(c.Kinds, func(k *Kind) bool { return k.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return c.Kinds[i]
+}
+
+func (c *Contract) message(name string) *Message {
+	i := slices.IndexFunc(c.Messages, func(m *Message) bool { return m.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return c.Messages[i]
+}
+
+func (c *Contract) err(name string) *Error {
+	i := slices.IndexFunc(c.Errors, func(e *Error) bool { return e.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return c.Errors[i]
+}
+
+func (k *Kind) method(name string) *Method {
+	i := slices.IndexFunc(k.Methods, func(m *Method) bool { return m.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return k.Methods[i]
+}
+
+// list is a set of numbered fields together with what it belongs to.
+type list struct {
+	of     string // "Stock.Reserve"
+	what   string // argument, result, state, field
+	fields *[]*Field
+}
+
+// lists are all sets of numbered fields.
+func (c *Contract) lists() []list {
+	var all []list
+	for _, k := range c.Kinds {
+		all = append(all, list{k.Name, "state", &k.State})
+		for _, m := range k.Methods {
+			of := k.Name + "." + m.Name
+			all = append(all, list{of, "argument", &m.Args}, list{of, "result", &m.Results})
+		}
+	}
+	for _, m := range c.Messages {
+		all = append(all, list{m.Name, "field", &m.Fields})
+	}
+	return all
+}
+
+// problems in the order of their lines.
+func sorted(problems []Problem) []Problem {
+	slices.SortStableFunc(problems, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), strings.Compare(a.Message, b.Message))
+	})
+	return problems
+}

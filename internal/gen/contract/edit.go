@@ -1,0 +1,262 @@
+package contract
+
+import (
+	"fmt"
+	"go/token"
+	"slices"
+	"strings"
+)
+
+// The commands on a contract file take paths: Stock is a kind, a struct or an
+// error; Stock.Reserve a message, Stock.Left a field of the state or of a
+// struct; Stock.Reserve.order an argument or a result.
+
+// Move renames what the path names; name is its new last part. What it is on the
+// wire stays: the number of a field, the first name of a message.
+func (c *Contract) Move(path, name string) error {
+	fail := func(why string, args ...any) error {
+		return fmt.Errorf("move %s: "+why, append([]any{path}, args...)...)
+	}
+	if i := strings.LastIndexByte(path, '.'); i >= 0 {
+		name = strings.TrimPrefix(name, path[:i+1])
+	}
+	if k := c.kind(path); k != nil && !k.Retired {
+		return fail("a kind's name is what others call: write name=%s in the directive of the struct instead", path)
+	}
+	if m := c.message(path); m != nil {
+		if c.message(name) != nil {
+			return fail("there is a type %s already", name)
+		}
+		c.renameType(path, name)
+		return nil
+	}
+	if !strings.Contains(path, "/") && !token.IsIdentifier(name) {
+		return fail("%q is no name", name)
+	}
+	if e := c.err(path); e != nil {
+		if c.err(name) != nil {
+			return fail("there is an error %s already", name)
+		}
+		e.Name = name
+		return nil
+	}
+	if k, m := c.method(path); m != nil {
+		if k.method(name) != nil {
+			return fail("there is a message %s.%s already", k.Name, name)
+		}
+		m.Name = name
+		return nil
+	}
+	f, fields := c.field(path)
+	if f == nil {
+		return fail("not in the contract")
+	}
+	if slices.ContainsFunc(*fields, func(o *Field) bool { return o.Name == name && !o.Retired }) {
+		return fail("there is a field %s already", name)
+	}
+	f.Name = name
+	return nil
+}
+
+// Retire marks what the path names as gone for good: its number or name is never
+// given to anything else.
+func (c *Contract) Retire(path string) error {
+	if k := c.kind(path); k != nil {
+		k.Retired = true
+		return nil
+	}
+	if e := c.err(path); e != nil {
+		e.Retired = true
+		return nil
+	}
+	if _, m := c.method(path); m != nil {
+		m.Retired = true
+		return nil
+	}
+	if f, _ := c.field(path); f != nil {
+		f.Retired = true
+		return nil
+	}
+	return fmt.Errorf("remove %s: not in the contract", path)
+}
+
+// Reset forgets what the path names, with all numbers in it, as if it had never
+// been: for what no running program knows.
+func (c *Contract) Reset(path string) error {
+	before := len(c.Kinds) + len(c.Messages) + len(c.Errors)
+	c.Kinds = slices.DeleteFunc(c.Kinds, func(k *Kind) bool { return k.Name == path })
+	c.Messages = slices.DeleteFunc(c.Messages, func(m *Message) bool { return m.Name == path })
+	c.Errors = slices.DeleteFunc(c.Errors, func(e *Error) bool { return e.Name == path })
+	if len(c.Kinds)+len(c.Messages)+len(c.Errors) < before {
+		return nil
+	}
+	if k, m := c.method(path); m != nil {
+		k.Methods = slices.DeleteFunc(k.Methods, func(o *Method) bool { return o == m })
+		return nil
+	}
+	if f, fields := c.field(path); f != nil {
+		*fields = slices.DeleteFunc(*fields, func(o *Field) bool { return o == f })
+		return nil
+	}
+	return fmt.Errorf("reset %s: not in the contract", path)
+}
+
+// method finds Kind.Method.
+func (c *Contract) method(path string) (*Kind, *Method) {
+	for _, k := range c.Kinds {
+		for _, m := range k.Methods {
+			if k.Name+"."+m.Name == path {
+				return k, m
+			}
+		}
+	}
+	return nil, nil
+}
+
+// field finds a field by what it belongs to and its name; one that is not retired
+// first.
+func (c *Contract) field(path string) (found *Field, in *[]*Field) {
+	for _, l := range c.lists() {
+		for _, f := range *l.fields {
+			if l.of+"."+f.Name == path && (found == nil || found.Retired) {
+				found, in = f, l.fields
+			}
+		}
+	}
+	return found, in
+}
+
+// renameType renames a struct where it is declared and where it is used.
+func (c *Contract) renameType(name, to string) {
+	for _, m := range c.Messages {
+		if m.Name == name {
+			m.Name = to
+		}
+		m.Is = replaceName(m.Is, name, to)
+	}
+	for _, l := range c.lists() {
+		for _, f := range *l.fields {
+			f.Type = replaceName(f.Type, name, to)
+		}
+	}
+	for _, e := range c.Errors {
+		e.Type = replaceName(e.Type, name, to)
+	}
+}
+
+// replaceName replaces a whole name in a type.
+func replaceName(t, name, to string) string {
+	const separators = "[]*,()"
+	var b strings.Builder
+	for len(t) > 0 {
+		i := strings.IndexAny(t, separators)
+		if i < 0 {
+			i = len(t)
+		}
+		if t[:i] == name {
+			b.WriteString(to)
+		} else {
+			b.WriteString(t[:i])
+		}
+		if i < len(t) {
+			b.WriteByte(t[i])
+			i++
+		}
+		t = t[i:]
+	}
+	return b.String()
+}
+
+// twice reports numbers and names that stand for two things.
+func (c *Contract) twice() []Problem {
+	var problems []Problem
+	const remedy = "run shardgen contract mend: while no running program knows one of them, that gets a new number"
+	for _, l := range c.lists() {
+		for i, f := range *l.fields {
+			for _, g := range (*l.fields)[:i] {
+				switch {
+				case f.Number == g.Number:
+					problems = append(problems, Problem{CodeTwice, f.line, fmt.Sprintf("%s %d of %s: both %s and %s", l.what, f.Number, l.of, g.Name, f.Name), remedy})
+				case f.Name == g.Name && !f.Retired && !g.Retired:
+					problems = append(problems, Problem{CodeTwice, f.line, fmt.Sprintf("%s %s of %s: both %d and %d", l.what, f.Name, l.of, g.Number, f.Number), remedy})
+				}
+			}
+		}
+	}
+	for i, e := range c.Errors {
+		if slices.ContainsFunc(c.Errors[:i], func(o *Error) bool { return o.Name == e.Name }) {
+			problems = append(problems, Problem{CodeTwice, e.line, "error " + e.Name + ": two lines", remedy})
+		}
+	}
+	return sorted(problems)
+}
+
+// Mend makes a usable contract of one that was merged or edited by hand: marks of
+// conflicts go, the lines of both sides stay, and of two fields with one number
+// the one that released does not have gets a new one. Released is the contract
+// that running programs know, or nil: then the later line gets it. It returns
+// what was given anew or not understood and dropped, in words.
+func Mend(content []byte, released *Contract) (*Contract, []string, error) {
+	var kept []string
+	for line := range strings.SplitSeq(string(content), "\n") {
+		if !strings.HasPrefix(line, "<<<<<<<") && !strings.HasPrefix(line, ">>>>>>>") &&
+			!strings.HasPrefix(line, "=======") && !strings.HasPrefix(line, "|||||||") &&
+			!(line != "" && slices.Contains(kept, line)) {
+			kept = append(kept, line)
+		}
+	}
+	c, problems := read([]byte(strings.Join(kept, "\n")))
+	if c == nil {
+		return nil, nil, fmt.Errorf("mend: %s (%s)", problems[0].Message, problems[0].Remedy)
+	}
+	var told []string
+	for _, p := range problems {
+		told = append(told, "dropped "+p.Message)
+	}
+	c.Errors = slices.CompactFunc(c.Errors, func(a, b *Error) bool { return a.Name == b.Name })
+	known := make(map[string]int)
+	if released != nil {
+		for _, l := range released.lists() {
+			for _, f := range *l.fields {
+				known[l.of+"."+f.Name] = f.Number
+			}
+		}
+	}
+	for _, l := range c.lists() {
+		told = append(told, mendList(l, known)...)
+	}
+	return c, told, nil
+}
+
+// mendList gives doubled numbers of one list anew, and drops doubled names.
+func mendList(l list, known map[string]int) (told []string) {
+	isKnown := func(f *Field) bool { return known[l.of+"."+f.Name] == f.Number }
+	slices.SortStableFunc(*l.fields, func(a, b *Field) int {
+		switch {
+		case isKnown(a) == isKnown(b):
+			return 0
+		case isKnown(a):
+			return -1
+		}
+		return 1
+	})
+	highest := 0
+	for _, f := range *l.fields {
+		highest = max(highest, f.Number)
+	}
+	var kept []*Field
+	for _, f := range *l.fields {
+		if slices.ContainsFunc(kept, func(o *Field) bool { return o.Name == f.Name && !o.Retired && !f.Retired }) {
+			told = append(told, fmt.Sprintf("%s %s.%s: number %d dropped, it has another", l.what, l.of, f.Name, f.Number))
+			continue
+		}
+		if slices.ContainsFunc(kept, func(o *Field) bool { return o.Number == f.Number }) {
+			highest++
+			told = append(told, fmt.Sprintf("%s %s.%s: number %d is now %d", l.what, l.of, f.Name, f.Number, highest))
+			f.Number = highest
+		}
+		kept = append(kept, f)
+	}
+	*l.fields = kept
+	return told
+}

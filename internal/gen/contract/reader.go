@@ -1,0 +1,126 @@
+package contract
+
+import "strconv"
+
+// A reader makes a contract of lines.
+type reader struct {
+	c        *Contract
+	problems []Problem
+}
+
+// fact takes one line in and reports whether it is one.
+func (r *reader) fact(line int, words []string) bool {
+	retired := false
+	if n := len(words); n > 1 && words[n-1] == retiredWord {
+		retired, words = true, words[:n-1]
+	}
+	switch {
+	case len(words) < 2:
+		return false
+	case words[0] == "kind":
+		return r.kindFact(line, words[1], words[2:], retired)
+	case words[0] == "type" && len(words) == 2 && !retired:
+		r.typeNamed(words[1], line)
+		return true
+	case words[0] == "type" && len(words) == 4 && words[2] == "is" && !retired:
+		r.typeNamed(words[1], line).Is = words[3]
+		return true
+	case words[0] == "type" && len(words) > 2 && words[2] == "field":
+		m := r.typeNamed(words[1], line)
+		return field(&m.Fields, line, words[3:], retired)
+	case words[0] == "error":
+		e := &Error{Name: words[1], Wire: words[1], Retired: retired, line: line}
+		words = words[2:]
+		if len(words) > 1 && words[0] == "called" {
+			e.Wire, words = words[1], words[2:]
+		}
+		if len(words) == 2 && words[0] == "is" {
+			e.Type, words = words[1], nil
+		}
+		r.c.Errors = append(r.c.Errors, e)
+		return len(words) == 0
+	}
+	return false
+}
+
+func (r *reader) typeNamed(name string, line int) *Message {
+	m := r.c.message(name)
+	if m == nil {
+		m = &Message{Name: name, line: line}
+		r.c.Messages = append(r.c.Messages, m)
+	}
+	return m
+}
+
+func (r *reader) kindFact(line int, name string, words []string, retired bool) bool {
+	k := r.c.kind(name)
+	if k == nil {
+		k = &Kind{Name: name, line: line}
+		r.c.Kinds = append(r.c.Kinds, k)
+	}
+	switch {
+	case len(words) == 0:
+		k.Retired = retired
+		return true
+	case words[0] == "method" && len(words) > 1:
+		return methodFact(k, line, words[1], words[2:], retired)
+	case words[0] == "state":
+		return field(&k.State, line, words[1:], retired)
+	case retired:
+		return false
+	case len(words) == 1 && words[0] == "singleton":
+		k.Singleton, k.Shards, k.Hash = true, 1, "xxh64"
+		return true
+	case len(words) != 2:
+		return false
+	case words[0] == "id":
+		k.ID = words[1]
+		return true
+	case words[0] == "hash":
+		k.Hash = words[1]
+		return true
+	case words[0] == "shards":
+		var err error
+		k.Shards, err = strconv.Atoi(words[1])
+		return err == nil
+	}
+	return false
+}
+
+func methodFact(k *Kind, line int, name string, words []string, retired bool) bool {
+	m := k.method(name)
+	if m == nil {
+		m = &Method{Name: name, Wire: name, line: line}
+		k.Methods = append(k.Methods, m)
+	}
+	if len(words) > 0 && words[0] == "arg" {
+		return field(&m.Args, line, words[1:], retired)
+	}
+	if len(words) > 0 && words[0] == "result" {
+		return field(&m.Results, line, words[1:], retired)
+	}
+	m.Retired = retired
+	if len(words) > 1 && words[0] == "called" {
+		m.Wire, words = words[1], words[2:]
+	}
+	if len(words) > 0 && words[0] == "tell" {
+		m.Tell, words = true, words[1:]
+	}
+	return len(words) == 0
+}
+
+// field reads a number, a name and a type.
+func field(fields *[]*Field, line int, words []string, retired bool) bool {
+	if len(words) != 3 {
+		return false
+	}
+	n, err := strconv.Atoi(words[0])
+	if err != nil || n < 1 || n > maxNumber {
+		return false
+	}
+	*fields = append(*fields, &Field{Number: n, Name: words[1], Type: words[2], Retired: retired, line: line})
+	return true
+}
+
+// maxNumber is protobuf's.
+const maxNumber = 1<<29 - 1

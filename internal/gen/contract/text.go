@@ -1,0 +1,154 @@
+package contract
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// version is the format of the file. A newer one is refused.
+const version = 1
+
+const (
+	head = "shardgen contract "
+	note = "# Written by shardgen. Commit it. Change it with shardgen contract, not by hand.\n"
+)
+
+// Format writes a contract: sorted, one line a fact.
+func Format(c *Contract) []byte {
+	var lines []string
+	add := func(retired bool, fields ...any) {
+		line := strings.TrimSuffix(fmt.Sprintln(fields...), "\n")
+		if retired {
+			line += " " + retiredWord
+		}
+		lines = append(lines, line)
+	}
+	for _, k := range c.Kinds {
+		formatKind(k, add)
+	}
+	for _, m := range c.Messages {
+		if m.Is == "" {
+			add(false, "type", m.Name)
+		} else {
+			add(false, "type", m.Name, "is", m.Is)
+		}
+		for _, f := range m.Fields {
+			add(f.Retired, "type", m.Name, "field", f.Number, f.Name, f.Type)
+		}
+	}
+	for _, e := range c.Errors {
+		fields := []any{"error", e.Name}
+		if e.Wire != e.Name {
+			fields = append(fields, "called", e.Wire)
+		}
+		if e.Type != "" {
+			fields = append(fields, "is", e.Type)
+		}
+		add(e.Retired, fields...)
+	}
+	slices.SortFunc(lines, compareLines)
+	return []byte(head + strconv.Itoa(version) + "\n" + note + strings.Join(append(lines, ""), "\n"))
+}
+
+const retiredWord = "retired"
+
+func formatKind(k *Kind, add func(retired bool, fields ...any)) {
+	add(k.Retired, "kind", k.Name)
+	if k.Singleton {
+		add(false, "kind", k.Name, "singleton")
+	} else {
+		add(false, "kind", k.Name, "id", k.ID)
+		add(false, "kind", k.Name, "shards", k.Shards)
+		add(false, "kind", k.Name, "hash", k.Hash)
+	}
+	for _, f := range k.State {
+		add(f.Retired, "kind", k.Name, "state", f.Number, f.Name, f.Type)
+	}
+	for _, m := range k.Methods {
+		fields := []any{"kind", k.Name, "method", m.Name}
+		if m.Wire != m.Name {
+			fields = append(fields, "called", m.Wire)
+		}
+		if m.Tell {
+			fields = append(fields, "tell")
+		}
+		add(m.Retired, fields...)
+		for _, f := range m.Args {
+			add(f.Retired, "kind", k.Name, "method", m.Name, "arg", f.Number, f.Name, f.Type)
+		}
+		for _, f := range m.Results {
+			add(f.Retired, "kind", k.Name, "method", m.Name, "result", f.Number, f.Name, f.Type)
+		}
+	}
+}
+
+// compareLines orders lines word by word, and numbers by their value.
+func compareLines(a, b string) int {
+	return slices.CompareFunc(strings.Fields(a), strings.Fields(b), func(x, y string) int {
+		n, err := strconv.Atoi(x)
+		m, err2 := strconv.Atoi(y)
+		if err == nil && err2 == nil {
+			return cmp.Compare(n, m)
+		}
+		return strings.Compare(x, y)
+	})
+}
+
+// Parse reads a contract. It wants it exactly as [Format] writes it, so that what
+// somebody changed by hand, or a merge left, is not taken for a decision.
+func Parse(content []byte) (*Contract, []Problem) {
+	c, problems := read(content)
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	if problems := c.twice(); len(problems) > 0 {
+		return nil, problems
+	}
+	want := strings.Split(string(Format(c)), "\n")
+	got := strings.Split(string(content), "\n")
+	for i := range max(len(got), len(want)) {
+		if i >= len(got) || i >= len(want) || got[i] != want[i] {
+			return nil, []Problem{{CodeEdited, i + 1, "not as shardgen writes it: edited by hand?", mend}}
+		}
+	}
+	return c, nil
+}
+
+const mend = "restore it from version control, or run shardgen contract mend, which keeps what it understands"
+
+// read understands the lines, in whatever order.
+func read(content []byte) (*Contract, []Problem) {
+	r := &reader{c: &Contract{}}
+	lines := strings.Split(string(content), "\n")
+	for i, line := range lines {
+		if strings.HasPrefix(line, "<<<<<<<") || strings.HasPrefix(line, ">>>>>>>") || strings.HasPrefix(line, "=======") {
+			return nil, []Problem{{
+				CodeConflict, i + 1, "the mark of a conflict: two branches changed the contract",
+				"run shardgen contract mend: it keeps what both sides say and gives doubled numbers anew",
+			}}
+		}
+	}
+	number, isHead := strings.CutPrefix(lines[0], head)
+	format, err := strconv.Atoi(number)
+	switch {
+	case !isHead || err != nil:
+		return nil, []Problem{{CodeEdited, 1, "not a contract: want " + strconv.Quote(head+strconv.Itoa(version)), mend}}
+	case format > version:
+		return nil, []Problem{{
+			CodeNewer, 1, fmt.Sprintf("written in format %d, this shardgen knows up to %d", format, version),
+			"use the shardgen that wrote it, or a newer one: go get -tool github.com/shardgen/shardgen/cmd/shardgen@latest",
+		}}
+	}
+	for i, line := range lines[1:] {
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		if !r.fact(i+2, strings.Fields(line)) {
+			r.problems = append(r.problems, Problem{CodeEdited, i + 2, strconv.Quote(line) + ": not a fact", mend})
+		}
+	}
+	return r.c, r.problems
+}

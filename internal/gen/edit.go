@@ -1,0 +1,92 @@
+package gen
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/shardgen/shardgen/internal/gen/contract"
+)
+
+// Contract reads the contract file of a folder, or the one that path names.
+func Contract(path string) (*contract.Contract, error) {
+	path = contractPath(path)
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read contract: %w", err)
+	}
+	c, problems := contract.Parse(content)
+	if len(problems) > 0 {
+		p := problems[0]
+		return nil, fmt.Errorf("read contract: %s:%d: %s: %s (%s)", path, p.Line, p.Code, p.Message, p.Remedy)
+	}
+	return c, nil
+}
+
+func contractPath(path string) string {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return filepath.Join(path, contract.FileName)
+	}
+	return path
+}
+
+// Edit changes the contract file of a folder.
+func Edit(dir string, change func(*contract.Contract) error) error {
+	c, err := Contract(dir)
+	if err != nil {
+		return err
+	}
+	if err := change(c); err != nil {
+		return err
+	}
+	return writeAtomic(contractPath(dir), contract.Format(c))
+}
+
+// Mend makes the contract file of a folder usable again; see [contract.Mend].
+// It returns what was given anew, in words.
+func Mend(dir, released string) ([]string, error) {
+	var known *contract.Contract
+	if released != "" {
+		var err error
+		if known, err = Contract(released); err != nil {
+			return nil, err
+		}
+	}
+	path := contractPath(dir)
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("mend: %w", err)
+	}
+	c, told, err := contract.Mend(content, known)
+	if err != nil {
+		return nil, err
+	}
+	return told, writeAtomic(path, contract.Format(c))
+}
+
+// Proto prints the contract of a folder as a .proto file.
+func Proto(dir, pkg string) (string, error) {
+	c, err := Contract(dir)
+	if err != nil {
+		return "", err
+	}
+	file, err := contract.Descriptor(c, pkg)
+	if err != nil {
+		return "", err
+	}
+	return contract.Text(file)
+}
+
+// Breaking compares the contracts of two folders, or files; see
+// [contract.Breaking].
+func Breaking(old, now string) ([]contract.Break, error) {
+	before, err := Contract(old)
+	if err != nil {
+		return nil, err
+	}
+	after, err := Contract(now)
+	if err != nil {
+		return nil, err
+	}
+	return contract.Breaking(before, after), nil
+}

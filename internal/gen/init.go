@@ -1,0 +1,72 @@
+package gen
+
+import (
+	"errors"
+	"fmt"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// firstEntity is what Init writes; the package's name goes in.
+const firstEntity = `package %s
+
+import "context"
+
+//go:generate go tool shardgen
+
+// Counter counts. There is one for each id, in exactly one process of the
+// cluster, and its methods never run at the same time.
+//
+//shard:entity
+type Counter struct {
+	ID    string %[2]sshard:"id"%[2]s
+	Total int64  %[2]sshard:"state"%[2]s
+}
+
+// Add adds n and returns the new total.
+func (c *Counter) Add(_ context.Context, n int64) (total int64, err error) {
+	c.Total += n
+	return c.Total, nil
+}
+`
+
+// Init writes a first entity into a folder below working, which must be part of a
+// module. It returns the file's path. A folder with Go files is refused.
+func Init(working, dir string) (string, error) {
+	fail := func(err error) (string, error) { return "", fmt.Errorf("init %s: %w", dir, err) }
+	if !inModule(working) {
+		return fail(errors.New("not in a module (run go mod init example.com/yours first)"))
+	}
+	name := filepath.Base(dir)
+	if !token.IsIdentifier(name) {
+		return fail(fmt.Errorf("%q cannot be a package's name (name a folder like counter)", name))
+	}
+	path := filepath.Join(working, dir)
+	if files, err := filepath.Glob(filepath.Join(path, "*.go")); err != nil || len(files) > 0 {
+		return fail(errors.Join(errors.New("has Go files already (name another folder)"), err))
+	}
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return fail(err)
+	}
+	file := filepath.Join(path, "counter.go")
+	if err := writeAtomic(file, []byte(fmt.Sprintf(firstEntity, name, "`"))); err != nil {
+		return fail(err)
+	}
+	return relative(working, file), nil
+}
+
+// inModule reports whether a folder or one above it has a go.mod.
+func inModule(dir string) bool {
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); !errors.Is(err, fs.ErrNotExist) {
+			return err == nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return false
+		}
+		dir = parent
+	}
+}

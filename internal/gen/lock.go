@@ -1,0 +1,78 @@
+package gen
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/shardgen/shardgen/internal/gen/contract"
+	"github.com/shardgen/shardgen/internal/gen/load"
+	"github.com/shardgen/shardgen/internal/gen/model"
+)
+
+// adopt numbers what crosses the wire as the contract file of the package's
+// folder says, and returns that file as it is to become. Problems go to the
+// outcome's diagnostics, and then nothing may be written. Pkg may be nil: there
+// is no entity in the folder.
+func adopt(dir string, pkg *model.Package, out *Outcome) ([]change, error) {
+	path := filepath.Join(dir, contract.FileName)
+	content, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		content = nil
+	case err != nil:
+		return nil, fmt.Errorf("generate: %w", err)
+	}
+	if content == nil && pkg == nil {
+		return nil, nil
+	}
+	var old *contract.Contract
+	if content != nil {
+		var problems []contract.Problem
+		if old, problems = contract.Parse(content); len(problems) > 0 {
+			out.addProblems(path, problems)
+			return nil, nil
+		}
+	}
+	now := &contract.Contract{}
+	if pkg != nil {
+		now = contract.Of(pkg)
+	}
+	next, problems := now.Adopt(old)
+	if len(problems) > 0 {
+		out.addProblems(path, problems)
+		return nil, nil
+	}
+	if pkg != nil {
+		orderByNumber(pkg)
+	}
+	if written := contract.Format(next); string(written) != string(content) {
+		return []change{{path, written}}, nil
+	}
+	return nil, nil
+}
+
+func (o *Outcome) addProblems(path string, problems []contract.Problem) {
+	for _, p := range problems {
+		o.Diagnostics = append(o.Diagnostics, load.Diagnostic{
+			Pos:  token.Position{Filename: path, Line: max(p.Line, 1), Column: 1},
+			Code: load.Code(p.Code), Message: p.Message, Remedy: p.Remedy,
+		})
+	}
+}
+
+// orderByNumber puts fields in the order in which protobuf writes them.
+func orderByNumber(pkg *model.Package) {
+	byNumber := func(a, b model.Field) int { return cmp.Compare(a.Number, b.Number) }
+	for _, t := range pkg.Types {
+		slices.SortFunc(t.Fields, byNumber)
+	}
+	for _, e := range pkg.Entities {
+		slices.SortFunc(e.State, byNumber)
+	}
+}
