@@ -88,6 +88,11 @@ func (m *Machine) onJoin(from transport.Address, msg Join) {
 		return
 	}
 	joiner := Member{Address: from, Status: Joining, Roles: msg.Roles, Meta: msg.Meta}
+	if m.room() <= 0 && m.config.votes(joiner) {
+		m.send(from, JoinRefused{Target: from, Reason: fmt.Sprintf(
+			"there are as many members as a static quorum of %d allows (raise it at all members, or let one leave)", m.config.QuorumSize)})
+		return
+	}
 	m.update(func(g *Gossip) { g.setMember(joiner) })
 	m.send(from, Welcome{Target: from, State: m.gossip})
 }

@@ -30,11 +30,12 @@ func (m *Machine) runLeader() {
 	}
 }
 
-// electorate are the Up and Leaving members.
+// electorate are the Up and Leaving members. Those that a smaller side downed under
+// a lease belong to it until they are fenced: they may be the larger one.
 func (g *Gossip) electorate() []transport.Address {
 	var nodes []transport.Address
 	for _, r := range g.Members {
-		if r.Status == Up || r.Status == Leaving {
+		if r.Status == Up || r.Status == Leaving || r.Status == Down && r.Judged && !r.Fenced {
 			nodes = append(nodes, r.Address)
 		}
 	}
@@ -47,14 +48,17 @@ func (m *Machine) lead() bool {
 		return m.leadWeakly()
 	}
 	var moved, removed []Member
-	enough := m.enough()
+	enough, room := m.enough(), m.room()
 	for _, r := range m.gossip.Members {
 		switch r.Status {
 		case Joining, WeaklyUp:
 			if m.doubled(r) {
 				r.Status = Down
 				moved = append(moved, r)
-			} else if enough {
+			} else if enough && (room > 0 || !m.config.votes(r)) {
+				if m.config.votes(r) {
+					room--
+				}
 				r.Status = Up
 				moved = append(moved, r)
 			}
@@ -161,4 +165,20 @@ func (m *Machine) leadWeakly() bool {
 		}
 	})
 	return true
+}
+
+// room is how many more voters there may be without two sides that could both have
+// a static quorum. Every member that ever was Up counts until it is removed.
+func (m *Machine) room() int {
+	q, ok := m.strategy.(staticQuorum)
+	if !ok {
+		return len(m.gossip.Members)
+	}
+	n := 0
+	for _, r := range m.gossip.Members {
+		if r.UpNumber != 0 && m.config.votes(r) {
+			n++
+		}
+	}
+	return q.most() - n
 }

@@ -29,6 +29,15 @@ type network struct {
 	lossy   func(from, to *simNode) bool // nil: nothing is lost
 	sent    int
 	plain   bool // messages go as they are, not through their bytes
+	leases  map[transport.Address]simLease
+	unsafe  bool // the way of downing promises nothing about turns
+}
+
+// A simLease is a lease of the store, by founder.
+type simLease struct {
+	holder transport.Address
+	token  uint64
+	until  time.Time
 }
 
 // A simServer is one broker of the broker's cluster.
@@ -50,6 +59,7 @@ type simNode struct {
 	frozen    bool    // the process stands still; its connection lives
 	deaf      bool    // what is sent to it vanishes, and nobody notices
 	mute      bool    // what it sends vanishes, and nobody notices
+	storeless bool    // it cannot reach the leases
 	waiting   []Input // arrived while frozen
 	frozenAt  time.Time
 	wake      time.Time
@@ -156,7 +166,28 @@ func (w *network) step(n *simNode, in Input) {
 	if out.Probe && n.connected && !w.served(n) {
 		w.post(n, Vacant{})
 	}
+	if out.TakeLease != nil {
+		w.post(n, w.takeLease(n, *out.TakeLease))
+	}
 	w.check(n)
+}
+
+// takeLease is the store's part.
+func (w *network) takeLease(n *simNode, r LeaseRequest) LeaseAnswer {
+	if w.leases == nil {
+		w.leases = make(map[transport.Address]simLease)
+	}
+	l := w.leases[r.Founder]
+	switch {
+	case n.storeless:
+		return LeaseAnswer{Seq: r.Seq, Reason: "store unavailable"}
+	case l.until.After(w.now) && l.holder != n.config.Self && l.token != r.Over:
+		return LeaseAnswer{Seq: r.Seq, Held: true, Reason: "held by " + l.holder.Name}
+	}
+	l = simLease{n.config.Self, l.token + 1, w.now.Add(r.TTL)}
+	w.leases[r.Founder] = l
+	fmt.Fprintf(&w.log, "%6.3fs %s: takes the lease\n", w.now.Sub(w.origin).Seconds(), n.name())
+	return LeaseAnswer{Seq: r.Seq, Token: l.token}
 }
 
 // served tells whether the broker knows an Up member, as seen from n.
@@ -304,6 +335,9 @@ func (w *network) check(n *simNode) {
 	}
 	g := n.machine.gossip
 	if g == nil || n.machine.phase == ended {
+		return
+	}
+	if w.unsafe {
 		return
 	}
 	for _, key := range w.order {

@@ -110,6 +110,8 @@ func (s *script) duration(word string) time.Duration {
 //	ended KEY within 1s      runs until its machine has ended
 //	leave, ready, kill, freeze, thaw, deaf, mute, hear KEY
 //	down KEY by KEY          the operator's word
+//	undeliverable KEY by KEY the driver's word
+//	storeless, store KEY …   the lease's store goes out of reach, or comes back
 //	cut S T, heal S T        the route between two servers
 //	stop S, serve S          a server
 //	move KEY S               reconnects a node to a server
@@ -134,6 +136,8 @@ func (s *script) do(words []string) {
 		w.run(s.duration(args[0]), nil)
 	case "up", "gone", "ended":
 		s.await(command, args)
+	case "undeliverable":
+		w.step(s.node(args[2]), Undeliverable{s.node(args[0]).config.Self})
 	case "cut", "heal":
 		w.cuts[[2]string{args[0], args[1]}] = command == "cut"
 		w.cuts[[2]string{args[1], args[0]}] = command == "cut"
@@ -181,6 +185,10 @@ func (s *script) one(command string, n *simNode) {
 		n.mute = true
 	case "hear":
 		n.deaf, n.mute = false, false
+	case "storeless":
+		n.storeless = true
+	case "store":
+		n.storeless = false
 	case "view":
 		s.view(n)
 	case "lease":
@@ -279,6 +287,25 @@ func (s *script) add(key string, words []string) {
 			config.ProbeVacancy = true
 		case "byhand":
 			config.Downing = DowningByHand
+		case "downing":
+			config.Downing = Downing(slices.Index(downingNames[:], strings.ReplaceAll(v, "-", " ")))
+			s.network.unsafe = config.Downing == DowningAuto
+		case "quorum":
+			config.QuorumSize, _ = strconv.Atoi(v)
+		case "vote":
+			config.DowningRole = v
+		case "stable":
+			config.StableAfter = s.duration(v)
+		case "auto":
+			config.AutoDownAfter = s.duration(v)
+		case "alone":
+			config.KeepOldestAlone = true
+		case "roles":
+			config.Roles = strings.Split(v, ",")
+		case "minrole":
+			role, n, _ := strings.Cut(v, ":")
+			members, _ := strconv.Atoi(n)
+			config.MinRoleMembers = append(config.MinRoleMembers, RoleMinimum{role, members})
 		default:
 			s.t.Fatalf("unknown option %q", word)
 		}
