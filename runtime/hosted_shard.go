@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -20,7 +21,8 @@ type hostedShard struct {
 
 	mu      sync.Mutex
 	core    *region.Shard
-	sweeper *time.Timer // opens gates and ends waiting that lasted too long
+	sweeper *time.Timer         // opens gates and ends waiting that lasted too long
+	silent  []transport.Address // in the old home's words, when it gave the shard to this node
 }
 
 func (s *hostedShard) init(h *host, id placement.ShardID, l region.Limits) {
@@ -157,7 +159,7 @@ func (s *hostedShard) apply(fx region.Effects) (after []func()) {
 		owner, epoch := s.core.Owner(), s.core.Epoch()
 		p := pl.path(transport.Peer{Address: owner}, s.lane)
 		if p != nil {
-			_ = p.append(s.step(wire.TypeOpen, epoch))
+			_ = p.append(s.openLocked())
 			pl.ledger.add(shardMovedOut)
 		}
 		after = append(after, func() {
@@ -319,6 +321,15 @@ func (s *hostedShard) sweep() {
 	if s.plane().closed() {
 		return
 	}
+	s.mu.Lock()
+	overdue, state := s.core.Overdue(time.Now()), s.core.State()
+	s.mu.Unlock()
+	for _, g := range overdue {
+		s.plane().ledger.add(gateTimedOut)
+		s.plane().log.Warn("a sender's calls waited in vain for what it had sent by way of the shard's old home",
+			"shard", s.id.String(), "state", state.String(), "sender", g.Sender.String(), "via", g.Via.String(),
+			"epoch", g.Epoch.String(), "calls", g.Held, "after", region.GateTimeout)
+	}
 	s.openGates(func(transport.Address) bool { return false })
 	s.mu.Lock()
 	late := s.core.Expire(time.Now().Add(-s.plane().cfg.CallTimeout))
@@ -374,7 +385,7 @@ func (s *hostedShard) place(owner transport.Address, epoch placement.Epoch, term
 func (s *hostedShard) closeGate(sender, via transport.Address, epoch placement.Epoch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.plane().silenced(via, s.lane) {
+	if s.plane().silenced(via, s.lane) || slices.Contains(s.silent, via) {
 		s.core.GoDirect(sender, epoch)
 		return
 	}

@@ -235,6 +235,7 @@ func (pl *plane) moveStep(from *path, e *wire.Envelope) {
 		sh.ready(from.peer.Address, epoch)
 	case wire.TypeOpen:
 		sh.openAt(from.peer.Address, epoch)
+		sh.hearOpen(e.Payload)
 	case wire.TypeReject:
 		pl.ctl.moveAborted(sh.id, epoch, "the new home refused: "+string(e.Text))
 	case wire.TypeGate:

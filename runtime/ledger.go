@@ -31,6 +31,7 @@ const (
 	shardMovedIn                 // shards that came with their state
 	shardMovedOut                // shards that went
 	tableMoved                   // changes of a shard's home in the table
+	gateTimedOut                 // senders whose older calls did not come through an old home in time
 	frameSent                    // frames published, each with many envelopes under load
 	reasons
 )
@@ -42,7 +43,7 @@ var reasonNames = [reasons]string{
 	tellLost: "tell lost", dropNoPeer: "peer gone", replyUnclaimed: "answer unclaimed",
 	frameForeign: "foreign frame", frameIgnored: "ignored frame", frameBounced: "bounced frame",
 	shardMovedIn: "shard moved in", shardMovedOut: "shard moved out",
-	tableMoved: "shards moved", frameSent: "frames sent",
+	tableMoved: "shards moved", gateTimedOut: "gate timed out", frameSent: "frames sent",
 }
 
 // ledger counts by reason. It is safe for concurrent use.

@@ -115,6 +115,24 @@ func TestRollingRestartUnderLoad(t *testing.T) {
 	l.end(conn)
 }
 
+// TestNobodyWaitsForTheSilent restarts nodes faster than senders follow, under
+// new names: no call waits for what a node that has left could still forward.
+func TestNobodyWaitsForTheSilent(t *testing.T) {
+	c := newCluster(t, "a0", "b0", "c0")
+	conn := c.dial("client")
+	l := startLoad(t, conn, c.dial("other"))
+	for round := range 4 {
+		for _, name := range []string{"a", "b", "c"} {
+			old := fmt.Sprint(name, round)
+			require.NoError(t, c.nodes[old].Shutdown(testContext(t)))
+			require.Zero(t, c.nodes[old].Counters()["gate timed out"], "%s", old)
+			c.start(fmt.Sprint(name, round+1))
+		}
+	}
+	l.waitFor(500)
+	l.end(conn)
+}
+
 func TestOrderOfTellsOverMoves(t *testing.T) {
 	c := newCluster(t, "a", "b")
 	conn := c.dial("client")

@@ -82,6 +82,7 @@ func (pl *plane) peerGone(a transport.Address, lane int, bye bool) {
 		pl.gone[a] = true
 	}
 	pl.peersMu.Unlock()
+	pl.silences.add(a, lane)
 	var reroute []func()
 	if pp != nil {
 		for i, p := range pp.paths {

@@ -48,6 +48,8 @@ type plane struct {
 	gone    map[transport.Address]bool // removed: never gets a path again
 	left    map[transport.Address]bool // left in order, and may still say goodbye
 
+	silences silences
+
 	kindsMu sync.Mutex
 	kinds   atomic.Pointer[map[string]*kind] // copied on write
 	table   atomic.Pointer[placement.Table]

@@ -36,6 +36,7 @@ func TestFaults(t *testing.T) {
 				Length:  min(f.Length, 2*time.Second),
 				Times:   min(f.Times, 2),
 				Settle:  15 * time.Second,
+				Rounds:  1,
 				Tail:    500 * time.Millisecond,
 			}
 			row, err := fault.Do(ctx, f, o)

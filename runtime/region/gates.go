@@ -235,6 +235,23 @@ func (s *Shard) OpenGates(gone func(transport.Address) bool, now uint32, at time
 	return s.reopen(open, now, at)
 }
 
+// A Shut gate waits for the flush of Sender, which left Via under Epoch.
+type Shut struct {
+	Sender, Via transport.Address
+	Epoch       placement.Epoch
+	Held        int // calls
+}
+
+// Overdue are the gates that have waited for GateTimeout.
+func (s *Shard) Overdue(at time.Time) (gates []Shut) {
+	for _, t := range s.gates.closed {
+		if at.Sub(t.since) >= GateTimeout {
+			gates = append(gates, Shut{t.sender, t.via, t.epoch, t.held.n})
+		}
+	}
+	return gates
+}
+
 // Gated tells whether any gate is closed, so that OpenGates must be called again.
 func (s *Shard) Gated() bool { return len(s.gates.closed) > 0 }
 

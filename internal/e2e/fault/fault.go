@@ -34,10 +34,12 @@ type Fault struct {
 	Notice time.Duration
 	// Strike makes it happen to a node and returns when.
 	Strike func(n *cluster.Node) (time.Time, error)
+	// Within bounds Inject, besides Length. Default 30s.
+	Within time.Duration
 }
 
 // faults are all that can be run, in the order they are listed.
-var faults = []Fault{join, leave, kill, pause, natsOutage, natsRestart}
+var faults = []Fault{join, leave, rolling, kill, pause, natsOutage, natsRestart}
 
 // All returns all faults.
 func All() []Fault { return append([]Fault(nil), faults...) }

@@ -19,6 +19,7 @@ type Options struct {
 	Nodes   int // before the fault. Default: the fault's
 	Load    load.Options
 	Calls   int // at least. Default 20,000
+	Rounds  int // of restarts, for faults that have several. Default 5
 	Victim  int // 1 is the oldest node, Nodes the youngest. Default: the fault's
 	// Length is how long the fault lasts. Default: the fault's.
 	Length time.Duration
@@ -42,6 +43,7 @@ func (o Options) withDefaults(f Fault) Options {
 	set(&o.Load.Entities, 1000)
 	set(&o.Load.Rate, 2000)
 	set(&o.Calls, 20_000)
+	set(&o.Rounds, 5)
 	set(&o.Tail, 2*time.Second)
 	set(&o.Settle, 5*time.Second)
 	if o.Say == nil {
@@ -79,11 +81,11 @@ func (o Options) Validate(f Fault) error {
 // more than one sender to keep in order.
 const connections = 2
 
-// effectTimeout bounds how long a fault takes to have its full effect: entities
-// that do not answer by then are judged as silent.
+// effectTimeout bounds how long a fault that says nothing else takes to have its
+// full effect: entities that do not answer by then are judged as silent.
 const effectTimeout = 30 * time.Second
 
-var errNoEffect = fmt.Errorf("not within %v", effectTimeout)
+var errNoEffect = errors.New("out of time")
 
 // A Run is a fault under way, as its Inject sees it.
 type Run struct {
@@ -169,7 +171,8 @@ func (r *Run) underLoad(ctx context.Context, f Fault) error {
 	}
 	r.options.Say("settled, %s; now: %s", load.Describe(r.Load.Homes()), f.About)
 	r.Begin()
-	limit, cancel := context.WithTimeoutCause(ctx, effectTimeout+r.Length, errNoEffect)
+	set(&f.Within, effectTimeout)
+	limit, cancel := context.WithTimeoutCause(ctx, f.Within+r.Length, fmt.Errorf("%w after %v", errNoEffect, f.Within+r.Length))
 	defer cancel()
 	switch err := f.Inject(limit, r); {
 	case errors.Is(err, errNoEffect):

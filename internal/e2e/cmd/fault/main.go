@@ -48,7 +48,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		flags.PrintDefaults()
 	}
 	list := flags.Bool("list", false, "name the faults and exit")
-	timeout := flags.Duration("timeout", 3*time.Minute, "bound of the whole run")
+	timeout := flags.Duration("timeout", 5*time.Minute, "bound of the whole run")
+	flags.IntVar(&o.Rounds, "rounds", 5, "`number` of rounds of a rolling restart")
 	flags.StringVar(&o.Cluster.URL, "nats", "", "`URL` of NATS servers that run (default: a nats-server process of its own)")
 	flags.IntVar(&o.Nodes, "nodes", 0, "`number` of nodes before the fault (default: the fault's choice, 3 or 5)")
 	flags.DurationVar(&o.Length, "length", 0, "how long the fault lasts (default: the fault's choice)")
@@ -65,7 +66,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	case *list && name == "":
 		for _, f := range fault.All() {
-			fmt.Fprintf(stdout, "%-12s %s\n", f.Name, f.About)
+			fmt.Fprintf(stdout, "%-16s %s\n", f.Name, f.About)
 		}
 		return exitOK
 	case name == "" || *list:
