@@ -465,8 +465,12 @@ func (c *control) placementMessage(from transport.Peer, m coordinator.Message) {
 
 // stepFollower follows the table. It reports whether the message is to be obeyed.
 func (c *control) stepFollower(from transport.Address, m coordinator.Message) bool {
+	before := c.follower.Coordinator()
 	out := c.follower.Step(time.Now(), from, m)
 	c.wakes[wakeFollower] = out.WakeAt
+	if c.follower.Coordinator() != before {
+		c.reports.at = time.Now() // what the former one was told may be lost with it
+	}
 	if out.Table != nil {
 		c.plane.setTable(out.Table)
 		c.reports.tableChanged(out.Table)
