@@ -66,7 +66,7 @@ func newControl(n *Node) *control {
 		noHome:   map[string]string{},
 	}
 	c.reports.init(c)
-	c.inquiries.open = map[uint64]func(transport.Address, coordinator.Message) bool{}
+	c.inquiries.open = map[uint64]func(transport.Address, coordinator.Message){}
 	c.gateway.init(c)
 	return c
 }

@@ -13,31 +13,31 @@ import (
 // They belong to the control loop.
 type inquiries struct {
 	next uint64
-	open map[uint64]func(transport.Address, coordinator.Message) (done bool)
+	open map[uint64]func(transport.Address, coordinator.Message)
 }
 
 // errNotJoined: nobody can be asked before Start has returned.
 var errNotJoined = errors.New("the node has not joined (call Start first)")
 
-// inquire asks now and every resendEvery, until got, on the control loop, has
-// heard enough; or until ctx ends, whose error it returns.
-func (c *control) inquire(ctx context.Context, ask func(id uint64), got func(transport.Address, coordinator.Message) bool) error {
+// inquire asks now and every resendEvery, until ask or got, on the control loop,
+// find that enough was heard; or until ctx ends, whose error it returns.
+func (c *control) inquire(ctx context.Context, ask func(id uint64) bool, got func(transport.Address, coordinator.Message) bool) error {
 	if c.view.Load() == nil {
 		return errNotJoined
 	}
 	var id uint64 // the loop's
 	done := make(chan struct{})
+	conclude := func(enough bool) {
+		if enough {
+			delete(c.inquiries.open, id)
+			close(done)
+		}
+	}
 	c.loop.post(func() {
 		c.inquiries.next++
 		id = c.inquiries.next
-		c.inquiries.open[id] = func(from transport.Address, m coordinator.Message) bool {
-			enough := got(from, m)
-			if enough {
-				close(done)
-			}
-			return enough
-		}
-		ask(id)
+		c.inquiries.open[id] = func(from transport.Address, m coordinator.Message) { conclude(got(from, m)) }
+		conclude(ask(id))
 	})
 	again := time.NewTicker(resendEvery)
 	defer again.Stop()
@@ -48,7 +48,7 @@ func (c *control) inquire(ctx context.Context, ask func(id uint64), got func(tra
 		case <-again.C:
 			c.loop.post(func() {
 				if c.inquiries.open[id] != nil {
-					ask(id)
+					conclude(ask(id))
 				}
 			})
 		case <-c.plane.stop:
@@ -76,7 +76,7 @@ func (c *control) giveUp(ctx context.Context, id *uint64) error {
 
 // answered brings an answer to its inquiry. Late ones are dropped.
 func (q *inquiries) answered(id uint64, from transport.Address, m coordinator.Message) {
-	if got := q.open[id]; got != nil && got(from, m) {
-		delete(q.open, id)
+	if got := q.open[id]; got != nil {
+		got(from, m)
 	}
 }

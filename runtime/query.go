@@ -74,24 +74,20 @@ type ShardingStats struct {
 func (n *Node) ShardingStats(ctx context.Context, kind string) (ShardingStats, error) {
 	c := n.control
 	stats := ShardingStats{Nodes: map[string][]ShardState{}}
-	missing := map[transport.Address]bool{}
-	if v := c.view.Load(); v != nil {
-		for _, m := range v.ByAge {
-			if m.Status != membership.Down && hosts(m.Member) {
+	missing, heard := map[transport.Address]bool{}, map[transport.Address]bool{}
+	err := c.inquire(ctx, func(id uint64) bool {
+		clear(missing) // members come and go
+		for _, m := range c.view.Load().ByAge {
+			if m.Status != membership.Down && hosts(m.Member) && !heard[m.Address] {
 				missing[m.Address] = true
+				c.sendPlacement(transport.Peer{Address: m.Address}, coordinator.Inspect{ID: id, Kind: kind})
 			}
 		}
-	}
-	if len(missing) == 0 && c.view.Load() != nil {
-		return stats, nil
-	}
-	err := c.inquire(ctx, func(id uint64) {
-		for a := range missing {
-			c.sendPlacement(transport.Peer{Address: a}, coordinator.Inspect{ID: id, Kind: kind})
-		}
+		return len(missing) == 0
 	}, func(from transport.Address, m coordinator.Message) bool {
 		if in, ok := m.(coordinator.Inspected); ok && missing[from] {
 			delete(missing, from)
+			heard[from] = true
 			stats.Nodes[from.Name] = []ShardState{}
 			for _, h := range in.Shards {
 				stats.Nodes[from.Name] = append(stats.Nodes[from.Name], stateOf(h))
@@ -162,9 +158,10 @@ func (n *Node) Locate(ctx context.Context, kind, id string) (Location, error) {
 	}
 	question := coordinator.Explain{}
 	question.Kind, question.Shard = kind, shard
-	err = n.control.inquire(ctx, func(id uint64) {
+	err = n.control.inquire(ctx, func(id uint64) bool {
 		question.ID = id
 		n.control.reports.toCoordinator(question)
+		return false
 	}, func(_ transport.Address, m coordinator.Message) bool {
 		e, ok := m.(coordinator.Explained)
 		at.Why = e.Text

@@ -13,7 +13,7 @@ func TestCommandLine(t *testing.T) {
 		stdout string // parts of what is printed
 		stderr string
 	}{
-		{"-list", exitOK, "leave        a node leaves in order", ""},
+		{"-list", exitOK, "leave            a node leaves in order", ""},
 		{"-h", exitOK, "", "usage: fault -list"},
 		{"", exitUsage, "", "usage: fault -list"},
 		{"-list leave", exitUsage, "", "usage: fault -list"},
