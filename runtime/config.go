@@ -65,6 +65,11 @@ type Config struct {
 	// MaxBuffered is how many bytes are kept for one peer on one lane before
 	// calls to it are refused. Default 8 MiB, at least Window.
 	MaxBuffered int
+	// SingletonBuffer bounds the calls that wait at this process for a singleton
+	// that has no instance at the moment: when it is full the oldest is dropped and
+	// fails with ErrBufferFull. Default 1,000, at most 10,000, as in Akka;
+	// NoBuffer (-1) drops every call that finds no instance.
+	SingletonBuffer int
 	// MaxMoves bounds the shards that move at once to even them out. Default 3,
 	// minimum 1. Leaving nodes are emptied faster.
 	MaxMoves int
@@ -89,6 +94,7 @@ func (c Config) withDefaults() Config {
 	set(&c.MailboxSize, 1_000)
 	set(&c.Window, 1<<20)
 	set(&c.MaxBuffered, max(8<<20, c.Window))
+	set(&c.SingletonBuffer, 1_000)
 	set(&c.MaxMoves, 3)
 	set(&c.RebalanceThreshold, 1)
 	c.Membership = c.Membership.withDefaults()
@@ -97,6 +103,11 @@ func (c Config) withDefaults() Config {
 	}
 	return c
 }
+
+// NoBuffer is the Config.SingletonBuffer of a process whose calls never wait.
+const NoBuffer = -1
+
+func (c *Config) singletonBuffer() int { return max(c.SingletonBuffer, 0) }
 
 func set[T comparable](v *T, def T) {
 	var zero T
@@ -146,6 +157,7 @@ func (c Config) validate() error {
 	bad(c.MailboxSize >= 1, "MailboxSize is %d: want at least 1", c.MailboxSize)
 	bad(c.Window >= 64<<10 && c.Window <= 16<<20, "Window is %d: want 64 KiB to 16 MiB", c.Window)
 	bad(c.MaxBuffered >= c.Window, "MaxBuffered is %d: want at least Window (%d)", c.MaxBuffered, c.Window)
+	bad(c.SingletonBuffer >= NoBuffer && c.SingletonBuffer <= 10_000, "SingletonBuffer is %d: want 1 to 10000, or NoBuffer", c.SingletonBuffer)
 	bad(c.MaxMoves >= 1, "MaxMoves is %d: want at least 1", c.MaxMoves)
 	bad(c.RebalanceThreshold >= 1, "RebalanceThreshold is %d: want at least 1", c.RebalanceThreshold)
 	c.validateMembership(bad)

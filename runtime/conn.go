@@ -47,6 +47,7 @@ type Conn struct {
 	asks    map[string]bool
 	helloAt time.Time
 	follow  time.Time
+	seekers map[string]*seeker
 	digest  uint64                          // of members
 	members map[transport.Address]bool      // as the gateway sees them
 	absent  map[transport.Address]time.Time // peers that are no members: since when
@@ -70,7 +71,7 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	c := &Conn{
 		cfg: cfg, loop: newLoop(), follower: coordinator.NewFollower(false),
 		served: make(chan struct{}), done: make(chan struct{}), kinds: map[string]uint32{},
-		noHome: map[string]string{}, asks: map[string]bool{}, absent: map[transport.Address]time.Time{},
+		noHome: map[string]string{}, asks: map[string]bool{}, seekers: map[string]*seeker{}, absent: map[transport.Address]time.Time{},
 	}
 	c.log = cfg.Logger.With("client", cfg.Name)
 	self := transport.Peer{Address: transport.Address{Name: cfg.Name, Incarnation: rand.Uint64()}, Client: true}
@@ -146,15 +147,17 @@ func (c *Conn) receive() {
 }
 
 func (c *Conn) wake() time.Time {
-	if !c.follow.IsZero() && c.follow.Before(c.helloAt) {
-		return c.follow
+	at := c.helloAt
+	if !c.follow.IsZero() && c.follow.Before(at) {
+		at = c.follow
 	}
-	return c.helloAt
+	return c.seekAt(at)
 }
 
 // tick says hello to the member that serves us, or looks for one.
 func (c *Conn) tick() {
 	now := time.Now()
+	c.tickSeekers(now)
 	if !c.follow.IsZero() && !now.Before(c.follow) {
 		c.step(c.gateway.Address, nil)
 	}
@@ -218,6 +221,8 @@ func (c *Conn) message(m transport.Message) {
 	switch topic {
 	case wire.ControlTopic_CONTROL_TOPIC_GATEWAY:
 		c.gatewayMessage(from, body)
+	case wire.ControlTopic_CONTROL_TOPIC_SINGLETON:
+		c.identity(from, body)
 	case wire.ControlTopic_CONTROL_TOPIC_COORDINATOR:
 		msg, err := coordinator.Decode(body)
 		if err != nil {
@@ -248,6 +253,7 @@ func (c *Conn) gatewayMessage(from transport.Peer, body []byte) {
 	case m.GetWelcome() != nil:
 		if c.gateway.IsZero() {
 			c.gateway = from
+			c.guided()
 		}
 		c.heard = time.Now()
 		c.mu.Lock()
@@ -271,6 +277,7 @@ func (c *Conn) meet(w *wire.GatewayWelcome) {
 	}
 	for _, n := range w.GetLost() {
 		c.plane.peerGone(addressOf(n), -1, false)
+		c.lost(addressOf(n))
 	}
 	c.partWithAbsent()
 }
@@ -293,6 +300,7 @@ func (c *Conn) partWithAbsent() {
 		case now.Sub(since) >= byeGrace:
 			delete(c.absent, a)
 			c.plane.peerGone(a, -1, false)
+			c.lost(a)
 		}
 	}
 }
@@ -316,6 +324,9 @@ func (c *Conn) step(from transport.Address, m coordinator.Message) {
 
 func (c *Conn) ask(kind string) {
 	c.loop.post(func() {
+		if c.seek(kind) {
+			return
+		}
 		if !c.asks[kind] {
 			c.asks[kind] = true
 			c.helloAt = time.Now().Add(askDelay)

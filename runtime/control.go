@@ -33,6 +33,7 @@ type control struct {
 	reports   reports
 	inquiries inquiries
 	gateway   gateway
+	singles   singles
 	wakes     [4]time.Time // of members, manager, coord, follower
 	started   bool
 	joining   bool // the machine has started
@@ -68,6 +69,7 @@ func newControl(n *Node) *control {
 	c.reports.init(c)
 	c.inquiries.open = map[uint64]func(transport.Address, coordinator.Message){}
 	c.gateway.init(c)
+	c.singles.control = c
 	return c
 }
 
@@ -77,11 +79,11 @@ func (c *control) prepare() (err error) {
 	if c.members, err = c.newMembers(cfg.Seeds); err != nil {
 		return err
 	}
-	if c.manager, err = singleton.New(singleton.Config{Name: "coordinator", Self: c.self}); err != nil {
+	if c.manager, err = singleton.New(singleton.Config{Name: coordinatorSingleton, Self: c.self}); err != nil {
 		return err
 	}
 	c.follower = coordinator.NewFollower(len(c.node.hosted()) > 0)
-	return nil
+	return c.singles.prepare()
 }
 
 // newMembers makes the membership's machine for a node that joins through seeds.
@@ -101,13 +103,21 @@ func (c *control) describe() (meta, compat []membership.KeyValue) {
 	compat = append(compat, c.node.cfg.Membership.compat()...)
 	for _, declared := range c.node.declared() {
 		k := declared.desc
-		if declared.host != nil {
+		switch {
+		case declared.host == nil: // a proxy
+		case k.Singleton:
+			add(&meta, metaSingleton+k.Name, "%d %s %s role=%s", declared.shards, k.HashName, k.Package, declared.declared.role)
+		default:
 			add(&meta, metaKind+k.Name, "%d %s %s role=%s", declared.shards, k.HashName, k.Package, declared.declared.role)
 		}
 		add(&compat, "type "+k.Name+" shards", "%d", declared.shards)
 		add(&compat, "type "+k.Name+" shard function", "%s", k.HashName)
 		add(&compat, "type "+k.Name+" package", "%s", k.Package)
 		add(&compat, "type "+k.Name+" role", "%s", declared.declared.role)
+		add(&compat, "type "+k.Name+" is a singleton", "%t", k.Singleton)
+		if k.Singleton {
+			add(&compat, "type "+k.Name+" has a lease", "%t", declared.declared.single.Lease != nil)
+		}
 	}
 	return meta, compat
 }
@@ -124,6 +134,9 @@ func hosts(m membership.Member) bool {
 	return false
 }
 
+// coordinatorSingleton names the coordinator among singletons.
+const coordinatorSingleton = "coordinator"
+
 // run drives the machines until the node stops.
 func (c *control) run(stop <-chan struct{}) {
 	c.loop.post(func() {
@@ -136,7 +149,7 @@ func (c *control) run(stop <-chan struct{}) {
 		}
 		for kind := range *c.plane.kinds.Load() { // calls since before Start; nobody listened then
 			if c.plane.heldFor(kind) > 0 {
-				c.reports.ask(kind)
+				c.askHome(kind)
 			}
 		}
 	})
@@ -182,13 +195,14 @@ func (c *control) tick() {
 	if due(wakeFollower) {
 		c.stepFollower(transport.Address{}, nil)
 	}
+	c.singles.tick(now)
 	c.reports.resend(now)
 	c.gateway.tick(now)
 }
 
 func (c *control) wake() time.Time {
 	at := time.Now().Add(time.Second)
-	for _, w := range append(c.wakes[:], c.reports.wakeAt(), c.gateway.wakeAt()) {
+	for _, w := range append(c.wakes[:], c.reports.wakeAt(), c.gateway.wakeAt(), c.singles.wakeAt()) {
 		if !w.IsZero() && w.Before(at) {
 			at = w
 		}
@@ -226,7 +240,11 @@ func (c *control) message(m transport.Message, at time.Time) {
 			c.foreign(len(body), err)
 			return
 		}
-		c.stepManager(singleton.Receive{From: from.Address, Message: msg})
+		if msg.Name != coordinatorSingleton {
+			c.singles.message(from, msg)
+		} else if !from.Client {
+			c.stepManager(singleton.Receive{From: from.Address, Message: msg})
+		}
 	case wire.ControlTopic_CONTROL_TOPIC_COORDINATOR:
 		msg, err := coordinator.Decode(body)
 		if err != nil {
@@ -310,6 +328,7 @@ func (c *control) event(e membership.Event) {
 		if e.Member.Address != c.self {
 			c.plane.peerGone(e.Member.Address, -1, false)
 			c.gateway.lostMember(e.Member.Address)
+			c.singles.lost(e.Member.Address)
 		}
 	case membership.MemberRemoved:
 		c.node.log.Info("member removed", "member", e.Member.Address.String(), "was", e.Member.Status.String())
@@ -321,6 +340,7 @@ func (c *control) event(e membership.Event) {
 		} else {
 			c.plane.peerGone(e.Member.Address, -1, false)
 			c.gateway.lostMember(e.Member.Address)
+			c.singles.lost(e.Member.Address)
 		}
 	case membership.UnreachableMember:
 		c.node.log.Warn("member unreachable", "member", e.Member.Address.String(), "evidence", e.Evidence.String())
@@ -355,6 +375,7 @@ func (c *control) viewChanged() {
 	}
 	c.gateway.membersChanged()
 	c.stepManager(managed)
+	c.singles.viewChanged(v)
 	if c.coord != nil {
 		c.stepCoordinator(placed)
 	}

@@ -69,6 +69,9 @@ func (p *path) goodbye() {
 // stopEntities runs the stop hooks of entities that nobody took over.
 func (n *Node) stopEntities(ctx context.Context) {
 	for _, h := range n.hosted() {
+		if h.instance != nil {
+			h.instance.quit(ctx)
+		}
 		for i := range h.shards {
 			s := &h.shards[i]
 			for !s.stopIdle() && ctx.Err() == nil {

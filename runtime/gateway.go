@@ -193,6 +193,9 @@ func (g *gateway) kinds() []*wire.GatewayKind {
 	for _, m := range g.control.view.Load().ByAddress {
 		for _, kv := range m.Meta {
 			name, ok := strings.CutPrefix(kv.Key, metaKind)
+			if !ok {
+				name, ok = strings.CutPrefix(kv.Key, metaSingleton)
+			}
 			f := strings.Fields(kv.Value) // and what else members must agree on
 			if !ok || seen[name] || len(f) < 3 {
 				continue

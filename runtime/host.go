@@ -17,6 +17,7 @@ type host struct {
 	desc     codegen.Host
 	settings hostSettings
 	shards   []hostedShard
+	instance *instance // of a singleton; else nil
 }
 
 func newHost(pl *plane, k *kind, desc codegen.Host, settings hostSettings) (*host, error) {
@@ -25,10 +26,16 @@ func newHost(pl *plane, k *kind, desc codegen.Host, settings hostSettings) (*hos
 		return nil, fmt.Errorf("host %s: incomplete description (run go generate again?)", desc.Name)
 	}
 	limits := region.Limits{Mailbox: settings.mailbox, Waiting: pl.cfg.BufferSize}
+	if desc.Singleton {
+		limits.Lead = codegen.SingletonID
+	}
 	h.shards = make([]hostedShard, k.shards)
 	for i := range h.shards {
 		id := placement.ShardID{Kind: desc.Name, Shard: k.shards + uint32(i)}
 		h.shards[i].init(h, id, limits)
+	}
+	if desc.Singleton {
+		h.instance = newInstance(&h.shards[0])
 	}
 	return h, nil
 }
@@ -62,7 +69,9 @@ func checkKind(k *codegen.Kind) error {
 	if err := transport.CheckName("type", k.Name); err != nil {
 		errs = append(errs, err)
 	}
-	if err := placement.CheckShards(k.Shards); err != nil {
+	if k.Singleton && k.Shards != 1 {
+		errs = append(errs, fmt.Errorf("type %s: a singleton of %d shards (run go generate again?)", k.Name, k.Shards))
+	} else if err := placement.CheckShards(k.Shards); err != nil {
 		errs = append(errs, fmt.Errorf("type %s: %w", k.Name, err))
 	}
 	return errors.Join(errs...)

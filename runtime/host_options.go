@@ -23,11 +23,20 @@ type hostSettings struct {
 	moves   int      // 0: the coordinator's default
 	hosts   int
 	mailbox int
+
+	single    Singleton
+	singleSet bool
 }
 
 // defaultHostSettings are the settings of a type without options.
 func defaultHostSettings(cfg Config) hostSettings {
 	return hostSettings{idle: 2 * time.Minute, inline: true, mailbox: cfg.MailboxSize}
+}
+
+// singletonHostSettings are those of a singleton: it is never idle, and it does
+// not run on its callers' goroutines, which it would end with its own.
+func singletonHostSettings(cfg Config) hostSettings {
+	return hostSettings{mailbox: cfg.MailboxSize}
 }
 
 // IdleAfter passivates entities that nobody called for d: their state is kept

@@ -137,6 +137,9 @@ func (pl *plane) answer(c *inCall, e *wire.Envelope, l *lane) {
 // it is returned, to be called after it was released.
 func (s *hostedShard) apply(fx region.Effects) (after []func()) {
 	pl := s.plane()
+	if fx.Lead != nil {
+		after = append(after, func() { s.host.instance.lead(fx.Lead) })
+	}
 	for _, st := range fx.Start {
 		after = append(after, func() { s.start(st) })
 	}

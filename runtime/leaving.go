@@ -45,6 +45,9 @@ func (c *control) checkExit() {
 	if c.exitReady || v == nil || v.SelfStatus != membership.Leaving {
 		return
 	}
+	if !c.singles.settled(v) {
+		return
+	}
 	if !c.otherHosts(v) {
 		c.readyToExit()
 		return

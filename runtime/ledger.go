@@ -21,6 +21,7 @@ const (
 	callRetried                  // sent again after it was not executed
 	callRefused                  // answered with an error that says it did not run
 	callExpired                  // its deadline passed first
+	callShed                     // the oldest of too many that waited for a singleton
 	callDropped                  // accepted, then lost with its shard
 	tellLost                     // a tell nobody could deliver
 	dropNoPeer                   // an envelope to a peer that is gone
@@ -39,7 +40,7 @@ const (
 // names of the reasons, as people read them.
 var reasonNames = [reasons]string{
 	callBuffered: "buffered", callForwarded: "forwarded", callRetried: "retried",
-	callRefused: "refused", callExpired: "expired", callDropped: "dropped",
+	callShed: "shed", callRefused: "refused", callExpired: "expired", callDropped: "dropped",
 	tellLost: "tell lost", dropNoPeer: "peer gone", replyUnclaimed: "answer unclaimed",
 	frameForeign: "foreign frame", frameIgnored: "ignored frame", frameBounced: "bounced frame",
 	shardMovedIn: "shard moved in", shardMovedOut: "shard moved out",

@@ -34,6 +34,10 @@ func (s *hostedShard) beginMove(to transport.Address, epoch placement.Epoch) {
 
 // handOff runs when the last turn has ended: hooks, state, Init.
 func (s *hostedShard) handOff() {
+	if s.host.instance != nil {
+		s.host.instance.handOff()
+		return
+	}
 	pl := s.plane()
 	s.mu.Lock()
 	epoch, to := s.core.MoveEpoch(), s.core.Peer()
@@ -133,6 +137,10 @@ func (s *hostedShard) ready(from transport.Address, epoch placement.Epoch) {
 }
 
 func (s *hostedShard) openAt(from transport.Address, epoch placement.Epoch) {
+	if s.host.instance != nil {
+		s.host.instance.opened(from, epoch) // its manager has the last word
+		return
+	}
 	s.do(func(now uint32, at time.Time) region.Effects {
 		fx := s.core.OpenAt(from, epoch, now, at)
 		if fx.Opened {

@@ -128,14 +128,22 @@ func (n *Node) hostLocked(h codegen.Host, opts []HostOption) error {
 		return fmt.Errorf("host %s: %w", h.Name, k.err)
 	case k.declared != nil:
 		return fmt.Errorf("host %s: hosted already (two types of one name? set name= in one's directive)", h.Name)
+	case k.desc.Singleton != h.Singleton:
+		return fmt.Errorf("host %s: %w: it is called as a singleton and hosted as an entity, or the other way round (set name= in one's directive)", h.Name, ErrMismatch)
 	case k.desc.Package != h.Package:
 		return fmt.Errorf("host %s: %w: it is a type of %s and of %s (set name= in one's directive)", h.Name, ErrMismatch, k.desc.Package, h.Package)
 	}
 	settings := defaultHostSettings(n.cfg)
+	if h.Singleton {
+		settings = singletonHostSettings(n.cfg)
+	}
 	for _, o := range opts {
 		o(&settings)
 	}
 	if err := settings.validate(h.Name); err != nil {
+		return err
+	}
+	if err := settings.validateSingleton(h.Kind); err != nil {
 		return err
 	}
 	if settings.hostsAt(n.cfg.Roles) {
@@ -196,6 +204,9 @@ func (n *Node) hostedShard(id placement.ShardID) *hostedShard {
 // inventory is what the node registers with a coordinator.
 func (n *Node) inventory() (kinds []coordinator.KindInfo, owned []coordinator.Owned) {
 	for _, h := range n.hosted() {
+		if h.instance != nil {
+			continue // where a singleton lives is not the coordinator's affair
+		}
 		kinds = append(kinds, coordinator.KindInfo{
 			Name: h.desc.Name, Package: h.desc.Package, Shards: h.kind.shards, HashName: h.desc.HashName, Hosts: true,
 			Tuning: h.settings.tuning(),
@@ -212,6 +223,9 @@ func (n *Node) inventory() (kinds []coordinator.KindInfo, owned []coordinator.Ow
 // holdsShards tells whether any shard is still here, or on its way here or away.
 func (n *Node) holdsShards() bool {
 	for _, h := range n.hosted() {
+		if h.instance != nil {
+			continue // see singles.settled
+		}
 		for i := range h.shards {
 			s := &h.shards[i]
 			if o, ok := s.owned(); ok && (o.State != coordinator.Forwarding || s.holdsCalls()) {

@@ -307,6 +307,9 @@ func (w *pendingCall) wait(ctx context.Context, limit *deadline) (res result, an
 func (p port) giveUp(c *codegen.Call, w *pendingCall) (Outcome, error) {
 	pl := p.kind.plane
 	if w.route.forget(w.id) {
+		if p.kind.desc.Singleton {
+			return NotExecuted, fmt.Errorf("%w: %s", ErrNoInstance, pl.ctl.why(p.kind.desc.Name))
+		}
 		if n := pl.ctl.shardsOf(p.kind.desc.Name); n != 0 && n != p.kind.shards {
 			return NotExecuted, fmt.Errorf("%w: %d shards here and %d in the cluster (generate both from one version)", ErrMismatch, p.kind.shards, n)
 		}
@@ -386,6 +389,8 @@ func (p port) resultError(c *codegen.Call, res result) error {
 		return p.fail(&c.Ref, c.Method, Unknown, fmt.Errorf("%w: %v", ErrLost, res.lost))
 	case codeUnsent:
 		return not(ErrOverloaded)
+	case codeShed:
+		return not(fmt.Errorf("%w: at most %d calls wait for an instance (raise Config.SingletonBuffer?)", ErrBufferFull, p.kind.plane.cfg.singletonBuffer()))
 	case codeUnsendable:
 		return not(ErrTooLarge)
 	}
@@ -399,6 +404,7 @@ const (
 	codeUnsendable                          // it is too large
 	codeClosed                              // this process shuts down
 	codeExpired                             // its time is over
+	codeShed                                // younger calls took its place in a full buffer
 )
 
 // publicError maps the causes of the layers below to this package's.

@@ -9,6 +9,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/runtime/region"
+	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -231,20 +232,39 @@ func (s *hostedShard) owned() (o coordinator.Owned, ok bool) {
 func (c *control) ask(kind string) {
 	c.loop.post(func() {
 		if c.started {
-			c.reports.ask(kind)
+			c.askHome(kind)
 		}
 	})
 }
 
+// askHome looks for a home of the kind's shards, or for a singleton's instance.
+func (c *control) askHome(kind string) {
+	if s := c.singles.get(kind); s != nil {
+		s.search(singleton.Want{})
+		return
+	}
+	c.reports.ask(kind)
+}
+
 func (c *control) moveDone(id placement.ShardID, epoch placement.Epoch) {
 	c.loop.post(func() {
+		if c.singles.get(id.Kind) != nil {
+			return // proxies ask for it
+		}
 		c.reports.opened(id, epoch)
 		c.progressed()
 	})
 }
 
 func (c *control) moveAborted(id placement.ShardID, epoch placement.Epoch, reason string) {
-	c.loop.post(func() { c.reports.abort(id, epoch, reason) })
+	c.loop.post(func() {
+		if s := c.singles.get(id.Kind); s != nil {
+			c.node.log.Warn("singleton's successor does not take its state", "kind", id.Kind, "reason", reason)
+			s.instance.close()
+			return
+		}
+		c.reports.abort(id, epoch, reason)
+	})
 }
 
 func (c *control) progress(id placement.ShardID) {

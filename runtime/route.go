@@ -159,6 +159,10 @@ func (r *route) hold(e *wire.Envelope) (bool, error) {
 		r.mu.Unlock()
 		return false, nil
 	}
+	if r.kind.desc.Singleton {
+		defer pl.ctl.ask(r.kind.desc.Name)
+		return true, r.holdWithin(e)
+	}
 	if pl.held.Load() >= int64(pl.cfg.BufferSize) {
 		r.mu.Unlock()
 		return false, ErrOverloaded
@@ -169,6 +173,37 @@ func (r *route) hold(e *wire.Envelope) (bool, error) {
 	pl.ledger.add(callBuffered)
 	pl.ctl.ask(r.kind.desc.Name)
 	return true, nil
+}
+
+// holdWithin keeps a call of a singleton, and drops the oldest when too many
+// wait: each is answered and counted. mu is held, and released.
+func (r *route) holdWithin(e *wire.Envelope) (err error) {
+	pl := r.kind.plane
+	dropped := r.core.HoldWithin(call.Outgoing{Envelope: keep(e), Driver: time.Now()}, pl.cfg.singletonBuffer())
+	r.mu.Unlock()
+	pl.held.Add(1 - int64(len(dropped)))
+	pl.ledger.add(callBuffered)
+	for i := range dropped {
+		d := &dropped[i].Envelope
+		pl.ledger.add(callShed)
+		switch {
+		case d.ID != 0:
+			pl.pending.complete(d.ID, result{code: codeShed})
+		case e.ID == 0 && pl.cfg.singletonBuffer() == 0:
+			err = ErrBufferFull // the caller is here to hear it
+		default:
+			pl.ledger.add(tellLost)
+		}
+	}
+	return err
+}
+
+// found goes to where a singleton's instance was found. It may be under a lower
+// epoch than one that is gone: the cluster may have begun anew.
+func (r *route) found(owner transport.Address, epoch placement.Epoch) {
+	r.change(func(acked uint64) call.Step {
+		return r.learnLocked(owner, epoch, acked, r.core.State == call.Unknown)
+	})
 }
 
 // keep copies what belongs to the caller.

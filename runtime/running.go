@@ -86,6 +86,7 @@ func (s *hostedShard) guarded(e *region.Entity, c *inCall) (a answer) {
 			return
 		}
 		c.run.handOver()
+		s.died("runtime.Goexit in " + string(c.method))
 		s.endTurn(e)
 		s.plane().answerTurn(c, answer{code: wire.CodePanic, text: "runtime.Goexit"}, nil)
 	}()
@@ -98,6 +99,10 @@ func (s *hostedShard) guarded(e *region.Entity, c *inCall) (a answer) {
 func (s *hostedShard) endTurn(e *region.Entity) {
 	pl := s.plane()
 	s.mu.Lock()
+	if in := s.host.instance; in != nil && in.keepLocked(e) {
+		s.mu.Unlock()
+		return
+	}
 	next, drained := s.core.End(e, pl.clock.Load())
 	s.mu.Unlock()
 	if next != nil {
@@ -150,14 +155,15 @@ func (s *hostedShard) runCall(e *region.Entity, c *inCall) answer {
 
 // leased waits until a remote turn may run. ok is false when it never may here.
 func (s *hostedShard) leased(t *turn) (a answer, ok bool) {
-	pl := s.plane()
-	if pl.lease.valid() {
+	if s.mayRun() {
 		return answer{}, true
 	}
 	t.yieldLane()
-	switch err := pl.waitLease(t); {
+	switch err := s.waitLease(t); {
 	case err == nil:
 		return answer{}, true
+	case errors.Is(err, errNoLease):
+		return answer{code: wire.CodeDropped}, false // the caller looks for the next instance
 	case errors.Is(err, ErrClosed):
 		return answer{code: wire.CodeStopped}, false
 	}
@@ -211,10 +217,18 @@ func (s *hostedShard) invoke(m codegen.Method, t *turn, entity any, args, buf []
 	defer func() {
 		if r := recover(); r != nil {
 			s.logPanic(t.entity.ID, r)
+			s.died(fmt.Sprintf("panic in %s: %v", t.method, r))
 			out, err = nil, &panicked{r}
 		}
 	}()
 	return m(t, entity, args, buf)
+}
+
+// died ends a singleton's instance; other entities live on.
+func (s *hostedShard) died(why string) {
+	if s.host.instance != nil {
+		s.host.instance.fail(why)
+	}
 }
 
 func (s *hostedShard) logPanic(entity string, r any) {
@@ -230,7 +244,7 @@ func (s *hostedShard) begin(ctx context.Context, up *turn, e *region.Entity, met
 	if up != nil {
 		t.depth = up.depth + 1
 	}
-	if e.Value == nil || !s.plane().lease.valid() {
+	if e.Value == nil || !s.mayRun() {
 		if err := s.prepareTurn(t); err != nil {
 			t.ended.Store(true)
 			s.endTurn(e)
@@ -243,12 +257,12 @@ func (s *hostedShard) begin(ctx context.Context, up *turn, e *region.Entity, met
 // prepareTurn does what a turn seldom needs: wait for the lease, activate.
 func (s *hostedShard) prepareTurn(t *turn) error {
 	t.yieldLane()
-	pl, ctx, cancel := s.plane(), t.parent, context.CancelFunc(func() {})
+	ctx, cancel := t.parent, context.CancelFunc(func() {})
 	if _, ok := ctx.Deadline(); !ok {
-		ctx, cancel = context.WithTimeout(ctx, pl.cfg.CallTimeout)
+		ctx, cancel = context.WithTimeout(ctx, s.plane().cfg.CallTimeout)
 	}
 	defer cancel()
-	if err := pl.waitLease(ctx); err != nil {
+	if err := s.waitLease(ctx); err != nil {
 		return s.notRun(t.entity.ID, t.method, err)
 	}
 	if t.entity.Value != nil {
@@ -257,7 +271,7 @@ func (s *hostedShard) prepareTurn(t *turn) error {
 	if err := s.wake(t, t.entity); err != nil {
 		return s.notRun(t.entity.ID, t.method, fmt.Errorf("%w: %w", ErrActivation, err))
 	}
-	if err := pl.waitLease(ctx); err != nil { // the hook may have taken long
+	if err := s.waitLease(ctx); err != nil { // the hook may have taken long
 		return s.notRun(t.entity.ID, t.method, err)
 	}
 	return nil
@@ -272,6 +286,9 @@ func (s *hostedShard) notRun(id, method string, err error) error {
 func (t *turn) End(recovered any, err error) error {
 	s, e := t.shard, t.entity
 	t.ended.Store(true)
+	if recovered != nil {
+		s.died(fmt.Sprintf("panic in %s: %v", t.method, recovered))
+	}
 	s.endTurn(e)
 	if recovered != nil {
 		s.logPanic(e.ID, recovered)

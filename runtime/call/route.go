@@ -89,6 +89,22 @@ func (r *Route) Hold(o Outgoing) (ask bool) {
 	return r.State == Unknown
 }
 
+// HoldWithin is Hold where at most limit calls may wait: those that have waited
+// longest make room and are returned. With a limit of 0 that is o itself.
+func (r *Route) HoldWithin(o Outgoing, limit int) (dropped []Outgoing) {
+	r.held = append(r.held, o)
+	for r.Held() > limit {
+		oldest := &r.held
+		if len(r.refused) > 0 {
+			oldest = &r.refused
+		}
+		dropped = append(dropped, (*oldest)[0])
+		(*oldest)[0] = Outgoing{}
+		*oldest = (*oldest)[1:]
+	}
+	return dropped
+}
+
 // Held is the number of calls that wait here.
 func (r *Route) Held() int { return len(r.held) + len(r.refused) }
 

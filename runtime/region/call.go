@@ -137,6 +137,7 @@ type Start struct {
 // Effects are what the driver must do, in this order, before it gives up the
 // shard's lock (only appending to queues and waking goroutines, nothing slow).
 type Effects struct {
+	Lead    *Entity // a turn of the driver's own has begun: bring the entity to life
 	Start   []Start // run these turns
 	Forward []*Call // send these to Successor, in order; tell local callers to look again
 	Flushed []Flush // then send each of these to its FlushTo
@@ -149,6 +150,9 @@ type Effects struct {
 
 // add puts more behind fx.
 func (fx *Effects) add(more Effects) {
+	if more.Lead != nil {
+		fx.Lead = more.Lead
+	}
 	fx.Start = append(fx.Start, more.Start...)
 	fx.Forward = append(fx.Forward, more.Forward...)
 	fx.Flushed = append(fx.Flushed, more.Flushed...)

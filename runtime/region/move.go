@@ -247,7 +247,7 @@ func (s *Shard) open(epoch, since placement.Epoch, now uint32) Effects {
 	s.pending = nil
 	s.trail.forget(transport.Address.IsZero)
 	maps.DeleteFunc(s.gates.direct, func(_ transport.Address, e placement.Epoch) bool { return e < since })
-	fx := Effects{Opened: true}
+	fx := Effects{Opened: true, Lead: s.lead(now)}
 	fx.add(s.redeliverAll(now))
 	return fx
 }

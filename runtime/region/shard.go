@@ -61,6 +61,9 @@ var legal = map[State][]State{
 type Limits struct {
 	Mailbox int // calls that wait for one entity
 	Waiting int // calls that wait for the shard to open
+	// Lead is the entity whose first turn after the shard has opened is the
+	// driver's own, so that it is brought to life before any call; empty: none.
+	Lead string
 }
 
 // A Shard is one shard at one node. It is not safe for concurrent use.
@@ -165,16 +168,32 @@ func (s *Shard) Begin(id string, now uint32) *Entity {
 	if s.state != Open || len(s.gates.closed) > 0 {
 		return nil
 	}
+	return s.Take(id, now)
+}
+
+// Take begins a turn of the driver's own if the shard is open and the entity
+// idle, else it returns nil. Gates do not hold it back, for it is nobody's call.
+func (s *Shard) Take(id string, now uint32) *Entity {
 	e := s.entities[id]
+	if s.state != Open || e != nil && e.busy {
+		return nil
+	}
 	if e == nil {
 		e = s.add(id)
-	} else if e.busy {
-		return nil
 	}
 	e.busy = true
 	e.lastUsed = now
 	s.running++
 	return e
+}
+
+// lead begins the first turn of the entity that leads, unless it is alive.
+func (s *Shard) lead(now uint32) *Entity {
+	id := s.limits.Lead
+	if e := s.entities[id]; id == "" || e != nil && e.Value != nil {
+		return nil
+	}
+	return s.Take(id, now)
 }
 
 func (s *Shard) add(id string) *Entity {

@@ -103,7 +103,7 @@ func (p *Proxy) Why() string {
 	case !p.asking:
 		return ""
 	case p.target.IsZero():
-		return "no member that hosts it is up"
+		return "no member that hosts it is up (start a node that calls its Host function)"
 	case p.why == "":
 		return fmt.Sprintf("%s has not answered yet", p.target.Name)
 	}

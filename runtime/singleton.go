@@ -1,0 +1,431 @@
+package shard
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/region"
+	"github.com/shardgen/shardgen/runtime/singleton"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// singletonPrefix stands before the type's name in messages about singletons of
+// users, which so never meet the coordinator's.
+const singletonPrefix = "type/"
+
+// singletonAt is the status at which users' singletons are given away: before a
+// member may exit, like its shards.
+const singletonAt = singleton.Leaving
+
+// openPatience bounds the wait for what a predecessor said that it sends.
+const openPatience = 5 * time.Second
+
+// single is one singleton as the control loop of a node knows it. Where it lives
+// is decided by manager and found by proxy; how calls reach it is the data
+// plane's affair, for which it is a type of one shard.
+type single struct {
+	control  *control
+	kind     *kind
+	proxy    *singleton.Proxy
+	manager  *singleton.Manager // nil where the type is not hosted
+	instance *instance          // nil where the type is not hosted
+	keeper   *leaseKeeper       // nil without a lease
+	wakes    [2]time.Time       // of proxy and manager
+	opening  *opening           // an instance that waits for its predecessor
+	arrived  opening            // whose Open came last, and under which epoch
+}
+
+// opening is a shard that is on its way here.
+type opening struct {
+	from  transport.Address
+	epoch placement.Epoch
+	until time.Time
+}
+
+// singles are all singletons that a node hosts or calls. It belongs to the
+// control loop.
+type singles struct {
+	control *control
+	byName  map[string]*single
+	order   []*single
+}
+
+// get is the singleton of that type, made when it is first asked for; nil if the
+// type is no singleton.
+func (g *singles) get(kind string) *single {
+	s, k := g.byName[kind], (*g.control.plane.kinds.Load())[kind]
+	if s != nil {
+		if k != nil && k.desc.Singleton {
+			s.kind = k // it may be called here only since it was guided to
+		}
+		return s
+	}
+	if k == nil || !k.desc.Singleton || k.err != nil {
+		return nil
+	}
+	s, err := g.add(k)
+	if err != nil {
+		g.control.node.log.Error("singleton cannot be called", "kind", kind, "err", err)
+		return nil
+	}
+	if v := g.control.view.Load(); v != nil {
+		s.view(v)
+	}
+	return s
+}
+
+func (g *singles) add(k *kind) (*single, error) {
+	s := &single{control: g.control, kind: k}
+	var err error
+	s.proxy, err = singleton.NewProxy(singleton.ProxyConfig{Name: singletonPrefix + k.desc.Name, HandOverAt: singletonAt})
+	if err != nil {
+		return nil, err
+	}
+	if g.byName == nil {
+		g.byName = map[string]*single{}
+	}
+	g.byName[k.desc.Name] = s
+	g.order = append(g.order, s)
+	return s, nil
+}
+
+// prepare makes the machines of the hosted singletons.
+func (g *singles) prepare() error {
+	for _, h := range g.control.node.hosted() {
+		if !h.desc.Singleton {
+			continue
+		}
+		s, err := g.add(h.kind)
+		if err != nil {
+			return err
+		}
+		o := h.settings.single
+		s.manager, err = singleton.New(singleton.Config{
+			Name: singletonPrefix + h.desc.Name, Self: g.control.self, HandOverAt: singletonAt,
+			RetryInterval: o.HandOverRetry, MaxRetries: o.MaxHandOverRetries, RemovalMargin: o.RemovalMargin,
+			RestartBackoff: o.RestartBackoff, MaxRestartBackoff: o.MaxRestartBackoff, StableAfter: o.StableAfter,
+			Lease: o.Lease != nil, LeaseRetryInterval: o.LeaseRetry,
+		})
+		if err != nil {
+			return fmt.Errorf("host %s: %w", h.desc.Name, err)
+		}
+		s.instance = h.instance
+		s.instance.post = func(in singleton.Input) { g.control.loop.post(func() { s.step(in) }) }
+		s.instance.opened = func(from transport.Address, epoch placement.Epoch) {
+			g.control.loop.post(func() { s.predecessorOpened(from, epoch) })
+		}
+		if o.Lease != nil {
+			s.keeper = newLeaseKeeper(s, o.Lease, o.LeaseTTL)
+		}
+		s.search(singleton.Want{}) // its shard here has to know where it went
+	}
+	return nil
+}
+
+func (g *singles) wakeAt() (at time.Time) {
+	sooner := func(t time.Time) {
+		if !t.IsZero() && (at.IsZero() || t.Before(at)) {
+			at = t
+		}
+	}
+	for _, s := range g.order {
+		sooner(s.wakes[0])
+		sooner(s.wakes[1])
+		if s.opening != nil {
+			sooner(s.opening.until)
+		}
+	}
+	return at
+}
+
+func (g *singles) tick(now time.Time) {
+	due := func(t time.Time) bool { return !t.IsZero() && !now.Before(t) }
+	for _, s := range g.order {
+		if due(s.wakes[0]) {
+			s.search(singleton.Tick{})
+		}
+		if s.manager != nil && due(s.wakes[1]) {
+			s.step(singleton.Tick{})
+		}
+		if o := s.opening; o != nil && due(o.until) {
+			s.control.node.log.Warn("singleton starts without what its predecessor sent", "kind", s.kind.desc.Name, "from", o.from.String())
+			s.open(false)
+		}
+	}
+}
+
+func (g *singles) viewChanged(v *membership.View) {
+	for _, s := range g.order {
+		s.view(v)
+	}
+}
+
+// lost tells that a member is gone.
+func (g *singles) lost(a transport.Address) {
+	for _, s := range g.order {
+		s.search(singleton.Lost{Node: a})
+		if s.opening != nil && s.opening.from == a {
+			s.open(false)
+		}
+		if s.instance != nil {
+			s.instance.successorGone(a)
+		}
+	}
+}
+
+// settled tells whether this leaving node has given all singletons away, as far
+// as there is anybody to give them to; the others it stops.
+func (g *singles) settled(v *membership.View) bool {
+	settled := true
+	for _, s := range g.order {
+		if s.manager == nil {
+			continue
+		}
+		if s.manager.Holds() && s.manager.Oldest().IsZero() {
+			s.step(singleton.Quit{})
+		}
+		if s.manager.Holds() || s.instance.holds() {
+			settled = false
+		}
+	}
+	return settled
+}
+
+// message handles what another process says about a singleton.
+func (g *singles) message(from transport.Peer, m singleton.Message) {
+	s := g.get(strings.TrimPrefix(m.Name, singletonPrefix))
+	switch {
+	case m.Type == singleton.Identify && from.Client:
+		g.guide(from, m, s)
+	case m.Type == singleton.Identify:
+		g.send(from, g.identity(m, s))
+	case from.Client || s == nil:
+		g.control.plane.ledger.add(frameIgnored)
+	case m.Type == singleton.Identity:
+		s.search(singleton.Receive{From: from.Address, Message: m})
+	case s.manager != nil:
+		s.step(singleton.Receive{From: from.Address, Message: m})
+	}
+}
+
+func (g *singles) send(to transport.Peer, m singleton.Message) {
+	c := g.control
+	if to.Address == c.self {
+		c.loop.post(func() { g.message(c.plane.self, m) })
+		return
+	}
+	body, err := singleton.Encode(m)
+	c.send(to, wire.ControlTopic_CONTROL_TOPIC_SINGLETON, body, err)
+}
+
+// identity answers a proxy: the instance runs here, or why it does not.
+func (g *singles) identity(m singleton.Message, s *single) singleton.Message {
+	a := singleton.Message{Name: m.Name, Type: singleton.Identity, ID: m.ID}
+	if s == nil || s.manager == nil {
+		a.Reason = fmt.Sprintf("%s does not host it", g.control.node.cfg.Name)
+		return a
+	}
+	if epoch, ok := s.instance.at(); ok {
+		a.Instance, a.Epoch = g.control.self, epoch
+	} else if a.Reason = s.manager.Why(); a.Reason == "" {
+		a.Reason = g.control.node.cfg.Name + " is starting it"
+	}
+	a.Reason = a.Reason[:min(len(a.Reason), 1024)]
+	return a
+}
+
+// guide answers a process that is no member with what this node's proxy found.
+func (g *singles) guide(from transport.Peer, m singleton.Message, s *single) {
+	if s == nil { // nobody here ever called it: what the type looks like is in the question
+		s = g.learn(strings.TrimPrefix(m.Name, singletonPrefix))
+	}
+	a := singleton.Message{Name: m.Name, Type: singleton.Identity, ID: m.ID}
+	if s == nil {
+		a.Reason = "no member hosts it"
+		g.send(from, a)
+		return
+	}
+	if s.proxy.Found() == (singleton.Placement{}) {
+		s.search(singleton.Want{})
+	}
+	if found := s.proxy.Found(); !found.Node.IsZero() && s.proxy.Why() == "" {
+		a.Instance, a.Epoch = found.Node, found.Epoch
+	} else {
+		a.Reason = s.proxy.Why()
+	}
+	g.send(from, a)
+}
+
+// learn makes a singleton known that other members host.
+func (g *singles) learn(name string) *single {
+	v := g.control.view.Load()
+	if v == nil {
+		return nil
+	}
+	for _, m := range v.ByAddress {
+		if hostsSingleton(m.Member, name) {
+			s, err := g.add(&kind{plane: g.control.plane, desc: codegen.Kind{Name: name, Singleton: true}})
+			if err != nil {
+				return nil
+			}
+			s.view(v)
+			return s
+		}
+	}
+	return nil
+}
+
+// metaSingleton begins the metadata keys of hosted singletons.
+const metaSingleton = "singleton/"
+
+func hostsSingleton(m membership.Member, kind string) bool {
+	return slices.ContainsFunc(m.Meta, func(kv membership.KeyValue) bool { return kv.Key == metaSingleton+kind })
+}
+
+// view takes who may run the instance: members that announced it at joining.
+func (s *single) view(v *membership.View) {
+	var view singleton.View
+	for _, m := range v.ByAge {
+		if hostsSingleton(m.Member, s.kind.desc.Name) {
+			view.Members = append(view.Members, singleton.Member{
+				Address: m.Address, Status: statusOf(m.Status), UpNumber: uint64(m.UpNumber),
+			})
+		}
+	}
+	if s.manager != nil {
+		s.step(view)
+	}
+	s.search(view)
+}
+
+// step gives the manager one input and does what it says.
+func (s *single) step(in singleton.Input) {
+	before := s.manager.Holds()
+	out := s.manager.Step(time.Now(), in)
+	s.wakes[1] = out.WakeAt
+	log := s.control.node.log.With("kind", s.kind.desc.Name)
+	for _, e := range out.Events {
+		level := log.Debug
+		switch {
+		case e.Stuck:
+			level = log.Warn
+		case out.StartInstance || out.StopInstance:
+			level = log.Info
+		}
+		level("singleton", "state", e.State.String(), "peer", e.Peer.String(), "what", e.What)
+	}
+	if out.AcquireLease {
+		s.keeper.acquire()
+	}
+	if out.StartInstance {
+		s.start(out.Epoch, out.Predecessor)
+	}
+	if out.StopInstance {
+		s.stop(out.Successor, out.Epoch)
+	}
+	if out.ReleaseLease {
+		s.keeper.release()
+	}
+	for _, e := range out.Send {
+		s.control.singles.send(transport.Peer{Address: e.To}, e.Message)
+	}
+	if before && !s.manager.Holds() {
+		s.control.checkExit()
+	}
+}
+
+// start brings the instance to life: anew where it died, with what the
+// predecessor sends, or from nothing.
+func (s *single) start(epoch placement.Epoch, from transport.Address) {
+	if s.instance.again() {
+		return
+	}
+	s.opening = &opening{from, epoch, time.Now().Add(openPatience)}
+	sh := s.instance.shard
+	switch {
+	case from.IsZero() || s.control.plane.silenced(from, sh.lane):
+		s.open(false)
+	case s.arrived.from == from && s.arrived.epoch == epoch:
+		s.open(true)
+	}
+}
+
+// predecessorOpened: all that waited at the predecessor has come.
+func (s *single) predecessorOpened(from transport.Address, epoch placement.Epoch) {
+	s.arrived = opening{from: from, epoch: epoch}
+	if o := s.opening; o != nil && o.from == from && o.epoch == epoch {
+		s.open(true)
+	}
+}
+
+// open lets the shard run here: by the predecessor's word, or without it.
+func (s *single) open(arrived bool) {
+	o := s.opening
+	s.opening = nil
+	s.instance.shard.do(func(now uint32, at time.Time) region.Effects {
+		core := s.instance.shard.core
+		if arrived {
+			if fx := core.OpenAt(o.from, o.epoch, now, at); fx.Opened {
+				s.control.plane.ledger.add(shardMovedIn)
+				return fx
+			}
+		}
+		if core.State() == region.Preparing { // a part of a state is none
+			core.CancelMove(core.MoveEpoch())
+		}
+		epoch := o.epoch
+		if epoch <= core.Epoch() {
+			epoch = core.Epoch() + 1
+		}
+		return core.Place(s.control.self, epoch, false, now, at)
+	})
+}
+
+// stop ends the instance, and gives what waits for it to the successor if there
+// is one.
+func (s *single) stop(to transport.Address, epoch placement.Epoch) {
+	if s.opening != nil {
+		s.opening = nil
+		s.instance.post(singleton.InstanceStopped{})
+		return
+	}
+	s.instance.stop(to, epoch)
+}
+
+// search gives the proxy one input and does what it says.
+func (s *single) search(in singleton.ProxyInput) {
+	c := s.control
+	out := s.proxy.Step(time.Now(), in)
+	s.wakes[0] = out.WakeAt
+	for _, e := range out.Send {
+		c.singles.send(transport.Peer{Address: e.To}, e.Message)
+	}
+	c.setWhy(s.kind.desc.Name, s.proxy.Why())
+	if out.Found == nil {
+		return
+	}
+	s.kind.found(out.Found.Node, out.Found.Epoch, s.manager != nil && s.manager.Holds())
+	for _, client := range c.gateway.clients {
+		c.singles.send(client.peer, singleton.Message{
+			Name: singletonPrefix + s.kind.desc.Name, Type: singleton.Identity, Instance: out.Found.Node, Epoch: out.Found.Epoch,
+		})
+	}
+}
+
+// found brings the shard and the route of a singleton to where it runs. A node
+// that still has something of the instance knows better itself.
+func (k *kind) found(node transport.Address, epoch placement.Epoch, holds bool) {
+	if len(k.routes) == 0 {
+		return // nobody calls it here
+	}
+	if k.host != nil && !holds {
+		k.host.shards[0].place(node, epoch, 0)
+	}
+	k.routes[0].found(node, epoch)
+}

@@ -1,0 +1,143 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/singleton"
+	"github.com/shardgen/shardgen/store"
+)
+
+// leaseTimeout bounds one request to the store that keeps a singleton's lease.
+const leaseTimeout = 3 * time.Second
+
+// leaseKeeper gets, renews and gives back the lease of a singleton. What it
+// learns it posts to the control loop; the requests run beside it.
+type leaseKeeper struct {
+	single *single
+	leases store.Lease
+	claim  store.Claim
+	drop   context.CancelFunc // ends the renewing; nil while nothing is held
+	kept   chan store.Held    // the latest holding, when renewing has ended
+}
+
+func newLeaseKeeper(s *single, leases store.Lease, ttl time.Duration) *leaseKeeper {
+	cfg := s.control.node.cfg
+	return &leaseKeeper{
+		single: s, leases: leases,
+		claim: store.Claim{
+			Name:   "singleton/" + cfg.Cluster + "/" + s.kind.desc.Name,
+			Holder: s.control.self.String(), TTL: ttl,
+		},
+	}
+}
+
+// checkLease is what is wrong with a lease for a singleton.
+func checkLease(ttl time.Duration) error {
+	if ttl < store.MinTTL {
+		return fmt.Errorf("TTL is %v: want at least %v", ttl, store.MinTTL)
+	}
+	return nil
+}
+
+func (k *leaseKeeper) post(in singleton.Input) {
+	k.single.control.loop.post(func() { k.single.step(in) })
+}
+
+// acquire asks for the lease once.
+func (k *leaseKeeper) acquire() {
+	pl := k.single.control.plane
+	pl.wg.Go(func() {
+		ctx, cancel := context.WithTimeout(pl.ctx, leaseTimeout)
+		defer cancel()
+		held, err := k.leases.Acquire(ctx, k.claim)
+		if err == nil && time.Until(held.Until) <= k.spare() {
+			err = fmt.Errorf("%w: the store took too long (raise the lease's TTL of %v)", store.ErrLost, k.claim.TTL)
+		}
+		var taken *store.HeldError
+		switch {
+		case err == nil:
+			pl.log.Info("singleton's lease acquired", "lease", k.claim.Name, "token", held.Token)
+			k.single.control.loop.post(func() { k.hold(held) })
+		case errors.As(err, &taken):
+			k.post(singleton.LeaseDenied{RetryAfter: taken.RetryAfter, Reason: err.Error()})
+		default:
+			pl.log.Warn("singleton's lease not acquired", "lease", k.claim.Name, "err", err)
+			k.post(singleton.LeaseDenied{Reason: err.Error() + " (is the lease's store up?)"})
+		}
+	})
+}
+
+// hold renews what was acquired until it is dropped or lost.
+func (k *leaseKeeper) hold(held store.Held) {
+	pl := k.single.control.plane
+	ctx, drop := context.WithCancel(pl.ctx)
+	k.drop, k.kept = drop, make(chan store.Held, 1)
+	kept := k.kept
+	k.guard(held)
+	pl.wg.Go(func() { kept <- k.renew(ctx, held) })
+	k.single.step(singleton.LeaseAcquired{})
+}
+
+// spare is how long before the lease's end the instance has to stop.
+func (k *leaseKeeper) spare() time.Duration { return k.claim.TTL / 10 }
+
+// guard lets turns run until shortly before the lease ends.
+func (k *leaseKeeper) guard(h store.Held) { k.single.instance.guard.renew(h.Until.Add(-k.spare())) }
+
+// renew prolongs the lease, and says when it is over: at once when another has
+// it, else in time for the instance to stop before it ends.
+func (k *leaseKeeper) renew(ctx context.Context, held store.Held) store.Held {
+	pl := k.single.control.plane
+	every, warned := k.claim.TTL/3, false
+	for wait := every; ; {
+		over := time.Until(held.Until) - k.spare()
+		select {
+		case <-ctx.Done():
+			return held
+		case <-time.After(max(0, min(wait, over))):
+		}
+		over = time.Until(held.Until) - k.spare()
+		if over <= 0 {
+			pl.log.Error("singleton's lease could not be renewed in time", "lease", k.claim.Name)
+			k.post(singleton.LeaseLost{})
+			return held
+		}
+		try, cancel := context.WithTimeout(ctx, min(over, leaseTimeout))
+		next, err := k.leases.Renew(try, held)
+		cancel()
+		switch {
+		case err == nil:
+			held, wait, warned = next, every, false
+			k.guard(held)
+		case errors.Is(err, store.ErrLost):
+			pl.log.Error("singleton's lease is lost", "lease", k.claim.Name, "err", err)
+			k.single.instance.guard.renew(time.Now())
+			k.post(singleton.LeaseLost{})
+			return held
+		case ctx.Err() != nil:
+			return held
+		default:
+			if !warned {
+				pl.log.Warn("singleton's lease not renewed", "lease", k.claim.Name, "until", time.Until(held.Until).String(), "err", err)
+			}
+			warned, wait = true, every/8
+		}
+	}
+}
+
+// release gives the lease back; the instance has stopped.
+func (k *leaseKeeper) release() {
+	pl, kept := k.single.control.plane, k.kept
+	k.drop()
+	pl.wg.Go(func() {
+		ctx, cancel := context.WithTimeout(pl.ctx, leaseTimeout)
+		defer cancel()
+		if err := k.leases.Release(ctx, <-kept); err != nil {
+			pl.log.Warn("singleton's lease not released: it ends by itself", "lease", k.claim.Name, "err", err)
+		}
+		k.post(singleton.LeaseReleased{})
+	})
+}
