@@ -57,6 +57,8 @@ type Membership struct {
 	// SilentAfter is how long a member must not answer until the majority downs it.
 	// Default 15s, at least LeaseMajority.
 	SilentAfter time.Duration
+	// Downing says how unreachable members are judged. Default DowningBroker.
+	Downing Downing
 }
 
 // withDefaults fills in what must be equal at all members; the rest is left to
@@ -67,6 +69,8 @@ func (m Membership) withDefaults() Membership {
 	set(&m.GoneAfter, time.Second)
 	set(&m.CutAfter, 6*time.Second)
 	set(&m.SilentAfter, 15*time.Second)
+	set(&m.Downing.StableAfter, 20*time.Second)
+	set(&m.Downing.MinorityDelay, 2*time.Second)
 	return m
 }
 
@@ -79,6 +83,9 @@ func (m Membership) compat() []membership.KeyValue {
 		{Key: "Membership.GoneAfter", Value: m.GoneAfter.String()},
 		{Key: "Membership.CutAfter", Value: m.CutAfter.String()},
 		{Key: "Membership.SilentAfter", Value: m.SilentAfter.String()},
+		{Key: "Membership.Downing.StableAfter", Value: m.Downing.StableAfter.String()},
+		{Key: "Membership.Downing.AutoDownAfter", Value: m.Downing.AutoDownAfter.String()},
+		{Key: "Membership.Downing.MinorityDelay", Value: m.Downing.MinorityDelay.String()},
 	}
 }
 
@@ -93,6 +100,7 @@ func (c Config) membershipConfig(self transport.Address, seeds []string, meta, c
 		PauseAllowance: m.PauseAllowance, LeaseEcho: m.LeaseEcho, LeaseMajority: m.LeaseMajority,
 		GoneAfter: m.GoneAfter, CutAfter: m.CutAfter, SilentAfter: m.SilentAfter,
 	}
+	m.Downing.configure(&cfg)
 	for _, role := range slices.Sorted(maps.Keys(c.MinRoleMembers)) {
 		cfg.MinRoleMembers = append(cfg.MinRoleMembers, membership.RoleMinimum{Role: role, Members: c.MinRoleMembers[role]})
 	}
@@ -126,5 +134,6 @@ func (c Config) validateMembership(bad func(ok bool, format string, args ...any)
 	const why = "else a live member is replaced while it runs turns"
 	bad(m.GoneAfter >= m.LeaseEcho, "Membership.GoneAfter is %v: want at least LeaseEcho (%v), %s", m.GoneAfter, m.LeaseEcho, why)
 	bad(m.CutAfter >= m.LeaseMajority, "Membership.CutAfter is %v: want at least LeaseMajority (%v), %s", m.CutAfter, m.LeaseMajority, why)
+	m.Downing.validate(m.LeaseMajority, bad)
 	bad(m.SilentAfter >= m.LeaseMajority, "Membership.SilentAfter is %v: want at least LeaseMajority (%v), %s", m.SilentAfter, m.LeaseMajority, why)
 }

@@ -297,6 +297,9 @@ func (c *control) stepMembers(in membership.Input) {
 	if out.Probe {
 		c.gateway.probe()
 	}
+	if out.TakeLease != nil {
+		c.takeLease(*out.TakeLease)
+	}
 	if out.Changed || len(out.Events) > 0 {
 		c.node.events.publish(c.members.View(), out.Events)
 	}

@@ -30,6 +30,7 @@ const (
 	EventRemoved     // is no member any more; Member.Status is the one before
 	EventUnreachable // cannot be heard; Member.Evidence says what is known
 	EventReachable   // is heard again
+	EventQuarantined // missed what had to arrive: stays unreachable until it is downed
 	// EventLeader tells the new Leader; zero: nobody can lead.
 	EventLeader
 	// EventConverged: all members agree.
@@ -40,7 +41,7 @@ const (
 
 var eventNames = [...]string{
 	"view", "joined", "weakly up", "up", "leaving", "exiting", "downed", "removed", "unreachable", "reachable",
-	"leader", "converged", "diverged",
+	"quarantined", "leader", "converged", "diverged",
 }
 
 // String names the kind.
@@ -245,6 +246,8 @@ func clusterEvent(m membership.Event) (e ClusterEvent, ok bool) {
 		return ClusterEvent{Kind: EventUnreachable, Member: memberOf(m.Member, false, m.Evidence)}, true
 	case membership.ReachableMember:
 		return member(EventReachable, m.Member)
+	case membership.MemberQuarantined:
+		return ClusterEvent{Kind: EventQuarantined, Member: memberOf(m.Member, false, membership.EvidenceSilent)}, true
 	case membership.LeaderChanged:
 		return ClusterEvent{Kind: EventLeader, Leader: m.Leader}, true
 	case membership.ConvergedChanged:

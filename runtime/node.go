@@ -276,6 +276,9 @@ func (n *Node) begin(ctx context.Context) error {
 	if err := errors.Join(append(n.hostErr, n.cfgErr)...); err != nil {
 		return err
 	}
+	if err := n.cfg.Membership.Downing.check(len(n.hosted()) > 0); err != nil {
+		return fmt.Errorf("start node %s: %w", n.cfg.Name, err)
+	}
 	if err := n.control.prepare(); err != nil {
 		return err
 	}

@@ -60,6 +60,7 @@ func Run(t *testing.T, s Subject) {
 		{"LeaseRenewed", testLeaseRenewed},
 		{"LeaseLost", testLeaseLost},
 		{"LeaseOfTheSameHolder", testLeaseOfTheSameHolder},
+		{"LeaseSucceeded", testLeaseSucceeded},
 		{"LeaseNames", testLeaseNames},
 		{"LeaseBadClaims", testLeaseBadClaims},
 		{"LeaseContended", testLeaseContended},

@@ -150,6 +150,35 @@ func testLeaseOfTheSameHolder(t *testing.T, h Harness) {
 	must[store.Held](t)(a.Renew(t.Context(), second))
 }
 
+// Who knows a holding may take over from it, once.
+func testLeaseSucceeded(t *testing.T, h Harness) {
+	a, b, c := h.Client(t), h.Client(t), h.Client(t)
+	over := func(holder string, token uint64) store.Claim {
+		claim := h.claim(holder)
+		claim.Over = token
+		return claim
+	}
+	first := must[store.Held](t)(a.Acquire(t.Context(), h.claim("a")))
+	_, err := b.Acquire(t.Context(), over("b", first.Token+1))
+	wantError(t, "b takes over from a holding that never was", err, store.ErrHeld)
+	second := must[store.Held](t)(b.Acquire(t.Context(), over("b", first.Token)))
+	if second.Token <= first.Token {
+		t.Errorf("token is %d after %d, want a higher one", second.Token, first.Token)
+	}
+	if again := must[store.Held](t)(b.Acquire(t.Context(), over("b", first.Token))); again.Token != second.Token {
+		t.Errorf("asking again gave token %d, want the same as before: %d", again.Token, second.Token)
+	}
+	_, err = c.Acquire(t.Context(), over("c", first.Token))
+	wantError(t, "c takes over from a too", err, store.ErrHeld)
+	_, err = a.Renew(t.Context(), first)
+	wantError(t, "a renews", err, store.ErrLost)
+	third := must[store.Held](t)(b.Acquire(t.Context(), over("b", second.Token)))
+	if third.Token <= second.Token {
+		t.Errorf("b over itself: token is %d after %d, want a higher one", third.Token, second.Token)
+	}
+	must[store.Held](t)(b.Renew(t.Context(), third))
+}
+
 func testLeaseNames(t *testing.T, h Harness) {
 	a, b := h.Client(t), h.Client(t)
 	for i := range 3 {

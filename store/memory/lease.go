@@ -32,12 +32,13 @@ func (c *Client) Acquire(ctx context.Context, claim store.Claim) (store.Held, er
 			l = &lease{}
 			c.server.leases[claim.Name] = l
 		}
-		held := l.heldAt(now)
+		held := l.heldAt(now) && (l.token != claim.Over || claim.Over == 0)
 		if held && l.holder != claim.Holder {
 			return &store.HeldError{Holder: l.holder, Token: l.token, RetryAfter: l.ends.Sub(now)}
 		}
 		if !held {
 			l.token++
+			l.ends = now
 		}
 		l.holder = claim.Holder
 		l.prolong(now, claim.TTL)

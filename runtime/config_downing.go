@@ -1,0 +1,101 @@
+package shard
+
+import (
+	"errors"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/store"
+)
+
+// A DowningStrategy is the way in which unreachable members are judged. Its
+// String names it.
+type DowningStrategy = membership.Downing
+
+// The strategies. All but the first two go by who is reachable alone, and judge
+// after StableAfter; see package membership for what each of them means for the
+// turns that run meanwhile.
+const (
+	// DowningBroker downs at once whom the broker proves dead, and any other
+	// unreachable member by majority: the default.
+	DowningBroker = membership.DowningBroker
+	// DowningByHand downs nobody: operators do, by [Node.Down] or shardctl down.
+	DowningByHand = membership.DowningByHand
+	// DowningAuto downs whoever was unreachable for AutoDownAfter. It splits the
+	// cluster in a partition, so it is refused together with hosted types.
+	DowningAuto = membership.DowningAuto
+	// DowningStaticQuorum lets the side with QuorumSize members go on; with fewer
+	// members up nothing runs.
+	DowningStaticQuorum = membership.DowningStaticQuorum
+	// DowningKeepMajority lets the side with more than half go on, of two halves
+	// the one with the oldest member.
+	DowningKeepMajority = membership.DowningKeepMajority
+	// DowningKeepOldest lets the side with the oldest member go on, or all others
+	// if it is alone.
+	DowningKeepOldest = membership.DowningKeepOldest
+	// DowningAll stops all nodes when anybody is unreachable.
+	DowningAll = membership.DowningAll
+	// DowningLeaseMajority lets the side go on that takes a lease of Lease, which
+	// the larger side tries first. It is meant for clusters of up to a few hundred.
+	DowningLeaseMajority = membership.DowningLeaseMajority
+)
+
+// Downing says how unreachable members are judged. All fields but Lease must be
+// equal at all members: a node that differs is refused at joining.
+type Downing struct {
+	// Strategy is the way of judging. Default DowningBroker.
+	Strategy DowningStrategy
+	// Role restricts the vote of DowningStaticQuorum, DowningKeepMajority,
+	// DowningKeepOldest and DowningLeaseMajority to members with it. Default: all
+	// vote.
+	Role string
+	// StableAfter is for how long the set of unreachable members must not have
+	// changed before it is judged, and at most twice that. Default 20s, at least
+	// Membership.LeaseMajority. DowningBroker and DowningByHand do not use it.
+	StableAfter time.Duration
+	// AutoDownAfter is when DowningAuto downs an unreachable member: at least
+	// Membership.LeaseMajority. No default, and for DowningAuto alone.
+	AutoDownAfter time.Duration
+	// AutoDownDespiteSharding allows DowningAuto on a node that hosts types: in a
+	// partition each entity is then alive once on every side. Default false.
+	AutoDownDespiteSharding bool
+	// QuorumSize is how many members DowningStaticQuorum asks for, and at most
+	// 2*QuorumSize-1 are admitted. No default, and for DowningStaticQuorum alone.
+	QuorumSize int
+	// KeepOldestAlone lets DowningKeepOldest keep an oldest member that is cut off
+	// from all others. Default false: the others go on.
+	KeepOldestAlone bool
+	// MinorityDelay is how much later the smaller side tries to take the lease of
+	// DowningLeaseMajority. Default 2s.
+	MinorityDelay time.Duration
+	// Lease is where DowningLeaseMajority takes its lease; other strategies use
+	// none. It must be one that all members share.
+	Lease store.Lease
+}
+
+// configure sets the core's config.
+func (d Downing) configure(c *membership.Config) {
+	c.Downing, c.DowningRole, c.StableAfter = d.Strategy, d.Role, d.StableAfter
+	c.AutoDownAfter, c.QuorumSize, c.KeepOldestAlone = d.AutoDownAfter, d.QuorumSize, d.KeepOldestAlone
+	c.MinorityDelay = d.MinorityDelay
+}
+
+// validate adds what is wrong; the core knows which options go together.
+func (d Downing) validate(leaseMajority time.Duration, bad func(ok bool, format string, args ...any)) {
+	const at = "Membership.Downing."
+	bad(d.StableAfter >= leaseMajority, at+"StableAfter is %v: want at least Membership.LeaseMajority (%v)", d.StableAfter, leaseMajority)
+	bad(d.AutoDownAfter == 0 || d.AutoDownAfter >= leaseMajority, at+"AutoDownAfter is %v: want at least Membership.LeaseMajority (%v)", d.AutoDownAfter, leaseMajority)
+	bad(d.MinorityDelay >= 0, at+"MinorityDelay is %v: want 0 for the default, or more", d.MinorityDelay)
+	bad((d.Strategy == DowningLeaseMajority) == (d.Lease != nil), at+"Strategy is %q and Lease set is %v: they go together", d.Strategy, d.Lease != nil)
+}
+
+var errAutoDown = errors.New("auto-down splits a cluster in a partition, and every entity would be alive on each side " +
+	"(choose another Membership.Downing.Strategy, or set AutoDownDespiteSharding)")
+
+// check refuses what is not safe for a node that hosts types.
+func (d Downing) check(hosts bool) error {
+	if d.Strategy == DowningAuto && hosts && !d.AutoDownDespiteSharding {
+		return errAutoDown
+	}
+	return nil
+}
