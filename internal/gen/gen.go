@@ -115,28 +115,28 @@ func plan(loaded *load.Result, out *Outcome) ([]change, error) {
 		}
 		locks[pkg] = lock
 	}
-	printed := make(map[*model.Package]*printing, len(loaded.Packages))
-	if len(out.Diagnostics) == 0 {
-		printed = printAll(loaded.Packages)
-	}
+	old := make(map[*model.Package][]byte)
 	for _, pkg := range loaded.Packages {
-		path := filepath.Join(pkg.Dir, model.OutputName)
-		old, err := existing(path, out)
+		content, err := existing(filepath.Join(pkg.Dir, model.OutputName), out)
 		if err != nil {
 			return nil, err
 		}
-		p := printed[pkg]
-		switch {
-		case p == nil:
-			continue
-		case p.err != nil:
-			return nil, p.err
-		case !bytes.Equal(p.content, old):
-			changes = append(changes, change{path, p.content})
-		case len(locks[pkg]) == 0:
-			out.UpToDate++
+		old[pkg] = content
+	}
+	if len(out.Diagnostics) == 0 {
+		printed := printAll(loaded.Packages, old)
+		for _, pkg := range loaded.Packages {
+			p := printed[pkg]
+			switch {
+			case p.err != nil:
+				return nil, p.err
+			case !bytes.Equal(p.content, old[pkg]):
+				changes = append(changes, change{filepath.Join(pkg.Dir, model.OutputName), p.content})
+			case len(locks[pkg]) == 0:
+				out.UpToDate++
+			}
+			changes = append(changes, locks[pkg]...)
 		}
-		changes = append(changes, locks[pkg]...)
 	}
 	bare, err := planBare(loaded.Bare, out)
 	return append(changes, bare...), err
@@ -166,8 +166,9 @@ type printing struct {
 }
 
 // printAll prints the files of all packages, as many at once as there are
-// processors: formatting is most of a run's time.
-func printAll(packages []*model.Package) map[*model.Package]*printing {
+// processors: formatting is most of a run's time. Old are the files that are
+// there; those that would come out the same are not printed.
+func printAll(packages []*model.Package, old map[*model.Package][]byte) map[*model.Package]*printing {
 	printed := make(map[*model.Package]*printing, len(packages))
 	for _, pkg := range packages {
 		printed[pkg] = &printing{}
@@ -177,8 +178,14 @@ func printAll(packages []*model.Package) map[*model.Package]*printing {
 	for pkg, p := range printed {
 		wg.Go(func() {
 			slots <- struct{}{}
-			p.content, p.err = templates.File(pkg)
-			<-slots
+			defer func() { <-slots }()
+			if isCurrent(pkg, old[pkg]) {
+				p.content = old[pkg]
+				return
+			}
+			if p.content, p.err = templates.File(pkg); p.err == nil {
+				remember(pkg, p.content)
+			}
 		})
 	}
 	wg.Wait()

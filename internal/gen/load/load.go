@@ -9,7 +9,6 @@ import (
 	"go/token"
 	"go/types"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -34,9 +33,6 @@ type Result struct {
 	Diagnostics []Diagnostic
 }
 
-const mode = packages.NeedName | packages.NeedFiles | packages.NeedCompiledGoFiles |
-	packages.NeedImports | packages.NeedTypes | packages.NeedSyntax | packages.NeedTypesInfo
-
 // Load reads packages. An error means that nothing could be read; mistakes in
 // what was read are diagnostics.
 func Load(ctx context.Context, o Options) (*Result, error) {
@@ -44,19 +40,12 @@ func Load(ctx context.Context, o Options) (*Result, error) {
 	if len(patterns) == 0 {
 		patterns = []string{"."}
 	}
-	config := &packages.Config{
-		Context: ctx, Mode: mode, Dir: o.Dir, Env: o.Env, Fset: token.NewFileSet(), ParseFile: parseFile,
-	}
-	if o.Tags != "" {
-		config.BuildFlags = []string{"-tags=" + o.Tags}
-	}
-	found, err := packages.Load(config, patterns...)
+	found, fset, err := loadPackages(ctx, o, patterns)
 	if err != nil {
 		return nil, fmt.Errorf("load %s: %w", strings.Join(patterns, " "), err)
 	}
-	slices.SortFunc(found, func(a, b *packages.Package) int { return strings.Compare(a.PkgPath, b.PkgPath) })
 	result := &Result{}
-	r := &report{fset: config.Fset}
+	r := &report{fset: fset}
 	for _, p := range found {
 		if len(p.GoFiles) == 0 && len(p.Syntax) == 0 {
 			if err := listError(p); err != nil {

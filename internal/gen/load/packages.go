@@ -1,0 +1,215 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/scanner"
+	"go/token"
+	"go/types"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/tools/go/gcexportdata"
+	"golang.org/x/tools/go/packages"
+)
+
+// A loader reads packages: those asked for from source, what they import from the
+// compiler's export data. It does not let the go command compile the packages
+// asked for, whose earlier output is large and may be stale. An import that does
+// not compile is read from source, too, as far as it goes.
+type loader struct {
+	config  *packages.Config
+	roots   map[string]*packages.Package // by import path
+	sources map[string]*packages.Package // imports without export data
+	exports map[string]string            // files by import path
+	// parsed are the packages whose imports are known, and checked those that
+	// have types.
+	parsed   map[*packages.Package]bool
+	checked  map[*packages.Package]bool
+	imported map[string]*types.Package
+}
+
+// loadPackages returns the packages that match the patterns, with their syntax and
+// their types.
+func loadPackages(ctx context.Context, o Options, patterns []string) ([]*packages.Package, *token.FileSet, error) {
+	l := &loader{
+		config:  &packages.Config{Context: ctx, Dir: o.Dir, Env: o.Env, Fset: token.NewFileSet()},
+		roots:   make(map[string]*packages.Package),
+		sources: make(map[string]*packages.Package),
+		exports: make(map[string]string),
+		parsed:  make(map[*packages.Package]bool), checked: make(map[*packages.Package]bool),
+		imported: map[string]*types.Package{"unsafe": types.Unsafe},
+	}
+	if o.Tags != "" {
+		l.config.BuildFlags = []string{"-tags=" + o.Tags}
+	}
+	l.config.Mode = packages.NeedName | packages.NeedFiles
+	found, err := packages.Load(l.config, patterns...)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, p := range found {
+		l.roots[p.PkgPath] = p
+	}
+	l.parseAll(found, parseFile)
+	if err := l.findImports(found); err != nil {
+		return nil, nil, err
+	}
+	for _, p := range found {
+		l.check(p)
+	}
+	slices.SortFunc(found, func(a, b *packages.Package) int { return strings.Compare(a.PkgPath, b.PkgPath) })
+	return found, l.config.Fset, nil
+}
+
+type parseFunc func(fset *token.FileSet, name string, src []byte) (*ast.File, error)
+
+// parseAll parses the files of packages.
+func (l *loader) parseAll(list []*packages.Package, parse parseFunc) {
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for _, p := range list {
+		l.parsed[p] = true
+		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			for _, name := range p.GoFiles {
+				src, err := os.ReadFile(name)
+				if err != nil {
+					p.Errors = append(p.Errors, packages.Error{Pos: name, Msg: err.Error(), Kind: packages.ParseError})
+					continue
+				}
+				file, err := parse(l.config.Fset, name, src)
+				p.Errors = append(p.Errors, parseErrors(name, err)...)
+				if file != nil {
+					p.Syntax = append(p.Syntax, file)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func parseErrors(name string, err error) []packages.Error {
+	var list scanner.ErrorList
+	if !errors.As(err, &list) {
+		if err == nil {
+			return nil
+		}
+		return []packages.Error{{Pos: name, Msg: err.Error(), Kind: packages.ParseError}}
+	}
+	var errs []packages.Error
+	for _, e := range list {
+		errs = append(errs, packages.Error{Pos: e.Pos.String(), Msg: e.Msg, Kind: packages.ParseError})
+	}
+	return errs
+}
+
+// parseWhole parses a file of an import: with earlier output, but without
+// comments.
+func parseWhole(fset *token.FileSet, name string, src []byte) (*ast.File, error) {
+	return parser.ParseFile(fset, name, src, parser.SkipObjectResolution)
+}
+
+// findImports finds the export data of what packages import; of what does not
+// compile it parses the source, and goes on with what that imports.
+func (l *loader) findImports(list []*packages.Package) error {
+	for len(list) > 0 {
+		wanted := l.imports(list)
+		if len(wanted) == 0 {
+			return nil
+		}
+		config := *l.config
+		config.Mode = packages.NeedName | packages.NeedFiles | packages.NeedExportFile
+		found, err := packages.Load(&config, wanted...)
+		if err != nil {
+			return fmt.Errorf("imports: %w", err)
+		}
+		list = nil
+		for _, p := range found {
+			if p.ExportFile != "" {
+				l.exports[p.PkgPath] = p.ExportFile
+			} else if len(p.GoFiles) > 0 {
+				l.sources[p.PkgPath] = p
+				list = append(list, p)
+			}
+		}
+		l.parseAll(list, parseWhole)
+	}
+	return nil
+}
+
+// imports are the imports of packages that are not known yet.
+func (l *loader) imports(list []*packages.Package) []string {
+	var wanted []string
+	for _, p := range list {
+		for _, file := range p.Syntax {
+			for _, spec := range file.Imports {
+				path, err := strconv.Unquote(spec.Path.Value)
+				known := err != nil || path == "C" || path == "unsafe" || l.roots[path] != nil || l.sources[path] != nil || l.exports[path] != ""
+				if !known {
+					wanted = append(wanted, path)
+				}
+			}
+		}
+	}
+	slices.Sort(wanted)
+	return slices.Compact(wanted)
+}
+
+// check finds the types of a package whose files are parsed. Its mistakes are
+// kept: they matter only where the model is made of them.
+func (l *loader) check(p *packages.Package) {
+	if l.checked[p] {
+		return
+	}
+	l.checked[p] = true
+	p.TypesInfo = &types.Info{
+		Defs: make(map[*ast.Ident]types.Object), Uses: make(map[*ast.Ident]types.Object),
+	}
+	config := types.Config{
+		IgnoreFuncBodies: true, FakeImportC: true, Importer: l,
+		Sizes: types.SizesFor("gc", runtime.GOARCH),
+		Error: func(err error) {
+			if e, ok := errors.AsType[types.Error](err); ok {
+				p.TypeErrors = append(p.TypeErrors, e)
+			}
+		},
+	}
+	p.Types, _ = config.Check(p.PkgPath, l.config.Fset, p.Syntax, p.TypesInfo)
+}
+
+// Import returns the types of an import.
+func (l *loader) Import(path string) (*types.Package, error) {
+	source := l.roots[path]
+	if source == nil {
+		source = l.sources[path]
+	}
+	if source != nil {
+		l.check(source)
+		if source.Types == nil {
+			return nil, fmt.Errorf("import %s: a circle of imports", path)
+		}
+		return source.Types, nil
+	}
+	if p := l.imported[path]; p != nil && p.Complete() {
+		return p, nil
+	}
+	f, err := os.Open(l.exports[path])
+	if err != nil {
+		return nil, fmt.Errorf("import %s: not found", path)
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	r, err := gcexportdata.NewReader(f)
+	if err != nil {
+		return nil, fmt.Errorf("import %s: %w", path, err)
+	}
+	return gcexportdata.Read(r, l.config.Fset, l.imported, path)
+}
