@@ -34,6 +34,8 @@ type Conn struct {
 
 	served  chan struct{} // closed when the first table came
 	once    sync.Once
+	denied  chan struct{} // closed when a member refused us
+	deny    sync.Once
 	end     sync.Once
 	done    chan struct{}
 	mu      sync.Mutex
@@ -59,8 +61,8 @@ var (
 )
 
 // Dial connects to a cluster from outside. It returns when a member serves the
-// connection, or with the reason why none does when ctx ends, after
-// Config.JoinTimeout at most.
+// connection, or with the reason why none does: at once when one refuses it, else
+// when ctx ends, after Config.JoinTimeout at most.
 func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -70,7 +72,7 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	defer cancel()
 	c := &Conn{
 		cfg: cfg, loop: newLoop(), follower: coordinator.NewFollower(false),
-		served: make(chan struct{}), done: make(chan struct{}), kinds: map[string]uint32{},
+		served: make(chan struct{}), denied: make(chan struct{}), done: make(chan struct{}), kinds: map[string]uint32{},
 		noHome: map[string]string{}, asks: map[string]bool{}, seekers: map[string]*seeker{}, absent: map[transport.Address]time.Time{},
 	}
 	c.log = cfg.Logger.With("client", cfg.Name)
@@ -93,19 +95,51 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	c.plane.wg.Go(c.receive)
 	c.plane.wg.Go(func() { c.loop.run(c.plane.stop, c.tick, c.wake) })
 	c.loop.post(c.tick)
-	select {
-	case <-c.served:
-		return c, nil
-	case <-ctx.Done():
+	if err := c.awaitServed(ctx); err != nil {
+		_ = c.Close()
+		return nil, fmt.Errorf("dial cluster %s: %w", cfg.Cluster, err)
 	}
+	return c, nil
+}
+
+// awaitServed waits until a member serves the connection, or refuses to. After a
+// while it says what it waits for.
+func (c *Conn) awaitServed(ctx context.Context) error {
+	late := time.NewTimer(tellAfter)
+	defer late.Stop()
+	for {
+		select {
+		case <-c.served:
+			return nil
+		case <-c.denied:
+			return c.whyRefused()
+		case <-late.C:
+			c.log.Warn("still dialing", "cluster", c.cfg.Cluster, "after", tellAfter, "why", errNobodyServes)
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ctx.Err(), errNobodyServes)
+		}
+	}
+}
+
+var errNobodyServes = errors.New("no member answered (is a worker of this cluster up, and are there Config.MinMembers of them?)")
+
+// refusal takes a member's word that it does not serve this process: Dial ends
+// with it; later on another member may serve still, so it is only said.
+func (c *Conn) refusal(err error) {
 	c.mu.Lock()
-	why := c.refused
+	known := c.refused != nil && c.refused.Error() == err.Error()
+	c.refused = err
 	c.mu.Unlock()
-	if why == nil {
-		why = errors.New("no member answered (is a worker of this cluster running?)")
+	if !known {
+		c.log.Warn("refused by a member", "cluster", c.cfg.Cluster, "why", err)
 	}
-	_ = c.Close()
-	return nil, fmt.Errorf("dial cluster %s: %w: %w", cfg.Cluster, ctx.Err(), why)
+	c.deny.Do(func() { close(c.denied) })
+}
+
+func (c *Conn) whyRefused() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.refused
 }
 
 // ShardPort is for generated code.
@@ -247,9 +281,7 @@ func (c *Conn) gatewayMessage(from transport.Peer, body []byte) {
 	}
 	switch {
 	case m.GetRefusal() != nil:
-		c.mu.Lock()
-		c.refused = fmt.Errorf("%s refuses this process: %s", from.Name, m.GetRefusal().GetReason())
-		c.mu.Unlock()
+		c.refusal(fmt.Errorf("%s refuses this process: %s", from.Name, m.GetRefusal().GetReason()))
 	case m.GetWelcome() != nil:
 		if c.gateway.IsZero() {
 			c.gateway = from

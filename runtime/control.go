@@ -36,7 +36,8 @@ type control struct {
 	singles   singles
 	wakes     [4]time.Time // of members, manager, coord, follower
 	started   bool
-	joining   bool // the machine has started
+	joining   bool   // the machine has started
+	refusal   string // why a member did not admit this node, as last logged
 	exitReady bool
 
 	suspectMu sync.Mutex
@@ -233,6 +234,7 @@ func (c *control) message(m transport.Message, at time.Time) {
 			c.foreign(len(body), err)
 			return
 		}
+		c.noteRefusal(from.Address, msg)
 		c.stepMembers(membership.Receive{From: from.Address, Message: msg, Server: m.Server, Waited: time.Since(at)})
 	case wire.ControlTopic_CONTROL_TOPIC_SINGLETON:
 		msg, err := singleton.Decode(body)
@@ -262,8 +264,9 @@ func (c *control) message(m transport.Message, at time.Time) {
 }
 
 func (c *control) foreign(bytes int, err error) {
-	c.plane.ledger.add(frameForeign)
-	c.node.log.Warn("foreign bytes refused", "lane", "control", "bytes", bytes, "err", err)
+	if n, tell := c.plane.ledger.addSeldom(frameForeign); tell {
+		c.node.log.Warn("foreign bytes refused", "lane", "control", "bytes", bytes, "err", err, "count", n)
+	}
 }
 
 // send seals a message for one process, or for every member if to is zero.

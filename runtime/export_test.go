@@ -30,3 +30,10 @@ func (n *Node) Waiting(kind, id string) (waiting int) {
 
 // Started tells whether the node has joined as far as knowing of itself.
 func (n *Node) Started() bool { return n.control.view.Load() != nil }
+
+// Opening tells whether the node is connecting.
+func (n *Node) Opening() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.state == stateOpening
+}

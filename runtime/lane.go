@@ -101,8 +101,9 @@ func (l *lane) message(m transport.Message) {
 	}
 	h, rest, err := l.reader.Header(m.Payload)
 	if err != nil {
-		pl.ledger.add(frameForeign)
-		pl.log.Warn("foreign bytes refused", "lane", int(l.ch), "bytes", len(m.Payload), "err", err)
+		if n, tell := pl.ledger.addSeldom(frameForeign); tell {
+			pl.log.Warn("foreign bytes refused", "lane", int(l.ch), "bytes", len(m.Payload), "err", err, "count", n)
+		}
 		return
 	}
 	p := pl.path(h.From, int(l.ch))
@@ -124,8 +125,9 @@ func (l *lane) frame() bool {
 	for l.seq < l.header.Seq+uint64(l.header.Count) {
 		rest, ok, err := wire.NextEnvelope(l.rest, &e)
 		if !ok || err != nil {
-			l.plane.ledger.add(frameForeign)
-			l.plane.log.Warn("frame refused", "from", l.from.peer.Address, "err", err)
+			if n, tell := l.plane.ledger.addSeldom(frameForeign); tell {
+				l.plane.log.Warn("frame refused", "from", l.from.peer.Address, "err", err, "count", n)
+			}
 			l.from.handled.Store(l.header.Seq + uint64(l.header.Count) - 1)
 			break
 		}

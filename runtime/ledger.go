@@ -51,6 +51,14 @@ var reasonNames = [reasons]string{
 type ledger [reasons]atomic.Uint64
 
 func (l *ledger) add(r reason)         { l[r].Add(1) }
+
+// addSeldom is add, and reports whether what may happen very often is to be
+// logged this time: the first, second, fourth, eighth …; n is how often it did.
+func (l *ledger) addSeldom(r reason) (n uint64, tell bool) {
+	n = l[r].Add(1)
+	return n, n&(n-1) == 0
+}
+
 func (l *ledger) addN(r reason, n int) { l[r].Add(uint64(n)) }
 func (l *ledger) snapshot() map[string]uint64 {
 	m := make(map[string]uint64, reasons)

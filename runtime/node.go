@@ -64,6 +64,7 @@ type Node struct {
 	hostErr []error
 	err     error // why it ended
 	link    transport.Link
+	give    context.CancelFunc // gives connecting up; nil unless opening
 
 	ordered  sync.Once     // told to leave
 	up       chan struct{} // closed when Up, or ended
@@ -78,6 +79,7 @@ type nodeState int
 
 const (
 	stateNew nodeState = iota
+	stateOpening // connects; New again if that fails
 	stateStarted
 	stateEnding
 )
@@ -236,71 +238,6 @@ func (n *Node) holdsShards() bool {
 	return false
 }
 
-// Start connects and joins the cluster. It returns when the node is Up, or with
-// the reason why it cannot be: a bad config or host, the broker out of reach, a
-// cluster that refuses it. With Config.JoinByCommand it returns when the node is
-// connected. ctx bounds starting only.
-func (n *Node) Start(ctx context.Context) error {
-	if err := n.begin(ctx); err != nil || n.cfg.JoinByCommand {
-		return err
-	}
-	select {
-	case <-n.up:
-		return n.startErr()
-	case <-ctx.Done():
-		n.stop(fmt.Errorf("start node %s: %w", n.cfg.Name, ctx.Err()))
-		<-n.done
-		return n.Err()
-	}
-}
-
-// startErr is why the node is not Up although it was waited for.
-func (n *Node) startErr() error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.err == nil && n.state == stateEnding {
-		return fmt.Errorf("start node %s: %w", n.cfg.Name, ErrClosed)
-	}
-	return n.err
-}
-
-func (n *Node) begin(ctx context.Context) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	switch n.state {
-	case stateStarted:
-		return fmt.Errorf("start node %s: %w", n.cfg.Name, ErrStarted)
-	case stateEnding:
-		return fmt.Errorf("start node %s: %w", n.cfg.Name, ErrClosed)
-	}
-	if err := errors.Join(append(n.hostErr, n.cfgErr)...); err != nil {
-		return err
-	}
-	if err := n.cfg.Membership.Downing.check(len(n.hosted()) > 0); err != nil {
-		return fmt.Errorf("start node %s: %w", n.cfg.Name, err)
-	}
-	if err := n.control.prepare(); err != nil {
-		return err
-	}
-	link, err := n.cfg.Transport.Open(ctx, transport.Options{
-		Cluster: n.cfg.Cluster, Self: n.plane.self.Address, Lanes: n.cfg.Lanes,
-		OnState: n.connState, Logger: n.log,
-	})
-	if err != nil {
-		return fmt.Errorf("start node %s: %w", n.cfg.Name, err)
-	}
-	if err := checkPayload(link); err != nil {
-		_ = link.Close()
-		return fmt.Errorf("start node %s: %w", n.cfg.Name, err)
-	}
-	n.state, n.link, n.control.link = stateStarted, link, link
-	n.plane.open(link)
-	n.plane.wg.Go(n.control.receive)
-	n.plane.wg.Go(func() { n.control.run(n.plane.stop) })
-	n.plane.wg.Go(n.sweep)
-	return nil
-}
-
 func (n *Node) connState(ch transport.Channel, s transport.State) {
 	if ch == transport.Control {
 		n.control.connState(s)
@@ -405,6 +342,9 @@ func (n *Node) stop(err error) {
 		n.mu.Lock()
 		n.state, n.err = stateEnding, err
 		link := n.link
+		if n.give != nil {
+			n.give() // begin closes what it has
+		}
 		n.mu.Unlock()
 		n.plane.close()
 		go func() { // waits for all others, so it belongs to no group

@@ -143,12 +143,10 @@ func (n *Node) Join(ctx context.Context, seeds ...string) error {
 	if err := n.order(ctx, "join node "+n.cfg.Name, func() error { return n.control.join(seeds) }); err != nil {
 		return err
 	}
-	select {
-	case <-n.up:
+	if n.awaitUp(ctx) {
 		return n.startErr()
-	case <-ctx.Done():
-		return fmt.Errorf("join node %s: not up yet: %w", n.cfg.Name, ctx.Err())
 	}
+	return fmt.Errorf("join node %s: %w: %s", n.cfg.Name, ctx.Err(), n.whyNotUp())
 }
 
 // Down declares a member dead: "name", or "name#incarnation" where several have
@@ -178,7 +176,7 @@ func (n *Node) order(ctx context.Context, op string, f func() error) error {
 	n.mu.Lock()
 	state := n.state
 	n.mu.Unlock()
-	if state == stateNew {
+	if state == stateNew || state == stateOpening {
 		return fmt.Errorf("%s: %w", op, errNotStarted)
 	}
 	done := make(chan error, 1)

@@ -22,6 +22,8 @@ type path struct {
 	// handled is the highest sequence from the peer whose envelope was handled:
 	// what acknowledgements say. Only the lane's runner raises it.
 	handled atomic.Uint64
+	// bye: the peer said goodbye on this lane.
+	bye atomic.Bool
 
 	mu      sync.Mutex
 	core    *call.Path
@@ -257,6 +259,7 @@ func (p *path) close(bye bool) (left []call.Leftover, stopped []*route) {
 		return nil, nil
 	}
 	p.gone = true
+	p.bye.Store(bye)
 	if p.timer != nil {
 		p.timer.Stop()
 	}

@@ -107,8 +107,10 @@ func (pl *plane) peerGone(a transport.Address, lane int, bye bool) {
 			k.routes[i].ownerGone(a, nil)
 		}
 	}
+	// Who said goodbye on a lane had answered or forwarded all that it had taken
+	// there: what has no answer yet runs elsewhere.
 	pl.pending.completeIf(func(c *pendingCall) bool {
-		return c.path != nil && c.path.peer.Address == a
+		return c.path != nil && c.path.peer.Address == a && !c.path.bye.Load()
 	}, result{code: codeLost, lost: a})
 }
 

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -87,9 +88,12 @@ func TestMismatchedClient(t *testing.T) {
 	c.start("first")
 	config := c.config("client")
 	config.Lanes = 2
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), quick)
 	defer cancel()
 	_, err := shard.Dial(ctx, config)
+	if errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("dial: %v, want the refusal at once", err)
+	}
 	for _, want := range []string{"first", "4 lanes", "2", "Config.Lanes"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("dial: %v, want %q in it", err, want)
@@ -121,8 +125,12 @@ func TestOneName(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), quick)
 	defer cancel()
 	err := c.host(config).Start(ctx)
-	if err == nil || strings.Count(err.Error(), "twin#") < 2 || !strings.Contains(err.Error(), "another name") {
+	if err == nil || strings.Count(err.Error(), "twin#") < 2 || !strings.Contains(err.Error(), "another name") ||
+		!strings.Contains(err.Error(), "not admitted within 1s: the name is held by twin#") {
 		t.Errorf("start: %v, want both nodes and a remedy in it", err)
+	}
+	if !strings.Contains(c.log.String(), "not admitted yet") {
+		t.Errorf("nothing was logged of the name while it was waited for:\n%s", c.log)
 	}
 	if ctx.Err() != nil {
 		t.Errorf("took more than %v", quick)

@@ -10,7 +10,7 @@ import (
 // means little (the peer may be reconnecting); it starts the probing.
 func (m *Machine) onUnreachable(in Unreachable) {
 	if m.phase == asking && in.Peer == m.join.asked {
-		m.join.trouble = in.Peer.String() + " offered to admit this node and then was gone"
+		m.join.trouble = in.Peer.String() + " offered to admit this node and then was gone (start it again, or raise Config.JoinTimeout)"
 		m.search(0)
 	}
 	if m.phase != member || in.Server != m.conn.Server {

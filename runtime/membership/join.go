@@ -83,7 +83,7 @@ func (m *Machine) runJoining() {
 			m.wakeAt(m.join.askedUntil)
 			return
 		}
-		m.join.trouble = m.join.asked.String() + " offered to admit this node and then did not answer"
+		m.join.trouble = m.join.asked.String() + " offered to admit this node and then did not answer (is it overloaded, or cut off?)"
 		m.search(0)
 	}
 	if m.mayForm() {
@@ -99,10 +99,11 @@ func (m *Machine) runJoining() {
 
 // joinError says what is known about the failure, and the remedy.
 func (m *Machine) joinError() error {
-	const op = "join cluster %q: node %v: %s within %v (%s)"
-	cause, remedy := m.join.trouble, "mend the cause or raise Config.JoinTimeout"
+	if m.join.trouble != "" {
+		return fmt.Errorf("join cluster %q: node %v: not admitted within %v: %s", m.config.Cluster, m.config.Self, m.config.JoinTimeout, m.join.trouble)
+	}
+	var cause, remedy string
 	switch {
-	case cause != "":
 	case !m.conn.Connected:
 		cause, remedy = "no connection to the broker", "is the broker's address right, and does it run?"
 	case m.join.heardSelf.IsZero():
@@ -112,7 +113,7 @@ func (m *Machine) joinError() error {
 	default:
 		cause, remedy = "no member answered and another joiner that should have formed the cluster did not", "start it again, or raise Config.JoinTimeout"
 	}
-	return fmt.Errorf(op, m.config.Cluster, m.config.Self, cause, m.config.JoinTimeout, remedy)
+	return fmt.Errorf("join cluster %q: node %v: %s within %v (%s)", m.config.Cluster, m.config.Self, cause, m.config.JoinTimeout, remedy)
 }
 
 // mayForm tells whether it is this node's part to form the cluster: nobody

@@ -1,0 +1,21 @@
+package shard
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What may come in floods is counted each time and logged ever more seldom.
+func TestLedgerAddSeldom(t *testing.T) {
+	var l ledger
+	var told []uint64
+	for range 1000 {
+		if n, tell := l.addSeldom(frameForeign); tell {
+			told = append(told, n)
+		}
+	}
+	require.Equal(t, "[1 2 4 8 16 32 64 128 256 512]", fmt.Sprint(told))
+	require.EqualValues(t, 1000, l.snapshot()["foreign frame"])
+}

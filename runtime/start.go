@@ -1,0 +1,148 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// Start connects and joins the cluster. It returns when the node is Up, or with
+// the reason why it cannot be: a bad config or host, the broker out of reach, a
+// cluster that refuses it. With Config.JoinByCommand it returns when the node is
+// connected. ctx bounds starting only.
+func (n *Node) Start(ctx context.Context) error {
+	if err := n.begin(ctx); err != nil || n.cfg.JoinByCommand {
+		return err
+	}
+	if n.awaitUp(ctx) {
+		return n.startErr()
+	}
+	n.stop(fmt.Errorf("start node %s: %w", n.cfg.Name, ctx.Err()))
+	<-n.done
+	return n.Err()
+}
+
+// tellAfter is when it is said what is waited for.
+const tellAfter = 2 * time.Second
+
+// awaitUp waits until the node is Up, or cannot be any more. It reports false
+// when ctx ended first. After a while it says what it waits for.
+func (n *Node) awaitUp(ctx context.Context) bool {
+	late := time.NewTimer(tellAfter)
+	defer late.Stop()
+	for {
+		select {
+		case <-n.up:
+			return true
+		case <-late.C:
+			n.log.Warn("still joining", "cluster", n.cfg.Cluster, "after", tellAfter, "why", n.whyNotUp())
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// whyNotUp says what the node waits for.
+func (n *Node) whyNotUp() string {
+	v := n.events.current()
+	if v == nil || v.SelfStatus == membership.NoStatus {
+		return fmt.Sprintf("no member has admitted this node yet; it gives up after Config.JoinTimeout (%v)", n.cfg.JoinTimeout)
+	}
+	if there := v.Count(membership.Joining, membership.WeaklyUp, membership.Up); there < n.cfg.MinMembers {
+		return fmt.Sprintf("%d of Config.MinMembers (%d) are there", there, n.cfg.MinMembers)
+	}
+	if !v.Converged {
+		return "the members do not agree yet: " + v.Why
+	}
+	return "the leader has not let it in yet (does a role lack members? see Config.MinRoleMembers)"
+}
+
+// startErr is why the node is not Up although it was waited for.
+func (n *Node) startErr() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.err == nil && n.state == stateEnding {
+		return fmt.Errorf("start node %s: %w", n.cfg.Name, ErrClosed)
+	}
+	return n.err
+}
+
+// begin connects and starts everything. What fails may be tried again.
+func (n *Node) begin(ctx context.Context) error {
+	ctx, give := context.WithCancel(ctx)
+	defer give()
+	if err := n.opening(give); err != nil {
+		return err
+	}
+	defer n.plane.wg.Done()
+	link, err := n.cfg.Transport.Open(ctx, transport.Options{ // without the lock: Close must not wait for it
+		Cluster: n.cfg.Cluster, Self: n.plane.self.Address, Lanes: n.cfg.Lanes,
+		OnState: n.connState, Logger: n.log,
+	})
+	if err == nil {
+		if err = checkPayload(link); err != nil {
+			_ = link.Close()
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.give = nil
+	switch {
+	case n.state == stateEnding:
+		if err == nil {
+			_ = link.Close()
+		}
+		return fmt.Errorf("start node %s: %w", n.cfg.Name, ErrClosed)
+	case err != nil:
+		n.state = stateNew
+		return fmt.Errorf("start node %s: %w", n.cfg.Name, err)
+	}
+	n.state, n.link, n.control.link = stateStarted, link, link
+	n.plane.open(link)
+	n.plane.wg.Go(n.control.receive)
+	n.plane.wg.Go(func() { n.control.run(n.plane.stop) })
+	n.plane.wg.Go(n.sweep)
+	return nil
+}
+
+// opening enters the state in which the node connects, if it may. The plane's
+// end waits for begin then.
+func (n *Node) opening(give context.CancelFunc) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch n.state {
+	case stateOpening, stateStarted:
+		return fmt.Errorf("start node %s: %w", n.cfg.Name, ErrStarted)
+	case stateEnding:
+		return fmt.Errorf("start node %s: %w", n.cfg.Name, ErrClosed)
+	case stateNew:
+	}
+	if err := errors.Join(append(n.hostErr, n.cfgErr)...); err != nil {
+		return err
+	}
+	if err := n.cfg.Membership.Downing.check(len(n.hosted()) > 0); err != nil {
+		return fmt.Errorf("start node %s: %w", n.cfg.Name, err)
+	}
+	if err := n.control.prepare(); err != nil {
+		return err
+	}
+	n.state, n.give = stateOpening, give
+	n.plane.wg.Add(1)
+	return nil
+}
+
+// noteRefusal says at once why a member does not admit this node for now, which
+// keeps asking; what is final ends the node with its reason.
+func (c *control) noteRefusal(from transport.Address, m membership.Message) {
+	r, ok := m.(membership.JoinRefused)
+	if !ok || r.Final || r.Target != c.self || r.Reason == c.refusal {
+		return
+	}
+	c.refusal = r.Reason
+	c.node.log.Warn("not admitted yet, asking again", "cluster", c.node.cfg.Cluster, "node", c.self.String(),
+		"by", from.String(), "why", r.Reason, "until", c.node.cfg.JoinTimeout)
+}
