@@ -50,7 +50,7 @@ var reasonNames = [reasons]string{
 // ledger counts by reason. It is safe for concurrent use.
 type ledger [reasons]atomic.Uint64
 
-func (l *ledger) add(r reason)         { l[r].Add(1) }
+func (l *ledger) add(r reason) { l[r].Add(1) }
 
 // addSeldom is add, and reports whether what may happen very often is to be
 // logged this time: the first, second, fourth, eighth …; n is how often it did.

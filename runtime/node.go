@@ -78,8 +78,8 @@ type Node struct {
 type nodeState int
 
 const (
-	stateNew nodeState = iota
-	stateOpening // connects; New again if that fails
+	stateNew     nodeState = iota
+	stateOpening           // connects; New again if that fails
 	stateStarted
 	stateEnding
 )
