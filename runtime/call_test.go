@@ -19,7 +19,7 @@ const accountKind = "Account"
 
 // eachWay runs f against one node by every way a call can take: on the caller's
 // goroutine, on one of the node's, and over the broker.
-func eachWay(t *testing.T, tune func(*shard.Config), f func(t *testing.T, c *cluster, accounts *fixture.AccountClient)) {
+func eachWay(t *testing.T, tune func(*shard.Config), f func(t *testing.T, c *cluster, accounts *fixture.AccountClient), opts ...shard.HostOption) {
 	for _, way := range []struct {
 		name string
 		opts []shard.HostOption
@@ -31,7 +31,7 @@ func eachWay(t *testing.T, tune func(*shard.Config), f func(t *testing.T, c *clu
 	} {
 		t.Run(way.name, func(t *testing.T) {
 			c := emptyCluster(t)
-			c.opts, c.tune = way.opts, tune
+			c.opts, c.tune = append(opts, way.opts...), tune
 			var caller shard.Caller = c.start("a")
 			if way.far {
 				caller = c.dial("client")

@@ -372,6 +372,7 @@ const askDelay = 5 * time.Millisecond
 func (c *Conn) moveDone(placement.ShardID, placement.Epoch)            {}
 func (c *Conn) moveAborted(placement.ShardID, placement.Epoch, string) {}
 func (c *Conn) progress(placement.ShardID)                             {}
+func (c *Conn) escalate(error)                                         {}
 func (c *Conn) suspect(transport.Address, string)                      {}
 
 func (c *Conn) setWhy(kind, reason string) {

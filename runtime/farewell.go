@@ -83,6 +83,7 @@ func (n *Node) stopEntities(ctx context.Context) {
 
 // stopIdle rests every idle entity and reports whether no turn is left running.
 func (s *hostedShard) stopIdle() bool {
+	s.releaseAll()
 	s.mu.Lock()
 	idle := s.core.Idle(^uint32(0), s.core.Entities())
 	busy := s.core.Running() - len(idle)
@@ -92,46 +93,6 @@ func (s *hostedShard) stopIdle() bool {
 		s.endTurn(e)
 	}
 	return busy == 0
-}
-
-// sweep advances the coarse clock and passivates what was idle for long.
-func (n *Node) sweep() {
-	ticker := time.NewTicker(time.Second)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-n.plane.stop:
-			return
-		case <-ticker.C:
-		}
-		now := n.plane.clock.Add(1)
-		for _, h := range n.hosted() {
-			if h.settings.idle > 0 {
-				h.passivate(now)
-			}
-		}
-	}
-}
-
-// passivate rests entities that nobody called for the type's idle time.
-func (h *host) passivate(now uint32) {
-	ticks := uint32(h.settings.idle / time.Second)
-	if now <= ticks {
-		return
-	}
-	for i := range h.shards {
-		s := &h.shards[i]
-		for h.plane.lease.valid() { // else another node may have the entity
-			s.mu.Lock()
-			idle := s.core.Idle(now-ticks, 1) // one at a time: the others stay callable
-			s.mu.Unlock()
-			if len(idle) == 0 {
-				break
-			}
-			s.rest(idle[0], codegen.Idle)
-			s.endTurn(idle[0])
-		}
-	}
 }
 
 // expireTells drops tells that found no home in time; calls end by themselves.

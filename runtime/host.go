@@ -3,6 +3,7 @@ package shard
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -18,6 +19,9 @@ type host struct {
 	settings hostSettings
 	shards   []hostedShard
 	instance *instance // of a singleton; else nil
+
+	active   atomic.Int64 // entities with a value, about
+	evicting atomic.Bool
 }
 
 func newHost(pl *plane, k *kind, desc codegen.Host, settings hostSettings) (*host, error) {

@@ -26,23 +26,40 @@ type hostSettings struct {
 
 	single    Singleton
 	singleSet bool
+
+	maxActive   int // 0: no limit
+	stopTimeout time.Duration
+	decide      func(error) Directive // nil: resume
+	backoff     time.Duration
+	backoffMost time.Duration
 }
 
 // defaultHostSettings are the settings of a type without options.
 func defaultHostSettings(cfg Config) hostSettings {
-	return hostSettings{idle: 2 * time.Minute, inline: true, mailbox: cfg.MailboxSize}
+	return hostSettings{
+		idle: 2 * time.Minute, inline: true, mailbox: cfg.MailboxSize,
+		stopTimeout: max(cfg.HandoffTimeout-5*time.Second, time.Second),
+		backoff:     100 * time.Millisecond, backoffMost: 10 * time.Second,
+	}
 }
 
 // singletonHostSettings are those of a singleton: it is never idle, and it does
 // not run on its callers' goroutines, which it would end with its own.
 func singletonHostSettings(cfg Config) hostSettings {
-	return hostSettings{mailbox: cfg.MailboxSize}
+	s := defaultHostSettings(cfg)
+	s.idle, s.inline = 0, false
+	return s
 }
 
 // IdleAfter passivates entities that nobody called for d: their state is kept
 // encoded and the value is dropped. Default 2 minutes, minimum 1s; 0 never does.
 // Members may differ.
 func IdleAfter(d time.Duration) HostOption { return func(s *hostSettings) { s.idle = d } }
+
+// MaxActive bounds the entities of the type that are active at one node: above it
+// the longest unused are passivated. Those that have a turn count and stay, so
+// there may be more for a while. Default 0: no bound. Members may differ.
+func MaxActive(n int) HostOption { return func(s *hostSettings) { s.maxActive = n } }
 
 // Inline says whether a local call may run on its caller's goroutine. Default
 // true: it is fast, and the call returns when its method returns, even past its
@@ -101,6 +118,12 @@ func (s *hostSettings) validate(kind string) error {
 	switch {
 	case s.idle != 0 && s.idle < time.Second:
 		return fault("IdleAfter(%v): want 0 or at least 1s", s.idle)
+	case s.maxActive < 0:
+		return fault("MaxActive(%d): want 0 for no bound, or more", s.maxActive)
+	case s.stopTimeout < time.Millisecond:
+		return fault("StopTimeout(%v): want at least 1ms", s.stopTimeout)
+	case s.backoff < 0 || s.backoffMost < s.backoff || s.backoffMost > time.Hour:
+		return fault("RestartBackoff(%v, %v): want 0 or more, and the first not above the longest, at most 1h", s.backoff, s.backoffMost)
 	case s.moves < 0 || s.moves > coordinator.MaxTuning:
 		return fault("MaxMoves(%d): want 1 to %d", s.moves, coordinator.MaxTuning)
 	case s.hosts < 0 || s.hosts > coordinator.MaxTuning:

@@ -23,6 +23,9 @@ type hostedShard struct {
 	core    *region.Shard
 	sweeper *time.Timer         // opens gates and ends waiting that lasted too long
 	silent  []transport.Address // in the old home's words, when it gave the shard to this node
+
+	failures map[string]failure             // of entities that were restarted, by id
+	resting  map[*region.Entity]*time.Timer // restarted, and waiting for their back-off
 }
 
 func (s *hostedShard) init(h *host, id placement.ShardID, l region.Limits) {

@@ -16,24 +16,29 @@ func (c *Conn) Counters() map[string]uint64 { return c.plane.ledger.snapshot() }
 type reason int
 
 const (
-	callBuffered   reason = iota // held at the sender: no home known
-	callForwarded                // sent on to the new home
-	callRetried                  // sent again after it was not executed
-	callRefused                  // answered with an error that says it did not run
-	callExpired                  // its deadline passed first
-	callShed                     // the oldest of too many that waited for a singleton
-	callDropped                  // accepted, then lost with its shard
-	tellLost                     // a tell nobody could deliver
-	dropNoPeer                   // an envelope to a peer that is gone
-	replyUnclaimed               // an answer nobody waits for any more
-	frameForeign                 // bytes that are no frame
-	frameIgnored                 // a frame out of order, repeated or from nobody known
-	frameBounced                 // nobody listened
-	shardMovedIn                 // shards that came with their state
-	shardMovedOut                // shards that went
-	tableMoved                   // changes of a shard's home in the table
-	gateTimedOut                 // senders whose older calls did not come through an old home in time
-	frameSent                    // frames published, each with many envelopes under load
+	callBuffered     reason = iota // held at the sender: no home known
+	callForwarded                  // sent on to the new home
+	callRetried                    // sent again after it was not executed
+	callRefused                    // answered with an error that says it did not run
+	callExpired                    // its deadline passed first
+	callShed                       // the oldest of too many that waited for a singleton
+	callDropped                    // accepted, then lost with its shard
+	tellLost                       // a tell nobody could deliver
+	dropNoPeer                     // an envelope to a peer that is gone
+	replyUnclaimed                 // an answer nobody waits for any more
+	frameForeign                   // bytes that are no frame
+	frameIgnored                   // a frame out of order, repeated or from nobody known
+	frameBounced                   // nobody listened
+	shardMovedIn                   // shards that came with their state
+	shardMovedOut                  // shards that went
+	tableMoved                     // changes of a shard's home in the table
+	gateTimedOut                   // senders whose older calls did not come through an old home in time
+	entityPassivated               // entities put to rest
+	entityEvicted                  // of these, for their type had too many
+	entityForgotten                // entities ended for good
+	entitySupervised               // supervisors' decisions other than to resume
+	hookAbandoned                  // stop hooks that did not return in time
+	frameSent                      // frames published, each with many envelopes under load
 	reasons
 )
 
@@ -44,7 +49,9 @@ var reasonNames = [reasons]string{
 	tellLost: "tell lost", dropNoPeer: "peer gone", replyUnclaimed: "answer unclaimed",
 	frameForeign: "foreign frame", frameIgnored: "ignored frame", frameBounced: "bounced frame",
 	shardMovedIn: "shard moved in", shardMovedOut: "shard moved out",
-	tableMoved: "shards moved", gateTimedOut: "gate timed out", frameSent: "frames sent",
+	tableMoved: "shards moved", gateTimedOut: "gate timed out",
+	entityPassivated: "entity passivated", entityEvicted: "entity evicted", entityForgotten: "entity forgotten",
+	entitySupervised: "supervised", hookAbandoned: "hook abandoned", frameSent: "frames sent",
 }
 
 // ledger counts by reason. It is safe for concurrent use.

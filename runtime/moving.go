@@ -2,6 +2,8 @@ package shard
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/wire"
@@ -15,6 +17,7 @@ import (
 // that draining does not outlast the bound.
 func (s *hostedShard) beginMove(to transport.Address, epoch placement.Epoch) {
 	s.do(func(uint32, time.Time) region.Effects { return s.core.BeginMove(to, epoch) })
+	s.releaseAll()
 	s.mu.Lock()
 	waits := s.core.State() == region.Draining && s.core.MoveEpoch() == epoch
 	s.mu.Unlock()
@@ -175,11 +178,13 @@ func (s *hostedShard) rest(e *region.Entity, why codegen.Passivation) {
 	}
 	if err != nil {
 		log.Error("passivation failed", "err", err)
-		if why == codegen.Idle {
+		if why == codegen.Idle && !errors.Is(err, errHookStuck) {
 			return
 		}
 	}
+	s.host.lost(e)
 	e.Value = nil
+	s.plane().ledger.add(entityPassivated)
 }
 
 // encodeState brings the entity's encoded state up to date.
@@ -200,23 +205,42 @@ func (s *hostedShard) encodeState(e *region.Entity) (err error) {
 	return err
 }
 
-// stopHook runs OnPassivate. Its error is only logged: the entity goes anyway.
-func (s *hostedShard) stopHook(e *region.Entity, why codegen.Passivation) (err error) {
-	hook, pl := s.host.desc.Passivate, s.plane()
+// errHookStuck: the hook goes on with the entity, which nobody else may touch.
+var errHookStuck = errors.New("OnPassivate does not return")
+
+// stopHook runs OnPassivate, on a goroutine of its own: it may never return, or
+// end its goroutine. Its error is only logged: the entity goes anyway.
+func (s *hostedShard) stopHook(e *region.Entity, why codegen.Passivation) error {
+	hook, pl, value := s.host.desc.Passivate, s.plane(), e.Value
 	if hook == nil {
 		return nil
 	}
-	defer func() {
-		if r := recover(); r != nil {
-			err = panicError("OnPassivate", r)
-		}
-	}()
-	ctx, cancel := context.WithTimeout(pl.ctx, pl.cfg.HandoffTimeout)
+	limit := s.host.settings.stopTimeout
+	ctx, cancel := context.WithTimeout(pl.ctx, limit)
 	defer cancel()
-	if err := hook(ctx, e.Value, why); err != nil {
-		pl.log.Warn("OnPassivate failed", "kind", s.id.Kind, "entity", clip(e.ID), "err", err)
+	ended := make(chan error, 1)
+	pl.wg.Go(func() {
+		err := fmt.Errorf("%w in OnPassivate: runtime.Goexit", ErrPanic)
+		defer func() {
+			if r := recover(); r != nil {
+				err = panicError("OnPassivate", r)
+			}
+			ended <- err
+		}()
+		if failed := hook(ctx, value, why); failed != nil {
+			pl.log.Warn("OnPassivate failed", "kind", s.id.Kind, "entity", clip(e.ID), "err", failed)
+		}
+		err = nil
+	})
+	patience := time.NewTimer(limit)
+	defer patience.Stop()
+	select {
+	case err := <-ended:
+		return err
+	case <-patience.C:
+		pl.ledger.add(hookAbandoned)
+		return fmt.Errorf("%w within %v (heed its context, or raise StopTimeout)", errHookStuck, limit)
 	}
-	return nil
 }
 
 // wake brings an entity to life at the start of a turn.
@@ -248,5 +272,6 @@ func (s *hostedShard) wake(ctx context.Context, e *region.Entity) (err error) {
 		}
 	}
 	e.Value, e.State, e.Why = value, nil, codegen.Resumed
+	h.woke()
 	return nil
 }

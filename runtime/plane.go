@@ -70,6 +70,8 @@ type planeControl interface {
 	suspect(a transport.Address, server string)
 	// shardsOf is how many shards the cluster's hosts give the kind; 0: not known.
 	shardsOf(kind string) uint32
+	// escalate: this process must end.
+	escalate(err error)
 	// why no home is known for the kind, for people; "" if nothing is known.
 	why(kind string) string
 }

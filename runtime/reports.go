@@ -302,6 +302,8 @@ func (c *control) suspect(a transport.Address, server string) {
 	}
 }
 
+func (c *control) escalate(err error) { c.loop.post(func() { c.node.fail(err) }) }
+
 func (c *control) shardsOf(kind string) uint32 { return c.plane.table.Load().Kind(kind).Shards() }
 
 // why no home is known for the kind.

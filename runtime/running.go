@@ -33,7 +33,7 @@ func (l *lane) runTurn(sh *hostedShard, e *region.Entity, c *inCall) bool {
 	if !kept {
 		mine = nil
 	}
-	sh.endTurn(e)
+	sh.endTurnOf(&c.turn, e)
 	sh.plane().answerTurn(c, a, mine)
 	return kept
 }
@@ -41,7 +41,7 @@ func (l *lane) runTurn(sh *hostedShard, e *region.Entity, c *inCall) bool {
 // runQueued runs the turn of a call that waited, on a goroutine of its own.
 func (s *hostedShard) runQueued(e *region.Entity, c *inCall) {
 	a := s.guarded(e, c)
-	s.endTurn(e)
+	s.endTurnOf(&c.turn, e)
 	s.plane().answerTurn(c, a, nil)
 }
 
@@ -87,7 +87,9 @@ func (s *hostedShard) guarded(e *region.Entity, c *inCall) (a answer) {
 		}
 		c.run.handOver()
 		s.died("runtime.Goexit in " + string(c.method))
-		s.endTurn(e)
+		c.turn.method = string(c.method)
+		c.turn.failed = s.panicFailure(&c.turn, "runtime.Goexit")
+		s.endTurnOf(&c.turn, e)
 		s.plane().answerTurn(c, answer{code: wire.CodePanic, text: "runtime.Goexit"}, nil)
 	}()
 	a = s.runCall(e, c)
@@ -134,6 +136,7 @@ func (s *hostedShard) runCall(e *region.Entity, c *inCall) answer {
 	}
 	if e.Value == nil {
 		if err := s.wake(t, e); err != nil {
+			t.method, t.failed = string(c.method), fmt.Errorf("%w: %w", ErrActivation, err)
 			pl.log.Error("activation failed", "kind", s.id.Kind, "entity", clip(e.ID), "err", err)
 			return answer{code: wire.CodeActivation, text: err.Error()}
 		}
@@ -144,6 +147,8 @@ func (s *hostedShard) runCall(e *region.Entity, c *inCall) answer {
 	buf := replyPool.Get().(*[]byte)
 	out, err := s.invoke(method, t, e.Value, c.args, (*buf)[:0])
 	if err != nil {
+		t.method = string(c.method)
+		t.failed = s.failureOf(t, err)
 		return methodError(s.host.desc.Errors, err)
 	}
 	*buf = out
@@ -193,6 +198,22 @@ func methodError(table []codegen.Error, err error) answer {
 		a.payload = &causes
 	}
 	return a
+}
+
+// failureOf is a method's error as a supervisor sees it; nil where the method did
+// not run, or its results are at fault.
+func (s *hostedShard) failureOf(t *turn, err error) error {
+	switch err := err.(type) { //nolint:errorlint // only the value itself counts
+	case *panicked:
+		return s.panicFailure(t, err.Error())
+	case *codegen.DecodeError, *codegen.EncodeError:
+		return nil
+	}
+	return err
+}
+
+func (s *hostedShard) panicFailure(t *turn, text string) error {
+	return &EntityError{Kind: s.id.Kind, ID: t.entity.ID, Method: t.method, Text: text, Panic: true}
 }
 
 // finish ends the turn's context.
@@ -245,11 +266,17 @@ func (s *hostedShard) begin(ctx context.Context, up *turn, e *region.Entity, met
 		t.depth = up.depth + 1
 	}
 	if e.Value == nil || !s.mayRun() {
+		prepared := false
+		defer func() { // also when a hook ends this goroutine
+			if !prepared {
+				t.ended.Store(true)
+				s.endTurnOf(t, e)
+			}
+		}()
 		if err := s.prepareTurn(t); err != nil {
-			t.ended.Store(true)
-			s.endTurn(e)
 			return codegen.Call{}, err
 		}
+		prepared = true
 	}
 	return codegen.Call{Context: t, Entity: e.Value, Turn: t}, nil
 }
@@ -269,6 +296,7 @@ func (s *hostedShard) prepareTurn(t *turn) error {
 		return nil
 	}
 	if err := s.wake(t, t.entity); err != nil {
+		t.failed = fmt.Errorf("%w: %w", ErrActivation, err)
 		return s.notRun(t.entity.ID, t.method, fmt.Errorf("%w: %w", ErrActivation, err))
 	}
 	if err := s.waitLease(ctx); err != nil { // the hook may have taken long
@@ -289,7 +317,13 @@ func (t *turn) End(recovered any, err error) error {
 	if recovered != nil {
 		s.died(fmt.Sprintf("panic in %s: %v", t.method, recovered))
 	}
-	s.endTurn(e)
+	switch {
+	case recovered != nil:
+		t.failed = s.panicFailure(t, fmt.Sprint(recovered))
+	case err != nil:
+		t.failed = s.failureOf(t, err)
+	}
+	s.endTurnOf(t, e)
 	if recovered != nil {
 		s.logPanic(e.ID, recovered)
 		return &EntityError{Kind: s.id.Kind, ID: e.ID, Method: t.method, Text: fmt.Sprint(recovered), Panic: true}

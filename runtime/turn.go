@@ -21,11 +21,13 @@ type turn struct {
 	parent context.Context // a local caller's; nil for remote
 	shard  *hostedShard
 	entity *region.Entity
-	method string
+	method string      // of a remote turn only when it failed
 	up     *turn       // the turn that made this call; nil at the chain's start
 	remote *remoteTurn // nil for a local call
 	depth  int32       // turns on this goroutine below this one
 	ended  atomic.Bool
+	after  atomic.Int32 // what the entity asked for its end
+	failed error        // what the supervisor decides about
 }
 
 // remoteTurn is what a turn for an encoded call has more.

@@ -145,6 +145,20 @@ func (s *Shard) Active() (n int) {
 	return n
 }
 
+// LastUses calls f with the time of the last use of each entity that has a value
+// and no turn, by the driver's coarse clock, in any order.
+func (s *Shard) LastUses(f func(at uint32)) {
+	for _, e := range s.entities { //arch:order-free the caller counts
+		if !e.busy && e.Value != nil {
+			f(e.lastUsed)
+		}
+	}
+}
+
+// Restable tells whether an entity may keep its turn for longer than it runs: not
+// while the shard waits for its turns to end.
+func (s *Shard) Restable() bool { return s.state == Open && s.pending == nil }
+
 // Running is the number of turns under way.
 func (s *Shard) Running() int { return s.running }
 

@@ -1,0 +1,219 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/runtime/region"
+)
+
+// A Directive is what becomes of an entity whose turn came to an error.
+type Directive int
+
+// The directives of a supervisor.
+const (
+	// Resume: the entity goes on as it is.
+	Resume Directive = iota
+	// Restart: the entity begins anew, as the factory makes it, without the state
+	// that it had; calls wait for the back-off (see [RestartBackoff]).
+	Restart
+	// Stop: the entity is ended as by [Forget], its stop hook included. The next
+	// call begins a new one.
+	Stop
+	// Escalate: the node ends at once, without leaving, and Node.Err tells why:
+	// for errors after which nothing here can be trusted.
+	Escalate
+)
+
+// String names the directive.
+func (d Directive) String() string {
+	switch d {
+	case Resume:
+		return "resume"
+	case Restart:
+		return "restart"
+	case Stop:
+		return "stop"
+	case Escalate:
+		return "escalate"
+	}
+	return "unknown"
+}
+
+// ErrEscalated: a supervisor ended the node for an entity's error.
+var ErrEscalated = errors.New("escalated by a supervisor")
+
+// Supervise decides about an entity whose turn came to an error: what its method
+// returned, as it is; a panic or runtime.Goexit, as [*EntityError] with Panic set,
+// so that errors.Is(err, ErrPanic); a failed activation, which is ErrActivation
+// and its cause. The caller gets its answer in any case. Decide is called from
+// many goroutines; one that panics resumes. Default: everything resumes, for a
+// volatile entity has no other copy of its state. Members may differ.
+func Supervise(decide func(err error) Directive) HostOption {
+	return func(s *hostSettings) { s.decide = decide }
+}
+
+// RestartBackoff is how long an entity that [Supervise] restarts waits for its
+// next turn: first, then twice as long for each further failure, at most longest;
+// from the first again when it did well for twice the longest. A shard that moves
+// does not wait. Default 100ms to 10s, minimum 0. Members may differ.
+func RestartBackoff(first, longest time.Duration) HostOption {
+	return func(s *hostSettings) { s.backoff, s.backoffMost = first, longest }
+}
+
+// StopTimeout bounds OnPassivate of one entity: one that has not returned by then
+// is left to itself, and its entity keeps the state that it had before. Default
+// Config.HandoffTimeout less 5s, at least 1s; minimum 1ms. Members may differ.
+func StopTimeout(d time.Duration) HostOption { return func(s *hostSettings) { s.stopTimeout = d } }
+
+var errNoTurn = errors.New("ctx is not one that an entity's method was called with")
+
+// Passivate puts the entity to rest when the turn that ctx belongs to has ended:
+// its stop hook runs with [Idle], its state is kept, its value dropped. Calls that
+// wait meet the next activation. The error tells that ctx belongs to no turn.
+func Passivate(ctx context.Context) error { return endWith(ctx, "passivate", restAfter) }
+
+// Forget ends the entity for good when the turn that ctx belongs to has ended: its
+// stop hook runs with [Forgotten], its state goes, and it is not remembered any
+// more. A later call begins a new one. The error tells that ctx belongs to no turn.
+func Forget(ctx context.Context) error { return endWith(ctx, "forget", forgetAfter) }
+
+// What a turn asked for its end.
+const (
+	restAfter int32 = iota + 1
+	forgetAfter
+)
+
+func endWith(ctx context.Context, what string, after int32) error {
+	t := turnOf(ctx)
+	if t == nil {
+		return fmt.Errorf("%s: %w", what, errNoTurn)
+	}
+	t.after.Store(max(after, t.after.Load()))
+	return nil
+}
+
+// endTurnOf ends a turn as its entity or its supervisor wants: mostly at once.
+func (s *hostedShard) endTurnOf(t *turn, e *region.Entity) {
+	d := s.directive(t, e)
+	after := t.after.Load()
+	switch {
+	case d == Escalate:
+		s.plane().ctl.escalate(fmt.Errorf("%w: %s/%s.%s: %w", ErrEscalated, s.id.Kind, clip(e.ID), t.method, t.failed))
+	case d == Restart:
+		s.restart(e)
+		return
+	case d == Stop || after == forgetAfter:
+		s.plane().wg.Go(func() { s.end(e) })
+		return
+	case after == restAfter && e.Value != nil:
+		s.plane().wg.Go(func() {
+			s.rest(e, codegen.Idle)
+			s.endTurn(e)
+		})
+		return
+	}
+	s.endTurn(e)
+}
+
+// directive asks the supervisor about a turn that came to an error.
+func (s *hostedShard) directive(t *turn, e *region.Entity) (d Directive) {
+	decide := s.host.settings.decide
+	if t.failed == nil || decide == nil {
+		return Resume
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			d = Resume
+			s.logPanic(e.ID, fmt.Sprintf("the supervisor: %v", r))
+		}
+	}()
+	if d = decide(t.failed); d != Resume {
+		s.plane().ledger.add(entitySupervised)
+		s.plane().log.Warn("supervisor decides", "kind", s.id.Kind, "entity", clip(e.ID), "decision", d.String(), "err", t.failed)
+	}
+	return d
+}
+
+// end runs the stop hook of an entity that ends for good, whose turn the caller has.
+func (s *hostedShard) end(e *region.Entity) {
+	if e.Value != nil {
+		if err := s.stopHook(e, codegen.Forgotten); err != nil {
+			s.plane().log.Error("stop hook failed", "kind", s.id.Kind, "entity", clip(e.ID), "err", err)
+		}
+	}
+	s.plane().ledger.add(entityForgotten)
+	s.host.lost(e)
+	s.mu.Lock()
+	delete(s.failures, e.ID)
+	s.mu.Unlock()
+	e.Value, e.State = nil, nil
+	s.endTurn(e)
+}
+
+// failure is an entity's record with its supervisor.
+type failure struct {
+	times int
+	last  time.Time
+}
+
+// maxFailures bounds the entities of one shard whose failures are remembered.
+const maxFailures = 1024
+
+// restart drops the entity and ends its turn after the back-off.
+func (s *hostedShard) restart(e *region.Entity) {
+	s.host.lost(e)
+	e.Value, e.State, e.Why = nil, nil, codegen.Fresh
+	first, longest := s.host.settings.backoff, s.host.settings.backoffMost
+	now := time.Now()
+	s.mu.Lock()
+	if s.failures == nil || len(s.failures) >= maxFailures {
+		s.failures = map[string]failure{}
+	}
+	f := s.failures[e.ID]
+	if now.Sub(f.last) > 2*longest {
+		f.times = 0
+	}
+	delay := min(first<<min(f.times, 30), longest)
+	f.times, f.last = f.times+1, now
+	s.failures[e.ID] = f
+	wait := delay > 0 && s.core.Restable()
+	if wait {
+		if s.resting == nil {
+			s.resting = map[*region.Entity]*time.Timer{}
+		}
+		s.resting[e] = time.AfterFunc(delay, func() { s.release(e) })
+	}
+	s.mu.Unlock()
+	if !wait {
+		s.endTurn(e)
+	}
+}
+
+// release ends the back-off of an entity, unless that happened before.
+func (s *hostedShard) release(e *region.Entity) {
+	s.mu.Lock()
+	timer := s.resting[e]
+	delete(s.resting, e)
+	s.mu.Unlock()
+	if timer != nil {
+		timer.Stop()
+		s.endTurn(e)
+	}
+}
+
+// releaseAll ends all back-offs: the shard moves, or the node leaves.
+func (s *hostedShard) releaseAll() {
+	s.mu.Lock()
+	var all []*region.Entity
+	for e := range s.resting {
+		all = append(all, e)
+	}
+	s.mu.Unlock()
+	for _, e := range all {
+		s.release(e)
+	}
+}

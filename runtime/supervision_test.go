@@ -1,0 +1,189 @@
+package shard_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/internal/fixture"
+	shard "github.com/shardgen/shardgen/runtime"
+)
+
+// add adds 1 to an account and requires the balance then.
+func add(t *testing.T, accounts *fixture.AccountClient, id string, want int64) {
+	t.Helper()
+	got, err := accounts.Ref(id).Add(testContext(t), 1)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+}
+
+func TestPassivateAndForget(t *testing.T) {
+	eachWay(t, nil, func(t *testing.T, c *cluster, accounts *fixture.AccountClient) {
+		add(t, accounts, "bob", 1)
+		require.NoError(t, accounts.Ref("bob").Rest(testContext(t)))
+		c.hooks("bob", "fresh", "idle")
+		add(t, accounts, "bob", 2) // the state was kept
+		require.NoError(t, accounts.Ref("bob").End(testContext(t)))
+		c.hooks("bob", "fresh", "idle", "resumed", "forgotten")
+		add(t, accounts, "bob", 1) // and is gone now
+		counters := c.nodes["a"].Counters()
+		require.EqualValues(t, 1, counters["entity forgotten"])
+		require.EqualValues(t, 1, counters["entity passivated"])
+	})
+	for what, f := range map[string]func(context.Context) error{"passivate": shard.Passivate, "forget": shard.Forget} {
+		require.ErrorContains(t, f(context.Background()), what+": ctx is not one that an entity's method was called with")
+	}
+}
+
+// TestCallsWaitForTheNextActivation: what comes while an entity ends meets the
+// one after it.
+func TestCallsWaitForTheNextActivation(t *testing.T) {
+	c := newCluster(t, "a")
+	accounts := fixture.NewAccountClient(c.nodes["a"])
+	const id = "hangs when it stops"
+	settle(t, accounts, id)
+	require.NoError(t, accounts.Ref(id).End(testContext(t)))
+	done := make(chan error, 1)
+	go func() {
+		got, err := accounts.Ref(id).Add(context.Background(), 1)
+		if err == nil && got != 1 {
+			err = fmt.Errorf("balance %d, want 1", got)
+		}
+		done <- err
+	}()
+	require.Eventually(t, func() bool { return c.nodes["a"].Waiting(accountKind, id) == 1 }, testPatience, testTick)
+	close(c.gate.Release)
+	require.NoError(t, receive(t, done, "the call ends"))
+	c.hooks(id, "fresh", "forgotten", "fresh")
+}
+
+func TestSupervision(t *testing.T) {
+	decide := func(err error) shard.Directive {
+		switch {
+		case errors.Is(err, fixture.ErrPoor):
+			return shard.Stop
+		case errors.Is(err, shard.ErrActivation), errors.Is(err, shard.ErrPanic):
+			return shard.Restart
+		case err.Error() == "no line 7 among 0":
+			panic("undecided")
+		}
+		return shard.Resume
+	}
+	eachWay(t, nil, func(t *testing.T, c *cluster, accounts *fixture.AccountClient) {
+		add(t, accounts, "bob", 1)
+		_, err := accounts.Ref("bob").Line(testContext(t), 0)
+		require.Error(t, err)
+		_, err = accounts.Ref("bob").Line(testContext(t), 7)
+		require.Error(t, err)
+		add(t, accounts, "bob", 2) // resumed
+		require.Error(t, accounts.Ref("bob").Fail(testContext(t)))
+		c.hooks("bob", "fresh", "forgotten")
+		add(t, accounts, "bob", 1) // stopped
+		for round := range 2 {
+			require.ErrorIs(t, accounts.Ref("x").Panic(testContext(t), "boom"), shard.ErrPanic)
+			begin := time.Now()
+			add(t, accounts, "x", 1) // restarted, after the back-off
+			require.GreaterOrEqual(t, time.Since(begin)+10*time.Millisecond, 40*time.Millisecond<<round)
+		}
+		add(t, accounts, "y", 1)
+	}, shard.Supervise(decide), shard.RestartBackoff(40*time.Millisecond, time.Second))
+}
+
+// TestMovesDoNotWaitForBackoffs moves an entity that is to be restarted in an hour.
+func TestMovesDoNotWaitForBackoffs(t *testing.T) {
+	c := emptyCluster(t)
+	c.opts = []shard.HostOption{
+		shard.Supervise(func(error) shard.Directive { return shard.Restart }),
+		shard.RestartBackoff(time.Hour, time.Hour),
+	}
+	c.start("a")
+	accounts := fixture.NewAccountClient(c.dial("client"))
+	settle(t, accounts, "bob")
+	require.Error(t, accounts.Ref("bob").Panic(testContext(t), "boom"))
+	c.start("b")
+	require.NoError(t, c.nodes["a"].Shutdown(testContext(t)))
+	add(t, accounts, "bob", 1)
+}
+
+func TestEscalation(t *testing.T) {
+	c := emptyCluster(t)
+	c.opts = []shard.HostOption{shard.Supervise(func(error) shard.Directive { return shard.Escalate })}
+	n := c.start("a")
+	accounts := fixture.NewAccountClient(n)
+	settle(t, accounts, "bob")
+	require.ErrorIs(t, accounts.Ref("bob").Panic(testContext(t), "boom"), shard.ErrPanic)
+	receive(t, n.Done(), "the node ends")
+	require.ErrorIs(t, n.Err(), shard.ErrEscalated)
+	require.ErrorIs(t, n.Err(), shard.ErrPanic)
+	require.ErrorContains(t, n.Err(), "Account/bob.Panic: ")
+}
+
+// TestHooksThatDoNotEnd: a hook that never returns, ends its goroutine or panics
+// holds nobody up, and costs at most what it did itself.
+func TestHooksThatDoNotEnd(t *testing.T) {
+	c := emptyCluster(t)
+	c.opts = []shard.HostOption{shard.StopTimeout(50 * time.Millisecond)}
+	c.start("a")
+	accounts := fixture.NewAccountClient(c.dial("client"))
+	ids := []string{"hangs when it stops", "exits when it stops", "panics when it stops", "bob"}
+	for _, id := range ids {
+		add(t, accounts, id, 1)
+	}
+	require.NoError(t, accounts.Ref(ids[0]).Rest(testContext(t)))
+	add(t, accounts, ids[0], 2)
+	require.EqualValues(t, 1, c.nodes["a"].Counters()["hook abandoned"])
+	c.start("b")
+	require.NoError(t, c.nodes["a"].Shutdown(testContext(t)))
+	add(t, accounts, ids[0], 3)
+	for _, id := range ids[1:] {
+		add(t, accounts, id, 2)
+	}
+	close(c.gate.Release)
+}
+
+// TestStartHookEndsGoroutine: the entity stays callable, and the lane goes on.
+func TestStartHookEndsGoroutine(t *testing.T) {
+	c := newCluster(t, "a")
+	for _, caller := range []shard.Caller{c.nodes["a"], c.dial("client")} {
+		accounts := fixture.NewAccountClient(caller)
+		settle(t, accounts, "bob")
+		for range 3 {
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				_, _ = accounts.Ref("exits when it starts").Get(testContext(t))
+			}()
+			receive(t, ended, "the caller ends, too, or has its answer")
+		}
+		settle(t, accounts, "bob")
+	}
+	require.Zero(t, c.nodes["a"].Waiting(accountKind, "exits when it starts"))
+}
+
+func TestMaxActive(t *testing.T) {
+	c := emptyCluster(t)
+	const most, all = 20, 100
+	c.opts = []shard.HostOption{shard.MaxActive(most)}
+	n := c.start("a")
+	accounts := fixture.NewAccountClient(n)
+	active := func() (active, entities int) {
+		for _, s := range n.RegionState(accountKind) {
+			active, entities = active+s.Active, entities+s.Entities
+		}
+		return active, entities
+	}
+	for i := range all {
+		add(t, accounts, fmt.Sprint("e", i), 1)
+	}
+	require.Eventually(t, func() bool { active, _ := active(); return active <= most }, testPatience, testTick)
+	_, entities := active()
+	require.Equal(t, all, entities)
+	require.GreaterOrEqual(t, n.Counters()["entity evicted"], uint64(all-most))
+	for i := range all {
+		add(t, accounts, fmt.Sprint("e", i), 2)
+	}
+}
