@@ -39,6 +39,10 @@ func TestFaults(t *testing.T) {
 				Rounds:  1,
 				Tail:    500 * time.Millisecond,
 			}
+			if f.Singleton {
+				testHanded(ctx, t, f, o)
+				return
+			}
 			row, err := fault.Do(ctx, f, o)
 			if err != nil {
 				t.Fatal(err)
@@ -65,4 +69,19 @@ func TestFaults(t *testing.T) {
 			t.Logf("\n%s", &text)
 		})
 	}
+}
+
+func testHanded(ctx context.Context, t *testing.T, f fault.Fault, o fault.Options) {
+	h, err := fault.Handed(ctx, f, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	if err := h.Print(&text); err != nil {
+		t.Fatal(err)
+	}
+	if len(h.Missed()) > 0 || len(h.Rounds) != o.Times || len(h.Lives) < o.Times {
+		t.Errorf("%d misses, %d of %d times, %d instances:\n%s", len(h.Missed()), len(h.Rounds), o.Times, len(h.Lives), &text)
+	}
+	t.Logf("\n%s", &text)
 }

@@ -29,6 +29,8 @@ type Options struct {
 	URL     string // of NATS servers that run; "": nats-server processes of its own
 	Servers int    // how many of its own. Default 1
 	Dir     string // for logs and witnesses; must exist
+	// Singleton: the nodes host one, and leave traces of when it lived.
+	Singleton bool
 }
 
 // A Cluster is a set of node processes. All methods are safe for concurrent use.
@@ -46,6 +48,7 @@ type Cluster struct {
 type Node struct {
 	*process.Process
 	witness string
+	trace   string // "" without a singleton
 }
 
 // New starts the servers, without a node yet. Close it in any case.
@@ -114,11 +117,14 @@ func (c *Cluster) launch(name string) (*Node, error) {
 	}
 	c.logs = append(c.logs, logs)
 	o := node.Options{URL: c.options.URL, Cluster: c.name, Name: name, Witness: base + ".witness"}
+	if c.options.Singleton {
+		o.Trace = base + ".trace"
+	}
 	p, err := process.Start(name, logs, c.options.Program, o.Args()...)
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{Process: p, witness: o.Witness}
+	n := &Node{Process: p, witness: o.Witness, trace: o.Trace}
 	c.nodes = append(c.nodes, n)
 	return n, nil
 }
@@ -155,6 +161,26 @@ func (c *Cluster) Witnessed() ([]witness.Record, error) {
 		paths = append(paths, n.witness)
 	}
 	return witness.Read(paths...)
+}
+
+// Lived tells from when to when a singleton lived at the node; the zero times if
+// it never did.
+func (n *Node) Lived() (from, to time.Time, err error) {
+	b, err := os.ReadFile(n.trace)
+	if err != nil {
+		return from, to, err
+	}
+	for line := range strings.Lines(string(b)) {
+		ns, err := strconv.ParseInt(strings.TrimSpace(line), 10, 64)
+		if err != nil {
+			continue // killed while it wrote
+		}
+		to = time.Unix(0, ns)
+		if from.IsZero() {
+			from = to
+		}
+	}
+	return from, to, nil
 }
 
 // Close kills all processes of the cluster.

@@ -36,10 +36,14 @@ type Fault struct {
 	Strike func(n *cluster.Node) (time.Time, error)
 	// Within bounds Inject, besides Length. Default 30s.
 	Within time.Duration
+	// Singleton: it happens to the node of a singleton that is called all the time,
+	// Times times; nothing else of the above is run. It is judged by Limits.Failed,
+	// Limits.Lost (callers that were forgotten) and Limits.Pause.
+	Singleton bool
 }
 
 // faults are all that can be run, in the order they are listed.
-var faults = []Fault{join, leave, rolling, kill, pause, natsOutage, natsRestart}
+var faults = []Fault{join, leave, rolling, kill, pause, natsOutage, natsRestart, singletonLeave, singletonKill}
 
 // All returns all faults.
 func All() []Fault { return append([]Fault(nil), faults...) }

@@ -207,6 +207,10 @@ func (r *Run) Share(nodes int) int { return r.options.Load.Entities / nodes / 2 
 
 // Until looks again and again until the condition holds.
 func (r *Run) Until(ctx context.Context, what string, holds func() bool) error {
+	return until(ctx, what, holds)
+}
+
+func until(ctx context.Context, what string, holds func() bool) error {
 	look := time.NewTicker(10 * time.Millisecond)
 	defer look.Stop()
 	for !holds() {

@@ -47,11 +47,12 @@ type Options struct {
 	Cluster string
 	Name    string
 	Witness string // the file for the record of its calls, which must not exist
+	Trace   string // the file in which a singleton says when it lived; "": none is hosted
 }
 
 // Args is the command line of a node with these options.
 func (o Options) Args() []string {
-	return []string{Command, "-nats", o.URL, "-cluster", o.Cluster, "-name", o.Name, "-witness", o.Witness}
+	return []string{Command, "-nats", o.URL, "-cluster", o.Cluster, "-name", o.Name, "-witness", o.Witness, "-trace", o.Trace}
 }
 
 // Main runs a node until ctx ends, then leaves in order. When stdin closes, the
@@ -64,6 +65,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer)
 	flags.StringVar(&o.Cluster, "cluster", "", "`name` of the cluster")
 	flags.StringVar(&o.Name, "name", "", "`name` of the node")
 	flags.StringVar(&o.Witness, "witness", "", "`file` for the record of calls that ran")
+	flags.StringVar(&o.Trace, "trace", "", "`file` for when the singleton lived (default: none is hosted)")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
@@ -112,6 +114,13 @@ func run(ctx context.Context, o Options, v *voice) (err error) {
 	n := shard.New(shard.Config{Cluster: o.Cluster, Name: o.Name, Transport: natstransport.New(o.URL)})
 	if err := Host(n, w); err != nil {
 		return err
+	}
+	if o.Trace != "" {
+		closed, err := hostLeader(n, o.Trace)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, closed()) }()
 	}
 	var watching sync.WaitGroup
 	defer watching.Wait()

@@ -10,6 +10,211 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
+// LeaderAPI is what a [Leader] answers: the entity itself, and a reference to
+// one wherever it lives.
+type LeaderAPI interface {
+	// Beat records one call. Each sender numbers its calls from 1. Fresh tells that
+	// this leader knew nothing of the sender; else a number that is not the next one
+	// is an error.
+	Beat(_ context.Context, sender string, seq uint64) (node string, fresh bool, err error)
+}
+
+var (
+	_ LeaderAPI = (*Leader)(nil)
+	_ LeaderAPI = LeaderRef{}
+)
+
+// LeaderClient makes references to the Leader of the cluster. It is safe for
+// concurrent use.
+type LeaderClient struct {
+	port codegen.Port
+}
+
+// NewLeaderClient returns a client that calls through c: a node, or a
+// connection from outside.
+func NewLeaderClient(c shard.Caller) *LeaderClient {
+	return &LeaderClient{port: c.ShardPort(leaderKind())}
+}
+
+// Ref returns a reference to the Leader, which need not live yet.
+func (c *LeaderClient) Ref(opts ...shard.CallOption) LeaderRef {
+	return LeaderRef{ref: codegen.NewSingletonRef(c.port, opts...)}
+}
+
+// Tell is Ref for calls that do not wait for an answer.
+func (c *LeaderClient) Tell(opts ...shard.CallOption) LeaderTell {
+	return LeaderTell{ref: codegen.NewSingletonRef(c.port, opts...)}
+}
+
+// API is Ref as the interface, for callers that are tested against plain
+// structs.
+func (c *LeaderClient) API() LeaderAPI {
+	return c.Ref()
+}
+
+// LeaderRef is the Leader, wherever it lives. It comes from [LeaderClient.Ref]
+// and is safe for concurrent use.
+type LeaderRef struct {
+	ref codegen.Ref
+}
+
+// Beat records one call. Each sender numbers its calls from 1. Fresh tells that
+// this leader knew nothing of the sender; else a number that is not the next one
+// is an error.
+func (r LeaderRef) Beat(ctx context.Context, sender string, seq uint64) (node string, fresh bool, err error) {
+	call, err := r.ref.Begin(ctx, "Beat")
+	if err != nil {
+		return node, fresh, err
+	}
+	defer call.End(&err)
+	if e, ok := call.Entity.(*Leader); ok {
+		if node, fresh, err = e.Beat(call.Context, sender, seq); err != nil {
+			return "", false, err
+		}
+		return node, fresh, nil
+	}
+	call.Args = appendLeaderBeatArgs(call.Args, sender, seq)
+	reply, err := call.Do()
+	if err != nil {
+		return node, fresh, err
+	}
+	return decodeLeaderBeatReply(reply)
+}
+
+// LeaderTell is the Leader, told without waiting for an answer. It comes from
+// [LeaderClient.Tell] and is safe for concurrent use. Its methods return only
+// what kept the call from being sent.
+type LeaderTell struct {
+	ref codegen.Ref
+}
+
+// Beat is [LeaderAPI.Beat] without an answer.
+func (t LeaderTell) Beat(ctx context.Context, sender string, seq uint64) error {
+	call, err := t.ref.BeginTell(ctx, "Beat")
+	if err != nil {
+		return err
+	}
+	call.Args = appendLeaderBeatArgs(call.Args, sender, seq)
+	return call.Send()
+}
+
+// HostLeader lets n be the home of the cluster's Leader. It must be called
+// before n starts. The factory makes an instance without state; it is called
+// each time that the instance comes to life here.
+func HostLeader(n *shard.Node, factory func() *Leader, opts ...shard.HostOption) error {
+	if factory == nil {
+		return errors.New("host Leader: no factory (pass a function that returns a new *Leader)")
+	}
+	return n.Host(codegen.Host{
+		Kind: leaderKind(),
+		New: func() any {
+			return factory()
+		},
+		Dispatch: map[string]codegen.Method{
+			"Beat": dispatchLeaderBeat,
+		},
+		AppendState: appendLeaderState,
+		DecodeState: decodeLeaderState,
+		Activate:    activateLeader,
+	}, opts...)
+}
+
+// leaderKind describes Leader: what every member of a cluster must agree on.
+func leaderKind() codegen.Kind {
+	return codegen.Kind{
+		ABI:       1,
+		Name:      "Leader",
+		Package:   "github.com/shardgen/shardgen/internal/e2e/workload",
+		Shards:    1,
+		Singleton: true,
+		HashName:  "xxh64",
+		Methods:   []string{"Beat"},
+		Stateful:  true,
+	}
+}
+
+// activateLeader calls [Leader.OnActivate].
+func activateLeader(ctx context.Context, entity any, a codegen.Activation) error {
+	return entity.(*Leader).OnActivate(ctx, a)
+}
+
+// dispatchLeaderBeat runs [Leader.Beat] on encoded arguments.
+func dispatchLeaderBeat(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
+	sender, seq, err := decodeLeaderBeatArgs(args)
+	if err != nil {
+		return out, err
+	}
+	node, fresh, err := entity.(*Leader).Beat(ctx, sender, seq)
+	if err != nil {
+		return out, err
+	}
+	return appendLeaderBeatReply(out, node, fresh), nil
+}
+
+// appendLeaderBeatArgs encodes the arguments of Leader.Beat.
+func appendLeaderBeatArgs(b []byte, sender string, seq uint64) []byte {
+	b = codegen.AppendString(b, 1, sender)
+	b = codegen.AppendUint(b, 2, seq)
+	return b
+}
+
+// decodeLeaderBeatArgs decodes the arguments of Leader.Beat.
+func decodeLeaderBeatArgs(b []byte) (sender string, seq uint64, err error) {
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadString(&d, &sender)
+		case 2:
+			codegen.ReadUint(&d, &seq)
+		}
+	}
+	return sender, seq, d.Err("arguments of Leader.Beat")
+}
+
+// appendLeaderBeatReply encodes the results of Leader.Beat.
+func appendLeaderBeatReply(b []byte, node string, fresh bool) []byte {
+	b = codegen.AppendString(b, 1, node)
+	b = codegen.AppendBool(b, 2, fresh)
+	return b
+}
+
+// decodeLeaderBeatReply decodes the results of Leader.Beat.
+func decodeLeaderBeatReply(b []byte) (node string, fresh bool, err error) {
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadString(&d, &node)
+		case 2:
+			codegen.ReadBool(&d, &fresh)
+		}
+	}
+	return node, fresh, d.Err("results of Leader.Beat")
+}
+
+// appendLeaderState encodes the fields tagged state.
+func appendLeaderState(b []byte, entity any) ([]byte, error) {
+	e := entity.(*Leader)
+	b = appendStringUint64Map(b, 1, e.Last)
+	return b, nil
+}
+
+// decodeLeaderState decodes what appendLeaderState encoded. A field that is
+// absent becomes zero, whatever the factory set it to.
+func decodeLeaderState(entity any, b []byte) error {
+	e := entity.(*Leader)
+	e.Last = nil
+	codegen.InitMap(&e.Last)
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		if d.Field() == 1 {
+			readStringUint64Map(&d, &e.Last)
+		}
+	}
+	return d.Err("state of Leader")
+}
+
 // RelayAPI is what a [Relay] answers: the entity itself, and a reference to one
 // wherever it lives.
 type RelayAPI interface {
@@ -475,6 +680,36 @@ func decodeTallyState(entity any, b []byte) error {
 		}
 	}
 	return d.Err("state of Tally")
+}
+
+// appendStringUint64Map encodes a map[string]uint64 as field num.
+func appendStringUint64Map(b []byte, num int, v map[string]uint64) []byte {
+	for _, key := range codegen.SortedKeys(v) {
+		var at int
+		b, at = codegen.Open(b, num)
+		b = codegen.PutString(b, 1, key)
+		b = codegen.PutUint(b, 2, v[key])
+		b = codegen.Close(b, at)
+	}
+	return b
+}
+
+// readStringUint64Map decodes a field into a map[string]uint64.
+func readStringUint64Map(d *codegen.Decoder, v *map[string]uint64) {
+	var key string
+	var e uint64
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadString(d, &key)
+		case 2:
+			codegen.ReadUint(d, &e)
+		}
+	}
+	d.Leave(outer)
+	codegen.InitMap(v)
+	(*v)[key] = e
 }
 
 // appendReceipt encodes a Receipt as field num.

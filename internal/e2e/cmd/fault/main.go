@@ -132,6 +132,13 @@ func do(ctx context.Context, f fault.Fault, o fault.Options, stdout, stderr io.W
 
 // rows runs what there is of the fault: under load, and on quiet nodes.
 func rows(ctx context.Context, f fault.Fault, o fault.Options, stdout io.Writer) (misses int, err error) {
+	if f.Singleton {
+		handed, err := fault.Handed(ctx, f, o)
+		if err != nil {
+			return 0, err
+		}
+		return len(handed.Missed()), handed.Print(stdout)
+	}
 	row, err := fault.Do(ctx, f, o)
 	if err != nil {
 		return 0, err

@@ -1,0 +1,322 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/e2e/cluster"
+	"github.com/shardgen/shardgen/internal/e2e/workload"
+	shard "github.com/shardgen/shardgen/runtime"
+)
+
+// singletonLeave: the oldest node leaves in order and hands the singleton over,
+// with its state. No call fails.
+var singletonLeave = Fault{
+	Name:      "singleton-leave",
+	About:     "the node of a singleton leaves in order, on SIGTERM",
+	Singleton: true,
+	Times:     5,
+	Limits:    Limits{Failed: 0, Pause: 250 * time.Millisecond},
+	Strike: func(n *cluster.Node) (time.Time, error) {
+		return time.Now(), n.Signal(syscall.SIGTERM)
+	},
+}
+
+// singletonKill: the oldest node is killed. Calls that were on their way are
+// answered so; the next ones find the next instance.
+var singletonKill = Fault{
+	Name:      "singleton-kill",
+	About:     "the process of a singleton's node is killed, with SIGKILL",
+	Singleton: true,
+	Times:     20,
+	Limits:    Limits{Failed: unjudged, Lost: unjudged, Pause: 3 * time.Second},
+	Strike: func(n *cluster.Node) (time.Time, error) {
+		at := time.Now()
+		return at, n.Kill()
+	},
+}
+
+// A Handing is what became of a singleton whose node was struck again and again.
+type Handing struct {
+	Fault  string
+	Nodes  int
+	Limits Limits
+	Calls  int // that went well
+	Rounds []HandedRound
+	Lives  []Life // of the instances, by their beginning
+}
+
+// A HandedRound is one strike.
+type HandedRound struct {
+	From, To string        // the nodes of the singleton
+	Pause    time.Duration // the longest without an answer, of any caller
+	Failed   int
+	Forgot   int      // callers that the next instance knew nothing of
+	Errors   []string // the first
+}
+
+// A Life is how long an instance lived.
+type Life struct {
+	Node     string
+	From, To time.Time
+}
+
+// Missed names what is over the limits, and instances that lived at once.
+func (h Handing) Missed() (misses []string) {
+	for i, r := range h.Rounds {
+		if h.Limits.Failed != unjudged && r.Failed > h.Limits.Failed {
+			misses = append(misses, fmt.Sprintf("time %d: %d calls failed, want at most %d", i+1, r.Failed, h.Limits.Failed))
+		}
+		if h.Limits.Lost != unjudged && r.Forgot > h.Limits.Lost {
+			misses = append(misses, fmt.Sprintf("time %d: the state of %d callers was lost, want at most %d", i+1, r.Forgot, h.Limits.Lost))
+		}
+		if r.Pause > h.Limits.Pause {
+			misses = append(misses, fmt.Sprintf("time %d: no answer for %v, want at most %v", i+1, round(r.Pause), h.Limits.Pause))
+		}
+	}
+	for i := 1; i < len(h.Lives); i++ {
+		if a, b := h.Lives[i-1], h.Lives[i]; b.From.Before(a.To) {
+			misses = append(misses, fmt.Sprintf("two at once: %s until %v after %s began", a.Node, a.To.Sub(b.From), b.Node))
+		}
+	}
+	return misses
+}
+
+// Print writes each round, and the figures over all of them.
+func (h Handing) Print(w io.Writer) error {
+	var pauses []time.Duration
+	failed := 0
+	for i, r := range h.Rounds {
+		fmt.Fprintf(w, "%s %2d: %s → %s, longest pause %v, %d calls failed, the state of %d callers went\n", h.Fault, i+1, r.From, r.To, r.Pause.Round(time.Millisecond), r.Failed, r.Forgot)
+		for _, e := range r.Errors {
+			fmt.Fprintln(w, "   ", e)
+		}
+		pauses = append(pauses, r.Pause)
+		failed += r.Failed
+	}
+	slices.Sort(pauses)
+	_, err := fmt.Fprintf(w, "%s on %d nodes, %d times: %d calls, %d failed; longest pause p50 %v, max %v; %d instances, never two at once: %t\n",
+		h.Fault, h.Nodes, len(h.Rounds), h.Calls, failed, pauses[len(pauses)/2].Round(time.Millisecond),
+		pauses[len(pauses)-1].Round(time.Millisecond), len(h.Lives), h.alone())
+	for _, m := range h.Missed() {
+		fmt.Fprintln(w, "miss:", m)
+	}
+	return err
+}
+
+func (h Handing) alone() bool {
+	for i := 1; i < len(h.Lives); i++ {
+		if h.Lives[i].From.Before(h.Lives[i-1].To) {
+			return false
+		}
+	}
+	return true
+}
+
+// Handed strikes the node of a singleton that callers outside the cluster call all
+// the time, each time with a new node in reserve. ctx bounds the run.
+func Handed(ctx context.Context, f Fault, o Options) (h Handing, err error) {
+	o = o.withDefaults(f)
+	o.Cluster.Singleton = true
+	if err := o.Validate(f); err != nil {
+		return h, err
+	}
+	if o.Nodes < 2 || o.Times < 1 {
+		return h, fmt.Errorf("%s takes a node away: want at least 2 nodes, and once", f.Name)
+	}
+	c, err := cluster.New(o.Cluster)
+	if err != nil {
+		return h, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	var all []*cluster.Node // oldest first
+	for i := range o.Nodes {
+		started, err := c.Start(ctx, fmt.Sprint("n", i+1))
+		if err != nil {
+			return h, err
+		}
+		all = append(all, started...)
+	}
+	h = Handing{Fault: f.Name, Nodes: o.Nodes, Limits: f.Limits}
+	callers, stop, err := startBeats(ctx, c)
+	if err != nil {
+		return h, err
+	}
+	defer stop()
+	o.Say("%d nodes at %s; %d times: %s", o.Nodes, c.URL(), o.Times, f.About)
+	for i := range o.Times {
+		r, err := strikeSingleton(ctx, f, all[i], all[i+1], callers)
+		if err != nil {
+			return h, fmt.Errorf("%s %s: %w", f.Name, all[i].Name(), err)
+		}
+		h.Rounds = append(h.Rounds, r)
+		started, err := c.Start(ctx, fmt.Sprint("n", len(all)+1))
+		if err != nil {
+			return h, err
+		}
+		all = append(all, started...)
+	}
+	stop()
+	for _, b := range callers {
+		h.Calls += b.well
+	}
+	for _, n := range all {
+		from, to, err := n.Lived()
+		if err != nil {
+			return h, err
+		}
+		if !from.IsZero() {
+			h.Lives = append(h.Lives, Life{n.Name(), from, to})
+		}
+	}
+	slices.SortFunc(h.Lives, func(a, b Life) int { return a.From.Compare(b.From) })
+	return h, nil
+}
+
+// strikeSingleton makes the fault happen once and waits until every caller has an
+// answer from the next oldest, and the fault has ended.
+func strikeSingleton(ctx context.Context, f Fault, victim, next *cluster.Node, callers []*beats) (r HandedRound, err error) {
+	at := func(n *cluster.Node) func() bool {
+		return func() bool {
+			return !slices.ContainsFunc(callers, func(b *beats) bool { return b.home() != n.Name() })
+		}
+	}
+	limit, cancel := context.WithTimeoutCause(ctx, effectTimeout, errNoEffect)
+	defer cancel()
+	if err := until(limit, "all are answered by "+victim.Name(), at(victim)); err != nil {
+		return r, err
+	}
+	for _, b := range callers {
+		b.begin()
+	}
+	if _, err := f.Strike(victim); err != nil {
+		return r, err
+	}
+	if err := until(limit, "all are answered by "+next.Name(), at(next)); err != nil {
+		return r, err
+	}
+	select {
+	case <-victim.Done():
+	case <-limit.Done():
+		return r, fmt.Errorf("wait for %s to end: %w", victim.Name(), context.Cause(limit))
+	}
+	r = HandedRound{From: victim.Name(), To: next.Name()}
+	for _, b := range callers {
+		b.add(&r)
+	}
+	r.Errors = r.Errors[:min(len(r.Errors), 2)]
+	return r, nil
+}
+
+// beats are one caller's calls to the singleton, one after the other.
+type beats struct {
+	sender string
+	leader workload.LeaderRef
+
+	mu     sync.Mutex
+	node   string // who answered last
+	well   int
+	since  time.Time // the last answer, or the beginning of the round
+	pause  time.Duration
+	failed int
+	forgot int
+	errs   []string
+}
+
+// beatEvery spaces the calls of one caller.
+const beatEvery = time.Millisecond
+
+// callersOfSingleton is how many call it.
+const callersOfSingleton = 4
+
+// startBeats begins to call, over two connections from outside. stop waits for
+// all callers and may be called twice.
+func startBeats(ctx context.Context, c *cluster.Cluster) (all []*beats, stop func(), err error) {
+	run, end := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	var conns []*shard.Conn
+	stop = sync.OnceFunc(func() {
+		end()
+		wg.Wait()
+		for _, conn := range conns {
+			_ = conn.Close() // processes of this run: nothing depends on it
+		}
+	})
+	for i := range connections {
+		conn, err := c.Dial(ctx, fmt.Sprint("client-", i))
+		if err != nil {
+			stop()
+			return nil, nil, err
+		}
+		conns = append(conns, conn)
+	}
+	for i := range callersOfSingleton {
+		b := &beats{
+			sender: fmt.Sprint("caller-", i), since: time.Now(),
+			leader: workload.NewLeaderClient(conns[i%connections]).Ref(),
+		}
+		all = append(all, b)
+		wg.Go(func() { b.run(run) })
+	}
+	return all, stop, nil
+}
+
+func (b *beats) run(ctx context.Context) {
+	ticker := time.NewTicker(beatEvery)
+	defer ticker.Stop()
+	for seq := uint64(1); ctx.Err() == nil; seq++ {
+		node, fresh, err := b.leader.Beat(context.WithoutCancel(ctx), b.sender, seq)
+		b.took(node, fresh, err)
+		if shard.OutcomeOf(err) == shard.NotExecuted {
+			seq-- // it is made again, and the leader sees no gap
+		}
+		<-ticker.C
+	}
+}
+
+func (b *beats) took(node string, fresh bool, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err != nil {
+		b.failed++
+		if len(b.errs) < 2 {
+			b.errs = append(b.errs, b.sender+": "+err.Error())
+		}
+		return
+	}
+	if fresh {
+		b.forgot++
+	}
+	now := time.Now()
+	b.pause = max(b.pause, now.Sub(b.since))
+	b.well, b.node, b.since = b.well+1, node, now
+}
+
+func (b *beats) home() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.node
+}
+
+// begin begins a round.
+func (b *beats) begin() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.pause, b.failed, b.forgot, b.errs = 0, 0, 0, nil
+}
+
+// add adds what the round came to.
+func (b *beats) add(r *HandedRound) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r.Pause = max(r.Pause, b.pause)
+	r.Failed += b.failed
+	r.Forgot += b.forgot
+	r.Errors = append(r.Errors, b.errs...)
+}

@@ -1,0 +1,25 @@
+package node
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/e2e/workload"
+	shard "github.com/shardgen/shardgen/runtime"
+)
+
+// hostLeader makes n host the singleton, which writes when it lived: a line with
+// nanoseconds of the wall clock each time. What was written survives SIGKILL.
+func hostLeader(n *shard.Node, path string) (closed func() error, err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	trace := func(at time.Time) error {
+		_, err := fmt.Fprintln(f, at.UnixNano())
+		return err
+	}
+	err = workload.HostLeader(n, func() *workload.Leader { return &workload.Leader{Node: n.Name(), Trace: trace} })
+	return f.Close, err
+}
