@@ -249,7 +249,8 @@ func (c *control) askHome(kind string) {
 func (c *control) moveDone(id placement.ShardID, epoch placement.Epoch) {
 	c.loop.post(func() {
 		if c.singles.get(id.Kind) != nil {
-			return // proxies ask for it
+			c.singles.announce(id.Kind, epoch)
+			return
 		}
 		c.reports.opened(id, epoch)
 		c.progressed()

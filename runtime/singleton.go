@@ -240,6 +240,15 @@ func (g *singles) identity(m singleton.Message, s *single) singleton.Message {
 	return a
 }
 
+// announce tells all members that an instance has begun here, so that their
+// proxies need not come to ask again.
+func (g *singles) announce(kind string, epoch placement.Epoch) {
+	body, err := singleton.Encode(singleton.Message{
+		Name: singletonPrefix + kind, Type: singleton.Identity, Instance: g.control.self, Epoch: epoch,
+	})
+	g.control.send(transport.Peer{}, wire.ControlTopic_CONTROL_TOPIC_SINGLETON, body, err)
+}
+
 // guide answers a process that is no member with what this node's proxy found.
 func (g *singles) guide(from transport.Peer, m singleton.Message, s *single) {
 	if s == nil { // nobody here ever called it: what the type looks like is in the question

@@ -14,8 +14,8 @@ import (
 	storememory "github.com/shardgen/shardgen/store/memory"
 )
 
-// leased is a cluster whose singleton has a lease.
-type leased struct {
+// leasedChiefs is a cluster whose singleton has a lease.
+type leasedChiefs struct {
 	*chiefs
 	server  *storememory.Server
 	clients map[string]*storememory.Client
@@ -23,8 +23,8 @@ type leased struct {
 
 const testTTL = 600 * time.Millisecond
 
-func newLeased(t *testing.T, names ...string) *leased {
-	l := &leased{
+func newLeased(t *testing.T, names ...string) *leasedChiefs {
+	l := &leasedChiefs{
 		chiefs: newChiefs(t), server: storememory.New(), clients: map[string]*storememory.Client{},
 	}
 	for _, name := range names {
@@ -33,7 +33,7 @@ func newLeased(t *testing.T, names ...string) *leased {
 	return l
 }
 
-func (l *leased) start(name string) *shard.Node {
+func (l *leasedChiefs) start(name string) *shard.Node {
 	l.clients[name] = l.server.Client()
 	l.opts = []shard.HostOption{shard.SingletonOf(shard.Singleton{
 		Lease: l.clients[name], LeaseTTL: testTTL, LeaseRetry: 20 * time.Millisecond,
@@ -42,7 +42,7 @@ func (l *leased) start(name string) *shard.Node {
 }
 
 // claim is a claim to the singleton's lease from elsewhere.
-func (l *leased) claim() (store.Lease, store.Claim) {
+func (l *leasedChiefs) claim() (store.Lease, store.Claim) {
 	return l.server.Client(), store.Claim{Name: "singleton/test/Chief", Holder: "somebody", TTL: testTTL}
 }
 

@@ -54,6 +54,7 @@
 //
 //	proxy → oldest  Identify    every Interval while the instance is not found
 //	oldest → proxy  Identity    it runs here under this epoch; or why it does not
+//	oldest → all    Identity    unasked, when an instance begins
 //
 // A process that is no member asks one that is, its guide, whose own proxy
 // searches for both; the guide also tells of changes. Calls wait in package call,

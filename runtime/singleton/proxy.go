@@ -175,11 +175,11 @@ func (p *Proxy) ask() {
 	p.out.WakeAt = p.askAt
 }
 
-// onIdentity takes an answer to the latest question, or a guide's word that the
-// instance has moved on.
+// onIdentity takes an answer to the latest question, or the word of the oldest or
+// of a guide, unasked, that the instance has begun somewhere.
 func (p *Proxy) onIdentity(from transport.Address, m Message) {
 	answer := p.asking && m.ID == p.id
-	news := p.guided && m.ID == 0 && m.Epoch > p.found.Epoch
+	news := p.wanted && m.ID == 0 && m.Epoch > p.found.Epoch
 	switch {
 	case from != p.target || !answer && !news:
 	case m.Instance.IsZero():
