@@ -334,7 +334,8 @@ func TestCodec(t *testing.T) {
 		}
 	}
 	for _, m := range []Message{
-		{Type: HandOverDone}, {Name: "it"},
+		{Type: HandOverDone},
+		{Name: "it"},
 		{Name: "it", Type: 9},
 		{Name: strings.Repeat("x", 257), Type: HandOverDone},
 		{Name: "it", Type: Identity, Instance: node("a")},
