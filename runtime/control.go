@@ -230,6 +230,10 @@ func (c *control) message(m transport.Message, at time.Time) {
 	switch topic {
 	case wire.ControlTopic_CONTROL_TOPIC_MEMBERSHIP:
 		msg, err := membership.Decode(body)
+		if errors.Is(err, membership.ErrUnknown) {
+			c.newer(err)
+			return
+		}
 		if err != nil {
 			c.foreign(len(body), err)
 			return
@@ -259,8 +263,14 @@ func (c *control) message(m transport.Message, at time.Time) {
 	case wire.ControlTopic_CONTROL_TOPIC_ADMIN:
 		c.operatorMessage(m.Kind, from, body)
 	default:
-		c.foreign(len(body), fmt.Errorf("unknown topic %d (is the sender newer?)", topic))
+		c.newer(fmt.Errorf("unknown topic %d", topic))
 	}
+}
+
+// newer skips what only a later release can read.
+func (c *control) newer(err error) {
+	c.plane.ledger.add(messageNewer)
+	c.node.log.Debug("a later release's message skipped", "err", err)
 }
 
 func (c *control) foreign(bytes int, err error) {
@@ -296,6 +306,9 @@ func (c *control) stepMembers(in membership.Input) {
 	for _, e := range out.Send {
 		body, err := membership.Encode(e.Message)
 		c.send(transport.Peer{Address: e.To}, wire.ControlTopic_CONTROL_TOPIC_MEMBERSHIP, body, err)
+	}
+	if out.Refused != membership.NotRefused {
+		c.plane.ledger.add(refusedFor(out.Refused))
 	}
 	if out.Probe {
 		c.gateway.probe()

@@ -1,6 +1,10 @@
 package shard
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/shardgen/shardgen/runtime/membership"
+)
 
 // Counters tell how many calls, tells, frames and shards of this node did not
 // take the straight way, by reason: "buffered", "forwarded", "retried",
@@ -39,11 +43,15 @@ const (
 	entitySupervised               // supervisors' decisions other than to resume
 	hookAbandoned                  // stop hooks that did not return in time
 	frameSent                      // frames published, each with many envelopes under load
-	reasons
+	messageNewer                   // control messages that only a later release knows
+	// membershipRefused is the first of the reasons of membership.Refusal, of which
+	// RefusedMalformed is the last.
+	membershipRefused
+	reasons = membershipRefused + reason(membership.RefusedMalformed)
 )
 
 // names of the reasons, as people read them.
-var reasonNames = [reasons]string{
+var reasonNames = [membershipRefused]string{
 	callBuffered: "buffered", callForwarded: "forwarded", callRetried: "retried",
 	callShed: "shed", callRefused: "refused", callExpired: "expired", callDropped: "dropped",
 	tellLost: "tell lost", dropNoPeer: "peer gone", replyUnclaimed: "answer unclaimed",
@@ -52,7 +60,20 @@ var reasonNames = [reasons]string{
 	tableMoved: "shards moved", gateTimedOut: "gate timed out",
 	entityPassivated: "entity passivated", entityEvicted: "entity evicted", entityForgotten: "entity forgotten",
 	entitySupervised: "supervised", hookAbandoned: "hook abandoned", frameSent: "frames sent",
+	messageNewer: "newer message",
 }
+
+// String names the reason.
+func (r reason) String() string {
+	if r >= membershipRefused {
+		return "membership " + membership.Refusal(r-membershipRefused+1).String()
+	}
+	return reasonNames[r]
+}
+
+// refusedFor is the reason under which a membership message that was not obeyed is
+// counted.
+func refusedFor(why membership.Refusal) reason { return membershipRefused + reason(why) - 1 }
 
 // ledger counts by reason. It is safe for concurrent use.
 type ledger [reasons]atomic.Uint64
@@ -70,7 +91,7 @@ func (l *ledger) addN(r reason, n int) { l[r].Add(uint64(n)) }
 func (l *ledger) snapshot() map[string]uint64 {
 	m := make(map[string]uint64, reasons)
 	for r := range reasons {
-		m[reasonNames[r]] = l[r].Load()
+		m[r.String()] = l[r].Load()
 	}
 	return m
 }

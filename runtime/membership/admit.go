@@ -67,6 +67,7 @@ func (m *Machine) answersFirst(joiner transport.Address, seeds []string) bool {
 // onJoin admits a node, or says why not.
 func (m *Machine) onJoin(from transport.Address, msg Join) {
 	if msg.Target != m.config.Self {
+		m.refuse(RefusedTarget)
 		return
 	}
 	if _, ok := m.gossip.member(from); ok {
@@ -100,7 +101,7 @@ func (m *Machine) onJoin(from transport.Address, msg Join) {
 // incompatible compares what both know, and names the first difference.
 func (m *Machine) incompatible(from transport.Address, msg Join) string {
 	if transport.CheckName("node", from.Name) != nil || !sortedKeys(msg.Meta) || !sortedKeys(msg.Compat) ||
-		!slices.IsSorted(msg.Roles) || len(msg.Roles) > maxRoles || len(msg.Meta) > maxKeyValues {
+		!slices.IsSorted(msg.Roles) || len(msg.Roles) > maxRoles || len(msg.Meta) > maxKeyValues || len(msg.Compat) > maxKeyValues {
 		return "its description is malformed"
 	}
 	for _, theirs := range msg.Compat {

@@ -41,6 +41,13 @@ func (m *Machine) Check() error {
 	return nil
 }
 
+// Counters beyond these were not counted: nobody makes a billion members, or so
+// many changes. Refused, they cannot be brought to overflow.
+const (
+	maxCount32 = 1 << 30
+	maxCount64 = 1 << 60
+)
+
 // check tests the invariants of [Gossip], also on what came from outside.
 func (g *Gossip) check() error {
 	if g == nil {
@@ -57,6 +64,9 @@ func (g *Gossip) check() error {
 	if !sorted {
 		return fmt.Errorf("gossip 1: not sorted, or an address twice: %v", g)
 	}
+	if g.UpCounter > maxCount32 || g.RemovalCounter > maxCount64 || g.Ruling.Token > maxCount64 {
+		return fmt.Errorf("gossip: counters %d, %d or %d would overflow", g.UpCounter, g.RemovalCounter, g.Ruling.Token)
+	}
 	for _, t := range g.Tombstones {
 		if t.Number > g.RemovalCounter || t.Number+maxTombstones <= g.RemovalCounter {
 			return fmt.Errorf("gossip 4: tombstone %d of %v at removal %d", t.Number, t.Node, g.RemovalCounter)
@@ -66,7 +76,7 @@ func (g *Gossip) check() error {
 		}
 	}
 	for _, e := range g.Version {
-		if g.forgotten(e.Node) || e.Count == 0 {
+		if g.forgotten(e.Node) || e.Count == 0 || e.Count > maxCount64 {
 			return fmt.Errorf("gossip 2: the version counts %d for %v, who is forgotten", e.Count, e.Node)
 		}
 	}
@@ -76,7 +86,7 @@ func (g *Gossip) check() error {
 		}
 	}
 	for _, r := range g.Rows {
-		if !isSet(r.Records, func(r Record) transport.Address { return r.Subject }) || g.removed(r.Observer) ||
+		if !isSet(r.Records, func(r Record) transport.Address { return r.Subject }) || g.removed(r.Observer) || r.Version > maxCount64 ||
 			slices.ContainsFunc(r.Records, func(r Record) bool {
 				return g.removed(r.Subject) || r.Evidence == NoEvidence || r.Evidence > EvidenceGone || r.Quiet < 0
 			}) {

@@ -92,8 +92,9 @@ func Decode(b []byte) (Message, error) {
 	return m, nil
 }
 
-// errNoBody: the message is of a kind that this release does not know.
-var errNoBody = errors.New("unknown kind")
+// ErrUnknown: the message is of a kind, or says something, that only a later
+// release knows. It is skipped.
+var ErrUnknown = errors.New("unknown kind (is the sender newer?)")
 
 func decodeBody(w *wire.MembershipMessage) (Message, error) {
 	target, err := fromWire(w.Target)
@@ -134,7 +135,7 @@ func decodeBody(w *wire.MembershipMessage) (Message, error) {
 	case *wire.MembershipMessage_Removal:
 		return Removal{target, b.Removal.Left}, nil
 	}
-	return nil, errNoBody
+	return nil, ErrUnknown
 }
 
 func toWire(a transport.Address) *wire.MembershipAddress {

@@ -207,7 +207,7 @@ func stateFromWire(w *wire.MembershipState) (*Gossip, error) {
 			return nil, fmt.Errorf("unpack state: %w", err)
 		}
 	default:
-		return nil, fmt.Errorf("unpack state: unknown compression %d", w.GetCompression())
+		return nil, fmt.Errorf("unpack state: %w: compression %d", ErrUnknown, w.GetCompression())
 	}
 	if len(plain) > maxGossipBytes {
 		return nil, fmt.Errorf("unpack state: more than %d bytes", maxGossipBytes)
@@ -237,7 +237,7 @@ func gossipFromWire(w *wire.MembershipGossip) (*Gossip, error) {
 	}
 	for _, m := range w.Members {
 		if m.GetStatus() < 0 || m.GetStatus() > wire.MembershipMember_DOWN {
-			return nil, fmt.Errorf("unknown status %d", m.GetStatus())
+			return nil, fmt.Errorf("%w: status %d", ErrUnknown, m.GetStatus())
 		}
 		g.Members = append(g.Members, Member{
 			Address:   t.at(m.GetAddress()),
@@ -257,7 +257,7 @@ func gossipFromWire(w *wire.MembershipGossip) (*Gossip, error) {
 		out := ObserverRow{Observer: t.at(row.GetObserver()), Version: row.GetVersion()}
 		for _, r := range row.GetRecords() {
 			if r.GetEvidence() < 0 || r.GetEvidence() > wire.MembershipRecord_GONE {
-				return nil, fmt.Errorf("unknown evidence %d", r.GetEvidence())
+				return nil, fmt.Errorf("%w: evidence %d", ErrUnknown, r.GetEvidence())
 			}
 			quiet := time.Duration(min(r.GetQuietMilliseconds(), uint64(maxQuiet.Milliseconds()))) * time.Millisecond
 			out.Records = append(out.Records, Record{t.at(r.GetSubject()), Evidence(r.GetEvidence()), quiet})

@@ -130,6 +130,7 @@ func (m *Machine) namedServer(in Receive, server string) {
 
 func (m *Machine) onHeartbeat(in Receive, msg Heartbeat) {
 	if msg.Target != m.config.Self {
+		m.refuse(RefusedTarget)
 		return
 	}
 	m.vouched(in.From)

@@ -96,6 +96,8 @@ type Output struct {
 	// TakeLease: take the lease that decides a split. Only with
 	// DowningLeaseMajority.
 	TakeLease *LeaseRequest
+	// Refused: the Receive of this step was not obeyed, and why.
+	Refused Refusal
 	// WakeAt is when the next Step is due, if nothing happens before. Zero: never,
 	// before Start and when the machine has ended.
 	WakeAt time.Time

@@ -192,7 +192,15 @@ func (m *Machine) onHelloAck(from transport.Address, msg HelloAck) {
 
 // onWelcome: this node is a member.
 func (m *Machine) onWelcome(from transport.Address, msg Welcome) {
-	if m.phase != asking || msg.Target != m.config.Self || from != m.join.asked || msg.State.check() != nil {
+	if msg.Target != m.config.Self {
+		m.refuse(RefusedTarget)
+		return
+	}
+	if m.phase != asking || from != m.join.asked {
+		return
+	}
+	if msg.State.check() != nil {
+		m.refuse(RefusedMalformed)
 		return
 	}
 	if r, ok := msg.State.member(m.config.Self); !ok || r.Status == Down || r.Quarantined {

@@ -222,12 +222,17 @@ func (m *Machine) outcast(node transport.Address) bool {
 		return false
 	}
 	m.send(node, Removal{Target: node, Left: tomb.Left})
+	m.refuse(RefusedOutcast)
 	return true
 }
 
 // onRemoval: others have removed this incarnation, and it cannot come back.
 func (m *Machine) onRemoval(from transport.Address, msg Removal) {
-	if m.phase != member || msg.Target != m.config.Self {
+	if msg.Target != m.config.Self {
+		m.refuse(RefusedTarget)
+		return
+	}
+	if m.phase != member {
 		return
 	}
 	m.endMember(msg.Left, from.Name+" says that this node was judged dead and removed")

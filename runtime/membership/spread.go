@@ -147,17 +147,32 @@ func (m *Machine) toUnseen() float64 {
 // that nobody here knows, because the member that admitted it died before it told
 // anybody else; removed nodes, which are unknown too, do not get here.
 func (m *Machine) acceptable(from, target, founder transport.Address) bool {
-	if target != m.config.Self || founder != m.gossip.Founder {
-		return false
-	}
 	_, lost := m.gossip.record(m.config.Self, from)
-	return !lost
+	switch {
+	case target != m.config.Self:
+		m.refuse(RefusedTarget)
+	case founder != m.gossip.Founder:
+		m.refuse(RefusedCluster)
+	case lost:
+		m.refuse(RefusedUnreachable)
+	default:
+		return true
+	}
+	return false
 }
 
 // onGossip takes a newer state, merges a concurrent one, and answers an older one
 // with its own.
 func (m *Machine) onGossip(in Receive, msg GossipMessage) {
-	if in.Waited > m.config.GossipMaxWait || msg.State.check() != nil || !m.acceptable(in.From, msg.Target, msg.State.Founder) {
+	if in.Waited > m.config.GossipMaxWait {
+		m.refuse(RefusedLate)
+		return
+	}
+	if msg.State.check() != nil {
+		m.refuse(RefusedMalformed)
+		return
+	}
+	if !m.acceptable(in.From, msg.Target, msg.State.Founder) {
 		return
 	}
 	if t, ok := msg.State.tombstone(m.config.Self); ok {
@@ -166,9 +181,11 @@ func (m *Machine) onGossip(in Receive, msg GossipMessage) {
 	}
 	mine, ok := msg.State.member(m.config.Self)
 	if !ok {
-		return // from before this node was admitted
+		m.refuse(RefusedStale)
+		return
 	}
 	if sender, ok := msg.State.member(in.From); !ok || sender.Status != Joining && m.gossip.forgotten(in.From) {
+		m.refuse(RefusedStranger)
 		return // it was removed so long ago that its tombstone is forgotten
 	}
 	merged, order := m.gossip.join(msg.State)
@@ -189,7 +206,11 @@ func (m *Machine) onGossip(in Receive, msg GossipMessage) {
 // onStatus compares versions: who has less asks with its status, who has more
 // or something else answers with its state.
 func (m *Machine) onStatus(from transport.Address, msg GossipStatus) {
-	if !m.acceptable(from, msg.Target, msg.Founder) || msg.check() != nil {
+	if msg.check() != nil {
+		m.refuse(RefusedMalformed)
+		return
+	}
+	if !m.acceptable(from, msg.Target, msg.Founder) {
 		return
 	}
 	switch m.gossip.Version.Compare(msg.Version) {

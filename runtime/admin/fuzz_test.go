@@ -1,0 +1,44 @@
+package admin
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// FuzzDecode: whatever comes, Decode returns one of request and answer, or an
+// error, and what it returns is encoded to the same again.
+func FuzzDecode(f *testing.F) {
+	node := transport.Address{Name: "a", Incarnation: 1}
+	for _, seed := range []struct {
+		r *Request
+		a *Answer
+	}{
+		{r: &Request{Command: 2, Node: node, Seeds: []string{"b"}, Force: true}},
+		{a: &Answer{Refusal: "no", View: View{Self: node, Members: []Member{{Address: node, Roles: []string{"web"}}}}}},
+	} {
+		b, err := Encode(7, seed.r, seed.a)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		id, r, a, err := Decode(b)
+		if err != nil {
+			return
+		}
+		if (r == nil) == (a == nil) {
+			t.Fatalf("decoded %v and %v, want one of them", r, a)
+		}
+		again, err := Encode(id, r, a)
+		if err != nil {
+			t.Fatalf("what was decoded does not encode: %v", err)
+		}
+		id2, r2, a2, err := Decode(again)
+		if err != nil || id2 != id || !reflect.DeepEqual(r, r2) || !reflect.DeepEqual(a, a2) {
+			t.Fatalf("decoded %v %+v %+v, then %v %+v %+v, %v", id, r, a, id2, r2, a2, err)
+		}
+	})
+}

@@ -1,0 +1,82 @@
+package membership
+
+import (
+	"testing"
+	"time"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// TestRefused: what a member does not obey is named, and changes nothing.
+func TestRefused(t *testing.T) {
+	w := newNetwork(t)
+	for i, name := range []string{"a", "b"} {
+		n := w.add(name, "s1", Config{Cluster: "test", Self: addr(name, uint64(i+1))})
+		n.quiet = true
+		w.start(n)
+	}
+	a, b := w.nodes["a"], w.nodes["b"]
+	if !w.run(2*time.Second, func() bool { return w.converged([]*simNode{a, b}) }) {
+		t.Fatal("the cluster did not form")
+	}
+	w.step(a, DownNode{addr("x", 9)}) // nobody: no harm
+	state := a.machine.gossip
+	self, other := a.config.Self, b.config.Self
+	changed := func(change func(*Gossip)) *Gossip { return state.changedBy(other, change) }
+	without := func(g *Gossip, node transport.Address) *Gossip {
+		next := *g
+		next.Members, next.Seen = nil, nil
+		for _, r := range g.Members {
+			if r.Address != node {
+				next.Members = append(next.Members, r)
+			}
+		}
+		next.Version = next.Version.Prune(next.forgotten)
+		return &next
+	}
+	foreign := *state
+	foreign.Founder = addr("z", 77)
+	overflow := *state
+	overflow.UpCounter = 1 << 31
+	for _, test := range []struct {
+		name string
+		from transport.Address
+		msg  Message
+		in   Receive
+		want Refusal
+	}{
+		{name: "a good one", from: other, msg: GossipMessage{self, state}, want: NotRefused},
+		{name: "for an old incarnation", from: other, msg: GossipMessage{addr("a", 99), state}, want: RefusedTarget},
+		{name: "a heartbeat for an old incarnation", from: other, msg: Heartbeat{Target: addr("a", 99)}, want: RefusedTarget},
+		{name: "a removal of an old incarnation", from: other, msg: Removal{Target: addr("a", 99)}, want: RefusedTarget},
+		{name: "a join at an old incarnation", from: addr("x", 1), msg: Join{Target: addr("a", 99)}, want: RefusedTarget},
+		{name: "of another cluster", from: other, msg: GossipMessage{self, &foreign}, want: RefusedCluster},
+		{name: "without this node", from: other, msg: GossipMessage{self, without(state, self)}, want: RefusedStale},
+		{name: "without its sender", from: addr("x", 3), msg: GossipMessage{self, state}, want: RefusedStranger},
+		{name: "no state", from: other, msg: GossipMessage{self, nil}, want: RefusedMalformed},
+		{name: "counters about to overflow", from: other, msg: GossipMessage{self, &overflow}, want: RefusedMalformed},
+		{name: "an Up member without an age", from: other, msg: GossipMessage{self, changed(func(g *Gossip) {
+			r, _ := g.member(other)
+			r.UpNumber = 0
+			g.setMember(r)
+		})}, want: RefusedMalformed},
+		{name: "one that waited", from: other, msg: GossipMessage{self, state}, in: Receive{Waited: time.Minute}, want: RefusedLate},
+	} {
+		in := test.in
+		in.From, in.Message = test.from, test.msg
+		before := normal(a.machine.gossip)
+		if got := a.machine.Step(w.now, in).Refused; got != test.want {
+			t.Errorf("%s: got %q, want %q", test.name, got, test.want)
+		}
+		if after := normal(a.machine.gossip); test.want != NotRefused && after != before {
+			t.Errorf("%s: refused, and changed the state from\n%s to\n%s", test.name, before, after)
+		}
+	}
+	a.machine.Step(w.now, DownNode{other})
+	if got := a.machine.Step(w.now, Receive{From: other, Message: Heartbeat{Target: self}}).Refused; got != RefusedOutcast {
+		t.Errorf("from a downed member: got %q, want %q", got, RefusedOutcast)
+	}
+	if len(Refusals()) != int(refusals)-1 {
+		t.Errorf("%d refusals, want %d", len(Refusals()), refusals-1)
+	}
+}
