@@ -37,7 +37,7 @@ func TestBadConfig(t *testing.T) {
 			"wrong scheme", func(c *shard.Config) { c.Transport = natstransport.New("http://127.0.0.1:4222") },
 			[]string{`"http://127.0.0.1:4222"`, "want for example nats://127.0.0.1:4222"},
 		},
-		{"no URL", func(c *shard.Config) { c.Transport = natstransport.New("") }, []string{"want for example nats://127.0.0.1:4222"}},
+		{"no URL", func(c *shard.Config) { c.Transport = natstransport.New("") }, []string{"open link: the URL of the NATS servers is empty (want for example nats://127.0.0.1:4222)"}},
 		{"bad port", func(c *shard.Config) { c.Transport = natstransport.New("nats://localhost:port") }, []string{"want for example"}},
 		{"no transport", func(c *shard.Config) { c.Transport = nil }, []string{"Transport is nil", "natstransport.New"}},
 		{"no cluster", func(c *shard.Config) { c.Cluster = "" }, []string{"cluster name"}},

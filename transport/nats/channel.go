@@ -40,6 +40,7 @@ type channel struct {
 	subjects subjects
 	client   bool
 	log      *slog.Logger
+	outage   *outage // of all channels of the link
 	onState  func(transport.Channel, transport.State)
 
 	messages chan *nats.Msg
@@ -133,7 +134,7 @@ func (c *channel) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		c.log.Warn("broker connection lost", "server", s.server, "cause", s.nc.LastError())
+		c.outage.lost(c.id, s.server, s.nc.LastError())
 		c.tell(transport.State{})
 		next := c.reopen(ctx, time.Since(s.began) < time.Second)
 		if next == nil {
@@ -147,7 +148,6 @@ func (c *channel) run(ctx context.Context) {
 // The first attempt is made at once, but for a server that throws us out again
 // and again.
 func (c *channel) reopen(ctx context.Context, patient bool) *session {
-	began, said := time.Now(), ""
 	for attempts := 1; ; attempts++ {
 		if (patient || attempts > 1) && !c.pause(ctx) {
 			return nil
@@ -160,14 +160,11 @@ func (c *channel) reopen(ctx context.Context, patient bool) *session {
 			if ctx.Err() != nil {
 				return nil
 			}
-			if text := err.Error(); text != said {
-				said = text
-				c.log.Warn("broker out of reach", "cause", explain(err))
-			}
+			c.outage.failed(err)
 			continue
 		}
 		if c.adopt(s, in) {
-			c.log.Info("broker connection restored", "server", s.server, "attempts", attempts, "after", time.Since(began))
+			c.outage.restored(c.id, s.server)
 			return s
 		}
 		s.end()

@@ -15,6 +15,7 @@ import (
 // A link is one process's connections: control first, then the lanes.
 type link struct {
 	channels     []*channel
+	outage       *outage
 	closeTimeout time.Duration
 	ctx          context.Context // of the channels' goroutines, from Open to Close
 	cancel       context.CancelFunc
@@ -186,6 +187,7 @@ func (c *channel) drain(ctx context.Context) error {
 // Close flushes and closes all channels side by side.
 func (l *link) Close() error {
 	l.closing.Do(func() {
+		l.outage.close()
 		l.cancel() // first, so that nobody takes the end of a session for a break
 		var wg sync.WaitGroup
 		for _, c := range l.channels {

@@ -83,6 +83,8 @@ func (t *Transport) natsOptions() (nats.Options, error) {
 	return o, nil
 }
 
+var errNoURL = errors.New("the URL of the NATS servers is empty (want for example nats://127.0.0.1:4222)")
+
 var schemes = []string{"nats", "tls", "ws", "wss"}
 
 // parseURLs splits and checks a comma-separated list of server URLs.
@@ -100,7 +102,7 @@ func parseURLs(list string) ([]string, error) {
 		urls = append(urls, u)
 	}
 	if len(urls) == 0 {
-		return nil, errors.New("no server URL (want for example nats://127.0.0.1:4222)")
+		return nil, errNoURL
 	}
 	return urls, nil
 }

@@ -37,17 +37,15 @@ func New(url string, opts ...Option) *Transport {
 // permissions fail at once.
 func (t *Transport) Open(ctx context.Context, o transport.Options) (transport.Link, error) {
 	l, err := t.open(ctx, o)
-	if err != nil {
-		return nil, fmt.Errorf("open link: %s: %w", t.where(), err)
+	switch {
+	case err == nil:
+		return l, nil
+	case errors.Is(err, errNoURL):
+		return nil, fmt.Errorf("open link: %w", err)
+	case t.url == "":
+		return nil, fmt.Errorf("open link: server in this process: %w", err)
 	}
-	return l, nil
-}
-
-func (t *Transport) where() string {
-	if t.url == "" {
-		return "server in this process"
-	}
-	return redact(t.url)
+	return nil, fmt.Errorf("open link: %s: %w", redact(t.url), err)
 }
 
 func (t *Transport) open(ctx context.Context, o transport.Options) (*link, error) {
@@ -93,6 +91,7 @@ func newLink(o transport.Options, no nats.Options) *link {
 		name = "shardgen " + o.Cluster + " " + o.Self.Name
 	}
 	l := &link{closeTimeout: closeTimeout}
+	l.outage = &outage{log: log.With("cluster", o.Cluster, "node", o.Self.String())}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	for id := transport.Control; int(id) < o.Lanes; id++ {
 		c := &channel{
@@ -101,6 +100,7 @@ func newLink(o transport.Options, no nats.Options) *link {
 			subjects: newSubjects(o.Cluster, o.Self, id),
 			client:   o.Client,
 			log:      log.With("cluster", o.Cluster, "node", o.Self.String(), "channel", channelWord(id)),
+			outage:   l.outage,
 			onState:  o.OnState,
 			messages: make(chan *nats.Msg, queueLength),
 			quit:     make(chan struct{}),
