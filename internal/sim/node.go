@@ -121,6 +121,10 @@ func (n *Node) Server() *Server { return n.server }
 // Connected tells whether the process has a connection.
 func (n *Node) Connected() bool { return n.connected }
 
+// Impaired tells whether the process stands still, is over, or has a connection
+// of which one direction is dead.
+func (n *Node) Impaired() bool { return n.frozen || n.ended || n.lossIn >= 1 || n.lossOut >= 1 }
+
 // IsMember tells whether the process runs and is a member.
 func (n *Node) IsMember() bool { return !n.ended && n.machine.State() != nil }
 
@@ -161,6 +165,9 @@ func (w *World) step(n *Node, in membership.Input) {
 	}
 	if out.Probe && n.connected {
 		w.probe(n)
+	}
+	if out.TakeLease != nil {
+		w.takeLease(n, *out.TakeLease)
 	}
 	w.check(n, &out)
 	if len(out.Events) == 0 {

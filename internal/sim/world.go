@@ -46,6 +46,9 @@ type Config struct {
 	// Repeat is the chance that a connection, when it is made anew, repeats the
 	// last messages that were sent through the old one. Default 0.
 	Repeat float64
+	// StoreTrouble is the chance that the store does not answer a request for the
+	// lease that decides splits. Default 0.
+	StoreTrouble float64
 	// Recode sends every message through its bytes.
 	Recode bool
 	// Account measures payloads: see [Node.Traffic].
@@ -94,6 +97,7 @@ type World struct {
 	trace   trace
 	judge   judge
 	sizes   sizes
+	leases  map[transport.Address]holding // by founder
 	steps   uint64
 	err     error
 
@@ -113,6 +117,7 @@ func New(config Config) *World {
 		trace:  newTrace(config.Trace),
 		judge:  newJudge(),
 		sizes:  newSizes(config.Cluster),
+		leases: make(map[transport.Address]holding),
 	}
 	for i := range config.Servers {
 		w.servers = append(w.servers, &Server{index: i, name: fmt.Sprintf("s%d", i+1), instance: 1, up: true})

@@ -49,18 +49,15 @@ func (c *Counts) Add(o Counts) {
 	c.Unreachable += o.Unreachable
 }
 
-// settleTime is within what a healed cluster must have one view.
-const settleTime = time.Minute
-
 // A run is one under way.
 type run struct {
 	plan   plan
 	world  *sim.World
 	random *rand.Rand
-	again  []string // names that are to be started again
+
 	counts Counts
-	mended bool // no fault is left
-	calm   bool // nothing more may happen by chance
+
+	calm bool // nothing more may happen by chance
 }
 
 // Run makes one random run.
@@ -86,19 +83,22 @@ func Run(o Options) Result {
 	}
 	r.heal()
 	began := r.world.Now()
-	settled := r.world.RunUntil(settleTime, 100*time.Millisecond, r.settled)
+	settled := r.world.RunUntil(r.plan.settle, 100*time.Millisecond, r.settled)
 	result := Result{
 		Seed: o.Seed, Err: r.world.Err(), Hash: r.world.Hash(), Steps: r.world.Steps(), Virtual: r.world.Now(),
 		Settled: r.world.Now() - began, Nodes: len(r.world.Nodes()), Counts: r.counts,
 	}
 	if result.Err == nil && !settled {
-		result.Err = fmt.Errorf("no one view %v after the last fault:\n%s", settleTime, r.describe())
+		result.Err = fmt.Errorf("no one view %v after the last fault:\n%s", r.plan.settle, r.describe())
 	}
 	return result
 }
 
-// start starts a process under a name.
+// start starts a process under a name, unless there are enough.
 func (r *run) start(name string) {
+	if len(r.world.Running()) >= r.plan.most {
+		return
+	}
 	n, err := r.world.Add(r.plan.configOf(r.random, name), sim.Place{
 		Server: r.random.IntN(len(r.world.Servers())),
 		Drift:  r.random.IntN(2*r.plan.drift+1) - r.plan.drift,
@@ -180,11 +180,14 @@ func (r *run) settled() bool {
 		}
 		first = first || n.Address.Name == r.plan.config.Seeds[0]
 	}
-	want := max(r.plan.config.MinMembers, 1)
+	want := max(r.plan.config.MinMembers, r.plan.config.QuorumSize, 1)
 	for _, m := range r.plan.config.MinRoleMembers {
 		if blue < m.Members {
 			want = len(nodes) + 1
 		}
+	}
+	if r.plan.config.DowningRole != "" && blue == 0 {
+		want = len(nodes) + 1
 	}
 	switch {
 	case !first:
@@ -211,7 +214,7 @@ func (r *run) downDead(nodes []*sim.Node) {
 			continue
 		}
 		for _, m := range n.View().ByAddress {
-			if dead[m.Address.String()] && m.Status != membership.Down {
+			if (dead[m.Address.String()] || m.Quarantined) && m.Status != membership.Down {
 				r.world.Give(n, membership.DownNode{Node: m.Address})
 			}
 		}

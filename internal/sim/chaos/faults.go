@@ -15,13 +15,20 @@ var faults = []func(*run){
 	(*run).bounceServer, (*run).bounceServers,
 	(*run).deafen, (*run).mute, (*run).loseSome, (*run).loseAll,
 	(*run).clog,
-	(*run).downAlive,
+	(*run).downAlive, (*run).quarantine,
 }
 
-func (r *run) fault() { faults[r.random.IntN(len(faults))](r) }
+// harmless are the faults that part nobody who is well from the others. Auto-down
+// splits a cluster at any other.
+var harmless = []func(*run){(*run).join, (*run).restart, (*run).kill, (*run).killSome, (*run).killHost, (*run).leave}
 
-// most is how many processes may run at a time, so that runs stay small.
-func (r *run) most() int { return r.plan.nodes + 2 }
+func (r *run) fault() {
+	all := faults
+	if r.plan.config.Downing == membership.DowningAuto {
+		all = harmless
+	}
+	all[r.random.IntN(len(all))](r)
+}
 
 // one chooses a process that runs, nil if there is none.
 func (r *run) one() *sim.Node {
@@ -51,9 +58,7 @@ func (r *run) forWhile(undo func()) {
 }
 
 func (r *run) join() {
-	if len(r.world.Running()) < r.most() {
-		r.start(name(r.random.IntN(r.plan.nodes + 5)))
-	}
+	r.start(name(r.random.IntN(r.plan.nodes + 5)))
 }
 
 // restart kills a process and starts another under its name.
@@ -196,4 +201,13 @@ func (r *run) downAlive() {
 		return
 	}
 	r.world.Give(n, membership.DownNode{Node: victim.Address})
+}
+
+// quarantine is a driver whose messages to a node in trouble do not arrive.
+func (r *run) quarantine() {
+	nodes := r.world.Nodes()
+	n, peer := r.one(), nodes[r.random.IntN(len(nodes))]
+	if n != nil && n != peer && peer.Impaired() && !n.Impaired() && r.world.Lease(n) {
+		r.world.Give(n, membership.Undeliverable{Peer: peer.Address})
+	}
 }

@@ -16,6 +16,8 @@ type plan struct {
 	faults int
 	pause  time.Duration // the most between two faults, mostly
 	drift  int           // of clocks, in parts of a million
+	most   int           // how many processes may run at a time
+	settle time.Duration // within what a healed cluster must have one view
 	world  sim.Config
 	config membership.Config // of every node, but for what is its own
 }
@@ -31,7 +33,9 @@ func newPlan(r *rand.Rand, o Options) plan {
 		faults: 4 + r.IntN(14),
 		pause:  time.Duration(500+r.IntN(3500)) * time.Millisecond,
 		drift:  pick(r, 100, 1000, 10_000),
+		settle: time.Minute,
 	}
+	p.most = p.nodes + 2
 	p.world = sim.Config{
 		Seed:         r.Uint64(),
 		Servers:      pick(r, 1, 2, 3, 3, 4),
@@ -52,9 +56,45 @@ func newPlan(r *rand.Rand, o Options) plan {
 	if r.IntN(4) == 0 {
 		p.world.Repeat = 0.5
 	}
+	if r.IntN(3) == 0 {
+		p.world.StoreTrouble = 0.3
+	}
 	p.config = newConfig(r)
+	p.downing(r)
 	return p
 }
+
+// downing chooses how unreachable members are judged: mostly the default.
+func (p *plan) downing(r *rand.Rand) {
+	c := &p.config
+	c.Downing = pick(r, broker, broker, broker, broker, broker, broker, membership.DowningByHand, membership.DowningAuto,
+		membership.DowningStaticQuorum, membership.DowningKeepMajority, membership.DowningKeepOldest, membership.DowningAll,
+		membership.DowningLeaseMajority)
+	if c.Downing == broker || c.Downing == membership.DowningByHand {
+		return
+	}
+	p.settle = 2 * time.Minute
+	c.StableAfter = milliseconds(r, 5000, 8000)
+	role := r.IntN(4) == 0
+	switch c.Downing {
+	case membership.DowningAuto:
+		c.AutoDownAfter = milliseconds(r, 5000, 10_000)
+		role = false
+	case membership.DowningStaticQuorum:
+		c.QuorumSize = p.nodes/2 + 1
+		p.most = 2*c.QuorumSize - 1
+		role = false // how many have it is left to chance
+	case membership.DowningKeepOldest:
+		c.KeepOldestAlone = r.IntN(2) == 0
+	case membership.DowningAll:
+		role = false
+	}
+	if role {
+		c.DowningRole = "blue"
+	}
+}
+
+const broker = membership.DowningBroker
 
 // cheap tells whether a seed's run takes little time.
 func cheap(seed uint64) bool {
@@ -80,7 +120,6 @@ func newConfig(r *rand.Rand) membership.Config {
 	some(4, func() { c.PhiThreshold = 12 })
 	some(4, func() { c.PauseAllowance = milliseconds(r, 1000, 5000) })
 	some(4, func() { c.GossipInterval = milliseconds(r, 200, 2000) })
-	some(10, func() { c.Downing = membership.DowningByHand })
 	some(3, func() {
 		for i := range 1 + r.IntN(3) {
 			c.Seeds = append(c.Seeds, name(i))

@@ -1,0 +1,65 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A holding is a lease that somebody took: the lease that decides the splits of
+// one cluster. The store lies behind the first server.
+type holding struct {
+	holder transport.Address
+	token  uint64
+	until  time.Duration
+}
+
+// storeTime is how long the store takes, beside the way there and back.
+const storeTime = 5 * time.Millisecond
+
+// takeLease carries a request to the store, as the driver does: it is taken if
+// nobody has it, if the asker does, or if it may be taken over. When the store
+// cannot be reached, or Config.StoreTrouble strikes, nobody can say; then it may
+// have been taken all the same.
+func (w *World) takeLease(n *Node, r membership.LeaseRequest) {
+	away := 2*w.config.Latency + w.config.Between
+	answer := func(after time.Duration, a membership.LeaseAnswer) {
+		a.Seq = r.Seq
+		w.After(after, func() { w.step(n, a) })
+	}
+	reached := n.registered && n.lossOut < 1 && w.passes(n.server, w.servers[0])
+	back := n.lossIn < 1 && w.passes(w.servers[0], n.server)
+	trouble := w.config.StoreTrouble > 0 && w.random.Float64() < w.config.StoreTrouble
+	if !reached || trouble && w.random.IntN(2) == 0 {
+		answer(r.Within, membership.LeaseAnswer{Reason: "the store does not answer"})
+		return
+	}
+	w.After(away+storeTime, func() {
+		token := w.take(n, r)
+		switch {
+		case !back || trouble:
+			answer(r.Within, membership.LeaseAnswer{Reason: "the store's answer was lost"})
+		case token == 0:
+			answer(away, membership.LeaseAnswer{Held: true, Reason: "held by " + w.leases[r.Founder].holder.String()})
+		default:
+			answer(away, membership.LeaseAnswer{Token: token})
+		}
+	})
+}
+
+// take is what the store does. It returns 0 if another has the lease.
+func (w *World) take(n *Node, r membership.LeaseRequest) (token uint64) {
+	h := w.leases[r.Founder]
+	mine := h.holder == n.Address && w.now < h.until
+	if w.now < h.until && !mine && (r.Over == 0 || r.Over != h.token) {
+		return 0
+	}
+	if !mine {
+		h.token++
+	}
+	h.holder, h.until = n.Address, w.now+r.TTL
+	w.leases[r.Founder] = h
+	w.trace.line(w.now, "%v takes the lease, token %d", n.Address, int(h.token))
+	return h.token
+}
