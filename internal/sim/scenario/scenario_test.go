@@ -78,3 +78,20 @@ func TestPrint(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// TestWritePage: each scenario has a table, and each row its command.
+func TestWritePage(t *testing.T) {
+	var results []Result
+	for _, j := range Page(7) {
+		results = append(results, Result{Scenario: j.Scenario.Name, Nodes: j.Options.Nodes, Seed: j.Options.Seed})
+	}
+	var out bytes.Buffer
+	if err := WritePage(&out, results); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range results {
+		if page := out.String(); strings.Count(page, r.Command()+"\n") != 1 || !strings.Contains(page, "## "+r.Scenario+"\n") {
+			t.Errorf("the page does not hold %q below its heading", r.Command())
+		}
+	}
+}

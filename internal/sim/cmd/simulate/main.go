@@ -3,6 +3,7 @@
 //
 //	go run ./internal/sim/cmd/simulate -scenario crash -nodes 1000 -seed 7
 //	go run ./internal/sim/cmd/simulate -scenario random -seeds 10000
+//	go run ./internal/sim/cmd/simulate -scenario all -seed 7 -markdown docs/membership.md
 package main
 
 import (
@@ -16,8 +17,8 @@ import (
 	"github.com/shardgen/shardgen/internal/sim/scenario"
 )
 
-// random is the name of the random runs, which are no scenario of the table.
-const random = "random"
+// random and everything are names that are no scenario's.
+const random, everything = "random", "all"
 
 // flags are the command's.
 type flags struct {
@@ -26,18 +27,20 @@ type flags struct {
 	seed          uint64
 	seeds, twice  int
 	trace, events bool
+	markdown      string
 	profile       string
 }
 
 func main() {
 	var f flags
-	flag.StringVar(&f.scenario, "scenario", "crash", "what happens, or random")
+	flag.StringVar(&f.scenario, "scenario", "crash", "what happens; random, for random runs; or all, for the page of figures")
 	flag.IntVar(&f.nodes, "nodes", 0, "size of the cluster (0: the scenario's own)")
 	flag.Uint64Var(&f.seed, "seed", 1, "seed of everything that is left to chance; of several the first")
 	flag.IntVar(&f.seeds, "seeds", 1, "how many random runs to make")
 	flag.IntVar(&f.twice, "twice", 20, "every how many random runs one is made twice, and the traces compared (0: none)")
 	flag.BoolVar(&f.trace, "trace", false, "print everything that happens")
 	flag.BoolVar(&f.events, "events", false, "print what is done to the cluster and what its members say, without messages")
+	flag.StringVar(&f.markdown, "markdown", "", "with -scenario all: write the page to this file")
 	flag.StringVar(&f.profile, "cpuprofile", "", "write a CPU profile to this file")
 	flag.Parse()
 	if err := f.run(); err != nil {
@@ -63,6 +66,8 @@ func (f *flags) run() (err error) {
 		return many(os.Stdout, f.seed, f.seeds, f.twice)
 	case f.scenario == random:
 		return one(os.Stdout, f.seed, f.tell())
+	case f.scenario == everything:
+		return page(os.Stdout, f.markdown, f.seed)
 	}
 	return f.simulate()
 }

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"sync"
+
+	"github.com/shardgen/shardgen/internal/sim/scenario"
+)
+
+// page runs all scenarios at all sizes, prints them as one table, and writes the
+// page of figures to a file if one is named.
+func page(w io.Writer, file string, seed uint64) error {
+	jobs := scenario.Page(seed)
+	results := make([]scenario.Result, len(jobs))
+	var wg sync.WaitGroup
+	// The last ones are the largest: they begin first.
+	next := make(chan int, len(jobs))
+	for i := range jobs {
+		next <- len(jobs) - 1 - i
+	}
+	close(next)
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for i := range next {
+				results[i] = jobs[i].Scenario.Run(jobs[i].Options)
+				fmt.Fprintf(os.Stderr, "done: %s\n", results[i].Command())
+			}
+		})
+	}
+	wg.Wait()
+	if err := scenario.Print(w, results); err != nil {
+		return err
+	}
+	var broken []error
+	for _, r := range results {
+		if r.Err != nil {
+			broken = append(broken, fmt.Errorf("%s: %w", r.Command(), r.Err))
+		}
+	}
+	if err := errors.Join(broken...); err != nil || file == "" {
+		return err
+	}
+	out, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	return errors.Join(scenario.WritePage(out, results), out.Close())
+}
