@@ -3,6 +3,7 @@ package shard
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -107,14 +108,17 @@ func (c *control) describe() (meta, compat []membership.KeyValue) {
 		switch {
 		case declared.host == nil: // a proxy
 		case k.Singleton:
-			add(&meta, metaSingleton+k.Name, "%d %s %s role=%s", declared.shards, k.HashName, k.Package, declared.declared.role)
+			add(&meta, metaSingleton+k.Name, "%d %s %s role=%s handoff=%s", declared.shards, k.HashName, k.Package,
+				declared.declared.role, strings.ReplaceAll(declared.declared.handoff.String(), " ", "+"))
 		default:
-			add(&meta, metaKind+k.Name, "%d %s %s role=%s", declared.shards, k.HashName, k.Package, declared.declared.role)
+			add(&meta, metaKind+k.Name, "%d %s %s role=%s handoff=%s", declared.shards, k.HashName, k.Package,
+				declared.declared.role, strings.ReplaceAll(declared.declared.handoff.String(), " ", "+"))
 		}
 		add(&compat, "type "+k.Name+" shards", "%d", declared.shards)
 		add(&compat, "type "+k.Name+" shard function", "%s", k.HashName)
 		add(&compat, "type "+k.Name+" package", "%s", k.Package)
 		add(&compat, "type "+k.Name+" role", "%s", declared.declared.role)
+		add(&compat, "type "+k.Name+" handoff", "%v", declared.declared.handoff)
 		add(&compat, "type "+k.Name+" is a singleton", "%t", k.Singleton)
 		if k.Singleton {
 			add(&compat, "type "+k.Name+" has a lease", "%t", declared.declared.single.Lease != nil)

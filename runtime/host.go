@@ -29,7 +29,7 @@ func newHost(pl *plane, k *kind, desc codegen.Host, settings hostSettings) (*hos
 	if desc.New == nil || desc.Dispatch == nil {
 		return nil, fmt.Errorf("host %s: incomplete description (run go generate again?)", desc.Name)
 	}
-	limits := region.Limits{Mailbox: settings.mailbox, Waiting: pl.cfg.BufferSize}
+	limits := region.Limits{Mailbox: settings.mailbox, Handoff: settings.handoff, Waiting: pl.cfg.BufferSize}
 	if desc.Singleton {
 		limits.Lead = codegen.SingletonID
 	}

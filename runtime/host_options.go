@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/runtime/coordinator"
+	"github.com/shardgen/shardgen/runtime/region"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -26,6 +27,9 @@ type hostSettings struct {
 
 	single    Singleton
 	singleSet bool
+
+	handoff    region.Handoff
+	handoffErr error // why its options make no sense
 
 	maxActive   int // 0: no limit
 	stopTimeout time.Duration
@@ -94,6 +98,24 @@ func MaxMoves(n int) HostOption { return func(s *hostSettings) { s.moves = n } }
 // of all types. Members may differ: what the last to join says counts.
 func MinHosts(n int) HostOption { return func(s *hostSettings) { s.hosts = n } }
 
+// Handoff chooses how the type's shards move, by the options of the Akka Cluster
+// specification, one of each number:
+//
+//	2a  the old home serves on until the new one is ready (types without state)
+//	2b  calls that come while the shard is given away wait
+//	2c  they are dropped: their callers try again until their deadlines, tells are lost
+//	3a  the new home serves at once, in whatever order calls come (types without state)
+//	3b  it holds each sender's calls until those that it sent before have come
+//	4a  the old home forwards what still comes
+//	4b  it refuses that; the senders send it again to the new home
+//
+// or "ordered", which is 2b 3b 4a and the default, or "drop", which is 2c 3a 4b
+// and leaves the state behind. Only 2b or 2a with 3b and 4a keep each sender's
+// order. Members must agree: joining refuses one that does not.
+func Handoff(options ...string) HostOption {
+	return func(s *hostSettings) { s.handoff, s.handoffErr = region.ParseHandoff(options...) }
+}
+
 // Mailbox bounds the calls that wait for one entity of the type: more are
 // answered with [ErrOverloaded]. Default Config.MailboxSize, minimum 1. Members
 // may differ.
@@ -111,9 +133,15 @@ type (
 )
 
 // validate returns what is wrong with the settings of a type.
-func (s *hostSettings) validate(kind string) error {
+func (s *hostSettings) validate(kind string, stateful bool) error {
 	fault := func(format string, args ...any) error {
 		return fmt.Errorf("host %s: "+format, append([]any{kind}, args...)...)
+	}
+	if s.handoffErr != nil {
+		return fault("Handoff: %w", s.handoffErr)
+	}
+	if err := s.handoff.CheckState(); stateful && err != nil {
+		return fault("Handoff(%v): %w", s.handoff, err)
 	}
 	switch {
 	case s.idle != 0 && s.idle < time.Second:

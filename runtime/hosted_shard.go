@@ -99,6 +99,8 @@ func (s *hostedShard) enqueueSelf(e *wire.Envelope, still func() bool) bool {
 		return false
 	case region.Overloaded:
 		pl.answerCode(c, wire.CodeOverloaded, "")
+	case region.Shed:
+		pl.answerCode(c, wire.CodeDropped, "")
 	case region.Circular:
 		pl.answerCode(c, wire.CodeCircular, chain(c.chain).String()+s.id.Kind+"/"+clip(c.Entity))
 	}
@@ -182,6 +184,9 @@ func (s *hostedShard) apply(fx region.Effects) (after []func()) {
 	}
 	for _, c := range fx.Drop {
 		after = append(after, func() { s.drop(inbound(c)) })
+	}
+	if fx.Offer {
+		s.offerLocked(&after)
 	}
 	if fx.Drained {
 		after = append(after, func() { pl.wg.Go(s.handOff) })
@@ -368,6 +373,9 @@ func (s *hostedShard) cancel(from transport.Peer, entity string, id uint64) (wai
 	s.mu.Unlock()
 	if c != nil && running && inbound(c).running.Load() {
 		inbound(c).remote.giveUp()
+	}
+	if waited {
+		s.plane().ledger.add(callCancelled)
 	}
 	return waited
 }

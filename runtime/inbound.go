@@ -107,6 +107,8 @@ func (l *lane) call(e *wire.Envelope, seq uint64) bool {
 		return refuse(wire.CodeMoved, epoch, owner, "")
 	case region.Overloaded:
 		return refuse(wire.CodeOverloaded, 0, transport.Address{}, "")
+	case region.Shed:
+		return refuse(wire.CodeDropped, 0, transport.Address{}, "")
 	case region.Circular:
 		return refuse(wire.CodeCircular, 0, transport.Address{}, chain(c.chain).String()+string(e.Kind)+"/"+clip(c.Entity))
 	}
@@ -150,6 +152,9 @@ func (pl *plane) refusal(from *path, e *wire.Envelope) {
 	if e.Code != wire.CodeMoved {
 		if e.ID == 0 || !pl.pending.complete(e.ID, result{code: e.Code, text: string(e.Text)}) {
 			pl.ledger.add(tellLost)
+			if e.Code == wire.CodeDropped {
+				return // as its type's handoff wants it
+			}
 			pl.log.Warn("tell refused", "by", from.peer.Address, "kind", string(e.Kind), "code", int(e.Code), "text", string(e.Text))
 		}
 		return

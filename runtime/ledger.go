@@ -26,6 +26,7 @@ const (
 	callRefused                    // answered with an error that says it did not run
 	callExpired                    // its deadline passed first
 	callShed                       // the oldest of too many that waited for a singleton
+	callCancelled                  // its caller gave up while it waited here: it did not run
 	callDropped                    // accepted, then lost with its shard
 	tellLost                       // a tell nobody could deliver
 	dropNoPeer                     // an envelope to a peer that is gone
@@ -53,7 +54,7 @@ const (
 // names of the reasons, as people read them.
 var reasonNames = [membershipRefused]string{
 	callBuffered: "buffered", callForwarded: "forwarded", callRetried: "retried",
-	callShed: "shed", callRefused: "refused", callExpired: "expired", callDropped: "dropped",
+	callShed: "shed", callRefused: "refused", callExpired: "expired", callCancelled: "cancelled", callDropped: "dropped",
 	tellLost: "tell lost", dropNoPeer: "peer gone", replyUnclaimed: "answer unclaimed",
 	frameForeign: "foreign frame", frameIgnored: "ignored frame", frameBounced: "bounced frame",
 	shardMovedIn: "shard moved in", shardMovedOut: "shard moved out",

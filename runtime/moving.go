@@ -13,11 +13,15 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// beginMove takes the coordinator's order to give the shard away, and watches
-// that draining does not outlast the bound.
+// beginMove takes the coordinator's order to give the shard away.
 func (s *hostedShard) beginMove(to transport.Address, epoch placement.Epoch) {
 	s.do(func(uint32, time.Time) region.Effects { return s.core.BeginMove(to, epoch) })
 	s.releaseAll()
+	s.watchDrain(epoch)
+}
+
+// watchDrain gives a move up whose shard does not drain in time.
+func (s *hostedShard) watchDrain(epoch placement.Epoch) {
 	s.mu.Lock()
 	waits := s.core.State() == region.Draining && s.core.MoveEpoch() == epoch
 	s.mu.Unlock()
@@ -90,6 +94,9 @@ func (s *hostedShard) initParts(entities []*region.Entity, epoch placement.Epoch
 		e.Payload, e.Last = records, last
 		parts, records = append(parts, e), nil
 	}
+	if s.host.settings.handoff.Drops {
+		entities = nil
+	}
 	for _, e := range entities {
 		for rest, first := e.State, e.State != nil; first || len(rest) > 0; first = false {
 			piece := rest[:min(len(rest), limit-wire.RecordBound(e.ID, nil))]
@@ -137,6 +144,21 @@ func (s *hostedShard) prepare(from *path, epoch placement.Epoch, e *wire.Envelop
 
 func (s *hostedShard) ready(from transport.Address, epoch placement.Epoch) {
 	s.do(func(uint32, time.Time) region.Effects { return s.core.Ready(from, epoch) })
+	s.releaseAll()
+	s.watchDrain(epoch) // only one that served on drains now
+}
+
+// offerLocked asks the new home to prepare a shard that goes on here meanwhile.
+func (s *hostedShard) offerLocked(after *[]func()) {
+	pl, to, epoch := s.plane(), s.core.Peer(), s.core.MoveEpoch()
+	e := s.step(wire.TypeInit, epoch)
+	e.Last = true
+	p := pl.path(transport.Peer{Address: to}, s.lane)
+	if p == nil || p.append(e) != nil {
+		pl.ctl.moveAborted(s.id, epoch, to.String()+" is gone")
+		return
+	}
+	*after = append(*after, func() { p.flush(false) })
 }
 
 func (s *hostedShard) openAt(from transport.Address, epoch placement.Epoch) {

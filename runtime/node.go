@@ -142,7 +142,7 @@ func (n *Node) hostLocked(h codegen.Host, opts []HostOption) error {
 	for _, o := range opts {
 		o(&settings)
 	}
-	if err := settings.validate(h.Name); err != nil {
+	if err := settings.validate(h.Name, h.Stateful); err != nil {
 		return err
 	}
 	if err := settings.validateSingleton(h.Kind); err != nil {

@@ -104,7 +104,7 @@ func (p port) waitTurn(ctx context.Context, up *turn, s *hostedShard, r *codegen
 	switch v {
 	case region.Run:
 		return s.begin(ctx, up, e, method)
-	case region.Moved, region.Forward:
+	case region.Moved, region.Forward, region.Shed:
 		return p.encoded(ctx, *r, method), nil
 	case region.Overloaded:
 		pl.ledger.add(callRefused)

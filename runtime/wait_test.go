@@ -101,6 +101,8 @@ func TestCancelWhileWaiting(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		require.NotEqual(t, shard.Executed, shard.OutcomeOf(err))
 		c.waiting(0)
+		counters := c.nodes["a"].Counters()
+		require.NotZero(t, counters["cancelled"]+counters["expired"], "%v", counters)
 		close(c.gate.Release)
 		require.NoError(t, receive(t, held, "Hold returns"))
 		got, err := accounts.Ref("bob").Get(testContext(t))

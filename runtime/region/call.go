@@ -106,6 +106,7 @@ const (
 	Moved                     // this node does not own the shard: Owner and Epoch tell who does
 	Forward                   // send it on to Successor: the shard, or what must run first, has left
 	Overloaded                // the mailbox or the shard's queue is full
+	Shed                      // the shard is moving, and its type's handoff waits for nobody
 	Circular                  // its chain holds the entity's turn: it would wait for itself
 )
 
@@ -122,6 +123,8 @@ func (v Verdict) String() string {
 		return "forward"
 	case Overloaded:
 		return "overloaded"
+	case Shed:
+		return "shed"
 	case Circular:
 		return "circular"
 	}
@@ -143,7 +146,8 @@ type Effects struct {
 	Flushed []Flush // then send each of these to its FlushTo
 	Open    bool    // then send Open to Successor
 	Refuse  []*Call // answer Moved with Owner and Epoch
-	Drop    []*Call // answer Dropped: accepted, but the shard was lost
+	Drop    []*Call // answer Dropped: accepted, but the shard was lost, or drops them to move
+	Offer   bool    // send Init without state
 	Drained bool    // the last turn has ended: call Stop, run the hooks, encode, send Init
 	Opened  bool    // the shard runs here under a new epoch: report it
 }
@@ -159,6 +163,7 @@ func (fx *Effects) add(more Effects) {
 	fx.Refuse = append(fx.Refuse, more.Refuse...)
 	fx.Drop = append(fx.Drop, more.Drop...)
 	fx.Open = fx.Open || more.Open
+	fx.Offer = fx.Offer || more.Offer
 	fx.Drained = fx.Drained || more.Drained
 	fx.Opened = fx.Opened || more.Opened
 }

@@ -131,6 +131,9 @@ func (g *gates) take(leaves func(Flush) bool) (out []Flush) {
 // old home, if it has not come already.
 func (s *Shard) CloseGate(sender, via transport.Address, epoch placement.Epoch, at time.Time) {
 	defer s.check()
+	if s.how.Ungated {
+		return
+	}
 	p := path{sender, via, epoch}
 	if came := s.gates.take(func(f Flush) bool { return f.path() == p }); len(came) > 0 {
 		s.GoDirect(sender, epoch)
@@ -144,6 +147,9 @@ func (s *Shard) CloseGate(sender, via transport.Address, epoch placement.Epoch, 
 // GoDirect notes that a sender that learnt of that epoch needs no gate, or none
 // any more: all its older calls have come, or its old home is gone.
 func (s *Shard) GoDirect(sender transport.Address, epoch placement.Epoch) {
+	if s.how.Ungated {
+		return // its older calls are welcome, too
+	}
 	if s.gates.direct == nil {
 		s.gates.direct = map[transport.Address]placement.Epoch{}
 	}
@@ -209,7 +215,9 @@ func (s *Shard) Flushed(f Flush, now uint32, at time.Time) Effects {
 	if elsewhere || s.state == Closed && f.Epoch <= s.epoch && s.owner != s.self {
 		return Effects{Flushed: []Flush{f}}
 	}
-	s.gates.remember(f, at)
+	if !s.how.Ungated {
+		s.gates.remember(f, at)
+	}
 	return Effects{}
 }
 

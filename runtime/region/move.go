@@ -15,22 +15,18 @@ import (
 // waits, for the gate's calls would have to pass through two homes.
 func (s *Shard) BeginMove(to transport.Address, epoch placement.Epoch) Effects {
 	defer s.check()
-	if s.state != Open || epoch <= s.epoch || epoch <= s.off {
+	if s.state != Open || epoch <= s.epoch || epoch <= s.off || s.offered != nil && epoch <= s.offered.epoch {
 		return Effects{}
 	}
 	if s.holdsBack() {
 		s.pending = &move{to, epoch}
 		return Effects{}
 	}
-	s.become(Draining)
-	s.peer, s.moveE = to, epoch
-	later := s.waiting
-	s.waiting = queue{}
-	for _, id := range slices.Sorted(maps.Keys(s.entities)) {
-		s.waiting.take(&s.entities[id].mailbox)
+	if s.how.Serves {
+		return s.offer(to, epoch)
 	}
-	s.waiting.take(&later)
-	return Effects{Drained: s.running == 0}
+	s.peer, s.moveE, s.granted = to, epoch, false
+	return s.drain()
 }
 
 // Stop begins a turn of each active entity, for the stop hooks, and returns all
@@ -68,7 +64,12 @@ func (s *Shard) Stopped(epoch placement.Epoch, now uint32) (fx Effects, sent boo
 	drained := s.state == Draining && s.running == 0 && s.moveE > s.off
 	if drained && s.moveE == epoch && !s.active() {
 		s.become(Sent)
-		return fx, true
+		if !s.granted {
+			return fx, true
+		}
+		fx.add(s.follow())
+		fx.Open = true
+		return fx, false
 	}
 	fx.Drained = drained
 	return fx, false
@@ -88,7 +89,13 @@ func (s *Shard) active() bool {
 // to it, behind that goes Open, and from now on it is the owner.
 func (s *Shard) Ready(from transport.Address, epoch placement.Epoch) Effects {
 	defer s.check()
-	if s.state != Sent || s.peer != from || s.moveE != epoch || epoch <= s.off {
+	if s.peer != from || s.moveE != epoch || epoch <= s.off {
+		return Effects{}
+	}
+	if s.Offering() {
+		return s.accepted()
+	}
+	if s.state != Sent || s.granted {
 		return Effects{}
 	}
 	fx := s.follow()
@@ -102,11 +109,14 @@ func (s *Shard) follow() Effects {
 	s.last = s.epoch
 	s.owner, s.epoch = s.peer, s.moveE
 	s.trail.add(s.peer, s.moveE)
-	s.entities = nil
-	return Effects{
-		Forward: s.waiting.filter(func(c *Call) bool { return c.Epoch <= s.epoch }),
-		Flushed: s.gates.take(func(f Flush) bool { return f.Epoch >= s.moveE }),
+	s.entities, s.granted = nil, false
+	waited := s.waiting.filter(func(c *Call) bool { return c.Epoch <= s.epoch })
+	fx := Effects{Forward: waited}
+	if s.how.TurnsAway {
+		fx = Effects{Refuse: waited}
 	}
+	fx.add(Effects{Flushed: s.gates.take(func(f Flush) bool { return f.Epoch >= s.moveE })})
+	return fx
 }
 
 // Prepare takes a part of the shard's state from its old home. It reports
@@ -164,6 +174,9 @@ func (s *Shard) CancelMove(epoch placement.Epoch) (Effects, bool) {
 	s.off = max(s.off, epoch)
 	if s.pending != nil && s.pending.epoch <= epoch {
 		s.pending = nil
+	}
+	if s.offered != nil && s.offered.epoch <= epoch {
+		s.offered = nil
 	}
 	if (s.state == Preparing || s.state == Prepared) && s.moveE <= epoch {
 		return s.unprepare(), true
@@ -244,7 +257,7 @@ func (s *Shard) open(epoch, since placement.Epoch, now uint32) Effects {
 	defer s.check()
 	s.become(Open)
 	s.epoch, s.since, s.owner = epoch, since, s.self
-	s.pending = nil
+	s.pending, s.offered, s.granted = nil, nil, false
 	s.trail.forget(transport.Address.IsZero)
 	maps.DeleteFunc(s.gates.direct, func(_ transport.Address, e placement.Epoch) bool { return e < since })
 	fx := Effects{Opened: true, Lead: s.lead(now)}
@@ -277,7 +290,7 @@ func (s *Shard) redeliver(q *queue, now uint32) (fx Effects) {
 			fx.Forward = append(fx.Forward, c)
 		case Moved:
 			fx.Refuse = append(fx.Refuse, c)
-		case Overloaded, Circular:
+		case Overloaded, Circular, Shed:
 			fx.Drop = append(fx.Drop, c)
 		}
 	}
@@ -313,6 +326,7 @@ func (s *Shard) close() Effects {
 		s.become(Closed)
 	}
 	s.entities, s.since, s.pending = nil, 0, nil
+	s.offered, s.granted = nil, false
 	s.trail = nil
 	for _, t := range s.gates.closed {
 		s.waiting.take(&t.held)

@@ -13,6 +13,12 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
+// handoffs are the ways to move, the default more often than the others.
+var handoffs = []Handoff{
+	{}, {}, {}, {Serves: true}, {Sheds: true}, {Ungated: true}, {TurnsAway: true},
+	{Serves: true, Ungated: true}, {Sheds: true, Ungated: true, TurnsAway: true, Drops: true},
+}
+
 // A dice gives a shard random commands, legal or not, and keeps account of every
 // call and every turn.
 type dice struct {
@@ -32,7 +38,9 @@ func newDice(seed uint64, seen map[State]map[State]bool) *dice {
 	r := rand.New(rand.NewPCG(seed, 7))
 	return &dice{
 		r: r, now: time.Unix(1000, 0), waiting: map[*Call]bool{}, turns: map[*Entity]bool{}, seen: seen,
-		s: New(placement.ShardID{Kind: "K", Shard: 1}, node("a"), Limits{Mailbox: 1 + r.IntN(6), Waiting: 1 + r.IntN(20)}),
+		s: New(placement.ShardID{Kind: "K", Shard: 1}, node("a"), Limits{
+			Mailbox: 1 + r.IntN(6), Waiting: 1 + r.IntN(20), Handoff: handoffs[r.IntN(len(handoffs))],
+		}),
 	}
 }
 

@@ -64,6 +64,8 @@ type Limits struct {
 	// Lead is the entity whose first turn after the shard has opened is the
 	// driver's own, so that it is brought to life before any call; empty: none.
 	Lead string
+	// Handoff is how the shard moves.
+	Handoff Handoff
 }
 
 // A Shard is one shard at one node. It is not safe for concurrent use.
@@ -77,6 +79,7 @@ type Limits struct {
 //  5. A Forwarding shard has a trail, a Closed one has none.
 //  6. A shard that runs or ran here was owned since an epoch of at most its own.
 //  7. In a shard that is Sent no entity is active: each is encoded, or forgotten.
+//  8. Only an Open shard is on offer, and only where the old home serves on.
 type Shard struct {
 	id     placement.ShardID
 	self   transport.Address
@@ -99,6 +102,10 @@ type Shard struct {
 	waiting  queue
 	gates    gates
 	pending  *move // a move that waits for the gates
+
+	how     Handoff
+	offered *move // under way while the shard goes on (2a)
+	granted bool  // the other end is ready: no Init follows when the turns have ended
 }
 
 type move struct {
@@ -108,7 +115,7 @@ type move struct {
 
 // New returns the shard, Closed.
 func New(id placement.ShardID, self transport.Address, l Limits) *Shard {
-	return &Shard{id: id, self: self, limits: l}
+	return &Shard{id: id, self: self, limits: l, how: l.Handoff}
 }
 
 // ID is the shard's kind and number.
@@ -267,7 +274,7 @@ func (s *Shard) bring(c *Call, now uint32) (*Entity, Verdict) {
 		return nil, s.hold(c)
 	}
 	if d, went := s.trail.beyond(c.Epoch); went && !c.Local && !d.to.IsZero() {
-		return nil, Forward
+		return nil, s.onward()
 	}
 	switch s.state {
 	case Open:
@@ -276,12 +283,27 @@ func (s *Shard) bring(c *Call, now uint32) (*Entity, Verdict) {
 		if !s.stops && c.Chain != nil && c.Chain.HoldsShard(s.id) {
 			return s.deliver(c, now) // else the turn that waits for it would never end
 		}
+		if s.how.Sheds {
+			return nil, Shed
+		}
+	case Sent:
+		if s.how.Sheds {
+			return nil, Shed
+		}
 	case Forwarding:
 		if !s.strays() {
-			return nil, Forward
+			return nil, s.onward()
 		}
 	}
 	return nil, s.hold(c)
+}
+
+// onward is what becomes of calls for a shard that has left.
+func (s *Shard) onward() Verdict {
+	if s.how.TurnsAway {
+		return Moved
+	}
+	return Forward
 }
 
 func (s *Shard) hold(c *Call) Verdict {
@@ -437,6 +459,9 @@ func (s *Shard) Check() error {
 				return fmt.Errorf("shard %v: invariant 4: %v and a call for %q of epoch %v waits", s.id, s.state, c.Entity, c.Epoch)
 			}
 		}
+	}
+	if s.offered != nil && (s.state != Open || !s.how.Serves) {
+		return fmt.Errorf("shard %v: invariant 8: %v and on offer", s.id, s.state)
 	}
 	if busy != s.running {
 		return fmt.Errorf("shard %v: invariant 2: %d busy, counted %d", s.id, busy, s.running)

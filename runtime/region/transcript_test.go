@@ -21,6 +21,7 @@ var update = flag.Bool("update", false, "write the transcripts in testdata anew"
 // commands, a line with ----, and what became of them; # starts a comment.
 // Epochs are the counters of term 1. The commands:
 //
+//	handoff OPTION...                     a new shard that moves so
 //	place NODE|none EPOCH [force]         the table's entry
 //	call SENDER ENTITY EPOCH [via=NODE] [chain=shard|entity] [local]
 //	begin ENTITY                          a local call on the fast path
@@ -159,6 +160,15 @@ func (s *script) command(command string, args []string, say func(string, ...any)
 		return args[i]
 	}
 	switch command {
+	case "handoff":
+		how, err := ParseHandoff(args...)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		fresh := newScript(s.t)
+		fresh.s = New(fresh.s.ID(), node("a"), Limits{Mailbox: 2, Waiting: 3, Handoff: how})
+		*s = *fresh
+		say("%v", how)
 	case "place":
 		s.effects(s.s.Place(node(arg(0)), s.epoch(arg(1)), slices.Contains(args, "force"), 0, s.now), say)
 	case "call":
@@ -353,6 +363,9 @@ func (s *script) effects(fx Effects, say func(string, ...any)) {
 	}
 	for _, c := range fx.Drop {
 		say("drop %s", s.names[c])
+	}
+	if fx.Offer {
+		say("send Init without state")
 	}
 	if fx.Drained {
 		say("drained")
