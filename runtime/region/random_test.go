@@ -15,8 +15,15 @@ import (
 
 // handoffs are the ways to move, the default more often than the others.
 var handoffs = []Handoff{
-	{}, {}, {}, {Serves: true}, {Sheds: true}, {Ungated: true}, {TurnsAway: true},
-	{Serves: true, Ungated: true}, {Sheds: true, Ungated: true, TurnsAway: true, Drops: true},
+	{},
+	{},
+	{},
+	{Serves: true},
+	{Sheds: true},
+	{Ungated: true},
+	{TurnsAway: true},
+	{Serves: true, Ungated: true},
+	{Sheds: true, Ungated: true, TurnsAway: true, Drops: true},
 }
 
 // A dice gives a shard random commands, legal or not, and keeps account of every
