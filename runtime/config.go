@@ -76,6 +76,10 @@ type Config struct {
 	// RebalanceThreshold is by how many shards of a type two nodes may differ.
 	// Default 1, minimum 1.
 	RebalanceThreshold int
+	// Gateway lets any client of the broker call the types that this node hosts, in
+	// JSON or protobuf, by a request to sh.<cluster>.gw.<kind>.<method>.<id>. Who may
+	// publish there is the broker's affair. Default false.
+	Gateway bool
 	// Logger gets what operators should know. Default slog.Default().
 	Logger *slog.Logger
 }

@@ -55,6 +55,7 @@ func File(pkg *model.Package) ([]byte, error) {
 		e.host(entity)
 		e.dispatch(entity)
 		e.messages(entity)
+		e.json(entity)
 		e.state(entity)
 	}
 	e.errors()

@@ -27,6 +27,7 @@ func TestGolden(t *testing.T) {
 		{"host.golden", (*emitter).host},
 		{"dispatch.golden", (*emitter).dispatch},
 		{"message.golden", (*emitter).messages},
+		{"json.golden", (*emitter).json},
 		{"state.golden", (*emitter).state},
 		{"codec_type.golden", typesAskedBy((*emitter).messages)},
 		{"clone.golden", typesAskedBy((*emitter).client)},

@@ -18,7 +18,10 @@ type Kind struct {
 	Hash     func(id string) (uint64, error)
 	Methods  []string // names, sorted: what a client of this contract may call
 	Errors   []Error  // those that callers can tell apart
-	Stateful bool     // some fields are tagged state
+	// JSON turns messages from JSON and into it; it returns the zero value for one
+	// without arguments and results.
+	JSON     func(method string) JSONMethod
+	Stateful bool // some fields are tagged state
 }
 
 // A Host is a kind together with what it takes to keep its entities alive.

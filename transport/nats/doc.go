@@ -21,8 +21,10 @@
 //	sh.c.r.n.i.ctl.a.…           no-responders answers to Anycast
 //	sh.c.ctl.all                 to all members
 //	sh.c.gw.ctl                  to any one member (queue group "gw")
+//	sh.c.gw.<kind>.<method>.<id> requests of any client, to any one member that
+//	                             serves the kind (queue group "gw", Config.Gateway)
 //
-// A member listens to all of them but the last from the start. It enters the
+// A member listens to all of them but the gateway's from the start. It enters the
 // queue group by Serve(true), on each connection until Serve(false), and leaves
 // it by draining: what the server had given it is still received.
 //

@@ -172,6 +172,7 @@ func counterKind() codegen.Kind {
 		Shards:   256,
 		HashName: "xxh64",
 		Methods:  []string{"Add", "Get"},
+		JSON:     counterJSON,
 		Stateful: true,
 	}
 }
@@ -253,6 +254,50 @@ func decodeCounterGetReply(b []byte) (total int64, err error) {
 		}
 	}
 	return total, d.Err("results of Counter.Get")
+}
+
+// CallRaw makes a call whose arguments are JSON or protobuf already, and
+// returns the results in the same form.
+func (c *CounterClient) CallRaw(ctx context.Context, raw shard.Raw) ([]byte, error) {
+	return codegen.CallRaw(ctx, c.port, counterKind(), raw)
+}
+
+// counterJSON returns what turns a message of Counter from JSON and into it.
+func counterJSON(method string) codegen.JSONMethod {
+	switch method {
+	case "Add":
+		return codegen.JSONMethod{Args: jsonCounterAddArgs, Reply: jsonCounterAddReply}
+	case "Get":
+		return codegen.JSONMethod{Reply: jsonCounterGetReply}
+	}
+	return codegen.JSONMethod{}
+}
+
+// jsonCounterAddArgs encodes the arguments of Counter.Add, which come as JSON.
+func jsonCounterAddArgs(b, text []byte) ([]byte, error) {
+	var n int64
+	if err := codegen.ReadJSON(text, "arguments of Counter.Add", codegen.JSONField{Name: "n", Value: &n}); err != nil {
+		return nil, err
+	}
+	return appendCounterAddArgs(b, n), nil
+}
+
+// jsonCounterAddReply writes the results of Counter.Add as JSON.
+func jsonCounterAddReply(reply []byte) ([]byte, error) {
+	total, err := decodeCounterAddReply(reply)
+	if err != nil {
+		return nil, err
+	}
+	return codegen.WriteJSON("results of Counter.Add", codegen.JSONField{Name: "total", Value: &total})
+}
+
+// jsonCounterGetReply writes the results of Counter.Get as JSON.
+func jsonCounterGetReply(reply []byte) ([]byte, error) {
+	total, err := decodeCounterGetReply(reply)
+	if err != nil {
+		return nil, err
+	}
+	return codegen.WriteJSON("results of Counter.Get", codegen.JSONField{Name: "total", Value: &total})
 }
 
 // appendCounterState encodes the fields tagged state.

@@ -129,6 +129,7 @@ func leaderKind() codegen.Kind {
 		Singleton: true,
 		HashName:  "xxh64",
 		Methods:   []string{"Beat"},
+		JSON:      leaderJSON,
 		Stateful:  true,
 	}
 }
@@ -191,6 +192,40 @@ func decodeLeaderBeatReply(b []byte) (node string, fresh bool, err error) {
 		}
 	}
 	return node, fresh, d.Err("results of Leader.Beat")
+}
+
+// CallRaw makes a call whose arguments are JSON or protobuf already, and
+// returns the results in the same form.
+func (c *LeaderClient) CallRaw(ctx context.Context, raw shard.Raw) ([]byte, error) {
+	return codegen.CallRaw(ctx, c.port, leaderKind(), raw)
+}
+
+// leaderJSON returns what turns a message of Leader from JSON and into it.
+func leaderJSON(method string) codegen.JSONMethod {
+	switch method {
+	case "Beat":
+		return codegen.JSONMethod{Args: jsonLeaderBeatArgs, Reply: jsonLeaderBeatReply}
+	}
+	return codegen.JSONMethod{}
+}
+
+// jsonLeaderBeatArgs encodes the arguments of Leader.Beat, which come as JSON.
+func jsonLeaderBeatArgs(b, text []byte) ([]byte, error) {
+	var sender string
+	var seq uint64
+	if err := codegen.ReadJSON(text, "arguments of Leader.Beat", codegen.JSONField{Name: "sender", Value: &sender}, codegen.JSONField{Name: "seq", Value: &seq}); err != nil {
+		return nil, err
+	}
+	return appendLeaderBeatArgs(b, sender, seq), nil
+}
+
+// jsonLeaderBeatReply writes the results of Leader.Beat as JSON.
+func jsonLeaderBeatReply(reply []byte) ([]byte, error) {
+	node, fresh, err := decodeLeaderBeatReply(reply)
+	if err != nil {
+		return nil, err
+	}
+	return codegen.WriteJSON("results of Leader.Beat", codegen.JSONField{Name: "node", Value: &node}, codegen.JSONField{Name: "fresh", Value: &fresh})
 }
 
 // appendLeaderState encodes the fields tagged state.
@@ -344,6 +379,7 @@ func relayKind() codegen.Kind {
 		Shards:   256,
 		HashName: "xxh64",
 		Methods:  []string{"Burst"},
+		JSON:     relayJSON,
 	}
 }
 
@@ -408,6 +444,42 @@ func decodeRelayBurstReply(b []byte) (result Receipt, err error) {
 		}
 	}
 	return result, d.Err("results of Relay.Burst")
+}
+
+// CallRaw makes a call whose arguments are JSON or protobuf already, and
+// returns the results in the same form.
+func (c *RelayClient) CallRaw(ctx context.Context, raw shard.Raw) ([]byte, error) {
+	return codegen.CallRaw(ctx, c.port, relayKind(), raw)
+}
+
+// relayJSON returns what turns a message of Relay from JSON and into it.
+func relayJSON(method string) codegen.JSONMethod {
+	switch method {
+	case "Burst":
+		return codegen.JSONMethod{Args: jsonRelayBurstArgs, Reply: jsonRelayBurstReply}
+	}
+	return codegen.JSONMethod{}
+}
+
+// jsonRelayBurstArgs encodes the arguments of Relay.Burst, which come as JSON.
+func jsonRelayBurstArgs(b, text []byte) ([]byte, error) {
+	var entity string
+	var sender string
+	var first uint64
+	var last uint64
+	if err := codegen.ReadJSON(text, "arguments of Relay.Burst", codegen.JSONField{Name: "entity", Value: &entity}, codegen.JSONField{Name: "sender", Value: &sender}, codegen.JSONField{Name: "first", Value: &first}, codegen.JSONField{Name: "last", Value: &last}); err != nil {
+		return nil, err
+	}
+	return appendRelayBurstArgs(b, entity, sender, first, last), nil
+}
+
+// jsonRelayBurstReply writes the results of Relay.Burst as JSON.
+func jsonRelayBurstReply(reply []byte) ([]byte, error) {
+	result, err := decodeRelayBurstReply(reply)
+	if err != nil {
+		return nil, err
+	}
+	return codegen.WriteJSON("results of Relay.Burst", codegen.JSONField{Name: "result1", Value: &result})
 }
 
 // TallyAPI is what a [Tally] answers: the entity itself, and a reference to one
@@ -572,6 +644,7 @@ func tallyKind() codegen.Kind {
 		Shards:   256,
 		HashName: "xxh64",
 		Methods:  []string{"Apply", "Report"},
+		JSON:     tallyJSON,
 		Stateful: true,
 	}
 }
@@ -658,6 +731,51 @@ func decodeTallyReportReply(b []byte) (seen map[string][]uint64, err error) {
 		}
 	}
 	return seen, d.Err("results of Tally.Report")
+}
+
+// CallRaw makes a call whose arguments are JSON or protobuf already, and
+// returns the results in the same form.
+func (c *TallyClient) CallRaw(ctx context.Context, raw shard.Raw) ([]byte, error) {
+	return codegen.CallRaw(ctx, c.port, tallyKind(), raw)
+}
+
+// tallyJSON returns what turns a message of Tally from JSON and into it.
+func tallyJSON(method string) codegen.JSONMethod {
+	switch method {
+	case "Apply":
+		return codegen.JSONMethod{Args: jsonTallyApplyArgs, Reply: jsonTallyApplyReply}
+	case "Report":
+		return codegen.JSONMethod{Reply: jsonTallyReportReply}
+	}
+	return codegen.JSONMethod{}
+}
+
+// jsonTallyApplyArgs encodes the arguments of Tally.Apply, which come as JSON.
+func jsonTallyApplyArgs(b, text []byte) ([]byte, error) {
+	var sender string
+	var seq uint64
+	if err := codegen.ReadJSON(text, "arguments of Tally.Apply", codegen.JSONField{Name: "sender", Value: &sender}, codegen.JSONField{Name: "seq", Value: &seq}); err != nil {
+		return nil, err
+	}
+	return appendTallyApplyArgs(b, sender, seq), nil
+}
+
+// jsonTallyApplyReply writes the results of Tally.Apply as JSON.
+func jsonTallyApplyReply(reply []byte) ([]byte, error) {
+	result, err := decodeTallyApplyReply(reply)
+	if err != nil {
+		return nil, err
+	}
+	return codegen.WriteJSON("results of Tally.Apply", codegen.JSONField{Name: "result1", Value: &result})
+}
+
+// jsonTallyReportReply writes the results of Tally.Report as JSON.
+func jsonTallyReportReply(reply []byte) ([]byte, error) {
+	seen, err := decodeTallyReportReply(reply)
+	if err != nil {
+		return nil, err
+	}
+	return codegen.WriteJSON("results of Tally.Report", codegen.JSONField{Name: "seen", Value: &seen})
 }
 
 // appendTallyState encodes the fields tagged state.

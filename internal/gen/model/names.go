@@ -29,6 +29,15 @@ func (e *Entity) Extractor() string { return e.Name + "Extractor" }
 // Host is the generated host function.
 func (e *Entity) Host() string { return "Host" + e.Name }
 
+// JSONFunc returns what turns messages from JSON and into it.
+func (e *Entity) JSONFunc() string { return Lower(e.Name) + "JSON" }
+
+// JSONArgsFunc encodes a message's arguments that come as JSON.
+func (e *Entity) JSONArgsFunc(m *Method) string { return "json" + e.Name + m.Name + "Args" }
+
+// JSONReplyFunc writes a message's results as JSON.
+func (e *Entity) JSONReplyFunc(m *Method) string { return "json" + e.Name + m.Name + "Reply" }
+
 // KindFunc returns the kind's description.
 func (e *Entity) KindFunc() string { return Lower(e.Name) + "Kind" }
 
@@ -76,7 +85,7 @@ func (e *Entity) Exported() []string {
 
 // Declares returns all names that the entity's code declares.
 func (e *Entity) Declares() []string {
-	names := append(e.Exported(), e.KindFunc())
+	names := append(e.Exported(), e.KindFunc(), e.JSONFunc())
 	if e.Hash != nil {
 		names = append(names, e.HashFunc())
 	}
@@ -95,10 +104,10 @@ func (e *Entity) Declares() []string {
 	for _, m := range e.Methods {
 		names = append(names, e.DispatchFunc(m))
 		if len(m.Params) > 0 {
-			names = append(names, e.AppendArgsFunc(m), e.DecodeArgsFunc(m))
+			names = append(names, e.AppendArgsFunc(m), e.DecodeArgsFunc(m), e.JSONArgsFunc(m))
 		}
 		if len(m.Results) > 0 {
-			names = append(names, e.AppendReplyFunc(m), e.DecodeReplyFunc(m))
+			names = append(names, e.AppendReplyFunc(m), e.DecodeReplyFunc(m), e.JSONReplyFunc(m))
 		}
 	}
 	return names

@@ -592,6 +592,7 @@ func zooKind() codegen.Kind {
 		Shards:   16,
 		HashName: "xxh64",
 		Methods:  []string{"EchoBare", "EchoEmbedding", "EchoForest", "EchoLists", "EchoMaps", "EchoOptional", "EchoOthers", "EchoPage", "EchoScalars", "EchoTree", "Fail", "Plain"},
+		JSON:     zooJSON,
 		Stateful: true,
 	}
 }
@@ -1258,6 +1259,272 @@ func decodeZooFailReply(b []byte) (result int, result2 Names, err error) {
 		}
 	}
 	return result, result2, d.Err("results of Zoo.Fail")
+}
+
+// CallRaw makes a call whose arguments are JSON or protobuf already, and
+// returns the results in the same form.
+func (c *ZooClient) CallRaw(ctx context.Context, raw shard.Raw) ([]byte, error) {
+	return codegen.CallRaw(ctx, c.port, zooKind(), raw)
+}
+
+// zooJSON returns what turns a message of Zoo from JSON and into it.
+func zooJSON(method string) codegen.JSONMethod {
+	switch method {
+	case "EchoBare":
+		return codegen.JSONMethod{Args: jsonZooEchoBareArgs, Reply: jsonZooEchoBareReply}
+	case "EchoEmbedding":
+		return codegen.JSONMethod{Args: jsonZooEchoEmbeddingArgs, Reply: jsonZooEchoEmbeddingReply}
+	case "EchoForest":
+		return codegen.JSONMethod{Args: jsonZooEchoForestArgs, Reply: jsonZooEchoForestReply}
+	case "EchoLists":
+		return codegen.JSONMethod{Args: jsonZooEchoListsArgs, Reply: jsonZooEchoListsReply}
+	case "EchoMaps":
+		return codegen.JSONMethod{Args: jsonZooEchoMapsArgs, Reply: jsonZooEchoMapsReply}
+	case "EchoOptional":
+		return codegen.JSONMethod{Args: jsonZooEchoOptionalArgs, Reply: jsonZooEchoOptionalReply}
+	case "EchoOthers":
+		return codegen.JSONMethod{Args: jsonZooEchoOthersArgs, Reply: jsonZooEchoOthersReply}
+	case "EchoPage":
+		return codegen.JSONMethod{Args: jsonZooEchoPageArgs, Reply: jsonZooEchoPageReply}
+	case "EchoScalars":
+		return codegen.JSONMethod{Args: jsonZooEchoScalarsArgs, Reply: jsonZooEchoScalarsReply}
+	case "EchoTree":
+		return codegen.JSONMethod{Args: jsonZooEchoTreeArgs, Reply: jsonZooEchoTreeReply}
+	case "Fail":
+		return codegen.JSONMethod{Reply: jsonZooFailReply}
+	case "Plain":
+		return codegen.JSONMethod{Args: jsonZooPlainArgs, Reply: jsonZooPlainReply}
+	}
+	return codegen.JSONMethod{}
+}
+
+// jsonZooPlainArgs encodes the arguments of Zoo.Plain, which come as JSON.
+func jsonZooPlainArgs(b2, text []byte) ([]byte, error) {
+	var a int64
+	var b uint32
+	var c bool
+	var d float64
+	var e Level
+	if err := codegen.ReadJSON(text, "arguments of Zoo.Plain", codegen.JSONField{Name: "a", Value: &a}, codegen.JSONField{Name: "b", Value: &b}, codegen.JSONField{Name: "c", Value: &c}, codegen.JSONField{Name: "d", Value: &d}, codegen.JSONField{Name: "e", Value: &e}); err != nil {
+		return nil, err
+	}
+	return appendZooPlainArgs(b2, a, b, c, d, e), nil
+}
+
+// jsonZooPlainReply writes the results of Zoo.Plain as JSON.
+func jsonZooPlainReply(reply []byte) ([]byte, error) {
+	result, result2, err := decodeZooPlainReply(reply)
+	if err != nil {
+		return nil, err
+	}
+	return codegen.WriteJSON("results of Zoo.Plain", codegen.JSONField{Name: "result1", Value: &result}, codegen.JSONField{Name: "result2", Value: &result2})
+}
+
+// jsonZooEchoScalarsArgs encodes the arguments of Zoo.EchoScalars, which come
+// as JSON.
+func jsonZooEchoScalarsArgs(b, text []byte) ([]byte, error) {
+	var v Scalars
+	if err := codegen.ReadJSON(text, "arguments of Zoo.EchoScalars", codegen.JSONField{Name: "v", Value: &v}); err != nil {
+		return nil, err
+	}
+	return appendZooEchoScalarsArgs(b, v), nil
+}
+
+// jsonZooEchoScalarsReply writes the results of Zoo.EchoScalars as JSON.
+func jsonZooEchoScalarsReply(reply []byte) ([]byte, error) {
+	result, err := decodeZooEchoScalarsReply(reply)
+	if err != nil {
+		return nil, err
+	}
+	return codegen.WriteJSON("results of Zoo.EchoScalars", codegen.JSONField{Name: "result1", Value: &result})
+}
+
+// jsonZooEchoListsArgs encodes the arguments of Zoo.EchoLists, which come as
+// JSON.
+func jsonZooEchoListsArgs(b, text []byte) ([]byte, error) {
+	var v Lists
+	initLists(&v)
+	if err := codegen.ReadJSON(text, "arguments of Zoo.EchoLists", codegen.JSONField{Name: "v", Value: &v}); err != nil {
+		return nil, err
+	}
+	return appendZooEchoListsArgs(b, v)
+}
+
+// jsonZooEchoListsReply writes the results of Zoo.EchoLists as JSON.
+func jsonZooEchoListsReply(reply []byte) ([]byte, error) {
+	result, err := decodeZooEchoListsReply(reply)
+	if err != nil {
+		return nil, err
+	}
+	return codegen.WriteJSON("results of Zoo.EchoLists", codegen.JSONField{Name: "result1", Value: &result})
+}
+
+// jsonZooEchoMapsArgs encodes the arguments of Zoo.EchoMaps, which come as
+// JSON.
+func jsonZooEchoMapsArgs(b, text []byte) ([]byte, error) {
+	var v Maps
+	initMaps(&v)
+	if err := codegen.ReadJSON(text, "arguments of Zoo.EchoMaps", codegen.JSONField{Name: "v", Value: &v}); err != nil {
+		return nil, err
+	}
+	return appendZooEchoMapsArgs(b, v)
+}
+
+// jsonZooEchoMapsReply writes the results of Zoo.EchoMaps as JSON.
+func jsonZooEchoMapsReply(reply []byte) ([]byte, error) {
+	result, err := decodeZooEchoMapsReply(reply)
+	if err != nil {
+		return nil, err
+	}
+	return codegen.WriteJSON("results of Zoo.EchoMaps", codegen.JSONField{Name: "result1", Value: &result})
+}
+
+// jsonZooEchoOptionalArgs encodes the arguments of Zoo.EchoOptional, which come
+// as JSON.
+func jsonZooEchoOptionalArgs(b, text []byte) ([]byte, error) {
+	var v Optional
+	if err := codegen.ReadJSON(text, "arguments of Zoo.EchoOptional", codegen.JSONField{Name: "v", Value: &v}); err != nil {
+		return nil, err
+	}
+	return appendZooEchoOptionalArgs(b, v)
+}
+
+// jsonZooEchoOptionalReply writes the results of Zoo.EchoOptional as JSON.
+func jsonZooEchoOptionalReply(reply []byte) ([]byte, error) {
+	result, err := decodeZooEchoOptionalReply(reply)
+	if err != nil {
+		return nil, err
+	}
+	return codegen.WriteJSON("results of Zoo.EchoOptional", codegen.JSONField{Name: "result1", Value: &result})
+}
+
+// jsonZooEchoOthersArgs encodes the arguments of Zoo.EchoOthers, which come as
+// JSON.
+func jsonZooEchoOthersArgs(b, text []byte) ([]byte, error) {
+	var v Others
+	if err := codegen.ReadJSON(text, "arguments of Zoo.EchoOthers", codegen.JSONField{Name: "v", Value: &v}); err != nil {
+		return nil, err
+	}
+	return appendZooEchoOthersArgs(b, v)
+}
+
+// jsonZooEchoOthersReply writes the results of Zoo.EchoOthers as JSON.
+func jsonZooEchoOthersReply(reply []byte) ([]byte, error) {
+	result, err := decodeZooEchoOthersReply(reply)
+	if err != nil {
+		return nil, err
+	}
+	return codegen.WriteJSON("results of Zoo.EchoOthers", codegen.JSONField{Name: "result1", Value: &result})
+}
+
+// jsonZooEchoTreeArgs encodes the arguments of Zoo.EchoTree, which come as
+// JSON.
+func jsonZooEchoTreeArgs(b, text []byte) ([]byte, error) {
+	var v *Tree
+	if err := codegen.ReadJSON(text, "arguments of Zoo.EchoTree", codegen.JSONField{Name: "v", Value: &v}); err != nil {
+		return nil, err
+	}
+	return appendZooEchoTreeArgs(b, v)
+}
+
+// jsonZooEchoTreeReply writes the results of Zoo.EchoTree as JSON.
+func jsonZooEchoTreeReply(reply []byte) ([]byte, error) {
+	result, err := decodeZooEchoTreeReply(reply)
+	if err != nil {
+		return nil, err
+	}
+	return codegen.WriteJSON("results of Zoo.EchoTree", codegen.JSONField{Name: "result1", Value: &result})
+}
+
+// jsonZooEchoForestArgs encodes the arguments of Zoo.EchoForest, which come as
+// JSON.
+func jsonZooEchoForestArgs(b, text []byte) ([]byte, error) {
+	var v Forest
+	if err := codegen.ReadJSON(text, "arguments of Zoo.EchoForest", codegen.JSONField{Name: "v", Value: &v}); err != nil {
+		return nil, err
+	}
+	return appendZooEchoForestArgs(b, v)
+}
+
+// jsonZooEchoForestReply writes the results of Zoo.EchoForest as JSON.
+func jsonZooEchoForestReply(reply []byte) ([]byte, error) {
+	result, err := decodeZooEchoForestReply(reply)
+	if err != nil {
+		return nil, err
+	}
+	return codegen.WriteJSON("results of Zoo.EchoForest", codegen.JSONField{Name: "result1", Value: &result})
+}
+
+// jsonZooEchoPageArgs encodes the arguments of Zoo.EchoPage, which come as
+// JSON.
+func jsonZooEchoPageArgs(b, text []byte) ([]byte, error) {
+	var v Page[Point]
+	if err := codegen.ReadJSON(text, "arguments of Zoo.EchoPage", codegen.JSONField{Name: "v", Value: &v}); err != nil {
+		return nil, err
+	}
+	return appendZooEchoPageArgs(b, v)
+}
+
+// jsonZooEchoPageReply writes the results of Zoo.EchoPage as JSON.
+func jsonZooEchoPageReply(reply []byte) ([]byte, error) {
+	result, err := decodeZooEchoPageReply(reply)
+	if err != nil {
+		return nil, err
+	}
+	return codegen.WriteJSON("results of Zoo.EchoPage", codegen.JSONField{Name: "result1", Value: &result})
+}
+
+// jsonZooEchoEmbeddingArgs encodes the arguments of Zoo.EchoEmbedding, which
+// come as JSON.
+func jsonZooEchoEmbeddingArgs(b, text []byte) ([]byte, error) {
+	var v Embedding
+	if err := codegen.ReadJSON(text, "arguments of Zoo.EchoEmbedding", codegen.JSONField{Name: "v", Value: &v}); err != nil {
+		return nil, err
+	}
+	return appendZooEchoEmbeddingArgs(b, v), nil
+}
+
+// jsonZooEchoEmbeddingReply writes the results of Zoo.EchoEmbedding as JSON.
+func jsonZooEchoEmbeddingReply(reply []byte) ([]byte, error) {
+	result, err := decodeZooEchoEmbeddingReply(reply)
+	if err != nil {
+		return nil, err
+	}
+	return codegen.WriteJSON("results of Zoo.EchoEmbedding", codegen.JSONField{Name: "result1", Value: &result})
+}
+
+// jsonZooEchoBareArgs encodes the arguments of Zoo.EchoBare, which come as
+// JSON.
+func jsonZooEchoBareArgs(b, text []byte) ([]byte, error) {
+	var m map[string][]int
+	codegen.InitMap(&m)
+	var s [][]byte
+	var p *int
+	var t time.Time
+	var n *wrapperspb.StringValue
+	var more []Name
+	if err := codegen.ReadJSON(text, "arguments of Zoo.EchoBare", codegen.JSONField{Name: "m", Value: &m}, codegen.JSONField{Name: "s", Value: &s}, codegen.JSONField{Name: "p", Value: &p}, codegen.JSONField{Name: "t", Value: &t}, codegen.JSONField{Name: "n", Value: codegen.JSONProto(&n)}, codegen.JSONField{Name: "more", Value: &more}); err != nil {
+		return nil, err
+	}
+	return appendZooEchoBareArgs(b, m, s, p, t, n, more)
+}
+
+// jsonZooEchoBareReply writes the results of Zoo.EchoBare as JSON.
+func jsonZooEchoBareReply(reply []byte) ([]byte, error) {
+	result, result2, result3, result4, result5, result6, err := decodeZooEchoBareReply(reply)
+	if err != nil {
+		return nil, err
+	}
+	return codegen.WriteJSON("results of Zoo.EchoBare", codegen.JSONField{Name: "result1", Value: &result}, codegen.JSONField{Name: "result2", Value: &result2}, codegen.JSONField{Name: "result3", Value: &result3}, codegen.JSONField{Name: "result4", Value: &result4}, codegen.JSONField{Name: "result5", Value: codegen.JSONProto(&result5)}, codegen.JSONField{Name: "result6", Value: &result6})
+}
+
+// jsonZooFailReply writes the results of Zoo.Fail as JSON.
+func jsonZooFailReply(reply []byte) ([]byte, error) {
+	result, result2, err := decodeZooFailReply(reply)
+	if err != nil {
+		return nil, err
+	}
+	return codegen.WriteJSON("results of Zoo.Fail", codegen.JSONField{Name: "result1", Value: &result}, codegen.JSONField{Name: "result2", Value: &result2})
 }
 
 // appendZooState encodes the fields tagged state. It fails with a

@@ -1,0 +1,217 @@
+package codegen
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+// A JSONMethod turns one message's arguments and results from JSON and into it,
+// for callers that have no generated code. It costs reflection, which typed calls
+// do without.
+type JSONMethod struct {
+	// Args appends the encoded arguments of an object of them, by name; nil when
+	// there are none.
+	Args func(b, text []byte) ([]byte, error)
+	// Reply is the object of the results, by name; nil when there are none.
+	Reply func(reply []byte) ([]byte, error)
+}
+
+// A JSONField is an argument or a result by its name. Value points to it.
+type JSONField struct {
+	Name  string
+	Value any
+}
+
+// ReadJSON reads an object of named values. One that is absent stays zero; an
+// unknown name is an error, for it is misspelt. What it refuses is an
+// [*EncodeError] about what, for the call was not sent.
+func ReadJSON(text []byte, what string, fields ...JSONField) error {
+	if err := readJSON(text, fields); err != nil {
+		return &EncodeError{What: what + " from JSON", Err: err}
+	}
+	return nil
+}
+
+func readJSON(text []byte, fields []JSONField) error {
+	if len(bytes.TrimSpace(text)) == 0 {
+		return nil
+	}
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(text, &object); err != nil {
+		return err
+	}
+	for _, f := range fields {
+		raw, ok := object[f.Name]
+		if !ok {
+			continue
+		}
+		delete(object, f.Name)
+		if err := readValue(raw, f.Value); err != nil {
+			return fmt.Errorf("%s: %w", f.Name, err)
+		}
+	}
+	if len(object) == 0 {
+		return nil
+	}
+	var unknown, known []string
+	for name := range object {
+		unknown = append(unknown, name)
+	}
+	for _, f := range fields {
+		known = append(known, f.Name)
+	}
+	return fmt.Errorf("unknown name %q (there are: %s)", slices.Min(unknown), strings.Join(known, ", "))
+}
+
+// readValue reads a value; a protobuf message has a JSON form of its own.
+func readValue(raw []byte, to any) error {
+	if m, ok := messageAt(to); ok {
+		if string(raw) == "null" {
+			return nil
+		}
+		return protojson.Unmarshal(raw, m)
+	}
+	return json.Unmarshal(raw, to)
+}
+
+// messageAt returns the protobuf message that v, a pointer to a pointer to one,
+// stands for; it makes it if it is nil.
+func messageAt(v any) (proto.Message, bool) {
+	p, ok := v.(interface{ message() proto.Message })
+	if !ok {
+		return nil, false
+	}
+	return p.message(), true
+}
+
+// JSONProto makes a pointer to a protobuf message a value of a [JSONField].
+func JSONProto[M any, P ProtoPointer[M]](p *P) any { return protoAt[M, P]{p} }
+
+type protoAt[M any, P ProtoPointer[M]] struct{ p *P }
+
+func (a protoAt[M, P]) isNil() bool { return *a.p == nil }
+
+func (a protoAt[M, P]) message() proto.Message {
+	if *a.p == nil {
+		*a.p = new(M)
+	}
+	return *a.p
+}
+
+// WriteJSON writes an object of named values.
+func WriteJSON(what string, fields ...JSONField) ([]byte, error) {
+	b := []byte{'{'}
+	for i, f := range fields {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		name, err := json.Marshal(f.Name)
+		if err == nil {
+			b = append(append(b, name...), ':')
+			name, err = writeValue(f.Value)
+		}
+		if err != nil {
+			return nil, &EncodeError{What: what + " as JSON", Err: fmt.Errorf("%s: %w", f.Name, err), Ran: true}
+		}
+		b = append(b, name...)
+	}
+	return append(b, '}'), nil
+}
+
+func writeValue(v any) ([]byte, error) {
+	if p, ok := v.(interface{ isNil() bool }); ok && p.isNil() {
+		return []byte("null"), nil
+	}
+	if m, ok := messageAt(v); ok {
+		return protojson.Marshal(m)
+	}
+	return json.Marshal(v)
+}
+
+// Content types of a [Raw] call.
+const (
+	ContentJSON     = "application/json"
+	ContentProtobuf = "application/protobuf"
+)
+
+// A Raw is a call whose arguments are bytes already.
+type Raw struct {
+	Method string
+	ID     string // as on the wire; not of a singleton
+	// ContentType is ContentJSON, an object of the arguments by their names, or
+	// ContentProtobuf, the message that shardgen contract proto describes. Without
+	// one it is protobuf if Body has bytes and does not begin with "{".
+	ContentType string
+	Body        []byte
+}
+
+// IsJSON reports whether the body is JSON, or why its form is not known.
+func (r *Raw) IsJSON() (bool, error) {
+	kind, _, _ := strings.Cut(r.ContentType, ";")
+	switch strings.ToLower(strings.TrimSpace(kind)) {
+	case "":
+		body := bytes.TrimSpace(r.Body)
+		return len(body) == 0 || body[0] == '{', nil
+	case ContentJSON:
+		return true, nil
+	case ContentProtobuf, "application/x-protobuf", "application/octet-stream":
+		return false, nil
+	}
+	return false, fmt.Errorf("content type %q (want %s or %s)", r.ContentType, ContentJSON, ContentProtobuf)
+}
+
+// CallRaw makes a call whose arguments are bytes already, and returns the results
+// in the same form.
+func CallRaw(ctx context.Context, p Port, k Kind, r Raw) ([]byte, error) {
+	what := "arguments of " + k.Name + "." + r.Method
+	asJSON, err := r.IsJSON()
+	if err != nil {
+		return nil, &EncodeError{What: what, Err: err}
+	}
+	var m JSONMethod
+	if asJSON {
+		if !slices.Contains(k.Methods, r.Method) || k.JSON == nil {
+			return nil, &EncodeError{What: what, Err: errors.New("no such message here")}
+		}
+		m = k.JSON(r.Method)
+	}
+	id := r.ID
+	if k.Singleton {
+		id = SingletonID
+	}
+	ref := NewRef(p, id, nil)
+	call, err := ref.BeginTell(ctx, r.Method) // it never holds an entity, and can be done too
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case !asJSON:
+		call.Args = append(call.Args, r.Body...)
+	case m.Args != nil:
+		if call.Args, err = m.Args(call.Args, r.Body); err != nil {
+			return nil, err
+		}
+	default:
+		if err := ReadJSON(r.Body, what); err != nil {
+			return nil, err
+		}
+	}
+	reply, err := call.Do()
+	switch {
+	case err != nil:
+		return nil, err
+	case !asJSON:
+		return reply, nil
+	case m.Reply == nil:
+		return []byte("{}"), nil
+	}
+	return m.Reply(reply)
+}

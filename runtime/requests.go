@@ -1,0 +1,122 @@
+package shard
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A Raw is a call whose arguments are bytes already: JSON, an object of them by
+// their names, or the protobuf message that shardgen contract proto describes.
+// Generated clients take it with CallRaw.
+type Raw = codegen.Raw
+
+// Content types of a [Raw] call.
+const (
+	ContentJSON     = codegen.ContentJSON
+	ContentProtobuf = codegen.ContentProtobuf
+)
+
+// Headers of an answer to a request.
+const (
+	headerOutcome = "Shard-Outcome" // executed, not executed or unknown
+	headerError   = "Shard-Error"   // one line; absent when the call went well
+	headerContent = "Content-Type"
+)
+
+// maxRequests bounds the requests that one node handles at once.
+const maxRequests = 1024
+
+// serveRequests takes calls of any client of the broker for the hosted types.
+func (n *Node) serveRequests(ctx context.Context) error {
+	if !n.cfg.Gateway {
+		return nil
+	}
+	requester, ok := n.cfg.Transport.(transport.Requester)
+	if !ok {
+		return fmt.Errorf("start node %s: Config.Gateway: this transport takes no requests", n.cfg.Name)
+	}
+	kinds := map[string]*kind{}
+	var names []string
+	for _, h := range n.hosted() {
+		kinds[h.desc.Name] = h.kind
+		names = append(names, h.desc.Name)
+	}
+	slices.Sort(names)
+	stop, err := requester.ServeRequests(ctx, transport.RequestOptions{
+		Cluster: n.cfg.Cluster, Name: n.cfg.Name, Kinds: names, Limit: maxRequests, Logger: n.log,
+		Handle: func(r *transport.Request) { n.request(kinds[r.Kind], r) },
+		Refuse: func(r *transport.Request) { n.respond(r, false, nil, notSent(r, ErrOverloaded)) },
+	})
+	if err != nil {
+		return fmt.Errorf("start node %s: Config.Gateway: %w", n.cfg.Name, err)
+	}
+	n.plane.wg.Go(func() {
+		<-n.plane.stop
+		stop()
+	})
+	return nil
+}
+
+func notSent(r *transport.Request, err error) error {
+	return &CallError{Kind: r.Kind, ID: r.ID, Method: r.Method, Outcome: NotExecuted, Err: err}
+}
+
+// request makes one call for somebody outside.
+func (n *Node) request(k *kind, r *transport.Request) {
+	raw := Raw{Method: r.Method, ID: r.ID, ContentType: r.ContentType, Body: r.Body}
+	asJSON, _ := raw.IsJSON()
+	timeout := n.cfg.CallTimeout
+	if r.Timeout != "" {
+		d, err := time.ParseDuration(r.Timeout)
+		if err != nil || d <= 0 {
+			n.respond(r, asJSON, nil, notSent(r, fmt.Errorf("its time-out %q is not like 2s", r.Timeout)))
+			return
+		}
+		timeout = d
+	}
+	ctx, cancel := context.WithTimeout(n.plane.ctx, timeout)
+	defer cancel()
+	body, err := codegen.CallRaw(ctx, port{k}, k.desc, raw)
+	n.respond(r, asJSON, body, err)
+}
+
+// respond answers a request, if an answer is wanted: the outcome in a header, and
+// an error in another and, to who sent JSON, as an object.
+func (n *Node) respond(r *transport.Request, asJSON bool, body []byte, err error) {
+	if r.Answer == nil {
+		return
+	}
+	header := map[string]string{headerOutcome: OutcomeOf(err).String(), headerContent: ContentProtobuf}
+	if asJSON {
+		header[headerContent] = ContentJSON
+	}
+	if err != nil {
+		header[headerError] = oneLine(err.Error())
+		if body = nil; asJSON {
+			body, _ = json.Marshal(map[string]string{"error": err.Error(), "outcome": header[headerOutcome]})
+		}
+	}
+	if err := r.Answer(header, body); err != nil && !errors.Is(err, context.Canceled) {
+		n.log.Warn("answer to a request", "kind", r.Kind, "method", r.Method, "err", err)
+	}
+}
+
+// oneLine is a text as a header can hold it.
+func oneLine(s string) string {
+	const most = 1024
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' {
+			return ' '
+		}
+		return r
+	}, s)
+	return s[:min(len(s), most)]
+}

@@ -1,0 +1,156 @@
+package shard_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/internal/fixture"
+	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/transport"
+	"github.com/shardgen/shardgen/transport/memory"
+	natstransport "github.com/shardgen/shardgen/transport/nats"
+	"github.com/shardgen/shardgen/transport/nats/embedded"
+)
+
+// gatewayCluster starts two nodes that take requests, over a server of their own,
+// and a client that knows nothing of shardgen.
+func gatewayCluster(t *testing.T) (*nats.Conn, *shard.Node) {
+	t.Helper()
+	server, err := embedded.Start(embedded.Options{})
+	require.NoError(t, err)
+	t.Cleanup(server.Shutdown)
+	var last *shard.Node
+	for _, name := range []string{"a", "b"} {
+		node := shard.New(shard.Config{
+			Cluster: "test", Name: name, Transport: natstransport.New(server.ClientURL()), Logger: logger(name), Gateway: true,
+		})
+		client := fixture.NewAccountClient(node)
+		require.NoError(t, fixture.HostAccount(node, func() *fixture.Account { return &fixture.Account{Peers: client.API} }))
+		require.NoError(t, fixture.HostDesk(node, func() *fixture.Desk { return &fixture.Desk{} }))
+		require.NoError(t, node.Start(testContext(t)))
+		t.Cleanup(func() { _ = node.Close() })
+		last = node
+	}
+	nc, err := nats.Connect(server.ClientURL())
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	return nc, last
+}
+
+// TestGateway: any client of the broker calls an entity.
+func TestGateway(t *testing.T) {
+	nc, node := gatewayCluster(t)
+	bigID := strings.Repeat("x", 300)
+	args := codegen.AppendInt(nil, 1, 3)
+	tests := []struct {
+		name, subject, content, timeout, body string
+		outcome, failure, want                string // failure and want: parts of them
+	}{
+		{name: "json", subject: "Account.Add.alice", body: `{"n": 5}`, outcome: "executed", want: `{"balance":5}`},
+		{name: "declared json", subject: "Account.Add.alice", content: "application/json; charset=utf-8", body: ` {"n":2} `, outcome: "executed", want: `{"balance":7}`},
+		{name: "protobuf", subject: "Account.Add.alice", content: shard.ContentProtobuf, body: string(args), outcome: "executed", want: string(codegen.AppendInt(nil, 1, 10))},
+		{name: "guessed protobuf", subject: "Account.Add.bob", body: string(args), outcome: "executed", want: string(codegen.AppendInt(nil, 1, 3))},
+		{name: "no arguments", subject: "Account.Get.alice", outcome: "executed", want: `{"result1":10}`},
+		{name: "no results", subject: "Account.Note.a=20b=2Ec", body: `{"line":"hello"}`, outcome: "executed", want: `{}`},
+		{name: "escaped id", subject: "Account.Lines.a=20b=2ec", body: `{}`, outcome: "executed", want: `{"result1":["hello"]}`},
+		{name: "bytes", subject: "Account.Echo.alice", body: `{"payload":"aGk="}`, outcome: "executed", want: `{"result1":"aGk="}`},
+		{name: "told", subject: "Desk.Remark.d", body: `{"text":"x"}`, outcome: "executed", want: `{}`},
+		{name: "method's error", subject: "Desk.Refuse.d", body: `{"what":"wrapped"}`, outcome: "executed", failure: "Desk/d.Refuse: desk: shut", want: `"error":"Desk/d.Refuse: desk: shut"`},
+		{name: "panic", subject: "Account.Panic.p", body: `{"text":"oh\nno"}`, outcome: "executed", failure: "panic: oh no", want: `oh\nno`},
+
+		{name: "unknown name", subject: "Account.Add.alice", body: `{"m":1}`, outcome: "not executed", failure: `unknown name "m" (there are: n)`, want: `"outcome":"not executed"`},
+		{name: "wrong type", subject: "Account.Add.alice", body: `{"n":"five"}`, outcome: "not executed", failure: "n: json: cannot unmarshal", want: "error"},
+		{name: "too large", subject: "Account.Add.alice", body: `{"n":1e300}`, outcome: "not executed", failure: "n: json: cannot unmarshal", want: "error"},
+		{name: "deep", subject: "Account.Add.alice", body: `{"n":` + strings.Repeat("[", 20_000), outcome: "not executed", failure: "JSON", want: "error"},
+		{name: "no object", subject: "Account.Add.alice", content: shard.ContentJSON, body: `5`, outcome: "not executed", failure: "cannot unmarshal number", want: "error"},
+		{name: "cut off", subject: "Account.Add.alice", body: `{"n":`, outcome: "not executed", failure: "unexpected end of JSON input", want: "error"},
+		{name: "arguments nobody takes", subject: "Account.Get.alice", body: `{"n":1}`, outcome: "not executed", failure: `unknown name "n"`, want: "error"},
+		{name: "bad protobuf", subject: "Account.Add.alice", content: shard.ContentProtobuf, body: "\xff", outcome: "not executed", failure: "arguments do not decode"},
+		{name: "content type", subject: "Account.Add.alice", content: "text/xml", body: `<n/>`, outcome: "not executed", failure: `content type "text/xml" (want application/json or application/protobuf)`},
+		{name: "unknown method", subject: "Account.Fly.alice", body: `{}`, outcome: "not executed", failure: "no such message", want: "error"},
+		{name: "unknown method in protobuf", subject: "Account.Fly.alice", content: shard.ContentProtobuf, outcome: "not executed", failure: "unknown method"},
+		{name: "no id", subject: "Account.Get", body: `{}`, outcome: "not executed", failure: "bad entity id", want: "error"},
+		{name: "bad escape", subject: "Account.Get.=4", body: `{}`, outcome: "not executed", failure: "bad entity id", want: "error"},
+		{name: "bad time-out", subject: "Account.Get.alice", timeout: "soon", outcome: "not executed", failure: `time-out "soon" is not like 2s`, want: "error"},
+		{name: "time-out", subject: "Account.Get." + bigID, timeout: "20s", outcome: "executed", want: `{"result1":0}`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m := nats.NewMsg("sh.test.gw." + tt.subject)
+			m.Data = []byte(tt.body)
+			if tt.content != "" {
+				m.Header.Set("Content-Type", tt.content)
+			}
+			if tt.timeout != "" {
+				m.Header.Set("Shard-Timeout", tt.timeout)
+			}
+			answer, err := nc.RequestMsgWithContext(testContext(t), m)
+			require.NoError(t, err)
+			require.Equal(t, tt.outcome, answer.Header.Get("Shard-Outcome"), answer.Header.Get("Shard-Error"))
+			require.Equal(t, tt.failure != "", answer.Header.Get("Shard-Error") != "")
+			require.Contains(t, answer.Header.Get("Shard-Error"), tt.failure)
+			if tt.want == "" {
+				require.Empty(t, answer.Data)
+			}
+			require.Contains(t, string(answer.Data), tt.want)
+			if answer.Header.Get("Content-Type") == shard.ContentJSON {
+				require.True(t, json.Valid(answer.Data), "%s", answer.Data)
+			}
+		})
+	}
+
+	// A request without a reply subject is a call that nobody waits for.
+	require.NoError(t, nc.Publish("sh.test.gw.Account.Add.carol", []byte(`{"n":1}`)))
+	accounts := fixture.NewAccountClient(node)
+	require.Eventually(t, func() bool {
+		got, err := accounts.Ref("carol").Get(testContext(t))
+		return err == nil && got == 1
+	}, testPatience, testTick)
+
+	// Generated clients make raw calls themselves.
+	body, err := accounts.CallRaw(testContext(t), shard.Raw{Method: "Add", ID: "carol", ContentType: shard.ContentJSON, Body: []byte(`{"n":1}`)})
+	require.NoError(t, err)
+	require.JSONEq(t, `{"balance":2}`, string(body))
+	_, err = fixture.NewDeskClient(node).CallRaw(testContext(t), shard.Raw{Method: "Refuse", ID: "d", Body: []byte(`{"what":"wrapped"}`)})
+	require.True(t, errors.Is(err, fixture.ErrShut))
+}
+
+// TestGatewayUnanswered: a kind that nobody hosts has no listener.
+func TestGatewayUnanswered(t *testing.T) {
+	nc, _ := gatewayCluster(t)
+	_, err := nc.Request("sh.test.gw.Nobody.Get.x", nil, 5*time.Second)
+	require.ErrorIs(t, err, nats.ErrNoResponders)
+}
+
+func TestGatewayWantsRequester(t *testing.T) {
+	node := shard.New(shard.Config{
+		Cluster: "test", Name: "a", Transport: memory.NewBroker(memory.Options{}).Transport(), Logger: logger("a"), Gateway: true,
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), testPatience)
+	defer cancel()
+	require.ErrorContains(t, node.Start(ctx), "Config.Gateway: this transport takes no requests")
+	require.NoError(t, node.Close())
+}
+
+func TestEscapeID(t *testing.T) {
+	for id, word := range map[string]string{
+		"alice": "alice", "a.b": "a=2Eb", "": "", "=": "=3D", "ä": "=C3=A4", "\x00\xff": "=00=FF", "a-b_C9": "a-b_C9",
+	} {
+		require.Equal(t, word, transport.EscapeID(id))
+		back, err := transport.UnescapeID(word)
+		require.NoError(t, err)
+		require.Equal(t, id, back)
+	}
+	for _, word := range []string{"=", "=4", "a=4", "=GG", "=4G"} {
+		_, err := transport.UnescapeID(word)
+		require.Error(t, err, word)
+	}
+}

@@ -1,0 +1,98 @@
+package templates
+
+import (
+	"strconv"
+
+	"github.com/dave/jennifer/jen"
+
+	"github.com/shardgen/shardgen/internal/gen/model"
+)
+
+// json emits what turns messages from JSON and into it, and the call of a client
+// that uses it.
+func (e *emitter) json(n *model.Entity) {
+	e.comment("CallRaw makes a call whose arguments are JSON or protobuf already, and returns the results in the same form.")
+	e.file.Func().Params(jen.Id("c").Op("*").Id(n.Client())).Id("CallRaw").
+		Params(jen.Id("ctx").Add(contextType()), jen.Id("raw").Add(shard("Raw"))).Params(jen.Index().Byte(), jen.Error()).Block(
+		jen.Return(codegen("CallRaw").Call(jen.Id("ctx"), jen.Id("c").Dot("port"), jen.Id(n.KindFunc()).Call(), jen.Id("raw"))),
+	)
+	e.comment("%s returns what turns a message of %s from JSON and into it.", n.JSONFunc(), n.Name)
+	e.file.Func().Id(n.JSONFunc()).Params(jen.Id("method").String()).Add(codegen("JSONMethod")).Block(
+		jen.Switch(jen.Id("method")).BlockFunc(func(g *jen.Group) {
+			for _, m := range sortedMethods(n) {
+				var list []jen.Code
+				if len(m.Params) > 0 {
+					list = append(list, field("Args", jen.Id(n.JSONArgsFunc(m))))
+				}
+				if len(m.Results) > 0 {
+					list = append(list, field("Reply", jen.Id(n.JSONReplyFunc(m))))
+				}
+				if len(list) > 0 {
+					g.Case(jen.Lit(m.Wire)).Block(jen.Return(codegen("JSONMethod").Values(list...)))
+				}
+			}
+		}),
+		jen.Return(codegen("JSONMethod").Values()),
+	)
+	for _, m := range n.Methods {
+		if len(m.Params) > 0 {
+			e.jsonArgs(n, m)
+		}
+		if len(m.Results) > 0 {
+			e.jsonReply(n, m)
+		}
+	}
+}
+
+// jsonArgs emits the reading of arguments.
+func (e *emitter) jsonArgs(n *model.Entity, m *model.Method) {
+	l := e.messageLocals(m)
+	b, text := l.pick("b"), l.pick("text")
+	what := subject("arguments", n, m)
+	e.comment("%s encodes the %s, which come as JSON.", n.JSONArgsFunc(m), what)
+	e.file.Func().Id(n.JSONArgsFunc(m)).Params(jen.List(jen.Id(b), jen.Id(text)).Index().Byte()).Params(jen.Index().Byte(), jen.Error()).BlockFunc(func(g *jen.Group) {
+		for i, p := range m.Params {
+			g.Var().Id(l.params[i]).Add(typ(p.Type.Expr))
+			e.init(g, p.Type, variable(l.params[i]))
+		}
+		read := codegen("ReadJSON").Call(append([]jen.Code{jen.Id(text), jen.Lit(what)}, jsonFields(m.Params, l.params, "arg")...)...)
+		g.If(jen.Id(l.err).Op(":=").Add(read), jen.Id(l.err).Op("!=").Nil()).Block(jen.Return(jen.Nil(), jen.Id(l.err)))
+		encoded := jen.Id(n.AppendArgsFunc(m)).Call(append([]jen.Code{jen.Id(b)}, ids(l.params)...)...)
+		if anyFallible(m.Params) {
+			g.Return(encoded)
+		} else {
+			g.Return(encoded, jen.Nil())
+		}
+	})
+}
+
+// jsonReply emits the writing of results.
+func (e *emitter) jsonReply(n *model.Entity, m *model.Method) {
+	l := e.messageLocals(m)
+	reply := l.pick("reply")
+	what := subject("results", n, m)
+	e.comment("%s writes the %s as JSON.", n.JSONReplyFunc(m), what)
+	e.file.Func().Id(n.JSONReplyFunc(m)).Params(jen.Id(reply).Index().Byte()).Params(jen.Index().Byte(), jen.Error()).BlockFunc(func(g *jen.Group) {
+		g.List(append(ids(l.results), jen.Id(l.err))...).Op(":=").Id(n.DecodeReplyFunc(m)).Call(jen.Id(reply))
+		ifErr(g, l.err, jen.Nil(), jen.Id(l.err))
+		g.Return(codegen("WriteJSON").Call(append([]jen.Code{jen.Lit(what)}, jsonFields(m.Results, l.results, "result")...)...))
+	})
+}
+
+// jsonFields prints parameters with their names in JSON: those that the user
+// gave, or their role and place.
+func jsonFields(params []model.Param, locals []string, role string) []jen.Code {
+	var list []jen.Code
+	for i, p := range params {
+		name := p.Name
+		if name == "" || name == "_" {
+			name = role + strconv.Itoa(i+1)
+		}
+		value := jen.Op("&").Id(locals[i])
+		if p.Type.Shape == model.Proto {
+			value = codegen("JSONProto").Call(value)
+		}
+		list = append(list, codegen("JSONField").Values(field("Name", jen.Lit(name)), field("Value", value)))
+	}
+	return list
+}
