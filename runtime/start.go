@@ -15,7 +15,14 @@ import (
 // cluster that refuses it. With Config.JoinByCommand it returns when the node is
 // connected. ctx bounds starting only.
 func (n *Node) Start(ctx context.Context) error {
-	if err := n.begin(ctx); err != nil || n.cfg.JoinByCommand {
+	err := n.begin(ctx)
+	if err == nil {
+		if err = n.serveRequests(ctx); err != nil {
+			n.stop(err)
+			<-n.done
+		}
+	}
+	if err != nil || n.cfg.JoinByCommand {
 		return err
 	}
 	if n.awaitUp(ctx) {

@@ -40,18 +40,18 @@ func (t *Transport) ServeRequests(ctx context.Context, o transport.RequestOption
 	}
 	nc, err := options.Connect()
 	if err != nil {
-		return nil, fmt.Errorf("serve requests: %s: %w", t.where(), err)
+		return nil, fmt.Errorf("serve requests: %s: %w", redact(t.url), err)
 	}
 	s := &requests{options: o, slots: make(chan struct{}, max(o.Limit, 1))}
 	for _, kind := range o.Kinds {
 		if _, err := nc.QueueSubscribe("sh."+o.Cluster+".gw."+kind+".>", gatewayQueue, s.take); err != nil {
 			nc.Close()
-			return nil, fmt.Errorf("serve requests: %s: %w", t.where(), err)
+			return nil, fmt.Errorf("serve requests: %s: %w", redact(t.url), err)
 		}
 	}
 	if err := nc.FlushWithContext(ctx); err != nil {
 		nc.Close()
-		return nil, fmt.Errorf("serve requests: %s: %w", t.where(), err)
+		return nil, fmt.Errorf("serve requests: %s: %w", redact(t.url), err)
 	}
 	return func() {
 		_ = nc.Drain() // what is under way is still answered
