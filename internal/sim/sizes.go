@@ -102,13 +102,9 @@ func varint(n int32) int32 { return int32(bits.Len32(uint32(n)|1)+6) / 7 }
 func (s *sizes) body(m membership.Message) int32 {
 	switch m := m.(type) {
 	case membership.GossipMessage:
-		target := int32(len(m.Target.Name))
-		m.Target.Name = "x"
-		return s.state(m.State, m) + target - 1
+		return s.state(m.State, m)
 	case membership.Welcome:
-		target := int32(len(m.Target.Name))
-		m.Target.Name = "x"
-		return s.state(m.State, m) + target - 1
+		return s.state(m.State, m)
 	}
 	return encoded(m)
 }
@@ -121,7 +117,7 @@ func encoded(m membership.Message) int32 {
 	return int32(len(b))
 }
 
-// state measures a message that holds a state. Its target's name is one byte.
+// state measures a message that holds a state.
 func (s *sizes) state(g *membership.Gossip, m membership.Message) int32 {
 	if g == s.last {
 		return s.lastIs
@@ -131,7 +127,7 @@ func (s *sizes) state(g *membership.Gossip, m membership.Message) int32 {
 		s.lastIs = encoded(m)
 		return s.lastIs
 	}
-	key := stateKey{members: len(g.Members), seen: 32 * len(g.Seen) / len(g.Members), extras: len(g.Rows) + len(g.Tombstones)<<16}
+	key := stateKey{members: len(g.Members), seen: 32 * g.Seen.Count() / len(g.Members), extras: len(g.Rows) + len(g.Tombstones)<<16}
 	for _, c := range g.Version {
 		key.version = key.version*0x9e3779b97f4a7c15 + c.Count ^ c.Node.Incarnation
 	}

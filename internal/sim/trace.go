@@ -132,7 +132,7 @@ func (t *trace) message(m membership.Message) {
 	case membership.Echo:
 		t.mix(13 + m.Seq<<8)
 	case membership.Alive:
-		t.mix(14 ^ m.Members)
+		t.mix(14 ^ m.Barred)
 	case membership.Hello:
 		t.mix(15 + uint64(m.Attempt)<<8)
 	case membership.GossipMessage:
@@ -142,14 +142,18 @@ func (t *trace) message(m membership.Message) {
 		t.mix(17)
 		t.gossip(m.State)
 	case membership.GossipStatus:
-		t.mix(18 + uint64(len(m.Seen))<<8)
+		t.mix(18 + uint64(m.Seen.Count())<<8 ^ m.Version[0])
+	case membership.Vote:
+		t.mix(19 + m.Seq<<8 ^ m.Barred)
+	case membership.VoteAck:
+		t.mix(20 + m.Seq<<8 ^ uint64(m.Majority) ^ uint64(m.All)<<16)
 	default:
 		t.text(fmt.Sprintf("%T", m))
 	}
 }
 
 func (t *trace) gossip(g *membership.Gossip) {
-	t.mix(uint64(len(g.Members)) | uint64(len(g.Seen))<<16 | uint64(len(g.Rows))<<32 | uint64(len(g.Tombstones))<<48)
+	t.mix(uint64(len(g.Members)) | uint64(g.Seen.Count())<<16 | uint64(len(g.Rows))<<32 | uint64(len(g.Tombstones))<<48)
 	t.mix(uint64(g.UpCounter) | g.RemovalCounter<<32)
 	sum := uint64(0)
 	for _, c := range g.Version {

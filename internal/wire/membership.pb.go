@@ -184,7 +184,7 @@ func (MembershipRecord_Evidence) EnumDescriptor() ([]byte, []int) {
 type MembershipMessage struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Format uint32                 `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"`
-	Target *MembershipAddress     `protobuf:"bytes,2,opt,name=target,proto3" json:"target,omitempty"` // none for broadcasts and echoes
+	Target uint64                 `protobuf:"fixed64,2,opt,name=target,proto3" json:"target,omitempty"` // the receiver's incarnation; 0 for broadcasts and echoes
 	// Types that are valid to be assigned to Body:
 	//
 	//	*MembershipMessage_Hello
@@ -199,6 +199,8 @@ type MembershipMessage struct {
 	//	*MembershipMessage_Alive
 	//	*MembershipMessage_Echo
 	//	*MembershipMessage_Removal
+	//	*MembershipMessage_Vote
+	//	*MembershipMessage_VoteAck
 	Body          isMembershipMessage_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -241,11 +243,11 @@ func (x *MembershipMessage) GetFormat() uint32 {
 	return 0
 }
 
-func (x *MembershipMessage) GetTarget() *MembershipAddress {
+func (x *MembershipMessage) GetTarget() uint64 {
 	if x != nil {
 		return x.Target
 	}
-	return nil
+	return 0
 }
 
 func (x *MembershipMessage) GetBody() isMembershipMessage_Body {
@@ -363,6 +365,24 @@ func (x *MembershipMessage) GetRemoval() *MembershipRemoval {
 	return nil
 }
 
+func (x *MembershipMessage) GetVote() *MembershipVote {
+	if x != nil {
+		if x, ok := x.Body.(*MembershipMessage_Vote); ok {
+			return x.Vote
+		}
+	}
+	return nil
+}
+
+func (x *MembershipMessage) GetVoteAck() *MembershipVoteAck {
+	if x != nil {
+		if x, ok := x.Body.(*MembershipMessage_VoteAck); ok {
+			return x.VoteAck
+		}
+	}
+	return nil
+}
+
 type isMembershipMessage_Body interface {
 	isMembershipMessage_Body()
 }
@@ -415,6 +435,14 @@ type MembershipMessage_Removal struct {
 	Removal *MembershipRemoval `protobuf:"bytes,14,opt,name=removal,proto3,oneof"`
 }
 
+type MembershipMessage_Vote struct {
+	Vote *MembershipVote `protobuf:"bytes,15,opt,name=vote,proto3,oneof"`
+}
+
+type MembershipMessage_VoteAck struct {
+	VoteAck *MembershipVoteAck `protobuf:"bytes,16,opt,name=vote_ack,json=voteAck,proto3,oneof"`
+}
+
 func (*MembershipMessage_Hello) isMembershipMessage_Body() {}
 
 func (*MembershipMessage_HelloAck) isMembershipMessage_Body() {}
@@ -438,6 +466,10 @@ func (*MembershipMessage_Alive) isMembershipMessage_Body() {}
 func (*MembershipMessage_Echo) isMembershipMessage_Body() {}
 
 func (*MembershipMessage_Removal) isMembershipMessage_Body() {}
+
+func (*MembershipMessage_Vote) isMembershipMessage_Body() {}
+
+func (*MembershipMessage_VoteAck) isMembershipMessage_Body() {}
 
 // MembershipAddress is one incarnation of a node.
 type MembershipAddress struct {
@@ -545,11 +577,12 @@ func (x *MembershipKeyValue) GetValue() string {
 }
 
 type MembershipHello struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Attempt       uint32                 `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	Seeds         []string               `protobuf:"bytes,2,rep,name=seeds,proto3" json:"seeds,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state                protoimpl.MessageState `protogen:"open.v1"`
+	Attempt              uint32                 `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Seeds                []string               `protobuf:"bytes,2,rep,name=seeds,proto3" json:"seeds,omitempty"`
+	IntervalMilliseconds uint32                 `protobuf:"varint,3,opt,name=interval_milliseconds,json=intervalMilliseconds,proto3" json:"interval_milliseconds,omitempty"` // until the next one, at the latest
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *MembershipHello) Reset() {
@@ -594,6 +627,13 @@ func (x *MembershipHello) GetSeeds() []string {
 		return x.Seeds
 	}
 	return nil
+}
+
+func (x *MembershipHello) GetIntervalMilliseconds() uint32 {
+	if x != nil {
+		return x.IntervalMilliseconds
+	}
+	return 0
 }
 
 type MembershipHelloAck struct {
@@ -809,7 +849,7 @@ type MembershipGossip struct {
 	UpCounter      uint32                 `protobuf:"varint,5,opt,name=up_counter,json=upCounter,proto3" json:"up_counter,omitempty"`
 	RemovalCounter uint64                 `protobuf:"varint,6,opt,name=removal_counter,json=removalCounter,proto3" json:"removal_counter,omitempty"`
 	Tombstones     []*MembershipTombstone `protobuf:"bytes,7,rep,name=tombstones,proto3" json:"tombstones,omitempty"`
-	Seen           []uint32               `protobuf:"varint,8,rep,packed,name=seen,proto3" json:"seen,omitempty"`
+	Seen           []byte                 `protobuf:"bytes,8,opt,name=seen,proto3" json:"seen,omitempty"`                                             // a bit for each of members, the first in the lowest
 	VersionNodes   []uint32               `protobuf:"varint,9,rep,packed,name=version_nodes,json=versionNodes,proto3" json:"version_nodes,omitempty"` // parallel to version_counts
 	VersionCounts  []uint64               `protobuf:"varint,10,rep,packed,name=version_counts,json=versionCounts,proto3" json:"version_counts,omitempty"`
 	Ruling         *MembershipRuling      `protobuf:"bytes,11,opt,name=ruling,proto3" json:"ruling,omitempty"` // none before the first
@@ -896,7 +936,7 @@ func (x *MembershipGossip) GetTombstones() []*MembershipTombstone {
 	return nil
 }
 
-func (x *MembershipGossip) GetSeen() []uint32 {
+func (x *MembershipGossip) GetSeen() []byte {
 	if x != nil {
 		return x.Seen
 	}
@@ -1274,14 +1314,17 @@ func (x *MembershipTombstone) GetLeft() bool {
 	return false
 }
 
-// MembershipStatus is a version and who has seen it.
+// MembershipStatus is a fingerprint of a version and who has seen it.
 type MembershipStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Founder       *MembershipAddress     `protobuf:"bytes,1,opt,name=founder,proto3" json:"founder,omitempty"`
-	Addresses     []*MembershipAddress   `protobuf:"bytes,2,rep,name=addresses,proto3" json:"addresses,omitempty"`
-	VersionNodes  []uint32               `protobuf:"varint,3,rep,packed,name=version_nodes,json=versionNodes,proto3" json:"version_nodes,omitempty"` // places in addresses, parallel to version_counts
-	VersionCounts []uint64               `protobuf:"varint,4,rep,packed,name=version_counts,json=versionCounts,proto3" json:"version_counts,omitempty"`
-	Seen          []uint32               `protobuf:"varint,5,rep,packed,name=seen,proto3" json:"seen,omitempty"`
+	Founder       uint64                 `protobuf:"fixed64,1,opt,name=founder,proto3" json:"founder,omitempty"`                         // a fingerprint of the founder
+	VersionLow    uint64                 `protobuf:"fixed64,2,opt,name=version_low,json=versionLow,proto3" json:"version_low,omitempty"` // a fingerprint of the clock
+	VersionHigh   uint64                 `protobuf:"fixed64,3,opt,name=version_high,json=versionHigh,proto3" json:"version_high,omitempty"`
+	Changes       uint64                 `protobuf:"varint,4,opt,name=changes,proto3" json:"changes,omitempty"` // the sum of the clock's counts
+	All           bool                   `protobuf:"varint,5,opt,name=all,proto3" json:"all,omitempty"`         // all members have seen it
+	Members       uint32                 `protobuf:"varint,6,opt,name=members,proto3" json:"members,omitempty"` // how many members there are, unless all have seen it
+	Seen          []byte                 `protobuf:"bytes,7,opt,name=seen,proto3" json:"seen,omitempty"`        // a bit for each member, as in MembershipGossip
+	Few           []uint32               `protobuf:"varint,8,rep,packed,name=few,proto3" json:"few,omitempty"`  // in place of seen: the places of those that have
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1316,37 +1359,58 @@ func (*MembershipStatus) Descriptor() ([]byte, []int) {
 	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{14}
 }
 
-func (x *MembershipStatus) GetFounder() *MembershipAddress {
+func (x *MembershipStatus) GetFounder() uint64 {
 	if x != nil {
 		return x.Founder
 	}
-	return nil
+	return 0
 }
 
-func (x *MembershipStatus) GetAddresses() []*MembershipAddress {
+func (x *MembershipStatus) GetVersionLow() uint64 {
 	if x != nil {
-		return x.Addresses
+		return x.VersionLow
 	}
-	return nil
+	return 0
 }
 
-func (x *MembershipStatus) GetVersionNodes() []uint32 {
+func (x *MembershipStatus) GetVersionHigh() uint64 {
 	if x != nil {
-		return x.VersionNodes
+		return x.VersionHigh
 	}
-	return nil
+	return 0
 }
 
-func (x *MembershipStatus) GetVersionCounts() []uint64 {
+func (x *MembershipStatus) GetChanges() uint64 {
 	if x != nil {
-		return x.VersionCounts
+		return x.Changes
 	}
-	return nil
+	return 0
 }
 
-func (x *MembershipStatus) GetSeen() []uint32 {
+func (x *MembershipStatus) GetAll() bool {
+	if x != nil {
+		return x.All
+	}
+	return false
+}
+
+func (x *MembershipStatus) GetMembers() uint32 {
+	if x != nil {
+		return x.Members
+	}
+	return 0
+}
+
+func (x *MembershipStatus) GetSeen() []byte {
 	if x != nil {
 		return x.Seen
+	}
+	return nil
+}
+
+func (x *MembershipStatus) GetFew() []uint32 {
+	if x != nil {
+		return x.Few
 	}
 	return nil
 }
@@ -1354,7 +1418,7 @@ func (x *MembershipStatus) GetSeen() []uint32 {
 type MembershipHeartbeat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
-	Server        string                 `protobuf:"bytes,2,opt,name=server,proto3" json:"server,omitempty"` // the broker instance behind the sender's connection
+	Server        uint64                 `protobuf:"fixed64,2,opt,name=server,proto3" json:"server,omitempty"` // a fingerprint of the broker instance behind the sender's connection
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1396,19 +1460,19 @@ func (x *MembershipHeartbeat) GetSeq() uint64 {
 	return 0
 }
 
-func (x *MembershipHeartbeat) GetServer() string {
+func (x *MembershipHeartbeat) GetServer() uint64 {
 	if x != nil {
 		return x.Server
 	}
-	return ""
+	return 0
 }
 
 type MembershipAlive struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Founder       *MembershipAddress     `protobuf:"bytes,1,opt,name=founder,proto3" json:"founder,omitempty"`
 	Size          uint32                 `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
-	Server        string                 `protobuf:"bytes,3,opt,name=server,proto3" json:"server,omitempty"`
-	Members       uint64                 `protobuf:"fixed64,4,opt,name=members,proto3" json:"members,omitempty"` // a fingerprint of who is a member and not Down
+	Server        uint64                 `protobuf:"fixed64,3,opt,name=server,proto3" json:"server,omitempty"`
+	Barred        uint64                 `protobuf:"fixed64,4,opt,name=barred,proto3" json:"barred,omitempty"` // a fingerprint of who is Down or removed
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1457,16 +1521,170 @@ func (x *MembershipAlive) GetSize() uint32 {
 	return 0
 }
 
-func (x *MembershipAlive) GetServer() string {
+func (x *MembershipAlive) GetServer() uint64 {
 	if x != nil {
 		return x.Server
 	}
-	return ""
+	return 0
 }
 
-func (x *MembershipAlive) GetMembers() uint64 {
+func (x *MembershipAlive) GetBarred() uint64 {
 	if x != nil {
-		return x.Members
+		return x.Barred
+	}
+	return 0
+}
+
+// MembershipVote says that the sender counts on all but the barred.
+type MembershipVote struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	Barred        uint64                 `protobuf:"fixed64,2,opt,name=barred,proto3" json:"barred,omitempty"`
+	Voters        uint32                 `protobuf:"varint,3,opt,name=voters,proto3" json:"voters,omitempty"` // how many have a vote in the eyes of the sender
+	Server        uint64                 `protobuf:"fixed64,4,opt,name=server,proto3" json:"server,omitempty"`
+	Founder       uint64                 `protobuf:"fixed64,5,opt,name=founder,proto3" json:"founder,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MembershipVote) Reset() {
+	*x = MembershipVote{}
+	mi := &file_shardgen_wire_membership_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MembershipVote) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MembershipVote) ProtoMessage() {}
+
+func (x *MembershipVote) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_membership_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MembershipVote.ProtoReflect.Descriptor instead.
+func (*MembershipVote) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *MembershipVote) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *MembershipVote) GetBarred() uint64 {
+	if x != nil {
+		return x.Barred
+	}
+	return 0
+}
+
+func (x *MembershipVote) GetVoters() uint32 {
+	if x != nil {
+		return x.Voters
+	}
+	return 0
+}
+
+func (x *MembershipVote) GetServer() uint64 {
+	if x != nil {
+		return x.Server
+	}
+	return 0
+}
+
+func (x *MembershipVote) GetFounder() uint64 {
+	if x != nil {
+		return x.Founder
+	}
+	return 0
+}
+
+// MembershipVoteAck tells a voter how recently others counted on it.
+type MembershipVoteAck struct {
+	state                protoimpl.MessageState `protogen:"open.v1"`
+	Seq                  uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	MajorityMilliseconds uint64                 `protobuf:"varint,2,opt,name=majority_milliseconds,json=majorityMilliseconds,proto3" json:"majority_milliseconds,omitempty"` // one more than the age; 0: not so many
+	AllMilliseconds      uint64                 `protobuf:"varint,3,opt,name=all_milliseconds,json=allMilliseconds,proto3" json:"all_milliseconds,omitempty"`
+	HeardMilliseconds    uint64                 `protobuf:"varint,4,opt,name=heard_milliseconds,json=heardMilliseconds,proto3" json:"heard_milliseconds,omitempty"`
+	EveryMilliseconds    uint64                 `protobuf:"varint,5,opt,name=every_milliseconds,json=everyMilliseconds,proto3" json:"every_milliseconds,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
+}
+
+func (x *MembershipVoteAck) Reset() {
+	*x = MembershipVoteAck{}
+	mi := &file_shardgen_wire_membership_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MembershipVoteAck) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MembershipVoteAck) ProtoMessage() {}
+
+func (x *MembershipVoteAck) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_membership_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MembershipVoteAck.ProtoReflect.Descriptor instead.
+func (*MembershipVoteAck) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *MembershipVoteAck) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *MembershipVoteAck) GetMajorityMilliseconds() uint64 {
+	if x != nil {
+		return x.MajorityMilliseconds
+	}
+	return 0
+}
+
+func (x *MembershipVoteAck) GetAllMilliseconds() uint64 {
+	if x != nil {
+		return x.AllMilliseconds
+	}
+	return 0
+}
+
+func (x *MembershipVoteAck) GetHeardMilliseconds() uint64 {
+	if x != nil {
+		return x.HeardMilliseconds
+	}
+	return 0
+}
+
+func (x *MembershipVoteAck) GetEveryMilliseconds() uint64 {
+	if x != nil {
+		return x.EveryMilliseconds
 	}
 	return 0
 }
@@ -1480,7 +1698,7 @@ type MembershipEcho struct {
 
 func (x *MembershipEcho) Reset() {
 	*x = MembershipEcho{}
-	mi := &file_shardgen_wire_membership_proto_msgTypes[17]
+	mi := &file_shardgen_wire_membership_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1492,7 +1710,7 @@ func (x *MembershipEcho) String() string {
 func (*MembershipEcho) ProtoMessage() {}
 
 func (x *MembershipEcho) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_membership_proto_msgTypes[17]
+	mi := &file_shardgen_wire_membership_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1505,7 +1723,7 @@ func (x *MembershipEcho) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembershipEcho.ProtoReflect.Descriptor instead.
 func (*MembershipEcho) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{17}
+	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *MembershipEcho) GetSeq() uint64 {
@@ -1524,7 +1742,7 @@ type MembershipRemoval struct {
 
 func (x *MembershipRemoval) Reset() {
 	*x = MembershipRemoval{}
-	mi := &file_shardgen_wire_membership_proto_msgTypes[18]
+	mi := &file_shardgen_wire_membership_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1536,7 +1754,7 @@ func (x *MembershipRemoval) String() string {
 func (*MembershipRemoval) ProtoMessage() {}
 
 func (x *MembershipRemoval) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_membership_proto_msgTypes[18]
+	mi := &file_shardgen_wire_membership_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1549,7 +1767,7 @@ func (x *MembershipRemoval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MembershipRemoval.ProtoReflect.Descriptor instead.
 func (*MembershipRemoval) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{18}
+	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *MembershipRemoval) GetLeft() bool {
@@ -1563,10 +1781,10 @@ var File_shardgen_wire_membership_proto protoreflect.FileDescriptor
 
 const file_shardgen_wire_membership_proto_rawDesc = "" +
 	"\n" +
-	"\x1eshardgen/wire/membership.proto\x12\rshardgen.wire\"\xd2\x06\n" +
+	"\x1eshardgen/wire/membership.proto\x12\rshardgen.wire\"\xa4\a\n" +
 	"\x11MembershipMessage\x12\x16\n" +
-	"\x06format\x18\x01 \x01(\rR\x06format\x128\n" +
-	"\x06target\x18\x02 \x01(\v2 .shardgen.wire.MembershipAddressR\x06target\x126\n" +
+	"\x06format\x18\x01 \x01(\rR\x06format\x12\x16\n" +
+	"\x06target\x18\x02 \x01(\x06R\x06target\x126\n" +
 	"\x05hello\x18\x03 \x01(\v2\x1e.shardgen.wire.MembershipHelloH\x00R\x05hello\x12@\n" +
 	"\thello_ack\x18\x04 \x01(\v2!.shardgen.wire.MembershipHelloAckH\x00R\bhelloAck\x123\n" +
 	"\x04join\x18\x05 \x01(\v2\x1d.shardgen.wire.MembershipJoinH\x00R\x04join\x12:\n" +
@@ -1579,17 +1797,20 @@ const file_shardgen_wire_membership_proto_rawDesc = "" +
 	"\rheartbeat_ack\x18\v \x01(\v2\".shardgen.wire.MembershipHeartbeatH\x00R\fheartbeatAck\x126\n" +
 	"\x05alive\x18\f \x01(\v2\x1e.shardgen.wire.MembershipAliveH\x00R\x05alive\x123\n" +
 	"\x04echo\x18\r \x01(\v2\x1d.shardgen.wire.MembershipEchoH\x00R\x04echo\x12<\n" +
-	"\aremoval\x18\x0e \x01(\v2 .shardgen.wire.MembershipRemovalH\x00R\aremovalB\x06\n" +
+	"\aremoval\x18\x0e \x01(\v2 .shardgen.wire.MembershipRemovalH\x00R\aremoval\x123\n" +
+	"\x04vote\x18\x0f \x01(\v2\x1d.shardgen.wire.MembershipVoteH\x00R\x04vote\x12=\n" +
+	"\bvote_ack\x18\x10 \x01(\v2 .shardgen.wire.MembershipVoteAckH\x00R\avoteAckB\x06\n" +
 	"\x04body\"I\n" +
 	"\x11MembershipAddress\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x06R\vincarnation\"<\n" +
 	"\x12MembershipKeyValue\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"A\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"v\n" +
 	"\x0fMembershipHello\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\rR\aattempt\x12\x14\n" +
-	"\x05seeds\x18\x02 \x03(\tR\x05seeds\"\x14\n" +
+	"\x05seeds\x18\x02 \x03(\tR\x05seeds\x123\n" +
+	"\x15interval_milliseconds\x18\x03 \x01(\rR\x14intervalMilliseconds\"\x14\n" +
 	"\x12MembershipHelloAck\"\x98\x01\n" +
 	"\x0eMembershipJoin\x12\x14\n" +
 	"\x05roles\x18\x01 \x03(\tR\x05roles\x125\n" +
@@ -1615,7 +1836,7 @@ const file_shardgen_wire_membership_proto_rawDesc = "" +
 	"\n" +
 	"tombstones\x18\a \x03(\v2\".shardgen.wire.MembershipTombstoneR\n" +
 	"tombstones\x12\x12\n" +
-	"\x04seen\x18\b \x03(\rR\x04seen\x12#\n" +
+	"\x04seen\x18\b \x01(\fR\x04seen\x12#\n" +
 	"\rversion_nodes\x18\t \x03(\rR\fversionNodes\x12%\n" +
 	"\x0eversion_counts\x18\n" +
 	" \x03(\x04R\rversionCounts\x127\n" +
@@ -1661,21 +1882,37 @@ const file_shardgen_wire_membership_proto_rawDesc = "" +
 	"\x13MembershipTombstone\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\rR\aaddress\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x12\n" +
-	"\x04left\x18\x03 \x01(\bR\x04left\"\xee\x01\n" +
-	"\x10MembershipStatus\x12:\n" +
-	"\afounder\x18\x01 \x01(\v2 .shardgen.wire.MembershipAddressR\afounder\x12>\n" +
-	"\taddresses\x18\x02 \x03(\v2 .shardgen.wire.MembershipAddressR\taddresses\x12#\n" +
-	"\rversion_nodes\x18\x03 \x03(\rR\fversionNodes\x12%\n" +
-	"\x0eversion_counts\x18\x04 \x03(\x04R\rversionCounts\x12\x12\n" +
-	"\x04seen\x18\x05 \x03(\rR\x04seen\"?\n" +
+	"\x04left\x18\x03 \x01(\bR\x04left\"\xdc\x01\n" +
+	"\x10MembershipStatus\x12\x18\n" +
+	"\afounder\x18\x01 \x01(\x06R\afounder\x12\x1f\n" +
+	"\vversion_low\x18\x02 \x01(\x06R\n" +
+	"versionLow\x12!\n" +
+	"\fversion_high\x18\x03 \x01(\x06R\vversionHigh\x12\x18\n" +
+	"\achanges\x18\x04 \x01(\x04R\achanges\x12\x10\n" +
+	"\x03all\x18\x05 \x01(\bR\x03all\x12\x18\n" +
+	"\amembers\x18\x06 \x01(\rR\amembers\x12\x12\n" +
+	"\x04seen\x18\a \x01(\fR\x04seen\x12\x10\n" +
+	"\x03few\x18\b \x03(\rR\x03few\"?\n" +
 	"\x13MembershipHeartbeat\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x16\n" +
-	"\x06server\x18\x02 \x01(\tR\x06server\"\x93\x01\n" +
+	"\x06server\x18\x02 \x01(\x06R\x06server\"\x91\x01\n" +
 	"\x0fMembershipAlive\x12:\n" +
 	"\afounder\x18\x01 \x01(\v2 .shardgen.wire.MembershipAddressR\afounder\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\rR\x04size\x12\x16\n" +
-	"\x06server\x18\x03 \x01(\tR\x06server\x12\x18\n" +
-	"\amembers\x18\x04 \x01(\x06R\amembers\"\"\n" +
+	"\x06server\x18\x03 \x01(\x06R\x06server\x12\x16\n" +
+	"\x06barred\x18\x04 \x01(\x06R\x06barred\"\x84\x01\n" +
+	"\x0eMembershipVote\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x16\n" +
+	"\x06barred\x18\x02 \x01(\x06R\x06barred\x12\x16\n" +
+	"\x06voters\x18\x03 \x01(\rR\x06voters\x12\x16\n" +
+	"\x06server\x18\x04 \x01(\x06R\x06server\x12\x18\n" +
+	"\afounder\x18\x05 \x01(\x06R\afounder\"\xe3\x01\n" +
+	"\x11MembershipVoteAck\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x123\n" +
+	"\x15majority_milliseconds\x18\x02 \x01(\x04R\x14majorityMilliseconds\x12)\n" +
+	"\x10all_milliseconds\x18\x03 \x01(\x04R\x0fallMilliseconds\x12-\n" +
+	"\x12heard_milliseconds\x18\x04 \x01(\x04R\x11heardMilliseconds\x12-\n" +
+	"\x12every_milliseconds\x18\x05 \x01(\x04R\x11everyMilliseconds\"\"\n" +
 	"\x0eMembershipEcho\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\"'\n" +
 	"\x11MembershipRemoval\x12\x12\n" +
@@ -1694,7 +1931,7 @@ func file_shardgen_wire_membership_proto_rawDescGZIP() []byte {
 }
 
 var file_shardgen_wire_membership_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_shardgen_wire_membership_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_shardgen_wire_membership_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_shardgen_wire_membership_proto_goTypes = []any{
 	(MembershipState_Compression)(0), // 0: shardgen.wire.MembershipState.Compression
 	(MembershipMember_Status)(0),     // 1: shardgen.wire.MembershipMember.Status
@@ -1716,43 +1953,44 @@ var file_shardgen_wire_membership_proto_goTypes = []any{
 	(*MembershipStatus)(nil),         // 17: shardgen.wire.MembershipStatus
 	(*MembershipHeartbeat)(nil),      // 18: shardgen.wire.MembershipHeartbeat
 	(*MembershipAlive)(nil),          // 19: shardgen.wire.MembershipAlive
-	(*MembershipEcho)(nil),           // 20: shardgen.wire.MembershipEcho
-	(*MembershipRemoval)(nil),        // 21: shardgen.wire.MembershipRemoval
+	(*MembershipVote)(nil),           // 20: shardgen.wire.MembershipVote
+	(*MembershipVoteAck)(nil),        // 21: shardgen.wire.MembershipVoteAck
+	(*MembershipEcho)(nil),           // 22: shardgen.wire.MembershipEcho
+	(*MembershipRemoval)(nil),        // 23: shardgen.wire.MembershipRemoval
 }
 var file_shardgen_wire_membership_proto_depIdxs = []int32{
-	4,  // 0: shardgen.wire.MembershipMessage.target:type_name -> shardgen.wire.MembershipAddress
-	6,  // 1: shardgen.wire.MembershipMessage.hello:type_name -> shardgen.wire.MembershipHello
-	7,  // 2: shardgen.wire.MembershipMessage.hello_ack:type_name -> shardgen.wire.MembershipHelloAck
-	8,  // 3: shardgen.wire.MembershipMessage.join:type_name -> shardgen.wire.MembershipJoin
-	10, // 4: shardgen.wire.MembershipMessage.welcome:type_name -> shardgen.wire.MembershipState
-	9,  // 5: shardgen.wire.MembershipMessage.join_refused:type_name -> shardgen.wire.MembershipJoinRefused
-	10, // 6: shardgen.wire.MembershipMessage.gossip:type_name -> shardgen.wire.MembershipState
-	17, // 7: shardgen.wire.MembershipMessage.status:type_name -> shardgen.wire.MembershipStatus
-	18, // 8: shardgen.wire.MembershipMessage.heartbeat:type_name -> shardgen.wire.MembershipHeartbeat
-	18, // 9: shardgen.wire.MembershipMessage.heartbeat_ack:type_name -> shardgen.wire.MembershipHeartbeat
-	19, // 10: shardgen.wire.MembershipMessage.alive:type_name -> shardgen.wire.MembershipAlive
-	20, // 11: shardgen.wire.MembershipMessage.echo:type_name -> shardgen.wire.MembershipEcho
-	21, // 12: shardgen.wire.MembershipMessage.removal:type_name -> shardgen.wire.MembershipRemoval
-	5,  // 13: shardgen.wire.MembershipJoin.meta:type_name -> shardgen.wire.MembershipKeyValue
-	5,  // 14: shardgen.wire.MembershipJoin.compat:type_name -> shardgen.wire.MembershipKeyValue
-	0,  // 15: shardgen.wire.MembershipState.compression:type_name -> shardgen.wire.MembershipState.Compression
-	4,  // 16: shardgen.wire.MembershipGossip.addresses:type_name -> shardgen.wire.MembershipAddress
-	13, // 17: shardgen.wire.MembershipGossip.members:type_name -> shardgen.wire.MembershipMember
-	14, // 18: shardgen.wire.MembershipGossip.rows:type_name -> shardgen.wire.MembershipRow
-	16, // 19: shardgen.wire.MembershipGossip.tombstones:type_name -> shardgen.wire.MembershipTombstone
-	12, // 20: shardgen.wire.MembershipGossip.ruling:type_name -> shardgen.wire.MembershipRuling
-	1,  // 21: shardgen.wire.MembershipMember.status:type_name -> shardgen.wire.MembershipMember.Status
-	5,  // 22: shardgen.wire.MembershipMember.meta:type_name -> shardgen.wire.MembershipKeyValue
-	15, // 23: shardgen.wire.MembershipRow.records:type_name -> shardgen.wire.MembershipRecord
-	2,  // 24: shardgen.wire.MembershipRecord.evidence:type_name -> shardgen.wire.MembershipRecord.Evidence
-	4,  // 25: shardgen.wire.MembershipStatus.founder:type_name -> shardgen.wire.MembershipAddress
-	4,  // 26: shardgen.wire.MembershipStatus.addresses:type_name -> shardgen.wire.MembershipAddress
-	4,  // 27: shardgen.wire.MembershipAlive.founder:type_name -> shardgen.wire.MembershipAddress
-	28, // [28:28] is the sub-list for method output_type
-	28, // [28:28] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	6,  // 0: shardgen.wire.MembershipMessage.hello:type_name -> shardgen.wire.MembershipHello
+	7,  // 1: shardgen.wire.MembershipMessage.hello_ack:type_name -> shardgen.wire.MembershipHelloAck
+	8,  // 2: shardgen.wire.MembershipMessage.join:type_name -> shardgen.wire.MembershipJoin
+	10, // 3: shardgen.wire.MembershipMessage.welcome:type_name -> shardgen.wire.MembershipState
+	9,  // 4: shardgen.wire.MembershipMessage.join_refused:type_name -> shardgen.wire.MembershipJoinRefused
+	10, // 5: shardgen.wire.MembershipMessage.gossip:type_name -> shardgen.wire.MembershipState
+	17, // 6: shardgen.wire.MembershipMessage.status:type_name -> shardgen.wire.MembershipStatus
+	18, // 7: shardgen.wire.MembershipMessage.heartbeat:type_name -> shardgen.wire.MembershipHeartbeat
+	18, // 8: shardgen.wire.MembershipMessage.heartbeat_ack:type_name -> shardgen.wire.MembershipHeartbeat
+	19, // 9: shardgen.wire.MembershipMessage.alive:type_name -> shardgen.wire.MembershipAlive
+	22, // 10: shardgen.wire.MembershipMessage.echo:type_name -> shardgen.wire.MembershipEcho
+	23, // 11: shardgen.wire.MembershipMessage.removal:type_name -> shardgen.wire.MembershipRemoval
+	20, // 12: shardgen.wire.MembershipMessage.vote:type_name -> shardgen.wire.MembershipVote
+	21, // 13: shardgen.wire.MembershipMessage.vote_ack:type_name -> shardgen.wire.MembershipVoteAck
+	5,  // 14: shardgen.wire.MembershipJoin.meta:type_name -> shardgen.wire.MembershipKeyValue
+	5,  // 15: shardgen.wire.MembershipJoin.compat:type_name -> shardgen.wire.MembershipKeyValue
+	0,  // 16: shardgen.wire.MembershipState.compression:type_name -> shardgen.wire.MembershipState.Compression
+	4,  // 17: shardgen.wire.MembershipGossip.addresses:type_name -> shardgen.wire.MembershipAddress
+	13, // 18: shardgen.wire.MembershipGossip.members:type_name -> shardgen.wire.MembershipMember
+	14, // 19: shardgen.wire.MembershipGossip.rows:type_name -> shardgen.wire.MembershipRow
+	16, // 20: shardgen.wire.MembershipGossip.tombstones:type_name -> shardgen.wire.MembershipTombstone
+	12, // 21: shardgen.wire.MembershipGossip.ruling:type_name -> shardgen.wire.MembershipRuling
+	1,  // 22: shardgen.wire.MembershipMember.status:type_name -> shardgen.wire.MembershipMember.Status
+	5,  // 23: shardgen.wire.MembershipMember.meta:type_name -> shardgen.wire.MembershipKeyValue
+	15, // 24: shardgen.wire.MembershipRow.records:type_name -> shardgen.wire.MembershipRecord
+	2,  // 25: shardgen.wire.MembershipRecord.evidence:type_name -> shardgen.wire.MembershipRecord.Evidence
+	4,  // 26: shardgen.wire.MembershipAlive.founder:type_name -> shardgen.wire.MembershipAddress
+	27, // [27:27] is the sub-list for method output_type
+	27, // [27:27] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_shardgen_wire_membership_proto_init() }
@@ -1773,6 +2011,8 @@ func file_shardgen_wire_membership_proto_init() {
 		(*MembershipMessage_Alive)(nil),
 		(*MembershipMessage_Echo)(nil),
 		(*MembershipMessage_Removal)(nil),
+		(*MembershipMessage_Vote)(nil),
+		(*MembershipMessage_VoteAck)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1780,7 +2020,7 @@ func file_shardgen_wire_membership_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardgen_wire_membership_proto_rawDesc), len(file_shardgen_wire_membership_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   19,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

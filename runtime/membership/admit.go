@@ -14,6 +14,9 @@ import (
 // takes in the seeds that are started again, in place of a second cluster.
 const patientAttempt = 4
 
+// allAnswerAttempt is the one from which all members of a large cluster answer.
+const allAnswerAttempt = 16
+
 // fewAnswer is how many members answer the first hellos.
 const fewAnswer = 5
 
@@ -32,10 +35,10 @@ func (m *Machine) onHello(from transport.Address, msg Hello) {
 	if m.headless() {
 		return // or joiners would keep a cluster alive that has died
 	}
-	if msg.Attempt < patientAttempt && !m.answersFirst(from, msg.Seeds) {
+	if !m.answersFirst(from, msg.Seeds, msg.Attempt) {
 		return
 	}
-	m.send(from, HelloAck{Target: from})
+	m.send(from, HelloAck{Target: from.Incarnation})
 }
 
 // headless tells whether there were full members and none can be reached: this
@@ -44,58 +47,67 @@ func (m *Machine) headless() bool {
 	if m.gossip.UpCounter == 0 {
 		return false
 	}
-	for _, r := range m.gossip.Members {
-		if (r.Status == Up || r.Status == Leaving) && (r.Address == m.config.Self || m.evidence(r.Address) == NoEvidence) {
+	f := m.facts()
+	for i := range m.gossip.Members {
+		if f.full.Has(i) && (i == f.self || f.evidence[i] == NoEvidence) {
 			return false
 		}
 	}
 	return true
 }
 
-// answersFirst tells whether this node is one of the joiner's seeds, or where it
-// names none one of the few members after it on the ring.
-func (m *Machine) answersFirst(joiner transport.Address, seeds []string) bool {
-	if len(seeds) > 0 {
-		return slices.Contains(seeds, m.config.Self.Name)
-	}
-	if len(m.gossip.Members) <= fewAnswer {
+// answersFirst tells whether it is on this node to answer: it is one of the
+// joiner's seeds, or where it names none one of the few members after it on the
+// ring. In a large cluster that is the leader, so that many who join at once get
+// into one version; when it does not answer, the few. In the end everybody is.
+func (m *Machine) answersFirst(joiner transport.Address, seeds []string, attempt uint32) bool {
+	patient := attempt >= patientAttempt
+	switch {
+	case len(seeds) > 0 && slices.Contains(seeds, m.config.Self.Name):
 		return true
+	case m.small() && (patient || len(seeds) == 0 && len(m.gossip.Members) <= fewAnswer):
+		return true
+	case len(seeds) > 0 && !patient:
+		return false
+	case !m.small() && m.leads(), attempt >= allAnswerAttempt:
+		return true
+	case !m.small() && !patient:
+		return false
 	}
-	return slices.Contains(ringAfter(joiner, m.gossip.Members, fewAnswer), m.config.Self)
+	return slices.Contains(m.facts().ring.ringAfter(joiner, m.gossip.Members, fewAnswer), m.config.Self)
 }
 
 // onJoin admits a node, or says why not.
 func (m *Machine) onJoin(from transport.Address, msg Join) {
-	if msg.Target != m.config.Self {
+	if msg.Target != m.config.Self.Incarnation {
 		m.refuse(RefusedTarget)
 		return
 	}
 	if _, ok := m.gossip.member(from); ok {
-		m.send(from, Welcome{Target: from, State: m.gossip}) // the first Welcome was lost
+		m.send(from, Welcome{Target: from.Incarnation, State: m.gossip}) // the first Welcome was lost
 		return
 	}
 	if reason := m.incompatible(from, msg); reason != "" {
-		m.send(from, JoinRefused{Target: from, Final: true, Reason: reason})
+		m.send(from, JoinRefused{Target: from.Incarnation, Final: true, Reason: reason})
 		return
 	}
 	if status := m.self().Status; status == Exiting {
-		m.send(from, JoinRefused{Target: from, Reason: m.config.Self.String() + " is leaving"})
+		m.send(from, JoinRefused{Target: from.Incarnation, Reason: m.config.Self.String() + " is leaving"})
 		return
 	}
 	if old, ok := m.sameName(from); ok {
 		m.replace(old)
-		m.send(from, JoinRefused{Target: from, Reason: fmt.Sprintf(
+		m.send(from, JoinRefused{Target: from.Incarnation, Reason: fmt.Sprintf(
 			"the name is held by %v, which is %v (stop that one, or give this one another name)", old.Address, old.Status)})
 		return
 	}
 	joiner := Member{Address: from, Status: Joining, Roles: msg.Roles, Meta: msg.Meta}
-	if m.room() <= 0 && m.config.votes(joiner) {
-		m.send(from, JoinRefused{Target: from, Reason: fmt.Sprintf(
+	if m.config.votes(joiner) && m.room() <= m.admission.voters(m.config) {
+		m.send(from, JoinRefused{Target: from.Incarnation, Reason: fmt.Sprintf(
 			"there are as many members as a static quorum of %d allows (raise it at all members, or let one leave)", m.config.QuorumSize)})
 		return
 	}
-	m.update(func(g *Gossip) { g.setMember(joiner) })
-	m.send(from, Welcome{Target: from, State: m.gossip})
+	m.admit(joiner)
 }
 
 // incompatible compares what both know, and names the first difference.
@@ -146,8 +158,8 @@ func sortedKeys(list []KeyValue) bool {
 
 // sameName finds the member that holds the joiner's name.
 func (m *Machine) sameName(joiner transport.Address) (Member, bool) {
-	for _, r := range m.gossip.Members {
-		if r.Name == joiner.Name && r.Address != joiner {
+	for _, r := range m.gossip.named(joiner.Name) {
+		if r.Address != joiner {
 			return r, true
 		}
 	}

@@ -8,16 +8,16 @@ import (
 )
 
 // Check returns an error that names the invariant that does not hold:
-//  1. The gossiped state is well formed (see [Gossip]).
+//  1. The gossiped state is well formed (see [Gossip]); nobody but a Down member
+//     is fenced.
 //  2. A member is in its own gossiped state, not Down, and has seen it.
 //  3. The view shows the gossiped state.
 //  4. A lease without end is a sole member's; any other ends within LeaseEcho.
-//  5. Nobody but a Down member is fenced.
 func (m *Machine) Check() error {
 	if m.phase != member {
 		return nil
 	}
-	if err := m.gossip.check(); err != nil {
+	if err := m.sound(m.gossip); err != nil {
 		return fmt.Errorf("invariant 1: %w", err)
 	}
 	self, ok := m.gossip.member(m.config.Self)
@@ -30,12 +30,12 @@ func (m *Machine) Check() error {
 	if m.lease.until.After(m.now.Add(m.config.LeaseEcho)) {
 		return fmt.Errorf("invariant 4: lease ends in %v, LeaseEcho is %v", m.lease.until.Sub(m.now), m.config.LeaseEcho)
 	}
+	if !m.lease.until.IsZero() {
+		return nil
+	}
 	for _, r := range m.gossip.Members {
-		if m.lease.until.IsZero() && r.Address != m.config.Self && r.Status == Up && m.evidence(r.Address) != EvidenceGone {
+		if r.Address != m.config.Self && r.Status == Up && m.evidence(r.Address) != EvidenceGone {
 			return fmt.Errorf("invariant 4: a lease without end, and %v is Up", r.Address)
-		}
-		if r.Fenced && r.Status != Down {
-			return fmt.Errorf("invariant 5: %v is fenced and %v", r.Address, r.Status)
 		}
 	}
 	return nil
@@ -48,18 +48,43 @@ const (
 	maxCount64 = 1 << 60
 )
 
+// sound is g.check, done once for states that share all but who has seen them.
+func (m *Machine) sound(g *Gossip) error {
+	if g == nil {
+		return fmt.Errorf("gossip: none")
+	}
+	if err := g.shaped(m.rule()).wrong; err != nil {
+		return err
+	}
+	return g.checkSeen()
+}
+
 // check tests the invariants of [Gossip], also on what came from outside.
 func (g *Gossip) check() error {
 	if g == nil {
 		return fmt.Errorf("gossip: none")
 	}
+	if err := g.checkAll(); err != nil {
+		return err
+	}
+	return g.checkSeen()
+}
+
+func (g *Gossip) checkSeen() error {
+	if !g.Seen.fits(len(g.Members)) {
+		return fmt.Errorf("gossip 1: seen by %x of %d members", g.Seen, len(g.Members))
+	}
+	return nil
+}
+
+// checkAll is check for all but who has seen it.
+func (g *Gossip) checkAll() error {
 	if g.Founder.IsZero() {
 		return fmt.Errorf("gossip: without a founder")
 	}
 	sorted := isSet(g.Members, func(m Member) transport.Address { return m.Address }) &&
 		isSet(g.Rows, func(r ObserverRow) transport.Address { return r.Observer }) &&
 		isSet(g.Tombstones, func(t Tombstone) transport.Address { return t.Node }) &&
-		isSet(g.Seen, func(a transport.Address) transport.Address { return a }) &&
 		isSet(g.Version, func(e ClockEntry) transport.Address { return e.Node })
 	if !sorted {
 		return fmt.Errorf("gossip 1: not sorted, or an address twice: %v", g)
@@ -71,7 +96,7 @@ func (g *Gossip) check() error {
 		if t.Number > g.RemovalCounter || t.Number+maxTombstones <= g.RemovalCounter {
 			return fmt.Errorf("gossip 4: tombstone %d of %v at removal %d", t.Number, t.Node, g.RemovalCounter)
 		}
-		if _, isMember := g.member(t.Node); isMember || g.seenBy(t.Node) {
+		if _, isMember := g.member(t.Node); isMember {
 			return fmt.Errorf("gossip 2: %v is removed and not buried in %v", t.Node, g)
 		}
 	}
@@ -109,15 +134,6 @@ func (m Member) check(upCounter uint32) error {
 		return fmt.Errorf("gossip: Meta of %v is not sorted", m.Address)
 	case m.Fenced && m.Status != Down:
 		return fmt.Errorf("gossip: %v is fenced and %v", m.Address, m.Status)
-	}
-	return nil
-}
-
-// check tells what makes a status impossible.
-func (s GossipStatus) check() error {
-	if !isSet(s.Version, func(e ClockEntry) transport.Address { return e.Node }) ||
-		!isSet(s.Seen, func(a transport.Address) transport.Address { return a }) {
-		return fmt.Errorf("status: not sorted, or an address twice: %v", s)
 	}
 	return nil
 }

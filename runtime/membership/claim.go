@@ -85,6 +85,10 @@ func (m *Machine) unheard() (Member, bool) {
 	if m.config.Downing != DowningLeaseMajority {
 		return Member{}, false
 	}
+	if !m.small() { // the collectors hear for this node
+		since := maxTime(m.lease.every, m.spreading.memberSince)
+		return Member{Address: transport.Address{Name: "some member"}}, m.now.Sub(since) > m.leaseHold()
+	}
 	for _, r := range m.gossip.Members {
 		if r.Status == Down || !m.counted(r) || !m.config.votes(r) {
 			continue

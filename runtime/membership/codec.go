@@ -3,6 +3,7 @@ package membership
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -31,44 +32,57 @@ func encodeBody(w *wire.MembershipMessage, m Message) error {
 	var err error
 	switch m := m.(type) {
 	case Hello:
-		w.Body = &wire.MembershipMessage_Hello{Hello: &wire.MembershipHello{Attempt: m.Attempt, Seeds: m.Seeds}}
+		w.Body = &wire.MembershipMessage_Hello{Hello: &wire.MembershipHello{
+			Attempt: m.Attempt, Seeds: m.Seeds, IntervalMilliseconds: uint32(min(m.Interval, maxQuiet).Milliseconds()),
+		}}
 	case HelloAck:
-		w.Target = toWire(m.Target)
+		w.Target = m.Target
 		w.Body = &wire.MembershipMessage_HelloAck{HelloAck: &wire.MembershipHelloAck{}}
 	case Join:
-		w.Target = toWire(m.Target)
+		w.Target = m.Target
 		w.Body = &wire.MembershipMessage_Join{Join: &wire.MembershipJoin{
 			Roles: m.Roles, Meta: keyValuesToWire(m.Meta), Compat: keyValuesToWire(m.Compat),
 		}}
 	case Welcome:
-		w.Target = toWire(m.Target)
+		w.Target = m.Target
 		b := &wire.MembershipMessage_Welcome{}
 		b.Welcome, err = stateToWire(m.State)
 		w.Body = b
 	case JoinRefused:
-		w.Target = toWire(m.Target)
+		w.Target = m.Target
 		w.Body = &wire.MembershipMessage_JoinRefused{JoinRefused: &wire.MembershipJoinRefused{Final: m.Final, Reason: m.Reason}}
 	case GossipMessage:
-		w.Target = toWire(m.Target)
+		w.Target = m.Target
 		b := &wire.MembershipMessage_Gossip{}
 		b.Gossip, err = stateToWire(m.State)
 		w.Body = b
 	case GossipStatus:
-		w.Target = toWire(m.Target)
+		w.Target = m.Target
 		w.Body = &wire.MembershipMessage_Status{Status: statusToWire(m)}
 	case Heartbeat:
-		w.Target = toWire(m.Target)
-		w.Body = &wire.MembershipMessage_Heartbeat{Heartbeat: &wire.MembershipHeartbeat{Seq: m.Seq, Server: m.Server}}
+		w.Target = m.Target
+		w.Body = &wire.MembershipMessage_Heartbeat{Heartbeat: &wire.MembershipHeartbeat{Seq: m.Seq, Server: uint64(m.Server)}}
 	case HeartbeatAck:
-		w.Target = toWire(m.Target)
-		w.Body = &wire.MembershipMessage_HeartbeatAck{HeartbeatAck: &wire.MembershipHeartbeat{Seq: m.Seq, Server: m.Server}}
+		w.Target = m.Target
+		w.Body = &wire.MembershipMessage_HeartbeatAck{HeartbeatAck: &wire.MembershipHeartbeat{Seq: m.Seq, Server: uint64(m.Server)}}
 	case Alive:
-		w.Body = &wire.MembershipMessage_Alive{Alive: &wire.MembershipAlive{Founder: toWire(m.Founder), Size: m.Size, Members: m.Members, Server: m.Server}}
+		w.Body = &wire.MembershipMessage_Alive{Alive: &wire.MembershipAlive{Founder: toWire(m.Founder), Size: m.Size, Barred: m.Barred, Server: uint64(m.Server)}}
 	case Echo:
 		w.Body = &wire.MembershipMessage_Echo{Echo: &wire.MembershipEcho{Seq: m.Seq}}
 	case Removal:
-		w.Target = toWire(m.Target)
+		w.Target = m.Target
 		w.Body = &wire.MembershipMessage_Removal{Removal: &wire.MembershipRemoval{Left: m.Left}}
+	case Vote:
+		w.Target = m.Target
+		w.Body = &wire.MembershipMessage_Vote{Vote: &wire.MembershipVote{
+			Seq: m.Seq, Founder: m.Founder, Barred: m.Barred, Voters: m.Voters, Server: uint64(m.Server),
+		}}
+	case VoteAck:
+		w.Target = m.Target
+		w.Body = &wire.MembershipMessage_VoteAck{VoteAck: &wire.MembershipVoteAck{
+			Seq: m.Seq, MajorityMilliseconds: age(m.Majority), AllMilliseconds: age(m.All), EveryMilliseconds: age(m.Every),
+			HeardMilliseconds: age(m.Heard),
+		}}
 	default:
 		err = errors.New("unknown type")
 	}
@@ -97,13 +111,10 @@ func Decode(b []byte) (Message, error) {
 var ErrUnknown = errors.New("unknown kind (is the sender newer?)")
 
 func decodeBody(w *wire.MembershipMessage) (Message, error) {
-	target, err := fromWire(w.Target)
-	if err != nil {
-		return nil, err
-	}
+	target := w.GetTarget()
 	switch b := w.Body.(type) {
 	case *wire.MembershipMessage_Hello:
-		return Hello{b.Hello.Attempt, b.Hello.Seeds}, nil
+		return Hello{b.Hello.Attempt, b.Hello.Seeds, milliseconds(uint64(b.Hello.IntervalMilliseconds))}, nil
 	case *wire.MembershipMessage_HelloAck:
 		return HelloAck{target}, nil
 	case *wire.MembershipMessage_Join:
@@ -121,21 +132,37 @@ func decodeBody(w *wire.MembershipMessage) (Message, error) {
 		s.Target = target
 		return s, err
 	case *wire.MembershipMessage_Heartbeat:
-		return Heartbeat{target, b.Heartbeat.Seq, b.Heartbeat.Server}, nil
+		return Heartbeat{target, b.Heartbeat.Seq, ServerMark(b.Heartbeat.Server)}, nil
 	case *wire.MembershipMessage_HeartbeatAck:
-		return HeartbeatAck{target, b.HeartbeatAck.Seq, b.HeartbeatAck.Server}, nil
+		return HeartbeatAck{target, b.HeartbeatAck.Seq, ServerMark(b.HeartbeatAck.Server)}, nil
 	case *wire.MembershipMessage_Alive:
 		founder, err := fromWire(b.Alive.Founder)
 		if err == nil && founder.IsZero() {
 			err = errors.New("alive without a founder")
 		}
-		return Alive{founder, b.Alive.Size, b.Alive.Members, b.Alive.Server}, err
+		return Alive{founder, b.Alive.Size, b.Alive.Barred, ServerMark(b.Alive.Server)}, err
 	case *wire.MembershipMessage_Echo:
 		return Echo{b.Echo.Seq}, nil
 	case *wire.MembershipMessage_Removal:
 		return Removal{target, b.Removal.Left}, nil
+	case *wire.MembershipMessage_Vote:
+		v := b.Vote
+		return Vote{target, v.Seq, v.Founder, v.Barred, v.Voters, ServerMark(v.Server)}, nil
+	case *wire.MembershipMessage_VoteAck:
+		a := b.VoteAck
+		return VoteAck{target, a.Seq, milliseconds(a.MajorityMilliseconds), milliseconds(a.AllMilliseconds), milliseconds(a.EveryMilliseconds), milliseconds(a.HeardMilliseconds)}, nil
 	}
 	return nil, ErrUnknown
+}
+
+// age rounds up to milliseconds: what is older is worth less.
+func age(d time.Duration) uint64 {
+	return uint64((min(d, maxQuiet) + time.Millisecond - 1).Milliseconds())
+}
+
+// milliseconds bounds what others claim.
+func milliseconds(n uint64) time.Duration {
+	return time.Duration(min(n, uint64(maxQuiet.Milliseconds()))) * time.Millisecond
 }
 
 func toWire(a transport.Address) *wire.MembershipAddress {

@@ -44,14 +44,6 @@ func (t *addressTable) place(a transport.Address) uint32 {
 	return i
 }
 
-func (t *addressTable) placeAll(list []transport.Address) []uint32 {
-	out := make([]uint32, len(list))
-	for i, a := range list {
-		out[i] = t.place(a)
-	}
-	return out
-}
-
 func (t *addressTable) placeClock(v VectorClock) (nodes []uint32, counts []uint64) {
 	for _, e := range v {
 		nodes = append(nodes, t.place(e.Node))
@@ -85,14 +77,6 @@ func (t *addresses) at(place uint32) transport.Address {
 		return transport.Address{}
 	}
 	return t.list[place]
-}
-
-func (t *addresses) all(places []uint32) []transport.Address {
-	var out []transport.Address
-	for _, place := range places {
-		out = append(out, t.at(place))
-	}
-	return out
 }
 
 func (t *addresses) clock(nodes []uint32, counts []uint64) VectorClock {
@@ -157,7 +141,7 @@ func gossipToWire(g *Gossip) *wire.MembershipGossip {
 		Founder:        t.place(g.Founder),
 		UpCounter:      g.UpCounter,
 		RemovalCounter: g.RemovalCounter,
-		Seen:           t.placeAll(g.Seen),
+		Seen:           seenToWire(g.Seen, len(g.Members)),
 	}
 	for _, m := range g.Members {
 		w.Members = append(w.Members, &wire.MembershipMember{
@@ -232,7 +216,6 @@ func gossipFromWire(w *wire.MembershipGossip) (*Gossip, error) {
 		Founder:        t.at(w.Founder),
 		UpCounter:      w.UpCounter,
 		RemovalCounter: w.RemovalCounter,
-		Seen:           t.all(w.Seen),
 		Version:        t.clock(w.VersionNodes, w.VersionCounts),
 	}
 	for _, m := range w.Members {
@@ -253,13 +236,16 @@ func gossipFromWire(w *wire.MembershipGossip) (*Gossip, error) {
 			Quarantined: m.GetQuarantined(),
 		})
 	}
+	if g.Seen, err = seenFromWire(w.Seen, len(g.Members)); err != nil {
+		return nil, err
+	}
 	for _, row := range w.Rows {
 		out := ObserverRow{Observer: t.at(row.GetObserver()), Version: row.GetVersion()}
 		for _, r := range row.GetRecords() {
 			if r.GetEvidence() < 0 || r.GetEvidence() > wire.MembershipRecord_GONE {
 				return nil, fmt.Errorf("%w: evidence %d", ErrUnknown, r.GetEvidence())
 			}
-			quiet := time.Duration(min(r.GetQuietMilliseconds(), uint64(maxQuiet.Milliseconds()))) * time.Millisecond
+			quiet := milliseconds(r.GetQuietMilliseconds())
 			out.Records = append(out.Records, Record{t.at(r.GetSubject()), Evidence(r.GetEvidence()), quiet})
 		}
 		g.Rows = append(g.Rows, out)
@@ -273,33 +259,6 @@ func gossipFromWire(w *wire.MembershipGossip) (*Gossip, error) {
 	if t.err != nil {
 		return nil, t.err
 	}
+	g.memo = &memo{}
 	return g, g.check()
-}
-
-func statusToWire(s GossipStatus) *wire.MembershipStatus {
-	t := newAddressTable()
-	w := &wire.MembershipStatus{Founder: toWire(s.Founder), Seen: t.placeAll(s.Seen)}
-	w.VersionNodes, w.VersionCounts = t.placeClock(s.Version)
-	w.Addresses = t.list
-	return w
-}
-
-func statusFromWire(w *wire.MembershipStatus) (GossipStatus, error) {
-	t, err := readAddresses(w.Addresses)
-	if err != nil {
-		return GossipStatus{}, err
-	}
-	founder, err := fromWire(w.Founder)
-	if err != nil {
-		return GossipStatus{}, err
-	}
-	s := GossipStatus{
-		Founder: founder,
-		Version: t.clock(w.VersionNodes, w.VersionCounts),
-		Seen:    t.all(w.Seen),
-	}
-	if t.err != nil {
-		return GossipStatus{}, t.err
-	}
-	return s, s.check()
 }

@@ -69,10 +69,21 @@ type Config struct {
 	GossipToUnseen float64
 
 	// HeartbeatInterval is the time between two heartbeats to one watched member.
-	// Default 500ms up to 50 members, 1s above.
+	// Default 500ms up to 50 members, 1s up to 200, 2s up to 600, 3s above: each
+	// member of a larger cluster then costs as little as one of a small one, and a
+	// death is noticed by as much later.
 	HeartbeatInterval time.Duration
 	// Watched is how many neighbours on the ring a member watches. Default 5.
 	Watched int
+	// Detection says how many observers make a member unreachable. It should be the
+	// same at all members. Default DetectionManyEdges.
+	Detection Detection
+	// SmallCluster is the number of members up to which everybody tells everybody
+	// at once: changes are pushed to all, and leases follow from broadcasts that all
+	// hear. In larger clusters the leader spreads changes, a few collect what leases
+	// need, and the leader alone downs, all victims at one time. Default 50; it
+	// should be the same at all members.
+	SmallCluster int
 	// PhiThreshold is the suspicion at which a silent member is unreachable.
 	// Default 8; 12 suits virtual machines that are moved or starved.
 	PhiThreshold float64
@@ -178,6 +189,9 @@ func (c Config) withDefaults() Config {
 	if c.Watched == 0 {
 		c.Watched = 5
 	}
+	if c.SmallCluster == 0 {
+		c.SmallCluster = 50
+	}
 	if c.PhiThreshold == 0 {
 		c.PhiThreshold = 8
 	}
@@ -237,8 +251,10 @@ func (c Config) validateTimes() error {
 		}
 	}
 	switch {
-	case c.MinMembers < 0 || c.Watched < 0:
-		return fmt.Errorf("configure membership: MinMembers or Watched is negative (0 means the default)")
+	case c.MinMembers < 0 || c.Watched < 0 || c.SmallCluster < 0:
+		return fmt.Errorf("configure membership: MinMembers, Watched or SmallCluster is negative (0 means the default)")
+	case c.Detection > DetectionSingleObserver:
+		return fmt.Errorf("configure membership: Detection is %d, which is none", c.Detection)
 	case c.GossipToUnseen < 0 || c.GossipToUnseen > 1:
 		return fmt.Errorf("configure membership: GossipToUnseen is %v: want 0 to 1", c.GossipToUnseen)
 	case !(c.PhiThreshold > 0) || c.PhiThreshold > 300:

@@ -77,6 +77,17 @@ func members(n int) []Member {
 	return list
 }
 
+var oneSuffices = evidenceRule{DetectionSingleObserver, 5}
+
+func evidenceIn(g *Gossip) []Evidence {
+	evidence, _ := g.weighRows(oneSuffices, newRing(g.Members))
+	return evidence
+}
+
+func watchedBy(g *Gossip, self transport.Address) []transport.Address {
+	return g.neighbours(self, 5, newRing(g.Members), evidenceIn(g))
+}
+
 // TestRingCoversAll: everybody is watched by as many as watch, and the
 // ring does not fall apart.
 func TestRingCoversAll(t *testing.T) {
@@ -84,7 +95,7 @@ func TestRingCoversAll(t *testing.T) {
 		g := &Gossip{Members: members(n)}
 		watchers := map[transport.Address]int{}
 		for _, m := range g.Members {
-			for _, w := range g.neighbours(m.Address, 5, g.allEvidence()) {
+			for _, w := range watchedBy(g, m.Address) {
 				watchers[w]++
 			}
 		}
@@ -101,19 +112,19 @@ func TestRingCoversAll(t *testing.T) {
 func TestRingSkipsUnreachable(t *testing.T) {
 	g := &Gossip{Members: members(12)}
 	self := g.Members[0].Address
-	before := g.neighbours(self, 5, g.allEvidence())
+	before := watchedBy(g, self)
 	other := g.Members[1].Address
 	if other == before[0] {
 		other = g.Members[2].Address
 	}
 	g.Rows = withRecord(nil, other, Record{Subject: before[0], Evidence: EvidenceSilent})
-	after := g.neighbours(self, 5, g.allEvidence())
+	after := watchedBy(g, self)
 	if len(after) != 6 || !slices.Equal(after[:5], before) {
 		t.Errorf("got %v, want one more than %v", after, before)
 	}
 	i, _ := slices.BinarySearchFunc(g.Members, before[0], compareMember)
 	g.Members[i].Status = Down
-	if down := g.neighbours(self, 5, g.allEvidence()); len(down) != 5 || slices.Contains(down, before[0]) {
+	if down := watchedBy(g, self); len(down) != 5 || slices.Contains(down, before[0]) {
 		t.Errorf("got %v, want five without %v, who is Down", down, before[0])
 	}
 }
@@ -121,11 +132,11 @@ func TestRingSkipsUnreachable(t *testing.T) {
 func TestRecordsOfDownObserversCountForNothing(t *testing.T) {
 	list := members(3)
 	g := &Gossip{Members: list, Rows: withRecord(nil, list[0].Address, Record{Subject: list[2].Address, Evidence: EvidenceCut})}
-	if e := g.allEvidence()[2]; e != EvidenceCut {
+	if e := evidenceIn(g)[2]; e != EvidenceCut {
 		t.Errorf("got %v, want cut", e)
 	}
 	list[0].Status = Down
-	if e := g.allEvidence()[2]; e != NoEvidence {
+	if e := evidenceIn(g)[2]; e != NoEvidence {
 		t.Errorf("got %v, want none: the observer is Down", e)
 	}
 }

@@ -12,6 +12,7 @@ import (
 type downingState struct {
 	// electorate are the Up and Leaving members of the last converged view.
 	electorate []transport.Address
+	elected    *shape // for which it was made
 	// since is when this node first saw that a member is unreachable.
 	since map[transport.Address]time.Time
 	// known is when this node as the leader first found that enough voters know a
@@ -33,6 +34,13 @@ type downingState struct {
 	claims    uint64 // requests so far
 	// met is when this node first counted another's vote. See unheard.
 	met map[transport.Address]time.Time
+
+	// fenceAt and fenced are when and for what fence looks again.
+	fenceAt time.Time
+	fenced  *shape
+	noted   *shape    // for what since was kept last
+	judgeAt time.Time // when to judge again in a large cluster
+	batch   batch
 }
 
 // A sentence is how members come to be downed.
@@ -102,6 +110,9 @@ func (m *Machine) runDowning() {
 		m.noteUnreachable()
 		m.judgeSplit()
 	}
+	if m.phase == member {
+		m.runBatch()
+	}
 }
 
 // downGone downs those that the broker proves dead: by the observer itself, or
@@ -109,21 +120,33 @@ func (m *Machine) runDowning() {
 func (m *Machine) downGone() {
 	var victims []Member
 	leads := m.leads()
-	for _, r := range m.gossip.Members {
+	for _, i := range m.facts().troubled {
+		r := m.gossip.Members[i]
 		held, _ := m.gossip.record(m.config.Self, r.Address)
-		if held.Evidence == EvidenceGone || leads && r.Address != m.config.Self && m.evidence(r.Address) == EvidenceGone {
+		mine := held.Evidence == EvidenceGone && m.small()
+		if mine || leads && r.Address != m.config.Self && m.facts().evidence[i] == EvidenceGone {
 			victims = append(victims, r)
 		}
 	}
-	m.downMembers(victims, sentence{})
+	m.downTogether(victims)
 }
 
 // noteUnreachable keeps since: for members that are unreachable and may be downed.
 func (m *Machine) noteUnreachable() {
-	for _, r := range m.gossip.Members {
-		if r.Status == Down || m.evidence(r.Address) == NoEvidence {
-			delete(m.downing.since, r.Address)
-		} else if _, ok := m.downing.since[r.Address]; !ok {
+	f := m.facts()
+	if m.downing.noted == f.shape {
+		return
+	}
+	m.downing.noted = f.shape
+	//arch:order-free each entry is treated alike
+	for node := range m.downing.since {
+		if i, ok := m.gossip.place(node); !ok || f.evidence[i] == NoEvidence || m.gossip.Members[i].Status == Down {
+			delete(m.downing.since, node)
+		}
+	}
+	for _, i := range f.troubled {
+		r := m.gossip.Members[i]
+		if _, ok := m.downing.since[r.Address]; !ok && r.Status != Down {
 			m.downing.since[r.Address] = m.now
 		}
 	}
@@ -149,7 +172,8 @@ func (m *Machine) downAt(node transport.Address) time.Time {
 // the winning side downs them, the losing side stops.
 func (m *Machine) downByMajority() {
 	var due []Member
-	for _, r := range m.gossip.Members {
+	for _, i := range m.facts().troubled {
+		r := m.gossip.Members[i]
 		if _, ok := m.downing.since[r.Address]; !ok || r.Address == m.config.Self {
 			continue
 		}
@@ -160,7 +184,7 @@ func (m *Machine) downByMajority() {
 		}
 		due = append(due, r)
 	}
-	if len(due) == 0 {
+	if len(due) == 0 || !m.small() && !m.due(&m.downing.judgeAt, judgeInterval) {
 		return
 	}
 	side, clean := m.survivors()
@@ -175,8 +199,12 @@ func (m *Machine) downByMajority() {
 	for _, r := range due {
 		m.downing.clean[r.Address] = clean
 	}
-	m.downMembers(due, sentence{})
+	m.downTogether(due)
 }
+
+// judgeInterval is the time between two judgements in a large cluster, which take
+// long and can wait.
+const judgeInterval = 500 * time.Millisecond
 
 // stopAsMinority ends this node. It tells nobody: those on its side find the
 // same, and the other side downs it. An exiting one had nothing left to do, and
@@ -235,14 +263,18 @@ func (m *Machine) runCompany() {
 	if !m.due(&m.downing.companyAt, companyInterval) {
 		return
 	}
+	if !m.small() && m.now.Sub(m.lease.heard) <= m.config.LeaseMajority {
+		m.downing.company = m.now
+		return
+	}
 	var side []transport.Address
 	for _, node := range m.voters() {
 		if p := m.detect.peers[node]; p != nil && m.now.Sub(p.vouched) <= m.config.LeaseMajority {
 			side = append(side, node)
 		}
 	}
-	if m.wins(withAddress(side, m.config.Self)) {
-		m.downing.company = m.now
+	if m.small() && m.wins(withAddress(side, m.config.Self)) {
+		m.downing.company, m.lease.heard = m.now, m.now
 		return
 	}
 	alone := maxTime(m.downing.company, m.detect.cleared)

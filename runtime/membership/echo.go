@@ -11,7 +11,7 @@ import (
 // everybody may look different for a while, so all evidence is dropped.
 func (m *Machine) onConnState(in ConnState) {
 	fresh := in.Connected && (!m.conn.Connected || m.conn.Server != in.Server)
-	m.conn = in
+	m.conn, m.mark = in, markOf(in.Server)
 	if !fresh {
 		return
 	}
@@ -65,7 +65,7 @@ const aliveEarly = 10 * time.Second
 func (m *Machine) aliveInterval() time.Duration {
 	n := len(m.gossip.Members)
 	switch {
-	case n > smallCluster:
+	case !m.small():
 		return 2 * time.Second
 	case n > m.config.Watched+1 || m.now.Sub(m.spreading.memberSince) < aliveEarly:
 		return time.Second
@@ -73,49 +73,29 @@ func (m *Machine) aliveInterval() time.Duration {
 	return 5 * time.Second
 }
 
+// runAlive broadcasts. In a large cluster the leader alone does it.
 func (m *Machine) runAlive() {
-	if m.due(&m.detect.aliveAt, m.aliveInterval()) {
+	if m.due(&m.detect.aliveAt, m.aliveInterval()) && (m.small() || m.leads()) {
 		m.broadcast(m.alive())
 	}
 }
 
 func (m *Machine) alive() Alive {
-	return Alive{Founder: m.gossip.Founder, Size: m.size(), Members: m.facts().digest, Server: m.conn.Server}
-}
-
-// digest is a fingerprint of who is a member and not Down.
-func (g *Gossip) digest() uint64 {
-	sum := uint64(0)
-	for _, r := range g.Members {
-		if r.Status != Down {
-			sum ^= ringPlace(r.Address)
-		}
-	}
-	return sum
-}
-
-// size counts the members that make a cluster bigger than another.
-func (m *Machine) size() uint32 {
-	n := uint32(0)
-	for _, r := range m.gossip.Members {
-		if r.Status == Up || r.Status == Leaving {
-			n++
-		}
-	}
-	return n
+	f := m.facts()
+	return Alive{Founder: m.gossip.Founder, Size: uint32(f.fulls), Barred: f.barred, Server: m.mark}
 }
 
 // onAlive: a sign of life of a member, or of another cluster of the same name.
 // Then the smaller one gives way; of two equal ones that of the later founder.
 func (m *Machine) onAlive(in Receive, msg Alive) {
 	if msg.Founder == m.gossip.Founder {
-		if msg.Members == m.facts().digest {
-			m.vouched(in.From) // this node is among them
+		if msg.Barred == m.facts().barred {
+			m.vouched(in.From) // this node is not
 		}
 		m.namedServer(in, msg.Server)
 		return
 	}
-	mine := m.size()
+	mine := uint32(m.facts().fulls)
 	if mine > msg.Size || mine == msg.Size && founderBefore(m.gossip.Founder, msg.Founder) {
 		m.send(in.From, m.alive()) // it need not wait for the next broadcast
 		return

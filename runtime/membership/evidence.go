@@ -22,7 +22,7 @@ func (m *Machine) onUnreachable(in Unreachable) {
 	}
 	p := m.peer(in.Peer)
 	if p.absent.IsZero() {
-		p.absent = m.now
+		p.absent, m.detect.stale = m.now, true
 	}
 	p.absentLast = m.now
 	p.absentCount++
@@ -35,7 +35,7 @@ func (m *Machine) clearEvidence() {
 	//arch:order-free each peer is treated alike
 	for _, p := range m.detect.peers {
 		p.absent, p.absentLast, p.absentCount = time.Time{}, time.Time{}, 0
-		p.server, p.via = "", ""
+		p.server, p.via = 0, 0
 		p.phi.last = m.now
 	}
 	m.downing.reset()
@@ -45,10 +45,8 @@ func (m *Machine) clearEvidence() {
 	if m.phase != member {
 		return
 	}
-	for _, r := range m.gossip.Members {
-		if _, ok := m.gossip.record(m.config.Self, r.Address); ok {
-			m.mark(r.Address, NoEvidence, 0)
-		}
+	for _, r := range m.gossip.records(m.config.Self) {
+		m.markAs(r.Subject, NoEvidence, 0)
 	}
 }
 
@@ -59,44 +57,49 @@ func (m *Machine) runDetection() {
 		return
 	}
 	most := m.mostQuiet()
-	for _, r := range m.gossip.Members {
-		p := m.detect.peers[r.Address]
-		if p == nil || r.Fenced {
+	for _, node := range m.detect.interest {
+		p := m.detect.peers[node]
+		r, ok := m.gossip.member(node)
+		if p == nil || !ok || r.Fenced {
 			continue
 		}
-		held, marked := m.gossip.record(m.config.Self, r.Address)
+		held, marked := m.gossip.record(m.config.Self, node)
 		if marked && p.acked.After(p.marked) {
-			m.mark(r.Address, NoEvidence, 0)
+			m.markAs(node, NoEvidence, 0)
 			held = Record{}
 		}
-		e, quiet := m.weigh(p, most)
+		e, quiet := m.weigh(node, p, most)
 		if r.Status == Down && e != EvidenceGone {
 			continue // judged; only the proof that it is dead is news
 		}
 		if e > held.Evidence {
 			p.marked = m.now
-			m.mark(r.Address, e, quiet)
+			m.markAs(node, e, quiet)
 		}
 	}
 }
 
-// mark writes the own word about a member into the gossiped state.
-func (m *Machine) mark(node transport.Address, e Evidence, quiet time.Duration) {
+// markAs writes the own word about a member into the gossiped state.
+func (m *Machine) markAs(node transport.Address, e Evidence, quiet time.Duration) {
 	m.update(func(g *Gossip) {
 		g.Rows = withRecord(g.Rows, m.config.Self, Record{node, e, quiet.Truncate(time.Millisecond)})
 	})
 }
 
+// probeFirst is for how long a silent member of a large cluster is probed before
+// it is held against it. It is short beside SilentAfter.
+const probeFirst = 2 * time.Second
+
 // absentProbes is how many times in a row the broker must have said it.
 const absentProbes = 3
 
 // weigh says what is to be held against a peer now, and how long it lasted.
-func (m *Machine) weigh(p *peer, most bool) (e Evidence, quiet time.Duration) {
+func (m *Machine) weigh(node transport.Address, p *peer, most bool) (e Evidence, quiet time.Duration) {
 	if !p.absent.IsZero() {
 		at := p.absent.Add(m.config.GoneAfter)
 		fresh := m.now.Sub(p.absentLast) <= absentProbes*m.config.ProbeInterval
 		if !m.now.Before(at) && p.absentCount >= absentProbes && fresh {
-			if p.server != "" && p.server == m.conn.Server && p.via == m.conn.Server {
+			if m.sameServer(p) {
 				return EvidenceGone, m.now.Sub(p.absent)
 			}
 			return EvidenceCut, m.now.Sub(p.absent)
@@ -106,6 +109,13 @@ func (m *Machine) weigh(p *peer, most bool) (e Evidence, quiet time.Duration) {
 		return NoEvidence, 0
 	}
 	at := m.suspectAt(p)
+	if !m.small() {
+		// What is said is told to all, so it is probed for a while first.
+		at = at.Add(probeFirst)
+		if !m.watches(node) {
+			return NoEvidence, 0 // only its watchers are counted
+		}
+	}
 	if most {
 		// The fault is more likely here. Being alone is judged by runCompany; what
 		// is still silent then is held against it, so that a half that goes on can.

@@ -1,38 +1,50 @@
 package membership
 
-import (
-	"slices"
-
-	"github.com/shardgen/shardgen/transport"
-)
+import "github.com/shardgen/shardgen/transport"
 
 // facts are what follows from a gossiped state in the eyes of one node. They are
 // asked for at every step, and computed once per state.
 type facts struct {
-	of       *Gossip
-	evidence []Evidence // against the members, in their order
-	leader   transport.Address
-	why      string // what keeps the view from converging; empty: it has
-	digest   uint64
+	*shape
+	base   *shape // what it is for all; the embedded one is this node's
+	of     *Gossip
+	self   int // the own place in Members, or -1
+	leader transport.Address
+	why    string // what keeps the view from converging; empty: it has
 }
 
 func (m *Machine) facts() *facts {
-	if m.known.of != m.gossip {
-		e := m.gossip.allEvidence()
-		m.known = facts{
-			of:       m.gossip,
-			evidence: e,
-			leader:   m.gossip.leaderOf(m.config.Self, e),
-			why:      m.gossip.convergence(e),
-			digest:   m.gossip.digest(),
-		}
+	if m.known.of == m.gossip {
+		return &m.known
 	}
+	g := m.gossip
+	f := facts{of: g, base: g.shaped(m.rule())}
+	if f.base == m.known.base {
+		f.self, f.shape = m.known.self, m.known.shape
+	} else {
+		f.self = -1
+		if i, ok := g.place(m.config.Self); ok {
+			f.self = i
+		}
+		f.shape = f.base.seenFrom(g, f.self)
+	}
+	leader := f.shape.leader
+	if f.self >= 0 && f.evidence[f.self] != NoEvidence {
+		leader = g.leaderPlace(f.evidence, f.self)
+	}
+	if leader >= 0 {
+		f.leader = g.Members[leader].Address
+	}
+	f.why = g.convergence(f.shape)
+	m.known = f
 	return &m.known
 }
 
+func (m *Machine) rule() evidenceRule { return evidenceRule{m.config.Detection, m.config.Watched} }
+
 // evidence is the strongest that stands against a member.
 func (m *Machine) evidence(node transport.Address) Evidence {
-	i, ok := slices.BinarySearchFunc(m.gossip.Members, node, compareMember)
+	i, ok := m.gossip.place(node)
 	if !ok {
 		return NoEvidence
 	}
@@ -41,24 +53,5 @@ func (m *Machine) evidence(node transport.Address) Evidence {
 
 func (m *Machine) leads() bool { return m.facts().leader == m.config.Self }
 
-// allEvidence tells what stands against each member, Down observers left out:
-// whoever is judged dead judges nobody.
-func (g *Gossip) allEvidence() []Evidence {
-	all := make([]Evidence, len(g.Members))
-	for _, row := range g.Rows {
-		if m, ok := g.member(row.Observer); !ok || m.Status == Down {
-			continue
-		}
-		for _, r := range row.Records {
-			if i, ok := slices.BinarySearchFunc(g.Members, r.Subject, compareMember); ok {
-				all[i] = max(all[i], r.Evidence)
-			}
-		}
-	}
-	for i, m := range g.Members {
-		if m.Quarantined {
-			all[i] = max(all[i], EvidenceSilent)
-		}
-	}
-	return all
-}
+// small tells whether the cluster is one in which everybody tells everybody.
+func (m *Machine) small() bool { return len(m.gossip.Members) <= m.config.SmallCluster }

@@ -18,14 +18,22 @@ import (
 // Only the leader does it, and only while its own way to the others is open:
 // else what it sent before may still be on its way.
 func (m *Machine) fence() {
-	if !m.echoAlive() {
+	f := m.facts()
+	unfenced := slices.DeleteFunc(slices.Clone(f.down), func(i int) bool { return m.gossip.Members[i].Fenced })
+	if len(unfenced) == 0 || !m.echoAlive() {
 		return
 	}
-	var ended []Member
-	for _, r := range m.gossip.Members {
-		if r.Status != Down || r.Fenced {
-			continue
+	if !m.small() { // the voters are many, and their words come one by one
+		if m.now.Before(m.downing.fenceAt) && m.downing.fenced == f.shape {
+			m.wakeAt(m.downing.fenceAt)
+			return
 		}
+		m.downing.fenceAt, m.downing.fenced = m.now.Add(fenceInterval), f.shape
+		m.wakeAt(m.downing.fenceAt)
+	}
+	var ended []Member
+	for _, i := range unfenced {
+		r := m.gossip.Members[i]
 		at, known := m.fencedAt(r)
 		if !known {
 			continue
@@ -46,6 +54,9 @@ func (m *Machine) fence() {
 		}
 	})
 }
+
+// fenceInterval is the time between two looks in a large cluster.
+const fenceInterval = 100 * time.Millisecond
 
 // fencedAt is when a Down member's lease has certainly ended, if that is known.
 func (m *Machine) fencedAt(r Member) (at time.Time, known bool) {
@@ -111,7 +122,7 @@ func (d *downingState) forgetRemoved(g *Gossip) {
 
 // reset drops the times that count only while this node hears and is heard.
 func (d *downingState) reset() {
-	d.since = make(map[transport.Address]time.Time)
+	d.since, d.noted = make(map[transport.Address]time.Time), nil
 	d.known = make(map[transport.Address]time.Time)
 	d.judged = make(map[transport.Address]time.Time)
 	d.lost, d.claim = nil, claim{}

@@ -14,10 +14,10 @@ import (
 // idempotent and monotonic, whatever the versions say.
 //
 // Invariants (see check):
-//  1. Members, Rows, Tombstones, Seen and Version are sorted by address, and
-//     no address stands twice in one of them.
-//  2. A tombstoned node is no member, has seen nothing, has no row and is no
-//     row's subject. Version counts members and tombstoned nodes only.
+//  1. Members, Rows, Tombstones and Version are sorted by address, and no
+//     address stands twice in one of them. Seen has a bit for each member.
+//  2. A tombstoned node is no member, has no row and is no row's subject. Version
+//     counts members and tombstoned nodes only.
 //  3. A member that is or was Up has an UpNumber of at most UpCounter.
 //  4. Tombstone numbers lie within the last maxTombstones of RemovalCounter.
 type Gossip struct {
@@ -29,9 +29,13 @@ type Gossip struct {
 	// RemovalCounter numbers the removals; it never falls.
 	RemovalCounter uint64
 	Tombstones     []Tombstone
-	Ruling         Ruling              // the last split that a lease decided
-	Seen           []transport.Address // who has this very version
+	Ruling         Ruling  // the last split that a lease decided
+	Seen           SeenSet // who has this very version
 	Version        VectorClock
+
+	memo *memo // what follows from the rest but Seen; nil: nothing is kept
+	// ownMembers: Members is this change's own copy. Only within changedBy.
+	ownMembers bool
 }
 
 // A Tombstone keeps a removed node from coming back with old gossip. The last
@@ -48,11 +52,21 @@ type Tombstone struct {
 const maxTombstones = 128
 
 func (g *Gossip) member(a transport.Address) (Member, bool) {
-	i, ok := slices.BinarySearchFunc(g.Members, a, compareMember)
+	i, ok := g.place(a)
 	if !ok {
 		return Member{}, false
 	}
 	return g.Members[i], true
+}
+
+// named returns the members of a name.
+func (g *Gossip) named(name string) []Member {
+	from, _ := g.place(transport.Address{Name: name})
+	to := from
+	for to < len(g.Members) && g.Members[to].Name == name {
+		to++
+	}
+	return g.Members[from:to]
 }
 
 func (g *Gossip) tombstone(a transport.Address) (Tombstone, bool) {
@@ -68,7 +82,15 @@ func (g *Gossip) removed(a transport.Address) bool {
 	return ok
 }
 
-func (g *Gossip) seenBy(a transport.Address) bool { return hasAddress(g.Seen, a) }
+func (g *Gossip) seenBy(a transport.Address) bool {
+	i, ok := g.place(a)
+	return ok && g.Seen.Has(i)
+}
+
+// place is where a member stands in Members.
+func (g *Gossip) place(a transport.Address) (int, bool) {
+	return slices.BinarySearchFunc(g.Members, a, compareMember)
+}
 
 func hasAddress(list []transport.Address, a transport.Address) bool {
 	_, ok := slices.BinarySearchFunc(list, a, transport.Address.Compare)
@@ -83,33 +105,51 @@ func withAddress(list []transport.Address, a transport.Address) []transport.Addr
 	return slices.Insert(slices.Clone(list), i, a)
 }
 
-// record returns what one observer holds against subject.
-func (g *Gossip) record(observer, subject transport.Address) (Record, bool) {
+// records returns all that one observer holds.
+func (g *Gossip) records(observer transport.Address) []Record {
 	i, ok := slices.BinarySearchFunc(g.Rows, observer, compareRow)
 	if !ok {
-		return Record{}, false
+		return nil
 	}
-	j, ok := slices.BinarySearchFunc(g.Rows[i].Records, subject, compareRecord)
+	return g.Rows[i].Records
+}
+
+// record returns what one observer holds against subject.
+func (g *Gossip) record(observer, subject transport.Address) (Record, bool) {
+	records := g.records(observer)
+	i, ok := slices.BinarySearchFunc(records, subject, compareRecord)
 	if !ok {
 		return Record{}, false
 	}
-	return g.Rows[i].Records[j], true
+	return records[i], true
+}
+
+func hasRecord(records []Record, subject transport.Address) bool {
+	_, ok := slices.BinarySearchFunc(records, subject, compareRecord)
+	return ok
 }
 
 // changedBy returns a copy that change has worked on, as a new version that only
 // self has seen. Change may replace the slices, never write to what they share.
 func (g *Gossip) changedBy(self transport.Address, change func(*Gossip)) *Gossip {
 	next := *g
+	next.memo = &memo{}
 	change(&next)
+	next.ownMembers = false
 	next.Version = next.Version.Increment(self)
-	next.Seen = []transport.Address{self}
+	next.Seen = newSeenSet(len(next.Members))
+	if i, ok := next.place(self); ok {
+		next.Seen.add(i)
+	}
 	return &next
 }
 
 // setMember puts a member's record in place of the one it had, if any.
 func (g *Gossip) setMember(m Member) {
-	i, ok := slices.BinarySearchFunc(g.Members, m.Address, compareMember)
-	g.Members = slices.Clone(g.Members)
+	i, ok := g.place(m.Address)
+	if !g.ownMembers {
+		g.Members, g.ownMembers = slices.Clone(g.Members), true
+	}
 	if ok {
 		g.Members[i] = m
 		return
@@ -133,7 +173,6 @@ func (g *Gossip) bury() {
 	})
 	g.Members = slices.DeleteFunc(slices.Clone(g.Members), func(m Member) bool { return g.removed(m.Address) })
 	g.Rows = pruneRows(slices.Clone(g.Rows), g.removed)
-	g.Seen = slices.DeleteFunc(slices.Clone(g.Seen), g.removed)
 	g.Version = g.Version.Prune(g.forgotten)
 }
 
@@ -146,60 +185,25 @@ func (g *Gossip) forgotten(a transport.Address) bool {
 	return !ok && !g.removed(a)
 }
 
-// withSeen returns g as seen by a too; the version stays.
+// withSeen returns g as seen by a member too; the version stays.
 func (g *Gossip) withSeen(a transport.Address) *Gossip {
-	if g.seenBy(a) {
+	i, ok := g.place(a)
+	if !ok || g.Seen.Has(i) {
 		return g
 	}
 	next := *g
-	next.Seen = withAddress(g.Seen, a)
+	next.Seen = g.Seen.with(i)
 	return &next
 }
 
-// leaderOf returns who leads in the eyes of self: the first Up or Leaving member
-// by address that is reachable. Where there is none it is the founder, who alone
-// knows whom it admitted first, or else the first that is joining, and then the
-// first that is exiting, so that the last ones can leave. Down members never lead.
-func (g *Gossip) leaderOf(self transport.Address, evidence []Evidence) transport.Address {
-	var joining, exiting transport.Address
-	for i, m := range g.Members {
-		if m.Status == Down || m.Address != self && evidence[i] != NoEvidence {
-			continue
-		}
-		switch {
-		case m.Status == Up || m.Status == Leaving:
-			return m.Address
-		case m.Status == Exiting && exiting.IsZero():
-			exiting = m.Address
-		case m.Status != Exiting && (joining.IsZero() || m.Address == g.Founder):
-			joining = m.Address
-		}
+// withAllSeen returns g as seen by a set too.
+func (g *Gossip) withAllSeen(s SeenSet) *Gossip {
+	if g.Seen.missing(s) < 0 {
+		return g
 	}
-	if joining.IsZero() {
-		return exiting
-	}
-	return joining
-}
-
-// convergence says in words what keeps the view from converging, or "". Before
-// the first member is Up, the joining ones must have seen the view too: else two
-// of them could each take itself for the leader and make all others Up.
-func (g *Gossip) convergence(evidence []Evidence) string {
-	for i, m := range g.Members {
-		if m.Status == Down || m.Status == Exiting {
-			continue
-		}
-		if evidence[i] != NoEvidence {
-			if observer := g.observer(m.Address); !observer.IsZero() {
-				return m.Name + " is " + evidence[i].String() + " to " + observer.Name
-			}
-			return m.Name + " is quarantined"
-		}
-		if (m.Status == Up || m.Status == Leaving || g.UpCounter == 0) && !g.seenBy(m.Address) {
-			return m.Name + " has not seen the view"
-		}
-	}
-	return ""
+	next := *g
+	next.Seen = g.Seen.union(s)
+	return &next
 }
 
 // observer is the first who holds anything against subject, Down members left out.

@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -11,9 +12,14 @@ import (
 type detection struct {
 	peers   map[transport.Address]*peer
 	watched []transport.Address // the neighbours on the ring
-	watches *Gossip             // for which watched was made
-	suspect float64             // the y of the threshold
-	cleared time.Time           // when all evidence was last dropped
+	// interest are the members to which anything may be due, by address: all others
+	// are left alone at every step. It is made for the shape watches, and stale once
+	// somebody else may have to be looked at.
+	interest []transport.Address
+	watches  *shape
+	stale    bool
+	suspect  float64   // the y of the threshold
+	cleared  time.Time // when all evidence was last dropped
 
 	echoAt   time.Time
 	echoSeq  uint64
@@ -45,7 +51,7 @@ type peer struct {
 	beat   time.Time // when the next heartbeat is due
 	// server is the broker instance that its last heartbeat or answer named, and
 	// via the own one through which that came.
-	server, via string
+	server, via ServerMark
 	// absent is since when the broker has known nobody who listens for it, and
 	// absentLast and absentCount when it last said so, and how often.
 	absent, absentLast time.Time
@@ -57,18 +63,18 @@ func newDetection(threshold float64) detection {
 	return detection{peers: make(map[transport.Address]*peer), suspect: phiInverse(threshold)}
 }
 
-// smallCluster is the number of members up to which everything happens at once
-// and often.
-const smallCluster = 50
-
 func (m *Machine) heartbeatInterval() time.Duration {
-	switch {
+	switch n := len(m.gossip.Members); {
 	case m.config.HeartbeatInterval != 0:
 		return m.config.HeartbeatInterval
-	case len(m.gossip.Members) <= smallCluster:
+	case n <= 50:
 		return 500 * time.Millisecond
+	case n <= 200:
+		return time.Second
+	case n <= 600:
+		return 2 * time.Second
 	}
-	return time.Second
+	return 3 * time.Second
 }
 
 // firstAck is how long after the first heartbeat its answer counts as expected.
@@ -88,17 +94,16 @@ func (m *Machine) peer(node transport.Address) *peer {
 // beat sends a heartbeat. The first one's answer is expected within firstAck.
 func (m *Machine) beat(node transport.Address, p *peer) {
 	if !p.beaten {
-		p.beaten = true
+		p.beaten, m.detect.stale = true, true
 		p.phi = newPhiDetector(m.now.Add(firstAck), m.heartbeatInterval())
 	}
 	m.detect.beatSeq++
-	m.send(node, Heartbeat{Target: node, Seq: m.detect.beatSeq, Server: m.conn.Server})
+	m.send(node, Heartbeat{Target: node.Incarnation, Seq: m.detect.beatSeq, Server: m.mark})
 }
 
 // heard notes a sign of life, which ends what the broker said before.
 func (m *Machine) heard(node transport.Address) {
-	if _, ok := m.gossip.member(node); ok {
-		p := m.peer(node)
+	if p := m.detect.peers[node]; p != nil {
 		p.absent, p.absentLast, p.absentCount = time.Time{}, time.Time{}, 0
 	}
 }
@@ -117,29 +122,37 @@ func (m *Machine) vouched(node transport.Address) {
 }
 
 // namedServer notes which broker instance a member is connected to.
-func (m *Machine) namedServer(in Receive, server string) {
-	if _, ok := m.gossip.member(in.From); !ok {
+func (m *Machine) namedServer(in Receive, server ServerMark) {
+	if _, ok := m.gossip.place(in.From); !ok {
 		return
 	}
 	p := m.peer(in.From)
-	p.server, p.via = server, in.Server
-	if in.Server == "" {
-		p.via = m.conn.Server
+	p.server, p.via = server, m.mark
+	if in.Server != "" && in.Server != m.conn.Server {
+		p.via = markOf(in.Server)
 	}
 }
 
+// markOf is a broker instance's fingerprint.
+func markOf(server string) ServerMark {
+	if server == "" {
+		return 0
+	}
+	return ServerMark(ringPlace(transport.Address{Name: server}))
+}
+
 func (m *Machine) onHeartbeat(in Receive, msg Heartbeat) {
-	if msg.Target != m.config.Self {
+	if msg.Target != m.config.Self.Incarnation {
 		m.refuse(RefusedTarget)
 		return
 	}
 	m.vouched(in.From)
 	m.namedServer(in, msg.Server)
-	m.send(in.From, HeartbeatAck{Target: in.From, Seq: msg.Seq, Server: m.conn.Server})
+	m.send(in.From, HeartbeatAck{Target: in.From.Incarnation, Seq: msg.Seq, Server: m.mark})
 }
 
 func (m *Machine) onHeartbeatAck(in Receive, msg HeartbeatAck) {
-	if _, ok := m.gossip.member(in.From); !ok || msg.Target != m.config.Self {
+	if _, ok := m.gossip.place(in.From); !ok || msg.Target != m.config.Self.Incarnation {
 		return
 	}
 	m.vouched(in.From)
@@ -151,36 +164,75 @@ func (m *Machine) onHeartbeatAck(in Receive, msg HeartbeatAck) {
 	}
 }
 
-// runBeats sends the heartbeats that are due: to the neighbours on the ring, to
-// whom somebody misses, so that those on the right server can tell more, and
-// often to whom this node suspects.
-func (m *Machine) runBeats() {
-	if m.detect.watches != m.gossip {
-		m.detect.watched = m.gossip.neighbours(m.config.Self, m.config.Watched, m.facts().evidence)
+// lookAround makes the lists of whom this node watches and of whom anything may
+// be due to: the neighbours on the ring, who is missed by anybody, so that those
+// on the right server can tell more, who is suspected, and who is Down, so that
+// it learns it.
+func (m *Machine) lookAround() {
+	f := m.facts()
+	if m.detect.watches == f.shape && !m.detect.stale {
+		return
+	}
+	if m.detect.watches != f.shape {
+		m.detect.watched = m.gossip.neighbours(m.config.Self, m.config.Watched, f.ring, f.evidence)
 		slices.SortFunc(m.detect.watched, transport.Address.Compare)
-		m.detect.watches = m.gossip
+		m.detect.watches = f.shape
 		m.downing.forgetRemoved(m.gossip)
+		maps.DeleteFunc(m.voting.ballots, func(node transport.Address, _ ballot) bool {
+			_, ok := m.gossip.place(node)
+			return !ok
+		})
 		//arch:order-free each peer is treated alike
 		for node := range m.detect.peers {
-			if _, ok := m.gossip.member(node); !ok {
+			if _, ok := m.gossip.place(node); !ok {
 				delete(m.detect.peers, node)
 			}
 		}
 	}
-	for _, r := range m.gossip.Members {
-		if r.Address == m.config.Self || r.Fenced {
-			continue
+	m.detect.stale = false
+	list := slices.Clone(m.detect.watched)
+	if m.lease.doubt && m.small() {
+		list = m.gossip.addresses(placesOf(len(m.gossip.Members)))
+	}
+	list = append(list, m.gossip.addresses(f.accused)...)
+	list = append(list, m.gossip.addresses(f.down)...)
+	//arch:order-free the list is sorted
+	for node, p := range m.detect.peers {
+		if p.beaten || !p.absent.IsZero() {
+			list = append(list, node)
 		}
-		p := m.detect.peers[r.Address]
-		suspected := r.Status == Down || p != nil && m.suspected(p)
-		asked := m.lease.doubt && len(m.gossip.Members) <= smallCluster
-		if !suspected && !asked && !m.watches(r.Address) && m.evidence(r.Address) == NoEvidence {
-			if p != nil {
-				p.beaten = false
+	}
+	slices.SortFunc(list, transport.Address.Compare)
+	m.detect.interest = slices.DeleteFunc(slices.Compact(list), func(a transport.Address) bool {
+		r, _ := m.gossip.member(a)
+		return a == m.config.Self || r.Fenced
+	})
+}
+
+// placesOf are the first n places.
+func placesOf(n int) []int {
+	places := make([]int, n)
+	for i := range places {
+		places[i] = i
+	}
+	return places
+}
+
+// runBeats sends the heartbeats that are due, and often to whom this node
+// suspects.
+func (m *Machine) runBeats() {
+	m.lookAround()
+	for _, node := range m.detect.interest {
+		r, _ := m.gossip.member(node)
+		p := m.detect.peers[node]
+		suspected := r.Status == Down && m.tellsDown(node) || p != nil && m.suspected(p)
+		if !suspected && !m.beats(node, p, r) {
+			if p != nil && p.beaten {
+				p.beaten, m.detect.stale = false, true
 			}
 			continue
 		}
-		p = m.peer(r.Address)
+		p = m.peer(node)
 		interval := m.heartbeatInterval()
 		if suspected {
 			interval = min(interval, m.config.ProbeInterval)
@@ -193,11 +245,43 @@ func (m *Machine) runBeats() {
 		case r.Status == Down:
 			// Not a heartbeat, from which it would take courage. If it is gone, the
 			// broker says so.
-			m.send(r.Address, Removal{Target: r.Address})
+			m.send(node, Removal{Target: node.Incarnation})
 		default:
-			m.beat(r.Address, p)
+			m.beat(node, p)
 		}
 	}
+}
+
+// beats tells whether a member is sent heartbeats that nobody suspects here: a
+// neighbour; whoever is asked because a lease ran out; and who is missed by
+// others. In a large cluster only those look at that one who can prove that it
+// is gone.
+func (m *Machine) beats(node transport.Address, p *peer, r Member) bool {
+	switch {
+	case r.Status == Down:
+		return false
+	case m.watches(node):
+		return true
+	case m.small():
+		i, _ := m.gossip.place(node)
+		_, accused := slices.BinarySearch(m.facts().accused, i)
+		return accused || m.lease.doubt
+	}
+	i, _ := m.gossip.place(node)
+	_, accused := slices.BinarySearch(m.facts().accused, i)
+	return accused && m.facts().evidence[i] != EvidenceGone && p != nil && m.sameServer(p)
+}
+
+// tellsDown tells whether it is on this node to tell a member that it is Down. In
+// a large cluster it is on the leader and on those that missed it.
+func (m *Machine) tellsDown(node transport.Address) bool {
+	return m.small() || m.leads() || hasRecord(m.gossip.records(m.config.Self), node)
+}
+
+// sameServer tells whether the peer is connected to the very broker instance to
+// which this node is, and was heard through it.
+func (m *Machine) sameServer(p *peer) bool {
+	return p.server != 0 && p.server == m.mark && p.via == m.mark
 }
 
 func (m *Machine) watches(node transport.Address) bool { return hasAddress(m.detect.watched, node) }
@@ -225,4 +309,5 @@ func (m *Machine) suspect(node transport.Address) {
 	p := m.peer(node)
 	p.beat = m.now.Add(m.config.ProbeInterval)
 	m.beat(node, p)
+	m.detect.stale = true
 }

@@ -22,7 +22,9 @@ type joining struct {
 	vacant     bool
 	offered    time.Time   // when a member last answered: there is a cluster
 	candidates []candidate // other joiners that may form, by address
+	first      candidate   // the one of them that comes before all, when last looked
 	asked      transport.Address
+	askAt      time.Time // when asked is sent the Join; zero: it was
 	askedUntil time.Time
 	trouble    string // why the last attempt failed
 }
@@ -30,13 +32,21 @@ type joining struct {
 // A candidate is another joiner.
 type candidate struct {
 	transport.Address
-	heard time.Time
+	until time.Time // it counts as long as it says hello
 }
 
 const (
 	helloInterval = 100 * time.Millisecond
-	// candidateLife is how long a joiner counts after its last hello.
-	candidateLife = 5 * helloInterval
+	// fewCandidates is how many joiners that come before it, and so are to form the
+	// cluster, double the time until a joiner's next hello; it waits for longestHello
+	// at most. So two thousand that start at once do not drown each other.
+	fewCandidates = 8
+	longestHello  = 10 * time.Second
+	// candidateLife is for how many of its intervals a joiner counts after a hello.
+	candidateLife = 5
+	// askSpread is the time over which joiners spread their requests, for each other
+	// one that they have heard.
+	askSpread = 500 * time.Microsecond
 	// joinWait is how long a member may take to answer a Join.
 	joinWait = 500 * time.Millisecond
 	// refusedWait is the time before a refused joiner asks again.
@@ -48,7 +58,7 @@ const (
 	// listens as members do. It may be a spectator who subscribed to everything.
 	occupiedWait = 6 * time.Second
 	// maxCandidates bounds what strangers can make a joiner remember.
-	maxCandidates = 1024
+	maxCandidates = 4096
 )
 
 func (m *Machine) onStart() {
@@ -79,7 +89,16 @@ func (m *Machine) runJoining() {
 	}
 	m.wakeAt(timeout)
 	if m.phase == asking {
+		if !m.join.askAt.IsZero() && !m.now.Before(m.join.askAt) {
+			m.join.askAt = time.Time{}
+			m.send(m.join.asked, Join{
+				Target: m.join.asked.Incarnation, Roles: m.config.Roles, Meta: m.config.Meta, Compat: m.config.Compat,
+			})
+		}
 		if m.now.Before(m.join.askedUntil) {
+			if !m.join.askAt.IsZero() {
+				m.wakeAt(m.join.askAt)
+			}
 			m.wakeAt(m.join.askedUntil)
 			return
 		}
@@ -90,11 +109,27 @@ func (m *Machine) runJoining() {
 		m.form()
 		return
 	}
-	if m.due(&m.join.helloAt, helloInterval) && m.conn.Connected {
+	if m.now.Before(m.join.helloAt) {
+		m.wakeAt(m.join.helloAt)
+		return
+	}
+	interval := m.helloInterval()
+	if m.due(&m.join.helloAt, interval) && m.conn.Connected {
 		m.join.attempt++
-		m.broadcast(Hello{Attempt: m.join.attempt, Seeds: m.config.Seeds})
+		m.broadcast(Hello{Attempt: m.join.attempt, Seeds: m.config.Seeds, Interval: interval})
 		m.out.Probe = m.config.ProbeVacancy && len(m.config.Seeds) == 0 && !m.join.vacant
 	}
+}
+
+// helloInterval is the time until the next hello.
+func (m *Machine) helloInterval() time.Duration {
+	before := 0
+	for _, c := range m.join.candidates {
+		if c.until.After(m.now) && founderBefore(c.Address, m.config.Self) {
+			before++
+		}
+	}
+	return min(helloInterval<<min(before/fewCandidates, 10), longestHello)
 }
 
 // joinError says what is known about the failure, and the remedy.
@@ -140,12 +175,23 @@ func (m *Machine) mayForm() bool {
 		m.wakeAt(at)
 		return false
 	}
-	m.join.candidates = slices.DeleteFunc(m.join.candidates, func(c candidate) bool {
-		return m.now.Sub(c.heard) > candidateLife
-	})
-	return len(m.config.Seeds) > 0 || !slices.ContainsFunc(m.join.candidates, func(c candidate) bool {
-		return founderBefore(c.Address, m.config.Self)
-	})
+	return len(m.config.Seeds) > 0 || !m.precededBy()
+}
+
+// precededBy tells whether another joiner has more right to form the cluster.
+func (m *Machine) precededBy() bool {
+	if m.join.first.until.After(m.now) {
+		m.wakeAt(m.join.first.until)
+		return true
+	}
+	m.join.candidates = slices.DeleteFunc(m.join.candidates, func(c candidate) bool { return !c.until.After(m.now) })
+	for _, c := range m.join.candidates {
+		if founderBefore(c.Address, m.config.Self) {
+			m.join.first = c
+			return true
+		}
+	}
+	return false
 }
 
 // founderBefore orders founders: the lower incarnation comes first.
@@ -179,39 +225,69 @@ func (m *Machine) becomeMember() {
 }
 
 func (m *Machine) onHelloAck(from transport.Address, msg HelloAck) {
-	if msg.Target == m.config.Self {
+	if msg.Target == m.config.Self.Incarnation {
 		m.join.offered = m.now
 	}
-	if m.phase != searching || msg.Target != m.config.Self || m.now.Before(m.join.notBefore) {
+	if m.phase != searching || msg.Target != m.config.Self.Incarnation || m.now.Before(m.join.notBefore) {
 		return
 	}
+	m.ask(from)
+}
+
+// ask asks a member for admission: at once, or where many do at its turn.
+func (m *Machine) ask(from transport.Address) {
 	m.phase = asking
-	m.join.asked, m.join.askedUntil = from, m.now.Add(joinWait)
-	m.send(from, Join{Target: from, Roles: m.config.Roles, Meta: m.config.Meta, Compat: m.config.Compat})
+	m.join.asked, m.join.askAt, m.join.askedUntil = from, m.now, m.now.Add(joinWait)
+	if n := len(m.join.candidates); n > fewCandidates {
+		spread := time.Duration(n) * askSpread
+		m.join.askAt = m.now.Add(time.Duration(m.random.Int64N(int64(spread))))
+		m.join.askedUntil = m.join.askAt.Add(joinWait + 2*spread)
+	}
+}
+
+// onAliveAsJoiner takes a member's broadcast for an offer where many join: then
+// the hellos are few.
+func (m *Machine) onAliveAsJoiner(from transport.Address) {
+	if len(m.join.candidates) > fewCandidates && !m.now.Before(m.join.notBefore) {
+		m.join.offered = m.now
+		m.ask(from)
+	}
+}
+
+// onBroadcastWelcome takes the state that the leader tells all for a Welcome.
+func (m *Machine) onBroadcastWelcome(msg GossipMessage) {
+	if msg.Target == 0 && m.sound(msg.State) == nil {
+		m.enter(msg.State)
+	}
 }
 
 // onWelcome: this node is a member.
 func (m *Machine) onWelcome(from transport.Address, msg Welcome) {
-	if msg.Target != m.config.Self {
+	if msg.Target != m.config.Self.Incarnation {
 		m.refuse(RefusedTarget)
 		return
 	}
 	if m.phase != asking || from != m.join.asked {
 		return
 	}
-	if msg.State.check() != nil {
+	if m.sound(msg.State) != nil {
 		m.refuse(RefusedMalformed)
 		return
 	}
-	if r, ok := msg.State.member(m.config.Self); !ok || r.Status == Down || r.Quarantined {
+	m.enter(msg.State)
+}
+
+// enter makes this node a member, if the state says so.
+func (m *Machine) enter(g *Gossip) {
+	if r, ok := g.member(m.config.Self); !ok || r.Status == Down || r.Quarantined {
 		return
 	}
-	m.gossip = msg.State.withSeen(m.config.Self)
+	m.gossip = g.withSeen(m.config.Self)
 	m.becomeMember()
 }
 
 func (m *Machine) onJoinRefused(from transport.Address, msg JoinRefused) {
-	if m.phase != asking || msg.Target != m.config.Self || from != m.join.asked {
+	if m.phase != asking || msg.Target != m.config.Self.Incarnation || from != m.join.asked {
 		return
 	}
 	if msg.Final {
@@ -234,11 +310,19 @@ func (m *Machine) onHelloAsJoiner(from transport.Address, msg Hello) {
 	if len(msg.Seeds) > 0 {
 		return // it forms nothing, or waits for its seeds
 	}
+	interval := msg.Interval
+	if interval <= 0 || interval > longestHello {
+		interval = helloInterval
+	}
+	until := m.now.Add(candidateLife * interval)
+	if from == m.join.first.Address {
+		m.join.first.until = until
+	}
 	i, ok := slices.BinarySearchFunc(m.join.candidates, from, func(c candidate, a transport.Address) int { return c.Compare(a) })
 	switch {
 	case ok:
-		m.join.candidates[i].heard = m.now
+		m.join.candidates[i].until = until
 	case len(m.join.candidates) < maxCandidates:
-		m.join.candidates = slices.Insert(m.join.candidates, i, candidate{from, m.now})
+		m.join.candidates = slices.Insert(m.join.candidates, i, candidate{from, until})
 	}
 }

@@ -11,7 +11,7 @@ import (
 func TestLargeClusters(t *testing.T) {
 	for _, size := range []int{8, 20, 60} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
-			if size > smallCluster && *randomSeeds < 1000 {
+			if size > 50 && *randomSeeds < 1000 {
 				t.Skip("takes long: run with -seeds 1000")
 			}
 			w := newNetwork(t)

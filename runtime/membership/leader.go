@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -12,7 +13,9 @@ import (
 func (m *Machine) runLeader() {
 	for {
 		if m.facts().why == "" {
-			m.downing.electorate = m.gossip.electorate()
+			if m.downing.elected != m.facts().shape {
+				m.downing.elected, m.downing.electorate = m.facts().shape, m.gossip.electorate()
+			}
 			m.unconverged = time.Time{}
 		} else if m.unconverged.IsZero() {
 			m.unconverged = m.now
@@ -47,6 +50,10 @@ func (m *Machine) lead() bool {
 	if !m.unconverged.IsZero() {
 		return m.leadWeakly()
 	}
+	if m.led == m.gossip {
+		return false // nothing was due, and nothing is new
+	}
+	m.led = m.gossip
 	var moved, removed []Member
 	enough, room := m.enough(), m.room()
 	for _, r := range m.gossip.Members {
@@ -105,15 +112,15 @@ func (m *Machine) apply(moved, removed []Member) {
 		}
 	})
 	for _, r := range removed {
-		m.send(r.Address, Removal{Target: r.Address, Left: r.Status == Exiting})
+		m.send(r.Address, Removal{Target: r.Incarnation, Left: r.Status == Exiting})
 	}
 }
 
 // doubled tells whether a member that is not up yet has a name that another
 // member holds with more right: two members admitted the two at the same time.
 func (m *Machine) doubled(r Member) bool {
-	return slices.ContainsFunc(m.gossip.Members, func(o Member) bool {
-		if o.Name != r.Name || o.Address == r.Address || o.Status == Down {
+	return slices.ContainsFunc(m.gossip.named(r.Name), func(o Member) bool {
+		if o.Address == r.Address || o.Status == Down {
 			return false
 		}
 		return o.UpNumber != 0 || r.UpNumber == 0 && o.Incarnation < r.Incarnation
@@ -142,7 +149,7 @@ func (m *Machine) enough() bool {
 
 // leadWeakly lets joining members serve when nothing has converged for long.
 func (m *Machine) leadWeakly() bool {
-	if m.config.WeaklyUpAfter == 0 || !m.enough() || m.gossip.UpCounter == 0 {
+	if m.config.WeaklyUpAfter == 0 || m.facts().joining == 0 || !m.enough() || m.gossip.UpCounter == 0 {
 		return false
 	}
 	var weak []Member
@@ -172,7 +179,7 @@ func (m *Machine) leadWeakly() bool {
 func (m *Machine) room() int {
 	q, ok := m.strategy.(staticQuorum)
 	if !ok {
-		return len(m.gossip.Members)
+		return math.MaxInt
 	}
 	n := 0
 	for _, r := range m.gossip.Members {

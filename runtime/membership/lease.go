@@ -22,8 +22,15 @@ type leaseState struct {
 	// majority: over a new connection nobody at all may be reached at first.
 	doubt bool
 	since time.Time
+	// majority is when a quorum certainly counted on this node last. What was proven
+	// then stays so, whoever joins or goes later. All is when all that could be
+	// reached did, every when all did that are not Down, and heard when half of them
+	// were heard at all, whomever they counted on; those only by the votes of a large
+	// cluster.
+	majority, all, every, heard time.Time
 }
 
+// leaseNow computes the lease from who vouched for this node and when.
 func (m *Machine) leaseNow() time.Time {
 	over := m.lease.until
 	if over.IsZero() || over.After(m.now) {
@@ -32,75 +39,106 @@ func (m *Machine) leaseNow() time.Time {
 	if m.phase != member {
 		return over
 	}
-	voters, alone, all := m.leaseVoters()
-	quorum := m.strategy.quorum(m.electorate(voters))
+	alone := m.otherVoters() == 0
 	if alone && m.self().UpNumber == 0 && len(m.gossip.Members) > 1 {
 		return over // the others may be Up by now, and this node downed by them
 	}
-	if alone && quorum.met(func(node transport.Address) bool { return node == m.config.Self }) {
-		m.lease.doubt = false
+	if alone && m.enoughAlone() {
+		m.lease.doubt, m.lease.majority = false, m.now
 		return time.Time{}
+	}
+	var all bool
+	if m.small() {
+		all = m.countVouched()
+	} else {
+		all = !m.lease.all.Before(m.lease.since)
 	}
 	if !m.lease.doubt && !m.lease.until.IsZero() && !m.lease.until.After(m.now) {
 		m.doubt()
 		return over
 	}
-	if m.lease.doubt && !all {
+	if m.lease.doubt && (!all || m.lease.majority.Before(m.lease.since)) {
 		return over
 	}
 	if _, unheard := m.unheard(); unheard {
 		return over
 	}
-	lease := quorum.since(func(node transport.Address) time.Time {
-		if node == m.config.Self {
-			return m.now
-		}
-		p := m.detect.peers[node]
-		if p == nil || m.lease.doubt && p.vouched.Before(m.lease.since) {
-			return time.Time{} // it may have judged this node since
-		}
-		return p.vouched
-	}).Add(m.config.LeaseMajority)
+	lease := m.lease.majority.Add(m.config.LeaseMajority)
 	if byEcho := m.detect.echoSent.Add(m.config.LeaseEcho); byEcho.Before(lease) {
 		lease = byEcho
 	}
 	if !lease.After(m.now) {
 		return over
 	}
-	m.lease.doubt = false
+	if m.lease.doubt {
+		m.lease.doubt, m.detect.stale = false, true
+	}
 	return lease
 }
 
+// enoughAlone tells whether this node is a quorum when nobody else counts.
+func (m *Machine) enoughAlone() bool {
+	var voters []transport.Address
+	if m.config.votes(m.self()) {
+		voters = append(voters, m.config.Self)
+	}
+	return m.strategy.quorum(m.electorate(voters)).met(func(node transport.Address) bool { return node == m.config.Self })
+}
+
+// countVouched takes in what this node heard itself, in a small cluster: when a
+// quorum vouched, and whether all that can be reached have since the doubt began.
+func (m *Machine) countVouched() (all bool) {
+	voters, all := m.leaseVoters()
+	m.lease.majority = maxTime(m.lease.majority, m.strategy.quorum(m.electorate(voters)).since(func(node transport.Address) time.Time {
+		if node == m.config.Self {
+			return m.now
+		}
+		p := m.detect.peers[node]
+		if p == nil {
+			return time.Time{}
+		}
+		return p.vouched
+	}))
+	return all
+}
+
 // leaseVoters are those whose word counts for the lease, this node included, by
-// address. Alone: there is no other member that could run turns. All: who of the
-// others can be reached has vouched since the doubt began.
-func (m *Machine) leaseVoters() (voters []transport.Address, alone, all bool) {
-	alone, all = true, true
-	for _, r := range m.gossip.Members {
-		if r.Address == m.config.Self {
-			if m.config.votes(r) {
-				voters = append(voters, r.Address)
-			}
+// address. All: who of the others can be reached has vouched since the doubt
+// began.
+func (m *Machine) leaseVoters() (voters []transport.Address, all bool) {
+	f := m.facts()
+	all, m.lease.every = true, m.now
+	for i, r := range m.gossip.Members {
+		if i != f.self && !m.counted(r) {
 			continue
 		}
-		if !m.counted(r) {
-			continue
-		}
-		alone = false
 		if m.config.votes(r) {
 			voters = append(voters, r.Address)
 		}
+		if i == f.self {
+			continue
+		}
+		var vouched time.Time
 		p := m.detect.peers[r.Address]
-		reachable := r.Status != Down && m.evidence(r.Address) == NoEvidence && (p == nil || p.absent.IsZero())
-		all = all && (!reachable || p != nil && !p.vouched.Before(m.lease.since))
+		if p != nil {
+			vouched = p.vouched
+		}
+		if r.Status == Down {
+			continue
+		}
+		m.lease.every = earlier(m.lease.every, vouched)
+		if f.evidence[i] == NoEvidence && (p == nil || p.absent.IsZero()) {
+			all = all && !vouched.Before(m.lease.since)
+		}
 	}
-	return voters, alone, all
+	return voters, all
 }
 
 // doubt begins, or begins again, and asks everybody at once.
 func (m *Machine) doubt() {
 	m.lease.doubt, m.lease.since = true, m.now
-	m.detect.echoAt = m.now
+	m.detect.echoAt, m.detect.stale = m.now, true
+	m.voting.at = m.now
 	//arch:order-free each peer is treated alike
 	for _, p := range m.detect.peers {
 		p.beat = m.now

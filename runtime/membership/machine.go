@@ -20,6 +20,7 @@ type Machine struct {
 	wake     time.Time // the WakeAt of the last step
 	phase    phase
 	conn     ConnState
+	mark     ServerMark // of conn.Server
 	// gossip is the state of a member, nil before. It is replaced, never changed.
 	gossip *Gossip
 	// own: this step made a version of its own, that nobody else can have.
@@ -33,7 +34,10 @@ type Machine struct {
 	spreading spreading
 	detect    detection
 	downing   downingState
+	voting    voting
+	admission admission
 	exitReady bool
+	led       *Gossip // for which the leader's duties are done
 	// unconverged is since when the view has not converged; zero: it has.
 	unconverged time.Time
 }
@@ -165,8 +169,10 @@ func (m *Machine) run() {
 	if m.phase != member {
 		return
 	}
+	m.runAdmission()
 	m.runGossip()
 	m.runAlive()
+	m.runVotes()
 }
 
 // onReceive sorts messages. What comes from a node that is removed, or will be,
@@ -191,6 +197,16 @@ func (m *Machine) onReceive(in Receive) {
 	case JoinRefused:
 		m.onJoinRefused(in.From, msg)
 		return
+	case GossipMessage:
+		if m.phase == searching || m.phase == asking {
+			m.onBroadcastWelcome(msg)
+			return
+		}
+	case Alive:
+		if m.phase == searching {
+			m.onAliveAsJoiner(in.From)
+			return
+		}
 	case Removal:
 		m.onRemoval(in.From, msg)
 		return
@@ -212,6 +228,10 @@ func (m *Machine) onReceive(in Receive) {
 		m.onHeartbeatAck(in, msg)
 	case Alive:
 		m.onAlive(in, msg)
+	case Vote:
+		m.onVote(in, msg)
+	case VoteAck:
+		m.onVoteAck(in.From, msg)
 	}
 }
 
@@ -221,14 +241,14 @@ func (m *Machine) outcast(node transport.Address) bool {
 	if r, ok := m.gossip.member(node); !removed && (!ok || r.Status != Down) {
 		return false
 	}
-	m.send(node, Removal{Target: node, Left: tomb.Left})
+	m.send(node, Removal{Target: node.Incarnation, Left: tomb.Left})
 	m.refuse(RefusedOutcast)
 	return true
 }
 
 // onRemoval: others have removed this incarnation, and it cannot come back.
 func (m *Machine) onRemoval(from transport.Address, msg Removal) {
-	if msg.Target != m.config.Self {
+	if msg.Target != m.config.Self.Incarnation {
 		m.refuse(RefusedTarget)
 		return
 	}
@@ -273,11 +293,11 @@ func (g *Gossip) setStatus(r Member, to Status) {
 
 // self returns this node's own record.
 func (m *Machine) self() Member {
-	r, ok := m.gossip.member(m.config.Self)
-	if !ok {
+	i := m.facts().self
+	if i < 0 {
 		invariant.Failf("%v is not in its own state %v", m.config.Self, m.gossip)
 	}
-	return r
+	return m.gossip.Members[i]
 }
 
 // send does nothing without a connection: the broker would refuse.

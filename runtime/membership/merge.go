@@ -1,10 +1,6 @@
 package membership
 
-import (
-	"slices"
-
-	"github.com/shardgen/shardgen/transport"
-)
+import "slices"
 
 // Merge joins two states of one cluster. Of a member in both the higher status
 // stands; a member in one only is kept unless the other has its tombstone. Clocks
@@ -17,13 +13,32 @@ func (g *Gossip) Merge(o *Gossip) *Gossip {
 }
 
 // join is Merge, and tells how the version of g stands to that of o.
+//
+// A version covers another only if its state holds all of the other's, and a
+// version is of one state alone (clocks keep the counts of removed nodes as long
+// as their tombstones for that). So only concurrent states need merging.
 func (g *Gossip) join(o *Gossip) (*Gossip, Ordering) {
+	order := g.Version.Compare(o.Version)
+	switch {
+	case order == Same && len(g.Members) == len(o.Members):
+		return g.withAllSeen(o.Seen), Same
+	case order == After:
+		return g, After
+	case order == Before:
+		return o, Before
+	}
+	return g.joinAll(o)
+}
+
+// joinAll is join without the short ways.
+func (g *Gossip) joinAll(o *Gossip) (*Gossip, Ordering) {
 	m := &Gossip{
 		Founder:        g.Founder,
 		UpCounter:      max(g.UpCounter, o.UpCounter),
 		RemovalCounter: max(g.RemovalCounter, o.RemovalCounter),
 		Ruling:         mergeRuling(g.Ruling, o.Ruling),
 		Tombstones:     mergeTombstones(g.Tombstones, o.Tombstones),
+		memo:           &memo{},
 	}
 	m.bury()
 	m.Members = slices.DeleteFunc(mergeMembers(g.Members, o.Members), func(x Member) bool { return m.removed(x.Address) })
@@ -33,15 +48,14 @@ func (g *Gossip) join(o *Gossip) (*Gossip, Ordering) {
 	order := mine.Compare(theirs)
 	switch order {
 	case Same:
-		m.Seen = mergeAddresses(g.Seen, o.Seen)
+		m.Seen = g.Seen.movedTo(g.Members, m.Members).union(o.Seen.movedTo(o.Members, m.Members))
 	case After:
-		m.Seen = g.Seen
+		m.Seen = g.Seen.movedTo(g.Members, m.Members)
 	case Before:
-		m.Seen = o.Seen
+		m.Seen = o.Seen.movedTo(o.Members, m.Members)
 	case Concurrent:
-		m.Seen = nil // nobody has seen the merged version yet
+		m.Seen = newSeenSet(len(m.Members)) // nobody has seen the merged version yet
 	}
-	m.Seen = slices.DeleteFunc(slices.Clone(m.Seen), m.removed)
 	return m, order
 }
 
@@ -93,14 +107,4 @@ func mergeMember(a, b Member) Member {
 		a.UpNumber = b.UpNumber
 	}
 	return a
-}
-
-func mergeAddresses(a, b []transport.Address) []transport.Address {
-	merged := slices.Clone(a)
-	for _, x := range b {
-		if i, ok := slices.BinarySearchFunc(merged, x, transport.Address.Compare); !ok {
-			merged = slices.Insert(merged, i, x)
-		}
-	}
-	return merged
 }

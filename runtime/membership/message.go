@@ -1,33 +1,42 @@
 package membership
 
-import "github.com/shardgen/shardgen/transport"
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/transport"
+)
 
 // A Message travels between nodes on the control channel, which may lose,
 // repeat and reorder. [Encode] and [Decode] turn it into bytes and back. The
 // machine's driver puts cluster and sender beside it.
+//
+// Target is always the receiver's incarnation: a message for an earlier one is
+// not for this one. 0 is everybody.
 type Message interface {
 	message()
 	String() string
 }
 
-// Hello is broadcast by a node that wants to join, every 100 ms until it is
-// answered: by members with [HelloAck], by other joiners with their own Hello.
+// Hello is broadcast by a node that wants to join, every 100 ms (less often if
+// many do) until it is answered: by members with [HelloAck], by other joiners with their own Hello.
 type Hello struct {
 	// Attempt counts the node's hellos from 1. In a large cluster only a few
 	// members answer the first ones.
 	Attempt uint32
 	// Seeds are the names that answer at once, if there are any.
 	Seeds []string
+	// Interval is when the next one follows, unless the node has been answered.
+	Interval time.Duration
 }
 
 // HelloAck is a member's offer to join through it.
 type HelloAck struct {
-	Target transport.Address
+	Target uint64
 }
 
 // Join asks the member that answered first for admission.
 type Join struct {
-	Target transport.Address
+	Target uint64
 	Roles  []string
 	Meta   []KeyValue
 	Compat []KeyValue
@@ -35,56 +44,88 @@ type Join struct {
 
 // Welcome admits the joiner, with the state that it starts from.
 type Welcome struct {
-	Target transport.Address
+	Target uint64
 	State  *Gossip
 }
 
 // JoinRefused says why a joiner is not admitted. Final means that asking again
 // is of no use; otherwise the joiner asks again until its JoinTimeout.
 type JoinRefused struct {
-	Target transport.Address
+	Target uint64
 	Final  bool
 	Reason string
 }
 
-// GossipMessage is the whole state of one member.
+// GossipMessage is the whole state of one member. The leader of a large cluster
+// broadcasts it, and that also welcomes those that it has admitted.
 type GossipMessage struct {
-	Target transport.Address
+	Target uint64
 	State  *Gossip
 }
 
-// GossipStatus is a member's version and who has seen it, in place of the whole state.
+// GossipStatus is a member's version and who has seen it, in place of the whole
+// state. The leader of a large cluster broadcasts it when all have.
 type GossipStatus struct {
-	Target  transport.Address
-	Founder transport.Address
-	Version VectorClock
-	Seen    []transport.Address
+	Target  uint64
+	Founder uint64 // a fingerprint
+	Version Digest
+	Changes uint64 // the sum of the clock's counts
+	All     bool   // all members have seen the version; Seen is nil then
+	Members int    // how many there are, unless all have seen it
+	Seen    SeenSet
 }
 
 // Heartbeat asks a watched member for a sign of life; [HeartbeatAck] is it.
 type Heartbeat struct {
-	Target transport.Address
+	Target uint64
 	Seq    uint64
-	Server string // the broker instance behind the sender's connection
+	Server ServerMark // behind the sender's connection
 }
 
 // HeartbeatAck answers [Heartbeat].
 type HeartbeatAck struct {
-	Target transport.Address
+	Target uint64
 	Seq    uint64
-	Server string
+	Server ServerMark
 }
 
-// Alive is broadcast by members, so that each hears from a majority however few
-// it watches, and so that two clusters of one name meet.
+// Alive is broadcast by the members of a small cluster, so that each hears from a
+// majority however few it watches, and by the leader of any, so that two clusters
+// of one name meet.
 type Alive struct {
 	Founder transport.Address // names the cluster: who formed it
 	Size    uint32            // its Up members
-	// Members is a fingerprint of the sender's members that are not Down. Who has
-	// the same is one of them: the sender counts on it.
-	Members uint64
-	Server  string
+	// Barred is a fingerprint of whom the sender holds Down or removed. Who has the
+	// same is none of them: the sender counts on it.
+	Barred uint64
+	Server ServerMark
 }
+
+// Vote goes from each member of a large cluster to its collectors, in place of
+// the broadcasts of [Alive], which would be too many. See votes.go.
+type Vote struct {
+	Target  uint64
+	Seq     uint64
+	Founder uint64 // a fingerprint
+	Barred  uint64 // as in Alive
+	Voters  uint32 // how many have a vote in the eyes of the sender
+	Server  ServerMark
+}
+
+// VoteAck answers [Vote]: how long ago others counted on the voter, as the
+// collector knows it.
+type VoteAck struct {
+	Target uint64
+	Seq    uint64 // of the vote
+	// Majority is the age of the vote that makes a quorum, of those that counted on
+	// the voter; All is that of the oldest by anyone that can be reached, and Every by
+	// anyone that is not Down; Heard is that of the vote that makes half of all,
+	// whomever they counted on. 0 is never, so ages are at least 1 ms.
+	Majority, All, Every, Heard time.Duration
+}
+
+// A ServerMark is a fingerprint of a broker instance; 0 means that none is known.
+type ServerMark uint64
 
 // Echo is what a member sends to itself through the broker. Its return proves
 // that the way there and back is open.
@@ -95,7 +136,7 @@ type Echo struct {
 // Removal tells a process that it is no member any more, so that it stops: it is
 // the answer to whatever a Down or removed node sends.
 type Removal struct {
-	Target transport.Address
+	Target uint64
 	// Left: it was removed after leaving in order. Otherwise it was downed.
 	Left bool
 }
@@ -112,6 +153,8 @@ func (HeartbeatAck) message()  {}
 func (Alive) message()         {}
 func (Echo) message()          {}
 func (Removal) message()       {}
+func (Vote) message()          {}
+func (VoteAck) message()       {}
 
 // KeyValue is one entry of a member's Meta or Compat lists, which are sorted by
 // key and hold each key once.

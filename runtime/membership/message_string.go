@@ -37,7 +37,10 @@ func (m GossipMessage) String() string { return "gossip: " + m.State.String() }
 
 // String is for transcripts and logs.
 func (m GossipStatus) String() string {
-	return fmt.Sprintf("status: version [%v] seen [%s]", m.Version, names(m.Seen))
+	if m.All {
+		return fmt.Sprintf("status: version %x seen by all", m.Version[0])
+	}
+	return fmt.Sprintf("status: version %x seen by %d of %d", m.Version[0], m.Seen.Count(), m.Members)
 }
 
 // String is for transcripts and logs.
@@ -55,6 +58,14 @@ func (m Echo) String() string { return fmt.Sprintf("echo %d", m.Seq) }
 // String is for transcripts and logs.
 func (m Removal) String() string { return "removal" }
 
+// String is for transcripts and logs.
+func (m Vote) String() string { return fmt.Sprintf("vote %d", m.Seq) }
+
+// String is for transcripts and logs.
+func (m VoteAck) String() string {
+	return fmt.Sprintf("vote-ack %d: majority %v, all %v ago", m.Seq, m.Majority, m.All)
+}
+
 // String is the members, the version and who has seen it.
 func (g *Gossip) String() string {
 	if g == nil {
@@ -64,7 +75,7 @@ func (g *Gossip) String() string {
 	for i, m := range g.Members {
 		members[i] = fmt.Sprintf("%s %v", m.Name, m.Status)
 	}
-	return fmt.Sprintf("{%s} version [%v] seen [%s]", strings.Join(members, ", "), g.Version, names(g.Seen))
+	return fmt.Sprintf("{%s} version [%v] seen [%s]", strings.Join(members, ", "), g.Version, g.Seen.namesOf(g.Members))
 }
 
 func names(list []transport.Address) string {

@@ -19,8 +19,8 @@ func Preformed(members []Member) *Gossip {
 		g.Members = append(g.Members, r)
 	}
 	slices.SortFunc(g.Members, func(a, b Member) int { return a.Compare(b.Address) })
+	g.Seen, g.memo = fullSeenSet(len(g.Members)), &memo{}
 	for _, r := range g.Members {
-		g.Seen = append(g.Seen, r.Address)
 		g.Version = append(g.Version, ClockEntry{r.Address, 2})
 	}
 	return g

@@ -1,10 +1,6 @@
 package membership
 
-import (
-	"slices"
-
-	"github.com/shardgen/shardgen/transport"
-)
+import "github.com/shardgen/shardgen/transport"
 
 // publish makes the view of what has changed, and the events that lead there.
 func (m *Machine) publish() {
@@ -14,23 +10,37 @@ func (m *Machine) publish() {
 	m.published = m.gossip
 	old, next := m.view, m.newView()
 	m.view, m.out.Changed = next, true
-	for _, r := range next.ByAddress {
-		was, ok := old.Member(r.Address)
-		if !ok {
-			was.Reachable = true
-		}
-		m.emitMember(was, r)
-	}
-	for _, was := range old.ByAddress {
-		if _, ok := next.Member(was.Address); !ok {
-			m.emit(MemberRemoved{was.Member})
-		}
-	}
+	m.emitMembers(old.ByAddress, next.ByAddress)
 	if old.Leader != next.Leader {
 		m.emit(LeaderChanged{next.Leader})
 	}
 	if old.Converged != next.Converged {
 		m.emit(ConvergedChanged{next.Converged, next.Why})
+	}
+}
+
+// emitMembers says how the members changed, and then who is no more.
+func (m *Machine) emitMembers(old, next []MemberView) {
+	if len(old) == len(next) && (len(next) == 0 || &old[0] == &next[0]) {
+		return // only who has seen it is new
+	}
+	var removed []MemberView
+	for i, j := 0, 0; i < len(old) || j < len(next); {
+		switch {
+		case i == len(old) || j < len(next) && next[j].Compare(old[i].Address) < 0:
+			m.emitMember(MemberView{Reachable: true}, next[j])
+			j++
+		case j == len(next) || old[i].Compare(next[j].Address) < 0:
+			removed = append(removed, old[i])
+			i++
+		default:
+			m.emitMember(old[i], next[j])
+			i++
+			j++
+		}
+	}
+	for _, was := range removed {
+		m.emit(MemberRemoved{was.Member})
 	}
 }
 
@@ -69,23 +79,17 @@ func (m *Machine) emitMember(was, r MemberView) {
 }
 
 func (m *Machine) newView() *View {
-	g := m.gossip
-	v := &View{
+	f := m.facts()
+	return &View{
 		Self:       m.config.Self,
 		SelfStatus: m.self().Status,
-		Founder:    g.Founder,
-		ByAddress:  make([]MemberView, len(g.Members)),
-		Leader:     m.facts().leader,
-		Why:        m.facts().why,
+		Founder:    m.gossip.Founder,
+		ByAddress:  f.byAddress,
+		ByAge:      f.byAge,
+		Leader:     f.leader,
+		Why:        f.why,
+		Converged:  f.why == "",
 	}
-	v.Converged = v.Why == ""
-	for i, r := range g.Members {
-		e := m.facts().evidence[i]
-		v.ByAddress[i] = MemberView{Member: r, Reachable: e == NoEvidence, Evidence: e}
-	}
-	v.ByAge = slices.Clone(v.ByAddress)
-	slices.SortFunc(v.ByAge, func(a, b MemberView) int { return a.CompareAge(b.Member) })
-	return v
 }
 
 // Unreachable returns the addresses of the members that cannot be reached.

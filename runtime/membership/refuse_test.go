@@ -25,19 +25,19 @@ func TestRefused(t *testing.T) {
 	changed := func(change func(*Gossip)) *Gossip { return state.changedBy(other, change) }
 	without := func(g *Gossip, node transport.Address) *Gossip {
 		next := *g
-		next.Members, next.Seen = nil, nil
+		next.Members, next.memo = nil, nil
 		for _, r := range g.Members {
 			if r.Address != node {
 				next.Members = append(next.Members, r)
 			}
 		}
-		next.Version = next.Version.Prune(next.forgotten)
+		next.Version, next.Seen = next.Version.Prune(next.forgotten), newSeenSet(len(next.Members))
 		return &next
 	}
 	foreign := *state
-	foreign.Founder = addr("z", 77)
+	foreign.memo, foreign.Founder = nil, addr("z", 77)
 	overflow := *state
-	overflow.UpCounter = 1 << 31
+	overflow.memo, overflow.UpCounter = nil, 1<<31
 	for _, test := range []struct {
 		name string
 		from transport.Address
@@ -45,22 +45,22 @@ func TestRefused(t *testing.T) {
 		in   Receive
 		want Refusal
 	}{
-		{name: "a good one", from: other, msg: GossipMessage{self, state}, want: NotRefused},
-		{name: "for an old incarnation", from: other, msg: GossipMessage{addr("a", 99), state}, want: RefusedTarget},
-		{name: "a heartbeat for an old incarnation", from: other, msg: Heartbeat{Target: addr("a", 99)}, want: RefusedTarget},
-		{name: "a removal of an old incarnation", from: other, msg: Removal{Target: addr("a", 99)}, want: RefusedTarget},
-		{name: "a join at an old incarnation", from: addr("x", 1), msg: Join{Target: addr("a", 99)}, want: RefusedTarget},
-		{name: "of another cluster", from: other, msg: GossipMessage{self, &foreign}, want: RefusedCluster},
-		{name: "without this node", from: other, msg: GossipMessage{self, without(state, self)}, want: RefusedStale},
-		{name: "without its sender", from: addr("x", 3), msg: GossipMessage{self, state}, want: RefusedStranger},
-		{name: "no state", from: other, msg: GossipMessage{self, nil}, want: RefusedMalformed},
-		{name: "counters about to overflow", from: other, msg: GossipMessage{self, &overflow}, want: RefusedMalformed},
-		{name: "an Up member without an age", from: other, msg: GossipMessage{self, changed(func(g *Gossip) {
+		{name: "a good one", from: other, msg: GossipMessage{self.Incarnation, state}, want: NotRefused},
+		{name: "for an old incarnation", from: other, msg: GossipMessage{99, state}, want: RefusedTarget},
+		{name: "a heartbeat for an old incarnation", from: other, msg: Heartbeat{Target: 99}, want: RefusedTarget},
+		{name: "a removal of an old incarnation", from: other, msg: Removal{Target: 99}, want: RefusedTarget},
+		{name: "a join at an old incarnation", from: addr("x", 1), msg: Join{Target: 99}, want: RefusedTarget},
+		{name: "of another cluster", from: other, msg: GossipMessage{self.Incarnation, &foreign}, want: RefusedCluster},
+		{name: "without this node", from: other, msg: GossipMessage{self.Incarnation, without(state, self)}, want: RefusedStale},
+		{name: "without its sender", from: addr("x", 3), msg: GossipMessage{self.Incarnation, state}, want: RefusedStranger},
+		{name: "no state", from: other, msg: GossipMessage{self.Incarnation, nil}, want: RefusedMalformed},
+		{name: "counters about to overflow", from: other, msg: GossipMessage{self.Incarnation, &overflow}, want: RefusedMalformed},
+		{name: "an Up member without an age", from: other, msg: GossipMessage{self.Incarnation, changed(func(g *Gossip) {
 			r, _ := g.member(other)
 			r.UpNumber = 0
 			g.setMember(r)
 		})}, want: RefusedMalformed},
-		{name: "one that waited", from: other, msg: GossipMessage{self, state}, in: Receive{Waited: time.Minute}, want: RefusedLate},
+		{name: "one that waited", from: other, msg: GossipMessage{self.Incarnation, state}, in: Receive{Waited: time.Minute}, want: RefusedLate},
 	} {
 		in := test.in
 		in.From, in.Message = test.from, test.msg
@@ -73,7 +73,7 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	a.machine.Step(w.now, DownNode{other})
-	if got := a.machine.Step(w.now, Receive{From: other, Message: Heartbeat{Target: self}}).Refused; got != RefusedOutcast {
+	if got := a.machine.Step(w.now, Receive{From: other, Message: Heartbeat{Target: self.Incarnation}}).Refused; got != RefusedOutcast {
 		t.Errorf("from a downed member: got %q, want %q", got, RefusedOutcast)
 	}
 	if len(Refusals()) != int(refusals)-1 {

@@ -1,8 +1,6 @@
 package membership
 
 import (
-	"cmp"
-	"hash/fnv"
 	"slices"
 
 	"github.com/shardgen/shardgen/transport"
@@ -10,59 +8,119 @@ import (
 
 // ringPlace is a node's place on the ring on which neighbours watch each other.
 // It is the same everywhere and has nothing to do with the order of names, so
-// that machines of one rack, named in a row, do not all watch each other.
+// that machines of one rack, named in a row, do not all watch each other. It is
+// FNV-1a over the address as text, by hand because it is asked for often.
 func ringPlace(a transport.Address) uint64 {
-	h := fnv.New64a()
-	h.Write([]byte(a.String()))
-	// The finalizer of splitmix64: FNV alone leaves like names close together.
-	x := h.Sum64()
+	const offset, prime = 14695981039346656037, 1099511628211
+	h := uint64(offset)
+	for i := range len(a.Name) {
+		h = (h ^ uint64(a.Name[i])) * prime
+	}
+	h = (h ^ '#') * prime
+	for shift := 60; shift >= 0; shift -= 4 {
+		h = (h ^ uint64("0123456789abcdef"[a.Incarnation>>shift&15])) * prime
+	}
+	return mix(h)
+}
+
+// mix is the finalizer of splitmix64: FNV alone leaves like names close together.
+func mix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
 }
 
-// ring returns the members but self in the order of their places, starting
-// behind self. Down members have no place.
-func ring(self transport.Address, members []Member) []transport.Address {
-	type spot struct {
-		place uint64
-		node  transport.Address
-	}
-	from := ringPlace(self)
-	spots := make([]spot, 0, len(members))
-	for _, m := range members {
-		if m.Address != self && m.Status != Down {
-			spots = append(spots, spot{ringPlace(m.Address) - from, m.Address})
-		}
-	}
-	slices.SortFunc(spots, func(a, b spot) int {
-		return cmp.Or(cmp.Compare(a.place, b.place), a.node.Compare(b.node))
-	})
-	nodes := make([]transport.Address, len(spots))
-	for i, s := range spots {
-		nodes[i] = s.node
-	}
-	return nodes
+// A ring holds the members that are not Down in the order of their places.
+type ring struct {
+	spots []ringSpot
 }
 
-func ringAfter(self transport.Address, members []Member, n int) []transport.Address {
-	nodes := ring(self, members)
-	return nodes[:min(n, len(nodes))]
+// A ringSpot is a member on the ring: where it stands there, and in Members.
+type ringSpot struct {
+	place  uint64
+	member int
+}
+
+func newRing(members []Member) ring {
+	r := ring{make([]ringSpot, 0, len(members))}
+	for i, m := range members {
+		if m.Status != Down {
+			r.spots = append(r.spots, ringSpot{ringPlace(m.Address), i})
+		}
+	}
+	slices.SortFunc(r.spots, func(a, b ringSpot) int {
+		switch {
+		case a.place < b.place:
+			return -1
+		case a.place > b.place:
+			return 1
+		}
+		return a.member - b.member // Members are in the order of addresses
+	})
+	return r
+}
+
+// after returns the members that follow a place, in order, as long as more says
+// so; the one at the place itself comes last. It returns places in Members.
+func (r ring) after(place uint64, more func(member int) bool) {
+	r.walk(place, 1, more)
+}
+
+// before is after, backwards.
+func (r ring) before(place uint64, more func(member int) bool) {
+	r.walk(place, -1, more)
+}
+
+func (r ring) walk(place uint64, step int, more func(member int) bool) {
+	n := len(r.spots)
+	i, found := slices.BinarySearchFunc(r.spots, place, func(s ringSpot, place uint64) int {
+		switch {
+		case s.place < place:
+			return -1
+		case s.place > place:
+			return 1
+		}
+		return 0
+	})
+	if step > 0 && !found {
+		i-- // the next one is the first behind the place
+	}
+	for k := 1; k <= n; k++ {
+		if !more(r.spots[((i+k*step)%n+n)%n].member) {
+			return
+		}
+	}
+}
+
+// ringAfter returns the first n members behind a node that may be a stranger.
+func (r ring) ringAfter(node transport.Address, members []Member, n int) []transport.Address {
+	var nodes []transport.Address
+	r.after(ringPlace(node), func(i int) bool {
+		if len(nodes) < n && members[i].Address != node {
+			nodes = append(nodes, members[i].Address)
+		}
+		return len(nodes) < n
+	})
+	return nodes
 }
 
 // neighbours returns whom self watches: the next n on the ring that are
 // reachable, and the unreachable ones on the way to them, which are watched for
 // their return.
-func (g *Gossip) neighbours(self transport.Address, n int, evidence []Evidence) []transport.Address {
-	nodes := ring(self, g.Members)
+func (g *Gossip) neighbours(self transport.Address, n int, r ring, evidence []Evidence) []transport.Address {
+	var nodes []transport.Address
 	counted := 0
-	for i, node := range nodes {
+	r.after(ringPlace(self), func(i int) bool {
 		if counted == n {
-			return nodes[:i]
+			return false
 		}
-		if j, _ := slices.BinarySearchFunc(g.Members, node, compareMember); evidence[j] == NoEvidence {
-			counted++
+		if g.Members[i].Address != self {
+			nodes = append(nodes, g.Members[i].Address)
+			if evidence[i] == NoEvidence {
+				counted++
+			}
 		}
-	}
+		return counted < n
+	})
 	return nodes
 }

@@ -9,7 +9,7 @@ import (
 
 // judgeSplit asks the strategy once the split is due.
 func (m *Machine) judgeSplit() {
-	if !m.splitDue() {
+	if !m.splitDue() || !m.small() && !m.due(&m.downing.judgeAt, judgeInterval) {
 		return
 	}
 	reachable, clean := m.survivors()
@@ -29,6 +29,9 @@ func (m *Machine) judgeSplit() {
 		m.stopAsMinority(fmt.Sprintf("%s cannot be reached, and this side does not go on (%v: %d of %d votes)",
 			missing, m.config.Downing, side.votes(), len(side.voters)))
 	case stopAll:
+		if !m.small() && m.firstOf(reachable) != m.config.Self {
+			return // it tells all; if it cannot, the next one is the first
+		}
 		m.downMembers(slices.Clone(m.gossip.Members), sentence{
 			reason: fmt.Sprintf("%s cannot be reached, and so all nodes stop (%v)", missing, m.config.Downing),
 		})
@@ -43,7 +46,8 @@ func (m *Machine) judgeSplit() {
 // StableAfter, or has gone on changing for twice that.
 func (m *Machine) splitDue() bool {
 	var lost []transport.Address
-	for _, r := range m.gossip.Members {
+	for _, i := range m.facts().troubled {
+		r := m.gossip.Members[i]
 		if _, ok := m.downing.since[r.Address]; ok && r.Address != m.config.Self && r.Status != Exiting {
 			lost = append(lost, r.Address)
 		}
@@ -98,7 +102,8 @@ func (m *Machine) autoDown() {
 		return
 	}
 	var victims []Member
-	for _, r := range m.gossip.Members {
+	for _, i := range m.facts().troubled {
+		r := m.gossip.Members[i]
 		since, ok := m.downing.since[r.Address]
 		if !ok || r.Address == m.config.Self {
 			continue
@@ -109,5 +114,5 @@ func (m *Machine) autoDown() {
 		}
 		victims = append(victims, r)
 	}
-	m.downMembers(victims, sentence{})
+	m.downTogether(victims)
 }

@@ -11,28 +11,32 @@ import (
 type spreading struct {
 	memberSince time.Time
 	gossipAt    time.Time // when the next round is due
+	casting     casting   // of large clusters
 }
 
-const (
-	// pushed is how many members of a large cluster are told of a change at once,
-	// beside the leader; the rounds do the rest.
-	pushed = 3
-	// manyMembers and veryManyMembers are between which the share of rounds that
-	// go to members that have not seen the version falls to a quarter.
-	manyMembers, veryManyMembers = 400, 1600
-)
+// manyMembers and veryManyMembers are between which the share of rounds that go
+// to members that have not seen the version falls to a quarter.
+const manyMembers, veryManyMembers = 400, 1600
 
-// spread tells others at once what this step changed, so that a small cluster
-// does not wait for the rounds. Who makes a version tells all; who is told it
-// tells the leader, which acts when all have seen it; and the leader tells all
+// spread tells others at once what this step changed, so that they need not wait
+// for the rounds. In a small cluster who makes a version tells all; who is told
+// it tells the leader, which acts when all have seen it; and the leader tells all
 // that they have. So a change takes two ways there and back and about three
-// messages a member.
+// messages a member. For large ones see cast.go.
 func (m *Machine) spread(before *Gossip) {
-	if m.phase != member || m.gossip == before {
+	if m.phase != member {
+		return
+	}
+	if !m.small() {
+		m.spreadLarge()
+		return
+	}
+	m.spreading.casting = casting{}
+	if m.gossip == before {
 		return
 	}
 	leader := m.facts().leader
-	newVersion := before == nil || m.gossip.Version.Compare(before.Version) != Same
+	newVersion := before == nil || m.facts().digest != before.shaped(m.rule()).digest
 	switch {
 	case m.own:
 		m.pushToAll()
@@ -41,63 +45,63 @@ func (m *Machine) spread(before *Gossip) {
 			m.tell(leader)
 		}
 	case m.facts().why == "":
-		m.tellAll()
-	case newVersion && len(m.gossip.Seen) == 1:
+		for _, node := range m.audience() {
+			m.tell(node)
+		}
+	case newVersion && m.gossip.Seen.Count() == 1:
 		// Merged of concurrent ones. Only the leader tells all of it, or every
 		// member would tell every member of every step on the way.
 		m.pushToAll()
 	}
 }
 
-// pushToAll sends the state to all that have not seen it, or to a few in a large
-// cluster.
+// pushToAll sends the state to all that have not seen it, in a large cluster to
+// all.
 func (m *Machine) pushToAll() {
-	unseen := slices.DeleteFunc(m.audience(), m.gossip.seenBy)
-	if len(m.gossip.Members) > smallCluster {
-		m.random.Shuffle(len(unseen), func(i, j int) { unseen[i], unseen[j] = unseen[j], unseen[i] })
-		unseen = unseen[:min(pushed, len(unseen))]
-		if leader := m.facts().leader; leader != m.config.Self && !slices.Contains(unseen, leader) {
-			unseen = append(unseen, leader)
-		}
-	}
-	for _, node := range unseen {
-		m.send(node, GossipMessage{node, m.gossip})
-	}
-}
-
-// tellAll sends the status to all in a small cluster.
-func (m *Machine) tellAll() {
-	if len(m.gossip.Members) > smallCluster {
+	if !m.small() {
+		m.broadcast(GossipMessage{State: m.gossip})
 		return
 	}
 	for _, node := range m.audience() {
-		m.tell(node)
+		if !m.gossip.seenBy(node) {
+			m.send(node, GossipMessage{node.Incarnation, m.gossip})
+		}
 	}
 }
 
 // tell sends what the node needs: the status if it has seen the version, and
-// otherwise the state.
+// otherwise the state. In a large cluster it may ask for that, for it will most
+// often have it from the leader.
 func (m *Machine) tell(node transport.Address) {
 	if node.IsZero() || node == m.config.Self {
 		return
 	}
-	if m.gossip.seenBy(node) {
-		m.send(node, m.status(node))
+	if m.gossip.seenBy(node) || !m.small() {
+		m.send(node, m.status(node.Incarnation))
 	} else {
-		m.send(node, GossipMessage{node, m.gossip})
+		m.send(node, GossipMessage{node.Incarnation, m.gossip})
 	}
 }
 
-func (m *Machine) status(node transport.Address) GossipStatus {
-	return GossipStatus{node, m.gossip.Founder, m.gossip.Version, m.gossip.Seen}
+func (m *Machine) status(target uint64) GossipStatus {
+	f := m.facts()
+	s := GossipStatus{
+		Target: target, Founder: ringPlace(m.gossip.Founder), Version: f.digest, Changes: f.changes,
+		Members: len(m.gossip.Members), Seen: m.gossip.Seen,
+	}
+	if s.Seen.Count() == s.Members {
+		s.All, s.Members, s.Seen = true, 0, nil
+	}
+	return s
 }
 
 // audience are the others that this node can reach, those just downed included:
 // they should know.
 func (m *Machine) audience() []transport.Address {
-	var nodes []transport.Address
+	nodes := make([]transport.Address, 0, len(m.gossip.Members))
+	held := m.gossip.records(m.config.Self)
 	for _, r := range m.gossip.Members {
-		if _, lost := m.gossip.record(m.config.Self, r.Address); !lost && r.Address != m.config.Self && !r.Fenced {
+		if r.Address != m.config.Self && !r.Fenced && (len(held) == 0 || !hasRecord(held, r.Address)) {
 			nodes = append(nodes, r.Address)
 		}
 	}
@@ -105,16 +109,22 @@ func (m *Machine) audience() []transport.Address {
 }
 
 // runGossip does the rounds: one an interval, three while under half of the
-// members have seen the version.
+// members have seen the version. The leader of a large cluster tells all at once
+// as long as some have not seen it.
 func (m *Machine) runGossip() {
 	interval := m.config.GossipInterval
-	if 2*len(m.gossip.Seen) < len(m.gossip.Members) {
+	casts := !m.small() && m.leads()
+	if !casts && 2*m.gossip.Seen.Count() < len(m.gossip.Members) {
 		interval /= 3
 		if limit := m.now.Add(interval); m.spreading.gossipAt.After(limit) {
 			m.spreading.gossipAt = limit
 		}
 	}
 	if !m.due(&m.spreading.gossipAt, interval) {
+		return
+	}
+	if casts && !m.allReachedHaveSeen() {
+		m.broadcast(m.status(0))
 		return
 	}
 	nodes := m.audience()
@@ -146,12 +156,12 @@ func (m *Machine) toUnseen() float64 {
 // cluster, and the sender is a member that this node can reach. Or it is one
 // that nobody here knows, because the member that admitted it died before it told
 // anybody else; removed nodes, which are unknown too, do not get here.
-func (m *Machine) acceptable(from, target, founder transport.Address) bool {
+func (m *Machine) acceptable(from transport.Address, target, founder uint64) bool {
 	_, lost := m.gossip.record(m.config.Self, from)
 	switch {
-	case target != m.config.Self:
+	case target != m.config.Self.Incarnation && target != 0:
 		m.refuse(RefusedTarget)
-	case founder != m.gossip.Founder:
+	case founder != ringPlace(m.gossip.Founder):
 		m.refuse(RefusedCluster)
 	case lost:
 		m.refuse(RefusedUnreachable)
@@ -168,11 +178,11 @@ func (m *Machine) onGossip(in Receive, msg GossipMessage) {
 		m.refuse(RefusedLate)
 		return
 	}
-	if msg.State.check() != nil {
+	if m.sound(msg.State) != nil {
 		m.refuse(RefusedMalformed)
 		return
 	}
-	if !m.acceptable(in.From, msg.Target, msg.State.Founder) {
+	if !m.acceptable(in.From, msg.Target, ringPlace(msg.State.Founder)) {
 		return
 	}
 	if t, ok := msg.State.tombstone(m.config.Self); ok {
@@ -198,31 +208,35 @@ func (m *Machine) onGossip(in Receive, msg GossipMessage) {
 		m.endMember(false, in.From.Name+" says that messages which had to arrive could not be delivered to this node")
 		return
 	}
-	if order == After || order == Concurrent {
-		m.send(in.From, GossipMessage{in.From, m.gossip})
+	switch {
+	case order == Same || order == Before:
+	case !m.small() && in.From == m.facts().leader:
+		m.spreading.casting.owed = true // it is told soon, and perhaps on the way already
+	default:
+		m.send(in.From, GossipMessage{in.From.Incarnation, m.gossip})
 	}
 }
 
 // onStatus compares versions: who has less asks with its status, who has more
 // or something else answers with its state.
 func (m *Machine) onStatus(from transport.Address, msg GossipStatus) {
-	if msg.check() != nil {
-		m.refuse(RefusedMalformed)
-		return
-	}
 	if !m.acceptable(from, msg.Target, msg.Founder) {
 		return
 	}
-	switch m.gossip.Version.Compare(msg.Version) {
-	case Same:
-		next := *m.gossip
-		next.Seen = mergeAddresses(m.gossip.Seen, slices.DeleteFunc(slices.Clone(msg.Seen), m.gossip.removed))
-		if len(next.Seen) != len(m.gossip.Seen) {
-			m.gossip = &next
+	f := m.facts()
+	switch {
+	case f.digest == msg.Version:
+		if msg.All {
+			msg.Seen, msg.Members = fullSeenSet(len(m.gossip.Members)), len(m.gossip.Members)
 		}
-	case Before:
-		m.send(from, m.status(from))
-	case After, Concurrent:
-		m.send(from, GossipMessage{from, m.gossip})
+		if msg.Members == len(m.gossip.Members) && msg.Seen.fits(msg.Members) {
+			m.gossip = m.gossip.withAllSeen(msg.Seen)
+		}
+	case f.changes < msg.Changes:
+		m.send(from, m.status(from.Incarnation)) // the sender's is later, or concurrent
+	case !m.small() && m.now.Sub(m.spreading.casting.version) < castAnswers:
+		// The leader has just told all, or is about to.
+	default:
+		m.send(from, GossipMessage{from.Incarnation, m.gossip})
 	}
 }

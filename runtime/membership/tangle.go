@@ -7,76 +7,103 @@ import (
 )
 
 // survivors returns this node's side, by address. After a clean cut that is who
-// is reachable. But when one way between two members is broken, and others
-// reach both, each of the two would down the other, and both lists would be
-// followed. That shows in an unreachable member that is still heard, that accuses
-// in turn, or that not all its watchers accuse; then all that see the same
-// accusations pick the same side: again and again the member with the most
-// broken ways goes, of equal ones the youngest, until no broken way is left.
-// Clean tells which of the two it was.
+// is reachable. But when ways between some members are broken, and others reach
+// both ends, each end would down the other, and both lists would be followed. That
+// shows in an unreachable member that is still heard, that accuses in turn, or
+// that not all its watchers accuse; then all that see the same accusations pick
+// the same side: again and again the member with the most broken ways goes, of
+// equal ones the youngest, until nobody is unreachable any more. Clean tells which
+// of the two it was.
+//
+// In a large cluster only the leader downs, so nobody else has to pick.
 func (m *Machine) survivors() (side []transport.Address, clean bool) {
-	g := m.gossip
-	var reachable, unreachable []Member
-	for _, r := range g.Members {
-		switch {
-		case r.Status == Down || r.Quarantined:
-		case r.Address != m.config.Self && m.evidence(r.Address) != NoEvidence:
-			unreachable = append(unreachable, r)
-		default:
-			reachable = append(reachable, r)
+	g, f := m.gossip, m.facts()
+	out := make([]bool, len(g.Members)) // Down, unreachable, or picked to go
+	for i, r := range g.Members {
+		out[i] = r.Status == Down || r.Quarantined || i != f.self && f.evidence[i] != NoEvidence
+	}
+	list := g.accusations()
+	clean = !m.tangled(list, out)
+	if !clean && (m.small() || m.leads()) {
+		for i, r := range g.Members {
+			out[i] = r.Status == Down || r.Quarantined
+		}
+		for worst := m.mostBroken(list, out); worst >= 0; worst = m.mostBroken(list, out) {
+			out[worst] = true
 		}
 	}
-	if !m.tangled(reachable, unreachable) {
-		return addressesOf(reachable), true
-	}
-	side = addressesOf(append(reachable, unreachable...))
-	slices.SortFunc(side, transport.Address.Compare)
-	for {
-		worst, found := m.mostBroken(side)
-		if !found {
-			return side, false
+	for i, r := range g.Members {
+		if !out[i] {
+			side = append(side, r.Address)
 		}
-		side = slices.DeleteFunc(side, func(a transport.Address) bool { return a == worst })
 	}
+	return side, clean
 }
 
-func (m *Machine) tangled(reachable, unreachable []Member) bool {
-	for _, u := range unreachable {
-		if p := m.detect.peers[u.Address]; p != nil && m.now.Sub(p.vouched) <= m.config.LeaseMajority {
+// tangled tells whether this is more than a clean cut of those that are out.
+func (m *Machine) tangled(list []accusation, out []bool) bool {
+	g, f := m.gossip, m.facts()
+	for _, a := range list {
+		if g.Members[a.observer].Status != Down && out[a.observer] && !out[a.subject] {
 			return true
 		}
-		for _, r := range reachable {
-			if _, accuses := m.gossip.record(u.Address, r.Address); accuses {
-				return true
+	}
+	for _, u := range f.troubled {
+		if !out[u] || g.Members[u].Status == Down {
+			continue
+		}
+		if p := m.detect.peers[g.Members[u].Address]; p != nil && m.now.Sub(p.vouched) <= m.config.LeaseMajority {
+			return true
+		}
+		watchers, content := 0, false
+		f.ring.before(ringPlace(g.Members[u].Address), func(i int) bool {
+			if !out[i] {
+				watchers++
+				content = !slices.ContainsFunc(list, func(a accusation) bool { return a.subject == u && a.observer == i })
 			}
-			_, accused := m.gossip.record(r.Address, u.Address)
-			if !accused && slices.Contains(m.gossip.neighbours(r.Address, m.config.Watched, m.facts().evidence), u.Address) {
-				return true
-			}
+			return watchers < m.config.Watched && !content
+		})
+		if content {
+			return true
 		}
 	}
 	return false
 }
 
-// mostBroken finds the member of side with the most broken ways within it.
-func (m *Machine) mostBroken(side []transport.Address) (worst transport.Address, found bool) {
-	var pick Member
-	most := 0
-	for _, a := range side {
-		ways := 0
-		for _, b := range side {
-			_, ab := m.gossip.record(a, b)
-			_, ba := m.gossip.record(b, a)
-			if ab || ba {
-				ways++
-			}
-		}
-		r, _ := m.gossip.member(a)
-		if ways > most || ways == most && ways > 0 && r.CompareAge(pick) > 0 {
-			most, pick = ways, r
+// mostBroken finds the member with the most broken ways among those that are not
+// out, if anybody among them is still unreachable. Under many edges it is one of
+// the unreachable ones, for others may have broken ways that do not matter.
+func (m *Machine) mostBroken(list []accusation, out []bool) (worst int) {
+	g, rule := m.gossip, m.rule()
+	within := func(a accusation) bool { return !out[a.observer] && !out[a.subject] }
+	ways := make(map[int]int)
+	pairs := make(map[[2]int]bool)
+	for _, a := range list {
+		if pair := [2]int{min(a.observer, a.subject), max(a.observer, a.subject)}; within(a) && !pairs[pair] {
+			pairs[pair] = true
+			ways[a.observer]++
+			ways[a.subject]++
 		}
 	}
-	return pick.Address, most > 0
+	if rule.detection == DetectionManyEdges {
+		evidence := g.weigh(list, rule, m.facts().ring, out)
+		if own := g.unheardFrom(m.facts().self, list, rule, m.facts().ring, evidence, out); own != nil {
+			evidence = own
+		}
+		for i := range g.Members {
+			if out[i] || evidence[i] == NoEvidence {
+				delete(ways, i)
+			}
+		}
+	}
+	worst = -1
+	most := 0
+	for i, r := range g.Members {
+		if n := ways[i]; n > most || n == most && n > 0 && r.CompareAge(g.Members[worst]) > 0 {
+			most, worst = n, i
+		}
+	}
+	return worst
 }
 
 func addressesOf(list []Member) []transport.Address {

@@ -283,6 +283,10 @@ func (s *script) add(key string, words []string) {
 			config.WeaklyUpAfter = s.duration(v)
 		case "timeout":
 			config.JoinTimeout = s.duration(v)
+		case "single":
+			config.Detection = DetectionSingleObserver
+		case "small":
+			config.SmallCluster, _ = strconv.Atoi(v)
 		case "vacancy":
 			config.ProbeVacancy = true
 		case "byhand":

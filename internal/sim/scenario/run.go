@@ -104,7 +104,7 @@ func (r *run) block(i int) int {
 const warm = 15 * time.Second
 
 // formed begins with a cluster whose members have long been Up. Their timers do
-// not go off together.
+// not go off together; they come soon enough for nobody to be missed.
 func (r *run) formed() {
 	var members []membership.Member
 	for i := range r.options.Nodes {
@@ -113,7 +113,7 @@ func (r *run) formed() {
 	}
 	r.state = membership.Preformed(members)
 	for _, n := range r.nodes {
-		r.world.At(time.Duration(r.random.Int64N(int64(2*time.Second))), func() { r.world.StartFormed(n, r.state) })
+		r.world.At(time.Duration(r.random.Int64N(int64(800*time.Millisecond))), func() { r.world.StartFormed(n, r.state) })
 	}
 	r.world.Run(warm)
 }

@@ -1,0 +1,263 @@
+package membership
+
+import (
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A node runs turns only while a majority has lately counted on it (see lease.go).
+// In a small cluster all hear from all. In a large one each member tells a few
+// collectors on whom it counts: on everybody but the barred, those that it holds
+// Down or removed, of which it sends a fingerprint. A collector answers a vote
+// with the age of the vote that makes a quorum for the voter: of those with the
+// same fingerprint, for they count on it as it does on itself.
+//
+// The ages are safe in the same way as [Machine.vouched] is: a vote is as old as
+// the collector's last returned echo, before which it cannot have come to the
+// broker unseen; and the voter takes the ages as of the time at which it sent the
+// vote that is answered. So whatever stands still on the way makes leases shorter.
+
+// collectors is how many members collect. One would do; if it dies, the others
+// carry the leases on.
+const collectors = 3
+
+// voteInterval is the time in which a member sends one vote to each collector.
+const voteInterval = 2 * time.Second
+
+// voting is what votes need, at the voter and at a collector.
+type voting struct {
+	// collectors are the first reachable members by address; made for a shape.
+	collectors []transport.Address
+	chosen     *shape
+	next       int // whose turn it is
+	at         time.Time
+	seq        uint64
+	sent       []sentVote // not answered yet
+
+	counted *shape // for which others was counted
+	others  int
+	voters  int                          // with a vote, this node included
+	ballots map[transport.Address]ballot // of the voters, at a collector
+	tally   tally                        // kept for tallyLife: a thousand voters ask for much the same
+}
+
+// A sentVote waits for its answer.
+type sentVote struct {
+	seq  uint64
+	sent time.Time
+}
+
+// maxSentVotes bounds the votes on their way: more than LeaseMajority holds.
+const maxSentVotes = 32
+
+// A ballot is a member's last vote.
+type ballot struct {
+	barred uint64
+	at     time.Time // since when it certainly stood last
+}
+
+// A tally is what a collector counts for all that bar the same.
+type tally struct {
+	of     *shape
+	barred uint64
+	made   time.Time
+	quorum quorum
+	same   map[transport.Address]time.Time // since when who bars the same counts on the others
+	enough time.Time                       // since when a quorum does
+	half   time.Time                       // since when half of all were heard, whomever they bar
+	// oldest is the oldest vote of those that can be reached and bar the same, every
+	// that of all that are not Down; zero: one is missing.
+	oldest, every time.Time
+}
+
+// tallyLife is for how long a tally is good. It makes leases shorter by as much.
+const tallyLife = 50 * time.Millisecond
+
+// runVotes sends the votes that are due, one collector after the other.
+func (m *Machine) runVotes() {
+	if m.small() || m.phase != member {
+		m.voting.at = time.Time{}
+		return
+	}
+	v, f := &m.voting, m.facts()
+	if v.chosen != f.shape {
+		v.chosen, v.collectors = f.shape, v.collectors[:0:0]
+		for i, r := range m.gossip.Members {
+			if len(v.collectors) < collectors && f.full.Has(i) && (f.evidence[i] == NoEvidence || i == f.self) {
+				v.collectors = append(v.collectors, r.Address)
+			}
+		}
+	}
+	if len(v.collectors) == 0 || !m.due(&v.at, voteInterval/time.Duration(len(v.collectors))) {
+		return
+	}
+	v.next = (v.next + 1) % len(v.collectors)
+	v.seq++
+	if len(v.sent) == maxSentVotes {
+		v.sent = slices.Delete(v.sent, 0, 1)
+	}
+	v.sent = append(v.sent, sentVote{v.seq, m.now})
+	m.countVoters()
+	vote := Vote{
+		Seq: v.seq, Founder: ringPlace(m.gossip.Founder), Barred: f.barred, Voters: uint32(m.voting.voters), Server: m.mark,
+	}
+	to := v.collectors[v.next]
+	if to == m.config.Self {
+		if m.echoAlive() {
+			m.onVoteAck(to, m.answer(to, vote))
+		}
+		return
+	}
+	vote.Target = to.Incarnation
+	m.send(to, vote)
+}
+
+// otherVoters is how many other members count, whether or not they have a vote.
+func (m *Machine) otherVoters() int {
+	m.countVoters()
+	return m.voting.others
+}
+
+// countVoters counts once for a shape.
+func (m *Machine) countVoters() {
+	f := m.facts()
+	if m.voting.counted == f.shape {
+		return
+	}
+	m.voting.counted, m.voting.others, m.voting.voters = f.shape, 0, 0
+	for i, r := range m.gossip.Members {
+		counted := m.counted(r)
+		if counted {
+			m.voting.others++
+		}
+		if (counted || i == f.self) && m.config.votes(r) {
+			m.voting.voters++
+		}
+	}
+}
+
+// onVote notes a vote and answers it.
+func (m *Machine) onVote(in Receive, msg Vote) {
+	if _, ok := m.gossip.place(in.From); !ok || msg.Target != m.config.Self.Incarnation || msg.Founder != ringPlace(m.gossip.Founder) {
+		return
+	}
+	if m.small() && msg.Barred == m.facts().barred {
+		m.vouched(in.From)
+	}
+	m.namedServer(in, msg.Server)
+	if !m.detect.echoGood {
+		return
+	}
+	if m.voting.ballots == nil {
+		m.voting.ballots = make(map[transport.Address]ballot)
+	}
+	m.voting.ballots[in.From] = ballot{msg.Barred, m.detect.echoSent}
+	m.send(in.From, m.answer(in.From, msg))
+}
+
+// answer counts for a voter.
+func (m *Machine) answer(voter transport.Address, msg Vote) VoteAck {
+	t := m.tallied(msg.Barred)
+	enough := t.enough
+	if need := majorityOf(int(msg.Voters)); need > t.quorum.need {
+		// The voter knows of more: it takes a majority in the eyes of both.
+		q := t.quorum
+		q.need = need
+		enough = q.since(func(node transport.Address) time.Time { return t.same[node] })
+	}
+	return VoteAck{
+		Target: voter.Incarnation, Seq: msg.Seq,
+		Majority: m.ageOf(enough), All: m.ageOf(t.oldest), Every: m.ageOf(t.every), Heard: m.ageOf(t.half),
+	}
+}
+
+// ageOf is at least a millisecond, or 0 for never.
+func (m *Machine) ageOf(at time.Time) time.Duration {
+	if at.IsZero() {
+		return 0
+	}
+	return max(m.now.Sub(at), time.Millisecond)
+}
+
+// tallied counts the ballots that bar the same, and this node's own, which is
+// cast now.
+func (m *Machine) tallied(barred uint64) *tally {
+	v, f := &m.voting, m.facts()
+	if v.tally.of == f.shape && v.tally.barred == barred && m.now.Sub(v.tally.made) <= tallyLife {
+		return &v.tally
+	}
+	t := tally{of: f.shape, barred: barred, made: m.now, same: v.tally.same, oldest: m.now, every: m.now}
+	if t.same == nil {
+		t.same = make(map[transport.Address]time.Time)
+	}
+	clear(t.same)
+	var voters []transport.Address
+	var heard []time.Time
+	for i, r := range m.gossip.Members {
+		if i != f.self && !m.counted(r) {
+			continue
+		}
+		b := v.ballots[r.Address] // none has a zero time
+		if i == f.self {
+			b = ballot{f.barred, m.now}
+		}
+		if m.config.votes(r) {
+			voters = append(voters, r.Address)
+			heard = append(heard, b.at)
+		}
+		if b.barred != barred {
+			b.at = time.Time{}
+		}
+		t.same[r.Address] = b.at
+		if r.Status == Down {
+			continue
+		}
+		t.every = earlier(t.every, b.at)
+		if f.evidence[i] == NoEvidence {
+			t.oldest = earlier(t.oldest, b.at)
+		}
+	}
+	t.quorum = m.strategy.quorum(m.electorate(voters))
+	t.enough = t.quorum.since(func(node transport.Address) time.Time { return t.same[node] })
+	if n := (len(heard) + 1) / 2; n > 0 {
+		slices.SortFunc(heard, func(a, b time.Time) int { return b.Compare(a) })
+		t.half = heard[n-1]
+	}
+	v.tally = t
+	return &v.tally
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// onVoteAck prolongs the lease.
+func (m *Machine) onVoteAck(from transport.Address, msg VoteAck) {
+	if msg.Target != m.config.Self.Incarnation {
+		return
+	}
+	v := &m.voting
+	i := slices.IndexFunc(v.sent, func(s sentVote) bool { return s.seq == msg.Seq })
+	if i < 0 || !slices.Contains(v.collectors, from) {
+		return
+	}
+	sent := v.sent[i].sent
+	v.sent = slices.Delete(v.sent, i, i+1)
+	if msg.Heard != 0 {
+		m.lease.heard = maxTime(m.lease.heard, sent.Add(-msg.Heard))
+	}
+	if msg.Majority != 0 {
+		m.lease.majority = maxTime(m.lease.majority, sent.Add(-msg.Majority))
+	}
+	if msg.Every != 0 {
+		m.lease.every = maxTime(m.lease.every, sent.Add(-msg.Every))
+	}
+	if msg.All != 0 {
+		m.lease.all = maxTime(m.lease.all, sent.Add(-msg.All))
+	}
+}
