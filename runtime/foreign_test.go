@@ -43,7 +43,7 @@ func TestForeignControl(t *testing.T) {
 	old.Incarnation++
 	laterKind := protowire.AppendTag([]byte{8, 1}, 999, protowire.BytesType) // format 1, and a body unknown here
 	laterKind = protowire.AppendString(laterKind, "later")
-	whole := encoded(membership.GossipMessage{Target: self, State: state})
+	whole := encoded(membership.GossipMessage{Target: self.Incarnation, State: state})
 
 	for _, test := range []struct {
 		name, counter string
