@@ -38,6 +38,7 @@ func TestForeignControl(t *testing.T) {
 		Founder: founder,
 		Members: []membership.Member{{Address: self, Status: membership.Joining}},
 		Version: membership.VectorClock{{Node: self, Count: 1}},
+		Seen:    membership.SeenSet{1},
 	}
 	old := self
 	old.Incarnation++
@@ -54,7 +55,7 @@ func TestForeignControl(t *testing.T) {
 		{"a later kind", "newer message", seal("test", gossip, laterKind)},
 		{"cut off", "foreign frame", seal("test", gossip, whole[:len(whole)-3])},
 		{"another founder's state", "membership from another cluster", seal("test", gossip, whole)},
-		{"for an old incarnation", "membership for another incarnation", seal("test", gossip, encoded(membership.Heartbeat{Target: old}))},
+		{"for an old incarnation", "membership for another incarnation", seal("test", gossip, encoded(membership.Heartbeat{Target: old.Incarnation}))},
 	} {
 		before := a.Counters()[test.counter]
 		require.NoError(t, link.Send(transport.Control, a.Peer(), 0, test.payload))
