@@ -1,0 +1,185 @@
+// Package idle measures what a cluster of real processes says to itself while
+// nobody calls it, by listening to all of its subjects.
+package idle
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/shardgen/shardgen/internal/e2e/cluster"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/coordinator"
+	"github.com/shardgen/shardgen/runtime/membership"
+)
+
+// Options say what is measured.
+type Options struct {
+	Cluster cluster.Options
+	Nodes   int
+	// Settle is how long nodes are left alone before, Length how long is listened.
+	Settle, Length time.Duration
+}
+
+// A Traffic is what was said, by the kind of message.
+type Traffic struct {
+	Nodes  int
+	Length time.Duration
+	kinds  map[string]*share
+}
+
+// share is one kind's part, over all nodes and the whole time. A broadcast is
+// sent once and received by every other node. What comes back to its sender is
+// counted apart, and so is the sending of what goes to the sender alone.
+type share struct {
+	sent, received int
+	payload        int // bytes, sent plus received
+	subjects       int // bytes, sent plus received
+	echoes         int // own messages that came back
+	echoed         int // their payload and subjects, in bytes
+}
+
+// Measure starts nodes and listens to them. ctx bounds the whole.
+func Measure(ctx context.Context, o Options) (t Traffic, err error) {
+	c, err := cluster.New(o.Cluster)
+	if err != nil {
+		return Traffic{}, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	for i := range o.Nodes {
+		if _, err := c.Start(ctx, fmt.Sprint("n", i+1)); err != nil {
+			return Traffic{}, err
+		}
+	}
+	if err := sleep(ctx, o.Settle); err != nil {
+		return Traffic{}, err
+	}
+	t = Traffic{Nodes: o.Nodes, kinds: map[string]*share{}}
+	nc, err := nats.Connect(c.URL())
+	if err != nil {
+		return Traffic{}, err
+	}
+	defer nc.Close()
+	var mu sync.Mutex
+	sub, err := nc.Subscribe("sh."+c.Name()+".>", func(m *nats.Msg) {
+		mu.Lock()
+		defer mu.Unlock()
+		t.count(c.Name(), m.Subject, m.Reply, m.Data)
+	})
+	if err != nil {
+		return Traffic{}, err
+	}
+	begin := time.Now()
+	if err := sleep(ctx, o.Length); err != nil {
+		return Traffic{}, err
+	}
+	if err := sub.Unsubscribe(); err != nil {
+		return Traffic{}, err
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	t.Length = time.Since(begin)
+	return t, nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// count adds one message as it was published.
+func (t *Traffic) count(cluster, subject, reply string, data []byte) {
+	kind, from := kindOf(cluster, data)
+	s := t.kinds[kind]
+	if s == nil {
+		s = &share{}
+		t.kinds[kind] = s
+	}
+	own := strings.HasPrefix(subject, fmt.Sprintf("sh.%s.n.%s.", cluster, from))
+	others := 1
+	switch {
+	case strings.HasPrefix(subject, "sh."+cluster+".ctl."):
+		own, others = true, t.Nodes-1
+	case own:
+		others = 0
+	}
+	names := len(subject) + len(reply)
+	s.sent++
+	s.received += others
+	if own {
+		s.echoes++
+		s.echoed += len(data) + names
+	}
+	if others == 0 { // it goes nowhere else: both ways are its echo's
+		s.echoed += len(data) + names
+		return
+	}
+	s.payload += len(data) * (1 + others)
+	s.subjects += names * (1 + others)
+}
+
+// kindOf names what a message is, and its sender.
+func kindOf(cluster string, data []byte) (kind, from string) {
+	peer, topic, body, err := wire.OpenControl(cluster, data)
+	if err != nil {
+		return "data", ""
+	}
+	from = fmt.Sprintf("%s.%016x", peer.Name, peer.Incarnation)
+	var m any
+	switch topic {
+	case wire.ControlTopic_CONTROL_TOPIC_MEMBERSHIP:
+		m, err = membership.Decode(body)
+	case wire.ControlTopic_CONTROL_TOPIC_COORDINATOR:
+		m, err = coordinator.Decode(body)
+	default:
+		return strings.ToLower(strings.TrimPrefix(topic.String(), "CONTROL_TOPIC_")), from
+	}
+	if err != nil {
+		return "unknown", from
+	}
+	return fmt.Sprintf("%T", m), from
+}
+
+// Print writes the shares of a node a second, the largest first, as a table that
+// is Markdown, too.
+func (t Traffic) Print(w io.Writer) error {
+	table := tabwriter.NewWriter(w, 0, 0, 1, ' ', 0)
+	fmt.Fprintln(table, "| message\t| sent/s\t| received/s\t| payload B/s\t| subjects B/s\t| own echo B/s\t|")
+	fmt.Fprintln(table, "| ---\t| ---\t| ---\t| ---\t| ---\t| ---\t|")
+	per := float64(t.Nodes) * t.Length.Seconds()
+	row := func(name string, s share) {
+		fmt.Fprintf(table, "| %s\t| %.2f\t| %.2f\t| %.0f\t| %.0f\t| %.0f\t|\n", name, float64(s.sent)/per, float64(s.received+s.echoes)/per,
+			float64(s.payload)/per, float64(s.subjects)/per, float64(s.echoed)/per)
+	}
+	var all share
+	kinds := slices.Sorted(maps.Keys(t.kinds))
+	slices.SortStableFunc(kinds, func(a, b string) int { return cmp.Compare(t.kinds[b].payload, t.kinds[a].payload) })
+	for _, kind := range kinds {
+		s := *t.kinds[kind]
+		row(kind, s)
+		all.sent += s.sent
+		all.received += s.received
+		all.payload += s.payload
+		all.subjects += s.subjects
+		all.echoes += s.echoes
+		all.echoed += s.echoed
+	}
+	row("all", all)
+	return table.Flush()
+}

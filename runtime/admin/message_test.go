@@ -1,0 +1,68 @@
+package admin
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/transport"
+)
+
+var (
+	web1 = transport.Address{Name: "web-1", Incarnation: 0xa}
+	web2 = transport.Address{Name: "web-2", Incarnation: 0xb}
+)
+
+func someAnswer() *Answer {
+	return &Answer{Refusal: "no", View: View{
+		Self: web1, Status: membership.Up, Waits: true, Founder: web2, Leader: web1, Converged: true, Why: "x",
+		Members: []Member{
+			{Address: web1, Status: membership.Up, Age: 1, Reachable: true, Roles: []string{"web"}, Hosts: []string{"Cart", "Stock"}},
+			{Address: web2, Status: membership.Down, Evidence: "gone"},
+		},
+	}}
+}
+
+func TestEncode(t *testing.T) {
+	request := &Request{Command: Down, Node: web2, Seeds: []string{"a", "b"}, Force: true}
+	for _, tt := range []struct {
+		r *Request
+		a *Answer
+	}{{request, nil}, {nil, someAnswer()}, {&Request{}, nil}, {nil, &Answer{}}} {
+		b, err := Encode(7, tt.r, tt.a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, r, a, err := Decode(b)
+		if err != nil || id != 7 || !reflect.DeepEqual(r, tt.r) || !reflect.DeepEqual(a, tt.a) {
+			t.Errorf("decoded %d %+v %+v, %v; want 7 %+v %+v", id, r, a, err, tt.r, tt.a)
+		}
+	}
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	both, err := proto.Marshal(&wire.Admin{Request: &wire.AdminRequest{}, Answer: &wire.AdminAnswer{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range [][]byte{nil, {0xff}, both} {
+		if _, _, _, err := Decode(b); err == nil || !strings.Contains(err.Error(), "decode admin message") {
+			t.Errorf("decode %x: error %v", b, err)
+		}
+	}
+}
+
+func TestCommandNames(t *testing.T) {
+	for c := Members; c <= Down; c++ {
+		if strings.Contains(c.String(), "(") {
+			t.Errorf("command %d has no name", c)
+		}
+	}
+	if got := Command(99).String(); got != "Command(99)" {
+		t.Errorf("command 99 is called %q", got)
+	}
+}
