@@ -42,10 +42,16 @@ func (t *Transport) Open(ctx context.Context, o transport.Options) (transport.Li
 		return l, nil
 	case errors.Is(err, errNoURL):
 		return nil, fmt.Errorf("open link: %w", err)
-	case t.url == "":
-		return nil, fmt.Errorf("open link: server in this process: %w", err)
 	}
-	return nil, fmt.Errorf("open link: %s: %w", redact(t.url), err)
+	return nil, fmt.Errorf("open link: %s: %w", t.where(), err)
+}
+
+// where names the servers, for errors.
+func (t *Transport) where() string {
+	if t.url == "" {
+		return "server in this process"
+	}
+	return redact(t.url)
 }
 
 func (t *Transport) open(ctx context.Context, o transport.Options) (*link, error) {
