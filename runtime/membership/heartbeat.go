@@ -146,6 +146,12 @@ func (m *Machine) onHeartbeat(in Receive, msg Heartbeat) {
 		m.refuse(RefusedTarget)
 		return
 	}
+	if _, ok := m.gossip.member(in.From); !ok && m.gossip.RemovalCounter >= maxTombstones {
+		// A new member, or one whose tombstone is forgotten: it must not count on this
+		// node before it is known which.
+		m.refuse(RefusedStranger)
+		return
+	}
 	m.vouched(in.From)
 	m.namedServer(in, msg.Server)
 	m.send(in.From, HeartbeatAck{Target: in.From.Incarnation, Seq: msg.Seq, Server: m.mark})

@@ -30,7 +30,8 @@ type network struct {
 	sent    int
 	plain   bool // messages go as they are, not through their bytes
 	leases  map[transport.Address]simLease
-	unsafe  bool // the way of downing promises nothing about turns
+	unsafe  bool           // the way of downing promises nothing about turns
+	watch   func(*simNode) // told after each step; may be nil
 }
 
 // A simLease is a lease of the store, by founder.
@@ -170,6 +171,9 @@ func (w *network) step(n *simNode, in Input) {
 		w.post(n, w.takeLease(n, *out.TakeLease))
 	}
 	w.check(n)
+	if w.watch != nil {
+		w.watch(n)
+	}
 }
 
 // takeLease is the store's part.

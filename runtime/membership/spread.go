@@ -182,7 +182,7 @@ func (m *Machine) onGossip(in Receive, msg GossipMessage) {
 		m.refuse(RefusedMalformed)
 		return
 	}
-	if !m.acceptable(in.From, msg.Target, ringPlace(msg.State.Founder)) {
+	if !m.acceptable(in.From, msg.Target, ringPlace(msg.State.Founder)) || !m.comparable(in.From, msg.State) {
 		return
 	}
 	if t, ok := msg.State.tombstone(m.config.Self); ok {
@@ -215,6 +215,28 @@ func (m *Machine) onGossip(in Receive, msg GossipMessage) {
 	default:
 		m.send(in.From, GossipMessage{in.From.Incarnation, m.gossip})
 	}
+}
+
+// comparable tells whether a state can be merged with this node's. Of two that are
+// more removals apart than there are tombstones the older one may hold members that
+// the newer has forgotten to have removed. It belongs to a process that stood
+// still: no full member falls so far behind.
+func (m *Machine) comparable(from transport.Address, g *Gossip) bool {
+	switch {
+	case g.RemovalCounter+maxTombstones <= m.gossip.RemovalCounter:
+		m.refuse(RefusedStale)
+		if _, ok := m.gossip.member(from); ok {
+			m.send(from, GossipMessage{from.Incarnation, m.gossip})
+		} else {
+			m.send(from, Removal{Target: from.Incarnation})
+		}
+		return false
+	case m.gossip.RemovalCounter+maxTombstones <= g.RemovalCounter:
+		if r, ok := g.member(m.config.Self); ok && r.Status != Down {
+			m.gossip = g.withSeen(m.config.Self) // the own state is the old one
+		}
+	}
+	return true
 }
 
 // onStatus compares versions: who has less asks with its status, who has more

@@ -1,0 +1,194 @@
+package membership
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A chronicle is what the machines of one random run had for a state, by the
+// founder of their cluster, each once.
+type chronicle struct {
+	t       *testing.T
+	last    map[*simNode]*Gossip
+	states  map[transport.Address][]*Gossip
+	removed map[*simNode]map[transport.Address]bool // as each node knew at some time
+}
+
+// note takes down a node's state after a step, and checks that it went forward.
+func (c *chronicle) note(n *simNode) {
+	c.t.Helper()
+	g, before := n.machine.gossip, c.last[n]
+	if g == nil || g == before {
+		return
+	}
+	c.last[n] = g
+	c.states[g.Founder] = append(c.states[g.Founder], g)
+	if before != nil {
+		checkMonotonic(c.t, before, g)
+	}
+	gone := c.removed[n]
+	if gone == nil {
+		gone = map[transport.Address]bool{}
+		c.removed[n] = gone
+	}
+	for _, tomb := range g.Tombstones {
+		gone[tomb.Node] = true
+	}
+	for _, r := range g.Members {
+		if gone[r.Address] {
+			c.t.Fatalf("%v came back at %v: %v", r.Address, n.config.Self, g)
+		}
+	}
+}
+
+// TestMergeOfHistories: the laws of merging hold for whatever states machines had
+// in random runs with faults, at whatever times.
+func TestMergeOfHistories(t *testing.T) {
+	kinds := map[Ordering]int{}
+	removals := uint64(0)
+	for seed := range uint64(12) {
+		c := newChaos(t, 1000+seed)
+		c.plain = true
+		history := &chronicle{t: t, last: map[*simNode]*Gossip{}, states: map[transport.Address][]*Gossip{}, removed: map[*simNode]map[transport.Address]bool{}}
+		c.watch = history.note
+		for range 40 {
+			c.run(time.Duration(c.random.IntN(5000))*time.Millisecond, nil)
+			switch c.random.IntN(4) {
+			case 0:
+				c.fault()
+			case 1: // what makes removals, and states that pass each other
+				n := c.pick()
+				c.step(n, Leave{})
+				c.step(n, ExitReady{})
+			default:
+				if len(c.running()) < 7 {
+					c.spawn()
+				}
+			}
+		}
+		for _, founder := range sortedFounders(history.states) {
+			states := history.states[founder]
+			random := rand.New(rand.NewPCG(seed, 5))
+			for range 300 {
+				i := random.IntN(len(states))
+				near := min(i+random.IntN(12), len(states)-1) // concurrent ones are near each other
+				a, b, d := states[i], states[near], states[random.IntN(len(states))]
+				ab, order := a.join(b)
+				kinds[order]++
+				removals = max(removals, ab.RemovalCounter)
+				for _, law := range []struct {
+					name      string
+					got, want *Gossip
+				}{
+					{"commutative", b.Merge(a), ab},
+					{"associative", ab.Merge(d), a.Merge(b.Merge(d))},
+					{"idempotent", a.Merge(a), a},
+					{"absorbing", ab.Merge(a), ab},
+				} {
+					if got, want := normal(law.got), normal(law.want); got != want {
+						t.Fatalf("seed %d: merge is not %s:\na    %s\nb    %s\nc    %s\ngot  %s\nwant %s", seed, law.name, normal(a), normal(b), normal(d), got, want)
+					}
+				}
+				checkMonotonic(t, a, ab)
+			}
+		}
+	}
+	t.Logf("pairs %v, up to %d removals", kinds, removals)
+	for o := Same; o <= Concurrent; o++ {
+		if kinds[o] < 20 {
+			t.Errorf("only %d pairs were %v", kinds[o], o)
+		}
+	}
+	if removals < 3 {
+		t.Errorf("at most %d removals", removals)
+	}
+}
+
+func sortedFounders(states map[transport.Address][]*Gossip) []transport.Address {
+	var founders []transport.Address
+	for founder := range states {
+		founders = append(founders, founder)
+	}
+	slices.SortFunc(founders, transport.Address.Compare)
+	return founders
+}
+
+// TestRemovedNeverComeBack: nodes that stood still while so many others came and
+// went that their own tombstones are forgotten. When they wake, with the states
+// that they had, none becomes a member again, none starts a turn, and all stop.
+func TestRemovedNeverComeBack(t *testing.T) {
+	w := newNetwork(t)
+	w.plain = true
+	incarnation := uint64(0)
+	start := func(name string, config Config) *simNode {
+		incarnation++
+		config.Cluster, config.Self, config.Seed = "test", addr(name, incarnation), incarnation
+		n := w.add(fmt.Sprint(name, ".", incarnation), "s1", config)
+		n.quiet = true
+		w.start(n)
+		return n
+	}
+	settle := func(what string, done func() bool) {
+		t.Helper()
+		if !w.run(time.Minute, done) {
+			t.Fatalf("%s: not within a minute; a has %v", what, w.nodes["a.1"].machine.gossip)
+		}
+	}
+	a, b, c := start("a", Config{}), start("b", Config{}), start("c", Config{})
+	x, y := start("x", Config{}), start("y", Config{})
+	settle("five up", func() bool { return w.converged([]*simNode{a, b, c, x, y}) })
+	// z freezes while it joins.
+	z := start("z", Config{})
+	settle("z joins", func() bool { return z.machine.gossip != nil })
+	zombies := []*simNode{x, y, z}
+	for _, n := range zombies {
+		w.freeze(n)
+	}
+	for _, n := range zombies {
+		w.step(a, DownNode{n.config.Self})
+	}
+	core := []*simNode{a, b, c}
+	settle("the frozen are removed", func() bool { return w.converged(core) })
+	for range maxTombstones + 5 {
+		n := start("guest", Config{})
+		settle("a guest is up", func() bool { return w.converged(append(slices.Clone(core), n)) })
+		w.step(n, Leave{})
+		w.step(n, ExitReady{})
+		settle("a guest is gone", func() bool { return w.converged(core) })
+		n.dead, n.connected = true, false
+	}
+	g := a.machine.gossip
+	for _, n := range zombies {
+		if g.removed(n.config.Self) {
+			t.Fatalf("the tombstone of %v is still there: the test tests nothing", n.config.Self)
+		}
+	}
+	w.watch = func(n *simNode) {
+		for _, zombie := range zombies {
+			if slices.Contains(core, n) && n.machine.gossip != nil {
+				if _, ok := n.machine.gossip.member(zombie.config.Self); ok {
+					t.Fatalf("%v is back at %v", zombie.config.Self, n.config.Self)
+				}
+			}
+			if lease := zombie.machine.Lease(); !zombie.frozen && zombie.machine.phase == member && (lease.IsZero() || lease.After(w.now)) {
+				t.Fatalf("%v may run turns again", zombie.config.Self)
+			}
+		}
+	}
+	for _, n := range zombies {
+		n.waiting = nil // what was told to them while they stood still was lost
+		w.thaw(n)
+	}
+	settle("the zombies stop", func() bool {
+		return !slices.ContainsFunc(zombies, func(n *simNode) bool { return n.machine.phase != ended })
+	})
+	w.run(10*time.Second, nil)
+	if !w.converged(core) {
+		t.Errorf("the cluster suffered: %v", a.machine.gossip)
+	}
+}
