@@ -49,7 +49,11 @@ type Node struct {
 	*process.Process
 	witness string
 	trace   string // "" without a singleton
+	log     string
 }
+
+// Log is the file that the node logs to.
+func (n *Node) Log() string { return n.log }
 
 // New starts the servers, without a node yet. Close it in any case.
 func New(o Options) (*Cluster, error) {
@@ -124,7 +128,7 @@ func (c *Cluster) launch(name string) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{Process: p, witness: o.Witness, trace: o.Trace}
+	n := &Node{Process: p, witness: o.Witness, trace: o.Trace, log: base + ".log"}
 	c.nodes = append(c.nodes, n)
 	return n, nil
 }

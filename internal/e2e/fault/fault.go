@@ -43,7 +43,7 @@ type Fault struct {
 }
 
 // faults are all that can be run, in the order they are listed.
-var faults = []Fault{join, leave, rolling, kill, pause, natsOutage, natsRestart, singletonLeave, singletonKill}
+var faults = []Fault{join, leave, rolling, overload, kill, pause, natsOutage, natsRestart, singletonLeave, singletonKill}
 
 // All returns all faults.
 func All() []Fault { return append([]Fault(nil), faults...) }

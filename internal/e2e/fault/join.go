@@ -2,20 +2,113 @@ package fault
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"time"
+
+	shard "github.com/shardgen/shardgen/runtime"
+	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
 // join: a node gets its share of the shards, and no call notices.
 var join = Fault{
 	Name:   "join",
-	About:  "a node joins and takes its share of the entities",
+	About:  "a node joins and takes its share of the shards",
 	Limits: Limits{Pause: 250 * time.Millisecond, Recovery: unjudged},
 	Inject: func(ctx context.Context, r *Run) error {
+		o, err := observe(ctx, r)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = o.Close() }() // it hosts nothing: nobody misses it
 		started, err := r.Cluster.Start(ctx, "joiner")
 		if err != nil {
 			return err
 		}
-		name, share := started[0].Name(), r.Share(len(r.Nodes)+1)
-		return r.Until(ctx, "the new node has its share", func() bool { return r.Load.Homes()[name] >= share })
+		name, up := started[0].Name(), time.Now()
+		for {
+			stats, err := o.ShardingStats(ctx, "")
+			if err != nil {
+				return err
+			}
+			s := spreadOf(stats)
+			if took := time.Since(up); s.even(len(r.Nodes) + 1) {
+				moved := s.total(name)
+				r.Note("%d shards on %d nodes, even within 1 of each type; %d moved to %s within %v of its being up: %.0f a second",
+					s.total(""), len(s.nodes), moved, name, round(took), float64(moved)/took.Seconds())
+				return nil
+			}
+			select {
+			case <-time.After(20 * time.Millisecond):
+			case <-ctx.Done():
+				return fmt.Errorf("wait until the shards are even: %w", context.Cause(ctx))
+			}
+		}
 	},
+}
+
+// observe joins the cluster as a member that hosts nothing, to ask for its state.
+func observe(ctx context.Context, r *Run) (*shard.Node, error) {
+	o := shard.New(shard.Config{
+		Cluster: r.Cluster.Name(), Name: "observer", Transport: natstransport.New(r.Cluster.URL()),
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	if err := o.Start(ctx); err != nil {
+		return nil, err
+	}
+	return o, nil
+}
+
+// A spread counts the shards that nodes run, by node and type.
+type spread struct {
+	nodes map[string]map[string]int
+	kinds map[string]bool
+	busy  int // shards that are on their way
+}
+
+func spreadOf(stats shard.ShardingStats) spread {
+	s := spread{nodes: map[string]map[string]int{}, kinds: map[string]bool{}}
+	for node, shards := range stats.Nodes {
+		s.nodes[node] = map[string]int{}
+		for _, sh := range shards {
+			switch sh.State {
+			case "active":
+				s.nodes[node][sh.Kind]++
+				s.kinds[sh.Kind] = true
+			case "forwarding":
+			default:
+				s.busy++
+			}
+		}
+	}
+	return s
+}
+
+// even tells whether so many nodes run the shards of each type evenly, and none moves.
+func (s spread) even(nodes int) bool {
+	if len(s.nodes) != nodes || s.busy > 0 {
+		return false
+	}
+	for kind := range s.kinds {
+		low, high := 1<<30, 0
+		for _, n := range s.nodes {
+			low, high = min(low, n[kind]), max(high, n[kind])
+		}
+		if high-low > 1 {
+			return false
+		}
+	}
+	return true
+}
+
+// total counts a node's shards, or with "" all.
+func (s spread) total(node string) (n int) {
+	for name, kinds := range s.nodes {
+		for _, shards := range kinds {
+			if node == "" || node == name {
+				n += shards
+			}
+		}
+	}
+	return n
 }

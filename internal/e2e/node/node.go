@@ -152,6 +152,7 @@ func Host(n *shard.Node, w *witness.Writer) error {
 		return workload.RelayTargets{Ask: tallies.API(id), Tell: tallies.Tell(id)}
 	}
 	return errors.Join(
+		workload.HostClerk(n, func() *workload.Clerk { return &workload.Clerk{} }, shard.Mailbox(100)),
 		workload.HostTally(n, func() *workload.Tally { return &workload.Tally{Node: n.Name(), Witness: see} }),
 		workload.HostRelay(n, func() *workload.Relay { return &workload.Relay{Node: n.Name(), Tallies: target} }),
 	)

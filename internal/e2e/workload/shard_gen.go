@@ -5,10 +5,192 @@ package workload
 import (
 	"context"
 	"errors"
+	"time"
 
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
+
+// ClerkAPI is what a [Clerk] answers: the entity itself, and a reference to one
+// wherever it lives.
+type ClerkAPI interface {
+	// Serve takes that long.
+	Serve(ctx context.Context, long time.Duration) error
+}
+
+var (
+	_ ClerkAPI = (*Clerk)(nil)
+	_ ClerkAPI = ClerkRef{}
+)
+
+// ClerkClient makes references to Clerk entities. It is safe for concurrent
+// use.
+type ClerkClient struct {
+	port codegen.Port
+}
+
+// NewClerkClient returns a client that calls through c: a node, or a connection
+// from outside.
+func NewClerkClient(c shard.Caller) *ClerkClient {
+	return &ClerkClient{port: c.ShardPort(clerkKind())}
+}
+
+// Ref returns a reference to the Clerk with that id, which need not live yet. A
+// bad id is answered by the calls.
+func (c *ClerkClient) Ref(id string, opts ...shard.CallOption) ClerkRef {
+	return ClerkRef{ref: codegen.NewRef(c.port, id, nil, opts...)}
+}
+
+// Tell is Ref for calls that do not wait for an answer.
+func (c *ClerkClient) Tell(id string, opts ...shard.CallOption) ClerkTell {
+	return ClerkTell{ref: codegen.NewRef(c.port, id, nil, opts...)}
+}
+
+// API is Ref as the interface, for callers that are tested against plain
+// structs.
+func (c *ClerkClient) API(id string) ClerkAPI {
+	return c.Ref(id)
+}
+
+// ClerkRef is one Clerk, wherever it lives. It comes from [ClerkClient.Ref] and
+// is safe for concurrent use.
+type ClerkRef struct {
+	ref codegen.Ref
+}
+
+// Serve takes that long.
+func (r ClerkRef) Serve(ctx context.Context, long time.Duration) (err error) {
+	call, err := r.ref.Begin(ctx, "Serve")
+	if err != nil {
+		return err
+	}
+	defer call.End(&err)
+	if e, ok := call.Entity.(*Clerk); ok {
+		return e.Serve(call.Context, long)
+	}
+	call.Args = appendClerkServeArgs(call.Args, long)
+	_, err = call.Do()
+	return err
+}
+
+// ClerkTell is one Clerk, told without waiting for an answer. It comes from
+// [ClerkClient.Tell] and is safe for concurrent use. Its methods return only
+// what kept the call from being sent.
+type ClerkTell struct {
+	ref codegen.Ref
+}
+
+// Serve is [ClerkAPI.Serve] without an answer.
+func (t ClerkTell) Serve(ctx context.Context, long time.Duration) error {
+	call, err := t.ref.BeginTell(ctx, "Serve")
+	if err != nil {
+		return err
+	}
+	call.Args = appendClerkServeArgs(call.Args, long)
+	return call.Send()
+}
+
+// ClerkExtractor tells which entity and which shard an id stands for. Its zero
+// value works.
+type ClerkExtractor struct{}
+
+// EntityID returns the id as it is on the wire.
+func (ClerkExtractor) EntityID(id string) (string, error) {
+	return id, codegen.CheckID(id)
+}
+
+// Shard returns the number of the shard in which the entity lives.
+func (ClerkExtractor) Shard(id string) (uint32, error) {
+	return codegen.EntityShard(clerkKind(), id)
+}
+
+// HostClerk lets n keep Clerk entities alive. It must be called before n
+// starts. The factory makes an entity without state; it is called for each
+// activation.
+func HostClerk(n *shard.Node, factory func() *Clerk, opts ...shard.HostOption) error {
+	if factory == nil {
+		return errors.New("host Clerk: no factory (pass a function that returns a new *Clerk)")
+	}
+	return n.Host(codegen.Host{
+		Kind: clerkKind(),
+		New: func() any {
+			return factory()
+		},
+		Dispatch: map[string]codegen.Method{
+			"Serve": dispatchClerkServe,
+		},
+		SetID: setClerkID,
+	}, opts...)
+}
+
+// clerkKind describes Clerk: what every member of a cluster must agree on.
+func clerkKind() codegen.Kind {
+	return codegen.Kind{
+		ABI:      1,
+		Name:     "Clerk",
+		Package:  "github.com/shardgen/shardgen/internal/e2e/workload",
+		Shards:   16,
+		HashName: "xxh64",
+		Methods:  []string{"Serve"},
+		JSON:     clerkJSON,
+	}
+}
+
+// setClerkID sets the field that a Clerk finds its own id in.
+func setClerkID(entity any, id string) error {
+	entity.(*Clerk).ID = id
+	return nil
+}
+
+// dispatchClerkServe runs [Clerk.Serve] on encoded arguments.
+func dispatchClerkServe(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
+	long, err := decodeClerkServeArgs(args)
+	if err != nil {
+		return out, err
+	}
+	return out, entity.(*Clerk).Serve(ctx, long)
+}
+
+// appendClerkServeArgs encodes the arguments of Clerk.Serve.
+func appendClerkServeArgs(b []byte, long time.Duration) []byte {
+	b = codegen.AppendInt(b, 1, long)
+	return b
+}
+
+// decodeClerkServeArgs decodes the arguments of Clerk.Serve.
+func decodeClerkServeArgs(b []byte) (long time.Duration, err error) {
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadInt(&d, &long)
+		}
+	}
+	return long, d.Err("arguments of Clerk.Serve")
+}
+
+// CallRaw makes a call whose arguments are JSON or protobuf already, and
+// returns the results in the same form.
+func (c *ClerkClient) CallRaw(ctx context.Context, raw shard.Raw) ([]byte, error) {
+	return codegen.CallRaw(ctx, c.port, clerkKind(), raw)
+}
+
+// clerkJSON returns what turns a message of Clerk from JSON and into it.
+func clerkJSON(method string) codegen.JSONMethod {
+	switch method {
+	case "Serve":
+		return codegen.JSONMethod{Args: jsonClerkServeArgs}
+	}
+	return codegen.JSONMethod{}
+}
+
+// jsonClerkServeArgs encodes the arguments of Clerk.Serve, which come as JSON.
+func jsonClerkServeArgs(b, text []byte) ([]byte, error) {
+	var long time.Duration
+	if err := codegen.ReadJSON(text, "arguments of Clerk.Serve", codegen.JSONField{Name: "long", Value: &long}); err != nil {
+		return nil, err
+	}
+	return appendClerkServeArgs(b, long), nil
+}
 
 // LeaderAPI is what a [Leader] answers: the entity itself, and a reference to
 // one wherever it lives.
@@ -641,7 +823,7 @@ func tallyKind() codegen.Kind {
 		ABI:      1,
 		Name:     "Tally",
 		Package:  "github.com/shardgen/shardgen/internal/e2e/workload",
-		Shards:   256,
+		Shards:   1024,
 		HashName: "xxh64",
 		Methods:  []string{"Apply", "Report"},
 		JSON:     tallyJSON,
