@@ -19,7 +19,8 @@ var (
 type deadline struct {
 	ctx   context.Context
 	at    time.Time
-	own   bool // at is ours, not the context's
+	own   bool          // at is ours, not the context's
+	fresh time.Duration // what remained when it was made; 0: not known any more
 	timer *time.Timer
 }
 
@@ -35,7 +36,7 @@ func newDeadline(ctx context.Context, option, def time.Duration, sweeping bool) 
 	}
 	if timeout > 0 {
 		if own := time.Now().Add(timeout); !ok || own.Before(at) {
-			d := deadline{ctx: ctx, at: own, own: true}
+			d := deadline{ctx: ctx, at: own, own: true, fresh: timeout}
 			if timeout < 20*sweepPending || !sweeping {
 				d.timer = time.NewTimer(timeout)
 			}
@@ -70,6 +71,10 @@ func (d *deadline) stop() {
 
 // micros is what remains, for the wire; at least 1.
 func (d *deadline) micros() uint64 {
+	if left := d.fresh; left > 0 { // asked at once the first time: no need to read the clock again
+		d.fresh = 0
+		return uint64(max(left.Microseconds(), 1))
+	}
 	return uint64(max(time.Until(d.at).Microseconds(), 1))
 }
 

@@ -58,7 +58,7 @@ func (p *path) goodbye() {
 		return // never used
 	}
 	p.writing = true
-	p.writeLocked()
+	p.writeLocked(false)
 	payload := p.core.Bye(p.handled.Load())
 	p.mu.Unlock()
 	_ = p.plane.link().Send(p.ch, p.peer, 0, payload)

@@ -37,18 +37,18 @@ func (s *hostedShard) plane() *plane { return s.host.plane }
 
 // deliver brings a call to the shard, or on to its next home. A local caller that
 // would have to be forwarded looks for the home itself.
-func (s *hostedShard) deliver(c *region.Call) (*region.Entity, region.Verdict) {
-	return s.deliverIf(c, nil)
+func (s *hostedShard) deliver(c *region.Call, at time.Time) (*region.Entity, region.Verdict) {
+	return s.deliverIf(c, at, nil)
 }
 
 // deliverIf is deliver if still says so, under the shard's lock; else Moved.
-func (s *hostedShard) deliverIf(c *region.Call, still func() bool) (*region.Entity, region.Verdict) {
+func (s *hostedShard) deliverIf(c *region.Call, at time.Time, still func() bool) (*region.Entity, region.Verdict) {
 	s.mu.Lock()
 	if still != nil && !still() {
 		s.mu.Unlock()
 		return nil, region.Moved
 	}
-	e, v := s.core.Deliver(c, s.plane().clock.Load(), time.Now())
+	e, v := s.core.Deliver(c, s.plane().clock.Load(), at)
 	var after []func()
 	switch {
 	case v == region.Queued:
@@ -90,8 +90,9 @@ func (s *hostedShard) enqueueKept(e *wire.Envelope) {
 
 func (s *hostedShard) enqueueSelf(e *wire.Envelope, still func() bool) bool {
 	pl := s.plane()
-	c := newInCall(pl.self, e, s.lane)
-	entity, v := s.deliverIf(&c.Call, still)
+	at := time.Now()
+	c := pl.newInCall(pl.self, e, s.lane, at)
+	entity, v := s.deliverIf(&c.Call, at, still)
 	switch v {
 	case region.Run:
 		pl.wg.Go(func() { s.runQueued(entity, c) })
@@ -127,15 +128,28 @@ func (pl *plane) answer(c *inCall, e *wire.Envelope, l *lane) {
 		pl.reply(e)
 		return
 	}
-	p := pl.path(c.Sender, c.lane)
-	switch {
-	case p == nil:
-		pl.ledger.add(dropNoPeer)
-	case l != nil:
-		l.answerLater(p, e)
-	default:
-		p.post(e)
+	if c.from != nil && c.Via.IsZero() && c.from.answer(e, l) {
+		return
 	}
+	// It was forwarded, or its sender is known anew.
+	if p := pl.path(c.Sender, c.lane); p == nil || !p.answer(e, l) {
+		pl.ledger.add(dropNoPeer)
+	}
+}
+
+// answer appends an envelope that is not a call, to be published at once or with
+// the lane's next batch. It reports false when the peer is gone.
+func (p *path) answer(e *wire.Envelope, l *lane) bool {
+	p.mu.Lock()
+	_, err := p.appendLocked(e)
+	if err == nil && l == nil && !p.writing {
+		p.publishLocked(false)
+	}
+	p.mu.Unlock()
+	if err == nil && l != nil {
+		l.publishLater(p)
+	}
+	return err == nil
 }
 
 // apply does what the core says. The caller holds mu; what cannot be done under
@@ -160,7 +174,7 @@ func (s *hostedShard) apply(fx region.Effects) (after []func()) {
 			e := s.step(wire.TypeFlushed, f.Epoch)
 			e.Node, e.Via, e.Hop = f.Sender, f.Via, uint64(hop)
 			_ = p.append(e)
-			after = append(after, func() { p.flush(false) })
+			after = append(after, func() { p.flush() })
 		}
 	}
 	if fx.Open {
@@ -173,7 +187,7 @@ func (s *hostedShard) apply(fx region.Effects) (after []func()) {
 		after = append(after, func() {
 			s.host.kind.route(s.id.Shard).learn(owner, epoch, false)
 			if p != nil {
-				p.flush(false)
+				p.flush()
 			}
 			pl.ctl.progress(s.id)
 		})
@@ -259,7 +273,7 @@ func (s *hostedShard) forwardLocked(c *inCall, after *[]func()) {
 	if c.Sender.Address == pl.self.Address && c.id != 0 {
 		pl.pending.sent(c.id, p, seq)
 	}
-	*after = append(*after, func() { p.flush(true) })
+	*after = append(*after, func() { p.flush() })
 }
 
 // envelope is the call as it travels.
@@ -271,8 +285,9 @@ func (c *inCall) envelope(s *hostedShard) *wire.Envelope {
 	if c.tell {
 		e.Type = wire.TypeTell
 	}
-	if !c.deadline.IsZero() {
-		e.Timeout = uint64(max(time.Until(c.deadline).Microseconds(), 1))
+	if c.deadline != 0 {
+		left := time.Duration(c.deadline) - time.Since(s.plane().lease.base)
+		e.Timeout = uint64(max(left.Microseconds(), 1))
 	}
 	return e
 }
@@ -367,12 +382,15 @@ func (s *hostedShard) cancel(from transport.Peer, entity string, id uint64) (wai
 	c, running := s.core.Find(entity, func(c *region.Call) bool {
 		return c.Sender.Address == from.Address && inbound(c).id == id
 	})
+	var turn *remoteTurn
 	if c != nil && !running {
 		waited = s.core.Cancel(c)
+	} else if c != nil {
+		turn = inbound(c).remote.Load()
 	}
 	s.mu.Unlock()
-	if c != nil && running && inbound(c).running.Load() {
-		inbound(c).remote.giveUp()
+	if turn != nil {
+		turn.giveUp()
 	}
 	if waited {
 		s.plane().ledger.add(callCancelled)

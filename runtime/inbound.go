@@ -2,6 +2,7 @@ package shard
 
 import (
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -13,23 +14,35 @@ import (
 )
 
 // inCall is a call as the hosting side holds it: from another process, from this
-// one through its queues, or a local caller that waits for its turn.
+// one through its queues, or a local caller that waits for its turn. One whose
+// turn has ended and was answered is used again.
 type inCall struct {
 	region.Call
 	id       uint64 // the caller's number; 0 for a tell
 	method   []byte
 	args     []byte
-	deadline time.Time
+	deadline int64 // nanoseconds after the plane's base; 0: none
 	chain    []byte
 	tell     bool
 	lane     int
-	running  atomic.Bool // turn is set
-	turn     turn
-	remote   remoteTurn
-	run      laneRun // the turn's hold on its lane; zero: it has none
+	from     *path                      // the path that it came on; nil for this process's own
+	remote   atomic.Pointer[remoteTurn] // nil until its turn begins
+	run      laneRun                    // the turn's hold on its lane; zero: it has none
 
 	// granted is a waiting local caller's: it gets the turn, or the reason why not.
 	granted chan grant
+}
+
+// turn is the call's turn, which has begun.
+func (c *inCall) turn() *turn { return &c.remote.Load().turn }
+
+var inCalls = sync.Pool{New: func() any { return new(inCall) }}
+
+// recycle gives the call back for reuse: its turn has ended, and nobody knows of
+// it any more.
+func (c *inCall) recycle() {
+	*c = inCall{}
+	inCalls.Put(c)
 }
 
 // grant ends a local caller's wait.
@@ -46,7 +59,7 @@ func (l *lane) envelope(e *wire.Envelope, seq uint64) bool {
 	case wire.TypeCall, wire.TypeTell:
 		return l.call(e, seq)
 	case wire.TypeReply:
-		pl.reply(e)
+		l.reply(e)
 	case wire.TypeRefusal:
 		pl.refusal(from, e)
 	case wire.TypeCancel:
@@ -96,8 +109,9 @@ func (l *lane) call(e *wire.Envelope, seq uint64) bool {
 		return refuse(wire.CodeUnknownKind, 0, transport.Address{},
 			fmt.Sprintf("it has %d shards at %s, the caller's shard is %d", k.shards, pl.self.Name, e.Shard))
 	}
-	c := newInCall(p.peer, e, int(l.ch))
-	entity, v := sh.deliver(&c.Call)
+	c := pl.newInCall(p.peer, e, int(l.ch), l.at)
+	c.from = p
+	entity, v := sh.deliver(&c.Call, l.at)
 	switch v {
 	case region.Run:
 		p.handled.Store(seq)
@@ -115,10 +129,12 @@ func (l *lane) call(e *wire.Envelope, seq uint64) bool {
 	return true
 }
 
-// newInCall makes a call of an envelope. Its byte slices stay those of the
-// frame, which belongs to this process.
-func newInCall(from transport.Peer, e *wire.Envelope, lane int) *inCall {
-	c := &inCall{id: e.ID, method: e.Method, args: e.Payload, chain: e.Chain, tell: e.Type == wire.TypeTell, lane: lane}
+// newInCall makes a call of an envelope that came at a time. Its byte slices stay
+// those of the frame, which belongs to this process.
+func (pl *plane) newInCall(from transport.Peer, e *wire.Envelope, lane int, at time.Time) *inCall {
+	c := inCalls.Get().(*inCall)
+	c.id, c.method, c.args, c.chain = e.ID, e.Method, e.Payload, e.Chain
+	c.tell, c.lane = e.Type == wire.TypeTell, lane
 	c.Entity = unsafe.String(unsafe.SliceData(e.Entity), len(e.Entity))
 	c.Sender = from
 	if !e.Node.IsZero() {
@@ -130,21 +146,55 @@ func newInCall(from transport.Peer, e *wire.Envelope, lane int) *inCall {
 		c.Chain = chain(e.Chain)
 	}
 	if e.Timeout > 0 {
-		c.deadline = time.Now().Add(time.Duration(min(e.Timeout, uint64(1<<50))) * time.Microsecond)
+		c.deadline = int64(at.Sub(pl.lease.base) + time.Duration(min(e.Timeout, uint64(1<<50)))*time.Microsecond)
 	}
 	return c
 }
 
 func inbound(c *region.Call) *inCall { return c.Driver.(*inCall) }
 
-// reply hands an answer to its caller.
+// reply hands an answer of this process to its caller.
 func (pl *plane) reply(e *wire.Envelope) {
+	if c := pl.answered(e); c != nil {
+		pl.pending.flow.wake(1)
+		c.done <- struct{}{}
+	}
+}
+
+// reply notes an answer; its caller is woken together with others.
+func (l *lane) reply(e *wire.Envelope) {
+	if c := l.plane.answered(e); c != nil {
+		l.answered = append(l.answered, c)
+	}
+}
+
+// wake wakes the callers whose answers have come. It counts all of them first,
+// so that each knows of the others when it calls again.
+func (l *lane) wake() {
+	if len(l.answered) == 0 {
+		return
+	}
+	l.plane.pending.flow.wake(len(l.answered))
+	for i, c := range l.answered {
+		l.answered[i] = nil
+		c.done <- struct{}{}
+	}
+	l.answered = l.answered[:0]
+}
+
+// answered takes the call out of the table that an answer is for; nil if nobody
+// waits for it. The caller must wake who does.
+func (pl *plane) answered(e *wire.Envelope) *pendingCall {
 	if e.Code == wire.CodeMoved && e.Epoch != 0 {
 		pl.learn(e)
 	}
-	if !pl.pending.complete(e.ID, result{payload: e.Payload, code: e.Code, text: string(e.Text)}) {
+	c := pl.pending.remove(e.ID)
+	if c == nil {
 		pl.ledger.add(replyUnclaimed)
+		return nil
 	}
+	c.res = result{payload: e.Payload, code: e.Code, text: string(e.Text)}
+	return c
 }
 
 // refusal takes back an envelope that the peer did not execute.

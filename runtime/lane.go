@@ -25,11 +25,14 @@ type lane struct {
 	reader wire.FrameReader
 	header wire.FrameHeader
 	from   *path
-	rest   []byte // of the frame under way
-	seq    uint64 // of the next envelope in rest
+	at     time.Time // when the frame came
+	rest   []byte    // of the frame under way
+	seq    uint64    // of the next envelope in rest
 	skip   uint32
 	open   bool    // a frame is under way
-	dirty  []*path // paths with answers that were not published
+	dirty  []*path // paths with something to publish, answers or acknowledgements
+	// answered are this process's calls whose answers have come in the frame.
+	answered []*pendingCall
 	// unpublished counts the frames whose answers are in dirty.
 	unpublished int
 
@@ -91,6 +94,7 @@ func (l *lane) run() {
 // message begins a frame, or handles what is not one.
 func (l *lane) message(m transport.Message) {
 	pl := l.plane
+	l.at = time.Now()
 	if m.Kind == transport.Unreachable {
 		pl.ledger.add(frameBounced)
 		pl.ctl.suspect(m.From, m.Server)
@@ -111,7 +115,7 @@ func (l *lane) message(m transport.Message) {
 		pl.ledger.add(frameIgnored)
 		return
 	}
-	skip, ok := p.receive(&h)
+	skip, ok := p.receive(&h, l.at)
 	if !ok {
 		return
 	}
@@ -141,9 +145,12 @@ func (l *lane) frame() bool {
 			return false
 		}
 	}
+	l.wake()
 	h, p := l.header, l.from
 	l.open, l.rest = false, nil
-	p.received(&h)
+	if p.received(&h) {
+		l.publishLater(p)
+	}
 	if h.Flags&wire.FlagBye != 0 {
 		if p.peer.Client {
 			l.plane.dropPeer(p.peer.Address)
@@ -157,10 +164,10 @@ func (l *lane) frame() bool {
 	return true
 }
 
-// publish sends the answers that have gathered.
+// publish sends what has gathered on paths since.
 func (l *lane) publish() {
 	for i, p := range l.dirty {
-		p.flush(false)
+		p.depart()
 		l.dirty[i] = nil
 	}
 	l.dirty, l.unpublished = l.dirty[:0], 0
@@ -168,9 +175,13 @@ func (l *lane) publish() {
 
 // answerLater appends an envelope to a path and publishes it with the next batch.
 func (l *lane) answerLater(p *path, e *wire.Envelope) {
-	if p == nil || p.append(e) != nil {
-		return
+	if p == nil || !p.answer(e, l) {
+		l.plane.ledger.add(dropNoPeer)
 	}
+}
+
+// publishLater has the path published with the next batch.
+func (l *lane) publishLater(p *path) {
 	for _, d := range l.dirty {
 		if d == p {
 			return

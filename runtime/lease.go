@@ -49,12 +49,17 @@ func (l *lease) end(phase int32) {
 // valid tells whether a turn may begin. It reads the clock, unless there is no
 // bound.
 func (l *lease) valid() bool {
-	if l.phase.Load() != leaseRenewed {
-		return false
-	}
 	until := l.until.Load()
-	return until == forever || int64(time.Since(l.base)) < until
+	return until == forever && l.phase.Load() == leaseRenewed || l.validAt(l.now())
 }
+
+// validAt is valid for who has just read the clock by now.
+func (l *lease) validAt(now int64) bool {
+	return l.phase.Load() == leaseRenewed && now < l.until.Load()
+}
+
+// now is the monotonic clock: nanoseconds after base.
+func (l *lease) now() int64 { return int64(time.Since(l.base)) }
 
 // mayAnswer tells whether what has run may be answered.
 func (l *lease) mayAnswer() bool { return l.phase.Load() == leaseEnding || l.valid() }

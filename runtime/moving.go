@@ -78,7 +78,7 @@ func (s *hostedShard) handOff() {
 		return fx
 	})
 	if p != nil {
-		p.flush(false)
+		p.flush()
 	}
 	pl.ctl.progress(s.id)
 }
@@ -138,7 +138,7 @@ func (s *hostedShard) prepare(from *path, epoch placement.Epoch, e *wire.Envelop
 		_ = from.append(s.step(wire.TypeReady, epoch))
 	}
 	s.mu.Unlock()
-	from.flush(false)
+	from.flush()
 	s.plane().ctl.progress(s.id)
 }
 

@@ -28,6 +28,7 @@ type path struct {
 	mu      sync.Mutex
 	core    *call.Path
 	writing bool      // somebody publishes; others only append
+	queued  bool      // it waits for the pump, or for the last of the woken callers
 	gone    bool      // the peer is gone: nothing more is appended
 	absent  time.Time // since when everything bounced; zero: it does not
 	stopped []*route  // routes that wait for the peer's acknowledgement
@@ -51,7 +52,7 @@ func (p *path) appendLocked(e *wire.Envelope) (uint64, error) {
 // appended is counted and gone with its peer.
 func (p *path) post(e *wire.Envelope) {
 	if err := p.append(e); err == nil {
-		p.flush(false)
+		p.flush()
 	}
 }
 
@@ -66,29 +67,77 @@ func (p *path) append(e *wire.Envelope) error {
 	return err
 }
 
-// flush publishes what has gathered, unless somebody else is at it: an idle
-// path's caller publishes itself and never waits, a busy one's leaves the work
-// to the writer. With yield the writer first lets other goroutines add theirs.
-func (p *path) flush(yield bool) {
+// flush publishes what has gathered, unless somebody else is at it.
+func (p *path) flush() {
 	p.mu.Lock()
-	if p.writing {
-		p.mu.Unlock()
-		return
+	if !p.writing {
+		p.publishLocked(false)
 	}
-	p.writing = true
-	if yield {
-		p.gatherLocked()
-	}
-	p.writeLocked()
-	p.writing = false
-	p.armLocked()
 	p.mu.Unlock()
 }
 
-// gatherLocked lets other goroutines append as long as they do.
+// depart publishes what has gathered, together with the calls of those who were
+// just woken and are about to call again.
+func (p *path) depart() {
+	p.mu.Lock()
+	p.departLocked(false)
+}
+
+// sendLocked is departLocked for a call that was just appended, or a tell. An
+// idle path's caller publishes itself, so that a lone call never waits; one of
+// many lets others add theirs. Tells are left to the pump, for their sender goes
+// on at once and may have more.
+func (p *path) sendLocked(tell bool) {
+	if tell && !p.writing && !p.queued {
+		p.queued = true
+		p.mu.Unlock()
+		p.pump()
+		return
+	}
+	p.departLocked(p.plane.pending.flow.underWay() > yieldAbove)
+}
+
+// departLocked has what was appended published, and releases mu: by whoever is at
+// it, by the last of the callers that were woken, or here.
+func (p *path) departLocked(gather bool) {
+	f := &p.plane.pending.flow
+	switch {
+	case p.writing || p.queued:
+		p.mu.Unlock()
+	case f.woken() > 0:
+		p.queued = true
+		p.mu.Unlock()
+		f.delay(p)
+	default:
+		p.publishLocked(gather)
+		p.mu.Unlock()
+	}
+}
+
+// yieldAbove is with how many calls under way a writer lets others add theirs
+// before it publishes.
+const yieldAbove = 2
+
+// publishLocked publishes what has gathered. With gather it first lets other
+// goroutines add theirs.
+func (p *path) publishLocked(gather bool) {
+	p.writing = true
+	if gather {
+		p.gatherLocked()
+	}
+	p.writeLocked(gather)
+	p.writing = false
+	p.armLocked()
+}
+
+// gatherLocked lets other goroutines append as long as they do and the frame is
+// not full.
 func (p *path) gatherLocked() {
 	for range maxYields {
 		before := p.core.Next()
+		if p.core.Full() {
+			return
+		}
 		p.mu.Unlock()
 		runtime.Gosched()
 		p.mu.Lock()
@@ -102,8 +151,11 @@ func (p *path) gatherLocked() {
 // scheduler.
 const maxYields = 8
 
-func (p *path) writeLocked() {
-	for {
+func (p *path) writeLocked(gather bool) {
+	for first := true; ; first = false {
+		if gather && !first {
+			p.gatherLocked()
+		}
 		now, take := time.Now(), p.core.Take
 		if !p.plane.lease.mayAnswer() {
 			take = p.core.TakeAck // an answer must not leave, and calls stand behind answers
@@ -151,7 +203,7 @@ func (p *path) tick() {
 	p.core.Tick(time.Now())
 	p.mu.Unlock()
 	if !p.plane.closed() {
-		p.flush(false)
+		p.flush()
 	}
 }
 
@@ -160,7 +212,7 @@ func (p *path) rewind() {
 	p.mu.Lock()
 	p.core.Rewind()
 	p.mu.Unlock()
-	p.flush(false)
+	p.flush()
 }
 
 // clientPatience is how long a process outside the cluster may be absent before
@@ -197,13 +249,13 @@ func (p *path) partIfStranger() {
 }
 
 // receive takes a frame's header. ok is false when the frame must be ignored.
-func (p *path) receive(h *wire.FrameHeader) (skip uint32, ok bool) {
+func (p *path) receive(h *wire.FrameHeader, at time.Time) (skip uint32, ok bool) {
 	p.mu.Lock()
-	skip, ok = p.core.Receive(h, time.Now())
+	skip, ok = p.core.Receive(h, at)
 	if !ok {
 		p.mu.Unlock()
 		p.plane.ledger.add(frameIgnored)
-		p.flush(false) // perhaps with a request to send again
+		p.flush() // perhaps with a request to send again
 		return 0, false
 	}
 	p.armLocked()
@@ -215,17 +267,18 @@ func (p *path) receive(h *wire.FrameHeader) (skip uint32, ok bool) {
 const ackEvery = 256
 
 // received ends a frame: its envelopes were handled, so its acknowledgement counts.
-func (p *path) received(h *wire.FrameHeader) {
+// It reports whether something may be published now that could not before.
+func (p *path) received(h *wire.FrameHeader) (more bool) {
 	p.mu.Lock()
 	if p.core.Forgotten(h) {
 		p.mu.Unlock()
 		p.plane.peerForgot(p)
-		return
+		return false
 	}
 	p.absent = time.Time{}
 	progress := p.core.Ack(h, time.Now())
 	owed := p.core.AckOwed(p.handled.Load(), ackEvery)
-	more := progress || owed || h.Flags&wire.FlagNack != 0
+	more = progress && p.core.Unpublished() || owed || h.Flags&wire.FlagNack != 0
 	if !more {
 		p.armLocked() // an acknowledgement may be due again
 	}
@@ -239,9 +292,7 @@ func (p *path) received(h *wire.FrameHeader) {
 	for _, r := range stopped {
 		r.acked(p, acked)
 	}
-	if more {
-		p.flush(false)
-	}
+	return more
 }
 
 func (p *path) isGone() bool {

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 
@@ -16,87 +17,192 @@ type result struct {
 	lost    transport.Address // the node that took the call is gone
 }
 
-// pendingCall is a call that waits for its answer. where is guarded by its
-// shard of the table; the rest belongs to the caller.
+// pendingCall is a place for a call that waits for its answer. It belongs to one
+// call after another, for as long as the table lives.
 type pendingCall struct {
-	id    uint64
-	done  chan result // holds one; whoever removes the call from the table fills it
+	done chan struct{} // filled by whoever takes the call out of the table
+	res  result        // set before done is filled
+	slot uint64
+
+	mu    sync.Mutex // guards what follows
+	id    uint64     // 0: it is not in the table
+	calls uint64     // that were here
 	route *route
 	path  *path // the path it was last sent on; nil while it is held or local
 	seq   uint64
-	over  int64 // nanoseconds after the plane's base; 0: the caller watches itself
+
+	// over is when the call's time is over, in nanoseconds after the plane's base;
+	// 0: its caller watches itself.
+	over atomic.Int64
 }
 
-// pendingShards divides the table so that callers do not meet at one lock.
-const pendingShards = 64
+const (
+	// pendingShards divides the free places, so that callers do not meet at one lock.
+	pendingShards = 64
+	// slotBits is how much of a call's number names its place; the rest tells one
+	// call of the place from another.
+	slotBits = 20
+	maxSlots = 1 << slotBits
+)
 
-// pendingTable finds the caller of an answer. It is safe for concurrent use.
+// pendingTable finds the caller of an answer. A call's number leads to its place
+// without a search, and callers share no lock. It is safe for concurrent use.
 type pendingTable struct {
-	next   atomic.Uint64
-	count  atomic.Int64
+	flow   flow
+	slots  atomic.Pointer[[]*pendingCall] // copied when it grows
+	grow   sync.Mutex
 	shards [pendingShards]struct {
-		mu    sync.Mutex
-		calls map[uint64]*pendingCall
-		_     [40]byte // a cache line each
+		mu   sync.Mutex
+		free []*pendingCall
+		_    [32]byte // a cache line each
 	}
 }
-
-var pendingPool = sync.Pool{New: func() any { return &pendingCall{done: make(chan result, 1)} }}
 
 // open enters a call. Each try of a call has a number of its own, so that a late
-// answer to an earlier one is not taken for its own.
-// over is when its time is over, for sweep; 0 leaves that to the caller.
-func (t *pendingTable) open(r *route, over int64) *pendingCall {
-	p := pendingPool.Get().(*pendingCall)
-	p.id, p.route, p.path, p.seq, p.over = t.next.Add(1), r, nil, 0, over
-	s := &t.shards[p.id%pendingShards]
-	s.mu.Lock()
-	if s.calls == nil {
-		s.calls = map[uint64]*pendingCall{}
+// answer to an earlier one is not taken for its own. over is when its time is
+// over, for sweep; 0 leaves that to the caller. It is nil when a million calls
+// are under way.
+func (t *pendingTable) open(r *route, over int64) (c *pendingCall, id uint64) {
+	c = t.place(rand.Uint64N(pendingShards))
+	if c == nil {
+		return nil, 0
 	}
-	s.calls[p.id] = p
-	s.mu.Unlock()
-	t.count.Add(1)
-	return p
+	c.mu.Lock()
+	c.calls++
+	c.id = c.slot | c.calls<<slotBits
+	id = c.id
+	c.route, c.path, c.seq = r, nil, 0
+	c.mu.Unlock()
+	c.over.Store(over)
+	t.flow.begin()
+	return c, id
 }
 
-// free gives a call back for reuse; its channel must be empty and the call out
-// of the table.
-func (t *pendingTable) free(p *pendingCall) {
-	p.route, p.path = nil, nil
-	pendingPool.Put(p)
+// place takes a free place: of that shard, or a new one, or of any shard.
+func (t *pendingTable) place(shard uint64) *pendingCall {
+	c := t.take(shard)
+	if c == nil {
+		c = t.add()
+	}
+	for i := uint64(0); c == nil && i < pendingShards; i++ {
+		c = t.take(i)
+	}
+	return c
 }
 
-// sent notes where the call went.
-func (t *pendingTable) sent(id uint64, p *path, seq uint64) {
-	s := &t.shards[id%pendingShards]
+func (t *pendingTable) take(shard uint64) (c *pendingCall) {
+	s := &t.shards[shard]
 	s.mu.Lock()
-	if c := s.calls[id]; c != nil {
+	defer s.mu.Unlock()
+	if n := len(s.free); n > 0 {
+		c, s.free = s.free[n-1], s.free[:n-1]
+	}
+	return c
+}
+
+// add makes a new place, unless there are as many as can be named.
+func (t *pendingTable) add() *pendingCall {
+	t.grow.Lock()
+	defer t.grow.Unlock()
+	var old []*pendingCall
+	if p := t.slots.Load(); p != nil {
+		old = *p
+	}
+	n := len(old)
+	if n == maxSlots {
+		return nil
+	}
+	c := &pendingCall{done: make(chan struct{}, 1), slot: uint64(n)}
+	grown := append(old, c) // readers see no more than their own length
+	t.slots.Store(&grown)
+	return c
+}
+
+// free gives a place back; its channel must be empty and the call out of the
+// table.
+func (t *pendingTable) free(c *pendingCall) {
+	c.mu.Lock()
+	c.route, c.path = nil, nil
+	c.mu.Unlock()
+	c.res = result{}
+	s := &t.shards[c.slot%pendingShards]
+	s.mu.Lock()
+	s.free = append(s.free, c)
+	s.mu.Unlock()
+}
+
+// abandon ends a call that was opened and never sent.
+func (t *pendingTable) abandon(c *pendingCall, id uint64) {
+	if t.remove(id) == nil {
+		<-c.done
+		t.flow.resumed()
+	} else {
+		t.flow.gaveUp()
+	}
+	t.free(c)
+}
+
+// at is the place that a call's number names; nil if there is none.
+func (t *pendingTable) at(id uint64) *pendingCall {
+	slots := t.slots.Load()
+	if i := id % maxSlots; id != 0 && slots != nil && i < uint64(len(*slots)) {
+		return (*slots)[i]
+	}
+	return nil
+}
+
+// sentOn notes where the call went.
+func (c *pendingCall) sentOn(id uint64, p *path, seq uint64) {
+	c.mu.Lock()
+	if c.id == id {
 		c.path, c.seq = p, seq
 	}
-	s.mu.Unlock()
+	c.mu.Unlock()
+}
+
+// way is where the call went last.
+func (c *pendingCall) way() (*path, uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.path, c.seq
+}
+
+// sent notes where the call with that number went.
+func (t *pendingTable) sent(id uint64, p *path, seq uint64) {
+	if c := t.at(id); c != nil {
+		c.sentOn(id, p, seq)
+	}
 }
 
 // remove takes a call out of the table. nil means that its answer is in its
 // channel, or will be at once.
 func (t *pendingTable) remove(id uint64) *pendingCall {
-	s := &t.shards[id%pendingShards]
-	s.mu.Lock()
-	c := s.calls[id]
-	delete(s.calls, id)
-	s.mu.Unlock()
-	if c != nil {
-		t.count.Add(-1)
+	c := t.at(id)
+	if c == nil {
+		return nil
 	}
+	c.mu.Lock()
+	waits := c.id == id
+	if waits {
+		c.id = 0
+	}
+	c.mu.Unlock()
+	if !waits {
+		return nil
+	}
+	c.over.Store(0)
 	return c
 }
 
 // waits tells whether somebody waits for the call's answer.
 func (t *pendingTable) waits(id uint64) bool {
-	s := &t.shards[id%pendingShards]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.calls[id] != nil
+	c := t.at(id)
+	if c == nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.id == id
 }
 
 // complete answers the call and reports whether anybody waited for it.
@@ -105,36 +211,47 @@ func (t *pendingTable) complete(id uint64, r result) bool {
 	if c == nil {
 		return false
 	}
-	c.done <- r
+	c.res = r
+	t.flow.wake(1)
+	c.done <- struct{}{}
 	return true
 }
 
 // sweep ends the calls whose time is over at now; what they were sent on stays
 // with them, for their callers to take back what they can.
 func (t *pendingTable) sweep(now int64) {
-	if t.count.Load() > 0 {
-		t.completeIf(func(c *pendingCall) bool { return c.over != 0 && now >= c.over }, result{code: codeExpired})
+	slots := t.slots.Load()
+	if slots == nil || t.flow.underWay() == 0 {
+		return
+	}
+	for _, c := range *slots {
+		if over := c.over.Load(); over == 0 || now < over {
+			continue
+		}
+		c.mu.Lock()
+		id := c.id
+		c.mu.Unlock()
+		if id != 0 && now >= c.over.Load() {
+			t.complete(id, result{code: codeExpired})
+		}
 	}
 }
 
-// completeIf answers every call that match picks.
+// completeIf answers every call that match picks; match is called under the
+// call's lock.
 func (t *pendingTable) completeIf(match func(*pendingCall) bool, r result) (n int) {
-	for i := range t.shards {
-		s := &t.shards[i]
-		var hit []*pendingCall
-		s.mu.Lock()
-		for id, c := range s.calls {
-			if match(c) {
-				delete(s.calls, id)
-				hit = append(hit, c)
-			}
+	slots := t.slots.Load()
+	if slots == nil {
+		return 0
+	}
+	for _, c := range *slots {
+		c.mu.Lock()
+		id := c.id
+		hit := id != 0 && match(c)
+		c.mu.Unlock()
+		if hit && t.complete(id, r) {
+			n++
 		}
-		s.mu.Unlock()
-		t.count.Add(-int64(len(hit)))
-		for _, c := range hit {
-			c.done <- r
-		}
-		n += len(hit)
 	}
 	return n
 }

@@ -35,6 +35,7 @@ type plane struct {
 
 	tr    atomic.Pointer[transport.Link]
 	lanes []*lane
+	pumps []pump // one a lane
 	watch watchdog
 
 	exiting atomic.Bool // this node has nothing left to give away: it takes nothing any more
@@ -85,6 +86,10 @@ func newPlane(cfg Config, self transport.Peer, ctl planeControl) *plane {
 	pl.ctx, pl.halt = context.WithCancel(context.Background())
 	pl.stop = pl.ctx.Done()
 	pl.kinds.Store(&map[string]*kind{})
+	pl.pumps = make([]pump, max(cfg.Lanes, 0)) // what is wrong with cfg Start tells
+	for i := range pl.pumps {
+		pl.pumps[i].signal = make(chan struct{}, 1)
+	}
 	pl.lease.init(time.Now())
 	return pl
 }
@@ -98,8 +103,9 @@ func (pl *plane) open(l transport.Link) {
 	pl.watch.init(pl.lanes)
 	pl.wg.Go(func() { pl.watch.run(pl.stop) })
 	pl.wg.Go(pl.sweepPending)
-	for _, l := range pl.lanes {
+	for i, l := range pl.lanes {
 		pl.wg.Go(l.run)
+		pl.wg.Go(func() { pl.pumps[i].run(pl.stop) })
 	}
 }
 

@@ -100,7 +100,7 @@ func (p port) waitTurn(ctx context.Context, up *turn, s *hostedShard, r *codegen
 		c.chain = up.appendChain(nil)
 		c.Chain = chain(c.chain)
 	}
-	e, v := s.deliver(&c.Call)
+	e, v := s.deliver(&c.Call, time.Now())
 	switch v {
 	case region.Run:
 		return s.begin(ctx, up, e, method)
@@ -228,18 +228,19 @@ func (p port) Do(c codegen.Call) ([]byte, error) {
 			return nil, p.fail(&c.Ref, c.Method, NotExecuted, ErrClosed)
 		}
 		e.Timeout = limit.micros()
-		w := pl.pending.open(r, limit.swept(pl.lease.base))
-		e.ID = w.id
+		w, id := pl.pending.open(r, limit.swept(pl.lease.base))
+		if w == nil {
+			return nil, p.fail(&c.Ref, c.Method, NotExecuted, ErrOverloaded)
+		}
+		e.ID = id
 		if pl.closed() { // nobody would answer what was opened after the end
-			pl.pending.complete(w.id, result{code: codeClosed})
+			pl.pending.complete(id, result{code: codeClosed})
 		}
 		if err := r.send(&e); err != nil {
-			if pl.pending.remove(w.id) != nil {
-				pl.pending.free(w)
-			}
+			pl.pending.abandon(w, id)
 			return nil, p.fail(&c.Ref, c.Method, NotExecuted, publicError(err))
 		}
-		res, err := p.await(&c, w, &limit)
+		res, err := p.await(&c, w, id, &limit)
 		if err != nil {
 			return nil, err
 		}
@@ -266,18 +267,26 @@ func retryPause(try int) time.Duration {
 }
 
 // await waits for the answer of one try.
-func (p port) await(c *codegen.Call, w *pendingCall, limit *deadline) (result, error) {
+func (p port) await(c *codegen.Call, w *pendingCall, id uint64, limit *deadline) (result, error) {
 	pl := p.kind.plane
-	res, answered := w.wait(c.Context, limit)
-	if !answered && pl.pending.remove(w.id) == nil {
-		res, answered = <-w.done, true // the answer came at the same time
+	answered := w.wait(c.Context, limit)
+	if !answered && pl.pending.remove(id) == nil {
+		<-w.done // the answer came at the same time
+		answered = true
 	}
-	if answered && res.code != codeExpired && res.code != codeClosed {
-		pl.pending.free(w)
-		return res, nil
+	var res result
+	if answered {
+		pl.pending.flow.resumed()
+		if res = w.res; res.code != codeExpired && res.code != codeClosed {
+			pl.pending.free(w)
+			return res, nil
+		}
+	} else {
+		pl.pending.flow.gaveUp()
 	}
 	pl.ledger.add(callExpired)
-	outcome, why := p.giveUp(c, w)
+	outcome, why := p.giveUp(c, w, id)
+	pl.pending.free(w)
 	err := context.DeadlineExceeded
 	if pl.closed() {
 		err = ErrClosed
@@ -288,25 +297,26 @@ func (p port) await(c *codegen.Call, w *pendingCall, limit *deadline) (result, e
 }
 
 // wait waits for the answer, or for the call's time to be over.
-func (w *pendingCall) wait(ctx context.Context, limit *deadline) (res result, answered bool) {
+func (w *pendingCall) wait(ctx context.Context, limit *deadline) (answered bool) {
 	done, over := ctx.Done(), limit.over()
 	if done == nil && over == nil {
-		return <-w.done, true // the sweep sees to the end
+		<-w.done // the sweep sees to the end
+		return true
 	}
 	select {
-	case res = <-w.done:
-		return res, true
+	case <-w.done:
+		return true
 	case <-over:
 	case <-done:
 	}
-	return result{}, false
+	return false
 }
 
 // giveUp takes a call back whose time is over, as far as that can be done, and
 // tells whether it ran.
-func (p port) giveUp(c *codegen.Call, w *pendingCall) (Outcome, error) {
+func (p port) giveUp(c *codegen.Call, w *pendingCall, id uint64) (Outcome, error) {
 	pl := p.kind.plane
-	if w.route.forget(w.id) {
+	if w.route.forget(id) {
 		if p.kind.desc.Singleton {
 			return NotExecuted, fmt.Errorf("%w: %s", ErrNoInstance, pl.ctl.why(p.kind.desc.Name))
 		}
@@ -318,22 +328,23 @@ func (p port) giveUp(c *codegen.Call, w *pendingCall) (Outcome, error) {
 		}
 		return NotExecuted, errNoHome
 	}
-	if w.path == nil {
-		if k := p.kind; k.host != nil && k.host.shard(w.route.shard).cancel(pl.self, c.Ref.ID, w.id) {
+	way, seq := w.way()
+	if way == nil {
+		if k := p.kind; k.host != nil && k.host.shard(w.route.shard).cancel(pl.self, c.Ref.ID, id) {
 			return NotExecuted, errBusy
 		}
 		return Unknown, errNoAnswer
 	}
-	w.path.mu.Lock()
-	void := w.path.core.Void(w.seq)
-	w.path.mu.Unlock()
+	way.mu.Lock()
+	void := way.core.Void(seq)
+	way.mu.Unlock()
 	if void {
-		return NotExecuted, fmt.Errorf("%s could not be reached", w.path.peer.Name)
+		return NotExecuted, fmt.Errorf("%s could not be reached", way.peer.Name)
 	}
-	w.path.post(&wire.Envelope{
-		Type: wire.TypeCancel, ID: w.id, Kind: p.kind.name, Shard: w.route.shard, Entity: bytesOf(c.Ref.ID),
+	way.post(&wire.Envelope{
+		Type: wire.TypeCancel, ID: id, Kind: p.kind.name, Shard: w.route.shard, Entity: bytesOf(c.Ref.ID),
 	})
-	return Unknown, fmt.Errorf("%w from %s", errNoAnswer, w.path.peer.Name)
+	return Unknown, fmt.Errorf("%w from %s", errNoAnswer, way.peer.Name)
 }
 
 var (

@@ -26,7 +26,7 @@ func (pl *plane) returned(e *wire.Envelope, lane int, certain bool) {
 		})
 	case certain:
 		pl.ledger.add(callRetried)
-		c := newInCall(pl.self, e, lane)
+		c := pl.newInCall(pl.self, e, lane, time.Now())
 		s.do(func(now uint32, at time.Time) region.Effects { return s.core.Return(&c.Call, now, at) })
 	case e.Type == wire.TypeTell:
 		pl.ledger.add(tellLost)

@@ -140,16 +140,11 @@ func (r *route) send(e *wire.Envelope) error {
 			if e.ID != 0 { // before anybody can publish it
 				pl.pending.sent(e.ID, p, seq)
 			}
-			p.mu.Unlock()
-			p.flush(pl.pending.count.Load() > yieldAbove)
+			p.sendLocked(e.ID == 0)
 			return nil
 		}
 	}
 }
-
-// yieldAbove is with how many calls under way a writer lets others add theirs
-// before it publishes.
-const yieldAbove = 2
 
 // hold keeps the call until a home is known. It reports false when one is.
 func (r *route) hold(e *wire.Envelope) (bool, error) {
@@ -299,7 +294,7 @@ func (r *route) change(f func(acked uint64) call.Step) {
 		r.leaveLocked(was, step)
 		was.mu.Unlock()
 		if !step.FlushTo.IsZero() {
-			was.flush(false)
+			was.flush()
 		}
 	} else if pl := r.kind.plane; step.FlushTo == pl.self.Address && r.kind.host != nil {
 		r.kind.host.shard(r.shard).flush(region.Flush{
@@ -390,7 +385,7 @@ func (r *route) goTo(step call.Step) {
 	}
 	r.target.Store(&target{path: p, epoch: epoch})
 	p.mu.Unlock()
-	p.flush(false)
+	p.flush()
 }
 
 // goLocal is goTo for this process itself.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
-	"time"
 
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -26,6 +25,7 @@ var replyPool = sync.Pool{New: func() any { return new([]byte) }}
 // runTurn runs a remote call's turn on the lane's goroutine. It reports whether
 // this goroutine still has the lane afterwards.
 func (l *lane) runTurn(sh *hostedShard, e *region.Entity, c *inCall) bool {
+	l.wake() // a turn may take long
 	c.run = l.enter()
 	a := sh.guarded(e, c)
 	kept := c.run.leave()
@@ -33,7 +33,7 @@ func (l *lane) runTurn(sh *hostedShard, e *region.Entity, c *inCall) bool {
 	if !kept {
 		mine = nil
 	}
-	sh.endTurnOf(&c.turn, e)
+	sh.endTurnOf(c.turn(), e)
 	sh.plane().answerTurn(c, a, mine)
 	return kept
 }
@@ -41,34 +41,42 @@ func (l *lane) runTurn(sh *hostedShard, e *region.Entity, c *inCall) bool {
 // runQueued runs the turn of a call that waited, on a goroutine of its own.
 func (s *hostedShard) runQueued(e *region.Entity, c *inCall) {
 	a := s.guarded(e, c)
-	s.endTurnOf(&c.turn, e)
+	s.endTurnOf(c.turn(), e)
 	s.plane().answerTurn(c, a, nil)
 }
 
-// answerTurn sends what a turn came to, unless it was a tell's.
+// answerTurn sends what a turn came to, unless it was a tell's, and ends the call.
+// An answer to another process waits in its path for the lease if it must, one to
+// a caller in this process on a goroutine.
 func (pl *plane) answerTurn(c *inCall, a answer, l *lane) {
-	e := wire.Envelope{Type: wire.TypeReply, ID: c.id, Code: a.code, Text: []byte(clipText(a.text))}
+	own := c.Sender.Address == pl.self.Address
+	if c.id != 0 && own && !pl.lease.mayAnswer() {
+		pl.wg.Go(func() { pl.answerLeased(c, a) })
+		return
+	}
+	pl.answerNow(c, a, l)
+	if a.payload != nil && (c.id == 0 || !own) && cap(*a.payload) <= 64<<10 {
+		replyPool.Put(a.payload) // it was copied into the path
+	}
+	c.recycle()
+}
+
+func (pl *plane) answerNow(c *inCall, a answer, l *lane) {
+	e := wire.Envelope{Type: wire.TypeReply, ID: c.id, Code: a.code, Text: bytesOf(clipText(a.text))}
 	if a.payload != nil {
 		e.Payload = *a.payload
 	}
 	if room := pl.maxResult(); a.code != wire.CodeOK && len(e.Text)+len(e.Payload) > room {
 		e.Text, e.Payload = e.Text[:min(len(e.Text), room)], nil // the text is what people read
 	}
-	if !pl.lease.mayAnswer() {
-		pl.wg.Go(func() { pl.answerLeased(c, e) })
-		return
-	}
 	pl.answer(c, &e, l)
-	if a.payload != nil && c.Sender.Address != pl.self.Address && cap(*a.payload) <= 64<<10 {
-		replyPool.Put(a.payload) // it was copied into the path
-	}
 }
 
 // answerLeased sends an answer once this node may: somebody else may have run
 // the entity since, if the cluster has given this node up. Then it never does.
-func (pl *plane) answerLeased(c *inCall, e wire.Envelope) {
+func (pl *plane) answerLeased(c *inCall, a answer) {
 	if pl.waitLease(pl.ctx) == nil {
-		pl.answer(c, &e, nil)
+		pl.answerNow(c, a, nil)
 	}
 }
 
@@ -87,9 +95,8 @@ func (s *hostedShard) guarded(e *region.Entity, c *inCall) (a answer) {
 		}
 		c.run.handOver()
 		s.died("runtime.Goexit in " + string(c.method))
-		c.turn.method = string(c.method)
-		c.turn.failed = s.panicFailure(&c.turn, "runtime.Goexit")
-		s.endTurnOf(&c.turn, e)
+		c.turn().failed = s.panicFailure(e.ID, string(c.method), "runtime.Goexit")
+		s.endTurnOf(c.turn(), e)
 		s.plane().answerTurn(c, answer{code: wire.CodePanic, text: "runtime.Goexit"}, nil)
 	}()
 	a = s.runCall(e, c)
@@ -118,15 +125,19 @@ func (s *hostedShard) endTurn(e *region.Entity) {
 // runCall runs one encoded call on its entity.
 func (s *hostedShard) runCall(e *region.Entity, c *inCall) answer {
 	pl := s.plane()
-	t := &c.turn
-	t.shard, t.entity, t.remote = s, e, &c.remote
-	c.remote.deadline, c.remote.chain, c.remote.lane = c.deadline, c.chain, &c.run
-	c.running.Store(true)
+	r := &remoteTurn{deadline: c.deadline, chain: c.chain, run: c.run}
+	t := &r.turn
+	t.parent, t.shard, t.entity = r, s, e
+	c.remote.Store(r)
 	defer t.finish()
-	if a, ok := s.leased(t); !ok {
-		return a
+	now := pl.lease.now()
+	if !s.mayRunAt(now) {
+		if a, ok := s.leased(t); !ok {
+			return a
+		}
+		now = pl.lease.now()
 	}
-	if !c.deadline.IsZero() && time.Now().After(c.deadline) {
+	if c.deadline != 0 && now > c.deadline {
 		pl.ledger.add(callExpired)
 		return answer{code: wire.CodeExpired}
 	}
@@ -136,7 +147,7 @@ func (s *hostedShard) runCall(e *region.Entity, c *inCall) answer {
 	}
 	if e.Value == nil {
 		if err := s.wake(t, e); err != nil {
-			t.method, t.failed = string(c.method), fmt.Errorf("%w: %w", ErrActivation, err)
+			t.failed = &mishap{string(c.method), fmt.Errorf("%w: %w", ErrActivation, err)}
 			pl.log.Error("activation failed", "kind", s.id.Kind, "entity", clip(e.ID), "err", err)
 			return answer{code: wire.CodeActivation, text: err.Error()}
 		}
@@ -145,10 +156,9 @@ func (s *hostedShard) runCall(e *region.Entity, c *inCall) answer {
 		}
 	}
 	buf := replyPool.Get().(*[]byte)
-	out, err := s.invoke(method, t, e.Value, c.args, (*buf)[:0])
+	out, err := s.invoke(method, t, c, (*buf)[:0])
 	if err != nil {
-		t.method = string(c.method)
-		t.failed = s.failureOf(t, err)
+		t.failed = s.failureOf(e.ID, string(c.method), err)
 		return methodError(s.host.desc.Errors, err)
 	}
 	*buf = out
@@ -202,30 +212,18 @@ func methodError(table []codegen.Error, err error) answer {
 
 // failureOf is a method's error as a supervisor sees it; nil where the method did
 // not run, or its results are at fault.
-func (s *hostedShard) failureOf(t *turn, err error) error {
+func (s *hostedShard) failureOf(id, method string, err error) *mishap {
 	switch err := err.(type) { //nolint:errorlint // only the value itself counts
 	case *panicked:
-		return s.panicFailure(t, err.Error())
+		return s.panicFailure(id, method, err.Error())
 	case *codegen.DecodeError, *codegen.EncodeError:
 		return nil
 	}
-	return err
+	return &mishap{method, err}
 }
 
-func (s *hostedShard) panicFailure(t *turn, text string) error {
-	return &EntityError{Kind: s.id.Kind, ID: t.entity.ID, Method: t.method, Text: text, Panic: true}
-}
-
-// finish ends the turn's context.
-func (t *turn) finish() {
-	t.ended.Store(true)
-	if r := t.remote; r != nil {
-		r.mu.Lock()
-		if r.cancel != nil {
-			r.cancel()
-		}
-		r.mu.Unlock()
-	}
+func (s *hostedShard) panicFailure(id, method, text string) *mishap {
+	return &mishap{method, &EntityError{Kind: s.id.Kind, ID: id, Method: method, Text: text, Panic: true}}
 }
 
 // panicked is a method's panic on its way to the caller.
@@ -234,15 +232,15 @@ type panicked struct{ value any }
 func (p *panicked) Error() string { return fmt.Sprint(p.value) }
 
 // invoke runs the method and turns a panic into an error.
-func (s *hostedShard) invoke(m codegen.Method, t *turn, entity any, args, buf []byte) (out []byte, err error) {
+func (s *hostedShard) invoke(m codegen.Method, t *turn, c *inCall, buf []byte) (out []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			s.logPanic(t.entity.ID, r)
-			s.died(fmt.Sprintf("panic in %s: %v", t.method, r))
+			s.died(fmt.Sprintf("panic in %s: %v", c.method, r))
 			out, err = nil, &panicked{r}
 		}
 	}()
-	return m(t, entity, args, buf)
+	return m(t, t.entity.Value, c.args, buf)
 }
 
 // died ends a singleton's instance; other entities live on.
@@ -261,7 +259,7 @@ func panicError(what string, r any) error { return fmt.Errorf("%w in %s: %v", Er
 
 // begin starts a turn of a local caller on its own goroutine.
 func (s *hostedShard) begin(ctx context.Context, up *turn, e *region.Entity, method string) (codegen.Call, error) {
-	t := &turn{parent: ctx, shard: s, entity: e, method: method, up: up}
+	t := &turn{parent: ctx, shard: s, entity: e, up: up}
 	if up != nil {
 		t.depth = up.depth + 1
 	}
@@ -273,16 +271,16 @@ func (s *hostedShard) begin(ctx context.Context, up *turn, e *region.Entity, met
 				s.endTurnOf(t, e)
 			}
 		}()
-		if err := s.prepareTurn(t); err != nil {
+		if err := s.prepareTurn(t, method); err != nil {
 			return codegen.Call{}, err
 		}
 		prepared = true
 	}
-	return codegen.Call{Context: t, Entity: e.Value, Turn: t}, nil
+	return codegen.Call{Context: t, Entity: e.Value, Turn: t, Method: method}, nil
 }
 
 // prepareTurn does what a turn seldom needs: wait for the lease, activate.
-func (s *hostedShard) prepareTurn(t *turn) error {
+func (s *hostedShard) prepareTurn(t *turn, method string) error {
 	t.yieldLane()
 	ctx, cancel := t.parent, context.CancelFunc(func() {})
 	if _, ok := ctx.Deadline(); !ok {
@@ -290,17 +288,17 @@ func (s *hostedShard) prepareTurn(t *turn) error {
 	}
 	defer cancel()
 	if err := s.waitLease(ctx); err != nil {
-		return s.notRun(t.entity.ID, t.method, err)
+		return s.notRun(t.entity.ID, method, err)
 	}
 	if t.entity.Value != nil {
 		return nil
 	}
 	if err := s.wake(t, t.entity); err != nil {
-		t.failed = fmt.Errorf("%w: %w", ErrActivation, err)
-		return s.notRun(t.entity.ID, t.method, fmt.Errorf("%w: %w", ErrActivation, err))
+		t.failed = &mishap{method, fmt.Errorf("%w: %w", ErrActivation, err)}
+		return s.notRun(t.entity.ID, method, fmt.Errorf("%w: %w", ErrActivation, err))
 	}
 	if err := s.waitLease(ctx); err != nil { // the hook may have taken long
-		return s.notRun(t.entity.ID, t.method, err)
+		return s.notRun(t.entity.ID, method, err)
 	}
 	return nil
 }
@@ -311,22 +309,22 @@ func (s *hostedShard) notRun(id, method string, err error) error {
 
 // End ends a local caller's turn and returns the error that the caller gets: the
 // same as a remote one would.
-func (t *turn) End(recovered any, err error) error {
+func (t *turn) End(method string, recovered any, err error) error {
 	s, e := t.shard, t.entity
 	t.ended.Store(true)
 	if recovered != nil {
-		s.died(fmt.Sprintf("panic in %s: %v", t.method, recovered))
+		s.died(fmt.Sprintf("panic in %s: %v", method, recovered))
 	}
 	switch {
 	case recovered != nil:
-		t.failed = s.panicFailure(t, fmt.Sprint(recovered))
+		t.failed = s.panicFailure(e.ID, method, fmt.Sprint(recovered))
 	case err != nil:
-		t.failed = s.failureOf(t, err)
+		t.failed = s.failureOf(e.ID, method, err)
 	}
 	s.endTurnOf(t, e)
 	if recovered != nil {
 		s.logPanic(e.ID, recovered)
-		return &EntityError{Kind: s.id.Kind, ID: e.ID, Method: t.method, Text: fmt.Sprint(recovered), Panic: true}
+		return &EntityError{Kind: s.id.Kind, ID: e.ID, Method: method, Text: fmt.Sprint(recovered), Panic: true}
 	}
 	switch err := err.(type) { //nolint:errorlint
 	case nil:
@@ -336,11 +334,11 @@ func (t *turn) End(recovered any, err error) error {
 		if err.Ran {
 			outcome = Executed
 		}
-		return &CallError{Kind: s.id.Kind, ID: e.ID, Method: t.method, Outcome: outcome, Err: err}
+		return &CallError{Kind: s.id.Kind, ID: e.ID, Method: method, Outcome: outcome, Err: err}
 	default:
 		text, causes := codegen.DescribeError(s.host.desc.Errors, err)
 		return &EntityError{
-			Kind: s.id.Kind, ID: e.ID, Method: t.method, Text: clipText(text),
+			Kind: s.id.Kind, ID: e.ID, Method: method, Text: clipText(text),
 			causes: codegen.Causes(s.host.desc.Errors, causes),
 		}
 	}

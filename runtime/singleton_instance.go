@@ -108,7 +108,7 @@ func (in *instance) activate(e *region.Entity) {
 	}()
 	ctx, cancel := context.WithTimeout(life, s.plane().cfg.HandoffTimeout)
 	defer cancel()
-	t := &turn{parent: ctx, shard: s, entity: e, method: "OnActivate"}
+	t := &turn{parent: ctx, shard: s, entity: e}
 	defer t.ended.Store(true)
 	if err = s.waitLease(ctx); err == nil {
 		err = s.wake(t, e)
@@ -236,7 +236,7 @@ func (in *instance) handOff() {
 		return fx
 	})
 	if p != nil {
-		p.flush(false)
+		p.flush()
 	}
 	if !stopped {
 		return // a call came in between; this runs again behind it
@@ -311,4 +311,9 @@ func (s *hostedShard) waitLease(ctx context.Context) error {
 // mayRun tells whether a turn may begin at this moment.
 func (s *hostedShard) mayRun() bool {
 	return s.plane().lease.valid() && (s.host.instance == nil || s.host.instance.guard.valid())
+}
+
+// mayRunAt is mayRun for who has just read the lease's clock.
+func (s *hostedShard) mayRunAt(now int64) bool {
+	return s.plane().lease.validAt(now) && (s.host.instance == nil || s.host.instance.guard.valid())
 }

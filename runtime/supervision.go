@@ -102,7 +102,7 @@ func (s *hostedShard) endTurnOf(t *turn, e *region.Entity) {
 	after := t.after.Load()
 	switch {
 	case d == Escalate:
-		s.plane().ctl.escalate(fmt.Errorf("%w: %s/%s.%s: %w", ErrEscalated, s.id.Kind, clip(e.ID), t.method, t.failed))
+		s.plane().ctl.escalate(fmt.Errorf("%w: %s/%s.%s: %w", ErrEscalated, s.id.Kind, clip(e.ID), t.failed.method, t.failed.err))
 	case d == Restart:
 		s.restart(e)
 		return
@@ -131,9 +131,9 @@ func (s *hostedShard) directive(t *turn, e *region.Entity) (d Directive) {
 			s.logPanic(e.ID, fmt.Sprintf("the supervisor: %v", r))
 		}
 	}()
-	if d = decide(t.failed); d != Resume {
+	if d = decide(t.failed.err); d != Resume {
 		s.plane().ledger.add(entitySupervised)
-		s.plane().log.Warn("supervisor decides", "kind", s.id.Kind, "entity", clip(e.ID), "decision", d.String(), "err", t.failed)
+		s.plane().log.Warn("supervisor decides", "kind", s.id.Kind, "entity", clip(e.ID), "decision", d.String(), "err", t.failed.err)
 	}
 	return d
 }

@@ -16,30 +16,41 @@ const maxInline = 16
 
 // turn is one turn of an entity, and the context that its method sees: deadline
 // and cancellation of the call, and none of the caller's values, so that a method
-// behaves alike for near and far callers.
+// behaves alike for near and far callers. It is the one allocation of a local
+// call, and never used again: a method may keep its context.
 type turn struct {
-	parent context.Context // a local caller's; nil for remote
+	parent context.Context // a local caller's, or the remoteTurn that this is part of
 	shard  *hostedShard
 	entity *region.Entity
-	method string      // of a remote turn only when it failed
-	up     *turn       // the turn that made this call; nil at the chain's start
-	remote *remoteTurn // nil for a local call
-	depth  int32       // turns on this goroutine below this one
+	up     *turn // the turn that made this call; nil at the chain's start
+	depth  int32 // turns on this goroutine below this one
 	ended  atomic.Bool
 	after  atomic.Int32 // what the entity asked for its end
-	failed error        // what the supervisor decides about
+	failed *mishap     // what the supervisor decides about; nil: nothing
 }
 
-// remoteTurn is what a turn for an encoded call has more.
+// mishap is the error that a method or an activation came to.
+type mishap struct {
+	method string
+	err    error
+}
+
+// remoteTurn is a turn for an encoded call.
 type remoteTurn struct {
-	deadline time.Time
-	chain    []byte // encoded turns that wait for this one
-	lane     *laneRun
+	turn     turn
+	deadline int64   // nanoseconds after the plane's base; 0: none
+	chain    []byte  // encoded turns that wait for this one
+	run      laneRun // its hold on its lane; zero: it has none
 
 	mu     sync.Mutex
-	ctx    context.Context // made when somebody asks
-	cancel context.CancelFunc
+	ctx    *endable // made when somebody asks
 	gaveUp bool
+}
+
+// endable is a context with the way to end it.
+type endable struct {
+	context.Context
+	cancel context.CancelFunc
 }
 
 // turnKey finds the turn in a context derived from it.
@@ -47,7 +58,13 @@ type turnKey struct{}
 
 // turnOf is the turn that ctx belongs to, or nil.
 func turnOf(ctx context.Context) *turn {
-	t, _ := ctx.Value(turnKey{}).(*turn)
+	t, ok := ctx.(*turn)
+	if !ok {
+		if ctx == context.Background() {
+			return nil
+		}
+		t, _ = ctx.Value(turnKey{}).(*turn)
+	}
 	if t == nil || t.ended.Load() {
 		return nil // a context that outlived its turn is nobody's
 	}
@@ -55,28 +72,13 @@ func turnOf(ctx context.Context) *turn {
 }
 
 // Deadline is the call's.
-func (t *turn) Deadline() (time.Time, bool) {
-	if t.remote != nil {
-		return t.remote.deadline, !t.remote.deadline.IsZero()
-	}
-	return t.parent.Deadline()
-}
+func (t *turn) Deadline() (time.Time, bool) { return t.parent.Deadline() }
 
 // Done is closed when the caller gives up or the deadline passes.
-func (t *turn) Done() <-chan struct{} {
-	if t.remote != nil {
-		return t.remote.context(t.shard.plane().ctx).Done()
-	}
-	return t.parent.Done()
-}
+func (t *turn) Done() <-chan struct{} { return t.parent.Done() }
 
 // Err tells why Done is closed.
-func (t *turn) Err() error {
-	if t.remote != nil {
-		return t.remote.context(t.shard.plane().ctx).Err()
-	}
-	return t.parent.Err()
-}
+func (t *turn) Err() error { return t.parent.Err() }
 
 // Value knows the turn itself and nothing of the caller.
 func (t *turn) Value(key any) any {
@@ -86,18 +88,43 @@ func (t *turn) Value(key any) any {
 	return nil
 }
 
-// context is made when somebody asks; it ends with the node, too.
-func (r *remoteTurn) context(parent context.Context) context.Context {
+// remote is what a turn for an encoded call has more; nil for a local one.
+func (t *turn) remote() *remoteTurn {
+	r, _ := t.parent.(*remoteTurn)
+	return r
+}
+
+// Deadline is the call's.
+func (r *remoteTurn) Deadline() (time.Time, bool) {
+	if r.deadline == 0 {
+		return time.Time{}, false
+	}
+	return r.turn.shard.plane().lease.base.Add(time.Duration(r.deadline)), true
+}
+
+// Done is closed when the caller gives up, the deadline passes or the node ends.
+func (r *remoteTurn) Done() <-chan struct{} { return r.context().Done() }
+
+// Err tells why Done is closed.
+func (r *remoteTurn) Err() error { return r.context().Err() }
+
+// Value is nil: a remote caller's values do not cross the wire.
+func (r *remoteTurn) Value(any) any { return nil }
+
+// context is made when somebody asks.
+func (r *remoteTurn) context() context.Context {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ctx == nil {
-		if r.deadline.IsZero() {
-			r.ctx, r.cancel = context.WithCancel(parent)
+		r.ctx = &endable{}
+		parent := r.turn.shard.plane().ctx
+		if at, ok := r.Deadline(); ok {
+			r.ctx.Context, r.ctx.cancel = context.WithDeadline(parent, at)
 		} else {
-			r.ctx, r.cancel = context.WithDeadline(parent, r.deadline)
+			r.ctx.Context, r.ctx.cancel = context.WithCancel(parent)
 		}
-		if r.gaveUp {
-			r.cancel()
+		if r.gaveUp || r.turn.ended.Load() {
+			r.ctx.cancel()
 		}
 	}
 	return r.ctx
@@ -108,8 +135,20 @@ func (r *remoteTurn) giveUp() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.gaveUp = true
-	if r.cancel != nil {
-		r.cancel()
+	if r.ctx != nil {
+		r.ctx.cancel()
+	}
+}
+
+// finish ends the turn's context.
+func (t *turn) finish() {
+	t.ended.Store(true)
+	if r := t.remote(); r != nil {
+		r.mu.Lock()
+		if r.ctx != nil {
+			r.ctx.cancel()
+		}
+		r.mu.Unlock()
 	}
 }
 
@@ -117,8 +156,8 @@ func (r *remoteTurn) giveUp() {
 // turn waits for something.
 func (t *turn) yieldLane() {
 	for ; t != nil; t = t.up {
-		if t.remote != nil {
-			t.remote.lane.handOver()
+		if r := t.remote(); r != nil {
+			r.run.handOver()
 			return
 		}
 	}
@@ -130,8 +169,8 @@ func (t *turn) appendChain(b []byte) []byte {
 	if t == nil {
 		return b
 	}
-	if t.remote != nil {
-		b = append(b, t.remote.chain...)
+	if r := t.remote(); r != nil {
+		b = append(b, r.chain...)
 	} else {
 		b = t.up.appendChain(b)
 	}

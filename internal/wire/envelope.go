@@ -111,7 +111,7 @@ func (e *Envelope) SizeBound() int {
 // written with a fixed three bytes, or five above 2 MiB, so that it can be
 // filled in afterwards; protobuf readers accept that form.
 func AppendEnvelope(b []byte, e *Envelope) []byte {
-	b = protowire.AppendTag(b, frameEnvelopes, protowire.BytesType)
+	b = appendTag(b, frameEnvelopes, protowire.BytesType)
 	width := 3
 	if e.SizeBound() >= 1<<21 {
 		width = 5
@@ -174,7 +174,7 @@ func appendEnvelopeFields(b []byte, e *Envelope) []byte {
 // returned, into e, and returns what follows it. ok is false at the end.
 func NextEnvelope(b []byte, e *Envelope) (rest []byte, ok bool, err error) {
 	for len(b) > 0 {
-		num, typ, n := protowire.ConsumeTag(b)
+		num, typ, n := consumeTag(b)
 		if n < 0 {
 			return nil, false, malformed("envelope tag", n)
 		}
@@ -186,7 +186,7 @@ func NextEnvelope(b []byte, e *Envelope) (rest []byte, ok bool, err error) {
 			b = b[n:]
 			continue
 		}
-		v, n := protowire.ConsumeBytes(b)
+		v, n := consumeBytes(b)
 		if n < 0 {
 			return nil, false, malformed("envelope", n)
 		}
@@ -198,7 +198,7 @@ func NextEnvelope(b []byte, e *Envelope) (rest []byte, ok bool, err error) {
 
 func (e *Envelope) parse(b []byte) error {
 	for len(b) > 0 {
-		num, typ, n := protowire.ConsumeTag(b)
+		num, typ, n := consumeTag(b)
 		if n < 0 {
 			return malformed("envelope field", n)
 		}
@@ -206,12 +206,12 @@ func (e *Envelope) parse(b []byte) error {
 		switch typ {
 		case protowire.VarintType:
 			var v uint64
-			if v, n = protowire.ConsumeVarint(b); n >= 0 {
+			if v, n = consumeVarint(b); n >= 0 {
 				e.setUint(num, v)
 			}
 		case protowire.BytesType:
 			var v []byte
-			if v, n = protowire.ConsumeBytes(b); n >= 0 {
+			if v, n = consumeBytes(b); n >= 0 {
 				if err := e.setBytes(num, v); err != nil {
 					return err
 				}

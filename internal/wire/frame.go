@@ -178,22 +178,65 @@ func appendUint(b []byte, num protowire.Number, v uint64) []byte {
 	if v == 0 {
 		return b
 	}
-	b = protowire.AppendTag(b, num, protowire.VarintType)
-	return protowire.AppendVarint(b, v)
+	return appendVarint(appendTag(b, num, protowire.VarintType), v)
 }
 
 func appendString(b []byte, num protowire.Number, s string) []byte {
 	if s == "" {
 		return b
 	}
-	b = protowire.AppendTag(b, num, protowire.BytesType)
-	return protowire.AppendString(b, s)
+	b = appendVarint(appendTag(b, num, protowire.BytesType), uint64(len(s)))
+	return append(b, s...)
 }
 
 func appendBytes(b []byte, num protowire.Number, v []byte) []byte {
 	if len(v) == 0 {
 		return b
 	}
-	b = protowire.AppendTag(b, num, protowire.BytesType)
-	return protowire.AppendBytes(b, v)
+	b = appendVarint(appendTag(b, num, protowire.BytesType), uint64(len(v)))
+	return append(b, v...)
+}
+
+// appendTag is protowire's, for fields that mostly take one byte.
+func appendTag(b []byte, num protowire.Number, t protowire.Type) []byte {
+	if num < 16 {
+		return append(b, byte(num)<<3|byte(t))
+	}
+	return protowire.AppendTag(b, num, t)
+}
+
+// appendVarint is protowire's, for numbers that mostly take one byte.
+func appendVarint(b []byte, v uint64) []byte {
+	for v >= 0x80 {
+		b = append(b, byte(v)|0x80)
+		v >>= 7
+	}
+	return append(b, byte(v))
+}
+
+// consumeTag is protowire's, for fields that mostly take one byte.
+func consumeTag(b []byte) (protowire.Number, protowire.Type, int) {
+	if len(b) > 0 && b[0] < 0x80 && b[0] >= 8 {
+		return protowire.Number(b[0] >> 3), protowire.Type(b[0] & 7), 1
+	}
+	return protowire.ConsumeTag(b)
+}
+
+// consumeVarint is protowire's, for numbers that mostly take one byte.
+func consumeVarint(b []byte) (uint64, int) {
+	if len(b) > 0 && b[0] < 0x80 {
+		return uint64(b[0]), 1
+	}
+	return protowire.ConsumeVarint(b)
+}
+
+// consumeBytes is protowire's, for lengths that mostly take one byte.
+func consumeBytes(b []byte) ([]byte, int) {
+	if len(b) > 0 && b[0] < 0x80 {
+		if n := int(b[0]) + 1; n <= len(b) {
+			return b[1:n:n], n
+		}
+	}
+	v, n := protowire.ConsumeBytes(b)
+	return v[:len(v):len(v)], n
 }

@@ -183,6 +183,12 @@ func (p *Path) compact() {
 	p.head = 0
 }
 
+// Full tells that at least one frame takes no more and waits to be published.
+func (p *Path) Full() bool { return len(p.frames)-p.sendAt > 1 }
+
+// Unpublished tells that something was appended and not handed out since.
+func (p *Path) Unpublished() bool { return p.sendAt < len(p.frames) }
+
 // Take hands out the next frame to publish, with ack as the sequence up to which
 // everything from the peer was handled. The token names the frame when the
 // broker bounces it. ok is false when there is nothing to send, the peer's

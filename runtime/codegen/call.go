@@ -114,9 +114,9 @@ type Call struct {
 
 // A Turn is a local entity's turn, which generated code carries through [Call].
 type Turn interface {
-	// End ends the turn: panicked is what the method panicked with, err what it
-	// returned. It returns the error that the caller gets.
-	End(panicked any, err error) error
+	// End ends the turn of the method: panicked is what it panicked with, err what
+	// it returned. It returns the error that the caller gets.
+	End(method string, panicked any, err error) error
 }
 
 // Do sends the arguments to the entity and returns its encoded results.
@@ -132,5 +132,5 @@ func (c *Call) End(err *error) {
 		return
 	}
 	panicked := recover()
-	*err = c.Turn.End(panicked, *err)
+	*err = c.Turn.End(c.Method, panicked, *err)
 }

@@ -58,6 +58,7 @@ func (t *Transport) natsOptions() (nats.Options, error) {
 	o.PingInterval = defaultPingInterval
 	o.MaxPingsOut = defaultMaxPingsOut
 	o.FlusherTimeout = defaultFlusherTimeout
+	o.WriteBufferSize = 1 // what is published is a batch: write it at once, not from another goroutine
 	for _, f := range t.settings.connect {
 		if f == nil {
 			continue

@@ -1,0 +1,49 @@
+package shard
+
+import "sync"
+
+// pump publishes the paths of one lane that are left to it, so that whoever has
+// something to send can go on. Leaving a path never blocks.
+type pump struct {
+	mu     sync.Mutex
+	paths  []*path
+	signal chan struct{}
+}
+
+// pump leaves the path, whose queued is set, to its lane's pump.
+func (p *path) pump() {
+	q := &p.plane.pumps[p.ch]
+	q.mu.Lock()
+	q.paths = append(q.paths, p)
+	q.mu.Unlock()
+	select {
+	case q.signal <- struct{}{}:
+	default:
+	}
+}
+
+// run publishes until stop is closed.
+func (q *pump) run(stop <-chan struct{}) {
+	var spare []*path
+	for {
+		select {
+		case <-stop:
+			return
+		case <-q.signal:
+		}
+		q.mu.Lock()
+		paths := q.paths
+		q.paths = spare[:0]
+		q.mu.Unlock()
+		for i, p := range paths {
+			p.mu.Lock()
+			p.queued = false
+			if !p.writing {
+				p.publishLocked(true)
+			}
+			p.mu.Unlock()
+			paths[i] = nil
+		}
+		spare = paths
+	}
+}
