@@ -48,7 +48,7 @@ func (p *local) Locate(id string) (uint64, uint32, error) { return codegen.Locat
 
 type turn struct{}
 
-func (turn) End(panicked any, err error) error {
+func (turn) End(_ string, panicked any, err error) error {
 	if panicked != nil {
 		return fmt.Errorf("panic: %v", panicked)
 	}
