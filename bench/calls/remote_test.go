@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/shardgen/shardgen/bench/limit"
 )
 
 const subject = "bench.echo"
@@ -33,10 +35,9 @@ func benchmarkRemoteAsk(b *testing.B) {
 		})
 	})
 	b.Run("batched", func(b *testing.B) {
-		answerBatches(b, connect(b), subject)
-		r := newRequester(b, connect(b), subject)
+		r := requester(b)
 		eachLoad(b, func(payload []byte) error {
-			_, err := r.ask(payload)
+			_, err := r.Ask(payload)
 			return err
 		})
 	})
@@ -45,26 +46,58 @@ func benchmarkRemoteAsk(b *testing.B) {
 // BenchmarkTell sends one way.
 func BenchmarkTell(b *testing.B) {
 	b.Run("remote/batched", func(b *testing.B) {
-		t := newTeller(b, connect(b), connect(b))
-		eachLoad(b, t.tell)
-		if err := t.flush(); err != nil {
+		t := teller(b)
+		eachLoad(b, t.Tell)
+		if err := t.Flush(); err != nil {
 			b.Fatal(err)
 		}
 	})
+	b.Run("remote/shardgen", benchmarkShardgenTell)
+	b.Run("local/shardgen", benchmarkShardgenLocalTell)
+}
+
+// must ends the test with err; started functions end with it.
+func must(tb testing.TB, stop func(), err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(stop)
+}
+
+func report(tb testing.TB) func(error) { return func(err error) { tb.Error(err) } }
+
+// requester calls an answerer at another connection, by batches.
+func requester(tb testing.TB) *limit.Requester {
+	tb.Helper()
+	stop, err := limit.Answer(connect(tb), subject, report(tb))
+	must(tb, stop, err)
+	r, stop, err := limit.NewRequester(connect(tb), subject, report(tb))
+	must(tb, stop, err)
+	return r
+}
+
+// teller tells a receiver at another connection, by batches.
+func teller(tb testing.TB) *limit.Teller {
+	tb.Helper()
+	stop, err := limit.Count(connect(tb), subject, report(tb))
+	must(tb, stop, err)
+	t, stop, err := limit.NewTeller(connect(tb), subject, report(tb))
+	must(tb, stop, err)
+	return t
 }
 
 // TestBatchedCalls proves that the limits do the work: each of many callers gets
 // its own answers.
 func TestBatchedCalls(t *testing.T) {
 	const each = 200
-	answerBatches(t, connect(t), subject)
-	r := newRequester(t, connect(t), subject)
+	r := requester(t)
 	var callers sync.WaitGroup
 	for caller := range manyCallers {
 		callers.Go(func() {
 			for call := range each {
 				want := fmt.Appendf(nil, "caller %d call %d", caller, call)
-				got, err := r.ask(want)
+				got, err := r.Ask(want)
 				if err != nil || !bytes.Equal(got, want) {
 					t.Errorf("got %q, %v, want %q", got, err, want)
 					return
@@ -78,12 +111,12 @@ func TestBatchedCalls(t *testing.T) {
 // TestBatchedTells proves that everything told arrives.
 func TestBatchedTells(t *testing.T) {
 	const each = 1000
-	teller := newTeller(t, connect(t), connect(t))
+	told := teller(t)
 	var senders sync.WaitGroup
 	for range manyCallers {
 		senders.Go(func() {
 			for range each {
-				if err := teller.tell(make([]byte, 64)); err != nil {
+				if err := told.Tell(make([]byte, 64)); err != nil {
 					t.Error(err)
 					return
 				}
@@ -91,10 +124,10 @@ func TestBatchedTells(t *testing.T) {
 		})
 	}
 	senders.Wait()
-	if err := teller.flush(); err != nil {
+	if err := told.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := teller.arrived.Load(), teller.sent.Load(); got != want || want != manyCallers*each+1 {
+	if want, got := told.Counts(); got != want || want != manyCallers*each+1 {
 		t.Errorf("got %d envelopes, want %d", got, want)
 	}
 }

@@ -2,8 +2,10 @@ package calls
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
+	"runtime"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -117,6 +119,68 @@ func benchmarkShardgenRemote(b *testing.B) {
 		_, err := refs[next.Add(1)%localEntities].Echo(ctx, payload)
 		return err
 	})
+}
+
+// benchmarkShardgenTell tells entities in another member, from outside; the time
+// ends when the last one has run.
+func benchmarkShardgenTell(b *testing.B) {
+	startNode(b, "node")
+	told := newTold(b, dial(b))
+	eachLoad(b, told.echo)
+	told.settle(b)
+}
+
+// benchmarkShardgenLocalTell tells entities of the caller's process.
+func benchmarkShardgenLocalTell(b *testing.B) {
+	told := newTold(b, startNode(b, "node"))
+	eachLoad(b, told.echo)
+	told.settle(b)
+}
+
+// told keeps a window of tells under way: every so often it asks an entity of
+// each shard in turn, which the tells before have passed by then.
+type told struct {
+	refs  []fixture.AccountRef
+	tells []fixture.AccountTell
+	next  atomic.Int64
+}
+
+// askEvery is how many tells go between two calls that wait for them.
+const askEvery = 4096
+
+func newTold(tb testing.TB, c shard.Caller) *told {
+	tb.Helper()
+	t := &told{refs: references(tb, c, localEntities)}
+	client := fixture.NewAccountClient(c)
+	for i := range localEntities {
+		t.tells = append(t.tells, client.Tell("entity-"+strconv.Itoa(i)))
+	}
+	return t
+}
+
+func (t *told) echo(payload []byte) error {
+	i := t.next.Add(1)
+	if i%askEvery == 0 {
+		_, err := t.refs[i%localEntities].Echo(context.Background(), payload)
+		return err
+	}
+	for {
+		err := t.tells[i%localEntities].Echo(context.Background(), payload)
+		if !errors.Is(err, shard.ErrOverloaded) {
+			return err
+		}
+		runtime.Gosched() // so much is under way
+	}
+}
+
+// settle waits until everything told has run.
+func (t *told) settle(tb testing.TB) {
+	tb.Helper()
+	for _, r := range t.refs {
+		if _, err := r.Get(context.Background()); err != nil {
+			tb.Fatal(err)
+		}
+	}
 }
 
 // BenchmarkIdleShardgen tells the bytes that an idle entity costs, the user's

@@ -1,4 +1,4 @@
-package calls
+package limit
 
 import (
 	"encoding/binary"
@@ -7,13 +7,12 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
-	"testing"
 
 	"github.com/nats-io/nats.go"
 )
 
-// maxBatchBytes ends a batch: past it NATS gains nothing from larger messages.
-const maxBatchBytes = 64 << 10
+// maxBatch ends a batch, in bytes: past it NATS gains nothing from larger messages.
+const maxBatch = 64 << 10
 
 // An envelope is an id (8 bytes), a length (4 bytes) and that many bytes.
 const envelopeHeaderBytes = 12
@@ -61,9 +60,9 @@ func newWriter(publish func([]byte) error, loaded func() bool) *writer {
 	return w
 }
 
-// pump lets a goroutine publish from now on, until the test ends: a single
-// caller that waits for no answer then gathers too.
-func (w *writer) pump(tb testing.TB) {
+// pump lets a goroutine publish from now on, until stop is called: a single
+// caller that waits for no answer then gathers too. Errors go to fail.
+func (w *writer) pump(fail func(error)) (stop func()) {
 	w.wake = make(chan struct{}, 1)
 	var pump sync.WaitGroup
 	pump.Go(func() {
@@ -72,20 +71,20 @@ func (w *writer) pump(tb testing.TB) {
 			err := w.drainLocked()
 			w.mu.Unlock()
 			if err != nil {
-				tb.Error(err)
+				fail(err)
 			}
 		}
 	})
-	tb.Cleanup(func() {
+	return func() {
 		close(w.wake)
 		pump.Wait()
-	})
+	}
 }
 
 func (w *writer) write(id uint64, payload []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for w.writing && len(w.gathered) >= maxBatchBytes {
+	for w.writing && len(w.gathered) >= maxBatch {
 		w.room.Wait()
 	}
 	w.gathered = appendEnvelope(w.gathered, id, payload)
@@ -104,7 +103,7 @@ func (w *writer) write(id uint64, payload []byte) error {
 func (w *writer) drainLocked() error {
 	defer func() { w.writing = false }()
 	for len(w.gathered) > 0 {
-		if w.loaded() && len(w.gathered) < maxBatchBytes {
+		if w.loaded() && len(w.gathered) < maxBatch {
 			w.mu.Unlock()
 			runtime.Gosched() // others add theirs
 			w.mu.Lock()
@@ -123,8 +122,9 @@ func (w *writer) drainLocked() error {
 	return nil
 }
 
-// A requester makes calls by batches, with a pending table of its own.
-type requester struct {
+// A Requester makes calls by batches, with a pending table of its own. It is safe
+// for concurrent use.
+type Requester struct {
 	out     *writer
 	lastID  atomic.Uint64
 	waiting atomic.Int64
@@ -138,10 +138,11 @@ type pendingShard struct {
 	_     [40]byte // a cache line each
 }
 
-// newRequester calls whoever answers on subject, and takes replies from inbox.
-func newRequester(tb testing.TB, conn *nats.Conn, subject string) *requester {
+// NewRequester calls whoever answers on subject, until stop is called. Errors of
+// what arrives go to fail.
+func NewRequester(conn *nats.Conn, subject string, fail func(error)) (r *Requester, stop func(), err error) {
 	inbox := conn.NewInbox()
-	r := new(requester)
+	r = new(Requester)
 	r.calls.New = func() any { return make(chan []byte, 1) }
 	for i := range r.shards {
 		r.shards[i].calls = make(map[uint64]chan []byte)
@@ -150,13 +151,14 @@ func newRequester(tb testing.TB, conn *nats.Conn, subject string) *requester {
 		func(batch []byte) error { return conn.PublishRequest(subject, inbox, batch) },
 		func() bool { return r.waiting.Load() > 1 },
 	)
-	receive(tb, conn, inbox, func(m *nats.Msg) error { return eachEnvelope(m.Data, r.finish) })
-	return r
+	stop, err = receive(conn, inbox, func(m *nats.Msg) error { return eachEnvelope(m.Data, r.finish) }, fail)
+	return r, stop, err
 }
 
-func (r *requester) shard(id uint64) *pendingShard { return &r.shards[id%uint64(len(r.shards))] }
+func (r *Requester) shard(id uint64) *pendingShard { return &r.shards[id%uint64(len(r.shards))] }
 
-func (r *requester) ask(payload []byte) ([]byte, error) {
+// Ask makes one call.
+func (r *Requester) Ask(payload []byte) ([]byte, error) {
 	done := r.calls.Get().(chan []byte)
 	id := r.lastID.Add(1)
 	s := r.shard(id)
@@ -173,7 +175,7 @@ func (r *requester) ask(payload []byte) ([]byte, error) {
 	return reply, nil
 }
 
-func (r *requester) finish(id uint64, payload []byte) error {
+func (r *Requester) finish(id uint64, payload []byte) error {
 	s := r.shard(id)
 	s.mu.Lock()
 	done := s.calls[id]
@@ -186,11 +188,11 @@ func (r *requester) finish(id uint64, payload []byte) error {
 	return nil
 }
 
-// answerBatches answers every envelope on subject with itself, one message of
-// replies for a message of calls.
-func answerBatches(tb testing.TB, conn *nats.Conn, subject string) {
+// Answer answers every envelope on subject with itself, one message of replies
+// for a message of calls, until stop is called.
+func Answer(conn *nats.Conn, subject string, fail func(error)) (stop func(), err error) {
 	var replies []byte
-	receive(tb, conn, subject, func(m *nats.Msg) error {
+	return receive(conn, subject, func(m *nats.Msg) error {
 		replies = replies[:0]
 		err := eachEnvelope(m.Data, func(id uint64, payload []byte) error {
 			replies = appendEnvelope(replies, id, payload)
@@ -200,7 +202,7 @@ func answerBatches(tb testing.TB, conn *nats.Conn, subject string) {
 			return err
 		}
 		return conn.Publish(m.Reply, replies)
-	})
+	}, fail)
 }
 
 func eachEnvelope(batch []byte, f func(id uint64, payload []byte) error) error {
@@ -217,35 +219,34 @@ func eachEnvelope(batch []byte, f func(id uint64, payload []byte) error) error {
 	return nil
 }
 
-// receive gives handle the messages of subject in order, until the test ends,
+// receive gives handle the messages of subject in order, until stop is called,
 // once the server knows the subscription.
-func receive(tb testing.TB, conn *nats.Conn, subject string, handle func(*nats.Msg) error) {
-	tb.Helper()
+func receive(conn *nats.Conn, subject string, handle func(*nats.Msg) error, fail func(error)) (stop func(), err error) {
 	messages := make(chan *nats.Msg, 64<<10)
 	sub, err := conn.ChanSubscribe(subject, messages)
 	if err != nil {
-		tb.Fatal(err)
+		return nil, err
 	}
 	if err := conn.Flush(); err != nil {
-		tb.Fatal(err)
+		return nil, err
 	}
 	var reader sync.WaitGroup
-	stop := make(chan struct{})
+	quit := make(chan struct{})
 	reader.Go(func() {
 		for {
 			select {
 			case m := <-messages:
 				if err := handle(m); err != nil {
-					tb.Errorf("%s: %v", subject, err)
+					fail(fmt.Errorf("%s: %w", subject, err))
 				}
-			case <-stop:
+			case <-quit:
 				return
 			}
 		}
 	})
-	tb.Cleanup(func() {
+	return func() {
 		_ = sub.Unsubscribe()
-		close(stop)
+		close(quit)
 		reader.Wait()
-	})
+	}, nil
 }

@@ -1,10 +1,9 @@
-package calls
+package limit
 
 import (
 	"encoding/binary"
 	"sync"
 	"sync/atomic"
-	"testing"
 
 	"github.com/nats-io/nats.go"
 )
@@ -16,33 +15,45 @@ const tellWindow = 16 << 10
 // flushID marks an envelope that is acknowledged at once.
 const flushID = 0
 
-// A teller sends envelopes one way. The receiver acknowledges how many arrived,
+// A Teller sends envelopes one way. The receiver acknowledges how many arrived,
 // once each quarter of the window. It is safe for concurrent use.
-type teller struct {
+type Teller struct {
 	out           *writer
 	sent, arrived atomic.Uint64
 	mu            sync.Mutex
 	progress      sync.Cond // signalled when arrived grows
 }
 
-func newTeller(tb testing.TB, sender, receiver *nats.Conn) *teller {
-	t := new(teller)
+// NewTeller sends to whoever counts on subject, until stop is called.
+func NewTeller(conn *nats.Conn, subject string, fail func(error)) (t *Teller, stop func(), err error) {
+	t = new(Teller)
 	t.progress.L = &t.mu
-	acks := sender.NewInbox()
+	acks := conn.NewInbox()
 	t.out = newWriter(
-		func(batch []byte) error { return sender.PublishRequest(subject, acks, batch) },
+		func(batch []byte) error { return conn.PublishRequest(subject, acks, batch) },
 		func() bool { return true },
 	)
-	t.out.pump(tb)
-	receive(tb, sender, acks, func(m *nats.Msg) error {
+	unsubscribe, err := receive(conn, acks, func(m *nats.Msg) error {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.arrived.Store(binary.LittleEndian.Uint64(m.Data))
 		t.progress.Broadcast()
 		return nil
-	})
+	}, fail)
+	if err != nil {
+		return nil, nil, err
+	}
+	rest := t.out.pump(fail)
+	return t, func() {
+		rest()
+		unsubscribe()
+	}, nil
+}
+
+// Count counts the envelopes of one Teller on subject, until stop is called.
+func Count(conn *nats.Conn, subject string, fail func(error)) (stop func(), err error) {
 	var arrived, acked uint64
-	receive(tb, receiver, subject, func(m *nats.Msg) error {
+	return receive(conn, subject, func(m *nats.Msg) error {
 		flush := false
 		err := eachEnvelope(m.Data, func(id uint64, _ []byte) error {
 			arrived++
@@ -53,13 +64,12 @@ func newTeller(tb testing.TB, sender, receiver *nats.Conn) *teller {
 			return err
 		}
 		acked = arrived
-		return receiver.Publish(m.Reply, binary.LittleEndian.AppendUint64(nil, arrived))
-	})
-	return t
+		return conn.Publish(m.Reply, binary.LittleEndian.AppendUint64(nil, arrived))
+	}, fail)
 }
 
-// tell sends one envelope, when the window has room for it.
-func (t *teller) tell(payload []byte) error {
+// Tell sends one envelope, when the window has room for it.
+func (t *Teller) Tell(payload []byte) error {
 	id := t.sent.Add(1)
 	if id > t.arrived.Load()+tellWindow {
 		t.await(id - tellWindow)
@@ -67,8 +77,11 @@ func (t *teller) tell(payload []byte) error {
 	return t.out.write(id, payload)
 }
 
-// flush waits until everything told before has arrived.
-func (t *teller) flush() error {
+// Counts tells how many envelopes were sent and have arrived.
+func (t *Teller) Counts() (sent, arrived uint64) { return t.sent.Load(), t.arrived.Load() }
+
+// Flush waits until everything told before has arrived.
+func (t *Teller) Flush() error {
 	if err := t.out.write(flushID, nil); err != nil {
 		return err
 	}
@@ -77,7 +90,7 @@ func (t *teller) flush() error {
 }
 
 // await waits until count envelopes have arrived.
-func (t *teller) await(count uint64) {
+func (t *Teller) await(count uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for t.arrived.Load() < count {
