@@ -26,7 +26,7 @@ type turn struct {
 	depth  int32 // turns on this goroutine below this one
 	ended  atomic.Bool
 	after  atomic.Int32 // what the entity asked for its end
-	failed *mishap     // what the supervisor decides about; nil: nothing
+	failed *mishap      // what the supervisor decides about; nil: nothing
 }
 
 // mishap is the error that a method or an activation came to.
