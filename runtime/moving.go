@@ -158,7 +158,7 @@ func (s *hostedShard) offerLocked(after *[]func()) {
 		pl.ctl.moveAborted(s.id, epoch, to.String()+" is gone")
 		return
 	}
-	*after = append(*after, func() { p.flush(false) })
+	*after = append(*after, func() { p.flush() })
 }
 
 func (s *hostedShard) openAt(from transport.Address, epoch placement.Epoch) {
