@@ -76,6 +76,9 @@ type Config struct {
 	// RebalanceThreshold is by how many shards of a type two nodes may differ.
 	// Default 1, minimum 1.
 	RebalanceThreshold int
+	// RebalanceInterval is how long a shard stays where it is after its move to
+	// even them out was given up. Default 10s, minimum 1s.
+	RebalanceInterval time.Duration
 	// Gateway lets any client of the broker call the types that this node hosts, in
 	// JSON or protobuf, by a request to sh.<cluster>.gw.<kind>.<method>.<id>. Who may
 	// publish there is the broker's affair. Default false.
@@ -101,6 +104,7 @@ func (c Config) withDefaults() Config {
 	set(&c.SingletonBuffer, 1_000)
 	set(&c.MaxMoves, 3)
 	set(&c.RebalanceThreshold, 1)
+	set(&c.RebalanceInterval, 10*time.Second)
 	c.Membership = c.Membership.withDefaults()
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -163,6 +167,7 @@ func (c Config) validate() error {
 	bad(c.MaxBuffered >= c.Window, "MaxBuffered is %d: want at least Window (%d)", c.MaxBuffered, c.Window)
 	bad(c.SingletonBuffer >= NoBuffer && c.SingletonBuffer <= 10_000, "SingletonBuffer is %d: want 1 to 10000, or NoBuffer", c.SingletonBuffer)
 	bad(c.MaxMoves >= 1, "MaxMoves is %d: want at least 1", c.MaxMoves)
+	bad(c.RebalanceInterval >= time.Second, "RebalanceInterval is %v: want at least 1s", c.RebalanceInterval)
 	bad(c.RebalanceThreshold >= 1, "RebalanceThreshold is %d: want at least 1", c.RebalanceThreshold)
 	c.validateMembership(bad)
 	return errors.Join(errs...)

@@ -448,8 +448,9 @@ func (c *control) startCoordinator() {
 	coord, err := coordinator.New(coordinator.Config{
 		Self: c.self, Term: placement.Term{Number: me.UpNumber, Incarnation: c.self.Incarnation},
 		MinMembers: cfg.MinMembers, MaxMoves: cfg.MaxMoves,
-		Strategy:   coordinator.LeastShards{Threshold: cfg.RebalanceThreshold},
-		Strategies: c.node.strategies(),
+		Strategy:          coordinator.LeastShards{Threshold: cfg.RebalanceThreshold},
+		RebalanceInterval: cfg.RebalanceInterval,
+		Strategies:        c.node.strategies(),
 	})
 	if err != nil {
 		c.node.fail(fmt.Errorf("start the coordinator: %w", err))

@@ -187,6 +187,7 @@ func TestBadConfigs(t *testing.T) {
 		"config: Window is 33554432":                  func(c *shard.Config) { c.Window = 32 << 20 },
 		"config: MaxBuffered is 1: want at least Win": func(c *shard.Config) { c.MaxBuffered = 1 },
 		"config: MaxMoves is -1":                      func(c *shard.Config) { c.MaxMoves = -1 },
+		"config: RebalanceInterval is 1ms":            func(c *shard.Config) { c.RebalanceInterval = time.Millisecond },
 		"config: RebalanceThreshold is -1":            func(c *shard.Config) { c.RebalanceThreshold = -1 },
 		"config: MinRoleMembers: role name":           func(c *shard.Config) { c.MinRoleMembers = map[string]int{"a b": 1} },
 		"config: MinRoleMembers[gpu] is 0":            func(c *shard.Config) { c.MinRoleMembers = map[string]int{"gpu": 0} },

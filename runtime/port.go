@@ -39,11 +39,33 @@ func (p port) Locate(id string) (hash uint64, shard uint32, err error) {
 	case k.desc.Hash == nil:
 		hash = xxhash.Sum64String(id)
 	default:
-		if hash, err = k.desc.Hash(id); err != nil {
-			return 0, 0, fmt.Errorf("%w: the shard function refused it: %w", ErrBadID, err)
+		if hash, err = k.ownHash(id); err != nil {
+			return 0, 0, fmt.Errorf("%w: %w", ErrBadID, err)
 		}
 	}
 	return hash, placement.ShardOf(hash, k.shards), nil
+}
+
+// ownHash asks the user's shard function, twice: two answers for one id would be
+// two homes for one entity.
+func (k *kind) ownHash(id string) (hash uint64, err error) {
+	name := k.desc.HashName
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("the shard function %s of %s panicked for id %s: %v (it must take every id)", name, k.desc.Name, clip(id), r)
+		}
+	}()
+	for i := range 2 {
+		h, err := k.desc.Hash(id)
+		switch {
+		case err != nil:
+			return 0, fmt.Errorf("the shard function %s of %s refused id %s: %w", name, k.desc.Name, clip(id), err)
+		case i > 0 && h != hash:
+			return 0, fmt.Errorf("the shard function %s of %s has two answers for id %s: %#x and %#x (it must depend on the id alone)", name, k.desc.Name, clip(id), hash, h)
+		}
+		hash = h
+	}
+	return hash, nil
 }
 
 func (p port) fail(r *codegen.Ref, method string, outcome Outcome, err error) error {
