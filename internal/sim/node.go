@@ -227,11 +227,16 @@ func (c clock) local(t time.Duration) time.Time {
 	return epoch.Add(c.offset + t + t/1_000_000*time.Duration(c.ppm))
 }
 
-// virtual is the first time at which the clock shows at.
+// virtual is when the clock shows at, or a few microseconds later.
 func (c clock) virtual(at time.Time) time.Duration {
 	d := at.Sub(epoch) - c.offset
 	t := d - d/1_000_000*time.Duration(c.ppm)
-	for ; c.local(t).Before(at); t += max(at.Sub(c.local(t)), 1) {
+	for {
+		missing := at.Sub(c.local(t))
+		if missing <= 0 {
+			break
+		}
+		t += max(missing-missing/1_000_000*time.Duration(max(c.ppm, 0))-missing/100, 1) // not past it
 	}
 	return t
 }

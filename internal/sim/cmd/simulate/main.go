@@ -26,6 +26,7 @@ type flags struct {
 	nodes         int
 	seed          uint64
 	seeds, twice  int
+	within        time.Duration
 	trace, events bool
 	markdown      string
 	profile       string
@@ -38,6 +39,7 @@ func main() {
 	flag.Uint64Var(&f.seed, "seed", 1, "seed of everything that is left to chance; of several the first")
 	flag.IntVar(&f.seeds, "seeds", 1, "how many random runs to make")
 	flag.IntVar(&f.twice, "twice", 20, "every how many random runs one is made twice, and the traces compared (0: none)")
+	flag.DurationVar(&f.within, "within", 0, "begin no further random run after this time (0: make all)")
 	flag.BoolVar(&f.trace, "trace", false, "print everything that happens")
 	flag.BoolVar(&f.events, "events", false, "print what is done to the cluster and what its members say, without messages")
 	flag.StringVar(&f.markdown, "markdown", "", "with -scenario all: write the page to this file")
@@ -63,7 +65,7 @@ func (f *flags) run() (err error) {
 	}
 	switch {
 	case f.scenario == random && f.seeds > 1:
-		return many(os.Stdout, f.seed, f.seeds, f.twice)
+		return many(os.Stdout, f.seed, f.seeds, f.twice, f.within)
 	case f.scenario == random:
 		return one(os.Stdout, f.seed, f.tell())
 	case f.scenario == everything:

@@ -22,11 +22,14 @@ func one(w io.Writer, seed uint64, trace func(string)) error {
 	return r.Err
 }
 
-// many makes random runs on all processors.
-func many(w io.Writer, first uint64, seeds, twice int) error {
+// many makes random runs on all processors, for as long as it may.
+func many(w io.Writer, first uint64, seeds, twice int, within time.Duration) error {
 	began := time.Now()
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
+	if within > 0 {
+		defer time.AfterFunc(within, stop).Stop()
+	}
 	failed := 0
 	slowest := chaos.Result{}
 	totals := chaos.Sweep{

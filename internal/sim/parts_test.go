@@ -1,0 +1,179 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// TestQueue: events come by time, and those of one time in the order of putting.
+func TestQueue(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	var q queue
+	var at time.Duration
+	last := int32(-1)
+	held, put := 0, int32(0)
+	for range 20_000 {
+		if held > 0 && r.IntN(5) < 2 {
+			when, e := q.take()
+			held--
+			if when < at || when == at && e.size < last {
+				t.Fatalf("took %v/%d after %v/%d", when, e.size, at, last)
+			}
+			at, last = when, e.size
+			continue
+		}
+		q.put(at+time.Duration(r.IntN(50)), eventCall).size = put
+		held++
+		put++
+	}
+}
+
+// TestWakes: the node with the earliest time is next, also after changes.
+func TestWakes(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	var h wakes
+	nodes := make([]*Node, 40)
+	for i := range nodes {
+		nodes[i] = &Node{ID: i, place: -1}
+	}
+	for range 5000 {
+		h.set(nodes[r.IntN(len(nodes))], time.Duration(r.IntN(100))-10)
+		var want *Node
+		for _, n := range nodes {
+			if n.place >= 0 && (want == nil || wakesBefore(n, want)) {
+				want = n
+			}
+		}
+		if got := h.next(); got != want {
+			t.Fatalf("got %+v, want %+v", got, want)
+		}
+	}
+}
+
+// TestClock: virtual is when the clock shows what was asked for, or a little later.
+func TestClock(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for range 2000 {
+		c := clock{r.IntN(20_001) - 10_000, time.Duration(r.Int64N(int64(1000 * time.Hour)))}
+		want := c.local(time.Duration(r.Int64N(int64(time.Hour)))).Add(time.Duration(r.IntN(1000)))
+		at := c.virtual(want)
+		if c.local(at).Before(want) || !c.local(at-20*time.Microsecond).Before(want) {
+			t.Fatalf("clock %+v: got %v for %v, and shows %v then", c, at, want, c.local(at))
+		}
+	}
+}
+
+// TestSizes: what is counted is what the driver would send.
+func TestSizes(t *testing.T) {
+	a, b := transport.Address{Name: "alpha", Incarnation: 1}, transport.Address{Name: "be", Incarnation: 2}
+	g := membership.Preformed([]membership.Member{{Address: a}, {Address: b}})
+	s := newSizes("sim")
+	for _, msg := range []membership.Message{
+		membership.Heartbeat{Target: b, Seq: 300, Server: "s1/1"},
+		membership.Echo{Seq: 7},
+		membership.Alive{Founder: a, Size: 2, Server: "s1/1"},
+		membership.GossipMessage{Target: b, State: g},
+		membership.GossipMessage{Target: b, State: g}, // from the cache
+		membership.Welcome{Target: b, State: g},
+		membership.JoinRefused{Target: b, Reason: strings.Repeat("long ", 100)},
+	} {
+		body, err := membership.Encode(msg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sealed, err := proto.Marshal(&wire.Control{
+			Format: 1, Cluster: "sim", From: a.Name, Incarnation: a.Incarnation,
+			Topic: wire.ControlTopic_CONTROL_TOPIC_MEMBERSHIP, Body: body,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		size, subject := s.of(&Node{Address: a}, &membership.Envelope{To: b, Message: msg})
+		if int(size) != len(sealed) {
+			t.Errorf("%T: counted %d bytes, the driver sends %d", msg, size, len(sealed))
+		}
+		subjects := "sh.sim.n.be.0000000000000002.ctl" + "sh.sim.r.alpha.0000000000000001.ctl.u.be.0000000000000002.0"
+		if int(subject) != len(subjects) {
+			t.Errorf("%T: counted %d bytes of subjects, want %d", msg, subject, len(subjects))
+		}
+	}
+}
+
+// TestMoves: the invariants about successive states of one node.
+func TestMoves(t *testing.T) {
+	a, b, c := transport.Address{Name: "a", Incarnation: 1}, transport.Address{Name: "b", Incarnation: 2}, transport.Address{Name: "c", Incarnation: 3}
+	state := func(change func(*membership.Gossip)) *membership.Gossip {
+		g := membership.Preformed([]membership.Member{{Address: a}, {Address: b}})
+		change(g)
+		return g
+	}
+	plain := state(func(*membership.Gossip) {})
+	for _, test := range []struct {
+		name     string
+		was, now *membership.Gossip
+		want     string // part of the error; empty: none
+	}{
+		{"same", plain, plain, ""},
+		{"downed", plain, state(func(g *membership.Gossip) { g.Members[1].Status = membership.Down }), ""},
+		{"up again", state(func(g *membership.Gossip) { g.Members[1].Status = membership.Leaving }), plain, "invariant 3"},
+		{"fenced no more", state(func(g *membership.Gossip) {
+			g.Members[1].Status, g.Members[1].Fenced = membership.Down, true
+		}), state(func(g *membership.Gossip) { g.Members[1].Status = membership.Down }), "invariant 3"},
+		{"gone without a word", plain, state(func(g *membership.Gossip) { g.Members = g.Members[:1] }), "invariant 4"},
+		{"one age twice", plain, state(func(g *membership.Gossip) {
+			g.Members = append(g.Members, membership.Member{Address: c, Status: membership.Up, UpNumber: 2})
+		}), "invariant 5"},
+		{"counter falls", state(func(g *membership.Gossip) { g.UpCounter = 9 }), plain, "invariant 6"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := New(Config{})
+			n := &Node{Address: a, removed: make(map[transport.Address]bool)}
+			if err := w.checkMoves(n, nil, test.was); err != nil {
+				t.Fatal(err)
+			}
+			err := w.checkMoves(n, test.was, test.now)
+			if got := ""; err == nil && test.want != got || err != nil && (test.want == "" || !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+// TestComeback: who was removed at a node must not be a member there again.
+func TestComeback(t *testing.T) {
+	a, b := transport.Address{Name: "a", Incarnation: 1}, transport.Address{Name: "b", Incarnation: 2}
+	both := membership.Preformed([]membership.Member{{Address: a}, {Address: b}})
+	alone := *both
+	alone.Members = both.Members[:1]
+	alone.RemovalCounter, alone.Tombstones = 1, []membership.Tombstone{{Node: b, Number: 1}}
+	back := *both
+	back.RemovalCounter = 1
+	w := New(Config{})
+	n := &Node{Address: a, removed: make(map[transport.Address]bool)}
+	if err := w.checkMoves(n, both, &alone); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.checkMoves(n, &alone, &back); err == nil || !strings.Contains(err.Error(), "invariant 4") {
+		t.Errorf("got %v, want invariant 4", err)
+	}
+}
+
+// TestFence: a lease at whom another holds fenced breaks an invariant.
+func TestFence(t *testing.T) {
+	w, nodes := cluster(t, Config{Seed: 2}, 3)
+	if !w.Lease(nodes[1]) {
+		t.Fatal("a member that is well has no lease")
+	}
+	w.fence(nodes[0], nodes[1].Address, nodes[0].machine.State().Founder)
+	if err := w.Err(); err == nil || !strings.Contains(err.Error(), "invariant 2") {
+		t.Errorf("got %v, want invariant 2", err)
+	}
+}
