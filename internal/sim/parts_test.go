@@ -77,13 +77,13 @@ func TestSizes(t *testing.T) {
 	g := membership.Preformed([]membership.Member{{Address: a}, {Address: b}})
 	s := newSizes("sim")
 	for _, msg := range []membership.Message{
-		membership.Heartbeat{Target: b, Seq: 300, Server: "s1/1"},
+		membership.Heartbeat{Target: b.Incarnation, Seq: 300, Server: 77},
 		membership.Echo{Seq: 7},
-		membership.Alive{Founder: a, Size: 2, Server: "s1/1"},
-		membership.GossipMessage{Target: b, State: g},
-		membership.GossipMessage{Target: b, State: g}, // from the cache
-		membership.Welcome{Target: b, State: g},
-		membership.JoinRefused{Target: b, Reason: strings.Repeat("long ", 100)},
+		membership.Alive{Founder: a, Size: 2, Server: 77},
+		membership.GossipMessage{Target: b.Incarnation, State: g},
+		membership.GossipMessage{Target: b.Incarnation, State: g}, // from the cache
+		membership.Welcome{Target: b.Incarnation, State: g},
+		membership.JoinRefused{Target: b.Incarnation, Reason: strings.Repeat("long ", 100)},
 	} {
 		body, err := membership.Encode(msg)
 		if err != nil {
