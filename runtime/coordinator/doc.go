@@ -44,6 +44,17 @@
 // hosted are given shards. Shards of a node that is Down or removed are given to
 // others in the step that learns of it.
 //
+// Where shards go, a [Strategy] says for each kind, by the name that its hosts
+// registered last; a kind has its own bound of moves and its own minimum of hosts.
+// Members that differ are no fault: so a change is rolled out.
+//
+// Wishes ([Place], [Pins]) come before the strategy: a shard that was wished to be
+// at a node goes there as soon as that node hosts the kind and the view has
+// converged, and the strategy is not offered it. The coordinator sends the wishes
+// of a kind, as a whole and numbered like epochs, to all who registered, until
+// they say that they keep them; only then is the asker answered. They register
+// with what they keep, and the next coordinator goes on with the highest number.
+//
 // # Moves
 //
 // N1 owns a shard under e, and it moves to N2 under m, the next epoch:

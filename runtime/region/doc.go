@@ -31,6 +31,14 @@
 // refused: that happens only when an old home was lost, or cut off for longer
 // than [GateTimeout].
 //
+// # Other ways to move
+//
+// A type may choose other options ([Handoff]). With 2a N1 stays Open after
+// BeginMove and offers the shard: N2 prepares it without state, and when it is
+// Ready, N1 ends its turns (Draining) and goes on as above, from Open on. With 2c
+// N1 drops what comes while it is Draining or Sent. With 3a no gates are closed.
+// With 4b N1 refuses what comes while it is Forwarding; flushes it still passes on.
+//
 // The driver in package shard owns a lock per Shard, runs turns and hooks
 // outside of it, and sends what an [Effects] says. internal/sim is another driver.
 package region
