@@ -34,6 +34,7 @@ func (c *control) leave() {
 func (c *control) exit() {
 	c.loop.post(func() {
 		if !c.exitReady {
+			c.singles.abandon()
 			c.readyToExit()
 		}
 	})

@@ -197,6 +197,17 @@ func (g *singles) settled(v *membership.View) bool {
 	return settled
 }
 
+// abandon forbids further turns of singletons that are still here: this node
+// exits, and once it is removed the next instance starts without asking.
+func (g *singles) abandon() {
+	for _, s := range g.order {
+		if s.instance != nil && s.manager.Holds() {
+			g.control.node.log.Warn("leaving with a singleton that could not be given away", "kind", s.kind.desc.Name)
+			s.instance.abandon()
+		}
+	}
+}
+
 // message handles what another process says about a singleton.
 func (g *singles) message(from transport.Peer, m singleton.Message) {
 	s := g.get(strings.TrimPrefix(m.Name, singletonPrefix))

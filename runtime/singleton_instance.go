@@ -256,6 +256,15 @@ func (in *instance) close() {
 	})
 }
 
+// abandon lets no turn begin any more, and ends the tasks' context.
+func (in *instance) abandon() {
+	in.guard.renew(time.Now())
+	in.shard.mu.Lock()
+	end := in.end
+	in.shard.mu.Unlock()
+	end()
+}
+
 // successorGone gives up handing over to a node that is lost, or that refused.
 func (in *instance) successorGone(a transport.Address) {
 	s := in.shard

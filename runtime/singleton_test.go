@@ -290,3 +290,32 @@ func waitFor(t *testing.T, ok func() bool) {
 		<-time.After(testTick)
 	}
 }
+
+// TestSingletonThatDoesNotStop: a turn outlasts the node's patience. The node
+// exits without it, and nothing else of the instance runs from then on.
+func TestSingletonThatDoesNotStop(t *testing.T) {
+	c := &chiefs{cluster: emptyCluster(t), watch: fixture.NewWatch()}
+	c.tune = func(cfg *shard.Config) { cfg.LeaveTimeout = time.Second }
+	c.start("a")
+	c.start("b")
+	chief := c.chief("b")
+	c.next(chief)
+	held := make(chan error, 1)
+	go func() { held <- chief.Hold(context.Background()) }()
+	waitFor(t, func() bool { return c.nodes["a"].Waiting("Chief", "singleton") == 0 && c.watch.Holding() })
+	left := make(chan error, 1)
+	go func() { left <- c.nodes["a"].Shutdown(testContext(t)) }()
+	waitFor(t, func() bool { return c.watch.Tasks() == 0 })
+	var n int64
+	waitFor(t, func() (ok bool) { // what waits behind the turn is lost with the node
+		var node string
+		var err error
+		n, node, err = chief.Next(testContext(t))
+		return err == nil && node == "b"
+	})
+	require.EqualValues(t, 1, n, "nothing was handed over")
+	close(c.watch.Release)
+	require.NoError(t, receive(t, left, "a has left"))
+	receive(t, held, "the call has ended")
+	require.Equal(t, 1, c.watch.Most())
+}

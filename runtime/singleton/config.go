@@ -15,7 +15,10 @@ type Config struct {
 	Role string
 	// HandOverAt is the status from which on a member gives the instance away:
 	// Exiting, as in Akka, or Leaving, so that it is given away before the member
-	// may exit. Default Exiting.
+	// may exit. Default Exiting. But an exiting member is removed as soon as all
+	// have seen it, whether or not its instance has stopped: Exiting is for
+	// instances that bear a successor beside them for a moment, as coordinators do,
+	// whose terms are ordered, or that have a lease.
 	HandOverAt Status
 	// RetryInterval is the time between two sendings of a message that was not
 	// answered. Default 200ms (Akka's is 1s).

@@ -18,7 +18,8 @@
 //
 // Users' singletons hand over at Leaving already ([Config].HandOverAt), like
 // shards: a member exits only when it has nothing left to give. The coordinator
-// stays until Exiting, for it has to empty the leaving member.
+// stays until Exiting, for it has to empty the leaving member; its terms bear that
+// an exiting member may be removed before it has stopped.
 //
 // A manager starts the instance only when every member that is older than itself
 // has said HandOverDone or is removed from the view, since RemovalMargin if one

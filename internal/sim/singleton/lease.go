@@ -1,0 +1,129 @@
+package singleton
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/singleton"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// leases is the store's one lease: a holder, and when it ends. The holder's own
+// clock is the same here; sim.World has those that drift, and package store says
+// what a store must do about them.
+type leases struct {
+	holder transport.Address
+	ends   time.Duration
+}
+
+// leaseTTL is how long the lease lasts, and leaseSpare how long before its end
+// the instance has to stop.
+const (
+	leaseTTL   = 4 * time.Second
+	leaseSpare = leaseTTL / 10
+)
+
+// A leaseHold is the lease as one node has it.
+type leaseHold struct {
+	until   time.Duration // the instance may run before; 0: not held
+	held    bool
+	renewAt time.Duration
+}
+
+// ask brings a request to the store and its answer back, both after a while, if
+// neither gets lost. sent is when it was sent: times count from there.
+func (a *actor) ask(request func() bool, answer func(ok bool, sent time.Duration), lost func()) {
+	r := a.run
+	sent := r.world.Now()
+	lose := func() bool { return !r.calm && r.random.Float64() < r.plan.storeLoss }
+	limit := r.milliseconds(300, 1000)
+	done := false
+	finish := func(f func()) {
+		a.do(func() {
+			if !done {
+				done = true
+				f()
+			}
+		})
+	}
+	r.world.After(limit, func() { finish(lost) })
+	if lose() {
+		return
+	}
+	r.world.After(r.delay(), func() {
+		ok := request()
+		if !lose() {
+			r.world.After(r.delay(), func() { finish(func() { answer(ok, sent) }) })
+		}
+	})
+}
+
+func (r *run) take(a transport.Address) bool {
+	now := r.world.Now()
+	if r.store.holder != a && now < r.store.ends {
+		return false
+	}
+	r.store = leases{a, now + leaseTTL}
+	return true
+}
+
+func (r *run) prolong(a transport.Address) bool {
+	if r.store.holder != a || r.world.Now() >= r.store.ends {
+		return false
+	}
+	r.store.ends = r.world.Now() + leaseTTL
+	return true
+}
+
+func (l *leaseHold) acquire(a *actor) {
+	a.ask(func() bool { return a.run.take(a.node.Address) }, func(ok bool, sent time.Duration) {
+		if !ok || a.run.world.Now() >= sent+leaseTTL-leaseSpare {
+			a.step(singleton.LeaseDenied{Reason: "held"})
+			return
+		}
+		l.held, l.until, l.renewAt = true, sent+leaseTTL-leaseSpare, a.run.world.Now()+leaseTTL/3
+		a.run.counts.Leases++
+		a.step(singleton.LeaseAcquired{})
+	}, func() { a.step(singleton.LeaseDenied{Reason: "no answer"}) })
+}
+
+// tick renews what is held, and says so when it is over.
+func (l *leaseHold) tick(a *actor) {
+	now := a.run.world.Now()
+	if !l.held {
+		return
+	}
+	if now >= l.until {
+		l.lose(a)
+		return
+	}
+	if now < l.renewAt {
+		return
+	}
+	l.renewAt = now + leaseTTL/8
+	a.ask(func() bool { return a.run.prolong(a.node.Address) }, func(ok bool, sent time.Duration) {
+		switch {
+		case !l.held:
+		case !ok:
+			l.lose(a)
+		default:
+			l.until, l.renewAt = max(l.until, sent+leaseTTL-leaseSpare), a.run.world.Now()+leaseTTL/3
+		}
+	}, func() {})
+}
+
+func (l *leaseHold) lose(a *actor) {
+	l.held, l.until = false, min(l.until, a.run.world.Now())
+	a.run.counts.LeasesLost++
+	a.step(singleton.LeaseLost{})
+}
+
+func (l *leaseHold) release(a *actor) {
+	l.held, l.until = false, 0
+	end := func() { a.step(singleton.LeaseReleased{}) }
+	a.ask(func() bool {
+		if a.run.store.holder == a.node.Address {
+			a.run.store = leases{}
+		}
+		return true
+	}, func(bool, time.Duration) { end() }, end)
+}

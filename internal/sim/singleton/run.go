@@ -1,0 +1,286 @@
+package singleton
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/sim"
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/runtime/singleton"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A guard is what keeps the singleton the only one.
+type guard uint8
+
+const (
+	byDowning guard = iota // downing with fencing
+	byLease                // a lease; the cluster may fall apart
+	byNothing              // automatic downing
+)
+
+// A plan is what a seed decides before anything happens.
+type plan struct {
+	guard      guard
+	nodes      int
+	faults     int
+	pause      time.Duration // the most between two faults
+	loss       float64       // of the managers' messages
+	slow       float64       // the share of those that take long
+	storeLoss  float64
+	retry      time.Duration
+	handOverAt singleton.Status
+	downing    membership.Downing
+	servers    int
+}
+
+func newPlan(r *rand.Rand) plan {
+	p := plan{
+		guard: []guard{byDowning, byDowning, byLease, byLease, byNothing}[r.IntN(5)],
+		nodes: 2 + r.IntN(6), faults: 3 + r.IntN(8), pause: time.Duration(200+r.IntN(3000)) * time.Millisecond,
+		loss: []float64{0, 0.05, 0.3}[r.IntN(3)], slow: []float64{0, 0.1}[r.IntN(2)],
+		storeLoss: []float64{0, 0.1, 0.4}[r.IntN(3)], retry: time.Duration(50+r.IntN(500)) * time.Millisecond,
+		handOverAt: []singleton.Status{singleton.Leaving, singleton.Leaving, singleton.Exiting}[r.IntN(3)],
+		servers:    1 + r.IntN(3),
+	}
+	if p.guard == byDowning { // an exiting member is removed without being asked whether it has stopped
+		p.handOverAt = singleton.Leaving
+	}
+	switch {
+	case p.guard == byNothing, p.guard == byLease && r.IntN(2) == 0:
+		p.downing = membership.DowningAuto // halves go on side by side
+	default:
+		p.downing = []membership.Downing{membership.DowningBroker, membership.DowningKeepMajority, membership.DowningAll}[r.IntN(3)]
+	}
+	return p
+}
+
+// Counts are how often what happened. They show that the faults reach everything.
+type Counts struct{ Started, Died, Found, Leases, LeasesLost, Halves int }
+
+// A Result is what a run came to.
+type Result struct {
+	Err    error
+	Hash   uint64
+	Counts Counts
+	// Settled is how long it took after the last fault until one instance ran and
+	// all had found it.
+	Settled time.Duration
+}
+
+// A run is one under way.
+type run struct {
+	plan   plan
+	world  *sim.World
+	random *rand.Rand
+	actors map[transport.Address]*actor
+	order  []*actor
+	store  leases
+	parted map[[2]*sim.Server]bool
+	named  int
+	calm   bool
+	healed time.Duration // when the faults ended, or the operator last did something
+	err    error
+	hash   uint64
+	say    func(string)
+	counts Counts
+}
+
+// settleTime is within what all must be well after the last fault.
+const settleTime = 2 * time.Minute
+
+// Run makes the run of a seed. Trace, if set, is told every line of it.
+func Run(seed uint64, trace func(line string)) Result {
+	r := &run{
+		random: rand.New(rand.NewPCG(seed, 0x51)), actors: map[transport.Address]*actor{},
+		parted: map[[2]*sim.Server]bool{}, say: trace,
+	}
+	r.plan = newPlan(r.random)
+	// Automatic downing breaks what the world checks of leases and fences; here is
+	// checked what is left.
+	r.world = sim.New(sim.Config{
+		Seed: r.random.Uint64(), Servers: r.plan.servers, Jitter: r.milliseconds(0, 10), Failover: r.random.IntN(2) == 0,
+		PingTimeout: 5 * time.Second, RouteTimeout: r.milliseconds(500, 3000), HostTimeout: r.milliseconds(5000, 20_000),
+		Unchecked: true,
+	})
+	r.world.OnEvents = func(n *sim.Node, _ []membership.Event) {
+		if a := r.actors[n.Address]; a != nil {
+			r.world.After(0, func() { a.do(a.look) })
+		}
+	}
+	r.trace("%+v", r.plan)
+	for range r.plan.nodes {
+		r.world.At(r.milliseconds(0, 1500), r.start)
+	}
+	r.wait(r.milliseconds(1000, 6000))
+	for range r.plan.faults {
+		r.fault()
+		r.wait(r.milliseconds(0, float64(r.plan.pause/time.Millisecond)))
+		if r.random.IntN(4) == 0 {
+			r.wait(r.milliseconds(2000, 25_000))
+		}
+	}
+	return r.end()
+}
+
+// wait lets time pass, unless something is wrong already.
+func (r *run) wait(d time.Duration) {
+	if r.err == nil && r.world.Err() == nil {
+		r.world.RunUntil(d, 50*time.Millisecond, func() bool { return r.err != nil })
+	}
+}
+
+// end ends all faults and waits until all is well.
+func (r *run) end() Result {
+	r.heal()
+	began := r.world.Now()
+	well := r.err == nil && r.world.RunUntil(settleTime, 100*time.Millisecond, func() bool { return r.err != nil || r.settled() })
+	res := Result{Err: r.err, Hash: r.world.Hash() ^ r.hash, Counts: r.counts, Settled: r.world.Now() - began}
+	if res.Err == nil && r.world.Err() != nil && r.plan.downing != membership.DowningAuto {
+		res.Err = r.world.Err()
+	}
+	if res.Err == nil && !well && r.world.Err() == nil {
+		res.Err = fmt.Errorf("not well %v after the last fault: %v", settleTime, r.order)
+	}
+	return res
+}
+
+// settled tells whether all that run agree, one instance runs where it belongs,
+// and every proxy has found it.
+func (r *run) settled() bool {
+	nodes := r.world.Running()
+	if len(nodes) == 0 {
+		r.start()
+		return false
+	}
+	if !sim.Agreed(nodes) {
+		if r.plan.downing == membership.DowningAuto && r.world.Now()-r.healed > settleTime/4 {
+			r.cull(nodes)
+		}
+		return false
+	}
+	var home *actor
+	for _, n := range nodes {
+		if a := r.actors[n.Address]; a.active && a.mayRun() {
+			if home != nil {
+				return false
+			}
+			home = a
+		}
+	}
+	if home == nil || home.manager.State() != singleton.Oldest {
+		return false
+	}
+	for _, n := range nodes {
+		if r.actors[n.Address].proxy.Found().Node != home.node.Address || r.actors[n.Address].manager.Oldest() != home.node.Address {
+			return false
+		}
+	}
+	return true
+}
+
+// cull does what an operator must after automatic downing has made two clusters
+// of one: it ends the smaller one.
+func (r *run) cull(nodes []*sim.Node) {
+	size := map[uint64]int{}
+	var most uint64
+	for _, n := range nodes {
+		set, _ := n.Set()
+		if size[set]++; size[set] > size[most] {
+			most = set
+		}
+	}
+	for _, n := range nodes {
+		if set, _ := n.Set(); set != most {
+			r.trace("%s is ended, for it is not of the largest cluster", n.Address.Name)
+			r.world.Kill(n)
+		}
+	}
+	r.healed = r.world.Now()
+}
+
+// start starts a process that nobody knew before.
+func (r *run) start() {
+	r.named++
+	c := membership.Config{
+		Self: transport.Address{Name: fmt.Sprintf("n%02d", r.named), Incarnation: r.random.Uint64()}, Seed: r.random.Uint64(),
+		Downing: r.plan.downing, ProbeVacancy: true,
+	}
+	if c.Downing == membership.DowningAuto {
+		c.AutoDownAfter = 6 * time.Second
+	}
+	n, err := r.world.Add(c, sim.Place{Server: r.random.IntN(r.plan.servers)})
+	if err != nil {
+		panic(err) // the plan's own mistake
+	}
+	r.world.Start(n)
+	r.attach(n)
+}
+
+// check looks for two instances at once.
+func (r *run) check() {
+	var active []*actor
+	for _, a := range r.order {
+		if a.mayRun() {
+			active = append(active, a)
+		}
+	}
+	if len(active) < 2 {
+		return
+	}
+	if r.plan.guard == byLease {
+		r.fail("two at once: %v", active)
+		return
+	}
+	r.counts.Halves++
+	for i, a := range active {
+		for _, b := range active[:i] {
+			if r.plan.guard == byDowning && a.node.View().Founder == b.node.View().Founder {
+				r.fail("two at once in one cluster: %v, %v", a, b)
+			}
+			if together(a.node.View(), b.node.View()) {
+				r.fail("two in one converged view: %v, %v", a, b)
+			}
+		}
+	}
+}
+
+// together tells whether two views are one, and all agree on it.
+func together(a, b *membership.View) bool {
+	if a == nil || b == nil || !a.Converged || !b.Converged || len(a.ByAddress) != len(b.ByAddress) {
+		return false
+	}
+	for i := range a.ByAddress {
+		if a.ByAddress[i].Address != b.ByAddress[i].Address || a.ByAddress[i].Status != b.ByAddress[i].Status {
+			return false
+		}
+	}
+	_, other := a.Member(b.Self)
+	return other
+}
+
+func (r *run) fail(format string, args ...any) {
+	if r.err == nil {
+		r.err = fmt.Errorf("at %v: "+format, append([]any{r.world.Now()}, args...)...)
+		r.trace("%v", r.err)
+	}
+}
+
+// trace adds a line to what a run is told apart by.
+func (r *run) trace(format string, args ...any) {
+	line := fmt.Sprintf("%10v "+format, append([]any{r.now()}, args...)...)
+	h := fnv.New64a()
+	_, _ = fmt.Fprintf(h, "%x %s", r.hash, line)
+	r.hash = h.Sum64()
+	if r.say != nil {
+		r.say(line)
+	}
+}
+
+func (r *run) now() time.Duration { return r.world.Now().Round(10 * time.Microsecond) }
+
+func (r *run) milliseconds(from, to float64) time.Duration {
+	return time.Duration((from + (to-from)*r.random.Float64()) * float64(time.Millisecond))
+}

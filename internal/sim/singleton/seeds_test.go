@@ -1,0 +1,70 @@
+package singleton
+
+import (
+	"flag"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+var (
+	seeds = flag.Int("seeds", 200, "how many seeds TestSeeds runs")
+	first = flag.Int("first", 0, "the first of the seeds that TestSeeds runs")
+	seed  = flag.Int("seed", -1, "the only seed that TestSeeds runs, with its trace")
+)
+
+// TestSeeds runs random runs, one in twenty of them twice, which must come to the
+// same.
+func TestSeeds(t *testing.T) {
+	if *seed >= 0 {
+		r := Run(uint64(*seed), func(line string) { t.Log(line) })
+		t.Logf("%+v", r)
+		if r.Err != nil {
+			t.Error(r.Err)
+		}
+		return
+	}
+	var (
+		next    atomic.Int64
+		wg      sync.WaitGroup
+		mu      sync.Mutex
+		all     Counts
+		slowest time.Duration
+	)
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; i < int64(*seeds); i = next.Add(1) - 1 {
+				n := i + int64(*first)
+				r := Run(uint64(n), nil)
+				if n%20 == 0 {
+					if again := Run(uint64(n), nil); again.Hash != r.Hash {
+						t.Errorf("seed %d: two runs differ: %016x, %016x", n, r.Hash, again.Hash)
+					}
+				}
+				if r.Err != nil {
+					t.Errorf("seed %d: %v\ngo test ./internal/sim/singleton -run TestSeeds -seed %d -v", n, r.Err, n)
+				}
+				mu.Lock()
+				all.add(r.Counts)
+				slowest = max(slowest, r.Settled)
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	t.Logf("%d seeds: %+v; all was well after %v at the latest", *seeds, all, slowest)
+	if all.Started == 0 || all.Died == 0 || all.Leases == 0 || all.LeasesLost == 0 || all.Halves == 0 || all.Found == 0 {
+		t.Errorf("the faults do not reach everything: %+v", all)
+	}
+}
+
+func (c *Counts) add(o Counts) {
+	c.Started += o.Started
+	c.Died += o.Died
+	c.Found += o.Found
+	c.Leases += o.Leases
+	c.LeasesLost += o.LeasesLost
+	c.Halves += o.Halves
+}
