@@ -57,6 +57,11 @@ type Membership struct {
 	// SilentAfter is how long a member must not answer until the majority downs it.
 	// Default 15s, at least LeaseMajority.
 	SilentAfter time.Duration
+	// QuarantineAfter is how long a member that answers heartbeats may leave
+	// unanswered what the coordinator must know of it, which is asked for again
+	// and again: then it is quarantined, and can only be downed or removed, because
+	// shards have no home meanwhile. Default 60s, minimum 5s.
+	QuarantineAfter time.Duration
 	// Downing says how unreachable members are judged. Default DowningBroker.
 	Downing Downing
 }
@@ -69,6 +74,7 @@ func (m Membership) withDefaults() Membership {
 	set(&m.GoneAfter, time.Second)
 	set(&m.CutAfter, 6*time.Second)
 	set(&m.SilentAfter, 15*time.Second)
+	set(&m.QuarantineAfter, 60*time.Second)
 	set(&m.Downing.StableAfter, 20*time.Second)
 	set(&m.Downing.MinorityDelay, 2*time.Second)
 	return m
@@ -134,6 +140,7 @@ func (c Config) validateMembership(bad func(ok bool, format string, args ...any)
 	const why = "else a live member is replaced while it runs turns"
 	bad(m.GoneAfter >= m.LeaseEcho, "Membership.GoneAfter is %v: want at least LeaseEcho (%v), %s", m.GoneAfter, m.LeaseEcho, why)
 	bad(m.CutAfter >= m.LeaseMajority, "Membership.CutAfter is %v: want at least LeaseMajority (%v), %s", m.CutAfter, m.LeaseMajority, why)
+	bad(m.QuarantineAfter >= 5*time.Second, "Membership.QuarantineAfter is %v: want at least 5s", m.QuarantineAfter)
 	m.Downing.validate(m.LeaseMajority, bad)
 	bad(m.SilentAfter >= m.LeaseMajority, "Membership.SilentAfter is %v: want at least LeaseMajority (%v), %s", m.SilentAfter, m.LeaseMajority, why)
 }

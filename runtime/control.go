@@ -26,20 +26,21 @@ type control struct {
 	loop  *loop
 	self  transport.Address
 
-	members   *membership.Machine
-	view      atomic.Pointer[membership.View]
-	manager   *singleton.Manager
-	coord     *coordinator.Coordinator
-	follower  *coordinator.Follower
-	reports   reports
-	inquiries inquiries
-	gateway   gateway
-	singles   singles
-	wakes     [4]time.Time // of members, manager, coord, follower
-	started   bool
-	joining   bool   // the machine has started
-	refusal   string // why a member did not admit this node, as last logged
-	exitReady bool
+	members    *membership.Machine
+	view       atomic.Pointer[membership.View]
+	manager    *singleton.Manager
+	coord      *coordinator.Coordinator
+	follower   *coordinator.Follower
+	reports    reports
+	inquiries  inquiries
+	gateway    gateway
+	quarantine quarantine
+	singles    singles
+	wakes      [4]time.Time // of members, manager, coord, follower
+	started    bool
+	joining    bool   // the machine has started
+	refusal    string // why a member did not admit this node, as last logged
+	exitReady  bool
 
 	suspectMu sync.Mutex
 	suspects  map[transport.Address]time.Time // when last reported
@@ -69,6 +70,7 @@ func newControl(n *Node) *control {
 		noHome:   map[string]string{},
 	}
 	c.reports.init(c)
+	c.quarantine.control = c
 	c.inquiries.open = map[uint64]func(transport.Address, coordinator.Message){}
 	c.gateway.init(c)
 	c.singles.control = c
@@ -472,4 +474,5 @@ func (c *control) stepCoordinator(in coordinator.Input) {
 	for _, e := range out.Send {
 		c.sendPlacement(transport.Peer{Address: e.To}, e.Message)
 	}
+	c.quarantine.look(time.Now())
 }

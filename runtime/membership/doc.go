@@ -24,11 +24,14 @@
 //   - join.go, admit.go: joining and forming, the joiner's and the member's side
 //   - ring.go, heartbeat.go, phi.go, echo.go, evidence.go: who is watched, and
 //     what is known against them
-//   - downing.go, tangle.go: what follows from it for members that are missed
+//   - downing.go, split.go, tangle.go: what follows from it for members that are
+//     missed; strategy*.go, quorum.go, voters.go: which side goes on; claim.go: the
+//     lease of lease majority; quarantine.go: who cannot come back
 //   - lease.go, fence.go: until when a node may run turns, and when others know
 //     that it does not
 //   - leader.go, leave.go: the leader's duties, leaving
 //   - message.go, input.go, event.go, view.go: what goes in and out
+//   - refuse.go: why messages are not obeyed
 //   - codec.go: messages as bytes
 //
 // # Leases and fences
@@ -38,7 +41,14 @@
 // its lease has certainly ended. A Down member that is not fenced may still run,
 // so who hands out its shards treats it as unreachable. That holds through
 // pauses, cuts and broker outages, unless an operator downs a member that is
-// well on the other side of a cut: his word is taken for the truth.
+// well on the other side of a cut: his word is taken for the truth. It does not
+// hold under DowningAuto.
+//
+// Which voters are enough for a lease depends on the way of downing ([Downing]):
+// more than half, a fixed number, or more than half with the oldest. Any two such
+// sets share a voter, and who goes on after a split has a voter in each, so that a
+// fence always comes. Only the smaller side that goes on under a lease has to wait
+// for time alone. docs/adr has the reasoning, strategy_test.go tries all splits.
 //
 // # Testing
 //
