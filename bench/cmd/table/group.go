@@ -1,0 +1,109 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"time"
+)
+
+// A group is contestants that run in turn, so that each round's figures are of
+// the same moment. The first one is this project's.
+type group struct {
+	contestants []contestant
+	rows        []row
+}
+
+type contestant struct {
+	name string
+	run  func(time.Duration) (measure, error)
+}
+
+// A row shows one figure of a group.
+type row struct {
+	title  string
+	unit   string
+	figure func(measure) float64
+	less   bool   // less is better: ratios are turned over, so that above 1 is better
+	target string // what is wanted
+}
+
+func perSecond(m measure) float64 { return m.perSecond }
+func nanos(m measure) float64     { return 1e9 / m.perSecond }
+func cpu(m measure) float64       { return float64(m.cpu.Nanoseconds()) }
+func p50(m measure) float64       { return float64(m.p50.Nanoseconds()) / 1e3 }
+func p99(m measure) float64       { return float64(m.p99.Nanoseconds()) / 1e3 }
+func value(m measure) float64     { return m.value }
+
+// print runs the group and writes its rows.
+func (g group) print(w io.Writer, rounds int, d time.Duration) error {
+	samples := make([][]measure, len(g.contestants))
+	for range rounds {
+		for i, c := range g.contestants {
+			m, err := c.run(d)
+			if err != nil {
+				return fmt.Errorf("%s: %s: %w", g.rows[0].title, c.name, err)
+			}
+			samples[i] = append(samples[i], m)
+		}
+	}
+	for _, r := range g.rows {
+		own := figures(samples[0], r.figure)
+		line := fmt.Sprintf("| %s | %s |", r.title, show(own, r.unit))
+		if len(g.contestants) == 1 {
+			line += " |"
+		}
+		for i, c := range g.contestants[1:] {
+			other := figures(samples[i+1], r.figure)
+			ratios := make([]float64, rounds)
+			for k := range ratios {
+				if ratios[k] = own[k] / other[k]; r.less {
+					ratios[k] = 1 / ratios[k]
+				}
+			}
+			if i > 0 {
+				line += ";"
+			}
+			line += fmt.Sprintf(" %s %s: **%.2f×**", c.name, show(other, r.unit), median(ratios))
+		}
+		if len(g.contestants) > 1 {
+			line += " |"
+		}
+		if _, err := fmt.Fprintf(w, "%s %s |\n", line, r.target); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func figures(ms []measure, f func(measure) float64) (out []float64) {
+	for _, m := range ms {
+		out = append(out, f(m))
+	}
+	return out
+}
+
+func median(v []float64) float64 {
+	s := slices.Sorted(slices.Values(v))
+	return s[len(s)/2]
+}
+
+// show is the median and, with more than one round, half the spread in percent.
+func show(v []float64, unit string) string {
+	m := median(v)
+	text := ""
+	switch {
+	case unit != "/s":
+		text = fmt.Sprintf("%.0f %s", m, unit)
+	case m >= 1e6:
+		text = fmt.Sprintf("%.2f M%s", m/1e6, unit)
+	case m >= 1e4:
+		text = fmt.Sprintf("%.1f k%s", m/1e3, unit)
+	default:
+		text = fmt.Sprintf("%.0f%s", m, unit)
+	}
+	if len(v) > 1 && m > 0 {
+		text += fmt.Sprintf(" ±%.0f%%", (slices.Max(v)-slices.Min(v))/m*50)
+	}
+	return text
+}

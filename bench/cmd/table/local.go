@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/fixture"
+	shard "github.com/shardgen/shardgen/runtime"
+)
+
+// entities is how many are called where a row says nothing else.
+const entities = 10_000
+
+const callers = 256
+
+func id(i int) string { return "entity-" + strconv.Itoa(i) }
+
+// pick spreads calls over n entities so that neither neighbours nor callers meet.
+func pick(worker, i, n int) int { return int(uint32(worker*7919+i) * 2654435761 % uint32(n)) }
+
+// byHand is an entity without any help: a map entry and a mutex.
+type byHand struct {
+	mu      sync.Mutex
+	balance int64
+}
+
+// local compares calls in one process with a map and mutexes.
+func local(ctx context.Context, s settings, url string) error {
+	node, err := member(ctx, config(url, "local", "node"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = node.Close() }()
+	client := fixture.NewAccountClient(node)
+	refs := make([]fixture.AccountRef, entities)
+	tells := make([]fixture.AccountTell, entities)
+	var lock sync.RWMutex
+	hand := map[string]*byHand{}
+	ids := make([]string, entities)
+	for i := range refs {
+		ids[i] = id(i)
+		refs[i], tells[i], hand[ids[i]] = client.Ref(ids[i]), client.Tell(ids[i]), &byHand{}
+		if _, err := refs[i].Add(ctx, 1); err != nil {
+			return err
+		}
+	}
+	add := func(which func(w, i int) int, n int) []contestant {
+		return []contestant{
+			{"shardgen", func(d time.Duration) (measure, error) {
+				return bulk(n, d, func(w, i int) error {
+					_, err := refs[which(w, i)].Add(ctx, 1)
+					return err
+				})
+			}},
+			{"mutex", func(d time.Duration) (measure, error) {
+				return bulk(n, d, func(w, i int) error {
+					lock.RLock()
+					e := hand[ids[which(w, i)]]
+					lock.RUnlock()
+					e.mu.Lock()
+					e.balance++
+					e.mu.Unlock()
+					return nil
+				})
+			}},
+		}
+	}
+	cpuRow := row{title: "its processor time", unit: "ns", figure: cpu, less: true}
+	one := func(int, int) int { return 0 }
+	each := func(w, i int) int { return pick(w, i, entities) }
+	groups := []group{
+		{add(one, 1), []row{{title: "local call, one entity", unit: "ns", figure: nanos, less: true, target: "≤ 100 ns where the mutex takes 12"}, cpuRow}},
+		{add(each, 1), []row{{title: "local call, 10,000 entities", unit: "ns", figure: nanos, less: true, target: "≤ 180 ns"}, cpuRow}},
+		{add(each, callers), []row{{title: "local calls, 256 callers", unit: "/s", figure: perSecond, target: "≥ 10 M/s where the mutex makes 64 M/s"}, cpuRow}},
+		{[]contestant{
+			{"shardgen", func(d time.Duration) (measure, error) { return tellAll(ctx, d, refs, tells) }},
+			{"channel", func(d time.Duration) (measure, error) { return channelTells(d) }},
+		}, []row{{title: "local one-way, 10,000 entities", unit: "/s", figure: perSecond, target: "≥ 8 M/s where the channel makes 11.6 M/s"}, cpuRow}},
+	}
+	for _, g := range groups {
+		if err := g.print(os.Stdout, s.rounds, s.time); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// askEvery is how many tells one teller sends before it asks an entity, so that
+// not more is under way than can be kept.
+const askEvery = 1024
+
+// tellAll tells from as many goroutines as there are processors; its time ends
+// when everything told has run.
+func tellAll(ctx context.Context, d time.Duration, refs []fixture.AccountRef, tells []fixture.AccountTell) (measure, error) {
+	begin := time.Now()
+	m, err := bulk(runtime.GOMAXPROCS(0), d, func(w, i int) error {
+		n := pick(w, i, len(tells))
+		if i%askEvery == 0 {
+			_, err := refs[n].Get(ctx)
+			return err
+		}
+		for {
+			err := tells[n].Add(ctx, 1)
+			if !errors.Is(err, shard.ErrOverloaded) {
+				return err
+			}
+			runtime.Gosched()
+		}
+	})
+	if err != nil {
+		return m, err
+	}
+	told := m.perSecond * d.Seconds()
+	for _, r := range refs { // each answers behind what it was told
+		if _, err := r.Get(ctx); err != nil {
+			return m, err
+		}
+	}
+	m.perSecond = told / time.Since(begin).Seconds()
+	return m, nil
+}
+
+// channelTells sends to one goroutine over a channel.
+func channelTells(d time.Duration) (measure, error) {
+	mailbox := make(chan int64, 1024)
+	var owner sync.WaitGroup
+	owner.Go(func() {
+		var balance int64
+		for n := range mailbox {
+			balance += n
+		}
+	})
+	defer owner.Wait()
+	defer close(mailbox)
+	return bulk(1, d, func(int, int) error {
+		mailbox <- 1
+		return nil
+	})
+}
+
+// memory tells what idle entities cost beside their struct and id.
+func memory(ctx context.Context, s settings, url string) error {
+	run := func(time.Duration) (measure, error) {
+		node, err := member(ctx, config(url, "memory"+strconv.Itoa(os.Getpid()), "node"))
+		if err != nil {
+			return measure{}, err
+		}
+		defer func() { _ = node.Close() }()
+		client := fixture.NewAccountClient(node)
+		before, routines := inUse(), runtime.NumGoroutine()
+		for i := range s.entities {
+			if _, err := client.Ref(id(i)).Add(ctx, 1); err != nil {
+				return measure{}, err
+			}
+		}
+		if now := runtime.NumGoroutine(); now > routines+16 {
+			return measure{}, errors.New("idle entities have goroutines")
+		}
+		const own = 96 + 16 // the fixture's struct in its size class, and its id's bytes
+		return measure{value: float64(inUse()-before)/float64(s.entities) - own}, nil
+	}
+	g := group{[]contestant{{"shardgen", run}}, []row{{
+		title: "idle entity, of " + strconv.Itoa(s.entities) + ", beside its struct and id", unit: "B", figure: value, target: "≤ 256 B",
+	}}}
+	return g.print(os.Stdout, 1, 0)
+}
+
+func inUse() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc + m.StackInuse)
+}

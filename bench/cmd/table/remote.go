@@ -1,0 +1,268 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/shardgen/shardgen/bench/limit"
+	"github.com/shardgen/shardgen/internal/fixture"
+	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/transport"
+	natstransport "github.com/shardgen/shardgen/transport/nats"
+)
+
+// payloads are the argument sizes of remote rows, in bytes; calls return as much.
+var payloads = []int{64, 1024}
+
+// references returns one to each of n entities, all called once.
+func references(ctx context.Context, c shard.Caller, n int) ([]fixture.AccountRef, error) {
+	client := fixture.NewAccountClient(c)
+	refs := make([]fixture.AccountRef, n)
+	for i := range refs {
+		refs[i] = client.Ref(id(i))
+	}
+	return refs, firstCalls(ctx, refs)
+}
+
+// firstCalls calls each entity once, from many goroutines.
+func firstCalls(ctx context.Context, refs []fixture.AccountRef) error {
+	next := make(chan int, len(refs))
+	for i := range refs {
+		next <- i
+	}
+	close(next)
+	errs := make(chan error, callers)
+	for range callers {
+		go func() {
+			for i := range next {
+				if _, err := refs[i].Add(ctx, 1); err != nil {
+					errs <- err
+					return
+				}
+			}
+			errs <- nil
+		}()
+	}
+	var first error
+	for range callers {
+		if err := <-errs; err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// echo loads random entities with calls.
+func echo(ctx context.Context, refs []fixture.AccountRef, n int, payload []byte) func(time.Duration) (measure, error) {
+	return func(d time.Duration) (measure, error) {
+		return load(n, d, func(w, i int) error {
+			_, err := refs[pick(w, i, len(refs))].Echo(ctx, payload)
+			return err
+		})
+	}
+}
+
+// remote compares calls from one process to another with nats.Request and with
+// batches by hand.
+func remote(ctx context.Context, s settings, url string) error {
+	for _, role := range []string{"answer", "host"} {
+		c, _, err := spawn(url, role, "pair", role)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = c.end() }()
+	}
+	conn, err := shard.Dial(ctx, config(url, "pair", "caller"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	refs, err := references(ctx, conn, entities)
+	if err != nil {
+		return err
+	}
+	l, err := newLimits(url)
+	if err != nil {
+		return err
+	}
+	defer l.stop()
+	for _, size := range payloads {
+		if err := remoteRows(ctx, s, refs, l, size); err != nil {
+			return err
+		}
+	}
+	if err := tellRows(ctx, s, conn, refs, l); err != nil {
+		return err
+	}
+	if err := heartbeats(ctx, s, url, refs); err != nil {
+		return err
+	}
+	return entityRows(ctx, s, conn, refs)
+}
+
+// limits are the callers of what the answer process serves.
+type limits struct {
+	request   *nats.Conn
+	requester *limit.Requester
+	teller    *limit.Teller
+	stop      func()
+}
+
+func newLimits(url string) (*limits, error) {
+	var conns [3]*nats.Conn
+	for i := range conns {
+		var err error
+		if conns[i], err = nats.Connect(url); err != nil {
+			return nil, err
+		}
+	}
+	fail := func(err error) { fmt.Fprintln(os.Stderr, "limit:", err) }
+	l := &limits{request: conns[0]}
+	var err error
+	if l.requester, _, err = limit.NewRequester(conns[1], subjectBatch, fail); err != nil {
+		return nil, err
+	}
+	if l.teller, _, err = limit.NewTeller(conns[2], subjectTell, fail); err != nil {
+		return nil, err
+	}
+	l.stop = func() {
+		for _, c := range conns {
+			c.Close()
+		}
+	}
+	return l, nil
+}
+
+func (l *limits) contestants(n int, payload []byte) []contestant {
+	return []contestant{
+		{"nats.Request", func(d time.Duration) (measure, error) {
+			return load(n, d, func(int, int) error {
+				_, err := l.request.Request(subjectRequest, payload, 10*time.Second)
+				return err
+			})
+		}},
+		{"batched", func(d time.Duration) (measure, error) {
+			return load(n, d, func(int, int) error {
+				_, err := l.requester.Ask(payload)
+				return err
+			})
+		}},
+	}
+}
+
+func remoteRows(ctx context.Context, s settings, refs []fixture.AccountRef, l *limits, size int) error {
+	payload, text := make([]byte, size), ", "+strconv.Itoa(size)+" B"
+	many := group{
+		append([]contestant{{"shardgen", echo(ctx, refs, callers, payload)}}, l.contestants(callers, payload)...),
+		[]row{
+			{title: "remote calls, 256 callers" + text, unit: "/s", figure: perSecond, target: "≥ 3× nats.Request, ≥ 0.75× batched"},
+			{title: "its p99" + text, unit: "µs", figure: p99, less: true, target: "≥ 0.67× batched"},
+			{title: "the caller's processor time" + text, unit: "ns", figure: cpu, less: true},
+		},
+	}
+	single := group{
+		append([]contestant{{"shardgen", echo(ctx, refs, 1, payload)}}, l.contestants(1, payload)...),
+		[]row{{title: "remote call, one after another, p50" + text, unit: "µs", figure: p50, less: true, target: "≥ 0.91× nats.Request"}},
+	}
+	if err := many.print(os.Stdout, s.rounds, s.time); err != nil {
+		return err
+	}
+	return single.print(os.Stdout, s.rounds, s.time)
+}
+
+func tellRows(ctx context.Context, s settings, c shard.Caller, refs []fixture.AccountRef, l *limits) error {
+	client := fixture.NewAccountClient(c)
+	tells := make([]fixture.AccountTell, 256) // few enough to ask each at the end
+	for i := range tells {
+		tells[i] = client.Tell(id(i))
+	}
+	payload := make([]byte, 64)
+	g := group{[]contestant{
+		{"shardgen", func(d time.Duration) (measure, error) { return tellAll(ctx, d, refs[:len(tells)], tells) }},
+		{"batched", func(d time.Duration) (measure, error) {
+			m, err := bulk(runtime.GOMAXPROCS(0), d, func(int, int) error { return l.teller.Tell(payload) })
+			if err != nil {
+				return m, err
+			}
+			return m, l.teller.Flush()
+		}},
+	}, []row{{title: "remote one-way", unit: "/s", figure: perSecond, target: "≥ 0.6× batched"}}}
+	return g.print(os.Stdout, s.rounds, s.time)
+}
+
+// heartbeats times echoes on a control channel, idle and under load: what a
+// member's own echo takes.
+func heartbeats(ctx context.Context, s settings, url string, refs []fixture.AccountRef) error {
+	self := transport.Address{Name: "probe", Incarnation: 1}
+	link, err := natstransport.New(url).Open(ctx, transport.Options{Cluster: "probe", Self: self, Lanes: 1})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = link.Close() }()
+	beat := func(d time.Duration) (measure, error) {
+		return load(1, d, func(int, int) error {
+			if err := link.Send(transport.Control, transport.Peer{Address: self}, 0, []byte("beat")); err != nil {
+				return err
+			}
+			_, err := link.Receive(transport.Control)
+			time.Sleep(time.Millisecond / 4)
+			return err
+		})
+	}
+	loaded := func(d time.Duration) (measure, error) {
+		done := make(chan error, 1)
+		go func() {
+			_, err := echo(ctx, refs, callers, make([]byte, 64))(d + d/10)
+			done <- err
+		}()
+		m, err := beat(d)
+		if other := <-done; err == nil {
+			err = other
+		}
+		return m, err
+	}
+	g := group{
+		[]contestant{{"under load", loaded}, {"idle", beat}},
+		[]row{{title: "heartbeat's echo under 256 callers, p99", unit: "µs", figure: p99, less: true, target: "far below 1 s"}},
+	}
+	return g.print(os.Stdout, s.rounds, s.time)
+}
+
+// entityRows show how throughput changes with the number of entities, and what
+// the first calls to fresh ones cost.
+func entityRows(ctx context.Context, s settings, c shard.Caller, few []fixture.AccountRef) error {
+	payload := make([]byte, 64)
+	for _, n := range []int{100_000, s.entities} {
+		client := fixture.NewAccountClient(c)
+		refs := make([]fixture.AccountRef, n)
+		for i := range refs {
+			refs[i] = client.Ref(id(i))
+		}
+		begin := time.Now()
+		if err := firstCalls(ctx, refs); err != nil {
+			return err
+		}
+		rate := float64(n) / time.Since(begin).Seconds()
+		first := group{
+			[]contestant{{"shardgen", func(time.Duration) (measure, error) { return measure{perSecond: rate}, nil }}},
+			[]row{{title: fmt.Sprintf("first calls to fresh entities, up to %d", n), unit: "/s", figure: perSecond, target: "≥ 200 k/s"}},
+		}
+		if err := first.print(os.Stdout, 1, 0); err != nil {
+			return err
+		}
+		g := group{
+			[]contestant{{"shardgen", echo(ctx, refs, callers, payload)}, {"10,000 entities", echo(ctx, few, callers, payload)}},
+			[]row{{title: fmt.Sprintf("remote calls to %d entities", n), unit: "/s", figure: perSecond, target: "≥ 0.8×"}},
+		}
+		if err := g.print(os.Stdout, s.rounds, s.time); err != nil {
+			return err
+		}
+	}
+	return nil
+}
