@@ -21,7 +21,7 @@ func TestTraffic(t *testing.T) {
 		return wire.SealControl("c", transport.Peer{Address: a}, wire.ControlTopic_CONTROL_TOPIC_MEMBERSHIP, body)
 	}
 	traffic := Traffic{Nodes: 3, Length: 2 * time.Second, kinds: map[string]*share{}}
-	beat, removal, echo := seal(membership.Heartbeat{Target: b}), seal(membership.Removal{Target: b}), seal(membership.Echo{})
+	beat, removal, echo := seal(membership.Heartbeat{Target: b.Incarnation}), seal(membership.Removal{Target: b}), seal(membership.Echo{})
 	traffic.count("c", "sh.c.n.b.0000000000000002.ctl", "reply", beat)
 	traffic.count("c", "sh.c.ctl.all", "", removal)
 	traffic.count("c", "sh.c.n.a.0000000000000001.ctl", "reply", echo)
