@@ -12,7 +12,6 @@ import (
 
 func TestTraffic(t *testing.T) {
 	a := transport.Address{Name: "a", Incarnation: 1}
-	b := transport.Address{Name: "b", Incarnation: 2}
 	seal := func(m membership.Message) []byte {
 		body, err := membership.Encode(m)
 		if err != nil {
@@ -21,16 +20,16 @@ func TestTraffic(t *testing.T) {
 		return wire.SealControl("c", transport.Peer{Address: a}, wire.ControlTopic_CONTROL_TOPIC_MEMBERSHIP, body)
 	}
 	traffic := Traffic{Nodes: 3, Length: 2 * time.Second, kinds: map[string]*share{}}
-	beat, removal, echo := seal(membership.Heartbeat{Target: b.Incarnation}), seal(membership.Removal{Target: b}), seal(membership.Echo{})
-	traffic.count("c", "sh.c.n.b.0000000000000002.ctl", "reply", beat)
-	traffic.count("c", "sh.c.ctl.all", "", removal)
+	hello, alive, echo := seal(membership.Hello{Attempt: 1}), seal(membership.Alive{Founder: a, Size: 1}), seal(membership.Echo{})
+	traffic.count("c", "sh.c.n.b.0000000000000002.ctl", "reply", hello)
+	traffic.count("c", "sh.c.ctl.all", "", alive)
 	traffic.count("c", "sh.c.n.a.0000000000000001.ctl", "reply", echo)
 	traffic.count("c", "sh.c.n.b.0000000000000002.0", "", []byte("a frame"))
 	for kind, want := range map[string]share{
-		"membership.Heartbeat": {sent: 1, received: 1, payload: 2 * len(beat), subjects: 2 * 34},
-		"membership.Removal":   {sent: 1, received: 2, payload: 3 * len(removal), subjects: 3 * 12, echoes: 1, echoed: len(removal) + 12},
-		"membership.Echo":      {sent: 1, echoes: 1, echoed: 2 * (len(echo) + 34)},
-		"data":                 {sent: 1, received: 1, payload: 14, subjects: 54},
+		"membership.Hello": {sent: 1, received: 1, payload: 2 * len(hello), subjects: 2 * 34},
+		"membership.Alive": {sent: 1, received: 2, payload: 3 * len(alive), subjects: 3 * 12, echoes: 1, echoed: len(alive) + 12},
+		"membership.Echo":  {sent: 1, echoes: 1, echoed: 2 * (len(echo) + 34)},
+		"data":             {sent: 1, received: 1, payload: 14, subjects: 54},
 	} {
 		if got := traffic.kinds[kind]; got == nil || *got != want {
 			t.Errorf("%s: got %+v, want %+v", kind, got, want)
