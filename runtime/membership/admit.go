@@ -116,6 +116,9 @@ func (m *Machine) incompatible(from transport.Address, msg Join) string {
 		!slices.IsSorted(msg.Roles) || len(msg.Roles) > maxRoles || len(msg.Meta) > maxKeyValues || len(msg.Compat) > maxKeyValues {
 		return "its description is malformed"
 	}
+	if n := descriptionSize(msg.Roles, msg.Meta, msg.Compat); n > maxDescription {
+		return fmt.Sprintf("its description has %d bytes, and %d is the most", n, maxDescription)
+	}
 	for _, theirs := range msg.Compat {
 		i, ok := slices.BinarySearchFunc(m.config.Compat, theirs.Key, func(kv KeyValue, key string) int { return cmp.Compare(kv.Key, key) })
 		if ok && m.config.Compat[i].Value != theirs.Value {

@@ -152,6 +152,9 @@ type RoleMinimum struct {
 const (
 	maxRoles     = 64
 	maxKeyValues = 4096
+	// maxDescription bounds the bytes of it all: a state is one message, and holds
+	// what every member told.
+	maxDescription = 64 << 10
 )
 
 func (c Config) withDefaults() Config {
@@ -221,6 +224,9 @@ func (c Config) validate() error {
 	if len(c.Roles) > maxRoles || len(c.Meta) > maxKeyValues || len(c.Compat) > maxKeyValues {
 		return fmt.Errorf("configure membership: more than %d roles or %d entries of Meta or Compat", maxRoles, maxKeyValues)
 	}
+	if n := descriptionSize(c.Roles, c.Meta, c.Compat); n > maxDescription {
+		return fmt.Errorf("configure membership: Roles, Meta and Compat have %d bytes: want at most %d (host fewer types in one process?)", n, maxDescription)
+	}
 	for _, role := range c.Roles {
 		if !utf8.ValidString(role) {
 			return fmt.Errorf("configure membership: role %q is not UTF-8", role)
@@ -265,4 +271,16 @@ func (c Config) validateTimes() error {
 		return fmt.Errorf("configure membership: CutAfter %v or SilentAfter %v is below LeaseMajority %v: a live member would be replaced while it runs turns", c.CutAfter, c.SilentAfter, c.LeaseMajority)
 	}
 	return c.validateDowning()
+}
+
+// descriptionSize is how many bytes a member tells about itself.
+func descriptionSize(roles []string, lists ...[]KeyValue) int {
+	n := 0
+	for _, role := range roles {
+		n += len(role)
+	}
+	for _, kv := range slices.Concat(lists...) {
+		n += len(kv.Key) + len(kv.Value)
+	}
+	return n
 }

@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -78,5 +79,26 @@ func TestRefused(t *testing.T) {
 	}
 	if len(Refusals()) != int(refusals)-1 {
 		t.Errorf("%d refusals, want %d", len(Refusals()), refusals-1)
+	}
+}
+
+// TestLargeDescription: who tells so much about itself that the state would not fit
+// a message is not admitted, and told why.
+func TestLargeDescription(t *testing.T) {
+	w := newNetwork(t)
+	a := w.add("a", "s1", Config{Cluster: "test", Self: addr("a", 1)})
+	w.start(a)
+	w.run(time.Second, nil)
+	large := Join{Target: 1, Meta: []KeyValue{{"k", strings.Repeat("x", maxDescription)}}}
+	out := a.machine.Step(w.now, Receive{From: addr("x", 2), Message: large})
+	if len(out.Send) != 1 {
+		t.Fatalf("got %d messages, want a refusal: %v", len(out.Send), out.Send)
+	}
+	refused, ok := out.Send[0].Message.(JoinRefused)
+	if !ok || !refused.Final || !strings.Contains(refused.Reason, "65536 is the most") {
+		t.Errorf("got %v, want a final refusal that names the bound", out.Send[0].Message)
+	}
+	if _, ok := a.machine.gossip.member(addr("x", 2)); ok {
+		t.Error("it was admitted")
 	}
 }
