@@ -18,11 +18,15 @@ type Job struct {
 	Options  Options
 }
 
-// Page lists the rows of the page: each scenario at each of its sizes.
-func Page(seed uint64) []Job {
+// Page lists the rows of the page: each scenario at each of its sizes, without
+// clusters that are larger than largest, if that is not 0.
+func Page(seed uint64, largest int) []Job {
 	var jobs []Job
 	for _, s := range All() {
 		for _, size := range s.Sizes {
+			if largest > 0 && size > largest {
+				continue
+			}
 			jobs = append(jobs, Job{s, Options{Nodes: size, Seed: seed}})
 		}
 	}
@@ -34,10 +38,14 @@ func (r Result) Command() string {
 	return fmt.Sprintf("go run ./internal/sim/cmd/simulate -scenario %s -nodes %d -seed %d", r.Scenario, r.Nodes, r.Seed)
 }
 
-// WritePage writes docs/membership.md from the results of the jobs.
-func WritePage(w io.Writer, results []Result) error {
+// pageCommand stands in the preface for the command that writes the page.
+const pageCommand = "COMMAND"
+
+// WritePage writes docs/membership.md from the results of the jobs. Command is
+// the one that does so.
+func WritePage(w io.Writer, command string, results []Result) error {
 	var b strings.Builder
-	b.WriteString(preface)
+	b.WriteString(strings.Replace(preface, pageCommand, command, 1))
 	for _, s := range All() {
 		rows := make([]Result, 0, len(s.Sizes))
 		for _, r := range results {

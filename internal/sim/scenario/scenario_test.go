@@ -82,12 +82,15 @@ func TestPrint(t *testing.T) {
 // TestWritePage: each scenario has a table, and each row its command.
 func TestWritePage(t *testing.T) {
 	var results []Result
-	for _, j := range Page(7) {
+	for _, j := range Page(7, 0) {
 		results = append(results, Result{Scenario: j.Scenario.Name, Nodes: j.Options.Nodes, Seed: j.Options.Seed})
 	}
 	var out bytes.Buffer
-	if err := WritePage(&out, results); err != nil {
+	if err := WritePage(&out, "the command", results); err != nil {
 		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "\nthe command\n") {
+		t.Error("the page does not say how it was written")
 	}
 	for _, r := range results {
 		if page := out.String(); strings.Count(page, r.Command()+"\n") != 1 || !strings.Contains(page, "## "+r.Scenario+"\n") {

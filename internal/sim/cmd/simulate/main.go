@@ -35,7 +35,7 @@ type flags struct {
 func main() {
 	var f flags
 	flag.StringVar(&f.scenario, "scenario", "crash", "what happens; random, for random runs; or all, for the page of figures")
-	flag.IntVar(&f.nodes, "nodes", 0, "size of the cluster (0: the scenario's own)")
+	flag.IntVar(&f.nodes, "nodes", 0, "size of the cluster (0: the scenario's own); of the page: of the largest")
 	flag.Uint64Var(&f.seed, "seed", 1, "seed of everything that is left to chance; of several the first")
 	flag.IntVar(&f.seeds, "seeds", 1, "how many random runs to make")
 	flag.IntVar(&f.twice, "twice", 20, "every how many random runs one is made twice, and the traces compared (0: none)")
@@ -69,7 +69,7 @@ func (f *flags) run() (err error) {
 	case f.scenario == random:
 		return one(os.Stdout, f.seed, f.tell())
 	case f.scenario == everything:
-		return page(os.Stdout, f.markdown, f.seed)
+		return page(os.Stdout, f.markdown, f.seed, f.nodes)
 	}
 	return f.simulate()
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/shardgen/shardgen/internal/sim/scenario"
 )
 
-// page runs all scenarios at all sizes, prints them as one table, and writes the
-// page of figures to a file if one is named.
-func page(w io.Writer, file string, seed uint64) error {
-	jobs := scenario.Page(seed)
+// page runs all scenarios at all sizes up to largest, if that is not 0, prints
+// them as one table, and writes the page of figures to a file if one is named.
+func page(w io.Writer, file string, seed uint64, largest int) error {
+	jobs := scenario.Page(seed, largest)
 	results := make([]scenario.Result, len(jobs))
 	var wg sync.WaitGroup
 	// The last ones are the largest: they begin first.
@@ -44,9 +44,13 @@ func page(w io.Writer, file string, seed uint64) error {
 	if err := errors.Join(broken...); err != nil || file == "" {
 		return err
 	}
+	command := fmt.Sprintf("go run ./internal/sim/cmd/simulate -scenario all -seed %d -markdown %s", seed, file)
+	if largest > 0 {
+		command += fmt.Sprintf(" -nodes %d", largest)
+	}
 	out, err := os.Create(file)
 	if err != nil {
 		return err
 	}
-	return errors.Join(scenario.WritePage(out, results), out.Close())
+	return errors.Join(scenario.WritePage(out, command, results), out.Close())
 }
