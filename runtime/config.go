@@ -70,7 +70,7 @@ type Config struct {
 	// fails with ErrBufferFull. Default 1,000, at most 10,000, as in Akka;
 	// NoBuffer (-1) drops every call that finds no instance.
 	SingletonBuffer int
-	// MaxMoves bounds the shards that move at once to even them out. Default 3,
+	// MaxMoves bounds the shards of a type that move at once to even them out. Default 3,
 	// minimum 1. Leaving nodes are emptied faster.
 	MaxMoves int
 	// RebalanceThreshold is by how many shards of a type two nodes may differ.

@@ -20,6 +20,7 @@ type host struct {
 	shards   []hostedShard
 	instance *instance // of a singleton; else nil
 
+	stopped  atomic.Bool  // StopHosting: the type's shards go elsewhere
 	active   atomic.Int64 // entities with a value, about
 	evicting atomic.Bool
 }

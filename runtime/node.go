@@ -210,7 +210,7 @@ func (n *Node) inventory() (kinds []coordinator.KindInfo, owned []coordinator.Ow
 			continue // where a singleton lives is not the coordinator's affair
 		}
 		kinds = append(kinds, coordinator.KindInfo{
-			Name: h.desc.Name, Package: h.desc.Package, Shards: h.kind.shards, HashName: h.desc.HashName, Hosts: true,
+			Name: h.desc.Name, Package: h.desc.Package, Shards: h.kind.shards, HashName: h.desc.HashName, Hosts: !h.stopped.Load(),
 			Tuning: h.settings.tuning(),
 		})
 		for i := range h.shards {

@@ -30,6 +30,13 @@ func (m *member) home(kind string) bool {
 	return m.present && m.Status == singleton.Up && !m.Unreachable && m.hosts[kind]
 }
 
+// knows tells whether the member registered the kind and agreed about it: hosting
+// it or, with shards that it still has, not any more.
+func (m *member) knows(kind string) bool {
+	_, ok := m.hosts[kind]
+	return ok
+}
+
 func (c *Coordinator) alive(a transport.Address) bool {
 	m := c.members[a]
 	return m != nil && m.alive()

@@ -48,7 +48,7 @@ func (c *Coordinator) recover() {
 			continue
 		}
 		for _, o := range m.register.Owned {
-			if m.hosts[o.Kind] {
+			if m.knows(o.Kind) {
 				all = append(all, claim{a, o})
 			}
 		}
@@ -68,7 +68,7 @@ func (c *Coordinator) recover() {
 func (c *Coordinator) adopt(from transport.Address, owned []Owned) {
 	var fresh []claim
 	for _, o := range owned {
-		if s := c.shard(o.ShardID); s != nil && s.last == 0 && c.members[from].hosts[o.Kind] {
+		if s := c.shard(o.ShardID); s != nil && s.last == 0 && c.members[from].knows(o.Kind) {
 			fresh = append(fresh, claim{from, o})
 		}
 	}

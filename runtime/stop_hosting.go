@@ -1,0 +1,70 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/coordinator"
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// stopLook is how often StopHosting looks whether the shards are gone.
+const stopLook = 20 * time.Millisecond
+
+// StopHosting gives all shards of a type away, with their state, and takes no
+// more: this node then only calls the type, until it is started again. It returns
+// nil when the last shard has left and nothing waits here for one; with ctx's error
+// the shards go on leaving. Another member must host the type. It may be called
+// again, and waits again.
+func (n *Node) StopHosting(ctx context.Context, kind string) error {
+	fail := func(err error) error { return fmt.Errorf("stop hosting %s: %w", clip(kind), err) }
+	c := n.control
+	v := c.view.Load()
+	k := (*n.plane.kinds.Load())[kind]
+	switch {
+	case v == nil:
+		return fail(errNotJoined)
+	case k == nil || k.host == nil || k.desc.Singleton:
+		return fail(errors.New("this node hosts no such entity type"))
+	case !slices.ContainsFunc(v.ByAge, func(m membership.MemberView) bool {
+		return m.Address != c.self && m.Status == membership.Up && hostsKind(m.Member, kind)
+	}):
+		return fail(errors.New("no other member that is up hosts it (start one, or shut this node down)"))
+	}
+	k.host.stopped.Store(true)
+	c.loop.post(func() {
+		c.follower.Changed()
+		c.stepFollower(transport.Address{}, nil)
+	})
+	look := time.NewTicker(stopLook)
+	defer look.Stop()
+	for k.host.holds() {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return fail(ctx.Err())
+		case <-n.plane.stop:
+			return fail(ErrClosed)
+		}
+	}
+	return nil
+}
+
+// holds tells whether any shard of the type is here, or calls for one wait here.
+func (h *host) holds() bool {
+	for i := range h.shards {
+		s := &h.shards[i]
+		if o, ok := s.owned(); ok && (o.State != coordinator.Forwarding || s.holdsCalls()) {
+			return true
+		}
+	}
+	return false
+}
+
+func hostsKind(m membership.Member, kind string) bool {
+	return slices.ContainsFunc(m.Meta, func(kv membership.KeyValue) bool { return kv.Key == metaKind+kind })
+}

@@ -1,0 +1,46 @@
+package shard_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	shard "github.com/shardgen/shardgen/runtime"
+)
+
+// TestStopHosting empties a node of one type under load; it stays a member and a
+// caller.
+func TestStopHosting(t *testing.T) {
+	c := newCluster(t, "a", "b")
+	a, conn := c.nodes["a"], c.dial("client")
+	l := startLoad(t, conn, a)
+	l.waitFor(500)
+	require.NoError(t, a.StopHosting(testContext(t), accountKind))
+	require.Empty(t, activeShards(a.RegionState(accountKind)))
+	l.waitFor(500)
+	c.start("c") // nothing comes back
+	l.waitFor(500)
+	require.NoError(t, c.nodes["b"].Shutdown(testContext(t)))
+	l.waitFor(500)
+	require.Empty(t, activeShards(a.RegionState(accountKind)))
+	require.NoError(t, a.StopHosting(testContext(t), accountKind), "again")
+	l.end(conn)
+}
+
+func activeShards(all []shard.ShardState) (active []shard.ShardState) {
+	for _, s := range all {
+		if s.State == "active" {
+			active = append(active, s)
+		}
+	}
+	return active
+}
+
+func TestStopHostingRefused(t *testing.T) {
+	c := newCluster(t, "a")
+	require.ErrorContains(t, c.nodes["a"].StopHosting(testContext(t), accountKind), "no other member that is up hosts it")
+	require.ErrorContains(t, c.nodes["a"].StopHosting(testContext(t), "Nothing"), "hosts no such entity type")
+	n := shard.New(c.config("z"))
+	require.ErrorContains(t, n.StopHosting(testContext(t), accountKind), "has not joined")
+	require.NoError(t, n.Close())
+}
