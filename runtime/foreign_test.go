@@ -44,7 +44,7 @@ func TestForeignControl(t *testing.T) {
 	old.Incarnation++
 	laterKind := protowire.AppendTag([]byte{8, 1}, 999, protowire.BytesType) // format 1, and a body unknown here
 	laterKind = protowire.AppendString(laterKind, "later")
-	whole := encoded(membership.GossipMessage{Target: self.Incarnation, State: state})
+	whole := encoded(membership.GossipMessage{Target: uint32(self.Incarnation), State: state})
 
 	for _, test := range []struct {
 		name, counter string
@@ -55,7 +55,7 @@ func TestForeignControl(t *testing.T) {
 		{"a later kind", "newer message", seal("test", gossip, laterKind)},
 		{"cut off", "foreign frame", seal("test", gossip, whole[:len(whole)-3])},
 		{"another founder's state", "membership from another cluster", seal("test", gossip, whole)},
-		{"for an old incarnation", "membership for another incarnation", seal("test", gossip, encoded(membership.Heartbeat{Target: old.Incarnation}))},
+		{"for an old incarnation", "membership for another incarnation", seal("test", gossip, encoded(membership.Heartbeat{Target: uint32(old.Incarnation)}))},
 	} {
 		before := a.Counters()[test.counter]
 		require.NoError(t, link.Send(transport.Control, a.Peer(), 0, test.payload))

@@ -146,7 +146,7 @@ func (n *Node) opening(give context.CancelFunc) error {
 // keeps asking; what is final ends the node with its reason.
 func (c *control) noteRefusal(from transport.Address, m membership.Message) {
 	r, ok := m.(membership.JoinRefused)
-	if !ok || r.Final || r.Target != c.self.Incarnation || r.Reason == c.refusal {
+	if !ok || r.Final || r.Target != uint32(c.self.Incarnation) || r.Reason == c.refusal {
 		return
 	}
 	c.refusal = r.Reason

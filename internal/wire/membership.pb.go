@@ -184,7 +184,7 @@ func (MembershipRecord_Evidence) EnumDescriptor() ([]byte, []int) {
 type MembershipMessage struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Format uint32                 `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"`
-	Target uint64                 `protobuf:"fixed64,2,opt,name=target,proto3" json:"target,omitempty"` // the receiver's incarnation; 0 for broadcasts and echoes
+	Target uint32                 `protobuf:"fixed32,2,opt,name=target,proto3" json:"target,omitempty"` // the low half of the receiver's incarnation; 0 for broadcasts and echoes
 	// Types that are valid to be assigned to Body:
 	//
 	//	*MembershipMessage_Hello
@@ -243,7 +243,7 @@ func (x *MembershipMessage) GetFormat() uint32 {
 	return 0
 }
 
-func (x *MembershipMessage) GetTarget() uint64 {
+func (x *MembershipMessage) GetTarget() uint32 {
 	if x != nil {
 		return x.Target
 	}
@@ -1317,14 +1317,13 @@ func (x *MembershipTombstone) GetLeft() bool {
 // MembershipStatus is a fingerprint of a version and who has seen it.
 type MembershipStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Founder       uint64                 `protobuf:"fixed64,1,opt,name=founder,proto3" json:"founder,omitempty"`                         // a fingerprint of the founder
-	VersionLow    uint64                 `protobuf:"fixed64,2,opt,name=version_low,json=versionLow,proto3" json:"version_low,omitempty"` // a fingerprint of the clock
-	VersionHigh   uint64                 `protobuf:"fixed64,3,opt,name=version_high,json=versionHigh,proto3" json:"version_high,omitempty"`
-	Changes       uint64                 `protobuf:"varint,4,opt,name=changes,proto3" json:"changes,omitempty"` // the sum of the clock's counts
-	All           bool                   `protobuf:"varint,5,opt,name=all,proto3" json:"all,omitempty"`         // all members have seen it
-	Members       uint32                 `protobuf:"varint,6,opt,name=members,proto3" json:"members,omitempty"` // how many members there are, unless all have seen it
-	Seen          []byte                 `protobuf:"bytes,7,opt,name=seen,proto3" json:"seen,omitempty"`        // a bit for each member, as in MembershipGossip
-	Few           []uint32               `protobuf:"varint,8,rep,packed,name=few,proto3" json:"few,omitempty"`  // in place of seen: the places of those that have
+	VersionLow    uint64                 `protobuf:"fixed64,1,opt,name=version_low,json=versionLow,proto3" json:"version_low,omitempty"` // a fingerprint of the founder and the clock
+	VersionHigh   uint64                 `protobuf:"fixed64,2,opt,name=version_high,json=versionHigh,proto3" json:"version_high,omitempty"`
+	Changes       uint64                 `protobuf:"varint,3,opt,name=changes,proto3" json:"changes,omitempty"` // the sum of the clock's counts
+	All           bool                   `protobuf:"varint,4,opt,name=all,proto3" json:"all,omitempty"`         // all members have seen it
+	Members       uint32                 `protobuf:"varint,5,opt,name=members,proto3" json:"members,omitempty"` // how many members there are, unless all have seen it
+	Seen          []byte                 `protobuf:"bytes,6,opt,name=seen,proto3" json:"seen,omitempty"`        // a bit for each member, as in MembershipGossip
+	Few           []uint32               `protobuf:"varint,7,rep,packed,name=few,proto3" json:"few,omitempty"`  // in place of seen: the places of those that have
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1357,13 +1356,6 @@ func (x *MembershipStatus) ProtoReflect() protoreflect.Message {
 // Deprecated: Use MembershipStatus.ProtoReflect.Descriptor instead.
 func (*MembershipStatus) Descriptor() ([]byte, []int) {
 	return file_shardgen_wire_membership_proto_rawDescGZIP(), []int{14}
-}
-
-func (x *MembershipStatus) GetFounder() uint64 {
-	if x != nil {
-		return x.Founder
-	}
-	return 0
 }
 
 func (x *MembershipStatus) GetVersionLow() uint64 {
@@ -1418,7 +1410,7 @@ func (x *MembershipStatus) GetFew() []uint32 {
 type MembershipHeartbeat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
-	Server        uint64                 `protobuf:"fixed64,2,opt,name=server,proto3" json:"server,omitempty"` // a fingerprint of the broker instance behind the sender's connection
+	Server        uint32                 `protobuf:"fixed32,2,opt,name=server,proto3" json:"server,omitempty"` // a fingerprint of the broker instance behind the sender's connection
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1460,7 +1452,7 @@ func (x *MembershipHeartbeat) GetSeq() uint64 {
 	return 0
 }
 
-func (x *MembershipHeartbeat) GetServer() uint64 {
+func (x *MembershipHeartbeat) GetServer() uint32 {
 	if x != nil {
 		return x.Server
 	}
@@ -1471,7 +1463,7 @@ type MembershipAlive struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Founder       *MembershipAddress     `protobuf:"bytes,1,opt,name=founder,proto3" json:"founder,omitempty"`
 	Size          uint32                 `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
-	Server        uint64                 `protobuf:"fixed64,3,opt,name=server,proto3" json:"server,omitempty"`
+	Server        uint32                 `protobuf:"fixed32,3,opt,name=server,proto3" json:"server,omitempty"`
 	Barred        uint64                 `protobuf:"fixed64,4,opt,name=barred,proto3" json:"barred,omitempty"` // a fingerprint of who is Down or removed
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1521,7 +1513,7 @@ func (x *MembershipAlive) GetSize() uint32 {
 	return 0
 }
 
-func (x *MembershipAlive) GetServer() uint64 {
+func (x *MembershipAlive) GetServer() uint32 {
 	if x != nil {
 		return x.Server
 	}
@@ -1541,8 +1533,7 @@ type MembershipVote struct {
 	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
 	Barred        uint64                 `protobuf:"fixed64,2,opt,name=barred,proto3" json:"barred,omitempty"`
 	Voters        uint32                 `protobuf:"varint,3,opt,name=voters,proto3" json:"voters,omitempty"` // how many have a vote in the eyes of the sender
-	Server        uint64                 `protobuf:"fixed64,4,opt,name=server,proto3" json:"server,omitempty"`
-	Founder       uint64                 `protobuf:"fixed64,5,opt,name=founder,proto3" json:"founder,omitempty"`
+	Server        uint32                 `protobuf:"fixed32,4,opt,name=server,proto3" json:"server,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1598,16 +1589,9 @@ func (x *MembershipVote) GetVoters() uint32 {
 	return 0
 }
 
-func (x *MembershipVote) GetServer() uint64 {
+func (x *MembershipVote) GetServer() uint32 {
 	if x != nil {
 		return x.Server
-	}
-	return 0
-}
-
-func (x *MembershipVote) GetFounder() uint64 {
-	if x != nil {
-		return x.Founder
 	}
 	return 0
 }
@@ -1784,7 +1768,7 @@ const file_shardgen_wire_membership_proto_rawDesc = "" +
 	"\x1eshardgen/wire/membership.proto\x12\rshardgen.wire\"\xa4\a\n" +
 	"\x11MembershipMessage\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x16\n" +
-	"\x06target\x18\x02 \x01(\x06R\x06target\x126\n" +
+	"\x06target\x18\x02 \x01(\aR\x06target\x126\n" +
 	"\x05hello\x18\x03 \x01(\v2\x1e.shardgen.wire.MembershipHelloH\x00R\x05hello\x12@\n" +
 	"\thello_ack\x18\x04 \x01(\v2!.shardgen.wire.MembershipHelloAckH\x00R\bhelloAck\x123\n" +
 	"\x04join\x18\x05 \x01(\v2\x1d.shardgen.wire.MembershipJoinH\x00R\x04join\x12:\n" +
@@ -1882,31 +1866,29 @@ const file_shardgen_wire_membership_proto_rawDesc = "" +
 	"\x13MembershipTombstone\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\rR\aaddress\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x12\n" +
-	"\x04left\x18\x03 \x01(\bR\x04left\"\xdc\x01\n" +
-	"\x10MembershipStatus\x12\x18\n" +
-	"\afounder\x18\x01 \x01(\x06R\afounder\x12\x1f\n" +
-	"\vversion_low\x18\x02 \x01(\x06R\n" +
+	"\x04left\x18\x03 \x01(\bR\x04left\"\xc2\x01\n" +
+	"\x10MembershipStatus\x12\x1f\n" +
+	"\vversion_low\x18\x01 \x01(\x06R\n" +
 	"versionLow\x12!\n" +
-	"\fversion_high\x18\x03 \x01(\x06R\vversionHigh\x12\x18\n" +
-	"\achanges\x18\x04 \x01(\x04R\achanges\x12\x10\n" +
-	"\x03all\x18\x05 \x01(\bR\x03all\x12\x18\n" +
-	"\amembers\x18\x06 \x01(\rR\amembers\x12\x12\n" +
-	"\x04seen\x18\a \x01(\fR\x04seen\x12\x10\n" +
-	"\x03few\x18\b \x03(\rR\x03few\"?\n" +
+	"\fversion_high\x18\x02 \x01(\x06R\vversionHigh\x12\x18\n" +
+	"\achanges\x18\x03 \x01(\x04R\achanges\x12\x10\n" +
+	"\x03all\x18\x04 \x01(\bR\x03all\x12\x18\n" +
+	"\amembers\x18\x05 \x01(\rR\amembers\x12\x12\n" +
+	"\x04seen\x18\x06 \x01(\fR\x04seen\x12\x10\n" +
+	"\x03few\x18\a \x03(\rR\x03few\"?\n" +
 	"\x13MembershipHeartbeat\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x16\n" +
-	"\x06server\x18\x02 \x01(\x06R\x06server\"\x91\x01\n" +
+	"\x06server\x18\x02 \x01(\aR\x06server\"\x91\x01\n" +
 	"\x0fMembershipAlive\x12:\n" +
 	"\afounder\x18\x01 \x01(\v2 .shardgen.wire.MembershipAddressR\afounder\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\rR\x04size\x12\x16\n" +
-	"\x06server\x18\x03 \x01(\x06R\x06server\x12\x16\n" +
-	"\x06barred\x18\x04 \x01(\x06R\x06barred\"\x84\x01\n" +
+	"\x06server\x18\x03 \x01(\aR\x06server\x12\x16\n" +
+	"\x06barred\x18\x04 \x01(\x06R\x06barred\"j\n" +
 	"\x0eMembershipVote\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x16\n" +
 	"\x06barred\x18\x02 \x01(\x06R\x06barred\x12\x16\n" +
 	"\x06voters\x18\x03 \x01(\rR\x06voters\x12\x16\n" +
-	"\x06server\x18\x04 \x01(\x06R\x06server\x12\x18\n" +
-	"\afounder\x18\x05 \x01(\x06R\afounder\"\xe3\x01\n" +
+	"\x06server\x18\x04 \x01(\aR\x06server\"\xe3\x01\n" +
 	"\x11MembershipVoteAck\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x123\n" +
 	"\x15majority_milliseconds\x18\x02 \x01(\x04R\x14majorityMilliseconds\x12)\n" +

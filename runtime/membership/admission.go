@@ -71,6 +71,6 @@ func (m *Machine) admitWaiting() {
 		return
 	}
 	for _, r := range joiners {
-		m.send(r.Address, Welcome{Target: r.Incarnation, State: m.gossip})
+		m.send(r.Address, Welcome{Target: mark32(r.Address), State: m.gossip})
 	}
 }

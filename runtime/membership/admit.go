@@ -38,7 +38,7 @@ func (m *Machine) onHello(from transport.Address, msg Hello) {
 	if !m.answersFirst(from, msg.Seeds, msg.Attempt) {
 		return
 	}
-	m.send(from, HelloAck{Target: from.Incarnation})
+	m.send(from, HelloAck{Target: mark32(from)})
 }
 
 // headless tells whether there were full members and none can be reached: this
@@ -79,31 +79,31 @@ func (m *Machine) answersFirst(joiner transport.Address, seeds []string, attempt
 
 // onJoin admits a node, or says why not.
 func (m *Machine) onJoin(from transport.Address, msg Join) {
-	if msg.Target != m.config.Self.Incarnation {
+	if msg.Target != mark32(m.config.Self) {
 		m.refuse(RefusedTarget)
 		return
 	}
 	if _, ok := m.gossip.member(from); ok {
-		m.send(from, Welcome{Target: from.Incarnation, State: m.gossip}) // the first Welcome was lost
+		m.send(from, Welcome{Target: mark32(from), State: m.gossip}) // the first Welcome was lost
 		return
 	}
 	if reason := m.incompatible(from, msg); reason != "" {
-		m.send(from, JoinRefused{Target: from.Incarnation, Final: true, Reason: reason})
+		m.send(from, JoinRefused{Target: mark32(from), Final: true, Reason: reason})
 		return
 	}
 	if status := m.self().Status; status == Exiting {
-		m.send(from, JoinRefused{Target: from.Incarnation, Reason: m.config.Self.String() + " is leaving"})
+		m.send(from, JoinRefused{Target: mark32(from), Reason: m.config.Self.String() + " is leaving"})
 		return
 	}
 	if old, ok := m.sameName(from); ok {
 		m.replace(old)
-		m.send(from, JoinRefused{Target: from.Incarnation, Reason: fmt.Sprintf(
+		m.send(from, JoinRefused{Target: mark32(from), Reason: fmt.Sprintf(
 			"the name is held by %v, which is %v (stop that one, or give this one another name)", old.Address, old.Status)})
 		return
 	}
 	joiner := Member{Address: from, Status: Joining, Roles: msg.Roles, Meta: msg.Meta}
 	if m.config.votes(joiner) && m.room() <= m.admission.voters(m.config) {
-		m.send(from, JoinRefused{Target: from.Incarnation, Reason: fmt.Sprintf(
+		m.send(from, JoinRefused{Target: mark32(from), Reason: fmt.Sprintf(
 			"there are as many members as a static quorum of %d allows (raise it at all members, or let one leave)", m.config.QuorumSize)})
 		return
 	}

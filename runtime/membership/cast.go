@@ -57,7 +57,7 @@ func (m *Machine) spreadLarge() {
 			m.spreading.gossipAt = m.now.Add(m.config.GossipInterval)
 			m.broadcast(GossipMessage{State: m.gossip})
 		} else {
-			m.send(f.leader, GossipMessage{f.leader.Incarnation, m.gossip})
+			m.send(f.leader, GossipMessage{mark32(f.leader), m.gossip})
 		}
 	case leads:
 		if c.announced != f.digest && m.allReachedHaveSeen() {
@@ -66,7 +66,7 @@ func (m *Machine) spreadLarge() {
 		}
 	case !c.seen:
 		c.seen = true
-		m.send(f.leader, m.status(f.leader.Incarnation))
+		m.send(f.leader, m.status(mark32(f.leader)))
 	}
 }
 

@@ -61,12 +61,12 @@ func encodeBody(w *wire.MembershipMessage, m Message) error {
 		w.Body = &wire.MembershipMessage_Status{Status: statusToWire(m)}
 	case Heartbeat:
 		w.Target = m.Target
-		w.Body = &wire.MembershipMessage_Heartbeat{Heartbeat: &wire.MembershipHeartbeat{Seq: m.Seq, Server: uint64(m.Server)}}
+		w.Body = &wire.MembershipMessage_Heartbeat{Heartbeat: &wire.MembershipHeartbeat{Seq: m.Seq, Server: uint32(m.Server)}}
 	case HeartbeatAck:
 		w.Target = m.Target
-		w.Body = &wire.MembershipMessage_HeartbeatAck{HeartbeatAck: &wire.MembershipHeartbeat{Seq: m.Seq, Server: uint64(m.Server)}}
+		w.Body = &wire.MembershipMessage_HeartbeatAck{HeartbeatAck: &wire.MembershipHeartbeat{Seq: m.Seq, Server: uint32(m.Server)}}
 	case Alive:
-		w.Body = &wire.MembershipMessage_Alive{Alive: &wire.MembershipAlive{Founder: toWire(m.Founder), Size: m.Size, Barred: m.Barred, Server: uint64(m.Server)}}
+		w.Body = &wire.MembershipMessage_Alive{Alive: &wire.MembershipAlive{Founder: toWire(m.Founder), Size: m.Size, Barred: m.Barred, Server: uint32(m.Server)}}
 	case Echo:
 		w.Body = &wire.MembershipMessage_Echo{Echo: &wire.MembershipEcho{Seq: m.Seq}}
 	case Removal:
@@ -75,7 +75,7 @@ func encodeBody(w *wire.MembershipMessage, m Message) error {
 	case Vote:
 		w.Target = m.Target
 		w.Body = &wire.MembershipMessage_Vote{Vote: &wire.MembershipVote{
-			Seq: m.Seq, Founder: m.Founder, Barred: m.Barred, Voters: m.Voters, Server: uint64(m.Server),
+			Seq: m.Seq, Barred: m.Barred, Voters: m.Voters, Server: uint32(m.Server),
 		}}
 	case VoteAck:
 		w.Target = m.Target
@@ -147,7 +147,7 @@ func decodeBody(w *wire.MembershipMessage) (Message, error) {
 		return Removal{target, b.Removal.Left}, nil
 	case *wire.MembershipMessage_Vote:
 		v := b.Vote
-		return Vote{target, v.Seq, v.Founder, v.Barred, v.Voters, ServerMark(v.Server)}, nil
+		return Vote{target, v.Seq, v.Barred, v.Voters, ServerMark(v.Server)}, nil
 	case *wire.MembershipMessage_VoteAck:
 		a := b.VoteAck
 		return VoteAck{target, a.Seq, milliseconds(a.MajorityMilliseconds), milliseconds(a.AllMilliseconds), milliseconds(a.EveryMilliseconds), milliseconds(a.HeardMilliseconds)}, nil

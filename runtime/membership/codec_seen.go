@@ -32,7 +32,7 @@ func seenFromWire(b []byte, members int) (SeenSet, error) {
 
 func statusToWire(s GossipStatus) *wire.MembershipStatus {
 	w := &wire.MembershipStatus{
-		Founder: s.Founder, VersionLow: s.Version[0], VersionHigh: s.Version[1], Changes: s.Changes,
+		VersionLow: s.Version[0], VersionHigh: s.Version[1], Changes: s.Changes,
 		All: s.All, Members: uint32(s.Members),
 	}
 	switch count := s.Seen.Count(); {
@@ -54,7 +54,7 @@ const maxMembers = 1 << 16
 
 func statusFromWire(w *wire.MembershipStatus) (GossipStatus, error) {
 	s := GossipStatus{
-		Founder: w.Founder, Version: Digest{w.VersionLow, w.VersionHigh}, Changes: w.Changes,
+		Version: Digest{w.VersionLow, w.VersionHigh}, Changes: w.Changes,
 		All: w.All, Members: int(w.Members),
 	}
 	if s.All {

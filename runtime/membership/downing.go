@@ -268,9 +268,11 @@ func (m *Machine) runCompany() {
 		return
 	}
 	var side []transport.Address
-	for _, node := range m.voters() {
-		if p := m.detect.peers[node]; p != nil && m.now.Sub(p.vouched) <= m.config.LeaseMajority {
-			side = append(side, node)
+	if m.small() {
+		for _, node := range m.voters() {
+			if p := m.detect.peers[node]; p != nil && m.now.Sub(p.vouched) <= m.config.LeaseMajority {
+				side = append(side, node)
+			}
 		}
 	}
 	if m.small() && m.wins(withAddress(side, m.config.Self)) {

@@ -65,8 +65,8 @@ const aliveEarly = 10 * time.Second
 func (m *Machine) aliveInterval() time.Duration {
 	n := len(m.gossip.Members)
 	switch {
-	case !m.small():
-		return 2 * time.Second
+	case !m.small() && m.now.Sub(m.spreading.memberSince) >= aliveEarly:
+		return 10 * time.Second
 	case n > m.config.Watched+1 || m.now.Sub(m.spreading.memberSince) < aliveEarly:
 		return time.Second
 	}

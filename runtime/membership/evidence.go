@@ -57,24 +57,23 @@ func (m *Machine) runDetection() {
 		return
 	}
 	most := m.mostQuiet()
-	for _, node := range m.detect.interest {
-		p := m.detect.peers[node]
-		r, ok := m.gossip.member(node)
-		if p == nil || !ok || r.Fenced {
-			continue
+	records := m.gossip.records(m.config.Self)
+	for _, p := range m.detect.interest {
+		held, marked := Record{}, false
+		if len(records) > 0 {
+			held, marked = m.gossip.record(m.config.Self, p.node)
 		}
-		held, marked := m.gossip.record(m.config.Self, node)
 		if marked && p.acked.After(p.marked) {
-			m.markAs(node, NoEvidence, 0)
+			m.markAs(p.node, NoEvidence, 0)
 			held = Record{}
 		}
-		e, quiet := m.weigh(node, p, most)
-		if r.Status == Down && e != EvidenceGone {
+		e, quiet := m.weigh(p, most)
+		if m.gossip.Members[p.place].Status == Down && e != EvidenceGone {
 			continue // judged; only the proof that it is dead is news
 		}
 		if e > held.Evidence {
 			p.marked = m.now
-			m.markAs(node, e, quiet)
+			m.markAs(p.node, e, quiet)
 		}
 	}
 }
@@ -94,12 +93,12 @@ const probeFirst = 2 * time.Second
 const absentProbes = 3
 
 // weigh says what is to be held against a peer now, and how long it lasted.
-func (m *Machine) weigh(node transport.Address, p *peer, most bool) (e Evidence, quiet time.Duration) {
+func (m *Machine) weigh(p subject, most bool) (e Evidence, quiet time.Duration) {
 	if !p.absent.IsZero() {
 		at := p.absent.Add(m.config.GoneAfter)
 		fresh := m.now.Sub(p.absentLast) <= absentProbes*m.config.ProbeInterval
 		if !m.now.Before(at) && p.absentCount >= absentProbes && fresh {
-			if m.sameServer(p) {
+			if m.sameServer(p.peer) {
 				return EvidenceGone, m.now.Sub(p.absent)
 			}
 			return EvidenceCut, m.now.Sub(p.absent)
@@ -108,11 +107,11 @@ func (m *Machine) weigh(node transport.Address, p *peer, most bool) (e Evidence,
 	if !p.beaten {
 		return NoEvidence, 0
 	}
-	at := m.suspectAt(p)
+	at := m.suspectAt(p.peer)
 	if !m.small() {
 		// What is said is told to all, so it is probed for a while first.
 		at = at.Add(probeFirst)
-		if !m.watches(node) {
+		if !p.watched {
 			return NoEvidence, 0 // only its watchers are counted
 		}
 	}
@@ -144,9 +143,8 @@ const mostPeers = 4
 // marked before the others are counted. Whom the broker has lost does not count.
 func (m *Machine) mostQuiet() bool {
 	watched, quiet := 0, 0
-	for _, node := range m.detect.watched {
-		p := m.detect.peers[node]
-		if p == nil || !p.beaten || !p.absent.IsZero() {
+	for _, p := range m.detect.interest {
+		if !p.watched || !p.beaten || !p.absent.IsZero() {
 			continue
 		}
 		watched++

@@ -15,7 +15,7 @@ type detection struct {
 	// interest are the members to which anything may be due, by address: all others
 	// are left alone at every step. It is made for the shape watches, and stale once
 	// somebody else may have to be looked at.
-	interest []transport.Address
+	interest []subject
 	watches  *shape
 	stale    bool
 	suspect  float64   // the y of the threshold
@@ -30,6 +30,15 @@ type detection struct {
 
 	aliveAt time.Time
 	beatSeq uint64
+}
+
+// A subject is a member that this node has to look at.
+type subject struct {
+	*peer
+	node    transport.Address
+	place   int // in Members
+	watched bool
+	accused bool // by anybody
 }
 
 // An echo is one that was sent.
@@ -98,7 +107,7 @@ func (m *Machine) beat(node transport.Address, p *peer) {
 		p.phi = newPhiDetector(m.now.Add(firstAck), m.heartbeatInterval())
 	}
 	m.detect.beatSeq++
-	m.send(node, Heartbeat{Target: node.Incarnation, Seq: m.detect.beatSeq, Server: m.mark})
+	m.send(node, Heartbeat{Target: mark32(node), Seq: m.detect.beatSeq, Server: m.mark})
 }
 
 // heard notes a sign of life, which ends what the broker said before.
@@ -138,11 +147,11 @@ func markOf(server string) ServerMark {
 	if server == "" {
 		return 0
 	}
-	return ServerMark(ringPlace(transport.Address{Name: server}))
+	return ServerMark(ringPlace(transport.Address{Name: server})>>32 | 1)
 }
 
 func (m *Machine) onHeartbeat(in Receive, msg Heartbeat) {
-	if msg.Target != m.config.Self.Incarnation {
+	if msg.Target != mark32(m.config.Self) {
 		m.refuse(RefusedTarget)
 		return
 	}
@@ -154,11 +163,11 @@ func (m *Machine) onHeartbeat(in Receive, msg Heartbeat) {
 	}
 	m.vouched(in.From)
 	m.namedServer(in, msg.Server)
-	m.send(in.From, HeartbeatAck{Target: in.From.Incarnation, Seq: msg.Seq, Server: m.mark})
+	m.send(in.From, HeartbeatAck{Target: mark32(in.From), Seq: msg.Seq, Server: m.mark})
 }
 
 func (m *Machine) onHeartbeatAck(in Receive, msg HeartbeatAck) {
-	if _, ok := m.gossip.place(in.From); !ok || msg.Target != m.config.Self.Incarnation {
+	if _, ok := m.gossip.place(in.From); !ok || msg.Target != mark32(m.config.Self) {
 		return
 	}
 	m.vouched(in.From)
@@ -209,10 +218,15 @@ func (m *Machine) lookAround() {
 		}
 	}
 	slices.SortFunc(list, transport.Address.Compare)
-	m.detect.interest = slices.DeleteFunc(slices.Compact(list), func(a transport.Address) bool {
-		r, _ := m.gossip.member(a)
-		return a == m.config.Self || r.Fenced
-	})
+	m.detect.interest = m.detect.interest[:0:0]
+	for _, node := range slices.Compact(list) {
+		i, ok := m.gossip.place(node)
+		if !ok || i == f.self || m.gossip.Members[i].Fenced {
+			continue
+		}
+		_, accused := slices.BinarySearch(f.accused, i)
+		m.detect.interest = append(m.detect.interest, subject{m.peer(node), node, i, m.watches(node), accused})
+	}
 }
 
 // placesOf are the first n places.
@@ -228,17 +242,15 @@ func placesOf(n int) []int {
 // suspects.
 func (m *Machine) runBeats() {
 	m.lookAround()
-	for _, node := range m.detect.interest {
-		r, _ := m.gossip.member(node)
-		p := m.detect.peers[node]
-		suspected := r.Status == Down && m.tellsDown(node) || p != nil && m.suspected(p)
-		if !suspected && !m.beats(node, p, r) {
-			if p != nil && p.beaten {
+	for _, p := range m.detect.interest {
+		r := &m.gossip.Members[p.place]
+		suspected := r.Status == Down && m.tellsDown(p.node) || m.suspected(p.peer)
+		if !suspected && !m.beats(p, r.Status) {
+			if p.beaten {
 				p.beaten, m.detect.stale = false, true
 			}
 			continue
 		}
-		p = m.peer(node)
 		interval := m.heartbeatInterval()
 		if suspected {
 			interval = min(interval, m.config.ProbeInterval)
@@ -251,9 +263,9 @@ func (m *Machine) runBeats() {
 		case r.Status == Down:
 			// Not a heartbeat, from which it would take courage. If it is gone, the
 			// broker says so.
-			m.send(node, Removal{Target: node.Incarnation})
+			m.send(p.node, Removal{Target: mark32(p.node)})
 		default:
-			m.beat(node, p)
+			m.beat(p.node, p.peer)
 		}
 	}
 }
@@ -262,20 +274,16 @@ func (m *Machine) runBeats() {
 // neighbour; whoever is asked because a lease ran out; and who is missed by
 // others. In a large cluster only those look at that one who can prove that it
 // is gone.
-func (m *Machine) beats(node transport.Address, p *peer, r Member) bool {
+func (m *Machine) beats(p subject, status Status) bool {
 	switch {
-	case r.Status == Down:
+	case status == Down:
 		return false
-	case m.watches(node):
+	case p.watched:
 		return true
 	case m.small():
-		i, _ := m.gossip.place(node)
-		_, accused := slices.BinarySearch(m.facts().accused, i)
-		return accused || m.lease.doubt
+		return p.accused || m.lease.doubt
 	}
-	i, _ := m.gossip.place(node)
-	_, accused := slices.BinarySearch(m.facts().accused, i)
-	return accused && m.facts().evidence[i] != EvidenceGone && p != nil && m.sameServer(p)
+	return p.accused && m.facts().evidence[p.place] != EvidenceGone && m.sameServer(p.peer)
 }
 
 // tellsDown tells whether it is on this node to tell a member that it is Down. In

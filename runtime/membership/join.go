@@ -92,7 +92,7 @@ func (m *Machine) runJoining() {
 		if !m.join.askAt.IsZero() && !m.now.Before(m.join.askAt) {
 			m.join.askAt = time.Time{}
 			m.send(m.join.asked, Join{
-				Target: m.join.asked.Incarnation, Roles: m.config.Roles, Meta: m.config.Meta, Compat: m.config.Compat,
+				Target: mark32(m.join.asked), Roles: m.config.Roles, Meta: m.config.Meta, Compat: m.config.Compat,
 			})
 		}
 		if m.now.Before(m.join.askedUntil) {
@@ -225,10 +225,10 @@ func (m *Machine) becomeMember() {
 }
 
 func (m *Machine) onHelloAck(from transport.Address, msg HelloAck) {
-	if msg.Target == m.config.Self.Incarnation {
+	if msg.Target == mark32(m.config.Self) {
 		m.join.offered = m.now
 	}
-	if m.phase != searching || msg.Target != m.config.Self.Incarnation || m.now.Before(m.join.notBefore) {
+	if m.phase != searching || msg.Target != mark32(m.config.Self) || m.now.Before(m.join.notBefore) {
 		return
 	}
 	m.ask(from)
@@ -263,7 +263,7 @@ func (m *Machine) onBroadcastWelcome(msg GossipMessage) {
 
 // onWelcome: this node is a member.
 func (m *Machine) onWelcome(from transport.Address, msg Welcome) {
-	if msg.Target != m.config.Self.Incarnation {
+	if msg.Target != mark32(m.config.Self) {
 		m.refuse(RefusedTarget)
 		return
 	}
@@ -287,7 +287,7 @@ func (m *Machine) enter(g *Gossip) {
 }
 
 func (m *Machine) onJoinRefused(from transport.Address, msg JoinRefused) {
-	if m.phase != asking || msg.Target != m.config.Self.Incarnation || from != m.join.asked {
+	if m.phase != asking || msg.Target != mark32(m.config.Self) || from != m.join.asked {
 		return
 	}
 	if msg.Final {

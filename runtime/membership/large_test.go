@@ -9,8 +9,9 @@ import (
 // TestLargeClusters: all come up, a mass failure removes those that failed and
 // nobody else, leases never lapse, and idling costs little.
 func TestLargeClusters(t *testing.T) {
-	for _, size := range []int{8, 20, 60} {
-		t.Run(fmt.Sprint(size), func(t *testing.T) {
+	for _, c := range []struct{ size, small int }{{8, 0}, {8, 3}, {20, 0}, {20, 5}, {60, 0}} {
+		size := c.size
+		t.Run(fmt.Sprintf("%d/%d", size, c.small), func(t *testing.T) {
 			if size > 50 && *randomSeeds < 1000 {
 				t.Skip("takes long: run with -seeds 1000")
 			}
@@ -29,7 +30,7 @@ func TestLargeClusters(t *testing.T) {
 			}
 			for i := range size {
 				name := fmt.Sprintf("n%02d", i)
-				n := w.add(name, fmt.Sprintf("s%d", 1+i%3), Config{Cluster: "test", Self: addr(name, uint64(i+1)), Seed: uint64(i)})
+				n := w.add(name, fmt.Sprintf("s%d", 1+i%3), Config{Cluster: "test", Self: addr(name, uint64(i+1)), Seed: uint64(i), SmallCluster: c.small})
 				n.quiet = true
 				w.start(n)
 			}

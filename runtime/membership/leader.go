@@ -112,7 +112,7 @@ func (m *Machine) apply(moved, removed []Member) {
 		}
 	})
 	for _, r := range removed {
-		m.send(r.Address, Removal{Target: r.Incarnation, Left: r.Status == Exiting})
+		m.send(r.Address, Removal{Target: mark32(r.Address), Left: r.Status == Exiting})
 	}
 }
 

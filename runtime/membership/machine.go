@@ -241,14 +241,14 @@ func (m *Machine) outcast(node transport.Address) bool {
 	if r, ok := m.gossip.member(node); !removed && (!ok || r.Status != Down) {
 		return false
 	}
-	m.send(node, Removal{Target: node.Incarnation, Left: tomb.Left})
+	m.send(node, Removal{Target: mark32(node), Left: tomb.Left})
 	m.refuse(RefusedOutcast)
 	return true
 }
 
 // onRemoval: others have removed this incarnation, and it cannot come back.
 func (m *Machine) onRemoval(from transport.Address, msg Removal) {
-	if msg.Target != m.config.Self.Incarnation {
+	if msg.Target != mark32(m.config.Self) {
 		m.refuse(RefusedTarget)
 		return
 	}

@@ -101,6 +101,11 @@ func normal(g *Gossip) string {
 	return fmt.Sprintf("%v|%+v|%+v|%d|%d|%+v|%v|%v", g.Founder, g.Members, g.Rows, g.UpCounter, g.RemovalCounter, g.Tombstones, g.Seen, g.Version)
 }
 
+func mergedInFull(a, b *Gossip) *Gossip {
+	m, _ := a.joinAll(b)
+	return m
+}
+
 func TestMergeIsAJoin(t *testing.T) {
 	kinds := map[Ordering]int{}
 	removals := uint64(0)
@@ -123,6 +128,7 @@ func TestMergeIsAJoin(t *testing.T) {
 			}{
 				{"commutative", b.Merge(a), ab},
 				{"associative", ab.Merge(c), a.Merge(b.Merge(c))},
+				{"the same without short ways", mergedInFull(a, b), ab},
 				{"idempotent", a.Merge(a), a},
 				{"absorbing", ab.Merge(a), ab},
 			} {

@@ -10,8 +10,8 @@ import (
 // repeat and reorder. [Encode] and [Decode] turn it into bytes and back. The
 // machine's driver puts cluster and sender beside it.
 //
-// Target is always the receiver's incarnation: a message for an earlier one is
-// not for this one. 0 is everybody.
+// Target is always the low half of the receiver's incarnation: a message for an
+// earlier one is not for this one. 0 is everybody.
 type Message interface {
 	message()
 	String() string
@@ -31,12 +31,12 @@ type Hello struct {
 
 // HelloAck is a member's offer to join through it.
 type HelloAck struct {
-	Target uint64
+	Target uint32
 }
 
 // Join asks the member that answered first for admission.
 type Join struct {
-	Target uint64
+	Target uint32
 	Roles  []string
 	Meta   []KeyValue
 	Compat []KeyValue
@@ -44,14 +44,14 @@ type Join struct {
 
 // Welcome admits the joiner, with the state that it starts from.
 type Welcome struct {
-	Target uint64
+	Target uint32
 	State  *Gossip
 }
 
 // JoinRefused says why a joiner is not admitted. Final means that asking again
 // is of no use; otherwise the joiner asks again until its JoinTimeout.
 type JoinRefused struct {
-	Target uint64
+	Target uint32
 	Final  bool
 	Reason string
 }
@@ -59,16 +59,15 @@ type JoinRefused struct {
 // GossipMessage is the whole state of one member. The leader of a large cluster
 // broadcasts it, and that also welcomes those that it has admitted.
 type GossipMessage struct {
-	Target uint64
+	Target uint32
 	State  *Gossip
 }
 
 // GossipStatus is a member's version and who has seen it, in place of the whole
 // state. The leader of a large cluster broadcasts it when all have.
 type GossipStatus struct {
-	Target  uint64
-	Founder uint64 // a fingerprint
-	Version Digest
+	Target  uint32
+	Version Digest // of the founder and the clock
 	Changes uint64 // the sum of the clock's counts
 	All     bool   // all members have seen the version; Seen is nil then
 	Members int    // how many there are, unless all have seen it
@@ -77,14 +76,14 @@ type GossipStatus struct {
 
 // Heartbeat asks a watched member for a sign of life; [HeartbeatAck] is it.
 type Heartbeat struct {
-	Target uint64
+	Target uint32
 	Seq    uint64
 	Server ServerMark // behind the sender's connection
 }
 
 // HeartbeatAck answers [Heartbeat].
 type HeartbeatAck struct {
-	Target uint64
+	Target uint32
 	Seq    uint64
 	Server ServerMark
 }
@@ -95,8 +94,8 @@ type HeartbeatAck struct {
 type Alive struct {
 	Founder transport.Address // names the cluster: who formed it
 	Size    uint32            // its Up members
-	// Barred is a fingerprint of whom the sender holds Down or removed. Who has the
-	// same is none of them: the sender counts on it.
+	// Barred is a fingerprint of whom the sender holds Down or removed, in this
+	// cluster. Who has the same is none of them: the sender counts on it.
 	Barred uint64
 	Server ServerMark
 }
@@ -104,18 +103,17 @@ type Alive struct {
 // Vote goes from each member of a large cluster to its collectors, in place of
 // the broadcasts of [Alive], which would be too many. See votes.go.
 type Vote struct {
-	Target  uint64
-	Seq     uint64
-	Founder uint64 // a fingerprint
-	Barred  uint64 // as in Alive
-	Voters  uint32 // how many have a vote in the eyes of the sender
-	Server  ServerMark
+	Target uint32
+	Seq    uint64
+	Barred uint64 // as in Alive
+	Voters uint32 // how many have a vote in the eyes of the sender
+	Server ServerMark
 }
 
 // VoteAck answers [Vote]: how long ago others counted on the voter, as the
 // collector knows it.
 type VoteAck struct {
-	Target uint64
+	Target uint32
 	Seq    uint64 // of the vote
 	// Majority is the age of the vote that makes a quorum, of those that counted on
 	// the voter; All is that of the oldest by anyone that can be reached, and Every by
@@ -125,7 +123,7 @@ type VoteAck struct {
 }
 
 // A ServerMark is a fingerprint of a broker instance; 0 means that none is known.
-type ServerMark uint64
+type ServerMark uint32
 
 // Echo is what a member sends to itself through the broker. Its return proves
 // that the way there and back is open.
@@ -136,7 +134,7 @@ type Echo struct {
 // Removal tells a process that it is no member any more, so that it stops: it is
 // the answer to whatever a Down or removed node sends.
 type Removal struct {
-	Target uint64
+	Target uint32
 	// Left: it was removed after leaving in order. Otherwise it was downed.
 	Left bool
 }
@@ -161,3 +159,6 @@ func (VoteAck) message()       {}
 type KeyValue struct {
 	Key, Value string
 }
+
+// mark32 is a node's Target.
+func mark32(node transport.Address) uint32 { return uint32(node.Incarnation) }

@@ -87,6 +87,7 @@ func TestMergeOfHistories(t *testing.T) {
 				}{
 					{"commutative", b.Merge(a), ab},
 					{"associative", ab.Merge(d), a.Merge(b.Merge(d))},
+					{"the same without short ways", mergedInFull(a, b), ab},
 					{"idempotent", a.Merge(a), a},
 					{"absorbing", ab.Merge(a), ab},
 				} {

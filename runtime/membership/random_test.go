@@ -18,10 +18,11 @@ type chaos struct {
 	random      *rand.Rand
 	incarnation uint64
 	history     []string
+	large       bool // more than three members are a large cluster
 }
 
 func newChaos(t testing.TB, seed uint64) *chaos {
-	c := &chaos{network: newNetwork(t), random: rand.New(rand.NewPCG(seed, 7))}
+	c := &chaos{network: newNetwork(t), random: rand.New(rand.NewPCG(seed, 7)), large: seed%2 == 1}
 	for range 3 + c.random.IntN(4) {
 		c.spawn()
 	}
@@ -38,6 +39,9 @@ func (c *chaos) spawn() {
 	name := fmt.Sprintf("n%d", c.random.IntN(9))
 	key := fmt.Sprintf("%s.%d", name, c.incarnation)
 	config := Config{Cluster: "test", Self: addr(name, 1+c.random.Uint64N(1<<40)), Seed: c.incarnation}
+	if c.large {
+		config.SmallCluster = 3
+	}
 	n := c.add(key, fmt.Sprintf("s%d", 1+c.random.IntN(3)), config)
 	c.note("start %s on %s", n.config.Self, n.server.name)
 	c.start(n)

@@ -46,22 +46,22 @@ func TestRefused(t *testing.T) {
 		in   Receive
 		want Refusal
 	}{
-		{name: "a good one", from: other, msg: GossipMessage{self.Incarnation, state}, want: NotRefused},
+		{name: "a good one", from: other, msg: GossipMessage{mark32(self), state}, want: NotRefused},
 		{name: "for an old incarnation", from: other, msg: GossipMessage{99, state}, want: RefusedTarget},
 		{name: "a heartbeat for an old incarnation", from: other, msg: Heartbeat{Target: 99}, want: RefusedTarget},
 		{name: "a removal of an old incarnation", from: other, msg: Removal{Target: 99}, want: RefusedTarget},
 		{name: "a join at an old incarnation", from: addr("x", 1), msg: Join{Target: 99}, want: RefusedTarget},
-		{name: "of another cluster", from: other, msg: GossipMessage{self.Incarnation, &foreign}, want: RefusedCluster},
-		{name: "without this node", from: other, msg: GossipMessage{self.Incarnation, without(state, self)}, want: RefusedStale},
-		{name: "without its sender", from: addr("x", 3), msg: GossipMessage{self.Incarnation, state}, want: RefusedStranger},
-		{name: "no state", from: other, msg: GossipMessage{self.Incarnation, nil}, want: RefusedMalformed},
-		{name: "counters about to overflow", from: other, msg: GossipMessage{self.Incarnation, &overflow}, want: RefusedMalformed},
-		{name: "an Up member without an age", from: other, msg: GossipMessage{self.Incarnation, changed(func(g *Gossip) {
+		{name: "of another cluster", from: other, msg: GossipMessage{mark32(self), &foreign}, want: RefusedCluster},
+		{name: "without this node", from: other, msg: GossipMessage{mark32(self), without(state, self)}, want: RefusedStale},
+		{name: "without its sender", from: addr("x", 3), msg: GossipMessage{mark32(self), state}, want: RefusedStranger},
+		{name: "no state", from: other, msg: GossipMessage{mark32(self), nil}, want: RefusedMalformed},
+		{name: "counters about to overflow", from: other, msg: GossipMessage{mark32(self), &overflow}, want: RefusedMalformed},
+		{name: "an Up member without an age", from: other, msg: GossipMessage{mark32(self), changed(func(g *Gossip) {
 			r, _ := g.member(other)
 			r.UpNumber = 0
 			g.setMember(r)
 		})}, want: RefusedMalformed},
-		{name: "one that waited", from: other, msg: GossipMessage{self.Incarnation, state}, in: Receive{Waited: time.Minute}, want: RefusedLate},
+		{name: "one that waited", from: other, msg: GossipMessage{mark32(self), state}, in: Receive{Waited: time.Minute}, want: RefusedLate},
 	} {
 		in := test.in
 		in.From, in.Message = test.from, test.msg
@@ -74,7 +74,7 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	a.machine.Step(w.now, DownNode{other})
-	if got := a.machine.Step(w.now, Receive{From: other, Message: Heartbeat{Target: self.Incarnation}}).Refused; got != RefusedOutcast {
+	if got := a.machine.Step(w.now, Receive{From: other, Message: Heartbeat{Target: mark32(self)}}).Refused; got != RefusedOutcast {
 		t.Errorf("from a downed member: got %q, want %q", got, RefusedOutcast)
 	}
 	if len(Refusals()) != int(refusals)-1 {

@@ -85,8 +85,8 @@ func newShape(g *Gossip, rule evidenceRule) *shape {
 	for _, t := range g.Tombstones {
 		s.barred ^= mix(ringPlace(t.Node) + 1)
 	}
-	s.barred = mix(s.barred + g.RemovalCounter)
-	s.digest, s.changes = g.Version.digest()
+	s.barred = mix(s.barred + mix(g.RemovalCounter+ringPlace(g.Founder)))
+	s.digest, s.changes = g.Version.digest(ringPlace(g.Founder))
 	s.conclude(g)
 	return s
 }
@@ -128,9 +128,10 @@ func (s *shape) makeViews(g *Gossip) {
 	slices.SortFunc(s.byAge, func(a, b MemberView) int { return a.CompareAge(b.Member) })
 }
 
-// digest is a fingerprint of the clock, and the sum of its counts: of two
+// digest is a fingerprint of the clock and of whose it is, and the sum of its counts: of two
 // versions that differ, the one with the lower sum does not cover the other.
-func (v VectorClock) digest() (d Digest, changes uint64) {
+func (v VectorClock) digest(founder uint64) (d Digest, changes uint64) {
+	d[0], d[1] = founder, mix(founder)
 	for _, e := range v {
 		h := ringPlace(e.Node)
 		d[0] += mix(h ^ mix(e.Count))

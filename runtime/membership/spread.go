@@ -1,7 +1,6 @@
 package membership
 
 import (
-	"slices"
 	"time"
 
 	"github.com/shardgen/shardgen/transport"
@@ -64,7 +63,7 @@ func (m *Machine) pushToAll() {
 	}
 	for _, node := range m.audience() {
 		if !m.gossip.seenBy(node) {
-			m.send(node, GossipMessage{node.Incarnation, m.gossip})
+			m.send(node, GossipMessage{mark32(node), m.gossip})
 		}
 	}
 }
@@ -77,16 +76,16 @@ func (m *Machine) tell(node transport.Address) {
 		return
 	}
 	if m.gossip.seenBy(node) || !m.small() {
-		m.send(node, m.status(node.Incarnation))
+		m.send(node, m.status(mark32(node)))
 	} else {
-		m.send(node, GossipMessage{node.Incarnation, m.gossip})
+		m.send(node, GossipMessage{mark32(node), m.gossip})
 	}
 }
 
-func (m *Machine) status(target uint64) GossipStatus {
+func (m *Machine) status(target uint32) GossipStatus {
 	f := m.facts()
 	s := GossipStatus{
-		Target: target, Founder: ringPlace(m.gossip.Founder), Version: f.digest, Changes: f.changes,
+		Target: target, Version: f.digest, Changes: f.changes,
 		Members: len(m.gossip.Members), Seen: m.gossip.Seen,
 	}
 	if s.Seen.Count() == s.Members {
@@ -127,14 +126,39 @@ func (m *Machine) runGossip() {
 		m.broadcast(m.status(0))
 		return
 	}
-	nodes := m.audience()
-	unseen := slices.DeleteFunc(slices.Clone(nodes), m.gossip.seenBy)
-	if len(unseen) > 0 && m.random.Float64() < m.toUnseen() {
-		nodes = unseen
+	if node, ok := m.partner(); ok {
+		m.tell(node)
 	}
-	if len(nodes) > 0 {
-		m.tell(nodes[m.random.IntN(len(nodes))])
+}
+
+// partner is whom the round goes to: any member that can be reached, or most often
+// one that has not seen the version, if there is one.
+func (m *Machine) partner() (transport.Address, bool) {
+	n := len(m.gossip.Members)
+	held := m.gossip.records(m.config.Self)
+	other := func(i int) bool {
+		r := m.gossip.Members[i]
+		return i != m.facts().self && !r.Fenced && (len(held) == 0 || !hasRecord(held, r.Address))
 	}
+	if m.gossip.Seen.Count() < n {
+		var unseen []int
+		for i := range n {
+			if !m.gossip.Seen.Has(i) && other(i) {
+				unseen = append(unseen, i)
+			}
+		}
+		if len(unseen) > 0 && m.random.Float64() < m.toUnseen() {
+			return m.gossip.Members[unseen[m.random.IntN(len(unseen))]].Address, true
+		}
+	}
+	// One after the other from anywhere: only those behind the few that cannot be
+	// chosen are chosen a little more often.
+	for k, from := 0, m.random.IntN(n); k < n; k++ {
+		if i := (from + k) % n; other(i) {
+			return m.gossip.Members[i].Address, true
+		}
+	}
+	return transport.Address{}, false
 }
 
 // toUnseen is the share of rounds that go to a member that has not seen the
@@ -156,12 +180,12 @@ func (m *Machine) toUnseen() float64 {
 // cluster, and the sender is a member that this node can reach. Or it is one
 // that nobody here knows, because the member that admitted it died before it told
 // anybody else; removed nodes, which are unknown too, do not get here.
-func (m *Machine) acceptable(from transport.Address, target, founder uint64) bool {
+func (m *Machine) acceptable(from transport.Address, target uint32, founder transport.Address) bool {
 	_, lost := m.gossip.record(m.config.Self, from)
 	switch {
-	case target != m.config.Self.Incarnation && target != 0:
+	case target != mark32(m.config.Self) && target != 0:
 		m.refuse(RefusedTarget)
-	case founder != ringPlace(m.gossip.Founder):
+	case founder != m.gossip.Founder:
 		m.refuse(RefusedCluster)
 	case lost:
 		m.refuse(RefusedUnreachable)
@@ -182,7 +206,7 @@ func (m *Machine) onGossip(in Receive, msg GossipMessage) {
 		m.refuse(RefusedMalformed)
 		return
 	}
-	if !m.acceptable(in.From, msg.Target, ringPlace(msg.State.Founder)) || !m.comparable(in.From, msg.State) {
+	if !m.acceptable(in.From, msg.Target, msg.State.Founder) || !m.comparable(in.From, msg.State) {
 		return
 	}
 	if t, ok := msg.State.tombstone(m.config.Self); ok {
@@ -213,7 +237,7 @@ func (m *Machine) onGossip(in Receive, msg GossipMessage) {
 	case !m.small() && in.From == m.facts().leader:
 		m.spreading.casting.owed = true // it is told soon, and perhaps on the way already
 	default:
-		m.send(in.From, GossipMessage{in.From.Incarnation, m.gossip})
+		m.send(in.From, GossipMessage{mark32(in.From), m.gossip})
 	}
 }
 
@@ -226,9 +250,9 @@ func (m *Machine) comparable(from transport.Address, g *Gossip) bool {
 	case g.RemovalCounter+maxTombstones <= m.gossip.RemovalCounter:
 		m.refuse(RefusedStale)
 		if _, ok := m.gossip.member(from); ok {
-			m.send(from, GossipMessage{from.Incarnation, m.gossip})
+			m.send(from, GossipMessage{mark32(from), m.gossip})
 		} else {
-			m.send(from, Removal{Target: from.Incarnation})
+			m.send(from, Removal{Target: mark32(from)})
 		}
 		return false
 	case m.gossip.RemovalCounter+maxTombstones <= g.RemovalCounter:
@@ -242,7 +266,7 @@ func (m *Machine) comparable(from transport.Address, g *Gossip) bool {
 // onStatus compares versions: who has less asks with its status, who has more
 // or something else answers with its state.
 func (m *Machine) onStatus(from transport.Address, msg GossipStatus) {
-	if !m.acceptable(from, msg.Target, msg.Founder) {
+	if !m.acceptable(from, msg.Target, m.gossip.Founder) {
 		return
 	}
 	f := m.facts()
@@ -255,10 +279,10 @@ func (m *Machine) onStatus(from transport.Address, msg GossipStatus) {
 			m.gossip = m.gossip.withAllSeen(msg.Seen)
 		}
 	case f.changes < msg.Changes:
-		m.send(from, m.status(from.Incarnation)) // the sender's is later, or concurrent
+		m.send(from, m.status(mark32(from))) // the sender's is later, or concurrent
 	case !m.small() && m.now.Sub(m.spreading.casting.version) < castAnswers:
 		// The leader has just told all, or is about to.
 	default:
-		m.send(from, GossipMessage{from.Incarnation, m.gossip})
+		m.send(from, GossipMessage{mark32(from), m.gossip})
 	}
 }

@@ -24,7 +24,7 @@ import (
 const collectors = 3
 
 // voteInterval is the time in which a member sends one vote to each collector.
-const voteInterval = 2 * time.Second
+const voteInterval = 3 * time.Second
 
 // voting is what votes need, at the voter and at a collector.
 type voting struct {
@@ -101,7 +101,7 @@ func (m *Machine) runVotes() {
 	v.sent = append(v.sent, sentVote{v.seq, m.now})
 	m.countVoters()
 	vote := Vote{
-		Seq: v.seq, Founder: ringPlace(m.gossip.Founder), Barred: f.barred, Voters: uint32(m.voting.voters), Server: m.mark,
+		Seq: v.seq, Barred: f.barred, Voters: uint32(m.voting.voters), Server: m.mark,
 	}
 	to := v.collectors[v.next]
 	if to == m.config.Self {
@@ -110,7 +110,7 @@ func (m *Machine) runVotes() {
 		}
 		return
 	}
-	vote.Target = to.Incarnation
+	vote.Target = mark32(to)
 	m.send(to, vote)
 }
 
@@ -140,7 +140,7 @@ func (m *Machine) countVoters() {
 
 // onVote notes a vote and answers it.
 func (m *Machine) onVote(in Receive, msg Vote) {
-	if _, ok := m.gossip.place(in.From); !ok || msg.Target != m.config.Self.Incarnation || msg.Founder != ringPlace(m.gossip.Founder) {
+	if _, ok := m.gossip.place(in.From); !ok || msg.Target != mark32(m.config.Self) {
 		return
 	}
 	if m.small() && msg.Barred == m.facts().barred {
@@ -168,7 +168,7 @@ func (m *Machine) answer(voter transport.Address, msg Vote) VoteAck {
 		enough = q.since(func(node transport.Address) time.Time { return t.same[node] })
 	}
 	return VoteAck{
-		Target: voter.Incarnation, Seq: msg.Seq,
+		Target: mark32(voter), Seq: msg.Seq,
 		Majority: m.ageOf(enough), All: m.ageOf(t.oldest), Every: m.ageOf(t.every), Heard: m.ageOf(t.half),
 	}
 }
@@ -238,7 +238,7 @@ func earlier(a, b time.Time) time.Time {
 
 // onVoteAck prolongs the lease.
 func (m *Machine) onVoteAck(from transport.Address, msg VoteAck) {
-	if msg.Target != m.config.Self.Incarnation {
+	if msg.Target != mark32(m.config.Self) {
 		return
 	}
 	v := &m.voting

@@ -113,6 +113,8 @@ func newConfig(r *rand.Rand) membership.Config {
 		}
 	}
 	some(2, func() { c.Watched = 1 + r.IntN(8) })
+	some(2, func() { c.SmallCluster = 1 + r.IntN(8) })
+	some(3, func() { c.Detection = membership.DetectionSingleObserver })
 	some(3, func() { c.MinMembers = 1 + r.IntN(4) })
 	some(6, func() { c.MinRoleMembers = []membership.RoleMinimum{{Role: "blue", Members: 1 + r.IntN(2)}} })
 	some(3, func() { c.HeartbeatInterval = milliseconds(r, 200, 1500) })
