@@ -77,13 +77,13 @@ func TestSizes(t *testing.T) {
 	g := membership.Preformed([]membership.Member{{Address: a}, {Address: b}})
 	s := newSizes("sim")
 	for _, msg := range []membership.Message{
-		membership.Heartbeat{Target: b.Incarnation, Seq: 300, Server: 77},
+		membership.Heartbeat{Target: uint32(b.Incarnation), Seq: 300, Server: 77},
 		membership.Echo{Seq: 7},
 		membership.Alive{Founder: a, Size: 2, Server: 77},
-		membership.GossipMessage{Target: b.Incarnation, State: g},
-		membership.GossipMessage{Target: b.Incarnation, State: g}, // from the cache
-		membership.Welcome{Target: b.Incarnation, State: g},
-		membership.JoinRefused{Target: b.Incarnation, Reason: strings.Repeat("long ", 100)},
+		membership.GossipMessage{Target: uint32(b.Incarnation), State: g},
+		membership.GossipMessage{Target: uint32(b.Incarnation), State: g}, // from the cache
+		membership.Welcome{Target: uint32(b.Incarnation), State: g},
+		membership.JoinRefused{Target: uint32(b.Incarnation), Reason: strings.Repeat("long ", 100)},
 	} {
 		body, err := membership.Encode(msg)
 		if err != nil {
