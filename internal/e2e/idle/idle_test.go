@@ -20,9 +20,9 @@ func TestTraffic(t *testing.T) {
 		return wire.SealControl("c", transport.Peer{Address: a}, wire.ControlTopic_CONTROL_TOPIC_MEMBERSHIP, body)
 	}
 	traffic := Traffic{Nodes: 3, Length: 2 * time.Second, kinds: map[string]*share{}}
-	beat, removal, echo := seal(membership.Heartbeat{Target: uint32(b.Incarnation)}), seal(membership.Removal{Target: uint32(b.Incarnation)}), seal(membership.Echo{})
-	traffic.count("c", "sh.c.n.b.0000000000000002.ctl", "reply", beat)
-	traffic.count("c", "sh.c.ctl.all", "", removal)
+	hello, alive, echo := seal(membership.Hello{Attempt: 1}), seal(membership.Alive{Founder: a, Size: 1}), seal(membership.Echo{})
+	traffic.count("c", "sh.c.n.b.0000000000000002.ctl", "reply", hello)
+	traffic.count("c", "sh.c.ctl.all", "", alive)
 	traffic.count("c", "sh.c.n.a.0000000000000001.ctl", "reply", echo)
 	traffic.count("c", "sh.c.n.b.0000000000000002.0", "", []byte("a frame"))
 	for kind, want := range map[string]share{
