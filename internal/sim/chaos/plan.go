@@ -99,7 +99,7 @@ const broker = membership.DowningBroker
 // cheap tells whether a seed's run takes little time.
 func cheap(seed uint64) bool {
 	p := newPlan(newRandom(seed), Options{})
-	return p.nodes <= 8 && time.Duration(p.faults)*p.pause < 20*time.Second
+	return p.nodes <= 7 && time.Duration(p.faults)*p.pause < 14*time.Second
 }
 
 func newRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0xc4a05)) }
