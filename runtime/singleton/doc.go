@@ -31,7 +31,9 @@
 //
 // HandOverToMe is sent only to members that the sender saw on their way out, of
 // which there is no way back. So its receiver obeys in every state, even before
-// its own view shows it, and never starts an instance afterwards.
+// its own view shows it, and never starts an instance afterwards; unless it sees
+// the sender as Down, or not at all: then the sender may be of another half of a
+// cluster that fell apart.
 //
 // An instance that stops by itself is started again after a pause that doubles.
 // (The coordinator is the exception: package coordinator says why its driver

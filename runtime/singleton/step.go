@@ -283,8 +283,13 @@ func (m *Manager) onMessage(from transport.Address, msg Message) {
 
 // onHandOverToMe obeys in every state. The sender saw this node leave or Down,
 // of which there is no way back; this node may only not know yet. So whatever it
-// answers HandOverDone to, it never starts an instance again.
+// answers HandOverDone to, it never starts an instance again. But it does not obey
+// one that it sees as Down, or does not know: that may be of another half of a
+// cluster that fell apart, where this node counts for nothing, while here it stays.
 func (m *Manager) onHandOverToMe(from transport.Address) {
+	if o, known := m.view[from]; m.state != End && (!known || o.Status == Down) {
+		return
+	}
 	if !m.Holds() {
 		if m.state != End {
 			m.become(End, from, "a younger member takes over")

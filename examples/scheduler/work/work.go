@@ -1,0 +1,96 @@
+// Package work has the two sides of the example: a scheduler, of which there is
+// one in the cluster, and workers, of which there are many.
+package work
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	shard "github.com/shardgen/shardgen/runtime"
+)
+
+//go:generate go tool shardgen
+
+// WorkerID names a worker.
+type WorkerID string
+
+// A Scheduler hands out jobs, one after the other, to the workers in turn. Its
+// plan travels with it when its node leaves, so no job is handed out twice.
+//
+//shard:singleton
+type Scheduler struct {
+	Next int64 `shard:"state"` // the number of the next job
+
+	Every   time.Duration            `shard:"-"` // between two jobs
+	Workers int64                    `shard:"-"`
+	Node    string                   `shard:"-"` // where it lives
+	Self    SchedulerAPI             `shard:"-"` // itself, as others call it
+	Worker  func(WorkerID) WorkerAPI `shard:"-"`
+}
+
+// OnActivate starts the loop. Its context ends when the scheduler must stop here;
+// the next one, on whatever node, starts when the loop has returned.
+func (s *Scheduler) OnActivate(ctx context.Context, _ shard.Activation) error {
+	return shard.Go(ctx, s.loop)
+}
+
+// loop runs beside the methods, so it calls the scheduler as everybody does.
+func (s *Scheduler) loop(ctx context.Context) error {
+	ticker := time.NewTicker(s.Every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		// A turn that has begun ends, also while the scheduler leaves: nothing is
+		// half done.
+		if err := s.Self.HandOut(context.WithoutCancel(ctx)); err != nil && ctx.Err() == nil {
+			return err // the scheduler dies, and is started again
+		}
+	}
+}
+
+// HandOut gives the next job to the worker whose turn it is.
+func (s *Scheduler) HandOut(ctx context.Context) error {
+	worker := WorkerID(fmt.Sprintf("worker-%d", s.Next%s.Workers))
+	if err := s.Worker(worker).Do(ctx, s.Next); err != nil {
+		return fmt.Errorf("hand job %d to %s: %w", s.Next, worker, err)
+	}
+	s.Next++
+	return nil
+}
+
+// Status tells how many jobs were handed out, and where the scheduler lives.
+func (s *Scheduler) Status(context.Context) (jobs int64, node string, err error) {
+	return s.Next, s.Node, nil
+}
+
+// A Worker does jobs.
+//
+//shard:entity
+type Worker struct {
+	ID   WorkerID `shard:"id"`
+	Jobs []int64  `shard:"state"` // that it has done
+}
+
+// Do does one job.
+func (w *Worker) Do(_ context.Context, job int64) error {
+	w.Jobs = append(w.Jobs, job)
+	return nil
+}
+
+// Done tells which jobs it has done, in order.
+func (w *Worker) Done(context.Context) ([]int64, error) { return w.Jobs, nil }
+
+// Host makes a node host both. Every node calls it alike: where the scheduler
+// lives is decided by who is the oldest.
+func Host(n *shard.Node, every time.Duration, workers int64) {
+	self, worker := NewSchedulerClient(n).API(), NewWorkerClient(n)
+	_ = HostScheduler(n, func() *Scheduler {
+		return &Scheduler{Every: every, Workers: workers, Node: n.Name(), Self: self, Worker: func(id WorkerID) WorkerAPI { return worker.API(id) }}
+	}) // Start returns its error, and the next one's
+	_ = HostWorker(n, func() *Worker { return &Worker{} })
+}
