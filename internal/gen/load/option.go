@@ -45,7 +45,7 @@ func (s *source) readOptions(n *model.Entity, m *marked, id types.Type) {
 			s.add(a.Pos, CodeOption, "keep one", "%s: given twice", key)
 			continue
 		case key == "durable" || key == "client":
-			s.add(a.Pos, CodeUnsupported, "remove it", "%s: not supported by this version", key)
+			s.add(a.Pos, CodeUnsupported, laterRemedy[key], "%s: not supported by this version", key)
 			continue
 		case !hasValue || value == "":
 			s.add(a.Pos, CodeOption, "write "+key+"=VALUE", "%s: no value", key)
@@ -61,6 +61,12 @@ func (s *source) readOptions(n *model.Entity, m *marked, id types.Type) {
 			s.readHash(n, a, value, id)
 		}
 	}
+}
+
+// laterRemedy says what to do without the options of later versions.
+var laterRemedy = map[string]string{
+	"durable": "remove it, and save what must survive a crash in the methods",
+	"client":  "remove it; of two packages that call each other one declares the interface that it calls, and main passes the client in",
 }
 
 func optionRemedy(m *marked, key string) string {

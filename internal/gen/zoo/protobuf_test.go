@@ -181,3 +181,14 @@ func merged(t *testing.T, d protoreflect.FileDescriptor, name protoreflect.Name,
 		t.Fatalf("%s: %x and %x merge to\ngot  %x\nwant %x", name, one, two, got, want)
 	}
 }
+
+// FuzzIsProtobuf is TestStateIsProtobuf for whatever values the fuzzer makes: a
+// seed is one value of every kind.
+func FuzzIsProtobuf(f *testing.F) {
+	f.Add(uint64(1), 5)
+	f.Fuzz(func(t *testing.T, seed uint64, depth int) {
+		z := randomZoo(rand.New(rand.NewPCG(4, seed)), 1+int(uint(depth)%8))
+		clearUnordered(z)
+		sameBytes(t, descriptors(t).Messages().ByName("ZooState"), encodedState(z))
+	})
+}
