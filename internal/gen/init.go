@@ -1,6 +1,7 @@
 package gen
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
 	"go/token"
@@ -9,28 +10,11 @@ import (
 	"path/filepath"
 )
 
-// firstEntity is what Init writes; the package's name goes in.
-const firstEntity = `package %s
-
-import "context"
-
-//go:generate go tool shardgen
-
-// Counter counts. There is one for each id, in exactly one process of the
-// cluster, and its methods never run at the same time.
+// firstEntity is what Init writes; the package's name goes in. It is a file of
+// its own because go generate also runs the directives in strings.
 //
-//shard:entity
-type Counter struct {
-	ID    string %[2]sshard:"id"%[2]s
-	Total int64  %[2]sshard:"state"%[2]s
-}
-
-// Add adds n and returns the new total.
-func (c *Counter) Add(_ context.Context, n int64) (total int64, err error) {
-	c.Total += n
-	return c.Total, nil
-}
-`
+//go:embed init.txt
+var firstEntity string
 
 // Init writes a first entity into a folder below working, which must be part of a
 // module. It returns the file's path. A folder with Go files is refused.
@@ -51,7 +35,7 @@ func Init(working, dir string) (string, error) {
 		return fail(err)
 	}
 	file := filepath.Join(path, "counter.go")
-	if err := writeAtomic(file, []byte(fmt.Sprintf(firstEntity, name, "`"))); err != nil {
+	if err := writeAtomic(file, []byte(fmt.Sprintf(firstEntity, name))); err != nil {
 		return fail(err)
 	}
 	return relative(working, file), nil
