@@ -10,7 +10,11 @@ import (
 
 // api emits the interface that the entity and its references satisfy.
 func (e *emitter) api(n *model.Entity) {
-	itself := strings.Replace(article(n.Name), n.Name, "["+n.Name+"]", 1)
+	link := "[" + n.Name + "]"
+	if e.isClient() {
+		link = n.Name
+	}
+	itself := strings.Replace(article(n.Name), n.Name, link, 1)
 	e.comment("%s is what %s answers: the entity itself, and a reference to one wherever it lives.", n.API(), itself)
 	e.file.Type().Id(n.API()).InterfaceFunc(func(g *jen.Group) {
 		for i, m := range n.Methods {
@@ -24,6 +28,10 @@ func (e *emitter) api(n *model.Entity) {
 		}
 	})
 	e.file.Line()
+	if e.isClient() {
+		e.file.Var().Id("_").Id(n.API()).Op("=").Id(n.Ref()).Values()
+		return
+	}
 	e.file.Var().Defs(
 		jen.Id("_").Id(n.API()).Op("=").Parens(jen.Op("*").Id(n.Name)).Call(jen.Nil()),
 		jen.Id("_").Id(n.API()).Op("=").Id(n.Ref()).Values(),

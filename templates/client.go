@@ -13,21 +13,21 @@ import (
 func (e *emitter) client(n *model.Entity) {
 	f := e.file
 	if n.Singleton {
-		e.comment("%s makes references to the %s of the cluster. It is safe for concurrent use.", n.Client(), n.Name)
+		e.comment("%s makes references to the %s of the cluster. It is safe for concurrent use.", n.ClientType(), n.Name)
 	} else {
-		e.comment("%s makes references to %s entities. It is safe for concurrent use.", n.Client(), n.Name)
+		e.comment("%s makes references to %s entities. It is safe for concurrent use.", n.ClientType(), n.Name)
 	}
-	f.Type().Id(n.Client()).Struct(jen.Id("port").Add(codegen("Port")))
+	f.Type().Id(n.ClientType()).Struct(jen.Id("port").Add(codegen("Port")))
 
 	e.comment("%s returns a client that calls through c: a node, or a connection from outside.", n.NewClient())
-	f.Func().Id(n.NewClient()).Params(jen.Id("c").Add(shard("Caller"))).Op("*").Id(n.Client()).Block(
-		jen.Return(jen.Op("&").Id(n.Client()).Values(
+	f.Func().Id(n.NewClient()).Params(jen.Id("c").Add(shard("Caller"))).Op("*").Id(n.ClientType()).Block(
+		jen.Return(jen.Op("&").Id(n.ClientType()).Values(
 			field("port", jen.Id("c").Dot("ShardPort").Call(jen.Id(n.KindFunc()).Call())),
 		)),
 	)
 
 	opts := jen.Id("opts").Op("...").Add(shard("CallOption"))
-	recv := jen.Id("c").Op("*").Id(n.Client())
+	recv := jen.Id("c").Op("*").Id(n.ClientType())
 	var id, passed []jen.Code // neither of a singleton
 	if n.Singleton {
 		e.comment("Ref returns a reference to the %s, which need not live yet.", n.Name)
@@ -53,13 +53,13 @@ func (e *emitter) client(n *model.Entity) {
 	if n.Singleton {
 		which = "the"
 	}
-	e.comment("%s is %s %s, wherever it lives. It comes from [%s.Ref] and is safe for concurrent use.", n.Ref(), which, n.Name, n.Client())
+	e.comment("%s is %s %s, wherever it lives. It comes from [%s.Ref] and is safe for concurrent use.", n.Ref(), which, n.Name, n.ClientType())
 	f.Type().Id(n.Ref()).Struct(jen.Id("ref").Add(codegen("Ref")))
 	for _, m := range n.Methods {
 		e.refMethod(n, m)
 	}
 
-	e.comment("%s is %s %s, told without waiting for an answer. It comes from [%s.Tell] and is safe for concurrent use. Its methods return only what kept the call from being sent.", n.Tell(), which, n.Name, n.Client())
+	e.comment("%s is %s %s, told without waiting for an answer. It comes from [%s.Tell] and is safe for concurrent use. Its methods return only what kept the call from being sent.", n.Tell(), which, n.Name, n.ClientType())
 	f.Type().Id(n.Tell()).Struct(jen.Id("ref").Add(codegen("Ref")))
 	for _, m := range n.Methods {
 		e.tellMethod(n, m)
@@ -108,9 +108,9 @@ func (e *emitter) refMethod(n *model.Entity, m *model.Method) {
 	switch {
 	case len(m.Doc) > 0:
 	case m.OneWay:
-		e.comment("%s calls [%s.%s] and does not wait for it.", m.Name, n.Name, m.Name)
+		e.comment("%s calls %s and does not wait for it.", m.Name, e.methodLink(n, m))
 	default:
-		e.comment("%s calls [%s.%s].", m.Name, n.Name, m.Name)
+		e.comment("%s calls %s.", m.Name, e.methodLink(n, m))
 	}
 	for _, line := range m.Doc {
 		e.file.Comment(line)
@@ -126,7 +126,7 @@ func (e *emitter) refMethod(n *model.Entity, m *model.Method) {
 		g.Defer().Id(call).Dot("End").Call(jen.Op("&").Id(l.err))
 		entity, ok := l.pick("e"), l.pick("ok")
 		g.If(
-			jen.List(jen.Id(entity), jen.Id(ok)).Op(":=").Id(call).Dot("Entity").Assert(jen.Op("*").Id(n.Name)),
+			jen.List(jen.Id(entity), jen.Id(ok)).Op(":=").Id(call).Dot("Entity").Assert(e.entityType(n)),
 			jen.Id(ok),
 		).BlockFunc(func(g *jen.Group) { e.localTurn(g, l, n, m, entity, call) })
 		l.appendArgs(g, n, m, call, l.withErr)

@@ -11,7 +11,7 @@ func (e *emitter) dispatch(n *model.Entity) {
 	for _, m := range n.Methods {
 		l := e.messageLocals(m)
 		entity, args, out := l.pick("entity"), l.pick("args"), l.pick("out")
-		e.comment("%s runs [%s.%s] on encoded arguments.", n.DispatchFunc(m), n.Name, m.Name)
+		e.comment("%s runs %s on encoded arguments.", n.DispatchFunc(m), e.methodLink(n, m))
 		params := []jen.Code{jen.Id(l.ctx).Add(contextType()), jen.Id(entity).Any(), jen.List(jen.Id(args), jen.Id(out)).Index().Byte()}
 		if len(m.Params) == 0 {
 			params[2] = jen.List(jen.Id("_"), jen.Id(out)).Index().Byte()
@@ -25,7 +25,7 @@ func (e *emitter) dispatch(n *model.Entity) {
 			if m.Variadic {
 				passed[len(passed)-1] = jen.Id(l.params[len(l.params)-1]).Op("...")
 			}
-			turn := jen.Id(entity).Assert(jen.Op("*").Id(n.Name)).Dot(m.Name).Call(passed...)
+			turn := jen.Id(entity).Assert(e.entityType(n)).Dot(m.Name).Call(passed...)
 			if len(m.Results) == 0 {
 				g.Return(jen.Id(out), turn)
 				return
@@ -37,10 +37,7 @@ func (e *emitter) dispatch(n *model.Entity) {
 				g.Return(reply, jen.Nil())
 				return
 			}
-			g.If(jen.List(jen.Id(out), jen.Id(l.err)).Op("=").Add(reply), jen.Id(l.err).Op("!=").Nil()).Block(
-				jen.Return(jen.Id(out), jen.Id(l.err)),
-			)
-			g.Return(jen.Id(out), jen.Nil())
+			g.Return(reply)
 		})
 	}
 }

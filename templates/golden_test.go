@@ -24,7 +24,7 @@ func TestGolden(t *testing.T) {
 		{"api.golden", (*emitter).api},
 		{"client.golden", (*emitter).client},
 		{"extractor.golden", (*emitter).extractor},
-		{"host.golden", (*emitter).host},
+		{"host.golden", func(e *emitter, n *model.Entity) { e.host(n); e.kind(n); e.glue(n) }},
 		{"dispatch.golden", (*emitter).dispatch},
 		{"message.golden", (*emitter).messages},
 		{"json.golden", (*emitter).json},

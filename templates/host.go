@@ -21,18 +21,28 @@ func (e *emitter) host(n *model.Entity) {
 		jen.Id("n").Op("*").Add(shard("Node")),
 		jen.Id("factory").Func().Params().Op("*").Id(n.Name),
 		jen.Id("opts").Op("...").Add(shard("HostOption")),
-	).Error().Block(
-		jen.If(jen.Id("factory").Op("==").Nil()).Block(
-			jen.Return(jen.Qual(ErrorsPath, "New").Call(jen.Lit("host "+n.Name+": no factory (pass a function that returns a new *"+n.Name+")"))),
-		),
-		jen.Return(jen.Id("n").Dot("Host").Call(
-			codegen("Host").Add(fields(e.hostFields(n)...)), jen.Id("opts").Op("..."),
-		)),
-	)
-	e.kind(n)
-	if n.Hash != nil {
-		e.hash(n)
+	).Error().BlockFunc(func(g *jen.Group) {
+		g.If(jen.Id("factory").Op("==").Nil()).Block(
+			jen.Return(jen.Qual(ErrorsPath, "New").Call(jen.Lit("host " + n.Name + ": no factory (pass a function that returns a new *" + n.Name + ")"))),
+		)
+		if n.Client == "" {
+			g.Return(jen.Id("n").Dot("Host").Call(codegen("Host").Add(fields(hostFields(n)...)), jen.Id("opts").Op("...")))
+			return
+		}
+		g.Id("host").Op(":=").Qual(n.Client, n.Describe()).Call()
+		for _, f := range ownFields(n) {
+			g.Id("host").Dot(f.name).Op("=").Add(f.value)
+		}
+		g.Return(jen.Id("n").Dot("Host").Call(jen.Id("host"), jen.Id("opts").Op("...")))
+	})
+	if n.Client != "" {
+		e.file.Line()
+		e.file.Var().Id("_").Qual(n.Client, n.API()).Op("=").Parens(jen.Op("*").Id(n.Name)).Call(jen.Nil())
 	}
+}
+
+// glue emits the adapters of the entity's fields and hooks.
+func (e *emitter) glue(n *model.Entity) {
 	if n.ID.Field != "" {
 		e.setID(n)
 	}
@@ -44,19 +54,54 @@ func (e *emitter) host(n *model.Entity) {
 	}
 }
 
-func (e *emitter) hostFields(n *model.Entity) []jen.Code {
+// describe emits what the host function of another package needs.
+func (e *emitter) describe(n *model.Entity) {
+	e.comment("%s describes %s to the package that hosts it.", n.Describe(), n.Name)
+	e.file.Func().Id(n.Describe()).Params().Add(codegen("Host")).Block(
+		jen.Return(codegen("Host").Add(fields(printed(clientFields(n))...))),
+	)
+}
+
+// A hostField is one of the description that a node hosts by.
+type hostField struct {
+	name  string
+	value *jen.Statement
+}
+
+func printed(list []hostField) []jen.Code {
+	codes := make([]jen.Code, len(list))
+	for i, f := range list {
+		codes[i] = field(f.name, f.value)
+	}
+	return codes
+}
+
+// hostFields are all fields, in the order of their declaration.
+func hostFields(n *model.Entity) []jen.Code {
+	client, own := clientFields(n), ownFields(n)
+	return printed(slices.Concat(client[:1], own[:1], client[1:], own[1:]))
+}
+
+// clientFields are the fields that the client's package knows: what the entity is,
+// and how its messages are run.
+func clientFields(n *model.Entity) []hostField {
 	var methods []jen.Code
 	for _, m := range sortedMethods(n) {
 		methods = append(methods, jen.Lit(m.Wire).Op(":").Id(n.DispatchFunc(m)))
 	}
-	list := []jen.Code{
-		field("Kind", jen.Id(n.KindFunc()).Call()),
-		field("New", jen.Func().Params().Any().Block(jen.Return(jen.Id("factory").Call()))),
-		field("Dispatch", jen.Map(jen.String()).Add(codegen("Method")).Add(fields(methods...))),
+	return []hostField{
+		{"Kind", jen.Id(n.KindFunc()).Call()},
+		{"Dispatch", jen.Map(jen.String()).Add(codegen("Method")).Add(fields(methods...))},
 	}
+}
+
+// ownFields are the fields that the entity's own package knows: how it is made,
+// and its state.
+func ownFields(n *model.Entity) []hostField {
+	list := []hostField{{"New", jen.Func().Params().Any().Add(oneLine(jen.Return(jen.Id("factory").Call())))}}
 	optional := func(name, function string, have bool) {
 		if have {
-			list = append(list, field(name, jen.Id(function)))
+			list = append(list, hostField{name, jen.Id(function)})
 		}
 	}
 	optional("SetID", n.SetIDFunc(), n.ID.Field != "")
@@ -76,7 +121,7 @@ func (e *emitter) kind(n *model.Entity) {
 	list := []jen.Code{
 		field("ABI", jen.Lit(abi.ABI)),
 		field("Name", jen.Lit(n.Kind)),
-		field("Package", jen.Lit(e.pkg.Path)),
+		field("Package", jen.Lit(e.hostPath())),
 		field("Shards", jen.Lit(n.Shards)),
 	}
 	if n.Singleton {
@@ -99,6 +144,20 @@ func (e *emitter) kind(n *model.Entity) {
 	e.file.Func().Id(n.KindFunc()).Params().Add(codegen("Kind")).Block(
 		jen.Return(codegen("Kind").Add(fields(list...))),
 	)
+	if e.isClient() {
+		e.describe(n)
+	}
+	if n.Hash != nil {
+		e.hash(n)
+	}
+}
+
+// hostPath is the path of the package that hosts the entities.
+func (e *emitter) hostPath() string {
+	if e.isClient() {
+		return e.pkg.Owner
+	}
+	return e.pkg.Path
 }
 
 func sortedMethods(n *model.Entity) []*model.Method {

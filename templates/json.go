@@ -12,7 +12,7 @@ import (
 // that uses it.
 func (e *emitter) json(n *model.Entity) {
 	e.comment("CallRaw makes a call whose arguments are JSON or protobuf already, and returns the results in the same form.")
-	e.file.Func().Params(jen.Id("c").Op("*").Id(n.Client())).Id("CallRaw").
+	e.file.Func().Params(jen.Id("c").Op("*").Id(n.ClientType())).Id("CallRaw").
 		Params(jen.Id("ctx").Add(contextType()), jen.Id("raw").Add(shard("Raw"))).Params(jen.Index().Byte(), jen.Error()).Block(
 		jen.Return(codegen("CallRaw").Call(jen.Id("ctx"), jen.Id("c").Dot("port"), jen.Id(n.KindFunc()).Call(), jen.Id("raw"))),
 	)

@@ -39,6 +39,10 @@ func (e *emitter) appendList(function, what string, ran bool, l *locals, params 
 	}
 	e.comment("%s encodes the %s.", function, what)
 	e.file.Func().Id(function).Params(list(append([]parameter{coded(b, jen.Index().Byte())}, typed(params, names)...))...).Add(result).BlockFunc(func(g *jen.Group) {
+		if len(params) == 1 && !fallible {
+			g.Return(e.appendField(params[0].Type, jen.Id(b), params[0].Number, jen.Id(names[0]), nil))
+			return
+		}
 		for _, i := range byNumber(params) {
 			p := params[i]
 			encoded := e.appendField(p.Type, jen.Id(b), p.Number, jen.Id(names[i]), nil)

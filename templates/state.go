@@ -25,6 +25,10 @@ func (e *emitter) state(n *model.Entity) {
 	e.comment(comment, n.AppendStateFunc())
 	e.file.Func().Id(n.AppendStateFunc()).Params(jen.Id("b").Index().Byte(), jen.Id("entity").Any()).Params(jen.Index().Byte(), jen.Error()).BlockFunc(func(g *jen.Group) {
 		g.Id("e").Op(":=").Add(self())
+		if f := n.State[0]; len(n.State) == 1 && !fallible {
+			g.Return(e.appendField(f.Type, jen.Id("b"), f.Number, jen.Id("e").Dot(f.Name), nil), jen.Nil())
+			return
+		}
 		if fallible {
 			g.Var().Err().Error()
 		}

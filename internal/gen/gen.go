@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 
@@ -32,7 +33,7 @@ type Outcome struct {
 	Diagnostics []load.Diagnostic
 	Written     []string // files that were written or, the last entity gone, removed
 	Stale       []string // files that Check found not up to date
-	UpToDate    int      // packages that needed no change
+	UpToDate    int      // packages that needed no change, those of clients too
 }
 
 // A change is what is to become of one file.
@@ -99,33 +100,36 @@ func relative(dir, path string) string {
 // plan finds what is to change. It adds to the outcome's diagnostics and to its
 // count of files that need nothing.
 func plan(loaded *load.Result, out *Outcome) ([]change, error) {
-	locks := make(map[*model.Package][]change)
-	var changes []change
 	holes := make(map[string]bool) // folders of packages whose models may have some
 	for _, d := range loaded.Diagnostics {
 		holes[filepath.Dir(d.Pos.Filename)] = true
 	}
-	for _, pkg := range loaded.Packages {
-		if holes[pkg.Dir] {
-			continue
-		}
-		lock, err := adopt(pkg.Dir, pkg, out)
-		if err != nil {
-			return nil, err
-		}
-		locks[pkg] = lock
-	}
+	locks := make(map[*model.Package][]change)
 	old := make(map[*model.Package][]byte)
+	var files []*model.Package // each is one file
 	for _, pkg := range loaded.Packages {
-		content, err := existing(filepath.Join(pkg.Dir, model.OutputName), out)
-		if err != nil {
-			return nil, err
+		outputs := slices.Concat([]*model.Package{pkg}, pkg.Clients)
+		files = append(files, outputs...)
+		whole := !slices.ContainsFunc(outputs, func(p *model.Package) bool { return holes[p.Dir] })
+		if whole {
+			lock, err := adopt(pkg.Dir, pkg, out)
+			if err != nil {
+				return nil, err
+			}
+			locks[pkg] = lock
 		}
-		old[pkg] = content
+		for _, p := range outputs {
+			content, err := existing(filepath.Join(p.Dir, model.OutputName), out)
+			if err != nil {
+				return nil, err
+			}
+			old[p] = content
+		}
 	}
+	var changes []change
 	if len(out.Diagnostics) == 0 {
-		printed := printAll(loaded.Packages, old)
-		for _, pkg := range loaded.Packages {
+		printed := printAll(files, old)
+		for _, pkg := range files {
 			p := printed[pkg]
 			switch {
 			case p.err != nil:
@@ -221,7 +225,11 @@ func (c change) apply() error {
 		}
 		return nil
 	}
-	if err := writeAtomic(c.path, c.content); err != nil {
+	err := os.MkdirAll(filepath.Dir(c.path), 0o755) // of a client's package there may be none yet
+	if err == nil {
+		err = writeAtomic(c.path, c.content)
+	}
+	if err != nil {
 		return fmt.Errorf("generate %s: %w", c.path, err)
 	}
 	return nil

@@ -23,14 +23,18 @@ const oldContract = "old.lock"
 func TestGood(t *testing.T) {
 	cases := readCases(t, "good")
 	files := make(map[string]string)
+	outputs := 2 * len(cases)
 	for _, c := range cases {
 		for _, f := range c.archive.Files {
-			switch f.Name {
-			case model.OutputName, contract.FileName: // as it shall become
+			if dir, _ := path.Split(f.Name); dir != "" && isOutput(f.Name) {
+				outputs++ // of another package of the case
+			}
+			switch {
+			case isOutput(f.Name): // as it shall become
 				if c.name != "stale" {
 					continue
 				}
-			case oldContract:
+			case f.Name == oldContract:
 				f.Name = contract.FileName
 			}
 			files[path.Join(c.name, f.Name)] = string(f.Data)
@@ -38,17 +42,18 @@ func TestGood(t *testing.T) {
 	}
 	dir := module(t, "example.com/good", files)
 	out := clean(t, options(dir, "./..."))
-	if len(out.Written) != 2*len(cases) {
-		t.Errorf("wrote %d files %v, want code and contract of each of %d cases", len(out.Written), out.Written, len(cases))
+	if len(out.Written) != outputs {
+		t.Errorf("wrote %d files %v, want %d: code and contract of each of %d cases, and what they show of others", len(out.Written), out.Written, outputs, len(cases))
 	}
 	first := make(map[string]string)
+	for _, name := range found(t, dir, model.OutputName) {
+		first[name] = read(t, dir, name)
+	}
 	for _, c := range cases {
-		first[c.name] = read(t, dir, path.Join(c.name, model.OutputName))
-		if _, shown := c.file(model.OutputName); shown && c.name != "stale" {
-			c.golden(t, model.OutputName, []byte(first[c.name]))
-		}
-		if _, shown := c.file(contract.FileName); shown {
-			c.golden(t, contract.FileName, []byte(read(t, dir, path.Join(c.name, contract.FileName))))
+		for _, f := range c.archive.Files {
+			if isOutput(f.Name) && c.name != "stale" {
+				c.golden(t, f.Name, []byte(read(t, dir, path.Join(c.name, f.Name))))
+			}
 		}
 	}
 
@@ -59,20 +64,26 @@ func TestGood(t *testing.T) {
 	}
 
 	// Now that the output is there, nothing changes, and the same comes out anew.
-	if out := clean(t, options(dir, "./...")); len(out.Written) != 0 || out.UpToDate != len(cases) {
-		t.Errorf("the second run wrote %v and found %d up to date, want none and %d", out.Written, out.UpToDate, len(cases))
+	if out := clean(t, options(dir, "./...")); len(out.Written) != 0 || out.UpToDate != len(first) {
+		t.Errorf("the second run wrote %v and found %d up to date, want none and %d", out.Written, out.UpToDate, len(first))
 	}
-	for _, c := range cases {
-		if err := os.Remove(filepath.Join(dir, c.name, model.OutputName)); err != nil {
+	for name := range first {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	clean(t, options(dir, "./..."))
-	for _, c := range cases {
-		if read(t, dir, path.Join(c.name, model.OutputName)) != first[c.name] {
-			t.Errorf("%s: two runs gave different bytes", c.name)
+	for name, content := range first {
+		if read(t, dir, name) != content {
+			t.Errorf("%s: two runs gave different bytes", name)
 		}
 	}
+}
+
+// isOutput reports whether a file of a case is what comes of it.
+func isOutput(name string) bool {
+	base := path.Base(name)
+	return base == model.OutputName || base == contract.FileName
 }
 
 // TestBad compares the exact diagnostics of every bad case, all found in one run

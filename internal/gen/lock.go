@@ -69,8 +69,10 @@ func (o *Outcome) addProblems(path string, problems []contract.Problem) {
 // orderByNumber puts fields in the order in which protobuf writes them.
 func orderByNumber(pkg *model.Package) {
 	byNumber := func(a, b model.Field) int { return cmp.Compare(a.Number, b.Number) }
-	for _, t := range pkg.Types {
-		slices.SortFunc(t.Fields, byNumber)
+	for _, p := range slices.Concat([]*model.Package{pkg}, pkg.Clients) {
+		for _, t := range p.Types {
+			slices.SortFunc(t.Fields, byNumber)
+		}
 	}
 	for _, e := range pkg.Entities {
 		slices.SortFunc(e.State, byNumber)

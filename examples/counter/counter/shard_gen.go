@@ -150,9 +150,7 @@ func HostCounter(n *shard.Node, factory func() *Counter, opts ...shard.HostOptio
 	}
 	return n.Host(codegen.Host{
 		Kind: counterKind(),
-		New: func() any {
-			return factory()
-		},
+		New:  func() any { return factory() },
 		Dispatch: map[string]codegen.Method{
 			"Add": dispatchCounterAdd,
 			"Get": dispatchCounterGet,
@@ -207,8 +205,7 @@ func dispatchCounterGet(ctx context.Context, entity any, _, out []byte) ([]byte,
 
 // appendCounterAddArgs encodes the arguments of Counter.Add.
 func appendCounterAddArgs(b []byte, n int64) []byte {
-	b = codegen.AppendInt(b, 1, n)
-	return b
+	return codegen.AppendInt(b, 1, n)
 }
 
 // decodeCounterAddArgs decodes the arguments of Counter.Add.
@@ -224,8 +221,7 @@ func decodeCounterAddArgs(b []byte) (n int64, err error) {
 
 // appendCounterAddReply encodes the results of Counter.Add.
 func appendCounterAddReply(b []byte, total int64) []byte {
-	b = codegen.AppendInt(b, 1, total)
-	return b
+	return codegen.AppendInt(b, 1, total)
 }
 
 // decodeCounterAddReply decodes the results of Counter.Add.
@@ -241,8 +237,7 @@ func decodeCounterAddReply(b []byte) (total int64, err error) {
 
 // appendCounterGetReply encodes the results of Counter.Get.
 func appendCounterGetReply(b []byte, total int64) []byte {
-	b = codegen.AppendInt(b, 1, total)
-	return b
+	return codegen.AppendInt(b, 1, total)
 }
 
 // decodeCounterGetReply decodes the results of Counter.Get.
@@ -303,8 +298,7 @@ func jsonCounterGetReply(reply []byte) ([]byte, error) {
 // appendCounterState encodes the fields tagged state.
 func appendCounterState(b []byte, entity any) ([]byte, error) {
 	e := entity.(*Counter)
-	b = codegen.AppendInt(b, 1, e.Total)
-	return b, nil
+	return codegen.AppendInt(b, 1, e.Total), nil
 }
 
 // decodeCounterState decodes what appendCounterState encoded. A field that is

@@ -127,9 +127,7 @@ func HostScheduler(n *shard.Node, factory func() *Scheduler, opts ...shard.HostO
 	}
 	return n.Host(codegen.Host{
 		Kind: schedulerKind(),
-		New: func() any {
-			return factory()
-		},
+		New:  func() any { return factory() },
 		Dispatch: map[string]codegen.Method{
 			"HandOut": dispatchSchedulerHandOut,
 			"Status":  dispatchSchedulerStatus,
@@ -224,8 +222,7 @@ func jsonSchedulerStatusReply(reply []byte) ([]byte, error) {
 // appendSchedulerState encodes the fields tagged state.
 func appendSchedulerState(b []byte, entity any) ([]byte, error) {
 	e := entity.(*Scheduler)
-	b = codegen.AppendInt(b, 1, e.Next)
-	return b, nil
+	return codegen.AppendInt(b, 1, e.Next), nil
 }
 
 // decodeSchedulerState decodes what appendSchedulerState encoded. A field that
@@ -376,9 +373,7 @@ func HostWorker(n *shard.Node, factory func() *Worker, opts ...shard.HostOption)
 	}
 	return n.Host(codegen.Host{
 		Kind: workerKind(),
-		New: func() any {
-			return factory()
-		},
+		New:  func() any { return factory() },
 		Dispatch: map[string]codegen.Method{
 			"Do":   dispatchWorkerDo,
 			"Done": dispatchWorkerDone,
@@ -429,8 +424,7 @@ func dispatchWorkerDone(ctx context.Context, entity any, _, out []byte) ([]byte,
 
 // appendWorkerDoArgs encodes the arguments of Worker.Do.
 func appendWorkerDoArgs(b []byte, job int64) []byte {
-	b = codegen.AppendInt(b, 1, job)
-	return b
+	return codegen.AppendInt(b, 1, job)
 }
 
 // decodeWorkerDoArgs decodes the arguments of Worker.Do.
@@ -446,8 +440,7 @@ func decodeWorkerDoArgs(b []byte) (job int64, err error) {
 
 // appendWorkerDoneReply encodes the results of Worker.Done.
 func appendWorkerDoneReply(b []byte, result []int64) []byte {
-	b = codegen.AppendInts(b, 1, result)
-	return b
+	return codegen.AppendInts(b, 1, result)
 }
 
 // decodeWorkerDoneReply decodes the results of Worker.Done.
@@ -499,8 +492,7 @@ func jsonWorkerDoneReply(reply []byte) ([]byte, error) {
 // appendWorkerState encodes the fields tagged state.
 func appendWorkerState(b []byte, entity any) ([]byte, error) {
 	e := entity.(*Worker)
-	b = codegen.AppendInts(b, 1, e.Jobs)
-	return b, nil
+	return codegen.AppendInts(b, 1, e.Jobs), nil
 }
 
 // decodeWorkerState decodes what appendWorkerState encoded. A field that is

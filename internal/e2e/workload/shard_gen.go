@@ -113,9 +113,7 @@ func HostClerk(n *shard.Node, factory func() *Clerk, opts ...shard.HostOption) e
 	}
 	return n.Host(codegen.Host{
 		Kind: clerkKind(),
-		New: func() any {
-			return factory()
-		},
+		New:  func() any { return factory() },
 		Dispatch: map[string]codegen.Method{
 			"Serve": dispatchClerkServe,
 		},
@@ -153,8 +151,7 @@ func dispatchClerkServe(ctx context.Context, entity any, args, out []byte) ([]by
 
 // appendClerkServeArgs encodes the arguments of Clerk.Serve.
 func appendClerkServeArgs(b []byte, long time.Duration) []byte {
-	b = codegen.AppendInt(b, 1, long)
-	return b
+	return codegen.AppendInt(b, 1, long)
 }
 
 // decodeClerkServeArgs decodes the arguments of Clerk.Serve.
@@ -289,9 +286,7 @@ func HostLeader(n *shard.Node, factory func() *Leader, opts ...shard.HostOption)
 	}
 	return n.Host(codegen.Host{
 		Kind: leaderKind(),
-		New: func() any {
-			return factory()
-		},
+		New:  func() any { return factory() },
 		Dispatch: map[string]codegen.Method{
 			"Beat": dispatchLeaderBeat,
 		},
@@ -413,8 +408,7 @@ func jsonLeaderBeatReply(reply []byte) ([]byte, error) {
 // appendLeaderState encodes the fields tagged state.
 func appendLeaderState(b []byte, entity any) ([]byte, error) {
 	e := entity.(*Leader)
-	b = appendStringUint64Map(b, 1, e.Last)
-	return b, nil
+	return appendStringUint64Map(b, 1, e.Last), nil
 }
 
 // decodeLeaderState decodes what appendLeaderState encoded. A field that is
@@ -542,9 +536,7 @@ func HostRelay(n *shard.Node, factory func() *Relay, opts ...shard.HostOption) e
 	}
 	return n.Host(codegen.Host{
 		Kind: relayKind(),
-		New: func() any {
-			return factory()
-		},
+		New:  func() any { return factory() },
 		Dispatch: map[string]codegen.Method{
 			"Burst": dispatchRelayBurst,
 		},
@@ -613,8 +605,7 @@ func decodeRelayBurstArgs(b []byte) (entity, sender string, first, last uint64, 
 
 // appendRelayBurstReply encodes the results of Relay.Burst.
 func appendRelayBurstReply(b []byte, result Receipt) []byte {
-	b = appendReceipt(b, 1, result)
-	return b
+	return appendReceipt(b, 1, result)
 }
 
 // decodeRelayBurstReply decodes the results of Relay.Burst.
@@ -804,9 +795,7 @@ func HostTally(n *shard.Node, factory func() *Tally, opts ...shard.HostOption) e
 	}
 	return n.Host(codegen.Host{
 		Kind: tallyKind(),
-		New: func() any {
-			return factory()
-		},
+		New:  func() any { return factory() },
 		Dispatch: map[string]codegen.Method{
 			"Apply":  dispatchTallyApply,
 			"Report": dispatchTallyReport,
@@ -882,8 +871,7 @@ func decodeTallyApplyArgs(b []byte) (sender string, seq uint64, err error) {
 
 // appendTallyApplyReply encodes the results of Tally.Apply.
 func appendTallyApplyReply(b []byte, result Receipt) []byte {
-	b = appendReceipt(b, 1, result)
-	return b
+	return appendReceipt(b, 1, result)
 }
 
 // decodeTallyApplyReply decodes the results of Tally.Apply.
@@ -899,8 +887,7 @@ func decodeTallyApplyReply(b []byte) (result Receipt, err error) {
 
 // appendTallyReportReply encodes the results of Tally.Report.
 func appendTallyReportReply(b []byte, seen map[string][]uint64) []byte {
-	b = appendStringUint64SliceMap(b, 1, seen)
-	return b
+	return appendStringUint64SliceMap(b, 1, seen)
 }
 
 // decodeTallyReportReply decodes the results of Tally.Report.
@@ -963,8 +950,7 @@ func jsonTallyReportReply(reply []byte) ([]byte, error) {
 // appendTallyState encodes the fields tagged state.
 func appendTallyState(b []byte, entity any) ([]byte, error) {
 	e := entity.(*Tally)
-	b = appendStringUint64SliceMap(b, 1, e.Seen)
-	return b, nil
+	return appendStringUint64SliceMap(b, 1, e.Seen), nil
 }
 
 // decodeTallyState decodes what appendTallyState encoded. A field that is

@@ -182,8 +182,8 @@ func (a *adoption) fields(of, what string, before, now []*Field) []*Field {
 			highest++
 			kept.Number = highest
 		}
-		if f.set != nil {
-			*f.set = kept.Number
+		for _, number := range f.set {
+			*number = kept.Number
 		}
 		next = append(next, kept)
 	}

@@ -47,7 +47,7 @@ type Field struct {
 	Retired bool
 	// Unnamed: the source gives no name, and Name is made up of the position.
 	Unnamed bool
-	set     *int // gets the number
+	set     []*int // get the number
 	line    int
 }
 

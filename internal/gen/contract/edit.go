@@ -30,10 +30,15 @@ func (c *Contract) Move(path, name string) error {
 		c.renameType(path, name)
 		return nil
 	}
-	if !strings.Contains(path, "/") && !token.IsIdentifier(name) {
+	e := c.err(path)
+	plain := name
+	if e != nil { // it may be another package's now
+		plain = name[strings.LastIndexByte(name, '.')+1:]
+	}
+	if !token.IsIdentifier(plain) {
 		return fail("%q is no name", name)
 	}
-	if e := c.err(path); e != nil {
+	if e != nil {
 		if c.err(name) != nil {
 			return fail("there is an error %s already", name)
 		}

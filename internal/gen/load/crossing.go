@@ -23,6 +23,7 @@ type refusal struct {
 	pos    token.Pos // of the culprit's field, if that is the user's own
 	why    string
 	remedy string
+	owned  bool // it is declared beside the entity, where its client's package cannot look
 }
 
 // at puts a step before the path.
@@ -243,7 +244,9 @@ func (c *crossing) fillStruct(m *model.Type, t types.Type, u *types.Struct) *ref
 		}
 		elem, r := c.of(f.Type())
 		if r != nil && !own {
-			r = &refusal{code: r.code, path: r.path, pos: r.pos, why: r.why, remedy: "copy what you need into a struct of your own"}
+			foreign := *r
+			foreign.remedy = "copy what you need into a struct of your own"
+			r = &foreign
 		}
 		if r != nil {
 			return c.locate(r.at("."+f.Name()), f, own)

@@ -22,6 +22,7 @@ const (
 	CodeShards      Code = "SG106" // shards= is not a power of two
 	CodeHash        Code = "SG107" // hash= names no usable function
 	CodeKind        Code = "SG108" // a bad or doubled kind name
+	CodeClient      Code = "SG109" // client= names no usable package
 	CodeMethod      Code = "SG201" // an exported method that is nearly a message
 	CodeHook        Code = "SG202" // a method that is nearly a hook
 	CodeNoMessages  Code = "SG203" // an entity that answers nothing

@@ -14,14 +14,16 @@ func (s *source) entity(m *marked) *model.Entity {
 	if m.singleton() {
 		n.Singleton, n.Shards = true, 1
 	}
-	id := s.fields(n, m)
-	s.readOptions(n, m, id)
-	s.methods(n, m)
+	h := s.home(n, m)
+	id := s.fields(n, m, h)
+	s.readOptions(n, m, h, id)
+	s.methods(n, m, h)
 	return n
 }
 
-// fields reads the struct's fields. It returns the type of the id.
-func (s *source) fields(n *model.Entity, m *marked) types.Type {
+// fields reads the struct's fields. It returns the type of the id, which h's code
+// names.
+func (s *source) fields(n *model.Entity, m *marked, h *source) types.Type {
 	var id types.Type = types.Typ[types.String]
 	n.ID = model.ID{Type: &model.Expr{Name: "string"}}
 	u := m.object.Type().Underlying().(*types.Struct)
@@ -41,7 +43,7 @@ func (s *source) fields(n *model.Entity, m *marked) types.Type {
 			s.add(f.Pos(), CodeIDTwice, "keep one", "%s: %s and %s are both tagged id", n.Name, n.ID.Field, f.Name())
 		case tag == "id":
 			n.ID.Field = f.Name()
-			if s.idType(n, f) {
+			if s.idType(n, f, h) {
 				id = f.Type()
 			}
 		case tag == "state":
@@ -76,16 +78,18 @@ func (s *source) tag(n *model.Entity, f *types.Var, raw string) (tag string, ok 
 }
 
 // idType reads the type of the field tagged id.
-func (s *source) idType(n *model.Entity, f *types.Var) bool {
+func (s *source) idType(n *model.Entity, f *types.Var, h *source) bool {
 	t := f.Type()
-	x, r := s.crossing.expr(t)
-	if r != nil {
-		if r.code == CodeUnknownType {
-			s.add(f.Pos(), r.code, "", "%s.%s: %s", n.Name, f.Name(), s.unknown(f, r.why))
-			return false
-		}
-	} else {
+	x, r := h.crossing.expr(t)
+	switch {
+	case r == nil:
 		n.ID.Type = x
+	case r.code == CodeUnknownType:
+		s.add(f.Pos(), r.code, "", "%s.%s: %s", n.Name, f.Name(), s.unknown(f, r.why))
+		return false
+	case r.owned:
+		s.refuse(f, n.Name+"."+f.Name(), r)
+		return false
 	}
 	basic, isBasic := t.Underlying().(*types.Basic)
 	switch {

@@ -40,13 +40,17 @@ func (s *source) markError(d ast.Directive, at ast.Node) {
 	}
 }
 
-// readErrors makes the model of the declared errors.
-func (s *source) readErrors() {
-	if len(s.errors) > 0 && len(s.marked) == 0 {
+// errorsAlone reports errors that are declared in a package without entities, and
+// without the clients of any.
+func (s *source) errorsAlone() {
+	if len(s.errors) > 0 && s.model.Owner == "" {
 		s.add(s.errors[0].directive.Slash, CodeMisplaced, "declare it in the entity's package: var _ = thispackage.ErrName with the directive above it",
 			"//shard:error: no entity of this package returns it")
-		return
 	}
+}
+
+// declaredErrors makes the model of the declared errors.
+func (s *source) declaredErrors() {
 	for _, m := range s.errors {
 		switch spec := m.spec.(type) {
 		case *ast.TypeSpec:
@@ -69,6 +73,22 @@ func (s *source) addError(pos token.Pos, e *model.Error) {
 		}
 	}
 	s.model.Errors = append(s.model.Errors, e)
+}
+
+// addForeign adds another package's error, unless it is declared here too.
+func (s *source) addForeign(e *model.Error) {
+	here := func(o *model.Error) bool { return o.Var != nil && o.Var.Path == e.Var.Path && o.Var.Name == e.Var.Name }
+	if slices.ContainsFunc(s.model.Errors, here) {
+		return
+	}
+	s.model.Errors = append(s.model.Errors, e)
+}
+
+// declaresForeign reports whether a directive stands for other packages' variables
+// alone.
+func (s *source) declaresForeign(m markedError) bool {
+	v, ok := m.spec.(*ast.ValueSpec)
+	return ok && !slices.ContainsFunc(v.Names, func(n *ast.Ident) bool { return n.Name != "_" })
 }
 
 // sentinel reads a variable. One that is called _ stands for the other package's

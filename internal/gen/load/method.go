@@ -12,7 +12,7 @@ import (
 
 // methods reads the entity's own methods: messages, hooks, and those that are
 // nearly one.
-func (s *source) methods(n *model.Entity, m *marked) {
+func (s *source) methods(n *model.Entity, m *marked, h *source) {
 	named := m.object.Type().(*types.Named)
 	methods := slices.Collect(named.Methods())
 	slices.SortFunc(methods, func(a, b *types.Func) int {
@@ -32,7 +32,7 @@ func (s *source) methods(n *model.Entity, m *marked) {
 			s.hook(n, f)
 		case takesContext(signature):
 			tried = true
-			s.message(n, f, signature, d != nil)
+			s.message(n, f, h, d != nil)
 		case !slices.Contains(customary, f.Name()):
 			s.add(f.Pos(), CodeNoContext, "let it take a ctx context.Context first, or write //shard:ignore above it",
 				"%s.%s: exported, and no message: it takes no context", n.Name, f.Name())
@@ -116,10 +116,10 @@ func (s *source) hook(n *model.Entity, f *types.Func) {
 	}
 }
 
-// message reads a method that takes a context. Of one that is oneWay nobody
-// hears what it returns.
-func (s *source) message(n *model.Entity, f *types.Func, signature *types.Signature, oneWay bool) {
-	subject := n.Name + "." + f.Name()
+// message reads a method that takes a context; h's code sends it. Of one that is
+// oneWay nobody hears what it returns.
+func (s *source) message(n *model.Entity, f *types.Func, h *source, oneWay bool) {
+	subject, signature := n.Name+"."+f.Name(), f.Signature()
 	params, results := signature.Params(), signature.Results()
 	if !isContext(params.At(0).Type()) {
 		s.add(f.Pos(), CodeMethod, "put the context first", "%s: its context is not the first parameter", subject)
@@ -144,13 +144,13 @@ func (s *source) message(n *model.Entity, f *types.Func, signature *types.Signat
 		return
 	}
 	for i := 1; i < params.Len(); i++ {
-		if p, ok := s.param(subject, params.At(i), "argument", i); ok {
+		if p, ok := s.param(h, subject, params.At(i), "argument", i); ok {
 			p.Number = i
 			m.Params = append(m.Params, p)
 		}
 	}
 	for i := range results.Len() - 1 {
-		if r, ok := s.param(subject, results.At(i), "result", i+1); ok {
+		if r, ok := s.param(h, subject, results.At(i), "result", i+1); ok {
 			r.Number = i + 1
 			m.Results = append(m.Results, r)
 		}
@@ -159,9 +159,9 @@ func (s *source) message(n *model.Entity, f *types.Func, signature *types.Signat
 }
 
 // param reads one parameter or result.
-func (s *source) param(method string, v *types.Var, role string, number int) (model.Param, bool) {
+func (s *source) param(h *source, method string, v *types.Var, role string, number int) (model.Param, bool) {
 	name := v.Name()
-	t, r := s.crossing.of(v.Type())
+	t, r := h.crossing.of(v.Type())
 	if r == nil {
 		return model.Param{Name: name, Type: t}, true
 	}

@@ -16,7 +16,11 @@ func (s *source) nameAll() {
 		taken[name] = true
 	}
 	for i, n := range s.model.Entities {
-		s.checkDeclares(n, s.marked[i], taken)
+		names := n.Declares()
+		if s.model.Owner != "" {
+			names = n.DeclaredByClient()
+		}
+		s.checkDeclares(n, s.marked[i], names, taken)
 	}
 	if o := s.pkg.Types.Scope().Lookup(model.ErrorsFunc); o != nil && len(s.model.Errors) > 0 {
 		s.add(o.Pos(), CodeTaken, "rename it", "%s: generated code for the declared errors declares this name", model.ErrorsFunc)
@@ -34,8 +38,8 @@ func (s *source) nameAll() {
 
 // checkDeclares reports the names of generated declarations that are taken, and
 // takes the others.
-func (s *source) checkDeclares(n *model.Entity, m *marked, taken map[string]bool) {
-	for _, name := range n.Declares() {
+func (s *source) checkDeclares(n *model.Entity, m *marked, names []string, taken map[string]bool) {
+	for _, name := range names {
 		if !taken[name] {
 			taken[name] = true
 			continue
@@ -103,8 +107,14 @@ func (s *source) imports(taken map[string]bool) []model.Import {
 	use := func(x *model.Expr) { s.usePackages(x, used) }
 	for _, n := range s.model.Entities {
 		use(n.ID.Type)
-		for _, f := range n.State {
-			use(f.Type.Expr)
+		if s.model.Owner == "" {
+			for _, f := range n.State {
+				use(f.Type.Expr)
+			}
+		}
+		if s.model.Owner == "" && n.Client != "" {
+			used[n.Client] = s.homes[n.Client].model.Name
+			continue
 		}
 		for _, m := range n.Methods {
 			for _, p := range slices.Concat(m.Params, m.Results) {

@@ -28,7 +28,7 @@ var kindName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 // readOptions applies a directive's options to an entity. The id must be known:
 // hash= is checked against it.
-func (s *source) readOptions(n *model.Entity, m *marked, id types.Type) {
+func (s *source) readOptions(n *model.Entity, m *marked, h *source, id types.Type) {
 	args, err := m.directive.ParseArgs()
 	if err != nil {
 		s.add(m.directive.Slash, CodeOption, "write options as key=value, separated by spaces", "//shard:%s: %v", m.directive.Name, err)
@@ -44,7 +44,7 @@ func (s *source) readOptions(n *model.Entity, m *marked, id types.Type) {
 		case seen[key]:
 			s.add(a.Pos, CodeOption, "keep one", "%s: given twice", key)
 			continue
-		case key == "durable" || key == "client":
+		case key == "durable":
 			s.add(a.Pos, CodeUnsupported, laterRemedy[key], "%s: not supported by this version", key)
 			continue
 		case !hasValue || value == "":
@@ -58,7 +58,7 @@ func (s *source) readOptions(n *model.Entity, m *marked, id types.Type) {
 		case "shards":
 			s.readShards(n, a, value)
 		case "hash":
-			s.readHash(n, a, value, id)
+			s.readHash(n, a, value, h, id)
 		}
 	}
 }
@@ -66,7 +66,6 @@ func (s *source) readOptions(n *model.Entity, m *marked, id types.Type) {
 // laterRemedy says what to do without the options of later versions.
 var laterRemedy = map[string]string{
 	"durable": "remove it, and save what must survive a crash in the methods",
-	"client":  "remove it; of two packages that call each other one declares the interface that it calls, and main passes the client in",
 }
 
 func optionRemedy(m *marked, key string) string {
@@ -108,17 +107,18 @@ func shardsRemedy(shards int, err error) string {
 	return "write shards=" + strconv.Itoa(next)
 }
 
-// readHash checks that value names an exported func(ID) uint64 of the package.
-func (s *source) readHash(n *model.Entity, a ast.DirectiveArg, value string, id types.Type) {
-	qualifier := types.RelativeTo(s.pkg.Types)
+// readHash checks that value names an exported func(ID) uint64 of the client's
+// package.
+func (s *source) readHash(n *model.Entity, a ast.DirectiveArg, value string, h *source, id types.Type) {
+	qualifier := types.RelativeTo(h.pkg.Types)
 	want := "func " + value + "(" + types.TypeString(id, qualifier) + ") uint64"
-	f, _ := s.pkg.Types.Scope().Lookup(value).(*types.Func)
+	f, _ := h.pkg.Types.Scope().Lookup(value).(*types.Func)
 	switch {
 	case !token.IsIdentifier(value):
-		s.add(a.Pos, CodeHash, "name an exported function of this package", "hash=%s: not a function's name", value)
+		s.add(a.Pos, CodeHash, "name an exported function of "+h.called(s), "hash=%s: not a function's name", value)
 		return
 	case f == nil:
-		s.add(a.Pos, CodeHash, "declare "+want, "hash=%s: no such function in this package", value)
+		s.add(a.Pos, CodeHash, "declare "+want, "hash=%s: no such function in %s", value, h.called(s))
 		return
 	case !f.Exported():
 		s.add(a.Pos, CodeHash, "start its name with a capital: clients call it", "hash=%s: not exported", value)

@@ -27,6 +27,7 @@ import (
 type loader struct {
 	config  *packages.Config
 	roots   map[string]*packages.Package // by import path
+	clients map[string]*packages.Package // those that directives name, by import path
 	sources map[string]*packages.Package // imports without export data
 	exports map[string]string            // files by import path
 	// parsed are the packages whose imports are known, and checked those that
@@ -36,12 +37,13 @@ type loader struct {
 	imported map[string]*types.Package
 }
 
-// loadPackages returns the packages that match the patterns, with their syntax and
-// their types.
-func loadPackages(ctx context.Context, o Options, patterns []string) ([]*packages.Package, *token.FileSet, error) {
+// loadPackages returns a loader with the packages that match the patterns, which
+// have syntax and types, as have those that their directives name for clients.
+func loadPackages(ctx context.Context, o Options, patterns []string) (*loader, []*packages.Package, error) {
 	l := &loader{
 		config:  &packages.Config{Context: ctx, Dir: o.Dir, Env: o.Env, Fset: token.NewFileSet()},
 		roots:   make(map[string]*packages.Package),
+		clients: make(map[string]*packages.Package),
 		sources: make(map[string]*packages.Package),
 		exports: make(map[string]string),
 		parsed:  make(map[*packages.Package]bool), checked: make(map[*packages.Package]bool),
@@ -50,7 +52,7 @@ func loadPackages(ctx context.Context, o Options, patterns []string) ([]*package
 	if o.Tags != "" {
 		l.config.BuildFlags = []string{"-tags=" + o.Tags}
 	}
-	l.config.Mode = packages.NeedName | packages.NeedFiles
+	l.config.Mode = packages.NeedName | packages.NeedFiles | packages.NeedModule
 	found, err := packages.Load(l.config, patterns...)
 	if err != nil {
 		return nil, nil, err
@@ -59,14 +61,54 @@ func loadPackages(ctx context.Context, o Options, patterns []string) ([]*package
 		l.roots[p.PkgPath] = p
 	}
 	l.parseAll(found, parseFile)
-	if err := l.findImports(found); err != nil {
+	clients, err := l.findClients(found)
+	if err != nil {
 		return nil, nil, err
 	}
-	for _, p := range found {
+	all := slices.Concat(found, clients)
+	if err := l.findImports(all); err != nil {
+		return nil, nil, err
+	}
+	for _, p := range all {
 		l.check(p)
 	}
 	slices.SortFunc(found, func(a, b *packages.Package) int { return strings.Compare(a.PkgPath, b.PkgPath) })
-	return found, l.config.Fset, nil
+	return l, found, nil
+}
+
+// findClients loads the packages that directives name as those of clients and that
+// were not asked for. One that does not exist yet is made up: it has a path alone.
+func (l *loader) findClients(list []*packages.Package) ([]*packages.Package, error) {
+	var wanted []string
+	for _, path := range clientPaths(list) {
+		if p := l.roots[path]; p != nil {
+			l.clients[path] = p
+		} else {
+			wanted = append(wanted, path)
+		}
+	}
+	if len(wanted) == 0 {
+		return nil, nil
+	}
+	found, err := packages.Load(l.config, wanted...)
+	if err != nil {
+		return nil, fmt.Errorf("packages of clients: %w", err)
+	}
+	var existing []*packages.Package
+	for _, p := range found {
+		if len(p.GoFiles) == 0 {
+			continue
+		}
+		l.roots[p.PkgPath], l.clients[p.PkgPath] = p, p
+		existing = append(existing, p)
+	}
+	for _, path := range wanted {
+		if l.clients[path] == nil {
+			l.clients[path] = &packages.Package{PkgPath: path}
+		}
+	}
+	l.parseAll(existing, parseFile)
+	return existing, nil
 }
 
 type parseFunc func(fset *token.FileSet, name string, src []byte) (*ast.File, error)

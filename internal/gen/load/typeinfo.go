@@ -22,11 +22,17 @@ func (c *crossing) expr(t types.Type) (*model.Expr, *refusal) {
 		}
 		return &model.Expr{Name: t.Name()}, nil
 	case *types.Alias:
-		if c.canName(t.Obj()) {
+		if c.canName(t.Obj()) && !c.isOwners(t.Obj()) {
 			return c.named(t.Obj(), t.TypeArgs())
 		}
 		return c.expr(types.Unalias(t))
 	case *types.Named:
+		if c.isOwners(t.Obj()) {
+			return nil, &refusal{
+				code: CodeType, owned: true, why: c.short(t) + " is declared beside the entity, and its clients would have to import that",
+				remedy: "declare it in " + c.pkg.PkgPath,
+			}
+		}
 		if !c.canName(t.Obj()) {
 			return nil, &refusal{code: CodeType, why: c.short(t) + " is not exported", remedy: "use a type that this package can name"}
 		}
@@ -77,6 +83,12 @@ func (c *crossing) canName(o *types.TypeName) bool {
 		return false // declared in a function
 	}
 	return o.Pkg() == c.pkg.Types || o.Exported()
+}
+
+// isOwners reports whether an object is declared beside an entity whose client is
+// in this package.
+func (c *crossing) isOwners(o *types.TypeName) bool {
+	return c.model.Owner != "" && o.Pkg() != nil && o.Pkg().Path() == c.model.Owner
 }
 
 func (c *crossing) named(o *types.TypeName, args *types.TypeList) (*model.Expr, *refusal) {

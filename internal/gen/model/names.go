@@ -11,11 +11,11 @@ import (
 // API is the generated interface.
 func (e *Entity) API() string { return e.Name + "API" }
 
-// Client is the generated client type.
-func (e *Entity) Client() string { return e.Name + "Client" }
+// ClientType is the generated client type.
+func (e *Entity) ClientType() string { return e.Name + "Client" }
 
 // NewClient is the client's constructor.
-func (e *Entity) NewClient() string { return "New" + e.Client() }
+func (e *Entity) NewClient() string { return "New" + e.ClientType() }
 
 // Ref is the generated reference type.
 func (e *Entity) Ref() string { return e.Name + "Ref" }
@@ -28,6 +28,19 @@ func (e *Entity) Extractor() string { return e.Name + "Extractor" }
 
 // Host is the generated host function.
 func (e *Entity) Host() string { return "Host" + e.Name }
+
+// Describe returns, in a client's own package, what the host function needs of it.
+func (e *Entity) Describe() string { return "Describe" + e.Name }
+
+// Message is the interface of the messages that say themselves which entity they
+// are for.
+func (e *Entity) Message() string { return e.Name + "Message" }
+
+// AddressFunc is the method with which such a message tells its entity's id.
+func (e *Entity) AddressFunc() string { return Lower(e.Name) + "Address" }
+
+// DeliverFunc is the method with which such a message calls its method.
+func (e *Entity) DeliverFunc() string { return "deliverTo" + e.Name }
 
 // JSONFunc returns what turns messages from JSON and into it.
 func (e *Entity) JSONFunc() string { return Lower(e.Name) + "JSON" }
@@ -74,21 +87,58 @@ func (e *Entity) AppendReplyFunc(m *Method) string { return "append" + e.Name + 
 // DecodeReplyFunc decodes a message's results.
 func (e *Entity) DecodeReplyFunc(m *Method) string { return "decode" + e.Name + m.Name + "Reply" }
 
-// Exported returns the exported names that the entity's code declares.
+// Exported returns the exported names that the code in the entity's own package
+// declares.
 func (e *Entity) Exported() []string {
-	names := []string{e.API(), e.Client(), e.NewClient(), e.Ref(), e.Tell()}
+	if e.Client != "" {
+		return []string{e.Host()}
+	}
+	return append(e.exportedByClient(), e.Host())
+}
+
+func (e *Entity) exportedByClient() []string {
+	names := []string{e.API(), e.ClientType(), e.NewClient(), e.Ref(), e.Tell()}
 	if !e.Singleton {
 		names = append(names, e.Extractor())
 	}
-	return append(names, e.Host())
+	if len(e.Addressed) > 0 {
+		names = append(names, e.Message())
+	}
+	if e.Client != "" {
+		names = append(names, e.Describe())
+	}
+	return names
 }
 
-// Declares returns all names that the entity's code declares.
+// Declares returns all names that the code in the entity's own package declares.
 func (e *Entity) Declares() []string {
-	names := append(e.Exported(), e.KindFunc(), e.JSONFunc())
+	if e.Client != "" {
+		return e.declaredByHost()
+	}
+	return append(e.DeclaredByClient(), e.declaredByHost()...)
+}
+
+// DeclaredByClient returns the names that the client's code declares, wherever it
+// stands.
+func (e *Entity) DeclaredByClient() []string {
+	names := append(e.exportedByClient(), e.KindFunc(), e.JSONFunc())
 	if e.Hash != nil {
 		names = append(names, e.HashFunc())
 	}
+	for _, m := range e.Methods {
+		names = append(names, e.DispatchFunc(m))
+		if len(m.Params) > 0 {
+			names = append(names, e.AppendArgsFunc(m), e.DecodeArgsFunc(m), e.JSONArgsFunc(m))
+		}
+		if len(m.Results) > 0 {
+			names = append(names, e.AppendReplyFunc(m), e.DecodeReplyFunc(m), e.JSONReplyFunc(m))
+		}
+	}
+	return names
+}
+
+func (e *Entity) declaredByHost() []string {
+	names := []string{e.Host()}
 	if e.ID.Field != "" {
 		names = append(names, e.SetIDFunc())
 	}
@@ -100,15 +150,6 @@ func (e *Entity) Declares() []string {
 	}
 	if e.Hooks.Passivate {
 		names = append(names, e.PassivateFunc())
-	}
-	for _, m := range e.Methods {
-		names = append(names, e.DispatchFunc(m))
-		if len(m.Params) > 0 {
-			names = append(names, e.AppendArgsFunc(m), e.DecodeArgsFunc(m), e.JSONArgsFunc(m))
-		}
-		if len(m.Results) > 0 {
-			names = append(names, e.AppendReplyFunc(m), e.DecodeReplyFunc(m), e.JSONReplyFunc(m))
-		}
 	}
 	return names
 }

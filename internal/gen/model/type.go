@@ -38,6 +38,9 @@ type Type struct {
 	Fields  []Field
 	Skipped []Skipped
 	Zero    Zero
+	// IDField is, of a Struct, the field tagged id: it may be a message that says
+	// itself which entity it is for.
+	IDField string
 
 	// Recursive: a value may hold values of the same type, without end.
 	Recursive bool

@@ -560,9 +560,7 @@ func HostZoo(n *shard.Node, factory func() *Zoo, opts ...shard.HostOption) error
 	}
 	return n.Host(codegen.Host{
 		Kind: zooKind(),
-		New: func() any {
-			return factory()
-		},
+		New:  func() any { return factory() },
 		Dispatch: map[string]codegen.Method{
 			"EchoBare":      dispatchZooEchoBare,
 			"EchoEmbedding": dispatchZooEchoEmbedding,
@@ -639,10 +637,7 @@ func dispatchZooEchoLists(ctx context.Context, entity any, args, out []byte) ([]
 	if err != nil {
 		return out, err
 	}
-	if out, err = appendZooEchoListsReply(out, result); err != nil {
-		return out, err
-	}
-	return out, nil
+	return appendZooEchoListsReply(out, result)
 }
 
 // dispatchZooEchoMaps runs [Zoo.EchoMaps] on encoded arguments.
@@ -655,10 +650,7 @@ func dispatchZooEchoMaps(ctx context.Context, entity any, args, out []byte) ([]b
 	if err != nil {
 		return out, err
 	}
-	if out, err = appendZooEchoMapsReply(out, result); err != nil {
-		return out, err
-	}
-	return out, nil
+	return appendZooEchoMapsReply(out, result)
 }
 
 // dispatchZooEchoOptional runs [Zoo.EchoOptional] on encoded arguments.
@@ -671,10 +663,7 @@ func dispatchZooEchoOptional(ctx context.Context, entity any, args, out []byte) 
 	if err != nil {
 		return out, err
 	}
-	if out, err = appendZooEchoOptionalReply(out, result); err != nil {
-		return out, err
-	}
-	return out, nil
+	return appendZooEchoOptionalReply(out, result)
 }
 
 // dispatchZooEchoOthers runs [Zoo.EchoOthers] on encoded arguments.
@@ -687,10 +676,7 @@ func dispatchZooEchoOthers(ctx context.Context, entity any, args, out []byte) ([
 	if err != nil {
 		return out, err
 	}
-	if out, err = appendZooEchoOthersReply(out, result); err != nil {
-		return out, err
-	}
-	return out, nil
+	return appendZooEchoOthersReply(out, result)
 }
 
 // dispatchZooEchoTree runs [Zoo.EchoTree] on encoded arguments.
@@ -703,10 +689,7 @@ func dispatchZooEchoTree(ctx context.Context, entity any, args, out []byte) ([]b
 	if err != nil {
 		return out, err
 	}
-	if out, err = appendZooEchoTreeReply(out, result); err != nil {
-		return out, err
-	}
-	return out, nil
+	return appendZooEchoTreeReply(out, result)
 }
 
 // dispatchZooEchoForest runs [Zoo.EchoForest] on encoded arguments.
@@ -719,10 +702,7 @@ func dispatchZooEchoForest(ctx context.Context, entity any, args, out []byte) ([
 	if err != nil {
 		return out, err
 	}
-	if out, err = appendZooEchoForestReply(out, result); err != nil {
-		return out, err
-	}
-	return out, nil
+	return appendZooEchoForestReply(out, result)
 }
 
 // dispatchZooEchoPage runs [Zoo.EchoPage] on encoded arguments.
@@ -735,10 +715,7 @@ func dispatchZooEchoPage(ctx context.Context, entity any, args, out []byte) ([]b
 	if err != nil {
 		return out, err
 	}
-	if out, err = appendZooEchoPageReply(out, result); err != nil {
-		return out, err
-	}
-	return out, nil
+	return appendZooEchoPageReply(out, result)
 }
 
 // dispatchZooEchoEmbedding runs [Zoo.EchoEmbedding] on encoded arguments.
@@ -764,10 +741,7 @@ func dispatchZooEchoBare(ctx context.Context, entity any, args, out []byte) ([]b
 	if err != nil {
 		return out, err
 	}
-	if out, err = appendZooEchoBareReply(out, result, result2, result3, result4, result5, result6); err != nil {
-		return out, err
-	}
-	return out, nil
+	return appendZooEchoBareReply(out, result, result2, result3, result4, result5, result6)
 }
 
 // dispatchZooFail runs [Zoo.Fail] on encoded arguments.
@@ -832,8 +806,7 @@ func decodeZooPlainReply(b []byte) (result int64, result2 Level, err error) {
 
 // appendZooEchoScalarsArgs encodes the arguments of Zoo.EchoScalars.
 func appendZooEchoScalarsArgs(b []byte, v Scalars) []byte {
-	b = appendScalars(b, 1, v)
-	return b
+	return appendScalars(b, 1, v)
 }
 
 // decodeZooEchoScalarsArgs decodes the arguments of Zoo.EchoScalars.
@@ -849,8 +822,7 @@ func decodeZooEchoScalarsArgs(b []byte) (v Scalars, err error) {
 
 // appendZooEchoScalarsReply encodes the results of Zoo.EchoScalars.
 func appendZooEchoScalarsReply(b []byte, result Scalars) []byte {
-	b = appendScalars(b, 1, result)
-	return b
+	return appendScalars(b, 1, result)
 }
 
 // decodeZooEchoScalarsReply decodes the results of Zoo.EchoScalars.
@@ -1136,8 +1108,7 @@ func decodeZooEchoPageReply(b []byte) (result Page[Point], err error) {
 
 // appendZooEchoEmbeddingArgs encodes the arguments of Zoo.EchoEmbedding.
 func appendZooEchoEmbeddingArgs(b []byte, v Embedding) []byte {
-	b = appendEmbedding(b, 1, v)
-	return b
+	return appendEmbedding(b, 1, v)
 }
 
 // decodeZooEchoEmbeddingArgs decodes the arguments of Zoo.EchoEmbedding.
@@ -1153,8 +1124,7 @@ func decodeZooEchoEmbeddingArgs(b []byte) (v Embedding, err error) {
 
 // appendZooEchoEmbeddingReply encodes the results of Zoo.EchoEmbedding.
 func appendZooEchoEmbeddingReply(b []byte, result Embedding) []byte {
-	b = appendEmbedding(b, 1, result)
-	return b
+	return appendEmbedding(b, 1, result)
 }
 
 // decodeZooEchoEmbeddingReply decodes the results of Zoo.EchoEmbedding.

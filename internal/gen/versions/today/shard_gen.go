@@ -204,9 +204,7 @@ func HostStock(n *shard.Node, factory func() *Stock, opts ...shard.HostOption) e
 	}
 	return n.Host(codegen.Host{
 		Kind: stockKind(),
-		New: func() any {
-			return factory()
-		},
+		New:  func() any { return factory() },
 		Dispatch: map[string]codegen.Method{
 			"New":     dispatchStockNew,
 			"Orders":  dispatchStockOrders,
@@ -323,8 +321,7 @@ func decodeStockTakeReply(b []byte) (by2 string, left int64, err error) {
 
 // appendStockRestockArgs encodes the arguments of Stock.Restock.
 func appendStockRestockArgs(b []byte, n *int64) []byte {
-	b = appendInt64Pointer(b, 1, n)
-	return b
+	return appendInt64Pointer(b, 1, n)
 }
 
 // decodeStockRestockArgs decodes the arguments of Stock.Restock.
@@ -340,8 +337,7 @@ func decodeStockRestockArgs(b []byte) (n *int64, err error) {
 
 // appendStockOrdersReply encodes the results of Stock.Orders.
 func appendStockOrdersReply(b []byte, result []Line) []byte {
-	b = appendLineSlice(b, 1, result)
-	return b
+	return appendLineSlice(b, 1, result)
 }
 
 // decodeStockOrdersReply decodes the results of Stock.Orders.

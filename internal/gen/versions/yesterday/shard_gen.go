@@ -204,9 +204,7 @@ func HostStock(n *shard.Node, factory func() *Stock, opts ...shard.HostOption) e
 	}
 	return n.Host(codegen.Host{
 		Kind: stockKind(),
-		New: func() any {
-			return factory()
-		},
+		New:  func() any { return factory() },
 		Dispatch: map[string]codegen.Method{
 			"Old":     dispatchStockOld,
 			"Orders":  dispatchStockOrders,
@@ -299,8 +297,7 @@ func decodeStockReserveArgs(b []byte) (order string, line Line, err error) {
 
 // appendStockReserveReply encodes the results of Stock.Reserve.
 func appendStockReserveReply(b []byte, left int32) []byte {
-	b = codegen.AppendInt(b, 1, left)
-	return b
+	return codegen.AppendInt(b, 1, left)
 }
 
 // decodeStockReserveReply decodes the results of Stock.Reserve.
@@ -316,8 +313,7 @@ func decodeStockReserveReply(b []byte) (left int32, err error) {
 
 // appendStockRestockArgs encodes the arguments of Stock.Restock.
 func appendStockRestockArgs(b []byte, n int32) []byte {
-	b = codegen.AppendInt(b, 1, n)
-	return b
+	return codegen.AppendInt(b, 1, n)
 }
 
 // decodeStockRestockArgs decodes the arguments of Stock.Restock.
@@ -333,8 +329,7 @@ func decodeStockRestockArgs(b []byte) (n int32, err error) {
 
 // appendStockOrdersReply encodes the results of Stock.Orders.
 func appendStockOrdersReply(b []byte, result []Line) []byte {
-	b = appendLineSlice(b, 1, result)
-	return b
+	return appendLineSlice(b, 1, result)
 }
 
 // decodeStockOrdersReply decodes the results of Stock.Orders.

@@ -1,0 +1,129 @@
+package contract
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/shardgen/shardgen/internal/gen/model"
+)
+
+// A namer writes types. Those that the package declares, or the packages of its
+// clients, stand without a path, so that a type which moves from the one to the
+// other is the same to the contract; the package goes first.
+type namer struct {
+	own map[string]string // paths by the names of types
+}
+
+func newNamer(pkg *model.Package) *namer {
+	n := &namer{own: make(map[string]string)}
+	paths := []string{pkg.Path}
+	var types []*model.Type
+	for _, c := range pkg.Clients {
+		paths, types = append(paths, c.Path), append(types, c.Types...)
+	}
+	types = append(slices.Clone(pkg.Types), types...)
+	for _, path := range paths {
+		for _, t := range types {
+			n.take(path, t.Expr)
+		}
+	}
+	return n
+}
+
+// take notes the names of a package in a type that no package before had.
+func (n *namer) take(path string, x *model.Expr) {
+	if x == nil {
+		return
+	}
+	if x.Path == path && n.own[x.Name] == "" {
+		n.own[x.Name] = path
+	}
+	for _, a := range x.Args {
+		n.take(path, a)
+	}
+	n.take(path, x.Key)
+	n.take(path, x.Elem)
+}
+
+// typeName is how a contract writes a type: what it is on the wire, as Go writes
+// such a type. Names of types that cross as something else do not show.
+//
+//	bool int8 … uint64 float32 float64 string
+//	bytes [16]byte time text binary proto(example.com/pb.Order)
+//	[]T [3]T map[K]V *T Line example.com/other.Line Page[Line]
+func (n *namer) typeName(t *model.Type) string {
+	if isNamedCircle(t) {
+		return n.expr(t.Expr)
+	}
+	return n.unnamed(t)
+}
+
+// isNamedCircle reports whether a type holds itself and is no struct: it could
+// not be written without its name.
+func isNamedCircle(t *model.Type) bool {
+	return t.Recursive && t.Shape != model.Struct && t.Expr.Op == model.Named
+}
+
+// unnamed writes a type by what it is made of.
+func (n *namer) unnamed(t *model.Type) string {
+	switch t.Shape {
+	case model.Bool:
+		return "bool"
+	case model.Int, model.Uint:
+		return t.Basic
+	case model.Float32:
+		return "float32"
+	case model.Float64:
+		return "float64"
+	case model.String:
+		return "string"
+	case model.Bytes:
+		return "bytes"
+	case model.ByteArray:
+		return fmt.Sprintf("[%d]byte", t.Len)
+	case model.Time:
+		return "time"
+	case model.Text:
+		return "text"
+	case model.Binary:
+		return "binary"
+	case model.Proto:
+		return "proto(" + (&namer{}).expr(t.Expr.Elem) + ")"
+	case model.Slice:
+		return "[]" + n.typeName(t.Elem)
+	case model.Array:
+		return fmt.Sprintf("[%d]%s", t.Len, n.typeName(t.Elem))
+	case model.Map:
+		return "map[" + n.typeName(t.Key) + "]" + n.typeName(t.Elem)
+	case model.Pointer:
+		return "*" + n.typeName(t.Elem)
+	}
+	return n.expr(t.Expr)
+}
+
+// expr writes a Go type with full import paths, but for those that are own.
+func (n *namer) expr(x *model.Expr) string {
+	switch x.Op {
+	case model.SliceOf:
+		return "[]" + n.expr(x.Elem)
+	case model.ArrayOf:
+		return fmt.Sprintf("[%d]%s", x.Len, n.expr(x.Elem))
+	case model.MapOf:
+		return "map[" + n.expr(x.Key) + "]" + n.expr(x.Elem)
+	case model.PointerTo:
+		return "*" + n.expr(x.Elem)
+	}
+	name := x.Name
+	if x.Path != "" && n.own[x.Name] != x.Path {
+		name = x.Path + "." + name
+	}
+	if len(x.Args) == 0 {
+		return name
+	}
+	args := make([]string, len(x.Args))
+	for i, a := range x.Args {
+		args[i] = n.expr(a)
+	}
+	return name + "[" + strings.Join(args, ",") + "]"
+}
