@@ -53,6 +53,7 @@ func File(pkg *model.Package) ([]byte, error) {
 			{client, e.api},
 			{client, e.client},
 			{client && !entity.Singleton, e.extractor},
+			{client, e.addressed},
 			{host, e.host},
 			{client, e.kind},
 			{host, e.glue},

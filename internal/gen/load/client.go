@@ -182,6 +182,7 @@ func (s *source) finishHomes() {
 			h.packages[e.Var.Path] = s.packages[e.Var.Path]
 			h.addForeign(e)
 		}
+		h.unusedAddresses()
 		setTraits(h.crossing.list)
 		h.nameAll()
 		s.model.Clients = append(s.model.Clients, h.model)

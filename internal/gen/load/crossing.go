@@ -238,8 +238,13 @@ func (c *crossing) fillStruct(m *model.Type, t types.Type, u *types.Struct) *ref
 			}
 			m.Skipped = append(m.Skipped, model.Skipped{Name: f.Name(), Expr: x, Zero: zero})
 			continue
+		case hasTag && tag == "id" && m.IDField != "":
+			r := &refusal{code: CodeIDTwice, why: m.IDField + " is tagged id, too", remedy: "keep one"}
+			return c.locate(r.at("."+f.Name()), f, own)
+		case hasTag && tag == "id":
+			m.IDField = f.Name()
 		case hasTag:
-			r := &refusal{code: CodeTag, why: `the tag shard:"` + tag + `" means nothing here`, remedy: `only shard:"-" does outside an entity`}
+			r := &refusal{code: CodeTag, why: `the tag shard:"` + tag + `" means nothing here`, remedy: `only shard:"id" and shard:"-" do outside an entity`}
 			return c.locate(r.at("."+f.Name()), f, own)
 		}
 		elem, r := c.of(f.Type())

@@ -18,6 +18,7 @@ func (s *source) entity(m *marked) *model.Entity {
 	id := s.fields(n, m, h)
 	s.readOptions(n, m, h, id)
 	s.methods(n, m, h)
+	s.addressed(n, m, h, id)
 	return n
 }
 

@@ -109,6 +109,7 @@ type source struct {
 	entities         map[*types.TypeName]bool       // those that are entities
 	expected         map[string]bool                // exported names that will be generated here
 	reported         map[token.Pos]bool             // fields that a refusal was reported at
+	addresses        map[*types.Var]*address        // fields tagged id of structs that methods take alone
 	packages         map[string]string              // names of packages by path
 	methodDirectives map[token.Pos]*methodDirective // by the position of the method's name
 	errors           []markedError
@@ -126,6 +127,7 @@ func newSource(r *report, p *packages.Package, l *loader, claimed map[string]str
 		entities:         make(map[*types.TypeName]bool),
 		expected:         make(map[string]bool),
 		reported:         make(map[token.Pos]bool),
+		addresses:        make(map[*types.Var]*address),
 		packages:         make(map[string]string),
 		methodDirectives: make(map[token.Pos]*methodDirective),
 		homes:            make(map[string]*source),
@@ -164,6 +166,7 @@ func loadPackage(r *report, p *packages.Package, l *loader, claimed map[string]s
 	s.declaredErrors()
 	s.checkKinds()
 	s.finishHomes()
+	s.unusedAddresses()
 	setTraits(s.crossing.list)
 	s.nameAll()
 	return s

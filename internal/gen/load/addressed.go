@@ -1,0 +1,113 @@
+package load
+
+import (
+	"go/types"
+	"reflect"
+	"slices"
+
+	"github.com/shardgen/shardgen/internal/gen/model"
+)
+
+// A struct of the client's package that has a field tagged id, and is all that a
+// method takes, says itself which entity it is for. Generated code gives it
+// methods, so that what is no such message does not compile.
+
+// An address is the field tagged id of a struct that methods take alone.
+type address struct {
+	field  *types.Var
+	used   bool   // an entity is found by it
+	entity string // else: whose method takes it, and what its ids are
+	want   types.Type
+}
+
+// addressed finds the messages of an entity that say themselves which one they are
+// for. H is the source of its client, id the type of its ids.
+func (s *source) addressed(n *model.Entity, m *marked, h *source, id types.Type) {
+	named := m.object.Type().(*types.Named)
+	for _, method := range n.Methods {
+		o, _, _ := types.LookupFieldOrMethod(types.NewPointer(named), true, s.pkg.Types, method.Name)
+		f, ok := o.(*types.Func)
+		if !ok || len(method.Params) != 1 || method.Variadic {
+			continue
+		}
+		t, pointer := method.Params[0].Type, false
+		if t.Shape == model.Pointer {
+			t, pointer = t.Elem, true
+		}
+		field := h.addressField(t, f.Signature().Params().At(1).Type())
+		if field == nil {
+			continue
+		}
+		a := h.addresses[field]
+		if a == nil {
+			a = &address{field: field, entity: n.Name, want: id}
+			h.addresses[field] = a
+		}
+		if n.Singleton || !types.Identical(field.Type(), id) {
+			continue
+		}
+		a.used = true
+		other := slices.IndexFunc(n.Addressed, func(o *model.Addressed) bool { return o.Struct.Name == t.Expr.Name })
+		if other >= 0 {
+			s.add(f.Pos(), CodeSameMessage, "declare a struct for each", "%s.%s: takes %s, as %s does: the message does not say which of them it is for",
+				n.Name, f.Name(), t.Expr.Name, n.Addressed[other].Method.Name)
+			continue
+		}
+		h.checkMessageMethods(n, field, t)
+		n.Addressed = append(n.Addressed, &model.Addressed{Method: method, Struct: t.Expr, Pointer: pointer, Field: t.IDField})
+	}
+}
+
+// addressField is the field tagged id of a struct that this package declares, or
+// nil: of another's, generated code can declare no methods.
+func (s *source) addressField(t *model.Type, of types.Type) *types.Var {
+	if t.Shape != model.Struct || t.IDField == "" || t.Expr.Path != s.pkg.PkgPath || len(t.Expr.Args) > 0 {
+		return nil
+	}
+	o, _, _ := types.LookupFieldOrMethod(of, true, s.pkg.Types, t.IDField)
+	field, _ := o.(*types.Var)
+	return field
+}
+
+// checkMessageMethods reports the names of generated methods that a struct has.
+func (s *source) checkMessageMethods(n *model.Entity, field *types.Var, t *model.Type) {
+	o := s.pkg.Types.Scope().Lookup(t.Expr.Name)
+	if o == nil {
+		return
+	}
+	for _, name := range []string{n.AddressFunc(), n.DeliverFunc()} {
+		if taken, _, _ := types.LookupFieldOrMethod(types.NewPointer(o.Type()), true, s.pkg.Types, name); taken != nil {
+			s.add(taken.Pos(), CodeTaken, "rename it", "%s.%s: generated code for %s declares this method", t.Expr.Name, name, n.Name)
+		}
+	}
+}
+
+// unusedAddresses reports the fields tagged id, of structs that this package
+// declares, by which no entity is found.
+func (s *source) unusedAddresses() {
+	for _, t := range s.crossing.list {
+		if t.Shape != model.Struct || t.IDField == "" || t.Expr.Path != s.pkg.PkgPath || len(t.Expr.Args) > 0 {
+			continue
+		}
+		o := s.pkg.Types.Scope().Lookup(t.Expr.Name)
+		if o == nil {
+			continue
+		}
+		subject := t.Expr.Name + "." + t.IDField
+		u, _ := o.Type().Underlying().(*types.Struct)
+		for i := range u.NumFields() {
+			f := u.Field(i)
+			if reflect.StructTag(u.Tag(i)).Get("shard") != "id" {
+				continue
+			}
+			switch a := s.addresses[f]; {
+			case a == nil:
+				s.add(f.Pos(), CodeTag, `remove the tag, or pass the struct as the only argument of a method`,
+					`%s: the tag shard:"id" means nothing: no method takes a %s alone`, subject, t.Expr.Name)
+			case !a.used:
+				s.add(f.Pos(), CodeIDType, "let it be of that type, or remove the tag", "%s: %s is no id of %s: those are of type %s",
+					subject, s.crossing.short(f.Type()), a.entity, s.crossing.short(a.want))
+			}
+		}
+	}
+}
