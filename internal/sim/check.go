@@ -22,7 +22,7 @@ type judge struct {
 	fenced map[*Node]transport.Address // by whom it is fenced: the first
 	ages   map[age]transport.Address   // who had it first
 	grants map[grant]transport.Address // at which node that was first seen: the leader
-	downed map[transport.Address]bool  // in anybody's eyes, once
+	downed map[transport.Address]bool  // or removed without having left, in anybody's eyes, once
 	reach  [membership.Removed + 1][membership.Removed + 1]bool
 }
 
@@ -133,6 +133,13 @@ func (w *World) checkAges(n *Node, g *membership.Gossip) error {
 	for i := range g.Members {
 		if g.Members[i].Status == membership.Down {
 			w.judge.downed[g.Members[i].Address] = true
+		}
+	}
+	// One that the broker proves dead is downed, fenced and removed in one step: then
+	// no state shows it Down. It may be alive, when it only stood still.
+	for i := range g.Tombstones {
+		if t := &g.Tombstones[i]; !t.Left {
+			w.judge.downed[t.Node] = true
 		}
 	}
 	for i := range g.Members {

@@ -166,6 +166,40 @@ func TestComeback(t *testing.T) {
 	}
 }
 
+// TestAges: one age for two members is an error unless one of the leaders that gave
+// it had been downed, also when nobody ever saw it Down.
+func TestAges(t *testing.T) {
+	a, b, c, d := transport.Address{Name: "a", Incarnation: 1}, transport.Address{Name: "b", Incarnation: 2}, transport.Address{Name: "c", Incarnation: 3}, transport.Address{Name: "d", Incarnation: 4}
+	third := func(who transport.Address) membership.Member {
+		return membership.Member{Address: who, Status: membership.Up, UpNumber: 3}
+	}
+	for _, test := range []struct {
+		name string
+		gone []membership.Tombstone // at b, when it gives the age
+		want string
+	}{
+		{"two leaders", nil, "invariant 5"},
+		{"one of them left", []membership.Tombstone{{Node: a, Number: 1, Left: true}}, "invariant 5"},
+		{"one of them was removed", []membership.Tombstone{{Node: a, Number: 1}}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := New(Config{})
+			before := membership.Preformed([]membership.Member{{Address: a}, {Address: b}})
+			byB := *before
+			byB.Members, byB.Tombstones = append(byB.Members[1:2:2], third(c)), test.gone
+			byA := *before
+			byA.Members = append(byA.Members[:2:2], third(d))
+			if err := w.checkAges(&Node{Address: b}, &byB); err != nil {
+				t.Fatal(err)
+			}
+			err := w.checkAges(&Node{Address: a}, &byA)
+			if err == nil && test.want != "" || err != nil && (test.want == "" || !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
 // TestFence: a lease at whom another holds fenced breaks an invariant.
 func TestFence(t *testing.T) {
 	w, nodes := cluster(t, Config{Seed: 2}, 3)

@@ -53,7 +53,7 @@ func (m *Machine) runBatch() {
 	}
 	b.victims = slices.DeleteFunc(b.victims, func(node transport.Address) bool {
 		r, ok := m.gossip.member(node)
-		return !ok || r.Status == Down || m.evidence(node) == NoEvidence
+		return !ok || r.Status == Down || m.evidence(node) == NoEvidence && !hasAddress(m.downing.picked, node)
 	})
 	at := b.grown.Add(batchQuiet)
 	if last := b.begun.Add(batchLong); last.Before(at) {

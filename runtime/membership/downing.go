@@ -41,6 +41,8 @@ type downingState struct {
 	noted   *shape    // for what since was kept last
 	judgeAt time.Time // when to judge again in a large cluster
 	batch   batch
+	// picked are those of the batch that can be reached. See pickedFor.
+	picked []transport.Address
 }
 
 // A sentence is how members come to be downed.
@@ -184,7 +186,11 @@ func (m *Machine) downByMajority() {
 		}
 		due = append(due, r)
 	}
-	if len(due) == 0 || !m.small() && !m.due(&m.downing.judgeAt, judgeInterval) {
+	if len(due) == 0 {
+		m.downing.picked = nil
+		return
+	}
+	if !m.small() && !m.due(&m.downing.judgeAt, judgeInterval) {
 		return
 	}
 	side, clean := m.survivors()
@@ -192,14 +198,16 @@ func (m *Machine) downByMajority() {
 		m.stopAsMinority(fmt.Sprintf("%s cannot be reached, and this node is on the smaller side", memberNames(due)))
 		return
 	}
-	if m.firstOf(side) != m.config.Self {
-		return // it acts, and is reachable
+	if !m.acts(side) {
+		return // who acts is reachable
 	}
 	due = slices.DeleteFunc(due, func(r Member) bool { return hasAddress(side, r.Address) })
 	for _, r := range due {
 		m.downing.clean[r.Address] = clean
 	}
-	m.downTogether(due)
+	picked := m.pickedFor(side)
+	m.downing.picked = addressesOf(picked)
+	m.downTogether(append(due, picked...))
 }
 
 // judgeInterval is the time between two judgements in a large cluster, which take
@@ -231,6 +239,17 @@ func (m *Machine) wins(side []transport.Address) bool {
 	return len(s.voters) == 0 || s.majority()
 }
 
+// acts tells whether it is on this node to down others for its side. In a small
+// cluster all on a side find the same, so one of them acts. In a large one only the
+// leader looks for whose ways are broken, and whoever else comes first may be one
+// that is missed by others and does not know.
+func (m *Machine) acts(side []transport.Address) bool {
+	if m.small() {
+		return m.firstOf(side) == m.config.Self
+	}
+	return m.leads()
+}
+
 // firstOf is who acts for a side: the first full member, or the first at all
 // where none is.
 func (m *Machine) firstOf(side []transport.Address) transport.Address {
@@ -243,6 +262,22 @@ func (m *Machine) firstOf(side []transport.Address) transport.Address {
 		return transport.Address{}
 	}
 	return side[0]
+}
+
+// pickedFor returns the members that can be reached and are left out of a side
+// all the same, because their ways are broken. In a small cluster they find that by
+// themselves, and stop.
+func (m *Machine) pickedFor(side []transport.Address) []Member {
+	if m.small() {
+		return nil
+	}
+	var picked []Member
+	for i, r := range m.gossip.Members {
+		if r.Status != Down && m.facts().evidence[i] == NoEvidence && !hasAddress(side, r.Address) {
+			picked = append(picked, r)
+		}
+	}
+	return picked
 }
 
 func memberNames(list []Member) string {

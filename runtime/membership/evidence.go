@@ -63,7 +63,9 @@ func (m *Machine) runDetection() {
 		if len(records) > 0 {
 			held, marked = m.gossip.record(m.config.Self, p.node)
 		}
-		if marked && p.acked.After(p.marked) {
+		// That nobody listens is disproved by any message. Not to take it back at once
+		// would leave a proof of death standing while others count on the member again.
+		if marked && (p.acked.After(p.marked) || held.Evidence >= EvidenceCut && p.heard.After(p.marked)) {
 			m.markAs(p.node, NoEvidence, 0)
 			held = Record{}
 		}

@@ -12,7 +12,8 @@ import (
 // needs messages from a quorum, and who knows a member to be Down sends it none
 // that count. So its lease ends for good LeaseMajority after so many know that
 // the others are no quorum, even together with it. It has ended already if the
-// broker has lost it, or if a clean cut has lasted for longer. Where a lease was
+// broker has lost it and who proved that still held it true when it learned that
+// the member is Down, or if a clean cut has lasted for longer. Where a lease was
 // taken, a small side may never know so many: there it is time that ends it.
 //
 // Only the leader does it, and only while its own way to the others is open:
@@ -62,7 +63,7 @@ const fenceInterval = 100 * time.Millisecond
 func (m *Machine) fencedAt(r Member) (at time.Time, known bool) {
 	if m.foundOut(m.downing.known, r.Address, func() bool { return m.broken(r) }) {
 		known = true
-		if m.evidence(r.Address) != EvidenceGone && !m.downing.clean[r.Address] {
+		if !m.provenGone(r.Address) && !m.downing.clean[r.Address] {
 			at = m.downing.known[r.Address].Add(m.config.LeaseMajority)
 		}
 	}
@@ -73,6 +74,21 @@ func (m *Machine) fencedAt(r Member) (at time.Time, known bool) {
 		}
 	}
 	return at, known
+}
+
+// provenGone tells whether somebody who holds the proof of a member's death knows
+// that it is Down. The proof alone may be old: the member may have come back since,
+// and found a lease. But for that it needs the word of all that it can reach, also
+// of who held the proof; and that one takes the proof back with the first message
+// from the member, and gives it no word once it knows it Down.
+func (m *Machine) provenGone(node transport.Address) bool {
+	if m.evidence(node) != EvidenceGone {
+		return false
+	}
+	return slices.ContainsFunc(m.gossip.Rows, func(row ObserverRow) bool {
+		held, ok := m.gossip.record(row.Observer, node)
+		return ok && held.Evidence == EvidenceGone && m.gossip.seenBy(row.Observer)
+	})
 }
 
 // foundOut notes when this node first found that something holds.

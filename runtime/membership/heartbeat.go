@@ -54,6 +54,7 @@ const maxEchoes = 64
 type peer struct {
 	vouched time.Time // since when it certainly counted on this node last
 	acked   time.Time // when it last answered a heartbeat
+	heard   time.Time // when anything last came from it
 	// beaten: it is sent heartbeats, and phi judges its answers.
 	beaten bool
 	phi    phiDetector
@@ -113,6 +114,7 @@ func (m *Machine) beat(node transport.Address, p *peer) {
 // heard notes a sign of life, which ends what the broker said before.
 func (m *Machine) heard(node transport.Address) {
 	if p := m.detect.peers[node]; p != nil {
+		p.heard = m.now
 		p.absent, p.absentLast, p.absentCount = time.Time{}, time.Time{}, 0
 	}
 }
@@ -273,7 +275,8 @@ func (m *Machine) runBeats() {
 // beats tells whether a member is sent heartbeats that nobody suspects here: a
 // neighbour; whoever is asked because a lease ran out; and who is missed by
 // others. In a large cluster only those look at that one who can prove that it
-// is gone.
+// is gone, and those who hold something against it themselves: nobody else can
+// take that back.
 func (m *Machine) beats(p subject, status Status) bool {
 	switch {
 	case status == Down:
@@ -282,6 +285,8 @@ func (m *Machine) beats(p subject, status Status) bool {
 		return true
 	case m.small():
 		return p.accused || m.lease.doubt
+	case hasRecord(m.gossip.records(m.config.Self), p.node):
+		return true
 	}
 	return p.accused && m.facts().evidence[p.place] != EvidenceGone && m.sameServer(p.peer)
 }

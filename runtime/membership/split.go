@@ -22,21 +22,21 @@ func (m *Machine) judgeSplit() {
 	switch v := m.strategy.decide(side); v {
 	case wait:
 	case goOn:
-		if m.firstOf(reachable) == m.config.Self { // else that one acts, and is reachable
+		if m.acts(reachable) { // else another one does, who is reachable
 			m.downLost(reachable, clean, sentence{})
 		}
 	case stop:
 		m.stopAsMinority(fmt.Sprintf("%s cannot be reached, and this side does not go on (%v: %d of %d votes)",
 			missing, m.config.Downing, side.votes(), len(side.voters)))
 	case stopAll:
-		if !m.small() && m.firstOf(reachable) != m.config.Self {
+		if !m.small() && !m.acts(reachable) {
 			return // it tells all; if it cannot, the next one is the first
 		}
 		m.downMembers(slices.Clone(m.gossip.Members), sentence{
 			reason: fmt.Sprintf("%s cannot be reached, and so all nodes stop (%v)", missing, m.config.Downing),
 		})
 	case askFirst, askLater:
-		if m.firstOf(reachable) == m.config.Self {
+		if m.acts(reachable) {
 			m.claimLease(v == askLater, reachable, clean)
 		}
 	}

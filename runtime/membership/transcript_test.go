@@ -113,8 +113,10 @@ func (s *script) duration(word string) time.Duration {
 //	undeliverable KEY by KEY the driver's word
 //	storeless, store KEY …   the lease's store goes out of reach, or comes back
 //	cut S T, heal S T        the route between two servers
+//	lose KEY KEY             what the first sends to the second vanishes, from now on
 //	stop S, serve S          a server
 //	move KEY S               reconnects a node to a server
+//	hang, dial KEY           its connection ends, or is made again
 //	quiet, loud [KEY …]      whether events are printed
 //	view KEY, lease KEY …    print
 func (s *script) do(words []string) {
@@ -141,6 +143,9 @@ func (s *script) do(words []string) {
 	case "cut", "heal":
 		w.cuts[[2]string{args[0], args[1]}] = command == "cut"
 		w.cuts[[2]string{args[1], args[0]}] = command == "cut"
+	case "lose":
+		from, to := s.node(args[0]), s.node(args[1])
+		w.lossy = func(f, t *simNode) bool { return f == from && t == to }
 	case "stop":
 		w.stopServer(w.server(args[0]))
 	case "serve":
@@ -185,6 +190,10 @@ func (s *script) one(command string, n *simNode) {
 		n.mute = true
 	case "hear":
 		n.deaf, n.mute = false, false
+	case "hang":
+		w.disconnect(n)
+	case "dial":
+		w.connect(n)
 	case "storeless":
 		n.storeless = true
 	case "store":
@@ -287,6 +296,8 @@ func (s *script) add(key string, words []string) {
 			config.Detection = DetectionSingleObserver
 		case "small":
 			config.SmallCluster, _ = strconv.Atoi(v)
+		case "watched":
+			config.Watched, _ = strconv.Atoi(v)
 		case "vacancy":
 			config.ProbeVacancy = true
 		case "byhand":

@@ -221,15 +221,26 @@ func (r *run) downDead(nodes []*sim.Node) {
 	}
 }
 
-// describe shows what each node sees.
+// describe shows what the nodes see, those together that see the same.
 func (r *run) describe() string {
-	var b strings.Builder
+	var pictures []string
+	seenBy := make(map[string][]string)
 	for _, n := range r.world.Running() {
+		var b strings.Builder
 		v := n.View()
-		fmt.Fprintf(&b, "%v: %v, founder %v, leader %v, converged %v %s\n", n.Address, v.SelfStatus, v.Founder, v.Leader, v.Converged, v.Why)
+		fmt.Fprintf(&b, "founder %v, leader %v, converged %v %s\n", v.Founder, v.Leader, v.Converged, v.Why)
 		for _, m := range v.ByAge {
 			fmt.Fprintf(&b, "   %v %v\n", m.Member, m.Evidence)
 		}
+		picture := b.String()
+		if seenBy[picture] == nil {
+			pictures = append(pictures, picture)
+		}
+		seenBy[picture] = append(seenBy[picture], fmt.Sprintf("%v %v", n.Address, v.SelfStatus))
+	}
+	var b strings.Builder
+	for _, p := range pictures {
+		fmt.Fprintf(&b, "%s: %s", strings.Join(seenBy[p], ", "), p)
 	}
 	return b.String()
 }

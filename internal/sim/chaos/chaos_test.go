@@ -25,3 +25,20 @@ func TestRandomRuns(t *testing.T) {
 		t.Errorf("the faults do not reach everything: %+v", c)
 	}
 }
+
+// TestFoundSeeds are runs that once broke something, each with what it was. A run
+// changes with the cores, so most of them are transcripts of runtime/membership too.
+func TestFoundSeeds(t *testing.T) {
+	for _, c := range []struct {
+		seed uint64
+		was  string
+	}{
+		{1158, "in a large cluster nobody asked whom an accuser that does not watch it holds unreachable"},
+		{1196, "one age from two leaders, of whom one was downed and removed in one step"},
+		{3009, "fenced on a proof of death from before the member came back"},
+	} {
+		if r := Run(Options{Seed: c.seed}); r.Err != nil {
+			t.Errorf("seed %d (%s): %v\n%s", c.seed, c.was, r.Err, Replay(c.seed))
+		}
+	}
+}
