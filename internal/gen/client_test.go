@@ -92,7 +92,7 @@ func TestClientPackage(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	out = clean(t, options(dir, "./..."))
+	clean(t, options(dir, "./..."))
 	if left := found(t, dir, model.OutputName); !slices.Equal(left, []string{"owner/shard_gen.go"}) {
 		t.Errorf("left %v, want the client's file gone; contract before\n%s\nand now\n%s", left, lock, read(t, dir, "owner/shard.lock"))
 	}

@@ -1,0 +1,39 @@
+// Package bill holds the entity that orders charge, and that asks them back.
+package bill
+
+import (
+	"context"
+
+	"github.com/shardgen/shardgen/internal/gen/apart/orderapi"
+)
+
+//go:generate go tool shardgen
+
+// Bill is what somebody owes.
+//
+//shard:entity client=github.com/shardgen/shardgen/internal/gen/apart/billapi
+type Bill struct {
+	Total  int64 `shard:"state"`
+	Orders func(orderapi.ID) orderapi.OrderAPI
+}
+
+// Charge adds to the bill.
+func (b *Bill) Charge(_ context.Context, amount int64) (total int64, err error) {
+	b.Total += amount
+	return b.Total, nil
+}
+
+// Check compares the bill with an order.
+func (b *Bill) Check(ctx context.Context, id orderapi.ID) (owed int64, err error) {
+	lines, _, err := b.Orders(id).Show(ctx)
+	for _, line := range lines {
+		owed += line.Price
+	}
+	return owed, err
+}
+
+// Repeat places an order again.
+func (b *Bill) Repeat(ctx context.Context, m orderapi.PlaceOrder) error {
+	_, err := b.Orders(m.Order).Place(ctx, m)
+	return err
+}
