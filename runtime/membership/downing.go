@@ -156,18 +156,13 @@ func (m *Machine) noteUnreachable() {
 
 // downAt is when an unreachable member is due to be judged. What the observer
 // had waited before its word came counts.
-func (m *Machine) downAt(node transport.Address) time.Time {
-	var quiet time.Duration
-	for _, row := range m.gossip.Rows {
-		if i, ok := slices.BinarySearchFunc(row.Records, node, compareRecord); ok {
-			quiet = max(quiet, row.Records[i].Quiet)
-		}
-	}
+func (m *Machine) downAt(place int) time.Time {
+	f := m.facts()
 	wait := m.config.SilentAfter
-	if m.evidence(node) >= EvidenceCut {
+	if f.evidence[place] >= EvidenceCut {
 		wait = m.config.CutAfter
 	}
-	return m.downing.since[node].Add(max(wait-quiet, 0))
+	return m.downing.since[m.gossip.Members[place].Address].Add(max(wait-f.quiet[place], 0))
 }
 
 // downByMajority judges the members that have been unreachable for long enough:
@@ -179,7 +174,7 @@ func (m *Machine) downByMajority() {
 		if _, ok := m.downing.since[r.Address]; !ok || r.Address == m.config.Self {
 			continue
 		}
-		at := m.downAt(r.Address)
+		at := m.downAt(i)
 		if m.now.Before(at) {
 			m.wakeAt(at)
 			continue

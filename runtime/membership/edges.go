@@ -151,11 +151,13 @@ func (g *Gossip) unheardFrom(self int, list []accusation, rule evidenceRule, r r
 	heard := make([]bool, len(g.Members))
 	heard[self] = true
 	for queue := []int{self}; len(queue) > 0; queue = queue[1:] {
-		watched := 0
+		watched, passed := 0, 0
 		r.after(ringPlace(g.Members[queue[0]].Address), func(i int) bool {
+			passed++
 			if evidence[i] == NoEvidence && (out == nil || !out[i]) {
 				watched++
-				if !heard[i] && !accuses(queue[0], i) {
+				// Who watches it only since others fell out has not had the time to miss it.
+				if !heard[i] && (!accused[i] || passed <= rule.watched && !accuses(queue[0], i)) {
 					heard[i] = true
 					queue = append(queue, i)
 				}
@@ -177,8 +179,10 @@ func (g *Gossip) unheardFrom(self int, list []accusation, rule evidenceRule, r r
 }
 
 // outvoted tells whether more observers accuse the subject than watchers hold
-// nothing against it. Its watchers are the reachable ones that come next before
-// it on the ring.
+// nothing against it. Its watchers are those that come next before it on the ring.
+// Those among them that have no say are not replaced by the next ones: who watches
+// it only since then has not had the time to miss it, and its silence would speak
+// for every member on the other side of a cut.
 func (g *Gossip) outvoted(rule evidenceRule, r ring, mute []bool, subject int, against []accusation) bool {
 	accusers := 0
 	for _, a := range against {
@@ -191,11 +195,12 @@ func (g *Gossip) outvoted(rule evidenceRule, r ring, mute []bool, subject int, a
 	}
 	watchers, content := 0, 0
 	r.before(ringPlace(g.Members[subject].Address), func(i int) bool {
-		if i != subject && !mute[i] {
-			watchers++
-			if !slices.ContainsFunc(against, func(a accusation) bool { return a.observer == i }) {
-				content++
-			}
+		if i == subject {
+			return false // around the whole ring
+		}
+		watchers++
+		if !mute[i] && !slices.ContainsFunc(against, func(a accusation) bool { return a.observer == i }) {
+			content++
 		}
 		return watchers < rule.watched && content < accusers
 	})

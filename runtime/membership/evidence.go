@@ -38,6 +38,7 @@ func (m *Machine) clearEvidence() {
 		p.server, p.via = 0, 0
 		p.phi.last = m.now
 	}
+	m.voting.forgive()
 	m.downing.reset()
 	if m.lease.doubt {
 		m.doubt()
@@ -117,9 +118,10 @@ func (m *Machine) weigh(p subject, most bool) (e Evidence, quiet time.Duration) 
 			return NoEvidence, 0 // only its watchers are counted
 		}
 	}
-	if most {
+	if most && (m.small() || m.now.Sub(m.lease.heard) > m.config.LeaseMajority) {
 		// The fault is more likely here. Being alone is judged by runCompany; what
-		// is still silent then is held against it, so that a half that goes on can.
+		// is still silent then is held against it, so that a half that goes on can. Who
+		// hears from half of all through a collector is not alone.
 		at = maxTime(at, p.phi.last.Add(m.config.SilentAfter))
 	}
 	if m.now.Before(at) {

@@ -138,7 +138,9 @@ func (m *Machine) leaseVoters() (voters []transport.Address, all bool) {
 func (m *Machine) doubt() {
 	m.lease.doubt, m.lease.since = true, m.now
 	m.detect.echoAt, m.detect.stale = m.now, true
-	m.voting.at = m.now
+	for i := range m.voting.collectors {
+		m.voting.collectors[i].due = m.now
+	}
 	//arch:order-free each peer is treated alike
 	for _, p := range m.detect.peers {
 		p.beat = m.now

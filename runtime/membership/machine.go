@@ -233,6 +233,7 @@ func (m *Machine) onReceive(in Receive) {
 	case VoteAck:
 		m.onVoteAck(in.From, msg)
 	}
+	m.leaderSpoke(in.From)
 }
 
 // outcast tells whether the node is Down or removed, and tells the node.

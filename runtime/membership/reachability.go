@@ -124,3 +124,17 @@ func withRecord(rows []ObserverRow, observer transport.Address, rec Record) []Ob
 	rows[i] = row
 	return rows
 }
+
+// quiet is for how long each member, in their order, had not answered in any
+// observer's eyes when its record was made.
+func (g *Gossip) quiet() []time.Duration {
+	quiet := make([]time.Duration, len(g.Members))
+	for _, row := range g.Rows {
+		for _, r := range row.Records {
+			if i, ok := g.place(r.Subject); ok {
+				quiet[i] = max(quiet[i], r.Quiet)
+			}
+		}
+	}
+	return quiet
+}

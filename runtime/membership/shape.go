@@ -3,6 +3,7 @@ package membership
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/shardgen/shardgen/transport"
 )
@@ -17,8 +18,9 @@ type shape struct {
 	// troubled those that are unreachable, down the Down ones, fenced or not; in
 	// order, as places in Members.
 	accused, troubled, down []int
-	full                    SeenSet // the Up and Leaving members
-	fulls, joining          int     // how many those are, and how many are Joining or WeaklyUp
+	quiet                   []time.Duration // the longest that any observer had waited for each
+	full                    SeenSet         // the Up and Leaving members
+	fulls, joining          int             // how many those are, and how many are Joining or WeaklyUp
 	// must are those who have to see the view for it to converge: the full ones.
 	// Before the first is Up the joining ones too, or two of them could each take
 	// itself for the leader and make all others Up.
@@ -67,6 +69,7 @@ func newShape(g *Gossip, rule evidenceRule) *shape {
 		s.must = newSeenSet(len(g.Members))
 	}
 	s.evidence, s.accused = g.weighRows(rule, s.ring)
+	s.quiet = g.quiet()
 	for i, r := range g.Members {
 		switch r.Status {
 		case Up, Leaving:

@@ -112,7 +112,7 @@ func (m *Machine) audience() []transport.Address {
 // as long as some have not seen it.
 func (m *Machine) runGossip() {
 	interval := m.config.GossipInterval
-	casts := !m.small() && m.leads()
+	casts := m.casts()
 	if !casts && 2*m.gossip.Seen.Count() < len(m.gossip.Members) {
 		interval /= 3
 		if limit := m.now.Add(interval); m.spreading.gossipAt.After(limit) {
@@ -234,7 +234,7 @@ func (m *Machine) onGossip(in Receive, msg GossipMessage) {
 	}
 	switch {
 	case order == Same || order == Before:
-	case !m.small() && in.From == m.facts().leader:
+	case !m.small() && (msg.Target == 0 || in.From == m.caster()):
 		m.spreading.casting.owed = true // it is told soon, and perhaps on the way already
 	default:
 		m.send(in.From, GossipMessage{mark32(in.From), m.gossip})
@@ -280,7 +280,7 @@ func (m *Machine) onStatus(from transport.Address, msg GossipStatus) {
 		}
 	case f.changes < msg.Changes:
 		m.send(from, m.status(mark32(from))) // the sender's is later, or concurrent
-	case !m.small() && m.now.Sub(m.spreading.casting.version) < castAnswers:
+	case !m.small() && m.now.Sub(m.spreading.casting.version) < castAnswers && !m.caster().IsZero():
 		// The leader has just told all, or is about to.
 	default:
 		m.send(from, GossipMessage{mark32(from), m.gossip})

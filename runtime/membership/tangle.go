@@ -28,6 +28,9 @@ func (m *Machine) survivors() (side []transport.Address, clean bool) {
 		for i, r := range g.Members {
 			out[i] = r.Status == Down || r.Quarantined
 		}
+		if !m.small() {
+			m.dropHopeless(list, out)
+		}
 		for worst := m.mostBroken(list, out); worst >= 0; worst = m.mostBroken(list, out) {
 			out[worst] = true
 		}
@@ -71,10 +74,11 @@ func (m *Machine) tangled(list []accusation, out []bool) bool {
 }
 
 // mostBroken finds the member with the most broken ways among those that are not
-// out, if anybody among them is still unreachable. Under many edges it is one of
-// the unreachable ones, for others may have broken ways that do not matter.
+// out and that are still unreachable. Others may have broken ways that do not
+// matter, such as all on this side of a cut have, and more of them than anybody on
+// the other side.
 func (m *Machine) mostBroken(list []accusation, out []bool) (worst int) {
-	g, rule := m.gossip, m.rule()
+	g := m.gossip
 	within := func(a accusation) bool { return !out[a.observer] && !out[a.subject] }
 	ways := make(map[int]int)
 	pairs := make(map[[2]int]bool)
@@ -85,25 +89,57 @@ func (m *Machine) mostBroken(list []accusation, out []bool) (worst int) {
 			ways[a.subject]++
 		}
 	}
-	if rule.detection == DetectionManyEdges {
-		evidence := g.weigh(list, rule, m.facts().ring, out)
-		if own := g.unheardFrom(m.facts().self, list, rule, m.facts().ring, evidence, out); own != nil {
-			evidence = own
-		}
-		for i := range g.Members {
-			if out[i] || evidence[i] == NoEvidence {
-				delete(ways, i)
-			}
-		}
-	}
+	evidence := m.evidenceWithout(list, out)
 	worst = -1
 	most := 0
 	for i, r := range g.Members {
+		if out[i] || evidence[i] == NoEvidence {
+			continue
+		}
 		if n := ways[i]; n > most || n == most && n > 0 && r.CompareAge(g.Members[worst]) > 0 {
 			most, worst = n, i
 		}
 	}
 	return worst
+}
+
+// evidenceWithout is what stands against members when some are out.
+func (m *Machine) evidenceWithout(list []accusation, out []bool) []Evidence {
+	f := m.facts()
+	evidence := m.gossip.weigh(list, m.rule(), f.ring, out)
+	if own := m.gossip.unheardFrom(f.self, list, m.rule(), f.ring, evidence, out); own != nil {
+		return own
+	}
+	return evidence
+}
+
+// dropHopeless puts those out whom only members accuse that nothing stands
+// against. They would go in any order, and after a cut of a large cluster they are
+// hundreds.
+func (m *Machine) dropHopeless(list []accusation, out []bool) {
+	evidence := m.evidenceWithout(list, out)
+	var hopeless []int
+	bySubject(list, func(subject int, against []accusation) {
+		if out[subject] || evidence[subject] == NoEvidence {
+			return
+		}
+		accusers := 0
+		for _, a := range against {
+			switch {
+			case out[a.observer]:
+			case evidence[a.observer] != NoEvidence:
+				return
+			default:
+				accusers++
+			}
+		}
+		if accusers > 0 {
+			hopeless = append(hopeless, subject)
+		}
+	})
+	for _, i := range hopeless {
+		out[i] = true
+	}
 }
 
 func addressesOf(list []Member) []transport.Address {

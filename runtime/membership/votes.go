@@ -19,20 +19,12 @@ import (
 // broker unseen; and the voter takes the ages as of the time at which it sent the
 // vote that is answered. So whatever stands still on the way makes leases shorter.
 
-// collectors is how many members collect. One would do; if it dies, the others
-// carry the leases on.
-const collectors = 3
-
-// voteInterval is the time in which a member sends one vote to each collector.
-const voteInterval = 3 * time.Second
-
 // voting is what votes need, at the voter and at a collector.
 type voting struct {
-	// collectors are the first reachable members by address; made for a shape.
-	collectors []transport.Address
+	// collectors are who may collect, the first to be asked first; made for a shape.
+	// See collect.go.
+	collectors []collector
 	chosen     *shape
-	next       int // whose turn it is
-	at         time.Time
 	seq        uint64
 	sent       []sentVote // not answered yet
 
@@ -50,7 +42,7 @@ type sentVote struct {
 }
 
 // maxSentVotes bounds the votes on their way: more than LeaseMajority holds.
-const maxSentVotes = 32
+const maxSentVotes = 2 * maxCollectors
 
 // A ballot is a member's last vote.
 type ballot struct {
@@ -75,25 +67,32 @@ type tally struct {
 // tallyLife is for how long a tally is good. It makes leases shorter by as much.
 const tallyLife = 50 * time.Millisecond
 
-// runVotes sends the votes that are due, one collector after the other.
+// runVotes sends the votes that are due: one to each collector in its time.
 func (m *Machine) runVotes() {
+	v := &m.voting
 	if m.small() || m.phase != member {
-		m.voting.at = time.Time{}
+		v.collectors, v.chosen = nil, nil
 		return
 	}
-	v, f := &m.voting, m.facts()
-	if v.chosen != f.shape {
-		v.chosen, v.collectors = f.shape, v.collectors[:0:0]
-		for i, r := range m.gossip.Members {
-			if len(v.collectors) < collectors && f.full.Has(i) && (f.evidence[i] == NoEvidence || i == f.self) {
-				v.collectors = append(v.collectors, r.Address)
-			}
+	v.walk(m.gossip, m.facts())
+	used := m.inUse()
+	for i := range used {
+		c, first := &used[i], used[i].due.IsZero()
+		if !m.due(&c.due, voteInterval) {
+			continue
 		}
+		if first {
+			// Not all that begin now go on together.
+			c.due = m.now.Add(time.Duration(m.random.Int64N(int64(voteInterval))))
+			m.wakeAt(c.due)
+		}
+		m.vote(c)
 	}
-	if len(v.collectors) == 0 || !m.due(&v.at, voteInterval/time.Duration(len(v.collectors))) {
-		return
-	}
-	v.next = (v.next + 1) % len(v.collectors)
+}
+
+// vote sends one.
+func (m *Machine) vote(c *collector) {
+	v := &m.voting
 	v.seq++
 	if len(v.sent) == maxSentVotes {
 		v.sent = slices.Delete(v.sent, 0, 1)
@@ -101,17 +100,20 @@ func (m *Machine) runVotes() {
 	v.sent = append(v.sent, sentVote{v.seq, m.now})
 	m.countVoters()
 	vote := Vote{
-		Seq: v.seq, Barred: f.barred, Voters: uint32(m.voting.voters), Server: m.mark,
+		Seq: v.seq, Barred: m.facts().barred, Voters: uint32(v.voters), Server: m.mark,
 	}
-	to := v.collectors[v.next]
-	if to == m.config.Self {
+	if c.node == m.config.Self {
 		if m.echoAlive() {
-			m.onVoteAck(to, m.answer(to, vote))
+			m.onVoteAck(c.node, m.answer(c.node, vote))
 		}
 		return
 	}
-	vote.Target = mark32(to)
-	m.send(to, vote)
+	if c.asked.IsZero() {
+		c.asked = m.now
+		m.wakeAt(m.now.Add(collectorMute))
+	}
+	vote.Target = mark32(c.node)
+	m.send(c.node, vote)
 }
 
 // otherVoters is how many other members count, whether or not they have a vote.
@@ -243,9 +245,11 @@ func (m *Machine) onVoteAck(from transport.Address, msg VoteAck) {
 	}
 	v := &m.voting
 	i := slices.IndexFunc(v.sent, func(s sentVote) bool { return s.seq == msg.Seq })
-	if i < 0 || !slices.Contains(v.collectors, from) {
+	k := slices.IndexFunc(v.collectors, func(c collector) bool { return c.node == from })
+	if i < 0 || k < 0 {
 		return
 	}
+	v.collectors[k].asked, v.collectors[k].answered = time.Time{}, m.now
 	sent := v.sent[i].sent
 	v.sent = slices.Delete(v.sent, i, i+1)
 	if msg.Heard != 0 {

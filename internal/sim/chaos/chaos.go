@@ -70,16 +70,11 @@ func Run(o Options) Result {
 		r.world.At(milliseconds(r.random, 0, pick(r.random, 50.0, 3000)), func() { r.start(name(i)) })
 	}
 	r.world.Run(milliseconds(r.random, 500, 8000))
-	for range r.plan.faults {
-		r.fault()
-		wait := milliseconds(r.random, 0, float64(r.plan.pause/time.Millisecond))
-		if r.random.IntN(6) == 0 {
-			wait += milliseconds(r.random, 5000, 25_000) // long enough for what is slow
-		}
-		r.world.Run(wait)
-		if r.world.Err() != nil {
-			break
-		}
+	var broken error
+	if r.plan.clean {
+		broken = r.cleanly()
+	} else {
+		r.happen()
 	}
 	r.heal()
 	began := r.world.Now()
@@ -88,10 +83,28 @@ func Run(o Options) Result {
 		Seed: o.Seed, Err: r.world.Err(), Hash: r.world.Hash(), Steps: r.world.Steps(), Virtual: r.world.Now(),
 		Settled: r.world.Now() - began, Nodes: len(r.world.Nodes()), Counts: r.counts,
 	}
+	if result.Err == nil {
+		result.Err = broken
+	}
 	if result.Err == nil && !settled {
 		result.Err = fmt.Errorf("no one view %v after the last fault:\n%s", r.plan.settle, r.describe())
 	}
 	return result
+}
+
+// happen makes the faults, one after the other.
+func (r *run) happen() {
+	for range r.plan.faults {
+		r.fault()
+		wait := milliseconds(r.random, 0, float64(r.plan.pause/time.Millisecond))
+		if r.random.IntN(6) == 0 {
+			wait += milliseconds(r.random, 5000, 25_000) // long enough for what is slow
+		}
+		r.world.Run(wait)
+		if r.world.Err() != nil {
+			return
+		}
+	}
 }
 
 // start starts a process under a name, unless there are enough.
@@ -190,6 +203,8 @@ func (r *run) settled() bool {
 		want = len(nodes) + 1
 	}
 	switch {
+	case len(nodes) < want && want > r.plan.most:
+		r.makeRoom(nodes) // for one that has the role
 	case !first:
 		r.start(r.plan.config.Seeds[0])
 	case len(nodes) < want:
@@ -199,6 +214,16 @@ func (r *run) settled() bool {
 		r.downDead(nodes)
 	}
 	return sim.Agreed(r.world.Running())
+}
+
+// makeRoom stops a process without the role of which there are too few.
+func (r *run) makeRoom(nodes []*sim.Node) {
+	for _, n := range nodes {
+		if len(n.Config.Roles) == 0 {
+			r.world.Kill(n)
+			return
+		}
+	}
 }
 
 // downDead is the operator, who knows which processes are dead.

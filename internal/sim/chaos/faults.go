@@ -11,7 +11,7 @@ var faults = []func(*run){
 	(*run).kill, (*run).kill, (*run).killSome, (*run).killHost,
 	(*run).leave,
 	(*run).freeze, (*run).freeze, (*run).freezeSome,
-	(*run).cut, (*run).part, (*run).part,
+	(*run).cut, (*run).part, (*run).part, (*run).split,
 	(*run).bounceServer, (*run).bounceServers,
 	(*run).deafen, (*run).mute, (*run).loseSome, (*run).loseAll,
 	(*run).clog,

@@ -14,6 +14,7 @@ import (
 type plan struct {
 	nodes  int
 	faults int
+	clean  bool          // one split is all that happens
 	pause  time.Duration // the most between two faults, mostly
 	drift  int           // of clocks, in parts of a million
 	most   int           // how many processes may run at a time
@@ -61,6 +62,7 @@ func newPlan(r *rand.Rand, o Options) plan {
 	}
 	p.config = newConfig(r)
 	p.downing(r)
+	p.clean = r.IntN(8) == 0 && p.world.Servers > 1 && p.config.Downing != membership.DowningAuto
 	return p
 }
 

@@ -17,6 +17,10 @@ type Scenario struct {
 	world sim.Config // what differs from the other scenarios
 }
 
+// fiveServers are for cuts between servers. Those of NATS notice a dead route
+// after one to two minutes.
+var fiveServers = sim.Config{Servers: 5, RouteTimeout: 90 * time.Second}
+
 // All are the scenarios, in the order of the page.
 func All() []Scenario {
 	return []Scenario{
@@ -49,10 +53,20 @@ func All() []Scenario {
 			About: "One node of a hundred loses 80% of what it sends.",
 		},
 		{
-			Name: "partition", Sizes: []int{10, 100, 1000}, do: partition,
-			// Servers of NATS notice a dead route after one to two minutes.
-			world: sim.Config{Servers: 5, RouteTimeout: 90 * time.Second},
+			Name: "partition", Sizes: []int{10, 100, 1000}, do: func(r *run) {
+				r.formed()
+				r.split(time.Minute, []int{0, 1}, []int{2, 3, 4})
+			},
+			world: fiveServers,
 			About: "What two of five servers and the other three send each other vanishes for 60 s. The victims are the two fifths.",
+		},
+		{
+			Name: "blink", Sizes: []int{10, 100, 1000}, do: func(r *run) {
+				r.formed()
+				r.split(8*time.Second, []int{0, 1}, []int{2, 3, 4})
+			},
+			world: fiveServers,
+			About: "The same for 8 s, which is before anything is decided. Nobody is to be removed.",
 		},
 		{
 			Name: "server-restart", Sizes: []int{10, 100, 1000}, do: serverRestart,
@@ -153,26 +167,32 @@ func loss(r *run, in, out float64) {
 	r.follow(100 * time.Second)
 }
 
-func partition(r *run) {
-	r.formed()
+// split cuts groups of servers off from each other for a while. The nodes of all
+// but the last group are the victims.
+func (r *run) split(lasting time.Duration, groups ...[]int) {
 	servers := r.world.Servers()
-	left, right := servers[:2], servers[2:]
+	group := make([]int, len(servers))
+	for g, list := range groups {
+		for _, i := range list {
+			group[i] = g
+		}
+	}
 	for _, n := range r.nodes {
-		r.ill[n.Address] = slices.Contains(left, n.Server())
+		r.ill[n.Address] = group[slices.Index(servers, n.Server())] < len(groups)-1
+	}
+	pairs := func(do func(a, b *sim.Server)) {
+		for i, a := range servers {
+			for j, b := range servers {
+				if group[i] != group[j] {
+					do(a, b)
+				}
+			}
+		}
 	}
 	r.begin()
-	for _, a := range left {
-		for _, b := range right {
-			r.world.Cut(a, b)
-			r.world.Cut(b, a)
-		}
-	}
-	r.follow(time.Minute)
-	for _, a := range left {
-		for _, b := range right {
-			r.world.Mend(a, b)
-		}
-	}
+	pairs(r.world.Cut)
+	r.follow(lasting)
+	pairs(r.world.Mend)
 	r.follow(30 * time.Second)
 }
 

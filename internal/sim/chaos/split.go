@@ -1,0 +1,120 @@
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/sim"
+	"github.com/shardgen/shardgen/runtime/membership"
+)
+
+// groups divides the servers in two at random, both with at least one; with a
+// single server there is nothing to divide.
+func (r *run) groups() (one, other []*sim.Server) {
+	for _, s := range r.world.Servers() {
+		if r.random.IntN(2) == 0 {
+			one = append(one, s)
+		} else {
+			other = append(other, s)
+		}
+	}
+	switch {
+	case len(one) == 0:
+		one, other = other[:1], other[1:]
+	case len(other) == 0:
+		one, other = one[1:], one[:1]
+	}
+	return one, other
+}
+
+// split cuts the servers in two halves off from each other: their connections are
+// closed, or what they send vanishes.
+func (r *run) split() { r.cutOff(r.forWhile) }
+
+// cutOff does it, and hands what undoes it to later.
+func (r *run) cutOff(later func(undo func())) (one, other []*sim.Server) {
+	one, other = r.groups()
+	closed := r.random.IntN(2) == 0
+	for _, a := range one {
+		for _, b := range other {
+			if closed {
+				r.world.Part(a, b)
+			} else {
+				r.world.Cut(a, b)
+				r.world.Cut(b, a)
+			}
+		}
+	}
+	later(func() {
+		for _, a := range one {
+			for _, b := range other {
+				r.world.Mend(a, b)
+			}
+		}
+	})
+	return one, other
+}
+
+// cleanly lets a cluster come up, splits it for a while and does nothing else to
+// it: then the side with the majority has to go on as it is. It returns an error
+// if it does not. Ways of downing that go by something else may stop any side.
+func (r *run) cleanly() error {
+	w := r.world
+	if !w.RunUntil(time.Minute, 100*time.Millisecond, func() bool { return sim.Agreed(w.Running()) }) {
+		return nil // it waits for members that nobody starts yet
+	}
+	w.Run(milliseconds(r.random, 0, 15_000))
+	if !sim.Agreed(w.Running()) {
+		return nil // somebody gave up joining, or came late
+	}
+	var undo func()
+	one, other := r.cutOff(func(u func()) { undo = u })
+	all := w.Running()
+	majority := majorityAt(all, one)
+	if majority == nil {
+		majority = majorityAt(all, other)
+	}
+	switch r.plan.config.Downing {
+	case broker, membership.DowningByHand, membership.DowningKeepMajority:
+	default:
+		majority = nil
+	}
+	w.Run(milliseconds(r.random, 1000, pick(r.random, 15_000.0, 60_000)))
+	undo()
+	w.Run(milliseconds(r.random, 1000, 20_000))
+	var stopped []error
+	for _, n := range majority {
+		if n.Ended() {
+			stopped = append(stopped, fmt.Errorf("%v was on the side of %d of %d members, and has stopped: %v", n.Address, len(majority), len(all), n.Last()))
+		}
+	}
+	return errors.Join(stopped...)
+}
+
+// majorityAt are the nodes at the servers, nil if they are no more than half, or
+// no more than half of those that may vote.
+func majorityAt(all []*sim.Node, servers []*sim.Server) []*sim.Node {
+	votes := func(n *sim.Node) bool { return n.Config.DowningRole == "" || len(n.Config.Roles) > 0 }
+	var side []*sim.Node
+	voters, with := 0, 0
+	for _, n := range all {
+		here := false
+		for _, s := range servers {
+			here = here || n.Server() == s
+		}
+		if here {
+			side = append(side, n)
+		}
+		if votes(n) {
+			voters++
+			if here {
+				with++
+			}
+		}
+	}
+	if 2*with > voters {
+		return side
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package scenario
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/sim"
+	"github.com/shardgen/shardgen/runtime/membership"
+)
+
+// TestSplits: whatever the way in which a large cluster is split, the side with the
+// majority removes the others and nobody else, the others stop, and without a
+// majority all stop. A split that ends before it is judged removes nobody. Nodes
+// are named in the order of their servers, so the leader is at the first one.
+func TestSplits(t *testing.T) {
+	const minute, blink = time.Minute, 8 * time.Second
+	for _, test := range []struct {
+		name    string
+		lasting time.Duration
+		groups  [][]int
+		within  time.Duration // the victims are removed by then; 0: they are not
+		stops   bool          // the last group has no majority either
+	}{
+		{"two fifths with the leader", minute, [][]int{{0, 1}, {2, 3, 4}}, 30 * time.Second, false},
+		{"two fifths without the leader", minute, [][]int{{3, 4}, {0, 1, 2}}, 30 * time.Second, false},
+		{"a tenth with the leader", minute, [][]int{{0}, {1, 2, 3, 4, 5, 6, 7, 8, 9}}, 30 * time.Second, false},
+		{"a tenth without the leader", minute, [][]int{{9}, {0, 1, 2, 3, 4, 5, 6, 7, 8}}, 30 * time.Second, false},
+		{"three parts", minute, [][]int{{0}, {1}, {2, 3, 4}}, 30 * time.Second, false},
+		{"three parts without a majority", minute, [][]int{{0, 1}, {2, 3}, {4}}, 0, true},
+		{"two fifths for a moment", blink, [][]int{{0, 1}, {2, 3, 4}}, 0, false},
+		{"a tenth for a moment", blink, [][]int{{0}, {1, 2, 3, 4, 5, 6, 7, 8, 9}}, 0, false},
+		{"three parts for a moment", blink, [][]int{{0, 1}, {2, 3}, {4}}, 0, false},
+	} {
+		for _, detection := range []membership.Detection{membership.DetectionManyEdges, membership.DetectionSingleObserver} {
+			t.Run(fmt.Sprintf("%s/%v", test.name, detection), func(t *testing.T) {
+				t.Parallel()
+				servers := 0
+				for _, group := range test.groups {
+					servers += len(group)
+				}
+				var r *run
+				got := Scenario{
+					Name: "split", world: sim.Config{Servers: servers, RouteTimeout: 90 * time.Second},
+					do: func(it *run) {
+						r = it
+						r.formed()
+						r.split(test.lasting, test.groups...)
+					},
+				}.Run(Options{Nodes: 30, Seed: 5, Config: func(c *membership.Config) {
+					c.SmallCluster, c.Detection = 8, detection
+				}})
+				checkSplit(t, r, got, test.within, test.stops)
+			})
+		}
+	}
+}
+
+// checkSplit looks at the end of a run.
+func checkSplit(t *testing.T, r *run, got Result, within time.Duration, stops bool) {
+	t.Helper()
+	if got.Err != nil {
+		t.Fatal(got.Err)
+	}
+	running := 0
+	for _, n := range r.nodes {
+		victim := r.ill[n.Address]
+		switch ended := n.Ended(); {
+		case ended && !victim && !stops:
+			t.Errorf("%v, who is on the larger side, has stopped: %v", n.Address, n.Last())
+		case ended && victim && within == 0 && !stops:
+			t.Errorf("%v has stopped, and there was nothing to be judged: %v", n.Address, n.Last())
+		case !ended && (stops || within > 0 && victim):
+			t.Errorf("%v goes on", n.Address)
+		case !ended:
+			running++
+		}
+	}
+	if stops {
+		return
+	}
+	if set, size := r.healthy()[0].Set(); size != running {
+		t.Errorf("the view has %d members (%x), and %d run", size, set, running)
+	}
+	if got.Removed != 0 || got.Settled < 0 {
+		t.Errorf("%d healthy ones removed, settled %v", got.Removed, got.Settled)
+	}
+	if within > 0 && (got.Detected != got.Expected || got.P99 > within) {
+		t.Errorf("%d of %d sights of a victim's removal, the last after %v; want all within %v", got.Detected, got.Expected, got.P99, within)
+	}
+}
