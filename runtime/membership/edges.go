@@ -143,28 +143,8 @@ func (g *Gossip) unheardFrom(self int, list []accusation, rule evidenceRule, r r
 	for _, a := range list {
 		accused[a.subject] = true
 	}
-	accuses := func(observer, subject int) bool {
-		return accused[subject] && slices.ContainsFunc(list, func(a accusation) bool {
-			return a.subject == subject && a.observer == observer
-		})
-	}
-	heard := make([]bool, len(g.Members))
-	heard[self] = true
-	for queue := []int{self}; len(queue) > 0; queue = queue[1:] {
-		watched, passed := 0, 0
-		r.after(ringPlace(g.Members[queue[0]].Address), func(i int) bool {
-			passed++
-			if evidence[i] == NoEvidence && (out == nil || !out[i]) {
-				watched++
-				// Who watches it only since others fell out has not had the time to miss it.
-				if !heard[i] && (!accused[i] || passed <= rule.watched && !accuses(queue[0], i)) {
-					heard[i] = true
-					queue = append(queue, i)
-				}
-			}
-			return watched < rule.watched
-		})
-	}
+	// Who watches a member only since others fell out has not had the time to miss it.
+	heard := g.heardFrom(self, list, rule, r, evidence, out, func(i int) bool { return !accused[i] })
 	var added []Evidence
 	for _, a := range list {
 		if heard[a.subject] || !heard[a.observer] || evidence[a.subject] != NoEvidence || out != nil && out[a.subject] {
@@ -176,6 +156,34 @@ func (g *Gossip) unheardFrom(self int, list []accusation, rule evidenceRule, r r
 		added[a.subject] = max(added[a.subject], a.evidence)
 	}
 	return added
+}
+
+// heardFrom tells whom a member hears, itself or through those that it hears: they
+// watch it and hold nothing against it. Late tells for whom those count that watch
+// it only because others before them are unreachable.
+func (g *Gossip) heardFrom(self int, list []accusation, rule evidenceRule, r ring, evidence []Evidence, out []bool, late func(int) bool) []bool {
+	against := make(map[int][]accusation)
+	bySubject(list, func(subject int, list []accusation) { against[subject] = list })
+	accuses := func(observer, subject int) bool {
+		return slices.ContainsFunc(against[subject], func(a accusation) bool { return a.observer == observer })
+	}
+	heard := make([]bool, len(g.Members))
+	heard[self] = true
+	for queue := []int{self}; len(queue) > 0; queue = queue[1:] {
+		watched, passed := 0, 0
+		r.after(ringPlace(g.Members[queue[0]].Address), func(i int) bool {
+			passed++
+			if evidence[i] == NoEvidence && (out == nil || !out[i]) {
+				watched++
+				if !heard[i] && (passed <= rule.watched || late(i)) && !accuses(queue[0], i) {
+					heard[i] = true
+					queue = append(queue, i)
+				}
+			}
+			return watched < rule.watched
+		})
+	}
+	return heard
 }
 
 // outvoted tells whether more observers accuse the subject than watchers hold

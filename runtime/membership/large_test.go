@@ -2,8 +2,11 @@ package membership
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/shardgen/shardgen/transport"
 )
 
 // TestLargeClusters: all come up, a mass failure removes those that failed and
@@ -82,5 +85,47 @@ func TestLargeClusters(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestAccuserAsks: in a large cluster who holds something against a member goes on
+// asking it, whether it watches it or not. Nobody else can take that back.
+func TestAccuserAsks(t *testing.T) {
+	list := members(20)
+	m, err := New(Config{Cluster: "test", Self: list[0].Address, SmallCluster: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := Preformed(list)
+	now := time.Unix(1000, 0)
+	m.Step(now, ConnState{Connected: true, Server: "s1"})
+	m.Preform(now, g)
+	asked := func() (nodes []transport.Address) {
+		for range 20 { // 2 s: soon it will miss all others
+			now = now.Add(100 * time.Millisecond)
+			for _, e := range m.Step(now, Tick{}).Send {
+				switch e.Message.(type) {
+				case Heartbeat:
+					nodes = append(nodes, e.To)
+				case Echo:
+					m.Step(now, Receive{From: list[0].Address, Message: e.Message})
+				}
+			}
+		}
+		return nodes
+	}
+	asked()
+	var stranger transport.Address // who is not watched
+	for _, r := range list[1:] {
+		if !m.watches(r.Address) {
+			stranger = r.Address
+		}
+	}
+	if slices.Contains(asked(), stranger) {
+		t.Fatalf("%v is asked, and not watched", stranger)
+	}
+	m.markAs(stranger, EvidenceCut, 0)
+	if !slices.Contains(asked(), stranger) {
+		t.Errorf("%v is accused, and not asked", stranger)
 	}
 }

@@ -74,9 +74,8 @@ func (m *Machine) tangled(list []accusation, out []bool) bool {
 }
 
 // mostBroken finds the member with the most broken ways among those that are not
-// out and that are still unreachable. Others may have broken ways that do not
-// matter, such as all on this side of a cut have, and more of them than anybody on
-// the other side.
+// out, if anybody among them is still unreachable. Under many edges it is one of
+// the unreachable ones, for others may have broken ways that do not matter.
 func (m *Machine) mostBroken(list []accusation, out []bool) (worst int) {
 	g := m.gossip
 	within := func(a accusation) bool { return !out[a.observer] && !out[a.subject] }
@@ -89,13 +88,17 @@ func (m *Machine) mostBroken(list []accusation, out []bool) (worst int) {
 			ways[a.subject]++
 		}
 	}
-	evidence := m.evidenceWithout(list, out)
+	if m.config.Detection == DetectionManyEdges {
+		evidence := m.evidenceWithout(list, out)
+		for i := range g.Members {
+			if out[i] || evidence[i] == NoEvidence {
+				delete(ways, i)
+			}
+		}
+	}
 	worst = -1
 	most := 0
 	for i, r := range g.Members {
-		if out[i] || evidence[i] == NoEvidence {
-			continue
-		}
 		if n := ways[i]; n > most || n == most && n > 0 && r.CompareAge(g.Members[worst]) > 0 {
 			most, worst = n, i
 		}
@@ -113,11 +116,14 @@ func (m *Machine) evidenceWithout(list []accusation, out []bool) []Evidence {
 	return evidence
 }
 
-// dropHopeless puts those out whom only members accuse that nothing stands
-// against. They would go in any order, and after a cut of a large cluster they are
-// hundreds.
+// dropHopeless puts those out of whom nothing speaks for staying: whoever accuses
+// them can be reached, and of their watchers nobody hears them whom this node hears.
+// After a cut of a large cluster they are all on the other side, hundreds, and those
+// on this side have more broken ways than they, who cannot tell of theirs.
 func (m *Machine) dropHopeless(list []accusation, out []bool) {
+	g, f := m.gossip, m.facts()
 	evidence := m.evidenceWithout(list, out)
+	heard := g.heardFrom(f.self, list, m.rule(), f.ring, evidence, out, func(int) bool { return false })
 	var hopeless []int
 	bySubject(list, func(subject int, against []accusation) {
 		if out[subject] || evidence[subject] == NoEvidence {
@@ -133,7 +139,13 @@ func (m *Machine) dropHopeless(list []accusation, out []bool) {
 				accusers++
 			}
 		}
-		if accusers > 0 {
+		watchers, hears := 0, false
+		f.ring.before(ringPlace(g.Members[subject].Address), func(i int) bool {
+			watchers++
+			hears = heard[i] && !slices.ContainsFunc(against, func(a accusation) bool { return a.observer == i })
+			return watchers < m.config.Watched && !hears
+		})
+		if accusers > 0 && !hears {
 			hopeless = append(hopeless, subject)
 		}
 	})
