@@ -209,7 +209,7 @@ func (pl *plane) kind(c codegen.Kind) *kind {
 	next := maps.Clone(old)
 	next[c.Name] = k
 	pl.kinds.Store(&next)
-	k.adopt(pl.table.Load())
+	k.adopt(nil, pl.table.Load())
 	return k
 }
 
@@ -223,7 +223,7 @@ func (pl *plane) setTable(t *placement.Table) {
 	pl.countMoves(old, t)
 	for name, k := range kinds {
 		if old.Kind(name) != t.Kind(name) || old.Version().Term != t.Version().Term {
-			k.adopt(t)
+			k.adopt(old, t)
 		}
 	}
 }

@@ -51,21 +51,27 @@ func (k *kind) route(shard uint32) *route {
 	return &k.routes[shard-k.shards]
 }
 
-// adopt follows the table.
-func (k *kind) adopt(t *placement.Table) {
-	part := t.Kind(k.desc.Name)
+// adopt follows the table from an older one. What did not change is passed over,
+// for tables come as often as shards move; but for routes that wait for a home.
+func (k *kind) adopt(old, t *placement.Table) {
+	was, part := old.Kind(k.desc.Name), t.Kind(k.desc.Name)
 	if part == nil || k.err != nil {
 		return
 	}
 	if part.Shards() != k.shards {
 		return // said by why, when a call runs out of time
 	}
-	term := t.Version().Term.Number
+	term := t.Version().Term
+	sameTerm := old.Version().Term == term
 	for e := range part.All() {
-		if k.host != nil {
-			k.host.shard(e.Shard).place(e.Owner, e.Epoch, term)
+		r := k.route(e.Shard)
+		if before, ok := was.Lookup(e.Shard); ok && sameTerm && before == e && r.target.Load() != nil {
+			continue
 		}
-		k.route(e.Shard).place(e.Owner, e.Epoch, term)
+		if k.host != nil {
+			k.host.shard(e.Shard).place(e.Owner, e.Epoch, term.Number)
+		}
+		r.place(e.Owner, e.Epoch, term.Number)
 	}
 }
 

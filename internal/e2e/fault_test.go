@@ -21,9 +21,9 @@ func TestFaults(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 			defer cancel()
-			for _, limit := range []*time.Duration{&f.Limits.Pause, &f.Limits.Recovery, &f.Notice} {
+			for _, limit := range []*time.Duration{&f.Limits.Pause, &f.Limits.Recovery, &f.Limits.Refusal, &f.Notice} {
 				if *limit > 0 {
 					*limit = max(*limit, 15*time.Second)
 				}

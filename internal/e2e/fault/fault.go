@@ -67,6 +67,7 @@ type Limits struct {
 
 	Pause    time.Duration // of any entity
 	Recovery time.Duration // until all calls go well again
+	Refusal  time.Duration // of calls that are too many, p99
 }
 
 // misses names the figures of the row that are over their limits.

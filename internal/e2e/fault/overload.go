@@ -22,7 +22,7 @@ import (
 var overload = Fault{
 	Name:   "overload",
 	About:  "for a minute ten times as many calls as the entities of one type can serve",
-	Limits: Limits{Pause: unjudged, Recovery: unjudged},
+	Limits: Limits{Pause: unjudged, Recovery: unjudged, Refusal: 100 * time.Millisecond},
 	Spares: true,
 	Length: time.Minute,
 	Inject: func(ctx context.Context, r *Run) error {
@@ -52,9 +52,8 @@ const (
 	overloadBy = 10
 	peakTime   = 5 * time.Second
 
-	refusalLimit = 100 * time.Millisecond // p99
-	goodputLimit = 0.8                    // of the peak
-	memoryLimit  = 64 << 20               // growth of a node
+	goodputLimit = 0.8      // of the peak
+	memoryLimit  = 64 << 20 // growth of a node
 )
 
 // A crowd calls clerks and counts what becomes of it.
@@ -116,7 +115,8 @@ func (c *crowd) open(ctx context.Context, rate float64, long time.Duration) {
 	defer tick.Stop()
 	for made := 0; time.Since(begin) < long && ctx.Err() == nil; <-tick.C {
 		for due := int(time.Since(begin).Seconds() * rate); made < due; made++ {
-			c.wg.Go(func() { c.call(ctx, made) })
+			clerk := made
+			c.wg.Go(func() { c.call(ctx, clerk) })
 		}
 	}
 	c.took = time.Since(begin)
@@ -162,7 +162,7 @@ func (r *Run) judgeOverload(c *crowd, peak float64, before []int) {
 		}
 	}
 	miss(len(c.refusals) == 0, "refused: none, want some")
-	miss(p99 > refusalLimit, "refusals took %v (p99), want at most %v", round(p99), refusalLimit)
+	miss(p99 > r.limits.Refusal, "refusals took %v (p99), want at most %v", round(p99), r.limits.Refusal)
 	miss(goodput < goodputLimit*peak, "served %.0f%% of the peak, want at least %.0f%%", 100*goodput/peak, 100*goodputLimit)
 	miss(grown > memoryLimit, "a node grew by %d MiB, want at most %d", grown>>20, memoryLimit>>20)
 	miss(c.failure != nil, "late: %v", c.failure)

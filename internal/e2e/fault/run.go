@@ -96,6 +96,7 @@ type Run struct {
 	Length  time.Duration   // how long the fault lasts
 
 	options Options
+	limits  Limits
 	began   time.Time       // the fault
 	died    map[string]bool // entities of killed processes
 	notes   []string
@@ -114,7 +115,7 @@ func Do(ctx context.Context, f Fault, o Options) (row Row, err error) {
 		return Row{}, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	r := &Run{Cluster: c, Length: o.Length, options: o, died: make(map[string]bool)}
+	r := &Run{Cluster: c, Length: o.Length, options: o, limits: f.Limits, died: make(map[string]bool)}
 	if err := r.start(ctx, f); err != nil {
 		return Row{}, err
 	}
