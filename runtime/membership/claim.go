@@ -109,7 +109,7 @@ func (m *Machine) unheard() (Member, bool) {
 }
 
 // claimLease asks for the lease for this side, and does what the answer says.
-func (m *Machine) claimLease(later bool, side []transport.Address, clean bool) {
+func (m *Machine) claimLease(later bool, side []transport.Address) {
 	c := &m.downing.claim
 	if c.due.IsZero() {
 		c.due = m.now
@@ -125,7 +125,7 @@ func (m *Machine) claimLease(later bool, side []transport.Address, clean bool) {
 	case unheard:
 		m.loseClaim(side, fmt.Sprintf("nothing was heard of %s for more than %v: it is too late to take the lease", r.Name, m.leaseHold()))
 	case c.taken:
-		m.downLost(side, clean, sentence{judged: true})
+		m.downLost(side, sentence{judged: true})
 	case m.now.Before(c.due):
 		m.wakeAt(c.due)
 	case !m.now.Before(c.until):

@@ -16,9 +16,8 @@ type downingState struct {
 	// since is when this node first saw that a member is unreachable.
 	since map[transport.Address]time.Time
 	// known is when this node as the leader first found that enough voters know a
-	// member to be Down. Clean: it was downed after a clean cut. See fence.
+	// member to be Down. See fence.
 	known map[transport.Address]time.Time
-	clean map[transport.Address]bool
 	// judged is when it first found that a member was downed under the lease.
 	judged map[transport.Address]time.Time
 	// company is when this node last was on the winning side as far as it hears.
@@ -188,7 +187,7 @@ func (m *Machine) downByMajority() {
 	if !m.small() && !m.due(&m.downing.judgeAt, judgeInterval) {
 		return
 	}
-	side, clean := m.survivors()
+	side := m.survivors()
 	if !hasAddress(side, m.config.Self) || !m.wins(side) {
 		m.stopAsMinority(fmt.Sprintf("%s cannot be reached, and this node is on the smaller side", memberNames(due)))
 		return
@@ -197,9 +196,6 @@ func (m *Machine) downByMajority() {
 		return // who acts is reachable
 	}
 	due = slices.DeleteFunc(due, func(r Member) bool { return hasAddress(side, r.Address) })
-	for _, r := range due {
-		m.downing.clean[r.Address] = clean
-	}
 	picked := m.pickedFor(side)
 	m.downing.picked = addressesOf(picked)
 	m.downTogether(append(due, picked...))

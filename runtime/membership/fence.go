@@ -13,8 +13,12 @@ import (
 // that count. So its lease ends for good LeaseMajority after so many know that
 // the others are no quorum, even together with it. It has ended already if the
 // broker has lost it and who proved that still held it true when it learned that
-// the member is Down, or if a clean cut has lasted for longer. Where a lease was
-// taken, a small side may never know so many: there it is time that ends it.
+// the member is Down. Where a lease was taken, a small side may never know so many:
+// there it is time that ends it.
+//
+// That nobody on this side has heard the member for longer is no such proof: ways
+// may have opened a moment ago, and what members that know nothing of the judgement
+// yet sent through them may have given it a lease.
 //
 // Only the leader does it, and only while its own way to the others is open:
 // else what it sent before may still be on its way.
@@ -56,6 +60,9 @@ func (m *Machine) fence() {
 	})
 }
 
+// clockSpread is the share by which clocks may differ in rate, 2 %.
+const clockSpread = 50
+
 // fenceInterval is the time between two looks in a large cluster.
 const fenceInterval = 100 * time.Millisecond
 
@@ -63,12 +70,12 @@ const fenceInterval = 100 * time.Millisecond
 func (m *Machine) fencedAt(r Member) (at time.Time, known bool) {
 	if m.foundOut(m.downing.known, r.Address, func() bool { return m.broken(r) }) {
 		known = true
-		if !m.provenGone(r.Address) && !m.downing.clean[r.Address] {
-			at = m.downing.known[r.Address].Add(m.config.LeaseMajority)
+		if !m.provenGone(r.Address) {
+			at = m.downing.known[r.Address].Add(m.config.LeaseMajority + m.config.LeaseMajority/clockSpread)
 		}
 	}
 	if m.foundOut(m.downing.judged, r.Address, func() bool { return r.Judged }) {
-		ends := m.downing.judged[r.Address].Add(m.leaseHold() + m.leaseHold()/50 + m.config.LeaseEcho)
+		ends := m.downing.judged[r.Address].Add(m.leaseHold() + m.leaseHold()/clockSpread + m.config.LeaseEcho)
 		if !known || ends.Before(at) {
 			at, known = ends, true
 		}
@@ -133,7 +140,6 @@ func (d *downingState) forgetRemoved(g *Gossip) {
 	for _, times := range []map[transport.Address]time.Time{d.since, d.known, d.judged, d.met} {
 		maps.DeleteFunc(times, func(node transport.Address, _ time.Time) bool { return gone(node) })
 	}
-	maps.DeleteFunc(d.clean, func(node transport.Address, _ bool) bool { return gone(node) })
 }
 
 // reset drops the times that count only while this node hears and is heard.

@@ -69,7 +69,6 @@ func New(config Config) (*Machine, error) {
 	m.detect = newDetection(config.PhiThreshold)
 	m.downing.reset()
 	m.downing.met = make(map[transport.Address]time.Time)
-	m.downing.clean = make(map[transport.Address]bool)
 	return m, nil
 }
 

@@ -12,7 +12,7 @@ func (m *Machine) judgeSplit() {
 	if !m.splitDue() || !m.small() && !m.due(&m.downing.judgeAt, judgeInterval) {
 		return
 	}
-	reachable, clean := m.survivors()
+	reachable := m.survivors()
 	side := split{m.electorate(m.voters()), reachable}
 	missing := names(m.downing.lost)
 	if !hasAddress(side.side, m.config.Self) {
@@ -23,7 +23,7 @@ func (m *Machine) judgeSplit() {
 	case wait:
 	case goOn:
 		if m.acts(reachable) { // else another one does, who is reachable
-			m.downLost(reachable, clean, sentence{})
+			m.downLost(reachable, sentence{})
 		}
 	case stop:
 		m.stopAsMinority(fmt.Sprintf("%s cannot be reached, and this side does not go on (%v: %d of %d votes)",
@@ -37,7 +37,7 @@ func (m *Machine) judgeSplit() {
 		})
 	case askFirst, askLater:
 		if m.acts(reachable) {
-			m.claimLease(v == askLater, reachable, clean)
+			m.claimLease(v == askLater, reachable)
 		}
 	}
 }
@@ -76,7 +76,7 @@ func (m *Machine) splitDue() bool {
 }
 
 // downLost downs the unreachable members that are not on this side.
-func (m *Machine) downLost(side []transport.Address, clean bool, by sentence) {
+func (m *Machine) downLost(side []transport.Address, by sentence) {
 	var victims []Member
 	for _, node := range m.downing.lost {
 		r, ok := m.gossip.member(node)
@@ -84,8 +84,6 @@ func (m *Machine) downLost(side []transport.Address, clean bool, by sentence) {
 			continue
 		}
 		victims = append(victims, r)
-		// The member has heard nothing that counts for longer than its lease lasts.
-		m.downing.clean[node] = clean && m.now.Sub(m.downing.since[node]) >= m.config.LeaseMajority
 	}
 	// Those that are left out because their ways are broken, though reachable.
 	for _, r := range m.gossip.Members {

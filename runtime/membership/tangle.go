@@ -12,19 +12,17 @@ import (
 // shows in an unreachable member that is still heard, that accuses in turn, or
 // that not all its watchers accuse; then all that see the same accusations pick
 // the same side: again and again the member with the most broken ways goes, of
-// equal ones the youngest, until nobody is unreachable any more. Clean tells which
-// of the two it was.
+// equal ones the youngest, until nobody is unreachable any more.
 //
 // In a large cluster only the leader downs, so nobody else has to pick.
-func (m *Machine) survivors() (side []transport.Address, clean bool) {
+func (m *Machine) survivors() (side []transport.Address) {
 	g, f := m.gossip, m.facts()
 	out := make([]bool, len(g.Members)) // Down, unreachable, or picked to go
 	for i, r := range g.Members {
 		out[i] = r.Status == Down || r.Quarantined || i != f.self && f.evidence[i] != NoEvidence
 	}
 	list := g.accusations()
-	clean = !m.tangled(list, out)
-	if !clean && (m.small() || m.leads()) {
+	if m.tangled(list, out) && (m.small() || m.leads()) {
 		for i, r := range g.Members {
 			out[i] = r.Status == Down || r.Quarantined
 		}
@@ -40,7 +38,7 @@ func (m *Machine) survivors() (side []transport.Address, clean bool) {
 			side = append(side, r.Address)
 		}
 	}
-	return side, clean
+	return side
 }
 
 // tangled tells whether this is more than a clean cut of those that are out.
