@@ -28,6 +28,7 @@ type leaseState struct {
 	// were heard at all, whomever they counted on; those only by the votes of a large
 	// cluster.
 	majority, all, every, heard time.Time
+	bench                       leaseBench // of small clusters
 }
 
 // leaseNow computes the lease from who vouched for this node and when.
@@ -85,53 +86,80 @@ func (m *Machine) enoughAlone() bool {
 	return m.strategy.quorum(m.electorate(voters)).met(func(node transport.Address) bool { return node == m.config.Self })
 }
 
-// countVouched takes in what this node heard itself, in a small cluster: when a
-// quorum vouched, and whether all that can be reached have since the doubt began.
-func (m *Machine) countVouched() (all bool) {
-	voters, all := m.leaseVoters()
-	m.lease.majority = maxTime(m.lease.majority, m.strategy.quorum(m.electorate(voters)).since(func(node transport.Address) time.Time {
-		if node == m.config.Self {
-			return m.now
-		}
-		p := m.detect.peers[node]
-		if p == nil {
-			return time.Time{}
-		}
-		return p.vouched
-	}))
-	return all
+// A leaseBench is whose word counts for the lease, made for a shape and an electorate:
+// it is asked for at every step.
+type leaseBench struct {
+	of, elected *shape
+	quorum      quorum
+	voters      []*peer // in the order of quorum.voters; nil: this node
+	times       []time.Time
+	others      []leaseWord
 }
 
-// leaseVoters are those whose word counts for the lease, this node included, by
-// address. All: who of the others can be reached has vouched since the doubt
-// began.
-func (m *Machine) leaseVoters() (voters []transport.Address, all bool) {
-	f := m.facts()
-	all, m.lease.every = true, m.now
+// A leaseWord is one of the others that are not Down.
+type leaseWord struct {
+	*peer
+	reachable bool
+}
+
+// bench returns whose word counts now.
+func (m *Machine) bench() *leaseBench {
+	f, b := m.facts(), &m.lease.bench
+	if b.of == f.shape && b.elected == m.downing.elected {
+		return b
+	}
+	*b = leaseBench{of: f.shape, elected: m.downing.elected}
+	var voters []transport.Address
 	for i, r := range m.gossip.Members {
 		if i != f.self && !m.counted(r) {
 			continue
 		}
 		if m.config.votes(r) {
 			voters = append(voters, r.Address)
+			b.voters = append(b.voters, nil)
+			if i != f.self {
+				b.voters[len(voters)-1] = m.peer(r.Address)
+			}
 		}
-		if i == f.self {
-			continue
-		}
-		var vouched time.Time
-		p := m.detect.peers[r.Address]
-		if p != nil {
-			vouched = p.vouched
-		}
-		if r.Status == Down {
-			continue
-		}
-		m.lease.every = earlier(m.lease.every, vouched)
-		if f.evidence[i] == NoEvidence && (p == nil || p.absent.IsZero()) {
-			all = all && !vouched.Before(m.lease.since)
+		if i != f.self && r.Status != Down {
+			b.others = append(b.others, leaseWord{m.peer(r.Address), f.evidence[i] == NoEvidence})
 		}
 	}
-	return voters, all
+	b.quorum, b.times = m.strategy.quorum(m.electorate(voters)), make([]time.Time, len(voters))
+	return b
+}
+
+// countVouched takes in what this node heard itself, in a small cluster: when a
+// quorum vouched, when all others did, and whether all that can be reached have
+// since the doubt began.
+func (m *Machine) countVouched() (all bool) {
+	b := m.bench()
+	for i, p := range b.voters {
+		b.times[i] = m.now
+		if p != nil {
+			b.times[i] = p.vouched
+		}
+	}
+	m.lease.majority = maxTime(m.lease.majority, b.quorum.sinceTimes(b.times, m.vouchedAt))
+	all, m.lease.every = true, m.now
+	for _, p := range b.others {
+		m.lease.every = earlier(m.lease.every, p.vouched)
+		if p.reachable && p.absent.IsZero() && p.vouched.Before(m.lease.since) {
+			all = false
+		}
+	}
+	return all
+}
+
+// vouchedAt is since when a node certainly counted on this one last.
+func (m *Machine) vouchedAt(node transport.Address) time.Time {
+	if node == m.config.Self {
+		return m.now
+	}
+	if p := m.detect.peers[node]; p != nil {
+		return p.vouched
+	}
+	return time.Time{}
 }
 
 // doubt begins, or begins again, and asks everybody at once.

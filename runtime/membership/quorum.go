@@ -39,14 +39,23 @@ func (q quorum) met(has func(transport.Address) bool) bool {
 // since is the latest time for which those that were heard at it or later are
 // enough. Without such a time it is the zero time.
 func (q quorum) since(heard func(transport.Address) time.Time) time.Time {
-	times := make([]time.Time, 0, len(q.voters))
+	times := make([]time.Time, len(q.voters))
+	for i, node := range q.voters {
+		times[i] = heard(node)
+	}
+	return q.sinceTimes(times, heard)
+}
+
+// sinceTimes is since for those who know when each of the voters was heard. It
+// changes the order of times.
+func (q quorum) sinceTimes(times []time.Time, heard func(transport.Address) time.Time) time.Time {
 	var others time.Time // since when all but the spare one were heard
 	first := true
-	for _, node := range q.voters {
-		at := heard(node)
-		times = append(times, at)
-		if node != q.spare && (first || at.Before(others)) {
-			others, first = at, false
+	if !q.spare.IsZero() {
+		for i, at := range times {
+			if q.voters[i] != q.spare && (first || at.Before(others)) {
+				others, first = at, false
+			}
 		}
 	}
 	slices.SortFunc(times, func(a, b time.Time) int { return b.Compare(a) })
@@ -59,7 +68,7 @@ func (q quorum) since(heard func(transport.Address) time.Time) time.Time {
 			}
 		}
 	}
-	if !q.spare.IsZero() && !first {
+	if !first {
 		enough = maxTime(enough, others)
 	}
 	return enough
