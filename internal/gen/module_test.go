@@ -88,7 +88,7 @@ func difference(got, want []byte) string {
 }
 
 // module makes a user's module out of the files, by path.
-func module(t *testing.T, path string, files map[string]string) (dir string) {
+func module(t testing.TB, path string, files map[string]string) (dir string) {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -110,7 +110,7 @@ func module(t *testing.T, path string, files map[string]string) (dir string) {
 	return dir
 }
 
-func write(t *testing.T, dir, name, content string) {
+func write(t testing.TB, dir, name, content string) {
 	t.Helper()
 	path := filepath.Join(dir, filepath.FromSlash(name))
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -139,7 +139,7 @@ func options(dir string, patterns ...string) Options {
 	return Options{Options: load.Options{Dir: dir, Patterns: patterns, Env: environment()}}
 }
 
-func run(t *testing.T, o Options) *Outcome {
+func run(t testing.TB, o Options) *Outcome {
 	t.Helper()
 	out, err := Run(t.Context(), o)
 	if err != nil {
@@ -149,7 +149,7 @@ func run(t *testing.T, o Options) *Outcome {
 }
 
 // clean runs the generator on a package without mistakes.
-func clean(t *testing.T, o Options) *Outcome {
+func clean(t testing.TB, o Options) *Outcome {
 	t.Helper()
 	out := run(t, o)
 	for _, d := range out.Diagnostics {

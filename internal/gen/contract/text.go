@@ -49,7 +49,7 @@ func Format(c *Contract) []byte {
 		}
 		add(e.Retired, fields...)
 	}
-	slices.SortFunc(lines, compareLines)
+	sortLines(lines)
 	return []byte(head + strconv.Itoa(version) + "\n" + note + strings.Join(append(lines, ""), "\n"))
 }
 
@@ -85,17 +85,28 @@ func formatKind(k *Kind, add func(retired bool, fields ...any)) {
 	}
 }
 
-// compareLines orders lines word by word, and numbers by their value.
-func compareLines(a, b string) int {
-	return slices.CompareFunc(strings.Fields(a), strings.Fields(b), func(x, y string) int {
-		n, err := strconv.Atoi(x)
-		m, err2 := strconv.Atoi(y)
-		if err == nil && err2 == nil {
-			return cmp.Compare(n, m)
-		}
-		return strings.Compare(x, y)
-	})
+// sortLines orders lines word by word, and numbers by their value.
+func sortLines(lines []string) {
+	split := make([][]string, len(lines))
+	for i, line := range lines {
+		split[i] = strings.Fields(line)
+	}
+	slices.SortFunc(split, func(a, b []string) int { return slices.CompareFunc(a, b, compareWords) })
+	for i, words := range split {
+		lines[i] = strings.Join(words, " ")
+	}
 }
+
+// compareWords compares numbers, which are written without leading zeros, by
+// their length first.
+func compareWords(a, b string) int {
+	if isNumber(a) && isNumber(b) {
+		return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
+	}
+	return strings.Compare(a, b)
+}
+
+func isNumber(s string) bool { return s != "" && s[0] >= '0' && s[0] <= '9' }
 
 // Parse reads a contract. It wants it exactly as [Format] writes it, so that what
 // somebody changed by hand, or a merge left, is not taken for a decision.

@@ -1,0 +1,106 @@
+package gen
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// largeModule makes 200 entities of ten methods, ten in each package.
+func largeModule(tb testing.TB, path string, packages int) (dir string) {
+	files := make(map[string]string)
+	for p := range packages {
+		var b strings.Builder
+		fmt.Fprintf(&b, "package p%d\n\nimport (\n\t\"context\"\n\t\"time\"\n)\n\ntype Line struct {\n\tSKU   string\n\tCount int\n\tAt    time.Time\n}\n", p)
+		for e := range 10 {
+			fmt.Fprintf(&b, "\n// E%d is one of many.\n//\n//shard:entity name=P%dE%d\ntype E%d struct {\n\tID    string `shard:\"id\"`\n\tTotal int64  `shard:\"state\"`\n\tLines []Line `shard:\"state\"`\n}\n", e, p, e, e)
+			for m := range 10 {
+				b.WriteString(method(fmt.Sprintf("E%d", e), fmt.Sprintf("M%d", m)))
+			}
+		}
+		files[fmt.Sprintf("p%d/p.go", p)] = b.String()
+	}
+	return module(tb, path, files)
+}
+
+func method(entity, name string) string {
+	return fmt.Sprintf("\n// %[2]s does something.\nfunc (e *%[1]s) %[2]s(ctx context.Context, a string, b int64, line Line) (total int64, lines []Line, err error) {\n\treturn 0, nil, nil\n}\n", entity, name)
+}
+
+// TestOneMethodRewritesOneFile: a method more costs its package's code and
+// contract, whatever else there is.
+func TestOneMethodRewritesOneFile(t *testing.T) {
+	dir := largeModule(t, "example.com/large", 3)
+	clean(t, options(dir, "./..."))
+	write(t, dir, "p1/more.go", "package p1\n\nimport \"context\"\n"+method("E3", "More"))
+	out := clean(t, options(dir, "./..."))
+	want := []string{filepath.Join("p1", "shard_gen.go"), filepath.Join("p1", "shard.lock")}
+	if !slices.Equal(out.Written, want) || out.UpToDate != 2 {
+		t.Errorf("wrote %v with %d up to date, want %v and 2", out.Written, out.UpToDate, want)
+	}
+}
+
+// BenchmarkGenerate measures a run over 200 entities of ten methods beside what
+// go list -deps -export takes on the same packages, each pair after the same
+// change: medians of b.N pairs, so run it with -benchtime 5x.
+//
+//	first  no package was generated, or compiled, before
+//	method one has a method more
+//	same   nothing is new
+func BenchmarkGenerate(b *testing.B) {
+	list := func(dir string) time.Duration {
+		cmd := exec.CommandContext(b.Context(), "go", "list", "-deps", "-export", "./...")
+		cmd.Dir, cmd.Env = dir, environment()
+		begin := time.Now()
+		if out, err := cmd.CombinedOutput(); err != nil {
+			b.Fatalf("%v\n%s", err, out)
+		}
+		return time.Since(begin)
+	}
+	generate := func(dir string) time.Duration {
+		begin := time.Now()
+		clean(b, options(dir, "./..."))
+		return time.Since(begin)
+	}
+	report := func(b *testing.B, generates, lists []time.Duration) {
+		slices.Sort(generates)
+		slices.Sort(lists)
+		g, l := generates[len(generates)/2].Seconds(), lists[len(lists)/2].Seconds()
+		b.ReportMetric(g, "generate-s")
+		b.ReportMetric(l, "list-s")
+		b.ReportMetric(g/l, "generate/list")
+	}
+	b.Run("first", func(b *testing.B) {
+		var generates, lists []time.Duration
+		for i := 0; b.Loop(); i++ {
+			dir := largeModule(b, fmt.Sprintf("example.com/large%d/t%d", i, time.Now().UnixNano()), 20)
+			generates = append(generates, generate(dir))
+			lists = append(lists, list(dir))
+		}
+		report(b, generates, lists)
+	})
+	dir := largeModule(b, "example.com/large", 20)
+	generate(dir)
+	list(dir)
+	b.Run("method", func(b *testing.B) {
+		var generates, lists []time.Duration
+		for i := 0; b.Loop(); i++ {
+			write(b, dir, fmt.Sprintf("p7/more%d.go", i), "package p7\n\nimport \"context\"\n"+method("E3", fmt.Sprintf("N%d", time.Now().UnixNano())))
+			generates = append(generates, generate(dir))
+			lists = append(lists, list(dir))
+		}
+		report(b, generates, lists)
+	})
+	b.Run("same", func(b *testing.B) {
+		var generates, lists []time.Duration
+		for b.Loop() {
+			generates = append(generates, generate(dir))
+			lists = append(lists, list(dir))
+		}
+		report(b, generates, lists)
+	})
+}
