@@ -124,6 +124,9 @@ func (n *Node) hostLocked(h codegen.Host, opts []HostOption) error {
 	if n.state != stateNew {
 		return fmt.Errorf("host %s: %w (host every type before Start)", h.Name, ErrStarted)
 	}
+	if err := h.CheckMethods(); err != nil {
+		return fmt.Errorf("host %s: %w", h.Name, err)
+	}
 	k := n.plane.kind(h.Kind)
 	switch {
 	case k.err != nil:

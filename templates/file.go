@@ -71,6 +71,7 @@ func File(pkg *model.Package) ([]byte, error) {
 		e.errors()
 	}
 	e.types()
+	e.staleness()
 	return e.render()
 }
 

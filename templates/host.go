@@ -104,6 +104,12 @@ func ownFields(n *model.Entity) []hostField {
 			list = append(list, hostField{name, jen.Id(function)})
 		}
 	}
+	if n.MethodCount > 0 {
+		list = append(list,
+			hostField{"Struct", jen.Parens(jen.Op("*").Id(n.Name)).Call(jen.Nil())},
+			hostField{"Exported", jen.Lit(n.MethodCount)},
+		)
+	}
 	optional("SetID", n.SetIDFunc(), n.ID.Field != "")
 	optional("AppendState", n.AppendStateFunc(), len(n.State) > 0)
 	optional("DecodeState", n.DecodeStateFunc(), len(n.State) > 0)

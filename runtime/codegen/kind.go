@@ -1,6 +1,10 @@
 package codegen
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"reflect"
+)
 
 // A Kind describes one entity type to callers and hosts. Every member of a
 // cluster must agree on it; joining checks that.
@@ -29,6 +33,10 @@ type Kind struct {
 type Host struct {
 	Kind
 	New      func() any
+	// Struct is a nil pointer to the entity's struct, and Exported how many
+	// exported methods it had when its code was generated. Nil: not told.
+	Struct   any
+	Exported int
 	SetID    func(entity any, id string) error // nil: no field tagged id
 	Dispatch map[string]Method
 	// AppendState and DecodeState move the fields tagged state; nil without any.
@@ -37,6 +45,21 @@ type Host struct {
 	// Activate and Passivate are the user's hooks; nil without them.
 	Activate  func(ctx context.Context, entity any, a Activation) error
 	Passivate func(ctx context.Context, entity any, p Passivation) error
+}
+
+// CheckMethods returns an error when the entity's struct has got or lost exported
+// methods since its code was generated. It counts them: to look at each would keep
+// the linker from dropping any method of the program.
+func (h *Host) CheckMethods() error {
+	if h.Struct == nil {
+		return nil
+	}
+	t := reflect.TypeOf(h.Struct)
+	if now := t.NumMethod(); now != h.Exported {
+		return fmt.Errorf("%v has %d exported methods and had %d when its code was generated (run go generate; methods for tests alone are better not exported)",
+			t.Elem(), now, h.Exported)
+	}
+	return nil
 }
 
 // A Method decodes the arguments of one call, runs it on the entity and appends

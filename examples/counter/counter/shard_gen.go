@@ -155,6 +155,8 @@ func HostCounter(n *shard.Node, factory func() *Counter, opts ...shard.HostOptio
 			"Add": dispatchCounterAdd,
 			"Get": dispatchCounterGet,
 		},
+		Struct:      (*Counter)(nil),
+		Exported:    2,
 		SetID:       setCounterID,
 		AppendState: appendCounterState,
 		DecodeState: decodeCounterState,
@@ -314,3 +316,7 @@ func decodeCounterState(entity any, b []byte) error {
 	}
 	return d.Err("state of Counter")
 }
+
+// All fields are known here: one more does not compile until it is generated
+// for.
+var _ = func(e *Counter) *Counter { return &Counter{e.ID, e.Total} }

@@ -132,6 +132,8 @@ func HostScheduler(n *shard.Node, factory func() *Scheduler, opts ...shard.HostO
 			"HandOut": dispatchSchedulerHandOut,
 			"Status":  dispatchSchedulerStatus,
 		},
+		Struct:      (*Scheduler)(nil),
+		Exported:    3,
 		AppendState: appendSchedulerState,
 		DecodeState: decodeSchedulerState,
 		Activate:    activateScheduler,
@@ -378,6 +380,8 @@ func HostWorker(n *shard.Node, factory func() *Worker, opts ...shard.HostOption)
 			"Do":   dispatchWorkerDo,
 			"Done": dispatchWorkerDone,
 		},
+		Struct:      (*Worker)(nil),
+		Exported:    2,
 		SetID:       setWorkerID,
 		AppendState: appendWorkerState,
 		DecodeState: decodeWorkerState,
@@ -508,3 +512,10 @@ func decodeWorkerState(entity any, b []byte) error {
 	}
 	return d.Err("state of Worker")
 }
+
+// All fields are known here: one more does not compile until it is generated
+// for.
+var (
+	_ = func(e *Scheduler) *Scheduler { return &Scheduler{e.Next, e.Every, e.Workers, e.Node, e.Self, e.Worker} }
+	_ = func(e *Worker) *Worker { return &Worker{e.ID, e.Jobs} }
+)

@@ -117,7 +117,9 @@ func HostClerk(n *shard.Node, factory func() *Clerk, opts ...shard.HostOption) e
 		Dispatch: map[string]codegen.Method{
 			"Serve": dispatchClerkServe,
 		},
-		SetID: setClerkID,
+		Struct:   (*Clerk)(nil),
+		Exported: 1,
+		SetID:    setClerkID,
 	}, opts...)
 }
 
@@ -290,6 +292,8 @@ func HostLeader(n *shard.Node, factory func() *Leader, opts ...shard.HostOption)
 		Dispatch: map[string]codegen.Method{
 			"Beat": dispatchLeaderBeat,
 		},
+		Struct:      (*Leader)(nil),
+		Exported:    2,
 		AppendState: appendLeaderState,
 		DecodeState: decodeLeaderState,
 		Activate:    activateLeader,
@@ -540,7 +544,9 @@ func HostRelay(n *shard.Node, factory func() *Relay, opts ...shard.HostOption) e
 		Dispatch: map[string]codegen.Method{
 			"Burst": dispatchRelayBurst,
 		},
-		SetID: setRelayID,
+		Struct:   (*Relay)(nil),
+		Exported: 1,
+		SetID:    setRelayID,
 	}, opts...)
 }
 
@@ -800,6 +806,8 @@ func HostTally(n *shard.Node, factory func() *Tally, opts ...shard.HostOption) e
 			"Apply":  dispatchTallyApply,
 			"Report": dispatchTallyReport,
 		},
+		Struct:      (*Tally)(nil),
+		Exported:    2,
 		SetID:       setTallyID,
 		AppendState: appendTallyState,
 		DecodeState: decodeTallyState,
@@ -1077,3 +1085,13 @@ func readUint64SliceElement(d *codegen.Decoder, v *[]uint64) {
 	}
 	d.Leave(outer)
 }
+
+// All fields are known here: one more does not compile until it is generated
+// for.
+var (
+	_ = func(e *Clerk) *Clerk { return &Clerk{e.ID} }
+	_ = func(e *Leader) *Leader { return &Leader{e.Last, e.Node, e.Trace} }
+	_ = func(e *Relay) *Relay { return &Relay{e.ID, e.Node, e.Tallies} }
+	_ = func(e *Tally) *Tally { return &Tally{e.ID, e.Seen, e.Node, e.Witness} }
+	_ = func(v Receipt) Receipt { return Receipt{v.Count, v.Node} }
+)

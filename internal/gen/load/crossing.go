@@ -221,6 +221,9 @@ func (c *crossing) fillMap(m *model.Type, u *types.Map) (r *refusal) {
 // are exported or not, for generated code stands beside them; of another
 // package's struct every field must be exported, or part of it would be lost.
 func (c *crossing) fillStruct(m *model.Type, t types.Type, u *types.Struct) *refusal {
+	if named, ok := types.Unalias(t).(*types.Named); ok && named.Obj().Pkg() == c.pkg.Types && named.TypeArgs().Len() == 0 {
+		m.Own = ownFields(u)
+	}
 	for i := range u.NumFields() {
 		f := u.Field(i)
 		own := f.Pkg() == c.pkg.Types
@@ -230,6 +233,12 @@ func (c *crossing) fillStruct(m *model.Type, t types.Type, u *types.Struct) *ref
 			continue
 		case !own && !f.Exported():
 			return c.unexported(t, f)
+		case hasTag && tag == "-" && holdsLock(f.Type()):
+			r := &refusal{code: CodeType, why: "a lock cannot be copied", remedy: "use a pointer to it"}
+			if own {
+				r.pos = f.Pos()
+			}
+			return r.at("." + f.Name())
 		case hasTag && tag == "-":
 			x, r := c.expr(f.Type())
 			zero := zeroOf(f.Type())

@@ -19,6 +19,8 @@ func (s *source) entity(m *marked) *model.Entity {
 	s.readOptions(n, m, h, id)
 	s.methods(n, m, h)
 	s.addressed(n, m, h, id)
+	n.Own = s.entityFields(m.object.Type().Underlying().(*types.Struct))
+	n.MethodCount = s.exportedMethods(m.object.Type().(*types.Named))
 	return n
 }
 

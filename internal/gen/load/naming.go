@@ -111,6 +111,9 @@ func (s *source) imports(taken map[string]bool) []model.Import {
 			for _, f := range n.State {
 				use(f.Type.Expr)
 			}
+			for _, f := range n.Own {
+				use(f.Lock)
+			}
 		}
 		if s.model.Owner == "" && n.Client != "" {
 			used[n.Client] = s.homes[n.Client].model.Name

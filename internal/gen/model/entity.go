@@ -74,6 +74,18 @@ type Entity struct {
 	Addressed []*Addressed
 	State     []Field
 	Hooks     Hooks
+	// Own are all fields of the struct, in order; nil where generated code cannot
+	// name them all.
+	Own []OwnField
+	// MethodCount is how many exported methods the struct has, promoted ones too; 0
+	// where that may change without its package.
+	MethodCount int
+}
+
+// An OwnField is any field of an entity.
+type OwnField struct {
+	Name string
+	Lock *Expr // the type of one that must not be copied; else nil
 }
 
 // An Addressed is a struct of the client's package that is the only argument of

@@ -38,6 +38,9 @@ type Type struct {
 	Fields  []Field
 	Skipped []Skipped
 	Zero    Zero
+	// Own are the names of all fields of a Struct that the package declares, in
+	// order; nil where generated code cannot name them all.
+	Own []string
 	// IDField is, of a Struct, the field tagged id: it may be a message that says
 	// itself which entity it is for.
 	IDField string

@@ -575,6 +575,8 @@ func HostZoo(n *shard.Node, factory func() *Zoo, opts ...shard.HostOption) error
 			"Fail":          dispatchZooFail,
 			"Plain":         dispatchZooPlain,
 		},
+		Struct:      (*Zoo)(nil),
+		Exported:    12,
 		SetID:       setZooID,
 		AppendState: appendZooState,
 		DecodeState: decodeZooState,
@@ -4067,3 +4069,27 @@ func cloneStringIntSliceMap(v map[string][]int) map[string][]int {
 	}
 	return c
 }
+
+// All fields are known here: one more does not compile until it is generated
+// for.
+var (
+	_ = func(e *Zoo) *Zoo {
+		return &Zoo{e.ID, e.Scalars, e.Lists, e.Maps, e.optional, e.tree, e.bare, e.since, e.seen}
+	}
+	_ = func(v Scalars) Scalars {
+		return Scalars{v.Bool, v.Int, v.Int8, v.Int16, v.Int32, v.Int64, v.Uint, v.Uint8, v.Uint16, v.Uint32, v.Uint64, v.Float32, v.Float64, v.String, v.Rune, v.Flag, v.Tiny, v.Count, v.Name, v.Wait}
+	}
+	_ = func(v Lists) Lists {
+		return Lists{v.Bytes, v.Blob, v.Bools, v.Ints, v.Tinies, v.Uints, v.Floats, v.Doubles, v.Strings, v.Names, v.Levels, v.Blobs, v.Waits, v.Times, v.Scalars, v.Pointers, v.Numbers, v.Nested, v.Deep, v.Maps, v.Protos, v.Hashes, v.Bigs, v.Grid, v.Hash, v.Triple, v.Pair, v.Rows, v.Sets}
+	}
+	_ = func(v Maps) Maps {
+		return Maps{v.Ints, v.Bools, v.Uints, v.Prices, v.Scalars, v.Pointers, v.Lists, v.Maps, v.Bytes, v.Times, v.Arrays, v.Sets, v.Points, v.Addrs, v.Protos}
+	}
+	_ = func(v Point) Point { return Point{v.X, v.Y} }
+	_ = func(v Optional) Optional {
+		return Optional{v.Bool, v.Int, v.String, v.Time, v.Bytes, v.Scalars, v.Strings, v.Prices, v.Hash, v.Grid, v.Double, v.Big, v.Proto}
+	}
+	_ = func(v Tree) Tree { return Tree{v.Name, v.Children, v.Left, v.ByName} }
+	_ = func(v Others) Others { return Others{v.Time, v.Big, v.Addr, v.Prefix, v.URL, v.Proto} }
+	_ = func(v Embedding) Embedding { return Embedding{v.Point, v.Scalars, v.hidden, v.tags, v.stays} }
+)

@@ -18,6 +18,8 @@ func HostBill(n *shard.Node, factory func() *Bill, opts ...shard.HostOption) err
 	}
 	host := billapi.DescribeBill()
 	host.New = func() any { return factory() }
+	host.Struct = (*Bill)(nil)
+	host.Exported = 3
 	host.AppendState = appendBillState
 	host.DecodeState = decodeBillState
 	return n.Host(host, opts...)
@@ -44,3 +46,7 @@ func decodeBillState(entity any, b []byte) error {
 	}
 	return d.Err("state of Bill")
 }
+
+// All fields are known here: one more does not compile until it is generated
+// for.
+var _ = func(e *Bill) *Bill { return &Bill{e.Total, e.Orders} }

@@ -19,6 +19,8 @@ func HostOrder(n *shard.Node, factory func() *Order, opts ...shard.HostOption) e
 	}
 	host := orderapi.DescribeOrder()
 	host.New = func() any { return factory() }
+	host.Struct = (*Order)(nil)
+	host.Exported = 2
 	host.SetID = setOrderID
 	host.AppendState = appendOrderState
 	host.DecodeState = decodeOrderState
@@ -95,3 +97,7 @@ func readOrderapiLine(d *codegen.Decoder, v *orderapi.Line) {
 	}
 	d.Leave(outer)
 }
+
+// All fields are known here: one more does not compile until it is generated
+// for.
+var _ = func(e *Order) *Order { return &Order{e.ID, e.Lines, e.Gift, e.Bills} }

@@ -392,3 +392,10 @@ func readLine(d *codegen.Decoder, v *Line) {
 	}
 	d.Leave(outer)
 }
+
+// All fields are known here: one more does not compile until it is generated
+// for.
+var (
+	_ = func(v PlaceOrder) PlaceOrder { return PlaceOrder{v.Order, v.Lines, v.Gift} }
+	_ = func(v Line) Line { return Line{v.SKU, v.Price} }
+)

@@ -211,6 +211,8 @@ func HostStock(n *shard.Node, factory func() *Stock, opts ...shard.HostOption) e
 			"Reserve": dispatchStockTake,
 			"Restock": dispatchStockRestock,
 		},
+		Struct:      (*Stock)(nil),
+		Exported:    4,
 		SetID:       setStockID,
 		AppendState: appendStockState,
 		DecodeState: decodeStockState,
@@ -502,3 +504,10 @@ func readInt64Pointer(d *codegen.Decoder, v **int64) {
 	}
 	codegen.ReadInt(d, *v)
 }
+
+// All fields are known here: one more does not compile until it is generated
+// for.
+var (
+	_ = func(e *Stock) *Stock { return &Stock{e.ID, e.Names, e.Lines, e.Rest} }
+	_ = func(v Line) Line { return Line{v.Gift, v.Article, v.Count} }
+)

@@ -211,6 +211,8 @@ func HostStock(n *shard.Node, factory func() *Stock, opts ...shard.HostOption) e
 			"Reserve": dispatchStockReserve,
 			"Restock": dispatchStockRestock,
 		},
+		Struct:      (*Stock)(nil),
+		Exported:    4,
 		SetID:       setStockID,
 		AppendState: appendStockState,
 		DecodeState: decodeStockState,
@@ -474,3 +476,10 @@ func readLine(d *codegen.Decoder, v *Line) {
 	}
 	d.Leave(outer)
 }
+
+// All fields are known here: one more does not compile until it is generated
+// for.
+var (
+	_ = func(e *Stock) *Stock { return &Stock{e.ID, e.Left, e.Lines} }
+	_ = func(v Line) Line { return Line{v.SKU, v.Count, v.Note} }
+)

@@ -1,0 +1,62 @@
+package templates
+
+import (
+	"slices"
+
+	"github.com/dave/jennifer/jen"
+
+	"github.com/shardgen/shardgen/internal/gen/model"
+)
+
+// staleness emits what does not compile any more when a struct gets a field that
+// the rest does not know.
+func (e *emitter) staleness() {
+	var lines []jen.Code
+	if !e.isClient() {
+		for _, n := range e.pkg.Entities {
+			if len(n.Own) > 0 {
+				lines = append(lines, e.allFields(n))
+			}
+		}
+	}
+	for _, t := range e.pkg.Types {
+		if len(t.Own) == 0 || !e.asked(t) {
+			continue
+		}
+		var values []jen.Code
+		for _, name := range t.Own {
+			values = append(values, jen.Id("v").Dot(name))
+		}
+		lines = append(lines, jen.Id("_").Op("=").Func().Params(jen.Id("v").Add(typ(t.Expr))).Add(typ(t.Expr)).
+			Add(oneLine(jen.Return(typ(t.Expr).Values(values...)))))
+	}
+	switch {
+	case len(lines) == 0:
+		return
+	case len(lines) == 1:
+		e.comment("All fields are known here: one more does not compile until it is generated for.")
+		e.file.Var().Add(lines[0])
+	default:
+		e.comment("All fields are known here: one more does not compile until it is generated for.")
+		e.file.Var().Defs(lines...)
+	}
+}
+
+// asked reports whether functions of a type were printed.
+func (e *emitter) asked(t *model.Type) bool {
+	return slices.ContainsFunc([]what{appendFunc, readFunc, cloneFunc}, func(w what) bool { return e.functions[function{t, w}] != nil })
+}
+
+// allFields names an entity's fields. Those that must not be copied are made.
+func (e *emitter) allFields(n *model.Entity) jen.Code {
+	var values []jen.Code
+	for _, f := range n.Own {
+		if f.Lock != nil {
+			values = append(values, typ(f.Lock).Values())
+		} else {
+			values = append(values, jen.Id("e").Dot(f.Name))
+		}
+	}
+	return jen.Id("_").Op("=").Func().Params(jen.Id("e").Op("*").Id(n.Name)).Op("*").Id(n.Name).
+		Add(oneLine(jen.Return(jen.Op("&").Id(n.Name).Values(values...))))
+}
