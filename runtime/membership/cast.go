@@ -68,7 +68,7 @@ func (m *Machine) casts() bool { return !m.small() && m.caster() == m.config.Sel
 
 // leaderSpoke: it is not mute, whoever led before.
 func (m *Machine) leaderSpoke(from transport.Address) {
-	if m.phase == member && from == m.facts().leader {
+	if !m.spreading.casting.told.IsZero() && m.phase == member && from == m.facts().leader {
 		m.spreading.casting.told = time.Time{}
 	}
 }

@@ -62,7 +62,7 @@ func (m *Machine) runDetection() {
 	for _, p := range m.detect.interest {
 		held, marked := Record{}, false
 		if len(records) > 0 {
-			held, marked = m.gossip.record(m.config.Self, p.node)
+			held, marked = recordOf(records, p.node)
 		}
 		// That nobody listens is disproved by any message. Not to take it back at once
 		// would leave a proof of death standing while others count on the member again.

@@ -116,7 +116,11 @@ func (g *Gossip) records(observer transport.Address) []Record {
 
 // record returns what one observer holds against subject.
 func (g *Gossip) record(observer, subject transport.Address) (Record, bool) {
-	records := g.records(observer)
+	return recordOf(g.records(observer), subject)
+}
+
+// recordOf returns what one observer's records hold against subject.
+func recordOf(records []Record, subject transport.Address) (Record, bool) {
 	i, ok := slices.BinarySearchFunc(records, subject, compareRecord)
 	if !ok {
 		return Record{}, false

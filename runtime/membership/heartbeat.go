@@ -244,10 +244,11 @@ func placesOf(n int) []int {
 // suspects.
 func (m *Machine) runBeats() {
 	m.lookAround()
+	own := m.gossip.records(m.config.Self)
 	for _, p := range m.detect.interest {
 		r := &m.gossip.Members[p.place]
-		suspected := r.Status == Down && m.tellsDown(p.node) || m.suspected(p.peer)
-		if !suspected && !m.beats(p, r.Status) {
+		suspected := r.Status == Down && m.tellsDown(own, p.node) || m.suspected(p.peer)
+		if !suspected && !m.beats(own, p, r.Status) {
 			if p.beaten {
 				p.beaten, m.detect.stale = false, true
 			}
@@ -277,7 +278,7 @@ func (m *Machine) runBeats() {
 // others. In a large cluster only those look at that one who can prove that it
 // is gone, and those who hold something against it themselves: nobody else can
 // take that back.
-func (m *Machine) beats(p subject, status Status) bool {
+func (m *Machine) beats(own []Record, p subject, status Status) bool {
 	switch {
 	case status == Down:
 		return false
@@ -285,7 +286,7 @@ func (m *Machine) beats(p subject, status Status) bool {
 		return true
 	case m.small():
 		return p.accused || m.lease.doubt
-	case hasRecord(m.gossip.records(m.config.Self), p.node):
+	case hasRecord(own, p.node):
 		return true
 	}
 	return p.accused && m.facts().evidence[p.place] != EvidenceGone && m.sameServer(p.peer)
@@ -293,8 +294,8 @@ func (m *Machine) beats(p subject, status Status) bool {
 
 // tellsDown tells whether it is on this node to tell a member that it is Down. In
 // a large cluster it is on the leader and on those that missed it.
-func (m *Machine) tellsDown(node transport.Address) bool {
-	return m.small() || m.leads() || hasRecord(m.gossip.records(m.config.Self), node)
+func (m *Machine) tellsDown(own []Record, node transport.Address) bool {
+	return m.small() || m.leads() || hasRecord(own, node)
 }
 
 // sameServer tells whether the peer is connected to the very broker instance to

@@ -129,3 +129,39 @@ func TestAccuserAsks(t *testing.T) {
 		t.Errorf("%v is accused, and not asked", stranger)
 	}
 }
+
+// TestVotesAreEven: the three collectors get their votes at even intervals. If the
+// votes went out together, their answers would come together, and between them the
+// lease would lapse.
+func TestVotesAreEven(t *testing.T) {
+	list := members(20)
+	m, err := New(Config{Cluster: "test", Self: list[0].Address, SmallCluster: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Unix(1000, 0)
+	m.Step(now, ConnState{Connected: true, Server: "s1"})
+	m.Preform(now, Preformed(list))
+	var votes []time.Duration
+	for begin := now; now.Sub(begin) < 12*time.Second; now = now.Add(50 * time.Millisecond) {
+		for _, e := range m.Step(now, Tick{}).Send {
+			switch msg := e.Message.(type) {
+			case Vote:
+				if after := now.Sub(begin); after > voteInterval {
+					votes = append(votes, after)
+				}
+				m.Step(now, Receive{From: e.To, Message: VoteAck{Target: mark32(list[0].Address), Seq: msg.Seq, Heard: time.Millisecond}})
+			case Echo:
+				m.Step(now, Receive{From: list[0].Address, Message: e.Message})
+			}
+		}
+	}
+	if len(votes) < 8 {
+		t.Fatalf("got %d votes in 9s, want one a second", len(votes))
+	}
+	for i := 1; i < len(votes); i++ {
+		if gap := votes[i] - votes[i-1]; gap < 800*time.Millisecond || gap > 1200*time.Millisecond {
+			t.Errorf("votes at %v and %v, want a second between", votes[i-1], votes[i])
+		}
+	}
+}

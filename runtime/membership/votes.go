@@ -25,6 +25,7 @@ type voting struct {
 	// See collect.go.
 	collectors []collector
 	chosen     *shape
+	turn       time.Time // from which the turns are counted
 	seq        uint64
 	sent       []sentVote // not answered yet
 
@@ -77,17 +78,29 @@ func (m *Machine) runVotes() {
 	v.walk(m.gossip, m.facts())
 	used := m.inUse()
 	for i := range used {
-		c, first := &used[i], used[i].due.IsZero()
-		if !m.due(&c.due, voteInterval) {
-			continue
+		if c := &used[i]; !m.now.Before(c.due) {
+			c.due = m.nextVote(i)
+			m.vote(c)
 		}
-		if first {
-			// Not all that begin now go on together.
-			c.due = m.now.Add(time.Duration(m.random.Int64N(int64(voteInterval))))
-			m.wakeAt(c.due)
-		}
-		m.vote(c)
+		m.wakeAt(used[i].due)
 	}
+}
+
+// nextVote is when the i-th collector gets its next vote. The turns of three in a
+// row are even, or the lease would lapse between two answers that come together;
+// those of several members are not, though they may have begun at the same time.
+func (m *Machine) nextVote(i int) time.Time {
+	v := &m.voting
+	if v.turn.IsZero() {
+		v.turn = m.now.Add(time.Duration(m.random.Int64N(int64(voteInterval))))
+	}
+	const part = voteInterval / collectors
+	next := v.turn.Add(time.Duration(i%collectors) * part)
+	rounds := m.now.Add(part/2).Sub(next)/voteInterval + 1
+	if next.After(m.now.Add(part / 2)) {
+		rounds = 0
+	}
+	return next.Add(rounds * voteInterval)
 }
 
 // vote sends one.

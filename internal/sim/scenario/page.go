@@ -4,13 +4,19 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+
+	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// preface stands before the tables.
-//
-//go:embed preface.md
-var preface string
+// preface stands before the tables, and closing after them.
+var (
+	//go:embed preface.md
+	preface string
+	//go:embed closing.md
+	closing string
+)
 
 // A Job is one row of the page.
 type Job struct {
@@ -28,6 +34,9 @@ func Page(seed uint64, largest int) []Job {
 				continue
 			}
 			jobs = append(jobs, Job{s, Options{Nodes: size, Seed: seed}})
+			if slices.Contains(s.Compared, size) {
+				jobs = append(jobs, Job{s, Options{Nodes: size, Seed: seed, Detection: membership.DetectionSingleObserver}})
+			}
 		}
 	}
 	return jobs
@@ -35,7 +44,11 @@ func Page(seed uint64, largest int) []Job {
 
 // Command is how a row is made again.
 func (r Result) Command() string {
-	return fmt.Sprintf("go run ./internal/sim/cmd/simulate -scenario %s -nodes %d -seed %d", r.Scenario, r.Nodes, r.Seed)
+	command := fmt.Sprintf("go run ./internal/sim/cmd/simulate -scenario %s -nodes %d -seed %d", r.Scenario, r.Nodes, r.Seed)
+	if r.Detection != 0 {
+		command += fmt.Sprintf(" -detection %q", r.Detection)
+	}
+	return command
 }
 
 // pageCommand stands in the preface for the command that writes the page.
@@ -47,18 +60,26 @@ func WritePage(w io.Writer, command string, results []Result) error {
 	var b strings.Builder
 	b.WriteString(strings.Replace(preface, pageCommand, command, 1))
 	for _, s := range All() {
-		rows := make([]Result, 0, len(s.Sizes))
+		var rows, compared []Result
 		for _, r := range results {
-			if r.Scenario == s.Name {
+			switch {
+			case r.Scenario != s.Name:
+			case r.Detection == membership.DetectionManyEdges:
 				rows = append(rows, r)
+			default:
+				compared = append(compared, r)
 			}
 		}
-		if len(rows) == 0 {
-			continue
+		if len(rows) > 0 {
+			fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", s.Name, s.About)
+			writeTable(&b, rows)
 		}
-		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", s.Name, s.About)
-		writeTable(&b, rows)
+		if len(compared) > 0 {
+			fmt.Fprintf(&b, "\nWith detection by a %v, the rule of the Akka Cluster specification:\n\n", compared[0].Detection)
+			writeTable(&b, compared)
+		}
 	}
+	b.WriteString("\n" + closing)
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -17,6 +17,8 @@ type Options struct {
 	// Nodes is the size of the cluster. Default: the scenario's largest.
 	Nodes int
 	Seed  uint64
+	// Detection is that of all nodes.
+	Detection membership.Detection
 	// Config, if set, changes each node's settings.
 	Config func(*membership.Config)
 	// Trace, if set, is told every line of the trace.
@@ -76,7 +78,7 @@ const drift = 100
 func (r *run) add(i int) *sim.Node {
 	config := membership.Config{
 		Self: transport.Address{Name: fmt.Sprintf("node-%04d", i), Incarnation: r.random.Uint64()},
-		Seed: r.random.Uint64(), ProbeVacancy: true,
+		Seed: r.random.Uint64(), ProbeVacancy: true, Detection: r.options.Detection,
 		Meta: []membership.KeyValue{{Key: "kind/Counter", Value: "256 xxh64 example.com/counter"}},
 	}
 	if r.options.Config != nil {
@@ -232,7 +234,7 @@ func (r *run) agree() bool {
 func (r *run) result() Result {
 	slices.Sort(r.detected)
 	out := Result{
-		Scenario: r.name, Nodes: r.options.Nodes, Seed: r.options.Seed, Err: r.world.Err(),
+		Scenario: r.name, Nodes: r.options.Nodes, Seed: r.options.Seed, Detection: r.options.Detection, Err: r.world.Err(),
 		Detected: len(r.detected), Expected: r.expected,
 		P50: quantile(r.detected, 0.5), P99: quantile(r.detected, 0.99),
 		Removed: len(r.removed), Views: len(r.views), Settled: -1,

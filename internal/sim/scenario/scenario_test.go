@@ -83,7 +83,7 @@ func TestPrint(t *testing.T) {
 func TestWritePage(t *testing.T) {
 	var results []Result
 	for _, j := range Page(7, 0) {
-		results = append(results, Result{Scenario: j.Scenario.Name, Nodes: j.Options.Nodes, Seed: j.Options.Seed})
+		results = append(results, Result{Scenario: j.Scenario.Name, Nodes: j.Options.Nodes, Seed: j.Options.Seed, Detection: j.Options.Detection})
 	}
 	var out bytes.Buffer
 	if err := WritePage(&out, "the command", results); err != nil {

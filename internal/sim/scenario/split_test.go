@@ -89,3 +89,18 @@ func checkSplit(t *testing.T, r *run, got Result, within time.Duration, stops bo
 		t.Errorf("%d of %d sights of a victim's removal, the last after %v; want all within %v", got.Detected, got.Expected, got.P99, within)
 	}
 }
+
+// TestLeasesLast: nothing happens to a large cluster, and no lease ever lapses.
+func TestLeasesLast(t *testing.T) {
+	Scenario{Name: "leases", do: func(r *run) {
+		r.formed()
+		r.world.RunUntil(20*time.Second, 10*time.Millisecond, func() bool {
+			for _, n := range r.nodes {
+				if !r.world.Lease(n) {
+					t.Errorf("the lease of %v has lapsed at %v", n.Address, r.world.Now())
+				}
+			}
+			return t.Failed()
+		})
+	}}.Run(Options{Nodes: 60, Seed: 7})
+}

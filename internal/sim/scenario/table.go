@@ -7,6 +7,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/shardgen/shardgen/runtime/membership"
 )
 
 // A Result is what a scenario came to. Traffic is that of healthy nodes, sent
@@ -15,7 +17,9 @@ type Result struct {
 	Scenario string
 	Nodes    int
 	Seed     uint64
-	Err      error // a broken invariant
+	// Detection is that of all nodes.
+	Detection membership.Detection
+	Err       error // a broken invariant
 
 	// Of the pairs of a healthy node and a victim, Detected saw the victim Down or
 	// removed; the times are from the fault on, -1 when there is none.

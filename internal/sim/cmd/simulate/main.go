@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/sim/scenario"
+	"github.com/shardgen/shardgen/runtime/membership"
 )
 
 // random and everything are names that are no scenario's.
@@ -27,6 +28,7 @@ type flags struct {
 	seed          uint64
 	seeds, twice  int
 	within        time.Duration
+	detection     string
 	trace, events bool
 	markdown      string
 	profile       string
@@ -37,6 +39,7 @@ func main() {
 	flag.StringVar(&f.scenario, "scenario", "crash", "what happens; random, for random runs; or all, for the page of figures")
 	flag.IntVar(&f.nodes, "nodes", 0, "size of the cluster (0: the scenario's own); of the page: of the largest")
 	flag.Uint64Var(&f.seed, "seed", 1, "seed of everything that is left to chance; of several the first")
+	flag.StringVar(&f.detection, "detection", membership.DetectionManyEdges.String(), "of a scenario: many edges, or single observer")
 	flag.IntVar(&f.seeds, "seeds", 1, "how many random runs to make")
 	flag.IntVar(&f.twice, "twice", 20, "every how many random runs one is made twice, and the traces compared (0: none)")
 	flag.DurationVar(&f.within, "within", 0, "begin no further random run after this time (0: make all)")
@@ -90,13 +93,27 @@ func (f *flags) tell() func(string) {
 	return nil
 }
 
+// detectionOf is the way of detection of that name.
+func detectionOf(name string) (membership.Detection, error) {
+	for _, d := range []membership.Detection{membership.DetectionManyEdges, membership.DetectionSingleObserver} {
+		if name == d.String() {
+			return d, nil
+		}
+	}
+	return 0, fmt.Errorf("simulate: detection %q: want %q or %q", name, membership.DetectionManyEdges, membership.DetectionSingleObserver)
+}
+
 func (f *flags) simulate() error {
 	s, err := scenario.Find(f.scenario)
 	if err != nil {
 		return err
 	}
+	detection, err := detectionOf(f.detection)
+	if err != nil {
+		return err
+	}
 	began := time.Now()
-	r := s.Run(scenario.Options{Nodes: f.nodes, Seed: f.seed, Trace: f.tell()})
+	r := s.Run(scenario.Options{Nodes: f.nodes, Seed: f.seed, Detection: detection, Trace: f.tell()})
 	if err := scenario.Print(os.Stdout, []scenario.Result{r}); err != nil {
 		return err
 	}
