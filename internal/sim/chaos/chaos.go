@@ -3,6 +3,7 @@ package chaos
 import (
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"time"
 
@@ -112,8 +113,12 @@ func (r *run) start(name string) {
 	if len(r.world.Running()) >= r.plan.most {
 		return
 	}
+	number, err := strconv.Atoi(name[1:])
+	if err != nil {
+		panic(err) // as below
+	}
 	n, err := r.world.Add(r.plan.configOf(r.random, name), sim.Place{
-		Server: r.random.IntN(len(r.world.Servers())),
+		Server: r.plan.server(r.random, number),
 		Drift:  r.random.IntN(2*r.plan.drift+1) - r.plan.drift,
 		Offset: time.Duration(r.random.Int64N(int64(1000 * time.Hour))),
 	})

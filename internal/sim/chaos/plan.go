@@ -15,6 +15,7 @@ type plan struct {
 	nodes  int
 	faults int
 	clean  bool          // one split is all that happens
+	racks  bool          // names follow servers, as those of racks do
 	pause  time.Duration // the most between two faults, mostly
 	drift  int           // of clocks, in parts of a million
 	most   int           // how many processes may run at a time
@@ -63,6 +64,13 @@ func newPlan(r *rand.Rand, o Options) plan {
 	p.config = newConfig(r)
 	p.downing(r)
 	p.clean = r.IntN(8) == 0 && p.world.Servers > 1 && p.config.Downing != membership.DowningAuto
+	if p.clean {
+		// A rack may hold the first members in every order that is not by hash.
+		p.racks = r.IntN(4) > 0
+		if r.IntN(4) > 0 {
+			p.config.SmallCluster = 1 + r.IntN(4)
+		}
+	}
 	return p
 }
 
@@ -134,6 +142,14 @@ func newConfig(r *rand.Rand) membership.Config {
 
 // name is the name of the i-th node.
 func name(i int) string { return fmt.Sprintf("n%02d", i) }
+
+// server chooses one for the i-th node.
+func (p *plan) server(r *rand.Rand, i int) int {
+	if p.racks {
+		return min(i*p.world.Servers/p.nodes, p.world.Servers-1)
+	}
+	return r.IntN(p.world.Servers)
+}
 
 // configOf is what a node of that name is started with.
 func (p *plan) configOf(r *rand.Rand, name string) membership.Config {

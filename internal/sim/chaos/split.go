@@ -80,7 +80,7 @@ func (r *run) cleanly() error {
 	default:
 		majority = nil
 	}
-	w.Run(milliseconds(r.random, 1000, pick(r.random, 15_000.0, 60_000)))
+	w.Run(milliseconds(r.random, 1000, pick(r.random, 15_000.0, 60_000, 60_000)))
 	undo()
 	w.Run(milliseconds(r.random, 1000, 20_000))
 	var stopped []error
