@@ -23,7 +23,7 @@ func (a Address) IsZero() bool { return a == Address{} }
 
 // Compare orders addresses by name, then incarnation; it is the same on all nodes.
 func (a Address) Compare(b Address) int {
-	if c := cmp.Compare(a.Name, b.Name); c != 0 {
+	if c := strings.Compare(a.Name, b.Name); c != 0 {
 		return c
 	}
 	return cmp.Compare(a.Incarnation, b.Incarnation)

@@ -122,7 +122,7 @@ func TestRingSkipsUnreachable(t *testing.T) {
 	if len(after) != 6 || !slices.Equal(after[:5], before) {
 		t.Errorf("got %v, want one more than %v", after, before)
 	}
-	i, _ := slices.BinarySearchFunc(g.Members, before[0], compareMember)
+	i, _ := g.place(before[0])
 	g.Members[i].Status = Down
 	if down := watchedBy(g, self); len(down) != 5 || slices.Contains(down, before[0]) {
 		t.Errorf("got %v, want five without %v, who is Down", down, before[0])

@@ -87,9 +87,19 @@ func (g *Gossip) seenBy(a transport.Address) bool {
 	return ok && g.Seen.Has(i)
 }
 
-// place is where a member stands in Members.
+// place is where a member stands in Members. It is slices.BinarySearchFunc by hand:
+// it is asked for often, and a member is long to be copied.
 func (g *Gossip) place(a transport.Address) (int, bool) {
-	return slices.BinarySearchFunc(g.Members, a, compareMember)
+	low, high := 0, len(g.Members)
+	for low < high {
+		middle := (low + high) / 2
+		if g.Members[middle].Address.Compare(a) < 0 {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low, low < len(g.Members) && g.Members[low].Address == a
 }
 
 func hasAddress(list []transport.Address, a transport.Address) bool {
@@ -107,6 +117,9 @@ func withAddress(list []transport.Address, a transport.Address) []transport.Addr
 
 // records returns all that one observer holds.
 func (g *Gossip) records(observer transport.Address) []Record {
+	if len(g.Rows) == 0 {
+		return nil
+	}
 	i, ok := slices.BinarySearchFunc(g.Rows, observer, compareRow)
 	if !ok {
 		return nil

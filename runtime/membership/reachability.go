@@ -70,7 +70,6 @@ func (r ObserverRow) String() string {
 
 func compareRow(r ObserverRow, a transport.Address) int     { return r.Observer.Compare(a) }
 func compareRecord(r Record, a transport.Address) int       { return r.Subject.Compare(a) }
-func compareMember(m Member, a transport.Address) int       { return m.Compare(a) }
 func compareTombstone(t Tombstone, a transport.Address) int { return t.Node.Compare(a) }
 
 // mergeRows keeps each observer's newest row, without observers and subjects

@@ -10,6 +10,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"runtime/pprof"
 	"strings"
 	"time"
@@ -66,6 +67,8 @@ func (f *flags) run() (err error) {
 		}
 		defer pprof.StopCPUProfile()
 	}
+	// Worlds are small and make much garbage.
+	debug.SetGCPercent(400)
 	switch {
 	case f.scenario == random && f.seeds > 1:
 		return many(os.Stdout, f.seed, f.seeds, f.twice, f.within)
