@@ -49,3 +49,18 @@ func TestStaleCodeDoesNotCompile(t *testing.T) {
 		}
 	}
 }
+
+// TestOldOutputCompiles: what older tools wrote compiles with this runtime.
+func TestOldOutputCompiles(t *testing.T) {
+	files := make(map[string]string)
+	for _, c := range readCases(t, "frozen") {
+		for _, f := range c.archive.Files {
+			files[c.name+"/"+f.Name] = string(f.Data)
+		}
+	}
+	vet := exec.CommandContext(t.Context(), "go", "vet", "./...")
+	vet.Dir, vet.Env = module(t, "example.com/frozen", files), environment()
+	if out, err := vet.CombinedOutput(); err != nil {
+		t.Errorf("go vet: %v\n%s", err, out)
+	}
+}

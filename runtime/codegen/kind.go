@@ -32,7 +32,7 @@ type Kind struct {
 // All functions are called with entities that New returned.
 type Host struct {
 	Kind
-	New      func() any
+	New func() any
 	// Struct is a nil pointer to the entity's struct, and Exported how many
 	// exported methods it had when its code was generated. Nil: not told.
 	Struct   any

@@ -49,7 +49,18 @@ func TestStateIsProtobuf(t *testing.T) {
 	for seed := range uint64(300) {
 		z := randomZoo(rand.New(rand.NewPCG(4, seed)), 5)
 		clearUnordered(z)
-		sameBytes(t, state, encodedState(z))
+		sameState(t, state, z)
+	}
+}
+
+// sameState checks bytes and values of an entity's state.
+func sameState(t *testing.T, d protoreflect.MessageDescriptor, z *Zoo) {
+	t.Helper()
+	m := sameBytes(t, d, encodedState(z))
+	for i, field := range stateOf(z) {
+		if why := differsInField(m, i+1, reflect.ValueOf(field).Elem()); why != "" {
+			t.Fatalf("%s%s", d.Name(), why)
+		}
 	}
 }
 
@@ -81,14 +92,19 @@ func TestArgumentsAreProtobuf(t *testing.T) {
 				} else {
 					ref.Method(i).Call(in)
 				}
-				sameBytes(t, args, there.args)
+				m := sameBytes(t, args, there.args)
+				for j, v := range in[1:] {
+					if why := differsInField(m, j+1, v); why != "" {
+						t.Fatalf("seed %d: %s%s", seed, args.Name(), why)
+					}
+				}
 			}
 		})
 	}
 }
 
-// sameBytes reads b as a message and writes it again.
-func sameBytes(t *testing.T, d protoreflect.MessageDescriptor, b []byte) {
+// sameBytes reads b as a message, writes it again, and returns it.
+func sameBytes(t *testing.T, d protoreflect.MessageDescriptor, b []byte) protoreflect.Message {
 	t.Helper()
 	m := dynamicpb.NewMessage(d)
 	if err := proto.Unmarshal(b, m); err != nil {
@@ -102,6 +118,7 @@ func sameBytes(t *testing.T, d protoreflect.MessageDescriptor, b []byte) {
 	if string(again) != string(b) {
 		t.Fatalf("%s:\ngot  %x\nwant %x", d.Name(), b, again)
 	}
+	return m
 }
 
 // checkKnown fails on fields that protobuf does not know.
@@ -189,6 +206,6 @@ func FuzzIsProtobuf(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64, depth int) {
 		z := randomZoo(rand.New(rand.NewPCG(4, seed)), 1+int(uint(depth)%8))
 		clearUnordered(z)
-		sameBytes(t, descriptors(t).Messages().ByName("ZooState"), encodedState(z))
+		sameState(t, descriptors(t).Messages().ByName("ZooState"), z)
 	})
 }

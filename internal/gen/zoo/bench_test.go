@@ -1,0 +1,36 @@
+package zoo
+
+import (
+	"context"
+	"testing"
+)
+
+// BenchmarkScalars encodes, and decodes and runs, a call of five scalar fields.
+// TestScalarsDoNotAllocate holds it to no allocation.
+func BenchmarkScalars(b *testing.B) {
+	zoo, ctx := &Zoo{}, context.Background()
+	buffer, out := make([]byte, 0, 100), make([]byte, 0, 100)
+	args := appendZooPlainArgs(nil, -5, 1<<31, true, 2.5, 200)
+	b.Run("encode", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			buffer = appendZooPlainArgs(buffer[:0], -5, 1<<31, true, 2.5, 200)
+		}
+	})
+	b.Run("decode", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, _, _, _, _, err := decodeZooPlainArgs(args); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("run", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := dispatchZooPlain(ctx, zoo, args, out); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
