@@ -64,7 +64,7 @@ func (w *wire) BeginTell(ctx context.Context, r codegen.Ref, method string) (cod
 func (w *wire) Do(c codegen.Call) ([]byte, error)     { w.args = c.Args; return w.reply, nil }
 func (w *wire) Send(c codegen.Call) error             { w.args = c.Args; return nil }
 func (w *wire) Locate(string) (uint64, uint32, error) { return 0, 0, nil }
-func (w *wire) yesterday() yesterday.StockRef { return yesterday.NewStockClient(w).Ref("x") }
+func (w *wire) yesterday() yesterday.StockRef         { return yesterday.NewStockClient(w).Ref("x") }
 
 func (w *wire) today() today.StockRef { return today.NewStockClient(w).Ref("x") }
 
