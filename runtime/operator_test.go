@@ -98,7 +98,7 @@ func TestJoinByCommand(t *testing.T) {
 	a, b, d := c.start("a"), c.start("b"), c.start("d") // returns, although they have not joined
 	_, err = o.Members(testContext(t))
 	require.ErrorIs(t, err, admin.ErrNoMember)
-	require.ErrorContains(t, err, "a, b, d wait to be told (shardctl join a)")
+	require.ErrorContains(t, err, "waiting to be told to join: a, b, d (shardctl join a)")
 	require.Zero(t, a.Cluster().Status)
 
 	require.NoError(t, a.Join(testContext(t), "a"), "it is its own first seed")

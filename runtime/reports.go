@@ -125,7 +125,7 @@ func (r *reports) abort(id placement.ShardID, epoch placement.Epoch, reason stri
 	if sh == nil || !sh.cancelMove(epoch) {
 		return
 	}
-	r.control.node.log.Warn("shard stays: its move was given up", "shard", id.String(), "epoch", epoch.String(), "reason", reason)
+	r.control.node.log.Info("shard stays: its move was given up", "shard", id.String(), "epoch", epoch.String(), "reason", reason)
 	r.aborted[id] = abort{epoch, reason}
 	r.sendAborted(id, r.aborted[id])
 	r.plan()

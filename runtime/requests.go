@@ -73,6 +73,10 @@ func notSent(r *transport.Request, err error) error {
 func (n *Node) request(k *kind, r *transport.Request) {
 	raw := Raw{Method: r.Method, ID: r.ID, ContentType: r.ContentType, Body: r.Body}
 	asJSON, _ := raw.IsJSON()
+	if r.IDErr != nil {
+		n.respond(r, asJSON, nil, notSent(r, fmt.Errorf("%w: %w", ErrBadID, r.IDErr)))
+		return
+	}
 	timeout := n.cfg.CallTimeout
 	if r.Timeout != "" {
 		d, err := time.ParseDuration(r.Timeout)

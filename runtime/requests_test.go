@@ -35,7 +35,7 @@ func gatewayCluster(t *testing.T) (*nats.Conn, *shard.Node) {
 		client := fixture.NewAccountClient(node)
 		require.NoError(t, fixture.HostAccount(node, func() *fixture.Account { return &fixture.Account{Peers: client.API} }))
 		require.NoError(t, fixture.HostDesk(node, func() *fixture.Desk { return &fixture.Desk{} }))
-		require.NoError(t, node.Start(testContext(t)))
+		require.NoError(t, node.Start(context.Background()), "without a deadline, as Run starts")
 		t.Cleanup(func() { _ = node.Close() })
 		last = node
 	}
@@ -78,7 +78,8 @@ func TestGateway(t *testing.T) {
 		{name: "unknown method", subject: "Account.Fly.alice", body: `{}`, outcome: "not executed", failure: "no such message", want: "error"},
 		{name: "unknown method in protobuf", subject: "Account.Fly.alice", content: shard.ContentProtobuf, outcome: "not executed", failure: "unknown method"},
 		{name: "no id", subject: "Account.Get", body: `{}`, outcome: "not executed", failure: "bad entity id", want: "error"},
-		{name: "bad escape", subject: "Account.Get.=4", body: `{}`, outcome: "not executed", failure: "bad entity id", want: "error"},
+		{name: "bad escape", subject: "Account.Get.=4", body: `{}`, outcome: "not executed", failure: `bad entity id: unescape id "=4": = at its end`, want: "error"},
+		{name: "dots in an id", subject: "Account.Lines.a=20b.c", body: `{}`, outcome: "executed", want: `{"result1":["hello"]}`},
 		{name: "bad time-out", subject: "Account.Get.alice", timeout: "soon", outcome: "not executed", failure: `time-out "soon" is not like 2s`, want: "error"},
 		{name: "time-out", subject: "Account.Get." + bigID, timeout: "20s", outcome: "executed", want: `{"result1":0}`},
 	}

@@ -32,6 +32,7 @@ type RequestOptions struct {
 // A Request is a call of a client without generated code.
 type Request struct {
 	Kind, Method, ID string
+	IDErr            error // why ID is not what was meant: a wrong escape in the subject
 	ContentType      string
 	Timeout          string // as time.ParseDuration reads it; "" when not given
 	Body             []byte

@@ -42,7 +42,7 @@ func describe(views []View) string {
 	}
 	var parts []string
 	if len(waiting) > 0 {
-		parts = append(parts, fmt.Sprintf("%s wait to be told (shardctl join %s)", strings.Join(waiting, ", "), waiting[0]))
+		parts = append(parts, fmt.Sprintf("waiting to be told to join: %s (shardctl join %s)", strings.Join(waiting, ", "), waiting[0]))
 	}
 	if len(others) > 0 {
 		parts = append(parts, strings.Join(others, ", ")+" (are there Config.MinMembers of them?)")

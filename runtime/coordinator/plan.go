@@ -21,7 +21,7 @@ func (c *Coordinator) onAsk(from transport.Address, a Ask) {
 			c.asked[a.Kind] = true
 		}
 	case k == nil:
-		c.send(from, NoHome{c.config.Term, a.Kind, "no member hosts this type (start one that does)"})
+		c.send(from, NoHome{c.config.Term, a.Kind, "the coordinator knows none (start one that does)"})
 		return
 	case !k.wanted:
 		k.wanted, c.plan = true, true

@@ -49,6 +49,9 @@ func (t *Transport) ServeRequests(ctx context.Context, o transport.RequestOption
 			return nil, fmt.Errorf("serve requests: %s: %w", redact(t.url), err)
 		}
 	}
+	// nats.go insists on a deadline, which the context of a node's Run has not.
+	ctx, cancel := context.WithTimeout(ctx, t.settings.connectTimeout)
+	defer cancel()
 	if err := nc.FlushWithContext(ctx); err != nil {
 		nc.Close()
 		return nil, fmt.Errorf("serve requests: %s: %w", redact(t.url), err)
@@ -72,7 +75,7 @@ type requests struct {
 
 func (s *requests) take(m *nats.Msg) {
 	words := strings.Split(strings.TrimPrefix(m.Subject, "sh."+s.options.Cluster+".gw."), ".")
-	if len(words) < 2 || len(words) > 3 {
+	if len(words) < 2 {
 		return // nobody's subject
 	}
 	r := &transport.Request{
@@ -89,13 +92,8 @@ func (s *requests) take(m *nats.Msg) {
 			return m.RespondMsg(answer)
 		}
 	}
-	if len(words) == 3 {
-		id, err := transport.UnescapeID(words[2])
-		if err != nil {
-			id = "" // which is refused as an id
-		}
-		r.ID = id
-	}
+	// Dots in an id that nobody escaped stand for themselves.
+	r.ID, r.IDErr = transport.UnescapeID(strings.Join(words[2:], "."))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
