@@ -45,7 +45,8 @@ type Config struct {
 	// minimum 1ms.
 	CallTimeout time.Duration
 	// JoinTimeout bounds joining, also under the name of a node that is still
-	// alive. Default 30s, minimum 1s.
+	// alive, and Dial. A node that has joined waits for MinMembers as long as the
+	// context of Start allows. Default 30s, minimum 1s.
 	JoinTimeout time.Duration
 	// HandoffTimeout bounds draining one shard before it moves; a turn that
 	// outlasts it makes the shard stay. Default 60s, minimum 1s.
