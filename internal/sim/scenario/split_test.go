@@ -90,6 +90,33 @@ func checkSplit(t *testing.T, r *run, got Result, within time.Duration, stops bo
 	}
 }
 
+// TestSplitsOtherwise: the larger side of a large cluster goes on where other ways of
+// downing than the default say so, without the leader too. The store of the lease is
+// at the first server.
+func TestSplitsOtherwise(t *testing.T) {
+	for way, groups := range map[membership.Downing][][]int{
+		membership.DowningKeepMajority:  {{0, 1}, {2, 3, 4}},
+		membership.DowningStaticQuorum:  {{0, 1}, {2, 3, 4}},
+		membership.DowningLeaseMajority: {{1, 2}, {0, 3, 4}},
+	} {
+		t.Run(way.String(), func(t *testing.T) {
+			t.Parallel()
+			var r *run
+			got := Scenario{Name: "split", world: fiveServers, do: func(it *run) {
+				r = it
+				r.formed()
+				r.split(75*time.Second, groups...)
+			}}.Run(Options{Nodes: 30, Seed: 5, Config: func(c *membership.Config) {
+				c.SmallCluster, c.Downing = 8, way
+				if way == membership.DowningStaticQuorum {
+					c.QuorumSize = 16
+				}
+			}})
+			checkSplit(t, r, got, 60*time.Second, false)
+		})
+	}
+}
+
 // TestLeasesLast: nothing happens to a large cluster, and no lease ever lapses.
 func TestLeasesLast(t *testing.T) {
 	Scenario{Name: "leases", do: func(r *run) {
