@@ -30,6 +30,7 @@ runtime/call
 runtime/region
 runtime/durable
 runtime/coordinator
+runtime/remember
 runtime/singleton
 runtime/membership
 runtime/codegen

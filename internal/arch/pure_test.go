@@ -22,6 +22,7 @@ var pure = []string{
 	"runtime/region",
 	"runtime/durable",
 	"runtime/coordinator",
+	"runtime/remember",
 	"runtime/singleton",
 	"runtime/membership",
 	"runtime/placement",

@@ -30,6 +30,7 @@ const (
 	ControlTopic_CONTROL_TOPIC_COORDINATOR ControlTopic = 3
 	ControlTopic_CONTROL_TOPIC_GATEWAY     ControlTopic = 4
 	ControlTopic_CONTROL_TOPIC_ADMIN       ControlTopic = 5
+	ControlTopic_CONTROL_TOPIC_REMEMBER    ControlTopic = 6
 )
 
 // Enum value maps for ControlTopic.
@@ -41,6 +42,7 @@ var (
 		3: "CONTROL_TOPIC_COORDINATOR",
 		4: "CONTROL_TOPIC_GATEWAY",
 		5: "CONTROL_TOPIC_ADMIN",
+		6: "CONTROL_TOPIC_REMEMBER",
 	}
 	ControlTopic_value = map[string]int32{
 		"CONTROL_TOPIC_UNSPECIFIED": 0,
@@ -49,6 +51,7 @@ var (
 		"CONTROL_TOPIC_COORDINATOR": 3,
 		"CONTROL_TOPIC_GATEWAY":     4,
 		"CONTROL_TOPIC_ADMIN":       5,
+		"CONTROL_TOPIC_REMEMBER":    6,
 	}
 )
 
@@ -668,14 +671,15 @@ const file_shardgen_wire_control_proto_rawDesc = "" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\"\x0e\n" +
 	"\fGatewayProbe\"\f\n" +
 	"\n" +
-	"GatewayBye*\xbb\x01\n" +
+	"GatewayBye*\xd7\x01\n" +
 	"\fControlTopic\x12\x1d\n" +
 	"\x19CONTROL_TOPIC_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18CONTROL_TOPIC_MEMBERSHIP\x10\x01\x12\x1b\n" +
 	"\x17CONTROL_TOPIC_SINGLETON\x10\x02\x12\x1d\n" +
 	"\x19CONTROL_TOPIC_COORDINATOR\x10\x03\x12\x19\n" +
 	"\x15CONTROL_TOPIC_GATEWAY\x10\x04\x12\x17\n" +
-	"\x13CONTROL_TOPIC_ADMIN\x10\x05B,Z*github.com/shardgen/shardgen/internal/wireb\x06proto3"
+	"\x13CONTROL_TOPIC_ADMIN\x10\x05\x12\x1a\n" +
+	"\x16CONTROL_TOPIC_REMEMBER\x10\x06B,Z*github.com/shardgen/shardgen/internal/wireb\x06proto3"
 
 var (
 	file_shardgen_wire_control_proto_rawDescOnce sync.Once

@@ -1,0 +1,207 @@
+package remember
+
+import (
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// box is what goes to one member: one message at a time is under way.
+type box struct {
+	to       transport.Address
+	seq      uint64
+	flight   []sent // what the message under way holds; nil: none is
+	message  Keep
+	resendAt time.Time
+
+	queues  map[placement.ShardID]*queue // of the shards that it keeps
+	order   []placement.ShardID          // with something to send, in turn
+	drops   []Part                       // of shards that it need not keep
+	dropsAt time.Time                    // when they go; zero: there are none
+
+	taken uint64 // the last message from the member that was taken in
+}
+
+// sent is a part under way.
+type sent struct {
+	id     placement.ShardID
+	epoch  placement.Epoch
+	seq    uint64
+	sealed bool
+}
+
+// queue is what one keeper has not been sent of one shard.
+type queue struct {
+	stale   bool // the whole set is to be sent
+	reset   bool // the next part begins it
+	changes []Change
+	full    int    // so many of changes make the set whole
+	sealed  bool   // the whole set was sent
+	seq     uint64 // of the home's changes, after what was sent
+	acked   uint64 // up to which the keeper has them
+	ready   bool   // it has had a whole set
+}
+
+// slack is how many changes may wait for a keeper that does not answer, beside
+// twice the size of the set: from there on the set itself is less.
+const slack = 1024
+
+func newBox(to transport.Address) *box {
+	return &box{to: to, queues: map[placement.ShardID]*queue{}}
+}
+
+func (b *box) queue(id placement.ShardID) *queue {
+	q := b.queues[id]
+	if q == nil {
+		q = &queue{}
+		b.queues[id] = q
+	}
+	return q
+}
+
+// begin makes the whole set go, under a new epoch.
+func (q *queue) begin(b *box, id placement.ShardID) {
+	*q = queue{stale: true}
+	b.has(id)
+}
+
+func (q *queue) append(b *box, h *home, c Change) {
+	if !q.stale {
+		q.changes = append(q.changes, c)
+		if len(q.changes) > slack+2*len(h.ids) {
+			q.stale, q.changes = true, nil
+		}
+	}
+	b.has(h.id)
+}
+
+func (q *queue) empty() bool { return !q.stale && len(q.changes) == 0 }
+
+// has notes that there is something to send of the shard.
+func (b *box) has(id placement.ShardID) {
+	if !slices.Contains(b.order, id) {
+		b.order = append(b.order, id)
+	}
+}
+
+// forget drops what was to be sent of a shard.
+func (b *box) forget(id placement.ShardID) {
+	delete(b.queues, id)
+	b.order = slices.DeleteFunc(b.order, func(o placement.ShardID) bool { return o == id })
+}
+
+// drop tells the member, some time, that it need not keep the shard.
+func (b *box) drop(h *home, at time.Time) {
+	b.keepAfterAll(h.id)
+	b.drops = append(b.drops, Part{ShardID: h.id, Epoch: h.epoch, Drop: true})
+	if b.dropsAt.IsZero() {
+		b.dropsAt = at
+	}
+}
+
+// keepAfterAll takes a drop back that was not sent.
+func (b *box) keepAfterAll(id placement.ShardID) {
+	b.drops = slices.DeleteFunc(b.drops, func(p Part) bool { return p.ShardID == id })
+	if len(b.drops) == 0 {
+		b.dropsAt = time.Time{}
+	}
+}
+
+// cut takes the next part of a shard's changes.
+func (q *queue) cut(h *home, budget int) (p Part, spent int) {
+	if q.stale {
+		*q = queue{reset: true, ready: q.ready, acked: q.acked, seq: h.seq, full: len(h.ids)}
+		for _, id := range h.sorted() {
+			q.changes = append(q.changes, Change{ID: id})
+		}
+	}
+	p = Part{ShardID: h.id, Epoch: h.epoch, Reset: q.reset}
+	q.reset = false
+	n := 0
+	for spent = partOverhead + len(h.id.Kind); n < len(q.changes); n++ {
+		more := idOverhead + len(q.changes[n].ID)
+		if n > 0 && spent+more > budget {
+			break
+		}
+		spent += more
+	}
+	p.Changes = slices.Clone(q.changes[:n])
+	if q.changes = q.changes[n:]; len(q.changes) == 0 {
+		q.changes = nil
+	}
+	whole := min(n, q.full)
+	q.full -= whole
+	if q.full == 0 {
+		p.Seal, q.sealed = !q.sealed, true
+		q.seq += uint64(n - whole)
+		p.Seq = q.seq
+	}
+	return p, spent
+}
+
+// pump sends the next message to a member, or the last one again.
+func (m *Machine) pump(a transport.Address) {
+	b := m.boxes[a]
+	switch {
+	case b == nil:
+	case b.flight == nil:
+		m.send(b)
+	case !m.now.Before(b.resendAt):
+		b.resendAt = m.now.Add(m.config.Resend)
+		m.out.Send = append(m.out.Send, Envelope{a, b.message})
+	}
+}
+
+func (m *Machine) send(b *box) {
+	var parts []Part
+	budget := m.config.MaxBatch
+	if !b.dropsAt.IsZero() && !m.now.Before(b.dropsAt) {
+		n := min(len(b.drops), max(budget/(2*partOverhead), 1))
+		parts, b.drops = append(parts, b.drops[:n]...), slices.Clone(b.drops[n:])
+		for _, p := range parts {
+			budget -= partOverhead + len(p.Kind)
+			b.flight = append(b.flight, sent{id: p.ShardID})
+		}
+		if len(b.drops) == 0 {
+			b.dropsAt = time.Time{}
+		}
+	}
+	for len(b.order) > 0 && budget > partOverhead+idOverhead {
+		id := b.order[0]
+		h, q := m.homes[id], b.queues[id]
+		p, spent := q.cut(h, budget)
+		parts = append(parts, p)
+		b.flight = append(b.flight, sent{id, p.Epoch, p.Seq, q.sealed})
+		budget -= spent
+		if q.empty() {
+			b.order = b.order[1:]
+		}
+	}
+	if parts == nil {
+		return
+	}
+	b.seq++
+	b.message, b.resendAt = Keep{b.seq, parts}, m.now.Add(m.config.Resend)
+	m.out.Send = append(m.out.Send, Envelope{b.to, b.message})
+}
+
+// acknowledged notes what a keeper has, and lets the next message go.
+func (m *Machine) acknowledged(from transport.Address, seq uint64) {
+	b := m.boxes[from]
+	if b == nil || b.flight == nil || seq != b.seq {
+		return
+	}
+	flight := b.flight
+	b.flight, b.message = nil, Keep{}
+	for _, s := range flight {
+		h, q := m.homes[s.id], b.queues[s.id]
+		if h == nil || q == nil || !s.sealed || s.epoch != h.epoch {
+			continue
+		}
+		q.acked, q.ready = s.seq, true
+		m.release(h)
+		m.settle(h)
+	}
+}

@@ -1,0 +1,250 @@
+package remember
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// home is a shard that runs here.
+type home struct {
+	id    placement.ShardID
+	kind  Kind
+	epoch placement.Epoch
+	seq   uint64 // of the latest change
+	ids   map[string]struct{}
+	came  int // ids that it began with: more than Kind.Max, if they were so many
+	waits []wait
+
+	recall  *recall
+	keepers []transport.Address
+	tell    bool // others may keep what is not needed any more
+}
+
+// wait is an Add whose change is not safe yet.
+type wait struct {
+	seq   uint64
+	token Token
+	added bool
+}
+
+func (h *home) sorted() []string { return slices.Sorted(maps.Keys(h.ids)) }
+
+func (m *Machine) open(in Open) {
+	h := m.homes[in.ShardID]
+	if h != nil { // it never left, whatever was tried
+		h.epoch = max(h.epoch, in.Epoch)
+		for _, a := range h.keepers {
+			m.boxes[a].queue(h.id).begin(m.boxes[a], h.id)
+		}
+		if h.recall == nil {
+			m.start(h, h.sorted())
+		}
+		return
+	}
+	h = &home{id: in.ShardID, kind: m.config.Kinds[in.Kind].withDefaults(), epoch: in.Epoch, seq: 1, ids: map[string]struct{}{}, tell: true}
+	m.homes[in.ShardID] = h
+	if !in.Known {
+		m.begin(h)
+		return
+	}
+	for _, id := range in.IDs {
+		h.ids[id] = struct{}{}
+	}
+	h.came = len(h.ids)
+	m.start(h, h.sorted())
+	m.assign(h)
+}
+
+func (m *Machine) start(h *home, ids []string) {
+	if len(ids) > 0 {
+		m.out.Start = append(m.out.Start, Start{h.id, ids})
+	}
+}
+
+// close gives a shard up. Its ids are kept until the next home says that it has
+// them.
+func (m *Machine) close(id placement.ShardID) {
+	h := m.homes[id]
+	if h == nil {
+		return
+	}
+	delete(m.homes, id)
+	for _, a := range h.keepers {
+		m.boxes[a].forget(id)
+	}
+	m.recalls = slices.DeleteFunc(m.recalls, func(o placement.ShardID) bool { return o == id })
+	for _, w := range h.waits {
+		m.done(w.token, w.added, nil) // it lives, or will, where the shard has gone
+	}
+	if k := m.kept[id]; h.recall == nil && (k == nil || k.epoch < h.epoch) {
+		m.kept[id] = &kept{set: set{h.epoch, h.seq, h.ids}}
+	}
+}
+
+func (m *Machine) done(t Token, added bool, err error) {
+	if t != 0 {
+		m.out.Done = append(m.out.Done, Done{t, added, err})
+	}
+}
+
+func (m *Machine) add(in Add) {
+	h := m.homes[in.ShardID]
+	if h == nil {
+		m.done(in.Token, false, nil) // the shard has left, and its turns with it
+		return
+	}
+	_, had := h.ids[in.ID]
+	if !had {
+		if len(h.ids) >= h.kind.Max {
+			m.done(in.Token, false, fmt.Errorf("%w: %d", ErrFull, h.kind.Max))
+			return
+		}
+		h.ids[in.ID] = struct{}{}
+		m.changed(h, Change{ID: in.ID})
+	}
+	if in.Token != 0 {
+		h.waits = append(h.waits, wait{h.seq, in.Token, !had})
+		m.release(h)
+	}
+}
+
+func (m *Machine) remove(in Remove) {
+	h := m.homes[in.ShardID]
+	if h == nil {
+		return
+	}
+	if h.recall != nil {
+		h.recall.gone[in.ID] = struct{}{}
+	}
+	if _, had := h.ids[in.ID]; had {
+		delete(h.ids, in.ID)
+		m.changed(h, Change{ID: in.ID, Gone: true})
+	}
+}
+
+// changed tells the keepers of a change.
+func (m *Machine) changed(h *home, c Change) {
+	h.seq++
+	if h.recall != nil && !c.Gone {
+		delete(h.recall.gone, c.ID)
+	}
+	for _, a := range h.keepers {
+		m.boxes[a].queue(h.id).append(m.boxes[a], h, c)
+	}
+	m.release(h) // with nobody to keep it, it is as safe as it gets
+}
+
+// assign chooses who keeps the shard, once its ids are known.
+func (m *Machine) assign(h *home) {
+	if h.recall != nil {
+		return
+	}
+	now := m.rank(h)
+	for _, a := range h.keepers {
+		if !slices.Contains(now, a) {
+			h.tell = true
+			if b := m.boxes[a]; b != nil {
+				b.forget(h.id)
+			}
+		}
+	}
+	was := h.keepers
+	h.keepers = now
+	for _, a := range now {
+		if slices.Contains(was, a) {
+			continue
+		}
+		b := m.boxes[a]
+		if b == nil {
+			b = newBox(a)
+			m.boxes[a] = b
+		}
+		b.keepAfterAll(h.id)
+		b.queue(h.id).begin(b, h.id)
+	}
+	m.release(h)
+	m.settle(h)
+}
+
+// rank are the members that should keep the shard, by rendezvous hashing.
+func (m *Machine) rank(h *home) []transport.Address {
+	type scored struct {
+		a     transport.Address
+		score uint64
+	}
+	var all []scored
+	for _, a := range m.order {
+		if o := m.members[a]; o.Up && slices.Contains(o.Kinds, h.id.Kind) {
+			all = append(all, scored{a, xxhash.Sum64String(h.id.String() + "@" + a.String())})
+		}
+	}
+	slices.SortFunc(all, func(x, y scored) int {
+		return cmp.Or(cmp.Compare(y.score, x.score), x.a.Compare(y.a))
+	})
+	var best []transport.Address
+	for _, s := range all[:min(len(all), h.kind.Copies)] {
+		best = append(best, s.a)
+	}
+	return best
+}
+
+// safe is up to which change the shard's ids survive this node.
+func (m *Machine) safe(h *home) (seq uint64) {
+	if len(h.keepers) == 0 {
+		return h.seq
+	}
+	for _, a := range h.keepers {
+		if q := m.boxes[a].queues[h.id]; q.ready {
+			seq = max(seq, q.acked)
+		}
+	}
+	return seq
+}
+
+// release answers those whose changes are safe.
+func (m *Machine) release(h *home) {
+	if h.recall != nil {
+		return
+	}
+	seq := m.safe(h)
+	for len(h.waits) > 0 && h.waits[0].seq <= seq {
+		m.done(h.waits[0].token, h.waits[0].added, nil)
+		h.waits = h.waits[1:]
+	}
+}
+
+// settle tells all others, once every keeper has the set, that they need not keep
+// it.
+func (m *Machine) settle(h *home) {
+	if !h.tell || h.recall != nil {
+		return
+	}
+	for _, a := range h.keepers {
+		if !m.boxes[a].queues[h.id].ready {
+			return
+		}
+	}
+	h.tell = false
+	m.dropped[h.id] = max(m.dropped[h.id], h.epoch)
+	if k := m.kept[h.id]; k != nil && k.epoch <= h.epoch {
+		delete(m.kept, h.id)
+	}
+	for _, a := range m.order {
+		if slices.Contains(h.keepers, a) {
+			continue
+		}
+		b := m.boxes[a]
+		if b == nil {
+			b = newBox(a)
+			m.boxes[a] = b
+		}
+		b.drop(h, m.now.Add(m.config.DropDelay))
+	}
+}

@@ -1,0 +1,375 @@
+package remember
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/invariant"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// Config are a machine's settings. Zero values mean the defaults.
+type Config struct {
+	// Self is the node that the machine runs on.
+	Self transport.Address
+	// Kinds are the types that it remembers, by name; those that are missing have
+	// the defaults.
+	Kinds map[string]Kind
+	// MaxBatch bounds the bytes of ids in one message, up to one id more. Default
+	// 48 KiB.
+	MaxBatch int
+	// Resend is the time between two sendings of a message that is not answered.
+	// Default 300ms.
+	Resend time.Duration
+	// Patience is how long a recall waits for members that do not answer and are
+	// not removed either. Default 5s.
+	Patience time.Duration
+	// DropDelay is how long the word that a set is not needed waits for company.
+	// Default 1s.
+	DropDelay time.Duration
+}
+
+// A Kind is how the entities of one type are remembered.
+type Kind struct {
+	Copies int // keepers of each shard, beside its home. Default 2
+	Max    int // ids of one shard. Default 10,000
+}
+
+func (k Kind) withDefaults() Kind {
+	if k.Copies == 0 {
+		k.Copies = 2
+	}
+	if k.Max == 0 {
+		k.Max = 10_000
+	}
+	return k
+}
+
+func (c Config) withDefaults() Config {
+	set := func(v *time.Duration, def time.Duration) {
+		if *v == 0 {
+			*v = def
+		}
+	}
+	if c.MaxBatch == 0 {
+		c.MaxBatch = 48 << 10
+	}
+	set(&c.Resend, 300*time.Millisecond)
+	set(&c.Patience, 5*time.Second)
+	set(&c.DropDelay, time.Second)
+	return c
+}
+
+// ErrFull: the shard remembers as many entities as it may.
+var ErrFull = errors.New("the shard remembers as many entities as it may")
+
+// A Token is the driver's name for an Add that it waits for. 0: it does not.
+type Token uint64
+
+// An Input is what happened: [View], [Open], [Close], [Add], [Remove], [Receive]
+// or [Tick].
+type Input interface{ input() }
+
+// View is the other members that are not down and host something. It replaces the
+// last one.
+type View struct{ Members []Member }
+
+// A Member is one of them.
+type Member struct {
+	Address transport.Address
+	Up      bool     // it may be given something to keep
+	Kinds   []string // that it hosts
+}
+
+// Open says that a shard runs here, under that epoch. With Known its ids came along
+// or nothing was lost; else they are recalled.
+type Open struct {
+	placement.ShardID
+	Epoch placement.Epoch
+	IDs   []string
+	Known bool
+}
+
+// Close says that a shard does not run here any more.
+type Close struct{ placement.ShardID }
+
+// Add remembers an entity. It is done at once, or when the id is safe.
+type Add struct {
+	placement.ShardID
+	ID    string
+	Token Token
+}
+
+// Remove forgets an entity.
+type Remove struct {
+	placement.ShardID
+	ID string
+}
+
+// Receive is a message that came.
+type Receive struct {
+	From    transport.Address
+	Message Message
+}
+
+// Tick says that WakeAt has come, or merely that time passed.
+type Tick struct{}
+
+func (View) input()    {}
+func (Open) input()    {}
+func (Close) input()   {}
+func (Add) input()     {}
+func (Remove) input()  {}
+func (Receive) input() {}
+func (Tick) input()    {}
+
+// Output is what must be done.
+type Output struct {
+	Send  []Envelope
+	Start []Start
+	Done  []Done
+	// Recalled are the shards of which the ids were looked for.
+	Recalled []Recollection
+	// WakeAt is when the next Step is due, if nothing happens before; zero: never.
+	WakeAt time.Time
+}
+
+// An Envelope is a message to one member.
+type Envelope struct {
+	To      transport.Address
+	Message Message
+}
+
+// Start names the entities of a shard that are to live again, sorted. Some may
+// live already.
+type Start struct {
+	placement.ShardID
+	IDs []string
+}
+
+// Done answers an Add.
+type Done struct {
+	Token Token
+	New   bool  // it was not remembered before
+	Err   error // it is not remembered: ErrFull, or the store's
+}
+
+// A Recollection is what a recall came to.
+type Recollection struct {
+	placement.ShardID
+	Found  int
+	Silent []transport.Address // who was not waited for any longer
+}
+
+// A Machine remembers the entities of the shards of one node in the memory of
+// other members, and keeps what others give it. It is not safe for concurrent use.
+//
+// Invariants:
+//  1. Only shards that run here have queues, and only at their keepers.
+//  2. A shard that is recalled has no keepers.
+//  3. A shard's ids are at most Kind.Max, unless more were recalled.
+//  4. A keeper has acknowledged at most what the home has.
+//  5. Who waits in a shard waits for a change that no keeper has.
+type Machine struct {
+	config  Config
+	now     time.Time
+	out     Output
+	members map[transport.Address]Member
+	order   []transport.Address // keys of members, sorted
+	homes   map[placement.ShardID]*home
+	kept    map[placement.ShardID]*kept
+	dropped map[placement.ShardID]placement.Epoch // up to which nothing need be kept
+	boxes   map[transport.Address]*box
+	askers  map[transport.Address]*asker
+	recalls []placement.ShardID // of homes that are recalled, in the order they opened
+}
+
+// New returns a machine that knows nothing yet.
+func New(c Config) *Machine {
+	return &Machine{
+		config:  c.withDefaults(),
+		members: map[transport.Address]Member{},
+		homes:   map[placement.ShardID]*home{},
+		kept:    map[placement.ShardID]*kept{},
+		dropped: map[placement.ShardID]placement.Epoch{},
+		boxes:   map[transport.Address]*box{},
+		askers:  map[transport.Address]*asker{},
+	}
+}
+
+// Step takes one input and returns what must be done. Time never goes back.
+func (m *Machine) Step(now time.Time, in Input) Output {
+	m.now, m.out = now, Output{}
+	switch in := in.(type) {
+	case View:
+		m.view(in)
+	case Open:
+		m.open(in)
+	case Close:
+		m.close(in.ShardID)
+	case Add:
+		m.add(in)
+	case Remove:
+		m.remove(in)
+	case Receive:
+		m.receive(in.From, in.Message)
+	case Tick:
+	default:
+		invariant.Failf("remember: input %T", in)
+	}
+	m.loseItsPatience()
+	for _, a := range m.order {
+		m.pump(a)
+		m.ask(a)
+	}
+	m.out.WakeAt = m.wakeAt()
+	if invariant.Enabled {
+		if err := m.Check(); err != nil {
+			invariant.Failf("remember after %T: %v", in, err)
+		}
+	}
+	return m.out
+}
+
+func (m *Machine) receive(from transport.Address, msg Message) {
+	if _, ok := m.members[from]; !ok {
+		return // it is sent again, and counts once the view has its sender
+	}
+	switch msg := msg.(type) {
+	case Keep:
+		m.keep(from, msg)
+	case Kept:
+		m.acknowledged(from, msg.Seq)
+	case Recall:
+		m.answer(from, msg)
+	case Recalled:
+		m.recalled(from, msg)
+	}
+}
+
+// view takes the members in. What was under way to those who are gone is dropped.
+func (m *Machine) view(v View) {
+	was := m.members
+	m.members, m.order = map[transport.Address]Member{}, nil
+	for _, in := range v.Members {
+		m.members[in.Address] = in
+		m.order = append(m.order, in.Address)
+	}
+	slices.SortFunc(m.order, transport.Address.Compare)
+	for a := range was { //arch:order-free each is dropped by itself
+		if _, ok := m.members[a]; !ok {
+			delete(m.boxes, a)
+			delete(m.askers, a)
+			maps.DeleteFunc(m.kept, func(_ placement.ShardID, k *kept) bool {
+				if k.filling != nil && k.from == a {
+					k.filling = nil
+				}
+				return k.nothing()
+			})
+		}
+	}
+	for _, id := range slices.Clone(m.recalls) {
+		h := m.homes[id]
+		for a := range h.recall.from { //arch:order-free each is looked at by itself
+			if _, ok := m.members[a]; !ok {
+				delete(h.recall.from, a)
+			}
+		}
+		m.maybeRecalled(h)
+	}
+	for _, id := range m.sortedHomes() {
+		m.assign(m.homes[id])
+	}
+}
+
+func (m *Machine) sortedHomes() []placement.ShardID {
+	ids := make([]placement.ShardID, 0, len(m.homes))
+	for id := range m.homes { //arch:order-free sorted below
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, placement.ShardID.Compare)
+	return ids
+}
+
+func (m *Machine) wakeAt() (at time.Time) {
+	sooner := func(t time.Time) {
+		if !t.IsZero() && (at.IsZero() || t.Before(at)) {
+			at = t
+		}
+	}
+	for _, b := range m.boxes { //arch:order-free the earliest
+		if b.flight != nil {
+			sooner(b.resendAt)
+		} else {
+			sooner(b.dropsAt)
+		}
+	}
+	for _, a := range m.askers { //arch:order-free the earliest
+		if a.wants != nil {
+			sooner(a.resendAt)
+		}
+	}
+	for _, id := range m.recalls {
+		sooner(m.homes[id].recall.deadline)
+	}
+	return at
+}
+
+// Remembered is the number of ids of a shard that runs here.
+func (m *Machine) Remembered(id placement.ShardID) int {
+	if h := m.homes[id]; h != nil {
+		return len(h.ids)
+	}
+	return 0
+}
+
+// IDs are those of a shard that runs here, sorted. Known is false while they are
+// recalled: there may be more.
+func (m *Machine) IDs(id placement.ShardID) (ids []string, known bool) {
+	h := m.homes[id]
+	if h == nil {
+		return nil, false
+	}
+	return h.sorted(), h.recall == nil
+}
+
+// KeptFor is the number of ids that are kept for shards that run elsewhere.
+func (m *Machine) KeptFor() (n int) {
+	for _, k := range m.kept { //arch:order-free counts
+		n += len(k.ids)
+		if k.filling != nil {
+			n += len(k.filling.ids)
+		}
+	}
+	return n
+}
+
+// Check returns the first broken invariant.
+func (m *Machine) Check() error {
+	for a, b := range m.boxes { //arch:order-free any violation will do
+		for id, q := range b.queues { //arch:order-free any violation will do
+			h := m.homes[id]
+			switch {
+			case h == nil || !slices.Contains(h.keepers, a):
+				return fmt.Errorf("remember %v: invariant 1: a queue to %v, which does not keep it", id, a)
+			case q.acked > h.seq:
+				return fmt.Errorf("remember %v: invariant 4: %v has %d changes of %d", id, a, q.acked, h.seq)
+			}
+		}
+	}
+	for id, h := range m.homes { //arch:order-free any violation will do
+		switch {
+		case h.recall != nil && len(h.keepers) > 0:
+			return fmt.Errorf("remember %v: invariant 2: recalled, and kept by %v", id, h.keepers)
+		case len(h.ids) > h.kind.Max && len(h.ids) > h.came:
+			return fmt.Errorf("remember %v: invariant 3: %d ids, at most %d", id, len(h.ids), h.kind.Max)
+		case h.recall == nil && len(h.waits) > 0 && h.waits[0].seq <= m.safe(h):
+			return fmt.Errorf("remember %v: invariant 5: somebody waits for change %d, and %d are safe", id, h.waits[0].seq, m.safe(h))
+		}
+	}
+	return nil
+}

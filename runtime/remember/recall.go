@@ -1,0 +1,145 @@
+package remember
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// recall looks for the ids of a shard whose home was lost.
+type recall struct {
+	from     map[transport.Address]*answering // who has not answered in full
+	best     set
+	gone     map[string]struct{} // forgotten here meanwhile
+	deadline time.Time
+}
+
+// answering is a member's answer as far as it has come.
+type answering struct {
+	set
+	after string
+}
+
+// asker is the question to one member that is under way.
+type asker struct {
+	seq      uint64
+	wants    []Want // nil: none is
+	resendAt time.Time
+}
+
+// maxWants bounds the shards that one message asks for.
+const maxWants = 256
+
+// begin recalls a shard that has opened here.
+func (m *Machine) begin(h *home) {
+	h.recall = &recall{
+		from: map[transport.Address]*answering{}, gone: map[string]struct{}{},
+		deadline: m.now.Add(m.config.Patience),
+	}
+	h.recall.best = m.best(h.id)
+	for _, a := range m.order {
+		h.recall.from[a] = &answering{}
+	}
+	m.recalls = append(m.recalls, h.id)
+	m.maybeRecalled(h)
+}
+
+// ask asks a member for what it has not answered yet, or asks again.
+func (m *Machine) ask(a transport.Address) {
+	k := m.askers[a]
+	if k == nil {
+		if len(m.recalls) == 0 {
+			return
+		}
+		k = &asker{}
+		m.askers[a] = k
+	}
+	if k.wants != nil && m.now.Before(k.resendAt) {
+		return
+	}
+	if k.wants == nil {
+		for _, id := range m.recalls {
+			if s := m.homes[id].recall.from[a]; s != nil && len(k.wants) < maxWants {
+				k.wants = append(k.wants, Want{id, s.after})
+			}
+		}
+		if k.wants == nil {
+			return
+		}
+		k.seq++
+	}
+	k.resendAt = m.now.Add(m.config.Resend)
+	m.out.Send = append(m.out.Send, Envelope{a, Recall{k.seq, k.wants}})
+}
+
+// recalled takes an answer.
+func (m *Machine) recalled(from transport.Address, r Recalled) {
+	k := m.askers[from]
+	if k == nil || k.wants == nil || r.Seq != k.seq {
+		return
+	}
+	k.wants = nil
+	for _, p := range r.Parts {
+		h := m.homes[p.ShardID]
+		if h == nil || h.recall == nil || h.recall.from[from] == nil {
+			continue
+		}
+		s := h.recall.from[from]
+		if s.epoch != 0 && (s.epoch != p.Epoch || s.seq != p.Seq) {
+			*s = answering{} // it has changed on the way: once more
+			continue
+		}
+		if s.ids == nil {
+			s.epoch, s.seq, s.ids = p.Epoch, p.Seq, map[string]struct{}{}
+		}
+		for _, c := range p.Changes {
+			s.ids[c.ID], s.after = struct{}{}, c.ID
+		}
+		if p.More {
+			continue
+		}
+		if s.newer(h.recall.best) {
+			h.recall.best = s.set
+		}
+		delete(h.recall.from, from)
+		m.maybeRecalled(h)
+	}
+}
+
+// loseItsPatience ends the recalls that have waited for too long.
+func (m *Machine) loseItsPatience() {
+	for _, id := range slices.Clone(m.recalls) {
+		if h := m.homes[id]; !m.now.Before(h.recall.deadline) {
+			m.finish(h)
+		}
+	}
+}
+
+func (m *Machine) maybeRecalled(h *home) {
+	if len(h.recall.from) == 0 {
+		m.finish(h)
+	}
+}
+
+// finish goes on with what was recalled and what has happened here meanwhile.
+func (m *Machine) finish(h *home) {
+	r := h.recall
+	h.recall = nil
+	m.recalls = slices.DeleteFunc(m.recalls, func(o placement.ShardID) bool { return o == h.id })
+	var back []string
+	for id := range r.best.ids { //arch:order-free sorted below
+		if _, gone := r.gone[id]; !gone {
+			back = append(back, id)
+			h.ids[id] = struct{}{}
+		}
+	}
+	slices.Sort(back)
+	h.came = len(h.ids)
+	silent := slices.SortedFunc(maps.Keys(r.from), transport.Address.Compare)
+	m.out.Recalled = append(m.out.Recalled, Recollection{h.id, len(back), silent})
+	m.start(h, back)
+	m.assign(h)
+}
