@@ -34,7 +34,9 @@ type wait struct {
 	added bool
 }
 
-func (h *home) sorted() []string { return slices.Sorted(maps.Keys(h.ids)) }
+func (h *home) sorted() []string { return sortedIDs(h.ids) }
+
+func sortedIDs(ids map[string]struct{}) []string { return slices.Sorted(maps.Keys(ids)) }
 
 func (m *Machine) open(in Open) {
 	h := m.homes[in.ShardID]

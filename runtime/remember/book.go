@@ -1,0 +1,427 @@
+package remember
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/shardgen/shardgen/internal/invariant"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/store"
+)
+
+// Buckets is how many records of a store a shard's ids are spread over, by their
+// hash, so that a change writes an eighth of them.
+const Buckets = 8
+
+// storeRetry is how long a record that could not be written or read rests, unless
+// somebody waits for it.
+const storeRetry = time.Second
+
+// A Book remembers the entities of one type's shards at one node in a store. It
+// takes [Open], [Close], [Add], [Remove] and [Tick], and what the store answered:
+// [Loaded], [Written] and [Found]. It is not safe for concurrent use.
+//
+// Invariants:
+//  1. Nothing is written of a shard before it was read.
+//  2. Of each record one write, or the read after a conflict, is under way.
+//  3. Who waits for a record that is at rest waits for a shard that is read.
+type Book struct {
+	kind  Kind
+	now   time.Time
+	out   BookOutput
+	gen   uint64
+	pages map[placement.ShardID]*page
+}
+
+// A BookOutput is what must be done.
+type BookOutput struct {
+	Load     []Load
+	Write    []Write
+	Find     []Write // get the revision of that record
+	Start    []Start
+	Done     []Done
+	Recalled []Recollection
+	// WakeAt is when the next Step is due, if nothing happens before; zero: never.
+	WakeAt time.Time
+}
+
+// Load asks for all records of a shard. Gen tells answers apart that come after
+// the shard has left and come back.
+type Load struct {
+	placement.ShardID
+	Gen uint64
+}
+
+// Write puts a record.
+type Write struct {
+	Load
+	Bucket int
+	Value  []byte
+	Expect store.Revision
+}
+
+// Loaded is the answer to a Load.
+type Loaded struct {
+	Load
+	Records []Record
+	Err     error
+}
+
+// A Record is one of a shard's, as the store has it.
+type Record struct {
+	Bucket   int
+	Value    []byte
+	Revision store.Revision
+}
+
+// Written is the answer to a Write.
+type Written struct {
+	Load
+	Bucket   int
+	Revision store.Revision
+	Err      error
+}
+
+// Found is the answer to a find: None where there is no record.
+type Found Written
+
+func (Loaded) input()  {}
+func (Written) input() {}
+func (Found) input()   {}
+
+// page is a shard that runs here.
+type page struct {
+	id      placement.ShardID
+	gen     uint64
+	ids     map[string]struct{}
+	known   bool // ids came along
+	loaded  bool
+	retryAt time.Time           // when to load again; zero: it is under way, or done
+	gone    map[string]struct{} // forgotten since it opened, until it is loaded
+	buckets [Buckets]bucket
+}
+
+// bucket is one record.
+type bucket struct {
+	revision store.Revision
+	dirty    bool
+	busy     bool      // a write or a find is under way
+	retryAt  time.Time // of what failed
+	waits    []wait    // for the next write
+	flight   []wait    // for the one under way
+}
+
+// NewBook returns a book that has no shards.
+func NewBook(k Kind) *Book {
+	return &Book{kind: k.withDefaults(), pages: map[placement.ShardID]*page{}}
+}
+
+// Step takes one input and returns what must be done. Time never goes back.
+func (b *Book) Step(now time.Time, in Input) BookOutput {
+	b.now, b.out = now, BookOutput{}
+	switch in := in.(type) {
+	case Open:
+		b.open(in)
+	case Close:
+		b.close(in.ShardID)
+	case Add:
+		b.add(in)
+	case Remove:
+		b.remove(in)
+	case Loaded:
+		if p := b.page(in.Load); p != nil && !p.loaded {
+			b.loaded(p, in)
+		}
+	case Written:
+		if p := b.page(in.Load); p != nil {
+			b.written(p, in)
+		}
+	case Found:
+		if p := b.page(in.Load); p != nil {
+			b.found(p, in)
+		}
+	case Tick:
+	default:
+		invariant.Failf("remember: a book's input %T", in)
+	}
+	b.again()
+	return b.out
+}
+
+// page is the one that an answer is for; nil when it has left.
+func (b *Book) page(l Load) *page {
+	if p := b.pages[l.ShardID]; p != nil && p.gen == l.Gen {
+		return p
+	}
+	return nil
+}
+
+func (b *Book) open(in Open) {
+	if p := b.pages[in.ShardID]; p != nil { // it never left
+		if p.loaded || p.known {
+			b.start(p, sortedIDs(p.ids))
+		}
+		return
+	}
+	b.gen++
+	p := &page{id: in.ShardID, gen: b.gen, known: in.Known, ids: map[string]struct{}{}, gone: map[string]struct{}{}}
+	for _, id := range in.IDs {
+		p.ids[id] = struct{}{}
+	}
+	b.pages[in.ShardID] = p
+	b.out.Load = append(b.out.Load, Load{p.id, p.gen})
+	if p.known {
+		b.start(p, sortedIDs(p.ids))
+	}
+}
+
+func (b *Book) start(p *page, ids []string) {
+	if len(ids) > 0 {
+		b.out.Start = append(b.out.Start, Start{p.id, ids})
+	}
+}
+
+func (b *Book) close(id placement.ShardID) {
+	p := b.pages[id]
+	if p == nil {
+		return
+	}
+	delete(b.pages, id)
+	for i := range p.buckets {
+		b.fail(&p.buckets[i], nil) // their turns have left with the shard
+	}
+}
+
+// fail answers all who wait for a bucket.
+func (b *Book) fail(k *bucket, err error) {
+	for _, w := range slices.Concat(k.flight, k.waits) {
+		b.done(w, err)
+	}
+	k.flight, k.waits = nil, nil
+}
+
+func (b *Book) done(w wait, err error) {
+	b.out.Done = append(b.out.Done, Done{w.token, w.added, err})
+}
+
+func bucketOf(id string) int { return int(xxhash.Sum64String(id) % Buckets) }
+
+func (b *Book) add(in Add) {
+	p := b.pages[in.ShardID]
+	if p == nil {
+		b.done(wait{token: in.Token}, nil)
+		return
+	}
+	_, had := p.ids[in.ID]
+	if !had && len(p.ids) >= b.kind.Max {
+		b.done(wait{token: in.Token}, fmt.Errorf("%w: %d", ErrFull, b.kind.Max))
+		return
+	}
+	k := &p.buckets[bucketOf(in.ID)]
+	if !had {
+		p.ids[in.ID] = struct{}{}
+		delete(p.gone, in.ID)
+		k.dirty = true
+	}
+	if !k.dirty && !k.busy && p.loaded {
+		b.done(wait{token: in.Token, added: !had}, nil)
+		return
+	}
+	k.waits = append(k.waits, wait{token: in.Token, added: !had})
+	if k.dirty {
+		k.retryAt = time.Time{} // somebody waits: try at once
+	}
+}
+
+func (b *Book) remove(in Remove) {
+	p := b.pages[in.ShardID]
+	if p == nil {
+		return
+	}
+	if !p.loaded {
+		p.gone[in.ID] = struct{}{}
+	}
+	if _, had := p.ids[in.ID]; had {
+		delete(p.ids, in.ID)
+		p.buckets[bucketOf(in.ID)].dirty = true
+	}
+}
+
+// loaded takes in what the store has of a shard. What came along counts for more.
+func (b *Book) loaded(p *page, in Loaded) {
+	var stored [Buckets]map[string]struct{}
+	err := in.Err
+	for _, r := range in.Records {
+		ids, bad := decodePage(p.id, r.Value)
+		if err = errors.Join(err, bad); bad != nil || r.Bucket < 0 || r.Bucket >= Buckets {
+			continue
+		}
+		p.buckets[r.Bucket].revision = r.Revision
+		stored[r.Bucket] = map[string]struct{}{}
+		for _, id := range ids {
+			stored[r.Bucket][id] = struct{}{}
+		}
+	}
+	if err != nil {
+		p.retryAt = b.now.Add(storeRetry)
+		for i := range p.buckets {
+			b.fail(&p.buckets[i], err)
+		}
+		return
+	}
+	p.loaded = true
+	var back []string
+	if !p.known {
+		for i := range stored {
+			for id := range stored[i] { //arch:order-free sorted below
+				if _, gone := p.gone[id]; !gone {
+					back = append(back, id)
+					p.ids[id] = struct{}{}
+				}
+			}
+		}
+		slices.Sort(back)
+		b.out.Recalled = append(b.out.Recalled, Recollection{ShardID: p.id, Found: len(back)})
+		b.start(p, back)
+	}
+	p.gone = nil
+	for i := range p.buckets {
+		k := &p.buckets[i]
+		if k.dirty = !b.same(p, i, stored[i]); !k.dirty {
+			b.fail(k, nil) // it is there already
+		}
+	}
+}
+
+// same tells whether a record holds exactly what it should.
+func (b *Book) same(p *page, i int, stored map[string]struct{}) bool {
+	want := p.bucket(i)
+	for _, id := range want {
+		if _, ok := stored[id]; !ok {
+			return false
+		}
+	}
+	return len(want) == len(stored)
+}
+
+// bucket is the ids that belong there, sorted.
+func (p *page) bucket(i int) (ids []string) {
+	for id := range p.ids { //arch:order-free sorted below
+		if bucketOf(id) == i {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func (b *Book) written(p *page, in Written) {
+	k := &p.buckets[in.Bucket]
+	switch {
+	case in.Err == nil:
+		k.busy, k.revision = false, in.Revision
+		for _, w := range k.flight {
+			b.done(w, nil)
+		}
+		k.flight = nil
+	case errors.Is(in.Err, store.ErrConflict):
+		b.out.Find = append(b.out.Find, Write{Load: in.Load, Bucket: in.Bucket})
+	default:
+		b.gaveUp(k, in.Err)
+	}
+}
+
+// found writes over what was in the way.
+func (b *Book) found(p *page, in Found) {
+	k := &p.buckets[in.Bucket]
+	if in.Err != nil {
+		b.gaveUp(k, in.Err)
+		return
+	}
+	k.revision, k.busy = in.Revision, false
+	k.waits = slices.Concat(k.flight, k.waits)
+	k.flight, k.dirty = nil, true
+}
+
+func (b *Book) gaveUp(k *bucket, err error) {
+	k.busy, k.dirty = false, true
+	k.retryAt = b.now.Add(storeRetry)
+	b.fail(k, err)
+}
+
+// again writes and reads what is due.
+func (b *Book) again() {
+	sooner := func(t time.Time) {
+		if b.out.WakeAt.IsZero() || t.Before(b.out.WakeAt) {
+			b.out.WakeAt = t
+		}
+	}
+	for _, id := range sortedPages(b.pages) {
+		p := b.pages[id]
+		switch {
+		case p.loaded:
+		case p.retryAt.IsZero(): // under way
+			continue
+		case b.now.Before(p.retryAt):
+			sooner(p.retryAt)
+			continue
+		default:
+			p.retryAt = time.Time{}
+			b.out.Load = append(b.out.Load, Load{p.id, p.gen})
+			continue
+		}
+		for i := range p.buckets {
+			k := &p.buckets[i]
+			switch {
+			case !k.dirty || k.busy:
+			case b.now.Before(k.retryAt):
+				sooner(k.retryAt)
+			default:
+				b.write(p, i)
+			}
+		}
+	}
+}
+
+func (b *Book) write(p *page, i int) {
+	k := &p.buckets[i]
+	value, err := encodePage(p.id, p.bucket(i))
+	if err != nil {
+		b.gaveUp(k, err)
+		return
+	}
+	k.dirty, k.busy = false, true
+	k.flight, k.waits = k.waits, nil
+	b.out.Write = append(b.out.Write, Write{Load{p.id, p.gen}, i, value, k.revision})
+}
+
+func sortedPages(pages map[placement.ShardID]*page) []placement.ShardID {
+	ids := make([]placement.ShardID, 0, len(pages))
+	for id := range pages { //arch:order-free sorted below
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, placement.ShardID.Compare)
+	return ids
+}
+
+// Remembered is the number of ids of a shard that runs here.
+func (b *Book) Remembered(id placement.ShardID) int {
+	if p := b.pages[id]; p != nil {
+		return len(p.ids)
+	}
+	return 0
+}
+
+// IDs are those of a shard that runs here, sorted. Known is false while they are
+// read: there may be more.
+func (b *Book) IDs(id placement.ShardID) (ids []string, known bool) {
+	p := b.pages[id]
+	if p == nil {
+		return nil, false
+	}
+	return sortedIDs(p.ids), p.loaded || p.known
+}
