@@ -122,6 +122,7 @@ func (c *control) describe() (meta, compat []membership.KeyValue) {
 		add(&compat, "type "+k.Name+" role", "%s", declared.declared.role)
 		add(&compat, "type "+k.Name+" handoff", "%v", declared.declared.handoff)
 		add(&compat, "type "+k.Name+" is a singleton", "%t", k.Singleton)
+		add(&compat, "type "+k.Name+" is remembered", "%s", declared.declared.remembers())
 		if k.Singleton {
 			add(&compat, "type "+k.Name+" has a lease", "%t", declared.declared.single.Lease != nil)
 		}
@@ -266,6 +267,10 @@ func (c *control) message(m transport.Message, at time.Time) {
 		c.placementMessage(from, msg)
 	case wire.ControlTopic_CONTROL_TOPIC_GATEWAY:
 		c.gateway.message(from, body)
+	case wire.ControlTopic_CONTROL_TOPIC_REMEMBER:
+		if err := c.node.memory.message(from.Address, body); err != nil {
+			c.foreign(len(body), err)
+		}
 	case wire.ControlTopic_CONTROL_TOPIC_ADMIN:
 		c.operatorMessage(m.Kind, from, body)
 	default:
@@ -343,6 +348,7 @@ func (c *control) event(e membership.Event) {
 		if e.Member.Address == c.self {
 			c.node.isUp()
 			c.serve(true)
+			c.askForRemembered()
 		}
 	case membership.MemberLeaving:
 		if e.Member.Address == c.self {
@@ -401,6 +407,7 @@ func (c *control) viewChanged() {
 	c.gateway.membersChanged()
 	c.stepManager(managed)
 	c.singles.viewChanged(v)
+	c.node.memory.viewChanged(v)
 	if c.coord != nil {
 		c.stepCoordinator(placed)
 	}

@@ -55,6 +55,7 @@ func (c *control) stepFollower(from transport.Address, m coordinator.Message) bo
 		c.plane.setTable(out.Table)
 		c.reports.tableChanged(out.Table)
 		c.gateway.tableChanged(out.Table)
+		c.askForRemembered()
 		c.checkExit()
 	}
 	if out.Register {

@@ -37,3 +37,9 @@ func (n *Node) Opening() bool {
 	defer n.mu.Unlock()
 	return n.state == stateOpening
 }
+
+// Kept is the number of ids that the node keeps for other members' shards.
+func (n *Node) Kept() (kept int) {
+	n.memory.ask(func() { kept = n.memory.machine.KeptFor() })
+	return kept
+}

@@ -19,6 +19,8 @@ type host struct {
 	settings hostSettings
 	shards   []hostedShard
 	instance *instance // of a singleton; else nil
+	memory   *memory   // of a type whose entities are remembered; else nil
+	starter  *starter
 
 	stopped  atomic.Bool  // StopHosting: the type's shards go elsewhere
 	active   atomic.Int64 // entities with a value, about
@@ -33,6 +35,9 @@ func newHost(pl *plane, k *kind, desc codegen.Host, settings hostSettings) (*hos
 	limits := region.Limits{Mailbox: settings.mailbox, Handoff: settings.handoff, Waiting: pl.cfg.BufferSize}
 	if desc.Singleton {
 		limits.Lead = codegen.SingletonID
+	}
+	if settings.remember != nil {
+		h.memory, h.starter = pl.memory, newStarter(h)
 	}
 	h.shards = make([]hostedShard, k.shards)
 	for i := range h.shards {

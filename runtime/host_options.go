@@ -17,6 +17,7 @@ type HostOption func(*hostSettings)
 // hostSettings are what operators tune of one hosted type.
 type hostSettings struct {
 	idle    time.Duration
+	idleSet bool
 	inline  bool
 	proxy   bool
 	role    string
@@ -33,6 +34,7 @@ type hostSettings struct {
 
 	maxActive   int // 0: no limit
 	stopTimeout time.Duration
+	remember    *Remembering          // nil: entities are not remembered
 	decide      func(error) Directive // nil: resume
 	backoff     time.Duration
 	backoffMost time.Duration
@@ -57,8 +59,10 @@ func singletonHostSettings(cfg Config) hostSettings {
 
 // IdleAfter passivates entities that nobody called for d: their state is kept
 // encoded and the value is dropped. Default 2 minutes, minimum 1s; 0 never does.
-// Members may differ.
-func IdleAfter(d time.Duration) HostOption { return func(s *hostSettings) { s.idle = d } }
+// Members may differ. With [Remember] the default is 0.
+func IdleAfter(d time.Duration) HostOption {
+	return func(s *hostSettings) { s.idle, s.idleSet = d, true }
+}
 
 // MaxActive bounds the entities of the type that are active at one node: above it
 // the longest unused are passivated. Those that have a turn count and stay, so

@@ -26,6 +26,10 @@ type hostedShard struct {
 
 	failures map[string]failure             // of entities that were restarted, by id
 	resting  map[*region.Entity]*time.Timer // restarted, and waiting for their back-off
+	reviving map[string]*time.Timer         // remembered, and waiting for being started again
+
+	remembers bool     // the memory knows that the shard runs here
+	coming    *luggage // remembered ids that come with the shard
 }
 
 func (s *hostedShard) init(h *host, id placement.ShardID, l region.Limits) {
@@ -199,6 +203,7 @@ func (s *hostedShard) apply(fx region.Effects) (after []func()) {
 	for _, c := range fx.Drop {
 		after = append(after, func() { s.drop(inbound(c)) })
 	}
+	s.rememberLocked(fx.Opened)
 	if fx.Offer {
 		s.offerLocked(&after)
 	}

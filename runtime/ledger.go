@@ -20,31 +20,35 @@ func (c *Conn) Counters() map[string]uint64 { return c.plane.ledger.snapshot() }
 type reason int
 
 const (
-	callBuffered     reason = iota // held at the sender: no home known
-	callForwarded                  // sent on to the new home
-	callRetried                    // sent again after it was not executed
-	callRefused                    // answered with an error that says it did not run
-	callExpired                    // its deadline passed first
-	callShed                       // the oldest of too many that waited for a singleton
-	callCancelled                  // its caller gave up while it waited here: it did not run
-	callDropped                    // accepted, then lost with its shard
-	tellLost                       // a tell nobody could deliver
-	dropNoPeer                     // an envelope to a peer that is gone
-	replyUnclaimed                 // an answer nobody waits for any more
-	frameForeign                   // bytes that are no frame
-	frameIgnored                   // a frame out of order, repeated or from nobody known
-	frameBounced                   // nobody listened
-	shardMovedIn                   // shards that came with their state
-	shardMovedOut                  // shards that went
-	tableMoved                     // changes of a shard's home in the table
-	gateTimedOut                   // senders whose older calls did not come through an old home in time
-	entityPassivated               // entities put to rest
-	entityEvicted                  // of these, for their type had too many
-	entityForgotten                // entities ended for good
-	entitySupervised               // supervisors' decisions other than to resume
-	hookAbandoned                  // stop hooks that did not return in time
-	frameSent                      // frames published, each with many envelopes under load
-	messageNewer                   // control messages that only a later release knows
+	callBuffered      reason = iota // held at the sender: no home known
+	callForwarded                   // sent on to the new home
+	callRetried                     // sent again after it was not executed
+	callRefused                     // answered with an error that says it did not run
+	callExpired                     // its deadline passed first
+	callShed                        // the oldest of too many that waited for a singleton
+	callCancelled                   // its caller gave up while it waited here: it did not run
+	callDropped                     // accepted, then lost with its shard
+	tellLost                        // a tell nobody could deliver
+	dropNoPeer                      // an envelope to a peer that is gone
+	replyUnclaimed                  // an answer nobody waits for any more
+	frameForeign                    // bytes that are no frame
+	frameIgnored                    // a frame out of order, repeated or from nobody known
+	frameBounced                    // nobody listened
+	shardMovedIn                    // shards that came with their state
+	shardMovedOut                   // shards that went
+	tableMoved                      // changes of a shard's home in the table
+	gateTimedOut                    // senders whose older calls did not come through an old home in time
+	entityPassivated                // entities put to rest
+	entityEvicted                   // of these, for their type had too many
+	entityForgotten                 // entities ended for good
+	entitySupervised                // supervisors' decisions other than to resume
+	rememberedStarted               // remembered entities that were started again
+	rememberedFailed                // of these, whose activation failed
+	rememberedLate                  // ids that were not safe in time
+	rememberFailed                  // what the store of remembered ids could not do
+	hookAbandoned                   // stop hooks that did not return in time
+	frameSent                       // frames published, each with many envelopes under load
+	messageNewer                    // control messages that only a later release knows
 	// membershipRefused is the first of the reasons of membership.Refusal, of which
 	// RefusedMalformed is the last.
 	membershipRefused
@@ -60,6 +64,8 @@ var reasonNames = [membershipRefused]string{
 	shardMovedIn: "shard moved in", shardMovedOut: "shard moved out",
 	tableMoved: "shards moved", gateTimedOut: "gate timed out",
 	entityPassivated: "entity passivated", entityEvicted: "entity evicted", entityForgotten: "entity forgotten",
+	rememberedStarted: "entity started again", rememberedFailed: "entity not started again",
+	rememberedLate: "remembered late", rememberFailed: "remember failed",
 	entitySupervised: "supervised", hookAbandoned: "hook abandoned", frameSent: "frames sent",
 	messageNewer: "newer message",
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/wire"
@@ -58,7 +60,7 @@ func (s *hostedShard) handOff() {
 			s.rest(e, codegen.Moving)
 		}
 	}
-	parts := s.initParts(entities, epoch)
+	parts := s.initParts(entities, s.packs(), epoch)
 	p := pl.path(transport.Peer{Address: to}, s.lane)
 	s.do(func(now uint32, _ time.Time) region.Effects {
 		fx, sent := s.core.Stopped(epoch, now)
@@ -85,7 +87,7 @@ func (s *hostedShard) handOff() {
 
 // initParts encodes the shard's state into envelopes that fit the broker. A
 // state that does not fit into one is cut: the new home puts it together again.
-func (s *hostedShard) initParts(entities []*region.Entity, epoch placement.Epoch) []*wire.Envelope {
+func (s *hostedShard) initParts(entities []*region.Entity, ids luggage, epoch placement.Epoch) []*wire.Envelope {
 	limit := s.plane().link().MaxPayload() - wire.MaxFrameHeader - wire.Overhead - 2*transport.MaxNameBytes
 	var parts []*wire.Envelope
 	var records []byte
@@ -94,18 +96,32 @@ func (s *hostedShard) initParts(entities []*region.Entity, epoch placement.Epoch
 		e.Payload, e.Last = records, last
 		parts, records = append(parts, e), nil
 	}
+	add := func(entity string, piece []byte, r wire.Remembered) {
+		if len(records) > 0 && len(records)+wire.RecordBound(entity, piece) > limit {
+			cut(false)
+		}
+		records = wire.AppendRecord(records, entity, piece, r)
+	}
 	if s.host.settings.handoff.Drops {
 		entities = nil
 	}
 	for _, e := range entities {
+		mark := wire.NotRemembered
+		if _, ok := ids.ids[e.ID]; ok && e.State != nil {
+			mark = wire.WithState
+			delete(ids.ids, e.ID)
+		}
 		for rest, first := e.State, e.State != nil; first || len(rest) > 0; first = false {
 			piece := rest[:min(len(rest), limit-wire.RecordBound(e.ID, nil))]
-			if len(records) > 0 && len(records)+wire.RecordBound(e.ID, piece) > limit {
-				cut(false)
-			}
-			records = wire.AppendRecord(records, e.ID, piece)
+			add(e.ID, piece, mark)
 			rest = rest[len(piece):]
 		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(ids.ids)) {
+		add(id, nil, wire.WithoutState)
+	}
+	if ids.all {
+		add("", nil, wire.WithoutState)
 	}
 	cut(true)
 	return parts
@@ -113,13 +129,7 @@ func (s *hostedShard) initParts(entities []*region.Entity, epoch placement.Epoch
 
 // prepare takes a part of the state from the old home.
 func (s *hostedShard) prepare(from *path, epoch placement.Epoch, e *wire.Envelope) {
-	states := map[string][]byte{}
-	err := wire.ParseRecords(e.Payload, func(r wire.Record) {
-		if r.State == nil {
-			r.State = []byte{}
-		}
-		states[r.Entity] = r.State
-	})
+	states, ids, err := unpack(e.Payload)
 	s.mu.Lock()
 	refused := err != nil || s.plane().exiting.Load()
 	ready := false
@@ -136,6 +146,9 @@ func (s *hostedShard) prepare(from *path, epoch placement.Epoch, e *wire.Envelop
 		_ = from.append(r)
 	case ready:
 		_ = from.append(s.step(wire.TypeReady, epoch))
+	}
+	if !refused {
+		s.comesLocked(epoch, ids)
 	}
 	s.mu.Unlock()
 	from.flush()
@@ -206,6 +219,9 @@ func (s *hostedShard) rest(e *region.Entity, why codegen.Passivation) {
 	}
 	s.host.lost(e)
 	e.Value = nil
+	if why == codegen.Idle {
+		s.forgetID(e.ID)
+	}
 	s.plane().ledger.add(entityPassivated)
 }
 

@@ -56,6 +56,7 @@ type Node struct {
 	log     *slog.Logger
 	plane   *plane
 	control *control
+	memory  *memory
 	events  events
 	cfgErr  error
 
@@ -97,6 +98,8 @@ func New(cfg Config) *Node {
 	cfg.Logger = n.log
 	n.plane = newPlane(cfg, self, nil)
 	n.control = newControl(n)
+	n.memory = newMemory(n)
+	n.plane.memory = n.memory
 	n.plane.ctl = n.control
 	return n
 }
@@ -149,6 +152,9 @@ func (n *Node) hostLocked(h codegen.Host, opts []HostOption) error {
 		return err
 	}
 	if err := settings.validateSingleton(h.Kind); err != nil {
+		return err
+	}
+	if err := settings.validateRemember(h.Kind); err != nil {
 		return err
 	}
 	if settings.hostsAt(n.cfg.Roles) {

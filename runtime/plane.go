@@ -27,6 +27,7 @@ type plane struct {
 	ctl    planeControl
 	ledger ledger
 	lease  lease
+	memory *memory // a node's
 
 	wg   sync.WaitGroup
 	ctx  context.Context // ends with close; turns of remote calls derive theirs from it

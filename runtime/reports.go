@@ -63,7 +63,7 @@ func (r *reports) resend(now time.Time) {
 		r.sendAborted(id, r.aborted[id])
 	}
 	for kind := range r.asks {
-		if r.control.plane.heldFor(kind) == 0 && !r.control.gateway.wants(kind) {
+		if r.control.plane.heldFor(kind) == 0 && !r.control.gateway.wants(kind) && !r.control.missesHomes(kind) {
 			delete(r.asks, kind)
 			continue
 		}
@@ -144,7 +144,7 @@ func (r *reports) tableChanged(t *placement.Table) {
 		}
 	}
 	for kind := range r.asks {
-		if r.control.plane.heldFor(kind) == 0 {
+		if r.control.plane.heldFor(kind) == 0 && !r.control.missesHomes(kind) {
 			delete(r.asks, kind)
 		}
 	}
@@ -239,6 +239,23 @@ func (c *control) ask(kind string) {
 			c.askHome(kind)
 		}
 	})
+}
+
+// missesHomes tells whether the kind's entities may have to live again, and its
+// shards have no homes: there was none yet, or the last one died with the
+// coordinator that knew.
+func (c *control) missesHomes(kind string) bool {
+	k := (*c.plane.kinds.Load())[kind]
+	return k != nil && k.host != nil && k.host.memory != nil && c.plane.table.Load().Kind(kind) == nil
+}
+
+// askForRemembered asks for homes that nobody's call may ever ask for.
+func (c *control) askForRemembered() {
+	for _, h := range c.node.hosted() {
+		if c.missesHomes(h.desc.Name) {
+			c.askHome(h.desc.Name)
+		}
+	}
 }
 
 // askHome looks for a home of the kind's shards, or for a singleton's instance.

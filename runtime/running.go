@@ -146,7 +146,7 @@ func (s *hostedShard) runCall(e *region.Entity, c *inCall) answer {
 		return answer{code: wire.CodeNoMethod, text: string(c.method)}
 	}
 	if e.Value == nil {
-		if err := s.wake(t, e); err != nil {
+		if err := s.activate(t, e); err != nil {
 			t.failed = &mishap{string(c.method), fmt.Errorf("%w: %w", ErrActivation, err)}
 			pl.log.Error("activation failed", "kind", s.id.Kind, "entity", clip(e.ID), "err", err)
 			return answer{code: wire.CodeActivation, text: err.Error()}
@@ -293,7 +293,7 @@ func (s *hostedShard) prepareTurn(t *turn, method string) error {
 	if t.entity.Value != nil {
 		return nil
 	}
-	if err := s.wake(t, t.entity); err != nil {
+	if err := s.activate(t, t.entity); err != nil {
 		t.failed = &mishap{method, fmt.Errorf("%w: %w", ErrActivation, err)}
 		return s.notRun(t.entity.ID, method, fmt.Errorf("%w: %w", ErrActivation, err))
 	}

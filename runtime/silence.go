@@ -52,7 +52,7 @@ func (s *hostedShard) openLocked() *wire.Envelope {
 	e := s.step(wire.TypeOpen, s.core.Epoch())
 	all := append(slices.Clone(s.silent), s.plane().silences.on(s.lane)...)
 	for _, a := range all[max(0, len(all)-maxSilences):] {
-		e.Payload = wire.AppendRecord(e.Payload, a.Name, binary.BigEndian.AppendUint64(nil, a.Incarnation))
+		e.Payload = wire.AppendRecord(e.Payload, a.Name, binary.BigEndian.AppendUint64(nil, a.Incarnation), wire.NotRemembered)
 	}
 	return e
 }

@@ -218,7 +218,7 @@ func (in *instance) handOff() {
 			s.rest(e, why)
 		}
 	}
-	parts := s.initParts(entities, epoch)
+	parts := s.initParts(entities, luggage{}, epoch)
 	var p *path
 	if !to.IsZero() {
 		p = pl.path(transport.Peer{Address: to}, s.lane)

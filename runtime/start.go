@@ -112,6 +112,8 @@ func (n *Node) begin(ctx context.Context) error {
 	n.plane.open(link)
 	n.plane.wg.Go(n.control.receive)
 	n.plane.wg.Go(func() { n.control.run(n.plane.stop) })
+	n.memory.prepare()
+	n.plane.wg.Go(func() { n.memory.run(n.plane.stop) })
 	n.plane.wg.Go(n.sweep)
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/shardgen/shardgen/runtime/coordinator"
@@ -63,6 +64,16 @@ func (h *host) holds() bool {
 		}
 	}
 	return false
+}
+
+// kindsOf are the entity types that the member hosts.
+func kindsOf(m membership.Member) (kinds []string) {
+	for _, kv := range m.Meta {
+		if kind, ok := strings.CutPrefix(kv.Key, metaKind); ok {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds
 }
 
 func hostsKind(m membership.Member, kind string) bool {

@@ -21,7 +21,7 @@ const (
 	// that it had; calls wait for the back-off (see [RestartBackoff]).
 	Restart
 	// Stop: the entity is ended as by [Forget], its stop hook included. The next
-	// call begins a new one.
+	// call begins a new one; if it is remembered, so does the end of its back-off.
 	Stop
 	// Escalate: the node ends at once, without leaving, and Node.Err tells why:
 	// for errors after which nothing here can be trusted.
@@ -73,7 +73,8 @@ var errNoTurn = errors.New("ctx is not one that an entity's method was called wi
 
 // Passivate puts the entity to rest when the turn that ctx belongs to has ended:
 // its stop hook runs with [Idle], its state is kept, its value dropped. Calls that
-// wait meet the next activation. The error tells that ctx belongs to no turn.
+// wait meet the next activation. Until then it is not remembered (see [Remember]).
+// The error tells that ctx belongs to no turn.
 func Passivate(ctx context.Context) error { return endWith(ctx, "passivate", restAfter) }
 
 // Forget ends the entity for good when the turn that ctx belongs to has ended: its
@@ -107,7 +108,7 @@ func (s *hostedShard) endTurnOf(t *turn, e *region.Entity) {
 		s.restart(e)
 		return
 	case d == Stop || after == forgetAfter:
-		s.plane().wg.Go(func() { s.end(e) })
+		s.plane().wg.Go(func() { s.end(e, after == forgetAfter) })
 		return
 	case after == restAfter && e.Value != nil:
 		s.plane().wg.Go(func() {
@@ -138,8 +139,9 @@ func (s *hostedShard) directive(t *turn, e *region.Entity) (d Directive) {
 	return d
 }
 
-// end runs the stop hook of an entity that ends for good, whose turn the caller has.
-func (s *hostedShard) end(e *region.Entity) {
+// end runs the stop hook of an entity that ends, whose turn the caller has: for
+// good, or until it is called or, if it is remembered, started again.
+func (s *hostedShard) end(e *region.Entity, forget bool) {
 	if e.Value != nil {
 		if err := s.stopHook(e, codegen.Forgotten); err != nil {
 			s.plane().log.Error("stop hook failed", "kind", s.id.Kind, "entity", clip(e.ID), "err", err)
@@ -151,6 +153,11 @@ func (s *hostedShard) end(e *region.Entity) {
 	delete(s.failures, e.ID)
 	s.mu.Unlock()
 	e.Value, e.State = nil, nil
+	if forget {
+		s.forgetID(e.ID)
+	} else {
+		s.reviveLater(e.ID)
+	}
 	s.endTurn(e)
 }
 
@@ -190,6 +197,7 @@ func (s *hostedShard) restart(e *region.Entity) {
 	s.mu.Unlock()
 	if !wait {
 		s.endTurn(e)
+		s.revive(e.ID)
 	}
 }
 
@@ -202,6 +210,7 @@ func (s *hostedShard) release(e *region.Entity) {
 	if timer != nil {
 		timer.Stop()
 		s.endTurn(e)
+		s.revive(e.ID)
 	}
 }
 

@@ -78,22 +78,38 @@ func parseLink(b []byte) (l Link, err error) {
 	return l, nil
 }
 
-// A Record is one entity's encoded state.
+// A Record is one entity's encoded state. One without an entity says that all
+// entities that are remembered are among the records.
 type Record struct {
-	Entity string
-	State  []byte
+	Entity     string
+	State      []byte
+	Remembered Remembered
 }
 
+// Remembered says whether an entity is to live again by itself.
+type Remembered uint32
+
+// What a record says of its entity.
+const (
+	NotRemembered Remembered = iota // it has state, and waits for a call
+	WithState                       // it is to live again
+	WithoutState                    // that, and it has no state
+)
+
 // AppendRecord appends one record to encoded records.
-func AppendRecord(b []byte, entity string, state []byte) []byte {
+func AppendRecord(b []byte, entity string, state []byte, r Remembered) []byte {
 	n := sizeString(1, entity)
 	if len(state) > 0 {
 		n += protowire.SizeTag(2) + protowire.SizeBytes(len(state))
 	}
+	if r != 0 {
+		n += protowire.SizeTag(3) + protowire.SizeVarint(uint64(r))
+	}
 	b = protowire.AppendTag(b, 1, protowire.BytesType)
 	b = protowire.AppendVarint(b, uint64(n))
 	b = appendString(b, 1, entity)
-	return appendBytes(b, 2, state)
+	b = appendBytes(b, 2, state)
+	return appendUint(b, 3, uint64(r))
 }
 
 // RecordBound is an upper bound of what AppendRecord appends.
@@ -110,21 +126,24 @@ func ParseRecords(b []byte, f func(Record)) error {
 			}
 			v = v[n:]
 			var p []byte
-			if typ == protowire.BytesType && num <= 2 {
+			var u uint64
+			switch {
+			case num == 1 && typ == protowire.BytesType:
 				p, n = protowire.ConsumeBytes(v)
-			} else {
+				r.Entity = string(p)
+			case num == 2 && typ == protowire.BytesType:
+				p, n = protowire.ConsumeBytes(v)
+				r.State = append([]byte(nil), p...)
+			case num == 3 && typ == protowire.VarintType:
+				u, n = protowire.ConsumeVarint(v)
+				r.Remembered = Remembered(u)
+			default:
 				n = protowire.ConsumeFieldValue(num, typ, v)
 			}
 			if n < 0 {
 				return malformed("record field", n)
 			}
 			v = v[n:]
-			switch num {
-			case 1:
-				r.Entity = string(p)
-			case 2:
-				r.State = append([]byte(nil), p...)
-			}
 		}
 		f(r)
 		return nil

@@ -50,14 +50,14 @@ func TestRecordsAgreeWithProtobuf(t *testing.T) {
 		var b []byte
 		pb := &framepb.Records{}
 		for range r.IntN(5) {
-			rec := Record{string(randomBytes(r)), randomBytes(r)}
+			rec := Record{string(randomBytes(r)), randomBytes(r), Remembered(r.IntN(3))}
 			want = append(want, rec)
 			before := len(b)
-			b = AppendRecord(b, rec.Entity, rec.State)
+			b = AppendRecord(b, rec.Entity, rec.State, rec.Remembered)
 			if n := len(b) - before; n > RecordBound(rec.Entity, rec.State) {
 				t.Fatalf("seed %d: %d bytes, want at most RecordBound = %d", seed, n, RecordBound(rec.Entity, rec.State))
 			}
-			pb.Records = append(pb.Records, &framepb.Record{Entity: []byte(rec.Entity), State: rec.State})
+			pb.Records = append(pb.Records, &framepb.Record{Entity: []byte(rec.Entity), State: rec.State, Remembered: uint32(rec.Remembered)})
 		}
 		var read framepb.Records
 		if err := proto.Unmarshal(b, &read); err != nil || len(read.GetRecords()) != len(want) {
@@ -79,7 +79,7 @@ func TestRecordsAgreeWithProtobuf(t *testing.T) {
 
 // TestRecordIsACopy: a frame's memory must not live as long as an entity.
 func TestRecordIsACopy(t *testing.T) {
-	b := AppendRecord(nil, "e", []byte("state"))
+	b := AppendRecord(nil, "e", []byte("state"), 0)
 	var got Record
 	if err := ParseRecords(b, func(r Record) { got = r }); err != nil {
 		t.Fatal(err)
@@ -128,7 +128,7 @@ func TestChainIsBounded(t *testing.T) {
 }
 
 func FuzzRecords(f *testing.F) {
-	f.Add(AppendRecord(AppendRecord(nil, "a", nil), "b", []byte("state")))
+	f.Add(AppendRecord(AppendRecord(nil, "a", nil, 2), "b", []byte("state"), 1))
 	f.Add(AppendLink(nil, "Cart", "17", 300))
 	f.Add([]byte{0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f})
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -162,6 +162,12 @@ func (s *Shard) LastUses(f func(at uint32)) {
 	}
 }
 
+// Lives tells whether an entity has a value or a turn.
+func (s *Shard) Lives(id string) bool {
+	e := s.entities[id]
+	return e != nil && (e.busy || e.Value != nil)
+}
+
 // Restable tells whether an entity may keep its turn for longer than it runs: not
 // while the shard waits for its turns to end.
 func (s *Shard) Restable() bool { return s.state == Open && s.pending == nil }

@@ -408,12 +408,12 @@ func sortedPages(pages map[placement.ShardID]*page) []placement.ShardID {
 	return ids
 }
 
-// Remembered is the number of ids of a shard that runs here.
-func (b *Book) Remembered(id placement.ShardID) int {
+// Has tells whether an entity of a shard that runs here is remembered.
+func (b *Book) Has(id placement.ShardID, entity string) (has bool) {
 	if p := b.pages[id]; p != nil {
-		return len(p.ids)
+		_, has = p.ids[entity]
 	}
-	return 0
+	return has
 }
 
 // IDs are those of a shard that runs here, sorted. Known is false while they are

@@ -319,12 +319,12 @@ func (m *Machine) wakeAt() (at time.Time) {
 	return at
 }
 
-// Remembered is the number of ids of a shard that runs here.
-func (m *Machine) Remembered(id placement.ShardID) int {
+// Has tells whether an entity of a shard that runs here is remembered.
+func (m *Machine) Has(id placement.ShardID, entity string) (has bool) {
 	if h := m.homes[id]; h != nil {
-		return len(h.ids)
+		_, has = h.ids[entity]
 	}
-	return 0
+	return has
 }
 
 // IDs are those of a shard that runs here, sorted. Known is false while they are

@@ -338,7 +338,7 @@ func (s *hosted) handOff() {
 		var records [2][]byte
 		for i, e := range entities {
 			if e.State != nil {
-				records[i%2] = wire.AppendRecord(records[i%2], e.ID, e.State)
+				records[i%2] = wire.AppendRecord(records[i%2], e.ID, e.State, 0)
 			}
 		}
 		fx, sent := s.core.Stopped(epoch, 0)

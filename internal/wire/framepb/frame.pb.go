@@ -536,6 +536,7 @@ type Record struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Entity        []byte                 `protobuf:"bytes,1,opt,name=entity,proto3" json:"entity,omitempty"`
 	State         []byte                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	Remembered    uint32                 `protobuf:"varint,3,opt,name=remembered,proto3" json:"remembered,omitempty"` // 1: it is to live again by itself; 2: that, and it has no state
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -582,6 +583,13 @@ func (x *Record) GetState() []byte {
 		return x.State
 	}
 	return nil
+}
+
+func (x *Record) GetRemembered() uint32 {
+	if x != nil {
+		return x.Remembered
+	}
+	return 0
 }
 
 var File_shardgen_wire_frame_proto protoreflect.FileDescriptor
@@ -632,10 +640,13 @@ const file_shardgen_wire_frame_proto_rawDesc = "" +
 	"\x06entity\x18\x02 \x01(\fR\x06entity\x12\x14\n" +
 	"\x05shard\x18\x03 \x01(\rR\x05shard\"@\n" +
 	"\aRecords\x125\n" +
-	"\arecords\x18\x01 \x03(\v2\x1b.shardgen.wire.frame.RecordR\arecords\"6\n" +
+	"\arecords\x18\x01 \x03(\v2\x1b.shardgen.wire.frame.RecordR\arecords\"V\n" +
 	"\x06Record\x12\x16\n" +
 	"\x06entity\x18\x01 \x01(\fR\x06entity\x12\x14\n" +
-	"\x05state\x18\x02 \x01(\fR\x05stateB4Z2github.com/shardgen/shardgen/internal/wire/framepbb\x06proto3"
+	"\x05state\x18\x02 \x01(\fR\x05state\x12\x1e\n" +
+	"\n" +
+	"remembered\x18\x03 \x01(\rR\n" +
+	"rememberedB4Z2github.com/shardgen/shardgen/internal/wire/framepbb\x06proto3"
 
 var (
 	file_shardgen_wire_frame_proto_rawDescOnce sync.Once

@@ -1,0 +1,272 @@
+package shard_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/internal/fixture"
+	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/store"
+	storememory "github.com/shardgen/shardgen/store/memory"
+)
+
+const remembered = 60
+
+// lives counts the active accounts at the nodes.
+func lives(nodes ...*shard.Node) (n int) {
+	for _, node := range nodes {
+		for _, s := range node.RegionState(accountKind) {
+			n += s.Active
+		}
+	}
+	return n
+}
+
+func (c *cluster) awaitLives(want int, nodes ...string) {
+	c.t.Helper()
+	var at []*shard.Node
+	for _, n := range nodes {
+		at = append(at, c.nodes[n])
+	}
+	require.Eventually(c.t, func() bool { return lives(at...) == want }, testPatience, testTick, "%d accounts live", want)
+}
+
+// awaitEven waits until nothing moves any more to even the shards out over so many
+// nodes.
+func (c *cluster) awaitEven(nodes int) {
+	c.t.Helper()
+	require.Eventually(c.t, func() bool {
+		even := 0
+		for _, n := range c.nodes {
+			moving := slices.ContainsFunc(n.RegionState(accountKind), func(s shard.ShardState) bool {
+				return s.State != "active" && s.State != "forwarding"
+			})
+			owned := slices.DeleteFunc(n.RegionState(accountKind), func(s shard.ShardState) bool { return s.State != "active" })
+			if !moving && len(owned) >= 256/nodes && len(owned) <= 256/nodes+1 {
+				even++
+			}
+		}
+		return even == nodes
+	}, testPatience, testTick)
+}
+
+// fresh counts the lives that began without a state.
+func (c *cluster) fresh() (n int) {
+	for i := range remembered {
+		for _, h := range c.gate.Hooks(fmt.Sprint("e", i)) {
+			if h == "fresh" {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func rememberAccounts(r shard.Remembering) []shard.HostOption {
+	return []shard.HostOption{shard.Remember(r)}
+}
+
+// enliven calls so many accounts.
+func enliven(t *testing.T, accounts *fixture.AccountClient, n int) {
+	t.Helper()
+	for i := range n {
+		add(t, accounts, fmt.Sprint("e", i), 1)
+	}
+}
+
+// TestRememberedAfterCrash: the entities of a node that dies live again at the
+// others, each once, without a call; also those of a second one.
+func TestRememberedAfterCrash(t *testing.T) {
+	c := emptyCluster(t)
+	c.opts = rememberAccounts(shard.Remembering{})
+	for _, n := range []string{"a", "b", "c", "d"} {
+		c.start(n)
+	}
+	conn := c.dial("client")
+	enliven(t, fixture.NewAccountClient(conn), remembered)
+	require.NoError(t, conn.Close()) // nobody calls any more
+	c.awaitEven(4)
+	c.awaitLives(remembered, "a", "b", "c", "d")
+	lost := lives(c.nodes["a"])
+	require.NotZero(t, lost)
+	require.NoError(t, c.nodes["a"].Close()) // the coordinator, too
+	delete(c.nodes, "a")
+	c.awaitLives(remembered, "b", "c", "d")
+	require.Eventually(t, func() bool { return c.fresh() == remembered+lost }, testPatience, testTick)
+	c.awaitEven(3)
+	c.awaitLives(remembered, "b", "c", "d")
+	second := lives(c.nodes["b"])
+	require.NoError(t, c.nodes["b"].Close())
+	c.awaitLives(remembered, "c", "d")
+	require.Eventually(t, func() bool { return c.fresh() == remembered+lost+second }, testPatience, testTick)
+}
+
+// TestRememberedAfterMove: they live again where their shards went, with what they
+// had; also those that waited for nothing but a call at the old home.
+func TestRememberedAfterMove(t *testing.T) {
+	for _, way := range []string{"2b 3b 4a", "drop"} {
+		t.Run(way, func(t *testing.T) {
+			c := emptyCluster(t)
+			c.opts = rememberAccounts(shard.Remembering{})
+			want := "moved"
+			if way == "drop" {
+				c.opts, want = append(c.opts, shard.Handoff("drop")), "fresh"
+			}
+			c.start("a")
+			enliven(t, fixture.NewAccountClient(c.nodes["a"]), remembered)
+			c.start("b")
+			require.NoError(t, c.nodes["a"].Shutdown(testContext(t)))
+			c.awaitLives(remembered, "b")
+			require.Equal(t, []string{"fresh", "moving", want}, c.gate.Hooks("e7"))
+		})
+	}
+}
+
+// TestRememberedUntil: who asks for Passivate or Forget is not remembered, who is
+// stopped by the supervisor or fails is, and who never lived is not.
+func TestRememberedUntil(t *testing.T) {
+	c := emptyCluster(t)
+	c.opts = append(rememberAccounts(shard.Remembering{Backoff: 30 * time.Millisecond}), shard.Supervise(func(err error) shard.Directive {
+		if err.Error() == "fail stopped: too poor" {
+			return shard.Stop
+		}
+		return shard.Restart
+	}), shard.RestartBackoff(10*time.Millisecond, 10*time.Millisecond))
+	c.start("a")
+	accounts := fixture.NewAccountClient(c.nodes["a"])
+	for _, id := range []string{"rested", "ended", "stopped", "restarted", "idle"} {
+		add(t, accounts, id, 1)
+	}
+	require.ErrorIs(t, accounts.Ref("refuses").Fail(testContext(t)), shard.ErrActivation)
+	require.NoError(t, accounts.Ref("rested").Rest(testContext(t)))
+	require.NoError(t, accounts.Ref("ended").End(testContext(t)))
+	require.Error(t, accounts.Ref("stopped").Fail(testContext(t)))
+	require.Error(t, accounts.Ref("restarted").Panic(testContext(t), "boom"))
+	c.hooks("stopped", "fresh", "forgotten", "fresh")
+	c.hooks("restarted", "fresh", "fresh")
+	c.start("b")
+	require.Eventually(t, func() bool { return len(c.nodes["b"].RegionState(accountKind)) == 128 }, testPatience, testTick)
+	require.Eventually(t, func() bool { return c.nodes["a"].Kept()+c.nodes["b"].Kept() == 3 }, testPatience, testTick)
+	c.awaitLives(3, "a", "b")
+	require.NoError(t, c.nodes["a"].Close())
+	c.awaitLives(3, "b")
+	c.hooks("rested", "fresh", "idle")
+	c.hooks("ended", "fresh", "forgotten")
+	c.hooks("refuses", "fresh")
+	add(t, fixture.NewAccountClient(c.nodes["b"]), "rested", 1)
+}
+
+// TestRememberedInStore stops all members and starts others.
+func TestRememberedInStore(t *testing.T) {
+	server := storememory.New()
+	start := func() *cluster {
+		c := emptyCluster(t)
+		c.opts = rememberAccounts(shard.Remembering{Store: server.Client()})
+		c.start("a")
+		c.start("b")
+		return c
+	}
+	c := start()
+	accounts := fixture.NewAccountClient(c.nodes["b"])
+	enliven(t, accounts, remembered)
+	require.NoError(t, accounts.Ref("e0").End(testContext(t)))
+	require.NoError(t, accounts.Ref("e1").Rest(testContext(t)))
+	require.Eventually(t, func() bool { return lives(c.nodes["a"], c.nodes["b"]) == remembered-2 }, testPatience, testTick)
+	require.NoError(t, c.nodes["a"].Shutdown(testContext(t)))
+	c.awaitLives(remembered-2, "b")
+	require.NoError(t, c.nodes["b"].Shutdown(testContext(t)))
+
+	c = start()
+	c.awaitLives(remembered-2, "a", "b")
+	require.NoError(t, c.nodes["a"].Close())
+	c.awaitLives(remembered-2, "b")
+	records, err := server.Client().List(testContext(t), "remembered/test/Account/")
+	require.NoError(t, err)
+	require.NotEmpty(t, records)
+}
+
+// TestRememberingFails: without its store no entity begins to live, and who lives
+// goes on.
+func TestRememberingFails(t *testing.T) {
+	server := storememory.New()
+	client := server.Client()
+	c := emptyCluster(t)
+	c.opts = rememberAccounts(shard.Remembering{Store: client})
+	accounts := fixture.NewAccountClient(c.start("a"))
+	add(t, accounts, "bob", 1)
+	client.Cut(true)
+	_, err := accounts.Ref("eve").Get(testContext(t))
+	require.ErrorIs(t, err, store.ErrUnavailable)
+	require.Equal(t, shard.NotExecuted, shard.OutcomeOf(err))
+	require.ErrorContains(t, err, "remember Account/eve (shard Account/")
+	add(t, accounts, "bob", 2)
+	client.Cut(false)
+	add(t, accounts, "eve", 1)
+	require.NotZero(t, c.nodes["a"].Counters()["remember failed"])
+}
+
+func TestRememberTooMany(t *testing.T) {
+	c := emptyCluster(t)
+	c.opts = rememberAccounts(shard.Remembering{MaxPerShard: 1})
+	accounts := fixture.NewAccountClient(c.start("a"))
+	kind := 0
+	for i := range 1000 {
+		_, err := accounts.Ref(fmt.Sprint("e", i)).Add(testContext(t), 1)
+		if err != nil {
+			require.ErrorIs(t, err, shard.ErrOverloaded)
+			require.ErrorContains(t, err, "remembers as many entities as it may: 1 (raise Remembering.MaxPerShard, or use more shards)")
+			kind++
+		}
+	}
+	require.NotZero(t, kind)
+	require.Equal(t, 1000-kind, lives(c.nodes["a"]))
+}
+
+// TestConstantRate: two entities in 40ms and no more.
+func TestConstantRate(t *testing.T) {
+	server := storememory.New()
+	c := emptyCluster(t)
+	c.opts = rememberAccounts(shard.Remembering{Store: server.Client()})
+	enliven(t, fixture.NewAccountClient(c.start("a")), 10)
+	require.NoError(t, c.nodes["a"].Shutdown(testContext(t)))
+	c = emptyCluster(t)
+	c.opts = rememberAccounts(shard.Remembering{Store: server.Client(), ConstantRate: true, Entities: 2, Every: 40 * time.Millisecond})
+	c.start("b")
+	require.Eventually(t, func() bool { return lives(c.nodes["b"]) > 0 }, testPatience, time.Millisecond)
+	begin := time.Now()
+	c.awaitLives(10, "b")
+	require.Greater(t, time.Since(begin), 100*time.Millisecond) // four times 40ms, less what was missed of the first
+}
+
+func TestRememberOptions(t *testing.T) {
+	for _, tt := range []struct {
+		r    shard.Remembering
+		want string
+	}{
+		{shard.Remembering{Copies: 6}, "host Account: Remembering.Copies is 6: want 1 to 5"},
+		{shard.Remembering{Copies: 1, Store: storememory.New().Client()}, "host Account: Remembering.Copies is 1: it is for types without Remembering.Store"},
+		{shard.Remembering{Entities: -1}, "host Account: Remembering.Entities is -1: want at least 1"},
+		{shard.Remembering{Every: 1}, "host Account: Remembering.Every is 1ns: want at least 1ms"},
+		{shard.Remembering{Backoff: 2 * time.Hour}, "host Account: Remembering.Backoff is 2h0m0s: want 10ms to 1h"},
+		{shard.Remembering{MaxPerShard: -1}, "host Account: Remembering.MaxPerShard is -1: want 1 to 1000000"},
+	} {
+		n := shard.New(emptyCluster(t).config("a"))
+		require.EqualError(t, fixture.HostAccount(n, func() *fixture.Account { return nil }, shard.Remember(tt.r)), tt.want)
+	}
+}
+
+// TestRememberMustAgree: a member that forgets cannot be home to who is remembered.
+func TestRememberMustAgree(t *testing.T) {
+	c := emptyCluster(t)
+	c.opts = rememberAccounts(shard.Remembering{})
+	c.start("a")
+	c.opts = nil
+	err := c.add("b").Start(testContext(t))
+	for _, what := range []string{"type Account is remembered", "no", "by members"} {
+		require.ErrorContains(t, err, what)
+	}
+}
