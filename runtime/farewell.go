@@ -14,6 +14,7 @@ import (
 func (n *Node) farewell(ctx context.Context) {
 	n.plane.lease.end(leaseEnding)
 	n.stopEntities(ctx)
+	n.memory.flush(ctx)
 	n.plane.farewell(ctx)
 }
 

@@ -216,6 +216,31 @@ func (m *memory) has(id placement.ShardID, entity string) (has bool) {
 	return has
 }
 
+// flush waits until the stores have what they should, within a bound.
+func (m *memory) flush(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, storePatience)
+	defer cancel()
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for {
+		idle := true
+		m.ask(func() {
+			for _, b := range m.books {
+				idle = idle && b.book.Idle()
+			}
+		})
+		if idle {
+			return
+		}
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			m.node.log.Warn("the store of remembered entities does not have the last of them", "after", storePatience)
+			return
+		}
+	}
+}
+
 // ask runs f on the loop and waits for it, unless the node ends.
 func (m *memory) ask(f func()) {
 	ended := make(chan struct{})

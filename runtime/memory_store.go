@@ -72,6 +72,9 @@ func (b *bookkeeper) request(do func(context.Context) remember.Input) {
 		case <-pl.stop:
 			return
 		}
+		if !pl.lease.mayAnswer() && pl.waitLease(pl.ctx) != nil {
+			return // the shards may be another node's
+		}
 		ctx, cancel := context.WithTimeout(pl.ctx, storePatience)
 		in := do(ctx)
 		cancel()

@@ -43,6 +43,10 @@ func TestFaults(t *testing.T) {
 				testHanded(ctx, t, f, o)
 				return
 			}
+			if f.Remembered {
+				testAgain(ctx, t, f, o)
+				return
+			}
 			row, err := fault.Do(ctx, f, o)
 			if err != nil {
 				t.Fatal(err)
@@ -69,6 +73,21 @@ func TestFaults(t *testing.T) {
 			t.Logf("\n%s", &text)
 		})
 	}
+}
+
+func testAgain(ctx context.Context, t *testing.T, f fault.Fault, o fault.Options) {
+	r, err := fault.Revive(ctx, f, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	if err := r.Print(&text); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Missed()) > 0 || len(r.Rounds) != o.Times {
+		t.Errorf("%d misses, %d of %d times:\n%s", len(r.Missed()), len(r.Rounds), o.Times, &text)
+	}
+	t.Logf("\n%s", &text)
 }
 
 func testHanded(ctx context.Context, t *testing.T, f fault.Fault, o fault.Options) {

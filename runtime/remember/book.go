@@ -21,7 +21,8 @@ const Buckets = 8
 // somebody waits for it.
 const storeRetry = time.Second
 
-// A Book remembers the entities of one type's shards at one node in a store. It
+// A Book remembers the entities of one type's shards at one node in a store. Its
+// driver sends requests only while the node's lease is valid. It
 // takes [Open], [Close], [Add], [Remove] and [Tick], and what the store answered:
 // [Loaded], [Written] and [Found]. It is not safe for concurrent use.
 //
@@ -231,10 +232,13 @@ func (b *Book) add(in Add) {
 		b.done(wait{token: in.Token, added: !had}, nil)
 		return
 	}
-	k.waits = append(k.waits, wait{token: in.Token, added: !had})
-	if k.dirty {
-		k.retryAt = time.Time{} // somebody waits: try at once
+	w := wait{token: in.Token, added: !had}
+	if k.busy && !k.dirty {
+		k.flight = append(k.flight, w) // what is under way has it
+		return
 	}
+	k.waits = append(k.waits, w)
+	k.retryAt = time.Time{} // somebody waits: try at once
 }
 
 func (b *Book) remove(in Remove) {
@@ -253,7 +257,7 @@ func (b *Book) remove(in Remove) {
 
 // loaded takes in what the store has of a shard. What came along counts for more.
 func (b *Book) loaded(p *page, in Loaded) {
-	var stored [Buckets]map[string]struct{}
+	var stored []string
 	err := in.Err
 	for _, r := range in.Records {
 		ids, bad := decodePage(p.id, r.Value)
@@ -261,10 +265,7 @@ func (b *Book) loaded(p *page, in Loaded) {
 			continue
 		}
 		p.buckets[r.Bucket].revision = r.Revision
-		stored[r.Bucket] = map[string]struct{}{}
-		for _, id := range ids {
-			stored[r.Bucket][id] = struct{}{}
-		}
+		stored = append(stored, ids...)
 	}
 	if err != nil {
 		p.retryAt = b.now.Add(storeRetry)
@@ -276,12 +277,10 @@ func (b *Book) loaded(p *page, in Loaded) {
 	p.loaded = true
 	var back []string
 	if !p.known {
-		for i := range stored {
-			for id := range stored[i] { //arch:order-free sorted below
-				if _, gone := p.gone[id]; !gone {
-					back = append(back, id)
-					p.ids[id] = struct{}{}
-				}
+		for _, id := range stored {
+			if _, gone := p.gone[id]; !gone {
+				back = append(back, id)
+				p.ids[id] = struct{}{}
 			}
 		}
 		slices.Sort(back)
@@ -290,22 +289,14 @@ func (b *Book) loaded(p *page, in Loaded) {
 	}
 	p.gone = nil
 	for i := range p.buckets {
+		// What is there is written once more: a late write of the former home's would
+		// take ids away from it that this one takes for safe.
 		k := &p.buckets[i]
-		if k.dirty = !b.same(p, i, stored[i]); !k.dirty {
-			b.fail(k, nil) // it is there already
+		k.dirty = k.revision != store.None || len(p.bucket(i)) > 0
+		if !k.dirty {
+			b.fail(k, nil) // they were forgotten meanwhile
 		}
 	}
-}
-
-// same tells whether a record holds exactly what it should.
-func (b *Book) same(p *page, i int, stored map[string]struct{}) bool {
-	want := p.bucket(i)
-	for _, id := range want {
-		if _, ok := stored[id]; !ok {
-			return false
-		}
-	}
-	return len(want) == len(stored)
 }
 
 // bucket is the ids that belong there, sorted.
@@ -406,6 +397,18 @@ func sortedPages(pages map[placement.ShardID]*page) []placement.ShardID {
 	}
 	slices.SortFunc(ids, placement.ShardID.Compare)
 	return ids
+}
+
+// Idle tells whether the store has everything that it can have.
+func (b *Book) Idle() bool {
+	for _, p := range b.pages { //arch:order-free any will do
+		for i := range p.buckets {
+			if k := &p.buckets[i]; p.loaded && (k.dirty || k.busy) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // Has tells whether an entity of a shard that runs here is remembered.

@@ -40,5 +40,6 @@
 // compare-and-set. While one write of a record is under way further changes share
 // the next. An id is safe when the write that has it was answered. Who may write
 // is settled elsewhere: a home changes ids within turns, which need its lease. So a
-// conflict is somebody's late write, and is written over.
+// conflict is somebody's late write, and is written over. A home begins with writing
+// what it has read once more, so that no late write succeeds.
 package remember

@@ -31,6 +31,8 @@ type Options struct {
 	Dir     string // for logs and witnesses; must exist
 	// Singleton: the nodes host one, and leave traces of when it lived.
 	Singleton bool
+	// Pulses: the nodes host a type whose entities are remembered.
+	Pulses bool
 }
 
 // A Cluster is a set of node processes. All methods are safe for concurrent use.
@@ -120,7 +122,7 @@ func (c *Cluster) launch(name string) (*Node, error) {
 		return nil, err
 	}
 	c.logs = append(c.logs, logs)
-	o := node.Options{URL: c.options.URL, Cluster: c.name, Name: name, Witness: base + ".witness"}
+	o := node.Options{URL: c.options.URL, Cluster: c.name, Name: name, Witness: base + ".witness", Pulses: c.options.Pulses}
 	if c.options.Singleton {
 		o.Trace = base + ".trace"
 	}

@@ -40,10 +40,13 @@ type Fault struct {
 	// Times times; nothing else of the above is run. It is judged by Limits.Failed,
 	// Limits.Lost (callers that were forgotten) and Limits.Pause.
 	Singleton bool
+	// Remembered: it happens to a node with remembered entities that nobody calls,
+	// Times times; nothing else of the above is run. It is judged by Limits.Recovery.
+	Remembered bool
 }
 
 // faults are all that can be run, in the order they are listed.
-var faults = []Fault{join, leave, rolling, overload, kill, pause, natsOutage, natsRestart, singletonLeave, singletonKill}
+var faults = []Fault{join, leave, rolling, overload, kill, pause, natsOutage, natsRestart, singletonLeave, singletonKill, remembered}
 
 // All returns all faults.
 func All() []Fault { return append([]Fault(nil), faults...) }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 
@@ -48,11 +49,15 @@ type Options struct {
 	Name    string
 	Witness string // the file for the record of its calls, which must not exist
 	Trace   string // the file in which a singleton says when it lived; "": none is hosted
+	Pulses  bool   // it hosts a type whose entities are remembered
 }
 
 // Args is the command line of a node with these options.
 func (o Options) Args() []string {
-	return []string{Command, "-nats", o.URL, "-cluster", o.Cluster, "-name", o.Name, "-witness", o.Witness, "-trace", o.Trace}
+	return []string{
+		Command, "-nats", o.URL, "-cluster", o.Cluster, "-name", o.Name, "-witness", o.Witness, "-trace", o.Trace,
+		"-pulses=" + strconv.FormatBool(o.Pulses),
+	}
 }
 
 // Main runs a node until ctx ends, then leaves in order. When stdin closes, the
@@ -66,6 +71,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer)
 	flags.StringVar(&o.Name, "name", "", "`name` of the node")
 	flags.StringVar(&o.Witness, "witness", "", "`file` for the record of calls that ran")
 	flags.StringVar(&o.Trace, "trace", "", "`file` for when the singleton lived (default: none is hosted)")
+	flags.BoolVar(&o.Pulses, "pulses", false, "host a type whose entities are remembered")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
@@ -115,6 +121,12 @@ func run(ctx context.Context, o Options, v *voice) (err error) {
 	if err := Host(n, w); err != nil {
 		return err
 	}
+	if o.Pulses {
+		pulse := func() *workload.Pulse { return &workload.Pulse{Node: n.Name(), Witness: testify(w)} }
+		if err := workload.HostPulse(n, pulse, shard.Remember(shard.Remembering{})); err != nil {
+			return err
+		}
+	}
 	if o.Trace != "" {
 		closed, err := hostLeader(n, o.Trace)
 		if err != nil {
@@ -140,13 +152,18 @@ func run(ctx context.Context, o Options, v *voice) (err error) {
 	return n.Shutdown(leave)
 }
 
-// Host makes n host the workload, with w as the witness of its calls.
-func Host(n *shard.Node, w *witness.Writer) error {
-	see := func(entity, sender string, seq uint64) {
+// testify writes down what it is told.
+func testify(w *witness.Writer) func(entity, sender string, seq uint64) {
+	return func(entity, sender string, seq uint64) {
 		if err := w.Write(entity, sender, seq); err != nil {
 			panic(err) // without a witness the run proves nothing
 		}
 	}
+}
+
+// Host makes n host the workload, with w as the witness of its calls.
+func Host(n *shard.Node, w *witness.Writer) error {
+	see := testify(w)
 	tallies := workload.NewTallyClient(n)
 	target := func(id string) workload.RelayTargets {
 		return workload.RelayTargets{Ask: tallies.API(id), Tell: tallies.Tell(id)}

@@ -430,6 +430,194 @@ func decodeLeaderState(entity any, b []byte) error {
 	return d.Err("state of Leader")
 }
 
+// PulseAPI is what a [Pulse] answers: the entity itself, and a reference to one
+// wherever it lives.
+type PulseAPI interface {
+	// Beat returns where it lives.
+	Beat(context.Context) (node string, err error)
+}
+
+var (
+	_ PulseAPI = (*Pulse)(nil)
+	_ PulseAPI = PulseRef{}
+)
+
+// PulseClient makes references to Pulse entities. It is safe for concurrent
+// use.
+type PulseClient struct {
+	port codegen.Port
+}
+
+// NewPulseClient returns a client that calls through c: a node, or a connection
+// from outside.
+func NewPulseClient(c shard.Caller) *PulseClient {
+	return &PulseClient{port: c.ShardPort(pulseKind())}
+}
+
+// Ref returns a reference to the Pulse with that id, which need not live yet. A
+// bad id is answered by the calls.
+func (c *PulseClient) Ref(id string, opts ...shard.CallOption) PulseRef {
+	return PulseRef{ref: codegen.NewRef(c.port, id, nil, opts...)}
+}
+
+// Tell is Ref for calls that do not wait for an answer.
+func (c *PulseClient) Tell(id string, opts ...shard.CallOption) PulseTell {
+	return PulseTell{ref: codegen.NewRef(c.port, id, nil, opts...)}
+}
+
+// API is Ref as the interface, for callers that are tested against plain
+// structs.
+func (c *PulseClient) API(id string) PulseAPI {
+	return c.Ref(id)
+}
+
+// PulseRef is one Pulse, wherever it lives. It comes from [PulseClient.Ref] and
+// is safe for concurrent use.
+type PulseRef struct {
+	ref codegen.Ref
+}
+
+// Beat returns where it lives.
+func (r PulseRef) Beat(ctx context.Context) (node string, err error) {
+	call, err := r.ref.Begin(ctx, "Beat")
+	if err != nil {
+		return node, err
+	}
+	defer call.End(&err)
+	if e, ok := call.Entity.(*Pulse); ok {
+		if node, err = e.Beat(call.Context); err != nil {
+			return "", err
+		}
+		return node, nil
+	}
+	reply, err := call.Do()
+	if err != nil {
+		return node, err
+	}
+	return decodePulseBeatReply(reply)
+}
+
+// PulseTell is one Pulse, told without waiting for an answer. It comes from
+// [PulseClient.Tell] and is safe for concurrent use. Its methods return only
+// what kept the call from being sent.
+type PulseTell struct {
+	ref codegen.Ref
+}
+
+// Beat is [PulseAPI.Beat] without an answer.
+func (t PulseTell) Beat(ctx context.Context) error {
+	call, err := t.ref.BeginTell(ctx, "Beat")
+	if err != nil {
+		return err
+	}
+	return call.Send()
+}
+
+// PulseExtractor tells which entity and which shard an id stands for. Its zero
+// value works.
+type PulseExtractor struct{}
+
+// EntityID returns the id as it is on the wire.
+func (PulseExtractor) EntityID(id string) (string, error) {
+	return id, codegen.CheckID(id)
+}
+
+// Shard returns the number of the shard in which the entity lives.
+func (PulseExtractor) Shard(id string) (uint32, error) {
+	return codegen.EntityShard(pulseKind(), id)
+}
+
+// HostPulse lets n keep Pulse entities alive. It must be called before n
+// starts. The factory makes an entity without state; it is called for each
+// activation.
+func HostPulse(n *shard.Node, factory func() *Pulse, opts ...shard.HostOption) error {
+	if factory == nil {
+		return errors.New("host Pulse: no factory (pass a function that returns a new *Pulse)")
+	}
+	return n.Host(codegen.Host{
+		Kind: pulseKind(),
+		New:  func() any { return factory() },
+		Dispatch: map[string]codegen.Method{
+			"Beat": dispatchPulseBeat,
+		},
+		SetID:    setPulseID,
+		Activate: activatePulse,
+	}, opts...)
+}
+
+// pulseKind describes Pulse: what every member of a cluster must agree on.
+func pulseKind() codegen.Kind {
+	return codegen.Kind{
+		ABI:      1,
+		Name:     "Pulse",
+		Package:  "github.com/shardgen/shardgen/internal/e2e/workload",
+		Shards:   256,
+		HashName: "xxh64",
+		Methods:  []string{"Beat"},
+		JSON:     pulseJSON,
+	}
+}
+
+// setPulseID sets the field that a Pulse finds its own id in.
+func setPulseID(entity any, id string) error {
+	entity.(*Pulse).ID = id
+	return nil
+}
+
+// activatePulse calls [Pulse.OnActivate].
+func activatePulse(ctx context.Context, entity any, a codegen.Activation) error {
+	return entity.(*Pulse).OnActivate(ctx, a)
+}
+
+// dispatchPulseBeat runs [Pulse.Beat] on encoded arguments.
+func dispatchPulseBeat(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
+	node, err := entity.(*Pulse).Beat(ctx)
+	if err != nil {
+		return out, err
+	}
+	return appendPulseBeatReply(out, node), nil
+}
+
+// appendPulseBeatReply encodes the results of Pulse.Beat.
+func appendPulseBeatReply(b []byte, node string) []byte {
+	return codegen.AppendString(b, 1, node)
+}
+
+// decodePulseBeatReply decodes the results of Pulse.Beat.
+func decodePulseBeatReply(b []byte) (node string, err error) {
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadString(&d, &node)
+		}
+	}
+	return node, d.Err("results of Pulse.Beat")
+}
+
+// CallRaw makes a call whose arguments are JSON or protobuf already, and
+// returns the results in the same form.
+func (c *PulseClient) CallRaw(ctx context.Context, raw shard.Raw) ([]byte, error) {
+	return codegen.CallRaw(ctx, c.port, pulseKind(), raw)
+}
+
+// pulseJSON returns what turns a message of Pulse from JSON and into it.
+func pulseJSON(method string) codegen.JSONMethod {
+	switch method {
+	case "Beat":
+		return codegen.JSONMethod{Reply: jsonPulseBeatReply}
+	}
+	return codegen.JSONMethod{}
+}
+
+// jsonPulseBeatReply writes the results of Pulse.Beat as JSON.
+func jsonPulseBeatReply(reply []byte) ([]byte, error) {
+	node, err := decodePulseBeatReply(reply)
+	if err != nil {
+		return nil, err
+	}
+	return codegen.WriteJSON("results of Pulse.Beat", codegen.JSONField{Name: "node", Value: &node})
+}
+
 // RelayAPI is what a [Relay] answers: the entity itself, and a reference to one
 // wherever it lives.
 type RelayAPI interface {

@@ -139,6 +139,13 @@ func rows(ctx context.Context, f fault.Fault, o fault.Options, stdout io.Writer)
 		}
 		return len(handed.Missed()), handed.Print(stdout)
 	}
+	if f.Remembered {
+		again, err := fault.Revive(ctx, f, o)
+		if err != nil {
+			return 0, err
+		}
+		return len(again.Missed()), again.Print(stdout)
+	}
 	row, err := fault.Do(ctx, f, o)
 	if err != nil {
 		return 0, err

@@ -1,0 +1,257 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/e2e/cluster"
+	"github.com/shardgen/shardgen/internal/e2e/witness"
+	"github.com/shardgen/shardgen/internal/e2e/workload"
+)
+
+// remembered: a node is killed, and its entities live again elsewhere although
+// nobody calls them.
+var remembered = Fault{
+	Name:       "remember",
+	About:      "the process of a node with remembered entities that nobody calls is killed, with SIGKILL",
+	Remembered: true,
+	Times:      5,
+	Limits:     Limits{Recovery: 2500 * time.Millisecond},
+	Strike:     kill.Strike,
+}
+
+// An Again is what became of remembered entities whose node was struck again and
+// again.
+type Again struct {
+	Fault    string
+	Nodes    int
+	Entities int
+	Limit    time.Duration
+	Rounds   []AgainRound
+}
+
+// AgainRound is one strike.
+type AgainRound struct {
+	Victim  string
+	Lived   int             // entities that lived there
+	After   []time.Duration // when each of them lived again, sorted
+	Doubled []string        // entities that began to live more often than they died
+}
+
+// Missed names what is over the limits.
+func (a Again) Missed() (misses []string) {
+	for i, r := range a.Rounds {
+		if len(r.After) < r.Lived {
+			misses = append(misses, fmt.Sprintf("time %d: %d of %d entities live again", i+1, len(r.After), r.Lived))
+		} else if last := r.last(); last > a.Limit {
+			misses = append(misses, fmt.Sprintf("time %d: all live again after %v, want at most %v", i+1, round(last), a.Limit))
+		}
+		if len(r.Doubled) > 0 {
+			misses = append(misses, fmt.Sprintf("time %d: %d entities live twice: %v", i+1, len(r.Doubled), r.Doubled[:min(3, len(r.Doubled))]))
+		}
+	}
+	return misses
+}
+
+func (r AgainRound) last() time.Duration {
+	if len(r.After) == 0 {
+		return 0
+	}
+	return r.After[len(r.After)-1]
+}
+
+// Print writes each round, and the figures over all of them.
+func (a Again) Print(w io.Writer) error {
+	var longest []time.Duration
+	for i, r := range a.Rounds {
+		var first, middle time.Duration
+		if len(r.After) > 0 {
+			first, middle = r.After[0], r.After[len(r.After)/2]
+		}
+		fmt.Fprintf(w, "%s %2d: %s, %d of its %d entities live again: the first after %v, half after %v, all after %v; twice: %d\n", a.Fault, i+1, r.Victim,
+			len(r.After), r.Lived, first.Round(time.Millisecond), middle.Round(time.Millisecond), r.last().Round(time.Millisecond), len(r.Doubled))
+		longest = append(longest, r.last())
+	}
+	slices.Sort(longest)
+	_, err := fmt.Fprintf(w, "%s of one of %d nodes with %d entities, %d times: all live again after p50 %v, max %v\n", a.Fault, a.Nodes, a.Entities, len(a.Rounds),
+		longest[len(longest)/2].Round(time.Millisecond), longest[len(longest)-1].Round(time.Millisecond))
+	for _, m := range a.Missed() {
+		fmt.Fprintln(w, "miss:", m)
+	}
+	return err
+}
+
+// pulseID begins the ids of the entities.
+const pulseID = "pulse-"
+
+// Revive strikes nodes whose entities nobody calls, one after the other and each
+// replaced before the next. ctx bounds the run.
+func Revive(ctx context.Context, f Fault, o Options) (a Again, err error) {
+	o = o.withDefaults(f)
+	o.Cluster.Pulses = true
+	if err := o.Validate(f); err != nil {
+		return a, err
+	}
+	if o.Nodes < 2 || o.Times < 1 {
+		return a, fmt.Errorf("%s takes a node away: want at least 2 nodes, and once", f.Name)
+	}
+	c, err := cluster.New(o.Cluster)
+	if err != nil {
+		return a, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	var nodes []*cluster.Node
+	for i := range o.Nodes {
+		started, err := c.Start(ctx, fmt.Sprint("n", i+1))
+		if err != nil {
+			return a, err
+		}
+		nodes = append(nodes, started...)
+	}
+	if err := enliven(ctx, c, o.Load.Entities); err != nil {
+		return a, err
+	}
+	a = Again{Fault: f.Name, Nodes: o.Nodes, Entities: o.Load.Entities, Limit: f.Limits.Recovery}
+	o.Say("%d nodes at %s, %d entities; %d times: %s", o.Nodes, c.URL(), o.Load.Entities, o.Times, f.About)
+	for i := range o.Times {
+		at := i % len(nodes) // the oldest, too, which coordinates
+		if err := quiet(ctx, c); err != nil {
+			return a, err
+		}
+		r, err := strikeRemembered(ctx, f, c, nodes[at])
+		if err != nil {
+			return a, fmt.Errorf("%s %s: %w", f.Name, nodes[at].Name(), err)
+		}
+		a.Rounds = append(a.Rounds, r)
+		started, err := c.Start(ctx, fmt.Sprint("n", o.Nodes+i+1))
+		if err != nil {
+			return a, err
+		}
+		nodes[at] = started[0]
+	}
+	return a, nil
+}
+
+// enliven calls every entity once, and then nobody calls any more.
+func enliven(ctx context.Context, c *cluster.Cluster, entities int) error {
+	conn, err := c.Dial(ctx, "client")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }() // nothing waits for it
+	pulses := workload.NewPulseClient(conn)
+	for i := range entities {
+		if _, err := pulses.Ref(fmt.Sprint(pulseID, i)).Beat(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// quiet waits until no entity has moved for a while.
+func quiet(ctx context.Context, c *cluster.Cluster) error {
+	var last []witness.Record
+	since := time.Now()
+	var failed error
+	err := until(ctx, "nothing moves", func() bool {
+		now, err := c.Witnessed()
+		if failed = err; err != nil {
+			return true
+		}
+		if len(now) != len(last) {
+			last, since = now, time.Now()
+		}
+		return time.Since(since) > time.Second
+	})
+	return errors.Join(err, failed)
+}
+
+// homes tells where each entity began its latest life, and how often it began one
+// that did not come along with its shard.
+func homes(records []witness.Record) (at map[string]string, began map[string]int) {
+	at, began = map[string]string{}, map[string]int{}
+	for _, r := range records {
+		if strings.HasPrefix(r.Entity, pulseID) {
+			at[r.Entity] = r.Sender
+			if r.Seq == workload.PulseBegan {
+				began[r.Entity]++
+			}
+		}
+	}
+	return at, began
+}
+
+// strikeRemembered makes the fault happen once and waits until all entities of the
+// victim live again, or the time is over.
+func strikeRemembered(ctx context.Context, f Fault, c *cluster.Cluster, victim *cluster.Node) (r AgainRound, err error) {
+	before, err := c.Witnessed()
+	if err != nil {
+		return r, err
+	}
+	r.Victim = victim.Name()
+	lived, beganBefore := homes(before)
+	for _, node := range lived {
+		if node == r.Victim {
+			r.Lived++
+		}
+	}
+	at, err := f.Strike(victim)
+	if err != nil {
+		return r, err
+	}
+	limit, cancel := context.WithTimeoutCause(ctx, effectTimeout, errNoEffect)
+	defer cancel()
+	var after []witness.Record
+	err = until(limit, "all live again", func() bool {
+		if after, err = c.Witnessed(); err != nil {
+			return true
+		}
+		again := 0
+		_, began := homes(after)
+		for e, node := range lived {
+			if node == r.Victim && began[e] > beganBefore[e] {
+				again++
+			}
+		}
+		return again == r.Lived
+	})
+	if err != nil && !errors.Is(err, errNoEffect) {
+		return r, err
+	}
+	if err := quiet(ctx, c); err != nil {
+		return r, err
+	}
+	if after, err = c.Witnessed(); err != nil {
+		return r, err
+	}
+	r.compare(after, lived, beganBefore, at)
+	return r, nil
+}
+
+// compare fills in when who lived again.
+func (r *AgainRound) compare(after []witness.Record, lived map[string]string, before map[string]int, at time.Time) {
+	_, began := homes(after)
+	seen := map[string]bool{}
+	for _, w := range after {
+		if lived[w.Entity] == r.Victim && w.At > at.UnixNano() && w.Seq == workload.PulseBegan && !seen[w.Entity] {
+			seen[w.Entity] = true
+			r.After = append(r.After, time.Duration(w.At-at.UnixNano()))
+		}
+	}
+	slices.Sort(r.After)
+	for e, node := range lived {
+		want := before[e]
+		if node == r.Victim {
+			want++
+		}
+		if began[e] > want {
+			r.Doubled = append(r.Doubled, e)
+		}
+	}
+	slices.Sort(r.Doubled)
+}
