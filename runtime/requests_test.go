@@ -1,9 +1,14 @@
 package shard_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -122,6 +127,48 @@ func TestGateway(t *testing.T) {
 	require.JSONEq(t, `{"balance":2}`, string(body))
 	_, err = fixture.NewDeskClient(node).CallRaw(testContext(t), shard.Raw{Method: "Refuse", ID: "d", Body: []byte(`{"what":"wrapped"}`)})
 	require.True(t, errors.Is(err, fixture.ErrShut))
+}
+
+// TestGatewayByHand calls an entity as the program in docs/gateway.md does: with no
+// library, and without headers. The node starts without a deadline, as under Run.
+func TestGatewayByHand(t *testing.T) {
+	server, err := embedded.Start(embedded.Options{})
+	require.NoError(t, err)
+	t.Cleanup(server.Shutdown)
+	node := shard.New(shard.Config{
+		Cluster: "demo", Name: "a", Transport: natstransport.New(server.ClientURL()), Logger: logger("a"), Gateway: true,
+	})
+	require.NoError(t, fixture.HostAccount(node, func() *fixture.Account { return &fixture.Account{} }))
+	require.NoError(t, node.Start(context.Background()))
+	t.Cleanup(func() { _ = node.Close() })
+
+	conn, err := net.Dial("tcp", strings.TrimPrefix(server.ClientURL(), "nats://"))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	require.NoError(t, conn.SetDeadline(time.Now().Add(testPatience)))
+	lines := bufio.NewReader(conn)
+	_, err = io.WriteString(conn, "CONNECT {\"verbose\":false}\r\nSUB mine 1\r\n")
+	require.NoError(t, err)
+	for _, tt := range []struct{ body, want string }{
+		{`{"n": 5}`, `{"balance":5}`},
+		{`{"n": 2}`, `{"balance":7}`},
+		{`{"m": 2}`, `{"error":"encode arguments of Account.Add from JSON: unknown name \"m\" (there are: n)","outcome":"not executed"}`},
+	} {
+		_, err = fmt.Fprintf(conn, "PUB sh.demo.gw.Account.Add.alice mine %d\r\n%s\r\n", len(tt.body), tt.body)
+		require.NoError(t, err)
+		line := ""
+		for !strings.HasPrefix(line, "MSG ") {
+			line, err = lines.ReadString('\n')
+			require.NoError(t, err)
+		}
+		words := strings.Fields(line)
+		size, err := strconv.Atoi(words[len(words)-1])
+		require.NoError(t, err)
+		answer := make([]byte, size)
+		_, err = io.ReadFull(lines, answer)
+		require.NoError(t, err)
+		require.Equal(t, tt.want, string(answer))
+	}
 }
 
 // TestGatewayUnanswered: a kind that nobody hosts has no listener.
