@@ -77,6 +77,38 @@ func TestProxies(t *testing.T) {
 	c.awaitHomes(front, map[string]int{"a": 256})
 }
 
+// TestNewTypeRollsOut restarts a cluster node by node with one type more: who calls
+// it early waits for its first host, and no state is lost on the way.
+func TestNewTypeRollsOut(t *testing.T) {
+	c := emptyCluster(t)
+	without := func(name string) *shard.Node {
+		n := shard.New(c.config(name))
+		require.NoError(t, fixture.HostDesk(n, func() *fixture.Desk { return &fixture.Desk{} }))
+		require.NoError(t, n.Start(testContext(t)))
+		c.nodes[name] = n
+		return n
+	}
+	a, b := without("a"), without("b")
+	early := make(chan error, 1)
+	go func() {
+		_, err := fixture.NewAccountClient(b).Ref("bob").Add(testContext(t), 1)
+		early <- err
+	}()
+	require.Eventually(t, func() bool { return b.Counters()["buffered"] > 0 }, testPatience, testTick)
+	require.Equal(t, []string{"Desk"}, b.TypeNames())
+	c.start("c") // the first that hosts it
+	require.NoError(t, receive(t, early, "the early call is answered"))
+	for i, old := range []*shard.Node{a, b} {
+		require.NoError(t, old.Shutdown(testContext(t)))
+		c.start(old.Name())
+		add(t, fixture.NewAccountClient(c.nodes["c"]), "bob", int64(i+2))
+	}
+	require.Eventually(t, func() bool {
+		at := homes(t, c.nodes["a"])
+		return at["a"] >= 85 && at["b"] >= 85 && at["c"] >= 85
+	}, testPatience, testTick)
+}
+
 // TestRoleMustMatch: a member that would host the type elsewhere is refused, also
 // by a member that knows nothing of the type.
 func TestRoleMustMatch(t *testing.T) {

@@ -22,6 +22,10 @@ func TestSettingsExist(t *testing.T) {
 		_, ok := reflect.TypeFor[shard.Config]().FieldByName(f[1])
 		require.True(t, ok || f[1] == "X", "Config.%s", f[1])
 	}
+	for _, f := range regexp.MustCompile(`Remembering\.(\w+)`).FindAllStringSubmatch(string(page), -1) {
+		_, ok := reflect.TypeFor[shard.Remembering]().FieldByName(f[1])
+		require.True(t, ok, "Remembering.%s", f[1])
+	}
 	var source strings.Builder
 	files, err := os.ReadDir(".")
 	require.NoError(t, err)
