@@ -77,7 +77,7 @@ func runMend(dir string, args []string, stdout, stderr io.Writer) int {
 
 func runProto(dir string, args []string, stdout, stderr io.Writer) int {
 	flags := newFlags("contract proto", contractUsage, stderr)
-	pkg := flags.String("package", "shard", "the protobuf package")
+	pkg := flags.String("package", "", "the protobuf package; without it the folder's name")
 	if code, done := parse(flags, args); done {
 		return code
 	}

@@ -53,6 +53,8 @@ func TestRun(t *testing.T) {
 		{"init", good, []string{"init"}, exitOK, "go get -tool", ""},
 		{"init twice", good, []string{"init"}, exitWrong, "", "has Go files already"},
 		{"first entity", good, []string{"./counter"}, exitOK, "", ""},
+		{"its proto", good, []string{"contract", "-dir", "counter", "proto"}, exitOK, "package counter;", ""},
+		{"by another name", good, []string{"contract", "-dir", "counter", "proto", "-package", "demo.v1"}, exitOK, "package demo.v1;", ""},
 		{"unknown flag", good, []string{"-nonsense"}, exitUsage, "", "usage: shardgen"},
 		{"help", good, []string{"-h"}, exitOK, "", "usage: shardgen"},
 		{"version", good, []string{"-version"}, exitOK, "shardgen ", ""},

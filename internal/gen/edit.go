@@ -2,6 +2,7 @@ package gen
 
 import (
 	"fmt"
+	"go/token"
 	"os"
 	"path/filepath"
 
@@ -64,11 +65,20 @@ func Mend(dir, released string) ([]string, error) {
 	return told, writeAtomic(path, contract.Format(c))
 }
 
-// Proto prints the contract of a folder as a .proto file.
+// Proto prints the contract of a folder as a .proto file. Pkg is the protobuf
+// package; "" is the folder's name, so that several contracts go together, or
+// "shard" where that is no name.
 func Proto(dir, pkg string) (string, error) {
 	c, err := Contract(dir)
 	if err != nil {
 		return "", err
+	}
+	if pkg == "" {
+		pkg = "shard"
+		folder, err := filepath.Abs(filepath.Dir(contractPath(dir)))
+		if err == nil && token.IsIdentifier(filepath.Base(folder)) {
+			pkg = filepath.Base(folder)
+		}
 	}
 	file, err := contract.Descriptor(c, pkg)
 	if err != nil {

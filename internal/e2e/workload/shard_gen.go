@@ -540,6 +540,8 @@ func HostPulse(n *shard.Node, factory func() *Pulse, opts ...shard.HostOption) e
 		Dispatch: map[string]codegen.Method{
 			"Beat": dispatchPulseBeat,
 		},
+		Struct:   (*Pulse)(nil),
+		Exported: 2,
 		SetID:    setPulseID,
 		Activate: activatePulse,
 	}, opts...)
@@ -1279,6 +1281,7 @@ func readUint64SliceElement(d *codegen.Decoder, v *[]uint64) {
 var (
 	_ = func(e *Clerk) *Clerk { return &Clerk{e.ID} }
 	_ = func(e *Leader) *Leader { return &Leader{e.Last, e.Node, e.Trace} }
+	_ = func(e *Pulse) *Pulse { return &Pulse{e.ID, e.Node, e.Witness} }
 	_ = func(e *Relay) *Relay { return &Relay{e.ID, e.Node, e.Tallies} }
 	_ = func(e *Tally) *Tally { return &Tally{e.ID, e.Seen, e.Node, e.Witness} }
 	_ = func(v Receipt) Receipt { return Receipt{v.Count, v.Node} }
