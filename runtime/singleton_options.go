@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/runtime/region"
 	"github.com/shardgen/shardgen/store"
 )
 
@@ -31,20 +32,23 @@ type Singleton struct {
 	// 1s), minimum 10ms.
 	HandOverRetry time.Duration
 	// MaxHandOverRetries is after how many of them the log warns that the hand-over
-	// is stuck; it is waited for all the same. Default 15, as in Akka.
+	// is stuck; it is waited for all the same. Default 15, as in Akka; minimum 1.
 	MaxHandOverRetries int
 	// RemovalMargin is how long after the removal of a former oldest member that
 	// never said that its instance has stopped the next one starts. Default 0: a
 	// member is removed only when it can run no turn any more. Raise it where tasks
-	// may outlast their contexts.
+	// may outlast their contexts; not below 0.
 	RemovalMargin time.Duration
 	// RestartBackoff is the pause before an instance that died is started again; it
 	// doubles with each death up to MaxRestartBackoff, and begins anew after an
-	// instance has lived for StableAfter. Defaults 100ms, 10s and 30s.
+	// instance has lived for StableAfter. Defaults 100ms, 10s and 30s, none below 0,
+	// MaxRestartBackoff not below RestartBackoff.
 	RestartBackoff, MaxRestartBackoff, StableAfter time.Duration
 }
 
-// SingletonOf tunes a singleton. It is refused for other types.
+// SingletonOf tunes a singleton. For other types it is refused with
+// [ErrNotSingleton], as options for types with shards are for a singleton: of
+// those [HostRole], [Proxy], [Mailbox] and [StopTimeout] work for both.
 func SingletonOf(s Singleton) HostOption {
 	return func(h *hostSettings) { h.single, h.singleSet = s, true }
 }
@@ -66,23 +70,57 @@ func (s *hostSettings) validateSingleton(k codegen.Kind) error {
 		return fault("SingletonOf: %w (only for types with //shard:singleton)", ErrNotSingleton)
 	case !k.Singleton:
 		return nil
-	case s.place != nil:
-		return fault("Allocation: a singleton lives on the oldest member")
-	case s.moves != 0 || s.hosts != 0:
-		return fault("MaxMoves and MinHosts are for types with shards, not for a singleton")
-	case s.idle != 0:
-		return fault("IdleAfter: a singleton is never idle")
+	}
+	if why := s.notForSingletons(); why != "" {
+		return fault("%s", why)
 	}
 	o := &s.single
 	set(&o.LeaseTTL, defaultLeaseTTL)
 	if err := checkLease(o.LeaseTTL); o.Lease != nil && err != nil {
 		return fault("Singleton.LeaseTTL: %w", err)
 	}
-	if d := o.LeaseRetry; d != 0 && d < minSingletonRetry {
-		return fault("Singleton.LeaseRetry is %v: want at least %v", d, minSingletonRetry)
+	if n := o.MaxHandOverRetries; n < 0 {
+		return fault("Singleton.MaxHandOverRetries is %d: want 0 for the default, or more", n)
 	}
-	if d := o.HandOverRetry; d != 0 && d < minSingletonRetry {
-		return fault("Singleton.HandOverRetry is %v: want at least %v", d, minSingletonRetry)
+	for _, d := range []struct {
+		name       string
+		got, least time.Duration
+	}{
+		{"LeaseRetry", o.LeaseRetry, minSingletonRetry},
+		{"HandOverRetry", o.HandOverRetry, minSingletonRetry},
+		{"RemovalMargin", o.RemovalMargin, 0},
+		{"RestartBackoff", o.RestartBackoff, 0},
+		{"MaxRestartBackoff", o.MaxRestartBackoff, o.RestartBackoff},
+		{"StableAfter", o.StableAfter, 0},
+	} {
+		if d.got != 0 && d.got < d.least {
+			return fault("Singleton.%s is %v: want at least %v", d.name, d.got, d.least)
+		}
 	}
 	return nil
+}
+
+// notForSingletons names an option that is set and would do nothing for a
+// singleton, or harm it: what drops the value between turns leaves its tasks
+// running beside those of the next one.
+func (s *hostSettings) notForSingletons() string {
+	plain := defaultHostSettings(Config{})
+	for _, o := range []struct {
+		set bool
+		why string
+	}{
+		{s.place != nil, "Allocation: a singleton lives on the oldest member"},
+		{s.moves != 0 || s.hosts != 0, "MaxMoves and MinHosts are for types with shards, not for a singleton"},
+		{s.handoff != region.Handoff{}, "Handoff: a singleton is always handed over in order"},
+		{s.idle != 0, "IdleAfter: a singleton is never idle"},
+		{s.maxActive != 0, "MaxActive: there is one of a singleton, and it never rests"},
+		{s.inline, "Inline: a singleton does not run on its callers' goroutines"},
+		{s.decide != nil, "Supervise: a singleton that panics is started again (tune it by SingletonOf)"},
+		{s.backoff != plain.backoff || s.backoffMost != plain.backoffMost, "RestartBackoff: set Singleton.RestartBackoff by SingletonOf"},
+	} {
+		if o.set {
+			return o.why
+		}
+	}
+	return ""
 }

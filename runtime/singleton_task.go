@@ -9,17 +9,6 @@ import (
 	"time"
 )
 
-// ErrNoInstance: no instance of the singleton was found in time; the error says
-// what is waited for.
-var ErrNoInstance = errors.New("no instance of the singleton runs")
-
-// ErrBufferFull: more calls waited for a singleton's instance than
-// Config.SingletonBuffer; the oldest was dropped.
-var ErrBufferFull = errors.New("dropped from a full buffer")
-
-// ErrNotSingleton: what was asked for is only for singletons.
-var ErrNotSingleton = errors.New("not a singleton's turn")
-
 // Go starts a task of a singleton's instance: work that goes on between calls,
 // such as a loop with a ticker. ctx is that of OnActivate or of a method.
 //

@@ -104,11 +104,7 @@ func TestSingletonIsHandedOver(t *testing.T) {
 		require.NoError(t, r.err)
 		total += r.calls
 	}
-	var mine int64
 	n, node := c.next(chief)
-	for mine = 0; mine < 3; mine++ {
-		n, node = c.next(chief)
-	}
 	require.Equal(t, "b", node)
 	require.Greater(t, n, total, "the state did not go along")
 	require.Equal(t, 1, c.watch.Most(), "instances at once")
@@ -190,6 +186,22 @@ func TestSingletonDies(t *testing.T) {
 	}
 }
 
+// TestSingletonStays: a method cannot put the instance to rest or forget it, for
+// its task would go on beside that of the next one.
+func TestSingletonStays(t *testing.T) {
+	c := newChiefs(t, "a", "b")
+	for name, end := range map[string]func(context.Context) error{"passivate": shard.Passivate, "forget": shard.Forget} {
+		c.watch.OnNote(end)
+		err := c.chief("b").Note(testContext(t))
+		require.ErrorContains(t, err, name+" Chief: a singleton lives as long as")
+	}
+	n, node := c.next(c.chief("b"))
+	require.Equal(t, "a", node)
+	require.EqualValues(t, 3, n, "its state is there")
+	require.Equal(t, []string{"a"}, c.watch.Started())
+	require.Equal(t, 1, c.watch.Most())
+}
+
 func TestSingletonCallsItself(t *testing.T) {
 	c := newChiefs(t, "a", "b")
 	err := c.chief("b").Circle(testContext(t))
@@ -265,6 +277,14 @@ func TestSingletonIsRefused(t *testing.T) {
 		"moves":      {shard.MaxMoves(3), "not for a singleton"},
 		"lease":      {shard.SingletonOf(shard.Singleton{LeaseRetry: 1}), "at least 10ms"},
 		"hand over":  {shard.SingletonOf(shard.Singleton{HandOverRetry: 1}), "at least 10ms"},
+		"retries":    {shard.SingletonOf(shard.Singleton{MaxHandOverRetries: -1}), "Singleton.MaxHandOverRetries is -1"},
+		"margin":     {shard.SingletonOf(shard.Singleton{RemovalMargin: -1}), "Singleton.RemovalMargin is -1ns"},
+		"back-off":   {shard.SingletonOf(shard.Singleton{RestartBackoff: 2, MaxRestartBackoff: 1}), "want at least 2ns"},
+		"handoff":    {shard.Handoff("drop"), "always handed over in order"},
+		"count":      {shard.MaxActive(1), "never rests"},
+		"inline":     {shard.Inline(true), "callers' goroutines"},
+		"supervisor": {shard.Supervise(func(error) shard.Directive { return shard.Restart }), "SingletonOf"},
+		"restarts":   {shard.RestartBackoff(time.Second, time.Minute), "Singleton.RestartBackoff"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := shard.New(emptyCluster(t).config("a"))
@@ -285,7 +305,7 @@ func waitFor(t *testing.T, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(testPatience); !ok(); {
 		if time.Now().After(end) {
-			t.Fatal("in vain")
+			t.Fatalf("what the test waits for does not hold after %v", testPatience)
 		}
 		<-time.After(testTick)
 	}

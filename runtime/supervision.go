@@ -74,12 +74,14 @@ var errNoTurn = errors.New("ctx is not one that an entity's method was called wi
 // Passivate puts the entity to rest when the turn that ctx belongs to has ended:
 // its stop hook runs with [Idle], its state is kept, its value dropped. Calls that
 // wait meet the next activation. Until then it is not remembered (see [Remember]).
-// The error tells that ctx belongs to no turn.
+// The error tells that ctx belongs to no turn, or to one of a singleton, which
+// never rests.
 func Passivate(ctx context.Context) error { return endWith(ctx, "passivate", restAfter) }
 
 // Forget ends the entity for good when the turn that ctx belongs to has ended: its
 // stop hook runs with [Forgotten], its state goes, and it is not remembered any
-// more. A later call begins a new one. The error tells that ctx belongs to no turn.
+// more. A later call begins a new one. The error tells that ctx belongs to no turn,
+// or to one of a singleton, which is never forgotten.
 func Forget(ctx context.Context) error { return endWith(ctx, "forget", forgetAfter) }
 
 // What a turn asked for its end.
@@ -92,6 +94,9 @@ func endWith(ctx context.Context, what string, after int32) error {
 	t := turnOf(ctx)
 	if t == nil {
 		return fmt.Errorf("%s: %w", what, errNoTurn)
+	}
+	if t.shard.host.instance != nil {
+		return fmt.Errorf("%s %s: %w", what, t.shard.id.Kind, errSingletonStays)
 	}
 	t.after.Store(max(after, t.after.Load()))
 	return nil

@@ -24,11 +24,12 @@
 //
 // Processes agree on no clock. Who wants a lease waits for TTL plus [Margin],
 // counted on a monotonic clock of the candidate's side (the process itself, or
-// the store) since it last saw a renewal; a holder stops TTL less Margin after it sent the last
-// renewal that was answered. So clocks may differ in their rates by almost a
-// tenth, and a lease never has two holders that both keep to Held.Until. Who
-// writes elsewhere under a lease sends its Token along, because a process may be
-// stopped between the check and the write.
+// the store) since it last saw a renewal; a holder stops TTL less Margin after it
+// sent the last renewal that was answered. So clocks may differ in their rates by
+// almost a tenth, and a lease never has two holders that both keep to Held.Until.
+// (A margin for clocks is from Gray and Cheriton, "Leases", SOSP 1989.) Who writes
+// elsewhere under a lease sends its Token along, because a process may be stopped
+// between the check and the write.
 //
 // # Testing
 //

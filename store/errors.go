@@ -11,13 +11,13 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrConflict: the record has another revision than was expected; nothing was
 	// written. Read again and decide anew.
-	ErrConflict = errors.New("conflict")
+	ErrConflict = errors.New("conflict: the record has another revision (read it and decide anew)")
 	// ErrUnavailable: the store cannot be reached, and nothing was or will be
 	// written. Try again later.
 	ErrUnavailable = errors.New("store unavailable")
 	// ErrUncertain: the store did not answer. The write was applied, or not, or may
 	// be applied yet. See the package's doc for what to do.
-	ErrUncertain = errors.New("outcome uncertain")
+	ErrUncertain = errors.New("outcome uncertain: it may have been applied (read, or try the same again)")
 	// ErrTooLarge: the value exceeds MaxValue, or the store's own limit.
 	ErrTooLarge = errors.New("value too large")
 	// ErrBadKey: the key, prefix or revision cannot be.
@@ -34,7 +34,7 @@ var (
 type Error struct {
 	Op  string // "get", "put", "delete", "list", "acquire", "renew", "release"
 	Key string // or the prefix, or the lease's name
-	Err error
+	Err error  // wraps one of the causes above
 }
 
 // Error reads op: subject: cause.

@@ -79,7 +79,7 @@ type Held struct {
 // A HeldError tells who has the lease. It is ErrHeld to errors.Is.
 type HeldError struct {
 	Holder string // empty: not known
-	Token  uint64
+	Token  uint64 // of its holding; 0: not known
 	// RetryAfter is when asking again can succeed at the earliest, unless the
 	// holder releases the lease before.
 	RetryAfter time.Duration

@@ -25,16 +25,19 @@ const None Revision = 0
 
 // A Record is a value under a key.
 type Record struct {
-	Key      string
-	Value    []byte // belongs to the caller
-	Revision Revision
+	Key      string   // as CheckKey allows it
+	Value    []byte   // at most MaxValue bytes; belongs to the caller
+	Revision Revision // of the write that made it; None where nothing is
 }
 
-// A Store keeps small records. All methods are safe for concurrent use and
-// return when ctx ends; their errors are of type [*Error].
+// A Store keeps small records. All methods are safe for concurrent use, try once,
+// and return when ctx ends: a write then with ErrUncertain, or ErrUnavailable if
+// nothing was sent, anything else with ErrUnavailable, wrapped with ctx's error.
+// Their errors are of type [*Error].
 type Store interface {
 	// Get returns the record under key, or ErrNotFound. What it returns may have
-	// been overtaken, even by a write that this process was told of before.
+	// been overtaken, even by a write that this process was told of before. Other
+	// errors: ErrUnavailable, ErrBadKey.
 	Get(ctx context.Context, key string) (Record, error)
 	// Put writes value if the key's revision is expect; None means that there must
 	// be no record. It returns the new revision. Value is not kept, and may be
@@ -46,7 +49,8 @@ type Store interface {
 	Delete(ctx context.Context, key string, expect Revision) error
 	// List returns the records whose keys begin with prefix, sorted by key: "" for
 	// all, else whole segments with the slash. It is no snapshot: a record that is
-	// written meanwhile may be there as it was, as it is, or be missing.
+	// written meanwhile may be there as it was, as it is, or be missing. Errors:
+	// ErrUnavailable, ErrBadKey.
 	List(ctx context.Context, prefix string) ([]Record, error)
 }
 

@@ -16,7 +16,7 @@ import (
 
 // Causes of a client's errors; test with errors.Is.
 var (
-	// ErrNoCluster: no process of the cluster answers.
+	// ErrNoCluster: no process of the cluster answers. The error says what to look at.
 	ErrNoCluster = errors.New("no process of this cluster answers")
 	// ErrNoMember: processes answer, but none of them is a member that is up.
 	ErrNoMember = errors.New("no member is up")
@@ -30,18 +30,23 @@ var (
 
 // Options say which cluster a client speaks to. Cluster and Transport must be set.
 type Options struct {
-	Cluster   string
+	// Cluster is its name: 1 to 64 of A-Z a-z 0-9 _ -.
+	Cluster string
+	// Transport reaches the cluster's broker.
 	Transport transport.Transport
-	// Name is the client's own, of A-Z a-z 0-9 _ -. Default "shardctl-<pid>".
+	// Name is the client's own, of the same characters. Default "shardctl-<pid>".
 	Name string
-	// AnswerTimeout bounds the wait for one answer. Default 3s.
+	// AnswerTimeout bounds the wait for one answer, in which the request is sent
+	// again every 500ms. Default 3s; above 0.
 	AnswerTimeout time.Duration
 	// Logger gets what the transport tells. Default: nothing.
 	Logger *slog.Logger
 }
 
 // A Client asks and commands a cluster from outside. It is safe for concurrent
-// use. Close it.
+// use. Close it. Its methods send a command again until it is answered, so a
+// process may obey one twice; all of them bear that. Errors wrap one of this
+// package's Err values where one fits, else the transport's or ctx's.
 type Client struct {
 	cluster string
 	timeout time.Duration
@@ -62,16 +67,22 @@ type reply struct {
 	nobody bool
 }
 
-// Dial connects to the broker; it asks nothing yet.
+// answerTimeout is the default of Options.AnswerTimeout.
+const answerTimeout = 3 * time.Second
+
+// Dial connects to the broker; it asks nothing yet. ctx bounds the connecting.
 func Dial(ctx context.Context, o Options) (*Client, error) {
-	if o.Transport == nil {
+	switch {
+	case o.Transport == nil:
 		return nil, fmt.Errorf("reach cluster %s: Transport is nil (set natstransport.New(url))", o.Cluster)
+	case o.AnswerTimeout < 0:
+		return nil, fmt.Errorf("reach cluster %s: AnswerTimeout is %v (want more than 0, or 0 for the default of %v)", o.Cluster, o.AnswerTimeout, answerTimeout)
 	}
 	if o.Name == "" {
 		o.Name = fmt.Sprintf("shardctl-%d", os.Getpid())
 	}
 	if o.AnswerTimeout == 0 {
-		o.AnswerTimeout = 3 * time.Second
+		o.AnswerTimeout = answerTimeout
 	}
 	c := &Client{cluster: o.Cluster, timeout: o.AnswerTimeout, next: rand.Uint64(), pending: map[uint64]chan reply{}}
 	c.self = transport.Peer{Address: transport.Address{Name: o.Name, Incarnation: rand.Uint64()}, Client: true}
@@ -113,7 +124,8 @@ func (c *Client) receive() {
 	}
 }
 
-// repliesKept bounds the answers to one request that wait to be read.
+// repliesKept bounds the answers to one request that wait to be read: the
+// processes of the largest cluster that is simulated, and then some.
 const repliesKept = 4096
 
 func (c *Client) hand(id uint64, r reply) {

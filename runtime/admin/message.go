@@ -46,12 +46,12 @@ func (c Command) String() string {
 	return fmt.Sprintf("Command(%d)", uint8(c))
 }
 
-// A Request is one command. Node is whom it concerns: of Join by name alone.
+// A Request is one command.
 type Request struct {
-	Command Command
-	Node    transport.Address
-	Seeds   []string // of Join: names to join through; empty: the process's own
-	Force   bool     // of Down: also a member that is up and reachable
+	Command Command           // what to do
+	Node    transport.Address // whom it concerns: of Join by name alone
+	Seeds   []string          // of Join: names to join through; empty: the process's own
+	Force   bool              // of Down: also a member that is up and reachable
 }
 
 // An Answer ends a request.
@@ -62,30 +62,33 @@ type Answer struct {
 
 // A View is the cluster as one process sees it.
 type View struct {
-	Self      transport.Address
+	Self      transport.Address // who answered
 	Status    membership.Status // of Self
 	Waits     bool              // Self waits to be told to join
-	Founder   transport.Address
-	Leader    transport.Address
-	Converged bool
-	Why       string   // not converged
-	Members   []Member // from the oldest to the youngest
+	Founder   transport.Address // of the cluster; zero: Self is no member
+	Leader    transport.Address // zero: there is none
+	Converged bool              // all reachable members have seen the same
+	Why       string            // not converged
+	Members   []Member          // from the oldest to the youngest
 }
 
 // A Member is one row of a View.
 type Member struct {
 	transport.Address
 	Status    membership.Status
-	Age       uint32 // a lower number is older; 0: it never was up
-	Reachable bool
-	Evidence  string // against an unreachable one
-	Roles     []string
+	Age       uint32   // a lower number is older; 0: it never was up
+	Reachable bool     // nobody says otherwise
+	Evidence  string   // against an unreachable one
+	Roles     []string // of its config
 	Hosts     []string // entity types
 }
 
-// Encode makes bytes of a message: a request, or the answer to one. Exactly one
-// of them must be given.
+// Encode makes bytes of a message, per internal/wire/admin.proto: a request, or the
+// answer to the request of that id. Exactly one of them must be given.
 func Encode(id uint64, r *Request, a *Answer) ([]byte, error) {
+	if (r == nil) == (a == nil) {
+		return nil, errors.New("encode admin message: it is neither a request nor an answer, or both (give one of them)")
+	}
 	m := &wire.Admin{Id: id}
 	if r != nil {
 		m.Request = &wire.AdminRequest{
@@ -102,7 +105,8 @@ func Encode(id uint64, r *Request, a *Answer) ([]byte, error) {
 	return b, nil
 }
 
-// Decode reads what Encode wrote. One of request and answer is nil.
+// Decode reads what Encode wrote. One of request and answer is nil. Other bytes
+// give an error and never a panic.
 func Decode(b []byte) (id uint64, r *Request, a *Answer, err error) {
 	var m wire.Admin
 	if err := proto.Unmarshal(b, &m); err != nil {

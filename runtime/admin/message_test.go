@@ -56,6 +56,17 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
+func TestEncodeRefuses(t *testing.T) {
+	for _, tt := range []struct {
+		r *Request
+		a *Answer
+	}{{}, {&Request{}, &Answer{}}} {
+		if b, err := Encode(7, tt.r, tt.a); err == nil {
+			t.Errorf("%+v with %+v was encoded as %x", tt.r, tt.a, b)
+		}
+	}
+}
+
 func TestCommandNames(t *testing.T) {
 	for c := Members; c <= Down; c++ {
 		if strings.Contains(c.String(), "(") {

@@ -7,9 +7,10 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Config are a manager's settings. Zero values mean the defaults.
+// Config are a manager's settings. Name and Self must be set; other zero values mean
+// the defaults. No duration and no number may be below 0.
 type Config struct {
-	Name string            // of the singleton, the same on all nodes
+	Name string            // of the singleton, the same on all nodes; 1 to 256 bytes
 	Self transport.Address // the node that the manager runs on
 	// Role restricts the singleton to members that have it. Default: all members.
 	Role string
@@ -67,8 +68,8 @@ func (c Config) withDefaults() Config {
 }
 
 func (c Config) validate() error {
-	if c.Name == "" || c.Self.IsZero() {
-		return fmt.Errorf("configure singleton %q: Name and Self must be set", c.Name)
+	if c.Name == "" || len(c.Name) > maxNameBytes || c.Self.IsZero() {
+		return fmt.Errorf("configure singleton %.64q: Name, of 1 to %d bytes, and Self must be set", c.Name, maxNameBytes)
 	}
 	if h := c.HandOverAt; h != 0 && h != Leaving && h != Exiting {
 		return fmt.Errorf("configure singleton %q: HandOverAt is %v (want leaving or exiting)", c.Name, h)

@@ -5,14 +5,20 @@ import "fmt"
 // A Status is where a member stands in its life.
 type Status uint8
 
-// The statuses, in the order in which a member can go through them. A removed
-// member is not in the view.
+// The statuses of Akka's membership, in the order in which a member can go through
+// them. A removed member is not in the view.
 const (
+	// Joining: not all members have seen it yet.
 	Joining Status = iota + 1
+	// WeaklyUp: the same, while they cannot agree.
 	WeaklyUp
+	// Up: a member with an age, on which the instance may run.
 	Up
+	// Leaving: it is on its way out, in order; there is no way back.
 	Leaving
+	// Exiting: all have seen it leave; it is removed soon.
 	Exiting
+	// Down: given up by the others; only its removal proves that it has stopped.
 	Down
 )
 

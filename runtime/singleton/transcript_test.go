@@ -308,6 +308,7 @@ func TestConfigIsChecked(t *testing.T) {
 	for name, c := range map[string]Config{
 		"no name":  {Self: node("a")},
 		"no self":  {Name: "it"},
+		"long":     {Name: strings.Repeat("x", 257), Self: node("a")},
 		"negative": {Name: "it", Self: node("a"), RetryInterval: -1},
 		"retries":  {Name: "it", Self: node("a"), MaxRetries: -1},
 		"when":     {Name: "it", Self: node("a"), HandOverAt: Up},

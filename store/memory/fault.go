@@ -10,16 +10,17 @@ import (
 
 // An Op is one operation that may be met by a fault.
 type Op struct {
-	Name  string // as in store.Error
-	Key   string
-	Write bool // it changes something, renewing and releasing leases too
+	Name  string // as Op in store.Error
+	Key   string // as in store.Error
+	Write bool   // it changes something, renewing and releasing leases too
 }
 
 // A Fault is what happens to an operation. The zero value does nothing.
 type Fault struct {
-	// Delay passes before the operation reaches the server.
+	// Delay passes before the operation reaches the server. Below 0 is 0.
 	Delay time.Duration
 	// Answer passes before the answer comes, after the server has done its part.
+	// Below 0 is 0.
 	Answer time.Duration
 	// Loss is what gets lost.
 	Loss Loss
@@ -42,7 +43,7 @@ const (
 )
 
 // Fault lets decide meet every operation of every client; nil ends it. Decide is
-// called by many goroutines, one after another.
+// called by many goroutines, one after another, and must not use the server.
 func (s *Server) Fault(decide func(Op) Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,4 +120,19 @@ func (c *Client) do(ctx context.Context, op Op, apply func() error) error {
 		}
 	}
 	return err
+}
+
+// wait is a delay that ctx can cut short; it reports whether it passed.
+func wait(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

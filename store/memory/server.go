@@ -2,10 +2,10 @@ package memory
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/shardgen/shardgen/store"
 )
@@ -69,7 +69,7 @@ func (c *Client) Put(ctx context.Context, key string, value []byte, expect store
 		return 0, fail(op, key, err)
 	}
 	if len(value) > store.MaxValue {
-		return 0, fail(op, key, store.ErrTooLarge)
+		return 0, fail(op, key, fmt.Errorf("%w: %d bytes: want at most %d", store.ErrTooLarge, len(value), store.MaxValue))
 	}
 	value = slices.Clone(value)
 	var revision store.Revision
@@ -96,7 +96,7 @@ func (c *Client) Delete(ctx context.Context, key string, expect store.Revision) 
 		return fail(op, key, err)
 	}
 	if expect == store.None {
-		return fail(op, key, store.ErrBadKey)
+		return fail(op, key, fmt.Errorf("%w: revision None is that of no record (Get it first)", store.ErrBadKey))
 	}
 	return fail(op, key, c.do(ctx, Op{Name: op, Key: key, Write: true}, func() error {
 		s := c.server
@@ -138,19 +138,4 @@ func fail(op, key string, err error) error {
 		return nil
 	}
 	return &store.Error{Op: op, Key: key, Err: err}
-}
-
-// wait is a delay that ctx can cut short; it reports whether it passed.
-func wait(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
