@@ -140,14 +140,22 @@ func (w *World) deliver(e *event, n *Node) {
 	w.step(n, membership.Receive{From: e.from.Address, Message: e.msg, Server: n.server.id})
 }
 
-// recode sends a message through its bytes.
+// recode sends a message through its bytes. A state that goes to many, one after the
+// other, is written and read once.
 func (w *World) recode(msg membership.Message) membership.Message {
+	g, isGossip := msg.(membership.GossipMessage)
+	if isGossip && g.State == w.recoded.from {
+		return membership.GossipMessage{Target: g.Target, State: w.recoded.to}
+	}
 	b, err := membership.Encode(msg)
 	if err == nil {
 		msg, err = membership.Decode(b)
 	}
 	if err != nil {
 		w.fail(fmt.Errorf("a message of a machine does not survive its bytes: %w", err))
+	}
+	if read, ok := msg.(membership.GossipMessage); isGossip && ok {
+		w.recoded.from, w.recoded.to = g.State, read.State
 	}
 	return msg
 }

@@ -100,6 +100,8 @@ type World struct {
 	leases  map[transport.Address]holding // by founder
 	steps   uint64
 	err     error
+	// recoded is the last state that went through its bytes, before and after.
+	recoded struct{ from, to *membership.Gossip }
 
 	// OnEvents, if set, is told the events of a step after it.
 	OnEvents func(n *Node, events []membership.Event)
