@@ -165,9 +165,12 @@ func (m *Machine) downAt(place int) time.Time {
 }
 
 // downByMajority judges the members that have been unreachable for long enough:
-// the winning side downs them, the losing side stops.
+// the winning side downs them, the losing side stops. A side has lost only when it
+// does so together with all whose time is not over: where ways have just opened,
+// what the other side held against members of this one is read here for a moment.
 func (m *Machine) downByMajority() {
 	var due []Member
+	var pending []transport.Address
 	for _, i := range m.facts().troubled {
 		r := m.gossip.Members[i]
 		if _, ok := m.downing.since[r.Address]; !ok || r.Address == m.config.Self {
@@ -176,6 +179,7 @@ func (m *Machine) downByMajority() {
 		at := m.downAt(i)
 		if m.now.Before(at) {
 			m.wakeAt(at)
+			pending = append(pending, r.Address)
 			continue
 		}
 		due = append(due, r)
@@ -188,6 +192,9 @@ func (m *Machine) downByMajority() {
 		return
 	}
 	side := m.survivors()
+	if hasAddress(side, m.config.Self) && !m.wins(side) && m.wins(withAddresses(side, pending)) {
+		return // those whose time is not over may come back, or be missed by mistake
+	}
 	if !hasAddress(side, m.config.Self) || !m.wins(side) {
 		m.stopAsMinority(fmt.Sprintf("%s cannot be reached, and this node is on the smaller side", memberNames(due)))
 		return

@@ -115,6 +115,14 @@ func withAddress(list []transport.Address, a transport.Address) []transport.Addr
 	return slices.Insert(slices.Clone(list), i, a)
 }
 
+// withAddresses returns the list and all of more.
+func withAddresses(list, more []transport.Address) []transport.Address {
+	for _, a := range more {
+		list = withAddress(list, a)
+	}
+	return list
+}
+
 // records returns all that one observer holds.
 func (g *Gossip) records(observer transport.Address) []Record {
 	if len(g.Rows) == 0 {
