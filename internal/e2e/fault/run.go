@@ -59,7 +59,8 @@ func set[T comparable](v *T, def T) {
 	}
 }
 
-// Validate tells what makes o unfit to run a fault; Do calls it first.
+// Validate tells what makes o unfit to run a fault, also what would do nothing for
+// it; Do, Notice and Handed call it first.
 func (o Options) Validate(f Fault) error {
 	o = o.withDefaults(f)
 	switch {
@@ -67,6 +68,12 @@ func (o Options) Validate(f Fault) error {
 		return errors.New("nodes, entities, rate and calls must be at least 1")
 	case o.Length < 0 || o.Times < 0:
 		return errors.New("length and times must not be negative")
+	case o.Victim != 0 && f.Victim == 0:
+		return fmt.Errorf("%s happens to no one node: leave the victim out", f.Name)
+	case o.Times > 0 && f.Times == 0:
+		return fmt.Errorf("%s happens once: leave the times out", f.Name)
+	case o.Length > 0 && f.Length == 0:
+		return fmt.Errorf("%s lasts until it has taken effect: leave the length out", f.Name)
 	case f.Servers > 0 && o.Cluster.URL != "":
 		return fmt.Errorf("%s happens to NATS servers: it starts its own (leave -nats out)", f.Name)
 	case f.Victim != 0 && o.Nodes < 2:

@@ -6,13 +6,10 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"sync"
 	"syscall"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/e2e/cluster"
-	"github.com/shardgen/shardgen/internal/e2e/workload"
-	shard "github.com/shardgen/shardgen/runtime"
 )
 
 // singletonLeave: the oldest node leaves in order and hands the singleton over,
@@ -80,6 +77,11 @@ func (h Handing) Missed() (misses []string) {
 			misses = append(misses, fmt.Sprintf("time %d: no answer for %v, want at most %v", i+1, round(r.Pause), h.Limits.Pause))
 		}
 	}
+	return append(misses, h.twoAtOnce()...)
+}
+
+// twoAtOnce names instances that lived while another one did.
+func (h Handing) twoAtOnce() (misses []string) {
 	for i := 1; i < len(h.Lives); i++ {
 		if a, b := h.Lives[i-1], h.Lives[i]; b.From.Before(a.To) {
 			misses = append(misses, fmt.Sprintf("two at once: %s until %v after %s began", a.Node, a.To.Sub(b.From), b.Node))
@@ -105,20 +107,11 @@ func (h Handing) Print(w io.Writer) error {
 	slices.Sort(pauses)
 	_, err := fmt.Fprintf(w, "%s on %d nodes, %d times: %d calls, %d failed; longest pause p50 %v, max %v; %d instances, never two at once: %t\n",
 		h.Fault, h.Nodes, len(h.Rounds), h.Calls, failed, pauses[len(pauses)/2].Round(time.Millisecond),
-		pauses[len(pauses)-1].Round(time.Millisecond), len(h.Lives), h.alone())
+		pauses[len(pauses)-1].Round(time.Millisecond), len(h.Lives), len(h.twoAtOnce()) == 0)
 	for _, m := range h.Missed() {
 		fmt.Fprintln(w, "miss:", m)
 	}
 	return err
-}
-
-func (h Handing) alone() bool {
-	for i := 1; i < len(h.Lives); i++ {
-		if h.Lives[i].From.Before(h.Lives[i-1].To) {
-			return false
-		}
-	}
-	return true
 }
 
 // Handed strikes the node of a singleton that callers outside the cluster call all
@@ -214,111 +207,4 @@ func strikeSingleton(ctx context.Context, f Fault, victim, next *cluster.Node, c
 	}
 	r.Errors = r.Errors[:min(len(r.Errors), 2)]
 	return r, nil
-}
-
-// beats are one caller's calls to the singleton, one after the other.
-type beats struct {
-	sender string
-	leader workload.LeaderRef
-
-	mu     sync.Mutex
-	node   string // who answered last
-	well   int
-	since  time.Time // the last answer, or the beginning of the round
-	pause  time.Duration
-	failed int
-	forgot int
-	errs   []string
-}
-
-// beatEvery spaces the calls of one caller.
-const beatEvery = time.Millisecond
-
-// callersOfSingleton is how many call it.
-const callersOfSingleton = 4
-
-// startBeats begins to call, over two connections from outside. stop waits for
-// all callers and may be called twice.
-func startBeats(ctx context.Context, c *cluster.Cluster) (all []*beats, stop func(), err error) {
-	run, end := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	var conns []*shard.Conn
-	stop = sync.OnceFunc(func() {
-		end()
-		wg.Wait()
-		for _, conn := range conns {
-			_ = conn.Close() // processes of this run: nothing depends on it
-		}
-	})
-	for i := range connections {
-		conn, err := c.Dial(ctx, fmt.Sprint("client-", i))
-		if err != nil {
-			stop()
-			return nil, nil, err
-		}
-		conns = append(conns, conn)
-	}
-	for i := range callersOfSingleton {
-		b := &beats{
-			sender: fmt.Sprint("caller-", i), since: time.Now(),
-			leader: workload.NewLeaderClient(conns[i%connections]).Ref(),
-		}
-		all = append(all, b)
-		wg.Go(func() { b.run(run) })
-	}
-	return all, stop, nil
-}
-
-func (b *beats) run(ctx context.Context) {
-	ticker := time.NewTicker(beatEvery)
-	defer ticker.Stop()
-	for seq := uint64(1); ctx.Err() == nil; seq++ {
-		node, fresh, err := b.leader.Beat(context.WithoutCancel(ctx), b.sender, seq)
-		b.took(node, fresh, err)
-		if shard.OutcomeOf(err) == shard.NotExecuted {
-			seq-- // it is made again, and the leader sees no gap
-		}
-		<-ticker.C
-	}
-}
-
-func (b *beats) took(node string, fresh bool, err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if err != nil {
-		b.failed++
-		if len(b.errs) < 2 {
-			b.errs = append(b.errs, b.sender+": "+err.Error())
-		}
-		return
-	}
-	if fresh {
-		b.forgot++
-	}
-	now := time.Now()
-	b.pause = max(b.pause, now.Sub(b.since))
-	b.well, b.node, b.since = b.well+1, node, now
-}
-
-func (b *beats) home() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.node
-}
-
-// begin begins a round.
-func (b *beats) begin() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.pause, b.failed, b.forgot, b.errs = 0, 0, 0, nil
-}
-
-// add adds what the round came to.
-func (b *beats) add(r *HandedRound) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	r.Pause = max(r.Pause, b.pause)
-	r.Failed += b.failed
-	r.Forgot += b.forgot
-	r.Errors = append(r.Errors, b.errs...)
 }

@@ -17,8 +17,8 @@ import (
 
 // Options say how much is called.
 type Options struct {
-	Entities int
-	Rate     int // calls a second, all senders together
+	Entities int // at least 1
+	Rate     int // calls a second, all senders together; at least 1
 }
 
 // A round of a sender's calls to an entity takes two ticks: one call that is

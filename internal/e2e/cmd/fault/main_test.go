@@ -24,6 +24,9 @@ func TestCommandLine(t *testing.T) {
 		{"leave -nodes 1", exitUsage, "", "want at least 2 nodes"},
 		{"join -rate -1", exitUsage, "", "must be at least 1"},
 		{"kill -victim 6", exitUsage, "", "victim 6: want 1 to 5"},
+		{"join -victim 1", exitUsage, "", "happens to no one node"},
+		{"leave -times 3", exitUsage, "", "happens once"},
+		{"kill -length 3s", exitUsage, "", "lasts until it has taken effect"},
 		{"pause -length -1s", exitUsage, "", "must not be negative"},
 		{"nats-outage -nats nats://x", exitUsage, "", "it starts its own"},
 	}

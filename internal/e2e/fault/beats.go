@@ -1,0 +1,119 @@
+package fault
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/e2e/cluster"
+	"github.com/shardgen/shardgen/internal/e2e/workload"
+	shard "github.com/shardgen/shardgen/runtime"
+)
+
+// beats are one caller's calls to the singleton, one after the other.
+type beats struct {
+	sender string
+	leader workload.LeaderRef
+
+	mu     sync.Mutex
+	node   string // who answered last
+	well   int
+	since  time.Time // the last answer, or the beginning of the round
+	pause  time.Duration
+	failed int
+	forgot int
+	errs   []string
+}
+
+// beatEvery spaces the calls of one caller.
+const beatEvery = time.Millisecond
+
+// callersOfSingleton is how many call it.
+const callersOfSingleton = 4
+
+// startBeats begins to call, over two connections from outside. stop waits for
+// all callers and may be called twice.
+func startBeats(ctx context.Context, c *cluster.Cluster) (all []*beats, stop func(), err error) {
+	run, end := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	var conns []*shard.Conn
+	stop = sync.OnceFunc(func() {
+		end()
+		wg.Wait()
+		for _, conn := range conns {
+			_ = conn.Close() // processes of this run: nothing depends on it
+		}
+	})
+	for i := range connections {
+		conn, err := c.Dial(ctx, fmt.Sprint("client-", i))
+		if err != nil {
+			stop()
+			return nil, nil, err
+		}
+		conns = append(conns, conn)
+	}
+	for i := range callersOfSingleton {
+		b := &beats{
+			sender: fmt.Sprint("caller-", i), since: time.Now(),
+			leader: workload.NewLeaderClient(conns[i%connections]).Ref(),
+		}
+		all = append(all, b)
+		wg.Go(func() { b.run(run) })
+	}
+	return all, stop, nil
+}
+
+func (b *beats) run(ctx context.Context) {
+	ticker := time.NewTicker(beatEvery)
+	defer ticker.Stop()
+	for seq := uint64(1); ctx.Err() == nil; seq++ {
+		node, fresh, err := b.leader.Beat(context.WithoutCancel(ctx), b.sender, seq)
+		b.took(node, fresh, err)
+		if shard.OutcomeOf(err) == shard.NotExecuted {
+			seq-- // it is made again, and the leader sees no gap
+		}
+		<-ticker.C
+	}
+}
+
+func (b *beats) took(node string, fresh bool, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err != nil {
+		b.failed++
+		if len(b.errs) < 2 {
+			b.errs = append(b.errs, b.sender+": "+err.Error())
+		}
+		return
+	}
+	if fresh {
+		b.forgot++
+	}
+	now := time.Now()
+	b.pause = max(b.pause, now.Sub(b.since))
+	b.well, b.node, b.since = b.well+1, node, now
+}
+
+func (b *beats) home() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.node
+}
+
+// begin begins a round.
+func (b *beats) begin() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.pause, b.failed, b.forgot, b.errs = 0, 0, 0, nil
+}
+
+// add adds what the round came to.
+func (b *beats) add(r *HandedRound) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r.Pause = max(r.Pause, b.pause)
+	r.Failed += b.failed
+	r.Forgot += b.forgot
+	r.Errors = append(r.Errors, b.errs...)
+}
