@@ -27,6 +27,7 @@
 //   - downing.go, split.go, tangle.go: what follows from it for members that are
 //     missed; strategy*.go, quorum.go, voters.go: which side goes on; claim.go: the
 //     lease of lease majority; quarantine.go: who cannot come back
+//   - cast.go, votes.go, collect.go, batch.go: how large clusters tell, count and down
 //   - lease.go, fence.go: until when a node may run turns, and when others know
 //     that it does not
 //   - leader.go, leave.go: the leader's duties, leaving
