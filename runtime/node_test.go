@@ -154,6 +154,7 @@ func TestHostErrors(t *testing.T) {
 			}
 			return fixture.HostAccount(n, newAccount)
 		}, "host Account: hosted already"},
+		{"no factory", func(n *shard.Node) error { return fixture.HostAccount(n, nil) }, "host Account: no factory"},
 		{"idle too short", func(n *shard.Node) error {
 			return fixture.HostAccount(n, newAccount, shard.IdleAfter(time.Millisecond))
 		}, "host Account: IdleAfter(1ms): want 0 or at least 1s"},

@@ -22,9 +22,6 @@ func (e *emitter) host(n *model.Entity) {
 		jen.Id("factory").Func().Params().Op("*").Id(n.Name),
 		jen.Id("opts").Op("...").Add(shard("HostOption")),
 	).Error().BlockFunc(func(g *jen.Group) {
-		g.If(jen.Id("factory").Op("==").Nil()).Block(
-			jen.Return(jen.Qual(ErrorsPath, "New").Call(jen.Lit("host " + n.Name + ": no factory (pass a function that returns a new *" + n.Name + ")"))),
-		)
 		if n.Client == "" {
 			g.Return(jen.Id("n").Dot("Host").Call(codegen("Host").Add(fields(hostFields(n)...)), jen.Id("opts").Op("...")))
 			return
@@ -98,7 +95,7 @@ func clientFields(n *model.Entity) []hostField {
 // ownFields are the fields that the entity's own package knows: how it is made,
 // and its state.
 func ownFields(n *model.Entity) []hostField {
-	list := []hostField{{"New", jen.Func().Params().Any().Add(oneLine(jen.Return(jen.Id("factory").Call())))}}
+	list := []hostField{{"New", codegen("Factory").Call(jen.Id("factory"))}}
 	optional := func(name, function string, have bool) {
 		if have {
 			list = append(list, hostField{name, jen.Id(function)})

@@ -32,7 +32,7 @@ type Kind struct {
 // All functions are called with entities that New returned.
 type Host struct {
 	Kind
-	New func() any
+	New func() any // nil: the user gave none
 	// Struct is a nil pointer to the entity's struct, and Exported how many
 	// exported methods it had when its code was generated. Nil: not told.
 	Struct   any
@@ -45,6 +45,15 @@ type Host struct {
 	// Activate and Passivate are the user's hooks; nil without them.
 	Activate  func(ctx context.Context, entity any, a Activation) error
 	Passivate func(ctx context.Context, entity any, p Passivation) error
+}
+
+// Factory is a host function's factory as a [Host] wants it; nil for nil, which
+// the node refuses.
+func Factory[T any](factory func() *T) func() any {
+	if factory == nil {
+		return nil
+	}
+	return func() any { return factory() }
 }
 
 // CheckMethods returns an error when the entity's struct has got or lost exported

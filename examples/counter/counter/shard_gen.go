@@ -4,7 +4,6 @@ package counter
 
 import (
 	"context"
-	"errors"
 
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -145,12 +144,9 @@ func (CounterExtractor) Shard(id string) (uint32, error) {
 // starts. The factory makes an entity without state; it is called for each
 // activation.
 func HostCounter(n *shard.Node, factory func() *Counter, opts ...shard.HostOption) error {
-	if factory == nil {
-		return errors.New("host Counter: no factory (pass a function that returns a new *Counter)")
-	}
 	return n.Host(codegen.Host{
 		Kind: counterKind(),
-		New:  func() any { return factory() },
+		New:  codegen.Factory(factory),
 		Dispatch: map[string]codegen.Method{
 			"Add": dispatchCounterAdd,
 			"Get": dispatchCounterGet,

@@ -4,7 +4,6 @@ package work
 
 import (
 	"context"
-	"errors"
 
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -122,12 +121,9 @@ func (t SchedulerTell) Status(ctx context.Context) error {
 // called before n starts. The factory makes an instance without state; it is
 // called each time that the instance comes to life here.
 func HostScheduler(n *shard.Node, factory func() *Scheduler, opts ...shard.HostOption) error {
-	if factory == nil {
-		return errors.New("host Scheduler: no factory (pass a function that returns a new *Scheduler)")
-	}
 	return n.Host(codegen.Host{
 		Kind: schedulerKind(),
-		New:  func() any { return factory() },
+		New:  codegen.Factory(factory),
 		Dispatch: map[string]codegen.Method{
 			"HandOut": dispatchSchedulerHandOut,
 			"Status":  dispatchSchedulerStatus,
@@ -370,12 +366,9 @@ func (WorkerExtractor) Shard(id WorkerID) (uint32, error) {
 // starts. The factory makes an entity without state; it is called for each
 // activation.
 func HostWorker(n *shard.Node, factory func() *Worker, opts ...shard.HostOption) error {
-	if factory == nil {
-		return errors.New("host Worker: no factory (pass a function that returns a new *Worker)")
-	}
 	return n.Host(codegen.Host{
 		Kind: workerKind(),
-		New:  func() any { return factory() },
+		New:  codegen.Factory(factory),
 		Dispatch: map[string]codegen.Method{
 			"Do":   dispatchWorkerDo,
 			"Done": dispatchWorkerDone,

@@ -4,7 +4,6 @@ package workload
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	shard "github.com/shardgen/shardgen/runtime"
@@ -108,12 +107,9 @@ func (ClerkExtractor) Shard(id string) (uint32, error) {
 // starts. The factory makes an entity without state; it is called for each
 // activation.
 func HostClerk(n *shard.Node, factory func() *Clerk, opts ...shard.HostOption) error {
-	if factory == nil {
-		return errors.New("host Clerk: no factory (pass a function that returns a new *Clerk)")
-	}
 	return n.Host(codegen.Host{
 		Kind: clerkKind(),
-		New:  func() any { return factory() },
+		New:  codegen.Factory(factory),
 		Dispatch: map[string]codegen.Method{
 			"Serve": dispatchClerkServe,
 		},
@@ -283,12 +279,9 @@ func (t LeaderTell) Beat(ctx context.Context, sender string, seq uint64) error {
 // before n starts. The factory makes an instance without state; it is called
 // each time that the instance comes to life here.
 func HostLeader(n *shard.Node, factory func() *Leader, opts ...shard.HostOption) error {
-	if factory == nil {
-		return errors.New("host Leader: no factory (pass a function that returns a new *Leader)")
-	}
 	return n.Host(codegen.Host{
 		Kind: leaderKind(),
-		New:  func() any { return factory() },
+		New:  codegen.Factory(factory),
 		Dispatch: map[string]codegen.Method{
 			"Beat": dispatchLeaderBeat,
 		},
@@ -531,12 +524,9 @@ func (PulseExtractor) Shard(id string) (uint32, error) {
 // starts. The factory makes an entity without state; it is called for each
 // activation.
 func HostPulse(n *shard.Node, factory func() *Pulse, opts ...shard.HostOption) error {
-	if factory == nil {
-		return errors.New("host Pulse: no factory (pass a function that returns a new *Pulse)")
-	}
 	return n.Host(codegen.Host{
 		Kind: pulseKind(),
-		New:  func() any { return factory() },
+		New:  codegen.Factory(factory),
 		Dispatch: map[string]codegen.Method{
 			"Beat": dispatchPulseBeat,
 		},
@@ -725,12 +715,9 @@ func (RelayExtractor) Shard(id string) (uint32, error) {
 // starts. The factory makes an entity without state; it is called for each
 // activation.
 func HostRelay(n *shard.Node, factory func() *Relay, opts ...shard.HostOption) error {
-	if factory == nil {
-		return errors.New("host Relay: no factory (pass a function that returns a new *Relay)")
-	}
 	return n.Host(codegen.Host{
 		Kind: relayKind(),
-		New:  func() any { return factory() },
+		New:  codegen.Factory(factory),
 		Dispatch: map[string]codegen.Method{
 			"Burst": dispatchRelayBurst,
 		},
@@ -986,12 +973,9 @@ func (TallyExtractor) Shard(id string) (uint32, error) {
 // starts. The factory makes an entity without state; it is called for each
 // activation.
 func HostTally(n *shard.Node, factory func() *Tally, opts ...shard.HostOption) error {
-	if factory == nil {
-		return errors.New("host Tally: no factory (pass a function that returns a new *Tally)")
-	}
 	return n.Host(codegen.Host{
 		Kind: tallyKind(),
-		New:  func() any { return factory() },
+		New:  codegen.Factory(factory),
 		Dispatch: map[string]codegen.Method{
 			"Apply":  dispatchTallyApply,
 			"Report": dispatchTallyReport,

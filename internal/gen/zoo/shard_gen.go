@@ -4,7 +4,6 @@ package zoo
 
 import (
 	"context"
-	"errors"
 	"math/big"
 	"net/netip"
 	"time"
@@ -555,12 +554,9 @@ func (ZooExtractor) Shard(id Count) (uint32, error) {
 // HostZoo lets n keep Zoo entities alive. It must be called before n starts.
 // The factory makes an entity without state; it is called for each activation.
 func HostZoo(n *shard.Node, factory func() *Zoo, opts ...shard.HostOption) error {
-	if factory == nil {
-		return errors.New("host Zoo: no factory (pass a function that returns a new *Zoo)")
-	}
 	return n.Host(codegen.Host{
 		Kind: zooKind(),
-		New:  func() any { return factory() },
+		New:  codegen.Factory(factory),
 		Dispatch: map[string]codegen.Method{
 			"EchoBare":      dispatchZooEchoBare,
 			"EchoEmbedding": dispatchZooEchoEmbedding,

@@ -3,8 +3,6 @@
 package bill
 
 import (
-	"errors"
-
 	"github.com/shardgen/shardgen/internal/gen/apart/billapi"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -13,11 +11,8 @@ import (
 // HostBill lets n keep Bill entities alive. It must be called before n starts.
 // The factory makes an entity without state; it is called for each activation.
 func HostBill(n *shard.Node, factory func() *Bill, opts ...shard.HostOption) error {
-	if factory == nil {
-		return errors.New("host Bill: no factory (pass a function that returns a new *Bill)")
-	}
 	host := billapi.DescribeBill()
-	host.New = func() any { return factory() }
+	host.New = codegen.Factory(factory)
 	host.Struct = (*Bill)(nil)
 	host.Exported = 3
 	host.AppendState = appendBillState

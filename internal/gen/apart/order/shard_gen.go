@@ -3,8 +3,6 @@
 package order
 
 import (
-	"errors"
-
 	"github.com/shardgen/shardgen/internal/gen/apart/orderapi"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -14,11 +12,8 @@ import (
 // starts. The factory makes an entity without state; it is called for each
 // activation.
 func HostOrder(n *shard.Node, factory func() *Order, opts ...shard.HostOption) error {
-	if factory == nil {
-		return errors.New("host Order: no factory (pass a function that returns a new *Order)")
-	}
 	host := orderapi.DescribeOrder()
-	host.New = func() any { return factory() }
+	host.New = codegen.Factory(factory)
 	host.Struct = (*Order)(nil)
 	host.Exported = 2
 	host.SetID = setOrderID

@@ -4,7 +4,6 @@ package yesterday
 
 import (
 	"context"
-	"errors"
 
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -199,12 +198,9 @@ func (StockExtractor) Shard(id string) (uint32, error) {
 // starts. The factory makes an entity without state; it is called for each
 // activation.
 func HostStock(n *shard.Node, factory func() *Stock, opts ...shard.HostOption) error {
-	if factory == nil {
-		return errors.New("host Stock: no factory (pass a function that returns a new *Stock)")
-	}
 	return n.Host(codegen.Host{
 		Kind: stockKind(),
-		New:  func() any { return factory() },
+		New:  codegen.Factory(factory),
 		Dispatch: map[string]codegen.Method{
 			"Old":     dispatchStockOld,
 			"Orders":  dispatchStockOrders,
