@@ -127,11 +127,11 @@ func (n *Node) hostLocked(h codegen.Host, opts []HostOption) error {
 	if n.state != stateNew {
 		return fmt.Errorf("host %s: %w (host every type before Start)", h.Name, ErrStarted)
 	}
-	if h.New == nil {
-		return fmt.Errorf("host %s: no factory (pass a function that returns a new one)", h.Name)
-	}
 	if err := h.CheckMethods(); err != nil {
 		return fmt.Errorf("host %s: %w", h.Name, err)
+	}
+	if h.New == nil {
+		return fmt.Errorf("host %s: no factory (pass a function that returns a new one)", h.Name)
 	}
 	k := n.plane.kind(h.Kind)
 	switch {
