@@ -23,9 +23,16 @@ func (c *Client) Members(ctx context.Context) (View, error) {
 	if !errors.Is(err, errNobody) {
 		return View{}, fmt.Errorf("cluster %s: %w", c.cluster, err)
 	}
+	// A member that is up serves a moment later, and not while its lease has
+	// lapsed; the roll call reaches it all the same.
 	views, err := c.RollCall(ctx)
 	if err != nil {
 		return View{}, err
+	}
+	for _, v := range views {
+		if v.Status == membership.Up || v.Status == membership.Leaving {
+			return v, nil
+		}
 	}
 	return View{}, fmt.Errorf("cluster %s: %w: %s", c.cluster, ErrNoMember, describe(views))
 }

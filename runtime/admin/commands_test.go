@@ -1,0 +1,79 @@
+package admin_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/admin"
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/transport"
+	"github.com/shardgen/shardgen/transport/memory"
+)
+
+// A process that is up and does not serve yet, as in the moment after Start, is
+// found all the same; one that is not up is named in the error.
+func TestMembersWithoutServing(t *testing.T) {
+	for _, tc := range []struct {
+		status membership.Status
+		want   string
+	}{
+		{membership.Up, ""},
+		{membership.Leaving, ""},
+		{membership.Joining, "no member is up: web-1 is joining"},
+		{membership.Down, "no member is up: web-1 is down"},
+	} {
+		t.Run(tc.status.String(), func(t *testing.T) {
+			broker := memory.NewBroker(memory.Options{})
+			self := answerRollCalls(t, broker, tc.status)
+			c, err := admin.Dial(t.Context(), admin.Options{Cluster: "shop", Transport: broker.Transport()})
+			require.NoError(t, err)
+			defer c.Close()
+			v, err := c.Members(t.Context())
+			if tc.want != "" {
+				require.ErrorIs(t, err, admin.ErrNoMember)
+				require.ErrorContains(t, err, tc.want)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, self, v.Self)
+		})
+	}
+}
+
+// answerRollCalls is a process that answers roll calls and serves nothing else.
+func answerRollCalls(t *testing.T, broker *memory.Broker, status membership.Status) transport.Address {
+	self := transport.Address{Name: "web-1", Incarnation: 1}
+	link, err := broker.Transport().Open(t.Context(), transport.Options{Cluster: "shop", Self: self, Lanes: 1})
+	require.NoError(t, err)
+	ended := make(chan struct{})
+	t.Cleanup(func() {
+		_ = link.Close()
+		<-ended
+	})
+	go func() {
+		defer close(ended)
+		for {
+			m, err := link.Receive(transport.Control)
+			if err != nil {
+				return
+			}
+			from, _, body, err := wire.OpenControl("shop", m.Payload)
+			if err != nil {
+				continue
+			}
+			id, r, _, err := admin.Decode(body)
+			if err != nil || r.Command != admin.RollCall {
+				continue
+			}
+			answer, err := admin.Encode(id, nil, &admin.Answer{View: admin.View{Self: self, Status: status}})
+			if err != nil {
+				continue
+			}
+			sealed := wire.SealControl("shop", transport.Peer{Address: self}, wire.ControlTopic_CONTROL_TOPIC_ADMIN, answer)
+			_ = link.Send(transport.Control, from, 0, sealed)
+		}
+	}()
+	return self
+}
