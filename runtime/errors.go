@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -116,7 +115,7 @@ func (e *CallError) Unwrap() error { return e.Err }
 type EntityError struct {
 	Kind, ID, Method string
 	Text             string
-	Panic            bool // the method panicked; Text is what with
+	Panic            bool // the method panicked; Text is what with, and its node's log has the stack
 
 	causes []error
 }
@@ -145,13 +144,4 @@ func clip(s string) string {
 		return fmt.Sprintf("%.40q… (%d bytes)", s, len(s))
 	}
 	return fmt.Sprintf("%q", s)
-}
-
-// expired is the cause of a call whose time ran out; it is
-// context.DeadlineExceeded to errors.Is and says what the time went on.
-func expired(why string) error {
-	if why == "" {
-		return context.DeadlineExceeded
-	}
-	return fmt.Errorf("%w: %s", context.DeadlineExceeded, why)
 }

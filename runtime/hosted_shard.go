@@ -103,7 +103,7 @@ func (s *hostedShard) enqueueSelf(e *wire.Envelope, still func() bool) bool {
 	case region.Moved:
 		return false
 	case region.Overloaded:
-		pl.answerCode(c, wire.CodeOverloaded, "")
+		pl.answerCode(c, wire.CodeOverloaded, s.fullOf(c.Entity))
 	case region.Shed:
 		pl.answerCode(c, wire.CodeDropped, "")
 	case region.Circular:

@@ -52,7 +52,7 @@ func (c *control) inquire(ctx context.Context, ask func(id uint64) bool, got fun
 				}
 			})
 		case <-c.plane.stop:
-			return ErrClosed
+			return c.plane.errClosed()
 		case <-ctx.Done():
 			return c.giveUp(ctx, &id)
 		}
@@ -70,7 +70,7 @@ func (c *control) giveUp(ctx context.Context, id *uint64) error {
 	case <-ended:
 		return ctx.Err()
 	case <-c.plane.stop:
-		return ErrClosed
+		return c.plane.errClosed()
 	}
 }
 

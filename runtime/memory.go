@@ -154,7 +154,7 @@ func (m *memory) forget(id placement.ShardID, entity string) {
 	m.loop.post(func() { m.step(id.Kind, remember.Remove{ShardID: id, ID: entity}) })
 }
 
-var errForgetful = errors.New("the store does not answer")
+var errForgetful = errors.New("the store of remembered ids does not answer (is it up?)")
 
 // add remembers an entity, whose turn the caller has, and waits until its id is
 // safe. fresh is true when it was not remembered before.
@@ -188,7 +188,7 @@ func (m *memory) add(ctx context.Context, s *hostedShard, entity string) (fresh 
 	case <-ctx.Done():
 		return false, ctx.Err()
 	case <-pl.stop:
-		return false, ErrClosed
+		return false, pl.errClosed()
 	}
 }
 

@@ -307,7 +307,7 @@ func (n *Node) Shutdown(ctx context.Context) error {
 			n.log.Warn("leaving with shards that could not be given away", "after", n.cfg.LeaveTimeout)
 			n.control.exit()
 		case <-ctx.Done():
-			n.stop(fmt.Errorf("shut down node %s: %w", n.cfg.Name, ctx.Err()))
+			n.stop(fmt.Errorf("shut down node %s: %w: it had not left in order (give Shutdown more time)", n.cfg.Name, ctx.Err()))
 			<-n.done
 			return n.Err()
 		}

@@ -72,7 +72,7 @@ func (c *control) refuseDown(r *admin.Request) error {
 	case v.SelfStatus == membership.NoStatus:
 		return fmt.Errorf("%s is no member itself (ask one that is)", c.self.Name)
 	case !ok:
-		return fmt.Errorf("%v is no member", r.Node)
+		return fmt.Errorf("%v is no member (shardctl members lists them)", r.Node)
 	case m.Reachable && m.Status != membership.Down && !r.Force:
 		return fmt.Errorf("%v is %v and reachable: what it runs would be given to others while it still does (let it leave; or force it if its process has certainly stopped)", r.Node, m.Status)
 	}
@@ -188,9 +188,9 @@ func (n *Node) order(ctx context.Context, op string, f func() error) error {
 		}
 		return nil
 	case <-n.done:
-		return fmt.Errorf("%s: %w", op, ErrClosed)
+		return fmt.Errorf("%s: %w", op, n.plane.errClosed())
 	case <-ctx.Done():
-		return fmt.Errorf("%s: %w", op, ctx.Err())
+		return fmt.Errorf("%s: %w: node %s does not get to it (try again)", op, ctx.Err(), n.cfg.Name)
 	}
 }
 

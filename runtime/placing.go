@@ -41,7 +41,7 @@ func (n *Node) PlaceShards(ctx context.Context, kind string, homes map[uint32]st
 	})
 	switch {
 	case err != nil:
-		return fail(fmt.Errorf("%w: not every member has confirmed it", err))
+		return fail(fmt.Errorf("%w: not every member has confirmed it (place them again, which changes nothing that is there)", err))
 	case refused != "":
 		return fail(errors.New(refused))
 	}

@@ -249,13 +249,13 @@ func (pl *plane) countMoves(old, t *placement.Table) {
 func (pl *plane) waitLease(ctx context.Context) error {
 	for !pl.lease.valid() {
 		if pl.lease.phase.Load() != leaseRenewed {
-			return ErrClosed
+			return pl.errClosed()
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-pl.stop:
-			return ErrClosed
+			return pl.errClosed()
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
@@ -284,9 +284,9 @@ func (pl *plane) pause(try int) error {
 	case try < 3:
 		return nil
 	case pl.closed():
-		return ErrClosed
+		return pl.errClosed()
 	case try > 5000:
-		return ErrNoHost
+		return fmt.Errorf("%w: the table and this process do not agree about its home (retry later)", ErrNoHost)
 	}
 	time.Sleep(time.Millisecond)
 	return nil

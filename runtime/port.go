@@ -2,7 +2,6 @@ package shard
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -101,9 +100,12 @@ func (p port) Begin(ctx context.Context, r codegen.Ref, method string) (codegen.
 // over is why a call's time is over before it begins.
 func over(ctx context.Context, r *codegen.Ref) error {
 	if r.Options.Timeout < 0 {
-		return expired("its time-out is negative")
+		return expired("its time-out is negative (give shard.Timeout a positive one)")
 	}
-	return ctx.Err()
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%w: its context was over before it began%s", err, moreTime(err))
+	}
+	return nil
 }
 
 // encoded is a call that wants its arguments encoded.
@@ -130,7 +132,7 @@ func (p port) waitTurn(ctx context.Context, up *turn, s *hostedShard, r *codegen
 		return p.encoded(ctx, *r, method), nil
 	case region.Overloaded:
 		pl.ledger.add(callRefused)
-		return codegen.Call{}, p.fail(r, method, NotExecuted, ErrOverloaded)
+		return codegen.Call{}, p.fail(r, method, NotExecuted, fmt.Errorf("%w: %s", ErrOverloaded, s.fullOf(r.ID)))
 	case region.Circular:
 		pl.ledger.add(callRefused)
 		return codegen.Call{}, p.fail(r, method, NotExecuted, circular(chain(c.chain).String()+s.id.Kind+"/"+clip(r.ID)))
@@ -152,9 +154,9 @@ func (p port) waitTurn(ctx context.Context, up *turn, s *hostedShard, r *codegen
 	}
 	pl.ledger.add(callExpired)
 	if pl.closed() {
-		return codegen.Call{}, p.fail(r, method, NotExecuted, ErrClosed)
+		return codegen.Call{}, p.fail(r, method, NotExecuted, pl.errClosed())
 	}
-	return codegen.Call{}, p.fail(r, method, NotExecuted, waitError(limit, errBusy.Error()))
+	return codegen.Call{}, p.fail(r, method, NotExecuted, waitError(limit, errBusy))
 }
 
 func (p port) granted(ctx context.Context, up *turn, s *hostedShard, r *codegen.Ref, method string, g grant) (codegen.Call, error) {
@@ -163,16 +165,6 @@ func (p port) granted(ctx context.Context, up *turn, s *hostedShard, r *codegen.
 		return p.encoded(ctx, *r, method), nil
 	}
 	return s.begin(ctx, up, g.entity, method)
-}
-
-func circular(text string) error { return fmt.Errorf("%w: %s", ErrCircular, text) }
-
-// waitError is the cause of a wait that ctx ended.
-func waitError(ctx context.Context, why string) error {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return expired(why)
-	}
-	return fmt.Errorf("%w: %s", ctx.Err(), why)
 }
 
 // limit is ctx with the time-out of calls that have no deadline.
@@ -204,7 +196,7 @@ func (p port) Send(c codegen.Call) error {
 	defer recycle(c.Args)
 	e := p.envelope(&c, wire.TypeTell)
 	if p.kind.plane.closed() {
-		return p.fail(&c.Ref, c.Method, NotExecuted, ErrClosed)
+		return p.fail(&c.Ref, c.Method, NotExecuted, p.kind.plane.errClosed())
 	}
 	if err := p.route(&c).send(&e); err != nil {
 		return p.fail(&c.Ref, c.Method, NotExecuted, publicError(err))
@@ -247,12 +239,12 @@ func (p port) Do(c codegen.Call) ([]byte, error) {
 	e := p.envelope(&c, wire.TypeCall)
 	for try := 0; ; try++ {
 		if pl.closed() {
-			return nil, p.fail(&c.Ref, c.Method, NotExecuted, ErrClosed)
+			return nil, p.fail(&c.Ref, c.Method, NotExecuted, pl.errClosed())
 		}
 		e.Timeout = limit.micros()
 		w, id := pl.pending.open(r, limit.swept(pl.lease.base))
 		if w == nil {
-			return nil, p.fail(&c.Ref, c.Method, NotExecuted, ErrOverloaded)
+			return nil, p.fail(&c.Ref, c.Method, NotExecuted, errPending)
 		}
 		e.ID = id
 		if pl.closed() { // nobody would answer what was opened after the end
@@ -275,9 +267,9 @@ func (p port) Do(c codegen.Call) ([]byte, error) {
 				continue
 			}
 			if err := ctx.Err(); err != nil {
-				return nil, p.fail(&c.Ref, c.Method, NotExecuted, err)
+				return nil, p.fail(&c.Ref, c.Method, NotExecuted, waitError(ctx, errMoving))
 			}
-			return nil, p.fail(&c.Ref, c.Method, NotExecuted, expired("its shard kept moving"))
+			return nil, p.fail(&c.Ref, c.Method, NotExecuted, late(context.DeadlineExceeded, errMoving))
 		}
 		return nil, p.resultError(&c, res)
 	}
@@ -307,15 +299,15 @@ func (p port) await(c *codegen.Call, w *pendingCall, id uint64, limit *deadline)
 		pl.pending.flow.gaveUp()
 	}
 	pl.ledger.add(callExpired)
-	outcome, why := p.giveUp(c, w, id)
-	pl.pending.free(w)
 	err := context.DeadlineExceeded
 	if pl.closed() {
-		err = ErrClosed
+		err = pl.errClosed()
 	} else if c.Context.Err() != nil {
 		err = c.Context.Err()
 	}
-	return result{}, p.fail(&c.Ref, c.Method, outcome, fmt.Errorf("%w: %w", err, why))
+	outcome, why := p.giveUp(c, w, id)
+	pl.pending.free(w)
+	return result{}, p.fail(&c.Ref, c.Method, outcome, late(err, why))
 }
 
 // wait waits for the answer, or for the call's time to be over.
@@ -361,92 +353,10 @@ func (p port) giveUp(c *codegen.Call, w *pendingCall, id uint64) (Outcome, error
 	void := way.core.Void(seq)
 	way.mu.Unlock()
 	if void {
-		return NotExecuted, fmt.Errorf("%s could not be reached", way.peer.Name)
+		return NotExecuted, fmt.Errorf("%w: %s could not be reached", errOutOfReach, way.peer.Name)
 	}
 	way.post(&wire.Envelope{
 		Type: wire.TypeCancel, ID: id, Kind: p.kind.name, Shard: w.route.shard, Entity: bytesOf(c.Ref.ID),
 	})
 	return Unknown, fmt.Errorf("%w from %s", errNoAnswer, way.peer.Name)
-}
-
-var (
-	errNoHome   = errors.New("its shard has no home yet")
-	errNoAnswer = errors.New("no answer")
-	errBusy     = errors.New("the entity was busy")
-)
-
-// resultError is the error for an answer that is no result.
-func (p port) resultError(c *codegen.Call, res result) error {
-	method := func(panicked bool) error {
-		e := &EntityError{Kind: p.kind.desc.Name, ID: c.Ref.ID, Method: c.Method, Text: res.text, Panic: panicked}
-		if !panicked {
-			e.causes = codegen.Causes(p.kind.desc.Errors, res.payload)
-		}
-		return e
-	}
-	not := func(err error) error {
-		if res.text != "" {
-			err = fmt.Errorf("%w: %s", err, res.text)
-		}
-		return p.fail(&c.Ref, c.Method, NotExecuted, err)
-	}
-	switch res.code {
-	case wire.CodeMethodError:
-		return method(false)
-	case wire.CodePanic:
-		return method(true)
-	case wire.CodeOverloaded:
-		return not(ErrOverloaded)
-	case wire.CodeCircular:
-		return not(ErrCircular)
-	case wire.CodeUnknownKind:
-		if res.text != "" {
-			return not(ErrMismatch)
-		}
-		return not(ErrNoHost)
-	case wire.CodeNoMethod:
-		return not(ErrNoMethod)
-	case wire.CodeBadArgs:
-		return not(ErrBadArgs)
-	case wire.CodeActivation:
-		return not(ErrActivation)
-	case wire.CodeExpired:
-		return not(context.DeadlineExceeded)
-	case wire.CodeCanceled:
-		return not(context.Canceled)
-	case wire.CodeTooLarge:
-		return p.fail(&c.Ref, c.Method, Executed, fmt.Errorf("%w: %s", ErrTooLarge, res.text))
-	case wire.CodeNoResult:
-		return p.fail(&c.Ref, c.Method, Executed, fmt.Errorf("%w: %s", ErrNoResult, res.text))
-	case codeLost:
-		return p.fail(&c.Ref, c.Method, Unknown, fmt.Errorf("%w: %v", ErrLost, res.lost))
-	case codeUnsent:
-		return not(ErrOverloaded)
-	case codeShed:
-		return not(fmt.Errorf("%w: at most %d calls wait for an instance (raise Config.SingletonBuffer?)", ErrBufferFull, p.kind.plane.cfg.singletonBuffer()))
-	case codeUnsendable:
-		return not(ErrTooLarge)
-	}
-	return p.fail(&c.Ref, c.Method, Unknown, fmt.Errorf("answer of unknown code %d (is the other side newer?)", res.code))
-}
-
-// Codes of this process's own, never on the wire.
-const (
-	codeLost       wire.Code = 1<<16 + iota // the node left without an answer
-	codeUnsent                              // it could not even be queued
-	codeUnsendable                          // it is too large
-	codeClosed                              // this process shuts down
-	codeExpired                             // its time is over
-	codeShed                                // younger calls took its place in a full buffer
-)
-
-// publicError maps the causes of the layers below to this package's.
-func publicError(err error) error {
-	switch {
-	case errors.Is(err, errTooLarge):
-		return fmt.Errorf("%w: %w", ErrTooLarge, err)
-	case errors.Is(err, errFull):
-		return fmt.Errorf("%w: %w", ErrOverloaded, err)
-	}
-	return err
 }

@@ -104,7 +104,7 @@ func (n *Node) ShardingStats(ctx context.Context, kind string) (ShardingStats, e
 	for _, a := range slices.SortedFunc(maps.Keys(missing), transport.Address.Compare) {
 		stats.Silent = append(stats.Silent, a.Name)
 	}
-	return stats, fmt.Errorf("ask for the cluster's shards: %w: no answer from %v", err, stats.Silent)
+	return stats, fmt.Errorf("ask for the cluster's shards: %w: no answer from %v (are they up? or wait longer)", err, stats.Silent)
 }
 
 // TypeNames are the types hosted by any member that is not down, sorted.

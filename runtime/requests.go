@@ -53,7 +53,7 @@ func (n *Node) serveRequests(ctx context.Context) error {
 	stop, err := requester.ServeRequests(ctx, transport.RequestOptions{
 		Cluster: n.cfg.Cluster, Name: n.cfg.Name, Kinds: names, Limit: maxRequests, Logger: n.log,
 		Handle: func(r *transport.Request) { n.request(kinds[r.Kind], r) },
-		Refuse: func(r *transport.Request) { n.respond(r, false, nil, notSent(r, ErrOverloaded)) },
+		Refuse: func(r *transport.Request) { n.respond(r, false, nil, notSent(r, n.errRequests())) },
 	})
 	if err != nil {
 		return fmt.Errorf("start node %s: Config.Gateway: %w", n.cfg.Name, err)
@@ -63,6 +63,11 @@ func (n *Node) serveRequests(ctx context.Context) error {
 		stop()
 	})
 	return nil
+}
+
+// errRequests is the cause of a request that came when enough were under way.
+func (n *Node) errRequests() error {
+	return fmt.Errorf("%w: the gateway at %s has %d requests under way (retry later, or start more members with one)", ErrOverloaded, n.cfg.Name, maxRequests)
 }
 
 func notSent(r *transport.Request, err error) error {
@@ -81,7 +86,7 @@ func (n *Node) request(k *kind, r *transport.Request) {
 	if r.Timeout != "" {
 		d, err := time.ParseDuration(r.Timeout)
 		if err != nil || d <= 0 {
-			n.respond(r, asJSON, nil, notSent(r, fmt.Errorf("its time-out %q is not like 2s", r.Timeout)))
+			n.respond(r, asJSON, nil, notSent(r, fmt.Errorf("its time-out %q is not a positive one such as 2s", r.Timeout)))
 			return
 		}
 		timeout = d

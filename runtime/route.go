@@ -166,7 +166,7 @@ func (r *route) hold(e *wire.Envelope) (bool, error) {
 	}
 	if pl.held.Load() >= int64(pl.cfg.BufferSize) {
 		r.mu.Unlock()
-		return false, ErrOverloaded
+		return false, r.errHolding()
 	}
 	r.core.Hold(call.Outgoing{Envelope: keep(e), Driver: time.Now()})
 	r.mu.Unlock()
@@ -191,7 +191,7 @@ func (r *route) holdWithin(e *wire.Envelope) (err error) {
 		case d.ID != 0:
 			pl.pending.complete(d.ID, result{code: codeShed})
 		case e.ID == 0 && pl.cfg.singletonBuffer() == 0:
-			err = ErrBufferFull // the caller is here to hear it
+			err = r.errUnbuffered() // the caller is here to hear it
 		default:
 			pl.ledger.add(tellLost)
 		}

@@ -182,7 +182,7 @@ func (s *hostedShard) leased(t *turn) (a answer, ok bool) {
 	case errors.Is(err, ErrClosed):
 		return answer{code: wire.CodeStopped}, false
 	}
-	return answer{code: wire.CodeExpired, text: "the host lost contact with the cluster"}, false
+	return answer{code: wire.CodeExpired, text: noContact(s.plane().self.Name)}, false
 }
 
 // maxResult is the largest result that fits the broker.
@@ -288,17 +288,17 @@ func (s *hostedShard) prepareTurn(t *turn, method string) error {
 	}
 	defer cancel()
 	if err := s.waitLease(ctx); err != nil {
-		return s.notRun(t.entity.ID, method, err)
+		return s.notRun(t.entity.ID, method, s.leaseError(err))
 	}
 	if t.entity.Value != nil {
 		return nil
 	}
 	if err := s.activate(t, t.entity); err != nil {
 		t.failed = &mishap{method, fmt.Errorf("%w: %w", ErrActivation, err)}
-		return s.notRun(t.entity.ID, method, fmt.Errorf("%w: %w", ErrActivation, err))
+		return s.notRun(t.entity.ID, method, fmt.Errorf("%w: %w (the log of the entity's node has more)", ErrActivation, err))
 	}
 	if err := s.waitLease(ctx); err != nil { // the hook may have taken long
-		return s.notRun(t.entity.ID, method, err)
+		return s.notRun(t.entity.ID, method, s.leaseError(err))
 	}
 	return nil
 }

@@ -303,7 +303,7 @@ func (in *instance) quit(ctx context.Context) {
 }
 
 // errNoLease: the singleton's lease is over.
-var errNoLease = errors.New("the singleton's lease is over")
+var errNoLease = errors.New("the singleton's lease is over (retry: its next instance takes the call)")
 
 // waitLease waits until turns may run here: see plane.waitLease. The turn of a
 // singleton whose own lease is over never may.

@@ -32,7 +32,7 @@ func Go(ctx context.Context, task func(context.Context) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if in.stopping || in.dying {
-		return fmt.Errorf("start a task of %s: %w", s.id.Kind, ErrClosed)
+		return fmt.Errorf("start a task of %s: %w: the instance at %s is ending (start tasks from OnActivate of the next one)", s.id.Kind, ErrClosed, s.plane().self.Name)
 	}
 	life := in.life
 	in.tasks.Add(1)

@@ -73,7 +73,7 @@ func (n *Node) startErr() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.err == nil && n.state == stateEnding {
-		return fmt.Errorf("start node %s: %w", n.cfg.Name, ErrClosed)
+		return fmt.Errorf("start node %s: %w", n.cfg.Name, n.plane.errClosed())
 	}
 	return n.err
 }
@@ -103,7 +103,7 @@ func (n *Node) begin(ctx context.Context) error {
 		if err == nil {
 			_ = link.Close()
 		}
-		return fmt.Errorf("start node %s: %w", n.cfg.Name, ErrClosed)
+		return fmt.Errorf("start node %s: %w", n.cfg.Name, n.plane.errClosed())
 	case err != nil:
 		n.state = stateNew
 		return fmt.Errorf("start node %s: %w", n.cfg.Name, err)
@@ -125,9 +125,9 @@ func (n *Node) opening(give context.CancelFunc) error {
 	defer n.mu.Unlock()
 	switch n.state {
 	case stateOpening, stateStarted:
-		return fmt.Errorf("start node %s: %w", n.cfg.Name, ErrStarted)
+		return fmt.Errorf("start node %s: %w (Start once; its Done tells when it ends)", n.cfg.Name, ErrStarted)
 	case stateEnding:
-		return fmt.Errorf("start node %s: %w", n.cfg.Name, ErrClosed)
+		return fmt.Errorf("start node %s: %w", n.cfg.Name, n.plane.errClosed())
 	case stateNew:
 	}
 	if err := errors.Join(append(n.hostErr, n.cfgErr)...); err != nil {

@@ -30,7 +30,7 @@ func (n *Node) StopHosting(ctx context.Context, kind string) error {
 	case v == nil:
 		return fail(errNotJoined)
 	case k == nil || k.host == nil || k.desc.Singleton:
-		return fail(errors.New("this node hosts no such entity type"))
+		return fail(errors.New("this node hosts no such entity type (TypeNames has those of the cluster)"))
 	case !slices.ContainsFunc(v.ByAge, func(m membership.MemberView) bool {
 		return m.Address != c.self && m.Status == membership.Up && hostsKind(m.Member, kind)
 	}):
@@ -47,9 +47,9 @@ func (n *Node) StopHosting(ctx context.Context, kind string) error {
 		select {
 		case <-look.C:
 		case <-ctx.Done():
-			return fail(ctx.Err())
+			return fail(fmt.Errorf("%w: its shards are still leaving (they go on; call it again to wait)", ctx.Err()))
 		case <-n.plane.stop:
-			return fail(ErrClosed)
+			return fail(n.plane.errClosed())
 		}
 	}
 	return nil

@@ -230,6 +230,7 @@ func TestMailboxOverflows(t *testing.T) {
 		}
 		_, err := accounts.Ref("bob").Add(testContext(t), 1)
 		requireCall(t, err, shard.ErrOverloaded, shard.NotExecuted)
+		require.ErrorContains(t, err, "call Account/bob.Add: overloaded: its mailbox at a holds 2 calls (retry later, or raise its Mailbox)")
 		close(c.gate.Release)
 		require.NoError(t, receive(t, held, "Hold returns"))
 		for range 2 {
@@ -263,6 +264,7 @@ func TestCallsBeforeStart(t *testing.T) {
 	require.NoError(t, accounts.Tell("bob").Add(testContext(t), 1))
 	_, err := accounts.Ref("bob").Add(testContext(t), 1)
 	requireCall(t, err, shard.ErrOverloaded, shard.NotExecuted)
+	require.ErrorContains(t, err, "overloaded: 3 calls wait at a already: shard ")
 	requireCall(t, accounts.Tell("bob").Add(testContext(t), 1), shard.ErrOverloaded, shard.NotExecuted)
 	require.NoError(t, n.Start(testContext(t)))
 	for range 2 {

@@ -342,6 +342,12 @@ func (s *Shard) deliver(c *Call, now uint32) (*Entity, Verdict) {
 	return e, Run
 }
 
+// MailboxFull tells whether as many calls wait for the entity as may.
+func (s *Shard) MailboxFull(id string) bool {
+	e := s.entities[id]
+	return e != nil && e.busy && e.mailbox.n >= s.limits.Mailbox
+}
+
 // End ends the entity's turn. next is the call whose turn begins now, if one
 // waited: the driver runs it. drained tells that the shard was waiting for this
 // turn to end and the driver must go on with the move.

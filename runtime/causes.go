@@ -1,0 +1,194 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/codegen"
+)
+
+// Why a call did not end as it should, and what to do about it. All of it is
+// worded when a call has failed: one that succeeds pays nothing for it.
+
+// Causes of calls whose time was over, or that were given up.
+var (
+	errNoHome     = errors.New("its shard has no home yet")
+	errNoAnswer   = errors.New("no answer")
+	errBusy       = errors.New("the entity was busy")
+	errMoving     = errors.New("its shard kept moving")
+	errOutOfReach = errors.New("nothing of it arrived")
+)
+
+// errPending: the table of calls that wait for answers has no place left.
+var errPending = fmt.Errorf("%w: %d calls of this process wait for answers (let some of them end before making more)", ErrOverloaded, maxSlots)
+
+// expired is the cause of a call whose time ran out; it is
+// context.DeadlineExceeded to errors.Is and says what the time went on.
+func expired(why string) error { return fmt.Errorf("%w: %s", context.DeadlineExceeded, why) }
+
+// late is the cause of a call that err ended while it waited because of why. What
+// only time can mend says so.
+func late(err, why error) error {
+	for _, waited := range []error{errNoHome, errNoAnswer, errBusy, errMoving, errOutOfReach} {
+		if errors.Is(why, waited) {
+			return fmt.Errorf("%w: %w%s", err, why, moreTime(err))
+		}
+	}
+	return fmt.Errorf("%w: %w", err, why)
+}
+
+// moreTime is the remedy where time ran out, and nothing where the caller gave up.
+func moreTime(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return " (give it more time: shard.Timeout, or a later deadline)"
+	}
+	return ""
+}
+
+// waitError is the cause of a wait that ctx ended.
+func waitError(ctx context.Context, why error) error { return late(ctx.Err(), why) }
+
+// circular is the cause of a call that came back to an entity that waits for it.
+func circular(chain string) error {
+	return fmt.Errorf("%w: %s (make one of these calls a Tell, or after the turn)", ErrCircular, chain)
+}
+
+// errClosed is ErrClosed of this process.
+func (pl *plane) errClosed() error {
+	if pl.self.Client {
+		return fmt.Errorf("%w: connection %s has ended (Dial anew)", ErrClosed, pl.self.Name)
+	}
+	return fmt.Errorf("%w: node %s has ended (its Err tells why; make calls at another, or start a new one)", ErrClosed, pl.self.Name)
+}
+
+// errHolding is the cause of a call for which there is no room to wait for a home.
+func (r *route) errHolding() error {
+	pl, kind := r.kind.plane, r.kind.desc.Name
+	why := pl.ctl.why(kind)
+	if why == "" {
+		why = fmt.Sprintf("shard %d of %s has no home yet", r.shard, kind)
+	}
+	return fmt.Errorf("%w: %d calls wait at %s already: %s (retry later, or raise Config.BufferSize)", ErrOverloaded, pl.cfg.BufferSize, pl.self.Name, why)
+}
+
+// errUnbuffered is what the caller of a tell hears when no tell may wait for the
+// singleton.
+func (r *route) errUnbuffered() error {
+	return fmt.Errorf("%w: Config.SingletonBuffer lets no call wait at %s, and no instance of %s is known yet (retry later)",
+		ErrBufferFull, r.kind.plane.self.Name, r.kind.desc.Name)
+}
+
+// fullOf tells which bound refused a call of the entity, for people: this
+// process's caller, or one far away.
+func (s *hostedShard) fullOf(id string) string {
+	s.mu.Lock()
+	mailbox := s.core.MailboxFull(id)
+	s.mu.Unlock()
+	at := s.plane().self.Name
+	if mailbox {
+		return fmt.Sprintf("its mailbox at %s holds %d calls (retry later, or raise its Mailbox)", at, s.host.settings.mailbox)
+	}
+	return fmt.Sprintf("its shard %v at %s is not open and holds %d calls (retry later, or raise Config.BufferSize)", s.id, at, s.plane().cfg.BufferSize)
+}
+
+// noContact is why a node runs nothing although it has the entity.
+func noContact(node string) string {
+	return "node " + node + " has lost contact with the cluster and runs nothing (check its way to NATS, and that to the other members)"
+}
+
+// leaseError is the cause of a call whose turn might not begin here.
+func (s *hostedShard) leaseError(err error) error {
+	if errors.Is(err, ErrClosed) || errors.Is(err, errNoLease) {
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, noContact(s.plane().self.Name))
+}
+
+// resultError is the error for an answer that is no result.
+func (p port) resultError(c *codegen.Call, res result) error {
+	kind := p.kind.desc.Name
+	switch res.code {
+	case wire.CodeMethodError:
+		return &EntityError{Kind: kind, ID: c.Ref.ID, Method: c.Method, Text: res.text, causes: codegen.Causes(p.kind.desc.Errors, res.payload)}
+	case wire.CodePanic:
+		return &EntityError{Kind: kind, ID: c.Ref.ID, Method: c.Method, Text: res.text, Panic: true}
+	case wire.CodeTooLarge:
+		return p.fail(&c.Ref, c.Method, Executed, fmt.Errorf("%w: %s%s", ErrTooLarge, res.text, smaller))
+	case wire.CodeNoResult:
+		return p.fail(&c.Ref, c.Method, Executed, fmt.Errorf("%w: %s (the method has run: mend what it returns)", ErrNoResult, res.text))
+	case codeLost:
+		return p.fail(&c.Ref, c.Method, Unknown, fmt.Errorf("%w: %v (it may have run: ask the entity before calling again)", ErrLost, res.lost))
+	}
+	if cause := p.notRun(res); cause != nil {
+		return p.fail(&c.Ref, c.Method, NotExecuted, cause)
+	}
+	return p.fail(&c.Ref, c.Method, Unknown, fmt.Errorf("answer of unknown code %d (is the other side newer?)", res.code))
+}
+
+// notRun is the cause of a call that was refused; nil for other answers.
+func (p port) notRun(res result) error {
+	kind := p.kind.desc.Name
+	switch res.code {
+	case wire.CodeOverloaded:
+		if res.text == "" {
+			res.text = "a mailbox or buffer at its home is full (retry later)"
+		}
+		return fmt.Errorf("%w: %s", ErrOverloaded, res.text)
+	case wire.CodeCircular:
+		return circular(res.text)
+	case wire.CodeUnknownKind:
+		if res.text != "" {
+			return fmt.Errorf("%w: %s (generate both from one version)", ErrMismatch, res.text)
+		}
+		return fmt.Errorf("%w: the home of its shard does not know %s (start members that host it)", ErrNoHost, kind)
+	case wire.CodeNoMethod:
+		return fmt.Errorf("%w: %s has no %s where it lives (roll out hosts before callers)", ErrNoMethod, kind, res.text)
+	case wire.CodeBadArgs:
+		return fmt.Errorf("%w: %s (generate caller and host from one version)", ErrBadArgs, res.text)
+	case wire.CodeActivation:
+		return fmt.Errorf("%w: %s (the log of the entity's node has more)", ErrActivation, res.text)
+	case wire.CodeExpired:
+		if res.text == "" {
+			return late(context.DeadlineExceeded, errBusy)
+		}
+		return fmt.Errorf("%w: %s", context.DeadlineExceeded, res.text)
+	case wire.CodeCanceled:
+		return fmt.Errorf("%w: before its turn", context.Canceled)
+	case codeUnsent:
+		return fmt.Errorf("%w: %s%s", ErrOverloaded, res.text, slower)
+	case codeUnsendable:
+		return fmt.Errorf("%w: %s%s", ErrTooLarge, res.text, smaller)
+	case codeShed:
+		return fmt.Errorf("%w: at most %d calls wait for an instance (raise Config.SingletonBuffer?)", ErrBufferFull, p.kind.plane.cfg.singletonBuffer())
+	}
+	return nil
+}
+
+// Codes of this process's own, never on the wire.
+const (
+	codeLost       wire.Code = 1<<16 + iota // the node left without an answer
+	codeUnsent                              // it could not even be queued
+	codeUnsendable                          // it is too large
+	codeClosed                              // this process shuts down
+	codeExpired                             // its time is over
+	codeShed                                // younger calls took its place in a full buffer
+)
+
+// Remedies of what the layers below refuse.
+const (
+	smaller = " (send less at once, or raise max_payload of the NATS server)"
+	slower  = " (slow down and retry, or raise Config.MaxBuffered)"
+)
+
+// publicError maps the causes of the layers below to this package's.
+func publicError(err error) error {
+	switch {
+	case errors.Is(err, errTooLarge):
+		return fmt.Errorf("%w: %w%s", ErrTooLarge, err, smaller)
+	case errors.Is(err, errFull):
+		return fmt.Errorf("%w: %w%s", ErrOverloaded, err, slower)
+	}
+	return err
+}

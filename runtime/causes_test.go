@@ -1,0 +1,100 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/call"
+	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// causeNode is a node that was not started, and a call of it.
+func causeNode() (*plane, port, *codegen.Call) {
+	n := New(Config{Cluster: "test", Name: "a", BufferSize: 7, SingletonBuffer: 5})
+	k := n.plane.kind(codegen.Kind{Name: "Cart", Package: "shop", ABI: codegen.ABI})
+	return n.plane, port{k}, &codegen.Call{Ref: codegen.Ref{ID: "42"}, Method: "Add"}
+}
+
+// TestCausesOfAnswers reads what the caller of Cart/42.Add reads for each answer.
+func TestCausesOfAnswers(t *testing.T) {
+	_, p, c := causeNode()
+	for _, test := range []struct {
+		name    string
+		res     result
+		is      error
+		outcome Outcome
+		want    string
+	}{
+		{"overloaded", result{code: wire.CodeOverloaded, text: "its mailbox at b holds 9 calls (retry later, or raise its Mailbox)"}, ErrOverloaded, NotExecuted, "overloaded: its mailbox at b holds 9 calls (retry later, or raise its Mailbox)"},
+		{"overloaded, of an older host", result{code: wire.CodeOverloaded}, ErrOverloaded, NotExecuted, "overloaded: a mailbox or buffer at its home is full (retry later)"},
+		{"circular", result{code: wire.CodeCircular, text: "Cart/42 → Cart/42"}, ErrCircular, NotExecuted, "circular call: Cart/42 → Cart/42 (make one of these calls a Tell, or after the turn)"},
+		{"unknown type", result{code: wire.CodeUnknownKind}, ErrNoHost, NotExecuted, "no member hosts the type: the home of its shard does not know Cart (start members that host it)"},
+		{"other shards", result{code: wire.CodeUnknownKind, text: "it has 4 shards at b, the caller's shard is 9"}, ErrMismatch, NotExecuted, "type mismatch: it has 4 shards at b, the caller's shard is 9 (generate both from one version)"},
+		{"unknown method", result{code: wire.CodeNoMethod, text: "Add"}, ErrNoMethod, NotExecuted, "unknown method: Cart has no Add where it lives (roll out hosts before callers)"},
+		{"arguments", result{code: wire.CodeBadArgs, text: "field 1: cut off"}, ErrBadArgs, NotExecuted, "arguments do not decode: field 1: cut off (generate caller and host from one version)"},
+		{"activation", result{code: wire.CodeActivation, text: "no such row"}, ErrActivation, NotExecuted, "activation failed: no such row (the log of the entity's node has more)"},
+		{"expired before its turn", result{code: wire.CodeExpired}, context.DeadlineExceeded, NotExecuted, "context deadline exceeded: the entity was busy (give it more time: shard.Timeout, or a later deadline)"},
+		{"expired without a lease", result{code: wire.CodeExpired, text: noContact("b")}, context.DeadlineExceeded, NotExecuted, "context deadline exceeded: node b has lost contact with the cluster and runs nothing (check its way to NATS, and that to the other members)"},
+		{"results too large", result{code: wire.CodeTooLarge, text: "9 bytes of results, at most 5"}, ErrTooLarge, Executed, "message too large: 9 bytes of results, at most 5 (send less at once, or raise max_payload of the NATS server)"},
+		{"results that do not encode", result{code: wire.CodeNoResult, text: "encode total: oops"}, ErrNoResult, Executed, "results do not encode: encode total: oops (the method has run: mend what it returns)"},
+		{"lost", result{code: codeLost, lost: transport.Address{Name: "b", Incarnation: 7}}, ErrLost, Unknown, "node was lost: b#0000000000000007 (it may have run: ask the entity before calling again)"},
+		{"not queued", result{code: codeUnsent, text: "too much unacknowledged: 9 bytes for b"}, ErrOverloaded, NotExecuted, "overloaded: too much unacknowledged: 9 bytes for b (slow down and retry, or raise Config.MaxBuffered)"},
+		{"arguments too large", result{code: codeUnsendable, text: "9 bytes, at most 5"}, ErrTooLarge, NotExecuted, "message too large: 9 bytes, at most 5 (send less at once, or raise max_payload of the NATS server)"},
+		{"shed", result{code: codeShed}, ErrBufferFull, NotExecuted, "dropped from a full buffer: at most 5 calls wait for an instance (raise Config.SingletonBuffer?)"},
+		{"a later code", result{code: 999}, nil, Unknown, "answer of unknown code 999 (is the other side newer?)"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			err := p.resultError(c, test.res)
+			outcome := test.outcome.String()
+			if test.outcome == Unknown {
+				outcome = "outcome unknown"
+			}
+			require.Equal(t, "call Cart/42.Add: "+test.want+" ("+outcome+")", err.Error())
+			require.Equal(t, test.outcome, OutcomeOf(err))
+			if test.is != nil {
+				require.ErrorIs(t, err, test.is)
+			}
+		})
+	}
+	err := p.resultError(c, result{code: wire.CodeCanceled})
+	require.ErrorIs(t, err, context.Canceled) // the caller's own doing needs no remedy
+}
+
+// TestCausesHere are those that no answer told.
+func TestCausesHere(t *testing.T) {
+	pl, p, _ := causeNode()
+	r := p.kind.route(p.kind.shards + 3)
+	client := newPlane(Config{Lanes: 1}, transport.Peer{Address: transport.Address{Name: "c"}, Client: true}, nil)
+	expired := context.DeadlineExceeded
+	for _, test := range []struct {
+		err  error
+		is   []error
+		want string
+	}{
+		{late(expired, errNoHome), []error{expired}, "context deadline exceeded: its shard has no home yet (give it more time: shard.Timeout, or a later deadline)"},
+		{late(context.Canceled, errNoAnswer), []error{context.Canceled}, "context canceled: no answer"},
+		{late(expired, ErrNoHost), []error{expired, ErrNoHost}, "context deadline exceeded: no member hosts the type"},
+		{pl.errClosed(), []error{ErrClosed}, "closed: node a has ended (its Err tells why; make calls at another, or start a new one)"},
+		{client.errClosed(), []error{ErrClosed}, "closed: connection c has ended (Dial anew)"},
+		{r.errHolding(), []error{ErrOverloaded}, "overloaded: 7 calls wait at a already: shard 259 of Cart has no home yet (retry later, or raise Config.BufferSize)"},
+		{r.errUnbuffered(), []error{ErrBufferFull}, "dropped from a full buffer: Config.SingletonBuffer lets no call wait at a, and no instance of Cart is known yet (retry later)"},
+		{errPending, []error{ErrOverloaded}, "overloaded: 1048576 calls of this process wait for answers (let some of them end before making more)"},
+		{publicError(call.ErrFull), []error{ErrOverloaded, call.ErrFull}, "overloaded: too much unacknowledged (slow down and retry, or raise Config.MaxBuffered)"},
+		{publicError(call.ErrTooLarge), []error{ErrTooLarge, call.ErrTooLarge}, "message too large: exceeds the broker's payload limit (send less at once, or raise max_payload of the NATS server)"},
+	} {
+		require.EqualError(t, test.err, test.want)
+		for _, is := range test.is {
+			require.ErrorIs(t, test.err, is)
+		}
+	}
+	own := errors.New("own")
+	require.Equal(t, own, publicError(own))
+	_, _, err := p.Locate(strings.Repeat("x", maxIDBytes+1))
+	require.EqualError(t, err, "bad entity id: it has 1025 bytes (want 1 to 1024)")
+}
