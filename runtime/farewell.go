@@ -50,8 +50,12 @@ func (pl *plane) farewell(ctx context.Context) {
 func (p *path) goodbye() {
 	p.mu.Lock()
 	for p.writing {
+		if p.written == nil {
+			p.written = make(chan struct{})
+		}
+		written := p.written
 		p.mu.Unlock()
-		time.Sleep(time.Millisecond) // the writer is publishing, and will find nothing more
+		<-written
 		p.mu.Lock()
 	}
 	defer p.mu.Unlock()
@@ -64,7 +68,7 @@ func (p *path) goodbye() {
 	p.mu.Unlock()
 	_ = p.plane.link().Send(p.ch, p.peer, 0, payload)
 	p.mu.Lock()
-	p.writing = false
+	p.wroteLocked()
 }
 
 // stopEntities runs the stop hooks of entities that nobody took over.
@@ -74,26 +78,48 @@ func (n *Node) stopEntities(ctx context.Context) {
 			h.instance.quit(ctx)
 		}
 		for i := range h.shards {
-			s := &h.shards[i]
-			for !s.stopIdle() && ctx.Err() == nil {
-				time.Sleep(5 * time.Millisecond) // turns are still running
-			}
+			h.shards[i].stop(ctx)
 		}
 	}
 }
 
-// stopIdle rests every idle entity and reports whether no turn is left running.
-func (s *hostedShard) stopIdle() bool {
+// stop runs the stop hooks of the shard's entities, each when its turn is over.
+func (s *hostedShard) stop(ctx context.Context) {
+	for ended := s.stopIdle(); ended != nil; ended = s.stopIdle() {
+		select {
+		case <-ended:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// turnEndedLocked tells who stops the shard that turns may have ended. mu is held.
+func (s *hostedShard) turnEndedLocked() {
+	if s.turnEnded != nil {
+		close(s.turnEnded)
+		s.turnEnded = nil
+	}
+}
+
+// stopIdle rests every idle entity. If turns are left running it returns what is
+// closed when the next of them ends, else nil.
+func (s *hostedShard) stopIdle() (ended <-chan struct{}) {
 	s.releaseAll()
 	s.mu.Lock()
 	idle := s.core.Idle(^uint32(0), s.core.Entities())
-	busy := s.core.Running() - len(idle)
+	if s.core.Running() > len(idle) {
+		if s.turnEnded == nil {
+			s.turnEnded = make(chan struct{})
+		}
+		ended = s.turnEnded
+	}
 	s.mu.Unlock()
 	for _, e := range idle {
 		s.rest(e, codegen.Stopping)
 		s.endTurn(e)
 	}
-	return busy == 0
+	return ended
 }
 
 // expireTells drops tells that found no home in time; calls end by themselves.

@@ -28,6 +28,8 @@ type hostedShard struct {
 	resting  map[*region.Entity]*time.Timer // restarted, and waiting for their back-off
 	reviving map[string]*time.Timer         // remembered, and waiting for being started again
 
+	turnEnded chan struct{} // closed when turns end; nil: nobody waits for that
+
 	remembers bool     // the memory knows that the shard runs here
 	coming    *luggage // remembered ids that come with the shard
 }
@@ -228,6 +230,7 @@ func (s *hostedShard) do(f func(now uint32, at time.Time) region.Effects) {
 	s.mu.Lock()
 	held := s.holdsLocked()
 	after := s.apply(f(s.plane().clock.Load(), time.Now()))
+	s.turnEndedLocked() // with the hooks of a move, or when the shard was lost
 	settled := held && !s.holdsLocked()
 	s.mu.Unlock()
 	for _, a := range after {

@@ -27,11 +27,12 @@ type path struct {
 
 	mu      sync.Mutex
 	core    *call.Path
-	writing bool      // somebody publishes; others only append
-	queued  bool      // it waits for the pump, or for the last of the woken callers
-	gone    bool      // the peer is gone: nothing more is appended
-	absent  time.Time // since when everything bounced; zero: it does not
-	stopped []*route  // routes that wait for the peer's acknowledgement
+	writing bool          // somebody publishes; others only append
+	written chan struct{} // closed when who publishes is done; nil: nobody waits for that
+	queued  bool          // it waits for the pump, or for the last of the woken callers
+	gone    bool          // the peer is gone: nothing more is appended
+	absent  time.Time     // since when everything bounced; zero: it does not
+	stopped []*route      // routes that wait for the peer's acknowledgement
 	timer   *time.Timer
 	wakeAt  time.Time // when the timer fires; zero: not armed
 }
@@ -126,8 +127,17 @@ func (p *path) publishLocked(gather bool) {
 		p.gatherLocked()
 	}
 	p.writeLocked(gather)
-	p.writing = false
+	p.wroteLocked()
 	p.armLocked()
+}
+
+// wroteLocked ends the time in which others only append.
+func (p *path) wroteLocked() {
+	p.writing = false
+	if p.written != nil {
+		close(p.written)
+		p.written = nil
+	}
 }
 
 // gatherLocked lets other goroutines append as long as they do and the frame is

@@ -113,6 +113,7 @@ func (s *hostedShard) endTurn(e *region.Entity) {
 		return
 	}
 	next, drained := s.core.End(e, pl.clock.Load())
+	s.turnEndedLocked()
 	s.mu.Unlock()
 	if next != nil {
 		s.start(region.Start{Entity: e, Call: next})

@@ -292,10 +292,10 @@ func (in *instance) quit(ctx context.Context) {
 		s.endTurn(kept)
 	}
 	ended := make(chan struct{})
-	go func() { // outlives this call only if a task never returns
+	s.plane().wg.Go(func() { // outlives this call only if a task does, which the plane waits for too
 		in.tasks.Wait()
 		close(ended)
-	}()
+	})
 	select {
 	case <-ended:
 	case <-ctx.Done():
