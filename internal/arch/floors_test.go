@@ -44,6 +44,7 @@ internal/wire
 transport
 store
 internal/invariant
+internal/transcript
 internal/arch
 `
 
@@ -71,7 +72,7 @@ var rules = []rule{
 	{"", "./internal/natsproc", []string{"internal/e2e"}, "it builds and starts processes, for tests"},
 	{
 		"", "testing",
-		[]string{"shardtest", "transport/conformance", "store/conformance", "internal/natsproc", "internal/e2e", "internal/sim"},
+		[]string{"shardtest", "transport/conformance", "store/conformance", "internal/natsproc", "internal/e2e", "internal/sim", "internal/transcript"},
 		"it adds the test flags to users' programs",
 	},
 	{"internal/gen/model", "github.com", nil, "plain data on the standard library only"},

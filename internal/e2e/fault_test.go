@@ -39,13 +39,14 @@ func TestFaults(t *testing.T) {
 				Rounds:  1,
 				Tail:    500 * time.Millisecond,
 			}
-			if f.Singleton {
+			switch f.Subject {
+			case fault.OnSingleton:
 				testHanded(ctx, t, f, o)
 				return
-			}
-			if f.Remembered {
+			case fault.OnRemembered:
 				testAgain(ctx, t, f, o)
 				return
+			case fault.UnderLoad:
 			}
 			row, err := fault.Do(ctx, f, o)
 			if err != nil {

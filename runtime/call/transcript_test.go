@@ -1,24 +1,19 @@
 package call
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/shardgen/shardgen/internal/transcript"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
 
-var update = flag.Bool("update", false, "write the transcripts in testdata anew")
-
-// TestTranscripts runs testdata/*.txt: one route of a process. A file is blocks
-// of commands, a line with ----, and what came of them; # starts a comment.
-// Epochs are the counters of term 1. The commands:
+// TestTranscripts runs testdata/*.txt: one route of a process, see package
+// transcript. Epochs are the counters of term 1. The commands:
 //
 //	learn OWNER|none EPOCH [acked=SEQ] [local]
 //	send CALL SEQ               append it where the route is known
@@ -31,46 +26,7 @@ var update = flag.Bool("update", false, "write the transcripts in testdata anew"
 // After each Flush and Gate the script tells the route the next sequence, as the
 // driver does.
 func TestTranscripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no transcripts: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			b, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := replay(t, string(b))
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if got != string(b) {
-				t.Errorf("%s: got:\n%s\nwant:\n%s", file, got, b)
-			}
-		})
-	}
-}
-
-// replay runs the commands of a transcript and returns it with what happened.
-func replay(t *testing.T, text string) string {
-	s := &script{t: t}
-	var out strings.Builder
-	for _, block := range strings.Split(strings.TrimSpace(text), "\n\n") {
-		commands, _, _ := strings.Cut(block+"\n", "----\n")
-		out.WriteString(commands)
-		out.WriteString("----\n")
-		for _, line := range strings.Split(strings.TrimSpace(commands), "\n") {
-			if !strings.HasPrefix(line, "#") {
-				out.WriteString(s.run(strings.Fields(line)))
-			}
-		}
-		out.WriteString("\n")
-	}
-	return strings.TrimSuffix(out.String(), "\n")
+	transcript.Run(t, func(t *testing.T) transcript.Command { return (&script{t: t}).run })
 }
 
 // A script is one route under way.

@@ -1,61 +1,28 @@
 package membership
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/shardgen/shardgen/internal/transcript"
 )
 
-var update = flag.Bool("update", false, "rewrite testdata with what the machines do")
-
-// TestTranscripts runs the commands of testdata/*.txt. Each block is commands,
-// "----", and what they print; see script.do for the commands.
+// TestTranscripts runs testdata/*.txt, see package transcript and, for the
+// commands, script.do.
 func TestTranscripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("testdata: %v, %d files", err, len(files))
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) { runTranscript(t, file) })
-	}
-}
-
-func runTranscript(t *testing.T, file string) {
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &script{network: newNetwork(t), t: t, incarnations: map[string]uint64{}}
-	var written strings.Builder
-	for i, block := range strings.Split(strings.TrimSpace(string(raw)), "\n\n") {
-		input, want, _ := strings.Cut(block+"\n", "----\n")
-		for _, line := range strings.Split(strings.TrimSpace(input), "\n") {
-			if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
-				s.do(strings.Fields(line))
-			}
+	transcript.Run(t, func(t *testing.T) transcript.Command {
+		s := &script{network: newNetwork(t), t: t, incarnations: map[string]uint64{}}
+		return func(words []string) string {
+			s.do(words)
+			defer s.network.log.Reset()
+			return shorten(s.network.log.String())
 		}
-		got := shorten(s.network.log.String())
-		s.network.log.Reset()
-		if i > 0 {
-			written.WriteString("\n")
-		}
-		written.WriteString(input + "----\n" + got)
-		if !*update && got != want {
-			t.Errorf("%s: block %d\n%sgot:\n%swant:\n%s", file, i+1, input, got, want)
-		}
-	}
-	if *update {
-		if err := os.WriteFile(file, []byte(written.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 }
 
 var zeros = regexp.MustCompile(`#0*([0-9a-f]+)`)

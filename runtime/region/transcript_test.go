@@ -1,24 +1,19 @@
 package region
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/transcript"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
 
-var update = flag.Bool("update", false, "write the transcripts in testdata anew")
-
-// TestTranscripts runs testdata/*.txt: one shard at node a. A file is blocks of
-// commands, a line with ----, and what became of them; # starts a comment.
+// TestTranscripts runs testdata/*.txt: one shard at node a, see package transcript.
 // Epochs are the counters of term 1. The commands:
 //
 //	handoff OPTION...                     a new shard that moves so
@@ -38,46 +33,7 @@ var update = flag.Bool("update", false, "write the transcripts in testdata anew"
 //	tick DURATION                         time passes, gates are looked at
 //	expire DURATION | withdraw CALL | find ENTITY CALL
 func TestTranscripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no transcripts: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			b, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := replay(t, string(b))
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if got != string(b) {
-				t.Errorf("%s: got:\n%s\nwant:\n%s", file, got, b)
-			}
-		})
-	}
-}
-
-// replay runs the commands of a transcript and returns it with what happened.
-func replay(t *testing.T, text string) string {
-	s := newScript(t)
-	var out strings.Builder
-	for _, block := range strings.Split(strings.TrimSpace(text), "\n\n") {
-		commands, _, _ := strings.Cut(block+"\n", "----\n")
-		out.WriteString(commands)
-		out.WriteString("----\n")
-		for _, line := range strings.Split(strings.TrimSpace(commands), "\n") {
-			if !strings.HasPrefix(line, "#") {
-				out.WriteString(s.run(line))
-			}
-		}
-		out.WriteString("\n")
-	}
-	return strings.TrimSuffix(out.String(), "\n")
+	transcript.Run(t, func(t *testing.T) transcript.Command { return newScript(t).run })
 }
 
 // A script is one transcript under way.
@@ -118,13 +74,12 @@ func (s *script) epoch(word string) placement.Epoch {
 	return placement.MakeEpoch(1, uint32(n))
 }
 
-func (s *script) run(line string) string {
-	words := strings.Fields(line)
+func (s *script) run(words []string) string {
 	var out strings.Builder
 	say := func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) }
 	s.command(words[0], words[1:], say)
 	if err := s.s.Check(); err != nil {
-		s.t.Fatalf("after %q: %v", line, err)
+		s.t.Fatalf("after %v: %v", words, err)
 	}
 	if after := s.status(); after != s.before {
 		say("%s", after)

@@ -1,23 +1,18 @@
 package remember
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/transcript"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
 
-var update = flag.Bool("update", false, "write the transcripts in testdata anew")
-
-// TestTranscripts runs testdata/*.txt. A file is blocks of commands, a line with
-// ----, and what the machine of node a did; # starts a comment. The commands:
+// TestTranscripts runs testdata/*.txt, see package transcript. The commands:
 //
 //	copies N | max N                   of the type Cart, in the first block
 //	view b c:joining ...
@@ -28,45 +23,7 @@ var update = flag.Bool("update", false, "write the transcripts in testdata anew"
 //	recalled NODE SEQ EPOCH CHANGE [more] [ID ...]
 //	tick DURATION
 func TestTranscripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no transcripts: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			b, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := replay(t, string(b))
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if got != string(b) {
-				t.Errorf("%s: got:\n%s\nwant:\n%s", file, got, b)
-			}
-		})
-	}
-}
-
-func replay(t *testing.T, text string) string {
-	s := &script{t: t, now: time.Unix(1000, 0)}
-	var out strings.Builder
-	for _, block := range strings.Split(strings.TrimSpace(text), "\n\n") {
-		commands, _, _ := strings.Cut(block+"\n", "----\n")
-		out.WriteString(commands)
-		out.WriteString("----\n")
-		for _, line := range strings.Split(strings.TrimSpace(commands), "\n") {
-			if !strings.HasPrefix(line, "#") {
-				out.WriteString(s.run(strings.Fields(line)))
-			}
-		}
-		out.WriteString("\n")
-	}
-	return strings.TrimSuffix(out.String(), "\n")
+	transcript.Run(t, func(t *testing.T) transcript.Command { return (&script{t: t, now: time.Unix(1000, 0)}).run })
 }
 
 type script struct {

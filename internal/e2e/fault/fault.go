@@ -10,10 +10,41 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/cluster"
 )
 
-// A Fault is something that happens to a cluster under load.
+// A Subject is what a fault happens to, and so how it is run and judged.
+type Subject int
+
+// The subjects of faults.
+const (
+	// UnderLoad: a cluster whose entities are called all the time. Do runs it and, if
+	// Times is set, Notice.
+	UnderLoad Subject = iota
+	// OnSingleton: the node of a singleton that is called all the time, Times times.
+	// Handed runs it. It is judged by Limits.Failed, Limits.Lost (callers that were
+	// forgotten) and Limits.Pause.
+	OnSingleton
+	// OnRemembered: a node with remembered entities that nobody calls, Times times.
+	// Revive runs it. It is judged by Limits.Recovery.
+	OnRemembered
+)
+
+// String names the subject.
+func (s Subject) String() string {
+	switch s {
+	case UnderLoad:
+		return "a cluster under load"
+	case OnSingleton:
+		return "a singleton's node"
+	case OnRemembered:
+		return "a node with remembered entities"
+	}
+	return fmt.Sprintf("Subject(%d)", int(s))
+}
+
+// A Fault is something that happens to a cluster.
 type Fault struct {
-	Name  string
-	About string // one line
+	Name    string
+	About   string // one line
+	Subject Subject
 	// Victim is which node it happens to when the run names none: 1 is the
 	// oldest, which coordinates; -1 is the youngest. 0: it has no victim.
 	Victim int
@@ -36,13 +67,6 @@ type Fault struct {
 	Strike func(n *cluster.Node) (time.Time, error)
 	// Within bounds Inject, besides Length. Default 30s.
 	Within time.Duration
-	// Singleton: it happens to the node of a singleton that is called all the time,
-	// Times times; nothing else of the above is run. It is judged by Limits.Failed,
-	// Limits.Lost (callers that were forgotten) and Limits.Pause.
-	Singleton bool
-	// Remembered: it happens to a node with remembered entities that nobody calls,
-	// Times times; nothing else of the above is run. It is judged by Limits.Recovery.
-	Remembered bool
 }
 
 // faults are all that can be run, in the order they are listed.

@@ -17,12 +17,12 @@ import (
 // remembered: a node is killed, and its entities live again elsewhere although
 // nobody calls them.
 var remembered = Fault{
-	Name:       "remember",
-	About:      "the process of a node with remembered entities that nobody calls is killed, with SIGKILL",
-	Remembered: true,
-	Times:      5,
-	Limits:     Limits{Recovery: 2500 * time.Millisecond},
-	Strike:     kill.Strike,
+	Name:    "remember",
+	About:   "the process of a node with remembered entities that nobody calls is killed, with SIGKILL",
+	Subject: OnRemembered,
+	Times:   5,
+	Limits:  Limits{Recovery: 2500 * time.Millisecond},
+	Strike:  kill.Strike,
 }
 
 // An Again is what became of remembered entities whose node was struck again and
@@ -96,9 +96,6 @@ func Revive(ctx context.Context, f Fault, o Options) (a Again, err error) {
 	o.Cluster.Pulses = true
 	if err := o.Validate(f); err != nil {
 		return a, err
-	}
-	if o.Nodes < 2 || o.Times < 1 {
-		return a, fmt.Errorf("%s takes a node away: want at least 2 nodes, and once", f.Name)
 	}
 	c, err := cluster.New(o.Cluster)
 	if err != nil {

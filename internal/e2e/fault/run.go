@@ -64,6 +64,10 @@ func set[T comparable](v *T, def T) {
 func (o Options) Validate(f Fault) error {
 	o = o.withDefaults(f)
 	switch {
+	case (f.Victim != 0 || f.Subject != UnderLoad) && o.Nodes < 2:
+		return fmt.Errorf("%s takes a node away: want at least 2 nodes", f.Name)
+	case f.Subject != UnderLoad && o.Times < 1:
+		return fmt.Errorf("%s happens to %v: want at least 1 time", f.Name, f.Subject)
 	case o.Nodes < 1 || o.Load.Entities < 1 || o.Load.Rate < 1 || o.Calls < 1 || o.Tail < 0:
 		return errors.New("nodes, entities, rate and calls must be at least 1")
 	case o.Length < 0 || o.Times < 0:
@@ -76,8 +80,6 @@ func (o Options) Validate(f Fault) error {
 		return fmt.Errorf("%s lasts until it has taken effect: leave the length out", f.Name)
 	case f.Servers > 0 && o.Cluster.URL != "":
 		return fmt.Errorf("%s happens to NATS servers: it starts its own (leave -nats out)", f.Name)
-	case f.Victim != 0 && o.Nodes < 2:
-		return fmt.Errorf("%s takes a node away: want at least 2 nodes", f.Name)
 	case o.Victim < 0 || o.Victim > o.Nodes:
 		return fmt.Errorf("victim %d: want 1 to %d", o.Victim, o.Nodes)
 	}

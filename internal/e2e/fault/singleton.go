@@ -15,11 +15,11 @@ import (
 // singletonLeave: the oldest node leaves in order and hands the singleton over,
 // with its state. No call fails.
 var singletonLeave = Fault{
-	Name:      "singleton-leave",
-	About:     "the node of a singleton leaves in order, on SIGTERM",
-	Singleton: true,
-	Times:     5,
-	Limits:    Limits{Failed: 0, Pause: 250 * time.Millisecond},
+	Name:    "singleton-leave",
+	About:   "the node of a singleton leaves in order, on SIGTERM",
+	Subject: OnSingleton,
+	Times:   5,
+	Limits:  Limits{Failed: 0, Pause: 250 * time.Millisecond},
 	Strike: func(n *cluster.Node) (time.Time, error) {
 		return time.Now(), n.Signal(syscall.SIGTERM)
 	},
@@ -28,11 +28,11 @@ var singletonLeave = Fault{
 // singletonKill: the oldest node is killed. Calls that were on their way are
 // answered so; the next ones find the next instance.
 var singletonKill = Fault{
-	Name:      "singleton-kill",
-	About:     "the process of a singleton's node is killed, with SIGKILL",
-	Singleton: true,
-	Times:     20,
-	Limits:    Limits{Failed: unjudged, Lost: unjudged, Pause: 3 * time.Second},
+	Name:    "singleton-kill",
+	About:   "the process of a singleton's node is killed, with SIGKILL",
+	Subject: OnSingleton,
+	Times:   20,
+	Limits:  Limits{Failed: unjudged, Lost: unjudged, Pause: 3 * time.Second},
 	Strike: func(n *cluster.Node) (time.Time, error) {
 		at := time.Now()
 		return at, n.Kill()
@@ -121,9 +121,6 @@ func Handed(ctx context.Context, f Fault, o Options) (h Handing, err error) {
 	o.Cluster.Singleton = true
 	if err := o.Validate(f); err != nil {
 		return h, err
-	}
-	if o.Nodes < 2 || o.Times < 1 {
-		return h, fmt.Errorf("%s takes a node away: want at least 2 nodes, and once", f.Name)
 	}
 	c, err := cluster.New(o.Cluster)
 	if err != nil {

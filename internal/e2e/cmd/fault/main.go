@@ -132,19 +132,20 @@ func do(ctx context.Context, f fault.Fault, o fault.Options, stdout, stderr io.W
 
 // rows runs what there is of the fault: under load, and on quiet nodes.
 func rows(ctx context.Context, f fault.Fault, o fault.Options, stdout io.Writer) (misses int, err error) {
-	if f.Singleton {
+	switch f.Subject {
+	case fault.OnSingleton:
 		handed, err := fault.Handed(ctx, f, o)
 		if err != nil {
 			return 0, err
 		}
 		return len(handed.Missed()), handed.Print(stdout)
-	}
-	if f.Remembered {
+	case fault.OnRemembered:
 		again, err := fault.Revive(ctx, f, o)
 		if err != nil {
 			return 0, err
 		}
 		return len(again.Missed()), again.Print(stdout)
+	case fault.UnderLoad:
 	}
 	row, err := fault.Do(ctx, f, o)
 	if err != nil {

@@ -28,6 +28,8 @@ func TestCommandLine(t *testing.T) {
 		{"leave -times 3", exitUsage, "", "happens once"},
 		{"kill -length 3s", exitUsage, "", "lasts until it has taken effect"},
 		{"pause -length -1s", exitUsage, "", "must not be negative"},
+		{"remember -nodes 1", exitUsage, "", "want at least 2 nodes"},
+		{"singleton-kill -times -1", exitUsage, "", "happens to a singleton's node: want at least 1 time"},
 		{"nats-outage -nats nats://x", exitUsage, "", "it starts its own"},
 	}
 	for _, tt := range tests {

@@ -1,0 +1,83 @@
+// Package transcript tests a machine by transcripts that a person can read: files
+// of commands and of what the machine did. Only tests import it.
+//
+// A file is blocks with an empty line between them. A block is commands, a line
+// with ----, and what they printed:
+//
+//	# A leader without convergence must not move a shard.
+//	unreachable b
+//	rebalance
+//	----
+//	refused: view not converged (b unreachable)
+//
+// A line that starts with # is a comment. With -update the files are written anew
+// with what the machine does; read the difference before it is kept.
+package transcript
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the transcripts in testdata anew")
+
+// A Command runs one command, of at least one word, and returns what it printed:
+// lines that each end with a line break, or nothing.
+type Command func(words []string) string
+
+// Run runs testdata/*.txt of the package under test, each as a subtest with the
+// name of its file. begin makes the machine of a file and returns what runs the
+// file's commands, all on the subtest's goroutine. A block that prints something
+// else than its file has is an error with both.
+func Run(t *testing.T, begin func(t *testing.T) Command) {
+	t.Helper()
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no transcripts in testdata: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, differences := replay(string(text), begin(t))
+			if *update {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			for _, d := range differences {
+				t.Errorf("%s: %s", file, d)
+			}
+			if len(differences) == 0 && got != string(text) {
+				t.Errorf("%s is not written as -update writes it", file)
+			}
+		})
+	}
+}
+
+// replay runs the commands of a transcript. It returns the transcript with what
+// they printed, and a text for each block that printed something else before.
+func replay(text string, run Command) (got string, differences []string) {
+	var blocks []string
+	for i, block := range strings.Split(strings.TrimSpace(text), "\n\n") {
+		commands, want, _ := strings.Cut(block+"\n", "----\n")
+		var printed strings.Builder
+		for _, line := range strings.Split(commands, "\n") {
+			if words := strings.Fields(line); len(words) > 0 && !strings.HasPrefix(words[0], "#") {
+				printed.WriteString(run(words))
+			}
+		}
+		if printed.String() != want {
+			differences = append(differences, fmt.Sprintf("block %d:\n%s---- got:\n%s---- want:\n%s", i+1, commands, &printed, want))
+		}
+		blocks = append(blocks, commands+"----\n"+printed.String())
+	}
+	return strings.Join(blocks, "\n"), differences
+}
