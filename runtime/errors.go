@@ -91,9 +91,9 @@ func OutcomeOf(err error) Outcome {
 
 // A CallError is a call that did not return its method's own result.
 type CallError struct {
-	Kind, ID, Method string
-	Outcome          Outcome
-	Err              error // the cause; often one of this package's Err values
+	Kind, ID, Method string  // what was called
+	Outcome          Outcome // whether it ran
+	Err              error   // the cause; often one of this package's Err values
 }
 
 // Error reads op: subject: cause.
@@ -113,9 +113,9 @@ func (e *CallError) Unwrap() error { return e.Err }
 // entity's package declares with //shard:error. Those are there for errors.Is
 // and errors.As; of others only the text crosses the wire.
 type EntityError struct {
-	Kind, ID, Method string
-	Text             string
-	Panic            bool // the method panicked; Text is what with, and its node's log has the stack
+	Kind, ID, Method string // which returned it
+	Text             string // of the method's error
+	Panic            bool   // the method panicked; Text is what with, and its node's log has the stack
 
 	causes []error
 }

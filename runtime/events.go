@@ -54,7 +54,7 @@ func (k EventKind) String() string {
 
 // A ClusterEvent is one change of the cluster as a node sees it.
 type ClusterEvent struct {
-	Kind   EventKind
+	Kind   EventKind         // what happened
 	Time   time.Time         // when this node saw it
 	Member Member            // of events about a member
 	Leader transport.Address // of EventLeader

@@ -23,15 +23,15 @@ const (
 
 // A Member is one node of the cluster as another one sees it.
 type Member struct {
-	transport.Address // name and incarnation; String is both
-	Status            MemberStatus
+	transport.Address              // name and incarnation; String is both
+	Status            MemberStatus // how far it is between joining and removal
 	// Age numbers the members as they became Up: a lower number is older. 0: it
 	// never was Up.
 	Age int
 	// Reachable: nothing is held against it. Evidence says what is, if not.
 	Reachable bool
 	Evidence  string
-	Roles     []string
+	Roles     []string // of its Config
 	// Hosts are the entity types that it hosts, in order.
 	Hosts []string
 }

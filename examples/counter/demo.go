@@ -235,6 +235,7 @@ func (d *demo) killAll() {
 // A lineWriter takes whole lines.
 type lineWriter func(string)
 
+// Write takes one line with its end.
 func (w lineWriter) Write(b []byte) (int, error) {
 	w(string(b[:max(0, len(b)-1)]))
 	return len(b), nil

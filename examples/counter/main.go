@@ -87,6 +87,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 // A usageError is a command line that cannot be run.
 type usageError string
 
+// Error is what is wrong with the command line.
 func (e usageError) Error() string { return string(e) }
 
 // newFlags returns a flag set that says what is wrong in one line.

@@ -12,8 +12,8 @@ import (
 // A Ruling is who last took the lease that decides splits, and its token. The
 // side that knows it may take the lease over from it; another side cannot.
 type Ruling struct {
-	Holder transport.Address
-	Token  uint64
+	Holder transport.Address // who took it
+	Token  uint64            // what the store gave for it; later holdings have higher ones
 }
 
 // mergeRuling keeps the later one.
@@ -28,9 +28,9 @@ func mergeRuling(a, b Ruling) Ruling {
 // answer with [LeaseAnswer]. The lease is named after the cluster and its
 // Founder, its holder is this node, and it is never renewed.
 type LeaseRequest struct {
-	Seq     uint64 // of this machine's requests
-	Founder transport.Address
-	TTL     time.Duration
+	Seq     uint64            // of this machine's requests
+	Founder transport.Address // of the cluster that splits
+	TTL     time.Duration     // for how long nobody else may take it
 	// Over is a holding that the lease may be taken over from; zero: none.
 	Over uint64
 	// Within is how long the driver may try.
@@ -39,7 +39,7 @@ type LeaseRequest struct {
 
 // LeaseAnswer is what became of a [LeaseRequest].
 type LeaseAnswer struct {
-	Seq uint64
+	Seq uint64 // of the request
 	// Token is above 0 if the lease was taken; then it was asked for in the request,
 	// and nobody else can take it for the TTL.
 	Token uint64

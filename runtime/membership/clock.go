@@ -40,8 +40,8 @@ type VectorClock []ClockEntry
 
 // A ClockEntry is one node's count of changes.
 type ClockEntry struct {
-	Node  transport.Address
-	Count uint64
+	Node  transport.Address // who made the changes
+	Count uint64            // how many; at least 1
 }
 
 // Count returns the node's count, 0 if it has none.

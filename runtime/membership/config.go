@@ -144,8 +144,8 @@ type Config struct {
 
 // A RoleMinimum asks for a number of members with a role.
 type RoleMinimum struct {
-	Role    string
-	Members int
+	Role    string // of the members that are counted
+	Members int    // how many there must be
 }
 
 // Bounds on what a member may tell about itself, which is gossiped to all.

@@ -34,8 +34,8 @@ type (
 	MemberRemoved struct{ Member Member }
 	// UnreachableMember: a member cannot be heard; Evidence is the strongest there is.
 	UnreachableMember struct {
-		Member   Member
-		Evidence Evidence
+		Member   Member   // who
+		Evidence Evidence // the strongest of all observers
 	}
 	// ReachableMember: it is heard again by all that missed it.
 	ReachableMember struct{ Member Member }
@@ -51,8 +51,8 @@ type (
 	// ConvergedChanged: the leader can act, or cannot and Reason says why. Later
 	// reasons are in View.Why.
 	ConvergedChanged struct {
-		Converged bool
-		Reason    string
+		Converged bool   // the leader can act
+		Reason    string // why it cannot, for people
 	}
 	// Formed: this node has formed the cluster.
 	Formed struct{ Founder transport.Address }
@@ -62,8 +62,8 @@ type (
 	// stop. Rejoin: a new incarnation should join at once, for the node's cluster
 	// gave way to another one of its name.
 	SelfDowned struct {
-		Reason string
-		Rejoin bool
+		Reason string // for people
+		Rejoin bool   // join again, as a new incarnation
 	}
 	// SelfRemoved ends the machine: this node has left in order and may stop.
 	SelfRemoved struct{}

@@ -22,16 +22,16 @@ import (
 //  4. Tombstone numbers lie within the last maxTombstones of RemovalCounter.
 type Gossip struct {
 	Founder transport.Address // who formed the cluster; never changes
-	Members []Member
-	Rows    []ObserverRow
+	Members []Member          // all that are not removed
+	Rows    []ObserverRow     // who cannot reach whom
 	// UpCounter is the highest UpNumber given out; it never falls.
 	UpCounter uint32
 	// RemovalCounter numbers the removals; it never falls.
 	RemovalCounter uint64
-	Tombstones     []Tombstone
-	Ruling         Ruling  // the last split that a lease decided
-	Seen           SeenSet // who has this very version
-	Version        VectorClock
+	Tombstones     []Tombstone // who was removed lately
+	Ruling         Ruling      // the last split that a lease decided
+	Seen           SeenSet     // who has this very version
+	Version        VectorClock // how often each node has changed the state
 
 	memo *memo // what follows from the rest but Seen; nil: nothing is kept
 	// ownMembers: Members is this change's own copy. Only within changedBy.
@@ -42,9 +42,9 @@ type Gossip struct {
 // maxTombstones removals are remembered: a rule without clocks, and the same at
 // all nodes.
 type Tombstone struct {
-	Node   transport.Address
-	Number uint64
-	Left   bool // removed after leaving in order
+	Node   transport.Address // who was removed
+	Number uint64            // the value of RemovalCounter at that time
+	Left   bool              // removed after leaving in order
 }
 
 // maxTombstones bounds what is remembered. It is more than enough: a removal

@@ -18,8 +18,8 @@ type Tick struct{}
 // Receive is a message that came for this node, its own echoes and broadcasts
 // included.
 type Receive struct {
-	From    transport.Address
-	Message Message
+	From    transport.Address // the sender, this node itself included
+	Message Message           // what it says
 	// Server is the broker instance through which it came; empty means the one
 	// that the last ConnState named.
 	Server string
@@ -30,8 +30,8 @@ type Receive struct {
 // Unreachable is the broker's answer to a message of this machine: nobody
 // listens for Peer.
 type Unreachable struct {
-	Peer   transport.Address
-	Server string // the broker instance that answered; another one than now counts for nothing
+	Peer   transport.Address // who does not listen
+	Server string            // the broker instance that answered; another one than now counts for nothing
 }
 
 // Vacant is the broker's word, in answer to a [Output.Probe], that no member of
@@ -41,12 +41,12 @@ type Vacant struct{}
 // ConnState says how the control connection stands now. Server names the running
 // broker instance; it changes when the same server was restarted.
 type ConnState struct {
-	Connected bool
-	Server    string
+	Connected bool   // whether the control connection stands
+	Server    string // the running instance; see above
 }
 
 // Paused says that the driver's loop stood still: the process was stopped or
-// starved. The machine notices late Ticks by itself too.
+// starved, For so long. The machine notices late Ticks by itself too.
 type Paused struct{ For time.Duration }
 
 // Leave asks to leave in order. The member becomes Leaving, and Exiting only
@@ -83,13 +83,13 @@ func (Shutdown) input()      {}
 
 // Output is what must be done, in this order.
 type Output struct {
-	Send   []Envelope
-	Events []Event
+	Send   []Envelope // messages, in this order
+	Events []Event    // what changed, in order
 	// Changed: [Machine.View] has changed.
 	Changed bool
 	// LeaseChanged: [Machine.Lease] has changed; Lease is what it is now.
 	LeaseChanged bool
-	Lease        time.Time
+	Lease        time.Time // until when turns may run
 	// Probe: ask the broker whether any Up member listens; if none does, Vacant
 	// follows. Only with Config.ProbeVacancy.
 	Probe bool
@@ -106,7 +106,7 @@ type Output struct {
 // An Envelope is a message to one node, or to every node of the cluster and
 // every joiner, this one included.
 type Envelope struct {
-	To        transport.Address
-	Broadcast bool // To is zero
-	Message   Message
+	To        transport.Address // one node; zero for a broadcast
+	Broadcast bool              // To is zero
+	Message   Message           // what is sent
 }

@@ -71,8 +71,8 @@ var canBecome = [Removed + 1][Removed + 1]bool{
 // change and are shared: do not modify them.
 type Member struct {
 	transport.Address
-	Status Status
-	Roles  []string
+	Status Status   // how far it is between joining and removal
+	Roles  []string // sorted
 	// UpNumber is the member's age: the leader numbers members as they become
 	// Up, and a lower number is older. 0 before that.
 	UpNumber uint32

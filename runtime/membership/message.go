@@ -31,61 +31,61 @@ type Hello struct {
 
 // HelloAck is a member's offer to join through it.
 type HelloAck struct {
-	Target uint32
+	Target uint32 // the joiner
 }
 
 // Join asks the member that answered first for admission.
 type Join struct {
-	Target uint32
-	Roles  []string
-	Meta   []KeyValue
-	Compat []KeyValue
+	Target uint32     // the member that is asked
+	Roles  []string   // of the joiner
+	Meta   []KeyValue // what it tells about itself; see Member.Meta
+	Compat []KeyValue // what must match at all members; see Config.Compat
 }
 
 // Welcome admits the joiner, with the state that it starts from.
 type Welcome struct {
-	Target uint32
-	State  *Gossip
+	Target uint32  // the joiner
+	State  *Gossip // with the joiner in it
 }
 
 // JoinRefused says why a joiner is not admitted. Final means that asking again
 // is of no use; otherwise the joiner asks again until its JoinTimeout.
 type JoinRefused struct {
-	Target uint32
-	Final  bool
-	Reason string
+	Target uint32 // the joiner
+	Final  bool   // asking again is of no use
+	Reason string // for people
 }
 
 // GossipMessage is the whole state of one member. The leader of a large cluster
 // broadcasts it, and that also welcomes those that it has admitted.
 type GossipMessage struct {
-	Target uint32
-	State  *Gossip
+	Target uint32  // the receiver
+	State  *Gossip // the sender's, whole
 }
 
 // GossipStatus is a member's version and who has seen it, in place of the whole
 // state. The leader of a large cluster broadcasts it when all have.
 type GossipStatus struct {
-	Target  uint32
-	Version Digest // of the founder and the clock
-	Changes uint64 // the sum of the clock's counts
-	All     bool   // all members have seen the version; Seen is nil then
-	Members int    // how many there are, unless all have seen it
-	Seen    SeenSet
+	Target  uint32  // the receiver
+	Version Digest  // of the founder and the clock
+	Changes uint64  // the sum of the clock's counts
+	All     bool    // all members have seen the version; Seen is nil then
+	Members int     // how many there are, unless all have seen it
+	Seen    SeenSet // who has seen the version, by the order of members
 }
 
 // Heartbeat asks a watched member for a sign of life; [HeartbeatAck] is it.
 type Heartbeat struct {
-	Target uint32
-	Seq    uint64
+	Target uint32     // the watched member
+	Seq    uint64     // of the sender's heartbeats to it, for the answer
 	Server ServerMark // behind the sender's connection
 }
 
 // HeartbeatAck answers [Heartbeat].
 type HeartbeatAck struct {
-	Target uint32
-	Seq    uint64
-	Server ServerMark
+	Target uint32     // who asked
+	Seq    uint64     // of the heartbeat
+	Server ServerMark // behind the answerer's connection
 }
 
 // Alive is broadcast by the members of a small cluster, so that each hears from a
@@ -97,23 +97,23 @@ type Alive struct {
 	// Barred is a fingerprint of whom the sender holds Down or removed, in this
 	// cluster. Who has the same is none of them: the sender counts on it.
 	Barred uint64
-	Server ServerMark
+	Server ServerMark // behind the sender's connection
 }
 
 // Vote goes from each member of a large cluster to its collectors, in place of
 // the broadcasts of [Alive], which would be too many. See votes.go.
 type Vote struct {
-	Target uint32
-	Seq    uint64
-	Barred uint64 // as in Alive
-	Voters uint32 // how many have a vote in the eyes of the sender
-	Server ServerMark
+	Target uint32     // the collector
+	Seq    uint64     // of the voter's votes, for the answer
+	Barred uint64     // as in Alive
+	Voters uint32     // how many have a vote in the eyes of the sender
+	Server ServerMark // behind the voter's connection
 }
 
 // VoteAck answers [Vote]: how long ago others counted on the voter, as the
 // collector knows it.
 type VoteAck struct {
-	Target uint32
+	Target uint32 // the voter
 	Seq    uint64 // of the vote
 	// Majority is the age of the vote that makes a quorum, of those that counted on
 	// the voter; All is that of the oldest by anyone that can be reached, and Every by
@@ -128,13 +128,13 @@ type ServerMark uint32
 // Echo is what a member sends to itself through the broker. Its return proves
 // that the way there and back is open.
 type Echo struct {
-	Seq uint64
+	Seq uint64 // of this node's echoes
 }
 
 // Removal tells a process that it is no member any more, so that it stops: it is
 // the answer to whatever a Down or removed node sends.
 type Removal struct {
-	Target uint32
+	Target uint32 // who is no member
 	// Left: it was removed after leaving in order. Otherwise it was downed.
 	Left bool
 }
@@ -157,7 +157,7 @@ func (VoteAck) message()       {}
 // KeyValue is one entry of a member's Meta or Compat lists, which are sorted by
 // key and hold each key once.
 type KeyValue struct {
-	Key, Value string
+	Key, Value string // any text; see maxDescription for how much
 }
 
 // mark32 is a node's Target.

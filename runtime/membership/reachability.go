@@ -45,15 +45,15 @@ func (e Evidence) String() string {
 // observer changes it, and counts Version up with each change, so of two rows
 // the higher version replaces the other as a whole.
 type ObserverRow struct {
-	Observer transport.Address
-	Version  uint64
-	Records  []Record // by subject
+	Observer transport.Address // whose word it is
+	Version  uint64            // how often the observer has changed it
+	Records  []Record          // by subject
 }
 
 // A Record says that the observer cannot reach Subject.
 type Record struct {
-	Subject  transport.Address
-	Evidence Evidence
+	Subject  transport.Address // who cannot be reached
+	Evidence Evidence          // what is held against it
 	// Quiet is how long the subject had not answered when the record was made,
 	// in milliseconds.
 	Quiet time.Duration

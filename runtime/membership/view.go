@@ -9,14 +9,14 @@ import (
 // A View is the cluster as this node sees it at one moment. It never changes:
 // share it freely, and do not modify its slices.
 type View struct {
-	Self       transport.Address
+	Self       transport.Address // whose view it is
 	SelfStatus Status            // Removed once the machine has ended
 	Founder    transport.Address // who formed the cluster, which tells clusters of one name apart
 	// ByAge holds the members from the oldest to the youngest; those that never
 	// were Up come last. ByAddress holds the same members by address.
 	ByAge     []MemberView
 	ByAddress []MemberView
-	Leader    transport.Address
+	Leader    transport.Address // who may act for the cluster; zero: nobody
 	// Converged: every member agrees, and the leader can act. Why is empty then,
 	// and otherwise says what is missing.
 	Converged bool
@@ -26,7 +26,7 @@ type View struct {
 // A MemberView is a member and whether it can be reached.
 type MemberView struct {
 	Member
-	Reachable bool
+	Reachable bool     // nothing is held against it
 	Evidence  Evidence // against an unreachable one: the strongest
 }
 

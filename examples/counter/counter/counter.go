@@ -10,8 +10,8 @@ import "context"
 //
 //shard:entity
 type Counter struct {
-	ID    string `shard:"id"`
-	Total int64  `shard:"state"`
+	ID    string `shard:"id"`    // its name
+	Total int64  `shard:"state"` // of all that was added; travels with the counter
 }
 
 // Add adds n and returns the new total.
