@@ -1,4 +1,4 @@
-package handoff
+package sharding
 
 import (
 	"fmt"
@@ -28,7 +28,8 @@ type target struct {
 // An ask is a call whose answer somebody waits for.
 type ask struct {
 	id   uint64
-	link *link
+	link *link // it was last sent on; nil while it is held or local
+	seq  uint64
 	done func(answer)
 }
 
@@ -53,7 +54,7 @@ func (r *route) send(e *wire.Envelope) {
 	switch {
 	case t == nil:
 		p.w.log("%s: holds %s", p.name, label(e))
-		r.core.Hold(call.Outgoing{Envelope: keep(e)})
+		r.hold(e)
 	case t.local != nil:
 		e.Epoch = uint64(t.epoch)
 		if t.local.enqueue(e) {
@@ -66,12 +67,37 @@ func (r *route) send(e *wire.Envelope) {
 		seq, ok := t.link.append(e)
 		if !ok {
 			p.w.log("%s: holds %s, the owner is gone", p.name, label(e))
-			r.core.Hold(call.Outgoing{Envelope: keep(e)})
+			r.hold(e)
 			return
 		}
 		p.w.log("%s: sends %s to %s at %v", p.name, label(e), t.link.peer.Name, t.epoch)
 		r.core.LastSeq = seq
-		p.sent(e.ID, t.link)
+		p.sent(e.ID, t.link, seq)
+	}
+}
+
+// hold keeps a call until a home is known.
+func (r *route) hold(e *wire.Envelope) {
+	p := r.process
+	if p.w.plan.small && p.held() >= maxHeld {
+		if !p.complete(e.ID, answer{code: wire.CodeOverloaded}) {
+			p.w.oracle.refusedTells++
+		}
+		return
+	}
+	r.core.Hold(call.Outgoing{Envelope: keep(e)})
+	p.ask()
+}
+
+// maxHeld bounds the calls that wait for homes where buffers are small.
+const maxHeld = 12
+
+// ask asks for homes.
+func (p *process) ask() {
+	if p.host {
+		p.control.ask()
+	} else {
+		p.client.ask()
 	}
 }
 
@@ -88,8 +114,20 @@ func (r *route) learn(owner transport.Address, epoch placement.Epoch) {
 	})
 }
 
+// place takes the table's entry. An epoch of a lower term that the table does not
+// show is past, even if it is higher.
+func (r *route) place(owner transport.Address, epoch placement.Epoch, term uint32) {
+	r.change(func(acked uint64) call.Step {
+		here := r.core.Owner == r.process.self.Address
+		if !here && epoch < r.core.Epoch && r.core.Epoch.Term() < term {
+			r.core.Epoch = epoch - 1
+		}
+		return r.core.Learn(owner, epoch, acked, here)
+	})
+}
+
 func (r *route) refused(l *link, e wire.Envelope, owner transport.Address, epoch placement.Epoch) {
-	r.process.sent(e.ID, nil)
+	r.process.sent(e.ID, nil, 0)
 	r.change(func(acked uint64) call.Step {
 		r.core.Refused(l.peer.Address, call.Outgoing{Envelope: e}, owner, epoch)
 		return r.core.Acked(l.peer.Address, acked)
@@ -129,6 +167,8 @@ func (r *route) change(f func(acked uint64) call.Step) {
 	}
 	if step.Go {
 		r.goTo(step)
+	} else if step.Ask && r.core.Held() > 0 {
+		p.ask()
 	}
 }
 
@@ -166,6 +206,7 @@ func (r *route) goTo(step call.Step) {
 	l := p.link(r.core.Owner)
 	if l == nil || l.gone {
 		r.core.OwnerGone(r.core.Owner, step.Deliver)
+		p.ask()
 		return
 	}
 	if !step.Via.IsZero() {
@@ -191,7 +232,7 @@ func (r *route) goTo(step call.Step) {
 			continue
 		}
 		r.core.LastSeq = seq
-		p.sent(e.ID, l)
+		p.sent(e.ID, l, seq)
 	}
 	r.target = &target{link: l, epoch: r.core.Epoch}
 }
@@ -208,7 +249,7 @@ func (r *route) goLocal(step call.Step) {
 			continue
 		}
 		e.Epoch = uint64(r.core.Epoch)
-		p.sent(e.ID, nil)
+		p.sent(e.ID, nil, 0)
 		if !s.enqueue(&e) {
 			p.w.oracle.lose(&e, "its own shard refused it")
 			p.complete(e.ID, answer{code: wire.CodeMoved})
@@ -217,21 +258,21 @@ func (r *route) goLocal(step call.Step) {
 	r.target = &target{local: s, epoch: r.core.Epoch}
 }
 
-func (p *process) sent(id uint64, l *link) {
+func (p *process) sent(id uint64, l *link, seq uint64) {
 	if c := p.pending[id]; c != nil {
-		c.link = l
+		c.link, c.seq = l, seq
 	}
 }
 
-func (p *process) complete(id uint64, a answer) {
-	if c := p.pending[id]; c != nil {
-		delete(p.pending, id)
-		p.w.after(0, func() {
-			if p.alive {
-				c.done(a)
-			}
-		})
+// complete ends one try of a call. It reports whether anybody waited for it.
+func (p *process) complete(id uint64, a answer) bool {
+	c := p.pending[id]
+	if c == nil {
+		return false
 	}
+	delete(p.pending, id)
+	p.after(0, func() { c.done(a) })
+	return true
 }
 
 func (p *process) lost(match func(*ask) bool) {

@@ -1,4 +1,4 @@
-package handoff
+package sharding
 
 import (
 	"cmp"
@@ -8,61 +8,117 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/call"
 	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
 )
 
 // A process has links to others, a route to each shard, and, if it hosts, the
-// shards.
+// shards and a control plane.
 type process struct {
-	w         *world
-	name      string
-	self      transport.Peer
-	host      bool
-	alive     bool
-	connected bool
-	leaving   bool
-	life      int // of its connection
-	links     map[transport.Address]*link
-	gone      map[transport.Address]bool
-	routes    map[placement.ShardID]*route
-	shards    map[placement.ShardID]*hosted
-	pending   map[uint64]*ask
-	nextID    uint64
-	table     uint64 // version
-	late      bool   // gets tables late
-	dirty     []*link
+	w          *world
+	number     int // of its begin
+	name       string
+	self       transport.Peer
+	host       bool
+	alive      bool
+	paused     bool
+	backlog    []func() // what came while it was paused
+	written    bool     // the oracle counts its state as lost
+	connected  bool
+	leaseUntil time.Time
+	ending     bool     // it has left in order: no turn begins any more, answers may leave
+	control    *control // a host's
+	client     *client  // another one's
+	life       int      // of its connection
+	links      map[transport.Address]*link
+	gone       map[transport.Address]bool
+	silent     []transport.Address // the latest from which nothing comes any more
+	routes     map[placement.ShardID]*route
+	shards     map[placement.ShardID]*hosted
+	pending    map[uint64]*ask
+	threads    []*thread
+	nextID     uint64
+	table      *placement.Table
+	late       bool // gets tables late
+	dirty      []*link
 }
 
 // A link drives one call.Path.
 type link struct {
-	process      *process
-	peer         transport.Peer
-	core         *call.Path
-	handled      uint64
-	gone         bool
-	stopped      []*route
-	arrives      time.Time
-	blockedUntil time.Time
-	wakeAt       time.Time
+	process *process
+	peer    transport.Peer
+	core    *call.Path
+	handled uint64
+	gone    bool
+	bye     bool // it is gone because the peer said so
+	stopped []*route
+	arrives time.Time
+	wakeAt  time.Time
 }
 
-func newProcess(w *world, name string, host bool) *process {
+func newProcess(w *world, name string, incarnation uint64, host bool) *process {
 	p := &process{
-		w: w, name: name, host: host, alive: true, connected: true,
-		self:   transport.Peer{Address: transport.Address{Name: name, Incarnation: 1}, Client: !host},
+		w: w, number: len(w.procs), name: name, host: host, alive: true, connected: true,
+		self:   transport.Peer{Address: transport.Address{Name: name, Incarnation: incarnation}, Client: !host},
 		links:  map[transport.Address]*link{},
 		gone:   map[transport.Address]bool{},
 		routes: map[placement.ShardID]*route{}, shards: map[placement.ShardID]*hosted{},
 		pending: map[uint64]*ask{},
 		late:    w.one(3),
 	}
-	for _, id := range w.shardIDs() {
+	for _, id := range w.ids {
 		p.routes[id] = &route{process: p, id: id}
 		if host {
 			p.shards[id] = newHosted(p, id)
 		}
 	}
+	if host {
+		p.control = newControl(p)
+	} else {
+		p.client = newClient(p)
+	}
 	return p
+}
+
+// after does something later, unless the process has ended.
+func (p *process) after(d time.Duration, do func()) { p.w.schedule(d, p, do) }
+
+// leased tells whether a turn may begin.
+func (p *process) leased() bool { return p.w.now.Before(p.leaseUntil) && !p.ending }
+
+// mayAnswer tells whether what has run may be answered, and calls leave behind it.
+func (p *process) mayAnswer() bool { return !p.host || p.ending || p.leased() }
+
+// healthy tells whether it is a member that works.
+func (p *process) healthy() bool {
+	return p.alive && p.host && !p.paused && p.control.status == singleton.Up && p.leased()
+}
+
+// held is how many calls wait for a home.
+func (p *process) held() (n int) {
+	for _, r := range p.routes {
+		n += r.core.Held()
+	}
+	return n
+}
+
+// busy tells whether calls of the process itself are under way.
+func (p *process) busy() bool {
+	return len(p.pending) > 0 || p.held() > 0 || slices.ContainsFunc(p.threads, func(t *thread) bool { return t.busy })
+}
+
+// end ends a process at once. One that is to come back begins anew after a while.
+func (p *process) end() {
+	w := p.w
+	if !p.alive {
+		return
+	}
+	w.log("%s#%d ends", p.name, p.self.Incarnation)
+	p.alive = false
+	w.oracle.writeOff(p)
+	if w.plan.restarts && w.faulty && p.host && !w.one(4) {
+		w.after(w.between(20*time.Millisecond, 2*time.Second), func() { w.begin(p.name, true) })
+	}
 }
 
 func (p *process) sortedLinks() []*link {
@@ -113,7 +169,7 @@ func (l *link) later() {
 	p := l.process
 	if !slices.Contains(p.dirty, l) {
 		if len(p.dirty) == 0 {
-			p.w.after(0, p.publish)
+			p.after(0, p.publish)
 		}
 		p.dirty = append(p.dirty, l)
 	}
@@ -133,7 +189,11 @@ func (l *link) flush() {
 		return
 	}
 	for {
-		payload, token, ok := l.core.Take(w.now, l.handled)
+		take := l.core.Take
+		if !l.process.mayAnswer() {
+			take = l.core.TakeAck // an answer must not leave, and calls stand behind answers
+		}
+		payload, token, ok := take(w.now, l.handled)
 		if !ok {
 			break
 		}
@@ -146,14 +206,20 @@ func (l *link) flush() {
 	l.arm()
 }
 
+// leaseLook is how often a path looks whether its process may answer again.
+const leaseLook = 20 * time.Millisecond
+
 func (l *link) arm() {
-	w := l.process.w
+	p, w := l.process, l.process.w
 	wake := l.core.Tick(w.now)
+	if soon := w.now.Add(leaseLook); !p.mayAnswer() && l.core.Unpublished() && (wake.IsZero() || wake.After(soon)) {
+		wake = soon
+	}
 	if wake.IsZero() || !l.wakeAt.IsZero() && !l.wakeAt.After(wake) {
 		return
 	}
 	l.wakeAt = wake
-	w.after(max(wake.Sub(w.now), time.Millisecond), func() {
+	p.after(max(wake.Sub(w.now), time.Millisecond), func() {
 		if l.wakeAt.Equal(wake) {
 			l.wakeAt = time.Time{}
 		}
@@ -169,7 +235,7 @@ func (p *process) breakConnection(d time.Duration) {
 	p.w.log("%s loses its connection for %v", p.name, d)
 	p.connected = false
 	p.life++
-	p.w.after(d, func() {
+	p.after(d, func() {
 		p.connected = true
 		for _, l := range p.sortedLinks() {
 			l.core.Rewind()
@@ -258,14 +324,20 @@ func (p *process) envelope(l *link, e *wire.Envelope, seq uint64) {
 		s.ready(l.peer.Address, epoch)
 	case wire.TypeOpen:
 		s.openAt(l.peer.Address, epoch)
+		s.hearOpen(e.Payload)
 	case wire.TypeReject:
-		s.abort(epoch)
+		p.control.abort(id, epoch)
+	case wire.TypeCancel:
+		s.cancel(l.peer.Address, string(e.Entity), e.ID)
 	}
 }
 
 func (p *process) refusal(l *link, e *wire.Envelope) {
 	if e.Code != wire.CodeMoved {
-		p.w.fail("%s: refused with code %d", p.name, e.Code)
+		if e.ID == 0 {
+			p.w.oracle.refusedTells++
+		}
+		p.complete(e.ID, answer{code: e.Code})
 		return
 	}
 	env, ok := l.core.Find(e.Seq)
@@ -281,24 +353,28 @@ func (p *process) refusal(l *link, e *wire.Envelope) {
 // peerGone ends dealings with a peer that said goodbye or was removed.
 func (p *process) peerGone(a transport.Address, bye, removed bool) {
 	l := p.links[a]
+	if p.gone[a] {
+		return
+	}
 	if removed {
 		delete(p.links, a)
 		p.gone[a] = true
 	}
+	p.silent = append(p.silent, a)
 	is := func(o transport.Address) bool { return o == a }
 	var left []call.Leftover
 	var stopped []*route
 	if l != nil && !l.gone {
-		l.gone = true
+		l.gone, l.bye = true, bye
 		left, stopped, l.stopped = l.core.Leftovers(bye), l.stopped, nil
 	}
-	for _, id := range p.w.shardIDs() {
+	for _, id := range p.w.ids {
 		if s := p.shards[id]; s != nil {
 			s.do(s.core.Forget(is, 0))
 		}
 	}
 	p.reroute(l, left, stopped)
-	for _, id := range p.w.shardIDs() {
+	for _, id := range p.w.ids {
 		if s := p.shards[id]; s != nil {
 			s.openGates(is)
 		}
@@ -306,10 +382,11 @@ func (p *process) peerGone(a transport.Address, bye, removed bool) {
 	if !removed {
 		return
 	}
-	for _, id := range p.w.shardIDs() {
+	for _, id := range p.w.ids {
 		p.routes[id].ownerGone(a, nil)
 	}
-	p.lost(func(c *ask) bool { return c.link != nil && c.link.peer.Address == a })
+	// Who said goodbye had answered or forwarded all that it had taken.
+	p.lost(func(c *ask) bool { return c.link != nil && c.link.peer.Address == a && !c.link.bye })
 }
 
 func (p *process) reroute(l *link, left []call.Leftover, stopped []*route) {
@@ -334,7 +411,7 @@ func (p *process) reroute(l *link, left []call.Leftover, stopped []*route) {
 		if byRoute[r] == nil {
 			order = append(order, r)
 		}
-		p.sent(e.ID, nil)
+		p.sent(e.ID, nil, 0)
 		byRoute[r] = append(byRoute[r], call.Outgoing{Envelope: *e})
 	}
 	for _, r := range order {
@@ -356,21 +433,43 @@ func (p *process) returned(e *wire.Envelope, certain bool) {
 	case !certain:
 		p.w.oracle.lose(e, "forwarded to one who is gone")
 	default:
-		c := newInCall(p.self, e)
+		c := newInCall(p.self, e, p.w.now)
 		s.do(s.core.Return(&c.Call, 0, p.w.now))
 	}
 }
 
-// setTable takes the coordinator's table.
-func (p *process) setTable(version uint64, entries []placement.Entry) {
-	if !p.alive || version <= p.table {
-		return
-	}
-	p.table = version
-	for _, e := range entries {
-		if s := p.shards[e.ShardID]; s != nil {
-			s.place(e.Owner, e.Epoch)
+// setTable takes a newer table, as a kind of package shard does.
+func (p *process) setTable(t *placement.Table) {
+	old := p.table
+	p.table = t
+	term := t.Version().Term
+	same := old.Version().Term == term
+	for e := range t.All() {
+		r := p.routes[e.ShardID]
+		if before, ok := old.Lookup(e.ShardID); ok && same && before == e && r.target != nil {
+			continue
 		}
-		p.routes[e.ShardID].learn(e.Owner, e.Epoch)
+		if s := p.shards[e.ShardID]; s != nil {
+			s.place(e.Owner, e.Epoch, term.Number)
+		}
+		r.place(e.Owner, e.Epoch, term.Number)
 	}
+}
+
+// farewell ends a process in order: it begins no more turns, handles nothing more,
+// and says so.
+func (p *process) farewell() {
+	p.ending = true
+	p.publish()
+	p.w.log("%s says goodbye", p.name)
+	for _, l := range p.sortedLinks() {
+		if l.gone {
+			continue
+		}
+		l.flush()
+		if l.core.Next() > 1 || l.core.Received() > 0 {
+			p.w.transmit(l, 0, slices.Clone(l.core.Bye(l.handled)))
+		}
+	}
+	p.end()
 }

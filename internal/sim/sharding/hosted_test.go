@@ -1,7 +1,8 @@
-package handoff
+package sharding
 
 import (
 	"encoding/binary"
+	"slices"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/wire"
@@ -17,6 +18,8 @@ type hosted struct {
 	id       placement.ShardID
 	core     *region.Shard
 	sweeping bool
+	touched  bool                // since it was checked last
+	silent   []transport.Address // in the old home's words, when it gave the shard to this process
 }
 
 // An inCall is a call as the hosting side holds it.
@@ -26,19 +29,37 @@ type inCall struct {
 	payload string
 	chain   []byte
 	tell    bool
+	over    time.Time              // its deadline; zero: none
 	granted func(e *region.Entity) // of a local caller: its turn, or nil to look again
 }
 
 // drainBound is how long a turn may take before its shard stays after all.
 const drainBound = 300 * time.Millisecond
 
+// limits are those of a shard. Small ones have calls refused.
+func (p plan) limits() region.Limits {
+	l := region.Limits{Mailbox: 10_000, Waiting: 10_000, Handoff: p.handoff}
+	if p.small {
+		l.Mailbox, l.Waiting = 2, 4
+	}
+	return l
+}
+
 func newHosted(p *process, id placement.ShardID) *hosted {
-	return &hosted{process: p, id: id, core: region.New(id, p.self.Address, region.Limits{Mailbox: 10_000, Waiting: 10_000})}
+	return &hosted{process: p, id: id, core: region.New(id, p.self.Address, p.w.plan.limits())}
+}
+
+// touch has the shard checked after this event.
+func (s *hosted) touch() {
+	if !s.touched {
+		s.touched = true
+		s.process.w.oracle.touched = append(s.process.w.oracle.touched, s)
+	}
 }
 
 func inbound(c *region.Call) *inCall { return c.Driver.(*inCall) }
 
-func newInCall(from transport.Peer, e *wire.Envelope) *inCall {
+func newInCall(from transport.Peer, e *wire.Envelope, now time.Time) *inCall {
 	c := &inCall{id: e.ID, payload: string(e.Payload), chain: e.Chain, tell: e.Type == wire.TypeTell}
 	c.Entity, c.Sender, c.Epoch, c.Driver = string(e.Entity), from, placement.Epoch(e.Epoch), c
 	if !e.Node.IsZero() {
@@ -46,6 +67,9 @@ func newInCall(from transport.Peer, e *wire.Envelope) *inCall {
 	}
 	if len(e.Chain) > 0 {
 		c.Chain = chain(e.Chain)
+	}
+	if e.Timeout > 0 {
+		c.over = now.Add(time.Duration(e.Timeout) * time.Microsecond)
 	}
 	return c
 }
@@ -79,6 +103,9 @@ func (c *inCall) envelope(s *hosted) *wire.Envelope {
 	if c.tell {
 		e.Type = wire.TypeTell
 	}
+	if !c.over.IsZero() {
+		e.Timeout = uint64(max(c.over.Sub(s.process.w.now).Microseconds(), 1))
+	}
 	return e
 }
 
@@ -90,35 +117,42 @@ func (p *process) inbound(l *link, e *wire.Envelope, seq uint64) {
 		return
 	}
 	copied := keep(e)
-	c := newInCall(l.peer, &copied)
+	c := newInCall(l.peer, &copied, p.w.now)
 	entity, v := s.deliver(c)
+	answer := wire.Envelope{Type: wire.TypeRefusal, ID: e.ID, Kind: e.Kind, Shard: e.Shard, Seq: seq}
 	switch v {
 	case region.Run:
 		s.turn(entity, c)
+		return
+	case region.Queued:
+		return
 	case region.Forward:
 		s.forward(c)
+		return
 	case region.Moved:
-		answer := wire.Envelope{
-			Type: wire.TypeRefusal, ID: e.ID, Kind: e.Kind, Shard: e.Shard, Seq: seq, Code: wire.CodeMoved,
-			Epoch: uint64(s.core.Epoch()), Node: transport.Peer{Address: s.core.Owner()},
-		}
-		to := l
-		if !e.Node.IsZero() {
-			answer.Type, answer.Seq = wire.TypeReply, 0
-			to = p.link(e.Node.Address)
-			if e.Type == wire.TypeTell {
-				p.w.oracle.lose(e, "refused by way of an old home")
-				return
-			}
-		}
-		to.append(&answer)
-	case region.Overloaded, region.Circular:
+		answer.Code, answer.Epoch, answer.Node = wire.CodeMoved, uint64(s.core.Epoch()), transport.Peer{Address: s.core.Owner()}
+	case region.Overloaded:
+		answer.Code = wire.CodeOverloaded
+	case region.Shed:
+		answer.Code = wire.CodeDropped
+	case region.Circular:
 		p.w.fail("%s: %s is %v", p.name, label(e), v)
 	}
+	to := l
+	if !e.Node.IsZero() {
+		answer.Type, answer.Seq = wire.TypeReply, 0
+		to = p.link(e.Node.Address)
+		if e.Type == wire.TypeTell {
+			p.w.oracle.lose(e, "refused by way of an old home")
+			return
+		}
+	}
+	to.append(&answer)
 }
 
 func (s *hosted) deliver(c *inCall) (*region.Entity, region.Verdict) {
 	e, v := s.core.Deliver(&c.Call, 0, s.process.w.now)
+	s.touch()
 	s.process.w.log("%s: %s of %s via %q at %v is %v (%v since %v)", s.process.name, c.payload, c.Sender.Name, c.Via.Name, c.Epoch, v, s.core.State(), s.core.Epoch())
 	s.sweepLater()
 	return e, v
@@ -127,16 +161,21 @@ func (s *hosted) deliver(c *inCall) (*region.Entity, region.Verdict) {
 // enqueue is for this process's own encoded calls.
 func (s *hosted) enqueue(e *wire.Envelope) bool {
 	k := keep(e)
-	c := newInCall(s.process.self, &k)
+	c := newInCall(s.process.self, &k, s.process.w.now)
 	entity, v := s.deliver(c)
 	switch v {
 	case region.Run:
 		s.turn(entity, c)
+	case region.Queued:
 	case region.Moved:
 		return false
 	case region.Forward:
 		s.forward(c)
-	case region.Overloaded, region.Circular:
+	case region.Overloaded:
+		s.answer(c, wire.CodeOverloaded)
+	case region.Shed:
+		s.answer(c, wire.CodeDropped)
+	case region.Circular:
 		s.process.w.fail("%s: own %s is %v", s.process.name, c.payload, v)
 	}
 	return true
@@ -145,7 +184,11 @@ func (s *hosted) enqueue(e *wire.Envelope) bool {
 // do does what the core says.
 func (s *hosted) do(fx region.Effects) {
 	p := s.process
+	s.touch()
 	p.w.log("%s: %v %v at %v of %s", p.name, s.id, s.core.State(), s.core.Epoch(), s.core.Owner().Name)
+	if fx.Opened {
+		p.w.oracle.opened(s)
+	}
 	for _, st := range fx.Start {
 		s.start(st.Entity, inbound(st.Call))
 	}
@@ -160,7 +203,7 @@ func (s *hosted) do(fx region.Effects) {
 		})
 	}
 	if fx.Open {
-		p.link(s.core.Owner()).append(s.step(wire.TypeOpen, s.core.Epoch()))
+		p.link(s.core.Owner()).append(s.openWord())
 		p.routes[s.id].learn(s.core.Owner(), s.core.Epoch())
 	}
 	for _, c := range fx.Refuse {
@@ -169,14 +212,52 @@ func (s *hosted) do(fx region.Effects) {
 	for _, c := range fx.Drop {
 		s.drop(inbound(c))
 	}
+	if fx.Offer {
+		s.offer()
+	}
 	if fx.Drained {
-		p.w.after(0, s.handOff)
+		p.after(0, s.handOff)
 	}
 	if fx.Opened {
 		p.routes[s.id].learn(p.self.Address, s.core.Epoch())
-		p.w.coord.opened(p, s.id, s.core.Epoch())
+		p.control.opened(s.id, s.core.Epoch())
+	}
+	if fx.Open {
+		p.control.progressed()
 	}
 	s.sweepLater()
+}
+
+// openWord is the word to the shard's new home that it may run, with those from
+// which nothing comes any more.
+func (s *hosted) openWord() *wire.Envelope {
+	e := s.step(wire.TypeOpen, s.core.Epoch())
+	for _, a := range append(slices.Clone(s.silent), s.process.silent...) {
+		e.Payload = wire.AppendRecord(e.Payload, a.Name, binary.BigEndian.AppendUint64(nil, a.Incarnation), wire.NotRemembered)
+	}
+	return e
+}
+
+// hearOpen notes whom the old home knows to be silent.
+func (s *hosted) hearOpen(payload []byte) {
+	s.silent = nil
+	err := wire.ParseRecords(payload, func(r wire.Record) {
+		s.silent = append(s.silent, transport.Address{Name: r.Entity, Incarnation: binary.BigEndian.Uint64(r.State)})
+	})
+	if err != nil {
+		s.process.w.fail("%v", err)
+	}
+	s.openGates(func(a transport.Address) bool { return slices.Contains(s.silent, a) })
+}
+
+// offer asks the new home to prepare a shard that goes on here meanwhile.
+func (s *hosted) offer() {
+	p, epoch := s.process, s.core.MoveEpoch()
+	e := s.step(wire.TypeInit, epoch)
+	e.Last = true
+	if _, ok := p.link(s.core.Peer()).append(e); !ok {
+		p.after(0, func() { p.control.abort(s.id, epoch) })
+	}
 }
 
 func (s *hosted) step(t wire.Type, epoch placement.Epoch) *wire.Envelope {
@@ -202,13 +283,14 @@ func (s *hosted) forward(c *inCall) {
 	to, epoch := s.core.Successor(c.Epoch)
 	e.Epoch, e.Node = uint64(epoch), c.Sender
 	l := p.link(to)
-	if _, ok := l.append(e); !ok {
+	seq, ok := l.append(e)
+	if !ok {
 		s.drop(c)
 		return
 	}
 	p.w.log("%s: forwards %s of %s to %s", p.name, c.payload, c.Sender.Name, l.peer.Name)
 	if c.Sender.Address == p.self.Address && !c.tell {
-		p.sent(c.id, l)
+		p.sent(c.id, l, seq)
 	}
 }
 
@@ -253,15 +335,12 @@ func (s *hosted) sweepLater() {
 		return
 	}
 	s.sweeping = true
-	s.process.w.after(250*time.Millisecond, func() {
+	s.process.after(250*time.Millisecond, func() {
 		s.sweeping = false
-		if !s.process.alive {
-			return
-		}
 		gates := s.core.Gates()
 		s.openGates(func(transport.Address) bool { return false })
 		if n := s.core.Gates(); n < gates {
-			s.process.w.oracle.cut(s.process, gates-n)
+			s.process.w.oracle.timedOut(s.process, gates-n)
 		}
 		for _, c := range s.core.Expire(s.process.w.now.Add(-callTimeout)) {
 			s.refuse(inbound(c))
@@ -276,7 +355,8 @@ func (s *hosted) openGates(gone func(transport.Address) bool) {
 
 func (s *hosted) closeGate(sender, via transport.Address, epoch placement.Epoch) {
 	s.process.w.log("%s: %v gate for %s via %s at %v", s.process.name, s.id, sender.Name, via.Name, epoch)
-	if s.process.silenced(via) {
+	s.touch()
+	if s.process.silenced(via) || slices.Contains(s.silent, via) {
 		s.core.GoDirect(sender, epoch)
 		return
 	}
@@ -294,30 +374,33 @@ func (s *hosted) flushed(f region.Flush) {
 	s.do(s.core.Flushed(f, 0, s.process.w.now))
 }
 
-func (s *hosted) place(owner transport.Address, epoch placement.Epoch) {
-	s.do(s.core.Place(owner, epoch, false, 0, s.process.w.now))
+// place follows the table's entry, as that of package shard does.
+func (s *hosted) place(owner transport.Address, epoch placement.Epoch, term uint32) {
+	p := s.process
+	if owner == p.self.Address && p.control.exiting {
+		return
+	}
+	known := s.core.Epoch()
+	force := epoch < known && known.Term() < term && s.core.Owner() != p.self.Address
+	s.do(s.core.Place(owner, epoch, force, 0, p.w.now))
 }
 
-// beginMove obeys the coordinator, and gives up when a turn takes too long.
+// beginMove obeys the coordinator.
 func (s *hosted) beginMove(to transport.Address, epoch placement.Epoch) {
 	s.do(s.core.BeginMove(to, epoch))
+	s.watchDrain(epoch)
+}
+
+// watchDrain gives a move up when a turn takes too long.
+func (s *hosted) watchDrain(epoch placement.Epoch) {
 	if s.core.State() != region.Draining || s.core.MoveEpoch() != epoch {
 		return
 	}
-	s.process.w.after(drainBound, func() {
-		if s.process.alive && s.core.State() == region.Draining && s.core.MoveEpoch() == epoch {
-			s.abort(epoch)
+	s.process.after(drainBound, func() {
+		if s.core.State() == region.Draining && s.core.MoveEpoch() == epoch {
+			s.process.control.abort(s.id, epoch)
 		}
 	})
-}
-
-// abort gives a move up at its old home.
-func (s *hosted) abort(epoch placement.Epoch) {
-	fx, off := s.core.CancelMove(epoch)
-	s.do(fx)
-	if off {
-		s.process.w.coord.aborted(s.process, s.id, epoch)
-	}
 }
 
 // handOff runs the stop hooks, which take a moment, and sends Init.
@@ -325,13 +408,10 @@ func (s *hosted) handOff() {
 	p := s.process
 	epoch, to := s.core.MoveEpoch(), s.core.Peer()
 	entities, ok := s.core.Stop()
-	if !p.alive || !ok {
+	if !ok {
 		return
 	}
-	p.w.after(p.w.upTo(3*time.Millisecond), func() {
-		if !p.alive {
-			return
-		}
+	p.after(p.w.upTo(3*time.Millisecond), func() {
 		for _, e := range entities {
 			s.rest(e)
 		}
@@ -347,12 +427,13 @@ func (s *hosted) handOff() {
 				e := s.step(wire.TypeInit, epoch)
 				e.Payload, e.Last = r, i == 1
 				if _, ok := p.link(to).append(e); !ok {
-					p.w.after(0, func() { s.abort(epoch) })
+					p.after(0, func() { p.control.abort(s.id, epoch) })
 					break
 				}
 			}
 		}
 		s.do(fx)
+		p.control.progressed()
 	})
 }
 
@@ -369,17 +450,30 @@ func (s *hosted) prepare(l *link, epoch placement.Epoch, e *wire.Envelope) {
 	if err := wire.ParseRecords(e.Payload, func(r wire.Record) { states[r.Entity] = r.State }); err != nil {
 		s.process.w.fail("%v", err)
 	}
-	ready, refused := s.core.Prepare(l.peer.Address, epoch, states, e.Last)
+	s.touch()
+	ready, refused := false, true
+	if !s.process.control.exiting {
+		ready, refused = s.core.Prepare(l.peer.Address, epoch, states, e.Last)
+	}
 	s.process.w.log("%s: %v prepares %v: ready %v, refused %v", s.process.name, s.id, epoch, ready, refused)
 	if refused {
 		l.append(s.step(wire.TypeReject, epoch))
 	} else if ready {
 		l.append(s.step(wire.TypeReady, epoch))
 	}
+	s.process.control.progressed()
 }
 
 func (s *hosted) ready(from transport.Address, epoch placement.Epoch) {
 	s.do(s.core.Ready(from, epoch))
+	s.watchDrain(epoch) // only one that served on drains now
+}
+
+// cancel takes back a call whose caller gave it up, if it still waits.
+func (s *hosted) cancel(from transport.Address, entity string, id uint64) bool {
+	c, running := s.core.Find(entity, func(c *region.Call) bool { return c.Sender.Address == from && inbound(c).id == id })
+	s.touch()
+	return c != nil && !running && s.core.Cancel(c)
 }
 
 func (s *hosted) openAt(from transport.Address, epoch placement.Epoch) {

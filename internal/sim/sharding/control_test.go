@@ -1,0 +1,479 @@
+package sharding
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/coordinator"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/region"
+	"github.com/shardgen/shardgen/runtime/singleton"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A control is a member's control plane: it drives a singleton.Manager, the
+// coordinator.Coordinator while it is here, and a coordinator.Follower, as the
+// control loop of package shard does.
+type control struct {
+	process   *process
+	manager   *singleton.Manager
+	coord     *coordinator.Coordinator
+	follower  *coordinator.Follower
+	seen      uint64 // the view
+	views     []memberView
+	converged bool
+	status    singleton.Status
+	up        uint64
+	exitReady bool
+	exiting   bool // nothing comes in any more
+
+	done    map[placement.ShardID]placement.Epoch
+	aborted map[placement.ShardID]placement.Epoch
+	asking  bool                       // calls wait for a home
+	left    map[transport.Address]bool // homes that were removed unseen
+	wishes  uint64
+	wished  map[uint64]bool // wishes that are kept
+
+	wakeAt time.Time // of the earliest step that is due
+	gateway
+}
+
+func newControl(p *process) *control {
+	c := &control{
+		process: p, follower: coordinator.NewFollower(true),
+		done: map[placement.ShardID]placement.Epoch{}, aborted: map[placement.ShardID]placement.Epoch{},
+		wished: map[uint64]bool{}, left: map[transport.Address]bool{},
+	}
+	c.gateway.init(c)
+	var err error
+	if c.manager, err = singleton.New(singleton.Config{Name: "coordinator", Self: p.self.Address}); err != nil {
+		p.w.fail("%v", err)
+	}
+	return c
+}
+
+// start begins what goes on all the time.
+func (c *control) start() { c.process.after(c.process.w.upTo(resendEvery), c.resend) }
+
+// resendEvery is the time between two sendings of what the coordinator has to know.
+const resendEvery = 500 * time.Millisecond
+
+func (c *control) resend() {
+	c.process.after(resendEvery, c.resend)
+	c.retell()
+	c.gateway.tick()
+	c.checkExit()
+}
+
+// retell tells everything again whose effect does not show.
+func (c *control) retell() {
+	p := c.process
+	for _, id := range p.w.ids {
+		if e, ok := c.done[id]; ok {
+			c.report(coordinator.MoveDone{Term: c.follower.Term(), ShardID: id, Epoch: e})
+		}
+		if e, ok := c.aborted[id]; ok {
+			c.report(coordinator.MoveAborted{Term: c.follower.Term(), ShardID: id, Epoch: e, Reason: "simulated"})
+		}
+	}
+	if c.asking = c.asking && (p.held() > 0 || c.gateway.wants()); c.asking {
+		c.report(coordinator.Ask{Kind: kindName, Have: c.follower.Table().Version()})
+	}
+}
+
+// ask asks for homes, if it was not just asked.
+func (c *control) ask() {
+	if !c.asking {
+		c.asking = true
+		c.report(coordinator.Ask{Kind: kindName, Have: c.follower.Table().Version()})
+	}
+}
+
+// report sends a message to the coordinator, if one is known.
+func (c *control) report(m coordinator.Message) {
+	a := c.follower.Coordinator()
+	known := slices.ContainsFunc(c.views, func(o memberView) bool { return o.p.self.Address == a && o.status < singleton.Exiting })
+	if !known {
+		a = c.manager.Oldest()
+	}
+	if !a.IsZero() {
+		c.send(c.process.w.process(a), m)
+	}
+}
+
+// send brings a message of the placement protocol to another member, or a client.
+func (c *control) send(to *process, m coordinator.Message) {
+	w, from := c.process.w, c.process
+	b, err := coordinator.Encode(m)
+	if err != nil {
+		w.fail("%v", err)
+		return
+	}
+	_, table := m.(coordinator.Table)
+	w.post(from, to, func() {
+		m, err := coordinator.Decode(b)
+		if err != nil {
+			w.fail("%v", err)
+			return
+		}
+		deliver := func() { to.placement(from, m) }
+		if table && to.late && w.faulty {
+			to.after(w.upTo(w.plan.stale), deliver)
+			return
+		}
+		deliver()
+	})
+}
+
+// placement handles a message of the placement protocol.
+func (p *process) placement(from *process, m coordinator.Message) {
+	if !p.host {
+		p.client.step(from, m)
+		return
+	}
+	switch m.(type) {
+	case coordinator.Register, coordinator.Ask, coordinator.TableRequest, coordinator.Place, coordinator.PinsKept,
+		coordinator.MoveStatus, coordinator.MoveDone, coordinator.MoveAborted, coordinator.MoveCancelled:
+		if !from.host {
+			p.control.gateway.placement(from, m)
+		} else if p.control.coord != nil {
+			p.control.coordinate(coordinator.Receive{From: from.self.Address, Message: m})
+		}
+		return
+	}
+	if p.control.follow(from.self.Address, m) {
+		p.control.order(m)
+	}
+}
+
+// onView takes what the membership says.
+func (c *control) onView(seq uint64, views []memberView, converged bool) {
+	p := c.process
+	if seq < c.seen {
+		return
+	}
+	if seq > c.seen {
+		c.lost(views)
+	}
+	c.seen, c.views, c.converged = seq, views, converged
+	for _, o := range views {
+		if o.p == p {
+			c.status, c.up = o.status, o.up
+		}
+	}
+	for _, id := range p.w.ids {
+		c.partWithAbsent(p.routes[id].core.Owner)
+	}
+	c.gateway.membersChanged()
+	c.manage(managed(views))
+	if c.coord != nil {
+		c.coordinate(placed(views, converged))
+	}
+	c.checkExit()
+}
+
+// lost ends dealings with members that went down or left.
+func (c *control) lost(views []memberView) {
+	p := c.process
+	for _, was := range c.views {
+		i := slices.IndexFunc(views, func(o memberView) bool { return o.p == was.p })
+		switch a := was.p.self.Address; {
+		case was.p == p || was.status == singleton.Down:
+		case i < 0 && (was.status == singleton.Exiting || was.status == singleton.Leaving):
+			p.after(byeGrace, func() { p.peerGone(a, false, true) })
+		case i < 0 || views[i].status == singleton.Down:
+			c.gateway.lostMember(was.p)
+			p.peerGone(a, false, true)
+		}
+	}
+}
+
+// byeGrace is how long a member that left in order may still say goodbye.
+const byeGrace = 3 * time.Second
+
+// partWithAbsent ends dealings with a home of shards that was removed before this
+// process was let in, so that nobody tells it so.
+func (c *control) partWithAbsent(a transport.Address) {
+	p := c.process
+	up := c.status == singleton.Up || c.status == singleton.Leaving
+	home := slices.ContainsFunc(p.w.ids, func(id placement.ShardID) bool { return p.routes[id].core.Owner == a })
+	member := slices.ContainsFunc(c.views, func(o memberView) bool { return o.p.self.Address == a })
+	if up && home && !member && !a.IsZero() && !c.left[a] {
+		c.left[a] = true
+		p.after(byeGrace, func() { p.peerGone(a, false, true) })
+	}
+}
+
+// manage steps the manager, whose instance is the coordinator.
+func (c *control) manage(in singleton.Input) {
+	p := c.process
+	out := c.manager.Step(p.w.now, in)
+	if err := c.manager.Check(); err != nil {
+		p.w.fail("%s: %v", p.name, err)
+	}
+	for _, e := range out.Send {
+		if to := p.w.process(e.To); to != nil {
+			m := e.Message
+			p.w.post(p, to, func() { to.control.manage(singleton.Receive{From: p.self.Address, Message: m}) })
+		}
+	}
+	if out.StopInstance {
+		p.w.log("%s: coordinator stops", p.name)
+		c.coord = nil
+		c.manage(singleton.InstanceStopped{})
+	}
+	if out.StartInstance {
+		c.startCoordinator()
+	}
+	c.wake(out.WakeAt)
+}
+
+func (c *control) startCoordinator() {
+	p := c.process
+	term := placement.Term{Number: uint32(c.up), Incarnation: p.self.Incarnation}
+	p.w.oracle.term(p, term)
+	coord, err := coordinator.New(coordinator.Config{
+		Self: p.self.Address, Term: term, MaxMoves: 4, RebalanceInterval: 200 * time.Millisecond,
+	})
+	if err != nil {
+		p.w.fail("%v", err)
+		return
+	}
+	p.w.log("%s: coordinator starts, term %v", p.name, term)
+	c.coord = coord
+	c.manage(singleton.InstanceStarted{})
+	c.coordinate(placed(c.views, c.converged))
+}
+
+// coordinate steps the coordinator.
+func (c *control) coordinate(in coordinator.Input) {
+	p := c.process
+	out := c.coord.Step(p.w.now, in)
+	if err := c.coord.Check(); err != nil {
+		p.w.fail("%s: %v", p.name, err)
+	}
+	for _, e := range out.Events {
+		p.w.log("%s: coordinator: %v", p.name, e)
+		p.w.oracle.event(p, e)
+	}
+	for _, e := range out.Send {
+		if to := p.w.process(e.To); to != nil {
+			c.send(to, e.Message)
+			continue
+		}
+		for _, to := range p.w.procs {
+			if to.host && to.alive {
+				c.send(to, e.Message)
+			}
+		}
+	}
+	c.wake(out.WakeAt)
+}
+
+// follow steps the follower. It reports whether the message is to be obeyed.
+func (c *control) follow(from transport.Address, m coordinator.Message) bool {
+	p := c.process
+	term, version := c.follower.Term(), c.follower.Table().Version()
+	before := c.follower.Coordinator()
+	out := c.follower.Step(p.w.now, from, m)
+	if c.follower.Coordinator() != before {
+		p.after(0, c.retell) // what the former one was told may be lost with it
+	}
+	if c.follower.Term().Compare(term) < 0 || c.follower.Table().Version().Compare(version) < 0 {
+		p.w.fail("%s: table went back from %v to %v", p.name, version, c.follower.Table().Version())
+	}
+	if out.Table != nil {
+		p.setTable(out.Table)
+		c.tableChanged(out.Table)
+	}
+	to := p.w.process(out.Coordinator)
+	if out.Register {
+		c.send(to, c.follower.Register(p.self.Address, []coordinator.KindInfo{{
+			Name: kindName, Package: "p", Shards: uint32(p.w.plan.shards), HashName: "xxh64", Hosts: true,
+		}}, p.owned()))
+	}
+	for _, m := range out.Send {
+		c.send(to, m)
+	}
+	c.wake(out.WakeAt)
+	return !out.Refused
+}
+
+// wake has the machines stepped when one of them is due.
+func (c *control) wake(at time.Time) {
+	p := c.process
+	if at.IsZero() || !c.wakeAt.IsZero() && !at.Before(c.wakeAt) {
+		return
+	}
+	c.wakeAt = at
+	p.after(max(at.Sub(p.w.now), time.Millisecond), func() {
+		if !c.wakeAt.Equal(at) {
+			return
+		}
+		c.wakeAt = time.Time{}
+		c.manage(singleton.Tick{})
+		c.follow(transport.Address{}, nil)
+		if c.coord != nil {
+			c.coordinate(coordinator.Tick{})
+		}
+	})
+}
+
+// tableChanged drops the reports whose effect shows.
+func (c *control) tableChanged(t *placement.Table) {
+	maps.DeleteFunc(c.done, func(id placement.ShardID, epoch placement.Epoch) bool {
+		e, ok := t.Lookup(id)
+		return ok && e.Epoch >= epoch
+	})
+	maps.DeleteFunc(c.aborted, func(id placement.ShardID, epoch placement.Epoch) bool {
+		e, ok := t.Lookup(id)
+		return ok && e.Epoch > epoch
+	})
+	c.gateway.tableChanged(t)
+	c.checkExit()
+}
+
+// opened reports a shard that runs here, unless the table said so.
+func (c *control) opened(id placement.ShardID, epoch placement.Epoch) {
+	if e, ok := c.follower.Table().Lookup(id); !ok || e.Epoch < epoch {
+		c.done[id] = epoch
+		c.report(coordinator.MoveDone{Term: c.follower.Term(), ShardID: id, Epoch: epoch})
+	}
+	c.progressed()
+}
+
+// abort gives a move up that this process should have made, unless it is too late.
+func (c *control) abort(id placement.ShardID, epoch placement.Epoch) {
+	if !c.process.shards[id].cancelMove(epoch) {
+		return
+	}
+	c.process.w.log("%s: %v stays, the move at %v is given up", c.process.name, id, epoch)
+	c.aborted[id] = epoch
+	c.report(coordinator.MoveAborted{Term: c.follower.Term(), ShardID: id, Epoch: epoch, Reason: "simulated"})
+}
+
+// progressed registers anew while a new coordinator still goes by registrations.
+func (c *control) progressed() {
+	if c.follower.Unsettled() && c.follower.Term() != (placement.Term{}) {
+		c.follower.Changed()
+		c.follow(transport.Address{}, nil)
+	}
+	c.checkExit()
+}
+
+// order obeys the coordinator's word about one shard.
+func (c *control) order(m coordinator.Message) {
+	switch m := m.(type) {
+	case coordinator.PlaceDone:
+		c.wished[m.ID] = true
+	case coordinator.MoveBegin:
+		s := c.process.shards[m.ShardID]
+		if s.core.Owner() == c.process.self.Address && s.core.Epoch() == m.From {
+			s.beginMove(m.To, m.Epoch)
+		}
+		c.moveStatus(s, m.Epoch)
+	case coordinator.MoveCancel:
+		s := c.process.shards[m.ShardID]
+		if s.cancelMove(m.Epoch) {
+			c.report(coordinator.MoveCancelled(m))
+		} else if !c.moveStatus(s, m.Epoch) {
+			c.report(coordinator.MoveDone{Term: c.follower.Term(), ShardID: m.ShardID, Epoch: m.Epoch})
+		}
+	}
+}
+
+// moveStatus answers how far a move is at its old home. It reports false when this
+// process is not the old home.
+func (c *control) moveStatus(s *hosted, epoch placement.Epoch) bool {
+	o, ok := s.owned()
+	if !ok || o.State == coordinator.Preparing || o.State == coordinator.Prepared || o.State == coordinator.Active && o.Epoch >= epoch {
+		return false
+	}
+	c.report(coordinator.MoveStatus{Term: c.follower.Term(), ShardID: s.id, Epoch: epoch, State: o.State})
+	return true
+}
+
+// wish wishes for a home of a shard, or takes such a wish back.
+func (c *control) wish(id placement.ShardID, node string) {
+	p := c.process
+	c.wishes++
+	n := c.wishes
+	if p.w.one(4) {
+		node = ""
+	}
+	p.w.log("%s wishes %v at %q", p.name, id, node)
+	c.place(n, id, node)
+}
+
+// place asks for a home of a shard, again and again for a while.
+func (c *control) place(n uint64, id placement.ShardID, node string) {
+	place := coordinator.Place{ID: n, Kind: kindName, Pins: []coordinator.Pin{{Shard: id.Shard, Node: node}}}
+	var ask func(tries int)
+	ask = func(tries int) {
+		if c.wished[n] || tries == 0 {
+			return
+		}
+		c.report(place)
+		c.process.after(resendEvery, func() { ask(tries - 1) })
+	}
+	ask(6)
+}
+
+// checkExit tells the membership when this leaving process has nothing left.
+func (c *control) checkExit() {
+	p := c.process
+	if c.exitReady || c.status != singleton.Leaving || p.busy() {
+		return
+	}
+	others := slices.ContainsFunc(c.views, func(o memberView) bool { return o.p != p && o.status == singleton.Up })
+	if others && slices.ContainsFunc(p.w.ids, func(id placement.ShardID) bool { return p.shards[id].holds() }) {
+		return
+	}
+	p.w.log("%s has nothing left to give", p.name)
+	c.exitReady, c.exiting = true, true
+}
+
+// owned is what a process registers.
+func (p *process) owned() (all []coordinator.Owned) {
+	for _, id := range p.w.ids {
+		if o, ok := p.shards[id].owned(); ok {
+			all = append(all, o)
+		}
+	}
+	slices.SortFunc(all, func(a, b coordinator.Owned) int { return cmp.Compare(a.Shard, b.Shard) })
+	return all
+}
+
+// holds tells whether the shard, or calls for it, are still here.
+func (s *hosted) holds() bool {
+	o, ok := s.owned()
+	return ok && (o.State != coordinator.Forwarding || s.core.Waiting() > 0 || s.core.Gated())
+}
+
+// owned is how the shard stands here; ok is false when it is not here at all.
+func (s *hosted) owned() (o coordinator.Owned, ok bool) {
+	o = coordinator.Owned{ShardID: s.id, Epoch: s.core.Epoch(), Move: s.core.MoveEpoch(), Peer: s.core.Peer()}
+	switch s.core.State() {
+	case region.Open:
+		if s.core.Offering() {
+			o.State = coordinator.Draining // it goes on, but the move is under way
+			break
+		}
+		o.State, o.Move, o.Peer = coordinator.Active, 0, transport.Address{}
+	case region.Draining:
+		o.State = coordinator.Draining
+	case region.Sent:
+		o.State = coordinator.Sent
+	case region.Forwarding:
+		o.State, o.Epoch = coordinator.Forwarding, s.core.LastEpoch()
+	case region.Preparing:
+		o.State, o.Epoch = coordinator.Preparing, 0
+	case region.Prepared:
+		o.State, o.Epoch = coordinator.Prepared, 0
+	case region.Closed:
+		return o, false
+	}
+	return o, true
+}

@@ -1,0 +1,30 @@
+// Package sharding runs the whole of sharding together, in virtual time and from a
+// seed: coordinators and followers (runtime/coordinator) under their singleton
+// (runtime/singleton), shards (runtime/region), senders (runtime/call), entities
+// that call each other, and clients that are no members and get the table through
+// a gateway. It holds tests only.
+//
+// The processes drive the cores as package shard does, without its goroutines and
+// locks. The membership is an oracle that knows all and tells no more than package
+// membership promises; that one has its own simulation in internal/sim. The broker
+// loses and delays.
+//
+// # What happens
+//
+// Shards move by wishes, for balance, and away from hosts that leave in order,
+// also the coordinator's. Turns outlast the bound of draining. Tables come late,
+// control messages are lost, repeated and reordered, connections break. Processes
+// are killed, half of the time the coordinator's and often in the middle of a move,
+// and come back under their names; they stand still; they are cut off, in one
+// direction or both, or the cluster falls in two; who was removed goes on and
+// learns it late.
+//
+// # What is checked
+//
+// After every event, the numbered invariants of the cores and those of the oracle
+// (oracle_test.go): one activation per (shard, epoch), one home with a lease, order,
+// nothing twice, no answered call undone while a copy of the state lives, outcomes
+// that are true, bounds, epochs and terms that grow. After the faults, every
+// process asks every entity and has its answer within answerBound; then one
+// coordinator, one table, all at rest.
+package sharding

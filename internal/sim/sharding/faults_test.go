@@ -1,0 +1,192 @@
+package sharding
+
+import (
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/region"
+	"github.com/shardgen/shardgen/runtime/singleton"
+)
+
+// A plan says what happens in a run.
+type plan struct {
+	name     string
+	hosts    int
+	clients  int // processes that are no members
+	shards   int // a power of two
+	moves    int // wishes for other homes
+	joins    int // hosts that come later
+	breaks   int // connections that break and come back
+	aborts   bool
+	kills    int
+	strikes  int // deaths in the middle of a move: of a home or of the coordinator
+	restarts bool
+	leaves   int            // hosts that leave in order
+	pauses   int            // processes that stand still for a while
+	cuts     int            // processes, or halves of the cluster, that are cut off
+	loss     float64        // of control messages
+	stale    time.Duration  // how late tables come to some
+	small    bool           // buffers
+	handoff  region.Handoff // how shards move; zero: ordered
+	mayLose  bool           // calls may be lost
+}
+
+const (
+	// warmUp is how long a run goes before the first fault.
+	warmUp = 900 * time.Millisecond
+	// faultTime is how long faults begin.
+	faultTime = 1500 * time.Millisecond
+)
+
+// faults schedules what the plan says.
+func (w *world) faults() {
+	at := func(n int, do func()) {
+		for range n {
+			w.after(warmUp+w.upTo(faultTime), do)
+		}
+	}
+	p := w.plan
+	at(p.moves, w.wish)
+	at(p.breaks, func() {
+		w.pick(func(p *process) bool { return p.alive && !p.paused }).breakConnection(w.upTo(200 * time.Millisecond))
+	})
+	at(p.joins, func() { w.begin("j"+string(rune('0'+len(w.procs))), true) })
+	at(p.leaves, w.leaveAny)
+	at(p.kills, func() {
+		if p := w.victim(); p != nil {
+			w.kill(p)
+		}
+	})
+	at(p.pauses, func() {
+		if p := w.victim(); p != nil {
+			w.pause(p, w.spell())
+		}
+	})
+	at(p.cuts, w.cutAny)
+}
+
+// spell is how long a pause or a cut lasts: bearable, at the edge, or too long.
+func (w *world) spell() time.Duration {
+	switch w.r.IntN(3) {
+	case 0:
+		return w.upTo(300 * time.Millisecond)
+	case 1:
+		return w.between(300*time.Millisecond, 2*time.Second)
+	}
+	return w.between(2*time.Second, 6*time.Second)
+}
+
+// victim is a member whose loss others survive; half of the time it is the
+// coordinator's process.
+func (w *world) victim() *process {
+	if !w.spare() {
+		return nil
+	}
+	if cs := w.coordinators(); len(cs) > 0 && w.one(2) && !cs[0].paused {
+		return cs[0]
+	}
+	return w.pick(func(p *process) bool { return p.healthy() })
+}
+
+// spare tells whether the cluster can lose one more host and go on.
+func (w *world) spare() bool {
+	n := 0
+	for _, o := range w.members.list {
+		if o.status == singleton.Up && o.p.healthy() {
+			n++
+		}
+	}
+	return n >= 2
+}
+
+// kill ends a process at once; perhaps it is started again under its name.
+func (w *world) kill(p *process) {
+	if !p.alive {
+		return
+	}
+	w.log("%s killed", p.name)
+	p.end()
+}
+
+// pause has a process stand still, as SIGSTOP does.
+func (w *world) pause(p *process, d time.Duration) {
+	w.log("%s stands still for %v", p.name, d)
+	p.paused = true
+	w.after(d, p.resume)
+}
+
+// resume lets a process go on where it was: all that came meanwhile is there.
+func (p *process) resume() {
+	if !p.paused {
+		return
+	}
+	p.w.log("%s goes on", p.name)
+	p.paused = false
+	backlog := p.backlog
+	p.backlog = nil
+	for _, do := range backlog {
+		p.after(0, do)
+	}
+}
+
+// cutAny cuts one process off, in both directions or one, or the cluster in two.
+func (w *world) cutAny() {
+	d := w.spell()
+	p := w.victim()
+	if p == nil {
+		return
+	}
+	side := map[*process]bool{p: true}
+	kind := w.r.IntN(4)
+	if kind == 3 {
+		for _, o := range w.procs {
+			if w.one(2) {
+				side[o] = true
+			}
+		}
+	}
+	w.log("%s cut off for %v, kind %d", p.name, d, kind)
+	for _, in := range w.procs {
+		for _, out := range w.procs {
+			if !side[in] || side[out] {
+				continue
+			}
+			if kind != 1 {
+				w.cut(in, out, d)
+			}
+			if kind != 2 {
+				w.cut(out, in, d)
+			}
+		}
+	}
+}
+
+// leaveAny lets a host leave in order.
+func (w *world) leaveAny() {
+	if p := w.victim(); p != nil {
+		w.members.leave(p)
+	}
+}
+
+// wish has a member wish for another home of some shard, or take wishes back.
+func (w *world) wish() {
+	asker := w.pick((*process).healthy)
+	to := w.pick((*process).healthy)
+	if asker == nil {
+		return
+	}
+	asker.control.wish(w.ids[w.r.IntN(len(w.ids))], to.name)
+}
+
+// heal ends all faults.
+func (w *world) heal() {
+	w.log("the faults end")
+	w.faulty = false
+	clear(w.cuts)
+	for _, p := range w.procs {
+		p.resume()
+	}
+	if !slices.ContainsFunc(w.procs, (*process).healthy) {
+		w.begin("last", true)
+	}
+}

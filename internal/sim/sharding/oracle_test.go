@@ -1,0 +1,289 @@
+package sharding
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/coordinator"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/region"
+)
+
+// A value is an entity's: how many turns it has had.
+type value struct{ turns uint64 }
+
+// An oracle sees all turns of all processes. It holds:
+//  1. a shard is open at one process at most of those whose lease runs, and under
+//     an epoch at one only; at most one turn an entity is under way there;
+//  2. an entity's state is what its turns made of it, unless all who had a copy
+//     have ended or were fenced;
+//  3. per (thread, entity), turns begin in the order in which they were asked for;
+//  4. nothing runs twice, and what is said not to have run never does;
+//  5. nothing is lost, unless the plan allows it;
+//  6. epochs and terms grow.
+type oracle struct {
+	w        *world
+	running  map[string]*process
+	turns    map[string]uint64
+	last     map[string]int // by thread and entity: the number of the last turn
+	ran      map[string]bool
+	asked    map[string]bool
+	refused  map[string]bool // calls whose callers were told that they did not run
+	owners   map[activation]*process
+	epochs   map[placement.ShardID]placement.Epoch // the highest that opened
+	terms    map[placement.Term]*process
+	lost     map[placement.ShardID]bool // its last copy may be gone
+	forgiven map[string]bool            // entities whose next activation may know less
+	touched  []*hosted
+	strikes  int
+	onMove   func(at *process, e coordinator.Event) // told of each move that begins
+
+	counts       map[coordinator.EventKind]int
+	cuts         int // gates that timed out
+	losses       int
+	unknowns     int
+	refusedTells int
+	forgotten    int // entities that came back with less
+	nested       int
+}
+
+type activation struct {
+	placement.ShardID
+	epoch placement.Epoch
+}
+
+func newOracle(w *world) *oracle {
+	return &oracle{
+		w: w, running: map[string]*process{}, turns: map[string]uint64{}, last: map[string]int{},
+		ran: map[string]bool{}, asked: map[string]bool{}, refused: map[string]bool{},
+		owners: map[activation]*process{}, epochs: map[placement.ShardID]placement.Epoch{},
+		terms: map[placement.Term]*process{}, lost: map[placement.ShardID]bool{}, forgiven: map[string]bool{},
+		counts: map[coordinator.EventKind]int{}, strikes: w.plan.strikes,
+	}
+}
+
+// payload names an operation: who, on what, and its number there.
+func payload(thread, entity string, n int) string { return fmt.Sprintf("%s/%s/%d", thread, entity, n) }
+
+func (o *oracle) ask(payload string) { o.asked[payload] = true }
+
+// term notes that a coordinator begins.
+func (o *oracle) term(p *process, t placement.Term) {
+	if other := o.terms[t]; other != nil {
+		o.w.fail("term %v begins at %s, and began at %s", t, p.name, other.name)
+	}
+	o.terms[t] = p
+}
+
+// event counts what a coordinator says, and strikes in the middle of moves.
+func (o *oracle) event(p *process, e coordinator.Event) {
+	o.counts[e.What]++
+	w := o.w
+	if e.What == coordinator.MoveStarted && o.onMove != nil {
+		o.onMove(p, e)
+	}
+	if e.What != coordinator.MoveStarted || o.strikes == 0 || w.now.Sub(epochStart) < warmUp || !w.faulty || !w.one(2) {
+		return
+	}
+	o.strikes--
+	victims := []*process{p, w.process(e.Node), w.process(e.Peer)}
+	victim := victims[w.r.IntN(len(victims))]
+	w.after(w.upTo(60*time.Millisecond), func() {
+		if w.spare() {
+			w.kill(victim)
+		}
+	})
+}
+
+// writeOff is for a process that has ended or was fenced: what only it knew is
+// lost.
+func (o *oracle) writeOff(p *process) {
+	if p.written || !p.host {
+		return
+	}
+	p.written = true
+	for _, id := range o.w.ids {
+		if p.shards[id].lastCopy() {
+			o.w.log("%v may be lost with %s", id, p.name)
+			o.lost[id] = true
+		}
+	}
+}
+
+// lastCopy tells whether nobody else may have the shard's state.
+func (s *hosted) lastCopy() bool {
+	switch s.core.State() {
+	case region.Closed, region.Preparing, region.Forwarding:
+		return false
+	case region.Sent:
+		for _, o := range s.process.w.procs {
+			if o == s.process || o.written || !o.host {
+				continue
+			}
+			other := o.shards[s.id].core
+			if st := other.State(); (st == region.Prepared || st == region.Open) && other.MoveEpoch() == s.core.MoveEpoch() {
+				return false
+			}
+		}
+	case region.Open, region.Draining, region.Prepared: // Ready is on its way, and lets the old home forget
+	}
+	return true
+}
+
+// opened notes that a shard runs at a process from now on.
+func (o *oracle) opened(s *hosted) {
+	p, epoch := s.process, s.core.Epoch()
+	a := activation{s.id, epoch}
+	if other := o.owners[a]; other != nil && other != p {
+		o.w.fail("%v at %v opens at %s and opened at %s", s.id, epoch, p.name, other.name)
+	}
+	o.owners[a] = p
+	if !p.leased() {
+		return // it runs nothing yet, and perhaps never
+	}
+	if epoch < o.epochs[s.id] {
+		o.w.fail("%v opens at %s under %v, and opened under %v", s.id, p.name, epoch, o.epochs[s.id])
+	}
+	o.epochs[s.id] = epoch
+	o.alone(s)
+	if o.lost[s.id] {
+		delete(o.lost, s.id)
+		for i := range entitiesAShard {
+			o.forgiven[entity(s.id, i)] = true
+		}
+	}
+}
+
+// alone checks that a shard is open nowhere else where turns may begin.
+func (o *oracle) alone(s *hosted) {
+	for _, p := range o.w.procs {
+		if p == s.process || !p.alive || !p.host || !p.leased() {
+			continue
+		}
+		if other := p.shards[s.id].core; other.State() == region.Open || other.State() == region.Draining {
+			o.w.fail("%v runs at %s under %v, and is %v at %s under %v",
+				s.id, s.process.name, s.core.Epoch(), other.State(), p.name, other.Epoch())
+		}
+	}
+}
+
+// bounds checks that a shard holds no more than it may: its own queue, what came
+// out of mailboxes and gates into it, and the gates.
+func (o *oracle) bounds(s *hosted) {
+	l := o.w.plan.limits()
+	limit := l.Waiting*(1+len(o.w.procs)) + l.Mailbox*entitiesAShard
+	if n := s.core.Waiting(); n > limit {
+		o.w.fail("%s: %d calls wait for %v, at most %d may", s.process.name, n, s.id, limit)
+	}
+}
+
+// lose notes that an accepted call cannot run.
+func (o *oracle) lose(e *wire.Envelope, format string, args ...any) {
+	o.losses++
+	what := fmt.Sprintf(format, args...)
+	o.w.log("LOST %s: %s", label(e), what)
+	if !o.w.plan.mayLose && e.Type == wire.TypeTell {
+		o.w.fail("%s is lost: %s", label(e), what)
+	}
+}
+
+// timedOut notes that gates have timed out.
+func (o *oracle) timedOut(p *process, n int) {
+	o.cuts += n
+	if !o.w.plan.mayLose {
+		o.w.fail("%d gates at %s timed out", n, p.name)
+	}
+}
+
+// outcome holds a process to what it tells its callers.
+func (o *oracle) outcome(op *operation, out outcome) {
+	ran := o.ran[op.payload]
+	switch out {
+	case executed:
+		if !ran {
+			o.w.fail("%s: %s was answered and did not run", op.process.name, op.payload)
+		}
+	case notExecuted:
+		if ran {
+			o.w.fail("%s: %s ran, and its caller is told that it did not", op.process.name, op.payload)
+		}
+		o.refused[op.payload] = true
+	case unknown:
+		o.unknowns++
+	}
+	if out != executed && !o.w.plan.mayLose && !(out == notExecuted && o.w.plan.small) {
+		o.w.fail("%s: %s came to %v", op.process.name, op.payload, out)
+	}
+}
+
+// begin is the begin of a turn.
+func (o *oracle) begin(s *hosted, e *region.Entity, payload string) {
+	p := s.process
+	o.w.log("%s: TURN %s", p.name, payload)
+	if !p.leased() {
+		o.w.fail("%s begins %s past its lease", p.name, payload)
+	}
+	o.alone(s)
+	key := e.ID
+	if other := o.running[key]; other != nil && other.alive && (other == p || other.leased()) {
+		o.w.fail("%s runs at %s and at %s", key, other.name, p.name)
+	}
+	o.running[key] = p
+	o.state(s, e)
+	if o.ran[payload] {
+		o.w.fail("%s ran twice, now at %s", payload, p.name)
+	}
+	if o.refused[payload] {
+		o.w.fail("%s runs at %s, and its caller was told that it did not", payload, p.name)
+	}
+	o.ran[payload] = true
+	var thread, entity string
+	var n int
+	if _, err := fmt.Sscan(strings.ReplaceAll(payload, "/", " "), &thread, &entity, &n); err != nil {
+		o.w.fail("payload %q: %v", payload, err)
+	}
+	order := thread + " → " + entity
+	if last := o.last[order]; n <= last {
+		o.w.fail("%s: %d runs at %s after %d", order, n, p.name, last)
+	}
+	o.last[order] = n
+}
+
+// state compares what an entity knows with what it should, and has it count.
+func (o *oracle) state(s *hosted, e *region.Entity) {
+	v, awake := e.Value.(*value)
+	if !awake {
+		v = s.wake(e)
+	}
+	switch want := o.turns[e.ID]; {
+	case v.turns == want:
+	case !awake && v.turns < want && o.forgiven[e.ID]:
+		o.forgotten++
+	default:
+		o.w.fail("%s at %s has seen %d turns, want %d", e.ID, s.process.name, v.turns, want)
+	}
+	delete(o.forgiven, e.ID)
+	v.turns++
+	o.turns[e.ID] = v.turns
+}
+
+func (o *oracle) end(s *hosted, e *region.Entity) {
+	if o.running[e.ID] == s.process {
+		delete(o.running, e.ID)
+	}
+}
+
+// missing are the operations that were asked for and never ran.
+func (o *oracle) missing() []string {
+	var out []string
+	for p := range o.asked {
+		if !o.ran[p] && !o.refused[p] {
+			out = append(out, p)
+		}
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,302 @@
+package sharding
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/call"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/region"
+	"github.com/shardgen/shardgen/runtime/singleton"
+)
+
+// entitiesAShard is how many entities each shard has.
+const entitiesAShard = 3
+
+// callTimeout ends a call for which no answer comes.
+const callTimeout = 5 * time.Second
+
+// A thread does one thing after another, as a goroutine of a user's program does.
+type thread struct {
+	process *process
+	name    string
+	n       map[string]int
+	busy    bool
+}
+
+func entity(id placement.ShardID, i int) string { return fmt.Sprintf("e%d.%d", id.Shard, i) }
+
+// startThreads begins the traffic of a process.
+func (p *process) startThreads() {
+	for i := range 2 {
+		t := &thread{process: p, name: fmt.Sprintf("%s#%d.%d", p.name, p.self.Incarnation, i), n: map[string]int{}}
+		p.threads = append(p.threads, t)
+		p.after(p.w.upTo(20*time.Millisecond), t.next)
+	}
+}
+
+// next does one thing, then waits for it or not.
+func (t *thread) next() {
+	p := t.process
+	if p.w.calm || p.host && p.control.status >= singleton.Leaving {
+		return
+	}
+	id := p.w.ids[p.w.r.IntN(p.w.plan.shards)]
+	e := entity(id, p.w.r.IntN(entitiesAShard))
+	pause := p.w.upTo(25 * time.Millisecond)
+	if p.w.one(4) {
+		pause = 0
+	}
+	t.n[e]++
+	pl := payload(t.name, e, t.n[e])
+	p.w.oracle.ask(pl)
+	if p.w.r.IntN(3) > 0 {
+		p.routes[id].send(&wire.Envelope{
+			Type: wire.TypeTell, Kind: []byte(id.Kind), Shard: id.Shard, Entity: []byte(e), Payload: []byte(pl),
+		})
+		p.after(pause, t.next)
+		return
+	}
+	t.busy = true
+	p.call(id, e, pl, nil, p.w.now.Add(callTimeout), func(o outcome) {
+		t.busy = false
+		if o != executed {
+			pause += 5 * time.Millisecond
+		}
+		p.after(pause, t.next)
+	})
+}
+
+// An outcome is what a caller is told of its call.
+type outcome uint8
+
+const (
+	executed outcome = iota + 1
+	notExecuted
+	unknown
+)
+
+func (o outcome) String() string {
+	return [...]string{"none", "executed", "not executed", "unknown"}[o]
+}
+
+// An operation is a call until its outcome is known.
+type operation struct {
+	process *process
+	id      placement.ShardID
+	entity  string
+	payload string
+	up      []byte // the turns that wait for it
+	over    time.Time
+	done    func(outcome)
+}
+
+// call runs a local call on the entity, or sends one.
+func (p *process) call(id placement.ShardID, e, payload string, up []byte, over time.Time, done func(outcome)) {
+	op := &operation{p, id, e, payload, up, over, done}
+	t := p.routes[id].target
+	if t == nil || t.local == nil {
+		op.encoded(0)
+		return
+	}
+	s := t.local
+	s.touch()
+	if entity := s.core.Begin(e, 0); entity != nil {
+		op.turn(s, entity)
+		return
+	}
+	op.wait(s)
+}
+
+// wait waits for a turn of a shard that is here.
+func (op *operation) wait(s *hosted) {
+	p := op.process
+	c := &inCall{payload: op.payload, chain: op.up}
+	c.Entity, c.Sender, c.Local, c.Driver = op.entity, p.self, true, c
+	if len(op.up) > 0 {
+		c.Chain = chain(op.up)
+	}
+	ended := false
+	c.granted = func(entity *region.Entity) {
+		ended = true
+		if entity == nil {
+			p.after(0, func() { op.encoded(0) })
+			return
+		}
+		op.turn(s, entity)
+	}
+	entity, v := s.deliver(c)
+	switch v {
+	case region.Run:
+		op.turn(s, entity)
+	case region.Queued:
+		p.after(op.over.Sub(p.w.now), func() {
+			if ended {
+				return
+			}
+			s.touch()
+			if !s.core.Cancel(&c.Call) {
+				p.w.fail("%s: %s waits for a turn, and %v does not know it", p.name, op.payload, s.id)
+			}
+			op.end(notExecuted)
+		})
+	case region.Moved, region.Forward, region.Shed:
+		op.encoded(0)
+	case region.Overloaded:
+		op.end(notExecuted)
+	case region.Circular:
+		p.w.fail("%s: local %s is %v", p.name, op.payload, v)
+	}
+}
+
+func (op *operation) turn(s *hosted, e *region.Entity) {
+	s.run(e, op.payload, op.up, op.over, func(ran bool) {
+		if ran {
+			op.end(executed)
+		} else {
+			op.end(notExecuted)
+		}
+	})
+}
+
+func (op *operation) end(o outcome) {
+	op.process.w.log("%s: %s: %v", op.process.name, op.payload, o)
+	op.process.w.oracle.outcome(op, o)
+	op.done(o)
+}
+
+// encoded sends a call, again and again until it ran or its time is over, as Do
+// of package shard does.
+func (op *operation) encoded(try int) {
+	p := op.process
+	if !p.w.now.Before(op.over) {
+		op.end(notExecuted)
+		return
+	}
+	p.nextID++
+	c := &ask{id: p.nextID}
+	c.done = func(a answer) {
+		switch {
+		case a.lost:
+			op.end(unknown)
+		case a.code == wire.CodeOK:
+			op.end(executed)
+		case a.code == wire.CodeOverloaded, a.code == wire.CodeExpired:
+			op.end(notExecuted)
+		default:
+			p.w.log("%s: call %s again, code %d", p.name, op.payload, a.code)
+			pause := min(time.Millisecond<<min(try, 6), 50*time.Millisecond)
+			p.after(min(pause, op.over.Sub(p.w.now)), func() { op.encoded(try + 1) })
+		}
+	}
+	p.pending[c.id] = c
+	p.after(op.over.Sub(p.w.now), func() {
+		if p.pending[c.id] == c {
+			delete(p.pending, c.id)
+			op.end(op.giveUp(c))
+		}
+	})
+	p.routes[op.id].send(&wire.Envelope{
+		Type: wire.TypeCall, ID: c.id, Kind: []byte(op.id.Kind), Shard: op.id.Shard,
+		Entity: []byte(op.entity), Payload: []byte(op.payload), Chain: op.up,
+		Timeout: uint64(op.over.Sub(p.w.now).Microseconds()),
+	})
+}
+
+// giveUp takes a call back whose time is over, as far as that can be done, and
+// tells whether it ran.
+func (op *operation) giveUp(c *ask) outcome {
+	p := op.process
+	p.w.log("%s: call %s timed out", p.name, op.payload)
+	held := p.routes[op.id].core.Drop(func(o call.Outgoing) bool { return o.Envelope.ID == c.id && o.Envelope.Type == wire.TypeCall })
+	if len(held) > 0 {
+		return notExecuted
+	}
+	if c.link == nil {
+		if s := p.shards[op.id]; s != nil && s.cancel(p.self.Address, op.entity, c.id) {
+			return notExecuted
+		}
+		return unknown
+	}
+	if c.link.core.Void(c.seq) {
+		return notExecuted
+	}
+	c.link.append(&wire.Envelope{
+		Type: wire.TypeCancel, ID: c.id, Kind: []byte(op.id.Kind), Shard: op.id.Shard, Entity: []byte(op.entity),
+	})
+	return unknown
+}
+
+// turn runs an encoded call.
+func (s *hosted) turn(e *region.Entity, c *inCall) {
+	s.run(e, c.payload, c.chain, c.over, func(ran bool) {
+		if ran {
+			s.answer(c, wire.CodeOK)
+		} else {
+			s.answer(c, wire.CodeExpired)
+		}
+	})
+}
+
+// run is one turn: it waits for the lease, takes a while, and sometimes calls
+// another entity.
+func (s *hosted) run(e *region.Entity, payload string, up []byte, over time.Time, done func(ran bool)) {
+	w, p := s.process.w, s.process
+	end := func(ran bool) {
+		s.touch()
+		next, drained := s.core.End(e, 0)
+		if next != nil {
+			s.start(e, inbound(next))
+		}
+		if drained {
+			p.after(0, s.handOff)
+		}
+		done(ran)
+	}
+	switch {
+	case p.ending, !over.IsZero() && !w.now.Before(over):
+		end(false)
+		return
+	case !p.leased():
+		p.after(5*time.Millisecond, func() { s.run(e, payload, up, over, done) })
+		return
+	}
+	w.oracle.begin(s, e, payload)
+	ended := func() {
+		w.oracle.end(s, e)
+		end(true)
+	}
+	d := w.upTo(time.Millisecond)
+	switch {
+	case w.one(20):
+		d = w.upTo(30 * time.Millisecond)
+	case w.plan.aborts && w.one(40):
+		d = w.upTo(2 * drainBound)
+	}
+	if to, id := s.callee(e.ID); to != "" && w.one(8) {
+		links := wire.AppendLink(append([]byte(nil), up...), s.id.Kind, e.ID, s.id.Shard)
+		w.oracle.nested++
+		nested := fmt.Sprintf("turn%d/%s/1", w.oracle.nested, to)
+		p.after(d, func() {
+			limit := w.now.Add(callTimeout)
+			if !over.IsZero() && over.Before(limit) {
+				limit = over
+			}
+			p.call(id, to, nested, links, limit, func(outcome) { ended() })
+		})
+		return
+	}
+	p.after(d, ended)
+}
+
+// callee is whom an entity may call: only later ones, so that calls never circle.
+func (s *hosted) callee(from string) (string, placement.ShardID) {
+	ids := s.process.w.ids
+	id := ids[s.process.w.r.IntN(len(ids))]
+	to := entity(id, s.process.w.r.IntN(entitiesAShard))
+	if to <= from {
+		return "", id
+	}
+	return to, id
+}

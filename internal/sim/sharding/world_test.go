@@ -1,0 +1,211 @@
+package sharding
+
+import (
+	"container/heap"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A world is the processes of one run, the broker and the membership. Everything
+// in it follows from the seed.
+type world struct {
+	r       *rand.Rand
+	now     time.Time
+	queue   events
+	order   int
+	hash    uint64 // of all events so far
+	plan    plan
+	ids     []placement.ShardID
+	procs   []*process // all that ever were, in the order of their begin
+	members *members
+	cuts    map[way]time.Time // until when nothing passes
+	oracle  *oracle
+	err     error
+	trace   *strings.Builder // nil: none wanted
+	faulty  bool             // control messages get lost, and faults happen
+	calm    bool             // the faults are over, and threads ask nothing more
+	watch   func()           // called after each event, if there is one
+}
+
+var epochStart = time.Unix(1_000_000, 0)
+
+const kindName = "K"
+
+// An event happens to a process, or to the world if that is nil. A process that
+// stands still gets its events when it goes on; a dead one never.
+type event struct {
+	at      time.Time
+	order   int
+	process *process
+	do      func()
+}
+
+type events []event
+
+func (q events) Len() int { return len(q) }
+func (q events) Less(i, j int) bool {
+	return q[i].at.Before(q[j].at) || q[i].at.Equal(q[j].at) && q[i].order < q[j].order
+}
+func (q events) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *events) Push(x any)   { *q = append(*q, x.(event)) }
+func (q *events) Pop() any {
+	last := (*q)[len(*q)-1]
+	(*q)[len(*q)-1] = event{}
+	*q = (*q)[:len(*q)-1]
+	return last
+}
+
+func newWorld(seed uint64, p plan) *world {
+	w := &world{r: rand.New(rand.NewPCG(seed, 23)), now: epochStart, plan: p, cuts: map[way]time.Time{}, faulty: true}
+	for i := range p.shards {
+		w.ids = append(w.ids, placement.ShardID{Kind: kindName, Shard: uint32(p.shards + i)})
+	}
+	w.oracle = newOracle(w)
+	w.members = newMembers(w)
+	for i := range p.hosts {
+		w.begin(fmt.Sprintf("n%d", i+1), true)
+	}
+	for i := range p.clients {
+		w.begin(fmt.Sprintf("c%d", i+1), false)
+	}
+	return w
+}
+
+// begin starts a process. Its incarnation tells it from former ones of its name.
+func (w *world) begin(name string, host bool) *process {
+	incarnation := uint64(1)
+	for _, o := range w.procs {
+		if o.name == name {
+			incarnation++
+		}
+	}
+	p := newProcess(w, name, incarnation, host)
+	w.procs = append(w.procs, p)
+	w.log("%s#%d begins", name, incarnation)
+	if host {
+		w.members.join(p)
+		p.control.start()
+	} else {
+		p.client.start()
+	}
+	if w.now.After(epochStart) { // else they begin together
+		p.startThreads()
+	}
+	return p
+}
+
+func (w *world) schedule(d time.Duration, p *process, do func()) {
+	w.order++
+	heap.Push(&w.queue, event{w.now.Add(d), w.order, p, do})
+}
+
+func (w *world) after(d time.Duration, do func()) { w.schedule(d, nil, do) }
+
+// upTo is a random time of at most d.
+func (w *world) upTo(d time.Duration) time.Duration { return time.Duration(w.r.Int64N(int64(d) + 1)) }
+
+// between is a random time from a to b.
+func (w *world) between(a, b time.Duration) time.Duration { return a + w.upTo(b-a) }
+
+func (w *world) one(in int) bool { return w.r.IntN(in) == 0 }
+
+func (w *world) fail(format string, args ...any) {
+	if w.err == nil {
+		w.err = fmt.Errorf("at %v: %s", w.now.Sub(epochStart), fmt.Sprintf(format, args...))
+		w.log("FAILED: %v", w.err)
+	}
+}
+
+func (w *world) log(format string, args ...any) {
+	if w.trace != nil {
+		fmt.Fprintf(w.trace, "%12v "+format+"\n", append([]any{w.now.Sub(epochStart)}, args...)...)
+	}
+}
+
+// run lets time pass for d.
+func (w *world) run(d time.Duration) {
+	until := w.now.Add(d)
+	for w.err == nil && len(w.queue) > 0 && !w.queue[0].at.After(until) {
+		e := heap.Pop(&w.queue).(event)
+		w.now = e.at
+		w.mix(uint64(e.order))
+		switch p := e.process; {
+		case p == nil:
+			e.do()
+		case !p.alive:
+			continue
+		case p.paused:
+			p.backlog = append(p.backlog, e.do)
+			continue
+		default:
+			e.do()
+		}
+		if w.err == nil {
+			w.check()
+		}
+		if w.watch != nil {
+			w.watch()
+		}
+	}
+	if w.err == nil {
+		w.now = until
+	}
+}
+
+// mix adds a number and the time to the hash of the run.
+func (w *world) mix(n uint64) {
+	const prime = 1099511628211
+	w.hash = (w.hash ^ n) * prime
+	w.hash = (w.hash ^ uint64(w.now.Sub(epochStart))) * prime
+}
+
+// check holds the cores that the last event touched to their invariants. Those of
+// a path are checked by itself where invariants are compiled in.
+func (w *world) check() {
+	for _, s := range w.oracle.touched {
+		s.touched = false
+		if err := s.core.Check(); err != nil {
+			w.fail("%s: %v", s.process.name, err)
+		}
+		w.oracle.bounds(s)
+	}
+	w.oracle.touched = w.oracle.touched[:0]
+}
+
+func (w *world) process(a transport.Address) *process {
+	for _, p := range w.procs {
+		if p.self.Address == a {
+			return p
+		}
+	}
+	return nil
+}
+
+// coordinators are the processes that run one.
+func (w *world) coordinators() (all []*process) {
+	for _, p := range w.procs {
+		if p.alive && p.host && p.control.coord != nil {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// pick is a random process of those for which can is true; nil if there is none.
+func (w *world) pick(can func(*process) bool) *process {
+	var all []*process
+	for _, p := range w.procs {
+		if can(p) {
+			all = append(all, p)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return all[w.r.IntN(len(all))]
+}
