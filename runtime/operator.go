@@ -28,6 +28,12 @@ func (c *control) operatorMessage(kind transport.Kind, from transport.Peer, body
 	if kind == transport.Broadcast && r.Command != admin.RollCall && !concerned {
 		return // meant for another
 	}
+	if r.Command == admin.Members && c.singles.seek() {
+		time.AfterFunc(seekTime, func() {
+			c.loop.post(func() { c.answerOperator(id, from, admin.Answer{View: c.operatorView()}) })
+		})
+		return
+	}
 	c.answerOperator(id, from, c.obey(from, r))
 	if r.Command == admin.Down && r.Node == c.self && c.refuseDown(r) == nil {
 		c.stepMembers(membership.DownNode{Node: c.self}) // behind the answer, for it ends the node
@@ -91,8 +97,13 @@ func (c *control) operatorView() admin.View {
 			Address: p.Address, Status: p.Status, Age: m.UpNumber, Reachable: p.Reachable, Evidence: p.Evidence, Roles: p.Roles, Hosts: p.Hosts,
 		})
 	}
+	view.Singletons = c.singles.rows(v)
 	return view
 }
+
+// seekTime is how long an operator waits for the answer to where singletons run,
+// if this node did not know: far more than the question takes.
+const seekTime = 100 * time.Millisecond
 
 func (c *control) answerOperator(id uint64, to transport.Peer, a admin.Answer) {
 	b, err := admin.Encode(id, nil, &a)

@@ -37,7 +37,7 @@ const (
 
 const usage = `usage: shardctl COMMAND -cluster NAME [flags] [NODE]
 
-  members            list the members as one of them sees the cluster
+  members            list the members, and where singletons run, as one of them sees the cluster
   join NODE          tell a process that waits (Config.JoinByCommand) to join
   leave NODE         make a member leave in order, and wait until it is gone
   down NODE          declare a member dead whose process has stopped
@@ -76,7 +76,7 @@ type options struct {
 var commands = []command{
 	{
 		name: "members", timeout: 10 * time.Second, run: members,
-		about: "Lists the members, the oldest first, as one of them sees the cluster.",
+		about: "Lists the members, the oldest first, as one of them sees the cluster, and where each\nsingleton runs.",
 	},
 	{
 		name: "join", node: true, timeout: 60 * time.Second, run: join,

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/shardgen/shardgen/internal/fixture"
 	"github.com/shardgen/shardgen/internal/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
 	natstransport "github.com/shardgen/shardgen/transport/nats"
@@ -65,6 +66,7 @@ func TestCommandLine(t *testing.T) {
 // TestCluster commands two members of a real broker.
 func TestCluster(t *testing.T) {
 	url := natsproc.Start(t).URL()
+	watch := fixture.NewWatch()
 	env := map[string]string{"NATS_URL": url, "SHARD_CLUSTER": "shop"}
 	start := func(name string, command bool) *shard.Node {
 		n := shard.New(shard.Config{
@@ -72,6 +74,13 @@ func TestCluster(t *testing.T) {
 			Roles: []string{"web"}, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		})
 		t.Cleanup(func() { _ = n.Close() })
+		if !command {
+			if err := fixture.HostChief(n, func() *fixture.Chief {
+				return &fixture.Chief{Node: name, Watch: watch, Self: fixture.NewChiefClient(n).API()}
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
 		if err := n.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -86,9 +95,15 @@ func TestCluster(t *testing.T) {
 		!strings.Contains(lines[1], "up (leader)") || !strings.HasPrefix(lines[2], "b ") || !strings.Contains(lines[2], "web") {
 		t.Errorf("members are printed as\n%s", got.stdout)
 	}
+	if _, _, err := fixture.NewChiefClient(b).Ref().Next(t.Context()); err != nil { // the singleton runs
+		t.Fatal(err)
+	}
+	got = shardctl(t, env, "members")
+	got.check(t, "members", exitOK, "\nSINGLETON  RUNS AT  MAY RUN AT\nChief      a        a\n", "")
 	var view jsonView
 	got = shardctl(t, env, "members -json")
-	if err := json.Unmarshal([]byte(got.stdout), &view); err != nil || len(view.Members) != 2 || view.Members[1].Name != "b" || view.Cluster != "shop" {
+	if err := json.Unmarshal([]byte(got.stdout), &view); err != nil || len(view.Members) != 2 || view.Members[1].Name != "b" ||
+		len(view.Singletons) != 1 || view.Singletons[0].Node != a.Cluster().Self.String() || view.Cluster != "shop" {
 		t.Errorf("members -json: %v, %s", err, got.stdout)
 	}
 	shardctl(t, env, "down b").check(t, "down b", exitFailed, "", "b#")

@@ -26,6 +26,20 @@ func printView(w io.Writer, v admin.View) error {
 		}
 		fmt.Fprintf(t, "%s\t%016x\t%s\t%s\t%s\t%s\t%s\n", m.Name, m.Incarnation, status, age(m.Age), reachable, list(m.Roles), list(m.Hosts))
 	}
+	if len(v.Singletons) > 0 {
+		fmt.Fprintln(t)
+		if err := t.Flush(); err != nil {
+			return err
+		}
+		fmt.Fprintln(t, "SINGLETON\tRUNS AT\tMAY RUN AT")
+	}
+	for _, s := range v.Singletons {
+		at := s.Node.Name
+		if s.Node.IsZero() {
+			at = "nowhere: " + s.Why
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\n", s.Kind, at, list(namesOf(s.Hosts)))
+	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
@@ -42,6 +56,14 @@ func age(n uint32) string {
 		return "-"
 	}
 	return fmt.Sprint(n)
+}
+
+func namesOf(nodes []transport.Address) []string {
+	names := []string{}
+	for _, a := range nodes {
+		names = append(names, a.Name)
+	}
+	return names
 }
 
 func list(words []string) string {
@@ -61,6 +83,14 @@ type (
 		Converged bool         `json:"converged"`
 		Why       string       `json:"why,omitempty"`
 		Members   []jsonMember `json:"members"`
+		// Singletons is empty where SeenBy is of a version that does not tell.
+		Singletons []jsonSingleton `json:"singletons"`
+	}
+	jsonSingleton struct {
+		Name  string   `json:"name"`
+		Node  string   `json:"node,omitempty"` // name#incarnation
+		Why   string   `json:"why,omitempty"`  // there is no node
+		Hosts []string `json:"hosts"`          // name#incarnation, the oldest first
 	}
 	jsonMember struct {
 		Name        string   `json:"name"`
@@ -82,7 +112,7 @@ type (
 func viewOf(cluster string, v admin.View) jsonView {
 	j := jsonView{
 		Cluster: cluster, SeenBy: v.Self.String(), Founder: v.Founder.String(), Converged: v.Converged, Why: v.Why,
-		Members: []jsonMember{},
+		Members: []jsonMember{}, Singletons: []jsonSingleton{},
 	}
 	if !v.Leader.IsZero() {
 		j.Leader = v.Leader.String()
@@ -92,6 +122,16 @@ func viewOf(cluster string, v admin.View) jsonView {
 			Name: m.Name, Incarnation: fmt.Sprintf("%016x", m.Incarnation), Status: m.Status.String(), Age: m.Age,
 			Reachable: m.Reachable, Evidence: m.Evidence, Roles: append([]string{}, m.Roles...), Hosts: append([]string{}, m.Hosts...),
 		})
+	}
+	for _, s := range v.Singletons {
+		row := jsonSingleton{Name: s.Kind, Why: s.Why, Hosts: []string{}}
+		if !s.Node.IsZero() {
+			row.Node = s.Node.String()
+		}
+		for _, a := range s.Hosts {
+			row.Hosts = append(row.Hosts, a.String())
+		}
+		j.Singletons = append(j.Singletons, row)
 	}
 	return j
 }

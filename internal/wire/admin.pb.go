@@ -324,6 +324,7 @@ type AdminView struct {
 	Converged     bool                   `protobuf:"varint,6,opt,name=converged,proto3" json:"converged,omitempty"`
 	Why           string                 `protobuf:"bytes,7,opt,name=why,proto3" json:"why,omitempty"` // not converged
 	Members       []*AdminMember         `protobuf:"bytes,8,rep,name=members,proto3" json:"members,omitempty"`
+	Singletons    []*AdminSingleton      `protobuf:"bytes,9,rep,name=singletons,proto3" json:"singletons,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -414,6 +415,82 @@ func (x *AdminView) GetMembers() []*AdminMember {
 	return nil
 }
 
+func (x *AdminView) GetSingletons() []*AdminSingleton {
+	if x != nil {
+		return x.Singletons
+	}
+	return nil
+}
+
+// AdminSingleton is where the one instance of a type runs.
+type AdminSingleton struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Node          *AdminNode             `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`   // none: it was not found
+	Why           string                 `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`     // it was not found
+	Hosts         []*AdminNode           `protobuf:"bytes,4,rep,name=hosts,proto3" json:"hosts,omitempty"` // who may run it, the oldest first
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdminSingleton) Reset() {
+	*x = AdminSingleton{}
+	mi := &file_shardgen_wire_admin_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdminSingleton) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdminSingleton) ProtoMessage() {}
+
+func (x *AdminSingleton) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_admin_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdminSingleton.ProtoReflect.Descriptor instead.
+func (*AdminSingleton) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *AdminSingleton) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *AdminSingleton) GetNode() *AdminNode {
+	if x != nil {
+		return x.Node
+	}
+	return nil
+}
+
+func (x *AdminSingleton) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+func (x *AdminSingleton) GetHosts() []*AdminNode {
+	if x != nil {
+		return x.Hosts
+	}
+	return nil
+}
+
 type AdminMember struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          *AdminNode             `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
@@ -429,7 +506,7 @@ type AdminMember struct {
 
 func (x *AdminMember) Reset() {
 	*x = AdminMember{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[5]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -441,7 +518,7 @@ func (x *AdminMember) String() string {
 func (*AdminMember) ProtoMessage() {}
 
 func (x *AdminMember) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[5]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -454,7 +531,7 @@ func (x *AdminMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminMember.ProtoReflect.Descriptor instead.
 func (*AdminMember) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{5}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *AdminMember) GetNode() *AdminNode {
@@ -525,7 +602,7 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x04view\x18\x02 \x01(\v2\x18.shardgen.wire.AdminViewR\x04view\"A\n" +
 	"\tAdminNode\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
-	"\vincarnation\x18\x02 \x01(\x06R\vincarnation\"\xb3\x02\n" +
+	"\vincarnation\x18\x02 \x01(\x06R\vincarnation\"\xf2\x02\n" +
 	"\tAdminView\x12,\n" +
 	"\x04self\x18\x01 \x01(\v2\x18.shardgen.wire.AdminNodeR\x04self\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\rR\x06status\x12\x14\n" +
@@ -534,7 +611,15 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x06leader\x18\x05 \x01(\v2\x18.shardgen.wire.AdminNodeR\x06leader\x12\x1c\n" +
 	"\tconverged\x18\x06 \x01(\bR\tconverged\x12\x10\n" +
 	"\x03why\x18\a \x01(\tR\x03why\x124\n" +
-	"\amembers\x18\b \x03(\v2\x1a.shardgen.wire.AdminMemberR\amembers\"\xcf\x01\n" +
+	"\amembers\x18\b \x03(\v2\x1a.shardgen.wire.AdminMemberR\amembers\x12=\n" +
+	"\n" +
+	"singletons\x18\t \x03(\v2\x1d.shardgen.wire.AdminSingletonR\n" +
+	"singletons\"\x94\x01\n" +
+	"\x0eAdminSingleton\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12,\n" +
+	"\x04node\x18\x02 \x01(\v2\x18.shardgen.wire.AdminNodeR\x04node\x12\x10\n" +
+	"\x03why\x18\x03 \x01(\tR\x03why\x12.\n" +
+	"\x05hosts\x18\x04 \x03(\v2\x18.shardgen.wire.AdminNodeR\x05hosts\"\xcf\x01\n" +
 	"\vAdminMember\x12,\n" +
 	"\x04node\x18\x01 \x01(\v2\x18.shardgen.wire.AdminNodeR\x04node\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\rR\x06status\x12\x10\n" +
@@ -564,15 +649,16 @@ func file_shardgen_wire_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_shardgen_wire_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_shardgen_wire_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_shardgen_wire_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_shardgen_wire_admin_proto_goTypes = []any{
-	(AdminCommand)(0),    // 0: shardgen.wire.AdminCommand
-	(*Admin)(nil),        // 1: shardgen.wire.Admin
-	(*AdminRequest)(nil), // 2: shardgen.wire.AdminRequest
-	(*AdminAnswer)(nil),  // 3: shardgen.wire.AdminAnswer
-	(*AdminNode)(nil),    // 4: shardgen.wire.AdminNode
-	(*AdminView)(nil),    // 5: shardgen.wire.AdminView
-	(*AdminMember)(nil),  // 6: shardgen.wire.AdminMember
+	(AdminCommand)(0),      // 0: shardgen.wire.AdminCommand
+	(*Admin)(nil),          // 1: shardgen.wire.Admin
+	(*AdminRequest)(nil),   // 2: shardgen.wire.AdminRequest
+	(*AdminAnswer)(nil),    // 3: shardgen.wire.AdminAnswer
+	(*AdminNode)(nil),      // 4: shardgen.wire.AdminNode
+	(*AdminView)(nil),      // 5: shardgen.wire.AdminView
+	(*AdminSingleton)(nil), // 6: shardgen.wire.AdminSingleton
+	(*AdminMember)(nil),    // 7: shardgen.wire.AdminMember
 }
 var file_shardgen_wire_admin_proto_depIdxs = []int32{
 	2,  // 0: shardgen.wire.Admin.request:type_name -> shardgen.wire.AdminRequest
@@ -583,13 +669,16 @@ var file_shardgen_wire_admin_proto_depIdxs = []int32{
 	4,  // 5: shardgen.wire.AdminView.self:type_name -> shardgen.wire.AdminNode
 	4,  // 6: shardgen.wire.AdminView.founder:type_name -> shardgen.wire.AdminNode
 	4,  // 7: shardgen.wire.AdminView.leader:type_name -> shardgen.wire.AdminNode
-	6,  // 8: shardgen.wire.AdminView.members:type_name -> shardgen.wire.AdminMember
-	4,  // 9: shardgen.wire.AdminMember.node:type_name -> shardgen.wire.AdminNode
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	7,  // 8: shardgen.wire.AdminView.members:type_name -> shardgen.wire.AdminMember
+	6,  // 9: shardgen.wire.AdminView.singletons:type_name -> shardgen.wire.AdminSingleton
+	4,  // 10: shardgen.wire.AdminSingleton.node:type_name -> shardgen.wire.AdminNode
+	4,  // 11: shardgen.wire.AdminSingleton.hosts:type_name -> shardgen.wire.AdminNode
+	4,  // 12: shardgen.wire.AdminMember.node:type_name -> shardgen.wire.AdminNode
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_shardgen_wire_admin_proto_init() }
@@ -603,7 +692,7 @@ func file_shardgen_wire_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardgen_wire_admin_proto_rawDesc), len(file_shardgen_wire_admin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   6,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

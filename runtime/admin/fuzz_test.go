@@ -16,7 +16,7 @@ func FuzzDecode(f *testing.F) {
 		a *Answer
 	}{
 		{r: &Request{Command: 2, Node: node, Seeds: []string{"b"}, Force: true}},
-		{a: &Answer{Refusal: "no", View: View{Self: node, Members: []Member{{Address: node, Roles: []string{"web"}}}}}},
+		{a: &Answer{Refusal: "no", View: View{Self: node, Members: []Member{{Address: node, Roles: []string{"web"}}}, Singletons: []Singleton{{Kind: "Chief", Node: node, Hosts: []transport.Address{node}}}}}},
 	} {
 		b, err := Encode(7, seed.r, seed.a)
 		if err != nil {

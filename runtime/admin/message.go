@@ -70,6 +70,17 @@ type View struct {
 	Converged bool              // all reachable members have seen the same
 	Why       string            // not converged
 	Members   []Member          // from the oldest to the youngest
+	// Singletons are those that members host, by name; none where Self is of a
+	// version that does not tell.
+	Singletons []Singleton
+}
+
+// A Singleton is one row of a View: a type of which the cluster has one instance.
+type Singleton struct {
+	Kind  string              // its name
+	Node  transport.Address   // where it runs; zero: Self has not found it
+	Why   string              // it was not found, for people
+	Hosts []transport.Address // who may run it, the oldest first
 }
 
 // A Member is one row of a View.
@@ -134,6 +145,13 @@ func (v View) toWire() *wire.AdminView {
 			Evidence: m.Evidence, Roles: m.Roles, Kinds: m.Hosts,
 		})
 	}
+	for _, s := range v.Singletons {
+		row := &wire.AdminSingleton{Kind: s.Kind, Node: toWire(s.Node), Why: s.Why}
+		for _, a := range s.Hosts {
+			row.Hosts = append(row.Hosts, toWire(a))
+		}
+		w.Singletons = append(w.Singletons, row)
+	}
 	return w
 }
 
@@ -147,6 +165,13 @@ func viewFromWire(w *wire.AdminView) View {
 			Address: fromWire(m.GetNode()), Status: membership.Status(m.GetStatus()), Age: m.GetAge(),
 			Reachable: !m.GetUnreachable(), Evidence: m.GetEvidence(), Roles: m.GetRoles(), Hosts: m.GetKinds(),
 		})
+	}
+	for _, s := range w.GetSingletons() {
+		row := Singleton{Kind: s.GetKind(), Node: fromWire(s.GetNode()), Why: s.GetWhy()}
+		for _, a := range s.GetHosts() {
+			row.Hosts = append(row.Hosts, fromWire(a))
+		}
+		v.Singletons = append(v.Singletons, row)
 	}
 	return v
 }

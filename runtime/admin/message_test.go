@@ -24,6 +24,10 @@ func someAnswer() *Answer {
 			{Address: web1, Status: membership.Up, Age: 1, Reachable: true, Roles: []string{"web"}, Hosts: []string{"Cart", "Stock"}},
 			{Address: web2, Status: membership.Down, Evidence: "gone"},
 		},
+		Singletons: []Singleton{
+			{Kind: "Chief", Node: web1, Hosts: []transport.Address{web1, web2}},
+			{Kind: "Mail", Why: "web-2 has not answered yet", Hosts: []transport.Address{web2}},
+		},
 	}}
 }
 
