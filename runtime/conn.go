@@ -280,6 +280,10 @@ func (c *Conn) gatewayMessage(from transport.Peer, body []byte) {
 		return
 	}
 	switch {
+	case m.GetBye() != nil:
+		if c.gateway.IsZero() || from.Address == c.gateway.Address {
+			c.gateway, c.helloAt = transport.Peer{}, time.Now().Add(askDelay)
+		}
 	case m.GetRefusal() != nil:
 		c.refusal(fmt.Errorf("%s refuses this process: %s", from.Name, m.GetRefusal().GetReason()))
 	case m.GetWelcome() != nil:

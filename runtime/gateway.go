@@ -83,8 +83,9 @@ func (g *gateway) probe() {
 
 func (g *gateway) hello(from transport.Peer, h *wire.GatewayHello) {
 	c := g.control
-	if v := c.view.Load(); v == nil || v.SelfStatus != membership.Up {
-		return // another member answers the next one
+	if !g.serves() {
+		g.send(from, &wire.Gateway{Bye: &wire.GatewayBye{}}) // another member answers the next one
+		return
 	}
 	if reason := g.mismatch(h); reason != "" {
 		g.send(from, &wire.Gateway{Refusal: &wire.GatewayRefusal{Reason: reason}})
@@ -163,9 +164,24 @@ func (g *gateway) lostMember(a transport.Address) {
 	}
 }
 
-// membersChanged tells all clients who the members are now, if they do not know.
+// serves tells whether this member may be asked: one that leaves has soon nothing
+// more to tell.
+func (g *gateway) serves() bool {
+	v := g.control.view.Load()
+	return v != nil && v.SelfStatus == membership.Up
+}
+
+// membersChanged tells all clients who the members are now, if they do not know,
+// or to look for another gateway.
 func (g *gateway) membersChanged() {
 	if len(g.clients) == 0 {
+		return
+	}
+	if !g.serves() {
+		for a, client := range g.clients {
+			g.send(client.peer, &wire.Gateway{Bye: &wire.GatewayBye{}})
+			delete(g.clients, a)
+		}
 		return
 	}
 	now := digestOf(g.members())

@@ -593,7 +593,8 @@ func (*GatewayProbe) Descriptor() ([]byte, []int) {
 	return file_shardgen_wire_control_proto_rawDescGZIP(), []int{7}
 }
 
-// GatewayBye ends the service.
+// GatewayBye ends the service, from either side: a client goes, or a member leaves
+// and another one must be asked.
 type GatewayBye struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
