@@ -4,13 +4,17 @@ import (
 	"context"
 	"runtime"
 	"testing"
+
+	"github.com/shardgen/shardgen/internal/invariant"
 )
 
-// seeds is how many random runs a test makes, each twice: those of the first
-// seeds that are cheap.
-const seeds = 200
-
+// TestRandomRuns makes 200 random runs, each twice: those of the first seeds that
+// are cheap.
 func TestRandomRuns(t *testing.T) {
+	seeds := 200
+	if invariant.Race {
+		seeds = 50
+	}
 	totals := Sweep{Seeds: seeds, Workers: runtime.GOMAXPROCS(0), Twice: 1, Cheap: true, Done: func(r Result) {
 		if r.Err != nil {
 			t.Errorf("seed %d: %v\n%s", r.Seed, r.Err, Replay(r.Seed))

@@ -7,13 +7,22 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/shardgen/shardgen/internal/invariant"
 )
 
 var (
-	seeds = flag.Int("seeds", 200, "how many seeds TestSeeds runs")
+	seeds = flag.Int("seeds", usual(), "how many seeds TestSeeds runs")
 	first = flag.Int("first", 0, "the first of the seeds that TestSeeds runs")
 	seed  = flag.Int("seed", -1, "the only seed that TestSeeds runs, with its trace")
 )
+
+func usual() int {
+	if invariant.Race {
+		return 40
+	}
+	return 200
+}
 
 // TestSeeds runs random runs, one in twenty of them twice, which must come to the
 // same.
