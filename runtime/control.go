@@ -411,6 +411,7 @@ func (c *control) viewChanged() {
 	if c.coord != nil {
 		c.stepCoordinator(placed)
 	}
+	c.partWithAbsent()
 	c.checkExit()
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/runtime/region"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -30,6 +31,7 @@ func (pl *plane) farewell(ctx context.Context) {
 			return
 		}
 	}
+	pl.dismiss(ctx)
 	pl.peersMu.RLock()
 	var paths []*path
 	for _, pp := range pl.peers {
@@ -44,6 +46,27 @@ func (pl *plane) farewell(ctx context.Context) {
 			pl.log.Warn("flush the goodbye", "lane", i, "err", err)
 		}
 	}
+}
+
+// dismissAfter is how long a process that has left waits for the table to tell
+// where the calls belong that it still holds.
+const dismissAfter = time.Second
+
+// dismiss sees to the calls that came late, for shards whose next home has left
+// too: they go on as soon as the table names a newer one, and else are refused. Who
+// hears the goodbye believes that all which was taken in has been answered or
+// passed on.
+func (pl *plane) dismiss(ctx context.Context) {
+	holds := func() (any bool) {
+		pl.eachHosted(-1, func(s *hostedShard) { any = any || s.holdsCalls() })
+		return any
+	}
+	for begin := time.Now(); holds() && time.Since(begin) < dismissAfter && ctx.Err() == nil; {
+		time.Sleep(5 * time.Millisecond) // the control loop goes on
+	}
+	pl.eachHosted(-1, func(s *hostedShard) {
+		s.do(func(uint32, time.Time) region.Effects { return s.core.Dismiss() })
+	})
 }
 
 // goodbye publishes what is left and a last frame that says so.

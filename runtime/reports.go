@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/runtime/coordinator"
-	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/runtime/region"
 	"github.com/shardgen/shardgen/runtime/singleton"
@@ -320,7 +319,7 @@ func (c *control) suspect(a transport.Address, server string) {
 	}
 	c.suspectMu.Unlock()
 	if !recent {
-		c.loop.post(func() { c.stepMembers(membership.Unreachable{Peer: a, Server: server}) })
+		c.loop.post(func() { c.bounced(a, server) })
 	}
 }
 

@@ -307,6 +307,17 @@ func (s *Shard) Return(c *Call, now uint32, at time.Time) Effects {
 	return s.redeliver(&q, now)
 }
 
+// Dismiss gives up all that waits here, for a node that ends: neither the shard nor
+// word of its home will come any more.
+func (s *Shard) Dismiss() Effects {
+	defer s.check()
+	for _, t := range s.gates.closed {
+		s.waiting.take(&t.held)
+	}
+	s.gates.closed = nil
+	return Effects{Refuse: s.waiting.filter(func(*Call) bool { return true })}
+}
+
 // orphan gives up the turns under way, whose entities end with them, and the
 // calls that wait for them.
 func (s *Shard) orphan() (fx Effects) {

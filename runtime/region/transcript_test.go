@@ -30,6 +30,7 @@ import (
 //	flushed SENDER VIA EPOCH HOP
 //	gone NODE                             forget it, open its gates
 //	return SENDER ENTITY EPOCH            a call that came back
+//	dismiss                               the node ends
 //	tick DURATION                         time passes, gates are looked at
 //	expire DURATION | withdraw CALL | find ENTITY CALL
 func TestTranscripts(t *testing.T) {
@@ -198,6 +199,8 @@ func (s *script) gateCommand(command string, arg func(int) string, args []string
 		is := func(a transport.Address) bool { return a == node(arg(0)) }
 		s.effects(s.s.Forget(is, 0), say)
 		s.effects(s.s.OpenGates(is, 0, s.now), say)
+	case "dismiss":
+		s.effects(s.s.Dismiss(), say)
 	case "return":
 		c := s.newCall(arg(0), arg(1), arg(2))
 		c.Via = node("a")

@@ -207,7 +207,7 @@ func (m *members) tellOutcasts() {
 		o.told = true
 		o.p.after(m.w.upTo(400*time.Millisecond), func() {
 			if removed && o.status == singleton.Exiting {
-				o.p.farewell()
+				o.p.farewell(0)
 				return
 			}
 			m.w.log("%s learns that it is down", o.p.name)

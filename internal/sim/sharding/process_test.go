@@ -456,10 +456,22 @@ func (p *process) setTable(t *placement.Table) {
 	}
 }
 
-// farewell ends a process in order: it begins no more turns, handles nothing more,
-// and says so.
-func (p *process) farewell() {
+// dismissAfter is how long a process that has left waits for word of where the
+// calls belong that it still holds.
+const dismissAfter = time.Second
+
+// farewell ends a process in order: it begins no more turns, sends on or refuses
+// what waits, handles nothing more, and says so.
+func (p *process) farewell(waited time.Duration) {
+	holds := func(id placement.ShardID) bool { s := p.shards[id].core; return s.Waiting() > 0 || s.Gated() }
+	if waited < dismissAfter && slices.ContainsFunc(p.w.ids, holds) {
+		p.after(20*time.Millisecond, func() { p.farewell(waited + 20*time.Millisecond) })
+		return
+	}
 	p.ending = true
+	for _, id := range p.w.ids {
+		p.shards[id].do(p.shards[id].core.Dismiss())
+	}
 	p.publish()
 	p.w.log("%s says goodbye", p.name)
 	for _, l := range p.sortedLinks() {
