@@ -24,7 +24,8 @@ type Config struct {
 	// Roles of this node, to be asked for by name. Default none.
 	Roles []string
 	// Seeds are names of nodes to join; the first one may found the cluster.
-	// Default none: nodes find each other over the broker.
+	// Default none: nodes find each other over the broker. A name that no member had
+	// within 10 times Membership.SeedTimeout is logged once: it may be misspelt.
 	Seeds []string
 	// JoinByCommand makes the node wait, connected, until [Node.Join] is called or
 	// an operator tells it to join (shardctl join). Start returns then when it is

@@ -66,9 +66,10 @@ type Membership struct {
 	Downing Downing
 }
 
-// withDefaults fills in what must be equal at all members; the rest is left to
+// withDefaults fills in what this package needs; the rest is left to
 // package membership, for some of it depends on the cluster's size.
 func (m Membership) withDefaults() Membership {
+	set(&m.SeedTimeout, time.Second) // also how long seeds are waited for before they are asked about
 	set(&m.LeaseEcho, time.Second)
 	set(&m.LeaseMajority, 5*time.Second)
 	set(&m.GoneAfter, time.Second)

@@ -36,6 +36,7 @@ type control struct {
 	gateway    gateway
 	quarantine quarantine
 	singles    singles
+	seeds      seeds
 	wakes      [4]time.Time // of members, manager, coord, follower
 	started    bool
 	joining    bool   // the machine has started
@@ -153,6 +154,7 @@ func (c *control) run(stop <-chan struct{}) {
 		c.stepMembers(membership.ConnState{Connected: s.Connected, Server: s.Server})
 		if !c.node.cfg.JoinByCommand {
 			c.joining = true
+			c.seeds.begin(c.node.cfg.Seeds, c.self.Name, c.node.cfg.Membership.SeedTimeout, time.Now())
 			c.stepMembers(membership.Start{})
 		}
 		for kind := range *c.plane.kinds.Load() { // calls since before Start; nobody listened then
@@ -203,6 +205,7 @@ func (c *control) tick() {
 	if due(wakeFollower) {
 		c.stepFollower(transport.Address{}, nil)
 	}
+	c.tellSeeds(now)
 	c.singles.tick(now)
 	c.reports.resend(now)
 	c.gateway.tick(now)
@@ -404,6 +407,7 @@ func (c *control) viewChanged() {
 			Address: m.Address, Status: s, Unreachable: unreachable, Hosts: hosts(m.Member),
 		})
 	}
+	c.seeds.seen(v)
 	c.gateway.membersChanged()
 	c.stepManager(managed)
 	c.singles.viewChanged(v)

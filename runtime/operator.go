@@ -128,7 +128,9 @@ func (c *control) join(seeds []string) error {
 			return err
 		}
 	}
+	names := c.node.cfg.Seeds
 	if len(seeds) > 0 {
+		names = seeds
 		m, err := c.newMembers(seeds)
 		if err != nil {
 			return err
@@ -138,6 +140,7 @@ func (c *control) join(seeds []string) error {
 		c.stepMembers(membership.ConnState{Connected: s.Connected, Server: s.Server})
 	}
 	c.joining = true
+	c.seeds.begin(names, c.self.Name, c.node.cfg.Membership.SeedTimeout, time.Now())
 	c.stepMembers(membership.Start{})
 	return nil
 }

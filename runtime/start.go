@@ -13,7 +13,8 @@ import (
 // Start connects and joins the cluster. It returns when the node is Up, or with
 // the reason why it cannot be: a bad config or host, the broker out of reach, a
 // cluster that refuses it. With Config.JoinByCommand it returns when the node is
-// connected. ctx bounds starting only.
+// connected. ctx bounds starting only; a node that was not Up when ctx ended leaves
+// again, which takes 2s at most.
 func (n *Node) Start(ctx context.Context) error {
 	err := n.begin(ctx)
 	if err == nil {
@@ -28,9 +29,29 @@ func (n *Node) Start(ctx context.Context) error {
 	if n.awaitUp(ctx) {
 		return n.startErr()
 	}
-	n.stop(fmt.Errorf("start node %s: %w", n.cfg.Name, ctx.Err()))
+	err = fmt.Errorf("start node %s: %w: %s", n.cfg.Name, ctx.Err(), n.whyNotUp())
+	n.giveUpJoining(err)
+	return err
+}
+
+// takeBackTime bounds leaving in order for a node that was never Up. It has
+// nothing to give away: a round of gossip or two is enough.
+const takeBackTime = 2 * time.Second
+
+// giveUpJoining ends a node that is not Up: the others are told, so that none has
+// to find out that it is gone.
+func (n *Node) giveUpJoining(why error) {
+	n.control.leave()
+	ctx, cancel := context.WithTimeout(context.Background(), takeBackTime)
+	defer cancel()
+	select {
+	case <-n.gone:
+		n.farewell(ctx)
+	case <-ctx.Done():
+	case <-n.done:
+	}
+	n.stop(why)
 	<-n.done
-	return n.Err()
 }
 
 // tellAfter is when it is said what is waited for.
