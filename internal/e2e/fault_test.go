@@ -10,11 +10,16 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/cluster"
 	"github.com/shardgen/shardgen/internal/e2e/fault"
 	"github.com/shardgen/shardgen/internal/e2e/load"
+	"github.com/shardgen/shardgen/internal/invariant"
 )
 
 // TestFaults runs every fault in a short form. Only times are not judged as
 // cmd/fault does: tests run side by side, and with the race detector.
 func TestFaults(t *testing.T) {
+	rate := 1000
+	if invariant.Race {
+		rate = 300 // a call costs ten times as much; leases must not lapse for want of processor time
+	}
 	for _, f := range fault.All() {
 		t.Run(f.Name, func(t *testing.T) {
 			program, err := os.Executable()
@@ -30,7 +35,7 @@ func TestFaults(t *testing.T) {
 			}
 			o := fault.Options{
 				Cluster: cluster.Options{Program: program, Dir: t.TempDir()},
-				Load:    load.Options{Entities: 200, Rate: 1000},
+				Load:    load.Options{Entities: 200, Rate: rate},
 				Nodes:   3,
 				Calls:   2000,
 				Length:  min(f.Length, 2*time.Second),
