@@ -44,13 +44,14 @@ func (s *hostedShard) plane() *plane { return s.host.plane }
 // deliver brings a call to the shard, or on to its next home. A local caller that
 // would have to be forwarded looks for the home itself.
 func (s *hostedShard) deliver(c *region.Call, at time.Time) (*region.Entity, region.Verdict) {
-	return s.deliverIf(c, at, nil)
+	return s.deliverBy(c, at, nil, nil)
 }
 
-// deliverIf is deliver if still says so, under the shard's lock; else Moved.
-func (s *hostedShard) deliverIf(c *region.Call, at time.Time, still func() bool) (*region.Entity, region.Verdict) {
+// deliverBy is deliver for a call that comes by a route of this process, which
+// must still lead there; else Moved.
+func (s *hostedShard) deliverBy(c *region.Call, at time.Time, r *route, t *target) (*region.Entity, region.Verdict) {
 	s.mu.Lock()
-	if still != nil && !still() {
+	if r != nil && r.target.Load() != t {
 		s.mu.Unlock()
 		return nil, region.Moved
 	}
@@ -80,28 +81,35 @@ func (s *hostedShard) placement() (placement.Epoch, transport.Address) {
 // when the shard is not here any more, or the route left it meanwhile, and the
 // call must look for its home anew: behind the route's Flush it would be late.
 func (s *hostedShard) enqueue(e *wire.Envelope, r *route, t *target) bool {
-	k := keep(e)
-	return s.enqueueSelf(&k, func() bool { return r.target.Load() == t })
+	pl := s.plane()
+	at := time.Now()
+	c := pl.newInCall(pl.self, e, s.lane, at)
+	c.args, c.ownsArgs = append(argsPool.Get().(*argsBuffer)[:0], e.Payload...), true
+	if s.accept(c, at, r, t) {
+		return true
+	}
+	c.recycle()
+	return false
 }
 
 // enqueueKept is enqueue for an envelope that belongs to the shard already, when
 // there is no looking anew.
 func (s *hostedShard) enqueueKept(e *wire.Envelope) {
-	if !s.enqueueSelf(e, nil) {
-		c := &inCall{id: e.ID}
-		c.Sender = s.plane().self
-		s.plane().answerCode(c, wire.CodeMoved, "")
+	pl := s.plane()
+	at := time.Now()
+	if c := pl.newInCall(pl.self, e, s.lane, at); !s.accept(c, at, nil, nil) {
+		pl.answerCode(c, wire.CodeMoved, "")
 	}
 }
 
-func (s *hostedShard) enqueueSelf(e *wire.Envelope, still func() bool) bool {
+// accept has a call of this process run here, now or later, or answers it. It
+// reports false when the call must look for its home anew.
+func (s *hostedShard) accept(c *inCall, at time.Time, r *route, t *target) bool {
 	pl := s.plane()
-	at := time.Now()
-	c := pl.newInCall(pl.self, e, s.lane, at)
-	entity, v := s.deliverIf(&c.Call, at, still)
+	entity, v := s.deliverBy(&c.Call, at, r, t)
 	switch v {
 	case region.Run:
-		pl.wg.Go(func() { s.runQueued(entity, c) })
+		s.run(entity, c)
 	case region.Moved:
 		return false
 	case region.Overloaded:
@@ -252,7 +260,12 @@ func (s *hostedShard) start(st region.Start) {
 		c.granted <- grant{entity: st.Entity}
 		return
 	}
-	s.plane().wg.Go(func() { s.runQueued(st.Entity, c) })
+	s.run(st.Entity, c)
+}
+
+// run has a turn run that has begun.
+func (s *hostedShard) run(e *region.Entity, c *inCall) {
+	s.plane().runner(s.id.Shard).add(begun{shard: s, entity: e, call: c})
 }
 
 // forwardLocked sends a call on to the shard's next home.

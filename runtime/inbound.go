@@ -21,13 +21,14 @@ type inCall struct {
 	id       uint64 // the caller's number; 0 for a tell
 	method   []byte
 	args     []byte
+	ownsArgs bool  // args is a buffer of argsPool
 	deadline int64 // nanoseconds after the plane's base; 0: none
 	chain    []byte
 	tell     bool
 	lane     int
 	from     *path                      // the path that it came on; nil for this process's own
 	remote   atomic.Pointer[remoteTurn] // nil until its turn begins
-	run      laneRun                    // the turn's hold on its lane; zero: it has none
+	run      hold                       // the turn's hold on its lane; zero: it has none
 
 	// granted is a waiting local caller's: it gets the turn, or the reason why not.
 	granted chan grant
@@ -41,6 +42,9 @@ var inCalls = sync.Pool{New: func() any { return new(inCall) }}
 // recycle gives the call back for reuse: its turn has ended, and nobody knows of
 // it any more.
 func (c *inCall) recycle() {
+	if c.ownsArgs {
+		recycle(c.args)
+	}
 	*c = inCall{}
 	inCalls.Put(c)
 }

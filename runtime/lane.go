@@ -2,7 +2,6 @@ package shard
 
 import (
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/wire"
@@ -10,17 +9,12 @@ import (
 )
 
 // lane receives one lane's messages and runs the turns of remote calls, one
-// after another on one goroutine, as long as they are quick. A turn that takes
-// long, or waits for a call of its own, hands the lane over: another goroutine
-// goes on with the rest, and the first one only ends its turn.
-//
-// word arbitrates: it is odd while a turn runs, and whoever raises it by one at
-// that moment has the lane: the runner when its turn ends, or a thief. All other
-// fields belong to whoever has the lane.
+// after another on one goroutine, as long as they are quick. Its other fields
+// belong to whoever has the baton.
 type lane struct {
+	baton
 	plane *plane
 	ch    transport.Channel
-	word  atomic.Uint64
 
 	reader wire.FrameReader
 	header wire.FrameHeader
@@ -36,37 +30,19 @@ type lane struct {
 	// unpublished counts the frames whose answers are in dirty.
 	unpublished int
 
-	seen uint64        // the watchdog's: word at its last look
 	done chan struct{} // closed when the link has nothing more to receive
 }
 
 func newLane(pl *plane, ch transport.Channel) *lane {
-	return &lane{plane: pl, ch: ch, done: make(chan struct{})}
+	l := &lane{plane: pl, ch: ch, done: make(chan struct{})}
+	l.wg, l.next = &pl.wg, l.run
+	pl.watch.mind(&l.baton)
+	return l
 }
 
 // framesAPublish is how many frames share one publication of their answers at
 // most, while more are waiting to be received.
 const framesAPublish = 8
-
-// laneRun is a turn's hold on the lane it runs on.
-type laneRun struct {
-	lane *lane
-	word uint64 // odd
-}
-
-// enter marks that a turn begins on the lane's goroutine.
-func (l *lane) enter() laneRun { return laneRun{lane: l, word: l.word.Add(1)} }
-
-// leave marks that the turn ended. It reports whether the lane still belongs to
-// this goroutine.
-func (r laneRun) leave() bool { return r.lane.word.CompareAndSwap(r.word, r.word+1) }
-
-// handOver lets another goroutine go on with the lane, if this turn still has it.
-func (r laneRun) handOver() {
-	if r.lane != nil && r.leave() {
-		r.lane.plane.wg.Go(r.lane.run)
-	}
-}
 
 // run handles messages until the link closes or the lane is taken away.
 func (l *lane) run() {
@@ -188,74 +164,4 @@ func (l *lane) publishLater(p *path) {
 		}
 	}
 	l.dirty = append(l.dirty, p)
-}
-
-// watchdog takes the lane from turns that run for over a millisecond. It sleeps
-// while no lane has anything to do.
-type watchdog struct {
-	lanes  []*lane
-	asleep atomic.Bool
-	wake   chan struct{}
-}
-
-func (w *watchdog) init(lanes []*lane) {
-	w.lanes, w.wake = lanes, make(chan struct{}, 1)
-}
-
-// awake tells the watchdog that a lane is busy.
-func (w *watchdog) awake() {
-	if w.asleep.Load() && w.asleep.CompareAndSwap(true, false) {
-		w.wake <- struct{}{}
-	}
-}
-
-// idleLooks is how often the watchdog looks at idle lanes before it sleeps.
-const idleLooks = 20
-
-func (w *watchdog) run(stop <-chan struct{}) {
-	ticker := time.NewTicker(time.Millisecond)
-	defer ticker.Stop()
-	for idle := 0; ; {
-		select {
-		case <-stop:
-			return
-		case <-ticker.C:
-		}
-		if w.look() {
-			idle = 0
-			continue
-		}
-		if idle++; idle < idleLooks {
-			continue
-		}
-		idle = 0
-		ticker.Stop()
-		w.asleep.Store(true)
-		if w.look() && w.asleep.CompareAndSwap(true, false) {
-			ticker.Reset(time.Millisecond)
-			continue // a lane became busy before it could wake this goroutine
-		}
-		select {
-		case <-stop:
-			return
-		case <-w.wake:
-		}
-		ticker.Reset(time.Millisecond)
-	}
-}
-
-// look hands over lanes whose turn has not changed since the last look, and
-// reports whether any lane did something.
-func (w *watchdog) look() (busy bool) {
-	for _, l := range w.lanes {
-		word := l.word.Load()
-		if word != l.seen {
-			busy = true
-		} else if word%2 == 1 {
-			busy = true
-			laneRun{lane: l, word: word}.handOver()
-		}
-		l.seen = word
-	}
-	return busy
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"math/bits"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,6 +38,7 @@ type plane struct {
 	tr    atomic.Pointer[transport.Link]
 	lanes []*lane
 	pumps []pump // one a lane
+	runs  []runner
 	watch watchdog
 
 	exiting atomic.Bool // this node has nothing left to give away: it takes nothing any more
@@ -92,8 +94,20 @@ func newPlane(cfg Config, self transport.Peer, ctl planeControl) *plane {
 		pl.pumps[i].signal = make(chan struct{}, 1)
 	}
 	pl.lease.init(time.Now())
+	pl.watch.init()
+	pl.runs = make([]runner, max(runtime.GOMAXPROCS(0), minRunners))
+	for i := range pl.runs {
+		pl.runs[i].init(pl)
+	}
 	return pl
 }
+
+// minRunners is how many runners a process has at least, so that turns that take
+// just under a millisecond do not queue up behind each other.
+const minRunners = 4
+
+// runner is the one for a shard's turns.
+func (pl *plane) runner(shard uint32) *runner { return &pl.runs[int(shard)%len(pl.runs)] }
 
 // open starts the lanes over an open link.
 func (pl *plane) open(l transport.Link) {
@@ -101,7 +115,6 @@ func (pl *plane) open(l transport.Link) {
 	for i := range pl.cfg.Lanes {
 		pl.lanes = append(pl.lanes, newLane(pl, transport.Channel(i)))
 	}
-	pl.watch.init(pl.lanes)
 	pl.wg.Go(func() { pl.watch.run(pl.stop) })
 	pl.wg.Go(pl.sweepPending)
 	for i, l := range pl.lanes {

@@ -22,8 +22,11 @@ type port struct{ kind *kind }
 
 var _ codegen.Port = port{}
 
-// argsPool keeps the buffers that arguments are encoded into.
-var argsPool = sync.Pool{New: func() any { return new([]byte) }}
+// argsPool keeps the buffers that arguments are encoded into. What has outgrown
+// its buffer is left to the garbage collector.
+var argsPool = sync.Pool{New: func() any { return new(argsBuffer) }}
+
+type argsBuffer [2 << 10]byte
 
 // Locate resolves an id to its hash and shard.
 func (p port) Locate(id string) (hash uint64, shard uint32, err error) {
@@ -111,7 +114,7 @@ func over(ctx context.Context, r *codegen.Ref) error {
 // encoded is a call that wants its arguments encoded.
 func (p port) encoded(ctx context.Context, r codegen.Ref, method string) codegen.Call {
 	r.Port = p
-	return codegen.Call{Context: ctx, Args: (*argsPool.Get().(*[]byte))[:0], Ref: r, Method: method}
+	return codegen.Call{Context: ctx, Args: argsPool.Get().(*argsBuffer)[:0], Ref: r, Method: method}
 }
 
 // waitTurn waits for the entity's turn, for a local caller; the call is encoded
@@ -205,8 +208,8 @@ func (p port) Send(c codegen.Call) error {
 }
 
 func recycle(args []byte) {
-	if cap(args) <= 64<<10 {
-		argsPool.Put(&args)
+	if cap(args) == len(argsBuffer{}) {
+		argsPool.Put((*argsBuffer)(args[:cap(args)]))
 	}
 }
 

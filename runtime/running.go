@@ -38,11 +38,15 @@ func (l *lane) runTurn(sh *hostedShard, e *region.Entity, c *inCall) bool {
 	return kept
 }
 
-// runQueued runs the turn of a call that waited, on a goroutine of its own.
-func (s *hostedShard) runQueued(e *region.Entity, c *inCall) {
+// runBegun runs a turn on a runner's goroutine. It reports whether this goroutine
+// still has the baton afterwards.
+func (s *hostedShard) runBegun(e *region.Entity, c *inCall, r *runner) bool {
+	c.run = r.enter()
 	a := s.guarded(e, c)
+	kept := c.run.leave()
 	s.endTurnOf(c.turn(), e)
 	s.plane().answerTurn(c, a, nil)
+	return kept
 }
 
 // answerTurn sends what a turn came to, unless it was a tell's, and ends the call.

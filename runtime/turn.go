@@ -38,9 +38,9 @@ type mishap struct {
 // remoteTurn is a turn for an encoded call.
 type remoteTurn struct {
 	turn     turn
-	deadline int64   // nanoseconds after the plane's base; 0: none
-	chain    []byte  // encoded turns that wait for this one
-	run      laneRun // its hold on its lane; zero: it has none
+	deadline int64  // nanoseconds after the plane's base; 0: none
+	chain    []byte // encoded turns that wait for this one
+	run      hold   // its hold on its lane; zero: it has none
 
 	mu     sync.Mutex
 	ctx    *endable // made when somebody asks

@@ -160,12 +160,15 @@ func newTold(tb testing.TB, c shard.Caller) *told {
 
 func (t *told) echo(payload []byte) error {
 	i := t.next.Add(1)
+	send := func() error { return t.tells[i%localEntities].Echo(context.Background(), payload) }
 	if i%askEvery == 0 {
-		_, err := t.refs[i%localEntities].Echo(context.Background(), payload)
-		return err
+		send = func() error {
+			_, err := t.refs[i%localEntities].Echo(context.Background(), payload)
+			return err
+		}
 	}
 	for {
-		err := t.tells[i%localEntities].Echo(context.Background(), payload)
+		err := send()
 		if !errors.Is(err, shard.ErrOverloaded) {
 			return err
 		}
