@@ -209,11 +209,10 @@ func (s *hostedShard) owned() (o coordinator.Owned, ok bool) {
 	o.Epoch, o.Move, o.Peer = s.core.Epoch(), s.core.MoveEpoch(), s.core.Peer()
 	switch s.core.State() {
 	case region.Open:
-		if s.core.Offering() {
-			o.State = coordinator.Draining // it goes on, but the move is under way
-			break
-		}
 		o.State, o.Move, o.Peer = coordinator.Active, 0, transport.Address{}
+		if to, epoch, ok := s.core.Underway(); ok { // it goes on, and will move
+			o.State, o.Move, o.Peer = coordinator.Draining, epoch, to
+		}
 	case region.Draining:
 		o.State = coordinator.Draining
 	case region.Sent:

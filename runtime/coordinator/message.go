@@ -37,9 +37,10 @@ type OwnedState uint8
 // The states of a shard at a node. Active to Forwarding are the old home's,
 // Preparing and Prepared the new one's.
 const (
-	// Active: calls run here, and no move has begun (or it waits for gates).
+	// Active: calls run here, and no move has begun.
 	Active OwnedState = iota + 1
-	// Draining: no more turns start; running ones end.
+	// Draining: a move has begun. No more turns start and running ones end, or will
+	// when gates have opened or the new home is ready.
 	Draining
 	// Sent: the state went out with Init, and no answer has come.
 	Sent

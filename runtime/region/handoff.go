@@ -113,6 +113,19 @@ func (s *Shard) offer(to transport.Address, epoch placement.Epoch) Effects {
 // Offering tells whether the shard is open, and another node was asked to prepare it.
 func (s *Shard) Offering() bool { return s.offered != nil && s.state == Open }
 
+// Underway is the move of a shard that is open still: it waits for gates, or the
+// shard is on offer. A new coordinator must hear of it, for it goes on by itself.
+func (s *Shard) Underway() (to transport.Address, epoch placement.Epoch, ok bool) {
+	switch {
+	case s.state != Open:
+	case s.offered != nil:
+		return s.offered.to, s.offered.epoch, true
+	case s.pending != nil:
+		return s.pending.to, s.pending.epoch, true
+	}
+	return transport.Address{}, 0, false
+}
+
 // accepted takes the new home's Ready to an offer: running turns end now, then the
 // shard is the other's.
 func (s *Shard) accepted() Effects {

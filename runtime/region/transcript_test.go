@@ -95,6 +95,9 @@ func (s *script) status() string {
 		return text
 	}
 	text += fmt.Sprintf(" (%s at %d", name(s.s.Owner()), s.s.Epoch().Counter())
+	if to, epoch, ok := s.s.Underway(); ok {
+		text += fmt.Sprintf(", will move to %s at %d", name(to), epoch.Counter())
+	}
 	for _, d := range s.s.trail {
 		text += fmt.Sprintf(", went to %s at %d", name(d.to), d.epoch.Counter())
 	}
