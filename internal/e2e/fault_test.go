@@ -13,6 +13,9 @@ import (
 	"github.com/shardgen/shardgen/internal/invariant"
 )
 
+// patience is what tests on a busy machine wait where cmd/fault judges times.
+const patience = 20 * time.Second
+
 // TestFaults runs every fault in a short form. Only times are not judged as
 // cmd/fault does: tests run side by side, and with the race detector.
 func TestFaults(t *testing.T) {
@@ -30,17 +33,17 @@ func TestFaults(t *testing.T) {
 			defer cancel()
 			for _, limit := range []*time.Duration{&f.Limits.Pause, &f.Limits.Recovery, &f.Limits.Refusal, &f.Notice} {
 				if *limit > 0 {
-					*limit = max(*limit, 15*time.Second)
+					*limit = max(*limit, patience)
 				}
 			}
 			o := fault.Options{
-				Cluster: cluster.Options{Program: program, Dir: t.TempDir()},
+				Cluster: cluster.Options{Program: program, Dir: t.TempDir(), CallTimeout: patience},
 				Load:    load.Options{Entities: 200, Rate: rate},
 				Nodes:   3,
 				Calls:   2000,
 				Length:  min(f.Length, 2*time.Second),
 				Times:   min(f.Times, 2),
-				Settle:  15 * time.Second,
+				Settle:  patience,
 				Rounds:  1,
 				Tail:    500 * time.Millisecond,
 			}

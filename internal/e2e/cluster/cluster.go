@@ -33,6 +33,9 @@ type Options struct {
 	Singleton bool
 	// Pulses: the nodes host a type whose entities are remembered.
 	Pulses bool
+	// CallTimeout bounds the calls of nodes and callers that have no deadline;
+	// 0: as Config does.
+	CallTimeout time.Duration
 }
 
 // A Cluster is a set of node processes. All methods are safe for concurrent use.
@@ -122,7 +125,10 @@ func (c *Cluster) launch(name string) (*Node, error) {
 		return nil, err
 	}
 	c.logs = append(c.logs, logs)
-	o := node.Options{URL: c.options.URL, Cluster: c.name, Name: name, Witness: base + ".witness", Pulses: c.options.Pulses}
+	o := node.Options{
+		URL: c.options.URL, Cluster: c.name, Name: name, Witness: base + ".witness",
+		Pulses: c.options.Pulses, CallTimeout: c.options.CallTimeout,
+	}
 	if c.options.Singleton {
 		o.Trace = base + ".trace"
 	}
@@ -154,7 +160,7 @@ func (c *Cluster) Dial(ctx context.Context, name string) (*shard.Conn, error) {
 	c.mu.Unlock()
 	return shard.Dial(ctx, shard.Config{
 		Cluster: c.name, Name: name, Transport: natstransport.New(c.options.URL),
-		Logger: slog.New(slog.NewTextHandler(logs, nil)),
+		Logger: slog.New(slog.NewTextHandler(logs, nil)), CallTimeout: c.options.CallTimeout,
 	})
 }
 

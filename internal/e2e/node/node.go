@@ -50,13 +50,15 @@ type Options struct {
 	Witness string // the file for the record of its calls, which must not exist
 	Trace   string // the file in which a singleton says when it lived; "": none is hosted
 	Pulses  bool   // it hosts a type whose entities are remembered
+	// CallTimeout is the node's Config.CallTimeout; 0: the default.
+	CallTimeout time.Duration
 }
 
 // Args is the command line of a node with these options.
 func (o Options) Args() []string {
 	return []string{
 		Command, "-nats", o.URL, "-cluster", o.Cluster, "-name", o.Name, "-witness", o.Witness, "-trace", o.Trace,
-		"-pulses=" + strconv.FormatBool(o.Pulses),
+		"-pulses=" + strconv.FormatBool(o.Pulses), "-call-timeout", o.CallTimeout.String(),
 	}
 }
 
@@ -72,6 +74,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer)
 	flags.StringVar(&o.Witness, "witness", "", "`file` for the record of calls that ran")
 	flags.StringVar(&o.Trace, "trace", "", "`file` for when the singleton lived (default: none is hosted)")
 	flags.BoolVar(&o.Pulses, "pulses", false, "host a type whose entities are remembered")
+	flags.DurationVar(&o.CallTimeout, "call-timeout", 0, "bound on calls without a deadline (default: Config's)")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
@@ -117,7 +120,9 @@ func run(ctx context.Context, o Options, v *voice) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
-	n := shard.New(shard.Config{Cluster: o.Cluster, Name: o.Name, Transport: natstransport.New(o.URL)})
+	n := shard.New(shard.Config{
+		Cluster: o.Cluster, Name: o.Name, Transport: natstransport.New(o.URL), CallTimeout: o.CallTimeout,
+	})
 	if err := Host(n, w); err != nil {
 		return err
 	}
