@@ -47,6 +47,7 @@ const (
 )
 
 func main() {
+	gen.Tune()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
