@@ -19,7 +19,7 @@ type plan struct {
 	breaks   int // connections that break and come back
 	aborts   bool
 	kills    int
-	strikes  int // deaths in the middle of a move: of a home or of the coordinator
+	strikes  int // faults in the middle of a move, at a home or at the coordinator
 	restarts bool
 	leaves   int            // hosts that leave in order
 	pauses   int            // processes that stand still for a while
@@ -28,7 +28,9 @@ type plan struct {
 	stale    time.Duration  // how late tables come to some
 	small    bool           // buffers
 	handoff  region.Handoff // how shards move; zero: ordered
+	anyWay   bool           // they move in one of ways
 	mayLose  bool           // calls may be lost
+	timeout  time.Duration  // of calls; 0: callTimeout
 }
 
 const (
@@ -36,7 +38,17 @@ const (
 	warmUp = 900 * time.Millisecond
 	// faultTime is how long faults begin.
 	faultTime = 1500 * time.Millisecond
+	// spellTime is how long silences go on after that, where there are any.
+	spellTime = 3 * time.Second
 )
+
+// lasts is how long a run goes until its faults end.
+func (p plan) lasts() time.Duration {
+	if p.pauses > 0 || p.cuts > 0 {
+		return warmUp + faultTime + spellTime
+	}
+	return warmUp + faultTime
+}
 
 // faults schedules what the plan says.
 func (w *world) faults() {
@@ -56,6 +68,9 @@ func (w *world) faults() {
 		if p := w.victim(); p != nil {
 			w.kill(p)
 		}
+		if c := w.pick(func(p *process) bool { return p.alive && !p.host }); c != nil && w.one(4) {
+			w.kill(c)
+		}
 	})
 	at(p.pauses, func() {
 		if p := w.victim(); p != nil {
@@ -73,7 +88,7 @@ func (w *world) spell() time.Duration {
 	case 1:
 		return w.between(300*time.Millisecond, 2*time.Second)
 	}
-	return w.between(2*time.Second, 6*time.Second)
+	return w.between(2*time.Second, 4*time.Second)
 }
 
 // victim is a member whose loss others survive; half of the time it is the
@@ -129,13 +144,27 @@ func (p *process) resume() {
 	}
 }
 
-// cutAny cuts one process off, in both directions or one, or the cluster in two.
-func (w *world) cutAny() {
-	d := w.spell()
-	p := w.victim()
-	if p == nil {
-		return
+// strike is a fault of one of the plan's kinds.
+func (w *world) strike(p *process) {
+	switch {
+	case !w.spare() || !p.alive || p.paused:
+	case w.plan.cuts > 0 && w.one(2):
+		w.isolate(p, w.spell())
+	case w.plan.pauses > 0 && w.one(2):
+		w.pause(p, w.spell())
+	default:
+		w.kill(p)
 	}
+}
+
+func (w *world) cutAny() {
+	if p := w.victim(); p != nil {
+		w.isolate(p, w.spell())
+	}
+}
+
+// isolate cuts one process off, in both directions or one, or the cluster in two.
+func (w *world) isolate(p *process, d time.Duration) {
 	side := map[*process]bool{p: true}
 	kind := w.r.IntN(4)
 	if kind == 3 {

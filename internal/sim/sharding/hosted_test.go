@@ -416,6 +416,9 @@ func (s *hosted) handOff() {
 			s.rest(e)
 		}
 		var records [2][]byte
+		if p.w.plan.handoff.Drops {
+			entities = nil
+		}
 		for i, e := range entities {
 			if e.State != nil {
 				records[i%2] = wire.AppendRecord(records[i%2], e.ID, e.State, 0)
@@ -434,6 +437,13 @@ func (s *hosted) handOff() {
 		}
 		s.do(fx)
 		p.control.progressed()
+		if sent && p.w.plan.aborts && p.w.one(4) { // the new home takes too long
+			p.after(p.w.upTo(8*time.Millisecond), func() {
+				if s.core.State() == region.Sent && s.core.MoveEpoch() == epoch {
+					p.control.abort(s.id, epoch)
+				}
+			})
+		}
 	})
 }
 

@@ -45,8 +45,8 @@ const (
 	lookEvery       = 100 * time.Millisecond
 	unreachableFrom = 400 * time.Millisecond
 	goneWithin      = 1200 * time.Millisecond // a death is proven, and judged
-	silentWithin    = 3 * time.Second         // who is silent is judged
-	longestLease    = 2 * time.Second
+	silentWithin    = 2 * time.Second         // who is silent is judged
+	longestLease    = 1200 * time.Millisecond
 )
 
 func newMembers(w *world) *members {

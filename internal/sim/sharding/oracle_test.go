@@ -91,11 +91,7 @@ func (o *oracle) event(p *process, e coordinator.Event) {
 	o.strikes--
 	victims := []*process{p, w.process(e.Node), w.process(e.Peer)}
 	victim := victims[w.r.IntN(len(victims))]
-	w.after(w.upTo(60*time.Millisecond), func() {
-		if w.spare() {
-			w.kill(victim)
-		}
-	})
+	w.after(w.upTo(60*time.Millisecond), func() { w.strike(victim) })
 }
 
 // writeOff is for a process that has ended or was fenced: what only it knew is
@@ -141,6 +137,12 @@ func (o *oracle) opened(s *hosted) {
 		o.w.fail("%v at %v opens at %s and opened at %s", s.id, epoch, p.name, other.name)
 	}
 	o.owners[a] = p
+	if o.lost[s.id] && !p.written {
+		delete(o.lost, s.id)
+		for i := range entitiesAShard {
+			o.forgiven[entity(s.id, i)] = true
+		}
+	}
 	if !p.leased() {
 		return // it runs nothing yet, and perhaps never
 	}
@@ -149,12 +151,6 @@ func (o *oracle) opened(s *hosted) {
 	}
 	o.epochs[s.id] = epoch
 	o.alone(s)
-	if o.lost[s.id] {
-		delete(o.lost, s.id)
-		for i := range entitiesAShard {
-			o.forgiven[entity(s.id, i)] = true
-		}
-	}
 }
 
 // alone checks that a shard is open nowhere else where turns may begin.
@@ -246,7 +242,7 @@ func (o *oracle) begin(s *hosted, e *region.Entity, payload string) {
 		o.w.fail("payload %q: %v", payload, err)
 	}
 	order := thread + " → " + entity
-	if last := o.last[order]; n <= last {
+	if last := o.last[order]; n <= last && !o.w.plan.handoff.Ungated {
 		o.w.fail("%s: %d runs at %s after %d", order, n, p.name, last)
 	}
 	o.last[order] = n
@@ -258,8 +254,9 @@ func (o *oracle) state(s *hosted, e *region.Entity) {
 	if !awake {
 		v = s.wake(e)
 	}
+	how := o.w.plan.handoff
 	switch want := o.turns[e.ID]; {
-	case v.turns == want:
+	case v.turns == want, how.Serves, how.Drops && v.turns < want:
 	case !awake && v.turns < want && o.forgiven[e.ID]:
 		o.forgotten++
 	default:

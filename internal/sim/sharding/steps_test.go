@@ -85,6 +85,8 @@ func (k *killing) run(seed uint64, trace *strings.Builder) error {
 				return
 			}
 			w.watch = nil
+			at.control.wishes++ // without a wish the shard does not come to its new home by chance
+			at.control.place(at.control.wishes, id, "")
 			if w.one(2) {
 				k.strike(w, at, old, to)
 				return

@@ -1,6 +1,7 @@
 package sharding
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -16,6 +17,8 @@ const entitiesAShard = 3
 
 // callTimeout ends a call for which no answer comes.
 const callTimeout = 5 * time.Second
+
+func (w *world) timeout() time.Duration { return cmp.Or(w.plan.timeout, callTimeout) }
 
 // A thread does one thing after another, as a goroutine of a user's program does.
 type thread struct {
@@ -59,7 +62,7 @@ func (t *thread) next() {
 		return
 	}
 	t.busy = true
-	p.call(id, e, pl, nil, p.w.now.Add(callTimeout), func(o outcome) {
+	p.call(id, e, pl, nil, p.w.now.Add(p.w.timeout()), func(o outcome) {
 		t.busy = false
 		if o != executed {
 			pause += 5 * time.Millisecond
@@ -279,7 +282,7 @@ func (s *hosted) run(e *region.Entity, payload string, up []byte, over time.Time
 		w.oracle.nested++
 		nested := fmt.Sprintf("turn%d/%s/1", w.oracle.nested, to)
 		p.after(d, func() {
-			limit := w.now.Add(callTimeout)
+			limit := w.now.Add(w.timeout())
 			if !over.IsZero() && over.Before(limit) {
 				limit = over
 			}
