@@ -69,7 +69,7 @@ func RestartBackoff(first, longest time.Duration) HostOption {
 // Config.HandoffTimeout less 5s, at least 1s; minimum 1ms. Members may differ.
 func StopTimeout(d time.Duration) HostOption { return func(s *hostSettings) { s.stopTimeout = d } }
 
-var errNoTurn = errors.New("ctx is not one that an entity's method was called with")
+var errNoTurn = errors.New("ctx is not one that an entity's method was called with (pass the method's own, before it returns)")
 
 // Passivate puts the entity to rest when the turn that ctx belongs to has ended:
 // its stop hook runs with [Idle], its state is kept, its value dropped. Calls that
