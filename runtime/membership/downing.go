@@ -166,23 +166,24 @@ func (m *Machine) downAt(place int) time.Time {
 
 // downByMajority judges the members that have been unreachable for long enough:
 // the winning side downs them, the losing side stops. A side has lost only when it
-// does so together with all whose time is not over: where ways have just opened,
-// what the other side held against members of this one is read here for a moment.
+// does so together with all whose time is not over, this node too: where ways have
+// just opened, what the other side held against members of this one is read here
+// for a moment.
 func (m *Machine) downByMajority() {
 	var due []Member
 	var pending []transport.Address
 	for _, i := range m.facts().troubled {
 		r := m.gossip.Members[i]
-		if _, ok := m.downing.since[r.Address]; !ok || r.Address == m.config.Self {
+		if _, ok := m.downing.since[r.Address]; !ok {
 			continue
 		}
-		at := m.downAt(i)
-		if m.now.Before(at) {
+		switch at := m.downAt(i); {
+		case m.now.Before(at):
 			m.wakeAt(at)
 			pending = append(pending, r.Address)
-			continue
+		case r.Address != m.config.Self:
+			due = append(due, r)
 		}
-		due = append(due, r)
 	}
 	if len(due) == 0 {
 		m.downing.picked = nil
@@ -192,10 +193,11 @@ func (m *Machine) downByMajority() {
 		return
 	}
 	side := m.survivors()
-	if hasAddress(side, m.config.Self) && !m.wins(side) && m.wins(withAddresses(side, pending)) {
-		return // those whose time is not over may come back, or be missed by mistake
-	}
-	if !hasAddress(side, m.config.Self) || !m.wins(side) {
+	lost := func(side []transport.Address) bool { return !hasAddress(side, m.config.Self) || !m.wins(side) }
+	if lost(side) {
+		if !lost(withAddresses(side, pending)) {
+			return // those whose time is not over may come back, or be missed by mistake
+		}
 		m.stopAsMinority(fmt.Sprintf("%s cannot be reached, and this node is on the smaller side", memberNames(due)))
 		return
 	}

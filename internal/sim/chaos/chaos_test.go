@@ -40,6 +40,7 @@ func TestFoundSeeds(t *testing.T) {
 		{1158, "in a large cluster nobody asked whom an accuser that does not watch it holds unreachable"},
 		{1118, "the majority read what the minority had held against it, and stopped"},
 		{1196, "one age from two leaders, of whom one was downed and removed in one step"},
+		{3926, "the majority read what the minority had held against it, each found itself too broken to stay, and stopped"},
 		{3009, "fenced on a proof of death from before the member came back"},
 	} {
 		if r := Run(Options{Seed: c.seed}); r.Err != nil {
