@@ -127,9 +127,10 @@ type TableRequest struct {
 // ([Follower] does so). It is an order: a node that finds itself owner of a
 // shard under a new epoch opens it, with what it had prepared for a lower epoch
 // of this shard, or goes on with what it has (a move that was cancelled), or
-// starts empty. A node that finds another owner, under a higher epoch than its
-// own, gives up what it holds of the shard, prepared or active, unless it is
-// forwarding to that owner: then it goes on forwarding.
+// starts empty; but what it has given away under a higher epoch since it
+// registered stays away, as MoveDone will tell. A node that finds another owner,
+// under a higher epoch than its own, gives up what it holds of the shard, prepared
+// or active, unless it is forwarding to that owner: then it goes on forwarding.
 type Table struct {
 	placement.Diff
 	Part, Parts uint32 // 0 to Parts-1

@@ -201,13 +201,17 @@ func (s *Shard) unprepare() Effects {
 // Place takes a placement from the table. To be named as owner under a new epoch
 // is the order to open: with the state that was prepared, as before if the shard
 // never left, else with nothing. Force takes an epoch lower than the known one,
-// from a coordinator of a later term.
+// from a coordinator of a later term; but what has left under a higher epoch does
+// not come back under a lower one.
 func (s *Shard) Place(owner transport.Address, epoch placement.Epoch, force bool, now uint32, at time.Time) Effects {
 	defer s.check()
 	if epoch == s.epoch && owner == s.owner || epoch < s.epoch && !force {
 		return Effects{}
 	}
 	if owner == s.self {
+		if s.state == Forwarding && epoch < s.trail.last().epoch {
+			return Effects{} // decided by what this node registered before the shard left
+		}
 		return s.placeHere(epoch, now)
 	}
 	if s.leaves() && owner == s.peer && epoch == s.moveE {
