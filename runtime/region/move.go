@@ -249,9 +249,11 @@ func (s *Shard) placeHere(epoch placement.Epoch, now uint32) Effects {
 		since = s.since // it never left
 	case Preparing, Prepared:
 		since = s.moveE // nobody else ran it meanwhile
-	case Closed, Forwarding: // it was lost, and what was on its way with it
+	case Closed, Forwarding:
+		// It was lost. What was sent on to its former home may come back from there,
+		// when this node learns that it is gone: so the departures stay, and a sender's
+		// Flush takes the way of its older calls.
 		s.entities = nil
-		s.trail = nil
 	}
 	return s.open(epoch, min(since, epoch), now)
 }

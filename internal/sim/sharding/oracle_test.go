@@ -115,6 +115,9 @@ func (s *hosted) lastCopy() bool {
 	case region.Closed, region.Preparing, region.Forwarding:
 		return false
 	case region.Sent:
+		if s.process.control.aborted[s.id] == s.core.MoveEpoch() {
+			return true // it gave the move up, so the new home is told to forget
+		}
 		for _, o := range s.process.w.procs {
 			if o == s.process || o.written || !o.host {
 				continue
