@@ -306,6 +306,8 @@ func (r *route) change(f func(acked uint64) call.Step) {
 		r.kind.host.shard(r.shard).flush(region.Flush{
 			Sender: pl.self, Via: pl.self, Epoch: step.Epoch, Hop: step.Left, To: step.Owner,
 		})
+	} else if p := pl.knownPath(step.FlushTo, pl.laneOf(r.shard)); p != nil { // the owner between was never reached
+		p.post(r.flushWord(step))
 	}
 	if step.Go {
 		r.goTo(step)
@@ -330,16 +332,21 @@ func (r *route) ownerPath() *path {
 // report its acknowledgements while the route waits for them. p.mu is held.
 func (r *route) leaveLocked(p *path, step call.Step) {
 	if !step.FlushTo.IsZero() {
-		seq, err := p.appendLocked(&wire.Envelope{
-			Type: wire.TypeFlush, Kind: r.kind.name, Shard: r.shard,
-			Epoch: uint64(step.Epoch), Hop: uint64(step.Left), Node: transport.Peer{Address: step.Owner},
-		})
+		seq, err := p.appendLocked(r.flushWord(step))
 		if err == nil && r.core.State == call.Stopped {
 			r.core.LastSeq = seq
 		}
 	}
 	if r.core.State == call.Stopped && !slices.Contains(p.stopped, r) {
 		p.stopped = append(p.stopped, r)
+	}
+}
+
+// flushWord tells a home that nothing older of this process follows.
+func (r *route) flushWord(step call.Step) *wire.Envelope {
+	return &wire.Envelope{
+		Type: wire.TypeFlush, Kind: r.kind.name, Shard: r.shard,
+		Epoch: uint64(step.Epoch), Hop: uint64(step.Left), Node: transport.Peer{Address: step.Owner},
 	}
 }
 

@@ -59,7 +59,8 @@ type Route struct {
 	// included; 0: none.
 	LastSeq uint64
 
-	via     transport.Address // the owner that is gone, from Unknown
+	via     transport.Address // whom calls went to before Owner, or last, from Unknown
+	left    placement.Epoch   // under which they went there; 0: via is gone
 	next    transport.Address // who to go to from Stopped; zero: not known
 	nextAt  placement.Epoch
 	flushed placement.Epoch // the placement that a Flush already went out for
@@ -136,10 +137,13 @@ func (r *Route) Learn(owner transport.Address, epoch placement.Epoch, acked uint
 			return Step{}
 		}
 		r.next, r.nextAt = owner, epoch
-		if r.via == owner { // not gone after all, or begun anew
+		var s Step
+		if r.left > 0 { // older calls may be on their way from there: it must know where they end
+			s.FlushTo, s.Owner, s.Epoch, s.Left = r.via, owner, epoch, r.left
+		} else if r.via == owner { // not gone after all, or begun anew
 			r.via = transport.Address{}
 		}
-		return r.resolve(Step{}, r.via)
+		return r.resolve(s, r.via, r.left)
 	case Known:
 		if epoch <= r.Epoch {
 			return Step{}
@@ -151,9 +155,9 @@ func (r *Route) Learn(owner transport.Address, epoch placement.Epoch, acked uint
 			return s
 		}
 		if !local && r.LastSeq == 0 {
-			return r.resolve(Step{}, transport.Address{})
+			return r.resolve(Step{}, transport.Address{}, 0)
 		}
-		return r.resolve(s, s.FlushTo)
+		return r.resolve(s, s.FlushTo, r.Epoch)
 	default:
 		if epoch > r.nextAt && epoch > r.Epoch {
 			r.next, r.nextAt = owner, epoch
@@ -188,7 +192,7 @@ func (r *Route) Acked(from transport.Address, acked uint64) Step {
 	if r.next.IsZero() {
 		via = transport.Address{}
 	}
-	return r.resolve(s, via)
+	return r.resolve(s, via, r.Epoch)
 }
 
 // leave is the Flush behind what was sent to the owner; none while nobody is
@@ -205,6 +209,9 @@ func (r *Route) leave() (s Step) {
 // this shard that it certainly did not execute, in order.
 func (r *Route) OwnerGone(gone transport.Address, leftovers []Outgoing) Step {
 	if r.State == Unknown || r.Owner != gone {
+		if r.via == gone {
+			r.left = 0
+		}
 		r.held = append(leftovers, r.held...)
 		return Step{}
 	}
@@ -215,17 +222,17 @@ func (r *Route) OwnerGone(gone transport.Address, leftovers []Outgoing) Step {
 	if r.State == Known {
 		r.next, r.nextAt = transport.Address{}, r.Epoch
 	}
-	via := gone
-	if r.LastSeq == 0 {
-		via = transport.Address{}
+	via, left := gone, placement.Epoch(0)
+	if r.LastSeq == 0 { // nothing went there, not even the Gate: what went before is where it was
+		via, left = r.via, r.left
 	}
-	return r.resolve(Step{}, via)
+	return r.resolve(Step{}, via, left)
 }
 
-// resolve leaves the old owner; via is where something sent to it may still be
-// on its way from, zero if nowhere.
-func (r *Route) resolve(s Step, via transport.Address) Step {
-	r.LastSeq, r.flushed, r.via = 0, 0, via
+// resolve leaves the old owner; via is where something sent to it under the epoch
+// left may still be on its way from, zero if nowhere.
+func (r *Route) resolve(s Step, via transport.Address, left placement.Epoch) Step {
+	r.LastSeq, r.flushed, r.via, r.left = 0, 0, via, left
 	if r.next.IsZero() {
 		r.State, r.Owner = Unknown, transport.Address{}
 		r.held = append(r.refused, r.held...)
@@ -236,6 +243,6 @@ func (r *Route) resolve(s Step, via transport.Address) Step {
 	s.Go, s.Via = true, via
 	s.Deliver = append(r.refused, r.held...)
 	r.State, r.Owner, r.Epoch = Known, r.next, r.nextAt
-	r.next, r.via, r.refused, r.held = transport.Address{}, transport.Address{}, nil, nil
+	r.next, r.refused, r.held = transport.Address{}, nil, nil
 	return s
 }

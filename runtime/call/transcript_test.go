@@ -21,6 +21,7 @@ import (
 //	refused CALL BY OWNER|none EPOCH
 //	acked BY SEQ
 //	gone NODE CALL...           with what it certainly did not handle
+//	absent NODE                 who goes there finds that it is gone
 //	drop CALL
 //
 // After each Flush and Gate the script tells the route the next sequence, as the
@@ -35,6 +36,7 @@ type script struct {
 	r      Route
 	seq    uint64 // of the last envelope on any path
 	before string
+	absent []transport.Address
 }
 
 func address(name string) transport.Address {
@@ -112,6 +114,8 @@ func (s *script) command(command string, args []string, say func(string, ...any)
 		s.step(s.r.Acked(address(args[0]), s.number(args[1])), say)
 	case "gone":
 		s.step(s.r.OwnerGone(address(args[0]), calls(args[1:])), say)
+	case "absent":
+		s.absent = append(s.absent, address(args[0]))
 	case "drop":
 		say("dropped %v", names(s.r.Drop(func(o Outgoing) bool { return o.Driver == args[0] })))
 	default:
@@ -128,6 +132,10 @@ func (s *script) step(step Step, say func(string, ...any)) {
 		if s.r.State == Stopped {
 			s.r.LastSeq = s.seq
 		}
+	}
+	if step.Go && slices.Contains(s.absent, s.r.Owner) {
+		say("%s is gone", nameOf(s.r.Owner))
+		step = s.r.OwnerGone(s.r.Owner, step.Deliver)
 	}
 	if step.Go {
 		if !step.Via.IsZero() {

@@ -164,6 +164,8 @@ func (r *route) change(f func(acked uint64) call.Step) {
 		r.leave(was, step)
 	} else if s := p.shards[r.id]; step.FlushTo == p.self.Address && s != nil {
 		s.flush(flushOf(p.self, p.self, step.Epoch, step.Left, step.Owner))
+	} else if l := p.links[step.FlushTo]; l != nil {
+		l.append(r.flushWord(step))
 	}
 	if step.Go {
 		r.goTo(step)
@@ -184,16 +186,21 @@ func (r *route) ownerLink() *link {
 
 func (r *route) leave(l *link, step call.Step) {
 	if !step.FlushTo.IsZero() {
-		seq, ok := l.append(&wire.Envelope{
-			Type: wire.TypeFlush, Kind: []byte(r.id.Kind), Shard: r.id.Shard,
-			Epoch: uint64(step.Epoch), Hop: uint64(step.Left), Node: transport.Peer{Address: step.Owner},
-		})
+		seq, ok := l.append(r.flushWord(step))
 		if ok && r.core.State == call.Stopped {
 			r.core.LastSeq = seq
 		}
 	}
 	if r.core.State == call.Stopped && !slices.Contains(l.stopped, r) {
 		l.stopped = append(l.stopped, r)
+	}
+}
+
+// flushWord tells a home that nothing older of this process follows.
+func (r *route) flushWord(step call.Step) *wire.Envelope {
+	return &wire.Envelope{
+		Type: wire.TypeFlush, Kind: []byte(r.id.Kind), Shard: r.id.Shard,
+		Epoch: uint64(step.Epoch), Hop: uint64(step.Left), Node: transport.Peer{Address: step.Owner},
 	}
 }
 
