@@ -261,14 +261,25 @@ func (s *Shard) placeHere(epoch placement.Epoch, now uint32) Effects {
 // open lets turns run, under a new epoch.
 func (s *Shard) open(epoch, since placement.Epoch, now uint32) Effects {
 	defer s.check()
+	strayed := s.strayed()
 	s.become(Open)
 	s.epoch, s.since, s.owner = epoch, since, s.self
 	s.pending, s.offered, s.granted = nil, nil, false
 	s.trail.forget(transport.Address.IsZero)
 	maps.DeleteFunc(s.gates.direct, func(_ transport.Address, e placement.Epoch) bool { return e < since })
-	fx := Effects{Opened: true, Lead: s.lead(now)}
+	fx := Effects{Opened: true, Lead: s.lead(now), Refuse: strayed}
 	fx.add(s.redeliverAll(now))
 	return fx
+}
+
+// strayed takes out the calls that waited for word of where the shard had gone, when
+// it comes back by a move: others had it meanwhile, and younger calls may have run.
+func (s *Shard) strayed() []*Call {
+	if s.state != Prepared || len(s.trail) == 0 || !s.trail.last().to.IsZero() {
+		return nil
+	}
+	left := s.trail.last().epoch
+	return s.waiting.filter(func(c *Call) bool { return !c.Local && c.Epoch <= left })
 }
 
 // redeliverAll brings what waits to the shard once more, in order.
