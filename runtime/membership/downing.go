@@ -39,6 +39,7 @@ type downingState struct {
 	fenced  *shape
 	noted   *shape    // for what since was kept last
 	judgeAt time.Time // when to judge again in a large cluster
+	broken  time.Time // since when this node would lose by a pick. See tangleWait.
 	batch   batch
 	// picked are those of the batch that can be reached. See pickedFor.
 	picked []transport.Address
@@ -186,21 +187,22 @@ func (m *Machine) downByMajority() {
 		}
 	}
 	if len(due) == 0 {
-		m.downing.picked = nil
+		m.downing.picked, m.downing.broken = nil, time.Time{}
 		return
 	}
 	if !m.small() && !m.due(&m.downing.judgeAt, judgeInterval) {
 		return
 	}
-	side := m.survivors()
+	side, tangled := m.survivors()
 	lost := func(side []transport.Address) bool { return !hasAddress(side, m.config.Self) || !m.wins(side) }
 	if lost(side) {
-		if !lost(withAddresses(side, pending)) {
+		if !lost(withAddresses(side, pending)) || m.waitsForOthers(tangled) {
 			return // those whose time is not over may come back, or be missed by mistake
 		}
 		m.stopAsMinority(fmt.Sprintf("%s cannot be reached, and this node is on the smaller side", memberNames(due)))
 		return
 	}
+	m.downing.broken = time.Time{}
 	if !m.acts(side) {
 		return // who acts is reachable
 	}

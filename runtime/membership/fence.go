@@ -147,5 +147,5 @@ func (d *downingState) reset() {
 	d.since, d.noted = make(map[transport.Address]time.Time), nil
 	d.known = make(map[transport.Address]time.Time)
 	d.judged = make(map[transport.Address]time.Time)
-	d.lost, d.claim = nil, claim{}
+	d.lost, d.claim, d.broken = nil, claim{}, time.Time{}
 }

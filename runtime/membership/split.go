@@ -12,7 +12,7 @@ func (m *Machine) judgeSplit() {
 	if !m.splitDue() || !m.small() && !m.due(&m.downing.judgeAt, judgeInterval) {
 		return
 	}
-	reachable := m.survivors()
+	reachable, _ := m.survivors()
 	side := split{m.electorate(m.voters()), reachable}
 	missing := names(m.downing.lost)
 	if !hasAddress(side.side, m.config.Self) {

@@ -218,7 +218,7 @@ func (m *Machine) onGossip(in Receive, msg GossipMessage) {
 		m.refuse(RefusedStale)
 		return
 	}
-	if sender, ok := msg.State.member(in.From); !ok || sender.Status != Joining && m.gossip.forgotten(in.From) {
+	if sender, ok := msg.State.member(in.From); !ok || sender.Status > WeaklyUp && m.gossip.forgotten(in.From) {
 		m.refuse(RefusedStranger)
 		return // it was removed so long ago that its tombstone is forgotten
 	}

@@ -2,6 +2,7 @@ package membership
 
 import (
 	"slices"
+	"time"
 
 	"github.com/shardgen/shardgen/transport"
 )
@@ -15,14 +16,14 @@ import (
 // equal ones the youngest, until nobody is unreachable any more.
 //
 // In a large cluster only the leader downs, so nobody else has to pick.
-func (m *Machine) survivors() (side []transport.Address) {
+func (m *Machine) survivors() (side []transport.Address, picked bool) {
 	g, f := m.gossip, m.facts()
 	out := make([]bool, len(g.Members)) // Down, unreachable, or picked to go
 	for i, r := range g.Members {
 		out[i] = r.Status == Down || r.Quarantined || i != f.self && f.evidence[i] != NoEvidence
 	}
 	list := g.accusations()
-	if m.tangled(list, out) && (m.small() || m.leads()) {
+	if picked = m.tangled(list, out) && (m.small() || m.leads()); picked {
 		for i, r := range g.Members {
 			out[i] = r.Status == Down || r.Quarantined
 		}
@@ -38,7 +39,28 @@ func (m *Machine) survivors() (side []transport.Address) {
 			side = append(side, r.Address)
 		}
 	}
-	return side
+	return side, picked
+}
+
+// tangleWait is how long a node that would lose by a pick waits for what others
+// hold, before it stops: where ways break one after another, a pick among the first
+// accusations to arrive may take those who are well for the broken ones.
+const tangleWait = 2 * time.Second
+
+// waitsForOthers tells whether a node that has lost waits longer.
+func (m *Machine) waitsForOthers(picked bool) bool {
+	if !picked {
+		return false
+	}
+	if m.downing.broken.IsZero() {
+		m.downing.broken = m.now
+	}
+	at := m.downing.broken.Add(tangleWait)
+	if m.now.Before(at) {
+		m.wakeAt(at)
+		return true
+	}
+	return false
 }
 
 // tangled tells whether this is more than a clean cut of those that are out.

@@ -41,6 +41,8 @@ func TestFoundSeeds(t *testing.T) {
 		{1118, "the majority read what the minority had held against it, and stopped"},
 		{1196, "one age from two leaders, of whom one was downed and removed in one step"},
 		{3926, "the majority read what the minority had held against it, each found itself too broken to stay, and stopped"},
+		{7412, "ways broke one after another, and the majority took those who were well for the broken ones"},
+		{6769, "nobody knew a weakly-up member when the side that had admitted it was gone"},
 		{3009, "fenced on a proof of death from before the member came back"},
 	} {
 		if r := Run(Options{Seed: c.seed}); r.Err != nil {
