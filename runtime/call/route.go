@@ -157,7 +157,7 @@ func (r *Route) Learn(owner transport.Address, epoch placement.Epoch, acked uint
 		if !local && r.LastSeq == 0 {
 			return r.resolve(Step{}, transport.Address{}, 0)
 		}
-		return r.resolve(s, s.FlushTo, r.Epoch)
+		return r.resolve(s, r.Owner, r.Epoch) // also when nobody is known: what was sent may be on its way round
 	default:
 		if epoch > r.nextAt && epoch > r.Epoch {
 			r.next, r.nextAt = owner, epoch
@@ -188,11 +188,7 @@ func (r *Route) Acked(from transport.Address, acked uint64) Step {
 	if r.flushed != r.nextAt {
 		s = r.leave()
 	}
-	via := r.Owner
-	if r.next.IsZero() {
-		via = transport.Address{}
-	}
-	return r.resolve(s, via, r.Epoch)
+	return r.resolve(s, r.Owner, r.Epoch) // as in Learn
 }
 
 // leave is the Flush behind what was sent to the owner; none while nobody is

@@ -86,6 +86,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		{"restarts", 2370, "calls that came back from a dead home ran after younger ones, for the shard had forgotten its departures"},
 		{"pauses", 2207, "a sender whose next owner was dead before it got there forgot the home before"},
 		{"everything", 4174, "calls that strayed ran when the shard came back by a move, behind younger ones"},
+		{"pauses", 5021, "a sender that learnt that nobody has the shard forgot the home before"},
 		{"joins and leaves", 360, "a call that came late ended with the node that left"},
 	} {
 		i := slices.IndexFunc(plans, func(p plan) bool { return p.name == found.plan })
