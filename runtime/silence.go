@@ -1,11 +1,11 @@
 package shard
 
 import (
-	"encoding/binary"
 	"slices"
 	"sync"
 
 	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/region"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -47,34 +47,38 @@ func (s *silences) on(lane int) (all []transport.Address) {
 }
 
 // open is the word to the shard's new home that it may run: with it goes who is
-// silent here, and was at the homes before.
+// silent here, and was at the homes before, and whose older calls come too late.
 func (s *hostedShard) openLocked() *wire.Envelope {
 	e := s.step(wire.TypeOpen, s.core.Epoch())
 	all := append(slices.Clone(s.silent), s.plane().silences.on(s.lane)...)
-	for _, a := range all[max(0, len(all)-maxSilences):] {
-		e.Payload = wire.AppendRecord(e.Payload, a.Name, binary.BigEndian.AppendUint64(nil, a.Incarnation), wire.NotRemembered)
+	w := wire.OpenWord{Silent: all[max(0, len(all)-maxSilences):]}
+	for _, r := range s.core.RefusedWays() {
+		w.Refused = append(w.Refused, wire.Way(r))
 	}
+	e.Payload = wire.AppendOpenWord(e.Payload, w)
 	return e
 }
 
-// hearOpen notes whom the old home knows to be silent, and opens the gates that
-// wait for such. A list that does not decode is no list: then gates time out.
+// hearOpen notes what the old home knows, and opens the gates that wait for who is
+// silent. A word that does not decode is none: then gates time out.
 func (s *hostedShard) hearOpen(payload []byte) {
-	var told []transport.Address
-	err := wire.ParseRecords(payload, func(r wire.Record) {
-		if len(r.State) == 8 {
-			told = append(told, transport.Address{Name: r.Entity, Incarnation: binary.BigEndian.Uint64(r.State)})
-		}
-	})
-	if err != nil || len(told) == 0 {
+	w, err := wire.ParseOpenWord(payload)
+	if err != nil {
 		return
 	}
-	told = told[:min(len(told), maxSilences)]
+	var refused []region.Way
+	for _, r := range w.Refused {
+		refused = append(refused, region.Way(r))
+	}
+	told := w.Silent[:min(len(w.Silent), maxSilences)]
 	s.mu.Lock()
-	s.silent = told
+	s.core.RefuseWays(refused)
+	if len(told) > 0 {
+		s.silent = told
+	}
 	gated := s.core.Gated()
 	s.mu.Unlock()
-	if gated {
+	if gated && len(told) > 0 {
 		s.openGates(func(a transport.Address) bool { return slices.Contains(told, a) })
 	}
 }

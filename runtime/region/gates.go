@@ -56,6 +56,23 @@ type gates struct {
 	// the ownership that holds that epoch, what still comes of theirs by way of an
 	// old home is out of order.
 	direct map[transport.Address]placement.Epoch
+	// refused are the ways that gates waited for in vain, here and at the homes
+	// before. They go with the shard, for what comes on them is out of order there too.
+	refused []Way
+}
+
+// A Way is that of a sender's calls by way of an old home.
+type Way struct{ Sender, Via transport.Address }
+
+// maxRefused bounds the ways that are refused; the oldest are forgotten first.
+const maxRefused = 64
+
+func (g *gates) refuse(w Way) {
+	if slices.Contains(g.refused, w) {
+		return
+	}
+	g.refused = append(g.refused, w)
+	g.refused = g.refused[max(0, len(g.refused)-maxRefused):]
 }
 
 func (g *gates) held() (n int) {
@@ -162,6 +179,9 @@ func (s *Shard) late(c *Call) bool {
 	if c.Via.IsZero() {
 		return false
 	}
+	if slices.Contains(s.gates.refused, Way{c.Sender.Address, c.Via}) {
+		return true
+	}
 	direct, ok := s.gates.direct[c.Sender.Address]
 	if !ok {
 		return false
@@ -239,8 +259,25 @@ func (s *Shard) OpenGates(gone func(transport.Address) bool, now uint32, at time
 	})
 	for _, t := range open {
 		s.GoDirect(t.sender, t.epoch)
+		if !gone(t.via) {
+			s.gates.refuse(Way{t.sender, t.via})
+		}
 	}
 	return s.reopen(open, now, at)
+}
+
+// RefusedWays are those that gates of this shard waited for in vain. They belong
+// into Open, and stay the shard's own.
+func (s *Shard) RefusedWays() []Way { return s.gates.refused }
+
+// RefuseWays takes those that came with Open. What was sent by way of this node has
+// arrived, or will never be forwarded.
+func (s *Shard) RefuseWays(ways []Way) {
+	for _, w := range ways {
+		if w.Via != s.self && !s.how.Ungated {
+			s.gates.refuse(w)
+		}
+	}
 }
 
 // A Shut gate waits for the flush of Sender, which left Via under Epoch.

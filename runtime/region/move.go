@@ -262,6 +262,9 @@ func (s *Shard) placeHere(epoch placement.Epoch, now uint32) Effects {
 func (s *Shard) open(epoch, since placement.Epoch, now uint32) Effects {
 	defer s.check()
 	strayed := s.strayed()
+	if s.since != since { // it was elsewhere meanwhile
+		s.gates.refused = nil
+	}
 	s.become(Open)
 	s.epoch, s.since, s.owner = epoch, since, s.self
 	s.pending, s.offered, s.granted = nil, nil, false

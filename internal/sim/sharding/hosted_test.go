@@ -229,24 +229,29 @@ func (s *hosted) do(fx region.Effects) {
 }
 
 // openWord is the word to the shard's new home that it may run, with those from
-// which nothing comes any more.
+// which nothing comes any more, or too late.
 func (s *hosted) openWord() *wire.Envelope {
 	e := s.step(wire.TypeOpen, s.core.Epoch())
-	for _, a := range append(slices.Clone(s.silent), s.process.silent...) {
-		e.Payload = wire.AppendRecord(e.Payload, a.Name, binary.BigEndian.AppendUint64(nil, a.Incarnation), wire.NotRemembered)
+	w := wire.OpenWord{Silent: append(slices.Clone(s.silent), s.process.silent...)}
+	for _, r := range s.core.RefusedWays() {
+		w.Refused = append(w.Refused, wire.Way(r))
 	}
+	e.Payload = wire.AppendOpenWord(e.Payload, w)
 	return e
 }
 
-// hearOpen notes whom the old home knows to be silent.
+// hearOpen notes whom the old home knows to be silent, and who comes too late.
 func (s *hosted) hearOpen(payload []byte) {
-	s.silent = nil
-	err := wire.ParseRecords(payload, func(r wire.Record) {
-		s.silent = append(s.silent, transport.Address{Name: r.Entity, Incarnation: binary.BigEndian.Uint64(r.State)})
-	})
+	w, err := wire.ParseOpenWord(payload)
 	if err != nil {
 		s.process.w.fail("%v", err)
 	}
+	var refused []region.Way
+	for _, r := range w.Refused {
+		refused = append(refused, region.Way(r))
+	}
+	s.core.RefuseWays(refused)
+	s.silent = w.Silent
 	s.openGates(func(a transport.Address) bool { return slices.Contains(s.silent, a) })
 }
 
