@@ -238,11 +238,13 @@ func (r *route) expireTells(t time.Time) int {
 }
 
 // place takes the table's entry. Term is the table's: an epoch of a lower term
-// that the table does not show is past, even if it is higher.
+// that the table does not show is past, even if it is higher; but of what it has
+// itself, or has given away, this process knows best.
 func (r *route) place(owner transport.Address, epoch placement.Epoch, term uint32) {
+	self := r.kind.plane.self.Address
 	r.change(func(acked uint64) call.Step {
-		here := r.core.Owner == r.kind.plane.self.Address // then the shard itself knows best
-		return r.learnLocked(owner, epoch, acked, !here && epoch < r.core.Epoch && r.core.Epoch.Term() < term)
+		ours := owner == self || r.core.Owner == self
+		return r.learnLocked(owner, epoch, acked, !ours && epoch < r.core.Epoch && r.core.Epoch.Term() < term)
 	})
 }
 

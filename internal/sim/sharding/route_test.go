@@ -115,11 +115,12 @@ func (r *route) learn(owner transport.Address, epoch placement.Epoch) {
 }
 
 // place takes the table's entry. An epoch of a lower term that the table does not
-// show is past, even if it is higher.
+// show is past, even if it is higher; but of what it has itself, or has given away,
+// this process knows best.
 func (r *route) place(owner transport.Address, epoch placement.Epoch, term uint32) {
 	r.change(func(acked uint64) call.Step {
 		here := r.core.Owner == r.process.self.Address
-		if !here && epoch < r.core.Epoch && r.core.Epoch.Term() < term {
+		if !here && owner != r.process.self.Address && epoch < r.core.Epoch && r.core.Epoch.Term() < term {
 			r.core.Epoch = epoch - 1
 		}
 		return r.core.Learn(owner, epoch, acked, here)

@@ -88,6 +88,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		{"everything", 4174, "calls that strayed ran when the shard came back by a move, behind younger ones"},
 		{"pauses", 5021, "a sender that learnt that nobody has the shard forgot the home before"},
 		{"cuts", 223, "a gate timed out, and the next home did not know that what came late is out of order"},
+		{"joins and leaves", 619, "a home believed a new coordinator's first table about the shard that it had given away"},
 		{"joins and leaves", 360, "a call that came late ended with the node that left"},
 	} {
 		i := slices.IndexFunc(plans, func(p plan) bool { return p.name == found.plan })
