@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardgen/shardgen/runtime/call"
 	"github.com/shardgen/shardgen/internal/invariant"
+	"github.com/shardgen/shardgen/runtime/call"
 	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/runtime/region"
