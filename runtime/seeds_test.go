@@ -55,11 +55,13 @@ func TestGivingUpIsTold(t *testing.T) {
 	endB()
 	begin := time.Now()
 	require.NoError(t, receive(t, ranB, "Run returns"))
-	require.Less(t, time.Since(begin), time.Second, "at once")
+	require.Less(t, time.Since(begin), 10*time.Second, "it does not wait for LeaveTimeout")
 	for e.Kind != shard.EventRemoved {
 		e = receive(t, events, "b is removed")
 	}
-	require.Contains(t, []shard.MemberStatus{shard.MemberLeaving, shard.MemberExiting}, e.Member.Status, "it was not found to be gone")
+	if time.Since(begin) < time.Second { // a machine that stands still for longer may find it gone
+		require.Contains(t, []shard.MemberStatus{shard.MemberLeaving, shard.MemberExiting}, e.Member.Status, "it was not found to be gone")
+	}
 	require.Len(t, a.Cluster().Members, 1)
 	endA()
 	begin = time.Now()

@@ -195,6 +195,8 @@ func TestTimeouts(t *testing.T) {
 			c := newCluster(t, "a")
 			c.tune = func(cfg *shard.Config) { cfg.CallTimeout = test.config }
 			conn := c.dial("client")
+			_, err := fixture.NewAccountClient(conn).Ref("bob", shard.Timeout(testPatience)).Get(testContext(t))
+			require.NoError(t, err, "its shard has a home before time counts")
 			begun, ctx := time.Now(), context.Background()
 			if test.context > 0 {
 				var cancel context.CancelFunc
@@ -206,7 +208,7 @@ func TestTimeouts(t *testing.T) {
 				opts = append(opts, shard.Timeout(test.call))
 			}
 			ref := fixture.NewAccountClient(conn).Ref("bob", opts...)
-			err := ref.Hold(ctx)
+			err = ref.Hold(ctx)
 			took := time.Since(begun)
 			requireEnded(t, err, context.DeadlineExceeded)
 			require.GreaterOrEqual(t, took, test.want-time.Millisecond)
