@@ -66,5 +66,5 @@ func TestGivingUpIsTold(t *testing.T) {
 	endA()
 	begin = time.Now()
 	require.NoError(t, receive(t, ranA, "Run returns"))
-	require.Less(t, time.Since(begin), time.Second, "also the founder")
+	require.Less(t, time.Since(begin), 10*time.Second, "also the founder")
 }
