@@ -10,7 +10,7 @@
 // on many counters while a fourth worker joins and one of the first three leaves.
 // Then it checks every counter and prints one line on standard output:
 //
-//	calls=20000 failed=0 wrong=0 moved=130 seconds=10.2
+//	calls=20000 failed=0 wrong=0 moved=128 seconds=8.6
 //
 // Progress goes to standard error. The exit code is 0 when all went well, 1 when
 // something failed or is wrong, 2 when the command was called wrongly.

@@ -120,6 +120,9 @@ func (f *Follower) Step(now time.Time, from transport.Address, m Message) Follow
 		f.keep(m, &out)
 	case TableStatus:
 		f.hear(m.Version)
+		// Who is new to the coordinator is told where it stands: a Register that
+		// came before the node was a member was refused, and goes again at once.
+		f.registerAt = now
 	case Table:
 		f.hear(m.To)
 		f.collect(m, &out)
