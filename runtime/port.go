@@ -88,10 +88,7 @@ func (p port) Begin(ctx context.Context, r codegen.Ref, method string) (codegen.
 		up := turnOf(ctx)
 		if up == nil || up.depth < maxInline {
 			s := t.local
-			s.mu.Lock()
-			e := s.core.Begin(r.ID, k.plane.clock.Load())
-			s.mu.Unlock()
-			if e != nil {
+			if e := s.enter(&r); e != nil {
 				return s.begin(ctx, up, e, method)
 			}
 			return p.waitTurn(ctx, up, s, &r, method)

@@ -108,8 +108,33 @@ func (s *hostedShard) guarded(e *region.Entity, c *inCall) (a answer) {
 	return a
 }
 
+// enter begins a turn on the caller's goroutine, mostly without the shard's lock;
+// nil where it has to wait.
+func (s *hostedShard) enter(r *codegen.Ref) *region.Entity {
+	hash := r.Hash
+	if s.host.desc.Hash != nil { // the user's, or not the id's own
+		hash = region.Hash(r.ID)
+	}
+	e, ok := s.core.Enter(hash, r.ID)
+	if ok {
+		return e
+	}
+	if e != nil {
+		s.endTurnLocking(e)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.core.Begin(r.ID, s.plane().clock.Load())
+}
+
 // endTurn gives the entity to the next call.
 func (s *hostedShard) endTurn(e *region.Entity) {
+	if !s.core.Leave(e, s.plane().clock.Load()) {
+		s.endTurnLocking(e)
+	}
+}
+
+func (s *hostedShard) endTurnLocking(e *region.Entity) {
 	pl := s.plane()
 	s.mu.Lock()
 	if in := s.host.instance; in != nil && in.keepLocked(e) {

@@ -159,7 +159,11 @@ func (s *Shard) CloseGate(sender, via transport.Address, epoch placement.Epoch, 
 	if !slices.ContainsFunc(s.gates.closed, func(t *gate) bool { return t.path == p }) {
 		s.gates.closed = append(s.gates.closed, &gate{path: p, since: at})
 	}
+	s.regate()
 }
+
+// regate tells Enter whether turns may begin outside the lock.
+func (s *Shard) regate() { s.gated.Store(len(s.gates.closed) > 0 || s.limits.Lead != "") }
 
 // GoDirect notes that a sender that learnt of that epoch needs no gate, or none
 // any more: all its older calls have come, or its old home is gone.
@@ -320,6 +324,7 @@ func (s *Shard) reopen(open []*gate, now uint32, at time.Time) Effects {
 			fx.add(s.Flush(f, now, at))
 		}
 	}
+	s.regate() // behind what was held
 	if s.pending != nil && !s.holdsBack() {
 		m := *s.pending
 		s.pending = nil

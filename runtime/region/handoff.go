@@ -2,7 +2,6 @@ package region
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -140,8 +139,12 @@ func (s *Shard) drain() (fx Effects) {
 	s.offered = nil
 	later := s.waiting
 	s.waiting = queue{}
-	for _, id := range sortedIDs(s.entities) {
-		s.waiting.take(&s.entities[id].mailbox)
+	s.running = 0
+	for _, e := range s.entities.sorted() {
+		if e.want() {
+			s.running++
+		}
+		s.waiting.take(&e.mailbox)
 	}
 	s.waiting.take(&later)
 	if s.how.Sheds {
@@ -149,13 +152,4 @@ func (s *Shard) drain() (fx Effects) {
 	}
 	fx.Drained = s.running == 0
 	return fx
-}
-
-func sortedIDs(entities map[string]*Entity) []string {
-	ids := make([]string, 0, len(entities))
-	for id := range entities { //arch:order-free sorted below
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids
 }

@@ -2,7 +2,6 @@ package region
 
 import (
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -38,11 +37,9 @@ func (s *Shard) Stop() (entities []*Entity, ok bool) {
 		return nil, false
 	}
 	s.stops = true
-	for _, id := range slices.Sorted(maps.Keys(s.entities)) {
-		e := s.entities[id]
+	for _, e := range s.entities.sorted() {
 		entities = append(entities, e)
-		if e.Value != nil {
-			e.busy = true
+		if e.Value != nil && e.take(lastUsed(e.word.Load())) {
 			s.running++
 			s.stopping = append(s.stopping, e)
 		}
@@ -77,8 +74,8 @@ func (s *Shard) Stopped(epoch placement.Epoch, now uint32) (fx Effects, sent boo
 
 // active tells whether any entity has a value.
 func (s *Shard) active() bool {
-	for _, e := range s.entities { //arch:order-free any will do
-		if e.Value != nil {
+	for e := range s.entities.all() {
+		if e.has(live) {
 			return true
 		}
 	}
@@ -109,7 +106,8 @@ func (s *Shard) follow() Effects {
 	s.last = s.epoch
 	s.owner, s.epoch = s.peer, s.moveE
 	s.trail.add(s.peer, s.moveE)
-	s.entities, s.granted = nil, false
+	s.entities.clear()
+	s.granted = false
 	waited := s.waiting.filter(func(c *Call) bool { return c.Epoch <= s.epoch })
 	fx := Effects{Forward: waited}
 	if s.how.TurnsAway {
@@ -133,17 +131,19 @@ func (s *Shard) Prepare(from transport.Address, epoch placement.Epoch, states ma
 			s.become(Preparing)
 		}
 		s.peer, s.moveE = from, epoch
-		s.entities = map[string]*Entity{}
+		s.entities.clear()
 	case s.state == Preparing && epoch == s.moveE && s.peer == from:
 	default:
 		return false, true
 	}
 	for id, state := range states { //arch:order-free fills a map
-		if e := s.entities[id]; e != nil {
+		if e := s.entities.get(id); e != nil {
 			e.State = append(e.State, state...) // it did not fit into one part
 			continue
 		}
-		s.entities[id] = &Entity{ID: id, State: state, Why: codegen.Moved}
+		e := newEntity(id)
+		e.State, e.Why = state, codegen.Moved
+		s.entities.put(e)
 	}
 	if last {
 		s.become(Prepared)
@@ -191,7 +191,7 @@ func (s *Shard) unprepare() Effects {
 		return s.close()
 	}
 	s.become(Forwarding)
-	s.entities = nil
+	s.entities.clear()
 	last := s.trail.last()
 	s.peer, s.moveE = last.to, last.epoch
 	s.epoch = max(s.epoch, last.epoch)
@@ -253,7 +253,7 @@ func (s *Shard) placeHere(epoch placement.Epoch, now uint32) Effects {
 		// It was lost. What was sent on to its former home may come back from there,
 		// when this node learns that it is gone: so the departures stay, and a sender's
 		// Flush takes the way of its older calls.
-		s.entities = nil
+		s.entities.clear()
 	}
 	return s.open(epoch, min(since, epoch), now)
 }
@@ -335,20 +335,20 @@ func (s *Shard) Dismiss() Effects {
 		s.waiting.take(&t.held)
 	}
 	s.gates.closed = nil
+	s.regate()
 	return Effects{Refuse: s.waiting.filter(func(*Call) bool { return true })}
 }
 
 // orphan gives up the turns under way, whose entities end with them, and the
 // calls that wait for them.
 func (s *Shard) orphan() (fx Effects) {
-	for _, id := range slices.Sorted(maps.Keys(s.entities)) {
-		e := s.entities[id]
-		e.orphan = e.busy
+	for _, e := range s.entities.sorted() {
+		e.abandon()
 		for c := e.mailbox.pop(); c != nil; c = e.mailbox.pop() {
 			fx.Drop = append(fx.Drop, c)
 		}
 	}
-	s.running, s.entities = 0, nil
+	s.entities.clear()
 	return fx
 }
 
@@ -356,7 +356,8 @@ func (s *Shard) close() Effects {
 	if s.state != Closed {
 		s.become(Closed)
 	}
-	s.entities, s.since, s.pending = nil, 0, nil
+	s.entities.clear()
+	s.since, s.pending = 0, nil
 	s.offered, s.granted = nil, false
 	s.trail = nil
 	for _, t := range s.gates.closed {
@@ -364,6 +365,7 @@ func (s *Shard) close() Effects {
 	}
 	fx := Effects{Flushed: s.gates.take(func(f Flush) bool { return f.Epoch <= s.epoch })}
 	s.gates = gates{flushed: s.gates.flushed, direct: s.gates.direct}
+	s.regate()
 	fx.add(s.refuseOld())
 	return fx
 }

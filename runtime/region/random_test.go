@@ -37,6 +37,7 @@ type dice struct {
 	stopped []*Entity // between Stop and Stopped
 	moveE   placement.Epoch
 	seen    map[State]map[State]bool
+	left    int // turns that ended outside the lock
 	log     []string
 	err     error
 }
@@ -98,9 +99,15 @@ func (d *dice) step() {
 
 func (d *dice) deliver() {
 	if d.r.IntN(5) == 0 {
-		if e := d.s.Begin(d.entity(), 0); e != nil {
+		id := d.entity()
+		e, ok := d.s.Enter(Hash(id), id)
+		if !ok {
+			e = d.s.Begin(id, 0)
+		}
+		if e != nil {
 			d.begin(e)
 		}
+		d.log = append(d.log, fmt.Sprintf("begin %s %v", id, ok))
 		return
 	}
 	c := &Call{Entity: d.entity(), Sender: transport.Peer{Address: d.node()}, Epoch: d.epoch(), Local: d.r.IntN(6) == 0}
@@ -148,15 +155,19 @@ func (d *dice) end() {
 		if a.ID != b.ID {
 			return map[bool]int{true: -1, false: 1}[a.ID < b.ID]
 		}
-		return map[bool]int{true: 1, false: -1}[a.orphan]
+		return map[bool]int{true: 1, false: -1}[a.has(orphan)]
 	})
 	e := busy[0]
 	delete(d.turns, e)
 	if d.r.IntN(4) == 0 {
 		e.Value = nil // forgotten
 	}
-	next, _ := d.s.End(e, 0)
 	d.log = append(d.log, "end "+e.ID)
+	if d.s.Leave(e, 0) {
+		d.left++
+		return
+	}
+	next, _ := d.s.End(e, 0)
 	if next != nil {
 		d.come(next)
 		d.begin(e)
@@ -283,7 +294,7 @@ func (d *dice) effects(fx Effects) {
 // place.
 func (d *dice) count() {
 	n := d.s.Waiting()
-	for _, e := range d.s.entities {
+	for e := range d.s.entities.all() {
 		n += e.Mailbox()
 		if e.Mailbox() > d.s.limits.Mailbox {
 			d.fail("%d calls wait for %s, the limit is %d", e.Mailbox(), e.ID, d.s.limits.Mailbox)
@@ -302,7 +313,7 @@ func (d *dice) count() {
 // TestRandomCommands: whatever order commands come in, invariants hold, each
 // call comes out once, and every legal move between states is seen.
 func TestRandomCommands(t *testing.T) {
-	seen := map[State]map[State]bool{}
+	seen, left := map[State]map[State]bool{}, 0
 	for seed := range uint64(2000 * seedFactor(t)) {
 		d := newDice(seed, seen)
 		for range 150 {
@@ -311,6 +322,10 @@ func TestRandomCommands(t *testing.T) {
 				t.Fatalf("seed %d: %v\nlast commands: %q", seed, d.err, d.log[max(0, len(d.log)-12):])
 			}
 		}
+		left += d.left
+	}
+	if left == 0 {
+		t.Error("no turn ever ended outside the lock")
 	}
 	for from, targets := range legal {
 		for _, to := range targets {

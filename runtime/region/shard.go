@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/invariant"
@@ -68,19 +69,26 @@ type Limits struct {
 	Handoff Handoff
 }
 
-// A Shard is one shard at one node. It is not safe for concurrent use.
+// A Shard is one shard at one node. It is not safe for concurrent use, but for Enter
+// and Leave.
 //
 // Invariants:
 //  1. A turn is under way only in Open and Draining.
-//  2. running is the number of busy entities.
-//  3. A mailbox is empty unless its entity is busy.
+//  2. While the shard is Draining, running is the number of busy entities.
+//  3. A mailbox is empty unless its entity is busy and wanted.
 //  4. While the shard is Open, Forwarding or Closed, only calls of a newer epoch
 //     than its own wait in its queue; unless it was forwarded to who is gone.
 //  5. A Forwarding shard has a trail, a Closed one has none.
 //  6. A shard that runs or ran here was owned since an epoch of at most its own.
 //  7. In a shard that is Sent no entity is active: each is encoded, or forgotten.
 //  8. Only an Open shard is on offer, and only where the old home serves on.
+//  9. Unless the shard is Open, every entity that is busy or live is wanted, and
+//     an idle one is live if and only if it has a Value.
+//  10. gated tells whether a gate is closed, or the shard has an entity that leads.
 type Shard struct {
+	entities index
+	gated    atomic.Bool // no turn begins outside the lock: see Enter
+
 	id     placement.ShardID
 	self   transport.Address
 	limits Limits
@@ -95,8 +103,7 @@ type Shard struct {
 	off   placement.Epoch   // moves up to this epoch are cancelled
 	trail trail             // where the shard went from here
 
-	entities map[string]*Entity
-	running  int
+	running  int       // turns under way, counted while Draining
 	stopping []*Entity // whose stop hooks run
 	stops    bool      // the driver is between Stop and Stopped
 	waiting  queue
@@ -115,7 +122,9 @@ type move struct {
 
 // New returns the shard, Closed.
 func New(id placement.ShardID, self transport.Address, l Limits) *Shard {
-	return &Shard{id: id, self: self, limits: l, how: l.Handoff}
+	s := &Shard{id: id, self: self, limits: l, how: l.Handoff}
+	s.regate()
+	return s
 }
 
 // ID is the shard's kind and number.
@@ -140,12 +149,12 @@ func (s *Shard) MoveEpoch() placement.Epoch { return s.moveE }
 func (s *Shard) LastEpoch() placement.Epoch { return s.last }
 
 // Entities is the number of entities, active or passivated.
-func (s *Shard) Entities() int { return len(s.entities) }
+func (s *Shard) Entities() int { return s.entities.n }
 
 // Active counts the entities that have a value or a turn; it looks at each.
 func (s *Shard) Active() (n int) {
-	for _, e := range s.entities { //arch:order-free counts
-		if e.busy || e.Value != nil {
+	for e := range s.entities.all() {
+		if e.has(busy | live) {
 			n++
 		}
 	}
@@ -155,25 +164,33 @@ func (s *Shard) Active() (n int) {
 // LastUses calls f with the time of the last use of each entity that has a value
 // and no turn, by the driver's coarse clock, in any order.
 func (s *Shard) LastUses(f func(at uint32)) {
-	for _, e := range s.entities { //arch:order-free the caller counts
-		if !e.busy && e.Value != nil {
-			f(e.lastUsed)
+	for e := range s.entities.all() {
+		if w := e.word.Load(); w&(busy|live) == live {
+			f(lastUsed(w))
 		}
 	}
 }
 
 // Lives tells whether an entity has a value or a turn.
 func (s *Shard) Lives(id string) bool {
-	e := s.entities[id]
-	return e != nil && (e.busy || e.Value != nil)
+	e := s.entities.get(id)
+	return e != nil && e.has(busy|live)
 }
 
 // Restable tells whether an entity may keep its turn for longer than it runs: not
 // while the shard waits for its turns to end.
 func (s *Shard) Restable() bool { return s.state == Open && s.pending == nil }
 
-// Running is the number of turns under way.
-func (s *Shard) Running() int { return s.running }
+// Running is the number of turns under way; it looks at each entity. Those turns
+// end by End, not by Leave.
+func (s *Shard) Running() (n int) {
+	for e := range s.entities.all() {
+		if e.want() {
+			n++
+		}
+	}
+	return n
+}
 
 // Waiting is the number of calls that wait for the shard to open.
 func (s *Shard) Waiting() int { return s.waiting.n + s.gates.held() }
@@ -189,10 +206,10 @@ func (s *Shard) become(to State) {
 }
 
 // Begin begins a turn of the entity for a local caller if nothing stands in its
-// way: the shard is open, no gate is closed, the entity idle. It is the fast
-// path; when it returns nil the caller makes a Call and delivers it.
+// way: the shard is open, no gate is closed, the entity idle. It is for whom Enter
+// has refused; when it returns nil the caller makes a Call and delivers it.
 func (s *Shard) Begin(id string, now uint32) *Entity {
-	if s.state != Open || len(s.gates.closed) > 0 {
+	if len(s.gates.closed) > 0 {
 		return nil
 	}
 	return s.Take(id, now)
@@ -201,35 +218,31 @@ func (s *Shard) Begin(id string, now uint32) *Entity {
 // Take begins a turn of the driver's own if the shard is open and the entity
 // idle, else it returns nil. Gates do not hold it back, for it is nobody's call.
 func (s *Shard) Take(id string, now uint32) *Entity {
-	e := s.entities[id]
-	if s.state != Open || e != nil && e.busy {
+	if s.state != Open {
 		return nil
 	}
-	if e == nil {
-		e = s.add(id)
+	if e := s.entity(id); e.take(now) {
+		return e
 	}
-	e.busy = true
-	e.lastUsed = now
-	s.running++
-	return e
+	return nil
 }
 
 // lead begins the first turn of the entity that leads, unless it is alive.
 func (s *Shard) lead(now uint32) *Entity {
 	id := s.limits.Lead
-	if e := s.entities[id]; id == "" || e != nil && e.Value != nil {
+	if id == "" || s.Lives(id) {
 		return nil
 	}
 	return s.Take(id, now)
 }
 
-func (s *Shard) add(id string) *Entity {
-	if s.entities == nil {
-		s.entities = map[string]*Entity{}
+// entity is the one with that id, which is made if there is none.
+func (s *Shard) entity(id string) *Entity {
+	e := s.entities.get(id)
+	if e == nil {
+		e = newEntity(string(append([]byte(nil), id...))) // id may be a slice of a larger buffer
+		s.entities.put(e)
 	}
-	id = string(append([]byte(nil), id...)) // id may be a slice of a larger buffer
-	e := &Entity{ID: id}
-	s.entities[id] = e
 	return e
 }
 
@@ -321,11 +334,8 @@ func (s *Shard) hold(c *Call) Verdict {
 }
 
 func (s *Shard) deliver(c *Call, now uint32) (*Entity, Verdict) {
-	e := s.entities[c.Entity]
-	if e == nil {
-		e = s.add(c.Entity)
-	}
-	if e.busy {
+	e := s.entity(c.Entity)
+	if !e.take(now) {
 		if c.Chain != nil && c.Chain.HoldsEntity(s.id, c.Entity) {
 			return nil, Circular
 		}
@@ -335,45 +345,54 @@ func (s *Shard) deliver(c *Call, now uint32) (*Entity, Verdict) {
 		e.mailbox.push(c)
 		return nil, Queued
 	}
-	e.busy = true
 	e.turn = c
-	e.lastUsed = now
 	s.running++
 	return e, Run
 }
 
 // MailboxFull tells whether as many calls wait for the entity as may.
 func (s *Shard) MailboxFull(id string) bool {
-	e := s.entities[id]
-	return e != nil && e.busy && e.mailbox.n >= s.limits.Mailbox
+	e := s.entities.get(id)
+	return e != nil && e.has(busy) && e.mailbox.n >= s.limits.Mailbox
 }
 
 // End ends the entity's turn. next is the call whose turn begins now, if one
 // waited: the driver runs it. drained tells that the shard was waiting for this
 // turn to end and the driver must go on with the move.
 func (s *Shard) End(e *Entity, now uint32) (next *Call, drained bool) {
-	e.lastUsed = now
-	if e.orphan {
-		e.busy, e.turn = false, nil
+	if e.has(orphan) {
+		e.turn = nil
+		e.rest(0, now)
 		return nil, false
 	}
 	if e.mailbox.head != nil && (s.state == Open || s.state == Draining) {
 		e.turn = e.mailbox.pop()
 		return e.turn, false
 	}
-	e.busy = false
 	e.turn = nil
 	s.running--
 	if e.Value == nil && e.State == nil {
-		delete(s.entities, e.ID) // not activated after all, or forgotten
+		s.entities.remove(e) // not activated after all, or forgotten
 	}
+	e.rest(s.idleFlags(e), now)
 	return nil, s.state == Draining && s.running == 0
+}
+
+// idleFlags are those of an entity whose turn ends.
+func (s *Shard) idleFlags(e *Entity) (f uint64) {
+	if e.Value != nil {
+		f = live
+	}
+	if s.state != Open {
+		f |= wanted
+	}
+	return f
 }
 
 // Cancel removes a waiting call and reports whether it still waited.
 func (s *Shard) Cancel(c *Call) bool {
 	is := func(o *Call) bool { return o == c }
-	if e := s.entities[c.Entity]; e != nil && len(e.mailbox.filter(is)) > 0 {
+	if e := s.entities.get(c.Entity); e != nil && len(e.mailbox.filter(is)) > 0 {
 		return true
 	}
 	return len(s.waiting.filter(is)) > 0 || s.gates.filter(is)
@@ -390,7 +409,7 @@ func (s *Shard) Find(entity string, match func(*Call) bool) (c *Call, running bo
 		}
 		return nil
 	}
-	if e := s.entities[entity]; e != nil {
+	if e := s.entities.get(entity); e != nil {
 		if e.turn != nil && match(e.turn) {
 			return e.turn, true
 		}
@@ -418,19 +437,24 @@ func (s *Shard) Idle(t uint32, limit int) []*Entity {
 	if s.state != Open {
 		return nil
 	}
-	var out []*Entity
-	for _, e := range s.entities { //arch:order-free sorted below
-		if !e.busy && e.Value != nil && e.lastUsed < t {
-			out = append(out, e)
+	type candidate struct {
+		*Entity
+		used uint32
+	}
+	var idle []candidate
+	for e := range s.entities.all() {
+		if w := e.word.Load(); w&(busy|live) == live && lastUsed(w) < t {
+			idle = append(idle, candidate{e, lastUsed(w)})
 		}
 	}
-	slices.SortFunc(out, func(a, b *Entity) int {
-		return cmp.Or(cmp.Compare(a.lastUsed, b.lastUsed), cmp.Compare(a.ID, b.ID))
+	slices.SortFunc(idle, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.used, b.used), cmp.Compare(a.ID, b.ID))
 	})
-	out = out[:min(limit, len(out))]
-	for _, e := range out {
-		e.busy = true
-		s.running++
+	var out []*Entity
+	for _, c := range idle {
+		if len(out) < limit && c.take(c.used) { // else somebody called it meanwhile
+			out = append(out, c.Entity)
+		}
 	}
 	return out
 }
@@ -445,13 +469,24 @@ func (s *Shard) check() {
 
 // Check returns the first broken invariant.
 func (s *Shard) Check() error {
-	busy := 0
-	for id, e := range s.entities { //arch:order-free counts, and any violation will do
-		if e.busy {
-			busy++
-		} else if e.mailbox.n > 0 {
-			return fmt.Errorf("shard %v: invariant 3: %q is idle and %d calls wait for it", s.id, id, e.mailbox.n)
+	running := 0
+	for e := range s.entities.all() {
+		has := e.word.Load() & flags
+		if has&busy != 0 {
+			running++
 		}
+		if e.mailbox.n > 0 && has&(busy|wanted) != busy|wanted {
+			return fmt.Errorf("shard %v: invariant 3: %q has flags %b and %d calls wait for it", s.id, e.ID, has, e.mailbox.n)
+		}
+		if s.state != Open && has&(busy|live) != 0 && has&wanted == 0 {
+			return fmt.Errorf("shard %v: invariant 9: %q has flags %b in a shard that is %v", s.id, e.ID, has, s.state)
+		}
+		if s.state != Open && has&busy == 0 && (has&live != 0) != (e.Value != nil) {
+			return fmt.Errorf("shard %v: invariant 9: %q has flags %b and its value is %v", s.id, e.ID, has, e.Value)
+		}
+	}
+	if s.gated.Load() != (len(s.gates.closed) > 0 || s.limits.Lead != "") {
+		return fmt.Errorf("shard %v: invariant 10: gated is %v with %d gates", s.id, s.gated.Load(), len(s.gates.closed))
 	}
 	if trail := len(s.trail) > 0; s.state == Forwarding && !trail || s.state == Closed && trail {
 		return fmt.Errorf("shard %v: invariant 5: %v, trail %v", s.id, s.state, s.trail)
@@ -462,8 +497,8 @@ func (s *Shard) Check() error {
 	if s.state == Sent && s.active() {
 		return fmt.Errorf("shard %v: invariant 7: sent, and an entity is active", s.id)
 	}
-	if busy > 0 && s.state != Open && s.state != Draining {
-		return fmt.Errorf("shard %v: invariant 1: %d turns while %v", s.id, busy, s.state)
+	if running > 0 && s.state != Open && s.state != Draining {
+		return fmt.Errorf("shard %v: invariant 1: %d turns while %v", s.id, running, s.state)
 	}
 	if s.state == Open || s.state == Forwarding && !s.strays() || s.state == Closed {
 		for c := s.waiting.head; c != nil; c = c.next {
@@ -475,8 +510,8 @@ func (s *Shard) Check() error {
 	if s.offered != nil && (s.state != Open || !s.how.Serves) {
 		return fmt.Errorf("shard %v: invariant 8: %v and on offer", s.id, s.state)
 	}
-	if busy != s.running {
-		return fmt.Errorf("shard %v: invariant 2: %d busy, counted %d", s.id, busy, s.running)
+	if s.state == Draining && running != s.running {
+		return fmt.Errorf("shard %v: invariant 2: %d busy, counted %d", s.id, running, s.running)
 	}
 	return nil
 }

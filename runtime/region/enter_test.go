@@ -1,0 +1,127 @@
+package region
+
+import (
+	"testing"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// opened is an open shard with a live and idle entity "x".
+func opened(l Limits) (*Shard, *Entity) {
+	s := New(placement.ShardID{Kind: "K", Shard: 1}, node("a"), l)
+	s.Place(node("a"), 10, false, 0, time.Unix(0, 0))
+	e := s.Begin("x", 1)
+	e.Value = "value"
+	s.End(e, 1)
+	return s, e
+}
+
+// TestEnter: a turn begins outside the lock only where nothing stands in its way,
+// and where one may not, nothing is left behind.
+func TestEnter(t *testing.T) {
+	at := time.Unix(0, 0)
+	gate := func(s *Shard) { s.CloseGate(node("a"), node("b"), 10, at) }
+	opens := func(s *Shard) { s.OpenGates(func(transport.Address) bool { return true }, 1, at) }
+	tests := []struct {
+		name string
+		do   func(s *Shard, e *Entity)
+		want bool
+	}{
+		{"nothing", func(*Shard, *Entity) {}, true},
+		{"a turn is under way", func(s *Shard, _ *Entity) { s.Begin("x", 1) }, false},
+		{"a turn of its own kind is under way", func(s *Shard, _ *Entity) { s.Enter(Hash("x"), "x") }, false},
+		{"a turn has ended", func(s *Shard, _ *Entity) { s.End(s.Begin("x", 1), 1) }, true},
+		{"passivated", func(s *Shard, _ *Entity) {
+			for _, e := range s.Idle(2, 1) {
+				e.Value, e.State = nil, []byte("state")
+				s.End(e, 1)
+			}
+		}, false},
+		{"a gate is closed", func(s *Shard, _ *Entity) { gate(s) }, false},
+		{"a gate has opened", func(s *Shard, _ *Entity) { gate(s); opens(s) }, true},
+		{"one of two gates has opened", func(s *Shard, _ *Entity) {
+			gate(s)
+			s.CloseGate(node("c"), node("d"), 10, at)
+			s.OpenGates(func(a transport.Address) bool { return a == node("b") }, 1, at)
+		}, false},
+		{"gates were given up", func(s *Shard, _ *Entity) { gate(s); s.Dismiss() }, true},
+		{"draining", func(s *Shard, _ *Entity) { s.BeginMove(node("b"), 11) }, false},
+		{"draining was called off", func(s *Shard, _ *Entity) {
+			s.BeginMove(node("b"), 11)
+			s.CancelMove(11)
+			s.Place(node("a"), 12, false, 1, at)
+			s.End(s.Begin("x", 1), 1) // one call finds the way free
+		}, true},
+		{"lost", func(s *Shard, _ *Entity) { s.Place(node("b"), 11, false, 1, at) }, false},
+		{"lost during its turn, which has ended", func(s *Shard, e *Entity) {
+			s.Begin("x", 1)
+			s.Place(node("b"), 11, false, 1, at)
+			s.End(e, 1)
+		}, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s, e := opened(Limits{Mailbox: 2, Waiting: 2})
+			tt.do(s, e)
+			was := e.Busy()
+			s.entities.clear() // a look at the index from before
+			s.entities.put(e)
+			got, ok := s.Enter(Hash("x"), "x")
+			if ok != tt.want || (got == e) != ok {
+				t.Errorf("Enter = %v, %v, want %v (flags %b)", got, ok, tt.want, e.word.Load()&flags)
+			}
+			if !ok && e.Busy() != was {
+				t.Errorf("busy is %v, and was %v before", e.Busy(), was)
+			}
+		})
+	}
+	t.Run("an entity that leads", func(t *testing.T) {
+		s := New(placement.ShardID{Kind: "K", Shard: 1}, node("a"), Limits{Mailbox: 2, Lead: "x"})
+		e := s.Place(node("a"), 10, false, 0, at).Lead
+		e.Value = "value"
+		s.End(e, 1)
+		if got, ok := s.Enter(Hash("x"), "x"); got != nil || ok {
+			t.Errorf("Enter = %v, %v: the driver counts on End", got, ok)
+		}
+	})
+}
+
+// TestLeave: a turn ends outside the lock only if nobody waits for its end.
+func TestLeave(t *testing.T) {
+	at := time.Unix(0, 0)
+	tests := []struct {
+		name string
+		do   func(s *Shard, e *Entity)
+		want bool
+	}{
+		{"nothing", func(*Shard, *Entity) {}, true},
+		{"a call waits", func(s *Shard, _ *Entity) {
+			s.Deliver(&Call{Entity: "x", Local: true, Sender: transport.Peer{Address: node("a")}}, 1, at)
+		}, false},
+		{"turns were counted", func(s *Shard, _ *Entity) { s.Running() }, false},
+		{"the shard drains", func(s *Shard, _ *Entity) { s.BeginMove(node("b"), 11) }, false},
+		{"the shard was lost", func(s *Shard, _ *Entity) { s.Place(node("b"), 11, false, 1, at) }, false},
+		{"a gate is closed", func(s *Shard, _ *Entity) { s.CloseGate(node("a"), node("b"), 10, at) }, true},
+		{"it has no value any more", func(_ *Shard, e *Entity) { e.Value = nil }, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s, e := opened(Limits{Mailbox: 2, Waiting: 2})
+			if _, ok := s.Enter(Hash("x"), "x"); !ok {
+				t.Fatal("no turn")
+			}
+			tt.do(s, e)
+			if got := s.Leave(e, 7); got != tt.want {
+				t.Errorf("Leave = %v, want %v", got, tt.want)
+			}
+			if e.Busy() == tt.want {
+				t.Errorf("busy is %v after that", e.Busy())
+			}
+			if used := lastUsed(e.word.Load()); tt.want && used != 7 {
+				t.Errorf("last used at %d, want 7", used)
+			}
+		})
+	}
+}

@@ -1,0 +1,260 @@
+package region
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A body is what only the turn of its entity may touch: with the race detector,
+// two turns at a time, or one that does not follow from the other, are seen.
+type body struct {
+	n      int
+	inside bool
+}
+
+// A rig drives one shard for many goroutines at once, as package shard does.
+type rig struct {
+	t     *testing.T
+	mu    sync.Mutex
+	s     *Shard
+	epoch placement.Epoch
+	fast  atomic.Int64 // turns that began outside the lock
+	ran   atomic.Int64
+	ended sync.WaitGroup // handoffs
+}
+
+// call is one local call: it returns when its turn has run.
+func (g *rig) call(id string, leave bool) {
+	for {
+		e, ok := g.s.Enter(Hash(id), id)
+		switch {
+		case ok:
+			g.fast.Add(1)
+		case e != nil:
+			g.end(e)
+			e = nil
+		}
+		if e == nil {
+			g.mu.Lock()
+			e = g.s.Begin(id, 1)
+			g.mu.Unlock()
+		}
+		if e == nil {
+			if e = g.wait(id); e == nil {
+				runtime.Gosched()
+				continue // not here now
+			}
+		}
+		g.turn(e)
+		if !leave || !g.s.Leave(e, 2) {
+			g.end(e)
+		}
+		return
+	}
+}
+
+// wait delivers a call and waits for its turn; nil when the shard has left.
+func (g *rig) wait(id string) *Entity {
+	granted := make(chan *Entity, 1)
+	c := &Call{Entity: id, Sender: transport.Peer{Address: node("a")}, Local: true, Driver: granted}
+	g.mu.Lock()
+	e, v := g.s.Deliver(c, 1, time.Unix(0, 0))
+	g.mu.Unlock()
+	switch v {
+	case Run:
+		return e
+	case Queued:
+		return <-granted
+	}
+	return nil
+}
+
+func (g *rig) turn(e *Entity) {
+	if e.Value == nil {
+		n, _ := strconv.Atoi(string(e.State))
+		e.Value, e.State = &body{n: n}, nil
+	}
+	b := e.Value.(*body)
+	if b.inside {
+		g.t.Errorf("two turns of %s at a time", e.ID)
+	}
+	b.inside = true
+	b.n++
+	b.inside = false
+	g.ran.Add(1)
+}
+
+// end ends a turn under the lock.
+func (g *rig) end(e *Entity) {
+	g.mu.Lock()
+	next, drained := g.s.End(e, 2)
+	g.mu.Unlock()
+	if next != nil {
+		next.Driver.(chan *Entity) <- e
+	}
+	if drained {
+		g.ended.Go(g.handOff)
+	}
+}
+
+// do applies what f made of the shard.
+func (g *rig) do(f func() Effects) {
+	g.mu.Lock()
+	fx := f()
+	g.mu.Unlock()
+	for _, st := range fx.Start {
+		st.Call.Driver.(chan *Entity) <- st.Entity
+	}
+	for _, calls := range [][]*Call{fx.Forward, fx.Refuse, fx.Drop} {
+		for _, c := range calls {
+			c.Driver.(chan *Entity) <- nil // look again
+		}
+	}
+	if fx.Drained {
+		g.ended.Go(g.handOff)
+	}
+}
+
+func rest(e *Entity) {
+	e.State, e.Value = []byte(strconv.Itoa(e.Value.(*body).n)), nil
+}
+
+// handOff encodes everything, and then the move is called off.
+func (g *rig) handOff() {
+	g.mu.Lock()
+	entities, ok := g.s.Stop()
+	epoch := g.s.MoveEpoch()
+	g.mu.Unlock()
+	if !ok {
+		return
+	}
+	for _, e := range entities {
+		if e.Value != nil {
+			rest(e)
+		}
+	}
+	g.do(func() Effects {
+		fx, _ := g.s.Stopped(epoch, 2)
+		return fx
+	})
+	g.place("a")
+}
+
+// place names an owner under the next epoch.
+func (g *rig) place(owner string) {
+	g.do(func() Effects {
+		g.epoch = max(g.epoch, g.s.MoveEpoch(), g.s.Epoch()) + 1
+		return g.s.Place(node(owner), g.epoch, false, 2, time.Unix(0, 0))
+	})
+}
+
+// disturb does one of the things that the callers must not notice.
+func (g *rig) disturb(r *rand.Rand, lose bool) {
+	switch r.IntN(6) {
+	case 0, 1:
+		g.mu.Lock()
+		idle := g.s.Idle(^uint32(0), 3)
+		g.mu.Unlock()
+		for _, e := range idle {
+			rest(e)
+			g.end(e)
+		}
+	case 2:
+		g.do(func() Effects {
+			g.epoch = max(g.epoch, g.s.MoveEpoch(), g.s.Epoch()) + 1
+			return g.s.BeginMove(node("b"), g.epoch)
+		})
+	case 3:
+		f := Flush{Sender: transport.Peer{Address: node("a")}, Via: transport.Peer{Address: node("b")}}
+		g.mu.Lock()
+		f.Epoch, f.Hop = g.epoch, g.epoch
+		g.s.CloseGate(f.Sender.Address, f.Via.Address, f.Epoch, time.Unix(0, 0))
+		g.mu.Unlock()
+		runtime.Gosched()
+		g.do(func() Effects { return g.s.Flushed(f, 2, time.Unix(0, 0)) })
+	case 4:
+		if lose {
+			g.place("b")
+			g.place("a")
+		}
+	case 5:
+		g.mu.Lock()
+		err := g.s.Check()
+		running := g.s.Running()
+		g.mu.Unlock()
+		if err != nil || running < 0 {
+			g.t.Errorf("%d run: %v", running, err)
+		}
+	}
+}
+
+// TestOutsideTheLock calls a few entities from many goroutines while the shard
+// passivates, moves, closes gates and is lost: there is one turn at a time, every
+// call runs once, and no state is lost but with its shard.
+func TestOutsideTheLock(t *testing.T) {
+	const callers, calls, entities = 8, 20_000, 3
+	for _, lose := range []bool{false, true} {
+		t.Run(fmt.Sprintf("lose=%v", lose), func(t *testing.T) {
+			g := &rig{t: t, s: New(placement.ShardID{Kind: "K", Shard: 1}, node("a"), Limits{Mailbox: callers, Waiting: callers})}
+			g.place("a")
+			var wg sync.WaitGroup
+			for w := range callers {
+				wg.Go(func() {
+					r := rand.New(rand.NewPCG(uint64(w), 3))
+					for range calls {
+						g.call(strconv.Itoa(r.IntN(entities)), r.IntN(8) > 0)
+						if r.IntN(16) == 0 {
+							runtime.Gosched() // let others find the entity idle, or not
+						}
+					}
+				})
+			}
+			done := make(chan struct{})
+			go func() {
+				wg.Wait()
+				close(done)
+			}()
+			r := rand.New(rand.NewPCG(9, 9))
+			for more := true; more; {
+				select {
+				case <-done:
+					more = false
+				default:
+					g.disturb(r, lose)
+					runtime.Gosched()
+				}
+			}
+			g.ended.Wait()
+			if ran := g.ran.Load(); ran != callers*calls {
+				t.Errorf("%d turns for %d calls", ran, callers*calls)
+			}
+			if g.fast.Load() < callers*calls/10 {
+				t.Errorf("only %d of %d turns began outside the lock", g.fast.Load(), callers*calls)
+			}
+			if err := g.s.Check(); err != nil {
+				t.Error(err)
+			}
+			sum := 0
+			for e := range g.s.entities.all() {
+				if e.Value == nil {
+					n, _ := strconv.Atoi(string(e.State))
+					sum += n
+				} else {
+					sum += e.Value.(*body).n
+				}
+			}
+			if !lose && sum != callers*calls {
+				t.Errorf("the entities counted %d of %d calls", sum, callers*calls)
+			}
+		})
+	}
+}

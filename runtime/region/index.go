@@ -1,0 +1,143 @@
+package region
+
+import (
+	"iter"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// index finds the entities of a shard by id: a table with open addressing and
+// linear probing, by [Hash]. One goroutine at a time may change it; others may
+// call find meanwhile. The zero value is empty.
+//
+// A find that runs beside a change may miss an entity, or come upon one that is
+// not in the index any more. [Shard.Enter] bears both: it asks for the lock where
+// nothing is found, and who leaves the index is not live.
+type index struct {
+	table atomic.Pointer[[]slot] // its length is a power of two; nil: empty
+	n     int
+}
+
+type slot = atomic.Pointer[Entity]
+
+const (
+	minSlots = 8
+	// At most three of four slots are taken; a table of which less than one in
+	// eight is taken shrinks. A slot is 8 bytes, so that an entity costs 11 to 22.
+	fullNum, fullDen = 3, 4
+	sparse           = 8
+)
+
+// Hash is the hash that a shard finds the entity with that id by. It is not a
+// user's: one that spreads badly must not make every call slow.
+func Hash(id string) uint64 { return xxhash.Sum64String(id) }
+
+// find returns the entity with that id, whose hash is [Hash] of it, or nil.
+func (x *index) find(hash uint64, id string) *Entity {
+	t := x.table.Load()
+	if t == nil {
+		return nil
+	}
+	slots := *t
+	mask := uint64(len(slots) - 1)
+	for i := hash & mask; ; i = (i + 1) & mask { // ends: a quarter of the slots is empty
+		e := slots[i].Load()
+		if e == nil {
+			return nil
+		}
+		if e.hash == hash && e.ID == id {
+			return e
+		}
+	}
+}
+
+// get is find for who has not hashed the id.
+func (x *index) get(id string) *Entity { return x.find(Hash(id), id) }
+
+// put adds an entity that is not in the index.
+func (x *index) put(e *Entity) {
+	slots := x.slots()
+	if (x.n+1)*fullDen > len(slots)*fullNum {
+		slots = x.resize(max(2*len(slots), minSlots))
+	}
+	insert(slots, e)
+	x.n++
+}
+
+func insert(slots []slot, e *Entity) {
+	mask := uint64(len(slots) - 1)
+	i := e.hash & mask
+	for slots[i].Load() != nil {
+		i = (i + 1) & mask
+	}
+	slots[i].Store(e)
+}
+
+// remove takes an entity out that is in the index.
+func (x *index) remove(e *Entity) {
+	slots := x.slots()
+	mask := uint64(len(slots) - 1)
+	gap := e.hash & mask
+	for slots[gap].Load() != e {
+		gap = (gap + 1) & mask
+	}
+	// Those behind it that would not be found across the gap move into it.
+	for i := (gap + 1) & mask; ; i = (i + 1) & mask {
+		o := slots[i].Load()
+		if o == nil {
+			break
+		}
+		if (i-o.hash)&mask >= (i-gap)&mask {
+			slots[gap].Store(o)
+			gap = i
+		}
+	}
+	slots[gap].Store(nil)
+	if x.n--; len(slots) > minSlots && x.n*sparse < len(slots) {
+		x.resize(len(slots) / 2)
+	}
+}
+
+// resize moves all entities to a table of that many slots.
+func (x *index) resize(n int) []slot {
+	next := make([]slot, n)
+	for e := range x.all() {
+		insert(next, e)
+	}
+	x.table.Store(&next)
+	return next
+}
+
+// clear removes all.
+func (x *index) clear() {
+	x.table.Store(nil)
+	x.n = 0
+}
+
+func (x *index) slots() []slot {
+	if t := x.table.Load(); t != nil {
+		return *t
+	}
+	return nil
+}
+
+// all are the entities, in the order of the table. What is added or removed
+// meanwhile may be missed or come twice.
+func (x *index) all() iter.Seq[*Entity] {
+	return func(yield func(*Entity) bool) {
+		slots := x.slots()
+		for i := range slots {
+			if e := slots[i].Load(); e != nil && !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// sorted are the entities by id.
+func (x *index) sorted() []*Entity {
+	return slices.SortedFunc(x.all(), func(a, b *Entity) int { return strings.Compare(a.ID, b.ID) })
+}
