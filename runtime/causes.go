@@ -115,16 +115,16 @@ func (p port) resultError(c *codegen.Call, res result) error {
 	case wire.CodePanic:
 		return &EntityError{Kind: kind, ID: c.Ref.ID, Method: c.Method, Text: res.text, Panic: true}
 	case wire.CodeTooLarge:
-		return p.fail(&c.Ref, c.Method, Executed, fmt.Errorf("%w: %s%s", ErrTooLarge, res.text, smaller))
+		return p.fail(c.Ref, c.Method, Executed, fmt.Errorf("%w: %s%s", ErrTooLarge, res.text, smaller))
 	case wire.CodeNoResult:
-		return p.fail(&c.Ref, c.Method, Executed, fmt.Errorf("%w: %s (the method has run: mend what it returns)", ErrNoResult, res.text))
+		return p.fail(c.Ref, c.Method, Executed, fmt.Errorf("%w: %s (the method has run: mend what it returns)", ErrNoResult, res.text))
 	case codeLost:
-		return p.fail(&c.Ref, c.Method, Unknown, fmt.Errorf("%w: %v (it may have run: ask the entity before calling again)", ErrLost, res.lost))
+		return p.fail(c.Ref, c.Method, Unknown, fmt.Errorf("%w: %v (it may have run: ask the entity before calling again)", ErrLost, res.lost))
 	}
 	if cause := p.notRun(res); cause != nil {
-		return p.fail(&c.Ref, c.Method, NotExecuted, cause)
+		return p.fail(c.Ref, c.Method, NotExecuted, cause)
 	}
-	return p.fail(&c.Ref, c.Method, Unknown, fmt.Errorf("answer of unknown code %d (is the other side newer?)", res.code))
+	return p.fail(c.Ref, c.Method, Unknown, fmt.Errorf("answer of unknown code %d (is the other side newer?)", res.code))
 }
 
 // notRun is the cause of a call that was refused; nil for other answers.

@@ -18,7 +18,7 @@ import (
 func causeNode() (*plane, port, *codegen.Call) {
 	n := New(Config{Cluster: "test", Name: "a", BufferSize: 7, SingletonBuffer: 5})
 	k := n.plane.kind(codegen.Kind{Name: "Cart", Package: "shop", ABI: codegen.ABI})
-	return n.plane, port{k}, &codegen.Call{Ref: codegen.Ref{ID: "42"}, Method: "Add"}
+	return n.plane, port{k}, &codegen.Call{Ref: &codegen.Ref{ID: "42"}, Method: "Add"}
 }
 
 // TestCausesOfAnswers reads what the caller of Cart/42.Add reads for each answer.

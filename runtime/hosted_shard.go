@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/runtime/region"
 	"github.com/shardgen/shardgen/transport"
@@ -84,7 +85,7 @@ func (s *hostedShard) enqueue(e *wire.Envelope, r *route, t *target) bool {
 	pl := s.plane()
 	at := time.Now()
 	c := pl.newInCall(pl.self, e, s.lane, at)
-	c.args, c.ownsArgs = append(argsPool.Get().(*argsBuffer)[:0], e.Payload...), true
+	c.args, c.ownsArgs = append(codegen.NewArgs(), e.Payload...), true
 	if s.accept(c, at, r, t) {
 		return true
 	}

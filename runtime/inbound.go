@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/runtime/region"
 	"github.com/shardgen/shardgen/transport"
@@ -21,7 +22,7 @@ type inCall struct {
 	id       uint64 // the caller's number; 0 for a tell
 	method   []byte
 	args     []byte
-	ownsArgs bool  // args is a buffer of argsPool
+	ownsArgs bool  // args is one of codegen.NewArgs
 	deadline int64 // nanoseconds after the plane's base; 0: none
 	chain    []byte
 	tell     bool
@@ -43,7 +44,7 @@ var inCalls = sync.Pool{New: func() any { return new(inCall) }}
 // it any more.
 func (c *inCall) recycle() {
 	if c.ownsArgs {
-		recycle(c.args)
+		codegen.Recycle(c.args)
 	}
 	*c = inCall{}
 	inCalls.Put(c)

@@ -3,7 +3,6 @@ package shard
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -21,12 +20,6 @@ const maxIDBytes = 1024
 type port struct{ kind *kind }
 
 var _ codegen.Port = port{}
-
-// argsPool keeps the buffers that arguments are encoded into. What has outgrown
-// its buffer is left to the garbage collector.
-var argsPool = sync.Pool{New: func() any { return new(argsBuffer) }}
-
-type argsBuffer [2 << 10]byte
 
 // Locate resolves an id to its hash and shard.
 func (p port) Locate(id string) (hash uint64, shard uint32, err error) {
@@ -76,25 +69,25 @@ func (p port) fail(r *codegen.Ref, method string, outcome Outcome, err error) er
 
 // Begin starts a call: on the entity itself where it lives here and may run on
 // the caller's goroutine.
-func (p port) Begin(ctx context.Context, r codegen.Ref, method string) (codegen.Call, error) {
+func (p port) Begin(ctx context.Context, r *codegen.Ref, method string) (codegen.Turn, error) {
 	if r.Err != nil {
-		return codegen.Call{}, p.fail(&r, method, NotExecuted, r.Err)
+		return codegen.Turn{}, p.fail(r, method, NotExecuted, r.Err)
 	}
-	if err := over(ctx, &r); err != nil {
-		return codegen.Call{}, p.fail(&r, method, NotExecuted, err)
+	if err := over(ctx, r); err != nil {
+		return codegen.Turn{}, p.fail(r, method, NotExecuted, err)
 	}
 	k := p.kind
 	if t := k.routes[placement.ShardOf(r.Hash, k.shards)-k.shards].target.Load(); t != nil && t.local != nil && k.host.settings.inline {
 		up := turnOf(ctx)
 		if up == nil || up.depth < maxInline {
 			s := t.local
-			if e := s.enter(&r); e != nil {
+			if e := s.enter(r); e != nil {
 				return s.begin(ctx, up, e, method)
 			}
-			return p.waitTurn(ctx, up, s, &r, method)
+			return p.waitTurn(ctx, up, s, r, method)
 		}
 	}
-	return p.encoded(ctx, r, method), nil
+	return codegen.Turn{}, nil
 }
 
 // over is why a call's time is over before it begins.
@@ -108,15 +101,9 @@ func over(ctx context.Context, r *codegen.Ref) error {
 	return nil
 }
 
-// encoded is a call that wants its arguments encoded.
-func (p port) encoded(ctx context.Context, r codegen.Ref, method string) codegen.Call {
-	r.Port = p
-	return codegen.Call{Context: ctx, Args: argsPool.Get().(*argsBuffer)[:0], Ref: r, Method: method}
-}
-
 // waitTurn waits for the entity's turn, for a local caller; the call is encoded
 // after all when the shard leaves meanwhile.
-func (p port) waitTurn(ctx context.Context, up *turn, s *hostedShard, r *codegen.Ref, method string) (codegen.Call, error) {
+func (p port) waitTurn(ctx context.Context, up *turn, s *hostedShard, r *codegen.Ref, method string) (codegen.Turn, error) {
 	pl := p.kind.plane
 	c := &inCall{granted: make(chan grant, 1), lane: s.lane}
 	c.Entity, c.Sender, c.Local, c.Driver = r.ID, pl.self, true, c
@@ -129,13 +116,13 @@ func (p port) waitTurn(ctx context.Context, up *turn, s *hostedShard, r *codegen
 	case region.Run:
 		return s.begin(ctx, up, e, method)
 	case region.Moved, region.Forward, region.Shed:
-		return p.encoded(ctx, *r, method), nil
+		return codegen.Turn{}, nil
 	case region.Overloaded:
 		pl.ledger.add(callRefused)
-		return codegen.Call{}, p.fail(r, method, NotExecuted, fmt.Errorf("%w: %s", ErrOverloaded, s.fullOf(r.ID)))
+		return codegen.Turn{}, p.fail(r, method, NotExecuted, fmt.Errorf("%w: %s", ErrOverloaded, s.fullOf(r.ID)))
 	case region.Circular:
 		pl.ledger.add(callRefused)
-		return codegen.Call{}, p.fail(r, method, NotExecuted, circular(chain(c.chain).String()+s.id.Kind+"/"+clip(r.ID)))
+		return codegen.Turn{}, p.fail(r, method, NotExecuted, circular(chain(c.chain).String()+s.id.Kind+"/"+clip(r.ID)))
 	}
 	up.yieldLane()
 	limit, stop := p.limit(ctx, r)
@@ -154,15 +141,15 @@ func (p port) waitTurn(ctx context.Context, up *turn, s *hostedShard, r *codegen
 	}
 	pl.ledger.add(callExpired)
 	if pl.closed() {
-		return codegen.Call{}, p.fail(r, method, NotExecuted, pl.errClosed())
+		return codegen.Turn{}, p.fail(r, method, NotExecuted, pl.errClosed())
 	}
-	return codegen.Call{}, p.fail(r, method, NotExecuted, waitError(limit, errBusy))
+	return codegen.Turn{}, p.fail(r, method, NotExecuted, waitError(limit, errBusy))
 }
 
-func (p port) granted(ctx context.Context, up *turn, s *hostedShard, r *codegen.Ref, method string, g grant) (codegen.Call, error) {
+func (p port) granted(ctx context.Context, up *turn, s *hostedShard, r *codegen.Ref, method string, g grant) (codegen.Turn, error) {
 	if g.entity == nil {
 		p.kind.plane.ledger.add(callRetried)
-		return p.encoded(ctx, *r, method), nil
+		return codegen.Turn{}, nil
 	}
 	return s.begin(ctx, up, g.entity, method)
 }
@@ -179,35 +166,29 @@ func (p port) limit(ctx context.Context, r *codegen.Ref) (context.Context, conte
 	return context.WithTimeout(ctx, timeout)
 }
 
-// BeginTell starts a call without an answer.
-func (p port) BeginTell(ctx context.Context, r codegen.Ref, method string) (codegen.Call, error) {
+// BeginTell returns why a call without an answer cannot be sent.
+func (p port) BeginTell(ctx context.Context, r *codegen.Ref, method string) error {
 	if r.Err != nil {
-		return codegen.Call{}, p.fail(&r, method, NotExecuted, r.Err)
+		return p.fail(r, method, NotExecuted, r.Err)
 	}
-	if err := over(ctx, &r); err != nil {
-		return codegen.Call{}, p.fail(&r, method, NotExecuted, err)
+	if err := over(ctx, r); err != nil {
+		return p.fail(r, method, NotExecuted, err)
 	}
-	return p.encoded(ctx, r, method), nil
+	return nil
 }
 
 // Send sends a tell. It is on its way, or waits for its shard's home, when nil
 // is returned; nobody says whether it arrived.
 func (p port) Send(c codegen.Call) error {
-	defer recycle(c.Args)
+	defer codegen.Recycle(c.Args)
 	e := p.envelope(&c, wire.TypeTell)
 	if p.kind.plane.closed() {
-		return p.fail(&c.Ref, c.Method, NotExecuted, p.kind.plane.errClosed())
+		return p.fail(c.Ref, c.Method, NotExecuted, p.kind.plane.errClosed())
 	}
 	if err := p.route(&c).send(&e); err != nil {
-		return p.fail(&c.Ref, c.Method, NotExecuted, publicError(err))
+		return p.fail(c.Ref, c.Method, NotExecuted, publicError(err))
 	}
 	return nil
-}
-
-func recycle(args []byte) {
-	if cap(args) == len(argsBuffer{}) {
-		argsPool.Put((*argsBuffer)(args[:cap(args)]))
-	}
 }
 
 func (p port) route(c *codegen.Call) *route {
@@ -235,16 +216,16 @@ func (p port) Do(c codegen.Call) ([]byte, error) {
 	turnOf(ctx).yieldLane()
 	limit := newDeadline(ctx, c.Ref.Options.Timeout, pl.cfg.CallTimeout, pl.tr.Load() != nil)
 	defer limit.stop()
-	defer recycle(c.Args) // whatever still waits has a copy
+	defer codegen.Recycle(c.Args) // whatever still waits has a copy
 	e := p.envelope(&c, wire.TypeCall)
 	for try := 0; ; try++ {
 		if pl.closed() {
-			return nil, p.fail(&c.Ref, c.Method, NotExecuted, pl.errClosed())
+			return nil, p.fail(c.Ref, c.Method, NotExecuted, pl.errClosed())
 		}
 		e.Timeout = limit.micros()
 		w, id := pl.pending.open(r, limit.swept(pl.lease.base))
 		if w == nil {
-			return nil, p.fail(&c.Ref, c.Method, NotExecuted, errPending)
+			return nil, p.fail(c.Ref, c.Method, NotExecuted, errPending)
 		}
 		e.ID = id
 		if pl.closed() { // nobody would answer what was opened after the end
@@ -252,7 +233,7 @@ func (p port) Do(c codegen.Call) ([]byte, error) {
 		}
 		if err := r.send(&e); err != nil {
 			pl.pending.abandon(w, id)
-			return nil, p.fail(&c.Ref, c.Method, NotExecuted, publicError(err))
+			return nil, p.fail(c.Ref, c.Method, NotExecuted, publicError(err))
 		}
 		res, err := p.await(&c, w, id, &limit)
 		if err != nil {
@@ -267,9 +248,9 @@ func (p port) Do(c codegen.Call) ([]byte, error) {
 				continue
 			}
 			if err := ctx.Err(); err != nil {
-				return nil, p.fail(&c.Ref, c.Method, NotExecuted, waitError(ctx, errMoving))
+				return nil, p.fail(c.Ref, c.Method, NotExecuted, waitError(ctx, errMoving))
 			}
-			return nil, p.fail(&c.Ref, c.Method, NotExecuted, late(context.DeadlineExceeded, errMoving))
+			return nil, p.fail(c.Ref, c.Method, NotExecuted, late(context.DeadlineExceeded, errMoving))
 		}
 		return nil, p.resultError(&c, res)
 	}
@@ -307,7 +288,7 @@ func (p port) await(c *codegen.Call, w *pendingCall, id uint64, limit *deadline)
 	}
 	outcome, why := p.giveUp(c, w, id)
 	pl.pending.free(w)
-	return result{}, p.fail(&c.Ref, c.Method, outcome, late(err, why))
+	return result{}, p.fail(c.Ref, c.Method, outcome, late(err, why))
 }
 
 // wait waits for the answer, or for the call's time to be over.

@@ -288,7 +288,7 @@ func (s *hostedShard) logPanic(entity string, r any) {
 func panicError(what string, r any) error { return fmt.Errorf("%w in %s: %v", ErrPanic, what, r) }
 
 // begin starts a turn of a local caller on its own goroutine.
-func (s *hostedShard) begin(ctx context.Context, up *turn, e *region.Entity, method string) (codegen.Call, error) {
+func (s *hostedShard) begin(ctx context.Context, up *turn, e *region.Entity, method string) (codegen.Turn, error) {
 	t := &turn{parent: ctx, shard: s, entity: e, up: up}
 	if up != nil {
 		t.depth = up.depth + 1
@@ -302,11 +302,11 @@ func (s *hostedShard) begin(ctx context.Context, up *turn, e *region.Entity, met
 			}
 		}()
 		if err := s.prepareTurn(t, method); err != nil {
-			return codegen.Call{}, err
+			return codegen.Turn{}, err
 		}
 		prepared = true
 	}
-	return codegen.Call{Context: t, Entity: e.Value, Turn: t, Method: method}, nil
+	return codegen.Turn{Entity: e.Value, Context: t, Ender: t, Method: method}, nil
 }
 
 // prepareTurn does what a turn seldom needs: wait for the lease, activate.

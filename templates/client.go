@@ -54,13 +54,13 @@ func (e *emitter) client(n *model.Entity) {
 		which = "the"
 	}
 	e.comment("%s is %s %s, wherever it lives. It comes from [%s.Ref] and is safe for concurrent use.", n.Ref(), which, n.Name, n.ClientType())
-	f.Type().Id(n.Ref()).Struct(jen.Id("ref").Add(codegen("Ref")))
+	f.Type().Id(n.Ref()).Struct(jen.Id("ref").Op("*").Add(codegen("Ref")))
 	for _, m := range n.Methods {
 		e.refMethod(n, m)
 	}
 
 	e.comment("%s is %s %s, told without waiting for an answer. It comes from [%s.Tell] and is safe for concurrent use. Its methods return only what kept the call from being sent.", n.Tell(), which, n.Name, n.ClientType())
-	f.Type().Id(n.Tell()).Struct(jen.Id("ref").Add(codegen("Ref")))
+	f.Type().Id(n.Tell()).Struct(jen.Id("ref").Op("*").Add(codegen("Ref")))
 	for _, m := range n.Methods {
 		e.tellMethod(n, m)
 	}
@@ -103,7 +103,7 @@ func idBytes(n *model.Entity, id *jen.Statement) (key *jen.Statement, fallible b
 // could begin here, else over the wire.
 func (e *emitter) refMethod(n *model.Entity, m *model.Method) {
 	l := e.messageLocals(m)
-	recv, call := l.pick("r"), l.pick("call")
+	recv, turn, call := l.pick("r"), l.pick("turn"), l.pick("call")
 	e.file.Line()
 	switch {
 	case len(m.Doc) > 0:
@@ -121,14 +121,17 @@ func (e *emitter) refMethod(n *model.Entity, m *model.Method) {
 	}
 	results := list(append(typed(m.Results, l.results), coded(l.err, jen.Error())))
 	e.file.Func().Params(jen.Id(recv).Id(n.Ref())).Id(m.Name).Params(l.messageParams(m)...).Params(results...).BlockFunc(func(g *jen.Group) {
-		g.List(jen.Id(call), jen.Id(l.err)).Op(":=").Id(recv).Dot("ref").Dot("Begin").Call(jen.Id(l.ctx), jen.Lit(m.Wire))
+		g.List(jen.Id(turn), jen.Id(l.err)).Op(":=").Id(recv).Dot("ref").Dot("Begin").Call(jen.Id(l.ctx), jen.Lit(m.Wire))
 		ifErr(g, l.err, l.withErr()...)
-		g.Defer().Id(call).Dot("End").Call(jen.Op("&").Id(l.err))
 		entity, ok := l.pick("e"), l.pick("ok")
 		g.If(
-			jen.List(jen.Id(entity), jen.Id(ok)).Op(":=").Id(call).Dot("Entity").Assert(e.entityType(n)),
+			jen.List(jen.Id(entity), jen.Id(ok)).Op(":=").Id(turn).Dot("Entity").Assert(e.entityType(n)),
 			jen.Id(ok),
-		).BlockFunc(func(g *jen.Group) { e.localTurn(g, l, n, m, entity, call) })
+		).BlockFunc(func(g *jen.Group) {
+			g.Defer().Id(turn).Dot("End").Call(jen.Op("&").Id(l.err))
+			e.localTurn(g, l, n, m, entity, turn)
+		})
+		g.Id(call).Op(":=").Id(recv).Dot("ref").Dot("Call").Call(jen.Id(l.ctx), jen.Lit(m.Wire))
 		l.appendArgs(g, n, m, call, l.withErr)
 		if len(m.Results) == 0 {
 			g.List(jen.Id("_"), jen.Id(l.err)).Op("=").Id(call).Dot("Do").Call()
@@ -144,8 +147,8 @@ func (e *emitter) refMethod(n *model.Entity, m *model.Method) {
 
 // localTurn emits the call of the method itself. Arguments and results are
 // copied, and results beside an error dropped, as if they had crossed the wire.
-func (e *emitter) localTurn(g *jen.Group, l *locals, n *model.Entity, m *model.Method, entity, call string) {
-	args := []jen.Code{jen.Id(call).Dot("Context")}
+func (e *emitter) localTurn(g *jen.Group, l *locals, n *model.Entity, m *model.Method, entity, turn string) {
+	args := []jen.Code{jen.Id(turn).Dot("Context")}
 	for i, p := range m.Params {
 		v := jen.Id(l.params[i])
 		if p.Type.CloneFallible {
@@ -160,16 +163,16 @@ func (e *emitter) localTurn(g *jen.Group, l *locals, n *model.Entity, m *model.M
 		}
 		args = append(args, v)
 	}
-	turn := jen.Id(entity).Dot(m.Name).Call(args...)
+	ran := jen.Id(entity).Dot(m.Name).Call(args...)
 	if len(m.Results) == 0 {
-		g.Return(turn)
+		g.Return(ran)
 		return
 	}
 	var zeros, results []jen.Code
 	for _, r := range m.Results {
 		zeros = append(zeros, zero(r.Type.Zero, r.Type.Expr))
 	}
-	g.If(jen.List(l.withErr()...).Op("=").Add(turn), jen.Id(l.err).Op("!=").Nil()).
+	g.If(jen.List(l.withErr()...).Op("=").Add(ran), jen.Id(l.err).Op("!=").Nil()).
 		Block(jen.Return(slices.Concat(zeros, []jen.Code{jen.Id(l.err)})...))
 	for i, r := range m.Results {
 		v := jen.Id(l.results[i])

@@ -101,10 +101,10 @@ func TestMismatchedClient(t *testing.T) {
 	}
 	port := c.dial("other").ShardPort(otherAccount(fixturePackage, 64).Kind)
 	ref := codegen.NewRef(port, "x", nil, shard.Timeout(300*time.Millisecond))
-	call, err := ref.Begin(t.Context(), "Get")
-	if err != nil {
+	if _, err := ref.Begin(t.Context(), "Get"); err != nil {
 		t.Fatal(err)
 	}
+	call := ref.Call(t.Context(), "Get")
 	_, err = call.Do()
 	for _, want := range []string{"Account", "64 shards here", "256 in the cluster"} {
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -16,11 +16,11 @@ type Caller interface {
 
 // A Port is one kind as one process reaches it.
 type Port interface {
-	// Begin starts a call of method on the entity. Either a turn of a local
-	// entity has begun, and the Call holds it; or the Call wants arguments.
-	Begin(ctx context.Context, r Ref, method string) (Call, error)
-	// BeginTell is Begin for a call without an answer; it never holds an entity.
-	BeginTell(ctx context.Context, r Ref, method string) (Call, error)
+	// Begin begins a turn of the entity on the caller's goroutine. The zero Turn
+	// without an error says that the call must be encoded: see [Ref.Call].
+	Begin(ctx context.Context, r *Ref, method string) (Turn, error)
+	// BeginTell returns why a call without an answer cannot be sent.
+	BeginTell(ctx context.Context, r *Ref, method string) error
 	// Do sends the call's arguments and waits for the encoded results.
 	Do(c Call) ([]byte, error)
 	// Send sends the arguments of a call without an answer.
@@ -29,7 +29,8 @@ type Port interface {
 	Locate(id string) (hash uint64, shard uint32, err error)
 }
 
-// A Ref is one entity as its callers hold it: cheap to make, to copy and to keep.
+// A Ref is one entity as its callers hold it: cheap to make and to keep. It does
+// not change, and is safe for concurrent use.
 type Ref struct {
 	Port    Port
 	ID      string // as on the wire; 1 to 1024 bytes
@@ -40,8 +41,8 @@ type Ref struct {
 
 // NewRef returns a reference to the entity with that id. A bad id, or err not
 // nil, makes every call fail with it.
-func NewRef(p Port, id string, err error, opts ...CallOption) Ref {
-	r := Ref{Port: p, ID: id, Err: err}
+func NewRef(p Port, id string, err error, opts ...CallOption) *Ref {
+	r := &Ref{Port: p, ID: id, Err: err}
 	if err == nil {
 		r.Hash, _, r.Err = p.Locate(id)
 	}
@@ -55,26 +56,35 @@ func NewRef(p Port, id string, err error, opts ...CallOption) Ref {
 const SingletonID = "singleton"
 
 // NewSingletonRef returns a reference to the only instance of a singleton.
-func NewSingletonRef(p Port, opts ...CallOption) Ref {
+func NewSingletonRef(p Port, opts ...CallOption) *Ref {
 	return NewRef(p, SingletonID, nil, opts...)
 }
 
 var errZeroRef = errors.New("call through a zero reference (get one from a client's Ref)")
 
-// Begin starts a call with an answer.
-func (r *Ref) Begin(ctx context.Context, method string) (Call, error) {
-	if r.Port == nil {
-		return Call{}, errZeroRef
+// Begin begins a turn of the entity on the caller's goroutine, if it lives here and
+// may run. The zero Turn without an error says that the call goes by [Ref.Call].
+func (r *Ref) Begin(ctx context.Context, method string) (Turn, error) {
+	if r == nil {
+		return Turn{}, errZeroRef
 	}
-	return r.Port.Begin(ctx, *r, method)
+	return r.Port.Begin(ctx, r, method)
 }
 
 // BeginTell starts a call without an answer.
 func (r *Ref) BeginTell(ctx context.Context, method string) (Call, error) {
-	if r.Port == nil {
+	if r == nil {
 		return Call{}, errZeroRef
 	}
-	return r.Port.BeginTell(ctx, *r, method)
+	if err := r.Port.BeginTell(ctx, r, method); err != nil {
+		return Call{}, err
+	}
+	return r.Call(ctx, method), nil
+}
+
+// Call is a call that wants its arguments encoded. Begin or BeginTell comes before.
+func (r *Ref) Call(ctx context.Context, method string) Call {
+	return Call{Context: ctx, Args: NewArgs(), Ref: r, Method: method}
 }
 
 // CallOptions are the settings of one reference.
@@ -87,16 +97,41 @@ type CallOptions struct {
 // A CallOption changes the settings of one reference.
 type CallOption func(*CallOptions)
 
-// A Call is one call under way. Generated code uses it so:
+// A Turn is a local entity's turn on its caller's goroutine, for one call. Zero: it
+// has none. Generated code uses it so, and goes on with a [Call] where there is none:
 //
-//	call, err := r.ref.Begin(ctx, "Reserve")
+//	turn, err := r.ref.Begin(ctx, "Reserve")
 //	if err != nil {
 //		return left, err
 //	}
-//	defer call.End(&err)
-//	if e, ok := call.Entity.(*Stock); ok {
-//		return e.Reserve(call.Context, order)
+//	if e, ok := turn.Entity.(*Stock); ok {
+//		defer turn.End(&err)
+//		return e.Reserve(turn.Context, order)
 //	}
+type Turn struct {
+	Entity  any             // whose turn it is
+	Context context.Context // what the method sees
+	Ender   Ender
+	Method  string
+}
+
+// An Ender ends a turn.
+type Ender interface {
+	// End ends the turn of the method: panicked is what it panicked with, err what
+	// it returned. It returns the error that the caller gets.
+	End(method string, panicked any, err error) error
+}
+
+// End ends the turn. It must be deferred directly, for it recovers a panic of the
+// method and turns it into the caller's error.
+func (t *Turn) End(err *error) {
+	panicked := recover()
+	*err = t.Ender.End(t.Method, panicked, *err)
+}
+
+// A Call is one call that goes encoded. Generated code uses it so:
+//
+//	call := r.ref.Call(ctx, "Reserve")
 //	call.Args = codegen.AppendString(call.Args, 1, string(order))
 //	reply, err := call.Do()
 //	if err != nil {
@@ -104,19 +139,10 @@ type CallOption func(*CallOptions)
 //	}
 //	return decodeStockReserveReply(reply)
 type Call struct {
-	Context context.Context // what the method sees
-	Entity  any             // the local entity whose turn this is; nil when remote
-	Args    []byte          // encoded arguments, appended to by generated code
-	Turn    Turn            // of Entity
-	Ref     Ref
+	Context context.Context
+	Args    []byte // encoded arguments, appended to by generated code
+	Ref     *Ref
 	Method  string
-}
-
-// A Turn is a local entity's turn, which generated code carries through [Call].
-type Turn interface {
-	// End ends the turn of the method: panicked is what it panicked with, err what
-	// it returned. It returns the error that the caller gets.
-	End(method string, panicked any, err error) error
 }
 
 // Do sends the arguments to the entity and returns its encoded results.
@@ -124,13 +150,3 @@ func (c *Call) Do() ([]byte, error) { return c.Ref.Port.Do(*c) }
 
 // Send sends the arguments to the entity without waiting for it.
 func (c *Call) Send() error { return c.Ref.Port.Send(*c) }
-
-// End ends the call. It must be deferred directly, for it recovers a panic of
-// the method and turns it into the caller's error.
-func (c *Call) End(err *error) {
-	if c.Entity == nil {
-		return
-	}
-	panicked := recover()
-	*err = c.Turn.End(c.Method, panicked, *err)
-}

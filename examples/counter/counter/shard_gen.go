@@ -56,22 +56,23 @@ func (c *CounterClient) API(id string) CounterAPI {
 // CounterRef is one Counter, wherever it lives. It comes from
 // [CounterClient.Ref] and is safe for concurrent use.
 type CounterRef struct {
-	ref codegen.Ref
+	ref *codegen.Ref
 }
 
 // Add adds n and returns the new total.
 func (r CounterRef) Add(ctx context.Context, n int64) (total int64, err error) {
-	call, err := r.ref.Begin(ctx, "Add")
+	turn, err := r.ref.Begin(ctx, "Add")
 	if err != nil {
 		return total, err
 	}
-	defer call.End(&err)
-	if e, ok := call.Entity.(*Counter); ok {
-		if total, err = e.Add(call.Context, n); err != nil {
+	if e, ok := turn.Entity.(*Counter); ok {
+		defer turn.End(&err)
+		if total, err = e.Add(turn.Context, n); err != nil {
 			return 0, err
 		}
 		return total, nil
 	}
+	call := r.ref.Call(ctx, "Add")
 	call.Args = appendCounterAddArgs(call.Args, n)
 	reply, err := call.Do()
 	if err != nil {
@@ -82,17 +83,18 @@ func (r CounterRef) Add(ctx context.Context, n int64) (total int64, err error) {
 
 // Get returns the total.
 func (r CounterRef) Get(ctx context.Context) (total int64, err error) {
-	call, err := r.ref.Begin(ctx, "Get")
+	turn, err := r.ref.Begin(ctx, "Get")
 	if err != nil {
 		return total, err
 	}
-	defer call.End(&err)
-	if e, ok := call.Entity.(*Counter); ok {
-		if total, err = e.Get(call.Context); err != nil {
+	if e, ok := turn.Entity.(*Counter); ok {
+		defer turn.End(&err)
+		if total, err = e.Get(turn.Context); err != nil {
 			return 0, err
 		}
 		return total, nil
 	}
+	call := r.ref.Call(ctx, "Get")
 	reply, err := call.Do()
 	if err != nil {
 		return total, err
@@ -104,7 +106,7 @@ func (r CounterRef) Get(ctx context.Context) (total int64, err error) {
 // [CounterClient.Tell] and is safe for concurrent use. Its methods return only
 // what kept the call from being sent.
 type CounterTell struct {
-	ref codegen.Ref
+	ref *codegen.Ref
 }
 
 // Add is [CounterAPI.Add] without an answer.
@@ -162,7 +164,7 @@ func HostCounter(n *shard.Node, factory func() *Counter, opts ...shard.HostOptio
 // counterKind describes Counter: what every member of a cluster must agree on.
 func counterKind() codegen.Kind {
 	return codegen.Kind{
-		ABI:      1,
+		ABI:      2,
 		Name:     "Counter",
 		Package:  "github.com/shardgen/shardgen/examples/counter/counter",
 		Shards:   256,

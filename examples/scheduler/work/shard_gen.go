@@ -55,36 +55,38 @@ func (c *SchedulerClient) API() SchedulerAPI {
 // SchedulerRef is the Scheduler, wherever it lives. It comes from
 // [SchedulerClient.Ref] and is safe for concurrent use.
 type SchedulerRef struct {
-	ref codegen.Ref
+	ref *codegen.Ref
 }
 
 // HandOut gives the next job to the worker whose turn it is.
 func (r SchedulerRef) HandOut(ctx context.Context) (err error) {
-	call, err := r.ref.Begin(ctx, "HandOut")
+	turn, err := r.ref.Begin(ctx, "HandOut")
 	if err != nil {
 		return err
 	}
-	defer call.End(&err)
-	if e, ok := call.Entity.(*Scheduler); ok {
-		return e.HandOut(call.Context)
+	if e, ok := turn.Entity.(*Scheduler); ok {
+		defer turn.End(&err)
+		return e.HandOut(turn.Context)
 	}
+	call := r.ref.Call(ctx, "HandOut")
 	_, err = call.Do()
 	return err
 }
 
 // Status tells how many jobs were handed out, and where the scheduler lives.
 func (r SchedulerRef) Status(ctx context.Context) (jobs int64, node string, err error) {
-	call, err := r.ref.Begin(ctx, "Status")
+	turn, err := r.ref.Begin(ctx, "Status")
 	if err != nil {
 		return jobs, node, err
 	}
-	defer call.End(&err)
-	if e, ok := call.Entity.(*Scheduler); ok {
-		if jobs, node, err = e.Status(call.Context); err != nil {
+	if e, ok := turn.Entity.(*Scheduler); ok {
+		defer turn.End(&err)
+		if jobs, node, err = e.Status(turn.Context); err != nil {
 			return 0, "", err
 		}
 		return jobs, node, nil
 	}
+	call := r.ref.Call(ctx, "Status")
 	reply, err := call.Do()
 	if err != nil {
 		return jobs, node, err
@@ -96,7 +98,7 @@ func (r SchedulerRef) Status(ctx context.Context) (jobs int64, node string, err 
 // from [SchedulerClient.Tell] and is safe for concurrent use. Its methods
 // return only what kept the call from being sent.
 type SchedulerTell struct {
-	ref codegen.Ref
+	ref *codegen.Ref
 }
 
 // HandOut is [SchedulerAPI.HandOut] without an answer.
@@ -140,7 +142,7 @@ func HostScheduler(n *shard.Node, factory func() *Scheduler, opts ...shard.HostO
 // on.
 func schedulerKind() codegen.Kind {
 	return codegen.Kind{
-		ABI:       1,
+		ABI:       2,
 		Name:      "Scheduler",
 		Package:   "github.com/shardgen/shardgen/examples/scheduler/work",
 		Shards:    1,
@@ -284,19 +286,20 @@ func (c *WorkerClient) API(id WorkerID) WorkerAPI {
 // WorkerRef is one Worker, wherever it lives. It comes from [WorkerClient.Ref]
 // and is safe for concurrent use.
 type WorkerRef struct {
-	ref codegen.Ref
+	ref *codegen.Ref
 }
 
 // Do does one job.
 func (r WorkerRef) Do(ctx context.Context, job int64) (err error) {
-	call, err := r.ref.Begin(ctx, "Do")
+	turn, err := r.ref.Begin(ctx, "Do")
 	if err != nil {
 		return err
 	}
-	defer call.End(&err)
-	if e, ok := call.Entity.(*Worker); ok {
-		return e.Do(call.Context, job)
+	if e, ok := turn.Entity.(*Worker); ok {
+		defer turn.End(&err)
+		return e.Do(turn.Context, job)
 	}
+	call := r.ref.Call(ctx, "Do")
 	call.Args = appendWorkerDoArgs(call.Args, job)
 	_, err = call.Do()
 	return err
@@ -304,17 +307,18 @@ func (r WorkerRef) Do(ctx context.Context, job int64) (err error) {
 
 // Done tells which jobs it has done, in order.
 func (r WorkerRef) Done(ctx context.Context) (result []int64, err error) {
-	call, err := r.ref.Begin(ctx, "Done")
+	turn, err := r.ref.Begin(ctx, "Done")
 	if err != nil {
 		return result, err
 	}
-	defer call.End(&err)
-	if e, ok := call.Entity.(*Worker); ok {
-		if result, err = e.Done(call.Context); err != nil {
+	if e, ok := turn.Entity.(*Worker); ok {
+		defer turn.End(&err)
+		if result, err = e.Done(turn.Context); err != nil {
 			return nil, err
 		}
 		return codegen.CloneSlice(result), nil
 	}
+	call := r.ref.Call(ctx, "Done")
 	reply, err := call.Do()
 	if err != nil {
 		return result, err
@@ -326,7 +330,7 @@ func (r WorkerRef) Done(ctx context.Context) (result []int64, err error) {
 // [WorkerClient.Tell] and is safe for concurrent use. Its methods return only
 // what kept the call from being sent.
 type WorkerTell struct {
-	ref codegen.Ref
+	ref *codegen.Ref
 }
 
 // Do is [WorkerAPI.Do] without an answer.
@@ -384,7 +388,7 @@ func HostWorker(n *shard.Node, factory func() *Worker, opts ...shard.HostOption)
 // workerKind describes Worker: what every member of a cluster must agree on.
 func workerKind() codegen.Kind {
 	return codegen.Kind{
-		ABI:      1,
+		ABI:      2,
 		Name:     "Worker",
 		Package:  "github.com/shardgen/shardgen/examples/scheduler/work",
 		Shards:   256,

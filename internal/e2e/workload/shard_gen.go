@@ -54,19 +54,20 @@ func (c *ClerkClient) API(id string) ClerkAPI {
 // ClerkRef is one Clerk, wherever it lives. It comes from [ClerkClient.Ref] and
 // is safe for concurrent use.
 type ClerkRef struct {
-	ref codegen.Ref
+	ref *codegen.Ref
 }
 
 // Serve takes that long.
 func (r ClerkRef) Serve(ctx context.Context, long time.Duration) (err error) {
-	call, err := r.ref.Begin(ctx, "Serve")
+	turn, err := r.ref.Begin(ctx, "Serve")
 	if err != nil {
 		return err
 	}
-	defer call.End(&err)
-	if e, ok := call.Entity.(*Clerk); ok {
-		return e.Serve(call.Context, long)
+	if e, ok := turn.Entity.(*Clerk); ok {
+		defer turn.End(&err)
+		return e.Serve(turn.Context, long)
 	}
+	call := r.ref.Call(ctx, "Serve")
 	call.Args = appendClerkServeArgs(call.Args, long)
 	_, err = call.Do()
 	return err
@@ -76,7 +77,7 @@ func (r ClerkRef) Serve(ctx context.Context, long time.Duration) (err error) {
 // [ClerkClient.Tell] and is safe for concurrent use. Its methods return only
 // what kept the call from being sent.
 type ClerkTell struct {
-	ref codegen.Ref
+	ref *codegen.Ref
 }
 
 // Serve is [ClerkAPI.Serve] without an answer.
@@ -122,7 +123,7 @@ func HostClerk(n *shard.Node, factory func() *Clerk, opts ...shard.HostOption) e
 // clerkKind describes Clerk: what every member of a cluster must agree on.
 func clerkKind() codegen.Kind {
 	return codegen.Kind{
-		ABI:      1,
+		ABI:      2,
 		Name:     "Clerk",
 		Package:  "github.com/shardgen/shardgen/internal/e2e/workload",
 		Shards:   16,
@@ -232,24 +233,25 @@ func (c *LeaderClient) API() LeaderAPI {
 // LeaderRef is the Leader, wherever it lives. It comes from [LeaderClient.Ref]
 // and is safe for concurrent use.
 type LeaderRef struct {
-	ref codegen.Ref
+	ref *codegen.Ref
 }
 
 // Beat records one call. Each sender numbers its calls from 1. Fresh tells that
 // this leader knew nothing of the sender; else a number that is not the next one
 // is an error.
 func (r LeaderRef) Beat(ctx context.Context, sender string, seq uint64) (node string, fresh bool, err error) {
-	call, err := r.ref.Begin(ctx, "Beat")
+	turn, err := r.ref.Begin(ctx, "Beat")
 	if err != nil {
 		return node, fresh, err
 	}
-	defer call.End(&err)
-	if e, ok := call.Entity.(*Leader); ok {
-		if node, fresh, err = e.Beat(call.Context, sender, seq); err != nil {
+	if e, ok := turn.Entity.(*Leader); ok {
+		defer turn.End(&err)
+		if node, fresh, err = e.Beat(turn.Context, sender, seq); err != nil {
 			return "", false, err
 		}
 		return node, fresh, nil
 	}
+	call := r.ref.Call(ctx, "Beat")
 	call.Args = appendLeaderBeatArgs(call.Args, sender, seq)
 	reply, err := call.Do()
 	if err != nil {
@@ -262,7 +264,7 @@ func (r LeaderRef) Beat(ctx context.Context, sender string, seq uint64) (node st
 // [LeaderClient.Tell] and is safe for concurrent use. Its methods return only
 // what kept the call from being sent.
 type LeaderTell struct {
-	ref codegen.Ref
+	ref *codegen.Ref
 }
 
 // Beat is [LeaderAPI.Beat] without an answer.
@@ -296,7 +298,7 @@ func HostLeader(n *shard.Node, factory func() *Leader, opts ...shard.HostOption)
 // leaderKind describes Leader: what every member of a cluster must agree on.
 func leaderKind() codegen.Kind {
 	return codegen.Kind{
-		ABI:       1,
+		ABI:       2,
 		Name:      "Leader",
 		Package:   "github.com/shardgen/shardgen/internal/e2e/workload",
 		Shards:    1,
@@ -467,22 +469,23 @@ func (c *PulseClient) API(id string) PulseAPI {
 // PulseRef is one Pulse, wherever it lives. It comes from [PulseClient.Ref] and
 // is safe for concurrent use.
 type PulseRef struct {
-	ref codegen.Ref
+	ref *codegen.Ref
 }
 
 // Beat returns where it lives.
 func (r PulseRef) Beat(ctx context.Context) (node string, err error) {
-	call, err := r.ref.Begin(ctx, "Beat")
+	turn, err := r.ref.Begin(ctx, "Beat")
 	if err != nil {
 		return node, err
 	}
-	defer call.End(&err)
-	if e, ok := call.Entity.(*Pulse); ok {
-		if node, err = e.Beat(call.Context); err != nil {
+	if e, ok := turn.Entity.(*Pulse); ok {
+		defer turn.End(&err)
+		if node, err = e.Beat(turn.Context); err != nil {
 			return "", err
 		}
 		return node, nil
 	}
+	call := r.ref.Call(ctx, "Beat")
 	reply, err := call.Do()
 	if err != nil {
 		return node, err
@@ -494,7 +497,7 @@ func (r PulseRef) Beat(ctx context.Context) (node string, err error) {
 // [PulseClient.Tell] and is safe for concurrent use. Its methods return only
 // what kept the call from being sent.
 type PulseTell struct {
-	ref codegen.Ref
+	ref *codegen.Ref
 }
 
 // Beat is [PulseAPI.Beat] without an answer.
@@ -540,7 +543,7 @@ func HostPulse(n *shard.Node, factory func() *Pulse, opts ...shard.HostOption) e
 // pulseKind describes Pulse: what every member of a cluster must agree on.
 func pulseKind() codegen.Kind {
 	return codegen.Kind{
-		ABI:      1,
+		ABI:      2,
 		Name:     "Pulse",
 		Package:  "github.com/shardgen/shardgen/internal/e2e/workload",
 		Shards:   256,
@@ -655,23 +658,24 @@ func (c *RelayClient) API(id string) RelayAPI {
 // RelayRef is one Relay, wherever it lives. It comes from [RelayClient.Ref] and
 // is safe for concurrent use.
 type RelayRef struct {
-	ref codegen.Ref
+	ref *codegen.Ref
 }
 
 // Burst makes calls with the sequence numbers from first to last, all but the
 // last one without waiting for an answer. Node of the receipt is the relay's.
 func (r RelayRef) Burst(ctx context.Context, entity, sender string, first, last uint64) (result Receipt, err error) {
-	call, err := r.ref.Begin(ctx, "Burst")
+	turn, err := r.ref.Begin(ctx, "Burst")
 	if err != nil {
 		return result, err
 	}
-	defer call.End(&err)
-	if e, ok := call.Entity.(*Relay); ok {
-		if result, err = e.Burst(call.Context, entity, sender, first, last); err != nil {
+	if e, ok := turn.Entity.(*Relay); ok {
+		defer turn.End(&err)
+		if result, err = e.Burst(turn.Context, entity, sender, first, last); err != nil {
 			return Receipt{}, err
 		}
 		return result, nil
 	}
+	call := r.ref.Call(ctx, "Burst")
 	call.Args = appendRelayBurstArgs(call.Args, entity, sender, first, last)
 	reply, err := call.Do()
 	if err != nil {
@@ -684,7 +688,7 @@ func (r RelayRef) Burst(ctx context.Context, entity, sender string, first, last 
 // [RelayClient.Tell] and is safe for concurrent use. Its methods return only
 // what kept the call from being sent.
 type RelayTell struct {
-	ref codegen.Ref
+	ref *codegen.Ref
 }
 
 // Burst is [RelayAPI.Burst] without an answer.
@@ -730,7 +734,7 @@ func HostRelay(n *shard.Node, factory func() *Relay, opts ...shard.HostOption) e
 // relayKind describes Relay: what every member of a cluster must agree on.
 func relayKind() codegen.Kind {
 	return codegen.Kind{
-		ABI:      1,
+		ABI:      2,
 		Name:     "Relay",
 		Package:  "github.com/shardgen/shardgen/internal/e2e/workload",
 		Shards:   256,
@@ -885,22 +889,23 @@ func (c *TallyClient) API(id string) TallyAPI {
 // TallyRef is one Tally, wherever it lives. It comes from [TallyClient.Ref] and
 // is safe for concurrent use.
 type TallyRef struct {
-	ref codegen.Ref
+	ref *codegen.Ref
 }
 
 // Apply records one call. Each sender numbers its calls to an entity from 1.
 func (r TallyRef) Apply(ctx context.Context, sender string, seq uint64) (result Receipt, err error) {
-	call, err := r.ref.Begin(ctx, "Apply")
+	turn, err := r.ref.Begin(ctx, "Apply")
 	if err != nil {
 		return result, err
 	}
-	defer call.End(&err)
-	if e, ok := call.Entity.(*Tally); ok {
-		if result, err = e.Apply(call.Context, sender, seq); err != nil {
+	if e, ok := turn.Entity.(*Tally); ok {
+		defer turn.End(&err)
+		if result, err = e.Apply(turn.Context, sender, seq); err != nil {
 			return Receipt{}, err
 		}
 		return result, nil
 	}
+	call := r.ref.Call(ctx, "Apply")
 	call.Args = appendTallyApplyArgs(call.Args, sender, seq)
 	reply, err := call.Do()
 	if err != nil {
@@ -911,17 +916,18 @@ func (r TallyRef) Apply(ctx context.Context, sender string, seq uint64) (result 
 
 // Report returns what the entity remembers.
 func (r TallyRef) Report(ctx context.Context) (seen map[string][]uint64, err error) {
-	call, err := r.ref.Begin(ctx, "Report")
+	turn, err := r.ref.Begin(ctx, "Report")
 	if err != nil {
 		return seen, err
 	}
-	defer call.End(&err)
-	if e, ok := call.Entity.(*Tally); ok {
-		if seen, err = e.Report(call.Context); err != nil {
+	if e, ok := turn.Entity.(*Tally); ok {
+		defer turn.End(&err)
+		if seen, err = e.Report(turn.Context); err != nil {
 			return nil, err
 		}
 		return cloneStringUint64SliceMap(seen), nil
 	}
+	call := r.ref.Call(ctx, "Report")
 	reply, err := call.Do()
 	if err != nil {
 		return seen, err
@@ -933,7 +939,7 @@ func (r TallyRef) Report(ctx context.Context) (seen map[string][]uint64, err err
 // [TallyClient.Tell] and is safe for concurrent use. Its methods return only
 // what kept the call from being sent.
 type TallyTell struct {
-	ref codegen.Ref
+	ref *codegen.Ref
 }
 
 // Apply is [TallyAPI.Apply] without an answer.
@@ -991,7 +997,7 @@ func HostTally(n *shard.Node, factory func() *Tally, opts ...shard.HostOption) e
 // tallyKind describes Tally: what every member of a cluster must agree on.
 func tallyKind() codegen.Kind {
 	return codegen.Kind{
-		ABI:      1,
+		ABI:      2,
 		Name:     "Tally",
 		Package:  "github.com/shardgen/shardgen/internal/e2e/workload",
 		Shards:   1024,

@@ -53,13 +53,11 @@ type wire struct{ args, reply []byte }
 
 func (w *wire) ShardPort(codegen.Kind) codegen.Port { return w }
 
-func (w *wire) Begin(ctx context.Context, r codegen.Ref, method string) (codegen.Call, error) {
-	return codegen.Call{Context: ctx, Ref: r, Method: method}, nil
+func (w *wire) Begin(context.Context, *codegen.Ref, string) (codegen.Turn, error) {
+	return codegen.Turn{}, nil
 }
 
-func (w *wire) BeginTell(ctx context.Context, r codegen.Ref, method string) (codegen.Call, error) {
-	return w.Begin(ctx, r, method)
-}
+func (w *wire) BeginTell(context.Context, *codegen.Ref, string) error { return nil }
 
 func (w *wire) Do(c codegen.Call) ([]byte, error)     { w.args = c.Args; return w.reply, nil }
 func (w *wire) Send(c codegen.Call) error             { w.args = c.Args; return nil }

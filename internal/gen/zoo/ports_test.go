@@ -34,11 +34,11 @@ type (
 
 func (p *local) ShardPort(codegen.Kind) codegen.Port { return p }
 
-func (p *local) Begin(ctx context.Context, r codegen.Ref, method string) (codegen.Call, error) {
-	return codegen.Call{Context: ctx, Entity: p.zoo, Turn: turn{}, Ref: r, Method: method}, r.Err
+func (p *local) Begin(ctx context.Context, r *codegen.Ref, method string) (codegen.Turn, error) {
+	return codegen.Turn{Entity: p.zoo, Context: ctx, Ender: turn{}, Method: method}, r.Err
 }
 
-func (p *local) BeginTell(context.Context, codegen.Ref, string) (codegen.Call, error) {
+func (p *local) BeginTell(context.Context, *codegen.Ref, string) error {
 	panic("not told")
 }
 func (p *local) Do(codegen.Call) ([]byte, error) { panic("went over the wire") }
@@ -57,13 +57,11 @@ func (turn) End(_ string, panicked any, err error) error {
 
 func (p *remote) ShardPort(codegen.Kind) codegen.Port { return p }
 
-func (p *remote) Begin(ctx context.Context, r codegen.Ref, method string) (codegen.Call, error) {
-	return codegen.Call{Context: ctx, Ref: r, Method: method}, r.Err
+func (p *remote) Begin(_ context.Context, r *codegen.Ref, _ string) (codegen.Turn, error) {
+	return codegen.Turn{}, r.Err
 }
 
-func (p *remote) BeginTell(ctx context.Context, r codegen.Ref, method string) (codegen.Call, error) {
-	return p.Begin(ctx, r, method)
-}
+func (p *remote) BeginTell(_ context.Context, r *codegen.Ref, _ string) error { return r.Err }
 
 func (p *remote) Do(c codegen.Call) ([]byte, error) {
 	p.args = c.Args

@@ -89,22 +89,23 @@ func (c *ZooClient) API(id Count) ZooAPI {
 // ZooRef is one Zoo, wherever it lives. It comes from [ZooClient.Ref] and is
 // safe for concurrent use.
 type ZooRef struct {
-	ref codegen.Ref
+	ref *codegen.Ref
 }
 
 // Plain takes five scalars, the case that must not allocate.
 func (r ZooRef) Plain(ctx context.Context, a int64, b uint32, c bool, d float64, e Level) (result int64, result2 Level, err error) {
-	call, err := r.ref.Begin(ctx, "Plain")
+	turn, err := r.ref.Begin(ctx, "Plain")
 	if err != nil {
 		return result, result2, err
 	}
-	defer call.End(&err)
-	if e2, ok := call.Entity.(*Zoo); ok {
-		if result, result2, err = e2.Plain(call.Context, a, b, c, d, e); err != nil {
+	if e2, ok := turn.Entity.(*Zoo); ok {
+		defer turn.End(&err)
+		if result, result2, err = e2.Plain(turn.Context, a, b, c, d, e); err != nil {
 			return 0, 0, err
 		}
 		return result, result2, nil
 	}
+	call := r.ref.Call(ctx, "Plain")
 	call.Args = appendZooPlainArgs(call.Args, a, b, c, d, e)
 	reply, err := call.Do()
 	if err != nil {
@@ -115,17 +116,18 @@ func (r ZooRef) Plain(ctx context.Context, a int64, b uint32, c bool, d float64,
 
 // EchoScalars returns what it is given.
 func (r ZooRef) EchoScalars(ctx context.Context, v Scalars) (result Scalars, err error) {
-	call, err := r.ref.Begin(ctx, "EchoScalars")
+	turn, err := r.ref.Begin(ctx, "EchoScalars")
 	if err != nil {
 		return result, err
 	}
-	defer call.End(&err)
-	if e, ok := call.Entity.(*Zoo); ok {
-		if result, err = e.EchoScalars(call.Context, v); err != nil {
+	if e, ok := turn.Entity.(*Zoo); ok {
+		defer turn.End(&err)
+		if result, err = e.EchoScalars(turn.Context, v); err != nil {
 			return Scalars{}, err
 		}
 		return result, nil
 	}
+	call := r.ref.Call(ctx, "EchoScalars")
 	call.Args = appendZooEchoScalarsArgs(call.Args, v)
 	reply, err := call.Do()
 	if err != nil {
@@ -136,16 +138,16 @@ func (r ZooRef) EchoScalars(ctx context.Context, v Scalars) (result Scalars, err
 
 // EchoLists returns what it is given.
 func (r ZooRef) EchoLists(ctx context.Context, v Lists) (result Lists, err error) {
-	call, err := r.ref.Begin(ctx, "EchoLists")
+	turn, err := r.ref.Begin(ctx, "EchoLists")
 	if err != nil {
 		return result, err
 	}
-	defer call.End(&err)
-	if e, ok := call.Entity.(*Zoo); ok {
+	if e, ok := turn.Entity.(*Zoo); ok {
+		defer turn.End(&err)
 		if v, err = cloneLists(v); err != nil {
 			return result, &codegen.EncodeError{What: "arguments of Zoo.EchoLists", Err: err}
 		}
-		if result, err = e.EchoLists(call.Context, v); err != nil {
+		if result, err = e.EchoLists(turn.Context, v); err != nil {
 			return Lists{}, err
 		}
 		if result, err = cloneLists(result); err != nil {
@@ -153,6 +155,7 @@ func (r ZooRef) EchoLists(ctx context.Context, v Lists) (result Lists, err error
 		}
 		return result, nil
 	}
+	call := r.ref.Call(ctx, "EchoLists")
 	if call.Args, err = appendZooEchoListsArgs(call.Args, v); err != nil {
 		return result, err
 	}
@@ -165,17 +168,18 @@ func (r ZooRef) EchoLists(ctx context.Context, v Lists) (result Lists, err error
 
 // EchoMaps returns what it is given.
 func (r ZooRef) EchoMaps(ctx context.Context, v Maps) (result Maps, err error) {
-	call, err := r.ref.Begin(ctx, "EchoMaps")
+	turn, err := r.ref.Begin(ctx, "EchoMaps")
 	if err != nil {
 		return result, err
 	}
-	defer call.End(&err)
-	if e, ok := call.Entity.(*Zoo); ok {
-		if result, err = e.EchoMaps(call.Context, cloneMaps(v)); err != nil {
+	if e, ok := turn.Entity.(*Zoo); ok {
+		defer turn.End(&err)
+		if result, err = e.EchoMaps(turn.Context, cloneMaps(v)); err != nil {
 			return Maps{}, err
 		}
 		return cloneMaps(result), nil
 	}
+	call := r.ref.Call(ctx, "EchoMaps")
 	if call.Args, err = appendZooEchoMapsArgs(call.Args, v); err != nil {
 		return result, err
 	}
@@ -188,16 +192,16 @@ func (r ZooRef) EchoMaps(ctx context.Context, v Maps) (result Maps, err error) {
 
 // EchoOptional returns what it is given.
 func (r ZooRef) EchoOptional(ctx context.Context, v Optional) (result Optional, err error) {
-	call, err := r.ref.Begin(ctx, "EchoOptional")
+	turn, err := r.ref.Begin(ctx, "EchoOptional")
 	if err != nil {
 		return result, err
 	}
-	defer call.End(&err)
-	if e, ok := call.Entity.(*Zoo); ok {
+	if e, ok := turn.Entity.(*Zoo); ok {
+		defer turn.End(&err)
 		if v, err = cloneOptional(v); err != nil {
 			return result, &codegen.EncodeError{What: "arguments of Zoo.EchoOptional", Err: err}
 		}
-		if result, err = e.EchoOptional(call.Context, v); err != nil {
+		if result, err = e.EchoOptional(turn.Context, v); err != nil {
 			return Optional{}, err
 		}
 		if result, err = cloneOptional(result); err != nil {
@@ -205,6 +209,7 @@ func (r ZooRef) EchoOptional(ctx context.Context, v Optional) (result Optional, 
 		}
 		return result, nil
 	}
+	call := r.ref.Call(ctx, "EchoOptional")
 	if call.Args, err = appendZooEchoOptionalArgs(call.Args, v); err != nil {
 		return result, err
 	}
@@ -217,16 +222,16 @@ func (r ZooRef) EchoOptional(ctx context.Context, v Optional) (result Optional, 
 
 // EchoOthers returns what it is given.
 func (r ZooRef) EchoOthers(ctx context.Context, v Others) (result Others, err error) {
-	call, err := r.ref.Begin(ctx, "EchoOthers")
+	turn, err := r.ref.Begin(ctx, "EchoOthers")
 	if err != nil {
 		return result, err
 	}
-	defer call.End(&err)
-	if e, ok := call.Entity.(*Zoo); ok {
+	if e, ok := turn.Entity.(*Zoo); ok {
+		defer turn.End(&err)
 		if v, err = cloneOthers(v); err != nil {
 			return result, &codegen.EncodeError{What: "arguments of Zoo.EchoOthers", Err: err}
 		}
-		if result, err = e.EchoOthers(call.Context, v); err != nil {
+		if result, err = e.EchoOthers(turn.Context, v); err != nil {
 			return Others{}, err
 		}
 		if result, err = cloneOthers(result); err != nil {
@@ -234,6 +239,7 @@ func (r ZooRef) EchoOthers(ctx context.Context, v Others) (result Others, err er
 		}
 		return result, nil
 	}
+	call := r.ref.Call(ctx, "EchoOthers")
 	if call.Args, err = appendZooEchoOthersArgs(call.Args, v); err != nil {
 		return result, err
 	}
@@ -246,16 +252,16 @@ func (r ZooRef) EchoOthers(ctx context.Context, v Others) (result Others, err er
 
 // EchoTree returns what it is given.
 func (r ZooRef) EchoTree(ctx context.Context, v *Tree) (result *Tree, err error) {
-	call, err := r.ref.Begin(ctx, "EchoTree")
+	turn, err := r.ref.Begin(ctx, "EchoTree")
 	if err != nil {
 		return result, err
 	}
-	defer call.End(&err)
-	if e, ok := call.Entity.(*Zoo); ok {
+	if e, ok := turn.Entity.(*Zoo); ok {
+		defer turn.End(&err)
 		if v, err = cloneTreePointer(v, codegen.MaxDepth); err != nil {
 			return result, &codegen.EncodeError{What: "arguments of Zoo.EchoTree", Err: err}
 		}
-		if result, err = e.EchoTree(call.Context, v); err != nil {
+		if result, err = e.EchoTree(turn.Context, v); err != nil {
 			return nil, err
 		}
 		if result, err = cloneTreePointer(result, codegen.MaxDepth); err != nil {
@@ -263,6 +269,7 @@ func (r ZooRef) EchoTree(ctx context.Context, v *Tree) (result *Tree, err error)
 		}
 		return result, nil
 	}
+	call := r.ref.Call(ctx, "EchoTree")
 	if call.Args, err = appendZooEchoTreeArgs(call.Args, v); err != nil {
 		return result, err
 	}
@@ -275,16 +282,16 @@ func (r ZooRef) EchoTree(ctx context.Context, v *Tree) (result *Tree, err error)
 
 // EchoForest returns what it is given.
 func (r ZooRef) EchoForest(ctx context.Context, v Forest) (result Forest, err error) {
-	call, err := r.ref.Begin(ctx, "EchoForest")
+	turn, err := r.ref.Begin(ctx, "EchoForest")
 	if err != nil {
 		return result, err
 	}
-	defer call.End(&err)
-	if e, ok := call.Entity.(*Zoo); ok {
+	if e, ok := turn.Entity.(*Zoo); ok {
+		defer turn.End(&err)
 		if v, err = cloneForest(v, codegen.MaxDepth); err != nil {
 			return result, &codegen.EncodeError{What: "arguments of Zoo.EchoForest", Err: err}
 		}
-		if result, err = e.EchoForest(call.Context, v); err != nil {
+		if result, err = e.EchoForest(turn.Context, v); err != nil {
 			return nil, err
 		}
 		if result, err = cloneForest(result, codegen.MaxDepth); err != nil {
@@ -292,6 +299,7 @@ func (r ZooRef) EchoForest(ctx context.Context, v Forest) (result Forest, err er
 		}
 		return result, nil
 	}
+	call := r.ref.Call(ctx, "EchoForest")
 	if call.Args, err = appendZooEchoForestArgs(call.Args, v); err != nil {
 		return result, err
 	}
@@ -304,16 +312,16 @@ func (r ZooRef) EchoForest(ctx context.Context, v Forest) (result Forest, err er
 
 // EchoPage returns what it is given.
 func (r ZooRef) EchoPage(ctx context.Context, v Page[Point]) (result Page[Point], err error) {
-	call, err := r.ref.Begin(ctx, "EchoPage")
+	turn, err := r.ref.Begin(ctx, "EchoPage")
 	if err != nil {
 		return result, err
 	}
-	defer call.End(&err)
-	if e, ok := call.Entity.(*Zoo); ok {
+	if e, ok := turn.Entity.(*Zoo); ok {
+		defer turn.End(&err)
 		if v, err = clonePagePoint(v, codegen.MaxDepth); err != nil {
 			return result, &codegen.EncodeError{What: "arguments of Zoo.EchoPage", Err: err}
 		}
-		if result, err = e.EchoPage(call.Context, v); err != nil {
+		if result, err = e.EchoPage(turn.Context, v); err != nil {
 			return Page[Point]{}, err
 		}
 		if result, err = clonePagePoint(result, codegen.MaxDepth); err != nil {
@@ -321,6 +329,7 @@ func (r ZooRef) EchoPage(ctx context.Context, v Page[Point]) (result Page[Point]
 		}
 		return result, nil
 	}
+	call := r.ref.Call(ctx, "EchoPage")
 	if call.Args, err = appendZooEchoPageArgs(call.Args, v); err != nil {
 		return result, err
 	}
@@ -333,17 +342,18 @@ func (r ZooRef) EchoPage(ctx context.Context, v Page[Point]) (result Page[Point]
 
 // EchoEmbedding returns what it is given.
 func (r ZooRef) EchoEmbedding(ctx context.Context, v Embedding) (result Embedding, err error) {
-	call, err := r.ref.Begin(ctx, "EchoEmbedding")
+	turn, err := r.ref.Begin(ctx, "EchoEmbedding")
 	if err != nil {
 		return result, err
 	}
-	defer call.End(&err)
-	if e, ok := call.Entity.(*Zoo); ok {
-		if result, err = e.EchoEmbedding(call.Context, cloneEmbedding(v)); err != nil {
+	if e, ok := turn.Entity.(*Zoo); ok {
+		defer turn.End(&err)
+		if result, err = e.EchoEmbedding(turn.Context, cloneEmbedding(v)); err != nil {
 			return Embedding{}, err
 		}
 		return cloneEmbedding(result), nil
 	}
+	call := r.ref.Call(ctx, "EchoEmbedding")
 	call.Args = appendZooEchoEmbeddingArgs(call.Args, v)
 	reply, err := call.Do()
 	if err != nil {
@@ -354,17 +364,18 @@ func (r ZooRef) EchoEmbedding(ctx context.Context, v Embedding) (result Embeddin
 
 // EchoBare returns what it is given: types that no struct holds.
 func (r ZooRef) EchoBare(ctx context.Context, m map[string][]int, s [][]byte, p *int, t time.Time, n *wrapperspb.StringValue, more ...Name) (result map[string][]int, result2 [][]byte, result3 *int, result4 time.Time, result5 *wrapperspb.StringValue, result6 []Name, err error) {
-	call, err := r.ref.Begin(ctx, "EchoBare")
+	turn, err := r.ref.Begin(ctx, "EchoBare")
 	if err != nil {
 		return result, result2, result3, result4, result5, result6, err
 	}
-	defer call.End(&err)
-	if e, ok := call.Entity.(*Zoo); ok {
-		if result, result2, result3, result4, result5, result6, err = e.EchoBare(call.Context, cloneStringIntSliceMap(m), cloneByteSliceSlice(s), codegen.ClonePointer(p), codegen.CloneTime(t), codegen.CloneProto(n), codegen.CloneSlice(more)...); err != nil {
+	if e, ok := turn.Entity.(*Zoo); ok {
+		defer turn.End(&err)
+		if result, result2, result3, result4, result5, result6, err = e.EchoBare(turn.Context, cloneStringIntSliceMap(m), cloneByteSliceSlice(s), codegen.ClonePointer(p), codegen.CloneTime(t), codegen.CloneProto(n), codegen.CloneSlice(more)...); err != nil {
 			return nil, nil, nil, time.Time{}, nil, nil, err
 		}
 		return cloneStringIntSliceMap(result), cloneByteSliceSlice(result2), codegen.ClonePointer(result3), codegen.CloneTime(result4), codegen.CloneProto(result5), codegen.CloneSlice(result6), nil
 	}
+	call := r.ref.Call(ctx, "EchoBare")
 	if call.Args, err = appendZooEchoBareArgs(call.Args, m, s, p, t, n, more); err != nil {
 		return result, result2, result3, result4, result5, result6, err
 	}
@@ -377,17 +388,18 @@ func (r ZooRef) EchoBare(ctx context.Context, m map[string][]int, s [][]byte, p 
 
 // Fail returns results beside its error, which do not arrive.
 func (r ZooRef) Fail(ctx context.Context) (result int, result2 Names, err error) {
-	call, err := r.ref.Begin(ctx, "Fail")
+	turn, err := r.ref.Begin(ctx, "Fail")
 	if err != nil {
 		return result, result2, err
 	}
-	defer call.End(&err)
-	if e, ok := call.Entity.(*Zoo); ok {
-		if result, result2, err = e.Fail(call.Context); err != nil {
+	if e, ok := turn.Entity.(*Zoo); ok {
+		defer turn.End(&err)
+		if result, result2, err = e.Fail(turn.Context); err != nil {
 			return 0, nil, err
 		}
 		return result, codegen.CloneSlice(result2), nil
 	}
+	call := r.ref.Call(ctx, "Fail")
 	reply, err := call.Do()
 	if err != nil {
 		return result, result2, err
@@ -399,7 +411,7 @@ func (r ZooRef) Fail(ctx context.Context) (result int, result2 Names, err error)
 // [ZooClient.Tell] and is safe for concurrent use. Its methods return only what
 // kept the call from being sent.
 type ZooTell struct {
-	ref codegen.Ref
+	ref *codegen.Ref
 }
 
 // Plain is [ZooAPI.Plain] without an answer.
@@ -582,7 +594,7 @@ func HostZoo(n *shard.Node, factory func() *Zoo, opts ...shard.HostOption) error
 // zooKind describes Zoo: what every member of a cluster must agree on.
 func zooKind() codegen.Kind {
 	return codegen.Kind{
-		ABI:      1,
+		ABI:      2,
 		Name:     "zoo",
 		Package:  "github.com/shardgen/shardgen/internal/gen/zoo",
 		Shards:   16,

@@ -56,22 +56,23 @@ func (c *BillClient) API(id string) BillAPI {
 // BillRef is one Bill, wherever it lives. It comes from [BillClient.Ref] and is
 // safe for concurrent use.
 type BillRef struct {
-	ref codegen.Ref
+	ref *codegen.Ref
 }
 
 // Charge adds to the bill.
 func (r BillRef) Charge(ctx context.Context, amount int64) (total int64, err error) {
-	call, err := r.ref.Begin(ctx, "Charge")
+	turn, err := r.ref.Begin(ctx, "Charge")
 	if err != nil {
 		return total, err
 	}
-	defer call.End(&err)
-	if e, ok := call.Entity.(BillAPI); ok {
-		if total, err = e.Charge(call.Context, amount); err != nil {
+	if e, ok := turn.Entity.(BillAPI); ok {
+		defer turn.End(&err)
+		if total, err = e.Charge(turn.Context, amount); err != nil {
 			return 0, err
 		}
 		return total, nil
 	}
+	call := r.ref.Call(ctx, "Charge")
 	call.Args = appendBillChargeArgs(call.Args, amount)
 	reply, err := call.Do()
 	if err != nil {
@@ -82,17 +83,18 @@ func (r BillRef) Charge(ctx context.Context, amount int64) (total int64, err err
 
 // Check compares the bill with an order.
 func (r BillRef) Check(ctx context.Context, id orderapi.ID) (owed int64, err error) {
-	call, err := r.ref.Begin(ctx, "Check")
+	turn, err := r.ref.Begin(ctx, "Check")
 	if err != nil {
 		return owed, err
 	}
-	defer call.End(&err)
-	if e, ok := call.Entity.(BillAPI); ok {
-		if owed, err = e.Check(call.Context, id); err != nil {
+	if e, ok := turn.Entity.(BillAPI); ok {
+		defer turn.End(&err)
+		if owed, err = e.Check(turn.Context, id); err != nil {
 			return 0, err
 		}
 		return owed, nil
 	}
+	call := r.ref.Call(ctx, "Check")
 	call.Args = appendBillCheckArgs(call.Args, id)
 	reply, err := call.Do()
 	if err != nil {
@@ -103,14 +105,15 @@ func (r BillRef) Check(ctx context.Context, id orderapi.ID) (owed int64, err err
 
 // Repeat places an order again.
 func (r BillRef) Repeat(ctx context.Context, m orderapi.PlaceOrder) (err error) {
-	call, err := r.ref.Begin(ctx, "Repeat")
+	turn, err := r.ref.Begin(ctx, "Repeat")
 	if err != nil {
 		return err
 	}
-	defer call.End(&err)
-	if e, ok := call.Entity.(BillAPI); ok {
-		return e.Repeat(call.Context, cloneOrderapiPlaceOrder(m))
+	if e, ok := turn.Entity.(BillAPI); ok {
+		defer turn.End(&err)
+		return e.Repeat(turn.Context, cloneOrderapiPlaceOrder(m))
 	}
+	call := r.ref.Call(ctx, "Repeat")
 	call.Args = appendBillRepeatArgs(call.Args, m)
 	_, err = call.Do()
 	return err
@@ -120,7 +123,7 @@ func (r BillRef) Repeat(ctx context.Context, m orderapi.PlaceOrder) (err error) 
 // [BillClient.Tell] and is safe for concurrent use. Its methods return only
 // what kept the call from being sent.
 type BillTell struct {
-	ref codegen.Ref
+	ref *codegen.Ref
 }
 
 // Charge is [BillAPI.Charge] without an answer.
@@ -170,7 +173,7 @@ func (BillExtractor) Shard(id string) (uint32, error) {
 // billKind describes Bill: what every member of a cluster must agree on.
 func billKind() codegen.Kind {
 	return codegen.Kind{
-		ABI:      1,
+		ABI:      2,
 		Name:     "Bill",
 		Package:  "github.com/shardgen/shardgen/internal/gen/apart/bill",
 		Shards:   256,

@@ -53,22 +53,23 @@ func (c *OrderClient) API(id ID) OrderAPI {
 // OrderRef is one Order, wherever it lives. It comes from [OrderClient.Ref] and
 // is safe for concurrent use.
 type OrderRef struct {
-	ref codegen.Ref
+	ref *codegen.Ref
 }
 
 // Place adds lines and has them charged.
 func (r OrderRef) Place(ctx context.Context, m PlaceOrder) (total int64, err error) {
-	call, err := r.ref.Begin(ctx, "Place")
+	turn, err := r.ref.Begin(ctx, "Place")
 	if err != nil {
 		return total, err
 	}
-	defer call.End(&err)
-	if e, ok := call.Entity.(OrderAPI); ok {
-		if total, err = e.Place(call.Context, clonePlaceOrder(m)); err != nil {
+	if e, ok := turn.Entity.(OrderAPI); ok {
+		defer turn.End(&err)
+		if total, err = e.Place(turn.Context, clonePlaceOrder(m)); err != nil {
 			return 0, err
 		}
 		return total, nil
 	}
+	call := r.ref.Call(ctx, "Place")
 	call.Args = appendOrderPlaceArgs(call.Args, m)
 	reply, err := call.Do()
 	if err != nil {
@@ -79,17 +80,18 @@ func (r OrderRef) Place(ctx context.Context, m PlaceOrder) (total int64, err err
 
 // Show returns the lines.
 func (r OrderRef) Show(ctx context.Context) (lines []Line, gift bool, err error) {
-	call, err := r.ref.Begin(ctx, "Show")
+	turn, err := r.ref.Begin(ctx, "Show")
 	if err != nil {
 		return lines, gift, err
 	}
-	defer call.End(&err)
-	if e, ok := call.Entity.(OrderAPI); ok {
-		if lines, gift, err = e.Show(call.Context); err != nil {
+	if e, ok := turn.Entity.(OrderAPI); ok {
+		defer turn.End(&err)
+		if lines, gift, err = e.Show(turn.Context); err != nil {
 			return nil, false, err
 		}
 		return codegen.CloneSlice(lines), gift, nil
 	}
+	call := r.ref.Call(ctx, "Show")
 	reply, err := call.Do()
 	if err != nil {
 		return lines, gift, err
@@ -101,7 +103,7 @@ func (r OrderRef) Show(ctx context.Context) (lines []Line, gift bool, err error)
 // [OrderClient.Tell] and is safe for concurrent use. Its methods return only
 // what kept the call from being sent.
 type OrderTell struct {
-	ref codegen.Ref
+	ref *codegen.Ref
 }
 
 // Place is [OrderAPI.Place] without an answer.
@@ -175,7 +177,7 @@ func (m PlaceOrder) deliverToOrder(ctx context.Context, r OrderRef) error {
 // orderKind describes Order: what every member of a cluster must agree on.
 func orderKind() codegen.Kind {
 	return codegen.Kind{
-		ABI:      1,
+		ABI:      2,
 		Name:     "Order",
 		Package:  "github.com/shardgen/shardgen/internal/gen/apart/order",
 		Shards:   256,

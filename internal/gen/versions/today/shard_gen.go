@@ -62,22 +62,23 @@ func (c *StockClient) API(id string) StockAPI {
 // StockRef is one Stock, wherever it lives. It comes from [StockClient.Ref] and
 // is safe for concurrent use.
 type StockRef struct {
-	ref codegen.Ref
+	ref *codegen.Ref
 }
 
 // Take was Reserve, and has a new argument and a new result before the others.
 func (r StockRef) Take(ctx context.Context, by, order string, line Line) (by2 string, left int64, err error) {
-	call, err := r.ref.Begin(ctx, "Reserve")
+	turn, err := r.ref.Begin(ctx, "Reserve")
 	if err != nil {
 		return by2, left, err
 	}
-	defer call.End(&err)
-	if e, ok := call.Entity.(*Stock); ok {
-		if by2, left, err = e.Take(call.Context, by, order, line); err != nil {
+	if e, ok := turn.Entity.(*Stock); ok {
+		defer turn.End(&err)
+		if by2, left, err = e.Take(turn.Context, by, order, line); err != nil {
 			return "", 0, err
 		}
 		return by2, left, nil
 	}
+	call := r.ref.Call(ctx, "Reserve")
 	call.Args = appendStockTakeArgs(call.Args, by, order, line)
 	reply, err := call.Do()
 	if err != nil {
@@ -88,14 +89,15 @@ func (r StockRef) Take(ctx context.Context, by, order string, line Line) (by2 st
 
 // Restock adds pieces.
 func (r StockRef) Restock(ctx context.Context, n *int64) (err error) {
-	call, err := r.ref.Begin(ctx, "Restock")
+	turn, err := r.ref.Begin(ctx, "Restock")
 	if err != nil {
 		return err
 	}
-	defer call.End(&err)
-	if e, ok := call.Entity.(*Stock); ok {
-		return e.Restock(call.Context, codegen.ClonePointer(n))
+	if e, ok := turn.Entity.(*Stock); ok {
+		defer turn.End(&err)
+		return e.Restock(turn.Context, codegen.ClonePointer(n))
 	}
+	call := r.ref.Call(ctx, "Restock")
 	call.Args = appendStockRestockArgs(call.Args, n)
 	_, err = call.Do()
 	return err
@@ -103,17 +105,18 @@ func (r StockRef) Restock(ctx context.Context, n *int64) (err error) {
 
 // Orders returns the lines.
 func (r StockRef) Orders(ctx context.Context) (result []Line, err error) {
-	call, err := r.ref.Begin(ctx, "Orders")
+	turn, err := r.ref.Begin(ctx, "Orders")
 	if err != nil {
 		return result, err
 	}
-	defer call.End(&err)
-	if e, ok := call.Entity.(*Stock); ok {
-		if result, err = e.Orders(call.Context); err != nil {
+	if e, ok := turn.Entity.(*Stock); ok {
+		defer turn.End(&err)
+		if result, err = e.Orders(turn.Context); err != nil {
 			return nil, err
 		}
 		return codegen.CloneSlice(result), nil
 	}
+	call := r.ref.Call(ctx, "Orders")
 	reply, err := call.Do()
 	if err != nil {
 		return result, err
@@ -123,14 +126,15 @@ func (r StockRef) Orders(ctx context.Context) (result []Line, err error) {
 
 // New is unknown to yesterday's.
 func (r StockRef) New(ctx context.Context) (err error) {
-	call, err := r.ref.Begin(ctx, "New")
+	turn, err := r.ref.Begin(ctx, "New")
 	if err != nil {
 		return err
 	}
-	defer call.End(&err)
-	if e, ok := call.Entity.(*Stock); ok {
-		return e.New(call.Context)
+	if e, ok := turn.Entity.(*Stock); ok {
+		defer turn.End(&err)
+		return e.New(turn.Context)
 	}
+	call := r.ref.Call(ctx, "New")
 	_, err = call.Do()
 	return err
 }
@@ -139,7 +143,7 @@ func (r StockRef) New(ctx context.Context) (err error) {
 // [StockClient.Tell] and is safe for concurrent use. Its methods return only
 // what kept the call from being sent.
 type StockTell struct {
-	ref codegen.Ref
+	ref *codegen.Ref
 }
 
 // Take is [StockAPI.Take] without an answer.
@@ -218,7 +222,7 @@ func HostStock(n *shard.Node, factory func() *Stock, opts ...shard.HostOption) e
 // stockKind describes Stock: what every member of a cluster must agree on.
 func stockKind() codegen.Kind {
 	return codegen.Kind{
-		ABI:      1,
+		ABI:      2,
 		Name:     "stock",
 		Package:  "github.com/shardgen/shardgen/internal/gen/versions/today",
 		Shards:   256,

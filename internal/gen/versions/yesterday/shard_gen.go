@@ -62,22 +62,23 @@ func (c *StockClient) API(id string) StockAPI {
 // StockRef is one Stock, wherever it lives. It comes from [StockClient.Ref] and
 // is safe for concurrent use.
 type StockRef struct {
-	ref codegen.Ref
+	ref *codegen.Ref
 }
 
 // Reserve takes pieces for an order.
 func (r StockRef) Reserve(ctx context.Context, order string, line Line) (left int32, err error) {
-	call, err := r.ref.Begin(ctx, "Reserve")
+	turn, err := r.ref.Begin(ctx, "Reserve")
 	if err != nil {
 		return left, err
 	}
-	defer call.End(&err)
-	if e, ok := call.Entity.(*Stock); ok {
-		if left, err = e.Reserve(call.Context, order, line); err != nil {
+	if e, ok := turn.Entity.(*Stock); ok {
+		defer turn.End(&err)
+		if left, err = e.Reserve(turn.Context, order, line); err != nil {
 			return 0, err
 		}
 		return left, nil
 	}
+	call := r.ref.Call(ctx, "Reserve")
 	call.Args = appendStockReserveArgs(call.Args, order, line)
 	reply, err := call.Do()
 	if err != nil {
@@ -88,14 +89,15 @@ func (r StockRef) Reserve(ctx context.Context, order string, line Line) (left in
 
 // Restock adds pieces.
 func (r StockRef) Restock(ctx context.Context, n int32) (err error) {
-	call, err := r.ref.Begin(ctx, "Restock")
+	turn, err := r.ref.Begin(ctx, "Restock")
 	if err != nil {
 		return err
 	}
-	defer call.End(&err)
-	if e, ok := call.Entity.(*Stock); ok {
-		return e.Restock(call.Context, n)
+	if e, ok := turn.Entity.(*Stock); ok {
+		defer turn.End(&err)
+		return e.Restock(turn.Context, n)
 	}
+	call := r.ref.Call(ctx, "Restock")
 	call.Args = appendStockRestockArgs(call.Args, n)
 	_, err = call.Do()
 	return err
@@ -103,17 +105,18 @@ func (r StockRef) Restock(ctx context.Context, n int32) (err error) {
 
 // Orders returns the lines.
 func (r StockRef) Orders(ctx context.Context) (result []Line, err error) {
-	call, err := r.ref.Begin(ctx, "Orders")
+	turn, err := r.ref.Begin(ctx, "Orders")
 	if err != nil {
 		return result, err
 	}
-	defer call.End(&err)
-	if e, ok := call.Entity.(*Stock); ok {
-		if result, err = e.Orders(call.Context); err != nil {
+	if e, ok := turn.Entity.(*Stock); ok {
+		defer turn.End(&err)
+		if result, err = e.Orders(turn.Context); err != nil {
 			return nil, err
 		}
 		return codegen.CloneSlice(result), nil
 	}
+	call := r.ref.Call(ctx, "Orders")
 	reply, err := call.Do()
 	if err != nil {
 		return result, err
@@ -123,14 +126,15 @@ func (r StockRef) Orders(ctx context.Context) (result []Line, err error) {
 
 // Old is gone today.
 func (r StockRef) Old(ctx context.Context) (err error) {
-	call, err := r.ref.Begin(ctx, "Old")
+	turn, err := r.ref.Begin(ctx, "Old")
 	if err != nil {
 		return err
 	}
-	defer call.End(&err)
-	if e, ok := call.Entity.(*Stock); ok {
-		return e.Old(call.Context)
+	if e, ok := turn.Entity.(*Stock); ok {
+		defer turn.End(&err)
+		return e.Old(turn.Context)
 	}
+	call := r.ref.Call(ctx, "Old")
 	_, err = call.Do()
 	return err
 }
@@ -139,7 +143,7 @@ func (r StockRef) Old(ctx context.Context) (err error) {
 // [StockClient.Tell] and is safe for concurrent use. Its methods return only
 // what kept the call from being sent.
 type StockTell struct {
-	ref codegen.Ref
+	ref *codegen.Ref
 }
 
 // Reserve is [StockAPI.Reserve] without an answer.
@@ -218,7 +222,7 @@ func HostStock(n *shard.Node, factory func() *Stock, opts ...shard.HostOption) e
 // stockKind describes Stock: what every member of a cluster must agree on.
 func stockKind() codegen.Kind {
 	return codegen.Kind{
-		ABI:      1,
+		ABI:      2,
 		Name:     "stock",
 		Package:  "github.com/shardgen/shardgen/internal/gen/versions/yesterday",
 		Shards:   256,

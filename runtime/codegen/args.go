@@ -1,0 +1,19 @@
+package codegen
+
+import "sync"
+
+// argsPool keeps the buffers that arguments are encoded into.
+var argsPool = sync.Pool{New: func() any { return new(argsBuffer) }}
+
+type argsBuffer [2 << 10]byte
+
+// NewArgs is an empty buffer for the arguments of a [Call], to be given back by Recycle.
+func NewArgs() []byte { return argsPool.Get().(*argsBuffer)[:0] }
+
+// Recycle gives the arguments of a [Call] back, when nobody has them any more. What
+// has outgrown its buffer is left to the garbage collector.
+func Recycle(args []byte) {
+	if cap(args) == len(argsBuffer{}) {
+		argsPool.Put((*argsBuffer)(args[:cap(args)]))
+	}
+}
