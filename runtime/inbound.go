@@ -38,6 +38,9 @@ type inCall struct {
 // turn is the call's turn, which has begun.
 func (c *inCall) turn() *turn { return &c.remote.Load().turn }
 
+// failed is what its supervisor decides about; nil: nothing.
+func (c *inCall) failed() *mishap { return c.remote.Load().failed }
+
 var inCalls = sync.Pool{New: func() any { return new(inCall) }}
 
 // recycle gives the call back for reuse: its turn has ended, and nobody knows of

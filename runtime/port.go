@@ -70,11 +70,8 @@ func (p port) fail(r *codegen.Ref, method string, outcome Outcome, err error) er
 // Begin starts a call: on the entity itself where it lives here and may run on
 // the caller's goroutine.
 func (p port) Begin(ctx context.Context, r *codegen.Ref, method string) (codegen.Turn, error) {
-	if r.Err != nil {
-		return codegen.Turn{}, p.fail(r, method, NotExecuted, r.Err)
-	}
-	if err := over(ctx, r); err != nil {
-		return codegen.Turn{}, p.fail(r, method, NotExecuted, err)
+	if r.Err != nil || r.Options.Timeout < 0 || ctx.Err() != nil {
+		return codegen.Turn{}, p.cannot(ctx, r, method)
 	}
 	k := p.kind
 	if t := k.routes[placement.ShardOf(r.Hash, k.shards)-k.shards].target.Load(); t != nil && t.local != nil && k.host.settings.inline {
@@ -90,15 +87,18 @@ func (p port) Begin(ctx context.Context, r *codegen.Ref, method string) (codegen
 	return codegen.Turn{}, nil
 }
 
-// over is why a call's time is over before it begins.
-func over(ctx context.Context, r *codegen.Ref) error {
-	if r.Options.Timeout < 0 {
-		return expired("its time-out is negative (give shard.Timeout a positive one)")
+// cannot is why a call cannot begin: its reference is bad, or its time is over.
+func (p port) cannot(ctx context.Context, r *codegen.Ref, method string) error {
+	why := r.Err
+	switch {
+	case why != nil:
+	case r.Options.Timeout < 0:
+		why = expired("its time-out is negative (give shard.Timeout a positive one)")
+	default:
+		err := ctx.Err()
+		why = fmt.Errorf("%w: its context was over before it began%s", err, moreTime(err))
 	}
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("%w: its context was over before it began%s", err, moreTime(err))
-	}
-	return nil
+	return p.fail(r, method, NotExecuted, why)
 }
 
 // waitTurn waits for the entity's turn, for a local caller; the call is encoded
@@ -168,11 +168,8 @@ func (p port) limit(ctx context.Context, r *codegen.Ref) (context.Context, conte
 
 // BeginTell returns why a call without an answer cannot be sent.
 func (p port) BeginTell(ctx context.Context, r *codegen.Ref, method string) error {
-	if r.Err != nil {
-		return p.fail(r, method, NotExecuted, r.Err)
-	}
-	if err := over(ctx, r); err != nil {
-		return p.fail(r, method, NotExecuted, err)
+	if r.Err != nil || r.Options.Timeout < 0 || ctx.Err() != nil {
+		return p.cannot(ctx, r, method)
 	}
 	return nil
 }

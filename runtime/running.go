@@ -33,7 +33,7 @@ func (l *lane) runTurn(sh *hostedShard, e *region.Entity, c *inCall) bool {
 	if !kept {
 		mine = nil
 	}
-	sh.endTurnOf(c.turn(), e)
+	sh.endTurnOf(c.turn(), c.failed())
 	sh.plane().answerTurn(c, a, mine)
 	return kept
 }
@@ -44,7 +44,7 @@ func (s *hostedShard) runBegun(e *region.Entity, c *inCall, r *runner) bool {
 	c.run = r.enter()
 	a := s.guarded(e, c)
 	kept := c.run.leave()
-	s.endTurnOf(c.turn(), e)
+	s.endTurnOf(c.turn(), c.failed())
 	s.plane().answerTurn(c, a, nil)
 	return kept
 }
@@ -99,8 +99,7 @@ func (s *hostedShard) guarded(e *region.Entity, c *inCall) (a answer) {
 		}
 		c.run.handOver()
 		s.died("runtime.Goexit in " + string(c.method))
-		c.turn().failed = s.panicFailure(e.ID, string(c.method), "runtime.Goexit")
-		s.endTurnOf(c.turn(), e)
+		s.endTurnOf(c.turn(), s.panicFailure(e.ID, string(c.method), "runtime.Goexit"))
 		s.plane().answerTurn(c, answer{code: wire.CodePanic, text: "runtime.Goexit"}, nil)
 	}()
 	a = s.runCall(e, c)
@@ -177,7 +176,7 @@ func (s *hostedShard) runCall(e *region.Entity, c *inCall) answer {
 	}
 	if e.Value == nil {
 		if err := s.activate(t, e); err != nil {
-			t.failed = &mishap{string(c.method), fmt.Errorf("%w: %w", ErrActivation, err)}
+			r.failed = &mishap{string(c.method), fmt.Errorf("%w: %w", ErrActivation, err)}
 			pl.log.Error("activation failed", "kind", s.id.Kind, "entity", clip(e.ID), "err", err)
 			return answer{code: wire.CodeActivation, text: err.Error()}
 		}
@@ -188,7 +187,7 @@ func (s *hostedShard) runCall(e *region.Entity, c *inCall) answer {
 	buf := replyPool.Get().(*[]byte)
 	out, err := s.invoke(method, t, c, (*buf)[:0])
 	if err != nil {
-		t.failed = s.failureOf(e.ID, string(c.method), err)
+		r.failed = s.failureOf(e.ID, string(c.method), err)
 		return methodError(s.host.desc.Errors, err)
 	}
 	*buf = out
@@ -294,23 +293,32 @@ func (s *hostedShard) begin(ctx context.Context, up *turn, e *region.Entity, met
 		t.depth = up.depth + 1
 	}
 	if e.Value == nil || !s.mayRun() {
-		prepared := false
-		defer func() { // also when a hook ends this goroutine
-			if !prepared {
-				t.ended.Store(true)
-				s.endTurnOf(t, e)
-			}
-		}()
-		if err := s.prepareTurn(t, method); err != nil {
+		if err := s.beginSlowly(t, method); err != nil {
 			return codegen.Turn{}, err
 		}
-		prepared = true
 	}
-	return codegen.Turn{Entity: e.Value, Context: t, Ender: t, Method: method}, nil
+	return codegen.Turn{Entity: e.Value, Context: t}, nil
 }
 
-// prepareTurn does what a turn seldom needs: wait for the lease, activate.
-func (s *hostedShard) prepareTurn(t *turn, method string) error {
+// beginSlowly is for turns that cannot begin at once; one that cannot at all has
+// ended when it returns.
+func (s *hostedShard) beginSlowly(t *turn, method string) error {
+	prepared := false
+	var failed *mishap
+	defer func() { // also when a hook ends this goroutine
+		if !prepared {
+			t.end()
+			s.endTurnOf(t, failed)
+		}
+	}()
+	failed, err := s.prepareTurn(t, method)
+	prepared = err == nil
+	return err
+}
+
+// prepareTurn does what a turn seldom needs: wait for the lease, activate. failed
+// is what the supervisor decides about.
+func (s *hostedShard) prepareTurn(t *turn, method string) (failed *mishap, err error) {
 	t.yieldLane()
 	ctx, cancel := t.parent, context.CancelFunc(func() {})
 	if _, ok := ctx.Deadline(); !ok {
@@ -318,19 +326,19 @@ func (s *hostedShard) prepareTurn(t *turn, method string) error {
 	}
 	defer cancel()
 	if err := s.waitLease(ctx); err != nil {
-		return s.notRun(t.entity.ID, method, s.leaseError(err))
+		return nil, s.notRun(t.entity.ID, method, s.leaseError(err))
 	}
 	if t.entity.Value != nil {
-		return nil
+		return nil, nil
 	}
 	if err := s.activate(t, t.entity); err != nil {
-		t.failed = &mishap{method, fmt.Errorf("%w: %w", ErrActivation, err)}
-		return s.notRun(t.entity.ID, method, fmt.Errorf("%w: %w (the log of the entity's node has more)", ErrActivation, err))
+		return &mishap{method, fmt.Errorf("%w: %w", ErrActivation, err)},
+			s.notRun(t.entity.ID, method, fmt.Errorf("%w: %w (the log of the entity's node has more)", ErrActivation, err))
 	}
 	if err := s.waitLease(ctx); err != nil { // the hook may have taken long
-		return s.notRun(t.entity.ID, method, s.leaseError(err))
+		return nil, s.notRun(t.entity.ID, method, s.leaseError(err))
 	}
-	return nil
+	return nil, nil
 }
 
 func (s *hostedShard) notRun(id, method string, err error) error {
@@ -340,18 +348,26 @@ func (s *hostedShard) notRun(id, method string, err error) error {
 // End ends a local caller's turn and returns the error that the caller gets: the
 // same as a remote one would.
 func (t *turn) End(method string, recovered any, err error) error {
-	s, e := t.shard, t.entity
-	t.ended.Store(true)
-	if recovered != nil {
-		s.died(fmt.Sprintf("panic in %s: %v", method, recovered))
+	t.end()
+	if recovered != nil || err != nil || t.flags.Load() != turnOver {
+		return t.endOddly(method, recovered, err)
 	}
+	t.shard.endTurn(t.entity)
+	return nil
+}
+
+// endOddly is End for a turn that failed, or after which more is to be done.
+func (t *turn) endOddly(method string, recovered any, err error) error {
+	s, e := t.shard, t.entity
+	var failed *mishap
 	switch {
 	case recovered != nil:
-		t.failed = s.panicFailure(e.ID, method, fmt.Sprint(recovered))
+		s.died(fmt.Sprintf("panic in %s: %v", method, recovered))
+		failed = s.panicFailure(e.ID, method, fmt.Sprint(recovered))
 	case err != nil:
-		t.failed = s.failureOf(e.ID, method, err)
+		failed = s.failureOf(e.ID, method, err)
 	}
-	s.endTurnOf(t, e)
+	s.endTurnOf(t, failed)
 	if recovered != nil {
 		s.logPanic(e.ID, recovered)
 		return &EntityError{Kind: s.id.Kind, ID: e.ID, Method: method, Text: fmt.Sprint(recovered), Panic: true}

@@ -145,18 +145,19 @@ func (s *hostedShard) startRemembered(id string) {
 	t := &turn{parent: ctx, shard: s, entity: e}
 	err := errors.New("runtime.Goexit in OnActivate or the factory")
 	defer func() { // also when the hook ends this goroutine
+		var failed *mishap
 		if err != nil {
 			if n, tell := pl.ledger.addSeldom(rememberedFailed); tell {
 				pl.log.Error("a remembered entity's activation failed; it is tried again", "kind", s.id.Kind, "entity", clip(id),
 					"shard", s.id.String(), "after", s.host.settings.remember.Backoff, "err", err, "count", n)
 			}
-			t.failed = &mishap{"OnActivate", fmt.Errorf("%w: %w", ErrActivation, err)}
+			failed = &mishap{"OnActivate", fmt.Errorf("%w: %w", ErrActivation, err)}
 			s.reviveLater(id)
 		} else {
 			pl.ledger.add(rememberedStarted)
 		}
-		t.ended.Store(true)
-		s.endTurnOf(t, e)
+		t.end()
+		s.endTurnOf(t, failed)
 	}()
 	err = s.wake(t, e)
 }

@@ -84,13 +84,7 @@ func Passivate(ctx context.Context) error { return endWith(ctx, "passivate", res
 // or to one of a singleton, which is never forgotten.
 func Forget(ctx context.Context) error { return endWith(ctx, "forget", forgetAfter) }
 
-// What a turn asked for its end.
-const (
-	restAfter int32 = iota + 1
-	forgetAfter
-)
-
-func endWith(ctx context.Context, what string, after int32) error {
+func endWith(ctx context.Context, what string, after uint32) error {
 	t := turnOf(ctx)
 	if t == nil {
 		return fmt.Errorf("%s: %w", what, errNoTurn)
@@ -98,24 +92,29 @@ func endWith(ctx context.Context, what string, after int32) error {
 	if t.shard.host.instance != nil {
 		return fmt.Errorf("%s %s: %w", what, t.shard.id.Kind, errSingletonStays)
 	}
-	t.after.Store(max(after, t.after.Load()))
+	t.flags.Or(after)
 	return nil
 }
 
 // endTurnOf ends a turn as its entity or its supervisor wants: mostly at once.
-func (s *hostedShard) endTurnOf(t *turn, e *region.Entity) {
-	d := s.directive(t, e)
-	after := t.after.Load()
+// failed is what the supervisor decides about; nil: nothing.
+func (s *hostedShard) endTurnOf(t *turn, failed *mishap) {
+	e, after := t.entity, t.flags.Load()
+	forget, rest := after&forgetAfter != 0, after&restAfter != 0
+	d := Resume
+	if failed != nil && s.host.settings.decide != nil {
+		d = s.directive(failed, e)
+	}
 	switch {
 	case d == Escalate:
-		s.plane().ctl.escalate(fmt.Errorf("%w: %s/%s.%s: %w", ErrEscalated, s.id.Kind, clip(e.ID), t.failed.method, t.failed.err))
+		s.plane().ctl.escalate(fmt.Errorf("%w: %s/%s.%s: %w", ErrEscalated, s.id.Kind, clip(e.ID), failed.method, failed.err))
 	case d == Restart:
 		s.restart(e)
 		return
-	case d == Stop || after == forgetAfter:
-		s.plane().wg.Go(func() { s.end(e, after == forgetAfter) })
+	case d == Stop || forget:
+		s.plane().wg.Go(func() { s.end(e, forget) })
 		return
-	case after == restAfter && e.Value != nil:
+	case rest && e.Value != nil:
 		s.plane().wg.Go(func() {
 			s.rest(e, codegen.Idle)
 			s.endTurn(e)
@@ -126,20 +125,16 @@ func (s *hostedShard) endTurnOf(t *turn, e *region.Entity) {
 }
 
 // directive asks the supervisor about a turn that came to an error.
-func (s *hostedShard) directive(t *turn, e *region.Entity) (d Directive) {
-	decide := s.host.settings.decide
-	if t.failed == nil || decide == nil {
-		return Resume
-	}
+func (s *hostedShard) directive(failed *mishap, e *region.Entity) (d Directive) {
 	defer func() {
 		if r := recover(); r != nil {
 			d = Resume
 			s.logPanic(e.ID, fmt.Sprintf("the supervisor: %v", r))
 		}
 	}()
-	if d = decide(t.failed.err); d != Resume {
+	if d = s.host.settings.decide(failed.err); d != Resume {
 		s.plane().ledger.add(entitySupervised)
-		s.plane().log.Warn("supervisor decides", "kind", s.id.Kind, "entity", clip(e.ID), "decision", d.String(), "err", t.failed.err)
+		s.plane().log.Warn("supervisor decides", "kind", s.id.Kind, "entity", clip(e.ID), "decision", d.String(), "err", failed.err)
 	}
 	return d
 }

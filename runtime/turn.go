@@ -22,12 +22,23 @@ type turn struct {
 	parent context.Context // a local caller's, or the remoteTurn that this is part of
 	shard  *hostedShard
 	entity *region.Entity
-	up     *turn // the turn that made this call; nil at the chain's start
-	depth  int32 // turns on this goroutine below this one
-	ended  atomic.Bool
-	after  atomic.Int32 // what the entity asked for its end
-	failed *mishap      // what the supervisor decides about; nil: nothing
+	up     *turn         // the turn that made this call; nil at the chain's start
+	depth  int32         // turns on this goroutine below this one
+	flags  atomic.Uint32 // turnOver, and what the entity asked for its end
 }
+
+// The flags of a turn.
+const (
+	turnOver uint32 = 1 << iota
+	restAfter
+	forgetAfter
+)
+
+// over tells that the turn has ended.
+func (t *turn) over() bool { return t.flags.Load()&turnOver != 0 }
+
+// end marks the turn as ended, before another may begin.
+func (t *turn) end() { t.flags.Or(turnOver) }
 
 // mishap is the error that a method or an activation came to.
 type mishap struct {
@@ -38,9 +49,10 @@ type mishap struct {
 // remoteTurn is a turn for an encoded call.
 type remoteTurn struct {
 	turn     turn
-	deadline int64  // nanoseconds after the plane's base; 0: none
-	chain    []byte // encoded turns that wait for this one
-	run      hold   // its hold on its lane; zero: it has none
+	deadline int64   // nanoseconds after the plane's base; 0: none
+	chain    []byte  // encoded turns that wait for this one
+	run      hold    // its hold on its lane; zero: it has none
+	failed   *mishap // what the supervisor decides about; nil: nothing
 
 	mu     sync.Mutex
 	ctx    *endable // made when somebody asks
@@ -60,12 +72,9 @@ type turnKey struct{}
 func turnOf(ctx context.Context) *turn {
 	t, ok := ctx.(*turn)
 	if !ok {
-		if ctx == context.Background() {
-			return nil
-		}
 		t, _ = ctx.Value(turnKey{}).(*turn)
 	}
-	if t == nil || t.ended.Load() {
+	if t == nil || t.over() {
 		return nil // a context that outlived its turn is nobody's
 	}
 	return t
@@ -123,7 +132,7 @@ func (r *remoteTurn) context() context.Context {
 		} else {
 			r.ctx.Context, r.ctx.cancel = context.WithCancel(parent)
 		}
-		if r.gaveUp || r.turn.ended.Load() {
+		if r.gaveUp || r.turn.over() {
 			r.ctx.cancel()
 		}
 	}
@@ -142,7 +151,7 @@ func (r *remoteTurn) giveUp() {
 
 // finish ends the turn's context.
 func (t *turn) finish() {
-	t.ended.Store(true)
+	t.end()
 	if r := t.remote(); r != nil {
 		r.mu.Lock()
 		if r.ctx != nil {

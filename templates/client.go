@@ -128,7 +128,7 @@ func (e *emitter) refMethod(n *model.Entity, m *model.Method) {
 			jen.List(jen.Id(entity), jen.Id(ok)).Op(":=").Id(turn).Dot("Entity").Assert(e.entityType(n)),
 			jen.Id(ok),
 		).BlockFunc(func(g *jen.Group) {
-			g.Defer().Id(turn).Dot("End").Call(jen.Op("&").Id(l.err))
+			g.Defer().Id(turn).Dot("End").Call(jen.Lit(m.Wire), jen.Op("&").Id(l.err))
 			e.localTurn(g, l, n, m, entity, turn)
 		})
 		g.Id(call).Op(":=").Id(recv).Dot("ref").Dot("Call").Call(jen.Id(l.ctx), jen.Lit(m.Wire))

@@ -105,14 +105,12 @@ type CallOption func(*CallOptions)
 //		return left, err
 //	}
 //	if e, ok := turn.Entity.(*Stock); ok {
-//		defer turn.End(&err)
+//		defer turn.End("Reserve", &err)
 //		return e.Reserve(turn.Context, order)
 //	}
 type Turn struct {
 	Entity  any             // whose turn it is
-	Context context.Context // what the method sees
-	Ender   Ender
-	Method  string
+	Context context.Context // what the method sees; it is an [Ender]
 }
 
 // An Ender ends a turn.
@@ -122,11 +120,11 @@ type Ender interface {
 	End(method string, panicked any, err error) error
 }
 
-// End ends the turn. It must be deferred directly, for it recovers a panic of the
-// method and turns it into the caller's error.
-func (t *Turn) End(err *error) {
+// End ends the turn of a method. It must be deferred directly, for it recovers a
+// panic of the method and turns it into the caller's error.
+func (t Turn) End(method string, err *error) {
 	panicked := recover()
-	*err = t.Ender.End(t.Method, panicked, *err)
+	*err = t.Context.(Ender).End(method, panicked, *err)
 }
 
 // A Call is one call that goes encoded. Generated code uses it so:

@@ -66,7 +66,7 @@ func (r CounterRef) Add(ctx context.Context, n int64) (total int64, err error) {
 		return total, err
 	}
 	if e, ok := turn.Entity.(*Counter); ok {
-		defer turn.End(&err)
+		defer turn.End("Add", &err)
 		if total, err = e.Add(turn.Context, n); err != nil {
 			return 0, err
 		}
@@ -88,7 +88,7 @@ func (r CounterRef) Get(ctx context.Context) (total int64, err error) {
 		return total, err
 	}
 	if e, ok := turn.Entity.(*Counter); ok {
-		defer turn.End(&err)
+		defer turn.End("Get", &err)
 		if total, err = e.Get(turn.Context); err != nil {
 			return 0, err
 		}

@@ -65,7 +65,7 @@ func (r SchedulerRef) HandOut(ctx context.Context) (err error) {
 		return err
 	}
 	if e, ok := turn.Entity.(*Scheduler); ok {
-		defer turn.End(&err)
+		defer turn.End("HandOut", &err)
 		return e.HandOut(turn.Context)
 	}
 	call := r.ref.Call(ctx, "HandOut")
@@ -80,7 +80,7 @@ func (r SchedulerRef) Status(ctx context.Context) (jobs int64, node string, err 
 		return jobs, node, err
 	}
 	if e, ok := turn.Entity.(*Scheduler); ok {
-		defer turn.End(&err)
+		defer turn.End("Status", &err)
 		if jobs, node, err = e.Status(turn.Context); err != nil {
 			return 0, "", err
 		}
@@ -296,7 +296,7 @@ func (r WorkerRef) Do(ctx context.Context, job int64) (err error) {
 		return err
 	}
 	if e, ok := turn.Entity.(*Worker); ok {
-		defer turn.End(&err)
+		defer turn.End("Do", &err)
 		return e.Do(turn.Context, job)
 	}
 	call := r.ref.Call(ctx, "Do")
@@ -312,7 +312,7 @@ func (r WorkerRef) Done(ctx context.Context) (result []int64, err error) {
 		return result, err
 	}
 	if e, ok := turn.Entity.(*Worker); ok {
-		defer turn.End(&err)
+		defer turn.End("Done", &err)
 		if result, err = e.Done(turn.Context); err != nil {
 			return nil, err
 		}

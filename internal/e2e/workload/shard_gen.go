@@ -64,7 +64,7 @@ func (r ClerkRef) Serve(ctx context.Context, long time.Duration) (err error) {
 		return err
 	}
 	if e, ok := turn.Entity.(*Clerk); ok {
-		defer turn.End(&err)
+		defer turn.End("Serve", &err)
 		return e.Serve(turn.Context, long)
 	}
 	call := r.ref.Call(ctx, "Serve")
@@ -245,7 +245,7 @@ func (r LeaderRef) Beat(ctx context.Context, sender string, seq uint64) (node st
 		return node, fresh, err
 	}
 	if e, ok := turn.Entity.(*Leader); ok {
-		defer turn.End(&err)
+		defer turn.End("Beat", &err)
 		if node, fresh, err = e.Beat(turn.Context, sender, seq); err != nil {
 			return "", false, err
 		}
@@ -479,7 +479,7 @@ func (r PulseRef) Beat(ctx context.Context) (node string, err error) {
 		return node, err
 	}
 	if e, ok := turn.Entity.(*Pulse); ok {
-		defer turn.End(&err)
+		defer turn.End("Beat", &err)
 		if node, err = e.Beat(turn.Context); err != nil {
 			return "", err
 		}
@@ -669,7 +669,7 @@ func (r RelayRef) Burst(ctx context.Context, entity, sender string, first, last 
 		return result, err
 	}
 	if e, ok := turn.Entity.(*Relay); ok {
-		defer turn.End(&err)
+		defer turn.End("Burst", &err)
 		if result, err = e.Burst(turn.Context, entity, sender, first, last); err != nil {
 			return Receipt{}, err
 		}
@@ -899,7 +899,7 @@ func (r TallyRef) Apply(ctx context.Context, sender string, seq uint64) (result 
 		return result, err
 	}
 	if e, ok := turn.Entity.(*Tally); ok {
-		defer turn.End(&err)
+		defer turn.End("Apply", &err)
 		if result, err = e.Apply(turn.Context, sender, seq); err != nil {
 			return Receipt{}, err
 		}
@@ -921,7 +921,7 @@ func (r TallyRef) Report(ctx context.Context) (seen map[string][]uint64, err err
 		return seen, err
 	}
 	if e, ok := turn.Entity.(*Tally); ok {
-		defer turn.End(&err)
+		defer turn.End("Report", &err)
 		if seen, err = e.Report(turn.Context); err != nil {
 			return nil, err
 		}

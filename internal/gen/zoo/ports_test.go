@@ -34,8 +34,8 @@ type (
 
 func (p *local) ShardPort(codegen.Kind) codegen.Port { return p }
 
-func (p *local) Begin(ctx context.Context, r *codegen.Ref, method string) (codegen.Turn, error) {
-	return codegen.Turn{Entity: p.zoo, Context: ctx, Ender: turn{}, Method: method}, r.Err
+func (p *local) Begin(ctx context.Context, r *codegen.Ref, _ string) (codegen.Turn, error) {
+	return codegen.Turn{Entity: p.zoo, Context: turn{ctx}}, r.Err
 }
 
 func (p *local) BeginTell(context.Context, *codegen.Ref, string) error {
@@ -46,7 +46,7 @@ func (p *local) Send(codegen.Call) error         { panic("went over the wire") }
 
 func (p *local) Locate(id string) (uint64, uint32, error) { return codegen.Locate(zooKind(), id) }
 
-type turn struct{}
+type turn struct{ context.Context }
 
 func (turn) End(_ string, panicked any, err error) error {
 	if panicked != nil {

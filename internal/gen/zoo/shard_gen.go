@@ -99,7 +99,7 @@ func (r ZooRef) Plain(ctx context.Context, a int64, b uint32, c bool, d float64,
 		return result, result2, err
 	}
 	if e2, ok := turn.Entity.(*Zoo); ok {
-		defer turn.End(&err)
+		defer turn.End("Plain", &err)
 		if result, result2, err = e2.Plain(turn.Context, a, b, c, d, e); err != nil {
 			return 0, 0, err
 		}
@@ -121,7 +121,7 @@ func (r ZooRef) EchoScalars(ctx context.Context, v Scalars) (result Scalars, err
 		return result, err
 	}
 	if e, ok := turn.Entity.(*Zoo); ok {
-		defer turn.End(&err)
+		defer turn.End("EchoScalars", &err)
 		if result, err = e.EchoScalars(turn.Context, v); err != nil {
 			return Scalars{}, err
 		}
@@ -143,7 +143,7 @@ func (r ZooRef) EchoLists(ctx context.Context, v Lists) (result Lists, err error
 		return result, err
 	}
 	if e, ok := turn.Entity.(*Zoo); ok {
-		defer turn.End(&err)
+		defer turn.End("EchoLists", &err)
 		if v, err = cloneLists(v); err != nil {
 			return result, &codegen.EncodeError{What: "arguments of Zoo.EchoLists", Err: err}
 		}
@@ -173,7 +173,7 @@ func (r ZooRef) EchoMaps(ctx context.Context, v Maps) (result Maps, err error) {
 		return result, err
 	}
 	if e, ok := turn.Entity.(*Zoo); ok {
-		defer turn.End(&err)
+		defer turn.End("EchoMaps", &err)
 		if result, err = e.EchoMaps(turn.Context, cloneMaps(v)); err != nil {
 			return Maps{}, err
 		}
@@ -197,7 +197,7 @@ func (r ZooRef) EchoOptional(ctx context.Context, v Optional) (result Optional, 
 		return result, err
 	}
 	if e, ok := turn.Entity.(*Zoo); ok {
-		defer turn.End(&err)
+		defer turn.End("EchoOptional", &err)
 		if v, err = cloneOptional(v); err != nil {
 			return result, &codegen.EncodeError{What: "arguments of Zoo.EchoOptional", Err: err}
 		}
@@ -227,7 +227,7 @@ func (r ZooRef) EchoOthers(ctx context.Context, v Others) (result Others, err er
 		return result, err
 	}
 	if e, ok := turn.Entity.(*Zoo); ok {
-		defer turn.End(&err)
+		defer turn.End("EchoOthers", &err)
 		if v, err = cloneOthers(v); err != nil {
 			return result, &codegen.EncodeError{What: "arguments of Zoo.EchoOthers", Err: err}
 		}
@@ -257,7 +257,7 @@ func (r ZooRef) EchoTree(ctx context.Context, v *Tree) (result *Tree, err error)
 		return result, err
 	}
 	if e, ok := turn.Entity.(*Zoo); ok {
-		defer turn.End(&err)
+		defer turn.End("EchoTree", &err)
 		if v, err = cloneTreePointer(v, codegen.MaxDepth); err != nil {
 			return result, &codegen.EncodeError{What: "arguments of Zoo.EchoTree", Err: err}
 		}
@@ -287,7 +287,7 @@ func (r ZooRef) EchoForest(ctx context.Context, v Forest) (result Forest, err er
 		return result, err
 	}
 	if e, ok := turn.Entity.(*Zoo); ok {
-		defer turn.End(&err)
+		defer turn.End("EchoForest", &err)
 		if v, err = cloneForest(v, codegen.MaxDepth); err != nil {
 			return result, &codegen.EncodeError{What: "arguments of Zoo.EchoForest", Err: err}
 		}
@@ -317,7 +317,7 @@ func (r ZooRef) EchoPage(ctx context.Context, v Page[Point]) (result Page[Point]
 		return result, err
 	}
 	if e, ok := turn.Entity.(*Zoo); ok {
-		defer turn.End(&err)
+		defer turn.End("EchoPage", &err)
 		if v, err = clonePagePoint(v, codegen.MaxDepth); err != nil {
 			return result, &codegen.EncodeError{What: "arguments of Zoo.EchoPage", Err: err}
 		}
@@ -347,7 +347,7 @@ func (r ZooRef) EchoEmbedding(ctx context.Context, v Embedding) (result Embeddin
 		return result, err
 	}
 	if e, ok := turn.Entity.(*Zoo); ok {
-		defer turn.End(&err)
+		defer turn.End("EchoEmbedding", &err)
 		if result, err = e.EchoEmbedding(turn.Context, cloneEmbedding(v)); err != nil {
 			return Embedding{}, err
 		}
@@ -369,7 +369,7 @@ func (r ZooRef) EchoBare(ctx context.Context, m map[string][]int, s [][]byte, p 
 		return result, result2, result3, result4, result5, result6, err
 	}
 	if e, ok := turn.Entity.(*Zoo); ok {
-		defer turn.End(&err)
+		defer turn.End("EchoBare", &err)
 		if result, result2, result3, result4, result5, result6, err = e.EchoBare(turn.Context, cloneStringIntSliceMap(m), cloneByteSliceSlice(s), codegen.ClonePointer(p), codegen.CloneTime(t), codegen.CloneProto(n), codegen.CloneSlice(more)...); err != nil {
 			return nil, nil, nil, time.Time{}, nil, nil, err
 		}
@@ -393,7 +393,7 @@ func (r ZooRef) Fail(ctx context.Context) (result int, result2 Names, err error)
 		return result, result2, err
 	}
 	if e, ok := turn.Entity.(*Zoo); ok {
-		defer turn.End(&err)
+		defer turn.End("Fail", &err)
 		if result, result2, err = e.Fail(turn.Context); err != nil {
 			return 0, nil, err
 		}

@@ -66,7 +66,7 @@ func (r BillRef) Charge(ctx context.Context, amount int64) (total int64, err err
 		return total, err
 	}
 	if e, ok := turn.Entity.(BillAPI); ok {
-		defer turn.End(&err)
+		defer turn.End("Charge", &err)
 		if total, err = e.Charge(turn.Context, amount); err != nil {
 			return 0, err
 		}
@@ -88,7 +88,7 @@ func (r BillRef) Check(ctx context.Context, id orderapi.ID) (owed int64, err err
 		return owed, err
 	}
 	if e, ok := turn.Entity.(BillAPI); ok {
-		defer turn.End(&err)
+		defer turn.End("Check", &err)
 		if owed, err = e.Check(turn.Context, id); err != nil {
 			return 0, err
 		}
@@ -110,7 +110,7 @@ func (r BillRef) Repeat(ctx context.Context, m orderapi.PlaceOrder) (err error) 
 		return err
 	}
 	if e, ok := turn.Entity.(BillAPI); ok {
-		defer turn.End(&err)
+		defer turn.End("Repeat", &err)
 		return e.Repeat(turn.Context, cloneOrderapiPlaceOrder(m))
 	}
 	call := r.ref.Call(ctx, "Repeat")

@@ -63,7 +63,7 @@ func (r OrderRef) Place(ctx context.Context, m PlaceOrder) (total int64, err err
 		return total, err
 	}
 	if e, ok := turn.Entity.(OrderAPI); ok {
-		defer turn.End(&err)
+		defer turn.End("Place", &err)
 		if total, err = e.Place(turn.Context, clonePlaceOrder(m)); err != nil {
 			return 0, err
 		}
@@ -85,7 +85,7 @@ func (r OrderRef) Show(ctx context.Context) (lines []Line, gift bool, err error)
 		return lines, gift, err
 	}
 	if e, ok := turn.Entity.(OrderAPI); ok {
-		defer turn.End(&err)
+		defer turn.End("Show", &err)
 		if lines, gift, err = e.Show(turn.Context); err != nil {
 			return nil, false, err
 		}

@@ -72,7 +72,7 @@ func (r StockRef) Take(ctx context.Context, by, order string, line Line) (by2 st
 		return by2, left, err
 	}
 	if e, ok := turn.Entity.(*Stock); ok {
-		defer turn.End(&err)
+		defer turn.End("Reserve", &err)
 		if by2, left, err = e.Take(turn.Context, by, order, line); err != nil {
 			return "", 0, err
 		}
@@ -94,7 +94,7 @@ func (r StockRef) Restock(ctx context.Context, n *int64) (err error) {
 		return err
 	}
 	if e, ok := turn.Entity.(*Stock); ok {
-		defer turn.End(&err)
+		defer turn.End("Restock", &err)
 		return e.Restock(turn.Context, codegen.ClonePointer(n))
 	}
 	call := r.ref.Call(ctx, "Restock")
@@ -110,7 +110,7 @@ func (r StockRef) Orders(ctx context.Context) (result []Line, err error) {
 		return result, err
 	}
 	if e, ok := turn.Entity.(*Stock); ok {
-		defer turn.End(&err)
+		defer turn.End("Orders", &err)
 		if result, err = e.Orders(turn.Context); err != nil {
 			return nil, err
 		}
@@ -131,7 +131,7 @@ func (r StockRef) New(ctx context.Context) (err error) {
 		return err
 	}
 	if e, ok := turn.Entity.(*Stock); ok {
-		defer turn.End(&err)
+		defer turn.End("New", &err)
 		return e.New(turn.Context)
 	}
 	call := r.ref.Call(ctx, "New")

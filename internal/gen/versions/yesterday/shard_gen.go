@@ -72,7 +72,7 @@ func (r StockRef) Reserve(ctx context.Context, order string, line Line) (left in
 		return left, err
 	}
 	if e, ok := turn.Entity.(*Stock); ok {
-		defer turn.End(&err)
+		defer turn.End("Reserve", &err)
 		if left, err = e.Reserve(turn.Context, order, line); err != nil {
 			return 0, err
 		}
@@ -94,7 +94,7 @@ func (r StockRef) Restock(ctx context.Context, n int32) (err error) {
 		return err
 	}
 	if e, ok := turn.Entity.(*Stock); ok {
-		defer turn.End(&err)
+		defer turn.End("Restock", &err)
 		return e.Restock(turn.Context, n)
 	}
 	call := r.ref.Call(ctx, "Restock")
@@ -110,7 +110,7 @@ func (r StockRef) Orders(ctx context.Context) (result []Line, err error) {
 		return result, err
 	}
 	if e, ok := turn.Entity.(*Stock); ok {
-		defer turn.End(&err)
+		defer turn.End("Orders", &err)
 		if result, err = e.Orders(turn.Context); err != nil {
 			return nil, err
 		}
@@ -131,7 +131,7 @@ func (r StockRef) Old(ctx context.Context) (err error) {
 		return err
 	}
 	if e, ok := turn.Entity.(*Stock); ok {
-		defer turn.End(&err)
+		defer turn.End("Old", &err)
 		return e.Old(turn.Context)
 	}
 	call := r.ref.Call(ctx, "Old")
