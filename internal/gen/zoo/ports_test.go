@@ -25,7 +25,10 @@ var methods = map[string]codegen.Method{
 // A local port lends its entity to the caller, as for a turn on the caller's own
 // goroutine. A remote one takes and returns bytes.
 type (
-	local  struct{ zoo *Zoo }
+	local struct {
+		zoo  *Zoo
+		turn turn // of the last call
+	}
 	remote struct {
 		zoo  *Zoo
 		args []byte // of the last call
@@ -35,7 +38,8 @@ type (
 func (p *local) ShardPort(codegen.Kind) codegen.Port { return p }
 
 func (p *local) Begin(ctx context.Context, r *codegen.Ref, _ string) (codegen.Turn, error) {
-	return codegen.Turn{Entity: p.zoo, Context: turn{ctx}}, r.Err
+	p.turn.Context = ctx
+	return codegen.Turn{Entity: p.zoo, Context: &p.turn}, r.Err
 }
 
 func (p *local) BeginTell(context.Context, *codegen.Ref, string) error {

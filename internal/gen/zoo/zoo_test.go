@@ -14,7 +14,7 @@ import (
 // TestLocalAndRemoteAreEqual calls each of the Echo methods with values made at random, locally and
 // remotely, and compares what arrived at the entity and what came back.
 func TestLocalAndRemoteAreEqual(t *testing.T) {
-	here, there := &local{&Zoo{}}, &remote{zoo: &Zoo{}}
+	here, there := &local{zoo: &Zoo{}}, &remote{zoo: &Zoo{}}
 	near, far := reflect.ValueOf(NewZooClient(here).Ref(1)), reflect.ValueOf(NewZooClient(there).Ref(1))
 	for i := range near.NumMethod() {
 		name := near.Type().Method(i).Name
@@ -82,7 +82,7 @@ func returned(results []reflect.Value) reflect.Value {
 }
 
 func TestResultsBesideAnErrorDoNotArrive(t *testing.T) {
-	for _, c := range []codegen.Caller{&local{&Zoo{}}, &remote{zoo: &Zoo{}}} {
+	for _, c := range []codegen.Caller{&local{zoo: &Zoo{}}, &remote{zoo: &Zoo{}}} {
 		n, names, err := NewZooClient(c).Ref(1).Fail(context.Background())
 		if n != 0 || names != nil || !errors.Is(err, errFail) {
 			t.Errorf("%T: got %v, %v, %v, want 0, nil, %v", c, n, names, err, errFail)
@@ -142,7 +142,7 @@ func TestCirclesAreRefused(t *testing.T) {
 	circle.Left = circle
 	forest := Forest{nil}
 	forest[0] = forest
-	for _, c := range []codegen.Caller{&local{&Zoo{}}, &remote{zoo: &Zoo{}}} {
+	for _, c := range []codegen.Caller{&local{zoo: &Zoo{}}, &remote{zoo: &Zoo{}}} {
 		ref := NewZooClient(c).Ref(1)
 		var encode *codegen.EncodeError
 		if _, err := ref.EchoTree(context.Background(), circle); !errors.Is(err, codegen.ErrDepth) || !errors.As(err, &encode) {
@@ -163,7 +163,7 @@ func TestDepthLimit(t *testing.T) {
 		}
 		return t
 	}
-	for _, c := range []codegen.Caller{&local{&Zoo{}}, &remote{zoo: &Zoo{}}} {
+	for _, c := range []codegen.Caller{&local{zoo: &Zoo{}}, &remote{zoo: &Zoo{}}} {
 		ref := NewZooClient(c).Ref(1)
 		longest := 0
 		for length := codegen.MaxDepth/2 - 3; length <= codegen.MaxDepth/2+3; length++ {
@@ -240,7 +240,7 @@ func TestScalarsDoNotAllocate(t *testing.T) {
 	args := appendZooPlainArgs(nil, -5, 1<<31, true, 2.5, 200)
 	out := make([]byte, 0, 100)
 	buffer := make([]byte, 0, 100)
-	near := NewZooClient(&local{zoo}).Ref(1)
+	near := NewZooClient(&local{zoo: zoo}).Ref(1)
 	for name, f := range map[string]func(){
 		"encode":     func() { buffer = appendZooPlainArgs(buffer[:0], -5, 1<<31, true, 2.5, 200) },
 		"dispatch":   func() { _, _ = dispatchZooPlain(context.Background(), zoo, args, out) },
