@@ -55,7 +55,7 @@ func emptyCluster(t *testing.T) *cluster {
 }
 
 func (c *cluster) config(name string) shard.Config {
-	cfg := shard.Config{Cluster: "test", Name: name, Transport: c.broker.Transport(), Logger: logger(name), CallTimeout: testPatience / 4}
+	cfg := shard.Config{Cluster: "test", Name: name, Transport: c.broker.Transport(), Logger: logger(name), CallTimeout: testPatience / 4, Lanes: 4}
 	if c.tune != nil {
 		c.tune(&cfg)
 	}

@@ -94,7 +94,7 @@ func (c Config) withDefaults() Config {
 		c.Name = defaultName()
 	}
 	set(&c.MinMembers, 1)
-	set(&c.Lanes, 4)
+	set(&c.Lanes, 1)
 	set(&c.CallTimeout, 5*time.Second)
 	set(&c.JoinTimeout, 30*time.Second)
 	set(&c.HandoffTimeout, 60*time.Second)

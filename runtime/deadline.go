@@ -15,13 +15,13 @@ var (
 
 // deadline is the end of a call: its context's, or the time-out where that has
 // none or a later one. Time-outs are watched by the pending table's sweep, which
-// costs a call nothing, and by a timer where the sweep is too coarse.
+// costs a call nothing, not even a look at the clock, and by a timer where the
+// sweep is too coarse.
 type deadline struct {
-	ctx   context.Context
-	at    time.Time
-	own   bool          // at is ours, not the context's
-	fresh time.Duration // what remained when it was made; 0: not known any more
-	timer *time.Timer
+	ctx     context.Context
+	at      time.Time     // zero: timeout after the sweep that first sees the call
+	timeout time.Duration // our own, not the context's; 0: at is the context's
+	timer   *time.Timer
 }
 
 // sweepPending is how often calls are looked at whose time is over.
@@ -34,24 +34,45 @@ func newDeadline(ctx context.Context, option, def time.Duration, sweeping bool) 
 	if timeout == 0 && !ok {
 		timeout = def
 	}
-	if timeout > 0 {
-		if own := time.Now().Add(timeout); !ok || own.Before(at) {
-			d := deadline{ctx: ctx, at: own, own: true, fresh: timeout}
-			if timeout < 20*sweepPending || !sweeping {
-				d.timer = time.NewTimer(timeout)
-			}
-			return d
-		}
+	if timeout == 0 {
+		return deadline{ctx: ctx, at: at}
 	}
-	return deadline{ctx: ctx, at: at}
+	if !ok && sweeping && timeout >= 20*sweepPending {
+		return deadline{ctx: ctx, timeout: timeout}
+	}
+	own := time.Now().Add(timeout)
+	if ok && at.Before(own) {
+		return deadline{ctx: ctx, at: at}
+	}
+	d := deadline{ctx: ctx, at: own, timeout: timeout}
+	if timeout < 20*sweepPending || !sweeping {
+		d.timer = time.NewTimer(timeout)
+	}
+	return d
 }
 
-// swept is when the sweep ends the call; 0 when a timer or the context does.
+// swept is when the sweep ends the call, as a pendingCall says it; 0 when a timer
+// or the context does.
 func (d *deadline) swept(base time.Time) int64 {
-	if !d.own || d.timer != nil {
+	switch {
+	case d.timeout == 0 || d.timer != nil:
 		return 0
+	case d.at.IsZero():
+		return -int64(d.timeout)
 	}
 	return int64(d.at.Sub(base))
+}
+
+// seen takes what the sweep made of swept, before the next try: later tries have
+// no more time than the first.
+func (d *deadline) seen(over int64, base time.Time) {
+	switch {
+	case !d.at.IsZero():
+	case over > 0:
+		d.at = base.Add(time.Duration(over))
+	default:
+		d.at = time.Now().Add(d.timeout) // no sweep saw it: it took less than sweepPending
+	}
 }
 
 // over is filled when a short time-out of the call's own is over; nil when
@@ -71,11 +92,11 @@ func (d *deadline) stop() {
 
 // micros is what remains, for the wire; at least 1.
 func (d *deadline) micros() uint64 {
-	if left := d.fresh; left > 0 { // asked at once the first time: no need to read the clock again
-		d.fresh = 0
-		return uint64(max(left.Microseconds(), 1))
+	left := d.timeout
+	if !d.at.IsZero() {
+		left = time.Until(d.at)
 	}
-	return uint64(max(time.Until(d.at).Microseconds(), 1))
+	return uint64(max(left.Microseconds(), 1))
 }
 
 // sleep waits for t and reports whether there is time left.

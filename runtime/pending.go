@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 
@@ -21,19 +20,18 @@ type result struct {
 // call after another, for as long as the table lives.
 type pendingCall struct {
 	done chan struct{} // filled by whoever takes the call out of the table
-	res  result        // set before done is filled
-	slot uint64
+	id   atomic.Uint64 // 0: it is not in the table
+	last uint64        // the number of the last call that was here
+	// over is when the call's time is over, in nanoseconds after the plane's base;
+	// 0: its caller watches itself. Below 0 it is how long the call may take from
+	// the next sweep on, which spares callers a look at the clock.
+	over atomic.Int64
+	res  result // set before done is filled
 
 	mu    sync.Mutex // guards what follows
-	id    uint64     // 0: it is not in the table
-	calls uint64     // that were here
 	route *route
 	path  *path // the path it was last sent on; nil while it is held or local
 	seq   uint64
-
-	// over is when the call's time is over, in nanoseconds after the plane's base;
-	// 0: its caller watches itself.
-	over atomic.Int64
 }
 
 const (
@@ -59,23 +57,22 @@ type pendingTable struct {
 }
 
 // open enters a call. Each try of a call has a number of its own, so that a late
-// answer to an earlier one is not taken for its own. over is when its time is
-// over, for sweep; 0 leaves that to the caller. It is nil when a million calls
-// are under way.
-func (t *pendingTable) open(r *route, over int64) (c *pendingCall, id uint64) {
-	c = t.place(rand.Uint64N(pendingShards))
+// answer to an earlier one is not taken for its own. over is as in pendingCall;
+// callers with different hints meet at different locks. It is nil when a million
+// calls are under way.
+func (t *pendingTable) open(r *route, over int64, hint uint64) (c *pendingCall, id uint64) {
+	c = t.place(hint % pendingShards)
 	if c == nil {
 		return nil, 0
 	}
 	c.mu.Lock()
-	c.calls++
-	c.id = c.slot | c.calls<<slotBits
-	id = c.id
 	c.route, c.path, c.seq = r, nil, 0
 	c.mu.Unlock()
+	c.last += maxSlots
 	c.over.Store(over)
+	c.id.Store(c.last)
 	t.flow.begin()
-	return c, id
+	return c, c.last
 }
 
 // place takes a free place: of that shard, or a new one, or of any shard.
@@ -112,34 +109,31 @@ func (t *pendingTable) add() *pendingCall {
 	if n == maxSlots {
 		return nil
 	}
-	c := &pendingCall{done: make(chan struct{}, 1), slot: uint64(n)}
+	c := &pendingCall{done: make(chan struct{}, 1), last: uint64(n)}
 	grown := append(old, c) // readers see no more than their own length
 	t.slots.Store(&grown)
 	return c
 }
 
-// free gives a place back; its channel must be empty and the call out of the
-// table.
-func (t *pendingTable) free(c *pendingCall) {
-	c.mu.Lock()
-	c.route, c.path = nil, nil
-	c.mu.Unlock()
+// free gives a place back to the shard it was opened with; its channel must be
+// empty and the call out of the table.
+func (t *pendingTable) free(c *pendingCall, hint uint64) {
 	c.res = result{}
-	s := &t.shards[c.slot%pendingShards]
+	s := &t.shards[hint%pendingShards]
 	s.mu.Lock()
 	s.free = append(s.free, c)
 	s.mu.Unlock()
 }
 
 // abandon ends a call that was opened and never sent.
-func (t *pendingTable) abandon(c *pendingCall, id uint64) {
+func (t *pendingTable) abandon(c *pendingCall, id, hint uint64) {
 	if t.remove(id) == nil {
 		<-c.done
 		t.flow.resumed()
 	} else {
 		t.flow.gaveUp()
 	}
-	t.free(c)
+	t.free(c, hint)
 }
 
 // at is the place that a call's number names; nil if there is none.
@@ -154,7 +148,7 @@ func (t *pendingTable) at(id uint64) *pendingCall {
 // sentOn notes where the call went.
 func (c *pendingCall) sentOn(id uint64, p *path, seq uint64) {
 	c.mu.Lock()
-	if c.id == id {
+	if c.id.Load() == id {
 		c.path, c.seq = p, seq
 	}
 	c.mu.Unlock()
@@ -178,31 +172,16 @@ func (t *pendingTable) sent(id uint64, p *path, seq uint64) {
 // channel, or will be at once.
 func (t *pendingTable) remove(id uint64) *pendingCall {
 	c := t.at(id)
-	if c == nil {
+	if c == nil || !c.id.CompareAndSwap(id, 0) {
 		return nil
 	}
-	c.mu.Lock()
-	waits := c.id == id
-	if waits {
-		c.id = 0
-	}
-	c.mu.Unlock()
-	if !waits {
-		return nil
-	}
-	c.over.Store(0)
 	return c
 }
 
 // waits tells whether somebody waits for the call's answer.
 func (t *pendingTable) waits(id uint64) bool {
 	c := t.at(id)
-	if c == nil {
-		return false
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.id == id
+	return c != nil && c.id.Load() == id
 }
 
 // complete answers the call and reports whether anybody waited for it.
@@ -225,13 +204,12 @@ func (t *pendingTable) sweep(now int64) {
 		return
 	}
 	for _, c := range *slots {
-		if over := c.over.Load(); over == 0 || now < over {
-			continue
-		}
-		c.mu.Lock()
-		id := c.id
-		c.mu.Unlock()
-		if id != 0 && now >= c.over.Load() {
+		id, over := c.id.Load(), c.over.Load()
+		switch {
+		case id == 0 || over == 0:
+		case over < 0:
+			c.over.CompareAndSwap(over, now-over) // from now on
+		case now >= over && c.id.Load() == id: // over is id's, for numbers are not used again
 			t.complete(id, result{code: codeExpired})
 		}
 	}
@@ -246,7 +224,7 @@ func (t *pendingTable) completeIf(match func(*pendingCall) bool, r result) (n in
 	}
 	for _, c := range *slots {
 		c.mu.Lock()
-		id := c.id
+		id := c.id.Load()
 		hit := id != 0 && match(c)
 		c.mu.Unlock()
 		if hit && t.complete(id, r) {

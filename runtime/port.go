@@ -220,7 +220,7 @@ func (p port) Do(c codegen.Call) ([]byte, error) {
 			return nil, p.fail(c.Ref, c.Method, NotExecuted, pl.errClosed())
 		}
 		e.Timeout = limit.micros()
-		w, id := pl.pending.open(r, limit.swept(pl.lease.base))
+		w, id := pl.pending.open(r, limit.swept(pl.lease.base), c.Ref.Hash)
 		if w == nil {
 			return nil, p.fail(c.Ref, c.Method, NotExecuted, errPending)
 		}
@@ -229,7 +229,7 @@ func (p port) Do(c codegen.Call) ([]byte, error) {
 			pl.pending.complete(id, result{code: codeClosed})
 		}
 		if err := r.send(&e); err != nil {
-			pl.pending.abandon(w, id)
+			pl.pending.abandon(w, id, c.Ref.Hash)
 			return nil, p.fail(c.Ref, c.Method, NotExecuted, publicError(err))
 		}
 		res, err := p.await(&c, w, id, &limit)
@@ -270,7 +270,10 @@ func (p port) await(c *codegen.Call, w *pendingCall, id uint64, limit *deadline)
 	if answered {
 		pl.pending.flow.resumed()
 		if res = w.res; res.code != codeExpired && res.code != codeClosed {
-			pl.pending.free(w)
+			if res.code != wire.CodeOK { // there may be another try
+				limit.seen(w.over.Load(), pl.lease.base)
+			}
+			pl.pending.free(w, c.Ref.Hash)
 			return res, nil
 		}
 	} else {
@@ -284,7 +287,7 @@ func (p port) await(c *codegen.Call, w *pendingCall, id uint64, limit *deadline)
 		err = c.Context.Err()
 	}
 	outcome, why := p.giveUp(c, w, id)
-	pl.pending.free(w)
+	pl.pending.free(w, c.Ref.Hash)
 	return result{}, p.fail(c.Ref, c.Method, outcome, late(err, why))
 }
 

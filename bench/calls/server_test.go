@@ -10,7 +10,10 @@ import (
 )
 
 // serverURL is the nats-server process that all benchmarks share.
-var serverURL string
+var (
+	serverURL string
+	serverPid int
+)
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
@@ -20,7 +23,7 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	serverURL = server.URL()
+	serverURL, serverPid = server.URL(), server.Pid()
 	code := m.Run()
 	if err := server.Kill(); err != nil {
 		fmt.Fprintln(os.Stderr, err)

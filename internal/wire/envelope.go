@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -111,14 +112,14 @@ func (e *Envelope) SizeBound() int {
 // written with a fixed three bytes, or five above 2 MiB, so that it can be
 // filled in afterwards; protobuf readers accept that form.
 func AppendEnvelope(b []byte, e *Envelope) []byte {
-	b = appendTag(b, frameEnvelopes, protowire.BytesType)
+	size := e.SizeBound()
 	width := 3
-	if e.SizeBound() >= 1<<21 {
+	if size >= 1<<21 {
 		width = 5
 	}
+	b = appendTag(slices.Grow(b, size), frameEnvelopes, protowire.BytesType)
 	at := len(b)
-	b = append(b, 0x80, 0x80, 0x80, 0x80, 0x00)[:at+width]
-	b = appendEnvelopeFields(b, e)
+	b = appendEnvelopeFields(b[:at+width], e)
 	n := len(b) - at - width
 	for i := range width {
 		b[at+i] = byte(n>>(7*i))&0x7f | 0x80
@@ -142,18 +143,22 @@ func VoidEnvelope(b []byte) bool {
 	return true
 }
 
+// appendEnvelopeFields needs room for SizeBound bytes: what nearly every envelope
+// has is written into it without another look at it.
 func appendEnvelopeFields(b []byte, e *Envelope) []byte {
-	b = appendUint(b, envType, uint64(e.Type))
-	b = appendUint(b, envID, e.ID)
-	b = appendBytes(b, envKind, e.Kind)
-	b = appendUint(b, envShard, uint64(e.Shard))
-	b = appendUint(b, envEpoch, e.Epoch)
-	b = appendBytes(b, envEntity, e.Entity)
-	b = appendBytes(b, envMethod, e.Method)
-	b = appendUint(b, envTimeout, e.Timeout)
-	b = appendBytes(b, envPayload, e.Payload)
-	b = appendUint(b, envCode, uint64(e.Code))
-	b = appendBytes(b, envText, e.Text)
+	n, room := len(b), b[:cap(b)]
+	n = putUint(room, n, envType<<3|varint, uint64(e.Type))
+	n = putUint(room, n, envID<<3|varint, e.ID)
+	n = putBytes(room, n, envKind<<3|lengthed, e.Kind)
+	n = putUint(room, n, envShard<<3|varint, uint64(e.Shard))
+	n = putUint(room, n, envEpoch<<3|varint, e.Epoch)
+	n = putBytes(room, n, envEntity<<3|lengthed, e.Entity)
+	n = putBytes(room, n, envMethod<<3|lengthed, e.Method)
+	n = putUint(room, n, envTimeout<<3|varint, e.Timeout)
+	n = putBytes(room, n, envPayload<<3|lengthed, e.Payload)
+	n = putUint(room, n, envCode<<3|varint, uint64(e.Code))
+	n = putBytes(room, n, envText<<3|lengthed, e.Text)
+	b = room[:n]
 	if !e.Node.IsZero() {
 		b = protowire.AppendTag(b, envNode, protowire.BytesType)
 		b = protowire.AppendBytes(b, appendNode(nil, e.Node))
@@ -168,6 +173,35 @@ func appendEnvelopeFields(b []byte, e *Envelope) []byte {
 		b = protowire.AppendBytes(b, appendNode(nil, e.Via))
 	}
 	return appendUint(b, envHop, e.Hop)
+}
+
+// The wire types of tags that are written or read as one byte.
+const (
+	varint   = byte(protowire.VarintType)
+	lengthed = byte(protowire.BytesType)
+)
+
+// putUint writes a field at n, unless it is zero, and returns where it ends.
+func putUint(b []byte, n int, tag byte, v uint64) int {
+	if v == 0 {
+		return n
+	}
+	b[n] = tag
+	for n++; v >= 0x80; n++ {
+		b[n] = byte(v) | 0x80
+		v >>= 7
+	}
+	b[n] = byte(v)
+	return n + 1
+}
+
+// putBytes writes a field at n, unless it is empty, and returns where it ends.
+func putBytes(b []byte, n int, tag byte, v []byte) int {
+	if len(v) == 0 {
+		return n
+	}
+	n = putUint(b, n, tag, uint64(len(v)))
+	return n + copy(b[n:], v)
 }
 
 // NextEnvelope parses the first envelope of what Header or NextEnvelope
@@ -197,32 +231,51 @@ func NextEnvelope(b []byte, e *Envelope) (rest []byte, ok bool, err error) {
 }
 
 func (e *Envelope) parse(b []byte) error {
-	for len(b) > 0 {
-		num, typ, n := consumeTag(b)
-		if n < 0 {
-			return malformed("envelope field", n)
-		}
-		b = b[n:]
-		switch typ {
-		case protowire.VarintType:
-			var v uint64
-			if v, n = consumeVarint(b); n >= 0 {
-				e.setUint(num, v)
+	for i := 0; i < len(b); {
+		// Nearly every tag, number and length of nearly every envelope takes a
+		// byte or few; what does not is left to protowire, errors too.
+		num, typ := protowire.Number(b[i]>>3), b[i]&7
+		i++
+		if num == 0 || num > 15 {
+			var t protowire.Type
+			var n int
+			if num, t, n = protowire.ConsumeTag(b[i-1:]); n < 0 {
+				return malformed("envelope field", n)
 			}
-		case protowire.BytesType:
-			var v []byte
-			if v, n = consumeBytes(b); n >= 0 {
-				if err := e.setBytes(num, v); err != nil {
-					return err
-				}
+			typ = byte(t)
+			i += n - 1
+		}
+		if typ != varint && typ != lengthed {
+			n := protowire.ConsumeFieldValue(num, protowire.Type(typ), b[i:])
+			if n < 0 {
+				return malformed("envelope value", n)
 			}
-		default:
-			n = protowire.ConsumeFieldValue(num, typ, b)
+			i += n
+			continue
 		}
-		if n < 0 {
-			return malformed("envelope value", n)
+		var v uint64
+		if i < len(b) && b[i] < 0x80 {
+			v = uint64(b[i])
+			i++
+		} else {
+			var n int
+			if v, n = protowire.ConsumeVarint(b[i:]); n < 0 {
+				return malformed("envelope value", n)
+			}
+			i += n
 		}
-		b = b[n:]
+		if typ == varint {
+			e.setUint(num, v)
+			continue
+		}
+		if v > uint64(len(b)-i) {
+			return malformedText("envelope value", "it is cut off")
+		}
+		end := i + int(v)
+		if err := e.setBytes(num, b[i:end:end]); err != nil {
+			return err
+		}
+		i = end
 	}
 	return nil
 }
