@@ -134,8 +134,8 @@ func (pl *plane) answerCode(c *inCall, code wire.Code, text string) {
 }
 
 // answer brings a reply to the call's sender: into this process's own table, or
-// onto its path, published at once or with the lane's next batch.
-func (pl *plane) answer(c *inCall, e *wire.Envelope, l *lane) {
+// onto its path, to be published by by; at once if that is nil.
+func (pl *plane) answer(c *inCall, e *wire.Envelope, by publisher) {
 	if c.id == 0 {
 		return
 	}
@@ -143,26 +143,26 @@ func (pl *plane) answer(c *inCall, e *wire.Envelope, l *lane) {
 		pl.reply(e)
 		return
 	}
-	if c.from != nil && c.Via.IsZero() && c.from.answer(e, l) {
+	if c.from != nil && c.Via.IsZero() && c.from.answer(e, by) {
 		return
 	}
 	// It was forwarded, or its sender is known anew.
-	if p := pl.path(c.Sender, c.lane); p == nil || !p.answer(e, l) {
+	if p := pl.path(c.Sender, c.lane); p == nil || !p.answer(e, by) {
 		pl.ledger.add(dropNoPeer)
 	}
 }
 
-// answer appends an envelope that is not a call, to be published at once or with
-// the lane's next batch. It reports false when the peer is gone.
-func (p *path) answer(e *wire.Envelope, l *lane) bool {
+// answer appends an envelope that is not a call, to be published by by; at once if
+// that is nil. It reports false when the peer is gone.
+func (p *path) answer(e *wire.Envelope, by publisher) bool {
 	p.mu.Lock()
 	_, err := p.appendLocked(e)
-	if err == nil && l == nil && !p.writing {
+	if err == nil && by == nil && !p.writing {
 		p.publishLocked(false)
 	}
 	p.mu.Unlock()
-	if err == nil && l != nil {
-		l.publishLater(p)
+	if err == nil && by != nil {
+		by.publishLater(p)
 	}
 	return err == nil
 }

@@ -30,6 +30,7 @@ type inCall struct {
 	from     *path                      // the path that it came on; nil for this process's own
 	remote   atomic.Pointer[remoteTurn] // nil until its turn begins
 	run      hold                       // the turn's hold on its lane; zero: it has none
+	began    int64                      // when its turn did, in nanoseconds after the plane's base
 
 	// granted is a waiting local caller's: it gets the turn, or the reason why not.
 	granted chan grant

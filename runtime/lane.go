@@ -27,6 +27,7 @@ type lane struct {
 	dirty  []*path // paths with something to publish, answers or acknowledgements
 	// answered are this process's calls whose answers have come in the frame.
 	answered []*pendingCall
+	pace     pace
 	// unpublished counts the frames whose answers are in dirty.
 	unpublished int
 
@@ -96,6 +97,7 @@ func (l *lane) message(m transport.Message) {
 		return
 	}
 	l.header, l.from, l.rest, l.seq, l.skip, l.open = h, p, rest, h.Seq, skip, true
+	l.pace.last = 0
 }
 
 // frame handles the rest of the frame under way. It reports whether this

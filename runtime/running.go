@@ -22,19 +22,28 @@ type answer struct {
 // replyPool keeps the buffers that results are encoded into.
 var replyPool = sync.Pool{New: func() any { return new([]byte) }}
 
-// runTurn runs a remote call's turn on the lane's goroutine. It reports whether
-// this goroutine still has the lane afterwards.
+// A publisher brings what was appended to a path to the broker, now or together
+// with more.
+type publisher interface{ publishLater(p *path) }
+
+// runTurn runs a remote call's turn, on the lane's goroutine unless turns take
+// long. It reports whether this goroutine still has the lane afterwards.
 func (l *lane) runTurn(sh *hostedShard, e *region.Entity, c *inCall) bool {
 	l.wake() // a turn may take long
+	if l.pace.elsewhere() {
+		sh.run(e, c)
+		return true
+	}
 	c.run = l.enter()
 	a := sh.guarded(e, c)
 	kept := c.run.leave()
-	mine := l
-	if !kept {
-		mine = nil
+	var by publisher
+	if kept {
+		by = l
+		l.pace.ran(c.began)
 	}
 	sh.endTurnOf(c.turn(), c.failed())
-	sh.plane().answerTurn(c, a, mine)
+	sh.plane().answerTurn(c, a, by)
 	return kept
 }
 
@@ -44,28 +53,32 @@ func (s *hostedShard) runBegun(e *region.Entity, c *inCall, r *runner) bool {
 	c.run = r.enter()
 	a := s.guarded(e, c)
 	kept := c.run.leave()
+	var by publisher
+	if kept {
+		by = r
+	}
 	s.endTurnOf(c.turn(), c.failed())
-	s.plane().answerTurn(c, a, nil)
+	s.plane().answerTurn(c, a, by)
 	return kept
 }
 
 // answerTurn sends what a turn came to, unless it was a tell's, and ends the call.
 // An answer to another process waits in its path for the lease if it must, one to
 // a caller in this process on a goroutine.
-func (pl *plane) answerTurn(c *inCall, a answer, l *lane) {
+func (pl *plane) answerTurn(c *inCall, a answer, by publisher) {
 	own := c.Sender.Address == pl.self.Address
 	if c.id != 0 && own && !pl.lease.mayAnswer() {
 		pl.wg.Go(func() { pl.answerLeased(c, a) })
 		return
 	}
-	pl.answerNow(c, a, l)
+	pl.answerNow(c, a, by)
 	if a.payload != nil && (c.id == 0 || !own) && cap(*a.payload) <= 64<<10 {
 		replyPool.Put(a.payload) // it was copied into the path
 	}
 	c.recycle()
 }
 
-func (pl *plane) answerNow(c *inCall, a answer, l *lane) {
+func (pl *plane) answerNow(c *inCall, a answer, by publisher) {
 	e := wire.Envelope{Type: wire.TypeReply, ID: c.id, Code: a.code, Text: bytesOf(clipText(a.text))}
 	if a.payload != nil {
 		e.Payload = *a.payload
@@ -73,7 +86,7 @@ func (pl *plane) answerNow(c *inCall, a answer, l *lane) {
 	if room := pl.maxResult(); a.code != wire.CodeOK && len(e.Text)+len(e.Payload) > room {
 		e.Text, e.Payload = e.Text[:min(len(e.Text), room)], nil // the text is what people read
 	}
-	pl.answer(c, &e, l)
+	pl.answer(c, &e, by)
 }
 
 // answerLeased sends an answer once this node may: somebody else may have run
@@ -160,6 +173,7 @@ func (s *hostedShard) runCall(e *region.Entity, c *inCall) answer {
 	c.remote.Store(r)
 	defer t.finish()
 	now := pl.lease.now()
+	c.began = now
 	if !s.mayRunAt(now) {
 		if a, ok := s.leased(t); !ok {
 			return a

@@ -222,14 +222,6 @@ func consumeTag(b []byte) (protowire.Number, protowire.Type, int) {
 	return protowire.ConsumeTag(b)
 }
 
-// consumeVarint is protowire's, for numbers that mostly take one byte.
-func consumeVarint(b []byte) (uint64, int) {
-	if len(b) > 0 && b[0] < 0x80 {
-		return uint64(b[0]), 1
-	}
-	return protowire.ConsumeVarint(b)
-}
-
 // consumeBytes is protowire's, for lengths that mostly take one byte.
 func consumeBytes(b []byte) ([]byte, int) {
 	if len(b) > 0 && b[0] < 0x80 {
