@@ -123,20 +123,35 @@ func (s *hostedShard) guarded(e *region.Entity, c *inCall) (a answer) {
 // enter begins a turn on the caller's goroutine, mostly without the shard's lock;
 // nil where it has to wait.
 func (s *hostedShard) enter(r *codegen.Ref) *region.Entity {
-	hash := r.Hash
-	if s.host.desc.Hash != nil { // the user's, or not the id's own
-		hash = region.Hash(r.ID)
-	}
-	e, ok := s.core.Enter(hash, r.ID)
-	if ok {
+	if e, ok := r.Near.Load().(*region.Entity); ok && s.core.Enter(e) == region.Entered {
 		return e
 	}
-	if e != nil {
-		s.endTurnLocking(e)
+	return s.enterFar(r)
+}
+
+// enterFar is enter for a reference that has not met the entity, or whose entity
+// has ended or has something to do.
+func (s *hostedShard) enterFar(r *codegen.Ref) *region.Entity {
+	hash := r.Hash
+	if s.host.desc.Hash != nil { // the user's
+		hash = region.Hash(r.ID)
+	}
+	if e := s.core.Look(hash, r.ID); e != nil {
+		switch s.core.Enter(e) {
+		case region.Entered:
+			r.Near.Store(e)
+			return e
+		case region.Withdrawn:
+			s.endTurnLocking(e)
+		}
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.core.Begin(r.ID, s.plane().clock.Load())
+	e := s.core.Begin(r.ID, s.plane().clock.Load())
+	s.mu.Unlock()
+	if e != nil {
+		r.Near.Store(e)
+	}
+	return e
 }
 
 // endTurn gives the entity to the next call.

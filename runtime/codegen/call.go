@@ -3,6 +3,7 @@ package codegen
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 )
 
@@ -29,14 +30,15 @@ type Port interface {
 	Locate(id string) (hash uint64, shard uint32, err error)
 }
 
-// A Ref is one entity as its callers hold it: cheap to make and to keep. It does
-// not change, and is safe for concurrent use.
+// A Ref is one entity as its callers hold it: cheap to make and to keep, and safe for
+// concurrent use.
 type Ref struct {
 	Port    Port
-	ID      string // as on the wire; 1 to 1024 bytes
 	Hash    uint64
-	Err     error // why every call fails: a bad id
+	Near    atomic.Value // the Port's own: what it found at an earlier call
 	Options CallOptions
+	Err     error  // why every call fails: a bad id
+	ID      string // as on the wire; 1 to 1024 bytes
 }
 
 // NewRef returns a reference to the entity with that id. A bad id, or err not

@@ -27,52 +27,50 @@ func TestEnter(t *testing.T) {
 	tests := []struct {
 		name string
 		do   func(s *Shard, e *Entity)
-		want bool
+		want Entry
 	}{
-		{"nothing", func(*Shard, *Entity) {}, true},
-		{"a turn is under way", func(s *Shard, _ *Entity) { s.Begin("x", 1) }, false},
-		{"a turn of its own kind is under way", func(s *Shard, _ *Entity) { s.Enter(Hash("x"), "x") }, false},
-		{"a turn has ended", func(s *Shard, _ *Entity) { s.End(s.Begin("x", 1), 1) }, true},
+		{"nothing", func(*Shard, *Entity) {}, Entered},
+		{"a turn is under way", func(s *Shard, _ *Entity) { s.Begin("x", 1) }, Refused},
+		{"a turn of its own kind is under way", func(s *Shard, e *Entity) { s.Enter(e) }, Refused},
+		{"a turn has ended", func(s *Shard, _ *Entity) { s.End(s.Begin("x", 1), 1) }, Entered},
 		{"passivated", func(s *Shard, _ *Entity) {
 			for _, e := range s.Idle(2, 1) {
 				e.Value, e.State = nil, []byte("state")
 				s.End(e, 1)
 			}
-		}, false},
-		{"a gate is closed", func(s *Shard, _ *Entity) { gate(s) }, false},
-		{"a gate has opened", func(s *Shard, _ *Entity) { gate(s); opens(s) }, true},
+		}, Refused},
+		{"a gate is closed", func(s *Shard, _ *Entity) { gate(s) }, Refused},
+		{"a gate has opened", func(s *Shard, _ *Entity) { gate(s); opens(s) }, Entered},
 		{"one of two gates has opened", func(s *Shard, _ *Entity) {
 			gate(s)
 			s.CloseGate(node("c"), node("d"), 10, at)
 			s.OpenGates(func(a transport.Address) bool { return a == node("b") }, 1, at)
-		}, false},
-		{"gates were given up", func(s *Shard, _ *Entity) { gate(s); s.Dismiss() }, true},
-		{"draining", func(s *Shard, _ *Entity) { s.BeginMove(node("b"), 11) }, false},
+		}, Refused},
+		{"gates were given up", func(s *Shard, _ *Entity) { gate(s); s.Dismiss() }, Entered},
+		{"draining", func(s *Shard, _ *Entity) { s.BeginMove(node("b"), 11) }, Refused},
 		{"draining was called off", func(s *Shard, _ *Entity) {
 			s.BeginMove(node("b"), 11)
 			s.CancelMove(11)
 			s.Place(node("a"), 12, false, 1, at)
 			s.End(s.Begin("x", 1), 1) // one call finds the way free
-		}, true},
-		{"lost", func(s *Shard, _ *Entity) { s.Place(node("b"), 11, false, 1, at) }, false},
+		}, Entered},
+		{"lost", func(s *Shard, _ *Entity) { s.Place(node("b"), 11, false, 1, at) }, Refused},
 		{"lost during its turn, which has ended", func(s *Shard, e *Entity) {
 			s.Begin("x", 1)
 			s.Place(node("b"), 11, false, 1, at)
 			s.End(e, 1)
-		}, false},
+		}, Refused},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s, e := opened(Limits{Mailbox: 2, Waiting: 2})
 			tt.do(s, e)
 			was := e.Busy()
-			s.entities.clear() // a look at the index from before
-			s.entities.put(e)
-			got, ok := s.Enter(Hash("x"), "x")
-			if ok != tt.want || (got == e) != ok {
-				t.Errorf("Enter = %v, %v, want %v (flags %b)", got, ok, tt.want, e.word.Load()&flags)
+			got := s.Enter(e)
+			if got != tt.want {
+				t.Errorf("Enter = %v, want %v (flags %b)", got, tt.want, e.word.Load()&flags)
 			}
-			if !ok && e.Busy() != was {
+			if got == Refused && e.Busy() != was {
 				t.Errorf("busy is %v, and was %v before", e.Busy(), was)
 			}
 		})
@@ -82,8 +80,8 @@ func TestEnter(t *testing.T) {
 		e := s.Place(node("a"), 10, false, 0, at).Lead
 		e.Value = "value"
 		s.End(e, 1)
-		if got, ok := s.Enter(Hash("x"), "x"); got != nil || ok {
-			t.Errorf("Enter = %v, %v: the driver counts on End", got, ok)
+		if got := s.Enter(e); got != Refused {
+			t.Errorf("Enter = %v: the driver counts on End", got)
 		}
 	})
 }
@@ -109,7 +107,7 @@ func TestLeave(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s, e := opened(Limits{Mailbox: 2, Waiting: 2})
-			if _, ok := s.Enter(Hash("x"), "x"); !ok {
+			if s.Enter(e) != Entered {
 				t.Fatal("no turn")
 			}
 			tt.do(s, e)

@@ -80,15 +80,19 @@ func (e *Entity) want() bool {
 	return e.change(func(was uint64) uint64 { return was | wanted })&busy != 0
 }
 
-// abandon is for an entity that leaves the index with its shard: the turn under
-// way is its last.
-func (e *Entity) abandon() {
-	e.change(func(was uint64) uint64 {
+// abandon is for an entity that leaves the index with its shard. If a turn is under
+// way, it is the last. It returns busy, live, or neither.
+func (e *Entity) abandon() uint64 {
+	was := e.change(func(was uint64) uint64 {
 		if was&busy == 0 {
 			return 0
 		}
 		return was | orphan
 	})
+	if was&busy != 0 {
+		return busy
+	}
+	return was & live
 }
 
 // rest ends the turn, whose holder had the lock: from now on others may begin one

@@ -1,12 +1,26 @@
 package region
 
-// Enter begins a turn of a local caller without the shard's lock, of an entity
-// that is live and idle in a shard that is open, with no gate closed. hash is
-// [Hash] of id. It may be called at any time, from any goroutine.
-//
-// When ok is false no turn has begun, and the caller goes the long way: Begin,
-// then Deliver. If an entity is returned all the same, the driver first calls End
-// for it: somebody began to wait for it while Enter looked at it.
+// Look finds an entity without the shard's lock; nil: there is none, or it has just
+// come. hash is [Hash] of id. It may be called at any time, from any goroutine, and
+// what it returned may be kept for later calls.
+func (s *Shard) Look(hash uint64, id string) *Entity { return s.entities.find(hash, id) }
+
+// An Entry is what Enter came to.
+type Entry uint8
+
+// The ways to enter.
+const (
+	Refused Entry = iota // no turn: Begin is the long way, then Deliver
+	Entered              // a turn has begun
+	// Withdrawn is Refused, but somebody began to wait for the entity while Enter
+	// looked at it: the driver calls End for it first.
+	Withdrawn
+)
+
+// Enter begins a turn of a local caller without the shard's lock, of an entity that
+// is live and idle in a shard that is open, with no gate closed. The entity comes
+// from Look, Begin or Deliver, now or long ago. It may be called at any time, from
+// any goroutine.
 //
 // This and [Shard.Leave] are all that goes round the lock. They touch nothing but
 // the entity's word, and whoever has the lock sees to it that this is enough:
@@ -17,7 +31,7 @@ package region
 //     entities that are live and not wanted. Who closes it makes every entity
 //     wanted or not live, one by one, and counts those that are busy then. A turn
 //     that began before is counted; none begins after. What is not in the index any
-//     more is not live, so a stale look at the index does no harm.
+//     more is not live, and never will be, so it does no harm to keep it.
 //   - No turn begins behind a closed gate. Both sides write first and look then:
 //     Enter writes the word and looks at gated, CloseGate writes gated before it
 //     returns. In the one order of all atomic operations one of them comes first:
@@ -28,22 +42,18 @@ package region
 //   - What a turn did happens before the next turn, for both touch the word.
 //   - live is the lock's way of knowing who has a Value without reading it, for
 //     Value is the turn's. A turn that changes it from or to nil ends under the lock.
-func (s *Shard) Enter(hash uint64, id string) (e *Entity, ok bool) {
-	e = s.entities.find(hash, id)
-	if e == nil {
-		return nil, false
-	}
+func (s *Shard) Enter(e *Entity) Entry {
 	w := e.word.Load()
 	if w&flags != live || !e.word.CompareAndSwap(w, w|busy) {
-		return nil, false
+		return Refused
 	}
 	if !s.gated.Load() {
-		return e, true
+		return Entered
 	}
 	if e.word.CompareAndSwap(w|busy, w) {
-		return nil, false
+		return Refused
 	}
-	return e, false
+	return Withdrawn
 }
 
 // Leave ends a turn without the shard's lock, and reports whether it did: if not,

@@ -34,13 +34,19 @@ type rig struct {
 
 // call is one local call: it returns when its turn has run.
 func (g *rig) call(id string, leave bool) {
-	for {
-		e, ok := g.s.Enter(Hash(id), id)
-		switch {
-		case ok:
+	for kept := g.s.Look(Hash(id), id); ; {
+		e := kept // from the first look: by now it may be gone
+		entry := Refused
+		if e != nil {
+			entry = g.s.Enter(e)
+		}
+		switch entry {
+		case Entered:
 			g.fast.Add(1)
-		case e != nil:
+		case Withdrawn:
 			g.end(e)
+			e = nil
+		case Refused:
 			e = nil
 		}
 		if e == nil {

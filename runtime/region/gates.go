@@ -162,8 +162,11 @@ func (s *Shard) CloseGate(sender, via transport.Address, epoch placement.Epoch, 
 	s.regate()
 }
 
-// regate tells Enter whether turns may begin outside the lock.
-func (s *Shard) regate() { s.gated.Store(len(s.gates.closed) > 0 || s.limits.Lead != "") }
+// regate tells Enter whether turns may begin outside the lock. What gates held goes
+// first.
+func (s *Shard) regate() {
+	s.gated.Store(len(s.gates.closed) > 0 || s.reopening > 0 || s.limits.Lead != "")
+}
 
 // GoDirect notes that a sender that learnt of that epoch needs no gate, or none
 // any more: all its older calls have come, or its old home is gone.
@@ -318,13 +321,15 @@ func (s *Shard) holdsBack() bool {
 // the move that waited for it.
 func (s *Shard) reopen(open []*gate, now uint32, at time.Time) Effects {
 	var fx Effects
+	s.reopening++
 	for _, t := range open {
 		fx.add(s.redeliver(&t.held, now))
 		for _, f := range t.after {
 			fx.add(s.Flush(f, now, at))
 		}
 	}
-	s.regate() // behind what was held
+	s.reopening--
+	s.regate()
 	if s.pending != nil && !s.holdsBack() {
 		m := *s.pending
 		s.pending = nil

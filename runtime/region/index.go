@@ -14,8 +14,8 @@ import (
 // call find meanwhile. The zero value is empty.
 //
 // A find that runs beside a change may miss an entity, or come upon one that is
-// not in the index any more. [Shard.Enter] bears both: it asks for the lock where
-// nothing is found, and who leaves the index is not live.
+// not in the index any more. Both are borne: where nothing is found, or cannot be
+// entered, the shard's lock is taken, and who leaves the index is not live.
 type index struct {
 	table atomic.Pointer[[]slot] // its length is a power of two; nil: empty
 	n     int

@@ -343,7 +343,9 @@ func (s *Shard) Dismiss() Effects {
 // calls that wait for them.
 func (s *Shard) orphan() (fx Effects) {
 	for _, e := range s.entities.sorted() {
-		e.abandon()
+		if e.abandon() == live {
+			e.Value = nil // callers may keep the entity
+		}
 		for c := e.mailbox.pop(); c != nil; c = e.mailbox.pop() {
 			fx.Drop = append(fx.Drop, c)
 		}

@@ -100,14 +100,15 @@ func (d *dice) step() {
 func (d *dice) deliver() {
 	if d.r.IntN(5) == 0 {
 		id := d.entity()
-		e, ok := d.s.Enter(Hash(id), id)
-		if !ok {
+		e := d.s.Look(Hash(id), id)
+		fast := e != nil && d.s.Enter(e) == Entered
+		if !fast {
 			e = d.s.Begin(id, 0)
 		}
 		if e != nil {
 			d.begin(e)
 		}
-		d.log = append(d.log, fmt.Sprintf("begin %s %v", id, ok))
+		d.log = append(d.log, fmt.Sprintf("begin %s %v", id, fast))
 		return
 	}
 	c := &Call{Entity: d.entity(), Sender: transport.Peer{Address: d.node()}, Epoch: d.epoch(), Local: d.r.IntN(6) == 0}
