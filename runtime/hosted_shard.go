@@ -38,6 +38,7 @@ type hostedShard struct {
 func (s *hostedShard) init(h *host, id placement.ShardID, l region.Limits) {
 	s.host, s.id, s.lane = h, id, h.plane.laneOf(id.Shard)
 	s.core = region.New(id, h.plane.self.Address, l)
+	s.core.Driver = s
 }
 
 func (s *hostedShard) plane() *plane { return s.host.plane }
@@ -69,6 +70,16 @@ func (s *hostedShard) deliverBy(c *region.Call, at time.Time, r *route, t *targe
 		a()
 	}
 	return e, v
+}
+
+// direct tells whether this process's calls go straight here, as its route has it.
+func (s *hostedShard) direct(on bool) {
+	if s.host.instance != nil || !s.host.settings.inline {
+		return // a singleton's turns end under the lock; and who does not want it, queues
+	}
+	s.mu.Lock()
+	s.core.Direct(on)
+	s.mu.Unlock()
 }
 
 // placement is who owns the shard, as far as this node knows.

@@ -70,33 +70,40 @@ func (p port) fail(r *codegen.Ref, method string, outcome Outcome, err error) er
 // Begin starts a call: on the entity itself where it lives here and may run on
 // the caller's goroutine.
 func (p port) Begin(ctx context.Context, r *codegen.Ref, method string) (codegen.Turn, error) {
-	if r.Err != nil || r.Options.Timeout < 0 || ctx.Err() != nil {
-		return codegen.Turn{}, p.cannot(ctx, r, method)
-	}
-	k := p.kind
-	if t := k.routes[placement.ShardOf(r.Hash, k.shards)-k.shards].target.Load(); t != nil && t.local != nil && k.host.settings.inline {
-		up := turnOf(ctx)
-		if up == nil || up.depth < maxInline {
-			s := t.local
-			if e := s.enter(r); e != nil {
-				return s.begin(ctx, up, e, method)
-			}
-			return p.waitTurn(ctx, up, s, r, method)
+	if r.Odd != nil || ctx.Err() != nil {
+		if err := p.cannot(ctx, r, method); err != nil {
+			return codegen.Turn{}, err
 		}
 	}
-	return codegen.Turn{}, nil
+	up := turnOf(ctx)
+	if up != nil && up.depth >= maxInline {
+		return codegen.Turn{}, nil
+	}
+	if e, ok := r.Near.Load().(*region.Entity); ok && hostedOf(e).tryEnter(e) {
+		return hostedOf(e).begin(ctx, up, e, method)
+	}
+	k := p.kind
+	t := k.routes[placement.ShardOf(r.Hash, k.shards)-k.shards].target.Load()
+	if t == nil || t.local == nil || !k.host.settings.inline {
+		return codegen.Turn{}, nil
+	}
+	if e := t.local.enter(r); e != nil {
+		return t.local.begin(ctx, up, e, method)
+	}
+	return p.waitTurn(ctx, up, t.local, r, method)
 }
 
 // cannot is why a call cannot begin: its reference is bad, or its time is over.
 func (p port) cannot(ctx context.Context, r *codegen.Ref, method string) error {
-	why := r.Err
-	switch {
-	case why != nil:
-	case r.Options.Timeout < 0:
+	why := r.Err()
+	if why == nil && r.Timeout() < 0 {
 		why = expired("its time-out is negative (give shard.Timeout a positive one)")
-	default:
-		err := ctx.Err()
+	}
+	if err := ctx.Err(); why == nil && err != nil {
 		why = fmt.Errorf("%w: its context was over before it began%s", err, moreTime(err))
+	}
+	if why == nil {
+		return nil
 	}
 	return p.fail(r, method, NotExecuted, why)
 }
@@ -156,7 +163,7 @@ func (p port) granted(ctx context.Context, up *turn, s *hostedShard, r *codegen.
 
 // limit is ctx with the time-out of calls that have no deadline.
 func (p port) limit(ctx context.Context, r *codegen.Ref) (context.Context, context.CancelFunc) {
-	timeout := r.Options.Timeout
+	timeout := r.Timeout()
 	if _, ok := ctx.Deadline(); ok && timeout == 0 {
 		return ctx, func() {}
 	}
@@ -168,10 +175,7 @@ func (p port) limit(ctx context.Context, r *codegen.Ref) (context.Context, conte
 
 // BeginTell returns why a call without an answer cannot be sent.
 func (p port) BeginTell(ctx context.Context, r *codegen.Ref, method string) error {
-	if r.Err != nil || r.Options.Timeout < 0 || ctx.Err() != nil {
-		return p.cannot(ctx, r, method)
-	}
-	return nil
+	return p.cannot(ctx, r, method)
 }
 
 // Send sends a tell. It is on its way, or waits for its shard's home, when nil
@@ -211,7 +215,7 @@ func (p port) Do(c codegen.Call) ([]byte, error) {
 	pl, r := p.kind.plane, p.route(&c)
 	ctx := c.Context
 	turnOf(ctx).yieldLane()
-	limit := newDeadline(ctx, c.Ref.Options.Timeout, pl.cfg.CallTimeout, pl.tr.Load() != nil)
+	limit := newDeadline(ctx, c.Ref.Timeout(), pl.cfg.CallTimeout, pl.tr.Load() != nil)
 	defer limit.stop()
 	defer codegen.Recycle(c.Args) // whatever still waits has a copy
 	e := p.envelope(&c, wire.TypeCall)

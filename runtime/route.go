@@ -296,7 +296,7 @@ func (r *route) change(f func(acked uint64) call.Step) {
 	}
 	step := f(acked)
 	if r.core.State != call.Known || step.Go {
-		r.target.Store(nil)
+		r.leaveTarget()
 	}
 	if was != nil {
 		r.leaveLocked(was, step)
@@ -426,6 +426,15 @@ func (r *route) goLocal(step call.Step) {
 		sh.enqueueKept(&e)
 	}
 	r.target.Store(&target{local: sh, epoch: r.core.Epoch})
+	sh.direct(true)
+}
+
+// leaveTarget holds calls from now on.
+func (r *route) leaveTarget() {
+	if t := r.target.Load(); t != nil && t.local != nil {
+		t.local.direct(false)
+	}
+	r.target.Store(nil)
 }
 
 // failUnsent answers a call that could not be appended.

@@ -120,30 +120,31 @@ func (s *hostedShard) guarded(e *region.Entity, c *inCall) (a answer) {
 	return a
 }
 
-// enter begins a turn on the caller's goroutine, mostly without the shard's lock;
-// nil where it has to wait.
-func (s *hostedShard) enter(r *codegen.Ref) *region.Entity {
-	if e, ok := r.Near.Load().(*region.Entity); ok && s.core.Enter(e) == region.Entered {
-		return e
+// hostedOf is the shard that the entity is one of.
+func hostedOf(e *region.Entity) *hostedShard { return e.Shard().Driver.(*hostedShard) }
+
+// tryEnter begins a turn without the shard's lock, if that can be.
+func (s *hostedShard) tryEnter(e *region.Entity) bool {
+	switch e.Enter() {
+	case region.Entered:
+		return true
+	case region.Withdrawn:
+		s.endTurnLocking(e)
 	}
-	return s.enterFar(r)
+	return false
 }
 
-// enterFar is enter for a reference that has not met the entity, or whose entity
-// has ended or has something to do.
-func (s *hostedShard) enterFar(r *codegen.Ref) *region.Entity {
+// enter begins a turn on the caller's goroutine, for a reference that has not met
+// the entity, or whose entity is gone or has something to do; nil where it has to
+// wait.
+func (s *hostedShard) enter(r *codegen.Ref) *region.Entity {
 	hash := r.Hash
 	if s.host.desc.Hash != nil { // the user's
 		hash = region.Hash(r.ID)
 	}
-	if e := s.core.Look(hash, r.ID); e != nil {
-		switch s.core.Enter(e) {
-		case region.Entered:
-			r.Near.Store(e)
-			return e
-		case region.Withdrawn:
-			s.endTurnLocking(e)
-		}
+	if e := s.core.Look(hash, r.ID); e != nil && s.tryEnter(e) {
+		r.Near.Store(e)
+		return e
 	}
 	s.mu.Lock()
 	e := s.core.Begin(r.ID, s.plane().clock.Load())
@@ -156,7 +157,7 @@ func (s *hostedShard) enterFar(r *codegen.Ref) *region.Entity {
 
 // endTurn gives the entity to the next call.
 func (s *hostedShard) endTurn(e *region.Entity) {
-	if !s.core.Leave(e, s.plane().clock.Load()) {
+	if !e.Leave(s.plane().clock.Load()) {
 		s.endTurnLocking(e)
 	}
 }
@@ -184,7 +185,7 @@ func (s *hostedShard) runCall(e *region.Entity, c *inCall) answer {
 	pl := s.plane()
 	r := &remoteTurn{deadline: c.deadline, chain: c.chain, run: c.run}
 	t := &r.turn
-	t.parent, t.shard, t.entity = r, s, e
+	t.parent, t.entity = r, e
 	c.remote.Store(r)
 	defer t.finish()
 	now := pl.lease.now()
@@ -317,7 +318,7 @@ func panicError(what string, r any) error { return fmt.Errorf("%w in %s: %v", Er
 
 // begin starts a turn of a local caller on its own goroutine.
 func (s *hostedShard) begin(ctx context.Context, up *turn, e *region.Entity, method string) (codegen.Turn, error) {
-	t := &turn{parent: ctx, shard: s, entity: e, up: up}
+	t := &turn{parent: ctx, entity: e}
 	if up != nil {
 		t.depth = up.depth + 1
 	}
@@ -381,13 +382,13 @@ func (t *turn) End(method string, recovered any, err error) error {
 	if recovered != nil || err != nil || t.flags.Load() != turnOver {
 		return t.endOddly(method, recovered, err)
 	}
-	t.shard.endTurn(t.entity)
+	t.shard().endTurn(t.entity)
 	return nil
 }
 
 // endOddly is End for a turn that failed, or after which more is to be done.
 func (t *turn) endOddly(method string, recovered any, err error) error {
-	s, e := t.shard, t.entity
+	s, e := t.shard(), t.entity
 	var failed *mishap
 	switch {
 	case recovered != nil:

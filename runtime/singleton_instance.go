@@ -108,7 +108,7 @@ func (in *instance) activate(e *region.Entity) {
 	}()
 	ctx, cancel := context.WithTimeout(life, s.plane().cfg.HandoffTimeout)
 	defer cancel()
-	t := &turn{parent: ctx, shard: s, entity: e}
+	t := &turn{parent: ctx, entity: e}
 	defer t.end()
 	if err = s.waitLease(ctx); err == nil {
 		err = s.wake(t, e)

@@ -24,10 +24,10 @@ import (
 // pause. It fails with ErrNotSingleton for other entities.
 func Go(ctx context.Context, task func(context.Context) error) error {
 	t := turnOf(ctx)
-	if t == nil || t.shard.host.instance == nil {
+	if t == nil || t.shard().host.instance == nil {
 		return fmt.Errorf("start a task: %w (pass the context of a singleton's method or OnActivate)", ErrNotSingleton)
 	}
-	in := t.shard.host.instance
+	in := t.shard().host.instance
 	s := in.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()

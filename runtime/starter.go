@@ -142,7 +142,7 @@ func (s *hostedShard) startRemembered(id string) {
 	}
 	ctx, cancel := context.WithTimeout(pl.ctx, pl.cfg.CallTimeout)
 	defer cancel()
-	t := &turn{parent: ctx, shard: s, entity: e}
+	t := &turn{parent: ctx, entity: e}
 	err := errors.New("runtime.Goexit in OnActivate or the factory")
 	defer func() { // also when the hook ends this goroutine
 		var failed *mishap

@@ -89,8 +89,8 @@ func endWith(ctx context.Context, what string, after uint32) error {
 	if t == nil {
 		return fmt.Errorf("%s: %w", what, errNoTurn)
 	}
-	if t.shard.host.instance != nil {
-		return fmt.Errorf("%s %s: %w", what, t.shard.id.Kind, errSingletonStays)
+	if t.shard().host.instance != nil {
+		return fmt.Errorf("%s %s: %w", what, t.shard().id.Kind, errSingletonStays)
 	}
 	t.flags.Or(after)
 	return nil

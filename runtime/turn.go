@@ -20,9 +20,7 @@ const maxInline = 16
 // call, and never used again: a method may keep its context.
 type turn struct {
 	parent context.Context // a local caller's, or the remoteTurn that this is part of
-	shard  *hostedShard
 	entity *region.Entity
-	up     *turn         // the turn that made this call; nil at the chain's start
 	depth  int32         // turns on this goroutine below this one
 	flags  atomic.Uint32 // turnOver, and what the entity asked for its end
 }
@@ -33,6 +31,12 @@ const (
 	restAfter
 	forgetAfter
 )
+
+// shard is where the turn runs.
+func (t *turn) shard() *hostedShard { return hostedOf(t.entity) }
+
+// up is the turn that made this call on this goroutine; nil at the chain's start.
+func (t *turn) up() *turn { return turnOf(t.parent) }
 
 // over tells that the turn has ended.
 func (t *turn) over() bool { return t.flags.Load()&turnOver != 0 }
@@ -108,7 +112,7 @@ func (r *remoteTurn) Deadline() (time.Time, bool) {
 	if r.deadline == 0 {
 		return time.Time{}, false
 	}
-	return r.turn.shard.plane().lease.base.Add(time.Duration(r.deadline)), true
+	return r.turn.shard().plane().lease.base.Add(time.Duration(r.deadline)), true
 }
 
 // Done is closed when the caller gives up, the deadline passes or the node ends.
@@ -126,7 +130,7 @@ func (r *remoteTurn) context() context.Context {
 	defer r.mu.Unlock()
 	if r.ctx == nil {
 		r.ctx = &endable{}
-		parent := r.turn.shard.plane().ctx
+		parent := r.turn.shard().plane().ctx
 		if at, ok := r.Deadline(); ok {
 			r.ctx.Context, r.ctx.cancel = context.WithDeadline(parent, at)
 		} else {
@@ -164,7 +168,7 @@ func (t *turn) finish() {
 // yieldLane lets the lane that this turn runs on go on without it, before the
 // turn waits for something.
 func (t *turn) yieldLane() {
-	for ; t != nil; t = t.up {
+	for ; t != nil; t = t.up() {
 		if r := t.remote(); r != nil {
 			r.run.handOver()
 			return
@@ -181,9 +185,9 @@ func (t *turn) appendChain(b []byte) []byte {
 	if r := t.remote(); r != nil {
 		b = append(b, r.chain...)
 	} else {
-		b = t.up.appendChain(b)
+		b = t.up().appendChain(b)
 	}
-	id := t.shard.id
+	id := t.shard().id
 	return wire.AppendLink(b, id.Kind, t.entity.ID, id.Shard)
 }
 

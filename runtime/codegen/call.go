@@ -33,25 +33,49 @@ type Port interface {
 // A Ref is one entity as its callers hold it: cheap to make and to keep, and safe for
 // concurrent use.
 type Ref struct {
-	Port    Port
-	Hash    uint64
-	Near    atomic.Value // the Port's own: what it found at an earlier call
+	Port Port
+	Hash uint64
+	ID   string       // as on the wire; 1 to 1024 bytes
+	Near atomic.Value // the Port's own: what it found at an earlier call
+	Odd  *Odd         // nil for most, so that a Ref fits a cache line
+}
+
+// Odd is what is special about a reference.
+type Odd struct {
+	Err     error // why every call fails: a bad id
 	Options CallOptions
-	Err     error  // why every call fails: a bad id
-	ID      string // as on the wire; 1 to 1024 bytes
 }
 
 // NewRef returns a reference to the entity with that id. A bad id, or err not
 // nil, makes every call fail with it.
 func NewRef(p Port, id string, err error, opts ...CallOption) *Ref {
-	r := &Ref{Port: p, ID: id, Err: err}
+	r := &Ref{Port: p, ID: id}
 	if err == nil {
-		r.Hash, _, r.Err = p.Locate(id)
+		r.Hash, _, err = p.Locate(id)
+	}
+	if err != nil || len(opts) > 0 {
+		r.Odd = &Odd{Err: err}
 	}
 	for _, o := range opts {
-		o(&r.Options)
+		o(&r.Odd.Options)
 	}
 	return r
+}
+
+// Err is why every call fails; nil for a good id.
+func (r *Ref) Err() error {
+	if r.Odd == nil {
+		return nil
+	}
+	return r.Odd.Err
+}
+
+// Timeout is that of the reference's options; 0: none.
+func (r *Ref) Timeout() time.Duration {
+	if r.Odd == nil {
+		return 0
+	}
+	return r.Odd.Options.Timeout
 }
 
 // SingletonID is the id under which a singleton's only instance is called.

@@ -41,5 +41,5 @@
 //
 // The driver in package shard owns a lock per Shard, runs turns and hooks
 // outside of it, and sends what an [Effects] says. internal/sim is another driver.
-// Only [Shard.Enter] and [Shard.Leave], the fast path of a local call, need no lock.
+// Only the fast path of a local call needs no lock: [Shard.Look], [Entity.Enter], [Entity.Leave].
 package region

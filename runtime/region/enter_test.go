@@ -11,6 +11,7 @@ import (
 // opened is an open shard with a live and idle entity "x".
 func opened(l Limits) (*Shard, *Entity) {
 	s := New(placement.ShardID{Kind: "K", Shard: 1}, node("a"), l)
+	s.Direct(true)
 	s.Place(node("a"), 10, false, 0, time.Unix(0, 0))
 	e := s.Begin("x", 1)
 	e.Value = "value"
@@ -31,7 +32,7 @@ func TestEnter(t *testing.T) {
 	}{
 		{"nothing", func(*Shard, *Entity) {}, Entered},
 		{"a turn is under way", func(s *Shard, _ *Entity) { s.Begin("x", 1) }, Refused},
-		{"a turn of its own kind is under way", func(s *Shard, e *Entity) { s.Enter(e) }, Refused},
+		{"a turn of its own kind is under way", func(_ *Shard, e *Entity) { e.Enter() }, Refused},
 		{"a turn has ended", func(s *Shard, _ *Entity) { s.End(s.Begin("x", 1), 1) }, Entered},
 		{"passivated", func(s *Shard, _ *Entity) {
 			for _, e := range s.Idle(2, 1) {
@@ -47,6 +48,9 @@ func TestEnter(t *testing.T) {
 			s.OpenGates(func(a transport.Address) bool { return a == node("b") }, 1, at)
 		}, Refused},
 		{"gates were given up", func(s *Shard, _ *Entity) { gate(s); s.Dismiss() }, Entered},
+		{"calls are not direct", func(s *Shard, _ *Entity) { s.Direct(false) }, Refused},
+		{"nor with a gate that has opened", func(s *Shard, _ *Entity) { s.Direct(false); gate(s); opens(s) }, Refused},
+		{"calls are direct again", func(s *Shard, _ *Entity) { s.Direct(false); s.Direct(true) }, Entered},
 		{"draining", func(s *Shard, _ *Entity) { s.BeginMove(node("b"), 11) }, Refused},
 		{"draining was called off", func(s *Shard, _ *Entity) {
 			s.BeginMove(node("b"), 11)
@@ -66,7 +70,7 @@ func TestEnter(t *testing.T) {
 			s, e := opened(Limits{Mailbox: 2, Waiting: 2})
 			tt.do(s, e)
 			was := e.Busy()
-			got := s.Enter(e)
+			got := e.Enter()
 			if got != tt.want {
 				t.Errorf("Enter = %v, want %v (flags %b)", got, tt.want, e.word.Load()&flags)
 			}
@@ -75,15 +79,6 @@ func TestEnter(t *testing.T) {
 			}
 		})
 	}
-	t.Run("an entity that leads", func(t *testing.T) {
-		s := New(placement.ShardID{Kind: "K", Shard: 1}, node("a"), Limits{Mailbox: 2, Lead: "x"})
-		e := s.Place(node("a"), 10, false, 0, at).Lead
-		e.Value = "value"
-		s.End(e, 1)
-		if got := s.Enter(e); got != Refused {
-			t.Errorf("Enter = %v: the driver counts on End", got)
-		}
-	})
 }
 
 // TestLeave: a turn ends outside the lock only if nobody waits for its end.
@@ -107,11 +102,11 @@ func TestLeave(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s, e := opened(Limits{Mailbox: 2, Waiting: 2})
-			if s.Enter(e) != Entered {
+			if e.Enter() != Entered {
 				t.Fatal("no turn")
 			}
 			tt.do(s, e)
-			if got := s.Leave(e, 7); got != tt.want {
+			if got := e.Leave(7); got != tt.want {
 				t.Errorf("Leave = %v, want %v", got, tt.want)
 			}
 			if e.Busy() == tt.want {

@@ -9,13 +9,14 @@ import (
 // An Entity is one entity of a shard: active with a Value, passivated with its
 // encoded State, or both nil when the next call makes it fresh.
 //
-// ID never changes. Value, State and Why belong to whoever holds the turn; word
-// is for everybody (see [Shard.Enter]); everything else is the shard's lock's.
+// ID and shard never change. Value, State and Why belong to whoever holds the turn; word
+// is for everybody (see Enter); everything else is the shard's lock's.
 type Entity struct {
 	ID    string
 	hash  uint64
 	word  atomic.Uint64 // flags, and above them the driver's coarse clock at the last use
 	Value any
+	shard *Shard
 	State []byte
 	// Why says what the next activation tells the entity.
 	Why codegen.Activation
@@ -34,7 +35,10 @@ const (
 	usedAt = 32 // by how much the time of the last use is shifted
 )
 
-func newEntity(id string) *Entity { return &Entity{ID: id, hash: Hash(id)} }
+func newEntity(s *Shard, id string) *Entity { return &Entity{ID: id, hash: Hash(id), shard: s} }
+
+// Shard is the shard that the entity is one of, or was before that left.
+func (e *Entity) Shard() *Shard { return e.shard }
 
 // Busy tells whether a turn is under way.
 func (e *Entity) Busy() bool { return e.has(busy) }

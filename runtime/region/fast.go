@@ -18,11 +18,11 @@ const (
 )
 
 // Enter begins a turn of a local caller without the shard's lock, of an entity that
-// is live and idle in a shard that is open, with no gate closed. The entity comes
-// from Look, Begin or Deliver, now or long ago. It may be called at any time, from
-// any goroutine.
+// is live and idle in a shard that is open, with no gate closed, and to which calls
+// are direct. The entity comes from Look, Begin or Deliver, now or long ago. It may
+// be called at any time, from any goroutine.
 //
-// This and [Shard.Leave] are all that goes round the lock. They touch nothing but
+// This and Leave are all that goes round the lock. They touch nothing but
 // the entity's word, and whoever has the lock sees to it that this is enough:
 //
 //   - One turn at a time: whoever begins one does so by a compare-and-swap of the
@@ -32,22 +32,22 @@ const (
 //     wanted or not live, one by one, and counts those that are busy then. A turn
 //     that began before is counted; none begins after. What is not in the index any
 //     more is not live, and never will be, so it does no harm to keep it.
-//   - No turn begins behind a closed gate. Both sides write first and look then:
-//     Enter writes the word and looks at gated, CloseGate writes gated before it
-//     returns. In the one order of all atomic operations one of them comes first:
-//     either Enter sees the gate, or its turn began before the gate was closed.
+//   - No turn begins behind a closed gate, or when calls are not direct any more.
+//     Enter writes the word and looks at gated then; CloseGate and Direct write gated
+//     before they return. In the one order of all atomic operations either Enter sees
+//     what they wrote, or its turn began before.
 //   - Nobody waits in vain. Who puts a call into a mailbox, counts a turn, or makes
 //     an orphan, makes the busy entity wanted by a compare-and-swap; so the one that
 //     would end the turn here fails, and its End, under the lock, finds what waits.
 //   - What a turn did happens before the next turn, for both touch the word.
 //   - live is the lock's way of knowing who has a Value without reading it, for
 //     Value is the turn's. A turn that changes it from or to nil ends under the lock.
-func (s *Shard) Enter(e *Entity) Entry {
+func (e *Entity) Enter() Entry {
 	w := e.word.Load()
 	if w&flags != live || !e.word.CompareAndSwap(w, w|busy) {
 		return Refused
 	}
-	if !s.gated.Load() {
+	if !e.shard.gated.Load() {
 		return Entered
 	}
 	if e.word.CompareAndSwap(w|busy, w) {
@@ -59,7 +59,7 @@ func (s *Shard) Enter(e *Entity) Entry {
 // Leave ends a turn without the shard's lock, and reports whether it did: if not,
 // the driver calls End. It may be called by whoever holds the turn, however it
 // began.
-func (s *Shard) Leave(e *Entity, now uint32) bool {
+func (e *Entity) Leave(now uint32) bool {
 	w := e.word.Load()
 	return w&flags == busy|live && e.Value != nil && e.word.CompareAndSwap(w, uint64(now)<<usedAt|live)
 }

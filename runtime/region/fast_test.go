@@ -38,7 +38,7 @@ func (g *rig) call(id string, leave bool) {
 		e := kept // from the first look: by now it may be gone
 		entry := Refused
 		if e != nil {
-			entry = g.s.Enter(e)
+			entry = e.Enter()
 		}
 		switch entry {
 		case Entered:
@@ -61,7 +61,7 @@ func (g *rig) call(id string, leave bool) {
 			}
 		}
 		g.turn(e)
-		if !leave || !g.s.Leave(e, 2) {
+		if !leave || !e.Leave(2) {
 			g.end(e)
 		}
 		return
@@ -165,7 +165,7 @@ func (g *rig) place(owner string) {
 
 // disturb does one of the things that the callers must not notice.
 func (g *rig) disturb(r *rand.Rand, lose bool) {
-	switch r.IntN(6) {
+	switch r.IntN(7) {
 	case 0, 1:
 		g.mu.Lock()
 		idle := g.s.Idle(^uint32(0), 3)
@@ -193,6 +193,13 @@ func (g *rig) disturb(r *rand.Rand, lose bool) {
 			g.place("a")
 		}
 	case 5:
+		for _, on := range []bool{false, true} {
+			g.mu.Lock()
+			g.s.Direct(on)
+			g.mu.Unlock()
+			runtime.Gosched()
+		}
+	case 6:
 		g.mu.Lock()
 		err := g.s.Check()
 		running := g.s.Running()
@@ -211,6 +218,7 @@ func TestOutsideTheLock(t *testing.T) {
 	for _, lose := range []bool{false, true} {
 		t.Run(fmt.Sprintf("lose=%v", lose), func(t *testing.T) {
 			g := &rig{t: t, s: New(placement.ShardID{Kind: "K", Shard: 1}, node("a"), Limits{Mailbox: callers, Waiting: callers})}
+			g.s.Direct(true)
 			g.place("a")
 			var wg sync.WaitGroup
 			for w := range callers {

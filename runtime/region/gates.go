@@ -165,7 +165,17 @@ func (s *Shard) CloseGate(sender, via transport.Address, epoch placement.Epoch, 
 // regate tells Enter whether turns may begin outside the lock. What gates held goes
 // first.
 func (s *Shard) regate() {
-	s.gated.Store(len(s.gates.closed) > 0 || s.reopening > 0 || s.limits.Lead != "")
+	s.gated.Store(!s.direct || len(s.gates.closed) > 0 || s.reopening > 0)
+}
+
+// Direct tells whether local calls may begin outside the lock (see [Entity.Enter])
+// while the shard is Open and no gate is closed. The driver turns it on when its own
+// calls go to the shard straight away, and off before they are held or go elsewhere;
+// so none overtakes an older one. Off at first.
+func (s *Shard) Direct(on bool) {
+	defer s.check()
+	s.direct = on
+	s.regate()
 }
 
 // GoDirect notes that a sender that learnt of that epoch needs no gate, or none

@@ -33,7 +33,7 @@ func TestIndex(t *testing.T) {
 				e := model[id]
 				switch {
 				case e == nil && (grows || r.IntN(4) == 0):
-					e = newEntity(id)
+					e = newEntity(nil, id)
 					e.hash = tt.hash(id)
 					model[id] = e
 					x.put(e)
@@ -77,7 +77,7 @@ func TestIndex(t *testing.T) {
 // always once the writer rests; nobody may find what has another id.
 func TestIndexReaders(t *testing.T) {
 	var x index
-	stays := newEntity("stays")
+	stays := newEntity(nil, "stays")
 	x.put(stays)
 	var stop atomic.Bool
 	var readers sync.WaitGroup
@@ -99,7 +99,7 @@ func TestIndexReaders(t *testing.T) {
 	}
 	for range 40 {
 		for i := range 500 {
-			x.put(newEntity(strconv.Itoa(i)))
+			x.put(newEntity(nil, strconv.Itoa(i)))
 		}
 		for i := range 500 {
 			x.remove(x.get(strconv.Itoa(i)))

@@ -141,7 +141,7 @@ func (s *Shard) Prepare(from transport.Address, epoch placement.Epoch, states ma
 			e.State = append(e.State, state...) // it did not fit into one part
 			continue
 		}
-		e := newEntity(id)
+		e := newEntity(s, id)
 		e.State, e.Why = state, codegen.Moved
 		s.entities.put(e)
 	}

@@ -99,9 +99,10 @@ func (d *dice) step() {
 
 func (d *dice) deliver() {
 	if d.r.IntN(5) == 0 {
+		d.s.Direct(d.r.IntN(4) > 0)
 		id := d.entity()
 		e := d.s.Look(Hash(id), id)
-		fast := e != nil && d.s.Enter(e) == Entered
+		fast := e != nil && e.Enter() == Entered
 		if !fast {
 			e = d.s.Begin(id, 0)
 		}
@@ -164,7 +165,7 @@ func (d *dice) end() {
 		e.Value = nil // forgotten
 	}
 	d.log = append(d.log, "end "+e.ID)
-	if d.s.Leave(e, 0) {
+	if e.Leave(0) {
 		d.left++
 		return
 	}

@@ -69,8 +69,7 @@ type Limits struct {
 	Handoff Handoff
 }
 
-// A Shard is one shard at one node. It is not safe for concurrent use, but for Enter
-// and Leave.
+// A Shard is one shard at one node. It is not safe for concurrent use, but for Look.
 //
 // Invariants:
 //  1. A turn is under way only in Open and Draining.
@@ -84,10 +83,13 @@ type Limits struct {
 //  8. Only an Open shard is on offer, and only where the old home serves on.
 //  9. Unless the shard is Open, every entity that is busy or live is wanted, and
 //     an idle one is live if and only if it has a Value.
-//  10. gated is set while a gate is closed, and where the shard has an entity that leads.
+//  10. gated is set while a gate is closed, or calls are not direct.
 type Shard struct {
 	entities index
-	gated    atomic.Bool // no turn begins outside the lock: see Enter
+	gated    atomic.Bool // no turn begins outside the lock: see Entity.Enter
+	direct   bool        // see Direct
+	// Driver is the driver's own. It is set once, before anything else.
+	Driver any
 
 	id     placement.ShardID
 	self   transport.Address
@@ -184,7 +186,7 @@ func (s *Shard) Lives(id string) bool {
 func (s *Shard) Restable() bool { return s.state == Open && s.pending == nil }
 
 // Running is the number of turns under way; it looks at each entity. Those turns
-// end by End, not by Leave.
+// end by End, not by Entity.Leave.
 func (s *Shard) Running() (n int) {
 	for e := range s.entities.all() {
 		if e.want() {
@@ -242,7 +244,7 @@ func (s *Shard) lead(now uint32) *Entity {
 func (s *Shard) entity(id string) *Entity {
 	e := s.entities.get(id)
 	if e == nil {
-		e = newEntity(string(append([]byte(nil), id...))) // id may be a slice of a larger buffer
+		e = newEntity(s, string(append([]byte(nil), id...))) // id may be a slice of a larger buffer
 		s.entities.put(e)
 	}
 	return e
@@ -487,7 +489,7 @@ func (s *Shard) Check() error {
 			return fmt.Errorf("shard %v: invariant 9: %q has flags %b and its value is %v", s.id, e.ID, has, e.Value)
 		}
 	}
-	if !s.gated.Load() && (len(s.gates.closed) > 0 || s.limits.Lead != "") {
+	if !s.gated.Load() && (len(s.gates.closed) > 0 || !s.direct) {
 		return fmt.Errorf("shard %v: invariant 10: it is not gated, with %d gates", s.id, len(s.gates.closed))
 	}
 	if trail := len(s.trail) > 0; s.state == Forwarding && !trail || s.state == Closed && trail {

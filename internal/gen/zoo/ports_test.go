@@ -39,7 +39,7 @@ func (p *local) ShardPort(codegen.Kind) codegen.Port { return p }
 
 func (p *local) Begin(ctx context.Context, r *codegen.Ref, _ string) (codegen.Turn, error) {
 	p.turn.Context = ctx
-	return codegen.Turn{Entity: p.zoo, Context: &p.turn}, r.Err
+	return codegen.Turn{Entity: p.zoo, Context: &p.turn}, r.Err()
 }
 
 func (p *local) BeginTell(context.Context, *codegen.Ref, string) error {
@@ -62,10 +62,10 @@ func (turn) End(_ string, panicked any, err error) error {
 func (p *remote) ShardPort(codegen.Kind) codegen.Port { return p }
 
 func (p *remote) Begin(_ context.Context, r *codegen.Ref, _ string) (codegen.Turn, error) {
-	return codegen.Turn{}, r.Err
+	return codegen.Turn{}, r.Err()
 }
 
-func (p *remote) BeginTell(_ context.Context, r *codegen.Ref, _ string) error { return r.Err }
+func (p *remote) BeginTell(_ context.Context, r *codegen.Ref, _ string) error { return r.Err() }
 
 func (p *remote) Do(c codegen.Call) ([]byte, error) {
 	p.args = c.Args
