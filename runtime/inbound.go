@@ -44,6 +44,32 @@ func (c *inCall) failed() *mishap { return c.remote.Load().failed }
 
 var inCalls = sync.Pool{New: func() any { return new(inCall) }}
 
+// keep is recycle for the lane's next call.
+func (l *lane) keep(c *inCall) {
+	if l.spare != nil {
+		c.recycle()
+		return
+	}
+	*c = inCall{}
+	l.spare = c
+}
+
+// take is a call to be filled.
+func (l *lane) take() (c *inCall) {
+	if c, l.spare = l.spare, nil; c == nil {
+		c = inCalls.Get().(*inCall)
+	}
+	return c
+}
+
+// kindOf finds a kind by its name; nil where it is not known.
+func (l *lane) kindOf(name []byte) *kind {
+	if l.kind == nil || string(l.kind.name) != string(name) {
+		l.kind = (*l.plane.kinds.Load())[string(name)]
+	}
+	return l.kind
+}
+
 // recycle gives the call back for reuse: its turn has ended, and nobody knows of
 // it any more.
 func (c *inCall) recycle() {
@@ -109,7 +135,7 @@ func (l *lane) call(e *wire.Envelope, seq uint64) bool {
 		l.answerLater(sender, &answer)
 		return true
 	}
-	k := (*pl.kinds.Load())[string(e.Kind)]
+	k := l.kindOf(e.Kind)
 	if k == nil || k.host == nil {
 		return refuse(wire.CodeUnknownKind, 0, transport.Address{}, "")
 	}
@@ -118,7 +144,8 @@ func (l *lane) call(e *wire.Envelope, seq uint64) bool {
 		return refuse(wire.CodeUnknownKind, 0, transport.Address{},
 			fmt.Sprintf("it has %d shards at %s, the caller's shard is %d", k.shards, pl.self.Name, e.Shard))
 	}
-	c := pl.newInCall(p.peer, e, int(l.ch), l.at)
+	c := l.take()
+	c.fill(pl, p.peer, e, int(l.ch), l.at)
 	c.from = p
 	entity, v := sh.deliver(&c.Call, l.at)
 	switch v {
@@ -138,10 +165,16 @@ func (l *lane) call(e *wire.Envelope, seq uint64) bool {
 	return true
 }
 
-// newInCall makes a call of an envelope that came at a time. Its byte slices stay
-// those of the frame, which belongs to this process.
+// newInCall makes a call of an envelope that came at a time.
 func (pl *plane) newInCall(from transport.Peer, e *wire.Envelope, lane int, at time.Time) *inCall {
 	c := inCalls.Get().(*inCall)
+	c.fill(pl, from, e, lane, at)
+	return c
+}
+
+// fill makes an empty c that call. Its byte slices stay those of the frame, which
+// belongs to this process.
+func (c *inCall) fill(pl *plane, from transport.Peer, e *wire.Envelope, lane int, at time.Time) {
 	c.id, c.method, c.args, c.chain = e.ID, e.Method, e.Payload, e.Chain
 	c.tell, c.lane = e.Type == wire.TypeTell, lane
 	c.Entity = unsafe.String(unsafe.SliceData(e.Entity), len(e.Entity))
@@ -157,7 +190,6 @@ func (pl *plane) newInCall(from transport.Peer, e *wire.Envelope, lane int, at t
 	if e.Timeout > 0 {
 		c.deadline = int64(at.Sub(pl.lease.base) + time.Duration(min(e.Timeout, uint64(1<<50)))*time.Microsecond)
 	}
-	return c
 }
 
 func inbound(c *region.Call) *inCall { return c.Driver.(*inCall) }

@@ -18,6 +18,7 @@ type lane struct {
 
 	reader wire.FrameReader
 	header wire.FrameHeader
+	size   int // of the frame under way, in bytes
 	from   *path
 	at     time.Time // when the frame came
 	rest   []byte    // of the frame under way
@@ -28,6 +29,8 @@ type lane struct {
 	// answered are this process's calls whose answers have come in the frame.
 	answered []*pendingCall
 	pace     pace
+	kind     *kind   // of the call before; mostly of the next one too
+	spare    *inCall // of a turn that has ended, to be used again
 	// unpublished counts the frames whose answers are in dirty.
 	unpublished int
 
@@ -97,6 +100,7 @@ func (l *lane) message(m transport.Message) {
 		return
 	}
 	l.header, l.from, l.rest, l.seq, l.skip, l.open = h, p, rest, h.Seq, skip, true
+	l.size = len(m.Payload)
 	l.pace.last = 0
 }
 
@@ -126,7 +130,7 @@ func (l *lane) frame() bool {
 	l.wake()
 	h, p := l.header, l.from
 	l.open, l.rest = false, nil
-	if p.received(&h) {
+	if p.received(&h, l.size) {
 		l.publishLater(p)
 	}
 	if h.Flags&wire.FlagBye != 0 {

@@ -273,12 +273,10 @@ func (p *path) receive(h *wire.FrameHeader, at time.Time) (skip uint32, ok bool)
 	return skip, ok
 }
 
-// ackEvery is after how many envelopes a sender hears of them at the latest.
-const ackEvery = 256
-
-// received ends a frame: its envelopes were handled, so its acknowledgement counts.
-// It reports whether something may be published now that could not before.
-func (p *path) received(h *wire.FrameHeader) (more bool) {
+// received ends a frame of that size: its envelopes were handled, so its
+// acknowledgement counts. It reports whether something may be published now that
+// could not before.
+func (p *path) received(h *wire.FrameHeader, size int) (more bool) {
 	p.mu.Lock()
 	if p.core.Forgotten(h) {
 		p.mu.Unlock()
@@ -287,7 +285,7 @@ func (p *path) received(h *wire.FrameHeader) (more bool) {
 	}
 	p.absent = time.Time{}
 	progress := p.core.Ack(h, time.Now())
-	owed := p.core.AckOwed(p.handled.Load(), ackEvery)
+	owed := p.core.AckOwed(p.handled.Load(), size)
 	more = progress && p.core.Unpublished() || owed || h.Flags&wire.FlagNack != 0
 	if !more {
 		p.armLocked() // an acknowledgement may be due again

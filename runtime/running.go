@@ -71,11 +71,17 @@ func (pl *plane) answerTurn(c *inCall, a answer, by publisher) {
 		pl.wg.Go(func() { pl.answerLeased(c, a) })
 		return
 	}
-	pl.answerNow(c, a, by)
+	if c.id != 0 {
+		pl.answerNow(c, a, by)
+	}
 	if a.payload != nil && (c.id == 0 || !own) && cap(*a.payload) <= 64<<10 {
 		replyPool.Put(a.payload) // it was copied into the path
 	}
-	c.recycle()
+	if l, ok := by.(*lane); ok {
+		l.keep(c)
+	} else {
+		c.recycle()
+	}
 }
 
 func (pl *plane) answerNow(c *inCall, a answer, by publisher) {

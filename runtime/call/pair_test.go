@@ -260,12 +260,12 @@ func (e *end) work() {
 			e.flush()
 			continue
 		}
-		e.frame(h, rest, h.Seq, skip)
+		e.frame(h, rest, h.Seq, skip, len(payload))
 	}
 }
 
 // frame handles the envelopes of a frame from seq on; some take a while.
-func (e *end) frame(h wire.FrameHeader, rest []byte, seq uint64, skip uint32) {
+func (e *end) frame(h wire.FrameHeader, rest []byte, seq uint64, skip uint32, size int) {
 	if e.dead {
 		return
 	}
@@ -286,7 +286,7 @@ func (e *end) frame(h wire.FrameHeader, rest []byte, seq uint64, skip uint32) {
 		if e.p.r.IntN(30) == 0 {
 			e.busy = true
 			next := seq + 1
-			e.p.after(e.p.upTo(60*time.Millisecond), func() { e.frame(h, rest, next, 0); e.work() })
+			e.p.after(e.p.upTo(60*time.Millisecond), func() { e.frame(h, rest, next, 0, size); e.work() })
 			return
 		}
 	}
@@ -294,7 +294,7 @@ func (e *end) frame(h wire.FrameHeader, rest []byte, seq uint64, skip uint32) {
 		e.p.fail("%s: takes its peer for one that has forgotten", e.name)
 	}
 	e.path.Ack(&h, e.p.now)
-	e.path.AckOwed(e.handled, 256)
+	e.path.AckOwed(e.handled, size)
 	if h.Flags&wire.FlagBye != 0 {
 		e.farewell(true)
 		return

@@ -86,6 +86,7 @@ type Path struct {
 	nackedAt    time.Time
 	nack        bool
 	ackSent     uint64
+	unsaid      int // bytes of frames that were handled since an acknowledgement was sent
 	ackDueAt    time.Time
 	ackNow      bool
 	bye         bool
@@ -256,7 +257,7 @@ func (p *Path) seal(f *frame, ack uint64) []byte {
 	if p.bye {
 		h.Flags |= wire.FlagBye
 	}
-	p.nack, p.ackNow, p.ackDueAt, p.ackSent = false, false, time.Time{}, ack
+	p.nack, p.ackNow, p.ackDueAt, p.ackSent, p.unsaid = false, false, time.Time{}, ack, 0
 	header := wire.AppendFrameHeader(scratch[:0], &h)
 	start := wire.MaxFrameHeader - len(header)
 	copy(f.buf[start:], header)

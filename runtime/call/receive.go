@@ -45,10 +45,11 @@ func (p *Path) Receive(h *wire.FrameHeader, now time.Time) (skip uint32, ok bool
 // Received is the highest sequence received without a gap.
 func (p *Path) Received() uint64 { return p.received }
 
-// AckOwed makes the next Take send an acknowledgement if ack has gone that many
-// envelopes beyond the last one sent, and reports it.
-func (p *Path) AckOwed(ack uint64, envelopes uint64) bool {
-	if ack >= p.ackSent+envelopes {
+// AckOwed ends a frame of that many bytes, all handled with ack. It makes the next
+// Take send an acknowledgement if those since the last one fill a quarter of the
+// window, for the peer may soon have to wait for it, and reports it.
+func (p *Path) AckOwed(ack uint64, bytes int) bool {
+	if p.unsaid += bytes; p.unsaid >= p.cfg.Window/4 && ack > p.ackSent {
 		p.ackNow = true
 	}
 	return p.ackNow

@@ -277,15 +277,15 @@ func (p *process) arrive(payload []byte) {
 		p.envelope(l, &e, seq)
 		l.handled = seq
 	}
-	p.received(l, &h)
+	p.received(l, &h, len(payload))
 }
 
-func (p *process) received(l *link, h *wire.FrameHeader) {
+func (p *process) received(l *link, h *wire.FrameHeader, size int) {
 	if l.core.Forgotten(h) {
 		p.w.fail("%s: %s counts as having forgotten", p.name, l.peer.Name)
 	}
 	progress := l.core.Ack(h, p.w.now)
-	l.core.AckOwed(l.handled, 256)
+	l.core.AckOwed(l.handled, size)
 	if progress && len(l.stopped) > 0 {
 		stopped := l.stopped
 		l.stopped = nil
