@@ -33,8 +33,6 @@ const (
 // frameBytes is where a frame is full: batches beyond it gain nothing.
 const frameBytes = 64 << 10
 
-// maxFree is how many buffers of frames a path keeps for reuse.
-const maxFree = 8
 
 // Config is a path's settings, equal for all paths of a process.
 type Config struct {
@@ -76,7 +74,6 @@ type Path struct {
 	refusals  int // frames with refusals
 	window    int
 	lent      uint64 // first sequence of the frame whose payload the driver may still read
-	free      [][]byte
 
 	retryAt time.Time // zero: nothing is under way
 	probing bool      // the peer was absent: one frame at a time until it answers
@@ -139,7 +136,7 @@ func (p *Path) Append(e *wire.Envelope) (uint64, error) {
 	}
 	f := p.openFrame(size)
 	before := len(f.buf)
-	f.buf = wire.AppendEnvelope(f.buf, e)
+	f.buf = wire.AppendEnvelope(reserve(f.buf, size), e)
 	p.held += len(f.buf) - before
 	f.count++
 	if e.Type == wire.TypeRefusal && e.Seq > 0 {
@@ -165,13 +162,7 @@ func (p *Path) openFrame(size int) *frame {
 	if p.head > 64 && p.head*2 > len(p.frames) {
 		p.compact()
 	}
-	var buf []byte
-	if n := len(p.free); n > 0 {
-		buf, p.free = p.free[n-1], p.free[:n-1]
-	} else {
-		buf = make([]byte, wire.MaxFrameHeader, 2048)
-	}
-	p.frames = append(p.frames, frame{first: p.next, buf: buf[:wire.MaxFrameHeader]})
+	p.frames = append(p.frames, frame{first: p.next, buf: newBuffer()})
 	return &p.frames[len(p.frames)-1]
 }
 
@@ -400,8 +391,8 @@ func (p *Path) release() {
 		if f.refuses > 0 {
 			p.refusals--
 		}
-		if len(p.free) < maxFree && cap(f.buf) <= 2*frameBytes && f.first != p.lent {
-			p.free = append(p.free, f.buf)
+		if f.first != p.lent {
+			recycle(f.buf)
 		}
 		*f = frame{}
 		p.head++
