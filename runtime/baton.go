@@ -42,13 +42,24 @@ func (h hold) handOver() {
 	}
 }
 
-// watchdog takes the baton from turns that run for over a millisecond. It sleeps
-// while no series has anything to do.
+// watchdog takes the baton from turns that run for long. It sleeps while no series
+// has anything to do, and seldom looks while turns are so quick that none is under
+// way when it does: each look of a process that is nearly idle costs as much as
+// some calls.
 type watchdog struct {
 	batons []*baton
 	asleep atomic.Bool
 	wake   chan struct{}
 }
+
+const (
+	// longTurn is how long a turn runs, between two looks, before it loses its baton.
+	longTurn = time.Millisecond
+	// restingLook is the time to the next look when no turn was under way.
+	restingLook = 10 * time.Millisecond
+	// idleLooks is how often the watchdog looks at idle series before it sleeps.
+	idleLooks = 3
+)
 
 func (w *watchdog) init() { w.wake = make(chan struct{}, 1) }
 
@@ -62,30 +73,26 @@ func (w *watchdog) awake() {
 	}
 }
 
-// idleLooks is how often the watchdog looks at idle series before it sleeps.
-const idleLooks = 20
-
 func (w *watchdog) run(stop <-chan struct{}) {
-	ticker := time.NewTicker(time.Millisecond)
-	defer ticker.Stop()
+	timer := time.NewTimer(longTurn)
+	defer timer.Stop()
 	for idle := 0; ; {
 		select {
 		case <-stop:
 			return
-		case <-ticker.C:
+		case <-timer.C:
 		}
-		if w.look() {
+		next, busy := w.look()
+		if idle++; busy {
 			idle = 0
+		}
+		if idle < idleLooks {
+			timer.Reset(next)
 			continue
 		}
-		if idle++; idle < idleLooks {
-			continue
-		}
-		idle = 0
-		ticker.Stop()
 		w.asleep.Store(true)
-		if w.look() && w.asleep.CompareAndSwap(true, false) {
-			ticker.Reset(time.Millisecond)
+		if next, busy = w.look(); busy && w.asleep.CompareAndSwap(true, false) {
+			timer.Reset(next)
 			continue // a series became busy before it could wake this goroutine
 		}
 		select {
@@ -93,22 +100,24 @@ func (w *watchdog) run(stop <-chan struct{}) {
 			return
 		case <-w.wake:
 		}
-		ticker.Reset(time.Millisecond)
+		timer.Reset(longTurn)
 	}
 }
 
-// look hands over series whose turn has not changed since the last look, and
-// reports whether any did something.
-func (w *watchdog) look() (busy bool) {
+// look hands over series whose turn has not changed since the last look, reports
+// whether any did something, and tells when to look again.
+func (w *watchdog) look() (next time.Duration, busy bool) {
+	next = restingLook
 	for _, b := range w.batons {
 		word := b.word.Load()
-		if word != b.seen {
-			busy = true
-		} else if word%2 == 1 {
-			busy = true
-			hold{baton: b, word: word}.handOver()
+		if word%2 == 1 {
+			next, busy = longTurn, true
+			if word == b.seen {
+				hold{baton: b, word: word}.handOver()
+			}
 		}
+		busy = busy || word != b.seen
 		b.seen = word
 	}
-	return busy
+	return next, busy
 }

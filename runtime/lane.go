@@ -39,7 +39,7 @@ type lane struct {
 
 func newLane(pl *plane, ch transport.Channel) *lane {
 	l := &lane{plane: pl, ch: ch, done: make(chan struct{})}
-	l.wg, l.next = &pl.wg, l.run
+	l.wg, l.next = &pl.wg, l.resume
 	pl.watch.mind(&l.baton)
 	return l
 }
@@ -69,6 +69,12 @@ func (l *lane) run() {
 		l.plane.watch.awake()
 		l.message(m)
 	}
+}
+
+// resume is run for a goroutine that goes on after a turn that took too long.
+func (l *lane) resume() {
+	l.pace.slowDown()
+	l.run()
 }
 
 // message begins a frame, or handles what is not one.

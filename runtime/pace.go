@@ -1,42 +1,94 @@
 package shard
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
 
-const (
-	// slowTurn is how long turns take on average from where on several goroutines
-	// run them faster than the lane alone: many times what handing one over costs.
-	slowTurn = 10 * time.Microsecond
-	// slowTurns is how many turns the lane then hands over before it runs some
-	// itself, to see how long they take now.
-	slowTurns = 256
+	"github.com/shardgen/shardgen/runtime/region"
 )
 
-// A pace tells a lane how long the turns take that it runs, and so whether it
-// should: quick ones it runs itself, for handing them over costs more than they do.
-// It belongs to whoever has the lane.
+// slowTurn is how long turns take on average from where on each has a goroutine of
+// its own: many times what that costs.
+const slowTurn = 10 * time.Microsecond
+
+// A pace tells a lane how long turns take, and so whether it should run them: quick
+// ones it does, for handing them over costs more than they do. Slow ones would hold
+// up the others, for they compute for long or wait for a database. All but took
+// belongs to whoever has the lane.
 type pace struct {
-	last  int64         // when the turn before began; 0: it is not known
-	mean  time.Duration // from one turn's begin to the next, in a moving average
-	spend int           // turns to hand over
+	slow  bool
+	last  int64         // when the lane's turn before began; 0: it is not known
+	quick time.Duration // from one of the lane's turns to the next, a moving average
+	// alone is the moving average of turns with a goroutine of their own, in
+	// nanoseconds.
+	alone atomic.Int64
 }
 
-// ran notes when a turn began, in nanoseconds.
+// average is a moving average over some 8 turns, of which one alone says little.
+func average(mean, took time.Duration) time.Duration { return mean + (min(took, 4*slowTurn)-mean)/8 }
+
+// ran notes when a turn began that the lane ran, in nanoseconds.
 func (p *pace) ran(began int64) {
 	if p.last != 0 {
-		took := min(time.Duration(began-p.last), 4*slowTurn) // one long turn says little
-		p.mean += (took - p.mean) / 8
+		p.quick = average(p.quick, time.Duration(began-p.last))
 	}
-	p.last = began
-	if p.mean > slowTurn {
-		*p = pace{spend: slowTurns}
+	if p.last = began; p.quick > slowTurn {
+		p.slowDown()
 	}
 }
 
-// elsewhere tells whether the next turn should run on another goroutine.
-func (p *pace) elsewhere() bool {
-	if p.spend == 0 {
+// slowDown is for turns that take long: the average says so, or the lane was taken
+// away from one.
+func (p *pace) slowDown() {
+	p.slow, p.last, p.quick = true, 0, 0
+	p.alone.Store(int64(4 * slowTurn))
+}
+
+// took notes how long a turn took that had a goroutine of its own. It is safe for
+// concurrent use; a lost note does not matter.
+func (p *pace) took(d time.Duration) {
+	p.alone.Store(int64(average(time.Duration(p.alone.Load()), d)))
+}
+
+// isSlow tells whether the next turn should have a goroutine of its own.
+func (p *pace) isSlow() bool {
+	if p.slow && time.Duration(p.alone.Load()) < slowTurn/2 {
+		p.slow = false
+	}
+	return p.slow
+}
+
+// maxAlone bounds the turns of remote calls that have a goroutine of their own.
+// Beyond it the lane runs turns itself, and so makes the senders wait.
+const maxAlone = 16 << 10
+
+// runAlone runs a turn on a goroutine of its own, unless there are too many.
+func (s *hostedShard) runAlone(e *region.Entity, c *inCall, p *pace) bool {
+	pl := s.plane()
+	if pl.alone.Add(1) > maxAlone {
+		pl.alone.Add(-1)
 		return false
 	}
-	p.spend--
+	pl.wg.Go(func() {
+		defer pl.alone.Add(-1)
+		a := s.guarded(e, c)
+		p.took(time.Duration(pl.lease.now() - c.began))
+		s.endTurnOf(c.turn(), c.failed())
+		pl.answerTurn(c, a, pumped{})
+	})
 	return true
+}
+
+// pumped leaves paths to their pumps, so that answers of many goroutines share
+// frames.
+type pumped struct{}
+
+func (pumped) publishLater(p *path) {
+	p.mu.Lock()
+	leave := !p.writing && !p.queued
+	p.queued = p.queued || leave
+	p.mu.Unlock()
+	if leave {
+		p.pump()
+	}
 }

@@ -7,28 +7,38 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPace: a lane hands turns over when they take long, and looks again later.
+// TestPace: slow turns have goroutines of their own until they are quick again.
 func TestPace(t *testing.T) {
 	var p pace
 	now := int64(1)
-	run := func(turns int, each time.Duration) (elsewhere int) {
+	run := func(turns int, each time.Duration) (alone int) {
 		for range turns {
-			if p.elsewhere() {
-				elsewhere++
+			if p.isSlow() {
+				alone++
+				p.took(each)
 				continue
 			}
 			p.ran(now)
 			now += int64(each)
 		}
-		return elsewhere
+		return alone
 	}
 	require.Zero(t, run(1000, time.Microsecond), "quick turns")
-	got := run(1000, 50*time.Microsecond)
-	require.Greater(t, got, 900, "of 1000 slow turns")
-	require.Less(t, got, 1000, "of 1000 slow turns: some tell how long they take")
-	run(slowTurns, time.Microsecond)
-	require.Zero(t, run(1000, time.Microsecond), "quick turns again")
+	require.Greater(t, run(1000, 50*time.Microsecond), 980, "of 1000 slow turns")
+	require.Less(t, run(1000, time.Microsecond), 50, "of 1000 quick turns after slow ones")
 	p.last = 0 // another frame: how long nothing came is no turn's time
 	now += int64(time.Hour)
 	require.Zero(t, run(1000, time.Microsecond), "quick turns after a rest")
+	p.slowDown() // the lane was taken away
+	require.Greater(t, run(1000, time.Millisecond), 980, "of 1000 long turns")
+}
+
+// TestOneLongTurn: a single one, as when the system stops the process, is no pace.
+func TestOneLongTurn(t *testing.T) {
+	var p pace
+	for i := range 100 {
+		p.ran(int64(i+1) * 1000)
+	}
+	p.ran(int64(time.Second))
+	require.False(t, p.isSlow())
 }

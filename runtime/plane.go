@@ -39,6 +39,7 @@ type plane struct {
 	lanes []*lane
 	pumps []pump // one a lane
 	runs  []runner
+	alone atomic.Int64 // turns of remote calls with a goroutine of their own
 	watch watchdog
 
 	exiting atomic.Bool // this node has nothing left to give away: it takes nothing any more

@@ -46,25 +46,6 @@ func (r *runner) add(b begun) {
 	}
 }
 
-// publishLater publishes the path at once after the last turn of a batch, so that a
-// lone answer does not wait; else it leaves it to the pump, so that the other turns
-// of the batch do not wait, nor the answers for them. It belongs to whoever has the
-// baton.
-func (r *runner) publishLater(p *path) {
-	p.mu.Lock()
-	switch {
-	case p.writing || p.queued:
-	case r.at < len(r.batch):
-		p.queued = true
-		p.mu.Unlock()
-		p.pump()
-		return
-	default:
-		p.publishLocked(false)
-	}
-	p.mu.Unlock()
-}
-
 // keptBatch is the longest batch whose memory is used again.
 const keptBatch = 4096
 

@@ -30,8 +30,7 @@ type publisher interface{ publishLater(p *path) }
 // long. It reports whether this goroutine still has the lane afterwards.
 func (l *lane) runTurn(sh *hostedShard, e *region.Entity, c *inCall) bool {
 	l.wake() // a turn may take long
-	if l.pace.elsewhere() {
-		sh.run(e, c)
+	if l.pace.isSlow() && sh.runAlone(e, c, &l.pace) {
 		return true
 	}
 	c.run = l.enter()
@@ -53,12 +52,8 @@ func (s *hostedShard) runBegun(e *region.Entity, c *inCall, r *runner) bool {
 	c.run = r.enter()
 	a := s.guarded(e, c)
 	kept := c.run.leave()
-	var by publisher
-	if kept {
-		by = r
-	}
 	s.endTurnOf(c.turn(), c.failed())
-	s.plane().answerTurn(c, a, by)
+	s.plane().answerTurn(c, a, pumped{})
 	return kept
 }
 

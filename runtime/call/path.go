@@ -33,7 +33,6 @@ const (
 // frameBytes is where a frame is full: batches beyond it gain nothing.
 const frameBytes = 64 << 10
 
-
 // Config is a path's settings, equal for all paths of a process.
 type Config struct {
 	Self        transport.Peer
