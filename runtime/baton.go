@@ -42,14 +42,16 @@ func (h hold) handOver() {
 	}
 }
 
-// watchdog takes the baton from turns that run for long. It sleeps while no series
-// has anything to do, and seldom looks while turns are so quick that none is under
-// way when it does: each look of a process that is nearly idle costs as much as
-// some calls.
+// watchdog takes the baton from turns that run for long, and sets the coarse clock
+// while somebody reads it. It sleeps while there is nothing to do, and seldom looks
+// while turns are so quick that none is under way when it does: each look of a
+// process that is nearly idle costs as much as some calls.
 type watchdog struct {
 	batons []*baton
 	asleep atomic.Bool
 	wake   chan struct{}
+	base   time.Time // of clock
+	clock  coarseClock
 }
 
 const (
@@ -61,12 +63,12 @@ const (
 	idleLooks = 3
 )
 
-func (w *watchdog) init() { w.wake = make(chan struct{}, 1) }
+func (w *watchdog) init(base time.Time) { w.base, w.wake = base, make(chan struct{}, 1) }
 
 // mind has the watchdog look after a series; before run.
 func (w *watchdog) mind(b *baton) { w.batons = append(w.batons, b) }
 
-// awake tells the watchdog that a series is busy.
+// awake tells the watchdog that a series is busy, or that the clock is read.
 func (w *watchdog) awake() {
 	if w.asleep.Load() && w.asleep.CompareAndSwap(true, false) {
 		w.wake <- struct{}{}
@@ -83,6 +85,9 @@ func (w *watchdog) run(stop <-chan struct{}) {
 		case <-timer.C:
 		}
 		next, busy := w.look()
+		if w.clock.tick(int64(time.Since(w.base))) {
+			next, busy = longTurn, true
+		}
 		if idle++; busy {
 			idle = 0
 		}
@@ -91,9 +96,10 @@ func (w *watchdog) run(stop <-chan struct{}) {
 			continue
 		}
 		w.asleep.Store(true)
-		if next, busy = w.look(); busy && w.asleep.CompareAndSwap(true, false) {
+		next, busy = w.look()
+		if (busy || w.clock.read.Load()) && w.asleep.CompareAndSwap(true, false) {
 			timer.Reset(next)
-			continue // a series became busy before it could wake this goroutine
+			continue // there was something before it could wake this goroutine
 		}
 		select {
 		case <-stop:

@@ -95,7 +95,7 @@ func newPlane(cfg Config, self transport.Peer, ctl planeControl) *plane {
 		pl.pumps[i].signal = make(chan struct{}, 1)
 	}
 	pl.lease.init(time.Now())
-	pl.watch.init()
+	pl.watch.init(pl.lease.base)
 	pl.runs = make([]runner, max(runtime.GOMAXPROCS(0), minRunners))
 	for i := range pl.runs {
 		pl.runs[i].init(pl)

@@ -323,7 +323,7 @@ func (s *hostedShard) begin(ctx context.Context, up *turn, e *region.Entity, met
 	if up != nil {
 		t.depth = up.depth + 1
 	}
-	if e.Value == nil || !s.mayRun() {
+	if e.Value == nil || !s.mayRunInline() {
 		if err := s.beginSlowly(t, method); err != nil {
 			return codegen.Turn{}, err
 		}
