@@ -2,11 +2,10 @@ package codegen
 
 import "sync"
 
-// argsPool keeps the buffers that arguments are encoded into: small, for there is
-// one for each call under way.
+// argsPool keeps the buffers that arguments are encoded into.
 var argsPool = sync.Pool{New: func() any { return new(argsBuffer) }}
 
-type argsBuffer [512]byte
+type argsBuffer [2 << 10]byte
 
 // NewArgs is an empty buffer for the arguments of a [Call], to be given back by Recycle.
 func NewArgs() []byte { return argsPool.Get().(*argsBuffer)[:0] }

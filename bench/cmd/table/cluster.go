@@ -48,11 +48,11 @@ func clustered(ctx context.Context, s settings, url string) error {
 		name   string
 		caller shard.Caller
 	}{{"shardgen", node}, {"outside", conn}, {"one host", direct}} {
-		refs, err := references(ctx, c.caller, entities)
+		refs, err := references(c.caller, entities)
 		if err != nil {
 			return err
 		}
-		runs = append(runs, contestant{c.name, echo(ctx, refs, callers, payload)})
+		runs = append(runs, contestant{c.name, echo(refs, callers, payload)})
 	}
 	for _, g := range []group{
 		{[]contestant{runs[0], runs[2]}, []row{{title: "entities over three processes, from a member", unit: "/s", figure: perSecond, target: "≥ 0.8×"}}},

@@ -91,6 +91,16 @@ func serve(ctx context.Context, role, url, cluster, name string) error {
 			return err
 		}
 		defer func() { _ = node.Close() }()
+	case "shards":
+		node := shard.New(config(url, cluster, name))
+		if err := errors.Join(
+			fixture.HostCoarse(node, func() *fixture.Coarse { return &fixture.Coarse{} }),
+			fixture.HostFine(node, func() *fixture.Fine { return &fixture.Fine{} }),
+			node.Start(ctx),
+		); err != nil {
+			return err
+		}
+		defer func() { _ = node.Close() }()
 	case "answer":
 		stop, err := answer(url)
 		if err != nil {
@@ -110,7 +120,7 @@ func serve(ctx context.Context, role, url, cluster, name string) error {
 		fmt.Println(time.Since(begin).Nanoseconds())
 		return nil
 	default:
-		return fmt.Errorf("role %q: want host, answer or first", role)
+		return fmt.Errorf("role %q: want host, shards, answer or first", role)
 	}
 	fmt.Println("ready")
 	_, err := io.Copy(io.Discard, os.Stdin)

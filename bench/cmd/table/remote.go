@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -21,17 +22,17 @@ import (
 var payloads = []int{64, 1024}
 
 // references returns one to each of n entities, all called once.
-func references(ctx context.Context, c shard.Caller, n int) ([]fixture.AccountRef, error) {
+func references(c shard.Caller, n int) ([]fixture.AccountRef, error) {
 	client := fixture.NewAccountClient(c)
 	refs := make([]fixture.AccountRef, n)
 	for i := range refs {
 		refs[i] = client.Ref(id(i))
 	}
-	return refs, firstCalls(ctx, refs)
+	return refs, callEach(refs, nil)
 }
 
-// firstCalls calls each entity once, from many goroutines.
-func firstCalls(ctx context.Context, refs []fixture.AccountRef) error {
+// callEach calls each entity once, from many goroutines.
+func callEach[E echoer](refs []E, payload []byte) error {
 	next := make(chan int, len(refs))
 	for i := range refs {
 		next <- i
@@ -41,7 +42,7 @@ func firstCalls(ctx context.Context, refs []fixture.AccountRef) error {
 	for range callers {
 		go func() {
 			for i := range next {
-				if _, err := refs[i].Add(ctx, 1); err != nil {
+				if _, err := refs[i].Echo(context.Background(), payload); err != nil {
 					errs <- err
 					return
 				}
@@ -58,11 +59,17 @@ func firstCalls(ctx context.Context, refs []fixture.AccountRef) error {
 	return first
 }
 
-// echo loads random entities with calls.
-func echo(ctx context.Context, refs []fixture.AccountRef, n int, payload []byte) func(time.Duration) (measure, error) {
+// echoer is an entity of any kind that answers with what it got.
+type echoer interface {
+	Echo(ctx context.Context, payload []byte) ([]byte, error)
+}
+
+// echo loads random entities with calls. Their context never ends, as that of the
+// limits, which have none; a call has its time-out nevertheless.
+func echo[E echoer](refs []E, n int, payload []byte) func(time.Duration) (measure, error) {
 	return func(d time.Duration) (measure, error) {
 		return load(n, d, func(w, i int) error {
-			_, err := refs[pick(w, i, len(refs))].Echo(ctx, payload)
+			_, err := refs[pick(w, i, len(refs))].Echo(context.Background(), payload)
 			return err
 		})
 	}
@@ -83,7 +90,7 @@ func remote(ctx context.Context, s settings, url string) error {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	refs, err := references(ctx, conn, entities)
+	refs, err := references(conn, entities)
 	if err != nil {
 		return err
 	}
@@ -103,7 +110,38 @@ func remote(ctx context.Context, s settings, url string) error {
 	if err := heartbeats(ctx, s, url, refs); err != nil {
 		return err
 	}
+	if err := shardRow(ctx, s, url); err != nil {
+		return err
+	}
 	return entityRows(ctx, s, conn, refs)
+}
+
+// shardRow shows how throughput changes with the number of shards.
+func shardRow(ctx context.Context, s settings, url string) error {
+	c, _, err := spawn(url, "shards", "shards", "host")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.end() }()
+	conn, err := shard.Dial(ctx, config(url, "shards", "caller"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	few, many := make([]fixture.CoarseRef, entities), make([]fixture.FineRef, entities)
+	coarse, fine := fixture.NewCoarseClient(conn), fixture.NewFineClient(conn)
+	for i := range entities {
+		few[i], many[i] = coarse.Ref(id(i)), fine.Ref(id(i))
+	}
+	payload := make([]byte, 64)
+	if err := errors.Join(callEach(few, payload), callEach(many, payload)); err != nil {
+		return err
+	}
+	g := group{
+		[]contestant{{"shardgen", echo(many, callers, payload)}, {"128 shards", echo(few, callers, payload)}},
+		[]row{{title: "remote calls to entities of 16,384 shards", unit: "/s", figure: perSecond, target: "≥ 0.9×"}},
+	}
+	return g.print(os.Stdout, s.rounds, s.time)
 }
 
 // limits are the callers of what the answer process serves.
@@ -159,7 +197,7 @@ func (l *limits) contestants(n int, payload []byte) []contestant {
 func remoteRows(ctx context.Context, s settings, refs []fixture.AccountRef, l *limits, size int) error {
 	payload, text := make([]byte, size), ", "+strconv.Itoa(size)+" B"
 	many := group{
-		append([]contestant{{"shardgen", echo(ctx, refs, callers, payload)}}, l.contestants(callers, payload)...),
+		append([]contestant{{"shardgen", echo(refs, callers, payload)}}, l.contestants(callers, payload)...),
 		[]row{
 			{title: "remote calls, 256 callers" + text, unit: "/s", figure: perSecond, target: "≥ 3× nats.Request, ≥ 0.75× batched"},
 			{title: "its p99" + text, unit: "µs", figure: p99, less: true, target: "≥ 0.67× batched"},
@@ -167,7 +205,7 @@ func remoteRows(ctx context.Context, s settings, refs []fixture.AccountRef, l *l
 		},
 	}
 	single := group{
-		append([]contestant{{"shardgen", echo(ctx, refs, 1, payload)}}, l.contestants(1, payload)...),
+		append([]contestant{{"shardgen", echo(refs, 1, payload)}}, l.contestants(1, payload)...),
 		[]row{{title: "remote call, one after another, p50" + text, unit: "µs", figure: p50, less: true, target: "≥ 0.91× nats.Request"}},
 	}
 	if err := many.print(os.Stdout, s.rounds, s.time); err != nil {
@@ -218,7 +256,7 @@ func heartbeats(ctx context.Context, s settings, url string, refs []fixture.Acco
 	loaded := func(d time.Duration) (measure, error) {
 		done := make(chan error, 1)
 		go func() {
-			_, err := echo(ctx, refs, callers, make([]byte, 64))(d + d/10)
+			_, err := echo(refs, callers, make([]byte, 64))(d + d/10)
 			done <- err
 		}()
 		m, err := beat(d)
@@ -245,7 +283,7 @@ func entityRows(ctx context.Context, s settings, c shard.Caller, few []fixture.A
 			refs[i] = client.Ref(id(i))
 		}
 		begin := time.Now()
-		if err := firstCalls(ctx, refs); err != nil {
+		if err := callEach(refs, payload); err != nil {
 			return err
 		}
 		rate := float64(n) / time.Since(begin).Seconds()
@@ -257,7 +295,7 @@ func entityRows(ctx context.Context, s settings, c shard.Caller, few []fixture.A
 			return err
 		}
 		g := group{
-			[]contestant{{"shardgen", echo(ctx, refs, callers, payload)}, {"10,000 entities", echo(ctx, few, callers, payload)}},
+			[]contestant{{"shardgen", echo(refs, callers, payload)}, {"10,000 entities", echo(few, callers, payload)}},
 			[]row{{title: fmt.Sprintf("remote calls to %d entities", n), unit: "/s", figure: perSecond, target: "≥ 0.8×"}},
 		}
 		if err := g.print(os.Stdout, s.rounds, s.time); err != nil {
