@@ -1,0 +1,166 @@
+package shard
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/codegen"
+)
+
+// Do sends a call and waits for its results. What did not run because its shard
+// moved is sent again until the deadline.
+//
+// The stacks of many waiting callers do not fit the processor's cache. So what only
+// sending or failing needs is on the stack while that lasts, in functions that are
+// not inlined here.
+func (p port) Do(c codegen.Call) (reply []byte, err error) {
+	pl := p.kind.plane
+	turnOf(c.Context).yieldLane()
+	limit := newDeadline(c.Context, c.Ref.Timeout(), pl.cfg.CallTimeout, pl.tr.Load() != nil)
+	for try, again := 0, true; again; try++ {
+		var w *pendingCall
+		var id uint64
+		if w, id, err = p.attempt(&c, &limit); err != nil {
+			break
+		}
+		answered := pl.pending.await(c.Context, w, id, &limit)
+		if answered && w.res.code == wire.CodeOK {
+			reply = w.res.payload
+			pl.pending.free(w, c.Ref.Hash)
+			break
+		}
+		again, err = p.failed(&c, w, id, &limit, answered, try)
+	}
+	limit.stop()
+	codegen.Recycle(c.Args) // whatever still waits has a copy
+	return reply, err
+}
+
+// attempt sends the call once. The answer comes to w.
+//
+//go:noinline
+func (p port) attempt(c *codegen.Call, limit *deadline) (w *pendingCall, id uint64, err error) {
+	pl, r := p.kind.plane, p.route(c)
+	if pl.closed() {
+		return nil, 0, p.fail(c.Ref, c.Method, NotExecuted, pl.errClosed())
+	}
+	if w, id = pl.pending.open(r, limit.swept(pl.lease.base), c.Ref.Hash); w == nil {
+		return nil, 0, p.fail(c.Ref, c.Method, NotExecuted, errPending)
+	}
+	if pl.closed() { // nobody would answer what was opened after the end
+		pl.pending.complete(id, result{code: codeClosed})
+	}
+	e := p.envelope(c, wire.TypeCall)
+	e.ID, e.Timeout = id, limit.micros()
+	if err := r.send(&e); err != nil {
+		pl.pending.abandon(w, id, c.Ref.Hash)
+		return nil, 0, p.fail(c.Ref, c.Method, NotExecuted, publicError(err))
+	}
+	return w, id, nil
+}
+
+// await waits for the answer, or for the call's time to be over.
+func (t *pendingTable) await(ctx context.Context, w *pendingCall, id uint64, limit *deadline) (answered bool) {
+	if ctx.Done() == nil && limit.timer == nil {
+		<-w.done // the sweep sees to the end
+	} else if !w.wait(ctx, limit) {
+		if t.remove(id) != nil {
+			return false
+		}
+		<-w.done // the answer came at the same time
+	}
+	t.flow.resumed()
+	return true
+}
+
+// wait is await where more than the answer may end it.
+//
+//go:noinline
+func (w *pendingCall) wait(ctx context.Context, limit *deadline) (answered bool) {
+	select {
+	case <-w.done:
+		return true
+	case <-limit.over():
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// failed ends a try that came to no results: the call goes again after a pause, or
+// fails with err.
+//
+//go:noinline
+func (p port) failed(c *codegen.Call, w *pendingCall, id uint64, limit *deadline, answered bool, try int) (again bool, err error) {
+	pl := p.kind.plane
+	if res := w.res; answered && res.code != codeExpired && res.code != codeClosed {
+		limit.seen(w.over.Load(), pl.lease.base)
+		pl.pending.free(w, c.Ref.Hash)
+		switch res.code {
+		case wire.CodeMoved, wire.CodeDropped, wire.CodeStopped:
+			pl.ledger.add(callRetried)
+			if limit.sleep(retryPause(try)) {
+				return true, nil
+			}
+			if err := c.Context.Err(); err != nil {
+				return false, p.fail(c.Ref, c.Method, NotExecuted, waitError(c.Context, errMoving))
+			}
+			return false, p.fail(c.Ref, c.Method, NotExecuted, late(context.DeadlineExceeded, errMoving))
+		}
+		return false, p.resultError(c, res)
+	}
+	if !answered {
+		pl.pending.flow.gaveUp()
+	}
+	pl.ledger.add(callExpired)
+	err = context.DeadlineExceeded
+	if pl.closed() {
+		err = pl.errClosed()
+	} else if c.Context.Err() != nil {
+		err = c.Context.Err()
+	}
+	outcome, why := p.giveUp(c, w, id)
+	pl.pending.free(w, c.Ref.Hash)
+	return false, p.fail(c.Ref, c.Method, outcome, late(err, why))
+}
+
+// retryPause spaces the tries of a call whose shard is on the move.
+func retryPause(try int) time.Duration {
+	return min(time.Millisecond<<min(try, 6), 50*time.Millisecond)
+}
+
+// giveUp takes a call back whose time is over, as far as that can be done, and
+// tells whether it ran.
+func (p port) giveUp(c *codegen.Call, w *pendingCall, id uint64) (Outcome, error) {
+	pl := p.kind.plane
+	if w.route.forget(id) {
+		if p.kind.desc.Singleton {
+			return NotExecuted, fmt.Errorf("%w: %s", ErrNoInstance, pl.ctl.why(p.kind.desc.Name))
+		}
+		if n := pl.ctl.shardsOf(p.kind.desc.Name); n != 0 && n != p.kind.shards {
+			return NotExecuted, fmt.Errorf("%w: %d shards here and %d in the cluster (generate both from one version)", ErrMismatch, p.kind.shards, n)
+		}
+		if why := pl.ctl.why(p.kind.desc.Name); why != "" {
+			return NotExecuted, fmt.Errorf("%w: %s", ErrNoHost, why)
+		}
+		return NotExecuted, errNoHome
+	}
+	way, seq := w.way()
+	if way == nil {
+		if k := p.kind; k.host != nil && k.host.shard(w.route.shard).cancel(pl.self, c.Ref.ID, id) {
+			return NotExecuted, errBusy
+		}
+		return Unknown, errNoAnswer
+	}
+	way.mu.Lock()
+	void := way.core.Void(seq)
+	way.mu.Unlock()
+	if void {
+		return NotExecuted, fmt.Errorf("%w: %s could not be reached", errOutOfReach, way.peer.Name)
+	}
+	way.post(&wire.Envelope{
+		Type: wire.TypeCancel, ID: id, Kind: p.kind.name, Shard: w.route.shard, Entity: bytesOf(c.Ref.ID),
+	})
+	return Unknown, fmt.Errorf("%w from %s", errNoAnswer, way.peer.Name)
+}
