@@ -93,6 +93,9 @@ func (s *hostedShard) placement() (placement.Epoch, transport.Address) {
 // when the shard is not here any more, or the route left it meanwhile, and the
 // call must look for its home anew: behind the route's Flush it would be late.
 func (s *hostedShard) enqueue(e *wire.Envelope, r *route, t *target) bool {
+	if e.Type == wire.TypeTell {
+		return s.enqueueTold(e, r, t)
+	}
 	pl := s.plane()
 	at := time.Now()
 	c := pl.newInCall(pl.self, e, s.lane, at)

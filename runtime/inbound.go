@@ -26,6 +26,7 @@ type inCall struct {
 	deadline int64 // nanoseconds after the plane's base; 0: none
 	chain    []byte
 	tell     bool
+	told     bool // a tell of this process: its runner keeps it
 	lane     int
 	from     *path                      // the path that it came on; nil for this process's own
 	remote   atomic.Pointer[remoteTurn] // nil until its turn begins
@@ -73,6 +74,9 @@ func (l *lane) kindOf(name []byte) *kind {
 // recycle gives the call back for reuse: its turn has ended, and nobody knows of
 // it any more.
 func (c *inCall) recycle() {
+	if c.told {
+		return // its runner keeps it, or the garbage collector has it
+	}
 	if c.ownsArgs {
 		codegen.Recycle(c.args)
 	}

@@ -47,6 +47,7 @@ type plane struct {
 	pending pendingTable
 	held    atomic.Int64 // calls held in routes
 	clock   atomic.Uint32
+	clockAt atomic.Int64 // when clock was advanced, in nanoseconds after the lease's base
 
 	peersMu sync.RWMutex
 	peers   map[transport.Address]*peerPaths

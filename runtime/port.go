@@ -182,10 +182,13 @@ func (p port) BeginTell(ctx context.Context, r *codegen.Ref, method string) erro
 // is returned; nobody says whether it arrived.
 func (p port) Send(c codegen.Call) error {
 	defer codegen.Recycle(c.Args)
-	e := p.envelope(&c, wire.TypeTell)
 	if p.kind.plane.closed() {
 		return p.fail(c.Ref, c.Method, NotExecuted, p.kind.plane.errClosed())
 	}
+	if p.tellNear(&c) {
+		return nil
+	}
+	e := p.envelope(&c, wire.TypeTell)
 	if err := p.route(&c).send(&e); err != nil {
 		return p.fail(c.Ref, c.Method, NotExecuted, publicError(err))
 	}

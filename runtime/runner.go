@@ -15,11 +15,13 @@ type runner struct {
 
 	mu    sync.Mutex
 	queue []begun
-	busy  bool // a goroutine is at it
+	busy  bool      // a goroutine is at it
+	spare []*inCall // for tells
 
 	// What follows belongs to whoever has the baton.
 	batch []begun
-	at    int // index of the next in batch
+	at    int       // index of the next in batch
+	done  []*inCall // to become spare
 }
 
 // begun is a turn that has begun and waits to be run.
@@ -37,6 +39,11 @@ func (r *runner) init(pl *plane) {
 // add has a turn run behind those that were added before.
 func (r *runner) add(b begun) {
 	r.mu.Lock()
+	r.addLocked(b)
+}
+
+// addLocked is add for who holds mu, which it releases.
+func (r *runner) addLocked(b begun) {
 	r.queue = append(r.queue, b)
 	idle := !r.busy
 	r.busy = true
@@ -62,6 +69,7 @@ func (r *runner) run() {
 			}
 		}
 		r.mu.Lock()
+		r.giveBackLocked()
 		if len(r.queue) == 0 {
 			r.busy = false
 			r.mu.Unlock()

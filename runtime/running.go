@@ -54,6 +54,9 @@ func (s *hostedShard) runBegun(e *region.Entity, c *inCall, r *runner) bool {
 	kept := c.run.leave()
 	s.endTurnOf(c.turn(), c.failed())
 	s.plane().answerTurn(c, a, pumped{})
+	if kept && c.told {
+		r.keep(c)
+	}
 	return kept
 }
 
@@ -135,15 +138,20 @@ func (s *hostedShard) tryEnter(e *region.Entity) bool {
 	return false
 }
 
-// enter begins a turn on the caller's goroutine, for a reference that has not met
-// the entity, or whose entity is gone or has something to do; nil where it has to
-// wait.
-func (s *hostedShard) enter(r *codegen.Ref) *region.Entity {
+// look finds the reference's entity, without the shard's lock.
+func (s *hostedShard) look(r *codegen.Ref) *region.Entity {
 	hash := r.Hash
 	if s.host.desc.Hash != nil { // the user's
 		hash = region.Hash(r.ID)
 	}
-	if e := s.core.Look(hash, r.ID); e != nil && s.tryEnter(e) {
+	return s.core.Look(hash, r.ID)
+}
+
+// enter begins a turn on the caller's goroutine, for a reference that has not met
+// the entity, or whose entity is gone or has something to do; nil where it has to
+// wait.
+func (s *hostedShard) enter(r *codegen.Ref) *region.Entity {
+	if e := s.look(r); e != nil && s.tryEnter(e) {
 		r.Near.Store(e)
 		return e
 	}
@@ -189,13 +197,16 @@ func (s *hostedShard) runCall(e *region.Entity, c *inCall) answer {
 	t.parent, t.entity = r, e
 	c.remote.Store(r)
 	defer t.finish()
-	now := pl.lease.now()
-	c.began = now
-	if !s.mayRunAt(now) {
-		if a, ok := s.leased(t); !ok {
-			return a
-		}
+	var now int64
+	if !c.told || !s.mayRunInline() { // a tell of this process has no deadline either
 		now = pl.lease.now()
+		c.began = now
+		if !s.mayRunAt(now) {
+			if a, ok := s.leased(t); !ok {
+				return a
+			}
+			now = pl.lease.now()
+		}
 	}
 	if c.deadline != 0 && now > c.deadline {
 		pl.ledger.add(callExpired)

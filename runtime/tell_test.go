@@ -1,0 +1,101 @@
+package shard_test
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/internal/fixture"
+	shard "github.com/shardgen/shardgen/runtime"
+)
+
+// TestTellsAndCallsInOrder: what one sender tells and asks an account runs once and
+// in order, over kept references, while others do the same, the account rests, and
+// its shard moves away and comes back.
+func TestTellsAndCallsInOrder(t *testing.T) {
+	const senders, before = 4, 300
+	c := emptyCluster(t)
+	a := c.start("a")
+	client := fixture.NewAccountClient(a)
+	ids := []string{"x", "y", "z"}
+	settle(t, client, ids...)
+	again := func(f func() error) error {
+		for {
+			if err := f(); !errors.Is(err, shard.ErrOverloaded) {
+				return err
+			}
+			runtime.Gosched()
+		}
+	}
+	under := make(chan struct{}, senders) // each sender is under way
+	var moved atomic.Bool                 // the shards have gone and come back
+	var sent [senders]int
+	var wg sync.WaitGroup
+	failed := make(chan error, senders)
+	for s := range senders {
+		refs, tells := map[string]fixture.AccountRef{}, map[string]fixture.AccountTell{}
+		for _, id := range ids {
+			refs[id], tells[id] = client.Ref(id), client.Tell(id)
+		}
+		wg.Go(func() {
+			for i := 0; i <= before || !moved.Load(); i++ {
+				if i == before {
+					under <- struct{}{}
+				}
+				sent[s] = i + 1
+				for _, id := range ids {
+					line := fmt.Sprint(s, " ", i)
+					err := again(func() error {
+						if i%3 == s%3 {
+							return refs[id].Note(testContext(t), line)
+						}
+						return tells[id].Note(testContext(t), line)
+					})
+					if i%50 == 0 && err == nil {
+						err = again(func() error { return tells[id].Rest(testContext(t)) })
+					}
+					if err != nil {
+						failed <- fmt.Errorf("%s to %s: %w", line, id, err)
+						select {
+						case under <- struct{}{}: // nobody waits in vain
+						default:
+						}
+						return
+					}
+				}
+			}
+		})
+	}
+	for range senders {
+		<-under
+	}
+	b := c.start("b")
+	require.Eventually(t, func() bool { return b.Counters()["shard moved in"] > 100 }, testPatience, testTick)
+	require.NoError(t, b.Shutdown(testContext(t)))
+	moved.Store(true)
+	wg.Wait()
+	close(failed)
+	for err := range failed {
+		t.Error(err)
+	}
+	for _, id := range ids {
+		log, err := client.Ref(id).Lines(testContext(t))
+		require.NoError(t, err)
+		next := make([]int, senders)
+		for _, line := range log {
+			var s, i int
+			_, err := fmt.Sscan(line, &s, &i)
+			require.NoError(t, err)
+			require.Equal(t, next[s], i, "the next line of sender %d in %s", s, id)
+			next[s]++
+		}
+		for s, n := range next {
+			require.Equal(t, sent[s], n, "lines of sender %d in %s", s, id)
+		}
+	}
+}
