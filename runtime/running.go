@@ -53,8 +53,9 @@ func (s *hostedShard) runBegun(e *region.Entity, c *inCall, r *runner) bool {
 	a := s.guarded(e, c)
 	kept := c.run.leave()
 	s.endTurnOf(c.turn(), c.failed())
+	told := c.told // answerTurn gives away what is not
 	s.plane().answerTurn(c, a, pumped{})
-	if kept && c.told {
+	if kept && told {
 		r.keep(c)
 	}
 	return kept
