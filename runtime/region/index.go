@@ -76,12 +76,18 @@ func insert(slots []slot, e *Entity) {
 	slots[i].Store(e)
 }
 
-// remove takes an entity out that is in the index.
+// remove takes an entity out, if it is in the index.
 func (x *index) remove(e *Entity) {
 	slots := x.slots()
+	if len(slots) == 0 {
+		return
+	}
 	mask := uint64(len(slots) - 1)
 	gap := e.hash & mask
-	for slots[gap].Load() != e {
+	for o := slots[gap].Load(); o != e; o = slots[gap].Load() {
+		if o == nil {
+			return
+		}
 		gap = (gap + 1) & mask
 	}
 	// Those behind it that would not be found across the gap move into it.

@@ -41,6 +41,9 @@ func TestIndex(t *testing.T) {
 					delete(model, id)
 					x.remove(e)
 				}
+				stranger := newEntity(nil, id)
+				stranger.hash = tt.hash(id)
+				x.remove(stranger) // changes nothing
 				if got := x.find(tt.hash(id), id); got != model[id] {
 					t.Fatalf("step %d: found %v for %s, want %v", step, got, id, model[id])
 				}

@@ -1,9 +1,7 @@
 package region
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -155,46 +153,9 @@ func (s *Shard) LastEpoch() placement.Epoch { return s.last }
 // Entities is the number of entities, active or passivated.
 func (s *Shard) Entities() int { return s.entities.n }
 
-// Active counts the entities that have a value or a turn; it looks at each.
-func (s *Shard) Active() (n int) {
-	for e := range s.entities.all() {
-		if e.has(busy | live) {
-			n++
-		}
-	}
-	return n
-}
-
-// LastUses calls f with the time of the last use of each entity that has a value
-// and no turn, by the driver's coarse clock, in any order.
-func (s *Shard) LastUses(f func(at uint32)) {
-	for e := range s.entities.all() {
-		if w := e.word.Load(); w&(busy|live) == live {
-			f(lastUsed(w))
-		}
-	}
-}
-
-// Lives tells whether an entity has a value or a turn.
-func (s *Shard) Lives(id string) bool {
-	e := s.entities.get(id)
-	return e != nil && e.has(busy|live)
-}
-
 // Restable tells whether an entity may keep its turn for longer than it runs: not
 // while the shard waits for its turns to end.
 func (s *Shard) Restable() bool { return s.state == Open && s.pending == nil }
-
-// Running is the number of turns under way; it looks at each entity. Those turns
-// end by End, not by Entity.Leave.
-func (s *Shard) Running() (n int) {
-	for e := range s.entities.all() {
-		if e.want() {
-			n++
-		}
-	}
-	return n
-}
 
 // Waiting is the number of calls that wait for the shard to open.
 func (s *Shard) Waiting() int { return s.waiting.n + s.gates.held() }
@@ -431,36 +392,6 @@ func (s *Shard) Find(entity string, match func(*Call) bool) (c *Call, running bo
 func (s *Shard) Expire(t time.Time) []*Call {
 	old := func(c *Call) bool { return c.at.Before(t) }
 	return s.waiting.filter(old)
-}
-
-// Idle begins a turn, for passivation, of each active entity that was last used
-// before t by the driver's coarse clock, at most limit of them, longest unused
-// first. The driver
-// passivates them and calls End.
-func (s *Shard) Idle(t uint32, limit int) []*Entity {
-	if s.state != Open {
-		return nil
-	}
-	type candidate struct {
-		*Entity
-		used uint32
-	}
-	var idle []candidate
-	for e := range s.entities.all() {
-		if w := e.word.Load(); w&(busy|live) == live && lastUsed(w) < t {
-			idle = append(idle, candidate{e, lastUsed(w)})
-		}
-	}
-	slices.SortFunc(idle, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(a.used, b.used), cmp.Compare(a.ID, b.ID))
-	})
-	var out []*Entity
-	for _, c := range idle {
-		if len(out) < limit && c.take(c.used) { // else somebody called it meanwhile
-			out = append(out, c.Entity)
-		}
-	}
-	return out
 }
 
 func (s *Shard) check() {

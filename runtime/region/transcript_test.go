@@ -19,7 +19,7 @@ import (
 //	handoff OPTION...                     a new shard that moves so
 //	place NODE|none EPOCH [force]         the table's entry
 //	call SENDER ENTITY EPOCH [via=NODE] [chain=shard|entity] [local]
-//	begin ENTITY                          a local call on the fast path
+//	begin ENTITY                          a local call, if the entity is idle
 //	end ENTITY                            its turn
 //	idle                                  passivate what is idle
 //	move NODE EPOCH | stop | stopped EPOCH | ready NODE EPOCH
