@@ -21,6 +21,7 @@ func hasty(m *shard.Membership) {
 }
 
 func TestAutoDownIsRefusedWithSharding(t *testing.T) {
+	t.Parallel()
 	auto := shard.Downing{Strategy: shard.DowningAuto, AutoDownAfter: 10 * time.Second}
 	insisting := auto
 	insisting.AutoDownDespiteSharding = true

@@ -142,6 +142,7 @@ func TestTellsKeepOrder(t *testing.T) {
 
 // TestNobodyHosts: calls to a type without a host say so, and tells are counted.
 func TestNobodyHosts(t *testing.T) {
+	t.Parallel()
 	c := emptyCluster(t)
 	c.tune = func(cfg *shard.Config) { cfg.CallTimeout = time.Second }
 	n := shard.New(c.config("a"))

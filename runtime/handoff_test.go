@@ -50,6 +50,7 @@ func TestHandoffDrop(t *testing.T) {
 // TestHandoffOptionsWithoutState moves a type without state by the options that
 // only such have, under load.
 func TestHandoffOptionsWithoutState(t *testing.T) {
+	t.Parallel()
 	for _, options := range [][]string{{"2a"}, {"3a"}, {"2a", "3a", "4a"}, {"2a", "3b", "4b"}, {"drop"}} {
 		t.Run(fmt.Sprint(options), func(t *testing.T) {
 			c := emptyCluster(t)

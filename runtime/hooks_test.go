@@ -21,6 +21,7 @@ func (c *cluster) hooks(id string, want ...string) {
 }
 
 func TestPassivationKeepsState(t *testing.T) {
+	t.Parallel()
 	c := emptyCluster(t)
 	c.opts = []shard.HostOption{shard.IdleAfter(time.Second)}
 	accounts := fixture.NewAccountClient(c.start("a"))

@@ -223,6 +223,7 @@ func TestBadConfigs(t *testing.T) {
 }
 
 func TestDialErrors(t *testing.T) {
+	t.Parallel()
 	c := emptyCluster(t)
 	dial := func(spoil func(*shard.Config)) error {
 		cfg := c.config("client")

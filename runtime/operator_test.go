@@ -30,6 +30,7 @@ func names(v admin.View) (list []string) {
 }
 
 func TestOperatorLeave(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b", "c")
 	o := c.operator()
 	v, err := o.Members(testContext(t))
@@ -87,6 +88,7 @@ func TestOperatorDown(t *testing.T) {
 }
 
 func TestJoinByCommand(t *testing.T) {
+	t.Parallel()
 	c := emptyCluster(t)
 	c.tune = func(cfg *shard.Config) { cfg.JoinByCommand = true }
 	o := c.operator()

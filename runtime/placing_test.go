@@ -131,6 +131,7 @@ func TestRoleMustMatch(t *testing.T) {
 }
 
 func TestPlaceShards(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "a", "b")
 	a := c.nodes["a"]
 	accounts := fixture.NewAccountClient(a)
@@ -208,6 +209,7 @@ func TestConsistentHash(t *testing.T) {
 
 // TestMinHosts: calls wait until enough members host the type, and say so.
 func TestMinHosts(t *testing.T) {
+	t.Parallel()
 	c := emptyCluster(t)
 	c.opts = []shard.HostOption{shard.MinHosts(2)}
 	a := c.start("a")

@@ -89,6 +89,7 @@ func muteMember(ctx context.Context, t *testing.T, broker *memory.Broker) (ended
 // TestQuarantine: a member that answers heartbeats and not the coordinator is
 // quarantined, stops when it hears of it, and is removed.
 func TestQuarantine(t *testing.T) {
+	t.Parallel()
 	c := emptyCluster(t)
 	c.tune = func(cfg *shard.Config) { cfg.Membership.QuarantineAfter = 5 * time.Second }
 	a := c.start("a")

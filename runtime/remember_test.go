@@ -81,6 +81,7 @@ func enliven(t *testing.T, accounts *fixture.AccountClient, n int) {
 // TestRememberedAfterCrash: the entities of a node that dies live again at the
 // others, each once, without a call; also those of a second one.
 func TestRememberedAfterCrash(t *testing.T) {
+	t.Parallel()
 	c := emptyCluster(t)
 	c.opts = rememberAccounts(shard.Remembering{})
 	for _, n := range []string{"a", "b", "c", "d"} {
@@ -129,6 +130,7 @@ func TestRememberedAfterMove(t *testing.T) {
 // TestRememberedUntil: who asks for Passivate or Forget is not remembered, who is
 // stopped by the supervisor or fails is, and who never lived is not.
 func TestRememberedUntil(t *testing.T) {
+	t.Parallel()
 	c := emptyCluster(t)
 	c.opts = append(rememberAccounts(shard.Remembering{Backoff: 30 * time.Millisecond}), shard.Supervise(func(err error) shard.Directive {
 		if err.Error() == "fail stopped: too poor" {
@@ -162,6 +164,7 @@ func TestRememberedUntil(t *testing.T) {
 
 // TestRememberedInStore stops all members and starts others.
 func TestRememberedInStore(t *testing.T) {
+	t.Parallel()
 	server := storememory.New()
 	start := func() *cluster {
 		c := emptyCluster(t)

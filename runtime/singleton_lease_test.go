@@ -68,6 +68,7 @@ func TestSingletonLeaseIsHandedOver(t *testing.T) {
 // TestSingletonWaitsForItsLease: somebody else has it, or the store does not
 // answer. The callers hear why.
 func TestSingletonWaitsForItsLease(t *testing.T) {
+	t.Parallel()
 	l := newLeased(t)
 	other, claim := l.claim()
 	claim.TTL = time.Minute

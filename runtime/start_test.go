@@ -61,6 +61,7 @@ func TestEndWhileConnecting(t *testing.T) {
 
 // TestWaitingIsTold: who joins or dials in vain for long says what it waits for.
 func TestWaitingIsTold(t *testing.T) {
+	t.Parallel()
 	c := emptyCluster(t)
 	log := make(lines, 100)
 	c.tune = func(cfg *shard.Config) { cfg.Logger, cfg.MinMembers = log.logger(), 2 }
@@ -96,6 +97,7 @@ func TestDialRefused(t *testing.T) {
 // TestForwardedOutlivesLeaving: a call that a node took and passed on before it
 // left is not lost, however long it runs at its new home.
 func TestForwardedOutlivesLeaving(t *testing.T) {
+	t.Parallel()
 	c := emptyCluster(t)
 	c.tune = func(cfg *shard.Config) { cfg.CallTimeout = testPatience }
 	c.start("a")

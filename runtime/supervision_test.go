@@ -125,6 +125,7 @@ func TestEscalation(t *testing.T) {
 // TestHooksThatDoNotEnd: a hook that never returns, ends its goroutine or panics
 // holds nobody up, and costs at most what it did itself.
 func TestHooksThatDoNotEnd(t *testing.T) {
+	t.Parallel()
 	c := emptyCluster(t)
 	c.opts = []shard.HostOption{shard.StopTimeout(50 * time.Millisecond)}
 	c.start("a")

@@ -115,6 +115,7 @@ func TestCancelWhileWaiting(t *testing.T) {
 // cancellation. Inline its caller gets what it made of them, else the caller is
 // back at once and nobody knows how far the method came.
 func TestEndOfContextInMethod(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name string
 		want error
