@@ -280,7 +280,7 @@ func (s *hostedShard) start(st region.Start) {
 
 // run has a turn run that has begun.
 func (s *hostedShard) run(e *region.Entity, c *inCall) {
-	s.plane().runner(s.id.Shard).add(begun{shard: s, entity: e, call: c})
+	s.plane().runner(s.id.Shard).add(begun{entity: e, call: c})
 }
 
 // forwardLocked sends a call on to the shard's next home.

@@ -13,22 +13,28 @@ type runner struct {
 	baton
 	watch *watchdog
 
-	mu    sync.Mutex
-	queue []begun
-	busy  bool      // a goroutine is at it
-	spare []*inCall // for tells
+	mu        sync.Mutex
+	queue     []begun
+	busy      bool      // a goroutine is at it
+	spare     []*inCall // for tells
+	spareArgs [][]byte
 
 	// What follows belongs to whoever has the baton.
-	batch []begun
-	at    int       // index of the next in batch
-	done  []*inCall // to become spare
+	batch    []begun
+	at       int       // index of the next in batch
+	done     []*inCall // to become spare
+	doneArgs [][]byte
+	own      *inCall // for toldCall; nil: in use
 }
 
-// begun is a turn that has begun and waits to be run.
+// begun is a turn that has begun and waits to be run: for call, or if that is nil, for
+// a tell of this process. It is as short as it can be, for it goes from processor to
+// processor.
 type begun struct {
-	shard  *hostedShard
 	entity *region.Entity
 	call   *inCall
+	method string
+	args   []byte // one of spareArgs
 }
 
 func (r *runner) init(pl *plane) {
@@ -64,7 +70,11 @@ func (r *runner) run() {
 			b := r.batch[r.at]
 			r.batch[r.at] = begun{}
 			r.at++
-			if !b.shard.runBegun(b.entity, b.call, r) {
+			c := b.call
+			if c == nil {
+				c = r.toldCall(&b)
+			}
+			if !hostedOf(b.entity).runBegun(b.entity, c, r) {
 				return // another goroutine goes on
 			}
 		}

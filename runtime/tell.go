@@ -34,10 +34,22 @@ func (p port) tellNear(c *codegen.Call) bool {
 func (s *hostedShard) runTold(e *region.Entity, c *codegen.Call) {
 	r := s.plane().runner(s.id.Shard)
 	r.mu.Lock()
-	in := r.takeLocked()
-	in.told, in.tell, in.lane = true, true, s.lane
-	in.method, in.args = bytesOf(c.Method), append(in.args, c.Args...)
-	r.addLocked(begun{shard: s, entity: e, call: in})
+	var args []byte
+	if last := len(r.spareArgs) - 1; last >= 0 {
+		args, r.spareArgs = r.spareArgs[last], r.spareArgs[:last]
+	}
+	r.addLocked(begun{entity: e, method: c.Method, args: append(args, c.Args...)})
+}
+
+// toldCall is the call of a turn that runTold has added: the runner's own record,
+// which stays in its processor's cache. It belongs to whoever has the baton.
+func (r *runner) toldCall(b *begun) (c *inCall) {
+	if c, r.own = r.own, nil; c == nil {
+		c = new(inCall)
+	}
+	c.told, c.tell, c.lane = true, true, hostedOf(b.entity).lane
+	c.method, c.args = bytesOf(b.method), b.args
+	return c
 }
 
 // enqueueTold is enqueue for a tell, which has neither a chain nor a deadline.
@@ -63,30 +75,42 @@ func (r *runner) takeLocked() (c *inCall) {
 	return c
 }
 
-// maxSpareArgs is the longest buffer for arguments that a spare call keeps, and
-// maxSpare how many of those a runner keeps.
+// maxSpareArgs is the longest buffer for arguments that is kept, and maxSpare how many
+// of those, and of calls, a runner keeps.
 const (
 	maxSpareArgs = 2 << 10
 	maxSpare     = 1 << 12
 )
 
-// keep is recycle for calls that takeLocked is to return again, with their buffers. It
-// belongs to whoever has the baton.
+// keep is recycle for tells: toldCall or takeLocked is to return the call again, and
+// its buffer is used again. It belongs to whoever has the baton.
 func (r *runner) keep(c *inCall) {
 	args := c.args[:0]
 	if cap(args) > maxSpareArgs {
 		args = nil
 	}
-	*c = inCall{args: args}
-	if len(r.done) < maxSpare {
+	queued := c.Driver != nil
+	*c = inCall{}
+	switch {
+	case !queued:
+		r.own = c
+		if len(r.doneArgs) < maxSpare {
+			r.doneArgs = append(r.doneArgs, args)
+		}
+	case len(r.done) < maxSpare:
+		c.args = args
 		r.done = append(r.done, c)
 	}
 }
 
-// giveBackLocked hands takeLocked what keep has kept.
+// giveBackLocked hands takeLocked and runTold what keep has kept.
 func (r *runner) giveBackLocked() {
-	n := min(len(r.done), maxSpare-len(r.spare))
-	r.spare = append(r.spare, r.done[:n]...)
-	clear(r.done)
-	r.done = r.done[:0]
+	r.spare, r.done = giveBack(r.spare, r.done)
+	r.spareArgs, r.doneArgs = giveBack(r.spareArgs, r.doneArgs)
+}
+
+func giveBack[T any](spare, done []T) (newSpare, newDone []T) {
+	spare = append(spare, done[:min(len(done), maxSpare-len(spare))]...)
+	clear(done)
+	return spare, done[:0]
 }
