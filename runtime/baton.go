@@ -106,6 +106,7 @@ func (w *watchdog) run(stop <-chan struct{}) {
 			return
 		case <-w.wake:
 		}
+		idle = 0
 		timer.Reset(longTurn)
 	}
 }

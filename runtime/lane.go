@@ -66,7 +66,6 @@ func (l *lane) run() {
 				return
 			}
 		}
-		l.plane.watch.awake()
 		l.message(m)
 	}
 }

@@ -33,6 +33,7 @@ func (l *lane) runTurn(sh *hostedShard, e *region.Entity, c *inCall) bool {
 	if l.pace.isSlow() && sh.runAlone(e, c, &l.pace) {
 		return true
 	}
+	l.plane.watch.awake()
 	c.run = l.enter()
 	a := sh.guarded(e, c)
 	kept := c.run.leave()
