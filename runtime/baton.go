@@ -55,12 +55,13 @@ type watchdog struct {
 }
 
 const (
-	// longTurn is how long a turn runs, between two looks, before it loses its baton.
+	// longTurn is how long a turn runs, between two looks, before it loses its baton:
+	// up to twice as long after it began, or restingLook longer.
 	longTurn = time.Millisecond
 	// restingLook is the time to the next look when no turn was under way.
-	restingLook = 10 * time.Millisecond
+	restingLook = 2 * time.Millisecond
 	// idleLooks is how often the watchdog looks at idle series before it sleeps.
-	idleLooks = 3
+	idleLooks = 10
 )
 
 func (w *watchdog) init(base time.Time) { w.base, w.wake = base, make(chan struct{}, 1) }

@@ -24,8 +24,8 @@ type deadline struct {
 	timer   *time.Timer
 }
 
-// sweepPending is how often calls are looked at whose time is over.
-const sweepPending = 50 * time.Millisecond
+// pendingSweep is how often calls are looked at whose time is over.
+const pendingSweep = 50 * time.Millisecond
 
 // newDeadline takes the sweep into account only if it runs.
 func newDeadline(ctx context.Context, option, def time.Duration, sweeping bool) deadline {
@@ -37,7 +37,7 @@ func newDeadline(ctx context.Context, option, def time.Duration, sweeping bool) 
 	if timeout == 0 {
 		return deadline{ctx: ctx, at: at}
 	}
-	if !ok && sweeping && timeout >= 20*sweepPending {
+	if !ok && sweeping && timeout >= 20*pendingSweep {
 		return deadline{ctx: ctx, timeout: timeout}
 	}
 	own := time.Now().Add(timeout)
@@ -45,7 +45,7 @@ func newDeadline(ctx context.Context, option, def time.Duration, sweeping bool) 
 		return deadline{ctx: ctx, at: at}
 	}
 	d := deadline{ctx: ctx, at: own, timeout: timeout}
-	if timeout < 20*sweepPending || !sweeping {
+	if timeout < 20*pendingSweep || !sweeping {
 		d.timer = time.NewTimer(timeout)
 	}
 	return d
@@ -71,7 +71,7 @@ func (d *deadline) seen(over int64, base time.Time) {
 	case over > 0:
 		d.at = base.Add(time.Duration(over))
 	default:
-		d.at = time.Now().Add(d.timeout) // no sweep saw it: it took less than sweepPending
+		d.at = time.Now().Add(d.timeout) // no sweep saw it: it took less than pendingSweep
 	}
 }
 

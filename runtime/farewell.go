@@ -131,7 +131,7 @@ func (s *hostedShard) stopIdle() (ended <-chan struct{}) {
 	s.releaseAll()
 	s.mu.Lock()
 	idle := s.core.Idle(^uint32(0), s.core.Entities())
-	if s.core.Running() > len(idle) {
+	if s.core.WatchRunning() > len(idle) {
 		if s.turnEnded == nil {
 			s.turnEnded = make(chan struct{})
 		}

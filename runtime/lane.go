@@ -56,6 +56,7 @@ func (l *lane) run() {
 		}
 		m, ok := l.plane.link().TryReceive(l.ch)
 		if !ok {
+			l.pace.last = 0 // how long nothing comes is no turn's time
 			l.publish()
 			var err error
 			if m, err = l.plane.link().Receive(l.ch); err != nil {
@@ -70,7 +71,8 @@ func (l *lane) run() {
 	}
 }
 
-// resume is run for a goroutine that goes on after a turn that took too long.
+// resume is run for a goroutine that goes on behind a turn that takes long, or
+// waits.
 func (l *lane) resume() {
 	l.pace.slowDown()
 	l.run()
@@ -106,7 +108,6 @@ func (l *lane) message(m transport.Message) {
 	}
 	l.header, l.from, l.rest, l.seq, l.skip, l.open = h, p, rest, h.Seq, skip, true
 	l.size = len(m.Payload)
-	l.pace.last = 0
 }
 
 // frame handles the rest of the frame under way. It reports whether this

@@ -44,8 +44,8 @@ func (p *pace) slowDown() {
 	p.alone.Store(int64(4 * slowTurn))
 }
 
-// took notes how long a turn took that had a goroutine of its own. It is safe for
-// concurrent use; a lost note does not matter.
+// took notes how long a turn took that had a goroutine of its own, with what it
+// waited for the lease. It is safe for concurrent use; a lost note does not matter.
 func (p *pace) took(d time.Duration) {
 	p.alone.Store(int64(average(time.Duration(p.alone.Load()), d)))
 }

@@ -22,7 +22,6 @@ func (n *Node) sweep() {
 		case <-ticker.C:
 		}
 		now := n.plane.clock.Add(1)
-		n.plane.clockAt.Store(n.plane.lease.now())
 		if now%uint32(time.Second/clockTick) != 0 {
 			continue
 		}
@@ -36,15 +35,6 @@ func (n *Node) sweep() {
 			}
 		}
 	}
-}
-
-// lately is the time, at most about clockTick ago: to bound waiting by, where reading
-// the clock would cost much of the rest.
-func (pl *plane) lately() time.Time {
-	if at := pl.clockAt.Load(); at != 0 {
-		return pl.lease.base.Add(time.Duration(at))
-	}
-	return time.Now()
 }
 
 // passivateIdle rests entities that nobody called for the type's idle time.

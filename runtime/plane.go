@@ -47,7 +47,7 @@ type plane struct {
 	pending pendingTable
 	held    atomic.Int64 // calls held in routes
 	clock   atomic.Uint32
-	clockAt atomic.Int64 // when clock was advanced, in nanoseconds after the lease's base
+	swept   atomic.Int64 // when pending was, in nanoseconds after the lease's base
 
 	peersMu sync.RWMutex
 	peers   map[transport.Address]*peerPaths
@@ -125,9 +125,18 @@ func (pl *plane) open(l transport.Link) {
 	}
 }
 
+// lately is the time, about pendingSweep ago: to bound waiting by, where reading the
+// clock would cost much of the rest.
+func (pl *plane) lately() time.Time {
+	if at := pl.swept.Load(); at != 0 {
+		return pl.lease.base.Add(time.Duration(at))
+	}
+	return time.Now()
+}
+
 // sweepPending ends calls whose time is over, and every second tells.
 func (pl *plane) sweepPending() {
-	calls, tells := time.NewTicker(sweepPending), time.NewTicker(time.Second)
+	calls, tells := time.NewTicker(pendingSweep), time.NewTicker(time.Second)
 	defer calls.Stop()
 	defer tells.Stop()
 	for {
@@ -135,7 +144,9 @@ func (pl *plane) sweepPending() {
 		case <-pl.stop:
 			return
 		case <-calls.C:
-			pl.pending.sweep(int64(time.Since(pl.lease.base)))
+			now := pl.lease.now()
+			pl.swept.Store(now)
+			pl.pending.sweep(now)
 		case <-tells.C:
 			pl.expireTells()
 		}
@@ -210,8 +221,18 @@ func (pl *plane) pathConfig() call.Config {
 
 func (pl *plane) laneOf(shard uint32) int { return laneOf(shard, pl.cfg.Lanes) }
 
-// kind returns the kind as this process knows it, adding it if it is new.
+// kind returns the kind as this process knows it, adding it if it is new. One whose
+// name is taken by a type of another package cannot be called.
 func (pl *plane) kind(c codegen.Kind) *kind {
+	k := pl.kindNamed(c)
+	if k.desc.Package == c.Package {
+		return k
+	}
+	return &kind{plane: pl, desc: c, name: k.name, err: fmt.Errorf("%w: type %s is one of %s and one of %s (set name= in one's directive)",
+		ErrMismatch, c.Name, k.desc.Package, c.Package)}
+}
+
+func (pl *plane) kindNamed(c codegen.Kind) *kind {
 	if k := (*pl.kinds.Load())[c.Name]; k != nil {
 		return k
 	}

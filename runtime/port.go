@@ -83,7 +83,7 @@ func (p port) Begin(ctx context.Context, r *codegen.Ref, method string) (codegen
 		return hostedOf(e).begin(ctx, up, e, method)
 	}
 	k := p.kind
-	t := k.routes[placement.ShardOf(r.Hash, k.shards)-k.shards].target.Load()
+	t := k.routeOf(r.Hash).target.Load()
 	if t == nil || t.local == nil || !k.host.settings.inline {
 		return codegen.Turn{}, nil
 	}
@@ -195,10 +195,7 @@ func (p port) Send(c codegen.Call) error {
 	return nil
 }
 
-func (p port) route(c *codegen.Call) *route {
-	k := p.kind
-	return &k.routes[placement.ShardOf(c.Ref.Hash, k.shards)-k.shards]
-}
+func (p port) route(c *codegen.Call) *route { return p.kind.routeOf(c.Ref.Hash) }
 
 func (p port) envelope(c *codegen.Call, t wire.Type) wire.Envelope {
 	k := p.kind

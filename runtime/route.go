@@ -51,6 +51,11 @@ func (k *kind) route(shard uint32) *route {
 	return &k.routes[shard-k.shards]
 }
 
+// routeOf is the route of an entity, by the hash of its reference.
+func (k *kind) routeOf(hash uint64) *route {
+	return &k.routes[placement.ShardOf(hash, k.shards)-k.shards]
+}
+
 // adopt follows the table from an older one. What did not change is passed over,
 // for tables come as often as shards move; but for routes that wait for a home.
 func (k *kind) adopt(old, t *placement.Table) {

@@ -64,8 +64,8 @@ const keptBatch = 4096
 
 // run runs turns until none is left or the baton is taken away.
 func (r *runner) run() {
-	r.watch.awake()
 	for {
+		r.watch.awake()
 		for r.at < len(r.batch) {
 			b := r.batch[r.at]
 			r.batch[r.at] = begun{}
@@ -82,6 +82,7 @@ func (r *runner) run() {
 		r.giveBackLocked()
 		if len(r.queue) == 0 {
 			r.busy = false
+			r.shrinkLocked()
 			r.mu.Unlock()
 			return
 		}

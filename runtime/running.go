@@ -108,7 +108,7 @@ const maxErrorText = 64 << 10
 
 func clipText(s string) string { return s[:min(len(s), maxErrorText)] }
 
-// guarded is turn that survives a method calling runtime.Goexit, which ends this
+// guarded is runCall that survives a method calling runtime.Goexit, which ends this
 // goroutine: the lane, the entity and the caller must not wait for it.
 func (s *hostedShard) guarded(e *region.Entity, c *inCall) (a answer) {
 	returned := false

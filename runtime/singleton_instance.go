@@ -143,6 +143,7 @@ func (in *instance) keepLocked(e *region.Entity) bool {
 		return false
 	}
 	in.entity, in.busy = e, true
+	in.shard.core.Kept(e)
 	in.shard.plane().wg.Go(func() { in.bury(e) })
 	return true
 }

@@ -105,6 +105,11 @@ func (s *hostedShard) endTurnOf(t *turn, failed *mishap) {
 	if failed != nil && s.host.settings.decide != nil {
 		d = s.directive(failed, e)
 	}
+	if d == Restart || d == Stop || forget || rest {
+		s.mu.Lock()
+		s.core.Kept(e) // the call may be used again before the turn has ended
+		s.mu.Unlock()
+	}
 	switch {
 	case d == Escalate:
 		s.plane().ctl.escalate(fmt.Errorf("%w: %s/%s.%s: %w", ErrEscalated, s.id.Kind, clip(e.ID), failed.method, failed.err))

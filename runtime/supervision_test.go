@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -91,6 +92,35 @@ func TestSupervision(t *testing.T) {
 		}
 		add(t, accounts, "y", 1)
 	}, shard.Supervise(decide), shard.RestartBackoff(40*time.Millisecond, time.Second))
+}
+
+// TestGivingUpInABackoff: who gives up behind a turn that lasts longer than its call
+// knows that nothing ran, and nothing is left waiting.
+func TestGivingUpInABackoff(t *testing.T) {
+	for _, far := range []bool{false, true} {
+		c := emptyCluster(t)
+		c.opts = []shard.HostOption{
+			shard.Inline(false), shard.RestartBackoff(time.Hour, time.Hour),
+			shard.Supervise(func(error) shard.Directive { return shard.Restart }),
+		}
+		n := c.start("a")
+		accounts := fixture.NewAccountClient(n)
+		if far {
+			accounts = fixture.NewAccountClient(c.dial("client"))
+		}
+		for i := range 20 {
+			id := strconv.Itoa(i)
+			require.Error(t, accounts.Ref(id).Panic(testContext(t), "boom"))
+			ctx, cancel := context.WithTimeout(testContext(t), 10*time.Millisecond)
+			_, err := accounts.Ref(id).Add(ctx, 1)
+			cancel()
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			if !far {
+				require.Equal(t, shard.NotExecuted, shard.OutcomeOf(err))
+			}
+			require.Eventually(t, func() bool { return n.Waiting(accountKind, id) == 0 }, testPatience, testTick)
+		}
+	}
 }
 
 // TestMovesDoNotWaitForBackoffs moves an entity that is to be restarted in an hour.

@@ -3,7 +3,6 @@ package shard
 import (
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
-	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/runtime/region"
 )
 
@@ -17,7 +16,7 @@ func (p port) tellNear(c *codegen.Call) bool {
 		return true
 	}
 	k := p.kind
-	t := k.routes[placement.ShardOf(c.Ref.Hash, k.shards)-k.shards].target.Load()
+	t := k.routeOf(c.Ref.Hash).target.Load()
 	if t == nil || t.local == nil {
 		return false
 	}
@@ -107,6 +106,20 @@ func (r *runner) keep(c *inCall) {
 func (r *runner) giveBackLocked() {
 	r.spare, r.done = giveBack(r.spare, r.done)
 	r.spareArgs, r.doneArgs = giveBack(r.spareArgs, r.doneArgs)
+}
+
+// fewSpare is how many of each a runner keeps that has nothing to do.
+const fewSpare = 64
+
+// shrinkLocked lets go of half of what is spare, for a burst is over.
+func (r *runner) shrinkLocked() {
+	r.spare, r.spareArgs = shrink(r.spare), shrink(r.spareArgs)
+}
+
+func shrink[T any](spare []T) []T {
+	n := min(len(spare), max(len(spare)/2, fewSpare))
+	clear(spare[n:])
+	return spare[:n]
 }
 
 func giveBack[T any](spare, done []T) (newSpare, newDone []T) {

@@ -2,48 +2,52 @@ package call
 
 import (
 	"sync"
+	"unsafe"
 
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// Frames are encoded into buffers of two sizes that all paths share: small ones for
-// the few envelopes of a quiet path, large ones for full frames. A frame of one
-// envelope that is larger still has a buffer of its own.
-type (
-	smallBuffer [2 << 10]byte
-	largeBuffer [frameBytes]byte
-)
+// bufferSizes are those of the buffers that frames are encoded into, and that all
+// paths share: each a few times the one before, so that a frame takes little more
+// memory than it has bytes. A frame of one envelope that is larger still has a
+// buffer of its own.
+var bufferSizes = [...]int{2 << 10, 8 << 10, 24 << 10, frameBytes}
 
-var (
-	smallBuffers = sync.Pool{New: func() any { return new(smallBuffer) }}
-	largeBuffers = sync.Pool{New: func() any { return new(largeBuffer) }}
-)
+// buffers are those that nobody uses, by size; each is its first byte.
+var buffers [len(bufferSizes)]sync.Pool
 
 // newBuffer is a buffer with nothing but the room for a header.
-func newBuffer() []byte { return smallBuffers.Get().(*smallBuffer)[:wire.MaxFrameHeader] }
+func newBuffer() []byte { return buffer(wire.MaxFrameHeader)[:wire.MaxFrameHeader] }
+
+// buffer is an empty buffer with room for n bytes.
+func buffer(n int) []byte {
+	for i, size := range bufferSizes {
+		if n > size {
+			continue
+		}
+		if first, ok := buffers[i].Get().(*byte); ok {
+			return unsafe.Slice(first, size)[:0]
+		}
+		return make([]byte, 0, size)
+	}
+	return make([]byte, 0, n)
+}
 
 // reserve makes room for size more bytes.
 func reserve(b []byte, size int) []byte {
 	if len(b)+size <= cap(b) {
 		return b
 	}
-	var larger []byte
-	if n := len(b) + size; n <= frameBytes {
-		larger = largeBuffers.Get().(*largeBuffer)[:0]
-	} else {
-		larger = make([]byte, 0, n)
-	}
-	larger = append(larger, b...)
+	larger := append(buffer(len(b)+size), b...)
 	recycle(b)
 	return larger
 }
 
 // recycle gives a buffer back, when nobody reads it any more.
 func recycle(b []byte) {
-	switch cap(b) {
-	case len(smallBuffer{}):
-		smallBuffers.Put((*smallBuffer)(b[:cap(b)]))
-	case len(largeBuffer{}):
-		largeBuffers.Put((*largeBuffer)(b[:cap(b)]))
+	for i, size := range bufferSizes {
+		if cap(b) == size {
+			buffers[i].Put(unsafe.SliceData(b))
+		}
 	}
 }

@@ -93,7 +93,7 @@ func TestLeave(t *testing.T) {
 		{"a call waits", func(s *Shard, _ *Entity) {
 			s.Deliver(&Call{Entity: "x", Local: true, Sender: transport.Peer{Address: node("a")}}, 1, at)
 		}, false},
-		{"turns were counted", func(s *Shard, _ *Entity) { s.Running() }, false},
+		{"turns were counted", func(s *Shard, _ *Entity) { s.WatchRunning() }, false},
 		{"the shard drains", func(s *Shard, _ *Entity) { s.BeginMove(node("b"), 11) }, false},
 		{"the shard was lost", func(s *Shard, _ *Entity) { s.Place(node("b"), 11, false, 1, at) }, false},
 		{"a gate is closed", func(s *Shard, _ *Entity) { s.CloseGate(node("a"), node("b"), 10, at) }, true},
@@ -116,5 +116,31 @@ func TestLeave(t *testing.T) {
 				t.Errorf("last used at %d, want 7", used)
 			}
 		})
+	}
+}
+
+// TestGoneEntitiesHoldNothing: callers may keep an entity whose shard has left.
+func TestGoneEntitiesHoldNothing(t *testing.T) {
+	at := time.Unix(0, 0)
+	for name, leave := range map[string]func(s *Shard){
+		"moved": func(s *Shard) {
+			s.BeginMove(node("b"), 11)
+			entities, _ := s.Stop()
+			for _, e := range entities {
+				e.Value, e.State = nil, []byte("state")
+			}
+			s.Stopped(11, 1)
+			s.Ready(node("b"), 11)
+		},
+		"lost": func(s *Shard) { s.Place(node("b"), 11, false, 1, at) },
+	} {
+		s, e := opened(Limits{Mailbox: 1, Waiting: 1})
+		p := s.Begin("passive", 1)
+		p.State = []byte("state")
+		s.End(p, 1)
+		leave(s)
+		if s.Entities() != 0 || e.Value != nil || e.State != nil || p.State != nil {
+			t.Errorf("%s: %d entities left; live %v %q, passive %q: want nothing", name, s.Entities(), e.Value, e.State, p.State)
+		}
 	}
 }

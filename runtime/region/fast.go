@@ -1,8 +1,8 @@
 package region
 
-// Look finds an entity without the shard's lock; nil: there is none, or it has just
-// come. hash is [Hash] of id. It may be called at any time, from any goroutine, and
-// what it returned may be kept for later calls.
+// Look finds an entity without the shard's lock; nil: there is none, or the index
+// changes just now. hash is [Hash] of id. It may be called at any time, from any
+// goroutine, and what it returned may be kept for later calls.
 func (s *Shard) Look(hash uint64, id string) *Entity { return s.entities.find(hash, id) }
 
 // An Entry is what Enter came to.
@@ -44,7 +44,7 @@ const (
 //     Value is the turn's. A turn that changes it from or to nil ends under the lock.
 func (e *Entity) Enter() Entry {
 	w := e.word.Load()
-	if w&flags != live || !e.word.CompareAndSwap(w, w|busy) {
+	if w&flags != live || e.shard.gated.Load() || !e.word.CompareAndSwap(w, w|busy) {
 		return Refused
 	}
 	if !e.shard.gated.Load() {

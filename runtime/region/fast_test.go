@@ -202,7 +202,7 @@ func (g *rig) disturb(r *rand.Rand, lose bool) {
 	case 6:
 		g.mu.Lock()
 		err := g.s.Check()
-		running := g.s.Running()
+		running := g.s.WatchRunning()
 		g.mu.Unlock()
 		if err != nil || running < 0 {
 			g.t.Errorf("%d run: %v", running, err)

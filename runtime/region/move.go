@@ -106,7 +106,7 @@ func (s *Shard) follow() Effects {
 	s.last = s.epoch
 	s.owner, s.epoch = s.peer, s.moveE
 	s.trail.add(s.peer, s.moveE)
-	s.entities.clear()
+	s.dismiss()
 	s.granted = false
 	waited := s.waiting.filter(func(c *Call) bool { return c.Epoch <= s.epoch })
 	fx := Effects{Forward: waited}
@@ -343,8 +343,8 @@ func (s *Shard) Dismiss() Effects {
 // calls that wait for them.
 func (s *Shard) orphan() (fx Effects) {
 	for _, e := range s.entities.sorted() {
-		if e.abandon() == live {
-			e.Value = nil // callers may keep the entity
+		if e.abandon() != busy {
+			s.empty(e)
 		}
 		for c := e.mailbox.pop(); c != nil; c = e.mailbox.pop() {
 			fx.Drop = append(fx.Drop, c)
@@ -352,6 +352,22 @@ func (s *Shard) orphan() (fx Effects) {
 	}
 	s.entities.clear()
 	return fx
+}
+
+// dismiss drops the entities, which are encoded and live elsewhere now.
+func (s *Shard) dismiss() {
+	for e := range s.entities.all() {
+		s.empty(e)
+	}
+	s.entities.clear()
+}
+
+// empty is for an entity that leaves the index: callers may keep it, but not what it
+// held. While the driver encodes the shard's entities it has what they hold.
+func (s *Shard) empty(e *Entity) {
+	if !s.stops {
+		e.Value, e.State = nil, nil
+	}
 }
 
 func (s *Shard) close() Effects {

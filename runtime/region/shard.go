@@ -321,12 +321,16 @@ func (s *Shard) MailboxFull(id string) bool {
 	return e != nil && e.has(busy) && e.mailbox.n >= s.limits.Mailbox
 }
 
+// Kept is for a driver that goes on with the entity's turn when the call is over
+// that it was for: nobody finds that call any more.
+func (s *Shard) Kept(e *Entity) { e.turn = nil }
+
 // End ends the entity's turn. next is the call whose turn begins now, if one
 // waited: the driver runs it. drained tells that the shard was waiting for this
 // turn to end and the driver must go on with the move.
 func (s *Shard) End(e *Entity, now uint32) (next *Call, drained bool) {
 	if e.has(orphan) {
-		e.turn, e.Value = nil, nil
+		e.turn, e.Value, e.State = nil, nil, nil
 		e.rest(0, now)
 		return nil, false
 	}

@@ -31,9 +31,10 @@ func (s *Shard) Lives(id string) bool {
 	return e != nil && e.has(busy|live)
 }
 
-// Running is the number of turns under way; it looks at each entity. Those turns
-// end by End, not by Entity.Leave.
-func (s *Shard) Running() (n int) {
+// WatchRunning is the number of turns under way; it looks at each entity. Those turns
+// end by End, not by Entity.Leave, and each idle entity's next one begins under the
+// lock.
+func (s *Shard) WatchRunning() (n int) {
 	for e := range s.entities.all() {
 		if e.want() {
 			n++
