@@ -194,7 +194,7 @@ func (g *gateway) membersChanged() {
 
 func (g *gateway) mismatch(h *wire.GatewayHello) string {
 	if lanes := g.control.node.cfg.Lanes; int(h.GetLanes()) != lanes {
-		return fmt.Sprintf("the cluster has %d lanes, this process %d (set Config.Lanes alike)", lanes, h.GetLanes())
+		return fmt.Sprintf("Config.Lanes is %d in the cluster and %d in this process (set it alike)", lanes, h.GetLanes())
 	}
 	if h.GetFrame() != wire.FrameVersion {
 		return fmt.Sprintf("the cluster speaks frame format %d, this process %d (upgrade the older one)", wire.FrameVersion, h.GetFrame())

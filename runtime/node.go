@@ -108,7 +108,7 @@ func New(cfg Config) *Node {
 func (n *Node) Name() string { return n.cfg.Name }
 
 // ShardPort is for generated code.
-func (n *Node) ShardPort(k codegen.Kind) codegen.Port { return port{n.plane.kind(k)} }
+func (n *Node) ShardPort(k codegen.Kind) codegen.Port { return port{n.plane.callable(k)} }
 
 // Host makes the node host a type. It is for generated code: call the type's
 // HostX. After Start it is an error, for joining has checked the types; every

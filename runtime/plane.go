@@ -221,10 +221,10 @@ func (pl *plane) pathConfig() call.Config {
 
 func (pl *plane) laneOf(shard uint32) int { return laneOf(shard, pl.cfg.Lanes) }
 
-// kind returns the kind as this process knows it, adding it if it is new. One whose
-// name is taken by a type of another package cannot be called.
-func (pl *plane) kind(c codegen.Kind) *kind {
-	k := pl.kindNamed(c)
+// callable is kind for a process that may have its entities: a type of another
+// package, whose name is taken, cannot be called there.
+func (pl *plane) callable(c codegen.Kind) *kind {
+	k := pl.kind(c)
 	if k.desc.Package == c.Package {
 		return k
 	}
@@ -232,7 +232,8 @@ func (pl *plane) kind(c codegen.Kind) *kind {
 		ErrMismatch, c.Name, k.desc.Package, c.Package)}
 }
 
-func (pl *plane) kindNamed(c codegen.Kind) *kind {
+// kind returns the kind as this process knows it, adding it if it is new.
+func (pl *plane) kind(c codegen.Kind) *kind {
 	if k := (*pl.kinds.Load())[c.Name]; k != nil {
 		return k
 	}

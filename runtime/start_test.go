@@ -90,7 +90,7 @@ func TestDialRefused(t *testing.T) {
 	cfg := c.config("client")
 	cfg.Lanes = 7
 	_, err := shard.Dial(context.Background(), cfg)
-	require.ErrorContains(t, err, "dial cluster test: a refuses this process: the cluster has 4 lanes, this process 7")
+	require.ErrorContains(t, err, "dial cluster test: a refuses this process: Config.Lanes is 4 in the cluster and 7 in this process")
 	require.NotErrorIs(t, err, context.DeadlineExceeded)
 }
 

@@ -42,7 +42,7 @@ func TestMismatch(t *testing.T) {
 		host   *codegen.Host // nil: as the first member
 		want   []string
 	}{
-		{"lanes", func(c *shard.Config) { c.Lanes = 8 }, nil, []string{"lanes", "4", "8"}},
+		{"lanes", func(c *shard.Config) { c.Lanes = 8 }, nil, []string{"lanes", "1", "8"}},
 		{"leases", func(c *shard.Config) { c.Membership.CutAfter = 7 * time.Second }, nil, []string{"Membership.CutAfter", "6s", "7s"}},
 		{"shards", func(*shard.Config) {}, new(otherAccount(fixturePackage, 64)), []string{"Account", "256", "64"}},
 		{"package", func(*shard.Config) {}, new(otherAccount("example.com/bank", 256)), []string{"Account", fixturePackage, "example.com/bank"}},
@@ -94,7 +94,7 @@ func TestMismatchedClient(t *testing.T) {
 	if errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("dial: %v, want the refusal at once", err)
 	}
-	for _, want := range []string{"first", "4 lanes", "2", "Config.Lanes"} {
+	for _, want := range []string{"first", "Config.Lanes is 1 in the cluster and 2 in this process"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("dial: %v, want %q in it", err, want)
 		}
