@@ -32,6 +32,9 @@ func (pl *plane) farewell(ctx context.Context) {
 		}
 	}
 	pl.dismiss(ctx)
+	for pl.answering.Load() > 0 && ctx.Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
 	pl.peersMu.RLock()
 	var paths []*path
 	for _, pp := range pl.peers {

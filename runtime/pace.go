@@ -73,8 +73,7 @@ func (s *hostedShard) runAlone(e *region.Entity, c *inCall, p *pace) bool {
 		defer pl.alone.Add(-1)
 		a := s.guarded(e, c)
 		p.took(time.Duration(pl.lease.now() - c.began))
-		s.endTurnOf(c.turn(), c.failed())
-		pl.answerTurn(c, a, pumped{})
+		s.finish(c, a, c.failed(), pumped{})
 	})
 	return true
 }

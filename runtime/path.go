@@ -247,11 +247,12 @@ func (p *path) bounced(token uint64) {
 	}
 }
 
-// partIfStranger ends the path to a member that has left, if it never sent
-// anything here and does not listen any more.
+// partIfStranger ends the path to a member that has left, if nothing ever came to
+// it this way and it does not listen any more: it does not know of the path, and
+// will not say goodbye.
 func (p *path) partIfStranger() {
 	p.mu.Lock()
-	stranger := p.core.Received() == 0 && !p.absent.IsZero() && !p.gone
+	stranger := p.core.Unreached() && !p.absent.IsZero() && !p.gone
 	p.mu.Unlock()
 	if stranger {
 		p.plane.peerGone(p.peer.Address, int(p.ch), false)

@@ -138,8 +138,8 @@ func (pl *plane) peerLeft(a transport.Address) {
 	})
 }
 
-// markLeft notes that a member has left. On a lane on which it never sent
-// anything it says no goodbye either: there a bounce ends the wait.
+// markLeft notes that a member has left. On a lane on which nothing came to it
+// it says no goodbye: there a bounce ends the wait.
 func (pl *plane) markLeft(a transport.Address) {
 	pl.peersMu.Lock()
 	pl.left[a] = true

@@ -40,7 +40,10 @@ type plane struct {
 	pumps []pump // one a lane
 	runs  []runner
 	alone atomic.Int64 // turns of remote calls with a goroutine of their own
-	watch watchdog
+	// answering are turns that end on other goroutines than the lanes', from before
+	// their end until their answers are in their paths.
+	answering atomic.Int64
+	watch     watchdog
 
 	exiting atomic.Bool // this node has nothing left to give away: it takes nothing any more
 

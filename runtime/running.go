@@ -36,15 +36,14 @@ func (l *lane) runTurn(sh *hostedShard, e *region.Entity, c *inCall) bool {
 	l.plane.watch.awake()
 	c.run = l.enter()
 	a := sh.guarded(e, c)
-	kept := c.run.leave()
-	var by publisher
-	if kept {
-		by = l
-		l.pace.ran(c.began)
+	if !c.run.leave() {
+		sh.finish(c, a, c.failed(), nil)
+		return false
 	}
+	l.pace.ran(c.began)
 	sh.endTurnOf(c.turn(), c.failed())
-	sh.plane().answerTurn(c, a, by)
-	return kept
+	sh.plane().answerTurn(c, a, l)
+	return true
 }
 
 // runBegun runs a turn on a runner's goroutine. It reports whether this goroutine
@@ -53,13 +52,24 @@ func (s *hostedShard) runBegun(e *region.Entity, c *inCall, r *runner) bool {
 	c.run = r.enter()
 	a := s.guarded(e, c)
 	kept := c.run.leave()
-	s.endTurnOf(c.turn(), c.failed())
-	told := c.told // answerTurn gives away what is not
-	s.plane().answerTurn(c, a, pumped{})
+	told := c.told // finish gives away what is not
+	s.finish(c, a, c.failed(), pumped{})
 	if kept && told {
 		r.keep(c)
 	}
 	return kept
+}
+
+// finish ends a turn and answers its call, on a goroutine that nobody waits for who
+// says goodbye: so they wait for the answers that are on their way.
+func (s *hostedShard) finish(c *inCall, a answer, failed *mishap, by publisher) {
+	pl, answers := s.plane(), c.id != 0
+	if answers {
+		pl.answering.Add(1)
+		defer pl.answering.Add(-1)
+	}
+	s.endTurnOf(c.turn(), failed)
+	pl.answerTurn(c, a, by)
 }
 
 // answerTurn sends what a turn came to, unless it was a tell's, and ends the call.
@@ -118,8 +128,8 @@ func (s *hostedShard) guarded(e *region.Entity, c *inCall) (a answer) {
 		}
 		c.run.handOver()
 		s.died("runtime.Goexit in " + string(c.method))
-		s.endTurnOf(c.turn(), s.panicFailure(e.ID, string(c.method), "runtime.Goexit"))
-		s.plane().answerTurn(c, answer{code: wire.CodePanic, text: "runtime.Goexit"}, nil)
+		failed := s.panicFailure(e.ID, string(c.method), "runtime.Goexit")
+		s.finish(c, answer{code: wire.CodePanic, text: "runtime.Goexit"}, failed, nil)
 	}()
 	a = s.runCall(e, c)
 	returned = true

@@ -298,3 +298,30 @@ func TestSteadyPathDoesNotAllocate(t *testing.T) {
 		t.Errorf("%v allocations, want at most 2", n)
 	}
 }
+
+// TestUnreached: a peer may know of the path as long as one frame may have come to it.
+func TestUnreached(t *testing.T) {
+	now := time.Unix(0, 0)
+	p := NewPath(Config{MaxPayload: 1 << 20, Window: 1 << 20, MaxBuffered: 1 << 20}, peerNamed("b"))
+	check := func(what string, want bool) {
+		t.Helper()
+		if got := p.Unreached(); got != want {
+			t.Errorf("%s: got %v, want %v", what, got, want)
+		}
+	}
+	check("new", true)
+	if _, err := p.Append(&wire.Envelope{Type: wire.TypeCall, ID: 1}); err != nil {
+		t.Fatal(err)
+	}
+	check("appended", true)
+	_, token, _ := p.Take(now, 0)
+	check("published", false)
+	p.Bounced(token, now)
+	check("bounced", true)
+	now = now.Add(RetryAfter)
+	p.Tick(now)
+	p.Take(now, 0)
+	check("published again", false)
+	p.Ack(&wire.FrameHeader{Handled: 1}, now)
+	check("handled", false)
+}

@@ -42,6 +42,20 @@ func (p *Path) Receive(h *wire.FrameHeader, now time.Time) (skip uint32, ok bool
 	return skip, true
 }
 
+// Unreached tells that the peer never heard of the path: it sent nothing, and
+// whatever was published to it bounced.
+func (p *Path) Unreached() bool {
+	if p.received > 0 || p.handledTo > 0 {
+		return false
+	}
+	for i := p.head; i < len(p.frames); i++ {
+		if !p.frames[i].neverArrived() {
+			return false
+		}
+	}
+	return true
+}
+
 // Received is the highest sequence received without a gap.
 func (p *Path) Received() uint64 { return p.received }
 
