@@ -16,7 +16,10 @@ import (
 
 // inCall is a call as the hosting side holds it: from another process, from this
 // one through its queues, or a local caller that waits for its turn. One whose
-// turn has ended and was answered is used again.
+// turn has ended and was answered is used again: by its lane (keep), its runner
+// (runner.keep) or anybody (recycle). Until then others may find it through its
+// entity, so whoever answers first sees to it that the shard has let go of it (End,
+// or Kept).
 type inCall struct {
 	region.Call
 	id       uint64 // the caller's number; 0 for a tell
