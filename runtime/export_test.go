@@ -20,7 +20,7 @@ func (n *Node) Waiting(kind, id string) (waiting int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.core.Find(id, func(c *region.Call) bool {
-		if inbound(c).remote.Load() == nil {
+		if inbound(c).encoded.Load() == nil {
 			waiting++
 		}
 		return false

@@ -280,7 +280,7 @@ func (s *hostedShard) start(st region.Start) {
 
 // run has a turn run that has begun.
 func (s *hostedShard) run(e *region.Entity, c *inCall) {
-	s.plane().runner(s.id.Shard).add(begun{entity: e, call: c})
+	s.plane().runner(s.id.Shard).add(e, c)
 }
 
 // forwardLocked sends a call on to the shard's next home.
@@ -418,11 +418,11 @@ func (s *hostedShard) cancel(from transport.Peer, entity string, id uint64) (wai
 	c, running := s.core.Find(entity, func(c *region.Call) bool {
 		return c.Sender.Address == from.Address && inbound(c).id == id
 	})
-	var turn *remoteTurn
+	var turn *encodedTurn
 	if c != nil && !running {
 		waited = s.core.Cancel(c)
 	} else if c != nil {
-		turn = inbound(c).remote.Load()
+		turn = inbound(c).encoded.Load()
 	}
 	s.mu.Unlock()
 	if turn != nil {

@@ -31,20 +31,35 @@ type inCall struct {
 	tell     bool
 	told     bool // a tell of this process: its runner keeps it
 	lane     int
-	from     *path                      // the path that it came on; nil for this process's own
-	remote   atomic.Pointer[remoteTurn] // nil until its turn begins
-	run      hold                       // the turn's hold on its lane; zero: it has none
-	began    int64                      // when its turn did, in nanoseconds after the plane's base
+	from     *path                       // the path that it came on; nil for this process's own
+	encoded  atomic.Pointer[encodedTurn] // nil until its turn begins
+	run      hold                        // the turn's hold on its lane; zero: it has none
+	began    int64                       // when its turn did, in nanoseconds after the plane's base
 
 	// granted is a waiting local caller's: it gets the turn, or the reason why not.
 	granted chan grant
 }
 
-// turn is the call's turn, which has begun.
-func (c *inCall) turn() *turn { return &c.remote.Load().turn }
+// newTurn is the call's turn, which has begun.
+func (c *inCall) newTurn(e *region.Entity) (r *encodedTurn) {
+	if c.tell {
+		r = new(encodedTurn)
+		r.turn.parent = r
+	} else {
+		whole := &remoteTurn{deadline: c.deadline, chain: c.chain}
+		r = &whole.encodedTurn
+		r.turn.parent = whole
+	}
+	r.turn.entity, r.run = e, c.run
+	c.encoded.Store(r)
+	return r
+}
+
+// turn is what newTurn made.
+func (c *inCall) turn() *turn { return &c.encoded.Load().turn }
 
 // failed is what its supervisor decides about; nil: nothing.
-func (c *inCall) failed() *mishap { return c.remote.Load().failed }
+func (c *inCall) failed() *mishap { return c.encoded.Load().failed }
 
 var inCalls = sync.Pool{New: func() any { return new(inCall) }}
 

@@ -13,18 +13,25 @@ type runner struct {
 	baton
 	watch *watchdog
 
-	mu        sync.Mutex
-	queue     []begun
-	busy      bool      // a goroutine is at it
-	spare     []*inCall // for tells
-	spareArgs [][]byte
+	mu    sync.Mutex
+	queue batch
+	busy  bool      // a goroutine is at it
+	spare []*inCall // for tells that wait
 
 	// What follows belongs to whoever has the baton.
-	batch    []begun
-	at       int       // index of the next in batch
-	done     []*inCall // to become spare
-	doneArgs [][]byte
-	own      *inCall // for toldCall; nil: in use
+	batch  batch
+	at     int       // index of the next turn in batch
+	argsAt int       // where its arguments begin
+	lent   bool      // a turn that lost the baton may still read the batch's arguments
+	done   []*inCall // to become spare
+	warmth byte      // what warm returned, so that it is not left out
+}
+
+// A batch is turns to be run, first to last, with the arguments of the tells among
+// them one after another.
+type batch struct {
+	turns []begun
+	args  []byte
 }
 
 // begun is a turn that has begun and waits to be run: for call, or if that is nil, for
@@ -34,23 +41,25 @@ type begun struct {
 	entity *region.Entity
 	call   *inCall
 	method string
-	args   []byte // one of spareArgs
+	args   int // where the turn's arguments end in the batch's
 }
 
 func (r *runner) init(pl *plane) {
-	r.wg, r.next, r.watch = &pl.wg, r.run, &pl.watch
+	r.wg, r.next, r.watch = &pl.wg, r.resume, &pl.watch
 	pl.watch.mind(&r.baton)
 }
 
 // add has a turn run behind those that were added before.
-func (r *runner) add(b begun) {
+func (r *runner) add(e *region.Entity, c *inCall) {
 	r.mu.Lock()
-	r.addLocked(b)
+	r.addLocked(begun{entity: e, call: c}, nil)
 }
 
 // addLocked is add for who holds mu, which it releases.
-func (r *runner) addLocked(b begun) {
-	r.queue = append(r.queue, b)
+func (r *runner) addLocked(b begun, args []byte) {
+	r.queue.args = append(r.queue.args, args...)
+	b.args = len(r.queue.args)
+	r.queue.turns = append(r.queue.turns, b)
 	idle := !r.busy
 	r.busy = true
 	r.mu.Unlock()
@@ -59,38 +68,72 @@ func (r *runner) addLocked(b begun) {
 	}
 }
 
-// keptBatch is the longest batch whose memory is used again.
-const keptBatch = 4096
-
 // run runs turns until none is left or the baton is taken away.
 func (r *runner) run() {
 	for {
 		r.watch.awake()
-		for r.at < len(r.batch) {
-			b := r.batch[r.at]
-			r.batch[r.at] = begun{}
-			r.at++
-			c := b.call
-			if c == nil {
-				c = r.toldCall(&b)
+		for r.at < len(r.batch.turns) {
+			if r.at%warmed == 0 {
+				r.warmth = warm(r.batch.turns[r.at:min(r.at+warmed, len(r.batch.turns))])
 			}
-			if !hostedOf(b.entity).runBegun(b.entity, c, r) {
+			b := &r.batch.turns[r.at]
+			args := r.batch.args[r.argsAt:b.args]
+			r.at, r.argsAt = r.at+1, b.args
+			if !r.runBegun(b, args) {
 				return // another goroutine goes on
 			}
 		}
-		r.mu.Lock()
-		r.giveBackLocked()
-		if len(r.queue) == 0 {
-			r.busy = false
-			r.shrinkLocked()
-			r.mu.Unlock()
+		if !r.nextBatch() {
 			return
 		}
-		spare := r.batch[:0]
-		if cap(spare) > keptBatch {
-			spare = nil
-		}
-		r.batch, r.at, r.queue = r.queue, 0, spare
-		r.mu.Unlock()
 	}
+}
+
+// resume is run for a goroutine that goes on behind a turn that takes long.
+func (r *runner) resume() {
+	r.lent = true
+	r.run()
+}
+
+func (r *runner) runBegun(b *begun, args []byte) bool {
+	s := hostedOf(b.entity)
+	if b.call == nil {
+		return s.runTold(b.entity, b.method, args, r)
+	}
+	return s.runBegun(b.entity, b.call, r)
+}
+
+// The largest batch whose memory is used again, in turns and in bytes of arguments.
+const keptTurns, keptArgs = 4 << 10, 256 << 10
+
+// nextBatch takes what was added since the batch began. It reports false when that is
+// nothing, and so the runner ends.
+func (r *runner) nextBatch() bool {
+	if r.lent {
+		r.batch.args = nil
+	}
+	r.batch = r.batch.empty()
+	r.at, r.argsAt, r.lent = 0, 0, false
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.giveBackLocked()
+	if len(r.queue.turns) == 0 {
+		r.busy = false
+		r.shrinkLocked()
+		return false
+	}
+	r.batch, r.queue = r.queue, r.batch
+	return true
+}
+
+// empty is a batch without anything, in the same memory unless that is too large.
+func (b *batch) empty() (e batch) {
+	if cap(b.turns) <= keptTurns {
+		clear(b.turns)
+		e.turns = b.turns[:0]
+	}
+	if cap(b.args) <= keptArgs {
+		e.args = b.args[:0]
+	}
+	return e
 }

@@ -19,8 +19,8 @@ type answer struct {
 	payload *[]byte // of CodeOK: the results, in a buffer of replyPool; of CodeMethodError: causes
 }
 
-// replyPool keeps the buffers that results are encoded into.
-var replyPool = sync.Pool{New: func() any { return new([]byte) }}
+// replyPool keeps the buffers that results are encoded into. None is nil.
+var replyPool = sync.Pool{New: func() any { return &[]byte{} }}
 
 // A publisher brings what was appended to a path to the broker, now or together
 // with more.
@@ -204,11 +204,9 @@ func (s *hostedShard) endTurnLocking(e *region.Entity) {
 // runCall runs one encoded call on its entity.
 func (s *hostedShard) runCall(e *region.Entity, c *inCall) answer {
 	pl := s.plane()
-	r := &remoteTurn{deadline: c.deadline, chain: c.chain, run: c.run}
+	r := c.newTurn(e)
 	t := &r.turn
-	t.parent, t.entity = r, e
-	c.remote.Store(r)
-	defer t.finish()
+	defer r.finish()
 	var now int64
 	if !c.told || !s.mayRunInline() { // a tell of this process has no deadline either
 		now = pl.lease.now()
@@ -238,11 +236,19 @@ func (s *hostedShard) runCall(e *region.Entity, c *inCall) answer {
 			return a
 		}
 	}
-	buf := replyPool.Get().(*[]byte)
-	out, err := s.invoke(method, t, c, (*buf)[:0])
+	var buf *[]byte
+	var out []byte // nil: nobody wants the results
+	if c.id != 0 {
+		buf = replyPool.Get().(*[]byte)
+		out = (*buf)[:0]
+	}
+	out, err := s.invoke(method, t, c, out)
 	if err != nil {
 		r.failed = s.failureOf(e.ID, string(c.method), err)
 		return methodError(s.host.desc.Errors, err)
+	}
+	if buf == nil {
+		return answer{}
 	}
 	*buf = out
 	if limit := pl.maxResult(); len(out) > limit {

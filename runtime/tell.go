@@ -1,6 +1,9 @@
 package shard
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/region"
@@ -12,7 +15,7 @@ import (
 // tells and calls stay in order.
 func (p port) tellNear(c *codegen.Call) bool {
 	if e, ok := c.Ref.Near.Load().(*region.Entity); ok && hostedOf(e).tryEnter(e) {
-		hostedOf(e).runTold(e, c)
+		hostedOf(e).addTold(e, c)
 		return true
 	}
 	k := p.kind
@@ -25,29 +28,63 @@ func (p port) tellNear(c *codegen.Call) bool {
 		return false
 	}
 	c.Ref.Near.Store(e)
-	t.local.runTold(e, c)
+	t.local.addTold(e, c)
 	return true
 }
 
-// runTold has the turn of a tell run, which has begun.
-func (s *hostedShard) runTold(e *region.Entity, c *codegen.Call) {
+// addTold has the turn of a tell run, which has begun.
+func (s *hostedShard) addTold(e *region.Entity, c *codegen.Call) {
 	r := s.plane().runner(s.id.Shard)
 	r.mu.Lock()
-	var args []byte
-	if last := len(r.spareArgs) - 1; last >= 0 {
-		args, r.spareArgs = r.spareArgs[last], r.spareArgs[:last]
-	}
-	r.addLocked(begun{entity: e, method: c.Method, args: append(args, c.Args...)})
+	r.addLocked(begun{entity: e, method: c.Method}, c.Args)
 }
 
-// toldCall is the call of a turn that runTold has added: the runner's own record,
-// which stays in its processor's cache. It belongs to whoever has the baton.
-func (r *runner) toldCall(b *begun) (c *inCall) {
-	if c, r.own = r.own, nil; c == nil {
-		c = new(inCall)
+// runTold runs the turn of a tell on its runner's goroutine. It reports whether this
+// goroutine still has the baton.
+func (s *hostedShard) runTold(e *region.Entity, name string, args []byte, r *runner) bool {
+	method := s.host.desc.Dispatch[name]
+	if method == nil || e.Value == nil || !s.mayRunInline() {
+		return s.runBegun(e, s.toldCall(e, name, args), r)
 	}
-	c.told, c.tell, c.lane = true, true, hostedOf(b.entity).lane
-	c.method, c.args = bytesOf(b.method), b.args
+	t := &encodedTurn{run: r.enter()}
+	t.turn.parent, t.turn.entity = t, e
+	s.invokeTold(method, t, name, args)
+	kept := t.run.leave()
+	t.finish()
+	s.endTurnOf(&t.turn, t.failed)
+	return kept
+}
+
+// invokeTold runs the method of a tell. Its results and its error are nobody's but
+// the supervisor's.
+func (s *hostedShard) invokeTold(m codegen.Method, t *encodedTurn, name string, args []byte) {
+	e, returned := t.turn.entity, false
+	defer func() {
+		if returned {
+			return
+		}
+		if r := recover(); r != nil {
+			s.logPanic(e.ID, r)
+			s.died(fmt.Sprintf("panic in %s: %v", name, r))
+			t.failed = s.panicFailure(e.ID, name, fmt.Sprint(r))
+			return
+		}
+		// runtime.Goexit ends this goroutine: nobody must wait for it.
+		t.run.handOver()
+		s.died("runtime.Goexit in " + name)
+		t.finish()
+		s.endTurnOf(&t.turn, s.panicFailure(e.ID, name, "runtime.Goexit"))
+	}()
+	if _, err := m(&t.turn, e.Value, args, nil); err != nil {
+		t.failed = s.failureOf(e.ID, name, err)
+	}
+	returned = true
+}
+
+// toldCall is the call of a tell whose turn cannot run at once.
+func (s *hostedShard) toldCall(e *region.Entity, name string, args []byte) *inCall {
+	c := &inCall{method: []byte(name), args: slices.Clone(args), tell: true, lane: s.lane}
+	c.Entity, c.Sender, c.Driver = e.ID, s.plane().self, c
 	return c
 }
 
@@ -74,56 +111,40 @@ func (r *runner) takeLocked() (c *inCall) {
 	return c
 }
 
-// maxSpareArgs is the longest buffer for arguments that is kept, and maxSpare how many
-// of those, and of calls, a runner keeps.
+// maxSpare is how many calls a runner keeps for tells, and maxSpareArgs the longest
+// buffer for arguments that it keeps with one.
 const (
-	maxSpareArgs = 2 << 10
 	maxSpare     = 1 << 12
+	maxSpareArgs = 2 << 10
 )
 
-// keep is recycle for tells: toldCall or takeLocked is to return the call again, and
-// its buffer is used again. It belongs to whoever has the baton.
+// keep is recycle for tells: takeLocked is to return the call again, and its buffer
+// is used again. It belongs to whoever has the baton.
 func (r *runner) keep(c *inCall) {
+	if len(r.done) >= maxSpare {
+		return
+	}
 	args := c.args[:0]
 	if cap(args) > maxSpareArgs {
 		args = nil
 	}
-	queued := c.Driver != nil
-	*c = inCall{}
-	switch {
-	case !queued:
-		r.own = c
-		if len(r.doneArgs) < maxSpare {
-			r.doneArgs = append(r.doneArgs, args)
-		}
-	case len(r.done) < maxSpare:
-		c.args = args
-		r.done = append(r.done, c)
-	}
+	*c = inCall{args: args}
+	r.done = append(r.done, c)
 }
 
-// giveBackLocked hands takeLocked and runTold what keep has kept.
+// giveBackLocked hands takeLocked what keep has kept.
 func (r *runner) giveBackLocked() {
-	r.spare, r.done = giveBack(r.spare, r.done)
-	r.spareArgs, r.doneArgs = giveBack(r.spareArgs, r.doneArgs)
+	r.spare = append(r.spare, r.done[:min(len(r.done), maxSpare-len(r.spare))]...)
+	clear(r.done)
+	r.done = r.done[:0]
 }
 
-// fewSpare is how many of each a runner keeps that has nothing to do.
+// fewSpare is how many calls a runner keeps that has nothing to do.
 const fewSpare = 64
 
 // shrinkLocked lets go of half of what is spare, for a burst is over.
 func (r *runner) shrinkLocked() {
-	r.spare, r.spareArgs = shrink(r.spare), shrink(r.spareArgs)
-}
-
-func shrink[T any](spare []T) []T {
-	n := min(len(spare), max(len(spare)/2, fewSpare))
-	clear(spare[n:])
-	return spare[:n]
-}
-
-func giveBack[T any](spare, done []T) (newSpare, newDone []T) {
-	spare = append(spare, done[:min(len(done), maxSpare-len(spare))]...)
-	clear(done)
-	return spare, done[:0]
+	n := min(len(r.spare), max(len(r.spare)/2, fewSpare))
+	clear(r.spare[n:])
+	r.spare = r.spare[:n]
 }

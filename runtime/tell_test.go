@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -98,4 +99,76 @@ func TestTellsAndCallsInOrder(t *testing.T) {
 			require.Equal(t, sent[s], n, "lines of sender %d in %s", s, id)
 		}
 	}
+}
+
+// TestTellsThatFail: what a told method comes to is nobody's but the supervisor's, and
+// the account goes on.
+func TestTellsThatFail(t *testing.T) {
+	var mu sync.Mutex
+	var seen []string
+	decide := func(err error) shard.Directive {
+		mu.Lock()
+		defer mu.Unlock()
+		seen = append(seen, err.Error())
+		return shard.Resume
+	}
+	eachWay(t, nil, func(t *testing.T, c *cluster, accounts *fixture.AccountClient) {
+		mu.Lock()
+		seen = nil
+		mu.Unlock()
+		_, err := accounts.Ref("bob").Add(testContext(t), 7)
+		require.NoError(t, err)
+		tell := accounts.Tell("bob")
+		require.NoError(t, tell.Fail(testContext(t)))
+		require.NoError(t, tell.Panic(testContext(t), "at the disco"))
+		require.NoError(t, tell.Exit(testContext(t)))
+		require.NoError(t, tell.Add(testContext(t), 1))
+		got, err := accounts.Ref("bob").Get(testContext(t))
+		require.NoError(t, err)
+		require.EqualValues(t, 9, got, "7, what Fail did before it failed, and 1")
+		require.Equal(t, []string{"fresh"}, c.gate.Hooks("bob"))
+		mu.Lock()
+		defer mu.Unlock()
+		require.Equal(t, []string{
+			"fail bob: too poor",
+			"Account/bob.Panic: panic: at the disco",
+			"Account/bob.Exit: panic: runtime.Goexit",
+		}, seen)
+	}, shard.Supervise(decide))
+}
+
+// TestTellsBehindOneThatWaits: a turn that waits holds up nobody else's, and what
+// others are told stays theirs while it does.
+func TestTellsBehindOneThatWaits(t *testing.T) {
+	const accounts, lines = 50, 40
+	c := emptyCluster(t)
+	client := fixture.NewAccountClient(c.start("a"))
+	id := func(i int) string { return fmt.Sprint("account ", i) }
+	for i := range accounts {
+		settle(t, client, id(i))
+	}
+	settle(t, client, "waits")
+	line := func(i, n int) string { return strings.Repeat(fmt.Sprint(i, " of ", id(n), "; "), 1+i) }
+	tell := func(from, to int) {
+		for i := from; i < to; i++ {
+			for n := range accounts {
+				require.NoError(t, client.Tell(id(n)).Note(testContext(t), line(i, n)))
+			}
+		}
+	}
+	tell(0, lines/2)
+	require.NoError(t, client.Tell("waits").Hold(testContext(t)))
+	tell(lines/2, lines)
+	require.Equal(t, "waits", <-c.gate.Entered)
+	for n := range accounts {
+		log, err := client.Ref(id(n)).Lines(testContext(t))
+		require.NoError(t, err)
+		require.Len(t, log, lines)
+		for i, got := range log {
+			require.Equal(t, line(i, n), got)
+		}
+	}
+	c.gate.Release <- struct{}{}
+	_, err := client.Ref("waits").Add(testContext(t), 1)
+	require.NoError(t, err)
 }

@@ -2,7 +2,6 @@ package shard
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,15 +18,16 @@ const maxInline = 16
 // behaves alike for near and far callers. It is the one allocation of a local
 // call, and never used again: a method may keep its context.
 type turn struct {
-	parent context.Context // a local caller's, or the remoteTurn that this is part of
+	parent context.Context // a local caller's, or the encodedTurn or remoteTurn that this is part of
 	entity *region.Entity
 	depth  int32         // turns on this goroutine below this one
-	flags  atomic.Uint32 // turnOver, and what the entity asked for its end
+	flags  atomic.Uint32 // turnOver, gaveUp, and what the entity asked for its end
 }
 
 // The flags of a turn.
 const (
 	turnOver uint32 = 1 << iota
+	gaveUp          // whoever waited for an encoded call
 	restAfter
 	forgetAfter
 )
@@ -50,17 +50,19 @@ type mishap struct {
 	err    error
 }
 
-// remoteTurn is a turn for an encoded call.
-type remoteTurn struct {
-	turn     turn
-	deadline int64   // nanoseconds after the plane's base; 0: none
-	chain    []byte  // encoded turns that wait for this one
-	run      hold    // its hold on its lane; zero: it has none
-	failed   *mishap // what the supervisor decides about; nil: nothing
+// encodedTurn is a turn for an encoded call. It is all that a tell's is.
+type encodedTurn struct {
+	turn   turn
+	run    hold                    // its hold on its lane or runner; zero: it has none
+	failed *mishap                 // what the supervisor decides about; nil: nothing
+	ctx    atomic.Pointer[endable] // made when somebody asks
+}
 
-	mu     sync.Mutex
-	ctx    *endable // made when somebody asks
-	gaveUp bool
+// remoteTurn is a turn for an encoded call with what came with the call.
+type remoteTurn struct {
+	encodedTurn
+	deadline int64  // nanoseconds after the plane's base; 0: none
+	chain    []byte // encoded turns that wait for this one
 }
 
 // endable is a context with the way to end it.
@@ -101,11 +103,28 @@ func (t *turn) Value(key any) any {
 	return nil
 }
 
-// remote is what a turn for an encoded call has more; nil for a local one.
-func (t *turn) remote() *remoteTurn {
-	r, _ := t.parent.(*remoteTurn)
-	return r
+// encoded is what a turn for an encoded call has more; nil for a local one.
+func (t *turn) encoded() *encodedTurn {
+	switch r := t.parent.(type) {
+	case *encodedTurn:
+		return r
+	case *remoteTurn:
+		return &r.encodedTurn
+	}
+	return nil
 }
+
+// Deadline is the call's: a tell has none.
+func (r *encodedTurn) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+// Done is closed when the turn or the node ends.
+func (r *encodedTurn) Done() <-chan struct{} { return r.context(r).Done() }
+
+// Err tells why Done is closed.
+func (r *encodedTurn) Err() error { return r.context(r).Err() }
+
+// Value is nil: a remote caller's values do not cross the wire.
+func (r *encodedTurn) Value(any) any { return nil }
 
 // Deadline is the call's.
 func (r *remoteTurn) Deadline() (time.Time, bool) {
@@ -116,60 +135,51 @@ func (r *remoteTurn) Deadline() (time.Time, bool) {
 }
 
 // Done is closed when the caller gives up, the deadline passes or the node ends.
-func (r *remoteTurn) Done() <-chan struct{} { return r.context().Done() }
+func (r *remoteTurn) Done() <-chan struct{} { return r.context(r).Done() }
 
 // Err tells why Done is closed.
-func (r *remoteTurn) Err() error { return r.context().Err() }
+func (r *remoteTurn) Err() error { return r.context(r).Err() }
 
-// Value is nil: a remote caller's values do not cross the wire.
-func (r *remoteTurn) Value(any) any { return nil }
-
-// context is made when somebody asks.
-func (r *remoteTurn) context() context.Context {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.ctx == nil {
-		r.ctx = &endable{}
-		parent := r.turn.shard().plane().ctx
-		if at, ok := r.Deadline(); ok {
-			r.ctx.Context, r.ctx.cancel = context.WithDeadline(parent, at)
-		} else {
-			r.ctx.Context, r.ctx.cancel = context.WithCancel(parent)
-		}
-		if r.gaveUp || r.turn.over() {
-			r.ctx.cancel()
-		}
+// context is made when somebody asks. limit has the deadline.
+func (r *encodedTurn) context(limit interface{ Deadline() (time.Time, bool) }) *endable {
+	if c := r.ctx.Load(); c != nil {
+		return c
 	}
-	return r.ctx
+	c, parent := &endable{}, r.turn.shard().plane().ctx
+	if at, ok := limit.Deadline(); ok {
+		c.Context, c.cancel = context.WithDeadline(parent, at)
+	} else {
+		c.Context, c.cancel = context.WithCancel(parent)
+	}
+	if !r.ctx.CompareAndSwap(nil, c) {
+		c.cancel()
+		return r.ctx.Load()
+	}
+	if r.turn.flags.Load()&(turnOver|gaveUp) != 0 { // whose cancel found no context yet
+		c.cancel()
+	}
+	return c
+}
+
+// cancel cancels the method's context, for the flag that is set with it.
+func (r *encodedTurn) cancel(flag uint32) {
+	r.turn.flags.Or(flag)
+	if c := r.ctx.Load(); c != nil {
+		c.cancel()
+	}
 }
 
 // giveUp cancels the method's context.
-func (r *remoteTurn) giveUp() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.gaveUp = true
-	if r.ctx != nil {
-		r.ctx.cancel()
-	}
-}
+func (r *encodedTurn) giveUp() { r.cancel(gaveUp) }
 
-// finish ends the turn's context.
-func (t *turn) finish() {
-	t.end()
-	if r := t.remote(); r != nil {
-		r.mu.Lock()
-		if r.ctx != nil {
-			r.ctx.cancel()
-		}
-		r.mu.Unlock()
-	}
-}
+// finish ends the turn's context, before another turn may begin.
+func (r *encodedTurn) finish() { r.cancel(turnOver) }
 
 // yieldLane lets the lane that this turn runs on go on without it, before the
 // turn waits for something.
 func (t *turn) yieldLane() {
 	for ; t != nil; t = t.up() {
-		if r := t.remote(); r != nil {
+		if r := t.encoded(); r != nil {
 			r.run.handOver()
 			return
 		}
@@ -182,9 +192,11 @@ func (t *turn) appendChain(b []byte) []byte {
 	if t == nil {
 		return b
 	}
-	if r := t.remote(); r != nil {
+	switch r := t.parent.(type) {
+	case *remoteTurn:
 		b = append(b, r.chain...)
-	} else {
+	case *encodedTurn: // nobody waits for a tell
+	default:
 		b = t.up().appendChain(b)
 	}
 	id := t.shard().id

@@ -31,7 +31,7 @@ func (e *emitter) dispatch(n *model.Entity) {
 				return
 			}
 			g.List(append(ids(l.results), jen.Id(l.err))...).Op(":=").Add(turn)
-			ifErr(g, l.err, jen.Id(out), jen.Id(l.err))
+			g.If(jen.Id(l.err).Op("!=").Nil().Op("||").Id(out).Op("==").Nil()).Block(jen.Return(jen.Id(out), jen.Id(l.err)))
 			reply := jen.Id(n.AppendReplyFunc(m)).Call(append([]jen.Code{jen.Id(out)}, ids(l.results)...)...)
 			if !anyFallible(m.Results) {
 				g.Return(reply, jen.Nil())

@@ -197,3 +197,44 @@ func BenchmarkIdleShardgen(b *testing.B) {
 		}
 	})
 }
+
+// benchmarkShardgenLocalAdd tells 10,000 entities of the caller's process, a number
+// each, from as many goroutines as there are processors.
+func benchmarkShardgenLocalAdd(b *testing.B) {
+	const entities, askEvery = 10_000, 1024
+	node := startNode(b, "node")
+	refs, ctx := references(b, node, entities), context.Background()
+	tells := make([]fixture.AccountTell, entities)
+	for i := range tells {
+		tells[i] = fixture.NewAccountClient(node).Tell("entity-" + strconv.Itoa(i))
+	}
+	b.ReportAllocs()
+	var worker atomic.Uint32
+	before := cpuTime()
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		w := worker.Add(1) * 7919
+		for i := uint32(0); pb.Next(); i++ {
+			n := (w + i) * 2654435761 % entities
+			if i%askEvery == 0 {
+				if _, err := refs[n].Get(ctx); err != nil {
+					b.Error(err)
+				}
+				continue
+			}
+			for {
+				err := tells[n].Add(ctx, 1)
+				if err == nil {
+					break
+				}
+				if !errors.Is(err, shard.ErrOverloaded) {
+					b.Error(err)
+					return
+				}
+				runtime.Gosched()
+			}
+		}
+	})
+	(&told{refs: refs}).settle(b)
+	b.ReportMetric(float64(cpuTime()-before)/float64(b.N), "cpu-ns/op")
+}

@@ -8,9 +8,9 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// tellWindow bounds the envelopes under way, so that the figure is of what
+// TellWindow bounds the envelopes under way, so that the figure is of what
 // arrived, and the server never meets a slow consumer.
-const tellWindow = 16 << 10
+const TellWindow = 16 << 10
 
 // flushID marks an envelope that is acknowledged at once.
 const flushID = 0
@@ -60,7 +60,7 @@ func Count(conn *nats.Conn, subject string, fail func(error)) (stop func(), err 
 			flush = flush || id == flushID
 			return nil
 		})
-		if err != nil || !flush && arrived-acked < tellWindow/4 {
+		if err != nil || !flush && arrived-acked < TellWindow/4 {
 			return err
 		}
 		acked = arrived
@@ -71,8 +71,8 @@ func Count(conn *nats.Conn, subject string, fail func(error)) (stop func(), err 
 // Tell sends one envelope, when the window has room for it.
 func (t *Teller) Tell(payload []byte) error {
 	id := t.sent.Add(1)
-	if id > t.arrived.Load()+tellWindow {
-		t.await(id - tellWindow)
+	if id > t.arrived.Load()+TellWindow {
+		t.await(id - TellWindow)
 	}
 	return t.out.write(id, payload)
 }

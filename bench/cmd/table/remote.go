@@ -221,8 +221,9 @@ func tellRows(ctx context.Context, s settings, c shard.Caller, refs []fixture.Ac
 		tells[i] = client.Tell(id(i))
 	}
 	payload := make([]byte, 64)
+	each := limit.TellWindow / runtime.GOMAXPROCS(0) // as many under way as the limit has
 	g := group{[]contestant{
-		{"shardgen", func(d time.Duration) (measure, error) { return tellAll(ctx, d, refs[:len(tells)], tells) }},
+		{"shardgen", func(d time.Duration) (measure, error) { return tellAll(ctx, d, each, refs[:len(tells)], tells) }},
 		{"batched", func(d time.Duration) (measure, error) {
 			m, err := bulk(runtime.GOMAXPROCS(0), d, func(int, int) error { return l.teller.Tell(payload) })
 			if err != nil {

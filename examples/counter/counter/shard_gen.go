@@ -164,7 +164,7 @@ func HostCounter(n *shard.Node, factory func() *Counter, opts ...shard.HostOptio
 // counterKind describes Counter: what every member of a cluster must agree on.
 func counterKind() codegen.Kind {
 	return codegen.Kind{
-		ABI:      2,
+		ABI:      3,
 		Name:     "Counter",
 		Package:  "github.com/shardgen/shardgen/examples/counter/counter",
 		Shards:   256,
@@ -188,7 +188,7 @@ func dispatchCounterAdd(ctx context.Context, entity any, args, out []byte) ([]by
 		return out, err
 	}
 	total, err := entity.(*Counter).Add(ctx, n)
-	if err != nil {
+	if err != nil || out == nil {
 		return out, err
 	}
 	return appendCounterAddReply(out, total), nil
@@ -197,7 +197,7 @@ func dispatchCounterAdd(ctx context.Context, entity any, args, out []byte) ([]by
 // dispatchCounterGet runs [Counter.Get] on encoded arguments.
 func dispatchCounterGet(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
 	total, err := entity.(*Counter).Get(ctx)
-	if err != nil {
+	if err != nil || out == nil {
 		return out, err
 	}
 	return appendCounterGetReply(out, total), nil

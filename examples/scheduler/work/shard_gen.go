@@ -142,7 +142,7 @@ func HostScheduler(n *shard.Node, factory func() *Scheduler, opts ...shard.HostO
 // on.
 func schedulerKind() codegen.Kind {
 	return codegen.Kind{
-		ABI:       2,
+		ABI:       3,
 		Name:      "Scheduler",
 		Package:   "github.com/shardgen/shardgen/examples/scheduler/work",
 		Shards:    1,
@@ -167,7 +167,7 @@ func dispatchSchedulerHandOut(ctx context.Context, entity any, _, out []byte) ([
 // dispatchSchedulerStatus runs [Scheduler.Status] on encoded arguments.
 func dispatchSchedulerStatus(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
 	jobs, node, err := entity.(*Scheduler).Status(ctx)
-	if err != nil {
+	if err != nil || out == nil {
 		return out, err
 	}
 	return appendSchedulerStatusReply(out, jobs, node), nil
@@ -388,7 +388,7 @@ func HostWorker(n *shard.Node, factory func() *Worker, opts ...shard.HostOption)
 // workerKind describes Worker: what every member of a cluster must agree on.
 func workerKind() codegen.Kind {
 	return codegen.Kind{
-		ABI:      2,
+		ABI:      3,
 		Name:     "Worker",
 		Package:  "github.com/shardgen/shardgen/examples/scheduler/work",
 		Shards:   256,
@@ -417,7 +417,7 @@ func dispatchWorkerDo(ctx context.Context, entity any, args, out []byte) ([]byte
 // dispatchWorkerDone runs [Worker.Done] on encoded arguments.
 func dispatchWorkerDone(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
 	result, err := entity.(*Worker).Done(ctx)
-	if err != nil {
+	if err != nil || out == nil {
 		return out, err
 	}
 	return appendWorkerDoneReply(out, result), nil

@@ -123,7 +123,7 @@ func HostClerk(n *shard.Node, factory func() *Clerk, opts ...shard.HostOption) e
 // clerkKind describes Clerk: what every member of a cluster must agree on.
 func clerkKind() codegen.Kind {
 	return codegen.Kind{
-		ABI:      2,
+		ABI:      3,
 		Name:     "Clerk",
 		Package:  "github.com/shardgen/shardgen/internal/e2e/workload",
 		Shards:   16,
@@ -298,7 +298,7 @@ func HostLeader(n *shard.Node, factory func() *Leader, opts ...shard.HostOption)
 // leaderKind describes Leader: what every member of a cluster must agree on.
 func leaderKind() codegen.Kind {
 	return codegen.Kind{
-		ABI:       2,
+		ABI:       3,
 		Name:      "Leader",
 		Package:   "github.com/shardgen/shardgen/internal/e2e/workload",
 		Shards:    1,
@@ -322,7 +322,7 @@ func dispatchLeaderBeat(ctx context.Context, entity any, args, out []byte) ([]by
 		return out, err
 	}
 	node, fresh, err := entity.(*Leader).Beat(ctx, sender, seq)
-	if err != nil {
+	if err != nil || out == nil {
 		return out, err
 	}
 	return appendLeaderBeatReply(out, node, fresh), nil
@@ -543,7 +543,7 @@ func HostPulse(n *shard.Node, factory func() *Pulse, opts ...shard.HostOption) e
 // pulseKind describes Pulse: what every member of a cluster must agree on.
 func pulseKind() codegen.Kind {
 	return codegen.Kind{
-		ABI:      2,
+		ABI:      3,
 		Name:     "Pulse",
 		Package:  "github.com/shardgen/shardgen/internal/e2e/workload",
 		Shards:   256,
@@ -567,7 +567,7 @@ func activatePulse(ctx context.Context, entity any, a codegen.Activation) error 
 // dispatchPulseBeat runs [Pulse.Beat] on encoded arguments.
 func dispatchPulseBeat(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
 	node, err := entity.(*Pulse).Beat(ctx)
-	if err != nil {
+	if err != nil || out == nil {
 		return out, err
 	}
 	return appendPulseBeatReply(out, node), nil
@@ -734,7 +734,7 @@ func HostRelay(n *shard.Node, factory func() *Relay, opts ...shard.HostOption) e
 // relayKind describes Relay: what every member of a cluster must agree on.
 func relayKind() codegen.Kind {
 	return codegen.Kind{
-		ABI:      2,
+		ABI:      3,
 		Name:     "Relay",
 		Package:  "github.com/shardgen/shardgen/internal/e2e/workload",
 		Shards:   256,
@@ -757,7 +757,7 @@ func dispatchRelayBurst(ctx context.Context, entity2 any, args, out []byte) ([]b
 		return out, err
 	}
 	result, err := entity2.(*Relay).Burst(ctx, entity, sender, first, last)
-	if err != nil {
+	if err != nil || out == nil {
 		return out, err
 	}
 	return appendRelayBurstReply(out, result), nil
@@ -997,7 +997,7 @@ func HostTally(n *shard.Node, factory func() *Tally, opts ...shard.HostOption) e
 // tallyKind describes Tally: what every member of a cluster must agree on.
 func tallyKind() codegen.Kind {
 	return codegen.Kind{
-		ABI:      2,
+		ABI:      3,
 		Name:     "Tally",
 		Package:  "github.com/shardgen/shardgen/internal/e2e/workload",
 		Shards:   1024,
@@ -1021,7 +1021,7 @@ func dispatchTallyApply(ctx context.Context, entity any, args, out []byte) ([]by
 		return out, err
 	}
 	result, err := entity.(*Tally).Apply(ctx, sender, seq)
-	if err != nil {
+	if err != nil || out == nil {
 		return out, err
 	}
 	return appendTallyApplyReply(out, result), nil
@@ -1030,7 +1030,7 @@ func dispatchTallyApply(ctx context.Context, entity any, args, out []byte) ([]by
 // dispatchTallyReport runs [Tally.Report] on encoded arguments.
 func dispatchTallyReport(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
 	seen, err := entity.(*Tally).Report(ctx)
-	if err != nil {
+	if err != nil || out == nil {
 		return out, err
 	}
 	return appendTallyReportReply(out, seen), nil

@@ -2,6 +2,7 @@ package zoo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -67,15 +68,20 @@ func (p *remote) Begin(_ context.Context, r *codegen.Ref, _ string) (codegen.Tur
 
 func (p *remote) BeginTell(_ context.Context, r *codegen.Ref, _ string) error { return r.Err() }
 
-func (p *remote) Do(c codegen.Call) ([]byte, error) {
+func (p *remote) Do(c codegen.Call) ([]byte, error) { return p.dispatch(c, []byte{}) }
+
+func (p *remote) dispatch(c codegen.Call, out []byte) ([]byte, error) {
 	p.args = c.Args
-	reply, err := methods[c.Method](c.Context, p.zoo, c.Args, nil)
+	reply, err := methods[c.Method](c.Context, p.zoo, c.Args, out)
 	clear(p.args) // who decoded them must not have kept them
 	return reply, err
 }
 
 func (p *remote) Send(c codegen.Call) error {
-	_, err := p.Do(c)
+	reply, err := p.dispatch(c, nil)
+	if reply != nil {
+		return errors.New("results that nobody wants were encoded")
+	}
 	return err
 }
 

@@ -594,7 +594,7 @@ func HostZoo(n *shard.Node, factory func() *Zoo, opts ...shard.HostOption) error
 // zooKind describes Zoo: what every member of a cluster must agree on.
 func zooKind() codegen.Kind {
 	return codegen.Kind{
-		ABI:      2,
+		ABI:      3,
 		Name:     "zoo",
 		Package:  "github.com/shardgen/shardgen/internal/gen/zoo",
 		Shards:   16,
@@ -618,7 +618,7 @@ func dispatchZooPlain(ctx context.Context, entity any, args, out []byte) ([]byte
 		return out, err
 	}
 	result, result2, err := entity.(*Zoo).Plain(ctx, a, b, c, d, e)
-	if err != nil {
+	if err != nil || out == nil {
 		return out, err
 	}
 	return appendZooPlainReply(out, result, result2), nil
@@ -631,7 +631,7 @@ func dispatchZooEchoScalars(ctx context.Context, entity any, args, out []byte) (
 		return out, err
 	}
 	result, err := entity.(*Zoo).EchoScalars(ctx, v)
-	if err != nil {
+	if err != nil || out == nil {
 		return out, err
 	}
 	return appendZooEchoScalarsReply(out, result), nil
@@ -644,7 +644,7 @@ func dispatchZooEchoLists(ctx context.Context, entity any, args, out []byte) ([]
 		return out, err
 	}
 	result, err := entity.(*Zoo).EchoLists(ctx, v)
-	if err != nil {
+	if err != nil || out == nil {
 		return out, err
 	}
 	return appendZooEchoListsReply(out, result)
@@ -657,7 +657,7 @@ func dispatchZooEchoMaps(ctx context.Context, entity any, args, out []byte) ([]b
 		return out, err
 	}
 	result, err := entity.(*Zoo).EchoMaps(ctx, v)
-	if err != nil {
+	if err != nil || out == nil {
 		return out, err
 	}
 	return appendZooEchoMapsReply(out, result)
@@ -670,7 +670,7 @@ func dispatchZooEchoOptional(ctx context.Context, entity any, args, out []byte) 
 		return out, err
 	}
 	result, err := entity.(*Zoo).EchoOptional(ctx, v)
-	if err != nil {
+	if err != nil || out == nil {
 		return out, err
 	}
 	return appendZooEchoOptionalReply(out, result)
@@ -683,7 +683,7 @@ func dispatchZooEchoOthers(ctx context.Context, entity any, args, out []byte) ([
 		return out, err
 	}
 	result, err := entity.(*Zoo).EchoOthers(ctx, v)
-	if err != nil {
+	if err != nil || out == nil {
 		return out, err
 	}
 	return appendZooEchoOthersReply(out, result)
@@ -696,7 +696,7 @@ func dispatchZooEchoTree(ctx context.Context, entity any, args, out []byte) ([]b
 		return out, err
 	}
 	result, err := entity.(*Zoo).EchoTree(ctx, v)
-	if err != nil {
+	if err != nil || out == nil {
 		return out, err
 	}
 	return appendZooEchoTreeReply(out, result)
@@ -709,7 +709,7 @@ func dispatchZooEchoForest(ctx context.Context, entity any, args, out []byte) ([
 		return out, err
 	}
 	result, err := entity.(*Zoo).EchoForest(ctx, v)
-	if err != nil {
+	if err != nil || out == nil {
 		return out, err
 	}
 	return appendZooEchoForestReply(out, result)
@@ -722,7 +722,7 @@ func dispatchZooEchoPage(ctx context.Context, entity any, args, out []byte) ([]b
 		return out, err
 	}
 	result, err := entity.(*Zoo).EchoPage(ctx, v)
-	if err != nil {
+	if err != nil || out == nil {
 		return out, err
 	}
 	return appendZooEchoPageReply(out, result)
@@ -735,7 +735,7 @@ func dispatchZooEchoEmbedding(ctx context.Context, entity any, args, out []byte)
 		return out, err
 	}
 	result, err := entity.(*Zoo).EchoEmbedding(ctx, v)
-	if err != nil {
+	if err != nil || out == nil {
 		return out, err
 	}
 	return appendZooEchoEmbeddingReply(out, result), nil
@@ -748,7 +748,7 @@ func dispatchZooEchoBare(ctx context.Context, entity any, args, out []byte) ([]b
 		return out, err
 	}
 	result, result2, result3, result4, result5, result6, err := entity.(*Zoo).EchoBare(ctx, m, s, p, t, n, more...)
-	if err != nil {
+	if err != nil || out == nil {
 		return out, err
 	}
 	return appendZooEchoBareReply(out, result, result2, result3, result4, result5, result6)
@@ -757,7 +757,7 @@ func dispatchZooEchoBare(ctx context.Context, entity any, args, out []byte) ([]b
 // dispatchZooFail runs [Zoo.Fail] on encoded arguments.
 func dispatchZooFail(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
 	result, result2, err := entity.(*Zoo).Fail(ctx)
-	if err != nil {
+	if err != nil || out == nil {
 		return out, err
 	}
 	return appendZooFailReply(out, result, result2), nil

@@ -173,7 +173,7 @@ func (BillExtractor) Shard(id string) (uint32, error) {
 // billKind describes Bill: what every member of a cluster must agree on.
 func billKind() codegen.Kind {
 	return codegen.Kind{
-		ABI:      2,
+		ABI:      3,
 		Name:     "Bill",
 		Package:  "github.com/shardgen/shardgen/internal/gen/apart/bill",
 		Shards:   256,
@@ -203,7 +203,7 @@ func dispatchBillCharge(ctx context.Context, entity any, args, out []byte) ([]by
 		return out, err
 	}
 	total, err := entity.(BillAPI).Charge(ctx, amount)
-	if err != nil {
+	if err != nil || out == nil {
 		return out, err
 	}
 	return appendBillChargeReply(out, total), nil
@@ -216,7 +216,7 @@ func dispatchBillCheck(ctx context.Context, entity any, args, out []byte) ([]byt
 		return out, err
 	}
 	owed, err := entity.(BillAPI).Check(ctx, id)
-	if err != nil {
+	if err != nil || out == nil {
 		return out, err
 	}
 	return appendBillCheckReply(out, owed), nil

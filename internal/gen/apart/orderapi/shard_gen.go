@@ -177,7 +177,7 @@ func (m PlaceOrder) deliverToOrder(ctx context.Context, r OrderRef) error {
 // orderKind describes Order: what every member of a cluster must agree on.
 func orderKind() codegen.Kind {
 	return codegen.Kind{
-		ABI:      2,
+		ABI:      3,
 		Name:     "Order",
 		Package:  "github.com/shardgen/shardgen/internal/gen/apart/order",
 		Shards:   256,
@@ -207,7 +207,7 @@ func dispatchOrderPlace(ctx context.Context, entity any, args, out []byte) ([]by
 		return out, err
 	}
 	total, err := entity.(OrderAPI).Place(ctx, m)
-	if err != nil {
+	if err != nil || out == nil {
 		return out, err
 	}
 	return appendOrderPlaceReply(out, total), nil
@@ -216,7 +216,7 @@ func dispatchOrderPlace(ctx context.Context, entity any, args, out []byte) ([]by
 // dispatchOrderShow runs [OrderAPI.Show] on encoded arguments.
 func dispatchOrderShow(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
 	lines, gift, err := entity.(OrderAPI).Show(ctx)
-	if err != nil {
+	if err != nil || out == nil {
 		return out, err
 	}
 	return appendOrderShowReply(out, lines, gift), nil

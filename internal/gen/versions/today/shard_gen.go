@@ -222,7 +222,7 @@ func HostStock(n *shard.Node, factory func() *Stock, opts ...shard.HostOption) e
 // stockKind describes Stock: what every member of a cluster must agree on.
 func stockKind() codegen.Kind {
 	return codegen.Kind{
-		ABI:      2,
+		ABI:      3,
 		Name:     "stock",
 		Package:  "github.com/shardgen/shardgen/internal/gen/versions/today",
 		Shards:   256,
@@ -247,7 +247,7 @@ func dispatchStockTake(ctx context.Context, entity any, args, out []byte) ([]byt
 		return out, err
 	}
 	by2, left, err := entity.(*Stock).Take(ctx, by, order, line)
-	if err != nil {
+	if err != nil || out == nil {
 		return out, err
 	}
 	return appendStockTakeReply(out, by2, left), nil
@@ -265,7 +265,7 @@ func dispatchStockRestock(ctx context.Context, entity any, args, out []byte) ([]
 // dispatchStockOrders runs [Stock.Orders] on encoded arguments.
 func dispatchStockOrders(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
 	result, err := entity.(*Stock).Orders(ctx)
-	if err != nil {
+	if err != nil || out == nil {
 		return out, err
 	}
 	return appendStockOrdersReply(out, result), nil

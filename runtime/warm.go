@@ -1,0 +1,34 @@
+package shard
+
+import (
+	"unsafe"
+
+	"github.com/shardgen/shardgen/runtime/region"
+)
+
+// warmed is how many turns warm is for at a time: few enough for the processor's
+// nearest cache, and enough to wait for memory all at once.
+const warmed = 16
+
+// warm reads what the next turns will read first: of 10,000 entities that are called
+// in no order hardly one is in the cache. A turn would wait for its entity, and then
+// for the user's struct; here the processor asks for those of all the turns together.
+// The caller has the turns. What is returned means nothing.
+func warm(turns []begun) (sum byte) {
+	for i := range turns {
+		turns[i].entity.Busy()
+	}
+	for i := range turns {
+		sum += firstByte(turns[i].entity)
+	}
+	return sum
+}
+
+// firstByte is the first byte of the user's struct, or 0.
+func firstByte(e *region.Entity) byte {
+	type emptyInterface struct{ kind, data unsafe.Pointer }
+	if p := (*emptyInterface)(unsafe.Pointer(&e.Value)).data; p != nil {
+		return *(*byte)(p) // a factory returns a pointer
+	}
+	return 0
+}
