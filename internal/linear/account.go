@@ -1,0 +1,58 @@
+package linear
+
+import "github.com/anishathalye/porcupine"
+
+// What a caller did to an account.
+type action uint8
+
+const (
+	add  action = iota // and was told the balance
+	get                // the balance
+	tell               // to add, without an answer
+)
+
+// input is one operation as it was called; its output is the balance.
+type input struct {
+	action action
+	id     string
+	amount int64
+}
+
+// balances is the model of accounts that begin with what is given: each operation
+// takes effect at one moment between its call and its return.
+func balances(begin map[string]int64) porcupine.Model {
+	return porcupine.Model{
+		Partition: func(all []porcupine.Operation) [][]porcupine.Operation {
+			var order []string
+			of := map[string][]porcupine.Operation{}
+			for _, op := range all {
+				id := op.Input.(input).id
+				if of[id] == nil {
+					order = append(order, id)
+				}
+				of[id] = append(of[id], op)
+			}
+			parts := make([][]porcupine.Operation, len(order))
+			for i, id := range order {
+				parts[i] = of[id]
+			}
+			return parts
+		},
+		Init: func() any { return balance{} },
+		Step: func(state, in, out any) (bool, any) {
+			s, op := state.(balance), in.(input)
+			if !s.known {
+				s = balance{known: true, amount: begin[op.id]}
+			}
+			s.amount += op.amount
+			return op.action == tell || s.amount == out.(int64), s
+		},
+		Equal: func(a, b any) bool { return a == b },
+	}
+}
+
+// balance is an account's; not known: nothing has been done to it.
+type balance struct {
+	known  bool
+	amount int64
+}

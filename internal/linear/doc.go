@@ -1,0 +1,10 @@
+// Package linear checks that the calls of one entity could have run one after
+// another: its test loads a few entities from many callers, near and far, while their
+// shards move and they are put to rest, and gives porcupine what each caller saw.
+//
+// The simulator drives the cores one step at a time, under a lock. What goes round
+// that lock, the calls and tells of idle entities in their own process, is seen here
+// and by the stress tests of package region.
+//
+// It is a module of its own, so that nobody else needs porcupine.
+package linear

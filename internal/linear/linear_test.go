@@ -1,0 +1,202 @@
+package linear
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/internal/fixture"
+	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/transport/memory"
+)
+
+const (
+	patience = 2 * time.Minute // bounds what would hang
+	actions  = 600             // of each caller, in one history
+	moves    = 40              // a member joins, and leaves
+)
+
+// TestCallsAreLinearizable makes history after history while a second member comes and
+// goes, and every shard of an account with it or not. Between two histories nobody
+// calls, so each begins with the balances that the one before left.
+func TestCallsAreLinearizable(t *testing.T) {
+	broker := memory.NewBroker(memory.Options{})
+	config := func(name string) shard.Config {
+		return shard.Config{
+			Cluster: "linear", Name: name, Transport: broker.Transport(), CallTimeout: patience / 4,
+			Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	member := func(name string) (*shard.Node, error) {
+		n := shard.New(config(name))
+		err := fixture.HostAccount(n, func() *fixture.Account { return &fixture.Account{} })
+		return n, errors.Join(err, n.Start(ctx))
+	}
+	stays, err := member("stays")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, stays.Close()) }()
+	outside, err := shard.Dial(ctx, config("outside"))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, outside.Close()) }()
+
+	moved := make(chan error, 1) // all members have come and gone
+	go func() {
+		var err error
+		for i := 0; i < moves && err == nil; i++ {
+			var comes *shard.Node
+			comes, err = member(fmt.Sprint("comes-", i))
+			err = errors.Join(err, awaitShards(ctx, comes), comes.Shutdown(ctx))
+		}
+		moved <- err
+	}()
+	var callers []*caller
+	for i, c := range []shard.Caller{stays, stays, stays, stays, outside, outside} {
+		callers = append(callers, newCaller(c, i))
+	}
+	begin, histories, operations := map[string]int64{}, 0, 0
+	for done := false; !done; histories++ {
+		select {
+		case err := <-moved:
+			require.NoError(t, err)
+			done = true // one history more, when all is at rest
+		default:
+		}
+		history := record(ctx, t, callers)
+		operations += len(history)
+		result, info := porcupine.CheckOperationsVerbose(balances(begin), history, patience)
+		if result != porcupine.Ok {
+			picture := filepath.Join(t.ArtifactDir(), "history.html")
+			t.Fatalf("history %d of %d operations: %s (go test -artifacts keeps a picture of it: %v)",
+				histories, len(history), result, porcupine.VisualizePath(balances(begin), info, picture))
+		}
+		for _, id := range ids {
+			begin[id], err = fixture.NewAccountClient(stays).Ref(id).Get(ctx)
+			require.NoError(t, err)
+		}
+	}
+	t.Log(histories, "histories,", operations, "operations,", stays.Counters()["shard moved out"], "shards moved")
+}
+
+// awaitShards waits until the member has shards.
+func awaitShards(ctx context.Context, n *shard.Node) error {
+	for n.Counters()["shard moved in"] < 100 {
+		if ctx.Err() != nil {
+			return fmt.Errorf("waiting for shards: %w", ctx.Err())
+		}
+		runtime.Gosched()
+	}
+	return nil
+}
+
+// ids are few, so that callers meet.
+var ids = []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}
+
+// caller calls the accounts over references that it keeps.
+type caller struct {
+	number int
+	random *rand.Rand
+	refs   map[string]fixture.AccountRef
+	tells  map[string]fixture.AccountTell
+	// told are the indexes of tells in the history that no answer has followed yet.
+	told    map[string][]int
+	history []porcupine.Operation
+}
+
+func newCaller(c shard.Caller, number int) *caller {
+	client := fixture.NewAccountClient(c)
+	refs, tells := map[string]fixture.AccountRef{}, map[string]fixture.AccountTell{}
+	for _, id := range ids {
+		refs[id], tells[id] = client.Ref(id), client.Tell(id)
+	}
+	return &caller{number: number, random: rand.New(rand.NewPCG(1, uint64(number))), refs: refs, tells: tells}
+}
+
+// record has all callers act at once and returns what they saw.
+func record(ctx context.Context, t *testing.T, callers []*caller) (history []porcupine.Operation) {
+	var wg sync.WaitGroup
+	begin := time.Now()
+	now := func() int64 { return int64(time.Since(begin)) }
+	errs := make([]error, len(callers))
+	for i, c := range callers {
+		wg.Go(func() { errs[i] = c.act(ctx, now) })
+	}
+	wg.Wait()
+	require.NoError(t, errors.Join(errs...))
+	for _, c := range callers {
+		history = append(history, c.history...)
+	}
+	slices.SortFunc(history, func(a, b porcupine.Operation) int { return int(a.Call - b.Call) })
+	return history
+}
+
+// act calls and tells in random order, and asks every account at the end.
+func (c *caller) act(ctx context.Context, now func() int64) error {
+	c.history, c.told = nil, map[string][]int{}
+	for range actions {
+		in := input{id: ids[c.random.IntN(len(ids))], amount: c.random.Int64N(1 << 20)}
+		switch n := c.random.IntN(100); {
+		case n < 45:
+			in.action = add
+		case n < 60:
+			in.action, in.amount = get, 0
+		case n < 98:
+			in.action = tell
+		default:
+			if err := c.tells[in.id].Rest(ctx); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := c.do(ctx, in, now); err != nil {
+			return err
+		}
+	}
+	for _, id := range ids {
+		if err := c.do(ctx, input{action: get, id: id}, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// do does one operation and notes it. A tell has taken effect when the same caller's
+// next call of the account returns, for those run in order.
+func (c *caller) do(ctx context.Context, in input, now func() int64) (err error) {
+	op := porcupine.Operation{ClientId: c.number, Input: in, Call: now(), Output: int64(0)}
+	switch in.action {
+	case add:
+		op.Output, err = c.refs[in.id].Add(ctx, in.amount)
+	case get:
+		op.Output, err = c.refs[in.id].Get(ctx)
+	case tell:
+		err = c.tells[in.id].Add(ctx, in.amount)
+	}
+	if err != nil {
+		return err
+	}
+	op.Return = now()
+	if in.action == tell {
+		c.told[in.id] = append(c.told[in.id], len(c.history))
+	} else {
+		for _, i := range c.told[in.id] {
+			c.history[i].Return = op.Return
+		}
+		c.told[in.id] = c.told[in.id][:0]
+	}
+	c.history = append(c.history, op)
+	return nil
+}
