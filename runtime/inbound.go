@@ -29,11 +29,11 @@ type inCall struct {
 	deadline int64 // nanoseconds after the plane's base; 0: none
 	chain    []byte
 	tell     bool
-	told     bool // a tell of this process: its runner keeps it
+	told     bool // enqueueTold's, which its runner keeps
 	lane     int
 	from     *path                       // the path that it came on; nil for this process's own
 	encoded  atomic.Pointer[encodedTurn] // nil until its turn begins
-	run      hold                        // the turn's hold on its lane; zero: it has none
+	run      hold                        // the turn's hold on its lane or runner; zero: it has none
 	began    int64                       // when its turn did, in nanoseconds after the plane's base
 
 	// granted is a waiting local caller's: it gets the turn, or the reason why not.

@@ -47,8 +47,13 @@ const (
 // without a search, and callers share no lock. It is safe for concurrent use.
 type pendingTable struct {
 	flow   flow
+	_      [64]byte                       // what every call writes is no neighbour of what it reads
 	slots  atomic.Pointer[[]*pendingCall] // copied when it grows
-	grow   sync.Mutex
+	limit  atomic.Int64                   // places from this number on go when they are free; 0: none
+	grow   sync.Mutex                     // guards changes of slots and limit, and gone and uses
+	gone   []*pendingCall                 // those that went; empty without a limit
+	uses   uint64                         // how often a place was used that is no more, at most
+	few    int                            // the sweep's: how often in a row few places were in use
 	shards [pendingShards]struct {
 		mu   sync.Mutex
 		free []*pendingCall
@@ -101,6 +106,11 @@ func (t *pendingTable) take(shard uint64) (c *pendingCall) {
 func (t *pendingTable) add() *pendingCall {
 	t.grow.Lock()
 	defer t.grow.Unlock()
+	if last := len(t.gone) - 1; last >= 0 {
+		c := t.gone[last]
+		t.gone = t.gone[:last]
+		return c
+	}
 	var old []*pendingCall
 	if p := t.slots.Load(); p != nil {
 		old = *p
@@ -109,7 +119,7 @@ func (t *pendingTable) add() *pendingCall {
 	if n == maxSlots {
 		return nil
 	}
-	c := &pendingCall{done: make(chan struct{}, 1), last: uint64(n)}
+	c := &pendingCall{done: make(chan struct{}, 1), last: t.uses*maxSlots + uint64(n)}
 	grown := append(old, c) // readers see no more than their own length
 	t.slots.Store(&grown)
 	return c
@@ -119,6 +129,9 @@ func (t *pendingTable) add() *pendingCall {
 // empty and the call out of the table.
 func (t *pendingTable) free(c *pendingCall, hint uint64) {
 	c.res = result{}
+	if t.limit.Load() != 0 && t.letGo(c) {
+		return
+	}
 	s := &t.shards[hint%pendingShards]
 	s.mu.Lock()
 	s.free = append(s.free, c)
@@ -144,6 +157,9 @@ func (t *pendingTable) at(id uint64) *pendingCall {
 	}
 	return nil
 }
+
+// index is the place's in the table. It is for who has the place.
+func (c *pendingCall) index() int { return int(c.last % maxSlots) }
 
 // sentOn notes where the call went.
 func (c *pendingCall) sentOn(id uint64, p *path, seq uint64) {
@@ -200,7 +216,11 @@ func (t *pendingTable) complete(id uint64, r result) bool {
 // with them, for their callers to take back what they can.
 func (t *pendingTable) sweep(now int64) {
 	slots := t.slots.Load()
-	if slots == nil || t.flow.underWay() == 0 {
+	if slots == nil {
+		return
+	}
+	defer t.shrink()
+	if t.flow.underWay() == 0 {
 		return
 	}
 	for _, c := range *slots {

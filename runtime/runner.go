@@ -73,13 +73,13 @@ func (r *runner) run() {
 	for {
 		r.watch.awake()
 		for r.at < len(r.batch.turns) {
-			if r.at%warmed == 0 {
-				r.warmth = warm(r.batch.turns[r.at:min(r.at+warmed, len(r.batch.turns))])
+			if r.at%warmTurns == 0 {
+				r.warmth = warm(r.batch.turns[r.at:min(r.at+warmTurns, len(r.batch.turns))])
 			}
 			b := &r.batch.turns[r.at]
-			args := r.batch.args[r.argsAt:b.args]
+			args := r.batch.args[r.argsAt:b.args:b.args]
 			r.at, r.argsAt = r.at+1, b.args
-			if !r.runBegun(b, args) {
+			if !r.runTurn(b, args) {
 				return // another goroutine goes on
 			}
 		}
@@ -95,7 +95,9 @@ func (r *runner) resume() {
 	r.run()
 }
 
-func (r *runner) runBegun(b *begun, args []byte) bool {
+// runTurn runs one turn of the batch. It reports whether this goroutine still has the
+// baton.
+func (r *runner) runTurn(b *begun, args []byte) bool {
 	s := hostedOf(b.entity)
 	if b.call == nil {
 		return s.runTold(b.entity, b.method, args, r)
@@ -103,8 +105,12 @@ func (r *runner) runBegun(b *begun, args []byte) bool {
 	return s.runBegun(b.entity, b.call, r)
 }
 
-// The largest batch whose memory is used again, in turns and in bytes of arguments.
-const keptTurns, keptArgs = 4 << 10, 256 << 10
+// The largest batch whose memory is used again, in turns and in bytes of arguments, and
+// the largest that a runner keeps which has nothing to do.
+const (
+	keptTurns, keptArgBytes = 4 << 10, 256 << 10
+	idleTurns, idleArgBytes = 1 << 10, 64 << 10
+)
 
 // nextBatch takes what was added since the batch began. It reports false when that is
 // nothing, and so the runner ends.
@@ -112,7 +118,7 @@ func (r *runner) nextBatch() bool {
 	if r.lent {
 		r.batch.args = nil
 	}
-	r.batch = r.batch.empty()
+	r.batch = r.batch.emptied(keptTurns, keptArgBytes)
 	r.at, r.argsAt, r.lent = 0, 0, false
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -120,19 +126,21 @@ func (r *runner) nextBatch() bool {
 	if len(r.queue.turns) == 0 {
 		r.busy = false
 		r.shrinkLocked()
+		r.batch = r.batch.emptied(idleTurns, idleArgBytes)
+		r.queue = r.queue.emptied(idleTurns, idleArgBytes)
 		return false
 	}
 	r.batch, r.queue = r.queue, r.batch
 	return true
 }
 
-// empty is a batch without anything, in the same memory unless that is too large.
-func (b *batch) empty() (e batch) {
-	if cap(b.turns) <= keptTurns {
+// emptied is a batch without anything, in the same memory as far as it is no larger.
+func (b batch) emptied(turns, argBytes int) (e batch) {
+	if cap(b.turns) <= turns {
 		clear(b.turns)
 		e.turns = b.turns[:0]
 	}
-	if cap(b.args) <= keptArgs {
+	if cap(b.args) <= argBytes {
 		e.args = b.args[:0]
 	}
 	return e

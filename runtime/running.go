@@ -324,12 +324,17 @@ func (p *panicked) Error() string { return fmt.Sprint(p.value) }
 func (s *hostedShard) invoke(m codegen.Method, t *turn, c *inCall, buf []byte) (out []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			s.logPanic(t.entity.ID, r)
-			s.died(fmt.Sprintf("panic in %s: %v", c.method, r))
+			s.notePanic(t.entity.ID, string(c.method), r)
 			out, err = nil, &panicked{r}
 		}
 	}()
 	return m(t, t.entity.Value, c.args, buf)
+}
+
+// notePanic is about a method's panic, which a singleton's instance does not outlive.
+func (s *hostedShard) notePanic(id, method string, r any) {
+	s.logPanic(id, r)
+	s.died(fmt.Sprintf("panic in %s: %v", method, r))
 }
 
 // died ends a singleton's instance; other entities live on.

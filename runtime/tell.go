@@ -49,8 +49,8 @@ func (s *hostedShard) runTold(e *region.Entity, name string, args []byte, r *run
 	t := &encodedTurn{run: r.enter()}
 	t.turn.parent, t.turn.entity = t, e
 	s.invokeTold(method, t, name, args)
-	kept := t.run.leave()
 	t.finish()
+	kept := t.run.leave()
 	s.endTurnOf(&t.turn, t.failed)
 	return kept
 }
@@ -64,8 +64,7 @@ func (s *hostedShard) invokeTold(m codegen.Method, t *encodedTurn, name string, 
 			return
 		}
 		if r := recover(); r != nil {
-			s.logPanic(e.ID, r)
-			s.died(fmt.Sprintf("panic in %s: %v", name, r))
+			s.notePanic(e.ID, name, r)
 			t.failed = s.panicFailure(e.ID, name, fmt.Sprint(r))
 			return
 		}
@@ -81,9 +80,10 @@ func (s *hostedShard) invokeTold(m codegen.Method, t *encodedTurn, name string, 
 	returned = true
 }
 
-// toldCall is the call of a tell whose turn cannot run at once.
+// toldCall is the call of a tell whose turn must wait or activate first. Its arguments
+// are a copy, for the batch goes on without it.
 func (s *hostedShard) toldCall(e *region.Entity, name string, args []byte) *inCall {
-	c := &inCall{method: []byte(name), args: slices.Clone(args), tell: true, lane: s.lane}
+	c := &inCall{method: bytesOf(name), args: slices.Clone(args), tell: true, lane: s.lane}
 	c.Entity, c.Sender, c.Driver = e.ID, s.plane().self, c
 	return c
 }

@@ -137,38 +137,53 @@ func TestTellsThatFail(t *testing.T) {
 	}, shard.Supervise(decide))
 }
 
-// TestTellsBehindOneThatWaits: a turn that waits holds up nobody else's, and what
-// others are told stays theirs while it does.
-func TestTellsBehindOneThatWaits(t *testing.T) {
-	const accounts, lines = 50, 40
+// TestTellsBehindOneThatIsDecoded: a tell whose decoder takes long holds up nobody
+// else's, and the arguments of each stay its own meanwhile, whatever decoders do.
+func TestTellsBehindOneThatIsDecoded(t *testing.T) {
+	const accounts, rounds = 300, 20
 	c := emptyCluster(t)
 	client := fixture.NewAccountClient(c.start("a"))
-	id := func(i int) string { return fmt.Sprint("account ", i) }
-	for i := range accounts {
-		settle(t, client, id(i))
+	id := func(n int) string { return fmt.Sprint("account ", n) }
+	for n := range accounts {
+		settle(t, client, id(n))
 	}
 	settle(t, client, "waits")
-	line := func(i, n int) string { return strings.Repeat(fmt.Sprint(i, " of ", id(n), "; "), 1+i) }
-	tell := func(from, to int) {
-		for i := from; i < to; i++ {
-			for n := range accounts {
-				require.NoError(t, client.Tell(id(n)).Note(testContext(t), line(i, n)))
+	entered, release := make(chan struct{}), make(chan struct{})
+	wait := func() {
+		entered <- struct{}{}
+		<-release
+	}
+	fixture.SlowLetter.Store(&wait)
+	read := sync.OnceFunc(func() {
+		fixture.SlowLetter.Store(nil)
+		close(release)
+	})
+	t.Cleanup(read)
+	letter := func(round, n int) fixture.Letter {
+		return fixture.Letter(strings.Repeat(fmt.Sprint(round, " for ", id(n), "; "), 1+round%7))
+	}
+	slow := fixture.Letter("slow " + strings.Repeat("and long ", 20))
+	for round := range rounds {
+		for n := range accounts {
+			if round == 2 && n == accounts/2 { // among others
+				require.NoError(t, client.Tell("waits").Read(testContext(t), slow))
 			}
+			require.NoError(t, client.Tell(id(n)).Read(testContext(t), letter(round, n)))
+		}
+		if round == 2 {
+			<-entered
 		}
 	}
-	tell(0, lines/2)
-	require.NoError(t, client.Tell("waits").Hold(testContext(t)))
-	tell(lines/2, lines)
-	require.Equal(t, "waits", <-c.gate.Entered)
 	for n := range accounts {
 		log, err := client.Ref(id(n)).Lines(testContext(t))
 		require.NoError(t, err)
-		require.Len(t, log, lines)
-		for i, got := range log {
-			require.Equal(t, line(i, n), got)
+		require.Len(t, log, rounds)
+		for round, got := range log {
+			require.Equal(t, string(letter(round, n)), got)
 		}
 	}
-	c.gate.Release <- struct{}{}
-	_, err := client.Ref("waits").Add(testContext(t), 1)
+	read()
+	log, err := client.Ref("waits").Lines(testContext(t))
 	require.NoError(t, err)
+	require.Equal(t, []string{string(slow)}, log)
 }

@@ -114,17 +114,8 @@ func (t *turn) encoded() *encodedTurn {
 	return nil
 }
 
-// Deadline is the call's: a tell has none.
+// Deadline is none: a tell has no deadline.
 func (r *encodedTurn) Deadline() (time.Time, bool) { return time.Time{}, false }
-
-// Done is closed when the turn or the node ends.
-func (r *encodedTurn) Done() <-chan struct{} { return r.context(r).Done() }
-
-// Err tells why Done is closed.
-func (r *encodedTurn) Err() error { return r.context(r).Err() }
-
-// Value is nil: a remote caller's values do not cross the wire.
-func (r *encodedTurn) Value(any) any { return nil }
 
 // Deadline is the call's.
 func (r *remoteTurn) Deadline() (time.Time, bool) {
@@ -134,19 +125,23 @@ func (r *remoteTurn) Deadline() (time.Time, bool) {
 	return r.turn.shard().plane().lease.base.Add(time.Duration(r.deadline)), true
 }
 
-// Done is closed when the caller gives up, the deadline passes or the node ends.
-func (r *remoteTurn) Done() <-chan struct{} { return r.context(r).Done() }
+// Done is closed when the caller gives up, the deadline passes, or the turn or the node
+// ends.
+func (r *encodedTurn) Done() <-chan struct{} { return r.context().Done() }
 
 // Err tells why Done is closed.
-func (r *remoteTurn) Err() error { return r.context(r).Err() }
+func (r *encodedTurn) Err() error { return r.context().Err() }
 
-// context is made when somebody asks. limit has the deadline.
-func (r *encodedTurn) context(limit interface{ Deadline() (time.Time, bool) }) *endable {
+// Value is nil: a caller's values are not encoded.
+func (r *encodedTurn) Value(any) any { return nil }
+
+// context is made when somebody asks.
+func (r *encodedTurn) context() *endable {
 	if c := r.ctx.Load(); c != nil {
 		return c
 	}
 	c, parent := &endable{}, r.turn.shard().plane().ctx
-	if at, ok := limit.Deadline(); ok {
+	if at, ok := r.turn.Deadline(); ok {
 		c.Context, c.cancel = context.WithDeadline(parent, at)
 	} else {
 		c.Context, c.cancel = context.WithCancel(parent)

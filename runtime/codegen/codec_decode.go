@@ -150,14 +150,15 @@ func (d *Decoder) varint() uint64 {
 	return x
 }
 
-// bytes returns the content of the field, which is part of the input.
+// bytes returns the content of the field, which is part of the input. Who appends to it
+// does not write to what follows.
 func (d *Decoder) bytes() []byte {
 	if !d.want(protowire.BytesType) {
 		return nil
 	}
 	x, n := protowire.ConsumeBytes(d.b[d.pos:d.end])
 	d.took(n)
-	return x
+	return x[:len(x):len(x)]
 }
 
 // ReadInt reads the field into v.

@@ -1,0 +1,34 @@
+package shard
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/shardgen/shardgen/runtime/region"
+)
+
+// TestWarmIsNobodysRace: what warm reads may be written meanwhile by goroutines of the
+// user's own, which have no turn but a lock.
+func TestWarmIsNobodysRace(t *testing.T) {
+	type entity struct {
+		mu    sync.Mutex
+		beats int
+	}
+	busy := &entity{}
+	var turns []begun
+	for _, value := range []any{busy, nil, (*entity)(nil), &struct{}{}, 7} {
+		turns = append(turns, begun{entity: &region.Entity{Value: value}})
+	}
+	var own sync.WaitGroup
+	own.Go(func() {
+		for range 10_000 {
+			busy.mu.Lock()
+			busy.beats++
+			busy.mu.Unlock()
+		}
+	})
+	for range 10_000 {
+		warm(turns)
+	}
+	own.Wait()
+}
