@@ -116,3 +116,6 @@ func (d *deadline) sleep(t time.Duration) bool {
 
 // bytesOf is the string's bytes without a copy; they must not be changed.
 func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
+
+// stringOf is the bytes as a string without a copy; nobody may change them any more.
+func stringOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -166,6 +165,9 @@ func (l *lane) call(e *wire.Envelope, seq uint64) bool {
 		return refuse(wire.CodeUnknownKind, 0, transport.Address{},
 			fmt.Sprintf("it has %d shards at %s, the caller's shard is %d", k.shards, pl.self.Name, e.Shard))
 	}
+	if ran, kept := l.tellFar(sh, e, seq); ran {
+		return kept
+	}
 	c := l.take()
 	c.fill(pl, p.peer, e, int(l.ch), l.at)
 	c.from = p
@@ -199,7 +201,7 @@ func (pl *plane) newInCall(from transport.Peer, e *wire.Envelope, lane int, at t
 func (c *inCall) fill(pl *plane, from transport.Peer, e *wire.Envelope, lane int, at time.Time) {
 	c.id, c.method, c.args, c.chain = e.ID, e.Method, e.Payload, e.Chain
 	c.tell, c.lane = e.Type == wire.TypeTell, lane
-	c.Entity = unsafe.String(unsafe.SliceData(e.Entity), len(e.Entity))
+	c.Entity = stringOf(e.Entity)
 	c.Sender = from
 	if !e.Node.IsZero() {
 		c.Sender, c.Via = e.Node, from.Address

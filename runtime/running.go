@@ -140,8 +140,10 @@ func (s *hostedShard) guarded(e *region.Entity, c *inCall) (a answer) {
 func hostedOf(e *region.Entity) *hostedShard { return e.Shard().Driver.(*hostedShard) }
 
 // tryEnter begins a turn without the shard's lock, if that can be.
-func (s *hostedShard) tryEnter(e *region.Entity) bool {
-	switch e.Enter() {
+func (s *hostedShard) tryEnter(e *region.Entity) bool { return s.entered(e, e.Enter()) }
+
+func (s *hostedShard) entered(e *region.Entity, how region.Entry) bool {
+	switch how {
 	case region.Entered:
 		return true
 	case region.Withdrawn:

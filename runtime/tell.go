@@ -6,6 +6,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/runtime/region"
 )
 
@@ -46,9 +47,42 @@ func (s *hostedShard) runTold(e *region.Entity, name string, args []byte, r *run
 	if method == nil || e.Value == nil || !s.mayRunInline() {
 		return s.runBegun(e, s.toldCall(e, name, args), r)
 	}
-	t := &encodedTurn{run: r.enter()}
+	return s.tellMethod(method, e, name, args, &r.baton)
+}
+
+// tellFar runs the turn of a tell that came straight from another process, outside the
+// shard's lock and without a record of the call, if it may run at once. ran is false
+// where it may not: nothing has happened. kept tells whether this goroutine still has
+// the lane.
+func (l *lane) tellFar(s *hostedShard, e *wire.Envelope, seq uint64) (ran, kept bool) {
+	if e.Type != wire.TypeTell || !e.Node.IsZero() || e.Epoch == 0 || l.pace.isSlow() {
+		return false, false
+	}
+	name, id := stringOf(e.Method), stringOf(e.Entity)
+	now, method := l.plane.lease.now(), s.host.desc.Dispatch[name]
+	if method == nil || !s.mayRunAt(now) {
+		return false, false
+	}
+	entity := s.core.Look(region.Hash(id), id)
+	if entity == nil || !s.entered(entity, entity.EnterUnder(placement.Epoch(e.Epoch))) {
+		return false, false
+	}
+	l.from.handled.Store(seq)
+	l.wake() // a turn may take long
+	l.plane.watch.awake()
+	if !s.tellMethod(method, entity, name, e.Payload, &l.baton) {
+		return true, false
+	}
+	l.pace.ran(now)
+	return true, true
+}
+
+// tellMethod runs a tell's method and ends its turn, which has begun. It reports whether
+// this goroutine still has the baton.
+func (s *hostedShard) tellMethod(m codegen.Method, e *region.Entity, name string, args []byte, b *baton) bool {
+	t := &encodedTurn{run: b.enter()}
 	t.turn.parent, t.turn.entity = t, e
-	s.invokeTold(method, t, name, args)
+	s.invokeTold(m, t, name, args)
 	t.finish()
 	kept := t.run.leave()
 	s.endTurnOf(&t.turn, t.failed)

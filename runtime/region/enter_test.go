@@ -81,6 +81,41 @@ func TestEnter(t *testing.T) {
 	}
 }
 
+// TestEnterUnder: a call of another process begins its turn outside the lock only if its
+// sender knows the epoch that the shard opened under, and nothing waits for that one.
+func TestEnterUnder(t *testing.T) {
+	at := time.Unix(0, 0)
+	again := func(s *Shard, epoch placement.Epoch) { s.Place(node("a"), epoch, false, 1, at) }
+	tests := []struct {
+		name  string
+		do    func(s *Shard)
+		epoch placement.Epoch
+		want  Entry
+	}{
+		{"the same", func(*Shard) {}, 10, Entered},
+		{"an older one", func(*Shard) {}, 9, Refused},
+		{"a newer one", func(*Shard) {}, 11, Refused},
+		{"placed anew", func(s *Shard) { again(s, 12) }, 12, Entered},
+		{"placed anew, the sender does not know", func(s *Shard) { again(s, 12) }, 10, Refused},
+		{"placed anew, and an older call had waited for that", func(s *Shard) {
+			s.Deliver(&Call{Entity: "x", Sender: transport.Peer{Address: node("c")}, Epoch: 12}, 1, at)
+			again(s, 12)
+		}, 12, Refused},
+		{"a gate is closed", func(s *Shard) { s.CloseGate(node("c"), node("b"), 10, at) }, 10, Refused},
+		{"draining", func(s *Shard) { s.BeginMove(node("b"), 11) }, 10, Refused},
+		{"lost", func(s *Shard) { s.Place(node("b"), 11, false, 1, at) }, 11, Refused},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s, e := opened(Limits{Mailbox: 2, Waiting: 2})
+			tt.do(s)
+			if got := e.EnterUnder(tt.epoch); got != tt.want {
+				t.Errorf("EnterUnder = %v, want %v (flags %b)", got, tt.want, e.word.Load()&flags)
+			}
+		})
+	}
+}
+
 // TestLeave: a turn ends outside the lock only if nobody waits for its end.
 func TestLeave(t *testing.T) {
 	at := time.Unix(0, 0)

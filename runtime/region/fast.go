@@ -1,5 +1,7 @@
 package region
 
+import "github.com/shardgen/shardgen/runtime/placement"
+
 // Look finds an entity without the shard's lock; nil: there is none, or the index
 // changes just now. hash is [Hash] of id. It may be called at any time, from any
 // goroutine, and what it returned may be kept for later calls.
@@ -22,7 +24,7 @@ const (
 // are direct. The entity comes from Look, Begin or Deliver, now or long ago. It may
 // be called at any time, from any goroutine.
 //
-// This and Leave are all that goes round the lock. They touch nothing but
+// This, EnterUnder and Leave are all that goes round the lock. They touch nothing but
 // the entity's word, and whoever has the lock sees to it that this is enough:
 //
 //   - One turn at a time: whoever begins one does so by a compare-and-swap of the
@@ -42,12 +44,27 @@ const (
 //   - What a turn did happens before the next turn, for both touch the word.
 //   - live is the lock's way of knowing who has a Value without reading it, for
 //     Value is the turn's. A turn that changes it from or to nil ends under the lock.
-func (e *Entity) Enter() Entry {
+func (e *Entity) Enter() Entry { return e.enter(0) }
+
+// EnterUnder is Enter for a call that came straight from another process, whose sender
+// believes the shard to be placed under that epoch, which is not zero: it must be the
+// one that the shard opened under. A sender that knows less or more, and what waits for
+// a newer epoch, is Deliver's. So is a call that may be cancelled or that others wait
+// for, for nobody finds what begins here.
+func (e *Entity) EnterUnder(epoch placement.Epoch) Entry { return e.enter(epoch) }
+
+// passable tells whether a turn may begin outside the lock: of a local caller, or of one
+// that knows of that epoch.
+func (s *Shard) passable(epoch placement.Epoch) bool {
+	return !s.gated.Load() && (epoch == 0 || s.opened.Load() == uint64(epoch))
+}
+
+func (e *Entity) enter(epoch placement.Epoch) Entry {
 	w := e.word.Load()
-	if w&flags != live || e.shard.gated.Load() || !e.word.CompareAndSwap(w, w|busy) {
+	if w&flags != live || !e.shard.passable(epoch) || !e.word.CompareAndSwap(w, w|busy) {
 		return Refused
 	}
-	if !e.shard.gated.Load() {
+	if e.shard.passable(epoch) {
 		return Entered
 	}
 	if e.word.CompareAndSwap(w|busy, w) {

@@ -32,13 +32,17 @@ type rig struct {
 	ended sync.WaitGroup // handoffs
 }
 
-// call is one local call: it returns when its turn has run.
-func (g *rig) call(id string, leave bool) {
+// far enters as for a call of another process that was sent just now.
+func (g *rig) far(e *Entity) Entry { return e.EnterUnder(placement.Epoch(g.s.opened.Load())) }
+
+// call is one call, which begins its turn by enter if it can: it returns when its turn
+// has run.
+func (g *rig) call(id string, enter func(*Entity) Entry, leave bool) {
 	for kept := g.s.Look(Hash(id), id); ; {
 		e := kept // from the first look: by now it may be gone
 		entry := Refused
 		if e != nil {
-			entry = e.Enter()
+			entry = enter(e)
 		}
 		switch entry {
 		case Entered:
@@ -225,7 +229,11 @@ func TestOutsideTheLock(t *testing.T) {
 				wg.Go(func() {
 					r := rand.New(rand.NewPCG(uint64(w), 3))
 					for range calls {
-						g.call(strconv.Itoa(r.IntN(entities)), r.IntN(8) > 0)
+						enter := (*Entity).Enter
+						if r.IntN(4) == 0 {
+							enter = g.far
+						}
+						g.call(strconv.Itoa(r.IntN(entities)), enter, r.IntN(8) > 0)
 						if r.IntN(16) == 0 {
 							runtime.Gosched() // let others find the entity idle, or not
 						}

@@ -272,6 +272,7 @@ func (s *Shard) open(epoch, since placement.Epoch, now uint32) Effects {
 	maps.DeleteFunc(s.gates.direct, func(_ transport.Address, e placement.Epoch) bool { return e < since })
 	fx := Effects{Opened: true, Lead: s.lead(now), Refuse: strayed}
 	fx.add(s.redeliverAll(now))
+	s.opened.Store(uint64(epoch)) // last, so that nothing overtakes what waited for it
 	return fx
 }
 

@@ -84,8 +84,9 @@ type Limits struct {
 //  10. gated is set while a gate is closed, or calls are not direct.
 type Shard struct {
 	entities index
-	gated    atomic.Bool // no turn begins outside the lock: see Entity.Enter
-	direct   bool        // see Direct
+	gated    atomic.Bool   // no turn begins outside the lock: see Entity.Enter
+	opened   atomic.Uint64 // the epoch under which the shard opened last, and what had waited was delivered
+	direct   bool          // see Direct
 	// Driver is the driver's own. It is set once, before anything else.
 	Driver any
 
