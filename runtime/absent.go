@@ -18,7 +18,7 @@ func (c *control) partWithAbsent() {
 	}
 	for _, a := range c.plane.homes() {
 		if _, member := v.Member(a); !member && !c.plane.hasLeft(a) && !c.plane.hasGone(a) {
-			c.node.log.Info("home parted with: it was removed before this node joined", "member", a.String())
+			c.node.log.Info("home parted with: it is no member any more", "member", a.String())
 			c.plane.peerLeft(a)
 		}
 	}

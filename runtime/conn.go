@@ -38,6 +38,7 @@ type Conn struct {
 	deny    sync.Once
 	end     sync.Once
 	done    chan struct{}
+	unsent  error // what Close returns; set before done is closed
 	mu      sync.Mutex
 	refused error             // why no member serves us
 	kinds   map[string]uint32 // hosted in the cluster, with their shards
@@ -145,10 +146,12 @@ func (c *Conn) whyRefused() error {
 // ShardPort is for generated code.
 func (c *Conn) ShardPort(k codegen.Kind) codegen.Port { return port{c.plane.kind(k)} }
 
-// Close ends the connection after publishing what was sent; calls that still
-// wait fail. It may be called twice.
+// Close ends the connection after publishing what was sent, for which it waits a second
+// at most; calls that still wait fail. The error tells how many tells did not go out. It
+// may be called twice.
 func (c *Conn) Close() error {
 	c.end.Do(func() {
+		c.unsent = c.plane.settleTells(time.Second)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		c.plane.farewell(ctx)
@@ -167,7 +170,7 @@ func (c *Conn) Close() error {
 		close(c.done)
 	})
 	<-c.done
-	return nil
+	return c.unsent
 }
 
 func (c *Conn) receive() {

@@ -3,6 +3,7 @@ package shard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -35,13 +36,7 @@ func (pl *plane) farewell(ctx context.Context) {
 	for pl.answering.Load() > 0 && ctx.Err() == nil {
 		time.Sleep(time.Millisecond)
 	}
-	pl.peersMu.RLock()
-	var paths []*path
-	for _, pp := range pl.peers {
-		paths = append(paths, pp.paths...)
-	}
-	pl.peersMu.RUnlock()
-	for _, p := range paths {
+	for _, p := range pl.allPaths() {
 		p.goodbye()
 	}
 	for i := range pl.lanes {
@@ -149,19 +144,65 @@ func (s *hostedShard) stopIdle() (ended <-chan struct{}) {
 }
 
 // expireTells drops tells that found no home in time; calls end by themselves.
-func (pl *plane) expireTells() {
+func (pl *plane) expireTells() { pl.dropTells(time.Now().Add(-pl.cfg.CallTimeout)) }
+
+// dropTells drops the tells that wait for a home since before limit, and counts them.
+func (pl *plane) dropTells(limit time.Time) (dropped int) {
 	if pl.held.Load() == 0 {
-		return
+		return 0
 	}
-	limit := time.Now().Add(-pl.cfg.CallTimeout)
 	for name, k := range *pl.kinds.Load() {
 		n := 0
 		for i := range k.routes {
-			n += k.routes[i].expireTells(limit)
+			n += k.routes[i].dropTells(limit)
 		}
 		if n > 0 {
 			pl.ledger.addN(tellLost, n)
 			pl.log.Warn("tells dropped: their shards found no home", "kind", name, "tells", n, "why", pl.ctl.why(name))
 		}
+		dropped += n
 	}
+	return dropped
+}
+
+// settleTells waits until what was told has gone out, as long as patience at most. Then
+// it drops what has no home, and returns an error that tells of it.
+func (pl *plane) settleTells(patience time.Duration) error {
+	for begin := time.Now(); pl.hasUnsent() && time.Since(begin) < patience; {
+		time.Sleep(time.Millisecond) // the lanes and the control loop go on
+	}
+	if n := pl.dropTells(time.Now()); n > 0 {
+		return fmt.Errorf("%w: %d of the tells were not sent, for their shards found no home within %v", ErrClosed, n, patience)
+	}
+	return nil
+}
+
+// hasUnsent tells whether tells wait for a home, or anything for its frame.
+func (pl *plane) hasUnsent() bool {
+	for _, k := range *pl.kinds.Load() {
+		for i := 0; i < len(k.routes) && pl.held.Load() > 0; i++ {
+			if k.routes[i].holdsTells() {
+				return true
+			}
+		}
+	}
+	for _, p := range pl.allPaths() {
+		p.mu.Lock()
+		unsent := !p.gone && p.core.Unpublished()
+		p.mu.Unlock()
+		if unsent {
+			return true
+		}
+	}
+	return false
+}
+
+// allPaths are the paths to all peers.
+func (pl *plane) allPaths() (paths []*path) {
+	pl.peersMu.RLock()
+	defer pl.peersMu.RUnlock()
+	for _, pp := range pl.peers {
+		paths = append(paths, pp.paths...)
+	}
+	return paths
 }

@@ -266,11 +266,7 @@ func (pl *plane) answered(e *wire.Envelope) *pendingCall {
 func (pl *plane) refusal(from *path, e *wire.Envelope) {
 	if e.Code != wire.CodeMoved {
 		if e.ID == 0 || !pl.pending.complete(e.ID, result{code: e.Code, text: string(e.Text)}) {
-			pl.ledger.add(tellLost)
-			if e.Code == wire.CodeDropped {
-				return // as its type's handoff wants it
-			}
-			pl.log.Warn("tell refused", "by", from.peer.Address, "kind", string(e.Kind), "code", int(e.Code), "text", string(e.Text))
+			pl.tellRefused(from, e)
 		}
 		return
 	}
@@ -285,6 +281,20 @@ func (pl *plane) refusal(from *path, e *wire.Envelope) {
 		pl.ledger.add(callRetried)
 		r.refused(from, env, e.Node.Address, placement.Epoch(e.Epoch))
 	}
+}
+
+// tellRefused counts a tell that the peer did not run, and says so seldom, for there may
+// be very many.
+func (pl *plane) tellRefused(from *path, e *wire.Envelope) {
+	n, tell := pl.ledger.addSeldom(tellLost)
+	if !tell || e.Code == wire.CodeDropped { // which is as its type's handoff wants it
+		return
+	}
+	from.mu.Lock()
+	env, _ := from.core.Find(e.Seq) // what it was, if that is still known
+	from.mu.Unlock()
+	pl.log.Warn("tell refused", "by", from.peer.Address, "kind", string(e.Kind), "entity", clip(string(env.Entity)),
+		"method", string(env.Method), "code", int(e.Code), "why", string(e.Text), "lost so far", n)
 }
 
 // learn takes a placement from an answer.

@@ -141,7 +141,7 @@ func (l *lane) frame() bool {
 	}
 	if h.Flags&wire.FlagBye != 0 {
 		if p.peer.Client {
-			l.plane.dropPeer(p.peer.Address)
+			l.plane.clientLeft(p)
 		} else {
 			l.plane.peerGone(p.peer.Address, int(l.ch), true)
 		}

@@ -176,6 +176,26 @@ func (pl *plane) hasLeft(a transport.Address) bool {
 	return pl.left[a]
 }
 
+// clientLeft takes a client's goodbye on one lane. What it sent on others may still be
+// on its way: it is forgotten when it has said goodbye on all that it used.
+func (pl *plane) clientLeft(p *path) {
+	p.close(true)
+	pl.peersMu.RLock()
+	pp := pl.peers[p.peer.Address]
+	pl.peersMu.RUnlock()
+	if pp == nil || slices.ContainsFunc(pp.paths, func(p *path) bool { return p.inUse() }) {
+		return
+	}
+	pl.dropPeer(p.peer.Address)
+}
+
+// inUse tells whether anything went or came by the path, and its peer is not gone.
+func (p *path) inUse() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.gone && (p.core.Next() > 1 || p.core.Received() > 0)
+}
+
 // dropPeer ends dealings with a client that said goodbye, or does not listen any
 // more. If it lives after all it is known anew.
 func (pl *plane) dropPeer(a transport.Address) {

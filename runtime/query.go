@@ -15,7 +15,7 @@ import (
 // A ShardState is one shard as the node that holds it sees it.
 type ShardState struct {
 	Kind  string // the entity type
-	Shard uint32 // its number in the type
+	Shard uint32 // its number in the type: of 256 shards, 256 to 511
 	// State is "active"; of a shard that moves away "draining", "sent", then
 	// "forwarding"; of one that comes "preparing", then "prepared".
 	State    string
@@ -127,7 +127,7 @@ func (n *Node) TypeNames() []string {
 // A Location says where an entity lives, and why.
 type Location struct {
 	Kind, ID string // as they were asked for
-	Shard    uint32 // that the id belongs to
+	Shard    uint32 // that the id belongs to: of 256 shards, 256 to 511
 	// Node is the home of its shard as this node's table has it, "" for none, and
 	// Epoch under which.
 	Node  string

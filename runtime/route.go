@@ -230,8 +230,15 @@ func (r *route) forget(id uint64) bool {
 	return len(out) > 0
 }
 
-// expireTells drops held tells that wait since before t and counts them.
-func (r *route) expireTells(t time.Time) int {
+// holdsTells tells whether tells wait here.
+func (r *route) holdsTells() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.core.Holds(func(o call.Outgoing) bool { return o.Envelope.ID == 0 })
+}
+
+// dropTells drops held tells that wait since before t and counts them.
+func (r *route) dropTells(t time.Time) int {
 	r.mu.Lock()
 	out := r.core.Drop(func(o call.Outgoing) bool {
 		at, ok := o.Driver.(time.Time)

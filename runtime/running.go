@@ -335,7 +335,7 @@ func (s *hostedShard) invoke(m codegen.Method, t *turn, c *inCall, buf []byte) (
 
 // notePanic is about a method's panic, which a singleton's instance does not outlive.
 func (s *hostedShard) notePanic(id, method string, r any) {
-	s.logPanic(id, r)
+	s.logPanic(id, method, r)
 	s.died(fmt.Sprintf("panic in %s: %v", method, r))
 }
 
@@ -346,9 +346,9 @@ func (s *hostedShard) died(why string) {
 	}
 }
 
-func (s *hostedShard) logPanic(entity string, r any) {
+func (s *hostedShard) logPanic(entity, method string, r any) {
 	s.plane().log.Error("panic in an entity's turn", "kind", s.id.Kind, "entity", clip(entity),
-		"panic", r, "stack", string(debug.Stack()))
+		"method", method, "panic", r, "stack", string(debug.Stack()))
 }
 
 func panicError(what string, r any) error { return fmt.Errorf("%w in %s: %v", ErrPanic, what, r) }
@@ -436,7 +436,7 @@ func (t *turn) endOddly(method string, recovered any, err error) error {
 	}
 	s.endTurnOf(t, failed)
 	if recovered != nil {
-		s.logPanic(e.ID, recovered)
+		s.logPanic(e.ID, method, recovered)
 		return &EntityError{Kind: s.id.Kind, ID: e.ID, Method: method, Text: fmt.Sprint(recovered), Panic: true}
 	}
 	switch err := err.(type) { //nolint:errorlint

@@ -134,7 +134,7 @@ func (s *hostedShard) directive(failed *mishap, e *region.Entity) (d Directive) 
 	defer func() {
 		if r := recover(); r != nil {
 			d = Resume
-			s.logPanic(e.ID, fmt.Sprintf("the supervisor: %v", r))
+			s.logPanic(e.ID, failed.method, fmt.Sprintf("the supervisor: %v", r))
 		}
 	}()
 	if d = s.host.settings.decide(failed.err); d != Resume {

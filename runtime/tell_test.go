@@ -187,3 +187,44 @@ func TestTellsBehindOneThatIsDecoded(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{string(slow)}, log)
 }
+
+// TestTellsBeforeClose: what a connection was told to send goes out before it closes, also
+// when it does not know yet where to.
+func TestTellsBeforeClose(t *testing.T) {
+	const rounds, each = 10, 100
+	c := newCluster(t, "a", "b")
+	id := func(n int) string { return fmt.Sprint("account ", n) }
+	for i := range rounds {
+		conn, err := shard.Dial(testContext(t), c.config(fmt.Sprint("client-", i)))
+		require.NoError(t, err)
+		client := fixture.NewAccountClient(conn)
+		for n := range each {
+			require.NoError(t, client.Tell(id(n)).Add(testContext(t), 1))
+		}
+		require.NoError(t, conn.Close())
+		require.Zero(t, conn.Counters()["tell lost"])
+	}
+	accounts := fixture.NewAccountClient(c.nodes["a"])
+	for n := range each {
+		require.Eventually(t, func() bool {
+			got, err := accounts.Ref(id(n)).Get(testContext(t))
+			return err == nil && got == rounds
+		}, testPatience, testTick, id(n))
+	}
+}
+
+// TestTellsWithoutHomeBeforeClose: Close says what it could not send.
+func TestTellsWithoutHomeBeforeClose(t *testing.T) {
+	c := emptyCluster(t)
+	caller := shard.New(c.config("caller")) // hosts nothing
+	require.NoError(t, caller.Start(testContext(t)))
+	t.Cleanup(func() { _ = caller.Close() })
+	conn, err := shard.Dial(testContext(t), c.config("client"))
+	require.NoError(t, err)
+	require.NoError(t, fixture.NewAccountClient(conn).Tell("x").Add(testContext(t), 1))
+	err = conn.Close()
+	require.ErrorIs(t, err, shard.ErrClosed)
+	require.ErrorContains(t, err, "1 of the tells were not sent, for their shards found no home within 1s")
+	require.Equal(t, err, conn.Close(), "again")
+	require.EqualValues(t, 1, conn.Counters()["tell lost"])
+}

@@ -2,6 +2,7 @@ package call
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -108,6 +109,11 @@ func (r *Route) HoldWithin(o Outgoing, limit int) (dropped []Outgoing) {
 
 // Held is the number of calls that wait here.
 func (r *Route) Held() int { return len(r.held) + len(r.refused) }
+
+// Holds tells whether one of the calls that wait here is such a one.
+func (r *Route) Holds(such func(Outgoing) bool) bool {
+	return slices.ContainsFunc(r.refused, such) || slices.ContainsFunc(r.held, such)
+}
 
 // Drop removes and returns the held calls for which gone returns true.
 func (r *Route) Drop(gone func(Outgoing) bool) (out []Outgoing) {

@@ -72,9 +72,14 @@ var hookTypes = map[string]string{"Activation": "OnActivate", "Passivation": "On
 // isHook reports whether a method is, or was meant as, a hook.
 func isHook(f *types.Func) bool { return hookReason(f) != "" }
 
-// hookReason returns the name of the hook's reason: what its parameter says, or
-// else its name, misspelt perhaps.
+// hookReason returns the name of the hook's reason: what its name says, or its
+// parameter, or its name when that is misspelt.
 func hookReason(f *types.Func) string {
+	for reason, name := range hookTypes {
+		if f.Name() == name {
+			return reason
+		}
+	}
 	if reason := hookType(f.Signature()); reason != "" {
 		return reason
 	}
