@@ -146,8 +146,8 @@ func (c *Conn) whyRefused() error {
 // ShardPort is for generated code.
 func (c *Conn) ShardPort(k codegen.Kind) codegen.Port { return port{c.plane.kind(k)} }
 
-// Close ends the connection after publishing what was sent, for which it waits a second
-// at most; calls that still wait fail. The error tells how many tells did not go out. It
+// Close ends the connection when what was told has arrived, for which it waits a second
+// at most; calls that still wait fail. The error tells how many tells found no home. It
 // may be called twice.
 func (c *Conn) Close() error {
 	c.end.Do(func() {

@@ -165,10 +165,11 @@ func (pl *plane) dropTells(limit time.Time) (dropped int) {
 	return dropped
 }
 
-// settleTells waits until what was told has gone out, as long as patience at most. Then
-// it drops what has no home, and returns an error that tells of it.
+// settleTells waits until what was told has arrived, as long as patience at most: what
+// was only sent may still come back, from a node that is not its home any more. Then it
+// drops what has no home, and returns an error that tells of it.
 func (pl *plane) settleTells(patience time.Duration) error {
-	for begin := time.Now(); pl.hasUnsent() && time.Since(begin) < patience; {
+	for begin := time.Now(); pl.hasUnsettled() && time.Since(begin) < patience; {
 		time.Sleep(time.Millisecond) // the lanes and the control loop go on
 	}
 	if n := pl.dropTells(time.Now()); n > 0 {
@@ -177,8 +178,9 @@ func (pl *plane) settleTells(patience time.Duration) error {
 	return nil
 }
 
-// hasUnsent tells whether tells wait for a home, or anything for its frame.
-func (pl *plane) hasUnsent() bool {
+// hasUnsettled tells whether tells wait for a home, or anything for its peer's
+// acknowledgement.
+func (pl *plane) hasUnsettled() bool {
 	for _, k := range *pl.kinds.Load() {
 		for i := 0; i < len(k.routes) && pl.held.Load() > 0; i++ {
 			if k.routes[i].holdsTells() {
@@ -188,9 +190,9 @@ func (pl *plane) hasUnsent() bool {
 	}
 	for _, p := range pl.allPaths() {
 		p.mu.Lock()
-		unsent := !p.gone && p.core.Unpublished()
+		unsettled := !p.gone && p.core.Next() > p.core.Acked()+1
 		p.mu.Unlock()
-		if unsent {
+		if unsettled {
 			return true
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/fixture"
@@ -188,13 +189,20 @@ func TestTellsBehindOneThatIsDecoded(t *testing.T) {
 	require.Equal(t, []string{string(slow)}, log)
 }
 
-// TestTellsBeforeClose: what a connection was told to send goes out before it closes, also
-// when it does not know yet where to.
+// TestTellsBeforeClose: what a connection was told to send arrives before it closes, also
+// when it does not know yet where to, and while shards move.
 func TestTellsBeforeClose(t *testing.T) {
 	const rounds, each = 10, 100
 	c := newCluster(t, "a", "b")
 	id := func(n int) string { return fmt.Sprint("account ", n) }
+	var moves sync.WaitGroup
 	for i := range rounds {
+		switch i { // what is sent meanwhile may come back
+		case 2:
+			c.start("c")
+		case 5:
+			moves.Go(func() { assert.NoError(t, c.nodes["b"].Shutdown(testContext(t))) })
+		}
 		conn, err := shard.Dial(testContext(t), c.config(fmt.Sprint("client-", i)))
 		require.NoError(t, err)
 		client := fixture.NewAccountClient(conn)
@@ -204,6 +212,7 @@ func TestTellsBeforeClose(t *testing.T) {
 		require.NoError(t, conn.Close())
 		require.Zero(t, conn.Counters()["tell lost"])
 	}
+	moves.Wait()
 	accounts := fixture.NewAccountClient(c.nodes["a"])
 	for n := range each {
 		require.Eventually(t, func() bool {

@@ -167,12 +167,17 @@ func (t *told) echo(payload []byte) error {
 			return err
 		}
 	}
+	return taken(send)
+}
+
+// taken sends until it is not refused because so much is under way.
+func taken(send func() error) error {
 	for {
 		err := send()
 		if !errors.Is(err, shard.ErrOverloaded) {
 			return err
 		}
-		runtime.Gosched() // so much is under way
+		runtime.Gosched()
 	}
 }
 
@@ -222,16 +227,9 @@ func benchmarkShardgenLocalAdd(b *testing.B) {
 				}
 				continue
 			}
-			for {
-				err := tells[n].Add(ctx, 1)
-				if err == nil {
-					break
-				}
-				if !errors.Is(err, shard.ErrOverloaded) {
-					b.Error(err)
-					return
-				}
-				runtime.Gosched()
+			if err := taken(func() error { return tells[n].Add(ctx, 1) }); err != nil {
+				b.Error(err)
+				return
 			}
 		}
 	})

@@ -3,8 +3,8 @@
 // shards move and they are put to rest, and gives porcupine what each caller saw.
 //
 // The simulator drives the cores one step at a time, under a lock. What goes round
-// that lock, the calls and tells of idle entities in their own process, is seen here
-// and by the stress tests of package region.
+// that lock, local calls of idle entities and all tells to them, is seen here and by the
+// stress tests of package region.
 //
 // It is a module of its own, so that nobody else needs porcupine.
 package linear
