@@ -21,8 +21,9 @@ type lane struct {
 	size   int // of the frame under way, in bytes
 	from   *path
 	at     time.Time // when the frame came
-	rest   []byte    // of the frame under way
-	seq    uint64    // of the next envelope in rest
+	rest   []byte    // of the frame under way, behind ahead
+	seq    uint64    // of the next envelope
+	ahead  readAhead // the next envelopes
 	skip   uint32
 	open   bool    // a frame is under way
 	dirty  []*path // paths with something to publish, answers or acknowledgements
@@ -113,10 +114,9 @@ func (l *lane) message(m transport.Message) {
 // frame handles the rest of the frame under way. It reports whether this
 // goroutine still has the lane.
 func (l *lane) frame() bool {
-	var e wire.Envelope
 	for l.seq < l.header.Seq+uint64(l.header.Count) {
-		rest, ok, err := wire.NextEnvelope(l.rest, &e)
-		if !ok || err != nil {
+		e, err := l.nextEnvelope()
+		if e == nil {
 			if n, tell := l.plane.ledger.addSeldom(frameForeign); tell {
 				l.plane.log.Warn("frame refused", "from", l.from.peer.Address, "err", err, "count", n)
 			}
@@ -124,15 +124,16 @@ func (l *lane) frame() bool {
 			break
 		}
 		seq := l.seq
-		l.rest, l.seq = rest, seq+1
+		l.seq = seq + 1
 		if l.skip > 0 {
 			l.skip--
 			continue
 		}
-		if !l.envelope(&e, seq) {
+		if !l.envelope(e, seq) {
 			return false
 		}
 	}
+	l.ahead.clear()
 	l.wake()
 	h, p := l.header, l.from
 	l.open, l.rest = false, nil
