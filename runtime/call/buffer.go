@@ -16,8 +16,11 @@ var bufferSizes = [...]int{2 << 10, 8 << 10, 24 << 10, frameBytes}
 // buffers are those that nobody uses, by size; each is its first byte.
 var buffers [len(bufferSizes)]sync.Pool
 
-// newBuffer is a buffer with nothing but the room for a header.
-func newBuffer() []byte { return buffer(wire.MaxFrameHeader)[:wire.MaxFrameHeader] }
+// newBuffer is a buffer with nothing but the room for a header, which is likely to hold
+// that many bytes without being copied to a larger one.
+func newBuffer(likely int) []byte {
+	return buffer(max(wire.MaxFrameHeader, min(likely, frameBytes)))[:wire.MaxFrameHeader]
+}
 
 // buffer is an empty buffer with room for n bytes.
 func buffer(n int) []byte {

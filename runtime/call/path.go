@@ -70,6 +70,7 @@ type Path struct {
 	sendAt    int // index of the next frame to hand out
 	unacked   int
 	held      int
+	usual     int // bytes of the frame that was handed out last
 	refusals  int // frames with refusals
 	window    int
 	lent      uint64 // first sequence of the frame whose payload the driver may still read
@@ -161,7 +162,7 @@ func (p *Path) openFrame(size int) *frame {
 	if p.head > 64 && p.head*2 > len(p.frames) {
 		p.compact()
 	}
-	p.frames = append(p.frames, frame{first: p.next, buf: newBuffer()})
+	p.frames = append(p.frames, frame{first: p.next, buf: newBuffer(p.usual)})
 	return &p.frames[len(p.frames)-1]
 }
 
@@ -194,6 +195,7 @@ func (p *Path) Take(now time.Time, ack uint64) (payload []byte, token uint64, ok
 		f.sends++
 		p.sendAt++
 		p.unacked += len(f.body())
+		p.usual = len(f.buf)
 		if p.probing || p.retryAt.IsZero() {
 			p.retryAt = now.Add(RetryAfter)
 		}
