@@ -24,8 +24,12 @@ type pace struct {
 	alone atomic.Int64
 }
 
+// mostTurn is what a turn counts for at most: several that take long make an average
+// slow, and not two during which the system had other things to do.
+const mostTurn = 2 * slowTurn
+
 // average is a moving average over some 8 turns, of which one alone says little.
-func average(mean, took time.Duration) time.Duration { return mean + (min(took, 4*slowTurn)-mean)/8 }
+func average(mean, took time.Duration) time.Duration { return mean + (min(took, mostTurn)-mean)/8 }
 
 // ran notes when a turn began that the lane ran, in nanoseconds.
 func (p *pace) ran(began int64) {
@@ -41,7 +45,7 @@ func (p *pace) ran(began int64) {
 // away from one.
 func (p *pace) slowDown() {
 	p.slow, p.last, p.quick = true, 0, 0
-	p.alone.Store(int64(4 * slowTurn))
+	p.alone.Store(int64(mostTurn))
 }
 
 // took notes how long a turn took that had a goroutine of its own, with what it

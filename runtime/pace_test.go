@@ -33,12 +33,24 @@ func TestPace(t *testing.T) {
 	require.Greater(t, run(1000, time.Millisecond), 980, "of 1000 long turns")
 }
 
-// TestOneLongTurn: a single one, as when the system stops the process, is no pace.
-func TestOneLongTurn(t *testing.T) {
+// TestFewLongTurns: a few, as when the system stops the process or collects garbage,
+// are no pace, and some more are.
+func TestFewLongTurns(t *testing.T) {
 	var p pace
-	for i := range 100 {
-		p.ran(int64(i+1) * 1000)
+	now := int64(1)
+	run := func(turns int, each time.Duration) {
+		for range turns {
+			p.ran(now)
+			now += int64(each)
+		}
+		p.ran(now)
 	}
-	p.ran(int64(time.Second))
-	require.False(t, p.isSlow())
+	run(100, 3*time.Microsecond)
+	for range 10 {
+		run(3, time.Second)
+		require.False(t, p.isSlow())
+		run(10, 3*time.Microsecond)
+	}
+	run(8, 50*time.Microsecond)
+	require.True(t, p.isSlow())
 }
