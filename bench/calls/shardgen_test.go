@@ -5,10 +5,10 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"runtime"
 	"strconv"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/shardgen/shardgen/internal/fixture"
 	shard "github.com/shardgen/shardgen/runtime"
@@ -125,14 +125,14 @@ func benchmarkShardgenRemote(b *testing.B) {
 // ends when the last one has run.
 func benchmarkShardgenTell(b *testing.B) {
 	startNode(b, "node")
-	told := newTold(b, dial(b))
+	told := newTold(b, dial(b), 4096)
 	eachLoad(b, told.echo)
 	told.settle(b)
 }
 
 // benchmarkShardgenLocalTell tells entities of the caller's process.
 func benchmarkShardgenLocalTell(b *testing.B) {
-	told := newTold(b, startNode(b, "node"))
+	told := newTold(b, startNode(b, "node"), 256)
 	eachLoad(b, told.echo)
 	told.settle(b)
 }
@@ -142,15 +142,13 @@ func benchmarkShardgenLocalTell(b *testing.B) {
 type told struct {
 	refs  []fixture.AccountRef
 	tells []fixture.AccountTell
+	each  int64 // how many tells go between two calls that wait for them
 	next  atomic.Int64
 }
 
-// askEvery is how many tells go between two calls that wait for them.
-const askEvery = 4096
-
-func newTold(tb testing.TB, c shard.Caller) *told {
+func newTold(tb testing.TB, c shard.Caller, each int64) *told {
 	tb.Helper()
-	t := &told{refs: references(tb, c, localEntities)}
+	t := &told{refs: references(tb, c, localEntities), each: each}
 	client := fixture.NewAccountClient(c)
 	for i := range localEntities {
 		t.tells = append(t.tells, client.Tell("entity-"+strconv.Itoa(i)))
@@ -161,7 +159,7 @@ func newTold(tb testing.TB, c shard.Caller) *told {
 func (t *told) echo(payload []byte) error {
 	i := t.next.Add(1)
 	send := func() error { return t.tells[i%localEntities].Echo(context.Background(), payload) }
-	if i%askEvery == 0 {
+	if i%t.each == 0 {
 		send = func() error {
 			_, err := t.refs[i%localEntities].Echo(context.Background(), payload)
 			return err
@@ -170,6 +168,9 @@ func (t *told) echo(payload []byte) error {
 	return taken(send)
 }
 
+// pause is how long a sender waits that was refused.
+const pause = time.Millisecond
+
 // taken sends until it is not refused because so much is under way.
 func taken(send func() error) error {
 	for {
@@ -177,7 +178,7 @@ func taken(send func() error) error {
 		if !errors.Is(err, shard.ErrOverloaded) {
 			return err
 		}
-		runtime.Gosched()
+		time.Sleep(pause) // trying again at once would take the time that what is under way needs
 	}
 }
 
