@@ -20,18 +20,18 @@ type runner struct {
 
 	// What follows belongs to whoever has the baton.
 	batch  batch
-	at     int       // index of the next turn in batch
-	argsAt int       // where its arguments begin
-	lent   bool      // a turn that lost the baton may still read the batch's arguments
-	done   []*inCall // to become spare
-	warmth byte      // what warm returned, so that it is not left out
+	at     int        // index of the next turn in batch
+	args   argsReader // of batch
+	lent   bool       // a turn that lost the baton may still read the batch's arguments
+	done   []*inCall  // to become spare
+	warmth byte       // what warm returned, so that it is not left out
 }
 
 // A batch is turns to be run, first to last, with the arguments of the tells among
-// them one after another.
+// them.
 type batch struct {
 	turns []begun
-	args  []byte
+	args  argsBuffer
 }
 
 // begun is a turn that has begun and waits to be run: for call, or if that is nil, for
@@ -41,7 +41,7 @@ type begun struct {
 	entity *region.Entity
 	call   *inCall
 	method string
-	args   int // where the turn's arguments end in the batch's
+	args   argsEnd // where the turn's arguments end in the batch's
 }
 
 func (r *runner) init(pl *plane) {
@@ -57,8 +57,7 @@ func (r *runner) add(e *region.Entity, c *inCall) {
 
 // addLocked is add for who holds mu, which it releases.
 func (r *runner) addLocked(b begun, args []byte) {
-	r.queue.args = append(r.queue.args, args...)
-	b.args = len(r.queue.args)
+	b.args = r.queue.args.add(args)
 	r.queue.turns = append(r.queue.turns, b)
 	idle := !r.busy
 	r.busy = true
@@ -77,8 +76,8 @@ func (r *runner) run() {
 				r.warmth = warm(r.batch.turns[r.at:min(r.at+warmTurns, len(r.batch.turns))])
 			}
 			b := &r.batch.turns[r.at]
-			args := r.batch.args[r.argsAt:b.args:b.args]
-			r.at, r.argsAt = r.at+1, b.args
+			args := r.args.next(r.batch.args, b.args)
+			r.at++
 			if !r.runTurn(b, args) {
 				return // another goroutine goes on
 			}
@@ -105,11 +104,11 @@ func (r *runner) runTurn(b *begun, args []byte) bool {
 	return s.runBegun(b.entity, b.call, r)
 }
 
-// The largest batch whose memory is used again, in turns and in bytes of arguments, and
-// the largest that a runner keeps which has nothing to do.
+// keptTurns is of how many turns a batch is at most whose memory is used again, and
+// idleTurns that which a runner keeps that has nothing to do.
 const (
-	keptTurns, keptArgBytes = 4 << 10, 256 << 10
-	idleTurns, idleArgBytes = 1 << 10, 64 << 10
+	keptTurns = 4 << 10
+	idleTurns = 1 << 10
 )
 
 // nextBatch takes what was added since the batch began. It reports false when that is
@@ -118,30 +117,29 @@ func (r *runner) nextBatch() bool {
 	if r.lent {
 		r.batch.args = nil
 	}
-	r.batch = r.batch.emptied(keptTurns, keptArgBytes)
-	r.at, r.argsAt, r.lent = 0, 0, false
+	r.batch = r.batch.emptied(keptTurns)
+	r.at, r.args, r.lent = 0, argsReader{}, false
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.giveBackLocked()
 	if len(r.queue.turns) == 0 {
 		r.busy = false
 		r.shrinkLocked()
-		r.batch = r.batch.emptied(idleTurns, idleArgBytes)
-		r.queue = r.queue.emptied(idleTurns, idleArgBytes)
+		r.batch = r.batch.emptied(idleTurns)
+		r.queue = r.queue.emptied(idleTurns)
 		return false
 	}
 	r.batch, r.queue = r.queue, r.batch
 	return true
 }
 
-// emptied is a batch without anything, in the same memory as far as it is no larger.
-func (b batch) emptied(turns, argBytes int) (e batch) {
+// emptied is a batch without anything, in the same memory as far as that is for no more
+// turns.
+func (b batch) emptied(turns int) batch {
+	e := batch{args: b.args.emptied()}
 	if cap(b.turns) <= turns {
 		clear(b.turns)
 		e.turns = b.turns[:0]
-	}
-	if cap(b.args) <= argBytes {
-		e.args = b.args[:0]
 	}
 	return e
 }

@@ -1,0 +1,91 @@
+package shard
+
+import "sync"
+
+// argsBuffer holds the arguments of a batch's tells, one after another, in chunks: so
+// they are copied once, however many there are. The zero value is empty.
+type argsBuffer [][]byte
+
+const (
+	// firstChunk is the size of a buffer's first chunk, which it keeps: most batches
+	// need no other.
+	firstChunk = 8 << 10
+	// chunkBytes is the size of the others, which all buffers share. What does not fit
+	// has a chunk of its own size.
+	chunkBytes = 64 << 10
+)
+
+var chunks = sync.Pool{New: func() any { return new([chunkBytes]byte) }}
+
+// argsEnd is where arguments end in their chunk, times two, and one more if they are the
+// first there.
+type argsEnd int
+
+// add copies arguments behind those that were added before.
+func (b *argsBuffer) add(args []byte) argsEnd {
+	if len(args) == 0 {
+		return 0
+	}
+	if last := len(*b) - 1; last < 0 || len((*b)[last])+len(args) > cap((*b)[last]) {
+		b.grow(len(args))
+	}
+	c, opens := &(*b)[len(*b)-1], argsEnd(0)
+	if len(*c) == 0 {
+		opens = 1
+	}
+	*c = append(*c, args...)
+	return argsEnd(len(*c))<<1 | opens
+}
+
+// grow makes the last chunk one with room for n bytes: a new one, or one instead of the
+// kept one that is too small, for none but the last is empty.
+func (b *argsBuffer) grow(n int) {
+	if last := len(*b) - 1; last >= 0 && len((*b)[last]) == 0 {
+		*b = (*b)[:last]
+	}
+	var chunk []byte
+	switch {
+	case len(*b) == 0 && n <= firstChunk:
+		chunk = make([]byte, 0, firstChunk)
+	case n <= chunkBytes:
+		chunk = chunks.Get().(*[chunkBytes]byte)[:0]
+	default:
+		chunk = make([]byte, 0, n)
+	}
+	*b = append(*b, chunk)
+}
+
+// emptied is the buffer without anything. Nobody may read its arguments any more.
+func (b argsBuffer) emptied() argsBuffer {
+	for i := range b {
+		if cap(b[i]) == chunkBytes {
+			chunks.Put((*[chunkBytes]byte)(b[i][:chunkBytes]))
+		}
+	}
+	if len(b) == 0 || cap(b[0]) != firstChunk {
+		return nil
+	}
+	clear(b[1:])
+	b[0] = b[0][:0]
+	return b[:1]
+}
+
+// argsReader is where in a buffer arguments are read next. The zero value is its
+// beginning.
+type argsReader struct{ chunk, at int }
+
+// next are the arguments that end there, behind those before: what add was given.
+func (r *argsReader) next(b argsBuffer, end argsEnd) []byte {
+	if end == 0 {
+		return nil
+	}
+	if end&1 == 1 {
+		if r.at > 0 {
+			r.chunk++
+		}
+		r.at = 0
+	}
+	from, to := r.at, int(end>>1)
+	r.at = to
+	return b[r.chunk][from:to:to]
+}

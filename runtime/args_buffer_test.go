@@ -1,0 +1,44 @@
+package shard
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestArgsBuffer: arguments of all sizes come out as they went in, also from memory that
+// was used before, and none has room for what follows.
+func TestArgsBuffer(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	sizes := []int{0, 1, 8, 64, 1000, firstChunk - 1, firstChunk, firstChunk + 1, chunkBytes - 1, chunkBytes, chunkBytes + 1, 3 * chunkBytes}
+	var b argsBuffer
+	for round := range 300 {
+		var want [][]byte
+		var ends []argsEnd
+		for range r.IntN(40) {
+			args := bytes.Repeat([]byte{byte(r.Uint32())}, sizes[r.IntN(len(sizes))])
+			want, ends = append(want, args), append(ends, b.add(args))
+		}
+		var from argsReader
+		for i, end := range ends {
+			got := from.next(b, end)
+			require.True(t, bytes.Equal(want[i], got), "round %d, arguments %d of %d: %d bytes, want %d", round, i, len(ends), len(got), len(want[i]))
+			require.Equal(t, len(got), cap(got))
+		}
+		b = b.emptied()
+		require.LessOrEqual(t, len(b), 1, "chunks that are kept")
+	}
+}
+
+// TestArgsBufferKeepsLittle: a burst leaves its first chunk.
+func TestArgsBufferKeepsLittle(t *testing.T) {
+	var b argsBuffer
+	for range 1000 {
+		b.add(make([]byte, 1000))
+	}
+	b = b.emptied()
+	require.Len(t, b, 1)
+	require.Equal(t, firstChunk, cap(b[0]))
+}
