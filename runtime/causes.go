@@ -188,7 +188,22 @@ func publicError(err error) error {
 	case errors.Is(err, errTooLarge):
 		return fmt.Errorf("%w: %w%s", ErrTooLarge, err, smaller)
 	case errors.Is(err, errFull):
-		return fmt.Errorf("%w: %w%s", ErrOverloaded, err, slower)
+		return &overload{err, slower}
 	}
 	return err
 }
+
+// overload is ErrOverloaded with a cause and what to do. Its text is made when somebody
+// reads it, for who is refused may try again very often.
+type overload struct {
+	cause error
+	hint  string
+}
+
+func (e *overload) Error() string { return ErrOverloaded.Error() + ": " + e.cause.Error() + e.hint }
+
+// Is tells that it is an ErrOverloaded.
+func (e *overload) Is(target error) bool { return target == ErrOverloaded }
+
+// Unwrap is the cause.
+func (e *overload) Unwrap() error { return e.cause }

@@ -92,7 +92,8 @@ func (s *hostedShard) placement() (placement.Epoch, transport.Address) {
 // enqueue brings an encoded call of this process to the shard. It reports false
 // when the shard is not here any more, or the route left it meanwhile, and the
 // call must look for its home anew: behind the route's Flush it would be late.
-func (s *hostedShard) enqueue(e *wire.Envelope, r *route, t *target) bool {
+// An error is why a tell never runs: nobody else could hear it.
+func (s *hostedShard) enqueue(e *wire.Envelope, r *route, t *target) (taken bool, err error) {
 	if e.Type == wire.TypeTell {
 		return s.enqueueTold(e, r, t)
 	}
@@ -101,10 +102,10 @@ func (s *hostedShard) enqueue(e *wire.Envelope, r *route, t *target) bool {
 	c := pl.newInCall(pl.self, e, s.lane, at)
 	c.args, c.ownsArgs = append(codegen.NewArgs(), e.Payload...), true
 	if s.accept(c, at, r, t) {
-		return true
+		return true, nil
 	}
 	c.recycle()
-	return false
+	return false, nil
 }
 
 // enqueueKept is enqueue for an envelope that belongs to the shard already, when
@@ -120,8 +121,13 @@ func (s *hostedShard) enqueueKept(e *wire.Envelope) {
 // accept has a call of this process run here, now or later, or answers it. It
 // reports false when the call must look for its home anew.
 func (s *hostedShard) accept(c *inCall, at time.Time, r *route, t *target) bool {
-	pl := s.plane()
 	entity, v := s.deliverBy(&c.Call, at, r, t)
+	return s.accepted(c, entity, v)
+}
+
+// accepted is the rest of accept, for a call that was delivered.
+func (s *hostedShard) accepted(c *inCall, entity *region.Entity, v region.Verdict) bool {
+	pl := s.plane()
 	switch v {
 	case region.Run:
 		s.run(entity, c)

@@ -125,8 +125,8 @@ func (r *route) send(e *wire.Envelope) error {
 			}
 		case t.local != nil:
 			e.Epoch = uint64(t.epoch)
-			if t.local.enqueue(e, r, t) {
-				return nil
+			if taken, err := t.local.enqueue(e, r, t); taken || err != nil {
+				return err
 			}
 		default:
 			p := t.path

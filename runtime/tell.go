@@ -123,7 +123,7 @@ func (s *hostedShard) toldCall(e *region.Entity, name string, args []byte) *inCa
 }
 
 // enqueueTold is enqueue for a tell, which has neither a chain nor a deadline.
-func (s *hostedShard) enqueueTold(e *wire.Envelope, by *route, t *target) bool {
+func (s *hostedShard) enqueueTold(e *wire.Envelope, by *route, t *target) (taken bool, err error) {
 	pl := s.plane()
 	r := pl.runner(s.id.Shard)
 	r.mu.Lock()
@@ -132,7 +132,12 @@ func (s *hostedShard) enqueueTold(e *wire.Envelope, by *route, t *target) bool {
 	args, at := append(c.args, e.Payload...), pl.lately()
 	c.fill(pl, pl.self, e, s.lane, at)
 	c.args, c.told = args, true
-	return s.accept(c, at, by, t)
+	entity, v := s.deliverBy(&c.Call, at, by, t)
+	if v == region.Overloaded {
+		pl.ledger.add(callRefused)
+		return false, fmt.Errorf("%w: %s", ErrOverloaded, s.fullOf(c.Entity))
+	}
+	return s.accepted(c, entity, v), nil
 }
 
 // takeLocked is a call to be filled; its args are empty, and may have room.

@@ -237,3 +237,32 @@ func TestTellsWithoutHomeBeforeClose(t *testing.T) {
 	require.Equal(t, err, conn.Close(), "again")
 	require.EqualValues(t, 1, conn.Counters()["tell lost"])
 }
+
+// TestTellsFillAMailbox: what is told nearby beyond it is the sender's to hear of, from
+// far away a counter's.
+func TestTellsFillAMailbox(t *testing.T) {
+	tune := func(cfg *shard.Config) { cfg.MailboxSize = 2 }
+	eachWay(t, tune, func(t *testing.T, c *cluster, accounts *fixture.AccountClient) {
+		held := c.hold(testContext(t), accounts)
+		tell := accounts.Tell("bob")
+		require.NoError(t, tell.Add(testContext(t), 1))
+		require.NoError(t, tell.Add(testContext(t), 1))
+		c.waiting(2)
+		err := tell.Add(testContext(t), 1)
+		if strings.HasSuffix(t.Name(), "/far") {
+			require.NoError(t, err)
+			require.Eventually(t, func() bool { return c.nodes["a"].Counters()["refused"] == 1 }, testPatience, testTick)
+		} else {
+			requireCall(t, err, shard.ErrOverloaded, shard.NotExecuted)
+			require.ErrorContains(t, err, "call Account/bob.Add: overloaded: its mailbox at a holds 2 calls (retry later, or raise its Mailbox)")
+			require.Zero(t, c.nodes["a"].Counters()["tell lost"])
+		}
+		close(c.gate.Release)
+		require.NoError(t, receive(t, held, "Hold returns"))
+		require.Eventually(t, func() bool {
+			got, err := accounts.Ref("bob").Get(testContext(t))
+			return err == nil && got == 2
+		}, testPatience, testTick)
+		require.NoError(t, tell.Add(testContext(t), 1), "there is room again")
+	})
+}

@@ -18,6 +18,19 @@ var (
 	ErrFull = errors.New("too much unacknowledged")
 )
 
+// FullError is ErrFull with what the path holds. Its text is made when somebody reads
+// it, for who is refused may try again very often.
+type FullError struct {
+	Bytes int
+	Peer  transport.Address
+}
+
+// Error reads cause: what.
+func (e *FullError) Error() string { return fmt.Sprintf("%v: %d bytes for %s", ErrFull, e.Bytes, e.Peer) }
+
+// Unwrap is ErrFull.
+func (e *FullError) Unwrap() error { return ErrFull }
+
 // Times of a path. They are far above a round trip on a network and far below
 // what a caller waits for.
 const (
@@ -132,7 +145,7 @@ func (p *Path) Append(e *wire.Envelope) (uint64, error) {
 		return 0, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, size, p.cfg.MaxPayload-wire.MaxFrameHeader)
 	}
 	if p.held > p.cfg.MaxBuffered && (e.Type == wire.TypeCall || e.Type == wire.TypeTell) {
-		return 0, fmt.Errorf("%w: %d bytes for %s", ErrFull, p.held, p.peer.Address)
+		return 0, &FullError{Bytes: p.held, Peer: p.peer.Address}
 	}
 	f := p.openFrame(size)
 	before := len(f.buf)
