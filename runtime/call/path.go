@@ -26,7 +26,9 @@ type FullError struct {
 }
 
 // Error reads cause: what.
-func (e *FullError) Error() string { return fmt.Sprintf("%v: %d bytes for %s", ErrFull, e.Bytes, e.Peer) }
+func (e *FullError) Error() string {
+	return fmt.Sprintf("%v: %d bytes for %s", ErrFull, e.Bytes, e.Peer)
+}
 
 // Unwrap is ErrFull.
 func (e *FullError) Unwrap() error { return ErrFull }
