@@ -5,10 +5,11 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"runtime"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/shardgen/shardgen/internal/fixture"
 	shard "github.com/shardgen/shardgen/runtime"
@@ -168,18 +169,23 @@ func (t *told) echo(payload []byte) error {
 	return taken(send)
 }
 
-// pause is how long a sender waits that was refused.
-const pause = time.Millisecond
+// refused is who tries again: one at a time, for many would take the time that what is
+// under way needs.
+var refused sync.Mutex
 
 // taken sends until it is not refused because so much is under way.
 func taken(send func() error) error {
-	for {
-		err := send()
-		if !errors.Is(err, shard.ErrOverloaded) {
-			return err
-		}
-		time.Sleep(pause) // trying again at once would take the time that what is under way needs
+	err := send()
+	if !errors.Is(err, shard.ErrOverloaded) {
+		return err
 	}
+	refused.Lock()
+	defer refused.Unlock()
+	for errors.Is(err, shard.ErrOverloaded) {
+		runtime.Gosched()
+		err = send()
+	}
+	return err
 }
 
 // settle waits until everything told has run.
