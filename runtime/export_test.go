@@ -43,3 +43,15 @@ func (n *Node) Kept() (kept int) {
 	n.memory.ask(func() { kept = n.memory.machine.KeptFor() })
 	return kept
 }
+
+// Placed is the entity's shard on the wire, and the epoch under which it is here.
+func (n *Node) Placed(kind, id string) (shard uint32, epoch uint64) {
+	p := port{(*n.plane.kinds.Load())[kind]}
+	_, shard, err := p.Locate(id)
+	if err != nil {
+		panic(err)
+	}
+	s := n.hostedShard(placement.ShardID{Kind: kind, Shard: shard})
+	at, _ := s.placement()
+	return shard, uint64(at)
+}

@@ -21,9 +21,9 @@ type lane struct {
 	size   int // of the frame under way, in bytes
 	from   *path
 	at     time.Time // when the frame came
-	rest   []byte    // of the frame under way, behind ahead
+	rest   []byte    // of the frame under way, what is not parsed yet
 	seq    uint64    // of the next envelope
-	ahead  readAhead // the next envelopes
+	ahead  readAhead // the envelopes that are parsed and not handled
 	skip   uint32
 	open   bool    // a frame is under way
 	dirty  []*path // paths with something to publish, answers or acknowledgements

@@ -24,12 +24,13 @@ type pace struct {
 	alone atomic.Int64
 }
 
-// mostTurn is what a turn counts for at most: several that take long make an average
-// slow, and not two during which the system had other things to do.
-const mostTurn = 2 * slowTurn
+// average is a moving average over some 16 turns. A single one counts little, for the
+// system may have had other things to do: of quick turns it takes four long ones in a row
+// to make the average slow, or one in five for long.
+func average(mean, took time.Duration) time.Duration { return mean + (min(took, mostTurn)-mean)/16 }
 
-// average is a moving average over some 8 turns, of which one alone says little.
-func average(mean, took time.Duration) time.Duration { return mean + (min(took, mostTurn)-mean)/8 }
+// mostTurn is what a turn counts for at most.
+const mostTurn = 4 * slowTurn
 
 // ran notes when a turn began that the lane ran, in nanoseconds.
 func (p *pace) ran(began int64) {

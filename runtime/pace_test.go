@@ -34,7 +34,7 @@ func TestPace(t *testing.T) {
 }
 
 // TestFewLongTurns: a few, as when the system stops the process or collects garbage,
-// are no pace, and some more are.
+// are no pace; every fifth is, and so are some in a row.
 func TestFewLongTurns(t *testing.T) {
 	var p pace
 	now := int64(1)
@@ -43,14 +43,19 @@ func TestFewLongTurns(t *testing.T) {
 			p.ran(now)
 			now += int64(each)
 		}
-		p.ran(now)
 	}
-	run(100, 3*time.Microsecond)
 	for range 10 {
+		run(100, 3*time.Microsecond)
 		run(3, time.Second)
 		require.False(t, p.isSlow())
-		run(10, 3*time.Microsecond)
 	}
-	run(8, 50*time.Microsecond)
+	run(100, 3*time.Microsecond)
+	run(6, 50*time.Microsecond)
+	require.True(t, p.isSlow())
+	p = pace{}
+	for range 100 {
+		run(4, 3*time.Microsecond)
+		run(1, 500*time.Microsecond)
+	}
 	require.True(t, p.isSlow())
 }

@@ -6,13 +6,12 @@ import (
 )
 
 // readAhead are the next envelopes of a frame, parsed before the first of them is
-// handled, so that the processor can be asked for what all of them need at once: of
-// 10,000 entities that are called in no order hardly one is in its cache. The memory is
-// the lane's, and used again.
+// handled, so that the processor waits for what they need all at once, as a runner's warm
+// does. The memory is the lane's, and used again.
 type readAhead struct {
 	envelopes [warmTurns]wire.Envelope
 	at, n     int  // the next one, and how many there are
-	warmth    byte // what was read ahead, so that it is not left out
+	warmth    byte // keeps the compiler from leaving warmFor's reads out
 }
 
 // clear lets go of the frame.
@@ -26,30 +25,37 @@ func (r *readAhead) clear() {
 func (l *lane) nextEnvelope() (*wire.Envelope, error) {
 	r := &l.ahead
 	if r.at == r.n {
-		r.at, r.n = 0, 0
-		for r.n < len(r.envelopes) {
-			rest, ok, err := wire.NextEnvelope(l.rest, &r.envelopes[r.n])
-			if !ok || err != nil {
-				if r.n == 0 {
-					return nil, err
-				}
-				break // what stands before it comes first
-			}
-			l.rest = rest
-			r.n++
+		if err := l.readOn(); r.n == 0 {
+			return nil, err
 		}
 		if r.n > 1 {
-			r.warmth = l.warm(r.envelopes[:r.n])
+			r.warmth = l.warmFor(r.envelopes[:r.n])
 		}
 	}
 	r.at++
 	return &r.envelopes[r.at-1], nil
 }
 
-// warm reads what handling the envelopes will read first: the entities and the user's
+// readOn parses the next envelopes, up to the frame's end or to what is none: an error is
+// for who has handled those before it, and comes again.
+func (l *lane) readOn() error {
+	r := &l.ahead
+	before := r.n
+	for r.at, r.n = 0, 0; r.n < len(r.envelopes); r.n++ {
+		rest, ok, err := wire.NextEnvelope(l.rest, &r.envelopes[r.n])
+		if !ok || err != nil {
+			clear(r.envelopes[r.n:max(before, r.n+1)]) // what was there before, or parsed in part
+			return err
+		}
+		l.rest = rest
+	}
+	return nil
+}
+
+// warmFor reads what handling the envelopes will read first: the entities and the user's
 // structs of calls, and the places of this process's calls that are answered. It decides
 // nothing. What is returned means nothing.
-func (l *lane) warm(envelopes []wire.Envelope) (sum byte) {
+func (l *lane) warmFor(envelopes []wire.Envelope) (sum byte) {
 	var entities [warmTurns]*region.Entity
 	for i := range envelopes {
 		switch e := &envelopes[i]; e.Type {
@@ -63,18 +69,18 @@ func (l *lane) warm(envelopes []wire.Envelope) (sum byte) {
 	}
 	for _, e := range entities {
 		if e != nil {
-			e.Busy()
+			e.Busy() // reads its word
 		}
 	}
 	for _, e := range entities {
-		if e != nil {
+		if e != nil && e.ID != "" {
 			sum += e.ID[0] + firstByte(e)
 		}
 	}
 	return sum
 }
 
-// likely is the entity that an envelope is probably for.
+// likely is the entity that an envelope is probably for; nil if there is none.
 func (l *lane) likely(e *wire.Envelope) *region.Entity {
 	k := l.kindOf(e.Kind)
 	if k == nil || k.host == nil || len(e.Entity) == 0 {

@@ -25,9 +25,10 @@ func warm(turns []begun) (sum byte) {
 	return sum
 }
 
-// firstByte is the first byte of the user's struct, or 0. Goroutines of the user's own
-// may write there at the same time, under a lock of theirs, so the race detector does not
-// get to see this read.
+// firstByte is the first byte of the user's struct, or 0. Who has not got the turn may
+// call it too: then Value may change meanwhile, so only its one word that is a pointer is
+// read, never its type. And goroutines of the user's own may write to the struct, under a
+// lock of theirs. So the race detector does not get to see these reads.
 //
 //go:norace
 func firstByte(e *region.Entity) byte {

@@ -143,13 +143,15 @@ func benchmarkShardgenLocalTell(b *testing.B) {
 type told struct {
 	refs  []fixture.AccountRef
 	tells []fixture.AccountTell
-	each  int64 // how many tells go between two calls that wait for them
-	next  atomic.Int64
+	// askEvery is how many tells go between two calls that wait for them: few where a
+	// mailbox is what fills up, many where it is a path.
+	askEvery int64
+	next     atomic.Int64
 }
 
-func newTold(tb testing.TB, c shard.Caller, each int64) *told {
+func newTold(tb testing.TB, c shard.Caller, askEvery int64) *told {
 	tb.Helper()
-	t := &told{refs: references(tb, c, localEntities), each: each}
+	t := &told{refs: references(tb, c, localEntities), askEvery: askEvery}
 	client := fixture.NewAccountClient(c)
 	for i := range localEntities {
 		t.tells = append(t.tells, client.Tell("entity-"+strconv.Itoa(i)))
@@ -160,7 +162,7 @@ func newTold(tb testing.TB, c shard.Caller, each int64) *told {
 func (t *told) echo(payload []byte) error {
 	i := t.next.Add(1)
 	send := func() error { return t.tells[i%localEntities].Echo(context.Background(), payload) }
-	if i%t.each == 0 {
+	if i%t.askEvery == 0 {
 		send = func() error {
 			_, err := t.refs[i%localEntities].Echo(context.Background(), payload)
 			return err

@@ -85,7 +85,7 @@ type Path struct {
 	sendAt    int // index of the next frame to hand out
 	unacked   int
 	held      int
-	usual     int // bytes of the frame that was handed out last
+	usual     int // bytes of the frame that was closed last
 	refusals  int // frames with refusals
 	window    int
 	lent      uint64 // first sequence of the frame whose payload the driver may still read
@@ -172,13 +172,20 @@ func (p *Path) openFrame(size int) *frame {
 		if !f.closed && len(f.buf)+size <= min(frameBytes, p.cfg.MaxPayload) {
 			return f
 		}
-		f.closed = true
+		p.close(f)
 	}
 	if p.head > 64 && p.head*2 > len(p.frames) {
 		p.compact()
 	}
 	p.frames = append(p.frames, frame{first: p.next, buf: newBuffer(p.usual)})
 	return &p.frames[len(p.frames)-1]
+}
+
+// close has the next envelope begin a frame of its own.
+func (p *Path) close(f *frame) {
+	if !f.closed {
+		f.closed, p.usual = true, len(f.buf)
+	}
 }
 
 func (p *Path) compact() {
@@ -206,11 +213,10 @@ func (p *Path) Take(now time.Time, ack uint64) (payload []byte, token uint64, ok
 	p.lent = 0
 	if p.sendAt < len(p.frames) && p.maySend(now) {
 		f := &p.frames[p.sendAt]
-		f.closed = true
+		p.close(f)
 		f.sends++
 		p.sendAt++
 		p.unacked += len(f.body())
-		p.usual = len(f.buf)
 		if p.probing || p.retryAt.IsZero() {
 			p.retryAt = now.Add(RetryAfter)
 		}
@@ -396,7 +402,7 @@ func (p *Path) release() {
 		if f := &p.frames[p.handled]; p.handled < p.sendAt {
 			p.unacked -= len(f.body())
 		} else {
-			f.closed = true
+			p.close(f)
 			p.sendAt++
 		}
 		p.handled++

@@ -325,3 +325,29 @@ func TestUnreached(t *testing.T) {
 	p.Ack(&wire.FrameHeader{Handled: 1}, now)
 	check("handled", false)
 }
+
+// TestFrameBuffers: a frame has room for as much as the one before had, at once.
+func TestFrameBuffers(t *testing.T) {
+	p := NewPath(Config{Self: peerNamed("a"), MaxPayload: 4 << 20, Window: 8 << 20, MaxBuffered: 8 << 20}, peerNamed("b"))
+	take := func() { p.Take(time.Unix(1, 0), 0) }
+	room := func(what string, payload, want int) {
+		t.Helper()
+		if _, err := p.Append(&wire.Envelope{Type: wire.TypeTell, Payload: make([]byte, payload)}); err != nil {
+			t.Fatal(err)
+		}
+		if got := cap(p.frames[len(p.frames)-1].buf); got != want {
+			t.Errorf("%s: room for %d bytes, want %d", what, got, want)
+		}
+	}
+	room("the first frame", 10, 2<<10)
+	take()
+	room("a large one", 60<<10, 64<<10)
+	room("one behind a full one that was not handed out", 10<<10, 64<<10)
+	take()
+	take()
+	room("one behind a smaller one", 10, 24<<10)
+	take()
+	room("one behind a small one", 10, 2<<10)
+	room("what is appended to it", 1<<10, 2<<10)
+	take()
+}

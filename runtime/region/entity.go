@@ -9,7 +9,7 @@ import (
 // An Entity is one entity of a shard: active with a Value, passivated with its
 // encoded State, or both nil when the next call makes it fresh.
 //
-// ID and shard never change. Value, State and Why belong to whoever holds the turn;
+// ID and shard never change. Value, State and Why belong to whoever holds the turn (but the driver's firstByte reads Value);
 // word is for everybody (see Enter); everything else is the shard's lock's. What a
 // call of an idle entity needs comes first, and is one cache line.
 type Entity struct {

@@ -7,8 +7,9 @@ import "github.com/shardgen/shardgen/runtime/placement"
 // goroutine, and what it returned may be kept for later calls.
 func (s *Shard) Look(hash uint64, id string) *Entity { return s.entities.find(hash, id) }
 
-// Peek is the entity that Look for an id with that hash looks at first, mostly the one
-// that it finds; nil: there is none. It is for who wants to have read it before.
+// Peek is the entity that Look looks at first for an id with that hash; nil: there is
+// none. It may be another id's: it is there to be read early, so that Look need not wait
+// for memory. It may be called at any time, from any goroutine.
 func (s *Shard) Peek(hash uint64) *Entity { return s.entities.peek(hash) }
 
 // An Entry is what Enter came to.
