@@ -7,12 +7,14 @@ import "sync"
 type argsBuffer [][]byte
 
 const (
-	// firstChunk is the size of a buffer's first chunk, which it keeps: most batches
-	// need no other.
-	firstChunk = 8 << 10
+	// firstChunk is the size that a buffer's first chunk grows to, from leastChunk. The
+	// buffer keeps it: most batches need no other.
+	firstChunk, leastChunk = 8 << 10, 512
 	// chunkBytes is the size of the others, which all buffers share. What does not fit
 	// has a chunk of its own size.
 	chunkBytes = 64 << 10
+	// keptChunks is for how many chunks a buffer keeps the places.
+	keptChunks = 64
 )
 
 var chunks = sync.Pool{New: func() any { return new([chunkBytes]byte) }}
@@ -37,22 +39,19 @@ func (b *argsBuffer) add(args []byte) argsEnd {
 	return argsEnd(len(*c))<<1 | opens
 }
 
-// grow makes the last chunk one with room for n bytes: a new one, or one instead of the
-// kept one that is too small, for none but the last is empty.
+// grow makes the last chunk one with room for n more bytes.
 func (b *argsBuffer) grow(n int) {
-	if last := len(*b) - 1; last >= 0 && len((*b)[last]) == 0 {
-		*b = (*b)[:last]
-	}
-	var chunk []byte
 	switch {
 	case len(*b) == 0 && n <= firstChunk:
-		chunk = make([]byte, 0, firstChunk)
+		*b = append(*b, make([]byte, 0, max(n, leastChunk)))
+	case len(*b) == 1 && len((*b)[0])+n <= firstChunk:
+		first := (*b)[0]
+		(*b)[0] = append(make([]byte, 0, min(max(len(first)+n, 2*cap(first)), firstChunk)), first...)
 	case n <= chunkBytes:
-		chunk = chunks.Get().(*[chunkBytes]byte)[:0]
+		*b = append(*b, chunks.Get().(*[chunkBytes]byte)[:0])
 	default:
-		chunk = make([]byte, 0, n)
+		*b = append(*b, make([]byte, 0, n))
 	}
-	*b = append(*b, chunk)
 }
 
 // emptied is the buffer without anything. Nobody may read its arguments any more.
@@ -62,8 +61,11 @@ func (b argsBuffer) emptied() argsBuffer {
 			chunks.Put((*[chunkBytes]byte)(b[i][:chunkBytes]))
 		}
 	}
-	if len(b) == 0 || cap(b[0]) != firstChunk {
+	if len(b) == 0 || cap(b[0]) > firstChunk {
 		return nil
+	}
+	if cap(b) > keptChunks {
+		return argsBuffer{b[0][:0]}
 	}
 	clear(b[1:])
 	b[0] = b[0][:0]
@@ -81,9 +83,11 @@ func (r *argsReader) next(b argsBuffer, end argsEnd) []byte {
 	}
 	if end&1 == 1 {
 		if r.at > 0 {
+			r.chunk, r.at = r.chunk+1, 0
+		}
+		for len(b[r.chunk]) == 0 { // the one that was kept was too small
 			r.chunk++
 		}
-		r.at = 0
 	}
 	from, to := r.at, int(end>>1)
 	r.at = to

@@ -12,7 +12,7 @@ import (
 // was used before, and none has room for what follows.
 func TestArgsBuffer(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	sizes := []int{0, 1, 8, 64, 1000, firstChunk - 1, firstChunk, firstChunk + 1, chunkBytes - 1, chunkBytes, chunkBytes + 1, 3 * chunkBytes}
+	sizes := []int{0, 1, 8, 64, leastChunk, 1000, firstChunk - 1, firstChunk, firstChunk + 1, chunkBytes - 1, chunkBytes, chunkBytes + 1, 3 * chunkBytes}
 	var b argsBuffer
 	for round := range 300 {
 		var want [][]byte
@@ -35,10 +35,13 @@ func TestArgsBuffer(t *testing.T) {
 // TestArgsBufferKeepsLittle: a burst leaves its first chunk.
 func TestArgsBufferKeepsLittle(t *testing.T) {
 	var b argsBuffer
-	for range 1000 {
+	b.add(make([]byte, 64))
+	require.Equal(t, leastChunk, cap(b[0]), "a lone tell's")
+	for range 10_000 {
 		b.add(make([]byte, 1000))
 	}
 	b = b.emptied()
 	require.Len(t, b, 1)
 	require.Equal(t, firstChunk, cap(b[0]))
+	require.LessOrEqual(t, cap(b), keptChunks)
 }

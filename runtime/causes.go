@@ -80,14 +80,23 @@ func (r *route) errUnbuffered() error {
 		ErrBufferFull, r.kind.plane.self.Name, r.kind.desc.Name)
 }
 
-// fullOf tells which bound refused a call of the entity, for people: this
-// process's caller, or one far away.
-func (s *hostedShard) fullOf(id string) string {
+// noRoom is the bound that refused a call, for people: this process's caller, or one
+// far away.
+type noRoom struct {
+	shard   *hostedShard
+	mailbox bool // the entity's, or else the shard's
+}
+
+// fullOf tells which bound refused a call of the entity.
+func (s *hostedShard) fullOf(id string) *noRoom {
 	s.mu.Lock()
-	mailbox := s.core.MailboxFull(id)
-	s.mu.Unlock()
-	at := s.plane().self.Name
-	if mailbox {
+	defer s.mu.Unlock()
+	return &noRoom{s, s.core.MailboxFull(id)}
+}
+
+func (e *noRoom) Error() string {
+	s, at := e.shard, e.shard.plane().self.Name
+	if e.mailbox {
 		return fmt.Sprintf("its mailbox at %s holds %d calls (retry later, or raise its Mailbox)", at, s.host.settings.mailbox)
 	}
 	return fmt.Sprintf("its shard %v at %s is not open and holds %d calls (retry later, or raise Config.BufferSize)", s.id, at, s.plane().cfg.BufferSize)

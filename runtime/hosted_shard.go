@@ -92,8 +92,9 @@ func (s *hostedShard) placement() (placement.Epoch, transport.Address) {
 // enqueue brings an encoded call of this process to the shard. It reports false
 // when the shard is not here any more, or the route left it meanwhile, and the
 // call must look for its home anew: behind the route's Flush it would be late.
-// An error is why a tell never runs: nobody else could hear it.
-func (s *hostedShard) enqueue(e *wire.Envelope, r *route, t *target) (taken bool, err error) {
+// An error is that there is no room for a tell, which its sender would not hear
+// otherwise.
+func (s *hostedShard) enqueue(e *wire.Envelope, r *route, t *target) (settled bool, err error) {
 	if e.Type == wire.TypeTell {
 		return s.enqueueTold(e, r, t)
 	}
@@ -134,7 +135,7 @@ func (s *hostedShard) accepted(c *inCall, entity *region.Entity, v region.Verdic
 	case region.Moved:
 		return false
 	case region.Overloaded:
-		pl.answerCode(c, wire.CodeOverloaded, s.fullOf(c.Entity))
+		pl.answerCode(c, wire.CodeOverloaded, s.fullOf(c.Entity).Error())
 	case region.Shed:
 		pl.answerCode(c, wire.CodeDropped, "")
 	case region.Circular:

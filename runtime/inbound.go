@@ -180,7 +180,7 @@ func (l *lane) call(e *wire.Envelope, seq uint64) bool {
 		epoch, owner := sh.placement()
 		return refuse(wire.CodeMoved, epoch, owner, "")
 	case region.Overloaded:
-		return refuse(wire.CodeOverloaded, 0, transport.Address{}, sh.fullOf(c.Entity))
+		return refuse(wire.CodeOverloaded, 0, transport.Address{}, sh.fullOf(c.Entity).Error())
 	case region.Shed:
 		return refuse(wire.CodeDropped, 0, transport.Address{}, "")
 	case region.Circular:

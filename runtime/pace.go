@@ -24,18 +24,17 @@ type pace struct {
 	alone atomic.Int64
 }
 
-// average is a moving average over some 16 turns. A single one counts little, for the
-// system may have had other things to do: of quick turns it takes four long ones in a row
-// to make the average slow, or one in five for long.
-func average(mean, took time.Duration) time.Duration { return mean + (min(took, mostTurn)-mean)/16 }
+// average moves a mean by a turn, which counts for at most so much time.
+func average(mean, took, most, over time.Duration) time.Duration {
+	return mean + (min(took, most)-mean)/over
+}
 
-// mostTurn is what a turn counts for at most.
-const mostTurn = 4 * slowTurn
-
-// ran notes when a turn began that the lane ran, in nanoseconds.
+// ran notes when a turn began that the lane ran, in nanoseconds. A single long one
+// counts little, for the system may have had other things to do: it takes four or five
+// in a row to make quick turns slow, or one in four for long.
 func (p *pace) ran(began int64) {
 	if p.last != 0 {
-		p.quick = average(p.quick, time.Duration(began-p.last))
+		p.quick = average(p.quick, time.Duration(began-p.last), 4*slowTurn, 16)
 	}
 	if p.last = began; p.quick > slowTurn {
 		p.slowDown()
@@ -46,13 +45,13 @@ func (p *pace) ran(began int64) {
 // away from one.
 func (p *pace) slowDown() {
 	p.slow, p.last, p.quick = true, 0, 0
-	p.alone.Store(int64(mostTurn))
+	p.alone.Store(int64(2 * slowTurn))
 }
 
 // took notes how long a turn took that had a goroutine of its own, with what it
 // waited for the lease. It is safe for concurrent use; a lost note does not matter.
 func (p *pace) took(d time.Duration) {
-	p.alone.Store(int64(average(time.Duration(p.alone.Load()), d)))
+	p.alone.Store(int64(average(time.Duration(p.alone.Load()), d, 2*slowTurn, 8)))
 }
 
 // isSlow tells whether the next turn should have a goroutine of its own.

@@ -126,7 +126,7 @@ func (p port) waitTurn(ctx context.Context, up *turn, s *hostedShard, r *codegen
 		return codegen.Turn{}, nil
 	case region.Overloaded:
 		pl.ledger.add(callRefused)
-		return codegen.Turn{}, p.fail(r, method, NotExecuted, fmt.Errorf("%w: %s", ErrOverloaded, s.fullOf(r.ID)))
+		return codegen.Turn{}, p.fail(r, method, NotExecuted, &overload{cause: s.fullOf(r.ID)})
 	case region.Circular:
 		pl.ledger.add(callRefused)
 		return codegen.Turn{}, p.fail(r, method, NotExecuted, circular(chain(c.chain).String()+s.id.Kind+"/"+clip(r.ID)))

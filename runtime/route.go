@@ -125,7 +125,7 @@ func (r *route) send(e *wire.Envelope) error {
 			}
 		case t.local != nil:
 			e.Epoch = uint64(t.epoch)
-			if taken, err := t.local.enqueue(e, r, t); taken || err != nil {
+			if settled, err := t.local.enqueue(e, r, t); settled {
 				return err
 			}
 		default:

@@ -123,7 +123,7 @@ func (s *hostedShard) toldCall(e *region.Entity, name string, args []byte) *inCa
 }
 
 // enqueueTold is enqueue for a tell, which has neither a chain nor a deadline.
-func (s *hostedShard) enqueueTold(e *wire.Envelope, by *route, t *target) (taken bool, err error) {
+func (s *hostedShard) enqueueTold(e *wire.Envelope, by *route, t *target) (settled bool, err error) {
 	pl := s.plane()
 	r := pl.runner(s.id.Shard)
 	r.mu.Lock()
@@ -133,11 +133,35 @@ func (s *hostedShard) enqueueTold(e *wire.Envelope, by *route, t *target) (taken
 	c.fill(pl, pl.self, e, s.lane, at)
 	c.args, c.told = args, true
 	entity, v := s.deliverBy(&c.Call, at, by, t)
-	if v == region.Overloaded {
+	switch v {
+	case region.Overloaded:
+		r.giveBack(c)
 		pl.ledger.add(callRefused)
-		return false, fmt.Errorf("%w: %s", ErrOverloaded, s.fullOf(c.Entity))
+		return true, &overload{cause: s.fullOf(stringOf(e.Entity))}
+	case region.Moved:
+		r.giveBack(c)
+		return false, nil
 	}
 	return s.accepted(c, entity, v), nil
+}
+
+// giveBack makes a call that was taken and did not become a turn spare again.
+func (r *runner) giveBack(c *inCall) {
+	c.empty()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.spare) < maxSpare {
+		r.spare = append(r.spare, c)
+	}
+}
+
+// empty makes a tell ready to be filled again, with its buffer unless that is large.
+func (c *inCall) empty() {
+	args := c.args[:0]
+	if cap(args) > maxSpareArgs {
+		args = nil
+	}
+	*c = inCall{args: args}
 }
 
 // takeLocked is a call to be filled; its args are empty, and may have room.
@@ -163,11 +187,7 @@ func (r *runner) keep(c *inCall) {
 	if len(r.done) >= maxSpare {
 		return
 	}
-	args := c.args[:0]
-	if cap(args) > maxSpareArgs {
-		args = nil
-	}
-	*c = inCall{args: args}
+	c.empty()
 	r.done = append(r.done, c)
 }
 

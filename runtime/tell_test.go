@@ -255,7 +255,8 @@ func TestTellsFillAMailbox(t *testing.T) {
 		} else {
 			requireCall(t, err, shard.ErrOverloaded, shard.NotExecuted)
 			require.ErrorContains(t, err, "call Account/bob.Add: overloaded: its mailbox at a holds 2 calls (retry later, or raise its Mailbox)")
-			require.Zero(t, c.nodes["a"].Counters()["tell lost"])
+			require.EqualValues(t, 1, c.nodes["a"].Counters()["refused"])
+			require.Zero(t, c.nodes["a"].Counters()["tell lost"], "the sender knows")
 		}
 		close(c.gate.Release)
 		require.NoError(t, receive(t, held, "Hold returns"))

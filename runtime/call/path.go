@@ -21,7 +21,7 @@ var (
 // FullError is ErrFull with what the path holds. Its text is made when somebody reads
 // it, for who is refused may try again very often.
 type FullError struct {
-	Bytes int
+	Bytes int // that the path held when it refused the envelope
 	Peer  transport.Address
 }
 
@@ -172,7 +172,7 @@ func (p *Path) openFrame(size int) *frame {
 		if !f.closed && len(f.buf)+size <= min(frameBytes, p.cfg.MaxPayload) {
 			return f
 		}
-		p.close(f)
+		p.end(f)
 	}
 	if p.head > 64 && p.head*2 > len(p.frames) {
 		p.compact()
@@ -181,8 +181,8 @@ func (p *Path) openFrame(size int) *frame {
 	return &p.frames[len(p.frames)-1]
 }
 
-// close has the next envelope begin a frame of its own.
-func (p *Path) close(f *frame) {
+// end has the next envelope begin a frame of its own.
+func (p *Path) end(f *frame) {
 	if !f.closed {
 		f.closed, p.usual = true, len(f.buf)
 	}
@@ -213,7 +213,7 @@ func (p *Path) Take(now time.Time, ack uint64) (payload []byte, token uint64, ok
 	p.lent = 0
 	if p.sendAt < len(p.frames) && p.maySend(now) {
 		f := &p.frames[p.sendAt]
-		p.close(f)
+		p.end(f)
 		f.sends++
 		p.sendAt++
 		p.unacked += len(f.body())
@@ -402,7 +402,7 @@ func (p *Path) release() {
 		if f := &p.frames[p.handled]; p.handled < p.sendAt {
 			p.unacked -= len(f.body())
 		} else {
-			p.close(f)
+			p.end(f)
 			p.sendAt++
 		}
 		p.handled++

@@ -9,9 +9,10 @@ import (
 // An Entity is one entity of a shard: active with a Value, passivated with its
 // encoded State, or both nil when the next call makes it fresh.
 //
-// ID and shard never change. Value, State and Why belong to whoever holds the turn (but the driver's firstByte reads Value);
-// word is for everybody (see Enter); everything else is the shard's lock's. What a
-// call of an idle entity needs comes first, and is one cache line.
+// ID and shard never change. Value, State and Why belong to whoever holds the turn (the
+// driver may read where Value points to at any time, and decides nothing by it); word is
+// for everybody (see Enter); everything else is the shard's lock's. What a call of an
+// idle entity needs comes first, and is one cache line.
 type Entity struct {
 	ID    string
 	hash  uint64
