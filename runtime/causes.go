@@ -153,7 +153,7 @@ func (p port) notRun(res result) error {
 		}
 		return fmt.Errorf("%w: the home of its shard does not know %s (start members that host it)", ErrNoHost, kind)
 	case wire.CodeNoMethod:
-		return fmt.Errorf("%w: %s has no %s where it lives (roll out hosts before callers)", ErrNoMethod, kind, res.text)
+		return fmt.Errorf("%w: %s has no %s where it lives (its host runs an older or a newer program: a new method goes to hosts before callers, a removed one leaves callers before hosts)", ErrNoMethod, kind, res.text)
 	case wire.CodeBadArgs:
 		return fmt.Errorf("%w: %s (generate caller and host from one version)", ErrBadArgs, res.text)
 	case wire.CodeActivation:

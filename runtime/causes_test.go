@@ -36,7 +36,7 @@ func TestCausesOfAnswers(t *testing.T) {
 		{"circular", result{code: wire.CodeCircular, text: "Cart/42 → Cart/42"}, ErrCircular, NotExecuted, "circular call: Cart/42 → Cart/42 (make one of these calls a Tell, or after the turn)"},
 		{"unknown type", result{code: wire.CodeUnknownKind}, ErrNoHost, NotExecuted, "no member hosts the type: the home of its shard does not know Cart (start members that host it)"},
 		{"other shards", result{code: wire.CodeUnknownKind, text: "it has 4 shards at b, the caller's shard is 9"}, ErrMismatch, NotExecuted, "type mismatch: it has 4 shards at b, the caller's shard is 9 (generate both from one version)"},
-		{"unknown method", result{code: wire.CodeNoMethod, text: "Add"}, ErrNoMethod, NotExecuted, "unknown method: Cart has no Add where it lives (roll out hosts before callers)"},
+		{"unknown method", result{code: wire.CodeNoMethod, text: "Add"}, ErrNoMethod, NotExecuted, "unknown method: Cart has no Add where it lives (its host runs an older or a newer program: a new method goes to hosts before callers, a removed one leaves callers before hosts)"},
 		{"arguments", result{code: wire.CodeBadArgs, text: "field 1: cut off"}, ErrBadArgs, NotExecuted, "arguments do not decode: field 1: cut off (generate caller and host from one version)"},
 		{"activation", result{code: wire.CodeActivation, text: "no such row"}, ErrActivation, NotExecuted, "activation failed: no such row (the log of the entity's node has more)"},
 		{"expired before its turn", result{code: wire.CodeExpired}, context.DeadlineExceeded, NotExecuted, "context deadline exceeded: the entity was busy (give it more time: shard.Timeout, or a later deadline)"},

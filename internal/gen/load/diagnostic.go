@@ -29,6 +29,7 @@ const (
 	CodeNoContext   Code = "SG204" // an exported method that takes no context
 	CodeError       Code = "SG205" // what cannot be a declared error
 	CodeSameMessage Code = "SG206" // two methods that take one message by itself
+	CodeReceiver    Code = "SG207" // a message or hook whose receiver is a copy
 	CodeType        Code = "SG301" // a type that cannot cross the wire
 	CodeUnknownType Code = "SG302" // a type that does not type-check
 	CodeTag         Code = "SG401" // a shard tag that means nothing

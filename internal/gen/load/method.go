@@ -1,6 +1,7 @@
 package load
 
 import (
+	"fmt"
 	"go/ast"
 	"go/types"
 	"slices"
@@ -29,9 +30,11 @@ func (s *source) methods(n *model.Entity, m *marked, h *source) {
 			}
 		case d != nil && d.directive.Name == "ignore":
 		case isHook(f):
+			s.onPointer(n, f)
 			s.hook(n, f)
 		case takesContext(signature):
 			tried = true
+			s.onPointer(n, f)
 			s.message(n, f, h, d != nil)
 		case !slices.Contains(customary, f.Name()):
 			s.add(f.Pos(), CodeNoContext, "let it take a ctx context.Context first, or write //shard:ignore above it",
@@ -41,6 +44,20 @@ func (s *source) methods(n *model.Entity, m *marked, h *source) {
 	if !tried {
 		s.add(m.spec.Pos(), CodeNoMessages, "give it an exported method like Get(ctx context.Context) (int64, error)", "%s: answers no message", n.Name)
 	}
+}
+
+// onPointer reports a message or hook that is declared on the value: it would work
+// on a copy, and lose what it changes.
+func (s *source) onPointer(n *model.Entity, f *types.Func) {
+	if _, ok := types.Unalias(f.Signature().Recv().Type()).(*types.Pointer); ok {
+		return
+	}
+	at, name := f.Pos(), f.Signature().Recv().Name()
+	if name == "" || name == "_" {
+		name = model.Lower(n.Name[:1])
+	}
+	s.add(at, CodeReceiver, fmt.Sprintf("write func (%s *%s) %s", name, n.Name, f.Name()),
+		"%s.%s: its receiver is a copy of the entity: what it changes would be lost", n.Name, f.Name())
 }
 
 // customary are the methods that the standard library looks for. They are no
