@@ -31,10 +31,9 @@ type (
 
 // Why an entity comes to life or is put to rest.
 const (
-	Fresh     = codegen.Fresh
-	Resumed   = codegen.Resumed
-	Moved     = codegen.Moved
-	Recovered = codegen.Recovered
+	Fresh   = codegen.Fresh
+	Resumed = codegen.Resumed
+	Moved   = codegen.Moved
 
 	Idle      = codegen.Idle
 	Moving    = codegen.Moving

@@ -1,9 +1,11 @@
 // Package store says what shardgen needs of a place that outlives processes:
 // small records with compare-and-set ([Store]), and leases that one holder at a
-// time has ([Lease]). The framework keeps its own data there, such as terms,
-// what a coordinator knows and which entities to remember; users' entities are
-// kept elsewhere. Adapters live below it; store/conformance is the suite that
-// each of them passes.
+// time has ([Lease]). The runtime keeps which entities to remember
+// in a Store (Remembering.Store) and guards singletons by a Lease (Singleton.Lease).
+// It keeps nothing else there: neither membership, nor the coordinator's table, nor
+// the state of entities. The one adapter that comes with the module is
+// store/memory, for tests in one process; it does not survive its process. Others
+// are written by users, and pass the suite store/conformance.
 //
 // # What to build on
 //

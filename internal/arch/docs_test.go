@@ -4,9 +4,12 @@ import (
 	"go/ast"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
+
+	shard "github.com/shardgen/shardgen/runtime"
 )
 
 // pages are the documents for users, below the repository's root.
@@ -26,12 +29,72 @@ func pages(t *testing.T) []string {
 var (
 	links    = regexp.MustCompile(`\]\(([^)#\s]+)\)`)
 	names    = regexp.MustCompile(`\bshard\.([A-Z]\w*)`)
+	members  = regexp.MustCompile(`\b([A-Z]\w*)((?:\.[A-Z]\w*)+)`)
+	called   = regexp.MustCompile("`node\\.([A-Z]\\w*)") // of a variable that is a node
 	commands = regexp.MustCompile("go (?:run|build|test)[^\n`]*? (\\./[^\\s`]+)")
 	inBench  = regexp.MustCompile(`go (?:run|test) -C bench `)
 )
 
+// membersOf are the types of package shard whose fields and methods pages name
+// without the package, as in Config.Membership.Downing or Node.Locate.
+var membersOf = map[string]reflect.Type{
+	"Config":        reflect.TypeFor[shard.Config](),
+	"Membership":    reflect.TypeFor[shard.Membership](),
+	"Remembering":   reflect.TypeFor[shard.Remembering](),
+	"Singleton":     reflect.TypeFor[shard.Singleton](),
+	"LeastShards":   reflect.TypeFor[shard.LeastShards](),
+	"ShardState":    reflect.TypeFor[shard.ShardState](),
+	"ShardingStats": reflect.TypeFor[shard.ShardingStats](),
+	"Location":      reflect.TypeFor[shard.Location](),
+	"EntityError":   reflect.TypeFor[shard.EntityError](),
+	"CallError":     reflect.TypeFor[shard.CallError](),
+	"Node":          reflect.TypeFor[*shard.Node](),
+	"Conn":          reflect.TypeFor[*shard.Conn](),
+}
+
+// missingMember returns what of a name like Config.Membership.Downing a type does
+// not have, or "".
+func missingMember(t reflect.Type, path string) string {
+	for part := range strings.SplitSeq(strings.TrimPrefix(path, "."), ".") {
+		method := t
+		if t.Kind() == reflect.Struct {
+			method = reflect.PointerTo(t)
+		}
+		if _, ok := method.MethodByName(part); ok {
+			return ""
+		}
+		if t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		if t.Kind() != reflect.Struct {
+			return part
+		}
+		field, ok := t.FieldByName(part)
+		if !ok || !field.IsExported() {
+			return part
+		}
+		t = field.Type
+	}
+	return ""
+}
+
+// TestMissingMember: the test of the pages finds what does not exist, also in a
+// nested struct.
+func TestMissingMember(t *testing.T) {
+	for name, want := range map[string]string{
+		"Config.Lanes": "", "Config.Lane": "Lane", "Config.Membership.Downing": "", "Config.Membership.Drowning": "Drowning",
+		"Config.Lanes.More": "More", "Config.SmallCluster": "SmallCluster", "Node.Locate": "", "Node.Find": "Find",
+		"ShardingStats.Silent": "", "ShardingStats.Loud": "Loud",
+	} {
+		root, path, _ := strings.Cut(name, ".")
+		if got := missingMember(membersOf[root], path); got != want {
+			t.Errorf("%s: %q is missing, want %q", name, got, want)
+		}
+	}
+}
+
 // TestPagesPointAtWhatIsThere: links between pages, packages that commands name,
-// and names of package shard.
+// names of package shard, and the fields and methods of its types.
 func TestPagesPointAtWhatIsThere(t *testing.T) {
 	declared := exported(t, "runtime")
 	seen := 0
@@ -67,9 +130,41 @@ func TestPagesPointAtWhatIsThere(t *testing.T) {
 				t.Errorf("%s: package shard has no %s (renamed?)", page, m[1])
 			}
 		}
+		for _, m := range called.FindAllStringSubmatch(text, -1) {
+			seen++
+			if missing := missingMember(membersOf["Node"], m[1]); missing != "" {
+				t.Errorf("%s: %s`: a node has no %s (mend the page)", page, m[0], missing)
+			}
+		}
+		for _, m := range members.FindAllStringSubmatch(text, -1) {
+			of, ok := membersOf[m[1]]
+			if !ok || m[2] == ".X" {
+				continue
+			}
+			seen++
+			if missing := missingMember(of, m[2]); missing != "" {
+				t.Errorf("%s: %s: there is no %s (mend the page)", page, m[0], missing)
+			}
+		}
 	}
 	if seen < 50 {
 		t.Errorf("%d references were looked at, want 50 and more: the test tests nothing", seen)
+	}
+}
+
+// TestGuidesNameTheQueries: what an operator asks a node stands in the guide.
+func TestGuidesNameTheQueries(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join(root, "docs", "operations.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, query := range []string{"RegionState", "ShardingStats", "TypeNames", "Locate"} {
+		if !strings.Contains(string(b), "node."+query+"(") {
+			t.Errorf("docs/operations.md: node.%s is missing", query)
+		}
+		if missing := missingMember(membersOf["Node"], query); missing != "" {
+			t.Errorf("Node has no %s", missing)
+		}
 	}
 }
 

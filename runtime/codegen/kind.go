@@ -88,8 +88,6 @@ const (
 	Resumed
 	// Moved: its shard came from another node and brought its state.
 	Moved
-	// Recovered: its state was read from a store after a crash.
-	Recovered
 )
 
 // String names the activation.
@@ -101,8 +99,6 @@ func (a Activation) String() string {
 		return "resumed"
 	case Moved:
 		return "moved"
-	case Recovered:
-		return "recovered"
 	}
 	return "unknown"
 }
