@@ -14,8 +14,9 @@ import (
 
 // A pair is two processes that exchange envelopes over a broker, in virtual
 // time: connections break and come back, and what was under way is lost, comes
-// late or twice; a process may not listen for a while; now and then a message is
-// lost alone. Everything follows from the seed.
+// late or twice; a process may not listen for a while, and what bounces then may
+// bounce twice; now and then a message is lost alone, or sent together with the one
+// before. Everything follows from the seed.
 type pair struct {
 	r     *rand.Rand
 	now   time.Time
@@ -38,6 +39,7 @@ type end struct {
 	dead      bool
 	life      int       // of the connection
 	arrives   time.Time // of the latest message to the other end: one connection keeps order
+	before    []byte    // the latest frame that came to the other end
 	lease     []byte    // the payload that is being published
 	copy      []byte    // and what it must still hold
 	writing   bool
@@ -221,12 +223,23 @@ func (e *end) transmit(token uint64, payload []byte) {
 	p.after(at.Sub(p.now), func() {
 		switch {
 		case o.dead || !o.listening:
-			if e.connected && e.life == mine {
-				e.path.Bounced(token, p.now)
-				e.flush()
+			bounce := func() {
+				if e.connected && e.life == mine {
+					e.path.Bounced(token, p.now)
+					e.flush()
+				}
+			}
+			bounce()
+			if !p.calm && p.r.IntN(4) == 0 {
+				p.after(p.upTo(2*RetryAfter), bounce)
 			}
 		case e.life == mine && o.life == theirs:
-			o.arrive(payload)
+			if whole := overlap(e.before, payload); whole != nil && !p.calm && p.r.IntN(10) == 0 {
+				o.arrive(whole)
+			} else {
+				o.arrive(payload)
+			}
+			e.before = payload
 			if !p.calm && p.r.IntN(100) == 0 { // comes twice
 				p.after(p.upTo(300*time.Millisecond), func() { o.arrive(payload) })
 			}
@@ -234,6 +247,22 @@ func (e *end) transmit(token uint64, payload []byte) {
 			p.after(p.upTo(300*time.Millisecond), func() { o.arrive(payload) })
 		}
 	})
+}
+
+// overlap is a frame of what two hold, of which the second follows the first without a
+// gap; nil if it does not.
+func overlap(first, second []byte) []byte {
+	var fr wire.FrameReader
+	a, before, err := fr.Header(first)
+	if err != nil {
+		return nil
+	}
+	h, rest, err := fr.Header(second)
+	if err != nil || a.Count == 0 || h.Count == 0 || a.Seq+uint64(a.Count) != h.Seq {
+		return nil
+	}
+	h.Seq, h.Count = a.Seq, a.Count+h.Count
+	return slices.Concat(wire.AppendFrameHeader(nil, &h), before, rest)
 }
 
 func (e *end) arrive(payload []byte) {

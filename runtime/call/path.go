@@ -112,7 +112,8 @@ type frame struct {
 	refuses uint64 // the lowest sequence that a refusal in it names; 0: none
 	count   uint32
 	sends   uint32
-	bounces uint32
+	bounces uint32 // sendings that bounced
+	bounced uint32 // the latest of those
 	closed  bool
 	buf     []byte // wire.MaxFrameHeader bytes of room, then the envelopes
 }
@@ -120,8 +121,20 @@ type frame struct {
 func (f *frame) last() uint64 { return f.first + uint64(f.count) - 1 }
 func (f *frame) body() []byte { return f.buf[wire.MaxFrameHeader:] }
 
-// neverArrived tells that each sending of the frame bounced, if there was any.
+// neverArrived reports whether each sending of the frame bounced, if there was any.
 func (f *frame) neverArrived() bool { return f.sends == f.bounces }
+
+// sendBits are the bits of a token that number the sendings of one frame. Beyond 65,535,
+// which are hours of tries, they begin anew; no bounce is believed then.
+const sendBits = 16
+
+// token names the latest sending of the frame. It is not 0.
+func (f *frame) token() uint64 { return f.first<<sendBits | uint64(f.sends)&(1<<sendBits-1) }
+
+// sendingOf is the frame and the sending that a token names.
+func sendingOf(token uint64) (first uint64, sending uint32) {
+	return token >> sendBits, uint32(token & (1<<sendBits - 1))
+}
 
 // NewPath returns the path to peer. Both sides must make theirs anew for each
 // pair of incarnations.
@@ -204,8 +217,8 @@ func (p *Path) Full() bool { return len(p.frames)-p.sendAt > 1 }
 func (p *Path) Unpublished() bool { return p.sendAt < len(p.frames) }
 
 // Take hands out the next frame to publish, with ack as the sequence up to which
-// everything from the peer was handled. The token names the frame when the
-// broker bounces it. ok is false when there is nothing to send, the peer's
+// everything from the peer was handled. The token names this sending of the frame
+// when the broker bounces it; 0: there is nothing to bounce. ok is false when there is nothing to send, the peer's
 // window is full, or the path waits to try again. The payload is valid until
 // the next Take or Unsent, so only one goroutine at a time may be publishing.
 func (p *Path) Take(now time.Time, ack uint64) (payload []byte, token uint64, ok bool) {
@@ -221,7 +234,7 @@ func (p *Path) Take(now time.Time, ack uint64) (payload []byte, token uint64, ok
 			p.retryAt = now.Add(RetryAfter)
 		}
 		p.lent = f.first
-		return p.seal(f, ack), f.first, true
+		return p.seal(f, ack), f.token(), true
 	}
 	return p.TakeAck(now, ack)
 }
@@ -300,8 +313,9 @@ func (p *Path) Unsent(token uint64, now time.Time) {
 		p.ackNow = true
 		return
 	}
+	first, _ := sendingOf(token)
 	for i := p.head; i < p.sendAt; i++ {
-		if p.frames[i].first == token {
+		if p.frames[i].first == first {
 			p.frames[i].sends--
 			p.rewindTo(i)
 			p.probing = true
@@ -312,12 +326,15 @@ func (p *Path) Unsent(token uint64, now time.Time) {
 }
 
 // Bounced notes that nobody listened when the frame was published, and waits
-// before the next try. What bounced every time was certainly not executed.
+// before the next try. What bounced every time was certainly not executed. A
+// bounce that comes again, or behind that of a later sending, changes nothing.
 func (p *Path) Bounced(token uint64, now time.Time) {
 	defer p.check()
+	first, sending := sendingOf(token)
 	for i := p.handled; i < len(p.frames); i++ {
-		if p.frames[i].first == token && p.frames[i].bounces < p.frames[i].sends {
-			p.frames[i].bounces++
+		if f := &p.frames[i]; f.first == first && sending > f.bounced && sending <= f.sends {
+			f.bounces++
+			f.bounced = sending
 			p.rewindTo(p.handled)
 			p.probing = true
 			p.retryAt = now.Add(RetryAfter)

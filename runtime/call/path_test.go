@@ -351,3 +351,90 @@ func TestFrameBuffers(t *testing.T) {
 	room("what is appended to it", 1<<10, 2<<10)
 	take()
 }
+
+// TestPartlyKnownFrame: of a frame that overlaps what has come already, as from a peer
+// that puts what it sends again into other frames, only the rest is handled.
+func TestPartlyKnownFrame(t *testing.T) {
+	p := NewPath(Config{Self: peerNamed("a"), MaxPayload: 2000, Window: 1000, MaxBuffered: 3000}, peerNamed("b"))
+	for _, step := range []struct {
+		name     string
+		seq      uint64
+		count    uint32
+		skip     uint32
+		ok       bool
+		received uint64
+	}{
+		{"the first three", 1, 3, 0, true, 3},
+		{"two of them and two more", 2, 4, 2, true, 5},
+		{"all of them and one more", 1, 6, 5, true, 6},
+		{"the last two", 5, 2, 2, true, 6},
+		{"behind a gap", 8, 2, 0, false, 6},
+		{"the gap and what is behind it", 7, 3, 0, true, 9},
+		{"no envelope", 10, 0, 0, true, 9},
+	} {
+		skip, ok := p.Receive(&wire.FrameHeader{Seq: step.seq, Count: step.count}, time.Unix(1000, 0))
+		if skip != step.skip || ok != step.ok || p.Received() != step.received {
+			t.Errorf("%s: got skip %d, %v, received %d; want %d, %v, %d",
+				step.name, skip, ok, p.Received(), step.skip, step.ok, step.received)
+		}
+	}
+}
+
+// TestPeerThatHandledHasNotForgotten: a peer acknowledges nothing while a refusal of the
+// first envelope stands in a frame behind. What it has handled shows that it remembers.
+func TestPeerThatHandledHasNotForgotten(t *testing.T) {
+	p := NewPath(Config{Self: peerNamed("a"), MaxPayload: 2000, Window: 1000, MaxBuffered: 3000}, peerNamed("b"))
+	now := time.Unix(1000, 0)
+	for range 2 {
+		if _, err := p.Append(&wire.Envelope{Type: wire.TypeTell}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.Take(now, 0)
+	p.Ack(&wire.FrameHeader{Seq: 1, Ack: 2, Handled: 2}, now)
+	again := &wire.FrameHeader{Seq: 1, Flags: wire.FlagNack, Handled: 2}
+	for range 3 {
+		if _, ok := p.Receive(again, now); !ok {
+			t.Fatal("ignored")
+		}
+		if p.Forgotten(again) {
+			t.Error("the peer has handled 2 envelopes and counts as having forgotten the path")
+		}
+		now = now.Add(RetryAfter)
+	}
+}
+
+// TestBounceThatComesTwice: one bounce says of one sending that it did not arrive, however
+// often and however late it comes.
+func TestBounceThatComesTwice(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		p := NewPath(Config{Self: peerNamed("a"), MaxPayload: 2000, Window: 1000, MaxBuffered: 3000}, peerNamed("b"))
+		now := time.Unix(1000, 0)
+		seq, err := p.Append(&wire.Envelope{Type: wire.TypeCall, ID: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, first, _ := p.Take(now, 0)
+		p.Bounced(first, now)
+		if !late {
+			p.Bounced(first, now)
+		}
+		now = now.Add(RetryAfter)
+		p.Tick(now)
+		_, second, ok := p.Take(now, 0)
+		if !ok || second == first {
+			t.Fatalf("sent again: %v, with token %d, want another than %d", ok, second, first)
+		}
+		if late {
+			p.Bounced(first, now)
+		}
+		p.Take(now, 0) // nothing is being published any more
+		if p.Unreached() || p.Void(seq) {
+			t.Errorf("late %v: the second sending may have arrived, and counts as bounced", late)
+		}
+		p.Bounced(second, now)
+		if !p.Unreached() || !p.Void(seq) {
+			t.Errorf("late %v: both sendings bounced, and the call cannot be taken back", late)
+		}
+	}
+}
