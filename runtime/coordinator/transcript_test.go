@@ -33,6 +33,32 @@ func TestTranscripts(t *testing.T) {
 	transcript.Run(t, func(t *testing.T) transcript.Command { return (&script{t: t, now: time.Unix(1_000_000, 0)}).run })
 }
 
+// TestSupersededSendsNothing: what a coordinator wants in the step in which it learns of a
+// later term was decided without knowing of that one, so nothing of it goes out.
+func TestSupersededSendsNothing(t *testing.T) {
+	later := Register{Term: placement.Term{Number: 1, Incarnation: 1}, Node: node("b"), Seq: 2, Owned: []Owned{
+		{ShardID: placement.ShardID{Kind: "Cart", Shard: 2}, State: Active, Epoch: placement.MakeEpoch(2, 1)},
+	}}
+	for name, m := range map[string]Message{
+		"a message of a later term": MoveDone{Term: placement.Term{Number: 2, Incarnation: 1}},
+		"a claim of a later term":   later,
+	} {
+		s := &script{t: t, now: time.Unix(1_000_000, 0)}
+		s.run([]string{"start", "a", "term=1"})
+		s.run([]string{"view", "a:up:hosts", "b:up:hosts"})
+		s.run([]string{"register", "a", "Cart/2"})
+		s.run([]string{"register", "b", "Cart/2"})
+		s.now = s.now.Add(time.Minute) // the next status is due
+		out := s.c.Step(s.now, Receive{node("b"), m})
+		if len(out.Send) > 0 || len(out.Events) != 1 || out.Events[0].What != Superseded {
+			t.Errorf("%s: sent %d messages, events %v; want none, and that it is superseded", name, len(out.Send), out.Events)
+		}
+		if out := s.c.Step(s.now.Add(time.Minute), Tick{}); len(out.Send)+len(out.Events) > 0 {
+			t.Errorf("%s: afterwards it does %+v, want nothing", name, out)
+		}
+	}
+}
+
 type script struct {
 	t   *testing.T
 	now time.Time

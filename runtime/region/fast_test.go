@@ -280,3 +280,53 @@ func TestOutsideTheLock(t *testing.T) {
 		})
 	}
 }
+
+// TestNoTurnBeginsBehindAGate: once Direct has returned that calls are not direct any
+// more, and the turn that had begun before is over, none begins outside the lock.
+func TestNoTurnBeginsBehindAGate(t *testing.T) {
+	s := New(placement.ShardID{Kind: "K", Shard: 1}, node("a"), Limits{Mailbox: 1, Waiting: 1})
+	s.Place(node("a"), placement.MakeEpoch(1, 1), false, 0, time.Unix(0, 0))
+	e := s.Take("x", 0)
+	e.Value = "value"
+	s.End(e, 0)
+
+	var turns atomic.Int64
+	var over atomic.Bool
+	var caller sync.WaitGroup
+	caller.Go(func() {
+		for !over.Load() {
+			if e.Enter() != Entered {
+				runtime.Gosched()
+				continue
+			}
+			turns.Add(1)
+			if !e.Leave(0) {
+				t.Error("nobody waits, and the turn did not end")
+			}
+		}
+	})
+	const rounds = 5_000
+	late := 0
+	for range rounds {
+		s.Direct(true)
+		for before := turns.Load(); turns.Load() == before; {
+			runtime.Gosched()
+		}
+		s.Direct(false)
+		for e.Busy() {
+			runtime.Gosched()
+		}
+		before := turns.Load()
+		for range 50 {
+			if turns.Load() > before {
+				late++
+				break
+			}
+		}
+	}
+	over.Store(true)
+	caller.Wait()
+	if late > 0 {
+		t.Errorf("in %d of %d rounds a turn began behind the gate, want none", late, rounds)
+	}
+}

@@ -22,12 +22,15 @@ import (
 //	begin ENTITY                          a local call, if the entity is idle
 //	end ENTITY                            its turn
 //	idle                                  passivate what is idle
-//	move NODE EPOCH | stop | stopped EPOCH | ready NODE EPOCH
+//	move NODE EPOCH | stop | ready NODE EPOCH
+//	stopped EPOCH [active=ENTITY]         the entity is not encoded
 //	prepare NODE EPOCH ENTITY... [last] | open NODE EPOCH
 //	cancel EPOCH                          the move is off
 //	gate SENDER VIA EPOCH | direct SENDER EPOCH
 //	flush SENDER EPOCH HOP TO             from the sender itself
 //	flushed SENDER VIA EPOCH HOP
+//	ways                                  that gates waited for in vain
+//	refuse SENDER VIA ...                 ways that came with Open
 //	gone NODE                             forget it, open its gates
 //	return SENDER ENTITY EPOCH            a call that came back
 //	dismiss                               the node ends
@@ -157,7 +160,9 @@ func (s *script) command(command string, args []string, say func(string, ...any)
 		say("stops %v: %v", ids(entities), ok)
 	case "stopped":
 		for _, e := range s.stopping {
-			s.rest(e)
+			if !slices.Contains(args, "active="+e.ID) {
+				s.rest(e)
+			}
 		}
 		fx, sent := s.s.Stopped(s.epoch(arg(0)), 0)
 		say("send Init: %v", sent)
@@ -198,6 +203,14 @@ func (s *script) gateCommand(command string, arg func(int) string, args []string
 	case "flushed":
 		f := Flush{Sender: peer(0), Via: peer(1), Epoch: s.epoch(arg(2)), Hop: s.epoch(arg(3))}
 		s.effects(s.s.Flushed(f, 0, s.now), say)
+	case "ways":
+		for _, w := range s.s.RefusedWays() {
+			say("refused: %s via %s", name(w.Sender), name(w.Via))
+		}
+	case "refuse":
+		for i := 0; i < len(args); i += 2 {
+			s.s.RefuseWays([]Way{{node(arg(i)), node(arg(i + 1))}})
+		}
 	case "gone":
 		is := func(a transport.Address) bool { return a == node(arg(0)) }
 		s.effects(s.s.Forget(is, 0), say)
