@@ -55,12 +55,7 @@ func (s *hostedShard) handOff() {
 	if !ok {
 		return // the move is off, or its hooks run already
 	}
-	for _, e := range entities {
-		if e.Value != nil {
-			s.rest(e, codegen.Moving)
-		}
-	}
-	parts := s.initParts(entities, s.packs(), epoch)
+	parts := s.initParts(s.restAll(entities, codegen.Moving), s.packs(), epoch)
 	p := pl.path(transport.Peer{Address: to}, s.lane)
 	s.do(func(now uint32, _ time.Time) region.Effects {
 		fx, sent := s.core.Stopped(epoch, now)
@@ -85,9 +80,29 @@ func (s *hostedShard) handOff() {
 	pl.ctl.progress(s.id)
 }
 
+// restAll runs the stop hooks of entities that the core has stopped for a move, and
+// returns the encoded states of all. It ends early when the move is given up, for
+// then others may have turns.
+func (s *hostedShard) restAll(entities []*region.Entity, why codegen.Passivation) []region.Encoded {
+	may := func(e *region.Entity) bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.core.Rest(e)
+	}
+	for _, e := range entities {
+		if !may(e) {
+			return nil
+		}
+		s.rest(e, why)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.core.States()
+}
+
 // initParts encodes the shard's state into envelopes that fit the broker. A
 // state that does not fit into one is cut: the new home puts it together again.
-func (s *hostedShard) initParts(entities []*region.Entity, ids luggage, epoch placement.Epoch) []*wire.Envelope {
+func (s *hostedShard) initParts(entities []region.Encoded, ids luggage, epoch placement.Epoch) []*wire.Envelope {
 	limit := s.plane().link().MaxPayload() - wire.MaxFrameHeader - wire.Overhead - 2*transport.MaxNameBytes
 	var parts []*wire.Envelope
 	var records []byte
@@ -107,11 +122,11 @@ func (s *hostedShard) initParts(entities []*region.Entity, ids luggage, epoch pl
 	}
 	for _, e := range entities {
 		mark := wire.NotRemembered
-		if _, ok := ids.ids[e.ID]; ok && e.State != nil {
+		if _, ok := ids.ids[e.ID]; ok {
 			mark = wire.WithState
 			delete(ids.ids, e.ID)
 		}
-		for rest, first := e.State, e.State != nil; first || len(rest) > 0; first = false {
+		for rest, first := e.State, true; first || len(rest) > 0; first = false {
 			piece := rest[:min(len(rest), limit-wire.RecordBound(e.ID, nil))]
 			add(e.ID, piece, mark)
 			rest = rest[len(piece):]
@@ -199,7 +214,7 @@ func (s *hostedShard) cancelMove(epoch placement.Epoch) (off bool) {
 }
 
 // rest runs the stop hook of an entity and keeps its state encoded. The caller
-// has its turn, or the shard is draining and nothing runs. An idle entity whose
+// has its turn. An idle entity whose
 // state cannot be encoded stays active; one that must go loses what it had since
 // it was last encoded, with a line in the log.
 func (s *hostedShard) rest(e *region.Entity, why codegen.Passivation) {

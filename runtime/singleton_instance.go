@@ -214,12 +214,7 @@ func (in *instance) handOff() {
 	if to.IsZero() {
 		why = codegen.Stopping
 	}
-	for _, e := range entities {
-		if e.Value != nil {
-			s.rest(e, why)
-		}
-	}
-	parts := s.initParts(entities, luggage{}, epoch)
+	parts := s.initParts(s.restAll(entities, why), luggage{}, epoch)
 	var p *path
 	if !to.IsZero() {
 		p = pl.path(transport.Peer{Address: to}, s.lane)

@@ -148,9 +148,13 @@ func (g *rig) handOff() {
 		return
 	}
 	for _, e := range entities {
-		if e.Value != nil {
-			rest(e)
+		g.mu.Lock()
+		may := g.s.Rest(e)
+		g.mu.Unlock()
+		if !may {
+			break
 		}
+		rest(e)
 	}
 	g.do(func() Effects {
 		fx, _ := g.s.Stopped(epoch, 2)

@@ -28,60 +28,6 @@ func (s *Shard) BeginMove(to transport.Address, epoch placement.Epoch) Effects {
 	return s.drain()
 }
 
-// Stop begins a turn of each active entity, for the stop hooks, and returns all
-// entities, by id. ok is false when the shard is not drained, the move is off, or
-// its hooks run already. Stopped must follow when it is true.
-func (s *Shard) Stop() (entities []*Entity, ok bool) {
-	defer s.check()
-	if s.state != Draining || s.running > 0 || s.stops || s.moveE <= s.off {
-		return nil, false
-	}
-	s.stops = true
-	for _, e := range s.entities.sorted() {
-		entities = append(entities, e)
-		if e.Value != nil && e.take(lastUsed(e.word.Load())) {
-			s.running++
-			s.stopping = append(s.stopping, e)
-		}
-	}
-	return entities, true
-}
-
-// Stopped tells that the stop hooks ran and the state was encoded into the
-// entities' State, for the move to that epoch. When sent is true the driver sends
-// Init now; else the move is off, or a call came in between.
-func (s *Shard) Stopped(epoch placement.Epoch, now uint32) (fx Effects, sent bool) {
-	defer s.check()
-	for _, e := range s.stopping {
-		if next, _ := s.End(e, now); next != nil {
-			fx.Start = append(fx.Start, Start{e, next})
-		}
-	}
-	s.stopping, s.stops = nil, false
-	drained := s.state == Draining && s.running == 0 && s.moveE > s.off
-	if drained && s.moveE == epoch && !s.active() {
-		s.become(Sent)
-		if !s.granted {
-			return fx, true
-		}
-		fx.add(s.follow())
-		fx.Open = true
-		return fx, false
-	}
-	fx.Drained = drained
-	return fx, false
-}
-
-// active tells whether any entity has a value.
-func (s *Shard) active() bool {
-	for e := range s.entities.all() {
-		if e.has(live) {
-			return true
-		}
-	}
-	return false
-}
-
 // Ready takes the new home's answer: it has everything. What waited is forwarded
 // to it, behind that goes Open, and from now on it is the owner.
 func (s *Shard) Ready(from transport.Address, epoch placement.Epoch) Effects {
@@ -270,7 +216,9 @@ func (s *Shard) open(epoch, since placement.Epoch, now uint32) Effects {
 	s.pending, s.offered, s.granted = nil, nil, false
 	s.trail.forget(transport.Address.IsZero)
 	maps.DeleteFunc(s.gates.direct, func(_ transport.Address, e placement.Epoch) bool { return e < since })
-	fx := Effects{Opened: true, Lead: s.lead(now), Refuse: strayed}
+	fx := Effects{Opened: true}
+	fx.add(s.unstop(now))
+	fx.Lead, fx.Refuse = s.lead(now), strayed
 	fx.add(s.redeliverAll(now))
 	s.opened.Store(uint64(epoch)) // last, so that nothing overtakes what waited for it
 	return fx

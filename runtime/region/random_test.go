@@ -205,10 +205,11 @@ func (d *dice) move(n int) {
 		if d.stopped == nil {
 			return
 		}
-		for _, e := range d.stopped {
-			if e.Value != nil {
-				e.Value, e.State = nil, []byte("state")
-			}
+		if len(d.stopped) > 0 && d.r.IntN(2) == 0 { // one hook of several
+			d.rest()
+			return
+		}
+		for d.rest() {
 		}
 		d.stopped = nil
 		fx, _ := d.s.Stopped(d.moveE, 0)
@@ -225,6 +226,23 @@ func (d *dice) move(n int) {
 	case 29:
 		d.effects(d.s.Place(d.node(), d.epoch(), d.r.IntN(10) == 0, 0, d.now))
 	}
+}
+
+// rest runs the next stop hook, if it may run still.
+func (d *dice) rest() bool {
+	if len(d.stopped) == 0 {
+		return false
+	}
+	e := d.stopped[0]
+	if !d.s.Rest(e) {
+		return false
+	}
+	if d.turns[e] {
+		d.fail("%s rests and has a turn", e.ID)
+	}
+	d.stopped = d.stopped[1:]
+	e.Value, e.State = nil, []byte("state")
+	return true
 }
 
 func (d *dice) gates(n int) {

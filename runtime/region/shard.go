@@ -104,9 +104,11 @@ type Shard struct {
 	off   placement.Epoch   // moves up to this epoch are cancelled
 	trail trail             // where the shard went from here
 
-	running  int       // turns under way, counted while Draining
-	stopping []*Entity // whose stop hooks run
-	stops    bool      // the driver is between Stop and Stopped
+	running  int             // turns under way, counted while Draining
+	stops    bool            // the driver is between Stop and Stopped
+	stopE    placement.Epoch // of the move that Stop was for
+	stopping []*Entity       // in whose turns the stop hooks run, or will, or did
+	resting  *Entity         // the one of stopping that the driver is at; nil: none yet
 	waiting  queue
 	gates    gates
 	// reopening is how many calls of reopen are under way, one within the other.

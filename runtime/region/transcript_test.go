@@ -22,7 +22,7 @@ import (
 //	begin ENTITY                          a local call, if the entity is idle
 //	end ENTITY                            its turn
 //	idle                                  passivate what is idle
-//	move NODE EPOCH | stop | ready NODE EPOCH
+//	move NODE EPOCH | stop | rest ENTITY | states | ready NODE EPOCH
 //	stopped EPOCH [active=ENTITY]         the entity is not encoded
 //	prepare NODE EPOCH ENTITY... [last] | open NODE EPOCH
 //	cancel EPOCH                          the move is off
@@ -158,8 +158,22 @@ func (s *script) command(command string, args []string, say func(string, ...any)
 			s.stopping = entities
 		}
 		say("stops %v: %v", ids(entities), ok)
+	case "rest":
+		e := s.stopping[slices.IndexFunc(s.stopping, func(e *Entity) bool { return e.ID == arg(0) })]
+		may := s.s.Rest(e)
+		say("its hook may run: %v", may)
+		if may {
+			s.rest(e)
+		}
+	case "states":
+		for _, e := range s.s.States() {
+			say("%s: %s", e.ID, e.State)
+		}
 	case "stopped":
 		for _, e := range s.stopping {
+			if !s.s.Rest(e) {
+				break
+			}
 			if !slices.Contains(args, "active="+e.ID) {
 				s.rest(e)
 			}

@@ -408,52 +408,63 @@ func (s *hosted) watchDrain(epoch placement.Epoch) {
 	})
 }
 
-// handOff runs the stop hooks, which take a moment, and sends Init.
+// handOff runs the stop hooks, each of which takes a moment, and sends Init.
 func (s *hosted) handOff() {
-	p := s.process
 	epoch, to := s.core.MoveEpoch(), s.core.Peer()
-	entities, ok := s.core.Stop()
-	if !ok {
-		return
+	if entities, ok := s.core.Stop(); ok {
+		s.restNext(entities, epoch, to)
 	}
+}
+
+// restNext runs the stop hook of the first of the entities, and goes on with the others.
+func (s *hosted) restNext(entities []*region.Entity, epoch placement.Epoch, to transport.Address) {
+	p := s.process
 	p.after(p.w.upTo(3*time.Millisecond), func() {
-		for _, e := range entities {
-			s.rest(e)
+		if len(entities) == 0 || !s.core.Rest(entities[0]) {
+			s.send(epoch, to)
+			return
 		}
-		var records [2][]byte
-		if p.w.plan.handoff.Drops {
-			entities = nil
-		}
-		for i, e := range entities {
-			if e.State != nil {
-				records[i%2] = wire.AppendRecord(records[i%2], e.ID, e.State, 0)
-			}
-		}
-		fx, sent := s.core.Stopped(epoch, 0)
-		if sent {
-			for i, r := range records {
-				e := s.step(wire.TypeInit, epoch)
-				e.Payload, e.Last = r, i == 1
-				if _, ok := p.link(to).append(e); !ok {
-					p.after(0, func() { p.control.abort(s.id, epoch) })
-					break
-				}
-			}
-		}
-		s.do(fx)
-		p.control.progressed()
-		if sent && p.w.plan.aborts && p.w.one(4) { // the new home takes too long
-			p.after(p.w.upTo(8*time.Millisecond), func() {
-				if s.core.State() == region.Sent && s.core.MoveEpoch() == epoch {
-					p.control.abort(s.id, epoch)
-				}
-			})
-		}
+		s.rest(entities[0])
+		s.restNext(entities[1:], epoch, to)
 	})
+}
+
+// send sends what the stop hooks left, if the move is still on.
+func (s *hosted) send(epoch placement.Epoch, to transport.Address) {
+	p := s.process
+	var records [2][]byte
+	if !p.w.plan.handoff.Drops {
+		for i, e := range s.core.States() {
+			records[i%2] = wire.AppendRecord(records[i%2], e.ID, e.State, 0)
+		}
+	}
+	fx, sent := s.core.Stopped(epoch, 0)
+	if sent {
+		for i, r := range records {
+			e := s.step(wire.TypeInit, epoch)
+			e.Payload, e.Last = r, i == 1
+			if _, ok := p.link(to).append(e); !ok {
+				p.after(0, func() { p.control.abort(s.id, epoch) })
+				break
+			}
+		}
+	}
+	s.do(fx)
+	p.control.progressed()
+	if sent && p.w.plan.aborts && p.w.one(4) { // the new home takes too long
+		p.after(p.w.upTo(8*time.Millisecond), func() {
+			if s.core.State() == region.Sent && s.core.MoveEpoch() == epoch {
+				p.control.abort(s.id, epoch)
+			}
+		})
+	}
 }
 
 // rest keeps an entity's state encoded.
 func (s *hosted) rest(e *region.Entity) {
+	if c := e.Turn(); c != nil {
+		s.process.w.fail("%s: %v: %s rests during the turn of %s", s.process.name, s.id, e.ID, inbound(c).payload)
+	}
 	if v, ok := e.Value.(*value); ok {
 		e.State = binary.BigEndian.AppendUint64([]byte{}, v.turns)
 		e.Value = nil
