@@ -126,7 +126,7 @@ func (p port) resultError(c *codegen.Call, res result) error {
 	case wire.CodeTooLarge:
 		return p.fail(c.Ref, c.Method, Executed, fmt.Errorf("%w: %s%s", ErrTooLarge, res.text, smaller))
 	case wire.CodeNoResult:
-		return p.fail(c.Ref, c.Method, Executed, fmt.Errorf("%w: %s (the method has run: mend what it returns)", ErrNoResult, res.text))
+		return p.fail(c.Ref, c.Method, Executed, noResult(errors.New(res.text)))
 	case codeLost:
 		return p.fail(c.Ref, c.Method, Unknown, fmt.Errorf("%w: %v (it may have run: ask the entity before calling again)", ErrLost, res.lost))
 	}
@@ -134,6 +134,11 @@ func (p port) resultError(c *codegen.Call, res result) error {
 		return p.fail(c.Ref, c.Method, NotExecuted, cause)
 	}
 	return p.fail(c.Ref, c.Method, Unknown, fmt.Errorf("answer of unknown code %d (is the other side newer?)", res.code))
+}
+
+// noResult is the cause of a call whose results do not encode.
+func noResult(why error) error {
+	return fmt.Errorf("%w: %w (the method has run: mend what it returns)", ErrNoResult, why)
 }
 
 // notRun is the cause of a call that was refused; nil for other answers.

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-
-	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
 // Causes of errors that calls and nodes return; test with errors.Is.
@@ -81,10 +79,6 @@ func OutcomeOf(err error) Outcome {
 	var entity *EntityError
 	if errors.As(err, &entity) {
 		return Executed
-	}
-	var encode *codegen.EncodeError
-	if errors.As(err, &encode) && !encode.Ran {
-		return NotExecuted
 	}
 	return Unknown
 }

@@ -195,6 +195,15 @@ func (p port) Send(c codegen.Call) error {
 	return nil
 }
 
+// Failed is the caller's error of a call whose arguments do not encode or, if it ran,
+// whose results do not decode.
+func (p port) Failed(r *codegen.Ref, method string, ran bool, err error) error {
+	if ran {
+		return p.fail(r, method, Executed, err)
+	}
+	return p.fail(r, method, NotExecuted, err)
+}
+
 func (p port) route(c *codegen.Call) *route { return p.kind.routeOf(c.Ref.Hash) }
 
 func (p port) envelope(c *codegen.Call, t wire.Type) wire.Envelope {

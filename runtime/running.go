@@ -284,13 +284,14 @@ func (pl *plane) maxResult() int {
 // methodError is the answer for an error that a method, or decoding its
 // arguments, came to.
 func methodError(table []codegen.Error, err error) answer {
-	// Only the value itself counts: a method may return what its own call came to.
+	// Only the value itself counts: the method may return what a call of its own came
+	// to, but no call returns one of these.
 	switch err := err.(type) { //nolint:errorlint
 	case *panicked:
 		return answer{code: wire.CodePanic, text: err.Error()}
-	case *codegen.DecodeError:
+	case *codegen.ArgumentsError:
 		return answer{code: wire.CodeBadArgs, text: err.Error()}
-	case *codegen.EncodeError:
+	case *codegen.ResultsError:
 		return answer{code: wire.CodeNoResult, text: err.Error()}
 	}
 	text, causes := codegen.DescribeError(table, err)
@@ -307,7 +308,7 @@ func (s *hostedShard) failureOf(id, method string, err error) *mishap {
 	switch err := err.(type) { //nolint:errorlint // only the value itself counts
 	case *panicked:
 		return s.panicFailure(id, method, err.Error())
-	case *codegen.DecodeError, *codegen.EncodeError:
+	case *codegen.ArgumentsError, *codegen.ResultsError:
 		return nil
 	}
 	return &mishap{method, err}
@@ -442,12 +443,10 @@ func (t *turn) endOddly(method string, recovered any, err error) error {
 	switch err := err.(type) { //nolint:errorlint
 	case nil:
 		return nil
-	case *codegen.EncodeError: // of a copy of the arguments or of the results
-		outcome := NotExecuted
-		if err.Ran {
-			outcome = Executed
-		}
-		return &CallError{Kind: s.id.Kind, ID: e.ID, Method: method, Outcome: outcome, Err: err}
+	case *codegen.ArgumentsError:
+		return s.notRun(e.ID, method, err.Err)
+	case *codegen.ResultsError:
+		return &CallError{Kind: s.id.Kind, ID: e.ID, Method: method, Outcome: Executed, Err: noResult(err.Err)}
 	default:
 		text, causes := codegen.DescribeError(s.host.desc.Errors, err)
 		return &EntityError{

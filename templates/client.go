@@ -132,7 +132,7 @@ func (e *emitter) refMethod(n *model.Entity, m *model.Method) {
 			e.localTurn(g, l, n, m, entity, turn)
 		})
 		g.Id(call).Op(":=").Id(recv).Dot("ref").Dot("Call").Call(jen.Id(l.ctx), jen.Lit(m.Wire))
-		l.appendArgs(g, n, m, call, l.withErr)
+		l.appendArgs(g, n, m, recv, call)
 		if len(m.Results) == 0 {
 			g.List(jen.Id("_"), jen.Id(l.err)).Op("=").Id(call).Dot("Do").Call()
 			g.Return(jen.Id(l.err))
@@ -141,7 +141,7 @@ func (e *emitter) refMethod(n *model.Entity, m *model.Method) {
 		reply := l.pick("reply")
 		g.List(jen.Id(reply), jen.Id(l.err)).Op(":=").Id(call).Dot("Do").Call()
 		ifErr(g, l.err, l.withErr()...)
-		g.Return(jen.Id(n.DecodeReplyFunc(m)).Call(jen.Id(reply)))
+		l.decodeReply(g, n, m, recv, reply)
 	})
 }
 
@@ -154,7 +154,7 @@ func (e *emitter) localTurn(g *jen.Group, l *locals, n *model.Entity, m *model.M
 		if p.Type.CloneFallible {
 			cloned := e.cloneValue(p.Type, v.Clone(), nil)
 			g.If(jen.List(v.Clone(), jen.Id(l.err)).Op("=").Add(cloned), jen.Id(l.err).Op("!=").Nil()).
-				Block(jen.Return(l.encodeErr("arguments", n, m)...))
+				Block(jen.Return(append(l.values(), copyError("arguments", n, m, l.err))...))
 		} else {
 			v = e.cloneValue(p.Type, v, nil)
 		}
@@ -179,7 +179,7 @@ func (e *emitter) localTurn(g *jen.Group, l *locals, n *model.Entity, m *model.M
 		if r.Type.CloneFallible {
 			cloned := e.cloneValue(r.Type, v.Clone(), nil)
 			g.If(jen.List(v.Clone(), jen.Id(l.err)).Op("=").Add(cloned), jen.Id(l.err).Op("!=").Nil()).
-				Block(jen.Return(slices.Concat(zeros, []jen.Code{encodeError("results", n, m, l.err)})...))
+				Block(jen.Return(append(zeros, copyError("results", n, m, l.err))...))
 		} else {
 			v = e.cloneValue(r.Type, v, nil)
 		}
@@ -202,13 +202,13 @@ func (e *emitter) tell(n *model.Entity, m *model.Method, ref string, l *locals, 
 	e.file.Func().Params(jen.Id(recv).Id(ref)).Id(m.Name).Params(l.messageParams(m)...).Error().BlockFunc(func(g *jen.Group) {
 		g.List(jen.Id(call), jen.Id(l.err)).Op(":=").Id(recv).Dot("ref").Dot("BeginTell").Call(jen.Id(l.ctx), jen.Lit(m.Wire))
 		ifErr(g, l.err, jen.Id(l.err))
-		l.appendArgs(g, n, m, call, l.withErr)
+		l.appendArgs(g, n, m, recv, call)
 		g.Return(jen.Id(call).Dot("Send").Call())
 	})
 }
 
 // appendArgs emits the encoding of the arguments into the call.
-func (l *locals) appendArgs(g *jen.Group, n *model.Entity, m *model.Method, call string, results func() []jen.Code) {
+func (l *locals) appendArgs(g *jen.Group, n *model.Entity, m *model.Method, recv, call string) {
 	if len(m.Params) == 0 {
 		return
 	}
@@ -222,7 +222,7 @@ func (l *locals) appendArgs(g *jen.Group, n *model.Entity, m *model.Method, call
 		g.Add(target).Op("=").Add(encoded)
 		return
 	}
-	g.If(jen.List(target, jen.Id(l.err)).Op("=").Add(encoded), jen.Id(l.err).Op("!=").Nil()).Block(jen.Return(results()...))
+	g.If(jen.List(target, jen.Id(l.err)).Op("=").Add(encoded), jen.Id(l.err).Op("!=").Nil()).Block(jen.Return(append(l.values(), l.failed("NotEncoded", m, recv))...))
 }
 
 // messageParams prints the parameters of a generated method.
@@ -234,33 +234,43 @@ func (l *locals) messageParams(m *model.Method) []jen.Code {
 	return list(append([]parameter{coded(l.ctx, contextType())}, params...))
 }
 
+// decodeReply emits the decoding of the reply into the results.
+func (l *locals) decodeReply(g *jen.Group, n *model.Entity, m *model.Method, recv, reply string) {
+	decoded := jen.Id(n.DecodeReplyFunc(m)).Call(jen.Id(reply))
+	g.If(jen.List(l.withErr()...).Op("=").Add(decoded), jen.Id(l.err).Op("!=").Nil()).
+		Block(jen.Return(append(l.values(), l.failed("NotDecoded", m, recv))...))
+	g.Return(append(l.values(), jen.Nil())...)
+}
+
+// failed prints the caller's error of a call that could not be encoded or decoded.
+func (l *locals) failed(how string, m *model.Method, recv string) *jen.Statement {
+	return jen.Id(recv).Dot("ref").Dot(how).Call(jen.Lit(m.Wire), jen.Id(l.err))
+}
+
+// values prints the results by name.
+func (l *locals) values() []jen.Code { return ids(l.results) }
+
 // withErr prints the results and the error by name.
-func (l *locals) withErr() []jen.Code {
-	var names []jen.Code
-	for _, name := range slices.Concat(l.results, []string{l.err}) {
-		names = append(names, jen.Id(name))
+func (l *locals) withErr() []jen.Code { return append(l.values(), jen.Id(l.err)) }
+
+// copyError prints the error of the local turn whose arguments or results cannot be
+// copied.
+func copyError(what string, n *model.Entity, m *model.Method, err string) *jen.Statement {
+	kind := "ArgumentsError"
+	if what == "results" {
+		kind = "ResultsError"
 	}
-	return names
+	return wrapped(kind, encodeErrorOf(subject(what, n, m), err))
 }
 
-// encodeErr prints the results with an error about encoding.
-func (l *locals) encodeErr(what string, n *model.Entity, m *model.Method) []jen.Code {
-	names := l.withErr()
-	names[len(names)-1] = encodeError(what, n, m, l.err)
-	return names
+// wrapped prints an error of package codegen that holds a cause.
+func wrapped(kind string, cause *jen.Statement) *jen.Statement {
+	return jen.Op("&").Add(codegen(kind)).Values(field("Err", cause))
 }
 
-// encodeError prints the error of a value that cannot be put on the wire.
-func encodeError(what string, n *model.Entity, m *model.Method, err string) *jen.Statement {
-	return encodeErrorOf(subject(what, n, m), what == "results", err)
-}
-
-func encodeErrorOf(what string, ran bool, err string) *jen.Statement {
-	list := []jen.Code{field("What", jen.Lit(what)), field("Err", jen.Id(err))}
-	if ran {
-		list = append(list, field("Ran", jen.True()))
-	}
-	return jen.Op("&").Add(codegen("EncodeError")).Values(list...)
+// encodeErrorOf prints the error of a value that cannot be put on the wire.
+func encodeErrorOf(what, err string) *jen.Statement {
+	return jen.Op("&").Add(codegen("EncodeError")).Values(field("What", jen.Lit(what)), field("Err", jen.Id(err)))
 }
 
 // subject names the arguments or results of a message in errors.

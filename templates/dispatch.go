@@ -19,7 +19,7 @@ func (e *emitter) dispatch(n *model.Entity) {
 		e.file.Func().Id(n.DispatchFunc(m)).Params(params...).Params(jen.Index().Byte(), jen.Error()).BlockFunc(func(g *jen.Group) {
 			if len(m.Params) > 0 {
 				g.List(append(ids(l.params), jen.Id(l.err))...).Op(":=").Id(n.DecodeArgsFunc(m)).Call(jen.Id(args))
-				ifErr(g, l.err, jen.Id(out), jen.Id(l.err))
+				ifErr(g, l.err, jen.Id(out), wrapped("ArgumentsError", jen.Id(l.err)))
 			}
 			passed := append([]jen.Code{jen.Id(l.ctx)}, ids(l.params)...)
 			if m.Variadic {
@@ -37,7 +37,9 @@ func (e *emitter) dispatch(n *model.Entity) {
 				g.Return(reply, jen.Nil())
 				return
 			}
-			g.Return(reply)
+			g.If(jen.List(jen.Id(out), jen.Id(l.err)).Op("=").Add(reply), jen.Id(l.err).Op("!=").Nil()).
+				Block(jen.Return(jen.Id(out), wrapped("ResultsError", jen.Id(l.err))))
+			g.Return(jen.Id(out), jen.Nil())
 		})
 	}
 }

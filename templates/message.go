@@ -14,19 +14,18 @@ func (e *emitter) messages(n *model.Entity) {
 	for _, m := range n.Methods {
 		l := e.messageLocals(m)
 		if len(m.Params) > 0 {
-			e.appendList(n.AppendArgsFunc(m), subject("arguments", n, m), false, l, m.Params, l.params)
+			e.appendList(n.AppendArgsFunc(m), subject("arguments", n, m), l, m.Params, l.params)
 			e.decodeList(n.DecodeArgsFunc(m), subject("arguments", n, m), l, m.Params, l.params)
 		}
 		if len(m.Results) > 0 {
-			e.appendList(n.AppendReplyFunc(m), subject("results", n, m), true, l, m.Results, l.results)
+			e.appendList(n.AppendReplyFunc(m), subject("results", n, m), l, m.Results, l.results)
 			e.decodeList(n.DecodeReplyFunc(m), subject("results", n, m), l, m.Results, l.results)
 		}
 	}
 }
 
-// appendList emits the encoder of parameters, numbered from 1 in their order. Ran
-// says that they are the results of a method that ran.
-func (e *emitter) appendList(function, what string, ran bool, l *locals, params []model.Param, names []string) {
+// appendList emits the encoder of parameters, numbered from 1 in their order.
+func (e *emitter) appendList(function, what string, l *locals, params []model.Param, names []string) {
 	s := e.newScope()
 	for _, name := range names {
 		s.taken[name] = true
@@ -47,7 +46,7 @@ func (e *emitter) appendList(function, what string, ran bool, l *locals, params 
 			p := params[i]
 			encoded := e.appendField(p.Type, jen.Id(b), p.Number, jen.Id(names[i]), nil)
 			if p.Type.Fallible {
-				failed := encodeErrorOf(what, ran, err)
+				failed := encodeErrorOf(what, err)
 				g.If(jen.List(jen.Id(b), jen.Id(err)).Op("=").Add(encoded), jen.Id(err).Op("!=").Nil()).
 					Block(jen.Return(jen.Id(b), failed))
 			} else {

@@ -39,7 +39,7 @@ func (e *emitter) state(n *model.Entity) {
 				continue
 			}
 			g.If(jen.List(jen.Id("b"), jen.Err()).Op("=").Add(encoded), jen.Err().Op("!=").Nil()).Block(
-				jen.Return(jen.Nil(), encodeErrorOf(what, false, "err")),
+				jen.Return(jen.Nil(), encodeErrorOf(what, "err")),
 			)
 		}
 		g.Return(jen.Id("b"), jen.Nil())

@@ -26,6 +26,9 @@ type Port interface {
 	Do(c Call) ([]byte, error)
 	// Send sends the arguments of a call without an answer.
 	Send(c Call) error
+	// Failed returns the caller's error of a call whose arguments do not encode or, if
+	// it ran, whose results do not decode.
+	Failed(r *Ref, method string, ran bool, err error) error
 	// Locate resolves an id to its hash and shard.
 	Locate(id string) (hash uint64, shard uint32, err error)
 }
@@ -108,6 +111,12 @@ func (r *Ref) BeginTell(ctx context.Context, method string) (Call, error) {
 	return r.Call(ctx, method), nil
 }
 
+// NotEncoded returns the caller's error of a call whose arguments do not encode.
+func (r *Ref) NotEncoded(method string, err error) error { return r.Port.Failed(r, method, false, err) }
+
+// NotDecoded returns the caller's error of a call whose results do not decode.
+func (r *Ref) NotDecoded(method string, err error) error { return r.Port.Failed(r, method, true, err) }
+
 // Call is a call that wants its arguments encoded. Begin or BeginTell comes before.
 func (r *Ref) Call(ctx context.Context, method string) Call {
 	return Call{Context: ctx, Args: NewArgs(), Ref: r, Method: method}
@@ -161,7 +170,10 @@ func (t Turn) End(method string, err *error) {
 //	if err != nil {
 //		return left, err
 //	}
-//	return decodeStockReserveReply(reply)
+//	if left, err = decodeStockReserveReply(reply); err != nil {
+//		return left, r.ref.NotDecoded("Reserve", err)
+//	}
+//	return left, nil
 type Call struct {
 	Context context.Context
 	Args    []byte // encoded arguments, appended to by generated code

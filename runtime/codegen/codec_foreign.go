@@ -20,7 +20,6 @@ var ErrDepth = fmt.Errorf("nested deeper than %d (a circle of pointers? a long l
 type EncodeError struct {
 	What string // "arguments of Stock.Reserve"
 	Err  error
-	Ran  bool // the method ran, and its results are what cannot be encoded
 }
 
 // Error reads op: subject: cause.

@@ -5,4 +5,4 @@ package codegen
 
 // ABI numbers the agreement between generated code and this package. Generated
 // code of another major ABI is refused where its type is hosted or called.
-const ABI = 3
+const ABI = 4

@@ -16,3 +16,26 @@ func (e *DecodeError) Error() string {
 
 // Unwrap returns the cause.
 func (e *DecodeError) Unwrap() error { return e.Err }
+
+// An ArgumentsError is how generated code tells the runtime that the arguments of the
+// call itself do not decode, or cannot be copied: the method was not entered. The
+// runtime makes the caller's error of it. No call returns one, so an error that a
+// method got from a call of its own is never mistaken for it.
+type ArgumentsError struct{ Err error }
+
+// Error is the cause's.
+func (e *ArgumentsError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *ArgumentsError) Unwrap() error { return e.Err }
+
+// A ResultsError is how generated code tells the runtime that the results of the call
+// itself do not encode, or cannot be copied: the method ran. Like an [ArgumentsError] it
+// never leaves the runtime.
+type ResultsError struct{ Err error }
+
+// Error is the cause's.
+func (e *ResultsError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *ResultsError) Unwrap() error { return e.Err }

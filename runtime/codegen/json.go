@@ -119,7 +119,7 @@ func WriteJSON(what string, fields ...JSONField) ([]byte, error) {
 			name, err = writeValue(f.Value)
 		}
 		if err != nil {
-			return nil, &EncodeError{What: what + " as JSON", Err: fmt.Errorf("%s: %w", f.Name, err), Ran: true}
+			return nil, &EncodeError{What: what + " as JSON", Err: fmt.Errorf("%s: %w", f.Name, err)}
 		}
 		b = append(b, name...)
 	}
@@ -171,23 +171,15 @@ func (r *Raw) IsJSON() (bool, error) {
 // CallRaw makes a call whose arguments are bytes already, and returns the results
 // in the same form.
 func CallRaw(ctx context.Context, p Port, k Kind, r Raw) ([]byte, error) {
-	what := "arguments of " + k.Name + "." + r.Method
-	asJSON, err := r.IsJSON()
-	if err != nil {
-		return nil, &EncodeError{What: what, Err: err}
-	}
-	var m JSONMethod
-	if asJSON {
-		if !slices.Contains(k.Methods, r.Method) || k.JSON == nil {
-			return nil, &EncodeError{What: what, Err: errors.New("no such message here")}
-		}
-		m = k.JSON(r.Method)
-	}
 	id := r.ID
 	if k.Singleton {
 		id = SingletonID
 	}
 	ref := NewRef(p, id, nil)
+	m, asJSON, err := r.form(k)
+	if err != nil {
+		return nil, ref.NotEncoded(r.Method, err)
+	}
 	call, err := ref.BeginTell(ctx, r.Method) // it never holds an entity, and can be done too
 	if err != nil {
 		return nil, err
@@ -196,13 +188,12 @@ func CallRaw(ctx context.Context, p Port, k Kind, r Raw) ([]byte, error) {
 	case !asJSON:
 		call.Args = append(call.Args, r.Body...)
 	case m.Args != nil:
-		if call.Args, err = m.Args(call.Args, r.Body); err != nil {
-			return nil, err
-		}
+		call.Args, err = m.Args(call.Args, r.Body)
 	default:
-		if err := ReadJSON(r.Body, what); err != nil {
-			return nil, err
-		}
+		err = ReadJSON(r.Body, r.arguments(k))
+	}
+	if err != nil {
+		return nil, ref.NotEncoded(r.Method, err)
 	}
 	reply, err := call.Do()
 	switch {
@@ -213,5 +204,27 @@ func CallRaw(ctx context.Context, p Port, k Kind, r Raw) ([]byte, error) {
 	case m.Reply == nil:
 		return []byte("{}"), nil
 	}
-	return m.Reply(reply)
+	if reply, err = m.Reply(reply); err != nil {
+		return nil, ref.NotDecoded(r.Method, err)
+	}
+	return reply, nil
 }
+
+// form is what turns the call's JSON into its message and back, unless it is protobuf
+// already.
+func (r *Raw) form(k Kind) (m JSONMethod, asJSON bool, err error) {
+	asJSON, err = r.IsJSON()
+	switch {
+	case err != nil || !asJSON:
+	case !slices.Contains(k.Methods, r.Method) || k.JSON == nil:
+		err = errors.New("no such message here")
+	default:
+		m = k.JSON(r.Method)
+	}
+	if err != nil {
+		err = &EncodeError{What: r.arguments(k), Err: err}
+	}
+	return m, asJSON, err
+}
+
+func (r *Raw) arguments(k Kind) string { return "arguments of " + k.Name + "." + r.Method }

@@ -73,8 +73,8 @@ func (h *Host) CheckMethods() error {
 
 // A Method decodes the arguments of one call, runs it on the entity and appends
 // the encoded results to out, unless that is nil: nobody wants them. Arguments that do
-// not decode give a [*DecodeError], and then the method did not run. It keeps neither
-// args nor out.
+// not decode give an [*ArgumentsError], results that do not encode a [*ResultsError], and
+// any other error is the method's own. It keeps neither args nor out.
 type Method func(ctx context.Context, entity any, args, out []byte) ([]byte, error)
 
 // Activation tells OnActivate why the entity comes to life.

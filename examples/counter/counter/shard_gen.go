@@ -78,7 +78,10 @@ func (r CounterRef) Add(ctx context.Context, n int64) (total int64, err error) {
 	if err != nil {
 		return total, err
 	}
-	return decodeCounterAddReply(reply)
+	if total, err = decodeCounterAddReply(reply); err != nil {
+		return total, r.ref.NotDecoded("Add", err)
+	}
+	return total, nil
 }
 
 // Get returns the total.
@@ -99,7 +102,10 @@ func (r CounterRef) Get(ctx context.Context) (total int64, err error) {
 	if err != nil {
 		return total, err
 	}
-	return decodeCounterGetReply(reply)
+	if total, err = decodeCounterGetReply(reply); err != nil {
+		return total, r.ref.NotDecoded("Get", err)
+	}
+	return total, nil
 }
 
 // CounterTell is one Counter, told without waiting for an answer. It comes from
@@ -164,7 +170,7 @@ func HostCounter(n *shard.Node, factory func() *Counter, opts ...shard.HostOptio
 // counterKind describes Counter: what every member of a cluster must agree on.
 func counterKind() codegen.Kind {
 	return codegen.Kind{
-		ABI:      3,
+		ABI:      4,
 		Name:     "Counter",
 		Package:  "github.com/shardgen/shardgen/examples/counter/counter",
 		Shards:   256,
@@ -185,7 +191,7 @@ func setCounterID(entity any, id string) error {
 func dispatchCounterAdd(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
 	n, err := decodeCounterAddArgs(args)
 	if err != nil {
-		return out, err
+		return out, &codegen.ArgumentsError{Err: err}
 	}
 	total, err := entity.(*Counter).Add(ctx, n)
 	if err != nil || out == nil {

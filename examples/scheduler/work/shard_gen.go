@@ -91,7 +91,10 @@ func (r SchedulerRef) Status(ctx context.Context) (jobs int64, node string, err 
 	if err != nil {
 		return jobs, node, err
 	}
-	return decodeSchedulerStatusReply(reply)
+	if jobs, node, err = decodeSchedulerStatusReply(reply); err != nil {
+		return jobs, node, r.ref.NotDecoded("Status", err)
+	}
+	return jobs, node, nil
 }
 
 // SchedulerTell is the Scheduler, told without waiting for an answer. It comes
@@ -142,7 +145,7 @@ func HostScheduler(n *shard.Node, factory func() *Scheduler, opts ...shard.HostO
 // on.
 func schedulerKind() codegen.Kind {
 	return codegen.Kind{
-		ABI:       3,
+		ABI:       4,
 		Name:      "Scheduler",
 		Package:   "github.com/shardgen/shardgen/examples/scheduler/work",
 		Shards:    1,
@@ -323,7 +326,10 @@ func (r WorkerRef) Done(ctx context.Context) (result []int64, err error) {
 	if err != nil {
 		return result, err
 	}
-	return decodeWorkerDoneReply(reply)
+	if result, err = decodeWorkerDoneReply(reply); err != nil {
+		return result, r.ref.NotDecoded("Done", err)
+	}
+	return result, nil
 }
 
 // WorkerTell is one Worker, told without waiting for an answer. It comes from
@@ -388,7 +394,7 @@ func HostWorker(n *shard.Node, factory func() *Worker, opts ...shard.HostOption)
 // workerKind describes Worker: what every member of a cluster must agree on.
 func workerKind() codegen.Kind {
 	return codegen.Kind{
-		ABI:      3,
+		ABI:      4,
 		Name:     "Worker",
 		Package:  "github.com/shardgen/shardgen/examples/scheduler/work",
 		Shards:   256,
@@ -409,7 +415,7 @@ func setWorkerID(entity any, id string) error {
 func dispatchWorkerDo(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
 	job, err := decodeWorkerDoArgs(args)
 	if err != nil {
-		return out, err
+		return out, &codegen.ArgumentsError{Err: err}
 	}
 	return out, entity.(*Worker).Do(ctx, job)
 }

@@ -123,7 +123,7 @@ func HostClerk(n *shard.Node, factory func() *Clerk, opts ...shard.HostOption) e
 // clerkKind describes Clerk: what every member of a cluster must agree on.
 func clerkKind() codegen.Kind {
 	return codegen.Kind{
-		ABI:      3,
+		ABI:      4,
 		Name:     "Clerk",
 		Package:  "github.com/shardgen/shardgen/internal/e2e/workload",
 		Shards:   16,
@@ -143,7 +143,7 @@ func setClerkID(entity any, id string) error {
 func dispatchClerkServe(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
 	long, err := decodeClerkServeArgs(args)
 	if err != nil {
-		return out, err
+		return out, &codegen.ArgumentsError{Err: err}
 	}
 	return out, entity.(*Clerk).Serve(ctx, long)
 }
@@ -257,7 +257,10 @@ func (r LeaderRef) Beat(ctx context.Context, sender string, seq uint64) (node st
 	if err != nil {
 		return node, fresh, err
 	}
-	return decodeLeaderBeatReply(reply)
+	if node, fresh, err = decodeLeaderBeatReply(reply); err != nil {
+		return node, fresh, r.ref.NotDecoded("Beat", err)
+	}
+	return node, fresh, nil
 }
 
 // LeaderTell is the Leader, told without waiting for an answer. It comes from
@@ -298,7 +301,7 @@ func HostLeader(n *shard.Node, factory func() *Leader, opts ...shard.HostOption)
 // leaderKind describes Leader: what every member of a cluster must agree on.
 func leaderKind() codegen.Kind {
 	return codegen.Kind{
-		ABI:       3,
+		ABI:       4,
 		Name:      "Leader",
 		Package:   "github.com/shardgen/shardgen/internal/e2e/workload",
 		Shards:    1,
@@ -319,7 +322,7 @@ func activateLeader(ctx context.Context, entity any, a codegen.Activation) error
 func dispatchLeaderBeat(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
 	sender, seq, err := decodeLeaderBeatArgs(args)
 	if err != nil {
-		return out, err
+		return out, &codegen.ArgumentsError{Err: err}
 	}
 	node, fresh, err := entity.(*Leader).Beat(ctx, sender, seq)
 	if err != nil || out == nil {
@@ -490,7 +493,10 @@ func (r PulseRef) Beat(ctx context.Context) (node string, err error) {
 	if err != nil {
 		return node, err
 	}
-	return decodePulseBeatReply(reply)
+	if node, err = decodePulseBeatReply(reply); err != nil {
+		return node, r.ref.NotDecoded("Beat", err)
+	}
+	return node, nil
 }
 
 // PulseTell is one Pulse, told without waiting for an answer. It comes from
@@ -543,7 +549,7 @@ func HostPulse(n *shard.Node, factory func() *Pulse, opts ...shard.HostOption) e
 // pulseKind describes Pulse: what every member of a cluster must agree on.
 func pulseKind() codegen.Kind {
 	return codegen.Kind{
-		ABI:      3,
+		ABI:      4,
 		Name:     "Pulse",
 		Package:  "github.com/shardgen/shardgen/internal/e2e/workload",
 		Shards:   256,
@@ -681,7 +687,10 @@ func (r RelayRef) Burst(ctx context.Context, entity, sender string, first, last 
 	if err != nil {
 		return result, err
 	}
-	return decodeRelayBurstReply(reply)
+	if result, err = decodeRelayBurstReply(reply); err != nil {
+		return result, r.ref.NotDecoded("Burst", err)
+	}
+	return result, nil
 }
 
 // RelayTell is one Relay, told without waiting for an answer. It comes from
@@ -734,7 +743,7 @@ func HostRelay(n *shard.Node, factory func() *Relay, opts ...shard.HostOption) e
 // relayKind describes Relay: what every member of a cluster must agree on.
 func relayKind() codegen.Kind {
 	return codegen.Kind{
-		ABI:      3,
+		ABI:      4,
 		Name:     "Relay",
 		Package:  "github.com/shardgen/shardgen/internal/e2e/workload",
 		Shards:   256,
@@ -754,7 +763,7 @@ func setRelayID(entity any, id string) error {
 func dispatchRelayBurst(ctx context.Context, entity2 any, args, out []byte) ([]byte, error) {
 	entity, sender, first, last, err := decodeRelayBurstArgs(args)
 	if err != nil {
-		return out, err
+		return out, &codegen.ArgumentsError{Err: err}
 	}
 	result, err := entity2.(*Relay).Burst(ctx, entity, sender, first, last)
 	if err != nil || out == nil {
@@ -911,7 +920,10 @@ func (r TallyRef) Apply(ctx context.Context, sender string, seq uint64) (result 
 	if err != nil {
 		return result, err
 	}
-	return decodeTallyApplyReply(reply)
+	if result, err = decodeTallyApplyReply(reply); err != nil {
+		return result, r.ref.NotDecoded("Apply", err)
+	}
+	return result, nil
 }
 
 // Report returns what the entity remembers.
@@ -932,7 +944,10 @@ func (r TallyRef) Report(ctx context.Context) (seen map[string][]uint64, err err
 	if err != nil {
 		return seen, err
 	}
-	return decodeTallyReportReply(reply)
+	if seen, err = decodeTallyReportReply(reply); err != nil {
+		return seen, r.ref.NotDecoded("Report", err)
+	}
+	return seen, nil
 }
 
 // TallyTell is one Tally, told without waiting for an answer. It comes from
@@ -997,7 +1012,7 @@ func HostTally(n *shard.Node, factory func() *Tally, opts ...shard.HostOption) e
 // tallyKind describes Tally: what every member of a cluster must agree on.
 func tallyKind() codegen.Kind {
 	return codegen.Kind{
-		ABI:      3,
+		ABI:      4,
 		Name:     "Tally",
 		Package:  "github.com/shardgen/shardgen/internal/e2e/workload",
 		Shards:   1024,
@@ -1018,7 +1033,7 @@ func setTallyID(entity any, id string) error {
 func dispatchTallyApply(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
 	sender, seq, err := decodeTallyApplyArgs(args)
 	if err != nil {
-		return out, err
+		return out, &codegen.ArgumentsError{Err: err}
 	}
 	result, err := entity.(*Tally).Apply(ctx, sender, seq)
 	if err != nil || out == nil {

@@ -49,6 +49,8 @@ func (p *local) BeginTell(context.Context, *codegen.Ref, string) error {
 func (p *local) Do(codegen.Call) ([]byte, error) { panic("went over the wire") }
 func (p *local) Send(codegen.Call) error         { panic("went over the wire") }
 
+func (*local) Failed(_ *codegen.Ref, _ string, _ bool, err error) error { return err }
+
 func (p *local) Locate(id string) (uint64, uint32, error) { return codegen.Locate(zooKind(), id) }
 
 type turn struct{ context.Context }
@@ -84,6 +86,8 @@ func (p *remote) Send(c codegen.Call) error {
 	}
 	return err
 }
+
+func (*remote) Failed(_ *codegen.Ref, _ string, _ bool, err error) error { return err }
 
 func (p *remote) Locate(id string) (uint64, uint32, error) { return codegen.Locate(zooKind(), id) }
 

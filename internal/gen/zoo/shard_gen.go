@@ -111,7 +111,10 @@ func (r ZooRef) Plain(ctx context.Context, a int64, b uint32, c bool, d float64,
 	if err != nil {
 		return result, result2, err
 	}
-	return decodeZooPlainReply(reply)
+	if result, result2, err = decodeZooPlainReply(reply); err != nil {
+		return result, result2, r.ref.NotDecoded("Plain", err)
+	}
+	return result, result2, nil
 }
 
 // EchoScalars returns what it is given.
@@ -133,7 +136,10 @@ func (r ZooRef) EchoScalars(ctx context.Context, v Scalars) (result Scalars, err
 	if err != nil {
 		return result, err
 	}
-	return decodeZooEchoScalarsReply(reply)
+	if result, err = decodeZooEchoScalarsReply(reply); err != nil {
+		return result, r.ref.NotDecoded("EchoScalars", err)
+	}
+	return result, nil
 }
 
 // EchoLists returns what it is given.
@@ -145,25 +151,28 @@ func (r ZooRef) EchoLists(ctx context.Context, v Lists) (result Lists, err error
 	if e, ok := turn.Entity.(*Zoo); ok {
 		defer turn.End("EchoLists", &err)
 		if v, err = cloneLists(v); err != nil {
-			return result, &codegen.EncodeError{What: "arguments of Zoo.EchoLists", Err: err}
+			return result, &codegen.ArgumentsError{Err: &codegen.EncodeError{What: "arguments of Zoo.EchoLists", Err: err}}
 		}
 		if result, err = e.EchoLists(turn.Context, v); err != nil {
 			return Lists{}, err
 		}
 		if result, err = cloneLists(result); err != nil {
-			return Lists{}, &codegen.EncodeError{What: "results of Zoo.EchoLists", Err: err, Ran: true}
+			return Lists{}, &codegen.ResultsError{Err: &codegen.EncodeError{What: "results of Zoo.EchoLists", Err: err}}
 		}
 		return result, nil
 	}
 	call := r.ref.Call(ctx, "EchoLists")
 	if call.Args, err = appendZooEchoListsArgs(call.Args, v); err != nil {
-		return result, err
+		return result, r.ref.NotEncoded("EchoLists", err)
 	}
 	reply, err := call.Do()
 	if err != nil {
 		return result, err
 	}
-	return decodeZooEchoListsReply(reply)
+	if result, err = decodeZooEchoListsReply(reply); err != nil {
+		return result, r.ref.NotDecoded("EchoLists", err)
+	}
+	return result, nil
 }
 
 // EchoMaps returns what it is given.
@@ -181,13 +190,16 @@ func (r ZooRef) EchoMaps(ctx context.Context, v Maps) (result Maps, err error) {
 	}
 	call := r.ref.Call(ctx, "EchoMaps")
 	if call.Args, err = appendZooEchoMapsArgs(call.Args, v); err != nil {
-		return result, err
+		return result, r.ref.NotEncoded("EchoMaps", err)
 	}
 	reply, err := call.Do()
 	if err != nil {
 		return result, err
 	}
-	return decodeZooEchoMapsReply(reply)
+	if result, err = decodeZooEchoMapsReply(reply); err != nil {
+		return result, r.ref.NotDecoded("EchoMaps", err)
+	}
+	return result, nil
 }
 
 // EchoOptional returns what it is given.
@@ -199,25 +211,28 @@ func (r ZooRef) EchoOptional(ctx context.Context, v Optional) (result Optional, 
 	if e, ok := turn.Entity.(*Zoo); ok {
 		defer turn.End("EchoOptional", &err)
 		if v, err = cloneOptional(v); err != nil {
-			return result, &codegen.EncodeError{What: "arguments of Zoo.EchoOptional", Err: err}
+			return result, &codegen.ArgumentsError{Err: &codegen.EncodeError{What: "arguments of Zoo.EchoOptional", Err: err}}
 		}
 		if result, err = e.EchoOptional(turn.Context, v); err != nil {
 			return Optional{}, err
 		}
 		if result, err = cloneOptional(result); err != nil {
-			return Optional{}, &codegen.EncodeError{What: "results of Zoo.EchoOptional", Err: err, Ran: true}
+			return Optional{}, &codegen.ResultsError{Err: &codegen.EncodeError{What: "results of Zoo.EchoOptional", Err: err}}
 		}
 		return result, nil
 	}
 	call := r.ref.Call(ctx, "EchoOptional")
 	if call.Args, err = appendZooEchoOptionalArgs(call.Args, v); err != nil {
-		return result, err
+		return result, r.ref.NotEncoded("EchoOptional", err)
 	}
 	reply, err := call.Do()
 	if err != nil {
 		return result, err
 	}
-	return decodeZooEchoOptionalReply(reply)
+	if result, err = decodeZooEchoOptionalReply(reply); err != nil {
+		return result, r.ref.NotDecoded("EchoOptional", err)
+	}
+	return result, nil
 }
 
 // EchoOthers returns what it is given.
@@ -229,25 +244,28 @@ func (r ZooRef) EchoOthers(ctx context.Context, v Others) (result Others, err er
 	if e, ok := turn.Entity.(*Zoo); ok {
 		defer turn.End("EchoOthers", &err)
 		if v, err = cloneOthers(v); err != nil {
-			return result, &codegen.EncodeError{What: "arguments of Zoo.EchoOthers", Err: err}
+			return result, &codegen.ArgumentsError{Err: &codegen.EncodeError{What: "arguments of Zoo.EchoOthers", Err: err}}
 		}
 		if result, err = e.EchoOthers(turn.Context, v); err != nil {
 			return Others{}, err
 		}
 		if result, err = cloneOthers(result); err != nil {
-			return Others{}, &codegen.EncodeError{What: "results of Zoo.EchoOthers", Err: err, Ran: true}
+			return Others{}, &codegen.ResultsError{Err: &codegen.EncodeError{What: "results of Zoo.EchoOthers", Err: err}}
 		}
 		return result, nil
 	}
 	call := r.ref.Call(ctx, "EchoOthers")
 	if call.Args, err = appendZooEchoOthersArgs(call.Args, v); err != nil {
-		return result, err
+		return result, r.ref.NotEncoded("EchoOthers", err)
 	}
 	reply, err := call.Do()
 	if err != nil {
 		return result, err
 	}
-	return decodeZooEchoOthersReply(reply)
+	if result, err = decodeZooEchoOthersReply(reply); err != nil {
+		return result, r.ref.NotDecoded("EchoOthers", err)
+	}
+	return result, nil
 }
 
 // EchoTree returns what it is given.
@@ -259,25 +277,28 @@ func (r ZooRef) EchoTree(ctx context.Context, v *Tree) (result *Tree, err error)
 	if e, ok := turn.Entity.(*Zoo); ok {
 		defer turn.End("EchoTree", &err)
 		if v, err = cloneTreePointer(v, codegen.MaxDepth); err != nil {
-			return result, &codegen.EncodeError{What: "arguments of Zoo.EchoTree", Err: err}
+			return result, &codegen.ArgumentsError{Err: &codegen.EncodeError{What: "arguments of Zoo.EchoTree", Err: err}}
 		}
 		if result, err = e.EchoTree(turn.Context, v); err != nil {
 			return nil, err
 		}
 		if result, err = cloneTreePointer(result, codegen.MaxDepth); err != nil {
-			return nil, &codegen.EncodeError{What: "results of Zoo.EchoTree", Err: err, Ran: true}
+			return nil, &codegen.ResultsError{Err: &codegen.EncodeError{What: "results of Zoo.EchoTree", Err: err}}
 		}
 		return result, nil
 	}
 	call := r.ref.Call(ctx, "EchoTree")
 	if call.Args, err = appendZooEchoTreeArgs(call.Args, v); err != nil {
-		return result, err
+		return result, r.ref.NotEncoded("EchoTree", err)
 	}
 	reply, err := call.Do()
 	if err != nil {
 		return result, err
 	}
-	return decodeZooEchoTreeReply(reply)
+	if result, err = decodeZooEchoTreeReply(reply); err != nil {
+		return result, r.ref.NotDecoded("EchoTree", err)
+	}
+	return result, nil
 }
 
 // EchoForest returns what it is given.
@@ -289,25 +310,28 @@ func (r ZooRef) EchoForest(ctx context.Context, v Forest) (result Forest, err er
 	if e, ok := turn.Entity.(*Zoo); ok {
 		defer turn.End("EchoForest", &err)
 		if v, err = cloneForest(v, codegen.MaxDepth); err != nil {
-			return result, &codegen.EncodeError{What: "arguments of Zoo.EchoForest", Err: err}
+			return result, &codegen.ArgumentsError{Err: &codegen.EncodeError{What: "arguments of Zoo.EchoForest", Err: err}}
 		}
 		if result, err = e.EchoForest(turn.Context, v); err != nil {
 			return nil, err
 		}
 		if result, err = cloneForest(result, codegen.MaxDepth); err != nil {
-			return nil, &codegen.EncodeError{What: "results of Zoo.EchoForest", Err: err, Ran: true}
+			return nil, &codegen.ResultsError{Err: &codegen.EncodeError{What: "results of Zoo.EchoForest", Err: err}}
 		}
 		return result, nil
 	}
 	call := r.ref.Call(ctx, "EchoForest")
 	if call.Args, err = appendZooEchoForestArgs(call.Args, v); err != nil {
-		return result, err
+		return result, r.ref.NotEncoded("EchoForest", err)
 	}
 	reply, err := call.Do()
 	if err != nil {
 		return result, err
 	}
-	return decodeZooEchoForestReply(reply)
+	if result, err = decodeZooEchoForestReply(reply); err != nil {
+		return result, r.ref.NotDecoded("EchoForest", err)
+	}
+	return result, nil
 }
 
 // EchoPage returns what it is given.
@@ -319,25 +343,28 @@ func (r ZooRef) EchoPage(ctx context.Context, v Page[Point]) (result Page[Point]
 	if e, ok := turn.Entity.(*Zoo); ok {
 		defer turn.End("EchoPage", &err)
 		if v, err = clonePagePoint(v, codegen.MaxDepth); err != nil {
-			return result, &codegen.EncodeError{What: "arguments of Zoo.EchoPage", Err: err}
+			return result, &codegen.ArgumentsError{Err: &codegen.EncodeError{What: "arguments of Zoo.EchoPage", Err: err}}
 		}
 		if result, err = e.EchoPage(turn.Context, v); err != nil {
 			return Page[Point]{}, err
 		}
 		if result, err = clonePagePoint(result, codegen.MaxDepth); err != nil {
-			return Page[Point]{}, &codegen.EncodeError{What: "results of Zoo.EchoPage", Err: err, Ran: true}
+			return Page[Point]{}, &codegen.ResultsError{Err: &codegen.EncodeError{What: "results of Zoo.EchoPage", Err: err}}
 		}
 		return result, nil
 	}
 	call := r.ref.Call(ctx, "EchoPage")
 	if call.Args, err = appendZooEchoPageArgs(call.Args, v); err != nil {
-		return result, err
+		return result, r.ref.NotEncoded("EchoPage", err)
 	}
 	reply, err := call.Do()
 	if err != nil {
 		return result, err
 	}
-	return decodeZooEchoPageReply(reply)
+	if result, err = decodeZooEchoPageReply(reply); err != nil {
+		return result, r.ref.NotDecoded("EchoPage", err)
+	}
+	return result, nil
 }
 
 // EchoEmbedding returns what it is given.
@@ -359,7 +386,10 @@ func (r ZooRef) EchoEmbedding(ctx context.Context, v Embedding) (result Embeddin
 	if err != nil {
 		return result, err
 	}
-	return decodeZooEchoEmbeddingReply(reply)
+	if result, err = decodeZooEchoEmbeddingReply(reply); err != nil {
+		return result, r.ref.NotDecoded("EchoEmbedding", err)
+	}
+	return result, nil
 }
 
 // EchoBare returns what it is given: types that no struct holds.
@@ -377,13 +407,16 @@ func (r ZooRef) EchoBare(ctx context.Context, m map[string][]int, s [][]byte, p 
 	}
 	call := r.ref.Call(ctx, "EchoBare")
 	if call.Args, err = appendZooEchoBareArgs(call.Args, m, s, p, t, n, more); err != nil {
-		return result, result2, result3, result4, result5, result6, err
+		return result, result2, result3, result4, result5, result6, r.ref.NotEncoded("EchoBare", err)
 	}
 	reply, err := call.Do()
 	if err != nil {
 		return result, result2, result3, result4, result5, result6, err
 	}
-	return decodeZooEchoBareReply(reply)
+	if result, result2, result3, result4, result5, result6, err = decodeZooEchoBareReply(reply); err != nil {
+		return result, result2, result3, result4, result5, result6, r.ref.NotDecoded("EchoBare", err)
+	}
+	return result, result2, result3, result4, result5, result6, nil
 }
 
 // Fail returns results beside its error, which do not arrive.
@@ -404,7 +437,10 @@ func (r ZooRef) Fail(ctx context.Context) (result int, result2 Names, err error)
 	if err != nil {
 		return result, result2, err
 	}
-	return decodeZooFailReply(reply)
+	if result, result2, err = decodeZooFailReply(reply); err != nil {
+		return result, result2, r.ref.NotDecoded("Fail", err)
+	}
+	return result, result2, nil
 }
 
 // ZooTell is one Zoo, told without waiting for an answer. It comes from
@@ -441,7 +477,7 @@ func (t ZooTell) EchoLists(ctx context.Context, v Lists) error {
 		return err
 	}
 	if call.Args, err = appendZooEchoListsArgs(call.Args, v); err != nil {
-		return err
+		return t.ref.NotEncoded("EchoLists", err)
 	}
 	return call.Send()
 }
@@ -453,7 +489,7 @@ func (t ZooTell) EchoMaps(ctx context.Context, v Maps) error {
 		return err
 	}
 	if call.Args, err = appendZooEchoMapsArgs(call.Args, v); err != nil {
-		return err
+		return t.ref.NotEncoded("EchoMaps", err)
 	}
 	return call.Send()
 }
@@ -465,7 +501,7 @@ func (t ZooTell) EchoOptional(ctx context.Context, v Optional) error {
 		return err
 	}
 	if call.Args, err = appendZooEchoOptionalArgs(call.Args, v); err != nil {
-		return err
+		return t.ref.NotEncoded("EchoOptional", err)
 	}
 	return call.Send()
 }
@@ -477,7 +513,7 @@ func (t ZooTell) EchoOthers(ctx context.Context, v Others) error {
 		return err
 	}
 	if call.Args, err = appendZooEchoOthersArgs(call.Args, v); err != nil {
-		return err
+		return t.ref.NotEncoded("EchoOthers", err)
 	}
 	return call.Send()
 }
@@ -489,7 +525,7 @@ func (t ZooTell) EchoTree(ctx context.Context, v *Tree) error {
 		return err
 	}
 	if call.Args, err = appendZooEchoTreeArgs(call.Args, v); err != nil {
-		return err
+		return t.ref.NotEncoded("EchoTree", err)
 	}
 	return call.Send()
 }
@@ -501,7 +537,7 @@ func (t ZooTell) EchoForest(ctx context.Context, v Forest) error {
 		return err
 	}
 	if call.Args, err = appendZooEchoForestArgs(call.Args, v); err != nil {
-		return err
+		return t.ref.NotEncoded("EchoForest", err)
 	}
 	return call.Send()
 }
@@ -513,7 +549,7 @@ func (t ZooTell) EchoPage(ctx context.Context, v Page[Point]) error {
 		return err
 	}
 	if call.Args, err = appendZooEchoPageArgs(call.Args, v); err != nil {
-		return err
+		return t.ref.NotEncoded("EchoPage", err)
 	}
 	return call.Send()
 }
@@ -535,7 +571,7 @@ func (t2 ZooTell) EchoBare(ctx context.Context, m map[string][]int, s [][]byte, 
 		return err
 	}
 	if call.Args, err = appendZooEchoBareArgs(call.Args, m, s, p, t, n, more); err != nil {
-		return err
+		return t2.ref.NotEncoded("EchoBare", err)
 	}
 	return call.Send()
 }
@@ -594,7 +630,7 @@ func HostZoo(n *shard.Node, factory func() *Zoo, opts ...shard.HostOption) error
 // zooKind describes Zoo: what every member of a cluster must agree on.
 func zooKind() codegen.Kind {
 	return codegen.Kind{
-		ABI:      3,
+		ABI:      4,
 		Name:     "zoo",
 		Package:  "github.com/shardgen/shardgen/internal/gen/zoo",
 		Shards:   16,
@@ -615,7 +651,7 @@ func setZooID(entity any, id string) (err error) {
 func dispatchZooPlain(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
 	a, b, c, d, e, err := decodeZooPlainArgs(args)
 	if err != nil {
-		return out, err
+		return out, &codegen.ArgumentsError{Err: err}
 	}
 	result, result2, err := entity.(*Zoo).Plain(ctx, a, b, c, d, e)
 	if err != nil || out == nil {
@@ -628,7 +664,7 @@ func dispatchZooPlain(ctx context.Context, entity any, args, out []byte) ([]byte
 func dispatchZooEchoScalars(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
 	v, err := decodeZooEchoScalarsArgs(args)
 	if err != nil {
-		return out, err
+		return out, &codegen.ArgumentsError{Err: err}
 	}
 	result, err := entity.(*Zoo).EchoScalars(ctx, v)
 	if err != nil || out == nil {
@@ -641,98 +677,119 @@ func dispatchZooEchoScalars(ctx context.Context, entity any, args, out []byte) (
 func dispatchZooEchoLists(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
 	v, err := decodeZooEchoListsArgs(args)
 	if err != nil {
-		return out, err
+		return out, &codegen.ArgumentsError{Err: err}
 	}
 	result, err := entity.(*Zoo).EchoLists(ctx, v)
 	if err != nil || out == nil {
 		return out, err
 	}
-	return appendZooEchoListsReply(out, result)
+	if out, err = appendZooEchoListsReply(out, result); err != nil {
+		return out, &codegen.ResultsError{Err: err}
+	}
+	return out, nil
 }
 
 // dispatchZooEchoMaps runs [Zoo.EchoMaps] on encoded arguments.
 func dispatchZooEchoMaps(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
 	v, err := decodeZooEchoMapsArgs(args)
 	if err != nil {
-		return out, err
+		return out, &codegen.ArgumentsError{Err: err}
 	}
 	result, err := entity.(*Zoo).EchoMaps(ctx, v)
 	if err != nil || out == nil {
 		return out, err
 	}
-	return appendZooEchoMapsReply(out, result)
+	if out, err = appendZooEchoMapsReply(out, result); err != nil {
+		return out, &codegen.ResultsError{Err: err}
+	}
+	return out, nil
 }
 
 // dispatchZooEchoOptional runs [Zoo.EchoOptional] on encoded arguments.
 func dispatchZooEchoOptional(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
 	v, err := decodeZooEchoOptionalArgs(args)
 	if err != nil {
-		return out, err
+		return out, &codegen.ArgumentsError{Err: err}
 	}
 	result, err := entity.(*Zoo).EchoOptional(ctx, v)
 	if err != nil || out == nil {
 		return out, err
 	}
-	return appendZooEchoOptionalReply(out, result)
+	if out, err = appendZooEchoOptionalReply(out, result); err != nil {
+		return out, &codegen.ResultsError{Err: err}
+	}
+	return out, nil
 }
 
 // dispatchZooEchoOthers runs [Zoo.EchoOthers] on encoded arguments.
 func dispatchZooEchoOthers(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
 	v, err := decodeZooEchoOthersArgs(args)
 	if err != nil {
-		return out, err
+		return out, &codegen.ArgumentsError{Err: err}
 	}
 	result, err := entity.(*Zoo).EchoOthers(ctx, v)
 	if err != nil || out == nil {
 		return out, err
 	}
-	return appendZooEchoOthersReply(out, result)
+	if out, err = appendZooEchoOthersReply(out, result); err != nil {
+		return out, &codegen.ResultsError{Err: err}
+	}
+	return out, nil
 }
 
 // dispatchZooEchoTree runs [Zoo.EchoTree] on encoded arguments.
 func dispatchZooEchoTree(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
 	v, err := decodeZooEchoTreeArgs(args)
 	if err != nil {
-		return out, err
+		return out, &codegen.ArgumentsError{Err: err}
 	}
 	result, err := entity.(*Zoo).EchoTree(ctx, v)
 	if err != nil || out == nil {
 		return out, err
 	}
-	return appendZooEchoTreeReply(out, result)
+	if out, err = appendZooEchoTreeReply(out, result); err != nil {
+		return out, &codegen.ResultsError{Err: err}
+	}
+	return out, nil
 }
 
 // dispatchZooEchoForest runs [Zoo.EchoForest] on encoded arguments.
 func dispatchZooEchoForest(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
 	v, err := decodeZooEchoForestArgs(args)
 	if err != nil {
-		return out, err
+		return out, &codegen.ArgumentsError{Err: err}
 	}
 	result, err := entity.(*Zoo).EchoForest(ctx, v)
 	if err != nil || out == nil {
 		return out, err
 	}
-	return appendZooEchoForestReply(out, result)
+	if out, err = appendZooEchoForestReply(out, result); err != nil {
+		return out, &codegen.ResultsError{Err: err}
+	}
+	return out, nil
 }
 
 // dispatchZooEchoPage runs [Zoo.EchoPage] on encoded arguments.
 func dispatchZooEchoPage(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
 	v, err := decodeZooEchoPageArgs(args)
 	if err != nil {
-		return out, err
+		return out, &codegen.ArgumentsError{Err: err}
 	}
 	result, err := entity.(*Zoo).EchoPage(ctx, v)
 	if err != nil || out == nil {
 		return out, err
 	}
-	return appendZooEchoPageReply(out, result)
+	if out, err = appendZooEchoPageReply(out, result); err != nil {
+		return out, &codegen.ResultsError{Err: err}
+	}
+	return out, nil
 }
 
 // dispatchZooEchoEmbedding runs [Zoo.EchoEmbedding] on encoded arguments.
 func dispatchZooEchoEmbedding(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
 	v, err := decodeZooEchoEmbeddingArgs(args)
 	if err != nil {
-		return out, err
+		return out, &codegen.ArgumentsError{Err: err}
 	}
 	result, err := entity.(*Zoo).EchoEmbedding(ctx, v)
 	if err != nil || out == nil {
@@ -745,13 +802,16 @@ func dispatchZooEchoEmbedding(ctx context.Context, entity any, args, out []byte)
 func dispatchZooEchoBare(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
 	m, s, p, t, n, more, err := decodeZooEchoBareArgs(args)
 	if err != nil {
-		return out, err
+		return out, &codegen.ArgumentsError{Err: err}
 	}
 	result, result2, result3, result4, result5, result6, err := entity.(*Zoo).EchoBare(ctx, m, s, p, t, n, more...)
 	if err != nil || out == nil {
 		return out, err
 	}
-	return appendZooEchoBareReply(out, result, result2, result3, result4, result5, result6)
+	if out, err = appendZooEchoBareReply(out, result, result2, result3, result4, result5, result6); err != nil {
+		return out, &codegen.ResultsError{Err: err}
+	}
+	return out, nil
 }
 
 // dispatchZooFail runs [Zoo.Fail] on encoded arguments.
@@ -869,7 +929,7 @@ func decodeZooEchoListsArgs(b []byte) (v Lists, err error) {
 // appendZooEchoListsReply encodes the results of Zoo.EchoLists.
 func appendZooEchoListsReply(b []byte, result Lists) (_ []byte, err error) {
 	if b, err = appendLists(b, 1, result); err != nil {
-		return b, &codegen.EncodeError{What: "results of Zoo.EchoLists", Err: err, Ran: true}
+		return b, &codegen.EncodeError{What: "results of Zoo.EchoLists", Err: err}
 	}
 	return b, nil
 }
@@ -909,7 +969,7 @@ func decodeZooEchoMapsArgs(b []byte) (v Maps, err error) {
 // appendZooEchoMapsReply encodes the results of Zoo.EchoMaps.
 func appendZooEchoMapsReply(b []byte, result Maps) (_ []byte, err error) {
 	if b, err = appendMaps(b, 1, result); err != nil {
-		return b, &codegen.EncodeError{What: "results of Zoo.EchoMaps", Err: err, Ran: true}
+		return b, &codegen.EncodeError{What: "results of Zoo.EchoMaps", Err: err}
 	}
 	return b, nil
 }
@@ -948,7 +1008,7 @@ func decodeZooEchoOptionalArgs(b []byte) (v Optional, err error) {
 // appendZooEchoOptionalReply encodes the results of Zoo.EchoOptional.
 func appendZooEchoOptionalReply(b []byte, result Optional) (_ []byte, err error) {
 	if b, err = appendOptional(b, 1, result); err != nil {
-		return b, &codegen.EncodeError{What: "results of Zoo.EchoOptional", Err: err, Ran: true}
+		return b, &codegen.EncodeError{What: "results of Zoo.EchoOptional", Err: err}
 	}
 	return b, nil
 }
@@ -986,7 +1046,7 @@ func decodeZooEchoOthersArgs(b []byte) (v Others, err error) {
 // appendZooEchoOthersReply encodes the results of Zoo.EchoOthers.
 func appendZooEchoOthersReply(b []byte, result Others) (_ []byte, err error) {
 	if b, err = appendOthers(b, 1, result); err != nil {
-		return b, &codegen.EncodeError{What: "results of Zoo.EchoOthers", Err: err, Ran: true}
+		return b, &codegen.EncodeError{What: "results of Zoo.EchoOthers", Err: err}
 	}
 	return b, nil
 }
@@ -1024,7 +1084,7 @@ func decodeZooEchoTreeArgs(b []byte) (v *Tree, err error) {
 // appendZooEchoTreeReply encodes the results of Zoo.EchoTree.
 func appendZooEchoTreeReply(b []byte, result *Tree) (_ []byte, err error) {
 	if b, err = appendTreePointer(b, 1, result, codegen.MaxDepth); err != nil {
-		return b, &codegen.EncodeError{What: "results of Zoo.EchoTree", Err: err, Ran: true}
+		return b, &codegen.EncodeError{What: "results of Zoo.EchoTree", Err: err}
 	}
 	return b, nil
 }
@@ -1062,7 +1122,7 @@ func decodeZooEchoForestArgs(b []byte) (v Forest, err error) {
 // appendZooEchoForestReply encodes the results of Zoo.EchoForest.
 func appendZooEchoForestReply(b []byte, result Forest) (_ []byte, err error) {
 	if b, err = appendForest(b, 1, result, codegen.MaxDepth); err != nil {
-		return b, &codegen.EncodeError{What: "results of Zoo.EchoForest", Err: err, Ran: true}
+		return b, &codegen.EncodeError{What: "results of Zoo.EchoForest", Err: err}
 	}
 	return b, nil
 }
@@ -1100,7 +1160,7 @@ func decodeZooEchoPageArgs(b []byte) (v Page[Point], err error) {
 // appendZooEchoPageReply encodes the results of Zoo.EchoPage.
 func appendZooEchoPageReply(b []byte, result Page[Point]) (_ []byte, err error) {
 	if b, err = appendPagePoint(b, 1, result, codegen.MaxDepth); err != nil {
-		return b, &codegen.EncodeError{What: "results of Zoo.EchoPage", Err: err, Ran: true}
+		return b, &codegen.EncodeError{What: "results of Zoo.EchoPage", Err: err}
 	}
 	return b, nil
 }
@@ -1191,7 +1251,7 @@ func appendZooEchoBareReply(b []byte, result map[string][]int, result2 [][]byte,
 	b = appendIntPointer(b, 3, result3)
 	b = codegen.AppendTime(b, 4, result4)
 	if b, err = codegen.AppendProto(b, 5, result5); err != nil {
-		return b, &codegen.EncodeError{What: "results of Zoo.EchoBare", Err: err, Ran: true}
+		return b, &codegen.EncodeError{What: "results of Zoo.EchoBare", Err: err}
 	}
 	b = codegen.AppendStrings(b, 6, result6)
 	return b, nil

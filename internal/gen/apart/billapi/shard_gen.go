@@ -78,7 +78,10 @@ func (r BillRef) Charge(ctx context.Context, amount int64) (total int64, err err
 	if err != nil {
 		return total, err
 	}
-	return decodeBillChargeReply(reply)
+	if total, err = decodeBillChargeReply(reply); err != nil {
+		return total, r.ref.NotDecoded("Charge", err)
+	}
+	return total, nil
 }
 
 // Check compares the bill with an order.
@@ -100,7 +103,10 @@ func (r BillRef) Check(ctx context.Context, id orderapi.ID) (owed int64, err err
 	if err != nil {
 		return owed, err
 	}
-	return decodeBillCheckReply(reply)
+	if owed, err = decodeBillCheckReply(reply); err != nil {
+		return owed, r.ref.NotDecoded("Check", err)
+	}
+	return owed, nil
 }
 
 // Repeat places an order again.
@@ -173,7 +179,7 @@ func (BillExtractor) Shard(id string) (uint32, error) {
 // billKind describes Bill: what every member of a cluster must agree on.
 func billKind() codegen.Kind {
 	return codegen.Kind{
-		ABI:      3,
+		ABI:      4,
 		Name:     "Bill",
 		Package:  "github.com/shardgen/shardgen/internal/gen/apart/bill",
 		Shards:   256,
@@ -200,7 +206,7 @@ func DescribeBill() codegen.Host {
 func dispatchBillCharge(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
 	amount, err := decodeBillChargeArgs(args)
 	if err != nil {
-		return out, err
+		return out, &codegen.ArgumentsError{Err: err}
 	}
 	total, err := entity.(BillAPI).Charge(ctx, amount)
 	if err != nil || out == nil {
@@ -213,7 +219,7 @@ func dispatchBillCharge(ctx context.Context, entity any, args, out []byte) ([]by
 func dispatchBillCheck(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
 	id, err := decodeBillCheckArgs(args)
 	if err != nil {
-		return out, err
+		return out, &codegen.ArgumentsError{Err: err}
 	}
 	owed, err := entity.(BillAPI).Check(ctx, id)
 	if err != nil || out == nil {
@@ -226,7 +232,7 @@ func dispatchBillCheck(ctx context.Context, entity any, args, out []byte) ([]byt
 func dispatchBillRepeat(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
 	m, err := decodeBillRepeatArgs(args)
 	if err != nil {
-		return out, err
+		return out, &codegen.ArgumentsError{Err: err}
 	}
 	return out, entity.(BillAPI).Repeat(ctx, m)
 }

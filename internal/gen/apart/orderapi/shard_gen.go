@@ -75,7 +75,10 @@ func (r OrderRef) Place(ctx context.Context, m PlaceOrder) (total int64, err err
 	if err != nil {
 		return total, err
 	}
-	return decodeOrderPlaceReply(reply)
+	if total, err = decodeOrderPlaceReply(reply); err != nil {
+		return total, r.ref.NotDecoded("Place", err)
+	}
+	return total, nil
 }
 
 // Show returns the lines.
@@ -96,7 +99,10 @@ func (r OrderRef) Show(ctx context.Context) (lines []Line, gift bool, err error)
 	if err != nil {
 		return lines, gift, err
 	}
-	return decodeOrderShowReply(reply)
+	if lines, gift, err = decodeOrderShowReply(reply); err != nil {
+		return lines, gift, r.ref.NotDecoded("Show", err)
+	}
+	return lines, gift, nil
 }
 
 // OrderTell is one Order, told without waiting for an answer. It comes from
@@ -177,7 +183,7 @@ func (m PlaceOrder) deliverToOrder(ctx context.Context, r OrderRef) error {
 // orderKind describes Order: what every member of a cluster must agree on.
 func orderKind() codegen.Kind {
 	return codegen.Kind{
-		ABI:      3,
+		ABI:      4,
 		Name:     "Order",
 		Package:  "github.com/shardgen/shardgen/internal/gen/apart/order",
 		Shards:   256,
@@ -204,7 +210,7 @@ func DescribeOrder() codegen.Host {
 func dispatchOrderPlace(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
 	m, err := decodeOrderPlaceArgs(args)
 	if err != nil {
-		return out, err
+		return out, &codegen.ArgumentsError{Err: err}
 	}
 	total, err := entity.(OrderAPI).Place(ctx, m)
 	if err != nil || out == nil {

@@ -84,7 +84,10 @@ func (r StockRef) Take(ctx context.Context, by, order string, line Line) (by2 st
 	if err != nil {
 		return by2, left, err
 	}
-	return decodeStockTakeReply(reply)
+	if by2, left, err = decodeStockTakeReply(reply); err != nil {
+		return by2, left, r.ref.NotDecoded("Reserve", err)
+	}
+	return by2, left, nil
 }
 
 // Restock adds pieces.
@@ -121,7 +124,10 @@ func (r StockRef) Orders(ctx context.Context) (result []Line, err error) {
 	if err != nil {
 		return result, err
 	}
-	return decodeStockOrdersReply(reply)
+	if result, err = decodeStockOrdersReply(reply); err != nil {
+		return result, r.ref.NotDecoded("Orders", err)
+	}
+	return result, nil
 }
 
 // New is unknown to yesterday's.
@@ -222,7 +228,7 @@ func HostStock(n *shard.Node, factory func() *Stock, opts ...shard.HostOption) e
 // stockKind describes Stock: what every member of a cluster must agree on.
 func stockKind() codegen.Kind {
 	return codegen.Kind{
-		ABI:      3,
+		ABI:      4,
 		Name:     "stock",
 		Package:  "github.com/shardgen/shardgen/internal/gen/versions/today",
 		Shards:   256,
@@ -244,7 +250,7 @@ func setStockID(entity any, id string) error {
 func dispatchStockTake(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
 	by, order, line, err := decodeStockTakeArgs(args)
 	if err != nil {
-		return out, err
+		return out, &codegen.ArgumentsError{Err: err}
 	}
 	by2, left, err := entity.(*Stock).Take(ctx, by, order, line)
 	if err != nil || out == nil {
@@ -257,7 +263,7 @@ func dispatchStockTake(ctx context.Context, entity any, args, out []byte) ([]byt
 func dispatchStockRestock(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
 	n, err := decodeStockRestockArgs(args)
 	if err != nil {
-		return out, err
+		return out, &codegen.ArgumentsError{Err: err}
 	}
 	return out, entity.(*Stock).Restock(ctx, n)
 }

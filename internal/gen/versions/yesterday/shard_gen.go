@@ -84,7 +84,10 @@ func (r StockRef) Reserve(ctx context.Context, order string, line Line) (left in
 	if err != nil {
 		return left, err
 	}
-	return decodeStockReserveReply(reply)
+	if left, err = decodeStockReserveReply(reply); err != nil {
+		return left, r.ref.NotDecoded("Reserve", err)
+	}
+	return left, nil
 }
 
 // Restock adds pieces.
@@ -121,7 +124,10 @@ func (r StockRef) Orders(ctx context.Context) (result []Line, err error) {
 	if err != nil {
 		return result, err
 	}
-	return decodeStockOrdersReply(reply)
+	if result, err = decodeStockOrdersReply(reply); err != nil {
+		return result, r.ref.NotDecoded("Orders", err)
+	}
+	return result, nil
 }
 
 // Old is gone today.
@@ -222,7 +228,7 @@ func HostStock(n *shard.Node, factory func() *Stock, opts ...shard.HostOption) e
 // stockKind describes Stock: what every member of a cluster must agree on.
 func stockKind() codegen.Kind {
 	return codegen.Kind{
-		ABI:      3,
+		ABI:      4,
 		Name:     "stock",
 		Package:  "github.com/shardgen/shardgen/internal/gen/versions/yesterday",
 		Shards:   256,
@@ -244,7 +250,7 @@ func setStockID(entity any, id string) error {
 func dispatchStockReserve(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
 	order, line, err := decodeStockReserveArgs(args)
 	if err != nil {
-		return out, err
+		return out, &codegen.ArgumentsError{Err: err}
 	}
 	left, err := entity.(*Stock).Reserve(ctx, order, line)
 	if err != nil || out == nil {
@@ -257,7 +263,7 @@ func dispatchStockReserve(ctx context.Context, entity any, args, out []byte) ([]
 func dispatchStockRestock(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
 	n, err := decodeStockRestockArgs(args)
 	if err != nil {
-		return out, err
+		return out, &codegen.ArgumentsError{Err: err}
 	}
 	return out, entity.(*Stock).Restock(ctx, n)
 }
