@@ -59,7 +59,8 @@ func (w *wire) Begin(context.Context, *codegen.Ref, string) (codegen.Turn, error
 
 func (w *wire) BeginTell(context.Context, *codegen.Ref, string) error { return nil }
 
-func (w *wire) Do(c codegen.Call) ([]byte, error)                      { w.args = c.Args; return w.reply, nil }
+func (w *wire) Do(c codegen.Call) ([]byte, error) { w.args = c.Args; return w.reply, nil }
+
 func (w *wire) Send(c codegen.Call) error                              { w.args = c.Args; return nil }
 func (*wire) Failed(_ *codegen.Ref, _ string, _ bool, err error) error { return err }
 
