@@ -55,3 +55,23 @@ func (n *Node) Placed(kind, id string) (shard uint32, epoch uint64) {
 	at, _ := s.placement()
 	return shard, uint64(at)
 }
+
+// RestIdle has the entities of a kind rest as if nobody had called them for the idle time.
+func (n *Node) RestIdle(kind string) {
+	h := (*n.plane.kinds.Load())[kind].host
+	n.plane.clock.Add(uint32(h.settings.idle/clockTick) + 2)
+	p := newPassivator(h)
+	for range rarestLook {
+		p.passivateIdle()
+	}
+}
+
+// Evict makes room where more entities of a kind are active than may be.
+func (n *Node) Evict(kind string) {
+	h := (*n.plane.kinds.Load())[kind].host
+	h.countActive()
+	newPassivator(h).evict()
+}
+
+// LoseLease ends the node's right to run turns, as when others may have its shards.
+func (n *Node) LoseLease() { n.plane.lease.end(leaseOver) }

@@ -22,9 +22,11 @@ type host struct {
 	memory   *memory   // of a type whose entities are remembered; else nil
 	starter  *starter
 
-	stopped  atomic.Bool  // StopHosting: the type's shards go elsewhere
-	active   atomic.Int64 // entities with a value, about
-	evicting atomic.Bool
+	passivator *passivator
+
+	stopped atomic.Bool  // StopHosting: the type's shards go elsewhere
+	active  atomic.Int64 // entities with a value, about
+	resting atomic.Int64 // entities that the passivator has resting and whose hooks run
 }
 
 func newHost(pl *plane, k *kind, desc codegen.Host, settings hostSettings) (*host, error) {
@@ -33,6 +35,7 @@ func newHost(pl *plane, k *kind, desc codegen.Host, settings hostSettings) (*hos
 		return nil, fmt.Errorf("host %s: incomplete description (run go generate again?)", desc.Name)
 	}
 	limits := region.Limits{Mailbox: settings.mailbox, Handoff: settings.handoff, Waiting: pl.cfg.BufferSize}
+	h.passivator = newPassivator(h)
 	if desc.Singleton {
 		limits.Lead = codegen.SingletonID
 	}

@@ -58,8 +58,11 @@ func singletonHostSettings(cfg Config) hostSettings {
 }
 
 // IdleAfter passivates entities that nobody called for d: their state is kept
-// encoded and the value is dropped. Default 2 minutes, minimum 1s; 0 never does.
-// Members may differ. With [Remember] the default is 0.
+// encoded and the value is dropped. They are looked for every second, or where d is
+// more than 32s up to every 5s; that is how much later an entity may rest. At most 64
+// stop hooks of the type run at once, not counting those that take longer than 1s.
+// Default 2 minutes, minimum 1s; 0 never does. Members may differ. With [Remember]
+// the default is 0.
 func IdleAfter(d time.Duration) HostOption {
 	return func(s *hostSettings) { s.idle, s.idleSet = d, true }
 }

@@ -235,7 +235,7 @@ func (s *hostedShard) rest(e *region.Entity, why codegen.Passivation) {
 	s.host.lost(e)
 	e.Value = nil
 	if why == codegen.Idle {
-		s.forgetID(e.ID)
+		s.forgetRested(e)
 	}
 	s.plane().ledger.add(entityPassivated)
 }

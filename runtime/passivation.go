@@ -1,6 +1,10 @@
 package shard
 
 import (
+	"maps"
+	"runtime"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -10,9 +14,12 @@ import (
 // clockTick is the coarse clock's step: to which an entity's last use is known.
 const clockTick = 100 * time.Millisecond
 
-// sweep advances the coarse clock, and every second passivates what was idle for
-// long or is too much.
-func (n *Node) sweep() {
+// ticksASecond is how often the coarse clock ticks in a second.
+const ticksASecond = uint32(time.Second / clockTick)
+
+// tickClock advances the coarse clock, and has the passivators look every second. It
+// waits for none of them.
+func (n *Node) tickClock() {
 	ticker := time.NewTicker(clockTick)
 	defer ticker.Stop()
 	for {
@@ -21,50 +28,202 @@ func (n *Node) sweep() {
 			return
 		case <-ticker.C:
 		}
-		now := n.plane.clock.Add(1)
-		if now%uint32(time.Second/clockTick) != 0 {
+		if n.plane.clock.Add(1)%ticksASecond != 0 {
 			continue
 		}
 		for _, h := range n.hosted() {
-			if h.settings.idle > 0 {
-				h.passivateIdle(now)
-			}
-			if h.settings.maxActive > 0 {
-				h.countActive()
-				h.evict()
-			}
+			h.passivator.signal(h.passivator.second)
 		}
 	}
 }
 
-// passivateIdle rests entities that nobody called for the type's idle time.
-func (h *host) passivateIdle(now uint32) {
+// passivator puts entities of one type to rest: those that nobody called for the type's
+// idle time and, where more are active than may be, the longest unused.
+//
+// One goroutine looks for them, few at a time, so that it never has a shard's lock for
+// long. It takes the turn of one entity at a time and encodes its state without the
+// shard's lock; the others stay callable, and a shard that is to move waits for one
+// entity at most. Where the type has a stop hook, each entity has a goroutine of its
+// own, for a hook may take long or hang.
+type passivator struct {
+	host   *host
+	second chan struct{} // a second has passed
+	excess chan struct{} // more entities are active than may be
+	hooks  chan struct{} // has an element for each hook that runs, slow ones apart
+
+	round int              // seconds that have passed
+	batch []*region.Entity // shown by a survey; used again
+	since int              // entities put to rest since others were let run
+}
+
+const (
+	// surveyed is how many entities are looked at while the shard is locked.
+	surveyed = 128
+	// restedAtOnce is how many entities rest before other goroutines are let run.
+	restedAtOnce = 32
+	// maxHooks bounds the stop hooks of a type that run at once because their entities
+	// are idle. One that takes longer than slowHook does not count any more, so that
+	// those that hang do not keep other entities from resting.
+	maxHooks = 64
+	slowHook = time.Second
+	// rarestLook is how many seconds go by at most until a shard is looked at again.
+	rarestLook = 5
+)
+
+func newPassivator(h *host) *passivator {
+	return &passivator{
+		host: h, second: make(chan struct{}, 1), excess: make(chan struct{}, 1), hooks: make(chan struct{}, maxHooks),
+	}
+}
+
+func (p *passivator) signal(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
+func (p *passivator) run() {
+	defer func() {
+		if !p.host.plane.closed() { // a method that encodes state ended this goroutine
+			p.host.plane.wg.Go(p.run)
+		}
+	}()
+	for {
+		select {
+		case <-p.host.plane.stop:
+			return
+		case <-p.second:
+			if p.host.settings.maxActive > 0 {
+				p.host.countActive()
+				p.evict()
+			}
+			p.passivateIdle()
+		case <-p.excess:
+			p.evict()
+		}
+	}
+}
+
+// passivateIdle rests entities that nobody called for the type's idle time. Where that
+// is long it looks at a part of the shards each second, so that each is looked at
+// sixteen times in that time.
+func (p *passivator) passivateIdle() {
+	h := p.host
 	ticks := uint32(h.settings.idle / clockTick)
-	if now <= ticks {
+	if ticks == 0 {
 		return
 	}
-	for i := range h.shards {
-		s := &h.shards[i]
-		for s.restOne(now-ticks, codegen.Idle) {
+	every := min(max(int(h.settings.idle/(16*time.Second)), 1), rarestLook)
+	p.round++
+	for i := p.round % every; i < len(h.shards); i += every {
+		if now := h.plane.clock.Load(); now > ticks {
+			p.restBefore(&h.shards[i], now-ticks, nil)
 		}
 	}
 }
 
-// restOne rests one idle entity last used before t, and reports whether there was
-// one: one at a time, so that the others stay callable.
-func (s *hostedShard) restOne(t uint32, why codegen.Passivation) bool {
-	if !s.plane().lease.valid() {
-		return false // another node may have the entity
+// restBefore rests the shard's entities that were last used before t and, if which is
+// not nil, for which it reports true. It returns how many it has found.
+func (p *passivator) restBefore(s *hostedShard, t uint32, which func(used uint32) bool) (found int) {
+	s.mu.Lock()
+	left := s.core.Listed()
+	s.mu.Unlock()
+	for ; left > 0 && p.may(); left -= surveyed {
+		p.batch = p.batch[:0]
+		s.mu.Lock()
+		s.core.Survey(min(left, surveyed), func(e *region.Entity, used uint32) {
+			if used < t && (which == nil || which(used)) {
+				p.batch = append(p.batch, e)
+			}
+		})
+		s.mu.Unlock()
+		for _, e := range p.batch {
+			if !p.may() {
+				return found
+			}
+			p.rest(s, e, t)
+		}
+		found += len(p.batch)
+		s.paceForgetting(len(p.batch))
+		clear(p.batch)
+		p.yield(1)
+	}
+	return found
+}
+
+// may reports whether entities may be put to rest: the node has not ended, and no other
+// node may have them.
+func (p *passivator) may() bool {
+	pl := p.host.plane
+	return !pl.closed() && pl.lease.valid()
+}
+
+// yield lets other goroutines run, now and then, so that calls do not wait for those
+// that rest.
+func (p *passivator) yield(n int) {
+	if p.since += n; p.since >= restedAtOnce {
+		p.since = 0
+		runtime.Gosched()
+	}
+}
+
+// rest puts an entity to rest, if it was not used since t. Where the type has a stop
+// hook it is left to a goroutine.
+func (p *passivator) rest(s *hostedShard, e *region.Entity, t uint32) {
+	begin := func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.core.RestIdle(e, t)
+	}
+	if p.host.desc.Passivate == nil {
+		if begin() {
+			defer s.endTurn(e)
+			s.rest(e, codegen.Idle)
+			p.yield(1)
+		}
+		return
+	}
+	select {
+	case p.hooks <- struct{}{}:
+	case <-p.host.plane.stop:
+		return
+	}
+	free := sync.OnceFunc(func() { <-p.hooks })
+	if !p.may() || !begin() {
+		free()
+		return
+	}
+	p.host.resting.Add(1)
+	p.host.plane.wg.Go(func() {
+		defer p.host.resting.Add(-1)
+		slow := time.AfterFunc(slowHook, free)
+		defer free()
+		defer slow.Stop()
+		defer s.endTurn(e)
+		s.rest(e, codegen.Idle)
+	})
+}
+
+// paceForgetting waits until the memory has heard of entities that rest: it is told
+// faster than it forgets.
+func (s *hostedShard) paceForgetting(rested int) {
+	if m := s.host.memory; m != nil && rested > 0 {
+		m.ask(func() {})
+	}
+}
+
+// forgetRested ends the remembering of an entity that rests, unless its shard was lost
+// meanwhile: whoever has the shard now remembers it, also if that is this node again.
+func (s *hostedShard) forgetRested(e *region.Entity) {
+	if s.host.memory == nil {
+		return
 	}
 	s.mu.Lock()
-	idle := s.core.Idle(t, 1)
-	s.mu.Unlock()
-	if len(idle) == 0 {
-		return false
+	defer s.mu.Unlock()
+	if !e.Lost() {
+		s.forgetID(e.ID)
 	}
-	s.rest(idle[0], why)
-	s.endTurn(idle[0])
-	return true
 }
 
 // countActive counts the active entities anew: a shard that is lost takes its own
@@ -74,20 +233,16 @@ func (h *host) countActive() {
 	for i := range h.shards {
 		s := &h.shards[i]
 		s.mu.Lock()
-		n += s.core.Active()
+		n += s.core.Live()
 		s.mu.Unlock()
 	}
 	h.active.Store(int64(n))
 }
 
-// woke notes one more active entity, and makes room if there are too many.
+// woke notes one more active entity, and has room made if there are too many.
 func (h *host) woke() {
-	most := int64(h.settings.maxActive)
-	if n := h.active.Add(1); most > 0 && n > most && h.evicting.CompareAndSwap(false, true) {
-		h.plane.wg.Go(func() {
-			h.evict()
-			h.evicting.Store(false)
-		})
+	if n := h.active.Add(1); h.settings.maxActive > 0 && n > int64(h.settings.maxActive) {
+		h.passivator.signal(h.passivator.excess)
 	}
 }
 
@@ -99,31 +254,54 @@ func (h *host) lost(e *region.Entity) {
 }
 
 // evict rests the longest unused entities until there are at most the type's
-// limit, and some fewer, so that the next few need no look at all of them.
-func (h *host) evict() {
+// limit, and some fewer, so that it seldom looks at all of them.
+func (p *passivator) evict() {
+	h := p.host
 	most := h.settings.maxActive
-	over := int(h.active.Load()) - most
-	if over <= 0 {
+	over := int(h.active.Load()-h.resting.Load()) - most
+	if most == 0 || over <= 0 {
 		return
 	}
-	over += most / 16
-	ages := map[uint32]int{}
+	limit, atLimit := oldest(p.ages(), over+most/16)
 	for i := range h.shards {
-		s := &h.shards[i]
-		s.mu.Lock()
-		s.core.LastUses(func(at uint32) { ages[at]++ })
-		s.mu.Unlock()
-	}
-	for now := h.plane.clock.Load(); over > 0 && len(ages) > 0; {
-		oldest := now
-		for at := range ages {
-			oldest = min(oldest, at)
-		}
-		for i := range h.shards {
-			for s := &h.shards[i]; over > 0 && s.restOne(oldest+1, codegen.Idle); over-- {
-				h.plane.ledger.add(entityEvicted)
+		n := p.restBefore(&h.shards[i], limit+1, func(used uint32) bool {
+			if used == limit {
+				atLimit--
 			}
+			return used < limit || atLimit >= 0
+		})
+		for range n {
+			h.plane.ledger.add(entityEvicted)
 		}
-		delete(ages, oldest)
 	}
+}
+
+// ages counts the entities that could rest by the time of their last use.
+func (p *passivator) ages() map[uint32]int {
+	ages := map[uint32]int{}
+	for i := range p.host.shards {
+		s := &p.host.shards[i]
+		s.mu.Lock()
+		left := s.core.Listed()
+		s.mu.Unlock()
+		for ; left > 0 && !p.host.plane.closed(); left -= surveyed {
+			s.mu.Lock()
+			s.core.Survey(min(left, surveyed), func(_ *region.Entity, used uint32) { ages[used]++ })
+			s.mu.Unlock()
+			p.yield(1)
+		}
+	}
+	return ages
+}
+
+// oldest finds the n entities that were used longest ago: those that were used before
+// limit, and as many as atLimit of those that were used then.
+func oldest(ages map[uint32]int, n int) (limit uint32, atLimit int) {
+	for _, limit = range slices.Sorted(maps.Keys(ages)) {
+		if n <= ages[limit] {
+			return limit, n
+		}
+		n -= ages[limit]
+	}
+	return limit, ages[limit]
 }

@@ -135,7 +135,12 @@ func (n *Node) begin(ctx context.Context) error {
 	n.plane.wg.Go(func() { n.control.run(n.plane.stop) })
 	n.memory.prepare()
 	n.plane.wg.Go(func() { n.memory.run(n.plane.stop) })
-	n.plane.wg.Go(n.sweep)
+	for _, h := range n.hosted() {
+		if h.settings.idle > 0 || h.settings.maxActive > 0 {
+			n.plane.wg.Go(h.passivator.run)
+		}
+	}
+	n.plane.wg.Go(n.tickClock)
 	return nil
 }
 

@@ -64,9 +64,10 @@ func RestartBackoff(first, longest time.Duration) HostOption {
 	return func(s *hostSettings) { s.backoff, s.backoffMost = first, longest }
 }
 
-// StopTimeout bounds OnPassivate of one entity: one that has not returned by then
-// is left to itself, and its entity keeps the state that it had before. Default
-// Config.HandoffTimeout less 5s, at least 1s; minimum 1ms. Members may differ.
+// StopTimeout bounds OnPassivate of one entity. A hook that has not returned by then
+// is abandoned, and its entity keeps the state that it had before the hook. Until then
+// the entity's calls wait, and so does a move of its shard; other entities go on.
+// Default Config.HandoffTimeout less 5s, at least 1s; minimum 1ms. Members may differ.
 func StopTimeout(d time.Duration) HostOption { return func(s *hostSettings) { s.stopTimeout = d } }
 
 var errNoTurn = errors.New("ctx is not one that an entity's method was called with (pass the method's own, before it returns)")

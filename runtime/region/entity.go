@@ -23,7 +23,8 @@ type Entity struct {
 	// Why says what the next activation tells the entity.
 	Why codegen.Activation
 
-	turn    *Call // the call whose turn it is; nil when idle or when anonymous
+	next    *Entity // behind it in the shard's list of active entities; see actives
+	turn    *Call   // the call whose turn it is; nil when idle or when anonymous
 	mailbox queue
 }
 
@@ -44,6 +45,10 @@ func (e *Entity) Shard() *Shard { return e.shard }
 
 // Busy tells whether a turn is under way.
 func (e *Entity) Busy() bool { return e.has(busy) }
+
+// Lost reports whether the shard was lost during the turn under way: what the turn did
+// counts for nothing.
+func (e *Entity) Lost() bool { return e.has(orphan) }
 
 // Turn is the call whose turn is under way; nil when there is none or when it
 // began by Begin or Enter.

@@ -17,8 +17,9 @@ import (
 // not in the index any more. Both are borne: where nothing is found, or cannot be
 // entered, the shard's lock is taken, and who leaves the index is not live.
 type index struct {
-	table atomic.Pointer[[]slot] // its length is a power of two; nil: empty
-	n     int
+	table   atomic.Pointer[[]slot] // its length is a power of two; nil: empty
+	n       int
+	actives actives
 }
 
 type slot = atomic.Pointer[Entity]
@@ -111,6 +112,7 @@ func (x *index) remove(e *Entity) {
 		}
 	}
 	slots[gap].Store(nil)
+	x.actives.left(e)
 	if x.n--; len(slots) > minSlots && x.n*sparse < len(slots) {
 		x.resize(len(slots) / 2)
 	}
@@ -130,6 +132,7 @@ func (x *index) resize(n int) []slot {
 func (x *index) clear() {
 	x.table.Store(nil)
 	x.n = 0
+	x.actives.clear()
 }
 
 func (x *index) slots() []slot {

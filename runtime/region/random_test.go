@@ -35,6 +35,7 @@ type dice struct {
 	waiting map[*Call]bool // taken in, not come out
 	turns   map[*Entity]bool
 	stopped []*Entity // between Stop and Stopped
+	shown   []*Entity // by Survey, now or before
 	moveE   placement.Epoch
 	seen    map[State]map[State]bool
 	left    int // turns that ended outside the lock
@@ -272,6 +273,10 @@ func (d *dice) gates(n int) {
 			d.come(c)
 		}
 	case 38:
+		if d.r.IntN(2) == 0 {
+			d.survey()
+			return
+		}
 		for _, e := range d.s.Idle(^uint32(0), 2) {
 			d.begin(e)
 		}
@@ -283,6 +288,21 @@ func (d *dice) gates(n int) {
 			d.come(c)
 		}
 	}
+}
+
+// survey shows some of the active entities, and rests some of those that it showed
+// now or before.
+func (d *dice) survey() {
+	d.s.Survey(1+d.r.IntN(3), func(e *Entity, _ uint32) { d.shown = append(d.shown, e) })
+	for _, e := range d.shown {
+		if d.r.IntN(2) == 0 && d.s.RestIdle(e, 1) {
+			if d.s.entities.get(e.ID) != e {
+				d.fail("%s rests and has left the index", e.ID)
+			}
+			d.begin(e)
+		}
+	}
+	d.shown = d.shown[max(0, len(d.shown)-4):]
 }
 
 func (d *dice) effects(fx Effects) {

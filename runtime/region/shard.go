@@ -82,6 +82,7 @@ type Limits struct {
 //  9. Unless the shard is Open, every entity that is busy or live is wanted, and
 //     an idle one is live if and only if it has a Value.
 //  10. gated is set while a gate is closed, or calls are not direct.
+//  11. Every live entity is in the list of active ones, and they are counted.
 type Shard struct {
 	entities index
 	gated    atomic.Bool   // no turn begins outside the lock: see Entity.Enter
@@ -343,10 +344,12 @@ func (s *Shard) End(e *Entity, now uint32) (next *Call, drained bool) {
 	}
 	e.turn = nil
 	s.running--
-	if e.Value == nil && e.State == nil {
+	was, is := e.has(live), e.Value != nil
+	e.rest(s.idleFlags(e), now)
+	s.entities.actives.ended(e, was, is)
+	if !is && e.State == nil {
 		s.entities.remove(e) // not activated after all, or forgotten
 	}
-	e.rest(s.idleFlags(e), now)
 	return nil, s.state == Draining && s.running == 0
 }
 
@@ -411,9 +414,15 @@ func (s *Shard) check() {
 
 // Check returns the first broken invariant.
 func (s *Shard) Check() error {
-	running := 0
+	running, alive := 0, 0
 	for e := range s.entities.all() {
 		has := e.word.Load() & flags
+		if has&live != 0 {
+			alive++
+		}
+		if has&live != 0 && !e.listed() {
+			return fmt.Errorf("shard %v: invariant 11: %q is live and not in the list", s.id, e.ID)
+		}
 		if has&busy != 0 {
 			running++
 		}
@@ -426,6 +435,9 @@ func (s *Shard) Check() error {
 		if s.state != Open && has&busy == 0 && (has&live != 0) != (e.Value != nil) {
 			return fmt.Errorf("shard %v: invariant 9: %q has flags %b and its value is %v", s.id, e.ID, has, e.Value)
 		}
+	}
+	if alive != s.Live() {
+		return fmt.Errorf("shard %v: invariant 11: %d entities are live, counted %d", s.id, alive, s.Live())
 	}
 	if !s.gated.Load() && (len(s.gates.closed) > 0 || !s.direct) {
 		return fmt.Errorf("shard %v: invariant 10: it is not gated, with %d gates", s.id, len(s.gates.closed))

@@ -15,16 +15,6 @@ func (s *Shard) Active() (n int) {
 	return n
 }
 
-// LastUses calls f with the time of the last use of each entity that has a value
-// and no turn, by the driver's coarse clock, in any order.
-func (s *Shard) LastUses(f func(at uint32)) {
-	for e := range s.entities.all() {
-		if w := e.word.Load(); w&(busy|live) == live {
-			f(lastUsed(w))
-		}
-	}
-}
-
 // Lives tells whether an entity has a value or a turn.
 func (s *Shard) Lives(id string) bool {
 	e := s.entities.get(id)

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/fixture"
+	shard "github.com/shardgen/shardgen/runtime"
+)
+
+// resting has very many entities become idle within a moment, of a type with a stop
+// hook and of one without, while calls of others go on. It shows how long it takes
+// until all are at rest, and what it does to the calls: those before anything is to
+// rest are the limit, in the same run.
+func resting(ctx context.Context, s settings, url string) error {
+	const idle = 30 * time.Second
+	for _, hooked := range []bool{false, true} {
+		name := "resting" + strconv.FormatBool(hooked)
+		node := shard.New(config(url, name, "node"))
+		if err := fixture.HostAccount(node, func() *fixture.Account { return &fixture.Account{} }, shard.IdleAfter(idle)); err != nil {
+			return err
+		}
+		if err := fixture.HostDesk(node, func() *fixture.Desk { return &fixture.Desk{} }, shard.IdleAfter(idle)); err != nil {
+			return err
+		}
+		if err := node.Start(ctx); err != nil {
+			return err
+		}
+		conn, err := shard.Dial(ctx, config(url, name, "outside"))
+		if err == nil {
+			err = rest(ctx, s, node, conn, hooked, idle)
+			_ = conn.Close()
+		}
+		_ = node.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rest is resting for one type.
+func rest(ctx context.Context, s settings, node *shard.Node, conn *shard.Conn, hooked bool, idle time.Duration) error {
+	accounts, desks := fixture.NewAccountClient(node), fixture.NewDeskClient(node)
+	touch := func(i int) (err error) {
+		if hooked {
+			_, err = accounts.Ref(id(i)).Get(ctx)
+		} else {
+			_, err = desks.Ref(id(i)).Read(ctx)
+		}
+		return err
+	}
+	for range 2 { // what is made in the first round is used within a second or two in the second
+		for i := range s.entities {
+			if err := touch(i); err != nil {
+				return err
+			}
+		}
+	}
+	runtime.GC()
+	last := time.Now()
+	near, far := newPaced(), newPaced()
+	var calls sync.WaitGroup
+	calling, stop := context.WithCancel(ctx)
+	defer calls.Wait()
+	defer stop()
+	calls.Go(func() { near.run(calling, fixture.NewAccountClient(node)) })
+	calls.Go(func() { far.run(calling, fixture.NewAccountClient(conn)) })
+
+	rested := func() int { return int(node.Counters()["entity passivated"]) }
+	before := rested()
+	var begins time.Time
+	for rested()-before < s.entities {
+		if begins.IsZero() && rested() > before {
+			begins = time.Now()
+		}
+		if time.Since(last) > idle+5*time.Minute {
+			return fmt.Errorf("%d of %d entities rest after %v", rested()-before, s.entities, time.Since(last))
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	ends := time.Now()
+	stop()
+	calls.Wait()
+	with := map[bool]string{true: "with", false: "without"}[hooked]
+	fmt.Printf("| %d idle entities %s a stop hook at rest, from when the last may | %.1f s | | ≤ 10 s |\n",
+		s.entities, with, ends.Sub(last.Add(idle)).Seconds())
+	for _, c := range []struct {
+		name string
+		*paced
+	}{{"from the same process", near}, {"from outside", far}} {
+		g := group{[]contestant{
+			{"shardgen", func(time.Duration) (measure, error) { return c.between(begins, ends), c.err }},
+			{"before", func(time.Duration) (measure, error) { return c.between(last.Add(time.Second), begins), c.err }},
+		}, []row{{
+			title: "p99 of 1,000 calls a second " + c.name + " meanwhile", unit: "µs", figure: p99, less: true, target: "≥ 0.5× before",
+		}}}
+		if err := g.print(os.Stdout, 1, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// paced makes calls at a rate of its own, whether they are answered or not.
+type paced struct {
+	mu   sync.Mutex
+	took []sample
+	err  error
+}
+
+// sample is one call: when it was due, and how long after that it was answered.
+type sample struct {
+	due  time.Time
+	took time.Duration
+}
+
+func newPaced() *paced { return &paced{} }
+
+// run makes 1,000 calls a second to entities that are never idle for long.
+func (p *paced) run(ctx context.Context, accounts *fixture.AccountClient) {
+	const hot = 1000
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	begin := time.Now()
+	for i := 0; ctx.Err() == nil; i++ {
+		due := begin.Add(time.Duration(i) * time.Millisecond)
+		time.Sleep(time.Until(due))
+		calls.Go(func() {
+			_, err := accounts.Ref("hot-"+strconv.Itoa(i%hot)).Add(context.WithoutCancel(ctx), 1)
+			took := time.Since(due)
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.took = append(p.took, sample{due, took})
+			if p.err == nil {
+				p.err = err
+			}
+		})
+	}
+}
+
+// between measures the calls that were due in a time.
+func (p *paced) between(from, to time.Time) (m measure) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var took []time.Duration
+	for _, s := range p.took {
+		if s.due.After(from) && s.due.Before(to) {
+			took = append(took, s.took)
+		}
+	}
+	slices.Sort(took)
+	if n := len(took); n > 0 {
+		m.p50, m.p99 = took[n/2], took[n*99/100]
+	}
+	return m
+}

@@ -1,0 +1,116 @@
+package shard_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/internal/fixture"
+	shard "github.com/shardgen/shardgen/runtime"
+)
+
+// TestHangingHooksHoldUpOnlyTheirOwn: stop hooks that never return keep no other entity
+// from resting, however many they are.
+func TestHangingHooksHoldUpOnlyTheirOwn(t *testing.T) {
+	t.Parallel()
+	for _, hanging := range []int{1, 100} { // fewer and more than run at once
+		t.Run(fmt.Sprint(hanging), func(t *testing.T) {
+			t.Parallel()
+			c := emptyCluster(t)
+			c.opts = []shard.HostOption{shard.IdleAfter(time.Second), shard.StopTimeout(10 * time.Minute)}
+			accounts := fixture.NewAccountClient(c.start("a"))
+			t.Cleanup(func() { close(c.gate.Release) })
+			for i := range hanging {
+				add(t, accounts, fmt.Sprint("hangs when it stops ", i), 1)
+			}
+			require.Eventually(t, func() bool { return c.gate.Passivated.Load() == int64(hanging) }, testPatience, testTick)
+			for i := range 10 {
+				add(t, accounts, fmt.Sprint("bob", i), 1)
+			}
+			for i := range 10 {
+				c.hooks(fmt.Sprint("bob", i), "fresh", "idle")
+				add(t, accounts, fmt.Sprint("bob", i), 2)
+			}
+		})
+	}
+}
+
+// TestHangingHooksAreNotEvictedFor: entities whose stop hooks hang are over the bound
+// already, so no others have to make room for them.
+func TestHangingHooksAreNotEvictedFor(t *testing.T) {
+	t.Parallel()
+	c := emptyCluster(t)
+	c.opts = []shard.HostOption{shard.IdleAfter(0), shard.MaxActive(10), shard.StopTimeout(10 * time.Minute)}
+	n := c.start("a")
+	accounts := fixture.NewAccountClient(n)
+	t.Cleanup(func() { close(c.gate.Release) })
+	for i := range 20 {
+		add(t, accounts, fmt.Sprint("hangs when it stops ", i), 1)
+	}
+	require.Eventually(t, func() bool { return c.gate.Passivated.Load() >= 10 }, testPatience, testTick)
+	for range 3 {
+		n.Evict(accountKind)
+	}
+	require.EqualValues(t, 10, c.gate.Passivated.Load())
+}
+
+// TestShardsMoveWhileEntitiesRest: every entity keeps its state whether its shard leaves
+// before it rests, while it does, or afterwards.
+func TestShardsMoveWhileEntitiesRest(t *testing.T) {
+	t.Parallel()
+	const all = 3000
+	c := emptyCluster(t)
+	c.opts = []shard.HostOption{shard.IdleAfter(time.Second)}
+	c.start("a")
+	accounts := fixture.NewAccountClient(c.dial("client"))
+	near := fixture.NewAccountClient(c.nodes["a"])
+	for i := range all {
+		add(t, near, fmt.Sprint("e", i), 1)
+	}
+	c.start("b")
+	require.Eventually(t, func() bool { return c.gate.Passivated.Load() > 0 }, testPatience, time.Millisecond)
+	require.NoError(t, c.nodes["a"].Shutdown(testContext(t)))
+	for i := range all {
+		add(t, accounts, fmt.Sprint("e", i), 2)
+	}
+}
+
+// TestRestingIsForgotten: a remembered entity that rests because it is idle does not
+// live again where its shard goes.
+func TestRestingIsForgotten(t *testing.T) {
+	t.Parallel()
+	const all = 500
+	c := emptyCluster(t)
+	c.opts = append(rememberAccounts(shard.Remembering{}), shard.IdleAfter(time.Second))
+	c.start("a")
+	c.start("b")
+	accounts := fixture.NewAccountClient(c.nodes["a"])
+	for i := range all {
+		add(t, accounts, fmt.Sprint("e", i), 1)
+	}
+	require.Eventually(t, func() bool { return lives(c.nodes["a"], c.nodes["b"]) == 0 }, testPatience, testTick)
+	require.NoError(t, c.nodes["b"].Shutdown(testContext(t)))
+	require.Zero(t, lives(c.nodes["a"]))
+	for i := range all {
+		add(t, accounts, fmt.Sprint("e", i), 2)
+	}
+}
+
+// TestNobodyRestsWithoutALease: stop hooks do not run where another node may have the
+// entity.
+func TestNobodyRestsWithoutALease(t *testing.T) {
+	t.Parallel()
+	c := emptyCluster(t)
+	c.opts = []shard.HostOption{shard.IdleAfter(time.Hour)}
+	n := c.start("a")
+	accounts := fixture.NewAccountClient(n)
+	add(t, accounts, "bob", 1)
+	n.RestIdle(accountKind)
+	c.hooks("bob", "fresh", "idle")
+	add(t, accounts, "alice", 1)
+	n.LoseLease()
+	n.RestIdle(accountKind)
+	c.hooks("alice", "fresh")
+}

@@ -1,0 +1,130 @@
+package region
+
+import (
+	"fmt"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/shardgen/shardgen/runtime/placement"
+)
+
+// openShard is a shard that is open at node a.
+func openShard() *Shard {
+	s := New(placement.ShardID{Kind: "K", Shard: 1}, node("a"), Limits{Mailbox: 2, Waiting: 3})
+	s.Place(node("a"), placement.MakeEpoch(1, 1), false, 0, time.Unix(1000, 0))
+	return s
+}
+
+// awake gives the entities a value, each at its own time.
+func awake(s *Shard, n int) {
+	for i := range n {
+		e := s.Begin(fmt.Sprint(i), uint32(i))
+		e.Value = "value"
+		s.End(e, uint32(i))
+	}
+}
+
+// TestSurveyTakesTurns: each survey goes on behind the one before, and comes to every
+// active entity once before it comes to one again.
+func TestSurveyTakesTurns(t *testing.T) {
+	s := openShard()
+	awake(s, 10)
+	for round := range 3 {
+		seen := map[string]int{}
+		for range 4 {
+			s.Survey(3, func(e *Entity, used uint32) {
+				seen[e.ID]++
+				if fmt.Sprint(used) != e.ID {
+					t.Errorf("%s was last used at %d", e.ID, used)
+				}
+			})
+		}
+		if len(seen) != 10 {
+			t.Errorf("round %d: saw %d entities of 10", round, len(seen))
+		}
+		s.Survey(8, func(*Entity, uint32) {}) // the rest of the second time
+	}
+}
+
+// TestSurveySkipsTheRested: what rests costs the next surveys nothing.
+func TestSurveySkipsTheRested(t *testing.T) {
+	s := openShard()
+	awake(s, 1000)
+	var rested []*Entity
+	s.Survey(s.Listed(), func(e *Entity, used uint32) {
+		if s.RestIdle(e, 990) {
+			rested = append(rested, e)
+		}
+	})
+	for _, e := range rested {
+		e.Value, e.State = nil, []byte{}
+		s.End(e, 2000)
+	}
+	if len(rested) != 990 || s.Live() != 10 {
+		t.Fatalf("%d of 990 rested, %d of 10 are live", len(rested), s.Live())
+	}
+	s.Survey(s.Listed(), func(*Entity, uint32) {})
+	if n := s.Listed(); n != 10 {
+		t.Errorf("the next survey looks at %d entities, want the 10 active ones", n)
+	}
+	if err := s.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestForgottenLeaveTheList: entities that begin and end for good are not kept by the
+// list, though nobody surveys it.
+func TestForgottenLeaveTheList(t *testing.T) {
+	s := openShard()
+	awake(s, 10)
+	for i := range 10_000 {
+		e := s.Begin(fmt.Sprint("short-", i), 1)
+		e.Value = "value"
+		s.End(e, 1)
+		e = s.Begin(e.ID, 1)
+		e.Value = nil
+		s.End(e, 1)
+	}
+	if n := s.Listed(); n > 10+2*(minDead+10) {
+		t.Errorf("%d entities are in the list, and 10 in the shard", n)
+	}
+	if err := s.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRestIdleRefuses: an entity that was used, or lost with its shard, since a survey
+// showed it does not rest.
+func TestRestIdleRefuses(t *testing.T) {
+	s := openShard()
+	awake(s, 3)
+	var shown []*Entity
+	s.Survey(3, func(e *Entity, _ uint32) { shown = append(shown, e) })
+	e := s.Begin("0", 50)
+	if s.RestIdle(e, 100) {
+		t.Error("an entity rests that has a turn")
+	}
+	s.End(e, 50)
+	if s.RestIdle(e, 50) {
+		t.Error("an entity rests that was used since")
+	}
+	s.BeginMove(node("b"), placement.MakeEpoch(1, 2))
+	if s.RestIdle(shown[1], 100) {
+		t.Error("an entity rests whose shard is leaving")
+	}
+	s.Place(node("c"), placement.MakeEpoch(1, 3), false, 0, time.Unix(1000, 0))
+	s.Place(node("a"), placement.MakeEpoch(1, 4), false, 0, time.Unix(1000, 0))
+	for _, e := range shown {
+		if s.RestIdle(e, 100) {
+			t.Errorf("%s rests, which was lost with its shard", e.ID)
+		}
+	}
+}
+
+// TestEntitySize: an entity stays in the allocator's class of 128 bytes.
+func TestEntitySize(t *testing.T) {
+	if size := unsafe.Sizeof(Entity{}); size > 128 {
+		t.Errorf("an entity has %d bytes, want at most 128", size)
+	}
+}
