@@ -1,0 +1,104 @@
+//go:build linux && (amd64 || arm64)
+
+package netns
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// Supported reports whether networks can be made here: nil, or an error that says
+// what lacks.
+func Supported() error { return supported() }
+
+var supported = sync.OnceValue(func() error {
+	const why = "network namespaces cannot be made here: "
+	if os.Geteuid() != 0 {
+		return errors.New(why + "it takes root")
+	}
+	for tool, of := range map[string]string{"ip": "iproute2", "nft": "nftables"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			return fmt.Errorf(why+"there is no %s (install %s)", tool, of)
+		}
+	}
+	s, err := newNamespace()
+	if err != nil {
+		return fmt.Errorf(why+"%w", err)
+	}
+	text, err := ruleset([]Rule{{From: []*Host{{addr: "10.77.0.1"}}, To: []*Host{{addr: "10.77.0.2"}}, Percent: 50}})
+	if err == nil {
+		err = s.run(text, "nft", "-f", "-") // the kernel may lack bridges of nftables, or chance
+	}
+	if err = errors.Join(err, s.close()); err != nil {
+		return fmt.Errorf(why+"%w", err)
+	}
+	return nil
+})
+
+// A namespace is a network namespace, held open by a file.
+type namespace struct{ file *os.File }
+
+// newNamespace makes one, on a thread that ends with it.
+func newNamespace() (*namespace, error) {
+	var s namespace
+	err := onThread(func() (err error) {
+		if err := syscall.Unshare(syscall.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("unshare the network: %w", err)
+		}
+		s.file, err = os.Open("/proc/thread-self/ns/net")
+		return err
+	})
+	return &s, err
+}
+
+// onThread runs f on a thread that nothing else runs on, before or after.
+func onThread(f func() error) error {
+	result := make(chan error, 1)
+	go func() { // the caller waits for it
+		runtime.LockOSThread() // and no unlock: the thread ends with the goroutine
+		result <- f()
+	}()
+	return <-result
+}
+
+func (s *namespace) do(f func() error) error {
+	return onThread(func() error {
+		if _, _, errno := syscall.RawSyscall(sysSetns, s.file.Fd(), syscall.CLONE_NEWNET, 0); errno != 0 {
+			return fmt.Errorf("enter a network namespace: %w", errno)
+		}
+		return f()
+	})
+}
+
+// path names the namespace for other processes, as long as it is open here.
+func (s *namespace) path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), s.file.Fd()) }
+
+func (s *namespace) close() error { return s.file.Close() }
+
+// run runs a program in the namespace.
+func (s *namespace) run(stdin, program string, args ...string) error {
+	_, err := s.output(stdin, program, args...)
+	return err
+}
+
+// output is run, and returns what the program wrote.
+func (s *namespace) output(stdin, program string, args ...string) (text string, err error) {
+	err = s.do(func() error {
+		var stdout, stderr strings.Builder
+		cmd := exec.Command(program, args...)
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &stdout, &stderr
+		err := cmd.Run()
+		text = stdout.String()
+		if err != nil {
+			return fmt.Errorf("%s: %w: %s", program, err, strings.TrimSpace(stderr.String()))
+		}
+		return nil
+	})
+	return text, err
+}

@@ -1,0 +1,5 @@
+package netns
+
+import "syscall"
+
+const sysSetns = syscall.SYS_SETNS
