@@ -14,6 +14,12 @@ import (
 // is connected to all others. More than one server keeps its place in the
 // cluster over restarts, as its address.
 func RunCluster(n int) (servers []*Server, err error) {
+	return RunClusterAt(make([]Place, n)...)
+}
+
+// RunClusterAt is RunCluster with a place for each server; nil is 127.0.0.1.
+func RunClusterAt(places ...Place) (servers []*Server, err error) {
+	n := len(places)
 	defer func() {
 		if err != nil {
 			for _, s := range servers {
@@ -21,12 +27,12 @@ func RunCluster(n int) (servers []*Server, err error) {
 			}
 		}
 	}()
-	routes, err := freeAddresses(n)
+	routes, err := freeAddresses(places)
 	if err != nil {
 		return nil, fmt.Errorf("start %d nats-servers: %w", n, err)
 	}
 	for i, own := range routes {
-		s, err := Run("-n", fmt.Sprint("s", i+1), "-cluster_name", "e2e",
+		s, err := RunAt(places[i], "-n", fmt.Sprint("s", i+1), "-cluster_name", "e2e",
 			"-cluster", "nats://"+own, "-routes", "nats://"+strings.Join(routes, ",nats://"))
 		if err != nil {
 			return servers, err
@@ -36,9 +42,17 @@ func RunCluster(n int) (servers []*Server, err error) {
 	return servers, awaitMesh(servers)
 }
 
+// routePort is where servers of other places listen for each other: nobody else
+// is there.
+const routePort = "6222"
+
 // freeAddresses finds ports where nobody listens now.
-func freeAddresses(n int) (addresses []string, err error) {
-	for range n {
+func freeAddresses(places []Place) (addresses []string, err error) {
+	for _, place := range places {
+		if place != nil {
+			addresses = append(addresses, net.JoinHostPort(place.Addr(), routePort))
+			continue
+		}
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, err
@@ -55,7 +69,7 @@ func awaitMesh(servers []*Server) error {
 	heard := make(chan [2]string, 1024)
 	var conns []*nats.Conn
 	for _, s := range servers {
-		nc, err := nats.Connect(s.URL())
+		nc, err := nats.Connect(s.URL(), s.dialed)
 		if err != nil {
 			return err
 		}
@@ -82,6 +96,14 @@ func awaitMesh(servers []*Server) error {
 		case <-timeout.C:
 			return fmt.Errorf("start %d nats-servers: not connected to each other within %v\n%s", len(servers), readyTimeout, servers[0].Output())
 		}
+	}
+	return nil
+}
+
+// dialed makes connections from the server's place.
+func (s *Server) dialed(o *nats.Options) error {
+	if s.place != nil {
+		return nats.SetCustomDialer(s.place)(o)
 	}
 	return nil
 }

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/shardgen/shardgen/internal/childproc"
 )
 
 // readyTimeout bounds the start of a server.
@@ -23,23 +25,41 @@ const readyTimeout = 30 * time.Second
 // A Server is one nats-server process at one address, which it keeps over
 // restarts. Its methods may be called from one goroutine at a time.
 type Server struct {
-	bin  string
-	args []string
-	addr string // host:port
+	bin   string
+	args  []string
+	place Place  // nil: here
+	addr  string // host:port
 
 	cmd    *exec.Cmd
 	output *output
 	exited chan error // of the process now running
 }
 
+// A Place is a host of another network, in which a server can run. Methods are
+// called from any goroutine.
+type Place interface {
+	// Addr is the host's address, without a port.
+	Addr() string
+	// Do runs f on a thread of the host: a process that f starts runs there.
+	Do(f func() error) error
+	// Dial connects from that host.
+	Dial(network, address string) (net.Conn, error)
+}
+
 // Run starts a server on a free port of 127.0.0.1 with more arguments for its
 // command line, and returns when it is ready.
-func Run(args ...string) (*Server, error) {
+func Run(args ...string) (*Server, error) { return RunAt(nil, args...) }
+
+// RunAt is Run on a host of another network; nil is 127.0.0.1 of this one.
+func RunAt(place Place, args ...string) (*Server, error) {
 	bin, err := Build()
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{bin: bin, args: args, addr: "127.0.0.1:-1"}
+	s := &Server{bin: bin, args: args, place: place, addr: "127.0.0.1:-1"}
+	if place != nil {
+		s.addr = net.JoinHostPort(place.Addr(), "-1")
+	}
 	if err := s.Start(); err != nil {
 		return nil, err
 	}
@@ -84,11 +104,20 @@ func (s *Server) Start() error {
 	out := newOutput()
 	cmd := exec.Command(s.bin, slices.Concat([]string{"-a", host, "-p", port}, s.args)...)
 	cmd.Stderr = out
-	if err := cmd.Start(); err != nil {
+	var at childproc.Place
+	if s.place != nil {
+		at = s.place
+	}
+	release, err := childproc.Start(cmd, at)
+	if err != nil {
 		return fmt.Errorf("start nats-server: %w", err)
 	}
 	exited := make(chan error, 1)
-	go func() { exited <- cmd.Wait() }() // Kill and Stop wait for it
+	go func() { // Kill and Stop wait for it
+		err := cmd.Wait()
+		release()
+		exited <- err
+	}()
 	s.cmd, s.exited, s.output = cmd, exited, out
 	timeout := time.NewTimer(readyTimeout)
 	defer timeout.Stop()

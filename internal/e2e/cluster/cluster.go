@@ -9,12 +9,17 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
+	"github.com/shardgen/shardgen/internal/childproc"
+	"github.com/shardgen/shardgen/internal/e2e/netns"
 	"github.com/shardgen/shardgen/internal/e2e/node"
 	"github.com/shardgen/shardgen/internal/e2e/process"
 	"github.com/shardgen/shardgen/internal/e2e/witness"
@@ -29,6 +34,13 @@ type Options struct {
 	URL     string // of NATS servers that run; "": nats-server processes of its own
 	Servers int    // how many of its own. Default 1
 	Dir     string // for logs and witnesses; must exist
+	// Separate: servers, nodes and callers run on hosts of their own, each in a
+	// network namespace, between which packets can be dropped (see Network). The
+	// servers are the cluster's own, so URL must be empty.
+	Separate bool
+	// Near is the number of the server, from 0, that a node or caller connects to as
+	// long as it reaches it. Nil: to any server.
+	Near func(name string) int
 	// Singleton: the nodes host one, and leave traces of when it lived.
 	Singleton bool
 	// Pulses: the nodes host a type whose entities are remembered.
@@ -43,9 +55,11 @@ type Cluster struct {
 	options Options
 	name    string
 	servers []*natsproc.Server // none if they are not ours
+	network *netns.Network     // nil if hosts are not separate
 
 	mu    sync.Mutex
-	nodes []*Node // all ever started, in order
+	hosts map[string]*netns.Host // by the names of servers ("s1"), nodes and callers
+	nodes []*Node                // all ever started, in order
 	logs  []io.Closer
 }
 
@@ -62,11 +76,21 @@ func (n *Node) Log() string { return n.log }
 
 // New starts the servers, without a node yet. Close it in any case.
 func New(o Options) (*Cluster, error) {
-	c := &Cluster{options: o, name: "e2e-" + strconv.Itoa(os.Getpid()) + "-" + strconv.FormatInt(time.Now().UnixNano(), 36)}
-	if o.URL == "" {
-		servers, err := runServers(o.Servers)
+	c := &Cluster{
+		options: o, name: "e2e-" + strconv.Itoa(os.Getpid()) + "-" + strconv.FormatInt(time.Now().UnixNano(), 36),
+		hosts: make(map[string]*netns.Host),
+	}
+	if o.Separate {
+		network, err := netns.New()
 		if err != nil {
 			return nil, err
+		}
+		c.network = network
+	}
+	if o.URL == "" {
+		servers, err := c.runServers(max(o.Servers, 1))
+		if err != nil {
+			return nil, errors.Join(err, c.Close())
 		}
 		var urls []string
 		for _, s := range servers {
@@ -77,15 +101,50 @@ func New(o Options) (*Cluster, error) {
 	return c, nil
 }
 
-func runServers(n int) ([]*natsproc.Server, error) {
-	if n > 1 {
-		return natsproc.RunCluster(n)
+func (c *Cluster) runServers(n int) ([]*natsproc.Server, error) {
+	places := make([]natsproc.Place, n)
+	for i := range places {
+		if c.network == nil {
+			continue
+		}
+		h, err := c.Host(fmt.Sprint("s", i+1))
+		if err != nil {
+			return nil, err
+		}
+		places[i] = h
 	}
-	server, err := natsproc.Run()
+	if n > 1 {
+		return natsproc.RunClusterAt(places...)
+	}
+	server, err := natsproc.RunAt(places[0])
 	if err != nil {
 		return nil, err
 	}
 	return []*natsproc.Server{server}, nil
+}
+
+// Network is what connects the hosts; nil if they are not separate.
+func (c *Cluster) Network() *netns.Network { return c.network }
+
+// Host is where the server, node or caller of that name runs or will run; nil if
+// hosts are not separate. A node that comes back under its name runs where the one
+// before did.
+func (c *Cluster) Host(name string) (*netns.Host, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.hostLocked(name)
+}
+
+func (c *Cluster) hostLocked(name string) (*netns.Host, error) {
+	if c.network == nil || c.hosts[name] != nil {
+		return c.hosts[name], nil
+	}
+	h, err := c.network.Add(name)
+	if err != nil {
+		return nil, err
+	}
+	c.hosts[name] = h
+	return h, nil
 }
 
 // Servers are the cluster's own servers; none if it runs on others.
@@ -94,6 +153,18 @@ func (c *Cluster) Servers() []*natsproc.Server { return c.servers }
 // URL is where the NATS servers are.
 func (c *Cluster) URL() string { return c.options.URL }
 
+// urlFor is where the servers are, the one near to a node or caller first.
+func (c *Cluster) urlFor(name string) string {
+	if c.options.Near == nil || len(c.servers) < 2 {
+		return c.options.URL
+	}
+	var urls []string
+	for i := range c.servers {
+		urls = append(urls, c.servers[(c.options.Near(name)+i)%len(c.servers)].URL())
+	}
+	return strings.Join(urls, ",")
+}
+
 // Name is the cluster's name.
 func (c *Cluster) Name() string { return c.name }
 
@@ -101,7 +172,7 @@ func (c *Cluster) Name() string { return c.name }
 func (c *Cluster) Start(ctx context.Context, names ...string) ([]*Node, error) {
 	var started []*Node
 	for _, name := range names {
-		n, err := c.launch(name)
+		n, err := c.Launch(name)
 		if err != nil {
 			return nil, err
 		}
@@ -115,7 +186,15 @@ func (c *Cluster) Start(ctx context.Context, names ...string) ([]*Node, error) {
 	return started, nil
 }
 
-func (c *Cluster) launch(name string) (*Node, error) {
+// Nodes are all that were ever started, in order.
+func (c *Cluster) Nodes() []*Node {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.nodes)
+}
+
+// Launch starts a node and does not wait until it is up.
+func (c *Cluster) Launch(name string) (*Node, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	// A node may come back under its name: its files have a number, too.
@@ -126,13 +205,21 @@ func (c *Cluster) launch(name string) (*Node, error) {
 	}
 	c.logs = append(c.logs, logs)
 	o := node.Options{
-		URL: c.options.URL, Cluster: c.name, Name: name, Witness: base + ".witness",
+		URL: c.urlFor(name), Ordered: c.options.Near != nil, Cluster: c.name, Name: name, Witness: base + ".witness",
 		Pulses: c.options.Pulses, CallTimeout: c.options.CallTimeout,
 	}
 	if c.options.Singleton {
 		o.Trace = base + ".trace"
 	}
-	p, err := process.Start(name, logs, c.options.Program, o.Args()...)
+	host, err := c.hostLocked(name)
+	if err != nil {
+		return nil, err
+	}
+	var place childproc.Place
+	if host != nil {
+		place = host
+	}
+	p, err := process.StartAt(place, name, logs, c.options.Program, o.Args()...)
 	if err != nil {
 		return nil, err
 	}
@@ -157,9 +244,20 @@ func (c *Cluster) Dial(ctx context.Context, name string) (*shard.Conn, error) {
 	}
 	c.mu.Lock()
 	c.logs = append(c.logs, logs)
+	host, err := c.hostLocked(name)
 	c.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	var options []nats.Option
+	if host != nil {
+		options = append(options, nats.SetCustomDialer(host))
+	}
+	if c.options.Near != nil {
+		options = append(options, nats.DontRandomize())
+	}
 	return shard.Dial(ctx, shard.Config{
-		Cluster: c.name, Name: name, Transport: natstransport.New(c.options.URL),
+		Cluster: c.name, Name: name, Transport: natstransport.New(c.urlFor(name), natstransport.ConnectOptions(options...)),
 		Logger: slog.New(slog.NewTextHandler(logs, nil)), CallTimeout: c.options.CallTimeout,
 	})
 }
@@ -174,6 +272,9 @@ func (c *Cluster) Witnessed() ([]witness.Record, error) {
 	}
 	return witness.Read(paths...)
 }
+
+// Witnessed is every call that ran at the node so far.
+func (n *Node) Witnessed() ([]witness.Record, error) { return witness.Read(n.witness) }
 
 // Lived tells from when to when a singleton lived at the node; the zero times if
 // it never did.
@@ -208,6 +309,9 @@ func (c *Cluster) Close() error {
 	}
 	for _, s := range c.servers {
 		errs = append(errs, s.Kill())
+	}
+	if c.network != nil {
+		errs = append(errs, c.network.Close())
 	}
 	c.nodes, c.logs, c.servers = nil, nil, nil
 	return errors.Join(errs...)

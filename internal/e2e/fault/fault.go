@@ -53,8 +53,22 @@ type Fault struct {
 	Nodes, Servers int
 	// Length is how long it lasts, if the run does not say.
 	Length time.Duration
+	// Rounds is how often it happens, if the run does not say. 0: 5, for faults
+	// that have rounds.
+	Rounds int
+	// Rate is how many calls are made a second, if the run does not say. 0: 2,000.
+	Rate int
+	// Needs returns why it cannot be run on this machine; nil: it can be run.
+	Needs func() error
+	// Separate: servers, nodes and callers are on hosts of their own, between which
+	// packets can be dropped.
+	Separate bool
+	// Near is the server that a node or caller connects to; nil: any.
+	Near func(name string) int
 	// Spares: nobody may be removed from the cluster by it.
 	Spares bool
+	// SparesOthers: nobody but those whom Inject names to Strike may be removed.
+	SparesOthers bool
 	// Inject makes it happen and returns when it has taken effect in full.
 	Inject func(ctx context.Context, r *Run) error
 	Limits Limits
@@ -70,7 +84,7 @@ type Fault struct {
 }
 
 // faults are all that can be run, in the order they are listed.
-var faults = []Fault{join, leave, rolling, overload, kill, pause, natsOutage, natsRestart, singletonLeave, singletonKill, remembered}
+var faults = []Fault{join, leave, rolling, overload, kill, pause, natsOutage, natsRestart, singletonLeave, singletonKill, remembered, partition, oneWay, flipFlop}
 
 // All returns all faults.
 func All() []Fault { return append([]Fault(nil), faults...) }

@@ -19,7 +19,7 @@ type Options struct {
 	Nodes   int // before the fault. Default: the fault's
 	Load    load.Options
 	Calls   int // at least. Default 20,000
-	Rounds  int // of restarts, for faults that have several. Default 5
+	Rounds  int // for faults that have several. Default: the fault's
 	Victim  int // 1 is the oldest node, Nodes the youngest. Default: the fault's
 	// Length is how long the fault lasts. Default: the fault's.
 	Length time.Duration
@@ -40,8 +40,11 @@ func (o Options) withDefaults(f Fault) Options {
 	set(&o.Length, f.Length)
 	set(&o.Times, f.Times)
 	set(&o.Cluster.Servers, f.Servers)
+	o.Cluster.Separate, o.Cluster.Near = f.Separate, f.Near
 	set(&o.Load.Entities, 1000)
+	set(&o.Load.Rate, f.Rate)
 	set(&o.Load.Rate, 2000)
+	set(&o.Rounds, f.Rounds)
 	set(&o.Calls, 20_000)
 	set(&o.Rounds, 5)
 	set(&o.Tail, 2*time.Second)
@@ -78,7 +81,7 @@ func (o Options) Validate(f Fault) error {
 		return fmt.Errorf("%s happens once: leave the times out", f.Name)
 	case o.Length > 0 && f.Length == 0:
 		return fmt.Errorf("%s lasts until it has taken effect: leave the length out", f.Name)
-	case f.Servers > 0 && o.Cluster.URL != "":
+	case (f.Servers > 0 || f.Separate) && o.Cluster.URL != "":
 		return fmt.Errorf("%s happens to NATS servers: it starts its own (leave -nats out)", f.Name)
 	case o.Victim < 0 || o.Victim > o.Nodes:
 		return fmt.Errorf("victim %d: want 1 to %d", o.Victim, o.Nodes)
@@ -107,6 +110,7 @@ type Run struct {
 	options Options
 	limits  Limits
 	began   time.Time       // the fault
+	struck  map[string]bool // names of nodes that may be removed
 	died    map[string]bool // entities of killed processes
 	notes   []string
 	misses  []string
@@ -119,18 +123,23 @@ func Do(ctx context.Context, f Fault, o Options) (row Row, err error) {
 	if err := o.Validate(f); err != nil {
 		return Row{}, err
 	}
+	if f.Needs != nil {
+		if err := f.Needs(); err != nil {
+			return Row{}, fmt.Errorf("%s: %w", f.Name, err)
+		}
+	}
 	c, err := cluster.New(o.Cluster)
 	if err != nil {
 		return Row{}, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	r := &Run{Cluster: c, Length: o.Length, options: o, limits: f.Limits, died: make(map[string]bool)}
+	r := &Run{Cluster: c, Length: o.Length, options: o, limits: f.Limits, died: make(map[string]bool), struck: make(map[string]bool)}
 	if err := r.start(ctx, f); err != nil {
 		return Row{}, err
 	}
 	var callers []shard.Caller
 	for i := range connections {
-		conn, err := c.Dial(ctx, fmt.Sprintf("client-%d", i))
+		conn, err := c.Dial(ctx, callerName(i))
 		if err != nil {
 			return Row{}, err
 		}
@@ -255,18 +264,17 @@ func (r *Run) Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// removed tells which nodes were given up by others, or have ended.
+// removed reports which nodes were given up by others, or have ended, although
+// they were not struck.
 func (r *Run) removed() (misses []string) {
-	for _, n := range r.Nodes {
+	for _, n := range r.Cluster.Nodes() {
 		for _, e := range n.Said() {
-			if givenUp(e) {
+			if givenUp(e) && !r.struck[e.Member] {
 				misses = append(misses, fmt.Sprintf("%s saw %s %s at %s", n.Name(), e.Member, e.Kind, e.Time.Format("15:04:05.000")))
 			}
 		}
-		select {
-		case <-n.Done():
+		if !r.struck[n.Name()] && n.Ended() {
 			misses = append(misses, n.Name()+" has ended (its log says why)")
-		default:
 		}
 	}
 	return misses
@@ -295,7 +303,7 @@ func (r *Run) judge(ctx context.Context, f Fault, c shard.Caller) (Row, error) {
 		r.noteDead(&row)
 	}
 	row.Errors = r.Load.Errors()
-	if f.Spares {
+	if f.Spares || f.SparesOthers {
 		r.misses = append(r.misses, r.removed()...)
 	}
 	row.Misses = append(r.misses, f.Limits.misses(row)...)

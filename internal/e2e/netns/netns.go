@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -78,6 +79,13 @@ func (n *Network) Add(name string) (*Host, error) {
 	}
 	n.hosts = append(n.hosts, h)
 	return h, nil
+}
+
+// Hosts are all hosts, in the order in which they were added.
+func (n *Network) Hosts() []*Host {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.hosts)
 }
 
 // Drop drops packets by these rules from now on, in the place of all former ones;

@@ -11,8 +11,11 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/shardgen/shardgen/internal/e2e/witness"
 	"github.com/shardgen/shardgen/internal/e2e/workload"
@@ -29,6 +32,8 @@ const (
 	Left  = "left"  // it has left in order
 	Ended = "ended" // it ended otherwise
 	Saw   = "saw"   // it saw a change of the cluster: Kind, Member and Time say which
+	// Agreed: it saw that from then on all members agree on View, or no more.
+	Agreed = "agreed"
 )
 
 // An Event is one line of what a node says.
@@ -40,11 +45,15 @@ type Event struct {
 	Kind   string    `json:"kind,omitempty"`   // a shard.EventKind
 	Member string    `json:"member,omitempty"` // the name of whom it is about
 	Time   time.Time `json:"time,omitzero"`    // when the node saw it
+	// View is the cluster as the node saw it then, if all agreed: its founder and its
+	// members. "" if they did not.
+	View string `json:"view,omitempty"`
 }
 
 // Options say how a node runs.
 type Options struct {
 	URL     string // of the NATS servers
+	Ordered bool   // it connects to the first server of URL that it reaches, not to any
 	Cluster string
 	Name    string
 	Witness string // the file for the record of its calls, which must not exist
@@ -58,7 +67,7 @@ type Options struct {
 func (o Options) Args() []string {
 	return []string{
 		Command, "-nats", o.URL, "-cluster", o.Cluster, "-name", o.Name, "-witness", o.Witness, "-trace", o.Trace,
-		"-pulses=" + strconv.FormatBool(o.Pulses), "-call-timeout", o.CallTimeout.String(),
+		"-ordered=" + strconv.FormatBool(o.Ordered), "-pulses=" + strconv.FormatBool(o.Pulses), "-call-timeout", o.CallTimeout.String(),
 	}
 }
 
@@ -69,6 +78,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer)
 	var o Options
 	flags := flag.NewFlagSet(Command, flag.ContinueOnError)
 	flags.StringVar(&o.URL, "nats", "", "`URL` of the NATS servers")
+	flags.BoolVar(&o.Ordered, "ordered", false, "connect to the first server of the URL that can be reached, not to any")
 	flags.StringVar(&o.Cluster, "cluster", "", "`name` of the cluster")
 	flags.StringVar(&o.Name, "name", "", "`name` of the node")
 	flags.StringVar(&o.Witness, "witness", "", "`file` for the record of calls that ran")
@@ -108,10 +118,25 @@ func (v *voice) say(e Event) {
 // watch says what the node sees of others, until the node stops.
 func (v *voice) watch(n *shard.Node) {
 	for e := range n.Events(context.Background()) {
-		if e.Member.Name != "" {
+		switch {
+		case e.Kind == shard.EventConverged || e.Kind == shard.EventDiverged:
+			v.say(Event{Event: Agreed, Time: e.Time, View: agreed(n.Cluster())})
+		case e.Member.Name != "":
 			v.say(Event{Event: Saw, Kind: e.Kind.String(), Member: e.Member.Name, Time: e.Time})
 		}
 	}
+}
+
+// agreed describes a view on which all members agree; "" if they do not.
+func agreed(v shard.ClusterView) string {
+	if !v.Converged {
+		return ""
+	}
+	names := []string{"founded by " + v.Founder.String()}
+	for _, m := range v.Members {
+		names = append(names, m.String())
+	}
+	return strings.Join(names, " ")
 }
 
 func run(ctx context.Context, o Options, v *voice) (err error) {
@@ -120,8 +145,12 @@ func run(ctx context.Context, o Options, v *voice) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
+	var options []natstransport.Option
+	if o.Ordered {
+		options = append(options, natstransport.ConnectOptions(nats.DontRandomize()))
+	}
 	n := shard.New(shard.Config{
-		Cluster: o.Cluster, Name: o.Name, Transport: natstransport.New(o.URL), CallTimeout: o.CallTimeout,
+		Cluster: o.Cluster, Name: o.Name, Transport: natstransport.New(o.URL, options...), CallTimeout: o.CallTimeout,
 	})
 	if err := Host(n, w); err != nil {
 		return err

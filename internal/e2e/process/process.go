@@ -15,15 +15,20 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/shardgen/shardgen/internal/childproc"
 )
 
-// A Process is one child. It ends with this process, however that ends, if it
-// heeds that its standard input closes. All methods are safe for concurrent use.
+// A Process is one child. It ends with this process, however that ends: by
+// SIGKILL on Linux, elsewhere if it heeds that its standard input closes. All methods are safe for concurrent use.
 type Process struct {
 	name string
 	cmd  *exec.Cmd
 	done chan struct{}
 	err  error // how it ended; read after done
+
+	stdin   io.Writer
+	release func()
 
 	mu      sync.Mutex
 	said    []Event
@@ -38,23 +43,34 @@ type Event struct {
 	Kind   string    `json:"kind"`
 	Member string    `json:"member"`
 	Time   time.Time `json:"time"`
+	View   string    `json:"view"`
 }
 
 // Start runs a program. name is for messages; logs gets its standard error.
 func Start(name string, logs io.Writer, program string, args ...string) (*Process, error) {
+	return StartAt(nil, name, logs, program, args...)
+}
+
+// StartAt is Start on a host of another network; nil is this one.
+func StartAt(place childproc.Place, name string, logs io.Writer, program string, args ...string) (*Process, error) {
 	cmd := exec.Command(program, args...)
 	cmd.Stderr = logs
-	if _, err := cmd.StdinPipe(); err != nil {
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	if err := cmd.Start(); err != nil {
+	release, err := childproc.Start(cmd, place)
+	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	p := &Process{name: name, cmd: cmd, done: make(chan struct{}), changed: make(chan struct{})}
+	p := &Process{
+		name: name, cmd: cmd, stdin: stdin, release: release,
+		done: make(chan struct{}), changed: make(chan struct{}),
+	}
 	go p.listen(stdout) // Kill waits for it
 	return p, nil
 }
@@ -68,6 +84,7 @@ func (p *Process) listen(stdout io.Reader) {
 		p.change(func() { p.said = append(p.said, e) })
 	}
 	err := p.cmd.Wait()
+	p.release()
 	p.change(func() {
 		p.err = err
 		close(p.done)
@@ -90,6 +107,16 @@ func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Ended reports whether the process has ended.
+func (p *Process) Ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
 
 // Said is what the process has said so far.
 func (p *Process) Said() []Event {
@@ -158,6 +185,9 @@ func (p *Process) ended() error {
 	}
 	return how
 }
+
+// Write writes to the standard input of the process.
+func (p *Process) Write(b []byte) (int, error) { return p.stdin.Write(b) }
 
 // Signal sends a signal: SIGTERM to leave, SIGSTOP and SIGCONT to pause.
 func (p *Process) Signal(s syscall.Signal) error {

@@ -1,0 +1,177 @@
+package fault
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/e2e/cluster"
+	"github.com/shardgen/shardgen/internal/e2e/netns"
+)
+
+// oneWay: of one node's packets those of one direction vanish, as with a broken
+// cable or a firewall. What it sends arrives and it hears nothing, or the other way
+// round. It is removed, and nobody that it accuses is.
+var oneWay = Fault{
+	Name:         "one-way",
+	About:        "for 60s nothing arrives at one node, and what it sends does; then, for 60s, the other way round",
+	Victim:       -1,
+	Nodes:        5,
+	Servers:      3,
+	Length:       time.Minute,
+	Needs:        netns.Supported,
+	Separate:     true,
+	SparesOthers: true,
+	Within:       4 * time.Minute,
+	Limits:       cutLimits,
+	Inject: func(ctx context.Context, r *Run) error {
+		k := r.keep(r.Victim)
+		defer func() { _ = k.end() }()
+		for _, way := range []direction{arriving, leaving} {
+			if err := r.spread(ctx); err != nil {
+				return err
+			}
+			v, err := r.cutOneWay(k.node(r.Victim.Name()), way)
+			if err != nil {
+				return err
+			}
+			if err := r.Sleep(ctx, r.Length); err != nil {
+				return err
+			}
+			r.noteRemoval(fmt.Sprintf("nothing %v: ", way), v)
+			if err := r.judgeOwners(v); err != nil {
+				return err
+			}
+			if err := r.judgeStopped([]victim{v}); err != nil {
+				return err
+			}
+			if err := r.heal(); err != nil {
+				return err
+			}
+			r.Begin() // what is judged begins with the last heal
+			if err := r.oneView(ctx, r.began, viewLimit); err != nil {
+				return err
+			}
+		}
+		r.Note("%d processes ended and were started again", k.total())
+		return r.spread(ctx)
+	},
+}
+
+// flipFlop: nothing arrives at one node for a while, then everything, and so on.
+// Whenever it was removed its process is started again. The others go on as if
+// nothing were.
+var flipFlop = Fault{
+	Name:         "flip-flop",
+	About:        "for 20s nothing arrives at one node, for 20s everything does, and so on, ten times over",
+	Victim:       -1,
+	Nodes:        5,
+	Servers:      3,
+	Length:       20 * time.Second,
+	Rounds:       10,
+	Needs:        netns.Supported,
+	Separate:     true,
+	SparesOthers: true,
+	Within:       15 * time.Minute,
+	Limits:       cutLimits,
+	Inject: func(ctx context.Context, r *Run) error {
+		k := r.keep(r.Victim)
+		defer func() { _ = k.end() }()
+		var strikes []victim
+		for range r.options.Rounds {
+			if err := r.spread(ctx); err != nil {
+				return err
+			}
+			v, err := r.cutOneWay(k.node(r.Victim.Name()), arriving)
+			if err != nil {
+				return err
+			}
+			strikes = append(strikes, v)
+			if err := r.Sleep(ctx, r.Length); err != nil {
+				return err
+			}
+			if err := r.heal(); err != nil {
+				return err
+			}
+			r.Begin() // what is judged begins with the last heal
+			if err := r.Sleep(ctx, r.Length); err != nil {
+				return err
+			}
+		}
+		if err := r.oneView(ctx, r.began, max(r.Length, viewLimit)); err != nil {
+			return err
+		}
+		if err := r.spread(ctx); err != nil {
+			return err
+		}
+		return r.judgeStrikes(strikes, k)
+	},
+}
+
+// cutLimits are those of a node that is cut off and comes back: nothing that was
+// acknowledged elsewhere is lost, and soon after the heal all is well again.
+var cutLimits = Limits{
+	Failed: unjudged, Unknown: unjudged, Lost: 0, Doubled: 0, Disorder: 0, Misstated: 0,
+	Pause: unjudged, Recovery: 30 * time.Second,
+}
+
+// A direction is the way of the packets of a victim that are dropped.
+type direction bool
+
+const (
+	arriving direction = false
+	leaving  direction = true
+)
+
+func (d direction) String() string {
+	if d == leaving {
+		return "leaves"
+	}
+	return "arrives"
+}
+
+// cutOneWay drops the victim's packets of one direction.
+func (r *Run) cutOneWay(n *cluster.Node, way direction) (victim, error) {
+	own, err := r.hosts(n.Name())
+	if err != nil {
+		return victim{}, err
+	}
+	rule := netns.Rule{From: r.everywhere(own...), To: own}
+	if way == leaving {
+		rule.From, rule.To = rule.To, rule.From
+	}
+	r.Begin()
+	struck := r.Strike(n)
+	return struck[0], r.Cluster.Network().Drop(rule)
+}
+
+// noteRemoval notes when a victim was given up. One that was not, although it was
+// cut off for long, is a miss.
+func (r *Run) noteRemoval(prefix string, v victim) {
+	switch at := r.removal(v.node.Name(), v.since); {
+	case !at.IsZero():
+		r.Note("%s%s was given up %v after the fault", prefix, v.node.Name(), round(at.Sub(v.since)))
+	case r.Length >= certainlyRemoved:
+		r.Miss("%snobody gave %s up", prefix, v.node.Name())
+	default:
+		r.Note("%snobody gave %s up", prefix, v.node.Name())
+	}
+}
+
+// judgeStrikes looks for turns at two homes after each strike that ended with the
+// removal of the process that was struck.
+func (r *Run) judgeStrikes(strikes []victim, k *keeper) error {
+	removed := 0
+	for i, v := range strikes {
+		again := i+1 < len(strikes) && strikes[i+1].node == v.node
+		if again || !v.node.Ended() {
+			continue // it stayed: shards may have come back to it
+		}
+		removed++
+		if err := r.judgeOwners(v); err != nil {
+			return err
+		}
+	}
+	r.Note("%d of %d times the victim was removed, and %d processes were started in its place", removed, len(strikes), k.total())
+	return nil
+}

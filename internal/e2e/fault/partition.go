@@ -1,0 +1,144 @@
+package fault
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/e2e/cluster"
+	"github.com/shardgen/shardgen/internal/e2e/netns"
+)
+
+// partition: two data centers lose sight of each other. Each side has NATS
+// servers of its own, to which its nodes are connected, so that both could go on by
+// themselves: that is harder than nodes that are cut off from their servers, which
+// can say nothing to anybody. The oldest node, which coordinates, is on the smaller
+// side, and so is one of the two callers.
+var partition = Fault{
+	Name:         "partition",
+	About:        "two of five nodes, one of three NATS servers and a caller are cut off from the others for 60s",
+	Nodes:        5,
+	Servers:      3,
+	Length:       time.Minute,
+	Needs:        netns.Supported,
+	Separate:     true,
+	Near:         sideOf,
+	SparesOthers: true,
+	Within:       90 * time.Second,
+	Limits: Limits{
+		Failed: unjudged, Unknown: unjudged, Lost: 0, Doubled: 0, Disorder: 0, Misstated: 0,
+		Pause: unjudged, Recovery: 30 * time.Second,
+	},
+	Inject: func(ctx context.Context, r *Run) error {
+		if err := r.spread(ctx); err != nil {
+			return err
+		}
+		var smaller []*cluster.Node
+		for _, n := range r.Nodes {
+			if sideOf(n.Name()) == 0 {
+				smaller = append(smaller, n)
+			}
+		}
+		minority, err := r.cutOff(smaller)
+		if err != nil {
+			return err
+		}
+		if err := r.Sleep(ctx, r.Length); err != nil {
+			return err
+		}
+		return r.reunite(ctx, minority)
+	},
+}
+
+// Limits of a partition.
+const (
+	// certainlyRemoved is how long nodes must be cut off so that they must have been
+	// removed, by default settings.
+	certainlyRemoved = 30 * time.Second
+	viewLimit        = 15 * time.Second // after the heal
+	stopLimit        = 6 * time.Second  // LeaseMajority, and one for the load of the machine
+)
+
+// sideOf is the server to which a node or caller is connected. The first one is on
+// the smaller side: with n1, with n2 if the others are more, and with one caller.
+func sideOf(name string) int {
+	switch name {
+	case "n1", "n2", callerName(1):
+		return 0
+	case "n3":
+		return 1
+	}
+	return 2
+}
+
+// cutOff drops all packets between the side of these nodes and the others. The
+// first server and the second caller are on theirs.
+func (r *Run) cutOff(nodes []*cluster.Node) ([]victim, error) {
+	names := []string{"s1", callerName(1)}
+	for _, n := range nodes {
+		names = append(names, n.Name())
+	}
+	side, err := r.hosts(names...)
+	if err != nil {
+		return nil, err
+	}
+	others := r.everywhere(side...)
+	r.Begin()
+	victims := r.Strike(nodes...)
+	return victims, r.Cluster.Network().Drop(netns.Rule{From: side, To: others}, netns.Rule{From: others, To: side})
+}
+
+// reunite heals the partition, starts processes of the smaller side again that
+// end, and waits until all is as before.
+func (r *Run) reunite(ctx context.Context, minority []victim) error {
+	var nodes []*cluster.Node
+	for _, v := range minority {
+		nodes = append(nodes, v.node)
+		r.noteRemoval("", v)
+	}
+	k := r.keep(nodes...)
+	defer func() { _ = k.end() }()
+	if err := r.judgeOwners(minority...); err != nil {
+		return err
+	}
+	if err := r.judgeStopped(minority); err != nil {
+		return err
+	}
+	if err := r.heal(); err != nil {
+		return err
+	}
+	r.Begin() // what is judged begins with the heal
+	if err := r.oneView(ctx, r.began, viewLimit); err != nil {
+		return err
+	}
+	r.Note("%d processes of the smaller side ended and were started again", k.total())
+	if err := k.end(); err != nil {
+		return err
+	}
+	return r.spread(ctx)
+}
+
+// judgeStopped looks for turns that victims ran long after they were cut off.
+func (r *Run) judgeStopped(victims []victim) error {
+	if r.Length < certainlyRemoved {
+		return nil // too short to tell
+	}
+	for _, v := range victims {
+		ran, err := v.node.Witnessed()
+		if err != nil {
+			return err
+		}
+		late := 0
+		for _, call := range ran {
+			if time.Unix(0, call.At).Sub(v.since) > stopLimit {
+				late++
+			}
+		}
+		if late > 0 {
+			r.Miss("%s ran %d calls later than %v after it was cut off", v.node.Name(), late, stopLimit)
+		}
+	}
+	return nil
+}
+
+func callerName(i int) string { return fmt.Sprintf("client-%d", i) }
