@@ -77,16 +77,13 @@ var flipFlop = Fault{
 	Inject: func(ctx context.Context, r *Run) error {
 		k := r.keep(r.Victim)
 		defer func() { _ = k.end() }()
-		var strikes []victim
 		for range r.options.Rounds {
 			if err := r.spread(ctx); err != nil {
 				return err
 			}
-			v, err := r.cutOneWay(k.node(r.Victim.Name()), arriving)
-			if err != nil {
+			if _, err := r.cutOneWay(k.node(r.Victim.Name()), arriving); err != nil {
 				return err
 			}
-			strikes = append(strikes, v)
 			if err := r.Sleep(ctx, r.Length); err != nil {
 				return err
 			}
@@ -104,7 +101,7 @@ var flipFlop = Fault{
 		if err := r.spread(ctx); err != nil {
 			return err
 		}
-		return r.judgeStrikes(strikes, k)
+		return r.judgeStrikes(k)
 	},
 }
 
@@ -160,10 +157,10 @@ func (r *Run) noteRemoval(prefix string, v victim) {
 
 // judgeStrikes looks for turns at two homes after each strike that ended with the
 // removal of the process that was struck.
-func (r *Run) judgeStrikes(strikes []victim, k *keeper) error {
+func (r *Run) judgeStrikes(k *keeper) error {
 	removed := 0
-	for i, v := range strikes {
-		again := i+1 < len(strikes) && strikes[i+1].node == v.node
+	for i, v := range r.strikes {
+		again := i+1 < len(r.strikes) && r.strikes[i+1].node == v.node
 		if again || !v.node.Ended() {
 			continue // it stayed: shards may have come back to it
 		}
@@ -172,6 +169,6 @@ func (r *Run) judgeStrikes(strikes []victim, k *keeper) error {
 			return err
 		}
 	}
-	r.Note("%d of %d times the victim was removed, and %d processes were started in its place", removed, len(strikes), k.total())
+	r.Note("%d of %d times the victim was removed, and %d processes were started in its place", removed, len(r.strikes), k.total())
 	return nil
 }

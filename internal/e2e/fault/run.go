@@ -111,6 +111,7 @@ type Run struct {
 	limits  Limits
 	began   time.Time       // the fault
 	struck  map[string]bool // names of nodes that may be removed
+	strikes []victim
 	died    map[string]bool // entities of killed processes
 	notes   []string
 	misses  []string
@@ -293,6 +294,7 @@ func (r *Run) Died(entities map[string]bool) {
 }
 
 func (r *Run) judge(ctx context.Context, f Fault, c shard.Caller) (Row, error) {
+	r.mourn()
 	ran, err := r.Cluster.Witnessed()
 	if err != nil {
 		return Row{}, err

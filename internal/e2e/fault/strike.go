@@ -3,6 +3,7 @@ package fault
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -17,19 +18,34 @@ import (
 
 // A victim is a process that something is done to from some time on.
 type victim struct {
-	node  *cluster.Node
-	since time.Time
+	node   *cluster.Node
+	since  time.Time
+	living map[string]bool // its entities then
 }
 
 // Strike notes that something happens to these nodes now: they may be removed, and
-// what lives at them then is lost with them.
+// what lives at them is lost then.
 func (r *Run) Strike(nodes ...*cluster.Node) (struck []victim) {
 	for _, n := range nodes {
 		r.struck[n.Name()] = true
-		r.Died(r.Load.LivingAt(n.Name()))
-		struck = append(struck, victim{n, time.Now()})
+		struck = append(struck, victim{n, time.Now(), r.Load.LivingAt(n.Name())})
 	}
+	r.strikes = append(r.strikes, struck...)
 	return struck
+}
+
+// mourn notes what was lost with the victims that were removed. A process that was
+// struck several times counts as it was the last time.
+func (r *Run) mourn() {
+	last := make(map[*cluster.Node]victim)
+	for _, v := range r.strikes {
+		last[v.node] = v
+	}
+	for n, v := range last {
+		if n.Ended() || !r.removal(n.Name(), v.since).IsZero() {
+			r.Died(v.living)
+		}
+	}
 }
 
 // removal is when another node than those that were struck saw that a process of
@@ -98,11 +114,11 @@ func (r *Run) judgeOwners(victims ...victim) error {
 		}
 		own := make(map[string]bool)
 		for _, call := range ran {
-			own[call.Entity] = r.died[call.Entity]
+			own[call.Entity] = v.living[call.Entity]
 			if at := time.Unix(0, call.At); at.After(last) {
 				last = at
 			}
-			if at, ok := first[call.Entity]; ok && r.died[call.Entity] && call.At > at {
+			if at, ok := first[call.Entity]; ok && v.living[call.Entity] && call.At > at {
 				if stale++; stale == 1 {
 					r.Miss("%s ran call %d of %s to %s at %s, %v after another node had begun to run calls to it",
 						v.node.Name(), call.Seq, call.Sender, call.Entity, time.Unix(0, call.At).Format("15:04:05.000"), round(time.Duration(call.At-at)))
@@ -273,10 +289,27 @@ func (r *Run) oneView(ctx context.Context, from time.Time, limit time.Duration) 
 	return nil
 }
 
-// spread waits until the nodes of the run have their share of the entities, and
-// all relays are known, so that it is known what dies with a node.
+// leastStill is how long entities must have stayed where they are to be taken for
+// spread, besides the time in which each is called.
+const leastStill = 2 * time.Second
+
+// spread waits until the nodes of the run have their share of the entities and none
+// moves any more, so that it is known what dies with a node.
 func (r *Run) spread(ctx context.Context) error {
-	return r.Until(ctx, "every node has its share ("+load.Describe(r.Load.Homes())+")", func() bool {
-		return r.settled() && r.Load.Unseen() == 0
+	var seen map[string]string
+	var since time.Time
+	err := r.Until(ctx, "every node has its share and keeps it", func() bool {
+		if !r.settled() || r.Load.Unseen() > 0 {
+			seen = nil
+			return false
+		}
+		if now := r.Load.Seen(); seen == nil || !maps.Equal(seen, now) {
+			seen, since = now, time.Now()
+		}
+		return time.Since(since) > r.Load.Tick()+leastStill
 	})
+	if err != nil {
+		return fmt.Errorf("%w (%s)", err, load.Describe(r.Load.Homes()))
+	}
+	return nil
 }

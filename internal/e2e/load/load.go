@@ -92,8 +92,7 @@ func (l *Load) add(sender string, entity int, w way, p *pauses) {
 // start spreads the first ticks of the pairs over one tick; one half of the pairs
 // begins with the second tick of a round, so that the rate is the same at any time.
 func (l *Load) start() {
-	pairs := time.Duration(len(l.pairs))
-	tick := callsPerRound * time.Second * pairs / time.Duration(ticksPerRound*l.options.Rate)
+	pairs, tick := time.Duration(len(l.pairs)), l.Tick()
 	begin := time.Now()
 	for i, p := range l.pairs {
 		first := begin.Add(tick * time.Duration(i) / pairs)
@@ -154,6 +153,20 @@ func (l *Load) LivingAt(node string) map[string]bool {
 		}
 	}
 	return living
+}
+
+// Seen is where each entity, relays too, was last seen.
+func (l *Load) Seen() map[string]string {
+	seen := make(map[string]string, len(l.pauses))
+	for _, p := range l.pauses {
+		seen[p.entity] = p.home()
+	}
+	return seen
+}
+
+// Tick is how long it takes until every sender has called every entity once more.
+func (l *Load) Tick() time.Duration {
+	return callsPerRound * time.Second * time.Duration(len(l.pairs)) / time.Duration(ticksPerRound*l.options.Rate)
 }
 
 // Concerns tells whether one of these entities is the entity, or has to do with
