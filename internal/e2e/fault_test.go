@@ -25,6 +25,11 @@ func TestFaults(t *testing.T) {
 	}
 	for _, f := range fault.All() {
 		t.Run(f.Name, func(t *testing.T) {
+			if f.Needs != nil {
+				if err := f.Needs(); err != nil {
+					t.Skip(err)
+				}
+			}
 			program, err := os.Executable()
 			if err != nil {
 				t.Fatal(err)
@@ -36,6 +41,7 @@ func TestFaults(t *testing.T) {
 					*limit = max(*limit, patience)
 				}
 			}
+			f.Limits.Neighbours = 0
 			o := fault.Options{
 				Cluster: cluster.Options{Program: program, Dir: t.TempDir(), CallTimeout: patience},
 				Load:    load.Options{Entities: 200, Rate: rate},
@@ -46,6 +52,9 @@ func TestFaults(t *testing.T) {
 				Settle:  patience,
 				Rounds:  1,
 				Tail:    500 * time.Millisecond,
+			}
+			if f.Separate {
+				o.Nodes = f.Nodes // each has its side
 			}
 			switch f.Subject {
 			case fault.OnSingleton:

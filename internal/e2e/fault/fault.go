@@ -84,7 +84,7 @@ type Fault struct {
 }
 
 // faults are all that can be run, in the order they are listed.
-var faults = []Fault{join, leave, rolling, overload, kill, pause, natsOutage, natsRestart, singletonLeave, singletonKill, remembered, partition, oneWay, flipFlop, loss, longPause}
+var faults = []Fault{join, leave, rolling, overload, kill, pause, natsOutage, natsRestart, singletonLeave, singletonKill, remembered, partition, oneWay, flipFlop, loss, longPause, poison}
 
 // All returns all faults.
 func All() []Fault { return append([]Fault(nil), faults...) }
@@ -109,6 +109,10 @@ type Limits struct {
 	Pause    time.Duration // of any entity
 	Recovery time.Duration // until all calls go well again
 	Refusal  time.Duration // of calls that are too many, p99
+
+	// Neighbours is how many times longer calls beside poisoned entities may take,
+	// p99, than they did before. 0: not limited.
+	Neighbours float64
 }
 
 // misses names the figures of the row that are over their limits.

@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -62,5 +63,16 @@ func TestNames(t *testing.T) {
 	}
 	if _, err := ByName("earthquake"); err == nil {
 		t.Error("found an earthquake")
+	}
+}
+
+// A fault that cannot be run on a machine is refused with a sentence, and nothing
+// is started.
+func TestNeedsRefuse(t *testing.T) {
+	want := errors.New("there is no network here")
+	f := Fault{Name: "storm", Nodes: 3, Needs: func() error { return want }}
+	_, err := Do(t.Context(), f, Options{})
+	if !errors.Is(err, want) || err.Error() != "storm: there is no network here" {
+		t.Errorf("got error %v, want %q", err, "storm: there is no network here")
 	}
 }

@@ -68,6 +68,18 @@ func (p *pauses) longest(after, now time.Time) time.Duration {
 	return longest
 }
 
+// within appends how long the pauses took that lie between two times.
+func (p *pauses) within(all []time.Duration, from, to time.Time) []time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, pause := range p.pauses {
+		if pause.Begin.After(from) && pause.End.Before(to) {
+			all = append(all, pause.End.Sub(pause.Begin))
+		}
+	}
+	return all
+}
+
 // recovered is when, after the given time, calls went well again: the end of the
 // last pause in which a call failed or that was longer than slow. It is zero if
 // there was none; never is true while the entity does not answer.

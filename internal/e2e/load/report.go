@@ -99,6 +99,22 @@ func (l *Load) Timing(from time.Time, which func(entity string) bool) Timing {
 	return t
 }
 
+// Latency is how long entities that which selects took to answer between two
+// times: quantiles of all bursts of calls that began and ended then and went well.
+func (l *Load) Latency(from, to time.Time, which func(entity string) bool) (p50, p99 time.Duration) {
+	var all []time.Duration
+	for _, p := range l.pauses {
+		if which(p.entity) {
+			all = p.within(all, from, to)
+		}
+	}
+	if len(all) == 0 {
+		return 0, 0
+	}
+	slices.Sort(all)
+	return all[len(all)/2], all[len(all)*99/100]
+}
+
 // Everyone selects all entities.
 func Everyone(string) bool { return true }
 

@@ -428,6 +428,256 @@ func decodeLeaderState(entity any, b []byte) error {
 	return d.Err("state of Leader")
 }
 
+// PoisonAPI is what a [Poison] answers: the entity itself, and a reference to
+// one wherever it lives.
+type PoisonAPI interface {
+	// Where returns where it lives.
+	Where(context.Context) (node string, err error)
+
+	// Panic panics.
+	Panic(context.Context) error
+
+	// Loop never returns and never rests: it takes a whole core from its process,
+	// whatever becomes of the context.
+	Loop(context.Context) error
+}
+
+var (
+	_ PoisonAPI = (*Poison)(nil)
+	_ PoisonAPI = PoisonRef{}
+)
+
+// PoisonClient makes references to Poison entities. It is safe for concurrent
+// use.
+type PoisonClient struct {
+	port codegen.Port
+}
+
+// NewPoisonClient returns a client that calls through c: a node, or a
+// connection from outside.
+func NewPoisonClient(c shard.Caller) *PoisonClient {
+	return &PoisonClient{port: c.ShardPort(poisonKind())}
+}
+
+// Ref returns a reference to the Poison with that id, which need not live yet.
+// A bad id is answered by the calls.
+func (c *PoisonClient) Ref(id string, opts ...shard.CallOption) PoisonRef {
+	return PoisonRef{ref: codegen.NewRef(c.port, id, nil, opts...)}
+}
+
+// Tell is Ref for calls that do not wait for an answer.
+func (c *PoisonClient) Tell(id string, opts ...shard.CallOption) PoisonTell {
+	return PoisonTell{ref: codegen.NewRef(c.port, id, nil, opts...)}
+}
+
+// API is Ref as the interface, for callers that are tested against plain
+// structs.
+func (c *PoisonClient) API(id string) PoisonAPI {
+	return c.Ref(id)
+}
+
+// PoisonRef is one Poison, wherever it lives. It comes from [PoisonClient.Ref]
+// and is safe for concurrent use.
+type PoisonRef struct {
+	ref *codegen.Ref
+}
+
+// Where returns where it lives.
+func (r PoisonRef) Where(ctx context.Context) (node string, err error) {
+	turn, err := r.ref.Begin(ctx, "Where")
+	if err != nil {
+		return node, err
+	}
+	if e, ok := turn.Entity.(*Poison); ok {
+		defer turn.End("Where", &err)
+		if node, err = e.Where(turn.Context); err != nil {
+			return "", err
+		}
+		return node, nil
+	}
+	call := r.ref.Call(ctx, "Where")
+	reply, err := call.Do()
+	if err != nil {
+		return node, err
+	}
+	return decodePoisonWhereReply(reply)
+}
+
+// Panic panics.
+func (r PoisonRef) Panic(ctx context.Context) (err error) {
+	turn, err := r.ref.Begin(ctx, "Panic")
+	if err != nil {
+		return err
+	}
+	if e, ok := turn.Entity.(*Poison); ok {
+		defer turn.End("Panic", &err)
+		return e.Panic(turn.Context)
+	}
+	call := r.ref.Call(ctx, "Panic")
+	_, err = call.Do()
+	return err
+}
+
+// Loop never returns and never rests: it takes a whole core from its process,
+// whatever becomes of the context.
+func (r PoisonRef) Loop(ctx context.Context) (err error) {
+	turn, err := r.ref.Begin(ctx, "Loop")
+	if err != nil {
+		return err
+	}
+	if e, ok := turn.Entity.(*Poison); ok {
+		defer turn.End("Loop", &err)
+		return e.Loop(turn.Context)
+	}
+	call := r.ref.Call(ctx, "Loop")
+	_, err = call.Do()
+	return err
+}
+
+// PoisonTell is one Poison, told without waiting for an answer. It comes from
+// [PoisonClient.Tell] and is safe for concurrent use. Its methods return only
+// what kept the call from being sent.
+type PoisonTell struct {
+	ref *codegen.Ref
+}
+
+// Where is [PoisonAPI.Where] without an answer.
+func (t PoisonTell) Where(ctx context.Context) error {
+	call, err := t.ref.BeginTell(ctx, "Where")
+	if err != nil {
+		return err
+	}
+	return call.Send()
+}
+
+// Panic is [PoisonAPI.Panic] without an answer.
+func (t PoisonTell) Panic(ctx context.Context) error {
+	call, err := t.ref.BeginTell(ctx, "Panic")
+	if err != nil {
+		return err
+	}
+	return call.Send()
+}
+
+// Loop is [PoisonAPI.Loop] without an answer.
+func (t PoisonTell) Loop(ctx context.Context) error {
+	call, err := t.ref.BeginTell(ctx, "Loop")
+	if err != nil {
+		return err
+	}
+	return call.Send()
+}
+
+// PoisonExtractor tells which entity and which shard an id stands for. Its zero
+// value works.
+type PoisonExtractor struct{}
+
+// EntityID returns the id as it is on the wire.
+func (PoisonExtractor) EntityID(id string) (string, error) {
+	return id, codegen.CheckID(id)
+}
+
+// Shard returns the number of the shard in which the entity lives.
+func (PoisonExtractor) Shard(id string) (uint32, error) {
+	return codegen.EntityShard(poisonKind(), id)
+}
+
+// HostPoison lets n keep Poison entities alive. It must be called before n
+// starts. The factory makes an entity without state; it is called for each
+// activation.
+func HostPoison(n *shard.Node, factory func() *Poison, opts ...shard.HostOption) error {
+	return n.Host(codegen.Host{
+		Kind: poisonKind(),
+		New:  codegen.Factory(factory),
+		Dispatch: map[string]codegen.Method{
+			"Loop":  dispatchPoisonLoop,
+			"Panic": dispatchPoisonPanic,
+			"Where": dispatchPoisonWhere,
+		},
+		Struct:   (*Poison)(nil),
+		Exported: 3,
+		SetID:    setPoisonID,
+	}, opts...)
+}
+
+// poisonKind describes Poison: what every member of a cluster must agree on.
+func poisonKind() codegen.Kind {
+	return codegen.Kind{
+		ABI:      3,
+		Name:     "Poison",
+		Package:  "github.com/shardgen/shardgen/internal/e2e/workload",
+		Shards:   16,
+		HashName: "xxh64",
+		Methods:  []string{"Loop", "Panic", "Where"},
+		JSON:     poisonJSON,
+	}
+}
+
+// setPoisonID sets the field that a Poison finds its own id in.
+func setPoisonID(entity any, id string) error {
+	entity.(*Poison).ID = id
+	return nil
+}
+
+// dispatchPoisonWhere runs [Poison.Where] on encoded arguments.
+func dispatchPoisonWhere(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
+	node, err := entity.(*Poison).Where(ctx)
+	if err != nil || out == nil {
+		return out, err
+	}
+	return appendPoisonWhereReply(out, node), nil
+}
+
+// dispatchPoisonPanic runs [Poison.Panic] on encoded arguments.
+func dispatchPoisonPanic(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
+	return out, entity.(*Poison).Panic(ctx)
+}
+
+// dispatchPoisonLoop runs [Poison.Loop] on encoded arguments.
+func dispatchPoisonLoop(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
+	return out, entity.(*Poison).Loop(ctx)
+}
+
+// appendPoisonWhereReply encodes the results of Poison.Where.
+func appendPoisonWhereReply(b []byte, node string) []byte {
+	return codegen.AppendString(b, 1, node)
+}
+
+// decodePoisonWhereReply decodes the results of Poison.Where.
+func decodePoisonWhereReply(b []byte) (node string, err error) {
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadString(&d, &node)
+		}
+	}
+	return node, d.Err("results of Poison.Where")
+}
+
+// CallRaw makes a call whose arguments are JSON or protobuf already, and
+// returns the results in the same form.
+func (c *PoisonClient) CallRaw(ctx context.Context, raw shard.Raw) ([]byte, error) {
+	return codegen.CallRaw(ctx, c.port, poisonKind(), raw)
+}
+
+// poisonJSON returns what turns a message of Poison from JSON and into it.
+func poisonJSON(method string) codegen.JSONMethod {
+	switch method {
+	case "Where":
+		return codegen.JSONMethod{Reply: jsonPoisonWhereReply}
+	}
+	return codegen.JSONMethod{}
+}
+
+// jsonPoisonWhereReply writes the results of Poison.Where as JSON.
+func jsonPoisonWhereReply(reply []byte) ([]byte, error) {
+	node, err := decodePoisonWhereReply(reply)
+	if err != nil {
+		return nil, err
+	}
+	return codegen.WriteJSON("results of Poison.Where", codegen.JSONField{Name: "node", Value: &node})
+}
+
 // PulseAPI is what a [Pulse] answers: the entity itself, and a reference to one
 // wherever it lives.
 type PulseAPI interface {
@@ -1286,6 +1536,7 @@ func readUint64SliceElement(d *codegen.Decoder, v *[]uint64) {
 var (
 	_ = func(e *Clerk) *Clerk { return &Clerk{e.ID} }
 	_ = func(e *Leader) *Leader { return &Leader{e.Last, e.Node, e.Trace} }
+	_ = func(e *Poison) *Poison { return &Poison{e.ID, e.Node} }
 	_ = func(e *Pulse) *Pulse { return &Pulse{e.ID, e.Node, e.Witness} }
 	_ = func(e *Relay) *Relay { return &Relay{e.ID, e.Node, e.Tallies} }
 	_ = func(e *Tally) *Tally { return &Tally{e.ID, e.Seen, e.Node, e.Witness} }

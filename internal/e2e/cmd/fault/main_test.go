@@ -31,6 +31,7 @@ func TestCommandLine(t *testing.T) {
 		{"remember -nodes 1", exitUsage, "", "want at least 2 nodes"},
 		{"singleton-kill -times -1", exitUsage, "", "happens to a singleton's node: want at least 1 time"},
 		{"nats-outage -nats nats://x", exitUsage, "", "it starts its own"},
+		{"partition -nats nats://x", exitUsage, "", "it starts its own"},
 	}
 	for _, tt := range tests {
 		var stdout, stderr bytes.Buffer

@@ -1,0 +1,30 @@
+package workload
+
+import (
+	"context"
+	"sync/atomic"
+)
+
+// A Poison is what goes wrong in a method: one that panics, and one that never
+// comes to an end.
+//
+//shard:entity shards=16
+type Poison struct {
+	ID   string `shard:"id"`
+	Node string `shard:"-"` // where it lives
+}
+
+// Where returns where it lives.
+func (p *Poison) Where(context.Context) (node string, err error) { return p.Node, nil }
+
+// Panic panics.
+func (p *Poison) Panic(context.Context) error { panic("poisoned") }
+
+// Loop never returns and never rests: it takes a whole core from its process,
+// whatever becomes of the context.
+func (p *Poison) Loop(context.Context) error {
+	var rounds atomic.Uint64 // else there would be nothing to do
+	for {
+		rounds.Add(1)
+	}
+}
