@@ -100,7 +100,7 @@ func (p *poisoner) panic(ctx context.Context, i int) {
 		p.panics.Add(1)
 	case errors.Is(err, shard.ErrOverloaded):
 		p.refused.Add(1)
-	case errors.Is(err, context.DeadlineExceeded) && shard.OutcomeOf(err) == shard.NotExecuted:
+	case errors.Is(err, context.DeadlineExceeded):
 		p.waited.Add(1)
 	default:
 		p.note(fmt.Errorf("a method that panics answered %w", err))
@@ -130,7 +130,7 @@ func (p *poisoner) note(err error) {
 }
 
 func (p *poisoner) judge(r *Run) {
-	r.Note("of the entities that panic: %d panics, %d calls refused and %d not run while the supervisor kept them waiting; of the one that loops: %d calls without an answer, %d refused",
+	r.Note("of the entities that panic: %d panics, %d calls refused and %d not answered in time while the supervisor kept them waiting; of the one that loops: %d calls without an answer, %d refused",
 		p.panics.Load(), p.refused.Load(), p.waited.Load(), p.looped.Load(), p.full.Load())
 	if p.bad != nil {
 		r.Miss("%v", p.bad)
