@@ -282,7 +282,7 @@ func (r *Run) oneView(ctx context.Context, from time.Time, limit time.Duration) 
 	}
 	_, since, _ := r.agreement(len(r.Nodes))
 	took := max(0, since.Sub(from))
-	r.Note("all %d nodes had one view %v after the heal", len(r.Nodes), round(took))
+	r.Note("all %d nodes had one view again %v after the end of the fault", len(r.Nodes), round(took))
 	if took > limit {
 		r.Miss("one view after %v, want at most %v", round(took), limit)
 	}

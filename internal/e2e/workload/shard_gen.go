@@ -500,7 +500,10 @@ func (r PoisonRef) Where(ctx context.Context) (node string, err error) {
 	if err != nil {
 		return node, err
 	}
-	return decodePoisonWhereReply(reply)
+	if node, err = decodePoisonWhereReply(reply); err != nil {
+		return node, r.ref.NotDecoded("Where", err)
+	}
+	return node, nil
 }
 
 // Panic panics.
@@ -603,7 +606,7 @@ func HostPoison(n *shard.Node, factory func() *Poison, opts ...shard.HostOption)
 // poisonKind describes Poison: what every member of a cluster must agree on.
 func poisonKind() codegen.Kind {
 	return codegen.Kind{
-		ABI:      3,
+		ABI:      4,
 		Name:     "Poison",
 		Package:  "github.com/shardgen/shardgen/internal/e2e/workload",
 		Shards:   16,
