@@ -40,6 +40,7 @@ transport/nats/embedded
 transport/nats transport/memory transport/conformance
 store/nats store/memory store/conformance
 internal/natsproc
+internal/childproc
 internal/wire
 transport
 store
@@ -70,6 +71,7 @@ var rules = []rule{
 	{"examples", "./internal", nil, "examples use public packages only"},
 	{"", "./transport/nats/embedded", []string{"examples", "internal/e2e"}, "it links a whole nats-server"},
 	{"", "./internal/natsproc", []string{"internal/e2e"}, "it builds and starts processes, for tests"},
+	{"", "./internal/childproc", []string{"internal/natsproc", "internal/e2e"}, "it starts processes, for tests"},
 	{
 		"", "testing",
 		[]string{"shardtest", "transport/conformance", "store/conformance", "internal/natsproc", "internal/e2e", "internal/sim", "internal/transcript"},

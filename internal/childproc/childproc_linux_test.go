@@ -55,7 +55,8 @@ func TestChildDiesWithItsParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = parent.Wait() // killed
-	for deadline := time.Now().Add(10 * time.Second); alive(t, pid); time.Sleep(time.Millisecond) {
+	tick := time.Tick(time.Millisecond)
+	for deadline := time.Now().Add(10 * time.Second); alive(t, pid); <-tick {
 		if time.Now().After(deadline) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 			t.Fatal("the child is still there")

@@ -126,7 +126,8 @@ func TestDropPercent(t *testing.T) {
 // awaitDropped waits until so many packets were dropped, and no more.
 func awaitDropped(t *testing.T, n *Network, least, most int) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	tick := time.Tick(time.Millisecond)
+	for deadline := time.Now().Add(10 * time.Second); ; <-tick {
 		dropped, err := n.Dropped()
 		switch {
 		case err != nil:
@@ -195,12 +196,12 @@ func TestCloseLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = process.Wait() // killed
-	deadline := time.Now().Add(10 * time.Second)
+	tick, deadline := time.Tick(time.Millisecond), time.Now().Add(10*time.Second)
 	for who := held(); len(who) > 0; who = held() {
 		if time.Now().After(deadline) {
 			t.Fatalf("still held by %v", who)
 		}
-		time.Sleep(time.Millisecond)
+		<-tick
 	}
 }
 
