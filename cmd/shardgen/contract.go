@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/shardgen/shardgen/internal/gen"
 	"github.com/shardgen/shardgen/internal/gen/contract"
@@ -13,11 +15,13 @@ import (
 const contractUsage = `usage: shardgen contract [-dir folder] command
 
 Changes the contract file shard.lock of a package. A path is Stock (a kind, a
-struct or an error), Stock.Reserve (a message), Stock.Left (a field) or
-Stock.Reserve.order (an argument or a result).
+struct or an error), Stock.Reserve (a message), Stock.Left (a field),
+Stock.Reserve.order (an argument or a result) or Color.Red (a constant).
 
 	mv PATH NAME    it is called NAME now; on the wire it stays what it was
 	rm PATH         it is gone for good; its number is never given to another
+	retype PATH TYPE
+	                its type is TYPE now, which reads what the former wrote
 	reset PATH      forget it, and number anew: for what no running program knows
 	mend [-released FILE]
 	                after a merge, or a change by hand: keep both sides, and give
@@ -41,9 +45,10 @@ func runContract(args []string, stdout, stderr io.Writer) int {
 		args int
 		edit func(*contract.Contract) error
 	}{
-		"mv":    {2, func(c *contract.Contract) error { return c.Move(rest[0], rest[1]) }},
-		"rm":    {1, func(c *contract.Contract) error { return c.Retire(rest[0]) }},
-		"reset": {1, func(c *contract.Contract) error { return c.Reset(rest[0]) }},
+		"mv":     {2, func(c *contract.Contract) error { return c.Move(rest[0], rest[1]) }},
+		"rm":     {1, func(c *contract.Contract) error { return c.Retire(rest[0]) }},
+		"retype": {2, func(c *contract.Contract) error { return c.Retype(rest[0], rest[1]) }},
+		"reset":  {1, func(c *contract.Contract) error { return c.Reset(rest[0]) }},
 	}
 	if e, ok := edits[command]; ok {
 		if len(rest) != e.args {
@@ -86,11 +91,12 @@ func runProto(dir string, args []string, stdout, stderr io.Writer) int {
 	return done(err, stderr)
 }
 
-const breakingUsage = `usage: shardgen breaking -against PATH [folder]
+const breakingUsage = `usage: shardgen breaking -against PATH|REVISION [folder | ./...]
 
-Tells what running programs of the contract at PATH, a shard.lock or its folder,
-and programs of this folder's contract would not agree on. It exits with 1 when
-there is anything.
+Prints where running programs would not agree with programs of this folder's
+contract. The running programs' contract is at PATH, a shard.lock or its folder,
+or at a git REVISION of this repository, such as a tag. With ./... it is every
+contract below the folder. It exits with 1 when there is anything.
 
 `
 
@@ -104,13 +110,18 @@ func runBreaking(args []string, stdout, stderr io.Writer) int {
 		flags.Usage()
 		return exitUsage
 	}
-	dir := "."
+	dir, all := ".", false
 	if flags.NArg() == 1 {
-		dir = flags.Arg(0)
+		if dir, all = strings.CutSuffix(flags.Arg(0), "..."); all {
+			dir = cmp.Or(strings.TrimSuffix(dir, "/"), ".")
+		}
 	}
-	breaks, err := gen.Breaking(*against, dir)
+	breaks, err := gen.Breaking(*against, dir, all)
 	for _, b := range breaks {
-		fmt.Fprintln(stdout, b)
+		if all {
+			fmt.Fprint(stdout, b.Folder, ": ")
+		}
+		fmt.Fprintln(stdout, b.Break)
 	}
 	if code := done(err, stderr); code != exitOK || len(breaks) > 0 {
 		return exitWrong

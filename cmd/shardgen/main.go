@@ -19,8 +19,10 @@
 // the source has mistakes or, with -check, when a file is not up to date; with 2
 // when it was called wrongly.
 //
-//	shardgen contract mv|rm|reset|mend|proto …   changes the contract, or prints it as .proto
-//	shardgen breaking -against PATH [folder]      what programs of two contracts do not agree on
+//	shardgen contract mv|rm|retype|reset|mend|proto …
+//	                                              changes the contract, or prints it as .proto
+//	shardgen breaking -against PATH|REVISION [./...]
+//	                                              what programs of two contracts do not agree on
 //	shardgen explain [SG103]                      what a diagnostic means
 //	shardgen init [folder]                        writes a first entity
 package main

@@ -35,7 +35,7 @@ func TestRun(t *testing.T) {
 		{"no break", good, []string{"breaking", "-against", "."}, exitOK, "", ""},
 		{"bad edit", good, []string{"contract", "mv", "Thing.Did", "Done"}, exitWrong, "", "move Thing.Did: not in the contract"},
 		{"renamed", good, []string{"contract", "mv", "Thing.Do", "Done"}, exitOK, "", ""},
-		{"asked", good, nil, exitWrong, "", "SG612: Thing.Done: in the contract and no longer in the source (run shardgen contract mv Thing.Done Do"},
+		{"asked", good, nil, exitWrong, "", "SG612: Thing.Done: in the contract and no longer in the source (run go tool shardgen contract mv Thing.Done Do"},
 		{"back", good, []string{"contract", "mv", "Thing.Done", "Do"}, exitOK, "", ""},
 		{"mended", good, []string{"contract", "mend"}, exitOK, "", ""},
 		{"no command", good, []string{"contract", "what"}, exitUsage, "", "usage: shardgen contract"},

@@ -16,6 +16,11 @@ func Contract(path string) (*contract.Contract, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read contract: %w", err)
 	}
+	return parseContract(path, content)
+}
+
+// parseContract is [contract.Parse] with an error for what is wrong first.
+func parseContract(path string, content []byte) (*contract.Contract, error) {
 	c, problems := contract.Parse(content)
 	if len(problems) > 0 {
 		p := problems[0]
@@ -85,18 +90,4 @@ func Proto(dir, pkg string) (string, error) {
 		return "", err
 	}
 	return contract.Text(file)
-}
-
-// Breaking compares the contracts of two folders, or files; see
-// [contract.Breaking].
-func Breaking(old, now string) ([]contract.Break, error) {
-	before, err := Contract(old)
-	if err != nil {
-		return nil, err
-	}
-	after, err := Contract(now)
-	if err != nil {
-		return nil, err
-	}
-	return contract.Breaking(before, after), nil
 }

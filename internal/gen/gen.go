@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/shardgen/shardgen/internal/gen/contract"
 	"github.com/shardgen/shardgen/internal/gen/load"
 	"github.com/shardgen/shardgen/internal/gen/model"
 	"github.com/shardgen/shardgen/templates"
@@ -35,6 +36,8 @@ type Outcome struct {
 	Written     []string // files that were written or, the last entity gone, removed
 	Stale       []string // files that Check found not up to date
 	UpToDate    int      // packages that needed no change, those of clients too
+
+	dir string // Options.Dir
 }
 
 // A change is what is to become of one file.
@@ -76,7 +79,7 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Outcome{Diagnostics: loaded.Diagnostics}
+	out := &Outcome{Diagnostics: loaded.Diagnostics, dir: o.Dir}
 	changes, err := plan(loaded, out)
 	if err != nil {
 		return nil, err
@@ -220,6 +223,7 @@ func printAll(packages []*model.Package, old map[*model.Package][]byte) map[*mod
 // mistake.
 func existing(path string, out *Outcome) ([]byte, error) {
 	old, err := os.ReadFile(path)
+	old = contract.UnixLines(old)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil

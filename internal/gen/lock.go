@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/shardgen/shardgen/internal/gen/contract"
 	"github.com/shardgen/shardgen/internal/gen/load"
@@ -51,17 +52,26 @@ func adopt(dir string, pkg *model.Package, out *Outcome) ([]change, error) {
 	if pkg != nil {
 		orderByNumber(pkg)
 	}
-	if written := contract.Format(next); string(written) != string(content) {
+	if written := contract.Format(next); string(written) != string(contract.UnixLines(content)) {
 		return []change{{path, written}}, nil
 	}
 	return nil, nil
 }
 
+// contractCommand begins the commands that remedies name.
+const contractCommand = "run shardgen contract "
+
+// addProblems reports what is wrong with a contract, with commands as they are
+// typed in the folder that the run was started in.
 func (o *Outcome) addProblems(path string, problems []contract.Problem) {
+	command := "run go tool shardgen contract "
+	if dir := relative(o.dir, filepath.Dir(path)); dir != "." {
+		command += "-dir " + dir + " "
+	}
 	for _, p := range problems {
 		o.Diagnostics = append(o.Diagnostics, load.Diagnostic{
 			Pos:  token.Position{Filename: path, Line: max(p.Line, 1), Column: 1},
-			Code: load.Code(p.Code), Message: p.Message, Remedy: p.Remedy,
+			Code: load.Code(p.Code), Message: p.Message, Remedy: strings.ReplaceAll(p.Remedy, contractCommand, command),
 		})
 	}
 }

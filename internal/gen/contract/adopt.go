@@ -3,7 +3,6 @@ package contract
 import (
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // Adopt makes the source's contract, now, the successor of old, which may be nil.
@@ -14,7 +13,7 @@ func (now *Contract) Adopt(old *Contract) (*Contract, []Problem) {
 	if old == nil {
 		old = &Contract{}
 	}
-	a := &adoption{}
+	a := &adoption{old: old, now: now}
 	next := &Contract{}
 	for _, k := range now.Kinds {
 		next.Kinds = append(next.Kinds, a.kind(old, old.kind(k.Name), k))
@@ -22,7 +21,7 @@ func (now *Contract) Adopt(old *Contract) (*Contract, []Problem) {
 	for _, k := range old.Kinds {
 		if now.kind(k.Name) == nil {
 			if !k.Retired {
-				a.gone(k.line, "kind "+k.Name, k.Name, "write name="+k.Name+" in the directive of the struct that it became")
+				a.gone(k.line, "kind "+k.Name, k.Name, "write name="+k.Name+" in the directive of the struct that it became", "")
 			}
 			next.Kinds = append(next.Kinds, k)
 		}
@@ -45,19 +44,30 @@ func (now *Contract) Adopt(old *Contract) (*Contract, []Problem) {
 		}
 	}
 	a.errors(old, now, next)
+	a.enums(old, now, next)
+	a.reportRenamed()
 	return next, sorted(a.problems)
 }
 
 // An adoption collects what is wrong.
-type adoption struct{ problems []Problem }
+type adoption struct {
+	old, now *Contract
+	problems []Problem
+	renamed  []renaming // structs that seem to have other names now
+}
 
 func (a *adoption) add(code string, line int, remedy, format string, args ...any) {
 	a.problems = append(a.problems, Problem{code, line, fmt.Sprintf(format, args...), remedy})
 }
 
-// gone reports what the source no longer has.
-func (a *adoption) gone(line int, what, path, renamed string) {
+// gone reports what the source no longer has. Renamed is the advice for one that
+// has another name now, and lost what becomes of its values if it is gone; both
+// may be "".
+func (a *adoption) gone(line int, what, path, renamed, lost string) {
 	remedy := "run shardgen contract rm " + path + " if it is gone for good"
+	if lost != "" {
+		remedy += "; " + lost + " then"
+	}
 	if renamed != "" {
 		remedy = renamed + ", or " + remedy
 	}
@@ -88,10 +98,11 @@ func (a *adoption) kind(old *Contract, before, k *Kind) *Kind {
 	for _, m := range k.Methods {
 		next.Methods = append(next.Methods, a.method(old, k, before.method(m.Name), m))
 	}
+	taken := make(map[*Method]bool)
 	for _, m := range before.Methods {
 		if k.method(m.Name) == nil {
 			if !m.Retired {
-				a.gone(m.line, k.Name+"."+m.Name, k.Name+"."+m.Name, renamedMethod(before, k, m))
+				a.gone(m.line, k.Name+"."+m.Name, k.Name+"."+m.Name, renamed(k.Name, m, newMethods(before, k), taken, sameMessage), "")
 			}
 			next.Methods = append(next.Methods, m)
 		}
@@ -106,14 +117,18 @@ func form(k *Kind) string {
 	return "entity"
 }
 
-// renamedMethod asks whether a new method is a former one.
-func renamedMethod(before, k *Kind, gone *Method) string {
+// newMethods are those that a kind did not have before.
+func newMethods(before, k *Kind) (list []*Method) {
 	for _, m := range k.Methods {
-		if before.method(m.Name) == nil && sameTypes(m.Args, gone.Args) && sameTypes(m.Results, gone.Results) {
-			return "run shardgen contract mv " + k.Name + "." + gone.Name + " " + m.Name + " if it is called " + m.Name + " now"
+		if before.method(m.Name) == nil {
+			list = append(list, m)
 		}
 	}
-	return ""
+	return list
+}
+
+func sameMessage(gone, m *Method) bool {
+	return sameTypes(m.Args, gone.Args) && sameTypes(m.Results, gone.Results)
 }
 
 func sameTypes(now, before []*Field) bool {
@@ -160,7 +175,7 @@ func (a *adoption) fields(of, what string, before, now []*Field) []*Field {
 	taken := make(map[*Field]bool)
 	matches := make([]*Field, len(now))
 	for i, f := range now {
-		if matches[i] = match(before, taken, i, f); matches[i] != nil {
+		if matches[i] = match(before, taken, f); matches[i] != nil {
 			taken[matches[i]] = true
 		}
 	}
@@ -170,10 +185,8 @@ func (a *adoption) fields(of, what string, before, now []*Field) []*Field {
 	}
 	for i, f := range now {
 		m := matches[i]
-		if m != nil && !compatible(m.Type, f.Type) {
-			path := of + "." + m.Name
-			a.add(CodeType, m.line, "give what is new another name; or, "+reset+path,
-				"%s %s: number %d was %s and is %s", what, path, m.Number, m.Type, f.Type)
+		if m != nil {
+			a.typeOf(of+"."+m.Name, what, m, f)
 		}
 		kept := &Field{Name: f.Name, Type: f.Type, set: f.set}
 		if m != nil {
@@ -187,6 +200,13 @@ func (a *adoption) fields(of, what string, before, now []*Field) []*Field {
 		}
 		next = append(next, kept)
 	}
+	var added []*Field
+	for i, f := range now {
+		if matches[i] == nil {
+			added = append(added, f)
+		}
+	}
+	candidates := make(map[*Field]bool)
 	for _, f := range before {
 		switch {
 		case taken[f]:
@@ -194,16 +214,23 @@ func (a *adoption) fields(of, what string, before, now []*Field) []*Field {
 			next = append(next, f)
 		default:
 			path := of + "." + f.Name
-			a.gone(f.line, what+" "+path, path, renamedField(of, f, now, matches))
+			a.gone(f.line, what+" "+path, path, renamed(of, f, added, candidates, sameField), lostWith[what])
 			next = append(next, f)
 		}
 	}
 	return next
 }
 
-// match finds what a field was before: by its name, or where either has none by
-// its place.
-func match(before []*Field, taken map[*Field]bool, place int, f *Field) *Field {
+// lostWith says what becomes of the values of what is gone.
+var lostWith = map[string]string{
+	"state":    "what is kept of it is lost",
+	"field":    "what is kept or sent of it is lost",
+	"argument": "what callers of the old version pass for it is lost",
+	"result":   "callers of the old version find its zero value",
+}
+
+// match finds what a field was before.
+func match(before []*Field, taken map[*Field]bool, f *Field) *Field {
 	for _, b := range before {
 		if !b.Retired && !taken[b] && b.Name == f.Name {
 			return b
@@ -214,51 +241,7 @@ func match(before []*Field, taken map[*Field]bool, place int, f *Field) *Field {
 			return b // it is back
 		}
 	}
-	for _, b := range before {
-		unnamed := f.Unnamed || b.Name == fmt.Sprintf("arg%d", place+1) || b.Name == fmt.Sprintf("result%d", place+1)
-		if !b.Retired && !taken[b] && b.Number == place+1 && unnamed && b.Type == f.Type {
-			return b
-		}
-	}
 	return nil
-}
-
-// renamedField asks whether a new field is a former one.
-func renamedField(of string, gone *Field, now, matches []*Field) string {
-	for i, f := range now {
-		if matches[i] == nil && compatible(gone.Type, f.Type) {
-			return "run shardgen contract mv " + of + "." + gone.Name + " " + f.Name + " if it is called " + f.Name + " now"
-		}
-	}
-	return ""
-}
-
-// compatible reports whether a field of one type can be read as the other: they
-// are the same but for the width of integers and for being optional. A number
-// that does not fit is refused by its reader, not cut.
-func compatible(a, b string) bool { return loose(a) == loose(b) }
-
-func loose(t string) string {
-	if to, optional := strings.CutPrefix(t, "*"); optional && oneField(to) {
-		t = to
-	}
-	elem, slice := strings.CutPrefix(t, "[]")
-	switch elem {
-	case "int8", "int16", "int32", "int64":
-		elem = "int"
-	case "uint8", "uint16", "uint32", "uint64":
-		elem = "uint"
-	}
-	if slice {
-		return "[]" + elem
-	}
-	return elem
-}
-
-// oneField reports whether a type is one field, which may then be optional with
-// the same bytes: not a repeated one, nor one that is optional itself.
-func oneField(t string) bool {
-	return !strings.HasPrefix(t, "[") && !strings.HasPrefix(t, "map[") && !strings.HasPrefix(t, "*")
 }
 
 func (a *adoption) errors(old, now, next *Contract) {
@@ -274,18 +257,19 @@ func (a *adoption) errors(old, now, next *Contract) {
 		}
 		next.Errors = append(next.Errors, &Error{Name: e.Name, Wire: e.Wire, Type: e.Type})
 	}
+	var added []*Error
+	for _, e := range now.Errors {
+		if old.err(e.Name) == nil {
+			added = append(added, e)
+		}
+	}
+	taken := make(map[*Error]bool)
 	for _, e := range old.Errors {
 		if now.err(e.Name) != nil {
 			continue
 		}
 		if !e.Retired {
-			renamed := ""
-			for _, n := range now.Errors {
-				if old.err(n.Name) == nil && n.Type == e.Type {
-					renamed = "run shardgen contract mv " + e.Name + " " + n.Name + " if it is called " + n.Name + " now"
-				}
-			}
-			a.gone(e.line, "error "+e.Name, e.Name, renamed)
+			a.gone(e.line, "error "+e.Name, e.Name, renamed("", e, added, taken, sameError), "")
 		}
 		next.Errors = append(next.Errors, e)
 	}

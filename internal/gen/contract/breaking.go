@@ -1,6 +1,8 @@
 package contract
 
-import "fmt"
+import (
+	"fmt"
+)
 
 // A Break is what programs of two versions do not agree on.
 type Break struct {
@@ -13,19 +15,15 @@ type Break struct {
 func (b Break) String() string { return b.Subject + ": " + b.What + ": " + b.Who }
 
 // Breaking returns what a program of contract now and a running one of contract
-// old would not agree on. Both are as read from files.
+// old would not agree on. Both are as read from files. Names of structs do not
+// travel: structs are compared by where they are used.
 func Breaking(old, now *Contract) []Break {
-	var b breaks
+	b := breaks{old: old, now: now, compared: make(map[renaming]bool)}
 	for _, k := range old.Kinds {
 		if n := now.kind(k.Name); !k.Retired && (n == nil || n.Retired) {
 			b.add("kind "+k.Name, "gone", "callers of the old version wait for a host until their deadline")
 		} else if n != nil && !k.Retired {
 			b.kind(k, n)
-		}
-	}
-	for _, m := range old.Messages {
-		if n := now.message(m.Name); n != nil {
-			b.fields(m.Name, "field", m.Fields, n.Fields)
 		}
 	}
 	for _, e := range old.Errors {
@@ -34,10 +32,16 @@ func Breaking(old, now *Contract) []Break {
 		case e.Retired:
 		case n == nil || n.Retired:
 			b.add("error "+e.Name, "gone", "callers of the old version get its text alone")
-		case n.Type != e.Type:
+		case (e.Type == "") != (n.Type == "") || !b.sameType(e.Type, n.Type):
 			b.add("error "+e.Name, "was "+errorForm(e)+", is "+errorForm(n), "callers of either version get the other's text alone")
 		}
 	}
+	for len(b.waiting) > 0 { // comparing structs finds more of them
+		pair := b.waiting[0]
+		b.waiting = b.waiting[1:]
+		b.structs(pair.from, pair.to)
+	}
+	b.enums(old, now)
 	return b.list
 }
 
@@ -50,7 +54,13 @@ func (c *Contract) byWire(wire string) *Error {
 	return nil
 }
 
-type breaks struct{ list []Break }
+// breaks collects what two contracts do not agree on.
+type breaks struct {
+	old, now *Contract
+	list     []Break
+	waiting  []renaming // structs of both that stand in one place, to be compared
+	compared map[renaming]bool
+}
 
 func (b *breaks) add(subject, what, who string) { b.list = append(b.list, Break{subject, what, who}) }
 
@@ -60,7 +70,9 @@ func (b *breaks) kind(old, now *Kind) {
 			b.add("kind "+old.Name, fmt.Sprintf("%s was %v, is %v", what, was, is), "nodes of the new version are refused at joining; stop all of the old version first")
 		}
 	}
-	changed("form", form(old), form(now))
+	if changed("form", form(old), form(now)); old.Singleton != now.Singleton {
+		return // what calls it is another client
+	}
 	changed("id", old.ID, now.ID)
 	changed("shards", old.Shards, now.Shards)
 	changed("hash", old.Hash, now.Hash)
@@ -91,7 +103,18 @@ func methodByWire(k *Kind, wire string) *Method {
 	return nil
 }
 
-// fields compares by number: that is what travels.
+// structs compares two structs that stand in one place.
+func (b *breaks) structs(was, is string) {
+	old, now := b.old.message(was), b.now.message(is)
+	switch {
+	case old.Is == "" && now.Is == "":
+		b.fields(was, "field", old.Fields, now.Fields)
+	case (old.Is == "") != (now.Is == "") || !b.sameType(old.Is, now.Is):
+		b.add("type "+was, "its form has changed", "neither version can read what the other writes")
+	}
+}
+
+// fields compares by number: that is what travels. JSON has names instead.
 func (b *breaks) fields(of, what string, old, now []*Field) {
 	for _, f := range old {
 		if f.Retired {
@@ -102,20 +125,44 @@ func (b *breaks) fields(of, what string, old, now []*Field) {
 		switch {
 		case n == nil || n.Retired:
 			b.add(subject, "gone", "programs of the old version find its zero value")
-		case !compatible(f.Type, n.Type):
+			continue
+		case formsDiffer(loose(f.Type), loose(n.Type)):
+			b.add(subject, "was "+f.Type+", is "+n.Type, "either version reads what the other writes only if both types read each other's form")
+		case !b.sameType(f.Type, n.Type):
 			b.add(subject, "was "+f.Type+", is "+n.Type, "neither version can read what the other writes")
-		case f.Type != n.Type && loose(f.Type) != f.Type && width(f.Type) != width(n.Type):
+		case narrower(f.Type, n.Type) || narrower(n.Type, f.Type):
 			b.add(subject, "was "+f.Type+", is "+n.Type, "numbers that do not fit the narrower are refused by its reader")
 		}
+		if n.Name == f.Name || what == "state" {
+			continue
+		}
+		who := "callers that use JSON by the gateway still call it " + f.Name
+		if what == "field" {
+			who += ", unless a json tag keeps that name"
+		}
+		b.add(subject, "is called "+n.Name, who)
 	}
 }
 
-// width is a type without being optional.
-func width(t string) string {
-	if len(t) > 0 && t[0] == '*' {
-		return t[1:]
+// sameType reports whether two types are compatible but for the names of structs,
+// and has those compared that stand in one place.
+func (b *breaks) sameType(was, is string) bool {
+	return b.sameNode(loose(was), loose(is))
+}
+
+func (b *breaks) sameNode(was, is string) bool {
+	if b.old.message(was) != nil && b.now.message(is) != nil {
+		if pair := (renaming{was, is}); !b.compared[pair] {
+			b.compared[pair] = true
+			b.waiting = append(b.waiting, pair)
+		}
+		return true
 	}
-	return t
+	o, n := parseType(was), parseType(is)
+	if o.op == 0 || n.op == 0 {
+		return was == is
+	}
+	return o.op == n.op && o.name == n.name && (o.op != 'm' || b.sameNode(o.key, n.key)) && b.sameNode(o.elem, n.elem)
 }
 
 func byNumber(fields []*Field, number int) *Field {

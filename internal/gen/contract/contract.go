@@ -12,6 +12,7 @@ type Contract struct {
 	Kinds    []*Kind
 	Messages []*Message // the structs that cross the wire
 	Errors   []*Error
+	Enums    []*Enum
 }
 
 // A Kind is an entity type.
@@ -69,6 +70,20 @@ type Error struct {
 	line    int
 }
 
+// An Enum is an integer type whose values have names: what a number means.
+type Enum struct {
+	Name   string
+	Values []*Value
+}
+
+// A Value is one of an enum's.
+type Value struct {
+	Name    string
+	Number  string // decimal
+	Retired bool
+	line    int
+}
+
 // A Problem is what keeps a contract from being used or changed.
 type Problem struct {
 	Code    string
@@ -110,6 +125,36 @@ func (c *Contract) err(name string) *Error {
 		return nil
 	}
 	return c.Errors[i]
+}
+
+func (c *Contract) enum(name string) *Enum {
+	i := slices.IndexFunc(c.Enums, func(e *Enum) bool { return e.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return c.Enums[i]
+}
+
+func (e *Enum) value(name string) *Value {
+	i := slices.IndexFunc(e.Values, func(v *Value) bool { return v.Name == name && !v.Retired })
+	if i < 0 {
+		return nil
+	}
+	return e.Values[i]
+}
+
+// value finds an enum's value by its path, Color.Red.
+func (c *Contract) value(path string) (*Value, *Enum) {
+	i := strings.LastIndexByte(path, '.')
+	if i < 0 {
+		return nil, nil
+	}
+	if e := c.enum(path[:i]); e != nil {
+		if v := e.value(path[i+1:]); v != nil {
+			return v, e
+		}
+	}
+	return nil, nil
 }
 
 func (k *Kind) method(name string) *Method {

@@ -145,6 +145,8 @@ func command(t *testing.T, content []byte, part func(string) string, words []str
 		return c, nil, c.Move(words[1], words[2])
 	case "rm":
 		return c, nil, c.Retire(words[1])
+	case "retype":
+		return c, nil, c.Retype(words[1], strings.Join(words[2:], " "))
 	case "reset":
 		return c, nil, c.Reset(words[1])
 	case "breaking":
@@ -205,7 +207,9 @@ func TestCompatible(t *testing.T) {
 		{"[]Line", "[]*Line", false},
 		{"*string", "**string", false},
 		{"Point8", "Point16", false},
-		{"string", "text", false},
+		{"string", "text:T", false},
+		{"text:A", "text:B", false},
+		{"text:A", "*text:A", true},
 		{"map[string]int32", "map[string]int64", false},
 	} {
 		if got := compatible(tt.a, tt.b); got != tt.want || compatible(tt.b, tt.a) != tt.want {

@@ -23,8 +23,18 @@ func (c *Contract) Move(path, name string) error {
 	if k := c.kind(path); k != nil && !k.Retired {
 		return fail("a kind's name is what others call: write name=%s in the directive of the struct instead", path)
 	}
-	if m := c.message(path); m != nil {
-		if c.message(name) != nil {
+	if v, e := c.value(path); v != nil {
+		if !token.IsIdentifier(name) {
+			return fail("%q is no name", name)
+		}
+		if e.value(name) != nil {
+			return fail("there is a constant %s already", name)
+		}
+		v.Name = name
+		return nil
+	}
+	if c.message(path) != nil || c.enum(path) != nil {
+		if c.message(name) != nil || c.enum(name) != nil {
 			return fail("there is a type %s already", name)
 		}
 		c.renameType(path, name)
@@ -78,6 +88,10 @@ func (c *Contract) Retire(path string) error {
 		m.Retired = true
 		return nil
 	}
+	if v, _ := c.value(path); v != nil {
+		v.Retired = true
+		return nil
+	}
 	if f, _ := c.field(path); f != nil {
 		f.Retired = true
 		return nil
@@ -85,14 +99,34 @@ func (c *Contract) Retire(path string) error {
 	return fmt.Errorf("remove %s: not in the contract", path)
 }
 
+// Retype notes that the field which the path names has another type, in the
+// notation of the contract. Nobody checks that programs of both versions
+// understand each other: it is for types whose values they read alike.
+func (c *Contract) Retype(path, to string) error {
+	f, _ := c.field(path)
+	switch {
+	case f == nil || f.Retired:
+		return fmt.Errorf("retype %s: not a field in the contract", path)
+	case to == "" || strings.ContainsAny(to, " \t\r\n"):
+		return fmt.Errorf("retype %s: %q is no type", path, to)
+	}
+	f.Type = to
+	return nil
+}
+
 // Reset forgets what the path names, with all numbers in it, as if it had never
 // been: for what no running program knows.
 func (c *Contract) Reset(path string) error {
-	before := len(c.Kinds) + len(c.Messages) + len(c.Errors)
+	before := len(c.Kinds) + len(c.Messages) + len(c.Errors) + len(c.Enums)
 	c.Kinds = slices.DeleteFunc(c.Kinds, func(k *Kind) bool { return k.Name == path })
 	c.Messages = slices.DeleteFunc(c.Messages, func(m *Message) bool { return m.Name == path })
 	c.Errors = slices.DeleteFunc(c.Errors, func(e *Error) bool { return e.Name == path })
-	if len(c.Kinds)+len(c.Messages)+len(c.Errors) < before {
+	c.Enums = slices.DeleteFunc(c.Enums, func(e *Enum) bool { return e.Name == path })
+	if len(c.Kinds)+len(c.Messages)+len(c.Errors)+len(c.Enums) < before {
+		return nil
+	}
+	if v, e := c.value(path); v != nil {
+		e.Values = slices.DeleteFunc(e.Values, func(o *Value) bool { return o == v })
 		return nil
 	}
 	if k, m := c.method(path); m != nil {
@@ -147,11 +181,14 @@ func (c *Contract) renameType(name, to string) {
 	for _, e := range c.Errors {
 		e.Type = replaceName(e.Type, name, to)
 	}
+	for _, e := range c.Enums {
+		e.Name = replaceName(e.Name, name, to)
+	}
 }
 
 // replaceName replaces a whole name in a type.
 func replaceName(t, name, to string) string {
-	const separators = "[]*,()"
+	const separators = "[]*,():"
 	var b strings.Builder
 	for len(t) > 0 {
 		i := strings.IndexAny(t, separators)
@@ -203,7 +240,7 @@ func (c *Contract) twice() []Problem {
 // what was given anew or not understood and dropped, in words.
 func Mend(content []byte, released *Contract) (*Contract, []string, error) {
 	var kept []string
-	for line := range strings.SplitSeq(string(content), "\n") {
+	for line := range strings.SplitSeq(string(UnixLines(content)), "\n") {
 		if !strings.HasPrefix(line, "<<<<<<<") && !strings.HasPrefix(line, ">>>>>>>") &&
 			!strings.HasPrefix(line, "=======") && !strings.HasPrefix(line, "|||||||") &&
 			!(line != "" && slices.Contains(kept, line)) {

@@ -35,6 +35,7 @@ type source struct {
 }
 
 func (o *source) message(t *model.Type) {
+	o.enum(t)
 	if isNamedCircle(t) && o.messages[o.expr(t.Expr)] == nil {
 		m := &Message{Name: o.expr(t.Expr), Is: o.unnamed(t)}
 		o.messages[m.Name] = m
@@ -56,6 +57,17 @@ func (o *source) message(t *model.Type) {
 	}
 	o.messages[m.Name] = m
 	o.contract.Messages = append(o.contract.Messages, m)
+}
+
+func (o *source) enum(t *model.Type) {
+	if len(t.Constants) == 0 || o.contract.enum(o.expr(t.Expr)) != nil {
+		return
+	}
+	e := &Enum{Name: o.expr(t.Expr)}
+	for _, c := range t.Constants {
+		e.Values = append(e.Values, &Value{Name: c.Name, Number: c.Value})
+	}
+	o.contract.Enums = append(o.contract.Enums, e)
 }
 
 func (o *source) error(e *model.Error) {

@@ -106,7 +106,7 @@ func (d *describing) nameOf(goName string) string {
 // OtherLine, and "Page[Line]" is PageLine.
 func title(t string) string {
 	var b strings.Builder
-	for _, part := range strings.FieldsFunc(t, func(r rune) bool { return strings.ContainsRune("[]*,()", r) }) {
+	for _, part := range strings.FieldsFunc(t, func(r rune) bool { return strings.ContainsRune("[]*,():", r) }) {
 		part = part[strings.LastIndexByte(part, '/')+1:]
 		for _, word := range strings.FieldsFunc(part, func(r rune) bool { return r == '.' || r == '-' || r == '_' || r == '{' || r == '}' }) {
 			b.WriteString(strings.ToUpper(word[:1]) + word[1:])

@@ -87,14 +87,26 @@ var scalars = map[string]descriptorpb.FieldDescriptorProto_Type{
 	"uint8": descriptorpb.FieldDescriptorProto_TYPE_UINT32, "uint16": descriptorpb.FieldDescriptorProto_TYPE_UINT32,
 	"uint32": descriptorpb.FieldDescriptorProto_TYPE_UINT32, "uint64": descriptorpb.FieldDescriptorProto_TYPE_UINT64,
 	"float32": descriptorpb.FieldDescriptorProto_TYPE_FLOAT, "float64": descriptorpb.FieldDescriptorProto_TYPE_DOUBLE,
-	"string": descriptorpb.FieldDescriptorProto_TYPE_STRING, "text": descriptorpb.FieldDescriptorProto_TYPE_STRING,
-	"bytes": descriptorpb.FieldDescriptorProto_TYPE_BYTES, "binary": descriptorpb.FieldDescriptorProto_TYPE_BYTES,
+	"string": descriptorpb.FieldDescriptorProto_TYPE_STRING,
+	"bytes":  descriptorpb.FieldDescriptorProto_TYPE_BYTES,
+}
+
+// scalar is what protobuf calls a type that it has, which text and bytes are.
+func scalar(t string) (kind descriptorpb.FieldDescriptorProto_Type, ok bool) {
+	switch {
+	case strings.HasPrefix(t, "text:"):
+		t = "string"
+	case strings.HasPrefix(t, "binary:"):
+		t = "bytes"
+	}
+	kind, ok = scalars[t]
+	return kind, ok
 }
 
 // packs reports whether a list of the type is packed.
 func packs(t string) bool {
-	kind, scalar := scalars[t]
-	return scalar && kind != descriptorpb.FieldDescriptorProto_TYPE_STRING && kind != descriptorpb.FieldDescriptorProto_TYPE_BYTES
+	kind, ok := scalar(t)
+	return ok && kind != descriptorpb.FieldDescriptorProto_TYPE_STRING && kind != descriptorpb.FieldDescriptorProto_TYPE_BYTES
 }
 
 // field adds a field of a type: what the generated append function of that type
@@ -178,7 +190,7 @@ func spell(t string) string {
 
 // named sets a type that has a name.
 func (d *describing) named(f *descriptorpb.FieldDescriptorProto, name string) {
-	if kind, ok := scalars[name]; ok {
+	if kind, ok := scalar(name); ok {
 		f.Type = kind.Enum()
 		return
 	}
@@ -223,9 +235,9 @@ func (d *describing) protobuf(f *descriptorpb.FieldDescriptorProto, goName strin
 // with such keys.
 func (d *describing) mapField(m *descriptorpb.DescriptorProto, f *descriptorpb.FieldDescriptorProto, n node) {
 	f.Type = descriptorpb.FieldDescriptorProto_TYPE_MESSAGE.Enum()
-	key, scalar := scalars[n.key]
+	key, isScalar := scalar(n.key)
 	switch {
-	case !scalar || n.key == "bytes" || n.key == "binary",
+	case !isScalar, key == descriptorpb.FieldDescriptorProto_TYPE_BYTES,
 		key == descriptorpb.FieldDescriptorProto_TYPE_FLOAT, key == descriptorpb.FieldDescriptorProto_TYPE_DOUBLE:
 		name := spell(n.key) + spell(n.elem) + "Entry"
 		if at := "entry " + n.key + " " + n.elem; !d.made[at] {

@@ -1,6 +1,9 @@
 package contract
 
-import "strconv"
+import (
+	"math/big"
+	"strconv"
+)
 
 // A reader makes a contract of lines.
 type reader struct {
@@ -28,6 +31,8 @@ func (r *reader) fact(line int, words []string) bool {
 	case words[0] == "type" && len(words) > 2 && words[2] == "field":
 		m := r.typeNamed(words[1], line)
 		return field(&m.Fields, line, words[3:], retired)
+	case words[0] == "enum":
+		return r.enumFact(line, words[1:], retired)
 	case words[0] == "error":
 		e := &Error{Name: words[1], Wire: words[1], Retired: retired, line: line}
 		words = words[2:]
@@ -50,6 +55,23 @@ func (r *reader) typeNamed(name string, line int) *Message {
 		r.c.Messages = append(r.c.Messages, m)
 	}
 	return m
+}
+
+func (r *reader) enumFact(line int, words []string, retired bool) bool {
+	if len(words) != 3 {
+		return false
+	}
+	number, ok := new(big.Int).SetString(words[1], 10)
+	if !ok || number.String() != words[1] {
+		return false
+	}
+	e := r.c.enum(words[0])
+	if e == nil {
+		e = &Enum{Name: words[0]}
+		r.c.Enums = append(r.c.Enums, e)
+	}
+	e.Values = append(e.Values, &Value{Name: words[2], Number: words[1], Retired: retired, line: line})
+	return true
 }
 
 func (r *reader) kindFact(line int, name string, words []string, retired bool) bool {

@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -37,6 +38,11 @@ func Format(c *Contract) []byte {
 		}
 		for _, f := range m.Fields {
 			add(f.Retired, "type", m.Name, "field", f.Number, f.Name, f.Type)
+		}
+	}
+	for _, e := range c.Enums {
+		for _, v := range e.Values {
+			add(v.Retired, "enum", e.Name, v.Number, v.Name)
 		}
 	}
 	for _, e := range c.Errors {
@@ -110,7 +116,10 @@ func isNumber(s string) bool { return s != "" && s[0] >= '0' && s[0] <= '9' }
 
 // Parse reads a contract. It wants it exactly as [Format] writes it, so that what
 // somebody changed by hand, or a merge left, is not taken for a decision.
+//
+// Line ends may be those of a check-out on Windows.
 func Parse(content []byte) (*Contract, []Problem) {
+	content = UnixLines(content)
 	c, problems := read(content)
 	if len(problems) > 0 {
 		return nil, problems
@@ -127,6 +136,10 @@ func Parse(content []byte) (*Contract, []Problem) {
 	}
 	return c, nil
 }
+
+// UnixLines returns text with line ends as this tool writes them, where a
+// check-out on Windows may have changed them.
+func UnixLines(text []byte) []byte { return bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")) }
 
 const mend = "restore it from version control, or run shardgen contract mend, which keeps what it understands"
 

@@ -47,10 +47,12 @@ func (n *namer) take(path string, x *model.Expr) {
 }
 
 // typeName is how a contract writes a type: what it is on the wire, as Go writes
-// such a type. Names of types that cross as something else do not show.
+// such a type. Names of types show where the package, or the type, decides what
+// the bytes mean: of structs, and of types with a text or binary form of their own.
 //
 //	bool int8 … uint64 float32 float64 string
-//	bytes [16]byte time text binary proto(example.com/pb.Order)
+//	bytes [16]byte time proto(example.com/pb.Order)
+//	text:net/netip.Addr binary:example.com/other.Key
 //	[]T [3]T map[K]V *T Line example.com/other.Line Page[Line]
 func (n *namer) typeName(t *model.Type) string {
 	if isNamedCircle(t) {
@@ -85,9 +87,9 @@ func (n *namer) unnamed(t *model.Type) string {
 	case model.Time:
 		return "time"
 	case model.Text:
-		return "text"
+		return "text:" + n.expr(t.Expr)
 	case model.Binary:
-		return "binary"
+		return "binary:" + n.expr(t.Expr)
 	case model.Proto:
 		return "proto(" + (&namer{}).expr(t.Expr.Elem) + ")"
 	case model.Slice:

@@ -107,6 +107,7 @@ func (c *crossing) fill(m *model.Type, t types.Type) (r *refusal) {
 	}
 	switch u := t.Underlying().(type) {
 	case *types.Basic:
+		m.Constants = c.constants(t)
 		return fillBasic(m, u, t)
 	case *types.Pointer:
 		m.Shape = model.Pointer

@@ -10,6 +10,7 @@ import (
 	"go/token"
 	"go/types"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -18,6 +19,8 @@ import (
 
 	"golang.org/x/tools/go/gcexportdata"
 	"golang.org/x/tools/go/packages"
+
+	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
 // A loader reads packages: those asked for from source, what they import from the
@@ -137,6 +140,23 @@ func (l *loader) parseAll(list []*packages.Package, parse parseFunc) {
 		})
 	}
 	wg.Wait()
+	for _, p := range list {
+		l.dropFormerOutput(p)
+	}
+}
+
+// dropFormerOutput leaves out earlier output that has another package clause than
+// the user's files: the package was renamed since, and the output will be.
+func (l *loader) dropFormerOutput(p *packages.Package) {
+	isOutput := func(file *ast.File) bool { // it was parsed no further than that clause
+		return filepath.Base(l.config.Fset.Position(file.Package).Filename) == model.OutputName && len(file.Decls) == 0
+	}
+	for _, file := range p.Syntax {
+		if !isOutput(file) {
+			p.Name = file.Name.Name
+		}
+	}
+	p.Syntax = slices.DeleteFunc(p.Syntax, func(file *ast.File) bool { return isOutput(file) && file.Name.Name != p.Name })
 }
 
 func parseErrors(name string, err error) []packages.Error {

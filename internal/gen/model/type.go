@@ -30,10 +30,13 @@ type Type struct {
 	Shape Shape
 	Expr  *Expr  // as Go code writes it
 	Basic string // of Int and Uint: int8 to int64, uint8 to uint64
-	Len   int64  // of Array and ByteArray
-	Name  string // part of the names of its functions: "SKULineMap"
-	Elem  *Type  // of Slice, Array, Map, Pointer
-	Key   *Type  // of Map
+	// Constants are the names that the package of an integer type gives to its
+	// values, where they are an enumeration.
+	Constants []Constant
+	Len       int64  // of Array and ByteArray
+	Name      string // part of the names of its functions: "SKULineMap"
+	Elem      *Type  // of Slice, Array, Map, Pointer
+	Key       *Type  // of Map
 	// Fields of a Struct cross; Skipped do not, and arrive as zero.
 	Fields  []Field
 	Skipped []Skipped
@@ -55,6 +58,12 @@ type Type struct {
 	CloneFallible bool
 	// NeedsInit: a value that is absent on the wire holds a map, which is never nil.
 	NeedsInit bool
+}
+
+// A Constant is a name for a value of an integer type.
+type Constant struct {
+	Name  string
+	Value string // decimal
 }
 
 // A Skipped field does not cross the wire.

@@ -1,0 +1,149 @@
+package gen
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/shardgen/shardgen/internal/gen/contract"
+)
+
+// A Breach is what running programs and those of a folder's contract would not
+// agree on.
+type Breach struct {
+	Folder string // of the contract, relative to the one asked about; "." for itself
+	contract.Break
+}
+
+// Breaking compares the contracts that running programs have with those of dir.
+// Against is a contract file, a folder, or a git revision: v1.2.0, main, HEAD~3.
+// With all it is every contract below dir, each with the one in the same place
+// below against; one that is gone now is compared with nothing.
+func Breaking(against, dir string, all bool) ([]Breach, error) {
+	before, err := contractsOf(against, dir, all)
+	if err != nil {
+		return nil, err
+	}
+	var breaches []Breach
+	for _, folder := range before.folders() {
+		now, err := Contract(filepath.Join(dir, filepath.FromSlash(folder)))
+		if errors.Is(err, fs.ErrNotExist) && all {
+			now, err = &contract.Contract{}, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, b := range contract.Breaking(before[folder], now) {
+			breaches = append(breaches, Breach{folder, b})
+		}
+	}
+	return breaches, nil
+}
+
+// contracts are those of several folders, by their slashed paths.
+type contracts map[string]*contract.Contract
+
+func (c contracts) folders() []string {
+	var list []string
+	for folder := range c {
+		list = append(list, folder)
+	}
+	slices.Sort(list)
+	return list
+}
+
+func contractsOf(against, dir string, all bool) (contracts, error) {
+	info, err := os.Stat(against)
+	switch {
+	case err != nil:
+		return contractsAt(against, dir, all)
+	case all && info.IsDir():
+		return contractsBelow(against)
+	case all:
+		return nil, fmt.Errorf("compare contracts: %s is one contract, and /... means several (give a folder or a git revision)", against)
+	}
+	c, err := Contract(against)
+	return contracts{".": c}, err
+}
+
+// contractsBelow reads all contracts below a folder.
+func contractsBelow(root string) (contracts, error) {
+	found := contracts{}
+	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && name != root && skipFolder(d.Name()):
+			return filepath.SkipDir
+		case d.IsDir() || d.Name() != contract.FileName:
+			return nil
+		}
+		folder, err := filepath.Rel(root, filepath.Dir(name))
+		if err != nil {
+			return err
+		}
+		found[filepath.ToSlash(folder)], err = Contract(name)
+		return err
+	})
+	if err == nil && len(found) == 0 {
+		err = fmt.Errorf("compare contracts: no %s below %s", contract.FileName, root)
+	}
+	return found, err
+}
+
+// skipFolder reports whether the go command passes a folder over.
+func skipFolder(name string) bool {
+	return name == "testdata" || name == "vendor" || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_")
+}
+
+// contractsAt reads the contracts of dir, or below it, as a git revision has them.
+func contractsAt(revision, dir string, all bool) (contracts, error) {
+	git := func(args ...string) (string, error) {
+		cmd := exec.Command("git", append([]string{"-C", dir}, args...)...)
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		out, err := cmd.Output()
+		if err != nil {
+			why, _, _ := strings.Cut(strings.TrimSpace(stderr.String()), "\n")
+			return "", fmt.Errorf("compare contracts: %s is no file here, and git does not know it as a revision: %s: %w", revision, why, err)
+		}
+		return string(out), nil
+	}
+	// What begins with a dash would be an option of git's.
+	commit, err := git("rev-parse", "--verify", "--quiet", "--end-of-options", revision+"^{commit}")
+	if err != nil {
+		return nil, err
+	}
+	commit = strings.TrimSpace(commit)
+	files := contract.FileName
+	if all {
+		if files, err = git("ls-tree", "-r", "--name-only", "-z", commit, "."); err != nil {
+			return nil, err
+		}
+	}
+	found := contracts{}
+	for file := range strings.SplitSeq(files, "\x00") {
+		folder := path.Dir(file)
+		if path.Base(file) != contract.FileName || slices.ContainsFunc(strings.Split(folder, "/"), func(f string) bool { return f != "." && skipFolder(f) }) {
+			continue
+		}
+		content, err := git("show", commit+":./"+file)
+		if err != nil {
+			return nil, err
+		}
+		if found[folder], err = parseContract(revision+":"+file, []byte(content)); err != nil {
+			return nil, err
+		}
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("compare contracts: %s has no %s below %s", revision, contract.FileName, dir)
+	}
+	return found, nil
+}

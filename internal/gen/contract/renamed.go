@@ -1,0 +1,127 @@
+package contract
+
+import (
+	"slices"
+	"strings"
+)
+
+// moveCommand is the advice for what has another name now.
+func moveCommand(path, name string) string {
+	return "run shardgen contract mv " + path + " " + name + " if it is called " + name + " now"
+}
+
+// named is what has a name that may change.
+type named interface{ *Field | *Method | *Error }
+
+// renamed is the advice for what is gone, if one of those that were added may be
+// it: the first of the same form that is not taken as the new name of another, for
+// two of them may have been renamed at once, and most likely kept their order.
+func renamed[T named](of string, gone T, added []T, taken map[T]bool, same func(gone, now T) bool) string {
+	i := slices.IndexFunc(added, func(now T) bool { return !taken[now] && same(gone, now) })
+	if i < 0 {
+		return ""
+	}
+	taken[added[i]] = true
+	path := nameOf(gone)
+	if of != "" {
+		path = of + "." + path
+	}
+	return moveCommand(path, nameOf(added[i]))
+}
+
+func nameOf[T named](x T) string {
+	switch x := any(x).(type) {
+	case *Field:
+		return x.Name
+	case *Method:
+		return x.Name
+	case *Error:
+		return x.Name
+	}
+	return ""
+}
+
+func sameField(gone, now *Field) bool { return compatible(gone.Type, now.Type) }
+func sameError(gone, now *Error) bool { return gone.Type == now.Type }
+
+// A renaming is a struct that seems to have another name now.
+type renaming struct{ from, to string }
+
+// typeOf compares the types that a field had and has.
+func (a *adoption) typeOf(path, what string, was, is *Field) {
+	switch {
+	case narrower(is.Type, was.Type):
+		a.add(CodeType, was.line, "change it back; or, if every number fits that kept state and running programs hold, run "+retypeCommand(path, is.Type),
+			"%s %s: number %d was %s and is %s: it could not hold all that the old version writes", what, path, was.Number, was.Type, is.Type)
+	case compatible(was.Type, is.Type), a.onlyRenamed(was.Type, is.Type):
+	case formsDiffer(loose(was.Type), loose(is.Type)):
+		a.add(CodeType, was.line, "give what is new another name; or, if each of the types reads what the other writes, run "+retypeCommand(path, is.Type),
+			"%s %s: number %d was %s and is %s", what, path, was.Number, was.Type, is.Type)
+	default:
+		a.add(CodeType, was.line, "give what is new another name; or, "+reset+path,
+			"%s %s: number %d was %s and is %s", what, path, was.Number, was.Type, is.Type)
+	}
+}
+
+// formsDiffer reports whether two types are alike but for other types in one place,
+// each with a text, or each with a binary form of its own.
+func formsDiffer(a, b string) bool {
+	x, y := parseType(a), parseType(b)
+	switch {
+	case a == b || x.op != y.op:
+		return false
+	case x.op == 0:
+		for _, form := range []string{"text:", "binary:"} {
+			if strings.HasPrefix(a, form) && strings.HasPrefix(b, form) {
+				return true
+			}
+		}
+		return false
+	}
+	same := func(a, b string) bool { return a == b || formsDiffer(a, b) }
+	return x.name == y.name && same(x.key, y.key) && same(x.elem, y.elem)
+}
+
+// retypeCommand is quoted where a shell would read brackets as something else.
+func retypeCommand(path, to string) string {
+	if strings.ContainsAny(to, "[]*()") {
+		to = "'" + to + "'"
+	}
+	return "shardgen contract retype " + path + " " + to
+}
+
+// onlyRenamed reports whether two types differ by the name of a struct alone that
+// the source has under the other name now. It notes what was renamed: that is one
+// mistake, however many fields are of the type.
+func (a *adoption) onlyRenamed(was, is string) bool {
+	for _, from := range typeNames(was) {
+		if a.old.message(from) == nil || a.now.message(from) != nil {
+			continue
+		}
+		for _, to := range typeNames(is) {
+			r := renaming{from, to}
+			if a.now.message(to) == nil || a.old.message(to) != nil || !compatible(replaceName(was, from, to), is) {
+				continue
+			}
+			if !slices.Contains(a.renamed, r) {
+				a.renamed = append(a.renamed, r)
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// typeNames are the names in a type.
+func typeNames(t string) []string {
+	return strings.FieldsFunc(t, func(r rune) bool { return strings.ContainsRune("[]*,():", r) })
+}
+
+// reportRenamed reports each struct that has another name now.
+func (a *adoption) reportRenamed() {
+	for _, r := range a.renamed {
+		a.add(CodeGone, a.old.message(r.from).line,
+			moveCommand(r.from, r.to)+"; if "+r.to+" is something else, give the fields and arguments that are of it names of their own",
+			"type %s: in the contract and no longer in the source, which has %s in its place", r.from, r.to)
+	}
+}
