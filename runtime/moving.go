@@ -218,7 +218,6 @@ func (s *hostedShard) cancelMove(epoch placement.Epoch) (off bool) {
 // state cannot be encoded stays active; one that must go loses what it had since
 // it was last encoded, with a line in the log.
 func (s *hostedShard) rest(e *region.Entity, why codegen.Passivation) {
-	log := s.plane().log.With("kind", s.id.Kind, "entity", clip(e.ID), "why", why.String())
 	err := s.encodeState(e)
 	if err == nil {
 		err = s.stopHook(e, why)
@@ -227,7 +226,7 @@ func (s *hostedShard) rest(e *region.Entity, why codegen.Passivation) {
 		err = s.encodeState(e) // the hook may have changed it
 	}
 	if err != nil {
-		log.Error("passivation failed", "err", err)
+		s.plane().log.Error("passivation failed", "kind", s.id.Kind, "entity", clip(e.ID), "why", why.String(), "err", err)
 		if why == codegen.Idle && !errors.Is(err, errHookStuck) {
 			return
 		}

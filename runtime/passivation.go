@@ -43,14 +43,16 @@ func (n *Node) tickClock() {
 // One goroutine looks for them, few at a time, so that it never has a shard's lock for
 // long. It takes the turn of one entity at a time and encodes its state without the
 // shard's lock; the others stay callable, and a shard that is to move waits for one
-// entity at most. Where the type has a stop hook, each entity has a goroutine of its
-// own, for a hook may take long or hang.
+// entity at most. Where the type has a stop hook, workers of its own do that, for a hook
+// may take long or hang; then a move waits for as many entities as hooks run.
 type passivator struct {
 	host   *host
 	second chan struct{} // a second has passed
 	excess chan struct{} // more entities are active than may be
-	hooks  chan struct{} // has an element for each hook that runs, slow ones apart
+	work   chan resting  // to workers
+	hooks  chan struct{} // has an element for each worker, those with a slow hook apart
 
+	over  chan struct{}    // closed when the round is over: workers end
 	round int              // seconds that have passed
 	batch []*region.Entity // shown by a survey; used again
 	since int              // entities put to rest since others were let run
@@ -68,11 +70,14 @@ const (
 	slowHook = time.Second
 	// rarestLook is how many seconds go by at most until a shard is looked at again.
 	rarestLook = 5
+	// moreWorkersAfter is how long all workers are busy before there is one more.
+	moreWorkersAfter = time.Millisecond
 )
 
 func newPassivator(h *host) *passivator {
 	return &passivator{
-		host: h, second: make(chan struct{}, 1), excess: make(chan struct{}, 1), hooks: make(chan struct{}, maxHooks),
+		host: h, second: make(chan struct{}, 1), excess: make(chan struct{}, 1),
+		work: make(chan resting), hooks: make(chan struct{}, maxHooks),
 	}
 }
 
@@ -105,6 +110,12 @@ func (p *passivator) run() {
 	}
 }
 
+// begin begins a round, which the function that it returns ends.
+func (p *passivator) begin() (end func()) {
+	p.over = make(chan struct{})
+	return func() { close(p.over) }
+}
+
 // passivateIdle rests entities that nobody called for the type's idle time. Where that
 // is long it looks at a part of the shards each second, so that each is looked at
 // sixteen times in that time.
@@ -116,6 +127,7 @@ func (p *passivator) passivateIdle() {
 	}
 	every := min(max(int(h.settings.idle/(16*time.Second)), 1), rarestLook)
 	p.round++
+	defer p.begin()()
 	for i := p.round % every; i < len(h.shards); i += every {
 		if now := h.plane.clock.Load(); now > ticks {
 			p.restBefore(&h.shards[i], now-ticks, nil)
@@ -168,41 +180,86 @@ func (p *passivator) yield(n int) {
 	}
 }
 
-// rest puts an entity to rest, if it was not used since t. Where the type has a stop
-// hook it is left to a goroutine.
+// rest puts an entity to rest, if it was not used since t.
 func (p *passivator) rest(s *hostedShard, e *region.Entity, t uint32) {
-	begin := func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.core.RestIdle(e, t)
+	if p.host.desc.Passivate != nil {
+		p.leave(resting{s, e, t})
+	} else {
+		p.restNow(resting{s, e, t})
 	}
-	if p.host.desc.Passivate == nil {
-		if begin() {
-			defer s.endTurn(e)
-			s.rest(e, codegen.Idle)
-			p.yield(1)
-		}
-		return
+	p.yield(1)
+}
+
+// resting is an entity that is to rest, unless it was used since t.
+type resting struct {
+	shard  *hostedShard
+	entity *region.Entity
+	t      uint32
+}
+
+func (p *passivator) restNow(r resting) {
+	s := r.shard
+	s.mu.Lock()
+	begun := p.may() && s.core.RestIdle(r.entity, r.t)
+	s.mu.Unlock()
+	if begun {
+		defer s.endTurn(r.entity)
+		s.rest(r.entity, codegen.Idle)
 	}
-	select {
-	case p.hooks <- struct{}{}:
-	case <-p.host.plane.stop:
-		return
-	}
-	free := sync.OnceFunc(func() { <-p.hooks })
-	if !p.may() || !begin() {
-		free()
-		return
-	}
+}
+
+// leave leaves an entity to a worker, for its stop hook may take long or hang. There is
+// one more where the others have not been free for moreWorkersAfter, so that quick hooks
+// take one goroutine at a time from those that call.
+func (p *passivator) leave(r resting) {
 	p.host.resting.Add(1)
-	p.host.plane.wg.Go(func() {
-		defer p.host.resting.Add(-1)
-		slow := time.AfterFunc(slowHook, free)
-		defer free()
-		defer slow.Stop()
-		defer s.endTurn(e)
-		s.rest(e, codegen.Idle)
-	})
+	select {
+	case p.work <- r:
+		return
+	default:
+	}
+	patience := time.NewTimer(moreWorkersAfter)
+	defer patience.Stop()
+	var slot chan struct{} // nil until patience is over
+	for {
+		select {
+		case p.work <- r:
+			return
+		case <-patience.C:
+			slot = p.hooks
+		case slot <- struct{}{}:
+			over := p.over
+			p.host.plane.wg.Go(func() { p.workFrom(r, over) })
+			return
+		case <-p.host.plane.stop:
+			p.host.resting.Add(-1)
+			return
+		}
+	}
+}
+
+// workFrom rests entities, r first, until the round is over or one has taken so long
+// that another worker has its place.
+func (p *passivator) workFrom(r resting, over <-chan struct{}) {
+	free := sync.OnceFunc(func() { <-p.hooks })
+	slow := time.AfterFunc(slowHook, free)
+	defer free()
+	defer slow.Stop()
+	for {
+		func() {
+			defer p.host.resting.Add(-1)
+			p.restNow(r)
+		}()
+		if !slow.Stop() {
+			return
+		}
+		select {
+		case r = <-p.work:
+			slow.Reset(slowHook)
+		case <-over:
+			return
+		}
+	}
 }
 
 // paceForgetting waits until the memory has heard of entities that rest: it is told
@@ -262,6 +319,7 @@ func (p *passivator) evict() {
 	if most == 0 || over <= 0 {
 		return
 	}
+	defer p.begin()()
 	limit, atLimit := oldest(p.ages(), over+most/16)
 	for i := range h.shards {
 		n := p.restBefore(&h.shards[i], limit+1, func(used uint32) bool {
