@@ -23,7 +23,9 @@ import (
 
 // A Conn calls the entities of a cluster from a process that is no member. It
 // follows the table through one member and sends calls straight to the entities'
-// homes. It is safe for concurrent use.
+// homes. When all members were restarted it follows the cluster that they founded
+// anew: calls that may have run in the one before end with [ErrLost], calls that
+// certainly did not are made in the new one. It is safe for concurrent use.
 type Conn struct {
 	cfg      Config
 	log      *slog.Logger
@@ -46,6 +48,7 @@ type Conn struct {
 
 	// The loop's own.
 	gateway transport.Peer // zero: not found yet
+	life    life           // of the cluster
 	heard   time.Time
 	asks    map[string]bool
 	helloAt time.Time
@@ -201,8 +204,8 @@ func (c *Conn) tick() {
 	if now.Before(c.helloAt) {
 		return
 	}
-	if now.Sub(c.heard) > 3*helloEvery {
-		c.gateway = transport.Peer{}
+	if !c.gateway.IsZero() && now.Sub(c.heard) > 3*helloEvery {
+		c.search(now)
 	}
 	c.helloAt = now.Add(helloEvery)
 	if c.gateway.IsZero() {
@@ -212,7 +215,12 @@ func (c *Conn) tick() {
 }
 
 func (c *Conn) hello() {
-	m := &wire.GatewayHello{Lanes: uint32(c.cfg.Lanes), Frame: wire.FrameVersion, Members: c.digest}
+	c.life.hello++
+	c.life.helloAt = time.Now()
+	m := &wire.GatewayHello{Lanes: uint32(c.cfg.Lanes), Frame: wire.FrameVersion, Members: c.digest, Seq: c.life.hello}
+	if c.gateway.IsZero() {
+		m.Members = 0 // it may be a member of another life, whose list is needed in any case
+	}
 	for kind := range c.asks {
 		if c.plane.heldFor(kind) == 0 {
 			delete(c.asks, kind)
@@ -245,8 +253,8 @@ func (c *Conn) sendBody(to transport.Peer, topic wire.ControlTopic, body []byte)
 
 func (c *Conn) message(m transport.Message) {
 	if m.Kind == transport.Unreachable {
-		if m.From == c.gateway.Address {
-			c.gateway, c.helloAt = transport.Peer{}, time.Now().Add(50*time.Millisecond)
+		if !m.From.IsZero() && m.From == c.gateway.Address {
+			c.search(time.Now().Add(askDelay))
 		}
 		return
 	}
@@ -266,11 +274,13 @@ func (c *Conn) message(m transport.Message) {
 			c.plane.ledger.add(frameForeign)
 			return
 		}
+		if from.Address != c.gateway.Address { // it may be of another life
+			c.plane.ledger.add(frameIgnored)
+			return
+		}
+		c.heard = time.Now()
 		if n, ok := msg.(coordinator.NoHome); ok {
 			c.setWhy(n.Kind, n.Reason)
-		}
-		if from.Address == c.gateway.Address {
-			c.heard = time.Now()
 		}
 		c.step(from.Address, msg)
 	}
@@ -285,14 +295,14 @@ func (c *Conn) gatewayMessage(from transport.Peer, body []byte) {
 	switch {
 	case m.GetBye() != nil:
 		if c.gateway.IsZero() || from.Address == c.gateway.Address {
-			c.gateway, c.helloAt = transport.Peer{}, time.Now().Add(askDelay)
+			c.search(time.Now().Add(askDelay))
 		}
 	case m.GetRefusal() != nil:
 		c.refusal(fmt.Errorf("%s refuses this process: %s", from.Name, m.GetRefusal().GetReason()))
 	case m.GetWelcome() != nil:
-		if c.gateway.IsZero() {
-			c.gateway = from
-			c.guided()
+		if !c.welcomed(from, m.GetWelcome()) {
+			c.notServed(from)
+			return
 		}
 		c.heard = time.Now()
 		c.mu.Lock()
@@ -380,7 +390,6 @@ func (c *Conn) moveDone(placement.ShardID, placement.Epoch)            {}
 func (c *Conn) moveAborted(placement.ShardID, placement.Epoch, string) {}
 func (c *Conn) progress(placement.ShardID)                             {}
 func (c *Conn) escalate(error)                                         {}
-func (c *Conn) suspect(transport.Address, string)                      {}
 
 func (c *Conn) setWhy(kind, reason string) {
 	c.mu.Lock()

@@ -75,3 +75,16 @@ func (n *Node) Evict(kind string) {
 
 // LoseLease ends the node's right to run turns, as when others may have its shards.
 func (n *Node) LoseLease() { n.plane.lease.end(leaseOver) }
+
+// Peer is the connection as transports name it.
+func (c *Conn) Peer() transport.Peer { return c.plane.self }
+
+// ShardOf is the entity's shard.
+func (c *Conn) ShardOf(kind, id string) placement.ShardID {
+	p := port{(*c.plane.kinds.Load())[kind]}
+	_, shard, err := p.Locate(id)
+	if err != nil {
+		panic(err)
+	}
+	return placement.ShardID{Kind: kind, Shard: shard}
+}

@@ -41,6 +41,7 @@ type servedClient struct {
 	peer   transport.Peer
 	seen   time.Time
 	digest uint64 // of the member list that it has
+	hello  uint64 // the number of its latest hello
 }
 
 func (g *gateway) init(c *control) {
@@ -97,7 +98,7 @@ func (g *gateway) hello(from transport.Peer, h *wire.GatewayHello) {
 		client = &servedClient{peer: from}
 		g.clients[from.Address] = client
 	}
-	client.seen, client.digest = now, h.GetMembers()
+	client.seen, client.digest, client.hello = now, h.GetMembers(), h.GetSeq()
 	for _, kind := range h.GetAsks() {
 		g.asked[kind] = now
 		c.reports.ask(kind)
@@ -112,7 +113,9 @@ func (g *gateway) hello(from transport.Peer, h *wire.GatewayHello) {
 // welcome tells a client what there is: types, members if it has another list,
 // and who was lost.
 func (g *gateway) welcome(client *servedClient) {
-	m := &wire.GatewayWelcome{Kinds: g.kinds(), Lost: g.lost}
+	m := &wire.GatewayWelcome{
+		Kinds: g.kinds(), Lost: g.lost, Founder: nodeOf(g.control.view.Load().Founder), Hello: client.hello,
+	}
 	members := g.members()
 	if m.Digest = digestOf(members); m.Digest != client.digest {
 		m.Members, client.digest = members, m.Digest

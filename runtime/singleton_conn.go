@@ -16,6 +16,13 @@ type seeker struct {
 	wake  time.Time
 }
 
+// begin makes the seeker know nobody.
+func (s *seeker) begin() (err error) {
+	s.wake = time.Time{}
+	s.proxy, err = singleton.NewProxy(singleton.ProxyConfig{Name: singletonPrefix + s.kind.desc.Name})
+	return err
+}
+
 // seek tells that calls of a singleton wait. It reports false for other types.
 func (c *Conn) seek(name string) bool {
 	s := c.seekers[name]
@@ -24,12 +31,11 @@ func (c *Conn) seek(name string) bool {
 		if k == nil || !k.desc.Singleton {
 			return false
 		}
-		proxy, err := singleton.NewProxy(singleton.ProxyConfig{Name: singletonPrefix + name})
-		if err != nil {
+		s = &seeker{kind: k}
+		if err := s.begin(); err != nil {
 			c.log.Error("singleton cannot be called", "kind", name, "err", err)
 			return true
 		}
-		s = &seeker{kind: k, proxy: proxy}
 		c.seekers[name] = s
 		c.stepSeeker(s, singleton.Guide{Member: c.gateway.Address})
 	}

@@ -260,6 +260,7 @@ type GatewayHello struct {
 	Frame         uint32                 `protobuf:"varint,2,opt,name=frame,proto3" json:"frame,omitempty"`      // frame format
 	Asks          []string               `protobuf:"bytes,3,rep,name=asks,proto3" json:"asks,omitempty"`         // kinds that calls wait for
 	Members       uint64                 `protobuf:"fixed64,4,opt,name=members,proto3" json:"members,omitempty"` // digest of the member list that the sender has
+	Seq           uint64                 `protobuf:"varint,5,opt,name=seq,proto3" json:"seq,omitempty"`          // counts the sender's hellos, from 1
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -322,6 +323,13 @@ func (x *GatewayHello) GetMembers() uint64 {
 	return 0
 }
 
+func (x *GatewayHello) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
 // GatewayWelcome answers a hello.
 type GatewayWelcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -329,6 +337,8 @@ type GatewayWelcome struct {
 	Lost          []*GatewayNode         `protobuf:"bytes,2,rep,name=lost,proto3" json:"lost,omitempty"`       // the latest members that were downed
 	Digest        uint64                 `protobuf:"fixed64,3,opt,name=digest,proto3" json:"digest,omitempty"` // of the member list
 	Members       []*GatewayNode         `protobuf:"bytes,4,rep,name=members,proto3" json:"members,omitempty"` // absent if the hello's digest is the same
+	Founder       *GatewayNode           `protobuf:"bytes,5,opt,name=founder,proto3" json:"founder,omitempty"` // of the cluster: another one is another life of it
+	Hello         uint64                 `protobuf:"varint,6,opt,name=hello,proto3" json:"hello,omitempty"`    // seq of the latest hello that came
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -389,6 +399,20 @@ func (x *GatewayWelcome) GetMembers() []*GatewayNode {
 		return x.Members
 	}
 	return nil
+}
+
+func (x *GatewayWelcome) GetFounder() *GatewayNode {
+	if x != nil {
+		return x.Founder
+	}
+	return nil
+}
+
+func (x *GatewayWelcome) GetHello() uint64 {
+	if x != nil {
+		return x.Hello
+	}
+	return 0
 }
 
 type GatewayNode struct {
@@ -649,17 +673,20 @@ const file_shardgen_wire_control_proto_rawDesc = "" +
 	"\awelcome\x18\x02 \x01(\v2\x1d.shardgen.wire.GatewayWelcomeR\awelcome\x127\n" +
 	"\arefusal\x18\x03 \x01(\v2\x1d.shardgen.wire.GatewayRefusalR\arefusal\x12+\n" +
 	"\x03bye\x18\x04 \x01(\v2\x19.shardgen.wire.GatewayByeR\x03bye\x121\n" +
-	"\x05probe\x18\x05 \x01(\v2\x1b.shardgen.wire.GatewayProbeR\x05probe\"h\n" +
+	"\x05probe\x18\x05 \x01(\v2\x1b.shardgen.wire.GatewayProbeR\x05probe\"z\n" +
 	"\fGatewayHello\x12\x14\n" +
 	"\x05lanes\x18\x01 \x01(\rR\x05lanes\x12\x14\n" +
 	"\x05frame\x18\x02 \x01(\rR\x05frame\x12\x12\n" +
 	"\x04asks\x18\x03 \x03(\tR\x04asks\x12\x18\n" +
-	"\amembers\x18\x04 \x01(\x06R\amembers\"\xc0\x01\n" +
+	"\amembers\x18\x04 \x01(\x06R\amembers\x12\x10\n" +
+	"\x03seq\x18\x05 \x01(\x04R\x03seq\"\x8c\x02\n" +
 	"\x0eGatewayWelcome\x120\n" +
 	"\x05kinds\x18\x01 \x03(\v2\x1a.shardgen.wire.GatewayKindR\x05kinds\x12.\n" +
 	"\x04lost\x18\x02 \x03(\v2\x1a.shardgen.wire.GatewayNodeR\x04lost\x12\x16\n" +
 	"\x06digest\x18\x03 \x01(\x06R\x06digest\x124\n" +
-	"\amembers\x18\x04 \x03(\v2\x1a.shardgen.wire.GatewayNodeR\amembers\"C\n" +
+	"\amembers\x18\x04 \x03(\v2\x1a.shardgen.wire.GatewayNodeR\amembers\x124\n" +
+	"\afounder\x18\x05 \x01(\v2\x1a.shardgen.wire.GatewayNodeR\afounder\x12\x14\n" +
+	"\x05hello\x18\x06 \x01(\x04R\x05hello\"C\n" +
 	"\vGatewayNode\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x06R\vincarnation\"g\n" +
@@ -709,20 +736,21 @@ var file_shardgen_wire_control_proto_goTypes = []any{
 	(*GatewayBye)(nil),     // 9: shardgen.wire.GatewayBye
 }
 var file_shardgen_wire_control_proto_depIdxs = []int32{
-	0, // 0: shardgen.wire.Control.topic:type_name -> shardgen.wire.ControlTopic
-	3, // 1: shardgen.wire.Gateway.hello:type_name -> shardgen.wire.GatewayHello
-	4, // 2: shardgen.wire.Gateway.welcome:type_name -> shardgen.wire.GatewayWelcome
-	7, // 3: shardgen.wire.Gateway.refusal:type_name -> shardgen.wire.GatewayRefusal
-	9, // 4: shardgen.wire.Gateway.bye:type_name -> shardgen.wire.GatewayBye
-	8, // 5: shardgen.wire.Gateway.probe:type_name -> shardgen.wire.GatewayProbe
-	6, // 6: shardgen.wire.GatewayWelcome.kinds:type_name -> shardgen.wire.GatewayKind
-	5, // 7: shardgen.wire.GatewayWelcome.lost:type_name -> shardgen.wire.GatewayNode
-	5, // 8: shardgen.wire.GatewayWelcome.members:type_name -> shardgen.wire.GatewayNode
-	9, // [9:9] is the sub-list for method output_type
-	9, // [9:9] is the sub-list for method input_type
-	9, // [9:9] is the sub-list for extension type_name
-	9, // [9:9] is the sub-list for extension extendee
-	0, // [0:9] is the sub-list for field type_name
+	0,  // 0: shardgen.wire.Control.topic:type_name -> shardgen.wire.ControlTopic
+	3,  // 1: shardgen.wire.Gateway.hello:type_name -> shardgen.wire.GatewayHello
+	4,  // 2: shardgen.wire.Gateway.welcome:type_name -> shardgen.wire.GatewayWelcome
+	7,  // 3: shardgen.wire.Gateway.refusal:type_name -> shardgen.wire.GatewayRefusal
+	9,  // 4: shardgen.wire.Gateway.bye:type_name -> shardgen.wire.GatewayBye
+	8,  // 5: shardgen.wire.Gateway.probe:type_name -> shardgen.wire.GatewayProbe
+	6,  // 6: shardgen.wire.GatewayWelcome.kinds:type_name -> shardgen.wire.GatewayKind
+	5,  // 7: shardgen.wire.GatewayWelcome.lost:type_name -> shardgen.wire.GatewayNode
+	5,  // 8: shardgen.wire.GatewayWelcome.members:type_name -> shardgen.wire.GatewayNode
+	5,  // 9: shardgen.wire.GatewayWelcome.founder:type_name -> shardgen.wire.GatewayNode
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_shardgen_wire_control_proto_init() }

@@ -107,6 +107,15 @@ func (r *Route) HoldWithin(o Outgoing, limit int) (dropped []Outgoing) {
 	return dropped
 }
 
+// BeginAnew forgets every placement, for what comes next cannot be compared with
+// them: the cluster was founded anew, and counts epochs from the beginning. Calls
+// that wait go on waiting, in order; nothing older of this sender is on its way to
+// where they will go.
+func (r *Route) BeginAnew() Step {
+	*r = Route{held: append(r.refused, r.held...)}
+	return Step{Ask: true}
+}
+
 // Held is the number of calls that wait here.
 func (r *Route) Held() int { return len(r.held) + len(r.refused) }
 

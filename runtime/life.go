@@ -1,0 +1,149 @@
+package shard
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/call"
+	"github.com/shardgen/shardgen/runtime/coordinator"
+	"github.com/shardgen/shardgen/runtime/singleton"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A life of a cluster begins when a node founds it and ends with its last member.
+// The next one of the same name counts its terms, epochs and tables from the
+// beginning, so none of them can be compared with those of another life.
+//
+// A client is always in the life of the member that serves it. It leaves that life
+// only when that member does not serve it any more and a member of another life
+// answers a hello that was sent since. So nothing that was said before can take it
+// back; and of two clusters of one name it is served by the one that stays as soon
+// as the other one has given way, for its members do not serve then.
+type life struct {
+	founder transport.Address // zero: the client was never served
+	hello   uint64            // the latest hello that was sent
+	since   uint64            // the first hello since the client looks for a member
+	helloAt time.Time         // when the latest hello was sent
+}
+
+// welcomed takes a member's welcome. It reports whether that member serves this
+// client.
+func (c *Conn) welcomed(from transport.Peer, w *wire.GatewayWelcome) bool {
+	if !c.gateway.IsZero() {
+		return from.Address == c.gateway.Address
+	}
+	if w.GetFounder() == nil || w.GetHello() < c.life.since || w.GetHello() > c.life.hello {
+		return false
+	}
+	before := c.life.founder
+	c.gateway, c.life.founder = from, addressOf(w.GetFounder())
+	if !before.IsZero() && before != c.life.founder {
+		members := map[transport.Address]bool{}
+		for _, n := range w.GetMembers() {
+			members[addressOf(n)] = true
+		}
+		c.beginAnew(before, members)
+	}
+	c.guided()
+	return true
+}
+
+// notServed answers a member whose welcome comes too late: another one serves.
+func (c *Conn) notServed(from transport.Peer) {
+	c.plane.ledger.add(frameIgnored)
+	if !c.gateway.IsZero() {
+		c.send(from, &wire.Gateway{Bye: &wire.GatewayBye{}})
+	}
+}
+
+// beginAnew forgets what was known of the life before, and says so.
+func (c *Conn) beginAnew(before transport.Address, members map[transport.Address]bool) {
+	c.follower, c.follow = coordinator.NewFollower(false), time.Time{}
+	c.digest, c.members = 0, nil
+	clear(c.absent)
+	c.mu.Lock()
+	clear(c.noHome)
+	c.mu.Unlock()
+	for _, s := range c.seekers {
+		if err := s.begin(); err != nil {
+			c.log.Error("singleton cannot be called", "kind", s.kind.desc.Name, "err", err)
+		}
+	}
+	c.plane.beginAnew(members)
+	c.log.Warn("the cluster was founded anew: this client follows it, and what entities kept in memory is gone",
+		"cluster", c.cfg.Cluster, "founder", c.life.founder.String(), "before", before.String(), "served by", c.gateway.String())
+	for name, s := range c.seekers {
+		if c.plane.heldFor(name) > 0 {
+			c.stepSeeker(s, singleton.Want{})
+		}
+	}
+}
+
+// search looks for a member that serves this client: from the next hello on, which
+// is said at that time at the latest.
+func (c *Conn) search(at time.Time) {
+	if !c.gateway.IsZero() {
+		c.gateway, c.helloAt = transport.Peer{}, at
+		c.life.since = c.life.hello + 1
+	}
+	if at.Before(c.helloAt) {
+		c.helloAt = at
+	}
+}
+
+// beginAnew parts with all processes but those and forgets where shards live. What
+// certainly did not run waits for the next home; what may have run is answered so.
+func (pl *plane) beginAnew(members map[transport.Address]bool) {
+	pl.kindsMu.Lock()
+	pl.table.Store(nil)
+	pl.kindsMu.Unlock()
+	for _, p := range pl.allPaths() {
+		if !members[p.peer.Address] {
+			p.part()
+		}
+	}
+	for _, a := range pl.peerAddresses() {
+		if !members[a] {
+			pl.peerGone(a, -1, false)
+		}
+	}
+	pl.peersMu.Lock()
+	for a := range members {
+		delete(pl.gone, a) // a life that this client comes back to
+	}
+	pl.peersMu.Unlock()
+	for _, k := range *pl.kinds.Load() {
+		for i := range k.routes {
+			k.routes[i].beginAnew()
+		}
+	}
+}
+
+// part says goodbye to a peer that most likely does not exist any more. If it does,
+// it forgets this process, whose next frame begins a new path. What was not sent is
+// not sent now, so that it certainly did not run.
+func (p *path) part() {
+	p.mu.Lock()
+	if p.gone || p.core.Next() == 1 && p.core.Received() == 0 {
+		p.mu.Unlock()
+		return // never used
+	}
+	payload := p.core.Bye(p.handled.Load())
+	p.mu.Unlock()
+	_ = p.plane.link().Send(p.ch, p.peer, 0, payload)
+}
+
+// beginAnew forgets every placement; what waits goes on waiting.
+func (r *route) beginAnew() {
+	r.change(func(uint64) call.Step { return r.core.BeginAnew() })
+}
+
+// suspect: nobody listens at the address. If that is the end of a life, the member
+// that serves this client does not answer either: a hello finds out.
+func (c *Conn) suspect(transport.Address, string) {
+	c.loop.post(func() {
+		if !c.gateway.IsZero() && time.Since(c.life.helloAt) >= askDelay {
+			c.helloAt = time.Now()
+		}
+	})
+}
