@@ -84,7 +84,7 @@ type Fault struct {
 }
 
 // faults are all that can be run, in the order they are listed.
-var faults = []Fault{join, leave, rolling, overload, kill, pause, natsOutage, natsRestart, singletonLeave, singletonKill, remembered, partition, oneWay, flipFlop, loss, longPause, poison}
+var faults = []Fault{join, leave, rolling, overload, kill, pause, natsOutage, natsRestart, singletonLeave, singletonKill, remembered, partition, oneWay, flipFlop, loss, longPause, poison, starved}
 
 // All returns all faults.
 func All() []Fault { return append([]Fault(nil), faults...) }

@@ -1,0 +1,139 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// roots are where groups of the controller cpu are made: the directory, and the
+// file there that says that it is one.
+var roots = []root{
+	{"/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", ""},
+	{"/sys/fs/cgroup/cpu,cpuacct", "cpu.cfs_quota_us", ""},
+	{"/sys/fs/cgroup", "cpu.max", "cgroup.subtree_control"},
+}
+
+type root struct {
+	dir     string
+	limit   string // the file in a group that has its limit
+	control string // the file in dir that turns the controller on for groups; "": none
+}
+
+// prefix begins the names of all groups of this package.
+const prefix = "shardgen-e2e-"
+
+// period is over which a limit is counted.
+const period = 100 * time.Millisecond
+
+// A Group is processes that have a limit in common. Its methods may be called from
+// one goroutine at a time.
+type Group struct {
+	root root
+	dir  string
+}
+
+// Supported reports whether groups can be made here: nil, or an error that says
+// what lacks.
+func Supported() error {
+	g, err := New()
+	if err != nil {
+		return err
+	}
+	return g.Close()
+}
+
+var groups atomic.Int64
+
+// New makes a group without processes and without a limit. Close it in any case.
+func New() (*Group, error) {
+	const why = "processor time cannot be limited here: "
+	if os.Geteuid() != 0 {
+		return nil, errors.New(why + "it takes root, on Linux")
+	}
+	var failed error
+	for _, r := range roots {
+		if r.control != "" {
+			// Fails where there is no controller; that shows below.
+			_ = os.WriteFile(filepath.Join(r.dir, r.control), []byte("+cpu"), 0)
+		}
+		r.sweep()
+		dir := filepath.Join(r.dir, fmt.Sprintf("%s%d-%d", prefix, os.Getpid(), groups.Add(1)))
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			failed = err
+			continue
+		}
+		g := &Group{r, dir}
+		_, err := os.Stat(filepath.Join(dir, r.limit))
+		if err == nil {
+			return g, nil
+		}
+		failed = errors.Join(err, g.Close())
+	}
+	return nil, fmt.Errorf(why+"no controller cpu of control groups (%w)", failed)
+}
+
+// sweep removes groups of processes that are gone. Those that are not empty stay.
+func (r root) sweep() {
+	left, _ := filepath.Glob(filepath.Join(r.dir, prefix+"*"))
+	for _, dir := range left {
+		id, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), prefix), "-")
+		if pid, err := strconv.Atoi(id); err == nil && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			_ = os.Remove(dir)
+		}
+	}
+}
+
+// Limit lets all processes of the group together have so many percent of one core,
+// at least 1.
+func (g *Group) Limit(percent int) error {
+	quota := int(period.Microseconds()) * percent / 100
+	text := strconv.Itoa(quota)
+	if g.root.limit == "cpu.max" {
+		text = fmt.Sprintf("%d %d", quota, period.Microseconds())
+	} else if err := g.write("cpu.cfs_period_us", strconv.Itoa(int(period.Microseconds()))); err != nil {
+		return err
+	}
+	return g.write(g.root.limit, text)
+}
+
+// Add puts a process into the group.
+func (g *Group) Add(pid int) error { return g.write("cgroup.procs", strconv.Itoa(pid)) }
+
+func (g *Group) write(file, text string) error {
+	if err := os.WriteFile(filepath.Join(g.dir, file), []byte(text), 0); err != nil {
+		return fmt.Errorf("control group: %w", err)
+	}
+	return nil
+}
+
+// closeTimeout bounds how long a process that was killed stays in its group.
+const closeTimeout = 5 * time.Second
+
+// Close puts the group's processes into the controller's root, where nothing is
+// limited, and removes the group. It may be called twice.
+func (g *Group) Close() error {
+	look := time.NewTicker(time.Millisecond)
+	defer look.Stop()
+	for begin := time.Now(); ; <-look.C {
+		// Fails when the group is gone, which Remove says, too.
+		pids, _ := os.ReadFile(filepath.Join(g.dir, "cgroup.procs"))
+		for pid := range strings.FieldsSeq(string(pids)) {
+			// Fails for a process that has ended meanwhile.
+			_ = os.WriteFile(filepath.Join(g.root.dir, "cgroup.procs"), []byte(pid), 0)
+		}
+		err := os.Remove(g.dir)
+		if err == nil || errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		if time.Since(begin) > closeTimeout {
+			return fmt.Errorf("control group: %w", err)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package cgroup
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+func group(t *testing.T) *Group {
+	t.Helper()
+	g, err := New()
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() {
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return g
+}
+
+// throttled is in how many periods the group's processes wanted more than they got.
+func throttled(t *testing.T, g *Group) (periods int) {
+	t.Helper()
+	stat, err := os.ReadFile(filepath.Join(g.dir, "cpu.stat"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(stat)) {
+		if n, err := fmt.Sscanf(line, "nr_throttled %d", &periods); n == 1 && err == nil {
+			return periods
+		}
+	}
+	t.Fatalf("no nr_throttled in %q", stat)
+	return 0
+}
+
+// A process that spins in a limited group is stopped again and again; when the
+// group is closed it goes on outside.
+func TestLimit(t *testing.T) {
+	g := group(t)
+	if err := g.Limit(5); err != nil {
+		t.Fatal(err)
+	}
+	spin := exec.Command("sh", "-c", "while :; do :; done")
+	if err := spin.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = spin.Process.Kill()
+		_ = spin.Wait() // killed
+	}()
+	if err := g.Add(spin.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	look := time.Tick(10 * time.Millisecond)
+	for deadline := time.Now().Add(20 * time.Second); throttled(t, g) < 3; <-look {
+		if time.Now().After(deadline) {
+			t.Fatal("it was never throttled")
+		}
+	}
+	if err := g.Close(); err != nil {
+		t.Fatal(err)
+	}
+	where, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", spin.Process.Pid))
+	if err != nil || strings.Contains(string(where), prefix) {
+		t.Errorf("it is in %q (%v), want outside", where, err)
+	}
+}
+
+// Groups that a dead process left behind are removed, those of the living are not.
+func TestSweep(t *testing.T) {
+	g := group(t)
+	dead := exec.Command("true")
+	if err := dead.Run(); err != nil {
+		t.Fatal(err)
+	}
+	left := filepath.Join(g.root.dir, prefix+strconv.Itoa(dead.Process.Pid)+"-1")
+	if err := os.Mkdir(left, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	group(t)
+	if _, err := os.Stat(left); !os.IsNotExist(err) {
+		_ = os.Remove(left)
+		t.Errorf("what a dead process left behind is still there: %v", err)
+	}
+	if _, err := os.Stat(g.dir); err != nil {
+		t.Errorf("what a living process made is gone: %v", err)
+	}
+}
