@@ -60,6 +60,9 @@ type Fault struct {
 	Rate int
 	// Needs returns why it cannot be run on this machine; nil: it can be run.
 	Needs func() error
+	// Program builds the program of the nodes in a directory and returns its path;
+	// nil: it is the one of the run.
+	Program func(ctx context.Context, dir string) (path string, err error)
 	// Separate: servers, nodes and callers are on hosts of their own, between which
 	// packets can be dropped.
 	Separate bool
@@ -84,7 +87,7 @@ type Fault struct {
 }
 
 // faults are all that can be run, in the order they are listed.
-var faults = []Fault{join, leave, rolling, overload, kill, pause, natsOutage, natsRestart, singletonLeave, singletonKill, remembered, partition, oneWay, flipFlop, loss, longPause, poison, starved}
+var faults = []Fault{join, leave, rolling, overload, kill, pause, natsOutage, natsRestart, singletonLeave, singletonKill, remembered, partition, oneWay, flipFlop, loss, longPause, poison, starved, clock}
 
 // All returns all faults.
 func All() []Fault { return append([]Fault(nil), faults...) }

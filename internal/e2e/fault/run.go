@@ -129,6 +129,14 @@ func Do(ctx context.Context, f Fault, o Options) (row Row, err error) {
 			return Row{}, fmt.Errorf("%s: %w", f.Name, err)
 		}
 	}
+	if f.Program != nil {
+		o.Say("building the program of the nodes")
+		path, err := f.Program(ctx, o.Cluster.Dir)
+		if err != nil {
+			return Row{}, fmt.Errorf("%s: %w", f.Name, err)
+		}
+		o.Cluster.Program = path
+	}
 	c, err := cluster.New(o.Cluster)
 	if err != nil {
 		return Row{}, err

@@ -3,6 +3,7 @@
 package node
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/shardgen/shardgen/internal/e2e/wallclock"
 	"github.com/shardgen/shardgen/internal/e2e/witness"
 	"github.com/shardgen/shardgen/internal/e2e/workload"
 	shard "github.com/shardgen/shardgen/runtime"
@@ -34,6 +36,8 @@ const (
 	Saw   = "saw"   // it saw a change of the cluster: Kind, Member and Time say which
 	// Agreed: it saw that from then on all members agree on View, or no more.
 	Agreed = "agreed"
+	// Shifted: it did what ShiftClock says.
+	Shifted = "shifted"
 )
 
 // An Event is one line of what a node says.
@@ -88,11 +92,11 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer)
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
+	v := voice{node: o.Name, to: json.NewEncoder(stdout)}
 	go func() { // ends with the process: a read cannot be taken back
-		_, _ = io.Copy(io.Discard, stdin)
+		v.obey(stdin)
 		os.Exit(1)
 	}()
-	v := voice{node: o.Name, to: json.NewEncoder(stdout)}
 	if err := run(ctx, o, &v); err != nil {
 		v.say(Event{Event: Ended, Error: err.Error()})
 		return 1
@@ -124,6 +128,29 @@ func (v *voice) watch(n *shard.Node) {
 		case e.Member.Name != "":
 			v.say(Event{Event: Saw, Kind: e.Kind.String(), Member: e.Member.Name, Time: e.Time})
 		}
+	}
+}
+
+// ShiftClock is the line on standard input that sets the wall clock of a node
+// wrong by a duration, if its program is one of wallclock.Build. It says Shifted
+// then, with the time that it has, or what went wrong as its Error.
+func ShiftClock(d time.Duration) string { return "clock " + d.String() + "\n" }
+
+// obey does what the lines on standard input say, until that closes.
+func (v *voice) obey(stdin io.Reader) {
+	for lines := bufio.NewScanner(stdin); lines.Scan(); {
+		err := fmt.Errorf("not a command: %q", lines.Text())
+		if arg, ok := strings.CutPrefix(lines.Text(), "clock "); ok {
+			var d time.Duration
+			if d, err = time.ParseDuration(arg); err == nil {
+				err = wallclock.Shift(d)
+			}
+		}
+		e := Event{Event: Shifted, Time: time.Now()}
+		if err != nil {
+			e.Error = err.Error()
+		}
+		v.say(e)
 	}
 }
 

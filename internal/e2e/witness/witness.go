@@ -9,13 +9,14 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"time"
+
+	"github.com/shardgen/shardgen/internal/e2e/wallclock"
 )
 
 // A Record is one call that ran.
 type Record struct {
-	// At is when it ran, in nanoseconds of the machine's clock: processes of one
-	// machine are compared.
+	// At is when it ran, in nanoseconds of the machine's clock, even if the process
+	// has another one: processes of one machine are compared.
 	At     int64
 	Entity string
 	Sender string
@@ -37,7 +38,7 @@ func Create(path string) (*Writer, error) {
 // Write records a call that runs now. When it returns the record survives the
 // death of the process, though not that of the machine: one write, no buffer.
 func (w *Writer) Write(entity, sender string, seq uint64) error {
-	_, err := fmt.Fprintf(w.file, "%d %q %q %d\n", time.Now().UnixNano(), entity, sender, seq)
+	_, err := fmt.Fprintf(w.file, "%d %q %q %d\n", wallclock.Now().UnixNano(), entity, sender, seq)
 	return err
 }
 
