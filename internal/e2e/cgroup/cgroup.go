@@ -106,6 +106,28 @@ func (g *Group) Limit(percent int) error {
 // Add puts a process into the group.
 func (g *Group) Add(pid int) error { return g.write("cgroup.procs", strconv.Itoa(pid)) }
 
+// Throttled is in how many periods of 100ms the processes wanted more than they
+// got, of those in which they ran at all.
+func (g *Group) Throttled() (throttled, of int, err error) {
+	stat, err := os.ReadFile(filepath.Join(g.dir, "cpu.stat"))
+	if err != nil {
+		return 0, 0, fmt.Errorf("control group: %w", err)
+	}
+	for line := range strings.Lines(string(stat)) {
+		name, number, _ := strings.Cut(strings.TrimSpace(line), " ")
+		switch name {
+		case "nr_periods":
+			of, err = strconv.Atoi(number)
+		case "nr_throttled":
+			throttled, err = strconv.Atoi(number)
+		}
+		if err != nil {
+			return 0, 0, fmt.Errorf("control group: %s: %w", name, err)
+		}
+	}
+	return throttled, of, nil
+}
+
 func (g *Group) write(file, text string) error {
 	if err := os.WriteFile(filepath.Join(g.dir, file), []byte(text), 0); err != nil {
 		return fmt.Errorf("control group: %w", err)

@@ -25,22 +25,6 @@ func group(t *testing.T) *Group {
 	return g
 }
 
-// throttled is in how many periods the group's processes wanted more than they got.
-func throttled(t *testing.T, g *Group) (periods int) {
-	t.Helper()
-	stat, err := os.ReadFile(filepath.Join(g.dir, "cpu.stat"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(stat)) {
-		if n, err := fmt.Sscanf(line, "nr_throttled %d", &periods); n == 1 && err == nil {
-			return periods
-		}
-	}
-	t.Fatalf("no nr_throttled in %q", stat)
-	return 0
-}
-
 // A process that spins in a limited group is stopped again and again; when the
 // group is closed it goes on outside.
 func TestLimit(t *testing.T) {
@@ -60,9 +44,13 @@ func TestLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	look := time.Tick(10 * time.Millisecond)
-	for deadline := time.Now().Add(20 * time.Second); throttled(t, g) < 3; <-look {
-		if time.Now().After(deadline) {
-			t.Fatal("it was never throttled")
+	for deadline := time.Now().Add(20 * time.Second); ; <-look {
+		throttled, of, err := g.Throttled()
+		if err != nil || throttled > of || time.Now().After(deadline) {
+			t.Fatalf("it was throttled in %d of %d periods: %v", throttled, of, err)
+		}
+		if throttled >= 3 {
+			break
 		}
 	}
 	if err := g.Close(); err != nil {

@@ -41,6 +41,11 @@ var starved = Fault{
 		if err := r.Sleep(ctx, r.Length); err != nil {
 			return err
 		}
+		throttled, of, err := group.Throttled()
+		if err != nil {
+			return err
+		}
+		r.Note("%s wanted more than it got in %d of %d periods of 100ms", v.node.Name(), throttled, of)
 		r.noteOthers(v)
 		if err := group.Close(); err != nil {
 			return err
@@ -55,9 +60,10 @@ const starvedTo = 5 // percent of a core
 // answered meanwhile.
 func (r *Run) noteOthers(v victim) {
 	now := time.Now()
-	beside := func(entity string) bool { return !v.living[entity] }
-	p50, p99 := r.Load.Latency(v.since, now, beside)
-	r.Note("entities and relays of the others answered in %v (p50) and %v (p99) meanwhile", round(p50), round(p99))
+	p50, p99 := r.Load.Latency(v.since, now, func(entity string) bool { return !v.living[entity] })
+	own50, own99 := r.Load.Latency(v.since, now, func(entity string) bool { return v.living[entity] })
+	r.Note("p50 and p99 meanwhile: entities of %s %v and %v, all others %v and %v",
+		v.node.Name(), round(own50), round(own99), round(p50), round(p99))
 	if at := r.removal(v.node.Name(), v.since); !at.IsZero() {
 		r.Note("%s was given up %v after the fault; %d changes of the view", v.node.Name(), round(at.Sub(v.since)), r.changes(v.since))
 	} else {
