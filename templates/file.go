@@ -31,6 +31,9 @@ type emitter struct {
 func newEmitter(pkg *model.Package) *emitter {
 	f := jen.NewFilePathName(pkg.Path, pkg.Name)
 	f.HeaderComment(pkg.Header())
+	if pkg.Constraint != "" {
+		f.HeaderComment("//go:build " + pkg.Constraint)
+	}
 	for _, i := range pkg.Imports {
 		if i.Alias {
 			f.ImportAlias(i.Path, i.Name)

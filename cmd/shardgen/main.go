@@ -36,6 +36,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"time"
 
 	"github.com/shardgen/shardgen/internal/gen"
 	"github.com/shardgen/shardgen/internal/gen/load"
@@ -48,9 +49,17 @@ const (
 	exitUsage = 2
 )
 
+// interruptGrace is how long an interrupted run may take to end by itself.
+const interruptGrace = time.Second
+
 func main() {
 	gen.Tune()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	context.AfterFunc(ctx, func() { // what does not look at ctx must not go on, either
+		time.Sleep(interruptGrace)
+		fmt.Fprintln(os.Stderr, "shardgen: interrupted")
+		os.Exit(exitWrong)
+	})
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)

@@ -91,7 +91,7 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 		return out, nil
 	}
 	if len(changes) == 0 && out.UpToDate == 0 {
-		return nil, fmt.Errorf("generate %s: no //shard:entity or //shard:singleton found (write it above a struct)", patterns(o.Patterns))
+		return nil, errNothing(o, loaded.Excluded)
 	}
 	for _, c := range changes {
 		if o.Check {
@@ -104,6 +104,17 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 		out.Written = append(out.Written, relative(o.Dir, c.path))
 	}
 	return out, nil
+}
+
+// errNothing says that no entity was found, and where one is that was left out.
+func errNothing(o Options, excluded []load.Excluded) error {
+	remedy := "write it above a struct"
+	if len(excluded) > 0 {
+		e := excluded[0]
+		e.Pos.Filename = relative(o.Dir, e.Pos.Filename)
+		remedy = "the one at " + e.String() + ": pass -tags, or set GOOS and GOARCH"
+	}
+	return fmt.Errorf("generate %s: no //shard:entity or //shard:singleton found (%s)", patterns(o.Patterns), remedy)
 }
 
 func patterns(list []string) string {

@@ -26,12 +26,16 @@ type refusal struct {
 	owned  bool // it is declared beside the entity, where its client's package cannot look
 }
 
-// at puts a step before the path.
+// at puts a step before the path. Of a long one the end is left out.
 func (r *refusal) at(step string) *refusal {
 	c := *r
-	c.path = step + r.path
+	if c.path = step + r.path; len(c.path) > maxPath {
+		c.path = c.path[:maxPath] + "…"
+	}
 	return &c
 }
+
+const maxPath = 80
 
 // A crossing turns Go types into the model's, each once.
 type crossing struct {
@@ -42,9 +46,32 @@ type crossing struct {
 	added []types.Type
 	list  []*model.Type
 	depth int
+	// within counts, by generic type, the instances that hold what is looked at.
+	within map[*types.TypeName]int
 }
 
-func newCrossing(s *source) *crossing { return &crossing{source: s} }
+func newCrossing(s *source) *crossing {
+	return &crossing{source: s, within: make(map[*types.TypeName]int)}
+}
+
+// maxInstances is how many instances of one generic type may hold each other. In
+// type T[A any] struct{ N *T[[]A] } each holds one of a larger type, without end.
+const maxInstances = 16
+
+// enter notes that what t is made of is looked at next. It refuses a type that
+// goes on without end.
+func (c *crossing) enter(t types.Type) (leave func(), r *refusal) {
+	named, ok := types.Unalias(t).(*types.Named)
+	if !ok || named.TypeArgs().Len() == 0 {
+		return func() {}, nil
+	}
+	generic := named.Origin().Obj()
+	if c.within[generic] == maxInstances {
+		return nil, &refusal{code: CodeType, why: "each " + generic.Name() + " holds one of a larger type, without end", remedy: "let it hold one of the same type"}
+	}
+	c.within[generic]++
+	return func() { c.within[generic]-- }, nil
+}
 
 // of returns the model of a type, or why it cannot cross the wire.
 func (c *crossing) of(t types.Type) (*model.Type, *refusal) {
@@ -99,6 +126,11 @@ func zeroOf(t types.Type) model.Zero {
 
 // fill finds the shape of t and what it is made of.
 func (c *crossing) fill(m *model.Type, t types.Type) (r *refusal) {
+	leave, r := c.enter(t)
+	if r != nil {
+		return r
+	}
+	defer leave()
 	if m.Expr, r = c.expr(t); r != nil {
 		return r
 	}

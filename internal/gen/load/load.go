@@ -29,7 +29,10 @@ type Options struct {
 type Result struct {
 	Packages []*model.Package // those with entities, in the order of their paths
 	// Bare lists the folders of packages that have no entity.
-	Bare        []string
+	Bare []string
+	// Excluded are entities in files that these build tags leave out. What was
+	// generated for them stays as it is.
+	Excluded    []Excluded
 	Diagnostics []Diagnostic
 }
 
@@ -49,6 +52,11 @@ func Load(ctx context.Context, o Options) (*Result, error) {
 	claimed := make(map[string]string) // packages of clients, by the owner's path
 	var bare []*source
 	for _, p := range found {
+		excluded := excludedIn(p)
+		result.Excluded = append(result.Excluded, excluded...)
+		if len(p.GoFiles) == 0 && len(excluded) > 0 {
+			continue
+		}
 		if len(p.GoFiles) == 0 && len(p.Syntax) == 0 {
 			if err := listError(p); err != nil {
 				return nil, fmt.Errorf("load %s: %w", p.PkgPath, err)
@@ -58,7 +66,7 @@ func Load(ctx context.Context, o Options) (*Result, error) {
 		s := loadPackage(r, p, l, claimed)
 		if len(s.model.Entities) > 0 {
 			result.Packages = append(result.Packages, s.model)
-		} else {
+		} else if len(excluded) == 0 {
 			bare = append(bare, s)
 		}
 	}
@@ -143,9 +151,10 @@ func newSource(r *report, p *packages.Package, l *loader, claimed map[string]str
 // loadPackage makes the model of one package.
 func loadPackage(r *report, p *packages.Package, l *loader, claimed map[string]string) *source {
 	s := newSource(r, p, l, claimed)
-	if s.syntaxErrors() {
+	if s.syntaxErrors() || s.severalPackages() {
 		return s
 	}
+	s.testDirectives(s.model.Dir)
 	s.findDirectives()
 	for _, m := range s.marked {
 		s.entities[m.object] = true
@@ -167,6 +176,7 @@ func loadPackage(r *report, p *packages.Package, l *loader, claimed map[string]s
 	s.checkKinds()
 	s.finishHomes()
 	s.unusedAddresses()
+	s.constrain()
 	setTraits(s.crossing.list)
 	s.nameAll()
 	return s
@@ -179,6 +189,19 @@ func (s *source) syntaxErrors() bool {
 	for _, e := range s.pkg.Errors {
 		if e.Kind == packages.ParseError {
 			s.list = append(s.list, Diagnostic{parsePosition(e.Pos), CodeSyntax, e.Msg, ""})
+			found = true
+		}
+	}
+	return found
+}
+
+// severalPackages reports files that say they are of another package than those
+// before them.
+func (s *source) severalPackages() bool {
+	found := false
+	for _, file := range s.pkg.Syntax {
+		if first := s.pkg.Syntax[0].Name.Name; file.Name.Name != first && first != "documentation" {
+			s.add(file.Name.Pos(), CodePackage, "a folder holds one package", "this folder has package %s, too", first)
 			found = true
 		}
 	}

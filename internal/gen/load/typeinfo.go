@@ -33,6 +33,12 @@ func (c *crossing) expr(t types.Type) (*model.Expr, *refusal) {
 				remedy: "declare it in " + c.pkg.PkgPath,
 			}
 		}
+		if !c.canImport(t.Obj()) {
+			return nil, &refusal{
+				code: CodeType, why: c.short(t) + " is internal to " + above(t.Obj().Pkg().Path()),
+				remedy: "use a type that this package can import",
+			}
+		}
 		if !c.canName(t.Obj()) {
 			return nil, &refusal{code: CodeType, why: c.short(t) + " is not exported", remedy: "use a type that this package can name"}
 		}
@@ -83,6 +89,24 @@ func (c *crossing) canName(o *types.TypeName) bool {
 		return false // declared in a function
 	}
 	return o.Pkg() == c.pkg.Types || o.Exported()
+}
+
+// canImport reports whether the package of an object may be imported here: one
+// below a folder internal only from within the folder that holds it.
+func (c *crossing) canImport(o *types.TypeName) bool {
+	if o.Pkg() == nil || !slices.Contains(strings.Split(o.Pkg().Path(), "/"), "internal") {
+		return true
+	}
+	parent := above(o.Pkg().Path())
+	return c.pkg.PkgPath == parent || strings.HasPrefix(c.pkg.PkgPath, parent+"/")
+}
+
+// above is the folder that holds the last folder internal of a path.
+func above(path string) string {
+	if i := strings.LastIndex("/"+path+"/", "/internal/"); i > 0 {
+		return path[:i-1]
+	}
+	return ""
 }
 
 // isOwners reports whether an object is declared beside an entity whose client is

@@ -36,10 +36,12 @@ func OwnerIn(src string) string {
 
 // A Package is one Go package with entities.
 type Package struct {
-	Path    string
-	Name    string
-	Dir     string
-	Imports []Import // every package that generated code may name
+	Path string
+	Name string
+	Dir  string
+	// Constraint is the build constraint of the files of all entities; "" for none.
+	Constraint string
+	Imports    []Import // every package that generated code may name
 	// Entities stand in the order of their positions.
 	Entities []*Entity
 	// Errors are those that callers can tell apart, in the order of their names.
