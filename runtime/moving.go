@@ -218,12 +218,15 @@ func (s *hostedShard) cancelMove(epoch placement.Epoch) (off bool) {
 // state cannot be encoded stays active; one that must go loses what it had since
 // it was last encoded, with a line in the log.
 func (s *hostedShard) rest(e *region.Entity, why codegen.Passivation) {
-	err := s.encodeState(e)
+	state, err := s.encodeState(e)
 	if err == nil {
 		err = s.stopHook(e, why)
 	}
-	if err == nil {
-		err = s.encodeState(e) // the hook may have changed it
+	if err == nil { // the hook may have changed it
+		var after []byte
+		if after, err = s.encodeState(e); err == nil {
+			state = after
+		}
 	}
 	if err != nil {
 		s.plane().log.Error("passivation failed", "kind", s.id.Kind, "entity", clip(e.ID), "why", why.String(), "err", err)
@@ -232,29 +235,47 @@ func (s *hostedShard) rest(e *region.Entity, why codegen.Passivation) {
 		}
 	}
 	s.host.lost(e)
-	e.Value = nil
+	e.Value, e.State = nil, state
 	if why == codegen.Idle {
 		s.forgetRested(e)
 	}
 	s.plane().ledger.add(entityPassivated)
 }
 
-// encodeState brings the entity's encoded state up to date.
-func (s *hostedShard) encodeState(e *region.Entity) (err error) {
-	encode := s.host.desc.AppendState
-	if encode == nil {
-		return nil
+// encodeState encodes the state of an active entity, with what its program does not
+// know of it. It returns nil for a type without state.
+func (s *hostedShard) encodeState(e *region.Entity) (state []byte, err error) {
+	h := &s.host.desc
+	if h.AppendState == nil {
+		return e.State, nil
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			err = panicError("encoding the state", r)
+			state, err = nil, panicError("encoding the state", r)
 		}
 	}()
-	b, err := encode([]byte{}, e.Value)
-	if err == nil {
-		e.State = b
+	if state, err = h.AppendState([]byte{}, e.Value); err != nil {
+		return nil, err
 	}
-	return err
+	return codegen.AppendUnknown(state, e.State, h.StateFields), nil
+}
+
+// decodeState decodes an entity's state into its value. It returns what this program
+// does not know of it, nil mostly: that stays with the entity while it is active, and
+// is written back.
+func (s *hostedShard) decodeState(value any, state []byte) (unknown []byte, err error) {
+	h := &s.host.desc
+	if h.DecodeState == nil {
+		if len(state) == 0 {
+			return nil, nil
+		}
+		return state, nil // an older program's type has no state at all
+	}
+	skipped, err := h.DecodeState(value, state)
+	if err != nil || !skipped {
+		return nil, err
+	}
+	return codegen.UnknownFields(state, h.StateFields), nil
 }
 
 // errHookStuck: the hook goes on with the entity, which nobody else may touch.
@@ -313,8 +334,9 @@ func (s *hostedShard) wake(ctx context.Context, e *region.Entity) (err error) {
 			return err
 		}
 	}
-	if e.State != nil && h.desc.DecodeState != nil {
-		if err := h.desc.DecodeState(value, e.State); err != nil {
+	var unknown []byte
+	if e.State != nil {
+		if unknown, err = s.decodeState(value, e.State); err != nil {
 			return err
 		}
 	}
@@ -323,7 +345,7 @@ func (s *hostedShard) wake(ctx context.Context, e *region.Entity) (err error) {
 			return err
 		}
 	}
-	e.Value, e.State, e.Why = value, nil, codegen.Resumed
+	e.Value, e.State, e.Why = value, unknown, codegen.Resumed
 	h.woke()
 	return nil
 }

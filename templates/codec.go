@@ -115,6 +115,7 @@ const (
 	readElementFunc
 	initFunc
 	cloneFunc
+	knownFunc
 )
 
 func (f function) name() string {
@@ -129,18 +130,26 @@ func (f function) name() string {
 		return f.of.ReadElementFunc()
 	case initFunc:
 		return f.of.InitFunc()
+	case knownFunc:
+		return f.of.KnownFunc()
 	}
 	return f.of.CloneFunc()
 }
 
-// call prints a call of a type's function, which thereby comes to be printed
-// too. In is the type whose function calls, or nil.
-func (e *emitter) call(t *model.Type, w what, in *model.Type, args ...jen.Code) *jen.Statement {
+// want prints the name of a type's function, which thereby comes to be printed too.
+func (e *emitter) want(t *model.Type, w what) *jen.Statement {
 	f := function{t, w}
 	if _, known := e.functions[f]; !known {
 		e.functions[f] = nil
 		e.wanted = append(e.wanted, f)
 	}
+	return jen.Id(f.name())
+}
+
+// call prints a call of a type's function, which thereby comes to be printed
+// too. In is the type whose function calls, or nil.
+func (e *emitter) call(t *model.Type, w what, in *model.Type, args ...jen.Code) *jen.Statement {
+	name := e.want(t, w)
 	if t.Recursive && (w == appendFunc || w == appendElementFunc || w == cloneFunc) {
 		switch {
 		case in == nil || !in.Recursive:
@@ -151,7 +160,7 @@ func (e *emitter) call(t *model.Type, w what, in *model.Type, args ...jen.Code) 
 			args = append(args, jen.Id("depth").Op("-").Lit(1))
 		}
 	}
-	return jen.Id(f.name()).Call(args...)
+	return name.Call(args...)
 }
 
 // types emits the functions of types that were asked for, and those that they
@@ -173,10 +182,12 @@ func (e *emitter) types() {
 			e.functions[f] = e.initType(f.of)
 		case cloneFunc:
 			e.functions[f] = e.cloneType(f.of)
+		case knownFunc:
+			e.functions[f] = e.knownType(f.of)
 		}
 	}
 	for _, t := range e.pkg.Types {
-		for w := appendFunc; w <= cloneFunc; w++ {
+		for w := appendFunc; w <= knownFunc; w++ {
 			if code := e.functions[function{t, w}]; code != nil {
 				e.file.Line()
 				e.file.Add(code)

@@ -110,6 +110,7 @@ func ownFields(n *model.Entity) []hostField {
 	optional("SetID", n.SetIDFunc(), n.ID.Field != "")
 	optional("AppendState", n.AppendStateFunc(), len(n.State) > 0)
 	optional("DecodeState", n.DecodeStateFunc(), len(n.State) > 0)
+	optional("StateFields", n.StateFieldsFunc(), len(n.State) > 0)
 	optional("Activate", n.ActivateFunc(), n.Hooks.Activate)
 	optional("Passivate", n.PassivateFunc(), n.Hooks.Passivate)
 	return list

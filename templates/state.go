@@ -45,8 +45,8 @@ func (e *emitter) state(n *model.Entity) {
 		g.Return(jen.Id("b"), jen.Nil())
 	})
 
-	e.comment("%s decodes what %s encoded. A field that is absent becomes zero, whatever the factory set it to.", n.DecodeStateFunc(), n.AppendStateFunc())
-	e.file.Func().Id(n.DecodeStateFunc()).Params(jen.Id("entity").Any(), jen.Id("b").Index().Byte()).Error().BlockFunc(func(g *jen.Group) {
+	e.comment("%s decodes what %s encoded, and reports whether it skipped fields. A field that is absent becomes zero, whatever the factory set it to.", n.DecodeStateFunc(), n.AppendStateFunc())
+	e.file.Func().Id(n.DecodeStateFunc()).Params(jen.Id("entity").Any(), jen.Id("b").Index().Byte()).Params(jen.Id("skipped").Bool(), jen.Err().Error()).BlockFunc(func(g *jen.Group) {
 		g.Id("e").Op(":=").Add(self())
 		var places []place
 		var numbers []int
@@ -59,6 +59,7 @@ func (e *emitter) state(n *model.Entity) {
 		}
 		g.Id("d").Op(":=").Add(codegen("NewDecoder")).Call(jen.Id("b"))
 		e.readFields(g, jen.Id("d"), jen.Op("&").Id("d"), numbers, types, places)
-		g.Return(jen.Id("d").Dot("Err").Call(jen.Lit(what)))
+		g.Return(jen.Id("d").Dot("Skipped").Call(), jen.Id("d").Dot("Err").Call(jen.Lit(what)))
 	})
+	e.knownState(n)
 }

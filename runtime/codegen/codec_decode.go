@@ -35,6 +35,7 @@ type Decoder struct {
 	num    protowire.Number
 	typ    protowire.Type
 	unread bool // the field's value has not been read
+	passed bool // a field was skipped
 	err    error
 }
 
@@ -89,6 +90,10 @@ func (d *Decoder) Leave(outer int) {
 	d.end = outer
 }
 
+// Skipped reports whether any field, of the message or of those in it, was read by
+// nobody: the writer's program is newer.
+func (d *Decoder) Skipped() bool { return d.passed }
+
 // Err returns nil, or a [*DecodeError] about what could not be decoded.
 func (d *Decoder) Err(what string) error {
 	if d.err == nil {
@@ -137,7 +142,7 @@ func (d *Decoder) took(n int) bool {
 }
 
 func (d *Decoder) skip() {
-	d.unread = false
+	d.unread, d.passed = false, true
 	d.took(protowire.ConsumeFieldValue(d.num, d.typ, d.b[d.pos:d.end]))
 }
 

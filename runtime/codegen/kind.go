@@ -40,8 +40,11 @@ type Host struct {
 	SetID    func(entity any, id string) error // nil: no field tagged id
 	Dispatch map[string]Method
 	// AppendState and DecodeState move the fields tagged state; nil without any.
+	// DecodeState reports whether it skipped fields: those that StateFields, the
+	// fields that this program knows, does not know are kept beside the entity.
 	AppendState func(b []byte, entity any) ([]byte, error)
-	DecodeState func(entity any, b []byte) error
+	DecodeState func(entity any, b []byte) (skipped bool, err error)
+	StateFields Fields
 	// Activate and Passivate are the user's hooks; nil without them.
 	Activate  func(ctx context.Context, entity any, a Activation) error
 	Passivate func(ctx context.Context, entity any, p Passivation) error

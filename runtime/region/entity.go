@@ -7,7 +7,9 @@ import (
 )
 
 // An Entity is one entity of a shard: active with a Value, passivated with its
-// encoded State, or both nil when the next call makes it fresh.
+// encoded State, or both nil when the next call makes it fresh. An active entity's
+// State is what its program does not know of the state that it came to life with:
+// nil, unless a newer program wrote that.
 //
 // ID and shard never change. Value, State and Why belong to whoever holds the turn (the
 // driver may read where Value points to at any time, and decides nothing by it); word is

@@ -164,6 +164,7 @@ func HostCounter(n *shard.Node, factory func() *Counter, opts ...shard.HostOptio
 		SetID:       setCounterID,
 		AppendState: appendCounterState,
 		DecodeState: decodeCounterState,
+		StateFields: knownCounterState,
 	}, opts...)
 }
 
@@ -307,9 +308,10 @@ func appendCounterState(b []byte, entity any) ([]byte, error) {
 	return codegen.AppendInt(b, 1, e.Total), nil
 }
 
-// decodeCounterState decodes what appendCounterState encoded. A field that is
-// absent becomes zero, whatever the factory set it to.
-func decodeCounterState(entity any, b []byte) error {
+// decodeCounterState decodes what appendCounterState encoded, and reports
+// whether it skipped fields. A field that is absent becomes zero, whatever the
+// factory set it to.
+func decodeCounterState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Counter)
 	e.Total = 0
 	d := codegen.NewDecoder(b)
@@ -318,7 +320,17 @@ func decodeCounterState(entity any, b []byte) error {
 			codegen.ReadInt(&d, &e.Total)
 		}
 	}
-	return d.Err("state of Counter")
+	return d.Skipped(), d.Err("state of Counter")
+}
+
+// knownCounterState reports which fields of the state are known: others are
+// kept as they came.
+func knownCounterState(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1:
+		return true, nil
+	}
+	return false, nil
 }
 
 // All fields are known here: one more does not compile until it is generated

@@ -137,6 +137,7 @@ func HostScheduler(n *shard.Node, factory func() *Scheduler, opts ...shard.HostO
 		Exported:    3,
 		AppendState: appendSchedulerState,
 		DecodeState: decodeSchedulerState,
+		StateFields: knownSchedulerState,
 		Activate:    activateScheduler,
 	}, opts...)
 }
@@ -228,9 +229,10 @@ func appendSchedulerState(b []byte, entity any) ([]byte, error) {
 	return codegen.AppendInt(b, 1, e.Next), nil
 }
 
-// decodeSchedulerState decodes what appendSchedulerState encoded. A field that
-// is absent becomes zero, whatever the factory set it to.
-func decodeSchedulerState(entity any, b []byte) error {
+// decodeSchedulerState decodes what appendSchedulerState encoded, and reports
+// whether it skipped fields. A field that is absent becomes zero, whatever the
+// factory set it to.
+func decodeSchedulerState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Scheduler)
 	e.Next = 0
 	d := codegen.NewDecoder(b)
@@ -239,7 +241,17 @@ func decodeSchedulerState(entity any, b []byte) error {
 			codegen.ReadInt(&d, &e.Next)
 		}
 	}
-	return d.Err("state of Scheduler")
+	return d.Skipped(), d.Err("state of Scheduler")
+}
+
+// knownSchedulerState reports which fields of the state are known: others are
+// kept as they came.
+func knownSchedulerState(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1:
+		return true, nil
+	}
+	return false, nil
 }
 
 // WorkerAPI is what a [Worker] answers: the entity itself, and a reference to
@@ -388,6 +400,7 @@ func HostWorker(n *shard.Node, factory func() *Worker, opts ...shard.HostOption)
 		SetID:       setWorkerID,
 		AppendState: appendWorkerState,
 		DecodeState: decodeWorkerState,
+		StateFields: knownWorkerState,
 	}, opts...)
 }
 
@@ -502,9 +515,10 @@ func appendWorkerState(b []byte, entity any) ([]byte, error) {
 	return codegen.AppendInts(b, 1, e.Jobs), nil
 }
 
-// decodeWorkerState decodes what appendWorkerState encoded. A field that is
-// absent becomes zero, whatever the factory set it to.
-func decodeWorkerState(entity any, b []byte) error {
+// decodeWorkerState decodes what appendWorkerState encoded, and reports whether
+// it skipped fields. A field that is absent becomes zero, whatever the factory
+// set it to.
+func decodeWorkerState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Worker)
 	e.Jobs = nil
 	d := codegen.NewDecoder(b)
@@ -513,7 +527,17 @@ func decodeWorkerState(entity any, b []byte) error {
 			codegen.ReadInts(&d, &e.Jobs)
 		}
 	}
-	return d.Err("state of Worker")
+	return d.Skipped(), d.Err("state of Worker")
+}
+
+// knownWorkerState reports which fields of the state are known: others are kept
+// as they came.
+func knownWorkerState(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1:
+		return true, nil
+	}
+	return false, nil
 }
 
 // All fields are known here: one more does not compile until it is generated

@@ -294,6 +294,7 @@ func HostLeader(n *shard.Node, factory func() *Leader, opts ...shard.HostOption)
 		Exported:    2,
 		AppendState: appendLeaderState,
 		DecodeState: decodeLeaderState,
+		StateFields: knownLeaderState,
 		Activate:    activateLeader,
 	}, opts...)
 }
@@ -413,9 +414,10 @@ func appendLeaderState(b []byte, entity any) ([]byte, error) {
 	return appendStringUint64Map(b, 1, e.Last), nil
 }
 
-// decodeLeaderState decodes what appendLeaderState encoded. A field that is
-// absent becomes zero, whatever the factory set it to.
-func decodeLeaderState(entity any, b []byte) error {
+// decodeLeaderState decodes what appendLeaderState encoded, and reports whether
+// it skipped fields. A field that is absent becomes zero, whatever the factory
+// set it to.
+func decodeLeaderState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Leader)
 	e.Last = nil
 	codegen.InitMap(&e.Last)
@@ -425,7 +427,17 @@ func decodeLeaderState(entity any, b []byte) error {
 			readStringUint64Map(&d, &e.Last)
 		}
 	}
-	return d.Err("state of Leader")
+	return d.Skipped(), d.Err("state of Leader")
+}
+
+// knownLeaderState reports which fields of the state are known: others are kept
+// as they came.
+func knownLeaderState(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1:
+		return true, nil
+	}
+	return false, nil
 }
 
 // PoisonAPI is what a [Poison] answers: the entity itself, and a reference to
@@ -1259,6 +1271,7 @@ func HostTally(n *shard.Node, factory func() *Tally, opts ...shard.HostOption) e
 		SetID:       setTallyID,
 		AppendState: appendTallyState,
 		DecodeState: decodeTallyState,
+		StateFields: knownTallyState,
 	}, opts...)
 }
 
@@ -1409,9 +1422,10 @@ func appendTallyState(b []byte, entity any) ([]byte, error) {
 	return appendStringUint64SliceMap(b, 1, e.Seen), nil
 }
 
-// decodeTallyState decodes what appendTallyState encoded. A field that is
-// absent becomes zero, whatever the factory set it to.
-func decodeTallyState(entity any, b []byte) error {
+// decodeTallyState decodes what appendTallyState encoded, and reports whether
+// it skipped fields. A field that is absent becomes zero, whatever the factory
+// set it to.
+func decodeTallyState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Tally)
 	e.Seen = nil
 	codegen.InitMap(&e.Seen)
@@ -1421,7 +1435,17 @@ func decodeTallyState(entity any, b []byte) error {
 			readStringUint64SliceMap(&d, &e.Seen)
 		}
 	}
-	return d.Err("state of Tally")
+	return d.Skipped(), d.Err("state of Tally")
+}
+
+// knownTallyState reports which fields of the state are known: others are kept
+// as they came.
+func knownTallyState(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1:
+		return true, nil
+	}
+	return false, nil
 }
 
 // appendStringUint64Map encodes a map[string]uint64 as field num.

@@ -66,6 +66,9 @@ func (e *Entity) AppendStateFunc() string { return "append" + e.Name + "State" }
 // DecodeStateFunc decodes the fields tagged state.
 func (e *Entity) DecodeStateFunc() string { return "decode" + e.Name + "State" }
 
+// StateFieldsFunc reports which fields of the state are known.
+func (e *Entity) StateFieldsFunc() string { return "known" + e.Name + "State" }
+
 // ActivateFunc calls the activation hook.
 func (e *Entity) ActivateFunc() string { return "activate" + e.Name }
 
@@ -143,7 +146,7 @@ func (e *Entity) declaredByHost() []string {
 		names = append(names, e.SetIDFunc())
 	}
 	if len(e.State) > 0 {
-		names = append(names, e.AppendStateFunc(), e.DecodeStateFunc())
+		names = append(names, e.AppendStateFunc(), e.DecodeStateFunc(), e.StateFieldsFunc())
 	}
 	if e.Hooks.Activate {
 		names = append(names, e.ActivateFunc())
@@ -168,6 +171,9 @@ func (t *Type) CloneFunc() string { return "clone" + t.Name }
 // InitFunc makes the maps in a value of the type.
 func (t *Type) InitFunc() string { return "init" + t.Name }
 
+// KnownFunc reports which fields of the type are known.
+func (t *Type) KnownFunc() string { return "known" + t.Name }
+
 // AppendElementFunc encodes a value as an element, in a message of its own.
 func (t *Type) AppendElementFunc() string { return "append" + t.Name + "Element" }
 
@@ -187,7 +193,7 @@ const ErrorsFunc = "shardErrors"
 func TypeFuncs(name string) []string {
 	return []string{
 		"append" + name, "read" + name, "clone" + name, "init" + name, "append" + name + "Element", "read" + name + "Element",
-		"encode" + name, "decode" + name,
+		"encode" + name, "decode" + name, "known" + name,
 	}
 }
 

@@ -112,6 +112,18 @@ func (t *Type) OneField() bool {
 	}
 }
 
+// Message returns the struct of which a field of the type holds at most one: t
+// itself, or what t points to. It returns nil for every other type.
+func (t *Type) Message() *Type {
+	switch {
+	case t.Shape == Struct:
+		return t
+	case t.Shape == Pointer && t.Elem.Shape == Struct:
+		return t.Elem
+	}
+	return nil
+}
+
 // An Expr is a type as Go code writes it.
 type Expr struct {
 	Op   Op

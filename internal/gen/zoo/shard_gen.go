@@ -624,6 +624,7 @@ func HostZoo(n *shard.Node, factory func() *Zoo, opts ...shard.HostOption) error
 		SetID:       setZooID,
 		AppendState: appendZooState,
 		DecodeState: decodeZooState,
+		StateFields: knownZooState,
 	}, opts...)
 }
 
@@ -1590,9 +1591,10 @@ func appendZooState(b []byte, entity any) ([]byte, error) {
 	return b, nil
 }
 
-// decodeZooState decodes what appendZooState encoded. A field that is absent
-// becomes zero, whatever the factory set it to.
-func decodeZooState(entity any, b []byte) error {
+// decodeZooState decodes what appendZooState encoded, and reports whether it
+// skipped fields. A field that is absent becomes zero, whatever the factory set
+// it to.
+func decodeZooState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Zoo)
 	e.Scalars = Scalars{}
 	e.Lists = Lists{}
@@ -1623,7 +1625,27 @@ func decodeZooState(entity any, b []byte) error {
 			codegen.ReadTime(&d, &e.since)
 		}
 	}
-	return d.Err("state of Zoo")
+	return d.Skipped(), d.Err("state of Zoo")
+}
+
+// knownZooState reports which fields of the state are known: others are kept as
+// they came.
+func knownZooState(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1:
+		return true, knownScalars
+	case 2:
+		return true, knownLists
+	case 3:
+		return true, knownMaps
+	case 4:
+		return true, knownOptional
+	case 5:
+		return true, knownTree
+	case 6, 7:
+		return true, nil
+	}
+	return false, nil
 }
 
 // appendScalars encodes a Scalars as field num.
@@ -1700,6 +1722,15 @@ func readScalars(d *codegen.Decoder, v *Scalars) {
 		}
 	}
 	d.Leave(outer)
+}
+
+// knownScalars reports which fields of a Scalars are known.
+func knownScalars(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20:
+		return true, nil
+	}
+	return false, nil
 }
 
 // appendLists encodes a Lists as field num.
@@ -1845,6 +1876,15 @@ func cloneLists(v Lists) (_ Lists, err error) {
 	v.Rows = cloneStringSliceArray2(v.Rows)
 	v.Sets = cloneNameBoolMapArray2(v.Sets)
 	return v, nil
+}
+
+// knownLists reports which fields of a Lists are known.
+func knownLists(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29:
+		return true, nil
+	}
+	return false, nil
 }
 
 // appendIntSliceElement encodes a []int as an element: a message with it in
@@ -2725,6 +2765,15 @@ func cloneMaps(v Maps) Maps {
 	return v
 }
 
+// knownMaps reports which fields of a Maps are known.
+func knownMaps(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15:
+		return true, nil
+	}
+	return false, nil
+}
+
 // appendIntStringMap encodes a map[int]string as field num.
 func appendIntStringMap(b []byte, num int, v map[int]string) []byte {
 	for _, key := range codegen.SortedKeys(v) {
@@ -3451,6 +3500,17 @@ func cloneOptional(v Optional) (_ Optional, err error) {
 	return v, nil
 }
 
+// knownOptional reports which fields of an Optional are known.
+func knownOptional(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12, 13:
+		return true, nil
+	case 6:
+		return true, knownScalars
+	}
+	return false, nil
+}
+
 // appendBoolPointer encodes a *bool as field num.
 func appendBoolPointer(b []byte, num int, v *bool) []byte {
 	if v == nil {
@@ -3769,6 +3829,17 @@ func cloneTree(v Tree, depth int) (_ Tree, err error) {
 		return Tree{}, err
 	}
 	return v, nil
+}
+
+// knownTree reports which fields of a Tree are known.
+func knownTree(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1, 2, 4:
+		return true, nil
+	case 3:
+		return true, knownTree
+	}
+	return false, nil
 }
 
 // appendTreeSlice encodes a []Tree as field num.

@@ -17,6 +17,7 @@ func HostBill(n *shard.Node, factory func() *Bill, opts ...shard.HostOption) err
 	host.Exported = 3
 	host.AppendState = appendBillState
 	host.DecodeState = decodeBillState
+	host.StateFields = knownBillState
 	return n.Host(host, opts...)
 }
 
@@ -28,9 +29,10 @@ func appendBillState(b []byte, entity any) ([]byte, error) {
 	return codegen.AppendInt(b, 1, e.Total), nil
 }
 
-// decodeBillState decodes what appendBillState encoded. A field that is absent
-// becomes zero, whatever the factory set it to.
-func decodeBillState(entity any, b []byte) error {
+// decodeBillState decodes what appendBillState encoded, and reports whether it
+// skipped fields. A field that is absent becomes zero, whatever the factory set
+// it to.
+func decodeBillState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Bill)
 	e.Total = 0
 	d := codegen.NewDecoder(b)
@@ -39,7 +41,17 @@ func decodeBillState(entity any, b []byte) error {
 			codegen.ReadInt(&d, &e.Total)
 		}
 	}
-	return d.Err("state of Bill")
+	return d.Skipped(), d.Err("state of Bill")
+}
+
+// knownBillState reports which fields of the state are known: others are kept
+// as they came.
+func knownBillState(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1:
+		return true, nil
+	}
+	return false, nil
 }
 
 // All fields are known here: one more does not compile until it is generated

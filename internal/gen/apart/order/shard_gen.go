@@ -19,6 +19,7 @@ func HostOrder(n *shard.Node, factory func() *Order, opts ...shard.HostOption) e
 	host.SetID = setOrderID
 	host.AppendState = appendOrderState
 	host.DecodeState = decodeOrderState
+	host.StateFields = knownOrderState
 	return n.Host(host, opts...)
 }
 
@@ -38,9 +39,10 @@ func appendOrderState(b []byte, entity any) ([]byte, error) {
 	return b, nil
 }
 
-// decodeOrderState decodes what appendOrderState encoded. A field that is
-// absent becomes zero, whatever the factory set it to.
-func decodeOrderState(entity any, b []byte) error {
+// decodeOrderState decodes what appendOrderState encoded, and reports whether
+// it skipped fields. A field that is absent becomes zero, whatever the factory
+// set it to.
+func decodeOrderState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Order)
 	e.Lines = nil
 	e.Gift = false
@@ -53,7 +55,17 @@ func decodeOrderState(entity any, b []byte) error {
 			codegen.ReadBool(&d, &e.Gift)
 		}
 	}
-	return d.Err("state of Order")
+	return d.Skipped(), d.Err("state of Order")
+}
+
+// knownOrderState reports which fields of the state are known: others are kept
+// as they came.
+func knownOrderState(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1, 2:
+		return true, nil
+	}
+	return false, nil
 }
 
 // appendOrderapiLineSlice encodes a []orderapi.Line as field num.

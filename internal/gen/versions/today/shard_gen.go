@@ -9,6 +9,574 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
+// DepotAPI is what a [Depot] answers: the entity itself, and a reference to one
+// wherever it lives.
+type DepotAPI interface {
+	// Set replaces all.
+	Set(_ context.Context, p Picture) error
+
+	// Get returns all.
+	Get(context.Context) (Picture, error)
+
+	// Add counts.
+	Add(context.Context) (int, error)
+
+	// Discard makes the spare box nil, or what it points to.
+	Discard(_ context.Context, next bool) error
+
+	// Rest puts it to rest.
+	Rest(ctx context.Context) error
+
+	// Forget ends it.
+	Forget(ctx context.Context) error
+
+	// Fail panics.
+	Fail(context.Context) error
+}
+
+var (
+	_ DepotAPI = (*Depot)(nil)
+	_ DepotAPI = DepotRef{}
+)
+
+// DepotClient makes references to Depot entities. It is safe for concurrent
+// use.
+type DepotClient struct {
+	port codegen.Port
+}
+
+// NewDepotClient returns a client that calls through c: a node, or a connection
+// from outside.
+func NewDepotClient(c shard.Caller) *DepotClient {
+	return &DepotClient{port: c.ShardPort(depotKind())}
+}
+
+// Ref returns a reference to the Depot with that id, which need not live yet. A
+// bad id is answered by the calls.
+func (c *DepotClient) Ref(id string, opts ...shard.CallOption) DepotRef {
+	return DepotRef{ref: codegen.NewRef(c.port, id, nil, opts...)}
+}
+
+// Tell is Ref for calls that do not wait for an answer.
+func (c *DepotClient) Tell(id string, opts ...shard.CallOption) DepotTell {
+	return DepotTell{ref: codegen.NewRef(c.port, id, nil, opts...)}
+}
+
+// API is Ref as the interface, for callers that are tested against plain
+// structs.
+func (c *DepotClient) API(id string) DepotAPI {
+	return c.Ref(id)
+}
+
+// DepotRef is one Depot, wherever it lives. It comes from [DepotClient.Ref] and
+// is safe for concurrent use.
+type DepotRef struct {
+	ref *codegen.Ref
+}
+
+// Set replaces all.
+func (r DepotRef) Set(ctx context.Context, p Picture) (err error) {
+	turn, err := r.ref.Begin(ctx, "Set")
+	if err != nil {
+		return err
+	}
+	if e, ok := turn.Entity.(*Depot); ok {
+		defer turn.End("Set", &err)
+		if p, err = clonePicture(p); err != nil {
+			return &codegen.EncodeError{What: "arguments of Depot.Set", Err: err}
+		}
+		return e.Set(turn.Context, p)
+	}
+	call := r.ref.Call(ctx, "Set")
+	if call.Args, err = appendDepotSetArgs(call.Args, p); err != nil {
+		return err
+	}
+	_, err = call.Do()
+	return err
+}
+
+// Get returns all.
+func (r DepotRef) Get(ctx context.Context) (result Picture, err error) {
+	turn, err := r.ref.Begin(ctx, "Get")
+	if err != nil {
+		return result, err
+	}
+	if e, ok := turn.Entity.(*Depot); ok {
+		defer turn.End("Get", &err)
+		if result, err = e.Get(turn.Context); err != nil {
+			return Picture{}, err
+		}
+		if result, err = clonePicture(result); err != nil {
+			return Picture{}, &codegen.EncodeError{What: "results of Depot.Get", Err: err, Ran: true}
+		}
+		return result, nil
+	}
+	call := r.ref.Call(ctx, "Get")
+	reply, err := call.Do()
+	if err != nil {
+		return result, err
+	}
+	return decodeDepotGetReply(reply)
+}
+
+// Add counts.
+func (r DepotRef) Add(ctx context.Context) (result int, err error) {
+	turn, err := r.ref.Begin(ctx, "Add")
+	if err != nil {
+		return result, err
+	}
+	if e, ok := turn.Entity.(*Depot); ok {
+		defer turn.End("Add", &err)
+		if result, err = e.Add(turn.Context); err != nil {
+			return 0, err
+		}
+		return result, nil
+	}
+	call := r.ref.Call(ctx, "Add")
+	reply, err := call.Do()
+	if err != nil {
+		return result, err
+	}
+	return decodeDepotAddReply(reply)
+}
+
+// Discard makes the spare box nil, or what it points to.
+func (r DepotRef) Discard(ctx context.Context, next bool) (err error) {
+	turn, err := r.ref.Begin(ctx, "Discard")
+	if err != nil {
+		return err
+	}
+	if e, ok := turn.Entity.(*Depot); ok {
+		defer turn.End("Discard", &err)
+		return e.Discard(turn.Context, next)
+	}
+	call := r.ref.Call(ctx, "Discard")
+	call.Args = appendDepotDiscardArgs(call.Args, next)
+	_, err = call.Do()
+	return err
+}
+
+// Rest puts it to rest.
+func (r DepotRef) Rest(ctx context.Context) (err error) {
+	turn, err := r.ref.Begin(ctx, "Rest")
+	if err != nil {
+		return err
+	}
+	if e, ok := turn.Entity.(*Depot); ok {
+		defer turn.End("Rest", &err)
+		return e.Rest(turn.Context)
+	}
+	call := r.ref.Call(ctx, "Rest")
+	_, err = call.Do()
+	return err
+}
+
+// Forget ends it.
+func (r DepotRef) Forget(ctx context.Context) (err error) {
+	turn, err := r.ref.Begin(ctx, "Forget")
+	if err != nil {
+		return err
+	}
+	if e, ok := turn.Entity.(*Depot); ok {
+		defer turn.End("Forget", &err)
+		return e.Forget(turn.Context)
+	}
+	call := r.ref.Call(ctx, "Forget")
+	_, err = call.Do()
+	return err
+}
+
+// Fail panics.
+func (r DepotRef) Fail(ctx context.Context) (err error) {
+	turn, err := r.ref.Begin(ctx, "Fail")
+	if err != nil {
+		return err
+	}
+	if e, ok := turn.Entity.(*Depot); ok {
+		defer turn.End("Fail", &err)
+		return e.Fail(turn.Context)
+	}
+	call := r.ref.Call(ctx, "Fail")
+	_, err = call.Do()
+	return err
+}
+
+// DepotTell is one Depot, told without waiting for an answer. It comes from
+// [DepotClient.Tell] and is safe for concurrent use. Its methods return only
+// what kept the call from being sent.
+type DepotTell struct {
+	ref *codegen.Ref
+}
+
+// Set is [DepotAPI.Set] without an answer.
+func (t DepotTell) Set(ctx context.Context, p Picture) error {
+	call, err := t.ref.BeginTell(ctx, "Set")
+	if err != nil {
+		return err
+	}
+	if call.Args, err = appendDepotSetArgs(call.Args, p); err != nil {
+		return err
+	}
+	return call.Send()
+}
+
+// Get is [DepotAPI.Get] without an answer.
+func (t DepotTell) Get(ctx context.Context) error {
+	call, err := t.ref.BeginTell(ctx, "Get")
+	if err != nil {
+		return err
+	}
+	return call.Send()
+}
+
+// Add is [DepotAPI.Add] without an answer.
+func (t DepotTell) Add(ctx context.Context) error {
+	call, err := t.ref.BeginTell(ctx, "Add")
+	if err != nil {
+		return err
+	}
+	return call.Send()
+}
+
+// Discard is [DepotAPI.Discard] without an answer.
+func (t DepotTell) Discard(ctx context.Context, next bool) error {
+	call, err := t.ref.BeginTell(ctx, "Discard")
+	if err != nil {
+		return err
+	}
+	call.Args = appendDepotDiscardArgs(call.Args, next)
+	return call.Send()
+}
+
+// Rest is [DepotAPI.Rest] without an answer.
+func (t DepotTell) Rest(ctx context.Context) error {
+	call, err := t.ref.BeginTell(ctx, "Rest")
+	if err != nil {
+		return err
+	}
+	return call.Send()
+}
+
+// Forget is [DepotAPI.Forget] without an answer.
+func (t DepotTell) Forget(ctx context.Context) error {
+	call, err := t.ref.BeginTell(ctx, "Forget")
+	if err != nil {
+		return err
+	}
+	return call.Send()
+}
+
+// Fail is [DepotAPI.Fail] without an answer.
+func (t DepotTell) Fail(ctx context.Context) error {
+	call, err := t.ref.BeginTell(ctx, "Fail")
+	if err != nil {
+		return err
+	}
+	return call.Send()
+}
+
+// DepotExtractor tells which entity and which shard an id stands for. Its zero
+// value works.
+type DepotExtractor struct{}
+
+// EntityID returns the id as it is on the wire.
+func (DepotExtractor) EntityID(id string) (string, error) {
+	return id, codegen.CheckID(id)
+}
+
+// Shard returns the number of the shard in which the entity lives.
+func (DepotExtractor) Shard(id string) (uint32, error) {
+	return codegen.EntityShard(depotKind(), id)
+}
+
+// HostDepot lets n keep Depot entities alive. It must be called before n
+// starts. The factory makes an entity without state; it is called for each
+// activation.
+func HostDepot(n *shard.Node, factory func() *Depot, opts ...shard.HostOption) error {
+	return n.Host(codegen.Host{
+		Kind: depotKind(),
+		New:  codegen.Factory(factory),
+		Dispatch: map[string]codegen.Method{
+			"Add":     dispatchDepotAdd,
+			"Discard": dispatchDepotDiscard,
+			"Fail":    dispatchDepotFail,
+			"Forget":  dispatchDepotForget,
+			"Get":     dispatchDepotGet,
+			"Rest":    dispatchDepotRest,
+			"Set":     dispatchDepotSet,
+		},
+		Struct:      (*Depot)(nil),
+		Exported:    7,
+		AppendState: appendDepotState,
+		DecodeState: decodeDepotState,
+		StateFields: knownDepotState,
+	}, opts...)
+}
+
+// depotKind describes Depot: what every member of a cluster must agree on.
+func depotKind() codegen.Kind {
+	return codegen.Kind{
+		ABI:      4,
+		Name:     "depot",
+		Package:  "github.com/shardgen/shardgen/internal/gen/versions/today",
+		Shards:   2,
+		HashName: "xxh64",
+		Methods:  []string{"Add", "Discard", "Fail", "Forget", "Get", "Rest", "Set"},
+		JSON:     depotJSON,
+		Errors:   shardErrors(),
+		Stateful: true,
+	}
+}
+
+// dispatchDepotSet runs [Depot.Set] on encoded arguments.
+func dispatchDepotSet(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
+	p, err := decodeDepotSetArgs(args)
+	if err != nil {
+		return out, err
+	}
+	return out, entity.(*Depot).Set(ctx, p)
+}
+
+// dispatchDepotGet runs [Depot.Get] on encoded arguments.
+func dispatchDepotGet(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
+	result, err := entity.(*Depot).Get(ctx)
+	if err != nil || out == nil {
+		return out, err
+	}
+	return appendDepotGetReply(out, result)
+}
+
+// dispatchDepotAdd runs [Depot.Add] on encoded arguments.
+func dispatchDepotAdd(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
+	result, err := entity.(*Depot).Add(ctx)
+	if err != nil || out == nil {
+		return out, err
+	}
+	return appendDepotAddReply(out, result), nil
+}
+
+// dispatchDepotDiscard runs [Depot.Discard] on encoded arguments.
+func dispatchDepotDiscard(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
+	next, err := decodeDepotDiscardArgs(args)
+	if err != nil {
+		return out, err
+	}
+	return out, entity.(*Depot).Discard(ctx, next)
+}
+
+// dispatchDepotRest runs [Depot.Rest] on encoded arguments.
+func dispatchDepotRest(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
+	return out, entity.(*Depot).Rest(ctx)
+}
+
+// dispatchDepotForget runs [Depot.Forget] on encoded arguments.
+func dispatchDepotForget(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
+	return out, entity.(*Depot).Forget(ctx)
+}
+
+// dispatchDepotFail runs [Depot.Fail] on encoded arguments.
+func dispatchDepotFail(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
+	return out, entity.(*Depot).Fail(ctx)
+}
+
+// appendDepotSetArgs encodes the arguments of Depot.Set.
+func appendDepotSetArgs(b []byte, p Picture) (_ []byte, err error) {
+	if b, err = appendPicture(b, 1, p); err != nil {
+		return b, &codegen.EncodeError{What: "arguments of Depot.Set", Err: err}
+	}
+	return b, nil
+}
+
+// decodeDepotSetArgs decodes the arguments of Depot.Set.
+func decodeDepotSetArgs(b []byte) (p Picture, err error) {
+	initPicture(&p)
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		if d.Field() == 1 {
+			readPicture(&d, &p)
+		}
+	}
+	return p, d.Err("arguments of Depot.Set")
+}
+
+// appendDepotGetReply encodes the results of Depot.Get.
+func appendDepotGetReply(b []byte, result Picture) (_ []byte, err error) {
+	if b, err = appendPicture(b, 1, result); err != nil {
+		return b, &codegen.EncodeError{What: "results of Depot.Get", Err: err, Ran: true}
+	}
+	return b, nil
+}
+
+// decodeDepotGetReply decodes the results of Depot.Get.
+func decodeDepotGetReply(b []byte) (result Picture, err error) {
+	initPicture(&result)
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		if d.Field() == 1 {
+			readPicture(&d, &result)
+		}
+	}
+	return result, d.Err("results of Depot.Get")
+}
+
+// appendDepotAddReply encodes the results of Depot.Add.
+func appendDepotAddReply(b []byte, result int) []byte {
+	return codegen.AppendInt(b, 1, result)
+}
+
+// decodeDepotAddReply decodes the results of Depot.Add.
+func decodeDepotAddReply(b []byte) (result int, err error) {
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadInt(&d, &result)
+		}
+	}
+	return result, d.Err("results of Depot.Add")
+}
+
+// appendDepotDiscardArgs encodes the arguments of Depot.Discard.
+func appendDepotDiscardArgs(b []byte, next bool) []byte {
+	return codegen.AppendBool(b, 1, next)
+}
+
+// decodeDepotDiscardArgs decodes the arguments of Depot.Discard.
+func decodeDepotDiscardArgs(b []byte) (next bool, err error) {
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadBool(&d, &next)
+		}
+	}
+	return next, d.Err("arguments of Depot.Discard")
+}
+
+// CallRaw makes a call whose arguments are JSON or protobuf already, and
+// returns the results in the same form.
+func (c *DepotClient) CallRaw(ctx context.Context, raw shard.Raw) ([]byte, error) {
+	return codegen.CallRaw(ctx, c.port, depotKind(), raw)
+}
+
+// depotJSON returns what turns a message of Depot from JSON and into it.
+func depotJSON(method string) codegen.JSONMethod {
+	switch method {
+	case "Add":
+		return codegen.JSONMethod{Reply: jsonDepotAddReply}
+	case "Discard":
+		return codegen.JSONMethod{Args: jsonDepotDiscardArgs}
+	case "Get":
+		return codegen.JSONMethod{Reply: jsonDepotGetReply}
+	case "Set":
+		return codegen.JSONMethod{Args: jsonDepotSetArgs}
+	}
+	return codegen.JSONMethod{}
+}
+
+// jsonDepotSetArgs encodes the arguments of Depot.Set, which come as JSON.
+func jsonDepotSetArgs(b, text []byte) ([]byte, error) {
+	var p Picture
+	initPicture(&p)
+	if err := codegen.ReadJSON(text, "arguments of Depot.Set", codegen.JSONField{Name: "p", Value: &p}); err != nil {
+		return nil, err
+	}
+	return appendDepotSetArgs(b, p)
+}
+
+// jsonDepotGetReply writes the results of Depot.Get as JSON.
+func jsonDepotGetReply(reply []byte) ([]byte, error) {
+	result, err := decodeDepotGetReply(reply)
+	if err != nil {
+		return nil, err
+	}
+	return codegen.WriteJSON("results of Depot.Get", codegen.JSONField{Name: "result1", Value: &result})
+}
+
+// jsonDepotAddReply writes the results of Depot.Add as JSON.
+func jsonDepotAddReply(reply []byte) ([]byte, error) {
+	result, err := decodeDepotAddReply(reply)
+	if err != nil {
+		return nil, err
+	}
+	return codegen.WriteJSON("results of Depot.Add", codegen.JSONField{Name: "result1", Value: &result})
+}
+
+// jsonDepotDiscardArgs encodes the arguments of Depot.Discard, which come as
+// JSON.
+func jsonDepotDiscardArgs(b, text []byte) ([]byte, error) {
+	var next bool
+	if err := codegen.ReadJSON(text, "arguments of Depot.Discard", codegen.JSONField{Name: "next", Value: &next}); err != nil {
+		return nil, err
+	}
+	return appendDepotDiscardArgs(b, next), nil
+}
+
+// appendDepotState encodes the fields tagged state. It fails with a
+// [*codegen.EncodeError] when one refuses to be encoded.
+func appendDepotState(b []byte, entity any) ([]byte, error) {
+	e := entity.(*Depot)
+	var err error
+	b = codegen.AppendInt(b, 1, e.Count)
+	if b, err = appendBox(b, 2, e.Box, codegen.MaxDepth); err != nil {
+		return nil, &codegen.EncodeError{What: "state of Depot", Err: err}
+	}
+	if b, err = appendBoxPointer(b, 3, e.Spare, codegen.MaxDepth); err != nil {
+		return nil, &codegen.EncodeError{What: "state of Depot", Err: err}
+	}
+	b = appendSlotSlice(b, 4, e.Slots)
+	b = appendStringSlotMap(b, 5, e.Named)
+	b = codegen.AppendString(b, 6, e.Note)
+	b = appendStringStringMap(b, 7, e.Extra)
+	return b, nil
+}
+
+// decodeDepotState decodes what appendDepotState encoded, and reports whether
+// it skipped fields. A field that is absent becomes zero, whatever the factory
+// set it to.
+func decodeDepotState(entity any, b []byte) (skipped bool, err error) {
+	e := entity.(*Depot)
+	e.Count = 0
+	e.Box = Box{}
+	e.Spare = nil
+	e.Slots = nil
+	e.Named = nil
+	codegen.InitMap(&e.Named)
+	e.Note = ""
+	e.Extra = nil
+	codegen.InitMap(&e.Extra)
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadInt(&d, &e.Count)
+		case 2:
+			readBox(&d, &e.Box)
+		case 3:
+			readBoxPointer(&d, &e.Spare)
+		case 4:
+			readSlotSlice(&d, &e.Slots)
+		case 5:
+			readStringSlotMap(&d, &e.Named)
+		case 6:
+			codegen.ReadString(&d, &e.Note)
+		case 7:
+			readStringStringMap(&d, &e.Extra)
+		}
+	}
+	return d.Skipped(), d.Err("state of Depot")
+}
+
+// knownDepotState reports which fields of the state are known: others are kept
+// as they came.
+func knownDepotState(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1, 4, 5, 6, 7:
+		return true, nil
+	case 2, 3:
+		return true, knownBox
+	}
+	return false, nil
+}
+
 // StockAPI is what a [Stock] answers: the entity itself, and a reference to one
 // wherever it lives.
 type StockAPI interface {
@@ -222,6 +790,7 @@ func HostStock(n *shard.Node, factory func() *Stock, opts ...shard.HostOption) e
 		SetID:       setStockID,
 		AppendState: appendStockState,
 		DecodeState: decodeStockState,
+		StateFields: knownStockState,
 	}, opts...)
 }
 
@@ -426,9 +995,10 @@ func appendStockState(b []byte, entity any) ([]byte, error) {
 	return b, nil
 }
 
-// decodeStockState decodes what appendStockState encoded. A field that is
-// absent becomes zero, whatever the factory set it to.
-func decodeStockState(entity any, b []byte) error {
+// decodeStockState decodes what appendStockState encoded, and reports whether
+// it skipped fields. A field that is absent becomes zero, whatever the factory
+// set it to.
+func decodeStockState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Stock)
 	e.Rest = 0
 	e.Lines = nil
@@ -444,7 +1014,17 @@ func decodeStockState(entity any, b []byte) error {
 			codegen.ReadStrings(&d, &e.Names)
 		}
 	}
-	return d.Err("state of Stock")
+	return d.Skipped(), d.Err("state of Stock")
+}
+
+// knownStockState reports which fields of the state are known: others are kept
+// as they came.
+func knownStockState(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1, 2, 3:
+		return true, nil
+	}
+	return false, nil
 }
 
 // shardErrors are the errors that callers of this package's entities can tell
@@ -453,6 +1033,339 @@ func shardErrors() []codegen.Error {
 	return []codegen.Error{
 		codegen.SentinelError("ErrSoldOut", ErrEmpty),
 	}
+}
+
+// appendBox encodes a Box as field num.
+func appendBox(b []byte, num int, v Box, depth int) (_ []byte, err error) {
+	if depth == 0 {
+		return b, codegen.ErrDepth
+	}
+	b, at := codegen.Open(b, num)
+	b = codegen.AppendInt(b, 1, v.Wide)
+	b = appendLid(b, 2, v.Lid)
+	if b, err = appendBoxPointer(b, 3, v.Next, depth-1); err != nil {
+		return b, err
+	}
+	b = codegen.AppendString(b, 4, v.Color)
+	return codegen.Close(b, at), nil
+}
+
+// readBox decodes a field into a Box.
+func readBox(d *codegen.Decoder, v *Box) {
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadInt(d, &v.Wide)
+		case 2:
+			readLid(d, &v.Lid)
+		case 3:
+			readBoxPointer(d, &v.Next)
+		case 4:
+			codegen.ReadString(d, &v.Color)
+		}
+	}
+	d.Leave(outer)
+}
+
+// cloneBox copies a Box, as it would arrive.
+func cloneBox(v Box, depth int) (_ Box, err error) {
+	if depth == 0 {
+		return Box{}, codegen.ErrDepth
+	}
+	v.Lid = cloneLid(v.Lid)
+	if v.Next, err = cloneBoxPointer(v.Next, depth-1); err != nil {
+		return Box{}, err
+	}
+	return v, nil
+}
+
+// knownBox reports which fields of a Box are known.
+func knownBox(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1, 4:
+		return true, nil
+	case 2:
+		return true, knownLid
+	case 3:
+		return true, knownBox
+	}
+	return false, nil
+}
+
+// appendLid encodes a Lid as field num.
+func appendLid(b []byte, num int, v Lid) []byte {
+	b, at := codegen.Open(b, num)
+	b = codegen.AppendInt(b, 1, v.High)
+	b = appendHandlePointer(b, 2, v.Handle)
+	return codegen.Close(b, at)
+}
+
+// readLid decodes a field into a Lid.
+func readLid(d *codegen.Decoder, v *Lid) {
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadInt(d, &v.High)
+		case 2:
+			readHandlePointer(d, &v.Handle)
+		}
+	}
+	d.Leave(outer)
+}
+
+// cloneLid copies a Lid, as it would arrive.
+func cloneLid(v Lid) Lid {
+	v.Handle = codegen.ClonePointer(v.Handle)
+	return v
+}
+
+// knownLid reports which fields of a Lid are known.
+func knownLid(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1:
+		return true, nil
+	case 2:
+		return true, knownHandle
+	}
+	return false, nil
+}
+
+// appendHandlePointer encodes a *Handle as field num.
+func appendHandlePointer(b []byte, num int, v *Handle) []byte {
+	if v == nil {
+		return b
+	}
+	return appendHandle(b, num, *v)
+}
+
+// readHandlePointer decodes a field into a *Handle.
+func readHandlePointer(d *codegen.Decoder, v **Handle) {
+	if *v == nil {
+		*v = new(Handle)
+	}
+	readHandle(d, *v)
+}
+
+// appendHandle encodes a Handle as field num.
+func appendHandle(b []byte, num int, v Handle) []byte {
+	b, at := codegen.Open(b, num)
+	b = codegen.AppendString(b, 1, v.Kind)
+	return codegen.Close(b, at)
+}
+
+// readHandle decodes a field into a Handle.
+func readHandle(d *codegen.Decoder, v *Handle) {
+	outer := d.Enter()
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadString(d, &v.Kind)
+		}
+	}
+	d.Leave(outer)
+}
+
+// knownHandle reports which fields of a Handle are known.
+func knownHandle(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1:
+		return true, nil
+	}
+	return false, nil
+}
+
+// appendBoxPointer encodes a *Box as field num.
+func appendBoxPointer(b []byte, num int, v *Box, depth int) (_ []byte, err error) {
+	if depth == 0 {
+		return b, codegen.ErrDepth
+	}
+	if v == nil {
+		return b, nil
+	}
+	return appendBox(b, num, *v, depth-1)
+}
+
+// readBoxPointer decodes a field into a *Box.
+func readBoxPointer(d *codegen.Decoder, v **Box) {
+	if *v == nil {
+		*v = new(Box)
+	}
+	readBox(d, *v)
+}
+
+// cloneBoxPointer copies a *Box, as it would arrive.
+func cloneBoxPointer(v *Box, depth int) (_ *Box, err error) {
+	if depth == 0 {
+		return nil, codegen.ErrDepth
+	}
+	if v == nil {
+		return nil, nil
+	}
+	c, err := cloneBox(*v, depth-1)
+	if err != nil {
+		return nil, err
+	}
+	return &c, nil
+}
+
+// appendSlotSlice encodes a []Slot as field num.
+func appendSlotSlice(b []byte, num int, v []Slot) []byte {
+	for _, e := range v {
+		b = appendSlot(b, num, e)
+	}
+	return b
+}
+
+// readSlotSlice decodes a field into a []Slot.
+func readSlotSlice(d *codegen.Decoder, v *[]Slot) {
+	var e Slot
+	readSlot(d, &e)
+	*v = append(*v, e)
+}
+
+// appendSlot encodes a Slot as field num.
+func appendSlot(b []byte, num int, v Slot) []byte {
+	b, at := codegen.Open(b, num)
+	b = codegen.AppendInt(b, 1, v.Free)
+	b = codegen.AppendString(b, 2, v.Tint)
+	return codegen.Close(b, at)
+}
+
+// readSlot decodes a field into a Slot.
+func readSlot(d *codegen.Decoder, v *Slot) {
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadInt(d, &v.Free)
+		case 2:
+			codegen.ReadString(d, &v.Tint)
+		}
+	}
+	d.Leave(outer)
+}
+
+// appendStringSlotMap encodes a map[string]Slot as field num.
+func appendStringSlotMap(b []byte, num int, v map[string]Slot) []byte {
+	for _, key := range codegen.SortedKeys(v) {
+		var at int
+		b, at = codegen.Open(b, num)
+		b = codegen.PutString(b, 1, key)
+		b = appendSlot(b, 2, v[key])
+		b = codegen.Close(b, at)
+	}
+	return b
+}
+
+// readStringSlotMap decodes a field into a map[string]Slot.
+func readStringSlotMap(d *codegen.Decoder, v *map[string]Slot) {
+	var key string
+	var e Slot
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadString(d, &key)
+		case 2:
+			readSlot(d, &e)
+		}
+	}
+	d.Leave(outer)
+	codegen.InitMap(v)
+	(*v)[key] = e
+}
+
+// appendStringStringMap encodes a map[string]string as field num.
+func appendStringStringMap(b []byte, num int, v map[string]string) []byte {
+	for _, key := range codegen.SortedKeys(v) {
+		var at int
+		b, at = codegen.Open(b, num)
+		b = codegen.PutString(b, 1, key)
+		b = codegen.PutString(b, 2, v[key])
+		b = codegen.Close(b, at)
+	}
+	return b
+}
+
+// readStringStringMap decodes a field into a map[string]string.
+func readStringStringMap(d *codegen.Decoder, v *map[string]string) {
+	var key string
+	var e string
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadString(d, &key)
+		case 2:
+			codegen.ReadString(d, &e)
+		}
+	}
+	d.Leave(outer)
+	codegen.InitMap(v)
+	(*v)[key] = e
+}
+
+// appendPicture encodes a Picture as field num.
+func appendPicture(b []byte, num int, v Picture) (_ []byte, err error) {
+	b, at := codegen.Open(b, num)
+	b = codegen.AppendInt(b, 1, v.Count)
+	if b, err = appendBox(b, 2, v.Box, codegen.MaxDepth); err != nil {
+		return b, err
+	}
+	if b, err = appendBoxPointer(b, 3, v.Spare, codegen.MaxDepth); err != nil {
+		return b, err
+	}
+	b = appendSlotSlice(b, 4, v.Slots)
+	b = appendStringSlotMap(b, 5, v.Named)
+	b = codegen.AppendString(b, 6, v.Note)
+	b = appendStringStringMap(b, 7, v.Extra)
+	return codegen.Close(b, at), nil
+}
+
+// readPicture decodes a field into a Picture.
+func readPicture(d *codegen.Decoder, v *Picture) {
+	initPicture(v)
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadInt(d, &v.Count)
+		case 2:
+			readBox(d, &v.Box)
+		case 3:
+			readBoxPointer(d, &v.Spare)
+		case 4:
+			readSlotSlice(d, &v.Slots)
+		case 5:
+			readStringSlotMap(d, &v.Named)
+		case 6:
+			codegen.ReadString(d, &v.Note)
+		case 7:
+			readStringStringMap(d, &v.Extra)
+		}
+	}
+	d.Leave(outer)
+}
+
+// initPicture makes the maps that are nil in a Picture.
+func initPicture(v *Picture) {
+	codegen.InitMap(&v.Named)
+	codegen.InitMap(&v.Extra)
+}
+
+// clonePicture copies a Picture, as it would arrive.
+func clonePicture(v Picture) (_ Picture, err error) {
+	if v.Box, err = cloneBox(v.Box, codegen.MaxDepth); err != nil {
+		return Picture{}, err
+	}
+	if v.Spare, err = cloneBoxPointer(v.Spare, codegen.MaxDepth); err != nil {
+		return Picture{}, err
+	}
+	v.Slots = codegen.CloneSlice(v.Slots)
+	v.Named = codegen.CloneMap(v.Named)
+	v.Extra = codegen.CloneMap(v.Extra)
+	return v, nil
 }
 
 // appendLineSlice encodes a []Line as field num.
@@ -514,6 +1427,12 @@ func readInt64Pointer(d *codegen.Decoder, v **int64) {
 // All fields are known here: one more does not compile until it is generated
 // for.
 var (
+	_ = func(e *Depot) *Depot { return &Depot{e.Count, e.Box, e.Spare, e.Slots, e.Named, e.Note, e.Extra} }
 	_ = func(e *Stock) *Stock { return &Stock{e.ID, e.Names, e.Lines, e.Rest} }
+	_ = func(v Box) Box { return Box{v.Wide, v.Lid, v.Next, v.Color} }
+	_ = func(v Lid) Lid { return Lid{v.High, v.Handle} }
+	_ = func(v Handle) Handle { return Handle{v.Kind} }
+	_ = func(v Slot) Slot { return Slot{v.Free, v.Tint} }
+	_ = func(v Picture) Picture { return Picture{v.Count, v.Box, v.Spare, v.Slots, v.Named, v.Note, v.Extra} }
 	_ = func(v Line) Line { return Line{v.Gift, v.Article, v.Count} }
 )

@@ -9,6 +9,410 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
+// DepotAPI is what a [Depot] answers: the entity itself, and a reference to one
+// wherever it lives.
+type DepotAPI interface {
+	// Add counts, and resizes the boxes.
+	Add(context.Context) (int, error)
+
+	// Discard makes the spare box nil, or what it points to.
+	Discard(_ context.Context, next bool) error
+
+	// Rest puts it to rest.
+	Rest(ctx context.Context) error
+
+	// Forget ends it.
+	Forget(ctx context.Context) error
+
+	// Fail panics.
+	Fail(context.Context) error
+}
+
+var (
+	_ DepotAPI = (*Depot)(nil)
+	_ DepotAPI = DepotRef{}
+)
+
+// DepotClient makes references to Depot entities. It is safe for concurrent
+// use.
+type DepotClient struct {
+	port codegen.Port
+}
+
+// NewDepotClient returns a client that calls through c: a node, or a connection
+// from outside.
+func NewDepotClient(c shard.Caller) *DepotClient {
+	return &DepotClient{port: c.ShardPort(depotKind())}
+}
+
+// Ref returns a reference to the Depot with that id, which need not live yet. A
+// bad id is answered by the calls.
+func (c *DepotClient) Ref(id string, opts ...shard.CallOption) DepotRef {
+	return DepotRef{ref: codegen.NewRef(c.port, id, nil, opts...)}
+}
+
+// Tell is Ref for calls that do not wait for an answer.
+func (c *DepotClient) Tell(id string, opts ...shard.CallOption) DepotTell {
+	return DepotTell{ref: codegen.NewRef(c.port, id, nil, opts...)}
+}
+
+// API is Ref as the interface, for callers that are tested against plain
+// structs.
+func (c *DepotClient) API(id string) DepotAPI {
+	return c.Ref(id)
+}
+
+// DepotRef is one Depot, wherever it lives. It comes from [DepotClient.Ref] and
+// is safe for concurrent use.
+type DepotRef struct {
+	ref *codegen.Ref
+}
+
+// Add counts, and resizes the boxes.
+func (r DepotRef) Add(ctx context.Context) (result int, err error) {
+	turn, err := r.ref.Begin(ctx, "Add")
+	if err != nil {
+		return result, err
+	}
+	if e, ok := turn.Entity.(*Depot); ok {
+		defer turn.End("Add", &err)
+		if result, err = e.Add(turn.Context); err != nil {
+			return 0, err
+		}
+		return result, nil
+	}
+	call := r.ref.Call(ctx, "Add")
+	reply, err := call.Do()
+	if err != nil {
+		return result, err
+	}
+	return decodeDepotAddReply(reply)
+}
+
+// Discard makes the spare box nil, or what it points to.
+func (r DepotRef) Discard(ctx context.Context, next bool) (err error) {
+	turn, err := r.ref.Begin(ctx, "Discard")
+	if err != nil {
+		return err
+	}
+	if e, ok := turn.Entity.(*Depot); ok {
+		defer turn.End("Discard", &err)
+		return e.Discard(turn.Context, next)
+	}
+	call := r.ref.Call(ctx, "Discard")
+	call.Args = appendDepotDiscardArgs(call.Args, next)
+	_, err = call.Do()
+	return err
+}
+
+// Rest puts it to rest.
+func (r DepotRef) Rest(ctx context.Context) (err error) {
+	turn, err := r.ref.Begin(ctx, "Rest")
+	if err != nil {
+		return err
+	}
+	if e, ok := turn.Entity.(*Depot); ok {
+		defer turn.End("Rest", &err)
+		return e.Rest(turn.Context)
+	}
+	call := r.ref.Call(ctx, "Rest")
+	_, err = call.Do()
+	return err
+}
+
+// Forget ends it.
+func (r DepotRef) Forget(ctx context.Context) (err error) {
+	turn, err := r.ref.Begin(ctx, "Forget")
+	if err != nil {
+		return err
+	}
+	if e, ok := turn.Entity.(*Depot); ok {
+		defer turn.End("Forget", &err)
+		return e.Forget(turn.Context)
+	}
+	call := r.ref.Call(ctx, "Forget")
+	_, err = call.Do()
+	return err
+}
+
+// Fail panics.
+func (r DepotRef) Fail(ctx context.Context) (err error) {
+	turn, err := r.ref.Begin(ctx, "Fail")
+	if err != nil {
+		return err
+	}
+	if e, ok := turn.Entity.(*Depot); ok {
+		defer turn.End("Fail", &err)
+		return e.Fail(turn.Context)
+	}
+	call := r.ref.Call(ctx, "Fail")
+	_, err = call.Do()
+	return err
+}
+
+// DepotTell is one Depot, told without waiting for an answer. It comes from
+// [DepotClient.Tell] and is safe for concurrent use. Its methods return only
+// what kept the call from being sent.
+type DepotTell struct {
+	ref *codegen.Ref
+}
+
+// Add is [DepotAPI.Add] without an answer.
+func (t DepotTell) Add(ctx context.Context) error {
+	call, err := t.ref.BeginTell(ctx, "Add")
+	if err != nil {
+		return err
+	}
+	return call.Send()
+}
+
+// Discard is [DepotAPI.Discard] without an answer.
+func (t DepotTell) Discard(ctx context.Context, next bool) error {
+	call, err := t.ref.BeginTell(ctx, "Discard")
+	if err != nil {
+		return err
+	}
+	call.Args = appendDepotDiscardArgs(call.Args, next)
+	return call.Send()
+}
+
+// Rest is [DepotAPI.Rest] without an answer.
+func (t DepotTell) Rest(ctx context.Context) error {
+	call, err := t.ref.BeginTell(ctx, "Rest")
+	if err != nil {
+		return err
+	}
+	return call.Send()
+}
+
+// Forget is [DepotAPI.Forget] without an answer.
+func (t DepotTell) Forget(ctx context.Context) error {
+	call, err := t.ref.BeginTell(ctx, "Forget")
+	if err != nil {
+		return err
+	}
+	return call.Send()
+}
+
+// Fail is [DepotAPI.Fail] without an answer.
+func (t DepotTell) Fail(ctx context.Context) error {
+	call, err := t.ref.BeginTell(ctx, "Fail")
+	if err != nil {
+		return err
+	}
+	return call.Send()
+}
+
+// DepotExtractor tells which entity and which shard an id stands for. Its zero
+// value works.
+type DepotExtractor struct{}
+
+// EntityID returns the id as it is on the wire.
+func (DepotExtractor) EntityID(id string) (string, error) {
+	return id, codegen.CheckID(id)
+}
+
+// Shard returns the number of the shard in which the entity lives.
+func (DepotExtractor) Shard(id string) (uint32, error) {
+	return codegen.EntityShard(depotKind(), id)
+}
+
+// HostDepot lets n keep Depot entities alive. It must be called before n
+// starts. The factory makes an entity without state; it is called for each
+// activation.
+func HostDepot(n *shard.Node, factory func() *Depot, opts ...shard.HostOption) error {
+	return n.Host(codegen.Host{
+		Kind: depotKind(),
+		New:  codegen.Factory(factory),
+		Dispatch: map[string]codegen.Method{
+			"Add":     dispatchDepotAdd,
+			"Discard": dispatchDepotDiscard,
+			"Fail":    dispatchDepotFail,
+			"Forget":  dispatchDepotForget,
+			"Rest":    dispatchDepotRest,
+		},
+		Struct:      (*Depot)(nil),
+		Exported:    5,
+		AppendState: appendDepotState,
+		DecodeState: decodeDepotState,
+		StateFields: knownDepotState,
+	}, opts...)
+}
+
+// depotKind describes Depot: what every member of a cluster must agree on.
+func depotKind() codegen.Kind {
+	return codegen.Kind{
+		ABI:      4,
+		Name:     "depot",
+		Package:  "github.com/shardgen/shardgen/internal/gen/versions/yesterday",
+		Shards:   2,
+		HashName: "xxh64",
+		Methods:  []string{"Add", "Discard", "Fail", "Forget", "Rest"},
+		JSON:     depotJSON,
+		Errors:   shardErrors(),
+		Stateful: true,
+	}
+}
+
+// dispatchDepotAdd runs [Depot.Add] on encoded arguments.
+func dispatchDepotAdd(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
+	result, err := entity.(*Depot).Add(ctx)
+	if err != nil || out == nil {
+		return out, err
+	}
+	return appendDepotAddReply(out, result), nil
+}
+
+// dispatchDepotDiscard runs [Depot.Discard] on encoded arguments.
+func dispatchDepotDiscard(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
+	next, err := decodeDepotDiscardArgs(args)
+	if err != nil {
+		return out, err
+	}
+	return out, entity.(*Depot).Discard(ctx, next)
+}
+
+// dispatchDepotRest runs [Depot.Rest] on encoded arguments.
+func dispatchDepotRest(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
+	return out, entity.(*Depot).Rest(ctx)
+}
+
+// dispatchDepotForget runs [Depot.Forget] on encoded arguments.
+func dispatchDepotForget(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
+	return out, entity.(*Depot).Forget(ctx)
+}
+
+// dispatchDepotFail runs [Depot.Fail] on encoded arguments.
+func dispatchDepotFail(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
+	return out, entity.(*Depot).Fail(ctx)
+}
+
+// appendDepotAddReply encodes the results of Depot.Add.
+func appendDepotAddReply(b []byte, result int) []byte {
+	return codegen.AppendInt(b, 1, result)
+}
+
+// decodeDepotAddReply decodes the results of Depot.Add.
+func decodeDepotAddReply(b []byte) (result int, err error) {
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadInt(&d, &result)
+		}
+	}
+	return result, d.Err("results of Depot.Add")
+}
+
+// appendDepotDiscardArgs encodes the arguments of Depot.Discard.
+func appendDepotDiscardArgs(b []byte, next bool) []byte {
+	return codegen.AppendBool(b, 1, next)
+}
+
+// decodeDepotDiscardArgs decodes the arguments of Depot.Discard.
+func decodeDepotDiscardArgs(b []byte) (next bool, err error) {
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadBool(&d, &next)
+		}
+	}
+	return next, d.Err("arguments of Depot.Discard")
+}
+
+// CallRaw makes a call whose arguments are JSON or protobuf already, and
+// returns the results in the same form.
+func (c *DepotClient) CallRaw(ctx context.Context, raw shard.Raw) ([]byte, error) {
+	return codegen.CallRaw(ctx, c.port, depotKind(), raw)
+}
+
+// depotJSON returns what turns a message of Depot from JSON and into it.
+func depotJSON(method string) codegen.JSONMethod {
+	switch method {
+	case "Add":
+		return codegen.JSONMethod{Reply: jsonDepotAddReply}
+	case "Discard":
+		return codegen.JSONMethod{Args: jsonDepotDiscardArgs}
+	}
+	return codegen.JSONMethod{}
+}
+
+// jsonDepotAddReply writes the results of Depot.Add as JSON.
+func jsonDepotAddReply(reply []byte) ([]byte, error) {
+	result, err := decodeDepotAddReply(reply)
+	if err != nil {
+		return nil, err
+	}
+	return codegen.WriteJSON("results of Depot.Add", codegen.JSONField{Name: "result1", Value: &result})
+}
+
+// jsonDepotDiscardArgs encodes the arguments of Depot.Discard, which come as
+// JSON.
+func jsonDepotDiscardArgs(b, text []byte) ([]byte, error) {
+	var next bool
+	if err := codegen.ReadJSON(text, "arguments of Depot.Discard", codegen.JSONField{Name: "next", Value: &next}); err != nil {
+		return nil, err
+	}
+	return appendDepotDiscardArgs(b, next), nil
+}
+
+// appendDepotState encodes the fields tagged state. It fails with a
+// [*codegen.EncodeError] when one refuses to be encoded.
+func appendDepotState(b []byte, entity any) ([]byte, error) {
+	e := entity.(*Depot)
+	var err error
+	b = codegen.AppendInt(b, 1, e.Count)
+	if b, err = appendBox(b, 2, e.Box, codegen.MaxDepth); err != nil {
+		return nil, &codegen.EncodeError{What: "state of Depot", Err: err}
+	}
+	if b, err = appendBoxPointer(b, 3, e.Spare, codegen.MaxDepth); err != nil {
+		return nil, &codegen.EncodeError{What: "state of Depot", Err: err}
+	}
+	b = appendSlotSlice(b, 4, e.Slots)
+	b = appendStringSlotMap(b, 5, e.Named)
+	return b, nil
+}
+
+// decodeDepotState decodes what appendDepotState encoded, and reports whether
+// it skipped fields. A field that is absent becomes zero, whatever the factory
+// set it to.
+func decodeDepotState(entity any, b []byte) (skipped bool, err error) {
+	e := entity.(*Depot)
+	e.Count = 0
+	e.Box = Box{}
+	e.Spare = nil
+	e.Slots = nil
+	e.Named = nil
+	codegen.InitMap(&e.Named)
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadInt(&d, &e.Count)
+		case 2:
+			readBox(&d, &e.Box)
+		case 3:
+			readBoxPointer(&d, &e.Spare)
+		case 4:
+			readSlotSlice(&d, &e.Slots)
+		case 5:
+			readStringSlotMap(&d, &e.Named)
+		}
+	}
+	return d.Skipped(), d.Err("state of Depot")
+}
+
+// knownDepotState reports which fields of the state are known: others are kept
+// as they came.
+func knownDepotState(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1, 4, 5:
+		return true, nil
+	case 2, 3:
+		return true, knownBox
+	}
+	return false, nil
+}
+
 // StockAPI is what a [Stock] answers: the entity itself, and a reference to one
 // wherever it lives.
 type StockAPI interface {
@@ -222,6 +626,7 @@ func HostStock(n *shard.Node, factory func() *Stock, opts ...shard.HostOption) e
 		SetID:       setStockID,
 		AppendState: appendStockState,
 		DecodeState: decodeStockState,
+		StateFields: knownStockState,
 	}, opts...)
 }
 
@@ -417,9 +822,10 @@ func appendStockState(b []byte, entity any) ([]byte, error) {
 	return b, nil
 }
 
-// decodeStockState decodes what appendStockState encoded. A field that is
-// absent becomes zero, whatever the factory set it to.
-func decodeStockState(entity any, b []byte) error {
+// decodeStockState decodes what appendStockState encoded, and reports whether
+// it skipped fields. A field that is absent becomes zero, whatever the factory
+// set it to.
+func decodeStockState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Stock)
 	e.Left = 0
 	e.Lines = nil
@@ -432,7 +838,17 @@ func decodeStockState(entity any, b []byte) error {
 			readLineSlice(&d, &e.Lines)
 		}
 	}
-	return d.Err("state of Stock")
+	return d.Skipped(), d.Err("state of Stock")
+}
+
+// knownStockState reports which fields of the state are known: others are kept
+// as they came.
+func knownStockState(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1, 2:
+		return true, nil
+	}
+	return false, nil
 }
 
 // shardErrors are the errors that callers of this package's entities can tell
@@ -441,6 +857,158 @@ func shardErrors() []codegen.Error {
 	return []codegen.Error{
 		codegen.SentinelError("ErrSoldOut", ErrSoldOut),
 	}
+}
+
+// appendBox encodes a Box as field num.
+func appendBox(b []byte, num int, v Box, depth int) (_ []byte, err error) {
+	if depth == 0 {
+		return b, codegen.ErrDepth
+	}
+	b, at := codegen.Open(b, num)
+	b = codegen.AppendInt(b, 1, v.Wide)
+	b = appendLid(b, 2, v.Lid)
+	if b, err = appendBoxPointer(b, 3, v.Next, depth-1); err != nil {
+		return b, err
+	}
+	return codegen.Close(b, at), nil
+}
+
+// readBox decodes a field into a Box.
+func readBox(d *codegen.Decoder, v *Box) {
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadInt(d, &v.Wide)
+		case 2:
+			readLid(d, &v.Lid)
+		case 3:
+			readBoxPointer(d, &v.Next)
+		}
+	}
+	d.Leave(outer)
+}
+
+// knownBox reports which fields of a Box are known.
+func knownBox(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1:
+		return true, nil
+	case 2:
+		return true, knownLid
+	case 3:
+		return true, knownBox
+	}
+	return false, nil
+}
+
+// appendLid encodes a Lid as field num.
+func appendLid(b []byte, num int, v Lid) []byte {
+	b, at := codegen.Open(b, num)
+	b = codegen.AppendInt(b, 1, v.High)
+	return codegen.Close(b, at)
+}
+
+// readLid decodes a field into a Lid.
+func readLid(d *codegen.Decoder, v *Lid) {
+	outer := d.Enter()
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadInt(d, &v.High)
+		}
+	}
+	d.Leave(outer)
+}
+
+// knownLid reports which fields of a Lid are known.
+func knownLid(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1:
+		return true, nil
+	}
+	return false, nil
+}
+
+// appendBoxPointer encodes a *Box as field num.
+func appendBoxPointer(b []byte, num int, v *Box, depth int) (_ []byte, err error) {
+	if depth == 0 {
+		return b, codegen.ErrDepth
+	}
+	if v == nil {
+		return b, nil
+	}
+	return appendBox(b, num, *v, depth-1)
+}
+
+// readBoxPointer decodes a field into a *Box.
+func readBoxPointer(d *codegen.Decoder, v **Box) {
+	if *v == nil {
+		*v = new(Box)
+	}
+	readBox(d, *v)
+}
+
+// appendSlotSlice encodes a []Slot as field num.
+func appendSlotSlice(b []byte, num int, v []Slot) []byte {
+	for _, e := range v {
+		b = appendSlot(b, num, e)
+	}
+	return b
+}
+
+// readSlotSlice decodes a field into a []Slot.
+func readSlotSlice(d *codegen.Decoder, v *[]Slot) {
+	var e Slot
+	readSlot(d, &e)
+	*v = append(*v, e)
+}
+
+// appendSlot encodes a Slot as field num.
+func appendSlot(b []byte, num int, v Slot) []byte {
+	b, at := codegen.Open(b, num)
+	b = codegen.AppendInt(b, 1, v.Free)
+	return codegen.Close(b, at)
+}
+
+// readSlot decodes a field into a Slot.
+func readSlot(d *codegen.Decoder, v *Slot) {
+	outer := d.Enter()
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadInt(d, &v.Free)
+		}
+	}
+	d.Leave(outer)
+}
+
+// appendStringSlotMap encodes a map[string]Slot as field num.
+func appendStringSlotMap(b []byte, num int, v map[string]Slot) []byte {
+	for _, key := range codegen.SortedKeys(v) {
+		var at int
+		b, at = codegen.Open(b, num)
+		b = codegen.PutString(b, 1, key)
+		b = appendSlot(b, 2, v[key])
+		b = codegen.Close(b, at)
+	}
+	return b
+}
+
+// readStringSlotMap decodes a field into a map[string]Slot.
+func readStringSlotMap(d *codegen.Decoder, v *map[string]Slot) {
+	var key string
+	var e Slot
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadString(d, &key)
+		case 2:
+			readSlot(d, &e)
+		}
+	}
+	d.Leave(outer)
+	codegen.InitMap(v)
+	(*v)[key] = e
 }
 
 // appendLineSlice encodes a []Line as field num.
@@ -486,6 +1054,10 @@ func readLine(d *codegen.Decoder, v *Line) {
 // All fields are known here: one more does not compile until it is generated
 // for.
 var (
+	_ = func(e *Depot) *Depot { return &Depot{e.Count, e.Box, e.Spare, e.Slots, e.Named} }
 	_ = func(e *Stock) *Stock { return &Stock{e.ID, e.Left, e.Lines} }
+	_ = func(v Box) Box { return Box{v.Wide, v.Lid, v.Next} }
+	_ = func(v Lid) Lid { return Lid{v.High} }
+	_ = func(v Slot) Slot { return Slot{v.Free} }
 	_ = func(v Line) Line { return Line{v.SKU, v.Count, v.Note} }
 )

@@ -1,0 +1,91 @@
+package yesterday
+
+import (
+	"context"
+
+	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/runtime/codegen"
+)
+
+// Box is a struct in the state.
+type Box struct {
+	Wide int
+	Lid  Lid
+	Next *Box
+}
+
+// Lid is a struct in a struct.
+type Lid struct{ High int }
+
+// Slot is an element.
+type Slot struct{ Free int }
+
+// Depot has state that today's has more of.
+//
+//shard:entity name=depot shards=2
+type Depot struct {
+	Count int             `shard:"state"`
+	Box   Box             `shard:"state"`
+	Spare *Box            `shard:"state"`
+	Slots []Slot          `shard:"state"`
+	Named map[string]Slot `shard:"state"`
+}
+
+// Add counts, and resizes the boxes.
+func (d *Depot) Add(context.Context) (int, error) {
+	d.Count++
+	d.Box.Wide++
+	if d.Spare != nil {
+		d.Spare.Wide++
+	}
+	return d.Count, nil
+}
+
+// Discard makes the spare box nil, or what it points to.
+func (d *Depot) Discard(_ context.Context, next bool) error {
+	if next {
+		d.Spare.Next = nil
+	} else {
+		d.Spare = nil
+	}
+	return nil
+}
+
+// Rest puts it to rest.
+func (d *Depot) Rest(ctx context.Context) error { return shard.Passivate(ctx) }
+
+// Forget ends it.
+func (d *Depot) Forget(ctx context.Context) error { return shard.Forget(ctx) }
+
+// Fail panics.
+func (d *Depot) Fail(context.Context) error { panic("fail") }
+
+// HostDepotAs is HostDepot, as a type of another package: the two versions of a
+// program that is rolled out have one path.
+func HostDepotAs(n *shard.Node, path string, opts ...shard.HostOption) error {
+	kind := depotKind()
+	kind.Package = path
+	return n.Host(codegen.Host{
+		Kind: kind,
+		New:  func() any { return &Depot{} },
+		Dispatch: map[string]codegen.Method{
+			"Add": dispatchDepotAdd, "Discard": dispatchDepotDiscard, "Fail": dispatchDepotFail,
+			"Forget": dispatchDepotForget, "Rest": dispatchDepotRest,
+		},
+		AppendState: appendDepotState, DecodeState: decodeDepotState, StateFields: knownDepotState,
+	}, opts...)
+}
+
+// HostBareDepotAs is HostDepotAs of a still older program, whose depot has no state.
+func HostBareDepotAs(n *shard.Node, path string) error {
+	kind := depotKind()
+	kind.Package, kind.Stateful = path, false
+	return n.Host(codegen.Host{
+		Kind: kind,
+		New:  func() any { return &Depot{} },
+		Dispatch: map[string]codegen.Method{
+			"Add": dispatchDepotAdd, "Discard": dispatchDepotDiscard, "Fail": dispatchDepotFail,
+			"Forget": dispatchDepotForget, "Rest": dispatchDepotRest,
+		},
+	})
+}
