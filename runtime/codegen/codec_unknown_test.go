@@ -61,15 +61,6 @@ func (v *node) read(d *Decoder, newer bool) {
 	}
 }
 
-func (v *node) each(f func(*node)) {
-	if v == nil {
-		return
-	}
-	f(v)
-	v.left.each(f)
-	v.right.each(f)
-}
-
 // randomNode is a tree in which some nodes have what the older program does not know.
 func randomNode(r *rand.Rand, depth int) *node {
 	v := &node{n: r.IntN(300), added: r.IntN(2) * r.IntN(300)}

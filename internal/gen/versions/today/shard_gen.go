@@ -83,13 +83,13 @@ func (r DepotRef) Set(ctx context.Context, p Picture) (err error) {
 	if e, ok := turn.Entity.(*Depot); ok {
 		defer turn.End("Set", &err)
 		if p, err = clonePicture(p); err != nil {
-			return &codegen.EncodeError{What: "arguments of Depot.Set", Err: err}
+			return &codegen.ArgumentsError{Err: &codegen.EncodeError{What: "arguments of Depot.Set", Err: err}}
 		}
 		return e.Set(turn.Context, p)
 	}
 	call := r.ref.Call(ctx, "Set")
 	if call.Args, err = appendDepotSetArgs(call.Args, p); err != nil {
-		return err
+		return r.ref.NotEncoded("Set", err)
 	}
 	_, err = call.Do()
 	return err
@@ -107,7 +107,7 @@ func (r DepotRef) Get(ctx context.Context) (result Picture, err error) {
 			return Picture{}, err
 		}
 		if result, err = clonePicture(result); err != nil {
-			return Picture{}, &codegen.EncodeError{What: "results of Depot.Get", Err: err, Ran: true}
+			return Picture{}, &codegen.ResultsError{Err: &codegen.EncodeError{What: "results of Depot.Get", Err: err}}
 		}
 		return result, nil
 	}
@@ -116,7 +116,10 @@ func (r DepotRef) Get(ctx context.Context) (result Picture, err error) {
 	if err != nil {
 		return result, err
 	}
-	return decodeDepotGetReply(reply)
+	if result, err = decodeDepotGetReply(reply); err != nil {
+		return result, r.ref.NotDecoded("Get", err)
+	}
+	return result, nil
 }
 
 // Add counts.
@@ -137,7 +140,10 @@ func (r DepotRef) Add(ctx context.Context) (result int, err error) {
 	if err != nil {
 		return result, err
 	}
-	return decodeDepotAddReply(reply)
+	if result, err = decodeDepotAddReply(reply); err != nil {
+		return result, r.ref.NotDecoded("Add", err)
+	}
+	return result, nil
 }
 
 // Discard makes the spare box nil, or what it points to.
@@ -215,7 +221,7 @@ func (t DepotTell) Set(ctx context.Context, p Picture) error {
 		return err
 	}
 	if call.Args, err = appendDepotSetArgs(call.Args, p); err != nil {
-		return err
+		return t.ref.NotEncoded("Set", err)
 	}
 	return call.Send()
 }
@@ -332,7 +338,7 @@ func depotKind() codegen.Kind {
 func dispatchDepotSet(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
 	p, err := decodeDepotSetArgs(args)
 	if err != nil {
-		return out, err
+		return out, &codegen.ArgumentsError{Err: err}
 	}
 	return out, entity.(*Depot).Set(ctx, p)
 }
@@ -343,7 +349,10 @@ func dispatchDepotGet(ctx context.Context, entity any, _, out []byte) ([]byte, e
 	if err != nil || out == nil {
 		return out, err
 	}
-	return appendDepotGetReply(out, result)
+	if out, err = appendDepotGetReply(out, result); err != nil {
+		return out, &codegen.ResultsError{Err: err}
+	}
+	return out, nil
 }
 
 // dispatchDepotAdd runs [Depot.Add] on encoded arguments.
@@ -359,7 +368,7 @@ func dispatchDepotAdd(ctx context.Context, entity any, _, out []byte) ([]byte, e
 func dispatchDepotDiscard(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
 	next, err := decodeDepotDiscardArgs(args)
 	if err != nil {
-		return out, err
+		return out, &codegen.ArgumentsError{Err: err}
 	}
 	return out, entity.(*Depot).Discard(ctx, next)
 }
@@ -402,7 +411,7 @@ func decodeDepotSetArgs(b []byte) (p Picture, err error) {
 // appendDepotGetReply encodes the results of Depot.Get.
 func appendDepotGetReply(b []byte, result Picture) (_ []byte, err error) {
 	if b, err = appendPicture(b, 1, result); err != nil {
-		return b, &codegen.EncodeError{What: "results of Depot.Get", Err: err, Ran: true}
+		return b, &codegen.EncodeError{What: "results of Depot.Get", Err: err}
 	}
 	return b, nil
 }

@@ -86,7 +86,10 @@ func (r DepotRef) Add(ctx context.Context) (result int, err error) {
 	if err != nil {
 		return result, err
 	}
-	return decodeDepotAddReply(reply)
+	if result, err = decodeDepotAddReply(reply); err != nil {
+		return result, r.ref.NotDecoded("Add", err)
+	}
+	return result, nil
 }
 
 // Discard makes the spare box nil, or what it points to.
@@ -267,7 +270,7 @@ func dispatchDepotAdd(ctx context.Context, entity any, _, out []byte) ([]byte, e
 func dispatchDepotDiscard(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
 	next, err := decodeDepotDiscardArgs(args)
 	if err != nil {
-		return out, err
+		return out, &codegen.ArgumentsError{Err: err}
 	}
 	return out, entity.(*Depot).Discard(ctx, next)
 }
