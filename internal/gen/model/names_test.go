@@ -22,7 +22,7 @@ func TestDeclaresAllNames(t *testing.T) {
 	}
 	want := []string{
 		"AAPI", "AClient", "NewAClient", "ARef", "ATell", "AExtractor", "aKind", "aJSON", "hashA", "dispatchADo", "appendADoArgs", "decodeADoArgs", "jsonADoArgs", "appendADoReply", "decodeADoReply", "jsonADoReply", "dispatchAPing",
-		"HostA", "setAID", "appendAState", "decodeAState", "activateA", "passivateA",
+		"HostA", "setAID", "appendAState", "decodeAState", "knownAState", "activateA", "passivateA",
 	}
 	got := e.Declares()
 	if len(got) != len(want) {
