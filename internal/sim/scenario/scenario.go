@@ -55,6 +55,10 @@ func All() []Scenario {
 			About: "One node of a hundred loses 80% of what it sends.",
 		},
 		{
+			Name: "loss", Sizes: []int{10, 100, 1000}, Compared: []int{100}, do: lossEverywhere,
+			About: "Every node loses 30% of what it is sent, its own echoes included, for 10 minutes. Nobody is to be removed, and no view to change more than once.",
+		},
+		{
 			Name: "partition", Sizes: []int{10, 100, 1000}, do: func(r *run) {
 				r.formed()
 				r.split(time.Minute, []int{0, 1}, []int{2, 3, 4})
@@ -167,6 +171,16 @@ func loss(r *run, in, out float64) {
 		r.world.Lose(n, in, out)
 	}
 	r.follow(100 * time.Second)
+}
+
+// lossEverywhere strikes all alike, so that nobody is a victim.
+func lossEverywhere(r *run) {
+	r.formed()
+	r.begin()
+	for _, n := range r.nodes {
+		r.world.Lose(n, 0.3, 0)
+	}
+	r.follow(10 * time.Minute)
 }
 
 // split cuts groups of servers off from each other for a while. The nodes of all

@@ -64,6 +64,21 @@ func TestCrashIsSeen(t *testing.T) {
 	}
 }
 
+// TestLossRemovesNobody: a cluster in which every node loses 30% of what it is sent
+// keeps all its members for 10 minutes, and its view changes once at most.
+func TestLossRemovesNobody(t *testing.T) {
+	s, err := Find("loss")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seed := range uint64(4) {
+		r := s.Run(Options{Nodes: small, Seed: seed})
+		if r.Err != nil || r.Removed > 0 || r.Views > 1 {
+			t.Errorf("seed %d: %d members removed and %d views (%v), want none and at most 1", seed, r.Removed, r.Views, r.Err)
+		}
+	}
+}
+
 func TestFind(t *testing.T) {
 	if _, err := Find("flood"); err == nil || !strings.Contains(err.Error(), "bootstrap") {
 		t.Errorf("got %v, want an error that names the scenarios", err)

@@ -15,7 +15,9 @@
 // also the coordinator's. Turns outlast the bound of draining. Tables come late,
 // control messages are lost, repeated and reordered, connections break. Processes
 // are killed, half of the time the coordinator's and often in the middle of a move,
-// and come back under their names; they stand still; they are cut off, in one
+// and come back under their names; hosts fall silent just as a new coordinator waits
+// for what they own; frames come that hold what has come already and more; bounces
+// come twice; they stand still; they are cut off, in one
 // direction or both, or the cluster falls in two; who was removed goes on and
 // learns it late.
 //

@@ -24,6 +24,9 @@ type plan struct {
 	leaves   int            // hosts that leave in order
 	pauses   int            // processes that stand still for a while
 	cuts     int            // processes, or halves of the cluster, that are cut off
+	hides    int            // hosts that fall silent as a coordinator begins, before they register
+	overlaps bool           // frames come that hold what has come already, and more
+	rebounds bool           // bounces come twice
 	loss     float64        // of control messages
 	stale    time.Duration  // how late tables come to some
 	small    bool           // buffers
@@ -160,6 +163,25 @@ func (w *world) strike(p *process) {
 func (w *world) cutAny() {
 	if p := w.victim(); p != nil {
 		w.isolate(p, w.spell())
+	}
+}
+
+// hide has a host fall silent that a coordinator which begins now has to wait for: it
+// still has its lease, and may be back before it is judged.
+func (w *world) hide(coordinator *process) {
+	if w.hidden == w.plan.hides || !w.faulty || !w.spare() {
+		return
+	}
+	p := w.pick(func(p *process) bool { return p.healthy() && p != coordinator })
+	if p == nil {
+		return
+	}
+	w.hidden++
+	d := w.between(unreachableFrom, silentWithin)
+	if w.one(2) {
+		w.isolate(p, d)
+	} else {
+		w.pause(p, d)
 	}
 }
 

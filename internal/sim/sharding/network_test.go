@@ -1,6 +1,12 @@
 package sharding
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/call"
+)
 
 // A way is a direction between two processes.
 type way struct{ from, to *process }
@@ -33,7 +39,7 @@ func (w *world) transmit(l *link, token uint64, payload []byte) {
 	w.after(at.Sub(w.now), func() {
 		switch {
 		case !to.alive:
-			from.after(w.upTo(2*time.Millisecond), func() {
+			bounce := func() {
 				if from.connected && from.life == mine && !w.blocked(to, from) {
 					l.core.Bounced(token, w.now)
 					l.flush()
@@ -41,13 +47,39 @@ func (w *world) transmit(l *link, token uint64, payload []byte) {
 						from.control.partWithAbsent(to.self.Address)
 					}
 				}
-			})
+			}
+			from.after(w.upTo(2*time.Millisecond), bounce)
+			if w.plan.rebounds && w.faulty && w.one(2) {
+				from.after(w.upTo(2*call.RetryAfter), bounce)
+			}
 		case from.life == mine && to.life == theirs:
-			to.after(0, func() { to.arrive(payload) })
+			arrives := payload
+			if w.plan.overlaps && w.faulty && w.one(8) {
+				arrives = overlap(l.before, payload)
+			}
+			l.before = payload
+			to.after(0, func() { to.arrive(arrives) })
 		case w.one(2): // a connection broke meanwhile
 			to.after(w.upTo(200*time.Millisecond), func() { to.arrive(payload) })
 		}
 	})
+}
+
+// overlap is one frame with what two hold, of which the second follows the first without
+// a gap, as a peer may send that puts what it sends again into other frames. If it does
+// not follow, it is the second.
+func overlap(first, second []byte) []byte {
+	var fr wire.FrameReader
+	a, before, err := fr.Header(first)
+	if err != nil {
+		return second // there is no first yet
+	}
+	h, rest, err := fr.Header(second)
+	if err != nil || a.Count == 0 || h.Count == 0 || a.Seq+uint64(a.Count) != h.Seq {
+		return second
+	}
+	h.Seq, h.Count = a.Seq, a.Count+h.Count
+	return slices.Concat(wire.AppendFrameHeader(nil, &h), before, rest)
 }
 
 // post brings a message from one process to another on the control channel, which

@@ -76,6 +76,9 @@ func (o *oracle) term(p *process, t placement.Term) {
 		o.w.fail("term %v begins at %s, and began at %s", t, p.name, other.name)
 	}
 	o.terms[t] = p
+	if o.w.now.Sub(epochStart) > warmUp {
+		o.w.hide(p)
+	}
 }
 
 // event counts what a coordinator says, and strikes in the middle of moves.

@@ -53,6 +53,7 @@ type link struct {
 	bye     bool // it is gone because the peer said so
 	stopped []*route
 	arrives time.Time
+	before  []byte // the latest frame that came to the peer
 	wakeAt  time.Time
 }
 

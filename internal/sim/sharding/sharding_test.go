@@ -39,9 +39,18 @@ var plans = []plan{
 		name: "everything", hosts: 5, clients: 2, shards: 4, moves: 30, joins: 1, leaves: 1, kills: 1, strikes: 2, restarts: true,
 		pauses: 1, cuts: 1, breaks: 4, aborts: true, mayLose: true, timeout: 2 * time.Second, stale: 2 * time.Second, loss: 0.2,
 	},
+	{name: "overlaps", hosts: 3, clients: 2, shards: 2, moves: 24, breaks: 8, overlaps: true, stale: 300 * time.Millisecond, loss: 0.1},
+	{
+		name: "rebounds", hosts: 5, clients: 2, shards: 4, moves: 24, kills: 3, breaks: 6, restarts: true, overlaps: true, rebounds: true,
+		mayLose: true, timeout: time.Second, stale: 300 * time.Millisecond, loss: 0.1,
+	},
+	{
+		name: "silent at recovery", hosts: 6, clients: 1, shards: 4, moves: 24, leaves: 1, kills: 2, hides: 3, restarts: true, overlaps: true,
+		rebounds: true, mayLose: true, timeout: 2 * time.Second, stale: 300 * time.Millisecond, loss: 0.1,
+	},
 }
 
-// seeds is how many seeds of each plan a test runs: 210 in all.
+// seeds is how many seeds of each plan a test runs: 255 in all.
 const seeds = 15
 
 // twice is which part of the seeds is run twice, to compare the hashes.
@@ -51,7 +60,7 @@ const twice = 8
 var ways = [][]string{{"drop"}, {"2a"}, {"2c"}, {"3a"}, {"4b"}, {"2a", "3a", "4b"}, {"2c", "4b"}}
 
 // TestSharding runs every plan for some seeds, and more with SHARDGEN_SEEDS=n (n
-// times as many; 48 make 10,000), from SHARDGEN_FIRST=n on. SHARDGEN_SEED=n runs one
+// times as many; 40 make 10,200), from SHARDGEN_FIRST=n on. SHARDGEN_SEED=n runs one
 // seed and prints its trace.
 func TestSharding(t *testing.T) {
 	for _, p := range plans {

@@ -28,6 +28,7 @@ type world struct {
 	err     error
 	trace   *strings.Builder // nil: none wanted
 	faulty  bool             // control messages get lost, and faults happen
+	hidden  int              // hosts that fell silent as a coordinator began
 	calm    bool             // the faults are over, and threads ask nothing more
 	watch   func()           // called after each event, if there is one
 }
