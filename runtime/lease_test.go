@@ -1,0 +1,212 @@
+package shard
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/region"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// TestLease: turns begin until the lease is over, to the nanosecond, and not in a later
+// phase; what has run may still be answered while the node leaves in order.
+func TestLease(t *testing.T) {
+	var l lease
+	l.init(time.Now())
+	end := time.Hour
+	l.renew(l.base.Add(end))
+	require.True(t, l.valid())
+	require.True(t, l.validAt(int64(end)-1))
+	require.False(t, l.validAt(int64(end)), "the lease is over")
+	l.end(leaseEnding)
+	require.False(t, l.valid(), "the node leaves")
+	require.False(t, l.validAt(0))
+	require.True(t, l.mayAnswer())
+	l.end(leaseOver)
+	require.False(t, l.mayAnswer(), "the node has left")
+	l.end(leaseEnding)
+	require.False(t, l.mayAnswer(), "there is no way back")
+	l.renew(time.Time{})
+	require.False(t, l.valid())
+	require.False(t, l.mayAnswer())
+}
+
+// A stand is a node that was not started, with one open shard of a type whose hooks
+// and methods are the test's. It has no lease until it is given one.
+type stand struct {
+	plane    *plane
+	host     *host
+	shard    *hostedShard
+	sent     recorder
+	activate func()
+	ran      int // turns of the type's only method
+}
+
+// A recorder is a link that keeps what was sent.
+type recorder struct {
+	transport.Link
+	frames [][]byte
+}
+
+func (r *recorder) MaxPayload() int { return 1 << 20 }
+
+func (r *recorder) Send(_ transport.Channel, _ transport.Peer, _ uint64, payload []byte) error {
+	r.frames = append(r.frames, append([]byte(nil), payload...))
+	return nil
+}
+
+func newStand(t *testing.T) *stand {
+	st := &stand{activate: func() {}}
+	st.plane = New(Config{Cluster: "test", Name: "a", Lanes: 1}).plane
+	var link transport.Link = &st.sent
+	st.plane.tr.Store(&link)
+	t.Cleanup(func() {
+		st.plane.close()
+		require.True(t, st.plane.waitEnd(time.Minute))
+	})
+	desc := codegen.Host{
+		Kind: codegen.Kind{Name: "Cart", Package: "shop", ABI: codegen.ABI, Shards: 1},
+		New:  func() any { return new(int) },
+		Dispatch: map[string]codegen.Method{"Add": func(_ context.Context, _ any, _, out []byte) ([]byte, error) {
+			st.ran++
+			return out, nil
+		}},
+		Activate: func(context.Context, any, codegen.Activation) error { st.activate(); return nil },
+	}
+	var err error
+	st.host, err = newHost(st.plane, st.plane.kind(desc.Kind), desc, hostSettings{mailbox: 8, idle: time.Minute})
+	require.NoError(t, err)
+	st.shard = &st.host.shards[0]
+	st.shard.core.Place(st.plane.self.Address, placement.MakeEpoch(1, 1), false, 0, time.Now())
+	return st
+}
+
+// take begins a turn of an entity.
+func (st *stand) take(id string) *region.Entity {
+	st.shard.mu.Lock()
+	defer st.shard.mu.Unlock()
+	return st.shard.core.Take(id, 1)
+}
+
+// lose ends the lease while an entity is brought to life.
+func (st *stand) lose() { st.plane.lease.end(leaseOver) }
+
+// TestNoTurnWhenTheLeaseEndsInOnActivate: a hook that took long may have outlived the
+// node's right to run the entity, which another node may have by now.
+func TestNoTurnWhenTheLeaseEndsInOnActivate(t *testing.T) {
+	t.Run("of a call from elsewhere", func(t *testing.T) {
+		st := newStand(t)
+		st.plane.lease.renew(time.Time{})
+		st.activate = st.lose
+		c := &inCall{id: 1, method: []byte("Add")}
+		a := st.shard.runCall(st.take("x"), c)
+		require.Equal(t, wire.CodeStopped, a.code)
+		require.Zero(t, st.ran)
+	})
+	t.Run("of a call from here", func(t *testing.T) {
+		st := newStand(t)
+		st.plane.lease.renew(time.Time{})
+		st.activate = st.lose
+		_, err := st.shard.begin(context.Background(), nil, st.take("x"), "Add")
+		require.ErrorIs(t, err, ErrClosed)
+		require.Equal(t, NotExecuted, OutcomeOf(err))
+	})
+	t.Run("until it is renewed", func(t *testing.T) {
+		st := newStand(t)
+		st.plane.lease.renew(time.Time{})
+		ctx, cancel := context.WithCancel(context.Background())
+		st.activate = func() {
+			st.plane.lease.renew(st.plane.lease.base) // over
+			cancel()
+		}
+		_, err := st.shard.begin(ctx, nil, st.take("x"), "Add")
+		require.ErrorIs(t, err, context.Canceled)
+		require.Equal(t, NotExecuted, OutcomeOf(err))
+	})
+}
+
+// TestNoAnswerWithoutALease: what has run is answered when the node may answer again,
+// and never if it may not: others may have run the entity since.
+func TestNoAnswerWithoutALease(t *testing.T) {
+	ask := func(st *stand) (*pendingCall, *inCall) {
+		waits, id := st.plane.pending.open(nil, 0, 0)
+		c := &inCall{id: id}
+		c.Sender = st.plane.self
+		return waits, c
+	}
+	t.Run("to a caller of this process", func(t *testing.T) {
+		st := newStand(t)
+		waits, c := ask(st)
+		id := c.id
+		st.plane.answerTurn(c, answer{}, nil)
+		require.True(t, st.plane.pending.waits(id), "answered without a lease")
+		st.plane.lease.renew(time.Time{})
+		<-waits.done
+		require.Equal(t, wire.CodeOK, waits.res.code)
+	})
+	t.Run("to a caller of this process, which ends", func(t *testing.T) {
+		st := newStand(t)
+		_, c := ask(st)
+		id := c.id
+		st.plane.answerTurn(c, answer{}, nil)
+		st.plane.lease.end(leaseOver)
+		require.True(t, st.plane.waitEnd(time.Minute))
+		require.True(t, st.plane.pending.waits(id), "answered without a lease")
+	})
+	t.Run("to another process", func(t *testing.T) {
+		st := newStand(t)
+		peer := transport.Peer{Address: transport.Address{Name: "b", Incarnation: 1}}
+		p := st.plane.path(peer, 0)
+		c := &inCall{id: 7, from: p}
+		c.Sender = peer
+		st.plane.answerTurn(c, answer{}, nil)
+		require.Empty(t, st.sent.frames, "answered without a lease")
+		st.plane.lease.renew(time.Time{})
+		p.flush()
+		require.Len(t, st.sent.frames, 1)
+	})
+}
+
+// TestNoRestWithoutALease: another node may have the entity, and its state with it.
+func TestNoRestWithoutALease(t *testing.T) {
+	st := newStand(t)
+	st.plane.lease.renew(time.Time{})
+	require.Equal(t, wire.CodeOK, st.shard.runCall(st.take("x"), &inCall{id: 1, method: []byte("Add")}).code)
+	e := st.shard.core.Look(region.Hash("x"), "x")
+	st.shard.endTurn(e)
+	idle := st.plane.clock.Load() + 100
+
+	st.plane.lease.renew(st.plane.lease.base) // over
+	p := newPassivator(st.host)
+	require.Zero(t, p.restBefore(st.shard, idle, nil))
+	require.NotNil(t, e.Value, "put to rest without a lease")
+	st.plane.lease.renew(time.Time{})
+	require.Equal(t, 1, p.restBefore(st.shard, idle, nil))
+	require.Nil(t, e.Value)
+}
+
+// TestGoodbyeEndsNoCall: who said goodbye on a lane had answered, or passed on, all that
+// it had taken there. So a call that it has not answered runs elsewhere, and is not lost
+// when the peer is removed.
+func TestGoodbyeEndsNoCall(t *testing.T) {
+	for _, bye := range []bool{true, false} {
+		st := newStand(t)
+		peer := transport.Peer{Address: transport.Address{Name: "b", Incarnation: 1}}
+		c, id := st.plane.pending.open(nil, 0, 0)
+		c.path = st.plane.path(peer, 0)
+		c.path.close(bye)
+		st.plane.peerGone(peer.Address, -1, false)
+		require.Equal(t, bye, st.plane.pending.waits(id))
+		if !bye {
+			<-c.done
+			require.Equal(t, codeLost, c.res.code)
+			require.Equal(t, peer.Address, c.res.lost)
+		}
+	}
+}
