@@ -52,8 +52,9 @@ type Config struct {
 	// alive, and Dial. A node that has joined waits for MinMembers as long as the
 	// context of Start allows. Default 30s, minimum 1s.
 	JoinTimeout time.Duration
-	// HandoffTimeout bounds draining one shard before it moves; a turn that
-	// outlasts it makes the shard stay. Default 60s, minimum 1s.
+	// HandoffTimeout bounds two steps of a shard's move: until its turns and stop
+	// hooks have ended, and from then on until its new home has its state. If
+	// either lasts longer, the shard stays. Default 60s, minimum 1s.
 	HandoffTimeout time.Duration
 	// LeaveTimeout bounds giving all shards away in Shutdown. Default 60s,
 	// minimum 1s.

@@ -355,6 +355,7 @@ func (c *control) event(e membership.Event) {
 		}
 	case membership.MemberLeaving:
 		if e.Member.Address == c.self {
+			c.plane.leaving.Store(true)
 			c.serve(false)
 		}
 	case membership.MemberDowned:

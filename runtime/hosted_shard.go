@@ -31,6 +31,8 @@ type hostedShard struct {
 
 	turnEnded chan struct{} // closed when turns end; nil: nobody waits for that
 
+	unsent int // how often in a row the shard could not move, for state that does not encode; handOff's
+
 	remembers bool     // the memory knows that the shard runs here
 	coming    *luggage // remembered ids that come with the shard
 }

@@ -46,6 +46,7 @@ const (
 	rememberedFailed                // of these, whose activation failed
 	rememberedLate                  // ids that were not safe in time
 	rememberFailed                  // what the store of remembered ids could not do
+	stateLost                       // entities whose state did not encode when their node left
 	hookAbandoned                   // stop hooks that did not return in time
 	frameSent                       // frames published, each with many envelopes under load
 	messageNewer                    // control messages that only a later release knows
@@ -66,7 +67,7 @@ var reasonNames = [membershipRefused]string{
 	entityPassivated: "entity passivated", entityEvicted: "entity evicted", entityForgotten: "entity forgotten",
 	rememberedStarted: "entity started again", rememberedFailed: "entity not started again",
 	rememberedLate: "remembered late", rememberFailed: "remember failed",
-	entitySupervised: "supervised", hookAbandoned: "hook abandoned", frameSent: "frames sent",
+	entitySupervised: "supervised", hookAbandoned: "hook abandoned", stateLost: "state lost", frameSent: "frames sent",
 	messageNewer: "newer message",
 }
 

@@ -24,19 +24,23 @@ func (s *hostedShard) beginMove(to transport.Address, epoch placement.Epoch) {
 
 // watchDrain gives a move up whose shard does not drain in time.
 func (s *hostedShard) watchDrain(epoch placement.Epoch) {
-	s.mu.Lock()
-	waits := s.core.State() == region.Draining && s.core.MoveEpoch() == epoch
-	s.mu.Unlock()
-	if !waits {
+	s.watch(region.Draining, epoch, "its turns and stop hooks outlasted HandoffTimeout")
+}
+
+// watch gives a move up if the shard is in that state of it still after HandoffTimeout.
+func (s *hostedShard) watch(state region.State, epoch placement.Epoch, why string) {
+	stays := func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.core.State() == state && s.core.MoveEpoch() == epoch
+	}
+	if !stays() {
 		return
 	}
 	pl := s.plane()
 	time.AfterFunc(pl.cfg.HandoffTimeout, func() {
-		s.mu.Lock()
-		late := s.core.State() == region.Draining && s.core.MoveEpoch() == epoch
-		s.mu.Unlock()
-		if late && !pl.closed() {
-			pl.ctl.moveAborted(s.id, epoch, "a turn outlasted HandoffTimeout ("+pl.cfg.HandoffTimeout.String()+")")
+		if stays() && !pl.closed() {
+			pl.ctl.moveAborted(s.id, epoch, fmt.Sprintf("%s (%v)", why, pl.cfg.HandoffTimeout))
 		}
 	})
 }
@@ -55,7 +59,19 @@ func (s *hostedShard) handOff() {
 	if !ok {
 		return // the move is off, or its hooks run already
 	}
-	parts := s.initParts(s.restAll(entities, codegen.Moving), s.packs(), epoch)
+	rested := false
+	defer func() {
+		if !rested && !pl.closed() {
+			pl.wg.Go(func() { s.giveUp(epoch, errEncodeExits) })
+		}
+	}()
+	states, err := s.restAll(entities, codegen.Moving, s.mustGo())
+	rested = true
+	if err != nil {
+		s.giveUp(epoch, err)
+		return
+	}
+	parts := s.initParts(states, s.packs(), epoch)
 	p := pl.path(transport.Peer{Address: to}, s.lane)
 	s.do(func(now uint32, _ time.Time) region.Effects {
 		fx, sent := s.core.Stopped(epoch, now)
@@ -77,27 +93,72 @@ func (s *hostedShard) handOff() {
 	if p != nil {
 		p.flush()
 	}
+	s.watch(region.Sent, epoch, to.Name+" did not say within HandoffTimeout that it has the shard's state")
 	pl.ctl.progress(s.id)
 }
 
-// restAll runs the stop hooks of entities that the core has stopped for a move, and
-// returns the encoded states of all. It ends early when the move is given up, for
-// then others may have turns.
-func (s *hostedShard) restAll(entities []*region.Entity, why codegen.Passivation) []region.Encoded {
-	may := func(e *region.Entity) bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.core.Rest(e)
+// errEncodeExits: a method that encodes state ended its goroutine.
+var errEncodeExits = fmt.Errorf("encode the state: %w: runtime.Goexit", ErrPanic)
+
+// leaveTries is how often a leaving node tries to give a shard away whose state does not
+// encode, before it leaves the state of such entities behind.
+const leaveTries = 3
+
+// mustGo reports whether the shard is to be given away without what does not encode.
+func (s *hostedShard) mustGo() bool { return s.plane().leaving.Load() && s.unsent >= leaveTries-1 }
+
+// giveUp ends a move whose stop hooks have not run, for a reason of this node's own. The
+// shard is this node's still, and opens again when the coordinator says so.
+func (s *hostedShard) giveUp(epoch placement.Epoch, why error) {
+	if s.unsent++; s.unsent&(s.unsent-1) == 0 { // seldom, for it is tried again
+		s.plane().log.Error("shard cannot move: the state of an entity does not encode", "err", why, "tries", s.unsent)
 	}
-	for _, e := range entities {
-		if !may(e) {
-			return nil
+	s.do(func(now uint32, _ time.Time) region.Effects {
+		fx, _ := s.core.CancelMove(epoch)
+		ended, _ := s.core.Stopped(epoch, now)
+		return fx.With(ended)
+	})
+	s.plane().ctl.moveAborted(s.id, epoch, why.Error())
+}
+
+// restAll encodes the entities that the core has stopped for a move, runs their stop
+// hooks, and returns the encoded states of all. It ends early when the move is given up,
+// for then others may have turns. An entity whose state does not encode is an error, and
+// then no hook has run; unless the shard must go, without that entity's state.
+func (s *hostedShard) restAll(entities []*region.Entity, why codegen.Passivation, must bool) ([]region.Encoded, error) {
+	states := make([][]byte, len(entities))
+	for i, e := range entities {
+		if !s.mayRest(e) {
+			return nil, nil
 		}
-		s.rest(e, why)
+		var err error
+		if states[i], err = s.encodeState(e); err == nil || s.host.settings.handoff.Drops {
+			continue
+		}
+		err = fmt.Errorf("encode the state of %s/%s: %w (mend what its encoder refuses)", s.id.Kind, clip(e.ID), err)
+		if !must {
+			return nil, err
+		}
+		s.plane().ledger.add(stateLost)
+		s.plane().log.Error("state lost: its node leaves and it does not encode", "kind", s.id.Kind, "entity", clip(e.ID), "err", err)
+	}
+	s.unsent = 0
+	for i, e := range entities {
+		if !s.mayRest(e) {
+			return nil, nil
+		}
+		state, err := s.hookAndEncode(e, why, states[i])
+		s.retire(e, why, state, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.core.States()
+	return s.core.States(), nil
+}
+
+func (s *hostedShard) mayRest(e *region.Entity) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.core.Rest(e)
 }
 
 // initParts encodes the shard's state into envelopes that fit the broker. A
@@ -213,26 +274,46 @@ func (s *hostedShard) cancelMove(epoch placement.Epoch) (off bool) {
 	return off
 }
 
-// rest runs the stop hook of an entity and keeps its state encoded. The caller
-// has its turn. An idle entity whose
-// state cannot be encoded stays active; one that must go loses what it had since
-// it was last encoded, with a line in the log.
+// rest runs the stop hook of an entity and keeps its state encoded. The caller has its
+// turn. An idle entity whose state cannot be encoded stays active; one that must go loses
+// what it had since it was last encoded, with a line in the log.
 func (s *hostedShard) rest(e *region.Entity, why codegen.Passivation) {
 	state, err := s.encodeState(e)
 	if err == nil {
-		err = s.stopHook(e, why)
+		state, err = s.hookAndEncode(e, why, state)
 	}
-	if err == nil { // the hook may have changed it
-		var after []byte
-		if after, err = s.encodeState(e); err == nil {
-			state = after
-		}
+	if err != nil && why == codegen.Idle && !errors.Is(err, errHookStuck) {
+		s.passivationFailed(e, why, err)
+		return
 	}
+	s.retire(e, why, state, err)
+}
+
+// hookAndEncode runs the stop hook of an entity that was encoded as state, and returns
+// the state as the hook left it. If either fails, that is the state from before the hook.
+func (s *hostedShard) hookAndEncode(e *region.Entity, why codegen.Passivation, state []byte) ([]byte, error) {
+	if s.host.desc.Passivate == nil {
+		return state, nil
+	}
+	if err := s.stopHook(e, why); err != nil {
+		return state, err
+	}
+	after, err := s.encodeState(e)
 	if err != nil {
-		s.plane().log.Error("passivation failed", "kind", s.id.Kind, "entity", clip(e.ID), "why", why.String(), "err", err)
-		if why == codegen.Idle && !errors.Is(err, errHookStuck) {
-			return
-		}
+		return state, err
+	}
+	return after, nil
+}
+
+func (s *hostedShard) passivationFailed(e *region.Entity, why codegen.Passivation, err error) {
+	s.plane().log.Error("passivation failed", "kind", s.id.Kind, "entity", clip(e.ID), "why", why.String(), "err", err)
+}
+
+// retire puts an entity to rest whose hook has run, with that encoded state; err is what
+// failed before.
+func (s *hostedShard) retire(e *region.Entity, why codegen.Passivation, state []byte, err error) {
+	if err != nil {
+		s.passivationFailed(e, why, err)
 	}
 	s.host.lost(e)
 	e.Value, e.State = nil, state
@@ -243,7 +324,7 @@ func (s *hostedShard) rest(e *region.Entity, why codegen.Passivation) {
 }
 
 // encodeState encodes the state of an active entity, with what its program does not
-// know of it. It returns nil for a type without state.
+// know of it. It returns nil for a type without state. The caller has the entity's turn.
 func (s *hostedShard) encodeState(e *region.Entity) (state []byte, err error) {
 	h := &s.host.desc
 	if h.AppendState == nil {

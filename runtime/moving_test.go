@@ -3,6 +3,7 @@ package shard_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/fixture"
 	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/transport"
 )
 
 // sameShard are n account ids of the shard that id is in.
@@ -73,4 +75,160 @@ func TestMoveGivenUpStopsNoEntityThatHasATurn(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []string{"slow letter"}, lines, id)
 	}
+}
+
+// TestStateThatDoesNotEncodeStays: a move for which an entity's state does not encode is
+// given up, says which entity it is, runs no stop hook and loses nothing.
+func TestStateThatDoesNotEncodeStays(t *testing.T) {
+	c := emptyCluster(t)
+	logged := make(lines, 10_000)
+	c.tune = func(cfg *shard.Config) { cfg.Logger = logged.logger() }
+	a := c.start("a")
+	b := c.start("b")
+	accounts := fixture.NewAccountClient(c.dial("client"))
+	ctx := testContext(t)
+	var id string
+	for i := 0; id == ""; i++ { // an account that lives at a
+		try := fmt.Sprint("account-", i)
+		_, err := accounts.Ref(try).Add(ctx, 41)
+		require.NoError(t, err)
+		if at, err := a.Locate(ctx, accountKind, try); err == nil && at.Node == "a" {
+			id = try
+		}
+	}
+	require.NoError(t, accounts.Ref(id).Spoil(ctx))
+	emptied := make(chan error, 1)
+	go func() { emptied <- a.StopHosting(ctx, accountKind) }()
+	line := logged.await(t, "does not encode")
+	require.Contains(t, line, "encode the state of Account/"+id+": ")
+	require.Contains(t, line, "illegible letter")
+	logged.await(t, "does not encode") // tried again
+	got, err := accounts.Ref(id).Get(ctx)
+	require.NoError(t, err)
+	require.EqualValues(t, 42, got)
+	require.Equal(t, []string{"fresh"}, c.gate.Hooks(id))
+	require.NoError(t, accounts.Ref(id).Mend(ctx))
+	require.NoError(t, receive(t, emptied, "StopHosting returns"))
+	got, err = fixture.NewAccountClient(b).Ref(id).Get(ctx)
+	require.NoError(t, err)
+	require.EqualValues(t, 42, got)
+	require.Equal(t, []string{"fresh", "moving", "moved"}, c.gate.Hooks(id))
+	require.Zero(t, a.Counters()["state lost"])
+}
+
+// TestLeavingNodeLeavesBehindWhatDoesNotEncode: a node that leaves tries three times,
+// then goes without the state of the entity that does not encode, and says so.
+func TestLeavingNodeLeavesBehindWhatDoesNotEncode(t *testing.T) {
+	c := emptyCluster(t)
+	logged := make(lines, 10_000)
+	c.tune = func(cfg *shard.Config) { cfg.Logger = logged.logger() }
+	a := c.start("a")
+	accounts := fixture.NewAccountClient(c.dial("client"))
+	ctx := testContext(t)
+	const bad = "bob"
+	good := sameShard(bad, 1)[0]
+	for _, id := range []string{bad, good} {
+		_, err := accounts.Ref(id).Add(ctx, 41)
+		require.NoError(t, err)
+	}
+	require.NoError(t, accounts.Ref(bad).Spoil(ctx))
+	c.start("b")
+	require.NoError(t, a.Shutdown(ctx))
+	logged.await(t, "shard cannot move")
+	logged.await(t, "shard cannot move")
+	require.Contains(t, logged.await(t, "state lost"), "Account/bob")
+	require.EqualValues(t, 1, a.Counters()["state lost"])
+	for id, want := range map[string]int64{bad: 0, good: 41} {
+		got, err := accounts.Ref(id).Get(ctx)
+		require.NoError(t, err)
+		require.Equal(t, want, got, id)
+	}
+}
+
+// laneStop is a transport whose lanes to one peer can be stopped: what is sent there
+// waits until they go on.
+type laneStop struct {
+	transport.Transport
+	to string
+
+	mu      sync.Mutex
+	stopped bool
+	waiting []func()
+}
+
+type laneStopLink struct {
+	transport.Link
+	stop *laneStop
+}
+
+func (s *laneStop) Open(ctx context.Context, o transport.Options) (transport.Link, error) {
+	l, err := s.Transport.Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return laneStopLink{l, s}, nil
+}
+
+func (l laneStopLink) Send(ch transport.Channel, to transport.Peer, token uint64, payload []byte) error {
+	l.stop.mu.Lock()
+	defer l.stop.mu.Unlock()
+	if l.stop.stopped && ch != transport.Control && to.Name == l.stop.to {
+		payload = append([]byte(nil), payload...)
+		l.stop.waiting = append(l.stop.waiting, func() { _ = l.Link.Send(ch, to, token, payload) })
+		return nil
+	}
+	return l.Link.Send(ch, to, token, payload)
+}
+
+func (s *laneStop) goOn() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped = false
+	for _, send := range s.waiting {
+		send()
+	}
+	s.waiting = nil
+}
+
+// TestNewHomeThatDoesNotAnswerIsGivenUp: the new home's lanes are blocked, so that the
+// state does not arrive. The shard opens again at the old home, and moves later.
+func TestNewHomeThatDoesNotAnswerIsGivenUp(t *testing.T) {
+	c := emptyCluster(t)
+	stop := &laneStop{Transport: c.broker.Transport(), to: "b", stopped: true}
+	c.tune = func(cfg *shard.Config) {
+		cfg.HandoffTimeout, cfg.RebalanceInterval = time.Second, time.Second
+		if cfg.Name == "a" {
+			cfg.Transport = stop
+		}
+	}
+	a := c.start("a")
+	accounts := fixture.NewAccountClient(a)
+	ctx := testContext(t)
+	_, err := accounts.Ref("bob").Add(ctx, 7)
+	require.NoError(t, err)
+	c.start("b")
+	number, _ := a.Placed(accountKind, "bob")
+	require.NoError(t, a.PlaceShards(ctx, accountKind, map[uint32]string{number: "b"}))
+	state := func(want string) func() bool {
+		return func() bool {
+			for _, s := range a.RegionState(accountKind) {
+				if s.Shard == number {
+					return s.State == want
+				}
+			}
+			return false
+		}
+	}
+	require.Eventually(t, state("sent"), testPatience, testTick)
+	got, err := accounts.Ref("bob").Add(ctx, 1)
+	require.NoError(t, err)
+	require.EqualValues(t, 8, got)
+	stop.goOn()
+	require.Eventually(t, func() bool {
+		at, err := a.Locate(ctx, accountKind, "bob")
+		return err == nil && at.Node == "b"
+	}, testPatience, testTick)
+	got, err = accounts.Ref("bob").Get(ctx)
+	require.NoError(t, err)
+	require.EqualValues(t, 8, got)
 }

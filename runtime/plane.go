@@ -45,6 +45,7 @@ type plane struct {
 	answering atomic.Int64
 	watch     watchdog
 
+	leaving atomic.Bool // this node gives its shards away, to leave the cluster
 	exiting atomic.Bool // this node has nothing left to give away: it takes nothing any more
 
 	pending pendingTable

@@ -21,20 +21,35 @@ const resendEvery = 500 * time.Millisecond
 type reports struct {
 	control *control
 	done    map[placement.ShardID]placement.Epoch
-	aborted map[placement.ShardID]abort
+	aborted aborts
 	asks    map[string]time.Time // kinds that calls wait for: when last asked
 	at      time.Time            // of the next resending; zero: nothing to tell
 }
 
+// An abort is word of a move that this node gave up.
 type abort struct {
 	epoch  placement.Epoch
 	reason string
 }
 
+// aborts are those of which the table does not show the end, at most one a shard.
+type aborts map[placement.ShardID]abort
+
+// add takes one in, and reports whether it is to be told. It is not when a later one is
+// waiting, or the table shows the end already: word of a former move may come late, as
+// the refusal of state that was under way for long does.
+func (a aborts) add(id placement.ShardID, one abort, t *placement.Table) bool {
+	if e, ok := t.Lookup(id); a[id].epoch > one.epoch || ok && e.Epoch > one.epoch {
+		return false
+	}
+	a[id] = one
+	return true
+}
+
 func (r *reports) init(c *control) {
 	r.control = c
 	r.done = map[placement.ShardID]placement.Epoch{}
-	r.aborted = map[placement.ShardID]abort{}
+	r.aborted = aborts{}
 	r.asks = map[string]time.Time{}
 }
 
@@ -124,8 +139,10 @@ func (r *reports) abort(id placement.ShardID, epoch placement.Epoch, reason stri
 	if sh == nil || !sh.cancelMove(epoch) {
 		return
 	}
+	if !r.aborted.add(id, abort{epoch, reason}, r.control.follower.Table()) {
+		return
+	}
 	r.control.node.log.Info("shard stays: its move was given up", "shard", id.String(), "epoch", epoch.String(), "reason", reason)
-	r.aborted[id] = abort{epoch, reason}
 	r.sendAborted(id, r.aborted[id])
 	r.plan()
 }

@@ -214,7 +214,8 @@ func (in *instance) handOff() {
 	if to.IsZero() {
 		why = codegen.Stopping
 	}
-	parts := s.initParts(s.restAll(entities, why), luggage{}, epoch)
+	states, _ := s.restAll(entities, why, true) // its node leaves, or it dies
+	parts := s.initParts(states, luggage{}, epoch)
 	var p *path
 	if !to.IsZero() {
 		p = pl.path(transport.Peer{Address: to}, s.lane)

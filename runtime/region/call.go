@@ -152,6 +152,12 @@ type Effects struct {
 	Opened  bool    // the shard runs here under a new epoch: report it
 }
 
+// With is fx with more behind it.
+func (fx Effects) With(more Effects) Effects {
+	fx.add(more)
+	return fx
+}
+
 // add puts more behind fx.
 func (fx *Effects) add(more Effects) {
 	if more.Lead != nil {

@@ -1,0 +1,37 @@
+package shard
+
+import (
+	"testing"
+
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// TestLateRefusalDoesNotReplaceAnAbort: word of a former move that comes late neither
+// takes the place of the word that is being told nor is told when all is over.
+func TestLateRefusalDoesNotReplaceAnAbort(t *testing.T) {
+	id := placement.ShardID{Kind: "K", Shard: 1}
+	epoch := func(n uint32) placement.Epoch { return placement.MakeEpoch(1, n) }
+	var none *placement.Table
+	a := aborts{}
+	if !a.add(id, abort{epoch(4), "a turn"}, none) {
+		t.Error("the first is not told")
+	}
+	if a.add(id, abort{epoch(2), "refused late"}, none) || a[id].epoch != epoch(4) {
+		t.Errorf("a late refusal is told, and %v waits: want 1.4", a[id])
+	}
+	if !a.add(id, abort{epoch(6), "a turn"}, none) || a[id].epoch != epoch(6) {
+		t.Errorf("a later one is not told; %v waits: want 1.6", a[id])
+	}
+	var old placement.Table
+	t7, err := old.Apply(placement.Diff{
+		Full: true, To: placement.Version{Term: placement.Term{Number: 1}, Seq: 1},
+		Entries: []placement.Entry{{ShardID: id, Owner: transport.Address{Name: "a", Incarnation: 1}, Epoch: epoch(7)}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if (aborts{}).add(id, abort{epoch(6), "refused late"}, t7) {
+		t.Error("what the table shows the end of is told")
+	}
+}
