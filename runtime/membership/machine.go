@@ -255,7 +255,16 @@ func (m *Machine) onRemoval(from transport.Address, msg Removal) {
 	if m.phase != member {
 		return
 	}
-	m.endMember(msg.Left, from.Name+" says that this node was judged dead and removed")
+	m.endRemoved(msg.Left, from, from.Name+" says that this node was judged dead and removed")
+}
+
+// endRemoved ends a member that others have removed. Left at one that is not leaving
+// is no end in order: nobody here waits for it.
+func (m *Machine) endRemoved(left bool, by transport.Address, reason string) {
+	if r, ok := m.gossip.member(m.config.Self); left && (!ok || r.Status != Leaving && r.Status != Exiting) {
+		left, reason = false, by.Name+" says that this node left, but it did not"
+	}
+	m.endMember(left, reason)
 }
 
 // endMember ends a member: it left in order, or was downed for that reason.

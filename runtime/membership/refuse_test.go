@@ -102,3 +102,36 @@ func TestLargeDescription(t *testing.T) {
 		t.Error("it was admitted")
 	}
 }
+
+// TestLeftWhileItStays: a node that is told that it has left, and did not leave, has
+// been removed: it ends as one that was downed. Who does leave ends in order.
+func TestLeftWhileItStays(t *testing.T) {
+	for _, leaves := range []bool{false, true} {
+		w := newNetwork(t)
+		for i, name := range []string{"a", "b"} {
+			n := w.add(name, "s1", Config{Cluster: "test", Self: addr(name, uint64(i+1))})
+			n.quiet = true
+			w.start(n)
+		}
+		a, b := w.nodes["a"], w.nodes["b"]
+		if !w.run(2*time.Second, func() bool { return w.converged([]*simNode{a, b}) }) {
+			t.Fatal("the cluster did not form")
+		}
+		if leaves {
+			a.machine.Step(w.now, Leave{})
+		}
+		out := a.machine.Step(w.now, Receive{From: b.config.Self, Message: Removal{Target: mark32(a.config.Self), Left: true}})
+		var downed, removed bool
+		for _, e := range out.Events {
+			switch e := e.(type) {
+			case SelfDowned:
+				downed = strings.Contains(e.Reason, "b says that this node left")
+			case SelfRemoved:
+				removed = true
+			}
+		}
+		if downed == leaves || removed != leaves {
+			t.Errorf("leaves %t: downed %t, removed %t: %v", leaves, downed, removed, out.Events)
+		}
+	}
+}

@@ -210,7 +210,7 @@ func (m *Machine) onGossip(in Receive, msg GossipMessage) {
 		return
 	}
 	if t, ok := msg.State.tombstone(m.config.Self); ok {
-		m.endMember(t.Left, in.From.Name+" says that this node was removed")
+		m.endRemoved(t.Left, in.From, in.From.Name+" says that this node was removed")
 		return
 	}
 	mine, ok := msg.State.member(m.config.Self)

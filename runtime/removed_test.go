@@ -1,0 +1,27 @@
+package shard_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// TestRemovedWhileUp: a node that the others hold for one that has left ends, and
+// says why. It does not stay as one that serves nothing.
+func TestRemovedWhileUp(t *testing.T) {
+	c := emptyCluster(t)
+	journals := c.keepJournals()
+	n := c.start("a")
+	body, err := membership.Encode(membership.Removal{Target: uint32(n.Peer().Incarnation), Left: true})
+	require.NoError(t, err)
+	c.ghost(transport.Address{Name: "z", Incarnation: 5}).say(n.Peer(), wire.ControlTopic_CONTROL_TOPIC_MEMBERSHIP, body)
+	receive(t, n.Done(), "the node ends")
+	require.ErrorIs(t, n.Err(), shard.ErrDowned)
+	require.ErrorContains(t, n.Err(), "z says that this node left, but it did not")
+	require.Len(t, journals("a").with("node ends"), 1)
+}
