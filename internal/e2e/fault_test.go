@@ -63,6 +63,9 @@ func TestFaults(t *testing.T) {
 			case fault.OnRemembered:
 				testAgain(ctx, t, f, o)
 				return
+			case fault.OnEveryNode:
+				testRestarts(ctx, t, f, o)
+				return
 			case fault.UnderLoad:
 			}
 			row, err := fault.Do(ctx, f, o)
@@ -95,6 +98,21 @@ func TestFaults(t *testing.T) {
 
 func testAgain(ctx context.Context, t *testing.T, f fault.Fault, o fault.Options) {
 	r, err := fault.Revive(ctx, f, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	if err := r.Print(&text); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Missed()) > 0 || len(r.Rounds) != o.Times {
+		t.Errorf("%d misses, %d of %d times:\n%s", len(r.Missed()), len(r.Rounds), o.Times, &text)
+	}
+	t.Logf("\n%s", &text)
+}
+
+func testRestarts(ctx context.Context, t *testing.T, f fault.Fault, o fault.Options) {
+	r, err := fault.RestartAll(ctx, f, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,9 @@ const (
 	// OnRemembered: a node with remembered entities that nobody calls, Times times.
 	// Revive runs it. It is judged by Limits.Recovery.
 	OnRemembered
+	// OnEveryNode: all nodes together, Times times, while a client from outside stays.
+	// RestartAll runs it. It is judged by Limits.Recovery.
+	OnEveryNode
 )
 
 // String names the subject.
@@ -36,6 +39,8 @@ func (s Subject) String() string {
 		return "a singleton's node"
 	case OnRemembered:
 		return "a node with remembered entities"
+	case OnEveryNode:
+		return "all nodes together"
 	}
 	return fmt.Sprintf("Subject(%d)", int(s))
 }
@@ -87,7 +92,7 @@ type Fault struct {
 }
 
 // faults are all that can be run, in the order they are listed.
-var faults = []Fault{join, leave, rolling, overload, kill, pause, natsOutage, natsRestart, singletonLeave, singletonKill, remembered, partition, oneWay, flipFlop, loss, longPause, poison, starved, clock}
+var faults = []Fault{join, leave, rolling, overload, kill, pause, natsOutage, natsRestart, singletonLeave, singletonKill, remembered, fullRestart, partition, oneWay, flipFlop, loss, longPause, poison, starved, clock}
 
 // All returns all faults.
 func All() []Fault { return append([]Fault(nil), faults...) }

@@ -1,0 +1,325 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/e2e/cluster"
+	"github.com/shardgen/shardgen/internal/e2e/node"
+	"github.com/shardgen/shardgen/internal/e2e/process"
+	"github.com/shardgen/shardgen/internal/e2e/workload"
+	shard "github.com/shardgen/shardgen/runtime"
+)
+
+// fullRestart: all nodes end together and are started again, and a client that
+// stays goes on. Every third time they are killed, leave in order, or do both.
+var fullRestart = Fault{
+	Name:    "full-restart",
+	About:   "all nodes are ended together and started again; a client from outside stays",
+	Subject: OnEveryNode,
+	Times:   20,
+	Limits:  Limits{Recovery: time.Second},
+}
+
+// staying is how many entities the client that stays calls, besides a singleton.
+const staying = 16
+
+// Restarts is what a client that stayed saw of full restarts.
+type Restarts struct {
+	Fault  string
+	Nodes  int
+	Limit  time.Duration
+	Rounds []Restart
+	Errors []string // of the calls that failed, each text once
+}
+
+// A Restart is one of them. All times are from the first node that serves: it said
+// that it is up, or a client that was started meanwhile got an answer.
+type Restart struct {
+	How           string
+	Down          time.Duration // from the end of the last node to the first that serves
+	First, Last   time.Duration // until the first, and each one, of the entities and the singleton answers the client that stayed
+	Failed        int64         // its calls that failed, under way when the nodes ended or made before one served
+	Unknown       int64         // those of which nobody knows whether they ran
+	FreshAnswered time.Duration // until the client that was started meanwhile got an answer
+}
+
+// Missed names what is over the limits.
+func (r Restarts) Missed() (misses []string) {
+	for i, round := range r.Rounds {
+		if round.Last > r.Limit {
+			misses = append(misses, fmt.Sprintf("time %d: everything answers again after %v, want at most %v", i+1, round.Last.Round(time.Millisecond), r.Limit))
+		}
+	}
+	return misses
+}
+
+// Print writes each restart, and the figures over all of them.
+func (r Restarts) Print(w io.Writer) error {
+	ms := func(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
+	var first, last []time.Duration
+	for i, round := range r.Rounds {
+		fmt.Fprintf(w, "%s %2d: %-8s down for %v; then the client that stayed is answered after %v, by all after %v (a new one after %v); failed meanwhile: %d, unknown %d\n",
+			r.Fault, i+1, round.How, ms(round.Down), ms(round.First), ms(round.Last), ms(round.FreshAnswered), round.Failed, round.Unknown)
+		first, last = append(first, round.First), append(last, round.Last)
+	}
+	slices.Sort(first)
+	slices.Sort(last)
+	n := len(last)
+	_, err := fmt.Fprintf(w, "%s of %d nodes, %d times: first answer after p50 %v, max %v; %d entities and a singleton all answer after p50 %v, max %v\n",
+		r.Fault, r.Nodes, n, ms(first[n/2]), ms(first[n-1]), staying, ms(last[n/2]), ms(last[n-1]))
+	for _, line := range r.Errors {
+		fmt.Fprintln(w, line)
+	}
+	for _, m := range r.Missed() {
+		fmt.Fprintln(w, "miss:", m)
+	}
+	return err
+}
+
+// RestartAll ends all nodes and starts them again, Times times, while a client
+// stays. ctx bounds the run.
+func RestartAll(ctx context.Context, f Fault, o Options) (r Restarts, err error) {
+	o = o.withDefaults(f)
+	o.Cluster.Pulses, o.Cluster.Singleton = true, true
+	if err := o.Validate(f); err != nil {
+		return r, err
+	}
+	c, err := cluster.New(o.Cluster)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	var names []string
+	for i := range o.Nodes {
+		names = append(names, fmt.Sprint("n", i+1))
+	}
+	nodes, err := c.Start(ctx, names...)
+	if err != nil {
+		return r, err
+	}
+	conn, err := c.Dial(ctx, "client")
+	if err != nil {
+		return r, err
+	}
+	defer func() { _ = conn.Close() }() // nothing waits for it
+	s := newStayer(conn)
+	if _, err := s.answers(ctx); err != nil {
+		return r, err
+	}
+	o.Say("%d nodes at %s; %d times: %s", o.Nodes, c.URL(), o.Times, f.About)
+	r = Restarts{Fault: f.Name, Nodes: o.Nodes, Limit: f.Limits.Recovery}
+	for i := range o.Times {
+		var round Restart
+		if round, nodes, err = restartAll(ctx, c, s, nodes, i); err != nil {
+			return r, fmt.Errorf("%s, time %d: %w", f.Name, i+1, err)
+		}
+		r.Rounds = append(r.Rounds, round)
+	}
+	r.Errors = s.texts
+	return r, nil
+}
+
+// restartAll is one restart, with calls under way all the time.
+func restartAll(ctx context.Context, c *cluster.Cluster, s *stayer, nodes []*cluster.Node, round int) (r Restart, started []*cluster.Node, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, 2*effectTimeout, errNoEffect)
+	defer cancel()
+	failed, unknown := s.failed.Load(), s.unknown.Load()
+	stopLoad := s.load(ctx)
+	defer stopLoad()
+	if r.How, err = endAll(ctx, nodes, round); err != nil {
+		return r, nil, err
+	}
+	down := time.Now()
+	type answers struct {
+		at  []time.Time
+		err error
+	}
+	stayed := make(chan answers, 1)
+	go func() { // ends with ctx
+		at, err := s.answers(ctx)
+		stayed <- answers{at, err}
+	}()
+	fresh := make(chan answers, 1)
+	go func() { // ends with ctx
+		at, err := askAnew(ctx, c, fmt.Sprint("fresh-", round))
+		fresh <- answers{[]time.Time{at}, err}
+	}()
+	for _, n := range nodes {
+		again, err := c.Launch(n.Name())
+		if err != nil {
+			return r, nil, err
+		}
+		started = append(started, again)
+	}
+	up, err := firstUp(ctx, started)
+	if err != nil {
+		return r, nil, err
+	}
+	got, anew := <-stayed, <-fresh
+	if err := errors.Join(got.err, anew.err); err != nil {
+		return r, nil, err
+	}
+	if anew.at[0].Before(up) {
+		up = anew.at[0]
+	}
+	for _, n := range started {
+		if err := n.Await(ctx, node.Up); err != nil {
+			return r, nil, err
+		}
+	}
+	r.Down, r.FreshAnswered = up.Sub(down), anew.at[0].Sub(up)
+	r.First, r.Last = got.at[0].Sub(up), got.at[len(got.at)-1].Sub(up)
+	r.Failed, r.Unknown = s.failed.Load()-failed, s.unknown.Load()-unknown
+	return r, started, nil
+}
+
+// endAll ends all nodes side by side: by SIGKILL, in order, or half of them each way.
+func endAll(ctx context.Context, nodes []*cluster.Node, round int) (how string, err error) {
+	how = []string{"killed", "in order", "mixed"}[round%3]
+	errs := make([]error, len(nodes))
+	var ends sync.WaitGroup
+	for i, n := range nodes {
+		ends.Go(func() {
+			if how == "killed" || how == "mixed" && i%2 == 0 {
+				errs[i] = n.Kill()
+				return
+			}
+			if errs[i] = n.Signal(syscall.SIGTERM); errs[i] != nil {
+				return
+			}
+			// Where others were killed at the same moment it may not find a majority
+			// any more and end otherwise.
+			if err := n.AwaitEnd(ctx); err != nil && how != "mixed" {
+				errs[i] = err
+			}
+		})
+	}
+	ends.Wait()
+	return how, errors.Join(errs...)
+}
+
+// firstUp is when the first of the nodes said that it is up.
+func firstUp(ctx context.Context, nodes []*cluster.Node) (time.Time, error) {
+	type said struct {
+		at  time.Time
+		err error
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	all := make(chan said, len(nodes))
+	for _, n := range nodes {
+		go func() { // ends with ctx
+			_, err := n.AwaitThat(ctx, "to be up", func(e process.Event) bool { return e.Event == node.Up })
+			all <- said{time.Now(), err}
+		}()
+	}
+	first := <-all
+	return first.at, first.err
+}
+
+// askAnew is when a client that is started now got an answer.
+func askAnew(ctx context.Context, c *cluster.Cluster, name string) (time.Time, error) {
+	conn, err := c.Dial(ctx, name)
+	if err != nil {
+		return time.Time{}, err
+	}
+	defer func() { _ = conn.Close() }() // nothing waits for it
+	_, err = workload.NewPulseClient(conn).Ref(pulseID + "fresh").Beat(ctx)
+	return time.Now(), err
+}
+
+// A stayer calls entities and a singleton by references that it keeps.
+type stayer struct {
+	calls           []func(context.Context) error
+	failed, unknown atomic.Int64
+
+	mu    sync.Mutex
+	texts []string
+}
+
+func newStayer(c shard.Caller) *stayer {
+	s := &stayer{}
+	pulses := workload.NewPulseClient(c)
+	for i := range staying {
+		ref := pulses.Ref(fmt.Sprint(pulseID, i))
+		s.calls = append(s.calls, func(ctx context.Context) error {
+			_, err := ref.Beat(ctx)
+			return err
+		})
+	}
+	leader := workload.NewLeaderClient(c).Ref()
+	var senders atomic.Int64
+	s.calls = append(s.calls, func(ctx context.Context) error {
+		_, _, err := leader.Beat(ctx, fmt.Sprint("stayer-", senders.Add(1)), 1)
+		return err
+	})
+	return s
+}
+
+// call makes a call and counts how it ended.
+func (s *stayer) call(ctx context.Context, call func(context.Context) error) error {
+	err := call(ctx)
+	if err != nil && ctx.Err() == nil {
+		s.failed.Add(1)
+		if shard.OutcomeOf(err) == shard.Unknown {
+			s.unknown.Add(1)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if text := strings.SplitN(err.Error(), ": ", 2)[1]; len(s.texts) < 10 && !slices.Contains(s.texts, text) {
+			s.texts = append(s.texts, text)
+		}
+	}
+	return err
+}
+
+// load calls all the time until it is stopped.
+func (s *stayer) load(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var callers sync.WaitGroup
+	for _, call := range s.calls {
+		callers.Go(func() {
+			pace := time.NewTicker(10 * time.Millisecond)
+			defer pace.Stop()
+			for ctx.Err() == nil {
+				_ = s.call(ctx, call) // counted
+				select {
+				case <-pace.C:
+				case <-ctx.Done():
+				}
+			}
+		})
+	}
+	return func() {
+		cancel()
+		callers.Wait()
+	}
+}
+
+// answers calls each until it answers, and returns when they did, the first first.
+func (s *stayer) answers(ctx context.Context) ([]time.Time, error) {
+	at, errs := make([]time.Time, len(s.calls)), make([]error, len(s.calls))
+	var callers sync.WaitGroup
+	for i, call := range s.calls {
+		callers.Go(func() {
+			pace := time.NewTicker(time.Millisecond)
+			defer pace.Stop()
+			for errs[i] = s.call(ctx, call); errs[i] != nil && ctx.Err() == nil; errs[i] = s.call(ctx, call) {
+				<-pace.C
+			}
+			at[i] = time.Now()
+		})
+	}
+	callers.Wait()
+	slices.SortFunc(at, time.Time.Compare)
+	return at, errors.Join(errs...)
+}
