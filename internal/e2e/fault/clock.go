@@ -27,7 +27,8 @@ var clock = Fault{
 	Needs:   wallclock.Supported,
 	Program: buildWithClock,
 	Spares:  true,
-	Within:  3 * time.Minute, // the second time, too
+	Lengths: 2,
+	Within:  2 * time.Minute,
 	Limits:  Limits{Pause: time.Second, Recovery: unjudged},
 	Inject: func(ctx context.Context, r *Run) error {
 		oldest, youngest := r.Nodes[0], r.Nodes[len(r.Nodes)-1]

@@ -87,7 +87,10 @@ type Fault struct {
 	Notice time.Duration
 	// Strike makes it happen to a node and returns when.
 	Strike func(n *cluster.Node) (time.Time, error)
-	// Within bounds Inject, besides Length. Default 30s.
+	// Lengths is how often it lasts Length, one after the other, in each round if it
+	// has Rounds. Default 1.
+	Lengths int
+	// Within bounds Inject, besides Lengths times Length. Default 30s.
 	Within time.Duration
 }
 

@@ -22,7 +22,8 @@ var loss = Fault{
 	Needs:        netns.Supported,
 	Separate:     true,
 	SparesOthers: true,
-	Within:       5 * time.Minute, // and the second time
+	Lengths:      2,
+	Within:       2 * time.Minute,
 	Limits:       cutLimits,
 	Inject: func(ctx context.Context, r *Run) error {
 		if err := r.lossAtOne(ctx); err != nil {

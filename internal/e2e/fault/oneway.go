@@ -22,7 +22,8 @@ var oneWay = Fault{
 	Needs:        netns.Supported,
 	Separate:     true,
 	SparesOthers: true,
-	Within:       4 * time.Minute,
+	Lengths:      2,
+	Within:       2 * time.Minute,
 	Limits:       cutLimits,
 	Inject: func(ctx context.Context, r *Run) error {
 		k := r.keep(r.Victim)
@@ -72,7 +73,8 @@ var flipFlop = Fault{
 	Needs:        netns.Supported,
 	Separate:     true,
 	SparesOthers: true,
-	Within:       15 * time.Minute,
+	Lengths:      2,
+	Within:       5 * time.Minute,
 	Limits:       cutLimits,
 	Inject: func(ctx context.Context, r *Run) error {
 		k := r.keep(r.Victim)

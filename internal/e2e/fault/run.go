@@ -200,7 +200,12 @@ func (r *Run) underLoad(ctx context.Context, f Fault) error {
 	r.options.Say("settled, %s; now: %s", load.Describe(r.Load.Homes()), f.About)
 	r.Begin()
 	set(&f.Within, effectTimeout)
-	limit, cancel := context.WithTimeoutCause(ctx, f.Within+r.Length, fmt.Errorf("%w after %v", errNoEffect, f.Within+r.Length))
+	set(&f.Lengths, 1)
+	most := f.Within + time.Duration(f.Lengths)*r.Length
+	if f.Rounds > 0 {
+		most = f.Within + time.Duration(f.Lengths*r.options.Rounds)*r.Length
+	}
+	limit, cancel := context.WithTimeoutCause(ctx, most, fmt.Errorf("%w after %v", errNoEffect, most))
 	defer cancel()
 	switch err := f.Inject(limit, r); {
 	case errors.Is(err, errNoEffect):
