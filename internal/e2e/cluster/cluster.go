@@ -48,6 +48,8 @@ type Options struct {
 	// CallTimeout bounds the calls of nodes and callers that have no deadline;
 	// 0: as Config does.
 	CallTimeout time.Duration
+	// MinMembers is the nodes' Config.MinMembers; 0: the default.
+	MinMembers int
 }
 
 // A Cluster is a set of node processes. All methods are safe for concurrent use.
@@ -207,6 +209,7 @@ func (c *Cluster) Launch(name string) (*Node, error) {
 	o := node.Options{
 		URL: c.urlFor(name), Ordered: c.options.Near != nil, Cluster: c.name, Name: name, Witness: base + ".witness",
 		Pulses: c.options.Pulses, CallTimeout: c.options.CallTimeout,
+		MinMembers: c.options.MinMembers,
 	}
 	if c.options.Singleton {
 		o.Trace = base + ".trace"

@@ -71,6 +71,9 @@ type Fault struct {
 	// Separate: servers, nodes and callers are on hosts of their own, between which
 	// packets can be dropped.
 	Separate bool
+	// MinMembers: no node is up before more than half of them are there, so that a
+	// smaller side that is started anew does not form a cluster of its own.
+	MinMembers bool
 	// Near is the server that a node or caller connects to; nil: any.
 	Near func(name string) int
 	// Spares: nobody may be removed from the cluster by it.

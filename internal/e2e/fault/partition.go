@@ -3,6 +3,7 @@ package fault
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/e2e/cluster"
@@ -12,8 +13,9 @@ import (
 // partition: two data centers lose sight of each other. Each side has NATS
 // servers of its own, to which its nodes are connected, so that both could go on by
 // themselves: that is harder than nodes that are cut off from their servers, which
-// can say nothing to anybody. The oldest node, which coordinates, is on the smaller
-// side, and so is one of the two callers.
+// can say nothing to anybody. One of the two callers is on the smaller side. Nodes of
+// it that end are started again at once, while it is still cut off: Config.MinMembers
+// keeps them from forming a cluster of their own.
 var partition = Fault{
 	Name:         "partition",
 	About:        "two of five nodes, one of three NATS servers and a caller are cut off from the others for 60s",
@@ -23,6 +25,7 @@ var partition = Fault{
 	Needs:        netns.Supported,
 	Separate:     true,
 	Near:         sideOf,
+	MinMembers:   true,
 	SparesOthers: true,
 	Within:       90 * time.Second,
 	Limits: Limits{
@@ -43,10 +46,12 @@ var partition = Fault{
 		if err != nil {
 			return err
 		}
+		k := r.keep(smaller...)
+		defer func() { _ = k.end() }()
 		if err := r.Sleep(ctx, r.Length); err != nil {
 			return err
 		}
-		return r.reunite(ctx, minority)
+		return r.reunite(ctx, minority, k)
 	},
 }
 
@@ -88,20 +93,19 @@ func (r *Run) cutOff(nodes []*cluster.Node) ([]victim, error) {
 	return victims, r.Cluster.Network().Drop(netns.Rule{From: side, To: others}, netns.Rule{From: others, To: side})
 }
 
-// reunite heals the partition, starts processes of the smaller side again that
-// end, and waits until all is as before.
-func (r *Run) reunite(ctx context.Context, minority []victim) error {
-	var nodes []*cluster.Node
+// reunite heals the partition and waits until all is as before.
+func (r *Run) reunite(ctx context.Context, minority []victim, k *keeper) error {
 	for _, v := range minority {
-		nodes = append(nodes, v.node)
 		r.noteRemoval("", v)
 	}
-	k := r.keep(nodes...)
-	defer func() { _ = k.end() }()
 	if err := r.judgeOwners(minority...); err != nil {
 		return err
 	}
 	if err := r.judgeStopped(minority); err != nil {
+		return err
+	}
+	r.Note("%d processes of the smaller side ended before the heal and were started again", k.total())
+	if err := r.judgeNoSecondCluster(minority); err != nil {
 		return err
 	}
 	if err := r.heal(); err != nil {
@@ -111,11 +115,28 @@ func (r *Run) reunite(ctx context.Context, minority []victim) error {
 	if err := r.oneView(ctx, r.began, viewLimit); err != nil {
 		return err
 	}
-	r.Note("%d processes of the smaller side ended and were started again", k.total())
 	if err := k.end(); err != nil {
 		return err
 	}
 	return r.spread(ctx)
+}
+
+// judgeNoSecondCluster looks for turns at processes that were started on the
+// smaller side while it was cut off.
+func (r *Run) judgeNoSecondCluster(minority []victim) error {
+	for _, n := range r.Cluster.Nodes() {
+		if !r.struck[n.Name()] || slices.ContainsFunc(minority, func(v victim) bool { return v.node == n }) {
+			continue
+		}
+		ran, err := n.Witnessed()
+		if err != nil {
+			return err
+		}
+		if len(ran) > 0 {
+			r.Miss("%s, started again while it was cut off, ran %d calls", n.Name(), len(ran))
+		}
+	}
+	return nil
 }
 
 // judgeStopped looks for turns that victims ran long after they were cut off.

@@ -41,6 +41,9 @@ func (o Options) withDefaults(f Fault) Options {
 	set(&o.Times, f.Times)
 	set(&o.Cluster.Servers, f.Servers)
 	o.Cluster.Separate, o.Cluster.Near = f.Separate, f.Near
+	if f.MinMembers {
+		o.Cluster.MinMembers = o.Nodes/2 + 1
+	}
 	set(&o.Load.Entities, 1000)
 	set(&o.Load.Rate, f.Rate)
 	set(&o.Load.Rate, 2000)
@@ -171,7 +174,11 @@ func (r *Run) start(ctx context.Context, f Fault) error {
 	for i := range names {
 		names[i] = fmt.Sprintf("n%d", i+1)
 	}
-	for _, batch := range [][]string{names[:1], names[1:]} {
+	batches := [][]string{names[:1], names[1:]}
+	if f.MinMembers {
+		batches = [][]string{names} // none is up alone
+	}
+	for _, batch := range batches {
 		started, err := r.Cluster.Start(ctx, batch...)
 		if err != nil {
 			return err

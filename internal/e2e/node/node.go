@@ -63,8 +63,9 @@ type Options struct {
 	Witness string // the file for the record of its calls, which must not exist
 	Trace   string // the file in which a singleton says when it lived; "": none is hosted
 	Pulses  bool   // it hosts a type whose entities are remembered
-	// CallTimeout is the node's Config.CallTimeout; 0: the default.
+	// CallTimeout and MinMembers are those of the node's Config; 0: the defaults.
 	CallTimeout time.Duration
+	MinMembers  int
 }
 
 // Args is the command line of a node with these options.
@@ -72,6 +73,7 @@ func (o Options) Args() []string {
 	return []string{
 		Command, "-nats", o.URL, "-cluster", o.Cluster, "-name", o.Name, "-witness", o.Witness, "-trace", o.Trace,
 		"-ordered=" + strconv.FormatBool(o.Ordered), "-pulses=" + strconv.FormatBool(o.Pulses), "-call-timeout", o.CallTimeout.String(),
+		"-min-members", strconv.Itoa(o.MinMembers),
 	}
 }
 
@@ -89,6 +91,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer)
 	flags.StringVar(&o.Trace, "trace", "", "`file` for when the singleton lived (default: none is hosted)")
 	flags.BoolVar(&o.Pulses, "pulses", false, "host a type whose entities are remembered")
 	flags.DurationVar(&o.CallTimeout, "call-timeout", 0, "bound on calls without a deadline (default: Config's)")
+	flags.IntVar(&o.MinMembers, "min-members", 0, "`number` of members before the first one is up (default: Config's)")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
@@ -178,6 +181,7 @@ func run(ctx context.Context, o Options, v *voice) (err error) {
 	}
 	n := shard.New(shard.Config{
 		Cluster: o.Cluster, Name: o.Name, Transport: natstransport.New(o.URL, options...), CallTimeout: o.CallTimeout,
+		MinMembers: o.MinMembers,
 	})
 	if err := Host(n, w); err != nil {
 		return err
