@@ -42,6 +42,8 @@ type control struct {
 	joining    bool   // the machine has started
 	refusal    string // why a member did not admit this node, as last logged
 	exitReady  bool
+	limit      int    // bytes that the broker takes in a message, as last told to members
+	tooLarge   string // the joiner that was refused for its size, as last logged
 
 	suspectMu sync.Mutex
 	suspects  map[transport.Address]time.Time // when last reported
@@ -312,6 +314,10 @@ func (c *control) send(to transport.Peer, topic wire.ControlTopic, body []byte, 
 
 // stepMembers gives the membership one input and does what it says.
 func (c *control) stepMembers(in membership.Input) {
+	if limit := c.link.MaxPayload() - operatorOverhead; limit != c.limit { // a reconnect or a reload may change it
+		c.limit = limit
+		c.stepMembers(membership.MessageLimit{Bytes: limit})
+	}
 	out := c.members.Step(time.Now(), in)
 	c.wakes[wakeMembers] = out.WakeAt
 	if out.LeaseChanged {
@@ -381,6 +387,14 @@ func (c *control) event(e membership.Event) {
 		c.node.log.Warn("member unreachable", "member", e.Member.Address.String(), "evidence", e.Evidence.String())
 	case membership.ReachableMember:
 		c.node.log.Info("member reachable again", "member", e.Member.Address.String())
+	case membership.JoinerTooLarge:
+		if node := e.Joiner.String(); node != c.tooLarge {
+			c.tooLarge = node
+			c.node.log.Warn("node not admitted", "joiner", node, "why", e.Reason)
+		}
+	case membership.StateTooLarge:
+		c.node.log.Error("the state of the cluster does not fit a message: nobody can join, leave or be removed until the broker's max_payload is raised",
+			"bytes", e.Bytes, "limit", e.Limit)
 	case membership.JoinFailed:
 		c.node.fail(e.Err)
 	case membership.SelfDowned:

@@ -107,6 +107,11 @@ func (m *Machine) onJoin(from transport.Address, msg Join) {
 			"there are as many members as a static quorum of %d allows (raise it at all members, or let one leave)", m.config.QuorumSize)})
 		return
 	}
+	if reason := m.tooLarge(append(slices.Clone(m.admission.waiting), joiner)); reason != "" {
+		m.emit(JoinerTooLarge{Joiner: from, Reason: reason})
+		m.send(from, JoinRefused{Target: mark32(from), Reason: reason})
+		return
+	}
 	m.admit(joiner)
 }
 

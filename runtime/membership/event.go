@@ -56,6 +56,14 @@ type (
 	}
 	// Formed: this node has formed the cluster.
 	Formed struct{ Founder transport.Address }
+	// JoinerTooLarge: a node was not admitted, for the state would not fit a message.
+	JoinerTooLarge struct {
+		Joiner transport.Address // who may ask again
+		Reason string            // with the sizes, for people
+	}
+	// StateTooLarge: the broker takes less in a message now than the state has.
+	// Nobody can join, leave or be removed until it takes more.
+	StateTooLarge struct{ Bytes, Limit int }
 	// JoinFailed ends the machine: the node could not join.
 	JoinFailed struct{ Err error }
 	// SelfDowned ends the machine: this node is no member any more and has to
@@ -69,6 +77,8 @@ type (
 	SelfRemoved struct{}
 )
 
+func (JoinerTooLarge) event()    {}
+func (StateTooLarge) event()     {}
 func (MemberJoined) event()      {}
 func (MemberWeaklyUp) event()    {}
 func (MemberUp) event()          {}
@@ -122,6 +132,14 @@ func (e ConvergedChanged) String() string {
 }
 
 func (e Formed) String() string { return fmt.Sprintf("formed by %v", e.Founder) }
+
+func (e JoinerTooLarge) String() string {
+	return fmt.Sprintf("%v not admitted: %s", e.Joiner, e.Reason)
+}
+
+func (e StateTooLarge) String() string {
+	return fmt.Sprintf("the state has %d bytes, and the broker takes %d in a message", e.Bytes, e.Limit)
+}
 
 func (e JoinFailed) String() string { return "join failed: " + e.Err.Error() }
 

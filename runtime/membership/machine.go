@@ -20,6 +20,7 @@ type Machine struct {
 	wake     time.Time // the WakeAt of the last step
 	phase    phase
 	conn     ConnState
+	limit    int        // bytes of a message; 0: any
 	mark     ServerMark // of conn.Server
 	// gossip is the state of a member, nil before. It is replaced, never changed.
 	gossip *Gossip
@@ -131,6 +132,8 @@ func (m *Machine) take(in Input) {
 		m.onUnreachable(in)
 	case ConnState:
 		m.onConnState(in)
+	case MessageLimit:
+		m.onMessageLimit(in)
 	case Vacant:
 		m.join.vacant = m.phase == searching
 	case Paused:
