@@ -1,8 +1,10 @@
 package shard
 
 import (
+	"cmp"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/shardgen/shardgen/runtime/membership"
@@ -10,10 +12,10 @@ import (
 )
 
 // Membership tunes how members find, watch and judge each other. The zero value
-// of every field is its default, which suits most clusters. LeaseEcho,
-// LeaseMajority, GoneAfter, CutAfter and SilentAfter must be equal at all members:
-// a node that differs is refused at joining. Connections from outside use none
-// of them.
+// of every field is its default, which suits most clusters. Watched, LeaseEcho,
+// LeaseMajority, GoneAfter, CutAfter, SilentAfter and AgreedAfter must be equal at all
+// members: a node that differs is refused at joining. Connections from outside use
+// none of them.
 type Membership struct {
 	// WeaklyUpAfter is how long joining members wait for all members to agree
 	// before they become weakly up, which lets them serve callers but host nothing.
@@ -30,7 +32,9 @@ type Membership struct {
 	// Longer is cheaper and finds a silent member later. Default 500ms in clusters
 	// of up to 50 members, and longer in larger ones.
 	HeartbeatInterval time.Duration
-	// Watched is how many others each member watches. Default 5, minimum 1.
+	// Watched is how many others each member watches. Default 5, minimum 1. Clusters
+	// of up to Watched+1 members, in which all watch all, judge silent members sooner:
+	// see AgreedAfter.
 	Watched int
 	// PhiThreshold is the suspicion (phi accrual) at which a silent member counts
 	// as unreachable. Default 8, at most 300; 12 suits virtual machines that are
@@ -57,6 +61,12 @@ type Membership struct {
 	// SilentAfter is how long a member must not answer until the majority downs it.
 	// Default 15s, at least LeaseMajority.
 	SilentAfter time.Duration
+	// AgreedAfter takes the place of SilentAfter in clusters of at most Watched+1
+	// members (6 by default), where more than half of them miss the member themselves:
+	// a process that hangs is replaced so much sooner. A member that may stand still
+	// for longer than that in ordinary operation needs a higher one; SilentAfter turns
+	// it off. Default LeaseMajority, which is also the minimum.
+	AgreedAfter time.Duration
 	// QuarantineAfter is how long a member that answers heartbeats may leave
 	// unanswered what the coordinator must know of it, which is asked for again
 	// and again: then it is quarantined, and can only be downed or removed, because
@@ -75,6 +85,7 @@ func (m Membership) withDefaults() Membership {
 	set(&m.GoneAfter, time.Second)
 	set(&m.CutAfter, 6*time.Second)
 	set(&m.SilentAfter, 15*time.Second)
+	set(&m.AgreedAfter, m.LeaseMajority)
 	set(&m.QuarantineAfter, 60*time.Second)
 	set(&m.Downing.StableAfter, 20*time.Second)
 	set(&m.Downing.MinorityDelay, 2*time.Second)
@@ -90,6 +101,8 @@ func (m Membership) compat() []membership.KeyValue {
 		{Key: "Membership.GoneAfter", Value: m.GoneAfter.String()},
 		{Key: "Membership.CutAfter", Value: m.CutAfter.String()},
 		{Key: "Membership.SilentAfter", Value: m.SilentAfter.String()},
+		{Key: "Membership.AgreedAfter", Value: m.AgreedAfter.String()},
+		{Key: "Membership.Watched", Value: strconv.Itoa(cmp.Or(m.Watched, 5))},
 		{Key: "Membership.Downing.StableAfter", Value: m.Downing.StableAfter.String()},
 		{Key: "Membership.Downing.AutoDownAfter", Value: m.Downing.AutoDownAfter.String()},
 		{Key: "Membership.Downing.MinorityDelay", Value: m.Downing.MinorityDelay.String()},
@@ -105,7 +118,7 @@ func (c Config) membershipConfig(self transport.Address, seeds []string, meta, c
 		SeedTimeout: m.SeedTimeout, WeaklyUpAfter: m.WeaklyUpAfter, GossipInterval: m.GossipInterval,
 		HeartbeatInterval: m.HeartbeatInterval, Watched: m.Watched, PhiThreshold: m.PhiThreshold,
 		PauseAllowance: m.PauseAllowance, LeaseEcho: m.LeaseEcho, LeaseMajority: m.LeaseMajority,
-		GoneAfter: m.GoneAfter, CutAfter: m.CutAfter, SilentAfter: m.SilentAfter,
+		GoneAfter: m.GoneAfter, CutAfter: m.CutAfter, SilentAfter: m.SilentAfter, AgreedAfter: m.AgreedAfter,
 	}
 	m.Downing.configure(&cfg)
 	for _, role := range slices.Sorted(maps.Keys(c.MinRoleMembers)) {
@@ -142,6 +155,7 @@ func (c Config) validateMembership(bad func(ok bool, format string, args ...any)
 	bad(m.GoneAfter >= m.LeaseEcho, "Membership.GoneAfter is %v: want at least LeaseEcho (%v), %s", m.GoneAfter, m.LeaseEcho, why)
 	bad(m.CutAfter >= m.LeaseMajority, "Membership.CutAfter is %v: want at least LeaseMajority (%v), %s", m.CutAfter, m.LeaseMajority, why)
 	bad(m.QuarantineAfter >= 5*time.Second, "Membership.QuarantineAfter is %v: want at least 5s", m.QuarantineAfter)
+	bad(m.AgreedAfter >= m.LeaseMajority, "Membership.AgreedAfter is %v: want at least LeaseMajority (%v), %s", m.AgreedAfter, m.LeaseMajority, why)
 	m.Downing.validate(m.LeaseMajority, bad)
 	bad(m.SilentAfter >= m.LeaseMajority, "Membership.SilentAfter is %v: want at least LeaseMajority (%v), %s", m.SilentAfter, m.LeaseMajority, why)
 }

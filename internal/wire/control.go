@@ -9,7 +9,7 @@ import (
 )
 
 // ControlFormat is the version of the control channel's envelope.
-const ControlFormat = 1
+const ControlFormat = 2
 
 // SealControl puts a message of a topic into the control channel's envelope.
 func SealControl(cluster string, from transport.Peer, topic ControlTopic, body []byte) []byte {

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -36,7 +37,7 @@ func TestOpenControlRefuses(t *testing.T) {
 	}{
 		{"nothing", nil, "format 0"},
 		{"noise", []byte("GET / HTTP/1.1"), "read control message"},
-		{"a later format", sealed(func(c *Control) { c.Format = 2 }), "format 2"},
+		{"a later format", sealed(func(c *Control) { c.Format = ControlFormat + 1 }), fmt.Sprint("format ", ControlFormat+1)},
 		{"another cluster", sealed(func(c *Control) { c.Cluster = "other" }), `"other", not "shop"`},
 		{"a long cluster", sealed(func(c *Control) { c.Cluster = strings.Repeat("x", 1000) }), "not"},
 		{"no sender", sealed(func(c *Control) { c.From = "" }), "sender"},

@@ -1199,6 +1199,7 @@ type MembershipRecord struct {
 	Subject           uint32                    `protobuf:"varint,1,opt,name=subject,proto3" json:"subject,omitempty"`
 	Evidence          MembershipRecord_Evidence `protobuf:"varint,2,opt,name=evidence,proto3,enum=shardgen.wire.MembershipRecord_Evidence" json:"evidence,omitempty"`
 	QuietMilliseconds uint64                    `protobuf:"varint,3,opt,name=quiet_milliseconds,json=quietMilliseconds,proto3" json:"quiet_milliseconds,omitempty"`
+	WordMilliseconds  uint64                    `protobuf:"varint,4,opt,name=word_milliseconds,json=wordMilliseconds,proto3" json:"word_milliseconds,omitempty"` // since the observer last gave the subject its word, once it knows it Down; 0: not said
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -1250,6 +1251,13 @@ func (x *MembershipRecord) GetEvidence() MembershipRecord_Evidence {
 func (x *MembershipRecord) GetQuietMilliseconds() uint64 {
 	if x != nil {
 		return x.QuietMilliseconds
+	}
+	return 0
+}
+
+func (x *MembershipRecord) GetWordMilliseconds() uint64 {
+	if x != nil {
+		return x.WordMilliseconds
 	}
 	return 0
 }
@@ -1411,6 +1419,8 @@ type MembershipHeartbeat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
 	Server        uint32                 `protobuf:"fixed32,2,opt,name=server,proto3" json:"server,omitempty"` // a fingerprint of the broker instance behind the sender's connection
+	Heard         uint64                 `protobuf:"varint,3,opt,name=heard,proto3" json:"heard,omitempty"`    // the highest seq of the receiver's own heartbeats that came to the sender
+	Bound         bool                   `protobuf:"varint,4,opt,name=bound,proto3" json:"bound,omitempty"`    // the lease counts from when the receiver sent the heartbeat of heard
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1459,12 +1469,27 @@ func (x *MembershipHeartbeat) GetServer() uint32 {
 	return 0
 }
 
+func (x *MembershipHeartbeat) GetHeard() uint64 {
+	if x != nil {
+		return x.Heard
+	}
+	return 0
+}
+
+func (x *MembershipHeartbeat) GetBound() bool {
+	if x != nil {
+		return x.Bound
+	}
+	return false
+}
+
 type MembershipAlive struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Founder       *MembershipAddress     `protobuf:"bytes,1,opt,name=founder,proto3" json:"founder,omitempty"`
 	Size          uint32                 `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
 	Server        uint32                 `protobuf:"fixed32,3,opt,name=server,proto3" json:"server,omitempty"`
 	Barred        uint64                 `protobuf:"fixed64,4,opt,name=barred,proto3" json:"barred,omitempty"` // a fingerprint of who is Down or removed
+	Bound         bool                   `protobuf:"varint,5,opt,name=bound,proto3" json:"bound,omitempty"`    // no lease follows from it: the sender's heartbeats and their answers are for that
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1525,6 +1550,13 @@ func (x *MembershipAlive) GetBarred() uint64 {
 		return x.Barred
 	}
 	return 0
+}
+
+func (x *MembershipAlive) GetBound() bool {
+	if x != nil {
+		return x.Bound
+	}
+	return false
 }
 
 // MembershipVote says that the sender counts on all but the barred.
@@ -1852,11 +1884,12 @@ const file_shardgen_wire_membership_proto_rawDesc = "" +
 	"\rMembershipRow\x12\x1a\n" +
 	"\bobserver\x18\x01 \x01(\rR\bobserver\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x129\n" +
-	"\arecords\x18\x03 \x03(\v2\x1f.shardgen.wire.MembershipRecordR\arecords\"\xdd\x01\n" +
+	"\arecords\x18\x03 \x03(\v2\x1f.shardgen.wire.MembershipRecordR\arecords\"\x8a\x02\n" +
 	"\x10MembershipRecord\x12\x18\n" +
 	"\asubject\x18\x01 \x01(\rR\asubject\x12D\n" +
 	"\bevidence\x18\x02 \x01(\x0e2(.shardgen.wire.MembershipRecord.EvidenceR\bevidence\x12-\n" +
-	"\x12quiet_milliseconds\x18\x03 \x01(\x04R\x11quietMilliseconds\":\n" +
+	"\x12quiet_milliseconds\x18\x03 \x01(\x04R\x11quietMilliseconds\x12+\n" +
+	"\x11word_milliseconds\x18\x04 \x01(\x04R\x10wordMilliseconds\":\n" +
 	"\bEvidence\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
@@ -1875,15 +1908,18 @@ const file_shardgen_wire_membership_proto_rawDesc = "" +
 	"\x03all\x18\x04 \x01(\bR\x03all\x12\x18\n" +
 	"\amembers\x18\x05 \x01(\rR\amembers\x12\x12\n" +
 	"\x04seen\x18\x06 \x01(\fR\x04seen\x12\x10\n" +
-	"\x03few\x18\a \x03(\rR\x03few\"?\n" +
+	"\x03few\x18\a \x03(\rR\x03few\"k\n" +
 	"\x13MembershipHeartbeat\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x16\n" +
-	"\x06server\x18\x02 \x01(\aR\x06server\"\x91\x01\n" +
+	"\x06server\x18\x02 \x01(\aR\x06server\x12\x14\n" +
+	"\x05heard\x18\x03 \x01(\x04R\x05heard\x12\x14\n" +
+	"\x05bound\x18\x04 \x01(\bR\x05bound\"\xa7\x01\n" +
 	"\x0fMembershipAlive\x12:\n" +
 	"\afounder\x18\x01 \x01(\v2 .shardgen.wire.MembershipAddressR\afounder\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\rR\x04size\x12\x16\n" +
 	"\x06server\x18\x03 \x01(\aR\x06server\x12\x16\n" +
-	"\x06barred\x18\x04 \x01(\x06R\x06barred\"j\n" +
+	"\x06barred\x18\x04 \x01(\x06R\x06barred\x12\x14\n" +
+	"\x05bound\x18\x05 \x01(\bR\x05bound\"j\n" +
 	"\x0eMembershipVote\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x16\n" +
 	"\x06barred\x18\x02 \x01(\x06R\x06barred\x12\x16\n" +

@@ -61,12 +61,16 @@ func encodeBody(w *wire.MembershipMessage, m Message) error {
 		w.Body = &wire.MembershipMessage_Status{Status: statusToWire(m)}
 	case Heartbeat:
 		w.Target = m.Target
-		w.Body = &wire.MembershipMessage_Heartbeat{Heartbeat: &wire.MembershipHeartbeat{Seq: m.Seq, Server: uint32(m.Server)}}
+		w.Body = &wire.MembershipMessage_Heartbeat{Heartbeat: &wire.MembershipHeartbeat{
+			Seq: m.Seq, Server: uint32(m.Server), Heard: m.Heard, Bound: m.Bound,
+		}}
 	case HeartbeatAck:
 		w.Target = m.Target
 		w.Body = &wire.MembershipMessage_HeartbeatAck{HeartbeatAck: &wire.MembershipHeartbeat{Seq: m.Seq, Server: uint32(m.Server)}}
 	case Alive:
-		w.Body = &wire.MembershipMessage_Alive{Alive: &wire.MembershipAlive{Founder: toWire(m.Founder), Size: m.Size, Barred: m.Barred, Server: uint32(m.Server)}}
+		w.Body = &wire.MembershipMessage_Alive{Alive: &wire.MembershipAlive{
+			Founder: toWire(m.Founder), Size: m.Size, Barred: m.Barred, Server: uint32(m.Server), Bound: m.Bound,
+		}}
 	case Echo:
 		w.Body = &wire.MembershipMessage_Echo{Echo: &wire.MembershipEcho{Seq: m.Seq}}
 	case Removal:
@@ -132,7 +136,8 @@ func decodeBody(w *wire.MembershipMessage) (Message, error) {
 		s.Target = target
 		return s, err
 	case *wire.MembershipMessage_Heartbeat:
-		return Heartbeat{target, b.Heartbeat.Seq, ServerMark(b.Heartbeat.Server)}, nil
+		h := b.Heartbeat
+		return Heartbeat{target, h.Seq, ServerMark(h.Server), h.Heard, h.Bound}, nil
 	case *wire.MembershipMessage_HeartbeatAck:
 		return HeartbeatAck{target, b.HeartbeatAck.Seq, ServerMark(b.HeartbeatAck.Server)}, nil
 	case *wire.MembershipMessage_Alive:
@@ -140,7 +145,7 @@ func decodeBody(w *wire.MembershipMessage) (Message, error) {
 		if err == nil && founder.IsZero() {
 			err = errors.New("alive without a founder")
 		}
-		return Alive{founder, b.Alive.Size, b.Alive.Barred, ServerMark(b.Alive.Server)}, err
+		return Alive{founder, b.Alive.Size, b.Alive.Barred, ServerMark(b.Alive.Server), b.Alive.Bound}, err
 	case *wire.MembershipMessage_Echo:
 		return Echo{b.Echo.Seq}, nil
 	case *wire.MembershipMessage_Removal:

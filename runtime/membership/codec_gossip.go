@@ -165,6 +165,7 @@ func gossipToWire(g *Gossip) *wire.MembershipGossip {
 				Subject:           t.place(r.Subject),
 				Evidence:          wire.MembershipRecord_Evidence(r.Evidence),
 				QuietMilliseconds: uint64(min(r.Quiet, maxQuiet).Milliseconds()),
+				WordMilliseconds:  uint64(min(r.Word, maxQuiet).Milliseconds()),
 			})
 		}
 		w.Rows = append(w.Rows, out)
@@ -245,8 +246,8 @@ func gossipFromWire(w *wire.MembershipGossip) (*Gossip, error) {
 			if r.GetEvidence() < 0 || r.GetEvidence() > wire.MembershipRecord_GONE {
 				return nil, fmt.Errorf("%w: evidence %d", ErrUnknown, r.GetEvidence())
 			}
-			quiet := milliseconds(r.GetQuietMilliseconds())
-			out.Records = append(out.Records, Record{t.at(r.GetSubject()), Evidence(r.GetEvidence()), quiet})
+			quiet, word := milliseconds(r.GetQuietMilliseconds()), milliseconds(r.GetWordMilliseconds())
+			out.Records = append(out.Records, Record{t.at(r.GetSubject()), Evidence(r.GetEvidence()), quiet, word})
 		}
 		g.Rows = append(g.Rows, out)
 	}

@@ -103,7 +103,7 @@ type Config struct {
 	// back. Default 1s. GoneAfter must not be lower.
 	LeaseEcho time.Duration
 	// LeaseMajority is how long turns may start after a majority was heard.
-	// Default 5s. CutAfter and SilentAfter must not be lower.
+	// Default 5s. CutAfter, SilentAfter and AgreedAfter must not be lower.
 	LeaseMajority time.Duration
 	// Downing decides about unreachable members. All members must agree on it and
 	// on the options that go with it. Default DowningBroker.
@@ -140,6 +140,11 @@ type Config struct {
 	// SilentAfter is how long a member must not answer before it is downed by
 	// majority. Default 15s.
 	SilentAfter time.Duration
+	// AgreedAfter is how long a member must not answer before DowningBroker downs it
+	// where more than half of the voters have missed it themselves, in a cluster of at
+	// most Watched+1 members, in which all watch all. It has no effect above
+	// SilentAfter. Default LeaseMajority, which must not be higher.
+	AgreedAfter time.Duration
 }
 
 // A RoleMinimum asks for a number of members with a role.
@@ -182,6 +187,9 @@ func (c Config) withDefaults() Config {
 		if *d.value == 0 {
 			*d.value = d.initial
 		}
+	}
+	if c.AgreedAfter == 0 {
+		c.AgreedAfter = c.LeaseMajority
 	}
 	if c.MinMembers == 0 {
 		c.MinMembers = 1
@@ -249,7 +257,7 @@ func (c Config) validateTimes() error {
 	for _, d := range []time.Duration{
 		c.JoinTimeout, c.FormWindow, c.SeedTimeout, c.WeaklyUpAfter, c.GossipInterval, c.GossipMaxWait,
 		c.HeartbeatInterval, c.PauseAllowance, c.EchoInterval, c.ProbeInterval, c.PauseThreshold,
-		c.LeaseEcho, c.LeaseMajority, c.GoneAfter, c.CutAfter, c.SilentAfter,
+		c.LeaseEcho, c.LeaseMajority, c.GoneAfter, c.CutAfter, c.SilentAfter, c.AgreedAfter,
 		c.StableAfter, c.AutoDownAfter, c.MinorityDelay,
 	} {
 		if d < 0 {
@@ -267,8 +275,9 @@ func (c Config) validateTimes() error {
 		return fmt.Errorf("configure membership: PhiThreshold is %v: want more than 0, at most 300", c.PhiThreshold)
 	case c.GoneAfter < c.LeaseEcho:
 		return fmt.Errorf("configure membership: GoneAfter %v is below LeaseEcho %v: a live member would be replaced while it runs turns", c.GoneAfter, c.LeaseEcho)
-	case c.CutAfter < c.LeaseMajority || c.SilentAfter < c.LeaseMajority:
-		return fmt.Errorf("configure membership: CutAfter %v or SilentAfter %v is below LeaseMajority %v: a live member would be replaced while it runs turns", c.CutAfter, c.SilentAfter, c.LeaseMajority)
+	case c.CutAfter < c.LeaseMajority || c.SilentAfter < c.LeaseMajority || c.AgreedAfter < c.LeaseMajority:
+		return fmt.Errorf("configure membership: CutAfter %v, SilentAfter %v or AgreedAfter %v is below LeaseMajority %v: a live member would be replaced while it runs turns",
+			c.CutAfter, c.SilentAfter, c.AgreedAfter, c.LeaseMajority)
 	}
 	return c.validateDowning()
 }

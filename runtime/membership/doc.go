@@ -24,12 +24,12 @@
 //   - join.go, admit.go: joining and forming, the joiner's and the member's side
 //   - ring.go, heartbeat.go, phi.go, echo.go, evidence.go: who is watched, and
 //     what is known against them
-//   - downing.go, split.go, tangle.go: what follows from it for members that are
+//   - downing.go, agreed.go, split.go, tangle.go: what follows from it for members that are
 //     missed; strategy*.go, quorum.go, voters.go: which side goes on; claim.go: the
 //     lease of lease majority; quarantine.go: who cannot come back
 //   - cast.go, votes.go, collect.go, batch.go: how large clusters tell, count and down
-//   - lease.go, fence.go: until when a node may run turns, and when others know
-//     that it does not
+//   - lease.go, word.go, fence.go: until when a node may run turns, and when others
+//     know that it does not
 //   - leader.go, leave.go: the leader's duties, leaving
 //   - message.go, input.go, event.go, view.go: what goes in and out
 //   - refuse.go: why messages are not obeyed

@@ -20,6 +20,12 @@ type downingState struct {
 	known map[transport.Address]time.Time
 	// judged is when it first found that a member was downed under the lease.
 	judged map[transport.Address]time.Time
+	// missed is since when observers miss members, by observer and member. See
+	// agreed.go.
+	missed map[[2]transport.Address]missing
+	// words is until when the others may at most have given a Down member their
+	// word, by member and by who said it.
+	words map[transport.Address]map[transport.Address]time.Time
 	// company is when this node last was on the winning side as far as it hears.
 	company   time.Time
 	companyAt time.Time // when to look again
@@ -140,6 +146,7 @@ func (m *Machine) noteUnreachable() {
 		return
 	}
 	m.downing.noted = f.shape
+	m.noteMissed()
 	//arch:order-free each entry is treated alike
 	for node := range m.downing.since {
 		if i, ok := m.gossip.place(node); !ok || f.evidence[i] == NoEvidence || m.gossip.Members[i].Status == Down {
@@ -162,7 +169,11 @@ func (m *Machine) downAt(place int) time.Time {
 	if f.evidence[place] >= EvidenceCut {
 		wait = m.config.CutAfter
 	}
-	return m.downing.since[m.gossip.Members[place].Address].Add(max(wait-f.quiet[place], 0))
+	at := m.downing.since[m.gossip.Members[place].Address].Add(max(wait-f.quiet[place], 0))
+	if since, ok := m.agreedSince(place); ok {
+		at = earlier(at, since.Add(m.config.AgreedAfter))
+	}
+	return at
 }
 
 // downByMajority judges the members that have been unreachable for long enough:
@@ -307,7 +318,7 @@ func (m *Machine) runCompany() {
 	var side []transport.Address
 	if m.small() {
 		for _, node := range m.voters() {
-			if p := m.detect.peers[node]; p != nil && m.now.Sub(p.vouched) <= m.config.LeaseMajority {
+			if p := m.detect.peers[node]; p != nil && m.now.Sub(p.company) <= m.config.LeaseMajority {
 				side = append(side, node)
 			}
 		}

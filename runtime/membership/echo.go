@@ -82,15 +82,21 @@ func (m *Machine) runAlive() {
 
 func (m *Machine) alive() Alive {
 	f := m.facts()
-	return Alive{Founder: m.gossip.Founder, Size: uint32(f.fulls), Barred: f.barred, Server: m.mark}
+	if !m.bound() {
+		m.detect.loose = m.now
+	}
+	return Alive{Founder: m.gossip.Founder, Size: uint32(f.fulls), Barred: f.barred, Server: m.mark, Bound: m.bound()}
 }
 
 // onAlive: a sign of life of a member, or of another cluster of the same name.
 // Then the smaller one gives way; of two equal ones that of the later founder.
 func (m *Machine) onAlive(in Receive, msg Alive) {
 	if msg.Founder == m.gossip.Founder {
-		if msg.Barred == m.facts().barred {
-			m.vouched(in.From) // this node is not
+		if msg.Barred == m.facts().barred { // this node is not
+			m.keptCompany(in.From)
+			if !msg.Bound {
+				m.vouched(in.From)
+			}
 		}
 		m.namedServer(in, msg.Server)
 		return

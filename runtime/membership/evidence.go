@@ -83,8 +83,9 @@ func (m *Machine) runDetection() {
 
 // markAs writes the own word about a member into the gossiped state.
 func (m *Machine) markAs(node transport.Address, e Evidence, quiet time.Duration) {
+	held, _ := m.gossip.record(m.config.Self, node)
 	m.update(func(g *Gossip) {
-		g.Rows = withRecord(g.Rows, m.config.Self, Record{node, e, quiet.Truncate(time.Millisecond)})
+		g.Rows = withRecord(g.Rows, m.config.Self, Record{node, e, quiet.Truncate(time.Millisecond), held.Word})
 	})
 }
 

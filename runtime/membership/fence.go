@@ -13,8 +13,9 @@ import (
 // that count. So its lease ends for good LeaseMajority after so many know that
 // the others are no quorum, even together with it. It has ended already if the
 // broker has lost it and who proved that still held it true when it learned that
-// the member is Down. Where a lease was taken, a small side may never know so many:
-// there it is time that ends it.
+// the member is Down. Where all others have said when they last gave the member their
+// word, it ends LeaseMajority after the latest of those: see word.go. Where a lease
+// was taken, a small side may never know so many: there it is time that ends it.
 //
 // That nobody on this side has heard the member for longer is no such proof: ways
 // may have opened a moment ago, and what members that know nothing of the judgement
@@ -80,6 +81,12 @@ func (m *Machine) fencedAt(r Member) (at time.Time, known bool) {
 			at, known = ends, true
 		}
 	}
+	if last, ok := m.wordsOver(r); ok {
+		ends := last.Add(m.config.LeaseMajority + m.config.LeaseMajority/clockSpread)
+		if !known || ends.Before(at) {
+			at, known = ends, true
+		}
+	}
 	return at, known
 }
 
@@ -110,9 +117,13 @@ func (m *Machine) foundOut(when map[transport.Address]time.Time, node transport.
 	return true
 }
 
-// broken tells whether so many know the member to be Down that the others are no
+// broken reports whether so many know the member to be Down that the others are no
 // quorum for it.
-func (m *Machine) broken(r Member) bool {
+func (m *Machine) broken(r Member) bool { return m.quorumBroken(r, m.gossip.seenBy) }
+
+// quorumBroken reports whether the voters without those for which lost is true are no
+// quorum for a member.
+func (m *Machine) quorumBroken(r Member, lost func(transport.Address) bool) bool {
 	voters := m.voters()
 	if m.config.Downing == DowningAuto {
 		voters = slices.DeleteFunc(voters, func(node transport.Address) bool {
@@ -127,7 +138,7 @@ func (m *Machine) broken(r Member) bool {
 		voters = withAddress(voters, r.Address)
 	}
 	return !m.strategy.quorum(m.electorate(voters)).met(func(node transport.Address) bool {
-		return node == r.Address || !m.gossip.seenBy(node)
+		return node == r.Address || !lost(node)
 	})
 }
 
@@ -140,12 +151,15 @@ func (d *downingState) forgetRemoved(g *Gossip) {
 	for _, times := range []map[transport.Address]time.Time{d.since, d.known, d.judged, d.met} {
 		maps.DeleteFunc(times, func(node transport.Address, _ time.Time) bool { return gone(node) })
 	}
+	maps.DeleteFunc(d.words, func(node transport.Address, _ map[transport.Address]time.Time) bool { return gone(node) })
 }
 
 // reset drops the times that count only while this node hears and is heard.
 func (d *downingState) reset() {
 	d.since, d.noted = make(map[transport.Address]time.Time), nil
+	d.missed = nil
 	d.known = make(map[transport.Address]time.Time)
 	d.judged = make(map[transport.Address]time.Time)
+	d.words = make(map[transport.Address]map[transport.Address]time.Time)
 	d.lost, d.claim, d.broken = nil, claim{}, time.Time{}
 }

@@ -30,6 +30,8 @@ type detection struct {
 
 	aliveAt time.Time
 	beatSeq uint64
+	// loose is when this node last sent a word that is not bound.
+	loose time.Time
 }
 
 // A subject is a member that this node has to look at.
@@ -52,9 +54,12 @@ const maxEchoes = 64
 
 // A peer is another member as this node's connection shows it.
 type peer struct {
-	vouched time.Time // since when it certainly counted on this node last
-	acked   time.Time // when it last answered a heartbeat
-	heard   time.Time // when anything last came from it
+	vouched time.Time // its last word for the lease of this node; see word.go
+	company time.Time // since when it certainly counted on this node last
+	word    wordGiven
+	asked   []sentBeat // the heartbeats that it may still answer, the oldest first
+	acked   time.Time  // when it last answered a heartbeat
+	heard   time.Time  // when anything last came from it
 	// beaten: it is sent heartbeats, and phi judges its answers.
 	beaten bool
 	phi    phiDetector
@@ -108,7 +113,13 @@ func (m *Machine) beat(node transport.Address, p *peer) {
 		p.phi = newPhiDetector(m.now.Add(firstAck), m.heartbeatInterval())
 	}
 	m.detect.beatSeq++
-	m.send(node, Heartbeat{Target: mark32(node), Seq: m.detect.beatSeq, Server: m.mark})
+	p.ask(m.detect.beatSeq, m.now)
+	if !m.bound() {
+		m.detect.loose = m.now
+	}
+	m.send(node, Heartbeat{
+		Target: mark32(node), Seq: m.detect.beatSeq, Server: m.mark, Heard: p.word.heard, Bound: m.bound(),
+	})
 }
 
 // heard notes a sign of life, which ends what the broker said before.
@@ -116,19 +127,6 @@ func (m *Machine) heard(node transport.Address) {
 	if p := m.detect.peers[node]; p != nil {
 		p.heard = m.now
 		p.absent, p.absentLast, p.absentCount = time.Time{}, time.Time{}, 0
-	}
-}
-
-// vouched notes that a member counts on this one: it would not have sent the
-// message to a Down or removed one. Only that prolongs a lease.
-//
-// The message may have waited long for a process that stood still. All that is
-// known is that it left the broker after the last returned echo came there: they
-// share one connection and its order.
-func (m *Machine) vouched(node transport.Address) {
-	if _, ok := m.gossip.member(node); ok && m.detect.echoGood {
-		p := m.peer(node)
-		p.vouched = maxTime(p.vouched, m.detect.echoSent)
 	}
 }
 
@@ -163,8 +161,14 @@ func (m *Machine) onHeartbeat(in Receive, msg Heartbeat) {
 		m.refuse(RefusedStranger)
 		return
 	}
-	m.vouched(in.From)
+	m.keptCompany(in.From)
+	if msg.Bound {
+		m.answeredBeat(in.From, msg.Heard)
+	} else {
+		m.vouched(in.From)
+	}
 	m.namedServer(in, msg.Server)
+	m.giveWord(in.From, msg.Seq)
 	m.send(in.From, HeartbeatAck{Target: mark32(in.From), Seq: msg.Seq, Server: m.mark})
 }
 
@@ -172,7 +176,8 @@ func (m *Machine) onHeartbeatAck(in Receive, msg HeartbeatAck) {
 	if _, ok := m.gossip.place(in.From); !ok || msg.Target != mark32(m.config.Self) {
 		return
 	}
-	m.vouched(in.From)
+	m.keptCompany(in.From)
+	m.answeredBeat(in.From, msg.Seq)
 	m.namedServer(in, msg.Server)
 	p := m.peer(in.From)
 	p.acked = m.now

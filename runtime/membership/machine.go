@@ -167,6 +167,7 @@ func (m *Machine) run() {
 	m.runLeaving()
 	m.runDetection()
 	m.runDowning()
+	m.reportWords()
 	m.runLeader()
 	if m.phase != member {
 		return

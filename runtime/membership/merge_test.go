@@ -55,7 +55,7 @@ func (h *history) step() {
 		if _, ok := g.member(subject); ok {
 			e := Evidence(h.random.IntN(int(EvidenceGone) + 1))
 			h.states[i] = g.changedBy(self, func(g *Gossip) {
-				g.Rows = withRecord(g.Rows, self, Record{subject, e, time.Second})
+				g.Rows = withRecord(g.Rows, self, Record{subject, e, time.Second, 0})
 			})
 		}
 	default:

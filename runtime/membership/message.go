@@ -79,6 +79,12 @@ type Heartbeat struct {
 	Target uint32     // the watched member
 	Seq    uint64     // of the sender's heartbeats to it, for the answer
 	Server ServerMark // behind the sender's connection
+	// Heard is the highest Seq of the receiver's own heartbeats that came to the
+	// sender; 0: none did.
+	Heard uint64
+	// Bound: the receiver's lease counts from when it sent the heartbeat that Heard
+	// names. Otherwise from when this one came.
+	Bound bool
 }
 
 // HeartbeatAck answers [Heartbeat].
@@ -98,6 +104,9 @@ type Alive struct {
 	// cluster. Who has the same is none of them: the sender counts on it.
 	Barred uint64
 	Server ServerMark // behind the sender's connection
+	// Bound: no lease follows from this. The sender's heartbeats and its answers to
+	// those of others are for that.
+	Bound bool
 }
 
 // Vote goes from each member of a large cluster to its collectors, in place of

@@ -57,6 +57,11 @@ type Record struct {
 	// Quiet is how long the subject had not answered when the record was made,
 	// in milliseconds.
 	Quiet time.Duration
+	// Word is how long ago the observer last gave the subject its word, by which
+	// leases go, in milliseconds and at least one: it says so once it knows the
+	// subject to be Down, and gives no other from then on. 0: it does not say. See
+	// word.go.
+	Word time.Duration
 }
 
 // String is the row's content: "a v3: b silent, c gone".

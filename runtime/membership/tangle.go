@@ -75,7 +75,7 @@ func (m *Machine) tangled(list []accusation, out []bool) bool {
 		if !out[u] || g.Members[u].Status == Down {
 			continue
 		}
-		if p := m.detect.peers[g.Members[u].Address]; p != nil && m.now.Sub(p.vouched) <= m.config.LeaseMajority {
+		if p := m.detect.peers[g.Members[u].Address]; p != nil && m.now.Sub(p.company) <= m.config.LeaseMajority {
 			return true
 		}
 		watchers, content := 0, false

@@ -106,6 +106,7 @@ func (m *Machine) nextVote(i int) time.Time {
 // vote sends one.
 func (m *Machine) vote(c *collector) {
 	v := &m.voting
+	m.detect.loose = m.now
 	v.seq++
 	if len(v.sent) == maxSentVotes {
 		v.sent = slices.Delete(v.sent, 0, 1)
@@ -159,6 +160,7 @@ func (m *Machine) onVote(in Receive, msg Vote) {
 		return
 	}
 	if m.small() && msg.Barred == m.facts().barred {
+		m.keptCompany(in.From)
 		m.vouched(in.From)
 	}
 	m.namedServer(in, msg.Server)

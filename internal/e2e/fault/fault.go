@@ -98,7 +98,7 @@ type Fault struct {
 }
 
 // faults are all that can be run, in the order they are listed.
-var faults = []Fault{join, leave, rolling, overload, kill, pause, natsOutage, natsRestart, singletonLeave, singletonKill, remembered, fullRestart, partition, oneWay, flipFlop, loss, longPause, poison, starved, clock}
+var faults = []Fault{join, leave, rolling, overload, kill, pause, hang, natsOutage, natsRestart, singletonLeave, singletonKill, remembered, fullRestart, partition, oneWay, flipFlop, loss, longPause, poison, starved, clock}
 
 // All returns all faults.
 func All() []Fault { return append([]Fault(nil), faults...) }

@@ -1,0 +1,117 @@
+package fault
+
+import (
+	"context"
+	"strings"
+	"syscall"
+	"time"
+
+	shard "github.com/shardgen/shardgen/runtime"
+)
+
+// hang: a process stands still for long, as if it were stuck in the kernel, and goes
+// on when nobody expects it any more. Its connections stay open, so the broker proves
+// nothing. The others give it up and take over what it had; what certainly did not
+// start there waits for that. When it goes on it runs nothing, and ends.
+//
+// A shorter length than hangRemoves removes nobody.
+var hang = Fault{
+	Name:   "hang",
+	About:  "the process of a node stands still for 30s, by SIGSTOP, and goes on",
+	Victim: -1,
+	Length: 30 * time.Second,
+	Limits: Limits{
+		Failed: 0, Unknown: unjudged, Lost: 0, Doubled: 0, Disorder: 0, Misstated: 0,
+		Pause: unjudged, Recovery: hangRecovers,
+	},
+	Inject: func(ctx context.Context, r *Run) error {
+		// Whose state is gone must be known, relays too.
+		if err := r.Until(ctx, "every relay has answered", func() bool { return r.Load.Unseen() == 0 }); err != nil {
+			return err
+		}
+		r.Begin()
+		living := r.Load.LivingAt(r.Victim.Name())
+		stopped := time.Now()
+		if err := r.Victim.Signal(syscall.SIGSTOP); err != nil {
+			return err
+		}
+		err := r.Sleep(ctx, r.Length)
+		resumed := time.Now()
+		if cont := r.Victim.Signal(syscall.SIGCONT); err == nil {
+			err = cont
+		}
+		if err != nil {
+			return err
+		}
+		if r.Length < hangRemoves {
+			r.misses = append(r.misses, r.removed()...)
+		} else {
+			r.Died(living)
+			if err := r.replaced(ctx, stopped, resumed); err != nil {
+				return err
+			}
+		}
+		n, first, last := r.Load.Failures(stopped)
+		if n == 0 {
+			r.Note("no call failed")
+			return nil
+		}
+		r.Note("%d bursts of calls failed, from %v to %v after the SIGSTOP", n, round(first.Sub(stopped)), round(last.Sub(stopped)))
+		if d := last.Sub(stopped); d > hangRecovers {
+			r.Miss("the last failure %v after the SIGSTOP, want at most %v", round(d), hangRecovers)
+		}
+		return nil
+	},
+}
+
+const (
+	// hangRemoves is from which length on the process must have been replaced when it
+	// goes on.
+	hangRemoves = 10 * time.Second
+	// hangRecovers is within which time all calls must go well again.
+	hangRecovers = 8 * time.Second
+	// zombieEnds is within which time a process must end that goes on and was
+	// replaced.
+	zombieEnds = time.Second
+)
+
+// replaced checks that the others gave the victim up while it stood still, that its
+// entities live elsewhere, and that it ran nothing and ended when it went on.
+func (r *Run) replaced(ctx context.Context, stopped, resumed time.Time) error {
+	for _, n := range r.Nodes {
+		for _, e := range n.Said() {
+			if n != r.Victim && givenUp(e) && e.Kind == shard.EventDowned.String() {
+				r.Note("%s saw %s downed %v after the SIGSTOP", n.Name(), e.Member, round(e.Time.Sub(stopped)))
+				if e.Member != r.Victim.Name() {
+					r.Miss("%s, which did not stand still, was downed", e.Member)
+				}
+			}
+		}
+	}
+	limit := time.NewTimer(zombieEnds - time.Since(resumed))
+	defer limit.Stop()
+	select {
+	case <-r.Victim.Done():
+		r.Note("%s ended %v after the SIGCONT", r.Victim.Name(), round(time.Since(resumed)))
+	case <-limit.C:
+		r.Miss("%s has not ended %v after the SIGCONT", r.Victim.Name(), zombieEnds)
+		return nil
+	}
+	if said := r.Victim.Said(); len(said) == 0 || !strings.Contains(said[len(said)-1].Error, shard.ErrDowned.Error()) {
+		r.Miss("%s did not say that it was downed: %v", r.Victim.Name(), said[max(0, len(said)-1):])
+	}
+	ran, err := r.Victim.Witnessed()
+	if err != nil {
+		return err
+	}
+	late := 0
+	for _, record := range ran {
+		if record.At > resumed.UnixNano() {
+			late++
+		}
+	}
+	if late > 0 {
+		r.Miss("%s ran %d calls after the SIGCONT", r.Victim.Name(), late)
+	}
+	return awaitMoved(ctx, r)
+}
