@@ -218,9 +218,13 @@ func (m *Machine) onGossip(in Receive, msg GossipMessage) {
 		m.refuse(RefusedStale)
 		return
 	}
-	if sender, ok := msg.State.member(in.From); !ok || sender.Status > WeaklyUp && m.gossip.forgotten(in.From) {
+	// A member that was Up and is unknown was removed so long ago that its tombstone is
+	// forgotten. One that was not may be known to nobody, because who admitted it died:
+	// it joins, or leaves, by this very message.
+	if sender, ok := msg.State.member(in.From); !ok ||
+		(sender.UpNumber != 0 || sender.Status > Leaving) && m.gossip.forgotten(in.From) {
 		m.refuse(RefusedStranger)
-		return // it was removed so long ago that its tombstone is forgotten
+		return
 	}
 	merged, order := m.gossip.join(msg.State)
 	m.gossip = merged.withSeen(m.config.Self)

@@ -113,7 +113,7 @@ func (m *Machine) reportWords() {
 	for _, held := range m.gossip.records(m.config.Self) {
 		r, _ := m.gossip.member(held.Subject)
 		p := m.detect.peers[held.Subject]
-		if r.Status != Down || r.Fenced || held.Word != 0 || p == nil || p.word.at.IsZero() {
+		if r.Status != Down || r.Fenced || held.Evidence == EvidenceGone || held.Word != 0 || p == nil || p.word.at.IsZero() {
 			continue
 		}
 		held.Word = max(m.now.Sub(p.word.at).Truncate(time.Millisecond), time.Millisecond)
