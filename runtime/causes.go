@@ -7,6 +7,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/runtime/region"
 )
 
 // Why a call did not end as it should, and what to do about it. All of it is
@@ -73,6 +74,14 @@ func (r *route) errHolding() error {
 	return fmt.Errorf("%w: %d calls wait at %s already: %s (retry later, or raise Config.BufferSize)", ErrOverloaded, pl.cfg.BufferSize, pl.self.Name, why)
 }
 
+// errHoldingBytes is the cause of a call for which there is no room, by its bytes, to
+// wait for a home.
+func (r *route) errHoldingBytes(size int) error {
+	pl := r.kind.plane
+	return fmt.Errorf("%w: all calls that wait at %s may hold %d bytes, and %d more are too many: shard %d of %s has no home yet (retry later, send less at once, or raise Config.BufferBytes)",
+		ErrOverloaded, pl.self.Name, pl.cfg.BufferBytes, size, r.shard, r.kind.desc.Name)
+}
+
 // errUnbuffered is what the caller of a tell hears when no tell may wait for the
 // singleton.
 func (r *route) errUnbuffered() error {
@@ -81,25 +90,34 @@ func (r *route) errUnbuffered() error {
 }
 
 // noRoom is the bound that refused a call, for people: this process's caller, or one
-// far away.
+// far away. Its text is made when somebody reads it.
 type noRoom struct {
-	shard   *hostedShard
-	mailbox bool // the entity's, or else the shard's
+	shard *hostedShard
+	bound region.Bound
+	size  int // of the call
 }
 
-// fullOf tells which bound refused a call of the entity.
-func (s *hostedShard) fullOf(id string) *noRoom {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return &noRoom{s, s.core.MailboxFull(id)}
-}
+// noRoom is why the shard had no room for a call to wait.
+func (s *hostedShard) noRoom(c *region.Call) *noRoom { return &noRoom{s, c.Full, c.Size} }
 
 func (e *noRoom) Error() string {
-	s, at := e.shard, e.shard.plane().self.Name
-	if e.mailbox {
-		return fmt.Sprintf("its mailbox at %s holds %d calls (retry later, or raise its Mailbox)", at, s.host.settings.mailbox)
+	s, cfg := e.shard, &e.shard.plane().cfg
+	bytes := func(whose string, limit int, setting string) string {
+		return fmt.Sprintf("%s %s may hold %d bytes, and %d more are too many (retry later, send less at once, or raise %s)",
+			whose, cfg.Name, limit, e.size, setting)
 	}
-	return fmt.Sprintf("its shard %v at %s is not open and holds %d calls (retry later, or raise Config.BufferSize)", s.id, at, s.plane().cfg.BufferSize)
+	switch e.bound {
+	case region.MailboxBytes:
+		return bytes("its mailbox at", s.host.settings.bytes, "its MailboxBytes")
+	case region.ShardBytes:
+		return bytes(fmt.Sprintf("the calls that wait in its shard %v at", s.id), cfg.ShardBytes, "Config.ShardBytes")
+	case region.NodeBytes:
+		return bytes("all calls that wait at", cfg.BufferBytes, "Config.BufferBytes")
+	case region.ShardCalls:
+		return fmt.Sprintf("its shard %v at %s is not open and holds %d calls (retry later, or raise Config.BufferSize)", s.id, cfg.Name, cfg.BufferSize)
+	case region.MailboxCalls:
+	}
+	return fmt.Sprintf("its mailbox at %s holds %d calls (retry later, or raise its Mailbox)", cfg.Name, s.host.settings.mailbox)
 }
 
 // noContact is why a node runs nothing although it has the entity.

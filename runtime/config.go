@@ -65,6 +65,20 @@ type Config struct {
 	// MailboxSize bounds the calls that wait for one entity. Default 1,000,
 	// minimum 1.
 	MailboxSize int
+	// MailboxBytes bounds the calls that wait for one entity by the bytes of their
+	// arguments, ids and method names; for a type, see [MailboxBytes]. Default 8 MiB,
+	// 64 KiB to 1 GiB.
+	MailboxBytes int
+	// ShardBytes bounds the calls that wait in one shard in the same way: for turns of
+	// its entities, or while the shard moves to this process or away. Default 32 MiB,
+	// at least MailboxBytes, at most 1 GiB.
+	ShardBytes int
+	// BufferBytes bounds the calls that wait at this process in the same way: in all
+	// shards that are here, and for shards without a home. Calls of this process that
+	// wait on their callers' goroutines take no part, for they are not encoded. Tells of
+	// this process whose turns have begun may take as much again. Default 128 MiB, at
+	// least ShardBytes, at most 1 TiB.
+	BufferBytes int
 	// Window is how many bytes one peer may have under way to this process on
 	// one lane. Default 1 MiB, 64 KiB to 16 MiB.
 	Window int
@@ -105,6 +119,9 @@ func (c Config) withDefaults() Config {
 	set(&c.LeaveTimeout, 60*time.Second)
 	set(&c.BufferSize, 100_000)
 	set(&c.MailboxSize, 1_000)
+	set(&c.MailboxBytes, 8<<20)
+	set(&c.ShardBytes, max(32<<20, c.MailboxBytes))
+	set(&c.BufferBytes, max(128<<20, c.ShardBytes))
 	set(&c.Window, 1<<20)
 	set(&c.MaxBuffered, max(8<<20, c.Window))
 	set(&c.SingletonBuffer, 1_000)
@@ -117,6 +134,12 @@ func (c Config) withDefaults() Config {
 	}
 	return c
 }
+
+// Bounds of what is bounded by bytes.
+const (
+	minBytes = 64 << 10
+	maxBytes = 1 << 30
+)
 
 // NoBuffer is the Config.SingletonBuffer of a process whose calls never wait.
 const NoBuffer = -1
@@ -169,6 +192,9 @@ func (c Config) validate() error {
 	bad(c.LeaveTimeout >= time.Second, "LeaveTimeout is %v: want at least 1s", c.LeaveTimeout)
 	bad(c.BufferSize >= 1, "BufferSize is %d: want at least 1", c.BufferSize)
 	bad(c.MailboxSize >= 1, "MailboxSize is %d: want at least 1", c.MailboxSize)
+	bad(c.MailboxBytes >= minBytes && c.MailboxBytes <= maxBytes, "MailboxBytes is %d: want 64 KiB to 1 GiB", c.MailboxBytes)
+	bad(c.ShardBytes >= c.MailboxBytes && c.ShardBytes <= maxBytes, "ShardBytes is %d: want at least MailboxBytes (%d), at most 1 GiB", c.ShardBytes, c.MailboxBytes)
+	bad(c.BufferBytes >= c.ShardBytes && int64(c.BufferBytes) <= maxBytes<<10, "BufferBytes is %d: want at least ShardBytes (%d), at most 1 TiB", c.BufferBytes, c.ShardBytes)
 	bad(c.Window >= 64<<10 && c.Window <= 16<<20, "Window is %d: want 64 KiB to 16 MiB", c.Window)
 	bad(c.MaxBuffered >= c.Window, "MaxBuffered is %d: want at least Window (%d)", c.MaxBuffered, c.Window)
 	bad(c.SingletonBuffer >= NoBuffer && c.SingletonBuffer <= 10_000, "SingletonBuffer is %d: want 1 to 10000, or NoBuffer", c.SingletonBuffer)

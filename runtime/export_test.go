@@ -88,3 +88,19 @@ func (c *Conn) ShardOf(kind, id string) placement.ShardID {
 	}
 	return placement.ShardID{Kind: kind, Shard: shard}
 }
+
+// WaitingBytes is how much the calls that wait at the node hold.
+func (n *Node) WaitingBytes() int64 { return n.plane.budget.Used() }
+
+// FillRunners has the node's runners hold as many bytes of arguments as they may, or
+// none.
+func (n *Node) FillRunners(full bool) {
+	for i := range n.plane.runs {
+		r := &n.plane.runs[i]
+		r.mu.Lock()
+		if r.queue.bytes = 0; full {
+			r.queue.bytes = r.most
+		}
+		r.mu.Unlock()
+	}
+}

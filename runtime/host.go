@@ -34,7 +34,10 @@ func newHost(pl *plane, k *kind, desc codegen.Host, settings hostSettings) (*hos
 	if desc.New == nil || desc.Dispatch == nil {
 		return nil, fmt.Errorf("host %s: incomplete description (run go generate again?)", desc.Name)
 	}
-	limits := region.Limits{Mailbox: settings.mailbox, Handoff: settings.handoff, Waiting: pl.cfg.BufferSize}
+	limits := region.Limits{
+		Mailbox: settings.mailbox, Waiting: pl.cfg.BufferSize, Handoff: settings.handoff,
+		MailboxBytes: settings.bytes, ShardBytes: pl.cfg.ShardBytes, Budget: pl.budget,
+	}
 	h.passivator = newPassivator(h)
 	if desc.Singleton {
 		limits.Lead = codegen.SingletonID

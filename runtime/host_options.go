@@ -25,6 +25,7 @@ type hostSettings struct {
 	moves   int      // 0: the coordinator's default
 	hosts   int
 	mailbox int
+	bytes   int // of one mailbox
 
 	single    Singleton
 	singleSet bool
@@ -43,7 +44,7 @@ type hostSettings struct {
 // defaultHostSettings are the settings of a type without options.
 func defaultHostSettings(cfg Config) hostSettings {
 	return hostSettings{
-		idle: 2 * time.Minute, inline: true, mailbox: cfg.MailboxSize,
+		idle: 2 * time.Minute, inline: true, mailbox: cfg.MailboxSize, bytes: cfg.MailboxBytes,
 		stopTimeout: max(cfg.HandoffTimeout-5*time.Second, time.Second),
 		backoff:     100 * time.Millisecond, backoffMost: 10 * time.Second,
 	}
@@ -128,6 +129,12 @@ func Handoff(options ...string) HostOption {
 // may differ.
 func Mailbox(n int) HostOption { return func(s *hostSettings) { s.mailbox = n } }
 
+// MailboxBytes bounds the calls that wait for one entity of the type by the bytes of
+// their arguments, ids and method names: more are answered with [ErrOverloaded].
+// Default Config.MailboxBytes, 64 KiB to 1 GiB; Config.ShardBytes counts too. Members
+// may differ.
+func MailboxBytes(n int) HostOption { return func(s *hostSettings) { s.bytes = n } }
+
 // Strategies that place shards, for [Allocation].
 type (
 	// Strategy decides where the shards of a type live. One of your own must be
@@ -165,6 +172,8 @@ func (s *hostSettings) validate(kind string, stateful bool) error {
 		return fault("MinHosts(%d): want 1 to %d", s.hosts, coordinator.MaxTuning)
 	case s.mailbox < 1:
 		return fault("Mailbox(%d): want at least 1", s.mailbox)
+	case s.bytes < minBytes || s.bytes > maxBytes:
+		return fault("MailboxBytes(%d): want 64 KiB to 1 GiB", s.bytes)
 	}
 	if s.role != "" {
 		if err := transport.CheckName("role", s.role); err != nil {

@@ -63,6 +63,7 @@ func (s *hostedShard) deliverBy(c *region.Call, at time.Time, r *route, t *targe
 	var after []func()
 	switch {
 	case v == region.Queued:
+		inbound(c).detach()
 		s.sweepLocked()
 	case v == region.Forward && !c.Local: // at once: nothing may come between
 		s.forwardLocked(inbound(c), &after)
@@ -137,7 +138,7 @@ func (s *hostedShard) accepted(c *inCall, entity *region.Entity, v region.Verdic
 	case region.Moved:
 		return false
 	case region.Overloaded:
-		pl.answerCode(c, wire.CodeOverloaded, s.fullOf(c.Entity).Error())
+		pl.answerCode(c, wire.CodeOverloaded, s.noRoom(&c.Call).Error())
 	case region.Shed:
 		pl.answerCode(c, wire.CodeDropped, "")
 	case region.Circular:

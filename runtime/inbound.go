@@ -31,6 +31,7 @@ type inCall struct {
 	told     bool // enqueueTold's, which its runner keeps
 	lane     int
 	from     *path                       // the path that it came on; nil for this process's own
+	frame    int                         // bytes of the frame that its slices are of; 0: they are its own
 	encoded  atomic.Pointer[encodedTurn] // nil until its turn begins
 	run      hold                        // the turn's hold on its lane or runner; zero: it has none
 	began    int64                       // when its turn did, in nanoseconds after the plane's base
@@ -170,7 +171,7 @@ func (l *lane) call(e *wire.Envelope, seq uint64) bool {
 	}
 	c := l.take()
 	c.fill(pl, p.peer, e, int(l.ch), l.at)
-	c.from = p
+	c.from, c.frame = p, l.size
 	entity, v := sh.deliver(&c.Call, l.at)
 	switch v {
 	case region.Run:
@@ -180,7 +181,7 @@ func (l *lane) call(e *wire.Envelope, seq uint64) bool {
 		epoch, owner := sh.placement()
 		return refuse(wire.CodeMoved, epoch, owner, "")
 	case region.Overloaded:
-		return refuse(wire.CodeOverloaded, 0, transport.Address{}, sh.fullOf(c.Entity).Error())
+		return refuse(wire.CodeOverloaded, 0, transport.Address{}, sh.noRoom(&c.Call).Error())
 	case region.Shed:
 		return refuse(wire.CodeDropped, 0, transport.Address{}, "")
 	case region.Circular:
@@ -207,7 +208,7 @@ func (c *inCall) fill(pl *plane, from transport.Peer, e *wire.Envelope, lane int
 		c.Sender, c.Via = e.Node, from.Address
 	}
 	c.Epoch = placement.Epoch(e.Epoch)
-	c.Driver = c
+	c.Driver, c.Size = c, sizeOf(e)
 	if len(e.Chain) > 0 {
 		c.Chain = chain(e.Chain)
 	}
@@ -215,6 +216,38 @@ func (c *inCall) fill(pl *plane, from transport.Peer, e *wire.Envelope, lane int
 		c.deadline = int64(at.Sub(pl.lease.base) + time.Duration(min(e.Timeout, uint64(1<<50)))*time.Microsecond)
 	}
 }
+
+// sizeOf is how many bytes are kept for a call that waits.
+func sizeOf(e *wire.Envelope) int {
+	return len(e.Payload) + len(e.Entity) + len(e.Method) + len(e.Chain)
+}
+
+// detach gives a call that will wait memory of its own, if the frame that it came in is
+// much larger: it would keep all of the frame. Its shard is locked, and nobody has the
+// call yet.
+func (c *inCall) detach() {
+	if c.frame < 2*c.Size+smallFrame {
+		return
+	}
+	own := make([]byte, 0, c.Size)
+	take := func(b []byte) []byte {
+		if len(b) == 0 {
+			return b
+		}
+		at := len(own)
+		own = append(own, b...)
+		return own[at:len(own):len(own)]
+	}
+	c.args, c.method, c.chain = take(c.args), take(c.method), take(c.chain)
+	c.Entity = stringOf(take(bytesOf(c.Entity)))
+	if c.Chain != nil {
+		c.Chain = chain(c.chain)
+	}
+	c.frame = 0
+}
+
+// smallFrame is of how many bytes a frame is kept in any case.
+const smallFrame = 512
 
 func inbound(c *region.Call) *inCall { return c.Driver.(*inCall) }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/call"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/region"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -49,7 +50,8 @@ type plane struct {
 	exiting atomic.Bool // this node has nothing left to give away: it takes nothing any more
 
 	pending pendingTable
-	held    atomic.Int64 // calls held in routes
+	held    atomic.Int64   // calls held in routes
+	budget  *region.Budget // bytes of calls that wait, in routes and hosted shards
 	clock   atomic.Uint32
 	swept   atomic.Int64 // when pending was, in nanoseconds after the lease's base
 
@@ -92,6 +94,7 @@ func newPlane(cfg Config, self transport.Peer, ctl planeControl) *plane {
 		peers: map[transport.Address]*peerPaths{},
 		gone:  map[transport.Address]bool{}, left: map[transport.Address]bool{},
 	}
+	pl.budget = region.NewBudget(cfg.BufferBytes)
 	pl.ctx, pl.halt = context.WithCancel(context.Background())
 	pl.stop = pl.ctx.Done()
 	pl.kinds.Store(&map[string]*kind{})
@@ -104,6 +107,7 @@ func newPlane(cfg Config, self transport.Peer, ctl planeControl) *plane {
 	pl.runs = make([]runner, max(runtime.GOMAXPROCS(0), minRunners))
 	for i := range pl.runs {
 		pl.runs[i].init(pl)
+		pl.runs[i].most = cfg.BufferBytes / (2 * len(pl.runs)) // and as much again is being run
 	}
 	return pl
 }

@@ -126,7 +126,7 @@ func (p port) waitTurn(ctx context.Context, up *turn, s *hostedShard, r *codegen
 		return codegen.Turn{}, nil
 	case region.Overloaded:
 		pl.ledger.add(callRefused)
-		return codegen.Turn{}, p.fail(r, method, NotExecuted, &overload{cause: s.fullOf(r.ID)})
+		return codegen.Turn{}, p.fail(r, method, NotExecuted, &overload{cause: s.noRoom(&c.Call)})
 	case region.Circular:
 		pl.ledger.add(callRefused)
 		return codegen.Turn{}, p.fail(r, method, NotExecuted, circular(chain(c.chain).String()+s.id.Kind+"/"+clip(r.ID)))
@@ -185,7 +185,9 @@ func (p port) Send(c codegen.Call) error {
 	if p.kind.plane.closed() {
 		return p.fail(c.Ref, c.Method, NotExecuted, p.kind.plane.errClosed())
 	}
-	if p.tellNear(&c) {
+	if near, err := p.tellNear(&c); err != nil {
+		return p.fail(c.Ref, c.Method, NotExecuted, err)
+	} else if near {
 		return nil
 	}
 	e := p.envelope(&c, wire.TypeTell)

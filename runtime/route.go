@@ -173,6 +173,10 @@ func (r *route) hold(e *wire.Envelope) (bool, error) {
 		r.mu.Unlock()
 		return false, r.errHolding()
 	}
+	if !pl.budget.Take(sizeOf(e)) {
+		r.mu.Unlock()
+		return false, r.errHoldingBytes(sizeOf(e))
+	}
 	r.core.Hold(call.Outgoing{Envelope: keep(e), Driver: time.Now()})
 	r.mu.Unlock()
 	pl.held.Add(1)
@@ -185,9 +189,14 @@ func (r *route) hold(e *wire.Envelope) (bool, error) {
 // wait: each is answered and counted. mu is held, and released.
 func (r *route) holdWithin(e *wire.Envelope) (err error) {
 	pl := r.kind.plane
+	if !pl.budget.Take(sizeOf(e)) {
+		r.mu.Unlock()
+		return r.errHoldingBytes(sizeOf(e))
+	}
 	dropped := r.core.HoldWithin(call.Outgoing{Envelope: keep(e), Driver: time.Now()}, pl.cfg.singletonBuffer())
 	r.mu.Unlock()
-	pl.held.Add(1 - int64(len(dropped)))
+	pl.held.Add(1)
+	pl.letGo(dropped)
 	pl.ledger.add(callBuffered)
 	for i := range dropped {
 		d := &dropped[i].Envelope
@@ -202,6 +211,23 @@ func (r *route) holdWithin(e *wire.Envelope) (err error) {
 		}
 	}
 	return err
+}
+
+// letGo counts calls that are not held any more.
+func (pl *plane) letGo(out []call.Outgoing) {
+	for i := range out {
+		pl.budget.Give(sizeOf(&out[i].Envelope))
+	}
+	pl.held.Add(-int64(len(out)))
+}
+
+// takeBack counts calls that are held anew, room or not: their senders have been told
+// that they are on their way.
+func (pl *plane) takeBack(out []call.Outgoing) {
+	for i := range out {
+		pl.budget.Force(sizeOf(&out[i].Envelope))
+	}
+	pl.held.Add(int64(len(out)))
 }
 
 // found goes to where a singleton's instance was found. It may be under a lower
@@ -226,7 +252,7 @@ func (r *route) forget(id uint64) bool {
 	r.mu.Lock()
 	out := r.core.Drop(func(o call.Outgoing) bool { return o.Envelope.ID == id })
 	r.mu.Unlock()
-	r.kind.plane.held.Add(-int64(len(out)))
+	r.kind.plane.letGo(out)
 	return len(out) > 0
 }
 
@@ -245,7 +271,7 @@ func (r *route) dropTells(t time.Time) int {
 		return ok && o.Envelope.ID == 0 && at.Before(t)
 	})
 	r.mu.Unlock()
-	r.kind.plane.held.Add(-int64(len(out)))
+	r.kind.plane.letGo(out)
 	return len(out)
 }
 
@@ -274,7 +300,7 @@ func (r *route) learnLocked(owner transport.Address, epoch placement.Epoch, acke
 
 // refused takes an envelope back that the owner at the other end of p refused.
 func (r *route) refused(p *path, e wire.Envelope, owner transport.Address, epoch placement.Epoch) {
-	r.kind.plane.held.Add(1)
+	r.kind.plane.takeBack([]call.Outgoing{{Envelope: e}})
 	r.kind.plane.pending.sent(e.ID, nil, 0)
 	r.change(func(acked uint64) call.Step {
 		r.core.Refused(p.peer.Address, call.Outgoing{Envelope: e}, owner, epoch)
@@ -289,7 +315,7 @@ func (r *route) acked(p *path, seq uint64) {
 
 // ownerGone tells that a node was removed, and what it certainly did not execute.
 func (r *route) ownerGone(a transport.Address, left []call.Outgoing) {
-	r.kind.plane.held.Add(int64(len(left)))
+	r.kind.plane.takeBack(left)
 	r.change(func(uint64) call.Step { return r.core.OwnerGone(a, left) })
 }
 
@@ -368,7 +394,7 @@ func (r *route) flushWord(step call.Step) *wire.Envelope {
 func (r *route) goTo(step call.Step) {
 	pl := r.kind.plane
 	owner, epoch := r.core.Owner, r.core.Epoch
-	pl.held.Add(-int64(len(step.Deliver)))
+	pl.letGo(step.Deliver)
 	if owner == pl.self.Address {
 		r.goLocal(step)
 		return
@@ -382,7 +408,7 @@ func (r *route) goTo(step call.Step) {
 			p.mu.Unlock()
 		}
 		r.core.OwnerGone(owner, step.Deliver)
-		pl.held.Add(int64(len(step.Deliver)))
+		pl.takeBack(step.Deliver)
 		pl.ctl.ask(r.kind.desc.Name)
 		return
 	}
@@ -420,7 +446,7 @@ func (r *route) goLocal(step call.Step) {
 	pl := r.kind.plane
 	if r.kind.host == nil { // the table is wrong about this node: wait for another one
 		r.core.OwnerGone(pl.self.Address, step.Deliver)
-		pl.held.Add(int64(len(step.Deliver)))
+		pl.takeBack(step.Deliver)
 		return
 	}
 	sh := r.kind.host.shard(r.shard)

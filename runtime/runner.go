@@ -12,6 +12,7 @@ import (
 type runner struct {
 	baton
 	watch *watchdog
+	most  int // bytes of arguments from which on tells are refused
 
 	mu    sync.Mutex
 	queue batch
@@ -32,6 +33,7 @@ type runner struct {
 type batch struct {
 	turns []begun
 	args  argsBuffer
+	bytes int // of the arguments
 }
 
 // begun is a turn that has begun and waits to be run: for call, or if that is nil, for
@@ -58,6 +60,7 @@ func (r *runner) add(e *region.Entity, c *inCall) {
 // addLocked is add for who holds mu, which it releases.
 func (r *runner) addLocked(b begun, args []byte) {
 	b.args = r.queue.args.add(args)
+	r.queue.bytes += len(args)
 	r.queue.turns = append(r.queue.turns, b)
 	idle := !r.busy
 	r.busy = true

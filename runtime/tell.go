@@ -14,30 +14,36 @@ import (
 // runner. It reports false where that cannot be: the entity is elsewhere, or sleeps,
 // or has a turn. Then the tell takes the long way, where it may wait; so a sender's
 // tells and calls stay in order.
-func (p port) tellNear(c *codegen.Call) bool {
+func (p port) tellNear(c *codegen.Call) (near bool, err error) {
 	if e, ok := c.Ref.Near.Load().(*region.Entity); ok && hostedOf(e).tryEnter(e) {
-		hostedOf(e).addTold(e, c)
-		return true
+		return true, hostedOf(e).addTold(e, c)
 	}
 	k := p.kind
 	t := k.routeOf(c.Ref.Hash).target.Load()
 	if t == nil || t.local == nil {
-		return false
+		return false, nil
 	}
 	e := t.local.look(c.Ref)
 	if e == nil || e == c.Ref.Near.Load() || !t.local.tryEnter(e) {
-		return false
+		return false, nil
 	}
 	c.Ref.Near.Store(e)
-	t.local.addTold(e, c)
-	return true
+	return true, t.local.addTold(e, c)
 }
 
-// addTold has the turn of a tell run, which has begun.
-func (s *hostedShard) addTold(e *region.Entity, c *codegen.Call) {
+// addTold has the turn of a tell run, which has begun. The error says that there is no
+// room for its arguments: then the turn has ended.
+func (s *hostedShard) addTold(e *region.Entity, c *codegen.Call) error {
 	r := s.plane().runner(s.id.Shard)
 	r.mu.Lock()
+	if r.queue.bytes >= r.most {
+		r.mu.Unlock()
+		s.endTurn(e)
+		s.plane().ledger.add(callRefused)
+		return &overload{cause: &noRoom{s, region.NodeBytes, len(c.Args)}}
+	}
 	r.addLocked(begun{entity: e, method: c.Method}, c.Args)
+	return nil
 }
 
 // runTold runs the turn of a tell on its runner's goroutine. It reports whether this
@@ -135,9 +141,10 @@ func (s *hostedShard) enqueueTold(e *wire.Envelope, by *route, t *target) (settl
 	entity, v := s.deliverBy(&c.Call, at, by, t)
 	switch v {
 	case region.Overloaded:
+		full := s.noRoom(&c.Call)
 		r.giveBack(c)
 		pl.ledger.add(callRefused)
-		return true, &overload{cause: s.fullOf(stringOf(e.Entity))}
+		return true, &overload{cause: full}
 	case region.Moved:
 		r.giveBack(c)
 		return false, nil

@@ -20,11 +20,16 @@ type Call struct {
 	// Local calls run on their caller's goroutine and cannot be forwarded: when
 	// the shard moves, their caller is told to look for the new home.
 	Local bool
+	// Size is how many bytes are kept for the call while it waits.
+	Size int
+	// Full is the bound that refused the call, when Deliver says Overloaded.
+	Full Bound
 	// Driver is the driver's own.
 	Driver any
 
 	next *Call
 	at   time.Time
+	held bool // Size is reserved
 }
 
 // A Chain is the turns that wait for a call.
@@ -38,8 +43,10 @@ type Chain interface {
 // queue is a first-in-first-out list of calls.
 type queue struct {
 	head, tail *Call
-	n          int
+	n, bytes   uint32 // calls, and the sum of their sizes; small, for each entity has a queue
 }
+
+func (q *queue) len() int { return int(q.n) }
 
 func (q *queue) push(c *Call) {
 	c.next = nil
@@ -50,6 +57,7 @@ func (q *queue) push(c *Call) {
 	}
 	q.tail = c
 	q.n++
+	q.bytes += uint32(c.Size)
 }
 
 func (q *queue) pop() *Call {
@@ -63,6 +71,7 @@ func (q *queue) pop() *Call {
 	}
 	c.next = nil
 	q.n--
+	q.bytes -= uint32(c.Size)
 	return c
 }
 
@@ -78,6 +87,7 @@ func (q *queue) take(o *queue) {
 	}
 	q.tail = o.tail
 	q.n += o.n
+	q.bytes += o.bytes
 	*o = queue{}
 }
 
@@ -105,7 +115,7 @@ const (
 	Queued                    // it waits and comes out of a later Effects
 	Moved                     // this node does not own the shard: Owner and Epoch tell who does
 	Forward                   // send it on to Successor: the shard, or what must run first, has left
-	Overloaded                // the mailbox or the shard's queue is full
+	Overloaded                // there is no room for it to wait: Call.Full says where
 	Shed                      // the shard is moving, and its type's handoff waits for nobody
 	Circular                  // its chain holds the entity's turn: it would wait for itself
 )

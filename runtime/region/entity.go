@@ -57,7 +57,7 @@ func (e *Entity) Lost() bool { return e.has(orphan) }
 func (e *Entity) Turn() *Call { return e.turn }
 
 // Mailbox is the number of calls that wait.
-func (e *Entity) Mailbox() int { return e.mailbox.n }
+func (e *Entity) Mailbox() int { return e.mailbox.len() }
 
 func (e *Entity) has(flag uint64) bool { return e.word.Load()&flag != 0 }
 

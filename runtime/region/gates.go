@@ -77,37 +77,24 @@ func (g *gates) refuse(w Way) {
 
 func (g *gates) held() (n int) {
 	for _, c := range g.closed {
-		n += c.held.n
+		n += c.held.len()
 	}
 	return n
 }
 
-// pass holds the call if its sender's gate is closed. held is false when the
-// call may go on. The youngest gate that concerns the call counts.
-func (g *gates) pass(c *Call, limit int) (v Verdict, held bool) {
+// before is the closed gate that the call has to wait at; nil where it may go on. The
+// youngest gate that concerns the call counts.
+func (g *gates) before(c *Call) *gate {
 	if !c.Via.IsZero() {
-		return Run, false
+		return nil
 	}
 	for _, t := range slices.Backward(g.closed) {
 		if t.sender != c.Sender.Address || c.Epoch < t.epoch && !c.Local {
 			continue
 		}
-		if t.held.n >= limit {
-			return Overloaded, true
-		}
-		t.held.push(c)
-		return Queued, true
+		return t
 	}
-	return Run, false
-}
-
-func (g *gates) filter(drop func(*Call) bool) bool {
-	for _, t := range g.closed {
-		if len(t.held.filter(drop)) > 0 {
-			return true
-		}
-	}
-	return false
+	return nil
 }
 
 func (g *gates) find(look func(*queue) *Call) *Call {
@@ -308,7 +295,7 @@ type Shut struct {
 func (s *Shard) Overdue(at time.Time) (gates []Shut) {
 	for _, t := range s.gates.closed {
 		if at.Sub(t.since) >= GateTimeout {
-			gates = append(gates, Shut{t.sender, t.via, t.epoch, t.held.n})
+			gates = append(gates, Shut{t.sender, t.via, t.epoch, t.held.len()})
 		}
 	}
 	return gates

@@ -148,7 +148,7 @@ func (s *Shard) drain() (fx Effects) {
 	}
 	s.waiting.take(&later)
 	if s.how.Sheds {
-		fx.Drop = s.waiting.filter(func(c *Call) bool { return c.Epoch <= s.epoch || c.Local })
+		fx.Drop = s.sift(&s.waiting, func(c *Call) bool { return c.Epoch <= s.epoch || c.Local })
 	}
 	fx.Drained = s.running == 0
 	return fx

@@ -54,7 +54,7 @@ func (s *Shard) follow() Effects {
 	s.trail.add(s.peer, s.moveE)
 	s.dismiss()
 	s.granted = false
-	waited := s.waiting.filter(func(c *Call) bool { return c.Epoch <= s.epoch })
+	waited := s.sift(&s.waiting, func(c *Call) bool { return c.Epoch <= s.epoch })
 	fx := Effects{Forward: waited}
 	if s.how.TurnsAway {
 		fx = Effects{Refuse: waited}
@@ -231,7 +231,7 @@ func (s *Shard) strayed() []*Call {
 		return nil
 	}
 	left := s.trail.last().epoch
-	return s.waiting.filter(func(c *Call) bool { return !c.Local && c.Epoch <= left })
+	return s.sift(&s.waiting, func(c *Call) bool { return !c.Local && c.Epoch <= left })
 }
 
 // redeliverAll brings what waits to the shard once more, in order.
@@ -251,6 +251,9 @@ func (s *Shard) redeliver(q *queue, now uint32) (fx Effects) {
 			v = Moved
 		} else {
 			e, v = s.bring(c, now)
+		}
+		if v != Queued {
+			s.release(c)
 		}
 		switch v {
 		case Run:
@@ -285,7 +288,7 @@ func (s *Shard) Dismiss() Effects {
 	}
 	s.gates.closed = nil
 	s.regate()
-	return Effects{Refuse: s.waiting.filter(func(*Call) bool { return true })}
+	return Effects{Refuse: s.sift(&s.waiting, func(*Call) bool { return true })}
 }
 
 // orphan gives up the turns under way, whose entities end with them, and the
@@ -296,6 +299,7 @@ func (s *Shard) orphan() (fx Effects) {
 			s.empty(e)
 		}
 		for c := e.mailbox.pop(); c != nil; c = e.mailbox.pop() {
+			s.release(c)
 			fx.Drop = append(fx.Drop, c)
 		}
 	}
@@ -339,5 +343,5 @@ func (s *Shard) close() Effects {
 
 // refuseOld refuses the waiting calls that no newer table can help.
 func (s *Shard) refuseOld() Effects {
-	return Effects{Refuse: s.waiting.filter(func(c *Call) bool { return c.Epoch <= s.epoch })}
+	return Effects{Refuse: s.sift(&s.waiting, func(c *Call) bool { return c.Epoch <= s.epoch })}
 }

@@ -49,6 +49,7 @@ func newDice(seed uint64, seen map[State]map[State]bool) *dice {
 		r: r, now: time.Unix(1000, 0), waiting: map[*Call]bool{}, turns: map[*Entity]bool{}, seen: seen,
 		s: New(placement.ShardID{Kind: "K", Shard: 1}, node("a"), Limits{
 			Mailbox: 1 + r.IntN(6), Waiting: 1 + r.IntN(20), Handoff: handoffs[r.IntN(len(handoffs))],
+			MailboxBytes: 100 + r.IntN(400), ShardBytes: 100 + r.IntN(900), Budget: NewBudget(100 + r.IntN(900)),
 		}),
 	}
 }
@@ -113,7 +114,7 @@ func (d *dice) deliver() {
 		d.log = append(d.log, fmt.Sprintf("begin %s %v", id, fast))
 		return
 	}
-	c := &Call{Entity: d.entity(), Sender: transport.Peer{Address: d.node()}, Epoch: d.epoch(), Local: d.r.IntN(6) == 0}
+	c := &Call{Entity: d.entity(), Sender: transport.Peer{Address: d.node()}, Epoch: d.epoch(), Local: d.r.IntN(6) == 0, Size: d.r.IntN(100)}
 	if d.r.IntN(3) == 0 {
 		c.Via = d.other()
 	}
@@ -121,9 +122,9 @@ func (d *dice) deliver() {
 		c.Chain = links{entity: d.r.IntN(2) == 0}
 	}
 	d.log = append(d.log, fmt.Sprintf("call %+v", *c))
-	before := d.s.waiting.n
+	before := d.s.waiting.len()
 	e, v := d.s.Deliver(c, 0, d.now)
-	if after := d.s.waiting.n; after > before && after > d.s.limits.Waiting {
+	if after := d.s.waiting.len(); after > before && after > d.s.limits.Waiting {
 		d.fail("%d calls wait in the shard, the limit is %d", after, d.s.limits.Waiting)
 	}
 	switch v {
@@ -339,6 +340,9 @@ func (d *dice) count() {
 		if e.Mailbox() > d.s.limits.Mailbox {
 			d.fail("%d calls wait for %s, the limit is %d", e.Mailbox(), e.ID, d.s.limits.Mailbox)
 		}
+	}
+	if b := d.s.Bytes(); b > d.s.limits.ShardBytes || int64(b) != d.s.limits.Budget.Used() || int64(b) > d.s.limits.Budget.limit {
+		d.fail("calls of %d bytes wait, the limits are %+v", b, d.s.limits)
 	}
 	if n != len(d.waiting) {
 		d.fail("%d calls wait, %d were taken in and did not come out", n, len(d.waiting))

@@ -59,7 +59,12 @@ var legal = map[State][]State{
 // Limits bound what waits in one shard.
 type Limits struct {
 	Mailbox int // calls that wait for one entity
-	Waiting int // calls that wait for the shard to open
+	Waiting int // calls that wait for the shard to open, or at one gate
+	// MailboxBytes and ShardBytes bound the sizes of the calls that wait for one entity,
+	// and of all that wait in the shard; 0: no bound.
+	MailboxBytes, ShardBytes int
+	// Budget bounds the sizes of all that waits in the shards that share it.
+	Budget *Budget
 	// Lead is the entity whose first turn after the shard has opened is the
 	// driver's own, so that it is brought to life before any call; empty: none.
 	Lead string
@@ -83,6 +88,7 @@ type Limits struct {
 //     an idle one is live if and only if it has a Value.
 //  10. gated is set while a gate is closed, or calls are not direct.
 //  11. Every live entity is in the list of active ones, and they are counted.
+//  12. Each call that waits has reserved its size, and nothing else has.
 type Shard struct {
 	entities index
 	gated    atomic.Bool   // no turn begins outside the lock: see Entity.Enter
@@ -112,6 +118,7 @@ type Shard struct {
 	resting  *Entity         // the one of stopping that the driver is at; nil: none yet
 	waiting  queue
 	gates    gates
+	bytes    int // reserved by the calls that wait
 	// reopening is how many calls of reopen are under way, one within the other.
 	reopening int
 	pending   *move // a move that waits for the gates
@@ -162,7 +169,7 @@ func (s *Shard) Entities() int { return s.entities.n }
 func (s *Shard) Restable() bool { return s.state == Open && s.pending == nil }
 
 // Waiting is the number of calls that wait for the shard to open.
-func (s *Shard) Waiting() int { return s.waiting.n + s.gates.held() }
+func (s *Shard) Waiting() int { return s.waiting.len() + s.gates.held() }
 
 func (s *Shard) become(to State) {
 	for _, ok := range legal[s.state] {
@@ -255,8 +262,8 @@ func (s *Shard) admit(c *Call) Verdict {
 
 // bring takes a call to where it runs or waits.
 func (s *Shard) bring(c *Call, now uint32) (*Entity, Verdict) {
-	if v, held := s.gates.pass(c, s.limits.Waiting); held {
-		return nil, v
+	if t := s.gates.before(c); t != nil {
+		return nil, s.wait(&t.held, c)
 	}
 	if s.ahead(c) {
 		return nil, s.hold(c)
@@ -294,13 +301,7 @@ func (s *Shard) onward() Verdict {
 	return Forward
 }
 
-func (s *Shard) hold(c *Call) Verdict {
-	if s.waiting.n >= s.limits.Waiting {
-		return Overloaded
-	}
-	s.waiting.push(c)
-	return Queued
-}
+func (s *Shard) hold(c *Call) Verdict { return s.wait(&s.waiting, c) }
 
 func (s *Shard) deliver(c *Call, now uint32) (*Entity, Verdict) {
 	e := s.entity(c.Entity)
@@ -308,21 +309,11 @@ func (s *Shard) deliver(c *Call, now uint32) (*Entity, Verdict) {
 		if c.Chain != nil && c.Chain.HoldsEntity(s.id, c.Entity) {
 			return nil, Circular
 		}
-		if e.mailbox.n >= s.limits.Mailbox {
-			return nil, Overloaded
-		}
-		e.mailbox.push(c)
-		return nil, Queued
+		return nil, s.post(e, c)
 	}
 	e.turn = c
 	s.running++
 	return e, Run
-}
-
-// MailboxFull tells whether as many calls wait for the entity as may.
-func (s *Shard) MailboxFull(id string) bool {
-	e := s.entities.get(id)
-	return e != nil && e.has(busy) && e.mailbox.n >= s.limits.Mailbox
 }
 
 // Kept is for a driver that goes on with the entity's turn when the call is over
@@ -340,6 +331,7 @@ func (s *Shard) End(e *Entity, now uint32) (next *Call, drained bool) {
 	}
 	if e.mailbox.head != nil && (s.state == Open || s.state == Draining) {
 		e.turn = e.mailbox.pop()
+		s.release(e.turn)
 		return e.turn, false
 	}
 	e.turn = nil
@@ -367,10 +359,15 @@ func (s *Shard) idleFlags(e *Entity) (f uint64) {
 // Cancel removes a waiting call and reports whether it still waited.
 func (s *Shard) Cancel(c *Call) bool {
 	is := func(o *Call) bool { return o == c }
-	if e := s.entities.get(c.Entity); e != nil && len(e.mailbox.filter(is)) > 0 {
+	if e := s.entities.get(c.Entity); e != nil && len(s.sift(&e.mailbox, is)) > 0 {
 		return true
 	}
-	return len(s.waiting.filter(is)) > 0 || s.gates.filter(is)
+	for _, t := range s.gates.closed {
+		if len(s.sift(&t.held, is)) > 0 {
+			return true
+		}
+	}
+	return len(s.sift(&s.waiting, is)) > 0
 }
 
 // Find returns the first call for the entity for which match is true, and
@@ -401,7 +398,7 @@ func (s *Shard) Find(entity string, match func(*Call) bool) (c *Call, running bo
 // Expire removes and returns the calls that wait for the shard since before t.
 func (s *Shard) Expire(t time.Time) []*Call {
 	old := func(c *Call) bool { return c.at.Before(t) }
-	return s.waiting.filter(old)
+	return s.sift(&s.waiting, old)
 }
 
 func (s *Shard) check() {
@@ -460,6 +457,9 @@ func (s *Shard) Check() error {
 				return fmt.Errorf("shard %v: invariant 4: %v and a call for %q of epoch %v waits", s.id, s.state, c.Entity, c.Epoch)
 			}
 		}
+	}
+	if err := s.checkRoom(); err != nil {
+		return err
 	}
 	if s.offered != nil && (s.state != Open || !s.how.Serves) {
 		return fmt.Errorf("shard %v: invariant 8: %v and on offer", s.id, s.state)

@@ -63,8 +63,8 @@ func rest(ctx context.Context, s settings, node *shard.Node, conn *shard.Conn, h
 			}
 		}
 	}
-	runtime.GC()
 	last := time.Now()
+	runtime.GC()
 	near, far := newPaced(), newPaced()
 	var calls sync.WaitGroup
 	calling, stop := context.WithCancel(ctx)

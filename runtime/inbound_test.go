@@ -1,0 +1,36 @@
+package shard
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// TestWaitingCallLeavesItsFrame: a small call that waits does not keep the large frame
+// that it came in; one that is most of its frame is not copied.
+func TestWaitingCallLeavesItsFrame(t *testing.T) {
+	for name, tt := range map[string]struct {
+		frame int
+		own   bool
+	}{"large frame": {64 << 10, true}, "its own frame": {100, false}} {
+		t.Run(name, func(t *testing.T) {
+			frame := []byte("bob Add arguments chain")
+			e := wire.Envelope{Type: wire.TypeCall, Entity: frame[0:3], Method: frame[4:7], Payload: frame[8:17], Chain: frame[18:23]}
+			pl := newPlane(Config{Name: "a"}.withDefaults(), transport.Peer{}, nil)
+			c := pl.newInCall(transport.Peer{}, &e, 0, pl.lease.base)
+			c.frame = tt.frame
+			c.detach()
+			copy(frame, bytes.Repeat([]byte("x"), len(frame)))
+			got := []string{c.Entity, string(c.method), string(c.args), string(c.chain), string(c.Chain.(chain))}
+			want := []string{"bob", "Add", "arguments", "chain", "chain"}
+			if !tt.own {
+				want = []string{"xxx", "xxx", "xxxxxxxxx", "xxxxx", "xxxxx"}
+			}
+			require.Equal(t, want, got)
+		})
+	}
+}

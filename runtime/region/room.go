@@ -1,0 +1,146 @@
+package region
+
+import (
+	"fmt"
+	"sync/atomic"
+)
+
+// A Bound is one of those that refuse a call which would have to wait.
+type Bound uint8
+
+// The bounds.
+const (
+	MailboxCalls Bound = iota // Limits.Mailbox
+	MailboxBytes              // Limits.MailboxBytes
+	ShardCalls                // Limits.Waiting
+	ShardBytes                // Limits.ShardBytes
+	NodeBytes                 // Limits.Budget
+)
+
+// A Budget bounds the bytes of what waits in several shards together. Nil is no bound.
+// It is safe for concurrent use.
+type Budget struct {
+	limit int64
+	used  atomic.Int64
+}
+
+// NewBudget returns a budget of that many bytes.
+func NewBudget(limit int) *Budget { return &Budget{limit: int64(limit)} }
+
+// Take takes n bytes, and reports whether there are so many.
+func (b *Budget) Take(n int) bool {
+	if b == nil || b.used.Add(int64(n)) <= b.limit {
+		return true
+	}
+	b.used.Add(-int64(n))
+	return false
+}
+
+// Force takes n bytes even if there are not so many, for what was taken in before.
+func (b *Budget) Force(n int) {
+	if b != nil {
+		b.used.Add(int64(n))
+	}
+}
+
+// Give gives n bytes back.
+func (b *Budget) Give(n int) { b.Force(-n) }
+
+// Used is how many bytes are taken.
+func (b *Budget) Used() int64 { return b.used.Load() }
+
+// above reports whether one more call of that size exceeds a limit; 0 is no limit.
+func above(limit, used, size int) bool { return limit > 0 && used+size > limit }
+
+// reserve takes the room that a call needs to wait in the shard, unless it has it
+// already. It reports false where there is none.
+func (s *Shard) reserve(c *Call) bool {
+	switch {
+	case c.held:
+		return true
+	case above(s.limits.ShardBytes, s.bytes, c.Size):
+		c.Full = ShardBytes
+		return false
+	case !s.limits.Budget.Take(c.Size):
+		c.Full = NodeBytes
+		return false
+	}
+	c.held = true
+	s.bytes += c.Size
+	return true
+}
+
+// release gives back what a call took that does not wait any more.
+func (s *Shard) release(c *Call) {
+	if c.held {
+		c.held = false
+		s.bytes -= c.Size
+		s.limits.Budget.Give(c.Size)
+	}
+}
+
+// sift removes the calls from a queue for which drop returns true, and returns them.
+func (s *Shard) sift(q *queue, drop func(*Call) bool) []*Call {
+	out := q.filter(drop)
+	for _, c := range out {
+		s.release(c)
+	}
+	return out
+}
+
+// wait puts a call into a queue of the shard's, or of one of its gates.
+func (s *Shard) wait(q *queue, c *Call) Verdict {
+	if q.len() >= s.limits.Waiting {
+		c.Full = ShardCalls
+		return Overloaded
+	}
+	if !s.reserve(c) {
+		return Overloaded
+	}
+	q.push(c)
+	return Queued
+}
+
+// post puts a call into the mailbox of an entity that has a turn.
+func (s *Shard) post(e *Entity, c *Call) Verdict {
+	switch {
+	case e.mailbox.len() >= s.limits.Mailbox:
+		c.Full = MailboxCalls
+		return Overloaded
+	case above(s.limits.MailboxBytes, int(e.mailbox.bytes), c.Size):
+		c.Full = MailboxBytes
+		return Overloaded
+	case !s.reserve(c):
+		return Overloaded
+	}
+	e.mailbox.push(c)
+	return Queued
+}
+
+// Bytes is the size of all calls that wait in the shard: for a turn, a gate, or for it
+// to open.
+func (s *Shard) Bytes() int { return s.bytes }
+
+// checkRoom is invariant 12.
+func (s *Shard) checkRoom() error {
+	sum, lost := 0, false
+	count := func(q *queue) *Call {
+		for c := q.head; c != nil; c = c.next {
+			sum += c.Size
+			lost = lost || !c.held
+		}
+		return nil
+	}
+	for e := range s.entities.all() {
+		count(&e.mailbox)
+	}
+	count(&s.waiting)
+	s.gates.find(count)
+	if s.reopening > 0 {
+		return nil // what gates held is on its way
+	}
+	if sum != s.bytes || lost {
+		return fmt.Errorf("shard %v: invariant 12: calls of %d bytes wait, %d are reserved", s.id, sum, s.bytes)
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package region
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// TestRoom: each bound refuses the call that would exceed it and is named, and what
+// leaves makes room again.
+func TestRoom(t *testing.T) {
+	open := func(s *Shard) { s.Place(node("a"), placement.MakeEpoch(1, 1), false, 0, time.Unix(1000, 0)) }
+	closed := func(*Shard) {}
+	for _, tt := range []struct {
+		name   string
+		limits Limits
+		place  func(*Shard)
+		want   Bound
+		taken  int
+	}{
+		{"mailbox", Limits{Mailbox: 3, Waiting: 9}, open, MailboxCalls, 3},
+		{"mailbox bytes", Limits{Mailbox: 9, Waiting: 9, MailboxBytes: 25}, open, MailboxBytes, 2},
+		{"shard bytes, for a turn", Limits{Mailbox: 9, Waiting: 9, ShardBytes: 25}, open, ShardBytes, 2},
+		{"node bytes, for a turn", Limits{Mailbox: 9, Waiting: 9, Budget: NewBudget(25)}, open, NodeBytes, 2},
+		{"shard", Limits{Mailbox: 9, Waiting: 3}, closed, ShardCalls, 3},
+		{"shard bytes", Limits{Mailbox: 9, Waiting: 9, ShardBytes: 25}, closed, ShardBytes, 2},
+		{"node bytes", Limits{Mailbox: 9, Waiting: 9, Budget: NewBudget(25)}, closed, NodeBytes, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := New(placement.ShardID{Kind: "K", Shard: 1}, node("a"), tt.limits)
+			tt.place(s)
+			s.Begin("x", 0) // which has a turn from now on
+			call := func() (*Call, Verdict) {
+				c := &Call{Entity: "x", Size: 10, Sender: transport.Peer{Address: node("b")}, Epoch: placement.MakeEpoch(1, 1)}
+				_, v := s.Deliver(c, 0, time.Unix(1000, 0))
+				return c, v
+			}
+			var calls []*Call
+			for range tt.taken {
+				c, v := call()
+				if v != Queued {
+					t.Fatalf("call %d: %v, want queued", len(calls), v)
+				}
+				calls = append(calls, c)
+			}
+			for range 2 {
+				if c, v := call(); v != Overloaded || c.Full != tt.want {
+					t.Fatalf("one more: %v by bound %d, want overloaded by bound %d", v, c.Full, tt.want)
+				}
+			}
+			if !s.Cancel(calls[0]) {
+				t.Fatal("the first call does not wait")
+			}
+			if c, v := call(); v != Queued {
+				t.Errorf("in the place of the first: %v by bound %d, want queued", v, c.Full)
+			}
+			if err := s.Check(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestBudgetIsShared: what waits in one shard leaves less room to the others.
+func TestBudgetIsShared(t *testing.T) {
+	budget := NewBudget(100)
+	var verdicts []string
+	for i := range 3 {
+		s := New(placement.ShardID{Kind: "K", Shard: uint32(i)}, node("a"), Limits{Mailbox: 9, Waiting: 9, Budget: budget})
+		_, v := s.Deliver(&Call{Entity: "x", Size: 40, Epoch: placement.MakeEpoch(1, 1)}, 0, time.Unix(1000, 0))
+		verdicts = append(verdicts, v.String())
+	}
+	if got, want := fmt.Sprint(verdicts), "[queued queued overloaded]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
