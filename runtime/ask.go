@@ -46,6 +46,10 @@ func (p port) attempt(c *codegen.Call, limit *deadline) (w *pendingCall, id uint
 	if pl.closed() {
 		return nil, 0, p.fail(c.Ref, c.Method, NotExecuted, pl.errClosed())
 	}
+	left := limit.micros()
+	if limit.passed() {
+		return nil, 0, p.fail(c.Ref, c.Method, NotExecuted, late(context.DeadlineExceeded, errPassed))
+	}
 	if w, id = pl.pending.open(r, limit.swept(pl.lease.base), c.Ref.Hash); w == nil {
 		return nil, 0, p.fail(c.Ref, c.Method, NotExecuted, errPending)
 	}
@@ -53,7 +57,7 @@ func (p port) attempt(c *codegen.Call, limit *deadline) (w *pendingCall, id uint
 		pl.pending.complete(id, result{code: codeClosed})
 	}
 	e := p.envelope(c, wire.TypeCall)
-	e.ID, e.Timeout = id, limit.micros()
+	e.ID, e.Timeout = id, left
 	if err := r.send(&e); err != nil {
 		pl.pending.abandon(w, id, c.Ref.Hash)
 		return nil, 0, p.fail(c.Ref, c.Method, NotExecuted, publicError(err))
@@ -141,10 +145,7 @@ func (p port) giveUp(c *codegen.Call, w *pendingCall, id uint64) (Outcome, error
 		if n := pl.ctl.shardsOf(p.kind.desc.Name); n != 0 && n != p.kind.shards {
 			return NotExecuted, fmt.Errorf("%w: %d shards here and %d in the cluster (generate both from one version)", ErrMismatch, p.kind.shards, n)
 		}
-		if why := pl.ctl.why(p.kind.desc.Name); why != "" {
-			return NotExecuted, fmt.Errorf("%w: %s", ErrNoHost, why)
-		}
-		return NotExecuted, errNoHome
+		return NotExecuted, w.route.waitsFor(time.Now())
 	}
 	way, seq := w.way()
 	if way == nil {
@@ -157,10 +158,10 @@ func (p port) giveUp(c *codegen.Call, w *pendingCall, id uint64) (Outcome, error
 	void := way.core.Void(seq)
 	way.mu.Unlock()
 	if void {
-		return NotExecuted, fmt.Errorf("%w: %s could not be reached", errOutOfReach, way.peer.Name)
+		return NotExecuted, fmt.Errorf("%w: %s could not be reached%s", errOutOfReach, way.peer.Name, way.silence(time.Now()))
 	}
 	way.post(&wire.Envelope{
 		Type: wire.TypeCancel, ID: id, Kind: p.kind.name, Shard: w.route.shard, Entity: bytesOf(c.Ref.ID),
 	})
-	return Unknown, fmt.Errorf("%w from %s", errNoAnswer, way.peer.Name)
+	return Unknown, fmt.Errorf("%w from %s%s", errNoAnswer, way.peer.Name, way.silence(time.Now()))
 }

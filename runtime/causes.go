@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -32,7 +33,7 @@ func expired(why string) error { return fmt.Errorf("%w: %s", context.DeadlineExc
 // late is the cause of a call that err ended while it waited because of why. What
 // only time can mend says so.
 func late(err, why error) error {
-	for _, waited := range []error{errNoHome, errNoAnswer, errBusy, errMoving, errOutOfReach} {
+	for _, waited := range []error{errNoHome, errNoAnswer, errBusy, errMoving, errOutOfReach, errPassed} {
 		if errors.Is(why, waited) {
 			return fmt.Errorf("%w: %w%s", err, why, moreTime(err))
 		}
@@ -67,11 +68,8 @@ func (pl *plane) errClosed() error {
 // errHolding is the cause of a call for which there is no room to wait for a home.
 func (r *route) errHolding() error {
 	pl, kind := r.kind.plane, r.kind.desc.Name
-	why := pl.ctl.why(kind)
-	if why == "" {
-		why = fmt.Sprintf("shard %d of %s has no home yet", r.shard, kind)
-	}
-	return fmt.Errorf("%w: %d calls wait at %s already: %s (retry later, or raise Config.BufferSize)", ErrOverloaded, pl.cfg.BufferSize, pl.self.Name, why)
+	return fmt.Errorf("%w: %d calls wait at %s already: shard %d of %s: %v (retry later, or raise Config.BufferSize)",
+		ErrOverloaded, pl.cfg.BufferSize, pl.self.Name, r.shard, kind, r.waitsFor(time.Now()))
 }
 
 // errHoldingBytes is the cause of a call for which there is no room, by its bytes, to

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -78,11 +79,13 @@ func TestCausesHere(t *testing.T) {
 		want string
 	}{
 		{late(expired, errNoHome), []error{expired}, "context deadline exceeded: its shard has no home yet (give it more time: shard.Timeout, or a later deadline)"},
+		{late(expired, r.waitsFor(time.Now())), []error{expired}, "context deadline exceeded: its shard has no home yet: node a is not up yet (give it more time: shard.Timeout, or a later deadline)"},
+		{late(expired, errPassed), []error{expired}, "context deadline exceeded: its deadline had passed before it was sent (give it more time: shard.Timeout, or a later deadline)"},
 		{late(context.Canceled, errNoAnswer), []error{context.Canceled}, "context canceled: no answer"},
 		{late(expired, ErrNoHost), []error{expired, ErrNoHost}, "context deadline exceeded: no member hosts the type"},
 		{pl.errClosed(), []error{ErrClosed}, "closed: node a has ended (its Err tells why; make calls at another, or start a new one)"},
 		{client.errClosed(), []error{ErrClosed}, "closed: connection c has ended (Dial anew)"},
-		{r.errHolding(), []error{ErrOverloaded}, "overloaded: 7 calls wait at a already: shard 259 of Cart has no home yet (retry later, or raise Config.BufferSize)"},
+		{r.errHolding(), []error{ErrOverloaded}, "overloaded: 7 calls wait at a already: shard 259 of Cart: its shard has no home yet: node a is not up yet (retry later, or raise Config.BufferSize)"},
 		{r.errUnbuffered(), []error{ErrBufferFull}, "dropped from a full buffer: Config.SingletonBuffer lets no call wait at a, and no instance of Cart is known yet (retry later)"},
 		{errPending, []error{ErrOverloaded}, "overloaded: 1048576 calls of this process wait for answers (let some of them end before making more)"},
 		{publicError(call.ErrFull), []error{ErrOverloaded, call.ErrFull}, "overloaded: too much unacknowledged (slow down and retry, or raise Config.MaxBuffered)"},
@@ -97,4 +100,33 @@ func TestCausesHere(t *testing.T) {
 	require.Equal(t, own, publicError(own))
 	_, _, err := p.Locate(strings.Repeat("x", maxIDBytes+1))
 	require.EqualError(t, err, "bad entity id: it has 1025 bytes (want 1 to 1024)")
+}
+
+// TestCausesNameWhatIsWaitedFor reads what a call without a home waits for, at a
+// node and at a connection from outside.
+func TestCausesNameWhatIsWaitedFor(t *testing.T) {
+	now := time.Now()
+	pl, p, _ := causeNode()
+	r := p.kind.route(p.kind.shards)
+	pl.reach.note(transport.Control, false, now.Add(-4200*time.Millisecond))
+	require.EqualError(t, r.waitsFor(now), "its shard has no home yet: NATS has not been reached for 4.2s")
+	pl.reach.note(transport.Control, true, now)
+	require.EqualError(t, r.waitsFor(now), "its shard has no home yet: node a is not up yet")
+	r.core.State, r.core.Owner = call.Stopped, transport.Address{Name: "n1"}
+	err := r.waitsFor(now)
+	require.EqualError(t, err, "its shard kept moving: shard 256 of Cart leaves n1, and its next home is not known yet")
+	require.ErrorIs(t, err, errMoving)
+
+	c := &Conn{kinds: map[string]uint32{"Cart": 256}, heardAt: now}
+	why, hosted := c.waits("Shop", now)
+	require.False(t, hosted)
+	require.Equal(t, "no member hosts Shop, only [Cart] (start a node that calls HostShop)", why)
+	c.reasons.note("Cart", "the coordinator waits for n2", now.Add(-2*time.Second))
+	c.reasons.note("Cart", "the coordinator waits for n2", now.Add(-time.Second))
+	why, hosted = c.waits("Cart", now)
+	require.True(t, hosted)
+	require.Equal(t, "the coordinator waits for n2 (for 2s)", why)
+	why, _ = c.waits("Cart", now.Add(10*time.Second))
+	require.Equal(t, "no member has answered this process for 10s (is one up?)", why)
+	require.Empty(t, c.reasons.lately("Cart", now.Add(10*time.Second)), "a reason that is over")
 }

@@ -44,7 +44,8 @@ type Conn struct {
 	mu      sync.Mutex
 	refused error             // why no member serves us
 	kinds   map[string]uint32 // hosted in the cluster, with their shards
-	noHome  map[string]string
+	reasons homeReasons       // why kinds have no home
+	heardAt time.Time         // as heard
 
 	// The loop's own.
 	gateway transport.Peer // zero: not found yet
@@ -77,7 +78,7 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	c := &Conn{
 		cfg: cfg, loop: newLoop(), follower: coordinator.NewFollower(false),
 		served: make(chan struct{}), denied: make(chan struct{}), done: make(chan struct{}), kinds: map[string]uint32{},
-		noHome: map[string]string{}, asks: map[string]bool{}, seekers: map[string]*seeker{}, absent: map[transport.Address]time.Time{},
+		asks: map[string]bool{}, seekers: map[string]*seeker{}, absent: map[transport.Address]time.Time{},
 	}
 	c.log = cfg.Logger.With("client", cfg.Name)
 	self := transport.Peer{Address: transport.Address{Name: cfg.Name, Incarnation: rand.Uint64()}, Client: true}
@@ -278,7 +279,7 @@ func (c *Conn) message(m transport.Message) {
 			c.plane.ledger.add(frameIgnored)
 			return
 		}
-		c.heard = time.Now()
+		c.heardNow()
 		if n, ok := msg.(coordinator.NoHome); ok {
 			c.setWhy(n.Kind, n.Reason)
 		}
@@ -304,7 +305,7 @@ func (c *Conn) gatewayMessage(from transport.Peer, body []byte) {
 			c.notServed(from)
 			return
 		}
-		c.heard = time.Now()
+		c.heardNow()
 		c.mu.Lock()
 		clear(c.kinds)
 		for _, k := range m.GetWelcome().GetKinds() {
@@ -391,10 +392,14 @@ func (c *Conn) moveAborted(placement.ShardID, placement.Epoch, string) {}
 func (c *Conn) progress(placement.ShardID)                             {}
 func (c *Conn) escalate(error)                                         {}
 
-func (c *Conn) setWhy(kind, reason string) {
+func (c *Conn) setWhy(kind, reason string) { c.reasons.note(kind, reason, time.Now()) }
+
+// heardNow notes that the member that serves this process spoke.
+func (c *Conn) heardNow() {
+	c.heard = time.Now()
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.noHome[kind] = reason
+	c.heardAt = c.heard
+	c.mu.Unlock()
 }
 
 func (c *Conn) shardsOf(kind string) uint32 {
@@ -403,13 +408,19 @@ func (c *Conn) shardsOf(kind string) uint32 {
 	return c.kinds[kind]
 }
 
-// why no home is known for the kind.
-func (c *Conn) why(kind string) string {
+// why no home is known for the kind, as it was last said.
+func (c *Conn) why(kind string) string { return c.reasons.said(kind) }
+
+// waits is what calls of the kind wait for, as far as a process outside can know.
+func (c *Conn) waits(kind string, now time.Time) (why string, hosted bool) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if _, hosted := c.kinds[kind]; !hosted {
-		names := slices.Sorted(maps.Keys(c.kinds))
-		return fmt.Sprintf("no member hosts %s, only [%s] (start a node that calls Host%s)", kind, strings.Join(names, " "), kind)
+	silent, names := now.Sub(c.heardAt), slices.Sorted(maps.Keys(c.kinds))
+	c.mu.Unlock()
+	if silent > 2*helloEvery {
+		return fmt.Sprintf("no member has answered this process for %v (is one up?)", silent.Round(100*time.Millisecond)), true
 	}
-	return c.noHome[kind]
+	if !slices.Contains(names, kind) {
+		return fmt.Sprintf("no member hosts %s, only [%s] (start a node that calls Host%s)", kind, strings.Join(names, " "), kind), false
+	}
+	return c.reasons.lately(kind, now), true
 }

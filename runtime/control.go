@@ -51,8 +51,7 @@ type control struct {
 	serves  atomic.Bool // as last wished
 	serveMu sync.Mutex  // held while the broker is told
 
-	whyMu  sync.Mutex
-	noHome map[string]string // why a kind has no home, by kind
+	reasons homeReasons // why kinds have no home
 }
 
 // serveTimeout bounds telling the broker whether this member serves.
@@ -70,7 +69,6 @@ func newControl(n *Node) *control {
 	c := &control{
 		node: n, plane: n.plane, self: n.plane.self.Address, loop: newLoop(),
 		suspects: map[transport.Address]time.Time{},
-		noHome:   map[string]string{},
 	}
 	c.reports.init(c)
 	c.quarantine.control = c

@@ -22,6 +22,7 @@ type deadline struct {
 	at      time.Time     // zero: timeout after the sweep that first sees the call
 	timeout time.Duration // our own, not the context's; 0: at is the context's
 	timer   *time.Timer
+	left    time.Duration // when micros last looked
 }
 
 // pendingSweep is how often calls are looked at whose time is over.
@@ -92,12 +93,15 @@ func (d *deadline) stop() {
 
 // micros is what remains, for the wire; at least 1.
 func (d *deadline) micros() uint64 {
-	left := d.timeout
+	d.left = d.timeout
 	if !d.at.IsZero() {
-		left = time.Until(d.at)
+		d.left = time.Until(d.at)
 	}
-	return uint64(max(left.Microseconds(), 1))
+	return uint64(max(d.left.Microseconds(), 1))
 }
+
+// passed reports whether nothing remained when micros last looked.
+func (d *deadline) passed() bool { return !d.at.IsZero() && d.left <= 0 }
 
 // sleep waits for t and reports whether there is time left.
 func (d *deadline) sleep(t time.Duration) bool {

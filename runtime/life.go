@@ -61,9 +61,7 @@ func (c *Conn) beginAnew(before transport.Address, members map[transport.Address
 	c.follower, c.follow = coordinator.NewFollower(false), time.Time{}
 	c.digest, c.members = 0, nil
 	clear(c.absent)
-	c.mu.Lock()
-	clear(c.noHome)
-	c.mu.Unlock()
+	c.reasons.clear()
 	for _, s := range c.seekers {
 		if err := s.begin(); err != nil {
 			c.log.Error("singleton cannot be called", "kind", s.kind.desc.Name, "err", err)

@@ -250,11 +250,10 @@ func (n *Node) holdsShards() bool {
 }
 
 func (n *Node) connState(ch transport.Channel, s transport.State) {
+	n.plane.connState(ch, s)
 	if ch == transport.Control {
 		n.control.connState(s)
-		return
 	}
-	n.plane.connState(ch, s)
 }
 
 // Run is Start, then waiting for ctx to end, then Shutdown within

@@ -31,6 +31,7 @@ type path struct {
 	written chan struct{} // closed when who publishes is done; nil: nobody waits for that
 	queued  bool          // it waits for the pump, or for the last of the woken callers
 	gone    bool          // the peer is gone: nothing more is appended
+	heard   time.Time     // when the peer last sent anything
 	absent  time.Time     // since when everything bounced; zero: it does not
 	stopped []*route      // routes that wait for the peer's acknowledgement
 	timer   *time.Timer
@@ -262,6 +263,7 @@ func (p *path) partIfStranger() {
 // receive takes a frame's header. ok is false when the frame must be ignored.
 func (p *path) receive(h *wire.FrameHeader, at time.Time) (skip uint32, ok bool) {
 	p.mu.Lock()
+	p.heard = at
 	skip, ok = p.core.Receive(h, at)
 	if !ok {
 		p.mu.Unlock()

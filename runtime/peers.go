@@ -51,6 +51,7 @@ func (pl *plane) addPeer(peer transport.Peer) *peerPaths {
 
 // connState follows a lane's connection.
 func (pl *plane) connState(ch transport.Channel, s transport.State) {
+	pl.reach.note(ch, s.Connected, time.Now())
 	if !s.Connected || ch == transport.Control {
 		return
 	}

@@ -61,6 +61,7 @@ type plane struct {
 	left    map[transport.Address]bool // left in order, and may still say goodbye
 
 	silences silences
+	reach    reach
 
 	kindsMu sync.Mutex
 	kinds   atomic.Pointer[map[string]*kind] // copied on write
@@ -84,8 +85,12 @@ type planeControl interface {
 	shardsOf(kind string) uint32
 	// escalate: this process must end.
 	escalate(err error)
-	// why no home is known for the kind, for people; "" if nothing is known.
+	// why no home is known for the kind, as it was last said, for people; "" if
+	// nothing was.
 	why(kind string) string
+	// waits is what calls of the kind wait for at the moment, for people, and whether
+	// any member hosts it.
+	waits(kind string, now time.Time) (why string, hosted bool)
 }
 
 func newPlane(cfg Config, self transport.Peer, ctl planeControl) *plane {

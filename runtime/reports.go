@@ -343,18 +343,7 @@ func (c *control) escalate(err error) { c.loop.post(func() { c.node.fail(err) })
 
 func (c *control) shardsOf(kind string) uint32 { return c.plane.table.Load().Kind(kind).Shards() }
 
-// why no home is known for the kind.
-func (c *control) why(kind string) string {
-	c.whyMu.Lock()
-	defer c.whyMu.Unlock()
-	return c.noHome[kind]
-}
+// why no home is known for the kind, as it was last said.
+func (c *control) why(kind string) string { return c.reasons.said(kind) }
 
-func (c *control) setWhy(kind, reason string) {
-	c.whyMu.Lock()
-	defer c.whyMu.Unlock()
-	if len(c.noHome) > 4096 {
-		clear(c.noHome)
-	}
-	c.noHome[kind] = reason
-}
+func (c *control) setWhy(kind, reason string) { c.reasons.note(kind, reason, time.Now()) }

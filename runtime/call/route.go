@@ -116,6 +116,10 @@ func (r *Route) BeginAnew() Step {
 	return Step{Ask: true}
 }
 
+// Next is the home that a Stopped route goes to when the old one has acknowledged
+// what was sent there; zero: it is not known.
+func (r *Route) Next() transport.Address { return r.next }
+
 // Held is the number of calls that wait here.
 func (r *Route) Held() int { return len(r.held) + len(r.refused) }
 
