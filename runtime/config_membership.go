@@ -12,8 +12,8 @@ import (
 )
 
 // Membership tunes how members find, watch and judge each other. The zero value
-// of every field is its default, which suits most clusters. Watched, LeaseEcho,
-// LeaseMajority, GoneAfter, CutAfter, SilentAfter and AgreedAfter must be equal at all
+// of every field is its default, which suits most clusters. Watched, Detection,
+// LeaseEcho, LeaseMajority, GoneAfter, CutAfter, SilentAfter and AgreedAfter must be equal at all
 // members: a node that differs is refused at joining. Connections from outside use
 // none of them.
 type Membership struct {
@@ -25,9 +25,24 @@ type Membership struct {
 	// it founds the cluster. Default 1s.
 	SeedTimeout time.Duration
 
-	// GossipInterval is the time between two rounds of gossip. Default 1s; three
-	// rounds a second while under half have seen the latest.
+	// GossipInterval is the time between two rounds of gossip. Default 1s.
 	GossipInterval time.Duration
+	// GossipSpeedup is how many rounds there are in an interval while under half of
+	// the members have seen the latest state. Default 3, minimum 1.
+	GossipSpeedup int
+	// GossipToUnseen is the share of rounds that go to a member that has not seen
+	// the latest state. Default 0.8, more than 0, at most 1.
+	GossipToUnseen float64
+	// GossipManyMembers is the number of members up to which GossipToUnseen holds;
+	// in larger clusters the share falls, to a quarter at four times as many, because
+	// many members would pick the same few. Default 400, minimum 1.
+	GossipManyMembers int
+	// GossipMaxWait is how long received gossip may have waited in this process
+	// before it is dropped unread: newer gossip has come since. Default 2s.
+	GossipMaxWait time.Duration
+	// Detection says how many observers make a member unreachable that is silent or
+	// cut off. Default ManyEdges. It must be equal at all members.
+	Detection Detection
 	// HeartbeatInterval is the time between two heartbeats to one watched member.
 	// Longer is cheaper and finds a silent member later. Default 500ms in clusters
 	// of up to 50 members, and longer in larger ones.
@@ -76,6 +91,23 @@ type Membership struct {
 	Downing Downing
 }
 
+// Detection says how many observers it takes to make a member unreachable that is
+// silent or cut off from them. One suffices for a member that the broker proves
+// gone.
+type Detection = membership.Detection
+
+// The ways of detection.
+const (
+	// ManyEdges: a member is unreachable when more of its observers accuse it than
+	// do not, or when nobody hears it whom this node hears. One broken connection
+	// between two members, or one member that cannot hear, makes nobody else
+	// unreachable. After Rapid (Suresh and others, USENIX ATC 2018).
+	ManyEdges = membership.DetectionManyEdges
+	// SingleObserver: one observer suffices, as in the specification of Akka Cluster.
+	// A member is noticed sooner, and one bad connection can remove a healthy one.
+	SingleObserver = membership.DetectionSingleObserver
+)
+
 // withDefaults fills in what this package needs; the rest is left to
 // package membership, for some of it depends on the cluster's size.
 func (m Membership) withDefaults() Membership {
@@ -103,6 +135,7 @@ func (m Membership) compat() []membership.KeyValue {
 		{Key: "Membership.SilentAfter", Value: m.SilentAfter.String()},
 		{Key: "Membership.AgreedAfter", Value: m.AgreedAfter.String()},
 		{Key: "Membership.Watched", Value: strconv.Itoa(cmp.Or(m.Watched, 5))},
+		{Key: "Membership.Detection", Value: m.Detection.String()},
 		{Key: "Membership.Downing.StableAfter", Value: m.Downing.StableAfter.String()},
 		{Key: "Membership.Downing.AutoDownAfter", Value: m.Downing.AutoDownAfter.String()},
 		{Key: "Membership.Downing.MinorityDelay", Value: m.Downing.MinorityDelay.String()},
@@ -120,6 +153,8 @@ func (c Config) membershipConfig(self transport.Address, seeds []string, meta, c
 		PauseAllowance: m.PauseAllowance, LeaseEcho: m.LeaseEcho, LeaseMajority: m.LeaseMajority,
 		GoneAfter: m.GoneAfter, CutAfter: m.CutAfter, SilentAfter: m.SilentAfter, AgreedAfter: m.AgreedAfter,
 	}
+	cfg.GossipSpeedup, cfg.GossipToUnseen, cfg.GossipManyMembers = m.GossipSpeedup, m.GossipToUnseen, m.GossipManyMembers
+	cfg.GossipMaxWait, cfg.Detection = m.GossipMaxWait, m.Detection
 	m.Downing.configure(&cfg)
 	for _, role := range slices.Sorted(maps.Keys(c.MinRoleMembers)) {
 		cfg.MinRoleMembers = append(cfg.MinRoleMembers, membership.RoleMinimum{Role: role, Members: c.MinRoleMembers[role]})
@@ -142,11 +177,16 @@ func (c Config) validateMembership(bad func(ok bool, format string, args ...any)
 		{"WeaklyUpAfter", m.WeaklyUpAfter},
 		{"SeedTimeout", m.SeedTimeout},
 		{"GossipInterval", m.GossipInterval},
+		{"GossipMaxWait", m.GossipMaxWait},
 		{"HeartbeatInterval", m.HeartbeatInterval},
 		{"PauseAllowance", m.PauseAllowance},
 	} {
 		bad(d.time >= 0, "Membership.%s is %v: want 0 for the default, or more", d.name, d.time)
 	}
+	bad(m.GossipSpeedup >= 0, "Membership.GossipSpeedup is %d: want at least 1", m.GossipSpeedup)
+	bad(m.GossipToUnseen >= 0 && m.GossipToUnseen <= 1, "Membership.GossipToUnseen is %v: want more than 0, at most 1", m.GossipToUnseen)
+	bad(m.GossipManyMembers >= 0, "Membership.GossipManyMembers is %d: want at least 1", m.GossipManyMembers)
+	bad(m.Detection <= SingleObserver, "Membership.Detection is %d: want ManyEdges or SingleObserver", m.Detection)
 	bad(m.Watched >= 0, "Membership.Watched is %d: want at least 1", m.Watched)
 	bad(m.PhiThreshold >= 0 && m.PhiThreshold <= 300, "Membership.PhiThreshold is %v: want more than 0, at most 300", m.PhiThreshold)
 	bad(m.LeaseEcho > 0, "Membership.LeaseEcho is %v: want more than 0", m.LeaseEcho)

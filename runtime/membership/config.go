@@ -60,13 +60,18 @@ type Config struct {
 
 	// GossipInterval is the time between two rounds. Default 1s.
 	GossipInterval time.Duration
+	// GossipSpeedup is how many rounds there are in an interval while under half of
+	// the members have seen the version. Default 3; 1 is as many as ever.
+	GossipSpeedup int
 	// GossipMaxWait is how long received gossip may have waited in the driver's
 	// queue before it is dropped unread. Default 2s.
 	GossipMaxWait time.Duration
 	// GossipToUnseen is the share of rounds that go to a member that has not seen
-	// the version, up to 400 members; then it falls to a quarter of that at 1,600.
-	// Default 0.8.
+	// the version, from 0 to 1. Default 0.8.
 	GossipToUnseen float64
+	// GossipManyMembers is the number of members up to which GossipToUnseen holds;
+	// with more it falls, to a quarter at four times as many. Default 400.
+	GossipManyMembers int
 
 	// HeartbeatInterval is the time between two heartbeats to one watched member.
 	// Default 500ms up to 50 members, 1s up to 200, 2s up to 600, 3s above: each
@@ -197,6 +202,12 @@ func (c Config) withDefaults() Config {
 	if c.GossipToUnseen == 0 {
 		c.GossipToUnseen = 0.8
 	}
+	if c.GossipSpeedup == 0 {
+		c.GossipSpeedup = 3
+	}
+	if c.GossipManyMembers == 0 {
+		c.GossipManyMembers = 400
+	}
 	if c.Watched == 0 {
 		c.Watched = 5
 	}
@@ -267,6 +278,8 @@ func (c Config) validateTimes() error {
 	switch {
 	case c.MinMembers < 0 || c.Watched < 0 || c.SmallCluster < 0:
 		return fmt.Errorf("configure membership: MinMembers, Watched or SmallCluster is negative (0 means the default)")
+	case c.GossipSpeedup < 0 || c.GossipManyMembers < 0:
+		return fmt.Errorf("configure membership: GossipSpeedup or GossipManyMembers is negative (0 means the default)")
 	case c.Detection > DetectionSingleObserver:
 		return fmt.Errorf("configure membership: Detection is %d, which is none", c.Detection)
 	case c.GossipToUnseen < 0 || c.GossipToUnseen > 1:

@@ -141,19 +141,48 @@ func TestRecordsOfDownObserversCountForNothing(t *testing.T) {
 	}
 }
 
-// TestToUnseen: up to 400 members the configured share, a quarter from 1,600 on.
+// TestToUnseen: up to so many members the configured share, a quarter from four
+// times as many on.
 func TestToUnseen(t *testing.T) {
-	m, err := New(Config{Self: addr("a", 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, c := range []struct {
+		share   float64
+		many    int
 		members int
 		want    float64
-	}{{1, 0.8}, {400, 0.8}, {1000, 0.5}, {1600, 0.2}, {5000, 0.2}} {
+	}{
+		{0, 0, 1, 0.8},
+		{0, 0, 400, 0.8},
+		{0, 0, 1000, 0.5},
+		{0, 0, 1600, 0.2},
+		{0, 0, 5000, 0.2},
+		{1, 100, 100, 1},
+		{1, 100, 250, 0.625},
+		{1, 100, 400, 0.25},
+	} {
+		m, err := New(Config{Self: addr("a", 1), GossipToUnseen: c.share, GossipManyMembers: c.many})
+		if err != nil {
+			t.Fatal(err)
+		}
 		m.gossip = &Gossip{Members: members(c.members)}
 		if got := m.toUnseen(); math.Abs(got-c.want) > 1e-9 {
-			t.Errorf("%d members: got %v, want %v", c.members, got, c.want)
+			t.Errorf("%d members, share %v up to %d: got %v, want %v", c.members, c.share, c.many, got, c.want)
+		}
+	}
+}
+
+// TestGossipSpeedup: while under half have seen the version, rounds come so many
+// times as fast.
+func TestGossipSpeedup(t *testing.T) {
+	start := time.Unix(1_000, 0)
+	for speedup, want := range map[int]time.Duration{0: time.Second, 1: 3 * time.Second, 6: time.Second / 2} {
+		m, err := New(Config{Self: addr("a", 1), GossipInterval: 3 * time.Second, GossipSpeedup: speedup})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.now, m.gossip = start, &Gossip{Members: members(10)}
+		m.runGossip()
+		if got := m.spreading.gossipAt.Sub(start); got != want {
+			t.Errorf("speed-up %d: the next round is after %v, want %v", speedup, got, want)
 		}
 	}
 }

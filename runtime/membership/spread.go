@@ -13,10 +13,6 @@ type spreading struct {
 	casting     casting   // of large clusters
 }
 
-// manyMembers and veryManyMembers are between which the share of rounds that go
-// to members that have not seen the version falls to a quarter.
-const manyMembers, veryManyMembers = 400, 1600
-
 // spread tells others at once what this step changed, so that they need not wait
 // for the rounds. In a small cluster who makes a version tells all; who is told
 // it tells the leader, which acts when all have seen it; and the leader tells all
@@ -107,14 +103,14 @@ func (m *Machine) audience() []transport.Address {
 	return nodes
 }
 
-// runGossip does the rounds: one an interval, three while under half of the
-// members have seen the version. The leader of a large cluster tells all at once
+// runGossip does the rounds: one an interval, and GossipSpeedup while under half of
+// the members have seen the version. The leader of a large cluster tells all at once
 // as long as some have not seen it.
 func (m *Machine) runGossip() {
 	interval := m.config.GossipInterval
 	casts := m.casts()
 	if !casts && 2*m.gossip.Seen.Count() < len(m.gossip.Members) {
-		interval /= 3
+		interval /= time.Duration(m.config.GossipSpeedup)
 		if limit := m.now.Add(interval); m.spreading.gossipAt.After(limit) {
 			m.spreading.gossipAt = limit
 		}
@@ -166,13 +162,14 @@ func (m *Machine) partner() (transport.Address, bool) {
 func (m *Machine) toUnseen() float64 {
 	share := m.config.GossipToUnseen
 	low := share / 4
+	many := m.config.GossipManyMembers
 	switch n := len(m.gossip.Members); {
-	case n <= manyMembers:
+	case n <= many:
 		return share
-	case n >= veryManyMembers:
+	case n >= 4*many:
 		return low
 	default:
-		return share - (share-low)*float64(n-manyMembers)/(veryManyMembers-manyMembers)
+		return share - (share-low)*float64(n-many)/float64(3*many)
 	}
 }
 

@@ -1,0 +1,51 @@
+package shard
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// TestMembershipOptionsReachTheCore: each option of Membership but those that this
+// package heeds itself is the core's option of the same name.
+func TestMembershipOptionsReachTheCore(t *testing.T) {
+	own := map[string]bool{"QuarantineAfter": true, "Downing": true}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Membership]()) {
+		if own[f.Name] {
+			continue
+		}
+		var c Config
+		option := reflect.ValueOf(&c.Membership).Elem().FieldByIndex(f.Index)
+		switch option.Kind() {
+		case reflect.Float64:
+			option.SetFloat(0.375)
+		case reflect.Uint8:
+			option.SetUint(uint64(SingleObserver))
+		default:
+			option.SetInt(int64(97 * time.Second))
+		}
+		core := reflect.ValueOf(c.membershipConfig(transport.Address{}, nil, nil, nil))
+		if got := core.FieldByName(f.Name); !got.IsValid() || got.Interface() != option.Interface() {
+			t.Errorf("Membership.%s: the core has %v, want %v", f.Name, got, option)
+		}
+	}
+}
+
+// TestDetectionMustMatch: members that judge by different rules are refused.
+func TestDetectionMustMatch(t *testing.T) {
+	values := func(d Detection) (found []membership.KeyValue) {
+		for _, kv := range (Membership{Detection: d}).compat() {
+			if kv.Key == "Membership.Detection" {
+				found = append(found, kv)
+			}
+		}
+		return found
+	}
+	many, single := values(ManyEdges), values(SingleObserver)
+	if len(many) != 1 || len(single) != 1 || many[0].Value == single[0].Value {
+		t.Errorf("got %v and %v, want one entry each, with different values", many, single)
+	}
+}
