@@ -136,7 +136,7 @@ func (p port) resultError(c *codegen.Call, res result) error {
 	kind := p.kind.desc.Name
 	switch res.code {
 	case wire.CodeMethodError:
-		return &EntityError{Kind: kind, ID: c.Ref.ID, Method: c.Method, Text: res.text, causes: codegen.Causes(p.kind.desc.Errors, res.payload)}
+		return &EntityError{Kind: kind, ID: c.Ref.ID, Method: c.Method, Text: res.text, causes: codegen.Causes(p.kind.errors(), res.payload)}
 	case wire.CodePanic:
 		return &EntityError{Kind: kind, ID: c.Ref.ID, Method: c.Method, Text: res.text, Panic: true}
 	case wire.CodeTooLarge:

@@ -22,7 +22,8 @@ type kind struct {
 	desc   codegen.Kind
 	name   []byte
 	shards uint32
-	err    error // why no call of it can work
+	err    error                  // why no call of it can work
+	errors func() []codegen.Error // those that callers can tell apart
 	routes []route
 	// Set before Start: host is nil where the kind is only called, declared where
 	// HostX was not.
@@ -32,6 +33,7 @@ type kind struct {
 
 func newKind(pl *plane, desc codegen.Kind) *kind {
 	k := &kind{plane: pl, desc: desc, name: []byte(desc.Name), err: checkKind(&desc)}
+	k.errors = sync.OnceValue(func() []codegen.Error { return codegen.Errors(desc.Errors) })
 	k.shards = uint32(desc.Shards)
 	if k.err != nil {
 		return k

@@ -247,7 +247,7 @@ func (s *hostedShard) runCall(e *region.Entity, c *inCall) answer {
 	out, err := s.invoke(method, t, c, out)
 	if err != nil {
 		r.failed = s.failureOf(e.ID, string(c.method), err)
-		return methodError(s.host.desc.Errors, err)
+		return methodError(s.host.kind.errors, err)
 	}
 	if buf == nil {
 		return answer{}
@@ -283,7 +283,7 @@ func (pl *plane) maxResult() int {
 
 // methodError is the answer for an error that a method, or decoding its
 // arguments, came to.
-func methodError(table []codegen.Error, err error) answer {
+func methodError(table func() []codegen.Error, err error) answer {
 	// Only the value itself counts: the method may return what a call of its own came
 	// to, but no call returns one of these.
 	switch err := err.(type) { //nolint:errorlint
@@ -294,7 +294,7 @@ func methodError(table []codegen.Error, err error) answer {
 	case *codegen.ResultsError:
 		return answer{code: wire.CodeNoResult, text: err.Error()}
 	}
-	text, causes := codegen.DescribeError(table, err)
+	text, causes := codegen.DescribeError(table(), err)
 	a := answer{code: wire.CodeMethodError, text: text}
 	if len(causes) > 0 {
 		a.payload = &causes
@@ -448,10 +448,10 @@ func (t *turn) endOddly(method string, recovered any, err error) error {
 	case *codegen.ResultsError:
 		return &CallError{Kind: s.id.Kind, ID: e.ID, Method: method, Outcome: Executed, Err: noResult(err.Err)}
 	default:
-		text, causes := codegen.DescribeError(s.host.desc.Errors, err)
+		text, causes := codegen.DescribeError(s.host.kind.errors(), err)
 		return &EntityError{
 			Kind: s.id.Kind, ID: e.ID, Method: method, Text: clipText(text),
-			causes: codegen.Causes(s.host.desc.Errors, causes),
+			causes: codegen.Causes(s.host.kind.errors(), causes),
 		}
 	}
 }

@@ -6,13 +6,11 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// errors emits the table of the errors that callers can tell apart, and the
-// codecs of those that are types.
+// errors emits the errors that callers can tell apart, and the codecs of those that
+// are types.
 func (e *emitter) errors() {
-	if len(e.pkg.Errors) == 0 {
-		return
-	}
-	var entries []jen.Code
+	path := jen.Lit(e.pkg.Path)
+	entries := []jen.Code{path}
 	for _, x := range e.pkg.Errors {
 		switch {
 		case x.Var != nil:
@@ -23,10 +21,25 @@ func (e *emitter) errors() {
 			entries = append(entries, codegen("ValueError").Call(jen.Lit(x.Wire), jen.Id(x.Type.EncodeFunc()), jen.Id(x.Type.DecodeFunc())))
 		}
 	}
-	e.comment("%s are the errors that callers of this package's entities can tell apart.", model.ErrorsFunc)
-	e.file.Func().Id(model.ErrorsFunc).Params().Index().Add(codegen("Error")).Block(
-		jen.Return(jen.Index().Add(codegen("Error")).Add(fields(entries...))),
-	)
+	declare := jen.Id("s").Dot("Declare").Call(entries...)
+	if len(e.pkg.Errors) > 0 {
+		declare = jen.Id("s").Dot("Declare").Custom(jen.Options{Open: "(", Close: ")", Separator: ",", Multi: true}, entries...)
+	}
+	comment := "%s adds to s the errors that callers of this package's entities can tell apart."
+	if len(e.pkg.ErrorImports) > 0 {
+		comment += " Methods may return those of the entities that they call."
+	}
+	e.comment(comment, model.ErrorsFunc)
+	e.file.Func().Id(model.ErrorsFunc).Params(jen.Id("s").Op("*").Add(codegen("ErrorSet"))).BlockFunc(func(g *jen.Group) {
+		if len(e.pkg.ErrorImports) == 0 {
+			g.Add(declare)
+			return
+		}
+		g.If(jen.Op("!").Add(declare)).Block(jen.Return())
+		for _, path := range e.pkg.ErrorImports {
+			g.Qual(path, model.ErrorsFunc).Call(jen.Id("s"))
+		}
+	})
 	for _, x := range e.pkg.Errors {
 		if x.Var == nil {
 			e.errorCodec(x)

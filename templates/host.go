@@ -138,9 +138,7 @@ func (e *emitter) kind(n *model.Entity) {
 	}
 	list = append(list, field("Methods", jen.Index().String().Values(names...)))
 	list = append(list, field("JSON", jen.Id(n.JSONFunc())))
-	if len(e.pkg.Errors) > 0 {
-		list = append(list, field("Errors", jen.Id(model.ErrorsFunc).Call()))
-	}
+	list = append(list, field("Errors", jen.Id(model.ErrorsFunc)))
 	if len(n.State) > 0 {
 		list = append(list, field("Stateful", jen.True()))
 	}

@@ -21,7 +21,9 @@ type Kind struct {
 	HashName string
 	Hash     func(id string) (uint64, error)
 	Methods  []string // names, sorted: what a client of this contract may call
-	Errors   []Error  // those that callers can tell apart
+	// Errors adds those that callers can tell apart; nil for none. It is called when a
+	// call of the kind first comes to an error.
+	Errors func(*ErrorSet)
 	// JSON turns messages from JSON and into it; it returns the zero value for one
 	// without arguments and results.
 	JSON     func(method string) JSONMethod

@@ -178,6 +178,7 @@ func counterKind() codegen.Kind {
 		HashName: "xxh64",
 		Methods:  []string{"Add", "Get"},
 		JSON:     counterJSON,
+		Errors:   ShardErrors,
 		Stateful: true,
 	}
 }
@@ -331,6 +332,12 @@ func knownCounterState(num int) (bool, codegen.Fields) {
 		return true, nil
 	}
 	return false, nil
+}
+
+// ShardErrors adds to s the errors that callers of this package's entities can
+// tell apart.
+func ShardErrors(s *codegen.ErrorSet) {
+	s.Declare("github.com/shardgen/shardgen/examples/counter/counter")
 }
 
 // All fields are known here: one more does not compile until it is generated

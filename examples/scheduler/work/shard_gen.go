@@ -154,6 +154,7 @@ func schedulerKind() codegen.Kind {
 		HashName:  "xxh64",
 		Methods:   []string{"HandOut", "Status"},
 		JSON:      schedulerJSON,
+		Errors:    ShardErrors,
 		Stateful:  true,
 	}
 }
@@ -414,6 +415,7 @@ func workerKind() codegen.Kind {
 		HashName: "xxh64",
 		Methods:  []string{"Do", "Done"},
 		JSON:     workerJSON,
+		Errors:   ShardErrors,
 		Stateful: true,
 	}
 }
@@ -538,6 +540,12 @@ func knownWorkerState(num int) (bool, codegen.Fields) {
 		return true, nil
 	}
 	return false, nil
+}
+
+// ShardErrors adds to s the errors that callers of this package's entities can
+// tell apart.
+func ShardErrors(s *codegen.ErrorSet) {
+	s.Declare("github.com/shardgen/shardgen/examples/scheduler/work")
 }
 
 // All fields are known here: one more does not compile until it is generated

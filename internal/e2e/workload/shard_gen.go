@@ -130,6 +130,7 @@ func clerkKind() codegen.Kind {
 		HashName: "xxh64",
 		Methods:  []string{"Serve"},
 		JSON:     clerkJSON,
+		Errors:   ShardErrors,
 	}
 }
 
@@ -310,6 +311,7 @@ func leaderKind() codegen.Kind {
 		HashName:  "xxh64",
 		Methods:   []string{"Beat"},
 		JSON:      leaderJSON,
+		Errors:    ShardErrors,
 		Stateful:  true,
 	}
 }
@@ -625,6 +627,7 @@ func poisonKind() codegen.Kind {
 		HashName: "xxh64",
 		Methods:  []string{"Loop", "Panic", "Where"},
 		JSON:     poisonJSON,
+		Errors:   ShardErrors,
 	}
 }
 
@@ -821,6 +824,7 @@ func pulseKind() codegen.Kind {
 		HashName: "xxh64",
 		Methods:  []string{"Beat"},
 		JSON:     pulseJSON,
+		Errors:   ShardErrors,
 	}
 }
 
@@ -1015,6 +1019,7 @@ func relayKind() codegen.Kind {
 		HashName: "xxh64",
 		Methods:  []string{"Burst"},
 		JSON:     relayJSON,
+		Errors:   ShardErrors,
 	}
 }
 
@@ -1285,6 +1290,7 @@ func tallyKind() codegen.Kind {
 		HashName: "xxh64",
 		Methods:  []string{"Apply", "Report"},
 		JSON:     tallyJSON,
+		Errors:   ShardErrors,
 		Stateful: true,
 	}
 }
@@ -1446,6 +1452,12 @@ func knownTallyState(num int) (bool, codegen.Fields) {
 		return true, nil
 	}
 	return false, nil
+}
+
+// ShardErrors adds to s the errors that callers of this package's entities can
+// tell apart.
+func ShardErrors(s *codegen.ErrorSet) {
+	s.Declare("github.com/shardgen/shardgen/internal/e2e/workload")
 }
 
 // appendStringUint64Map encodes a map[string]uint64 as field num.

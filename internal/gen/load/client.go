@@ -178,6 +178,8 @@ func (s *source) finishHomes() {
 		h := s.homes[path]
 		h.unusedMethodDirectives()
 		h.declaredErrors()
+		h.importsOfErrors()
+		s.passedOn(h)
 		for _, e := range foreign {
 			h.packages[e.Var.Path] = s.packages[e.Var.Path]
 			h.addForeign(e)

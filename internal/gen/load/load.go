@@ -9,6 +9,7 @@ import (
 	"go/token"
 	"go/types"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -173,6 +174,9 @@ func loadPackage(r *report, p *packages.Package, l *loader, claimed map[string]s
 	}
 	s.unusedMethodDirectives()
 	s.declaredErrors()
+	if slices.ContainsFunc(s.model.Entities, func(n *model.Entity) bool { return n.Client == "" }) {
+		s.importsOfErrors()
+	}
 	s.checkKinds()
 	s.finishHomes()
 	s.unusedAddresses()

@@ -22,8 +22,8 @@ func (s *source) nameAll() {
 		}
 		s.checkDeclares(n, s.marked[i], names, taken)
 	}
-	if o := s.pkg.Types.Scope().Lookup(model.ErrorsFunc); o != nil && len(s.model.Errors) > 0 {
-		s.add(o.Pos(), CodeTaken, "rename it", "%s: generated code for the declared errors declares this name", model.ErrorsFunc)
+	if o := s.pkg.Types.Scope().Lookup(model.ErrorsFunc); o != nil {
+		s.add(o.Pos(), CodeTaken, "rename it", "%s: generated code for the clients declares this name", model.ErrorsFunc)
 	}
 	taken[model.ErrorsFunc] = true
 	for _, t := range s.crossing.list {
@@ -124,6 +124,9 @@ func (s *source) imports(taken map[string]bool) []model.Import {
 				use(p.Type.Expr)
 			}
 		}
+	}
+	for _, path := range s.model.ErrorImports {
+		used[path] = s.packages[path]
 	}
 	for _, e := range s.model.Errors {
 		use(e.Var)

@@ -33,6 +33,8 @@ type loader struct {
 	clients map[string]*packages.Package // those that directives name, by import path
 	sources map[string]*packages.Package // imports without export data
 	exports map[string]string            // files by import path
+	files   map[string][]string          // sources of imports, by import path
+	surveys map[string]survey            // by import path
 	// parsed are the packages whose imports are known, and checked those that
 	// have types.
 	parsed   map[*packages.Package]bool
@@ -49,6 +51,8 @@ func loadPackages(ctx context.Context, o Options, patterns []string) (*loader, [
 		clients: make(map[string]*packages.Package),
 		sources: make(map[string]*packages.Package),
 		exports: make(map[string]string),
+		files:   make(map[string][]string),
+		surveys: make(map[string]survey),
 		parsed:  make(map[*packages.Package]bool), checked: make(map[*packages.Package]bool),
 		imported: map[string]*types.Package{"unsafe": types.Unsafe},
 	}
@@ -196,6 +200,7 @@ func (l *loader) findImports(list []*packages.Package) error {
 		}
 		list = nil
 		for _, p := range found {
+			l.files[p.PkgPath] = p.GoFiles
 			if p.ExportFile != "" {
 				l.exports[p.PkgPath] = p.ExportFile
 			} else if len(p.GoFiles) > 0 {

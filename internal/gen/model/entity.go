@@ -46,6 +46,9 @@ type Package struct {
 	Entities []*Entity
 	// Errors are those that callers can tell apart, in the order of their names.
 	Errors []*Error
+	// ErrorImports are the packages with clients, sorted, whose errors the methods may
+	// return, too.
+	ErrorImports []string
 	// Types are those that may need functions of their own in the generated file,
 	// in the order of their first use.
 	Types []*Type

@@ -186,8 +186,9 @@ func (t *Type) EncodeFunc() string { return "encode" + t.Name }
 // DecodeFunc decodes a value of an error's type.
 func (t *Type) DecodeFunc() string { return "decode" + t.Name }
 
-// ErrorsFunc returns a package's errors.
-const ErrorsFunc = "shardErrors"
+// ErrorsFunc adds the errors of a package with clients to a set. It is exported:
+// packages that use the clients call it.
+const ErrorsFunc = "ShardErrors"
 
 // TypeFuncs returns the names that a type of that name may declare.
 func TypeFuncs(name string) []string {

@@ -638,6 +638,7 @@ func zooKind() codegen.Kind {
 		HashName: "xxh64",
 		Methods:  []string{"EchoBare", "EchoEmbedding", "EchoForest", "EchoLists", "EchoMaps", "EchoOptional", "EchoOthers", "EchoPage", "EchoScalars", "EchoTree", "Fail", "Plain"},
 		JSON:     zooJSON,
+		Errors:   ShardErrors,
 		Stateful: true,
 	}
 }
@@ -1646,6 +1647,12 @@ func knownZooState(num int) (bool, codegen.Fields) {
 		return true, nil
 	}
 	return false, nil
+}
+
+// ShardErrors adds to s the errors that callers of this package's entities can
+// tell apart.
+func ShardErrors(s *codegen.ErrorSet) {
+	s.Declare("github.com/shardgen/shardgen/internal/gen/zoo")
 }
 
 // appendScalars encodes a Scalars as field num.

@@ -186,6 +186,7 @@ func billKind() codegen.Kind {
 		HashName: "xxh64",
 		Methods:  []string{"Charge", "Check", "Repeat"},
 		JSON:     billJSON,
+		Errors:   ShardErrors,
 		Stateful: true,
 	}
 }
@@ -379,6 +380,15 @@ func jsonBillRepeatArgs(b, text []byte) ([]byte, error) {
 		return nil, err
 	}
 	return appendBillRepeatArgs(b, m), nil
+}
+
+// ShardErrors adds to s the errors that callers of this package's entities can
+// tell apart. Methods may return those of the entities that they call.
+func ShardErrors(s *codegen.ErrorSet) {
+	if !s.Declare("github.com/shardgen/shardgen/internal/gen/apart/billapi") {
+		return
+	}
+	orderapi.ShardErrors(s)
 }
 
 // appendOrderapiPlaceOrder encodes an orderapi.PlaceOrder as field num.

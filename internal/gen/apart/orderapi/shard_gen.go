@@ -190,7 +190,7 @@ func orderKind() codegen.Kind {
 		HashName: "xxh64",
 		Methods:  []string{"Place", "Show"},
 		JSON:     orderJSON,
-		Errors:   shardErrors(),
+		Errors:   ShardErrors,
 		Stateful: true,
 	}
 }
@@ -325,12 +325,13 @@ func jsonOrderShowReply(reply []byte) ([]byte, error) {
 	return codegen.WriteJSON("results of Order.Show", codegen.JSONField{Name: "lines", Value: &lines}, codegen.JSONField{Name: "gift", Value: &gift})
 }
 
-// shardErrors are the errors that callers of this package's entities can tell
-// apart.
-func shardErrors() []codegen.Error {
-	return []codegen.Error{
+// ShardErrors adds to s the errors that callers of this package's entities can
+// tell apart.
+func ShardErrors(s *codegen.ErrorSet) {
+	s.Declare(
+		"github.com/shardgen/shardgen/internal/gen/apart/orderapi",
 		codegen.SentinelError("ErrEmpty", ErrEmpty),
-	}
+	)
 }
 
 // appendPlaceOrder encodes a PlaceOrder as field num.

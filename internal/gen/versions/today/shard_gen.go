@@ -329,7 +329,7 @@ func depotKind() codegen.Kind {
 		HashName: "xxh64",
 		Methods:  []string{"Add", "Discard", "Fail", "Forget", "Get", "Rest", "Set"},
 		JSON:     depotJSON,
-		Errors:   shardErrors(),
+		Errors:   ShardErrors,
 		Stateful: true,
 	}
 }
@@ -813,7 +813,7 @@ func stockKind() codegen.Kind {
 		HashName: "xxh64",
 		Methods:  []string{"New", "Orders", "Reserve", "Restock"},
 		JSON:     stockJSON,
-		Errors:   shardErrors(),
+		Errors:   ShardErrors,
 		Stateful: true,
 	}
 }
@@ -1036,12 +1036,13 @@ func knownStockState(num int) (bool, codegen.Fields) {
 	return false, nil
 }
 
-// shardErrors are the errors that callers of this package's entities can tell
-// apart.
-func shardErrors() []codegen.Error {
-	return []codegen.Error{
+// ShardErrors adds to s the errors that callers of this package's entities can
+// tell apart.
+func ShardErrors(s *codegen.ErrorSet) {
+	s.Declare(
+		"github.com/shardgen/shardgen/internal/gen/versions/today",
 		codegen.SentinelError("ErrSoldOut", ErrEmpty),
-	}
+	)
 }
 
 // appendBox encodes a Box as field num.

@@ -252,7 +252,7 @@ func depotKind() codegen.Kind {
 		HashName: "xxh64",
 		Methods:  []string{"Add", "Discard", "Fail", "Forget", "Rest"},
 		JSON:     depotJSON,
-		Errors:   shardErrors(),
+		Errors:   ShardErrors,
 		Stateful: true,
 	}
 }
@@ -643,7 +643,7 @@ func stockKind() codegen.Kind {
 		HashName: "xxh64",
 		Methods:  []string{"Old", "Orders", "Reserve", "Restock"},
 		JSON:     stockJSON,
-		Errors:   shardErrors(),
+		Errors:   ShardErrors,
 		Stateful: true,
 	}
 }
@@ -854,12 +854,13 @@ func knownStockState(num int) (bool, codegen.Fields) {
 	return false, nil
 }
 
-// shardErrors are the errors that callers of this package's entities can tell
-// apart.
-func shardErrors() []codegen.Error {
-	return []codegen.Error{
+// ShardErrors adds to s the errors that callers of this package's entities can
+// tell apart.
+func ShardErrors(s *codegen.ErrorSet) {
+	s.Declare(
+		"github.com/shardgen/shardgen/internal/gen/versions/yesterday",
 		codegen.SentinelError("ErrSoldOut", ErrSoldOut),
-	}
+	)
 }
 
 // appendBox encodes a Box as field num.

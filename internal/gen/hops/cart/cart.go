@@ -1,0 +1,26 @@
+// Package cart is in the middle of the row. It declares no error.
+package cart
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/shardgen/shardgen/internal/gen/hops/stock"
+)
+
+//go:generate go tool shardgen
+
+// Cart takes from a stock.
+//
+//shard:entity
+type Cart struct {
+	Stock func(id string) stock.StockAPI
+}
+
+// Put returns what its call came to.
+func (c *Cart) Put(ctx context.Context, what string) error {
+	if err := c.Stock("s").Take(ctx, what); err != nil {
+		return fmt.Errorf("put: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package load
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/tools/go/packages"
+
+	"github.com/shardgen/shardgen/internal/gen/model"
+)
+
+// A method may return what a call of its own came to. The caller then finds the
+// errors of that other entity's package, if it knows them: the package of a client
+// passes on the errors of the packages with clients that it imports.
+
+// importsOfErrors notes the packages with clients that the package's own files import.
+func (s *source) importsOfErrors() {
+	for path := range s.clientImports() {
+		s.model.ErrorImports = append(s.model.ErrorImports, path)
+		s.packages[path] = s.nameOf(path)
+	}
+	slices.Sort(s.model.ErrorImports)
+}
+
+// clientImports are the imports of the package that hold clients, and where each is
+// imported.
+func (s *source) clientImports() map[string]token.Pos {
+	found := make(map[string]token.Pos)
+	for _, file := range s.pkg.Syntax {
+		for _, spec := range file.Imports {
+			path, err := strconv.Unquote(spec.Path.Value)
+			if err != nil || path == s.pkg.PkgPath {
+				continue
+			}
+			if _, known := found[path]; !known && s.loader.surveyed(path).client {
+				found[path] = spec.Pos()
+			}
+		}
+	}
+	return found
+}
+
+// nameOf is the name of a package that this one imports.
+func (s *source) nameOf(path string) string {
+	for _, p := range s.pkg.Types.Imports() {
+		if p.Path() == path {
+			return p.Name()
+		}
+	}
+	return packageName(path)
+}
+
+// passedOn reports the imports whose errors the entities' methods may return, and that
+// the client's package h does not import: its callers would get their text alone.
+func (s *source) passedOn(h *source) {
+	there := h.clientImports()
+	for path, pos := range s.clientImports() {
+		_, known := there[path]
+		if known || path == h.pkg.PkgPath || !s.loader.surveyed(path).errors {
+			continue
+		}
+		s.add(pos, CodePassedOn, "write import _ "+strconv.Quote(path)+" there, or let the entity hold an interface of its own in place of the client",
+			"%s does not import %s: errors that it declares would lose their types when a method returns them", h.pkg.PkgPath, path)
+	}
+}
+
+// A survey is what a package holds, as its source says: it may not be generated yet.
+type survey struct {
+	client bool // clients of entities
+	errors bool // declared errors
+}
+
+// surveyed looks at an import of the packages asked for, or at one of those.
+func (l *loader) surveyed(path string) survey {
+	if known, ok := l.surveys[path]; ok {
+		return known
+	}
+	found := survey{client: l.clients[path] != nil}
+	files := l.files[path]
+	for _, p := range []map[string]*packages.Package{l.roots, l.clients} {
+		if p[path] != nil {
+			files = p[path].GoFiles
+		}
+	}
+	for _, name := range files {
+		src, err := os.ReadFile(name)
+		if err != nil || !bytes.Contains(src, []byte("//shard:")) && filepath.Base(name) != model.OutputName {
+			continue
+		}
+		if filepath.Base(name) == model.OutputName && Generated(src) {
+			found.client = found.client || model.OwnerIn(string(src)) != ""
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, src, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			continue
+		}
+		found.read(file)
+	}
+	l.surveys[path] = found
+	return found
+}
+
+// read adds what the directives of a file say.
+func (v *survey) read(file *ast.File) {
+	for _, group := range file.Comments {
+		for _, c := range group.List {
+			d, ok := ast.ParseDirective(c.Slash, c.Text)
+			switch {
+			case !ok || d.Tool != "shard":
+			case d.Name == "error":
+				v.errors = true
+			case slices.Contains(entityDirectives, d.Name) && !strings.Contains(d.Args, clientOption+"="):
+				v.client = true
+			}
+		}
+	}
+}

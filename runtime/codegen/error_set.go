@@ -1,0 +1,44 @@
+package codegen
+
+import (
+	"slices"
+	"strings"
+)
+
+// An ErrorSet collects the errors that callers of one package's entities can tell
+// apart: those that the package declares, and those of the packages whose clients it
+// uses, for its entities' methods may return what calls of theirs came to.
+type ErrorSet struct {
+	list []Error
+	seen []string // packages
+}
+
+// Errors returns the errors that a package's generated function adds to a set.
+func Errors(add func(*ErrorSet)) []Error {
+	if add == nil {
+		return nil
+	}
+	var s ErrorSet
+	add(&s)
+	return s.list
+}
+
+// Declare adds the errors of a package. It reports false, and adds none, if the
+// package was there: packages may be imported on many ways. The first is the
+// entities' own, whose errors have short names on the wire, so that a package may
+// be moved; those of others have their package's path before them.
+func (s *ErrorSet) Declare(path string, errors ...Error) bool {
+	if slices.Contains(s.seen, path) {
+		return false
+	}
+	s.seen = append(s.seen, path)
+	for _, e := range errors {
+		if len(s.seen) > 1 && !strings.Contains(e.Name, ".") { // else it has a path already
+			e.Name = path + "." + e.Name
+		}
+		if !slices.ContainsFunc(s.list, func(o Error) bool { return o.Name == e.Name }) {
+			s.list = append(s.list, e)
+		}
+	}
+	return true
+}
