@@ -54,5 +54,5 @@ func (pl *plane) homes() (all []transport.Address) {
 func (pl *plane) hasGone(a transport.Address) bool {
 	pl.peersMu.RLock()
 	defer pl.peersMu.RUnlock()
-	return pl.gone[a]
+	return pl.gone.has(a)
 }

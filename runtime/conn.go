@@ -150,31 +150,65 @@ func (c *Conn) whyRefused() error {
 // ShardPort is for generated code.
 func (c *Conn) ShardPort(k codegen.Kind) codegen.Port { return port{c.plane.kind(k)} }
 
-// Close ends the connection when what was told has arrived, for which it waits a second
-// at most; calls that still wait fail. The error tells how many tells found no home. It
-// may be called twice.
+// Close ends the connection when what was told has arrived, for which it waits two
+// seconds at most; calls that still wait fail. The error says how many tells were not
+// delivered, how many of these did not run, and how many may have run. It is nil when
+// the entities' homes have all of them. Close returns within three seconds, whatever
+// becomes of the broker and the homes. It may be called twice.
 func (c *Conn) Close() error {
 	c.end.Do(func() {
-		c.unsent = c.plane.settleTells(time.Second)
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		c.plane.farewell(ctx)
-		said := make(chan struct{})
-		c.loop.post(func() {
-			c.send(c.gateway, &wire.Gateway{Bye: &wire.GatewayBye{}})
-			close(said)
-		})
-		select {
-		case <-said:
-		case <-ctx.Done():
-		}
-		c.plane.close()
-		_ = c.link.Close()
-		c.plane.waitEnd(turnPatience)
+		c.unsent = c.finish()
 		close(c.done)
 	})
 	<-c.done
 	return c.unsent
+}
+
+const (
+	// tellPatience is how long Close waits until what was told has arrived, and
+	// closePatience how long it takes in all.
+	tellPatience  = 2 * time.Second
+	closePatience = 3 * time.Second
+	// endPatience is how much of that is left for the end of goroutines.
+	endPatience = 500 * time.Millisecond
+)
+
+// finish ends the connection. It returns an error if tells were lost meanwhile.
+func (c *Conn) finish() error {
+	unsent, unsure := c.plane.lost.unsent.Load(), c.plane.lost.unsure.Load()
+	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
+	defer cancel()
+	settling, settled := context.WithTimeout(ctx, tellPatience)
+	c.plane.settleTells(settling)
+	settled()
+	c.sayFarewell(ctx)
+	c.plane.close()
+	c.plane.wg.Go(func() { _ = c.link.Close() })
+	if !c.plane.waitEnd(ctx) {
+		c.log.Warn("the connection to the broker is closed and does not end", "after", closePatience)
+	}
+	c.plane.dropTells(time.Now()) // that came back meanwhile
+	return c.plane.lost.since(unsent, unsure)
+}
+
+// sayFarewell ends the data plane in order and says goodbye to the member that serves
+// this connection, unless the broker holds that up for too long.
+func (c *Conn) sayFarewell(ctx context.Context) {
+	by, _ := ctx.Deadline()
+	ctx, cancel := context.WithDeadline(ctx, by.Add(-endPatience))
+	defer cancel()
+	said := make(chan struct{})
+	c.plane.wg.Go(func() {
+		c.plane.farewell(ctx)
+		c.loop.post(func() {
+			c.send(c.gateway, &wire.Gateway{Bye: &wire.GatewayBye{}})
+			close(said)
+		})
+	})
+	select {
+	case <-said:
+	case <-ctx.Done():
+	}
 }
 
 func (c *Conn) receive() {

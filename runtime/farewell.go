@@ -3,7 +3,6 @@ package shard
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -141,62 +140,6 @@ func (s *hostedShard) stopIdle() (ended <-chan struct{}) {
 		s.endTurn(e)
 	}
 	return ended
-}
-
-// expireTells drops tells that found no home in time; calls end by themselves.
-func (pl *plane) expireTells() { pl.dropTells(time.Now().Add(-pl.cfg.CallTimeout)) }
-
-// dropTells drops the tells that wait for a home since before limit, and counts them.
-func (pl *plane) dropTells(limit time.Time) (dropped int) {
-	if pl.held.Load() == 0 {
-		return 0
-	}
-	for name, k := range *pl.kinds.Load() {
-		n := 0
-		for i := range k.routes {
-			n += k.routes[i].dropTells(limit)
-		}
-		if n > 0 {
-			pl.ledger.addN(tellLost, n)
-			pl.log.Warn("tells dropped: their shards found no home", "kind", name, "tells", n, "why", pl.ctl.why(name))
-		}
-		dropped += n
-	}
-	return dropped
-}
-
-// settleTells waits until what was told has arrived, as long as patience at most: what
-// was only sent may still come back, from a node that is not its home any more. Then it
-// drops what has no home, and returns an error that tells of it.
-func (pl *plane) settleTells(patience time.Duration) error {
-	for begin := time.Now(); pl.hasUnsettled() && time.Since(begin) < patience; {
-		time.Sleep(time.Millisecond) // the lanes and the control loop go on
-	}
-	if n := pl.dropTells(time.Now()); n > 0 {
-		return fmt.Errorf("%w: %d of the tells were not sent, for their shards found no home within %v", ErrClosed, n, patience)
-	}
-	return nil
-}
-
-// hasUnsettled tells whether tells wait for a home, or anything for its peer's
-// acknowledgement.
-func (pl *plane) hasUnsettled() bool {
-	for _, k := range *pl.kinds.Load() {
-		for i := 0; i < len(k.routes) && pl.held.Load() > 0; i++ {
-			if k.routes[i].holdsTells() {
-				return true
-			}
-		}
-	}
-	for _, p := range pl.allPaths() {
-		p.mu.Lock()
-		unsettled := !p.gone && p.core.Next() > p.core.Acked()+1
-		p.mu.Unlock()
-		if unsettled {
-			return true
-		}
-	}
-	return false
 }
 
 // allPaths are the paths to all peers.

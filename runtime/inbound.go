@@ -319,6 +319,7 @@ func (pl *plane) refusal(from *path, e *wire.Envelope) {
 // tellRefused counts a tell that the peer did not run, and says so seldom, for there may
 // be very many.
 func (pl *plane) tellRefused(from *path, e *wire.Envelope) {
+	pl.lost.unsent.Add(1)
 	n, tell := pl.ledger.addSeldom(tellLost)
 	if !tell || e.Code == wire.CodeDropped { // which is as its type's handoff wants it
 		return

@@ -68,7 +68,9 @@ func newStand(t *testing.T) *stand {
 	st.plane.tr.Store(&link)
 	t.Cleanup(func() {
 		st.plane.close()
-		require.True(t, st.plane.waitEnd(time.Minute))
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		require.True(t, st.plane.waitEnd(ctx))
 	})
 	desc := codegen.Host{
 		Kind: codegen.Kind{Name: "Cart", Package: "shop", ABI: codegen.ABI, Shards: 1},
@@ -156,7 +158,9 @@ func TestNoAnswerWithoutALease(t *testing.T) {
 		id := c.id
 		st.plane.answerTurn(c, answer{}, nil)
 		st.plane.lease.end(leaseOver)
-		require.True(t, st.plane.waitEnd(time.Minute))
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		require.True(t, st.plane.waitEnd(ctx))
 		require.True(t, st.plane.pending.waits(id), "answered without a lease")
 	})
 	t.Run("to another process", func(t *testing.T) {

@@ -107,7 +107,7 @@ func (pl *plane) beginAnew(members map[transport.Address]bool) {
 	}
 	pl.peersMu.Lock()
 	for a := range members {
-		delete(pl.gone, a) // a life that this client comes back to
+		pl.gone.forget(a) // a life that this client comes back to
 	}
 	pl.peersMu.Unlock()
 	for _, k := range *pl.kinds.Load() {

@@ -278,16 +278,17 @@ func (n *Node) Run(ctx context.Context) error {
 
 // Shutdown leaves the cluster in order: the node gives its shards and their
 // state to others, which takes at most Config.LeaveTimeout, says goodbye and
-// stops. It returns nil when that is done, or ctx's error after stopping at once.
-// Calls by this node's own clients fail once it has stopped. It may be called twice.
+// stops. It returns nil when that is done. When ctx ends first the node stops at once,
+// and Shutdown returns ctx's error within a second: what methods, hooks or the broker
+// hold up goes on until [Node.Done] is closed. Calls by this node's own clients fail
+// once it has stopped. It may be called twice.
 func (n *Node) Shutdown(ctx context.Context) error {
 	n.mu.Lock()
 	started := n.state == stateStarted
 	n.mu.Unlock()
 	if !started {
 		n.stop(nil)
-		<-n.done
-		return nil
+		return n.awaitEnd(ctx)
 	}
 	n.control.leave()
 	patience := time.NewTimer(n.cfg.LeaveTimeout)
@@ -295,10 +296,8 @@ func (n *Node) Shutdown(ctx context.Context) error {
 	for {
 		select {
 		case <-n.gone:
-			n.farewell(ctx)
-			n.stop(ctx.Err())
-			<-n.done
-			return n.Err()
+			n.stop(n.sayFarewell(ctx))
+			return n.awaitEnd(ctx)
 		case <-n.done:
 			return n.Err()
 		case <-patience.C:
@@ -306,13 +305,55 @@ func (n *Node) Shutdown(ctx context.Context) error {
 			n.control.exit()
 		case <-ctx.Done():
 			n.stop(fmt.Errorf("shut down node %s: %w: it had not left in order (give Shutdown more time)", n.cfg.Name, ctx.Err()))
-			<-n.done
-			return n.Err()
+			return n.awaitEnd(ctx)
 		}
 	}
 }
 
-// Close stops at once, without leaving: the others find out. It may be called twice.
+// sayFarewell ends the data plane in order, unless ctx ends first: hooks, the store and
+// the broker may hold it up.
+func (n *Node) sayFarewell(ctx context.Context) error {
+	said := make(chan struct{})
+	n.plane.wg.Go(func() {
+		defer close(said)
+		n.farewell(ctx)
+	})
+	select {
+	case <-said:
+	case <-ctx.Done():
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("shut down node %s: %w: it had left, and its goodbye was cut short (give Shutdown more time)", n.cfg.Name, err)
+	}
+	return nil
+}
+
+// endGrace is how long after the end of its context Shutdown waits for a node that
+// stops.
+const endGrace = 500 * time.Millisecond
+
+// awaitEnd waits until the node has stopped, not much longer than ctx.
+func (n *Node) awaitEnd(ctx context.Context) error {
+	select {
+	case <-n.done:
+		return n.Err()
+	case <-ctx.Done():
+	}
+	grace := time.NewTimer(endGrace)
+	defer grace.Stop()
+	select {
+	case <-n.done:
+		return n.Err()
+	case <-grace.C:
+	}
+	if err := n.Err(); err != nil {
+		return err
+	}
+	return fmt.Errorf("shut down node %s: %w: it stops, and methods or the broker hold it up (give Shutdown more time)", n.cfg.Name, ctx.Err())
+}
+
+// Close stops at once, without leaving: the others find out. It waits five seconds at
+// most for running methods, whose contexts have ended. It may be called twice.
 func (n *Node) Close() error {
 	n.stop(nil)
 	<-n.done
@@ -359,10 +400,12 @@ func (n *Node) stop(err error) {
 		n.plane.close()
 		go func() { // waits for all others, so it belongs to no group
 			if link != nil {
-				_ = link.Close()
+				n.plane.wg.Go(func() { _ = link.Close() })
 			}
-			if !n.plane.waitEnd(turnPatience) {
-				n.log.Error("turns go on although the node has stopped; their methods ignore their contexts", "after", turnPatience)
+			ctx, cancel := context.WithTimeout(context.Background(), turnPatience)
+			defer cancel()
+			if !n.plane.waitEnd(ctx) {
+				n.log.Error("turns go on although the node has stopped: their methods ignore their contexts, or the broker's connection does not end", "after", turnPatience)
 			}
 			n.upOnce.Do(func() { close(n.up) })
 			close(n.done)

@@ -35,7 +35,7 @@ func (pl *plane) path(peer transport.Peer, lane int) *path {
 func (pl *plane) addPeer(peer transport.Peer) *peerPaths {
 	pl.peersMu.Lock()
 	defer pl.peersMu.Unlock()
-	if pl.gone[peer.Address] {
+	if pl.gone.has(peer.Address) {
 		return nil
 	}
 	if pp := pl.peers[peer.Address]; pp != nil {
@@ -72,7 +72,7 @@ func (pl *plane) connState(ch transport.Channel, s transport.State) {
 // nobody knows about is answered so.
 func (pl *plane) peerGone(a transport.Address, lane int, bye bool) {
 	pl.peersMu.Lock()
-	if pl.gone[a] {
+	if pl.gone.has(a) {
 		pl.peersMu.Unlock()
 		return
 	}
@@ -80,7 +80,7 @@ func (pl *plane) peerGone(a transport.Address, lane int, bye bool) {
 	if lane < 0 {
 		delete(pl.peers, a)
 		delete(pl.left, a)
-		pl.gone[a] = true
+		pl.gone.add(a, time.Now())
 	}
 	pl.peersMu.Unlock()
 	pl.silences.add(a, lane)
@@ -252,7 +252,7 @@ func (pl *plane) reroute(p *path, left []call.Leftover, stopped []*route) {
 			continue
 		case !left[i].NotExecuted:
 			if e.Type == wire.TypeTell {
-				pl.ledger.add(tellLost)
+				pl.loseTell(Unknown)
 			}
 			pl.pending.complete(e.ID, result{code: codeLost, lost: p.peer.Address})
 			continue
@@ -297,7 +297,7 @@ func (pl *plane) peerAddresses() []transport.Address {
 // was removed, or said goodbye.
 func (pl *plane) silenced(a transport.Address, lane int) bool {
 	pl.peersMu.RLock()
-	pp, gone := pl.peers[a], pl.gone[a]
+	pp, gone := pl.peers[a], pl.gone.has(a)
 	pl.peersMu.RUnlock()
 	return gone || pp != nil && pp.paths[lane].isGone()
 }

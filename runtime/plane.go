@@ -55,9 +55,11 @@ type plane struct {
 	clock   atomic.Uint32
 	swept   atomic.Int64 // when pending was, in nanoseconds after the lease's base
 
+	lost    lostTells
+
 	peersMu sync.RWMutex
 	peers   map[transport.Address]*peerPaths
-	gone    map[transport.Address]bool // removed: never gets a path again
+	gone    removed
 	left    map[transport.Address]bool // left in order, and may still say goodbye
 
 	silences silences
@@ -97,7 +99,7 @@ func newPlane(cfg Config, self transport.Peer, ctl planeControl) *plane {
 	pl := &plane{
 		cfg: cfg, self: self, log: cfg.Logger, ctl: ctl,
 		peers: map[transport.Address]*peerPaths{},
-		gone:  map[transport.Address]bool{}, left: map[transport.Address]bool{},
+		left:  map[transport.Address]bool{},
 	}
 	pl.budget = region.NewBudget(cfg.BufferBytes)
 	pl.ctx, pl.halt = context.WithCancel(context.Background())
@@ -194,22 +196,24 @@ func (pl *plane) close() {
 	}
 	pl.peersMu.RUnlock()
 	for _, p := range all {
-		p.close(false)
+		left, _ := p.close(false)
+		pl.lost.count(&pl.ledger, left)
 	}
 	pl.pending.completeIf(func(*pendingCall) bool { return true }, result{code: codeClosed})
 }
 
-// waitEnd waits for all goroutines of the plane. It reports whether they ended.
-func (pl *plane) waitEnd(patience time.Duration) bool {
+// waitEnd waits for all goroutines of the plane until ctx ends. It reports whether
+// they ended.
+func (pl *plane) waitEnd(ctx context.Context) bool {
 	ended := make(chan struct{})
-	go func() { // outlives this call only if a turn never returns
+	go func() { // outlives this call only if a turn or the transport does not return
 		pl.wg.Wait()
 		close(ended)
 	}()
 	select {
 	case <-ended:
 		return true
-	case <-time.After(patience):
+	case <-ctx.Done():
 		return false
 	}
 }

@@ -209,7 +209,7 @@ func (r *route) holdWithin(e *wire.Envelope) (err error) {
 		case e.ID == 0 && pl.cfg.singletonBuffer() == 0:
 			err = r.errUnbuffered() // the caller is here to hear it
 		default:
-			pl.ledger.add(tellLost)
+			pl.loseTell(NotExecuted)
 		}
 	}
 	return err
@@ -484,6 +484,6 @@ func (pl *plane) failUnsent(e *wire.Envelope, err error) {
 		code = codeUnsendable
 	}
 	if e.ID == 0 || !pl.pending.complete(e.ID, result{code: code, text: err.Error()}) {
-		pl.ledger.add(tellLost)
+		pl.loseTell(NotExecuted)
 	}
 }

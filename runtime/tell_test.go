@@ -233,7 +233,7 @@ func TestTellsWithoutHomeBeforeClose(t *testing.T) {
 	require.NoError(t, fixture.NewAccountClient(conn).Tell("x").Add(testContext(t), 1))
 	err = conn.Close()
 	require.ErrorIs(t, err, shard.ErrClosed)
-	require.ErrorContains(t, err, "1 of the tells were not sent, for their shards found no home within 1s")
+	require.ErrorContains(t, err, "closed before 1 tells were delivered: 1 did not run (not executed: ")
 	require.Equal(t, err, conn.Close(), "again")
 	require.EqualValues(t, 1, conn.Counters()["tell lost"])
 }

@@ -1,0 +1,68 @@
+package shard
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+const (
+	// removedFor is how long a removed process is known. Nothing of it can arrive so
+	// late: it publishes no call and no answer once its lease is over, at most
+	// seconds after it was removed. What it published before waits in a broker for
+	// minutes at most, for a broker ends connections that take nothing; and a process
+	// that stood still between its look at the lease and its sending has lost its own
+	// connection by then. Clients are not among them: they are known anew.
+	removedFor = 24 * time.Hour
+	// maxRemoved bounds the processes that are known to be removed: the latest. So
+	// many removals take a cluster far longer than anything stays under way, and
+	// membership itself tells them apart by fewer tombstones.
+	maxRemoved = 4096
+)
+
+// removed are the processes that left the cluster, or were removed from it, and that
+// get no path again. The zero value is empty. Its user guards it.
+type removed struct {
+	at    map[transport.Address]time.Time
+	order []transport.Address // the keys of at, the earliest first
+}
+
+func (r *removed) has(a transport.Address) bool {
+	_, ok := r.at[a]
+	return ok
+}
+
+// add notes that a was removed now, and lets go of those that are known for long
+// enough.
+func (r *removed) add(a transport.Address, now time.Time) {
+	if r.has(a) {
+		return
+	}
+	if r.at == nil {
+		r.at = map[transport.Address]time.Time{}
+	}
+	r.at[a] = now
+	r.order = append(r.order, a)
+	first := 0
+	for ; first < len(r.order); first++ {
+		if len(r.order)-first <= maxRemoved && now.Sub(r.at[r.order[first]]) < removedFor {
+			break
+		}
+		delete(r.at, r.order[first])
+	}
+	r.order = r.order[first:] // append copies what is left when the array is full
+}
+
+// forget takes add back.
+func (r *removed) forget(a transport.Address) {
+	if !r.has(a) {
+		return
+	}
+	delete(r.at, a)
+	for i := range r.order {
+		if r.order[i] == a {
+			r.order = append(r.order[:i], r.order[i+1:]...)
+			return
+		}
+	}
+}

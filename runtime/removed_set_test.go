@@ -1,0 +1,49 @@
+package shard
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// TestRemovedProcessesAreForgotten: a process that was removed is known for a day, and
+// the latest are in any case; what is kept does not grow without end.
+func TestRemovedProcessesAreForgotten(t *testing.T) {
+	var r removed
+	begin := time.Now()
+	n := func(i int) transport.Address { return transport.Address{Name: "n", Incarnation: uint64(i)} }
+	for i := range maxRemoved {
+		r.add(n(i), begin.Add(time.Duration(i)))
+	}
+	require.True(t, r.has(n(0)))
+	r.add(n(0), begin.Add(time.Hour)) // again changes nothing
+	r.forget(n(1))
+	require.False(t, r.has(n(1)))
+	r.add(n(maxRemoved), begin.Add(time.Hour))
+	require.True(t, r.has(n(0)), "there was room")
+	r.add(n(maxRemoved+1), begin.Add(time.Hour))
+	require.False(t, r.has(n(0)), "the earliest makes room")
+	require.True(t, r.has(n(2)))
+
+	r.add(n(maxRemoved+2), begin.Add(removedFor+time.Minute))
+	require.False(t, r.has(n(2)), "a day has passed")
+	require.True(t, r.has(n(maxRemoved)), "an hour later")
+	require.Len(t, r.at, 3)
+	require.Len(t, r.order, 3)
+}
+
+// TestPlaneForgetsRemovedProcesses: a process that sees others come and go does not keep
+// all of them.
+func TestPlaneForgetsRemovedProcesses(t *testing.T) {
+	pl := New(Config{Cluster: "test", Name: "a", Lanes: 1}).plane
+	defer pl.close()
+	for i := range 2 * maxRemoved {
+		a := transport.Address{Name: "n", Incarnation: uint64(i + 1)}
+		pl.peerGone(a, -1, false)
+		require.Nil(t, pl.path(transport.Peer{Address: a}, 0))
+	}
+	require.LessOrEqual(t, len(pl.gone.at), maxRemoved)
+}
