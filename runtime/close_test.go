@@ -3,6 +3,7 @@ package shard_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,8 +18,10 @@ import (
 // a broker reads nothing any more.
 type stuck struct {
 	transport.Transport
-	jammed chan struct{} // closed by jam
-	free   chan struct{} // closed by release
+	jammed  chan struct{} // closed by jam
+	free    chan struct{} // closed by release
+	waiting atomic.Int64  // who waits for release
+	lanes   bool          // the control channel goes on
 }
 
 func newStuck(t transport.Transport) *stuck {
@@ -31,6 +34,7 @@ func (s *stuck) release() { close(s.free) }
 func (s *stuck) wait() {
 	select {
 	case <-s.jammed:
+		s.waiting.Add(1)
 		<-s.free
 	default:
 	}
@@ -47,7 +51,9 @@ type stuckLink struct {
 }
 
 func (l *stuckLink) Send(ch transport.Channel, to transport.Peer, token uint64, payload []byte) error {
-	l.stuck.wait()
+	if !l.stuck.lanes || ch != transport.Control {
+		l.stuck.wait()
+	}
 	return l.Link.Send(ch, to, token, payload)
 }
 
@@ -109,7 +115,7 @@ func TestCloseDoesNotWaitForTheBroker(t *testing.T) {
 }
 
 // TestShutdownEndsWithItsContext: Shutdown returns soon after its context has ended,
-// also if the node's link takes nothing and does not close, or a hook hangs.
+// also if the node's link takes nothing and does not close.
 func TestShutdownEndsWithItsContext(t *testing.T) {
 	for _, started := range []bool{false, true} {
 		c := newCluster(t, "b")
@@ -136,4 +142,30 @@ func TestShutdownEndsWithItsContext(t *testing.T) {
 			require.True(t, err == nil || errors.Is(err, context.Canceled), err)
 		}
 	}
+}
+
+// TestGoodbyeEndsWithItsContext: a node that has left does not outlast Shutdown's context
+// to say goodbye.
+func TestGoodbyeEndsWithItsContext(t *testing.T) {
+	c := emptyCluster(t)
+	jam := newStuck(c.broker.Transport())
+	jam.lanes = true
+	c.tune = func(cfg *shard.Config) {
+		if cfg.Name == "a" {
+			cfg.Transport = jam
+		}
+	}
+	a := c.start("a")
+	_, err := fixture.NewAccountClient(c.dial("client")).Ref("bob").Add(testContext(t), 1)
+	require.NoError(t, err)
+	jam.jam()
+	t.Cleanup(jam.release)
+	ctx, cancel := context.WithCancel(context.Background())
+	down := make(chan error, 1)
+	go func() { down <- a.Shutdown(ctx) }()
+	require.Eventually(t, func() bool { return jam.waiting.Load() > 0 }, testPatience, testTick)
+	cancel()
+	err = receive(t, down, "Shutdown returns")
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorContains(t, err, "it had left, and its goodbye was cut short")
 }

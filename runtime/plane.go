@@ -55,7 +55,7 @@ type plane struct {
 	clock   atomic.Uint32
 	swept   atomic.Int64 // when pending was, in nanoseconds after the lease's base
 
-	lost    lostTells
+	lost lostTells
 
 	peersMu sync.RWMutex
 	peers   map[transport.Address]*peerPaths
