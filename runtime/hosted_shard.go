@@ -252,9 +252,7 @@ func (s *hostedShard) apply(fx region.Effects) (after []func()) {
 			pl.ctl.moveDone(s.id, epoch)
 		})
 	}
-	if s.core.Gated() || s.core.Waiting() > 0 {
-		s.sweepLocked()
-	}
+	s.sweepSoonLocked()
 	return after
 }
 
@@ -411,10 +409,17 @@ func (s *hostedShard) sweep() {
 		s.refuse(inbound(c), epoch, owner)
 	}
 	s.mu.Lock()
-	if s.core.Gated() || s.core.Waiting() > 0 {
+	s.core.Settle(time.Now())
+	s.sweepSoonLocked()
+	s.mu.Unlock()
+}
+
+// sweepSoonLocked has the shard looked at again if anything here waits for time to pass.
+// No table names a singleton's home, so a singleton's shard does not settle.
+func (s *hostedShard) sweepSoonLocked() {
+	if s.core.Gated() || s.core.Waiting() > 0 || s.host.instance == nil && s.core.Unsettled() {
 		s.sweepLocked()
 	}
-	s.mu.Unlock()
 }
 
 func (s *hostedShard) openGates(gone func(transport.Address) bool) {

@@ -3,6 +3,7 @@ package shard_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -220,4 +221,58 @@ func TestMinHosts(t *testing.T) {
 	_, err = fixture.NewAccountClient(a).Ref("bob").Add(testContext(t), 1)
 	require.NoError(t, err)
 	require.Equal(t, map[string]int{"a": 128, "b": 128}, homes(t, a))
+}
+
+// TestForwardingEnds: when shards have moved and their callers have heard of it, each is
+// counted once, where it lives.
+func TestForwardingEnds(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "a", "b")
+	a, b := c.nodes["a"], c.nodes["b"]
+	front := c.startWith("f", nil, shard.Proxy())
+	add(t, fixture.NewAccountClient(front), "caller 0", 1)
+	c.awaitHomes(a, map[string]int{"a": 128, "b": 128})
+	var calls sync.WaitGroup
+	stop := make(chan struct{})
+	for i, n := range []*shard.Node{a, b, front} {
+		calls.Go(func() { callMany(t, n, fmt.Sprint("caller ", i+1), stop) })
+	}
+	for _, home := range []string{"b", "a", "b"} {
+		wish := map[uint32]string{}
+		for n := range uint32(256) {
+			wish[256+n] = home
+		}
+		require.NoError(t, a.PlaceShards(testContext(t), "Account", wish))
+		c.awaitHomes(a, map[string]int{"a": 0, "b": 0, home: 256})
+	}
+	close(stop)
+	calls.Wait()
+	var stats shard.ShardingStats
+	require.Eventually(t, func() bool {
+		var err error
+		stats, err = front.ShardingStats(testContext(t), "Account")
+		return err == nil && len(stats.Nodes["a"])+len(stats.Nodes["b"]) == 256
+	}, testPatience, testTick, "every shard is counted once")
+	require.Len(t, stats.Nodes["b"], 256)
+	require.Len(t, b.RegionState("Account"), 256)
+	require.Empty(t, a.RegionState("Account"))
+	add(t, fixture.NewAccountClient(a), "caller 0", 2)
+}
+
+// callMany calls entities by turns until stop is closed, each time expecting that none
+// of the calls before was lost.
+func callMany(t *testing.T, n *shard.Node, name string, stop <-chan struct{}) {
+	accounts := fixture.NewAccountClient(n)
+	for i := 0; ; i++ {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		got, err := accounts.Ref(fmt.Sprint(name, "/", i%64)).Add(t.Context(), 1)
+		if want := int64(i/64 + 1); err != nil || got != want {
+			t.Errorf("call %d of %s: got %d, %v, want %d", i, name, got, err, want)
+			return
+		}
+	}
 }

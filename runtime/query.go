@@ -17,16 +17,19 @@ type ShardState struct {
 	Kind  string // the entity type
 	Shard uint32 // its number in the type: of 256 shards, 256 to 511
 	// State is "active"; of a shard that moves away "draining", "sent", then
-	// "forwarding"; of one that comes "preparing", then "prepared".
+	// "forwarding" until its callers have heard of the move; of one that comes
+	// "preparing", then "prepared".
 	State    string
 	Entities int // that live in the shard, active or passivated
 	Active   int // of these, which have a value in memory
 	Waiting  int // calls that wait for the shard to open
 }
 
-// RegionState returns the shards of a type that this node holds, or comes to
-// hold, or still forwards for, in order; with "" those of all types. It looks at
-// every entity: it is for tests and people.
+// RegionState returns the shards of a type that this node holds, receives, or still
+// forwards calls for, in order; with "" those of all types. A shard that moved away is
+// forwarded for until every node that called it here has heard of the move, has gone, or
+// has not called it here for 10 s. RegionState looks at every entity, so it is for tests
+// and people.
 func (n *Node) RegionState(kind string) []ShardState {
 	var states []ShardState
 	for _, h := range n.held(kind) {

@@ -206,7 +206,7 @@ func (r *reports) order(m coordinator.Message) {
 // status answers how far a move is at its old home. It reports false when this
 // node is not the old home.
 func (r *reports) status(sh *hostedShard, epoch placement.Epoch) bool {
-	o, ok := sh.owned()
+	o, ok := sh.stands()
 	if !ok || o.State == coordinator.Preparing || o.State == coordinator.Prepared {
 		return false
 	}
@@ -217,11 +217,26 @@ func (r *reports) status(sh *hostedShard, epoch placement.Epoch) bool {
 	return true
 }
 
-// owned is how the shard stands here, for the coordinator; ok is false when it
-// is not here at all.
+// owned is what this node registers of the shard and tells who asks; ok is false when
+// nothing of the shard is here, or nothing any more.
 func (s *hostedShard) owned() (o coordinator.Owned, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.core.Settled() {
+		return o, false // the table shows that it has moved
+	}
+	return s.standsLocked()
+}
+
+// stands is owned also for a shard that has moved away for good: a late question about
+// the move has the same answer as before.
+func (s *hostedShard) stands() (o coordinator.Owned, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.standsLocked()
+}
+
+func (s *hostedShard) standsLocked() (o coordinator.Owned, ok bool) {
 	o.ShardID = s.id
 	o.Epoch, o.Move, o.Peer = s.core.Epoch(), s.core.MoveEpoch(), s.core.Peer()
 	switch s.core.State() {

@@ -36,6 +36,10 @@
 //	7    all who claim it are gone                    allocate anew, above all
 //	8    nobody claims it                             allocate when it is asked for
 //
+// N1 claims a shard that it forwards for only until the table shows the move and its
+// callers have flushed. Without that claim, N2 decides alone: by row 1, or by row 6 if it
+// has not opened yet; and when N2 is gone, row 8 holds.
+//
 // # Allocation
 //
 // [Ask] makes a kind wanted. All its shards get a home at once, for a shard

@@ -226,6 +226,7 @@ func (s *Shard) Flushed(f Flush, now uint32, at time.Time) Effects {
 	defer s.check()
 	d, went := s.trail.beyond(f.Hop)
 	if went && f.Epoch >= d.epoch && !d.to.IsZero() {
+		s.repay(f)
 		return Effects{Flushed: []Flush{f}}
 	}
 	for i, t := range s.gates.closed {

@@ -55,11 +55,18 @@ func (s *Shard) follow() Effects {
 	s.dismiss()
 	s.granted = false
 	waited := s.sift(&s.waiting, func(c *Call) bool { return c.Epoch <= s.epoch })
-	fx := Effects{Forward: waited}
-	if s.how.TurnsAway {
-		fx = Effects{Refuse: waited}
+	var fx Effects
+	for _, c := range waited {
+		if s.onward(c) == Forward {
+			fx.Forward = append(fx.Forward, c)
+		} else {
+			fx.Refuse = append(fx.Refuse, c)
+		}
 	}
 	fx.add(Effects{Flushed: s.gates.take(func(f Flush) bool { return f.Epoch >= s.moveE })})
+	for _, f := range fx.Flushed {
+		s.repay(f)
+	}
 	return fx
 }
 
@@ -151,6 +158,7 @@ func (s *Shard) unprepare() Effects {
 // not come back under a lower one.
 func (s *Shard) Place(owner transport.Address, epoch placement.Epoch, force bool, now uint32, at time.Time) Effects {
 	defer s.check()
+	s.shown = max(s.shown, epoch)
 	if epoch == s.epoch && owner == s.owner || epoch < s.epoch && !force {
 		return Effects{}
 	}

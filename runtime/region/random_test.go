@@ -39,6 +39,7 @@ type dice struct {
 	moveE   placement.Epoch
 	seen    map[State]map[State]bool
 	left    int // turns that ended outside the lock
+	settled bool
 	log     []string
 	err     error
 }
@@ -265,6 +266,8 @@ func (d *dice) gates(n int) {
 		}
 		d.effects(d.s.Flushed(f, 0, d.now))
 	case 35:
+		d.s.Settle(d.now)
+		d.settled = d.settled || d.s.Settled()
 		d.effects(d.s.OpenGates(func(transport.Address) bool { return false }, 0, d.now))
 	case 36:
 		d.effects(d.s.Forget(is, 0))
@@ -357,7 +360,7 @@ func (d *dice) count() {
 // TestRandomCommands: whatever order commands come in, invariants hold, each
 // call comes out once, and every legal move between states is seen.
 func TestRandomCommands(t *testing.T) {
-	seen, left := map[State]map[State]bool{}, 0
+	seen, left, settled := map[State]map[State]bool{}, 0, false
 	for seed := range uint64(2000 * seedFactor(t)) {
 		d := newDice(seed, seen)
 		for range 150 {
@@ -367,6 +370,10 @@ func TestRandomCommands(t *testing.T) {
 			}
 		}
 		left += d.left
+		settled = settled || d.settled
+	}
+	if !settled {
+		t.Error("no shard ever settled")
 	}
 	if left == 0 {
 		t.Error("no turn ever ended outside the lock")

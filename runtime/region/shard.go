@@ -89,6 +89,8 @@ type Limits struct {
 //  10. gated is set while a gate is closed, or calls are not direct.
 //  11. Every live entity is in the list of active ones, and they are counted.
 //  12. Each call that waits has reserved its size, and nothing else has.
+//  13. Senders have yet to flush only while the shard is Forwarding and not settled,
+//     and only a Forwarding shard is settled.
 type Shard struct {
 	entities index
 	gated    atomic.Bool   // no turn begins outside the lock: see Entity.Enter
@@ -110,6 +112,10 @@ type Shard struct {
 	moveE placement.Epoch   // the move's epoch
 	off   placement.Epoch   // moves up to this epoch are cancelled
 	trail trail             // where the shard went from here
+
+	shown   placement.Epoch                 // the highest that a table named
+	settled bool                            // Forwarding: no sender is known whose calls still come here
+	owed    map[transport.Address]time.Time // senders that have yet to flush, and when their last calls came
 
 	running  int             // turns under way, counted while Draining
 	stops    bool            // the driver is between Stop and Stopped
@@ -174,7 +180,7 @@ func (s *Shard) Waiting() int { return s.waiting.len() + s.gates.held() }
 func (s *Shard) become(to State) {
 	for _, ok := range legal[s.state] {
 		if ok == to {
-			s.state = to
+			s.state, s.settled, s.owed = to, false, nil
 			return
 		}
 	}
@@ -250,7 +256,7 @@ func (s *Shard) admit(c *Call) Verdict {
 	switch {
 	case s.ahead(c):
 		return Run
-	case s.state == Closed:
+	case s.state == Closed, direct && s.Settled():
 		return Moved
 	case c.Local:
 		return Run
@@ -269,7 +275,7 @@ func (s *Shard) bring(c *Call, now uint32) (*Entity, Verdict) {
 		return nil, s.hold(c)
 	}
 	if d, went := s.trail.beyond(c.Epoch); went && !c.Local && !d.to.IsZero() {
-		return nil, s.onward()
+		return nil, s.onward(c)
 	}
 	switch s.state {
 	case Open:
@@ -287,18 +293,10 @@ func (s *Shard) bring(c *Call, now uint32) (*Entity, Verdict) {
 		}
 	case Forwarding:
 		if !s.strays() {
-			return nil, s.onward()
+			return nil, s.onward(c)
 		}
 	}
 	return nil, s.hold(c)
-}
-
-// onward is what becomes of calls for a shard that has left.
-func (s *Shard) onward() Verdict {
-	if s.how.TurnsAway {
-		return Moved
-	}
-	return Forward
 }
 
 func (s *Shard) hold(c *Call) Verdict { return s.wait(&s.waiting, c) }
@@ -457,6 +455,9 @@ func (s *Shard) Check() error {
 				return fmt.Errorf("shard %v: invariant 4: %v and a call for %q of epoch %v waits", s.id, s.state, c.Entity, c.Epoch)
 			}
 		}
+	}
+	if err := s.checkSettled(); err != nil {
+		return err
 	}
 	if err := s.checkRoom(); err != nil {
 		return err

@@ -1,7 +1,9 @@
 package region
 
 import (
+	"maps"
 	"slices"
+	"time"
 
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -58,6 +60,7 @@ func (s *Shard) strays() bool { return s.state == Forwarding && s.trail.last().t
 // still comes goes on to the owner that the table names.
 func (s *Shard) Forget(gone func(transport.Address) bool, now uint32) (fx Effects) {
 	defer s.check()
+	maps.DeleteFunc(s.owed, func(a transport.Address, _ time.Time) bool { return gone(a) })
 	if s.state != Forwarding || !gone(s.trail.last().to) {
 		s.trail.forget(gone)
 		return fx

@@ -34,6 +34,7 @@ import (
 //	gone NODE                             forget it, open its gates
 //	return SENDER ENTITY EPOCH            a call that came back
 //	dismiss                               the node ends
+//	settle                                end forwarding if nobody needs it
 //	tick DURATION                         time passes, gates are looked at
 //	expire DURATION | withdraw CALL | find ENTITY CALL
 func TestTranscripts(t *testing.T) {
@@ -229,6 +230,9 @@ func (s *script) gateCommand(command string, arg func(int) string, args []string
 		is := func(a transport.Address) bool { return a == node(arg(0)) }
 		s.effects(s.s.Forget(is, 0), say)
 		s.effects(s.s.OpenGates(is, 0, s.now), say)
+	case "settle":
+		s.s.Settle(s.now)
+		say("settled: %v, look again: %v", s.s.Settled(), s.s.Unsettled())
 	case "dismiss":
 		s.effects(s.s.Dismiss(), say)
 	case "return":

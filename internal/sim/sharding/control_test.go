@@ -387,7 +387,7 @@ func (c *control) order(m coordinator.Message) {
 // moveStatus answers how far a move is at its old home. It reports false when this
 // process is not the old home.
 func (c *control) moveStatus(s *hosted, epoch placement.Epoch) bool {
-	o, ok := s.owned()
+	o, ok := s.stands()
 	if !ok || o.State == coordinator.Preparing || o.State == coordinator.Prepared || o.State == coordinator.Active && o.Epoch >= epoch {
 		return false
 	}
@@ -452,8 +452,16 @@ func (s *hosted) holds() bool {
 	return ok && (o.State != coordinator.Forwarding || s.core.Waiting() > 0 || s.core.Gated())
 }
 
-// owned is how the shard stands here; ok is false when it is not here at all.
+// owned is what the process registers of the shard.
 func (s *hosted) owned() (o coordinator.Owned, ok bool) {
+	if s.core.Settled() {
+		return o, false
+	}
+	return s.stands()
+}
+
+// stands is how the shard stands here; ok is false when it is not here at all.
+func (s *hosted) stands() (o coordinator.Owned, ok bool) {
 	o = coordinator.Owned{ShardID: s.id, Epoch: s.core.Epoch(), Move: s.core.MoveEpoch(), Peer: s.core.Peer()}
 	switch s.core.State() {
 	case region.Open:

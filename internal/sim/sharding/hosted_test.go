@@ -336,7 +336,7 @@ func (s *hosted) answer(c *inCall, code wire.Code) {
 }
 
 func (s *hosted) sweepLater() {
-	if s.sweeping || !s.core.Gated() && s.core.Waiting() == 0 {
+	if s.sweeping || !s.core.Gated() && s.core.Waiting() == 0 && !s.core.Unsettled() {
 		return
 	}
 	s.sweeping = true
@@ -350,6 +350,7 @@ func (s *hosted) sweepLater() {
 		for _, c := range s.core.Expire(s.process.w.now.Add(-callTimeout)) {
 			s.refuse(inbound(c))
 		}
+		s.core.Settle(s.process.w.now)
 		s.sweepLater()
 	})
 }

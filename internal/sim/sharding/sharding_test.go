@@ -278,6 +278,8 @@ func (w *world) restingShard(p *process, id placement.ShardID, owner transport.A
 		w.fail("%v is %v at its owner %s", id, core.State(), p.name)
 	case !owns && core.State() != region.Closed && core.State() != region.Forwarding:
 		w.fail("%v is %v at %s, and belongs to %s", id, core.State(), p.name, owner.Name)
+	case core.State() == region.Forwarding && !core.Settled():
+		w.fail("%v moved away from %s and has not settled", id, p.name)
 	case core.Waiting() > 0 || core.Gated() || core.WatchRunning() > 0:
 		w.fail("%v at %s: %d wait, %d gates, %d turns", id, p.name, core.Waiting(), core.Gates(), core.WatchRunning())
 	}

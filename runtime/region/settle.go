@@ -1,0 +1,82 @@
+package region
+
+import (
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A shard that has moved away is settled when no sender is known whose calls still
+// come here. From then on it counts as gone, and late direct calls are answered with
+// Moved. Its departures stay, at most maxTrail of them: late flushes, and calls that
+// older homes forward, still take the way of the calls before them.
+
+// owedFor is how long the Flush of a sender is waited for after its last call came.
+const owedFor = 10 * time.Second
+
+// maxOwed bounds the senders whose Flush is waited for by name.
+const maxOwed = 1024
+
+// onward is what becomes of a call for a shard that has left. Only what goes on from
+// a shard that is still away is followed by a Flush that matters to Settle.
+func (s *Shard) onward(c *Call) Verdict {
+	if s.how.TurnsAway {
+		return Moved
+	}
+	s.owe(c)
+	return Forward
+}
+
+// owe notes that the call's sender has yet to flush. Calls of this process find their
+// own way, and those by way of an older home are followed by that home's Flush.
+func (s *Shard) owe(c *Call) {
+	if s.state != Forwarding || !c.Via.IsZero() || c.Local {
+		return
+	}
+	s.settled = false
+	sender := c.Sender.Address
+	if _, known := s.owed[sender]; !known && len(s.owed) >= maxOwed {
+		sender = transport.Address{} // stands for all others, until they have been silent
+	}
+	if s.owed == nil {
+		s.owed = map[transport.Address]time.Time{}
+	}
+	s.owed[sender] = c.at
+}
+
+// repay notes that a sender's Flush goes the way of its calls.
+func (s *Shard) repay(f Flush) {
+	if f.Via.Address == s.self {
+		delete(s.owed, f.Sender.Address)
+	}
+}
+
+// Settle ends forwarding if nothing waits here and every sender whose calls were
+// forwarded has flushed, is gone, or was silent for 10 s.
+func (s *Shard) Settle(at time.Time) {
+	defer s.check()
+	if !s.Unsettled() || s.Waiting() > 0 {
+		return
+	}
+	maps.DeleteFunc(s.owed, func(_ transport.Address, last time.Time) bool { return at.Sub(last) >= owedFor })
+	s.settled = len(s.owed) == 0
+}
+
+// Unsettled reports whether Settle is to be called again after a while. Until the table
+// shows where the shard went, and while nobody is known to have it, it does not settle.
+func (s *Shard) Unsettled() bool {
+	return s.state == Forwarding && !s.settled && !s.strays() && s.shown >= s.trail.last().epoch
+}
+
+// Settled reports whether the shard has moved away and nothing of it is left here.
+func (s *Shard) Settled() bool { return s.state == Forwarding && s.settled && !s.strays() }
+
+// checkSettled is invariant 13.
+func (s *Shard) checkSettled() error {
+	if away := s.state == Forwarding; s.settled && !away || len(s.owed) > 0 && (!away || s.settled) {
+		return fmt.Errorf("shard %v: invariant 13: %v, settled %v, and %d senders have yet to flush", s.id, s.state, s.settled, len(s.owed))
+	}
+	return nil
+}
