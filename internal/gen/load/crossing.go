@@ -172,7 +172,7 @@ func (c *crossing) fill(m *model.Type, t types.Type) (r *refusal) {
 // fillKnown fills in the types that are more than what they are made of.
 func (c *crossing) fillKnown(m *model.Type, t types.Type) (done bool, r *refusal) {
 	if p, ok := types.Unalias(t).(*types.Pointer); ok {
-		if hasMethod(p, "ProtoReflect", protoPath+".Message") {
+		if isMessage(p) {
 			m.Shape = model.Proto
 			return true, nil
 		}
@@ -182,22 +182,35 @@ func (c *crossing) fillKnown(m *model.Type, t types.Type) (done bool, r *refusal
 	if !ok || types.IsInterface(t) {
 		return false, nil
 	}
-	p := types.NewPointer(t)
 	switch {
 	case isNamed(named, "time", "Time"):
 		m.Shape = model.Time
-	case hasMethod(p, "ProtoReflect", protoPath+".Message"):
+	case isMessage(types.NewPointer(t)):
 		return false, &refusal{code: CodeType, why: "a protobuf message cannot be copied", remedy: "use a pointer to it"}
 	case c.entities[named.Obj()]:
 		return false, &refusal{code: CodeType, why: "an entity stays where it lives", remedy: "pass its id"}
-	case hasReverse(p, "MarshalText", "UnmarshalText"):
-		m.Shape, m.Plain = model.Text, flat(t)
-	case hasReverse(p, "MarshalBinary", "UnmarshalBinary"):
-		m.Shape, m.Plain = model.Binary, flat(t)
+	case hasText(t):
+		m.Shape, m.Plain = model.Text, isLossless(t)
+	case hasBinary(t):
+		m.Shape = model.Binary
 	default:
-		return false, nil
+		return false, c.refuseHalf(t)
 	}
 	return true, nil
+}
+
+// refuseHalf refuses a type that declares one method of a pair alone: which of its
+// forms was meant to travel cannot be known.
+func (c *crossing) refuseHalf(t types.Type) *refusal {
+	has, lacks, ok := half(t)
+	if !ok {
+		return nil
+	}
+	remedy := "declare " + lacks + " too"
+	if o := types.Unalias(t).(*types.Named).Obj(); o.Pkg() != c.pkg.Types {
+		remedy = "copy what you need into a type of your own"
+	}
+	return &refusal{code: CodeType, why: c.short(t) + " declares " + has + " without " + lacks, remedy: remedy}
 }
 
 func fillBasic(m *model.Type, u *types.Basic, t types.Type) *refusal {

@@ -97,7 +97,7 @@ func (s *source) idType(n *model.Entity, f *types.Var, h *source) bool {
 	basic, isBasic := t.Underlying().(*types.Basic)
 	switch {
 	case r != nil || types.IsInterface(t):
-	case hasReverse(types.NewPointer(t), "MarshalText", "UnmarshalText"):
+	case hasText(t):
 		n.ID.Form = model.IDText
 		return true
 	case isBasic && basic.Info()&types.IsString != 0:
@@ -110,7 +110,7 @@ func (s *source) idType(n *model.Entity, f *types.Var, h *source) bool {
 		n.ID.Form = model.IDInt
 		return true
 	}
-	s.add(f.Pos(), CodeIDType, "use a string or integer type, or one with MarshalText and UnmarshalText",
+	s.add(f.Pos(), CodeIDType, "use a string or integer type, or one that declares MarshalText and UnmarshalText",
 		"%s.%s: %s cannot be an id", n.Name, f.Name(), s.crossing.short(t))
 	return false
 }
@@ -127,34 +127,10 @@ func (s *source) stateField(n *model.Entity, f *types.Var) {
 	s.refuse(f, n.Name+"."+f.Name(), r)
 }
 
-// untaggedField reports a field that would be lost when its entity goes idle or
-// moves. What cannot cross the wire anyway needs no tag.
-func (s *source) untaggedField(n *model.Entity, f *types.Var) {
-	_, r := s.crossing.of(f.Type())
-	subject := n.Name + "." + f.Name()
-	switch {
-	case r == nil && isEmpty(f.Type()):
-	case r == nil && n.ID.Field == "" && !n.Singleton && looksLikeID(n, f):
-		s.add(f.Pos(), CodeUntagged, "tag it `shard:\"id\"` to find the entity's id in it, or `shard:\"state\"` if it is something else",
-			"%s: has no tag, and would be lost when the entity goes idle or moves", subject)
-	case r == nil:
-		s.add(f.Pos(), CodeUntagged, "tag it `shard:\"state\"` to keep it, or `shard:\"-\"` to make it anew",
-			"%s: has no tag, and would be lost when the entity goes idle or moves", subject)
-	case r.code == CodeUnknownType && r.path == "" && !s.awaited(f):
-		s.refuse(f, subject, r)
-	}
-}
-
-// isEmpty reports whether a type's values hold nothing.
-func isEmpty(t types.Type) bool {
-	u, ok := t.Underlying().(*types.Struct)
-	return ok && u.NumFields() == 0
-}
-
 // looksLikeID reports whether a field is called as people call an id.
 func looksLikeID(n *model.Entity, f *types.Var) bool {
 	name := strings.ToLower(f.Name())
-	if _, basic := f.Type().Underlying().(*types.Basic); !basic && !hasReverse(types.NewPointer(f.Type()), "MarshalText", "UnmarshalText") {
+	if _, basic := f.Type().Underlying().(*types.Basic); !basic && !hasText(f.Type()) {
 		return false
 	}
 	return name == "id" || name == "key" || name == strings.ToLower(n.Name)+"id"

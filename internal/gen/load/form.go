@@ -1,0 +1,100 @@
+package load
+
+import (
+	"go/types"
+	"strings"
+)
+
+// The pairs of methods by which a type says itself how it travels.
+var forms = [...]struct{ marshal, unmarshal string }{
+	{"MarshalText", "UnmarshalText"},
+	{"MarshalBinary", "UnmarshalBinary"},
+}
+
+// method returns the method of that name in t's method set.
+func method(t types.Type, name string) *types.Signature {
+	o, _, _ := types.LookupFieldOrMethod(t, true, nil, name)
+	f, ok := o.(*types.Func)
+	if !ok {
+		return nil
+	}
+	return f.Signature()
+}
+
+// declared returns the method of that name which the type of t, a pointer, itself
+// declares, on the value or on the pointer. A method that an embedded field
+// promotes speaks for that field alone, so it does not count.
+func declared(t types.Type, name string) *types.Signature {
+	o, index, _ := types.LookupFieldOrMethod(t, true, nil, name)
+	f, ok := o.(*types.Func)
+	if !ok || len(index) != 1 {
+		return nil
+	}
+	return f.Signature()
+}
+
+// isMessage reports whether t, a pointer, is a generated protobuf message.
+func isMessage(t types.Type) bool {
+	s := declared(t, "ProtoReflect")
+	return s != nil && s.Params().Len() == 0 && s.Results().Len() == 1 &&
+		strings.HasSuffix(types.TypeString(types.Unalias(s.Results().At(0).Type()), nil), protoPath+".Message")
+}
+
+// hasText reports whether values of t have a text, and can be read from one.
+func hasText(t types.Type) bool {
+	return hasReverse(types.NewPointer(t), "MarshalText", "UnmarshalText")
+}
+
+// hasBinary reports whether values of t have bytes, and can be read from them.
+func hasBinary(t types.Type) bool {
+	return hasReverse(types.NewPointer(t), "MarshalBinary", "UnmarshalBinary")
+}
+
+// hasReverse reports whether the type of t, a pointer, declares both
+// func() ([]byte, error) and its reverse func([]byte) error by those names.
+func hasReverse(t types.Type, marshal, unmarshal string) bool {
+	return marshals(declared(t, marshal)) && unmarshals(declared(t, unmarshal))
+}
+
+// half returns the method that t declares of a pair, and the one that is missing.
+func half(t types.Type) (has, lacks string, ok bool) {
+	p := types.NewPointer(t)
+	for _, f := range forms {
+		m, u := marshals(declared(p, f.marshal)), unmarshals(declared(p, f.unmarshal))
+		switch {
+		case m && !u:
+			return f.marshal, f.unmarshal, true
+		case u && !m:
+			return f.unmarshal, f.marshal, true
+		}
+	}
+	return "", "", false
+}
+
+func marshals(s *types.Signature) bool {
+	return s != nil && signatureIs(s, nil, []types.Type{types.NewSlice(types.Typ[types.Byte]), types.Universe.Lookup("error").Type()})
+}
+
+func unmarshals(s *types.Signature) bool {
+	return s != nil && signatureIs(s, []types.Type{types.NewSlice(types.Typ[types.Byte])}, []types.Type{types.Universe.Lookup("error").Type()})
+}
+
+func signatureIs(s *types.Signature, params, results []types.Type) bool {
+	same := func(tuple *types.Tuple, want []types.Type) bool {
+		if tuple.Len() != len(want) {
+			return false
+		}
+		for i, t := range want {
+			if !types.Identical(tuple.At(i).Type(), t) {
+				return false
+			}
+		}
+		return true
+	}
+	return same(s.Params(), params) && same(s.Results(), results)
+}
+
+// isLossless reports whether a copy of t by assignment shares nothing with t that
+// changes, and is exactly what its text is read as. That can be said of few types:
+// a netip.Prefix may be one that has no text, a netip.AddrPort may lose its port.
+func isLossless(t types.Type) bool { return isNamed(t, "net/netip", "Addr") }
