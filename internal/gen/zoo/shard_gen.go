@@ -3985,6 +3985,9 @@ func cloneOthers(v Others) (_ Others, err error) {
 	if v.Big, err = codegen.CloneText(v.Big); err != nil {
 		return Others{}, err
 	}
+	if v.Prefix, err = codegen.CloneText(v.Prefix); err != nil {
+		return Others{}, err
+	}
 	if v.URL, err = codegen.CloneBinary(v.URL); err != nil {
 		return Others{}, err
 	}
