@@ -120,57 +120,6 @@ func (c *channel) pause(ctx context.Context) bool {
 	}
 }
 
-// run replaces sessions as they end, until ctx does. It alone calls OnState
-// after Open has, and stores a new session only after it told the end of the old.
-func (c *channel) run(ctx context.Context) {
-	for {
-		s := c.session.Load()
-		select {
-		case <-s.over:
-		case <-ctx.Done():
-			return
-		}
-		c.retire(s)
-		if ctx.Err() != nil {
-			return
-		}
-		c.outage.lost(c.id, s.server, s.nc.LastError())
-		c.tell(transport.State{})
-		next := c.reopen(ctx, time.Since(s.began) < time.Second)
-		if next == nil {
-			return
-		}
-		c.tell(transport.State{Connected: true, Server: next.server})
-	}
-}
-
-// reopen connects until it succeeds; nil means that the channel was closed.
-// The first attempt is made at once, but for a server that throws us out again
-// and again.
-func (c *channel) reopen(ctx context.Context, patient bool) *session {
-	for attempts := 1; ; attempts++ {
-		if (patient || attempts > 1) && !c.pause(ctx) {
-			return nil
-		}
-		c.mu.Lock()
-		in := c.interest
-		c.mu.Unlock()
-		s, err := c.connect(ctx, in)
-		if err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
-			c.outage.failed(err)
-			continue
-		}
-		if c.adopt(s, in) {
-			c.outage.restored(c.id, s.server)
-			return s
-		}
-		s.end()
-	}
-}
-
 // adopt makes s the channel's session, unless it came too late: the channel was
 // closed, or its interest changed while s subscribed.
 func (c *channel) adopt(s *session, subscribed interest) bool {
@@ -234,12 +183,10 @@ func (c *channel) state() transport.State {
 	if s == nil || c.isClosed() {
 		return transport.State{}
 	}
-	select {
-	case <-s.over:
+	if s.isOver() {
 		return transport.State{}
-	default:
-		return transport.State{Connected: true, Server: s.server}
 	}
+	return transport.State{Connected: true, Server: s.server}
 }
 
 // serverOf tells which instance sent m.

@@ -8,20 +8,6 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// A wire is the byte stream below one nats.Conn. nats.go drops its buffer after
-// a failed write and may carry on (when nothing was written, or from its ping
-// timer), which would lose messages in the middle of a connection. A wire
-// breaks instead.
-type wire struct{ net.Conn }
-
-func (w wire) Write(b []byte) (int, error) {
-	n, err := w.Conn.Write(b)
-	if err != nil {
-		_ = w.Conn.Close() // the reader finds it closed and ends the connection
-	}
-	return n, err
-}
-
 // A dialer makes the wires of one attempt to connect and cuts them when the
 // attempt's context ends, which nats.go by itself would not look at.
 type dialer struct {
@@ -30,6 +16,7 @@ type dialer struct {
 
 	mu   sync.Mutex
 	stop []func() bool
+	last *wire
 	err  error // of the last dial: nats.go reports a refused one as "no servers"
 }
 
@@ -78,7 +65,15 @@ func (d *dialer) took(c net.Conn, err error) (net.Conn, error) {
 		return nil, err
 	}
 	d.stop = append(d.stop, context.AfterFunc(d.ctx, func() { _ = c.Close() }))
-	return wire{c}, nil
+	d.last = &wire{Conn: c}
+	return d.last, nil
+}
+
+// wire returns the one dialled last, which is that of the connection made.
+func (d *dialer) wire() *wire {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.last
 }
 
 // release ends the attempt: from now on its context cuts nothing.

@@ -17,9 +17,10 @@ const (
 	defaultConnectTimeout  = 5 * time.Second
 	defaultReconnectWait   = 100 * time.Millisecond
 	defaultReconnectJitter = 20 * time.Millisecond
-	// Two missed pongs end a connection: 4 to 6 s after the server fell silent.
-	defaultPingInterval = 2 * time.Second
-	defaultMaxPingsOut  = 2
+	// A ping that is not answered for an interval (1 to 2 s after the server fell
+	// silent) has another connection made beside this one; four (4 to 5 s) end it.
+	defaultPingInterval = time.Second
+	defaultMaxPingsOut  = 4
 	// A write blocks every sender of the channel, and the ping timer with them,
 	// so it must give up sooner than a person would.
 	defaultFlusherTimeout = 5 * time.Second

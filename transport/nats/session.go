@@ -18,15 +18,20 @@ import (
 // confirmTimeout bounds the round trip that confirms a session's subscriptions.
 const confirmTimeout = 5 * time.Second
 
+// dialExtra bounds what follows the dial, TLS and the greetings.
+const dialExtra = 5 * time.Second
+
 // A session is one connection of a channel from its connect to its end. It has
 // its own nats.Conn, so a publish on an ended session fails and cannot slip
 // onto the next one.
 type session struct {
 	nc      *nats.Conn
+	wire    *wire
 	server  string // the instance behind it
 	replies *nats.Subscription
 	began   time.Time
 	over    chan struct{} // closed once nc is closed and feeds nothing any more
+	stale   bool          // it was ended because the server did not answer; run's
 
 	// The gateway's subscription, nil while there is none, and the last refusal of
 	// it; both belong to whoever holds the channel's serving token.
@@ -42,10 +47,23 @@ type session struct {
 // connect makes one attempt: it dials, subscribes to what is of interest and
 // returns when the server has confirmed that.
 func (c *channel) connect(ctx context.Context, in interest) (*session, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout+confirmTimeout)
+	s, err := c.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.confirm(ctx, s, in); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// dial makes one attempt at a connection. It subscribes to nothing yet.
+func (c *channel) dial(ctx context.Context) (*session, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout+dialExtra)
 	defer cancel()
 	s := &session{over: make(chan struct{})}
 	o := c.options
+	o.PingInterval = 0 // run pings by itself, and does not close a socket for want of an answer
 	o.Servers = c.servers()
 	closedCB := o.ClosedCB
 	o.ClosedCB = func(nc *nats.Conn) {
@@ -73,14 +91,23 @@ func (c *channel) connect(ctx context.Context, in interest) (*session, error) {
 		}
 		return nil, err
 	}
-	s.nc = nc
+	s.nc, s.wire = nc, d.wire()
 	s.server = nc.ConnectedServerId()
+	return s, nil
+}
+
+// confirm subscribes to what is of interest, and returns when the server has
+// confirmed that. If it fails, the session has ended.
+func (c *channel) confirm(ctx context.Context, s *session, in interest) error {
+	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
+	defer cancel()
+	defer context.AfterFunc(ctx, s.wire.drop)() // nats.go's writes know no context
 	if err := c.subscribe(ctx, s, in); err != nil {
-		nc.Close()
-		return nil, err
+		s.nc.Close()
+		return err
 	}
 	s.began = time.Now()
-	return s, nil
+	return nil
 }
 
 func (c *channel) subscribe(ctx context.Context, s *session, in interest) (err error) {
@@ -147,6 +174,16 @@ func (s *session) forget(sub *nats.Subscription) {
 func (s *session) end() {
 	s.nc.Close()
 	<-s.over
+}
+
+// isOver reports whether the session has ended.
+func (s *session) isOver() bool {
+	select {
+	case <-s.over:
+		return true
+	default:
+		return false
+	}
 }
 
 // drain asks the server to end the subscriptions. A flush that succeeds after it

@@ -1,0 +1,174 @@
+package natstransport
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// run replaces sessions as they end, until ctx does. It alone calls OnState
+// after Open has, and stores a new session only after it told the end of the old.
+//
+// A session whose server does not answer is ended too, but its socket is held
+// until the next session listens: where packets are lost, connections stand still
+// for seconds, and a server that sees no socket tells the others that nobody
+// listens for this node, which they take for the proof that its process is dead.
+func (c *channel) run(ctx context.Context) {
+	var held holder
+	defer held.close()
+	for {
+		s := c.session.Load()
+		next := c.watch(ctx, s)
+		if s.stale {
+			if c.isControl() { // what the others take for proof is its subjects
+				held.hold(s)
+			}
+			s.end()
+		}
+		c.retire(s)
+		if ctx.Err() != nil {
+			if next != nil {
+				next.end()
+			}
+			return
+		}
+		cause := s.nc.LastError()
+		if s.stale {
+			cause = nats.ErrStaleConnection
+		}
+		c.outage.lost(c.id, s.server, cause)
+		c.tell(transport.State{})
+		next = c.reopen(ctx, next, !s.stale && time.Since(s.began) < time.Second)
+		if next == nil {
+			return
+		}
+		held.adopted(next)
+		c.tell(transport.State{Connected: true, Server: next.server})
+	}
+}
+
+// watch returns when s has ended, when ctx ends, or when s is stale: its server
+// has not answered for so long, or not until another connection stood. That one
+// is spare; it subscribes to nothing yet.
+func (c *channel) watch(ctx context.Context, s *session) (spare *session) {
+	if c.options.PingInterval <= 0 {
+		select {
+		case <-s.over:
+		case <-ctx.Done():
+		}
+		return nil
+	}
+	t := time.NewTicker(c.options.PingInterval)
+	defer t.Stop()
+	for {
+		select {
+		case <-s.over:
+			return nil
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+		}
+		if spare = c.ping(ctx, s); s.stale {
+			return spare
+		}
+	}
+}
+
+// ping waits for the server's answer. From one PingInterval on it also tries to
+// make another connection; when that stands, or MaxPingsOut intervals are over,
+// the session is stale.
+func (c *channel) ping(ctx context.Context, s *session) (spare *session) {
+	interval := c.options.PingInterval
+	patience := interval * time.Duration(max(c.options.MaxPingsOut, 1))
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, nats.ErrStaleConnection)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel() // first
+	answer := make(chan error, 1)
+	wg.Go(func() { answer <- s.flush(ctx) })
+	early := time.NewTimer(interval)
+	defer early.Stop()
+	spares := make(chan *session, 1)
+	answered := false
+	for waits := true; waits; {
+		select {
+		case err := <-answer:
+			waits, answered = false, err == nil
+		case <-s.over:
+			waits = false
+		case <-ctx.Done():
+			waits = false
+		case <-early.C:
+			wg.Go(func() { spares <- c.dialAny(ctx) })
+		case spare = <-spares:
+			waits = spare == nil // when ctx ends
+		}
+	}
+	s.stale = spare != nil || !answered && !s.isOver() && errors.Is(context.Cause(ctx), nats.ErrStaleConnection)
+	if spare != nil {
+		return spare
+	}
+	cancel()
+	wg.Wait()
+	select {
+	case spare = <-spares: // it stood at the same moment
+	default:
+	}
+	if spare != nil && !s.stale {
+		spare.end()
+		spare = nil
+	}
+	return spare
+}
+
+// dialAny dials until a connection stands. It returns nil when ctx ends.
+func (c *channel) dialAny(ctx context.Context) *session {
+	for {
+		s, err := c.dial(ctx)
+		if err == nil {
+			return s
+		}
+		if !c.pause(ctx) {
+			return nil
+		}
+	}
+}
+
+// reopen connects until it succeeds; nil means that the channel was closed.
+// The first attempt is made at once, with the spare connection if there is one,
+// but for a server that throws us out again and again.
+func (c *channel) reopen(ctx context.Context, spare *session, patient bool) *session {
+	for attempts := 1; ; attempts++ {
+		if (patient || attempts > 1) && !c.pause(ctx) {
+			return nil
+		}
+		c.mu.Lock()
+		in := c.interest
+		c.mu.Unlock()
+		var s *session
+		var err error
+		if spare != nil {
+			s, spare = spare, nil
+			err = c.confirm(ctx, s, in)
+		} else {
+			s, err = c.connect(ctx, in)
+		}
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			c.outage.failed(err)
+			continue
+		}
+		if c.adopt(s, in) {
+			c.outage.restored(c.id, s.server)
+			return s
+		}
+		s.end()
+	}
+}

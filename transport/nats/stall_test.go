@@ -1,0 +1,237 @@
+package natstransport_test
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/shardgen/shardgen/internal/natsproc"
+	"github.com/shardgen/shardgen/transport"
+	natstransport "github.com/shardgen/shardgen/transport/nats"
+)
+
+// A proxy passes TCP connections on to a server. It can make what the server sends
+// stand still, as lost packets do.
+type proxy struct {
+	net.Listener
+	server string
+	wg     sync.WaitGroup
+
+	mu    sync.Mutex
+	conns []net.Conn
+	now   *gate // of connections to come
+	gates []*gate
+}
+
+// A gate lets bytes pass while it is open.
+type gate struct {
+	mu   sync.Mutex
+	open chan struct{} // closed while it is open
+}
+
+func newGate() *gate {
+	g := &gate{open: make(chan struct{})}
+	close(g.open)
+	return g
+}
+
+func (g *gate) wait() {
+	g.mu.Lock()
+	open := g.open
+	g.mu.Unlock()
+	<-open
+}
+
+func (g *gate) set(open bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	select {
+	case <-g.open:
+		if !open {
+			g.open = make(chan struct{})
+		}
+	default:
+		if open {
+			close(g.open)
+		}
+	}
+}
+
+func startProxy(t *testing.T, server string) *proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{Listener: l, server: server, now: newGate()}
+	p.gates = []*gate{p.now}
+	p.wg.Go(p.run)
+	t.Cleanup(func() {
+		_ = l.Close()
+		p.resume()
+		p.mu.Lock()
+		for _, c := range p.conns {
+			_ = c.Close()
+		}
+		p.mu.Unlock()
+		p.wg.Wait()
+	})
+	return p
+}
+
+func (p *proxy) run() {
+	for {
+		near, err := p.Accept()
+		if err != nil {
+			return
+		}
+		far, err := net.Dial("tcp", p.server)
+		if err != nil {
+			_ = near.Close()
+			continue
+		}
+		p.mu.Lock()
+		p.conns = append(p.conns, near, far)
+		back := p.now
+		p.mu.Unlock()
+		p.wg.Go(func() { pass(far, near, newGate()) })
+		p.wg.Go(func() { pass(near, far, back) })
+	}
+}
+
+func pass(to, from net.Conn, g *gate) {
+	defer func() { _ = to.Close() }()
+	b := make([]byte, 4096)
+	for {
+		n, err := from.Read(b)
+		g.wait()
+		if err != nil {
+			return
+		}
+		if _, err := to.Write(b[:n]); err != nil {
+			_ = from.Close()
+			return
+		}
+	}
+}
+
+// stall makes what the server sends wait, on the connections that are there and,
+// if it says so, on those to come.
+func (p *proxy) stall(toCome bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.now.set(false)
+	if !toCome {
+		p.now = newGate()
+		p.gates = append(p.gates, p.now)
+	}
+}
+
+func (p *proxy) resume() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, g := range p.gates {
+		g.set(true)
+	}
+}
+
+// listens reports whether the broker knows somebody who listens for the peer's
+// control frames.
+func listens(t *testing.T, from transport.Link, to transport.Address) bool {
+	t.Helper()
+	if err := from.Send(transport.Control, transport.Peer{Address: to}, 7, []byte("probe")); err != nil {
+		t.Fatal(err)
+	}
+	if err := from.Flush(t.Context(), transport.Control); err != nil {
+		t.Fatal(err)
+	}
+	m, ok := from.TryReceive(transport.Control)
+	if ok && m.Kind != transport.Unreachable {
+		t.Fatalf("received %+v, want nothing or Unreachable", m)
+	}
+	return !ok
+}
+
+// A connection that stands still is given up, but while its process lives and
+// connects anew, the broker tells nobody that it is gone. When it has ended, the
+// broker tells so at once.
+func TestStalledNodeIsNotGone(t *testing.T) {
+	for _, secure := range []bool{false, true} {
+		t.Run(fmt.Sprintf("tls=%v", secure), func(t *testing.T) {
+			scheme, args, opts := "nats://", []string(nil), []nats.Option{nats.PingInterval(50 * time.Millisecond), nats.Timeout(time.Minute)}
+			if secure {
+				cert, key := writeCertificate(t)
+				scheme, args, opts = "tls://", []string{"--tls", "--tlscert", cert, "--tlskey", key}, append(opts, nats.RootCAs(cert))
+			}
+			s := natsproc.Start(t, args...)
+			p := startProxy(t, strings.TrimPrefix(s.URL(), "nats://"))
+			states := make(chan transport.State, 100)
+			o := optionsOf(nodeA)
+			o.OnState = func(ch transport.Channel, s transport.State) {
+				if ch == transport.Control {
+					states <- s
+				}
+			}
+			a := openWith(t, scheme+p.Addr().String(), o, natstransport.ConnectOptions(opts...))
+			b := openLink(t, strings.Replace(s.URL(), "nats://", scheme, 1), transport.Address{Name: "b", Incarnation: 1}, natstransport.ConnectOptions(opts[1:]...))
+			wantState(t, states, true)
+
+			p.stall(true)
+			wantState(t, states, false)
+			for range 20 {
+				if !listens(t, b, nodeA) {
+					t.Fatal("the broker knows nobody who listens for a node that is connecting anew")
+				}
+			}
+			p.resume()
+			wantState(t, states, true)
+			if !listens(t, b, nodeA) {
+				t.Fatal("the broker knows nobody who listens for a node that has connected anew")
+			}
+			for { // what came before the new connection stood may be lost
+				m, err := a.Receive(transport.Control)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if m.Kind == transport.Direct {
+					break
+				}
+			}
+
+			p.stall(true)
+			wantState(t, states, false)
+			if err := a.Close(); err != nil {
+				t.Fatal(err)
+			}
+			for end := time.Now().Add(patience); listens(t, b, nodeA); {
+				if time.Now().After(end) {
+					t.Fatal("a link that was closed still listens")
+				}
+			}
+		})
+	}
+}
+
+// While one connection stands still, another is made: that takes no longer than a
+// ping's interval and the connecting.
+func TestStalledConnectionIsReplacedEarly(t *testing.T) {
+	s := natsproc.Start(t)
+	p := startProxy(t, strings.TrimPrefix(s.URL(), "nats://"))
+	a, states := openStates(t, "nats://"+p.Addr().String(),
+		natstransport.ConnectOptions(nats.PingInterval(100*time.Millisecond), nats.MaxPingsOutstanding(1_000_000)))
+	wantState(t, states, true)
+	p.stall(false)
+	wantState(t, states, false)
+	wantState(t, states, true)
+	self := transport.Peer{Address: nodeA}
+	if err := a.Send(0, self, 0, []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	wantMessage(t, a, 0, transport.Direct, "x")
+}
+
