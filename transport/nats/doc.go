@@ -10,6 +10,12 @@
 // before State said that this one broke; a drained subscription cannot come
 // back; and an error that makes nats.go give up for good is only one more break.
 //
+// The link pings its servers itself. A connection whose server is an interval late
+// with its answer is replaced by one that is made beside it. The socket of a control
+// connection that was given up for want of an answer stays open, unread, until the
+// next one listens, so that the broker tells nobody that this node is gone while its
+// process lives.
+//
 // # Subjects
 //
 // With cluster c, node name n and incarnation i in 16 hexadecimal digits:

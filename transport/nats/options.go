@@ -40,6 +40,11 @@ type settings struct {
 // be changed: no buffering while disconnected, own messages echoed, and a new
 // nats.Conn for each reconnect (so a ReconnectHandler is never called: use
 // transport.Options.OnState).
+//
+// nats.PingInterval (default 1s) is how often a server is pinged, and after how long
+// without an answer another connection is made beside the first. After
+// nats.MaxPingsOutstanding (default 4) intervals without an answer the connection
+// ends. A PingInterval of 0 switches pings off.
 func ConnectOptions(o ...nats.Option) Option {
 	return func(s *settings) { s.connect = append(s.connect, o...) }
 }

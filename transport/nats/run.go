@@ -2,7 +2,6 @@ package natstransport
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -79,51 +78,60 @@ func (c *channel) watch(ctx context.Context, s *session) (spare *session) {
 	}
 }
 
-// ping waits for the server's answer. From one PingInterval on it also tries to
-// make another connection; when that stands, or MaxPingsOut intervals are over,
-// the session is stale.
+// ping waits for the server's answer. If it is a PingInterval late, another
+// connection is made; when that stands, or MaxPingsOut intervals are over, the
+// session is stale. On a lane an answer waits behind what is sent there, so a lane
+// that receives anything is given the whole time. Intervals are counted and not timed, so that a process that
+// was stopped for long reads what came meanwhile before it judges.
 func (c *channel) ping(ctx context.Context, s *session) (spare *session) {
-	interval := c.options.PingInterval
-	patience := interval * time.Duration(max(c.options.MaxPingsOut, 1))
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, nats.ErrStaleConnection)
+	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel() // first
 	answer := make(chan error, 1)
 	wg.Go(func() { answer <- s.flush(ctx) })
-	early := time.NewTimer(interval)
-	defer early.Stop()
 	spares := make(chan *session, 1)
-	answered := false
-	for waits := true; waits; {
+	late := time.NewTicker(c.options.PingInterval)
+	defer late.Stop()
+	read, dials := s.wire.reads.Load(), false
+	for missed := 0; ; {
 		select {
-		case err := <-answer:
-			waits, answered = false, err == nil
-		case <-s.over:
-			waits = false
-		case <-ctx.Done():
-			waits = false
-		case <-early.C:
-			wg.Go(func() { spares <- c.dialAny(ctx) })
+		case <-answer: // an error is the end of s, or of ctx
+			cancel()
+			wg.Wait()
+			if spare = taken(spares); spare != nil {
+				spare.end()
+			}
+			return nil
 		case spare = <-spares:
-			waits = spare == nil // when ctx ends
+			s.stale = spare != nil
+			return spare
+		case <-late.C:
+			missed++
+			if missed >= c.options.MaxPingsOut {
+				s.stale = true
+				cancel()
+				wg.Wait()
+				return taken(spares)
+			}
+			was := read
+			read = s.wire.reads.Load()
+			if !dials && (c.isControl() || read == was) {
+				dials = true
+				wg.Go(func() { spares <- c.dialAny(ctx) })
+			}
 		}
 	}
-	s.stale = spare != nil || !answered && !s.isOver() && errors.Is(context.Cause(ctx), nats.ErrStaleConnection)
-	if spare != nil {
-		return spare
-	}
-	cancel()
-	wg.Wait()
+}
+
+// taken returns the connection that stood at the same moment, if one did.
+func taken(spares <-chan *session) *session {
 	select {
-	case spare = <-spares: // it stood at the same moment
+	case spare := <-spares:
+		return spare
 	default:
+		return nil
 	}
-	if spare != nil && !s.stale {
-		spare.end()
-		spare = nil
-	}
-	return spare
 }
 
 // dialAny dials until a connection stands. It returns nil when ctx ends.

@@ -20,6 +20,7 @@ import (
 type proxy struct {
 	net.Listener
 	server string
+	slow   bool // what the server sends passes at 64 kB/s
 	wg     sync.WaitGroup
 
 	mu    sync.Mutex
@@ -62,13 +63,13 @@ func (g *gate) set(open bool) {
 	}
 }
 
-func startProxy(t *testing.T, server string) *proxy {
+func startProxy(t *testing.T, server string, slow bool) *proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{Listener: l, server: server, now: newGate()}
+	p := &proxy{Listener: l, server: server, slow: slow, now: newGate()}
 	p.gates = []*gate{p.now}
 	p.wg.Go(p.run)
 	t.Cleanup(func() {
@@ -99,15 +100,23 @@ func (p *proxy) run() {
 		p.conns = append(p.conns, near, far)
 		back := p.now
 		p.mu.Unlock()
-		p.wg.Go(func() { pass(far, near, newGate()) })
-		p.wg.Go(func() { pass(near, far, back) })
+		p.wg.Go(func() { pass(far, near, newGate(), false) })
+		p.wg.Go(func() { pass(near, far, back, p.slow) })
 	}
 }
 
-func pass(to, from net.Conn, g *gate) {
+func pass(to, from net.Conn, g *gate, slow bool) {
 	defer func() { _ = to.Close() }()
 	b := make([]byte, 4096)
+	if slow {
+		b = b[:64]
+	}
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
 	for {
+		if slow {
+			<-tick.C
+		}
 		n, err := from.Read(b)
 		g.wait()
 		if err != nil {
@@ -169,7 +178,7 @@ func TestStalledNodeIsNotGone(t *testing.T) {
 				scheme, args, opts = "tls://", []string{"--tls", "--tlscert", cert, "--tlskey", key}, append(opts, nats.RootCAs(cert))
 			}
 			s := natsproc.Start(t, args...)
-			p := startProxy(t, strings.TrimPrefix(s.URL(), "nats://"))
+			p := startProxy(t, strings.TrimPrefix(s.URL(), "nats://"), false)
 			states := make(chan transport.State, 100)
 			o := optionsOf(nodeA)
 			o.OnState = func(ch transport.Channel, s transport.State) {
@@ -221,7 +230,7 @@ func TestStalledNodeIsNotGone(t *testing.T) {
 // ping's interval and the connecting.
 func TestStalledConnectionIsReplacedEarly(t *testing.T) {
 	s := natsproc.Start(t)
-	p := startProxy(t, strings.TrimPrefix(s.URL(), "nats://"))
+	p := startProxy(t, strings.TrimPrefix(s.URL(), "nats://"), false)
 	a, states := openStates(t, "nats://"+p.Addr().String(),
 		natstransport.ConnectOptions(nats.PingInterval(100*time.Millisecond), nats.MaxPingsOutstanding(1_000_000)))
 	wantState(t, states, true)
@@ -235,3 +244,25 @@ func TestStalledConnectionIsReplacedEarly(t *testing.T) {
 	wantMessage(t, a, 0, transport.Direct, "x")
 }
 
+// A lane whose answers wait behind much that was sent there keeps its connection.
+func TestBusyLaneIsNotStale(t *testing.T) {
+	s := natsproc.Start(t)
+	p := startProxy(t, strings.TrimPrefix(s.URL(), "nats://"), true)
+	a, states := openStates(t, "nats://"+p.Addr().String(),
+		natstransport.ConnectOptions(nats.PingInterval(50*time.Millisecond), nats.MaxPingsOutstanding(1_000_000)))
+	wantState(t, states, true)
+	self := transport.Peer{Address: nodeA}
+	for i := range 64 {
+		if err := a.Send(0, self, 0, make([]byte, 1024)); err != nil {
+			t.Fatalf("message %d: %v", i, err)
+		}
+	}
+	for range 64 {
+		wantMessage(t, a, 0, transport.Direct, string(make([]byte, 1024)))
+	}
+	select {
+	case s := <-states:
+		t.Errorf("told %+v, want the first connection to last", s)
+	default:
+	}
+}

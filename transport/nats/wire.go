@@ -17,7 +17,8 @@ import (
 // The operating system closes the socket when the process ends.
 type wire struct {
 	net.Conn
-	held atomic.Bool
+	held  atomic.Bool
+	reads atomic.Uint64
 }
 
 // hold takes the wire from nats.go. What nats.go still writes, as TLS does before
@@ -32,6 +33,7 @@ func (w *wire) drop() { _ = w.Conn.Close() }
 
 func (w *wire) Read(b []byte) (int, error) {
 	n, err := w.Conn.Read(b)
+	w.reads.Add(1)
 	if w.held.Load() {
 		return 0, net.ErrClosed
 	}
