@@ -46,7 +46,8 @@ func ClonePointer[P ~*T, T any](p P) P {
 // CloneTime returns t in UTC without its monotonic reading.
 func CloneTime(t time.Time) time.Time { return t.Round(0).UTC() }
 
-// CloneText copies v by way of its text.
+// CloneText copies v by way of its text, so that a local call sees what a remote one
+// would, and fails where that would. An empty text is the zero value.
 func CloneText[T any, P TextPointer[T]](v T) (T, error) {
 	var c T
 	text, err := P(&v).MarshalText()
@@ -56,7 +57,7 @@ func CloneText[T any, P TextPointer[T]](v T) (T, error) {
 	return c, P(&c).UnmarshalText(text)
 }
 
-// CloneBinary copies v by way of its bytes.
+// CloneBinary copies v by way of its bytes. No bytes are the zero value.
 func CloneBinary[T any, P BinaryPointer[T]](v T) (T, error) {
 	var c T
 	data, err := P(&v).MarshalBinary()

@@ -91,10 +91,15 @@ func PutText[T any, P TextPointer[T]](b []byte, num int, v T) ([]byte, error) {
 	return PutBytes(b, num, text), err
 }
 
-// ReadText reads the field's text into v.
+// ReadText reads the field's text into v. An empty text is the zero value, wherever it
+// stands: protobuf does not write an empty field, so UnmarshalText never sees one.
 func ReadText[T any, P TextPointer[T]](d *Decoder, v *T) {
 	text := d.bytes()
 	if d.err != nil {
+		return
+	}
+	if len(text) == 0 {
+		*v = *new(T)
 		return
 	}
 	if err := P(v).UnmarshalText(text); err != nil {
@@ -121,10 +126,15 @@ func PutBinary[T any, P BinaryPointer[T]](b []byte, num int, v T) ([]byte, error
 	return PutBytes(b, num, data), err
 }
 
-// ReadBinary reads the field's bytes into v.
+// ReadBinary reads the field's bytes into v. As an empty text, no bytes are the zero
+// value.
 func ReadBinary[T any, P BinaryPointer[T]](d *Decoder, v *T) {
 	data := d.bytes()
 	if d.err != nil {
+		return
+	}
+	if len(data) == 0 {
+		*v = *new(T)
 		return
 	}
 	if err := P(v).UnmarshalBinary(data); err != nil {

@@ -34,3 +34,25 @@ func BenchmarkScalars(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkTextLocally is a local call whose argument and result are copied by way of
+// their text, beside one whose copies are assignments.
+func BenchmarkTextLocally(b *testing.B) {
+	near, ctx := NewZooClient(&local{zoo: &Zoo{}}).Ref(1), context.Background()
+	b.Run("scalars", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, _, err := near.Plain(ctx, -5, 1<<31, true, 2.5, 200); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("text", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := near.EchoCode(ctx, "a code of some length"); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

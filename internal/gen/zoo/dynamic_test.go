@@ -49,13 +49,22 @@ func differsInField(m protoreflect.Message, number int, v reflect.Value) string 
 	return "." + string(fd.Name()) + why
 }
 
+// promoted lists the structs whose methods are those of an embedded field.
+var promoted = map[reflect.Type]bool{
+	reflect.TypeFor[Due](): true, reflect.TypeFor[Port](): true, reflect.TypeFor[Money](): true,
+	reflect.TypeFor[Amount](): true, reflect.TypeFor[Label](): true,
+}
+
 // travelsWhole reports whether a type says itself how it travels, or is bytes.
 func travelsWhole(t reflect.Type) bool {
+	if promoted[t] || t.Kind() == reflect.Pointer && promoted[t.Elem()] {
+		return false
+	}
 	_, text := reflect.New(t).Interface().(encoding.TextMarshaler)
 	_, binary := reflect.New(t).Interface().(encoding.BinaryMarshaler)
 	bytes := (t.Kind() == reflect.Slice || t.Kind() == reflect.Array) && t.Elem() == reflect.TypeFor[byte]()
 	return text && t.Kind() != reflect.Pointer || binary && t.Kind() != reflect.Pointer || bytes ||
-		t == reflect.TypeFor[time.Time]() || t.Implements(reflect.TypeFor[proto.Message]())
+		t == reflect.TypeFor[time.Time]() || isMessage(t)
 }
 
 // differsInElement compares a value with exactly one value of protobuf's.
@@ -70,7 +79,7 @@ func differsInElement(p protoreflect.Value, v reflect.Value) string {
 		fields := p.Message().Descriptor().Fields()
 		got = [2]int64{p.Message().Get(fields.ByNumber(1)).Int(), p.Message().Get(fields.ByNumber(2)).Int()}
 		want = [2]int64{at.Unix(), int64(at.Nanosecond())}
-	case t.Implements(reflect.TypeFor[proto.Message]()):
+	case isMessage(t):
 		b, err := proto.Marshal(p.Message().Interface())
 		if err != nil {
 			return ": " + err.Error()
@@ -162,7 +171,7 @@ func differsInList(list protoreflect.List, v reflect.Value) string {
 	}
 	for i := range v.Len() {
 		e := v.Index(i)
-		if e.Kind() == reflect.Pointer && e.IsNil() && e.Type().Implements(reflect.TypeFor[proto.Message]()) {
+		if e.Kind() == reflect.Pointer && e.IsNil() && isMessage(e.Type()) {
 			e = reflect.New(e.Type().Elem()) // arrives as an empty message
 		}
 		if why := differsInElement(list.Get(i), e); why != "" {
@@ -209,7 +218,7 @@ func differsInMap(fd protoreflect.FieldDescriptor, p protoreflect.Value, v refle
 			return fmt.Sprintf("[%v]: not there", key)
 		}
 		value := v.MapIndex(key)
-		if value.Kind() == reflect.Pointer && value.IsNil() && value.Type().Implements(reflect.TypeFor[proto.Message]()) {
+		if value.Kind() == reflect.Pointer && value.IsNil() && isMessage(value.Type()) {
 			value = reflect.New(value.Type().Elem())
 		}
 		if why := differsInElement(e, value); why != "" {
@@ -217,4 +226,8 @@ func differsInMap(fd protoreflect.FieldDescriptor, p protoreflect.Value, v refle
 		}
 	}
 	return ""
+}
+
+func isMessage(t reflect.Type) bool {
+	return t.Implements(reflect.TypeFor[proto.Message]()) && !(t.Kind() == reflect.Pointer && promoted[t.Elem()]) && !promoted[t]
 }

@@ -19,6 +19,9 @@ var methods = map[string]codegen.Method{
 	"EchoForest":    dispatchZooEchoForest,
 	"EchoPage":      dispatchZooEchoPage,
 	"EchoEmbedding": dispatchZooEchoEmbedding,
+	"EchoPromoted":  dispatchZooEchoPromoted,
+	"EchoTexts":     dispatchZooEchoTexts,
+	"EchoCode":      dispatchZooEchoCode,
 	"EchoBare":      dispatchZooEchoBare,
 	"Fail":          dispatchZooFail,
 }

@@ -46,6 +46,15 @@ type ZooAPI interface {
 	// EchoEmbedding returns what it is given.
 	EchoEmbedding(_ context.Context, v Embedding) (Embedding, error)
 
+	// EchoPromoted returns what it is given.
+	EchoPromoted(_ context.Context, v Promoted) (Promoted, error)
+
+	// EchoTexts returns what it is given.
+	EchoTexts(_ context.Context, v Texts) (Texts, error)
+
+	// EchoCode returns what it is given.
+	EchoCode(_ context.Context, v Code) (Code, error)
+
 	// EchoBare returns what it is given: types that no struct holds.
 	EchoBare(_ context.Context, m map[string][]int, s [][]byte, p *int, t time.Time, n *wrapperspb.StringValue, more ...Name) (map[string][]int, [][]byte, *int, time.Time, *wrapperspb.StringValue, []Name, error)
 
@@ -392,6 +401,105 @@ func (r ZooRef) EchoEmbedding(ctx context.Context, v Embedding) (result Embeddin
 	return result, nil
 }
 
+// EchoPromoted returns what it is given.
+func (r ZooRef) EchoPromoted(ctx context.Context, v Promoted) (result Promoted, err error) {
+	turn, err := r.ref.Begin(ctx, "EchoPromoted")
+	if err != nil {
+		return result, err
+	}
+	if e, ok := turn.Entity.(*Zoo); ok {
+		defer turn.End("EchoPromoted", &err)
+		if v, err = clonePromoted(v); err != nil {
+			return result, &codegen.ArgumentsError{Err: &codegen.EncodeError{What: "arguments of Zoo.EchoPromoted", Err: err}}
+		}
+		if result, err = e.EchoPromoted(turn.Context, v); err != nil {
+			return Promoted{}, err
+		}
+		if result, err = clonePromoted(result); err != nil {
+			return Promoted{}, &codegen.ResultsError{Err: &codegen.EncodeError{What: "results of Zoo.EchoPromoted", Err: err}}
+		}
+		return result, nil
+	}
+	call := r.ref.Call(ctx, "EchoPromoted")
+	if call.Args, err = appendZooEchoPromotedArgs(call.Args, v); err != nil {
+		return result, r.ref.NotEncoded("EchoPromoted", err)
+	}
+	reply, err := call.Do()
+	if err != nil {
+		return result, err
+	}
+	if result, err = decodeZooEchoPromotedReply(reply); err != nil {
+		return result, r.ref.NotDecoded("EchoPromoted", err)
+	}
+	return result, nil
+}
+
+// EchoTexts returns what it is given.
+func (r ZooRef) EchoTexts(ctx context.Context, v Texts) (result Texts, err error) {
+	turn, err := r.ref.Begin(ctx, "EchoTexts")
+	if err != nil {
+		return result, err
+	}
+	if e, ok := turn.Entity.(*Zoo); ok {
+		defer turn.End("EchoTexts", &err)
+		if v, err = cloneTexts(v); err != nil {
+			return result, &codegen.ArgumentsError{Err: &codegen.EncodeError{What: "arguments of Zoo.EchoTexts", Err: err}}
+		}
+		if result, err = e.EchoTexts(turn.Context, v); err != nil {
+			return Texts{}, err
+		}
+		if result, err = cloneTexts(result); err != nil {
+			return Texts{}, &codegen.ResultsError{Err: &codegen.EncodeError{What: "results of Zoo.EchoTexts", Err: err}}
+		}
+		return result, nil
+	}
+	call := r.ref.Call(ctx, "EchoTexts")
+	if call.Args, err = appendZooEchoTextsArgs(call.Args, v); err != nil {
+		return result, r.ref.NotEncoded("EchoTexts", err)
+	}
+	reply, err := call.Do()
+	if err != nil {
+		return result, err
+	}
+	if result, err = decodeZooEchoTextsReply(reply); err != nil {
+		return result, r.ref.NotDecoded("EchoTexts", err)
+	}
+	return result, nil
+}
+
+// EchoCode returns what it is given.
+func (r ZooRef) EchoCode(ctx context.Context, v Code) (result Code, err error) {
+	turn, err := r.ref.Begin(ctx, "EchoCode")
+	if err != nil {
+		return result, err
+	}
+	if e, ok := turn.Entity.(*Zoo); ok {
+		defer turn.End("EchoCode", &err)
+		if v, err = codegen.CloneText(v); err != nil {
+			return result, &codegen.ArgumentsError{Err: &codegen.EncodeError{What: "arguments of Zoo.EchoCode", Err: err}}
+		}
+		if result, err = e.EchoCode(turn.Context, v); err != nil {
+			return "", err
+		}
+		if result, err = codegen.CloneText(result); err != nil {
+			return "", &codegen.ResultsError{Err: &codegen.EncodeError{What: "results of Zoo.EchoCode", Err: err}}
+		}
+		return result, nil
+	}
+	call := r.ref.Call(ctx, "EchoCode")
+	if call.Args, err = appendZooEchoCodeArgs(call.Args, v); err != nil {
+		return result, r.ref.NotEncoded("EchoCode", err)
+	}
+	reply, err := call.Do()
+	if err != nil {
+		return result, err
+	}
+	if result, err = decodeZooEchoCodeReply(reply); err != nil {
+		return result, r.ref.NotDecoded("EchoCode", err)
+	}
+	return result, nil
+}
+
 // EchoBare returns what it is given: types that no struct holds.
 func (r ZooRef) EchoBare(ctx context.Context, m map[string][]int, s [][]byte, p *int, t time.Time, n *wrapperspb.StringValue, more ...Name) (result map[string][]int, result2 [][]byte, result3 *int, result4 time.Time, result5 *wrapperspb.StringValue, result6 []Name, err error) {
 	turn, err := r.ref.Begin(ctx, "EchoBare")
@@ -564,6 +672,42 @@ func (t ZooTell) EchoEmbedding(ctx context.Context, v Embedding) error {
 	return call.Send()
 }
 
+// EchoPromoted is [ZooAPI.EchoPromoted] without an answer.
+func (t ZooTell) EchoPromoted(ctx context.Context, v Promoted) error {
+	call, err := t.ref.BeginTell(ctx, "EchoPromoted")
+	if err != nil {
+		return err
+	}
+	if call.Args, err = appendZooEchoPromotedArgs(call.Args, v); err != nil {
+		return t.ref.NotEncoded("EchoPromoted", err)
+	}
+	return call.Send()
+}
+
+// EchoTexts is [ZooAPI.EchoTexts] without an answer.
+func (t ZooTell) EchoTexts(ctx context.Context, v Texts) error {
+	call, err := t.ref.BeginTell(ctx, "EchoTexts")
+	if err != nil {
+		return err
+	}
+	if call.Args, err = appendZooEchoTextsArgs(call.Args, v); err != nil {
+		return t.ref.NotEncoded("EchoTexts", err)
+	}
+	return call.Send()
+}
+
+// EchoCode is [ZooAPI.EchoCode] without an answer.
+func (t ZooTell) EchoCode(ctx context.Context, v Code) error {
+	call, err := t.ref.BeginTell(ctx, "EchoCode")
+	if err != nil {
+		return err
+	}
+	if call.Args, err = appendZooEchoCodeArgs(call.Args, v); err != nil {
+		return t.ref.NotEncoded("EchoCode", err)
+	}
+	return call.Send()
+}
+
 // EchoBare is [ZooAPI.EchoBare] without an answer.
 func (t2 ZooTell) EchoBare(ctx context.Context, m map[string][]int, s [][]byte, p *int, t time.Time, n *wrapperspb.StringValue, more ...Name) error {
 	call, err := t2.ref.BeginTell(ctx, "EchoBare")
@@ -607,6 +751,7 @@ func HostZoo(n *shard.Node, factory func() *Zoo, opts ...shard.HostOption) error
 		New:  codegen.Factory(factory),
 		Dispatch: map[string]codegen.Method{
 			"EchoBare":      dispatchZooEchoBare,
+			"EchoCode":      dispatchZooEchoCode,
 			"EchoEmbedding": dispatchZooEchoEmbedding,
 			"EchoForest":    dispatchZooEchoForest,
 			"EchoLists":     dispatchZooEchoLists,
@@ -614,13 +759,15 @@ func HostZoo(n *shard.Node, factory func() *Zoo, opts ...shard.HostOption) error
 			"EchoOptional":  dispatchZooEchoOptional,
 			"EchoOthers":    dispatchZooEchoOthers,
 			"EchoPage":      dispatchZooEchoPage,
+			"EchoPromoted":  dispatchZooEchoPromoted,
 			"EchoScalars":   dispatchZooEchoScalars,
+			"EchoTexts":     dispatchZooEchoTexts,
 			"EchoTree":      dispatchZooEchoTree,
 			"Fail":          dispatchZooFail,
 			"Plain":         dispatchZooPlain,
 		},
 		Struct:      (*Zoo)(nil),
-		Exported:    12,
+		Exported:    15,
 		SetID:       setZooID,
 		AppendState: appendZooState,
 		DecodeState: decodeZooState,
@@ -636,7 +783,7 @@ func zooKind() codegen.Kind {
 		Package:  "github.com/shardgen/shardgen/internal/gen/zoo",
 		Shards:   16,
 		HashName: "xxh64",
-		Methods:  []string{"EchoBare", "EchoEmbedding", "EchoForest", "EchoLists", "EchoMaps", "EchoOptional", "EchoOthers", "EchoPage", "EchoScalars", "EchoTree", "Fail", "Plain"},
+		Methods:  []string{"EchoBare", "EchoCode", "EchoEmbedding", "EchoForest", "EchoLists", "EchoMaps", "EchoOptional", "EchoOthers", "EchoPage", "EchoPromoted", "EchoScalars", "EchoTexts", "EchoTree", "Fail", "Plain"},
 		JSON:     zooJSON,
 		Errors:   ShardErrors,
 		Stateful: true,
@@ -798,6 +945,54 @@ func dispatchZooEchoEmbedding(ctx context.Context, entity any, args, out []byte)
 		return out, err
 	}
 	return appendZooEchoEmbeddingReply(out, result), nil
+}
+
+// dispatchZooEchoPromoted runs [Zoo.EchoPromoted] on encoded arguments.
+func dispatchZooEchoPromoted(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
+	v, err := decodeZooEchoPromotedArgs(args)
+	if err != nil {
+		return out, &codegen.ArgumentsError{Err: err}
+	}
+	result, err := entity.(*Zoo).EchoPromoted(ctx, v)
+	if err != nil || out == nil {
+		return out, err
+	}
+	if out, err = appendZooEchoPromotedReply(out, result); err != nil {
+		return out, &codegen.ResultsError{Err: err}
+	}
+	return out, nil
+}
+
+// dispatchZooEchoTexts runs [Zoo.EchoTexts] on encoded arguments.
+func dispatchZooEchoTexts(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
+	v, err := decodeZooEchoTextsArgs(args)
+	if err != nil {
+		return out, &codegen.ArgumentsError{Err: err}
+	}
+	result, err := entity.(*Zoo).EchoTexts(ctx, v)
+	if err != nil || out == nil {
+		return out, err
+	}
+	if out, err = appendZooEchoTextsReply(out, result); err != nil {
+		return out, &codegen.ResultsError{Err: err}
+	}
+	return out, nil
+}
+
+// dispatchZooEchoCode runs [Zoo.EchoCode] on encoded arguments.
+func dispatchZooEchoCode(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
+	v, err := decodeZooEchoCodeArgs(args)
+	if err != nil {
+		return out, &codegen.ArgumentsError{Err: err}
+	}
+	result, err := entity.(*Zoo).EchoCode(ctx, v)
+	if err != nil || out == nil {
+		return out, err
+	}
+	if out, err = appendZooEchoCodeReply(out, result); err != nil {
+		return out, &codegen.ResultsError{Err: err}
+	}
+	return out, nil
 }
 
 // dispatchZooEchoBare runs [Zoo.EchoBare] on encoded arguments.
@@ -1210,6 +1405,124 @@ func decodeZooEchoEmbeddingReply(b []byte) (result Embedding, err error) {
 	return result, d.Err("results of Zoo.EchoEmbedding")
 }
 
+// appendZooEchoPromotedArgs encodes the arguments of Zoo.EchoPromoted.
+func appendZooEchoPromotedArgs(b []byte, v Promoted) (_ []byte, err error) {
+	if b, err = appendPromoted(b, 1, v); err != nil {
+		return b, &codegen.EncodeError{What: "arguments of Zoo.EchoPromoted", Err: err}
+	}
+	return b, nil
+}
+
+// decodeZooEchoPromotedArgs decodes the arguments of Zoo.EchoPromoted.
+func decodeZooEchoPromotedArgs(b []byte) (v Promoted, err error) {
+	initPromoted(&v)
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		if d.Field() == 1 {
+			readPromoted(&d, &v)
+		}
+	}
+	return v, d.Err("arguments of Zoo.EchoPromoted")
+}
+
+// appendZooEchoPromotedReply encodes the results of Zoo.EchoPromoted.
+func appendZooEchoPromotedReply(b []byte, result Promoted) (_ []byte, err error) {
+	if b, err = appendPromoted(b, 1, result); err != nil {
+		return b, &codegen.EncodeError{What: "results of Zoo.EchoPromoted", Err: err}
+	}
+	return b, nil
+}
+
+// decodeZooEchoPromotedReply decodes the results of Zoo.EchoPromoted.
+func decodeZooEchoPromotedReply(b []byte) (result Promoted, err error) {
+	initPromoted(&result)
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		if d.Field() == 1 {
+			readPromoted(&d, &result)
+		}
+	}
+	return result, d.Err("results of Zoo.EchoPromoted")
+}
+
+// appendZooEchoTextsArgs encodes the arguments of Zoo.EchoTexts.
+func appendZooEchoTextsArgs(b []byte, v Texts) (_ []byte, err error) {
+	if b, err = appendTexts(b, 1, v); err != nil {
+		return b, &codegen.EncodeError{What: "arguments of Zoo.EchoTexts", Err: err}
+	}
+	return b, nil
+}
+
+// decodeZooEchoTextsArgs decodes the arguments of Zoo.EchoTexts.
+func decodeZooEchoTextsArgs(b []byte) (v Texts, err error) {
+	initTexts(&v)
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		if d.Field() == 1 {
+			readTexts(&d, &v)
+		}
+	}
+	return v, d.Err("arguments of Zoo.EchoTexts")
+}
+
+// appendZooEchoTextsReply encodes the results of Zoo.EchoTexts.
+func appendZooEchoTextsReply(b []byte, result Texts) (_ []byte, err error) {
+	if b, err = appendTexts(b, 1, result); err != nil {
+		return b, &codegen.EncodeError{What: "results of Zoo.EchoTexts", Err: err}
+	}
+	return b, nil
+}
+
+// decodeZooEchoTextsReply decodes the results of Zoo.EchoTexts.
+func decodeZooEchoTextsReply(b []byte) (result Texts, err error) {
+	initTexts(&result)
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		if d.Field() == 1 {
+			readTexts(&d, &result)
+		}
+	}
+	return result, d.Err("results of Zoo.EchoTexts")
+}
+
+// appendZooEchoCodeArgs encodes the arguments of Zoo.EchoCode.
+func appendZooEchoCodeArgs(b []byte, v Code) (_ []byte, err error) {
+	if b, err = codegen.AppendText(b, 1, v); err != nil {
+		return b, &codegen.EncodeError{What: "arguments of Zoo.EchoCode", Err: err}
+	}
+	return b, nil
+}
+
+// decodeZooEchoCodeArgs decodes the arguments of Zoo.EchoCode.
+func decodeZooEchoCodeArgs(b []byte) (v Code, err error) {
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadText(&d, &v)
+		}
+	}
+	return v, d.Err("arguments of Zoo.EchoCode")
+}
+
+// appendZooEchoCodeReply encodes the results of Zoo.EchoCode.
+func appendZooEchoCodeReply(b []byte, result Code) (_ []byte, err error) {
+	if b, err = codegen.AppendText(b, 1, result); err != nil {
+		return b, &codegen.EncodeError{What: "results of Zoo.EchoCode", Err: err}
+	}
+	return b, nil
+}
+
+// decodeZooEchoCodeReply decodes the results of Zoo.EchoCode.
+func decodeZooEchoCodeReply(b []byte) (result Code, err error) {
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadText(&d, &result)
+		}
+	}
+	return result, d.Err("results of Zoo.EchoCode")
+}
+
 // appendZooEchoBareArgs encodes the arguments of Zoo.EchoBare.
 func appendZooEchoBareArgs(b []byte, m map[string][]int, s [][]byte, p *int, t time.Time, n *wrapperspb.StringValue, more []Name) (_ []byte, err error) {
 	b = appendStringIntSliceMap(b, 1, m)
@@ -1314,6 +1627,8 @@ func zooJSON(method string) codegen.JSONMethod {
 	switch method {
 	case "EchoBare":
 		return codegen.JSONMethod{Args: jsonZooEchoBareArgs, Reply: jsonZooEchoBareReply}
+	case "EchoCode":
+		return codegen.JSONMethod{Args: jsonZooEchoCodeArgs, Reply: jsonZooEchoCodeReply}
 	case "EchoEmbedding":
 		return codegen.JSONMethod{Args: jsonZooEchoEmbeddingArgs, Reply: jsonZooEchoEmbeddingReply}
 	case "EchoForest":
@@ -1328,8 +1643,12 @@ func zooJSON(method string) codegen.JSONMethod {
 		return codegen.JSONMethod{Args: jsonZooEchoOthersArgs, Reply: jsonZooEchoOthersReply}
 	case "EchoPage":
 		return codegen.JSONMethod{Args: jsonZooEchoPageArgs, Reply: jsonZooEchoPageReply}
+	case "EchoPromoted":
+		return codegen.JSONMethod{Args: jsonZooEchoPromotedArgs, Reply: jsonZooEchoPromotedReply}
 	case "EchoScalars":
 		return codegen.JSONMethod{Args: jsonZooEchoScalarsArgs, Reply: jsonZooEchoScalarsReply}
+	case "EchoTexts":
+		return codegen.JSONMethod{Args: jsonZooEchoTextsArgs, Reply: jsonZooEchoTextsReply}
 	case "EchoTree":
 		return codegen.JSONMethod{Args: jsonZooEchoTreeArgs, Reply: jsonZooEchoTreeReply}
 	case "Fail":
@@ -1535,6 +1854,65 @@ func jsonZooEchoEmbeddingReply(reply []byte) ([]byte, error) {
 	return codegen.WriteJSON("results of Zoo.EchoEmbedding", codegen.JSONField{Name: "result1", Value: &result})
 }
 
+// jsonZooEchoPromotedArgs encodes the arguments of Zoo.EchoPromoted, which come
+// as JSON.
+func jsonZooEchoPromotedArgs(b, text []byte) ([]byte, error) {
+	var v Promoted
+	initPromoted(&v)
+	if err := codegen.ReadJSON(text, "arguments of Zoo.EchoPromoted", codegen.JSONField{Name: "v", Value: &v}); err != nil {
+		return nil, err
+	}
+	return appendZooEchoPromotedArgs(b, v)
+}
+
+// jsonZooEchoPromotedReply writes the results of Zoo.EchoPromoted as JSON.
+func jsonZooEchoPromotedReply(reply []byte) ([]byte, error) {
+	result, err := decodeZooEchoPromotedReply(reply)
+	if err != nil {
+		return nil, err
+	}
+	return codegen.WriteJSON("results of Zoo.EchoPromoted", codegen.JSONField{Name: "result1", Value: &result})
+}
+
+// jsonZooEchoTextsArgs encodes the arguments of Zoo.EchoTexts, which come as
+// JSON.
+func jsonZooEchoTextsArgs(b, text []byte) ([]byte, error) {
+	var v Texts
+	initTexts(&v)
+	if err := codegen.ReadJSON(text, "arguments of Zoo.EchoTexts", codegen.JSONField{Name: "v", Value: &v}); err != nil {
+		return nil, err
+	}
+	return appendZooEchoTextsArgs(b, v)
+}
+
+// jsonZooEchoTextsReply writes the results of Zoo.EchoTexts as JSON.
+func jsonZooEchoTextsReply(reply []byte) ([]byte, error) {
+	result, err := decodeZooEchoTextsReply(reply)
+	if err != nil {
+		return nil, err
+	}
+	return codegen.WriteJSON("results of Zoo.EchoTexts", codegen.JSONField{Name: "result1", Value: &result})
+}
+
+// jsonZooEchoCodeArgs encodes the arguments of Zoo.EchoCode, which come as
+// JSON.
+func jsonZooEchoCodeArgs(b, text []byte) ([]byte, error) {
+	var v Code
+	if err := codegen.ReadJSON(text, "arguments of Zoo.EchoCode", codegen.JSONField{Name: "v", Value: &v}); err != nil {
+		return nil, err
+	}
+	return appendZooEchoCodeArgs(b, v)
+}
+
+// jsonZooEchoCodeReply writes the results of Zoo.EchoCode as JSON.
+func jsonZooEchoCodeReply(reply []byte) ([]byte, error) {
+	result, err := decodeZooEchoCodeReply(reply)
+	if err != nil {
+		return nil, err
+	}
+	return codegen.WriteJSON("results of Zoo.EchoCode", codegen.JSONField{Name: "result1", Value: &result})
+}
+
 // jsonZooEchoBareArgs encodes the arguments of Zoo.EchoBare, which come as
 // JSON.
 func jsonZooEchoBareArgs(b, text []byte) ([]byte, error) {
@@ -1589,6 +1967,22 @@ func appendZooState(b []byte, entity any) ([]byte, error) {
 	}
 	b = appendPrices(b, 6, e.bare)
 	b = codegen.AppendTime(b, 7, e.since)
+	if b, err = appendOthers(b, 8, e.others); err != nil {
+		return nil, &codegen.EncodeError{What: "state of Zoo", Err: err}
+	}
+	if b, err = appendForest(b, 9, e.forest, codegen.MaxDepth); err != nil {
+		return nil, &codegen.EncodeError{What: "state of Zoo", Err: err}
+	}
+	if b, err = appendPagePoint(b, 10, e.page, codegen.MaxDepth); err != nil {
+		return nil, &codegen.EncodeError{What: "state of Zoo", Err: err}
+	}
+	b = appendEmbedding(b, 11, e.embedding)
+	if b, err = appendPromoted(b, 12, e.promoted); err != nil {
+		return nil, &codegen.EncodeError{What: "state of Zoo", Err: err}
+	}
+	if b, err = appendTexts(b, 13, e.texts); err != nil {
+		return nil, &codegen.EncodeError{What: "state of Zoo", Err: err}
+	}
 	return b, nil
 }
 
@@ -1607,6 +2001,14 @@ func decodeZooState(entity any, b []byte) (skipped bool, err error) {
 	e.bare = nil
 	codegen.InitMap(&e.bare)
 	e.since = time.Time{}
+	e.others = Others{}
+	e.forest = nil
+	e.page = Page[Point]{}
+	e.embedding = Embedding{}
+	e.promoted = Promoted{}
+	initPromoted(&e.promoted)
+	e.texts = Texts{}
+	initTexts(&e.texts)
 	d := codegen.NewDecoder(b)
 	for d.Next() {
 		switch d.Field() {
@@ -1624,6 +2026,18 @@ func decodeZooState(entity any, b []byte) (skipped bool, err error) {
 			readPrices(&d, &e.bare)
 		case 7:
 			codegen.ReadTime(&d, &e.since)
+		case 8:
+			readOthers(&d, &e.others)
+		case 9:
+			readForest(&d, &e.forest)
+		case 10:
+			readPagePoint(&d, &e.page)
+		case 11:
+			readEmbedding(&d, &e.embedding)
+		case 12:
+			readPromoted(&d, &e.promoted)
+		case 13:
+			readTexts(&d, &e.texts)
 		}
 	}
 	return d.Skipped(), d.Err("state of Zoo")
@@ -1643,8 +2057,18 @@ func knownZooState(num int) (bool, codegen.Fields) {
 		return true, knownOptional
 	case 5:
 		return true, knownTree
-	case 6, 7:
+	case 6, 7, 9:
 		return true, nil
+	case 8:
+		return true, knownOthers
+	case 10:
+		return true, knownPagePoint
+	case 11:
+		return true, knownEmbedding
+	case 12:
+		return true, knownPromoted
+	case 13:
+		return true, knownTexts
 	}
 	return false, nil
 }
@@ -3352,6 +3776,15 @@ func readPoint(d *codegen.Decoder, v *Point) {
 	d.Leave(outer)
 }
 
+// knownPoint reports which fields of a Point are known.
+func knownPoint(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1, 2:
+		return true, nil
+	}
+	return false, nil
+}
+
 // appendNetipAddrIntMap encodes a map[netip.Addr]int as field num.
 func appendNetipAddrIntMap(b []byte, num int, v map[netip.Addr]int) (_ []byte, err error) {
 	for key, e := range v {
@@ -3995,6 +4428,15 @@ func cloneOthers(v Others) (_ Others, err error) {
 	return v, nil
 }
 
+// knownOthers reports which fields of an Others are known.
+func knownOthers(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1, 2, 3, 4, 5, 6:
+		return true, nil
+	}
+	return false, nil
+}
+
 // appendForest encodes a Forest as field num.
 func appendForest(b []byte, num int, v Forest, depth int) (_ []byte, err error) {
 	if depth == 0 {
@@ -4095,6 +4537,19 @@ func clonePagePoint(v Page[Point], depth int) (_ Page[Point], err error) {
 	return v, nil
 }
 
+// knownPagePoint reports which fields of a Page[Point] are known.
+func knownPagePoint(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1:
+		return true, nil
+	case 2:
+		return true, knownPoint
+	case 3:
+		return true, knownPagePoint
+	}
+	return false, nil
+}
+
 // appendPointSlice encodes a []Point as field num.
 func appendPointSlice(b []byte, num int, v []Point) []byte {
 	for _, e := range v {
@@ -4180,6 +4635,831 @@ func cloneEmbedding(v Embedding) Embedding {
 	return v
 }
 
+// knownEmbedding reports which fields of an Embedding are known.
+func knownEmbedding(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1:
+		return true, knownPoint
+	case 2:
+		return true, knownScalars
+	case 3, 4:
+		return true, nil
+	}
+	return false, nil
+}
+
+// appendPromoted encodes a Promoted as field num.
+func appendPromoted(b []byte, num int, v Promoted) (_ []byte, err error) {
+	b, at := codegen.Open(b, num)
+	b = appendDue(b, 1, v.Due)
+	if b, err = appendPort(b, 2, v.Port); err != nil {
+		return b, err
+	}
+	if b, err = appendPortDueMap(b, 3, v.Ports); err != nil {
+		return b, err
+	}
+	if b, err = appendMoney(b, 4, v.Money); err != nil {
+		return b, err
+	}
+	if b, err = appendAmountPointer(b, 5, v.Amount); err != nil {
+		return b, err
+	}
+	if b, err = appendLabel(b, 6, v.Label); err != nil {
+		return b, err
+	}
+	if b, err = appendLabelPointerSlice(b, 7, v.Labels); err != nil {
+		return b, err
+	}
+	return codegen.Close(b, at), nil
+}
+
+// readPromoted decodes a field into a Promoted.
+func readPromoted(d *codegen.Decoder, v *Promoted) {
+	initPromoted(v)
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			readDue(d, &v.Due)
+		case 2:
+			readPort(d, &v.Port)
+		case 3:
+			readPortDueMap(d, &v.Ports)
+		case 4:
+			readMoney(d, &v.Money)
+		case 5:
+			readAmountPointer(d, &v.Amount)
+		case 6:
+			readLabel(d, &v.Label)
+		case 7:
+			readLabelPointerSlice(d, &v.Labels)
+		}
+	}
+	d.Leave(outer)
+}
+
+// initPromoted makes the maps that are nil in a Promoted.
+func initPromoted(v *Promoted) {
+	codegen.InitMap(&v.Ports)
+}
+
+// clonePromoted copies a Promoted, as it would arrive.
+func clonePromoted(v Promoted) (_ Promoted, err error) {
+	v.Due = cloneDue(v.Due)
+	v.Ports = clonePortDueMap(v.Ports)
+	if v.Money, err = cloneMoney(v.Money); err != nil {
+		return Promoted{}, err
+	}
+	if v.Amount, err = cloneAmountPointer(v.Amount); err != nil {
+		return Promoted{}, err
+	}
+	v.Label = cloneLabel(v.Label)
+	v.Labels = cloneLabelPointerSlice(v.Labels)
+	return v, nil
+}
+
+// knownPromoted reports which fields of a Promoted are known.
+func knownPromoted(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1:
+		return true, knownDue
+	case 2:
+		return true, knownPort
+	case 3, 7:
+		return true, nil
+	case 4:
+		return true, knownMoney
+	case 5:
+		return true, knownAmount
+	case 6:
+		return true, knownLabel
+	}
+	return false, nil
+}
+
+// appendDue encodes a Due as field num.
+func appendDue(b []byte, num int, v Due) []byte {
+	b, at := codegen.Open(b, num)
+	b = codegen.AppendTime(b, 1, v.Time)
+	b = codegen.AppendString(b, 2, v.Name)
+	return codegen.Close(b, at)
+}
+
+// readDue decodes a field into a Due.
+func readDue(d *codegen.Decoder, v *Due) {
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadTime(d, &v.Time)
+		case 2:
+			codegen.ReadString(d, &v.Name)
+		}
+	}
+	d.Leave(outer)
+}
+
+// cloneDue copies a Due, as it would arrive.
+func cloneDue(v Due) Due {
+	v.Time = codegen.CloneTime(v.Time)
+	return v
+}
+
+// knownDue reports which fields of a Due are known.
+func knownDue(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1, 2:
+		return true, nil
+	}
+	return false, nil
+}
+
+// appendPort encodes a Port as field num.
+func appendPort(b []byte, num int, v Port) (_ []byte, err error) {
+	b, at := codegen.Open(b, num)
+	if b, err = codegen.AppendText(b, 1, v.Addr); err != nil {
+		return b, err
+	}
+	b = codegen.AppendUint(b, 2, v.Number)
+	return codegen.Close(b, at), nil
+}
+
+// readPort decodes a field into a Port.
+func readPort(d *codegen.Decoder, v *Port) {
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadText(d, &v.Addr)
+		case 2:
+			codegen.ReadUint(d, &v.Number)
+		}
+	}
+	d.Leave(outer)
+}
+
+// knownPort reports which fields of a Port are known.
+func knownPort(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1, 2:
+		return true, nil
+	}
+	return false, nil
+}
+
+// appendPortDueMap encodes a map[Port]Due as field num.
+func appendPortDueMap(b []byte, num int, v map[Port]Due) (_ []byte, err error) {
+	for key, e := range v {
+		var at int
+		b, at = codegen.Open(b, num)
+		if b, err = appendPort(b, 1, key); err != nil {
+			return b, err
+		}
+		b = appendDue(b, 2, e)
+		b = codegen.Close(b, at)
+	}
+	return b, nil
+}
+
+// readPortDueMap decodes a field into a map[Port]Due.
+func readPortDueMap(d *codegen.Decoder, v *map[Port]Due) {
+	var key Port
+	var e Due
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			readPort(d, &key)
+		case 2:
+			readDue(d, &e)
+		}
+	}
+	d.Leave(outer)
+	codegen.InitMap(v)
+	(*v)[key] = e
+}
+
+// clonePortDueMap copies a map[Port]Due, as it would arrive.
+func clonePortDueMap(v map[Port]Due) map[Port]Due {
+	c := make(map[Port]Due, len(v))
+	for key, e := range v {
+		c[key] = cloneDue(e)
+	}
+	return c
+}
+
+// appendMoney encodes a Money as field num.
+func appendMoney(b []byte, num int, v Money) (_ []byte, err error) {
+	b, at := codegen.Open(b, num)
+	if b, err = appendBigIntPointer(b, 1, v.Int); err != nil {
+		return b, err
+	}
+	b = codegen.AppendString(b, 2, v.Currency)
+	return codegen.Close(b, at), nil
+}
+
+// readMoney decodes a field into a Money.
+func readMoney(d *codegen.Decoder, v *Money) {
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			readBigIntPointer(d, &v.Int)
+		case 2:
+			codegen.ReadString(d, &v.Currency)
+		}
+	}
+	d.Leave(outer)
+}
+
+// cloneMoney copies a Money, as it would arrive.
+func cloneMoney(v Money) (_ Money, err error) {
+	if v.Int, err = cloneBigIntPointer(v.Int); err != nil {
+		return Money{}, err
+	}
+	return v, nil
+}
+
+// knownMoney reports which fields of a Money are known.
+func knownMoney(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1, 2:
+		return true, nil
+	}
+	return false, nil
+}
+
+// appendAmountPointer encodes a *Amount as field num.
+func appendAmountPointer(b []byte, num int, v *Amount) (_ []byte, err error) {
+	if v == nil {
+		return b, nil
+	}
+	return appendAmount(b, num, *v)
+}
+
+// readAmountPointer decodes a field into a *Amount.
+func readAmountPointer(d *codegen.Decoder, v **Amount) {
+	if *v == nil {
+		*v = new(Amount)
+	}
+	readAmount(d, *v)
+}
+
+// cloneAmountPointer copies a *Amount, as it would arrive.
+func cloneAmountPointer(v *Amount) (_ *Amount, err error) {
+	if v == nil {
+		return nil, nil
+	}
+	c, err := cloneAmount(*v)
+	if err != nil {
+		return nil, err
+	}
+	return &c, nil
+}
+
+// appendAmount encodes an Amount as field num.
+func appendAmount(b []byte, num int, v Amount) (_ []byte, err error) {
+	b, at := codegen.Open(b, num)
+	if b, err = codegen.AppendText(b, 1, v.Int); err != nil {
+		return b, err
+	}
+	b = codegen.AppendString(b, 2, v.Currency)
+	return codegen.Close(b, at), nil
+}
+
+// readAmount decodes a field into an Amount.
+func readAmount(d *codegen.Decoder, v *Amount) {
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadText(d, &v.Int)
+		case 2:
+			codegen.ReadString(d, &v.Currency)
+		}
+	}
+	d.Leave(outer)
+}
+
+// cloneAmount copies an Amount, as it would arrive.
+func cloneAmount(v Amount) (_ Amount, err error) {
+	if v.Int, err = codegen.CloneText(v.Int); err != nil {
+		return Amount{}, err
+	}
+	return v, nil
+}
+
+// knownAmount reports which fields of an Amount are known.
+func knownAmount(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1, 2:
+		return true, nil
+	}
+	return false, nil
+}
+
+// appendLabel encodes a Label as field num.
+func appendLabel(b []byte, num int, v Label) (_ []byte, err error) {
+	b, at := codegen.Open(b, num)
+	if b, err = codegen.AppendProto(b, 1, v.StringValue); err != nil {
+		return b, err
+	}
+	b = codegen.AppendString(b, 2, v.Extra)
+	return codegen.Close(b, at), nil
+}
+
+// readLabel decodes a field into a Label.
+func readLabel(d *codegen.Decoder, v *Label) {
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadProto(d, &v.StringValue)
+		case 2:
+			codegen.ReadString(d, &v.Extra)
+		}
+	}
+	d.Leave(outer)
+}
+
+// cloneLabel copies a Label, as it would arrive.
+func cloneLabel(v Label) Label {
+	v.StringValue = codegen.CloneProto(v.StringValue)
+	return v
+}
+
+// knownLabel reports which fields of a Label are known.
+func knownLabel(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1, 2:
+		return true, nil
+	}
+	return false, nil
+}
+
+// appendLabelPointerSlice encodes a []*Label as field num.
+func appendLabelPointerSlice(b []byte, num int, v []*Label) (_ []byte, err error) {
+	for _, e := range v {
+		if b, err = appendLabelPointerElement(b, num, e); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+// readLabelPointerSlice decodes a field into a []*Label.
+func readLabelPointerSlice(d *codegen.Decoder, v *[]*Label) {
+	var e *Label
+	readLabelPointerElement(d, &e)
+	*v = append(*v, e)
+}
+
+// cloneLabelPointerSlice copies a []*Label, as it would arrive.
+func cloneLabelPointerSlice(v []*Label) []*Label {
+	if len(v) == 0 {
+		return nil
+	}
+	c := make([]*Label, len(v))
+	for i, e := range v {
+		c[i] = cloneLabelPointer(e)
+	}
+	return c
+}
+
+// appendLabelPointer encodes a *Label as field num.
+func appendLabelPointer(b []byte, num int, v *Label) (_ []byte, err error) {
+	if v == nil {
+		return b, nil
+	}
+	return appendLabel(b, num, *v)
+}
+
+// appendLabelPointerElement encodes a *Label as an element: a message with it
+// in field 1.
+func appendLabelPointerElement(b []byte, num int, v *Label) (_ []byte, err error) {
+	b, at := codegen.Open(b, num)
+	if b, err = appendLabelPointer(b, 1, v); err != nil {
+		return b, err
+	}
+	return codegen.Close(b, at), nil
+}
+
+// readLabelPointer decodes a field into a *Label.
+func readLabelPointer(d *codegen.Decoder, v **Label) {
+	if *v == nil {
+		*v = new(Label)
+	}
+	readLabel(d, *v)
+}
+
+// readLabelPointerElement decodes an element into a *Label.
+func readLabelPointerElement(d *codegen.Decoder, v **Label) {
+	outer := d.Enter()
+	for d.Next() {
+		if d.Field() == 1 {
+			readLabelPointer(d, v)
+		}
+	}
+	d.Leave(outer)
+}
+
+// cloneLabelPointer copies a *Label, as it would arrive.
+func cloneLabelPointer(v *Label) *Label {
+	if v == nil {
+		return nil
+	}
+	c := cloneLabel(*v)
+	return &c
+}
+
+// appendTexts encodes a Texts as field num.
+func appendTexts(b []byte, num int, v Texts) (_ []byte, err error) {
+	b, at := codegen.Open(b, num)
+	if b, err = codegen.AppendText(b, 1, v.Code); err != nil {
+		return b, err
+	}
+	if b, err = appendCodeSlice(b, 2, v.Codes); err != nil {
+		return b, err
+	}
+	if b, err = appendCodeCodeMap(b, 3, v.ByCode); err != nil {
+		return b, err
+	}
+	if b, err = appendCodePointer(b, 4, v.Pointer); err != nil {
+		return b, err
+	}
+	if b, err = appendCodeArray2(b, 5, v.Pair); err != nil {
+		return b, err
+	}
+	if b, err = codegen.AppendText(b, 6, v.Cents); err != nil {
+		return b, err
+	}
+	if b, err = appendCentsSlice(b, 7, v.Stakes); err != nil {
+		return b, err
+	}
+	if b, err = codegen.AppendBinary(b, 8, v.Key); err != nil {
+		return b, err
+	}
+	if b, err = appendKeySlice(b, 9, v.Keys); err != nil {
+		return b, err
+	}
+	if b, err = appendKeyKeyMap(b, 10, v.ByKey); err != nil {
+		return b, err
+	}
+	if b, err = codegen.AppendText(b, 11, v.Prefix); err != nil {
+		return b, err
+	}
+	if b, err = codegen.AppendText(b, 12, v.AddrPort); err != nil {
+		return b, err
+	}
+	return codegen.Close(b, at), nil
+}
+
+// readTexts decodes a field into a Texts.
+func readTexts(d *codegen.Decoder, v *Texts) {
+	initTexts(v)
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadText(d, &v.Code)
+		case 2:
+			readCodeSlice(d, &v.Codes)
+		case 3:
+			readCodeCodeMap(d, &v.ByCode)
+		case 4:
+			readCodePointer(d, &v.Pointer)
+		case 5:
+			readCodeArray2(d, &v.Pair)
+		case 6:
+			codegen.ReadText(d, &v.Cents)
+		case 7:
+			readCentsSlice(d, &v.Stakes)
+		case 8:
+			codegen.ReadBinary(d, &v.Key)
+		case 9:
+			readKeySlice(d, &v.Keys)
+		case 10:
+			readKeyKeyMap(d, &v.ByKey)
+		case 11:
+			codegen.ReadText(d, &v.Prefix)
+		case 12:
+			codegen.ReadText(d, &v.AddrPort)
+		}
+	}
+	d.Leave(outer)
+}
+
+// initTexts makes the maps that are nil in a Texts.
+func initTexts(v *Texts) {
+	codegen.InitMap(&v.ByCode)
+	codegen.InitMap(&v.ByKey)
+}
+
+// cloneTexts copies a Texts, as it would arrive.
+func cloneTexts(v Texts) (_ Texts, err error) {
+	if v.Code, err = codegen.CloneText(v.Code); err != nil {
+		return Texts{}, err
+	}
+	if v.Codes, err = cloneCodeSlice(v.Codes); err != nil {
+		return Texts{}, err
+	}
+	if v.ByCode, err = cloneCodeCodeMap(v.ByCode); err != nil {
+		return Texts{}, err
+	}
+	if v.Pointer, err = cloneCodePointer(v.Pointer); err != nil {
+		return Texts{}, err
+	}
+	if v.Pair, err = cloneCodeArray2(v.Pair); err != nil {
+		return Texts{}, err
+	}
+	if v.Cents, err = codegen.CloneText(v.Cents); err != nil {
+		return Texts{}, err
+	}
+	if v.Stakes, err = cloneCentsSlice(v.Stakes); err != nil {
+		return Texts{}, err
+	}
+	if v.Key, err = codegen.CloneBinary(v.Key); err != nil {
+		return Texts{}, err
+	}
+	if v.Keys, err = cloneKeySlice(v.Keys); err != nil {
+		return Texts{}, err
+	}
+	if v.ByKey, err = cloneKeyKeyMap(v.ByKey); err != nil {
+		return Texts{}, err
+	}
+	if v.Prefix, err = codegen.CloneText(v.Prefix); err != nil {
+		return Texts{}, err
+	}
+	if v.AddrPort, err = codegen.CloneText(v.AddrPort); err != nil {
+		return Texts{}, err
+	}
+	return v, nil
+}
+
+// knownTexts reports which fields of a Texts are known.
+func knownTexts(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12:
+		return true, nil
+	}
+	return false, nil
+}
+
+// appendCodeSlice encodes a []Code as field num.
+func appendCodeSlice(b []byte, num int, v []Code) (_ []byte, err error) {
+	for _, e := range v {
+		if b, err = codegen.PutText(b, num, e); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+// readCodeSlice decodes a field into a []Code.
+func readCodeSlice(d *codegen.Decoder, v *[]Code) {
+	var e Code
+	codegen.ReadText(d, &e)
+	*v = append(*v, e)
+}
+
+// cloneCodeSlice copies a []Code, as it would arrive.
+func cloneCodeSlice(v []Code) (_ []Code, err error) {
+	if len(v) == 0 {
+		return nil, nil
+	}
+	c := make([]Code, len(v))
+	for i, e := range v {
+		if c[i], err = codegen.CloneText(e); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// appendCodeCodeMap encodes a map[Code]Code as field num.
+func appendCodeCodeMap(b []byte, num int, v map[Code]Code) (_ []byte, err error) {
+	for key, e := range v {
+		var at int
+		b, at = codegen.Open(b, num)
+		if b, err = codegen.PutText(b, 1, key); err != nil {
+			return b, err
+		}
+		if b, err = codegen.PutText(b, 2, e); err != nil {
+			return b, err
+		}
+		b = codegen.Close(b, at)
+	}
+	return b, nil
+}
+
+// readCodeCodeMap decodes a field into a map[Code]Code.
+func readCodeCodeMap(d *codegen.Decoder, v *map[Code]Code) {
+	var key Code
+	var e Code
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadText(d, &key)
+		case 2:
+			codegen.ReadText(d, &e)
+		}
+	}
+	d.Leave(outer)
+	codegen.InitMap(v)
+	(*v)[key] = e
+}
+
+// cloneCodeCodeMap copies a map[Code]Code, as it would arrive.
+func cloneCodeCodeMap(v map[Code]Code) (_ map[Code]Code, err error) {
+	c := make(map[Code]Code, len(v))
+	for key, e := range v {
+		k, err := codegen.CloneText(key)
+		if err != nil {
+			return nil, err
+		}
+		if c[k], err = codegen.CloneText(e); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// appendCodePointer encodes a *Code as field num.
+func appendCodePointer(b []byte, num int, v *Code) (_ []byte, err error) {
+	if v == nil {
+		return b, nil
+	}
+	return codegen.PutText(b, num, *v)
+}
+
+// readCodePointer decodes a field into a *Code.
+func readCodePointer(d *codegen.Decoder, v **Code) {
+	if *v == nil {
+		*v = new(Code)
+	}
+	codegen.ReadText(d, *v)
+}
+
+// cloneCodePointer copies a *Code, as it would arrive.
+func cloneCodePointer(v *Code) (_ *Code, err error) {
+	if v == nil {
+		return nil, nil
+	}
+	c, err := codegen.CloneText(*v)
+	if err != nil {
+		return nil, err
+	}
+	return &c, nil
+}
+
+// appendCodeArray2 encodes a [2]Code as field num.
+func appendCodeArray2(b []byte, num int, v [2]Code) (_ []byte, err error) {
+	b, at := codegen.Open(b, num)
+	for _, e := range v {
+		if b, err = codegen.PutText(b, 1, e); err != nil {
+			return b, err
+		}
+	}
+	return codegen.Close(b, at), nil
+}
+
+// readCodeArray2 decodes a field into a [2]Code.
+func readCodeArray2(d *codegen.Decoder, v *[2]Code) {
+	var s []Code
+	outer := d.Enter()
+	for d.Next() {
+		if d.Field() == 1 {
+			var e Code
+			codegen.ReadText(d, &e)
+			s = append(s, e)
+		}
+	}
+	d.Leave(outer)
+	codegen.Fill(d, v[:], s)
+}
+
+// cloneCodeArray2 copies a [2]Code, as it would arrive.
+func cloneCodeArray2(v [2]Code) (_ [2]Code, err error) {
+	for i, e := range v {
+		if v[i], err = codegen.CloneText(e); err != nil {
+			return [2]Code{}, err
+		}
+	}
+	return v, nil
+}
+
+// appendCentsSlice encodes a []Cents as field num.
+func appendCentsSlice(b []byte, num int, v []Cents) (_ []byte, err error) {
+	for _, e := range v {
+		if b, err = codegen.PutText(b, num, e); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+// readCentsSlice decodes a field into a []Cents.
+func readCentsSlice(d *codegen.Decoder, v *[]Cents) {
+	var e Cents
+	codegen.ReadText(d, &e)
+	*v = append(*v, e)
+}
+
+// cloneCentsSlice copies a []Cents, as it would arrive.
+func cloneCentsSlice(v []Cents) (_ []Cents, err error) {
+	if len(v) == 0 {
+		return nil, nil
+	}
+	c := make([]Cents, len(v))
+	for i, e := range v {
+		if c[i], err = codegen.CloneText(e); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// appendKeySlice encodes a []Key as field num.
+func appendKeySlice(b []byte, num int, v []Key) (_ []byte, err error) {
+	for _, e := range v {
+		if b, err = codegen.PutBinary(b, num, e); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+// readKeySlice decodes a field into a []Key.
+func readKeySlice(d *codegen.Decoder, v *[]Key) {
+	var e Key
+	codegen.ReadBinary(d, &e)
+	*v = append(*v, e)
+}
+
+// cloneKeySlice copies a []Key, as it would arrive.
+func cloneKeySlice(v []Key) (_ []Key, err error) {
+	if len(v) == 0 {
+		return nil, nil
+	}
+	c := make([]Key, len(v))
+	for i, e := range v {
+		if c[i], err = codegen.CloneBinary(e); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// appendKeyKeyMap encodes a map[Key]Key as field num.
+func appendKeyKeyMap(b []byte, num int, v map[Key]Key) (_ []byte, err error) {
+	for key, e := range v {
+		var at int
+		b, at = codegen.Open(b, num)
+		if b, err = codegen.PutBinary(b, 1, key); err != nil {
+			return b, err
+		}
+		if b, err = codegen.PutBinary(b, 2, e); err != nil {
+			return b, err
+		}
+		b = codegen.Close(b, at)
+	}
+	return b, nil
+}
+
+// readKeyKeyMap decodes a field into a map[Key]Key.
+func readKeyKeyMap(d *codegen.Decoder, v *map[Key]Key) {
+	var key Key
+	var e Key
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadBinary(d, &key)
+		case 2:
+			codegen.ReadBinary(d, &e)
+		}
+	}
+	d.Leave(outer)
+	codegen.InitMap(v)
+	(*v)[key] = e
+}
+
+// cloneKeyKeyMap copies a map[Key]Key, as it would arrive.
+func cloneKeyKeyMap(v map[Key]Key) (_ map[Key]Key, err error) {
+	c := make(map[Key]Key, len(v))
+	for key, e := range v {
+		k, err := codegen.CloneBinary(key)
+		if err != nil {
+			return nil, err
+		}
+		if c[k], err = codegen.CloneBinary(e); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
 // appendStringIntSliceMap encodes a map[string][]int as field num.
 func appendStringIntSliceMap(b []byte, num int, v map[string][]int) []byte {
 	for _, key := range codegen.SortedKeys(v) {
@@ -4223,7 +5503,7 @@ func cloneStringIntSliceMap(v map[string][]int) map[string][]int {
 // for.
 var (
 	_ = func(e *Zoo) *Zoo {
-		return &Zoo{e.ID, e.Scalars, e.Lists, e.Maps, e.optional, e.tree, e.bare, e.since, e.seen}
+		return &Zoo{e.ID, e.Scalars, e.Lists, e.Maps, e.optional, e.tree, e.bare, e.since, e.others, e.forest, e.page, e.embedding, e.promoted, e.texts, e.seen}
 	}
 	_ = func(v Scalars) Scalars {
 		return Scalars{v.Bool, v.Int, v.Int8, v.Int16, v.Int32, v.Int64, v.Uint, v.Uint8, v.Uint16, v.Uint32, v.Uint64, v.Float32, v.Float64, v.String, v.Rune, v.Flag, v.Tiny, v.Count, v.Name, v.Wait}
@@ -4241,4 +5521,15 @@ var (
 	_ = func(v Tree) Tree { return Tree{v.Name, v.Children, v.Left, v.ByName} }
 	_ = func(v Others) Others { return Others{v.Time, v.Big, v.Addr, v.Prefix, v.URL, v.Proto} }
 	_ = func(v Embedding) Embedding { return Embedding{v.Point, v.Scalars, v.hidden, v.tags, v.stays} }
+	_ = func(v Promoted) Promoted {
+		return Promoted{v.Due, v.Port, v.Ports, v.Money, v.Amount, v.Label, v.Labels}
+	}
+	_ = func(v Due) Due { return Due{v.Time, v.Name} }
+	_ = func(v Port) Port { return Port{v.Addr, v.Number} }
+	_ = func(v Money) Money { return Money{v.Int, v.Currency} }
+	_ = func(v Amount) Amount { return Amount{v.Int, v.Currency} }
+	_ = func(v Label) Label { return Label{v.StringValue, v.Extra} }
+	_ = func(v Texts) Texts {
+		return Texts{v.Code, v.Codes, v.ByCode, v.Pointer, v.Pair, v.Cents, v.Stakes, v.Key, v.Keys, v.ByKey, v.Prefix, v.AddrPort}
+	}
 )

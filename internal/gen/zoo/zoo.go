@@ -163,19 +163,60 @@ type Embedding struct {
 	stays  map[string]int `shard:"-"`
 }
 
+// Promoted has structs that embed what has a form of its own: they have none.
+type Promoted struct {
+	Due    Due
+	Port   Port
+	Ports  map[Port]Due
+	Money  Money
+	Amount *Amount
+	Label  Label
+	Labels []*Label
+}
+
+// The types of Promoted.
+type (
+	Due struct {
+		time.Time
+		Name Name
+	}
+	Port struct {
+		netip.Addr
+		Number uint16
+	}
+	Money struct {
+		*big.Int
+		Currency Name
+	}
+	Amount struct {
+		big.Int
+		Currency Name
+	}
+	Label struct {
+		*wrapperspb.StringValue
+		Extra Name
+	}
+)
+
 // Zoo is passed everything, and passes it back.
 //
 //shard:entity name=zoo shards=16
 type Zoo struct {
-	ID       Count     `shard:"id"`
-	Scalars  Scalars   `shard:"state"`
-	Lists    Lists     `shard:"state"`
-	Maps     Maps      `shard:"state"`
-	optional Optional  `shard:"state"`
-	tree     *Tree     `shard:"state"`
-	bare     Prices    `shard:"state"`
-	since    time.Time `shard:"state"`
-	seen     any       // what the last message brought
+	ID        Count       `shard:"id"`
+	Scalars   Scalars     `shard:"state"`
+	Lists     Lists       `shard:"state"`
+	Maps      Maps        `shard:"state"`
+	optional  Optional    `shard:"state"`
+	tree      *Tree       `shard:"state"`
+	bare      Prices      `shard:"state"`
+	since     time.Time   `shard:"state"`
+	others    Others      `shard:"state"`
+	forest    Forest      `shard:"state"`
+	page      Page[Point] `shard:"state"`
+	embedding Embedding   `shard:"state"`
+	promoted  Promoted    `shard:"state"`
+	texts     Texts       `shard:"state"`
+	seen      any         // what the last message brought
 }
 
 // Plain takes five scalars, the case that must not allocate.
@@ -218,6 +259,18 @@ func (z *Zoo) EchoEmbedding(_ context.Context, v Embedding) (Embedding, error) {
 	z.seen = v
 	return v, nil
 }
+
+// EchoPromoted returns what it is given.
+func (z *Zoo) EchoPromoted(_ context.Context, v Promoted) (Promoted, error) {
+	z.seen = v
+	return v, nil
+}
+
+// EchoTexts returns what it is given.
+func (z *Zoo) EchoTexts(_ context.Context, v Texts) (Texts, error) { z.seen = v; return v, nil }
+
+// EchoCode returns what it is given.
+func (z *Zoo) EchoCode(_ context.Context, v Code) (Code, error) { z.seen = v; return v, nil }
 
 // EchoBare returns what it is given: types that no struct holds.
 func (z *Zoo) EchoBare(

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"net/netip"
 	"reflect"
 	"strings"
 	"testing"
@@ -92,7 +93,7 @@ func TestResultsBesideAnErrorDoNotArrive(t *testing.T) {
 
 // stateOf is where a zoo keeps its state.
 func stateOf(z *Zoo) []any {
-	return []any{&z.Scalars, &z.Lists, &z.Maps, &z.optional, &z.tree, &z.bare, &z.since}
+	return []any{&z.Scalars, &z.Lists, &z.Maps, &z.optional, &z.tree, &z.bare, &z.since, &z.others, &z.forest, &z.page, &z.embedding, &z.promoted, &z.texts}
 }
 
 func randomZoo(r *rand.Rand, depth int) *Zoo {
@@ -120,6 +121,62 @@ func TestStateArrives(t *testing.T) {
 			if why := (comparison{arrived: true, apart: true}).differ(want, got); why != "" {
 				t.Fatalf("seed %d: %v%s", seed, want.Type(), why)
 			}
+		}
+	}
+}
+
+// TestRestKeepsWhatArrived: what came over the wire is the same after the entity was
+// idle or moved, again and again.
+func TestRestKeepsWhatArrived(t *testing.T) {
+	rest := func(z *Zoo) *Zoo {
+		t.Helper()
+		again := &Zoo{}
+		if _, err := decodeZooState(again, encodedState(z)); err != nil {
+			t.Fatal(err)
+		}
+		return again
+	}
+	for seed := range uint64(300) {
+		arrived := rest(randomZoo(rand.New(rand.NewPCG(8, seed)), 5))
+		rested := rest(arrived)
+		for i, field := range stateOf(arrived) {
+			want, got := reflect.ValueOf(field).Elem(), reflect.ValueOf(stateOf(rested)[i]).Elem()
+			if why := (comparison{apart: true}).differ(want, got); why != "" {
+				t.Fatalf("seed %d: %v%s", seed, want.Type(), why)
+			}
+		}
+	}
+}
+
+// TestTextsFailLocallyAsRemotely: a text that cannot be written or read is the same
+// error, and an empty one the same value, near and far.
+func TestTextsFailLocallyAsRemotely(t *testing.T) {
+	pointer := func(c Code) *Code { return &c }
+	fails := func(c codegen.Caller, v Texts) (Texts, error) {
+		return NewZooClient(c).Ref(1).EchoTexts(context.Background(), v)
+	}
+	for name, tt := range map[string]struct {
+		v  Texts
+		ok bool
+	}{
+		"zero":               {Texts{}, true},
+		"empty in lists":     {Texts{Codes: []Code{""}, ByCode: map[Code]Code{"": ""}, Pointer: pointer(""), Keys: []Key{{cached: 1}}, ByKey: map[Key]Key{{}: {}}}, true},
+		"unwritable":         {Texts{Code: "unwritable"}, false},
+		"unwritable element": {Texts{Codes: []Code{"unwritable"}}, false},
+		"unwritable key":     {Texts{ByCode: map[Code]Code{"unwritable": "a"}}, false},
+		"unreadable":         {Texts{Code: "unreadable"}, false},
+		"unreadable pointer": {Texts{Pointer: pointer("unreadable")}, false},
+		"invalid prefix":     {Texts{Prefix: netip.PrefixFrom(netip.MustParseAddr("10.0.0.1"), 99)}, false},
+		"port alone":         {Texts{AddrPort: netip.AddrPortFrom(netip.Addr{}, 80)}, true},
+	} {
+		near, nearErr := fails(&local{zoo: &Zoo{}}, tt.v)
+		far, farErr := fails(&remote{zoo: &Zoo{}}, tt.v)
+		if (nearErr == nil) != tt.ok || (farErr == nil) != tt.ok {
+			t.Errorf("%s: errors %v locally and %v remotely, want ok=%v", name, nearErr, farErr, tt.ok)
+			continue
+		}
+		if why := (comparison{}).differ(reflect.ValueOf(near), reflect.ValueOf(far)); why != "" {
+			t.Errorf("%s: locally and remotely returned%s", name, why)
 		}
 	}
 }
