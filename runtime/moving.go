@@ -282,6 +282,12 @@ func (s *hostedShard) rest(e *region.Entity, why codegen.Passivation) {
 	if err == nil {
 		state, err = s.hookAndEncode(e, why, state)
 	}
+	s.settle(e, why, state, err)
+}
+
+// settle puts an entity to rest whose hook has run, with that encoded state; err is what
+// failed. One that is idle stays active then, unless its hook goes on.
+func (s *hostedShard) settle(e *region.Entity, why codegen.Passivation, state []byte, err error) {
 	if err != nil && why == codegen.Idle && !errors.Is(err, errHookStuck) {
 		s.passivationFailed(e, why, err)
 		return
@@ -326,6 +332,12 @@ func (s *hostedShard) retire(e *region.Entity, why codegen.Passivation, state []
 // encodeState encodes the state of an active entity, with what its program does not
 // know of it. It returns nil for a type without state. The caller has the entity's turn.
 func (s *hostedShard) encodeState(e *region.Entity) (state []byte, err error) {
+	return s.appendState([]byte{}, e)
+}
+
+// appendState is encodeState into a buffer. It does not use the buffer for a type that
+// has no encoder.
+func (s *hostedShard) appendState(b []byte, e *region.Entity) (state []byte, err error) {
 	h := &s.host.desc
 	if h.AppendState == nil {
 		return e.State, nil
@@ -335,7 +347,7 @@ func (s *hostedShard) encodeState(e *region.Entity) (state []byte, err error) {
 			state, err = nil, panicError("encoding the state", r)
 		}
 	}()
-	if state, err = h.AppendState([]byte{}, e.Value); err != nil {
+	if state, err = h.AppendState(b, e.Value); err != nil {
 		return nil, err
 	}
 	return codegen.AppendUnknown(state, e.State, h.StateFields), nil
@@ -357,44 +369,6 @@ func (s *hostedShard) decodeState(value any, state []byte) (unknown []byte, err 
 		return nil, err
 	}
 	return codegen.UnknownFields(state, h.StateFields), nil
-}
-
-// errHookStuck: the hook goes on with the entity, which nobody else may touch.
-var errHookStuck = errors.New("OnPassivate does not return")
-
-// stopHook runs OnPassivate, on a goroutine of its own: it may never return, or
-// end its goroutine. Its error is only logged: the entity goes anyway.
-func (s *hostedShard) stopHook(e *region.Entity, why codegen.Passivation) error {
-	hook, pl, value := s.host.desc.Passivate, s.plane(), e.Value
-	if hook == nil {
-		return nil
-	}
-	limit := s.host.settings.stopTimeout
-	ctx, cancel := context.WithTimeout(pl.ctx, limit)
-	defer cancel()
-	ended := make(chan error, 1)
-	pl.wg.Go(func() {
-		err := fmt.Errorf("%w in OnPassivate: runtime.Goexit", ErrPanic)
-		defer func() {
-			if r := recover(); r != nil {
-				err = panicError("OnPassivate", r)
-			}
-			ended <- err
-		}()
-		if failed := hook(ctx, value, why); failed != nil {
-			pl.log.Warn("OnPassivate failed", "kind", s.id.Kind, "entity", clip(e.ID), "err", failed)
-		}
-		err = nil
-	})
-	patience := time.NewTimer(limit)
-	defer patience.Stop()
-	select {
-	case err := <-ended:
-		return err
-	case <-patience.C:
-		pl.ledger.add(hookAbandoned)
-		return fmt.Errorf("%w within %v (heed its context, or raise StopTimeout)", errHookStuck, limit)
-	}
 }
 
 // wake brings an entity to life at the start of a turn.

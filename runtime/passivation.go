@@ -4,7 +4,6 @@ import (
 	"maps"
 	"runtime"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -32,7 +31,7 @@ func (n *Node) tickClock() {
 			continue
 		}
 		for _, h := range n.hosted() {
-			h.passivator.signal(h.passivator.second)
+			notify(h.passivator.second)
 		}
 	}
 }
@@ -46,16 +45,15 @@ func (n *Node) tickClock() {
 // entity at most. Where the type has a stop hook, workers of its own do that, for a hook
 // may take long or hang; then a move waits for as many entities as hooks run.
 type passivator struct {
-	host   *host
-	second chan struct{} // a second has passed
-	excess chan struct{} // more entities are active than may be
-	work   chan resting  // to workers
-	hooks  chan struct{} // has an element for each worker, those with a slow hook apart
+	host    *host
+	second  chan struct{} // a second has passed
+	excess  chan struct{} // more entities are active than may be
+	workers *restWorkers  // of a type with a stop hook
 
-	over  chan struct{}    // closed when the round is over: workers end
-	round int              // seconds that have passed
-	batch []*region.Entity // shown by a survey; used again
-	since int              // entities put to rest since others were let run
+	round  int       // seconds that have passed
+	batch  []resting // shown by a survey; used again
+	since  int       // entities put to rest since others were let run
+	paused time.Time // when the last pause was over
 }
 
 const (
@@ -63,25 +61,22 @@ const (
 	surveyed = 128
 	// restedAtOnce is how many entities rest before other goroutines are let run.
 	restedAtOnce = 32
-	// maxHooks bounds the stop hooks of a type that run at once because their entities
-	// are idle. One that takes longer than slowHook does not count any more, so that
-	// those that hang do not keep other entities from resting.
-	maxHooks = 64
-	slowHook = time.Second
+	// pauseAfter and pauseTime leave a third of the time to calls alone while very many idle
+	// entities rest.
+	pauseAfter = 2 * time.Millisecond
+	pauseTime  = time.Millisecond
 	// rarestLook is how many seconds go by at most until a shard is looked at again.
 	rarestLook = 5
-	// moreWorkersAfter is how long all workers are busy before there is one more.
-	moreWorkersAfter = time.Millisecond
 )
 
 func newPassivator(h *host) *passivator {
 	return &passivator{
-		host: h, second: make(chan struct{}, 1), excess: make(chan struct{}, 1),
-		work: make(chan resting), hooks: make(chan struct{}, maxHooks),
+		host: h, second: make(chan struct{}, 1), excess: make(chan struct{}, 1), workers: newRestWorkers(h),
 	}
 }
 
-func (p *passivator) signal(ch chan struct{}) {
+// notify has the receiver of a channel of one element run, if it does not anyway.
+func notify(ch chan<- struct{}) {
 	select {
 	case ch <- struct{}{}:
 	default:
@@ -110,12 +105,6 @@ func (p *passivator) run() {
 	}
 }
 
-// begin begins a round, which the function that it returns ends.
-func (p *passivator) begin() (end func()) {
-	p.over = make(chan struct{})
-	return func() { close(p.over) }
-}
-
 // passivateIdle rests entities that nobody called for the type's idle time. Where that
 // is long it looks at a part of the shards each second, so that each is looked at
 // sixteen times in that time.
@@ -127,7 +116,8 @@ func (p *passivator) passivateIdle() {
 	}
 	every := min(max(int(h.settings.idle/(16*time.Second)), 1), rarestLook)
 	p.round++
-	defer p.begin()()
+	p.paused = time.Now()
+	defer p.workers.begin()()
 	for i := p.round % every; i < len(h.shards); i += every {
 		if now := h.plane.clock.Load(); now > ticks {
 			p.restBefore(&h.shards[i], now-ticks, nil)
@@ -136,40 +126,51 @@ func (p *passivator) passivateIdle() {
 }
 
 // restBefore rests the shard's entities that were last used before t and, if which is
-// not nil, for which it reports true. It returns how many it has found.
+// not nil, for which it reports true. It returns how many it has found. It makes pauses,
+// unless room must be made.
 func (p *passivator) restBefore(s *hostedShard, t uint32, which func(used uint32) bool) (found int) {
 	s.mu.Lock()
 	left := s.core.Listed()
 	s.mu.Unlock()
-	for ; left > 0 && p.may(); left -= surveyed {
+	for ; left > 0 && s.host.mayRest(); left -= surveyed {
 		p.batch = p.batch[:0]
 		s.mu.Lock()
 		s.core.Survey(min(left, surveyed), func(e *region.Entity, used uint32) {
 			if used < t && (which == nil || which(used)) {
-				p.batch = append(p.batch, e)
+				p.batch = append(p.batch, resting{s, e, t})
 			}
 		})
 		s.mu.Unlock()
-		for _, e := range p.batch {
-			if !p.may() {
-				return found
-			}
-			p.rest(s, e, t)
-		}
+		p.restBatch()
 		found += len(p.batch)
 		s.paceForgetting(len(p.batch))
 		clear(p.batch)
 		p.yield(1)
+		if which == nil {
+			p.pause()
+		}
 	}
 	return found
 }
 
-// may reports whether entities may be put to rest: the node has not ended, and no other
-// node may have them.
-func (p *passivator) may() bool {
-	pl := p.host.plane
-	return !pl.closed() && pl.lease.valid()
+// restBatch puts the entities of the batch to rest. Stop hooks may still run then.
+func (p *passivator) restBatch() {
+	if len(p.batch) == 0 {
+		return
+	}
+	if p.host.desc.Passivate != nil {
+		p.workers.rest(p.batch)
+		return
+	}
+	for _, r := range p.batch {
+		r.now()
+		p.yield(1)
+	}
 }
+
+// mayRest reports whether entities may be put to rest: the node has not ended, and no
+// other node may have them.
+func (h *host) mayRest() bool { return !h.plane.closed() && h.plane.lease.valid() }
 
 // yield lets other goroutines run, now and then, so that calls do not wait for those
 // that rest.
@@ -180,14 +181,12 @@ func (p *passivator) yield(n int) {
 	}
 }
 
-// rest puts an entity to rest, if it was not used since t.
-func (p *passivator) rest(s *hostedShard, e *region.Entity, t uint32) {
-	if p.host.desc.Passivate != nil {
-		p.leave(resting{s, e, t})
-	} else {
-		p.restNow(resting{s, e, t})
+// pause pauses where there was work for pauseAfter.
+func (p *passivator) pause() {
+	if time.Since(p.paused) >= pauseAfter {
+		time.Sleep(pauseTime)
+		p.paused = time.Now()
 	}
-	p.yield(1)
 }
 
 // resting is an entity that is to rest, unless it was used since t.
@@ -197,68 +196,19 @@ type resting struct {
 	t      uint32
 }
 
-func (p *passivator) restNow(r resting) {
+// begin takes the entity's turn, if it may rest.
+func (r resting) begin() bool {
 	s := r.shard
 	s.mu.Lock()
-	begun := p.may() && s.core.RestIdle(r.entity, r.t)
-	s.mu.Unlock()
-	if begun {
-		defer s.endTurn(r.entity)
-		s.rest(r.entity, codegen.Idle)
-	}
+	defer s.mu.Unlock()
+	return s.host.mayRest() && s.core.RestIdle(r.entity, r.t)
 }
 
-// leave leaves an entity to a worker, for its stop hook may take long or hang. There is
-// one more where the others have not been free for moreWorkersAfter, so that quick hooks
-// take one goroutine at a time from those that call.
-func (p *passivator) leave(r resting) {
-	p.host.resting.Add(1)
-	select {
-	case p.work <- r:
-		return
-	default:
-	}
-	patience := time.NewTimer(moreWorkersAfter)
-	defer patience.Stop()
-	var slot chan struct{} // nil until patience is over
-	for {
-		select {
-		case p.work <- r:
-			return
-		case <-patience.C:
-			slot = p.hooks
-		case slot <- struct{}{}:
-			over := p.over
-			p.host.plane.wg.Go(func() { p.workFrom(r, over) })
-			return
-		case <-p.host.plane.stop:
-			p.host.resting.Add(-1)
-			return
-		}
-	}
-}
-
-// workFrom rests entities, r first, until the round is over or one has taken so long
-// that another worker has its place.
-func (p *passivator) workFrom(r resting, over <-chan struct{}) {
-	free := sync.OnceFunc(func() { <-p.hooks })
-	slow := time.AfterFunc(slowHook, free)
-	defer free()
-	defer slow.Stop()
-	for {
-		func() {
-			defer p.host.resting.Add(-1)
-			p.restNow(r)
-		}()
-		if !slow.Stop() {
-			return
-		}
-		select {
-		case r = <-p.work:
-			slow.Reset(slowHook)
-		case <-over:
-			return
-		}
+// now puts the entity to rest, if it may.
+func (r resting) now() {
+	if r.begin() {
+		defer r.shard.endTurn(r.entity)
+		r.shard.rest(r.entity, codegen.Idle)
 	}
 }
 
@@ -299,7 +249,7 @@ func (h *host) countActive() {
 // woke notes one more active entity, and has room made if there are too many.
 func (h *host) woke() {
 	if n := h.active.Add(1); h.settings.maxActive > 0 && n > int64(h.settings.maxActive) {
-		h.passivator.signal(h.passivator.excess)
+		notify(h.passivator.excess)
 	}
 }
 
@@ -319,7 +269,7 @@ func (p *passivator) evict() {
 	if most == 0 || over <= 0 {
 		return
 	}
-	defer p.begin()()
+	defer p.workers.begin()()
 	limit, atLimit := oldest(p.ages(), over+most/16)
 	for i := range h.shards {
 		n := p.restBefore(&h.shards[i], limit+1, func(used uint32) bool {

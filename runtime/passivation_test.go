@@ -2,6 +2,7 @@ package shard_test
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -35,6 +36,60 @@ func TestHangingHooksHoldUpOnlyTheirOwn(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestIdleHooksThatDoNotEnd: a stop hook of an idle entity that never returns, ends its
+// goroutine or panics costs no entity its state, and keeps none from resting.
+func TestIdleHooksThatDoNotEnd(t *testing.T) {
+	t.Parallel()
+	const all = 200
+	c := emptyCluster(t)
+	c.opts = []shard.HostOption{shard.IdleAfter(time.Hour), shard.StopTimeout(50 * time.Millisecond)}
+	n := c.start("a")
+	accounts := fixture.NewAccountClient(n)
+	t.Cleanup(func() { close(c.gate.Release) })
+	ids := []string{"exits when it stops", "panics when it stops"}
+	for i := range all {
+		ids = append(ids, fmt.Sprint("hangs when it stops ", i), fmt.Sprint("bob", i))
+	}
+	for _, id := range ids {
+		add(t, accounts, id, 1)
+	}
+	n.RestIdle(accountKind)
+	require.Eventually(t, func() bool {
+		return n.Counters()["hook abandoned"] == all && n.Counters()["entity passivated"] == 2*all
+	}, testPatience, testTick)
+	for _, id := range ids {
+		add(t, accounts, id, 2)
+	}
+	for i := range all {
+		c.hooks(fmt.Sprint("bob", i), "fresh", "idle", "resumed")
+		c.hooks(fmt.Sprint("hangs when it stops ", i), "fresh", "idle", "resumed")
+	}
+	c.hooks(ids[0], "fresh", "idle")
+	c.hooks(ids[1], "fresh", "idle")
+}
+
+// TestQuickHooksAreCheap: an idle entity whose stop hook is quick costs no goroutine,
+// timer or channel, so that very many can rest while calls go on.
+func TestQuickHooksAreCheap(t *testing.T) { // not parallel: it counts what is allocated
+	const all, most = 2000, 6
+	c := emptyCluster(t)
+	n := shard.New(c.config("a"))
+	c.nodes["a"] = n
+	newAccount := func() *fixture.Account { return &fixture.Account{} }
+	require.NoError(t, fixture.HostAccount(n, newAccount, shard.IdleAfter(time.Hour)))
+	require.NoError(t, n.Start(testContext(t)))
+	accounts := fixture.NewAccountClient(n)
+	for i := range all {
+		add(t, accounts, fmt.Sprint(i), 1)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	n.RestIdle(accountKind)
+	require.Eventually(t, func() bool { return n.Counters()["entity passivated"] == all }, testPatience, testTick)
+	runtime.ReadMemStats(&after)
+	require.LessOrEqual(t, (after.Mallocs-before.Mallocs)/all, uint64(most), "allocations for each entity")
 }
 
 // TestHangingHooksAreNotEvictedFor: entities whose stop hooks hang are over the bound

@@ -1,0 +1,299 @@
+package shard
+
+import (
+	"bytes"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/runtime/region"
+)
+
+const (
+	// maxHooks bounds the stop hooks of a type that run at once because their entities
+	// are idle. One that takes longer than slowHook does not count any more, so that
+	// those that hang do not keep other entities from resting.
+	maxHooks = 64
+	slowHook = time.Second
+	// workersLook is how often it is looked whether a batch needs one more worker. It
+	// does where fewer than quickHooks were taken since: then hooks mostly wait for
+	// something, and do not take the processor from calls.
+	workersLook = time.Millisecond
+	quickHooks  = 10
+)
+
+// restWorkers run the stop hooks of a type's idle entities, one batch after another.
+// Mostly one worker takes the whole batch. There are more where hooks take long.
+type restWorkers struct {
+	host  *host
+	wake  chan struct{} // an idle worker is to look at the batch
+	taken chan struct{} // the batch has been taken
+
+	mu     sync.Mutex    // guards what follows
+	batch  []resting     // those that no worker has taken yet
+	places int           // workers whose hook is not slow
+	idle   int           // workers that wait for a batch
+	over   chan struct{} // closed when the round is over: idle workers end
+}
+
+func newRestWorkers(h *host) *restWorkers {
+	return &restWorkers{host: h, wake: make(chan struct{}, 1), taken: make(chan struct{}, 1)}
+}
+
+// begin begins a round, which the function that it returns ends. Hooks may go on then.
+func (w *restWorkers) begin() (end func()) {
+	over := make(chan struct{})
+	w.mu.Lock()
+	w.over = over
+	w.mu.Unlock()
+	return func() { close(over) }
+}
+
+// rest has workers take all entities of a batch, which is not empty. It returns when
+// they have, and the last hooks may still run; or when the node has ended.
+func (w *restWorkers) rest(batch []resting) {
+	w.mu.Lock()
+	w.batch = batch
+	w.mu.Unlock()
+	w.more()
+	look := time.NewTicker(workersLook)
+	defer look.Stop()
+	for left := len(batch); ; {
+		select {
+		case <-w.taken:
+			return
+		case <-w.host.plane.stop:
+			w.mu.Lock()
+			w.batch = nil
+			w.mu.Unlock()
+			return
+		case <-look.C:
+			w.mu.Lock()
+			few := left-len(w.batch) < quickHooks
+			left = len(w.batch)
+			w.mu.Unlock()
+			if few && left > 0 {
+				w.more()
+			}
+		}
+	}
+}
+
+// more has one more worker look at the batch, unless there are as many as may be.
+func (w *restWorkers) more() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.idle > 0 {
+		notify(w.wake)
+	} else if w.places < maxHooks {
+		w.places++
+		r := &restWorker{workers: w}
+		w.host.plane.wg.Go(r.run)
+	}
+}
+
+// next returns the next entity of the batch, and waits for one until the round is over.
+func (w *restWorkers) next() (r resting, ok bool) {
+	for {
+		w.mu.Lock()
+		if len(w.batch) > 0 {
+			r, w.batch = w.batch[0], w.batch[1:]
+			if len(w.batch) == 0 {
+				notify(w.taken)
+			}
+			w.mu.Unlock()
+			return r, true
+		}
+		w.idle++
+		over := w.over
+		w.mu.Unlock()
+		select {
+		case <-w.wake:
+			ok = true
+		case <-over:
+			ok = false
+		}
+		w.mu.Lock()
+		w.idle--
+		w.mu.Unlock()
+		if !ok {
+			return resting{}, false
+		}
+	}
+}
+
+// leave gives the place of a worker to another.
+func (w *restWorkers) leave() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.places--
+}
+
+// restWorker runs stop hooks on its own goroutine, so that a quick one costs no other.
+// Its watchdog gives its place away when a hook is slow, and takes over the entity of a
+// hook that it abandons.
+type restWorker struct {
+	workers *restWorkers
+	since   int    // entities put to rest since others were let run
+	state   []byte // an entity's state before its hook; used again
+
+	mu    sync.Mutex  // guards what follows
+	hook  *idleHook   // the hook that runs; nil: none
+	timer *time.Timer // of the watchdog; made with the first hook
+	armed bool        // the watchdog will look
+	left  bool        // the place was given away
+}
+
+// idleHook is the stop hook of one idle entity, and its context.
+type idleHook struct {
+	hookContext
+	shard     *hostedShard
+	entity    *region.Entity
+	began     time.Time
+	abandoned bool // the watchdog has the entity's turn; guarded by the worker's mu
+}
+
+func (r *restWorker) run() {
+	defer r.end() // also when a hook ends this goroutine
+	for {
+		next, ok := r.workers.next()
+		if !ok || !r.rest(next) {
+			return
+		}
+		if r.since++; r.since >= restedAtOnce {
+			r.since = 0
+			runtime.Gosched()
+		}
+	}
+}
+
+// end ends the watchdog, and gives the worker's place away.
+func (r *restWorker) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.timer != nil {
+		r.timer.Stop()
+	}
+	r.leaveLocked()
+}
+
+func (r *restWorker) leaveLocked() {
+	if !r.left {
+		r.left = true
+		r.workers.leave()
+	}
+}
+
+// rest puts an entity to rest, if it may. It reports whether the worker may go on.
+func (r *restWorker) rest(next resting) bool {
+	if !next.begin() {
+		return true
+	}
+	s, e := next.shard, next.entity
+	s.host.resting.Add(1)
+	var state []byte
+	var hook *idleHook
+	err := errHookExited
+	defer func() { // also when the encoder or the hook ends this goroutine
+		if hook == nil || r.ended(hook) {
+			s.rested(e, state, err)
+		}
+	}()
+	if r.state, err = s.appendState(r.state[:0], e); err != nil {
+		return true
+	}
+	value := e.Value
+	hook, err = r.watch(s, e), errHookExited // should the hook end this goroutine
+	err = s.callStopHook(hook, e.ID, value, codegen.Idle)
+	if !r.ended(hook) {
+		return false
+	}
+	if err == nil {
+		state, err = s.encodeState(e)
+	}
+	return r.hasPlace()
+}
+
+// watch has the watchdog watch a hook that is about to begin. The worker's goroutine
+// has the entity's turn until ended reports whether it still has it.
+func (r *restWorker) watch(s *hostedShard, e *region.Entity) *idleHook {
+	now, limit := time.Now(), s.host.settings.stopTimeout
+	h := &idleHook{shard: s, entity: e, began: now}
+	h.Context, h.deadline = s.plane().ctx, now.Add(limit)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.hook = h
+	if !r.armed {
+		r.armed = true
+		r.armLocked(min(slowHook, limit))
+	}
+	return h
+}
+
+func (r *restWorker) armLocked(d time.Duration) {
+	if r.timer == nil {
+		r.timer = time.AfterFunc(d, r.look)
+	} else {
+		r.timer.Reset(d)
+	}
+}
+
+// ended ends the watching of a hook that has returned, and its context. It reports
+// whether the hook was not abandoned. It may be called again.
+func (r *restWorker) ended(h *idleHook) bool {
+	r.mu.Lock()
+	if r.hook == h {
+		r.hook = nil
+	}
+	mine := !h.abandoned
+	r.mu.Unlock()
+	h.end()
+	return mine
+}
+
+// hasPlace reports whether the worker's place was not given away.
+func (r *restWorker) hasPlace() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !r.left
+}
+
+// look is the watchdog. It looks at the hook that runs, about once in slowHook if hooks
+// are quick: their beginning and end then cost no change of a timer.
+func (r *restWorker) look() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h := r.hook
+	if h == nil {
+		r.armed = false
+		return
+	}
+	limit := h.shard.host.settings.stopTimeout
+	took := time.Since(h.began)
+	switch {
+	case took >= limit:
+		r.leaveLocked()
+		r.hook, h.abandoned = nil, true
+		h.shard.plane().wg.Go(func() { r.abandon(h) }) // the worker, which has not ended, is counted
+	case took >= slowHook:
+		r.leaveLocked()
+		r.armLocked(limit - took)
+	default:
+		r.armLocked(min(slowHook, limit) - took)
+	}
+}
+
+// abandon puts an entity to rest whose hook does not return, with the state that it had
+// before the hook. The worker does not touch the entity any more.
+func (r *restWorker) abandon(h *idleHook) {
+	h.end()
+	h.shard.rested(h.entity, bytes.Clone(r.state), h.shard.hookAbandoned())
+}
+
+// rested ends the turn of an idle entity whose stop hook has ended or is abandoned.
+func (s *hostedShard) rested(e *region.Entity, state []byte, err error) {
+	defer s.host.resting.Add(-1)
+	defer s.endTurn(e)
+	s.settle(e, codegen.Idle, state, err)
+}
