@@ -10,13 +10,69 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// farewell ends the data plane in order: what has arrived is still handled, then
-// every peer hears up to where, so that it knows for certain what was not.
+// farewell ends the data plane in order: peers acknowledge what was sent to them;
+// what has arrived is still handled; and every peer hears up to where,
+// so that it knows for certain what was not.
 func (n *Node) farewell(ctx context.Context) {
 	n.plane.lease.end(leaseEnding)
 	n.stopEntities(ctx)
 	n.memory.flush(ctx)
+	n.plane.settlePaths(ctx)
 	n.plane.farewell(ctx)
+}
+
+// settlePatience is how long a node that has left waits for acknowledgements. After
+// byeGrace the others would not listen any more; and who sent what is late has waited
+// for it for region.GateTimeout. A peer for which everything has bounced for
+// absentPatience is not waited for.
+const (
+	settlePatience = byeGrace - 500*time.Millisecond
+	absentPatience = time.Second
+)
+
+// settlePaths waits until the peers have acknowledged what has been sent to them so far,
+// for once the link drains no acknowledgement arrives: what the window holds back could
+// not follow, and what is lost on the way would not be sent again. It counts and logs
+// what was not acknowledged when ctx or the time had ended.
+func (pl *plane) settlePaths(ctx context.Context) {
+	begin, paths := time.Now(), pl.allPaths()
+	last := make([]uint64, len(paths)) // the sequence that is waited for
+	for i, p := range paths {
+		p.mu.Lock()
+		last[i] = p.core.Next() - 1
+		p.mu.Unlock()
+	}
+	open := func(now time.Time) bool {
+		for i, p := range paths {
+			if p.owed(last[i], now) > 0 {
+				return true
+			}
+		}
+		return false
+	}
+	now := begin
+	for ; now.Sub(begin) < settlePatience && ctx.Err() == nil && open(now); now = time.Now() {
+		time.Sleep(time.Millisecond) // the lanes go on
+	}
+	for i, p := range paths {
+		if n := p.owed(last[i], now); n > 0 {
+			pl.ledger.addN(leftUnacked, n)
+			pl.log.Warn("leaving although a peer has not acknowledged all that was sent to it: what does not arrive is lost",
+				"peer", p.peer.Address.String(), "lane", int(p.ch), "messages", n, "after", now.Sub(begin).Round(time.Millisecond))
+		}
+	}
+}
+
+// owed is how many messages up to last the peer has not acknowledged, if it is to be
+// waited for.
+func (p *path) owed(last uint64, now time.Time) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.gone, p.core.Acked() >= last, !p.absent.IsZero() && now.Sub(p.absent) >= absentPatience:
+		return 0
+	}
+	return int(last - p.core.Acked())
 }
 
 func (pl *plane) farewell(ctx context.Context) {
@@ -83,6 +139,7 @@ func (p *path) goodbye() {
 		return // never used
 	}
 	p.writing = true
+	p.core.LiftWindow() // what came late can wait for no acknowledgement any more
 	p.writeLocked(false)
 	payload := p.core.Bye(p.handled.Load())
 	p.mu.Unlock()

@@ -48,6 +48,7 @@ const (
 	rememberFailed                  // what the store of remembered ids could not do
 	stateLost                       // entities whose state did not encode when their node left
 	hookAbandoned                   // stop hooks that did not return in time
+	leftUnacked                     // messages that a peer had not acknowledged when this node left
 	frameSent                       // frames published, each with many envelopes under load
 	messageNewer                    // control messages that only a later release knows
 	// membershipRefused is the first of the reasons of membership.Refusal, of which
@@ -67,7 +68,7 @@ var reasonNames = [membershipRefused]string{
 	entityPassivated: "entity passivated", entityEvicted: "entity evicted", entityForgotten: "entity forgotten",
 	rememberedStarted: "entity started again", rememberedFailed: "entity not started again",
 	rememberedLate: "remembered late", rememberFailed: "remember failed",
-	entitySupervised: "supervised", hookAbandoned: "hook abandoned", stateLost: "state lost", frameSent: "frames sent",
+	entitySupervised: "supervised", hookAbandoned: "hook abandoned", stateLost: "state lost", leftUnacked: "not acknowledged", frameSent: "frames sent",
 	messageNewer: "newer message",
 }
 

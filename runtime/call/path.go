@@ -3,6 +3,7 @@ package call
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/invariant"
@@ -252,6 +253,10 @@ func (p *Path) Bye(ack uint64) []byte {
 	p.bye = true
 	return p.seal(p.empty(), ack)
 }
+
+// LiftWindow has Take hand out all that is left, whether or not the peer has room: no
+// acknowledgement will come that grants any.
+func (p *Path) LiftWindow() { p.window, p.probing = math.MaxInt, false }
 
 // empty is a frame without envelopes, at the place in the stream that was
 // reached: what waits is not missing.
