@@ -14,6 +14,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/shardgen/shardgen/internal/bounded"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/coordinator"
@@ -333,7 +334,7 @@ func (c *Conn) gatewayMessage(from transport.Peer, body []byte) {
 			c.search(time.Now().Add(askDelay))
 		}
 	case m.GetRefusal() != nil:
-		c.refusal(fmt.Errorf("%s refuses this process: %s", from.Name, m.GetRefusal().GetReason()))
+		c.refusal(fmt.Errorf("%s refuses this process: %s", from.Name, bounded.Text(m.GetRefusal().GetReason())))
 	case m.GetWelcome() != nil:
 		if !c.welcomed(from, m.GetWelcome()) {
 			c.notServed(from)

@@ -281,18 +281,6 @@ func (c *control) message(m transport.Message, at time.Time) {
 	}
 }
 
-// newer skips what only a later release can read.
-func (c *control) newer(err error) {
-	c.plane.ledger.add(messageNewer)
-	c.node.log.Debug("a later release's message skipped", "err", err)
-}
-
-func (c *control) foreign(bytes int, err error) {
-	if n, tell := c.plane.ledger.addSeldom(frameForeign); tell {
-		c.node.log.Warn("foreign bytes refused", "lane", "control", "bytes", bytes, "err", err, "count", n)
-	}
-}
-
 // send seals a message for one process, or for every member if to is zero.
 func (c *control) send(to transport.Peer, topic wire.ControlTopic, body []byte, err error) {
 	if err != nil {
@@ -370,7 +358,7 @@ func (c *control) event(e membership.Event) {
 			c.singles.lost(e.Member.Address)
 		}
 	case membership.MemberRemoved:
-		c.node.log.Info("member removed", "member", e.Member.Address.String(), "was", e.Member.Status.String())
+		c.logRemoved(e.Member)
 		if e.Member.Address == c.self {
 			return
 		}

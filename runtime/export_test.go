@@ -1,6 +1,9 @@
 package shard
 
 import (
+	"log/slog"
+	"time"
+
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/runtime/region"
 	"github.com/shardgen/shardgen/transport"
@@ -104,3 +107,17 @@ func (n *Node) FillRunners(full bool) {
 		r.mu.Unlock()
 	}
 }
+
+// Stays gathers moves that were given up.
+type Stays struct{ stays }
+
+// NewStays returns one that logs there.
+func NewStays(log *slog.Logger) *Stays { return &Stays{stays{log: log}} }
+
+// Add takes one in.
+func (s *Stays) Add(kind string, shard uint32, reason string, now time.Time) {
+	s.add(placement.ShardID{Kind: kind, Shard: shard}, 1, reason, now)
+}
+
+// Tick logs what is due.
+func (s *Stays) Tick(now time.Time) { s.tick(now) }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/bounded"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -327,8 +328,8 @@ func (pl *plane) tellRefused(from *path, e *wire.Envelope) {
 	from.mu.Lock()
 	env, _ := from.core.Find(e.Seq) // what it was, if that is still known
 	from.mu.Unlock()
-	pl.log.Warn("tell refused", "by", from.peer.Address, "kind", string(e.Kind), "entity", clip(string(env.Entity)),
-		"method", string(env.Method), "code", int(e.Code), "why", string(e.Text), "lost so far", n)
+	pl.log.Warn("tell refused", "by", from.peer.Address, "kind", clip(string(e.Kind)), "entity", clip(string(env.Entity)),
+		"method", clip(string(env.Method)), "code", int(e.Code), "why", bounded.Text(string(e.Text)), "lost so far", n)
 }
 
 // learn takes a placement from an answer.

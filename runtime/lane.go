@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/bounded"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -94,7 +95,7 @@ func (l *lane) message(m transport.Message) {
 	h, rest, err := l.reader.Header(m.Payload)
 	if err != nil {
 		if n, tell := pl.ledger.addSeldom(frameForeign); tell {
-			pl.log.Warn("foreign bytes refused", "lane", int(l.ch), "bytes", len(m.Payload), "err", err, "count", n)
+			pl.log.Warn("foreign bytes refused", "lane", int(l.ch), "bytes", len(m.Payload), "err", bounded.Error(err), "count", n)
 		}
 		return
 	}
@@ -118,7 +119,7 @@ func (l *lane) frame() bool {
 		e, err := l.nextEnvelope()
 		if e == nil {
 			if n, tell := l.plane.ledger.addSeldom(frameForeign); tell {
-				l.plane.log.Warn("frame refused", "from", l.from.peer.Address, "err", err, "count", n)
+				l.plane.log.Warn("frame refused", "from", l.from.peer.Address.String(), "err", bounded.Error(err), "count", n)
 			}
 			l.from.handled.Store(l.header.Seq + uint64(l.header.Count) - 1)
 			break

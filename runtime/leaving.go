@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"log/slog"
 
 	"github.com/shardgen/shardgen/runtime/membership"
 )
@@ -79,4 +80,14 @@ func (c *control) otherHosts(v *membership.View) bool {
 		}
 	}
 	return false
+}
+
+// logRemoved notes that a member was removed. When many leave together, those that left
+// in order are no news at the others.
+func (c *control) logRemoved(m membership.Member) {
+	level, inOrder := slog.LevelInfo, m.Status == membership.Leaving || m.Status == membership.Exiting
+	if inOrder && c.plane.leaving.Load() {
+		level = slog.LevelDebug
+	}
+	c.node.log.Log(context.Background(), level, "member removed", "member", m.Address.String(), "was", m.Status.String())
 }

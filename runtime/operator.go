@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/bounded"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/admin"
 	"github.com/shardgen/shardgen/runtime/membership"
@@ -46,7 +47,7 @@ func (c *control) obey(from transport.Peer, r *admin.Request) admin.Answer {
 	switch r.Command {
 	case admin.Members, admin.RollCall:
 	case admin.Join:
-		c.node.log.Info("told to join", "by", from.Name, "seeds", strings.Join(r.Seeds, ","))
+		c.node.log.Info("told to join", "by", from.Name, "seeds", bounded.Text(strings.Join(r.Seeds, ",")))
 		err = c.join(r.Seeds)
 	case admin.Leave:
 		if r.Node != c.self {

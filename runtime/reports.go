@@ -22,6 +22,7 @@ type reports struct {
 	control *control
 	done    map[placement.ShardID]placement.Epoch
 	aborted aborts
+	stays   stays                // of aborted, for the log
 	asks    map[string]time.Time // kinds that calls wait for: when last asked
 	at      time.Time            // of the next resending; zero: nothing to tell
 }
@@ -50,11 +51,17 @@ func (r *reports) init(c *control) {
 	r.control = c
 	r.done = map[placement.ShardID]placement.Epoch{}
 	r.aborted = aborts{}
+	r.stays.log = c.node.log
 	r.asks = map[string]time.Time{}
 }
 
 // wakeAt is when resend is due.
-func (r *reports) wakeAt() time.Time { return r.at }
+func (r *reports) wakeAt() time.Time {
+	if at := r.stays.at; !at.IsZero() && (r.at.IsZero() || at.Before(r.at)) {
+		return at
+	}
+	return r.at
+}
 
 func (r *reports) plan() {
 	if len(r.done)+len(r.aborted)+len(r.asks) == 0 {
@@ -66,6 +73,7 @@ func (r *reports) plan() {
 
 // resend tells everything again whose effect does not show.
 func (r *reports) resend(now time.Time) {
+	r.stays.tick(now)
 	if r.at.IsZero() || now.Before(r.at) {
 		return
 	}
@@ -142,7 +150,7 @@ func (r *reports) abort(id placement.ShardID, epoch placement.Epoch, reason stri
 	if !r.aborted.add(id, abort{epoch, reason}, r.control.follower.Table()) {
 		return
 	}
-	r.control.node.log.Info("shard stays: its move was given up", "shard", id.String(), "epoch", epoch.String(), "reason", reason)
+	r.stays.add(id, epoch, reason, time.Now())
 	r.sendAborted(id, r.aborted[id])
 	r.plan()
 }

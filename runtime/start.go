@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/bounded"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -178,6 +179,6 @@ func (c *control) noteRefusal(from transport.Address, m membership.Message) {
 		return
 	}
 	c.refusal = r.Reason
-	c.node.log.Warn("not admitted yet, asking again", "cluster", c.node.cfg.Cluster, "node", c.self.String(),
-		"by", from.String(), "why", r.Reason, "until", c.node.cfg.JoinTimeout)
+	c.node.log.Warn("not admitted yet, asking again", "cluster", c.node.cfg.Cluster, "self", c.self.String(),
+		"by", from.String(), "why", bounded.Text(r.Reason), "until", c.node.cfg.JoinTimeout)
 }

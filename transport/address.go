@@ -41,14 +41,14 @@ func (a Address) String() string {
 func ParseAddress(s string) (Address, error) {
 	name, hex, ok := strings.Cut(s, "#")
 	if !ok {
-		return Address{}, fmt.Errorf("parse address %q: want name#incarnation", s)
+		return Address{}, fmt.Errorf("parse address %.40q: want name#incarnation", s)
 	}
 	if err := CheckName("node", name); err != nil {
 		return Address{}, err
 	}
 	inc, err := strconv.ParseUint(hex, 16, 64)
 	if err != nil {
-		return Address{}, fmt.Errorf("parse address %q: incarnation is not hexadecimal: %w", s, err)
+		return Address{}, fmt.Errorf("parse address %.40q: incarnation is not hexadecimal", s)
 	}
 	return Address{Name: name, Incarnation: inc}, nil
 }
@@ -64,7 +64,7 @@ func CheckName(what, name string) error {
 	}
 	for _, r := range name {
 		if !plain(r) {
-			return fmt.Errorf("%s name %q holds %q: want only A-Z a-z 0-9 _ -", what, name, r)
+			return fmt.Errorf("%s name %.40q holds %q: want only A-Z a-z 0-9 _ -", what, name, r)
 		}
 	}
 	return nil

@@ -45,6 +45,7 @@ internal/wire
 transport
 store
 internal/invariant
+internal/bounded
 internal/transcript
 internal/arch
 `

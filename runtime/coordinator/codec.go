@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/shardgen/shardgen/internal/bounded"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -90,7 +91,7 @@ func Decode(b []byte) (Message, error) {
 	}
 	m, err := fromWire(&w)
 	if err != nil {
-		return nil, fmt.Errorf("decode coordinator message: %w", err)
+		return nil, bounded.Error(fmt.Errorf("decode coordinator message: %w", err))
 	}
 	return m, nil
 }

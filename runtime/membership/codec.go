@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/shardgen/shardgen/internal/bounded"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -105,7 +106,7 @@ func Decode(b []byte) (Message, error) {
 	}
 	m, err := decodeBody(w)
 	if err != nil {
-		return nil, fmt.Errorf("decode membership message: %w", err)
+		return nil, bounded.Error(fmt.Errorf("decode membership message: %w", err))
 	}
 	return m, nil
 }

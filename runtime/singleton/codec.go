@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/shardgen/shardgen/internal/bounded"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -38,7 +39,7 @@ func Encode(m Message) ([]byte, error) {
 func Decode(b []byte) (Message, error) {
 	var w wire.SingletonMessage
 	if err := proto.Unmarshal(b, &w); err != nil {
-		return Message{}, fmt.Errorf("decode singleton message: %w", err)
+		return Message{}, bounded.Error(fmt.Errorf("decode singleton message: %w", err))
 	}
 	if w.GetFormat() != format {
 		return Message{}, fmt.Errorf("decode singleton message: format %d (this version reads %d)", w.GetFormat(), format)
@@ -52,7 +53,7 @@ func Decode(b []byte) (Message, error) {
 		m.Type = 0
 	}
 	if err := m.check(); err != nil {
-		return Message{}, fmt.Errorf("decode singleton message: %w", err)
+		return Message{}, bounded.Error(fmt.Errorf("decode singleton message: %w", err))
 	}
 	return m, nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/shardgen/shardgen/internal/bounded"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -94,7 +95,7 @@ func (c *channel) parse(m *nats.Msg) (transport.Message, bool) {
 		}
 	}
 	if n := c.foreign.Add(1); powerOfTwo(n) {
-		c.log.Warn("foreign message ignored", "subject", m.Subject, "bytes", len(m.Data), "count", n)
+		c.log.Warn("foreign message ignored", "subject", bounded.Text(m.Subject), "bytes", len(m.Data), "count", n)
 	}
 	return transport.Message{}, false
 }

@@ -97,7 +97,7 @@ func newLink(o transport.Options, no nats.Options) *link {
 		name = "shardgen " + o.Cluster + " " + o.Self.Name
 	}
 	l := &link{closeTimeout: closeTimeout}
-	l.outage = &outage{log: log.With("cluster", o.Cluster, "node", o.Self.String())}
+	l.outage = &outage{log: log.With("cluster", o.Cluster, "self", o.Self.String())}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	for id := transport.Control; int(id) < o.Lanes; id++ {
 		c := &channel{
@@ -105,7 +105,7 @@ func newLink(o transport.Options, no nats.Options) *link {
 			options:  no,
 			subjects: newSubjects(o.Cluster, o.Self, id),
 			client:   o.Client,
-			log:      log.With("cluster", o.Cluster, "node", o.Self.String(), "channel", channelWord(id)),
+			log:      log.With("cluster", o.Cluster, "self", o.Self.String(), "channel", channelWord(id)),
 			outage:   l.outage,
 			onState:  o.OnState,
 			messages: make(chan *nats.Msg, queueLength),

@@ -1,0 +1,182 @@
+package shard_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/shardgen/shardgen/internal/fixture"
+	"github.com/shardgen/shardgen/internal/wire"
+	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// logBook is a slog handler that keeps what is logged at Info and above, with all
+// attributes.
+type logBook struct {
+	*logBookLines
+	attrs []slog.Attr
+}
+
+type logBookLines struct {
+	mu    sync.Mutex
+	lines []logLine
+}
+
+type logLine struct {
+	level slog.Level
+	text  string
+	attrs []slog.Attr
+}
+
+func newLogBook() logBook { return logBook{logBookLines: &logBookLines{}} }
+
+func (j logBook) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }
+func (j logBook) WithGroup(string) slog.Handler                { return j }
+func (j logBook) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return logBook{j.logBookLines, slices.Concat(j.attrs, attrs)}
+}
+
+func (j logBook) Handle(_ context.Context, r slog.Record) error {
+	l := logLine{r.Level, r.Message, slices.Clone(j.attrs)}
+	r.Attrs(func(a slog.Attr) bool { l.attrs = append(l.attrs, a); return true })
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lines = append(j.lines, l)
+	return nil
+}
+
+// take empties the logBook.
+func (j logBook) take() []logLine {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	lines := j.lines
+	j.lines = nil
+	return lines
+}
+
+func (l logLine) String() string { return fmt.Sprint(l.level, " ", l.text, " ", l.attrs) }
+
+// requireOnce checks that no logLine has a key twice.
+func requireOnce(t *testing.T, lines []logLine) {
+	t.Helper()
+	for _, l := range lines {
+		var keys []string
+		for _, a := range l.attrs {
+			require.NotContains(t, keys, a.Key, l.String())
+			keys = append(keys, a.Key)
+		}
+	}
+}
+
+// TestFewLinesWhenAllStop: nodes that stop together log a few lines each.
+func TestFewLinesWhenAllStop(t *testing.T) {
+	const perNode = 3
+	j := newLogBook()
+	c := emptyCluster(t)
+	c.tune = func(cfg *shard.Config) { cfg.Logger = slog.New(j) }
+	names := []string{"a", "b", "c", "d"}
+	for _, n := range names {
+		c.start(n)
+	}
+	for i := range 50 {
+		_, err := fixture.NewAccountClient(c.nodes["a"]).Ref(fmt.Sprint(i)).Add(testContext(t), 1)
+		require.NoError(t, err)
+	}
+	requireOnce(t, j.take())
+	var stops sync.WaitGroup
+	for _, n := range names {
+		stops.Go(func() { _ = c.nodes[n].Shutdown(testContext(t)) })
+	}
+	stops.Wait()
+	lines := j.take()
+	requireOnce(t, lines)
+	var all strings.Builder
+	for _, l := range lines {
+		fmt.Fprintln(&all, l)
+	}
+	require.LessOrEqual(t, len(lines), perNode*len(names), all.String())
+}
+
+// TestForeignBytesAreNotPrinted: what is refused is logged with its size, and not with
+// itself.
+func TestForeignBytesAreNotPrinted(t *testing.T) {
+	stranger := transport.Peer{Address: transport.Address{Name: "stranger", Incarnation: 7}}
+	long := strings.Repeat("x", 640_000)
+	table, err := proto.Marshal(&wire.CoordinatorMessage{Format: 1, Body: &wire.CoordinatorMessage_Table{Table: &wire.CoordinatorTable{
+		Part: 1, Parts: 1, Kinds: []*wire.CoordinatorRuns{{Kind: long, Skip: []uint32{1}}},
+	}}})
+	require.NoError(t, err)
+	state := &membership.Gossip{Founder: stranger.Address}
+	for i := range 5000 {
+		state.Members = append(state.Members, membership.Member{Address: transport.Address{Name: "n", Incarnation: uint64(9000 - i)}, Status: membership.Up})
+	}
+	gossip, err := membership.Encode(membership.GossipMessage{State: state})
+	require.NoError(t, err)
+	const placing = wire.ControlTopic_CONTROL_TOPIC_COORDINATOR
+	for name, b := range map[string][]byte{
+		"no message":      []byte(long),
+		"another cluster": wire.SealControl(long, stranger, placing, nil),
+		"a long name":     wire.SealControl("test", transport.Peer{Address: transport.Address{Name: long}}, placing, nil),
+		"a long type":     wire.SealControl("test", stranger, placing, table),
+		"no body":         wire.SealControl("test", stranger, placing, []byte(long)),
+		"a large state":   wire.SealControl("test", stranger, wire.ControlTopic_CONTROL_TOPIC_MEMBERSHIP, gossip),
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := newLogBook()
+			c := emptyCluster(t)
+			c.tune = func(cfg *shard.Config) { cfg.Logger = slog.New(j) }
+			a := c.start("a")
+			link, err := c.broker.Transport().Open(testContext(t), transport.Options{
+				Cluster: "test", Self: stranger.Address, Lanes: 4, OnState: func(transport.Channel, transport.State) {},
+			})
+			require.NoError(t, err)
+			defer func() { require.NoError(t, link.Close()) }()
+			j.take()
+			require.NoError(t, link.Send(transport.Control, a.Peer(), 0, b))
+			require.NoError(t, link.Send(0, a.Peer(), 0, b))
+			var refused []logLine
+			require.Eventually(t, func() bool {
+				refused = append(refused, j.take()...)
+				return len(refused) >= 2
+			}, testPatience, testTick)
+			for _, l := range refused {
+				require.Equal(t, "foreign bytes refused", l.text)
+				require.Less(t, len(l.String()), 400)
+			}
+		})
+	}
+}
+
+// TestShardsThatStayAreOneLine: moves given up for one reason are logged together.
+func TestShardsThatStayAreOneLine(t *testing.T) {
+	j := newLogBook()
+	s := shard.NewStays(slog.New(j))
+	begin := time.Now()
+	for i := range uint32(100) {
+		s.Add("Account", 256+i, "the new home leaves", begin)
+	}
+	s.Add("Cart", 7, "it does not encode", begin)
+	s.Tick(begin.Add(time.Second - 1))
+	require.Empty(t, j.take())
+	s.Tick(begin.Add(time.Second))
+	lines := j.take()
+	require.Len(t, lines, 2)
+	require.Contains(t, lines[0].String(), "kind=Account shards=100 first=Account/256")
+	require.Contains(t, lines[1].String(), "kind=Cart shards=1 first=Cart/7")
+	s.Tick(begin.Add(time.Hour))
+	require.Empty(t, j.take())
+	for i := range 100 {
+		s.Add("Account", 256, fmt.Sprint("reason ", i), begin)
+	}
+	require.Len(t, j.take(), 96, "reasons are not gathered without end")
+}
