@@ -16,6 +16,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/shardgen/shardgen/internal/bounded"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -52,6 +53,8 @@ type channel struct {
 
 	foreign atomic.Uint64 // subjects that no link writes
 	denied  atomic.Uint64 // errors of the server about what was sent
+	crowded atomic.Uint64 // how often the queue was full
+	faults  atomic.Uint64 // other errors of the broker
 
 	mu       sync.Mutex // guards what follows; never held while sending
 	closed   bool
@@ -209,14 +212,18 @@ func (c *channel) asyncError(s *session, sub *nats.Subscription, err error) {
 	switch {
 	case errors.Is(err, nats.ErrSlowConsumer) && sub != nil:
 		s.countDropped() // nats.go forgets it when the connection ends
-		n := c.countDropped()
-		c.log.Error("received messages dropped: the queue is full", "subject", sub.Subject, "dropped", n, "queue", queueLength)
+		dropped := c.countDropped()
+		if n := c.crowded.Add(1); powerOfTwo(n) {
+			c.log.Error("received messages dropped: the queue is full", "subject", sub.Subject, "dropped", dropped, "queue", queueLength, "count", n)
+		}
 	case errors.Is(err, nats.ErrPermissionViolation):
 		if n := c.denied.Add(1); powerOfTwo(n) {
-			c.log.Error("broker denied a subject", "cause", explain(err), "count", n)
+			c.log.Error("broker denied a subject", "cause", bounded.Error(explain(err)), "count", n)
 		}
 	default:
-		c.log.Warn("broker error", "cause", err)
+		if n := c.faults.Add(1); powerOfTwo(n) {
+			c.log.Warn("broker error", "cause", bounded.Error(err), "count", n)
+		}
 	}
 }
 
@@ -231,7 +238,8 @@ func (c *channel) countDropped() uint64 {
 	return n
 }
 
-// powerOfTwo thins out the log of something that may happen very often.
+// powerOfTwo thins out the log of something that may happen very often: the first time
+// is logged, the second, fourth, eighth and so on, with their count.
 func powerOfTwo(n uint64) bool { return bits.OnesCount64(n) == 1 }
 
 func (c *channel) route(to transport.Peer) (route, error) {

@@ -6,9 +6,11 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/shardgen/shardgen/internal/bounded"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -35,8 +37,11 @@ func (t *Transport) ServeRequests(ctx context.Context, o transport.RequestOption
 	options.Timeout = t.settings.connectTimeout
 	options.SkipSubjectValidation = false // reply subjects are strangers'
 	options.Name = "shardgen " + o.Cluster + " " + o.Name + " requests"
+	var faults atomic.Uint64
 	options.AsyncErrorCB = func(_ *nats.Conn, _ *nats.Subscription, err error) {
-		log.Error("requests", "err", err)
+		if n := faults.Add(1); powerOfTwo(n) {
+			log.Error("requests", "err", bounded.Error(err), "count", n)
+		}
 	}
 	nc, err := options.Connect()
 	if err != nil {
