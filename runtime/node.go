@@ -279,9 +279,10 @@ func (n *Node) Run(ctx context.Context) error {
 // Shutdown leaves the cluster in order: the node gives its shards and their
 // state to others, which takes at most Config.LeaveTimeout, waits up to 2.5 s more until
 // they have acknowledged what it passed on to them, says goodbye and stops. It returns
-// nil when that is done. When ctx ends first the node stops at once, and Shutdown returns ctx's error within a second: what methods, hooks or the broker
-// hold up goes on until [Node.Done] is closed. Calls by this node's own clients fail
-// once it has stopped. It may be called twice.
+// nil when that is done. When ctx ends first the node stops at once, and Shutdown returns
+// ctx's error within a second: what methods, hooks or the broker hold up goes on until
+// [Node.Done] is closed. Calls by this node's own clients fail once it has stopped. It may
+// be called twice.
 func (n *Node) Shutdown(ctx context.Context) error {
 	n.mu.Lock()
 	started := n.state == stateStarted
