@@ -294,7 +294,9 @@ func (c *control) send(to transport.Peer, topic wire.ControlTopic, body []byte, 
 		err = c.link.Send(transport.Control, to, 0, b)
 	}
 	if err != nil && !errors.Is(err, transport.ErrDisconnected) && !errors.Is(err, transport.ErrClosed) {
-		c.node.log.Error("control message not sent", "to", to.String(), "bytes", len(b), "err", err)
+		if n, tell := c.plane.seldom.tell("control message not sent", topic.String(), ""); tell {
+			c.node.log.Error("control message not sent", "to", to.String(), "bytes", len(b), "err", err, "count", n)
+		}
 	}
 }
 

@@ -109,7 +109,7 @@ func (e *CallError) Unwrap() error { return e.Err }
 type EntityError struct {
 	Kind, ID, Method string // which returned it
 	Text             string // of the method's error
-	Panic            bool   // the method panicked; Text is what with, and its node's log has the stack
+	Panic            bool   // the method panicked; Text is what with, and its node's log has the stack, of panics that repeat now and then
 
 	causes []error
 }

@@ -19,3 +19,18 @@ func TestLedgerAddSeldom(t *testing.T) {
 	require.Equal(t, "[1 2 4 8 16 32 64 128 256 512]", fmt.Sprint(told))
 	require.EqualValues(t, 1000, l.snapshot()["foreign frame"])
 }
+
+// TestAlikeLinesAreSeldom: a method that panics on every call does not fill the log.
+func TestAlikeLinesAreSeldom(t *testing.T) {
+	var s seldom
+	told := 0
+	for range 1000 {
+		if _, tell := s.tell("panic", "Account", "Add"); tell {
+			told++
+		}
+	}
+	require.Equal(t, 10, told)
+	n, tell := s.tell("panic", "Account", "Get")
+	require.True(t, tell, "of another method")
+	require.EqualValues(t, 1, n)
+}

@@ -180,3 +180,19 @@ func TestShardsThatStayAreOneLine(t *testing.T) {
 	}
 	require.Len(t, j.take(), 96, "reasons are not gathered without end")
 }
+
+// TestPanicsInALoopAreFewLines: a method that panics on every call does not fill the log.
+func TestPanicsInALoopAreFewLines(t *testing.T) {
+	const calls = 100
+	j := newLogBook()
+	c := emptyCluster(t)
+	c.tune = func(cfg *shard.Config) { cfg.Logger = slog.New(j) }
+	accounts := fixture.NewAccountClient(c.start("a"))
+	j.take()
+	for range calls {
+		require.ErrorIs(t, accounts.Ref("bob").Panic(testContext(t), "again"), shard.ErrPanic)
+	}
+	lines := j.take()
+	require.Len(t, lines, 7, "1, 2, 4, 8, 16, 32 and 64")
+	require.Contains(t, lines[6].String(), "count=64")
+}

@@ -55,7 +55,8 @@ type plane struct {
 	clock   atomic.Uint32
 	swept   atomic.Int64 // when pending was, in nanoseconds after the lease's base
 
-	lost lostTells
+	lost   lostTells
+	seldom seldom
 
 	peersMu sync.RWMutex
 	peers   map[transport.Address]*peerPaths

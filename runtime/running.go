@@ -231,7 +231,9 @@ func (s *hostedShard) runCall(e *region.Entity, c *inCall) answer {
 	if e.Value == nil {
 		if err := s.activate(t, e); err != nil {
 			r.failed = &mishap{string(c.method), fmt.Errorf("%w: %w", ErrActivation, err)}
-			pl.log.Error("activation failed", "kind", s.id.Kind, "entity", clip(e.ID), "err", err)
+			if n, tell := pl.seldom.tell("activation failed", s.id.Kind, ""); tell {
+				pl.log.Error("activation failed", "kind", s.id.Kind, "entity", clip(e.ID), "err", err, "count", n)
+			}
 			return answer{code: wire.CodeActivation, text: err.Error()}
 		}
 		if a, ok := s.leased(t); !ok { // the hook may have taken long
@@ -348,8 +350,11 @@ func (s *hostedShard) died(why string) {
 }
 
 func (s *hostedShard) logPanic(entity, method string, r any) {
-	s.plane().log.Error("panic in an entity's turn", "kind", s.id.Kind, "entity", clip(entity),
-		"method", method, "panic", r, "stack", string(debug.Stack()))
+	const text = "panic in an entity's turn"
+	if n, tell := s.plane().seldom.tell(text, s.id.Kind, method); tell {
+		s.plane().log.Error(text, "kind", s.id.Kind, "entity", clip(entity),
+			"method", method, "panic", r, "count", n, "stack", string(debug.Stack()))
+	}
 }
 
 func panicError(what string, r any) error { return fmt.Errorf("%w in %s: %v", ErrPanic, what, r) }

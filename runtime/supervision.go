@@ -140,7 +140,9 @@ func (s *hostedShard) directive(failed *mishap, e *region.Entity) (d Directive) 
 	}()
 	if d = s.host.settings.decide(failed.err); d != Resume {
 		s.plane().ledger.add(entitySupervised)
-		s.plane().log.Warn("supervisor decides", "kind", s.id.Kind, "entity", clip(e.ID), "decision", d.String(), "err", failed.err)
+		if n, tell := s.plane().seldom.tell("supervisor decides "+d.String(), s.id.Kind, failed.method); tell || d == Escalate {
+			s.plane().log.Warn("supervisor decides", "kind", s.id.Kind, "entity", clip(e.ID), "decision", d.String(), "err", failed.err, "count", n)
+		}
 	}
 	return d
 }
