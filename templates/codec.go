@@ -30,7 +30,7 @@ func pointed(name string) place {
 var helpers = map[model.Shape]string{
 	model.Bool: "Bool", model.Int: "Int", model.Uint: "Uint", model.Float32: "Float32", model.Float64: "Float64",
 	model.String: "String", model.Bytes: "Bytes", model.Time: "Time",
-	model.Text: "Text", model.Binary: "Binary", model.Proto: "Proto",
+	model.Text: "Text", model.Binary: "Binary", model.Gob: "Gob", model.Proto: "Proto",
 }
 
 func all(v *jen.Statement) *jen.Statement { return v.Clone().Index(jen.Op(":")) }

@@ -67,6 +67,16 @@ func CloneBinary[T any, P BinaryPointer[T]](v T) (T, error) {
 	return c, P(&c).UnmarshalBinary(data)
 }
 
+// CloneGob copies v by way of its bytes. No bytes are the zero value.
+func CloneGob[T any, P GobPointer[T]](v T) (T, error) {
+	var c T
+	data, err := P(&v).GobEncode()
+	if err != nil || len(data) == 0 {
+		return c, err
+	}
+	return c, P(&c).GobDecode(data)
+}
+
 // CloneProto copies a message; nil stays nil.
 func CloneProto[M any, P ProtoPointer[M]](m P) P {
 	if m == nil {

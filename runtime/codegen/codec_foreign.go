@@ -142,6 +142,41 @@ func ReadBinary[T any, P BinaryPointer[T]](d *Decoder, v *T) {
 	}
 }
 
+// A GobPointer is a pointer to a T that turns into bytes and back by the methods that
+// package encoding/gob looks for.
+type GobPointer[T any] interface {
+	*T
+	GobEncode() ([]byte, error)
+	GobDecode([]byte) error
+}
+
+// AppendGob appends v's bytes as field num, unless there are none.
+func AppendGob[T any, P GobPointer[T]](b []byte, num int, v T) ([]byte, error) {
+	data, err := P(&v).GobEncode()
+	return AppendBytes(b, num, data), err
+}
+
+// PutGob appends v's bytes as field num.
+func PutGob[T any, P GobPointer[T]](b []byte, num int, v T) ([]byte, error) {
+	data, err := P(&v).GobEncode()
+	return PutBytes(b, num, data), err
+}
+
+// ReadGob reads the field's bytes into v. No bytes are the zero value.
+func ReadGob[T any, P GobPointer[T]](d *Decoder, v *T) {
+	data := d.bytes()
+	if d.err != nil {
+		return
+	}
+	*v = *new(T)
+	if len(data) == 0 {
+		return
+	}
+	if err := P(v).GobDecode(data); err != nil {
+		d.fail(err)
+	}
+}
+
 // A ProtoPointer is a generated protobuf message: a pointer to an M.
 type ProtoPointer[M any] interface {
 	*M

@@ -57,10 +57,35 @@ func (a *adoption) typeOf(path, what string, was, is *Field) {
 	case formsDiffer(loose(was.Type), loose(is.Type)):
 		a.add(CodeType, was.line, "give what is new another name; or, if each of the types reads what the other writes, run "+retypeCommand(path, is.Type),
 			"%s %s: number %d was %s and is %s", what, path, was.Number, was.Type, is.Type)
+	case formTag(what, was.Type, is.Type) != "":
+		a.add(CodeType, was.line, "tag the field "+formTag(what, was.Type, is.Type)+" to keep its form; or, "+reset+path,
+			"%s %s: number %d was %s and is %s", what, path, was.Number, was.Type, is.Type)
 	default:
 		a.add(CodeType, was.line, "give what is new another name; or, "+reset+path,
 			"%s %s: number %d was %s and is %s", what, path, was.Number, was.Type, is.Type)
 	}
+}
+
+// formTag is the tag by which a field keeps the form that it had: its type is the same
+// and its text or its bytes travel now instead of the other. It is "" of all else.
+func formTag(what, was, is string) string {
+	const text, binary = "text:", "binary:"
+	form := ""
+	switch {
+	case was != is && strings.ReplaceAll(is, binary, text) == was:
+		form = "text"
+	case was != is && strings.ReplaceAll(is, text, binary) == was:
+		form = "binary"
+	default:
+		return ""
+	}
+	switch what {
+	case "state":
+		return "`shard:\"state," + form + "\"`"
+	case "field":
+		return "`shard:\"" + form + "\"`"
+	}
+	return "" // arguments and results have no tags
 }
 
 // formsDiffer reports whether two types are alike but for other types in one place,

@@ -88,7 +88,7 @@ func (n *namer) unnamed(t *model.Type) string {
 		return "time"
 	case model.Text:
 		return "text:" + n.expr(t.Expr)
-	case model.Binary:
+	case model.Binary, model.Gob:
 		return "binary:" + n.expr(t.Expr)
 	case model.Proto:
 		return "proto(" + (&namer{}).expr(t.Expr.Elem) + ")"

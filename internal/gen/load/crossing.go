@@ -46,12 +46,14 @@ type crossing struct {
 	added []types.Type
 	list  []*model.Type
 	depth int
+	// formed are the types in another form than their own choice.
+	formed map[formKey]*model.Type
 	// within counts, by generic type, the instances that hold what is looked at.
 	within map[*types.TypeName]int
 }
 
 func newCrossing(s *source) *crossing {
-	return &crossing{source: s, within: make(map[*types.TypeName]int)}
+	return &crossing{source: s, formed: make(map[formKey]*model.Type), within: make(map[*types.TypeName]int)}
 }
 
 // maxInstances is how many instances of one generic type may hold each other. In
@@ -101,6 +103,7 @@ func (c *crossing) of(t types.Type) (*model.Type, *refusal) {
 			c.known.Delete(a)
 		}
 		c.list = c.list[:first]
+		clear(c.formed) // some may have been added to the list
 		c.known.Set(t, r)
 	}
 	return nil, r
@@ -189,10 +192,7 @@ func (c *crossing) fillKnown(m *model.Type, t types.Type) (done bool, r *refusal
 		return false, &refusal{code: CodeType, why: "a protobuf message cannot be copied", remedy: "use a pointer to it"}
 	case c.entities[named.Obj()]:
 		return false, &refusal{code: CodeType, why: "an entity stays where it lives", remedy: "pass its id"}
-	case hasText(t):
-		m.Shape, m.Plain = model.Text, isLossless(t)
-	case hasBinary(t):
-		m.Shape = model.Binary
+	case setForm(m, t, ""):
 	default:
 		return false, c.refuseHalf(t)
 	}
@@ -298,11 +298,16 @@ func (c *crossing) fillStruct(m *model.Type, t types.Type, u *types.Struct) *ref
 			return c.locate(r.at("."+f.Name()), f, own)
 		case hasTag && tag == "id":
 			m.IDField = f.Name()
+		case hasTag && isForm(tag):
 		case hasTag:
-			r := &refusal{code: CodeTag, why: `the tag shard:"` + tag + `" means nothing here`, remedy: `only shard:"id" and shard:"-" do outside an entity`}
+			r := &refusal{code: CodeTag, why: `the tag shard:"` + tag + `" means nothing here`, remedy: `only shard:"id", shard:"-", shard:"text" and shard:"binary" do outside an entity`}
 			return c.locate(r.at("."+f.Name()), f, own)
 		}
-		elem, r := c.of(f.Type())
+		chosen := tag
+		if !isForm(tag) {
+			chosen = ""
+		}
+		elem, r := c.inForm(f.Type(), chosen)
 		if r != nil && !own {
 			foreign := *r
 			foreign.remedy = "copy what you need into a struct of your own"

@@ -36,7 +36,7 @@ func (s *source) fields(n *model.Entity, m *marked, h *source) types.Type {
 		if f.Name() == "_" {
 			continue
 		}
-		tag, hasTag := s.tag(n, f, u.Tag(i))
+		tag, form, hasTag := s.tag(n, f, u.Tag(i))
 		switch {
 		case !hasTag:
 			untagged = append(untagged, f)
@@ -50,7 +50,7 @@ func (s *source) fields(n *model.Entity, m *marked, h *source) types.Type {
 				id = f.Type()
 			}
 		case tag == "state":
-			s.stateField(n, f)
+			s.stateField(n, f, form)
 		}
 	}
 	for _, f := range untagged {
@@ -59,25 +59,28 @@ func (s *source) fields(n *model.Entity, m *marked, h *source) types.Type {
 	return id
 }
 
-// tag returns a field's shard tag, if it has one that means something.
-func (s *source) tag(n *model.Entity, f *types.Var, raw string) (tag string, ok bool) {
+// tag returns a field's shard tag, if it has one that means something, and the form
+// that it chooses for state.
+func (s *source) tag(n *model.Entity, f *types.Var, raw string) (tag, form string, ok bool) {
 	tag, ok = reflect.StructTag(raw).Lookup("shard")
 	subject := n.Name + "." + f.Name()
 	switch {
 	case !ok && strings.Contains(raw, "shard:"):
 		s.add(f.Pos(), CodeTag, "write `shard:\"state\"`, with quotes and no spaces", "%s: malformed tag `%s`", subject, raw)
-		return "", true
+		return "", "", true
 	case !ok:
-		return "", false
+		return "", "", false
 	case tag == "id" || tag == "state" || tag == "-":
-		return tag, true
+		return tag, "", true
+	case strings.HasPrefix(tag, "state,") && isForm(tag[len("state,"):]):
+		return "state", tag[len("state,"):], true
 	}
-	remedy := `there are id, state and -`
+	remedy := `there are id, state, state with ,text or ,binary behind it, and -`
 	if meant := nearest(strings.ToLower(tag), []string{"id", "state"}); meant != "" {
 		remedy = `write shard:"` + meant + `"`
 	}
 	s.add(f.Pos(), CodeTag, remedy, "%s: no such tag shard:%q", subject, tag)
-	return "", true
+	return "", "", true
 }
 
 // idType reads the type of the field tagged id.
@@ -115,8 +118,8 @@ func (s *source) idType(n *model.Entity, f *types.Var, h *source) bool {
 	return false
 }
 
-func (s *source) stateField(n *model.Entity, f *types.Var) {
-	t, r := s.crossing.of(f.Type())
+func (s *source) stateField(n *model.Entity, f *types.Var, form string) {
+	t, r := s.crossing.inForm(f.Type(), form)
 	if r == nil {
 		n.State = append(n.State, model.Field{Name: f.Name(), Number: len(n.State) + 1, Type: t})
 		return

@@ -63,7 +63,7 @@ func plain(t *model.Type) bool {
 	switch t.Shape {
 	case model.Bytes, model.Time, model.Proto, model.Slice, model.Map, model.Pointer:
 		return false
-	case model.Text, model.Binary:
+	case model.Text, model.Binary, model.Gob:
 		return t.Plain // as the loader found it
 	case model.Array:
 		return plain(t.Elem)
@@ -81,7 +81,7 @@ func plain(t *model.Type) bool {
 
 func fallible(t *model.Type) bool {
 	switch t.Shape {
-	case model.Text, model.Binary, model.Proto:
+	case model.Text, model.Binary, model.Gob, model.Proto:
 		return true
 	}
 	if t.Recursive {
@@ -97,7 +97,7 @@ func fallible(t *model.Type) bool {
 
 func cloneFallible(t *model.Type) bool {
 	switch t.Shape {
-	case model.Text, model.Binary:
+	case model.Text, model.Binary, model.Gob:
 		return !t.Plain
 	}
 	if t.Recursive {

@@ -16,6 +16,7 @@ const (
 	Time      // time.Time
 	Text      // MarshalText and UnmarshalText
 	Binary    // MarshalBinary and UnmarshalBinary
+	Gob       // GobEncode and GobDecode
 	Proto     // a pointer to a generated protobuf message
 	ByteArray // [N]byte
 	Slice

@@ -2,7 +2,9 @@ package zoo
 
 import (
 	"encoding"
+	"encoding/gob"
 	"fmt"
+	"math/big"
 	"reflect"
 	"time"
 
@@ -109,10 +111,15 @@ func wholeOf(v reflect.Value) string {
 	p.Elem().Set(v)
 	var b []byte
 	switch m := p.Interface().(type) {
-	case encoding.TextMarshaler:
-		b, _ = m.MarshalText()
 	case encoding.BinaryMarshaler:
 		b, _ = m.MarshalBinary()
+	case gob.GobEncoder:
+		b, _ = m.GobEncode()
+		if i, ok := m.(*big.Int); ok {
+			b, _ = i.MarshalText() // it has no MarshalBinary
+		}
+	case encoding.TextMarshaler:
+		b, _ = m.MarshalText()
 	default:
 		b = p.Elem().Slice(0, v.Len()).Bytes()
 	}
@@ -157,6 +164,10 @@ func differsInStruct(m protoreflect.Message, v reflect.Value) string {
 			c := reflect.New(v.Type()).Elem()
 			c.Set(v)
 			f = reflect.NewAt(f.Type(), c.Field(i).Addr().UnsafePointer()).Elem()
+		}
+		if v.Type().Field(i).Tag.Get("shard") == "text" {
+			text, _ := f.Interface().(encoding.TextMarshaler).MarshalText()
+			f = reflect.ValueOf(string(text))
 		}
 		if why := differsInField(m, number, f); why != "" {
 			return why

@@ -3790,7 +3790,7 @@ func appendNetipAddrIntMap(b []byte, num int, v map[netip.Addr]int) (_ []byte, e
 	for key, e := range v {
 		var at int
 		b, at = codegen.Open(b, num)
-		if b, err = codegen.PutText(b, 1, key); err != nil {
+		if b, err = codegen.PutBinary(b, 1, key); err != nil {
 			return b, err
 		}
 		b = codegen.PutInt(b, 2, e)
@@ -3807,7 +3807,7 @@ func readNetipAddrIntMap(d *codegen.Decoder, v *map[netip.Addr]int) {
 	for d.Next() {
 		switch d.Field() {
 		case 1:
-			codegen.ReadText(d, &key)
+			codegen.ReadBinary(d, &key)
 		case 2:
 			codegen.ReadInt(d, &e)
 		}
@@ -4375,16 +4375,25 @@ func appendOthers(b []byte, num int, v Others) (_ []byte, err error) {
 	if b, err = codegen.AppendText(b, 2, v.Big); err != nil {
 		return b, err
 	}
-	if b, err = codegen.AppendText(b, 3, v.Addr); err != nil {
+	if b, err = codegen.AppendBinary(b, 3, v.Addr); err != nil {
 		return b, err
 	}
-	if b, err = codegen.AppendText(b, 4, v.Prefix); err != nil {
+	if b, err = codegen.AppendBinary(b, 4, v.Prefix); err != nil {
 		return b, err
 	}
 	if b, err = codegen.AppendBinary(b, 5, v.URL); err != nil {
 		return b, err
 	}
-	if b, err = codegen.AppendProto(b, 6, v.Proto); err != nil {
+	if b, err = codegen.AppendGob(b, 6, v.Float); err != nil {
+		return b, err
+	}
+	if b, err = appendBigFloatPointerSlice(b, 7, v.Floats); err != nil {
+		return b, err
+	}
+	if b, err = codegen.AppendText(b, 8, v.AsText); err != nil {
+		return b, err
+	}
+	if b, err = codegen.AppendProto(b, 9, v.Proto); err != nil {
 		return b, err
 	}
 	return codegen.Close(b, at), nil
@@ -4400,12 +4409,18 @@ func readOthers(d *codegen.Decoder, v *Others) {
 		case 2:
 			codegen.ReadText(d, &v.Big)
 		case 3:
-			codegen.ReadText(d, &v.Addr)
+			codegen.ReadBinary(d, &v.Addr)
 		case 4:
-			codegen.ReadText(d, &v.Prefix)
+			codegen.ReadBinary(d, &v.Prefix)
 		case 5:
 			codegen.ReadBinary(d, &v.URL)
 		case 6:
+			codegen.ReadGob(d, &v.Float)
+		case 7:
+			readBigFloatPointerSlice(d, &v.Floats)
+		case 8:
+			codegen.ReadText(d, &v.AsText)
+		case 9:
 			codegen.ReadProto(d, &v.Proto)
 		}
 	}
@@ -4418,10 +4433,19 @@ func cloneOthers(v Others) (_ Others, err error) {
 	if v.Big, err = codegen.CloneText(v.Big); err != nil {
 		return Others{}, err
 	}
-	if v.Prefix, err = codegen.CloneText(v.Prefix); err != nil {
+	if v.Prefix, err = codegen.CloneBinary(v.Prefix); err != nil {
 		return Others{}, err
 	}
 	if v.URL, err = codegen.CloneBinary(v.URL); err != nil {
+		return Others{}, err
+	}
+	if v.Float, err = codegen.CloneGob(v.Float); err != nil {
+		return Others{}, err
+	}
+	if v.Floats, err = cloneBigFloatPointerSlice(v.Floats); err != nil {
+		return Others{}, err
+	}
+	if v.AsText, err = codegen.CloneText(v.AsText); err != nil {
 		return Others{}, err
 	}
 	v.Proto = codegen.CloneProto(v.Proto)
@@ -4431,10 +4455,90 @@ func cloneOthers(v Others) (_ Others, err error) {
 // knownOthers reports which fields of an Others are known.
 func knownOthers(num int) (bool, codegen.Fields) {
 	switch num {
-	case 1, 2, 3, 4, 5, 6:
+	case 1, 2, 3, 4, 5, 6, 7, 8, 9:
 		return true, nil
 	}
 	return false, nil
+}
+
+// appendBigFloatPointerSlice encodes a []*big.Float as field num.
+func appendBigFloatPointerSlice(b []byte, num int, v []*big.Float) (_ []byte, err error) {
+	for _, e := range v {
+		if b, err = appendBigFloatPointerElement(b, num, e); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+// readBigFloatPointerSlice decodes a field into a []*big.Float.
+func readBigFloatPointerSlice(d *codegen.Decoder, v *[]*big.Float) {
+	var e *big.Float
+	readBigFloatPointerElement(d, &e)
+	*v = append(*v, e)
+}
+
+// cloneBigFloatPointerSlice copies a []*big.Float, as it would arrive.
+func cloneBigFloatPointerSlice(v []*big.Float) (_ []*big.Float, err error) {
+	if len(v) == 0 {
+		return nil, nil
+	}
+	c := make([]*big.Float, len(v))
+	for i, e := range v {
+		if c[i], err = cloneBigFloatPointer(e); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// appendBigFloatPointer encodes a *big.Float as field num.
+func appendBigFloatPointer(b []byte, num int, v *big.Float) (_ []byte, err error) {
+	if v == nil {
+		return b, nil
+	}
+	return codegen.PutGob(b, num, *v)
+}
+
+// appendBigFloatPointerElement encodes a *big.Float as an element: a message
+// with it in field 1.
+func appendBigFloatPointerElement(b []byte, num int, v *big.Float) (_ []byte, err error) {
+	b, at := codegen.Open(b, num)
+	if b, err = appendBigFloatPointer(b, 1, v); err != nil {
+		return b, err
+	}
+	return codegen.Close(b, at), nil
+}
+
+// readBigFloatPointer decodes a field into a *big.Float.
+func readBigFloatPointer(d *codegen.Decoder, v **big.Float) {
+	if *v == nil {
+		*v = new(big.Float)
+	}
+	codegen.ReadGob(d, *v)
+}
+
+// readBigFloatPointerElement decodes an element into a *big.Float.
+func readBigFloatPointerElement(d *codegen.Decoder, v **big.Float) {
+	outer := d.Enter()
+	for d.Next() {
+		if d.Field() == 1 {
+			readBigFloatPointer(d, v)
+		}
+	}
+	d.Leave(outer)
+}
+
+// cloneBigFloatPointer copies a *big.Float, as it would arrive.
+func cloneBigFloatPointer(v *big.Float) (_ *big.Float, err error) {
+	if v == nil {
+		return nil, nil
+	}
+	c, err := codegen.CloneGob(*v)
+	if err != nil {
+		return nil, err
+	}
+	return &c, nil
 }
 
 // appendForest encodes a Forest as field num.
@@ -4777,7 +4881,7 @@ func knownDue(num int) (bool, codegen.Fields) {
 // appendPort encodes a Port as field num.
 func appendPort(b []byte, num int, v Port) (_ []byte, err error) {
 	b, at := codegen.Open(b, num)
-	if b, err = codegen.AppendText(b, 1, v.Addr); err != nil {
+	if b, err = codegen.AppendBinary(b, 1, v.Addr); err != nil {
 		return b, err
 	}
 	b = codegen.AppendUint(b, 2, v.Number)
@@ -4790,7 +4894,7 @@ func readPort(d *codegen.Decoder, v *Port) {
 	for d.Next() {
 		switch d.Field() {
 		case 1:
-			codegen.ReadText(d, &v.Addr)
+			codegen.ReadBinary(d, &v.Addr)
 		case 2:
 			codegen.ReadUint(d, &v.Number)
 		}
@@ -5105,10 +5209,10 @@ func appendTexts(b []byte, num int, v Texts) (_ []byte, err error) {
 	if b, err = appendKeyKeyMap(b, 10, v.ByKey); err != nil {
 		return b, err
 	}
-	if b, err = codegen.AppendText(b, 11, v.Prefix); err != nil {
+	if b, err = codegen.AppendBinary(b, 11, v.Prefix); err != nil {
 		return b, err
 	}
-	if b, err = codegen.AppendText(b, 12, v.AddrPort); err != nil {
+	if b, err = codegen.AppendBinary(b, 12, v.AddrPort); err != nil {
 		return b, err
 	}
 	return codegen.Close(b, at), nil
@@ -5141,9 +5245,9 @@ func readTexts(d *codegen.Decoder, v *Texts) {
 		case 10:
 			readKeyKeyMap(d, &v.ByKey)
 		case 11:
-			codegen.ReadText(d, &v.Prefix)
+			codegen.ReadBinary(d, &v.Prefix)
 		case 12:
-			codegen.ReadText(d, &v.AddrPort)
+			codegen.ReadBinary(d, &v.AddrPort)
 		}
 	}
 	d.Leave(outer)
@@ -5187,10 +5291,10 @@ func cloneTexts(v Texts) (_ Texts, err error) {
 	if v.ByKey, err = cloneKeyKeyMap(v.ByKey); err != nil {
 		return Texts{}, err
 	}
-	if v.Prefix, err = codegen.CloneText(v.Prefix); err != nil {
+	if v.Prefix, err = codegen.CloneBinary(v.Prefix); err != nil {
 		return Texts{}, err
 	}
-	if v.AddrPort, err = codegen.CloneText(v.AddrPort); err != nil {
+	if v.AddrPort, err = codegen.CloneBinary(v.AddrPort); err != nil {
 		return Texts{}, err
 	}
 	return v, nil
@@ -5519,7 +5623,9 @@ var (
 		return Optional{v.Bool, v.Int, v.String, v.Time, v.Bytes, v.Scalars, v.Strings, v.Prices, v.Hash, v.Grid, v.Double, v.Big, v.Proto}
 	}
 	_ = func(v Tree) Tree { return Tree{v.Name, v.Children, v.Left, v.ByName} }
-	_ = func(v Others) Others { return Others{v.Time, v.Big, v.Addr, v.Prefix, v.URL, v.Proto} }
+	_ = func(v Others) Others {
+		return Others{v.Time, v.Big, v.Addr, v.Prefix, v.URL, v.Float, v.Floats, v.AsText, v.Proto}
+	}
 	_ = func(v Embedding) Embedding { return Embedding{v.Point, v.Scalars, v.hidden, v.tags, v.stays} }
 	_ = func(v Promoted) Promoted {
 		return Promoted{v.Due, v.Port, v.Ports, v.Money, v.Amount, v.Label, v.Labels}

@@ -94,7 +94,7 @@ func special(r *rand.Rand, v reflect.Value) bool {
 	case big.Int:
 		made = *new(big.Int).Lsh(big.NewInt(r.Int64()-1<<62), uint(r.IntN(200)))
 	case netip.Addr:
-		made = []netip.Addr{{}, netip.AddrFrom4([4]byte{10, 0, 0, byte(r.IntN(4))}), netip.MustParseAddr("fe80::1%eth0")}[r.IntN(3)]
+		made = []netip.Addr{{}, netip.AddrFrom4([4]byte{10, 0, 0, byte(r.IntN(4))}), netip.MustParseAddr("fe80::1%eth0"), netip.MustParseAddr("::ffff:1.2.3.4%eth0")}[r.IntN(4)]
 	case netip.Prefix:
 		made = []netip.Prefix{{}, netip.PrefixFrom(netip.AddrFrom4([4]byte{10}), r.IntN(33))}[r.IntN(2)]
 	case url.URL:
@@ -103,6 +103,14 @@ func special(r *rand.Rand, v reflect.Value) bool {
 		made = []*wrapperspb.StringValue{nil, {}, wrapperspb.String("x")}[r.IntN(3)]
 	case *wrapperspb.Int64Value:
 		made = []*wrapperspb.Int64Value{nil, {}, wrapperspb.Int64(r.Int64())}[r.IntN(3)]
+	case big.Float:
+		made = []big.Float{{}, *new(big.Float).SetPrec(200).SetMode(big.ToZero).Quo(big.NewFloat(1), big.NewFloat(3)), *new(big.Float).SetInf(true)}[r.IntN(3)]
+	case Others:
+		for i := range v.NumField() {
+			random(r, v.Field(i), 2)
+		}
+		v.Addr().Interface().(*Others).AsText = netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, 1}), uint16(r.IntN(3)))
+		return true
 	case netip.AddrPort:
 		made = []netip.AddrPort{{}, netip.AddrPortFrom(netip.Addr{}, 80), netip.MustParseAddrPort("[fe80::1%eth0]:80")}[r.IntN(3)]
 	case Key:
@@ -245,13 +253,15 @@ func (c comparison) special(a, b any) (done bool, why string) {
 			return true, ": shared big.Int"
 		}
 		return true, ""
-	case netip.Addr, netip.Prefix:
+	case netip.Addr, netip.Prefix, netip.AddrPort:
 		return true, unequal(a, b)
-	case netip.AddrPort:
-		if c.arrived && !a.Addr().IsValid() {
-			a = netip.AddrPort{}
+	case big.Float:
+		b := b.(big.Float)
+		same := a.Cmp(&b) == 0 && a.Prec() == b.Prec() && a.Mode() == b.Mode() && a.Acc() == b.Acc()
+		if !same {
+			return true, fmt.Sprintf(": %v and %v", &a, &b)
 		}
-		return true, unequal(a, b)
+		return true, ""
 	case Cents:
 		if c.arrived {
 			a = a / 100 * 100

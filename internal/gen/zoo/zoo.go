@@ -133,6 +133,9 @@ type Others struct {
 	Addr   netip.Addr
 	Prefix netip.Prefix
 	URL    url.URL
+	Float  big.Float
+	Floats []*big.Float
+	AsText netip.AddrPort `shard:"text"`
 	Proto  *wrapperspb.StringValue
 }
 

@@ -166,7 +166,7 @@ func TestTextsFailLocallyAsRemotely(t *testing.T) {
 		"unwritable key":     {Texts{ByCode: map[Code]Code{"unwritable": "a"}}, false},
 		"unreadable":         {Texts{Code: "unreadable"}, false},
 		"unreadable pointer": {Texts{Pointer: pointer("unreadable")}, false},
-		"invalid prefix":     {Texts{Prefix: netip.PrefixFrom(netip.MustParseAddr("10.0.0.1"), 99)}, false},
+		"invalid prefix":     {Texts{Prefix: netip.PrefixFrom(netip.MustParseAddr("10.0.0.1"), 99)}, true},
 		"port alone":         {Texts{AddrPort: netip.AddrPortFrom(netip.Addr{}, 80)}, true},
 	} {
 		near, nearErr := fails(&local{zoo: &Zoo{}}, tt.v)

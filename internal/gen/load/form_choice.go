@@ -1,0 +1,131 @@
+package load
+
+import (
+	"go/types"
+
+	"github.com/shardgen/shardgen/internal/gen/model"
+)
+
+// The forms that a tag may choose.
+const (
+	formText   = "text"
+	formBinary = "binary"
+)
+
+func isForm(tag string) bool { return tag == formText || tag == formBinary }
+
+// A formKey is a type in a form that a tag chose for it.
+type formKey struct {
+	t    *model.Type
+	form string
+}
+
+// setForm sets how a type travels that says so itself, and reports whether it does.
+// Without a choice bytes go before text: they are the more exact of the two.
+func setForm(m *model.Type, t types.Type, chosen string) bool {
+	switch {
+	case chosen != formText && hasBinary(t):
+		m.Shape = model.Binary
+	case chosen != formText && isNamed(t, "math/big", "Float"):
+		m.Shape = model.Gob // it has no MarshalBinary, and its text leaves out the precision
+	case chosen != formBinary && hasText(t):
+		m.Shape = model.Text
+	default:
+		return false
+	}
+	m.Plain = isLossless(t)
+	return true
+}
+
+// inForm is of for a field whose tag chooses a form, of its type or of what that
+// points to or has as keys or elements.
+func (c *crossing) inForm(t types.Type, chosen string) (*model.Type, *refusal) {
+	m, r := c.of(t)
+	if r != nil || chosen == "" {
+		return m, r
+	}
+	return c.reform(m, t, chosen)
+}
+
+func (c *crossing) reform(m *model.Type, t types.Type, chosen string) (*model.Type, *refusal) {
+	key := formKey{m, chosen}
+	if known := c.formed[key]; known != nil {
+		return known, nil
+	}
+	other := *m
+	switch u := t.Underlying().(type) {
+	case *types.Pointer:
+		if m.Shape != model.Pointer {
+			return nil, c.formless(t, chosen)
+		}
+		return c.reformElem(&other, key, u.Elem())
+	case *types.Map:
+		if m.Shape == model.Map {
+			return c.reformMap(&other, key, u)
+		}
+	case interface{ Elem() types.Type }: // a slice or an array
+		if m.Shape == model.Slice || m.Shape == model.Array {
+			return c.reformElem(&other, key, u.Elem())
+		}
+	}
+	if !setForm(&other, t, chosen) {
+		return nil, c.formless(t, chosen)
+	}
+	if other.Shape == m.Shape {
+		return m, nil
+	}
+	return c.addFormed(key, &other), nil
+}
+
+// reformElem makes other, a copy of key's type, hold elements in the chosen form.
+func (c *crossing) reformElem(other *model.Type, key formKey, elem types.Type) (*model.Type, *refusal) {
+	if key.t.Elem == nil || key.t.Elem == key.t {
+		return nil, c.formless(elem, key.form) // it holds itself
+	}
+	e, r := c.reform(key.t.Elem, elem, key.form)
+	if r != nil {
+		return nil, r
+	}
+	if e == key.t.Elem {
+		return key.t, nil
+	}
+	other.Elem = e
+	return c.addFormed(key, other), nil
+}
+
+// reformMap does so for keys and elements, of which one may have no such form.
+func (c *crossing) reformMap(other *model.Type, key formKey, u *types.Map) (*model.Type, *refusal) {
+	if key.t.Elem == nil || key.t.Elem == key.t {
+		return nil, c.formless(u.Elem(), key.form) // it holds itself
+	}
+	k, noKey := c.reform(key.t.Key, u.Key(), key.form)
+	e, noElem := c.reform(key.t.Elem, u.Elem(), key.form)
+	if noKey != nil && noElem != nil {
+		return nil, noElem
+	}
+	if noKey == nil {
+		other.Key = k
+	}
+	if noElem == nil {
+		other.Elem = e
+	}
+	if other.Key == key.t.Key && other.Elem == key.t.Elem {
+		return key.t, nil
+	}
+	return c.addFormed(key, other), nil
+}
+
+func (c *crossing) addFormed(key formKey, t *model.Type) *model.Type {
+	c.formed[key] = t
+	c.list = append(c.list, t)
+	return t
+}
+
+// formless refuses a choice that a type does not have.
+func (c *crossing) formless(t types.Type, chosen string) *refusal {
+	why, remedy := c.short(t)+" has no text of its own", "declare MarshalText and UnmarshalText, or leave out text"
+	if chosen == formBinary {
+		why, remedy = c.short(t)+" has no bytes of its own", "declare MarshalBinary and UnmarshalBinary, or leave out binary"
+	}
+	return &refusal{code: CodeTag, why: why, remedy: remedy}
+}
