@@ -134,8 +134,50 @@ func taken(spares <-chan *session) *session {
 	}
 }
 
+const (
+	// atOnce is how many attempts at another control connection run side by side,
+	// for where packets are lost each of them may stand still too.
+	atOnce = 3
+	// dialApart is how much later each of them begins.
+	dialApart = 300 * time.Millisecond
+)
+
 // dialAny dials until a connection stands. It returns nil when ctx ends.
-func (c *channel) dialAny(ctx context.Context) *session {
+func (c *channel) dialAny(ctx context.Context) (first *session) {
+	n := 1
+	if c.isControl() {
+		n = atOnce
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	stood := make(chan *session, n)
+	for i := range n {
+		wg.Go(func() { stood <- c.dialAgain(ctx, time.Duration(i)*dialApart) })
+	}
+	for range n { // all of them end
+		s := <-stood
+		switch {
+		case s == nil:
+		case first == nil:
+			first = s
+			cancel()
+		default:
+			s.end()
+		}
+	}
+	return first
+}
+
+// dialAgain dials after a while, until a connection stands. It returns nil when
+// ctx ends.
+func (c *channel) dialAgain(ctx context.Context, after time.Duration) *session {
+	select {
+	case <-time.After(after):
+	case <-ctx.Done():
+		return nil
+	}
 	for {
 		s, err := c.dial(ctx)
 		if err == nil {

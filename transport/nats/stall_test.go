@@ -27,6 +27,7 @@ type proxy struct {
 	conns []net.Conn
 	now   *gate // of connections to come
 	gates []*gate
+	stuck int // so many connections to come stand still
 }
 
 // A gate lets bytes pass while it is open.
@@ -99,6 +100,12 @@ func (p *proxy) run() {
 		p.mu.Lock()
 		p.conns = append(p.conns, near, far)
 		back := p.now
+		if p.stuck > 0 {
+			p.stuck--
+			back = newGate()
+			back.set(false)
+			p.gates = append(p.gates, back)
+		}
 		p.mu.Unlock()
 		p.wg.Go(func() { pass(far, near, newGate(), false) })
 		p.wg.Go(func() { pass(near, far, back, p.slow) })
@@ -242,6 +249,29 @@ func TestStalledConnectionIsReplacedEarly(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantMessage(t, a, 0, transport.Direct, "x")
+}
+
+// Where new connections stand still too, some of them, one that does not is found.
+func TestStalledNodeTriesSeveralConnections(t *testing.T) {
+	s := natsproc.Start(t)
+	p := startProxy(t, strings.TrimPrefix(s.URL(), "nats://"), false)
+	states := make(chan transport.State, 100)
+	o := optionsOf(nodeA)
+	o.Lanes = 1
+	o.OnState = func(ch transport.Channel, s transport.State) {
+		if ch == transport.Control {
+			states <- s
+		}
+	}
+	openWith(t, "nats://"+p.Addr().String(), o, natstransport.ConnectOptions(
+		nats.PingInterval(50*time.Millisecond), nats.MaxPingsOutstanding(1_000_000), nats.Timeout(time.Minute)))
+	wantState(t, states, true)
+	p.mu.Lock()
+	p.stuck = 2 // control's and the lane's
+	p.mu.Unlock()
+	p.stall(false)
+	wantState(t, states, false)
+	wantState(t, states, true)
 }
 
 // A lane whose answers wait behind much that was sent there keeps its connection.
