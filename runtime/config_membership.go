@@ -71,7 +71,8 @@ type Membership struct {
 	GoneAfter time.Duration
 	// CutAfter is how long the broker must know nobody who listens for a member,
 	// asked through another server, until the majority downs it. Default 6s, at
-	// least LeaseMajority.
+	// least LeaseMajority. A node that did not hear itself through the broker for more
+	// than LeaseEcho judges by SilentAfter until it has for that long.
 	CutAfter time.Duration
 	// SilentAfter is how long a member must not answer until the majority downs it.
 	// Default 15s, at least LeaseMajority.
@@ -80,7 +81,8 @@ type Membership struct {
 	// members (6 by default), where more than half of them miss the member themselves:
 	// a process that hangs is replaced so much sooner. A member that may stand still
 	// for longer than that in ordinary operation needs a higher one; SilentAfter turns
-	// it off. Default LeaseMajority, which is also the minimum.
+	// it off. Default LeaseMajority, which is also the minimum. A node that did not hear
+	// itself through the broker judges by SilentAfter, as said at CutAfter.
 	AgreedAfter time.Duration
 	// QuarantineAfter is how long a member that answers heartbeats may leave
 	// unanswered what the coordinator must know of it, which is asked for again

@@ -140,15 +140,16 @@ type Config struct {
 	// on the server that both use, before the member counts as dead. Default 1s.
 	GoneAfter time.Duration
 	// CutAfter is how long a member must have no listener through another server
-	// before it is downed by majority. Default 6s.
+	// before it is downed by majority. Default 6s. A node whose own echoes stayed
+	// away for more than LeaseEcho within the last SilentAfter waits for SilentAfter.
 	CutAfter time.Duration
 	// SilentAfter is how long a member must not answer before it is downed by
 	// majority. Default 15s.
 	SilentAfter time.Duration
 	// AgreedAfter is how long a member must not answer before DowningBroker downs it
 	// where more than half of the voters have missed it themselves, in a cluster of at
-	// most Watched+1 members, in which all watch all. It has no effect above
-	// SilentAfter. Default LeaseMajority, which must not be higher.
+	// most Watched+1 members, in which all watch all. A node whose own echoes stayed
+	// away waits for SilentAfter, as with CutAfter. It has no effect above SilentAfter. Default LeaseMajority, which must not be higher.
 	AgreedAfter time.Duration
 }
 

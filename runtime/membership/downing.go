@@ -163,15 +163,26 @@ func (m *Machine) noteUnreachable() {
 
 // downAt is when an unreachable member is due to be judged. What the observer
 // had waited before its word came counts.
+//
+// Before SilentAfter a member is judged only by a node whose own echoes have come
+// back without a gap for as long. Where packets are lost, connections stand still for
+// longer than AgreedAfter and CutAfter, and the judge's own does now and then.
 func (m *Machine) downAt(place int) time.Time {
 	f := m.facts()
-	wait := m.config.SilentAfter
-	if f.evidence[place] >= EvidenceCut {
-		wait = m.config.CutAfter
+	since, quiet := m.downing.since[m.gossip.Members[place].Address], f.quiet[place]
+	at := since.Add(max(m.config.SilentAfter-quiet, 0))
+	clean := m.detect.muffled
+	if !clean.IsZero() {
+		clean = clean.Add(m.config.SilentAfter)
 	}
-	at := m.downing.since[m.gossip.Members[place].Address].Add(max(wait-f.quiet[place], 0))
+	switch f.evidence[place] {
+	case EvidenceGone:
+		at = earlier(at, since.Add(max(m.config.CutAfter-quiet, 0)))
+	case EvidenceCut:
+		at = earlier(at, maxTime(since.Add(max(m.config.CutAfter-quiet, 0)), clean))
+	}
 	if since, ok := m.agreedSince(place); ok {
-		at = earlier(at, since.Add(m.config.AgreedAfter))
+		at = earlier(at, maxTime(since.Add(m.config.AgreedAfter), clean))
 	}
 	return at
 }

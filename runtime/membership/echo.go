@@ -45,6 +45,9 @@ func (m *Machine) onEcho(from transport.Address, msg Echo) {
 	}
 	if !m.echoAlive() {
 		m.clearEvidence() // nothing came through, so nobody could be heard
+		if last := m.detect.echoSent; !last.IsZero() && m.now.Sub(last) > m.config.LeaseEcho {
+			m.detect.muffled = m.now
+		}
 	}
 	m.detect.echoSent, m.detect.echoGood = m.detect.echoes[i].sent, true
 	m.detect.echoes = slices.Delete(m.detect.echoes, 0, i+1)

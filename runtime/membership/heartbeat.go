@@ -27,6 +27,9 @@ type detection struct {
 	echoSent time.Time
 	// echoGood: an echo came back through this connection.
 	echoGood bool
+	// muffled is when echoes last came back after they had stayed away for longer than
+	// LeaseEcho.
+	muffled time.Time
 
 	aliveAt time.Time
 	beatSeq uint64
