@@ -73,7 +73,7 @@ func TestIdleHooksThatDoNotEnd(t *testing.T) {
 // TestQuickHooksAreCheap: an idle entity whose stop hook is quick costs no goroutine,
 // timer or channel, so that very many can rest while calls go on.
 func TestQuickHooksAreCheap(t *testing.T) { // not parallel: it counts what is allocated
-	const all, most = 2000, 6
+	const all, most = 2000, 3
 	c := emptyCluster(t)
 	n := shard.New(c.config("a"))
 	c.nodes["a"] = n

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"bytes"
+	"context"
 	"runtime"
 	"sync"
 	"time"
@@ -138,20 +139,20 @@ type restWorker struct {
 	since   int    // entities put to rest since others were let run
 	state   []byte // an entity's state before its hook; used again
 
-	mu    sync.Mutex  // guards what follows
-	hook  *idleHook   // the hook that runs; nil: none
-	timer *time.Timer // of the watchdog; made with the first hook
-	armed bool        // the watchdog will look
-	left  bool        // the place was given away
+	mu      sync.Mutex   // guards what follows
+	hook    idleHook     // the hook that runs; zero: none
+	context *hookContext // of the hook that runs, or of the one before
+	timer   *time.Timer  // of the watchdog; made with the first hook
+	armed   bool         // the watchdog will look
+	left    bool         // the place was given away
+	lost    bool         // the watchdog has taken over an entity, and the worker is to end
 }
 
-// idleHook is the stop hook of one idle entity, and its context.
+// idleHook is the stop hook of one idle entity.
 type idleHook struct {
-	hookContext
-	shard     *hostedShard
-	entity    *region.Entity
-	began     time.Time
-	abandoned bool // the watchdog has the entity's turn; guarded by the worker's mu
+	shard  *hostedShard
+	entity *region.Entity
+	began  time.Time
 }
 
 func (r *restWorker) run() {
@@ -175,6 +176,9 @@ func (r *restWorker) end() {
 	if r.timer != nil {
 		r.timer.Stop()
 	}
+	if r.context != nil {
+		r.context.end()
+	}
 	r.leaveLocked()
 }
 
@@ -193,10 +197,9 @@ func (r *restWorker) rest(next resting) bool {
 	s, e := next.shard, next.entity
 	s.host.resting.Add(1)
 	var state []byte
-	var hook *idleHook
 	err := errHookExited
 	defer func() { // also when the encoder or the hook ends this goroutine
-		if hook == nil || r.ended(hook) {
+		if r.ended() {
 			s.rested(e, state, err)
 		}
 	}()
@@ -204,9 +207,10 @@ func (r *restWorker) rest(next resting) bool {
 		return true
 	}
 	value := e.Value
-	hook, err = r.watch(s, e), errHookExited // should the hook end this goroutine
-	err = s.callStopHook(hook, e.ID, value, codegen.Idle)
-	if !r.ended(hook) {
+	ctx := r.watch(s, e)
+	err = errHookExited // should the hook end this goroutine
+	err = s.callStopHook(ctx, e.ID, value, codegen.Idle)
+	if !r.ended() {
 		return false
 	}
 	if err == nil {
@@ -215,20 +219,26 @@ func (r *restWorker) rest(next resting) bool {
 	return r.hasPlace()
 }
 
-// watch has the watchdog watch a hook that is about to begin. The worker's goroutine
-// has the entity's turn until ended reports whether it still has it.
-func (r *restWorker) watch(s *hostedShard, e *region.Entity) *idleHook {
+// watch has the watchdog watch a hook that is about to begin, and returns its context.
+// The worker has the entity's turn for as long as ended reports that. A context of which
+// no hook has asked more than its deadline serves those that begin soon after, which
+// have a hundredth less of their time.
+func (r *restWorker) watch(s *hostedShard, e *region.Entity) context.Context {
 	now, limit := time.Now(), s.host.settings.stopTimeout
-	h := &idleHook{shard: s, entity: e, began: now}
-	h.Context, h.deadline = s.plane().ctx, now.Add(limit)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.hook = h
+	r.hook = idleHook{s, e, now}
+	if c := r.context; c == nil || c.over.Load() || c.deadline.Sub(now) < limit-limit/100 {
+		if c != nil {
+			c.end()
+		}
+		r.context = newHookContext(s.plane().ctx, now.Add(limit))
+	}
 	if !r.armed {
 		r.armed = true
 		r.armLocked(min(slowHook, limit))
 	}
-	return h
+	return r.context
 }
 
 func (r *restWorker) armLocked(d time.Duration) {
@@ -239,17 +249,16 @@ func (r *restWorker) armLocked(d time.Duration) {
 	}
 }
 
-// ended ends the watching of a hook that has returned, and its context. It reports
-// whether the hook was not abandoned. It may be called again.
-func (r *restWorker) ended(h *idleHook) bool {
+// ended ends the watching of a hook that has returned. It reports whether the worker
+// still has the entity. It may be called again, and before a hook was watched.
+func (r *restWorker) ended() bool {
 	r.mu.Lock()
-	if r.hook == h {
-		r.hook = nil
+	defer r.mu.Unlock()
+	r.hook = idleHook{}
+	if r.context != nil && r.context.made.Load() != nil {
+		r.context.end()
 	}
-	mine := !h.abandoned
-	r.mu.Unlock()
-	h.end()
-	return mine
+	return !r.lost
 }
 
 // hasPlace reports whether the worker's place was not given away.
@@ -265,7 +274,7 @@ func (r *restWorker) look() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	h := r.hook
-	if h == nil {
+	if h.entity == nil {
 		r.armed = false
 		return
 	}
@@ -274,7 +283,8 @@ func (r *restWorker) look() {
 	switch {
 	case took >= limit:
 		r.leaveLocked()
-		r.hook, h.abandoned = nil, true
+		r.hook, r.lost = idleHook{}, true
+		r.context.end()
 		h.shard.plane().wg.Go(func() { r.abandon(h) }) // the worker, which has not ended, is counted
 	case took >= slowHook:
 		r.leaveLocked()
@@ -286,8 +296,7 @@ func (r *restWorker) look() {
 
 // abandon puts an entity to rest whose hook does not return, with the state that it had
 // before the hook. The worker does not touch the entity any more.
-func (r *restWorker) abandon(h *idleHook) {
-	h.end()
+func (r *restWorker) abandon(h idleHook) {
 	h.shard.rested(h.entity, bytes.Clone(r.state), h.shard.hookAbandoned())
 }
 

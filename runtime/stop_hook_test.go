@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/runtime/region"
 )
 
 // TestStopHookContext: the context of a stop hook ends with the hook, at its deadline,
@@ -63,4 +65,31 @@ func TestStopHookContextIsDerivedCheaply(t *testing.T) {
 	c.end()
 	<-derived.Done()
 	require.ErrorIs(t, derived.Err(), context.Canceled)
+}
+
+// TestStopHooksShareContext: stop hooks that only run one after another have one
+// context, with nearly all of their time. One that asked for Done has its own, which
+// ends with it.
+func TestStopHooksShareContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const limit = time.Second
+		s := &hostedShard{host: &host{plane: &plane{ctx: t.Context()}, settings: hostSettings{stopTimeout: limit}}}
+		r := &restWorker{workers: &restWorkers{}}
+		defer r.end()
+		first := r.watch(s, &region.Entity{})
+		require.True(t, r.ended())
+		time.Sleep(limit / 200)
+		require.Same(t, first, r.watch(s, &region.Entity{}))
+		require.True(t, r.ended())
+		time.Sleep(limit / 50)
+		second := r.watch(s, &region.Entity{})
+		require.NotSame(t, first, second)
+		<-first.Done()
+		require.NoError(t, second.Err())
+		require.True(t, r.ended())
+		require.ErrorIs(t, second.Err(), context.Canceled)
+		require.NoError(t, r.watch(s, &region.Entity{}).Err())
+		require.True(t, r.ended())
+	})
 }
