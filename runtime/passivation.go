@@ -61,9 +61,9 @@ const (
 	surveyed = 128
 	// restedAtOnce is how many entities rest before other goroutines are let run.
 	restedAtOnce = 32
-	// pauseAfter and pauseTime leave a third of the time to calls alone while very many idle
+	// pauseAfter and pauseTime leave half of the time to calls alone while very many idle
 	// entities rest.
-	pauseAfter = 2 * time.Millisecond
+	pauseAfter = time.Millisecond
 	pauseTime  = time.Millisecond
 	// rarestLook is how many seconds go by at most until a shard is looked at again.
 	rarestLook = 5
