@@ -143,7 +143,12 @@ func (p port) resultError(c *codegen.Call, res result) error {
 		return p.fail(c.Ref, c.Method, Executed, fmt.Errorf("%w: %s%s", ErrTooLarge, res.text, smaller))
 	case wire.CodeNoResult:
 		return p.fail(c.Ref, c.Method, Executed, noResult(errors.New(res.text)))
+	case codeUnrepeatable:
+		return p.fail(c.Ref, c.Method, Unknown, fmt.Errorf("%w: %s when it was to be sent again (it may have run: ask the entity before calling again)", ErrTooLarge, res.text))
 	case codeLost:
+		if res.text != "" {
+			return p.fail(c.Ref, c.Method, Unknown, fmt.Errorf("%w: %v %s (it may have run: ask the entity before calling again)", ErrLost, res.lost, res.text))
+		}
 		return p.fail(c.Ref, c.Method, Unknown, fmt.Errorf("%w: %v (it may have run: ask the entity before calling again)", ErrLost, res.lost))
 	}
 	if cause := p.notRun(res); cause != nil {
@@ -188,7 +193,7 @@ func (p port) notRun(res result) error {
 		return fmt.Errorf("%w: before its turn", context.Canceled)
 	case codeUnsent:
 		return fmt.Errorf("%w: %s%s", ErrOverloaded, res.text, slower)
-	case codeUnsendable:
+	case wire.CodeUnsendable:
 		return fmt.Errorf("%w: %s%s", ErrTooLarge, res.text, smaller)
 	case codeShed:
 		return fmt.Errorf("%w: at most %d calls wait for an instance (raise Config.SingletonBuffer?)", ErrBufferFull, p.kind.plane.cfg.singletonBuffer())
@@ -198,13 +203,16 @@ func (p port) notRun(res result) error {
 
 // Codes of this process's own, never on the wire.
 const (
-	codeLost       wire.Code = 1<<16 + iota // the node left without an answer
-	codeUnsent                              // it could not even be queued
-	codeUnsendable                          // it is too large
-	codeClosed                              // this process shuts down
-	codeExpired                             // its time is over
-	codeShed                                // younger calls took its place in a full buffer
+	codeLost         wire.Code = 1<<16 + iota // the node left without an answer
+	codeUnsent                                // it could not even be queued
+	codeUnrepeatable                          // it was sent, and is too large to be sent again
+	codeClosed                                // this process shuts down
+	codeExpired                               // its time is over
+	codeShed                                  // younger calls took its place in a full buffer
 )
+
+// whyDropped says why nobody knows what became of what a client sent before it was away.
+const whyDropped = "dropped what it knew of this connection, which was away for too long"
 
 // Remedies of what the layers below refuse.
 const (

@@ -46,7 +46,7 @@ func TestCausesOfAnswers(t *testing.T) {
 		{"results that do not encode", result{code: wire.CodeNoResult, text: "encode total: oops"}, ErrNoResult, Executed, "results do not encode: encode total: oops (the method has run: mend what it returns)"},
 		{"lost", result{code: codeLost, lost: transport.Address{Name: "b", Incarnation: 7}}, ErrLost, Unknown, "node was lost: b#0000000000000007 (it may have run: ask the entity before calling again)"},
 		{"not queued", result{code: codeUnsent, text: "too much unacknowledged: 9 bytes for b"}, ErrOverloaded, NotExecuted, "overloaded: too much unacknowledged: 9 bytes for b (slow down and retry, or raise Config.MaxBuffered)"},
-		{"arguments too large", result{code: codeUnsendable, text: "9 bytes, at most 5"}, ErrTooLarge, NotExecuted, "message too large: 9 bytes, at most 5 (send less at once, or raise max_payload of the NATS server)"},
+		{"arguments too large", result{code: wire.CodeUnsendable, text: "9 bytes, at most 5"}, ErrTooLarge, NotExecuted, "message too large: 9 bytes, at most 5 (send less at once, or raise max_payload of the NATS server)"},
 		{"shed", result{code: codeShed}, ErrBufferFull, NotExecuted, "dropped from a full buffer: at most 5 calls wait for an instance (raise Config.SingletonBuffer?)"},
 		{"a later code", result{code: 999}, nil, Unknown, "answer of unknown code 999 (is the other side newer?)"},
 	} {

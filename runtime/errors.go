@@ -20,7 +20,9 @@ var (
 	ErrBadArgs = errors.New("arguments do not decode")
 	// ErrActivation: the entity could not be brought to life.
 	ErrActivation = errors.New("activation failed")
-	// ErrTooLarge: the arguments or the results exceed the broker's payload limit.
+	// ErrTooLarge: the arguments or the results exceed the broker's payload limit. The
+	// outcome says which: NotExecuted or Executed; Unknown where the limit shrank after the
+	// arguments had been sent.
 	ErrTooLarge = errors.New("message too large")
 	// ErrNoResult: the method ran and its results cannot be encoded.
 	ErrNoResult = errors.New("results do not encode")
@@ -29,7 +31,8 @@ var (
 	// ErrMismatch: caller and host disagree about the type, for example about
 	// its number of shards.
 	ErrMismatch = errors.New("type mismatch")
-	// ErrLost: the node that the call was sent to left the cluster without an answer.
+	// ErrLost: the node that the call was sent to left the cluster without an answer, or
+	// dropped what it knew of a connection from outside that was away for over a minute.
 	ErrLost = errors.New("node was lost")
 	// ErrClosed: the node or connection was shut down.
 	ErrClosed = errors.New("closed")

@@ -121,3 +121,34 @@ func (s *Stays) Add(kind string, shard uint32, reason string, now time.Time) {
 
 // Tick logs what is due.
 func (s *Stays) Tick(now time.Time) { s.tick(now) }
+
+// SetClientPatience sets how long the node keeps what it knows of an absent client.
+func (n *Node) SetClientPatience(d time.Duration) { n.plane.clientPatience = d }
+
+// KnowsPeer reports whether the node has a path to the process.
+func (n *Node) KnowsPeer(a transport.Address) bool { return n.plane.knownPath(a, 0) != nil }
+
+// KnowsTable reports whether the connection knows where shards are.
+func (c *Conn) KnowsTable() bool { return c.plane.table.Load() != nil }
+
+// Begun reports whether the connection has exchanged something with the entity's home, and all it sent is acknowledged.
+func (c *Conn) Begun(kind, id string) bool {
+	t := (*c.plane.kinds.Load())[kind].route(c.ShardOf(kind, id).Shard).target.Load()
+	if t == nil || t.path == nil {
+		return false
+	}
+	t.path.mu.Lock()
+	defer t.path.mu.Unlock()
+	return t.path.core.Acked() > 0 && t.path.core.Acked() == t.path.core.Next()-1
+}
+
+// Appended is how much the connection has appended for the entity's home.
+func (c *Conn) Appended(kind, id string) uint64 {
+	t := (*c.plane.kinds.Load())[kind].route(c.ShardOf(kind, id).Shard).target.Load()
+	if t == nil || t.path == nil {
+		return 0
+	}
+	t.path.mu.Lock()
+	defer t.path.mu.Unlock()
+	return t.path.core.Next() - 1
+}

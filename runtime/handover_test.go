@@ -28,14 +28,14 @@ func testFrameGoesOn(t *testing.T, typ wire.Type) {
 	settle(t, accounts, "bob", "log")
 	peer := transport.Peer{Address: transport.Address{Name: "stranger", Incarnation: 7}, Client: true}
 	link, err := c.broker.Transport().Open(testContext(t), transport.Options{
-		Cluster: "test", Self: peer.Address, Lanes: 1, OnState: func(transport.Channel, transport.State) {},
+		Cluster: "test", Self: peer.Address, Client: true, Lanes: 1, OnState: func(transport.Channel, transport.State) {},
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = link.Close() })
 
 	const count, holds = 40, 5
 	frame := wire.AppendFrameHeader(nil, &wire.FrameHeader{
-		Version: wire.FrameVersion, From: peer, Seq: 1, Count: count, Window: 1 << 20,
+		Version: wire.FrameVersion, From: peer, Seq: 1, Count: count, Window: 1 << 20, Session: sessionOf(t, link, peer, a.Peer()),
 	})
 	var want []string
 	for i := range count {
@@ -61,4 +61,17 @@ func testFrameGoesOn(t *testing.T, typ wire.Type) {
 	require.Equal(t, want, lines)
 	c.gate.Release <- struct{}{}
 	require.NoError(t, receive(t, c.gate.Left, "Hold ends"))
+}
+
+// sessionOf asks a member for the number of its path to a client.
+func sessionOf(t *testing.T, link transport.Link, client, member transport.Peer) uint64 {
+	hello := wire.AppendFrameHeader(nil, &wire.FrameHeader{Version: wire.FrameVersion, From: client, Seq: 1, Hello: 1})
+	require.NoError(t, link.Send(0, member, 0, hello))
+	m, err := link.Receive(0)
+	require.NoError(t, err)
+	h, _, err := new(wire.FrameReader).Header(m.Payload)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, h.Hello)
+	require.NotZero(t, h.Session)
+	return h.Session
 }

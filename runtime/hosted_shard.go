@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -181,6 +182,9 @@ func (pl *plane) answer(c *inCall, e *wire.Envelope, by publisher) {
 func (p *path) answer(e *wire.Envelope, by publisher) bool {
 	p.mu.Lock()
 	_, err := p.appendLocked(e)
+	if errors.Is(err, errTooLarge) && e.Type == wire.TypeReply {
+		_, err = p.appendLocked(tooLarge(e, err))
+	}
 	if err == nil && by == nil && !p.writing {
 		p.publishLocked(false)
 	}
@@ -308,6 +312,13 @@ func (s *hostedShard) forwardLocked(c *inCall, after *[]func()) {
 		p.mu.Lock()
 		seq, err = p.appendLocked(e)
 		p.mu.Unlock()
+	}
+	if errors.Is(err, errTooLarge) {
+		if c.id == 0 {
+			pl.ledger.add(tellLost)
+		}
+		*after = append(*after, func() { pl.answerCode(c, wire.CodeUnsendable, err.Error()) })
+		return
 	}
 	if err != nil {
 		*after = append(*after, func() { s.drop(c) })

@@ -104,7 +104,12 @@ func (l *lane) message(m transport.Message) {
 		pl.ledger.add(frameIgnored)
 		return
 	}
-	skip, ok := p.receive(&h, l.at)
+	skip, dropped, ok := p.receive(&h, l.at)
+	if dropped {
+		if p = pl.replacePath(p); p != nil {
+			skip, _, ok = p.receive(&h, l.at)
+		}
+	}
 	if !ok {
 		return
 	}

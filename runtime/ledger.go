@@ -51,6 +51,7 @@ const (
 	leftUnacked                     // messages that a peer had not acknowledged when this node left
 	frameSent                       // frames published, each with many envelopes under load
 	messageNewer                    // control messages that only a later release knows
+	limitTooLow                     // frames that wait because the broker takes next to nothing
 	// membershipRefused is the first of the reasons of membership.Refusal, of which
 	// RefusedMalformed is the last.
 	membershipRefused
@@ -69,7 +70,7 @@ var reasonNames = [membershipRefused]string{
 	rememberedStarted: "entity started again", rememberedFailed: "entity not started again",
 	rememberedLate: "remembered late", rememberFailed: "remember failed",
 	entitySupervised: "supervised", hookAbandoned: "hook abandoned", stateLost: "state lost", leftUnacked: "not acknowledged", frameSent: "frames sent",
-	messageNewer: "newer message",
+	messageNewer: "newer message", limitTooLow: "broker limit too low",
 }
 
 // String names the reason.

@@ -82,11 +82,8 @@ func (s *hostedShard) handOff() {
 			pl.ctl.moveAborted(s.id, epoch, to.String()+" is gone")
 			return fx
 		}
-		for _, e := range parts {
-			if err := p.append(e); err != nil {
-				pl.ctl.moveAborted(s.id, epoch, "send the state to "+to.String()+": "+err.Error())
-				break
-			}
+		if err := p.appendAll(parts); err != nil {
+			pl.ctl.moveAborted(s.id, epoch, "send the state to "+to.String()+": "+err.Error())
 		}
 		return fx
 	})
@@ -164,7 +161,7 @@ func (s *hostedShard) mayRest(e *region.Entity) bool {
 // initParts encodes the shard's state into envelopes that fit the broker. A
 // state that does not fit into one is cut: the new home puts it together again.
 func (s *hostedShard) initParts(entities []region.Encoded, ids luggage, epoch placement.Epoch) []*wire.Envelope {
-	limit := s.plane().link().MaxPayload() - wire.MaxFrameHeader - wire.Overhead - 2*transport.MaxNameBytes
+	limit := max(s.plane().link().MaxPayload(), minPayload) - wire.MaxFrameHeader - wire.Overhead - 2*transport.MaxNameBytes
 	var parts []*wire.Envelope
 	var records []byte
 	cut := func(last bool) {

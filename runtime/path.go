@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"errors"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -39,13 +40,16 @@ type path struct {
 }
 
 func newPath(pl *plane, peer transport.Peer, ch transport.Channel) *path {
-	return &path{plane: pl, peer: peer, ch: ch, core: call.NewPath(pl.pathConfig(), peer)}
+	return &path{plane: pl, peer: peer, ch: ch, core: call.NewPath(pl.pathConfig(peer), peer)}
 }
 
 // appendLocked adds an envelope; the caller holds mu and calls flush afterwards.
 func (p *path) appendLocked(e *wire.Envelope) (uint64, error) {
 	if p.gone {
 		return 0, errPeerGone
+	}
+	if e.SizeBound() > smallMessage {
+		p.core.SetLimit(max(p.plane.link().MaxPayload(), minPayload))
 	}
 	return p.core.Append(e)
 }
@@ -67,6 +71,19 @@ func (p *path) append(e *wire.Envelope) error {
 		p.plane.ledger.add(dropNoPeer)
 	}
 	return err
+}
+
+// appendAll appends all the parts of something, and nothing comes between them.
+func (p *path) appendAll(parts []*wire.Envelope) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range parts {
+		if _, err := p.appendLocked(e); err != nil {
+			p.plane.ledger.add(dropNoPeer)
+			return err
+		}
+	}
+	return nil
 }
 
 // flush publishes what has gathered, unless somebody else is at it.
@@ -179,6 +196,9 @@ func (p *path) writeLocked(gather bool) {
 		p.plane.ledger.add(frameSent)
 		err := p.plane.link().Send(p.ch, p.peer, token, payload)
 		p.mu.Lock()
+		if errors.Is(err, transport.ErrTooLarge) && p.shrinkLocked(token, len(payload)) {
+			continue
+		}
 		if err != nil {
 			p.core.Unsent(token, now)
 			return
@@ -227,7 +247,8 @@ func (p *path) rewind() {
 }
 
 // clientPatience is how long a process outside the cluster may be absent before
-// what is kept for it goes. Members are judged by the membership instead.
+// what is kept for it goes. Members are judged by the membership instead. Nothing is
+// remembered of what went: see the sessions of package call.
 const clientPatience = time.Minute
 
 func (p *path) bounced(token uint64) {
@@ -238,7 +259,7 @@ func (p *path) bounced(token uint64) {
 	if p.absent.IsZero() {
 		p.absent = now
 	}
-	drop := p.peer.Client && now.Sub(p.absent) > clientPatience
+	drop := p.peer.Client && now.Sub(p.absent) > p.plane.clientPatience
 	p.mu.Unlock()
 	if drop {
 		p.plane.dropPeer(p.peer.Address)
@@ -260,20 +281,36 @@ func (p *path) partIfStranger() {
 	}
 }
 
-// receive takes a frame's header. ok is false when the frame must be ignored.
-func (p *path) receive(h *wire.FrameHeader, at time.Time) (skip uint32, ok bool) {
+// receive takes a frame's header. ok is false when the frame must be ignored, or, with
+// dropped, belongs to a path that is to be made.
+func (p *path) receive(h *wire.FrameHeader, at time.Time) (skip uint32, dropped, ok bool) {
 	p.mu.Lock()
 	p.heard = at
 	skip, ok = p.core.Receive(h, at)
 	if !ok {
+		dropped = p.core.Dropped() && !p.gone
 		p.mu.Unlock()
-		p.plane.ledger.add(frameIgnored)
-		p.flush() // perhaps with a request to send again
-		return 0, false
+		if !dropped {
+			p.ignored(h)
+		}
+		return 0, dropped, false
 	}
 	p.armLocked()
 	p.mu.Unlock()
-	return skip, ok
+	return skip, false, true
+}
+
+// ignored sees to what a frame asks for that is not handled.
+func (p *path) ignored(h *wire.FrameHeader) {
+	p.plane.ledger.add(frameIgnored)
+	p.mu.Lock()
+	farewell := p.core.Farewell(h)
+	p.mu.Unlock()
+	if farewell {
+		p.plane.clientLeft(p)
+		return
+	}
+	p.flush() // perhaps with a request to send again, or with the path's number
 }
 
 // received ends a frame of that size: its envelopes were handled, so its
@@ -281,11 +318,6 @@ func (p *path) receive(h *wire.FrameHeader, at time.Time) (skip uint32, ok bool)
 // could not before.
 func (p *path) received(h *wire.FrameHeader, size int) (more bool) {
 	p.mu.Lock()
-	if p.core.Forgotten(h) {
-		p.mu.Unlock()
-		p.plane.peerForgot(p)
-		return false
-	}
 	p.absent = time.Time{}
 	progress := p.core.Ack(h, time.Now())
 	owed := p.core.AckOwed(p.handled.Load(), size)
@@ -304,6 +336,17 @@ func (p *path) received(h *wire.FrameHeader, size int) (more bool) {
 		r.acked(p, acked)
 	}
 	return more
+}
+
+// lostBy says what became of what the peer did not answer, for people; "" if the peer
+// has left.
+func (p *path) lostBy() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.core.Dropped() {
+		return whyDropped
+	}
+	return ""
 }
 
 func (p *path) isGone() bool {

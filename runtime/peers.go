@@ -211,16 +211,17 @@ func (pl *plane) dropPeer(a transport.Address) {
 	}
 }
 
-// peerForgot begins anew, on one lane, with a member that had given this client
-// up for dead. What it acknowledged and did not answer nobody knows. Other lanes
-// are found out by themselves: one that was first used since is known there.
-func (pl *plane) peerForgot(p *path) {
+// replacePath begins a new path with a peer that has dropped its side of p, and returns
+// it; nil if the peer is gone. What a member may have taken over p and did not answer
+// nobody knows; what never reached it goes to the shards' homes now. Other lanes find out
+// by themselves.
+func (pl *plane) replacePath(p *path) *path {
 	a := p.peer.Address
 	pl.peersMu.Lock()
 	pp := pl.peers[a]
 	if pp == nil || pp.paths[p.ch] != p {
 		pl.peersMu.Unlock()
-		return
+		return pl.knownPath(a, int(p.ch))
 	}
 	next := &peerPaths{peer: pp.peer, paths: slices.Clone(pp.paths)}
 	next.paths[p.ch] = newPath(pl, pp.peer, p.ch)
@@ -228,12 +229,16 @@ func (pl *plane) peerForgot(p *path) {
 	pl.peersMu.Unlock()
 	left, stopped := p.close(false)
 	pl.reroute(p, left, stopped)
-	pl.pending.completeIf(func(c *pendingCall) bool { return c.path == p }, result{code: codeLost, lost: a})
-	if t := pl.table.Load(); t != nil {
-		for _, k := range *pl.kinds.Load() {
-			k.comeBack(t, a, int(p.ch))
-		}
+	if p.peer.Client {
+		return next.paths[p.ch]
 	}
+	lost := pl.pending.completeIf(func(c *pendingCall) bool { return c.path == p }, result{code: codeLost, lost: a, text: whyDropped})
+	pl.log.Warn("a member has dropped what it knew of this connection, which was away for too long",
+		"member", a, "lane", int(p.ch), "unacknowledged", len(left), "calls without an answer", lost)
+	for _, k := range *pl.kinds.Load() {
+		k.comeBack(pl.table.Load(), a, int(p.ch))
+	}
+	return next.paths[p.ch]
 }
 
 // reroute sorts what a gone peer left by shard and gives it to the routes.
@@ -254,7 +259,7 @@ func (pl *plane) reroute(p *path, left []call.Leftover, stopped []*route) {
 			if e.Type == wire.TypeTell {
 				pl.loseTell(Unknown)
 			}
-			pl.pending.complete(e.ID, result{code: codeLost, lost: p.peer.Address})
+			pl.pending.complete(e.ID, result{code: codeLost, lost: p.peer.Address, text: p.lostBy()})
 			continue
 		}
 		r := pl.routeFor(e)

@@ -66,6 +66,9 @@ type plane struct {
 	silences silences
 	reach    reach
 
+	sessions       atomic.Uint64 // paths between members and clients that this process has begun
+	clientPatience time.Duration // clientPatience, but for tests
+
 	kindsMu sync.Mutex
 	kinds   atomic.Pointer[map[string]*kind] // copied on write
 	table   atomic.Pointer[placement.Table]
@@ -99,8 +102,9 @@ type planeControl interface {
 func newPlane(cfg Config, self transport.Peer, ctl planeControl) *plane {
 	pl := &plane{
 		cfg: cfg, self: self, log: cfg.Logger, ctl: ctl,
-		peers: map[transport.Address]*peerPaths{},
-		left:  map[transport.Address]bool{},
+		peers:          map[transport.Address]*peerPaths{},
+		left:           map[transport.Address]bool{},
+		clientPatience: clientPatience,
 	}
 	pl.budget = region.NewBudget(cfg.BufferBytes)
 	pl.ctx, pl.halt = context.WithCancel(context.Background())
@@ -223,6 +227,9 @@ func (pl *plane) waitEnd(ctx context.Context) bool {
 // names and some room for state or arguments.
 const minPayload = 8 << 10
 
+// smallMessage is what fits any broker, in bytes: nobody asks for the limit below it.
+const smallMessage = minPayload / 2
+
 func checkPayload(l transport.Link) error {
 	if n := l.MaxPayload(); n < minPayload {
 		return fmt.Errorf("the broker takes %d bytes a message: want at least %d (raise its max_payload)", n, minPayload)
@@ -230,11 +237,15 @@ func checkPayload(l transport.Link) error {
 	return nil
 }
 
-func (pl *plane) pathConfig() call.Config {
-	return call.Config{
+func (pl *plane) pathConfig(peer transport.Peer) call.Config {
+	c := call.Config{
 		Self: pl.self, MaxPayload: pl.link().MaxPayload(),
 		Window: pl.cfg.Window, MaxBuffered: pl.cfg.MaxBuffered,
 	}
+	if peer.Client || pl.self.Client {
+		c.Session = pl.sessions.Add(1)
+	}
+	return c
 }
 
 func (pl *plane) laneOf(shard uint32) int { return laneOf(shard, pl.cfg.Lanes) }

@@ -82,15 +82,26 @@ func (k *kind) adopt(old, t *placement.Table) {
 	}
 }
 
-// comeBack goes to the shards of a member again that had forgotten this process
-// on that lane.
+// comeBack goes to the shards of a member by the new path on that lane, for it has
+// dropped the one before. Where the table does not know of the shard, it is asked for.
 func (k *kind) comeBack(t *placement.Table, a transport.Address, lane int) {
-	for e := range t.Kind(k.desc.Name).All() {
-		if r := k.route(e.Shard); r != nil && e.Owner == a && k.plane.laneOf(e.Shard) == lane {
-			r.ownerGone(a, nil)
+	for i := range k.routes {
+		r := &k.routes[i]
+		if k.plane.laneOf(r.shard) != lane || !r.leadsTo(a) {
+			continue
+		}
+		r.ownerGone(a, nil)
+		if e, ok := t.Kind(k.desc.Name).Lookup(r.shard); ok && e.Owner == a {
 			r.learn(a, e.Epoch, true)
 		}
 	}
+}
+
+// leadsTo reports whether a is the shard's home, as the route knows it.
+func (r *route) leadsTo(a transport.Address) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.core.Owner == a
 }
 
 // target is where a route's calls go; it never changes, only the route's pointer to it.
@@ -481,7 +492,7 @@ func (r *route) leaveTarget() {
 func (pl *plane) failUnsent(e *wire.Envelope, err error) {
 	code := codeUnsent
 	if errors.Is(err, errTooLarge) {
-		code = codeUnsendable
+		code = wire.CodeUnsendable
 	}
 	if e.ID == 0 || !pl.pending.complete(e.ID, result{code: code, text: err.Error()}) {
 		pl.loseTell(NotExecuted)

@@ -99,8 +99,10 @@ func (pl *plane) answerNow(c *inCall, a answer, by publisher) {
 	if a.payload != nil {
 		e.Payload = *a.payload
 	}
-	if room := pl.maxResult(); a.code != wire.CodeOK && len(e.Text)+len(e.Payload) > room {
-		e.Text, e.Payload = e.Text[:min(len(e.Text), room)], nil // the text is what people read
+	if a.code != wire.CodeOK {
+		if room := pl.maxResult(); len(e.Text)+len(e.Payload) > room {
+			e.Text, e.Payload = e.Text[:min(len(e.Text), room)], nil // the text is what people read
+		}
 	}
 	pl.answer(c, &e, by)
 }
@@ -255,8 +257,10 @@ func (s *hostedShard) runCall(e *region.Entity, c *inCall) answer {
 		return answer{}
 	}
 	*buf = out
-	if limit := pl.maxResult(); len(out) > limit {
-		return answer{code: wire.CodeTooLarge, text: fmt.Sprintf("%d bytes of results, at most %d", len(out), limit)}
+	if len(out) > smallMessage {
+		if limit := pl.maxResult(); len(out) > limit {
+			return answer{code: wire.CodeTooLarge, text: fmt.Sprintf("%d bytes of results, at most %d", len(out), limit)}
+		}
 	}
 	return answer{payload: buf}
 }
@@ -280,7 +284,7 @@ func (s *hostedShard) leased(t *turn) (a answer, ok bool) {
 
 // maxResult is the largest result that fits the broker.
 func (pl *plane) maxResult() int {
-	return pl.link().MaxPayload() - wire.MaxFrameHeader - wire.Overhead
+	return max(pl.link().MaxPayload(), minPayload) - wire.MaxFrameHeader - wire.Overhead
 }
 
 // methodError is the answer for an error that a method, or decoding its

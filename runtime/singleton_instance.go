@@ -225,11 +225,7 @@ func (in *instance) handOff() {
 		if fx, stopped = s.core.Stopped(epoch, now); !stopped {
 			return fx
 		}
-		for _, e := range parts {
-			if handed {
-				handed = p.append(e) == nil
-			}
-		}
+		handed = handed && p.appendAll(parts) == nil
 		return fx
 	})
 	if p != nil {

@@ -114,7 +114,8 @@ type Link interface {
 	TryReceive(ch Channel) (m Message, ok bool)
 	// State tells the channel's connection now.
 	State(ch Channel) State
-	// MaxPayload is the largest payload that Send takes, in bytes.
+	// MaxPayload is the largest payload that Send takes now, in bytes. It changes when the
+	// broker's limit does, or another broker is reached.
 	MaxPayload() int
 	// Drain ends the lanes' subscriptions; Control goes on. When it returns nil,
 	// whatever the broker had routed to this link is ready to be received.

@@ -49,6 +49,7 @@ const (
 	CodeStopped     Code = 13 // the node stops and no other takes the shard
 	CodeDropped     Code = 14 // accepted, but its shard was lost before the turn began
 	CodeNoResult    Code = 15 // the results do not encode: executed
+	CodeUnsendable  Code = 16 // the arguments exceed the broker's limit on the way to the home
 )
 
 // Executed tells whether the call ran when it was answered with the code.

@@ -42,6 +42,12 @@ type FrameHeader struct {
 	Handled uint64
 	Window  uint64
 	Flags   uint32
+	// Session is the number that a member gave its path to a client; 0 from a client that
+	// does not know it yet, and between members.
+	Session uint64
+	// Hello is the number that a client gave its path to a member: it comes with the frames
+	// that ask for the session, and with the member's answer to them; else 0.
+	Hello uint64
 }
 
 // Field numbers of Frame in framepb/frame.proto.
@@ -56,11 +62,13 @@ const (
 	frameWindow      = 8
 	frameFlags       = 9
 	frameHandled     = 10
+	frameSession     = 11
+	frameHello       = 12
 	frameEnvelopes   = 15
 )
 
 // MaxFrameHeader bounds the bytes of an encoded header.
-const MaxFrameHeader = transport.MaxNameBytes + 96
+const MaxFrameHeader = transport.MaxNameBytes + 104
 
 // AppendFrameHeader appends the header; the envelopes follow it.
 func AppendFrameHeader(b []byte, h *FrameHeader) []byte {
@@ -79,7 +87,8 @@ func AppendFrameHeader(b []byte, h *FrameHeader) []byte {
 	if h.Handled > h.Ack {
 		b = appendUint(b, frameHandled, h.Handled)
 	}
-	return b
+	b = appendUint(b, frameSession, h.Session)
+	return appendUint(b, frameHello, h.Hello)
 }
 
 // names remembers the last sender's name so that a stream of frames from one
@@ -162,6 +171,10 @@ func (r *FrameReader) field(h *FrameHeader, num protowire.Number, typ protowire.
 		h.Flags = uint32(v)
 	case frameHandled:
 		h.Handled = v
+	case frameSession:
+		h.Session = v
+	case frameHello:
+		h.Hello = v
 	}
 	return n
 }

@@ -53,7 +53,7 @@ func (w whole) proto() *framepb.Frame {
 	h := w.Header
 	f := &framepb.Frame{
 		Version: h.Version, From: h.From.Name, Incarnation: h.From.Incarnation, Client: h.From.Client,
-		Seq: h.Seq, Count: h.Count, Ack: h.Ack, Window: h.Window, Flags: h.Flags,
+		Seq: h.Seq, Count: h.Count, Ack: h.Ack, Window: h.Window, Flags: h.Flags, Session: h.Session, Hello: h.Hello,
 	}
 	if h.Handled > h.Ack {
 		f.Handled = h.Handled
@@ -80,7 +80,7 @@ func node(p transport.Peer) *framepb.Node {
 func randomFrame(r *rand.Rand) whole {
 	h := FrameHeader{
 		Version: FrameVersion, From: randomPeer(r), Seq: randomUint(r), Count: uint32(randomUint(r)),
-		Ack: randomUint(r), Window: randomUint(r), Flags: uint32(r.IntN(8)),
+		Ack: randomUint(r), Window: randomUint(r), Flags: uint32(r.IntN(8)), Session: randomUint(r), Hello: randomUint(r),
 	}
 	h.Handled = max(h.Ack, randomUint(r))
 	w := whole{Header: h}
@@ -171,7 +171,7 @@ func TestCodecAgreesWithProtobuf(t *testing.T) {
 
 func TestSizeBounds(t *testing.T) {
 	peer := transport.Peer{Address: transport.Address{Name: strings.Repeat("x", transport.MaxNameBytes), Incarnation: ^uint64(0)}, Client: true}
-	h := FrameHeader{^uint32(0), peer, ^uint64(0), ^uint32(0), ^uint64(0) - 1, ^uint64(0), ^uint64(0), ^uint32(0)}
+	h := FrameHeader{^uint32(0), peer, ^uint64(0), ^uint32(0), ^uint64(0) - 1, ^uint64(0), ^uint64(0), ^uint32(0), ^uint64(0), ^uint64(0)}
 	if n := len(AppendFrameHeader(nil, &h)); n > MaxFrameHeader {
 		t.Errorf("header: %d bytes, want at most MaxFrameHeader = %d", n, MaxFrameHeader)
 	}

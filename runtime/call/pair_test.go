@@ -319,9 +319,6 @@ func (e *end) frame(h wire.FrameHeader, rest []byte, seq uint64, skip uint32, si
 			return
 		}
 	}
-	if e.path.Forgotten(&h) {
-		e.p.fail("%s: takes its peer for one that has forgotten", e.name)
-	}
 	e.path.Ack(&h, e.p.now)
 	e.path.AckOwed(e.handled, size)
 	if h.Flags&wire.FlagBye != 0 {

@@ -49,10 +49,13 @@ const (
 // frameBytes is where a frame is full: batches beyond it gain nothing.
 const frameBytes = 64 << 10
 
-// Config is a path's settings, equal for all paths of a process.
+// Config is a path's settings; but for Session they are equal for all paths of a process.
 type Config struct {
-	Self        transport.Peer
-	MaxPayload  int // of the broker, in bytes
+	Self transport.Peer
+	// Session numbers this side of a path between a member and a client: it is greater than
+	// that of each path that this process had to the peer before. 0 between members.
+	Session     uint64
+	MaxPayload  int // of the broker, in bytes, to begin with; see SetLimit
 	Window      int // bytes granted to the peer
 	MaxBuffered int // bytes kept for the peer before calls are refused
 }
@@ -95,16 +98,15 @@ type Path struct {
 	probing bool      // the peer was absent: one frame at a time until it answers
 
 	// Receiving.
-	received    uint64
-	nackedAt    time.Time
-	nack        bool
-	ackSent     uint64
-	unsaid      int // bytes of frames that were handled since an acknowledgement was sent
-	ackDueAt    time.Time
-	ackNow      bool
-	bye         bool
-	forgotSince time.Time // the peer asks for everything; zero: it does not
-	forgotten   bool      // and has done so for long
+	received uint64
+	nackedAt time.Time
+	nack     bool
+	ackSent  uint64
+	unsaid   int // bytes of frames that were handled since an acknowledgement was sent
+	ackDueAt time.Time
+	ackNow   bool
+	bye      bool
+	session  session
 }
 
 // frame is one batch of encoded envelopes behind room for a header.
@@ -140,7 +142,7 @@ func sendingOf(token uint64) (first uint64, sending uint32) {
 // NewPath returns the path to peer. Both sides must make theirs anew for each
 // pair of incarnations.
 func NewPath(cfg Config, peer transport.Peer) *Path {
-	return &Path{cfg: cfg, peer: peer, next: 1, window: cfg.Window}
+	return &Path{cfg: cfg, peer: peer, next: 1, window: cfg.Window, session: newSession(cfg, peer)}
 }
 
 // Peer is the other end.
@@ -168,16 +170,22 @@ func (p *Path) Append(e *wire.Envelope) (uint64, error) {
 	f.buf = wire.AppendEnvelope(reserve(f.buf, size), e)
 	p.held += len(f.buf) - before
 	f.count++
-	if e.Type == wire.TypeRefusal && e.Seq > 0 {
-		if f.refuses == 0 {
-			p.refusals++
-			f.refuses = e.Seq
-		}
-		f.refuses = min(f.refuses, e.Seq)
-	}
+	p.noteRefusal(f, e)
 	seq := p.next
 	p.next++
 	return seq, nil
+}
+
+// noteRefusal is for each envelope that comes into a frame.
+func (p *Path) noteRefusal(f *frame, e *wire.Envelope) {
+	if e.Type != wire.TypeRefusal || e.Seq == 0 {
+		return
+	}
+	if f.refuses == 0 {
+		p.refusals++
+		f.refuses = e.Seq
+	}
+	f.refuses = min(f.refuses, e.Seq)
 }
 
 func (p *Path) openFrame(size int) *frame {
@@ -225,6 +233,9 @@ func (p *Path) Unpublished() bool { return p.sendAt < len(p.frames) }
 func (p *Path) Take(now time.Time, ack uint64) (payload []byte, token uint64, ok bool) {
 	defer p.check()
 	p.lent = 0
+	if p.awaitsSession() {
+		return p.hello(now, ack)
+	}
 	if p.sendAt < len(p.frames) && p.maySend(now) {
 		f := &p.frames[p.sendAt]
 		p.end(f)
@@ -280,13 +291,17 @@ func (p *Path) seal(f *frame, ack uint64) []byte {
 	var scratch [wire.MaxFrameHeader]byte
 	h := wire.FrameHeader{
 		Version: wire.FrameVersion, From: p.cfg.Self, Seq: f.first, Count: f.count,
-		Ack: p.safeAck(f, ack), Handled: ack, Window: uint64(p.cfg.Window),
+		Ack: p.safeAck(f, ack), Handled: ack, Window: uint64(p.cfg.Window), Session: p.session.number,
 	}
 	if p.nack {
 		h.Flags |= wire.FlagNack
 	}
 	if p.bye {
 		h.Flags |= wire.FlagBye
+	}
+	if p.session.asked || p.awaitsSession() {
+		h.Hello = p.session.hello
+		p.session.asked = false
 	}
 	p.nack, p.ackNow, p.ackDueAt, p.ackSent, p.unsaid = false, false, time.Time{}, ack, 0
 	header := wire.AppendFrameHeader(scratch[:0], &h)
@@ -354,7 +369,7 @@ func (p *Path) Rewind() {
 	defer p.check()
 	p.rewindTo(p.handled)
 	p.probing = false
-	p.retryAt = time.Time{}
+	p.retryAt, p.session.helloAt = time.Time{}, time.Time{}
 }
 
 func (p *Path) rewindTo(i int) {
@@ -366,7 +381,8 @@ func (p *Path) rewindTo(i int) {
 }
 
 // Ack takes the acknowledgement and the window of a frame that Receive accepted,
-// after its envelopes were handled. It reports whether the peer got any further.
+// after its envelopes were handled. It reports whether more may be sent
+// than before: the peer got further, or has said the path's number.
 func (p *Path) Ack(h *wire.FrameHeader, now time.Time) bool {
 	defer p.check()
 	if h.Window > 0 {
@@ -390,31 +406,9 @@ func (p *Path) Ack(h *wire.FrameHeader, now time.Time) bool {
 	if h.Flags&wire.FlagNack != 0 && p.sendAt > p.handled {
 		p.Rewind()
 	}
-	return progress
-}
-
-// Forgotten tells from a frame that Receive accepted that the peer has lost its
-// side of the path: for some time it has asked for what it once acknowledged.
-// Both sides must begin a new path.
-func (p *Path) Forgotten(h *wire.FrameHeader) bool { return p.forgotten && p.asksForAll(h) }
-
-// asksForAll tells that the peer wants everything again, from the first on. One
-// such frame may have been sent long ago, and overtaken in a reconnect.
-func (p *Path) asksForAll(h *wire.FrameHeader) bool {
-	return h.Flags&wire.FlagNack != 0 && h.Ack == 0 && h.Handled == 0 && p.acked > 0
-}
-
-// noteForgetting is for each frame that Receive accepts.
-func (p *Path) noteForgetting(h *wire.FrameHeader, now time.Time) {
-	switch {
-	case h.Ack > 0:
-		p.forgotSince, p.forgotten = time.Time{}, false
-	case !p.asksForAll(h):
-	case p.forgotSince.IsZero():
-		p.forgotSince = now
-	default:
-		p.forgotten = p.forgotten || now.Sub(p.forgotSince) >= RetryAfter
-	}
+	begun := p.session.begun // what waited for the number may go
+	p.session.begun = false
+	return progress || begun
 }
 
 // release passes over the frames that the peer has handled and drops those that
@@ -457,6 +451,9 @@ func (p *Path) Tick(now time.Time) (wake time.Time) {
 	}
 	if p.sendAt > p.handled || p.probing && p.handled < len(p.frames) {
 		wake = p.retryAt
+	}
+	if p.awaitsSession() && (p.Unpublished() || p.ackNow) {
+		wake = p.session.helloAt
 	}
 	if !p.ackDueAt.IsZero() && (wake.IsZero() || p.ackDueAt.Before(wake)) {
 		wake = p.ackDueAt

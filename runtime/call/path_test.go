@@ -103,73 +103,6 @@ func TestByeLeftovers(t *testing.T) {
 	}
 }
 
-// TestForgotten: a peer that has lost its side of the path is found out, and a
-// new path works.
-func TestForgotten(t *testing.T) {
-	eachSeed(t, 20, func(p *pair) {
-		a, b := p.ends[0], p.ends[1]
-		p.calm = true
-		p.traffic(300 * time.Millisecond)
-		p.run(p.now.Add(time.Second))
-		if p.err != nil || a.path.Acked() == 0 {
-			return
-		}
-		b.path = NewPath(b.path.cfg, b.path.peer)
-		if _, err := a.path.Append(&wire.Envelope{Type: wire.TypeTell}); err != nil {
-			p.fail("%v", err)
-		}
-		found := false
-		for range 40 { // a sends, b answers
-			for _, e := range p.ends {
-				payload, _, ok := e.path.Take(p.now, e.path.Received())
-				if !ok {
-					continue
-				}
-				h, _, err := new(wire.FrameReader).Header(payload)
-				if err != nil {
-					p.fail("%v", err)
-				}
-				if _, ok := e.other.path.Receive(&h, p.now); ok {
-					found = found || e.other == a && a.path.Forgotten(&h)
-					e.other.path.Ack(&h, p.now)
-				}
-			}
-			p.now = p.now.Add(25 * time.Millisecond)
-			a.path.Tick(p.now)
-			b.path.Tick(p.now)
-		}
-		if !found {
-			p.fail("not found out within a second")
-		}
-	})
-}
-
-// TestOneStaleRequestIsNotForgetting: a frame that asks for everything may have
-// been sent long ago, by the peer of today.
-func TestOneStaleRequestIsNotForgetting(t *testing.T) {
-	p := NewPath(Config{Self: peerNamed("a"), MaxPayload: 2000, Window: 1000, MaxBuffered: 3000}, peerNamed("b"))
-	now := time.Unix(1000, 0)
-	if _, err := p.Append(&wire.Envelope{Type: wire.TypeTell}); err != nil {
-		t.Fatal(err)
-	}
-	p.Take(now, 0)
-	p.Ack(&wire.FrameHeader{Seq: 1, Ack: 1}, now)
-	all := &wire.FrameHeader{Seq: 1, Flags: wire.FlagNack}
-	usual := &wire.FrameHeader{Seq: 1, Ack: 1}
-	for _, step := range []struct {
-		h    *wire.FrameHeader
-		want bool
-	}{{all, false}, {usual, false}, {all, false}, {all, true}} {
-		if _, ok := p.Receive(step.h, now); !ok {
-			t.Fatal("ignored")
-		}
-		if got := p.Forgotten(step.h); got != step.want {
-			t.Errorf("%+v: got %v, want %v", step.h, got, step.want)
-		}
-		now = now.Add(RetryAfter)
-	}
-}
-
 // TestAcknowledgementAfterLongTurn: when an acknowledgement went out before all
 // of a frame was handled, another one follows by itself.
 func TestAcknowledgementAfterLongTurn(t *testing.T) {
@@ -377,30 +310,6 @@ func TestPartlyKnownFrame(t *testing.T) {
 			t.Errorf("%s: got skip %d, %v, received %d; want %d, %v, %d",
 				step.name, skip, ok, p.Received(), step.skip, step.ok, step.received)
 		}
-	}
-}
-
-// TestPeerThatHandledHasNotForgotten: a peer acknowledges nothing while a refusal of the
-// first envelope stands in a frame behind. What it has handled shows that it remembers.
-func TestPeerThatHandledHasNotForgotten(t *testing.T) {
-	p := NewPath(Config{Self: peerNamed("a"), MaxPayload: 2000, Window: 1000, MaxBuffered: 3000}, peerNamed("b"))
-	now := time.Unix(1000, 0)
-	for range 2 {
-		if _, err := p.Append(&wire.Envelope{Type: wire.TypeTell}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	p.Take(now, 0)
-	p.Ack(&wire.FrameHeader{Seq: 1, Ack: 2, Handled: 2}, now)
-	again := &wire.FrameHeader{Seq: 1, Flags: wire.FlagNack, Handled: 2}
-	for range 3 {
-		if _, ok := p.Receive(again, now); !ok {
-			t.Fatal("ignored")
-		}
-		if p.Forgotten(again) {
-			t.Error("the peer has handled 2 envelopes and counts as having forgotten the path")
-		}
-		now = now.Add(RetryAfter)
 	}
 }
 

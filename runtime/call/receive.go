@@ -9,7 +9,8 @@ import (
 // Receive takes the header of a frame from the peer and tells how many of its
 // envelopes, from the front, are known already; the others must be handled now,
 // in order. ok is false when the whole frame must be ignored, its
-// acknowledgement too: something before it is missing, or it is old.
+// acknowledgement too: something before it is missing, or it is old, or of a path
+// that was dropped.
 //
 // After a frame with ok the driver handles the envelopes and then calls Ack.
 func (p *Path) Receive(h *wire.FrameHeader, now time.Time) (skip uint32, ok bool) {
@@ -18,6 +19,8 @@ func (p *Path) Receive(h *wire.FrameHeader, now time.Time) (skip uint32, ok bool
 	switch {
 	case h.Seq == 0 || last+1 < h.Seq:
 		return 0, false // foreign: sequences start at 1 and do not wrap
+	case !p.ofSession(h, now):
+		return 0, false
 	case h.Seq > p.received+1:
 		if now.Sub(p.nackedAt) >= nackGap || p.nackedAt.IsZero() {
 			p.nack, p.ackNow, p.nackedAt = true, true, now
@@ -25,10 +28,8 @@ func (p *Path) Receive(h *wire.FrameHeader, now time.Time) (skip uint32, ok bool
 		return 0, false
 	case h.Count > 0 && last <= p.received:
 		p.ackNow = true // the acknowledgement was lost
-		p.noteForgetting(h, now)
 		return h.Count, true
 	}
-	p.noteForgetting(h, now)
 	if h.Count > 0 {
 		skip = uint32(p.received + 1 - h.Seq)
 		p.received = last

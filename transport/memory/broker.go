@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 
 	"github.com/shardgen/shardgen/transport"
 )
@@ -39,7 +40,8 @@ func (o Options) withDefaults() Options {
 // A Broker routes messages between the links of its transports. It is safe for
 // concurrent use.
 type Broker struct {
-	options Options
+	options    Options
+	maxPayload atomic.Int64
 
 	mu       sync.Mutex // guards all links and channels too
 	running  bool
@@ -63,9 +65,14 @@ func NewBroker(o Options) *Broker {
 		away:    map[string]bool{},
 		faults:  map[Path]*fault{},
 	}
+	b.maxPayload.Store(int64(b.options.MaxPayload))
 	b.Start()
 	return b
 }
+
+// SetMaxPayload changes Options.MaxPayload, as the reload of a server does. What was sent
+// before is delivered.
+func (b *Broker) SetMaxPayload(bytes int) { b.maxPayload.Store(int64(bytes)) }
 
 // Transport returns a transport over this broker.
 func (b *Broker) Transport() *Transport { return &Transport{broker: b} }

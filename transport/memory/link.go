@@ -117,8 +117,8 @@ func (l *link) readyLocked(c *channel, payload []byte) error {
 	switch {
 	case l.closed:
 		return transport.ErrClosed
-	case len(payload) > l.broker.options.MaxPayload:
-		return fmt.Errorf("%d bytes: %w of %d", len(payload), transport.ErrTooLarge, l.broker.options.MaxPayload)
+	case len(payload) > l.MaxPayload():
+		return fmt.Errorf("%d bytes: %w of %d", len(payload), transport.ErrTooLarge, l.MaxPayload())
 	case !c.state.Connected || len(c.untold) > 1:
 		// Two states untold: the link does not know yet that it was disconnected.
 		return fmt.Errorf("channel %d: %w", c.id, transport.ErrDisconnected)
@@ -232,7 +232,7 @@ func (l *link) Counts(ch transport.Channel) transport.Counts {
 }
 
 // MaxPayload is the broker's.
-func (l *link) MaxPayload() int { return l.broker.options.MaxPayload }
+func (l *link) MaxPayload() int { return int(l.broker.maxPayload.Load()) }
 
 // Flush has nothing to wait for: Send has already routed.
 func (l *link) Flush(ctx context.Context, ch transport.Channel) error {

@@ -49,7 +49,6 @@ type channel struct {
 	dry      chan struct{} // closed by a finished Drain
 	serving  chan struct{} // holds a token while a Serve is under way
 	session  atomic.Pointer[session]
-	limit    atomic.Int64 // the server's max_payload
 
 	foreign atomic.Uint64 // subjects that no link writes
 	denied  atomic.Uint64 // errors of the server about what was sent
@@ -91,7 +90,6 @@ func (c *channel) open(ctx context.Context) error {
 	for {
 		s, err := c.connect(ctx, interest{})
 		if err == nil {
-			c.limit.Store(s.nc.MaxPayload())
 			c.session.Store(s)
 			return nil
 		}
@@ -131,7 +129,6 @@ func (c *channel) adopt(s *session, subscribed interest) bool {
 	if c.closed || c.interest != subscribed {
 		return false
 	}
-	c.limit.Store(s.nc.MaxPayload())
 	c.session.Store(s)
 	return true
 }

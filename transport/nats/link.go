@@ -81,9 +81,8 @@ func (c *channel) publish(subject, reply string, payload []byte) error {
 	}
 	switch {
 	case errors.Is(err, nats.ErrMaxPayload):
-		c.limit.Store(s.nc.MaxPayload()) // the server may have been told another
 		return fmt.Errorf("%d bytes: %w of %d (send less, or raise max_payload)",
-			len(payload), transport.ErrTooLarge, c.limit.Load())
+			len(payload), transport.ErrTooLarge, s.nc.MaxPayload())
 	case c.isClosed():
 		return transport.ErrClosed
 	}
@@ -92,11 +91,12 @@ func (c *channel) publish(subject, reply string, payload []byte) error {
 	return fmt.Errorf("channel %s: %w: %w", c.subjects.channel, transport.ErrDisconnected, err)
 }
 
-// MaxPayload is the least of what the servers behind the channels allow.
+// MaxPayload is the least of what the servers behind the channels allow now: a server may
+// be told another limit while it runs.
 func (l *link) MaxPayload() int {
-	least := l.channels[0].limit.Load()
+	least := l.channels[0].session.Load().nc.MaxPayload()
 	for _, c := range l.channels[1:] {
-		least = min(least, c.limit.Load())
+		least = min(least, c.session.Load().nc.MaxPayload())
 	}
 	return int(least)
 }

@@ -140,6 +140,10 @@ func (p *process) link(a transport.Address) *link {
 	if l == nil {
 		o := p.w.process(a)
 		cfg := call.Config{Self: p.self, MaxPayload: 1 << 20, Window: 64 << 10, MaxBuffered: 8 << 20}
+		if o.self.Client || p.self.Client {
+			p.w.sessions++
+			cfg.Session = p.w.sessions
+		}
 		l = &link{process: p, peer: o.self, core: call.NewPath(cfg, o.self)}
 		p.links[a] = l
 	}
@@ -282,8 +286,8 @@ func (p *process) arrive(payload []byte) {
 }
 
 func (p *process) received(l *link, h *wire.FrameHeader, size int) {
-	if l.core.Forgotten(h) {
-		p.w.fail("%s: %s counts as having forgotten", p.name, l.peer.Name)
+	if l.core.Dropped() {
+		p.w.fail("%s: %s counts as having dropped the path", p.name, l.peer.Name)
 	}
 	progress := l.core.Ack(h, p.w.now)
 	l.core.AckOwed(l.handled, size)

@@ -14,23 +14,24 @@ import (
 // A world is the processes of one run, the broker and the membership. Everything
 // in it follows from the seed.
 type world struct {
-	r       *rand.Rand
-	now     time.Time
-	queue   events
-	order   int
-	hash    uint64 // of all events so far
-	plan    plan
-	ids     []placement.ShardID
-	procs   []*process // all that ever were, in the order of their begin
-	members *members
-	cuts    map[way]time.Time // until when nothing passes
-	oracle  *oracle
-	err     error
-	trace   *strings.Builder // nil: none wanted
-	faulty  bool             // control messages get lost, and faults happen
-	hidden  int              // hosts that fell silent as a coordinator began
-	calm    bool             // the faults are over, and threads ask nothing more
-	watch   func()           // called after each event, if there is one
+	r        *rand.Rand
+	now      time.Time
+	queue    events
+	order    int
+	hash     uint64 // of all events so far
+	sessions uint64 // of paths between members and clients
+	plan     plan
+	ids      []placement.ShardID
+	procs    []*process // all that ever were, in the order of their begin
+	members  *members
+	cuts     map[way]time.Time // until when nothing passes
+	oracle   *oracle
+	err      error
+	trace    *strings.Builder // nil: none wanted
+	faulty   bool             // control messages get lost, and faults happen
+	hidden   int              // hosts that fell silent as a coordinator began
+	calm     bool             // the faults are over, and threads ask nothing more
+	watch    func()           // called after each event, if there is one
 }
 
 var epochStart = time.Unix(1_000_000, 0)

@@ -34,6 +34,8 @@ type Frame struct {
 	Window        uint64                 `protobuf:"varint,8,opt,name=window,proto3" json:"window,omitempty"`            // bytes that the other side may have unacknowledged
 	Flags         uint32                 `protobuf:"varint,9,opt,name=flags,proto3" json:"flags,omitempty"`
 	Handled       uint64                 `protobuf:"varint,10,opt,name=handled,proto3" json:"handled,omitempty"` // as ack, but refusals may still follow; absent where it equals ack
+	Session       uint64                 `protobuf:"varint,11,opt,name=session,proto3" json:"session,omitempty"` // the number of a member's path to a client, which both name; absent where a client asks for it
+	Hello         uint64                 `protobuf:"varint,12,opt,name=hello,proto3" json:"hello,omitempty"`     // the number of a client's path to a member: where the client asks for session, and where it is answered
 	Envelopes     []*Envelope            `protobuf:"bytes,15,rep,name=envelopes,proto3" json:"envelopes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -135,6 +137,20 @@ func (x *Frame) GetFlags() uint32 {
 func (x *Frame) GetHandled() uint64 {
 	if x != nil {
 		return x.Handled
+	}
+	return 0
+}
+
+func (x *Frame) GetSession() uint64 {
+	if x != nil {
+		return x.Session
+	}
+	return 0
+}
+
+func (x *Frame) GetHello() uint64 {
+	if x != nil {
+		return x.Hello
 	}
 	return 0
 }
@@ -596,7 +612,7 @@ var File_shardgen_wire_frame_proto protoreflect.FileDescriptor
 
 const file_shardgen_wire_frame_proto_rawDesc = "" +
 	"\n" +
-	"\x19shardgen/wire/frame.proto\x12\x13shardgen.wire.frame\"\xae\x02\n" +
+	"\x19shardgen/wire/frame.proto\x12\x13shardgen.wire.frame\"\xde\x02\n" +
 	"\x05Frame\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\tR\x04from\x12 \n" +
@@ -608,7 +624,9 @@ const file_shardgen_wire_frame_proto_rawDesc = "" +
 	"\x06window\x18\b \x01(\x04R\x06window\x12\x14\n" +
 	"\x05flags\x18\t \x01(\rR\x05flags\x12\x18\n" +
 	"\ahandled\x18\n" +
-	" \x01(\x04R\ahandled\x12;\n" +
+	" \x01(\x04R\ahandled\x12\x18\n" +
+	"\asession\x18\v \x01(\x04R\asession\x12\x14\n" +
+	"\x05hello\x18\f \x01(\x04R\x05hello\x12;\n" +
 	"\tenvelopes\x18\x0f \x03(\v2\x1d.shardgen.wire.frame.EnvelopeR\tenvelopes\"\xa4\x03\n" +
 	"\bEnvelope\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\rR\x04type\x12\x0e\n" +

@@ -1,0 +1,77 @@
+package shard
+
+import (
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/call"
+	"github.com/shardgen/shardgen/runtime/placement"
+)
+
+// shrinkLocked makes what waits in the path fit a broker that takes less than it did, and
+// answers what does not. It reports false where that helps nothing: the payload fits again,
+// or not even small messages would.
+func (p *path) shrinkLocked(token uint64, size int) bool {
+	limit := p.plane.link().MaxPayload()
+	if token == 0 || size <= limit {
+		return false
+	}
+	if limit < minPayload {
+		if n, tell := p.plane.ledger.addSeldom(limitTooLow); tell {
+			p.plane.log.Error("the broker takes too little: raise its max_payload", "max_payload", limit, "least", minPayload, "count", n)
+		}
+		return false
+	}
+	over := p.core.Shrink(token, limit)
+	for i := range over {
+		p.oversize(&over[i])
+	}
+	return true
+}
+
+// oversize sees to what was in an envelope that the broker takes no more. mu is held.
+func (p *path) oversize(o *call.Oversize) {
+	pl, e := p.plane, &o.Envelope
+	switch e.Type {
+	case wire.TypeCall:
+		if !e.Node.IsZero() && e.Node.Address != pl.self.Address {
+			p.refuseForwarded(o)
+			return
+		}
+		code := wire.CodeUnsendable
+		if !o.NotExecuted {
+			code = codeUnrepeatable
+		}
+		pl.pending.complete(e.ID, result{code: code, text: o.Error()})
+	case wire.TypeTell:
+		if n, tell := pl.ledger.addSeldom(tellLost); tell {
+			pl.log.Warn("tell lost: the broker takes less than it did", "to", p.peer.Address, "kind", string(e.Kind),
+				"entity", clip(string(e.Entity)), "method", clip(string(e.Method)), "err", o, "lost so far", n)
+		}
+	case wire.TypeInit:
+		id := placement.ShardID{Kind: string(e.Kind), Shard: e.Shard}
+		pl.ctl.moveAborted(id, placement.Epoch(e.Epoch), "send the state to "+p.peer.Address.String()+": "+o.Error())
+	}
+}
+
+// refuseForwarded answers the sender of a call that this node has passed on. Of one that
+// may have arrived nobody knows: its sender waits until its deadline.
+func (p *path) refuseForwarded(o *call.Oversize) {
+	if !o.NotExecuted {
+		return
+	}
+	pl, to, lane := p.plane, o.Envelope.Node, int(p.ch)
+	answer := &wire.Envelope{Type: wire.TypeReply, ID: o.Envelope.ID, Code: wire.CodeUnsendable, Text: []byte(o.Error())}
+	pl.wg.Go(func() { // not below the lock of this path
+		if way := pl.path(to, lane); way != nil {
+			way.post(answer)
+		}
+	})
+}
+
+// tooLarge is what a caller gets instead of results that the broker takes no more.
+func tooLarge(reply *wire.Envelope, err error) *wire.Envelope {
+	code := reply.Code
+	if code == wire.CodeOK {
+		code = wire.CodeTooLarge
+	}
+	return &wire.Envelope{Type: wire.TypeReply, ID: reply.ID, Code: code, Text: []byte(err.Error())}
+}
