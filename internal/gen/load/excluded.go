@@ -1,11 +1,14 @@
 package load
 
 import (
+	"bytes"
 	"fmt"
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/tools/go/packages"
@@ -22,33 +25,35 @@ func (e Excluded) String() string {
 	return fmt.Sprintf("%v is built when %s", e.Pos, e.Constraint)
 }
 
-// directiveIn finds the first directive of an entity in a file's text.
-func directiveIn(name string, src []byte) (pos token.Position, found bool) {
-	line := 0
-	for text := range strings.Lines(string(src)) {
-		line++
-		for _, d := range entityDirectives {
-			if rest, ok := strings.CutPrefix(text, "//shard:"+d); ok && strings.TrimLeft(rest, " \t\r\n") != rest {
-				return token.Position{Filename: name, Line: line, Column: 1}, true
+// directiveIn finds the first directive of an entity in a file.
+func directiveIn(name string) (pos token.Position, file *ast.File, found bool) {
+	src, err := os.ReadFile(name)
+	if err != nil || !slices.ContainsFunc(entityDirectives, func(d string) bool { return bytes.Contains(src, []byte("//shard:"+d)) }) {
+		return token.Position{}, nil, false
+	}
+	fset := token.NewFileSet()
+	file, err = parser.ParseFile(fset, name, src, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return token.Position{}, nil, false
+	}
+	for _, group := range file.Comments {
+		for _, c := range group.List {
+			if d, ok := ast.ParseDirective(c.Slash, c.Text); ok && d.Tool == "shard" && slices.Contains(entityDirectives, d.Name) {
+				return fset.Position(c.Slash), file, true
 			}
 		}
 	}
-	return token.Position{}, false
+	return token.Position{}, nil, false
 }
 
 // excludedIn finds entities in the files of a package that the build leaves out.
 func excludedIn(p *packages.Package) (list []Excluded) {
 	for _, name := range p.IgnoredFiles {
-		src, err := os.ReadFile(name)
-		if err != nil || strings.HasSuffix(name, "_test.go") {
+		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		pos, found := directiveIn(name, src)
+		pos, file, found := directiveIn(name)
 		if !found {
-			continue
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, src, parser.PackageClauseOnly|parser.ParseComments)
-		if err != nil {
 			continue
 		}
 		if c := constraintOf(name, file); c != "" {
@@ -66,11 +71,7 @@ func (r *report) testDirectives(dir string) {
 		return
 	}
 	for _, name := range names {
-		src, err := os.ReadFile(name)
-		if err != nil {
-			continue
-		}
-		if pos, found := directiveIn(name, src); found {
+		if pos, _, found := directiveIn(name); found {
 			r.list = append(r.list, Diagnostic{
 				pos, CodeMisplaced, "an entity in a test file: generated code is built without it", "move it to a file whose name does not end in _test.go, or to a package of its own",
 			})
