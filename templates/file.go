@@ -74,8 +74,19 @@ func File(pkg *model.Package) ([]byte, error) {
 		e.errors()
 	}
 	e.types()
+	e.aliases()
 	e.staleness()
 	return e.render()
+}
+
+// aliases emits other names of types whose own are names of local variables here.
+func (e *emitter) aliases() {
+	for _, x := range e.pkg.Aliases {
+		plain := *x
+		plain.Alias = ""
+		e.comment("%s is %s, a name that functions of this file have for themselves.", x.Alias, e.spelt(&plain))
+		e.file.Type().Id(x.Alias).Op("=").Add(typ(&plain))
+	}
 }
 
 // isClient reports whether the package holds the clients of another's entities.
@@ -180,6 +191,9 @@ func typ(x *model.Expr) *jen.Statement {
 		return jen.Map(typ(x.Key)).Add(typ(x.Elem))
 	case model.PointerTo:
 		return jen.Op("*").Add(typ(x.Elem))
+	}
+	if x.Alias != "" {
+		return jen.Id(x.Alias)
 	}
 	var name *jen.Statement
 	if x.Path == "" {

@@ -15,6 +15,15 @@ func (s *source) nameAll() {
 	for _, name := range s.pkg.Types.Scope().Names() {
 		taken[name] = true
 	}
+	for _, name := range s.pkg.Types.Scope().Names() {
+		if o := s.pkg.Types.Scope().Lookup(name); model.IsPredeclared(name) {
+			s.add(o.Pos(), CodeTaken, "rename it, or move the entity to a package of its own",
+				"%s: generated code in this package needs Go's own %s", name, name)
+		}
+	}
+	for _, a := range s.model.Aliases {
+		taken[a.Alias] = true
+	}
 	for i, n := range s.model.Entities {
 		names := n.Declares()
 		if s.model.Owner != "" {

@@ -3,6 +3,7 @@ package load
 import (
 	"go/types"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/shardgen/shardgen/internal/gen/model"
@@ -128,7 +129,25 @@ func (c *crossing) named(o *types.TypeName, args *types.TypeList) (*model.Expr, 
 		}
 		x.Args = append(x.Args, arg)
 	}
+	if o.Pkg() == c.pkg.Types && model.IsLocal(x.Name) {
+		c.alias(x)
+	}
 	return x, nil
+}
+
+// alias gives a type of the user's another name in generated code.
+func (c *crossing) alias(x *model.Expr) {
+	plain := *x
+	name := model.Lower(c.plainName(x)) + "Type"
+	for n := 2; c.pkg.Types.Scope().Lookup(name) != nil; n++ {
+		name = model.Lower(c.plainName(x)) + "Type" + strconv.Itoa(n)
+	}
+	x.Alias = name
+	known := func(a *model.Expr) bool { return a.Alias == name }
+	if !slices.ContainsFunc(c.model.Aliases, known) {
+		plain.Alias = name
+		c.model.Aliases = append(c.model.Aliases, &plain)
+	}
 }
 
 // isByte reports whether t is byte itself: a slice of a named byte type is no

@@ -52,6 +52,8 @@ type Package struct {
 	// Types are those that may need functions of their own in the generated file,
 	// in the order of their first use.
 	Types []*Type
+	// Aliases are the types that generated code has other names for, by [Expr.Alias].
+	Aliases []*Expr
 	// Clients are the packages that some of the entities have their clients in.
 	Clients []*Package
 	// Owner is, of such a package, the path of the one that hosts its entities.

@@ -127,6 +127,9 @@ func (t *Type) Message() *Type {
 
 // An Expr is a type as Go code writes it.
 type Expr struct {
+	// Alias is what generated code calls a named type instead, where the name is one
+	// of its own locals'; else "".
+	Alias string
 	Op   Op
 	Path string  // Named: import path, "" for predeclared types
 	Name string  // Named
