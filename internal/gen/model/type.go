@@ -130,13 +130,13 @@ type Expr struct {
 	// Alias is what generated code calls a named type instead, where the name is one
 	// of its own locals'; else "".
 	Alias string
-	Op   Op
-	Path string  // Named: import path, "" for predeclared types
-	Name string  // Named
-	Args []*Expr // Named: type arguments
-	Elem *Expr   // SliceOf, ArrayOf, MapOf, PointerTo
-	Key  *Expr   // MapOf
-	Len  int64   // ArrayOf
+	Op    Op
+	Path  string  // Named: import path, "" for predeclared types
+	Name  string  // Named
+	Args  []*Expr // Named: type arguments
+	Elem  *Expr   // SliceOf, ArrayOf, MapOf, PointerTo
+	Key   *Expr   // MapOf
+	Len   int64   // ArrayOf
 }
 
 // Op is the kind of an [Expr].
