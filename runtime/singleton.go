@@ -164,6 +164,9 @@ func (g *singles) settled(v *membership.View) bool {
 		if s.manager.Holds() && s.manager.Oldest().IsZero() {
 			s.step(singleton.Quit{})
 		}
+		if !s.manager.Holds() && s.manager.Oldest().IsZero() {
+			s.instance.dropArrived()
+		}
 		if s.manager.Holds() || s.instance.holds() {
 			settled = false
 		}

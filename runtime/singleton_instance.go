@@ -249,6 +249,18 @@ func (in *instance) close() {
 	})
 }
 
+// dropArrived gives up what a predecessor sent, because no member is left that could
+// run the instance: all of them leave.
+func (in *instance) dropArrived() {
+	s := in.shard
+	s.mu.Lock()
+	state := s.core.State()
+	s.mu.Unlock()
+	if state == region.Preparing || state == region.Prepared {
+		in.close()
+	}
+}
+
 // abandon lets no turn begin any more, and ends the tasks' context.
 func (in *instance) abandon() {
 	in.guard.renew(time.Now())

@@ -1,0 +1,42 @@
+package shard
+
+import (
+	"context"
+	"testing"
+
+	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/region"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// TestStateOfASingletonThatNobodyRunsHoldsNobodyUp: all members leave at once, and one
+// of them has got the instance's state from its predecessor and may not start it. It
+// drops the state, instead of waiting for the end of LeaveTimeout.
+func TestStateOfASingletonThatNobodyRunsHoldsNobodyUp(t *testing.T) {
+	n := New(Config{Cluster: "test", Name: "n1"})
+	kind := codegen.Kind{
+		ABI: codegen.ABI, Name: "Leader", Package: "example.com/leader", Shards: 1, HashName: "xxh64", Singleton: true, Methods: []string{"Do"},
+	}
+	do := func(context.Context, any, []byte, []byte) ([]byte, error) { return nil, nil }
+	err := n.Host(codegen.Host{Kind: kind, New: func() any { return new(struct{}) }, Dispatch: map[string]codegen.Method{"Do": do}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.control.link = noLink{}
+	if err := n.control.singles.prepare(); err != nil {
+		t.Fatal(err)
+	}
+	s := n.control.singles.order[0]
+	for _, last := range []bool{false, true} {
+		core := s.instance.shard.core
+		epoch := max(core.Epoch(), core.MoveEpoch()) + 1
+		core.Prepare(transport.Address{Name: "n2", Incarnation: 2}, placement.Epoch(epoch), nil, last)
+		if !s.instance.holds() {
+			t.Fatalf("%v: nothing is held after a part of the state has come", core.State())
+		}
+		if !n.control.singles.settled(nil) || core.State() != region.Closed {
+			t.Errorf("last part %v: the shard is %v and holds the node up, want closed", last, core.State())
+		}
+	}
+}
