@@ -1,6 +1,7 @@
 // Package arch holds the rules of this repository that a compiler does not
 // know, as tests: which folder may import which (floors_test.go), what the pure
-// cores must do without (pure_test.go), and how files look (files_test.go).
+// cores must do without (pure_test.go), how files look (files_test.go), and how
+// far the files of a package may depend on each other (structure_test.go).
 //
 // A pure core may range over a map where nobody can see the order. The line
 // before says why:

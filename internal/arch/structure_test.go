@@ -1,0 +1,243 @@
+package arch
+
+import (
+	"go/ast"
+	"go/token"
+	"go/types"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/go/packages"
+)
+
+// A structure is what one package's files have to do with each other. Tests and
+// generated files are left out.
+type structure struct {
+	dir      string // from the repository's root
+	files    []string
+	uses     map[string]map[string]bool // file to the files that declare what it uses
+	methods  int
+	away     []string // methods outside the file of their type, as Type.Method
+	exported int      // names: of package level, and of fields and methods of exported types
+}
+
+// structureOf measures a package with types resolved.
+func structureOf(p *packages.Package, dir string) *structure {
+	s := &structure{dir: dir, uses: map[string]map[string]bool{}}
+	generated := map[string]bool{}
+	for _, f := range p.Syntax {
+		name := filepath.Base(p.Fset.Position(f.FileStart).Filename)
+		if generated[name] = ast.IsGenerated(f); !generated[name] {
+			s.files = append(s.files, name)
+			s.uses[name] = map[string]bool{}
+		}
+	}
+	fileOf := func(pos token.Pos) string { return filepath.Base(p.Fset.Position(pos).Filename) }
+	for id, o := range p.TypesInfo.Uses {
+		if o.Pkg() != p.Types || !o.Pos().IsValid() {
+			continue
+		}
+		from, to := fileOf(id.Pos()), fileOf(o.Pos())
+		if from != to && !generated[from] && !generated[to] {
+			s.uses[from][to] = true
+		}
+	}
+	for _, f := range p.Syntax {
+		if generated[fileOf(f.FileStart)] {
+			continue
+		}
+		for _, d := range f.Decls {
+			d, ok := d.(*ast.FuncDecl)
+			if !ok || d.Recv == nil {
+				continue
+			}
+			s.methods++
+			fn := p.TypesInfo.Defs[d.Name].(*types.Func)
+			if named := receiver(fn); named != nil && fileOf(named.Obj().Pos()) != fileOf(d.Pos()) {
+				s.away = append(s.away, named.Obj().Name()+"."+fn.Name())
+			}
+		}
+	}
+	s.exported = exportedNames(p.Types, func(o types.Object) bool { return !generated[fileOf(o.Pos())] })
+	slices.Sort(s.files)
+	slices.Sort(s.away)
+	return s
+}
+
+// receiver is the named type that fn is a method of.
+func receiver(fn *types.Func) *types.Named {
+	t := fn.Signature().Recv().Type()
+	if p, ok := t.(*types.Pointer); ok {
+		t = p.Elem()
+	}
+	named, _ := t.(*types.Named)
+	return named
+}
+
+// exportedNames counts what a package offers.
+func exportedNames(p *types.Package, counts func(types.Object) bool) (n int) {
+	for _, name := range p.Scope().Names() {
+		o := p.Scope().Lookup(name)
+		if !o.Exported() || !counts(o) {
+			continue
+		}
+		n++
+		named, ok := o.Type().(*types.Named)
+		if _, isType := o.(*types.TypeName); !isType || !ok || named.Obj().Pkg() != p {
+			continue
+		}
+		for m := range named.Methods() {
+			if m.Exported() {
+				n++
+			}
+		}
+		if st, ok := named.Underlying().(*types.Struct); ok {
+			for f := range st.Fields() {
+				if f.Exported() {
+					n++
+				}
+			}
+		}
+	}
+	return n
+}
+
+// largestCycle is the largest set of files that all depend on each other.
+func (s *structure) largestCycle() (largest []string) {
+	// Tarjan, SIAM J. Comput. 1 (1972): strongly connected components.
+	index, low, onStack := map[string]int{}, map[string]int{}, map[string]bool{}
+	var stack []string
+	var visit func(v string)
+	visit = func(v string) {
+		index[v] = len(index) + 1
+		low[v] = index[v]
+		stack = append(stack, v)
+		onStack[v] = true
+		for _, w := range slices.Sorted(maps.Keys(s.uses[v])) {
+			if index[w] == 0 {
+				visit(w)
+				low[v] = min(low[v], low[w])
+			} else if onStack[w] {
+				low[v] = min(low[v], index[w])
+			}
+		}
+		if low[v] != index[v] {
+			return
+		}
+		at := slices.Index(stack, v)
+		component := slices.Clone(stack[at:])
+		for _, w := range component {
+			onStack[w] = false
+		}
+		stack = stack[:at]
+		if len(component) > len(largest) {
+			largest = component
+		}
+	}
+	for _, f := range s.files {
+		if index[f] == 0 {
+			visit(f)
+		}
+	}
+	slices.Sort(largest)
+	return largest
+}
+
+// How far files of a package may depend on each other, and methods may stand outside
+// the file of their type, where debts names nothing else.
+const (
+	maxCycle = 15 // files
+	maxAway  = 5  // percent of the methods, and never less than minAway
+	minAway  = 3
+)
+
+// A debt is what a package is allowed beyond that. Lower it with every change that
+// pays some of it back; it is never raised.
+type debt struct{ cycle, away int }
+
+var debts = map[string]debt{
+	"internal/e2e/fault":     {23, 31},
+	"internal/e2e/load":      {15, 5},
+	"internal/gen/contract":  {15, 25},
+	"internal/gen/load":      {22, 82},
+	"internal/gen/model":     {15, 41},
+	"internal/sim":           {15, 58},
+	"internal/sim/chaos":     {15, 29},
+	"internal/sim/singleton": {15, 12},
+	"runtime":                {72, 290},
+	"runtime/admin":          {15, 9},
+	"runtime/call":           {15, 20},
+	"runtime/coordinator":    {15, 65},
+	"runtime/membership":     {55, 224},
+	"runtime/region":         {15, 85},
+	"runtime/remember":       {15, 25},
+	"runtime/singleton":      {15, 29},
+	"store/conformance":      {15, 4},
+	"store/memory":           {15, 8},
+	"templates":              {18, 67},
+	"transport/memory":       {15, 12},
+	"transport/nats":         {15, 29},
+}
+
+// maxExported bounds the exported names of the public packages below runtime. It is
+// only ever lowered.
+var maxExported = map[string]int{
+	"runtime":             270,
+	"runtime/admin":       60,
+	"runtime/call":        88,
+	"runtime/codegen":     215,
+	"runtime/coordinator": 233,
+	"runtime/membership":  375,
+	"runtime/placement":   57,
+	"runtime/region":      173,
+	"runtime/remember":    135,
+	"runtime/singleton":   124,
+}
+
+// TestStructure fails when a package gets worse than it is.
+func TestStructure(t *testing.T) {
+	var dirs []string
+	for _, f := range loadTree(t) {
+		if !f.nested && !f.test && !slices.Contains(dirs, "./"+f.dir) {
+			dirs = append(dirs, "./"+f.dir)
+		}
+	}
+	seen := map[string]bool{}
+	for _, p := range loadTyped(t, dirs...) {
+		dir := strings.TrimPrefix(strings.TrimPrefix(p.PkgPath, module), "/")
+		s := structureOf(p, dir)
+		seen[dir] = true
+		s.check(t)
+	}
+	for _, dir := range slices.Sorted(maps.Keys(debts)) {
+		if !seen[dir] {
+			t.Errorf("debts names %s, which is no package", dir)
+		}
+	}
+}
+
+// check holds a package to its bounds.
+func (s *structure) check(t *testing.T) {
+	free := debt{maxCycle, max(minAway, s.methods*maxAway/100)}
+	allowed, owes := debts[s.dir]
+	if !owes {
+		allowed = free
+	}
+	cycle := s.largestCycle()
+	if len(cycle) > allowed.cycle {
+		t.Errorf("%s: %d files depend on each other, at most %d may: %v", s.dir, len(cycle), allowed.cycle, cycle)
+	}
+	if len(s.away) > allowed.away {
+		t.Errorf("%s: %d of %d methods stand outside the file of their type, at most %d may: %v",
+			s.dir, len(s.away), s.methods, allowed.away, s.away)
+	}
+	if limit, ok := maxExported[s.dir]; ok && s.exported > limit {
+		t.Errorf("%s exports %d names, at most %d may be", s.dir, s.exported, limit)
+	}
+	if owes && (len(cycle) < allowed.cycle && allowed.cycle > free.cycle || len(s.away) < allowed.away) {
+		t.Logf("%s: lower its debt to {%d, %d}", s.dir, max(len(cycle), free.cycle), max(len(s.away), free.away))
+	}
+}
