@@ -41,12 +41,13 @@ type downingState struct {
 	met map[transport.Address]time.Time
 
 	// fenceAt and fenced are when and for what fence looks again.
-	fenceAt time.Time
-	fenced  *shape
-	noted   *shape    // for what since was kept last
-	judgeAt time.Time // when to judge again in a large cluster
-	broken  time.Time // since when this node would lose by a pick. See tangleWait.
-	batch   batch
+	fenceAt  time.Time
+	fenced   *shape
+	noted    *shape    // for what since was kept last
+	judgeAt  time.Time // when to judge again in a large cluster
+	broken   time.Time // since when this node would lose by a pick. See tangleWait.
+	exposure exposure
+	batch    batch
 	// picked are those of the batch that can be reached. See pickedFor.
 	picked []transport.Address
 }
@@ -221,7 +222,7 @@ func (m *Machine) downByMajority() {
 		if !lost(withAddresses(side, pending)) || m.waitsForOthers(tangled) {
 			return // those whose time is not over may come back, or be missed by mistake
 		}
-		m.stopAsMinority(fmt.Sprintf("%s cannot be reached, and this node is on the smaller side", memberNames(due)))
+		m.stopAsMinority(fmt.Sprintf("%s cannot be reached, and %s", memberNames(due), m.lostBecause()))
 		return
 	}
 	m.downing.broken = time.Time{}
@@ -255,12 +256,24 @@ func (m *Machine) stopAsMinority(reason string) {
 	}
 }
 
-// wins tells whether a side holds the majority of the voters, or half of them
+// wins reports whether a side holds the majority of the voters, or half of them
 // with the oldest. Where nobody has a vote left, everybody may go on: those that
-// remain are leaving.
+// remain are leaving. A node that is alone on its side and may have been downed by
+// the other half does not win by its age.
 func (m *Machine) wins(side []transport.Address) bool {
 	s := split{m.electorate(m.voters()), side}
+	if len(s.voters) == 2 && s.votes() == 1 && m.mayBeDowned() {
+		return false
+	}
 	return len(s.voters) == 0 || s.majority()
+}
+
+// lostBecause explains why this node's side does not go on.
+func (m *Machine) lostBecause() string {
+	if m.mayBeDowned() {
+		return "it may have downed this node, whose connection to the server was lost"
+	}
+	return "this node is on the smaller side"
 }
 
 // acts tells whether it is on this node to down others for its side. In a small

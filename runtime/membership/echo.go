@@ -15,6 +15,7 @@ func (m *Machine) onConnState(in ConnState) {
 	if !fresh {
 		return
 	}
+	m.noteExposed(in.Server)
 	m.detect.echoGood, m.detect.echoes = false, nil
 	m.detect.echoAt, m.detect.aliveAt = m.now, m.now
 	m.join.helloAt, m.join.heardSelf = m.now, time.Time{}
