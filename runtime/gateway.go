@@ -78,7 +78,7 @@ func (g *gateway) probe() {
 		err = c.link.Anycast(0, wire.SealControl(c.node.cfg.Cluster, c.plane.self, wire.ControlTopic_CONTROL_TOPIC_GATEWAY, body))
 	}
 	if err != nil && !errors.Is(err, transport.ErrDisconnected) {
-		g.control.node.log.Warn("probe for members", "err", err)
+		g.control.plane.seldom.warn(g.control.node.log, "members cannot be asked whether one serves", "", "", "err", err)
 	}
 }
 

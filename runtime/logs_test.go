@@ -196,3 +196,33 @@ func TestPanicsInALoopAreFewLines(t *testing.T) {
 	require.Len(t, lines, 7, "1, 2, 4, 8, 16, 32 and 64")
 	require.Contains(t, lines[6].String(), "count=64")
 }
+
+// TestStopHooksThatFailAreFewLines: as many entities stop at once as a node has.
+func TestStopHooksThatFailAreFewLines(t *testing.T) {
+	const entities = 100
+	for name, test := range map[string]struct{ id, line string }{
+		"an error": {"fails when it stops", "OnPassivate failed"},
+		"a panic":  {"panics when it stops", "passivation failed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := newLogBook()
+			c := emptyCluster(t)
+			c.tune = func(cfg *shard.Config) { cfg.Logger = slog.New(j) }
+			node := c.start("a")
+			accounts := fixture.NewAccountClient(node)
+			for i := range entities {
+				_, err := accounts.Ref(fmt.Sprint(test.id, i)).Add(testContext(t), 1)
+				require.NoError(t, err)
+			}
+			j.take()
+			require.NoError(t, node.Shutdown(testContext(t)))
+			var lines []logLine
+			for _, l := range j.take() {
+				if l.text == test.line {
+					lines = append(lines, l)
+				}
+			}
+			require.Len(t, lines, 7, "1, 2, 4, 8, 16, 32 and 64")
+		})
+	}
+}

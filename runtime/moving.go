@@ -309,7 +309,9 @@ func (s *hostedShard) hookAndEncode(e *region.Entity, why codegen.Passivation, s
 }
 
 func (s *hostedShard) passivationFailed(e *region.Entity, why codegen.Passivation, err error) {
-	s.plane().log.Error("passivation failed", "kind", s.id.Kind, "entity", clip(e.ID), "why", why.String(), "err", err)
+	pl := s.plane()
+	pl.seldom.error(pl.log, "passivation failed", s.id.Kind, why.String(),
+		"kind", s.id.Kind, "entity", clip(e.ID), "why", why.String(), "err", err)
 }
 
 // retire puts an entity to rest whose hook has run, with that encoded state; err is what

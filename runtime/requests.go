@@ -114,7 +114,7 @@ func (n *Node) respond(r *transport.Request, asJSON bool, body []byte, err error
 		}
 	}
 	if err := r.Answer(header, body); err != nil && !errors.Is(err, context.Canceled) {
-		n.log.Warn("answer to a request", "kind", r.Kind, "method", r.Method, "err", err)
+		n.plane.seldom.warn(n.log, "answer to a request not sent", "", "", "kind", r.Kind, "method", r.Method, "err", err)
 	}
 }
 

@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"context"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 )
@@ -24,4 +26,20 @@ func (s *seldom) tell(text, kind, method string) (n uint64, tell bool) {
 	}
 	n = count.(*atomic.Uint64).Add(1)
 	return n, n&(n-1) == 0
+}
+
+// log logs a line that others may be like, with how many there were as "count", when tell
+// says so.
+func (s *seldom) log(to *slog.Logger, level slog.Level, text, kind, method string, args ...any) {
+	if n, tell := s.tell(text, kind, method); tell {
+		to.Log(context.Background(), level, text, append(args, "count", n)...)
+	}
+}
+
+func (s *seldom) warn(to *slog.Logger, text, kind, method string, args ...any) {
+	s.log(to, slog.LevelWarn, text, kind, method, args...)
+}
+
+func (s *seldom) error(to *slog.Logger, text, kind, method string, args ...any) {
+	s.log(to, slog.LevelError, text, kind, method, args...)
 }

@@ -64,7 +64,7 @@ func (k *leaseKeeper) acquire() {
 		case errors.As(err, &taken):
 			k.post(singleton.LeaseDenied{RetryAfter: taken.RetryAfter, Reason: err.Error()})
 		default:
-			pl.log.Warn("singleton's lease not acquired", "lease", k.claim.Name, "err", err)
+			pl.seldom.warn(pl.log, "singleton's lease not acquired", k.claim.Name, "", "lease", k.claim.Name, "err", err)
 			k.post(singleton.LeaseDenied{Reason: err.Error() + " (is the lease's store up?)"})
 		}
 	})

@@ -51,7 +51,8 @@ func (s *hostedShard) callStopHook(ctx context.Context, id string, value any, wh
 		}
 	}()
 	if failed := s.host.desc.Passivate(ctx, value, why); failed != nil {
-		s.plane().log.Warn("OnPassivate failed", "kind", s.id.Kind, "entity", clip(id), "err", failed)
+		pl := s.plane()
+		pl.seldom.warn(pl.log, "OnPassivate failed", s.id.Kind, "", "kind", s.id.Kind, "entity", clip(id), "err", failed)
 	}
 	return nil
 }

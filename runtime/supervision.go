@@ -152,7 +152,8 @@ func (s *hostedShard) directive(failed *mishap, e *region.Entity) (d Directive) 
 func (s *hostedShard) end(e *region.Entity, forget bool) {
 	if e.Value != nil {
 		if err := s.stopHook(e, codegen.Forgotten); err != nil {
-			s.plane().log.Error("stop hook failed", "kind", s.id.Kind, "entity", clip(e.ID), "err", err)
+			pl := s.plane()
+			pl.seldom.error(pl.log, "stop hook failed", s.id.Kind, "", "kind", s.id.Kind, "entity", clip(e.ID), "err", err)
 		}
 	}
 	s.plane().ledger.add(entityForgotten)
