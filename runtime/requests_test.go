@@ -129,7 +129,7 @@ func TestGateway(t *testing.T) {
 	require.True(t, errors.Is(err, fixture.ErrShut))
 }
 
-// TestGatewayByHand calls an entity as the program in docs/gateway.md does: with no
+// TestGatewayByHand calls an entity as the program in docs/guide/other-languages.md does: with no
 // library, and without headers. The node starts without a deadline, as under Run.
 func TestGatewayByHand(t *testing.T) {
 	server, err := embedded.Start(embedded.Options{})

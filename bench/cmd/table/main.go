@@ -1,5 +1,5 @@
 // Command table measures this project beside its limits, in one run and over
-// processes of its own, and prints the table of docs/performance.md.
+// processes of its own, and prints the tables of bench/README.md.
 //
 //	go run -C bench ./cmd/table [-rounds 5] [-time 1s] [-entities 1000000] [-only remote]
 //

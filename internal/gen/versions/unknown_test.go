@@ -204,7 +204,7 @@ func TestUnknownFieldsEnd(t *testing.T) {
 }
 
 // TestUnknownFieldsOfElements: those of elements of slices and maps are lost once
-// the older program has written the state, as docs/contract.md says.
+// the older program has written the state, as docs/guide/changing.md says.
 func TestUnknownFieldsOfElements(t *testing.T) {
 	r := newRollout(t)
 	ctx := within(t)

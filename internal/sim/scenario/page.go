@@ -54,8 +54,8 @@ func (r Result) Command() string {
 // pageCommand stands in the preface for the command that writes the page.
 const pageCommand = "COMMAND"
 
-// WritePage writes docs/membership.md from the results of the jobs. Command is
-// the one that does so.
+// WritePage writes internal/sim/README.md from the results of the jobs. Command is
+// the command line that does so.
 func WritePage(w io.Writer, command string, results []Result) error {
 	var b strings.Builder
 	b.WriteString(strings.Replace(preface, pageCommand, command, 1))

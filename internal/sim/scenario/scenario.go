@@ -32,11 +32,11 @@ func All() []Scenario {
 		},
 		{
 			Name: "bootstrap", Sizes: []int{10, 100, 1000, 2000}, do: bootstrap,
-			About: "All nodes start within a second, and nobody was there before.",
+			About: "All nodes start within a second, and there was no cluster before.",
 		},
 		{
 			Name: "join", Sizes: []int{10, 100, 1000}, do: join,
-			About: "One node joins. It is settled when all hold it for Up and the view has converged.",
+			About: "One node joins. It is settled when all nodes see it Up and the view has converged.",
 		},
 		{
 			Name: "crash", Sizes: []int{10, 100, 1000}, Compared: []int{100, 1000}, do: crash,
@@ -44,19 +44,19 @@ func All() []Scenario {
 		},
 		{
 			Name: "flipflop", Sizes: []int{100, 1000}, Compared: []int{100, 1000}, do: flipflop,
-			About: "Ten nodes get nothing for 20 s, everything for 20 s, and so on; what they send arrives.",
+			About: "Ten nodes receive nothing for 20 s, everything for 20 s, and so on. Their own messages arrive.",
 		},
 		{
 			Name: "loss-in", Sizes: []int{100, 1000}, Compared: []int{100, 1000}, do: func(r *run) { loss(r, 0.8, 0) },
-			About: "One node of a hundred loses 80% of what it is sent.",
+			About: "One node of a hundred loses 80% of the messages sent to it.",
 		},
 		{
 			Name: "loss-out", Sizes: []int{100, 1000}, Compared: []int{100, 1000}, do: func(r *run) { loss(r, 0, 0.8) },
-			About: "One node of a hundred loses 80% of what it sends.",
+			About: "One node of a hundred loses 80% of the messages that it sends.",
 		},
 		{
 			Name: "loss", Sizes: []int{10, 100, 1000}, Compared: []int{100}, do: lossEverywhere,
-			About: "Every node loses 30% of what it is sent, its own echoes included, for 10 minutes. This is worse than a network that loses 30% of its packets, for the connections of NATS send those again. Nobody is to be removed, and no view to change more than once: that holds up to 100 nodes.",
+			About: "Every node loses 30% of the messages sent to it, its own echoes included, for 10 minutes. This is worse than a network that loses 30% of its packets, because the connections of NATS send those again. Nobody should be removed, and no view should change more than once. That holds up to 100 nodes.",
 		},
 		{
 			Name: "partition", Sizes: []int{10, 100, 1000}, do: func(r *run) {
@@ -64,7 +64,7 @@ func All() []Scenario {
 				r.split(time.Minute, []int{0, 1}, []int{2, 3, 4})
 			},
 			world: fiveServers,
-			About: "What two of five servers and the other three send each other vanishes for 60 s. The victims are the two fifths.",
+			About: "Messages between two of five servers and the other three are lost for 60 s. The victims are the two fifths.",
 		},
 		{
 			Name: "blink", Sizes: []int{10, 100, 1000}, do: func(r *run) {
@@ -72,7 +72,7 @@ func All() []Scenario {
 				r.split(8*time.Second, []int{0, 1}, []int{2, 3, 4})
 			},
 			world: fiveServers,
-			About: "The same for 8 s, which is before anything is decided. Nobody is to be removed.",
+			About: "The same for 8 s, which is too short for a decision. Nobody should be removed.",
 		},
 		{
 			Name: "server-restart", Sizes: []int{10, 100, 1000}, do: serverRestart,
@@ -85,7 +85,7 @@ func All() []Scenario {
 		},
 		{
 			Name: "pause", Sizes: []int{10, 100, 1000}, do: pause,
-			About: "Ten processes stand still for 2 s; in smaller clusters a fifth of them.",
+			About: "Ten processes are stopped for 2 s; in smaller clusters a fifth of them.",
 		},
 	}
 }

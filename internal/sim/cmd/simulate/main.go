@@ -3,7 +3,7 @@
 //
 //	go run ./internal/sim/cmd/simulate -scenario crash -nodes 1000 -seed 7
 //	go run ./internal/sim/cmd/simulate -scenario random -seeds 10000
-//	go run ./internal/sim/cmd/simulate -scenario all -seed 7 -markdown docs/membership.md
+//	go run ./internal/sim/cmd/simulate -scenario all -seed 7 -markdown internal/sim/README.md
 package main
 
 import (

@@ -1,0 +1,138 @@
+package arch
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// retired has the words that the project gave up, and the ones that took their
+// place (docs/glossary.md). Words that ordinary English needs, such as page and
+// path, are not here.
+var retired = []struct {
+	word    *regexp.Regexp
+	instead string
+}{
+	{regexp.MustCompile(`(?i)\bgates?\b`), "barrier"},
+	{regexp.MustCompile(`(?i)\btrails?\b`), "forwarding"},
+	{regexp.MustCompile(`(?i)\bleftovers?\b`), "unacknowledged"},
+	{regexp.MustCompile(`(?i)\bbatons?\b`), "run token"},
+	{regexp.MustCompile(`(?i)\bledgers?\b`), "counters"},
+	{regexp.MustCompile(`(?i)\bluggage\b`), "remembered ids"},
+	{regexp.MustCompile(`(?i)\bmishaps?\b`), "failure"},
+	{regexp.MustCompile(`(?i)\bfarewells?\b`), "drain"},
+	{regexp.MustCompile(`(?i)\bsilences\b`), "departed peers"},
+	{regexp.MustCompile(`(?i)\bkeepers?\b`), "replica"},
+	{regexp.MustCompile(`(?i)\btangled?s?\b`), "indirectly connected"},
+	{regexp.MustCompile(`(?i)\btells? (whether|what|who|where|why|how|when|if)\b`), "reports whether, says what (a tell is a one-way call)"},
+	{regexp.MustCompile(`(?i)\btold (whether|what|who|where|why|how)\b`), "reported"},
+	{regexp.MustCompile(`(?i)\bin vain\b`), "without success, timed out"},
+	{regexp.MustCompile(`(?i)'s affair\b`), "controlled by"},
+	{regexp.MustCompile(`(?i)\bto even (them|it|things) out\b`), "for rebalancing"},
+	{regexp.MustCompile(`(?i)\blives? again\b`), "is activated again"},
+}
+
+// heldFolders are the folders whose Go comments are held against the retired words,
+// beside all pages. A folder is added when it is clean.
+var heldFolders = []string{"examples"}
+
+// wordsAllowed lists how often a file may still use a retired word. It only
+// shrinks: a file that does better fails until its number is lowered.
+const wordsAllowed = "testdata/words_allowed.txt"
+
+// retiredWords counts the retired words of a text.
+func retiredWords(text string) map[string]int {
+	found := map[string]int{}
+	for _, r := range retired {
+		for _, m := range r.word.FindAllString(text, -1) {
+			found[fmt.Sprintf("%q (%s)", strings.ToLower(m), r.instead)]++
+		}
+	}
+	return found
+}
+
+// TestRetiredWords holds pages, and the comments of heldFolders, against the words
+// that the project gave up.
+func TestRetiredWords(t *testing.T) {
+	allowed := readAllowed(t)
+	texts := map[string]string{}
+	for _, page := range pages(t) {
+		b, err := os.ReadFile(filepath.Join(root, page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[page] = string(b)
+	}
+	for _, f := range loadTree(t) {
+		if f.generated || !slices.ContainsFunc(heldFolders, func(folder string) bool { return under(f.dir, folder) }) {
+			continue
+		}
+		for _, group := range f.syntax.Comments {
+			texts[f.path] += group.Text()
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(texts)) {
+		found := retiredWords(texts[path])
+		n := 0
+		for _, count := range found {
+			n += count
+		}
+		switch may := allowed[path]; {
+		case n > may:
+			t.Errorf("%s: %d retired words, at most %d are allowed: %v", path, n, may, slices.Sorted(maps.Keys(found)))
+		case n < may:
+			t.Errorf("%s: %d retired words: lower its number in internal/arch/%s from %d", path, n, wordsAllowed, may)
+		}
+		delete(allowed, path)
+	}
+	for path := range allowed {
+		t.Errorf("%s: no such file: remove it from internal/arch/%s", path, wordsAllowed)
+	}
+}
+
+// readAllowed reads lines of a path and a number.
+func readAllowed(t *testing.T) map[string]int {
+	t.Helper()
+	b, err := os.ReadFile(wordsAllowed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	allowed := map[string]int{}
+	for line := range strings.Lines(string(b)) {
+		if line = strings.TrimSpace(line); line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		var path string
+		var n int
+		if _, err := fmt.Sscanf(line, "%s %d", &path, &n); err != nil {
+			t.Fatalf("%s: %q: want a path and a number: %v", wordsAllowed, line, err)
+		}
+		allowed[path] = n
+	}
+	return allowed
+}
+
+// TestRetiredWordsAreFound: the test finds what it looks for, and nothing else.
+func TestRetiredWordsAreFound(t *testing.T) {
+	for text, want := range map[string]int{
+		"The gate opens when the last leftover has come.":           2,
+		"OutcomeOf tells whether the call ran.":                     1,
+		"The gateway tells a navigator about aggregates.":           0,
+		"A tell is a one-way call; the barrier holds what comes.":   0,
+		"Permissions are the broker's affair; it waited in vain.":   2,
+		"Who told what to whom, and which shards move for balance.": 1,
+	} {
+		got := 0
+		for _, n := range retiredWords(text) {
+			got += n
+		}
+		if got != want {
+			t.Errorf("%q: %d retired words, want %d", text, got, want)
+		}
+	}
+}
