@@ -42,7 +42,7 @@ func (p *pace) take(ctx context.Context) bool {
 	}
 }
 
-// reserve takes one call and tells when it is due.
+// reserve takes one call and returns when it is due.
 func (p *pace) reserve(now time.Time) (at time.Time, last, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

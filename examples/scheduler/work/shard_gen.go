@@ -15,7 +15,7 @@ type SchedulerAPI interface {
 	// HandOut gives the next job to the worker whose turn it is.
 	HandOut(ctx context.Context) error
 
-	// Status tells how many jobs were handed out, and where the scheduler lives.
+	// Status returns how many jobs were handed out, and where the scheduler lives.
 	Status(context.Context) (jobs int64, node string, err error)
 }
 
@@ -73,7 +73,7 @@ func (r SchedulerRef) HandOut(ctx context.Context) (err error) {
 	return err
 }
 
-// Status tells how many jobs were handed out, and where the scheduler lives.
+// Status returns how many jobs were handed out, and where the scheduler lives.
 func (r SchedulerRef) Status(ctx context.Context) (jobs int64, node string, err error) {
 	turn, err := r.ref.Begin(ctx, "Status")
 	if err != nil {

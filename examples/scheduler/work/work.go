@@ -63,7 +63,7 @@ func (s *Scheduler) HandOut(ctx context.Context) error {
 	return nil
 }
 
-// Status tells how many jobs were handed out, and where the scheduler lives.
+// Status returns how many jobs were handed out, and where the scheduler lives.
 func (s *Scheduler) Status(context.Context) (jobs int64, node string, err error) {
 	return s.Next, s.Node, nil
 }
