@@ -221,3 +221,44 @@ func exported(t *testing.T, dir string) map[string]bool {
 	}
 	return found
 }
+
+var decisionName = regexp.MustCompile(`^(\d{4}|\d{4}-\d\d-\d\d)-[a-z0-9-]+\.md$`)
+
+// TestDecisionsAreListed: each decision has a number, or a date until it gets one,
+// and the numbered ones are in the index with their titles.
+func TestDecisionsAreListed(t *testing.T) {
+	index, err := os.ReadFile(filepath.Join(root, "docs", "adr", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	numbers := map[string]string{}
+	for _, page := range pages(t) {
+		name := filepath.Base(page)
+		if !isDecision(page) || name == "template.md" {
+			continue
+		}
+		m := decisionName.FindStringSubmatch(name)
+		if m == nil {
+			t.Errorf("%s: want NNNN-title.md, or YYYY-MM-DD-title.md until it is listed in README.md", page)
+			continue
+		}
+		if len(m[1]) > 4 {
+			continue
+		}
+		if other := numbers[m[1]]; other != "" {
+			t.Errorf("%s and %s have one number", page, other)
+		}
+		numbers[m[1]] = page
+		b, err := os.ReadFile(filepath.Join(root, page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		title, _, _ := strings.Cut(strings.TrimPrefix(string(b), "# "), "\n")
+		if row := "| [" + m[1] + "](" + name + ") | " + title + " |\n"; !strings.Contains(string(index), row) {
+			t.Errorf("docs/adr/README.md has no row %s", row)
+		}
+	}
+	if len(numbers) < 10 {
+		t.Errorf("%d numbered decisions: the test tests nothing", len(numbers))
+	}
+}

@@ -49,7 +49,33 @@
 // more than half, a fixed number, or more than half with the oldest. Any two such
 // sets share a voter, and who goes on after a split has a voter in each, so that a
 // fence always comes. Only the smaller side that goes on under a lease has to wait
-// for time alone. docs/adr has the reasoning, strategy_test.go tries all splits.
+// for time alone. docs/adr/0016 to 0019 have the reasoning; strategy_test.go tries all
+// splits.
+//
+// # Removed members
+//
+// A removed member leaves a tombstone, and its entry in the vector clock stays as long
+// as the tombstone: for the last 128 removals, counted and not timed, because clocks
+// need not agree. Pruning the entry at once, as the specification says, makes merging
+// non-associative. When states are merged, a member that only one side has is dropped
+// if the other side has its tombstone, and not for being Down or Exiting.
+//
+// A state that lacks 128 removals or more is not merged, because it may contain members
+// whose tombstones are forgotten. Its sender hears that it was removed, or gets the
+// newer state if it still is a member. A node that is itself so far behind takes the
+// newer state in place of its own. Once tombstones may have been forgotten, heartbeats
+// of nodes that are no members are not answered.
+//
+// # The first members
+//
+// In the specification the leader acts when every Up and Leaving member has seen the
+// view. Before anybody is Up that condition is empty, and with a minimum number of
+// members two joining members could each make the others Up. So until somebody was Up
+// the founder leads, if it can be reached, and the first joining member only after it;
+// and the view converges only when all joining members have seen it. A member that
+// never was Up has no endless lease beside others. If the founder is lost, the joining
+// members judge each other by majority. Joining members whose full members have all
+// been lost admit nobody, or a dead cluster would live on in its joiners.
 //
 // # Testing
 //

@@ -31,6 +31,36 @@
 // refused: that happens only when an old home was lost, or cut off for longer
 // than [GateTimeout].
 //
+// # Special cases
+//
+// Each of these lost calls, or broke their order, in internal/sim before it was
+// handled:
+//
+//   - A shard that comes back after a loss keeps its departures. A node that gave the
+//     shard away, and gets it back because it was lost elsewhere, may still have calls
+//     under way to the lost home. A flush follows them there, comes back behind them
+//     when the node learns of the loss, and only then opens the barrier. What came back
+//     waits until the table names the home; if the shard comes here by a move before
+//     that, it is refused, because younger calls may have run elsewhere.
+//   - A Forwarding shard ignores a table that names its node as the owner under an
+//     epoch below that of its departure, also a table of a later term. A new coordinator
+//     may decide by an old registration; opening again would give the shard two homes.
+//   - A shard that is open, and whose move waits for barriers, is registered with a new
+//     coordinator as Draining, with the move's epoch and its other side
+//     ([Shard.Underway]). Otherwise the move would go on while the new coordinator has
+//     another picture of it. Draining means that a move has begun, not that turns have
+//     stopped.
+//   - Open names up to 64 processes of which the old home has received everything, by
+//     their goodbye or their removal, so that the new home does not wait for their
+//     flush until [GateTimeout]. In a rolling restart the new home may never have
+//     known them.
+//   - The pairs of sender and old home whose flush did not come within the timeout are
+//     kept with the shard, the latest 64, and also go with Open: what still arrives that
+//     way is refused at the next home, too.
+//   - A node that leaves may receive a call under an old table after its shards have
+//     gone. It gives the table a second to name their homes, passes such calls on, and
+//     refuses the rest with Moved ([Shard.Dismiss]), before it says goodbye.
+//
 // # Other ways to move
 //
 // A type may choose other options ([Handoff]). With 2a N1 stays Open after
