@@ -3,6 +3,8 @@ package shard_test
 import (
 	"testing"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -26,7 +28,7 @@ func TestForeignControl(t *testing.T) {
 	seal := func(cluster string, topic wire.ControlTopic, body []byte) []byte {
 		return wire.SealControl(cluster, stranger, topic, body)
 	}
-	const gossip = wire.ControlTopic_CONTROL_TOPIC_MEMBERSHIP
+	const topic = wire.ControlTopic_CONTROL_TOPIC_MEMBERSHIP
 	encoded := func(m membership.Message) []byte {
 		b, err := membership.Encode(m)
 		require.NoError(t, err)
@@ -34,11 +36,11 @@ func TestForeignControl(t *testing.T) {
 	}
 	founder := transport.Address{Name: "z", Incarnation: 99}
 	self := transport.Address{Name: "a", Incarnation: a.Peer().Incarnation}
-	state := &membership.Gossip{
+	state := &gossip.State{
 		Founder: founder,
 		Members: []membership.Member{{Address: self, Status: membership.Joining}},
-		Version: membership.VectorClock{{Node: self, Count: 1}},
-		Seen:    membership.SeenSet{1},
+		Version: gossip.VectorClock{{Node: self, Count: 1}},
+		Seen:    gossip.SeenSet{1},
 	}
 	old := self
 	old.Incarnation++
@@ -50,12 +52,12 @@ func TestForeignControl(t *testing.T) {
 		name, counter string
 		payload       []byte
 	}{
-		{"of another cluster's name", "foreign frame", seal("other", gossip, encoded(membership.Echo{Seq: 1}))},
+		{"of another cluster's name", "foreign frame", seal("other", topic, encoded(membership.Echo{Seq: 1}))},
 		{"a later topic", "newer message", seal("test", 77, nil)},
-		{"a later kind", "newer message", seal("test", gossip, laterKind)},
-		{"cut off", "foreign frame", seal("test", gossip, whole[:len(whole)-3])},
-		{"another founder's state", "membership from another cluster", seal("test", gossip, whole)},
-		{"for an old incarnation", "membership for another incarnation", seal("test", gossip, encoded(membership.Heartbeat{Target: uint32(old.Incarnation)}))},
+		{"a later kind", "newer message", seal("test", topic, laterKind)},
+		{"cut off", "foreign frame", seal("test", topic, whole[:len(whole)-3])},
+		{"another founder's state", "membership from another cluster", seal("test", topic, whole)},
+		{"for an old incarnation", "membership for another incarnation", seal("test", topic, encoded(membership.Heartbeat{Target: uint32(old.Incarnation)}))},
 	} {
 		before := a.Counters()[test.counter]
 		require.NoError(t, link.Send(transport.Control, a.Peer(), 0, test.payload))

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 
@@ -116,7 +118,7 @@ func TestForeignBytesAreNotPrinted(t *testing.T) {
 		Part: 1, Parts: 1, Kinds: []*wire.CoordinatorRuns{{Kind: long, Skip: []uint32{1}}},
 	}}})
 	require.NoError(t, err)
-	state := &membership.Gossip{Founder: stranger.Address}
+	state := &gossip.State{Founder: stranger.Address}
 	for i := range 5000 {
 		state.Members = append(state.Members, membership.Member{Address: transport.Address{Name: "n", Incarnation: uint64(9000 - i)}, Status: membership.Up})
 	}

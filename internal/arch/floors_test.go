@@ -33,6 +33,8 @@ runtime/coordinator
 runtime/remember
 runtime/singleton
 runtime/membership
+internal/membership/gossip/gossiptest
+internal/membership/gossip
 runtime/codegen
 runtime/placement
 

@@ -25,6 +25,7 @@ var pure = []string{
 	"runtime/remember",
 	"runtime/singleton",
 	"runtime/membership",
+	"internal/membership",
 	"runtime/placement",
 }
 

@@ -3,6 +3,8 @@ package sim
 import (
 	"fmt"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -87,7 +89,7 @@ func (w *World) check(n *Node, out *membership.Output) {
 }
 
 // checkFenced looks for members that n now holds fenced, or has removed.
-func (w *World) checkFenced(n *Node, g *membership.Gossip) {
+func (w *World) checkFenced(n *Node, g *gossip.State) {
 	for i := range g.Members {
 		if r := &g.Members[i]; r.Fenced {
 			w.fence(n, r.Address, g.Founder)
@@ -129,7 +131,7 @@ func (w *World) unsafe(n *Node, by transport.Address) error {
 }
 
 // checkAges notes who was given which age by whom.
-func (w *World) checkAges(n *Node, g *membership.Gossip) error {
+func (w *World) checkAges(n *Node, g *gossip.State) error {
 	for i := range g.Members {
 		if g.Members[i].Status == membership.Down {
 			w.judge.downed[g.Members[i].Address] = true
@@ -165,7 +167,7 @@ func (w *World) checkAges(n *Node, g *membership.Gossip) error {
 }
 
 // checkMoves compares two successive states of a node.
-func (w *World) checkMoves(n *Node, was, g *membership.Gossip) error {
+func (w *World) checkMoves(n *Node, was, g *gossip.State) error {
 	if err := w.checkAges(n, g); err != nil {
 		return err
 	}
@@ -203,7 +205,7 @@ func (w *World) checkMoves(n *Node, was, g *membership.Gossip) error {
 	return nil
 }
 
-func buried(g *membership.Gossip, a transport.Address) bool {
+func buried(g *gossip.State, a transport.Address) bool {
 	for _, t := range g.Tombstones {
 		if t.Node == a {
 			return true

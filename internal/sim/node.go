@@ -3,6 +3,8 @@ package sim
 import (
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -43,7 +45,7 @@ type Node struct {
 
 	traffic Traffic
 	track   tracked
-	state   *membership.Gossip // after the last step
+	state   *gossip.State // after the last step
 	removed map[transport.Address]bool
 }
 
@@ -84,7 +86,7 @@ func (w *World) Start(n *Node) {
 
 // StartFormed connects the process as a member of a cluster that has long been
 // formed: see [membership.Preformed].
-func (w *World) StartFormed(n *Node, state *membership.Gossip) {
+func (w *World) StartFormed(n *Node, state *gossip.State) {
 	defer w.catch()
 	w.dial(n, n.home)
 	n.started = true

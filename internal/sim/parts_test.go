@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
 	"google.golang.org/protobuf/proto"
 
 	"github.com/shardgen/shardgen/internal/wire"
@@ -74,7 +76,7 @@ func TestClock(t *testing.T) {
 // TestSizes: what is counted is what the driver would send.
 func TestSizes(t *testing.T) {
 	a, b := transport.Address{Name: "alpha", Incarnation: 1}, transport.Address{Name: "be", Incarnation: 2}
-	g := membership.Preformed([]membership.Member{{Address: a}, {Address: b}})
+	g := gossip.Preformed([]membership.Member{{Address: a}, {Address: b}})
 	s := newSizes("sim")
 	for _, msg := range []membership.Message{
 		membership.Heartbeat{Target: uint32(b.Incarnation), Seq: 300, Server: 77},
@@ -110,28 +112,28 @@ func TestSizes(t *testing.T) {
 // TestMoves: the invariants about successive states of one node.
 func TestMoves(t *testing.T) {
 	a, b, c := transport.Address{Name: "a", Incarnation: 1}, transport.Address{Name: "b", Incarnation: 2}, transport.Address{Name: "c", Incarnation: 3}
-	state := func(change func(*membership.Gossip)) *membership.Gossip {
-		g := membership.Preformed([]membership.Member{{Address: a}, {Address: b}})
+	state := func(change func(*gossip.State)) *gossip.State {
+		g := gossip.Preformed([]membership.Member{{Address: a}, {Address: b}})
 		change(g)
 		return g
 	}
-	plain := state(func(*membership.Gossip) {})
+	plain := state(func(*gossip.State) {})
 	for _, test := range []struct {
 		name     string
-		was, now *membership.Gossip
+		was, now *gossip.State
 		want     string // part of the error; empty: none
 	}{
 		{"same", plain, plain, ""},
-		{"downed", plain, state(func(g *membership.Gossip) { g.Members[1].Status = membership.Down }), ""},
-		{"up again", state(func(g *membership.Gossip) { g.Members[1].Status = membership.Leaving }), plain, "invariant 3"},
-		{"fenced no more", state(func(g *membership.Gossip) {
+		{"downed", plain, state(func(g *gossip.State) { g.Members[1].Status = membership.Down }), ""},
+		{"up again", state(func(g *gossip.State) { g.Members[1].Status = membership.Leaving }), plain, "invariant 3"},
+		{"fenced no more", state(func(g *gossip.State) {
 			g.Members[1].Status, g.Members[1].Fenced = membership.Down, true
-		}), state(func(g *membership.Gossip) { g.Members[1].Status = membership.Down }), "invariant 3"},
-		{"gone without a word", plain, state(func(g *membership.Gossip) { g.Members = g.Members[:1] }), "invariant 4"},
-		{"one age twice", plain, state(func(g *membership.Gossip) {
+		}), state(func(g *gossip.State) { g.Members[1].Status = membership.Down }), "invariant 3"},
+		{"gone without a word", plain, state(func(g *gossip.State) { g.Members = g.Members[:1] }), "invariant 4"},
+		{"one age twice", plain, state(func(g *gossip.State) {
 			g.Members = append(g.Members, membership.Member{Address: c, Status: membership.Up, UpNumber: 2})
 		}), "invariant 5"},
-		{"counter falls", state(func(g *membership.Gossip) { g.UpCounter = 9 }), plain, "invariant 6"},
+		{"counter falls", state(func(g *gossip.State) { g.UpCounter = 9 }), plain, "invariant 6"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := New(Config{})
@@ -150,10 +152,10 @@ func TestMoves(t *testing.T) {
 // TestComeback: who was removed at a node must not be a member there again.
 func TestComeback(t *testing.T) {
 	a, b := transport.Address{Name: "a", Incarnation: 1}, transport.Address{Name: "b", Incarnation: 2}
-	both := membership.Preformed([]membership.Member{{Address: a}, {Address: b}})
+	both := gossip.Preformed([]membership.Member{{Address: a}, {Address: b}})
 	alone := *both
 	alone.Members = both.Members[:1]
-	alone.RemovalCounter, alone.Tombstones = 1, []membership.Tombstone{{Node: b, Number: 1}}
+	alone.RemovalCounter, alone.Tombstones = 1, []gossip.Tombstone{{Node: b, Number: 1}}
 	back := *both
 	back.RemovalCounter = 1
 	w := New(Config{})
@@ -175,16 +177,16 @@ func TestAges(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name string
-		gone []membership.Tombstone // at b, when it gives the age
+		gone []gossip.Tombstone // at b, when it gives the age
 		want string
 	}{
 		{"two leaders", nil, "invariant 5"},
-		{"one of them left", []membership.Tombstone{{Node: a, Number: 1, Left: true}}, "invariant 5"},
-		{"one of them was removed", []membership.Tombstone{{Node: a, Number: 1}}, ""},
+		{"one of them left", []gossip.Tombstone{{Node: a, Number: 1, Left: true}}, "invariant 5"},
+		{"one of them was removed", []gossip.Tombstone{{Node: a, Number: 1}}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := New(Config{})
-			before := membership.Preformed([]membership.Member{{Address: a}, {Address: b}})
+			before := gossip.Preformed([]membership.Member{{Address: a}, {Address: b}})
 			byB := *before
 			byB.Members, byB.Tombstones = append(byB.Members[1:2:2], third(c)), test.gone
 			byA := *before

@@ -5,6 +5,8 @@ import (
 	"math/bits"
 	"strings"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
@@ -63,7 +65,7 @@ func (t *Traffic) count(m membership.Message, size, subject int32, sent bool) {
 type sizes struct {
 	cluster string
 	states  map[stateKey]int32
-	last    *membership.Gossip
+	last    *gossip.State
 	lastIs  int32
 }
 
@@ -118,7 +120,7 @@ func encoded(m membership.Message) int32 {
 }
 
 // state measures a message that holds a state.
-func (s *sizes) state(g *membership.Gossip, m membership.Message) int32 {
+func (s *sizes) state(g *gossip.State, m membership.Message) int32 {
 	if g == s.last {
 		return s.lastIs
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -152,7 +154,7 @@ func (t *trace) message(m membership.Message) {
 	}
 }
 
-func (t *trace) gossip(g *membership.Gossip) {
+func (t *trace) gossip(g *gossip.State) {
 	t.mix(uint64(len(g.Members)) | uint64(g.Seen.Count())<<16 | uint64(len(g.Rows))<<32 | uint64(len(g.Tombstones))<<48)
 	t.mix(uint64(g.UpCounter) | g.RemovalCounter<<32)
 	sum := uint64(0)

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"github.com/shardgen/shardgen/internal/membership/gossip"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -15,7 +16,7 @@ type tracked struct {
 }
 
 // begin is for a node that starts as a member.
-func (t *tracked) begin(g *membership.Gossip) {
+func (t *tracked) begin(g *gossip.State) {
 	for _, m := range g.Members {
 		t.toggle(m.Address, 1)
 	}

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
 	"github.com/shardgen/shardgen/internal/invariant"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
@@ -101,7 +103,7 @@ type World struct {
 	steps   uint64
 	err     error
 	// recoded is the last state that went through its bytes, before and after.
-	recoded struct{ from, to *membership.Gossip }
+	recoded struct{ from, to *gossip.State }
 
 	// OnEvents, if set, is told the events of a step after it.
 	OnEvents func(n *Node, events []membership.Event)

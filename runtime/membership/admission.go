@@ -3,11 +3,13 @@ package membership
 import (
 	"slices"
 	"time"
+
+	"github.com/shardgen/shardgen/internal/membership/gossip"
 )
 
 // admission is whom a member of a large cluster admits next.
 type admission struct {
-	waiting []Member
+	waiting []gossip.Member
 	next    time.Time // not before that
 }
 
@@ -28,9 +30,9 @@ const welcomedAlone = 3
 
 // admit takes a joiner in: at once in a small cluster. In a large one, or when so
 // many come that it will be one, those that come close together get one version.
-func (m *Machine) admit(joiner Member) {
+func (m *Machine) admit(joiner gossip.Member) {
 	a := &m.admission
-	if !slices.ContainsFunc(a.waiting, func(r Member) bool { return r.Address == joiner.Address }) {
+	if !slices.ContainsFunc(a.waiting, func(r gossip.Member) bool { return r.Address == joiner.Address }) {
 		a.waiting = append(a.waiting, joiner)
 	}
 	if m.small() {
@@ -54,23 +56,23 @@ func (m *Machine) admitWaiting() {
 	m.admission = admission{next: m.now.Add(m.castInterval())}
 	// Two may have come under one name, and others may have admitted some.
 	taken := make(map[string]bool)
-	joiners = slices.DeleteFunc(joiners, func(r Member) bool {
-		double := taken[r.Name] || len(m.gossip.named(r.Name)) > 0 || m.gossip.removed(r.Address)
+	joiners = slices.DeleteFunc(joiners, func(r gossip.Member) bool {
+		double := taken[r.Name] || len(m.state.Named(r.Name)) > 0 || m.state.Removed(r.Address)
 		taken[r.Name] = true
 		return double // it asks again, and is told
 	})
 	if len(joiners) == 0 {
 		return
 	}
-	m.update(func(g *Gossip) {
+	m.update(func(g *gossip.State) {
 		for _, r := range joiners {
-			g.setMember(r)
+			g.SetMember(r)
 		}
 	})
 	if len(joiners) > welcomedAlone {
 		return
 	}
 	for _, r := range joiners {
-		m.send(r.Address, Welcome{Target: mark32(r.Address), State: m.gossip})
+		m.send(r.Address, Welcome{Target: mark32(r.Address), State: m.state})
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -29,7 +31,7 @@ func (m *Machine) onHello(from transport.Address, msg Hello) {
 	if m.phase != member || from == m.config.Self {
 		return
 	}
-	if status := m.self().Status; status != Joining && status != WeaklyUp && status != Up {
+	if status := m.self().Status; status != gossip.Joining && status != gossip.WeaklyUp && status != gossip.Up {
 		return
 	}
 	if m.headless() {
@@ -44,12 +46,12 @@ func (m *Machine) onHello(from transport.Address, msg Hello) {
 // headless tells whether there were full members and none can be reached: this
 // node, that never was one, will stop, or become one without them.
 func (m *Machine) headless() bool {
-	if m.gossip.UpCounter == 0 {
+	if m.state.UpCounter == 0 {
 		return false
 	}
-	f := m.facts()
-	for i := range m.gossip.Members {
-		if f.full.Has(i) && (i == f.self || f.evidence[i] == NoEvidence) {
+	f := m.local()
+	for i := range m.state.Members {
+		if f.Full.Has(i) && (i == f.Self || f.Evidence[i] == gossip.NoEvidence) {
 			return false
 		}
 	}
@@ -65,7 +67,7 @@ func (m *Machine) answersFirst(joiner transport.Address, seeds []string, attempt
 	switch {
 	case len(seeds) > 0 && slices.Contains(seeds, m.config.Self.Name):
 		return true
-	case m.small() && (patient || len(seeds) == 0 && len(m.gossip.Members) <= fewAnswer):
+	case m.small() && (patient || len(seeds) == 0 && len(m.state.Members) <= fewAnswer):
 		return true
 	case len(seeds) > 0 && !patient:
 		return false
@@ -74,7 +76,7 @@ func (m *Machine) answersFirst(joiner transport.Address, seeds []string, attempt
 	case !m.small() && !patient:
 		return false
 	}
-	return slices.Contains(m.facts().ring.ringAfter(joiner, m.gossip.Members, fewAnswer), m.config.Self)
+	return slices.Contains(m.local().Ring.Successors(joiner, m.state.Members, fewAnswer), m.config.Self)
 }
 
 // onJoin admits a node, or says why not.
@@ -83,15 +85,15 @@ func (m *Machine) onJoin(from transport.Address, msg Join) {
 		m.refuse(RefusedTarget)
 		return
 	}
-	if _, ok := m.gossip.member(from); ok {
-		m.send(from, Welcome{Target: mark32(from), State: m.gossip}) // the first Welcome was lost
+	if _, ok := m.state.Member(from); ok {
+		m.send(from, Welcome{Target: mark32(from), State: m.state}) // the first Welcome was lost
 		return
 	}
 	if reason := m.incompatible(from, msg); reason != "" {
 		m.send(from, JoinRefused{Target: mark32(from), Final: true, Reason: reason})
 		return
 	}
-	if status := m.self().Status; status == Exiting {
+	if status := m.self().Status; status == gossip.Exiting {
 		m.send(from, JoinRefused{Target: mark32(from), Reason: m.config.Self.String() + " is leaving"})
 		return
 	}
@@ -101,7 +103,7 @@ func (m *Machine) onJoin(from transport.Address, msg Join) {
 			"the name is held by %v, which is %v (stop that one, or give this one another name)", old.Address, old.Status)})
 		return
 	}
-	joiner := Member{Address: from, Status: Joining, Roles: msg.Roles, Meta: msg.Meta}
+	joiner := gossip.Member{Address: from, Status: gossip.Joining, Roles: msg.Roles, Meta: msg.Meta}
 	if m.config.votes(joiner) && m.room() <= m.admission.voters(m.config) {
 		m.send(from, JoinRefused{Target: mark32(from), Reason: fmt.Sprintf(
 			"there are as many members as a static quorum of %d allows (raise it at all members, or let one leave)", m.config.QuorumSize)})
@@ -117,15 +119,15 @@ func (m *Machine) onJoin(from transport.Address, msg Join) {
 
 // incompatible compares what both know, and names the first difference.
 func (m *Machine) incompatible(from transport.Address, msg Join) string {
-	if transport.CheckName("node", from.Name) != nil || !sortedKeys(msg.Meta) || !sortedKeys(msg.Compat) ||
-		!slices.IsSorted(msg.Roles) || len(msg.Roles) > maxRoles || len(msg.Meta) > maxKeyValues || len(msg.Compat) > maxKeyValues {
+	if transport.CheckName("node", from.Name) != nil || !gossip.KeysAscend(msg.Meta) || !gossip.KeysAscend(msg.Compat) ||
+		!slices.IsSorted(msg.Roles) || len(msg.Roles) > gossip.MaxRoles || len(msg.Meta) > gossip.MaxKeyValues || len(msg.Compat) > gossip.MaxKeyValues {
 		return "its description is malformed"
 	}
-	if n := descriptionSize(msg.Roles, msg.Meta, msg.Compat); n > maxDescription {
-		return fmt.Sprintf("its description has %d bytes, and %d is the most", n, maxDescription)
+	if n := gossip.DescriptionSize(msg.Roles, msg.Meta, msg.Compat); n > gossip.MaxDescription {
+		return fmt.Sprintf("its description has %d bytes, and %d is the most", n, gossip.MaxDescription)
 	}
 	for _, theirs := range msg.Compat {
-		i, ok := slices.BinarySearchFunc(m.config.Compat, theirs.Key, func(kv KeyValue, key string) int { return cmp.Compare(kv.Key, key) })
+		i, ok := slices.BinarySearchFunc(m.config.Compat, theirs.Key, func(kv gossip.KeyValue, key string) int { return cmp.Compare(kv.Key, key) })
 		if ok && m.config.Compat[i].Value != theirs.Value {
 			return fmt.Sprintf("%s is %q here and %q in the cluster (make them equal, or stop all members first)",
 				theirs.Key, theirs.Value, m.config.Compat[i].Value)
@@ -136,7 +138,7 @@ func (m *Machine) incompatible(from transport.Address, msg Join) string {
 
 // mismatch compares what a joiner tells of itself with what members do, where
 // that must be equal.
-func (m *Machine) mismatch(meta []KeyValue) string {
+func (m *Machine) mismatch(meta []gossip.KeyValue) string {
 	if m.config.MatchMeta == "" {
 		return ""
 	}
@@ -144,9 +146,9 @@ func (m *Machine) mismatch(meta []KeyValue) string {
 		if !strings.HasPrefix(theirs.Key, m.config.MatchMeta) {
 			continue
 		}
-		for _, r := range m.gossip.Members {
-			i, ok := slices.BinarySearchFunc(r.Meta, theirs.Key, func(kv KeyValue, key string) int { return cmp.Compare(kv.Key, key) })
-			if ok && r.Status != Down && r.Meta[i].Value != theirs.Value {
+		for _, r := range m.state.Members {
+			i, ok := slices.BinarySearchFunc(r.Meta, theirs.Key, func(kv gossip.KeyValue, key string) int { return cmp.Compare(kv.Key, key) })
+			if ok && r.Status != gossip.Down && r.Meta[i].Value != theirs.Value {
 				return fmt.Sprintf("%s is %q here and %q at %s (make them equal, or stop all members first)",
 					theirs.Key, theirs.Value, r.Meta[i].Value, r.Name)
 			}
@@ -155,34 +157,25 @@ func (m *Machine) mismatch(meta []KeyValue) string {
 	return ""
 }
 
-func sortedKeys(list []KeyValue) bool {
-	for i := 1; i < len(list); i++ {
-		if list[i].Key <= list[i-1].Key {
-			return false
-		}
-	}
-	return true
-}
-
 // sameName finds the member that holds the joiner's name.
-func (m *Machine) sameName(joiner transport.Address) (Member, bool) {
-	for _, r := range m.gossip.named(joiner.Name) {
+func (m *Machine) sameName(joiner transport.Address) (gossip.Member, bool) {
+	for _, r := range m.state.Named(joiner.Name) {
 		if r.Address != joiner {
 			return r, true
 		}
 	}
-	return Member{}, false
+	return gossip.Member{}, false
 }
 
 // replace makes way for a node that was started again under its old name. The
 // old incarnation goes at once if it is known to be gone; otherwise it is looked
 // at now, and the joiner asks again.
-func (m *Machine) replace(old Member) {
-	if old.Address == m.config.Self || old.Status == Down || old.Status == Exiting {
+func (m *Machine) replace(old gossip.Member) {
+	if old.Address == m.config.Self || old.Status == gossip.Down || old.Status == gossip.Exiting {
 		return // it is alive, or the leader is about to remove it
 	}
-	if m.evidence(old.Address) == EvidenceGone {
-		m.downMembers([]Member{old}, sentence{})
+	if m.evidence(old.Address) == gossip.EvidenceGone {
+		m.downMembers([]gossip.Member{old}, sentence{})
 		return
 	}
 	m.suspect(old.Address)

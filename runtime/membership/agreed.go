@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -25,7 +27,7 @@ func (m *Machine) noteMissed() {
 	if !m.bound() {
 		return
 	}
-	for _, row := range m.gossip.Rows {
+	for _, row := range m.state.Rows {
 		for _, r := range row.Records {
 			way := [2]transport.Address{row.Observer, r.Subject}
 			was, ok := old[way]
@@ -44,18 +46,18 @@ func (m *Machine) noteMissed() {
 // reached, have missed a member. Each of them says so only while its own echoes
 // return.
 func (m *Machine) agreedSince(place int) (since time.Time, agreed bool) {
-	f := m.facts()
+	f := m.local()
 	if len(m.downing.missed) == 0 || !m.bound() {
 		return time.Time{}, false
 	}
 	voters := m.voters()
 	var all []time.Time
 	for _, node := range voters {
-		i, ok := m.gossip.place(node)
-		if !ok || f.evidence[i] != NoEvidence {
+		i, ok := m.state.Index(node)
+		if !ok || f.Evidence[i] != gossip.NoEvidence {
 			continue
 		}
-		if missed, ok := m.downing.missed[[2]transport.Address{node, m.gossip.Members[place].Address}]; ok {
+		if missed, ok := m.downing.missed[[2]transport.Address{node, m.state.Members[place].Address}]; ok {
 			all = append(all, missed.since)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -24,19 +26,19 @@ const (
 
 // downTogether downs the victims; in a large cluster once they are complete. Those
 // that others are gathered for are taken in if they are still judged so then.
-func (m *Machine) downTogether(victims []Member) {
+func (m *Machine) downTogether(victims []gossip.Member) {
 	if m.small() {
 		m.downMembers(victims, sentence{})
 		return
 	}
 	b := &m.downing.batch
-	nodes := addressesOf(slices.DeleteFunc(victims, func(r Member) bool { return r.Status == Down }))
+	nodes := gossip.AddressesOf(slices.DeleteFunc(victims, func(r gossip.Member) bool { return r.Status == gossip.Down }))
 	if len(nodes) == 0 {
 		return
 	}
 	for _, node := range nodes {
-		if !hasAddress(b.victims, node) {
-			b.victims = withAddress(b.victims, node)
+		if !gossip.HasAddress(b.victims, node) {
+			b.victims = gossip.WithAddress(b.victims, node)
 			b.grown = m.now
 			if b.begun.IsZero() {
 				b.begun = m.now
@@ -52,8 +54,8 @@ func (m *Machine) runBatch() {
 		return
 	}
 	b.victims = slices.DeleteFunc(b.victims, func(node transport.Address) bool {
-		r, ok := m.gossip.member(node)
-		return !ok || r.Status == Down || m.evidence(node) == NoEvidence && !hasAddress(m.downing.picked, node)
+		r, ok := m.state.Member(node)
+		return !ok || r.Status == gossip.Down || m.evidence(node) == gossip.NoEvidence && !gossip.HasAddress(m.downing.picked, node)
 	})
 	at := b.grown.Add(batchQuiet)
 	if last := b.begun.Add(batchLong); last.Before(at) {
@@ -65,9 +67,9 @@ func (m *Machine) runBatch() {
 	case m.now.Before(at):
 		m.wakeAt(at)
 	default:
-		var victims []Member
+		var victims []gossip.Member
 		for _, node := range b.victims {
-			r, _ := m.gossip.member(node)
+			r, _ := m.state.Member(node)
 			victims = append(victims, r)
 		}
 		*b = batch{}

@@ -3,6 +3,8 @@ package membership
 import (
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -20,16 +22,16 @@ import (
 
 // casting is what the leader's broadcasts need.
 type casting struct {
-	digest  Digest    // the version when last looked at
-	version time.Time // since when that is
-	caster  uint64    // who broadcast then
-	seen    bool      // that one has been told that this node has it
-	owed    bool      // the state has to be told: by the leader to all, by others to it
-	next    time.Time // not before that
+	digest  gossip.Digest // the version when last looked at
+	version time.Time     // since when that is
+	caster  uint64        // who broadcast then
+	seen    bool          // that one has been told that this node has it
+	owed    bool          // the state has to be told: by the leader to all, by others to it
+	next    time.Time     // not before that
 	// told is since when the leader has said nothing although it was told something.
 	told time.Time
 	// announced is the version of which all were told that all have it.
-	announced Digest
+	announced gossip.Digest
 }
 
 const (
@@ -46,13 +48,13 @@ const (
 )
 
 func (m *Machine) castInterval() time.Duration {
-	return max(castInterval, time.Duration(len(m.gossip.Members))*castPerMember)
+	return max(castInterval, time.Duration(len(m.state.Members))*castPerMember)
 }
 
 // caster is who broadcasts changes for this node: the leader, or the hub while
 // nothing is heard from the leader. Zero: nobody does.
 func (m *Machine) caster() transport.Address {
-	c, leader := &m.spreading.casting, m.facts().leader
+	c, leader := &m.spreading.casting, m.local().Leader
 	if leader == m.config.Self || c.told.IsZero() {
 		return leader
 	}
@@ -68,22 +70,22 @@ func (m *Machine) casts() bool { return !m.small() && m.caster() == m.config.Sel
 
 // leaderSpoke: it is not mute, whoever led before.
 func (m *Machine) leaderSpoke(from transport.Address) {
-	if !m.spreading.casting.told.IsZero() && m.phase == member && from == m.facts().leader {
+	if !m.spreading.casting.told.IsZero() && m.phase == member && from == m.local().Leader {
 		m.spreading.casting.told = time.Time{}
 	}
 }
 
 // spreadLarge does what is due after a step.
 func (m *Machine) spreadLarge() {
-	c, f := &m.spreading.casting, m.facts()
+	c, f := &m.spreading.casting, m.local()
 	caster := m.caster()
 	casts := caster == m.config.Self
-	if place := ringPlace(caster); c.digest != f.digest || c.caster != place {
-		if c.digest != f.digest {
+	if place := gossip.RingPlace(caster); c.digest != f.Digest || c.caster != place {
+		if c.digest != f.Digest {
 			c.version = m.now
 		}
-		c.digest, c.caster, c.seen = f.digest, place, false
-		c.owed = casts || !m.gossip.seenBy(caster)
+		c.digest, c.caster, c.seen = f.Digest, place, false
+		c.owed = casts || !m.state.SeenBy(caster)
 	}
 	switch {
 	case caster.IsZero():
@@ -95,13 +97,13 @@ func (m *Machine) spreadLarge() {
 		c.owed, c.seen, c.next = false, true, m.now.Add(m.castInterval())
 		if casts {
 			m.spreading.gossipAt = m.now.Add(m.config.GossipInterval)
-			m.broadcast(GossipMessage{State: m.gossip})
+			m.broadcast(GossipMessage{State: m.state})
 		} else {
-			m.tellCaster(GossipMessage{mark32(caster), m.gossip})
+			m.tellCaster(GossipMessage{mark32(caster), m.state})
 		}
 	case casts:
-		if c.announced != f.digest && m.allReachedHaveSeen() {
-			c.announced = f.digest
+		if c.announced != f.Digest && m.allReachedHaveSeen() {
+			c.announced = f.Digest
 			m.broadcast(m.status(0))
 		}
 	case !c.seen:
@@ -123,13 +125,13 @@ func (m *Machine) tellCaster(msg Message) {
 // allReachedHaveSeen tells whether every member that acts has seen the version,
 // but for unreachable ones.
 func (m *Machine) allReachedHaveSeen() bool {
-	f := m.facts()
-	if f.why == "" {
+	f := m.local()
+	if f.Why == "" {
 		return true
 	}
-	lacking := f.must.Count() - m.gossip.Seen.common(f.must)
-	for _, i := range f.troubled {
-		if f.must.Has(i) && !m.gossip.Seen.Has(i) {
+	lacking := f.Must.Count() - m.state.Seen.Common(f.Must)
+	for _, i := range f.Unreachable {
+		if f.Must.Has(i) && !m.state.Seen.Has(i) {
 			lacking--
 		}
 	}

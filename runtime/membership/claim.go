@@ -6,23 +6,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
 	"github.com/shardgen/shardgen/transport"
 )
-
-// A Ruling is who last took the lease that decides splits, and its token. The
-// side that knows it may take the lease over from it; another side cannot.
-type Ruling struct {
-	Holder transport.Address // who took it
-	Token  uint64            // what the store gave for it; later holdings have higher ones
-}
-
-// mergeRuling keeps the later one.
-func mergeRuling(a, b Ruling) Ruling {
-	if b.Token > a.Token || b.Token == a.Token && b.Holder.Compare(a.Holder) > 0 {
-		return b
-	}
-	return a
-}
 
 // A LeaseRequest asks the driver to take the lease that decides splits, and to
 // answer with [LeaseAnswer]. The lease is named after the cluster and its
@@ -81,16 +68,16 @@ func (m *Machine) leaseHold() time.Duration {
 // unheard returns a voter, not Down, of whom this node has heard nothing that
 // counts for longer than leaseHold. That one's side may have taken the lease, and
 // given away what is here: no turns then, and no claim.
-func (m *Machine) unheard() (Member, bool) {
+func (m *Machine) unheard() (gossip.Member, bool) {
 	if m.config.Downing != DowningLeaseMajority {
-		return Member{}, false
+		return gossip.Member{}, false
 	}
 	if !m.small() { // the collectors hear for this node
 		since := maxTime(m.lease.every, m.spreading.memberSince)
-		return Member{Address: transport.Address{Name: "some member"}}, m.now.Sub(since) > m.leaseHold()
+		return gossip.Member{Address: transport.Address{Name: "some member"}}, m.now.Sub(since) > m.leaseHold()
 	}
-	for _, r := range m.gossip.Members {
-		if r.Status == Down || !m.counted(r) || !m.config.votes(r) {
+	for _, r := range m.state.Members {
+		if r.Status == gossip.Down || !m.counted(r) || !m.config.votes(r) {
 			continue
 		}
 		last, ok := m.downing.met[r.Address]
@@ -105,7 +92,7 @@ func (m *Machine) unheard() (Member, bool) {
 			return r, true
 		}
 	}
-	return Member{}, false
+	return gossip.Member{}, false
 }
 
 // claimLease asks for the lease for this side, and does what the answer says.
@@ -136,7 +123,7 @@ func (m *Machine) claimLease(later bool, side []transport.Address) {
 		m.downing.claims++
 		c.seq = m.downing.claims
 		m.out.TakeLease = &LeaseRequest{
-			Seq: c.seq, Founder: m.gossip.Founder, TTL: 2 * m.leaseHold(), Over: m.gossip.Ruling.Token, Within: c.until.Sub(m.now),
+			Seq: c.seq, Founder: m.state.Founder, TTL: 2 * m.leaseHold(), Over: m.state.Ruling.Token, Within: c.until.Sub(m.now),
 		}
 		fallthrough
 	default: // the answer is on its way
@@ -146,9 +133,9 @@ func (m *Machine) claimLease(later bool, side []transport.Address) {
 
 // loseClaim stops this side as a whole: the others on it wait for this node's word.
 func (m *Machine) loseClaim(side []transport.Address, reason string) {
-	m.downMembers(slices.DeleteFunc(slices.Clone(m.gossip.Members), func(r Member) bool {
-		return !hasAddress(side, r.Address)
-	}), sentence{reason: fmt.Sprintf("%s cannot be reached, and %s", names(m.downing.lost), reason)})
+	m.downMembers(slices.DeleteFunc(slices.Clone(m.state.Members), func(r gossip.Member) bool {
+		return !gossip.HasAddress(side, r.Address)
+	}), sentence{reason: fmt.Sprintf("%s cannot be reached, and %s", gossip.Names(m.downing.lost), reason)})
 }
 
 // onLeaseAnswer: also a lease that is not needed any more is told to all, or the
@@ -157,8 +144,8 @@ func (m *Machine) onLeaseAnswer(in LeaseAnswer) {
 	if m.phase != member {
 		return
 	}
-	if ruling := (Ruling{m.config.Self, in.Token}); in.Token > m.gossip.Ruling.Token {
-		m.update(func(g *Gossip) { g.Ruling = ruling })
+	if ruling := (gossip.Ruling{Holder: m.config.Self, Token: in.Token}); in.Token > m.state.Ruling.Token {
+		m.update(func(g *gossip.State) { g.Ruling = ruling })
 	}
 	c := &m.downing.claim
 	if c.seq == 0 || c.seq != in.Seq {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
 	"google.golang.org/protobuf/proto"
 
 	"github.com/shardgen/shardgen/internal/bounded"
@@ -186,7 +188,7 @@ func fromWire(a *wire.MembershipAddress) (transport.Address, error) {
 	return transport.Address{Name: a.Name, Incarnation: a.Incarnation}, nil
 }
 
-func keyValuesToWire(list []KeyValue) []*wire.MembershipKeyValue {
+func keyValuesToWire(list []gossip.KeyValue) []*wire.MembershipKeyValue {
 	out := make([]*wire.MembershipKeyValue, len(list))
 	for i, kv := range list {
 		out[i] = &wire.MembershipKeyValue{Key: kv.Key, Value: kv.Value}
@@ -194,13 +196,13 @@ func keyValuesToWire(list []KeyValue) []*wire.MembershipKeyValue {
 	return out
 }
 
-func keyValuesFromWire(list []*wire.MembershipKeyValue) []KeyValue {
+func keyValuesFromWire(list []*wire.MembershipKeyValue) []gossip.KeyValue {
 	if len(list) == 0 {
 		return nil
 	}
-	out := make([]KeyValue, len(list))
+	out := make([]gossip.KeyValue, len(list))
 	for i, kv := range list {
-		out[i] = KeyValue{kv.GetKey(), kv.GetValue()}
+		out[i] = gossip.KeyValue{Key: kv.GetKey(), Value: kv.GetValue()}
 	}
 	return out
 }

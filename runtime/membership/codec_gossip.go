@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
 	"google.golang.org/protobuf/proto"
 
 	"github.com/shardgen/shardgen/internal/wire"
@@ -44,7 +46,7 @@ func (t *addressTable) place(a transport.Address) uint32 {
 	return i
 }
 
-func (t *addressTable) placeClock(v VectorClock) (nodes []uint32, counts []uint64) {
+func (t *addressTable) placeClock(v gossip.VectorClock) (nodes []uint32, counts []uint64) {
 	for _, e := range v {
 		nodes = append(nodes, t.place(e.Node))
 		counts = append(counts, e.Count)
@@ -79,19 +81,19 @@ func (t *addresses) at(place uint32) transport.Address {
 	return t.list[place]
 }
 
-func (t *addresses) clock(nodes []uint32, counts []uint64) VectorClock {
+func (t *addresses) clock(nodes []uint32, counts []uint64) gossip.VectorClock {
 	if len(nodes) != len(counts) {
 		t.err = fmt.Errorf("version of %d nodes and %d counts", len(nodes), len(counts))
 		return nil
 	}
-	var v VectorClock
+	var v gossip.VectorClock
 	for i, node := range nodes {
-		v = append(v, ClockEntry{t.at(node), counts[i]})
+		v = append(v, gossip.ClockEntry{Node: t.at(node), Count: counts[i]})
 	}
 	return v
 }
 
-func stateToWire(g *Gossip) (*wire.MembershipState, error) {
+func stateToWire(g *gossip.State) (*wire.MembershipState, error) {
 	if g == nil {
 		return nil, errors.New("no state")
 	}
@@ -135,7 +137,7 @@ func deflate(plain []byte) ([]byte, error) {
 	return packed.Bytes(), nil
 }
 
-func gossipToWire(g *Gossip) *wire.MembershipGossip {
+func gossipToWire(g *gossip.State) *wire.MembershipGossip {
 	t := newAddressTable()
 	w := &wire.MembershipGossip{
 		Founder:        t.place(g.Founder),
@@ -165,7 +167,7 @@ func gossipToWire(g *Gossip) *wire.MembershipGossip {
 				Subject:           t.place(r.Subject),
 				Evidence:          wire.MembershipRecord_Evidence(r.Evidence),
 				QuietMilliseconds: uint64(min(r.Quiet, maxQuiet).Milliseconds()),
-				WordMilliseconds:  uint64(min(r.Word, maxQuiet).Milliseconds()),
+				WordMilliseconds:  uint64(min(r.Vouched, maxQuiet).Milliseconds()),
 			})
 		}
 		w.Rows = append(w.Rows, out)
@@ -173,7 +175,7 @@ func gossipToWire(g *Gossip) *wire.MembershipGossip {
 	for _, s := range g.Tombstones {
 		w.Tombstones = append(w.Tombstones, &wire.MembershipTombstone{Address: t.place(s.Node), Number: s.Number, Left: s.Left})
 	}
-	if g.Ruling != (Ruling{}) {
+	if g.Ruling != (gossip.Ruling{}) {
 		w.Ruling = &wire.MembershipRuling{Holder: t.place(g.Ruling.Holder), Token: g.Ruling.Token}
 	}
 	w.VersionNodes, w.VersionCounts = t.placeClock(g.Version)
@@ -181,7 +183,7 @@ func gossipToWire(g *Gossip) *wire.MembershipGossip {
 	return w
 }
 
-func stateFromWire(w *wire.MembershipState) (*Gossip, error) {
+func stateFromWire(w *wire.MembershipState) (*gossip.State, error) {
 	plain := w.GetGossip()
 	switch w.GetCompression() {
 	case wire.MembershipState_NONE:
@@ -208,12 +210,12 @@ func stateFromWire(w *wire.MembershipState) (*Gossip, error) {
 	return g, nil
 }
 
-func gossipFromWire(w *wire.MembershipGossip) (*Gossip, error) {
+func gossipFromWire(w *wire.MembershipGossip) (*gossip.State, error) {
 	t, err := readAddresses(w.Addresses)
 	if err != nil {
 		return nil, err
 	}
-	g := &Gossip{
+	g := &gossip.State{
 		Founder:        t.at(w.Founder),
 		UpCounter:      w.UpCounter,
 		RemovalCounter: w.RemovalCounter,
@@ -223,9 +225,9 @@ func gossipFromWire(w *wire.MembershipGossip) (*Gossip, error) {
 		if m.GetStatus() < 0 || m.GetStatus() > wire.MembershipMember_DOWN {
 			return nil, fmt.Errorf("%w: status %d", ErrUnknown, m.GetStatus())
 		}
-		g.Members = append(g.Members, Member{
+		g.Members = append(g.Members, gossip.Member{
 			Address:   t.at(m.GetAddress()),
-			Status:    Status(m.GetStatus()),
+			Status:    gossip.Status(m.GetStatus()),
 			Roles:     m.GetRoles(),
 			UpNumber:  m.GetUpNumber(),
 			ExitReady: m.GetExitReady(),
@@ -241,25 +243,24 @@ func gossipFromWire(w *wire.MembershipGossip) (*Gossip, error) {
 		return nil, err
 	}
 	for _, row := range w.Rows {
-		out := ObserverRow{Observer: t.at(row.GetObserver()), Version: row.GetVersion()}
+		out := gossip.ObserverRow{Observer: t.at(row.GetObserver()), Version: row.GetVersion()}
 		for _, r := range row.GetRecords() {
 			if r.GetEvidence() < 0 || r.GetEvidence() > wire.MembershipRecord_GONE {
 				return nil, fmt.Errorf("%w: evidence %d", ErrUnknown, r.GetEvidence())
 			}
 			quiet, word := milliseconds(r.GetQuietMilliseconds()), milliseconds(r.GetWordMilliseconds())
-			out.Records = append(out.Records, Record{t.at(r.GetSubject()), Evidence(r.GetEvidence()), quiet, word})
+			out.Records = append(out.Records, gossip.Record{Subject: t.at(r.GetSubject()), Evidence: gossip.Evidence(r.GetEvidence()), Quiet: quiet, Vouched: word})
 		}
 		g.Rows = append(g.Rows, out)
 	}
 	for _, s := range w.Tombstones {
-		g.Tombstones = append(g.Tombstones, Tombstone{t.at(s.GetAddress()), s.GetNumber(), s.GetLeft()})
+		g.Tombstones = append(g.Tombstones, gossip.Tombstone{Node: t.at(s.GetAddress()), Number: s.GetNumber(), Left: s.GetLeft()})
 	}
 	if r := w.Ruling; r != nil {
-		g.Ruling = Ruling{t.at(r.GetHolder()), r.GetToken()}
+		g.Ruling = gossip.Ruling{Holder: t.at(r.GetHolder()), Token: r.GetToken()}
 	}
 	if t.err != nil {
 		return nil, t.err
 	}
-	g.memo = &memo{}
-	return g, g.check()
+	return g, g.Received()
 }

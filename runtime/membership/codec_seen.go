@@ -3,10 +3,12 @@ package membership
 import (
 	"fmt"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-func seenToWire(s SeenSet, members int) []byte {
+func seenToWire(s gossip.SeenSet, members int) []byte {
 	b := make([]byte, (members+7)/8)
 	for i := range b {
 		if i/8 < len(s) {
@@ -16,15 +18,15 @@ func seenToWire(s SeenSet, members int) []byte {
 	return b
 }
 
-func seenFromWire(b []byte, members int) (SeenSet, error) {
+func seenFromWire(b []byte, members int) (gossip.SeenSet, error) {
 	if len(b) != (members+7)/8 {
 		return nil, fmt.Errorf("seen set of %d bytes for %d members", len(b), members)
 	}
-	s := newSeenSet(members)
+	s := gossip.NewSeenSet(members)
 	for i, x := range b {
 		s[i/8] |= uint64(x) << (i % 8 * 8)
 	}
-	if !s.fits(members) {
+	if !s.Fits(members) {
 		return nil, fmt.Errorf("seen set names more than %d members", members)
 	}
 	return s, nil
@@ -54,7 +56,7 @@ const maxMembers = 1 << 16
 
 func statusFromWire(w *wire.MembershipStatus) (GossipStatus, error) {
 	s := GossipStatus{
-		Version: Digest{w.VersionLow, w.VersionHigh}, Changes: w.Changes,
+		Version: gossip.Digest{w.VersionLow, w.VersionHigh}, Changes: w.Changes,
 		All: w.All, Members: int(w.Members),
 	}
 	if s.All {
@@ -68,12 +70,12 @@ func statusFromWire(w *wire.MembershipStatus) (GossipStatus, error) {
 		s.Seen, err = seenFromWire(w.Seen, s.Members)
 		return s, err
 	}
-	s.Seen = newSeenSet(s.Members)
+	s.Seen = gossip.NewSeenSet(s.Members)
 	for _, i := range w.Few {
 		if int64(i) >= int64(s.Members) {
 			return s, fmt.Errorf("status names member %d of %d", i, s.Members)
 		}
-		s.Seen.add(int(i))
+		s.Seen.Add(int(i))
 	}
 	return s, nil
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
@@ -19,29 +21,29 @@ import (
 // everyMessage is one message of each type, with everything set.
 func everyMessage() []Message {
 	a, b, c := addr("a", 1), addr("b", 1<<63), addr("c", 3)
-	state := &Gossip{
+	state := &gossip.State{
 		Founder: a,
-		Members: []Member{
-			{Address: a, Status: Up, UpNumber: 1, Roles: []string{"web"}, Meta: []KeyValue{{"kind/Counter", "256"}}},
-			{Address: b, Status: Down, UpNumber: 2, ExitReady: true, Forced: true, Fenced: true},
+		Members: []gossip.Member{
+			{Address: a, Status: gossip.Up, UpNumber: 1, Roles: []string{"web"}, Meta: []gossip.KeyValue{{Key: "kind/Counter", Value: "256"}}},
+			{Address: b, Status: gossip.Down, UpNumber: 2, ExitReady: true, Forced: true, Fenced: true},
 		},
-		Rows:           []ObserverRow{{Observer: a, Version: 7, Records: []Record{{b, EvidenceGone, 1500 * time.Millisecond, 6 * time.Second}}}},
+		Rows:           []gossip.ObserverRow{{Observer: a, Version: 7, Records: []gossip.Record{{Subject: b, Evidence: gossip.EvidenceGone, Quiet: 1500 * time.Millisecond, Vouched: 6 * time.Second}}}},
 		UpCounter:      2,
 		RemovalCounter: 5,
-		Tombstones:     []Tombstone{{c, 5, true}},
-		Seen:           SeenSet{1},
-		Version:        VectorClock{{a, 300}, {b, 2}, {c, 1}},
+		Tombstones:     []gossip.Tombstone{{Node: c, Number: 5, Left: true}},
+		Seen:           gossip.SeenSet{1},
+		Version:        gossip.VectorClock{{Node: a, Count: 300}, {Node: b, Count: 2}, {Node: c, Count: 1}},
 	}
 	return []Message{
 		Hello{3, []string{"a", "b"}, 100 * time.Millisecond},
 		HelloAck{2},
-		Join{1, []string{"web"}, []KeyValue{{"m", "1"}}, []KeyValue{{"lanes", "4"}}},
+		Join{1, []string{"web"}, []gossip.KeyValue{{Key: "m", Value: "1"}}, []gossip.KeyValue{{Key: "lanes", Value: "4"}}},
 		Welcome{2, state},
 		JoinRefused{2, true, "lanes"},
 		GossipMessage{2, state},
-		GossipStatus{Target: 2, Version: Digest{5, 6}, Changes: 303, Members: 2, Seen: SeenSet{1}},
-		GossipStatus{Version: Digest{5, 6}, Changes: 303, Members: 130, Seen: SeenSet{0, 0, 2}},
-		GossipStatus{Version: Digest{5, 6}, Changes: 303, All: true},
+		GossipStatus{Target: 2, Version: gossip.Digest{5, 6}, Changes: 303, Members: 2, Seen: gossip.SeenSet{1}},
+		GossipStatus{Version: gossip.Digest{5, 6}, Changes: 303, Members: 130, Seen: gossip.SeenSet{0, 0, 2}},
+		GossipStatus{Version: gossip.Digest{5, 6}, Changes: 303, All: true},
 		Heartbeat{2, 9, 1 << 31, 8, true},
 		HeartbeatAck{2, 9, 7},
 		Alive{a, 3, 1 << 60, 7, true},
@@ -56,9 +58,11 @@ func everyMessage() []Message {
 func unkept(m Message) Message {
 	switch m := m.(type) {
 	case Welcome:
-		m.State.memo = nil
+		m.State = m.State.Clone()
+		return m
 	case GossipMessage:
-		m.State.memo = nil
+		m.State = m.State.Clone()
+		return m
 	}
 	return m
 }
@@ -83,16 +87,16 @@ func TestCodecRoundTrip(t *testing.T) {
 }
 
 func TestGossipIsCompressed(t *testing.T) {
-	g := &Gossip{Founder: addr("n00", 1), UpCounter: 50}
+	g := &gossip.State{Founder: addr("n00", 1), UpCounter: 50}
 	for i := range 50 {
-		r := Member{Address: addr(fmt.Sprintf("n%02d", i), uint64(i+1)), Status: Up, UpNumber: uint32(i + 1)}
+		r := gossip.Member{Address: addr(fmt.Sprintf("n%02d", i), uint64(i+1)), Status: gossip.Up, UpNumber: uint32(i + 1)}
 		for k := range 10 {
-			r.Meta = append(r.Meta, KeyValue{fmt.Sprintf("kind/Kind%d/package", k), "example.com/shop/orders"})
+			r.Meta = append(r.Meta, gossip.KeyValue{Key: fmt.Sprintf("kind/Kind%d/package", k), Value: "example.com/shop/orders"})
 		}
 		g.Members = append(g.Members, r)
-		g.Version = append(g.Version, ClockEntry{r.Address, 4})
+		g.Version = append(g.Version, gossip.ClockEntry{Node: r.Address, Count: 4})
 	}
-	g.Seen = fullSeenSet(50)
+	g.Seen = gossip.FullSeenSet(50)
 	b, err := Encode(GossipMessage{2, g})
 	if err != nil || len(b) > 4096 {
 		t.Errorf("got %d bytes for 50 members of 10 kinds, %v; want at most 4096", len(b), err)

@@ -3,6 +3,8 @@ package membership
 import (
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -41,26 +43,26 @@ type collector struct {
 }
 
 // walk takes the candidates from the view, and keeps what is known of them.
-func (v *voting) walk(g *Gossip, f *facts) {
-	if v.chosen == f.shape {
+func (v *voting) walk(g *gossip.State, f *gossip.Local) {
+	if v.chosen == f.Summary {
 		return
 	}
-	v.chosen = f.shape
+	v.chosen = f.Summary
 	old := v.collectors
 	v.collectors = nil
-	for _, spot := range f.ring.spots {
-		if i := spot.member; f.full.Has(i) && (f.evidence[i] == NoEvidence || i == f.self) {
-			c := collector{node: g.Members[i].Address}
-			for _, was := range old {
-				if was.node == c.node {
-					c = was
-				}
-			}
-			if v.collectors = append(v.collectors, c); len(v.collectors) == maxCollectors {
-				return
+	f.Ring.Walk(func(i int) bool {
+		if !f.Full.Has(i) || f.Evidence[i] != gossip.NoEvidence && i != f.Self {
+			return true
+		}
+		c := collector{node: g.Members[i].Address}
+		for _, was := range old {
+			if was.node == c.node {
+				c = was
 			}
 		}
-	}
+		v.collectors = append(v.collectors, c)
+		return len(v.collectors) < maxCollectors
+	})
 }
 
 // mute tells whether a collector is to be passed over, and if not, when it will be.

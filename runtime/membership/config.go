@@ -1,11 +1,12 @@
 package membership
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
 	"unicode/utf8"
+
+	"github.com/shardgen/shardgen/internal/membership/gossip"
 
 	"github.com/shardgen/shardgen/transport"
 )
@@ -25,10 +26,10 @@ type Config struct {
 	// answers at all. Empty: the joiner of the lowest incarnation does.
 	Seeds []string
 	// Meta is told to all members with the record of this one, sorted by New.
-	Meta []KeyValue
+	Meta []gossip.KeyValue
 	// Compat holds what must be equal at all members that know the key: the member
 	// that is joined through compares, and refuses with both values.
-	Compat []KeyValue
+	Compat []gossip.KeyValue
 	// MatchMeta begins the keys of Meta which must have one value at all members
 	// that have them: also where the member that is joined through does not know
 	// the key. Empty: none.
@@ -82,7 +83,7 @@ type Config struct {
 	Watched int
 	// Detection says how many observers make a member unreachable. It should be the
 	// same at all members. Default DetectionManyEdges.
-	Detection Detection
+	Detection gossip.Detection
 	// SmallCluster is the number of members up to which everybody tells everybody
 	// at once: changes are pushed to all, and leases follow from broadcasts that all
 	// hear. In larger clusters the leader spreads changes, a few collect what leases
@@ -159,15 +160,6 @@ type RoleMinimum struct {
 	Members int    // how many there must be
 }
 
-// Bounds on what a member may tell about itself, which is gossiped to all.
-const (
-	maxRoles     = 64
-	maxKeyValues = 4096
-	// maxDescription bounds the bytes of it all: a state is one message, and holds
-	// what every member told.
-	maxDescription = 64 << 10
-)
-
 func (c Config) withDefaults() Config {
 	for _, d := range []struct {
 		value   *time.Duration
@@ -220,15 +212,9 @@ func (c Config) withDefaults() Config {
 	}
 	c = c.withDowning()
 	c.Roles = slices.Compact(slices.Sorted(slices.Values(c.Roles)))
-	c.Meta = sortedKeyValues(c.Meta)
-	c.Compat = sortedKeyValues(c.Compat)
+	c.Meta = gossip.SortKeyValues(c.Meta)
+	c.Compat = gossip.SortKeyValues(c.Compat)
 	return c
-}
-
-func sortedKeyValues(list []KeyValue) []KeyValue {
-	list = slices.Clone(list)
-	slices.SortStableFunc(list, func(a, b KeyValue) int { return cmp.Compare(a.Key, b.Key) })
-	return list
 }
 
 // validate returns an error for settings that make no sense; defaults are in.
@@ -241,18 +227,18 @@ func (c Config) validate() error {
 			return fmt.Errorf("configure membership: %w", err)
 		}
 	}
-	if len(c.Roles) > maxRoles || len(c.Meta) > maxKeyValues || len(c.Compat) > maxKeyValues {
-		return fmt.Errorf("configure membership: more than %d roles or %d entries of Meta or Compat", maxRoles, maxKeyValues)
+	if len(c.Roles) > gossip.MaxRoles || len(c.Meta) > gossip.MaxKeyValues || len(c.Compat) > gossip.MaxKeyValues {
+		return fmt.Errorf("configure membership: more than %d roles or %d entries of Meta or Compat", gossip.MaxRoles, gossip.MaxKeyValues)
 	}
-	if n := descriptionSize(c.Roles, c.Meta, c.Compat); n > maxDescription {
-		return fmt.Errorf("configure membership: Roles, Meta and Compat have %d bytes: want at most %d (host fewer types in one process?)", n, maxDescription)
+	if n := gossip.DescriptionSize(c.Roles, c.Meta, c.Compat); n > gossip.MaxDescription {
+		return fmt.Errorf("configure membership: Roles, Meta and Compat have %d bytes: want at most %d (host fewer types in one process?)", n, gossip.MaxDescription)
 	}
 	for _, role := range c.Roles {
 		if !utf8.ValidString(role) {
 			return fmt.Errorf("configure membership: role %q is not UTF-8", role)
 		}
 	}
-	for _, list := range [][]KeyValue{c.Meta, c.Compat} {
+	for _, list := range [][]gossip.KeyValue{c.Meta, c.Compat} {
 		for i, kv := range list {
 			if i > 0 && kv.Key == list[i-1].Key {
 				return fmt.Errorf("configure membership: key %q stands twice", kv.Key)
@@ -281,7 +267,7 @@ func (c Config) validateTimes() error {
 		return fmt.Errorf("configure membership: MinMembers, Watched or SmallCluster is negative (0 means the default)")
 	case c.GossipSpeedup < 0 || c.GossipManyMembers < 0:
 		return fmt.Errorf("configure membership: GossipSpeedup or GossipManyMembers is negative (0 means the default)")
-	case c.Detection > DetectionSingleObserver:
+	case c.Detection > gossip.DetectionSingleObserver:
 		return fmt.Errorf("configure membership: Detection is %d, which is none", c.Detection)
 	case c.GossipToUnseen < 0 || c.GossipToUnseen > 1:
 		return fmt.Errorf("configure membership: GossipToUnseen is %v: want 0 to 1", c.GossipToUnseen)
@@ -294,16 +280,4 @@ func (c Config) validateTimes() error {
 			c.CutAfter, c.SilentAfter, c.AgreedAfter, c.LeaseMajority)
 	}
 	return c.validateDowning()
-}
-
-// descriptionSize is how many bytes a member tells about itself.
-func descriptionSize(roles []string, lists ...[]KeyValue) int {
-	n := 0
-	for _, role := range roles {
-		n += len(role)
-	}
-	for _, kv := range slices.Concat(lists...) {
-		n += len(kv.Key) + len(kv.Value)
-	}
-	return n
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/shardgen/shardgen/internal/membership/gossip"
 )
 
 // A Downing is the way in which unreachable members are judged. What follows
@@ -69,8 +71,8 @@ func (c Config) withDowning() Config {
 		}
 	}
 	add := func(key, value string) {
-		if !slices.ContainsFunc(c.Compat, func(kv KeyValue) bool { return kv.Key == key }) {
-			c.Compat = append(slices.Clip(c.Compat), KeyValue{key, value})
+		if !slices.ContainsFunc(c.Compat, func(kv gossip.KeyValue) bool { return kv.Key == key }) {
+			c.Compat = append(slices.Clip(c.Compat), gossip.KeyValue{Key: key, Value: value})
 		}
 	}
 	add("downing", c.Downing.String())

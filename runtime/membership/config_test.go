@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/shardgen/shardgen/internal/membership/gossip"
 )
 
 func TestConfigErrors(t *testing.T) {
@@ -17,9 +19,13 @@ func TestConfigErrors(t *testing.T) {
 		{"no name", func(c *Config) { c.Self.Name = "" }, "node name is empty"},
 		{"a name with a dot", func(c *Config) { c.Self.Name = "a.b" }, `holds '.'`},
 		{"a seed with a space", func(c *Config) { c.Seeds = []string{"a b"} }, "seed name"},
-		{"a key twice", func(c *Config) { c.Compat = []KeyValue{{"lanes", "4"}, {"x", ""}, {"lanes", "5"}} }, `key "lanes" stands twice`},
-		{"bytes", func(c *Config) { c.Meta = []KeyValue{{"k", "\xff"}} }, "not UTF-8"},
-		{"a description too large", func(c *Config) { c.Meta = []KeyValue{{"k", strings.Repeat("x", maxDescription)}} }, "want at most 65536 (host fewer types"},
+		{"a key twice", func(c *Config) {
+			c.Compat = []gossip.KeyValue{{Key: "lanes", Value: "4"}, {Key: "x", Value: ""}, {Key: "lanes", Value: "5"}}
+		}, `key "lanes" stands twice`},
+		{"bytes", func(c *Config) { c.Meta = []gossip.KeyValue{{Key: "k", Value: "\xff"}} }, "not UTF-8"},
+		{"a description too large", func(c *Config) {
+			c.Meta = []gossip.KeyValue{{Key: "k", Value: strings.Repeat("x", gossip.MaxDescription)}}
+		}, "want at most 65536 (host fewer types"},
 		{"auto-down without a time", func(c *Config) { c.Downing = DowningAuto }, "AutoDownAfter 0s: they go together"},
 		{"a time without auto-down", func(c *Config) { c.AutoDownAfter = time.Minute }, "they go together"},
 		{"a quorum without a size", func(c *Config) { c.Downing = DowningStaticQuorum }, "QuorumSize 0"},
@@ -43,25 +49,6 @@ func TestConfigErrors(t *testing.T) {
 			t.Errorf("%s: got %v, want no error", c.name, err)
 		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "configure membership: ")):
 			t.Errorf("%s: got %v, want one that says %q", c.name, err, c.want)
-		}
-	}
-}
-
-// TestLegalMoves: nobody comes back, and every status but Removed has a way on.
-func TestLegalMoves(t *testing.T) {
-	for from := NoStatus; from <= Removed; from++ {
-		ways := 0
-		for to := NoStatus; to <= Removed; to++ {
-			if !canBecome[from][to] {
-				continue
-			}
-			ways++
-			if to <= from {
-				t.Errorf("%v can become %v, and merging would take it back", from, to)
-			}
-		}
-		if (ways == 0) != (from == Removed) {
-			t.Errorf("%v has %d ways on", from, ways)
 		}
 	}
 }

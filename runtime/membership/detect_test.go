@@ -3,11 +3,10 @@ package membership
 import (
 	"fmt"
 	"math"
-	"slices"
 	"testing"
 	"time"
 
-	"github.com/shardgen/shardgen/transport"
+	"github.com/shardgen/shardgen/internal/membership/gossip"
 )
 
 func TestPhi(t *testing.T) {
@@ -69,78 +68,6 @@ func TestPhiForgetsOutages(t *testing.T) {
 	}
 }
 
-func members(n int) []Member {
-	list := make([]Member, n)
-	for i := range list {
-		list[i] = Member{Address: addr(fmt.Sprintf("node-%03d", i), uint64(i+1)), Status: Up, UpNumber: uint32(i + 1)}
-	}
-	return list
-}
-
-var oneSuffices = evidenceRule{DetectionSingleObserver, 5}
-
-func evidenceIn(g *Gossip) []Evidence {
-	evidence, _ := g.weighRows(oneSuffices, newRing(g.Members))
-	return evidence
-}
-
-func watchedBy(g *Gossip, self transport.Address) []transport.Address {
-	return g.neighbours(self, 5, newRing(g.Members), evidenceIn(g))
-}
-
-// TestRingCoversAll: everybody is watched by as many as watch, and the
-// ring does not fall apart.
-func TestRingCoversAll(t *testing.T) {
-	for _, n := range []int{1, 2, 5, 6, 7, 30, 200} {
-		g := &Gossip{Members: members(n)}
-		watchers := map[transport.Address]int{}
-		for _, m := range g.Members {
-			for _, w := range watchedBy(g, m.Address) {
-				watchers[w]++
-			}
-		}
-		want := min(5, n-1)
-		for _, m := range g.Members {
-			if watchers[m.Address] != want {
-				t.Errorf("%d members: %v has %d watchers, want %d", n, m.Address, watchers[m.Address], want)
-			}
-		}
-	}
-}
-
-// TestRingSkipsUnreachable: who cannot be reached is watched and not counted.
-func TestRingSkipsUnreachable(t *testing.T) {
-	g := &Gossip{Members: members(12)}
-	self := g.Members[0].Address
-	before := watchedBy(g, self)
-	other := g.Members[1].Address
-	if other == before[0] {
-		other = g.Members[2].Address
-	}
-	g.Rows = withRecord(nil, other, Record{Subject: before[0], Evidence: EvidenceSilent})
-	after := watchedBy(g, self)
-	if len(after) != 6 || !slices.Equal(after[:5], before) {
-		t.Errorf("got %v, want one more than %v", after, before)
-	}
-	i, _ := g.place(before[0])
-	g.Members[i].Status = Down
-	if down := watchedBy(g, self); len(down) != 5 || slices.Contains(down, before[0]) {
-		t.Errorf("got %v, want five without %v, who is Down", down, before[0])
-	}
-}
-
-func TestRecordsOfDownObserversCountForNothing(t *testing.T) {
-	list := members(3)
-	g := &Gossip{Members: list, Rows: withRecord(nil, list[0].Address, Record{Subject: list[2].Address, Evidence: EvidenceCut})}
-	if e := evidenceIn(g)[2]; e != EvidenceCut {
-		t.Errorf("got %v, want cut", e)
-	}
-	list[0].Status = Down
-	if e := evidenceIn(g)[2]; e != NoEvidence {
-		t.Errorf("got %v, want none: the observer is Down", e)
-	}
-}
-
 // TestToUnseen: up to so many members the configured share, a quarter from four
 // times as many on.
 func TestToUnseen(t *testing.T) {
@@ -163,7 +90,7 @@ func TestToUnseen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.gossip = &Gossip{Members: members(c.members)}
+		m.state = &gossip.State{Members: members(c.members)}
 		if got := m.toUnseen(); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%d members, share %v up to %d: got %v, want %v", c.members, c.share, c.many, got, c.want)
 		}
@@ -179,10 +106,18 @@ func TestGossipSpeedup(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.now, m.gossip = start, &Gossip{Members: members(10)}
+		m.now, m.state = start, &gossip.State{Members: members(10)}
 		m.runGossip()
 		if got := m.spreading.gossipAt.Sub(start); got != want {
 			t.Errorf("speed-up %d: the next round is after %v, want %v", speedup, got, want)
 		}
 	}
+}
+
+func members(n int) []gossip.Member {
+	list := make([]gossip.Member, n)
+	for i := range list {
+		list[i] = gossip.Member{Address: addr(fmt.Sprintf("node-%03d", i), uint64(i+1)), Status: gossip.Up, UpNumber: uint32(i + 1)}
+	}
+	return list
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -12,7 +14,7 @@ import (
 type downingState struct {
 	// electorate are the Up and Leaving members of the last converged view.
 	electorate []transport.Address
-	elected    *shape // for which it was made
+	elected    *gossip.Summary // for which it was made
 	// since is when this node first saw that a member is unreachable.
 	since map[transport.Address]time.Time
 	// known is when this node as the leader first found that enough voters know a
@@ -42,8 +44,8 @@ type downingState struct {
 
 	// fenceAt and fenced are when and for what fence looks again.
 	fenceAt  time.Time
-	fenced   *shape
-	noted    *shape    // for what since was kept last
+	fenced   *gossip.Summary
+	noted    *gossip.Summary    // for what since was kept last
 	judgeAt  time.Time // when to judge again in a large cluster
 	broken   time.Time // since when this node would lose by a pick. See tangleWait.
 	exposure exposure
@@ -64,8 +66,8 @@ func (m *Machine) onDownNode(node transport.Address) {
 	if m.phase != member {
 		return
 	}
-	var victims []Member
-	for _, r := range m.gossip.Members {
+	var victims []gossip.Member
+	for _, r := range m.state.Members {
 		if r.Name == node.Name && (node.Incarnation == 0 || r.Incarnation == node.Incarnation) {
 			victims = append(victims, r)
 		}
@@ -74,24 +76,24 @@ func (m *Machine) onDownNode(node transport.Address) {
 }
 
 // downMembers moves members to Down; if this node is among them it ends.
-func (m *Machine) downMembers(victims []Member, by sentence) {
-	victims = slices.DeleteFunc(victims, func(r Member) bool {
-		return r.Status == Down && (r.Forced || !by.forced) && (r.Judged || !by.judged)
+func (m *Machine) downMembers(victims []gossip.Member, by sentence) {
+	victims = slices.DeleteFunc(victims, func(r gossip.Member) bool {
+		return r.Status == gossip.Down && (r.Forced || !by.forced) && (r.Judged || !by.judged)
 	})
 	if len(victims) == 0 {
 		return
 	}
-	m.update(func(g *Gossip) {
+	m.update(func(g *gossip.State) {
 		for _, r := range victims {
 			r.Forced, r.Judged = r.Forced || by.forced, r.Judged || by.judged
-			if r.Status == Down {
-				g.setMember(r)
+			if r.Status == gossip.Down {
+				g.SetMember(r)
 			} else {
-				g.setStatus(r, Down)
+				g.SetStatus(r, gossip.Down)
 			}
 		}
 	})
-	if m.self().Status == Down {
+	if m.self().Status == gossip.Down {
 		// The others learn it from this last word.
 		m.pushToAll()
 		m.endMember(false, by.reason)
@@ -127,13 +129,13 @@ func (m *Machine) runDowning() {
 // downGone downs those that the broker proves dead: by the observer itself, or
 // by the leader should the observer have died since.
 func (m *Machine) downGone() {
-	var victims []Member
+	var victims []gossip.Member
 	leads := m.leads()
-	for _, i := range m.facts().troubled {
-		r := m.gossip.Members[i]
-		held, _ := m.gossip.record(m.config.Self, r.Address)
-		mine := held.Evidence == EvidenceGone && m.small()
-		if mine || leads && r.Address != m.config.Self && m.facts().evidence[i] == EvidenceGone {
+	for _, i := range m.local().Unreachable {
+		r := m.state.Members[i]
+		held, _ := m.state.Record(m.config.Self, r.Address)
+		mine := held.Evidence == gossip.EvidenceGone && m.small()
+		if mine || leads && r.Address != m.config.Self && m.local().Evidence[i] == gossip.EvidenceGone {
 			victims = append(victims, r)
 		}
 	}
@@ -142,21 +144,21 @@ func (m *Machine) downGone() {
 
 // noteUnreachable keeps since: for members that are unreachable and may be downed.
 func (m *Machine) noteUnreachable() {
-	f := m.facts()
-	if m.downing.noted == f.shape {
+	f := m.local()
+	if m.downing.noted == f.Summary {
 		return
 	}
-	m.downing.noted = f.shape
+	m.downing.noted = f.Summary
 	m.noteMissed()
 	//arch:order-free each entry is treated alike
 	for node := range m.downing.since {
-		if i, ok := m.gossip.place(node); !ok || f.evidence[i] == NoEvidence || m.gossip.Members[i].Status == Down {
+		if i, ok := m.state.Index(node); !ok || f.Evidence[i] == gossip.NoEvidence || m.state.Members[i].Status == gossip.Down {
 			delete(m.downing.since, node)
 		}
 	}
-	for _, i := range f.troubled {
-		r := m.gossip.Members[i]
-		if _, ok := m.downing.since[r.Address]; !ok && r.Status != Down {
+	for _, i := range f.Unreachable {
+		r := m.state.Members[i]
+		if _, ok := m.downing.since[r.Address]; !ok && r.Status != gossip.Down {
 			m.downing.since[r.Address] = m.now
 		}
 	}
@@ -169,17 +171,17 @@ func (m *Machine) noteUnreachable() {
 // back without a gap for as long. Where packets are lost, connections stand still for
 // longer than AgreedAfter and CutAfter, and the judge's own does now and then.
 func (m *Machine) downAt(place int) time.Time {
-	f := m.facts()
-	since, quiet := m.downing.since[m.gossip.Members[place].Address], f.quiet[place]
+	f := m.local()
+	since, quiet := m.downing.since[m.state.Members[place].Address], f.Quiet[place]
 	at := since.Add(max(m.config.SilentAfter-quiet, 0))
 	clean := m.detect.muffled
 	if !clean.IsZero() {
 		clean = clean.Add(m.config.SilentAfter)
 	}
-	switch f.evidence[place] {
-	case EvidenceGone:
+	switch f.Evidence[place] {
+	case gossip.EvidenceGone:
 		at = earlier(at, since.Add(max(m.config.CutAfter-quiet, 0)))
-	case EvidenceCut:
+	case gossip.EvidenceCut:
 		at = earlier(at, maxTime(since.Add(max(m.config.CutAfter-quiet, 0)), clean))
 	}
 	if since, ok := m.agreedSince(place); ok {
@@ -194,10 +196,10 @@ func (m *Machine) downAt(place int) time.Time {
 // just opened, what the other side held against members of this one is read here
 // for a moment.
 func (m *Machine) downByMajority() {
-	var due []Member
+	var due []gossip.Member
 	var pending []transport.Address
-	for _, i := range m.facts().troubled {
-		r := m.gossip.Members[i]
+	for _, i := range m.local().Unreachable {
+		r := m.state.Members[i]
 		if _, ok := m.downing.since[r.Address]; !ok {
 			continue
 		}
@@ -217,21 +219,21 @@ func (m *Machine) downByMajority() {
 		return
 	}
 	side, tangled := m.survivors()
-	lost := func(side []transport.Address) bool { return !hasAddress(side, m.config.Self) || !m.wins(side) }
+	lost := func(side []transport.Address) bool { return !gossip.HasAddress(side, m.config.Self) || !m.wins(side) }
 	if lost(side) {
-		if !lost(withAddresses(side, pending)) || m.waitsForOthers(tangled) {
+		if !lost(gossip.WithAddresses(side, pending)) || m.waitsForOthers(tangled) {
 			return // those whose time is not over may come back, or be missed by mistake
 		}
-		m.stopAsMinority(fmt.Sprintf("%s cannot be reached, and %s", memberNames(due), m.lostBecause()))
+		m.stopAsMinority(fmt.Sprintf("%s cannot be reached, and %s", gossip.Names(gossip.AddressesOf(due)), m.lostBecause()))
 		return
 	}
 	m.downing.broken = time.Time{}
 	if !m.acts(side) {
 		return // who acts is reachable
 	}
-	due = slices.DeleteFunc(due, func(r Member) bool { return hasAddress(side, r.Address) })
+	due = slices.DeleteFunc(due, func(r gossip.Member) bool { return gossip.HasAddress(side, r.Address) })
 	picked := m.pickedFor(side)
-	m.downing.picked = addressesOf(picked)
+	m.downing.picked = gossip.AddressesOf(picked)
 	m.downTogether(append(due, picked...))
 }
 
@@ -245,9 +247,9 @@ const judgeInterval = 500 * time.Millisecond
 func (m *Machine) stopAsMinority(reason string) {
 	reason += " (is the network cut, or did most members die at once?)"
 	switch m.self().Status {
-	case Exiting:
+	case gossip.Exiting:
 		m.endMember(true, "")
-	case Joining, WeaklyUp:
+	case gossip.Joining, gossip.WeaklyUp:
 		m.publish()
 		m.emit(SelfDowned{Reason: reason, Rejoin: true})
 		m.end()
@@ -291,7 +293,7 @@ func (m *Machine) acts(side []transport.Address) bool {
 // where none is.
 func (m *Machine) firstOf(side []transport.Address) transport.Address {
 	for _, node := range side {
-		if r, _ := m.gossip.member(node); r.Status == Up || r.Status == Leaving {
+		if r, _ := m.state.Member(node); r.Status == gossip.Up || r.Status == gossip.Leaving {
 			return node
 		}
 	}
@@ -304,25 +306,17 @@ func (m *Machine) firstOf(side []transport.Address) transport.Address {
 // pickedFor returns the members that can be reached and are left out of a side
 // all the same, because their ways are broken. In a small cluster they find that by
 // themselves, and stop.
-func (m *Machine) pickedFor(side []transport.Address) []Member {
+func (m *Machine) pickedFor(side []transport.Address) []gossip.Member {
 	if m.small() {
 		return nil
 	}
-	var picked []Member
-	for i, r := range m.gossip.Members {
-		if r.Status != Down && m.facts().evidence[i] == NoEvidence && !hasAddress(side, r.Address) {
+	var picked []gossip.Member
+	for i, r := range m.state.Members {
+		if r.Status != gossip.Down && m.local().Evidence[i] == gossip.NoEvidence && !gossip.HasAddress(side, r.Address) {
 			picked = append(picked, r)
 		}
 	}
 	return picked
-}
-
-func memberNames(list []Member) string {
-	nodes := make([]transport.Address, len(list))
-	for i, r := range list {
-		nodes[i] = r.Address
-	}
-	return names(nodes)
 }
 
 // companyInterval is far below the times that are measured with it.
@@ -347,7 +341,7 @@ func (m *Machine) runCompany() {
 			}
 		}
 	}
-	if m.small() && m.wins(withAddress(side, m.config.Self)) {
+	if m.small() && m.wins(gossip.WithAddress(side, m.config.Self)) {
 		m.downing.company, m.lease.heard = m.now, m.now
 		return
 	}

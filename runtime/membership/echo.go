@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -67,7 +69,7 @@ const aliveEarly = 10 * time.Second
 // hear each other's heartbeats anyway; more need it to hear from a majority
 // within LeaseMajority.
 func (m *Machine) aliveInterval() time.Duration {
-	n := len(m.gossip.Members)
+	n := len(m.state.Members)
 	switch {
 	case !m.small() && m.now.Sub(m.spreading.memberSince) >= aliveEarly:
 		return 10 * time.Second
@@ -85,18 +87,18 @@ func (m *Machine) runAlive() {
 }
 
 func (m *Machine) alive() Alive {
-	f := m.facts()
+	f := m.local()
 	if !m.bound() {
 		m.detect.loose = m.now
 	}
-	return Alive{Founder: m.gossip.Founder, Size: uint32(f.fulls), Barred: f.barred, Server: m.mark, Bound: m.bound()}
+	return Alive{Founder: m.state.Founder, Size: uint32(f.Fulls), Barred: f.Barred, Server: m.mark, Bound: m.bound()}
 }
 
 // onAlive: a sign of life of a member, or of another cluster of the same name.
 // Then the smaller one gives way; of two equal ones that of the later founder.
 func (m *Machine) onAlive(in Receive, msg Alive) {
-	if msg.Founder == m.gossip.Founder {
-		if msg.Barred == m.facts().barred { // this node is not
+	if msg.Founder == m.state.Founder {
+		if msg.Barred == m.local().Barred { // this node is not
 			m.keptCompany(in.From)
 			if !msg.Bound {
 				m.vouched(in.From)
@@ -105,8 +107,8 @@ func (m *Machine) onAlive(in Receive, msg Alive) {
 		m.namedServer(in, msg.Server)
 		return
 	}
-	mine := uint32(m.facts().fulls)
-	if mine > msg.Size || mine == msg.Size && founderBefore(m.gossip.Founder, msg.Founder) {
+	mine := uint32(m.local().Fulls)
+	if mine > msg.Size || mine == msg.Size && gossip.FounderBefore(m.state.Founder, msg.Founder) {
 		m.send(in.From, m.alive()) // it need not wait for the next broadcast
 		return
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -18,30 +20,30 @@ type Event interface {
 // not told of them.
 type (
 	// MemberJoined: a node was admitted.
-	MemberJoined struct{ Member Member }
+	MemberJoined struct{ Member gossip.Member }
 	// MemberWeaklyUp: a joining member serves although nothing converges.
-	MemberWeaklyUp struct{ Member Member }
+	MemberWeaklyUp struct{ Member gossip.Member }
 	// MemberUp: a member is full.
-	MemberUp struct{ Member Member }
+	MemberUp struct{ Member gossip.Member }
 	// MemberLeaving: a member wants to leave.
-	MemberLeaving struct{ Member Member }
+	MemberLeaving struct{ Member gossip.Member }
 	// MemberExiting: a leaving member has given everything away.
-	MemberExiting struct{ Member Member }
+	MemberExiting struct{ Member gossip.Member }
 	// MemberDowned: a member was judged dead, or told to go.
-	MemberDowned struct{ Member Member }
+	MemberDowned struct{ Member gossip.Member }
 	// MemberRemoved: a member is no more. Member.Status is the one it had before:
 	// Exiting when it left in order.
-	MemberRemoved struct{ Member Member }
+	MemberRemoved struct{ Member gossip.Member }
 	// UnreachableMember: a member cannot be heard; Evidence is the strongest there is.
 	UnreachableMember struct {
-		Member   Member   // who
-		Evidence Evidence // the strongest of all observers
+		Member   gossip.Member   // who
+		Evidence gossip.Evidence // the strongest of all observers
 	}
 	// ReachableMember: it is heard again by all that missed it.
-	ReachableMember struct{ Member Member }
+	ReachableMember struct{ Member gossip.Member }
 	// MemberQuarantined: messages that had to arrive could not be delivered to a
 	// member; it stays unreachable until it is Down or removed.
-	MemberQuarantined struct{ Member Member }
+	MemberQuarantined struct{ Member gossip.Member }
 )
 
 // Events about the cluster and this node.

@@ -3,6 +3,8 @@ package membership
 import (
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -16,7 +18,7 @@ func (m *Machine) onUnreachable(in Unreachable) {
 	if m.phase != member || in.Server != m.conn.Server {
 		return
 	}
-	r, ok := m.gossip.member(in.Peer)
+	r, ok := m.state.Member(in.Peer)
 	if !ok || r.Fenced || in.Peer == m.config.Self {
 		return
 	}
@@ -46,8 +48,8 @@ func (m *Machine) clearEvidence() {
 	if m.phase != member {
 		return
 	}
-	for _, r := range m.gossip.records(m.config.Self) {
-		m.markAs(r.Subject, NoEvidence, 0)
+	for _, r := range m.state.Records(m.config.Self) {
+		m.markAs(r.Subject, gossip.NoEvidence, 0)
 	}
 }
 
@@ -58,20 +60,20 @@ func (m *Machine) runDetection() {
 		return
 	}
 	most := m.mostQuiet()
-	records := m.gossip.records(m.config.Self)
+	records := m.state.Records(m.config.Self)
 	for _, p := range m.detect.interest {
-		held, marked := Record{}, false
+		held, marked := gossip.Record{}, false
 		if len(records) > 0 {
-			held, marked = recordOf(records, p.node)
+			held, marked = gossip.RecordOf(records, p.node)
 		}
 		// That nobody listens is disproved by any message. Not to take it back at once
 		// would leave a proof of death standing while others count on the member again.
-		if marked && (p.acked.After(p.marked) || held.Evidence >= EvidenceCut && p.heard.After(p.marked)) {
-			m.markAs(p.node, NoEvidence, 0)
-			held = Record{}
+		if marked && (p.acked.After(p.marked) || held.Evidence >= gossip.EvidenceCut && p.heard.After(p.marked)) {
+			m.markAs(p.node, gossip.NoEvidence, 0)
+			held = gossip.Record{}
 		}
 		e, quiet := m.weigh(p, most)
-		if m.gossip.Members[p.place].Status == Down && e != EvidenceGone {
+		if m.state.Members[p.place].Status == gossip.Down && e != gossip.EvidenceGone {
 			continue // judged; only the proof that it is dead is news
 		}
 		if e > held.Evidence {
@@ -82,10 +84,10 @@ func (m *Machine) runDetection() {
 }
 
 // markAs writes the own word about a member into the gossiped state.
-func (m *Machine) markAs(node transport.Address, e Evidence, quiet time.Duration) {
-	held, _ := m.gossip.record(m.config.Self, node)
-	m.update(func(g *Gossip) {
-		g.Rows = withRecord(g.Rows, m.config.Self, Record{node, e, quiet.Truncate(time.Millisecond), held.Word})
+func (m *Machine) markAs(node transport.Address, e gossip.Evidence, quiet time.Duration) {
+	held, _ := m.state.Record(m.config.Self, node)
+	m.update(func(g *gossip.State) {
+		g.Rows = gossip.WithRecord(g.Rows, m.config.Self, gossip.Record{Subject: node, Evidence: e, Quiet: quiet.Truncate(time.Millisecond), Vouched: held.Vouched})
 	})
 }
 
@@ -97,26 +99,26 @@ const probeFirst = 2 * time.Second
 const absentProbes = 3
 
 // weigh says what is to be held against a peer now, and how long it lasted.
-func (m *Machine) weigh(p subject, most bool) (e Evidence, quiet time.Duration) {
+func (m *Machine) weigh(p subject, most bool) (e gossip.Evidence, quiet time.Duration) {
 	if !p.absent.IsZero() {
 		at := p.absent.Add(m.config.GoneAfter)
 		fresh := m.now.Sub(p.absentLast) <= absentProbes*m.config.ProbeInterval
 		if !m.now.Before(at) && p.absentCount >= absentProbes && fresh {
 			if m.sameServer(p.peer) {
-				return EvidenceGone, m.now.Sub(p.absent)
+				return gossip.EvidenceGone, m.now.Sub(p.absent)
 			}
-			return EvidenceCut, m.now.Sub(p.absent)
+			return gossip.EvidenceCut, m.now.Sub(p.absent)
 		}
 	}
 	if !p.beaten {
-		return NoEvidence, 0
+		return gossip.NoEvidence, 0
 	}
 	at := m.suspectAt(p.peer)
 	if !m.small() {
 		// What is said is told to all, so it is probed for a while first.
 		at = at.Add(probeFirst)
 		if !p.watched {
-			return NoEvidence, 0 // only its watchers are counted
+			return gossip.NoEvidence, 0 // only its watchers are counted
 		}
 	}
 	if most && (m.small() || m.now.Sub(m.lease.heard) > m.config.LeaseMajority) {
@@ -127,9 +129,9 @@ func (m *Machine) weigh(p subject, most bool) (e Evidence, quiet time.Duration) 
 	}
 	if m.now.Before(at) {
 		m.wakeAt(at)
-		return NoEvidence, 0
+		return gossip.NoEvidence, 0
 	}
-	return EvidenceSilent, m.now.Sub(p.phi.last)
+	return gossip.EvidenceSilent, m.now.Sub(p.phi.last)
 }
 
 func maxTime(a, b time.Time) time.Time {

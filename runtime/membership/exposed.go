@@ -3,6 +3,7 @@ package membership
 import (
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -35,7 +36,7 @@ func (m *Machine) noteExposed(server string) {
 	}
 	e.since = m.now
 	for _, node := range m.voters() {
-		if p := m.detect.peers[node]; p != nil && m.sameServer(p) && !hasAddress(e.to, node) {
+		if p := m.detect.peers[node]; p != nil && m.sameServer(p) && !gossip.HasAddress(e.to, node) {
 			e.to = append(e.to, node)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -24,22 +26,22 @@ import (
 // Only the leader does it, and only while its own way to the others is open:
 // else what it sent before may still be on its way.
 func (m *Machine) fence() {
-	f := m.facts()
-	unfenced := slices.DeleteFunc(slices.Clone(f.down), func(i int) bool { return m.gossip.Members[i].Fenced })
+	f := m.local()
+	unfenced := slices.DeleteFunc(slices.Clone(f.Down), func(i int) bool { return m.state.Members[i].Fenced })
 	if len(unfenced) == 0 || !m.echoAlive() {
 		return
 	}
 	if !m.small() { // the voters are many, and their words come one by one
-		if m.now.Before(m.downing.fenceAt) && m.downing.fenced == f.shape {
+		if m.now.Before(m.downing.fenceAt) && m.downing.fenced == f.Summary {
 			m.wakeAt(m.downing.fenceAt)
 			return
 		}
-		m.downing.fenceAt, m.downing.fenced = m.now.Add(fenceInterval), f.shape
+		m.downing.fenceAt, m.downing.fenced = m.now.Add(fenceInterval), f.Summary
 		m.wakeAt(m.downing.fenceAt)
 	}
-	var ended []Member
+	var ended []gossip.Member
 	for _, i := range unfenced {
-		r := m.gossip.Members[i]
+		r := m.state.Members[i]
 		at, known := m.fencedAt(r)
 		if !known {
 			continue
@@ -54,9 +56,9 @@ func (m *Machine) fence() {
 	if len(ended) == 0 {
 		return
 	}
-	m.update(func(g *Gossip) {
+	m.update(func(g *gossip.State) {
 		for _, r := range ended {
-			g.setMember(r)
+			g.SetMember(r)
 		}
 	})
 }
@@ -68,7 +70,7 @@ const clockSpread = 50
 const fenceInterval = 100 * time.Millisecond
 
 // fencedAt is when a Down member's lease has certainly ended, if that is known.
-func (m *Machine) fencedAt(r Member) (at time.Time, known bool) {
+func (m *Machine) fencedAt(r gossip.Member) (at time.Time, known bool) {
 	if m.foundOut(m.downing.known, r.Address, func() bool { return m.broken(r) }) {
 		known = true
 		if !m.provenGone(r.Address) {
@@ -96,12 +98,12 @@ func (m *Machine) fencedAt(r Member) (at time.Time, known bool) {
 // of who held the proof; and that one takes the proof back with the first message
 // from the member, and gives it no word once it knows it Down.
 func (m *Machine) provenGone(node transport.Address) bool {
-	if m.evidence(node) != EvidenceGone {
+	if m.evidence(node) != gossip.EvidenceGone {
 		return false
 	}
-	return slices.ContainsFunc(m.gossip.Rows, func(row ObserverRow) bool {
-		held, ok := m.gossip.record(row.Observer, node)
-		return ok && held.Evidence == EvidenceGone && m.gossip.seenBy(row.Observer)
+	return slices.ContainsFunc(m.state.Rows, func(row gossip.ObserverRow) bool {
+		held, ok := m.state.Record(row.Observer, node)
+		return ok && held.Evidence == gossip.EvidenceGone && m.state.SeenBy(row.Observer)
 	})
 }
 
@@ -119,23 +121,23 @@ func (m *Machine) foundOut(when map[transport.Address]time.Time, node transport.
 
 // broken reports whether so many know the member to be Down that the others are no
 // quorum for it.
-func (m *Machine) broken(r Member) bool { return m.quorumBroken(r, m.gossip.seenBy) }
+func (m *Machine) broken(r gossip.Member) bool { return m.quorumBroken(r, m.state.SeenBy) }
 
 // quorumBroken reports whether the voters without those for which lost is true are no
 // quorum for a member.
-func (m *Machine) quorumBroken(r Member, lost func(transport.Address) bool) bool {
+func (m *Machine) quorumBroken(r gossip.Member, lost func(transport.Address) bool) bool {
 	voters := m.voters()
 	if m.config.Downing == DowningAuto {
 		voters = slices.DeleteFunc(voters, func(node transport.Address) bool {
-			v, _ := m.gossip.member(node)
-			return v.Status == Down
+			v, _ := m.state.Member(node)
+			return v.Status == gossip.Down
 		})
 	}
 	if m.config.votes(m.self()) {
-		voters = withAddress(voters, m.config.Self) // also when it is exiting
+		voters = gossip.WithAddress(voters, m.config.Self) // also when it is exiting
 	}
 	if m.config.votes(r) {
-		voters = withAddress(voters, r.Address)
+		voters = gossip.WithAddress(voters, r.Address)
 	}
 	return !m.strategy.quorum(m.electorate(voters)).met(func(node transport.Address) bool {
 		return node == r.Address || !lost(node)
@@ -143,9 +145,9 @@ func (m *Machine) quorumBroken(r Member, lost func(transport.Address) bool) bool
 }
 
 // forgetRemoved drops what is kept about nodes that are no members any more.
-func (d *downingState) forgetRemoved(g *Gossip) {
+func (d *downingState) forgetRemoved(g *gossip.State) {
 	gone := func(node transport.Address) bool {
-		_, ok := g.member(node)
+		_, ok := g.Member(node)
 		return !ok
 	}
 	for _, times := range []map[transport.Address]time.Time{d.since, d.known, d.judged, d.met} {

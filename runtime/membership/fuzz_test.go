@@ -3,6 +3,9 @@ package membership
 import (
 	"testing"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+	"github.com/shardgen/shardgen/internal/membership/gossip/gossiptest"
+
 	"google.golang.org/protobuf/proto"
 
 	"github.com/shardgen/shardgen/internal/wire"
@@ -12,17 +15,17 @@ import (
 // behind the compression. One that is accepted can be merged with what a member
 // has, either way round, and with itself.
 func FuzzGossip(f *testing.F) {
-	h := newHistory(3, 5)
+	h := gossiptest.NewHistory(3, 5)
 	for range 60 {
-		h.step()
-		g := h.states[h.random.IntN(h.joined)]
+		h.Step()
+		g := h.States[h.Random.IntN(h.Joined)]
 		b, err := proto.Marshal(gossipToWire(g))
 		if err != nil {
 			f.Fatal(err)
 		}
 		f.Add(b)
 	}
-	mine := h.states[0]
+	mine := h.States[0]
 	f.Fuzz(func(t *testing.T, b []byte) {
 		theirs, err := stateFromWire(&wire.MembershipState{Gossip: b})
 		if err != nil {
@@ -30,18 +33,18 @@ func FuzzGossip(f *testing.F) {
 		}
 		theirs.Founder = mine.Founder // another cluster's is never merged
 		one, other := mine.Merge(theirs), theirs.Merge(mine)
-		for _, g := range []*Gossip{one, other, theirs.Merge(theirs)} {
-			if err := g.check(); err != nil {
-				t.Fatalf("merged with\n%s:\n%v", normal(theirs), err)
+		for _, g := range []*gossip.State{one, other, theirs.Merge(theirs)} {
+			if err := g.Check(); err != nil {
+				t.Fatalf("merged with\n%s:\n%v", gossiptest.Normal(theirs), err)
 			}
 		}
 		for _, tomb := range mine.Tombstones {
-			if _, ok := one.member(tomb.Node); ok {
-				t.Fatalf("%v came back by\n%s", tomb.Node, normal(theirs))
+			if _, ok := one.Member(tomb.Node); ok {
+				t.Fatalf("%v came back by\n%s", tomb.Node, gossiptest.Normal(theirs))
 			}
 		}
 		if one.RemovalCounter < mine.RemovalCounter || one.UpCounter < mine.UpCounter {
-			t.Fatalf("counters fell by\n%s", normal(theirs))
+			t.Fatalf("counters fell by\n%s", gossiptest.Normal(theirs))
 		}
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -16,7 +18,7 @@ type detection struct {
 	// are left alone at every step. It is made for the shape watches, and stale once
 	// somebody else may have to be looked at.
 	interest []subject
-	watches  *shape
+	watches  *gossip.Summary
 	stale    bool
 	suspect  float64   // the y of the threshold
 	cleared  time.Time // when all evidence was last dropped
@@ -82,7 +84,7 @@ func newDetection(threshold float64) detection {
 }
 
 func (m *Machine) heartbeatInterval() time.Duration {
-	switch n := len(m.gossip.Members); {
+	switch n := len(m.state.Members); {
 	case m.config.HeartbeatInterval != 0:
 		return m.config.HeartbeatInterval
 	case n <= 50:
@@ -135,7 +137,7 @@ func (m *Machine) heard(node transport.Address) {
 
 // namedServer notes which broker instance a member is connected to.
 func (m *Machine) namedServer(in Receive, server ServerMark) {
-	if _, ok := m.gossip.place(in.From); !ok {
+	if _, ok := m.state.Index(in.From); !ok {
 		return
 	}
 	p := m.peer(in.From)
@@ -150,7 +152,7 @@ func markOf(server string) ServerMark {
 	if server == "" {
 		return 0
 	}
-	return ServerMark(ringPlace(transport.Address{Name: server})>>32 | 1)
+	return ServerMark(gossip.RingPlace(transport.Address{Name: server})>>32 | 1)
 }
 
 func (m *Machine) onHeartbeat(in Receive, msg Heartbeat) {
@@ -158,7 +160,7 @@ func (m *Machine) onHeartbeat(in Receive, msg Heartbeat) {
 		m.refuse(RefusedTarget)
 		return
 	}
-	if _, ok := m.gossip.member(in.From); !ok && m.gossip.RemovalCounter >= maxTombstones {
+	if _, ok := m.state.Member(in.From); !ok && m.state.RemovalCounter >= gossip.MaxTombstones {
 		// A new member, or one whose tombstone is forgotten: it must not count on this
 		// node before it is known which.
 		m.refuse(RefusedStranger)
@@ -176,7 +178,7 @@ func (m *Machine) onHeartbeat(in Receive, msg Heartbeat) {
 }
 
 func (m *Machine) onHeartbeatAck(in Receive, msg HeartbeatAck) {
-	if _, ok := m.gossip.place(in.From); !ok || msg.Target != mark32(m.config.Self) {
+	if _, ok := m.state.Index(in.From); !ok || msg.Target != mark32(m.config.Self) {
 		return
 	}
 	m.keptCompany(in.From)
@@ -194,22 +196,22 @@ func (m *Machine) onHeartbeatAck(in Receive, msg HeartbeatAck) {
 // on the right server can tell more, who is suspected, and who is Down, so that
 // it learns it.
 func (m *Machine) lookAround() {
-	f := m.facts()
-	if m.detect.watches == f.shape && !m.detect.stale {
+	f := m.local()
+	if m.detect.watches == f.Summary && !m.detect.stale {
 		return
 	}
-	if m.detect.watches != f.shape {
-		m.detect.watched = m.gossip.neighbours(m.config.Self, m.config.Watched, f.ring, f.evidence)
+	if m.detect.watches != f.Summary {
+		m.detect.watched = f.Ring.Neighbours(m.state.Members, m.config.Self, m.config.Watched, f.Evidence)
 		slices.SortFunc(m.detect.watched, transport.Address.Compare)
-		m.detect.watches = f.shape
-		m.downing.forgetRemoved(m.gossip)
+		m.detect.watches = f.Summary
+		m.downing.forgetRemoved(m.state)
 		maps.DeleteFunc(m.voting.ballots, func(node transport.Address, _ ballot) bool {
-			_, ok := m.gossip.place(node)
+			_, ok := m.state.Index(node)
 			return !ok
 		})
 		//arch:order-free each peer is treated alike
 		for node := range m.detect.peers {
-			if _, ok := m.gossip.place(node); !ok {
+			if _, ok := m.state.Index(node); !ok {
 				delete(m.detect.peers, node)
 			}
 		}
@@ -217,10 +219,10 @@ func (m *Machine) lookAround() {
 	m.detect.stale = false
 	list := slices.Clone(m.detect.watched)
 	if m.lease.doubt && m.small() {
-		list = m.gossip.addresses(placesOf(len(m.gossip.Members)))
+		list = m.state.Addresses(placesOf(len(m.state.Members)))
 	}
-	list = append(list, m.gossip.addresses(f.accused)...)
-	list = append(list, m.gossip.addresses(f.down)...)
+	list = append(list, m.state.Addresses(f.Accused)...)
+	list = append(list, m.state.Addresses(f.Down)...)
 	//arch:order-free the list is sorted
 	for node, p := range m.detect.peers {
 		if p.beaten || !p.absent.IsZero() {
@@ -230,11 +232,11 @@ func (m *Machine) lookAround() {
 	slices.SortFunc(list, transport.Address.Compare)
 	m.detect.interest = m.detect.interest[:0:0]
 	for _, node := range slices.Compact(list) {
-		i, ok := m.gossip.place(node)
-		if !ok || i == f.self || m.gossip.Members[i].Fenced {
+		i, ok := m.state.Index(node)
+		if !ok || i == f.Self || m.state.Members[i].Fenced {
 			continue
 		}
-		_, accused := slices.BinarySearch(f.accused, i)
+		_, accused := slices.BinarySearch(f.Accused, i)
 		m.detect.interest = append(m.detect.interest, subject{m.peer(node), node, i, m.watches(node), accused})
 	}
 }
@@ -252,10 +254,10 @@ func placesOf(n int) []int {
 // suspects.
 func (m *Machine) runBeats() {
 	m.lookAround()
-	own := m.gossip.records(m.config.Self)
+	own := m.state.Records(m.config.Self)
 	for _, p := range m.detect.interest {
-		r := &m.gossip.Members[p.place]
-		suspected := r.Status == Down && m.tellsDown(own, p.node) || m.suspected(p.peer)
+		r := &m.state.Members[p.place]
+		suspected := r.Status == gossip.Down && m.tellsDown(own, p.node) || m.suspected(p.peer)
 		if !suspected && !m.beats(own, p, r.Status) {
 			if p.beaten {
 				p.beaten, m.detect.stale = false, true
@@ -271,7 +273,7 @@ func (m *Machine) runBeats() {
 		}
 		switch {
 		case !m.due(&p.beat, interval):
-		case r.Status == Down:
+		case r.Status == gossip.Down:
 			// Not a heartbeat, from which it would take courage. If it is gone, the
 			// broker says so.
 			m.send(p.node, Removal{Target: mark32(p.node)})
@@ -286,24 +288,24 @@ func (m *Machine) runBeats() {
 // others. In a large cluster only those look at that one who can prove that it
 // is gone, and those who hold something against it themselves: nobody else can
 // take that back.
-func (m *Machine) beats(own []Record, p subject, status Status) bool {
+func (m *Machine) beats(own []gossip.Record, p subject, status gossip.Status) bool {
 	switch {
-	case status == Down:
+	case status == gossip.Down:
 		return false
 	case p.watched:
 		return true
 	case m.small():
 		return p.accused || m.lease.doubt
-	case hasRecord(own, p.node):
+	case gossip.HasRecord(own, p.node):
 		return true
 	}
-	return p.accused && m.facts().evidence[p.place] != EvidenceGone && m.sameServer(p.peer)
+	return p.accused && m.local().Evidence[p.place] != gossip.EvidenceGone && m.sameServer(p.peer)
 }
 
 // tellsDown tells whether it is on this node to tell a member that it is Down. In
 // a large cluster it is on the leader and on those that missed it.
-func (m *Machine) tellsDown(own []Record, node transport.Address) bool {
-	return m.small() || m.leads() || hasRecord(own, node)
+func (m *Machine) tellsDown(own []gossip.Record, node transport.Address) bool {
+	return m.small() || m.leads() || gossip.HasRecord(own, node)
 }
 
 // sameServer tells whether the peer is connected to the very broker instance to
@@ -312,7 +314,9 @@ func (m *Machine) sameServer(p *peer) bool {
 	return p.server != 0 && p.server == m.mark && p.via == m.mark
 }
 
-func (m *Machine) watches(node transport.Address) bool { return hasAddress(m.detect.watched, node) }
+func (m *Machine) watches(node transport.Address) bool {
+	return gossip.HasAddress(m.detect.watched, node)
+}
 
 // probeLong is for how many GoneAfter a suspected member is probed often.
 const probeLong = 5

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -125,7 +127,7 @@ func (m *Machine) runJoining() {
 func (m *Machine) helloInterval() time.Duration {
 	before := 0
 	for _, c := range m.join.candidates {
-		if c.until.After(m.now) && founderBefore(c.Address, m.config.Self) {
+		if c.until.After(m.now) && gossip.FounderBefore(c.Address, m.config.Self) {
 			before++
 		}
 	}
@@ -186,7 +188,7 @@ func (m *Machine) precededBy() bool {
 	}
 	m.join.candidates = slices.DeleteFunc(m.join.candidates, func(c candidate) bool { return !c.until.After(m.now) })
 	for _, c := range m.join.candidates {
-		if founderBefore(c.Address, m.config.Self) {
+		if gossip.FounderBefore(c.Address, m.config.Self) {
 			m.join.first = c
 			return true
 		}
@@ -194,26 +196,18 @@ func (m *Machine) precededBy() bool {
 	return false
 }
 
-// founderBefore orders founders: the lower incarnation comes first.
-func founderBefore(a, b transport.Address) bool {
-	if a.Incarnation != b.Incarnation {
-		return a.Incarnation < b.Incarnation
-	}
-	return a.Name < b.Name
-}
-
 // form makes this node the first member. The leader's duties, which are its own
 // for want of others, make it Up at once.
 func (m *Machine) form() {
-	g := &Gossip{Founder: m.config.Self}
-	m.gossip = g.changedBy(m.config.Self, func(g *Gossip) { g.setMember(m.newSelf()) })
+	g := &gossip.State{Founder: m.config.Self}
+	m.state = g.ChangedBy(m.config.Self, func(g *gossip.State) { g.SetMember(m.newSelf()) })
 	m.own = true
 	m.emit(Formed{m.config.Self})
 	m.becomeMember()
 }
 
-func (m *Machine) newSelf() Member {
-	return Member{Address: m.config.Self, Status: Joining, Roles: m.config.Roles, Meta: m.config.Meta}
+func (m *Machine) newSelf() gossip.Member {
+	return gossip.Member{Address: m.config.Self, Status: gossip.Joining, Roles: m.config.Roles, Meta: m.config.Meta}
 }
 
 func (m *Machine) becomeMember() {
@@ -256,7 +250,7 @@ func (m *Machine) onAliveAsJoiner(from transport.Address) {
 
 // onBroadcastWelcome takes the state that the leader tells all for a Welcome.
 func (m *Machine) onBroadcastWelcome(msg GossipMessage) {
-	if msg.Target == 0 && m.sound(msg.State) == nil {
+	if msg.Target == 0 && msg.State.CheckUnder(m.rule()) == nil {
 		m.enter(msg.State)
 	}
 }
@@ -270,7 +264,7 @@ func (m *Machine) onWelcome(from transport.Address, msg Welcome) {
 	if m.phase != asking || from != m.join.asked {
 		return
 	}
-	if m.sound(msg.State) != nil {
+	if msg.State.CheckUnder(m.rule()) != nil {
 		m.refuse(RefusedMalformed)
 		return
 	}
@@ -278,11 +272,11 @@ func (m *Machine) onWelcome(from transport.Address, msg Welcome) {
 }
 
 // enter makes this node a member, if the state says so.
-func (m *Machine) enter(g *Gossip) {
-	if r, ok := g.member(m.config.Self); !ok || r.Status == Down || r.Quarantined {
+func (m *Machine) enter(g *gossip.State) {
+	if r, ok := g.Member(m.config.Self); !ok || r.Status == gossip.Down || r.Quarantined {
 		return
 	}
-	m.gossip = g.withSeen(m.config.Self)
+	m.state = g.WithSeen(m.config.Self)
 	m.becomeMember()
 }
 

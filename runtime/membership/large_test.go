@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -96,7 +98,7 @@ func TestAccuserAsks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := Preformed(list)
+	g := gossip.Preformed(list)
 	now := time.Unix(1000, 0)
 	m.Step(now, ConnState{Connected: true, Server: "s1"})
 	m.Preform(now, g)
@@ -124,7 +126,7 @@ func TestAccuserAsks(t *testing.T) {
 	if slices.Contains(asked(), stranger) {
 		t.Fatalf("%v is asked, and not watched", stranger)
 	}
-	m.markAs(stranger, EvidenceCut, 0)
+	m.markAs(stranger, gossip.EvidenceCut, 0)
 	if !slices.Contains(asked(), stranger) {
 		t.Errorf("%v is accused, and not asked", stranger)
 	}
@@ -141,7 +143,7 @@ func TestVotesAreEven(t *testing.T) {
 	}
 	now := time.Unix(1000, 0)
 	m.Step(now, ConnState{Connected: true, Server: "s1"})
-	m.Preform(now, Preformed(list))
+	m.Preform(now, gossip.Preformed(list))
 	var votes []time.Duration
 	for begin := now; now.Sub(begin) < 12*time.Second; now = now.Add(50 * time.Millisecond) {
 		for _, e := range m.Step(now, Tick{}).Send {

@@ -5,16 +5,16 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardgen/shardgen/transport"
+	"github.com/shardgen/shardgen/internal/membership/gossip"
 )
 
 // runLeader does the leader's duties if they are this node's. Each is a new
 // version that the others must see before the next, except where there are none.
 func (m *Machine) runLeader() {
 	for {
-		if m.facts().why == "" {
-			if m.downing.elected != m.facts().shape {
-				m.downing.elected, m.downing.electorate = m.facts().shape, m.gossip.electorate()
+		if m.local().Why == "" {
+			if m.downing.elected != m.local().Summary {
+				m.downing.elected, m.downing.electorate = m.local().Summary, m.state.Electorate()
 			}
 			m.unconverged = time.Time{}
 		} else if m.unconverged.IsZero() {
@@ -33,59 +33,47 @@ func (m *Machine) runLeader() {
 	}
 }
 
-// electorate are the Up and Leaving members. Those that a smaller side downed under
-// a lease belong to it until they are fenced: they may be the larger one.
-func (g *Gossip) electorate() []transport.Address {
-	var nodes []transport.Address
-	for _, r := range g.Members {
-		if r.Status == Up || r.Status == Leaving || r.Status == Down && r.Judged && !r.Fenced {
-			nodes = append(nodes, r.Address)
-		}
-	}
-	return nodes
-}
-
 // lead does one round of duties and tells whether it changed anything.
 func (m *Machine) lead() bool {
 	if !m.unconverged.IsZero() {
 		return m.leadWeakly()
 	}
-	if m.led == m.gossip {
+	if m.led == m.state {
 		return false // nothing was due, and nothing is new
 	}
-	m.led = m.gossip
-	var moved, removed []Member
+	m.led = m.state
+	var moved, removed []gossip.Member
 	enough, room := m.enough(), m.room()
-	for _, r := range m.gossip.Members {
+	for _, r := range m.state.Members {
 		switch r.Status {
-		case Joining, WeaklyUp:
+		case gossip.Joining, gossip.WeaklyUp:
 			if m.doubled(r) {
-				r.Status = Down
+				r.Status = gossip.Down
 				moved = append(moved, r)
 			} else if enough && (room > 0 || !m.config.votes(r)) {
 				if m.config.votes(r) {
 					room--
 				}
-				r.Status = Up
+				r.Status = gossip.Up
 				moved = append(moved, r)
 			}
-		case Leaving:
+		case gossip.Leaving:
 			if r.ExitReady {
-				r.Status = Exiting
+				r.Status = gossip.Exiting
 				moved = append(moved, r)
 			}
-		case Exiting:
+		case gossip.Exiting:
 			removed = append(removed, r)
-		case Down:
+		case gossip.Down:
 			if r.Fenced {
 				removed = append(removed, r)
 			}
 		}
 	}
 	// This node itself goes last: it leads while Exiting only when nobody else can.
-	removed = slices.DeleteFunc(removed, func(r Member) bool { return r.Address == m.config.Self })
+	removed = slices.DeleteFunc(removed, func(r gossip.Member) bool { return r.Address == m.config.Self })
 	if len(moved) == 0 && len(removed) == 0 {
-		if len(m.gossip.Members) == 1 && m.self().Status == Exiting {
+		if len(m.state.Members) == 1 && m.self().Status == gossip.Exiting {
 			m.endMember(true, "")
 		}
 		return false
@@ -95,32 +83,32 @@ func (m *Machine) lead() bool {
 }
 
 // apply makes one new version of all that is due, and tells the removed.
-func (m *Machine) apply(moved, removed []Member) {
-	m.update(func(g *Gossip) {
+func (m *Machine) apply(moved, removed []gossip.Member) {
+	m.update(func(g *gossip.State) {
 		for _, r := range moved {
-			if r.Status == Up {
+			if r.Status == gossip.Up {
 				g.UpCounter++
 				r.UpNumber = g.UpCounter
 			}
 			to := r.Status
-			before, _ := g.member(r.Address)
+			before, _ := g.Member(r.Address)
 			r.Status = before.Status
-			g.setStatus(r, to)
+			g.SetStatus(r, to)
 		}
 		for _, r := range removed {
-			g.remove(r.Address, r.Status == Exiting)
+			g.Remove(r.Address, r.Status == gossip.Exiting)
 		}
 	})
 	for _, r := range removed {
-		m.send(r.Address, Removal{Target: mark32(r.Address), Left: r.Status == Exiting})
+		m.send(r.Address, Removal{Target: mark32(r.Address), Left: r.Status == gossip.Exiting})
 	}
 }
 
 // doubled tells whether a member that is not up yet has a name that another
 // member holds with more right: two members admitted the two at the same time.
-func (m *Machine) doubled(r Member) bool {
-	return slices.ContainsFunc(m.gossip.named(r.Name), func(o Member) bool {
-		if o.Address == r.Address || o.Status == Down {
+func (m *Machine) doubled(r gossip.Member) bool {
+	return slices.ContainsFunc(m.state.Named(r.Name), func(o gossip.Member) bool {
+		if o.Address == r.Address || o.Status == gossip.Down {
 			return false
 		}
 		return o.UpNumber != 0 || r.UpNumber == 0 && o.Incarnation < r.Incarnation
@@ -130,13 +118,13 @@ func (m *Machine) doubled(r Member) bool {
 // enough tells whether joining members may become Up: once one was, always;
 // before that with the configured number of members.
 func (m *Machine) enough() bool {
-	if m.gossip.UpCounter > 0 {
+	if m.state.UpCounter > 0 {
 		return true
 	}
 	count := func(role string) int {
 		n := 0
-		for _, r := range m.gossip.Members {
-			if r.Status <= Up && r.HasRole(role) {
+		for _, r := range m.state.Members {
+			if r.Status <= gossip.Up && r.HasRole(role) {
 				n++
 			}
 		}
@@ -149,12 +137,12 @@ func (m *Machine) enough() bool {
 
 // leadWeakly lets joining members serve when nothing has converged for long.
 func (m *Machine) leadWeakly() bool {
-	if m.config.WeaklyUpAfter == 0 || m.facts().joining == 0 || !m.enough() || m.gossip.UpCounter == 0 {
+	if m.config.WeaklyUpAfter == 0 || m.local().Joining == 0 || !m.enough() || m.state.UpCounter == 0 {
 		return false
 	}
-	var weak []Member
-	for _, r := range m.gossip.Members {
-		if r.Status == Joining && m.evidence(r.Address) == NoEvidence && !m.doubled(r) {
+	var weak []gossip.Member
+	for _, r := range m.state.Members {
+		if r.Status == gossip.Joining && m.evidence(r.Address) == gossip.NoEvidence && !m.doubled(r) {
 			weak = append(weak, r)
 		}
 	}
@@ -166,9 +154,9 @@ func (m *Machine) leadWeakly() bool {
 		m.wakeAt(at)
 		return false
 	}
-	m.update(func(g *Gossip) {
+	m.update(func(g *gossip.State) {
 		for _, r := range weak {
-			g.setStatus(r, WeaklyUp)
+			g.SetStatus(r, gossip.WeaklyUp)
 		}
 	})
 	return true
@@ -182,7 +170,7 @@ func (m *Machine) room() int {
 		return math.MaxInt
 	}
 	n := 0
-	for _, r := range m.gossip.Members {
+	for _, r := range m.state.Members {
 		if r.UpNumber != 0 && m.config.votes(r) {
 			n++
 		}

@@ -3,6 +3,8 @@ package membership
 import (
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -41,7 +43,7 @@ func (m *Machine) leaseNow() time.Time {
 		return over
 	}
 	alone := m.otherVoters() == 0
-	if alone && m.self().UpNumber == 0 && len(m.gossip.Members) > 1 {
+	if alone && m.self().UpNumber == 0 && len(m.state.Members) > 1 {
 		return over // the others may be Up by now, and this node downed by them
 	}
 	if alone && m.enoughAlone() {
@@ -89,7 +91,7 @@ func (m *Machine) enoughAlone() bool {
 // A leaseBench is whose word counts for the lease, made for a shape and an electorate:
 // it is asked for at every step.
 type leaseBench struct {
-	of, elected *shape
+	of, elected *gossip.Summary
 	quorum      quorum
 	voters      []*peer // in the order of quorum.voters; nil: this node
 	times       []time.Time
@@ -104,25 +106,25 @@ type leaseWord struct {
 
 // bench returns whose word counts now.
 func (m *Machine) bench() *leaseBench {
-	f, b := m.facts(), &m.lease.bench
-	if b.of == f.shape && b.elected == m.downing.elected {
+	f, b := m.local(), &m.lease.bench
+	if b.of == f.Summary && b.elected == m.downing.elected {
 		return b
 	}
-	*b = leaseBench{of: f.shape, elected: m.downing.elected}
+	*b = leaseBench{of: f.Summary, elected: m.downing.elected}
 	var voters []transport.Address
-	for i, r := range m.gossip.Members {
-		if i != f.self && !m.counted(r) {
+	for i, r := range m.state.Members {
+		if i != f.Self && !m.counted(r) {
 			continue
 		}
 		if m.config.votes(r) {
 			voters = append(voters, r.Address)
 			b.voters = append(b.voters, nil)
-			if i != f.self {
+			if i != f.Self {
 				b.voters[len(voters)-1] = m.peer(r.Address)
 			}
 		}
-		if i != f.self && r.Status != Down {
-			b.others = append(b.others, leaseWord{m.peer(r.Address), f.evidence[i] == NoEvidence})
+		if i != f.Self && r.Status != gossip.Down {
+			b.others = append(b.others, leaseWord{m.peer(r.Address), f.Evidence[i] == gossip.NoEvidence})
 		}
 	}
 	b.quorum, b.times = m.strategy.quorum(m.electorate(voters)), make([]time.Time, len(voters))

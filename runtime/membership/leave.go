@@ -1,5 +1,7 @@
 package membership
 
+import "github.com/shardgen/shardgen/internal/membership/gossip"
+
 // onLeave: the member becomes Leaving at once; the rest is the leader's. A node
 // that is no member yet has nothing to wait for.
 func (m *Machine) onLeave() {
@@ -8,8 +10,8 @@ func (m *Machine) onLeave() {
 		m.emit(SelfRemoved{})
 		m.end()
 	case member:
-		if r := m.self(); canBecome[r.Status][Leaving] {
-			m.update(func(g *Gossip) { g.setStatus(r, Leaving) })
+		if r := m.self(); r.Status.CanBecome(gossip.Leaving) {
+			m.update(func(g *gossip.State) { g.SetStatus(r, gossip.Leaving) })
 		}
 	case ended:
 	}
@@ -17,8 +19,8 @@ func (m *Machine) onLeave() {
 
 // runLeaving tells the leader that nothing is left to hand over.
 func (m *Machine) runLeaving() {
-	if r := m.self(); r.Status == Leaving && m.exitReady && !r.ExitReady {
+	if r := m.self(); r.Status == gossip.Leaving && m.exitReady && !r.ExitReady {
 		r.ExitReady = true
-		m.update(func(g *Gossip) { g.setMember(r) })
+		m.update(func(g *gossip.State) { g.SetMember(r) })
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
 	"github.com/shardgen/shardgen/internal/invariant"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -22,14 +24,14 @@ type Machine struct {
 	conn     ConnState
 	limit    int        // bytes of a message; 0: any
 	mark     ServerMark // of conn.Server
-	// gossip is the state of a member, nil before. It is replaced, never changed.
-	gossip *Gossip
+	// state is the gossiped state of a member, nil before. It is replaced, never changed.
+	state *gossip.State
 	// own: this step made a version of its own, that nobody else can have.
-	own       bool
-	published *Gossip // what view shows
-	known     facts   // about gossip
-	view      *View
-	lease     leaseState
+	own         bool
+	published   *gossip.State // what view shows
+	conclusions gossip.Local  // of this node, from state
+	view        *View
+	lease       leaseState
 
 	join      joining
 	spreading spreading
@@ -38,7 +40,7 @@ type Machine struct {
 	voting    voting
 	admission admission
 	exitReady bool
-	led       *Gossip // for which the leader's duties are done
+	led       *gossip.State // for which the leader's duties are done
 	// unconverged is since when the view has not converged; zero: it has.
 	unconverged time.Time
 }
@@ -81,7 +83,7 @@ func (m *Machine) Step(now time.Time, in Input) Output {
 		return m.out
 	}
 	m.advance(now)
-	before := m.gossip
+	before := m.state
 	m.own = false
 	m.take(in)
 	m.run()
@@ -241,8 +243,8 @@ func (m *Machine) onReceive(in Receive) {
 
 // outcast tells whether the node is Down or removed, and tells the node.
 func (m *Machine) outcast(node transport.Address) bool {
-	tomb, removed := m.gossip.tombstone(node)
-	if r, ok := m.gossip.member(node); !removed && (!ok || r.Status != Down) {
+	tomb, removed := m.state.Tombstone(node)
+	if r, ok := m.state.Member(node); !removed && (!ok || r.Status != gossip.Down) {
 		return false
 	}
 	m.send(node, Removal{Target: mark32(node), Left: tomb.Left})
@@ -265,7 +267,7 @@ func (m *Machine) onRemoval(from transport.Address, msg Removal) {
 // endRemoved ends a member that others have removed. Left at one that is not leaving
 // is no end in order: nobody here waits for it.
 func (m *Machine) endRemoved(left bool, by transport.Address, reason string) {
-	if r, ok := m.gossip.member(m.config.Self); left && (!ok || r.Status != Leaving && r.Status != Exiting) {
+	if r, ok := m.state.Member(m.config.Self); left && (!ok || r.Status != gossip.Leaving && r.Status != gossip.Exiting) {
 		left, reason = false, by.Name+" says that this node left, but it did not"
 	}
 	m.endMember(left, reason)
@@ -285,32 +287,23 @@ func (m *Machine) endMember(left bool, reason string) {
 func (m *Machine) end() {
 	m.phase = ended
 	v := *m.view
-	v.SelfStatus = Removed
+	v.SelfStatus = gossip.Removed
 	m.view, m.out.Changed = &v, true
 }
 
 // update makes a new version of the gossiped state.
-func (m *Machine) update(change func(*Gossip)) {
-	m.gossip = m.gossip.changedBy(m.config.Self, change)
+func (m *Machine) update(change func(*gossip.State)) {
+	m.state = m.state.ChangedBy(m.config.Self, change)
 	m.own = true
 }
 
-// setStatus moves a member along the table of legal moves, within update.
-func (g *Gossip) setStatus(r Member, to Status) {
-	if !canBecome[r.Status][to] {
-		invariant.Failf("member %v → %v", r, to)
-	}
-	r.Status = to
-	g.setMember(r)
-}
-
 // self returns this node's own record.
-func (m *Machine) self() Member {
-	i := m.facts().self
+func (m *Machine) self() gossip.Member {
+	i := m.local().Self
 	if i < 0 {
-		invariant.Failf("%v is not in its own state %v", m.config.Self, m.gossip)
+		invariant.Failf("%v is not in its own state %v", m.config.Self, m.state)
 	}
-	return m.gossip.Members[i]
+	return m.state.Members[i]
 }
 
 // send does nothing without a connection: the broker would refuse.

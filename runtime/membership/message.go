@@ -3,6 +3,8 @@ package membership
 import (
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -36,16 +38,16 @@ type HelloAck struct {
 
 // Join asks the member that answered first for admission.
 type Join struct {
-	Target uint32     // the member that is asked
-	Roles  []string   // of the joiner
-	Meta   []KeyValue // what it tells about itself; see Member.Meta
-	Compat []KeyValue // what must match at all members; see Config.Compat
+	Target uint32            // the member that is asked
+	Roles  []string          // of the joiner
+	Meta   []gossip.KeyValue // what it tells about itself; see Member.Meta
+	Compat []gossip.KeyValue // what must match at all members; see Config.Compat
 }
 
 // Welcome admits the joiner, with the state that it starts from.
 type Welcome struct {
-	Target uint32  // the joiner
-	State  *Gossip // with the joiner in it
+	Target uint32        // the joiner
+	State  *gossip.State // with the joiner in it
 }
 
 // JoinRefused says why a joiner is not admitted. Final means that asking again
@@ -59,19 +61,19 @@ type JoinRefused struct {
 // GossipMessage is the whole state of one member. The leader of a large cluster
 // broadcasts it, and that also welcomes those that it has admitted.
 type GossipMessage struct {
-	Target uint32  // the receiver
-	State  *Gossip // the sender's, whole
+	Target uint32        // the receiver
+	State  *gossip.State // the sender's, whole
 }
 
 // GossipStatus is a member's version and who has seen it, in place of the whole
 // state. The leader of a large cluster broadcasts it when all have.
 type GossipStatus struct {
-	Target  uint32  // the receiver
-	Version Digest  // of the founder and the clock
-	Changes uint64  // the sum of the clock's counts
-	All     bool    // all members have seen the version; Seen is nil then
-	Members int     // how many there are, unless all have seen it
-	Seen    SeenSet // who has seen the version, by the order of members
+	Target  uint32         // the receiver
+	Version gossip.Digest  // of the founder and the clock
+	Changes uint64         // the sum of the clock's counts
+	All     bool           // all members have seen the version; Seen is nil then
+	Members int            // how many there are, unless all have seen it
+	Seen    gossip.SeenSet // who has seen the version, by the order of members
 }
 
 // Heartbeat asks a watched member for a sign of life; [HeartbeatAck] is it.
@@ -162,12 +164,6 @@ func (Echo) message()          {}
 func (Removal) message()       {}
 func (Vote) message()          {}
 func (VoteAck) message()       {}
-
-// KeyValue is one entry of a member's Meta or Compat lists, which are sorted by
-// key and hold each key once.
-type KeyValue struct {
-	Key, Value string // any text; see maxDescription for how much
-}
 
 // mark32 is a node's Target.
 func mark32(node transport.Address) uint32 { return uint32(node.Incarnation) }

@@ -3,8 +3,6 @@ package membership
 import (
 	"fmt"
 	"strings"
-
-	"github.com/shardgen/shardgen/transport"
 )
 
 // String is for transcripts and logs.
@@ -64,24 +62,4 @@ func (m Vote) String() string { return fmt.Sprintf("vote %d", m.Seq) }
 // String is for transcripts and logs.
 func (m VoteAck) String() string {
 	return fmt.Sprintf("vote-ack %d: majority %v, all %v ago", m.Seq, m.Majority, m.All)
-}
-
-// String is the members, the version and who has seen it.
-func (g *Gossip) String() string {
-	if g == nil {
-		return "nothing"
-	}
-	members := make([]string, len(g.Members))
-	for i, m := range g.Members {
-		members[i] = fmt.Sprintf("%s %v", m.Name, m.Status)
-	}
-	return fmt.Sprintf("{%s} version [%v] seen [%s]", strings.Join(members, ", "), g.Version, g.Seen.namesOf(g.Members))
-}
-
-func names(list []transport.Address) string {
-	words := make([]string, len(list))
-	for i, a := range list {
-		words[i] = a.Name
-	}
-	return strings.Join(words, " ")
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -198,7 +200,7 @@ func (w *network) takeLease(n *simNode, r LeaseRequest) LeaseAnswer {
 func (w *network) served(n *simNode) bool {
 	for _, key := range w.order {
 		o := w.nodes[key]
-		if !o.dead && o.connected && w.route(n, o) && o.machine.View().SelfStatus == Up {
+		if !o.dead && o.connected && w.route(n, o) && o.machine.View().SelfStatus == gossip.Up {
 			return true
 		}
 	}
@@ -337,7 +339,7 @@ func (w *network) check(n *simNode) {
 	if err := n.machine.Check(); err != nil {
 		w.t.Fatalf("%v: %v", n.config.Self, err)
 	}
-	g := n.machine.gossip
+	g := n.machine.state
 	if g == nil || n.machine.phase == ended {
 		return
 	}
@@ -346,12 +348,12 @@ func (w *network) check(n *simNode) {
 	}
 	for _, key := range w.order {
 		o := w.nodes[key]
-		r, _ := g.member(o.config.Self)
-		t, removed := g.tombstone(o.config.Self)
+		r, _ := g.Member(o.config.Self)
+		t, removed := g.Tombstone(o.config.Self)
 		if o.dead || !r.Fenced && (!removed || t.Left) {
 			continue
 		}
-		if other := o.machine.gossip; other != nil && other.Founder != g.Founder {
+		if other := o.machine.state; other != nil && other.Founder != g.Founder {
 			continue // its Welcome was lost, and it belongs to another cluster now
 		}
 		if lease := o.machine.Lease(); lease.IsZero() || lease.After(w.now) {
@@ -364,11 +366,11 @@ func (w *network) check(n *simNode) {
 func (w *network) converged(nodes []*simNode) bool {
 	for _, n := range nodes {
 		v := n.machine.View()
-		if !v.Converged || v.Count(Up) != len(nodes) || len(v.ByAge) != len(nodes) || v.Leader != nodes[0].machine.View().Leader {
+		if !v.Converged || v.Count(gossip.Up) != len(nodes) || len(v.ByAge) != len(nodes) || v.Leader != nodes[0].machine.View().Leader {
 			return false
 		}
 		for _, o := range nodes {
-			if r, ok := v.Member(o.config.Self); !ok || r.Status != Up {
+			if r, ok := v.Member(o.config.Self); !ok || r.Status != gossip.Up {
 				return false
 			}
 		}

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+	"github.com/shardgen/shardgen/internal/membership/gossip/gossiptest"
+
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -14,22 +17,24 @@ import (
 // founder of their cluster, each once.
 type chronicle struct {
 	t       *testing.T
-	last    map[*simNode]*Gossip
-	states  map[transport.Address][]*Gossip
+	last    map[*simNode]*gossip.State
+	states  map[transport.Address][]*gossip.State
 	removed map[*simNode]map[transport.Address]bool // as each node knew at some time
 }
 
 // note takes down a node's state after a step, and checks that it went forward.
 func (c *chronicle) note(n *simNode) {
 	c.t.Helper()
-	g, before := n.machine.gossip, c.last[n]
+	g, before := n.machine.state, c.last[n]
 	if g == nil || g == before {
 		return
 	}
 	c.last[n] = g
 	c.states[g.Founder] = append(c.states[g.Founder], g)
 	if before != nil {
-		checkMonotonic(c.t, before, g)
+		if err := gossiptest.CheckMonotonic(before, g); err != nil {
+			c.t.Fatal(err)
+		}
 	}
 	gone := c.removed[n]
 	if gone == nil {
@@ -49,12 +54,12 @@ func (c *chronicle) note(n *simNode) {
 // TestMergeOfHistories: the laws of merging hold for whatever states machines had
 // in random runs with faults, at whatever times.
 func TestMergeOfHistories(t *testing.T) {
-	kinds := map[Ordering]int{}
+	kinds := map[gossip.Ordering]int{}
 	removals := uint64(0)
 	for seed := range uint64(12) {
 		c := newChaos(t, 1000+seed)
 		c.plain = true
-		history := &chronicle{t: t, last: map[*simNode]*Gossip{}, states: map[transport.Address][]*Gossip{}, removed: map[*simNode]map[transport.Address]bool{}}
+		history := &chronicle{t: t, last: map[*simNode]*gossip.State{}, states: map[transport.Address][]*gossip.State{}, removed: map[*simNode]map[transport.Address]bool{}}
 		c.watch = history.note
 		for range 40 {
 			c.run(time.Duration(c.random.IntN(5000))*time.Millisecond, nil)
@@ -78,29 +83,17 @@ func TestMergeOfHistories(t *testing.T) {
 				i := random.IntN(len(states))
 				near := min(i+random.IntN(12), len(states)-1) // concurrent ones are near each other
 				a, b, d := states[i], states[near], states[random.IntN(len(states))]
-				ab, order := a.join(b)
-				kinds[order]++
-				removals = max(removals, ab.RemovalCounter)
-				for _, law := range []struct {
-					name      string
-					got, want *Gossip
-				}{
-					{"commutative", b.Merge(a), ab},
-					{"associative", ab.Merge(d), a.Merge(b.Merge(d))},
-					{"the same without short ways", mergedInFull(a, b), ab},
-					{"idempotent", a.Merge(a), a},
-					{"absorbing", ab.Merge(a), ab},
-				} {
-					if got, want := normal(law.got), normal(law.want); got != want {
-						t.Fatalf("seed %d: merge is not %s:\na    %s\nb    %s\nc    %s\ngot  %s\nwant %s", seed, law.name, normal(a), normal(b), normal(d), got, want)
-					}
+				order, err := gossiptest.CheckMerge(a, b, d)
+				if err != nil {
+					t.Fatalf("seed %d: %v", seed, err)
 				}
-				checkMonotonic(t, a, ab)
+				kinds[order]++
+				removals = max(removals, a.Merge(b).RemovalCounter)
 			}
 		}
 	}
 	t.Logf("pairs %v, up to %d removals", kinds, removals)
-	for o := Same; o <= Concurrent; o++ {
+	for o := gossip.Same; o <= gossip.Concurrent; o++ {
 		if kinds[o] < 20 {
 			t.Errorf("only %d pairs were %v", kinds[o], o)
 		}
@@ -110,7 +103,7 @@ func TestMergeOfHistories(t *testing.T) {
 	}
 }
 
-func sortedFounders(states map[transport.Address][]*Gossip) []transport.Address {
+func sortedFounders(states map[transport.Address][]*gossip.State) []transport.Address {
 	var founders []transport.Address
 	for founder := range states {
 		founders = append(founders, founder)
@@ -137,7 +130,7 @@ func TestRemovedNeverComeBack(t *testing.T) {
 	settle := func(what string, done func() bool) {
 		t.Helper()
 		if !w.run(time.Minute, done) {
-			t.Fatalf("%s: not within a minute; a has %v", what, w.nodes["a.1"].machine.gossip)
+			t.Fatalf("%s: not within a minute; a has %v", what, w.nodes["a.1"].machine.state)
 		}
 	}
 	a, b, c := start("a", Config{}), start("b", Config{}), start("c", Config{})
@@ -145,7 +138,7 @@ func TestRemovedNeverComeBack(t *testing.T) {
 	settle("five up", func() bool { return w.converged([]*simNode{a, b, c, x, y}) })
 	// z freezes while it joins.
 	z := start("z", Config{})
-	settle("z joins", func() bool { return z.machine.gossip != nil })
+	settle("z joins", func() bool { return z.machine.state != nil })
 	zombies := []*simNode{x, y, z}
 	for _, n := range zombies {
 		w.freeze(n)
@@ -155,7 +148,7 @@ func TestRemovedNeverComeBack(t *testing.T) {
 	}
 	core := []*simNode{a, b, c}
 	settle("the frozen are removed", func() bool { return w.converged(core) })
-	for range maxTombstones + 5 {
+	for range gossip.MaxTombstones + 5 {
 		n := start("guest", Config{})
 		settle("a guest is up", func() bool { return w.converged(append(slices.Clone(core), n)) })
 		w.step(n, Leave{})
@@ -163,16 +156,16 @@ func TestRemovedNeverComeBack(t *testing.T) {
 		settle("a guest is gone", func() bool { return w.converged(core) })
 		n.dead, n.connected = true, false
 	}
-	g := a.machine.gossip
+	g := a.machine.state
 	for _, n := range zombies {
-		if g.removed(n.config.Self) {
+		if g.Removed(n.config.Self) {
 			t.Fatalf("the tombstone of %v is still there: the test tests nothing", n.config.Self)
 		}
 	}
 	w.watch = func(n *simNode) {
 		for _, zombie := range zombies {
-			if slices.Contains(core, n) && n.machine.gossip != nil {
-				if _, ok := n.machine.gossip.member(zombie.config.Self); ok {
+			if slices.Contains(core, n) && n.machine.state != nil {
+				if _, ok := n.machine.state.Member(zombie.config.Self); ok {
 					t.Fatalf("%v is back at %v", zombie.config.Self, n.config.Self)
 				}
 			}
@@ -190,6 +183,6 @@ func TestRemovedNeverComeBack(t *testing.T) {
 	})
 	w.run(10*time.Second, nil)
 	if !w.converged(core) {
-		t.Errorf("the cluster suffered: %v", a.machine.gossip)
+		t.Errorf("the cluster suffered: %v", a.machine.state)
 	}
 }

@@ -1,13 +1,16 @@
 package membership
 
-import "github.com/shardgen/shardgen/transport"
+import (
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+	"github.com/shardgen/shardgen/transport"
+)
 
 // publish makes the view of what has changed, and the events that lead there.
 func (m *Machine) publish() {
-	if m.gossip == m.published || m.phase == ended {
+	if m.state == m.published || m.phase == ended {
 		return
 	}
-	m.published = m.gossip
+	m.published = m.state
 	old, next := m.view, m.newView()
 	m.view, m.out.Changed = next, true
 	m.emitMembers(old.ByAddress, next.ByAddress)
@@ -20,15 +23,15 @@ func (m *Machine) publish() {
 }
 
 // emitMembers says how the members changed, and then who is no more.
-func (m *Machine) emitMembers(old, next []MemberView) {
+func (m *Machine) emitMembers(old, next []gossip.MemberView) {
 	if len(old) == len(next) && (len(next) == 0 || &old[0] == &next[0]) {
 		return // only who has seen it is new
 	}
-	var removed []MemberView
+	var removed []gossip.MemberView
 	for i, j := 0, 0; i < len(old) || j < len(next); {
 		switch {
 		case i == len(old) || j < len(next) && next[j].Compare(old[i].Address) < 0:
-			m.emitMember(MemberView{Reachable: true}, next[j])
+			m.emitMember(gossip.MemberView{Reachable: true}, next[j])
 			j++
 		case j == len(next) || old[i].Compare(next[j].Address) < 0:
 			removed = append(removed, old[i])
@@ -45,26 +48,26 @@ func (m *Machine) emitMembers(old, next []MemberView) {
 }
 
 // emitMember says how a member changed.
-func (m *Machine) emitMember(was, r MemberView) {
-	if was.Status == NoStatus {
+func (m *Machine) emitMember(was, r gossip.MemberView) {
+	if was.Status == gossip.NoStatus {
 		joined := r.Member
-		joined.Status, joined.UpNumber = Joining, 0
+		joined.Status, joined.UpNumber = gossip.Joining, 0
 		m.emit(MemberJoined{joined})
-		was.Status = Joining
+		was.Status = gossip.Joining
 	}
 	if was.Status != r.Status {
 		switch r.Status {
-		case WeaklyUp:
+		case gossip.WeaklyUp:
 			m.emit(MemberWeaklyUp{r.Member})
-		case Up:
+		case gossip.Up:
 			m.emit(MemberUp{r.Member})
-		case Leaving:
+		case gossip.Leaving:
 			m.emit(MemberLeaving{r.Member})
-		case Exiting:
+		case gossip.Exiting:
 			m.emit(MemberExiting{r.Member})
-		case Down:
+		case gossip.Down:
 			m.emit(MemberDowned{r.Member})
-		case NoStatus, Joining, Removed:
+		case gossip.NoStatus, gossip.Joining, gossip.Removed:
 		}
 	}
 	if r.Quarantined && !was.Quarantined {
@@ -79,16 +82,16 @@ func (m *Machine) emitMember(was, r MemberView) {
 }
 
 func (m *Machine) newView() *View {
-	f := m.facts()
+	f := m.local()
 	return &View{
 		Self:       m.config.Self,
 		SelfStatus: m.self().Status,
-		Founder:    m.gossip.Founder,
-		ByAddress:  f.byAddress,
-		ByAge:      f.byAge,
-		Leader:     f.leader,
-		Why:        f.why,
-		Converged:  f.why == "",
+		Founder:    m.state.Founder,
+		ByAddress:  f.ByAddress,
+		ByAge:      f.ByAge,
+		Leader:     f.Leader,
+		Why:        f.Why,
+		Converged:  f.Why == "",
 	}
 }
 

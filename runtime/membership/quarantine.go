@@ -1,6 +1,9 @@
 package membership
 
-import "github.com/shardgen/shardgen/transport"
+import (
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+	"github.com/shardgen/shardgen/transport"
+)
 
 // onUndeliverable quarantines a member. It never comes back from unreachable: what
 // it has missed it would not know of. The mark travels with the gossiped state, so
@@ -10,10 +13,10 @@ func (m *Machine) onUndeliverable(node transport.Address) {
 	if m.phase != member || node == m.config.Self {
 		return
 	}
-	r, ok := m.gossip.member(node)
-	if !ok || r.Status == Down || r.Quarantined {
+	r, ok := m.state.Member(node)
+	if !ok || r.Status == gossip.Down || r.Quarantined {
 		return
 	}
 	r.Quarantined = true
-	m.update(func(g *Gossip) { g.setMember(r) })
+	m.update(func(g *gossip.State) { g.SetMember(r) })
 }

@@ -76,14 +76,3 @@ func (q quorum) sinceTimes(times []time.Time, heard func(transport.Address) time
 
 // majorityOf is more than half.
 func majorityOf(n int) int { return n/2 + 1 }
-
-// oldestOf returns the oldest of the nodes, or zero.
-func (g *Gossip) oldestOf(nodes []transport.Address) transport.Address {
-	var oldest Member
-	for _, node := range nodes {
-		if r, ok := g.member(node); ok && (oldest.IsZero() || r.CompareAge(oldest) < 0) {
-			oldest = r
-		}
-	}
-	return oldest.Address
-}

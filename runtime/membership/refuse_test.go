@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+	"github.com/shardgen/shardgen/internal/membership/gossip/gossiptest"
+
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -21,24 +24,24 @@ func TestRefused(t *testing.T) {
 		t.Fatal("the cluster did not form")
 	}
 	w.step(a, DownNode{addr("x", 9)}) // nobody: no harm
-	state := a.machine.gossip
+	state := a.machine.state
 	self, other := a.config.Self, b.config.Self
-	changed := func(change func(*Gossip)) *Gossip { return state.changedBy(other, change) }
-	without := func(g *Gossip, node transport.Address) *Gossip {
-		next := *g
-		next.Members, next.memo = nil, nil
+	changed := func(change func(*gossip.State)) *gossip.State { return state.ChangedBy(other, change) }
+	without := func(g *gossip.State, node transport.Address) *gossip.State {
+		next := g.Clone()
+		next.Members = nil
 		for _, r := range g.Members {
 			if r.Address != node {
 				next.Members = append(next.Members, r)
 			}
 		}
-		next.Version, next.Seen = next.Version.Prune(next.forgotten), newSeenSet(len(next.Members))
-		return &next
+		next.Version, next.Seen = next.Version.Prune(next.Forgotten), gossip.NewSeenSet(len(next.Members))
+		return next
 	}
-	foreign := *state
-	foreign.memo, foreign.Founder = nil, addr("z", 77)
-	overflow := *state
-	overflow.memo, overflow.UpCounter = nil, 1<<31
+	foreign := state.Clone()
+	foreign.Founder = addr("z", 77)
+	overflow := state.Clone()
+	overflow.UpCounter = 1 << 31
 	for _, test := range []struct {
 		name string
 		from transport.Address
@@ -51,25 +54,25 @@ func TestRefused(t *testing.T) {
 		{name: "a heartbeat for an old incarnation", from: other, msg: Heartbeat{Target: 99}, want: RefusedTarget},
 		{name: "a removal of an old incarnation", from: other, msg: Removal{Target: 99}, want: RefusedTarget},
 		{name: "a join at an old incarnation", from: addr("x", 1), msg: Join{Target: 99}, want: RefusedTarget},
-		{name: "of another cluster", from: other, msg: GossipMessage{mark32(self), &foreign}, want: RefusedCluster},
+		{name: "of another cluster", from: other, msg: GossipMessage{mark32(self), foreign}, want: RefusedCluster},
 		{name: "without this node", from: other, msg: GossipMessage{mark32(self), without(state, self)}, want: RefusedStale},
 		{name: "without its sender", from: addr("x", 3), msg: GossipMessage{mark32(self), state}, want: RefusedStranger},
 		{name: "no state", from: other, msg: GossipMessage{mark32(self), nil}, want: RefusedMalformed},
-		{name: "counters about to overflow", from: other, msg: GossipMessage{mark32(self), &overflow}, want: RefusedMalformed},
-		{name: "an Up member without an age", from: other, msg: GossipMessage{mark32(self), changed(func(g *Gossip) {
-			r, _ := g.member(other)
+		{name: "counters about to overflow", from: other, msg: GossipMessage{mark32(self), overflow}, want: RefusedMalformed},
+		{name: "an Up member without an age", from: other, msg: GossipMessage{mark32(self), changed(func(g *gossip.State) {
+			r, _ := g.Member(other)
 			r.UpNumber = 0
-			g.setMember(r)
+			g.SetMember(r)
 		})}, want: RefusedMalformed},
 		{name: "one that waited", from: other, msg: GossipMessage{mark32(self), state}, in: Receive{Waited: time.Minute}, want: RefusedLate},
 	} {
 		in := test.in
 		in.From, in.Message = test.from, test.msg
-		before := normal(a.machine.gossip)
+		before := gossiptest.Normal(a.machine.state)
 		if got := a.machine.Step(w.now, in).Refused; got != test.want {
 			t.Errorf("%s: got %q, want %q", test.name, got, test.want)
 		}
-		if after := normal(a.machine.gossip); test.want != NotRefused && after != before {
+		if after := gossiptest.Normal(a.machine.state); test.want != NotRefused && after != before {
 			t.Errorf("%s: refused, and changed the state from\n%s to\n%s", test.name, before, after)
 		}
 	}
@@ -89,7 +92,7 @@ func TestLargeDescription(t *testing.T) {
 	a := w.add("a", "s1", Config{Cluster: "test", Self: addr("a", 1)})
 	w.start(a)
 	w.run(time.Second, nil)
-	large := Join{Target: 1, Meta: []KeyValue{{"k", strings.Repeat("x", maxDescription)}}}
+	large := Join{Target: 1, Meta: []gossip.KeyValue{{Key: "k", Value: strings.Repeat("x", gossip.MaxDescription)}}}
 	out := a.machine.Step(w.now, Receive{From: addr("x", 2), Message: large})
 	if len(out.Send) != 1 {
 		t.Fatalf("got %d messages, want a refusal: %v", len(out.Send), out.Send)
@@ -98,7 +101,7 @@ func TestLargeDescription(t *testing.T) {
 	if !ok || !refused.Final || !strings.Contains(refused.Reason, "65536 is the most") {
 		t.Errorf("got %v, want a final refusal that names the bound", out.Send[0].Message)
 	}
-	if _, ok := a.machine.gossip.member(addr("x", 2)); ok {
+	if _, ok := a.machine.state.Member(addr("x", 2)); ok {
 		t.Error("it was admitted")
 	}
 }

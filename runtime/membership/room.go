@@ -1,6 +1,10 @@
 package membership
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+)
 
 // MessageLimit says how many bytes of an encoded message the present connection
 // takes. The driver says so before anything else, and whenever it changes. 0, as
@@ -20,13 +24,13 @@ const (
 // tooLarge returns why the state does not fit a message with these joiners in it; ""
 // if it does. What members may come to need is counted in, so that later changes of
 // those who were admitted always fit.
-func (m *Machine) tooLarge(joiners []Member) string {
+func (m *Machine) tooLarge(joiners []gossip.Member) string {
 	if m.limit <= 0 || m.atMost(joiners) <= m.limit {
 		return ""
 	}
-	g := m.gossip.changedBy(m.config.Self, func(g *Gossip) {
+	g := m.state.ChangedBy(m.config.Self, func(g *gossip.State) {
 		for _, r := range joiners {
-			g.setMember(r)
+			g.SetMember(r)
 		}
 	})
 	b, err := Encode(GossipMessage{State: g})
@@ -42,17 +46,17 @@ func (m *Machine) tooLarge(joiners []Member) string {
 }
 
 // atMost is a size that the state with these joiners stays below, and is quickly found.
-func (m *Machine) atMost(joiners []Member) int {
+func (m *Machine) atMost(joiners []gossip.Member) int {
 	size := stateRoom
-	for _, list := range [][]Member{m.gossip.Members, joiners} {
+	for _, list := range [][]gossip.Member{m.state.Members, joiners} {
 		for _, r := range list {
-			size += 2*memberRoom + recordRoom*m.config.Watched + len(r.Name) + descriptionSize(r.Roles, r.Meta) + 16*(len(r.Roles)+len(r.Meta))
+			size += 2*memberRoom + recordRoom*m.config.Watched + len(r.Name) + gossip.DescriptionSize(r.Roles, r.Meta) + 16*(len(r.Roles)+len(r.Meta))
 		}
 	}
-	for _, t := range m.gossip.Tombstones {
+	for _, t := range m.state.Tombstones {
 		size += 2*memberRoom + len(t.Node.Name)
 	}
-	for _, row := range m.gossip.Rows {
+	for _, row := range m.state.Rows {
 		size += memberRoom + recordRoom*len(row.Records)
 	}
 	return size
@@ -64,7 +68,7 @@ func (m *Machine) onMessageLimit(in MessageLimit) {
 	if m.phase != member || m.limit <= 0 {
 		return
 	}
-	if b, err := Encode(GossipMessage{State: m.gossip}); err == nil && len(b) > m.limit {
+	if b, err := Encode(GossipMessage{State: m.state}); err == nil && len(b) > m.limit {
 		m.emit(StateTooLarge{Bytes: len(b), Limit: m.limit})
 	}
 }

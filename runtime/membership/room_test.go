@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/shardgen/shardgen/internal/membership/gossip"
 )
 
 // TestAdmissionLeavesRoom: who would make the state larger than one message is told
@@ -25,7 +27,7 @@ func TestAdmissionLeavesRoom(t *testing.T) {
 		for j := range meta {
 			meta[j] = byte('!' + random.IntN(90))
 		}
-		out := a.machine.Step(w.now, Receive{From: addr(fmt.Sprint("n", i), i), Message: Join{Target: 1, Meta: []KeyValue{{"k", string(meta)}}}})
+		out := a.machine.Step(w.now, Receive{From: addr(fmt.Sprint("n", i), i), Message: Join{Target: 1, Meta: []gossip.KeyValue{{Key: "k", Value: string(meta)}}}})
 		for _, e := range out.Send {
 			switch m := e.Message.(type) {
 			case Welcome:
@@ -43,7 +45,7 @@ func TestAdmissionLeavesRoom(t *testing.T) {
 	for step := range 300 { // none of them answers: they are accused, downed and removed
 		w.now = w.now.Add(100 * time.Millisecond)
 		a.machine.Step(w.now, Tick{})
-		b, err := Encode(GossipMessage{State: a.machine.gossip})
+		b, err := Encode(GossipMessage{State: a.machine.state})
 		if err != nil || len(b) > limit {
 			t.Fatalf("step %d: the state has %d bytes: want at most %d (%v)", step, len(b), limit, err)
 		}
@@ -54,7 +56,7 @@ func TestAdmissionLeavesRoom(t *testing.T) {
 // falls for it.
 func TestLimitShrinks(t *testing.T) {
 	w := newNetwork(t)
-	a := w.add("a", "s1", Config{Cluster: "test", Self: addr("a", 1), Meta: []KeyValue{{"k", strings.Repeat("x", 300)}}})
+	a := w.add("a", "s1", Config{Cluster: "test", Self: addr("a", 1), Meta: []gossip.KeyValue{{Key: "k", Value: strings.Repeat("x", 300)}}})
 	w.start(a)
 	w.run(time.Second, nil)
 	out := a.machine.Step(w.now, MessageLimit{100})
@@ -64,7 +66,7 @@ func TestLimitShrinks(t *testing.T) {
 	if e, ok := out.Events[0].(StateTooLarge); !ok || e.Limit != 100 || e.Bytes < 300 {
 		t.Errorf("got %v, want the size and the limit", out.Events[0])
 	}
-	if status := a.machine.View().SelfStatus; status != Up {
+	if status := a.machine.View().SelfStatus; status != gossip.Up {
 		t.Errorf("it is %v, want up", status)
 	}
 }

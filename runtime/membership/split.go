@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -14,8 +16,8 @@ func (m *Machine) judgeSplit() {
 	}
 	reachable, _ := m.survivors()
 	side := split{m.electorate(m.voters()), reachable}
-	missing := names(m.downing.lost)
-	if !hasAddress(side.side, m.config.Self) {
+	missing := gossip.Names(m.downing.lost)
+	if !gossip.HasAddress(side.side, m.config.Self) {
 		m.stopAsMinority(missing + " cannot be reached by all, nor can this node")
 		return
 	}
@@ -32,7 +34,7 @@ func (m *Machine) judgeSplit() {
 		if !m.small() && !m.acts(reachable) {
 			return // it tells all; if it cannot, the next one is the first
 		}
-		m.downMembers(slices.Clone(m.gossip.Members), sentence{
+		m.downMembers(slices.Clone(m.state.Members), sentence{
 			reason: fmt.Sprintf("%s cannot be reached, and so all nodes stop (%v)", missing, m.config.Downing),
 		})
 	case askFirst, askLater:
@@ -46,9 +48,9 @@ func (m *Machine) judgeSplit() {
 // StableAfter, or has gone on changing for twice that.
 func (m *Machine) splitDue() bool {
 	var lost []transport.Address
-	for _, i := range m.facts().troubled {
-		r := m.gossip.Members[i]
-		if _, ok := m.downing.since[r.Address]; ok && r.Address != m.config.Self && r.Status != Exiting {
+	for _, i := range m.local().Unreachable {
+		r := m.state.Members[i]
+		if _, ok := m.downing.since[r.Address]; ok && r.Address != m.config.Self && r.Status != gossip.Exiting {
 			lost = append(lost, r.Address)
 		}
 	}
@@ -77,17 +79,17 @@ func (m *Machine) splitDue() bool {
 
 // downLost downs the unreachable members that are not on this side.
 func (m *Machine) downLost(side []transport.Address, by sentence) {
-	var victims []Member
+	var victims []gossip.Member
 	for _, node := range m.downing.lost {
-		r, ok := m.gossip.member(node)
-		if !ok || hasAddress(side, node) {
+		r, ok := m.state.Member(node)
+		if !ok || gossip.HasAddress(side, node) {
 			continue
 		}
 		victims = append(victims, r)
 	}
 	// Those that are left out because their ways are broken, though reachable.
-	for _, r := range m.gossip.Members {
-		if r.Status != Down && !hasAddress(side, r.Address) && !slices.Contains(m.downing.lost, r.Address) {
+	for _, r := range m.state.Members {
+		if r.Status != gossip.Down && !gossip.HasAddress(side, r.Address) && !slices.Contains(m.downing.lost, r.Address) {
 			victims = append(victims, r)
 		}
 	}
@@ -99,9 +101,9 @@ func (m *Machine) autoDown() {
 	if !m.leads() {
 		return
 	}
-	var victims []Member
-	for _, i := range m.facts().troubled {
-		r := m.gossip.Members[i]
+	var victims []gossip.Member
+	for _, i := range m.local().Unreachable {
+		r := m.state.Members[i]
 		since, ok := m.downing.since[r.Address]
 		if !ok || r.Address == m.config.Self {
 			continue

@@ -3,6 +3,8 @@ package membership
 import (
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -18,7 +20,7 @@ type spreading struct {
 // it tells the leader, which acts when all have seen it; and the leader tells all
 // that they have. So a change takes two ways there and back and about three
 // messages a member. For large ones see cast.go.
-func (m *Machine) spread(before *Gossip) {
+func (m *Machine) spread(before *gossip.State) {
 	if m.phase != member {
 		return
 	}
@@ -27,11 +29,11 @@ func (m *Machine) spread(before *Gossip) {
 		return
 	}
 	m.spreading.casting = casting{}
-	if m.gossip == before {
+	if m.state == before {
 		return
 	}
-	leader := m.facts().leader
-	newVersion := before == nil || m.facts().digest != before.shaped(m.rule()).digest
+	leader := m.local().Leader
+	newVersion := before == nil || m.local().Digest != before.Summary(m.rule()).Digest
 	switch {
 	case m.own:
 		m.pushToAll()
@@ -39,11 +41,11 @@ func (m *Machine) spread(before *Gossip) {
 		if newVersion {
 			m.tell(leader)
 		}
-	case m.facts().why == "":
+	case m.local().Why == "":
 		for _, node := range m.audience() {
 			m.tell(node)
 		}
-	case newVersion && m.gossip.Seen.Count() == 1:
+	case newVersion && m.state.Seen.Count() == 1:
 		// Merged of concurrent ones. Only the leader tells all of it, or every
 		// member would tell every member of every step on the way.
 		m.pushToAll()
@@ -54,12 +56,12 @@ func (m *Machine) spread(before *Gossip) {
 // all.
 func (m *Machine) pushToAll() {
 	if !m.small() {
-		m.broadcast(GossipMessage{State: m.gossip})
+		m.broadcast(GossipMessage{State: m.state})
 		return
 	}
 	for _, node := range m.audience() {
-		if !m.gossip.seenBy(node) {
-			m.send(node, GossipMessage{mark32(node), m.gossip})
+		if !m.state.SeenBy(node) {
+			m.send(node, GossipMessage{mark32(node), m.state})
 		}
 	}
 }
@@ -71,18 +73,18 @@ func (m *Machine) tell(node transport.Address) {
 	if node.IsZero() || node == m.config.Self {
 		return
 	}
-	if m.gossip.seenBy(node) || !m.small() {
+	if m.state.SeenBy(node) || !m.small() {
 		m.send(node, m.status(mark32(node)))
 	} else {
-		m.send(node, GossipMessage{mark32(node), m.gossip})
+		m.send(node, GossipMessage{mark32(node), m.state})
 	}
 }
 
 func (m *Machine) status(target uint32) GossipStatus {
-	f := m.facts()
+	f := m.local()
 	s := GossipStatus{
-		Target: target, Version: f.digest, Changes: f.changes,
-		Members: len(m.gossip.Members), Seen: m.gossip.Seen,
+		Target: target, Version: f.Digest, Changes: f.Changes,
+		Members: len(m.state.Members), Seen: m.state.Seen,
 	}
 	if s.Seen.Count() == s.Members {
 		s.All, s.Members, s.Seen = true, 0, nil
@@ -93,10 +95,10 @@ func (m *Machine) status(target uint32) GossipStatus {
 // audience are the others that this node can reach, those just downed included:
 // they should know.
 func (m *Machine) audience() []transport.Address {
-	nodes := make([]transport.Address, 0, len(m.gossip.Members))
-	held := m.gossip.records(m.config.Self)
-	for _, r := range m.gossip.Members {
-		if r.Address != m.config.Self && !r.Fenced && (len(held) == 0 || !hasRecord(held, r.Address)) {
+	nodes := make([]transport.Address, 0, len(m.state.Members))
+	held := m.state.Records(m.config.Self)
+	for _, r := range m.state.Members {
+		if r.Address != m.config.Self && !r.Fenced && (len(held) == 0 || !gossip.HasRecord(held, r.Address)) {
 			nodes = append(nodes, r.Address)
 		}
 	}
@@ -109,7 +111,7 @@ func (m *Machine) audience() []transport.Address {
 func (m *Machine) runGossip() {
 	interval := m.config.GossipInterval
 	casts := m.casts()
-	if !casts && 2*m.gossip.Seen.Count() < len(m.gossip.Members) {
+	if !casts && 2*m.state.Seen.Count() < len(m.state.Members) {
 		interval /= time.Duration(m.config.GossipSpeedup)
 		if limit := m.now.Add(interval); m.spreading.gossipAt.After(limit) {
 			m.spreading.gossipAt = limit
@@ -130,28 +132,28 @@ func (m *Machine) runGossip() {
 // partner is whom the round goes to: any member that can be reached, or most often
 // one that has not seen the version, if there is one.
 func (m *Machine) partner() (transport.Address, bool) {
-	n := len(m.gossip.Members)
-	held := m.gossip.records(m.config.Self)
+	n := len(m.state.Members)
+	held := m.state.Records(m.config.Self)
 	other := func(i int) bool {
-		r := m.gossip.Members[i]
-		return i != m.facts().self && !r.Fenced && (len(held) == 0 || !hasRecord(held, r.Address))
+		r := m.state.Members[i]
+		return i != m.local().Self && !r.Fenced && (len(held) == 0 || !gossip.HasRecord(held, r.Address))
 	}
-	if m.gossip.Seen.Count() < n {
+	if m.state.Seen.Count() < n {
 		var unseen []int
 		for i := range n {
-			if !m.gossip.Seen.Has(i) && other(i) {
+			if !m.state.Seen.Has(i) && other(i) {
 				unseen = append(unseen, i)
 			}
 		}
 		if len(unseen) > 0 && m.random.Float64() < m.toUnseen() {
-			return m.gossip.Members[unseen[m.random.IntN(len(unseen))]].Address, true
+			return m.state.Members[unseen[m.random.IntN(len(unseen))]].Address, true
 		}
 	}
 	// One after the other from anywhere: only those behind the few that cannot be
 	// chosen are chosen a little more often.
 	for k, from := 0, m.random.IntN(n); k < n; k++ {
 		if i := (from + k) % n; other(i) {
-			return m.gossip.Members[i].Address, true
+			return m.state.Members[i].Address, true
 		}
 	}
 	return transport.Address{}, false
@@ -163,7 +165,7 @@ func (m *Machine) toUnseen() float64 {
 	share := m.config.GossipToUnseen
 	low := share / 4
 	many := m.config.GossipManyMembers
-	switch n := len(m.gossip.Members); {
+	switch n := len(m.state.Members); {
 	case n <= many:
 		return share
 	case n >= 4*many:
@@ -178,11 +180,11 @@ func (m *Machine) toUnseen() float64 {
 // that nobody here knows, because the member that admitted it died before it told
 // anybody else; removed nodes, which are unknown too, do not get here.
 func (m *Machine) acceptable(from transport.Address, target uint32, founder transport.Address) bool {
-	_, lost := m.gossip.record(m.config.Self, from)
+	_, lost := m.state.Record(m.config.Self, from)
 	switch {
 	case target != mark32(m.config.Self) && target != 0:
 		m.refuse(RefusedTarget)
-	case founder != m.gossip.Founder:
+	case founder != m.state.Founder:
 		m.refuse(RefusedCluster)
 	case lost:
 		m.refuse(RefusedUnreachable)
@@ -199,18 +201,18 @@ func (m *Machine) onGossip(in Receive, msg GossipMessage) {
 		m.refuse(RefusedLate)
 		return
 	}
-	if m.sound(msg.State) != nil {
+	if msg.State.CheckUnder(m.rule()) != nil {
 		m.refuse(RefusedMalformed)
 		return
 	}
 	if !m.acceptable(in.From, msg.Target, msg.State.Founder) || !m.comparable(in.From, msg.State) {
 		return
 	}
-	if t, ok := msg.State.tombstone(m.config.Self); ok {
+	if t, ok := msg.State.Tombstone(m.config.Self); ok {
 		m.endRemoved(t.Left, in.From, in.From.Name+" says that this node was removed")
 		return
 	}
-	mine, ok := msg.State.member(m.config.Self)
+	mine, ok := msg.State.Member(m.config.Self)
 	if !ok {
 		m.refuse(RefusedStale)
 		return
@@ -218,14 +220,14 @@ func (m *Machine) onGossip(in Receive, msg GossipMessage) {
 	// A member that was Up and is unknown was removed so long ago that its tombstone is
 	// forgotten. One that was not may be known to nobody, because who admitted it died:
 	// it joins, or leaves, by this very message.
-	if sender, ok := msg.State.member(in.From); !ok ||
-		(sender.UpNumber != 0 || sender.Status > Leaving) && m.gossip.forgotten(in.From) {
+	if sender, ok := msg.State.Member(in.From); !ok ||
+		(sender.UpNumber != 0 || sender.Status > gossip.Leaving) && m.state.Forgotten(in.From) {
 		m.refuse(RefusedStranger)
 		return
 	}
-	merged, order := m.gossip.join(msg.State)
-	m.gossip = merged.withSeen(m.config.Self)
-	if mine.Status == Down {
+	merged, order := m.state.Join(msg.State)
+	m.state = merged.WithSeen(m.config.Self)
+	if mine.Status == gossip.Down {
 		m.endMember(false, in.From.Name+" says that this node was downed")
 		return
 	}
@@ -234,11 +236,11 @@ func (m *Machine) onGossip(in Receive, msg GossipMessage) {
 		return
 	}
 	switch {
-	case order == Same || order == Before:
+	case order == gossip.Same || order == gossip.Before:
 	case !m.small() && (msg.Target == 0 || in.From == m.caster()):
 		m.spreading.casting.owed = true // it is told soon, and perhaps on the way already
 	default:
-		m.send(in.From, GossipMessage{mark32(in.From), m.gossip})
+		m.send(in.From, GossipMessage{mark32(in.From), m.state})
 	}
 }
 
@@ -246,19 +248,19 @@ func (m *Machine) onGossip(in Receive, msg GossipMessage) {
 // more removals apart than there are tombstones the older one may hold members that
 // the newer has forgotten to have removed. It belongs to a process that stood
 // still: no full member falls so far behind.
-func (m *Machine) comparable(from transport.Address, g *Gossip) bool {
+func (m *Machine) comparable(from transport.Address, g *gossip.State) bool {
 	switch {
-	case g.RemovalCounter+maxTombstones <= m.gossip.RemovalCounter:
+	case g.RemovalCounter+gossip.MaxTombstones <= m.state.RemovalCounter:
 		m.refuse(RefusedStale)
-		if _, ok := m.gossip.member(from); ok {
-			m.send(from, GossipMessage{mark32(from), m.gossip})
+		if _, ok := m.state.Member(from); ok {
+			m.send(from, GossipMessage{mark32(from), m.state})
 		} else {
 			m.send(from, Removal{Target: mark32(from)})
 		}
 		return false
-	case m.gossip.RemovalCounter+maxTombstones <= g.RemovalCounter:
-		if r, ok := g.member(m.config.Self); ok && r.Status != Down {
-			m.gossip = g.withSeen(m.config.Self) // the own state is the old one
+	case m.state.RemovalCounter+gossip.MaxTombstones <= g.RemovalCounter:
+		if r, ok := g.Member(m.config.Self); ok && r.Status != gossip.Down {
+			m.state = g.WithSeen(m.config.Self) // the own state is the old one
 		}
 	}
 	return true
@@ -267,23 +269,23 @@ func (m *Machine) comparable(from transport.Address, g *Gossip) bool {
 // onStatus compares versions: who has less asks with its status, who has more
 // or something else answers with its state.
 func (m *Machine) onStatus(from transport.Address, msg GossipStatus) {
-	if !m.acceptable(from, msg.Target, m.gossip.Founder) {
+	if !m.acceptable(from, msg.Target, m.state.Founder) {
 		return
 	}
-	f := m.facts()
+	f := m.local()
 	switch {
-	case f.digest == msg.Version:
+	case f.Digest == msg.Version:
 		if msg.All {
-			msg.Seen, msg.Members = fullSeenSet(len(m.gossip.Members)), len(m.gossip.Members)
+			msg.Seen, msg.Members = gossip.FullSeenSet(len(m.state.Members)), len(m.state.Members)
 		}
-		if msg.Members == len(m.gossip.Members) && msg.Seen.fits(msg.Members) {
-			m.gossip = m.gossip.withAllSeen(msg.Seen)
+		if msg.Members == len(m.state.Members) && msg.Seen.Fits(msg.Members) {
+			m.state = m.state.WithAllSeen(msg.Seen)
 		}
-	case f.changes < msg.Changes:
+	case f.Changes < msg.Changes:
 		m.send(from, m.status(mark32(from))) // the sender's is later, or concurrent
 	case !m.small() && m.now.Sub(m.spreading.casting.version) < castAnswers && !m.caster().IsZero():
 		// The leader has just told all, or is about to.
 	default:
-		m.send(from, GossipMessage{mark32(from), m.gossip})
+		m.send(from, GossipMessage{mark32(from), m.state})
 	}
 }

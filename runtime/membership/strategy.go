@@ -3,6 +3,8 @@ package membership
 import (
 	"slices"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -38,7 +40,7 @@ type split struct {
 func (s split) votes() int {
 	n := 0
 	for _, node := range s.voters {
-		if hasAddress(s.side, node) {
+		if gossip.HasAddress(s.side, node) {
 			n++
 		}
 	}
@@ -47,7 +49,7 @@ func (s split) votes() int {
 
 // holdsOldest tells whether the oldest are on this side.
 func (s split) holdsOldest() bool {
-	return len(s.oldest) > 0 && !slices.ContainsFunc(s.oldest, func(a transport.Address) bool { return !hasAddress(s.side, a) })
+	return len(s.oldest) > 0 && !slices.ContainsFunc(s.oldest, func(a transport.Address) bool { return !gossip.HasAddress(s.side, a) })
 }
 
 // majority tells whether this side has more than half of the voters, or half of

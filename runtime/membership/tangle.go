@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -17,15 +19,15 @@ import (
 //
 // In a large cluster only the leader downs, so nobody else has to pick.
 func (m *Machine) survivors() (side []transport.Address, picked bool) {
-	g, f := m.gossip, m.facts()
+	g, f := m.state, m.local()
 	out := make([]bool, len(g.Members)) // Down, unreachable, or picked to go
 	for i, r := range g.Members {
-		out[i] = r.Status == Down || r.Quarantined || i != f.self && f.evidence[i] != NoEvidence
+		out[i] = r.Status == gossip.Down || r.Quarantined || i != f.Self && f.Evidence[i] != gossip.NoEvidence
 	}
-	list := g.accusations()
+	list := f.Accusations(g)
 	if picked = m.tangled(list, out) && (m.small() || m.leads()); picked {
 		for i, r := range g.Members {
-			out[i] = r.Status == Down || r.Quarantined
+			out[i] = r.Status == gossip.Down || r.Quarantined
 		}
 		if !m.small() {
 			m.dropHopeless(list, out)
@@ -64,25 +66,25 @@ func (m *Machine) waitsForOthers(picked bool) bool {
 }
 
 // tangled tells whether this is more than a clean cut of those that are out.
-func (m *Machine) tangled(list []accusation, out []bool) bool {
-	g, f := m.gossip, m.facts()
-	for _, a := range list {
-		if g.Members[a.observer].Status != Down && out[a.observer] && !out[a.subject] {
+func (m *Machine) tangled(list *gossip.Accusations, out []bool) bool {
+	g, f := m.state, m.local()
+	for _, a := range list.List() {
+		if g.Members[a.Observer].Status != gossip.Down && out[a.Observer] && !out[a.Subject] {
 			return true
 		}
 	}
-	for _, u := range f.troubled {
-		if !out[u] || g.Members[u].Status == Down {
+	for _, u := range f.Unreachable {
+		if !out[u] || g.Members[u].Status == gossip.Down {
 			continue
 		}
 		if p := m.detect.peers[g.Members[u].Address]; p != nil && m.now.Sub(p.company) <= m.config.LeaseMajority {
 			return true
 		}
 		watchers, content := 0, false
-		f.ring.before(ringPlace(g.Members[u].Address), func(i int) bool {
+		f.Ring.Before(gossip.RingPlace(g.Members[u].Address), func(i int) bool {
 			if !out[i] {
 				watchers++
-				content = !slices.ContainsFunc(list, func(a accusation) bool { return a.subject == u && a.observer == i })
+				content = !slices.ContainsFunc(list.List(), func(a gossip.Accusation) bool { return a.Subject == u && a.Observer == i })
 			}
 			return watchers < m.config.Watched && !content
 		})
@@ -96,22 +98,22 @@ func (m *Machine) tangled(list []accusation, out []bool) bool {
 // mostBroken finds the member with the most broken ways among those that are not
 // out, if anybody among them is still unreachable. Under many edges it is one of
 // the unreachable ones, for others may have broken ways that do not matter.
-func (m *Machine) mostBroken(list []accusation, out []bool) (worst int) {
-	g := m.gossip
-	within := func(a accusation) bool { return !out[a.observer] && !out[a.subject] }
+func (m *Machine) mostBroken(list *gossip.Accusations, out []bool) (worst int) {
+	g := m.state
+	within := func(a gossip.Accusation) bool { return !out[a.Observer] && !out[a.Subject] }
 	ways := make(map[int]int)
 	pairs := make(map[[2]int]bool)
-	for _, a := range list {
-		if pair := [2]int{min(a.observer, a.subject), max(a.observer, a.subject)}; within(a) && !pairs[pair] {
+	for _, a := range list.List() {
+		if pair := [2]int{min(a.Observer, a.Subject), max(a.Observer, a.Subject)}; within(a) && !pairs[pair] {
 			pairs[pair] = true
-			ways[a.observer]++
-			ways[a.subject]++
+			ways[a.Observer]++
+			ways[a.Subject]++
 		}
 	}
-	if m.config.Detection == DetectionManyEdges {
+	if m.config.Detection == gossip.DetectionManyEdges {
 		evidence := m.evidenceWithout(list, out)
 		for i := range g.Members {
-			if out[i] || evidence[i] == NoEvidence {
+			if out[i] || evidence[i] == gossip.NoEvidence {
 				delete(ways, i)
 			}
 		}
@@ -127,10 +129,10 @@ func (m *Machine) mostBroken(list []accusation, out []bool) (worst int) {
 }
 
 // evidenceWithout is what stands against members when some are out.
-func (m *Machine) evidenceWithout(list []accusation, out []bool) []Evidence {
-	f := m.facts()
-	evidence := m.gossip.weigh(list, m.rule(), f.ring, out)
-	if own := m.gossip.unheardFrom(f.self, list, m.rule(), f.ring, evidence, out); own != nil {
+func (m *Machine) evidenceWithout(list *gossip.Accusations, out []bool) []gossip.Evidence {
+	f := m.local()
+	evidence := list.Weigh(out)
+	if own := list.UnheardBy(f.Self, evidence, out); own != nil {
 		return own
 	}
 	return evidence
@@ -140,29 +142,29 @@ func (m *Machine) evidenceWithout(list []accusation, out []bool) []Evidence {
 // them can be reached, and of their watchers nobody hears them whom this node hears.
 // After a cut of a large cluster they are all on the other side, hundreds, and those
 // on this side have more broken ways than they, who cannot tell of theirs.
-func (m *Machine) dropHopeless(list []accusation, out []bool) {
-	g, f := m.gossip, m.facts()
+func (m *Machine) dropHopeless(list *gossip.Accusations, out []bool) {
+	g, f := m.state, m.local()
 	evidence := m.evidenceWithout(list, out)
-	heard := g.heardFrom(f.self, list, m.rule(), f.ring, evidence, out, func(int) bool { return false })
+	heard := list.HeardBy(f.Self, evidence, out, func(int) bool { return false })
 	var hopeless []int
-	bySubject(list, func(subject int, against []accusation) {
-		if out[subject] || evidence[subject] == NoEvidence {
+	list.EachSubject(func(subject int, against []gossip.Accusation) {
+		if out[subject] || evidence[subject] == gossip.NoEvidence {
 			return
 		}
 		accusers := 0
 		for _, a := range against {
 			switch {
-			case out[a.observer]:
-			case evidence[a.observer] != NoEvidence:
+			case out[a.Observer]:
+			case evidence[a.Observer] != gossip.NoEvidence:
 				return
 			default:
 				accusers++
 			}
 		}
 		watchers, hears := 0, false
-		f.ring.before(ringPlace(g.Members[subject].Address), func(i int) bool {
+		f.Ring.Before(gossip.RingPlace(g.Members[subject].Address), func(i int) bool {
 			watchers++
-			hears = heard[i] && !slices.ContainsFunc(against, func(a accusation) bool { return a.observer == i })
+			hears = heard[i] && !gossip.ByObserver(against, i)
 			return watchers < m.config.Watched && !hears
 		})
 		if accusers > 0 && !hears {
@@ -172,12 +174,4 @@ func (m *Machine) dropHopeless(list []accusation, out []bool) {
 	for _, i := range hopeless {
 		out[i] = true
 	}
-}
-
-func addressesOf(list []Member) []transport.Address {
-	nodes := make([]transport.Address, len(list))
-	for i, r := range list {
-		nodes[i] = r.Address
-	}
-	return nodes
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
 	"github.com/shardgen/shardgen/internal/transcript"
 )
 
@@ -252,7 +254,7 @@ func (s *script) add(key string, words []string) {
 			config.Seeds = strings.Split(v, ",")
 		case "compat":
 			a, b, _ := strings.Cut(v, ":")
-			config.Compat = append(config.Compat, KeyValue{a, b})
+			config.Compat = append(config.Compat, gossip.KeyValue{Key: a, Value: b})
 		case "min":
 			config.MinMembers, _ = strconv.Atoi(v)
 		case "weakly":
@@ -260,7 +262,7 @@ func (s *script) add(key string, words []string) {
 		case "timeout":
 			config.JoinTimeout = s.duration(v)
 		case "single":
-			config.Detection = DetectionSingleObserver
+			config.Detection = gossip.DetectionSingleObserver
 		case "small":
 			config.SmallCluster, _ = strconv.Atoi(v)
 		case "watched":

@@ -3,6 +3,8 @@ package membership
 import (
 	"slices"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -10,12 +12,12 @@ import (
 // share it freely, and do not modify its slices.
 type View struct {
 	Self       transport.Address // whose view it is
-	SelfStatus Status            // Removed once the machine has ended
+	SelfStatus gossip.Status     // Removed once the machine has ended
 	Founder    transport.Address // who formed the cluster, which tells clusters of one name apart
 	// ByAge holds the members from the oldest to the youngest; those that never
 	// were Up come last. ByAddress holds the same members by address.
-	ByAge     []MemberView
-	ByAddress []MemberView
+	ByAge     []gossip.MemberView
+	ByAddress []gossip.MemberView
 	Leader    transport.Address // who may act for the cluster; zero: nobody
 	// Converged: every member agrees, and the leader can act. Why is empty then,
 	// and otherwise says what is missing.
@@ -23,39 +25,32 @@ type View struct {
 	Why       string
 }
 
-// A MemberView is a member and whether it can be reached.
-type MemberView struct {
-	Member
-	Reachable bool     // nothing is held against it
-	Evidence  Evidence // against an unreachable one: the strongest
-}
-
 // Member returns the member of that address.
-func (v *View) Member(a transport.Address) (MemberView, bool) {
-	i, ok := slices.BinarySearchFunc(v.ByAddress, a, func(m MemberView, a transport.Address) int { return m.Compare(a) })
+func (v *View) Member(a transport.Address) (gossip.MemberView, bool) {
+	i, ok := slices.BinarySearchFunc(v.ByAddress, a, func(m gossip.MemberView, a transport.Address) int { return m.Compare(a) })
 	if !ok {
-		return MemberView{}, false
+		return gossip.MemberView{}, false
 	}
 	return v.ByAddress[i], true
 }
 
 // Oldest returns the oldest member that ever was Up and has one of the statuses.
-func (v *View) Oldest(statuses ...Status) (MemberView, bool) {
+func (v *View) Oldest(statuses ...gossip.Status) (gossip.MemberView, bool) {
 	return v.OldestWithRole("", statuses...)
 }
 
 // OldestWithRole is Oldest among the members of a role.
-func (v *View) OldestWithRole(role string, statuses ...Status) (MemberView, bool) {
+func (v *View) OldestWithRole(role string, statuses ...gossip.Status) (gossip.MemberView, bool) {
 	for _, m := range v.ByAge {
 		if m.UpNumber != 0 && m.HasRole(role) && slices.Contains(statuses, m.Status) {
 			return m, true
 		}
 	}
-	return MemberView{}, false
+	return gossip.MemberView{}, false
 }
 
 // Count returns how many members have one of the statuses.
-func (v *View) Count(statuses ...Status) int {
+func (v *View) Count(statuses ...gossip.Status) int {
 	n := 0
 	for _, m := range v.ByAddress {
 		if slices.Contains(statuses, m.Status) {

@@ -3,6 +3,8 @@ package membership
 import (
 	"slices"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -11,7 +13,7 @@ import (
 func (d Downing) provesDeath() bool { return d == DowningBroker || d == DowningByHand }
 
 // votes tells whether a member may have a vote at all.
-func (c Config) votes(r Member) bool { return r.HasRole(c.DowningRole) }
+func (c Config) votes(r gossip.Member) bool { return r.HasRole(c.DowningRole) }
 
 // voters are the members whose vote decides: those of the last converged view,
 // but for those that were proven dead, left, are fenced, or that an operator
@@ -20,9 +22,9 @@ func (c Config) votes(r Member) bool { return r.HasRole(c.DowningRole) }
 // a majority of what they remember.
 func (m *Machine) voters() []transport.Address {
 	return slices.DeleteFunc(m.settled(), func(node transport.Address) bool {
-		r, ok := m.gossip.member(node)
-		return !ok || r.Status == Exiting || r.Fenced || r.Forced || !m.config.votes(r) ||
-			m.config.Downing.provesDeath() && m.evidence(node) == EvidenceGone
+		r, ok := m.state.Member(node)
+		return !ok || r.Status == gossip.Exiting || r.Fenced || r.Forced || !m.config.votes(r) ||
+			m.config.Downing.provesDeath() && m.evidence(node) == gossip.EvidenceGone
 	})
 }
 
@@ -31,11 +33,11 @@ func (m *Machine) voters() []transport.Address {
 func (m *Machine) settled() []transport.Address {
 	nodes := slices.Clone(m.downing.electorate)
 	if len(nodes) == 0 {
-		nodes = m.gossip.electorate()
+		nodes = m.state.Electorate()
 	}
 	if len(nodes) == 0 {
-		for _, r := range m.gossip.Members {
-			if r.UpNumber == 0 && r.Status != Down {
+		for _, r := range m.state.Members {
+			if r.UpNumber == 0 && r.Status != gossip.Down {
 				nodes = append(nodes, r.Address)
 			}
 		}
@@ -48,10 +50,10 @@ func (m *Machine) settled() []transport.Address {
 func (m *Machine) electorate(voters []transport.Address) electorate {
 	e := electorate{voters: voters}
 	settled := slices.DeleteFunc(m.settled(), func(node transport.Address) bool {
-		r, ok := m.gossip.member(node)
+		r, ok := m.state.Member(node)
 		return !ok || r.Fenced || r.Forced || !m.config.votes(r)
 	})
-	for _, oldest := range []transport.Address{m.gossip.oldestOf(settled), m.gossip.oldestOf(voters)} {
+	for _, oldest := range []transport.Address{m.state.OldestOf(settled), m.state.OldestOf(voters)} {
 		if !oldest.IsZero() && !slices.Contains(e.oldest, oldest) {
 			e.oldest = append(e.oldest, oldest)
 		}
@@ -60,18 +62,18 @@ func (m *Machine) electorate(voters []transport.Address) electorate {
 }
 
 // counted tells whether a member is one of the others whose word counts for this node's lease.
-func (m *Machine) counted(r Member) bool {
-	if r.Address == m.config.Self || m.config.Downing.provesDeath() && m.evidence(r.Address) == EvidenceGone {
+func (m *Machine) counted(r gossip.Member) bool {
+	if r.Address == m.config.Self || m.config.Downing.provesDeath() && m.evidence(r.Address) == gossip.EvidenceGone {
 		return false
 	}
 	switch r.Status {
-	case Up, Leaving:
+	case gossip.Up, gossip.Leaving:
 		return true
-	case Down:
+	case gossip.Down:
 		// Until it is fenced: on the wrong side of a cut, an operator's word must not
 		// make this node the only one.
 		return !r.Fenced && r.UpNumber != 0 && m.config.Downing != DowningAuto
-	case NoStatus, Joining, WeaklyUp, Exiting, Removed:
+	case gossip.NoStatus, gossip.Joining, gossip.WeaklyUp, gossip.Exiting, gossip.Removed:
 	}
 	return false
 }

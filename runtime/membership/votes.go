@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -24,12 +26,12 @@ type voting struct {
 	// collectors are who may collect, the first to be asked first; made for a shape.
 	// See collect.go.
 	collectors []collector
-	chosen     *shape
+	chosen     *gossip.Summary
 	turn       time.Time // from which the turns are counted
 	seq        uint64
 	sent       []sentVote // not answered yet
 
-	counted *shape // for which others was counted
+	counted *gossip.Summary // for which others was counted
 	others  int
 	voters  int                          // with a vote, this node included
 	ballots map[transport.Address]ballot // of the voters, at a collector
@@ -53,7 +55,7 @@ type ballot struct {
 
 // A tally is what a collector counts for all that bar the same.
 type tally struct {
-	of     *shape
+	of     *gossip.Summary
 	barred uint64
 	made   time.Time
 	quorum quorum
@@ -75,7 +77,7 @@ func (m *Machine) runVotes() {
 		v.collectors, v.chosen = nil, nil
 		return
 	}
-	v.walk(m.gossip, m.facts())
+	v.walk(m.state, m.local())
 	used := m.inUse()
 	for i := range used {
 		if c := &used[i]; !m.now.Before(c.due) {
@@ -114,7 +116,7 @@ func (m *Machine) vote(c *collector) {
 	v.sent = append(v.sent, sentVote{v.seq, m.now})
 	m.countVoters()
 	vote := Vote{
-		Seq: v.seq, Barred: m.facts().barred, Voters: uint32(v.voters), Server: m.mark,
+		Seq: v.seq, Barred: m.local().Barred, Voters: uint32(v.voters), Server: m.mark,
 	}
 	if c.node == m.config.Self {
 		if m.echoAlive() {
@@ -138,17 +140,17 @@ func (m *Machine) otherVoters() int {
 
 // countVoters counts once for a shape.
 func (m *Machine) countVoters() {
-	f := m.facts()
-	if m.voting.counted == f.shape {
+	f := m.local()
+	if m.voting.counted == f.Summary {
 		return
 	}
-	m.voting.counted, m.voting.others, m.voting.voters = f.shape, 0, 0
-	for i, r := range m.gossip.Members {
+	m.voting.counted, m.voting.others, m.voting.voters = f.Summary, 0, 0
+	for i, r := range m.state.Members {
 		counted := m.counted(r)
 		if counted {
 			m.voting.others++
 		}
-		if (counted || i == f.self) && m.config.votes(r) {
+		if (counted || i == f.Self) && m.config.votes(r) {
 			m.voting.voters++
 		}
 	}
@@ -156,10 +158,10 @@ func (m *Machine) countVoters() {
 
 // onVote notes a vote and answers it.
 func (m *Machine) onVote(in Receive, msg Vote) {
-	if _, ok := m.gossip.place(in.From); !ok || msg.Target != mark32(m.config.Self) {
+	if _, ok := m.state.Index(in.From); !ok || msg.Target != mark32(m.config.Self) {
 		return
 	}
-	if m.small() && msg.Barred == m.facts().barred {
+	if m.small() && msg.Barred == m.local().Barred {
 		m.keptCompany(in.From)
 		m.vouched(in.From)
 	}
@@ -201,24 +203,24 @@ func (m *Machine) ageOf(at time.Time) time.Duration {
 // tallied counts the ballots that bar the same, and this node's own, which is
 // cast now.
 func (m *Machine) tallied(barred uint64) *tally {
-	v, f := &m.voting, m.facts()
-	if v.tally.of == f.shape && v.tally.barred == barred && m.now.Sub(v.tally.made) <= tallyLife {
+	v, f := &m.voting, m.local()
+	if v.tally.of == f.Summary && v.tally.barred == barred && m.now.Sub(v.tally.made) <= tallyLife {
 		return &v.tally
 	}
-	t := tally{of: f.shape, barred: barred, made: m.now, same: v.tally.same, oldest: m.now, every: m.now}
+	t := tally{of: f.Summary, barred: barred, made: m.now, same: v.tally.same, oldest: m.now, every: m.now}
 	if t.same == nil {
 		t.same = make(map[transport.Address]time.Time)
 	}
 	clear(t.same)
 	var voters []transport.Address
 	var heard []time.Time
-	for i, r := range m.gossip.Members {
-		if i != f.self && !m.counted(r) {
+	for i, r := range m.state.Members {
+		if i != f.Self && !m.counted(r) {
 			continue
 		}
 		b := v.ballots[r.Address] // none has a zero time
-		if i == f.self {
-			b = ballot{f.barred, m.now}
+		if i == f.Self {
+			b = ballot{f.Barred, m.now}
 		}
 		if m.config.votes(r) {
 			voters = append(voters, r.Address)
@@ -228,11 +230,11 @@ func (m *Machine) tallied(barred uint64) *tally {
 			b.at = time.Time{}
 		}
 		t.same[r.Address] = b.at
-		if r.Status == Down {
+		if r.Status == gossip.Down {
 			continue
 		}
 		t.every = earlier(t.every, b.at)
-		if f.evidence[i] == NoEvidence {
+		if f.Evidence[i] == gossip.NoEvidence {
 			t.oldest = earlier(t.oldest, b.at)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -26,7 +28,7 @@ import (
 
 // bound reports whether words are bound to heartbeats: all watch all, often enough.
 func (m *Machine) bound() bool {
-	return m.small() && len(m.gossip.Members) <= m.config.Watched+1 &&
+	return m.small() && len(m.state.Members) <= m.config.Watched+1 &&
 		wordsInLease*m.heartbeatInterval() <= m.config.LeaseMajority
 }
 
@@ -60,7 +62,7 @@ func (p *peer) ask(seq uint64, now time.Time) {
 
 // answeredBeat takes a word that is bound to this node's heartbeat of that number.
 func (m *Machine) answeredBeat(from transport.Address, seq uint64) {
-	if _, ok := m.gossip.member(from); !ok {
+	if _, ok := m.state.Member(from); !ok {
 		return
 	}
 	p := m.peer(from)
@@ -74,7 +76,7 @@ func (m *Machine) answeredBeat(from transport.Address, seq uint64) {
 
 // giveWord notes that a member's heartbeat is about to be answered.
 func (m *Machine) giveWord(to transport.Address, seq uint64) {
-	if _, ok := m.gossip.member(to); ok {
+	if _, ok := m.state.Member(to); ok {
 		p := m.peer(to)
 		p.word = wordGiven{m.now, max(p.word.heard, seq)}
 	}
@@ -87,7 +89,7 @@ func (m *Machine) giveWord(to transport.Address, seq uint64) {
 // known is that it left the broker after the last returned echo came there: they
 // share one connection and its order.
 func (m *Machine) vouched(node transport.Address) {
-	if _, ok := m.gossip.member(node); ok && m.detect.echoGood {
+	if _, ok := m.state.Member(node); ok && m.detect.echoGood {
 		p := m.peer(node)
 		p.vouched = maxTime(p.vouched, m.detect.echoSent)
 	}
@@ -96,7 +98,7 @@ func (m *Machine) vouched(node transport.Address) {
 // keptCompany notes that a member counts on this node, whether or not that prolongs
 // the lease. It counts from when a loose word would.
 func (m *Machine) keptCompany(node transport.Address) {
-	if _, ok := m.gossip.member(node); ok && m.detect.echoGood {
+	if _, ok := m.state.Member(node); ok && m.detect.echoGood {
 		p := m.peer(node)
 		p.company = maxTime(p.company, m.detect.echoSent)
 	}
@@ -106,25 +108,25 @@ func (m *Machine) keptCompany(node transport.Address) {
 // last word. It cannot say so of those that may have had a loose one since: nobody
 // knows when those arrive.
 func (m *Machine) reportWords() {
-	if m.phase != member || len(m.facts().down) == 0 || m.now.Sub(m.detect.loose) <= m.config.SilentAfter {
+	if m.phase != member || len(m.local().Down) == 0 || m.now.Sub(m.detect.loose) <= m.config.SilentAfter {
 		return
 	}
-	var said []Record
-	for _, held := range m.gossip.records(m.config.Self) {
-		r, _ := m.gossip.member(held.Subject)
+	var said []gossip.Record
+	for _, held := range m.state.Records(m.config.Self) {
+		r, _ := m.state.Member(held.Subject)
 		p := m.detect.peers[held.Subject]
-		if r.Status != Down || r.Fenced || held.Evidence == EvidenceGone || held.Word != 0 || p == nil || p.word.at.IsZero() {
+		if r.Status != gossip.Down || r.Fenced || held.Evidence == gossip.EvidenceGone || held.Vouched != 0 || p == nil || p.word.at.IsZero() {
 			continue
 		}
-		held.Word = max(m.now.Sub(p.word.at).Truncate(time.Millisecond), time.Millisecond)
+		held.Vouched = max(m.now.Sub(p.word.at).Truncate(time.Millisecond), time.Millisecond)
 		said = append(said, held)
 	}
 	if len(said) == 0 {
 		return
 	}
-	m.update(func(g *Gossip) {
+	m.update(func(g *gossip.State) {
 		for _, held := range said {
-			g.Rows = withRecord(g.Rows, m.config.Self, held)
+			g.Rows = gossip.WithRecord(g.Rows, m.config.Self, held)
 		}
 	})
 }
@@ -133,16 +135,16 @@ func (m *Machine) reportWords() {
 // clock: what was said had been so when it was said, and that is not after now.
 func (m *Machine) noteWords(subject transport.Address) map[transport.Address]time.Time {
 	words := m.downing.words[subject]
-	for _, row := range m.gossip.Rows {
-		held, ok := recordOf(row.Records, subject)
-		if _, known := words[row.Observer]; !ok || known || held.Word == 0 {
+	for _, row := range m.state.Rows {
+		held, ok := gossip.RecordOf(row.Records, subject)
+		if _, known := words[row.Observer]; !ok || known || held.Vouched == 0 {
 			continue
 		}
 		if words == nil {
 			words = make(map[transport.Address]time.Time)
 			m.downing.words[subject] = words
 		}
-		words[row.Observer] = m.now.Add(held.Word/clockSpread - held.Word)
+		words[row.Observer] = m.now.Add(held.Vouched/clockSpread - held.Vouched)
 	}
 	return words
 }
@@ -150,13 +152,13 @@ func (m *Machine) noteWords(subject transport.Address) map[transport.Address]tim
 // wordsOver is when the others gave a Down member the last word that it can have, if
 // all of them have said it who are not Down themselves, and no quorum is left for it
 // among those. Then no word follows.
-func (m *Machine) wordsOver(r Member) (last time.Time, known bool) {
+func (m *Machine) wordsOver(r gossip.Member) (last time.Time, known bool) {
 	words := m.noteWords(r.Address)
 	if len(words) == 0 {
 		return time.Time{}, false
 	}
-	for _, other := range m.gossip.Members {
-		if other.Status == Down {
+	for _, other := range m.state.Members {
+		if other.Status == gossip.Down {
 			continue
 		}
 		at, said := words[other.Address]

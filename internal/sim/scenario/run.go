@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
 	"github.com/shardgen/shardgen/internal/sim"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
@@ -33,7 +35,7 @@ type run struct {
 	world   *sim.World
 	random  *rand.Rand
 	nodes   []*sim.Node
-	state   *membership.Gossip // from which they begin; nil: they form it
+	state   *gossip.State // from which they begin; nil: they form it
 	ill     map[transport.Address]bool
 
 	fault     time.Duration // when it began; negative: not yet
@@ -113,7 +115,7 @@ func (r *run) formed() {
 		n := r.add(i)
 		members = append(members, membership.Member{Address: n.Address, Meta: n.Config.Meta})
 	}
-	r.state = membership.Preformed(members)
+	r.state = gossip.Preformed(members)
 	for _, n := range r.nodes {
 		r.world.At(time.Duration(r.random.Int64N(int64(800*time.Millisecond))), func() { r.world.StartFormed(n, r.state) })
 	}

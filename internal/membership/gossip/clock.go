@@ -1,4 +1,4 @@
-package membership
+package gossip
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An Ordering is how two versions stand to each other.
+// An Ordering is the relation of one version to another.
 type Ordering uint8
 
 // The orderings.
@@ -34,14 +34,14 @@ func (o Ordering) String() string {
 	return "unknown"
 }
 
-// A VectorClock is the version of a [Gossip]: how many changes each node made to
-// it, by address, without zero counts. It is a value: methods return new ones.
+// A VectorClock is the version of a [State]: the number of changes by each node,
+// sorted by address, without zero counts. It is a value: methods return new ones.
 type VectorClock []ClockEntry
 
 // A ClockEntry is one node's count of changes.
 type ClockEntry struct {
-	Node  transport.Address // who made the changes
-	Count uint64            // how many; at least 1
+	Node  transport.Address // the node that made the changes
+	Count uint64            // the number of changes; at least 1
 }
 
 // Count returns the node's count, 0 if it has none.
@@ -75,7 +75,7 @@ func (v VectorClock) Prune(drop func(transport.Address) bool) VectorClock {
 	return slices.DeleteFunc(slices.Clone(v), func(e ClockEntry) bool { return drop(e.Node) })
 }
 
-// Compare tells whether v is before w, after it, the same, or concurrent.
+// Compare reports whether v is before w, after it, the same, or concurrent.
 func (v VectorClock) Compare(w VectorClock) Ordering {
 	less, more := false, false
 	for i, j := 0, 0; i < len(v) || j < len(w); {
@@ -142,4 +142,21 @@ func (v VectorClock) String() string {
 		words[i] = fmt.Sprintf("%s:%d", e.Node.Name, e.Count)
 	}
 	return strings.Join(words, " ")
+}
+
+// A Digest is a fingerprint of a version: 16 bytes that stand for a clock.
+type Digest [2]uint64
+
+// digest returns a fingerprint of the clock and of the cluster that it belongs to, and
+// the sum of its counts: of two versions that differ, the one with the lower sum does
+// not cover the other.
+func (v VectorClock) digest(founder uint64) (d Digest, changes uint64) {
+	d[0], d[1] = founder, mix(founder)
+	for _, e := range v {
+		h := RingPlace(e.Node)
+		d[0] += mix(h ^ mix(e.Count))
+		d[1] += mix(h + mix(e.Count+1))
+		changes += e.Count
+	}
+	return d, changes
 }

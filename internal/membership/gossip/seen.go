@@ -1,4 +1,4 @@
-package membership
+package gossip
 
 import (
 	"math/bits"
@@ -7,26 +7,27 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A SeenSet tells which members have one version of the state: bit i of it
-// stands for Members[i] of that version. It holds a bit for every member and is
-// a value: methods return new ones.
+// A SeenSet is the set of members that have seen one version of the state: bit i
+// stands for Members[i] of that version. It holds a bit for every member and is a
+// value: all methods but Add return new ones.
 type SeenSet []uint64
 
-func newSeenSet(members int) SeenSet { return make(SeenSet, (members+63)/64) }
+// NewSeenSet returns an empty set for a number of members.
+func NewSeenSet(members int) SeenSet { return make(SeenSet, (members+63)/64) }
 
-// fullSeenSet holds all members.
-func fullSeenSet(members int) SeenSet {
-	s := newSeenSet(members)
+// FullSeenSet returns the set of all members.
+func FullSeenSet(members int) SeenSet {
+	s := NewSeenSet(members)
 	for i := range members {
-		s.add(i)
+		s.Add(i)
 	}
 	return s
 }
 
-// add changes s itself: for those who have just made it.
-func (s SeenSet) add(i int) { s[i/64] |= 1 << (i % 64) }
+// Add changes s itself, so only the maker of a set may call it.
+func (s SeenSet) Add(i int) { s[i/64] |= 1 << (i % 64) }
 
-// Has tells whether the i-th member is in the set.
+// Has reports whether the i-th member is in the set.
 func (s SeenSet) Has(i int) bool { return i >= 0 && i/64 < len(s) && s[i/64]&(1<<(i%64)) != 0 }
 
 // Count returns how many members are in the set.
@@ -41,7 +42,7 @@ func (s SeenSet) Count() int {
 // with returns s and the i-th member.
 func (s SeenSet) with(i int) SeenSet {
 	s = slices.Clone(s)
-	s.add(i)
+	s.Add(i)
 	return s
 }
 
@@ -67,8 +68,8 @@ func (s SeenSet) missing(want SeenSet) int {
 	return -1
 }
 
-// common counts the members that are in both.
-func (s SeenSet) common(o SeenSet) int {
+// Common counts the members that are in both.
+func (s SeenSet) Common(o SeenSet) int {
 	n := 0
 	for i := range min(len(s), len(o)) {
 		n += bits.OnesCount64(s[i] & o[i])
@@ -76,17 +77,17 @@ func (s SeenSet) common(o SeenSet) int {
 	return n
 }
 
-// fits tells whether s is a set of so many members.
-func (s SeenSet) fits(members int) bool {
+// Fits reports whether s is a set for that number of members.
+func (s SeenSet) Fits(members int) bool {
 	if len(s) != (members+63)/64 {
 		return false
 	}
 	return members%64 == 0 || s[len(s)-1]>>(members%64) == 0
 }
 
-// movedTo is the set as one of other members: those in both are kept.
+// movedTo returns the set of those members of s that are in another list of members.
 func (s SeenSet) movedTo(from, to []Member) SeenSet {
-	moved := newSeenSet(len(to))
+	moved := NewSeenSet(len(to))
 	for i, j := 0, 0; i < len(from) && j < len(to); {
 		switch c := from[i].Compare(to[j].Address); {
 		case c < 0:
@@ -95,7 +96,7 @@ func (s SeenSet) movedTo(from, to []Member) SeenSet {
 			j++
 		default:
 			if s.Has(i) {
-				moved.add(j)
+				moved.Add(j)
 			}
 			i++
 			j++
@@ -104,7 +105,7 @@ func (s SeenSet) movedTo(from, to []Member) SeenSet {
 	return moved
 }
 
-// namesOf are the names of the members in the set.
+// namesOf returns the names of the members in the set.
 func (s SeenSet) namesOf(members []Member) string {
 	var nodes []transport.Address
 	for i, r := range members {
@@ -112,5 +113,5 @@ func (s SeenSet) namesOf(members []Member) string {
 			nodes = append(nodes, r.Address)
 		}
 	}
-	return names(nodes)
+	return Names(nodes)
 }

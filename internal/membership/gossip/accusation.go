@@ -1,0 +1,231 @@
+package gossip
+
+import "slices"
+
+// A Detection is the number of observers that it takes to make a member unreachable
+// that is Silent or Cut. One suffices for a member that is Gone: that is proof.
+type Detection uint8
+
+// The kinds of detection.
+const (
+	// DetectionManyEdges makes a member unreachable when more observers accuse it
+	// than watchers hold nothing against it, or when it is accused and no member hears
+	// it that this node hears, directly or through others. So one broken connection
+	// between two members, or one member that cannot hear, makes no other member
+	// unreachable. After Rapid (Suresh and others, USENIX ATC 2018), with the majority
+	// in place of its two watermarks.
+	DetectionManyEdges Detection = iota
+	// DetectionSingleObserver makes a member unreachable when one observer accuses it.
+	// It is the rule of the Akka Cluster specification.
+	DetectionSingleObserver
+)
+
+// String names the kind of detection.
+func (d Detection) String() string {
+	switch d {
+	case DetectionManyEdges:
+		return "many edges"
+	case DetectionSingleObserver:
+		return "single observer"
+	}
+	return "unknown"
+}
+
+// A Rule turns the records of observers into unreachable members. It should be the
+// same at all members.
+type Rule struct {
+	Detection Detection
+	Watched   int // the number of neighbours that a member watches
+}
+
+// An Accusation is one record against a member; both are indexes of Members.
+type Accusation struct {
+	Subject, Observer int
+	Evidence          Evidence
+}
+
+// Accusations are the records of a state that count, and the rule that weighs them.
+// The records of Down observers do not count: a member that was judged dead judges
+// nobody.
+type Accusations struct {
+	state *State
+	rule  Rule
+	ring  Ring
+	list  []Accusation // by subject
+}
+
+func newAccusations(g *State, rule Rule, ring Ring) *Accusations {
+	a := &Accusations{state: g, rule: rule, ring: ring}
+	for _, row := range g.Rows {
+		o, ok := g.Index(row.Observer)
+		if !ok || g.Members[o].Status == Down {
+			continue
+		}
+		for _, r := range row.Records {
+			if s, ok := g.Index(r.Subject); ok {
+				a.list = append(a.list, Accusation{s, o, r.Evidence})
+			}
+		}
+	}
+	slices.SortStableFunc(a.list, func(a, b Accusation) int { return a.Subject - b.Subject })
+	return a
+}
+
+// List returns all accusations, by subject.
+func (a *Accusations) List() []Accusation { return a.list }
+
+// EachSubject calls f with the accusations against each subject.
+func (a *Accusations) EachSubject(f func(subject int, against []Accusation)) {
+	for list := a.list; len(list) > 0; {
+		n := 1
+		for n < len(list) && list[n].Subject == list[0].Subject {
+			n++
+		}
+		f(list[0].Subject, list[:n])
+		list = list[n:]
+	}
+}
+
+// subjects returns the members against which there is any accusation.
+func (a *Accusations) subjects() (accused []int) {
+	a.EachSubject(func(subject int, _ []Accusation) { accused = append(accused, subject) })
+	return accused
+}
+
+// ByObserver reports whether one of the accusations is by the observer.
+func ByObserver(list []Accusation, observer int) bool {
+	return slices.ContainsFunc(list, func(a Accusation) bool { return a.Observer == observer })
+}
+
+// Weigh returns the evidence that stands against each member. The accusations of
+// members that are out do not count, nor do those against them; out may be nil.
+func (a *Accusations) Weigh(out []bool) []Evidence {
+	g := a.state
+	evidence := make([]Evidence, len(g.Members))
+	mute := make([]bool, len(g.Members))
+	copy(mute, out)
+	// round finds at once all members for which reason is true.
+	round := func(reason func(subject int, against []Accusation, strongest Evidence) bool) bool {
+		var found []int
+		a.EachSubject(func(subject int, against []Accusation) {
+			strongest := NoEvidence
+			for _, x := range against {
+				if out == nil || !out[x.Observer] {
+					strongest = max(strongest, x.Evidence)
+				}
+			}
+			if strongest != NoEvidence && evidence[subject] == NoEvidence && !mute[subject] && reason(subject, against, strongest) {
+				evidence[subject] = strongest
+				found = append(found, subject)
+			}
+		})
+		for _, i := range found {
+			mute[i] = true
+		}
+		return len(found) > 0
+	}
+	// One proof suffices, and under DetectionSingleObserver one accusation of any kind.
+	round(func(_ int, _ []Accusation, strongest Evidence) bool {
+		return strongest == EvidenceGone || a.rule.Detection == DetectionSingleObserver
+	})
+	for i, r := range g.Members {
+		if r.Quarantined && !mute[i] {
+			evidence[i], mute[i] = EvidenceSilent, true
+		}
+	}
+	if a.rule.Detection == DetectionSingleObserver {
+		return evidence
+	}
+	// An unreachable member does not count as an accuser or as a watcher, and that may
+	// change the result for others: a cut is found round by round.
+	for round(func(subject int, against []Accusation, _ Evidence) bool {
+		return a.outvoted(mute, subject, against)
+	}) {
+	}
+	return evidence
+}
+
+// UnheardBy adds to the evidence the conclusions of one member alone: a member that
+// others hold reachable counts as such only if this member hears those others, directly
+// or through members that it hears. So both sides of a cut find out, also a small one,
+// most of whose members are watched from the other side; and a member that hears nobody
+// but is heard by all harms only itself. It returns nil if there is nothing to add.
+func (a *Accusations) UnheardBy(self int, evidence []Evidence, out []bool) []Evidence {
+	if a.rule.Detection != DetectionManyEdges || len(a.list) == 0 || self < 0 {
+		return nil
+	}
+	accused := make([]bool, len(a.state.Members))
+	for _, x := range a.list {
+		accused[x.Subject] = true
+	}
+	// A member that watches another only since others fell out has not had the time to
+	// miss it.
+	heard := a.HeardBy(self, evidence, out, func(i int) bool { return !accused[i] })
+	var added []Evidence
+	for _, x := range a.list {
+		if heard[x.Subject] || !heard[x.Observer] || evidence[x.Subject] != NoEvidence || out != nil && out[x.Subject] {
+			continue
+		}
+		if added == nil {
+			added = slices.Clone(evidence)
+		}
+		added[x.Subject] = max(added[x.Subject], x.Evidence)
+	}
+	return added
+}
+
+// HeardBy returns the members that a member hears, directly or through members that it
+// hears: they watch the heard one and hold nothing against it. Late reports whether the
+// watchers of a member count that watch it only because others before them are
+// unreachable.
+func (a *Accusations) HeardBy(self int, evidence []Evidence, out []bool, late func(int) bool) []bool {
+	g := a.state
+	against := make(map[int][]Accusation)
+	a.EachSubject(func(subject int, list []Accusation) { against[subject] = list })
+	heard := make([]bool, len(g.Members))
+	heard[self] = true
+	for queue := []int{self}; len(queue) > 0; queue = queue[1:] {
+		watched, passed := 0, 0
+		a.ring.After(RingPlace(g.Members[queue[0]].Address), func(i int) bool {
+			passed++
+			if evidence[i] == NoEvidence && (out == nil || !out[i]) {
+				watched++
+				if !heard[i] && (passed <= a.rule.Watched || late(i)) && !ByObserver(against[i], queue[0]) {
+					heard[i] = true
+					queue = append(queue, i)
+				}
+			}
+			return watched < a.rule.Watched
+		})
+	}
+	return heard
+}
+
+// outvoted reports whether more observers accuse the subject than watchers hold
+// nothing against it. Its watchers are the next ones before it on the ring. Mute ones
+// among them are not replaced by the next: a member that watches it only since then has
+// not had the time to miss it, and its silence would speak for every member on the
+// other side of a cut.
+func (a *Accusations) outvoted(mute []bool, subject int, against []Accusation) bool {
+	accusers := 0
+	for _, x := range against {
+		if x.Observer != subject && !mute[x.Observer] {
+			accusers++
+		}
+	}
+	if accusers == 0 {
+		return false
+	}
+	watchers, content := 0, 0
+	a.ring.Before(RingPlace(a.state.Members[subject].Address), func(i int) bool {
+		if i == subject {
+			return false // around the whole ring
+		}
+		watchers++
+		if !mute[i] && !ByObserver(against, i) {
+			content++
+		}
+		return watchers < a.rule.Watched && content < accusers
+	})
+	return accusers > content
+}

@@ -1,0 +1,77 @@
+package gossip
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// Counters above these were forged: no cluster makes a billion members, or so
+// many changes. They are refused, so that they cannot be brought to overflow.
+const (
+	maxCount32 = 1 << 30
+	maxCount64 = 1 << 60
+)
+
+func checkSeen(g *State) error {
+	if !g.Seen.Fits(len(g.Members)) {
+		return fmt.Errorf("gossip 1: seen by a set of %d bytes, of %d members", len(g.Seen), len(g.Members))
+	}
+	return nil
+}
+
+// checkAllButSeen tests the invariants of a State that do not depend on Seen.
+func checkAllButSeen(g *State) error {
+	if g.Founder.IsZero() {
+		return fmt.Errorf("gossip: without a founder")
+	}
+	sorted := isSet(g.Members, func(m Member) transport.Address { return m.Address }) &&
+		isSet(g.Rows, func(r ObserverRow) transport.Address { return r.Observer }) &&
+		isSet(g.Tombstones, func(t Tombstone) transport.Address { return t.Node }) &&
+		isSet(g.Version, func(e ClockEntry) transport.Address { return e.Node })
+	if !sorted {
+		return fmt.Errorf("gossip 1: not sorted, or an address twice, among %d members, %d rows, %d tombstones and %d counts",
+			len(g.Members), len(g.Rows), len(g.Tombstones), len(g.Version))
+	}
+	if g.UpCounter > maxCount32 || g.RemovalCounter > maxCount64 || g.Ruling.Token > maxCount64 {
+		return fmt.Errorf("gossip: counters %d, %d or %d would overflow", g.UpCounter, g.RemovalCounter, g.Ruling.Token)
+	}
+	for _, t := range g.Tombstones {
+		if t.Number > g.RemovalCounter || t.Number+MaxTombstones <= g.RemovalCounter {
+			return fmt.Errorf("gossip 4: tombstone %d of %v at removal %d", t.Number, t.Node, g.RemovalCounter)
+		}
+		if _, isMember := g.Member(t.Node); isMember {
+			return fmt.Errorf("gossip 2: %v is removed and not buried", t.Node)
+		}
+	}
+	for _, e := range g.Version {
+		if g.Forgotten(e.Node) || e.Count == 0 || e.Count > maxCount64 {
+			return fmt.Errorf("gossip 2: the version counts %d for %v, which is forgotten", e.Count, e.Node)
+		}
+	}
+	for _, m := range g.Members {
+		if err := m.check(g.UpCounter); err != nil {
+			return err
+		}
+	}
+	for _, r := range g.Rows {
+		if !isSet(r.Records, func(r Record) transport.Address { return r.Subject }) || g.Removed(r.Observer) || r.Version > maxCount64 ||
+			slices.ContainsFunc(r.Records, func(r Record) bool {
+				return g.Removed(r.Subject) || r.Evidence == NoEvidence || r.Evidence > EvidenceGone || r.Quiet < 0
+			}) {
+			return fmt.Errorf("gossip 1 or 2: row of %v, version %d, %d records", r.Observer, r.Version, len(r.Records))
+		}
+	}
+	return nil
+}
+
+// isSet reports whether the list is strictly sorted by address.
+func isSet[T any](list []T, address func(T) transport.Address) bool {
+	for i := 1; i < len(list); i++ {
+		if address(list[i-1]).Compare(address(list[i])) >= 0 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,21 @@
+// Package gossip is the state that the members of a cluster spread among each other,
+// and the conclusions that follow from it.
+//
+// A [State] holds the members, the observations of who cannot reach whom, and the
+// nodes that were removed lately. It is an immutable value with a version; two states
+// of one cluster are joined by [State.Merge], whatever the order in which they arrive.
+// Everything that follows from a state is computed once for each version: a [Summary]
+// holds the conclusions that are the same at all nodes, and a [Local] those of one node.
+//
+// The package has no clock, no I/O and no settings of its own. It knows nothing of
+// messages, detectors or downing, which are built on it.
+//
+//   - member.go, description.go: a member and its description of itself
+//   - evidence.go, row.go: the observations of unreachable members
+//   - clock.go, seen.go: the version of a state and the members that have seen it
+//   - tombstone.go, ruling.go: removed nodes, and the last lease that decided a split
+//   - state.go, merge.go, check.go: the state, its merge and its invariants
+//   - ring.go: the order in which members watch each other
+//   - accusation.go: the rule that turns observations into unreachable members
+//   - summary.go, local.go, memberview.go: the conclusions
+package gossip

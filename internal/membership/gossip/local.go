@@ -1,0 +1,48 @@
+package gossip
+
+import "github.com/shardgen/shardgen/transport"
+
+// A Local holds the conclusions from a state at one node. It is used at every step, and
+// made once for a state.
+type Local struct {
+	*Summary                   // as this node has to see it
+	State    *State            // the state that it is about
+	Self     int               // the node's own index in Members, or -1
+	Leader   transport.Address // the member that may act for the cluster; zero: none
+	Why      string            // what keeps the view from converging; empty: it has
+
+	common *Summary // as all nodes see it
+}
+
+// NewLocal makes the conclusions of a node. It takes over what it can from the
+// conclusions that the node made before.
+func NewLocal(g *State, rule Rule, node transport.Address, before Local) Local {
+	l := Local{State: g, common: g.Summary(rule)}
+	if l.common == before.common {
+		l.Self, l.Summary = before.Self, before.Summary
+	} else {
+		l.Self = -1
+		if i, ok := g.Index(node); ok {
+			l.Self = i
+		}
+		l.Summary = l.common.seenBy(g, l.Self)
+	}
+	leader := l.leader
+	if l.Self >= 0 && l.Evidence[l.Self] != NoEvidence {
+		leader = leaderIndex(g, l.Evidence, l.Self)
+	}
+	if leader >= 0 {
+		l.Leader = g.Members[leader].Address
+	}
+	l.Why = l.convergence(g)
+	return l
+}
+
+// EvidenceAgainst returns the strongest evidence against a node.
+func (l *Local) EvidenceAgainst(node transport.Address) Evidence {
+	i, ok := l.State.Index(node)
+	if !ok {
+		return NoEvidence
+	}
+	return l.Evidence[i]
+}

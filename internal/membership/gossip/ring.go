@@ -1,0 +1,138 @@
+package gossip
+
+import (
+	"slices"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// RingPlace returns a node's place on the ring on which neighbours watch each other.
+// It is the same at all nodes and independent of the order of names, so that machines
+// of one rack, which are named in a row, do not all watch each other. It is FNV-1a
+// over the address as text, written out because it is called often.
+func RingPlace(a transport.Address) uint64 {
+	const offset, prime = 14695981039346656037, 1099511628211
+	h := uint64(offset)
+	for i := range len(a.Name) {
+		h = (h ^ uint64(a.Name[i])) * prime
+	}
+	h = (h ^ '#') * prime
+	for shift := 60; shift >= 0; shift -= 4 {
+		h = (h ^ uint64("0123456789abcdef"[a.Incarnation>>shift&15])) * prime
+	}
+	return mix(h)
+}
+
+// mix is the finalizer of splitmix64: FNV alone leaves like names close together.
+func mix(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// A Ring holds the members that are not Down in the order of their places.
+type Ring struct {
+	spots []ringSpot
+}
+
+// A ringSpot is a member on the ring: its place on the ring, and its index of Members.
+type ringSpot struct {
+	place  uint64
+	member int
+}
+
+// NewRing returns the ring of the members that are not Down.
+func NewRing(members []Member) Ring {
+	r := Ring{make([]ringSpot, 0, len(members))}
+	for i, m := range members {
+		if m.Status != Down {
+			r.spots = append(r.spots, ringSpot{RingPlace(m.Address), i})
+		}
+	}
+	slices.SortFunc(r.spots, func(a, b ringSpot) int {
+		switch {
+		case a.place < b.place:
+			return -1
+		case a.place > b.place:
+			return 1
+		}
+		return a.member - b.member // Members are in the order of addresses
+	})
+	return r
+}
+
+// After calls more with the members that follow a place, in order, until it returns
+// false. The member at the place itself comes last. The argument is an index of
+// Members.
+func (r Ring) After(place uint64, more func(member int) bool) {
+	r.walk(place, 1, more)
+}
+
+// Before is After in the opposite direction.
+func (r Ring) Before(place uint64, more func(member int) bool) {
+	r.walk(place, -1, more)
+}
+
+func (r Ring) walk(place uint64, step int, more func(member int) bool) {
+	n := len(r.spots)
+	i, found := slices.BinarySearchFunc(r.spots, place, func(s ringSpot, place uint64) int {
+		switch {
+		case s.place < place:
+			return -1
+		case s.place > place:
+			return 1
+		}
+		return 0
+	})
+	if step > 0 && !found {
+		i-- // the next one is the first behind the place
+	}
+	for k := 1; k <= n; k++ {
+		if !more(r.spots[((i+k*step)%n+n)%n].member) {
+			return
+		}
+	}
+}
+
+// Successors returns the first n members behind a node, which need not be a member.
+func (r Ring) Successors(node transport.Address, members []Member, n int) []transport.Address {
+	var nodes []transport.Address
+	r.After(RingPlace(node), func(i int) bool {
+		if len(nodes) < n && members[i].Address != node {
+			nodes = append(nodes, members[i].Address)
+		}
+		return len(nodes) < n
+	})
+	return nodes
+}
+
+// Neighbours returns the members that self watches: the next n on the ring that are
+// reachable, and the unreachable ones on the way to them, which are watched for
+// their return.
+func (r Ring) Neighbours(members []Member, self transport.Address, n int, evidence []Evidence) []transport.Address {
+	var nodes []transport.Address
+	counted := 0
+	r.After(RingPlace(self), func(i int) bool {
+		if counted == n {
+			return false
+		}
+		if members[i].Address != self {
+			nodes = append(nodes, members[i].Address)
+			if evidence[i] == NoEvidence {
+				counted++
+			}
+		}
+		return counted < n
+	})
+	return nodes
+}
+
+// Walk calls more with all members in the order of the ring, until it returns false.
+// The argument is an index of Members.
+func (r Ring) Walk(more func(member int) bool) {
+	for _, spot := range r.spots {
+		if !more(spot.member) {
+			return
+		}
+	}
+}

@@ -1,0 +1,182 @@
+package gossip
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// A Summary holds the conclusions from a state that are the same at all nodes, whoever
+// has seen it. It is made once for a version and shared. It never changes, so equal
+// pointers mean equal conclusions.
+type Summary struct {
+	Ring     Ring
+	Evidence []Evidence // against the members, in their order
+	// Accused are the members against which any member that is not Down holds anything,
+	// Unreachable those with evidence against them, Down the Down ones, fenced or not;
+	// in order, as indexes of Members.
+	Accused, Unreachable, Down []int
+	// Quiet is for how long each member, in their order, had not answered when the
+	// record against it was made; the longest time of all observers.
+	Quiet   []time.Duration
+	Full    SeenSet // the Up and Leaving members
+	Fulls   int     // the number of Up and Leaving members
+	Joining int     // the number of Joining and WeaklyUp members
+	// Must are the members that have to see the view for it to converge: the full ones.
+	// Before the first is Up the joining ones too, or two of them could each take
+	// itself for the leader and make all others Up.
+	Must             SeenSet
+	ByAddress, ByAge []MemberView // the lists of a view
+	// Digest and Changes stand for the version.
+	Digest  Digest
+	Changes uint64
+	// Barred is a fingerprint of the Down and removed nodes. A node with the same
+	// fingerprint counts on the same members.
+	Barred uint64
+
+	rule      Rule
+	leader    int   // the index of the leader as all but perhaps itself see it, or -1
+	malformed error // the result of checkAllButSeen
+}
+
+// A summaryOnce keeps the summary of a state, and is shared by states that differ only
+// in who has seen them. It is safe for concurrent use.
+type summaryOnce struct {
+	once sync.Once
+	made *Summary
+}
+
+func newSummary(g *State, rule Rule) *Summary {
+	s := &Summary{rule: rule, malformed: checkAllButSeen(g), Full: NewSeenSet(len(g.Members)), leader: -1}
+	if s.malformed != nil {
+		return s
+	}
+	s.Ring, s.Must = NewRing(g.Members), s.Full
+	if g.UpCounter == 0 {
+		s.Must = NewSeenSet(len(g.Members))
+	}
+	list := s.Accusations(g)
+	s.Accused, s.Evidence = list.subjects(), list.Weigh(nil)
+	s.Quiet = quietTimes(g)
+	for i, r := range g.Members {
+		switch r.Status {
+		case Up, Leaving:
+			s.Full.Add(i)
+			s.Fulls++
+		case Joining, WeaklyUp:
+			s.Joining++
+			if g.UpCounter == 0 {
+				s.Must.Add(i)
+			}
+		case Down:
+			s.Down = append(s.Down, i)
+			s.Barred ^= mix(RingPlace(r.Address))
+		}
+	}
+	for _, t := range g.Tombstones {
+		s.Barred ^= mix(RingPlace(t.Node) + 1)
+	}
+	s.Barred = mix(s.Barred + mix(g.RemovalCounter+RingPlace(g.Founder)))
+	s.Digest, s.Changes = g.Version.digest(RingPlace(g.Founder))
+	s.conclude(g)
+	return s
+}
+
+// Accusations returns the records of the state that count, to weigh them otherwise.
+func (s *Summary) Accusations(g *State) *Accusations { return newAccusations(g, s.rule, s.Ring) }
+
+// conclude sets the fields that follow from the evidence.
+func (s *Summary) conclude(g *State) {
+	s.Unreachable = nil
+	for i, e := range s.Evidence {
+		if e != NoEvidence {
+			s.Unreachable = append(s.Unreachable, i)
+		}
+	}
+	s.leader = leaderIndex(g, s.Evidence, -1)
+	s.makeViews(g)
+}
+
+// seenBy returns the summary as one member has to see it, which hardly ever differs.
+func (s *Summary) seenBy(g *State, self int) *Summary {
+	if s.malformed != nil || len(s.Accused) == 0 {
+		return s
+	}
+	evidence := s.Accusations(g).UnheardBy(self, s.Evidence, nil)
+	if evidence == nil {
+		return s
+	}
+	own := *s
+	own.Evidence = evidence
+	own.conclude(g)
+	return &own
+}
+
+// makeViews makes the lists of the views.
+func (s *Summary) makeViews(g *State) {
+	s.ByAddress = make([]MemberView, len(g.Members))
+	for i, r := range g.Members {
+		s.ByAddress[i] = MemberView{Member: r, Reachable: s.Evidence[i] == NoEvidence, Evidence: s.Evidence[i]}
+	}
+	s.ByAge = slices.Clone(s.ByAddress)
+	slices.SortFunc(s.ByAge, func(a, b MemberView) int { return a.CompareAge(b.Member) })
+}
+
+// convergence describes what keeps the view from converging, or is "".
+func (s *Summary) convergence(g *State) string {
+	unseen := g.Seen.missing(s.Must)
+	for _, i := range s.Unreachable {
+		m := g.Members[i]
+		if unseen >= 0 && unseen < i {
+			break
+		}
+		if m.Status != Down && m.Status != Exiting {
+			if observer := g.observer(m.Address); !observer.IsZero() {
+				return m.Name + " is " + s.Evidence[i].String() + " to " + observer.Name
+			}
+			return m.Name + " is quarantined"
+		}
+	}
+	if unseen >= 0 {
+		return g.Members[unseen].Name + " has not seen the view"
+	}
+	return ""
+}
+
+// leaderIndex returns the index of the leader as the member at self sees it: the first
+// Up or Leaving member by address that is reachable. Where there is none it is the
+// founder, which alone knows the members that it admitted first, or else the first that
+// is joining, and then the first that is exiting, so that the last ones can leave. Down
+// members never lead.
+func leaderIndex(g *State, evidence []Evidence, self int) int {
+	joining, exiting := -1, -1
+	for i, m := range g.Members {
+		if m.Status == Down || i != self && evidence[i] != NoEvidence {
+			continue
+		}
+		switch {
+		case m.Status == Up || m.Status == Leaving:
+			return i
+		case m.Status == Exiting && exiting < 0:
+			exiting = i
+		case m.Status != Exiting && (joining < 0 || m.Address == g.Founder):
+			joining = i
+		}
+	}
+	if joining < 0 {
+		return exiting
+	}
+	return joining
+}
+
+func quietTimes(g *State) []time.Duration {
+	quiet := make([]time.Duration, len(g.Members))
+	for _, row := range g.Rows {
+		for _, r := range row.Records {
+			if i, ok := g.Index(r.Subject); ok {
+				quiet[i] = max(quiet[i], r.Quiet)
+			}
+		}
+	}
+	return quiet
+}

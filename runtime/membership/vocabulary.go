@@ -1,0 +1,51 @@
+package membership
+
+import "github.com/shardgen/shardgen/internal/membership/gossip"
+
+// A Member is one node as the gossiped state describes it: its Address, Status, Roles,
+// age (UpNumber) and Meta, and for a Down member how it came to be downed and whether it
+// is Fenced.
+type Member = gossip.Member
+
+// A MemberView is a [Member], whether it is Reachable, and the Evidence against it.
+type MemberView = gossip.MemberView
+
+// A KeyValue is one entry of a member's Meta or Compat list.
+type KeyValue = gossip.KeyValue
+
+// A Status is a stage in the life of a member. A later stage has a higher value.
+type Status = gossip.Status
+
+// The statuses. A member joins, is Up (WeaklyUp before that, if the view does not
+// converge), leaves, exits and is removed. Any but a removed one may become Down.
+const (
+	NoStatus = gossip.NoStatus // not a member, or not yet
+	Joining  = gossip.Joining  // admitted; waits for the leader
+	WeaklyUp = gossip.WeaklyUp // serves although the view has not converged
+	Up       = gossip.Up       // a full member
+	Leaving  = gossip.Leaving  // hands over what it hosts
+	Exiting  = gossip.Exiting  // has handed over everything; is removed next
+	Down     = gossip.Down     // judged dead, or told to go; is removed next
+	Removed  = gossip.Removed  // no member any more; this incarnation never is again
+)
+
+// Evidence is the reason why an observer cannot reach a member. A higher value is
+// stronger.
+type Evidence = gossip.Evidence
+
+// The kinds of evidence.
+const (
+	NoEvidence     = gossip.NoEvidence     // the member is reachable
+	EvidenceSilent = gossip.EvidenceSilent // it does not answer, and the broker does not report why
+	EvidenceCut    = gossip.EvidenceCut    // no subscription, at another server than the observer's
+	EvidenceGone   = gossip.EvidenceGone   // the observer's own server has lost it
+)
+
+// A Detection is the number of observers that it takes to make a member unreachable.
+type Detection = gossip.Detection
+
+// The kinds of detection.
+const (
+	DetectionManyEdges      = gossip.DetectionManyEdges      // more accusers than content watchers
+	DetectionSingleObserver = gossip.DetectionSingleObserver // one accuser, as the Akka Cluster specification has it
+)
