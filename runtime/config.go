@@ -11,99 +11,98 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Config is what a node or a connection needs to know. Cluster and Transport
-// must be set; the zero value of everything else is its default.
+// Config configures a node or a connection. Cluster and Transport must be set; the zero
+// value of every other field is its default.
 type Config struct {
-	// Cluster names the cluster: 1 to 64 of A-Z a-z 0-9 _ -.
+	// Cluster is the name of the cluster: 1 to 64 of A-Z a-z 0-9 _ -.
 	Cluster string
-	// Transport reaches the other processes; see packages natstransport and memory.
+	// Transport connects to the other processes; see packages natstransport and memory.
 	Transport transport.Transport
 	// Name is the node's name, unique in the cluster, of the same characters.
 	// Default "<hostname>-<pid>".
 	Name string
-	// Roles of this node, to be asked for by name. Default none.
+	// Roles are labels of this node, to which types can be limited (see [HostRole]).
+	// Default none.
 	Roles []string
-	// Seeds are names of nodes to join; the first one may found the cluster.
-	// Default none: nodes find each other over the broker. A name that no member had
-	// within 10 times Membership.SeedTimeout is logged once: it may be misspelt.
+	// Seeds are names of nodes to join; the first one may found the cluster. Default
+	// none: nodes find each other through the broker. A name that no member had within 10
+	// times Membership.SeedTimeout is logged once, because it may be misspelt.
 	Seeds []string
-	// JoinByCommand makes the node wait, connected, until [Node.Join] is called or
-	// an operator tells it to join (shardctl join). Start returns then when it is
-	// connected. Default false: Start joins.
+	// JoinByCommand makes the node wait, connected, until [Node.Join] is called or an
+	// operator commands it to join (shardctl join). Start then returns as soon as the
+	// node is connected. Default false: Start joins.
 	JoinByCommand bool
-	// MinMembers is how many members the cluster waits for before the first is
+	// MinMembers is the number of members that must have come before the first becomes
 	// Up. Default 1.
 	MinMembers int
-	// MinRoleMembers are further minimums, by role: so many members with the role
-	// must have come before the first is Up. Default none.
+	// MinRoleMembers are further minimums, by role: that many members with the role must
+	// have come before the first becomes Up. Default none.
 	MinRoleMembers map[string]int
 	// Membership tunes failure detection and gossip.
 	Membership Membership
-	// Lanes is the number of data connections, 1 to 64; all processes of a cluster
-	// must agree. Each is read by one goroutine, and a shard's calls take one of
-	// them. More than one helps where a process has many cores and takes several
-	// 100,000 quick calls a second; below that it only makes batches smaller.
-	// Default 1.
+	// Lanes is the number of data connections, 1 to 64; it must be equal at all processes
+	// of a cluster. One goroutine reads each, and all calls of a shard take the same one.
+	// More than one helps where a process has many cores and receives several 100,000
+	// quick calls a second; below that it only makes batches smaller. Default 1.
 	Lanes int
-	// CallTimeout bounds calls without a deadline of their own. Default 5s,
-	// minimum 1ms.
+	// CallTimeout bounds calls whose context has no deadline. Default 5s, minimum 1ms.
 	CallTimeout time.Duration
-	// JoinTimeout bounds joining, also under the name of a node that is still
-	// alive, and Dial. A node that has joined waits for MinMembers as long as the
+	// JoinTimeout bounds joining and Dial, including the wait for the end of a live node
+	// with the same name. A node that has joined waits for MinMembers as long as the
 	// context of Start allows. Default 30s, minimum 1s.
 	JoinTimeout time.Duration
-	// HandoffTimeout bounds two steps of a shard's move: until its turns and stop
-	// hooks have ended, and from then on until its new home has its state. If
-	// either lasts longer, the shard stays. Default 60s, minimum 1s.
+	// HandoffTimeout bounds two steps of a shard's move: the end of its turns and stop
+	// hooks, and then the transfer of its state to the new home. If either takes longer,
+	// the shard stays. Default 60s, minimum 1s.
 	HandoffTimeout time.Duration
-	// LeaveTimeout bounds giving all shards away in Shutdown. Default 60s,
-	// minimum 1s.
+	// LeaveTimeout bounds how long Shutdown gives shards away. Default 60s, minimum 1s.
 	LeaveTimeout time.Duration
-	// BufferSize bounds the calls that wait at this process while their shards
-	// have no home. Default 100,000, minimum 1.
+	// BufferSize bounds the calls that wait at this process because their shards have no
+	// home. Default 100,000, minimum 1.
 	BufferSize int
-	// MailboxSize bounds the calls that wait for one entity. Default 1,000,
-	// minimum 1.
+	// MailboxSize bounds the calls that wait for one entity; [Mailbox] sets it for a
+	// type. Default 1,000, minimum 1.
 	MailboxSize int
-	// MailboxBytes bounds the calls that wait for one entity by the bytes of their
-	// arguments, ids and method names; for a type, see [MailboxBytes]. Default 8 MiB,
+	// MailboxBytes bounds the bytes of the calls that wait for one entity: their
+	// arguments, ids and method names. [MailboxBytes] sets it for a type. Default 8 MiB,
 	// 64 KiB to 1 GiB.
 	MailboxBytes int
-	// ShardBytes bounds the calls that wait in one shard in the same way: for turns of
-	// its entities, or while the shard moves to this process or away. Default 32 MiB,
-	// at least MailboxBytes, at most 1 GiB.
+	// ShardBytes bounds the bytes of the calls that wait in one shard, counted as for
+	// MailboxBytes: for turns of its entities, or while the shard moves to this process
+	// or away. Default 32 MiB, at least MailboxBytes, at most 1 GiB.
 	ShardBytes int
-	// BufferBytes bounds the calls that wait at this process in the same way: in all
-	// shards that are here, and for shards without a home. Calls of this process that
-	// wait on their callers' goroutines take no part, for they are not encoded. Tells of
-	// this process whose turns have begun may take as much again. Default 128 MiB, at
-	// least ShardBytes, at most 1 TiB.
+	// BufferBytes bounds the bytes of the calls that wait at this process, counted as for
+	// MailboxBytes: in all shards that are here, and for shards without a home. Calls of
+	// this process that wait on their callers' goroutines are not encoded and do not
+	// count. Tells of this process whose turns have begun may take as much again. Default
+	// 128 MiB, at least ShardBytes, at most 1 TiB.
 	BufferBytes int
-	// Window is how many bytes one peer may have under way to this process on
-	// one lane. Default 1 MiB, 64 KiB to 16 MiB.
+	// Window is the number of bytes that one other process may have under way to this
+	// process on one lane. Default 1 MiB, 64 KiB to 16 MiB.
 	Window int
-	// MaxBuffered is how many bytes are kept for one peer on one lane before
-	// calls to it are refused. Default 8 MiB, at least Window.
+	// MaxBuffered is the number of bytes that are kept for one other process on one lane;
+	// further calls to it are refused with [ErrOverloaded]. Default 8 MiB, at least
+	// Window.
 	MaxBuffered int
-	// SingletonBuffer bounds the calls that wait at this process for a singleton
-	// that has no instance at the moment: when it is full the oldest is dropped and
-	// fails with ErrBufferFull. Default 1,000, at most 10,000, as in Akka;
-	// NoBuffer (-1) drops every call that finds no instance.
+	// SingletonBuffer bounds the calls that wait at this process for a singleton without
+	// an instance. When it is full, the oldest call is dropped and fails with
+	// [ErrBufferFull]. Default 1,000, at most 10,000, as in Akka; [NoBuffer] (-1) drops
+	// every call that finds no instance.
 	SingletonBuffer int
-	// MaxMoves bounds the shards of a type that move at once to even them out. Default 3,
-	// minimum 1. Leaving nodes are emptied faster.
+	// MaxMoves bounds the shards of a type that move at once for rebalancing. Default 3,
+	// minimum 1. Shards of leaving nodes do not count.
 	MaxMoves int
-	// RebalanceThreshold is by how many shards of a type two nodes may differ.
-	// Default 1, minimum 1.
+	// RebalanceThreshold is the difference in shards of a type that two nodes may have
+	// before shards are moved. Default 1, minimum 1.
 	RebalanceThreshold int
-	// RebalanceInterval is how long a shard stays where it is after its move to
-	// even them out was given up. Default 10s, minimum 1s.
+	// RebalanceInterval is how long a shard stays where it is after a move for
+	// rebalancing was given up. Default 10s, minimum 1s.
 	RebalanceInterval time.Duration
-	// Gateway lets any client of the broker call the types that this node hosts, in
-	// JSON or protobuf, by a request to sh.<cluster>.gw.<kind>.<method>.<id>. Who may
-	// publish there is the broker's affair. Default false.
+	// Gateway lets any client of the broker call the types that this node hosts, in JSON
+	// or protobuf, by a request to sh.<cluster>.gw.<kind>.<method>.<id>. Access is
+	// controlled by NATS permissions. Default false.
 	Gateway bool
-	// Logger gets what operators should know. Default slog.Default().
+	// Logger receives messages for operators. Default slog.Default().
 	Logger *slog.Logger
 }
 
@@ -135,13 +134,14 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Bounds of what is bounded by bytes.
+// Lowest and highest value of the bounds in bytes.
 const (
 	minBytes = 64 << 10
 	maxBytes = 1 << 30
 )
 
-// NoBuffer is the Config.SingletonBuffer of a process whose calls never wait.
+// NoBuffer is the value of Config.SingletonBuffer with which calls never wait for an
+// instance.
 const NoBuffer = -1
 
 func (c *Config) singletonBuffer() int { return max(c.SingletonBuffer, 0) }
@@ -153,7 +153,7 @@ func set[T comparable](v *T, def T) {
 	}
 }
 
-// defaultName is <hostname>-<pid> with what a name cannot hold replaced.
+// defaultName is <hostname>-<pid>, with - for characters that a name cannot have.
 func defaultName() string {
 	host, err := os.Hostname()
 	if err != nil || host == "" {
@@ -168,7 +168,7 @@ func defaultName() string {
 	return fmt.Sprintf("%.48s-%d", host, os.Getpid())
 }
 
-// validate returns every fault of a config with defaults.
+// validate returns all faults of a config with defaults.
 func (c Config) validate() error {
 	var errs []error
 	bad := func(ok bool, format string, args ...any) {

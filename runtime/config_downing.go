@@ -8,68 +8,69 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A DowningStrategy is the way in which unreachable members are judged. Its
-// String names it.
+// A DowningStrategy is the rule by which unreachable members are judged. Its String
+// method names it.
 type DowningStrategy = membership.Downing
 
-// The strategies. All but the first two go by who is reachable alone, and judge
-// after StableAfter; see package membership for what each of them means for the
-// turns that run meanwhile.
+// The downing strategies. All but the first two use only reachability, and judge after
+// StableAfter. Package membership describes which turns may run meanwhile under each.
 const (
-	// DowningBroker downs at once whom the broker proves dead, and any other
-	// unreachable member by majority: the default.
+	// DowningBroker downs a member at once when the broker proves it dead, and any other
+	// unreachable member by majority. It is the default.
 	DowningBroker = membership.DowningBroker
-	// DowningByHand downs nobody: operators do, by [Node.Down] or shardctl down.
+	// DowningByHand downs nobody by itself: operators do, by [Node.Down] or shardctl
+	// down.
 	DowningByHand = membership.DowningByHand
-	// DowningAuto downs whoever was unreachable for AutoDownAfter. It splits the
+	// DowningAuto downs a member that was unreachable for AutoDownAfter. It splits the
 	// cluster in a partition, so it is refused together with hosted types.
 	DowningAuto = membership.DowningAuto
 	// DowningStaticQuorum lets the side with QuorumSize members go on; with fewer
 	// members up nothing runs.
 	DowningStaticQuorum = membership.DowningStaticQuorum
-	// DowningKeepMajority lets the side with more than half go on, of two halves
-	// the one with the oldest member.
+	// DowningKeepMajority lets the side with more than half of the members go on, or of
+	// two halves the one with the oldest member.
 	DowningKeepMajority = membership.DowningKeepMajority
 	// DowningKeepOldest lets the side with the oldest member go on, or all others
 	// if it is alone.
 	DowningKeepOldest = membership.DowningKeepOldest
-	// DowningAll stops all nodes when anybody is unreachable.
+	// DowningAll stops all nodes when any member is unreachable.
 	DowningAll = membership.DowningAll
-	// DowningLeaseMajority lets the side go on that takes a lease of Lease, which
-	// the larger side tries first. It is meant for clusters of up to a few hundred.
+	// DowningLeaseMajority lets the side go on that takes a lease of Lease, for which the
+	// larger side tries first. It is meant for clusters of up to a few hundred members.
 	DowningLeaseMajority = membership.DowningLeaseMajority
 )
 
-// Downing says how unreachable members are judged. All fields but Lease must be
+// Downing configures how unreachable members are judged. All fields but Lease must be
 // equal at all members: a node that differs is refused at joining.
 type Downing struct {
-	// Strategy is the way of judging. Default DowningBroker.
+	// Strategy is the rule. Default DowningBroker.
 	Strategy DowningStrategy
 	// Role restricts the vote of DowningStaticQuorum, DowningKeepMajority,
 	// DowningKeepOldest and DowningLeaseMajority to members with it. Default: all
 	// vote.
 	Role string
-	// StableAfter is for how long the set of unreachable members must not have
-	// changed before it is judged, and at most twice that. Default 20s, at least
-	// Membership.LeaseMajority. DowningBroker and DowningByHand do not use it.
+	// StableAfter is how long the set of unreachable members must have stayed the same
+	// before it is judged; it is judged after twice that in any case. Default 20s, at
+	// least Membership.LeaseMajority. DowningBroker and DowningByHand do not use it.
 	StableAfter time.Duration
-	// AutoDownAfter is when DowningAuto downs an unreachable member: at least
-	// Membership.LeaseMajority. No default, and for DowningAuto alone.
+	// AutoDownAfter is how long a member is unreachable before DowningAuto downs it: at
+	// least Membership.LeaseMajority. It has no default and is used only by DowningAuto.
 	AutoDownAfter time.Duration
-	// AutoDownDespiteSharding allows DowningAuto on a node that hosts types: in a
-	// partition each entity is then alive once on every side. Default false.
+	// AutoDownDespiteSharding allows DowningAuto on a node that hosts types. In a
+	// partition each entity is then active once on every side. Default false.
 	AutoDownDespiteSharding bool
-	// QuorumSize is how many members DowningStaticQuorum asks for, and at most
-	// 2*QuorumSize-1 are admitted. No default, and for DowningStaticQuorum alone.
+	// QuorumSize is the number of members that DowningStaticQuorum needs; at most
+	// 2*QuorumSize-1 are admitted. It has no default and is used only by
+	// DowningStaticQuorum.
 	QuorumSize int
 	// KeepOldestAlone lets DowningKeepOldest keep an oldest member that is cut off
 	// from all others. Default false: the others go on.
 	KeepOldestAlone bool
-	// MinorityDelay is how much later the smaller side tries to take the lease of
-	// DowningLeaseMajority. Default 2s.
+	// MinorityDelay is how much later than the larger side the smaller side tries to take
+	// the lease of DowningLeaseMajority. Default 2s.
 	MinorityDelay time.Duration
-	// Lease is where DowningLeaseMajority takes its lease; other strategies use
-	// none. It must be one that all members share.
+	// Lease is the store of the lease of DowningLeaseMajority, which all members must
+	// share. Other strategies use none.
 	Lease store.Lease
 }
 

@@ -11,15 +11,14 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Membership tunes how members find, watch and judge each other. The zero value
-// of every field is its default, which suits most clusters. Watched, Detection,
-// LeaseEcho, LeaseMajority, GoneAfter, CutAfter, SilentAfter and AgreedAfter must be equal at all
-// members: a node that differs is refused at joining. Connections from outside use
-// none of them.
+// Membership configures how members find, watch and judge each other. The zero value of
+// every field is its default, which suits most clusters. Watched, Detection, LeaseEcho,
+// LeaseMajority, GoneAfter, CutAfter, SilentAfter and AgreedAfter must be equal at all
+// members: a node that differs is refused at joining. Connections from outside use none
+// of the fields.
 type Membership struct {
-	// WeaklyUpAfter is how long joining members wait for all members to agree
-	// before they become weakly up, which lets them serve callers but host nothing.
-	// Default 0: for ever.
+	// WeaklyUpAfter is how long joining members wait for all members to agree before they
+	// become weakly up, in which they serve clients but host nothing. Default 0: never.
 	WeaklyUpAfter time.Duration
 	// SeedTimeout is how long the first of Config.Seeds waits for the others before
 	// it founds the cluster. Default 1s.
@@ -27,36 +26,36 @@ type Membership struct {
 
 	// GossipInterval is the time between two rounds of gossip. Default 1s.
 	GossipInterval time.Duration
-	// GossipSpeedup is how many rounds there are in an interval while under half of
-	// the members have seen the latest state. Default 3, minimum 1.
+	// GossipSpeedup is the number of rounds in an interval while fewer than half of the
+	// members have seen the latest state. Default 3, minimum 1.
 	GossipSpeedup int
 	// GossipToUnseen is the share of rounds that go to a member that has not seen
 	// the latest state. Default 0.8, more than 0, at most 1.
 	GossipToUnseen float64
-	// GossipManyMembers is the number of members up to which GossipToUnseen holds;
-	// in larger clusters the share falls, to a quarter at four times as many, because
-	// many members would pick the same few. Default 400, minimum 1.
+	// GossipManyMembers is the number of members up to which GossipToUnseen holds. In
+	// larger clusters the share falls, to a quarter at four times as many, because many
+	// members would choose the same few. Default 400, minimum 1.
 	GossipManyMembers int
-	// GossipMaxWait is how long received gossip may have waited in this process
-	// before it is dropped unread: newer gossip has come since. Default 2s.
+	// GossipMaxWait is how long received gossip may wait in this process before it is
+	// dropped unread, because newer gossip has come since. Default 2s.
 	GossipMaxWait time.Duration
-	// Detection says how many observers make a member unreachable that is silent or
-	// cut off. Default ManyEdges. It must be equal at all members.
+	// Detection is the number of observers that make a silent or cut off member
+	// unreachable. Default ManyEdges. It must be equal at all members.
 	Detection Detection
-	// HeartbeatInterval is the time between two heartbeats to one watched member.
-	// Longer is cheaper and finds a silent member later. Default 500ms in clusters
-	// of up to 50 members, and longer in larger ones.
+	// HeartbeatInterval is the time between two heartbeats to one watched member. A
+	// longer one costs less and finds a silent member later. Default 500ms in clusters of
+	// up to 50 members, and longer in larger ones.
 	HeartbeatInterval time.Duration
-	// Watched is how many others each member watches. Default 5, minimum 1. Clusters
-	// of up to Watched+1 members, in which all watch all, judge silent members sooner:
-	// see AgreedAfter.
+	// Watched is the number of others that each member watches. Default 5, minimum 1. In
+	// clusters of up to Watched+1 members all members watch all others, and silent
+	// members are judged sooner: see AgreedAfter.
 	Watched int
-	// PhiThreshold is the suspicion (phi accrual) at which a silent member counts
-	// as unreachable. Default 8, at most 300; 12 suits virtual machines that are
-	// moved or starved.
+	// PhiThreshold is the suspicion (phi accrual) from which a silent member counts as
+	// unreachable. Default 8, at most 300; 12 suits virtual machines that are migrated or
+	// overcommitted.
 	PhiThreshold float64
-	// PauseAllowance is how long a member may be silent before suspicion begins to
-	// grow. Default 3s.
+	// PauseAllowance is how long a member may be silent before suspicion begins to grow.
+	// Default 3s.
 	PauseAllowance time.Duration
 
 	// LeaseEcho is how long turns may still start at a node that does not hear
@@ -65,53 +64,53 @@ type Membership struct {
 	// LeaseMajority is how long turns may still start at a node that does not hear
 	// a majority of the members. Default 5s.
 	LeaseMajority time.Duration
-	// GoneAfter is how long the broker must know nobody who listens for a member,
-	// asked through the server that both use, until the member is downed. Default
-	// 1s, at least LeaseEcho.
+	// GoneAfter is how long the broker must report that nobody listens for a member,
+	// through the server that observer and member share, before the member is downed.
+	// Default 1s, at least LeaseEcho.
 	GoneAfter time.Duration
-	// CutAfter is how long the broker must know nobody who listens for a member,
-	// asked through another server, until the majority downs it. Default 6s, at
-	// least LeaseMajority. A node that did not hear itself through the broker for more
-	// than LeaseEcho judges by SilentAfter until it has for that long.
+	// CutAfter is how long the broker must report that nobody listens for a member,
+	// through another server, before the majority downs it. Default 6s, at least
+	// LeaseMajority. A node that did not hear itself through the broker for more than
+	// LeaseEcho judges by SilentAfter until it has heard itself for that long.
 	CutAfter time.Duration
-	// SilentAfter is how long a member must not answer until the majority downs it.
+	// SilentAfter is how long a member must not answer before the majority downs it.
 	// Default 15s, at least LeaseMajority.
 	SilentAfter time.Duration
-	// AgreedAfter takes the place of SilentAfter in clusters of at most Watched+1
-	// members (6 by default), where more than half of them miss the member themselves:
-	// a process that hangs is replaced so much sooner. A member that may stand still
-	// for longer than that in ordinary operation needs a higher one; SilentAfter turns
-	// it off. Default LeaseMajority, which is also the minimum. A node that did not hear
-	// itself through the broker judges by SilentAfter, as said at CutAfter.
+	// AgreedAfter takes the place of SilentAfter in clusters of at most Watched+1 members
+	// (6 by default) if more than half of them miss the member themselves, so that a
+	// process that hangs is replaced sooner. Raise it if a member may stand still for
+	// longer in ordinary operation; the value of SilentAfter turns it off. Default
+	// LeaseMajority, which is also the minimum. A node that did not hear itself through
+	// the broker judges by SilentAfter, as described at CutAfter.
 	AgreedAfter time.Duration
-	// QuarantineAfter is how long a member that answers heartbeats may leave
-	// unanswered what the coordinator must know of it, which is asked for again
-	// and again: then it is quarantined, and can only be downed or removed, because
-	// shards have no home meanwhile. Default 60s, minimum 5s.
+	// QuarantineAfter is how long a member that answers heartbeats may leave a question
+	// of the coordinator unanswered, which is repeated. It is then quarantined, and can
+	// only be downed or removed, because shards have no home meanwhile. Default 60s,
+	// minimum 5s.
 	QuarantineAfter time.Duration
-	// Downing says how unreachable members are judged. Default DowningBroker.
+	// Downing configures how unreachable members are judged. Default DowningBroker.
 	Downing Downing
 }
 
-// Detection says how many observers it takes to make a member unreachable that is
-// silent or cut off from them. One suffices for a member that the broker proves
+// Detection is the number of observers that it takes to make a member unreachable that is
+// silent or cut off from them. One is enough for a member that the broker reports as
 // gone.
 type Detection = membership.Detection
 
 // The ways of detection.
 const (
 	// ManyEdges: a member is unreachable when more of its observers accuse it than
-	// do not, or when nobody hears it whom this node hears. One broken connection
+	// do not, or when nobody that this node hears can hear it. One broken connection
 	// between two members, or one member that cannot hear, makes nobody else
 	// unreachable. After Rapid (Suresh and others, USENIX ATC 2018).
 	ManyEdges = membership.DetectionManyEdges
-	// SingleObserver: one observer suffices, as in the specification of Akka Cluster.
-	// A member is noticed sooner, and one bad connection can remove a healthy one.
+	// SingleObserver: one observer is enough, as in the specification of Akka Cluster.
+	// A silent member is noticed sooner, and one bad connection can remove a healthy one.
 	SingleObserver = membership.DetectionSingleObserver
 )
 
-// withDefaults fills in what this package needs; the rest is left to
-// package membership, for some of it depends on the cluster's size.
+// withDefaults fills in the defaults that this package needs. The others are left to
+// package membership, because some of them depend on the size of the cluster.
 func (m Membership) withDefaults() Membership {
 	set(&m.SeedTimeout, time.Second) // also how long seeds are waited for before they are asked about
 	set(&m.LeaseEcho, time.Second)
@@ -126,8 +125,8 @@ func (m Membership) withDefaults() Membership {
 	return m
 }
 
-// compat is what must be equal at all members: who judges must wait longer than
-// who is judged may go on.
+// compat has the settings that must be equal at all members: a member that judges must
+// wait for longer than the member that is judged may go on.
 func (m Membership) compat() []membership.KeyValue {
 	return []membership.KeyValue{
 		{Key: "Membership.LeaseEcho", Value: m.LeaseEcho.String()},
@@ -144,7 +143,7 @@ func (m Membership) compat() []membership.KeyValue {
 	}
 }
 
-// membershipConfig is the core's config of a node.
+// membershipConfig returns the config of the node's membership machine.
 func (c Config) membershipConfig(self transport.Address, seeds []string, meta, compat []membership.KeyValue) membership.Config {
 	m := c.Membership
 	cfg := membership.Config{
@@ -164,7 +163,7 @@ func (c Config) membershipConfig(self transport.Address, seeds []string, meta, c
 	return cfg
 }
 
-// validateMembership adds what is wrong with a config's part of membership.
+// validateMembership reports the faults of the settings for membership.
 func (c Config) validateMembership(bad func(ok bool, format string, args ...any)) {
 	for _, role := range slices.Sorted(maps.Keys(c.MinRoleMembers)) {
 		err := transport.CheckName("role", role)

@@ -22,11 +22,11 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Conn calls the entities of a cluster from a process that is no member. It
-// follows the table through one member and sends calls straight to the entities'
-// homes. When all members were restarted it follows the cluster that they founded
-// anew: calls that may have run in the one before end with [ErrLost], calls that
-// certainly did not are made in the new one. It is safe for concurrent use.
+// A Conn calls the entities of a cluster from a process that is not a member. It follows
+// the table through one member and sends calls directly to the entities' homes. When all
+// members were restarted it follows the cluster that they founded anew: calls that may
+// have run in the former cluster end with [ErrLost], and calls that certainly did not run
+// are made in the new one. It is safe for concurrent use.
 type Conn struct {
 	cfg      Config
 	log      *slog.Logger
@@ -67,8 +67,8 @@ var (
 )
 
 // Dial connects to a cluster from outside. It returns when a member serves the
-// connection, or with the reason why none does: at once when one refuses it, else
-// when ctx ends, after Config.JoinTimeout at most.
+// connection. It fails at once when a member refuses the connection, and otherwise when
+// ctx ends or after Config.JoinTimeout.
 func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -108,8 +108,8 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	return c, nil
 }
 
-// awaitServed waits until a member serves the connection, or refuses to. After a
-// while it says what it waits for.
+// awaitServed waits until a member serves the connection, or refuses to. After a while it
+// logs the reason for waiting.
 func (c *Conn) awaitServed(ctx context.Context) error {
 	late := time.NewTimer(tellAfter)
 	defer late.Stop()
@@ -129,8 +129,8 @@ func (c *Conn) awaitServed(ctx context.Context) error {
 
 var errNobodyServes = errors.New("no member answered (is a worker of this cluster up, and are there Config.MinMembers of them?)")
 
-// refusal takes a member's word that it does not serve this process: Dial ends
-// with it; later on another member may serve still, so it is only said.
+// refusal handles a member's message that it does not serve this process. Dial fails with
+// it; later it is only logged, because another member may still serve.
 func (c *Conn) refusal(err error) {
 	c.mu.Lock()
 	known := c.refused != nil && c.refused.Error() == err.Error()
@@ -151,11 +151,11 @@ func (c *Conn) whyRefused() error {
 // ShardPort is for generated code.
 func (c *Conn) ShardPort(k codegen.Kind) codegen.Port { return port{c.plane.kind(k)} }
 
-// Close ends the connection when what was told has arrived, for which it waits two
-// seconds at most; calls that still wait fail. The error says how many tells were not
-// delivered, how many of these did not run, and how many may have run. It is nil when
-// the entities' homes have all of them. Close returns within three seconds, whatever
-// becomes of the broker and the homes. It may be called twice.
+// Close ends the connection. It waits up to two seconds until all tells have arrived;
+// calls that still wait fail. Its error says how many tells were not delivered, how many
+// of these did not run, and how many may have run. It is nil if the entities' homes have
+// all of them. Close returns within three seconds, whatever the state of the broker and
+// the homes. It may be called twice.
 func (c *Conn) Close() error {
 	c.end.Do(func() {
 		c.unsent = c.finish()

@@ -1,16 +1,16 @@
-// Package shard keeps entities alive: each in exactly one place on a cluster of
-// processes that talk only through a broker.
+// Package shard keeps entities in memory, each in exactly one process of a cluster whose
+// processes talk only through a broker.
 //
 // A developer annotates a struct with //shard:entity, shardgen writes a typed
 // client and a host function for it, and this package does the rest: it forms
-// the cluster, gives every entity a home, brings calls there in order, moves
-// entities when nodes come and go, and says of every failed call whether it ran.
+// the cluster, gives every entity a home, delivers calls there in order, moves
+// entities when nodes come and go, and reports whether each failed call ran.
 //
 //	node := shard.New(shard.Config{Cluster: "shop", Transport: natstransport.New(url)})
 //	shop.HostStock(node, func() *shop.Stock { return &shop.Stock{} })
 //	err := node.Run(ctx)
 //
-// A process that hosts nothing and is no member calls through [Dial].
+// A process that is not a member calls through [Dial].
 //
 // # Layers
 //

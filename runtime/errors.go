@@ -8,7 +8,8 @@ import (
 
 // Causes of errors that calls and nodes return; test with errors.Is.
 var (
-	// ErrOverloaded: a mailbox or a buffer is full. Nothing ran; slow down and retry.
+	// ErrOverloaded: a mailbox or a buffer is full; the text names the bound. Nothing ran;
+	// slow down and retry.
 	ErrOverloaded = errors.New("overloaded")
 	// ErrCircular: the chain of calls came back to an entity that waits for it.
 	ErrCircular = errors.New("circular call")
@@ -18,11 +19,11 @@ var (
 	ErrNoMethod = errors.New("unknown method")
 	// ErrBadArgs: the arguments do not decode at the host.
 	ErrBadArgs = errors.New("arguments do not decode")
-	// ErrActivation: the entity could not be brought to life.
+	// ErrActivation: the factory, the decoding of the state or OnActivate failed.
 	ErrActivation = errors.New("activation failed")
-	// ErrTooLarge: the arguments or the results exceed the broker's payload limit. The
-	// outcome says which: NotExecuted or Executed; Unknown where the limit shrank after the
-	// arguments had been sent.
+	// ErrTooLarge: the arguments (outcome NotExecuted) or the results (Executed) exceed the
+	// broker's payload limit. The outcome is Unknown if the limit shrank after the arguments
+	// had been sent.
 	ErrTooLarge = errors.New("message too large")
 	// ErrNoResult: the method ran and its results cannot be encoded.
 	ErrNoResult = errors.New("results do not encode")
@@ -32,7 +33,7 @@ var (
 	// its number of shards.
 	ErrMismatch = errors.New("type mismatch")
 	// ErrLost: the node that the call was sent to left the cluster without an answer, or
-	// dropped what it knew of a connection from outside that was away for over a minute.
+	// has forgotten a connection from outside that was away for over a minute.
 	ErrLost = errors.New("node was lost")
 	// ErrClosed: the node or connection was shut down.
 	ErrClosed = errors.New("closed")
@@ -44,12 +45,12 @@ var (
 	ErrPanic = errors.New("panic")
 )
 
-// An Outcome says whether a call ran.
+// An Outcome is the answer to the question whether a call ran.
 type Outcome int
 
 // The outcomes of a call.
 const (
-	// Unknown: nobody can say; the call may have run, once.
+	// Unknown: the call may have run, once.
 	Unknown Outcome = iota
 	// NotExecuted: the method certainly did not run and will not.
 	NotExecuted
@@ -68,9 +69,9 @@ func (o Outcome) String() string {
 	return "unknown"
 }
 
-// OutcomeOf tells whether the call that returned err ran: always the caller's
-// own call, not one that its method made. nil is Executed; an error that did not
-// come from a call is Unknown.
+// OutcomeOf reports whether the call that returned err ran. It is always about the
+// caller's own call, not about one that its method made. The outcome of nil is Executed;
+// that of an error that did not come from a call is Unknown.
 func OutcomeOf(err error) Outcome {
 	if err == nil {
 		return Executed
@@ -105,14 +106,16 @@ func (e *CallError) Error() string {
 // Unwrap returns the cause.
 func (e *CallError) Unwrap() error { return e.Err }
 
-// An EntityError is an error that an entity's method returned, as its caller
-// sees it, near or far: its text, and what it held of the errors that the
-// entity's package declares with //shard:error. Those are there for errors.Is
-// and errors.As; of others only the text crosses the wire.
+// An EntityError is an error that an entity's method returned, as its caller sees it, in
+// the same process or over the network. It has the error's text, and holds the errors
+// declared with //shard:error that the method's error wrapped, for errors.Is and
+// errors.As. Of other errors only the text crosses the wire.
 type EntityError struct {
-	Kind, ID, Method string // which returned it
-	Text             string // of the method's error
-	Panic            bool   // the method panicked; Text is what with, and its node's log has the stack, of panics that repeat now and then
+	Kind, ID, Method string // the method that returned it
+	Text             string // of the method's error, or the value of its panic
+	// Panic reports whether the method panicked. The log of the entity's node has the stack,
+	// for panics that repeat only now and then.
+	Panic bool
 
 	causes []error
 }

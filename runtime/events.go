@@ -11,31 +11,31 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An EventKind is what a [ClusterEvent] tells.
+// An EventKind is the kind of change that a [ClusterEvent] reports.
 type EventKind int
 
 // The kinds of events.
 const (
-	// EventView is the whole of what the node sees, in View. It comes first, and
-	// again where events had to be dropped: Missed is how many.
+	// EventView has the whole cluster as the node sees it, in View. It comes first, and
+	// again where events had to be dropped; Missed is their number.
 	EventView EventKind = iota
-	// Events about Member. A status may be skipped by a member that ran through it
-	// unseen.
+	// The following are about Member. A status may be skipped if the member passed
+	// through it before this node saw it.
 	EventJoined      // admitted
-	EventWeaklyUp    // serves callers although not all agree
+	EventWeaklyUp    // serves clients although not all members agree
 	EventUp          // is a full member
-	EventLeaving     // gives away what it has
+	EventLeaving     // gives its shards and singletons away
 	EventExiting     // has given everything away
-	EventDowned      // was judged dead, or told to go
-	EventRemoved     // is no member any more; Member.Status is the one before
-	EventUnreachable // cannot be heard; Member.Evidence says what is known
+	EventDowned      // was judged dead, or told to stop
+	EventRemoved     // is no longer a member; Member.Status is its last one
+	EventUnreachable // cannot be heard; see Member.Evidence
 	EventReachable   // is heard again
-	EventQuarantined // missed what had to arrive: stays unreachable until it is downed
-	// EventLeader tells the new Leader; zero: nobody can lead.
+	EventQuarantined // did not answer the coordinator; stays unreachable until it is downed
+	// EventLeader has the new Leader; it is zero if no member can lead.
 	EventLeader
-	// EventConverged: all members agree.
+	// EventConverged is the change to agreement of all members.
 	EventConverged
-	// EventDiverged: they do not; Why says what is missing.
+	// EventDiverged is the end of agreement; Why has the reason.
 	EventDiverged
 )
 
@@ -60,7 +60,7 @@ type ClusterEvent struct {
 	Leader transport.Address // of EventLeader
 	Why    string            // of EventDiverged
 	View   ClusterView       // of EventView
-	Missed int               // of EventView: events since the one before that were dropped
+	Missed int               // of EventView: number of events dropped since the previous one
 }
 
 // String reads like "up web-1#00c0ffee00c0ffee".
@@ -83,20 +83,20 @@ func (e ClusterEvent) String() string {
 	return e.Kind.String() + " " + e.Member.Address.String()
 }
 
-// eventBuffer is how many events wait for a slow reader.
+// eventBuffer is the number of events that wait for a slow reader.
 const eventBuffer = 256
 
-// Events tells the cluster as this node sees it: first an EventView, then every
-// change in order. The loop ends when ctx does, or with the last event when the
-// node has stopped (see [Node.Err] for why). It may begin before Start, and there
-// may be any number of loops.
+// Events returns the changes of the cluster as this node sees them: first an EventView,
+// then every change in order. The loop ends when ctx does, or with the last event when
+// the node has stopped (see [Node.Err] for the reason). It may begin before Start, and
+// there may be any number of loops.
 //
 //	for e := range node.Events(ctx) {
 //		log.Println(e)
 //	}
 //
-// A reader never holds the node up: of one that is more than 256 events behind
-// these are dropped, and it continues with an EventView that tells how many.
+// A reader never delays the node. If it falls more than 256 events behind, these are
+// dropped, and it continues with an EventView that has their number in Missed.
 func (n *Node) Events(ctx context.Context) iter.Seq[ClusterEvent] {
 	return func(yield func(ClusterEvent) bool) {
 		s := n.events.subscribe()
@@ -120,7 +120,7 @@ func (n *Node) Events(ctx context.Context) iter.Seq[ClusterEvent] {
 	}
 }
 
-// events hands what the membership tells to those who follow it. It is safe for
+// events passes the events of the membership to their subscribers. It is safe for
 // concurrent use.
 type events struct {
 	mu   sync.Mutex
@@ -128,7 +128,7 @@ type events struct {
 	subs map[*subscription]bool
 }
 
-// subscription is one reader. Its fields belong to the mutex of events.
+// subscription is one reader. Its fields are guarded by events.mu.
 type subscription struct {
 	queue  []ClusterEvent
 	stale  bool // the next event is the view
@@ -159,8 +159,8 @@ func (v *events) unsubscribe(s *subscription) {
 	delete(v.subs, s)
 }
 
-// next takes the reader's next event. The view is made when it is read, so that
-// it holds all that was dropped before.
+// next takes the reader's next event. The view is made when it is read, so that it
+// includes all events that were dropped before.
 func (v *events) next(s *subscription, self transport.Address) (e ClusterEvent, ok bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -185,7 +185,7 @@ func (v *events) empty(s *subscription) bool {
 	return !s.stale && len(s.queue) == 0
 }
 
-// publish takes the view that a step led to, and the events that led there.
+// publish takes the view after a step, and the events of that step.
 func (v *events) publish(view *membership.View, list []membership.Event) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -221,8 +221,8 @@ func (s *subscription) add(e ClusterEvent) {
 	}
 }
 
-// clusterEvent is what users are told of an event; ok is false for those that
-// concern the driver alone.
+// clusterEvent converts an event for users; ok is false for events that only the
+// driver needs.
 func clusterEvent(m membership.Event) (e ClusterEvent, ok bool) {
 	member := func(kind EventKind, m membership.Member) (ClusterEvent, bool) {
 		return ClusterEvent{Kind: kind, Member: memberOf(m, true, membership.NoEvidence)}, true

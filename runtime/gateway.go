@@ -25,14 +25,14 @@ const (
 	helloEvery         = time.Second
 )
 
-// gateway serves the table to processes that are no members, as a coordinator
-// does to members: differences at once, a status every second, the whole on
-// request. It belongs to the control loop.
+// gateway serves the table to processes that are not members, as a coordinator does to
+// members: differences at once, a status every second, and the whole table on request. It
+// is used only by the control loop.
 type gateway struct {
 	control *control
 	clients map[transport.Address]*servedClient
 	asked   map[string]time.Time // kinds that clients wait for
-	last    *placement.Table     // what the clients were told
+	last    *placement.Table     // the latest that clients were sent
 	lost    []*wire.GatewayNode  // the latest members that were downed
 	at      time.Time            // of the next status; zero: nobody is served
 }
@@ -50,7 +50,7 @@ func (g *gateway) init(c *control) {
 
 func (g *gateway) wakeAt() time.Time { return g.at }
 
-// message handles what a client says.
+// message handles a message of a client.
 func (g *gateway) message(from transport.Peer, body []byte) {
 	var m wire.Gateway
 	if err := proto.Unmarshal(body, &m); err != nil {
@@ -59,7 +59,7 @@ func (g *gateway) message(from transport.Peer, body []byte) {
 	}
 	switch {
 	case m.GetProbe() != nil:
-		// That it arrived is the answer: the broker sent no other.
+		// Its arrival is enough: the broker did not answer that nobody listens.
 	case !from.Client:
 		g.control.foreign(len(body), fmt.Errorf("gateway message from %v, which is no client", from.Address))
 	case m.GetBye() != nil:
@@ -69,8 +69,7 @@ func (g *gateway) message(from transport.Peer, body []byte) {
 	}
 }
 
-// probe asks the broker whether any member serves; only the lack of one is
-// answered.
+// probe asks the broker whether any member serves. The broker answers only if none does.
 func (g *gateway) probe() {
 	body, err := proto.Marshal(&wire.Gateway{Probe: &wire.GatewayProbe{}})
 	if err == nil {
@@ -110,8 +109,8 @@ func (g *gateway) hello(from transport.Peer, h *wire.GatewayHello) {
 	}
 }
 
-// welcome tells a client what there is: types, members if it has another list,
-// and who was lost.
+// welcome sends a client the types, the members if it has another list, and the members
+// that were lost.
 func (g *gateway) welcome(client *servedClient) {
 	m := &wire.GatewayWelcome{
 		Kinds: g.kinds(), Lost: g.lost, Founder: nodeOf(g.control.view.Load().Founder), Hello: client.hello,
@@ -123,7 +122,7 @@ func (g *gateway) welcome(client *servedClient) {
 	g.send(client.peer, &wire.Gateway{Welcome: m})
 }
 
-// members are those that clients may deal with.
+// members are the members that clients may call.
 func (g *gateway) members() []*wire.GatewayNode {
 	var list []*wire.GatewayNode
 	for _, m := range g.control.view.Load().ByAddress {
@@ -142,7 +141,7 @@ func addressOf(n *wire.GatewayNode) transport.Address {
 	return transport.Address{Name: n.GetName(), Incarnation: n.GetIncarnation()}
 }
 
-// digestOf tells lists of members apart; it is not 0 for one with members.
+// digestOf distinguishes lists of members. It is not 0 for a list with members.
 func digestOf(list []*wire.GatewayNode) uint64 {
 	h := xxhash.New()
 	for _, n := range list {
@@ -154,8 +153,8 @@ func digestOf(list []*wire.GatewayNode) uint64 {
 // maxLost bounds the downed members that a gateway remembers.
 const maxLost = 64
 
-// lostMember remembers that a member was downed, so that clients give up at once
-// what they wait for there.
+// lostMember remembers that a member was downed, so that clients give up at once on calls
+// that wait for it.
 func (g *gateway) lostMember(a transport.Address) {
 	if slices.ContainsFunc(g.lost, func(n *wire.GatewayNode) bool { return addressOf(n) == a }) {
 		return
@@ -167,15 +166,15 @@ func (g *gateway) lostMember(a transport.Address) {
 	}
 }
 
-// serves tells whether this member may be asked: one that leaves has soon nothing
-// more to tell.
+// serves reports whether this member may serve clients. One that leaves may not, because
+// it will soon have no table.
 func (g *gateway) serves() bool {
 	v := g.control.view.Load()
 	return v != nil && v.SelfStatus == membership.Up
 }
 
-// membersChanged tells all clients who the members are now, if they do not know,
-// or to look for another gateway.
+// membersChanged sends all clients the members, if they have another list, or has them
+// look for another gateway.
 func (g *gateway) membersChanged() {
 	if len(g.clients) == 0 {
 		return
@@ -233,8 +232,8 @@ func (g *gateway) send(to transport.Peer, m *wire.Gateway) {
 	g.control.send(to, wire.ControlTopic_CONTROL_TOPIC_GATEWAY, body, err)
 }
 
-// status tells a client which table is the latest, so that it asks for what it
-// lacks.
+// status sends a client the version of the latest table, so that it asks for the parts
+// that it lacks.
 func (g *gateway) status(to transport.Peer) {
 	if t := g.control.follower.Table(); t != nil {
 		g.control.sendPlacement(to, coordinator.TableStatus{Version: t.Version()})
@@ -255,7 +254,7 @@ func (g *gateway) placement(from transport.Peer, m coordinator.Message) {
 	}
 }
 
-// tableChanged tells all clients what is new.
+// tableChanged sends all clients the difference.
 func (g *gateway) tableChanged(t *placement.Table) {
 	last := g.last
 	g.last = t
@@ -269,21 +268,21 @@ func (g *gateway) tableChanged(t *placement.Table) {
 	}
 }
 
-// noHome tells all clients why calls of a kind wait.
+// noHome sends all clients the reason why calls of a kind wait.
 func (g *gateway) noHome(m coordinator.NoHome) {
 	for _, client := range g.clients {
 		g.control.sendPlacement(client.peer, m)
 	}
 }
 
-// wants tells whether a client waits for a home of the kind.
+// wants reports whether a client waits for a home of the kind.
 func (g *gateway) wants(kind string) bool {
 	at, ok := g.asked[kind]
 	return ok && time.Since(at) < 2*helloEvery
 }
 
-// unreachable stops serving a client that does not listen; if it lives it says
-// hello again.
+// unreachable stops serving a client that does not listen. If it lives it says hello
+// again.
 func (g *gateway) unreachable(a transport.Address) { delete(g.clients, a) }
 
 func (g *gateway) tick(now time.Time) {

@@ -10,11 +10,11 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A HostOption tunes one hosted type at one node. What each option says of
-// members that differ counts during a rolling change.
+// A HostOption tunes one hosted type at one node. Each option says whether members may
+// differ, which matters during a rolling change.
 type HostOption func(*hostSettings)
 
-// hostSettings are what operators tune of one hosted type.
+// hostSettings are the settings of one hosted type at one node.
 type hostSettings struct {
 	idle    time.Duration
 	idleSet bool
@@ -31,7 +31,7 @@ type hostSettings struct {
 	singleSet bool
 
 	handoff    region.Handoff
-	handoffErr error // why its options make no sense
+	handoffErr error // the fault of its options
 
 	maxActive   int // 0: no limit
 	stopTimeout time.Duration
@@ -50,103 +50,99 @@ func defaultHostSettings(cfg Config) hostSettings {
 	}
 }
 
-// singletonHostSettings are those of a singleton: it is never idle, and it does
-// not run on its callers' goroutines, which it would end with its own.
+// singletonHostSettings are the settings of a singleton without options: it is never
+// idle, and it does not run on its callers' goroutines, which it would end with its own.
 func singletonHostSettings(cfg Config) hostSettings {
 	s := defaultHostSettings(cfg)
 	s.idle, s.inline = 0, false
 	return s
 }
 
-// IdleAfter passivates entities that nobody called for d: their state is kept
-// encoded and the value is dropped. They are looked for every second, or where d is
-// more than 32s up to every 5s; that is how much later an entity may rest. At most 64
-// stop hooks of the type run at once, not counting those that take longer than 1s.
-// Default 2 minutes, minimum 1s; 0 never does. Members may differ. With [Remember]
-// the default is 0.
+// IdleAfter passivates entities that nobody called for d: their state is kept encoded and
+// the value is dropped. The runtime looks for them every second, or up to every 5s if d
+// is more than 32s, and an entity may be passivated later by as much. At most 64 stop
+// hooks of the type run at once, not counting those that take longer than 1s. Default 2
+// minutes, and 0 with [Remember]; minimum 1s; 0 never passivates. Members may differ.
 func IdleAfter(d time.Duration) HostOption {
 	return func(s *hostSettings) { s.idle, s.idleSet = d, true }
 }
 
-// MaxActive bounds the entities of the type that are active at one node: above it
-// the longest unused are passivated. Those that have a turn count and stay, so
-// there may be more for a while. Default 0: no bound. Members may differ.
+// MaxActive bounds the entities of the type that are active at one node: above it those
+// that were unused for longest are passivated. Entities with a turn count and are not
+// passivated, so there may be more for a while. Default 0: no bound. Members may differ.
 func MaxActive(n int) HostOption { return func(s *hostSettings) { s.maxActive = n } }
 
-// Inline says whether a local call may run on its caller's goroutine. Default
-// true: it is fast, and the call returns when its method returns, even past its
-// deadline. With false the caller gets its deadline back, at the cost of a hop.
-// Members may differ.
+// Inline sets whether a local call may run on its caller's goroutine. Default true: the
+// call is fast and returns when its method returns, even past its deadline. With false
+// the call returns at its deadline, and costs a change of goroutine. Members may differ.
 func Inline(on bool) HostOption { return func(s *hostSettings) { s.inline = on } }
 
-// Proxy makes the node know the type without hosting it: joining checks that it
-// agrees with those who do, and if the coordinator runs here it knows the type's
+// Proxy makes the node know the type without hosting it: at joining the type is compared
+// with that of its hosts, and if the coordinator runs here it knows the type's
 // [Allocation]. A node that never calls HostX can call the type as well.
 func Proxy() HostOption { return func(s *hostSettings) { s.proxy = true } }
 
-// HostRole limits the type to nodes with that role; on others HostX works as
-// with [Proxy]. Default "": all nodes. Members must agree: joining refuses one
-// that does not.
+// HostRole limits the type to nodes with that role; on others HostX works as with
+// [Proxy]. Default "": all nodes. Members must agree: one that differs is refused at
+// joining.
 func HostRole(role string) HostOption { return func(s *hostSettings) { s.role = role } }
 
-// Allocation chooses how the type's shards are placed: [LeastShards],
-// [ConsistentHash] or a strategy of your own, which every node that may become
-// the coordinator must then have, by hosting the type or with [Proxy]. Default
-// LeastShards with Config.RebalanceThreshold. Members may differ: what the last
-// to join says counts.
+// Allocation sets how the type's shards are placed: [LeastShards], [ConsistentHash] or a
+// strategy of your own. Every node that may become the coordinator must have a strategy
+// of your own, by hosting the type or with [Proxy]. Default LeastShards with
+// Config.RebalanceThreshold. Members may differ: the value of the last to join counts.
 func Allocation(s Strategy) HostOption { return func(h *hostSettings) { h.place = s } }
 
-// MaxMoves bounds how many shards of the type move at once to even them out.
-// Default Config.MaxMoves, minimum 1. Members may differ: what the last to join
-// says counts.
+// MaxMoves bounds the shards of the type that move at once for rebalancing. Default
+// Config.MaxMoves, minimum 1. Members may differ: the value of the last to join counts.
 func MaxMoves(n int) HostOption { return func(s *hostSettings) { s.moves = n } }
 
-// MinHosts is how many members that host the type must be up before its shards
-// get their first homes; calls wait. Default 1; Config.MinMembers counts members
-// of all types. Members may differ: what the last to join says counts.
+// MinHosts is the number of members hosting the type that must be up before its shards
+// get their first homes; calls wait until then. Default 1; Config.MinMembers counts
+// members of all types. Members may differ: the value of the last to join counts.
 func MinHosts(n int) HostOption { return func(s *hostSettings) { s.hosts = n } }
 
-// Handoff chooses how the type's shards move, by the options of the Akka Cluster
-// specification, one of each number:
+// Handoff sets how the type's shards move, by the options of the Akka Cluster
+// specification, at most one of each number:
 //
-//	2a  the old home serves on until the new one is ready (types without state)
-//	2b  calls that come while the shard is given away wait
-//	2c  they are dropped: their callers try again until their deadlines, tells are lost
-//	3a  the new home serves at once, in whatever order calls come (types without state)
-//	3b  it holds each sender's calls until those that it sent before have come
-//	4a  the old home forwards what still comes
-//	4b  it refuses that; the senders send it again to the new home
+//	2a  the old home runs turns until the new one is ready (only types without state)
+//	2b  calls that arrive while the shard is given away wait
+//	2c  such calls are dropped: callers try again until their deadlines, tells are lost
+//	3a  the new home runs calls in the order of arrival (only types without state)
+//	3b  the new home holds each sender's calls until its earlier calls have arrived
+//	4a  the old home forwards calls that still arrive
+//	4b  the old home refuses them, and the senders send them to the new home
 //
-// or "ordered", which is 2b 3b 4a and the default, or "drop", which is 2c 3a 4b
-// and leaves the state behind. Only 2b or 2a with 3b and 4a keep each sender's
-// order. Members must agree: joining refuses one that does not.
+// Two names stand for several options: "ordered" is 2b 3b 4a, and the default; "drop"
+// is 2c 3a 4b and leaves the state behind. Only 2b or 2a with 3b and 4a keep each
+// sender's order. Members must agree: one that differs is refused at joining.
 func Handoff(options ...string) HostOption {
 	return func(s *hostSettings) { s.handoff, s.handoffErr = region.ParseHandoff(options...) }
 }
 
-// Mailbox bounds the calls that wait for one entity of the type: more are
-// answered with [ErrOverloaded]. Default Config.MailboxSize, minimum 1. Members
-// may differ.
+// Mailbox bounds the calls that wait for one entity of the type; further calls fail with
+// [ErrOverloaded]. Default Config.MailboxSize, minimum 1. Members may differ.
 func Mailbox(n int) HostOption { return func(s *hostSettings) { s.mailbox = n } }
 
-// MailboxBytes bounds the calls that wait for one entity of the type by the bytes of
-// their arguments, ids and method names: more are answered with [ErrOverloaded].
-// Default Config.MailboxBytes, 64 KiB to 1 GiB; Config.ShardBytes counts too. Members
-// may differ.
+// MailboxBytes bounds the bytes of the calls that wait for one entity of the type: their
+// arguments, ids and method names. Further calls fail with [ErrOverloaded]. Default
+// Config.MailboxBytes, 64 KiB to 1 GiB; Config.ShardBytes counts too. Members may differ.
 func MailboxBytes(n int) HostOption { return func(s *hostSettings) { s.bytes = n } }
 
 // Strategies that place shards, for [Allocation].
 type (
-	// Strategy decides where the shards of a type live. One of your own must be
-	// pure: the coordinator calls it with what it knows and checks what it says.
+	// A Strategy decides where the shards of a type live. A strategy of your own must be
+	// pure: the coordinator calls it with its knowledge of the cluster and checks the
+	// result.
 	Strategy = coordinator.Strategy
 	// LeastShards gives each shard to the member with the fewest of its type.
 	LeastShards = coordinator.LeastShards
-	// ConsistentHash gives each shard to the member that its number chooses.
+	// ConsistentHash gives each shard to a member that its number determines, so that few
+	// shards move when a member comes or goes.
 	ConsistentHash = coordinator.ConsistentHash
 )
 
-// validate returns what is wrong with the settings of a type.
+// validate returns a fault of the settings of a type.
 func (s *hostSettings) validate(kind string, stateful bool) error {
 	fault := func(format string, args ...any) error {
 		return fmt.Errorf("host %s: "+format, append([]any{kind}, args...)...)
@@ -188,12 +184,12 @@ func (s *hostSettings) validate(kind string, stateful bool) error {
 	return nil
 }
 
-// hostsAt tells whether a node with those roles hosts the type.
+// hostsAt reports whether a node with those roles hosts the type.
 func (s *hostSettings) hostsAt(roles []string) bool {
 	return !s.proxy && (s.role == "" || slices.Contains(roles, s.role))
 }
 
-// tuning is what the coordinator is told.
+// tuning returns the settings that the coordinator needs.
 func (s *hostSettings) tuning() coordinator.Tuning {
 	t := coordinator.Tuning{MaxMoves: uint32(s.moves), MinHosts: uint32(s.hosts)}
 	if s.place != nil {

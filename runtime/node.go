@@ -19,29 +19,29 @@ import (
 
 // The names that user code and generated code share with package codegen.
 type (
-	// Caller makes calls: a [*Node] or a [*Conn].
+	// A Caller makes calls: a [*Node] or a [*Conn].
 	Caller = codegen.Caller
-	// CallOption tunes one reference; see [Timeout].
+	// A CallOption configures one reference; see [Timeout].
 	CallOption = codegen.CallOption
-	// Activation tells OnActivate why the entity comes to life.
+	// An Activation is the reason that OnActivate gets for the activation of its entity.
 	Activation = codegen.Activation
-	// Passivation tells OnPassivate why the entity is put to rest.
+	// A Passivation is the reason that OnPassivate gets for the end of its entity.
 	Passivation = codegen.Passivation
 )
 
-// Why an entity comes to life or is put to rest.
+// The reasons of an activation and of a passivation.
 const (
-	Fresh   = codegen.Fresh
-	Resumed = codegen.Resumed
-	Moved   = codegen.Moved
+	Fresh   = codegen.Fresh   // it has no state
+	Resumed = codegen.Resumed // it was passivated here, and has its state
+	Moved   = codegen.Moved   // its state came from another node
 
-	Idle      = codegen.Idle
-	Moving    = codegen.Moving
-	Stopping  = codegen.Stopping
-	Forgotten = codegen.Forgotten
+	Idle      = codegen.Idle      // nobody called it, or it asked for Passivate
+	Moving    = codegen.Moving    // its shard moves to another node
+	Stopping  = codegen.Stopping  // its node stops without giving its shard away
+	Forgotten = codegen.Forgotten // it asked for Forget, or its supervisor stopped it
 )
 
-// Timeout bounds each call of a reference. Default Config.CallTimeout for calls
+// Timeout bounds each call of a reference. The default is Config.CallTimeout, for calls
 // whose context has no deadline.
 func Timeout(d time.Duration) CallOption {
 	return func(o *codegen.CallOptions) { o.Timeout = d }
@@ -84,8 +84,8 @@ const (
 	stateEnding
 )
 
-// New returns a node with that config. It does no I/O; what is wrong with the
-// config is said by Start.
+// New returns a node with that config. It does no I/O; Start reports faults of the
+// config.
 func New(cfg Config) *Node {
 	cfg = cfg.withDefaults()
 	n := &Node{
@@ -109,9 +109,8 @@ func (n *Node) Name() string { return n.cfg.Name }
 // ShardPort is for generated code.
 func (n *Node) ShardPort(k codegen.Kind) codegen.Port { return port{n.plane.callable(k)} }
 
-// Host makes the node host a type. It is for generated code: call the type's
-// HostX. After Start it is an error, for joining has checked the types; every
-// error is also returned by Start.
+// Host makes the node host a type. It is for generated code: call the type's HostX. After
+// Start it fails, because joining compares the types. Start returns its errors too.
 func (n *Node) Host(h codegen.Host, opts ...HostOption) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -218,7 +217,7 @@ func (n *Node) hostedShard(id placement.ShardID) *hostedShard {
 func (n *Node) inventory() (kinds []coordinator.KindInfo, owned []coordinator.Owned) {
 	for _, h := range n.hosted() {
 		if h.instance != nil {
-			continue // where a singleton lives is not the coordinator's affair
+			continue // the coordinator does not place singletons
 		}
 		kinds = append(kinds, coordinator.KindInfo{
 			Name: h.desc.Name, Package: h.desc.Package, Shards: h.kind.shards, HashName: h.desc.HashName, Hosts: !h.stopped.Load(),
@@ -233,7 +232,7 @@ func (n *Node) inventory() (kinds []coordinator.KindInfo, owned []coordinator.Ow
 	return kinds, owned
 }
 
-// holdsShards tells whether any shard is still here, or on its way here or away.
+// holdsShards reports whether any shard is still here, or on its way here or away.
 func (n *Node) holdsShards() bool {
 	for _, h := range n.hosted() {
 		if h.instance != nil {
@@ -256,9 +255,9 @@ func (n *Node) connState(ch transport.Channel, s transport.State) {
 	}
 }
 
-// Run is Start, then waiting for ctx to end, then Shutdown within
-// Config.LeaveTimeout and some. It returns nil after leaving in order, or why
-// the node ended otherwise.
+// Run calls Start, waits for ctx to end, and calls Shutdown with 10s more than
+// Config.LeaveTimeout. It returns nil after the node has left in order, and otherwise the
+// reason why it ended.
 func (n *Node) Run(ctx context.Context) error {
 	if err := n.Start(ctx); err != nil {
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
@@ -276,13 +275,13 @@ func (n *Node) Run(ctx context.Context) error {
 	return n.Shutdown(leave)
 }
 
-// Shutdown leaves the cluster in order: the node gives its shards and their
-// state to others, which takes at most Config.LeaveTimeout, waits up to 2.5 s more until
-// they have acknowledged what it passed on to them, says goodbye and stops. It returns
-// nil when that is done. When ctx ends first the node stops at once, and Shutdown returns
-// ctx's error within a second: what methods, hooks or the broker hold up goes on until
-// [Node.Done] is closed. Calls by this node's own clients fail once it has stopped. It may
-// be called twice.
+// Shutdown leaves the cluster in order. The node gives its shards and their state to
+// others, for at most Config.LeaveTimeout, waits up to 2.5s more until they have
+// acknowledged what it passed on to them, says goodbye and stops. Shutdown then returns
+// nil. If ctx ends first, the node stops at once, and Shutdown returns the error of ctx
+// within a second, although methods, hooks or the broker may delay the end of the node
+// until [Node.Done] is closed. Calls by this node's own clients fail once it has stopped.
+// Shutdown may be called twice.
 func (n *Node) Shutdown(ctx context.Context) error {
 	n.mu.Lock()
 	started := n.state == stateStarted
@@ -353,19 +352,20 @@ func (n *Node) awaitEnd(ctx context.Context) error {
 	return fmt.Errorf("shut down node %s: %w: it stops, and methods or the broker hold it up (give Shutdown more time)", n.cfg.Name, ctx.Err())
 }
 
-// Close stops at once, without leaving: the others find out. It waits five seconds at
-// most for running methods, whose contexts have ended. It may be called twice.
+// Close stops the node at once, without leaving: the other members detect that. It waits
+// at most five seconds for running methods, whose contexts have ended. It may be called
+// twice.
 func (n *Node) Close() error {
 	n.stop(nil)
 	<-n.done
 	return nil
 }
 
-// Done is closed when the node has stopped, for whatever reason.
+// Done returns a channel that is closed when the node has stopped, for any reason.
 func (n *Node) Done() <-chan struct{} { return n.done }
 
-// Err tells why the node stopped: nil before that and after Shutdown or Close,
-// [ErrDowned] when the others declared it dead.
+// Err returns the reason why the node stopped: nil before that and after Shutdown or
+// Close, and [ErrDowned] if the others declared it dead.
 func (n *Node) Err() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -12,23 +12,23 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A ShardState is one shard as the node that holds it sees it.
+// A ShardState is the state of one shard at a node.
 type ShardState struct {
 	Kind  string // the entity type
 	Shard uint32 // its number in the type: of 256 shards, 256 to 511
-	// State is "active"; of a shard that moves away "draining", "sent", then
-	// "forwarding" until its callers have heard of the move; of one that comes
+	// State is "active"; for a shard that moves away "draining", "sent", and then
+	// "forwarding" until its callers have heard of the move; for one that arrives
 	// "preparing", then "prepared".
 	State    string
-	Entities int // that live in the shard, active or passivated
-	Active   int // of these, which have a value in memory
+	Entities int // in the shard, active or passivated
+	Active   int // number of these with a value in memory
 	Waiting  int // calls that wait for the shard to open
 }
 
 // RegionState returns the shards of a type that this node holds, receives, or still
-// forwards calls for, in order; with "" those of all types. A shard that moved away is
-// forwarded for until every node that called it here has heard of the move, has gone, or
-// has not called it here for 10 s. RegionState looks at every entity, so it is for tests
+// forwards calls for, in order; kind "" stands for all types. A shard that moved away is
+// forwarded for until every node that called it here has heard of the move, has left, or
+// has not called it here for 10s. RegionState looks at every entity, so it is for tests
 // and people.
 func (n *Node) RegionState(kind string) []ShardState {
 	var states []ShardState
@@ -71,9 +71,9 @@ type ShardingStats struct {
 	Silent []string
 }
 
-// ShardingStats asks every member that hosts types for its shards of a type, or
-// with "" of all. When ctx ends before all have answered, it returns what it has
-// heard, with the others in Silent, and ctx's error.
+// ShardingStats asks every member that hosts types for its shards of a type, or of all
+// types if kind is "". When ctx ends before all have answered, it returns the answers
+// that came, the names of the other members in Silent, and the error of ctx.
 func (n *Node) ShardingStats(ctx context.Context, kind string) (ShardingStats, error) {
 	c := n.control
 	stats := ShardingStats{Nodes: map[string][]ShardState{}}
@@ -110,7 +110,7 @@ func (n *Node) ShardingStats(ctx context.Context, kind string) (ShardingStats, e
 	return stats, fmt.Errorf("ask for the cluster's shards: %w: no answer from %v (are they up? or wait longer)", err, stats.Silent)
 }
 
-// TypeNames are the types hosted by any member that is not down, sorted.
+// TypeNames returns the types hosted by any member that is not down, sorted.
 func (n *Node) TypeNames() []string {
 	v := n.control.view.Load()
 	if v == nil {
@@ -127,21 +127,21 @@ func (n *Node) TypeNames() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// A Location says where an entity lives, and why.
+// A Location is the place of an entity, with the reason.
 type Location struct {
-	Kind, ID string // as they were asked for
-	Shard    uint32 // that the id belongs to: of 256 shards, 256 to 511
-	// Node is the home of its shard as this node's table has it, "" for none, and
-	// Epoch under which.
+	Kind, ID string // of the question
+	Shard    uint32 // the number of the shard of the id: of 256 shards, 256 to 511
+	// Node is the home of the shard in this node's table, "" for none, and Epoch its
+	// epoch.
 	Node  string
 	Epoch string
-	// Why is the coordinator's word, for people.
+	// Why is the coordinator's reason, for people.
 	Why string
 }
 
-// Locate tells where an entity lives, whether or not it is active, and why
-// there. The type must be known at this node: hosted, or called before. If the
-// coordinator does not answer before ctx ends, Why is empty and the error ctx's.
+// Locate returns the place of an entity, whether or not it is active, and the reason for
+// it. The type must be known at this node: hosted, or called before. If the coordinator
+// does not answer before ctx ends, Why is empty and Locate returns the error of ctx.
 func (n *Node) Locate(ctx context.Context, kind, id string) (Location, error) {
 	at := Location{Kind: kind, ID: id}
 	fail := func(err error) (Location, error) {

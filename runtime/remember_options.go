@@ -8,53 +8,53 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// Remembering says how a type's entities are remembered, with [Remember]. The zero
-// value of each field is its default. Members may differ, but for Store.
+// Remembering configures how the entities of a type are remembered, with [Remember]. The
+// zero value of each field is its default. Members may differ, except in Store.
 type Remembering struct {
-	// Store keeps the ids, so that entities live again after a stop of all members,
-	// too. Default none: the memory of other members keeps them. All members must
-	// have the same store, or none.
+	// Store keeps the ids, so that entities are activated again after a stop of all
+	// members too. Default none: other members keep them in memory. All members must have
+	// the same store, or none.
 	Store store.Store
-	// Copies is how many other members keep the ids of a shard if there is no
-	// Store: so many members and the shard's home may be lost at once, less one.
-	// Default 2, 1 to 5.
+	// Copies is the number of other members that keep the ids of a shard if there is no
+	// Store. Ids survive the loss, at the same time, of as many members as Copies, the
+	// shard's home included. Default 2, 1 to 5.
 	Copies int
-	// ConstantRate starts Entities of the type at this node every Every. Default
-	// false: all at once, but no more than 64 at a time.
+	// ConstantRate starts Entities of the type at this node every Every. Default false:
+	// all are started at once, but no more than 64 at a time.
 	ConstantRate bool
-	// Entities is how many are started at once with ConstantRate. Default 5,
-	// minimum 1.
+	// Entities is the number of entities that are started at once with ConstantRate.
+	// Default 5, minimum 1.
 	Entities int
 	// Every is the time between two such starts. Default 100ms, minimum 1ms.
 	Every time.Duration
-	// Backoff is how long an entity waits for being started again that was stopped
-	// by its supervisor, or whose activation failed, unless it is called before.
-	// Default 10s, 10ms to 1h.
+	// Backoff is how long an entity is not started again after its supervisor stopped it
+	// or its activation failed, unless it is called before. Default 10s, 10ms to 1h.
 	Backoff time.Duration
-	// MaxPerShard bounds the entities that a shard remembers: a call that would
-	// start one more fails with ErrOverloaded. Default 10,000, at most 1,000,000.
+	// MaxPerShard bounds the entities that a shard remembers. A call that would start one
+	// more fails with [ErrOverloaded]. Default 10,000, at most 1,000,000.
 	MaxPerShard int
 }
 
-// Remember makes the type's active entities live again by themselves when their
-// shard has moved, when its home has crashed and, with a store, when all members
-// were stopped. They live again without what they had in memory, unless their shard
-// moved and brought it.
+// Remember makes the runtime activate the type's active entities again, without a call,
+// when their shard has moved, when its home has crashed and, with a store, after a stop
+// of all members. Unless their shard moved and brought their state along, they start
+// without it.
 //
-// An entity is remembered from before its first activation, which waits for that: with
-// other members until one of them has the id, or for a second; with a store until
-// it has the id, or the call fails with NotExecuted. It is remembered until it asks
-// for [Passivate] or [Forget], or its first activation fails. Idleness does not end
-// it: with Remember the default of [IdleAfter] is 0. Where IdleAfter or
-// [MaxActive] is set all the same, who is passivated by it is not remembered.
+// An entity is remembered from before its first activation, which waits for that. Without
+// a store it waits until another member has the id, or for a second. With a store it
+// waits until the store has the id; if that fails, the call fails with NotExecuted. The
+// entity is remembered until it asks for [Passivate] or [Forget], or its first activation
+// fails. Idleness does not end it: with Remember the default of [IdleAfter] is 0. If
+// IdleAfter or [MaxActive] is set all the same, entities that it passivates are no longer
+// remembered.
 //
-// Members must agree on whether the type is remembered, and on whether in a store:
-// joining refuses one that does not.
+// Members must agree on whether the type is remembered, and on whether in a store: one
+// that differs is refused at joining.
 func Remember(r Remembering) HostOption {
 	return func(s *hostSettings) { s.remember = &r }
 }
 
-// remembers is what members must agree about.
+// remembers names the way of remembering, on which members must agree.
 func (s *hostSettings) remembers() string {
 	switch {
 	case s.remember == nil:
@@ -65,7 +65,7 @@ func (s *hostSettings) remembers() string {
 	return "in a store"
 }
 
-// validateRemember fills the defaults in and says what is wrong.
+// validateRemember fills in the defaults and returns a fault of the settings.
 func (s *hostSettings) validateRemember(k codegen.Kind) error {
 	fault := func(format string, args ...any) error {
 		return fmt.Errorf("host %s: "+format, append([]any{k.Name}, args...)...)

@@ -9,46 +9,47 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// Singleton tunes a singleton, with [SingletonOf]. The zero value of each field
-// is its default. Members may differ, but for Lease.
+// Singleton configures a singleton, with [SingletonOf]. The zero value of each field is
+// its default. Members may differ, except in Lease.
 //
 // To limit a singleton to members with a role, use [HostRole].
 type Singleton struct {
-	// Lease guards the instance: it runs only while its node holds the lease, which
-	// is given back when the instance has really stopped. So there is one instance
-	// even where the cluster falls apart and both halves go on. Without the lease's
-	// store there is none. All members must have a lease of the same store, or none.
-	// Default none: downing and fencing alone see to it.
+	// Lease guards the instance: it runs only while its node holds the lease, which is
+	// given back when the instance has stopped. So there is one instance even if the
+	// cluster falls apart and both halves go on. While the store of the lease cannot be
+	// reached there is none. All members must use the same store, or none. Default none:
+	// downing and fencing alone keep the instance unique.
 	Lease store.Lease
-	// LeaseTTL is after how long the lease of a node that crashed ends. Default
-	// 20s, minimum 100ms; the store may ask for more. A tenth of it before a lease
-	// ends that could not be renewed, the instance is told to stop.
+	// LeaseTTL is the time after which the lease of a node that crashed ends. Default
+	// 20s, minimum 100ms; the store may ask for more. If the lease cannot be renewed, the
+	// instance is told to stop a tenth of this time before the lease ends.
 	LeaseTTL time.Duration
 	// LeaseRetry is the time between two attempts to get the lease. Default 1s
 	// (Akka's is 5s), minimum 10ms.
 	LeaseRetry time.Duration
-	// HandOverRetry is the time between two messages to a former oldest member
-	// that has not said that its instance has stopped. Default 200ms (Akka's is
-	// 1s), minimum 10ms.
+	// HandOverRetry is the time between two messages to a former oldest member that has
+	// not confirmed that its instance has stopped. Default 200ms (Akka's is 1s), minimum
+	// 10ms.
 	HandOverRetry time.Duration
-	// MaxHandOverRetries is after how many of them the log warns that the hand-over
-	// is stuck; it is waited for all the same. Default 15, as in Akka; minimum 1.
+	// MaxHandOverRetries is the number of such messages after which the log warns that
+	// the hand-over is stuck. The hand-over is still waited for. Default 15, as in Akka;
+	// minimum 1.
 	MaxHandOverRetries int
-	// RemovalMargin is how long after the removal of a former oldest member that
-	// never said that its instance has stopped the next one starts. Default 0: a
-	// member is removed only when it can run no turn any more. Raise it where tasks
-	// may outlast their contexts; not below 0.
+	// RemovalMargin is how long the next instance waits after the removal of a former
+	// oldest member that never confirmed that its instance has stopped. Default 0,
+	// because a member is removed only when it can run no more turns. Raise it where
+	// tasks may outlast their contexts. It must not be below 0.
 	RemovalMargin time.Duration
-	// RestartBackoff is the pause before an instance that died is started again; it
-	// doubles with each death up to MaxRestartBackoff, and begins anew after an
-	// instance has lived for StableAfter. Defaults 100ms, 10s and 30s, none below 0,
+	// RestartBackoff is the pause before an instance that died is started again. It
+	// doubles with each death up to MaxRestartBackoff, and starts over after an instance
+	// has lived for StableAfter. Defaults 100ms, 10s and 30s; none below 0, and
 	// MaxRestartBackoff not below RestartBackoff.
 	RestartBackoff, MaxRestartBackoff, StableAfter time.Duration
 }
 
-// SingletonOf tunes a singleton. For other types it is refused with
-// [ErrNotSingleton], as options for types with shards are for a singleton: of
-// those [HostRole], [Proxy], [Mailbox] and [StopTimeout] work for both.
+// SingletonOf configures a singleton. It is refused with [ErrNotSingleton] for other
+// types, as are options for types with shards for a singleton; [HostRole], [Proxy],
+// [Mailbox] and [StopTimeout] work for both.
 func SingletonOf(s Singleton) HostOption {
 	return func(h *hostSettings) { h.single, h.singleSet = s, true }
 }
@@ -58,9 +59,9 @@ const (
 	minSingletonRetry = 10 * time.Millisecond
 )
 
-// validateSingleton says what is wrong with the settings of a singleton, and of
-// other types that have such settings. It fills the defaults in that are not the
-// manager's.
+// validateSingleton returns a fault of the settings of a singleton, or of another type
+// with settings of a singleton. It fills in the defaults that the singleton's manager
+// does not.
 func (s *hostSettings) validateSingleton(k codegen.Kind) error {
 	fault := func(format string, args ...any) error {
 		return fmt.Errorf("host %s: "+format, append([]any{k.Name}, args...)...)
@@ -100,9 +101,9 @@ func (s *hostSettings) validateSingleton(k codegen.Kind) error {
 	return nil
 }
 
-// notForSingletons names an option that is set and would do nothing for a
-// singleton, or harm it: what drops the value between turns leaves its tasks
-// running beside those of the next one.
+// notForSingletons names an option that is set and would have no effect for a
+// singleton, or would harm it: options that drop the value between turns would leave
+// its tasks running beside those of the next instance.
 func (s *hostSettings) notForSingletons() string {
 	plain := defaultHostSettings(Config{})
 	for _, o := range []struct {

@@ -9,19 +9,20 @@ import (
 	"time"
 )
 
-// Go starts a task of a singleton's instance: work that goes on between calls,
-// such as a loop with a ticker. ctx is that of OnActivate or of a method.
+// Go starts a task of a singleton's instance: work that goes on between calls, such as a
+// loop with a ticker. ctx is that of OnActivate or of a method.
 //
-// The task's context ends when the instance must stop: it is handed over, dies,
-// or the node may not run it any more. The next instance, on whatever node,
-// starts only after the task has returned; so return soon. While the node has
-// lost contact with the cluster the context ends, too, and task is called anew
-// when the contact is back.
+// The task's context ends when the instance must stop: when it is handed over or dies, or
+// when the node may no longer run it. The next instance, on whatever node, starts only
+// after the task has returned, so the task should return soon. If the node has lost
+// contact with the cluster, the context ends too, and task is called again when the
+// contact is back.
 //
-// A task runs beside the methods: what both use needs a lock, or a call of the
-// singleton through its client. Returning nil ends the task alone. An error, a
-// panic or runtime.Goexit ends the instance, which is started again after a
-// pause. It fails with ErrNotSingleton for other entities.
+// A task runs beside the methods. Fields that both use need a lock, or the task calls the
+// singleton through its client. A task that returns nil has ended. An error, a panic or
+// runtime.Goexit ends the instance, which is started again after a pause.
+//
+// Go fails with [ErrNotSingleton] for other entities.
 func Go(ctx context.Context, task func(context.Context) error) error {
 	t := turnOf(ctx)
 	if t == nil || t.shard().host.instance == nil {
@@ -49,8 +50,8 @@ func (in *instance) run(life context.Context, task func(context.Context) error) 
 
 var errExit = errors.New("runtime.Goexit in a task")
 
-// once runs a task until it returns. It tells whether the task is to be run
-// again: it returned because the node had lost contact.
+// once runs a task until it returns. It reports whether the task is to be run again,
+// because it returned after the node had lost contact.
 func (in *instance) once(life context.Context, task func(context.Context) error) (again bool) {
 	ctx, cancel := context.WithCancel(life)
 	var watch sync.WaitGroup

@@ -10,21 +10,21 @@ import (
 	"github.com/shardgen/shardgen/runtime/region"
 )
 
-// A Directive is what becomes of an entity whose turn came to an error.
+// A Directive is the decision of a supervisor about an entity whose turn failed.
 type Directive int
 
 // The directives of a supervisor.
 const (
-	// Resume: the entity goes on as it is.
+	// Resume keeps the entity as it is.
 	Resume Directive = iota
-	// Restart: the entity begins anew, as the factory makes it, without the state
-	// that it had; calls wait for the back-off (see [RestartBackoff]).
+	// Restart replaces the entity by a fresh one, as the factory makes it, without its
+	// state. Calls wait for the back-off (see [RestartBackoff]).
 	Restart
-	// Stop: the entity is ended as by [Forget], its stop hook included. The next
-	// call begins a new one; if it is remembered, so does the end of its back-off.
+	// Stop ends the entity as [Forget] does, including its stop hook. The next call
+	// begins a new one. A remembered entity also begins anew after Remembering.Backoff.
 	Stop
-	// Escalate: the node ends at once, without leaving, and Node.Err tells why:
-	// for errors after which nothing here can be trusted.
+	// Escalate ends the node at once, without leaving; Node.Err returns [ErrEscalated] and
+	// the cause. It is for errors after which nothing in the process can be trusted.
 	Escalate
 )
 
@@ -43,23 +43,25 @@ func (d Directive) String() string {
 	return "unknown"
 }
 
-// ErrEscalated: a supervisor ended the node for an entity's error.
+// ErrEscalated is the reason of a node that a supervisor ended because of an entity's
+// error.
 var ErrEscalated = errors.New("escalated by a supervisor")
 
-// Supervise decides about an entity whose turn came to an error: what its method
-// returned, as it is; a panic or runtime.Goexit, as [*EntityError] with Panic set,
-// so that errors.Is(err, ErrPanic); a failed activation, which is ErrActivation
-// and its cause. The caller gets its answer in any case. Decide is called from
-// many goroutines; one that panics resumes. Default: everything resumes, for a
-// volatile entity has no other copy of its state. Members may differ.
+// Supervise sets the function that decides about an entity whose turn failed. Its
+// argument is the error that the method returned, as it is; or for a panic or
+// runtime.Goexit an [*EntityError] with Panic set, so that errors.Is(err, ErrPanic); or
+// for a failed activation [ErrActivation] and its cause. The caller gets its answer in
+// any case. The function is called from many goroutines; if it panics, the entity
+// resumes. Default: every entity resumes, because its state has no other copy. Members
+// may differ.
 func Supervise(decide func(err error) Directive) HostOption {
 	return func(s *hostSettings) { s.decide = decide }
 }
 
-// RestartBackoff is how long an entity that [Supervise] restarts waits for its
-// next turn: first, then twice as long for each further failure, at most longest;
-// from the first again when it did well for twice the longest. A shard that moves
-// does not wait. Default 100ms to 10s, minimum 0. Members may differ.
+// RestartBackoff sets how long an entity that [Supervise] restarts waits for its next
+// turn: first, then twice as long for each further failure, at most longest. It begins
+// with first again when the entity had no failure for twice the longest. A shard that
+// moves does not wait. Default 100ms to 10s, minimum 0. Members may differ.
 func RestartBackoff(first, longest time.Duration) HostOption {
 	return func(s *hostSettings) { s.backoff, s.backoffMost = first, longest }
 }
@@ -72,17 +74,17 @@ func StopTimeout(d time.Duration) HostOption { return func(s *hostSettings) { s.
 
 var errNoTurn = errors.New("ctx is not one that an entity's method was called with (pass the method's own, before it returns)")
 
-// Passivate puts the entity to rest when the turn that ctx belongs to has ended:
-// its stop hook runs with [Idle], its state is kept, its value dropped. Calls that
-// wait meet the next activation. Until then it is not remembered (see [Remember]).
-// The error tells that ctx belongs to no turn, or to one of a singleton, which
-// never rests.
+// Passivate puts the entity to rest at the end of the turn that ctx belongs to: its stop
+// hook runs with [Idle], its state is kept and its value dropped. Calls that wait lead to
+// the next activation. Until then the entity is not remembered (see [Remember]).
+// Passivate fails if ctx belongs to no turn, or to a turn of a singleton, which never
+// rests.
 func Passivate(ctx context.Context) error { return endWith(ctx, "passivate", restAfter) }
 
-// Forget ends the entity for good when the turn that ctx belongs to has ended: its
-// stop hook runs with [Forgotten], its state goes, and it is not remembered any
-// more. A later call begins a new one. The error tells that ctx belongs to no turn,
-// or to one of a singleton, which is never forgotten.
+// Forget ends the entity for good at the end of the turn that ctx belongs to: its stop
+// hook runs with [Forgotten], its state is dropped, and it is no longer remembered. A
+// later call begins a new entity. Forget fails if ctx belongs to no turn, or to a turn of
+// a singleton, which is never forgotten.
 func Forget(ctx context.Context) error { return endWith(ctx, "forget", forgetAfter) }
 
 func endWith(ctx context.Context, what string, after uint32) error {

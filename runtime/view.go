@@ -7,28 +7,30 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A MemberStatus is how far a member's life is; String names it.
+// A MemberStatus is the stage of a member between joining and removal. Its String method
+// names it.
 type MemberStatus = membership.Status
 
 // The statuses of members.
 const (
 	MemberJoining  = membership.Joining  // admitted; waits for the leader
-	MemberWeaklyUp = membership.WeaklyUp // serves callers although not all members agree; hosts nothing
+	MemberWeaklyUp = membership.WeaklyUp // serves clients although not all members agree; hosts nothing
 	MemberUp       = membership.Up       // a full member
-	MemberLeaving  = membership.Leaving  // gives away what it has
+	MemberLeaving  = membership.Leaving  // gives its shards and singletons away
 	MemberExiting  = membership.Exiting  // gave everything away; is removed next
-	MemberDown     = membership.Down     // judged dead, or told to go; is removed next
-	MemberRemoved  = membership.Removed  // no member any more; this incarnation never is again
+	MemberDown     = membership.Down     // judged dead, or told to stop; is removed next
+	MemberRemoved  = membership.Removed  // no longer a member; this incarnation cannot become one again
 )
 
 // A Member is one node of the cluster as another one sees it.
 type Member struct {
 	transport.Address              // name and incarnation; String is both
-	Status            MemberStatus // how far it is between joining and removal
-	// Age numbers the members as they became Up: a lower number is older. 0: it
-	// never was Up.
+	Status            MemberStatus // its stage between joining and removal
+	// Age numbers the members in the order in which they became Up: a lower number is
+	// older. It is 0 for a member that never was Up.
 	Age int
-	// Reachable: nothing is held against it. Evidence says what is, if not.
+	// Reachable reports whether the member can be heard. If not, Evidence names the
+	// reason.
 	Reachable bool
 	Evidence  string
 	Roles     []string // of its Config
@@ -38,25 +40,25 @@ type Member struct {
 
 // A ClusterView is the cluster as one node sees it at one moment.
 type ClusterView struct {
-	// Self is the node that sees it, and Status how far it is: the zero status
-	// before it was admitted, MemberRemoved once it is no member any more.
+	// Self is the node whose view this is, and Status is its stage: zero before it was
+	// admitted, MemberRemoved once it is no longer a member.
 	Self   transport.Address
 	Status MemberStatus
-	// Founder is the node that founded the cluster; it need not be a member any
-	// more. It tells two clusters of one name apart.
+	// Founder is the node that founded the cluster, which may have left since. It
+	// distinguishes two clusters of one name.
 	Founder transport.Address
-	// Leader lets members in and out; zero: nobody can.
+	// Leader admits and removes members. It is zero if no member can.
 	Leader transport.Address
-	// Converged: all members agree, so the leader can act. Otherwise Why says what
-	// is missing.
+	// Converged reports whether all members agree, so that the leader can act. If not,
+	// Why has the reason.
 	Converged bool
 	Why       string
-	// Members are ordered from the oldest to the youngest; those that never were Up
+	// Members are ordered from the oldest to the youngest; members that never were Up
 	// come last.
 	Members []Member
 }
 
-// Member finds the member of an address.
+// Member returns the member with an address, and reports whether there is one.
 func (v ClusterView) Member(a transport.Address) (Member, bool) {
 	for _, m := range v.Members {
 		if m.Address == a {
@@ -66,8 +68,8 @@ func (v ClusterView) Member(a transport.Address) (Member, bool) {
 	return Member{}, false
 }
 
-// Cluster returns the cluster as this node sees it now. It takes time in
-// proportion to the members; [Node.Events] tells changes alone.
+// Cluster returns the cluster as this node sees it now. Its cost is proportional to the
+// number of members; [Node.Events] returns only changes.
 func (n *Node) Cluster() ClusterView {
 	v := n.events.current()
 	if v == nil {
