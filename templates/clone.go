@@ -93,6 +93,8 @@ func (e *emitter) cloneType(t *model.Type) jen.Code {
 				g.Id("v").Dot(s.Name).Op("=").Add(zero(s.Zero, s.Expr))
 			}
 			finish(g, jen.Id("v"))
+		case model.Oneof:
+			oneofEmitter{e}.clone(g, t)
 		}
 	})
 }

@@ -116,6 +116,8 @@ func (e *emitter) appendType(t *model.Type) jen.Code {
 				grow(g, f.Type.Fallible, e.appendField(f.Type, b, f.Number, jen.Id("v").Dot(f.Name), t))
 			}
 			done(g, t, closed())
+		case model.Oneof:
+			oneofEmitter{e}.append(g, t)
 		default:
 			panic(fmt.Sprintf("emit codec of %s: shape %d has no function", e.spelt(t.Expr), t.Shape))
 		}
@@ -203,12 +205,18 @@ func (e *emitter) readType(t *model.Type) jen.Code {
 				}
 				e.readFields(g, d, d, numbers, types, places)
 			})
+		case model.Oneof:
+			oneofEmitter{e}.read(g, t)
 		default:
 			panic(fmt.Sprintf("emit codec of %s: shape %d has no function", e.spelt(t.Expr), t.Shape))
 		}
 	}
-	return docLine("%s decodes a field into %s.", t.ReadFunc(), article(e.spelt(t.Expr))).
+	code := docLine("%s decodes a field into %s.", t.ReadFunc(), article(e.spelt(t.Expr))).
 		Add(jen.Func().Id(t.ReadFunc()).Params(decoderParam(), jen.Id("v").Op("*").Add(typ(t.Expr)))).BlockFunc(body)
+	if t.Shape == model.Oneof {
+		code.Add(oneofEmitter{e}.unknown(t))
+	}
+	return code
 }
 
 // enter prints going into a message and out of it again.

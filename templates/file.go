@@ -26,6 +26,8 @@ type emitter struct {
 	// What the functions of types are asked for, and those not yet printed.
 	functions map[function]jen.Code
 	wanted    []function
+	// Whether messages hold interfaces with cases, and have JSON.
+	jsonOneofs bool
 }
 
 func newEmitter(pkg *model.Package) *emitter {
@@ -74,6 +76,7 @@ func File(pkg *model.Package) ([]byte, error) {
 		e.errors()
 	}
 	e.types()
+	oneofEmitter{e}.json()
 	e.aliases()
 	e.staleness()
 	return e.render()

@@ -55,7 +55,7 @@ func (e *emitter) jsonArgs(n *model.Entity, m *model.Method) {
 			g.Var().Id(l.params[i]).Add(typ(p.Type.Expr))
 			e.init(g, p.Type, variable(l.params[i]))
 		}
-		read := codegen("ReadJSON").Call(append([]jen.Code{jen.Id(text), jen.Lit(what)}, jsonFields(m.Params, l.params, "arg")...)...)
+		read := codegen("ReadJSON").Call(append([]jen.Code{jen.Id(text), jen.Lit(what)}, jsonFields(e, m.Params, l.params, "arg")...)...)
 		g.If(jen.Id(l.err).Op(":=").Add(read), jen.Id(l.err).Op("!=").Nil()).Block(jen.Return(jen.Nil(), jen.Id(l.err)))
 		encoded := jen.Id(n.AppendArgsFunc(m)).Call(append([]jen.Code{jen.Id(b)}, ids(l.params)...)...)
 		if anyFallible(m.Params) {
@@ -75,13 +75,13 @@ func (e *emitter) jsonReply(n *model.Entity, m *model.Method) {
 	e.file.Func().Id(n.JSONReplyFunc(m)).Params(jen.Id(reply).Index().Byte()).Params(jen.Index().Byte(), jen.Error()).BlockFunc(func(g *jen.Group) {
 		g.List(append(ids(l.results), jen.Id(l.err))...).Op(":=").Id(n.DecodeReplyFunc(m)).Call(jen.Id(reply))
 		ifErr(g, l.err, jen.Nil(), jen.Id(l.err))
-		g.Return(codegen("WriteJSON").Call(append([]jen.Code{jen.Lit(what)}, jsonFields(m.Results, l.results, "result")...)...))
+		g.Return(codegen("WriteJSON").Call(append([]jen.Code{jen.Lit(what)}, jsonFields(e, m.Results, l.results, "result")...)...))
 	})
 }
 
 // jsonFields prints parameters with their names in JSON: those that the user
 // gave, or their role and place.
-func jsonFields(params []model.Param, locals []string, role string) []jen.Code {
+func jsonFields(e *emitter, params []model.Param, locals []string, role string) []jen.Code {
 	var list []jen.Code
 	for i, p := range params {
 		name := p.Name
@@ -91,6 +91,10 @@ func jsonFields(params []model.Param, locals []string, role string) []jen.Code {
 		value := jen.Op("&").Id(locals[i])
 		if p.Type.Shape == model.Proto {
 			value = codegen("JSONProto").Call(value)
+		}
+		if holdsOneof(p.Type, make(map[*model.Type]bool)) {
+			e.jsonOneofs = true
+			value = codegen("JSONOneof").Call(value, jen.Id(model.OneofsFunc).Call())
 		}
 		list = append(list, codegen("JSONField").Values(field("Name", jen.Lit(name)), field("Value", value)))
 	}

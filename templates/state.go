@@ -1,6 +1,8 @@
 package templates
 
 import (
+	"slices"
+
 	"github.com/dave/jennifer/jen"
 
 	"github.com/shardgen/shardgen/internal/gen/model"
@@ -57,9 +59,60 @@ func (e *emitter) state(n *model.Entity) {
 			e.init(g, f.Type, p)
 			places, numbers, types = append(places, p), append(numbers, f.Number), append(types, f.Type)
 		}
-		g.Id("d").Op(":=").Add(codegen("NewDecoder")).Call(jen.Id("b"))
+		decoder := "NewDecoder"
+		if slices.ContainsFunc(types, func(t *model.Type) bool { return holdsOneof(t, make(map[*model.Type]bool)) }) {
+			decoder = "NewStateDecoder" // it keeps cases that are unknown
+		}
+		g.Id("d").Op(":=").Add(codegen(decoder)).Call(jen.Id("b"))
 		e.readFields(g, jen.Id("d"), jen.Op("&").Id("d"), numbers, types, places)
 		g.Return(jen.Id("d").Dot("Skipped").Call(), jen.Id("d").Dot("Err").Call(jen.Lit(what)))
 	})
 	e.knownState(n)
+}
+
+// knownState emits which fields of an entity's state this program knows.
+func (e *emitter) knownState(n *model.Entity) {
+	e.comment("%s reports which fields of the state are known: others are kept as they came.", n.StateFieldsFunc())
+	e.file.Add(e.knownFields(n.StateFieldsFunc(), n.State, false))
+}
+
+// knownType emits which fields of a struct this program knows.
+func (e *emitter) knownType(t *model.Type) jen.Code {
+	if t.Shape == model.Oneof {
+		return docLine("%s reports what is known of the cases of %s. Those that are not are kept in the value.", t.KnownFunc(), article(e.spelt(t.Expr))).
+			Add(e.knownFields(t.KnownFunc(), caseFields(t), true))
+	}
+	return docLine("%s reports which fields of %s are known.", t.KnownFunc(), article(e.spelt(t.Expr))).
+		Add(e.knownFields(t.KnownFunc(), t.Fields, false))
+}
+
+// knownFields emits a [codegen.Fields]. Rest says whether what is not listed is known.
+func (e *emitter) knownFields(function string, list []model.Field, rest bool) jen.Code {
+	num := jen.Id("num")
+	if len(list) == 0 {
+		num = jen.Id("_")
+	}
+	return jen.Func().Id(function).Params(num.Int()).Params(jen.Bool(), codegen("Fields")).BlockFunc(func(g *jen.Group) {
+		var inside []*model.Type // in the order of their first fields; nil for fields without
+		numbers := make(map[*model.Type][]jen.Code)
+		for _, f := range list {
+			m := f.Type.Message()
+			if numbers[m] == nil {
+				inside = append(inside, m)
+			}
+			numbers[m] = append(numbers[m], jen.Lit(f.Number))
+		}
+		if len(list) > 0 {
+			g.Switch(jen.Id("num")).BlockFunc(func(g *jen.Group) {
+				for _, m := range inside {
+					fields := jen.Nil()
+					if m != nil {
+						fields = e.want(m, knownFunc)
+					}
+					g.Case(numbers[m]...).Block(jen.Return(jen.True(), fields))
+				}
+			})
+		}
+		g.Return(jen.Lit(rest), jen.Nil())
+	})
 }

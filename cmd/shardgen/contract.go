@@ -96,7 +96,9 @@ const breakingUsage = `usage: shardgen breaking -against PATH|REVISION [folder |
 Prints where running programs would not agree with programs of this folder's
 contract. The running programs' contract is at PATH, a shard.lock or its folder,
 or at a git REVISION of this repository, such as a tag. With ./... it is every
-contract below the folder. It exits with 1 when there is anything.
+contract below the folder. It exits with 1 when there is anything, but
+for new cases of interfaces (//shard:oneof): of them it says what becomes of them
+in running programs.
 
 `
 
@@ -117,13 +119,18 @@ func runBreaking(args []string, stdout, stderr io.Writer) int {
 		}
 	}
 	breaks, err := gen.Breaking(*against, dir, all)
+	broken := false
 	for _, b := range breaks {
+		broken = broken || !b.Compatible
 		if all {
 			fmt.Fprint(stdout, b.Folder, ": ")
 		}
 		fmt.Fprintln(stdout, b.Break)
 	}
-	if code := done(err, stderr); code != exitOK || len(breaks) > 0 {
+	if code := done(err, stderr); code != exitOK {
+		return code
+	}
+	if broken {
 		return exitWrong
 	}
 	return exitOK

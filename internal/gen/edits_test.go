@@ -14,13 +14,23 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// editsPath holds the base package, edits of it, and what comes of them.
-const editsPath = "testdata/edits.txtar"
+// Each of these holds a base package, edits of it, and what comes of them.
+const editsPaths = "testdata/edits*.txtar"
 
 // TestEdits makes each edit in a package of its own whose contract is the base's,
 // and follows the advice of the diagnostics to the letter, until the generator is
 // content. The transcript shows what it said and what is broken in the end.
 func TestEdits(t *testing.T) {
+	paths, err := filepath.Glob(editsPaths)
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("%s: %v, %v", editsPaths, paths, err)
+	}
+	for _, path := range paths {
+		t.Run(filepath.Base(path), func(t *testing.T) { editAll(t, path) })
+	}
+}
+
+func editAll(t *testing.T, editsPath string) {
 	archive, err := txtar.ParseFile(editsPath)
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +76,11 @@ func TestEdits(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		for _, b := range breaches {
-			fmt.Fprintf(out, "breaks: %s\n", b.Break)
+			kind := "breaks"
+			if b.Compatible {
+				kind = "note"
+			}
+			fmt.Fprintf(out, "%s: %s\n", kind, b.Break)
 		}
 		if out.Len() == 0 {
 			out.WriteString("nothing\n")

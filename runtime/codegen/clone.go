@@ -48,7 +48,7 @@ func CloneTime(t time.Time) time.Time { return t.Round(0).UTC() }
 
 // CloneText copies v by way of its text, so that a local call sees what a remote one
 // would, and fails where that would. An empty text is the zero value.
-func CloneText[T any, P TextPointer[T]](v T) (T, error) {
+func CloneText[T any, P textPointer[T]](v T) (T, error) {
 	var c T
 	text, err := P(&v).MarshalText()
 	if err != nil || len(text) == 0 {
@@ -58,7 +58,7 @@ func CloneText[T any, P TextPointer[T]](v T) (T, error) {
 }
 
 // CloneBinary copies v by way of its bytes. No bytes are the zero value.
-func CloneBinary[T any, P BinaryPointer[T]](v T) (T, error) {
+func CloneBinary[T any, P binaryPointer[T]](v T) (T, error) {
 	var c T
 	data, err := P(&v).MarshalBinary()
 	if err != nil || len(data) == 0 {
@@ -68,7 +68,7 @@ func CloneBinary[T any, P BinaryPointer[T]](v T) (T, error) {
 }
 
 // CloneGob copies v by way of its bytes. No bytes are the zero value.
-func CloneGob[T any, P GobPointer[T]](v T) (T, error) {
+func CloneGob[T any, P gobPointer[T]](v T) (T, error) {
 	var c T
 	data, err := P(&v).GobEncode()
 	if err != nil || len(data) == 0 {
@@ -78,7 +78,7 @@ func CloneGob[T any, P GobPointer[T]](v T) (T, error) {
 }
 
 // CloneProto copies a message; nil stays nil.
-func CloneProto[M any, P ProtoPointer[M]](m P) P {
+func CloneProto[M any, P protoPointer[M]](m P) P {
 	if m == nil {
 		return nil
 	}
@@ -87,7 +87,7 @@ func CloneProto[M any, P ProtoPointer[M]](m P) P {
 
 // CloneProtoElement copies a message in a slice or map, where nil becomes an
 // empty message.
-func CloneProtoElement[M any, P ProtoPointer[M]](m P) P {
+func CloneProtoElement[M any, P protoPointer[M]](m P) P {
 	if m == nil {
 		return new(M)
 	}

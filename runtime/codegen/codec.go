@@ -31,13 +31,13 @@ import (
 // Append… leaves out a value that is zero, as protobuf does; Put… never does, for
 // elements and for what a pointer points to.
 
-// Signed is every signed integer type.
-type Signed interface {
+// signed is every signed integer type.
+type signed interface {
 	~int | ~int8 | ~int16 | ~int32 | ~int64
 }
 
-// Unsigned is every unsigned integer type with a portable meaning.
-type Unsigned interface {
+// unsigned is every unsigned integer type with a portable meaning.
+type unsigned interface {
 	~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64
 }
 
@@ -46,7 +46,7 @@ func tag(b []byte, num int, typ protowire.Type) []byte {
 }
 
 // AppendInt appends v as field num, unless it is zero.
-func AppendInt[T Signed](b []byte, num int, v T) []byte {
+func AppendInt[T signed](b []byte, num int, v T) []byte {
 	if v == 0 {
 		return b
 	}
@@ -54,12 +54,12 @@ func AppendInt[T Signed](b []byte, num int, v T) []byte {
 }
 
 // PutInt appends v as field num.
-func PutInt[T Signed](b []byte, num int, v T) []byte {
+func PutInt[T signed](b []byte, num int, v T) []byte {
 	return protowire.AppendVarint(tag(b, num, protowire.VarintType), uint64(int64(v)))
 }
 
 // AppendUint appends v as field num, unless it is zero.
-func AppendUint[T Unsigned](b []byte, num int, v T) []byte {
+func AppendUint[T unsigned](b []byte, num int, v T) []byte {
 	if v == 0 {
 		return b
 	}
@@ -67,7 +67,7 @@ func AppendUint[T Unsigned](b []byte, num int, v T) []byte {
 }
 
 // PutUint appends v as field num.
-func PutUint[T Unsigned](b []byte, num int, v T) []byte {
+func PutUint[T unsigned](b []byte, num int, v T) []byte {
 	return protowire.AppendVarint(tag(b, num, protowire.VarintType), uint64(v))
 }
 

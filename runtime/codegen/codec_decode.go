@@ -36,12 +36,17 @@ type Decoder struct {
 	typ    protowire.Type
 	unread bool // the field's value has not been read
 	passed bool // a field was skipped
+	keeps  bool // it reads a state
 	err    error
 }
 
 // NewDecoder returns a decoder of the message b. What it reads never shares
 // memory with b.
 func NewDecoder(b []byte) Decoder { return Decoder{b: b, end: len(b)} }
+
+// NewStateDecoder returns a decoder of a state. What a newer program wrote into it
+// is kept where [NewDecoder] would have it refused.
+func NewStateDecoder(b []byte) Decoder { return Decoder{b: b, end: len(b), keeps: true} }
 
 // Next goes to the next field of the message and reports whether there is one.
 func (d *Decoder) Next() bool {
@@ -167,7 +172,7 @@ func (d *Decoder) bytes() []byte {
 }
 
 // ReadInt reads the field into v.
-func ReadInt[T Signed](d *Decoder, v *T) {
+func ReadInt[T signed](d *Decoder, v *T) {
 	x := int64(d.varint())
 	if d.err != nil {
 		return
@@ -180,7 +185,7 @@ func ReadInt[T Signed](d *Decoder, v *T) {
 }
 
 // ReadUint reads the field into v.
-func ReadUint[T Unsigned](d *Decoder, v *T) {
+func ReadUint[T unsigned](d *Decoder, v *T) {
 	x := d.varint()
 	if d.err != nil {
 		return

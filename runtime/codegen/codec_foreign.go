@@ -72,28 +72,28 @@ func ReadTime(d *Decoder, t *time.Time) {
 	*t = time.Unix(seconds, nanos).UTC()
 }
 
-// A TextPointer is a pointer to a T that turns into text and back.
-type TextPointer[T any] interface {
+// A textPointer is a pointer to a T that turns into text and back.
+type textPointer[T any] interface {
 	*T
 	encoding.TextMarshaler
 	encoding.TextUnmarshaler
 }
 
 // AppendText appends v's text as field num, unless that is empty.
-func AppendText[T any, P TextPointer[T]](b []byte, num int, v T) ([]byte, error) {
+func AppendText[T any, P textPointer[T]](b []byte, num int, v T) ([]byte, error) {
 	text, err := P(&v).MarshalText()
 	return AppendBytes(b, num, text), err
 }
 
 // PutText appends v's text as field num.
-func PutText[T any, P TextPointer[T]](b []byte, num int, v T) ([]byte, error) {
+func PutText[T any, P textPointer[T]](b []byte, num int, v T) ([]byte, error) {
 	text, err := P(&v).MarshalText()
 	return PutBytes(b, num, text), err
 }
 
 // ReadText reads the field's text into v. An empty text is the zero value, wherever it
 // stands: protobuf does not write an empty field, so UnmarshalText never sees one.
-func ReadText[T any, P TextPointer[T]](d *Decoder, v *T) {
+func ReadText[T any, P textPointer[T]](d *Decoder, v *T) {
 	text := d.bytes()
 	if d.err != nil {
 		return
@@ -107,28 +107,28 @@ func ReadText[T any, P TextPointer[T]](d *Decoder, v *T) {
 	}
 }
 
-// A BinaryPointer is a pointer to a T that turns into bytes and back.
-type BinaryPointer[T any] interface {
+// A binaryPointer is a pointer to a T that turns into bytes and back.
+type binaryPointer[T any] interface {
 	*T
 	encoding.BinaryMarshaler
 	encoding.BinaryUnmarshaler
 }
 
 // AppendBinary appends v's bytes as field num, unless there are none.
-func AppendBinary[T any, P BinaryPointer[T]](b []byte, num int, v T) ([]byte, error) {
+func AppendBinary[T any, P binaryPointer[T]](b []byte, num int, v T) ([]byte, error) {
 	data, err := P(&v).MarshalBinary()
 	return AppendBytes(b, num, data), err
 }
 
 // PutBinary appends v's bytes as field num.
-func PutBinary[T any, P BinaryPointer[T]](b []byte, num int, v T) ([]byte, error) {
+func PutBinary[T any, P binaryPointer[T]](b []byte, num int, v T) ([]byte, error) {
 	data, err := P(&v).MarshalBinary()
 	return PutBytes(b, num, data), err
 }
 
 // ReadBinary reads the field's bytes into v. As an empty text, no bytes are the zero
 // value.
-func ReadBinary[T any, P BinaryPointer[T]](d *Decoder, v *T) {
+func ReadBinary[T any, P binaryPointer[T]](d *Decoder, v *T) {
 	data := d.bytes()
 	if d.err != nil {
 		return
@@ -142,28 +142,28 @@ func ReadBinary[T any, P BinaryPointer[T]](d *Decoder, v *T) {
 	}
 }
 
-// A GobPointer is a pointer to a T that turns into bytes and back by the methods that
+// A gobPointer is a pointer to a T that turns into bytes and back by the methods that
 // package encoding/gob looks for.
-type GobPointer[T any] interface {
+type gobPointer[T any] interface {
 	*T
 	GobEncode() ([]byte, error)
 	GobDecode([]byte) error
 }
 
 // AppendGob appends v's bytes as field num, unless there are none.
-func AppendGob[T any, P GobPointer[T]](b []byte, num int, v T) ([]byte, error) {
+func AppendGob[T any, P gobPointer[T]](b []byte, num int, v T) ([]byte, error) {
 	data, err := P(&v).GobEncode()
 	return AppendBytes(b, num, data), err
 }
 
 // PutGob appends v's bytes as field num.
-func PutGob[T any, P GobPointer[T]](b []byte, num int, v T) ([]byte, error) {
+func PutGob[T any, P gobPointer[T]](b []byte, num int, v T) ([]byte, error) {
 	data, err := P(&v).GobEncode()
 	return PutBytes(b, num, data), err
 }
 
 // ReadGob reads the field's bytes into v. No bytes are the zero value.
-func ReadGob[T any, P GobPointer[T]](d *Decoder, v *T) {
+func ReadGob[T any, P gobPointer[T]](d *Decoder, v *T) {
 	data := d.bytes()
 	if d.err != nil {
 		return
@@ -177,14 +177,14 @@ func ReadGob[T any, P GobPointer[T]](d *Decoder, v *T) {
 	}
 }
 
-// A ProtoPointer is a generated protobuf message: a pointer to an M.
-type ProtoPointer[M any] interface {
+// A protoPointer is a generated protobuf message: a pointer to an M.
+type protoPointer[M any] interface {
 	*M
 	proto.Message
 }
 
 // AppendProto appends m as field num, unless it is nil.
-func AppendProto[M any, P ProtoPointer[M]](b []byte, num int, m P) ([]byte, error) {
+func AppendProto[M any, P protoPointer[M]](b []byte, num int, m P) ([]byte, error) {
 	if m == nil {
 		return b, nil
 	}
@@ -193,7 +193,7 @@ func AppendProto[M any, P ProtoPointer[M]](b []byte, num int, m P) ([]byte, erro
 
 // PutProto appends m as field num; nil is an empty message, as protobuf has it
 // for elements.
-func PutProto[M any, P ProtoPointer[M]](b []byte, num int, m P) ([]byte, error) {
+func PutProto[M any, P protoPointer[M]](b []byte, num int, m P) ([]byte, error) {
 	b, at := Open(b, num)
 	b, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(b, m)
 	if err != nil {
@@ -203,7 +203,7 @@ func PutProto[M any, P ProtoPointer[M]](b []byte, num int, m P) ([]byte, error) 
 }
 
 // ReadProto reads the field into a message, which is made if there is none yet.
-func ReadProto[M any, P ProtoPointer[M]](d *Decoder, m *P) {
+func ReadProto[M any, P protoPointer[M]](d *Decoder, m *P) {
 	data := d.bytes()
 	if d.err != nil {
 		return

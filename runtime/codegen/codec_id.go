@@ -6,13 +6,13 @@ import (
 )
 
 // FormatID returns the wire form of an id of a signed integer type.
-func FormatID[T Signed](id T) string { return strconv.FormatInt(int64(id), 10) }
+func FormatID[T signed](id T) string { return strconv.FormatInt(int64(id), 10) }
 
 // FormatUintID returns the wire form of an id of an unsigned integer type.
-func FormatUintID[T Unsigned](id T) string { return strconv.FormatUint(uint64(id), 10) }
+func FormatUintID[T unsigned](id T) string { return strconv.FormatUint(uint64(id), 10) }
 
 // FormatTextID returns the wire form of an id that has MarshalText.
-func FormatTextID[T any, P TextPointer[T]](id T) (string, error) {
+func FormatTextID[T any, P textPointer[T]](id T) (string, error) {
 	text, err := P(&id).MarshalText()
 	if err != nil {
 		return "", fmt.Errorf("format id: %w", err)
@@ -22,7 +22,7 @@ func FormatTextID[T any, P TextPointer[T]](id T) (string, error) {
 
 // ParseID is the reverse of [FormatID]. It refuses every other way to write the
 // number ("+7", "007"), or one entity would have several ids.
-func ParseID[T Signed](s string) (T, error) {
+func ParseID[T signed](s string) (T, error) {
 	x, err := strconv.ParseInt(s, 10, 64)
 	id := T(x)
 	if err != nil || FormatID(id) != s {
@@ -32,7 +32,7 @@ func ParseID[T Signed](s string) (T, error) {
 }
 
 // ParseUintID is the reverse of [FormatUintID], as strict as [ParseID].
-func ParseUintID[T Unsigned](s string) (T, error) {
+func ParseUintID[T unsigned](s string) (T, error) {
 	x, err := strconv.ParseUint(s, 10, 64)
 	id := T(x)
 	if err != nil || FormatUintID(id) != s {
@@ -43,7 +43,7 @@ func ParseUintID[T Unsigned](s string) (T, error) {
 
 // ParseTextID is the reverse of [FormatTextID]: it refuses a text that the id
 // itself would write differently.
-func ParseTextID[T any, P TextPointer[T]](s string) (T, error) {
+func ParseTextID[T any, P textPointer[T]](s string) (T, error) {
 	var id T
 	if err := P(&id).UnmarshalText([]byte(s)); err != nil {
 		return id, fmt.Errorf("parse id: %q: %w", s, err)

@@ -10,7 +10,7 @@ import (
 )
 
 // AppendInts appends v packed as field num, unless it is empty.
-func AppendInts[S ~[]T, T Signed](b []byte, num int, v S) []byte {
+func AppendInts[S ~[]T, T signed](b []byte, num int, v S) []byte {
 	if len(v) == 0 {
 		return b
 	}
@@ -22,7 +22,7 @@ func AppendInts[S ~[]T, T Signed](b []byte, num int, v S) []byte {
 }
 
 // AppendUints appends v packed as field num, unless it is empty.
-func AppendUints[S ~[]T, T Unsigned](b []byte, num int, v S) []byte {
+func AppendUints[S ~[]T, T unsigned](b []byte, num int, v S) []byte {
 	if len(v) == 0 {
 		return b
 	}
@@ -78,7 +78,7 @@ func AppendStrings[S ~[]T, T ~string](b []byte, num int, v S) []byte {
 }
 
 // ReadInts appends the numbers of the field to v.
-func ReadInts[S ~[]T, T Signed](d *Decoder, v *S) {
+func ReadInts[S ~[]T, T signed](d *Decoder, v *S) {
 	if d.typ == protowire.VarintType {
 		var e T
 		ReadInt(d, &e)
@@ -103,7 +103,7 @@ func ReadInts[S ~[]T, T Signed](d *Decoder, v *S) {
 }
 
 // ReadUints appends the numbers of the field to v.
-func ReadUints[S ~[]T, T Unsigned](d *Decoder, v *S) {
+func ReadUints[S ~[]T, T unsigned](d *Decoder, v *S) {
 	if d.typ == protowire.VarintType {
 		var e T
 		ReadUint(d, &e)

@@ -73,6 +73,9 @@ func readJSON(text []byte, fields []JSONField) error {
 
 // readValue reads a value; a protobuf message has a JSON form of its own.
 func readValue(raw []byte, to any) error {
+	if o, ok := to.(oneofAt); ok {
+		return o.read(raw)
+	}
 	if m, ok := messageAt(to); ok {
 		if string(raw) == "null" {
 			return nil
@@ -93,9 +96,9 @@ func messageAt(v any) (proto.Message, bool) {
 }
 
 // JSONProto makes a pointer to a protobuf message a value of a [JSONField].
-func JSONProto[M any, P ProtoPointer[M]](p *P) any { return protoAt[M, P]{p} }
+func JSONProto[M any, P protoPointer[M]](p *P) any { return protoAt[M, P]{p} }
 
-type protoAt[M any, P ProtoPointer[M]] struct{ p *P }
+type protoAt[M any, P protoPointer[M]] struct{ p *P }
 
 func (a protoAt[M, P]) isNil() bool { return *a.p == nil }
 
@@ -127,6 +130,9 @@ func WriteJSON(what string, fields ...JSONField) ([]byte, error) {
 }
 
 func writeValue(v any) ([]byte, error) {
+	if o, ok := v.(oneofAt); ok {
+		return o.write()
+	}
 	if p, ok := v.(interface{ isNil() bool }); ok && p.isNil() {
 		return []byte("null"), nil
 	}

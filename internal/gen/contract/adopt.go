@@ -27,15 +27,17 @@ func (now *Contract) Adopt(old *Contract) (*Contract, []Problem) {
 		}
 	}
 	for _, m := range now.Messages {
-		kept := &Message{Name: m.Name, Is: m.Is}
+		kept := &Message{Name: m.Name, Oneof: m.Oneof, Is: m.Is}
 		var before []*Field
 		if o := old.message(m.Name); o != nil {
-			before = o.Fields
-			if o.Is != m.Is {
+			if o.Oneof == m.Oneof {
+				before = o.Fields
+			}
+			if o.Is != m.Is || o.Oneof != m.Oneof {
 				a.add(CodeType, o.line, "give what is new another name; or, "+reset+m.Name, "type %s: its form has changed", m.Name)
 			}
 		}
-		kept.Fields = a.fields(m.Name, "field", before, m.Fields)
+		kept.Fields = a.fields(m.Name, m.fieldsAre(), before, m.Fields)
 		next.Messages = append(next.Messages, kept)
 	}
 	for _, m := range old.Messages {
@@ -214,7 +216,11 @@ func (a *adoption) fields(of, what string, before, now []*Field) []*Field {
 			next = append(next, f)
 		default:
 			path := of + "." + f.Name
-			a.gone(f.line, what+" "+path, path, renamed(of, f, added, candidates, sameField), lostWith[what])
+			if what == "case" && caseRenamed(a, f, added) {
+				next = append(next, f)
+				continue
+			}
+			a.gone(f.line, what+" "+path, path, renamed(of, f, added, candidates, sameAs(what)), lostWith[what])
 			next = append(next, f)
 		}
 	}
@@ -225,6 +231,7 @@ func (a *adoption) fields(of, what string, before, now []*Field) []*Field {
 var lostWith = map[string]string{
 	"state":    "what is kept of it is lost",
 	"field":    "what is kept or sent of it is lost",
+	"case":     "messages that hold it are refused",
 	"argument": "what callers of the old version pass for it is lost",
 	"result":   "callers of the old version find its zero value",
 }

@@ -9,6 +9,9 @@ type Break struct {
 	Subject string // "Stock.Reserve"
 	What    string // what changed
 	Who     string // which running program notices, and how
+	// Compatible: nothing that works now stops working. It only says from when on
+	// what is new can be used.
+	Compatible bool
 }
 
 // String reads subject: what: who.
@@ -62,7 +65,9 @@ type breaks struct {
 	compared map[renaming]bool
 }
 
-func (b *breaks) add(subject, what, who string) { b.list = append(b.list, Break{subject, what, who}) }
+func (b *breaks) add(subject, what, who string) {
+	b.list = append(b.list, Break{Subject: subject, What: what, Who: who})
+}
 
 func (b *breaks) kind(old, now *Kind) {
 	changed := func(what string, was, is any) {
@@ -107,8 +112,10 @@ func methodByWire(k *Kind, wire string) *Method {
 func (b *breaks) structs(was, is string) {
 	old, now := b.old.message(was), b.now.message(is)
 	switch {
+	case old.Oneof != now.Oneof:
+		b.add("type "+was, "its form has changed", "neither version can read what the other writes")
 	case old.Is == "" && now.Is == "":
-		b.fields(was, "field", old.Fields, now.Fields)
+		b.fields(was, old.fieldsAre(), old.Fields, now.Fields)
 	case (old.Is == "") != (now.Is == "") || !b.sameType(old.Is, now.Is):
 		b.add("type "+was, "its form has changed", "neither version can read what the other writes")
 	}
@@ -124,7 +131,7 @@ func (b *breaks) fields(of, what string, old, now []*Field) {
 		n := byNumber(now, f.Number)
 		switch {
 		case n == nil || n.Retired:
-			b.add(subject, "gone", "programs of the old version find its zero value")
+			b.add(subject, "gone", goneFor(what))
 			continue
 		case formsDiffer(loose(f.Type), loose(n.Type)):
 			b.add(subject, "was "+f.Type+", is "+n.Type, "either version reads what the other writes only if both types read each other's form")
@@ -142,6 +149,29 @@ func (b *breaks) fields(of, what string, old, now []*Field) {
 		}
 		b.add(subject, "is called "+n.Name, who)
 	}
+	if what == "case" {
+		b.newCases(of, old, now)
+	}
+}
+
+// newCases says of cases that are new what becomes of them in older programs.
+func (b *breaks) newCases(of string, old, now []*Field) {
+	for _, f := range now {
+		if !f.Retired && byNumber(old, f.Number) == nil {
+			b.list = append(b.list, Break{
+				Subject: "case " + of + "." + f.Name, What: "new", Compatible: true,
+				Who: "programs of the old version refuse messages that hold it, and keep it in state without knowing it: pass it once none of them runs",
+			})
+		}
+	}
+}
+
+// goneFor says who notices that a number means nothing any more.
+func goneFor(what string) string {
+	if what == "case" {
+		return "programs of the new version refuse messages of the old that hold it"
+	}
+	return "programs of the old version find its zero value"
 }
 
 // sameType reports whether two types are compatible but for the names of structs,

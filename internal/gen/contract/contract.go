@@ -52,9 +52,11 @@ type Field struct {
 	line    int
 }
 
-// A Message is a struct; or, with Is, another type that holds itself.
+// A Message is a struct; with Oneof an interface, whose fields are its cases; or, with
+// Is, another type that holds itself.
 type Message struct {
 	Name   string
+	Oneof  bool
 	Is     string // "[]Forest" of a Forest; then it has no fields
 	Fields []*Field
 	line   int
@@ -117,6 +119,14 @@ func (c *Contract) message(name string) *Message {
 		return nil
 	}
 	return c.Messages[i]
+}
+
+// fieldsAre is what a message has fields for.
+func (m *Message) fieldsAre() string {
+	if m.Oneof {
+		return "case"
+	}
+	return "field"
 }
 
 func (c *Contract) err(name string) *Error {
@@ -183,7 +193,7 @@ func (c *Contract) lists() []list {
 		}
 	}
 	for _, m := range c.Messages {
-		all = append(all, list{m.Name, "field", &m.Fields})
+		all = append(all, list{m.Name, m.fieldsAre(), &m.Fields})
 	}
 	return all
 }

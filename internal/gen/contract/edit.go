@@ -69,6 +69,9 @@ func (c *Contract) Move(path, name string) error {
 	if slices.ContainsFunc(*fields, func(o *Field) bool { return o.Name == name && !o.Retired }) {
 		return fail("there is a field %s already", name)
 	}
+	if isCase(c, f) { // a case is called as its type, which may stand behind a form: text:Code
+		f.Type = replaceName(f.Type, f.Name, name)
+	}
 	f.Name = name
 	return nil
 }
@@ -175,6 +178,9 @@ func (c *Contract) renameType(name, to string) {
 	}
 	for _, l := range c.lists() {
 		for _, f := range *l.fields {
+			if l.what == "case" && f.Type == name && f.Name == shortName(name) && !f.Retired {
+				f.Name = shortName(to) // it is called as its type
+			}
 			f.Type = replaceName(f.Type, name, to)
 		}
 	}
@@ -185,6 +191,20 @@ func (c *Contract) renameType(name, to string) {
 		e.Name = replaceName(e.Name, name, to)
 	}
 }
+
+// isCase reports whether a field is a case of an interface whose type has no line of
+// its own.
+func isCase(c *Contract, f *Field) bool {
+	for _, m := range c.Messages {
+		if m.Oneof && slices.Contains(m.Fields, f) {
+			return c.message(f.Type) == nil
+		}
+	}
+	return false
+}
+
+// shortName is a type's name without its package.
+func shortName(t string) string { return t[strings.LastIndexByte(t, '.')+1:] }
 
 // replaceName replaces a whole name in a type.
 func replaceName(t, name, to string) string {

@@ -41,10 +41,14 @@ func (o *source) message(t *model.Type) {
 		o.messages[m.Name] = m
 		o.contract.Messages = append(o.contract.Messages, m)
 	}
-	if t.Shape != model.Struct {
+	if t.Shape != model.Struct && t.Shape != model.Oneof {
 		return
 	}
-	m := &Message{Name: o.typeName(t)}
+	m := &Message{Name: o.typeName(t), Oneof: t.Shape == model.Oneof}
+	for i := range t.Cases {
+		c := &t.Cases[i]
+		m.Fields = append(m.Fields, &Field{Name: c.Name, Type: o.typeName(c.Type), set: []*int{&c.Number}})
+	}
 	for i := range t.Fields {
 		f := &t.Fields[i]
 		m.Fields = append(m.Fields, &Field{Name: f.Name, Type: o.typeName(f.Type), set: []*int{&f.Number}})

@@ -34,7 +34,10 @@ func Descriptor(c *Contract, pkg string) (*descriptorpb.FileDescriptorProto, err
 		}
 	}
 	for _, m := range c.Messages {
-		if m.Is == "" {
+		switch {
+		case m.Oneof:
+			d.oneof(d.nameOf(m.Name), m.Fields)
+		case m.Is == "":
 			d.message(d.nameOf(m.Name), m.Fields)
 		}
 	}
@@ -142,6 +145,40 @@ func (d *describing) message(name string, fields []*Field) {
 	d.file.MessageType = append(d.file.MessageType, m)
 }
 
+// oneof adds a message of which one field is set.
+func (d *describing) oneof(name string, cases []*Field) {
+	m := &descriptorpb.DescriptorProto{Name: proto.String(name)}
+	cases = slices.Clone(cases)
+	slices.SortFunc(cases, func(a, b *Field) int { return cmp.Compare(a.Number, b.Number) })
+	taken := map[string]bool{oneofField: true}
+	for _, c := range cases {
+		if c.Retired {
+			m.ReservedRange = append(m.ReservedRange, &descriptorpb.DescriptorProto_ReservedRange{
+				Start: proto.Int32(int32(c.Number)), End: proto.Int32(int32(c.Number + 1)),
+			})
+			continue
+		}
+		field := snake(c.Name)
+		for taken[field] {
+			field += "_"
+		}
+		taken[field] = true
+		f := &descriptorpb.FieldDescriptorProto{
+			Name: proto.String(field), Number: proto.Int32(int32(c.Number)), Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(),
+			OneofIndex: proto.Int32(0),
+		}
+		d.element(f, c.Type)
+		m.Field = append(m.Field, f)
+	}
+	if len(m.Field) > 0 {
+		m.OneofDecl = []*descriptorpb.OneofDescriptorProto{{Name: proto.String(oneofField)}}
+	}
+	d.file.MessageType = append(d.file.MessageType, m)
+}
+
+// oneofField is what protobuf calls the choice in a message of [describing.oneof].
+const oneofField = "value"
+
 // snake is a field's name as protobuf writes names: "OrderID" is order_id.
 func snake(name string) string {
 	var b strings.Builder
@@ -218,6 +255,15 @@ func (p *printer) message(m *descriptorpb.DescriptorProto) {
 	p.line("message %s {", m.GetName())
 	for _, r := range m.GetReservedRange() {
 		p.line("  reserved %d;", r.GetStart())
+	}
+	if choice := m.GetOneofDecl(); len(choice) == 1 && choice[0].GetName() == oneofField {
+		p.line("  oneof %s {", oneofField)
+		for _, f := range m.GetField() {
+			p.line("    %s %s = %d;", p.typeOf(m, f), f.GetName(), f.GetNumber())
+		}
+		p.line("  }")
+		p.line("}")
+		return
 	}
 	for _, f := range m.GetField() {
 		p.line("  %s%s %s = %d;", label(m, f), p.typeOf(m, f), f.GetName(), f.GetNumber())

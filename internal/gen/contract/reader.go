@@ -28,7 +28,10 @@ func (r *reader) fact(line int, words []string) bool {
 	case words[0] == "type" && len(words) == 4 && words[2] == "is" && !retired:
 		r.typeNamed(words[1], line).Is = words[3]
 		return true
-	case words[0] == "type" && len(words) > 2 && words[2] == "field":
+	case words[0] == "type" && len(words) == 3 && words[2] == oneofWord && !retired:
+		r.typeNamed(words[1], line).Oneof = true
+		return true
+	case words[0] == "type" && len(words) > 2 && (words[2] == "field" || words[2] == "case"):
 		m := r.typeNamed(words[1], line)
 		return field(&m.Fields, line, words[3:], retired)
 	case words[0] == "enum":

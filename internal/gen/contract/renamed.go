@@ -42,6 +42,17 @@ func nameOf[T named](x T) string {
 }
 
 func sameField(gone, now *Field) bool { return compatible(gone.Type, now.Type) }
+
+// sameAs compares fields of a kind. A case is called as its type.
+func sameAs(what string) func(gone, now *Field) bool {
+	if what != "case" {
+		return sameField
+	}
+	return func(gone, now *Field) bool {
+		return compatible(replaceName(gone.Type, gone.Name, now.Name), now.Type)
+	}
+}
+
 func sameError(gone, now *Error) bool { return gone.Type == now.Type }
 
 // A renaming is a struct that seems to have another name now.
@@ -135,6 +146,47 @@ func (a *adoption) onlyRenamed(was, is string) bool {
 		}
 	}
 	return false
+}
+
+// caseRenamed reports whether a case is gone because its type has another name now,
+// and notes that. Of several new types the one with the same fields is meant.
+func caseRenamed(a *adoption, gone *Field, added []*Field) bool {
+	was := a.old.message(gone.Type)
+	if was == nil || a.now.message(gone.Type) != nil {
+		return false
+	}
+	best, most := "", -1
+	for _, f := range added {
+		is := a.now.message(f.Type)
+		known := slices.ContainsFunc(a.renamed, func(r renaming) bool { return r.from == gone.Type && r.to == f.Type })
+		taken := slices.ContainsFunc(a.renamed, func(r renaming) bool { return r.from != gone.Type && r.to == f.Type })
+		if is == nil || a.old.message(f.Type) != nil || is.Oneof != was.Oneof || taken {
+			continue
+		}
+		if n := alike(was, is); known || n > most {
+			best, most = f.Type, n
+		}
+		if known {
+			break
+		}
+	}
+	if best == "" {
+		return false
+	}
+	if r := (renaming{gone.Type, best}); !slices.Contains(a.renamed, r) {
+		a.renamed = append(a.renamed, r)
+	}
+	return true
+}
+
+// alike counts the fields of one struct that the other has, too.
+func alike(a, b *Message) (n int) {
+	for _, f := range a.Fields {
+		if slices.ContainsFunc(b.Fields, func(o *Field) bool { return o.Name == f.Name && o.Type == f.Type }) {
+			n++
+		}
+	}
+	return n
 }
 
 // typeNames are the names in a type.

@@ -31,13 +31,16 @@ func Format(c *Contract) []byte {
 		formatKind(k, add)
 	}
 	for _, m := range c.Messages {
-		if m.Is == "" {
-			add(false, "type", m.Name)
-		} else {
+		switch {
+		case m.Oneof:
+			add(false, "type", m.Name, oneofWord)
+		case m.Is != "":
 			add(false, "type", m.Name, "is", m.Is)
+		default:
+			add(false, "type", m.Name)
 		}
 		for _, f := range m.Fields {
-			add(f.Retired, "type", m.Name, "field", f.Number, f.Name, f.Type)
+			add(f.Retired, "type", m.Name, m.fieldsAre(), f.Number, f.Name, f.Type)
 		}
 	}
 	for _, e := range c.Enums {
@@ -59,7 +62,10 @@ func Format(c *Contract) []byte {
 	return []byte(head + strconv.Itoa(version) + "\n" + note + strings.Join(append(lines, ""), "\n"))
 }
 
-const retiredWord = "retired"
+const (
+	retiredWord = "retired"
+	oneofWord   = "oneof"
+)
 
 func formatKind(k *Kind, add func(retired bool, fields ...any)) {
 	add(k.Retired, "kind", k.Name)

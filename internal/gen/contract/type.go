@@ -64,7 +64,7 @@ func (n *namer) typeName(t *model.Type) string {
 // isNamedCircle reports whether a type holds itself and is no struct: it could
 // not be written without its name.
 func isNamedCircle(t *model.Type) bool {
-	return t.Recursive && t.Shape != model.Struct && t.Expr.Op == model.Named
+	return t.Recursive && t.Shape != model.Struct && t.Shape != model.Oneof && t.Expr.Op == model.Named
 }
 
 // unnamed writes a type by what it is made of.

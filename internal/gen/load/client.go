@@ -185,6 +185,7 @@ func (s *source) finishHomes() {
 			h.addForeign(e)
 		}
 		h.unusedAddresses()
+		h.checkOneofs()
 		setTraits(h.crossing.list)
 		h.nameAll()
 		s.model.Clients = append(s.model.Clients, h.model)

@@ -23,6 +23,7 @@ type refusal struct {
 	pos    token.Pos // of the culprit's field, if that is the user's own
 	why    string
 	remedy string
+	told   bool // it has been reported
 	owned  bool // it is declared beside the entity, where its client's package cannot look
 }
 
@@ -168,6 +169,8 @@ func (c *crossing) fill(m *model.Type, t types.Type) (r *refusal) {
 	case *types.Struct:
 		m.Shape = model.Struct
 		return c.fillStruct(m, t, u)
+	case *types.Interface:
+		return c.fillOneof(m, t)
 	}
 	return c.refuse(t)
 }
@@ -260,6 +263,9 @@ func (c *crossing) fillMap(m *model.Type, u *types.Map) (r *refusal) {
 	if m.Key.Shape == model.Pointer || m.Key.Shape == model.Proto {
 		return &refusal{code: CodeType, path: "[key]", why: "a pointer is another key after every call", remedy: "use what it points to as the key"}
 	}
+	if m.Key.Shape == model.Oneof {
+		return &refusal{code: CodeType, path: "[key]", why: "what an interface holds may be another key after every call", remedy: "use a concrete type as the key"}
+	}
 	return c.fillElem(m, u.Elem())
 }
 
@@ -321,6 +327,92 @@ func (c *crossing) fillStruct(m *model.Type, t types.Type, u *types.Struct) *ref
 	return nil
 }
 
+// fillOneof makes the model of an interface.
+func (c *crossing) fillOneof(m *model.Type, t types.Type) *refusal {
+	decl := c.oneofOf(t)
+	if decl == nil {
+		return c.refuse(t)
+	}
+	cases, r := c.oneofCases(t, decl)
+	if r != nil {
+		return r
+	}
+	m.Shape = model.Oneof
+	for i, k := range cases {
+		elem, r := c.of(travels(k.of))
+		if r != nil {
+			r = r.at(".(" + c.short(k.of) + ")")
+			if !r.pos.IsValid() {
+				r.pos, r.remedy = c.at(decl, t), "change that type, or list the other cases in the directive"
+			}
+			return r
+		}
+		m.Cases = append(m.Cases, model.Case{
+			Name: k.name, Number: i + 1, Type: elem,
+			Pointer: k.isPointer() && elem.Shape != model.Proto,
+		})
+	}
+	return nil
+}
+
+// travels is the type that stands for a case on the wire.
+func travels(t types.Type) types.Type {
+	if p, ok := t.(*types.Pointer); ok && !isMessage(t) {
+		return p.Elem()
+	}
+	return t
+}
+
+// oneofOf returns the directive of an interface that is declared in any package, or
+// nil.
+func (c *crossing) oneofOf(t types.Type) *oneof {
+	named, ok := types.Unalias(t).(*types.Named)
+	if !ok || named.Obj().Pkg() == nil {
+		return nil
+	}
+	if named.Obj().Pkg() == c.pkg.Types {
+		return c.oneofs[named.Obj()]
+	}
+	if o, known := c.oneofs[named.Obj()]; known {
+		return o
+	}
+	o := findOneof(c.loader.sourceOf(named.Obj().Pkg().Path(), c.inModule(named.Obj().Pkg())), named.Obj().Name())
+	c.oneofs[named.Obj()] = o
+	return o
+}
+
+// at is the position of an interface that is declared here, or none.
+func (c *crossing) at(o *oneof, t types.Type) token.Pos {
+	if types.Unalias(t).(*types.Named).Obj().Pkg() != c.pkg.Types {
+		return token.NoPos
+	}
+	return o.spec.Name.Pos()
+}
+
+// oneofCases are the implementations of an interface. What is wrong with one that is
+// declared here is reported there, once.
+func (c *crossing) oneofCases(t types.Type, decl *oneof) ([]oneofCase, *refusal) {
+	pkg := types.Unalias(t).(*types.Named).Obj().Pkg()
+	f := &caseFinder{pkg: pkg, file: decl.file, short: c.short, importNamed: c.loader.importNamed}
+	if pkg != c.pkg.Types {
+		f.foreign = c.loader.sourceOf(pkg.Path(), true)
+	}
+	list := f.cases(t, decl)
+	if f.why == "" {
+		return list, nil
+	}
+	r := &refusal{code: CodeOneof, why: f.why, remedy: f.remedy}
+	if pos := c.at(decl, t); pos.IsValid() {
+		if !decl.told {
+			decl.told = true
+			c.add(pos, CodeOneof, r.remedy, "%s: %s", c.short(t), r.why)
+		}
+		r.told = true
+	}
+	r.why = c.short(t) + ": " + r.why
+	return nil, r
+}
+
 // locate gives a refusal the position of the innermost field of the user's own,
 // and the advice that holds for fields.
 func (c *crossing) locate(r *refusal, f *types.Var, own bool) *refusal {
@@ -356,7 +448,7 @@ func (c *crossing) refuse(t types.Type) *refusal {
 	case *types.Signature:
 		why, remedy = "a function cannot cross the wire", "pass an id, and let the entity call back"
 	case *types.Interface:
-		why, remedy = "an interface cannot cross the wire", "use a concrete struct"
+		why, remedy = "an interface cannot cross the wire", "use a concrete struct, or mark an interface of your own //shard:oneof"
 		if types.Identical(t, types.Universe.Lookup("error").Type()) {
 			why, remedy = "an error crosses the wire only as the last result", "pass its text"
 		}

@@ -31,6 +31,7 @@ const (
 	CodeSameMessage Code = "SG206" // two methods that take one message by itself
 	CodeReceiver    Code = "SG207" // a message or hook whose receiver is a copy
 	CodePassedOn    Code = "SG208" // errors of calls that a client's package does not know
+	CodeOneof       Code = "SG209" // what cannot be an interface with cases
 	CodeType        Code = "SG301" // a type that cannot cross the wire
 	CodeUnknownType Code = "SG302" // a type that does not type-check
 	CodeTag         Code = "SG401" // a shard tag that means nothing

@@ -13,7 +13,7 @@ import (
 var (
 	entityDirectives = []string{"entity", "singleton"}
 	methodDirectives = []string{"ignore", "tell"}
-	directives       = slices.Concat(entityDirectives, methodDirectives, []string{"error"})
+	directives       = slices.Concat(entityDirectives, methodDirectives, []string{"error", oneofDirective})
 )
 
 // A marked is a struct with a shard:entity or a shard:singleton directive.
@@ -32,7 +32,7 @@ func (s *source) findDirectives() {
 		attached := s.attachments(file)
 		for _, group := range file.Comments {
 			for _, c := range group.List {
-				s.readComment(c, attached)
+				s.readComment(c, file, attached)
 			}
 		}
 	}
@@ -93,7 +93,7 @@ func (s *source) attachments(file *ast.File) map[*ast.Comment]ast.Node {
 // almost matches comments that look like directives of this tool.
 var almost = regexp.MustCompile(`^(?://|/\*)\s*(?i:shard(?:gen)?)\s*:(\s*)(\w+)(.*)`)
 
-func (s *source) readComment(c *ast.Comment, attached map[*ast.Comment]ast.Node) {
+func (s *source) readComment(c *ast.Comment, file *ast.File, attached map[*ast.Comment]ast.Node) {
 	d, ok := ast.ParseDirective(c.Slash, c.Text)
 	if !ok || d.Tool != "shard" {
 		s.readNearMiss(c)
@@ -107,6 +107,8 @@ func (s *source) readComment(c *ast.Comment, attached map[*ast.Comment]ast.Node)
 		s.markMethod(d, attached[c])
 	case d.Name == "error":
 		s.markError(d, attached[c])
+	case d.Name == oneofDirective:
+		s.markOneof(d, file, attached[c])
 	default:
 		s.add(c.Slash, CodeNearMiss, suggestion(d.Name), "//shard:%s: no such directive", d.Name)
 	}

@@ -143,6 +143,9 @@ func looksLikeID(n *model.Entity, f *types.Var) bool {
 // or at the parameter or field that asks for it.
 func (s *source) refuse(at *types.Var, subject string, r *refusal) {
 	pos := at.Pos()
+	if r.told {
+		return
+	}
 	if r.pos.IsValid() {
 		pos = r.pos
 		if s.reported[pos] {

@@ -170,6 +170,9 @@ func (s *source) errorType(spec *ast.TypeSpec) {
 	}
 	m, r := s.crossing.of(t)
 	if r != nil {
+		if r.told {
+			return
+		}
 		at := pos
 		if r.pos.IsValid() {
 			at = r.pos

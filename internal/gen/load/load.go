@@ -122,6 +122,7 @@ type source struct {
 	packages         map[string]string              // names of packages by path
 	methodDirectives map[token.Pos]*methodDirective // by the position of the method's name
 	errors           []markedError
+	oneofs           map[*types.TypeName]*oneof // interfaces with the directive
 	syntax           *syntax
 	crossing         *crossing
 	loader           *loader
@@ -140,6 +141,7 @@ func newSource(r *report, p *packages.Package, l *loader, claimed map[string]str
 		packages:         make(map[string]string),
 		methodDirectives: make(map[token.Pos]*methodDirective),
 		homes:            make(map[string]*source),
+		oneofs:           make(map[*types.TypeName]*oneof),
 		syntax:           newSyntax(p.Syntax),
 	}
 	if len(p.GoFiles) > 0 {
@@ -180,6 +182,7 @@ func loadPackage(r *report, p *packages.Package, l *loader, claimed map[string]s
 	s.checkKinds()
 	s.finishHomes()
 	s.unusedAddresses()
+	s.checkOneofs()
 	s.constrain()
 	setTraits(s.crossing.list)
 	s.nameAll()
@@ -227,4 +230,33 @@ func parsePosition(pos string) token.Position {
 		*field, p.Filename = n, p.Filename[:i]
 	}
 	return p
+}
+
+// markOneof notes the directive.
+func (s *source) markOneof(d ast.Directive, file *ast.File, at ast.Node) {
+	spec, _ := at.(*ast.TypeSpec)
+	if spec == nil {
+		s.add(d.Slash, CodeMisplaced, "put it into the comment right above one interface, without a blank line between",
+			"//shard:oneof: belongs to no type")
+		return
+	}
+	object, _ := s.pkg.TypesInfo.Defs[spec.Name].(*types.TypeName)
+	switch {
+	case object == nil:
+		s.add(spec.Pos(), CodeUnknownType, "", "%s: its declaration does not type-check", spec.Name.Name)
+	case s.oneofs[object] != nil:
+		s.add(d.Slash, CodeMisplaced, "keep one", "%s: has //shard:oneof already", object.Name())
+	default:
+		s.oneofs[object] = &oneof{spec: spec, file: file, list: d.Args}
+	}
+}
+
+// checkOneofs reports what is wrong with interfaces that nothing passes.
+func (s *source) checkOneofs() {
+	for _, name := range s.pkg.Types.Scope().Names() {
+		o, _ := s.pkg.Types.Scope().Lookup(name).(*types.TypeName)
+		if o != nil && s.oneofs[o] != nil {
+			s.crossing.oneofCases(o.Type(), s.oneofs[o])
+		}
+	}
 }

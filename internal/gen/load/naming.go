@@ -35,6 +35,10 @@ func (s *source) nameAll() {
 		s.add(o.Pos(), CodeTaken, "rename it", "%s: generated code for the clients declares this name", model.ErrorsFunc)
 	}
 	taken[model.ErrorsFunc] = true
+	if o := s.pkg.Types.Scope().Lookup(model.OneofsFunc); o != nil {
+		s.add(o.Pos(), CodeTaken, "rename it", "%s: generated code for the clients declares this name", model.OneofsFunc)
+	}
+	taken[model.OneofsFunc] = true
 	for _, t := range s.crossing.list {
 		t.Name = s.typeName(t.Expr, taken)
 		for _, f := range model.TypeFuncs(t.Name) {

@@ -35,6 +35,8 @@ type loader struct {
 	exports map[string]string            // files by import path
 	files   map[string][]string          // sources of imports, by import path
 	surveys map[string]survey            // by import path
+	// annotated are imports with their source, comments included, by import path.
+	annotated map[string]*packages.Package
 	// parsed are the packages whose imports are known, and checked those that
 	// have types.
 	parsed   map[*packages.Package]bool
@@ -52,8 +54,8 @@ func loadPackages(ctx context.Context, o Options, patterns []string) (*loader, [
 		sources: make(map[string]*packages.Package),
 		exports: make(map[string]string),
 		files:   make(map[string][]string),
-		surveys: make(map[string]survey),
-		parsed:  make(map[*packages.Package]bool), checked: make(map[*packages.Package]bool),
+		surveys: make(map[string]survey), annotated: make(map[string]*packages.Package),
+		parsed: make(map[*packages.Package]bool), checked: make(map[*packages.Package]bool),
 		imported: map[string]*types.Package{"unsafe": types.Unsafe},
 	}
 	if o.Tags != "" {
@@ -283,4 +285,49 @@ func (l *loader) Import(path string) (*types.Package, error) {
 		return nil, fmt.Errorf("import %s: %w", path, err)
 	}
 	return gcexportdata.Read(r, l.config.Fset, l.imported, path)
+}
+
+// sourceOf returns the files of a package that is imported, with their comments, and
+// makes what they import known.
+func (l *loader) sourceOf(path string, inModule bool) []*ast.File {
+	if p := l.roots[path]; p != nil {
+		return p.Syntax
+	}
+	if p := l.annotated[path]; p != nil {
+		return p.Syntax
+	}
+	p := &packages.Package{PkgPath: path, GoFiles: l.files[path]}
+	l.annotated[path] = p
+	first, _, _ := strings.Cut(path, "/")
+	switch {
+	case len(p.GoFiles) > 0 && (inModule || strings.Contains(first, ".")):
+	case inModule: // it is imported by an import alone
+		config := *l.config
+		config.Mode = packages.NeedName | packages.NeedFiles
+		if found, err := packages.Load(&config, path); err == nil && len(found) == 1 {
+			p.GoFiles = found[0].GoFiles
+		}
+	default:
+		p.GoFiles = nil // the standard library has no directives of ours
+	}
+	l.parseAll([]*packages.Package{p}, parseFile)
+	return p.Syntax
+}
+
+// importNamed is the package that a file imports by a name, or nil.
+func (l *loader) importNamed(name string, file *ast.File) *types.Package {
+	if err := l.findImports([]*packages.Package{{Syntax: []*ast.File{file}}}); err != nil {
+		return nil
+	}
+	for _, spec := range file.Imports {
+		path, err := strconv.Unquote(spec.Path.Value)
+		if err != nil || spec.Name != nil && spec.Name.Name != name {
+			continue
+		}
+		p, err := l.Import(path)
+		if err == nil && (spec.Name != nil || p.Name() == name) {
+			return p
+		}
+	}
+	return nil
 }

@@ -38,6 +38,9 @@ func parts(t *model.Type) []*model.Type {
 	for _, f := range t.Fields {
 		list = append(list, f.Type)
 	}
+	for _, c := range t.Cases {
+		list = append(list, c.Type)
+	}
 	return list
 }
 
@@ -58,10 +61,10 @@ func holds(t, target *model.Type, seen map[*model.Type]bool) bool {
 }
 
 // plain: see [model.Type]. It ends on recursive types, whose circles all lead
-// through pointers, slices or maps.
+// through pointers, slices, maps or interfaces.
 func plain(t *model.Type) bool {
 	switch t.Shape {
-	case model.Bytes, model.Time, model.Proto, model.Slice, model.Map, model.Pointer:
+	case model.Bytes, model.Time, model.Proto, model.Slice, model.Map, model.Pointer, model.Oneof:
 		return false
 	case model.Text, model.Binary, model.Gob:
 		return t.Plain // as the loader found it
@@ -81,7 +84,7 @@ func plain(t *model.Type) bool {
 
 func fallible(t *model.Type) bool {
 	switch t.Shape {
-	case model.Text, model.Binary, model.Gob, model.Proto:
+	case model.Text, model.Binary, model.Gob, model.Proto, model.Oneof:
 		return true
 	}
 	if t.Recursive {
@@ -99,6 +102,8 @@ func cloneFallible(t *model.Type) bool {
 	switch t.Shape {
 	case model.Text, model.Binary, model.Gob:
 		return !t.Plain
+	case model.Oneof:
+		return true
 	}
 	if t.Recursive {
 		return true

@@ -190,11 +190,14 @@ func (t *Type) DecodeFunc() string { return "decode" + t.Name }
 // packages that use the clients call it.
 const ErrorsFunc = "ShardErrors"
 
+// OneofsFunc returns the interfaces of the package that have cases, for JSON.
+const OneofsFunc = "shardOneofs"
+
 // TypeFuncs returns the names that a type of that name may declare.
 func TypeFuncs(name string) []string {
 	return []string{
 		"append" + name, "read" + name, "clone" + name, "init" + name, "append" + name + "Element", "read" + name + "Element",
-		"encode" + name, "decode" + name, "known" + name,
+		"encode" + name, "decode" + name, "known" + name, "unknown" + name,
 	}
 }
 

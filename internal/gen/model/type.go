@@ -24,6 +24,7 @@ const (
 	Map
 	Pointer
 	Struct
+	Oneof // an interface with a closed set of implementations
 )
 
 // A Type is a type that crosses the wire.
@@ -45,6 +46,8 @@ type Type struct {
 	// Own are the names of all fields of a Struct that the package declares, in
 	// order; nil where generated code cannot name them all.
 	Own []string
+	// Cases are the types that a Oneof may hold.
+	Cases []Case
 	// IDField is, of a Struct, the field tagged id: it may be a message that says
 	// itself which entity it is for.
 	IDField string
@@ -66,6 +69,26 @@ type Constant struct {
 	Name  string
 	Value string // decimal
 }
+
+// A Case is one of the types that implement an interface.
+type Case struct {
+	Name   string // of the type, without its package
+	Number int    // from 1
+	Type   *Type  // what travels
+	// Pointer: not values of Type implement the interface, but pointers to them.
+	Pointer bool
+}
+
+// Expr is the type of the values that implement the interface.
+func (c *Case) Expr() *Expr {
+	if c.Pointer {
+		return &Expr{Op: PointerTo, Elem: c.Type.Expr}
+	}
+	return c.Type.Expr
+}
+
+// CanBeNil reports whether such a value may be a pointer to nothing.
+func (c *Case) CanBeNil() bool { return c.Pointer || c.Type.Shape == Proto }
 
 // A Skipped field does not cross the wire.
 type Skipped struct {
@@ -113,17 +136,21 @@ func (t *Type) OneField() bool {
 	}
 }
 
-// Message returns the struct of which a field of the type holds at most one: t
-// itself, or what t points to. It returns nil for every other type.
+// Message returns the struct, or the interface with its cases, of which a field of
+// the type holds at most one: t itself, or what t points to. It returns nil for
+// every other type.
 func (t *Type) Message() *Type {
 	switch {
-	case t.Shape == Struct:
+	case t.Shape == Struct || t.Shape == Oneof:
 		return t
-	case t.Shape == Pointer && t.Elem.Shape == Struct:
+	case t.Shape == Pointer && (t.Elem.Shape == Struct || t.Elem.Shape == Oneof):
 		return t.Elem
 	}
 	return nil
 }
+
+// UnknownType stands for a case of the type that a program does not know.
+func (t *Type) UnknownType() string { return "unknown" + t.Name }
 
 // An Expr is a type as Go code writes it.
 type Expr struct {

@@ -141,11 +141,32 @@ func differsByKind(p protoreflect.Value, v reflect.Value) string {
 		same = p.String() == v.String()
 	case reflect.Struct:
 		return differsInStruct(p.Message(), v)
+	case reflect.Interface:
+		return differsInCase(p.Message(), v)
 	default: // what repeats, or may be absent, is a message around it
 		return differsInField(p.Message(), 1, v)
 	}
 	if !same {
 		return fmt.Sprintf(": got %v, want %v", p.Interface(), v)
+	}
+	return ""
+}
+
+// differsInCase compares what an interface holds with the field that is set.
+func differsInCase(m protoreflect.Message, v reflect.Value) string {
+	fd := m.WhichOneof(m.Descriptor().Oneofs().ByName("value"))
+	switch {
+	case v.IsNil() && fd == nil:
+		return ""
+	case v.IsNil() || fd == nil:
+		return fmt.Sprintf(": field %v is set, want that of %v", fd, v)
+	}
+	held := v.Elem()
+	if held.Kind() == reflect.Pointer && !isMessage(held.Type()) {
+		held = held.Elem()
+	}
+	if why := differsInElement(m.Get(fd), held); why != "" {
+		return "." + string(fd.Name()) + why
 	}
 	return ""
 }

@@ -22,6 +22,8 @@ var methods = map[string]codegen.Method{
 	"EchoPromoted":  dispatchZooEchoPromoted,
 	"EchoTexts":     dispatchZooEchoTexts,
 	"EchoCode":      dispatchZooEchoCode,
+	"EchoOneofs":    dispatchZooEchoOneofs,
+	"EchoShapes":    dispatchZooEchoShapes,
 	"EchoBare":      dispatchZooEchoBare,
 	"Fail":          dispatchZooFail,
 }

@@ -55,6 +55,12 @@ type ZooAPI interface {
 	// EchoCode returns what it is given.
 	EchoCode(_ context.Context, v Code) (Code, error)
 
+	// EchoOneofs returns what it is given.
+	EchoOneofs(_ context.Context, v Oneofs) (Oneofs, error)
+
+	// EchoShapes returns what it is given.
+	EchoShapes(_ context.Context, one Shape, more ...Shape) (Shape, []Shape, error)
+
 	// EchoBare returns what it is given: types that no struct holds.
 	EchoBare(_ context.Context, m map[string][]int, s [][]byte, p *int, t time.Time, n *wrapperspb.StringValue, more ...Name) (map[string][]int, [][]byte, *int, time.Time, *wrapperspb.StringValue, []Name, error)
 
@@ -500,6 +506,78 @@ func (r ZooRef) EchoCode(ctx context.Context, v Code) (result Code, err error) {
 	return result, nil
 }
 
+// EchoOneofs returns what it is given.
+func (r ZooRef) EchoOneofs(ctx context.Context, v Oneofs) (result Oneofs, err error) {
+	turn, err := r.ref.Begin(ctx, "EchoOneofs")
+	if err != nil {
+		return result, err
+	}
+	if e, ok := turn.Entity.(*Zoo); ok {
+		defer turn.End("EchoOneofs", &err)
+		if v, err = cloneOneofs(v); err != nil {
+			return result, &codegen.ArgumentsError{Err: &codegen.EncodeError{What: "arguments of Zoo.EchoOneofs", Err: err}}
+		}
+		if result, err = e.EchoOneofs(turn.Context, v); err != nil {
+			return Oneofs{}, err
+		}
+		if result, err = cloneOneofs(result); err != nil {
+			return Oneofs{}, &codegen.ResultsError{Err: &codegen.EncodeError{What: "results of Zoo.EchoOneofs", Err: err}}
+		}
+		return result, nil
+	}
+	call := r.ref.Call(ctx, "EchoOneofs")
+	if call.Args, err = appendZooEchoOneofsArgs(call.Args, v); err != nil {
+		return result, r.ref.NotEncoded("EchoOneofs", err)
+	}
+	reply, err := call.Do()
+	if err != nil {
+		return result, err
+	}
+	if result, err = decodeZooEchoOneofsReply(reply); err != nil {
+		return result, r.ref.NotDecoded("EchoOneofs", err)
+	}
+	return result, nil
+}
+
+// EchoShapes returns what it is given.
+func (r ZooRef) EchoShapes(ctx context.Context, one Shape, more ...Shape) (result Shape, result2 []Shape, err error) {
+	turn, err := r.ref.Begin(ctx, "EchoShapes")
+	if err != nil {
+		return result, result2, err
+	}
+	if e, ok := turn.Entity.(*Zoo); ok {
+		defer turn.End("EchoShapes", &err)
+		if one, err = cloneShape(one, codegen.MaxDepth); err != nil {
+			return result, result2, &codegen.ArgumentsError{Err: &codegen.EncodeError{What: "arguments of Zoo.EchoShapes", Err: err}}
+		}
+		if more, err = cloneShapeSlice(more); err != nil {
+			return result, result2, &codegen.ArgumentsError{Err: &codegen.EncodeError{What: "arguments of Zoo.EchoShapes", Err: err}}
+		}
+		if result, result2, err = e.EchoShapes(turn.Context, one, more...); err != nil {
+			return nil, nil, err
+		}
+		if result, err = cloneShape(result, codegen.MaxDepth); err != nil {
+			return nil, nil, &codegen.ResultsError{Err: &codegen.EncodeError{What: "results of Zoo.EchoShapes", Err: err}}
+		}
+		if result2, err = cloneShapeSlice(result2); err != nil {
+			return nil, nil, &codegen.ResultsError{Err: &codegen.EncodeError{What: "results of Zoo.EchoShapes", Err: err}}
+		}
+		return result, result2, nil
+	}
+	call := r.ref.Call(ctx, "EchoShapes")
+	if call.Args, err = appendZooEchoShapesArgs(call.Args, one, more); err != nil {
+		return result, result2, r.ref.NotEncoded("EchoShapes", err)
+	}
+	reply, err := call.Do()
+	if err != nil {
+		return result, result2, err
+	}
+	if result, result2, err = decodeZooEchoShapesReply(reply); err != nil {
+		return result, result2, r.ref.NotDecoded("EchoShapes", err)
+	}
+	return result, result2, nil
+}
+
 // EchoBare returns what it is given: types that no struct holds.
 func (r ZooRef) EchoBare(ctx context.Context, m map[string][]int, s [][]byte, p *int, t time.Time, n *wrapperspb.StringValue, more ...Name) (result map[string][]int, result2 [][]byte, result3 *int, result4 time.Time, result5 *wrapperspb.StringValue, result6 []Name, err error) {
 	turn, err := r.ref.Begin(ctx, "EchoBare")
@@ -708,6 +786,30 @@ func (t ZooTell) EchoCode(ctx context.Context, v Code) error {
 	return call.Send()
 }
 
+// EchoOneofs is [ZooAPI.EchoOneofs] without an answer.
+func (t ZooTell) EchoOneofs(ctx context.Context, v Oneofs) error {
+	call, err := t.ref.BeginTell(ctx, "EchoOneofs")
+	if err != nil {
+		return err
+	}
+	if call.Args, err = appendZooEchoOneofsArgs(call.Args, v); err != nil {
+		return t.ref.NotEncoded("EchoOneofs", err)
+	}
+	return call.Send()
+}
+
+// EchoShapes is [ZooAPI.EchoShapes] without an answer.
+func (t ZooTell) EchoShapes(ctx context.Context, one Shape, more ...Shape) error {
+	call, err := t.ref.BeginTell(ctx, "EchoShapes")
+	if err != nil {
+		return err
+	}
+	if call.Args, err = appendZooEchoShapesArgs(call.Args, one, more); err != nil {
+		return t.ref.NotEncoded("EchoShapes", err)
+	}
+	return call.Send()
+}
+
 // EchoBare is [ZooAPI.EchoBare] without an answer.
 func (t2 ZooTell) EchoBare(ctx context.Context, m map[string][]int, s [][]byte, p *int, t time.Time, n *wrapperspb.StringValue, more ...Name) error {
 	call, err := t2.ref.BeginTell(ctx, "EchoBare")
@@ -756,18 +858,20 @@ func HostZoo(n *shard.Node, factory func() *Zoo, opts ...shard.HostOption) error
 			"EchoForest":    dispatchZooEchoForest,
 			"EchoLists":     dispatchZooEchoLists,
 			"EchoMaps":      dispatchZooEchoMaps,
+			"EchoOneofs":    dispatchZooEchoOneofs,
 			"EchoOptional":  dispatchZooEchoOptional,
 			"EchoOthers":    dispatchZooEchoOthers,
 			"EchoPage":      dispatchZooEchoPage,
 			"EchoPromoted":  dispatchZooEchoPromoted,
 			"EchoScalars":   dispatchZooEchoScalars,
+			"EchoShapes":    dispatchZooEchoShapes,
 			"EchoTexts":     dispatchZooEchoTexts,
 			"EchoTree":      dispatchZooEchoTree,
 			"Fail":          dispatchZooFail,
 			"Plain":         dispatchZooPlain,
 		},
 		Struct:      (*Zoo)(nil),
-		Exported:    15,
+		Exported:    17,
 		SetID:       setZooID,
 		AppendState: appendZooState,
 		DecodeState: decodeZooState,
@@ -783,7 +887,7 @@ func zooKind() codegen.Kind {
 		Package:  "github.com/shardgen/shardgen/internal/gen/zoo",
 		Shards:   16,
 		HashName: "xxh64",
-		Methods:  []string{"EchoBare", "EchoCode", "EchoEmbedding", "EchoForest", "EchoLists", "EchoMaps", "EchoOptional", "EchoOthers", "EchoPage", "EchoPromoted", "EchoScalars", "EchoTexts", "EchoTree", "Fail", "Plain"},
+		Methods:  []string{"EchoBare", "EchoCode", "EchoEmbedding", "EchoForest", "EchoLists", "EchoMaps", "EchoOneofs", "EchoOptional", "EchoOthers", "EchoPage", "EchoPromoted", "EchoScalars", "EchoShapes", "EchoTexts", "EchoTree", "Fail", "Plain"},
 		JSON:     zooJSON,
 		Errors:   ShardErrors,
 		Stateful: true,
@@ -990,6 +1094,38 @@ func dispatchZooEchoCode(ctx context.Context, entity any, args, out []byte) ([]b
 		return out, err
 	}
 	if out, err = appendZooEchoCodeReply(out, result); err != nil {
+		return out, &codegen.ResultsError{Err: err}
+	}
+	return out, nil
+}
+
+// dispatchZooEchoOneofs runs [Zoo.EchoOneofs] on encoded arguments.
+func dispatchZooEchoOneofs(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
+	v, err := decodeZooEchoOneofsArgs(args)
+	if err != nil {
+		return out, &codegen.ArgumentsError{Err: err}
+	}
+	result, err := entity.(*Zoo).EchoOneofs(ctx, v)
+	if err != nil || out == nil {
+		return out, err
+	}
+	if out, err = appendZooEchoOneofsReply(out, result); err != nil {
+		return out, &codegen.ResultsError{Err: err}
+	}
+	return out, nil
+}
+
+// dispatchZooEchoShapes runs [Zoo.EchoShapes] on encoded arguments.
+func dispatchZooEchoShapes(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
+	one, more, err := decodeZooEchoShapesArgs(args)
+	if err != nil {
+		return out, &codegen.ArgumentsError{Err: err}
+	}
+	result, result2, err := entity.(*Zoo).EchoShapes(ctx, one, more...)
+	if err != nil || out == nil {
+		return out, err
+	}
+	if out, err = appendZooEchoShapesReply(out, result, result2); err != nil {
 		return out, &codegen.ResultsError{Err: err}
 	}
 	return out, nil
@@ -1523,6 +1659,96 @@ func decodeZooEchoCodeReply(b []byte) (result Code, err error) {
 	return result, d.Err("results of Zoo.EchoCode")
 }
 
+// appendZooEchoOneofsArgs encodes the arguments of Zoo.EchoOneofs.
+func appendZooEchoOneofsArgs(b []byte, v Oneofs) (_ []byte, err error) {
+	if b, err = appendOneofs(b, 1, v); err != nil {
+		return b, &codegen.EncodeError{What: "arguments of Zoo.EchoOneofs", Err: err}
+	}
+	return b, nil
+}
+
+// decodeZooEchoOneofsArgs decodes the arguments of Zoo.EchoOneofs.
+func decodeZooEchoOneofsArgs(b []byte) (v Oneofs, err error) {
+	initOneofs(&v)
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		if d.Field() == 1 {
+			readOneofs(&d, &v)
+		}
+	}
+	return v, d.Err("arguments of Zoo.EchoOneofs")
+}
+
+// appendZooEchoOneofsReply encodes the results of Zoo.EchoOneofs.
+func appendZooEchoOneofsReply(b []byte, result Oneofs) (_ []byte, err error) {
+	if b, err = appendOneofs(b, 1, result); err != nil {
+		return b, &codegen.EncodeError{What: "results of Zoo.EchoOneofs", Err: err}
+	}
+	return b, nil
+}
+
+// decodeZooEchoOneofsReply decodes the results of Zoo.EchoOneofs.
+func decodeZooEchoOneofsReply(b []byte) (result Oneofs, err error) {
+	initOneofs(&result)
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		if d.Field() == 1 {
+			readOneofs(&d, &result)
+		}
+	}
+	return result, d.Err("results of Zoo.EchoOneofs")
+}
+
+// appendZooEchoShapesArgs encodes the arguments of Zoo.EchoShapes.
+func appendZooEchoShapesArgs(b []byte, one Shape, more []Shape) (_ []byte, err error) {
+	if b, err = appendShape(b, 1, one, codegen.MaxDepth); err != nil {
+		return b, &codegen.EncodeError{What: "arguments of Zoo.EchoShapes", Err: err}
+	}
+	if b, err = appendShapeSlice(b, 2, more); err != nil {
+		return b, &codegen.EncodeError{What: "arguments of Zoo.EchoShapes", Err: err}
+	}
+	return b, nil
+}
+
+// decodeZooEchoShapesArgs decodes the arguments of Zoo.EchoShapes.
+func decodeZooEchoShapesArgs(b []byte) (one Shape, more []Shape, err error) {
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			readShape(&d, &one)
+		case 2:
+			readShapeSlice(&d, &more)
+		}
+	}
+	return one, more, d.Err("arguments of Zoo.EchoShapes")
+}
+
+// appendZooEchoShapesReply encodes the results of Zoo.EchoShapes.
+func appendZooEchoShapesReply(b []byte, result Shape, result2 []Shape) (_ []byte, err error) {
+	if b, err = appendShape(b, 1, result, codegen.MaxDepth); err != nil {
+		return b, &codegen.EncodeError{What: "results of Zoo.EchoShapes", Err: err}
+	}
+	if b, err = appendShapeSlice(b, 2, result2); err != nil {
+		return b, &codegen.EncodeError{What: "results of Zoo.EchoShapes", Err: err}
+	}
+	return b, nil
+}
+
+// decodeZooEchoShapesReply decodes the results of Zoo.EchoShapes.
+func decodeZooEchoShapesReply(b []byte) (result Shape, result2 []Shape, err error) {
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			readShape(&d, &result)
+		case 2:
+			readShapeSlice(&d, &result2)
+		}
+	}
+	return result, result2, d.Err("results of Zoo.EchoShapes")
+}
+
 // appendZooEchoBareArgs encodes the arguments of Zoo.EchoBare.
 func appendZooEchoBareArgs(b []byte, m map[string][]int, s [][]byte, p *int, t time.Time, n *wrapperspb.StringValue, more []Name) (_ []byte, err error) {
 	b = appendStringIntSliceMap(b, 1, m)
@@ -1637,6 +1863,8 @@ func zooJSON(method string) codegen.JSONMethod {
 		return codegen.JSONMethod{Args: jsonZooEchoListsArgs, Reply: jsonZooEchoListsReply}
 	case "EchoMaps":
 		return codegen.JSONMethod{Args: jsonZooEchoMapsArgs, Reply: jsonZooEchoMapsReply}
+	case "EchoOneofs":
+		return codegen.JSONMethod{Args: jsonZooEchoOneofsArgs, Reply: jsonZooEchoOneofsReply}
 	case "EchoOptional":
 		return codegen.JSONMethod{Args: jsonZooEchoOptionalArgs, Reply: jsonZooEchoOptionalReply}
 	case "EchoOthers":
@@ -1647,6 +1875,8 @@ func zooJSON(method string) codegen.JSONMethod {
 		return codegen.JSONMethod{Args: jsonZooEchoPromotedArgs, Reply: jsonZooEchoPromotedReply}
 	case "EchoScalars":
 		return codegen.JSONMethod{Args: jsonZooEchoScalarsArgs, Reply: jsonZooEchoScalarsReply}
+	case "EchoShapes":
+		return codegen.JSONMethod{Args: jsonZooEchoShapesArgs, Reply: jsonZooEchoShapesReply}
 	case "EchoTexts":
 		return codegen.JSONMethod{Args: jsonZooEchoTextsArgs, Reply: jsonZooEchoTextsReply}
 	case "EchoTree":
@@ -1913,6 +2143,46 @@ func jsonZooEchoCodeReply(reply []byte) ([]byte, error) {
 	return codegen.WriteJSON("results of Zoo.EchoCode", codegen.JSONField{Name: "result1", Value: &result})
 }
 
+// jsonZooEchoOneofsArgs encodes the arguments of Zoo.EchoOneofs, which come as
+// JSON.
+func jsonZooEchoOneofsArgs(b, text []byte) ([]byte, error) {
+	var v Oneofs
+	initOneofs(&v)
+	if err := codegen.ReadJSON(text, "arguments of Zoo.EchoOneofs", codegen.JSONField{Name: "v", Value: codegen.JSONOneof(&v, shardOneofs())}); err != nil {
+		return nil, err
+	}
+	return appendZooEchoOneofsArgs(b, v)
+}
+
+// jsonZooEchoOneofsReply writes the results of Zoo.EchoOneofs as JSON.
+func jsonZooEchoOneofsReply(reply []byte) ([]byte, error) {
+	result, err := decodeZooEchoOneofsReply(reply)
+	if err != nil {
+		return nil, err
+	}
+	return codegen.WriteJSON("results of Zoo.EchoOneofs", codegen.JSONField{Name: "result1", Value: codegen.JSONOneof(&result, shardOneofs())})
+}
+
+// jsonZooEchoShapesArgs encodes the arguments of Zoo.EchoShapes, which come as
+// JSON.
+func jsonZooEchoShapesArgs(b, text []byte) ([]byte, error) {
+	var one Shape
+	var more []Shape
+	if err := codegen.ReadJSON(text, "arguments of Zoo.EchoShapes", codegen.JSONField{Name: "one", Value: codegen.JSONOneof(&one, shardOneofs())}, codegen.JSONField{Name: "more", Value: codegen.JSONOneof(&more, shardOneofs())}); err != nil {
+		return nil, err
+	}
+	return appendZooEchoShapesArgs(b, one, more)
+}
+
+// jsonZooEchoShapesReply writes the results of Zoo.EchoShapes as JSON.
+func jsonZooEchoShapesReply(reply []byte) ([]byte, error) {
+	result, result2, err := decodeZooEchoShapesReply(reply)
+	if err != nil {
+		return nil, err
+	}
+	return codegen.WriteJSON("results of Zoo.EchoShapes", codegen.JSONField{Name: "result1", Value: codegen.JSONOneof(&result, shardOneofs())}, codegen.JSONField{Name: "result2", Value: codegen.JSONOneof(&result2, shardOneofs())})
+}
+
 // jsonZooEchoBareArgs encodes the arguments of Zoo.EchoBare, which come as
 // JSON.
 func jsonZooEchoBareArgs(b, text []byte) ([]byte, error) {
@@ -1983,6 +2253,12 @@ func appendZooState(b []byte, entity any) ([]byte, error) {
 	if b, err = appendTexts(b, 13, e.texts); err != nil {
 		return nil, &codegen.EncodeError{What: "state of Zoo", Err: err}
 	}
+	if b, err = appendOneofs(b, 14, e.oneofs); err != nil {
+		return nil, &codegen.EncodeError{What: "state of Zoo", Err: err}
+	}
+	if b, err = appendShape(b, 15, e.shape, codegen.MaxDepth); err != nil {
+		return nil, &codegen.EncodeError{What: "state of Zoo", Err: err}
+	}
 	return b, nil
 }
 
@@ -2009,7 +2285,10 @@ func decodeZooState(entity any, b []byte) (skipped bool, err error) {
 	initPromoted(&e.promoted)
 	e.texts = Texts{}
 	initTexts(&e.texts)
-	d := codegen.NewDecoder(b)
+	e.oneofs = Oneofs{}
+	initOneofs(&e.oneofs)
+	e.shape = nil
+	d := codegen.NewStateDecoder(b)
 	for d.Next() {
 		switch d.Field() {
 		case 1:
@@ -2038,6 +2317,10 @@ func decodeZooState(entity any, b []byte) (skipped bool, err error) {
 			readPromoted(&d, &e.promoted)
 		case 13:
 			readTexts(&d, &e.texts)
+		case 14:
+			readOneofs(&d, &e.oneofs)
+		case 15:
+			readShape(&d, &e.shape)
 		}
 	}
 	return d.Skipped(), d.Err("state of Zoo")
@@ -2069,6 +2352,10 @@ func knownZooState(num int) (bool, codegen.Fields) {
 		return true, knownPromoted
 	case 13:
 		return true, knownTexts
+	case 14:
+		return true, knownOneofs
+	case 15:
+		return true, knownShape
 	}
 	return false, nil
 }
@@ -2347,6 +2634,25 @@ func appendStringSliceElement(b []byte, num int, v []string) []byte {
 
 // readStringSliceElement decodes an element into a []string.
 func readStringSliceElement(d *codegen.Decoder, v *[]string) {
+	outer := d.Enter()
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadStrings(d, v)
+		}
+	}
+	d.Leave(outer)
+}
+
+// appendNamesElement encodes a Names as an element: a message with it in field
+// 1.
+func appendNamesElement(b []byte, num int, v Names) []byte {
+	b, at := codegen.Open(b, num)
+	b = codegen.AppendStrings(b, 1, v)
+	return codegen.Close(b, at)
+}
+
+// readNamesElement decodes an element into a Names.
+func readNamesElement(d *codegen.Decoder, v *Names) {
 	outer := d.Enter()
 	for d.Next() {
 		if d.Field() == 1 {
@@ -5564,6 +5870,1255 @@ func cloneKeyKeyMap(v map[Key]Key) (_ map[Key]Key, err error) {
 	return c, nil
 }
 
+// appendOneofs encodes an Oneofs as field num.
+func appendOneofs(b []byte, num int, v Oneofs) (_ []byte, err error) {
+	b, at := codegen.Open(b, num)
+	if b, err = appendShape(b, 1, v.Shape, codegen.MaxDepth); err != nil {
+		return b, err
+	}
+	if b, err = appendAny(b, 2, v.Any); err != nil {
+		return b, err
+	}
+	if b, err = appendShapeSlice(b, 3, v.Shapes); err != nil {
+		return b, err
+	}
+	if b, err = appendAnySlice(b, 4, v.Anys); err != nil {
+		return b, err
+	}
+	if b, err = appendNameShapeMap(b, 5, v.ByName); err != nil {
+		return b, err
+	}
+	if b, err = appendShapePointer(b, 6, v.Pointer); err != nil {
+		return b, err
+	}
+	if b, err = appendShapeArray2(b, 7, v.Pair); err != nil {
+		return b, err
+	}
+	if b, err = appendShapeSliceSlice(b, 8, v.Rows); err != nil {
+		return b, err
+	}
+	if b, err = appendFigure(b, 9, v.Same); err != nil {
+		return b, err
+	}
+	if b, err = appendFrame(b, 10, v.Frame, codegen.MaxDepth); err != nil {
+		return b, err
+	}
+	if b, err = appendFramePointerSlice(b, 11, v.Frames); err != nil {
+		return b, err
+	}
+	return codegen.Close(b, at), nil
+}
+
+// readOneofs decodes a field into an Oneofs.
+func readOneofs(d *codegen.Decoder, v *Oneofs) {
+	initOneofs(v)
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			readShape(d, &v.Shape)
+		case 2:
+			readAny(d, &v.Any)
+		case 3:
+			readShapeSlice(d, &v.Shapes)
+		case 4:
+			readAnySlice(d, &v.Anys)
+		case 5:
+			readNameShapeMap(d, &v.ByName)
+		case 6:
+			readShapePointer(d, &v.Pointer)
+		case 7:
+			readShapeArray2(d, &v.Pair)
+		case 8:
+			readShapeSliceSlice(d, &v.Rows)
+		case 9:
+			readFigure(d, &v.Same)
+		case 10:
+			readFrame(d, &v.Frame)
+		case 11:
+			readFramePointerSlice(d, &v.Frames)
+		}
+	}
+	d.Leave(outer)
+}
+
+// initOneofs makes the maps that are nil in an Oneofs.
+func initOneofs(v *Oneofs) {
+	codegen.InitMap(&v.ByName)
+}
+
+// cloneOneofs copies an Oneofs, as it would arrive.
+func cloneOneofs(v Oneofs) (_ Oneofs, err error) {
+	if v.Shape, err = cloneShape(v.Shape, codegen.MaxDepth); err != nil {
+		return Oneofs{}, err
+	}
+	if v.Any, err = cloneAny(v.Any); err != nil {
+		return Oneofs{}, err
+	}
+	if v.Shapes, err = cloneShapeSlice(v.Shapes); err != nil {
+		return Oneofs{}, err
+	}
+	if v.Anys, err = cloneAnySlice(v.Anys); err != nil {
+		return Oneofs{}, err
+	}
+	if v.ByName, err = cloneNameShapeMap(v.ByName); err != nil {
+		return Oneofs{}, err
+	}
+	if v.Pointer, err = cloneShapePointer(v.Pointer); err != nil {
+		return Oneofs{}, err
+	}
+	if v.Pair, err = cloneShapeArray2(v.Pair); err != nil {
+		return Oneofs{}, err
+	}
+	if v.Rows, err = cloneShapeSliceSlice(v.Rows); err != nil {
+		return Oneofs{}, err
+	}
+	if v.Same, err = cloneFigure(v.Same); err != nil {
+		return Oneofs{}, err
+	}
+	if v.Frame, err = cloneFrame(v.Frame, codegen.MaxDepth); err != nil {
+		return Oneofs{}, err
+	}
+	if v.Frames, err = cloneFramePointerSlice(v.Frames); err != nil {
+		return Oneofs{}, err
+	}
+	return v, nil
+}
+
+// knownOneofs reports which fields of an Oneofs are known.
+func knownOneofs(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1, 6:
+		return true, knownShape
+	case 2:
+		return true, knownAny
+	case 3, 4, 5, 7, 8, 11:
+		return true, nil
+	case 9:
+		return true, knownFigure
+	case 10:
+		return true, knownFrame
+	}
+	return false, nil
+}
+
+// appendShape encodes a Shape as field num.
+func appendShape(b []byte, num int, v Shape, depth int) (_ []byte, err error) {
+	if depth == 0 {
+		return b, codegen.ErrDepth
+	}
+	b, at := codegen.Open(b, num)
+	switch c := v.(type) {
+	case nil:
+	case Circle:
+		b = appendCircle(b, 1, c)
+	case Dot:
+		b = appendDot(b, 2, c)
+	case Frame:
+		if b, err = appendFrame(b, 3, c, depth-1); err != nil {
+			return b, err
+		}
+	case *Grid:
+		if c == nil {
+			return b, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Shape", c)
+		}
+		b = appendGridElement(b, 4, *c)
+	case Group:
+		if b, err = appendGroupElement(b, 5, c, depth-1); err != nil {
+			return b, err
+		}
+	case Index:
+		if b, err = appendIndexElement(b, 6, c, depth-1); err != nil {
+			return b, err
+		}
+	case *Seal:
+		if c == nil {
+			return b, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Shape", c)
+		}
+		if b, err = codegen.PutText(b, 7, *c); err != nil {
+			return b, err
+		}
+	case *Square:
+		if c == nil {
+			return b, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Shape", c)
+		}
+		b = appendSquare(b, 8, *c)
+	case Sum:
+		if b, err = appendSum(b, 9, c, depth-1); err != nil {
+			return b, err
+		}
+	case Word:
+		b = codegen.PutString(b, 10, c)
+	default:
+		if b, err = codegen.AppendUnknownCase(b, "github.com/shardgen/shardgen/internal/gen/zoo.Shape", v); err != nil {
+			return b, err
+		}
+	}
+	return codegen.Close(b, at), nil
+}
+
+// readShape decodes a field into a Shape.
+func readShape(d *codegen.Decoder, v *Shape) {
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			c, _ := (*v).(Circle)
+			initCircle(&c)
+			readCircle(d, &c)
+			*v = c
+		case 2:
+			c, _ := (*v).(Dot)
+			readDot(d, &c)
+			*v = c
+		case 3:
+			c, _ := (*v).(Frame)
+			readFrame(d, &c)
+			*v = c
+		case 4:
+			c, _ := (*v).(*Grid)
+			if c == nil {
+				c = new(Grid)
+			}
+			readGridElement(d, c)
+			*v = c
+		case 5:
+			c, _ := (*v).(Group)
+			readGroupElement(d, &c)
+			*v = c
+		case 6:
+			c, _ := (*v).(Index)
+			codegen.InitMap(&c)
+			readIndexElement(d, &c)
+			*v = c
+		case 7:
+			c, _ := (*v).(*Seal)
+			if c == nil {
+				c = new(Seal)
+			}
+			codegen.ReadText(d, c)
+			*v = c
+		case 8:
+			c, _ := (*v).(*Square)
+			if c == nil {
+				c = new(Square)
+			}
+			readSquare(d, c)
+			*v = c
+		case 9:
+			c, _ := (*v).(Sum)
+			readSum(d, &c)
+			*v = c
+		case 10:
+			c, _ := (*v).(Word)
+			codegen.ReadString(d, &c)
+			*v = c
+		default:
+			if c, kept := d.UnknownCase("github.com/shardgen/shardgen/internal/gen/zoo.Shape"); kept {
+				*v = unknownShape{kept: c}
+			}
+		}
+	}
+	d.Leave(outer)
+}
+
+// unknownShape stands in a state for a case of Shape that this program does not
+// know. It is kept, and its methods panic.
+type unknownShape struct {
+	Shape
+	kept codegen.UnknownCase
+}
+
+// ShardUnknownCase returns the case as it came.
+func (u unknownShape) ShardUnknownCase() codegen.UnknownCase {
+	return u.kept
+}
+
+// cloneShape copies a Shape, as it would arrive.
+func cloneShape(v Shape, depth int) (_ Shape, err error) {
+	if depth == 0 {
+		return nil, codegen.ErrDepth
+	}
+	switch c := v.(type) {
+	case nil:
+		return nil, nil
+	case Circle:
+		return cloneCircle(c), nil
+	case Dot:
+		return c, nil
+	case Frame:
+		e, err := cloneFrame(c, depth-1)
+		if err != nil {
+			return nil, err
+		}
+		return e, nil
+	case *Grid:
+		if c == nil {
+			return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Shape", c)
+		}
+		e := *c
+		return &e, nil
+	case Group:
+		e, err := cloneGroup(c, depth-1)
+		if err != nil {
+			return nil, err
+		}
+		return e, nil
+	case Index:
+		e, err := cloneIndex(c, depth-1)
+		if err != nil {
+			return nil, err
+		}
+		return e, nil
+	case *Seal:
+		if c == nil {
+			return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Shape", c)
+		}
+		e, err := codegen.CloneText(*c)
+		if err != nil {
+			return nil, err
+		}
+		return &e, nil
+	case *Square:
+		if c == nil {
+			return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Shape", c)
+		}
+		e := *c
+		return &e, nil
+	case Sum:
+		e, err := cloneSum(c, depth-1)
+		if err != nil {
+			return nil, err
+		}
+		return e, nil
+	case Word:
+		return c, nil
+	}
+	return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Shape", v)
+}
+
+// knownShape reports what is known of the cases of a Shape. Those that are not
+// are kept in the value.
+func knownShape(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1:
+		return true, knownCircle
+	case 2:
+		return true, knownDot
+	case 3:
+		return true, knownFrame
+	case 4, 5, 6, 7, 10:
+		return true, nil
+	case 8:
+		return true, knownSquare
+	case 9:
+		return true, knownSum
+	}
+	return true, nil
+}
+
+// appendCircle encodes a Circle as field num.
+func appendCircle(b []byte, num int, v Circle) []byte {
+	b, at := codegen.Open(b, num)
+	b = codegen.AppendInt(b, 1, v.Radius)
+	b = appendStringIntMap(b, 2, v.Tags)
+	b = codegen.AppendTime(b, 3, v.At)
+	return codegen.Close(b, at)
+}
+
+// readCircle decodes a field into a Circle.
+func readCircle(d *codegen.Decoder, v *Circle) {
+	initCircle(v)
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadInt(d, &v.Radius)
+		case 2:
+			readStringIntMap(d, &v.Tags)
+		case 3:
+			codegen.ReadTime(d, &v.At)
+		}
+	}
+	d.Leave(outer)
+}
+
+// initCircle makes the maps that are nil in a Circle.
+func initCircle(v *Circle) {
+	codegen.InitMap(&v.Tags)
+}
+
+// cloneCircle copies a Circle, as it would arrive.
+func cloneCircle(v Circle) Circle {
+	v.Tags = codegen.CloneMap(v.Tags)
+	v.At = codegen.CloneTime(v.At)
+	return v
+}
+
+// knownCircle reports which fields of a Circle are known.
+func knownCircle(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1, 2, 3:
+		return true, nil
+	}
+	return false, nil
+}
+
+// appendDot encodes a Dot as field num.
+func appendDot(b []byte, num int, v Dot) []byte {
+	b, at := codegen.Open(b, num)
+	return codegen.Close(b, at)
+}
+
+// readDot decodes a field into a Dot.
+func readDot(d *codegen.Decoder, v *Dot) {
+	outer := d.Enter()
+	for d.Next() {
+		// Nothing is known here: skip it.
+	}
+	d.Leave(outer)
+}
+
+// knownDot reports which fields of a Dot are known.
+func knownDot(_ int) (bool, codegen.Fields) {
+	return false, nil
+}
+
+// appendFrame encodes a Frame as field num.
+func appendFrame(b []byte, num int, v Frame, depth int) (_ []byte, err error) {
+	if depth == 0 {
+		return b, codegen.ErrDepth
+	}
+	b, at := codegen.Open(b, num)
+	if b, err = appendShape(b, 1, v.Shape, depth-1); err != nil {
+		return b, err
+	}
+	b = codegen.AppendUint(b, 2, v.Width)
+	return codegen.Close(b, at), nil
+}
+
+// readFrame decodes a field into a Frame.
+func readFrame(d *codegen.Decoder, v *Frame) {
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			readShape(d, &v.Shape)
+		case 2:
+			codegen.ReadUint(d, &v.Width)
+		}
+	}
+	d.Leave(outer)
+}
+
+// cloneFrame copies a Frame, as it would arrive.
+func cloneFrame(v Frame, depth int) (_ Frame, err error) {
+	if depth == 0 {
+		return Frame{}, codegen.ErrDepth
+	}
+	if v.Shape, err = cloneShape(v.Shape, depth-1); err != nil {
+		return Frame{}, err
+	}
+	return v, nil
+}
+
+// knownFrame reports which fields of a Frame are known.
+func knownFrame(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1:
+		return true, knownShape
+	case 2:
+		return true, nil
+	}
+	return false, nil
+}
+
+// appendGridElement encodes a Grid as an element: a message with it in field 1.
+func appendGridElement(b []byte, num int, v Grid) []byte {
+	b, at := codegen.Open(b, num)
+	b = codegen.AppendInts(b, 1, v[:])
+	return codegen.Close(b, at)
+}
+
+// readGrid decodes a field into a Grid.
+func readGrid(d *codegen.Decoder, v *Grid) {
+	var s []int
+	codegen.ReadInts(d, &s)
+	codegen.Fill(d, v[:], s)
+}
+
+// readGridElement decodes an element into a Grid.
+func readGridElement(d *codegen.Decoder, v *Grid) {
+	outer := d.Enter()
+	for d.Next() {
+		if d.Field() == 1 {
+			readGrid(d, v)
+		}
+	}
+	d.Leave(outer)
+}
+
+// appendGroup encodes a Group as field num.
+func appendGroup(b []byte, num int, v Group, depth int) (_ []byte, err error) {
+	if depth == 0 {
+		return b, codegen.ErrDepth
+	}
+	for _, e := range v {
+		if b, err = appendShape(b, num, e, depth-1); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+// appendGroupElement encodes a Group as an element: a message with it in field
+// 1.
+func appendGroupElement(b []byte, num int, v Group, depth int) (_ []byte, err error) {
+	b, at := codegen.Open(b, num)
+	if b, err = appendGroup(b, 1, v, depth); err != nil {
+		return b, err
+	}
+	return codegen.Close(b, at), nil
+}
+
+// readGroup decodes a field into a Group.
+func readGroup(d *codegen.Decoder, v *Group) {
+	var e Shape
+	readShape(d, &e)
+	*v = append(*v, e)
+}
+
+// readGroupElement decodes an element into a Group.
+func readGroupElement(d *codegen.Decoder, v *Group) {
+	outer := d.Enter()
+	for d.Next() {
+		if d.Field() == 1 {
+			readGroup(d, v)
+		}
+	}
+	d.Leave(outer)
+}
+
+// cloneGroup copies a Group, as it would arrive.
+func cloneGroup(v Group, depth int) (_ Group, err error) {
+	if depth == 0 {
+		return nil, codegen.ErrDepth
+	}
+	if len(v) == 0 {
+		return nil, nil
+	}
+	c := make(Group, len(v))
+	for i, e := range v {
+		if c[i], err = cloneShape(e, depth-1); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// appendIndex encodes an Index as field num.
+func appendIndex(b []byte, num int, v Index, depth int) (_ []byte, err error) {
+	if depth == 0 {
+		return b, codegen.ErrDepth
+	}
+	for _, key := range codegen.SortedKeys(v) {
+		var at int
+		b, at = codegen.Open(b, num)
+		b = codegen.PutString(b, 1, key)
+		if b, err = appendShape(b, 2, v[key], depth-1); err != nil {
+			return b, err
+		}
+		b = codegen.Close(b, at)
+	}
+	return b, nil
+}
+
+// appendIndexElement encodes an Index as an element: a message with it in field
+// 1.
+func appendIndexElement(b []byte, num int, v Index, depth int) (_ []byte, err error) {
+	b, at := codegen.Open(b, num)
+	if b, err = appendIndex(b, 1, v, depth); err != nil {
+		return b, err
+	}
+	return codegen.Close(b, at), nil
+}
+
+// readIndex decodes a field into an Index.
+func readIndex(d *codegen.Decoder, v *Index) {
+	var key Name
+	var e Shape
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadString(d, &key)
+		case 2:
+			readShape(d, &e)
+		}
+	}
+	d.Leave(outer)
+	codegen.InitMap(v)
+	(*v)[key] = e
+}
+
+// readIndexElement decodes an element into an Index.
+func readIndexElement(d *codegen.Decoder, v *Index) {
+	codegen.InitMap(v)
+	outer := d.Enter()
+	for d.Next() {
+		if d.Field() == 1 {
+			readIndex(d, v)
+		}
+	}
+	d.Leave(outer)
+}
+
+// cloneIndex copies an Index, as it would arrive.
+func cloneIndex(v Index, depth int) (_ Index, err error) {
+	if depth == 0 {
+		return nil, codegen.ErrDepth
+	}
+	c := make(Index, len(v))
+	for key, e := range v {
+		if c[key], err = cloneShape(e, depth-1); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// appendSquare encodes a Square as field num.
+func appendSquare(b []byte, num int, v Square) []byte {
+	b, at := codegen.Open(b, num)
+	b = codegen.AppendString(b, 1, v.Side)
+	return codegen.Close(b, at)
+}
+
+// readSquare decodes a field into a Square.
+func readSquare(d *codegen.Decoder, v *Square) {
+	outer := d.Enter()
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadString(d, &v.Side)
+		}
+	}
+	d.Leave(outer)
+}
+
+// knownSquare reports which fields of a Square are known.
+func knownSquare(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1:
+		return true, nil
+	}
+	return false, nil
+}
+
+// appendSum encodes a Sum as field num.
+func appendSum(b []byte, num int, v Sum, depth int) (_ []byte, err error) {
+	if depth == 0 {
+		return b, codegen.ErrDepth
+	}
+	b, at := codegen.Open(b, num)
+	if b, err = appendShape(b, 1, v.Left, depth-1); err != nil {
+		return b, err
+	}
+	if b, err = appendShape(b, 2, v.Right, depth-1); err != nil {
+		return b, err
+	}
+	return codegen.Close(b, at), nil
+}
+
+// readSum decodes a field into a Sum.
+func readSum(d *codegen.Decoder, v *Sum) {
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			readShape(d, &v.Left)
+		case 2:
+			readShape(d, &v.Right)
+		}
+	}
+	d.Leave(outer)
+}
+
+// cloneSum copies a Sum, as it would arrive.
+func cloneSum(v Sum, depth int) (_ Sum, err error) {
+	if depth == 0 {
+		return Sum{}, codegen.ErrDepth
+	}
+	if v.Left, err = cloneShape(v.Left, depth-1); err != nil {
+		return Sum{}, err
+	}
+	if v.Right, err = cloneShape(v.Right, depth-1); err != nil {
+		return Sum{}, err
+	}
+	return v, nil
+}
+
+// knownSum reports which fields of a Sum are known.
+func knownSum(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1, 2:
+		return true, knownShape
+	}
+	return false, nil
+}
+
+// appendAny encodes an Any as field num.
+func appendAny(b []byte, num int, v Any) (_ []byte, err error) {
+	b, at := codegen.Open(b, num)
+	switch c := v.(type) {
+	case nil:
+	case int64:
+		b = codegen.PutInt(b, 1, c)
+	case bool:
+		b = codegen.PutBool(b, 2, c)
+	case string:
+		b = codegen.PutString(b, 3, c)
+	case *Square:
+		if c == nil {
+			return b, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Any", c)
+		}
+		b = appendSquare(b, 4, *c)
+	case Point:
+		b = appendPoint(b, 5, c)
+	case Names:
+		b = appendNamesElement(b, 6, c)
+	case Page[Point]:
+		if b, err = appendPagePoint(b, 7, c, codegen.MaxDepth); err != nil {
+			return b, err
+		}
+	case time.Time:
+		b = codegen.PutTime(b, 8, c)
+	case netip.Addr:
+		if b, err = codegen.PutBinary(b, 9, c); err != nil {
+			return b, err
+		}
+	case *wrapperspb.StringValue:
+		if c == nil {
+			return b, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Any", c)
+		}
+		if b, err = codegen.PutProto(b, 10, c); err != nil {
+			return b, err
+		}
+	default:
+		if b, err = codegen.AppendUnknownCase(b, "github.com/shardgen/shardgen/internal/gen/zoo.Any", v); err != nil {
+			return b, err
+		}
+	}
+	return codegen.Close(b, at), nil
+}
+
+// readAny decodes a field into an Any.
+func readAny(d *codegen.Decoder, v *Any) {
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			c, _ := (*v).(int64)
+			codegen.ReadInt(d, &c)
+			*v = c
+		case 2:
+			c, _ := (*v).(bool)
+			codegen.ReadBool(d, &c)
+			*v = c
+		case 3:
+			c, _ := (*v).(string)
+			codegen.ReadString(d, &c)
+			*v = c
+		case 4:
+			c, _ := (*v).(*Square)
+			if c == nil {
+				c = new(Square)
+			}
+			readSquare(d, c)
+			*v = c
+		case 5:
+			c, _ := (*v).(Point)
+			readPoint(d, &c)
+			*v = c
+		case 6:
+			c, _ := (*v).(Names)
+			readNamesElement(d, &c)
+			*v = c
+		case 7:
+			c, _ := (*v).(Page[Point])
+			readPagePoint(d, &c)
+			*v = c
+		case 8:
+			c, _ := (*v).(time.Time)
+			codegen.ReadTime(d, &c)
+			*v = c
+		case 9:
+			c, _ := (*v).(netip.Addr)
+			codegen.ReadBinary(d, &c)
+			*v = c
+		case 10:
+			c, _ := (*v).(*wrapperspb.StringValue)
+			codegen.ReadProto(d, &c)
+			*v = c
+		default:
+			if c, kept := d.UnknownCase("github.com/shardgen/shardgen/internal/gen/zoo.Any"); kept {
+				*v = unknownAny{kept: c}
+			}
+		}
+	}
+	d.Leave(outer)
+}
+
+// unknownAny stands in a state for a case of Any that this program does not
+// know. It is kept, and its methods panic.
+type unknownAny struct {
+	Any
+	kept codegen.UnknownCase
+}
+
+// ShardUnknownCase returns the case as it came.
+func (u unknownAny) ShardUnknownCase() codegen.UnknownCase {
+	return u.kept
+}
+
+// cloneAny copies an Any, as it would arrive.
+func cloneAny(v Any) (_ Any, err error) {
+	switch c := v.(type) {
+	case nil:
+		return nil, nil
+	case int64:
+		return c, nil
+	case bool:
+		return c, nil
+	case string:
+		return c, nil
+	case *Square:
+		if c == nil {
+			return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Any", c)
+		}
+		e := *c
+		return &e, nil
+	case Point:
+		return c, nil
+	case Names:
+		return codegen.CloneSlice(c), nil
+	case Page[Point]:
+		e, err := clonePagePoint(c, codegen.MaxDepth)
+		if err != nil {
+			return nil, err
+		}
+		return e, nil
+	case time.Time:
+		return codegen.CloneTime(c), nil
+	case netip.Addr:
+		return c, nil
+	case *wrapperspb.StringValue:
+		if c == nil {
+			return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Any", c)
+		}
+		return codegen.CloneProtoElement(c), nil
+	}
+	return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Any", v)
+}
+
+// knownAny reports what is known of the cases of an Any. Those that are not are
+// kept in the value.
+func knownAny(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1, 2, 3, 6, 8, 9, 10:
+		return true, nil
+	case 4:
+		return true, knownSquare
+	case 5:
+		return true, knownPoint
+	case 7:
+		return true, knownPagePoint
+	}
+	return true, nil
+}
+
+// appendShapeSlice encodes a []Shape as field num.
+func appendShapeSlice(b []byte, num int, v []Shape) (_ []byte, err error) {
+	for _, e := range v {
+		if b, err = appendShape(b, num, e, codegen.MaxDepth); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+// appendShapeSliceElement encodes a []Shape as an element: a message with it in
+// field 1.
+func appendShapeSliceElement(b []byte, num int, v []Shape) (_ []byte, err error) {
+	b, at := codegen.Open(b, num)
+	if b, err = appendShapeSlice(b, 1, v); err != nil {
+		return b, err
+	}
+	return codegen.Close(b, at), nil
+}
+
+// readShapeSlice decodes a field into a []Shape.
+func readShapeSlice(d *codegen.Decoder, v *[]Shape) {
+	var e Shape
+	readShape(d, &e)
+	*v = append(*v, e)
+}
+
+// readShapeSliceElement decodes an element into a []Shape.
+func readShapeSliceElement(d *codegen.Decoder, v *[]Shape) {
+	outer := d.Enter()
+	for d.Next() {
+		if d.Field() == 1 {
+			readShapeSlice(d, v)
+		}
+	}
+	d.Leave(outer)
+}
+
+// cloneShapeSlice copies a []Shape, as it would arrive.
+func cloneShapeSlice(v []Shape) (_ []Shape, err error) {
+	if len(v) == 0 {
+		return nil, nil
+	}
+	c := make([]Shape, len(v))
+	for i, e := range v {
+		if c[i], err = cloneShape(e, codegen.MaxDepth); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// appendAnySlice encodes a []Any as field num.
+func appendAnySlice(b []byte, num int, v []Any) (_ []byte, err error) {
+	for _, e := range v {
+		if b, err = appendAny(b, num, e); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+// readAnySlice decodes a field into a []Any.
+func readAnySlice(d *codegen.Decoder, v *[]Any) {
+	var e Any
+	readAny(d, &e)
+	*v = append(*v, e)
+}
+
+// cloneAnySlice copies a []Any, as it would arrive.
+func cloneAnySlice(v []Any) (_ []Any, err error) {
+	if len(v) == 0 {
+		return nil, nil
+	}
+	c := make([]Any, len(v))
+	for i, e := range v {
+		if c[i], err = cloneAny(e); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// appendNameShapeMap encodes a map[Name]Shape as field num.
+func appendNameShapeMap(b []byte, num int, v map[Name]Shape) (_ []byte, err error) {
+	for _, key := range codegen.SortedKeys(v) {
+		var at int
+		b, at = codegen.Open(b, num)
+		b = codegen.PutString(b, 1, key)
+		if b, err = appendShape(b, 2, v[key], codegen.MaxDepth); err != nil {
+			return b, err
+		}
+		b = codegen.Close(b, at)
+	}
+	return b, nil
+}
+
+// readNameShapeMap decodes a field into a map[Name]Shape.
+func readNameShapeMap(d *codegen.Decoder, v *map[Name]Shape) {
+	var key Name
+	var e Shape
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadString(d, &key)
+		case 2:
+			readShape(d, &e)
+		}
+	}
+	d.Leave(outer)
+	codegen.InitMap(v)
+	(*v)[key] = e
+}
+
+// cloneNameShapeMap copies a map[Name]Shape, as it would arrive.
+func cloneNameShapeMap(v map[Name]Shape) (_ map[Name]Shape, err error) {
+	c := make(map[Name]Shape, len(v))
+	for key, e := range v {
+		if c[key], err = cloneShape(e, codegen.MaxDepth); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// appendShapePointer encodes a *Shape as field num.
+func appendShapePointer(b []byte, num int, v *Shape) (_ []byte, err error) {
+	if v == nil {
+		return b, nil
+	}
+	return appendShape(b, num, *v, codegen.MaxDepth)
+}
+
+// readShapePointer decodes a field into a *Shape.
+func readShapePointer(d *codegen.Decoder, v **Shape) {
+	if *v == nil {
+		*v = new(Shape)
+	}
+	readShape(d, *v)
+}
+
+// cloneShapePointer copies a *Shape, as it would arrive.
+func cloneShapePointer(v *Shape) (_ *Shape, err error) {
+	if v == nil {
+		return nil, nil
+	}
+	c, err := cloneShape(*v, codegen.MaxDepth)
+	if err != nil {
+		return nil, err
+	}
+	return &c, nil
+}
+
+// appendShapeArray2 encodes a [2]Shape as field num.
+func appendShapeArray2(b []byte, num int, v [2]Shape) (_ []byte, err error) {
+	b, at := codegen.Open(b, num)
+	for _, e := range v {
+		if b, err = appendShape(b, 1, e, codegen.MaxDepth); err != nil {
+			return b, err
+		}
+	}
+	return codegen.Close(b, at), nil
+}
+
+// readShapeArray2 decodes a field into a [2]Shape.
+func readShapeArray2(d *codegen.Decoder, v *[2]Shape) {
+	var s []Shape
+	outer := d.Enter()
+	for d.Next() {
+		if d.Field() == 1 {
+			var e Shape
+			readShape(d, &e)
+			s = append(s, e)
+		}
+	}
+	d.Leave(outer)
+	codegen.Fill(d, v[:], s)
+}
+
+// cloneShapeArray2 copies a [2]Shape, as it would arrive.
+func cloneShapeArray2(v [2]Shape) (_ [2]Shape, err error) {
+	for i, e := range v {
+		if v[i], err = cloneShape(e, codegen.MaxDepth); err != nil {
+			return [2]Shape{}, err
+		}
+	}
+	return v, nil
+}
+
+// appendShapeSliceSlice encodes a [][]Shape as field num.
+func appendShapeSliceSlice(b []byte, num int, v [][]Shape) (_ []byte, err error) {
+	for _, e := range v {
+		if b, err = appendShapeSliceElement(b, num, e); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+// readShapeSliceSlice decodes a field into a [][]Shape.
+func readShapeSliceSlice(d *codegen.Decoder, v *[][]Shape) {
+	var e []Shape
+	readShapeSliceElement(d, &e)
+	*v = append(*v, e)
+}
+
+// cloneShapeSliceSlice copies a [][]Shape, as it would arrive.
+func cloneShapeSliceSlice(v [][]Shape) (_ [][]Shape, err error) {
+	if len(v) == 0 {
+		return nil, nil
+	}
+	c := make([][]Shape, len(v))
+	for i, e := range v {
+		if c[i], err = cloneShapeSlice(e); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// appendFigure encodes a Figure as field num.
+func appendFigure(b []byte, num int, v Figure) (_ []byte, err error) {
+	b, at := codegen.Open(b, num)
+	switch c := v.(type) {
+	case nil:
+	case Dot:
+		b = appendDot(b, 1, c)
+	case Sum:
+		if b, err = appendSum(b, 2, c, codegen.MaxDepth); err != nil {
+			return b, err
+		}
+	default:
+		if b, err = codegen.AppendUnknownCase(b, "github.com/shardgen/shardgen/internal/gen/zoo.Figure", v); err != nil {
+			return b, err
+		}
+	}
+	return codegen.Close(b, at), nil
+}
+
+// readFigure decodes a field into a Figure.
+func readFigure(d *codegen.Decoder, v *Figure) {
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			c, _ := (*v).(Dot)
+			readDot(d, &c)
+			*v = c
+		case 2:
+			c, _ := (*v).(Sum)
+			readSum(d, &c)
+			*v = c
+		default:
+			if c, kept := d.UnknownCase("github.com/shardgen/shardgen/internal/gen/zoo.Figure"); kept {
+				*v = unknownFigure{kept: c}
+			}
+		}
+	}
+	d.Leave(outer)
+}
+
+// unknownFigure stands in a state for a case of Figure that this program does
+// not know. It is kept, and its methods panic.
+type unknownFigure struct {
+	Figure
+	kept codegen.UnknownCase
+}
+
+// ShardUnknownCase returns the case as it came.
+func (u unknownFigure) ShardUnknownCase() codegen.UnknownCase {
+	return u.kept
+}
+
+// cloneFigure copies a Figure, as it would arrive.
+func cloneFigure(v Figure) (_ Figure, err error) {
+	switch c := v.(type) {
+	case nil:
+		return nil, nil
+	case Dot:
+		return c, nil
+	case Sum:
+		e, err := cloneSum(c, codegen.MaxDepth)
+		if err != nil {
+			return nil, err
+		}
+		return e, nil
+	}
+	return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Figure", v)
+}
+
+// knownFigure reports what is known of the cases of a Figure. Those that are
+// not are kept in the value.
+func knownFigure(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1:
+		return true, knownDot
+	case 2:
+		return true, knownSum
+	}
+	return true, nil
+}
+
+// appendFramePointerSlice encodes a []*Frame as field num.
+func appendFramePointerSlice(b []byte, num int, v []*Frame) (_ []byte, err error) {
+	for _, e := range v {
+		if b, err = appendFramePointerElement(b, num, e); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+// readFramePointerSlice decodes a field into a []*Frame.
+func readFramePointerSlice(d *codegen.Decoder, v *[]*Frame) {
+	var e *Frame
+	readFramePointerElement(d, &e)
+	*v = append(*v, e)
+}
+
+// cloneFramePointerSlice copies a []*Frame, as it would arrive.
+func cloneFramePointerSlice(v []*Frame) (_ []*Frame, err error) {
+	if len(v) == 0 {
+		return nil, nil
+	}
+	c := make([]*Frame, len(v))
+	for i, e := range v {
+		if c[i], err = cloneFramePointer(e); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// appendFramePointer encodes a *Frame as field num.
+func appendFramePointer(b []byte, num int, v *Frame) (_ []byte, err error) {
+	if v == nil {
+		return b, nil
+	}
+	return appendFrame(b, num, *v, codegen.MaxDepth)
+}
+
+// appendFramePointerElement encodes a *Frame as an element: a message with it
+// in field 1.
+func appendFramePointerElement(b []byte, num int, v *Frame) (_ []byte, err error) {
+	b, at := codegen.Open(b, num)
+	if b, err = appendFramePointer(b, 1, v); err != nil {
+		return b, err
+	}
+	return codegen.Close(b, at), nil
+}
+
+// readFramePointer decodes a field into a *Frame.
+func readFramePointer(d *codegen.Decoder, v **Frame) {
+	if *v == nil {
+		*v = new(Frame)
+	}
+	readFrame(d, *v)
+}
+
+// readFramePointerElement decodes an element into a *Frame.
+func readFramePointerElement(d *codegen.Decoder, v **Frame) {
+	outer := d.Enter()
+	for d.Next() {
+		if d.Field() == 1 {
+			readFramePointer(d, v)
+		}
+	}
+	d.Leave(outer)
+}
+
+// cloneFramePointer copies a *Frame, as it would arrive.
+func cloneFramePointer(v *Frame) (_ *Frame, err error) {
+	if v == nil {
+		return nil, nil
+	}
+	c, err := cloneFrame(*v, codegen.MaxDepth)
+	if err != nil {
+		return nil, err
+	}
+	return &c, nil
+}
+
 // appendStringIntSliceMap encodes a map[string][]int as field num.
 func appendStringIntSliceMap(b []byte, num int, v map[string][]int) []byte {
 	for _, key := range codegen.SortedKeys(v) {
@@ -5603,11 +7158,45 @@ func cloneStringIntSliceMap(v map[string][]int) map[string][]int {
 	return c
 }
 
+// shardOneofs returns the interfaces that have cases, for JSON.
+func shardOneofs() map[any]map[string]any {
+	return map[any]map[string]any{
+		(*Shape)(nil): {
+			"Circle": *new(Circle),
+			"Dot":    *new(Dot),
+			"Frame":  *new(Frame),
+			"Grid":   *new(*Grid),
+			"Group":  *new(Group),
+			"Index":  *new(Index),
+			"Seal":   *new(*Seal),
+			"Square": *new(*Square),
+			"Sum":    *new(Sum),
+			"Word":   *new(Word),
+		},
+		(*Any)(nil): {
+			"Addr":        *new(netip.Addr),
+			"Names":       *new(Names),
+			"PagePoint":   *new(Page[Point]),
+			"Point":       *new(Point),
+			"Square":      *new(*Square),
+			"StringValue": *new(*wrapperspb.StringValue),
+			"Time":        *new(time.Time),
+			"bool":        *new(bool),
+			"int64":       *new(int64),
+			"string":      *new(string),
+		},
+		(*Figure)(nil): {
+			"Dot": *new(Dot),
+			"Sum": *new(Sum),
+		},
+	}
+}
+
 // All fields are known here: one more does not compile until it is generated
 // for.
 var (
 	_ = func(e *Zoo) *Zoo {
-		return &Zoo{e.ID, e.Scalars, e.Lists, e.Maps, e.optional, e.tree, e.bare, e.since, e.others, e.forest, e.page, e.embedding, e.promoted, e.texts, e.seen}
+		return &Zoo{e.ID, e.Scalars, e.Lists, e.Maps, e.optional, e.tree, e.bare, e.since, e.others, e.forest, e.page, e.embedding, e.promoted, e.texts, e.oneofs, e.shape, e.seen}
 	}
 	_ = func(v Scalars) Scalars {
 		return Scalars{v.Bool, v.Int, v.Int8, v.Int16, v.Int32, v.Int64, v.Uint, v.Uint8, v.Uint16, v.Uint32, v.Uint64, v.Float32, v.Float64, v.String, v.Rune, v.Flag, v.Tiny, v.Count, v.Name, v.Wait}
@@ -5638,4 +7227,11 @@ var (
 	_ = func(v Texts) Texts {
 		return Texts{v.Code, v.Codes, v.ByCode, v.Pointer, v.Pair, v.Cents, v.Stakes, v.Key, v.Keys, v.ByKey, v.Prefix, v.AddrPort}
 	}
+	_ = func(v Oneofs) Oneofs {
+		return Oneofs{v.Shape, v.Any, v.Shapes, v.Anys, v.ByName, v.Pointer, v.Pair, v.Rows, v.Same, v.Frame, v.Frames}
+	}
+	_ = func(v Circle) Circle { return Circle{v.Radius, v.Tags, v.At} }
+	_ = func(v Frame) Frame { return Frame{v.Shape, v.Width} }
+	_ = func(v Square) Square { return Square{v.Side} }
+	_ = func(v Sum) Sum { return Sum{v.Left, v.Right} }
 )

@@ -63,9 +63,50 @@ func random(r *rand.Rand, v reflect.Value, depth int) {
 				random(r, v.Field(i), depth-1)
 			}
 		}
+	case reflect.Interface:
+		randomCase(r, v, depth)
 	default:
 		panic("cannot make a " + v.Type().String())
 	}
+}
+
+// casesOf are the types that an interface may hold.
+var casesOf = map[reflect.Type][]reflect.Type{
+	reflect.TypeFor[Shape](): {
+		reflect.TypeFor[Circle](), reflect.TypeFor[*Square](), reflect.TypeFor[Dot](), reflect.TypeFor[Word](), reflect.TypeFor[*Grid](),
+		reflect.TypeFor[*Seal](), reflect.TypeFor[Group](), reflect.TypeFor[Sum](), reflect.TypeFor[Index](), reflect.TypeFor[Frame](),
+	},
+	reflect.TypeFor[Any](): {
+		reflect.TypeFor[int64](), reflect.TypeFor[bool](), reflect.TypeFor[string](), reflect.TypeFor[*Square](), reflect.TypeFor[Point](),
+		reflect.TypeFor[Names](), reflect.TypeFor[Page[Point]](), reflect.TypeFor[time.Time](), reflect.TypeFor[netip.Addr](),
+		reflect.TypeFor[*wrapperspb.StringValue](),
+	},
+	reflect.TypeFor[Figured](): {reflect.TypeFor[Dot](), reflect.TypeFor[Sum]()},
+}
+
+func randomCase(r *rand.Rand, v reflect.Value, depth int) {
+	v.SetZero()
+	cases := casesOf[v.Type()]
+	if depth <= 0 || r.IntN(len(cases)+1) == 0 {
+		return
+	}
+	t := cases[r.IntN(len(cases))]
+	if t.Kind() != reflect.Pointer {
+		made := reflect.New(t).Elem()
+		random(r, made, depth-1)
+		v.Set(made)
+		return
+	}
+	made := reflect.New(t.Elem()) // one to nothing is refused
+	switch made := made.Interface().(type) {
+	case *wrapperspb.StringValue:
+		made.Value = fmt.Sprint(r.IntN(3))
+	case *Seal:
+		made.code = Code(fmt.Sprint(r.IntN(3)))
+	default:
+		random(r, reflect.ValueOf(made).Elem(), depth-1)
+	}
+	v.Set(made)
 }
 
 func randomMap(r *rand.Rand, v reflect.Value, depth int) {
@@ -196,6 +237,11 @@ func (c comparison) differ(a, b reflect.Value) string {
 func (c comparison) differInNil(a, b reflect.Value) string {
 	switch a.Kind() {
 	case reflect.Slice, reflect.Map, reflect.Pointer:
+	case reflect.Interface:
+		if a.IsNil() != b.IsNil() {
+			return fmt.Sprintf(": nil is %v and %v", a.IsNil(), b.IsNil())
+		}
+		return ""
 	default:
 		return ""
 	}

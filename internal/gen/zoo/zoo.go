@@ -219,6 +219,8 @@ type Zoo struct {
 	embedding Embedding   `shard:"state"`
 	promoted  Promoted    `shard:"state"`
 	texts     Texts       `shard:"state"`
+	oneofs    Oneofs      `shard:"state"`
+	shape     Shape       `shard:"state"`
 	seen      any         // what the last message brought
 }
 
@@ -274,6 +276,15 @@ func (z *Zoo) EchoTexts(_ context.Context, v Texts) (Texts, error) { z.seen = v;
 
 // EchoCode returns what it is given.
 func (z *Zoo) EchoCode(_ context.Context, v Code) (Code, error) { z.seen = v; return v, nil }
+
+// EchoOneofs returns what it is given.
+func (z *Zoo) EchoOneofs(_ context.Context, v Oneofs) (Oneofs, error) { z.seen = v; return v, nil }
+
+// EchoShapes returns what it is given.
+func (z *Zoo) EchoShapes(_ context.Context, one Shape, more ...Shape) (Shape, []Shape, error) {
+	z.seen = []any{one, more}
+	return one, more, nil
+}
 
 // EchoBare returns what it is given: types that no struct holds.
 func (z *Zoo) EchoBare(

@@ -93,7 +93,7 @@ func TestResultsBesideAnErrorDoNotArrive(t *testing.T) {
 
 // stateOf is where a zoo keeps its state.
 func stateOf(z *Zoo) []any {
-	return []any{&z.Scalars, &z.Lists, &z.Maps, &z.optional, &z.tree, &z.bare, &z.since, &z.others, &z.forest, &z.page, &z.embedding, &z.promoted, &z.texts}
+	return []any{&z.Scalars, &z.Lists, &z.Maps, &z.optional, &z.tree, &z.bare, &z.since, &z.others, &z.forest, &z.page, &z.embedding, &z.promoted, &z.texts, &z.oneofs, &z.shape}
 }
 
 func randomZoo(r *rand.Rand, depth int) *Zoo {

@@ -1,0 +1,119 @@
+package zoo
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/shardgen/shardgen/runtime/codegen"
+)
+
+// TestWhatIsNoCaseIsRefused: a value that could not be told from another where it
+// arrives is refused, near as far.
+func TestWhatIsNoCaseIsRefused(t *testing.T) {
+	for name, tt := range map[string]struct {
+		v    Shape
+		want string
+	}{
+		"pointer where the case is a value": {&Circle{}, "*zoo.Circle is none of its cases"},
+		"nil pointer":                       {(*Square)(nil), "a nil *zoo.Square"},
+		"of another package":                {struct{ Shape }{Dot{}}, "is none of its cases"},
+		"unknown":                           {unknownShape{}, "is not known here"},
+		"inside":                            {Sum{Left: Group{nil, (*Grid)(nil)}}, "a nil *zoo.Grid"},
+	} {
+		for _, c := range []codegen.Caller{&local{zoo: &Zoo{}}, &remote{zoo: &Zoo{}}} {
+			if _, _, err := NewZooClient(c).Ref(1).EchoShapes(context.Background(), tt.v); err == nil || name != "unknown" && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%T: %s: got %v, want an error with %q", c, name, err, tt.want)
+			}
+		}
+	}
+}
+
+// newer is a state whose shape, and one in a list of them, is a case that was added later.
+func newer() (state, field []byte) {
+	field = protowire.AppendString(protowire.AppendTag(nil, 99, protowire.BytesType), "pentagon")
+	state = protowire.AppendTag(nil, 15, protowire.BytesType)
+	state = protowire.AppendBytes(state, field)
+	list := protowire.AppendBytes(protowire.AppendTag(nil, 3, protowire.BytesType), field)
+	state = protowire.AppendTag(state, 14, protowire.BytesType)
+	return protowire.AppendBytes(state, list), field
+}
+
+// TestUnknownCasesAreKeptInState: an older program keeps what it does not know, also in
+// elements, and gives it back.
+func TestUnknownCasesAreKeptInState(t *testing.T) {
+	state, field := newer()
+	z := &Zoo{}
+	if skipped, err := decodeZooState(z, state); err != nil || skipped {
+		t.Fatalf("got skipped=%v, %v, want all kept", skipped, err)
+	}
+	for what, v := range map[string]Shape{"shape": z.shape, "element": z.oneofs.Shapes[0]} {
+		if _, ok := v.(unknownShape); !ok {
+			t.Errorf("%s: got %T, want a case that is not known", what, v)
+		}
+	}
+	again := &Zoo{}
+	if _, err := decodeZooState(again, encodedState(z)); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(again.shape, z.shape) || !reflect.DeepEqual(again.oneofs, z.oneofs) {
+		t.Errorf("encoded again: got %#v, want %#v", again.shape, z.shape)
+	}
+	if b := encodedState(&Zoo{shape: z.shape}); !strings.Contains(string(b), string(field)) {
+		t.Errorf("got %x, want %x in it", b, field)
+	}
+	z.shape = Dot{} // the program sets it anew: what came is gone
+	if b := encodedState(&Zoo{shape: z.shape}); strings.Contains(string(b), string(field)) {
+		t.Errorf("got %x, with what was replaced", b)
+	}
+}
+
+// TestUnknownCasesAreRefusedInMessages: a method does not run with less than was passed.
+func TestUnknownCasesAreRefusedInMessages(t *testing.T) {
+	_, field := newer()
+	args := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), field)
+	_, err := dispatchZooEchoShapes(context.Background(), &Zoo{}, args, nil)
+	var refused *codegen.DecodeError
+	if !errors.As(err, &refused) || !strings.Contains(err.Error(), "zoo.Shape: case 99 is not known here") {
+		t.Errorf("got %v, want a DecodeError about case 99", err)
+	}
+}
+
+// TestOneofsInJSON: what is written is read, and refused with the names there are.
+func TestOneofsInJSON(t *testing.T) {
+	call := func(args string) (string, error) {
+		b, err := NewZooClient(&remote{zoo: &Zoo{}}).CallRaw(context.Background(), codegen.Raw{
+			Method: "EchoOneofs", ID: "1", ContentType: codegen.ContentJSON, Body: []byte(args),
+		})
+		return string(b), err
+	}
+	for args, want := range map[string]string{
+		`{"v":{"Shape":{"Square":{"Side":"a"}}}}`:                                                                      `"Shape":{"Square":{"Side":"a"}}`,
+		`{"v":{"Shape":{"square":{"Side":"a"}}}}`:                                                                      `"Shape":{"Square":{"Side":"a"}}`,
+		`{"v":{"Shape":null}}`:                                                                                         `"Shape":null`,
+		`{"v":{"Shapes":[{"Dot":{}},null,{"Word":"w"}]}}`:                                                              `"Shapes":[{"Dot":{}},null,{"Word":"w"}]`,
+		`{"v":{"Shape":{"Sum":{"Left":{"Group":[{"Dot":{}}]},"Right":{"Grid":[1,2]}}}}}`:                               `"Shape":{"Sum":{"Left":{"Group":[{"Dot":{}}]},"Right":{"Grid":[1,2]}}}`,
+		`{"v":{"ByName":{"a":{"Index":{"b":{"Word":"w"}}}}}}`:                                                          `"ByName":{"a":{"Index":{"b":{"Word":"w"}}}}`,
+		`{"v":{"Any":{"int64":5},"Anys":[{"StringValue":"s"},{"bool":true},{"PagePoint":{"Items":[{"X":1,"Y":2}]}}]}}`: `"Anys":[{"StringValue":"s"},{"bool":true},{"PagePoint":{"Items":[{"X":1,"Y":2}]`,
+		`{"v":{"Frame":{"Shape":{"Seal":"code"},"Width":3},"Pointer":{"Dot":{}}}}`:                                     `"Frame":{"Width":3,"Shape":{"Seal":"code"}}`,
+	} {
+		if got, err := call(args); err != nil || !strings.Contains(got, want) {
+			t.Errorf("%s: got %s, %v, want %s in it", args, got, err, want)
+		}
+	}
+	for args, want := range map[string]string{
+		`{"v":{"Shape":{"Oval":{}}}}`:                  `unknown case "Oval" (there are: Circle, Dot,`,
+		`{"v":{"Shape":{"Dot":{},"Word":"w"}}}`:        "want null or an object with one member",
+		`{"v":{"Shape":"Dot"}}`:                        "want null or an object with one member",
+		`{"v":{"Shape":{"Square":null}}}`:              "Square: null",
+		`{"v":{"Shapes":[{"Circle":{"Radius":"x"}}]}}`: "[0]: Circle: json: cannot unmarshal",
+	} {
+		if got, err := call(args); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %s, %v, want an error with %s", args, got, err, want)
+		}
+	}
+}

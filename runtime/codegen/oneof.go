@@ -1,0 +1,75 @@
+package codegen
+
+import (
+	"fmt"
+	"reflect"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// An interface with a closed set of implementations, its cases, is a message with
+// one field for each case, of which at most one is set: protobuf's oneof. A nil
+// interface is the empty message. Pointers to nothing are refused, for they could
+// not be told from pointers to zero values.
+//
+// A case that the reader does not know was added by a newer program. Arguments,
+// results and errors with such a case are refused. A state keeps it: the entity
+// holds a value of a generated type that stands for it, is none of the cases and
+// whose methods panic, and writes it back as it came.
+
+// An UnknownCase is a case that this program does not know.
+type UnknownCase struct {
+	oneof  string
+	number int
+	field  []byte // with its tag
+}
+
+// unknownCase is what stands for one in an interface.
+type unknownCase interface{ ShardUnknownCase() UnknownCase }
+
+// UnknownCase reads the field that the decoder is at, which is none of the known
+// cases of the interface oneof. In a state it is kept; elsewhere it is refused.
+func (d *Decoder) UnknownCase(oneof string) (c UnknownCase, kept bool) {
+	if d.err != nil {
+		return c, false
+	}
+	c = UnknownCase{oneof: oneof, number: d.Field()}
+	if !d.keeps {
+		d.fail(c.err())
+		return c, false
+	}
+	d.unread = false
+	begin := d.pos
+	if !d.took(protowire.ConsumeFieldValue(d.num, d.typ, d.b[d.pos:d.end])) {
+		return c, false
+	}
+	c.field = append(protowire.AppendTag(nil, d.num, d.typ), d.b[begin:d.pos]...)
+	return c, true
+}
+
+func (c UnknownCase) err() error {
+	return fmt.Errorf("%s: case %d is not known here: it was added after this program was built, or is gone from it", c.oneof, c.number)
+}
+
+// AppendUnknownCase appends v, which is none of the known cases of the interface
+// oneof, if it stands for an unknown one.
+func AppendUnknownCase(b []byte, oneof string, v any) ([]byte, error) {
+	if u, ok := v.(unknownCase); ok {
+		if c := u.ShardUnknownCase(); c.oneof == oneof {
+			return append(b, c.field...), nil
+		}
+	}
+	return b, NoCase(oneof, v)
+}
+
+// NoCase is the error about v, which is none of the known cases of the interface
+// oneof, or a nil pointer.
+func NoCase(oneof string, v any) error {
+	if u, ok := v.(unknownCase); ok {
+		return u.ShardUnknownCase().err()
+	}
+	if p := reflect.ValueOf(v); p.Kind() == reflect.Pointer && p.IsNil() {
+		return fmt.Errorf("%s: a nil %T (set the interface itself to nil, or point to a value)", oneof, v)
+	}
+	return fmt.Errorf("%s: %T is none of its cases (pass a value where the case is a value and a pointer where it is a pointer; if the type is new, run go generate)", oneof, v)
+}

@@ -1,0 +1,167 @@
+package templates
+
+import (
+	"strconv"
+
+	"github.com/dave/jennifer/jen"
+
+	"github.com/shardgen/shardgen/internal/gen/model"
+)
+
+// A oneofEmitter prints what there is of interfaces with cases.
+type oneofEmitter struct{ *emitter }
+
+// oneofName is what the runtime calls an interface with cases.
+func oneofName(t *model.Type) jen.Code { return jen.Lit(t.Expr.Path + "." + t.Expr.Name) }
+
+// refuseNil prints the early return for a pointer to nothing in the interface.
+func refuseNil(g *jen.Group, t *model.Type, c *model.Case, failed jen.Code) {
+	if c.CanBeNil() {
+		g.If(jen.Id("c").Op("==").Nil()).Block(jen.Return(failed, codegen("NoCase").Call(oneofName(t), jen.Id("c"))))
+	}
+}
+
+// append prints the encoding of an interface: a message with the one case that
+// it holds.
+func (e oneofEmitter) append(g *jen.Group, t *model.Type) {
+	b := jen.Id("b")
+	open(g, jen.Id("num"))
+	g.Switch(jen.Id("c").Op(":=").Id("v").Assert(jen.Type())).BlockFunc(func(g *jen.Group) {
+		g.Case(jen.Nil())
+		for i := range t.Cases {
+			c := &t.Cases[i]
+			g.Case(typ(c.Expr())).BlockFunc(func(g *jen.Group) {
+				refuseNil(g, t, c, jen.Id("b"))
+				value := jen.Id("c")
+				if c.Pointer && c.Type.Shape != model.ByteArray { // slicing goes through the pointer
+					value = jen.Op("*").Id("c")
+				}
+				grow(g, c.Type.Fallible, e.appendElement(c.Type, b, jen.Lit(c.Number), value, t))
+			})
+		}
+		g.Default().BlockFunc(func(g *jen.Group) {
+			grow(g, true, codegen("AppendUnknownCase").Call(b, oneofName(t), jen.Id("v")))
+		})
+	})
+	done(g, t, closed())
+}
+
+// read prints the reverse of append. A message that comes twice is merged,
+// if it is the same case.
+func (e oneofEmitter) read(g *jen.Group, t *model.Type) {
+	enter(g, func() {
+		g.For(jen.Id("d").Dot("Next").Call()).Block(jen.Switch(jen.Id("d").Dot("Field").Call()).BlockFunc(func(g *jen.Group) {
+			for i := range t.Cases {
+				c := &t.Cases[i]
+				g.Case(jen.Lit(c.Number)).BlockFunc(func(g *jen.Group) { e.readCase(g, c) })
+			}
+			g.Default().Block(
+				jen.If(jen.List(jen.Id("c"), jen.Id("kept")).Op(":=").Id("d").Dot("UnknownCase").Call(oneofName(t)), jen.Id("kept")).Block(
+					jen.Op("*").Id("v").Op("=").Id(t.UnknownType()).Values(jen.Id("kept").Op(":").Id("c")),
+				),
+			)
+		}))
+	})
+}
+
+func (e oneofEmitter) readCase(g *jen.Group, c *model.Case) {
+	g.List(jen.Id("c"), jen.Id("_")).Op(":=").Parens(jen.Op("*").Id("v")).Assert(typ(c.Expr()))
+	p := variable("c")
+	if c.Pointer {
+		p = pointed("c")
+		g.If(jen.Id("c").Op("==").Nil()).Block(jen.Id("c").Op("=").New(typ(c.Type.Expr)))
+	}
+	e.init(g, c.Type, p)
+	g.Add(e.readElement(c.Type, jen.Id("d"), p))
+	g.Op("*").Id("v").Op("=").Id("c")
+}
+
+// unknown emits what stands for a case that the program does not know.
+func (e oneofEmitter) unknown(t *model.Type) jen.Code {
+	name := t.UnknownType()
+	return jen.Line().Line().Add(
+		docLine("%s stands in a state for a case of %s that this program does not know. It is kept, and its methods panic.", name, e.spelt(t.Expr))).
+		Type().Id(name).Struct(typ(t.Expr), jen.Id("kept").Add(codegen("UnknownCase"))).Line().Line().
+		Add(docLine("ShardUnknownCase returns the case as it came.")).
+		Func().Params(jen.Id("u").Id(name)).Id("ShardUnknownCase").Params().Add(codegen("UnknownCase")).Block(jen.Return(jen.Id("u").Dot("kept")))
+}
+
+// clone prints the copying of what an interface holds.
+func (e oneofEmitter) clone(g *jen.Group, t *model.Type) {
+	g.Switch(jen.Id("c").Op(":=").Id("v").Assert(jen.Type())).BlockFunc(func(g *jen.Group) {
+		g.Case(jen.Nil()).Block(jen.Return(jen.Nil(), jen.Nil()))
+		for i := range t.Cases {
+			c := &t.Cases[i]
+			g.Case(typ(c.Expr())).BlockFunc(func(g *jen.Group) {
+				refuseNil(g, t, c, jen.Nil())
+				e.cloneCase(g, t, c)
+			})
+		}
+	})
+	g.Return(jen.Nil(), codegen("NoCase").Call(oneofName(t), jen.Id("v")))
+}
+
+func (e oneofEmitter) cloneCase(g *jen.Group, t *model.Type, c *model.Case) {
+	value := jen.Id("c")
+	if c.Pointer {
+		value = jen.Op("*").Id("c")
+	}
+	if !c.Pointer && !c.Type.CloneFallible {
+		g.Return(e.cloneElement(c.Type, value, t), jen.Nil())
+		return
+	}
+	e.cloneLocal(g, t, c.Type, "e", value)
+	if c.Pointer {
+		g.Return(jen.Op("&").Id("e"), jen.Nil())
+	} else {
+		g.Return(jen.Id("e"), jen.Nil())
+	}
+}
+
+// json emits the interfaces that have cases, for JSON.
+func (e oneofEmitter) json() {
+	if !e.jsonOneofs {
+		return
+	}
+	e.comment("%s returns the interfaces that have cases, for JSON.", model.OneofsFunc)
+	known := func() *jen.Statement { return jen.Map(jen.Any()).Map(jen.String()).Any() }
+	e.file.Func().Id(model.OneofsFunc).Params().Add(known()).Block(jen.Return(known().
+		CustomFunc(jen.Options{Open: "{", Close: "}", Separator: ",", Multi: true}, func(g *jen.Group) {
+			for _, t := range e.pkg.Types {
+				if t.Shape != model.Oneof {
+					continue
+				}
+				cases := jen.Dict{}
+				for _, c := range t.Cases {
+					cases[jen.Lit(c.Name)] = jen.Op("*").New(typ(c.Expr()))
+				}
+				g.Parens(jen.Op("*").Add(typ(t.Expr))).Call(jen.Nil()).Op(":").Values(cases)
+			}
+		})))
+}
+
+// holdsOneof reports whether a value of t may hold an interface with cases.
+func holdsOneof(t *model.Type, seen map[*model.Type]bool) bool {
+	if t == nil || seen[t] {
+		return false
+	}
+	seen[t] = true
+	if t.Shape == model.Oneof || holdsOneof(t.Key, seen) || holdsOneof(t.Elem, seen) {
+		return true
+	}
+	for _, f := range t.Fields {
+		if holdsOneof(f.Type, seen) {
+			return true
+		}
+	}
+	return false
+}
+
+// caseFields are the cases of an interface as fields of its message.
+func caseFields(t *model.Type) []model.Field {
+	var list []model.Field
+	for _, c := range t.Cases {
+		list = append(list, model.Field{Name: strconv.Itoa(c.Number), Number: c.Number, Type: c.Type})
+	}
+	return list
+}
