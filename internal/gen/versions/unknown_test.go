@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,6 +43,8 @@ func newRolloutFrom(t *testing.T, host func(n *shard.Node, path string, opts ...
 		shard.RestartBackoff(0, time.Millisecond),
 	}
 	ok(t, "host the old", host(r.old, "github.com/shardgen/shardgen/internal/gen/versions/today", opts...))
+	ok(t, "host the old parcels", yesterday.HostParcelAs(r.old, "github.com/shardgen/shardgen/internal/gen/versions/today"))
+	ok(t, "host the new parcels", today.HostParcel(r.new, func() *today.Parcel { return &today.Parcel{} }))
 	ok(t, "host the new", today.HostDepot(r.new, func() *today.Depot { return &today.Depot{} }, opts...))
 	for _, n := range []*shard.Node{r.new, r.old} {
 		if err := n.Start(within(t)); err != nil {
@@ -54,12 +57,14 @@ func newRolloutFrom(t *testing.T, host func(n *shard.Node, path string, opts ...
 }
 
 // move brings the shards to the node.
-func (r *rollout) move(to string) {
+func (r *rollout) move(to string) { r.moveType("depot", to) }
+
+func (r *rollout) moveType(name, to string) {
 	r.t.Helper()
 	ctx := within(r.t)
-	ok(r.t, "place", r.new.PlaceShards(ctx, "depot", map[uint32]string{2: to, 3: to}))
+	ok(r.t, "place", r.new.PlaceShards(ctx, name, map[uint32]string{2: to, 3: to}))
 	for {
-		stats, err := r.new.ShardingStats(ctx, "depot")
+		stats, err := r.new.ShardingStats(ctx, name)
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -223,4 +228,34 @@ func TestUnknownFieldsOfElements(t *testing.T) {
 	equal(t, "slots", got.Slots, []today.Slot{{Free: 3}})
 	equal(t, "named", got.Named, map[string]today.Slot{"a": {Free: 4}})
 	equal(t, "note", got.Note, p.Note)
+}
+
+// TestUnknownCasesOverARollout: a case that yesterday's program does not know is kept
+// in its state, alone and in a list, and what it does not know of a case that it
+// knows; a call with such a case is refused, and says so.
+func TestUnknownCasesOverARollout(t *testing.T) {
+	r := newRollout(t)
+	ctx := within(t)
+	parcel := today.NewParcelClient(r.new).Ref("x")
+	want := []today.Wrapping{&today.Ribbon{Length: 3}, nil, today.Paper{Color: "red"}}
+	for _, wrap := range []today.Wrapping{&today.Ribbon{Length: 7}, today.Paper{Color: "blue", Shiny: true}} {
+		r.moveType("parcel", "new")
+		ok(t, "Set", parcel.Set(ctx, wrap, want...))
+		before, _, _, err := parcel.Get(ctx)
+		ok(t, "Get", err)
+		r.moveType("parcel", "old")
+		_, _, _, err = parcel.Get(ctx) // yesterday's counts, so it writes the state
+		ok(t, "Get at the old, which passes on what it does not know", err)
+		r.moveType("parcel", "new")
+		after, one, more, err := parcel.Get(ctx)
+		ok(t, "Get", err)
+		equal(t, "wrapping", one, wrap)
+		equal(t, "wrappings", more, want)
+		equal(t, "count", after, before+1)
+	}
+	r.moveType("parcel", "old")
+	err := parcel.Set(ctx, &today.Ribbon{})
+	if err == nil || shard.OutcomeOf(err) != shard.NotExecuted || !strings.Contains(err.Error(), "Wrapping: case 2 is not known here") {
+		t.Errorf("Set at the old: got %v, %v, want one that says that case 2 is not known and the call did not run", err, shard.OutcomeOf(err))
+	}
 }

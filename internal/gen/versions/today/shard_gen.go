@@ -586,6 +586,345 @@ func knownDepotState(num int) (bool, codegen.Fields) {
 	return false, nil
 }
 
+// ParcelAPI is what a [Parcel] answers: the entity itself, and a reference to
+// one wherever it lives.
+type ParcelAPI interface {
+	// Set replaces what is around it.
+	Set(_ context.Context, w Wrapping, more ...Wrapping) error
+
+	// Get returns what is around it.
+	Get(context.Context) (int, Wrapping, []Wrapping, error)
+}
+
+var (
+	_ ParcelAPI = (*Parcel)(nil)
+	_ ParcelAPI = ParcelRef{}
+)
+
+// ParcelClient makes references to Parcel entities. It is safe for concurrent
+// use.
+type ParcelClient struct {
+	port codegen.Port
+}
+
+// NewParcelClient returns a client that calls through c: a node, or a
+// connection from outside.
+func NewParcelClient(c shard.Caller) *ParcelClient {
+	return &ParcelClient{port: c.ShardPort(parcelKind())}
+}
+
+// Ref returns a reference to the Parcel with that id, which need not live yet.
+// A bad id is answered by the calls.
+func (c *ParcelClient) Ref(id string, opts ...shard.CallOption) ParcelRef {
+	return ParcelRef{ref: codegen.NewRef(c.port, id, nil, opts...)}
+}
+
+// Tell is Ref for calls that do not wait for an answer.
+func (c *ParcelClient) Tell(id string, opts ...shard.CallOption) ParcelTell {
+	return ParcelTell{ref: codegen.NewRef(c.port, id, nil, opts...)}
+}
+
+// API is Ref as the interface, for callers that are tested against plain
+// structs.
+func (c *ParcelClient) API(id string) ParcelAPI {
+	return c.Ref(id)
+}
+
+// ParcelRef is one Parcel, wherever it lives. It comes from [ParcelClient.Ref]
+// and is safe for concurrent use.
+type ParcelRef struct {
+	ref *codegen.Ref
+}
+
+// Set replaces what is around it.
+func (r ParcelRef) Set(ctx context.Context, w Wrapping, more ...Wrapping) (err error) {
+	turn, err := r.ref.Begin(ctx, "Set")
+	if err != nil {
+		return err
+	}
+	if e, ok := turn.Entity.(*Parcel); ok {
+		defer turn.End("Set", &err)
+		if w, err = cloneWrapping(w); err != nil {
+			return &codegen.ArgumentsError{Err: &codegen.EncodeError{What: "arguments of Parcel.Set", Err: err}}
+		}
+		if more, err = cloneWrappingSlice(more); err != nil {
+			return &codegen.ArgumentsError{Err: &codegen.EncodeError{What: "arguments of Parcel.Set", Err: err}}
+		}
+		return e.Set(turn.Context, w, more...)
+	}
+	call := r.ref.Call(ctx, "Set")
+	if call.Args, err = appendParcelSetArgs(call.Args, w, more); err != nil {
+		return r.ref.NotEncoded("Set", err)
+	}
+	_, err = call.Do()
+	return err
+}
+
+// Get returns what is around it.
+func (r ParcelRef) Get(ctx context.Context) (result int, result2 Wrapping, result3 []Wrapping, err error) {
+	turn, err := r.ref.Begin(ctx, "Get")
+	if err != nil {
+		return result, result2, result3, err
+	}
+	if e, ok := turn.Entity.(*Parcel); ok {
+		defer turn.End("Get", &err)
+		if result, result2, result3, err = e.Get(turn.Context); err != nil {
+			return 0, nil, nil, err
+		}
+		if result2, err = cloneWrapping(result2); err != nil {
+			return 0, nil, nil, &codegen.ResultsError{Err: &codegen.EncodeError{What: "results of Parcel.Get", Err: err}}
+		}
+		if result3, err = cloneWrappingSlice(result3); err != nil {
+			return 0, nil, nil, &codegen.ResultsError{Err: &codegen.EncodeError{What: "results of Parcel.Get", Err: err}}
+		}
+		return result, result2, result3, nil
+	}
+	call := r.ref.Call(ctx, "Get")
+	reply, err := call.Do()
+	if err != nil {
+		return result, result2, result3, err
+	}
+	if result, result2, result3, err = decodeParcelGetReply(reply); err != nil {
+		return result, result2, result3, r.ref.NotDecoded("Get", err)
+	}
+	return result, result2, result3, nil
+}
+
+// ParcelTell is one Parcel, told without waiting for an answer. It comes from
+// [ParcelClient.Tell] and is safe for concurrent use. Its methods return only
+// what kept the call from being sent.
+type ParcelTell struct {
+	ref *codegen.Ref
+}
+
+// Set is [ParcelAPI.Set] without an answer.
+func (t ParcelTell) Set(ctx context.Context, w Wrapping, more ...Wrapping) error {
+	call, err := t.ref.BeginTell(ctx, "Set")
+	if err != nil {
+		return err
+	}
+	if call.Args, err = appendParcelSetArgs(call.Args, w, more); err != nil {
+		return t.ref.NotEncoded("Set", err)
+	}
+	return call.Send()
+}
+
+// Get is [ParcelAPI.Get] without an answer.
+func (t ParcelTell) Get(ctx context.Context) error {
+	call, err := t.ref.BeginTell(ctx, "Get")
+	if err != nil {
+		return err
+	}
+	return call.Send()
+}
+
+// ParcelExtractor tells which entity and which shard an id stands for. Its zero
+// value works.
+type ParcelExtractor struct{}
+
+// EntityID returns the id as it is on the wire.
+func (ParcelExtractor) EntityID(id string) (string, error) {
+	return id, codegen.CheckID(id)
+}
+
+// Shard returns the number of the shard in which the entity lives.
+func (ParcelExtractor) Shard(id string) (uint32, error) {
+	return codegen.EntityShard(parcelKind(), id)
+}
+
+// HostParcel lets n keep Parcel entities alive. It must be called before n
+// starts. The factory makes an entity without state; it is called for each
+// activation.
+func HostParcel(n *shard.Node, factory func() *Parcel, opts ...shard.HostOption) error {
+	return n.Host(codegen.Host{
+		Kind: parcelKind(),
+		New:  codegen.Factory(factory),
+		Dispatch: map[string]codegen.Method{
+			"Get": dispatchParcelGet,
+			"Set": dispatchParcelSet,
+		},
+		Struct:      (*Parcel)(nil),
+		Exported:    2,
+		AppendState: appendParcelState,
+		DecodeState: decodeParcelState,
+		StateFields: knownParcelState,
+	}, opts...)
+}
+
+// parcelKind describes Parcel: what every member of a cluster must agree on.
+func parcelKind() codegen.Kind {
+	return codegen.Kind{
+		ABI:      4,
+		Name:     "parcel",
+		Package:  "github.com/shardgen/shardgen/internal/gen/versions/today",
+		Shards:   2,
+		HashName: "xxh64",
+		Methods:  []string{"Get", "Set"},
+		JSON:     parcelJSON,
+		Errors:   ShardErrors,
+		Stateful: true,
+	}
+}
+
+// dispatchParcelSet runs [Parcel.Set] on encoded arguments.
+func dispatchParcelSet(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
+	w, more, err := decodeParcelSetArgs(args)
+	if err != nil {
+		return out, &codegen.ArgumentsError{Err: err}
+	}
+	return out, entity.(*Parcel).Set(ctx, w, more...)
+}
+
+// dispatchParcelGet runs [Parcel.Get] on encoded arguments.
+func dispatchParcelGet(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
+	result, result2, result3, err := entity.(*Parcel).Get(ctx)
+	if err != nil || out == nil {
+		return out, err
+	}
+	if out, err = appendParcelGetReply(out, result, result2, result3); err != nil {
+		return out, &codegen.ResultsError{Err: err}
+	}
+	return out, nil
+}
+
+// appendParcelSetArgs encodes the arguments of Parcel.Set.
+func appendParcelSetArgs(b []byte, w Wrapping, more []Wrapping) (_ []byte, err error) {
+	if b, err = appendWrapping(b, 1, w); err != nil {
+		return b, &codegen.EncodeError{What: "arguments of Parcel.Set", Err: err}
+	}
+	if b, err = appendWrappingSlice(b, 2, more); err != nil {
+		return b, &codegen.EncodeError{What: "arguments of Parcel.Set", Err: err}
+	}
+	return b, nil
+}
+
+// decodeParcelSetArgs decodes the arguments of Parcel.Set.
+func decodeParcelSetArgs(b []byte) (w Wrapping, more []Wrapping, err error) {
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			readWrapping(&d, &w)
+		case 2:
+			readWrappingSlice(&d, &more)
+		}
+	}
+	return w, more, d.Err("arguments of Parcel.Set")
+}
+
+// appendParcelGetReply encodes the results of Parcel.Get.
+func appendParcelGetReply(b []byte, result int, result2 Wrapping, result3 []Wrapping) (_ []byte, err error) {
+	b = codegen.AppendInt(b, 1, result)
+	if b, err = appendWrapping(b, 2, result2); err != nil {
+		return b, &codegen.EncodeError{What: "results of Parcel.Get", Err: err}
+	}
+	if b, err = appendWrappingSlice(b, 3, result3); err != nil {
+		return b, &codegen.EncodeError{What: "results of Parcel.Get", Err: err}
+	}
+	return b, nil
+}
+
+// decodeParcelGetReply decodes the results of Parcel.Get.
+func decodeParcelGetReply(b []byte) (result int, result2 Wrapping, result3 []Wrapping, err error) {
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadInt(&d, &result)
+		case 2:
+			readWrapping(&d, &result2)
+		case 3:
+			readWrappingSlice(&d, &result3)
+		}
+	}
+	return result, result2, result3, d.Err("results of Parcel.Get")
+}
+
+// CallRaw makes a call whose arguments are JSON or protobuf already, and
+// returns the results in the same form.
+func (c *ParcelClient) CallRaw(ctx context.Context, raw shard.Raw) ([]byte, error) {
+	return codegen.CallRaw(ctx, c.port, parcelKind(), raw)
+}
+
+// parcelJSON returns what turns a message of Parcel from JSON and into it.
+func parcelJSON(method string) codegen.JSONMethod {
+	switch method {
+	case "Get":
+		return codegen.JSONMethod{Reply: jsonParcelGetReply}
+	case "Set":
+		return codegen.JSONMethod{Args: jsonParcelSetArgs}
+	}
+	return codegen.JSONMethod{}
+}
+
+// jsonParcelSetArgs encodes the arguments of Parcel.Set, which come as JSON.
+func jsonParcelSetArgs(b, text []byte) ([]byte, error) {
+	var w Wrapping
+	var more []Wrapping
+	if err := codegen.ReadJSON(text, "arguments of Parcel.Set", codegen.JSONField{Name: "w", Value: codegen.JSONOneof(&w, shardOneofs())}, codegen.JSONField{Name: "more", Value: codegen.JSONOneof(&more, shardOneofs())}); err != nil {
+		return nil, err
+	}
+	return appendParcelSetArgs(b, w, more)
+}
+
+// jsonParcelGetReply writes the results of Parcel.Get as JSON.
+func jsonParcelGetReply(reply []byte) ([]byte, error) {
+	result, result2, result3, err := decodeParcelGetReply(reply)
+	if err != nil {
+		return nil, err
+	}
+	return codegen.WriteJSON("results of Parcel.Get", codegen.JSONField{Name: "result1", Value: &result}, codegen.JSONField{Name: "result2", Value: codegen.JSONOneof(&result2, shardOneofs())}, codegen.JSONField{Name: "result3", Value: codegen.JSONOneof(&result3, shardOneofs())})
+}
+
+// appendParcelState encodes the fields tagged state. It fails with a
+// [*codegen.EncodeError] when one refuses to be encoded.
+func appendParcelState(b []byte, entity any) ([]byte, error) {
+	e := entity.(*Parcel)
+	var err error
+	b = codegen.AppendInt(b, 1, e.Count)
+	if b, err = appendWrapping(b, 2, e.Wrap); err != nil {
+		return nil, &codegen.EncodeError{What: "state of Parcel", Err: err}
+	}
+	if b, err = appendWrappingSlice(b, 3, e.Wraps); err != nil {
+		return nil, &codegen.EncodeError{What: "state of Parcel", Err: err}
+	}
+	return b, nil
+}
+
+// decodeParcelState decodes what appendParcelState encoded, and reports whether
+// it skipped fields. A field that is absent becomes zero, whatever the factory
+// set it to.
+func decodeParcelState(entity any, b []byte) (skipped bool, err error) {
+	e := entity.(*Parcel)
+	e.Count = 0
+	e.Wrap = nil
+	e.Wraps = nil
+	d := codegen.NewStateDecoder(b)
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadInt(&d, &e.Count)
+		case 2:
+			readWrapping(&d, &e.Wrap)
+		case 3:
+			readWrappingSlice(&d, &e.Wraps)
+		}
+	}
+	return d.Skipped(), d.Err("state of Parcel")
+}
+
+// knownParcelState reports which fields of the state are known: others are kept
+// as they came.
+func knownParcelState(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1, 3:
+		return true, nil
+	case 2:
+		return true, knownWrapping
+	}
+	return false, nil
+}
+
 // StockAPI is what a [Stock] answers: the entity itself, and a reference to one
 // wherever it lives.
 type StockAPI interface {
@@ -1378,6 +1717,181 @@ func clonePicture(v Picture) (_ Picture, err error) {
 	return v, nil
 }
 
+// appendWrapping encodes a Wrapping as field num.
+func appendWrapping(b []byte, num int, v Wrapping) (_ []byte, err error) {
+	b, at := codegen.Open(b, num)
+	switch c := v.(type) {
+	case nil:
+	case Paper:
+		b = appendPaper(b, 1, c)
+	case *Ribbon:
+		if c == nil {
+			return b, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/versions/today.Wrapping", c)
+		}
+		b = appendRibbon(b, 2, *c)
+	default:
+		if b, err = codegen.AppendUnknownCase(b, "github.com/shardgen/shardgen/internal/gen/versions/today.Wrapping", v); err != nil {
+			return b, err
+		}
+	}
+	return codegen.Close(b, at), nil
+}
+
+// readWrapping decodes a field into a Wrapping.
+func readWrapping(d *codegen.Decoder, v *Wrapping) {
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			c, _ := (*v).(Paper)
+			readPaper(d, &c)
+			*v = c
+		case 2:
+			c, _ := (*v).(*Ribbon)
+			if c == nil {
+				c = new(Ribbon)
+			}
+			readRibbon(d, c)
+			*v = c
+		default:
+			if c, kept := d.UnknownCase("github.com/shardgen/shardgen/internal/gen/versions/today.Wrapping"); kept {
+				*v = unknownWrapping{kept: c}
+			}
+		}
+	}
+	d.Leave(outer)
+}
+
+// unknownWrapping stands in a state for a case of Wrapping that this program
+// does not know. It is kept, and its methods panic.
+type unknownWrapping struct {
+	Wrapping
+	kept codegen.UnknownCase
+}
+
+// ShardUnknownCase returns the case as it came.
+func (u unknownWrapping) ShardUnknownCase() codegen.UnknownCase {
+	return u.kept
+}
+
+// cloneWrapping copies a Wrapping, as it would arrive.
+func cloneWrapping(v Wrapping) (_ Wrapping, err error) {
+	switch c := v.(type) {
+	case nil:
+		return nil, nil
+	case Paper:
+		return c, nil
+	case *Ribbon:
+		if c == nil {
+			return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/versions/today.Wrapping", c)
+		}
+		e := *c
+		return &e, nil
+	}
+	return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/versions/today.Wrapping", v)
+}
+
+// knownWrapping reports what is known of the cases of a Wrapping. Those that
+// are not are kept in the value.
+func knownWrapping(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1:
+		return true, knownPaper
+	case 2:
+		return true, knownRibbon
+	}
+	return true, nil
+}
+
+// appendPaper encodes a Paper as field num.
+func appendPaper(b []byte, num int, v Paper) []byte {
+	b, at := codegen.Open(b, num)
+	b = codegen.AppendString(b, 1, v.Color)
+	b = codegen.AppendBool(b, 2, v.Shiny)
+	return codegen.Close(b, at)
+}
+
+// readPaper decodes a field into a Paper.
+func readPaper(d *codegen.Decoder, v *Paper) {
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadString(d, &v.Color)
+		case 2:
+			codegen.ReadBool(d, &v.Shiny)
+		}
+	}
+	d.Leave(outer)
+}
+
+// knownPaper reports which fields of a Paper are known.
+func knownPaper(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1, 2:
+		return true, nil
+	}
+	return false, nil
+}
+
+// appendRibbon encodes a Ribbon as field num.
+func appendRibbon(b []byte, num int, v Ribbon) []byte {
+	b, at := codegen.Open(b, num)
+	b = codegen.AppendInt(b, 1, v.Length)
+	return codegen.Close(b, at)
+}
+
+// readRibbon decodes a field into a Ribbon.
+func readRibbon(d *codegen.Decoder, v *Ribbon) {
+	outer := d.Enter()
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadInt(d, &v.Length)
+		}
+	}
+	d.Leave(outer)
+}
+
+// knownRibbon reports which fields of a Ribbon are known.
+func knownRibbon(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1:
+		return true, nil
+	}
+	return false, nil
+}
+
+// appendWrappingSlice encodes a []Wrapping as field num.
+func appendWrappingSlice(b []byte, num int, v []Wrapping) (_ []byte, err error) {
+	for _, e := range v {
+		if b, err = appendWrapping(b, num, e); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+// readWrappingSlice decodes a field into a []Wrapping.
+func readWrappingSlice(d *codegen.Decoder, v *[]Wrapping) {
+	var e Wrapping
+	readWrapping(d, &e)
+	*v = append(*v, e)
+}
+
+// cloneWrappingSlice copies a []Wrapping, as it would arrive.
+func cloneWrappingSlice(v []Wrapping) (_ []Wrapping, err error) {
+	if len(v) == 0 {
+		return nil, nil
+	}
+	c := make([]Wrapping, len(v))
+	for i, e := range v {
+		if c[i], err = cloneWrapping(e); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
 // appendLineSlice encodes a []Line as field num.
 func appendLineSlice(b []byte, num int, v []Line) []byte {
 	for _, e := range v {
@@ -1434,15 +1948,28 @@ func readInt64Pointer(d *codegen.Decoder, v **int64) {
 	codegen.ReadInt(d, *v)
 }
 
+// shardOneofs returns the interfaces that have cases, for JSON.
+func shardOneofs() map[any]map[string]any {
+	return map[any]map[string]any{
+		(*Wrapping)(nil): {
+			"Paper":  *new(Paper),
+			"Ribbon": *new(*Ribbon),
+		},
+	}
+}
+
 // All fields are known here: one more does not compile until it is generated
 // for.
 var (
 	_ = func(e *Depot) *Depot { return &Depot{e.Count, e.Box, e.Spare, e.Slots, e.Named, e.Note, e.Extra} }
+	_ = func(e *Parcel) *Parcel { return &Parcel{e.Count, e.Wrap, e.Wraps} }
 	_ = func(e *Stock) *Stock { return &Stock{e.ID, e.Names, e.Lines, e.Rest} }
 	_ = func(v Box) Box { return Box{v.Wide, v.Lid, v.Next, v.Color} }
 	_ = func(v Lid) Lid { return Lid{v.High, v.Handle} }
 	_ = func(v Handle) Handle { return Handle{v.Kind} }
 	_ = func(v Slot) Slot { return Slot{v.Free, v.Tint} }
 	_ = func(v Picture) Picture { return Picture{v.Count, v.Box, v.Spare, v.Slots, v.Named, v.Note, v.Extra} }
+	_ = func(v Paper) Paper { return Paper{v.Color, v.Shiny} }
+	_ = func(v Ribbon) Ribbon { return Ribbon{v.Length} }
 	_ = func(v Line) Line { return Line{v.Gift, v.Article, v.Count} }
 )
