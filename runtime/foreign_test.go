@@ -3,6 +3,8 @@ package shard_test
 import (
 	"testing"
 
+	"github.com/shardgen/shardgen/internal/membership/message"
+
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 
 	"github.com/stretchr/testify/require"
@@ -46,18 +48,18 @@ func TestForeignControl(t *testing.T) {
 	old.Incarnation++
 	laterKind := protowire.AppendTag([]byte{8, 1}, 999, protowire.BytesType) // format 1, and a body unknown here
 	laterKind = protowire.AppendString(laterKind, "later")
-	whole := encoded(membership.GossipMessage{Target: uint32(self.Incarnation), State: state})
+	whole := encoded(message.Gossip{Target: uint32(self.Incarnation), State: state})
 
 	for _, test := range []struct {
 		name, counter string
 		payload       []byte
 	}{
-		{"of another cluster's name", "foreign frame", seal("other", topic, encoded(membership.Echo{Seq: 1}))},
+		{"of another cluster's name", "foreign frame", seal("other", topic, encoded(message.Echo{Seq: 1}))},
 		{"a later topic", "newer message", seal("test", 77, nil)},
 		{"a later kind", "newer message", seal("test", topic, laterKind)},
 		{"cut off", "foreign frame", seal("test", topic, whole[:len(whole)-3])},
 		{"another founder's state", "membership from another cluster", seal("test", topic, whole)},
-		{"for an old incarnation", "membership for another incarnation", seal("test", topic, encoded(membership.Heartbeat{Target: uint32(old.Incarnation)}))},
+		{"for an old incarnation", "membership for another incarnation", seal("test", topic, encoded(message.Heartbeat{Target: uint32(old.Incarnation)}))},
 	} {
 		before := a.Counters()[test.counter]
 		require.NoError(t, link.Send(transport.Control, a.Peer(), 0, test.payload))

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/message"
+
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 
 	"github.com/stretchr/testify/require"
@@ -122,7 +124,7 @@ func TestForeignBytesAreNotPrinted(t *testing.T) {
 	for i := range 5000 {
 		state.Members = append(state.Members, membership.Member{Address: transport.Address{Name: "n", Incarnation: uint64(9000 - i)}, Status: membership.Up})
 	}
-	gossip, err := membership.Encode(membership.GossipMessage{State: state})
+	gossip, err := membership.Encode(message.Gossip{State: state})
 	require.NoError(t, err)
 	const placing = wire.ControlTopic_CONTROL_TOPIC_COORDINATOR
 	for name, b := range map[string][]byte{

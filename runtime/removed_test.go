@@ -3,6 +3,8 @@ package shard_test
 import (
 	"testing"
 
+	"github.com/shardgen/shardgen/internal/membership/message"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/wire"
@@ -17,7 +19,7 @@ func TestRemovedWhileUp(t *testing.T) {
 	c := emptyCluster(t)
 	journals := c.keepJournals()
 	n := c.start("a")
-	body, err := membership.Encode(membership.Removal{Target: uint32(n.Peer().Incarnation), Left: true})
+	body, err := membership.Encode(message.Removal{Target: uint32(n.Peer().Incarnation), Left: true})
 	require.NoError(t, err)
 	c.ghost(transport.Address{Name: "z", Incarnation: 5}).say(n.Peer(), wire.ControlTopic_CONTROL_TOPIC_MEMBERSHIP, body)
 	receive(t, n.Done(), "the node ends")

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/message"
+
 	"github.com/shardgen/shardgen/internal/bounded"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
@@ -174,7 +176,7 @@ func (n *Node) opening(give context.CancelFunc) error {
 // noteRefusal says at once why a member does not admit this node for now, which
 // keeps asking; what is final ends the node with its reason.
 func (c *control) noteRefusal(from transport.Address, m membership.Message) {
-	r, ok := m.(membership.JoinRefused)
+	r, ok := m.(message.JoinRefused)
 	if !ok || r.Final || r.Target != uint32(c.self.Incarnation) || r.Reason == c.refusal {
 		return
 	}

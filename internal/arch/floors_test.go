@@ -33,6 +33,7 @@ runtime/coordinator
 runtime/remember
 runtime/singleton
 runtime/membership
+internal/membership/message
 internal/membership/gossip/gossiptest
 internal/membership/gossip
 runtime/codegen
@@ -91,7 +92,7 @@ var dependencies = map[string][]string{
 	"github.com/nats-io/nats.go":        {"transport/nats", "store/nats", "internal/natsproc", "internal/e2e", "cmd/shardctl"},
 	"github.com/nats-io/nuid":           {"transport/nats"},
 	"github.com/cespare/xxhash/v2":      {"runtime"},
-	"google.golang.org/protobuf":        {"internal/wire", "runtime", "internal/gen", "templates"},
+	"google.golang.org/protobuf":        {"internal/wire", "internal/membership/message", "runtime", "internal/gen", "templates"},
 	"github.com/dave/jennifer":          {"internal/gen", "templates"},
 	"golang.org/x/tools":                {"internal/gen"},
 	"github.com/anishathalye/porcupine": {"internal/sim", "internal/e2e"},

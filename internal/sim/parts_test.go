@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/message"
+
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 
 	"google.golang.org/protobuf/proto"
@@ -79,13 +81,13 @@ func TestSizes(t *testing.T) {
 	g := gossip.Preformed([]membership.Member{{Address: a}, {Address: b}})
 	s := newSizes("sim")
 	for _, msg := range []membership.Message{
-		membership.Heartbeat{Target: uint32(b.Incarnation), Seq: 300, Server: 77},
-		membership.Echo{Seq: 7},
-		membership.Alive{Founder: a, Size: 2, Server: 77},
-		membership.GossipMessage{Target: uint32(b.Incarnation), State: g},
-		membership.GossipMessage{Target: uint32(b.Incarnation), State: g}, // from the cache
-		membership.Welcome{Target: uint32(b.Incarnation), State: g},
-		membership.JoinRefused{Target: uint32(b.Incarnation), Reason: strings.Repeat("long ", 100)},
+		message.Heartbeat{Target: uint32(b.Incarnation), Seq: 300, Server: 77},
+		message.Echo{Seq: 7},
+		message.Alive{Founder: a, Size: 2, Server: 77},
+		message.Gossip{Target: uint32(b.Incarnation), State: g},
+		message.Gossip{Target: uint32(b.Incarnation), State: g}, // from the cache
+		message.Welcome{Target: uint32(b.Incarnation), State: g},
+		message.JoinRefused{Target: uint32(b.Incarnation), Reason: strings.Repeat("long ", 100)},
 	} {
 		body, err := membership.Encode(msg)
 		if err != nil {

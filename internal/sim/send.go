@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/message"
+
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
@@ -143,9 +145,9 @@ func (w *World) deliver(e *event, n *Node) {
 // recode sends a message through its bytes. A state that goes to many, one after the
 // other, is written and read once.
 func (w *World) recode(msg membership.Message) membership.Message {
-	g, isGossip := msg.(membership.GossipMessage)
+	g, isGossip := msg.(message.Gossip)
 	if isGossip && g.State == w.recoded.from {
-		return membership.GossipMessage{Target: g.Target, State: w.recoded.to}
+		return message.Gossip{Target: g.Target, State: w.recoded.to}
 	}
 	b, err := membership.Encode(msg)
 	if err == nil {
@@ -154,7 +156,7 @@ func (w *World) recode(msg membership.Message) membership.Message {
 	if err != nil {
 		w.fail(fmt.Errorf("a message of a machine does not survive its bytes: %w", err))
 	}
-	if read, ok := msg.(membership.GossipMessage); isGossip && ok {
+	if read, ok := msg.(message.Gossip); isGossip && ok {
 		w.recoded.from, w.recoded.to = g.State, read.State
 	}
 	return msg

@@ -5,6 +5,8 @@ import (
 	"math/bits"
 	"strings"
 
+	"github.com/shardgen/shardgen/internal/membership/message"
+
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 
 	"github.com/shardgen/shardgen/runtime/membership"
@@ -41,7 +43,7 @@ func (w *World) ResetTraffic() {
 
 func (t *Traffic) count(m membership.Message, size, subject int32, sent bool) {
 	t.Subjects += uint64(subject)
-	switch _, echo := m.(membership.Echo); {
+	switch _, echo := m.(message.Echo); {
 	case echo:
 		t.Echo.add(size)
 		return
@@ -53,10 +55,16 @@ func (t *Traffic) count(m membership.Message, size, subject int32, sent bool) {
 	if t.Kinds == nil {
 		t.Kinds = make(map[string]Flow)
 	}
-	kind := strings.TrimPrefix(fmt.Sprintf("%T", m), "membership.")
+	kind := kindOf(m)
 	f := t.Kinds[kind]
 	f.add(size)
 	t.Kinds[kind] = f
+}
+
+// kindOf returns the name of a message's type, without its package.
+func kindOf(m membership.Message) string {
+	name := fmt.Sprintf("%T", m)
+	return name[strings.LastIndexByte(name, '.')+1:]
 }
 
 // sizes measures messages. It encodes them, which for states is dear: those of
@@ -103,9 +111,9 @@ func varint(n int32) int32 { return int32(bits.Len32(uint32(n)|1)+6) / 7 }
 // body is the length of the encoded message.
 func (s *sizes) body(m membership.Message) int32 {
 	switch m := m.(type) {
-	case membership.GossipMessage:
+	case message.Gossip:
 		return s.state(m.State, m)
-	case membership.Welcome:
+	case message.Welcome:
 		return s.state(m.State, m)
 	}
 	return encoded(m)

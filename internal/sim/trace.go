@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/message"
+
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 
 	"github.com/shardgen/shardgen/runtime/membership"
@@ -127,30 +129,30 @@ func (t *trace) step(now time.Duration, n *Node, in membership.Input) {
 // message hashes what tells one message from another.
 func (t *trace) message(m membership.Message) {
 	switch m := m.(type) {
-	case membership.Heartbeat:
+	case message.Heartbeat:
 		t.mix(11 + m.Seq<<8)
-	case membership.HeartbeatAck:
+	case message.HeartbeatAck:
 		t.mix(12 + m.Seq<<8)
-	case membership.Echo:
+	case message.Echo:
 		t.mix(13 + m.Seq<<8)
-	case membership.Alive:
+	case message.Alive:
 		t.mix(14 ^ m.Barred)
-	case membership.Hello:
+	case message.Hello:
 		t.mix(15 + uint64(m.Attempt)<<8)
-	case membership.GossipMessage:
+	case message.Gossip:
 		t.mix(16)
 		t.gossip(m.State)
-	case membership.Welcome:
+	case message.Welcome:
 		t.mix(17)
 		t.gossip(m.State)
-	case membership.GossipStatus:
+	case message.Status:
 		t.mix(18 + uint64(m.Seen.Count())<<8 ^ m.Version[0])
-	case membership.Vote:
+	case message.Vote:
 		t.mix(19 + m.Seq<<8 ^ m.Barred)
-	case membership.VoteAck:
+	case message.VoteAck:
 		t.mix(20 + m.Seq<<8 ^ uint64(m.Majority) ^ uint64(m.All)<<16)
 	default:
-		t.text(fmt.Sprintf("%T", m))
+		t.text("membership." + kindOf(m)) // the same wherever the type is declared
 	}
 }
 

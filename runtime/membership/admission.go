@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/message"
+
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 )
 
@@ -73,6 +75,6 @@ func (m *Machine) admitWaiting() {
 		return
 	}
 	for _, r := range joiners {
-		m.send(r.Address, Welcome{Target: mark32(r.Address), State: m.state})
+		m.send(r.Address, message.Welcome{Target: message.TargetOf(r.Address), State: m.state})
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/shardgen/shardgen/internal/membership/message"
+
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 
 	"github.com/shardgen/shardgen/transport"
@@ -23,7 +25,7 @@ const allAnswerAttempt = 16
 const fewAnswer = 5
 
 // onHello: a joiner looks for members.
-func (m *Machine) onHello(from transport.Address, msg Hello) {
+func (m *Machine) onHello(from transport.Address, msg message.Hello) {
 	if m.phase == searching || m.phase == asking {
 		m.onHelloAsJoiner(from, msg)
 		return
@@ -40,7 +42,7 @@ func (m *Machine) onHello(from transport.Address, msg Hello) {
 	if !m.answersFirst(from, msg.Seeds, msg.Attempt) {
 		return
 	}
-	m.send(from, HelloAck{Target: mark32(from)})
+	m.send(from, message.HelloAck{Target: message.TargetOf(from)})
 }
 
 // headless tells whether there were full members and none can be reached: this
@@ -80,45 +82,45 @@ func (m *Machine) answersFirst(joiner transport.Address, seeds []string, attempt
 }
 
 // onJoin admits a node, or says why not.
-func (m *Machine) onJoin(from transport.Address, msg Join) {
-	if msg.Target != mark32(m.config.Self) {
+func (m *Machine) onJoin(from transport.Address, msg message.Join) {
+	if msg.Target != message.TargetOf(m.config.Self) {
 		m.refuse(RefusedTarget)
 		return
 	}
 	if _, ok := m.state.Member(from); ok {
-		m.send(from, Welcome{Target: mark32(from), State: m.state}) // the first Welcome was lost
+		m.send(from, message.Welcome{Target: message.TargetOf(from), State: m.state}) // the first Welcome was lost
 		return
 	}
 	if reason := m.incompatible(from, msg); reason != "" {
-		m.send(from, JoinRefused{Target: mark32(from), Final: true, Reason: reason})
+		m.send(from, message.JoinRefused{Target: message.TargetOf(from), Final: true, Reason: reason})
 		return
 	}
 	if status := m.self().Status; status == gossip.Exiting {
-		m.send(from, JoinRefused{Target: mark32(from), Reason: m.config.Self.String() + " is leaving"})
+		m.send(from, message.JoinRefused{Target: message.TargetOf(from), Reason: m.config.Self.String() + " is leaving"})
 		return
 	}
 	if old, ok := m.sameName(from); ok {
 		m.replace(old)
-		m.send(from, JoinRefused{Target: mark32(from), Reason: fmt.Sprintf(
+		m.send(from, message.JoinRefused{Target: message.TargetOf(from), Reason: fmt.Sprintf(
 			"the name is held by %v, which is %v (stop that one, or give this one another name)", old.Address, old.Status)})
 		return
 	}
 	joiner := gossip.Member{Address: from, Status: gossip.Joining, Roles: msg.Roles, Meta: msg.Meta}
 	if m.config.votes(joiner) && m.room() <= m.admission.voters(m.config) {
-		m.send(from, JoinRefused{Target: mark32(from), Reason: fmt.Sprintf(
+		m.send(from, message.JoinRefused{Target: message.TargetOf(from), Reason: fmt.Sprintf(
 			"there are as many members as a static quorum of %d allows (raise it at all members, or let one leave)", m.config.QuorumSize)})
 		return
 	}
 	if reason := m.tooLarge(append(slices.Clone(m.admission.waiting), joiner)); reason != "" {
 		m.emit(JoinerTooLarge{Joiner: from, Reason: reason})
-		m.send(from, JoinRefused{Target: mark32(from), Reason: reason})
+		m.send(from, message.JoinRefused{Target: message.TargetOf(from), Reason: reason})
 		return
 	}
 	m.admit(joiner)
 }
 
 // incompatible compares what both know, and names the first difference.
-func (m *Machine) incompatible(from transport.Address, msg Join) string {
+func (m *Machine) incompatible(from transport.Address, msg message.Join) string {
 	if transport.CheckName("node", from.Name) != nil || !gossip.KeysAscend(msg.Meta) || !gossip.KeysAscend(msg.Compat) ||
 		!slices.IsSorted(msg.Roles) || len(msg.Roles) > gossip.MaxRoles || len(msg.Meta) > gossip.MaxKeyValues || len(msg.Compat) > gossip.MaxKeyValues {
 		return "its description is malformed"

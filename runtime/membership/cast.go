@@ -3,6 +3,8 @@ package membership
 import (
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/message"
+
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 
 	"github.com/shardgen/shardgen/transport"
@@ -97,9 +99,9 @@ func (m *Machine) spreadLarge() {
 		c.owed, c.seen, c.next = false, true, m.now.Add(m.castInterval())
 		if casts {
 			m.spreading.gossipAt = m.now.Add(m.config.GossipInterval)
-			m.broadcast(GossipMessage{State: m.state})
+			m.broadcast(message.Gossip{State: m.state})
 		} else {
-			m.tellCaster(GossipMessage{mark32(caster), m.state})
+			m.tellCaster(message.Gossip{Target: message.TargetOf(caster), State: m.state})
 		}
 	case casts:
 		if c.announced != f.Digest && m.allReachedHaveSeen() {
@@ -108,12 +110,12 @@ func (m *Machine) spreadLarge() {
 		}
 	case !c.seen:
 		c.seen = true
-		m.tellCaster(m.status(mark32(caster)))
+		m.tellCaster(m.status(message.TargetOf(caster)))
 	}
 }
 
 // tellCaster sends a word to the caster, and expects one from the leader.
-func (m *Machine) tellCaster(msg Message) {
+func (m *Machine) tellCaster(msg message.Message) {
 	c, caster := &m.spreading.casting, m.caster()
 	if c.told.IsZero() {
 		c.told = m.now

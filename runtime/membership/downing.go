@@ -45,9 +45,9 @@ type downingState struct {
 	// fenceAt and fenced are when and for what fence looks again.
 	fenceAt  time.Time
 	fenced   *gossip.Summary
-	noted    *gossip.Summary    // for what since was kept last
-	judgeAt  time.Time // when to judge again in a large cluster
-	broken   time.Time // since when this node would lose by a pick. See tangleWait.
+	noted    *gossip.Summary // for what since was kept last
+	judgeAt  time.Time       // when to judge again in a large cluster
+	broken   time.Time       // since when this node would lose by a pick. See tangleWait.
 	exposure exposure
 	batch    batch
 	// picked are those of the batch that can be reached. See pickedFor.

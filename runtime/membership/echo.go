@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/message"
+
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 
 	"github.com/shardgen/shardgen/transport"
@@ -13,7 +15,7 @@ import (
 // everybody may look different for a while, so all evidence is dropped.
 func (m *Machine) onConnState(in ConnState) {
 	fresh := in.Connected && (!m.conn.Connected || m.conn.Server != in.Server)
-	m.conn, m.mark = in, markOf(in.Server)
+	m.conn, m.mark = in, message.MarkOf(in.Server)
 	if !fresh {
 		return
 	}
@@ -35,10 +37,10 @@ func (m *Machine) runEcho() {
 		m.detect.echoes = slices.Delete(m.detect.echoes, 0, 1)
 	}
 	m.detect.echoes = append(m.detect.echoes, echo{m.detect.echoSeq, m.now})
-	m.send(m.config.Self, Echo{m.detect.echoSeq})
+	m.send(m.config.Self, message.Echo{Seq: m.detect.echoSeq})
 }
 
-func (m *Machine) onEcho(from transport.Address, msg Echo) {
+func (m *Machine) onEcho(from transport.Address, msg message.Echo) {
 	if m.phase != member || from != m.config.Self {
 		return
 	}
@@ -86,17 +88,17 @@ func (m *Machine) runAlive() {
 	}
 }
 
-func (m *Machine) alive() Alive {
+func (m *Machine) alive() message.Alive {
 	f := m.local()
 	if !m.bound() {
 		m.detect.loose = m.now
 	}
-	return Alive{Founder: m.state.Founder, Size: uint32(f.Fulls), Barred: f.Barred, Server: m.mark, Bound: m.bound()}
+	return message.Alive{Founder: m.state.Founder, Size: uint32(f.Fulls), Barred: f.Barred, Server: m.mark, Bound: m.bound()}
 }
 
 // onAlive: a sign of life of a member, or of another cluster of the same name.
 // Then the smaller one gives way; of two equal ones that of the later founder.
-func (m *Machine) onAlive(in Receive, msg Alive) {
+func (m *Machine) onAlive(in Receive, msg message.Alive) {
 	if msg.Founder == m.state.Founder {
 		if msg.Barred == m.local().Barred { // this node is not
 			m.keptCompany(in.From)

@@ -2,49 +2,50 @@ package membership
 
 import (
 	"testing"
+	"time"
 
 	"github.com/shardgen/shardgen/internal/membership/gossip"
-	"github.com/shardgen/shardgen/internal/membership/gossip/gossiptest"
-
-	"google.golang.org/protobuf/proto"
-
-	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/internal/membership/message"
+	"github.com/shardgen/shardgen/transport"
 )
 
-// FuzzGossip reads states as their plain bytes, which FuzzDecode hardly reaches
-// behind the compression. One that is accepted can be merged with what a member
-// has, either way round, and with itself.
-func FuzzGossip(f *testing.F) {
-	h := gossiptest.NewHistory(3, 5)
-	for range 60 {
-		h.Step()
-		g := h.States[h.Random.IntN(h.Joined)]
-		b, err := proto.Marshal(gossipToWire(g))
+// FuzzReceive checks that a member survives every message that can be decoded, from
+// members, strangers and itself.
+func FuzzReceive(f *testing.F) {
+	a, b := addr("a", 1), addr("b", 1<<63)
+	state := gossip.Preformed([]gossip.Member{{Address: a}, {Address: b}})
+	for _, m := range []message.Message{
+		message.Hello{Attempt: 3, Seeds: []string{"a"}},
+		message.Join{Target: 1, Roles: []string{"web"}, Meta: []gossip.KeyValue{{Key: "k", Value: "v"}}},
+		message.Welcome{Target: 1, State: state},
+		message.Gossip{Target: 1, State: state},
+		message.Status{Target: 1, Members: 2, Seen: state.Seen},
+		message.Heartbeat{Target: 1, Seq: 9, Server: 5, Heard: 4, Bound: true},
+		message.HeartbeatAck{Target: 1, Seq: 1},
+		message.Alive{Founder: b, Size: 9},
+		message.Vote{Target: 1, Seq: 3, Voters: 7},
+		message.VoteAck{Target: 1, Seq: 1, Majority: time.Second},
+		message.Removal{Target: 1},
+	} {
+		bytes, err := message.Encode(m)
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(b)
+		f.Add(bytes)
 	}
-	mine := h.States[0]
-	f.Fuzz(func(t *testing.T, b []byte) {
-		theirs, err := stateFromWire(&wire.MembershipState{Gossip: b})
+	f.Fuzz(func(t *testing.T, bytes []byte) {
+		m, err := message.Decode(bytes)
 		if err != nil {
 			return
 		}
-		theirs.Founder = mine.Founder // another cluster's is never merged
-		one, other := mine.Merge(theirs), theirs.Merge(mine)
-		for _, g := range []*gossip.State{one, other, theirs.Merge(theirs)} {
-			if err := g.Check(); err != nil {
-				t.Fatalf("merged with\n%s:\n%v", gossiptest.Normal(theirs), err)
-			}
-		}
-		for _, tomb := range mine.Tombstones {
-			if _, ok := one.Member(tomb.Node); ok {
-				t.Fatalf("%v came back by\n%s", tomb.Node, gossiptest.Normal(theirs))
-			}
-		}
-		if one.RemovalCounter < mine.RemovalCounter || one.UpCounter < mine.UpCounter {
-			t.Fatalf("counters fell by\n%s", gossiptest.Normal(theirs))
+		w := newNetwork(t)
+		n := w.add("a", "s1", Config{Cluster: "test", Self: a})
+		n.quiet = true
+		w.start(n)
+		w.run(time.Second, nil)
+		for _, from := range []transport.Address{b, addr("c", 3), a, {}} {
+			w.step(n, Receive{From: from, Message: m})
+			w.run(3*time.Second, nil)
 		}
 	})
 }

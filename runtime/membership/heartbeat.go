@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/message"
+
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 
 	"github.com/shardgen/shardgen/transport"
@@ -71,7 +73,7 @@ type peer struct {
 	beat   time.Time // when the next heartbeat is due
 	// server is the broker instance that its last heartbeat or answer named, and
 	// via the own one through which that came.
-	server, via ServerMark
+	server, via message.ServerMark
 	// absent is since when the broker has known nobody who listens for it, and
 	// absentLast and absentCount when it last said so, and how often.
 	absent, absentLast time.Time
@@ -122,8 +124,8 @@ func (m *Machine) beat(node transport.Address, p *peer) {
 	if !m.bound() {
 		m.detect.loose = m.now
 	}
-	m.send(node, Heartbeat{
-		Target: mark32(node), Seq: m.detect.beatSeq, Server: m.mark, Heard: p.word.heard, Bound: m.bound(),
+	m.send(node, message.Heartbeat{
+		Target: message.TargetOf(node), Seq: m.detect.beatSeq, Server: m.mark, Heard: p.word.heard, Bound: m.bound(),
 	})
 }
 
@@ -136,27 +138,19 @@ func (m *Machine) heard(node transport.Address) {
 }
 
 // namedServer notes which broker instance a member is connected to.
-func (m *Machine) namedServer(in Receive, server ServerMark) {
+func (m *Machine) namedServer(in Receive, server message.ServerMark) {
 	if _, ok := m.state.Index(in.From); !ok {
 		return
 	}
 	p := m.peer(in.From)
 	p.server, p.via = server, m.mark
 	if in.Server != "" && in.Server != m.conn.Server {
-		p.via = markOf(in.Server)
+		p.via = message.MarkOf(in.Server)
 	}
 }
 
-// markOf is a broker instance's fingerprint.
-func markOf(server string) ServerMark {
-	if server == "" {
-		return 0
-	}
-	return ServerMark(gossip.RingPlace(transport.Address{Name: server})>>32 | 1)
-}
-
-func (m *Machine) onHeartbeat(in Receive, msg Heartbeat) {
-	if msg.Target != mark32(m.config.Self) {
+func (m *Machine) onHeartbeat(in Receive, msg message.Heartbeat) {
+	if msg.Target != message.TargetOf(m.config.Self) {
 		m.refuse(RefusedTarget)
 		return
 	}
@@ -174,11 +168,11 @@ func (m *Machine) onHeartbeat(in Receive, msg Heartbeat) {
 	}
 	m.namedServer(in, msg.Server)
 	m.giveWord(in.From, msg.Seq)
-	m.send(in.From, HeartbeatAck{Target: mark32(in.From), Seq: msg.Seq, Server: m.mark})
+	m.send(in.From, message.HeartbeatAck{Target: message.TargetOf(in.From), Seq: msg.Seq, Server: m.mark})
 }
 
-func (m *Machine) onHeartbeatAck(in Receive, msg HeartbeatAck) {
-	if _, ok := m.state.Index(in.From); !ok || msg.Target != mark32(m.config.Self) {
+func (m *Machine) onHeartbeatAck(in Receive, msg message.HeartbeatAck) {
+	if _, ok := m.state.Index(in.From); !ok || msg.Target != message.TargetOf(m.config.Self) {
 		return
 	}
 	m.keptCompany(in.From)
@@ -276,7 +270,7 @@ func (m *Machine) runBeats() {
 		case r.Status == gossip.Down:
 			// Not a heartbeat, from which it would take courage. If it is gone, the
 			// broker says so.
-			m.send(p.node, Removal{Target: mark32(p.node)})
+			m.send(p.node, message.Removal{Target: message.TargetOf(p.node)})
 		default:
 			m.beat(p.node, p.peer)
 		}

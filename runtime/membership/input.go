@@ -3,6 +3,8 @@ package membership
 import (
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/message"
+
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -19,7 +21,7 @@ type Tick struct{}
 // included.
 type Receive struct {
 	From    transport.Address // the sender, this node itself included
-	Message Message           // what it says
+	Message message.Message   // what it says
 	// Server is the broker instance through which it came; empty means the one
 	// that the last ConnState named.
 	Server string
@@ -108,5 +110,5 @@ type Output struct {
 type Envelope struct {
 	To        transport.Address // one node; zero for a broadcast
 	Broadcast bool              // To is zero
-	Message   Message           // what is sent
+	Message   message.Message   // what is sent
 }

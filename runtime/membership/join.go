@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/message"
+
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 
 	"github.com/shardgen/shardgen/transport"
@@ -93,8 +95,8 @@ func (m *Machine) runJoining() {
 	if m.phase == asking {
 		if !m.join.askAt.IsZero() && !m.now.Before(m.join.askAt) {
 			m.join.askAt = time.Time{}
-			m.send(m.join.asked, Join{
-				Target: mark32(m.join.asked), Roles: m.config.Roles, Meta: m.config.Meta, Compat: m.config.Compat,
+			m.send(m.join.asked, message.Join{
+				Target: message.TargetOf(m.join.asked), Roles: m.config.Roles, Meta: m.config.Meta, Compat: m.config.Compat,
 			})
 		}
 		if m.now.Before(m.join.askedUntil) {
@@ -118,7 +120,7 @@ func (m *Machine) runJoining() {
 	interval := m.helloInterval()
 	if m.due(&m.join.helloAt, interval) && m.conn.Connected {
 		m.join.attempt++
-		m.broadcast(Hello{Attempt: m.join.attempt, Seeds: m.config.Seeds, Interval: interval})
+		m.broadcast(message.Hello{Attempt: m.join.attempt, Seeds: m.config.Seeds, Interval: interval})
 		m.out.Probe = m.config.ProbeVacancy && len(m.config.Seeds) == 0 && !m.join.vacant
 	}
 }
@@ -218,11 +220,11 @@ func (m *Machine) becomeMember() {
 	m.downing.company = m.now
 }
 
-func (m *Machine) onHelloAck(from transport.Address, msg HelloAck) {
-	if msg.Target == mark32(m.config.Self) {
+func (m *Machine) onHelloAck(from transport.Address, msg message.HelloAck) {
+	if msg.Target == message.TargetOf(m.config.Self) {
 		m.join.offered = m.now
 	}
-	if m.phase != searching || msg.Target != mark32(m.config.Self) || m.now.Before(m.join.notBefore) {
+	if m.phase != searching || msg.Target != message.TargetOf(m.config.Self) || m.now.Before(m.join.notBefore) {
 		return
 	}
 	m.ask(from)
@@ -249,15 +251,15 @@ func (m *Machine) onAliveAsJoiner(from transport.Address) {
 }
 
 // onBroadcastWelcome takes the state that the leader tells all for a Welcome.
-func (m *Machine) onBroadcastWelcome(msg GossipMessage) {
+func (m *Machine) onBroadcastWelcome(msg message.Gossip) {
 	if msg.Target == 0 && msg.State.CheckUnder(m.rule()) == nil {
 		m.enter(msg.State)
 	}
 }
 
 // onWelcome: this node is a member.
-func (m *Machine) onWelcome(from transport.Address, msg Welcome) {
-	if msg.Target != mark32(m.config.Self) {
+func (m *Machine) onWelcome(from transport.Address, msg message.Welcome) {
+	if msg.Target != message.TargetOf(m.config.Self) {
 		m.refuse(RefusedTarget)
 		return
 	}
@@ -280,8 +282,8 @@ func (m *Machine) enter(g *gossip.State) {
 	m.becomeMember()
 }
 
-func (m *Machine) onJoinRefused(from transport.Address, msg JoinRefused) {
-	if m.phase != asking || msg.Target != mark32(m.config.Self) || from != m.join.asked {
+func (m *Machine) onJoinRefused(from transport.Address, msg message.JoinRefused) {
+	if m.phase != asking || msg.Target != message.TargetOf(m.config.Self) || from != m.join.asked {
 		return
 	}
 	if msg.Final {
@@ -294,7 +296,7 @@ func (m *Machine) onJoinRefused(from transport.Address, msg JoinRefused) {
 }
 
 // onHelloAsJoiner notes other joiners, and the return of one's own hello.
-func (m *Machine) onHelloAsJoiner(from transport.Address, msg Hello) {
+func (m *Machine) onHelloAsJoiner(from transport.Address, msg message.Hello) {
 	if from == m.config.Self {
 		if m.join.heardSelf.IsZero() && msg.Attempt == m.join.attempt {
 			m.join.heardSelf = m.now

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/message"
+
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 
 	"github.com/shardgen/shardgen/transport"
@@ -107,9 +109,9 @@ func TestAccuserAsks(t *testing.T) {
 			now = now.Add(100 * time.Millisecond)
 			for _, e := range m.Step(now, Tick{}).Send {
 				switch e.Message.(type) {
-				case Heartbeat:
+				case message.Heartbeat:
 					nodes = append(nodes, e.To)
-				case Echo:
+				case message.Echo:
 					m.Step(now, Receive{From: list[0].Address, Message: e.Message})
 				}
 			}
@@ -148,12 +150,12 @@ func TestVotesAreEven(t *testing.T) {
 	for begin := now; now.Sub(begin) < 12*time.Second; now = now.Add(50 * time.Millisecond) {
 		for _, e := range m.Step(now, Tick{}).Send {
 			switch msg := e.Message.(type) {
-			case Vote:
+			case message.Vote:
 				if after := now.Sub(begin); after > voteInterval {
 					votes = append(votes, after)
 				}
-				m.Step(now, Receive{From: e.To, Message: VoteAck{Target: mark32(list[0].Address), Seq: msg.Seq, Heard: time.Millisecond}})
-			case Echo:
+				m.Step(now, Receive{From: e.To, Message: message.VoteAck{Target: message.TargetOf(list[0].Address), Seq: msg.Seq, Heard: time.Millisecond}})
+			case message.Echo:
 				m.Step(now, Receive{From: list[0].Address, Message: e.Message})
 			}
 		}

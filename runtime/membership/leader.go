@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/message"
+
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 )
 
@@ -100,7 +102,7 @@ func (m *Machine) apply(moved, removed []gossip.Member) {
 		}
 	})
 	for _, r := range removed {
-		m.send(r.Address, Removal{Target: mark32(r.Address), Left: r.Status == gossip.Exiting})
+		m.send(r.Address, message.Removal{Target: message.TargetOf(r.Address), Left: r.Status == gossip.Exiting})
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/message"
+
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 
 	"github.com/shardgen/shardgen/internal/invariant"
@@ -22,8 +24,8 @@ type Machine struct {
 	wake     time.Time // the WakeAt of the last step
 	phase    phase
 	conn     ConnState
-	limit    int        // bytes of a message; 0: any
-	mark     ServerMark // of conn.Server
+	limit    int                // bytes of a message; 0: any
+	mark     message.ServerMark // of conn.Server
 	// state is the gossiped state of a member, nil before. It is replaced, never changed.
 	state *gossip.State
 	// own: this step made a version of its own, that nobody else can have.
@@ -187,32 +189,32 @@ func (m *Machine) onReceive(in Receive) {
 		return
 	}
 	switch msg := in.Message.(type) {
-	case Hello:
+	case message.Hello:
 		m.onHello(in.From, msg)
 		return
-	case Echo:
+	case message.Echo:
 		m.onEcho(in.From, msg)
 		return
-	case HelloAck:
+	case message.HelloAck:
 		m.onHelloAck(in.From, msg)
 		return
-	case Welcome:
+	case message.Welcome:
 		m.onWelcome(in.From, msg)
 		return
-	case JoinRefused:
+	case message.JoinRefused:
 		m.onJoinRefused(in.From, msg)
 		return
-	case GossipMessage:
+	case message.Gossip:
 		if m.phase == searching || m.phase == asking {
 			m.onBroadcastWelcome(msg)
 			return
 		}
-	case Alive:
+	case message.Alive:
 		if m.phase == searching {
 			m.onAliveAsJoiner(in.From)
 			return
 		}
-	case Removal:
+	case message.Removal:
 		m.onRemoval(in.From, msg)
 		return
 	}
@@ -221,21 +223,21 @@ func (m *Machine) onReceive(in Receive) {
 	}
 	m.heard(in.From)
 	switch msg := in.Message.(type) {
-	case Join:
+	case message.Join:
 		m.onJoin(in.From, msg)
-	case GossipMessage:
+	case message.Gossip:
 		m.onGossip(in, msg)
-	case GossipStatus:
+	case message.Status:
 		m.onStatus(in.From, msg)
-	case Heartbeat:
+	case message.Heartbeat:
 		m.onHeartbeat(in, msg)
-	case HeartbeatAck:
+	case message.HeartbeatAck:
 		m.onHeartbeatAck(in, msg)
-	case Alive:
+	case message.Alive:
 		m.onAlive(in, msg)
-	case Vote:
+	case message.Vote:
 		m.onVote(in, msg)
-	case VoteAck:
+	case message.VoteAck:
 		m.onVoteAck(in.From, msg)
 	}
 	m.leaderSpoke(in.From)
@@ -247,14 +249,14 @@ func (m *Machine) outcast(node transport.Address) bool {
 	if r, ok := m.state.Member(node); !removed && (!ok || r.Status != gossip.Down) {
 		return false
 	}
-	m.send(node, Removal{Target: mark32(node), Left: tomb.Left})
+	m.send(node, message.Removal{Target: message.TargetOf(node), Left: tomb.Left})
 	m.refuse(RefusedOutcast)
 	return true
 }
 
 // onRemoval: others have removed this incarnation, and it cannot come back.
-func (m *Machine) onRemoval(from transport.Address, msg Removal) {
-	if msg.Target != mark32(m.config.Self) {
+func (m *Machine) onRemoval(from transport.Address, msg message.Removal) {
+	if msg.Target != message.TargetOf(m.config.Self) {
 		m.refuse(RefusedTarget)
 		return
 	}
@@ -307,13 +309,13 @@ func (m *Machine) self() gossip.Member {
 }
 
 // send does nothing without a connection: the broker would refuse.
-func (m *Machine) send(to transport.Address, msg Message) {
+func (m *Machine) send(to transport.Address, msg message.Message) {
 	if m.conn.Connected {
 		m.out.Send = append(m.out.Send, Envelope{To: to, Message: msg})
 	}
 }
 
-func (m *Machine) broadcast(msg Message) {
+func (m *Machine) broadcast(msg message.Message) {
 	if m.conn.Connected {
 		m.out.Send = append(m.out.Send, Envelope{Broadcast: true, Message: msg})
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/message"
+
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 
 	"github.com/shardgen/shardgen/transport"
@@ -228,7 +230,7 @@ func (w *network) send(from *simNode, e Envelope) {
 	w.post(from, Unreachable{e.To, from.server.String()})
 }
 
-func (w *network) deliver(from, to *simNode, msg Message) {
+func (w *network) deliver(from, to *simNode, msg message.Message) {
 	lost := w.lossy != nil && from != to && w.lossy(from, to)
 	if to.dead || !to.connected || to.deaf || !w.route(from, to) || lost {
 		return
@@ -237,16 +239,16 @@ func (w *network) deliver(from, to *simNode, msg Message) {
 }
 
 // recode sends messages through their bytes.
-func (w *network) recode(msg Message) Message {
+func (w *network) recode(msg message.Message) message.Message {
 	w.t.Helper()
 	if w.plain {
 		return msg
 	}
-	b, err := Encode(msg)
+	b, err := message.Encode(msg)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	got, err := Decode(b)
+	got, err := message.Decode(b)
 	if err != nil {
 		w.t.Fatal(err)
 	}

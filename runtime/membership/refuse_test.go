@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/message"
+
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 	"github.com/shardgen/shardgen/internal/membership/gossip/gossiptest"
 
@@ -45,26 +47,26 @@ func TestRefused(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		from transport.Address
-		msg  Message
+		msg  message.Message
 		in   Receive
 		want Refusal
 	}{
-		{name: "a good one", from: other, msg: GossipMessage{mark32(self), state}, want: NotRefused},
-		{name: "for an old incarnation", from: other, msg: GossipMessage{99, state}, want: RefusedTarget},
-		{name: "a heartbeat for an old incarnation", from: other, msg: Heartbeat{Target: 99}, want: RefusedTarget},
-		{name: "a removal of an old incarnation", from: other, msg: Removal{Target: 99}, want: RefusedTarget},
-		{name: "a join at an old incarnation", from: addr("x", 1), msg: Join{Target: 99}, want: RefusedTarget},
-		{name: "of another cluster", from: other, msg: GossipMessage{mark32(self), foreign}, want: RefusedCluster},
-		{name: "without this node", from: other, msg: GossipMessage{mark32(self), without(state, self)}, want: RefusedStale},
-		{name: "without its sender", from: addr("x", 3), msg: GossipMessage{mark32(self), state}, want: RefusedStranger},
-		{name: "no state", from: other, msg: GossipMessage{mark32(self), nil}, want: RefusedMalformed},
-		{name: "counters about to overflow", from: other, msg: GossipMessage{mark32(self), overflow}, want: RefusedMalformed},
-		{name: "an Up member without an age", from: other, msg: GossipMessage{mark32(self), changed(func(g *gossip.State) {
+		{name: "a good one", from: other, msg: message.Gossip{Target: message.TargetOf(self), State: state}, want: NotRefused},
+		{name: "for an old incarnation", from: other, msg: message.Gossip{Target: 99, State: state}, want: RefusedTarget},
+		{name: "a heartbeat for an old incarnation", from: other, msg: message.Heartbeat{Target: 99}, want: RefusedTarget},
+		{name: "a removal of an old incarnation", from: other, msg: message.Removal{Target: 99}, want: RefusedTarget},
+		{name: "a join at an old incarnation", from: addr("x", 1), msg: message.Join{Target: 99}, want: RefusedTarget},
+		{name: "of another cluster", from: other, msg: message.Gossip{Target: message.TargetOf(self), State: foreign}, want: RefusedCluster},
+		{name: "without this node", from: other, msg: message.Gossip{Target: message.TargetOf(self), State: without(state, self)}, want: RefusedStale},
+		{name: "without its sender", from: addr("x", 3), msg: message.Gossip{Target: message.TargetOf(self), State: state}, want: RefusedStranger},
+		{name: "no state", from: other, msg: message.Gossip{Target: message.TargetOf(self), State: nil}, want: RefusedMalformed},
+		{name: "counters about to overflow", from: other, msg: message.Gossip{Target: message.TargetOf(self), State: overflow}, want: RefusedMalformed},
+		{name: "an Up member without an age", from: other, msg: message.Gossip{Target: message.TargetOf(self), State: changed(func(g *gossip.State) {
 			r, _ := g.Member(other)
 			r.UpNumber = 0
 			g.SetMember(r)
 		})}, want: RefusedMalformed},
-		{name: "one that waited", from: other, msg: GossipMessage{mark32(self), state}, in: Receive{Waited: time.Minute}, want: RefusedLate},
+		{name: "one that waited", from: other, msg: message.Gossip{Target: message.TargetOf(self), State: state}, in: Receive{Waited: time.Minute}, want: RefusedLate},
 	} {
 		in := test.in
 		in.From, in.Message = test.from, test.msg
@@ -77,7 +79,7 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	a.machine.Step(w.now, DownNode{other})
-	if got := a.machine.Step(w.now, Receive{From: other, Message: Heartbeat{Target: mark32(self)}}).Refused; got != RefusedOutcast {
+	if got := a.machine.Step(w.now, Receive{From: other, Message: message.Heartbeat{Target: message.TargetOf(self)}}).Refused; got != RefusedOutcast {
 		t.Errorf("from a downed member: got %q, want %q", got, RefusedOutcast)
 	}
 	if len(Refusals()) != int(refusals)-1 {
@@ -92,12 +94,12 @@ func TestLargeDescription(t *testing.T) {
 	a := w.add("a", "s1", Config{Cluster: "test", Self: addr("a", 1)})
 	w.start(a)
 	w.run(time.Second, nil)
-	large := Join{Target: 1, Meta: []gossip.KeyValue{{Key: "k", Value: strings.Repeat("x", gossip.MaxDescription)}}}
+	large := message.Join{Target: 1, Meta: []gossip.KeyValue{{Key: "k", Value: strings.Repeat("x", gossip.MaxDescription)}}}
 	out := a.machine.Step(w.now, Receive{From: addr("x", 2), Message: large})
 	if len(out.Send) != 1 {
 		t.Fatalf("got %d messages, want a refusal: %v", len(out.Send), out.Send)
 	}
-	refused, ok := out.Send[0].Message.(JoinRefused)
+	refused, ok := out.Send[0].Message.(message.JoinRefused)
 	if !ok || !refused.Final || !strings.Contains(refused.Reason, "65536 is the most") {
 		t.Errorf("got %v, want a final refusal that names the bound", out.Send[0].Message)
 	}
@@ -123,7 +125,7 @@ func TestLeftWhileItStays(t *testing.T) {
 		if leaves {
 			a.machine.Step(w.now, Leave{})
 		}
-		out := a.machine.Step(w.now, Receive{From: b.config.Self, Message: Removal{Target: mark32(a.config.Self), Left: true}})
+		out := a.machine.Step(w.now, Receive{From: b.config.Self, Message: message.Removal{Target: message.TargetOf(a.config.Self), Left: true}})
 		var downed, removed bool
 		for _, e := range out.Events {
 			switch e := e.(type) {

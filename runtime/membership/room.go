@@ -3,6 +3,8 @@ package membership
 import (
 	"fmt"
 
+	"github.com/shardgen/shardgen/internal/membership/message"
+
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 )
 
@@ -33,7 +35,7 @@ func (m *Machine) tooLarge(joiners []gossip.Member) string {
 			g.SetMember(r)
 		}
 	})
-	b, err := Encode(GossipMessage{State: g})
+	b, err := message.Encode(message.Gossip{State: g})
 	if err != nil {
 		return err.Error()
 	}
@@ -68,7 +70,7 @@ func (m *Machine) onMessageLimit(in MessageLimit) {
 	if m.phase != member || m.limit <= 0 {
 		return
 	}
-	if b, err := Encode(GossipMessage{State: m.state}); err == nil && len(b) > m.limit {
+	if b, err := message.Encode(message.Gossip{State: m.state}); err == nil && len(b) > m.limit {
 		m.emit(StateTooLarge{Bytes: len(b), Limit: m.limit})
 	}
 }

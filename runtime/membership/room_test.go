@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/message"
+
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 )
 
@@ -27,12 +29,12 @@ func TestAdmissionLeavesRoom(t *testing.T) {
 		for j := range meta {
 			meta[j] = byte('!' + random.IntN(90))
 		}
-		out := a.machine.Step(w.now, Receive{From: addr(fmt.Sprint("n", i), i), Message: Join{Target: 1, Meta: []gossip.KeyValue{{Key: "k", Value: string(meta)}}}})
+		out := a.machine.Step(w.now, Receive{From: addr(fmt.Sprint("n", i), i), Message: message.Join{Target: 1, Meta: []gossip.KeyValue{{Key: "k", Value: string(meta)}}}})
 		for _, e := range out.Send {
 			switch m := e.Message.(type) {
-			case Welcome:
+			case message.Welcome:
 				admitted++
-			case JoinRefused:
+			case message.JoinRefused:
 				if m.Final || !strings.Contains(m.Reason, "8192") || !strings.Contains(m.Reason, "bytes with it") {
 					t.Fatalf("got %v, want a refusal that names both sizes and is not for ever", m)
 				}
@@ -45,7 +47,7 @@ func TestAdmissionLeavesRoom(t *testing.T) {
 	for step := range 300 { // none of them answers: they are accused, downed and removed
 		w.now = w.now.Add(100 * time.Millisecond)
 		a.machine.Step(w.now, Tick{})
-		b, err := Encode(GossipMessage{State: a.machine.state})
+		b, err := message.Encode(message.Gossip{State: a.machine.state})
 		if err != nil || len(b) > limit {
 			t.Fatalf("step %d: the state has %d bytes: want at most %d (%v)", step, len(b), limit, err)
 		}

@@ -3,6 +3,8 @@ package membership
 import (
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/message"
+
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 
 	"github.com/shardgen/shardgen/transport"
@@ -56,12 +58,12 @@ func (m *Machine) spread(before *gossip.State) {
 // all.
 func (m *Machine) pushToAll() {
 	if !m.small() {
-		m.broadcast(GossipMessage{State: m.state})
+		m.broadcast(message.Gossip{State: m.state})
 		return
 	}
 	for _, node := range m.audience() {
 		if !m.state.SeenBy(node) {
-			m.send(node, GossipMessage{mark32(node), m.state})
+			m.send(node, message.Gossip{Target: message.TargetOf(node), State: m.state})
 		}
 	}
 }
@@ -74,15 +76,15 @@ func (m *Machine) tell(node transport.Address) {
 		return
 	}
 	if m.state.SeenBy(node) || !m.small() {
-		m.send(node, m.status(mark32(node)))
+		m.send(node, m.status(message.TargetOf(node)))
 	} else {
-		m.send(node, GossipMessage{mark32(node), m.state})
+		m.send(node, message.Gossip{Target: message.TargetOf(node), State: m.state})
 	}
 }
 
-func (m *Machine) status(target uint32) GossipStatus {
+func (m *Machine) status(target uint32) message.Status {
 	f := m.local()
-	s := GossipStatus{
+	s := message.Status{
 		Target: target, Version: f.Digest, Changes: f.Changes,
 		Members: len(m.state.Members), Seen: m.state.Seen,
 	}
@@ -182,7 +184,7 @@ func (m *Machine) toUnseen() float64 {
 func (m *Machine) acceptable(from transport.Address, target uint32, founder transport.Address) bool {
 	_, lost := m.state.Record(m.config.Self, from)
 	switch {
-	case target != mark32(m.config.Self) && target != 0:
+	case target != message.TargetOf(m.config.Self) && target != 0:
 		m.refuse(RefusedTarget)
 	case founder != m.state.Founder:
 		m.refuse(RefusedCluster)
@@ -196,7 +198,7 @@ func (m *Machine) acceptable(from transport.Address, target uint32, founder tran
 
 // onGossip takes a newer state, merges a concurrent one, and answers an older one
 // with its own.
-func (m *Machine) onGossip(in Receive, msg GossipMessage) {
+func (m *Machine) onGossip(in Receive, msg message.Gossip) {
 	if in.Waited > m.config.GossipMaxWait {
 		m.refuse(RefusedLate)
 		return
@@ -240,7 +242,7 @@ func (m *Machine) onGossip(in Receive, msg GossipMessage) {
 	case !m.small() && (msg.Target == 0 || in.From == m.caster()):
 		m.spreading.casting.owed = true // it is told soon, and perhaps on the way already
 	default:
-		m.send(in.From, GossipMessage{mark32(in.From), m.state})
+		m.send(in.From, message.Gossip{Target: message.TargetOf(in.From), State: m.state})
 	}
 }
 
@@ -253,9 +255,9 @@ func (m *Machine) comparable(from transport.Address, g *gossip.State) bool {
 	case g.RemovalCounter+gossip.MaxTombstones <= m.state.RemovalCounter:
 		m.refuse(RefusedStale)
 		if _, ok := m.state.Member(from); ok {
-			m.send(from, GossipMessage{mark32(from), m.state})
+			m.send(from, message.Gossip{Target: message.TargetOf(from), State: m.state})
 		} else {
-			m.send(from, Removal{Target: mark32(from)})
+			m.send(from, message.Removal{Target: message.TargetOf(from)})
 		}
 		return false
 	case m.state.RemovalCounter+gossip.MaxTombstones <= g.RemovalCounter:
@@ -268,7 +270,7 @@ func (m *Machine) comparable(from transport.Address, g *gossip.State) bool {
 
 // onStatus compares versions: who has less asks with its status, who has more
 // or something else answers with its state.
-func (m *Machine) onStatus(from transport.Address, msg GossipStatus) {
+func (m *Machine) onStatus(from transport.Address, msg message.Status) {
 	if !m.acceptable(from, msg.Target, m.state.Founder) {
 		return
 	}
@@ -282,10 +284,10 @@ func (m *Machine) onStatus(from transport.Address, msg GossipStatus) {
 			m.state = m.state.WithAllSeen(msg.Seen)
 		}
 	case f.Changes < msg.Changes:
-		m.send(from, m.status(mark32(from))) // the sender's is later, or concurrent
+		m.send(from, m.status(message.TargetOf(from))) // the sender's is later, or concurrent
 	case !m.small() && m.now.Sub(m.spreading.casting.version) < castAnswers && !m.caster().IsZero():
 		// The leader has just told all, or is about to.
 	default:
-		m.send(from, GossipMessage{mark32(from), m.state})
+		m.send(from, message.Gossip{Target: message.TargetOf(from), State: m.state})
 	}
 }

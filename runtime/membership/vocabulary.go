@@ -1,6 +1,24 @@
 package membership
 
-import "github.com/shardgen/shardgen/internal/membership/gossip"
+import (
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+	"github.com/shardgen/shardgen/internal/membership/message"
+)
+
+// A Message travels between nodes on the control channel, which may lose, repeat and
+// reorder messages. [Encode] and [Decode] turn it into bytes and back.
+type Message = message.Message
+
+// ErrUnknown is the error of [Decode] for a message of a kind, or with a value, that
+// only a later release knows. It is skipped.
+var ErrUnknown = message.ErrUnknown
+
+// Encode returns the bytes of a message.
+func Encode(m Message) ([]byte, error) { return message.Encode(m) }
+
+// Decode reads the bytes that Encode wrote. They may come from anybody: the message is
+// well formed if there is no error, though not thereby true.
+func Decode(b []byte) (Message, error) { return message.Decode(b) }
 
 // A Member is one node as the gossiped state describes it: its Address, Status, Roles,
 // age (UpNumber) and Meta, and for a Down member how it came to be downed and whether it

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/message"
+
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 
 	"github.com/shardgen/shardgen/transport"
@@ -115,7 +117,7 @@ func (m *Machine) vote(c *collector) {
 	}
 	v.sent = append(v.sent, sentVote{v.seq, m.now})
 	m.countVoters()
-	vote := Vote{
+	vote := message.Vote{
 		Seq: v.seq, Barred: m.local().Barred, Voters: uint32(v.voters), Server: m.mark,
 	}
 	if c.node == m.config.Self {
@@ -128,7 +130,7 @@ func (m *Machine) vote(c *collector) {
 		c.asked = m.now
 		m.wakeAt(m.now.Add(collectorMute))
 	}
-	vote.Target = mark32(c.node)
+	vote.Target = message.TargetOf(c.node)
 	m.send(c.node, vote)
 }
 
@@ -157,8 +159,8 @@ func (m *Machine) countVoters() {
 }
 
 // onVote notes a vote and answers it.
-func (m *Machine) onVote(in Receive, msg Vote) {
-	if _, ok := m.state.Index(in.From); !ok || msg.Target != mark32(m.config.Self) {
+func (m *Machine) onVote(in Receive, msg message.Vote) {
+	if _, ok := m.state.Index(in.From); !ok || msg.Target != message.TargetOf(m.config.Self) {
 		return
 	}
 	if m.small() && msg.Barred == m.local().Barred {
@@ -177,7 +179,7 @@ func (m *Machine) onVote(in Receive, msg Vote) {
 }
 
 // answer counts for a voter.
-func (m *Machine) answer(voter transport.Address, msg Vote) VoteAck {
+func (m *Machine) answer(voter transport.Address, msg message.Vote) message.VoteAck {
 	t := m.tallied(msg.Barred)
 	enough := t.enough
 	if need := majorityOf(int(msg.Voters)); need > t.quorum.need {
@@ -186,8 +188,8 @@ func (m *Machine) answer(voter transport.Address, msg Vote) VoteAck {
 		q.need = need
 		enough = q.since(func(node transport.Address) time.Time { return t.same[node] })
 	}
-	return VoteAck{
-		Target: mark32(voter), Seq: msg.Seq,
+	return message.VoteAck{
+		Target: message.TargetOf(voter), Seq: msg.Seq,
 		Majority: m.ageOf(enough), All: m.ageOf(t.oldest), Every: m.ageOf(t.every), Heard: m.ageOf(t.half),
 	}
 }
@@ -256,8 +258,8 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // onVoteAck prolongs the lease.
-func (m *Machine) onVoteAck(from transport.Address, msg VoteAck) {
-	if msg.Target != mark32(m.config.Self) {
+func (m *Machine) onVoteAck(from transport.Address, msg message.VoteAck) {
+	if msg.Target != message.TargetOf(m.config.Self) {
 		return
 	}
 	v := &m.voting

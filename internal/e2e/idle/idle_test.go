@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/message"
+
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
@@ -20,7 +22,7 @@ func TestTraffic(t *testing.T) {
 		return wire.SealControl("c", transport.Peer{Address: a}, wire.ControlTopic_CONTROL_TOPIC_MEMBERSHIP, body)
 	}
 	traffic := Traffic{Nodes: 3, Length: 2 * time.Second, kinds: map[string]*share{}}
-	hello, alive, echo := seal(membership.Hello{Attempt: 1}), seal(membership.Alive{Founder: a, Size: 1}), seal(membership.Echo{})
+	hello, alive, echo := seal(message.Hello{Attempt: 1}), seal(message.Alive{Founder: a, Size: 1}), seal(message.Echo{})
 	traffic.count("c", "sh.c.n.b.0000000000000002.ctl", "reply", hello)
 	traffic.count("c", "sh.c.ctl.all", "", alive)
 	traffic.count("c", "sh.c.n.a.0000000000000001.ctl", "reply", echo)

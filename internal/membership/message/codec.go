@@ -1,4 +1,4 @@
-package membership
+package message
 
 import (
 	"errors"
@@ -54,12 +54,12 @@ func encodeBody(w *wire.MembershipMessage, m Message) error {
 	case JoinRefused:
 		w.Target = m.Target
 		w.Body = &wire.MembershipMessage_JoinRefused{JoinRefused: &wire.MembershipJoinRefused{Final: m.Final, Reason: m.Reason}}
-	case GossipMessage:
+	case Gossip:
 		w.Target = m.Target
 		b := &wire.MembershipMessage_Gossip{}
 		b.Gossip, err = stateToWire(m.State)
 		w.Body = b
-	case GossipStatus:
+	case Status:
 		w.Target = m.Target
 		w.Body = &wire.MembershipMessage_Status{Status: statusToWire(m)}
 	case Heartbeat:
@@ -133,7 +133,7 @@ func decodeBody(w *wire.MembershipMessage) (Message, error) {
 		return JoinRefused{target, b.JoinRefused.Final, b.JoinRefused.Reason}, nil
 	case *wire.MembershipMessage_Gossip:
 		g, err := stateFromWire(b.Gossip)
-		return GossipMessage{target, g}, err
+		return Gossip{target, g}, err
 	case *wire.MembershipMessage_Status:
 		s, err := statusFromWire(b.Status)
 		s.Target = target

@@ -1,4 +1,4 @@
-package membership
+package message
 
 import (
 	"fmt"
@@ -32,7 +32,7 @@ func seenFromWire(b []byte, members int) (gossip.SeenSet, error) {
 	return s, nil
 }
 
-func statusToWire(s GossipStatus) *wire.MembershipStatus {
+func statusToWire(s Status) *wire.MembershipStatus {
 	w := &wire.MembershipStatus{
 		VersionLow: s.Version[0], VersionHigh: s.Version[1], Changes: s.Changes,
 		All: s.All, Members: uint32(s.Members),
@@ -54,8 +54,8 @@ func statusToWire(s GossipStatus) *wire.MembershipStatus {
 // maxMembers bounds what a status may claim.
 const maxMembers = 1 << 16
 
-func statusFromWire(w *wire.MembershipStatus) (GossipStatus, error) {
-	s := GossipStatus{
+func statusFromWire(w *wire.MembershipStatus) (Status, error) {
+	s := Status{
 		Version: gossip.Digest{w.VersionLow, w.VersionHigh}, Changes: w.Changes,
 		All: w.All, Members: int(w.Members),
 	}

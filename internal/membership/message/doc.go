@@ -1,0 +1,11 @@
+// Package message has the messages that the nodes of a cluster send each other about
+// membership, and their encoding, which internal/wire/membership.proto defines.
+//
+// It depends on package gossip, whose states messages carry, and on nothing else of
+// membership. [Decode] bounds and checks what it reads, for the bytes may come from
+// anybody; whether a message is obeyed is for the machine to decide.
+//
+//   - message.go: the messages
+//   - codec.go: the envelope and all small messages
+//   - codec_state.go, codec_status.go: states, which are compressed, and versions
+package message
