@@ -9,16 +9,23 @@ import (
 var (
 	// ErrNotFound: there is no record under the key.
 	ErrNotFound = errors.New("not found")
-	// ErrConflict: the record has another revision than was expected; nothing was
-	// written. Read again and decide anew.
-	ErrConflict = errors.New("conflict: the record has another revision (read it and decide anew)")
+	// ErrConflict: the record, the head or the log is not as was expected; what was
+	// to be written was not. Read again and decide anew.
+	ErrConflict = errors.New("conflict: it has another revision or position (read it and decide anew)")
+	// ErrBusy: the store refused the write because of others under way. It was not
+	// and will not be applied; try the same again.
+	ErrBusy = errors.New("store busy: not applied (try the same again)")
+	// ErrGone: the log does not have what was asked for: it was trimmed, or the
+	// store has lost it.
+	ErrGone = errors.New("gone: the log was trimmed, or the store lost a part of it")
 	// ErrUnavailable: the store cannot be reached, and nothing was or will be
 	// written. Try again later.
 	ErrUnavailable = errors.New("store unavailable")
 	// ErrUncertain: the store did not answer. The write was applied, or not, or may
 	// be applied yet. See the package's doc for what to do.
 	ErrUncertain = errors.New("outcome uncertain: it may have been applied (read, or try the same again)")
-	// ErrTooLarge: the value exceeds MaxValue, or the store's own limit.
+	// ErrTooLarge: the value exceeds MaxValue, MaxAppend, or the store's own limit;
+	// nothing was written. A [*TooLargeError] has the sizes.
 	ErrTooLarge = errors.New("value too large")
 	// ErrBadKey: the key, prefix or revision cannot be.
 	ErrBadKey = errors.New("bad key")
@@ -30,10 +37,32 @@ var (
 	ErrLost = errors.New("lease lost")
 )
 
+// A TooLargeError has the sizes. It is ErrTooLarge to errors.Is.
+type TooLargeError struct {
+	Size  int    // bytes, of the value or append
+	Limit int    // bytes that the store takes
+	Hint  string // what raises the limit; may be empty
+}
+
+// Error names both sizes.
+func (e *TooLargeError) Error() string {
+	text := fmt.Sprintf("%v: %d bytes: want at most %d", ErrTooLarge, e.Size, e.Limit)
+	if e.Hint != "" {
+		text += " (" + e.Hint + ")"
+	}
+	return text
+}
+
+// Is reports ErrTooLarge.
+func (e *TooLargeError) Is(target error) bool { return target == ErrTooLarge }
+
 // An Error is a failed operation of a store.
 type Error struct {
-	Op  string // "get", "put", "delete", "list", "acquire", "renew", "release"
-	Key string // or the prefix, or the lease's name
+	// Op is "get", "put", "delete", "list", "acquire", "renew", "release", or of a
+	// shard "append", "read", "trim", "head", "set head", "get records", "put
+	// records", "list records".
+	Op  string
+	Key string // or the prefix, the lease's name, the shard as Type/Number
 	Err error  // wraps one of the causes above
 }
 

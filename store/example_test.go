@@ -52,3 +52,49 @@ func ExampleLease() {
 	// <nil>
 	// 2 <nil>
 }
+
+// A home claims a shard, and the one before can change nothing any more.
+func ExampleShards() {
+	ctx, server := context.Background(), memory.New()
+	shard := store.Shard{Type: "Account", Number: 7}
+
+	// The first home claims: its head, its claim in the log. Then it commits.
+	old := server.Client().Shards()
+	first, _ := old.SetHead(ctx, shard, store.Head{Value: []byte("epoch 1")})
+	claim, _ := old.Append(ctx, shard, store.Any, []byte("claim of epoch 1"))
+	last, err := old.Append(ctx, shard, claim, []byte("alice: 5"))
+	fmt.Println(err)
+
+	// Another takes over, by the same path, and reads what it needs.
+	home := server.Client().Shards()
+	head, _ := home.Head(ctx, shard)
+	head.Revision, _ = home.SetHead(ctx, shard, store.Head{Revision: head.Revision, Since: head.Since, Value: []byte("epoch 2")})
+	claim, _ = home.Append(ctx, shard, store.Any, []byte("claim of epoch 2"))
+	log, _ := home.Read(ctx, shard, head.Since, claim)
+	for _, a := range log {
+		fmt.Printf("%s\n", a.Data)
+	}
+
+	// The old home is a zombie: neither its log nor its records change.
+	_, err = old.Append(ctx, shard, last, []byte("alice: 6"))
+	fmt.Println(errors.Is(err, store.ErrConflict))
+	_, err = old.Put(ctx, shard, first, []store.Change{{ID: "alice", Value: []byte("5")}})
+	fmt.Println(errors.Is(err, store.ErrConflict))
+
+	// The new one writes records, then says that the log is not needed before claim.
+	home.Put(ctx, shard, head.Revision, []store.Change{{ID: "alice", Value: []byte("5")}})
+	head.Since = claim
+	head.Revision, _ = home.SetHead(ctx, shard, head)
+	fmt.Println(home.Trim(ctx, shard, head))
+	_, records, err := home.Get(ctx, shard, []string{"alice", "bob"}, head.Revision)
+	fmt.Printf("%s %v %v\n", records[0].Value, records[1].Revision == store.None, err)
+	// Output:
+	// <nil>
+	// claim of epoch 1
+	// alice: 5
+	// claim of epoch 2
+	// true
+	// true
+	// <nil>
+	// 5 true <nil>
+}

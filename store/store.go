@@ -25,7 +25,7 @@ const None Revision = 0
 
 // A Record is a value under a key.
 type Record struct {
-	Key      string   // as CheckKey allows it
+	Key      string   // as CheckKey allows it; of a shard's record, its id
 	Value    []byte   // at most MaxValue bytes; belongs to the caller
 	Revision Revision // of the write that made it; None where nothing is
 }

@@ -9,10 +9,7 @@ import (
 )
 
 // A Client is one process's way to the store under test.
-type Client interface {
-	store.Store
-	store.Lease
-}
+type Client = store.Backend
 
 // A Subject is a store under test.
 type Subject struct {
@@ -32,6 +29,18 @@ type Harness struct {
 	TTL time.Duration
 	// Wait lets time pass.
 	Wait func(time.Duration)
+
+	// The rest is tested only where the store can be brought to it.
+
+	// Held opens a way on which requests can be held up: what is sent after hold
+	// arrives only with release, or a moment after, when its callers are gone.
+	Held func(t *testing.T) (c Client, hold, release func())
+	// Stale opens a way whose reads come to a replica that lacks the writes since
+	// lag, until catchUp.
+	Stale func(t *testing.T) (c Client, lag, catchUp func())
+	// Restart ends the store's processes and starts them again from their disks.
+	// Clients that were open stay so.
+	Restart func(t *testing.T)
 }
 
 // Run runs the suite.
@@ -64,6 +73,35 @@ func Run(t *testing.T, s Subject) {
 		{"LeaseNames", testLeaseNames},
 		{"LeaseBadClaims", testLeaseBadClaims},
 		{"LeaseContended", testLeaseContended},
+		{"Log", testLog},
+		{"LogConflict", testLogConflict},
+		{"LogClaimed", testLogClaimed},
+		{"LogReadWholly", testLogReadWholly},
+		{"LogNeverEmpty", testLogNeverEmpty},
+		{"LogTrimmed", testLogTrimmed},
+		{"LogsOfOthersTrimmed", testLogsOfOthersTrimmed},
+		{"LogTrimmedDuringReads", testLogTrimmedDuringReads},
+		{"LogContended", testLogContended},
+		{"AppendUncertain", testAppendUncertain},
+		{"AppendLate", testAppendLate},
+		{"Head", testHead},
+		{"HeadLate", testHeadLate},
+		{"HeadContended", testHeadContended},
+		{"RecordsOfShards", testRecordsOfShards},
+		{"RecordsAbsent", testRecordsAbsent},
+		{"RecordsFenced", testRecordsFenced},
+		{"RecordsLate", testRecordsLate},
+		{"RecordsUnderChangingHead", testRecordsUnderChangingHead},
+		{"RecordsListed", testRecordsListed},
+		{"RecordsStale", testRecordsStale},
+		{"RecordsFresh", testRecordsFresh},
+		{"IDs", testIDs},
+		{"ShardsApart", testShardsApart},
+		{"ShardLimits", testShardLimits},
+		{"ShardMisused", testShardMisused},
+		{"ShardContextEnded", testShardContextEnded},
+		{"ShardOwnership", testShardOwnership},
+		{"ShardsRestarted", testShardsRestarted},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s.Bubble(t, func(t *testing.T) { test.run(t, s.Open(t)) })

@@ -23,10 +23,10 @@ func (c *Client) Acquire(ctx context.Context, claim store.Claim) (store.Held, er
 	if err := claim.Check(); err != nil {
 		return store.Held{}, fail(op, claim.Name, err)
 	}
-	sent := time.Now()
+	sent := c.server.now()
 	var token uint64
 	err := c.do(ctx, Op{Name: op, Key: claim.Name, Write: true}, func() error {
-		now := time.Now()
+		now := c.server.now()
 		l := c.server.leases[claim.Name]
 		if l == nil {
 			l = &lease{}
@@ -57,9 +57,9 @@ func (c *Client) Renew(ctx context.Context, h store.Held) (store.Held, error) {
 	if err := h.Check(); err != nil {
 		return store.Held{}, fail(op, h.Name, err)
 	}
-	sent := time.Now()
+	sent := c.server.now()
 	err := c.do(ctx, Op{Name: op, Key: h.Name, Write: true}, func() error {
-		now := time.Now()
+		now := c.server.now()
 		l := c.server.leases[h.Name]
 		if l == nil || !l.heldAt(now) || l.holder != h.Holder || l.token != h.Token {
 			return store.ErrLost

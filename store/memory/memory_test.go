@@ -22,6 +22,17 @@ func TestConformance(t *testing.T) {
 				Client: func(*testing.T) conformance.Client { return server.Client() },
 				TTL:    time.Second,
 				Wait:   time.Sleep,
+				Held: func(*testing.T) (conformance.Client, func(), func()) {
+					c := server.Client()
+					late := func(memory.Op) memory.Fault { return memory.Fault{Loss: memory.LoseTouch, Late: time.Hour} }
+					return c, func() { c.Fault(late) }, func() { c.Fault(nil); server.Deliver() }
+				},
+				Stale: func(*testing.T) (conformance.Client, func(), func()) {
+					c := server.Client()
+					c.Fault(func(memory.Op) memory.Fault { return memory.Fault{Follower: true} })
+					return c, func() { server.Lag(memory.MaxUnsynced) }, func() { server.Lag(0) }
+				},
+				Restart: func(*testing.T) { server.Stop(); server.Start(0) },
 			}
 		},
 	})

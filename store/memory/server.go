@@ -6,39 +6,105 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/shardgen/shardgen/store"
 )
 
-// A Server holds records and leases. It is safe for concurrent use.
+// A Server holds all that a store keeps. It is safe for concurrent use.
 type Server struct {
 	mu       sync.Mutex
+	clock    func() time.Time // nil: package time
 	revision store.Revision
 	records  map[string]store.Record
 	leases   map[string]*lease
+	copies   *copies // of the shards
 	fault    func(Op) Fault
+	stopped  bool
+	late     []lateWrite // sorted by when they are due
 }
 
 // New returns an empty server.
-func New() *Server {
-	return &Server{records: make(map[string]store.Record), leases: make(map[string]*lease)}
+func New() *Server { return NewAt(nil) }
+
+// NewAt returns an empty server whose time is clock, that of a simulation. Its
+// clients never wait: Fault.Delay and Fault.Answer are the simulation's to spend.
+// Nil is package time.
+func NewAt(clock func() time.Time) *Server {
+	return &Server{clock: clock, records: make(map[string]store.Record), leases: make(map[string]*lease), copies: newCopies()}
 }
 
 // Client opens a way to the server, without faults.
-func (s *Server) Client() *Client { return &Client{server: s} }
+func (s *Server) Client() *Client {
+	c := &Client{server: s}
+	c.shards.client = c
+	return c
+}
 
-// A Client is a [store.Store] and a [store.Lease] of one process. It is safe for
-// concurrent use.
+func (s *Server) now() time.Time {
+	if s.clock == nil {
+		return time.Now()
+	}
+	return s.clock()
+}
+
+// Lag holds one of the server's two replicas so many writes to shards behind, at
+// most MaxUnsynced. Reads come to it by [Fault.Follower].
+func (s *Server) Lag(writes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deliver()
+	s.copies.holdBack(writes)
+}
+
+// Deliver has all writes arrive that are still on their way.
+func (s *Server) Deliver() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.late {
+		_ = w.apply() // nobody waits for the answer
+	}
+	s.late = nil
+}
+
+// Stop ends the server: nothing reaches it until Start, and writes that were still
+// on their way are lost.
+func (s *Server) Stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deliver()
+	s.stopped, s.late = true, nil
+}
+
+// MaxUnsynced bounds how many of the last writes Start can lose.
+const MaxUnsynced = 1024
+
+// Start starts the server again from its disk. Of the last writes to shards it has
+// lost so many, MaxUnsynced at most: 0 as after the end of the process, more as
+// after that of the machine. Revisions and positions of lost writes are given
+// again. Small records and leases are all there.
+func (s *Server) Start(lost int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.stopped {
+		return
+	}
+	s.stopped = false
+	s.copies.restart(lost)
+}
+
+// A Client is a [store.Backend] of one process. It is safe for concurrent use.
 type Client struct {
 	server *Server
+	shards Shards
 	mu     sync.Mutex
 	fault  func(Op) Fault
 }
 
-var (
-	_ store.Store = (*Client)(nil)
-	_ store.Lease = (*Client)(nil)
-)
+var _ store.Backend = (*Client)(nil)
+
+// Shards implements [store.Backend].
+func (c *Client) Shards() store.Shards { return &c.shards }
 
 // Get implements [store.Store].
 func (c *Client) Get(ctx context.Context, key string) (store.Record, error) {

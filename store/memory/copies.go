@@ -1,0 +1,131 @@
+package memory
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/shardgen/shardgen/store"
+)
+
+// A write changes one copy of the shards. It does the same to each.
+type write func(*shards)
+
+// shards is one copy of what shards keep.
+type shards struct {
+	revision store.Revision // of the last write of a head or record
+	position store.Position // of the last append
+	all      map[store.Shard]*shard
+}
+
+// shard is one copy of what one shard keeps.
+type shard struct {
+	head    store.Head
+	log     []store.Append
+	records map[string]store.Record
+}
+
+// of returns the shard, made when it is first asked for.
+func (c *shards) of(s store.Shard) *shard {
+	found := c.all[s]
+	if found == nil {
+		found = &shard{records: make(map[string]store.Record)}
+		c.all[s] = found
+	}
+	return found
+}
+
+func (c *shards) clone() *shards {
+	clone := *c
+	clone.all = make(map[store.Shard]*shard, len(c.all))
+	for s, one := range c.all {
+		clone.all[s] = &shard{head: one.head, log: slices.Clone(one.log), records: maps.Clone(one.records)}
+	}
+	return &clone
+}
+
+// last is the position of the log's last append.
+func (s *shard) last() store.Position {
+	if len(s.log) == 0 {
+		return store.Start
+	}
+	return s.log[len(s.log)-1].Position
+}
+
+// between returns the appends from from to to, both included, or nil if one of the
+// two is not there.
+func (s *shard) between(from, to store.Position) []store.Append {
+	first, ok := s.index(from)
+	if from == store.Start {
+		first, ok = 0, true
+	}
+	last, found := s.index(to)
+	if !ok || !found || last < first {
+		return nil
+	}
+	return s.log[first : last+1]
+}
+
+func (s *shard) index(p store.Position) (int, bool) {
+	return slices.BinarySearchFunc(s.log, p, func(a store.Append, p store.Position) int {
+		switch {
+		case a.Position < p:
+			return -1
+		case a.Position > p:
+			return 1
+		}
+		return 0
+	})
+}
+
+// trim removes the appends before below, but for the last.
+func (s *shard) trim(below store.Position) {
+	at, _ := s.index(below)
+	s.log = slices.Clone(s.log[max(min(at, len(s.log)-1), 0):])
+}
+
+// copies are those of a server with a disk and a second replica.
+type copies struct {
+	leader, follower, disk *shards
+	journal                []write // those that the disk lacks, oldest first
+	followed               int     // of the journal: those that the follower has
+	lag                    int     // writes that the follower is held behind
+}
+
+func newCopies() *copies {
+	empty := &shards{all: make(map[store.Shard]*shard)}
+	return &copies{leader: empty, follower: empty.clone(), disk: empty.clone()}
+}
+
+// write does w, which the leader has agreed to, on every copy that is not held
+// back.
+func (c *copies) write(w write) {
+	w(c.leader)
+	c.journal = append(c.journal, w)
+	c.replicate()
+}
+
+func (c *copies) holdBack(writes int) {
+	c.lag = min(max(writes, 0), MaxUnsynced)
+	c.replicate()
+}
+
+func (c *copies) replicate() {
+	for len(c.journal)-c.followed > c.lag {
+		c.journal[c.followed](c.follower)
+		c.followed++
+	}
+	for len(c.journal) > MaxUnsynced {
+		c.journal[0](c.disk)
+		c.journal = c.journal[1:]
+		c.followed--
+	}
+}
+
+// restart reads the disk, where the last writes may be missing.
+func (c *copies) restart(lost int) {
+	for _, w := range c.journal[:len(c.journal)-min(max(lost, 0), len(c.journal))] {
+		w(c.disk)
+	}
+	c.leader, c.follower = c.disk.clone(), c.disk.clone()
+	c.journal, c.followed = nil, 0
+}
