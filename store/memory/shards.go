@@ -75,7 +75,7 @@ func (s *Shards) Read(ctx context.Context, sh store.Shard, from, to store.Positi
 func (s *Shards) Trim(ctx context.Context, sh store.Shard, h store.Head) error {
 	return s.write(ctx, opTrim, sh, func(Fault) error {
 		copies := s.client.server.copies
-		below := h.Since
+		below := min(h.Since, copies.leader.of(sh).head.Since)
 		copies.write(func(c *shards) { c.of(sh).trim(below) })
 		return nil
 	})
