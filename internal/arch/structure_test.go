@@ -176,7 +176,6 @@ var debts = map[string]debt{
 	"runtime/remember":       {15, 25},
 	"runtime/singleton":      {15, 29},
 	"store/conformance":      {15, 4},
-	"store/memory":           {15, 8},
 	"templates":              {18, 67},
 	"transport/memory":       {15, 12},
 	"transport/nats":         {15, 29},

@@ -1,10 +1,7 @@
 package memory
 
 import (
-	"context"
-	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -93,115 +90,71 @@ func (s *Server) Start(lost int) {
 	s.copies.restart(lost)
 }
 
-// A Client is a [store.Backend] of one process. It is safe for concurrent use.
-type Client struct {
-	server *Server
-	shards Shards
-	mu     sync.Mutex
-	fault  func(Op) Fault
+// Fault lets decide meet every operation of every client; nil ends it. Decide is
+// called by many goroutines, one after another, and must not use the server.
+func (s *Server) Fault(decide func(Op) Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fault = decide
 }
 
-var _ store.Backend = (*Client)(nil)
-
-// Shards implements [store.Backend].
-func (c *Client) Shards() store.Shards { return &c.shards }
-
-// Get implements [store.Store].
-func (c *Client) Get(ctx context.Context, key string) (store.Record, error) {
-	const op = "get"
-	if err := store.CheckKey(key); err != nil {
-		return store.Record{}, fail(op, key, err)
-	}
-	var found store.Record
-	var ok bool
-	err := c.do(ctx, Op{Name: op, Key: key}, func() error {
-		found, ok = c.server.records[key]
-		return nil
-	})
-	if err == nil && !ok {
-		err = store.ErrNotFound
-	}
-	if err != nil {
-		return store.Record{}, fail(op, key, err)
-	}
-	found.Value = slices.Clone(found.Value)
-	return found, nil
+// A lateWrite is one that is still on its way although its caller has given up.
+type lateWrite struct {
+	due   time.Time
+	apply func() error
 }
 
-// Put implements [store.Store].
-func (c *Client) Put(ctx context.Context, key string, value []byte, expect store.Revision) (store.Revision, error) {
-	const op = "put"
-	if err := store.CheckKey(key); err != nil {
-		return 0, fail(op, key, err)
+// deliver does the writes that have arrived meanwhile; s.mu is held.
+func (s *Server) deliver() {
+	now := s.now()
+	for len(s.late) > 0 && !s.late[0].due.After(now) {
+		w := s.late[0]
+		s.late = s.late[1:]
+		_ = w.apply() // nobody waits for the answer
 	}
-	if len(value) > store.MaxValue {
-		return 0, fail(op, key, fmt.Errorf("%w: %d bytes: want at most %d", store.ErrTooLarge, len(value), store.MaxValue))
+}
+
+// delay keeps a write for later; s.mu is held.
+func (s *Server) delay(after time.Duration, apply func() error) {
+	w := lateWrite{s.now().Add(max(after, 0)), apply}
+	at := len(s.late)
+	for at > 0 && s.late[at-1].due.After(w.due) {
+		at--
 	}
-	value = slices.Clone(value)
-	var revision store.Revision
-	err := c.do(ctx, Op{Name: op, Key: key, Write: true}, func() error {
-		s := c.server
-		if s.records[key].Revision != expect {
-			return store.ErrConflict
+	s.late = slices.Insert(s.late, at, w)
+}
+
+// serve is what happens at the server; it reports whether the answer has a way to
+// go.
+func (s *Server) serve(op Op, met Fault, lost error, apply func(Fault) error) (answered bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deliver()
+	if s.stopped {
+		return false, lost
+	}
+	switch met.Loss {
+	case LoseRequest:
+		return false, lost
+	case LoseTouch:
+		if op.Write {
+			s.delay(met.Late, func() error { return apply(met) })
 		}
-		s.revision++
-		revision = s.revision
-		s.records[key] = store.Record{Key: key, Value: value, Revision: revision}
-		return nil
-	})
-	if err != nil {
-		return 0, fail(op, key, err)
-	}
-	return revision, nil
-}
-
-// Delete implements [store.Store].
-func (c *Client) Delete(ctx context.Context, key string, expect store.Revision) error {
-	const op = "delete"
-	if err := store.CheckKey(key); err != nil {
-		return fail(op, key, err)
-	}
-	if expect == store.None {
-		return fail(op, key, fmt.Errorf("%w: revision None is that of no record (Get it first)", store.ErrBadKey))
-	}
-	return fail(op, key, c.do(ctx, Op{Name: op, Key: key, Write: true}, func() error {
-		s := c.server
-		if s.records[key].Revision != expect {
-			return store.ErrConflict
+		return false, lost
+	case LoseHalf:
+		if op.Name != opPutRecords {
+			return false, lost
 		}
-		s.revision++
-		delete(s.records, key)
-		return nil
-	}))
+	}
+	err = apply(met)
+	if met.Loss == LoseAnswer || met.Loss == LoseHalf {
+		err = lost
+	}
+	return true, err
 }
 
-// List implements [store.Store].
-func (c *Client) List(ctx context.Context, prefix string) ([]store.Record, error) {
-	const op = "list"
-	if err := store.CheckPrefix(prefix); err != nil {
-		return nil, fail(op, prefix, err)
-	}
-	var found []store.Record
-	err := c.do(ctx, Op{Name: op, Key: prefix}, func() error {
-		for key, r := range c.server.records {
-			if strings.HasPrefix(key, prefix) {
-				r.Value = slices.Clone(r.Value)
-				found = append(found, r)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fail(op, prefix, err)
-	}
-	slices.SortFunc(found, func(a, b store.Record) int { return strings.Compare(a.Key, b.Key) })
-	return found, nil
-}
-
-// fail makes the typed error; nil stays nil.
-func fail(op, key string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &store.Error{Op: op, Key: key, Err: err}
+func (s *Server) isStopped() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stopped
 }

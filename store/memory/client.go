@@ -1,0 +1,218 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/shardgen/shardgen/store"
+)
+
+// A Client is a [store.Backend] of one process. It is safe for concurrent use.
+type Client struct {
+	server *Server
+	shards Shards
+	mu     sync.Mutex
+	fault  func(Op) Fault
+}
+
+var _ store.Backend = (*Client)(nil)
+
+// Shards implements [store.Backend].
+func (c *Client) Shards() store.Shards { return &c.shards }
+
+// Fault lets decide meet every operation of this client, before a fault of the
+// server's; nil ends it.
+func (c *Client) Fault(decide func(Op) Fault) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fault = decide
+}
+
+// Cut takes the server out of this client's reach, or back into it.
+func (c *Client) Cut(cut bool) {
+	if !cut {
+		c.Fault(nil)
+		return
+	}
+	c.Fault(func(Op) Fault { return Fault{Loss: LoseConnection} })
+}
+
+// faults are those that meet op, on the way there in order.
+func (c *Client) faults(op Op) [2]Fault {
+	var met [2]Fault
+	c.mu.Lock()
+	if c.fault != nil {
+		met[0] = c.fault(op)
+	}
+	c.mu.Unlock()
+	c.server.mu.Lock()
+	if c.server.fault != nil {
+		met[1] = c.server.fault(op)
+	}
+	c.server.mu.Unlock()
+	return met
+}
+
+// do is carry for what no fault of a shard meets.
+func (c *Client) do(ctx context.Context, op Op, apply func() error) error {
+	return c.carry(ctx, op, func(Fault) error { return apply() })
+}
+
+// carry runs apply on the server, under its lock, through the faults that op
+// meets; it is told of them as one. A context that ends on the way there leaves the
+// caller in doubt, and so does one that ends on the way back.
+func (c *Client) carry(ctx context.Context, op Op, apply func(Fault) error) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	}
+	lost := store.ErrUnavailable
+	if op.Write {
+		lost = store.ErrUncertain
+	}
+	met := c.meets(op)
+	if met.Loss == LoseConnection {
+		return store.ErrUnavailable
+	}
+	if !c.wait(ctx, met.Delay) {
+		return fmt.Errorf("%w: %w", lost, ctx.Err())
+	}
+	answered, err := c.server.serve(op, met, lost, apply)
+	if !answered {
+		return err
+	}
+	if !c.wait(ctx, met.Answer) {
+		return fmt.Errorf("%w: %w", lost, ctx.Err())
+	}
+	return err
+}
+
+// meets makes one of the client's fault and the server's: times add up, and of two
+// losses the one nearer to the caller counts.
+func (c *Client) meets(op Op) Fault {
+	met := c.faults(op)
+	one := met[0]
+	one.Delay = max(one.Delay, 0) + max(met[1].Delay, 0)
+	one.Answer = max(one.Answer, 0) + max(met[1].Answer, 0)
+	one.Late = max(one.Late, 0) + max(met[1].Late, 0)
+	one.Busy = one.Busy || met[1].Busy
+	one.Follower = one.Follower || met[1].Follower
+	if one.Loss == LoseNothing || met[1].Loss == LoseConnection {
+		one.Loss = met[1].Loss
+	}
+	if c.server.isStopped() {
+		one.Loss = LoseConnection
+	}
+	return one
+}
+
+// wait is a delay that ctx can cut short; it reports whether it passed.
+func (c *Client) wait(ctx context.Context, d time.Duration) bool {
+	if c.server.clock != nil {
+		return true
+	}
+	return wait(ctx, d)
+}
+
+// Get implements [store.Store].
+func (c *Client) Get(ctx context.Context, key string) (store.Record, error) {
+	const op = "get"
+	if err := store.CheckKey(key); err != nil {
+		return store.Record{}, fail(op, key, err)
+	}
+	var found store.Record
+	var ok bool
+	err := c.do(ctx, Op{Name: op, Key: key}, func() error {
+		found, ok = c.server.records[key]
+		return nil
+	})
+	if err == nil && !ok {
+		err = store.ErrNotFound
+	}
+	if err != nil {
+		return store.Record{}, fail(op, key, err)
+	}
+	found.Value = slices.Clone(found.Value)
+	return found, nil
+}
+
+// Put implements [store.Store].
+func (c *Client) Put(ctx context.Context, key string, value []byte, expect store.Revision) (store.Revision, error) {
+	const op = "put"
+	if err := store.CheckKey(key); err != nil {
+		return 0, fail(op, key, err)
+	}
+	if len(value) > store.MaxValue {
+		return 0, fail(op, key, fmt.Errorf("%w: %d bytes: want at most %d", store.ErrTooLarge, len(value), store.MaxValue))
+	}
+	value = slices.Clone(value)
+	var revision store.Revision
+	err := c.do(ctx, Op{Name: op, Key: key, Write: true}, func() error {
+		s := c.server
+		if s.records[key].Revision != expect {
+			return store.ErrConflict
+		}
+		s.revision++
+		revision = s.revision
+		s.records[key] = store.Record{Key: key, Value: value, Revision: revision}
+		return nil
+	})
+	if err != nil {
+		return 0, fail(op, key, err)
+	}
+	return revision, nil
+}
+
+// Delete implements [store.Store].
+func (c *Client) Delete(ctx context.Context, key string, expect store.Revision) error {
+	const op = "delete"
+	if err := store.CheckKey(key); err != nil {
+		return fail(op, key, err)
+	}
+	if expect == store.None {
+		return fail(op, key, fmt.Errorf("%w: revision None is that of no record (Get it first)", store.ErrBadKey))
+	}
+	return fail(op, key, c.do(ctx, Op{Name: op, Key: key, Write: true}, func() error {
+		s := c.server
+		if s.records[key].Revision != expect {
+			return store.ErrConflict
+		}
+		s.revision++
+		delete(s.records, key)
+		return nil
+	}))
+}
+
+// List implements [store.Store].
+func (c *Client) List(ctx context.Context, prefix string) ([]store.Record, error) {
+	const op = "list"
+	if err := store.CheckPrefix(prefix); err != nil {
+		return nil, fail(op, prefix, err)
+	}
+	var found []store.Record
+	err := c.do(ctx, Op{Name: op, Key: prefix}, func() error {
+		for key, r := range c.server.records {
+			if strings.HasPrefix(key, prefix) {
+				r.Value = slices.Clone(r.Value)
+				found = append(found, r)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fail(op, prefix, err)
+	}
+	slices.SortFunc(found, func(a, b store.Record) int { return strings.Compare(a.Key, b.Key) })
+	return found, nil
+}
+
+// fail makes the typed error; nil stays nil.
+func fail(op, key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &store.Error{Op: op, Key: key, Err: err}
+}
