@@ -1,3 +1,3 @@
-// Package limit is NATS with batching by hand: what a remote call cannot be
-// faster than. Benchmarks compare with it.
+// Package limit is NATS with batches written by hand, which a remote call cannot beat.
+// Benchmarks compare with it.
 package limit

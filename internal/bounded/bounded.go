@@ -1,5 +1,4 @@
-// Package bounded bounds what is printed of bytes that anybody may have sent: a log line or
-// an error is no place for a message of a megabyte.
+// Package bounded limits the length of untrusted bytes in log lines and errors.
 package bounded
 
 import (

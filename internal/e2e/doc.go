@@ -1,10 +1,9 @@
-// Package e2e tests the whole: real processes over a real nats-server.
+// Package e2e tests real processes over a real nats-server.
 //
-// Its folders build on each other: workload is an entity that tells loss,
-// doubling and reordering apart, witness the record of its calls that survives a
-// killed process, node the worker process that hosts it, process the control of
-// such processes, cluster several of them with a server, load the calls on them
-// and the verdict over these, fault the faults that are run meanwhile, and
-// cmd/fault the command that runs one and prints its row. idle and cmd/idle
-// measure what nodes say while nobody calls them.
+// Its folders build on each other. workload is an entity that distinguishes loss, doubling
+// and reordering. witness is the record of its calls, which survives a killed process. node
+// is the worker process that hosts it, process controls such processes, and cluster runs
+// several of them with a server. load makes calls on them and judges the answers, fault has
+// the faults, and cmd/fault is the command that runs one and prints its row. idle and
+// cmd/idle measure the traffic of nodes without calls. README.md has the figures.
 package e2e

@@ -1,9 +1,8 @@
-// Package invariant holds the assertions of the cores. A broken invariant is a
-// bug of shardgen, never of its user and never of a peer: what comes from
-// outside is answered with an error.
+// Package invariant holds the assertions of the cores. A broken invariant is a bug of
+// shardgen, never of its user or of a peer: bad input from outside is answered with an error.
 //
-// Cheap assertions call [Failf] and are always on. Those that walk a whole
-// structure are compiled in by the build tag shardgen_invariants:
+// Cheap assertions call [Failf] and are always on. Assertions that walk a whole structure are
+// compiled in by the build tag shardgen_invariants:
 //
 //	if invariant.Enabled {
 //		if err := m.check(); err != nil {

@@ -1,52 +1,48 @@
-// Package sim is the place where whole clusters of the pure cores live in virtual
-// time. A [World] is a broker of one or several servers and the processes that
-// are connected to it; each process drives its machine as package shard does.
-// Everything that is left to chance comes from one seed, so one seed is one run:
-// [World.Hash] is a hash of all that happened, every input of every machine and
-// every event, and two runs of a seed must have the same.
+// Package sim runs whole clusters of the pure cores in virtual time. A [World] is a broker
+// of one or several servers and the processes that are connected to it; each process drives
+// its machine as package shard does. All chance comes from one seed, so one seed is one run:
+// [World.Hash] is a hash of everything that happened, every input of every machine and every
+// event, and two runs of a seed must have the same.
 //
-// What is built on it: internal/sim/chaos, random runs of small clusters with
-// every fault; internal/sim/scenario, one fault at a large cluster, measured; and
-// the command internal/sim/cmd/simulate, that runs both.
+// Three packages use it: internal/sim/chaos makes random runs of small clusters with every
+// fault; internal/sim/scenario measures one fault at a large cluster; and the command
+// internal/sim/cmd/simulate runs both.
 //
-// # To replay
+// # Replaying a seed
 //
 // A failing seed is printed with the command that replays it:
 //
 //	go run ./internal/sim/cmd/simulate -scenario random -seed 42 -events
 //	go run ./internal/sim/cmd/simulate -scenario random -seed 42 -trace
 //
-// In a trace "--" is what is done to the world, "==" what a machine says, and
-// "<-" what a machine is given. Read the events first: the fault that matters is
-// mostly the last but one. Then look in the trace for what the node in question
-// was given before.
+// In a trace "--" is a change of the world, "==" an event of a machine, and "<-" an input of
+// a machine. Read the events first: the fault that matters is usually the last but one. Then
+// look in the trace for the earlier inputs of the node in question.
 //
-// A run changes with everything that changes what the cores do. A seed that found
-// a bug therefore belongs into the commit that mends it, and what it found into a
-// transcript of runtime/membership.
+// A run changes with every change of the cores. A seed that found a bug therefore belongs in
+// the message of the commit that fixes it, and the bug in a transcript of
+// runtime/membership.
 //
 // # The broker
 //
-// A connection keeps the order of what is sent through it. A server hands a
-// message on to whom it knows to listen: its own nodes at once, those of other
-// servers as far as word of them has come. Where it knows nobody it answers that
-// nobody listens, and it is the only one that does. A process that dies is known
-// to its server at once; one whose host vanishes, or that stands still, only
-// after minutes. Server instances have new names after a restart.
+// A connection keeps the order of its messages. A server passes a message on to the
+// listeners that it knows: its own nodes at once, and those of other servers once it has
+// heard of them. Only a server that knows no listener answers that nobody listens. A server
+// learns at once of a process that dies, and only after minutes of one whose host vanishes or
+// that stands still. Server instances have new names after a restart.
 //
-// # What can go wrong
+// # Faults
 //
 // [World.Kill], [World.KillHost], [World.Freeze], [World.Lose], [World.LoseAll],
-// [World.Cut], [World.Part], [World.StopServer], clocks that drift ([Place]),
-// connections that repeat themselves (Config.Repeat), a store that does not
-// answer (Config.StoreTrouble). A new fault is a method of World that notes itself
-// in the trace.
+// [World.Cut], [World.Part], [World.StopServer], clocks that drift ([Place]), connections
+// that repeat messages (Config.Repeat), a store that does not answer (Config.StoreTrouble). A
+// new fault is a method of World that notes itself in the trace.
 //
 // # Invariants
 //
-// They are tested after every step; the list stands at the type judge in
-// check.go. To add one, give it a number there and test it in check, from what a
-// step can have changed; keep what it must know of the past in the judge, and let
-// a test break it. The first broken one ends the world: [World.Err]. What must
-// hold at the end only (one view within a stated time) is chaos's.
+// They are tested after every step; the documentation of type judge in check.go lists them.
+// To add one, give it a number there and test it in check, looking only at what a step can
+// have changed; keep what it needs of the past in the judge, and add a test that breaks it.
+// The first broken invariant ends the world: [World.Err]. Conditions that must hold only at
+// the end (one view within a stated time) are tested by chaos.
 package sim

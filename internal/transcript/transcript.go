@@ -1,8 +1,8 @@
-// Package transcript tests a machine by transcripts that a person can read: files
-// of commands and of what the machine did. Only tests import it.
+// Package transcript tests a machine by transcripts that a person can read: files of commands
+// and of their output. Only tests import it.
 //
-// A file is blocks with an empty line between them. A block is commands, a line
-// with ----, and what they printed:
+// A file is blocks with an empty line between them. A block is commands, a line with ----,
+// and their output:
 //
 //	# A leader without convergence must not move a shard.
 //	unreachable b
@@ -10,8 +10,8 @@
 //	----
 //	refused: view not converged (b unreachable)
 //
-// A line that starts with # is a comment. With -update the files are written anew
-// with what the machine does; read the difference before it is kept.
+// A line that starts with # is a comment. With -update the files are rewritten with the
+// machine's present output; read the difference before you keep it.
 package transcript
 
 import (

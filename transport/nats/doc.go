@@ -5,15 +5,15 @@
 // A link holds one connection per lane and one for control, so that load never
 // delays a heartbeat and each channel has one order. A connection lives and
 // dies with its TCP connection: nats.go is told not to reconnect, and the link
-// opens the next one itself. This buys three things that nats.go's own
-// reconnecting cannot give: a publish can never slip onto the next connection
-// before State said that this one broke; a drained subscription cannot come
+// opens the next one itself. This has three effects that nats.go's own
+// reconnecting does not have: a publish can never go out on the next connection
+// before OnState has reported that this one broke; a drained subscription cannot come
 // back; and an error that makes nats.go give up for good is only one more break.
 //
-// The link pings its servers itself. A connection whose server is an interval late
-// with its answer is replaced by one that is made beside it. The socket of a control
-// connection that was given up for want of an answer stays open, unread, until the
-// next one listens, so that the broker tells nobody that this node is gone while its
+// The link pings its servers itself. If a server's answer is an interval late, the link
+// opens a second connection, which replaces the first. The socket of a control
+// connection that was given up without an answer stays open, unread, until the next
+// connection listens, so that the broker does not report this node as gone while its
 // process lives.
 //
 // # Subjects
@@ -32,7 +32,7 @@
 //
 // A member listens to all of them but the gateway's from the start. It enters the
 // queue group by Serve(true), on each connection until Serve(false), and leaves
-// it by draining: what the server had given it is still received.
+// it by draining: it still receives the messages that the server had given it.
 //
 // All subscriptions of a channel feed one Go channel, so that its receiver sees
 // the order in which the server wrote.

@@ -1,7 +1,7 @@
-// Package contract is the committed file shard.lock: what a package's entities
-// look like on the wire, one line a fact, and what may become of it. Numbers stay
-// with the names that got them and are never given to others, so that programs
-// of different versions understand each other.
+// Package contract reads, writes and checks the committed file shard.lock: the wire format
+// of a package's entities, one fact a line, and the rules for changing it. Numbers stay with
+// their names and are never given to others, so that programs of different versions
+// understand each other.
 //
 // It is pure: text in, text and problems out.
 package contract

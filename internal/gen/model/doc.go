@@ -1,4 +1,4 @@
-// Package model is what the generator knows of a user's package: its entities,
-// their messages, and every type that crosses the wire, as plain data. The
-// loader fills it in, the templates print it; neither knows the other.
+// Package model describes a user's package as plain data: its entities, their messages, and
+// every type that crosses the wire. The loader fills it in and the templates print it;
+// neither knows the other.
 package model
