@@ -149,7 +149,7 @@ func (p port) giveUp(c *codegen.Call, w *pendingCall, id uint64) (Outcome, error
 	}
 	way, seq := w.way()
 	if way == nil {
-		if k := p.kind; k.host != nil && k.host.shard(w.route.shard).cancel(pl.self, c.Ref.ID, id) {
+		if k := p.kind; k.host != nil && k.host.shard(w.route.shard).Cancel(pl.self.Address, c.Ref.ID, id) {
 			return NotExecuted, errBusy
 		}
 		return Unknown, errNoAnswer

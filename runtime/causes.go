@@ -108,11 +108,11 @@ func (e *noRoom) Error() string {
 	case region.MailboxBytes:
 		return bytes("its mailbox at", s.host.settings.bytes, "its MailboxBytes")
 	case region.ShardBytes:
-		return bytes(fmt.Sprintf("the calls that wait in its shard %v at", s.id), cfg.ShardBytes, "Config.ShardBytes")
+		return bytes(fmt.Sprintf("the calls that wait in its shard %v at", s.ID), cfg.ShardBytes, "Config.ShardBytes")
 	case region.NodeBytes:
 		return bytes("all calls that wait at", cfg.BufferBytes, "Config.BufferBytes")
 	case region.ShardCalls:
-		return fmt.Sprintf("its shard %v at %s is not open and holds %d calls (retry later, or raise Config.BufferSize)", s.id, cfg.Name, cfg.BufferSize)
+		return fmt.Sprintf("its shard %v at %s is not open and holds %d calls (retry later, or raise Config.BufferSize)", s.ID, cfg.Name, cfg.BufferSize)
 	case region.MailboxCalls:
 	}
 	return fmt.Sprintf("its mailbox at %s holds %d calls (retry later, or raise its Mailbox)", cfg.Name, s.host.settings.mailbox)

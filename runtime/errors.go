@@ -3,7 +3,8 @@ package shard
 import (
 	"errors"
 	"fmt"
-	"strings"
+
+	"github.com/shardgen/shardgen/internal/bounded"
 )
 
 // Causes of errors that calls and nodes return; test with errors.Is.
@@ -135,13 +136,4 @@ func (e *EntityError) Unwrap() []error { return e.causes }
 func (e *EntityError) Is(target error) bool { return e.Panic && target == ErrPanic }
 
 // clip shortens what a user chose, for messages.
-func clip(s string) string {
-	const most = 64
-	if len(s) <= most && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' }) {
-		return s
-	}
-	if len(s) > most {
-		return fmt.Sprintf("%.40q… (%d bytes)", s, len(s))
-	}
-	return fmt.Sprintf("%q", s)
-}
+func clip(s string) string { return bounded.ID(s) }

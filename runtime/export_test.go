@@ -20,9 +20,9 @@ func (n *Node) Waiting(kind, id string) (waiting int) {
 		panic(err)
 	}
 	s := n.hostedShard(placement.ShardID{Kind: kind, Shard: shard})
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.core.Find(id, func(c *region.Call) bool {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	s.Core.Find(id, func(c *region.Call) bool {
 		if inbound(c).encoded.Load() == nil {
 			waiting++
 		}
@@ -55,7 +55,7 @@ func (n *Node) Placed(kind, id string) (shard uint32, epoch uint64) {
 		panic(err)
 	}
 	s := n.hostedShard(placement.ShardID{Kind: kind, Shard: shard})
-	at, _ := s.placement()
+	at, _ := s.Placement()
 	return shard, uint64(at)
 }
 

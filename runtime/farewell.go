@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/runtime/codegen"
-	"github.com/shardgen/shardgen/runtime/region"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -111,15 +110,13 @@ const dismissAfter = time.Second
 // passed on.
 func (pl *plane) dismiss(ctx context.Context) {
 	holds := func() (any bool) {
-		pl.eachHosted(-1, func(s *hostedShard) { any = any || s.holdsCalls() })
+		pl.eachHosted(-1, func(s *hostedShard) { any = any || s.Holds() })
 		return any
 	}
 	for begin := time.Now(); holds() && time.Since(begin) < dismissAfter && ctx.Err() == nil; {
 		time.Sleep(5 * time.Millisecond) // the control loop goes on
 	}
-	pl.eachHosted(-1, func(s *hostedShard) {
-		s.do(func(uint32, time.Time) region.Effects { return s.core.Dismiss() })
-	})
+	pl.eachHosted(-1, func(s *hostedShard) { s.Dismiss() })
 }
 
 // goodbye publishes what is left and a last frame that says so.
@@ -171,27 +168,19 @@ func (s *hostedShard) stop(ctx context.Context) {
 	}
 }
 
-// turnEndedLocked tells who stops the shard that turns may have ended. mu is held.
-func (s *hostedShard) turnEndedLocked() {
-	if s.turnEnded != nil {
-		close(s.turnEnded)
-		s.turnEnded = nil
-	}
-}
-
 // stopIdle rests every idle entity. If turns are left running it returns what is
 // closed when the next of them ends, else nil.
 func (s *hostedShard) stopIdle() (ended <-chan struct{}) {
 	s.releaseAll()
-	s.mu.Lock()
-	idle := s.core.Idle(^uint32(0), s.core.Entities())
-	if s.core.WatchRunning() > len(idle) {
+	s.Mu.Lock()
+	idle := s.Core.Idle(^uint32(0), s.Core.Entities())
+	if s.Core.WatchRunning() > len(idle) {
 		if s.turnEnded == nil {
 			s.turnEnded = make(chan struct{})
 		}
 		ended = s.turnEnded
 	}
-	s.mu.Unlock()
+	s.Mu.Unlock()
 	for _, e := range idle {
 		s.rest(e, codegen.Stopping)
 		s.endTurn(e)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/runtime/region"
@@ -45,10 +46,14 @@ func newHost(pl *plane, k *kind, desc codegen.Host, settings hostSettings) (*hos
 	if settings.remember != nil {
 		h.memory, h.starter = pl.memory, newStarter(h)
 	}
+	cfg := &shardhost.Config{
+		Kind: k.name, Self: pl.self.Address, CallTimeout: pl.cfg.CallTimeout, HandoffTimeout: pl.cfg.HandoffTimeout,
+		Drops: settings.handoff.Drops, Settles: !desc.Singleton,
+	}
 	h.shards = make([]hostedShard, k.shards)
 	for i := range h.shards {
 		id := placement.ShardID{Kind: desc.Name, Shard: k.shards + uint32(i)}
-		h.shards[i].init(h, id, limits)
+		h.shards[i].init(h, id, cfg, limits)
 	}
 	if desc.Singleton {
 		h.instance = newInstance(&h.shards[0])

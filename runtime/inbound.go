@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/bounded"
+	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -21,33 +22,26 @@ import (
 // entity, so whoever answers first sees to it that the shard has let go of it (End,
 // or Kept).
 type inCall struct {
-	region.Call
-	id       uint64 // the caller's number; 0 for a tell
-	method   []byte
-	args     []byte
-	ownsArgs bool  // args is one of codegen.NewArgs
-	deadline int64 // nanoseconds after the plane's base; 0: none
-	chain    []byte
-	tell     bool
+	shardhost.Call
+	ownsArgs bool // Args is one of codegen.NewArgs
 	told     bool // enqueueTold's, which its runner keeps
 	lane     int
 	from     *path                       // the path that it came on; nil for this process's own
-	frame    int                         // bytes of the frame that its slices are of; 0: they are its own
 	encoded  atomic.Pointer[encodedTurn] // nil until its turn begins
 	run      hold                        // the turn's hold on its lane or runner; zero: it has none
 	began    int64                       // when its turn did, in nanoseconds after the plane's base
 
-	// granted is a waiting local caller's: it gets the turn, or the reason why not.
-	granted chan grant
+	// granted is a waiting local caller's: it gets its turn, or nil to look for the home anew.
+	granted chan *region.Entity
 }
 
 // newTurn is the call's turn, which has begun.
 func (c *inCall) newTurn(e *region.Entity) (r *encodedTurn) {
-	if c.tell {
+	if c.Tell {
 		r = new(encodedTurn)
 		r.turn.parent = r
 	} else {
-		whole := &remoteTurn{deadline: c.deadline, chain: c.chain}
+		whole := &remoteTurn{deadline: c.Deadline, chain: c.Links}
 		r = &whole.encodedTurn
 		r.turn.parent = whole
 	}
@@ -97,16 +91,10 @@ func (c *inCall) recycle() {
 		return // its runner keeps it, or the garbage collector has it
 	}
 	if c.ownsArgs {
-		codegen.Recycle(c.args)
+		codegen.Recycle(c.Args)
 	}
 	*c = inCall{}
 	inCalls.Put(c)
-}
-
-// grant ends a local caller's wait.
-type grant struct {
-	entity *region.Entity // nil: no turn
-	again  bool           // the shard moved: look for its home anew
 }
 
 // envelope handles one envelope from the lane's peer. It reports whether this
@@ -140,53 +128,46 @@ func (l *lane) call(e *wire.Envelope, seq uint64) bool {
 			p.handled.Store(seq)
 		}
 	}()
-	refuse := func(code wire.Code, epoch placement.Epoch, owner transport.Address, text string) bool {
-		pl.ledger.add(callRefused)
-		sender := p
-		answer := wire.Envelope{
-			Type: wire.TypeRefusal, ID: e.ID, Kind: e.Kind, Shard: e.Shard, Seq: seq,
-			Code: code, Epoch: uint64(epoch), Node: transport.Peer{Address: owner}, Text: []byte(text),
-		}
-		if !e.Node.IsZero() { // forwarded: the sender does not have it in its path to us
-			answer.Type, answer.Seq = wire.TypeReply, 0
-			sender = pl.path(e.Node, int(l.ch))
-			if e.Type == wire.TypeTell {
-				pl.ledger.add(tellLost)
-				return true
-			}
-		}
-		l.answerLater(sender, &answer)
-		return true
-	}
 	k := l.kindOf(e.Kind)
 	if k == nil || k.host == nil {
-		return refuse(wire.CodeUnknownKind, 0, transport.Address{}, "")
+		return l.refuse(e, seq, shardhost.Refusal{Code: wire.CodeUnknownKind})
 	}
 	sh := k.host.shard(e.Shard)
 	if sh == nil || len(e.Entity) == 0 || len(e.Entity) > maxIDBytes {
-		return refuse(wire.CodeUnknownKind, 0, transport.Address{},
-			fmt.Sprintf("it has %d shards at %s, the caller's shard is %d", k.shards, pl.self.Name, e.Shard))
+		return l.refuse(e, seq, shardhost.Refusal{
+			Code: wire.CodeUnknownKind,
+			Text: fmt.Sprintf("it has %d shards at %s, the caller's shard is %d", k.shards, pl.self.Name, e.Shard),
+		})
 	}
 	if ran, kept := l.tellFar(sh, e, seq); ran {
 		return kept
 	}
 	c := l.take()
 	c.fill(pl, p.peer, e, int(l.ch), l.at)
-	c.from, c.frame = p, l.size
-	entity, v := sh.deliver(&c.Call, l.at)
-	switch v {
-	case region.Run:
+	c.from, c.Frame = p, l.size
+	entity, v := sh.Deliver(&c.Call, l.at, nil)
+	if v == region.Run {
 		p.handled.Store(seq)
 		return l.runTurn(sh, entity, c)
-	case region.Moved:
-		epoch, owner := sh.placement()
-		return refuse(wire.CodeMoved, epoch, owner, "")
-	case region.Overloaded:
-		return refuse(wire.CodeOverloaded, 0, transport.Address{}, sh.noRoom(&c.Call).Error())
-	case region.Shed:
-		return refuse(wire.CodeDropped, 0, transport.Address{}, "")
-	case region.Circular:
-		return refuse(wire.CodeCircular, 0, transport.Address{}, chain(c.chain).String()+string(e.Kind)+"/"+clip(c.Entity))
+	}
+	if r, refused := sh.Refusal(&c.Call, v); refused {
+		l.refuse(e, seq, r)
+	}
+	return true
+}
+
+// refuse answers a call that is not taken, with the next batch of answers.
+func (l *lane) refuse(e *wire.Envelope, seq uint64, r shardhost.Refusal) bool {
+	pl := l.plane
+	pl.ledger.add(callRefused)
+	answer, direct, ok := r.Answer(e, seq)
+	switch {
+	case !ok:
+		pl.ledger.add(tellLost)
+	case direct:
+		l.answerLater(l.from, answer)
+	default:
+		l.answerLater(pl.path(e.Node, int(l.ch)), answer)
 	}
 	return true
 }
@@ -201,54 +182,9 @@ func (pl *plane) newInCall(from transport.Peer, e *wire.Envelope, lane int, at t
 // fill makes an empty c that call. Its byte slices stay those of the frame, which
 // belongs to this process.
 func (c *inCall) fill(pl *plane, from transport.Peer, e *wire.Envelope, lane int, at time.Time) {
-	c.id, c.method, c.args, c.chain = e.ID, e.Method, e.Payload, e.Chain
-	c.tell, c.lane = e.Type == wire.TypeTell, lane
-	c.Entity = stringOf(e.Entity)
-	c.Sender = from
-	if !e.Node.IsZero() {
-		c.Sender, c.Via = e.Node, from.Address
-	}
-	c.Epoch = placement.Epoch(e.Epoch)
-	c.Driver, c.Size = c, sizeOf(e)
-	if len(e.Chain) > 0 {
-		c.Chain = chain(e.Chain)
-	}
-	if e.Timeout > 0 {
-		c.deadline = int64(at.Sub(pl.lease.base) + time.Duration(min(e.Timeout, uint64(1<<50)))*time.Microsecond)
-	}
+	c.Fill(from, e, int64(at.Sub(pl.lease.base)))
+	c.Driver, c.lane = c, lane
 }
-
-// sizeOf is how many bytes are kept for a call that waits.
-func sizeOf(e *wire.Envelope) int {
-	return len(e.Payload) + len(e.Entity) + len(e.Method) + len(e.Chain)
-}
-
-// detach gives a call that will wait memory of its own, if the frame that it came in is
-// much larger: it would keep all of the frame. Its shard is locked, and nobody has the
-// call yet.
-func (c *inCall) detach() {
-	if c.frame < 2*c.Size+smallFrame {
-		return
-	}
-	own := make([]byte, 0, c.Size)
-	take := func(b []byte) []byte {
-		if len(b) == 0 {
-			return b
-		}
-		at := len(own)
-		own = append(own, b...)
-		return own[at:len(own):len(own)]
-	}
-	c.args, c.method, c.chain = take(c.args), take(c.method), take(c.chain)
-	c.Entity = stringOf(take(bytesOf(c.Entity)))
-	if c.Chain != nil {
-		c.Chain = chain(c.chain)
-	}
-	c.frame = 0
-}
-
-// smallFrame is of how many bytes a frame is kept in any case.
-const smallFrame = 512
 
 func inbound(c *region.Call) *inCall { return c.Driver.(*inCall) }
 
@@ -348,7 +284,7 @@ func (pl *plane) cancelCall(from transport.Peer, e *wire.Envelope) {
 		return
 	}
 	if sh := k.host.shard(e.Shard); sh != nil {
-		sh.cancel(from, string(e.Entity), e.ID)
+		sh.Cancel(from.Address, string(e.Entity), e.ID)
 	}
 }
 
@@ -364,7 +300,7 @@ func (l *lane) flushed(e *wire.Envelope) {
 	}
 	if k := (*pl.kinds.Load())[string(e.Kind)]; k != nil && k.host != nil {
 		if sh := k.host.shard(e.Shard); sh != nil {
-			sh.flush(f)
+			sh.Flush(f)
 			return
 		}
 	}
@@ -392,22 +328,12 @@ func (pl *plane) moveStep(from *path, e *wire.Envelope) {
 		pl.ledger.add(frameIgnored)
 		return
 	}
-	sh, epoch := k.host.shard(e.Shard), placement.Epoch(e.Epoch)
-	switch e.Type {
-	case wire.TypeInit:
-		sh.prepare(from, epoch, e)
-	case wire.TypeReady:
-		sh.ready(from.peer.Address, epoch)
-	case wire.TypeOpen:
-		sh.openAt(from.peer.Address, epoch)
-		sh.hearOpen(e.Payload)
-	case wire.TypeReject:
-		pl.ctl.moveAborted(sh.id, epoch, "the new home refused: "+string(e.Text))
-	case wire.TypeGate:
-		sh.closeGate(from.peer.Address, e.Via.Address, epoch)
-	case wire.TypeFlushed:
-		sh.flushed(region.Flush{Sender: e.Node, Via: e.Via, Epoch: epoch, Hop: placement.Epoch(e.Hop)})
-	default:
+	sh := k.host.shard(e.Shard)
+	var opens func(transport.Address, placement.Epoch)
+	if in := k.host.instance; in != nil {
+		opens = in.opened // its manager has the last word
+	}
+	if !sh.Step(pathSession{from}, e, opens) {
 		pl.ledger.add(frameIgnored)
 	}
 }

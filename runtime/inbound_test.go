@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -22,10 +23,10 @@ func TestWaitingCallLeavesItsFrame(t *testing.T) {
 			e := wire.Envelope{Type: wire.TypeCall, Entity: frame[0:3], Method: frame[4:7], Payload: frame[8:17], Chain: frame[18:23]}
 			pl := newPlane(Config{Name: "a"}.withDefaults(), transport.Peer{}, nil)
 			c := pl.newInCall(transport.Peer{}, &e, 0, pl.lease.base)
-			c.frame = tt.frame
-			c.detach()
+			c.Frame = tt.frame
+			c.Detach()
 			copy(frame, bytes.Repeat([]byte("x"), len(frame)))
-			got := []string{c.Entity, string(c.method), string(c.args), string(c.chain), string(c.Chain.(chain))}
+			got := []string{c.Entity, string(c.Method), string(c.Args), string(c.Links), string(c.Chain.(shardhost.Chain))}
 			want := []string{"bob", "Add", "arguments", "chain", "chain"}
 			if !tt.own {
 				want = []string{"xxx", "xxx", "xxxxxxxxx", "xxxxx", "xxxxx"}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -85,15 +86,15 @@ func newStand(t *testing.T) *stand {
 	st.host, err = newHost(st.plane, st.plane.kind(desc.Kind), desc, hostSettings{mailbox: 8, idle: time.Minute})
 	require.NoError(t, err)
 	st.shard = &st.host.shards[0]
-	st.shard.core.Place(st.plane.self.Address, placement.MakeEpoch(1, 1), false, 0, time.Now())
+	st.shard.Core.Place(st.plane.self.Address, placement.MakeEpoch(1, 1), false, 0, time.Now())
 	return st
 }
 
 // take begins a turn of an entity.
 func (st *stand) take(id string) *region.Entity {
-	st.shard.mu.Lock()
-	defer st.shard.mu.Unlock()
-	return st.shard.core.Take(id, 1)
+	st.shard.Mu.Lock()
+	defer st.shard.Mu.Unlock()
+	return st.shard.Core.Take(id, 1)
 }
 
 // lose ends the lease while an entity is brought to life.
@@ -106,7 +107,7 @@ func TestNoTurnWhenTheLeaseEndsInOnActivate(t *testing.T) {
 		st := newStand(t)
 		st.plane.lease.renew(time.Time{})
 		st.activate = st.lose
-		c := &inCall{id: 1, method: []byte("Add")}
+		c := &inCall{Call: shardhost.Call{ID: 1, Method: []byte("Add")}}
 		a := st.shard.runCall(st.take("x"), c)
 		require.Equal(t, wire.CodeStopped, a.code)
 		require.Zero(t, st.ran)
@@ -138,14 +139,14 @@ func TestNoTurnWhenTheLeaseEndsInOnActivate(t *testing.T) {
 func TestNoAnswerWithoutALease(t *testing.T) {
 	ask := func(st *stand) (*pendingCall, *inCall) {
 		waits, id := st.plane.pending.open(nil, 0, 0)
-		c := &inCall{id: id}
+		c := &inCall{Call: shardhost.Call{ID: id}}
 		c.Sender = st.plane.self
 		return waits, c
 	}
 	t.Run("to a caller of this process", func(t *testing.T) {
 		st := newStand(t)
 		waits, c := ask(st)
-		id := c.id
+		id := c.ID
 		st.plane.answerTurn(c, answer{}, nil)
 		require.True(t, st.plane.pending.waits(id), "answered without a lease")
 		st.plane.lease.renew(time.Time{})
@@ -155,7 +156,7 @@ func TestNoAnswerWithoutALease(t *testing.T) {
 	t.Run("to a caller of this process, which ends", func(t *testing.T) {
 		st := newStand(t)
 		_, c := ask(st)
-		id := c.id
+		id := c.ID
 		st.plane.answerTurn(c, answer{}, nil)
 		st.plane.lease.end(leaseOver)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -167,7 +168,7 @@ func TestNoAnswerWithoutALease(t *testing.T) {
 		st := newStand(t)
 		peer := transport.Peer{Address: transport.Address{Name: "b", Incarnation: 1}}
 		p := st.plane.path(peer, 0)
-		c := &inCall{id: 7, from: p}
+		c := &inCall{Call: shardhost.Call{ID: 7}, from: p}
 		c.Sender = peer
 		st.plane.answerTurn(c, answer{}, nil)
 		require.Empty(t, st.sent.frames, "answered without a lease")
@@ -181,8 +182,8 @@ func TestNoAnswerWithoutALease(t *testing.T) {
 func TestNoRestWithoutALease(t *testing.T) {
 	st := newStand(t)
 	st.plane.lease.renew(time.Time{})
-	require.Equal(t, wire.CodeOK, st.shard.runCall(st.take("x"), &inCall{id: 1, method: []byte("Add")}).code)
-	e := st.shard.core.Look(region.Hash("x"), "x")
+	require.Equal(t, wire.CodeOK, st.shard.runCall(st.take("x"), &inCall{Call: shardhost.Call{ID: 1, Method: []byte("Add")}}).code)
+	e := st.shard.Core.Look(region.Hash("x"), "x")
 	st.shard.endTurn(e)
 	idle := st.plane.clock.Load() + 100
 

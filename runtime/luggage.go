@@ -4,64 +4,34 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/shardgen/shardgen/internal/wire"
-	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/runtime/region"
 	"github.com/shardgen/shardgen/runtime/remember"
 )
 
-// luggage is the remembered ids that travel with a shard.
-type luggage struct {
-	epoch placement.Epoch // of the move
-	ids   map[string]struct{}
-	all   bool // no others are remembered
-}
-
 // packs is what the shard takes along; its turns have ended.
-func (s *hostedShard) packs() (l luggage) {
+func (s *hostedShard) packs() (l shardhost.RememberedIDs) {
 	if s.host.memory == nil {
 		return l
 	}
-	ids, known := s.host.memory.ids(s.id)
-	l.ids, l.all = make(map[string]struct{}, len(ids)), known
+	ids, known := s.host.memory.ids(s.ID)
+	l.IDs, l.All = make(map[string]struct{}, len(ids)), known
 	for _, id := range ids {
-		l.ids[id] = struct{}{}
+		l.IDs[id] = struct{}{}
 	}
 	return l
 }
 
-// unpack reads a part of what travels with a shard.
-func unpack(payload []byte) (states map[string][]byte, ids luggage, err error) {
-	states, ids.ids = map[string][]byte{}, map[string]struct{}{}
-	err = wire.ParseRecords(payload, func(r wire.Record) {
-		switch {
-		case r.Entity == "":
-			ids.all = true
-			return
-		case r.Remembered != wire.NotRemembered:
-			ids.ids[r.Entity] = struct{}{}
-		}
-		if r.Remembered == wire.WithoutState {
-			return
-		}
-		if r.State == nil {
-			r.State = []byte{}
-		}
-		states[r.Entity] = r.State
-	})
-	return states, ids, err
-}
-
 // comesLocked keeps the ids that came until the shard opens.
-func (s *hostedShard) comesLocked(epoch placement.Epoch, part luggage) {
+func (s *hostedShard) comesLocked(part shardhost.RememberedIDs) {
 	if s.host.memory == nil {
 		return
 	}
-	if s.coming == nil || s.coming.epoch != epoch {
-		s.coming = &luggage{epoch: epoch, ids: map[string]struct{}{}}
+	if s.coming == nil || s.coming.Epoch != part.Epoch {
+		s.coming = &shardhost.RememberedIDs{Epoch: part.Epoch, IDs: map[string]struct{}{}}
 	}
-	maps.Copy(s.coming.ids, part.ids)
-	s.coming.all = s.coming.all || part.all
+	maps.Copy(s.coming.IDs, part.IDs)
+	s.coming.All = s.coming.All || part.All
 }
 
 // rememberLocked tells the memory whether the shard runs here, when that has
@@ -71,11 +41,11 @@ func (s *hostedShard) rememberLocked(opened bool) {
 	if m == nil {
 		return
 	}
-	switch state := s.core.State(); {
+	switch state := s.Core.State(); {
 	case opened:
-		o := remember.Open{ShardID: s.id, Epoch: s.core.Epoch()}
-		if l := s.coming; l != nil && l.all {
-			o.IDs, o.Known = slices.Sorted(maps.Keys(l.ids)), true
+		o := remember.Open{ShardID: s.ID, Epoch: s.Core.Epoch()}
+		if l := s.coming; l != nil && l.All {
+			o.IDs, o.Known = slices.Sorted(maps.Keys(l.IDs)), true
 		}
 		s.remembers, s.coming = true, nil
 		m.opened(o)
@@ -90,7 +60,7 @@ func (s *hostedShard) rememberLocked(opened bool) {
 				t.Stop()
 			}
 			s.reviving = nil
-			m.left(s.id)
+			m.left(s.ID)
 		}
 	}
 }

@@ -163,7 +163,7 @@ func (m *memory) add(ctx context.Context, s *hostedShard, entity string) (fresh 
 	m.loop.post(func() {
 		m.token++
 		m.waiting[m.token] = done
-		m.step(s.id.Kind, remember.Add{ShardID: s.id, ID: entity, Token: m.token})
+		m.step(s.ID.Kind, remember.Add{ShardID: s.ID, ID: entity, Token: m.token})
 	})
 	inStore := s.host.settings.remember.Store != nil
 	limit := keeperPatience

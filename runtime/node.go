@@ -224,7 +224,7 @@ func (n *Node) inventory() (kinds []coordinator.KindInfo, owned []coordinator.Ow
 			Tuning: h.settings.tuning(),
 		})
 		for i := range h.shards {
-			if o, ok := h.shards[i].owned(); ok {
+			if o, ok := h.shards[i].Owned(); ok {
 				owned = append(owned, o)
 			}
 		}
@@ -240,7 +240,7 @@ func (n *Node) holdsShards() bool {
 		}
 		for i := range h.shards {
 			s := &h.shards[i]
-			if o, ok := s.owned(); ok && (o.State != coordinator.Forwarding || s.holdsCalls()) {
+			if o, ok := s.Owned(); ok && (o.State != coordinator.Forwarding || s.Holds()) {
 				return true
 			}
 		}

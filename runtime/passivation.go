@@ -129,18 +129,18 @@ func (p *passivator) passivateIdle() {
 // not nil, for which it reports true. It returns how many it has found. It makes pauses,
 // unless room must be made.
 func (p *passivator) restBefore(s *hostedShard, t uint32, which func(used uint32) bool) (found int) {
-	s.mu.Lock()
-	left := s.core.Listed()
-	s.mu.Unlock()
+	s.Mu.Lock()
+	left := s.Core.Listed()
+	s.Mu.Unlock()
 	for ; left > 0 && s.host.mayRest(); left -= surveyed {
 		p.batch = p.batch[:0]
-		s.mu.Lock()
-		s.core.Survey(min(left, surveyed), func(e *region.Entity, used uint32) {
+		s.Mu.Lock()
+		s.Core.Survey(min(left, surveyed), func(e *region.Entity, used uint32) {
 			if used < t && (which == nil || which(used)) {
 				p.batch = append(p.batch, resting{s, e, t})
 			}
 		})
-		s.mu.Unlock()
+		s.Mu.Unlock()
 		p.restBatch()
 		found += len(p.batch)
 		s.paceForgetting(len(p.batch))
@@ -199,9 +199,9 @@ type resting struct {
 // begin takes the entity's turn, if it may rest.
 func (r resting) begin() bool {
 	s := r.shard
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.host.mayRest() && s.core.RestIdle(r.entity, r.t)
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	return s.host.mayRest() && s.Core.RestIdle(r.entity, r.t)
 }
 
 // now puts the entity to rest, if it may.
@@ -226,8 +226,8 @@ func (s *hostedShard) forgetRested(e *region.Entity) {
 	if s.host.memory == nil {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
 	if !e.Lost() {
 		s.forgetID(e.ID)
 	}
@@ -239,9 +239,9 @@ func (h *host) countActive() {
 	n := 0
 	for i := range h.shards {
 		s := &h.shards[i]
-		s.mu.Lock()
-		n += s.core.Live()
-		s.mu.Unlock()
+		s.Mu.Lock()
+		n += s.Core.Live()
+		s.Mu.Unlock()
 	}
 	h.active.Store(int64(n))
 }
@@ -289,13 +289,13 @@ func (p *passivator) ages() map[uint32]int {
 	ages := map[uint32]int{}
 	for i := range p.host.shards {
 		s := &p.host.shards[i]
-		s.mu.Lock()
-		left := s.core.Listed()
-		s.mu.Unlock()
+		s.Mu.Lock()
+		left := s.Core.Listed()
+		s.Mu.Unlock()
 		for ; left > 0 && !p.host.plane.closed(); left -= surveyed {
-			s.mu.Lock()
-			s.core.Survey(min(left, surveyed), func(_ *region.Entity, used uint32) { ages[used]++ })
-			s.mu.Unlock()
+			s.Mu.Lock()
+			s.Core.Survey(min(left, surveyed), func(_ *region.Entity, used uint32) { ages[used]++ })
+			s.Mu.Unlock()
 			p.yield(1)
 		}
 	}

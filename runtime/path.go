@@ -73,17 +73,22 @@ func (p *path) append(e *wire.Envelope) error {
 	return err
 }
 
-// appendAll appends all the parts of something, and nothing comes between them.
-func (p *path) appendAll(parts []*wire.Envelope) error {
+// answer appends an envelope that is not a call, to be published by by; at once if
+// that is nil. It reports false when the peer is gone.
+func (p *path) answer(e *wire.Envelope, by publisher) bool {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, e := range parts {
-		if _, err := p.appendLocked(e); err != nil {
-			p.plane.ledger.add(dropNoPeer)
-			return err
-		}
+	_, err := p.appendLocked(e)
+	if errors.Is(err, errTooLarge) && e.Type == wire.TypeReply {
+		_, err = p.appendLocked(tooLarge(e, err))
 	}
-	return nil
+	if err == nil && by == nil && !p.writing {
+		p.publishLocked(false)
+	}
+	p.mu.Unlock()
+	if err == nil && by != nil {
+		by.publishLater(p)
+	}
+	return err == nil
 }
 
 // flush publishes what has gathered, unless somebody else is at it.

@@ -95,11 +95,11 @@ func (pl *plane) peerGone(a transport.Address, lane int, bye bool) {
 	}
 	is := func(o transport.Address) bool { return o == a }
 	// What comes back from the peer goes another way, and before what gates hold.
-	pl.eachHosted(lane, func(s *hostedShard) { s.forget(is) })
+	pl.eachHosted(lane, func(s *hostedShard) { s.Forget(is) })
 	for _, f := range reroute {
 		f()
 	}
-	pl.eachHosted(lane, func(s *hostedShard) { s.openGates(is) })
+	pl.eachHosted(lane, func(s *hostedShard) { s.OpenBarriers(is) })
 	if lane >= 0 {
 		return
 	}

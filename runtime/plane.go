@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/call"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -356,6 +357,35 @@ func (pl *plane) pause(try int) error {
 	}
 	time.Sleep(time.Millisecond)
 	return nil
+}
+
+// answerCode answers a call that was accepted and then could not run.
+func (pl *plane) answerCode(c *inCall, code wire.Code, text string) {
+	pl.ledger.add(callRefused)
+	if c.ID == 0 {
+		pl.ledger.add(tellLost)
+		return
+	}
+	pl.answer(c, &wire.Envelope{Type: wire.TypeReply, ID: c.ID, Code: code, Text: []byte(text)}, nil)
+}
+
+// answer brings a reply to the call's sender: into this process's own table, or
+// onto its path, to be published by by; at once if that is nil.
+func (pl *plane) answer(c *inCall, e *wire.Envelope, by publisher) {
+	if c.ID == 0 {
+		return
+	}
+	if c.Sender.Address == pl.self.Address {
+		pl.reply(e)
+		return
+	}
+	if c.from != nil && c.Via.IsZero() && c.from.answer(e, by) {
+		return
+	}
+	// It was forwarded, or its sender is known anew.
+	if p := pl.path(c.Sender, c.lane); p == nil || !p.answer(e, by) {
+		pl.ledger.add(dropNoPeer)
+	}
 }
 
 // laneOf is the lane of a shard: chosen by the top bits of the hash, so that a

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -112,13 +113,13 @@ func (p port) cannot(ctx context.Context, r *codegen.Ref, method string) error {
 // after all when the shard leaves meanwhile.
 func (p port) waitTurn(ctx context.Context, up *turn, s *hostedShard, r *codegen.Ref, method string) (codegen.Turn, error) {
 	pl := p.kind.plane
-	c := &inCall{granted: make(chan grant, 1), lane: s.lane}
+	c := &inCall{granted: make(chan *region.Entity, 1), lane: s.lane}
 	c.Entity, c.Sender, c.Local, c.Driver = r.ID, pl.self, true, c
 	if up != nil {
-		c.chain = up.appendChain(nil)
-		c.Chain = chain(c.chain)
+		c.Links = up.appendChain(nil)
+		c.Chain = shardhost.Chain(c.Links)
 	}
-	e, v := s.deliver(&c.Call, time.Now())
+	e, v := s.Deliver(&c.Call, time.Now(), nil)
 	switch v {
 	case region.Run:
 		return s.begin(ctx, up, e, method)
@@ -126,10 +127,10 @@ func (p port) waitTurn(ctx context.Context, up *turn, s *hostedShard, r *codegen
 		return codegen.Turn{}, nil
 	case region.Overloaded:
 		pl.ledger.add(callRefused)
-		return codegen.Turn{}, p.fail(r, method, NotExecuted, &overload{cause: s.noRoom(&c.Call)})
+		return codegen.Turn{}, p.fail(r, method, NotExecuted, &overload{cause: s.noRoom(&c.Call.Call)})
 	case region.Circular:
 		pl.ledger.add(callRefused)
-		return codegen.Turn{}, p.fail(r, method, NotExecuted, circular(chain(c.chain).String()+s.id.Kind+"/"+clip(r.ID)))
+		return codegen.Turn{}, p.fail(r, method, NotExecuted, circular((*shardEnv)(s).Why(&c.Call, v)))
 	}
 	up.yieldLane()
 	limit, stop := p.limit(ctx, r)
@@ -140,10 +141,7 @@ func (p port) waitTurn(ctx context.Context, up *turn, s *hostedShard, r *codegen
 	case <-limit.Done():
 	case <-pl.stop:
 	}
-	s.mu.Lock()
-	waiting := s.core.Cancel(&c.Call)
-	s.mu.Unlock()
-	if !waiting { // it was granted at the same time
+	if !s.Withdraw(&c.Call) { // it was granted at the same time
 		return p.granted(ctx, up, s, r, method, <-c.granted)
 	}
 	pl.ledger.add(callExpired)
@@ -153,12 +151,12 @@ func (p port) waitTurn(ctx context.Context, up *turn, s *hostedShard, r *codegen
 	return codegen.Turn{}, p.fail(r, method, NotExecuted, waitError(limit, errBusy))
 }
 
-func (p port) granted(ctx context.Context, up *turn, s *hostedShard, r *codegen.Ref, method string, g grant) (codegen.Turn, error) {
-	if g.entity == nil {
+func (p port) granted(ctx context.Context, up *turn, s *hostedShard, r *codegen.Ref, method string, e *region.Entity) (codegen.Turn, error) {
+	if e == nil {
 		p.kind.plane.ledger.add(callRetried)
 		return codegen.Turn{}, nil
 	}
-	return s.begin(ctx, up, g.entity, method)
+	return s.begin(ctx, up, e, method)
 }
 
 // limit is ctx with the time-out of calls that have no deadline.

@@ -49,16 +49,16 @@ func (n *Node) held(kind string) (held []coordinator.Held) {
 		}
 		for i := range h.shards {
 			s := &h.shards[i]
-			o, ok := s.owned()
+			o, ok := s.Owned()
 			if !ok {
 				continue
 			}
-			s.mu.Lock()
+			s.Mu.Lock()
 			held = append(held, coordinator.Held{
-				ShardID: s.id, State: o.State, Entities: uint32(s.core.Entities()),
-				Active: uint32(s.core.Active()), Waiting: uint32(s.core.Waiting()),
+				ShardID: s.ID, State: o.State, Entities: uint32(s.Core.Entities()),
+				Active: uint32(s.Core.Active()), Waiting: uint32(s.Core.Waiting()),
 			})
-			s.mu.Unlock()
+			s.Mu.Unlock()
 		}
 	}
 	return held

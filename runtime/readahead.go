@@ -90,5 +90,5 @@ func (l *lane) likely(e *wire.Envelope) *region.Entity {
 	if sh == nil {
 		return nil
 	}
-	return sh.core.Peek(region.Hash(stringOf(e.Entity)))
+	return sh.Core.Peek(region.Hash(stringOf(e.Entity)))
 }

@@ -113,6 +113,6 @@ func TestCallOutlivesItsEnvelope(t *testing.T) {
 	}
 	l.ahead.clear()
 	for i, c := range calls {
-		require.Equal(t, fmt.Sprint("entity-", i, " ", i), c.Entity+" "+string(c.args))
+		require.Equal(t, fmt.Sprint("entity-", i, " ", i), c.Entity+" "+string(c.Args))
 	}
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/placement"
-	"github.com/shardgen/shardgen/runtime/region"
 	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -144,7 +143,7 @@ func (r *reports) opened(id placement.ShardID, epoch placement.Epoch) {
 // abort gives a move up that this node should have made, unless it is too late.
 func (r *reports) abort(id placement.ShardID, epoch placement.Epoch, reason string) {
 	sh := r.control.node.hostedShard(id)
-	if sh == nil || !sh.cancelMove(epoch) {
+	if sh == nil || !sh.CancelMove(epoch) {
 		return
 	}
 	if !r.aborted.add(id, abort{epoch, reason}, r.control.follower.Table()) {
@@ -187,86 +186,25 @@ func (r *reports) order(m coordinator.Message) {
 	case coordinator.Explained:
 		c.inquiries.answered(m.ID, c.self, m)
 	case coordinator.MoveBegin:
-		sh := c.node.hostedShard(m.ShardID)
-		if sh == nil {
-			return
-		}
-		if epoch, owner := sh.placement(); owner == c.self && epoch == m.From {
-			sh.beginMove(m.To, m.Epoch)
-		}
-		r.status(sh, m.Epoch)
+		r.obey(m.ShardID, m)
 	case coordinator.MoveCancel:
-		sh := c.node.hostedShard(m.ShardID)
-		if sh == nil {
+		if !r.obey(m.ShardID, m) {
 			r.toCoordinator(coordinator.MoveCancelled(m))
-			return
-		}
-		if sh.cancelMove(m.Epoch) {
-			r.toCoordinator(coordinator.MoveCancelled(m))
-			return
-		}
-		if !r.status(sh, m.Epoch) {
-			r.sendDone(m.ShardID, m.Epoch)
 		}
 	}
 }
 
-// status answers how far a move is at its old home. It reports false when this
-// node is not the old home.
-func (r *reports) status(sh *hostedShard, epoch placement.Epoch) bool {
-	o, ok := sh.stands()
-	if !ok || o.State == coordinator.Preparing || o.State == coordinator.Prepared {
+// obey brings an order to its shard, and the shard's answer to the coordinator. It reports
+// false when this node has no such shard.
+func (r *reports) obey(id placement.ShardID, m coordinator.Message) bool {
+	sh := r.control.node.hostedShard(id)
+	if sh == nil {
 		return false
 	}
-	if o.State == coordinator.Active && o.Epoch >= epoch {
-		return false
+	if answer := sh.Obey(m, r.control.follower.Term()); answer != nil {
+		r.toCoordinator(answer)
 	}
-	r.toCoordinator(coordinator.MoveStatus{Term: r.control.follower.Term(), ShardID: sh.id, Epoch: epoch, State: o.State})
 	return true
-}
-
-// owned is what this node registers of the shard and tells who asks; ok is false when
-// nothing of the shard is here, or nothing any more.
-func (s *hostedShard) owned() (o coordinator.Owned, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.core.Settled() {
-		return o, false // the table shows that it has moved
-	}
-	return s.standsLocked()
-}
-
-// stands is owned also for a shard that has moved away for good: a late question about
-// the move has the same answer as before.
-func (s *hostedShard) stands() (o coordinator.Owned, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.standsLocked()
-}
-
-func (s *hostedShard) standsLocked() (o coordinator.Owned, ok bool) {
-	o.ShardID = s.id
-	o.Epoch, o.Move, o.Peer = s.core.Epoch(), s.core.MoveEpoch(), s.core.Peer()
-	switch s.core.State() {
-	case region.Open:
-		o.State, o.Move, o.Peer = coordinator.Active, 0, transport.Address{}
-		if to, epoch, ok := s.core.Underway(); ok { // it goes on, and will move
-			o.State, o.Move, o.Peer = coordinator.Draining, epoch, to
-		}
-	case region.Draining:
-		o.State = coordinator.Draining
-	case region.Sent:
-		o.State = coordinator.Sent
-	case region.Forwarding:
-		o.State, o.Epoch = coordinator.Forwarding, s.core.LastEpoch()
-	case region.Preparing:
-		o.State, o.Epoch = coordinator.Preparing, 0
-	case region.Prepared:
-		o.State, o.Epoch = coordinator.Prepared, 0
-	default:
-		return o, false
-	}
-	return o, true
 }
 
 // What the data plane leaves word of; each only posts.
@@ -331,7 +269,7 @@ func (c *control) progress(id placement.ShardID) {
 	c.loop.post(func() {
 		c.progressed()
 		if sh := c.node.hostedShard(id); sh != nil {
-			if _, ok := sh.owned(); ok {
+			if _, ok := sh.Owned(); ok {
 				c.checkExit()
 			}
 		}

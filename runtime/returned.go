@@ -6,7 +6,6 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/runtime/region"
-	"github.com/shardgen/shardgen/transport"
 )
 
 // returned takes back what this node had passed on to one who is gone, after the
@@ -21,19 +20,14 @@ func (pl *plane) returned(e *wire.Envelope, lane int, certain bool) {
 	switch {
 	case s == nil:
 	case e.Type == wire.TypeFlushed:
-		s.flushed(region.Flush{
+		s.Flushed(region.Flush{
 			Sender: e.Node, Via: e.Via, Epoch: placement.Epoch(e.Epoch), Hop: placement.Epoch(e.Hop),
 		})
 	case certain:
 		pl.ledger.add(callRetried)
 		c := pl.newInCall(pl.self, e, lane, time.Now())
-		s.do(func(now uint32, at time.Time) region.Effects { return s.core.Return(&c.Call, now, at) })
+		s.Return(&c.Call)
 	case e.Type == wire.TypeTell:
 		pl.ledger.add(tellLost)
 	}
-}
-
-// forget stops forwarding to nodes that are gone.
-func (s *hostedShard) forget(gone func(transport.Address) bool) {
-	s.do(func(now uint32, _ time.Time) region.Effects { return s.core.Forget(gone, now) })
 }

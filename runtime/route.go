@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/call"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -76,7 +77,7 @@ func (k *kind) adopt(old, t *placement.Table) {
 			continue
 		}
 		if k.host != nil {
-			k.host.shard(e.Shard).place(e.Owner, e.Epoch, term.Number)
+			k.host.shard(e.Shard).Place(e.Owner, e.Epoch, term.Number)
 		}
 		r.place(e.Owner, e.Epoch, term.Number)
 	}
@@ -186,9 +187,9 @@ func (r *route) hold(e *wire.Envelope) (bool, error) {
 		r.mu.Unlock()
 		return false, r.errHolding()
 	}
-	if !pl.budget.Take(sizeOf(e)) {
+	if !pl.budget.Take(shardhost.SizeOf(e)) {
 		r.mu.Unlock()
-		return false, r.errHoldingBytes(sizeOf(e))
+		return false, r.errHoldingBytes(shardhost.SizeOf(e))
 	}
 	r.core.Hold(call.Outgoing{Envelope: keep(e), Driver: time.Now()})
 	r.mu.Unlock()
@@ -202,9 +203,9 @@ func (r *route) hold(e *wire.Envelope) (bool, error) {
 // wait: each is answered and counted. mu is held, and released.
 func (r *route) holdWithin(e *wire.Envelope) (err error) {
 	pl := r.kind.plane
-	if !pl.budget.Take(sizeOf(e)) {
+	if !pl.budget.Take(shardhost.SizeOf(e)) {
 		r.mu.Unlock()
-		return r.errHoldingBytes(sizeOf(e))
+		return r.errHoldingBytes(shardhost.SizeOf(e))
 	}
 	dropped := r.core.HoldWithin(call.Outgoing{Envelope: keep(e), Driver: time.Now()}, pl.cfg.singletonBuffer())
 	r.mu.Unlock()
@@ -229,7 +230,7 @@ func (r *route) holdWithin(e *wire.Envelope) (err error) {
 // letGo counts calls that are not held any more.
 func (pl *plane) letGo(out []call.Outgoing) {
 	for i := range out {
-		pl.budget.Give(sizeOf(&out[i].Envelope))
+		pl.budget.Give(shardhost.SizeOf(&out[i].Envelope))
 	}
 	pl.held.Add(-int64(len(out)))
 }
@@ -238,7 +239,7 @@ func (pl *plane) letGo(out []call.Outgoing) {
 // that they are on their way.
 func (pl *plane) takeBack(out []call.Outgoing) {
 	for i := range out {
-		pl.budget.Force(sizeOf(&out[i].Envelope))
+		pl.budget.Force(shardhost.SizeOf(&out[i].Envelope))
 	}
 	pl.held.Add(int64(len(out)))
 }
@@ -356,7 +357,7 @@ func (r *route) change(f func(acked uint64) call.Step) {
 			was.flush()
 		}
 	} else if pl := r.kind.plane; step.FlushTo == pl.self.Address && r.kind.host != nil {
-		r.kind.host.shard(r.shard).flush(region.Flush{
+		r.kind.host.shard(r.shard).Flush(region.Flush{
 			Sender: pl.self, Via: pl.self, Epoch: step.Epoch, Hop: step.Left, To: step.Owner,
 		})
 	} else if p := pl.knownPath(step.FlushTo, pl.laneOf(r.shard)); p != nil { // the owner between was never reached
@@ -464,7 +465,7 @@ func (r *route) goLocal(step call.Step) {
 	}
 	sh := r.kind.host.shard(r.shard)
 	if !step.Via.IsZero() {
-		sh.closeGate(pl.self.Address, step.Via, r.core.Epoch)
+		sh.CloseBarrier(pl.self.Address, step.Via, r.core.Epoch)
 	}
 	for i := range step.Deliver {
 		e := step.Deliver[i].Envelope

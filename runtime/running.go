@@ -63,7 +63,7 @@ func (s *hostedShard) runBegun(e *region.Entity, c *inCall, r *runner) bool {
 // finish ends a turn and answers its call, on a goroutine that nobody waits for who
 // says goodbye: so they wait for the answers that are on their way.
 func (s *hostedShard) finish(c *inCall, a answer, failed *mishap, by publisher) {
-	pl, answers := s.plane(), c.id != 0
+	pl, answers := s.plane(), c.ID != 0
 	if answers {
 		pl.answering.Add(1)
 		defer pl.answering.Add(-1)
@@ -77,14 +77,14 @@ func (s *hostedShard) finish(c *inCall, a answer, failed *mishap, by publisher) 
 // a caller in this process on a goroutine.
 func (pl *plane) answerTurn(c *inCall, a answer, by publisher) {
 	own := c.Sender.Address == pl.self.Address
-	if c.id != 0 && own && !pl.lease.mayAnswer() {
+	if c.ID != 0 && own && !pl.lease.mayAnswer() {
 		pl.wg.Go(func() { pl.answerLeased(c, a) })
 		return
 	}
-	if c.id != 0 {
+	if c.ID != 0 {
 		pl.answerNow(c, a, by)
 	}
-	if a.payload != nil && (c.id == 0 || !own) && cap(*a.payload) <= 64<<10 {
+	if a.payload != nil && (c.ID == 0 || !own) && cap(*a.payload) <= 64<<10 {
 		replyPool.Put(a.payload) // it was copied into the path
 	}
 	if l, ok := by.(*lane); ok {
@@ -95,7 +95,7 @@ func (pl *plane) answerTurn(c *inCall, a answer, by publisher) {
 }
 
 func (pl *plane) answerNow(c *inCall, a answer, by publisher) {
-	e := wire.Envelope{Type: wire.TypeReply, ID: c.id, Code: a.code, Text: bytesOf(clipText(a.text))}
+	e := wire.Envelope{Type: wire.TypeReply, ID: c.ID, Code: a.code, Text: bytesOf(clipText(a.text))}
 	if a.payload != nil {
 		e.Payload = *a.payload
 	}
@@ -129,8 +129,8 @@ func (s *hostedShard) guarded(e *region.Entity, c *inCall) (a answer) {
 			return
 		}
 		c.run.handOver()
-		s.died("runtime.Goexit in " + string(c.method))
-		failed := s.panicFailure(e.ID, string(c.method), "runtime.Goexit")
+		s.died("runtime.Goexit in " + string(c.Method))
+		failed := s.panicFailure(e.ID, string(c.Method), "runtime.Goexit")
 		s.finish(c, answer{code: wire.CodePanic, text: "runtime.Goexit"}, failed, nil)
 	}()
 	a = s.runCall(e, c)
@@ -149,7 +149,7 @@ func (s *hostedShard) entered(e *region.Entity, how region.Entry) bool {
 	case region.Entered:
 		return true
 	case region.Withdrawn:
-		s.endTurnLocking(e)
+		s.EndTurn(e)
 	}
 	return false
 }
@@ -160,7 +160,7 @@ func (s *hostedShard) look(r *codegen.Ref) *region.Entity {
 	if s.host.desc.Hash != nil { // the user's
 		hash = region.Hash(r.ID)
 	}
-	return s.core.Look(hash, r.ID)
+	return s.Core.Look(hash, r.ID)
 }
 
 // enter begins a turn on the caller's goroutine, for a reference that has not met
@@ -171,9 +171,7 @@ func (s *hostedShard) enter(r *codegen.Ref) *region.Entity {
 		r.Near.Store(e)
 		return e
 	}
-	s.mu.Lock()
-	e := s.core.Begin(r.ID, s.plane().clock.Load())
-	s.mu.Unlock()
+	e := s.Begin(r.ID)
 	if e != nil {
 		r.Near.Store(e)
 	}
@@ -183,25 +181,7 @@ func (s *hostedShard) enter(r *codegen.Ref) *region.Entity {
 // endTurn gives the entity to the next call.
 func (s *hostedShard) endTurn(e *region.Entity) {
 	if !e.Leave(s.plane().clock.Load()) {
-		s.endTurnLocking(e)
-	}
-}
-
-func (s *hostedShard) endTurnLocking(e *region.Entity) {
-	pl := s.plane()
-	s.mu.Lock()
-	if in := s.host.instance; in != nil && in.keepLocked(e) {
-		s.mu.Unlock()
-		return
-	}
-	next, drained := s.core.End(e, pl.clock.Load())
-	s.turnEndedLocked()
-	s.mu.Unlock()
-	if next != nil {
-		s.start(region.Start{Entity: e, Call: next})
-	}
-	if drained {
-		pl.wg.Go(s.handOff)
+		s.EndTurn(e)
 	}
 }
 
@@ -222,19 +202,19 @@ func (s *hostedShard) runCall(e *region.Entity, c *inCall) answer {
 			now = pl.lease.now()
 		}
 	}
-	if c.deadline != 0 && now > c.deadline {
+	if c.Deadline != 0 && now > c.Deadline {
 		pl.ledger.add(callExpired)
 		return answer{code: wire.CodeExpired}
 	}
-	method, ok := s.host.desc.Dispatch[string(c.method)]
+	method, ok := s.host.desc.Dispatch[string(c.Method)]
 	if !ok {
-		return answer{code: wire.CodeNoMethod, text: string(c.method)}
+		return answer{code: wire.CodeNoMethod, text: string(c.Method)}
 	}
 	if e.Value == nil {
 		if err := s.activate(t, e); err != nil {
-			r.failed = &mishap{string(c.method), fmt.Errorf("%w: %w", ErrActivation, err)}
-			if n, tell := pl.seldom.tell("activation failed", s.id.Kind, ""); tell {
-				pl.log.Error("activation failed", "kind", s.id.Kind, "entity", clip(e.ID), "err", err, "count", n)
+			r.failed = &mishap{string(c.Method), fmt.Errorf("%w: %w", ErrActivation, err)}
+			if n, tell := pl.seldom.tell("activation failed", s.ID.Kind, ""); tell {
+				pl.log.Error("activation failed", "kind", s.ID.Kind, "entity", clip(e.ID), "err", err, "count", n)
 			}
 			return answer{code: wire.CodeActivation, text: err.Error()}
 		}
@@ -244,13 +224,13 @@ func (s *hostedShard) runCall(e *region.Entity, c *inCall) answer {
 	}
 	var buf *[]byte
 	var out []byte // nil: nobody wants the results
-	if c.id != 0 {
+	if c.ID != 0 {
 		buf = replyPool.Get().(*[]byte)
 		out = (*buf)[:0]
 	}
 	out, err := s.invoke(method, t, c, out)
 	if err != nil {
-		r.failed = s.failureOf(e.ID, string(c.method), err)
+		r.failed = s.failureOf(e.ID, string(c.Method), err)
 		return methodError(s.host.kind.errors, err)
 	}
 	if buf == nil {
@@ -321,7 +301,7 @@ func (s *hostedShard) failureOf(id, method string, err error) *mishap {
 }
 
 func (s *hostedShard) panicFailure(id, method, text string) *mishap {
-	return &mishap{method, &EntityError{Kind: s.id.Kind, ID: id, Method: method, Text: text, Panic: true}}
+	return &mishap{method, &EntityError{Kind: s.ID.Kind, ID: id, Method: method, Text: text, Panic: true}}
 }
 
 // panicked is a method's panic on its way to the caller.
@@ -333,11 +313,11 @@ func (p *panicked) Error() string { return fmt.Sprint(p.value) }
 func (s *hostedShard) invoke(m codegen.Method, t *turn, c *inCall, buf []byte) (out []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			s.notePanic(t.entity.ID, string(c.method), r)
+			s.notePanic(t.entity.ID, string(c.Method), r)
 			out, err = nil, &panicked{r}
 		}
 	}()
-	return m(t, t.entity.Value, c.args, buf)
+	return m(t, t.entity.Value, c.Args, buf)
 }
 
 // notePanic is about a method's panic, which a singleton's instance does not outlive.
@@ -355,8 +335,8 @@ func (s *hostedShard) died(why string) {
 
 func (s *hostedShard) logPanic(entity, method string, r any) {
 	const text = "panic in an entity's turn"
-	if n, tell := s.plane().seldom.tell(text, s.id.Kind, method); tell {
-		s.plane().log.Error(text, "kind", s.id.Kind, "entity", clip(entity),
+	if n, tell := s.plane().seldom.tell(text, s.ID.Kind, method); tell {
+		s.plane().log.Error(text, "kind", s.ID.Kind, "entity", clip(entity),
 			"method", method, "panic", r, "count", n, "stack", string(debug.Stack()))
 	}
 }
@@ -419,7 +399,7 @@ func (s *hostedShard) prepareTurn(t *turn, method string) (failed *mishap, err e
 }
 
 func (s *hostedShard) notRun(id, method string, err error) error {
-	return &CallError{Kind: s.id.Kind, ID: id, Method: method, Outcome: NotExecuted, Err: err}
+	return &CallError{Kind: s.ID.Kind, ID: id, Method: method, Outcome: NotExecuted, Err: err}
 }
 
 // End ends a local caller's turn and returns the error that the caller gets: the
@@ -447,7 +427,7 @@ func (t *turn) endOddly(method string, recovered any, err error) error {
 	s.endTurnOf(t, failed)
 	if recovered != nil {
 		s.logPanic(e.ID, method, recovered)
-		return &EntityError{Kind: s.id.Kind, ID: e.ID, Method: method, Text: fmt.Sprint(recovered), Panic: true}
+		return &EntityError{Kind: s.ID.Kind, ID: e.ID, Method: method, Text: fmt.Sprint(recovered), Panic: true}
 	}
 	switch err := err.(type) { //nolint:errorlint
 	case nil:
@@ -455,11 +435,11 @@ func (t *turn) endOddly(method string, recovered any, err error) error {
 	case *codegen.ArgumentsError:
 		return s.notRun(e.ID, method, err.Err)
 	case *codegen.ResultsError:
-		return &CallError{Kind: s.id.Kind, ID: e.ID, Method: method, Outcome: Executed, Err: noResult(err.Err)}
+		return &CallError{Kind: s.ID.Kind, ID: e.ID, Method: method, Outcome: Executed, Err: noResult(err.Err)}
 	default:
 		text, causes := codegen.DescribeError(s.host.kind.errors(), err)
 		return &EntityError{
-			Kind: s.id.Kind, ID: e.ID, Method: method, Text: clipText(text),
+			Kind: s.ID.Kind, ID: e.ID, Method: method, Text: clipText(text),
 			causes: codegen.Causes(s.host.kind.errors(), causes),
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -48,34 +49,34 @@ func newInstance(s *hostedShard) *instance {
 
 // at is where the instance runs, for proxies: here, if the shard is open.
 func (in *instance) at() (placement.Epoch, bool) {
-	in.shard.mu.Lock()
-	defer in.shard.mu.Unlock()
-	return in.shard.core.Epoch(), in.shard.core.State() == region.Open
+	in.shard.Mu.Lock()
+	defer in.shard.Mu.Unlock()
+	return in.shard.Core.Epoch(), in.shard.Core.State() == region.Open
 }
 
 // holds tells whether something of the shard is still here, or on its way.
 func (in *instance) holds() bool {
-	o, ok := in.shard.owned()
-	return ok && (o.State != coordinator.Forwarding || in.shard.holdsCalls())
+	o, ok := in.shard.Owned()
+	return ok && (o.State != coordinator.Forwarding || in.shard.Holds())
 }
 
 // lead takes the first turn after the shard has opened.
 func (in *instance) lead(e *region.Entity) {
-	in.shard.mu.Lock()
+	in.shard.Mu.Lock()
 	in.entity, in.busy, in.dying, in.stopping = e, true, false, false
-	in.shard.mu.Unlock()
+	in.shard.Mu.Unlock()
 	in.shard.plane().wg.Go(func() { in.activate(e) })
 }
 
 // again brings an instance that died to life. It reports false when none died
 // here: then the shard has to be opened.
 func (in *instance) again() bool {
-	in.shard.mu.Lock()
+	in.shard.Mu.Lock()
 	e := in.entity
 	if e != nil {
 		in.busy, in.dying = true, false
 	}
-	in.shard.mu.Unlock()
+	in.shard.Mu.Unlock()
 	if e != nil {
 		in.shard.plane().wg.Go(func() { in.activate(e) })
 	}
@@ -87,23 +88,23 @@ func (in *instance) activate(e *region.Entity) {
 	s := in.shard
 	in.end()
 	life, end := context.WithCancel(s.plane().ctx)
-	s.mu.Lock()
+	s.Mu.Lock()
 	in.life, in.end = life, end
-	s.mu.Unlock()
+	s.Mu.Unlock()
 	err := errors.New("runtime.Goexit in OnActivate or the factory")
 	defer func() { // also when the hook ends this goroutine
 		if err != nil {
-			s.plane().log.Error("activation failed", "kind", s.id.Kind, "entity", clip(e.ID), "err", err)
-			s.mu.Lock()
+			s.plane().log.Error("activation failed", "kind", s.ID.Kind, "entity", clip(e.ID), "err", err)
+			s.Mu.Lock()
 			in.dying, in.reason = true, err.Error()
-			s.mu.Unlock()
+			s.Mu.Unlock()
 			in.bury(e)
 			return
 		}
 		in.post(singleton.InstanceStarted{})
-		s.mu.Lock()
+		s.Mu.Lock()
 		in.entity, in.busy = nil, false
-		s.mu.Unlock()
+		s.Mu.Unlock()
 		s.endTurn(e)
 	}()
 	ctx, cancel := context.WithTimeout(life, s.plane().cfg.HandoffTimeout)
@@ -119,18 +120,18 @@ func (in *instance) activate(e *region.Entity) {
 // under way is its last, or one is taken at once.
 func (in *instance) fail(reason string) {
 	s := in.shard
-	s.mu.Lock()
+	s.Mu.Lock()
 	if in.dying || in.stopping {
-		s.mu.Unlock()
+		s.Mu.Unlock()
 		return
 	}
 	in.dying, in.reason = true, reason
-	e := s.core.Take(codegen.SingletonID, s.plane().clock.Load())
+	e := s.Core.Take(codegen.SingletonID, s.plane().clock.Load())
 	if e != nil {
 		in.entity, in.busy = e, true
 	}
-	s.mu.Unlock()
-	s.plane().log.Error("singleton's instance died", "kind", s.id.Kind, "why", reason)
+	s.Mu.Unlock()
+	s.plane().log.Error("singleton's instance died", "kind", s.ID.Kind, "why", reason)
 	if e != nil {
 		s.plane().wg.Go(func() { in.bury(e) })
 	}
@@ -143,7 +144,7 @@ func (in *instance) keepLocked(e *region.Entity) bool {
 		return false
 	}
 	in.entity, in.busy = e, true
-	in.shard.core.Kept(e)
+	in.shard.Core.Kept(e)
 	in.shard.plane().wg.Go(func() { in.bury(e) })
 	return true
 }
@@ -155,13 +156,13 @@ func (in *instance) bury(e *region.Entity) {
 	in.end()
 	in.waitTasks()
 	e.Value, e.State = nil, nil
-	s.mu.Lock()
+	s.Mu.Lock()
 	in.busy = false
 	reason, stopping := in.reason, in.stopping
 	if stopping {
 		in.entity = nil
 	}
-	s.mu.Unlock()
+	s.Mu.Unlock()
 	if stopping {
 		s.endTurn(e) // whoever stops it waits for that
 		return
@@ -173,18 +174,18 @@ func (in *instance) bury(e *region.Entity) {
 // calls that wait go there, under that epoch.
 func (in *instance) stop(to transport.Address, epoch placement.Epoch) {
 	s := in.shard
-	s.mu.Lock()
+	s.Mu.Lock()
 	in.stopping = true
-	if known := s.core.Epoch(); to.IsZero() || epoch <= known {
+	if known := s.Core.Epoch(); to.IsZero() || epoch <= known {
 		to, epoch = transport.Address{}, known+1
 	}
 	var kept *region.Entity
 	if !in.busy {
 		kept, in.entity = in.entity, nil
 	}
-	open := s.core.State() == region.Open
+	open := s.Core.State() == region.Open
 	end := in.end
-	s.mu.Unlock()
+	s.Mu.Unlock()
 	end()
 	if !open {
 		s.plane().wg.Go(func() {
@@ -193,7 +194,7 @@ func (in *instance) stop(to transport.Address, epoch placement.Epoch) {
 		})
 		return
 	}
-	s.do(func(uint32, time.Time) region.Effects { return s.core.BeginMove(to, epoch) })
+	s.Do(func(uint32, time.Time) region.Effects { return s.Core.BeginMove(to, epoch) })
 	if kept != nil {
 		s.endTurn(kept)
 	}
@@ -202,10 +203,10 @@ func (in *instance) stop(to transport.Address, epoch placement.Epoch) {
 // handOff runs when the last turn has ended: hooks, state, and what waits.
 func (in *instance) handOff() {
 	s, pl := in.shard, in.shard.plane()
-	s.mu.Lock()
-	epoch, to := s.core.MoveEpoch(), s.core.Peer()
-	entities, ok := s.core.Stop()
-	s.mu.Unlock()
+	s.Mu.Lock()
+	epoch, to := s.Core.MoveEpoch(), s.Core.Peer()
+	entities, ok := s.Core.Stop()
+	s.Mu.Unlock()
 	if !ok {
 		return
 	}
@@ -214,18 +215,18 @@ func (in *instance) handOff() {
 	if to.IsZero() {
 		why = codegen.Stopping
 	}
-	states, _ := s.restAll(entities, why, true) // its node leaves, or it dies
-	parts := s.initParts(states, luggage{}, epoch)
+	_ = s.restAll(entities, why, true) // its node leaves, or it dies
+	parts := s.Parts(epoch, shardhost.RememberedIDs{})
 	var p *path
 	if !to.IsZero() {
 		p = pl.path(transport.Peer{Address: to}, s.lane)
 	}
 	stopped, handed := false, p != nil
-	s.do(func(now uint32, _ time.Time) (fx region.Effects) {
-		if fx, stopped = s.core.Stopped(epoch, now); !stopped {
+	s.Do(func(now uint32, _ time.Time) (fx region.Effects) {
+		if fx, stopped = s.Core.Stopped(epoch, now); !stopped {
 			return fx
 		}
-		handed = handed && p.appendAll(parts) == nil
+		handed = handed && (pathSession{p}).AppendAll(parts) == nil
 		return fx
 	})
 	if p != nil {
@@ -238,14 +239,14 @@ func (in *instance) handOff() {
 		in.close()
 	}
 	in.post(singleton.InstanceStopped{Handed: handed})
-	pl.ctl.progress(s.id)
+	pl.ctl.progress(s.ID)
 }
 
 // close gives the shard up: whoever waits here looks for the instance anew.
 func (in *instance) close() {
 	s := in.shard
-	s.do(func(now uint32, at time.Time) region.Effects {
-		return s.core.Place(transport.Address{}, max(s.core.Epoch(), s.core.MoveEpoch())+1, false, now, at)
+	s.Do(func(now uint32, at time.Time) region.Effects {
+		return s.Core.Place(transport.Address{}, max(s.Core.Epoch(), s.Core.MoveEpoch())+1, false, now, at)
 	})
 }
 
@@ -253,9 +254,9 @@ func (in *instance) close() {
 // run the instance: all of them leave.
 func (in *instance) dropArrived() {
 	s := in.shard
-	s.mu.Lock()
-	state := s.core.State()
-	s.mu.Unlock()
+	s.Mu.Lock()
+	state := s.Core.State()
+	s.Mu.Unlock()
 	if state == region.Preparing || state == region.Prepared {
 		in.close()
 	}
@@ -264,18 +265,18 @@ func (in *instance) dropArrived() {
 // abandon lets no turn begin any more, and ends the tasks' context.
 func (in *instance) abandon() {
 	in.guard.renew(time.Now())
-	in.shard.mu.Lock()
+	in.shard.Mu.Lock()
 	end := in.end
-	in.shard.mu.Unlock()
+	in.shard.Mu.Unlock()
 	end()
 }
 
 // successorGone gives up handing over to a node that is lost, or that refused.
 func (in *instance) successorGone(a transport.Address) {
 	s := in.shard
-	s.mu.Lock()
-	sent := s.core.State() == region.Sent && s.core.Peer() == a
-	s.mu.Unlock()
+	s.Mu.Lock()
+	sent := s.Core.State() == region.Sent && s.Core.Peer() == a
+	s.Mu.Unlock()
 	if sent {
 		in.close()
 	}
@@ -284,14 +285,14 @@ func (in *instance) successorGone(a transport.Address) {
 // quit ends the instance of a node that stops; the hooks run after it.
 func (in *instance) quit(ctx context.Context) {
 	s := in.shard
-	s.mu.Lock()
+	s.Mu.Lock()
 	in.stopping = true
 	var kept *region.Entity
 	if !in.busy {
 		kept, in.entity = in.entity, nil
 	}
 	end := in.end
-	s.mu.Unlock()
+	s.Mu.Unlock()
 	end()
 	if kept != nil {
 		s.endTurn(kept)
@@ -317,7 +318,7 @@ func (s *hostedShard) waitLease(ctx context.Context) error {
 		return err
 	}
 	if in := s.host.instance; in != nil && !in.guard.valid() {
-		return fmt.Errorf("run %s: %w", s.id.Kind, errNoLease)
+		return fmt.Errorf("run %s: %w", s.ID.Kind, errNoLease)
 	}
 	return nil
 }

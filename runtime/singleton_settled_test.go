@@ -29,7 +29,7 @@ func TestStateOfASingletonThatNobodyRunsHoldsNobodyUp(t *testing.T) {
 	}
 	s := n.control.singles.order[0]
 	for _, last := range []bool{false, true} {
-		core := s.instance.shard.core
+		core := s.instance.shard.Core
 		epoch := max(core.Epoch(), core.MoveEpoch()) + 1
 		core.Prepare(transport.Address{Name: "n2", Incarnation: 2}, placement.Epoch(epoch), nil, last)
 		if !s.instance.holds() {

@@ -115,8 +115,8 @@ func (s *single) predecessorOpened(from transport.Address, epoch placement.Epoch
 func (s *single) open(arrived bool) {
 	o := s.opening
 	s.opening = nil
-	s.instance.shard.do(func(now uint32, at time.Time) region.Effects {
-		core := s.instance.shard.core
+	s.instance.shard.Do(func(now uint32, at time.Time) region.Effects {
+		core := s.instance.shard.Core
 		if arrived {
 			if fx := core.OpenAt(o.from, o.epoch, now, at); fx.Opened {
 				s.control.plane.ledger.add(shardMovedIn)
@@ -172,7 +172,7 @@ func (k *kind) found(node transport.Address, epoch placement.Epoch, holds bool) 
 		return // nobody calls it here
 	}
 	if k.host != nil && !holds {
-		k.host.shards[0].place(node, epoch, 0)
+		k.host.shards[0].Place(node, epoch, 0)
 	}
 	k.routes[0].found(node, epoch)
 }

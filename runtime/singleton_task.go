@@ -30,10 +30,10 @@ func Go(ctx context.Context, task func(context.Context) error) error {
 	}
 	in := t.shard().host.instance
 	s := in.shard
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
 	if in.stopping || in.dying {
-		return fmt.Errorf("start a task of %s: %w: the instance at %s is ending (start tasks from OnActivate of the next one)", s.id.Kind, ErrClosed, s.plane().self.Name)
+		return fmt.Errorf("start a task of %s: %w: the instance at %s is ending (start tasks from OnActivate of the next one)", s.ID.Kind, ErrClosed, s.plane().self.Name)
 	}
 	life := in.life
 	in.tasks.Add(1)
@@ -97,7 +97,7 @@ const leaseTick = 50 * time.Millisecond
 func (in *instance) call(ctx context.Context, task func(context.Context) error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			in.shard.plane().log.Error("panic in a singleton's task", "kind", in.shard.id.Kind, "panic", r, "stack", string(debug.Stack()))
+			in.shard.plane().log.Error("panic in a singleton's task", "kind", in.shard.ID.Kind, "panic", r, "stack", string(debug.Stack()))
 			err = panicError("a task", r)
 		}
 	}()
@@ -109,7 +109,7 @@ func (in *instance) call(ctx context.Context, task func(context.Context) error) 
 func (in *instance) waitTasks() {
 	s := in.shard
 	late := time.AfterFunc(turnPatience, func() {
-		s.plane().log.Warn("singleton cannot stop: a task goes on although its context has ended", "kind", s.id.Kind, "after", turnPatience)
+		s.plane().log.Warn("singleton cannot stop: a task goes on although its context has ended", "kind", s.ID.Kind, "after", turnPatience)
 	})
 	defer late.Stop()
 	in.tasks.Wait()

@@ -113,9 +113,9 @@ func (r *starter) pace() bool {
 
 // mayStart tells whether the entity does not live already, and the shard is here.
 func (s *hostedShard) mayStart(id string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.core.State() == region.Open && !s.core.Lives(id)
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	return s.Core.State() == region.Open && !s.Core.Lives(id)
 }
 
 // startRemembered brings an entity to life in a turn that is nobody's call. If it
@@ -125,13 +125,13 @@ func (s *hostedShard) startRemembered(id string) {
 	if pl.waitLease(pl.ctx) != nil {
 		return
 	}
-	s.mu.Lock()
-	e := s.core.Take(id, pl.clock.Load())
-	s.mu.Unlock()
+	s.Mu.Lock()
+	e := s.Core.Take(id, pl.clock.Load())
+	s.Mu.Unlock()
 	if e == nil {
 		return
 	}
-	if e.Value != nil || !s.host.memory.has(s.id, id) {
+	if e.Value != nil || !s.host.memory.has(s.ID, id) {
 		s.endTurn(e)
 		return
 	}
@@ -148,8 +148,8 @@ func (s *hostedShard) startRemembered(id string) {
 		var failed *mishap
 		if err != nil {
 			if n, tell := pl.ledger.addSeldom(rememberedFailed); tell {
-				pl.log.Error("a remembered entity's activation failed; it is tried again", "kind", s.id.Kind, "entity", clip(id),
-					"shard", s.id.String(), "after", s.host.settings.remember.Backoff, "err", err, "count", n)
+				pl.log.Error("a remembered entity's activation failed; it is tried again", "kind", s.ID.Kind, "entity", clip(id),
+					"shard", s.ID.String(), "after", s.host.settings.remember.Backoff, "err", err, "count", n)
 			}
 			failed = &mishap{"OnActivate", fmt.Errorf("%w: %w", ErrActivation, err)}
 			s.reviveLater(id)
@@ -172,18 +172,18 @@ func (s *hostedShard) activate(t *turn, e *region.Entity) error {
 	fresh, err := m.add(t, s, e.ID)
 	if err != nil {
 		if fresh {
-			m.forget(s.id, e.ID)
+			m.forget(s.ID, e.ID)
 		} else {
 			s.reviveLater(e.ID) // if it is remembered after all
 		}
-		return fmt.Errorf("remember %s/%s (shard %v): %w", s.id.Kind, clip(e.ID), s.id, err)
+		return fmt.Errorf("remember %s/%s (shard %v): %w", s.ID.Kind, clip(e.ID), s.ID, err)
 	}
 	alive := false
 	defer func() { // also when the hook ends this goroutine
 		switch {
 		case alive:
 		case fresh:
-			m.forget(s.id, e.ID)
+			m.forget(s.ID, e.ID)
 		default:
 			s.reviveLater(e.ID)
 		}
@@ -196,7 +196,7 @@ func (s *hostedShard) activate(t *turn, e *region.Entity) error {
 // forgetID ends the remembering of an entity, whose turn the caller has.
 func (s *hostedShard) forgetID(id string) {
 	if m := s.host.memory; m != nil {
-		m.forget(s.id, id)
+		m.forget(s.ID, id)
 	}
 }
 
@@ -212,18 +212,18 @@ func (s *hostedShard) reviveLater(id string) {
 	if s.host.memory == nil {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.reviving[id] != nil || s.core.State() != region.Open && s.core.State() != region.Draining {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	if s.reviving[id] != nil || s.Core.State() != region.Open && s.Core.State() != region.Draining {
 		return // where the shard goes it is started anyway
 	}
 	if s.reviving == nil {
 		s.reviving = map[string]*time.Timer{}
 	}
 	s.reviving[id] = time.AfterFunc(s.host.settings.remember.Backoff, func() {
-		s.mu.Lock()
+		s.Mu.Lock()
 		delete(s.reviving, id)
-		s.mu.Unlock()
+		s.Mu.Unlock()
 		if !s.plane().closed() {
 			s.revive(id)
 		}

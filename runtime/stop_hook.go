@@ -52,7 +52,7 @@ func (s *hostedShard) callStopHook(ctx context.Context, id string, value any, wh
 	}()
 	if failed := s.host.desc.Passivate(ctx, value, why); failed != nil {
 		pl := s.plane()
-		pl.seldom.warn(pl.log, "OnPassivate failed", s.id.Kind, "", "kind", s.id.Kind, "entity", clip(id), "err", failed)
+		pl.seldom.warn(pl.log, "OnPassivate failed", s.ID.Kind, "", "kind", s.ID.Kind, "entity", clip(id), "err", failed)
 	}
 	return nil
 }

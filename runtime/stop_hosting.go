@@ -59,7 +59,7 @@ func (n *Node) StopHosting(ctx context.Context, kind string) error {
 func (h *host) holds() bool {
 	for i := range h.shards {
 		s := &h.shards[i]
-		if o, ok := s.owned(); ok && (o.State != coordinator.Forwarding || s.holdsCalls()) {
+		if o, ok := s.Owned(); ok && (o.State != coordinator.Forwarding || s.Holds()) {
 			return true
 		}
 	}

@@ -93,7 +93,7 @@ func endWith(ctx context.Context, what string, after uint32) error {
 		return fmt.Errorf("%s: %w", what, errNoTurn)
 	}
 	if t.shard().host.instance != nil {
-		return fmt.Errorf("%s %s: %w", what, t.shard().id.Kind, errSingletonStays)
+		return fmt.Errorf("%s %s: %w", what, t.shard().ID.Kind, errSingletonStays)
 	}
 	t.flags.Or(after)
 	return nil
@@ -109,13 +109,13 @@ func (s *hostedShard) endTurnOf(t *turn, failed *mishap) {
 		d = s.directive(failed, e)
 	}
 	if d == Restart || d == Stop || forget || rest {
-		s.mu.Lock()
-		s.core.Kept(e) // the call may be used again before the turn has ended
-		s.mu.Unlock()
+		s.Mu.Lock()
+		s.Core.Kept(e) // the call may be used again before the turn has ended
+		s.Mu.Unlock()
 	}
 	switch {
 	case d == Escalate:
-		s.plane().ctl.escalate(fmt.Errorf("%w: %s/%s.%s: %w", ErrEscalated, s.id.Kind, clip(e.ID), failed.method, failed.err))
+		s.plane().ctl.escalate(fmt.Errorf("%w: %s/%s.%s: %w", ErrEscalated, s.ID.Kind, clip(e.ID), failed.method, failed.err))
 	case d == Restart:
 		s.restart(e)
 		return
@@ -142,8 +142,8 @@ func (s *hostedShard) directive(failed *mishap, e *region.Entity) (d Directive) 
 	}()
 	if d = s.host.settings.decide(failed.err); d != Resume {
 		s.plane().ledger.add(entitySupervised)
-		if n, tell := s.plane().seldom.tell("supervisor decides "+d.String(), s.id.Kind, failed.method); tell || d == Escalate {
-			s.plane().log.Warn("supervisor decides", "kind", s.id.Kind, "entity", clip(e.ID), "decision", d.String(), "err", failed.err, "count", n)
+		if n, tell := s.plane().seldom.tell("supervisor decides "+d.String(), s.ID.Kind, failed.method); tell || d == Escalate {
+			s.plane().log.Warn("supervisor decides", "kind", s.ID.Kind, "entity", clip(e.ID), "decision", d.String(), "err", failed.err, "count", n)
 		}
 	}
 	return d
@@ -155,14 +155,14 @@ func (s *hostedShard) end(e *region.Entity, forget bool) {
 	if e.Value != nil {
 		if err := s.stopHook(e, codegen.Forgotten); err != nil {
 			pl := s.plane()
-			pl.seldom.error(pl.log, "stop hook failed", s.id.Kind, "", "kind", s.id.Kind, "entity", clip(e.ID), "err", err)
+			pl.seldom.error(pl.log, "stop hook failed", s.ID.Kind, "", "kind", s.ID.Kind, "entity", clip(e.ID), "err", err)
 		}
 	}
 	s.plane().ledger.add(entityForgotten)
 	s.host.lost(e)
-	s.mu.Lock()
+	s.Mu.Lock()
 	delete(s.failures, e.ID)
-	s.mu.Unlock()
+	s.Mu.Unlock()
 	e.Value, e.State = nil, nil
 	if forget {
 		s.forgetID(e.ID)
@@ -187,7 +187,7 @@ func (s *hostedShard) restart(e *region.Entity) {
 	e.Value, e.State, e.Why = nil, nil, codegen.Fresh
 	first, longest := s.host.settings.backoff, s.host.settings.backoffMost
 	now := time.Now()
-	s.mu.Lock()
+	s.Mu.Lock()
 	if s.failures == nil || len(s.failures) >= maxFailures {
 		s.failures = map[string]failure{}
 	}
@@ -198,14 +198,14 @@ func (s *hostedShard) restart(e *region.Entity) {
 	delay := min(first<<min(f.times, 30), longest)
 	f.times, f.last = f.times+1, now
 	s.failures[e.ID] = f
-	wait := delay > 0 && s.core.Restable()
+	wait := delay > 0 && s.Core.Restable()
 	if wait {
 		if s.resting == nil {
 			s.resting = map[*region.Entity]*time.Timer{}
 		}
 		s.resting[e] = time.AfterFunc(delay, func() { s.release(e) })
 	}
-	s.mu.Unlock()
+	s.Mu.Unlock()
 	if !wait {
 		s.endTurn(e)
 		s.revive(e.ID)
@@ -214,10 +214,10 @@ func (s *hostedShard) restart(e *region.Entity) {
 
 // release ends the back-off of an entity, unless that happened before.
 func (s *hostedShard) release(e *region.Entity) {
-	s.mu.Lock()
+	s.Mu.Lock()
 	timer := s.resting[e]
 	delete(s.resting, e)
-	s.mu.Unlock()
+	s.Mu.Unlock()
 	if timer != nil {
 		timer.Stop()
 		s.endTurn(e)
@@ -227,12 +227,12 @@ func (s *hostedShard) release(e *region.Entity) {
 
 // releaseAll ends all back-offs: the shard moves, or the node leaves.
 func (s *hostedShard) releaseAll() {
-	s.mu.Lock()
+	s.Mu.Lock()
 	var all []*region.Entity
 	for e := range s.resting {
 		all = append(all, e)
 	}
-	s.mu.Unlock()
+	s.Mu.Unlock()
 	for _, e := range all {
 		s.release(e)
 	}

@@ -34,7 +34,7 @@ func (p port) tellNear(c *codegen.Call) (near bool, err error) {
 // addTold has the turn of a tell run, which has begun. The error says that there is no
 // room for its arguments: then the turn has ended.
 func (s *hostedShard) addTold(e *region.Entity, c *codegen.Call) error {
-	r := s.plane().runner(s.id.Shard)
+	r := s.plane().runner(s.ID.Shard)
 	r.mu.Lock()
 	if r.queue.bytes >= r.most {
 		r.mu.Unlock()
@@ -69,7 +69,7 @@ func (l *lane) tellFar(s *hostedShard, e *wire.Envelope, seq uint64) (ran, kept 
 	if method == nil || !s.mayRunAt(now) {
 		return false, false
 	}
-	entity := s.core.Look(region.Hash(id), id)
+	entity := s.Core.Look(region.Hash(id), id)
 	if entity == nil || !s.entered(entity, entity.EnterUnder(placement.Epoch(e.Epoch))) {
 		return false, false
 	}
@@ -123,7 +123,8 @@ func (s *hostedShard) invokeTold(m codegen.Method, t *encodedTurn, name string, 
 // toldCall is the call of a tell whose turn must wait or activate first. Its arguments
 // are a copy, for the batch goes on without it.
 func (s *hostedShard) toldCall(e *region.Entity, name string, args []byte) *inCall {
-	c := &inCall{method: bytesOf(name), args: slices.Clone(args), tell: true, lane: s.lane}
+	c := &inCall{lane: s.lane}
+	c.Method, c.Args, c.Tell = bytesOf(name), slices.Clone(args), true
 	c.Entity, c.Sender, c.Driver = e.ID, s.plane().self, c
 	return c
 }
@@ -131,17 +132,17 @@ func (s *hostedShard) toldCall(e *region.Entity, name string, args []byte) *inCa
 // enqueueTold is enqueue for a tell, which has neither a chain nor a deadline.
 func (s *hostedShard) enqueueTold(e *wire.Envelope, by *route, t *target) (settled bool, err error) {
 	pl := s.plane()
-	r := pl.runner(s.id.Shard)
+	r := pl.runner(s.ID.Shard)
 	r.mu.Lock()
 	c := r.takeLocked()
 	r.mu.Unlock()
-	args, at := append(c.args, e.Payload...), pl.lately()
+	args, at := append(c.Args, e.Payload...), pl.lately()
 	c.fill(pl, pl.self, e, s.lane, at)
-	c.args, c.told = args, true
-	entity, v := s.deliverBy(&c.Call, at, by, t)
+	c.Args, c.told = args, true
+	entity, v := s.Deliver(&c.Call, at, func() bool { return by.target.Load() == t })
 	switch v {
 	case region.Overloaded:
-		full := s.noRoom(&c.Call)
+		full := s.noRoom(&c.Call.Call)
 		r.giveBack(c)
 		pl.ledger.add(callRefused)
 		return true, &overload{cause: full}
@@ -149,7 +150,7 @@ func (s *hostedShard) enqueueTold(e *wire.Envelope, by *route, t *target) (settl
 		r.giveBack(c)
 		return false, nil
 	}
-	return s.accepted(c, entity, v), nil
+	return s.Accepted(&c.Call, entity, v), nil
 }
 
 // giveBack makes a call that was taken and did not become a turn spare again.
@@ -164,11 +165,12 @@ func (r *runner) giveBack(c *inCall) {
 
 // empty makes a tell ready to be filled again, with its buffer unless that is large.
 func (c *inCall) empty() {
-	args := c.args[:0]
+	args := c.Args[:0]
 	if cap(args) > maxSpareArgs {
 		args = nil
 	}
-	*c = inCall{args: args}
+	*c = inCall{}
+	c.Args = args
 }
 
 // takeLocked is a call to be filled; its args are empty, and may have room.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/wire"
-	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/runtime/region"
 )
 
@@ -194,43 +193,6 @@ func (t *turn) appendChain(b []byte) []byte {
 	default:
 		b = t.up().appendChain(b)
 	}
-	id := t.shard().id
+	id := t.shard().ID
 	return wire.AppendLink(b, id.Kind, t.entity.ID, id.Shard)
-}
-
-// chain is the encoded turns that wait for a call; it parses them when a call
-// meets a busy entity or a closed shard, which is rare.
-type chain []byte
-
-// HoldsShard tells whether a turn in that shard waits for the call.
-func (c chain) HoldsShard(s placement.ShardID) bool {
-	return c.any(func(l wire.Link) bool { return l.Kind == s.Kind && l.Shard == s.Shard })
-}
-
-// HoldsEntity tells whether that entity's turn waits for the call.
-func (c chain) HoldsEntity(s placement.ShardID, entity string) bool {
-	return c.any(func(l wire.Link) bool { return l.Kind == s.Kind && l.Entity == entity })
-}
-
-func (c chain) any(match func(wire.Link) bool) bool {
-	links, err := wire.ParseChain(c)
-	if err != nil {
-		return false
-	}
-	for _, l := range links {
-		if match(l) {
-			return true
-		}
-	}
-	return false
-}
-
-// String prints the chain as people read it: "Cart/7 → Stock/tea → ".
-func (c chain) String() string {
-	links, _ := wire.ParseChain(c)
-	var s string
-	for _, l := range links {
-		s += l.Kind + "/" + clip(l.Entity) + " → "
-	}
-	return s
 }

@@ -25,6 +25,7 @@ internal/gen/model
 
 shardtest
 runtime
+internal/shardhost
 runtime/admin
 runtime/call
 runtime/region

@@ -15,9 +15,11 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// pure lists the packages of the cores. What they know comes in, and what must
-// be done goes out: that is what makes a simulated run replay.
+// pure lists the packages of the cores, and of what drives them where a simulation does so
+// too. What they know comes in, and what must be done goes out: that is what makes a
+// simulated run replay.
 var pure = []string{
+	"internal/shardhost",
 	"runtime/call",
 	"runtime/region",
 	"runtime/durable",

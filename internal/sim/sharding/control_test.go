@@ -8,7 +8,6 @@ import (
 
 	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/placement"
-	"github.com/shardgen/shardgen/runtime/region"
 	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -346,7 +345,7 @@ func (c *control) opened(id placement.ShardID, epoch placement.Epoch) {
 
 // abort gives a move up that this process should have made, unless it is too late.
 func (c *control) abort(id placement.ShardID, epoch placement.Epoch) {
-	if !c.process.shards[id].cancelMove(epoch) {
+	if !c.process.shards[id].CancelMove(epoch) {
 		return
 	}
 	c.process.w.log("%s: %v stays, the move at %v is given up", c.process.name, id, epoch)
@@ -369,30 +368,17 @@ func (c *control) order(m coordinator.Message) {
 	case coordinator.PlaceDone:
 		c.wished[m.ID] = true
 	case coordinator.MoveBegin:
-		s := c.process.shards[m.ShardID]
-		if s.core.Owner() == c.process.self.Address && s.core.Epoch() == m.From {
-			s.beginMove(m.To, m.Epoch)
-		}
-		c.moveStatus(s, m.Epoch)
+		c.obey(m.ShardID, m)
 	case coordinator.MoveCancel:
-		s := c.process.shards[m.ShardID]
-		if s.cancelMove(m.Epoch) {
-			c.report(coordinator.MoveCancelled(m))
-		} else if !c.moveStatus(s, m.Epoch) {
-			c.report(coordinator.MoveDone{Term: c.follower.Term(), ShardID: m.ShardID, Epoch: m.Epoch})
-		}
+		c.obey(m.ShardID, m)
 	}
 }
 
-// moveStatus answers how far a move is at its old home. It reports false when this
-// process is not the old home.
-func (c *control) moveStatus(s *hosted, epoch placement.Epoch) bool {
-	o, ok := s.stands()
-	if !ok || o.State == coordinator.Preparing || o.State == coordinator.Prepared || o.State == coordinator.Active && o.Epoch >= epoch {
-		return false
+// obey brings an order to its shard, and the shard's answer to the coordinator.
+func (c *control) obey(id placement.ShardID, m coordinator.Message) {
+	if answer := c.process.shards[id].Obey(m, c.follower.Term()); answer != nil {
+		c.report(answer)
 	}
-	c.report(coordinator.MoveStatus{Term: c.follower.Term(), ShardID: s.id, Epoch: epoch, State: o.State})
-	return true
 }
 
 // wish wishes for a home of a shard, or takes such a wish back.
@@ -438,7 +424,7 @@ func (c *control) checkExit() {
 // owned is what a process registers.
 func (p *process) owned() (all []coordinator.Owned) {
 	for _, id := range p.w.ids {
-		if o, ok := p.shards[id].owned(); ok {
+		if o, ok := p.shards[id].Owned(); ok {
 			all = append(all, o)
 		}
 	}
@@ -446,41 +432,8 @@ func (p *process) owned() (all []coordinator.Owned) {
 	return all
 }
 
-// holds tells whether the shard, or calls for it, are still here.
+// holds reports whether the shard, or calls for it, are still here.
 func (s *hosted) holds() bool {
-	o, ok := s.owned()
-	return ok && (o.State != coordinator.Forwarding || s.core.Waiting() > 0 || s.core.Gated())
-}
-
-// owned is what the process registers of the shard.
-func (s *hosted) owned() (o coordinator.Owned, ok bool) {
-	if s.core.Settled() {
-		return o, false
-	}
-	return s.stands()
-}
-
-// stands is how the shard stands here; ok is false when it is not here at all.
-func (s *hosted) stands() (o coordinator.Owned, ok bool) {
-	o = coordinator.Owned{ShardID: s.id, Epoch: s.core.Epoch(), Move: s.core.MoveEpoch(), Peer: s.core.Peer()}
-	switch s.core.State() {
-	case region.Open:
-		o.State, o.Move, o.Peer = coordinator.Active, 0, transport.Address{}
-		if to, epoch, ok := s.core.Underway(); ok { // it goes on, and will move
-			o.State, o.Move, o.Peer = coordinator.Draining, epoch, to
-		}
-	case region.Draining:
-		o.State = coordinator.Draining
-	case region.Sent:
-		o.State = coordinator.Sent
-	case region.Forwarding:
-		o.State, o.Epoch = coordinator.Forwarding, s.core.LastEpoch()
-	case region.Preparing:
-		o.State, o.Epoch = coordinator.Preparing, 0
-	case region.Prepared:
-		o.State, o.Epoch = coordinator.Prepared, 0
-	case region.Closed:
-		return o, false
-	}
-	return o, true
+	o, ok := s.Owned()
+	return ok && (o.State != coordinator.Forwarding || s.Holds())
 }

@@ -37,7 +37,6 @@ type oracle struct {
 	terms    map[placement.Term]*process
 	lost     map[placement.ShardID]bool // its last copy may be gone
 	forgiven map[string]bool            // entities whose next activation may know less
-	touched  []*hosted
 	strikes  int
 	onMove   func(at *process, e coordinator.Event) // told of each move that begins
 
@@ -114,19 +113,19 @@ func (o *oracle) writeOff(p *process) {
 
 // lastCopy tells whether nobody else may have the shard's state.
 func (s *hosted) lastCopy() bool {
-	switch s.core.State() {
+	switch s.Core.State() {
 	case region.Closed, region.Preparing, region.Forwarding:
 		return false
 	case region.Sent:
-		if s.process.control.aborted[s.id] == s.core.MoveEpoch() {
+		if s.process.control.aborted[s.ID] == s.Core.MoveEpoch() {
 			return true // it gave the move up, so the new home is told to forget
 		}
 		for _, o := range s.process.w.procs {
 			if o == s.process || o.written || !o.host {
 				continue
 			}
-			other := o.shards[s.id].core
-			if st := other.State(); (st == region.Prepared || st == region.Open) && other.MoveEpoch() == s.core.MoveEpoch() {
+			other := o.shards[s.ID].Core
+			if st := other.State(); (st == region.Prepared || st == region.Open) && other.MoveEpoch() == s.Core.MoveEpoch() {
 				return false
 			}
 		}
@@ -137,25 +136,25 @@ func (s *hosted) lastCopy() bool {
 
 // opened notes that a shard runs at a process from now on.
 func (o *oracle) opened(s *hosted) {
-	p, epoch := s.process, s.core.Epoch()
-	a := activation{s.id, epoch}
+	p, epoch := s.process, s.Core.Epoch()
+	a := activation{s.ID, epoch}
 	if other := o.owners[a]; other != nil && other != p {
-		o.w.fail("%v at %v opens at %s and opened at %s", s.id, epoch, p.name, other.name)
+		o.w.fail("%v at %v opens at %s and opened at %s", s.ID, epoch, p.name, other.name)
 	}
 	o.owners[a] = p
-	if o.lost[s.id] && !p.written {
-		delete(o.lost, s.id)
+	if o.lost[s.ID] && !p.written {
+		delete(o.lost, s.ID)
 		for i := range entitiesAShard {
-			o.forgiven[entity(s.id, i)] = true
+			o.forgiven[entity(s.ID, i)] = true
 		}
 	}
 	if !p.leased() {
 		return // it runs nothing yet, and perhaps never
 	}
-	if epoch < o.epochs[s.id] {
-		o.w.fail("%v opens at %s under %v, and opened under %v", s.id, p.name, epoch, o.epochs[s.id])
+	if epoch < o.epochs[s.ID] {
+		o.w.fail("%v opens at %s under %v, and opened under %v", s.ID, p.name, epoch, o.epochs[s.ID])
 	}
-	o.epochs[s.id] = epoch
+	o.epochs[s.ID] = epoch
 	o.alone(s)
 }
 
@@ -165,9 +164,9 @@ func (o *oracle) alone(s *hosted) {
 		if p == s.process || !p.alive || !p.host || !p.leased() {
 			continue
 		}
-		if other := p.shards[s.id].core; other.State() == region.Open || other.State() == region.Draining {
+		if other := p.shards[s.ID].Core; other.State() == region.Open || other.State() == region.Draining {
 			o.w.fail("%v runs at %s under %v, and is %v at %s under %v",
-				s.id, s.process.name, s.core.Epoch(), other.State(), p.name, other.Epoch())
+				s.ID, s.process.name, s.Core.Epoch(), other.State(), p.name, other.Epoch())
 		}
 	}
 }
@@ -177,8 +176,8 @@ func (o *oracle) alone(s *hosted) {
 func (o *oracle) bounds(s *hosted) {
 	l := o.w.plan.limits()
 	limit := l.Waiting*(1+len(o.w.procs)) + l.Mailbox*entitiesAShard
-	if n := s.core.Waiting(); n > limit {
-		o.w.fail("%s: %d calls wait for %v, at most %d may", s.process.name, n, s.id, limit)
+	if n := s.Core.Waiting(); n > limit {
+		o.w.fail("%s: %d calls wait for %v, at most %d may", s.process.name, n, s.ID, limit)
 	}
 }
 

@@ -2,6 +2,7 @@ package sharding
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"time"
 
@@ -157,17 +158,44 @@ func (p *process) silenced(a transport.Address) bool {
 
 // append adds an envelope; ok is false when the peer is gone.
 func (l *link) append(e *wire.Envelope) (seq uint64, ok bool) {
-	if l == nil || l.gone {
+	if l == nil {
 		return 0, false
 	}
-	seq, err := l.core.Append(e)
-	if err != nil {
-		l.process.w.fail("%s: append: %v", l.process.name, err)
-		return 0, false
+	seq, err := l.Append(e)
+	if err == nil {
+		l.later()
 	}
-	l.later()
-	return seq, true
+	return seq, err == nil
 }
+
+var errGone = errors.New("the peer is gone")
+
+// Append adds an envelope, which Flush publishes.
+func (l *link) Append(e *wire.Envelope) (seq uint64, err error) {
+	if l.gone {
+		return 0, errGone
+	}
+	if seq, err = l.core.Append(e); err != nil {
+		l.process.w.fail("%s: append: %v", l.process.name, err)
+	}
+	return seq, err
+}
+
+// AppendAll adds envelopes with nothing between them.
+func (l *link) AppendAll(parts []*wire.Envelope) error {
+	for _, e := range parts {
+		if _, err := l.Append(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Peer is the process at the other end.
+func (l *link) Peer() transport.Peer { return l.peer }
+
+// Flush has what was added published.
+func (l *link) Flush() { l.later() }
 
 // later publishes at the end of what is under way.
 func (l *link) later() {
@@ -318,22 +346,15 @@ func (p *process) envelope(l *link, e *wire.Envelope, seq uint64) {
 		p.refusal(l, e)
 	case wire.TypeFlush:
 		l.core.AckSoon()
-		s.flush(flushOf(l.peer, p.self, epoch, placement.Epoch(e.Hop), e.Node.Address))
-	case wire.TypeFlushed:
-		s.flushed(flushOf(e.Node, e.Via, epoch, placement.Epoch(e.Hop), transport.Address{}))
-	case wire.TypeGate:
-		s.closeGate(l.peer.Address, e.Via.Address, epoch)
-	case wire.TypeInit:
-		s.prepare(l, epoch, e)
-	case wire.TypeReady:
-		s.ready(l.peer.Address, epoch)
-	case wire.TypeOpen:
-		s.openAt(l.peer.Address, epoch)
-		s.hearOpen(e.Payload)
-	case wire.TypeReject:
-		p.control.abort(id, epoch)
+		s.Flush(flushOf(l.peer, p.self, epoch, placement.Epoch(e.Hop), e.Node.Address))
 	case wire.TypeCancel:
-		s.cancel(l.peer.Address, string(e.Entity), e.ID)
+		s.Cancel(l.peer.Address, string(e.Entity), e.ID)
+	case 0: // a call that was taken back
+	default:
+		k := keep(e)
+		if !s.Step(l, &k, nil) {
+			p.w.fail("%s: envelope of type %d", p.name, e.Type)
+		}
 	}
 }
 
@@ -375,13 +396,13 @@ func (p *process) peerGone(a transport.Address, bye, removed bool) {
 	}
 	for _, id := range p.w.ids {
 		if s := p.shards[id]; s != nil {
-			s.do(s.core.Forget(is, 0))
+			s.Forget(is)
 		}
 	}
 	p.reroute(l, left, stopped)
 	for _, id := range p.w.ids {
 		if s := p.shards[id]; s != nil {
-			s.openGates(is)
+			s.OpenBarriers(is)
 		}
 	}
 	if !removed {
@@ -434,12 +455,12 @@ func (p *process) returned(e *wire.Envelope, certain bool) {
 	s := p.shards[placement.ShardID{Kind: string(e.Kind), Shard: e.Shard}]
 	switch {
 	case e.Type == wire.TypeFlushed:
-		s.flushed(flushOf(e.Node, e.Via, placement.Epoch(e.Epoch), placement.Epoch(e.Hop), transport.Address{}))
+		s.Flushed(flushOf(e.Node, e.Via, placement.Epoch(e.Epoch), placement.Epoch(e.Hop), transport.Address{}))
 	case !certain:
 		p.w.oracle.lose(e, "forwarded to one who is gone")
 	default:
-		c := newInCall(p.self, e, p.w.now)
-		s.do(s.core.Return(&c.Call, 0, p.w.now))
+		c := newInCall(p.self, e, p.w)
+		s.Return(&c.Call)
 	}
 }
 
@@ -455,7 +476,7 @@ func (p *process) setTable(t *placement.Table) {
 			continue
 		}
 		if s := p.shards[e.ShardID]; s != nil {
-			s.place(e.Owner, e.Epoch, term.Number)
+			s.Place(e.Owner, e.Epoch, term.Number)
 		}
 		r.place(e.Owner, e.Epoch, term.Number)
 	}
@@ -468,14 +489,14 @@ const dismissAfter = time.Second
 // farewell ends a process in order: it begins no more turns, sends on or refuses
 // what waits, handles nothing more, and says so.
 func (p *process) farewell(waited time.Duration) {
-	holds := func(id placement.ShardID) bool { s := p.shards[id].core; return s.Waiting() > 0 || s.Gated() }
+	holds := func(id placement.ShardID) bool { return p.shards[id].Holds() }
 	if waited < dismissAfter && slices.ContainsFunc(p.w.ids, holds) {
 		p.after(20*time.Millisecond, func() { p.farewell(waited + 20*time.Millisecond) })
 		return
 	}
 	p.ending = true
 	for _, id := range p.w.ids {
-		p.shards[id].do(p.shards[id].core.Dismiss())
+		p.shards[id].Dismiss()
 	}
 	p.publish()
 	p.w.log("%s says goodbye", p.name)

@@ -57,7 +57,7 @@ func (r *route) send(e *wire.Envelope) {
 		r.hold(e)
 	case t.local != nil:
 		e.Epoch = uint64(t.epoch)
-		if t.local.enqueue(e) {
+		if t.local.enqueue(e, func() bool { return r.target == t }) {
 			return
 		}
 		p.w.fail("%s: its own shard refused %s", p.name, label(e))
@@ -155,7 +155,7 @@ func (r *route) change(f func(acked uint64) call.Step) {
 	before := r.core.State
 	step := f(acked)
 	if r.core.State != call.Known || step.Go {
-		r.target = nil
+		r.leaveTarget()
 	}
 	if step.Go || r.core.State != before {
 		p.w.log("%s: %v route %v → %v, owner %s at %v, deliver %d, flush to %q, via %q",
@@ -164,7 +164,7 @@ func (r *route) change(f func(acked uint64) call.Step) {
 	if was != nil {
 		r.leave(was, step)
 	} else if s := p.shards[r.id]; step.FlushTo == p.self.Address && s != nil {
-		s.flush(flushOf(p.self, p.self, step.Epoch, step.Left, step.Owner))
+		s.Flush(flushOf(p.self, p.self, step.Epoch, step.Left, step.Owner))
 	} else if l := p.links[step.FlushTo]; l != nil {
 		l.append(r.flushWord(step))
 	}
@@ -249,7 +249,7 @@ func (r *route) goLocal(step call.Step) {
 	p := r.process
 	s := p.shards[r.id]
 	if !step.Via.IsZero() {
-		s.closeGate(p.self.Address, step.Via, r.core.Epoch)
+		s.CloseBarrier(p.self.Address, step.Via, r.core.Epoch)
 	}
 	for i := range step.Deliver {
 		e := step.Deliver[i].Envelope
@@ -258,12 +258,21 @@ func (r *route) goLocal(step call.Step) {
 		}
 		e.Epoch = uint64(r.core.Epoch)
 		p.sent(e.ID, nil, 0)
-		if !s.enqueue(&e) {
+		if !s.enqueue(&e, nil) {
 			p.w.oracle.lose(&e, "its own shard refused it")
 			p.complete(e.ID, answer{code: wire.CodeMoved})
 		}
 	}
 	r.target = &target{local: s, epoch: r.core.Epoch}
+	s.Direct(true)
+}
+
+// leaveTarget holds calls from now on.
+func (r *route) leaveTarget() {
+	if t := r.target; t != nil && t.local != nil {
+		t.local.Direct(false)
+	}
+	r.target = nil
 }
 
 func (p *process) sent(id uint64, l *link, seq uint64) {

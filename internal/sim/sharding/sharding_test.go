@@ -272,7 +272,7 @@ func (w *world) restingShard(p *process, id placement.ShardID, owner transport.A
 	if h == nil {
 		return
 	}
-	core, owns := h.core, owner == p.self.Address
+	core, owns := h.Core, owner == p.self.Address
 	switch {
 	case owns && core.State() != region.Open:
 		w.fail("%v is %v at its owner %s", id, core.State(), p.name)

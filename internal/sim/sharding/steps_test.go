@@ -139,5 +139,5 @@ func (k *killing) strike(w *world, coord, old, to *process) {
 }
 
 func states(old, to *process, id placement.ShardID) string {
-	return fmt.Sprintf("%v, %v", old.shards[id].core.State(), to.shards[id].core.State())
+	return fmt.Sprintf("%v, %v", old.shards[id].Core.State(), to.shards[id].Core.State())
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/call"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -104,8 +105,11 @@ func (p *process) call(id placement.ShardID, e, payload string, up []byte, over 
 		return
 	}
 	s := t.local
-	s.touch()
-	if entity := s.core.Begin(e, 0); entity != nil {
+	if entity := s.Core.Look(region.Hash(e), e); entity != nil && p.w.one(2) && s.entered(entity, entity.Enter()) {
+		op.turn(s, entity)
+		return
+	}
+	if entity := s.Begin(e); entity != nil {
 		op.turn(s, entity)
 		return
 	}
@@ -115,21 +119,23 @@ func (p *process) call(id placement.ShardID, e, payload string, up []byte, over 
 // wait waits for a turn of a shard that is here.
 func (op *operation) wait(s *hosted) {
 	p := op.process
-	c := &inCall{payload: op.payload, chain: op.up}
+	c := &inCall{}
+	c.Args, c.Links = []byte(op.payload), op.up
 	c.Entity, c.Sender, c.Local, c.Driver = op.entity, p.self, true, c
 	if len(op.up) > 0 {
-		c.Chain = chain(op.up)
+		c.Chain = shardhost.Chain(op.up)
 	}
 	ended := false
 	c.granted = func(entity *region.Entity) {
 		ended = true
 		if entity == nil {
-			p.after(0, func() { op.encoded(0) })
+			op.encoded(0)
 			return
 		}
 		op.turn(s, entity)
 	}
-	entity, v := s.deliver(c)
+	entity, v := s.Deliver(&c.Call, p.w.now, nil)
+	s.delivered(c, v)
 	switch v {
 	case region.Run:
 		op.turn(s, entity)
@@ -138,11 +144,9 @@ func (op *operation) wait(s *hosted) {
 			if ended {
 				return
 			}
-			s.touch()
-			if !s.core.Cancel(&c.Call) {
-				p.w.fail("%s: %s waits for a turn, and %v does not know it", p.name, op.payload, s.id)
-			}
-			op.end(notExecuted)
+			if s.Withdraw(&c.Call) {
+				op.end(notExecuted)
+			} // else it was granted at the same time
 		})
 	case region.Moved, region.Forward, region.Shed:
 		op.encoded(0)
@@ -217,7 +221,7 @@ func (op *operation) giveUp(c *ask) outcome {
 		return notExecuted
 	}
 	if c.link == nil {
-		if s := p.shards[op.id]; s != nil && s.cancel(p.self.Address, op.entity, c.id) {
+		if s := p.shards[op.id]; s != nil && s.Cancel(p.self.Address, op.entity, c.id) {
 			return notExecuted
 		}
 		return unknown
@@ -233,11 +237,15 @@ func (op *operation) giveUp(c *ask) outcome {
 
 // turn runs an encoded call.
 func (s *hosted) turn(e *region.Entity, c *inCall) {
-	s.run(e, c.payload, c.chain, c.over, func(ran bool) {
-		if ran {
-			s.answer(c, wire.CodeOK)
-		} else {
-			s.answer(c, wire.CodeExpired)
+	s.run(e, string(c.Args), c.Links, c.over(), func(ran bool) {
+		code := wire.CodeOK
+		if !ran {
+			code = wire.CodeExpired
+		}
+		if !c.Tell {
+			s.Answer(&c.Call, &wire.Envelope{Type: wire.TypeReply, ID: c.ID, Code: code})
+		} else if !ran {
+			s.LoseTell(&c.Call)
 		}
 	})
 }
@@ -247,13 +255,8 @@ func (s *hosted) turn(e *region.Entity, c *inCall) {
 func (s *hosted) run(e *region.Entity, payload string, up []byte, over time.Time, done func(ran bool)) {
 	w, p := s.process.w, s.process
 	end := func(ran bool) {
-		s.touch()
-		next, drained := s.core.End(e, 0)
-		if next != nil {
-			s.start(e, inbound(next))
-		}
-		if drained {
-			p.after(0, s.handOff)
+		if !e.Leave(0) {
+			s.EndTurn(e)
 		}
 		done(ran)
 	}
@@ -278,7 +281,7 @@ func (s *hosted) run(e *region.Entity, payload string, up []byte, over time.Time
 		d = w.upTo(2 * drainBound)
 	}
 	if to, id := s.callee(e.ID); to != "" && w.one(8) {
-		links := wire.AppendLink(append([]byte(nil), up...), s.id.Kind, e.ID, s.id.Shard)
+		links := wire.AppendLink(append([]byte(nil), up...), s.ID.Kind, e.ID, s.ID.Shard)
 		w.oracle.nested++
 		nested := fmt.Sprintf("turn%d/%s/1", w.oracle.nested, to)
 		p.after(d, func() {

@@ -147,8 +147,8 @@ func (w *world) run(d time.Duration) {
 		default:
 			e.do()
 		}
-		if w.err == nil {
-			w.check()
+		if w.err == nil && e.process != nil {
+			w.check(e.process)
 		}
 		if w.watch != nil {
 			w.watch()
@@ -166,17 +166,17 @@ func (w *world) mix(n uint64) {
 	w.hash = (w.hash ^ uint64(w.now.Sub(epochStart))) * prime
 }
 
-// check holds the cores that the last event touched to their invariants. Those of
+// check holds the cores of the process that had the last event to their invariants. Those of
 // a path are checked by itself where invariants are compiled in.
-func (w *world) check() {
-	for _, s := range w.oracle.touched {
-		s.touched = false
-		if err := s.core.Check(); err != nil {
-			w.fail("%s: %v", s.process.name, err)
+func (w *world) check(p *process) {
+	for _, id := range w.ids {
+		if s := p.shards[id]; s != nil {
+			if err := s.Core.Check(); err != nil {
+				w.fail("%s: %v", p.name, err)
+			}
+			w.oracle.bounds(s)
 		}
-		w.oracle.bounds(s)
 	}
-	w.oracle.touched = w.oracle.touched[:0]
 }
 
 func (w *world) process(a transport.Address) *process {

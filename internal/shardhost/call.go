@@ -1,0 +1,99 @@
+package shardhost
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/region"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A Call is a call at the process that hosts its entity: from another process, from this
+// one through its queues, or a local caller that waits for its turn. Its host embeds it,
+// and puts itself into region.Call.Driver.
+type Call struct {
+	region.Call
+	ID       uint64 // the caller's number; 0 for a tell
+	Method   []byte
+	Args     []byte
+	Links    []byte // the encoded turns that wait for it
+	Deadline int64  // nanoseconds after the process's base; 0: none
+	Tell     bool
+	Frame    int // bytes of the frame that the slices are part of; 0: they are the call's own
+}
+
+// carrier is what region.Call.Driver holds.
+type carrier interface{ hosted() *Call }
+
+func (c *Call) hosted() *Call { return c }
+
+// of is the Call that c is part of.
+func of(c *region.Call) *Call { return c.Driver.(carrier).hosted() }
+
+// Fill makes an empty c the call of an envelope that came from a process at a time, in
+// nanoseconds after the process's base. The slices stay those of the envelope.
+func (c *Call) Fill(from transport.Peer, e *wire.Envelope, at int64) {
+	c.ID, c.Method, c.Args, c.Links = e.ID, e.Method, e.Payload, e.Chain
+	c.Tell = e.Type == wire.TypeTell
+	c.Entity = stringOf(e.Entity)
+	c.Sender = from
+	if !e.Node.IsZero() {
+		c.Sender, c.Via = e.Node, from.Address
+	}
+	c.Epoch, c.Size = placement.Epoch(e.Epoch), SizeOf(e)
+	if len(e.Chain) > 0 {
+		c.Chain = Chain(e.Chain)
+	}
+	if e.Timeout > 0 {
+		c.Deadline = at + int64(time.Duration(min(e.Timeout, 1<<50))*time.Microsecond)
+	}
+}
+
+// SizeOf is how many bytes are kept for a call that waits.
+func SizeOf(e *wire.Envelope) int {
+	return len(e.Payload) + len(e.Entity) + len(e.Method) + len(e.Chain)
+}
+
+// smallFrame is the size in bytes up to which a frame is kept in any case.
+const smallFrame = 512
+
+// Detach gives a call that will wait memory of its own if the frame that it came in is
+// much larger, because the call would keep all of the frame. Nobody else has the call yet.
+func (c *Call) Detach() {
+	if c.Frame < 2*c.Size+smallFrame {
+		return
+	}
+	own := make([]byte, 0, c.Size)
+	take := func(b []byte) []byte {
+		if len(b) == 0 {
+			return b
+		}
+		at := len(own)
+		own = append(own, b...)
+		return own[at:len(own):len(own)]
+	}
+	c.Args, c.Method, c.Links = take(c.Args), take(c.Method), take(c.Links)
+	at := len(own)
+	own = append(own, c.Entity...)
+	c.Entity = stringOf(own[at:])
+	if c.Chain != nil {
+		c.Chain = Chain(c.Links)
+	}
+	c.Frame = 0
+}
+
+// envelope is the call as it travels on, at a time in nanoseconds after the base.
+func (c *Call) envelope(kind []byte, shard uint32, now int64) *wire.Envelope {
+	e := &wire.Envelope{
+		Type: wire.TypeCall, ID: c.ID, Kind: kind, Shard: shard,
+		Entity: []byte(c.Entity), Method: c.Method, Payload: c.Args, Chain: c.Links,
+	}
+	if c.Tell {
+		e.Type = wire.TypeTell
+	}
+	if c.Deadline != 0 {
+		e.Timeout = uint64(max(time.Duration(c.Deadline-now).Microseconds(), 1))
+	}
+	return e
+}

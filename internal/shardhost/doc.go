@@ -1,0 +1,16 @@
+// Package shardhost drives shards: it turns what happens to a region.Shard into calls of
+// that machine, and its effects into turns, envelopes, answers and timers. The steps of a
+// move, the forwarding of calls behind it, and the barriers that keep each sender's order
+// are all interpreted here.
+//
+// A Shard has a lock and nothing else of the outside world: no goroutine, no clock and no
+// I/O. Those belong to the Host, which is package shard in a real process and the
+// sharding simulation in a test, so that both run the same code.
+//
+// # Locks
+//
+// Mu guards Core. Methods of Shard take it, except those named …Locked. Methods of Host
+// that are called with Mu held say so; they must not call the shard. Everything that may
+// take the lock of a route, or call the shard back, is done after Mu was released, in the
+// order in which the effects name it.
+package shardhost

@@ -1,0 +1,129 @@
+package shardhost
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/region"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A Session is the ordered way to another process, on the shard's lane. Its methods may be
+// called with a shard's lock held, but for Flush.
+type Session interface {
+	Peer() transport.Peer
+	// Append adds an envelope behind those before it and returns its sequence number. The
+	// error is call.ErrTooLarge, or says that the peer is gone.
+	Append(e *wire.Envelope) (seq uint64, err error)
+	// AppendAll adds envelopes with nothing between them. It ends at the first error.
+	AppendAll(parts []*wire.Envelope) error
+	// Flush publishes what was appended.
+	Flush()
+}
+
+// A Host is the process that a Shard is in, as that shard needs it.
+type Host interface {
+	Clock
+	Sessions
+	Turns
+	Control
+}
+
+// A Clock is a process's time. All of its methods may be called with Mu held.
+type Clock interface {
+	Now() time.Time
+	// Ticks is the coarse clock that region.Shard takes as now.
+	Ticks() uint32
+	// Elapsed is the time since the process's base in nanoseconds, as Call.Deadline has it.
+	Elapsed() int64
+	// After calls f once, after d, without a lock, unless the process has ended by then.
+	After(d time.Duration, f func())
+}
+
+// Sessions are a process's ways to others on the shard's lane. All of its methods but
+// Learn may be called with Mu held.
+type Sessions interface {
+	// Session leads to a process. It reports false when that process was removed.
+	Session(to transport.Peer) (Session, bool)
+	// Departed are the latest processes from which nothing comes any more.
+	Departed() []transport.Address
+	// HasDeparted reports whether nothing comes from that process any more.
+	HasDeparted(transport.Address) bool
+	// MaxPayload is the largest message that the broker takes, in bytes.
+	MaxPayload() int
+	// Learn tells the process's own route where the shard is.
+	Learn(owner transport.Address, epoch placement.Epoch)
+}
+
+// Turns run the entities. Unless they say otherwise its methods are called without a lock.
+type Turns interface {
+	// Run has a turn run that has begun for an encoded call, which the host answers.
+	Run(e *region.Entity, c *Call)
+	// Grant ends the wait of a local caller: with its turn, which has begun, or with nil to
+	// have it look for the shard's home anew. Mu may be held.
+	Grant(c *Call, e *region.Entity)
+	// Lead has the first turn after the shard has opened run, which has begun.
+	Lead(e *region.Entity)
+	// Keeps reports whether the host keeps the turn that ends. Mu is held.
+	Keeps(e *region.Entity) bool
+	// Release ends the turns that hold entities back after a failure, for the shard moves.
+	Release()
+	// Drained has HandOff called soon, and not from here.
+	Drained()
+	// StopEntities runs the stop hooks of entities whose turns Core.Stop began, in order:
+	// each after MayStop has allowed it, and none after MayStop has refused one. Then it
+	// calls done, with an error if the state of the shard must not leave.
+	StopEntities(entities []*region.Entity, done func(error))
+	// Changed is called with Mu held after each change of the shard but a turn's end;
+	// opened: it runs here under a new epoch. TurnEnded is called with Mu held after a
+	// turn's end.
+	Changed(opened bool)
+	TurnEnded()
+
+	// Answer brings a reply to the call's sender, if it is no tell.
+	Answer(c *Call, e *wire.Envelope)
+	// Forwarded notes that a call was appended to a session, behind the shard. Mu is held.
+	Forwarded(c *Call, to Session, seq uint64)
+	// LoseTell notes that a tell was taken and will not run. Mu may be held.
+	LoseTell(c *Call)
+	// Canceler returns what cancels the turn of a call that has one; nil for nothing. Mu is
+	// held, for the call is the turn's only until that ends; the result is called without.
+	Canceler(c *Call) func()
+	// Why explains the verdict on a call to its caller.
+	Why(c *Call, v region.Verdict) string
+}
+
+// Control is a process's control plane, and its records. All of its methods may be called
+// with Mu held; what they cause happens later.
+type Control interface {
+	// Exiting reports whether the process takes no shard any more.
+	Exiting() bool
+	// MoveDone: the shard runs here under that epoch.
+	MoveDone(placement.Epoch)
+	// MoveAborted: a move from or to this process must be given up.
+	MoveAborted(e placement.Epoch, reason string)
+	// Progress: others may wait for what has changed in the shard.
+	Progress()
+	// Remembered are the remembered ids that leave with the shard, and Arrived takes those
+	// that come with it.
+	Remembered() RememberedIDs
+	Arrived(RememberedIDs)
+	// BarrierTimedOut: calls waited for a Flush that did not come, and will run now.
+	BarrierTimedOut(region.Shut)
+	Count(Event)
+}
+
+// An Event is something that a process counts.
+type Event uint8
+
+// The events.
+const (
+	CallForwarded Event = iota
+	CallRefused
+	CallDropped
+	CallCancelled
+	MovedIn
+	MovedOut
+	NoPeer // an envelope had no peer to go to
+)

@@ -1,0 +1,301 @@
+package shardhost
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/call"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/region"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A machine is a shard's core with its lock, and does what the core's effects ask for.
+type machine struct {
+	outlet
+	Mu   sync.Mutex
+	Core *region.Shard
+
+	sweeping bool                // a sweep will look at what waits
+	departed []transport.Address // by the old home's word, when it gave the shard to this process
+}
+
+// later is what has to be done once Mu was released, in order.
+type later []func()
+
+func (l *later) add(f func()) { *l = append(*l, f) }
+
+func (l later) run() {
+	for _, f := range l {
+		f()
+	}
+}
+
+// Holds reports whether calls wait here for more than a turn.
+func (s *machine) Holds() bool {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	return s.holdsLocked()
+}
+
+func (s *machine) holdsLocked() bool { return s.Core.Waiting() > 0 || s.Core.Gated() }
+
+// Do changes the core and does what the change asks for.
+func (s *machine) Do(f func(now uint32, at time.Time) region.Effects) {
+	s.Mu.Lock()
+	held := s.holdsLocked()
+	fx := f(s.host.Ticks(), s.host.Now())
+	after := s.applyLocked(fx)
+	s.host.Changed(fx.Opened)
+	settled := held && !s.holdsLocked()
+	s.Mu.Unlock()
+	after.run()
+	if settled {
+		s.host.Progress() // a process that leaves waits for that
+	}
+}
+
+// applyLocked does what the core says. What cannot be done under Mu is returned.
+func (s *machine) applyLocked(fx region.Effects) (after later) {
+	if fx.Lead != nil {
+		after.add(func() { s.host.Lead(fx.Lead) })
+	}
+	for _, st := range fx.Start {
+		after.add(func() { s.start(st) })
+	}
+	for _, c := range fx.Forward {
+		s.forwardLocked(of(c), &after)
+	}
+	for _, f := range fx.Flushed {
+		s.passLocked(f, &after)
+	}
+	if fx.Open {
+		s.openNextLocked(&after)
+	}
+	for _, c := range fx.Refuse {
+		epoch, owner := s.Core.Epoch(), s.Core.Owner()
+		after.add(func() { s.refuse(of(c), epoch, owner) })
+	}
+	for _, c := range fx.Drop {
+		after.add(func() { s.drop(of(c)) })
+	}
+	if fx.Offer {
+		s.offerLocked(&after)
+	}
+	if fx.Drained {
+		after.add(s.host.Drained)
+	}
+	if fx.Opened {
+		epoch := s.Core.Epoch()
+		after.add(func() {
+			s.host.Learn(s.cfg.Self, epoch)
+			s.host.MoveDone(epoch)
+		})
+	}
+	s.sweepSoonLocked()
+	return after
+}
+
+// forwardLocked sends a call on to the shard's next home.
+func (s *machine) forwardLocked(c *Call, after *later) {
+	if c.Local {
+		s.host.Grant(c, nil)
+		return
+	}
+	to, epoch := s.Core.Successor(c.Epoch)
+	e := c.envelope(s.cfg.Kind, s.ID.Shard, s.host.Elapsed())
+	e.Epoch, e.Node = uint64(epoch), c.Sender
+	p, ok := s.host.Session(transport.Peer{Address: to})
+	if !ok {
+		after.add(func() { s.drop(c) })
+		return
+	}
+	seq, err := p.Append(e)
+	switch {
+	case errors.Is(err, call.ErrTooLarge):
+		after.add(func() { s.answer(c, wire.CodeUnsendable, err.Error()) })
+		return
+	case err != nil:
+		after.add(func() { s.drop(c) })
+		return
+	}
+	s.host.Count(CallForwarded)
+	s.host.Forwarded(c, p, seq)
+	after.add(p.Flush)
+}
+
+// passLocked passes a Flush on, behind everything that was forwarded before it.
+func (s *machine) passLocked(f region.Flush, after *later) {
+	to, hop := s.Core.FlushTo(f)
+	if to.IsZero() {
+		return
+	}
+	e := s.envelope(wire.TypeFlushed, f.Epoch)
+	e.Node, e.Via, e.Hop = f.Sender, f.Via, uint64(hop)
+	if p, ok := s.post(transport.Peer{Address: to}, e); ok {
+		after.add(p.Flush)
+	}
+}
+
+// openNextLocked tells the shard's new home that it may run.
+func (s *machine) openNextLocked(after *later) {
+	owner, epoch := s.Core.Owner(), s.Core.Epoch()
+	e := s.envelope(wire.TypeOpen, epoch)
+	e.Payload = s.openWordLocked()
+	p, ok := s.post(transport.Peer{Address: owner}, e)
+	if ok {
+		s.host.Count(MovedOut)
+	}
+	after.add(func() {
+		s.host.Learn(owner, epoch)
+		if ok {
+			p.Flush()
+		}
+		s.host.Progress()
+	})
+}
+
+// offerLocked asks the new home to prepare for a shard that serves on here meanwhile.
+func (s *machine) offerLocked(after *later) {
+	to, epoch := s.Core.Peer(), s.Core.MoveEpoch()
+	e := s.envelope(wire.TypeInit, epoch)
+	e.Last = true
+	p, ok := s.host.Session(transport.Peer{Address: to})
+	if ok {
+		_, err := p.Append(e)
+		ok = err == nil
+	}
+	if !ok {
+		s.host.Count(NoPeer)
+		s.host.MoveAborted(epoch, to.String()+" is gone")
+		return
+	}
+	after.add(p.Flush)
+}
+
+// sweepEvery is how often calls that wait are looked at.
+const sweepEvery = 250 * time.Millisecond
+
+// sweepLocked makes sure that what waits is looked at again.
+func (s *machine) sweepLocked() {
+	if !s.sweeping {
+		s.sweeping = true
+		s.host.After(sweepEvery, s.sweep)
+	}
+}
+
+// sweepSoonLocked has the shard looked at again if anything here waits for time to pass.
+func (s *machine) sweepSoonLocked() {
+	if s.Core.Gated() || s.Core.Waiting() > 0 || s.cfg.Settles && s.Core.Unsettled() {
+		s.sweepLocked()
+	}
+}
+
+// sweep opens barriers whose time is over and refuses calls that have waited too long.
+func (s *machine) sweep() {
+	s.Mu.Lock()
+	s.sweeping = false
+	overdue := s.Core.Overdue(s.host.Now())
+	s.Mu.Unlock()
+	for _, b := range overdue {
+		s.host.BarrierTimedOut(b)
+	}
+	s.OpenBarriers(func(transport.Address) bool { return false })
+	s.Mu.Lock()
+	late := s.Core.Expire(s.host.Now().Add(-s.cfg.CallTimeout))
+	epoch, owner := s.Core.Epoch(), s.Core.Owner()
+	s.Mu.Unlock()
+	for _, c := range late {
+		s.refuse(of(c), epoch, owner)
+	}
+	s.Mu.Lock()
+	s.Core.Settle(s.host.Now())
+	s.sweepSoonLocked()
+	s.Mu.Unlock()
+}
+
+// OpenBarriers opens those that wait for processes that are gone, and those whose time is
+// over.
+func (s *machine) OpenBarriers(gone func(transport.Address) bool) {
+	s.Do(func(now uint32, at time.Time) region.Effects { return s.Core.OpenGates(gone, now, at) })
+}
+
+// CloseBarrier holds a sender's calls until its Flush has come through via. From an old
+// home that has departed nothing can come.
+func (s *machine) CloseBarrier(sender, via transport.Address, epoch placement.Epoch) {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	if s.host.HasDeparted(via) || slices.Contains(s.departed, via) {
+		s.Core.GoDirect(sender, epoch)
+		return
+	}
+	s.Core.CloseGate(sender, via, epoch, s.host.Now())
+	s.sweepLocked()
+}
+
+// Flush takes a Flush from the sender itself.
+func (s *machine) Flush(f region.Flush) {
+	s.Do(func(now uint32, at time.Time) region.Effects { return s.Core.Flush(f, now, at) })
+}
+
+// Flushed takes a Flush that came through an old home.
+func (s *machine) Flushed(f region.Flush) {
+	s.Do(func(now uint32, at time.Time) region.Effects { return s.Core.Flushed(f, now, at) })
+}
+
+// Forget stops forwarding to processes that are gone.
+func (s *machine) Forget(gone func(transport.Address) bool) {
+	s.Do(func(now uint32, _ time.Time) region.Effects { return s.Core.Forget(gone, now) })
+}
+
+// Return takes back a call that this process had forwarded to one that is gone, and that
+// certainly did not run there. Forget comes first.
+func (s *machine) Return(c *Call) {
+	s.Do(func(now uint32, at time.Time) region.Effects { return s.Core.Return(&c.Call, now, at) })
+}
+
+// Dismiss sends on or refuses all that waits, for the process ends.
+func (s *machine) Dismiss() {
+	s.Do(func(uint32, time.Time) region.Effects { return s.Core.Dismiss() })
+}
+
+// MaxDeparted bounds the departed processes that travel with a shard.
+const MaxDeparted = 64
+
+// openWordLocked is what the new home has to know of this one: from whom nothing comes any
+// more, here and at the homes before, and whose older calls come too late.
+func (s *machine) openWordLocked() []byte {
+	all := append(slices.Clone(s.departed), s.host.Departed()...)
+	w := wire.OpenWord{Silent: all[max(0, len(all)-MaxDeparted):]}
+	for _, r := range s.Core.RefusedWays() {
+		w.Refused = append(w.Refused, wire.Way(r))
+	}
+	return wire.AppendOpenWord(nil, w)
+}
+
+// hearOpen takes openWordLocked, and opens the barriers that wait for who has departed. If
+// it does not decode, barriers time out instead.
+func (s *machine) hearOpen(payload []byte) {
+	w, err := wire.ParseOpenWord(payload)
+	if err != nil {
+		return
+	}
+	var refused []region.Way
+	for _, r := range w.Refused {
+		refused = append(refused, region.Way(r))
+	}
+	departed := w.Silent[:min(len(w.Silent), MaxDeparted)]
+	s.Mu.Lock()
+	s.Core.RefuseWays(refused)
+	if len(departed) > 0 {
+		s.departed = departed
+	}
+	closed := s.Core.Gated()
+	s.Mu.Unlock()
+	if closed && len(departed) > 0 {
+		s.OpenBarriers(func(a transport.Address) bool { return slices.Contains(departed, a) })
+	}
+}

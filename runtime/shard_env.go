@@ -1,0 +1,226 @@
+package shard
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/internal/shardhost"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/region"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// shardEnv is a hostedShard as package shardhost uses it: this process, for one shard.
+type shardEnv hostedShard
+
+var _ shardhost.Host = (*shardEnv)(nil)
+
+func (v *shardEnv) shard() *hostedShard { return (*hostedShard)(v) }
+
+// Now is the time.
+func (v *shardEnv) Now() time.Time { return time.Now() }
+
+// Ticks is the coarse clock by which entities go to rest.
+func (v *shardEnv) Ticks() uint32 { return v.host.plane.clock.Load() }
+
+// Elapsed is the clock of the lease.
+func (v *shardEnv) Elapsed() int64 { return v.host.plane.lease.now() }
+
+// After calls f after d unless the node has ended.
+func (v *shardEnv) After(d time.Duration, f func()) {
+	time.AfterFunc(d, func() {
+		if !v.host.plane.closed() {
+			f()
+		}
+	})
+}
+
+// Session is the path to a process on the shard's lane.
+func (v *shardEnv) Session(to transport.Peer) (shardhost.Session, bool) {
+	p := v.host.plane.path(to, v.lane)
+	if p == nil {
+		return nil, false
+	}
+	return pathSession{p}, true
+}
+
+// Departed are the latest processes from which nothing comes any more on the lane.
+func (v *shardEnv) Departed() []transport.Address { return v.host.plane.silences.on(v.lane) }
+
+// HasDeparted reports whether nothing comes from a process any more on the lane.
+func (v *shardEnv) HasDeparted(a transport.Address) bool { return v.host.plane.silenced(a, v.lane) }
+
+// MaxPayload is what the broker takes, at least minPayload.
+func (v *shardEnv) MaxPayload() int { return max(v.host.plane.link().MaxPayload(), minPayload) }
+
+// Learn tells the route where the shard is.
+func (v *shardEnv) Learn(owner transport.Address, epoch placement.Epoch) {
+	v.host.kind.route(v.ID.Shard).learn(owner, epoch, false)
+}
+
+// Run leaves a turn that has begun to a runner.
+func (v *shardEnv) Run(e *region.Entity, c *shardhost.Call) {
+	v.host.plane.runner(v.ID.Shard).add(e, inbound(&c.Call))
+}
+
+// Grant wakes a local caller.
+func (v *shardEnv) Grant(c *shardhost.Call, e *region.Entity) { inbound(&c.Call).granted <- e }
+
+// Lead brings a singleton's instance to life.
+func (v *shardEnv) Lead(e *region.Entity) { v.host.instance.lead(e) }
+
+// Keeps reports whether the turn is a singleton's last.
+func (v *shardEnv) Keeps(e *region.Entity) bool {
+	return v.host.instance != nil && v.host.instance.keepLocked(e)
+}
+
+// Release ends all back-offs.
+func (v *shardEnv) Release() { v.shard().releaseAll() }
+
+// Drained hands the shard off, or ends a singleton's instance, on a goroutine.
+func (v *shardEnv) Drained() {
+	if in := v.host.instance; in != nil {
+		v.host.plane.wg.Go(in.handOff)
+		return
+	}
+	v.host.plane.wg.Go(v.shard().HandOff)
+}
+
+// StopEntities encodes the entities and runs their stop hooks.
+func (v *shardEnv) StopEntities(entities []*region.Entity, done func(error)) {
+	s, pl := v.shard(), v.host.plane
+	rested := false
+	defer func() {
+		if !rested && !pl.closed() { // a method that encodes state has ended this goroutine
+			pl.wg.Go(func() {
+				s.cannotMove(errEncodeExits)
+				done(errEncodeExits)
+			})
+		}
+	}()
+	err := s.restAll(entities, codegen.Moving, s.mustGo())
+	rested = true
+	if err != nil {
+		s.cannotMove(err)
+	}
+	done(err)
+}
+
+// Changed follows what the shard has become.
+func (v *shardEnv) Changed(opened bool) {
+	v.shard().rememberLocked(opened)
+	v.TurnEnded() // with the hooks of a move, or when the shard was lost
+}
+
+// TurnEnded wakes who stops the shard.
+func (v *shardEnv) TurnEnded() {
+	if v.turnEnded != nil {
+		close(v.turnEnded)
+		v.turnEnded = nil
+	}
+}
+
+// Answer brings a reply to the call's sender.
+func (v *shardEnv) Answer(c *shardhost.Call, e *wire.Envelope) {
+	v.host.plane.answer(inbound(&c.Call), e, nil)
+}
+
+// Forwarded notes where a call of this process went.
+func (v *shardEnv) Forwarded(c *shardhost.Call, to shardhost.Session, seq uint64) {
+	if pl := v.host.plane; c.Sender.Address == pl.self.Address && c.ID != 0 {
+		pl.pending.sent(c.ID, to.(pathSession).path, seq)
+	}
+}
+
+// LoseTell counts a tell that was taken and will not run.
+func (v *shardEnv) LoseTell(*shardhost.Call) { v.host.plane.ledger.add(tellLost) }
+
+// Canceler cancels the context of a call's turn.
+func (v *shardEnv) Canceler(c *shardhost.Call) func() {
+	if t := inbound(&c.Call).encoded.Load(); t != nil {
+		return t.giveUp
+	}
+	return nil
+}
+
+// Why explains a verdict.
+func (v *shardEnv) Why(c *shardhost.Call, verdict region.Verdict) string {
+	switch verdict {
+	case region.Overloaded:
+		return v.shard().noRoom(&c.Call).Error()
+	case region.Circular:
+		return shardhost.Chain(c.Links).String() + v.ID.Kind + "/" + clip(c.Entity)
+	}
+	return ""
+}
+
+// Exiting reports whether this node has nothing left to give away.
+func (v *shardEnv) Exiting() bool { return v.host.plane.exiting.Load() }
+
+// MoveDone has the coordinator told.
+func (v *shardEnv) MoveDone(e placement.Epoch) { v.host.plane.ctl.moveDone(v.ID, e) }
+
+// MoveAborted has the move given up and the coordinator told.
+func (v *shardEnv) MoveAborted(e placement.Epoch, reason string) {
+	v.host.plane.ctl.moveAborted(v.ID, e, reason)
+}
+
+// Progress wakes the control loop.
+func (v *shardEnv) Progress() { v.host.plane.ctl.progress(v.ID) }
+
+// Remembered are the ids that the memory keeps for the shard.
+func (v *shardEnv) Remembered() shardhost.RememberedIDs { return v.shard().packs() }
+
+// Arrived keeps the ids that came until the shard opens.
+func (v *shardEnv) Arrived(ids shardhost.RememberedIDs) { v.shard().comesLocked(ids) }
+
+// BarrierTimedOut counts and logs a barrier that nobody opened.
+func (v *shardEnv) BarrierTimedOut(b region.Shut) {
+	v.host.plane.ledger.add(gateTimedOut)
+	v.host.plane.log.Warn("ordering barrier timed out: a sender's Flush did not come through the shard's old home",
+		"shard", v.ID.String(), "sender", b.Sender.String(), "via", b.Via.String(),
+		"epoch", b.Epoch.String(), "calls", b.Held, "after", region.GateTimeout)
+}
+
+// counters are what shardhost counts, in this process's ledger.
+var counters = [...]reason{
+	shardhost.CallForwarded: callForwarded,
+	shardhost.CallRefused:   callRefused,
+	shardhost.CallDropped:   callDropped,
+	shardhost.CallCancelled: callCancelled,
+	shardhost.MovedIn:       shardMovedIn,
+	shardhost.MovedOut:      shardMovedOut,
+	shardhost.NoPeer:        dropNoPeer,
+}
+
+// Count counts an event.
+func (v *shardEnv) Count(e shardhost.Event) { v.host.plane.ledger.add(counters[e]) }
+
+// pathSession is a path as package shardhost uses it.
+type pathSession struct{ path *path }
+
+// Peer is the process at the other end.
+func (p pathSession) Peer() transport.Peer { return p.path.peer }
+
+// Append appends one envelope.
+func (p pathSession) Append(e *wire.Envelope) (uint64, error) {
+	p.path.mu.Lock()
+	defer p.path.mu.Unlock()
+	return p.path.appendLocked(e)
+}
+
+// AppendAll appends envelopes with nothing between them.
+func (p pathSession) AppendAll(parts []*wire.Envelope) error {
+	p.path.mu.Lock()
+	defer p.path.mu.Unlock()
+	for _, e := range parts {
+		if _, err := p.path.appendLocked(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Flush publishes what was appended.
+func (p pathSession) Flush() { p.path.flush() }
