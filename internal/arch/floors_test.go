@@ -35,6 +35,7 @@ runtime/remember
 runtime/singleton
 runtime/membership
 internal/membership/message
+internal/membership/splitbrain
 internal/membership/gossip/gossiptest
 internal/membership/gossip
 runtime/codegen

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/splitbrain"
+
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 
 	"github.com/shardgen/shardgen/transport"
@@ -61,7 +63,7 @@ func (m *Machine) agreedSince(place int) (since time.Time, agreed bool) {
 			all = append(all, missed.since)
 		}
 	}
-	need := majorityOf(len(voters))
+	need := splitbrain.MajorityOf(len(voters))
 	if len(all) < need {
 		return time.Time{}, false
 	}

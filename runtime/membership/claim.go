@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/splitbrain"
+
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 
 	"github.com/shardgen/shardgen/transport"
@@ -69,7 +71,7 @@ func (m *Machine) leaseHold() time.Duration {
 // counts for longer than leaseHold. That one's side may have taken the lease, and
 // given away what is here: no turns then, and no claim.
 func (m *Machine) unheard() (gossip.Member, bool) {
-	if m.config.Downing != DowningLeaseMajority {
+	if m.config.Downing != splitbrain.DowningLeaseMajority {
 		return gossip.Member{}, false
 	}
 	if !m.small() { // the collectors hear for this node

@@ -6,6 +6,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/shardgen/shardgen/internal/membership/splitbrain"
+
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 
 	"github.com/shardgen/shardgen/transport"
@@ -113,7 +115,7 @@ type Config struct {
 	LeaseMajority time.Duration
 	// Downing decides about unreachable members. All members must agree on it and
 	// on the options that go with it. Default DowningBroker.
-	Downing Downing
+	Downing splitbrain.Downing
 	// DowningRole restricts the vote of DowningStaticQuorum, DowningKeepMajority,
 	// DowningKeepOldest and DowningLeaseMajority to the members with this role;
 	// without one of them up nothing runs. Default: all members.

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/splitbrain"
+
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 )
 
@@ -26,14 +28,14 @@ func TestConfigErrors(t *testing.T) {
 		{"a description too large", func(c *Config) {
 			c.Meta = []gossip.KeyValue{{Key: "k", Value: strings.Repeat("x", gossip.MaxDescription)}}
 		}, "want at most 65536 (host fewer types"},
-		{"auto-down without a time", func(c *Config) { c.Downing = DowningAuto }, "AutoDownAfter 0s: they go together"},
+		{"auto-down without a time", func(c *Config) { c.Downing = splitbrain.DowningAuto }, "AutoDownAfter 0s: they go together"},
 		{"a time without auto-down", func(c *Config) { c.AutoDownAfter = time.Minute }, "they go together"},
-		{"a quorum without a size", func(c *Config) { c.Downing = DowningStaticQuorum }, "QuorumSize 0"},
+		{"a quorum without a size", func(c *Config) { c.Downing = splitbrain.DowningStaticQuorum }, "QuorumSize 0"},
 		{"a size without a quorum", func(c *Config) { c.QuorumSize = 3 }, "QuorumSize 3"},
 		{"a role for the broker", func(c *Config) { c.DowningRole = "core" }, "does not go by role"},
 		{"the oldest kept by another way", func(c *Config) { c.KeepOldestAlone = true }, "KeepOldestAlone"},
 		{"a lease that outlives StableAfter", func(c *Config) { c.StableAfter = 4 * time.Second }, "below LeaseMajority"},
-		{"a static quorum", func(c *Config) { c.Downing, c.QuorumSize, c.DowningRole = DowningStaticQuorum, 3, "core" }, ""},
+		{"a static quorum", func(c *Config) { c.Downing, c.QuorumSize, c.DowningRole = splitbrain.DowningStaticQuorum, 3, "core" }, ""},
 		{"a negative time", func(c *Config) { c.JoinTimeout = -1 }, "negative"},
 		{"a lease that outlives GoneAfter", func(c *Config) { c.LeaseEcho = 2 * time.Second }, "below LeaseEcho"},
 		{"a lease that outlives CutAfter", func(c *Config) { c.CutAfter = 4 * time.Second }, "below LeaseMajority"},

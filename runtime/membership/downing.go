@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/splitbrain"
+
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 
 	"github.com/shardgen/shardgen/transport"
@@ -103,18 +105,18 @@ func (m *Machine) downMembers(victims []gossip.Member, by sentence) {
 // runDowning judges unreachable members. Nobody is judged while own echoes do
 // not return: the fault is then here, or at the broker.
 func (m *Machine) runDowning() {
-	if m.phase != member || m.config.Downing == DowningByHand || !m.echoAlive() {
+	if m.phase != member || m.config.Downing == splitbrain.DowningByHand || !m.echoAlive() {
 		return
 	}
 	switch m.config.Downing {
-	case DowningBroker:
+	case splitbrain.DowningBroker:
 		m.downGone()
 		m.noteUnreachable()
 		m.downByMajority()
 		if m.phase == member {
 			m.runCompany()
 		}
-	case DowningAuto:
+	case splitbrain.DowningAuto:
 		m.noteUnreachable()
 		m.autoDown()
 	default:
@@ -263,11 +265,11 @@ func (m *Machine) stopAsMinority(reason string) {
 // remain are leaving. A node that is alone on its side and may have been downed by
 // the other half does not win by its age.
 func (m *Machine) wins(side []transport.Address) bool {
-	s := split{m.electorate(m.voters()), side}
-	if len(s.voters) == 2 && s.votes() == 1 && m.mayBeDowned() {
+	s := splitbrain.Split{Electorate: m.electorate(m.voters()), Side: side}
+	if len(s.Voters) == 2 && s.Votes() == 1 && m.mayBeDowned() {
 		return false
 	}
-	return len(s.voters) == 0 || s.majority()
+	return len(s.Voters) == 0 || s.Majority()
 }
 
 // lostBecause explains why this node's side does not go on.

@@ -3,6 +3,8 @@ package membership
 import (
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/splitbrain"
+
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -31,7 +33,7 @@ func (m *Machine) noteExposed(server string) {
 	e := &m.downing.exposure
 	same, last := server == e.server, m.detect.echoSent
 	e.server = server
-	if m.config.Downing != DowningBroker || !same || last.IsZero() || m.now.Sub(last) <= m.config.GoneAfter {
+	if m.config.Downing != splitbrain.DowningBroker || !same || last.IsZero() || m.now.Sub(last) <= m.config.GoneAfter {
 		return
 	}
 	e.since = m.now

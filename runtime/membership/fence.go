@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/splitbrain"
+
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 
 	"github.com/shardgen/shardgen/transport"
@@ -127,7 +129,7 @@ func (m *Machine) broken(r gossip.Member) bool { return m.quorumBroken(r, m.stat
 // quorum for a member.
 func (m *Machine) quorumBroken(r gossip.Member, lost func(transport.Address) bool) bool {
 	voters := m.voters()
-	if m.config.Downing == DowningAuto {
+	if m.config.Downing == splitbrain.DowningAuto {
 		voters = slices.DeleteFunc(voters, func(node transport.Address) bool {
 			v, _ := m.state.Member(node)
 			return v.Status == gossip.Down
@@ -139,7 +141,7 @@ func (m *Machine) quorumBroken(r gossip.Member, lost func(transport.Address) boo
 	if m.config.votes(r) {
 		voters = gossip.WithAddress(voters, r.Address)
 	}
-	return !m.strategy.quorum(m.electorate(voters)).met(func(node transport.Address) bool {
+	return !m.strategy.Quorum(m.electorate(voters)).Met(func(node transport.Address) bool {
 		return node == r.Address || !lost(node)
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/splitbrain"
+
 	"github.com/shardgen/shardgen/internal/membership/message"
 
 	"github.com/shardgen/shardgen/internal/membership/gossip"
@@ -167,8 +169,8 @@ func (m *Machine) leadWeakly() bool {
 // room is how many more voters there may be without two sides that could both have
 // a static quorum. Every member that ever was Up counts until it is removed.
 func (m *Machine) room() int {
-	q, ok := m.strategy.(staticQuorum)
-	if !ok {
+	most, bounded := splitbrain.MostVoters(m.strategy)
+	if !bounded {
 		return math.MaxInt
 	}
 	n := 0
@@ -177,5 +179,5 @@ func (m *Machine) room() int {
 			n++
 		}
 	}
-	return q.most() - n
+	return most - n
 }

@@ -3,6 +3,8 @@ package membership
 import (
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/splitbrain"
+
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 
 	"github.com/shardgen/shardgen/transport"
@@ -85,14 +87,14 @@ func (m *Machine) enoughAlone() bool {
 	if m.config.votes(m.self()) {
 		voters = append(voters, m.config.Self)
 	}
-	return m.strategy.quorum(m.electorate(voters)).met(func(node transport.Address) bool { return node == m.config.Self })
+	return m.strategy.Quorum(m.electorate(voters)).Met(func(node transport.Address) bool { return node == m.config.Self })
 }
 
 // A leaseBench is whose word counts for the lease, made for a shape and an electorate:
 // it is asked for at every step.
 type leaseBench struct {
 	of, elected *gossip.Summary
-	quorum      quorum
+	quorum      splitbrain.Quorum
 	voters      []*peer // in the order of quorum.voters; nil: this node
 	times       []time.Time
 	others      []leaseWord
@@ -127,7 +129,7 @@ func (m *Machine) bench() *leaseBench {
 			b.others = append(b.others, leaseWord{m.peer(r.Address), f.Evidence[i] == gossip.NoEvidence})
 		}
 	}
-	b.quorum, b.times = m.strategy.quorum(m.electorate(voters)), make([]time.Time, len(voters))
+	b.quorum, b.times = m.strategy.Quorum(m.electorate(voters)), make([]time.Time, len(voters))
 	return b
 }
 
@@ -142,7 +144,7 @@ func (m *Machine) countVouched() (all bool) {
 			b.times[i] = p.vouched
 		}
 	}
-	m.lease.majority = maxTime(m.lease.majority, b.quorum.sinceTimes(b.times, m.vouchedAt))
+	m.lease.majority = maxTime(m.lease.majority, b.quorum.SinceTimes(b.times, m.vouchedAt))
 	all, m.lease.every = true, m.now
 	for _, p := range b.others {
 		m.lease.every = earlier(m.lease.every, p.vouched)

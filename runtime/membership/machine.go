@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/splitbrain"
+
 	"github.com/shardgen/shardgen/internal/membership/message"
 
 	"github.com/shardgen/shardgen/internal/membership/gossip"
@@ -18,7 +20,7 @@ type Machine struct {
 	config Config
 	random *rand.Rand
 	// strategy is the way of downing.
-	strategy strategy
+	strategy splitbrain.Strategy
 	now      time.Time
 	out      Output
 	wake     time.Time // the WakeAt of the last step
@@ -70,7 +72,7 @@ func New(config Config) (*Machine, error) {
 		view:   &View{Self: config.Self},
 	}
 	m.lease.until = time.Time{}.Add(1) // long past
-	m.strategy = strategyOf(config)
+	m.strategy = splitbrain.NewStrategy(config.Downing, config.QuorumSize, config.KeepOldestAlone)
 	m.detect = newDetection(config.PhiThreshold)
 	m.downing.reset()
 	m.downing.met = make(map[transport.Address]time.Time)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/shardgen/shardgen/internal/membership/splitbrain"
+
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 
 	"github.com/shardgen/shardgen/transport"
@@ -15,31 +17,31 @@ func (m *Machine) judgeSplit() {
 		return
 	}
 	reachable, _ := m.survivors()
-	side := split{m.electorate(m.voters()), reachable}
+	side := splitbrain.Split{Electorate: m.electorate(m.voters()), Side: reachable}
 	missing := gossip.Names(m.downing.lost)
-	if !gossip.HasAddress(side.side, m.config.Self) {
+	if !gossip.HasAddress(side.Side, m.config.Self) {
 		m.stopAsMinority(missing + " cannot be reached by all, nor can this node")
 		return
 	}
-	switch v := m.strategy.decide(side); v {
-	case wait:
-	case goOn:
+	switch v := m.strategy.Decide(side); v {
+	case splitbrain.Wait:
+	case splitbrain.GoOn:
 		if m.acts(reachable) { // else another one does, who is reachable
 			m.downLost(reachable, sentence{})
 		}
-	case stop:
+	case splitbrain.Stop:
 		m.stopAsMinority(fmt.Sprintf("%s cannot be reached, and this side does not go on (%v: %d of %d votes)",
-			missing, m.config.Downing, side.votes(), len(side.voters)))
-	case stopAll:
+			missing, m.config.Downing, side.Votes(), len(side.Voters)))
+	case splitbrain.StopAll:
 		if !m.small() && !m.acts(reachable) {
 			return // it tells all; if it cannot, the next one is the first
 		}
 		m.downMembers(slices.Clone(m.state.Members), sentence{
 			reason: fmt.Sprintf("%s cannot be reached, and so all nodes stop (%v)", missing, m.config.Downing),
 		})
-	case askFirst, askLater:
+	case splitbrain.AskFirst, splitbrain.AskLater:
 		if m.acts(reachable) {
-			m.claimLease(v == askLater, reachable)
+			m.claimLease(v == splitbrain.AskLater, reachable)
 		}
 	}
 }

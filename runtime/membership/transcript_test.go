@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/splitbrain"
+
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 
 	"github.com/shardgen/shardgen/internal/transcript"
@@ -270,10 +272,10 @@ func (s *script) add(key string, words []string) {
 		case "vacancy":
 			config.ProbeVacancy = true
 		case "byhand":
-			config.Downing = DowningByHand
+			config.Downing = splitbrain.DowningByHand
 		case "downing":
-			config.Downing = Downing(slices.Index(downingNames[:], strings.ReplaceAll(v, "-", " ")))
-			s.network.unsafe = config.Downing == DowningAuto
+			config.Downing = splitbrain.Downing(slices.Index(splitbrain.DowningNames[:], strings.ReplaceAll(v, "-", " ")))
+			s.network.unsafe = config.Downing == splitbrain.DowningAuto
 		case "quorum":
 			config.QuorumSize, _ = strconv.Atoi(v)
 		case "vote":

@@ -3,6 +3,7 @@ package membership
 import (
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 	"github.com/shardgen/shardgen/internal/membership/message"
+	"github.com/shardgen/shardgen/internal/membership/splitbrain"
 )
 
 // A Message travels between nodes on the control channel, which may lose, repeat and
@@ -66,4 +67,34 @@ type Detection = gossip.Detection
 const (
 	DetectionManyEdges      = gossip.DetectionManyEdges      // more accusers than content watchers
 	DetectionSingleObserver = gossip.DetectionSingleObserver // one accuser, as the Akka Cluster specification has it
+)
+
+// A Downing names the strategy by which unreachable members are judged.
+type Downing = splitbrain.Downing
+
+// The strategies. All but the first two go by reachability alone: they are those of
+// Akka's split brain resolver, and do not ask the broker for proof.
+const (
+	// DowningBroker downs a member that the broker proves dead at once, and any other
+	// unreachable member by keep-majority.
+	DowningBroker = splitbrain.DowningBroker
+	// DowningByHand leaves downing to an operator.
+	DowningByHand = splitbrain.DowningByHand
+	// DowningAuto lets the leader down every member that was unreachable for
+	// AutoDownAfter. It is not safe: in a partition every side goes on as a cluster of
+	// its own.
+	DowningAuto = splitbrain.DowningAuto
+	// DowningStaticQuorum lets the side with at least QuorumSize members go on.
+	DowningStaticQuorum = splitbrain.DowningStaticQuorum
+	// DowningKeepMajority lets the side with more than half of the members go on, and of
+	// two halves the one with the oldest.
+	DowningKeepMajority = splitbrain.DowningKeepMajority
+	// DowningKeepOldest lets the side with the oldest member go on, however small,
+	// unless the oldest is alone and KeepOldestAlone is not set.
+	DowningKeepOldest = splitbrain.DowningKeepOldest
+	// DowningAll makes all members stop when any is unreachable.
+	DowningAll = splitbrain.DowningAll
+	// DowningLeaseMajority lets the side go on that takes a lease in a store that all can
+	// reach. The driver must carry out [Output.TakeLease].
+	DowningLeaseMajority = splitbrain.DowningLeaseMajority
 )

@@ -3,14 +3,12 @@ package membership
 import (
 	"slices"
 
+	"github.com/shardgen/shardgen/internal/membership/splitbrain"
+
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 
 	"github.com/shardgen/shardgen/transport"
 )
-
-// provesDeath tells whether those that the broker proves dead lose their vote.
-// The ways of downing that go by who is reachable alone do not ask.
-func (d Downing) provesDeath() bool { return d == DowningBroker || d == DowningByHand }
 
 // votes tells whether a member may have a vote at all.
 func (c Config) votes(r gossip.Member) bool { return r.HasRole(c.DowningRole) }
@@ -24,7 +22,7 @@ func (m *Machine) voters() []transport.Address {
 	return slices.DeleteFunc(m.settled(), func(node transport.Address) bool {
 		r, ok := m.state.Member(node)
 		return !ok || r.Status == gossip.Exiting || r.Fenced || r.Forced || !m.config.votes(r) ||
-			m.config.Downing.provesDeath() && m.evidence(node) == gossip.EvidenceGone
+			m.config.Downing.ProvesDeath() && m.evidence(node) == gossip.EvidenceGone
 	})
 }
 
@@ -47,15 +45,15 @@ func (m *Machine) settled() []transport.Address {
 
 // electorate adds to the voters who is the oldest, in the last converged view and
 // among them.
-func (m *Machine) electorate(voters []transport.Address) electorate {
-	e := electorate{voters: voters}
+func (m *Machine) electorate(voters []transport.Address) splitbrain.Electorate {
+	e := splitbrain.Electorate{Voters: voters}
 	settled := slices.DeleteFunc(m.settled(), func(node transport.Address) bool {
 		r, ok := m.state.Member(node)
 		return !ok || r.Fenced || r.Forced || !m.config.votes(r)
 	})
 	for _, oldest := range []transport.Address{m.state.OldestOf(settled), m.state.OldestOf(voters)} {
-		if !oldest.IsZero() && !slices.Contains(e.oldest, oldest) {
-			e.oldest = append(e.oldest, oldest)
+		if !oldest.IsZero() && !slices.Contains(e.Oldest, oldest) {
+			e.Oldest = append(e.Oldest, oldest)
 		}
 	}
 	return e
@@ -63,7 +61,7 @@ func (m *Machine) electorate(voters []transport.Address) electorate {
 
 // counted tells whether a member is one of the others whose word counts for this node's lease.
 func (m *Machine) counted(r gossip.Member) bool {
-	if r.Address == m.config.Self || m.config.Downing.provesDeath() && m.evidence(r.Address) == gossip.EvidenceGone {
+	if r.Address == m.config.Self || m.config.Downing.ProvesDeath() && m.evidence(r.Address) == gossip.EvidenceGone {
 		return false
 	}
 	switch r.Status {
@@ -72,7 +70,7 @@ func (m *Machine) counted(r gossip.Member) bool {
 	case gossip.Down:
 		// Until it is fenced: on the wrong side of a cut, an operator's word must not
 		// make this node the only one.
-		return !r.Fenced && r.UpNumber != 0 && m.config.Downing != DowningAuto
+		return !r.Fenced && r.UpNumber != 0 && m.config.Downing != splitbrain.DowningAuto
 	case gossip.NoStatus, gossip.Joining, gossip.WeaklyUp, gossip.Exiting, gossip.Removed:
 	}
 	return false

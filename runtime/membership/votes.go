@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/splitbrain"
+
 	"github.com/shardgen/shardgen/internal/membership/message"
 
 	"github.com/shardgen/shardgen/internal/membership/gossip"
@@ -60,7 +62,7 @@ type tally struct {
 	of     *gossip.Summary
 	barred uint64
 	made   time.Time
-	quorum quorum
+	quorum splitbrain.Quorum
 	same   map[transport.Address]time.Time // since when who bars the same counts on the others
 	enough time.Time                       // since when a quorum does
 	half   time.Time                       // since when half of all were heard, whomever they bar
@@ -182,11 +184,11 @@ func (m *Machine) onVote(in Receive, msg message.Vote) {
 func (m *Machine) answer(voter transport.Address, msg message.Vote) message.VoteAck {
 	t := m.tallied(msg.Barred)
 	enough := t.enough
-	if need := majorityOf(int(msg.Voters)); need > t.quorum.need {
+	if need := splitbrain.MajorityOf(int(msg.Voters)); need > t.quorum.Need {
 		// The voter knows of more: it takes a majority in the eyes of both.
 		q := t.quorum
-		q.need = need
-		enough = q.since(func(node transport.Address) time.Time { return t.same[node] })
+		q.Need = need
+		enough = q.Since(func(node transport.Address) time.Time { return t.same[node] })
 	}
 	return message.VoteAck{
 		Target: message.TargetOf(voter), Seq: msg.Seq,
@@ -240,8 +242,8 @@ func (m *Machine) tallied(barred uint64) *tally {
 			t.oldest = earlier(t.oldest, b.at)
 		}
 	}
-	t.quorum = m.strategy.quorum(m.electorate(voters))
-	t.enough = t.quorum.since(func(node transport.Address) time.Time { return t.same[node] })
+	t.quorum = m.strategy.Quorum(m.electorate(voters))
+	t.enough = t.quorum.Since(func(node transport.Address) time.Time { return t.same[node] })
 	if n := (len(heard) + 1) / 2; n > 0 {
 		slices.SortFunc(heard, func(a, b time.Time) int { return b.Compare(a) })
 		t.half = heard[n-1]

@@ -1,9 +1,9 @@
-package membership
+package splitbrain
 
 // downAll lets nobody go on: for those who would rather start everything anew
 // than guess. As no side wins, turns may run by majority until all have stopped.
 type downAll struct{}
 
-func (downAll) decide(split) verdict { return stopAll }
+func (downAll) Decide(Split) Verdict { return StopAll }
 
-func (downAll) quorum(v electorate) quorum { return keepMajority{}.quorum(v) }
+func (downAll) Quorum(v Electorate) Quorum { return keepMajority{}.Quorum(v) }

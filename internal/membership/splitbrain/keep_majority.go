@@ -1,4 +1,4 @@
-package membership
+package splitbrain
 
 // keepMajority lets the larger half go on. DowningBroker uses it for those that
 // the broker does not prove dead.
@@ -8,13 +8,13 @@ package membership
 // is fenced.
 type keepMajority struct{}
 
-func (keepMajority) decide(s split) verdict {
-	if len(s.voters) > 0 && s.majority() {
-		return goOn
+func (keepMajority) Decide(s Split) Verdict {
+	if len(s.Voters) > 0 && s.Majority() {
+		return GoOn
 	}
-	return stop
+	return Stop
 }
 
-func (keepMajority) quorum(v electorate) quorum {
-	return quorum{voters: v.voters, need: majorityOf(len(v.voters))}
+func (keepMajority) Quorum(v Electorate) Quorum {
+	return Quorum{voters: v.Voters, Need: MajorityOf(len(v.Voters))}
 }

@@ -1,4 +1,4 @@
-package membership
+package splitbrain
 
 // staticQuorum lets a side of a fixed size go on. The leader lets no more than
 // 2*size-1 voters up, so no two sides have the size, and what is enough for
@@ -6,20 +6,20 @@ package membership
 // takes members of other settings: all stop, as no side can know.
 type staticQuorum struct{ size int }
 
-func (q staticQuorum) decide(s split) verdict {
+func (q staticQuorum) Decide(s Split) Verdict {
 	switch {
-	case len(s.voters) > q.most():
-		return stopAll
-	case s.votes() >= q.size:
-		return goOn
+	case len(s.Voters) > q.most():
+		return StopAll
+	case s.Votes() >= q.size:
+		return GoOn
 	}
-	return stop
+	return Stop
 }
 
 // most is how many voters there may be.
 func (q staticQuorum) most() int { return 2*q.size - 1 }
 
-func (q staticQuorum) quorum(v electorate) quorum {
+func (q staticQuorum) Quorum(v Electorate) Quorum {
 	// More than half, should there be too many.
-	return quorum{voters: v.voters, need: max(q.size, majorityOf(len(v.voters)))}
+	return Quorum{voters: v.Voters, Need: max(q.size, MajorityOf(len(v.Voters)))}
 }

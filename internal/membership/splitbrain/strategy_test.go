@@ -1,4 +1,4 @@
-package membership
+package splitbrain
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 func nodesOf(word string) []transport.Address {
 	var nodes []transport.Address
 	for _, name := range word {
-		nodes = append(nodes, addr(string(name), 1))
+		nodes = append(nodes, transport.Address{Name: string(name), Incarnation: 1})
 	}
 	return nodes
 }
@@ -25,62 +25,62 @@ func nodesOf(word string) []transport.Address {
 func TestDecide(t *testing.T) {
 	for _, test := range []struct {
 		name   string
-		way    strategy
+		way    Strategy
 		voters string
 		side   string // x has no vote
 		oldest string
-		want   verdict
+		want   Verdict
 	}{
-		{"majority: three of five", keepMajority{}, "abcde", "cde", "a", goOn},
-		{"majority: two of five with the oldest", keepMajority{}, "abcde", "ab", "a", stop},
-		{"majority: half with the oldest", keepMajority{}, "abcd", "ab", "a", goOn},
-		{"majority: half without", keepMajority{}, "abcd", "cd", "a", stop},
-		{"majority: half, and the oldest is leaving", keepMajority{}, "abcd", "ab", "ac", stop},
-		{"majority: nobody has the role", keepMajority{}, "", "ab", "", stop},
-		{"majority: those without the role do not count", keepMajority{}, "abc", "abx", "a", goOn},
-		{"majority: only those without the role", keepMajority{}, "abc", "x", "a", stop},
+		{"majority: three of five", keepMajority{}, "abcde", "cde", "a", GoOn},
+		{"majority: two of five with the oldest", keepMajority{}, "abcde", "ab", "a", Stop},
+		{"majority: half with the oldest", keepMajority{}, "abcd", "ab", "a", GoOn},
+		{"majority: half without", keepMajority{}, "abcd", "cd", "a", Stop},
+		{"majority: half, and the oldest is leaving", keepMajority{}, "abcd", "ab", "ac", Stop},
+		{"majority: nobody has the role", keepMajority{}, "", "ab", "", Stop},
+		{"majority: those without the role do not count", keepMajority{}, "abc", "abx", "a", GoOn},
+		{"majority: only those without the role", keepMajority{}, "abc", "x", "a", Stop},
 
-		{"static: enough", staticQuorum{3}, "abcde", "cde", "a", goOn},
-		{"static: one too few", staticQuorum{3}, "abcde", "ab", "a", stop},
-		{"static: enough of few", staticQuorum{3}, "abcd", "bcd", "a", goOn},
-		{"static: half is too few", staticQuorum{3}, "abcd", "ab", "a", stop},
-		{"static: too many members", staticQuorum{2}, "abcd", "abc", "a", stopAll},
+		{"static: enough", staticQuorum{3}, "abcde", "cde", "a", GoOn},
+		{"static: one too few", staticQuorum{3}, "abcde", "ab", "a", Stop},
+		{"static: enough of few", staticQuorum{3}, "abcd", "bcd", "a", GoOn},
+		{"static: half is too few", staticQuorum{3}, "abcd", "ab", "a", Stop},
+		{"static: too many members", staticQuorum{2}, "abcd", "abc", "a", StopAll},
 
-		{"oldest: a small side", keepOldest{}, "abcde", "ab", "a", goOn},
-		{"oldest: a large side without", keepOldest{}, "abcde", "cde", "a", stop},
-		{"oldest: alone", keepOldest{}, "abcde", "a", "a", stop},
-		{"oldest: the others of one who is alone", keepOldest{}, "abcde", "bcde", "a", goOn},
-		{"oldest: not all the others", keepOldest{}, "abcde", "bcd", "a", stop},
-		{"oldest: one of two", keepOldest{}, "ab", "a", "a", goOn},
-		{"oldest: the other of two", keepOldest{}, "ab", "b", "a", stop},
-		{"oldest: alone and kept", keepOldest{alone: true}, "abcde", "a", "a", goOn},
-		{"oldest: the others of one who is kept", keepOldest{alone: true}, "abcde", "bcde", "a", stop},
-		{"oldest: it is leaving, and only that one is here", keepOldest{}, "abcde", "ac", "ab", stop},
-		{"oldest: it is leaving, and only the next is here", keepOldest{}, "abcde", "bc", "ab", stop},
-		{"oldest: it is leaving, and both are here", keepOldest{}, "abcde", "ab", "ab", goOn},
-		{"oldest: nobody has the role", keepOldest{}, "", "ab", "", stop},
+		{"oldest: a small side", keepOldest{}, "abcde", "ab", "a", GoOn},
+		{"oldest: a large side without", keepOldest{}, "abcde", "cde", "a", Stop},
+		{"oldest: alone", keepOldest{}, "abcde", "a", "a", Stop},
+		{"oldest: the others of one who is alone", keepOldest{}, "abcde", "bcde", "a", GoOn},
+		{"oldest: not all the others", keepOldest{}, "abcde", "bcd", "a", Stop},
+		{"oldest: one of two", keepOldest{}, "ab", "a", "a", GoOn},
+		{"oldest: the other of two", keepOldest{}, "ab", "b", "a", Stop},
+		{"oldest: alone and kept", keepOldest{alone: true}, "abcde", "a", "a", GoOn},
+		{"oldest: the others of one who is kept", keepOldest{alone: true}, "abcde", "bcde", "a", Stop},
+		{"oldest: it is leaving, and only that one is here", keepOldest{}, "abcde", "ac", "ab", Stop},
+		{"oldest: it is leaving, and only the next is here", keepOldest{}, "abcde", "bc", "ab", Stop},
+		{"oldest: it is leaving, and both are here", keepOldest{}, "abcde", "ab", "ab", GoOn},
+		{"oldest: nobody has the role", keepOldest{}, "", "ab", "", Stop},
 
-		{"all: the larger side", downAll{}, "abcde", "abcd", "a", stopAll},
-		{"all: the smaller side", downAll{}, "abcde", "e", "a", stopAll},
+		{"all: the larger side", downAll{}, "abcde", "abcd", "a", StopAll},
+		{"all: the smaller side", downAll{}, "abcde", "e", "a", StopAll},
 
-		{"lease: the larger side", leaseMajority{}, "abcde", "cde", "a", askFirst},
-		{"lease: the smaller side", leaseMajority{}, "abcde", "ab", "a", askLater},
-		{"lease: half with the oldest", leaseMajority{}, "abcd", "ab", "a", askFirst},
-		{"lease: half without", leaseMajority{}, "abcd", "cd", "a", askLater},
-		{"lease: only those without the role", leaseMajority{}, "abc", "x", "a", stop},
+		{"lease: the larger side", leaseMajority{}, "abcde", "cde", "a", AskFirst},
+		{"lease: the smaller side", leaseMajority{}, "abcde", "ab", "a", AskLater},
+		{"lease: half with the oldest", leaseMajority{}, "abcd", "ab", "a", AskFirst},
+		{"lease: half without", leaseMajority{}, "abcd", "cd", "a", AskLater},
+		{"lease: only those without the role", leaseMajority{}, "abc", "x", "a", Stop},
 
-		{"auto: any side", autoDown{}, "abcde", "e", "a", goOn},
+		{"auto: any side", autoDown{}, "abcde", "e", "a", GoOn},
 	} {
-		s := split{electorate{nodesOf(test.voters), nodesOf(test.oldest)}, nodesOf(test.side)}
-		if got := test.way.decide(s); got != test.want {
+		s := Split{Electorate{nodesOf(test.voters), nodesOf(test.oldest)}, nodesOf(test.side)}
+		if got := test.way.Decide(s); got != test.want {
 			t.Errorf("%s: got %v, want %v", test.name, got, test.want)
 		}
 	}
 }
 
 // safeWays are the strategies that promise that no two sides go on.
-func safeWays(n int) map[string]strategy {
-	ways := map[string]strategy{
+func safeWays(n int) map[string]Strategy {
+	ways := map[string]Strategy{
 		"keep majority": keepMajority{}, "keep oldest": keepOldest{}, "keep oldest alone": keepOldest{alone: true},
 		"down all": downAll{}, "lease majority": leaseMajority{},
 	}
@@ -110,23 +110,23 @@ func TestNoTwoSides(t *testing.T) {
 		for name, way := range safeWays(n) {
 			// Who is the oldest: one, or two while the oldest leaves.
 			for _, oldest := range []uint{1, 1 << (n - 1), 3} {
-				e := electorate{nodes, pick(nodes, oldest)}
-				q := way.quorum(e)
+				e := Electorate{nodes, pick(nodes, oldest)}
+				q := way.Quorum(e)
 				enough := func(set uint) bool {
 					side := pick(nodes, set)
-					return q.met(func(a transport.Address) bool { return slices.Contains(side, a) })
+					return q.Met(func(a transport.Address) bool { return slices.Contains(side, a) })
 				}
 				all := uint(1)<<n - 1
 				for set := uint(0); set <= all; set++ {
 					rest := all &^ set
-					one, other := way.decide(split{e, pick(nodes, set)}), way.decide(split{e, pick(nodes, rest)})
-					if one == goOn && other == goOn || one == askFirst && other == askFirst {
+					one, other := way.Decide(Split{e, pick(nodes, set)}), way.Decide(Split{e, pick(nodes, rest)})
+					if one == GoOn && other == GoOn || one == AskFirst && other == AskFirst {
 						t.Errorf("%s, oldest %b: both %b and %b %v", name, oldest, set, rest, one)
 					}
 					if enough(set) && enough(rest) {
 						t.Errorf("%s, oldest %b: both %b and %b are enough", name, oldest, set, rest)
 					}
-					if one == goOn && enough(rest) {
+					if one == GoOn && enough(rest) {
 						t.Errorf("%s, oldest %b: %b goes on, and %b is enough for turns", name, oldest, set, rest)
 					}
 					if enough(set) && set != all && !enough(all) {
@@ -145,12 +145,12 @@ func TestOldestLeaves(t *testing.T) {
 	const n = 5
 	nodes := nodesOf("abcde")
 	states := [][]transport.Address{nodesOf("a"), nodesOf("ab"), nodesOf("b")}
-	for _, way := range []strategy{keepMajority{}, keepOldest{}, keepOldest{alone: true}} {
+	for _, way := range []Strategy{keepMajority{}, keepOldest{}, keepOldest{alone: true}} {
 		for i := range states[:2] {
-			mine, theirs := electorate{nodes, states[i]}, electorate{nodes, states[i+1]}
+			mine, theirs := Electorate{nodes, states[i]}, Electorate{nodes, states[i+1]}
 			for set := uint(0); set < 1<<n; set++ {
 				rest := (uint(1)<<n - 1) &^ set
-				if way.decide(split{mine, pick(nodes, set)}) == goOn && way.decide(split{theirs, pick(nodes, rest)}) == goOn {
+				if way.Decide(Split{mine, pick(nodes, set)}) == GoOn && way.Decide(Split{theirs, pick(nodes, rest)}) == GoOn {
 					t.Errorf("%T: %b goes on with oldest %v, and %b with %v", way, set, states[i], rest, states[i+1])
 				}
 			}
@@ -169,15 +169,15 @@ func TestQuorumSince(t *testing.T) {
 				i := strings.Index("abcd", a.Name)
 				return start.Add(time.Duration(order>>(2*i)&3) * time.Second)
 			}
-			q := way.quorum(electorate{nodes, nodesOf("b")})
+			q := way.Quorum(Electorate{nodes, nodesOf("b")})
 			var want time.Time
 			for s := range 4 {
 				at := start.Add(time.Duration(s) * time.Second)
-				if q.met(func(a transport.Address) bool { return !heard(a).Before(at) }) {
+				if q.Met(func(a transport.Address) bool { return !heard(a).Before(at) }) {
 					want = at
 				}
 			}
-			if got := q.since(heard); !got.Equal(want) {
+			if got := q.Since(heard); !got.Equal(want) {
 				t.Fatalf("%s, heard %08b: got %v, want %v", name, order, got, want)
 			}
 		}
@@ -186,18 +186,18 @@ func TestQuorumSince(t *testing.T) {
 
 // TestQuorumSizes: how many of n are enough.
 func TestQuorumSizes(t *testing.T) {
-	smallest := func(q quorum, n int) int {
+	smallest := func(q Quorum, n int) int {
 		least := n + 1
 		for set := uint(0); set < 1<<n; set++ {
 			side := pick(nodesOf("abcdefg"[:n]), set)
-			if q.met(func(a transport.Address) bool { return slices.Contains(side, a) }) {
+			if q.Met(func(a transport.Address) bool { return slices.Contains(side, a) }) {
 				least = min(least, bits.OnesCount(set))
 			}
 		}
 		return least
 	}
 	for _, test := range []struct {
-		way  strategy
+		way  Strategy
 		want [5]int // of 1 to 5; one more than there are: never
 	}{
 		{keepMajority{}, [5]int{1, 2, 2, 3, 3}},
@@ -207,7 +207,7 @@ func TestQuorumSizes(t *testing.T) {
 		{downAll{}, [5]int{1, 2, 2, 3, 3}},
 	} {
 		for n := 1; n <= 5; n++ {
-			got := smallest(test.way.quorum(electorate{nodesOf("abcde"[:n]), nodesOf("a")}), n)
+			got := smallest(test.way.Quorum(Electorate{nodesOf("abcde"[:n]), nodesOf("a")}), n)
 			if got != test.want[n-1] {
 				t.Errorf("%T of %d: got %d, want %d", test.way, n, got, test.want[n-1])
 			}

@@ -1,4 +1,4 @@
-package membership
+package splitbrain
 
 // autoDown downs whoever was missed for long enough, on every side. It breaks
 // the promise of [quorum] that two sets share a voter: Down members lose their
@@ -7,6 +7,6 @@ package membership
 // turns before it is told.
 type autoDown struct{}
 
-func (autoDown) decide(split) verdict { return goOn }
+func (autoDown) Decide(Split) Verdict { return GoOn }
 
-func (autoDown) quorum(v electorate) quorum { return keepMajority{}.quorum(v) }
+func (autoDown) Quorum(v Electorate) Quorum { return keepMajority{}.Quorum(v) }

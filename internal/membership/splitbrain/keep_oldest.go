@@ -1,4 +1,4 @@
-package membership
+package splitbrain
 
 import "github.com/shardgen/shardgen/transport"
 
@@ -12,27 +12,27 @@ import "github.com/shardgen/shardgen/transport"
 // soon: without the oldest they have no set that is enough.
 type keepOldest struct{ alone bool }
 
-func (k keepOldest) decide(s split) verdict {
-	if len(s.voters) == 0 {
-		return stop
+func (k keepOldest) Decide(s Split) Verdict {
+	if len(s.Voters) == 0 {
+		return Stop
 	}
 	// Of two, the other is as alone as the oldest.
-	lonely := !k.alone && len(s.voters) > 2
+	lonely := !k.alone && len(s.Voters) > 2
 	switch {
-	case s.holdsOldest() && (!lonely || s.votes() > 1):
-		return goOn
-	case lonely && len(s.oldest) == 1 && !s.holdsOldest() && s.votes() == len(s.voters)-1:
-		return goOn
+	case s.holdsOldest() && (!lonely || s.Votes() > 1):
+		return GoOn
+	case lonely && len(s.Oldest) == 1 && !s.holdsOldest() && s.Votes() == len(s.Voters)-1:
+		return GoOn
 	}
-	return stop
+	return Stop
 }
 
-func (k keepOldest) quorum(v electorate) quorum {
-	q := quorum{voters: v.voters, need: majorityOf(len(v.voters)), anchors: v.oldest}
-	if !k.alone && len(v.voters) > 2 && len(v.oldest) == 1 {
-		q.spare = v.oldest[0]
+func (k keepOldest) Quorum(v Electorate) Quorum {
+	q := Quorum{voters: v.Voters, Need: MajorityOf(len(v.Voters)), anchors: v.Oldest}
+	if !k.alone && len(v.Voters) > 2 && len(v.Oldest) == 1 {
+		q.spare = v.Oldest[0]
 	}
-	if len(v.oldest) == 0 {
+	if len(v.Oldest) == 0 {
 		q.anchors = []transport.Address{{}} // nobody: no set is enough
 	}
 	return q

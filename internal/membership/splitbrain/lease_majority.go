@@ -1,4 +1,4 @@
-package membership
+package splitbrain
 
 // leaseMajority lets the side go on that takes a lease. The larger one asks
 // first, so that it mostly wins; the smaller one wins when the larger is dead or
@@ -9,14 +9,14 @@ package membership
 // stopped. It knows by time: see leaseHold.
 type leaseMajority struct{}
 
-func (leaseMajority) decide(s split) verdict {
+func (leaseMajority) Decide(s Split) Verdict {
 	switch {
-	case s.votes() == 0:
-		return stop
-	case s.majority():
-		return askFirst
+	case s.Votes() == 0:
+		return Stop
+	case s.Majority():
+		return AskFirst
 	}
-	return askLater
+	return AskLater
 }
 
-func (leaseMajority) quorum(v electorate) quorum { return keepMajority{}.quorum(v) }
+func (leaseMajority) Quorum(v Electorate) Quorum { return keepMajority{}.Quorum(v) }

@@ -1,0 +1,78 @@
+package splitbrain
+
+import (
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A Quorum describes the sets of voters that are enough: to run turns while they all
+// vouch for each other, and so also to take that away from others. Any two sets that are
+// enough share a voter, for every strategy but DowningAuto; that is why two sides never
+// run turns at once.
+type Quorum struct {
+	voters  []transport.Address // by address
+	Need    int                 // the number of voters that it takes …
+	anchors []transport.Address // … with all of these among them
+	// spare, unless zero, is a voter without which all others are enough too.
+	spare transport.Address
+}
+
+// Met reports whether the voters for which has is true are enough.
+func (q Quorum) Met(has func(transport.Address) bool) bool {
+	votes, others := 0, 0
+	for _, node := range q.voters {
+		if has(node) {
+			votes++
+			if node != q.spare {
+				others++
+			}
+		}
+	}
+	if !q.spare.IsZero() && others >= len(q.voters)-1 {
+		return true
+	}
+	return votes >= q.Need && !slices.ContainsFunc(q.anchors, func(a transport.Address) bool { return !has(a) })
+}
+
+// Since returns the latest time for which the voters that were heard at it or later are
+// enough, or the zero time.
+func (q Quorum) Since(heard func(transport.Address) time.Time) time.Time {
+	times := make([]time.Time, len(q.voters))
+	for i, node := range q.voters {
+		times[i] = heard(node)
+	}
+	return q.SinceTimes(times, heard)
+}
+
+// SinceTimes is Since for callers that have the times at which the voters were heard. It
+// changes the order of times.
+func (q Quorum) SinceTimes(times []time.Time, heard func(transport.Address) time.Time) time.Time {
+	var others time.Time // since when all but the spare one were heard
+	first := true
+	if !q.spare.IsZero() {
+		for i, at := range times {
+			if q.voters[i] != q.spare && (first || at.Before(others)) {
+				others, first = at, false
+			}
+		}
+	}
+	slices.SortFunc(times, func(a, b time.Time) int { return b.Compare(a) })
+	var enough time.Time
+	if q.Need > 0 && q.Need <= len(times) {
+		enough = times[q.Need-1]
+		for _, node := range q.anchors {
+			if at := heard(node); at.Before(enough) {
+				enough = at
+			}
+		}
+	}
+	if !first && others.After(enough) {
+		enough = others
+	}
+	return enough
+}
+
+// MajorityOf returns the smallest number that is more than half of n.
+func MajorityOf(n int) int { return n/2 + 1 }

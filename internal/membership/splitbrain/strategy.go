@@ -1,0 +1,158 @@
+package splitbrain
+
+import (
+	"slices"
+
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A Strategy decides a split, as pure functions of the voters and of one side.
+type Strategy interface {
+	// Decide judges a split whose time has come, as one of this side.
+	Decide(s Split) Verdict
+	// Quorum returns the sets of voters that must vouch for a node for it to run turns.
+	// Every side for which Decide returns GoOn has a voter in each of these sets:
+	// otherwise the members that it downs would go on running turns.
+	Quorum(v Electorate) Quorum
+}
+
+// An Electorate is the members that have a vote, as one node knows them.
+type Electorate struct {
+	// Voters are the Up and Leaving members, and the Down ones that may still run, by
+	// address; with a role only the members that have it.
+	Voters []transport.Address
+	// Oldest are the oldest of the voters of the last view that this node knows to have
+	// converged, and of the voters that it knows now. They are two only while the oldest
+	// leaves. A question that asks for both cannot be answered yes by a side that knows
+	// less and by one that knows more.
+	Oldest []transport.Address
+}
+
+// A Split is one side of a partition, or of what looks like one.
+type Split struct {
+	Electorate
+	Side []transport.Address // the members on this side, this node included, by address
+}
+
+// Votes returns the number of voters on this side.
+func (s Split) Votes() int {
+	n := 0
+	for _, node := range s.Voters {
+		if gossip.HasAddress(s.Side, node) {
+			n++
+		}
+	}
+	return n
+}
+
+// holdsOldest reports whether the oldest are on this side.
+func (s Split) holdsOldest() bool {
+	return len(s.Oldest) > 0 && !slices.ContainsFunc(s.Oldest, func(a transport.Address) bool { return !gossip.HasAddress(s.Side, a) })
+}
+
+// Majority reports whether this side has more than half of the voters, or half of
+// them and the oldest.
+func (s Split) Majority() bool {
+	return 2*s.Votes() > len(s.Voters) || 2*s.Votes() == len(s.Voters) && s.holdsOldest()
+}
+
+// A Verdict is the decision of a side of a split.
+type Verdict uint8
+
+// The verdicts.
+const (
+	Wait     Verdict = iota // do nothing yet
+	GoOn                    // this side downs the others
+	Stop                    // this side stops
+	StopAll                 // all members stop
+	AskFirst                // take the lease, and go on if it is taken
+	AskLater                // the same, after MinorityDelay
+)
+
+// String names the Verdict.
+func (v Verdict) String() string {
+	return [...]string{"wait", "go on", "stop", "stop all", "ask first", "ask later"}[v]
+}
+
+// NewStrategy returns the strategy of that name. Size is the quorum of
+// DowningStaticQuorum; alone makes DowningKeepOldest keep the oldest member even when it
+// is cut off from all others.
+func NewStrategy(d Downing, size int, alone bool) Strategy {
+	switch d {
+	case DowningStaticQuorum:
+		return staticQuorum{size: size}
+	case DowningKeepOldest:
+		return keepOldest{alone: alone}
+	case DowningAll:
+		return downAll{}
+	case DowningLeaseMajority:
+		return leaseMajority{}
+	case DowningAuto:
+		return autoDown{}
+	case DowningBroker, DowningByHand, DowningKeepMajority:
+	}
+	return keepMajority{}
+}
+
+// MostVoters returns the number of voters that there may be under a strategy, if it is
+// bounded.
+func MostVoters(s Strategy) (most int, bounded bool) {
+	q, ok := s.(staticQuorum)
+	return q.most(), ok
+}
+
+// A Downing names the strategy by which unreachable members are judged.
+type Downing uint8
+
+// The strategies. All but the first two go by reachability alone: they are those of
+// Akka's split brain resolver, and do not ask the broker for proof.
+const (
+	// DowningBroker downs a member that the broker proves dead at once, and any
+	// other unreachable one by keep-majority: the side that holds the majority of
+	// the last converged Up members (of two halves, the one with the oldest)
+	// downs the rest, and the other side stops.
+	DowningBroker Downing = iota
+	// DowningByHand leaves downing to an operator.
+	DowningByHand
+	// DowningAuto lets the leader down every member that was unreachable for
+	// AutoDownAfter. It is not safe: in a partition every side downs the others, and
+	// each goes on as a cluster of its own, which hosts all shards.
+	DowningAuto
+	// DowningStaticQuorum lets the side with at least QuorumSize members go on.
+	// With fewer members up no turns run, from the start on.
+	DowningStaticQuorum
+	// DowningKeepMajority lets the side with more than half of the members go on,
+	// and of two halves the one with the oldest.
+	DowningKeepMajority
+	// DowningKeepOldest lets the side with the oldest member go on, however small,
+	// unless the oldest is alone and KeepOldestAlone is not set.
+	DowningKeepOldest
+	// DowningAll makes all members stop when any is unreachable.
+	DowningAll
+	// DowningLeaseMajority lets the side go on that takes a lease in a store that
+	// all can reach; the smaller one waits for MinorityDelay before it tries. The
+	// driver must carry out Output.TakeLease.
+	DowningLeaseMajority
+
+	KnownDownings // the number of strategies
+)
+
+var DowningNames = [KnownDownings]string{
+	DowningBroker: "broker", DowningByHand: "by hand", DowningAuto: "auto", DowningStaticQuorum: "static quorum",
+	DowningKeepMajority: "keep majority", DowningKeepOldest: "keep oldest", DowningAll: "down all",
+	DowningLeaseMajority: "lease majority",
+}
+
+// String names the strategy.
+func (d Downing) String() string {
+	if d < KnownDownings {
+		return DowningNames[d]
+	}
+	return "unknown"
+}
+
+// ProvesDeath reports whether members that the broker proves dead lose their vote.
+// Strategies that go by reachability alone do not ask the broker.
+func (d Downing) ProvesDeath() bool { return d == DowningBroker || d == DowningByHand }
