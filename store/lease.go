@@ -76,7 +76,7 @@ type Held struct {
 	Until time.Time
 }
 
-// A HeldError tells who has the lease. It is ErrHeld to errors.Is.
+// A HeldError names the holder of the lease. errors.Is reports it as ErrHeld.
 type HeldError struct {
 	Holder string // empty: not known
 	Token  uint64 // of its holding; 0: not known

@@ -77,7 +77,7 @@ func (t *Teller) Tell(payload []byte) error {
 	return t.out.write(id, payload)
 }
 
-// Counts tells how many envelopes were sent and have arrived.
+// Counts returns how many envelopes were sent and have arrived.
 func (t *Teller) Counts() (sent, arrived uint64) { return t.sent.Load(), t.arrived.Load() }
 
 // Flush waits until everything told before has arrived.

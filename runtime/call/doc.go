@@ -1,21 +1,19 @@
-// Package call is a sender's side of calls, without I/O: how envelopes reach
-// another process once, in order, and with a known outcome when they do not.
+// Package call is a sender's side of calls, without I/O: it delivers envelopes to another
+// process once, in order, and with a known outcome when that fails.
 //
-// A [Path] makes a reliable, ordered stream of envelopes out of a broker that
-// promises at most once. There is one for each (own incarnation, peer's
-// incarnation, lane), and it carries both directions: sequence numbers start at
-// 1 and never start again, the sender keeps every envelope until the peer's
-// cumulative acknowledgement, a gap is answered with a request to send again,
-// and a window bounds what is under way. It is TCP's shape over messages.
+// A [Path] is one end of a session: it makes a reliable, ordered stream of envelopes out of a
+// broker that promises at most once. There is one for each (own incarnation, peer's
+// incarnation, lane), and it carries both directions. Sequence numbers start at 1 and never
+// start again. The sender keeps every envelope until the peer's cumulative acknowledgement, a
+// gap is answered with a request to send again, and a window bounds what is under way. It is
+// the method of TCP, over messages.
 //
-// An acknowledgement means handled: the envelope's turn has begun, or it waits
-// in a queue whose owner answers for it, or its refusal stands before the
-// acknowledgement in the same stream. So whoever sees an acknowledgement has
-// seen all refusals below it.
+// An acknowledgement means handled: the envelope's turn has begun, or it waits in a queue
+// whose owner answers for it, or its refusal is earlier in the same stream. So a process that
+// sees an acknowledgement has seen all refusals below it.
 //
-// A [Route] is one shard as one sender sees it: known, or stopped while its home
-// changes. It keeps the order per (sender, entity) over a change of home. Two cases
-// are easily missed:
+// A [Route] is one shard as one sender sees it: known, or stopped while its home changes. It
+// keeps the order per (sender, entity) over a change of home. Two cases are easily missed:
 //
 //   - The new owner is gone before anything was sent to it, but calls had gone to the
 //     home before it and may have been forwarded. The route remembers that home and
@@ -29,6 +27,5 @@
 //     safe because only Up members own shards, and nobody becomes Up before all Up
 //     members have seen it.
 //
-// Nothing here locks, reads a clock or starts a goroutine; the driver in
-// package shard does, and internal/sim is another driver.
+// Nothing here locks, reads a clock or starts a goroutine. Its driver is in package shard.
 package call

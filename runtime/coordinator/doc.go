@@ -7,22 +7,22 @@
 // never asks the coordinator. All messages are idempotent and sent again until
 // their effect shows, so the control channel may lose, repeat and reorder.
 //
-// A coordinator must not be started twice within one term: it would give out
+// A coordinator must not be started twice within one term, because it would give out
 // epochs again. A node whose coordinator ends by a bug ends with it.
 //
 // # Recovery
 //
 // A new coordinator announces its term by [TableStatus]. Every member that hosts
 // types answers with [Register]: it promises to refuse everything of lower terms
-// and says what it owns and what is moving. Until the first table of the term
-// has come it registers anew whenever one of its moves gets further. The
-// coordinator gives and moves nothing until every member that is not Down and
-// announced at joining that it hosts has registered; there is no time-out, for
-// downing decides about the silent. Known shards keep working meanwhile.
+// and lists the shards that it owns and their moves. Until the first table of the term
+// has come it registers anew whenever one of its moves makes progress. The
+// coordinator gives and moves nothing until every member has registered that is not Down
+// and announced at joining that it hosts types. There is no timeout, because downing
+// decides about silent members. Known shards keep working meanwhile.
 //
-// Then it decides shard by shard. The highest epoch that a claim names decides
-// (of a move, the move's); lower claims are of the past, and their nodes give up
-// when they see the table. Rows of the table, for a move from N1 to N2 at m:
+// Then it decides shard by shard. The claim with the highest epoch decides (for a move,
+// the move's epoch); lower claims are outdated, and their nodes give the shard up when
+// they see the table. For a move from N1 to N2 at epoch m:
 //
 //	row  claims of the highest epoch                  decision
 //	1    a live node is active                        it is the owner, under that epoch
@@ -48,16 +48,16 @@
 // hosted are given shards. Shards of a node that is Down or removed are given to
 // others in the step that learns of it.
 //
-// Where shards go, a [Strategy] says for each kind, by the name that its hosts
-// registered last; a kind has its own bound of moves and its own minimum of hosts.
-// Members that differ are no fault: so a change is rolled out.
+// The [Strategy] of a kind, by the name that its hosts registered last, decides where its
+// shards go. A kind has its own bound of moves and its own minimum of hosts. Members may
+// differ in these, so that a change can be rolled out.
 //
-// Wishes ([Place], [Pins]) come before the strategy: a shard that was wished to be
-// at a node goes there as soon as that node hosts the kind and the view has
-// converged, and the strategy is not offered it. The coordinator sends the wishes
-// of a kind, as a whole and numbered like epochs, to all who registered, until
-// they say that they keep them; only then is the asker answered. They register
-// with what they keep, and the next coordinator goes on with the highest number.
+// Pins ([Place], [Pins]) come before the strategy: a shard that is pinned to a node moves
+// there as soon as that node hosts the kind and the view has converged, and is not offered
+// to the strategy. The coordinator sends all pins of a kind together, numbered like epochs,
+// to all members that registered, until they confirm that they keep them. Only then is
+// the request answered. Members register with their pins, and the next coordinator
+// goes on with the highest number.
 //
 // # Moves
 //
@@ -67,7 +67,7 @@
 //	N1, N2           Init, Ready, Open         on the data lanes; runtime/region
 //	N2               MoveDone                  the table shows N2 at m: committed
 //
-// What goes wrong, and how it ends, always with one owner:
+// Failures, and how they end, always with one owner:
 //
 //	N1 gives up      MoveAborted; MoveCancel to N2; MoveCancelled      N1 resumes above m
 //	                 (or N2 is gone; or MoveDone, which commits)
@@ -76,22 +76,22 @@
 //	                 MoveCancel to N1; MoveStatus(forwarding)         lost: allocated anew
 //	both are gone                                                     lost: allocated anew
 //
-// That N1 has sent Open cannot be known from an older MoveStatus: so N1 is
-// asked, and its answer is a promise. The same holds for N2 before N1 resumes:
-// what N2 prepared must be gone, for it would be adopted, and answered calls
-// undone, if N1 resumed, ran on and was lost.
+// An older MoveStatus does not show whether N1 has sent Open, so N1 is asked, and its
+// answer is a promise. The same holds for N2 before N1 resumes: what N2 prepared must be
+// dropped first. Otherwise it would be adopted, and answered calls undone, if N1 resumed,
+// ran on and was lost.
 //
 // Shards move away from members that leave (32 at once by default), whether or
 // not the view has converged; and for balance (3 at once), only while it has.
-// The next begins when one ends. A shard whose move was cancelled rests. Where
-// nobody can take a leaving member's shards, they stay.
+// The next begins when one ends. A shard whose move was cancelled is not moved again for a
+// while. If no other member can take a leaving member's shards, they stay.
 //
 // # Following
 //
 // All messages from coordinators go through [Follower.Step]. It refuses terms
 // that are over, keeps the table whole (differences, parts, gaps), and says when
-// to register. Per shard the process then obeys, as the doc of [Table] says. It
-// follows from the order of placement.Version that an envelope's epoch which is
-// above the shard's epoch in the receiver's table, but of a lower term than the
-// table's, is of the past: it is answered like an older one, not kept.
+// to register. Per shard the process then obeys as the documentation of [Table] says. It
+// follows from the order of placement.Version that an envelope's epoch is outdated if it
+// is above the shard's epoch in the receiver's table but of a lower term than the table's:
+// the envelope is answered like an older one, not kept.
 package coordinator

@@ -1,7 +1,7 @@
-// Package membership keeps one picture of a cluster at all its nodes, without
-// a master, as a pure state machine: the membership of the Akka Cluster
-// specification (gossip, vector clocks, convergence, phi-accrual detection, a
-// leader without election), with a failure detection that knows the broker.
+// Package membership keeps one view of a cluster at all its nodes, without a master, as a
+// pure state machine: the membership of the Akka Cluster specification (gossip, vector
+// clocks, convergence, phi-accrual detection, a leader without election), with failure
+// detection that also asks the broker.
 //
 // A [Machine] is driven from outside: the driver hands an [Input] and the time
 // to [Machine.Step] and performs the [Output] in order. The machine has no
@@ -19,38 +19,36 @@
 //
 // # Where things are
 //
-//   - clock.go, gossip.go, reachability.go, merge.go: the state and its merge
-//   - spread.go: who is sent what, and when
-//   - join.go, admit.go: joining and forming, the joiner's and the member's side
-//   - ring.go, heartbeat.go, phi.go, echo.go, evidence.go: who is watched, and
-//     what is known against them
-//   - downing.go, agreed.go, split.go, tangle.go: what follows from it for members that are
-//     missed; strategy*.go, quorum.go, voters.go: which side goes on; claim.go: the
-//     lease of lease majority; quarantine.go: who cannot come back
-//   - cast.go, votes.go, collect.go, batch.go: how large clusters tell, count and down
-//   - lease.go, word.go, fence.go: until when a node may run turns, and when others
-//     know that it does not
-//   - leader.go, leave.go: the leader's duties, leaving
-//   - message.go, input.go, event.go, view.go: what goes in and out
-//   - refuse.go: why messages are not obeyed
-//   - codec.go: messages as bytes
+//   - internal/membership/gossip: the gossiped state, its merge and its conclusions
+//   - spread.go: recipients and times of gossip
+//   - join.go, admit.go, admission.go, room.go: joining and forming, at the joiner and at
+//     the member
+//   - heartbeat.go, phi.go, echo.go, evidence.go: watching, and evidence against members
+//   - downing.go, agreed.go, split.go: judging members that are missed;
+//     strategy*.go, quorum.go, voters.go: the side that goes on; claim.go: the lease of
+//     lease majority; quarantine.go: members that cannot come back
+//   - cast.go, votes.go, collect.go, batch.go: broadcasts, votes and downing in large
+//     clusters
+//   - lease.go, fence.go: the time until which a node may run turns, and the time from
+//     which others know that it does not
+//   - leader.go: the leader's duties
+//   - input.go, event.go, view.go, publish.go: inputs and outputs
+//   - refuse.go: reasons for refusing messages
 //
 // # Leases and fences
 //
-// A node runs turns only under a lease (see [Machine.Lease]), and what a Down
-// member had is given to others only once it is fenced (see Member.Fenced): once
-// its lease has certainly ended. A Down member that is not fenced may still run,
-// so who hands out its shards treats it as unreachable. That holds through
-// pauses, cuts and broker outages, unless an operator downs a member that is
-// well on the other side of a cut: his word is taken for the truth. It does not
-// hold under DowningAuto.
+// A node runs turns only under a lease (see [Machine.Lease]). The shards of a Down member
+// are given to others only once it is fenced (see Member.Fenced), when its lease has
+// certainly ended. A Down member that is not fenced may still run, so the coordinator
+// treats it as unreachable. That holds through pauses, cuts and broker outages, unless an
+// operator downs a member that runs on the other side of a cut, because his word is taken
+// for the truth. It does not hold under DowningAuto.
 //
-// Which voters are enough for a lease depends on the way of downing ([Downing]):
-// more than half, a fixed number, or more than half with the oldest. Any two such
-// sets share a voter, and who goes on after a split has a voter in each, so that a
-// fence always comes. Only the smaller side that goes on under a lease has to wait
-// for time alone. docs/adr/0016 to 0019 have the reasoning; strategy_test.go tries all
-// splits.
+// The strategy ([Downing]) decides which voters are enough for a lease: more than half, a
+// fixed number, or more than half with the oldest. Any two such sets share a voter, and the
+// side that goes on after a split has a voter in each, so that a fence always comes. Only
+// the smaller side that goes on under a lease has to wait for time alone. Records 0016 to
+// 0019 in docs/adr have the reasoning; strategy_test.go tries all splits.
 //
 // # Removed members
 //

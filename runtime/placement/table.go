@@ -140,7 +140,7 @@ type Diff struct {
 	Gone     []transport.Address // in addition to those of From
 }
 
-// Empty tells whether the two tables differ in nothing but their version.
+// Empty reports whether the two tables differ in nothing but their version.
 func (d Diff) Empty() bool { return !d.Full && len(d.Entries) == 0 && len(d.Gone) == 0 }
 
 // Full is the whole table as a Diff.
@@ -180,7 +180,7 @@ func (t *Table) Diff(to *Table) Diff {
 	return d
 }
 
-// within tells whether every entry of k has one in other.
+// within reports whether every entry of k has one in other.
 func (k *Kind) within(other *Kind) bool {
 	if k == other {
 		return true

@@ -1,10 +1,10 @@
-// Package region is one shard at one node, without I/O: who may run a turn, who
-// waits, and what happens to both while the shard moves.
+// Package region is one shard at one node, without I/O: it decides which calls run and which
+// wait, and what happens to both while the shard moves.
 //
 // A [Shard] holds its entities. A call that finds its entity idle and the shard
 // open begins a turn at once; otherwise it waits, in the entity's mailbox while
 // the shard is open, in the shard's own queue while it is not. At most one turn
-// an entity runs at a time.
+// of an entity runs at a time.
 //
 // # A move, from the old home N1 to the new home N2
 //
@@ -16,20 +16,20 @@
 // that sender's Flush came by way of N1) and 4a (N1 forwards): the shard's state
 // travels, and the order per (sender, entity) holds.
 //
-// # The way of a message
+// # How a message finds the shard
 //
 // Senders learn of moves late, and a shard may move on, or come back, before its
-// senders' calls have followed it. So a node remembers its departures: where it
-// gave the shard, and under which epoch. A call that comes under an epoch from
-// before a departure takes that way, behind its sender's older calls; it arrives
-// where no departure is beyond its epoch. A sender's Flush names the epoch of the
-// calls that it follows and takes the same way, until it comes to the gate that
-// it is for. Gates hold in every state: where the shard has left, what a gate
-// held is forwarded when it opens.
+// senders' calls have followed it. So a node remembers its departures: the node to which
+// it gave the shard, and the epoch. A call with an epoch from before a departure is
+// forwarded there, behind its sender's older calls; it arrives where no departure is
+// beyond its epoch. A sender's Flush names the epoch of the calls that it follows and is
+// forwarded in the same way, until it comes to the barrier that it is for. Barriers hold
+// in every state: where the shard has left, the calls that a barrier held are forwarded
+// when it opens.
 //
-// A call that comes by way of an old home although its sender's gate is open is
-// refused: that happens only when an old home was lost, or cut off for longer
-// than [GateTimeout].
+// A call that comes by way of an old home although its sender's barrier is open is
+// refused. That happens only when an old home was lost, or cut off for longer than the
+// barrier's timeout.
 //
 // # Special cases
 //
@@ -52,7 +52,7 @@
 //     stopped.
 //   - Open names up to 64 processes of which the old home has received everything, by
 //     their goodbye or their removal, so that the new home does not wait for their
-//     flush until [GateTimeout]. In a rolling restart the new home may never have
+//     flush until the timeout. In a rolling restart the new home may never have
 //     known them.
 //   - The pairs of sender and old home whose flush did not come within the timeout are
 //     kept with the shard, the latest 64, and also go with Open: what still arrives that
@@ -66,10 +66,10 @@
 // A type may choose other options ([Handoff]). With 2a N1 stays Open after
 // BeginMove and offers the shard: N2 prepares it without state, and when it is
 // Ready, N1 ends its turns (Draining) and goes on as above, from Open on. With 2c
-// N1 drops what comes while it is Draining or Sent. With 3a no gates are closed.
-// With 4b N1 refuses what comes while it is Forwarding; flushes it still passes on.
+// N1 drops calls that arrive while it is Draining or Sent. With 3a there are no barriers.
+// With 4b N1 refuses calls that arrive while it is Forwarding, and still passes flushes on.
 //
 // The driver in package shard owns a lock per Shard, runs turns and hooks
-// outside of it, and sends what an [Effects] says. internal/sim is another driver.
+// outside of it, and sends the messages of an [Effects].
 // Only the fast path of a local call needs no lock: [Shard.Look], [Entity.Enter], [Entity.Leave].
 package region

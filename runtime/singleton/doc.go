@@ -18,22 +18,20 @@
 //
 // Users' singletons hand over at Leaving already ([Config].HandOverAt), like
 // shards: a member exits only when it has nothing left to give. The coordinator
-// stays until Exiting, for it has to empty the leaving member; its terms bear that
-// an exiting member may be removed before it has stopped.
+// stays until Exiting, because it has to empty the leaving member; its terms allow that
+// an exiting member is removed before it has stopped.
 //
 // A manager starts the instance only when every member that is older than itself
 // has said HandOverDone or is removed from the view, since RemovalMargin if one
-// is set. It asks all of them, for any of them may have been the oldest in
-// between; so it acts on the latest view only, and one change of the oldest is
-// finished before the next is looked at. Down members are asked too, and waited
-// for: only their removal, which needs convergence and fencing, proves that they
-// stopped, or their word.
+// is set. It asks all of them, because any of them may have been the oldest in
+// between. So it acts only on the latest view, and finishes one change of the oldest
+// before it looks at the next. It also asks Down members, and waits for them: only their
+// answer, or their removal, which needs convergence and fencing, proves that they stopped.
 //
-// HandOverToMe is sent only to members that the sender saw on their way out, of
-// which there is no way back. So its receiver obeys in every state, even before
-// its own view shows it, and never starts an instance afterwards; unless it sees
-// the sender as Down, or not at all: then the sender may be of another half of a
-// cluster that fell apart.
+// HandOverToMe is sent only to members that the sender saw leaving, which is final. So its
+// receiver obeys in every state, even before its own view shows that it leaves, and never
+// starts an instance afterwards. It does not obey a sender that it sees as Down, or not at
+// all, because that may belong to the other half of a cluster that fell apart.
 //
 // An instance that stops by itself is started again after a pause that doubles.
 // (The coordinator is the exception: package coordinator says why its driver
@@ -48,18 +46,18 @@
 //	Oldest --LeaseLost--> LosingLease --stopped--> AcquiringLease
 //	HandingOver --stopped--> ReleaseLease --LeaseReleased--> HandOverDone, End
 //
-// It is given back only when the instance has really stopped, and the word that
-// it has stopped is given after that. A node that crashes keeps it until it ends.
+// The lease is given back only when the instance has stopped, and HandOverDone is sent
+// after that. The lease of a node that crashes lasts until it ends by itself.
 //
 // # The proxy
 //
 // Every process that calls the singleton has a [Proxy], which finds it:
 //
 //	proxy → oldest  Identify    every Interval while the instance is not found
-//	oldest → proxy  Identity    it runs here under this epoch; or why it does not
+//	oldest → proxy  Identity    it runs here under this epoch, or the reason why it does not
 //	oldest → all    Identity    unasked, when an instance begins
 //
-// A process that is no member asks one that is, its guide, whose own proxy
-// searches for both; the guide also tells of changes. Calls wait in package call,
-// within a bound, the oldest of them being dropped first.
+// A client asks a member, its guide, whose own proxy searches for both; the guide also
+// reports changes. Calls wait in package call, within a bound; the oldest is dropped
+// first.
 package singleton

@@ -140,7 +140,7 @@ func channelTells(d time.Duration) (measure, error) {
 	})
 }
 
-// memory tells what idle entities cost beside their struct and id.
+// memory measures what idle entities cost beside their struct and id.
 func memory(ctx context.Context, s settings, url string) error {
 	run := func(time.Duration) (measure, error) {
 		node, err := member(ctx, config(url, "memory"+strconv.Itoa(os.Getpid()), "node"))

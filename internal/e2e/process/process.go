@@ -1,5 +1,5 @@
-// Package process controls processes that tell what happens to them as JSON
-// lines on standard output.
+// Package process controls processes that report their events as JSON lines on standard
+// output.
 package process
 
 import (
