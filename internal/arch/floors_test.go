@@ -29,7 +29,7 @@ internal/shardhost
 runtime/admin
 runtime/call
 runtime/region
-runtime/durable
+internal/durable
 runtime/coordinator
 runtime/remember
 runtime/singleton

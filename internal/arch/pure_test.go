@@ -22,7 +22,7 @@ var pure = []string{
 	"internal/shardhost",
 	"runtime/call",
 	"runtime/region",
-	"runtime/durable",
+	"internal/durable",
 	"runtime/coordinator",
 	"runtime/remember",
 	"runtime/singleton",

@@ -1,0 +1,144 @@
+package durable
+
+import (
+	"google.golang.org/protobuf/proto"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/store"
+)
+
+// A checkpoint writes records from the bytes of acknowledged commits, then the table, last
+// the head with the new since. Each of these is asked again until it is settled; a
+// checkpoint that has begun ends, or the shard is dropped.
+type checkpoint struct {
+	wanted bool   // another one is to begin
+	after  Ticket // and one more when this is acknowledged; 0: none
+	active bool
+	line   line
+	puts   [][]store.Change // the first is under way
+	write  headWrite
+	since  store.Position
+	parts  uint32
+}
+
+// next begins a checkpoint if there is a reason and none is under way.
+func (c *checkpoint) next(s *Shard) {
+	if c.active {
+		return
+	}
+	if c.after > 0 && c.after <= s.group.acked {
+		c.wanted, c.after = true, 0
+	}
+	full := s.tail.bytes >= s.limits.TailBytes || s.tail.commits >= s.limits.TailCommits
+	if (c.wanted || full) && s.group.position > s.head.stored.Since {
+		c.begin(s)
+	}
+	c.wanted = false
+}
+
+// begin takes what is acknowledged now.
+func (c *checkpoint) begin(s *Shard) {
+	c.wanted, c.active = false, true
+	c.since, c.puts = s.group.position, nil
+	var put []store.Change
+	bytes := 0
+	add := func(change store.Change) {
+		if len(put) == putRecords || len(put) > 0 && bytes+len(change.Value) > putBytes {
+			c.puts, put, bytes = append(c.puts, put), nil, 0
+		}
+		put = append(put, change)
+		bytes += len(change.ID) + len(change.Value)
+	}
+	for _, e := range s.tail.dirty() {
+		e.saving = e.acked.number
+		add(e.change())
+	}
+	table := c.table(s)
+	c.parts = uint32(len(table))
+	for _, change := range table {
+		add(change)
+	}
+	if len(put) > 0 {
+		c.puts = append(c.puts, put)
+	}
+	c.put(s)
+}
+
+// table returns the parts of the table and the outbox.
+func (c *checkpoint) table(s *Shard) (changes []store.Change) {
+	generation := s.head.value.GetGeneration() + 1
+	var parts []*wire.DurableTable
+	bytes := 0
+	part := func(m proto.Message) *wire.DurableTable {
+		n := proto.Size(m) + appendRoom
+		if len(parts) == 0 || bytes+n > partBytes {
+			parts = append(parts, &wire.DurableTable{Format: formatNow, Generation: generation, Part: uint32(len(parts))})
+			bytes = 0
+		}
+		bytes += n
+		return parts[len(parts)-1]
+	}
+	for _, k := range s.table.snapshot(s.group.acked) {
+		p := part(k)
+		p.Sources = append(p.Sources, k)
+	}
+	for _, o := range s.outbox.snapshot(s.group.acked) {
+		p := part(o)
+		p.Outboxes = append(p.Outboxes, o)
+	}
+	for i, key := range tableKeys(generation, uint32(len(parts))) {
+		changes = append(changes, store.Change{ID: key, Value: seal(parts[i])})
+	}
+	return changes
+}
+
+// put goes on: the next records, or the head.
+func (c *checkpoint) put(s *Shard) {
+	if len(c.puts) > 0 {
+		c.line.ask(&s.desk, Request{Op: OpPut, Head: s.head.stored, Changes: c.puts[0]})
+		return
+	}
+	c.line.close()
+	c.write.begin(&s.desk, s.head.replace(s.config, c.since, s.head.value.GetGeneration()+1, c.parts))
+}
+
+// done takes the answer to a Put, or to the reading of the head after one was refused.
+func (c *checkpoint) done(s *Shard, r Response) {
+	if !c.line.settled(&s.desk, r) {
+		return
+	}
+	switch {
+	case c.line.request.Op == OpHead: // after a conflict
+		if r.Outcome != OK || s.ours(r.Head) {
+			c.line.later(&s.desk, Request{Op: OpPut, Head: s.head.stored, Changes: c.puts[0]})
+		} else if s.state != Dropped { // it was stale
+			c.line.again(&s.desk)
+		}
+	case r.Outcome == OK:
+		s.fresh = max(s.fresh, r.Revision)
+		c.puts = c.puts[1:]
+		c.put(s)
+	case r.Outcome == TooLarge:
+		s.broken(refused("records", r))
+	default:
+		c.line.ask(&s.desk, Request{Op: OpHead})
+	}
+}
+
+// headDone takes the answer to the write of the head.
+func (c *checkpoint) headDone(s *Shard, r Response) {
+	written, beyond, err := c.write.done(&s.desk, s.config, r)
+	switch {
+	case err != nil:
+		s.broken(err)
+	case beyond != nil:
+		s.outgrown(beyond.value.GetEpoch())
+	case written != nil:
+		s.head = *written
+		s.fresh = max(s.fresh, s.head.stored.Revision)
+		c.active = false
+		s.tail.saved(c.since, s.group.acked)
+		s.out.Events = append(s.out.Events, Event{Kind: Checkpointed, Position: c.since})
+		s.desk.send(Request{Op: OpTrim, Head: s.head.stored})
+	}
+}

@@ -1,0 +1,236 @@
+package durable
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/store"
+)
+
+// A step is where a claim stands.
+type step uint8
+
+const (
+	stepNone   step = iota
+	stepHead        // the head is read
+	stepSet         // the head is written
+	stepAppend      // the claim is appended
+	stepRead        // the log is read up to it
+	stepTable       // the table is read; not when the shard claims again
+)
+
+// A claim makes the log this home's: when the shard comes here (a full one), and again
+// after a conflict. One that came late does no harm, for its number is lower.
+type claim struct {
+	step   step
+	full   bool
+	number uint64
+	line   line
+	write  headWrite
+
+	position store.Position
+	log      []store.Append // what was read, until the table is there
+	chain    chain
+}
+
+// begin claims; full: from the head on.
+func (c *claim) begin(s *Shard, full bool) {
+	c.full = full
+	c.step = stepHead
+	c.line.ask(&s.desk, Request{Op: OpHead})
+}
+
+// done takes the answer to what the claim asked.
+func (c *claim) done(s *Shard, r Response) {
+	switch c.step {
+	case stepHead:
+		if c.line.settled(&s.desk, r) {
+			c.haveHead(s, r)
+		}
+	case stepAppend:
+		c.appended(s, r)
+	case stepRead:
+		if c.line.settled(&s.desk, r) {
+			c.read(s, r)
+		}
+	case stepTable:
+		if c.line.settled(&s.desk, r) {
+			c.haveTable(s, r)
+		}
+	default:
+	}
+}
+
+// haveHead goes on with the head that was read. A stale one does no harm: it is replaced by
+// compare-and-set; and when the shard claims again, the log says what it did not.
+func (c *claim) haveHead(s *Shard, r Response) {
+	h, err := readHead(r.Head)
+	switch {
+	case err != nil:
+		s.broken(err)
+	case h.beyond(s.config):
+		s.outgrown(h.value.GetEpoch())
+	case c.full:
+		c.step = stepSet
+		c.write.begin(&s.desk, h.replace(s.config, h.stored.Since, h.value.GetGeneration(), h.value.GetParts()))
+	default:
+		c.append(s)
+	}
+}
+
+// headDone takes the answer to the write of the head.
+func (c *claim) headDone(s *Shard, r Response) {
+	written, beyond, err := c.write.done(&s.desk, s.config, r)
+	switch {
+	case err != nil:
+		s.broken(err)
+	case beyond != nil:
+		s.outgrown(beyond.value.GetEpoch())
+	case written != nil:
+		s.head = *written
+		s.fresh = s.head.stored.Revision
+		c.append(s)
+	}
+}
+
+// append appends the claim under a new number, so that an earlier attempt that comes late
+// is void.
+func (c *claim) append(s *Shard) {
+	c.step = stepAppend
+	c.line.ask(&s.desk, c.request(s))
+}
+
+func (c *claim) request(s *Shard) Request {
+	c.number++
+	return Request{Op: OpAppend, Expect: store.Any, Data: seal(&wire.DurableAppend{
+		Format: formatNow, Epoch: s.config.Epoch, Incarnation: s.config.Incarnation, Claim: c.number,
+		Entries: []*wire.DurableEntry{{Kind: &wire.DurableEntry_Claim{Claim: &wire.DurableClaim{Node: s.config.Node}}}},
+	})}
+}
+
+func (c *claim) appended(s *Shard, r Response) {
+	switch r.Outcome {
+	case OK:
+		c.position = r.Position
+		c.step = stepRead
+		c.line.ask(&s.desk, c.readLog(s))
+	case Uncertain:
+		c.line.later(&s.desk, c.request(s))
+	default:
+		c.line.again(&s.desk)
+	}
+}
+
+func (c *claim) readLog(s *Shard) Request {
+	return Request{Op: OpRead, From: s.head.stored.Since, To: c.position}
+}
+
+// read goes through the log up to the own claim.
+func (c *claim) read(s *Shard, r Response) {
+	if r.Outcome == Gone {
+		if c.position < s.head.stored.Since {
+			s.broken(fmt.Errorf("log: %w: it ends at %d, the head needs it from %d", errLost, c.position, s.head.stored.Since))
+			return
+		}
+		// Who has the shard by now may have had the log trimmed; the head says so.
+		c.step = stepHead
+		c.line.later(&s.desk, Request{Op: OpHead})
+		return
+	}
+	c.chain = chain{}
+	for _, a := range r.Appends {
+		w, err := readAppend(a.Data)
+		if err != nil {
+			s.broken(fmt.Errorf("log at %d: %w", a.Position, err))
+			return
+		}
+		c.chain.add(w)
+	}
+	if c.chain.epoch > s.config.Epoch || c.chain.incarnation != s.config.Incarnation && c.chain.epoch == s.config.Epoch {
+		s.outgrown(c.chain.epoch)
+		return
+	}
+	if c.chain.claim != c.number || c.chain.incarnation != s.config.Incarnation {
+		s.broken(fmt.Errorf("log: %w: it has no claim at %d", ErrCorrupt, c.position))
+		return
+	}
+	if !c.full {
+		c.finish(s)
+		return
+	}
+	c.log = r.Appends
+	if s.head.value.GetParts() == 0 {
+		c.recover(s, nil)
+		return
+	}
+	c.step = stepTable
+	c.line.ask(&s.desk, Request{
+		Op: OpGet, AtLeast: s.head.stored.Revision,
+		IDs: tableKeys(s.head.value.GetGeneration(), s.head.value.GetParts()),
+	})
+}
+
+var errLost = errors.New("the store has lost a part of it (restore it from a backup)")
+
+func (c *claim) haveTable(s *Shard, r Response) {
+	if !s.ours(r.Head) {
+		if s.state != Dropped {
+			c.line.again(&s.desk) // it was stale
+		}
+		return
+	}
+	var parts []*wire.DurableTable
+	for i, rec := range r.Records {
+		t := &wire.DurableTable{}
+		if rec.Revision == store.None {
+			s.broken(fmt.Errorf("table, part %d: %w: it is missing", i, ErrCorrupt))
+			return
+		}
+		if err := unseal(rec.Value, t); err != nil {
+			s.broken(fmt.Errorf("table, part %d: %w", i, err))
+			return
+		}
+		if t.GetGeneration() != s.head.value.GetGeneration() || int(t.GetPart()) != i {
+			s.broken(fmt.Errorf("table, part %d: %w: it is part %d of generation %d", i, ErrCorrupt, t.GetPart(), t.GetGeneration()))
+			return
+		}
+		parts = append(parts, t)
+	}
+	c.recover(s, parts)
+}
+
+// recover makes the shard what the table and the log say.
+func (c *claim) recover(s *Shard, parts []*wire.DurableTable) {
+	for _, t := range parts {
+		s.table.recover(t, s.desk.now)
+		s.outbox.recover(t)
+	}
+	var counting chain
+	for _, a := range c.log {
+		w, err := readAppend(a.Data)
+		if err != nil || !counting.add(w) {
+			continue // what is read was read before
+		}
+		s.tail.recover(w, a.Position, len(a.Data))
+		for _, e := range w.GetEntries() {
+			if commit := e.GetCommit(); commit != nil && commit.GetCommand() != nil {
+				s.table.replay(commit.GetCommand(), 0, s.desk.now)
+			}
+			s.outbox.replay(e)
+		}
+	}
+	c.log = nil
+	c.finish(s)
+}
+
+// finish has appends go on behind the claim.
+func (c *claim) finish(s *Shard) {
+	c.step = stepNone
+	c.line.close()
+	stands := uint64(0)
+	if c.chain.epoch == s.config.Epoch {
+		stands = c.chain.counter
+	}
+	s.claimed(c.position, stands)
+}

@@ -1,0 +1,88 @@
+package durable
+
+import (
+	"encoding/binary"
+
+	"crypto/sha256"
+
+	"github.com/shardgen/shardgen/internal/wire"
+)
+
+// A Source is where commands come from: a process by its incarnation, or the log of a
+// shard, which outlives processes.
+type Source struct {
+	Incarnation uint64 // of the caller's process; 0: a log
+	Log         string // the type of the shard whose log it is
+	Shard       uint32
+}
+
+func (s Source) process() bool { return s.Incarnation != 0 }
+
+func (s Source) compare(o Source) int {
+	switch {
+	case s.Incarnation != o.Incarnation:
+		return order(s.Incarnation, o.Incarnation)
+	case s.Log != o.Log:
+		return order(s.Log, o.Log)
+	}
+	return order(s.Shard, o.Shard)
+}
+
+func order[T uint64 | uint32 | string](a, b T) int {
+	if a < b {
+		return -1
+	} else if a > b {
+		return 1
+	}
+	return 0
+}
+
+func (s Source) wire() *wire.DurableSource {
+	return &wire.DurableSource{Incarnation: s.Incarnation, Log: s.Log, Shard: s.Shard}
+}
+
+func sourceOf(s *wire.DurableSource) Source {
+	return Source{s.GetIncarnation(), s.GetLog(), s.GetShard()}
+}
+
+// A Command names what an entity is asked to do, so that it is applied once however often
+// it is sent.
+type Command struct {
+	Source Source
+	Number uint64 // of the source's commands, from 1 on
+	Path   Path   // of a nested call below it
+	Floor  uint64 // the lowest of the source's numbers that is not finished, at most Number
+	Hash   uint64 // of the entity, the method and its arguments
+}
+
+// A Path names a nested call below a command; empty is the command itself.
+type Path string
+
+// pathBytes is the length of a path that is not empty.
+const pathBytes = 16
+
+// Calls names the nested calls of one turn. The zero value is that of a command's first
+// run and of every later one; it must be a new one for each.
+type Calls struct {
+	counts map[string]uint64
+}
+
+// Path returns the path of the turn's next call of method at target, the entity and its
+// type in one text that is no other's. Calls of one turn that have target and method in
+// common are told apart by how many came before, so the path is the same whenever the
+// turn makes the same calls, in whatever order its goroutines make those of different
+// targets.
+func (c *Calls) Path(parent Path, target, method string) Path {
+	b := binary.AppendUvarint(nil, uint64(len(parent)))
+	b = append(b, parent...)
+	b = binary.AppendUvarint(b, uint64(len(target)))
+	b = append(b, target...)
+	b = append(b, method...)
+	if c.counts == nil {
+		c.counts = map[string]uint64{}
+	}
+	n := c.counts[string(b)]
+	c.counts[string(b)]++
+	sum := sha256.Sum256(binary.LittleEndian.AppendUint64(b, n))
+	return Path(sum[:pathBytes])
+}

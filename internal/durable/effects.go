@@ -1,0 +1,88 @@
+package durable
+
+import (
+	"github.com/shardgen/shardgen/store"
+)
+
+// Effects are what a driver is to do, in any order.
+type Effects struct {
+	// Requests are to be asked of the store, all at once. What a driver sends together may be
+	// done in any order.
+	Requests []Request
+	// Durable is the ticket up to which all is in the log: what waited for it may leave.
+	Durable Ticket
+	// Tells are to be sent, as commands whose Source is this shard's log.
+	Tells  []Tell
+	Loaded []Loaded
+	Events []Event
+}
+
+// Loaded is an entity that Load did not have at hand.
+type Loaded struct {
+	Entity  string
+	Found   bool   // it has state: it has committed, and not ended
+	State   []byte // not to be changed
+	Version uint64 // of its last commit, which the next one follows
+	Err     error  // its record cannot be read; it names the entity
+}
+
+// An EventKind says what happened.
+type EventKind uint8
+
+// The kinds of events.
+const (
+	// Opened: the claim stands and all is recovered. Calls may come.
+	Opened EventKind = iota + 1
+	// Reclaimed: after a conflict the shard was claimed again, and is still this home's.
+	Reclaimed
+	// Resent: the store had lost N appends that it had acknowledged. They are appended again.
+	Resent
+	// Checkpointed: the log is not needed before Position any more.
+	Checkpointed
+	// DeadLetter: Tell was given up.
+	DeadLetter
+	// Ended: the shard is dropped. Nothing that waits for a ticket leaves any more.
+	Ended
+)
+
+// An Event is for the driver's log, metrics and coordinator.
+type Event struct {
+	Kind     EventKind
+	N        int // Resent: how many
+	Position store.Position
+	Tell     Tell
+	// Epoch of Ended: one that the store has seen, at least as high as the shard's own. The
+	// coordinator must go above it. 0: none was met.
+	Epoch uint64
+	// Err of Ended: why the shard cannot be had here, whoever claims it. Nil with Epoch.
+	Err error
+}
+
+// A Verdict is what becomes of a command.
+type Verdict uint8
+
+// The verdicts.
+const (
+	// Run: run it, then end it with Commit or Discard.
+	Run Verdict = iota + 1
+	// Replay: it was applied. Its reply may leave with its ticket.
+	Replay
+	// Running: it runs already; it is answered when that is.
+	Running
+	// BelowFloor: its source has finished it. It never runs.
+	BelowFloor
+	// Mismatch: another command has its id. The caller has made another call than its first
+	// run did.
+	Mismatch
+	// Overloaded: too much is kept of commands, tells, or of the log's tail. Later.
+	Overloaded
+	// Closed: the shard is not open here.
+	Closed
+)
+
+// An Admission is the answer to a command.
+type Admission struct {
+	Verdict Verdict
+	Reply   []byte // Replay: of its commit
+	Ticket  Ticket // Replay: of its commit
+}

@@ -1,0 +1,112 @@
+package durable
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/shardgen/shardgen/internal/wire"
+)
+
+// formatNow is what this program writes. It reads everything up to it.
+const formatNow = 1
+
+// Causes of bytes that cannot be read; test with errors.Is.
+var (
+	// ErrNewer: a newer program wrote them. Nothing is wrong with them: run that
+	// program, or a later one, on this node.
+	ErrNewer = errors.New("written by a newer program (run that version, or a later one, here too)")
+	// ErrCorrupt: they are not what was written. See shardctl store.
+	ErrCorrupt = errors.New("corrupt (restore it from a backup)")
+)
+
+// A stored is an outer message of what is in the store.
+type stored interface {
+	proto.Message
+	GetFormat() uint32
+}
+
+const (
+	checkTag  = 15<<3 | 5 // field 15, fixed32
+	checkSize = 5
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// seal encodes m, which has its format and no check yet.
+func seal(m stored) []byte {
+	b, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(make([]byte, 0, proto.Size(m)+checkSize), m)
+	if err != nil {
+		panic(err) // no message here has required fields or strings that are not UTF-8
+	}
+	sum := crc32.Checksum(b, castagnoli)
+	return binary.LittleEndian.AppendUint32(append(b, checkTag), sum)
+}
+
+// unseal decodes what seal encoded. It refuses what was not written like that, and what
+// this program would understand in part only.
+func unseal(b []byte, m stored) error {
+	end := len(b) - checkSize
+	if end < 0 || b[end] != checkTag || binary.LittleEndian.Uint32(b[end+1:]) != crc32.Checksum(b[:end], castagnoli) {
+		return fmt.Errorf("%w: %d bytes, and their checksum is wrong", ErrCorrupt, len(b))
+	}
+	if err := proto.Unmarshal(b[:end], m); err != nil {
+		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	if f := m.GetFormat(); f > formatNow {
+		return fmt.Errorf("%w: format %d, this program reads up to %d", ErrNewer, f, formatNow)
+	} else if f == 0 {
+		return fmt.Errorf("%w: it says no format", ErrCorrupt)
+	}
+	if name := unknown(m.ProtoReflect()); name != "" {
+		return fmt.Errorf("%w: %s has fields that this program does not know", ErrNewer, name)
+	}
+	return nil
+}
+
+// unknown names a message with fields that this program does not know, or "".
+func unknown(m protoreflect.Message) (name string) {
+	if len(m.GetUnknown()) > 0 {
+		return string(m.Descriptor().Name())
+	}
+	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case f.Message() == nil:
+		case f.IsList():
+			for i := 0; i < v.List().Len() && name == ""; i++ {
+				name = unknown(v.List().Get(i).Message())
+			}
+		default:
+			name = unknown(v.Message())
+		}
+		return name == ""
+	})
+	return name
+}
+
+// readAppend decodes an append. An entry of an unknown kind has an unknown field, and so
+// does not come here; one of no kind is refused.
+func readAppend(b []byte) (*wire.DurableAppend, error) {
+	a := &wire.DurableAppend{}
+	if err := unseal(b, a); err != nil {
+		return nil, err
+	}
+	for _, e := range a.GetEntries() {
+		if e.GetKind() == nil {
+			return nil, fmt.Errorf("%w: an entry of no kind", ErrCorrupt)
+		}
+	}
+	return a, nil
+}
+
+// claimOf returns the claim that a is, or nil.
+func claimOf(a *wire.DurableAppend) *wire.DurableClaim {
+	if len(a.GetEntries()) == 1 {
+		return a.GetEntries()[0].GetClaim()
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+package durable
+
+import (
+	"fmt"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/store"
+)
+
+// A head is a shard's head as this home knows it.
+type head struct {
+	stored store.Head // as it was read or written last
+	value  *wire.DurableHead
+}
+
+// readHead decodes a head. A shard without one gives one of epoch 0.
+func readHead(h store.Head) (head, error) {
+	v := &wire.DurableHead{}
+	if h.Revision != store.None {
+		if err := unseal(h.Value, v); err != nil {
+			return head{}, fmt.Errorf("head: %w", err)
+		}
+	}
+	return head{h, v}, nil
+}
+
+// mine reports whether this home wrote the head, under its epoch.
+func (h head) mine(c Config) bool {
+	return h.value.GetEpoch() == c.Epoch && h.value.GetIncarnation() == c.Incarnation
+}
+
+// beyond reports whether the shard is not this home's, for the head has a higher epoch, or
+// its own by another.
+func (h head) beyond(c Config) bool {
+	return h.value.GetEpoch() > c.Epoch || h.value.GetEpoch() == c.Epoch && !h.mine(c)
+}
+
+// replace returns what is to be written over h.
+func (h head) replace(c Config, since store.Position, generation uint64, parts uint32) head {
+	v := &wire.DurableHead{
+		Format: formatNow, Epoch: c.Epoch, Node: c.Node, Incarnation: c.Incarnation,
+		Write: 1, Generation: generation, Parts: parts,
+	}
+	if h.mine(c) {
+		v.Write = h.value.GetWrite() + 1
+	}
+	return head{store.Head{Revision: h.stored.Revision, Since: since, Value: seal(v)}, v}
+}
+
+// tableKeys are the keys of the table's parts. Two generations are never under the same
+// keys, for the older one holds until the head names the newer one.
+func tableKeys(generation uint64, parts uint32) []string {
+	keys := make([]string, parts)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("t%d/%d", generation%2, i)
+	}
+	return keys
+}
+
+// A headWrite replaces the head, in doubt too: the same again, until the head that is read
+// is the one that was written, or somebody else's.
+type headWrite struct {
+	line line
+	want head // to be written
+	due  bool
+}
+
+func (w *headWrite) begin(d *desk, want head) {
+	w.want, w.due = want, true
+	w.line.ask(d, Request{Op: OpSetHead, Head: want.stored})
+}
+
+// done takes an answer. It returns the head once it is settled that it was written; beyond
+// is somebody else's that was met.
+func (w *headWrite) done(d *desk, c Config, r Response) (written, beyond *head, err error) {
+	switch {
+	case w.line.request.Op == OpSetHead && r.Outcome == OK:
+		w.want.stored.Revision = r.Revision
+		return w.finish(), nil, nil
+	case w.line.request.Op == OpSetHead && r.Outcome == Conflict:
+		w.line.ask(d, Request{Op: OpHead})
+		return nil, nil, nil
+	case r.Outcome != OK:
+		w.line.again(d)
+		return nil, nil, nil
+	}
+	h, err := readHead(r.Head)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case h.beyond(c):
+		return nil, &h, nil
+	case h.mine(c) && h.value.GetWrite() == w.want.value.GetWrite():
+		w.want = h
+		return w.finish(), nil, nil
+	}
+	// It was stale, or the claim came too late by a checkpoint: the head that is read now is
+	// the one to replace, unless this home's own follows it.
+	if h.stored.Revision > w.want.stored.Revision && !h.mine(c) {
+		w.want = h.replace(c, h.stored.Since, h.value.GetGeneration(), h.value.GetParts())
+	}
+	w.line.later(d, Request{Op: OpSetHead, Head: w.want.stored})
+	return nil, nil, nil
+}
+
+func (w *headWrite) finish() *head {
+	h := w.want
+	w.due = false
+	w.line.close()
+	return &h
+}

@@ -1,0 +1,66 @@
+package durable
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/store"
+)
+
+// Limits bound one shard. Zero means the default.
+type Limits struct {
+	// AppendBytes bounds one append, and so one commit. Default and maximum
+	// [store.MaxAppend].
+	AppendBytes int
+	// TailBytes and TailCommits are what may stand in the log before a checkpoint
+	// begins. At four times as much, calls are refused. Defaults 4 MiB and 4,000.
+	TailBytes, TailCommits int
+	// Commands bounds the ids of commands that are kept, with those that run, and
+	// CommandBytes their replies. Beyond it calls are refused. Defaults 16,384 and
+	// 16 MiB.
+	Commands, CommandBytes int
+	// Tells bounds the tells that wait, and TellBytes their bodies. Beyond it calls
+	// are refused. Defaults 16,384 and 16 MiB.
+	Tells, TellBytes int
+	// Silent is after how long a caller's process that sends nothing is forgotten.
+	// Default 10 min.
+	Silent time.Duration
+	// DeadAfter is the age at which a tell goes to the dead letters. Default 1 h.
+	DeadAfter time.Duration
+	// Pause is between two attempts of the same request; it doubles up to 32 times
+	// as much. Default 20 ms.
+	Pause time.Duration
+	// TellPause is the same for tells that are not acknowledged. Default 1 s.
+	TellPause time.Duration
+}
+
+// refuseAt is at how many times the tail's limits calls are refused.
+const refuseAt = 4
+
+// What one Put takes at most; the store's own limit is on each value.
+const (
+	putRecords = store.MaxGet
+	putBytes   = 1 << 20
+	partBytes  = 256 << 10 // of a part of the table
+)
+
+func (l Limits) withDefaults() Limits {
+	set(&l.AppendBytes, store.MaxAppend)
+	l.AppendBytes = min(l.AppendBytes, store.MaxAppend)
+	set(&l.TailBytes, 4<<20)
+	set(&l.TailCommits, 4000)
+	set(&l.Commands, 16<<10)
+	set(&l.CommandBytes, 16<<20)
+	set(&l.Tells, 16<<10)
+	set(&l.TellBytes, 16<<20)
+	set(&l.Silent, 10*time.Minute)
+	set(&l.DeadAfter, time.Hour)
+	set(&l.Pause, 20*time.Millisecond)
+	set(&l.TellPause, time.Second)
+	return l
+}
+
+func set[T int | time.Duration](v *T, otherwise T) {
+	if *v <= 0 {
+		*v = otherwise
+	}
+}

@@ -1,0 +1,105 @@
+package durable
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/store"
+)
+
+// loads are the entities whose records are being read, by request and by entity.
+type loads struct {
+	asked map[uint64]string
+	lines map[string]*line
+	pause []string // to be asked again later
+}
+
+// begin reads the record of an entity that is not in the tail, under the head.
+func (l *loads) begin(s *Shard, id string) {
+	if l.lines[id] != nil {
+		return
+	}
+	l.lines[id] = &line{}
+	l.ask(s, id)
+}
+
+func (l *loads) ask(s *Shard, id string) {
+	// The store answers with what was there after the head's own write and the last
+	// checkpoint's. Only then an absent record says that there is none.
+	line := l.lines[id]
+	line.request = Request{Op: OpGet, IDs: []string{entityKey(id)}, AtLeast: s.fresh}
+	line.id = s.desk.send(line.request)
+	l.asked[line.id] = id
+}
+
+// done takes the answer. Reports whether the request was a load's.
+func (l *loads) done(s *Shard, r Response) bool {
+	id, ok := l.asked[r.ID]
+	if !ok {
+		return false
+	}
+	delete(l.asked, r.ID)
+	if r.Outcome != OK || !s.ours(r.Head) {
+		if s.state != Dropped {
+			l.lines[id].again(&s.desk)
+			l.pause = append(l.pause, id)
+		}
+		return true
+	}
+	delete(l.lines, id)
+	e := s.tail.entities[id]
+	if e == nil || !e.active {
+		return true // the driver has let it go meanwhile
+	}
+	loaded := Loaded{Entity: id}
+	v, err := readRecord(id, r.Records[0])
+	if err != nil {
+		loaded.Err = fmt.Errorf("entity %q: %w", id, err)
+		s.Rest(id)
+	} else {
+		e.last, e.acked = v, v
+		e.loaded, e.bare = true, false
+		loaded.Found, loaded.State, loaded.Version = v.number > 0, v.state, v.number
+		e.forgetState()
+	}
+	s.out.Loaded = append(s.out.Loaded, loaded)
+	return true
+}
+
+// tick asks again what is due.
+func (l *loads) tick(s *Shard) {
+	waits := l.pause[:0]
+	for _, id := range l.pause {
+		if s.desk.now.Before(l.lines[id].at) {
+			waits = append(waits, id)
+			continue
+		}
+		l.ask(s, id)
+	}
+	l.pause = waits
+}
+
+func readRecord(id string, r store.Record) (version, error) {
+	if r.Revision == store.None {
+		return version{}, nil
+	}
+	w := &wire.DurableRecord{}
+	if err := unseal(r.Value, w); err != nil {
+		return version{}, err
+	}
+	if string(w.GetEntity()) != id || w.GetVersion() == 0 {
+		return version{}, fmt.Errorf("%w: it is version %d of %q", ErrCorrupt, w.GetVersion(), w.GetEntity())
+	}
+	return version{w.GetVersion(), w.GetState(), false}, nil
+}
+
+func (l *loads) check() error {
+	for _, id := range slices.Sorted(maps.Keys(l.lines)) {
+		if line := l.lines[id]; l.asked[line.id] != id && !slices.Contains(l.pause, id) {
+			return fmt.Errorf("loads: %q is neither asked for nor to be asked again", id)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,265 @@
+package durable
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/wire"
+)
+
+// A Target is a shard that is told something.
+type Target struct {
+	Log   string // its type
+	Shard uint32
+}
+
+func (t Target) compare(o Target) int {
+	if t.Log != o.Log {
+		return order(t.Log, o.Log)
+	}
+	return order(t.Shard, o.Shard)
+}
+
+// A Tell is a message that waits in the shard's log until its receiver has committed it.
+type Tell struct {
+	Target Target
+	Body   []byte // names the entity, the method and its arguments
+	// Number and Floor are the shard's own: the command that the receiver is sent has the
+	// log as its Source, and these.
+	Number, Floor uint64
+}
+
+// A waiting is a tell that the log has, or will have.
+type waiting struct {
+	body    []byte
+	at      time.Time // of its commit
+	ticket  Ticket
+	arrived bool // the receiver has it; not yet in the log
+	dying   bool // goes to the dead letters; not yet in the log
+	tries   int
+	again   time.Time // when to send it again
+}
+
+// A pair is what the shard has told one other.
+type pair struct {
+	next  uint64 // the number of the next tell
+	tells map[uint64]*waiting
+}
+
+// An outbox is the shard's tells.
+//
+// Invariants:
+//  1. count and bytes are the sums over all pairs.
+//  2. Numbers of what waits are below next.
+type outbox struct {
+	pairs   map[Target]*pair
+	count   int
+	bytes   int
+	arrived map[Target][]uint64 // to be acknowledged by the next append
+}
+
+func (o *outbox) pair(t Target) *pair {
+	p := o.pairs[t]
+	if p == nil {
+		p = &pair{next: 1, tells: map[uint64]*waiting{}}
+		o.pairs[t] = p
+	}
+	return p
+}
+
+// number gives tells of a commit their numbers.
+func (o *outbox) number(tells []Tell) (all []*wire.DurableTell) {
+	for _, t := range tells {
+		p := o.pair(t.Target)
+		all = append(all, &wire.DurableTell{Log: t.Target.Log, Shard: t.Target.Shard, Number: p.next, Body: t.Body})
+		p.next++
+	}
+	return all
+}
+
+// put has the tells of a commit wait.
+func (o *outbox) put(c *wire.DurableCommit, ticket Ticket) {
+	for _, t := range c.GetTells() {
+		o.wait(o.pair(Target{t.GetLog(), t.GetShard()}), t.GetNumber(), &waiting{
+			body: t.GetBody(), at: time.UnixMilli(c.GetAt()), ticket: ticket,
+		})
+	}
+}
+
+func (o *outbox) wait(p *pair, number uint64, w *waiting) {
+	o.drop(p, number)
+	p.tells[number] = w
+	p.next = max(p.next, number+1)
+	o.count++
+	o.bytes += len(w.body)
+}
+
+func (o *outbox) drop(p *pair, number uint64) {
+	if w := p.tells[number]; w != nil {
+		o.count--
+		o.bytes -= len(w.body)
+		delete(p.tells, number)
+	}
+}
+
+// settle takes out what an entry of the log says of tells, and returns it.
+func (o *outbox) settle(told *wire.DurableTold) (all []Tell) {
+	for _, n := range told.GetTells() {
+		p := o.pair(Target{n.GetLog(), n.GetShard()})
+		for _, number := range n.GetNumbers() {
+			if w := p.tells[number]; w != nil {
+				all = append(all, Tell{Target: Target{n.GetLog(), n.GetShard()}, Body: w.body, Number: number})
+			}
+			o.drop(p, number)
+		}
+	}
+	return all
+}
+
+// replay takes an entry from the log, and returns the dead letters in it.
+func (o *outbox) replay(e *wire.DurableEntry) (dead []Tell) {
+	o.put(e.GetCommit(), 0)
+	o.settle(e.GetAcknowledged())
+	return o.settle(e.GetDead())
+}
+
+// floor is the lowest number to the target that is not finished.
+func (p *pair) floor() uint64 {
+	floor := p.next
+	//arch:order-free the least of them
+	for n, w := range p.tells {
+		if !w.arrived && n < floor {
+			floor = n
+		}
+	}
+	return floor
+}
+
+// arrive notes that the receiver has committed a tell, or says that it is below its floor.
+func (o *outbox) arrive(t Target, number uint64) {
+	p := o.pairs[t]
+	if p == nil {
+		return
+	}
+	if w := p.tells[number]; w != nil && !w.arrived && !w.dying {
+		w.arrived = true
+		if o.arrived == nil {
+			o.arrived = map[Target][]uint64{}
+		}
+		o.arrived[t] = append(o.arrived[t], number)
+	}
+}
+
+// acknowledgements is what the next append is to say; nil: nothing.
+func (o *outbox) acknowledgements() *wire.DurableEntry {
+	if len(o.arrived) == 0 {
+		return nil
+	}
+	told := numbers(o.arrived)
+	o.arrived = nil
+	return &wire.DurableEntry{Kind: &wire.DurableEntry_Acknowledged{Acknowledged: told}}
+}
+
+// dead returns the entry that gives up what was told before a time; nil: nothing.
+func (o *outbox) dead(before time.Time, acked Ticket) *wire.DurableEntry {
+	gone := map[Target][]uint64{}
+	o.each(func(t Target, n uint64, w *waiting) {
+		if w.at.Before(before) && !w.arrived && !w.dying && w.ticket <= acked {
+			w.dying = true
+			gone[t] = append(gone[t], n)
+		}
+	})
+	if len(gone) == 0 {
+		return nil
+	}
+	return &wire.DurableEntry{Kind: &wire.DurableEntry_Dead{Dead: numbers(gone)}}
+}
+
+// due returns the tells to be sent now, and has them sent again later.
+func (o *outbox) due(now time.Time, pause time.Duration, acked Ticket) (all []Tell) {
+	var of Target
+	var floor uint64 // to that target; 0: not known yet
+	o.each(func(t Target, n uint64, w *waiting) {
+		if w.arrived || w.dying || w.ticket > acked || now.Before(w.again) {
+			return
+		}
+		if floor == 0 || t != of {
+			of, floor = t, o.pairs[t].floor()
+		}
+		all = append(all, Tell{Target: t, Body: w.body, Number: n, Floor: floor})
+		w.again = now.Add(pause << min(w.tries, 5))
+		w.tries++
+	})
+	return all
+}
+
+// each calls f for what waits, in order.
+func (o *outbox) each(f func(t Target, number uint64, w *waiting)) {
+	for _, t := range slices.SortedFunc(maps.Keys(o.pairs), Target.compare) {
+		p := o.pairs[t]
+		for _, n := range slices.Sorted(maps.Keys(p.tells)) {
+			f(t, n, p.tells[n])
+		}
+	}
+}
+
+// recover takes a part of a stored table.
+func (o *outbox) recover(part *wire.DurableTable) {
+	for _, w := range part.GetOutboxes() {
+		p := o.pair(Target{w.GetLog(), w.GetShard()})
+		p.next = max(p.next, w.GetNext())
+		for _, t := range w.GetWaiting() {
+			o.wait(p, t.GetNumber(), &waiting{body: t.GetBody(), at: time.UnixMilli(t.GetAt())})
+		}
+	}
+}
+
+// snapshot returns the outbox as of a ticket, as messages of a part of it each.
+func (o *outbox) snapshot(acked Ticket) (all []*wire.DurableOutbox) {
+	for _, t := range slices.SortedFunc(maps.Keys(o.pairs), Target.compare) {
+		p := o.pairs[t]
+		next := p.next
+		var waits []*wire.DurableOutbox
+		for _, n := range slices.Sorted(maps.Keys(p.tells)) {
+			w := p.tells[n]
+			if w.ticket > acked { // neither it nor a later one was committed
+				next = min(next, n)
+				continue
+			}
+			if !w.arrived {
+				waits = append(waits, &wire.DurableOutbox{Log: t.Log, Shard: t.Shard, Waiting: []*wire.DurableWaiting{
+					{Number: n, At: w.at.UnixMilli(), Body: w.body},
+				}})
+			}
+		}
+		all = append(all, &wire.DurableOutbox{Log: t.Log, Shard: t.Shard, Next: next})
+		all = append(all, waits...)
+	}
+	return all
+}
+
+func (o *outbox) check() error {
+	count, bytes := 0, 0
+	var err error
+	o.each(func(t Target, n uint64, w *waiting) {
+		count, bytes = count+1, bytes+len(w.body)
+		if n >= o.pairs[t].next {
+			err = fmt.Errorf("invariant 2 of the outbox: number %d to %v, next %d", n, t, o.pairs[t].next)
+		}
+	})
+	if err == nil && (count != o.count || bytes != o.bytes) {
+		err = fmt.Errorf("invariant 1 of the outbox: %d tells of %d bytes, counted %d of %d", o.count, o.bytes, count, bytes)
+	}
+	return err
+}
+
+// numbers encodes numbers of tells.
+func numbers(of map[Target][]uint64) *wire.DurableTold {
+	told := &wire.DurableTold{}
+	for _, t := range slices.SortedFunc(maps.Keys(of), Target.compare) {
+		told.Tells = append(told.Tells, &wire.DurableNumbers{Log: t.Log, Shard: t.Shard, Numbers: of[t]})
+	}
+	return told
+}

@@ -1,0 +1,124 @@
+package durable
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/store"
+)
+
+// An Op is an operation of a store.
+type Op uint8
+
+// The operations of [store.Shards] that a shard asks for.
+const (
+	OpHead    Op = iota + 1 // Head
+	OpSetHead               // SetHead(Head)
+	OpAppend                // Append(Expect, Data)
+	OpRead                  // Read(From, To)
+	OpGet                   // Get(IDs, AtLeast)
+	OpPut                   // Put(Head.Revision, Changes)
+	OpTrim                  // Trim(Head); its answer is not waited for
+)
+
+// A Request is to be asked of the store at once. What it holds is not to be changed.
+type Request struct {
+	ID       uint64 // repeated in the Response
+	Op       Op
+	Head     store.Head // SetHead, Trim; its Revision is the fence of Put
+	Expect   store.Position
+	Data     []byte
+	From, To store.Position
+	IDs      []string
+	AtLeast  store.Revision
+	Changes  []store.Change
+}
+
+// An Outcome is what became of a request.
+type Outcome uint8
+
+// The outcomes, by the errors of package store.
+const (
+	OK Outcome = iota
+	// NotApplied is ErrBusy, ErrUnavailable, and any error of a read but ErrGone: the same
+	// is asked again.
+	NotApplied
+	// Uncertain is ErrUncertain and what a driver does not know: the same is asked again.
+	Uncertain
+	Conflict // ErrConflict
+	Gone     // ErrGone
+	TooLarge // ErrTooLarge
+)
+
+// A Response answers a request.
+type Response struct {
+	ID       uint64
+	Outcome  Outcome
+	Err      error          // says more of an outcome that is not OK; may be nil
+	Position store.Position // Append
+	Revision store.Revision // SetHead, Put
+	Head     store.Head     // Head, Get
+	Appends  []store.Append // Read
+	Records  []store.Record // Get, in the order of the IDs
+}
+
+// A desk numbers requests and collects them until the driver takes them.
+type desk struct {
+	now   time.Time
+	pause time.Duration
+	last  uint64
+	out   []Request
+}
+
+func (d *desk) send(r Request) uint64 {
+	d.last++
+	r.ID = d.last
+	d.out = append(d.out, r)
+	return r.ID
+}
+
+// A line asks one thing at a time, the same until it is settled.
+type line struct {
+	request Request
+	id      uint64    // of the request under way; 0: none
+	at      time.Time // when to ask again; zero: nothing is to be asked
+	tries   int
+}
+
+func (l *line) ask(d *desk, r Request) {
+	*l = line{request: r, id: d.send(r)}
+}
+
+// again asks the same after a pause.
+func (l *line) again(d *desk) {
+	l.id, l.at = 0, d.now.Add(d.pause<<min(l.tries, 5))
+	l.tries++
+}
+
+// later asks another thing after the pause that again would make.
+func (l *line) later(d *desk, r Request) {
+	l.request = r
+	l.again(d)
+}
+
+func (l *line) tick(d *desk) {
+	if !l.at.IsZero() && !d.now.Before(l.at) {
+		l.at = time.Time{}
+		l.id = d.send(l.request)
+	}
+}
+
+// idle reports whether nothing is under way and nothing is to be asked again.
+func (l *line) idle() bool { return l.id == 0 && l.at.IsZero() }
+
+func (l *line) close() { *l = line{} }
+
+// settled ends the line if r answers its request for good; otherwise the same is asked
+// again. Reports whether r ended it.
+func (l *line) settled(d *desk, r Response) bool {
+	if r.Outcome == NotApplied || r.Outcome == Uncertain {
+		l.again(d)
+		return false
+	}
+	l.id = 0
+	return true
+}

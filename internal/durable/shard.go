@@ -1,0 +1,473 @@
+package durable
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/invariant"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/store"
+)
+
+// Config is what a home knows of the shard when it gets it.
+type Config struct {
+	// Epoch under which the shard came here. A process uses one epoch for one [Shard] only.
+	Epoch uint64
+	// Node and Incarnation are the process's; the incarnation is no other's, and not 0.
+	Node        string
+	Incarnation uint64
+	Limits      Limits
+}
+
+// State is where a shard stands.
+type State uint8
+
+// The states of a shard.
+const (
+	Claiming State = iota // it is claimed and recovered
+	Open                  // calls may come
+	Dropped               // it is not here any more, and will not be
+)
+
+// ErrTooLarge is a commit that does not fit in an append. Its turn changed nothing.
+var ErrTooLarge = errors.New("commit too large (keep less in one entity, or change less in one turn)")
+
+// ErrNotOpen is a commit for a shard that was dropped. Whether its turn's changes stand, the
+// next home knows.
+var ErrNotOpen = errors.New("shard is not open")
+
+// A Shard is one home's tenure of a shard. It is not safe for concurrent use. Each method
+// that is given the time must be given one that does not go back.
+//
+// Invariants, beside those of its parts:
+//  1. Nothing is appended but claims until the shard is open.
+//  2. A record is written only under the head that this home wrote last.
+//  3. What is dropped asks for nothing.
+type Shard struct {
+	config Config
+	limits Limits
+	state  State
+	desk   desk
+	out    Effects
+
+	head       head
+	fresh      store.Revision // of this home's last write of the head or of records
+	claim      claim
+	group      group
+	tail       tail
+	table      table
+	outbox     outbox
+	checkpoint checkpoint
+	loads      loads
+	tell       bool // tells may be due
+}
+
+// New returns a shard that claims.
+func New(now time.Time, c Config) *Shard {
+	s := &Shard{
+		config: c, limits: c.Limits.withDefaults(),
+		tail:   tail{entities: map[string]*entity{}},
+		table:  table{sources: map[Source]*known{}},
+		outbox: outbox{pairs: map[Target]*pair{}},
+		loads:  loads{asked: map[uint64]string{}, lines: map[string]*line{}},
+	}
+	s.desk = desk{now: now, pause: s.limits.Pause}
+	s.group.limit = s.limits.AppendBytes
+	s.claim.begin(s, true)
+	return s
+}
+
+// State returns where the shard stands.
+func (s *Shard) State() State { return s.state }
+
+// Take returns what is to be done since the last Take.
+func (s *Shard) Take() Effects {
+	out := s.out
+	s.out = Effects{}
+	out.Requests, s.desk.out = s.desk.out, nil
+	if s.state != Dropped {
+		out.Durable = s.group.acked
+	}
+	if s.tell && s.state == Open {
+		s.tell = false
+		out.Tells = s.outbox.due(s.desk.now, s.limits.TellPause, s.group.acked)
+	}
+	return out
+}
+
+// Wake returns when Tick is to be called at the latest.
+func (s *Shard) Wake() time.Time {
+	wake := s.desk.now.Add(time.Second)
+	for _, l := range s.lines() {
+		if !l.at.IsZero() && l.at.Before(wake) {
+			wake = l.at
+		}
+	}
+	for _, id := range s.loads.pause {
+		if at := s.loads.lines[id].at; at.Before(wake) {
+			wake = at
+		}
+	}
+	return wake
+}
+
+func (s *Shard) lines() []*line {
+	return []*line{&s.claim.line, &s.claim.write.line, &s.group.line, &s.checkpoint.line, &s.checkpoint.write.line}
+}
+
+// Tick lets time pass: what failed is asked again, tells are sent again or given up, silent
+// callers are forgotten.
+func (s *Shard) Tick(now time.Time) {
+	s.desk.now = now
+	if s.state == Dropped {
+		return
+	}
+	for _, l := range s.lines() {
+		l.tick(&s.desk)
+	}
+	s.loads.tick(s)
+	if s.state == Open {
+		s.tell = true
+		s.table.forget(now.Add(-s.limits.Silent))
+		if e := s.outbox.dead(now.Add(-s.limits.DeadAfter), s.group.acked); e != nil {
+			s.group.add(e, size(e))
+		}
+	}
+	s.next()
+}
+
+// Done takes the store's answer to a request. Answers to what is not asked any more are
+// passed over.
+func (s *Shard) Done(now time.Time, r Response) {
+	s.desk.now = now
+	if s.state == Dropped || r.ID == 0 {
+		return
+	}
+	switch r.ID {
+	case s.claim.line.id:
+		s.claim.done(s, r)
+	case s.claim.write.line.id:
+		s.claim.headDone(s, r)
+	case s.checkpoint.line.id:
+		s.checkpoint.done(s, r)
+	case s.checkpoint.write.line.id:
+		s.checkpoint.headDone(s, r)
+	case s.group.line.id:
+		s.appended(r)
+	default:
+		s.loads.done(s, r)
+	}
+	s.next()
+}
+
+// Admit decides on a command that came.
+func (s *Shard) Admit(now time.Time, c Command) Admission {
+	s.desk.now = now
+	if s.state != Open {
+		return Admission{Verdict: Closed}
+	}
+	if c.Number < c.Floor {
+		return Admission{Verdict: BelowFloor}
+	}
+	if k := s.table.sources[c.Source]; k != nil {
+		k.heard = now
+		s.table.raise(k, c.Floor)
+		if a := k.admit(c); a.Verdict != Run {
+			return a
+		}
+	}
+	if s.overloaded() {
+		return Admission{Verdict: Overloaded}
+	}
+	k := s.table.source(c.Source, now)
+	s.table.raise(k, c.Floor)
+	s.table.begin(k, c)
+	return Admission{Verdict: Run}
+}
+
+func (s *Shard) overloaded() bool {
+	l := s.limits
+	return s.tail.bytes+s.group.bytes >= refuseAt*l.TailBytes || s.tail.commits+len(s.group.pending) >= refuseAt*l.TailCommits ||
+		s.table.count+len(s.table.sources) >= l.Commands || s.table.bytes >= l.CommandBytes ||
+		s.outbox.count >= l.Tells || s.outbox.bytes >= l.TellBytes
+}
+
+// Discard ends a command whose turn committed nothing. Should it come again, it runs again.
+func (s *Shard) Discard(c Command) {
+	if k := s.table.sources[c.Source]; k != nil {
+		if a := k.ids[name{c.Number, c.Path}]; a != nil && a.running {
+			s.table.drop(k, name{c.Number, c.Path})
+		}
+	}
+}
+
+// Load activates an entity. If it reports false, the entity comes with the effects later.
+func (s *Shard) Load(now time.Time, id string) (Loaded, bool) {
+	s.desk.now = now
+	if s.state != Open {
+		return Loaded{}, false
+	}
+	e := s.tail.at(id)
+	e.active = true
+	if !e.loaded || e.bare {
+		s.loads.begin(s, id)
+		return Loaded{}, false
+	}
+	v := e.last
+	return Loaded{Entity: id, Found: v.number > 0 && !v.ended, State: v.state, Version: v.number}, true
+}
+
+// Rest ends what Load began: the driver does not have the entity any more.
+func (s *Shard) Rest(id string) {
+	e := s.tail.entities[id]
+	if e == nil {
+		return
+	}
+	e.active = false
+	if !e.dirty && e.ticket <= s.group.acked {
+		delete(s.tail.entities, id)
+	}
+}
+
+// A Turn is what a turn of an active entity changed.
+type Turn struct {
+	Entity string
+	// State is the entity's, encoded; nil is one without fields. It is not copied.
+	State []byte
+	// Ended: the entity ends, and has no state.
+	Ended bool
+	// Command is what the turn was for; nil: none that is sent again.
+	Command *Command
+	Reply   []byte
+	Tells   []Tell
+}
+
+// Commit ends a turn that changed something. What it tells others, and its answer, may leave
+// with the ticket. It fails with ErrTooLarge, and then the driver must restore the entity
+// by Load and Discard the command; or with ErrNotOpen.
+func (s *Shard) Commit(now time.Time, t Turn) (Ticket, error) {
+	s.desk.now = now
+	e := s.tail.entities[t.Entity]
+	if s.state != Open || e == nil || !e.loaded {
+		return 0, fmt.Errorf("commit: entity %q: %w", t.Entity, ErrNotOpen)
+	}
+	w := &wire.DurableCommit{
+		Entity: []byte(t.Entity), Version: e.last.number + 1, State: t.State, Ended: t.Ended, At: now.UnixMilli(),
+	}
+	if t.Ended {
+		w.State = nil
+	}
+	if c := t.Command; c != nil {
+		w.Command = &wire.DurableCommand{
+			Source: c.Source.wire(), Number: c.Number, Path: []byte(c.Path), Floor: c.Floor, Hash: c.Hash, Reply: t.Reply,
+		}
+	}
+	for _, tell := range t.Tells { // for its size
+		w.Tells = append(w.Tells, &wire.DurableTell{Log: tell.Target.Log, Shard: tell.Target.Shard, Number: 1 << 62, Body: tell.Body})
+	}
+	entry := &wire.DurableEntry{Kind: &wire.DurableEntry_Commit{Commit: w}}
+	if n := size(entry) + appendRoom; n > s.group.limit {
+		return 0, fmt.Errorf("commit: entity %q: %w: %d bytes, want at most %d", t.Entity, ErrTooLarge, n, s.group.limit)
+	}
+	w.Tells = s.outbox.number(t.Tells)
+	ticket := s.group.add(entry, size(entry))
+	e.commit(w, ticket)
+	s.outbox.put(w, ticket)
+	if w.Command != nil {
+		s.table.end(s.table.source(t.Command.Source, now), w.Command, ticket)
+	}
+	s.next()
+	return ticket, nil
+}
+
+// Observe ends a turn that changed nothing. Its answer may leave with the ticket. Leased
+// reports that the turn lease, read after the call came, holds: then what is committed is
+// known to be the entity's state. Otherwise an empty commit proves it.
+func (s *Shard) Observe(now time.Time, id string, leased bool) Ticket {
+	s.desk.now = now
+	if t := s.Seen(id); t > s.group.acked || leased || s.state != Open {
+		return t
+	}
+	if len(s.group.pending) > 0 {
+		return s.group.last // not sent yet: it proves the same
+	}
+	e := &wire.DurableEntry{Kind: &wire.DurableEntry_Empty{Empty: &wire.DurableEmpty{}}}
+	ticket := s.group.add(e, size(e))
+	s.next()
+	return ticket
+}
+
+// Seen returns the ticket of the entity's last commit, which a call that its next turn makes
+// must wait for.
+func (s *Shard) Seen(id string) Ticket {
+	if e := s.tail.entities[id]; e != nil {
+		return e.ticket
+	}
+	return 0
+}
+
+// Arrived says that a tell's receiver has committed it, or that it is below its floor there.
+func (s *Shard) Arrived(t Target, number uint64) { s.outbox.arrive(t, number) }
+
+// Checkpoint asks for a checkpoint: entities rest, the shard is to move, or the node has too
+// much in its logs' tails.
+func (s *Shard) Checkpoint(now time.Time) {
+	s.desk.now = now
+	s.checkpoint.wanted = true
+	s.next()
+}
+
+// Busy reports whether an append or a checkpoint is under way or to come.
+func (s *Shard) Busy() bool {
+	return s.state != Open || s.claim.step != stepNone || s.group.acked < s.group.last || len(s.group.queue) > 0 ||
+		s.checkpoint.active || s.checkpoint.wanted
+}
+
+// Advance appends something to an idle shard's log and moves its since there, for it holds
+// up the trimming of others.
+func (s *Shard) Advance(now time.Time) {
+	s.desk.now = now
+	if s.state != Open {
+		return
+	}
+	e := &wire.DurableEntry{Kind: &wire.DurableEntry_Empty{Empty: &wire.DurableEmpty{}}}
+	s.checkpoint.after = s.group.add(e, size(e))
+	s.next()
+}
+
+// next begins what can begin.
+func (s *Shard) next() {
+	if s.state == Open && s.claim.step == stepNone {
+		if len(s.group.pending) > 0 || len(s.group.queue) > 0 {
+			if e := s.outbox.acknowledgements(); e != nil {
+				s.group.add(e, size(e))
+			}
+			s.group.next(&s.desk, s)
+		}
+		s.checkpoint.next(s)
+	}
+	if invariant.Enabled {
+		if err := s.Check(); err != nil {
+			invariant.Failf("durable shard: %v", err)
+		}
+	}
+}
+
+// appended takes the answer to an append.
+func (s *Shard) appended(r Response) {
+	if !s.group.line.settled(&s.desk, r) {
+		return
+	}
+	s.group.line.close()
+	switch r.Outcome {
+	case OK:
+		s.acknowledged(r.Position)
+	case TooLarge:
+		if !s.group.uncut() {
+			s.broken(refused("log", r))
+		}
+	default: // the log ends elsewhere: another's claim, or one of this home's that came late
+		s.claim.begin(s, false)
+	}
+}
+
+// acknowledged notes that the first append of the queue is in the log.
+func (s *Shard) acknowledged(p store.Position) {
+	b := s.group.acknowledge(p)
+	s.tail.ack(b)
+	for _, e := range b.entries {
+		s.outbox.settle(e.GetAcknowledged())
+		for _, t := range s.outbox.settle(e.GetDead()) {
+			s.out.Events = append(s.out.Events, Event{Kind: DeadLetter, Tell: t})
+		}
+	}
+	s.tell = true
+}
+
+// claimed ends a claim at p. The home's own appends stand up to the counter stands.
+func (s *Shard) claimed(p store.Position, stands uint64) {
+	if s.state == Claiming {
+		s.group.position = p
+		s.state, s.tell = Open, true
+		s.out.Events = append(s.out.Events, Event{Kind: Opened, Position: p})
+		return
+	}
+	for len(s.group.queue) > 0 && s.group.queue[0].counter <= stands {
+		s.acknowledged(p)
+	}
+	lost := s.tail.missing(stands)
+	s.group.resend(lost)
+	s.group.position = p
+	s.out.Events = append(s.out.Events, Event{Kind: Reclaimed, Position: p})
+	if len(lost) > 0 {
+		s.out.Events = append(s.out.Events, Event{Kind: Resent, N: len(lost)})
+	}
+}
+
+// ours reports whether a head that was read is this home's. If it is not, and not a stale
+// one, the shard is dropped.
+func (s *Shard) ours(stored store.Head) bool {
+	h, err := readHead(stored)
+	if err != nil {
+		s.broken(err)
+		return false
+	}
+	if h.beyond(s.config) {
+		s.outgrown(h.value.GetEpoch())
+	}
+	return h.mine(s.config)
+}
+
+// outgrown drops the shard, for another epoch was met.
+func (s *Shard) outgrown(epoch uint64) { s.drop(Event{Kind: Ended, Epoch: epoch}) }
+
+// broken drops the shard, for it cannot be had.
+func (s *Shard) broken(err error) { s.drop(Event{Kind: Ended, Err: err}) }
+
+// refused is the error of a write that the store does not take.
+func refused(what string, r Response) error {
+	if r.Err != nil {
+		return fmt.Errorf("%s: %w", what, r.Err)
+	}
+	return fmt.Errorf("%s: %w", what, store.ErrTooLarge)
+}
+
+// Drop ends the shard: it goes elsewhere, or the process ends.
+func (s *Shard) Drop() {
+	if s.state != Dropped {
+		s.drop(Event{Kind: Ended})
+	}
+}
+
+func (s *Shard) drop(e Event) {
+	if s.state == Dropped {
+		return
+	}
+	s.state = Dropped
+	s.desk.out = nil
+	for _, l := range s.lines() {
+		l.close()
+	}
+	s.loads = loads{asked: map[uint64]string{}, lines: map[string]*line{}}
+	s.out = Effects{Events: append(s.out.Events, e)}
+}
+
+// Check returns the first invariant that is broken, or nil.
+func (s *Shard) Check() error {
+	if s.state != Open && (s.group.last > 0 || !s.group.line.idle()) && s.state == Claiming {
+		return errors.New("invariant 1: something is appended before the shard is open")
+	}
+	if s.checkpoint.active && !s.head.mine(s.config) {
+		return errors.New("invariant 2: a checkpoint under another's head")
+	}
+	if s.state == Dropped {
+		for _, l := range s.lines() {
+			if !l.idle() {
+				return errors.New("invariant 3: a dropped shard asks for something")
+			}
+		}
+		return nil
+	}
+	return errors.Join(s.group.check(s.state == Open), s.tail.check(), s.table.check(), s.outbox.check(), s.loads.check())
+}

@@ -1,0 +1,121 @@
+package durable
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/store"
+)
+
+// A tail is what the log has and records may not: the entities of its commits, and the
+// home's own appends, which it appends again should a server have lost them.
+//
+// Invariants:
+//  1. bytes and commits are the sums of what the batches have.
+//  2. Positions of batches do not fall.
+//  3. An entity's acknowledged version is at most its last one.
+//  4. An entity that is neither active nor dirty nor has a commit under way is not kept.
+type tail struct {
+	entities map[string]*entity
+	batches  []batch // those that were read from the log are without entries
+	bytes    int
+	commits  int
+}
+
+// at returns the entity, which is made if it is not there.
+func (t *tail) at(id string) *entity {
+	e := t.entities[id]
+	if e == nil {
+		e = &entity{id: id}
+		t.entities[id] = e
+	}
+	return e
+}
+
+// add notes an append that is in the log.
+func (t *tail) add(b batch) {
+	t.batches = append(t.batches, b)
+	t.bytes += b.bytes
+	t.commits += b.commits
+}
+
+// recover notes an append that was read from the log, and the commits in it.
+func (t *tail) recover(a *wire.DurableAppend, p store.Position, bytes int) {
+	for _, e := range a.GetEntries() {
+		if c := e.GetCommit(); c != nil {
+			t.at(string(c.GetEntity())).recover(c)
+		}
+	}
+	t.add(batch{counter: a.GetCounter(), commits: len(a.GetEntries()), bytes: bytes, position: p})
+}
+
+// ack notes that the batch is in the log.
+func (t *tail) ack(b batch) {
+	for _, e := range b.entries {
+		if c := e.GetCommit(); c != nil {
+			t.at(string(c.GetEntity())).ack(c)
+		}
+	}
+	t.add(b)
+}
+
+// missing takes out the home's own appends above a counter, which the log has lost.
+func (t *tail) missing(counter uint64) (lost []batch) {
+	kept := t.batches[:0]
+	for _, b := range t.batches {
+		if !b.own || b.counter <= counter {
+			kept = append(kept, b)
+			continue
+		}
+		lost = append(lost, b)
+		t.bytes -= b.bytes
+		t.commits -= b.commits
+	}
+	t.batches = kept
+	return lost
+}
+
+// dirty returns the entities that a checkpoint is to write, in the order of their ids.
+func (t *tail) dirty() (all []*entity) {
+	for _, id := range slices.Sorted(maps.Keys(t.entities)) {
+		if e := t.entities[id]; e.dirty {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// saved drops what a checkpoint has made superfluous: what stands before since, and the
+// entities that rest in their records. It returns how many batches went.
+func (t *tail) saved(since store.Position, acked Ticket) (gone int) {
+	for gone < len(t.batches) && t.batches[gone].position < since {
+		t.bytes -= t.batches[gone].bytes
+		t.commits -= t.batches[gone].commits
+		gone++
+	}
+	t.batches = slices.Clone(t.batches[gone:])
+	//arch:order-free each entity is judged by itself
+	maps.DeleteFunc(t.entities, func(_ string, e *entity) bool { return e.saved(acked) })
+	return gone
+}
+
+func (t *tail) check() error {
+	bytes, commits := 0, 0
+	for i, b := range t.batches {
+		bytes, commits = bytes+b.bytes, commits+b.commits
+		if i > 0 && b.position < t.batches[i-1].position {
+			return fmt.Errorf("invariant 2 of the tail: position %d behind %d", b.position, t.batches[i-1].position)
+		}
+	}
+	if bytes != t.bytes || commits != t.commits {
+		return fmt.Errorf("invariant 1 of the tail: %d bytes and %d commits, counted %d and %d", t.bytes, t.commits, bytes, commits)
+	}
+	for _, id := range slices.Sorted(maps.Keys(t.entities)) {
+		if e := t.entities[id]; e.loaded && e.last.number < e.acked.number && !e.last.ended {
+			return fmt.Errorf("invariant 3 of the tail: %q is at version %d, acknowledged %d", id, e.last.number, e.acked.number)
+		}
+	}
+	return nil
+}

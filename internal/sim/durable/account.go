@@ -1,0 +1,239 @@
+package durable
+
+import (
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/durable"
+)
+
+// An account is an entity at a home.
+type account struct {
+	t       *tenure
+	id      string
+	loaded  bool
+	busy    bool
+	balance int64
+	version uint64
+	mailbox []*call
+	rests   int
+}
+
+func (t *tenure) account(id string) *account {
+	a := t.accounts[id]
+	if a == nil {
+		a = &account{t: t, id: id}
+		t.accounts[id] = a
+		a.load()
+	}
+	return a
+}
+
+func (a *account) load() {
+	a.loaded = false
+	if l, ok := a.t.core.Load(a.t.home.r.w.clock(), a.id); ok {
+		a.take(l)
+	}
+}
+
+// loaded gives an account its state.
+func (t *tenure) loaded(l durable.Loaded) {
+	if l.Err != nil {
+		t.home.r.w.fail("%v", l.Err)
+	}
+	if a := t.accounts[l.Entity]; a != nil {
+		a.take(l)
+		a.next()
+	}
+}
+
+func (a *account) take(l durable.Loaded) {
+	a.loaded, a.version, a.balance = true, l.Version, 0
+	if l.Found {
+		a.balance = balanceOf(l.State)
+	}
+}
+
+func (a *account) enqueue(c *call) {
+	a.mailbox = append(a.mailbox, c)
+	a.next()
+}
+
+// alive reports whether the account is still at its home.
+func (a *account) alive() bool {
+	return a.t.core.State() == durable.Open && a.t.accounts[a.id] == a
+}
+
+// next begins the next turn.
+func (a *account) next() {
+	if !a.loaded || a.busy || !a.alive() {
+		return
+	}
+	r := a.t.home.r
+	if len(a.mailbox) == 0 {
+		a.rests++
+		now := a.rests
+		a.t.home.later(r.w.between(0, r.plan.rest), func() {
+			if a.rests == now && !a.busy && len(a.mailbox) == 0 && a.alive() {
+				delete(a.t.accounts, a.id)
+				a.t.core.Rest(a.id)
+				if r.w.chance(r.plan.checkpoints) {
+					a.t.core.Checkpoint(r.w.clock())
+				}
+				a.t.step()
+			}
+		})
+		return
+	}
+	a.rests++
+	c := a.mailbox[0]
+	a.mailbox = a.mailbox[1:]
+	a.busy = true
+	a.t.home.later(r.w.between(0, 2*time.Millisecond), func() {
+		if a.alive() {
+			a.turn(c)
+		}
+	})
+}
+
+func (a *account) turn(c *call) {
+	switch c.method {
+	case end:
+		a.commit(c, 0, nil)
+	case get:
+		a.observe(c, false)
+	case fail:
+		a.observe(c, true)
+	case transfer:
+		a.transfer(c)
+	case send:
+		a.send(c)
+	default:
+		a.commit(c, c.amount, nil)
+	}
+}
+
+// observe ends a turn that changed nothing.
+func (a *account) observe(c *call, failed bool) {
+	h, r := a.t.home, a.t.home.r
+	if r.w.now < h.leased {
+		r.counts.Leased++
+	}
+	ticket := a.t.core.Observe(r.w.clock(), a.id, r.w.now < h.leased)
+	res := result{balance: a.balance, version: a.version, failed: failed}
+	a.t.wait(ticket, func() { c.answer(answer{durable.Run, a.t.leaves(a.id, res)}) })
+	a.t.core.Discard(c.command)
+	a.end()
+}
+
+// commit ends a turn that changed something.
+func (a *account) commit(c *call, change int64, tells []durable.Tell) {
+	t, r := a.t, a.t.home.r
+	res := result{balance: a.balance + change, version: a.version + 1, ended: c.method == end}
+	if res.ended {
+		res.balance = 0
+	}
+	state := binary.AppendVarint(nil, res.balance)
+	state = append(state, make([]byte, r.padding())...)
+	ticket, err := t.core.Commit(r.w.clock(), durable.Turn{
+		Entity: a.id, State: state, Ended: res.ended, Command: &c.command, Reply: res.encode(), Tells: tells,
+	})
+	switch {
+	case errors.Is(err, durable.ErrTooLarge):
+		r.counts.TooLarge++
+		t.core.Discard(c.command)
+		seen := result{balance: a.balance, version: a.version, failed: true}
+		t.wait(t.core.Seen(a.id), func() { c.answer(answer{durable.Run, t.leaves(a.id, seen)}) })
+		a.load()
+	case err != nil:
+		r.w.fail("%v", err)
+	default:
+		a.balance, a.version = res.balance, res.version
+		t.wait(ticket, func() {
+			seen := t.leaves(a.id, res)
+			if _, there := r.judge.applied[commandKeyOf(c.command)]; !there && c.command.Source.Incarnation != 0 {
+				r.w.fail("invariant 4: an answer to %s leaves, which is not in the log", commandKeyOf(c.command))
+			}
+			c.answer(answer{durable.Run, seen})
+		})
+		if r.w.chance(r.plan.panics) { // the activation is dropped
+			r.counts.Panics++
+			a.load()
+		}
+	}
+	a.end()
+}
+
+func (a *account) end() {
+	a.busy = false
+	a.next()
+	a.t.step()
+}
+
+// target is where a turn sends money: it depends on the balance, so that a turn that runs
+// again may branch elsewhere.
+func (a *account) target(c *call) string {
+	if a.balance%3 == 0 {
+		return c.other
+	}
+	return a.t.home.r.accountAfter(c.other, a.id)
+}
+
+// transfer asks another account to add the amount, and then takes it.
+func (a *account) transfer(c *call) {
+	t, r := a.t, a.t.home.r
+	if len(c.command.Path) > 0 {
+		a.commit(c, c.amount, nil)
+		return
+	}
+	var calls durable.Calls
+	n := &call{entity: a.target(c), method: add, amount: c.amount + a.balance%2}
+	n.command = durable.Command{
+		Source: c.command.Source, Number: c.command.Number, Floor: c.command.Floor,
+		Path: calls.Path(c.command.Path, n.entity, "add"),
+	}
+	n.command.Hash = n.hash()
+	seen := result{balance: a.balance, version: a.version}
+	over := false
+	finish := func(f func()) {
+		if !over && a.alive() {
+			over = true
+			f()
+		}
+	}
+	giveUp := func() { // the caller asks again
+		t.core.Discard(c.command)
+		a.end()
+	}
+	var try func()
+	try = func() {
+		if over || !a.alive() {
+			return
+		}
+		t.leaves(a.id, seen)
+		r.counts.Nested++
+		r.send(t.home, n, func(got answer) {
+			switch {
+			case ran(got.verdict):
+				finish(func() { a.commit(c, -n.amount, nil) })
+			case got.verdict == durable.Mismatch:
+				r.counts.Mismatches++
+				finish(func() { a.observe(c, true) })
+			case got.verdict == durable.BelowFloor:
+				finish(giveUp)
+			}
+		})
+		t.home.later(r.w.between(200*time.Millisecond, 600*time.Millisecond), try)
+	}
+	t.wait(t.core.Seen(a.id), try)
+	t.home.later(3*time.Second, func() { finish(giveUp) })
+}
+
+// send tells another account to add the amount, and takes it.
+func (a *account) send(c *call) {
+	to := a.target(c)
+	a.commit(c, -c.amount, []durable.Tell{{
+		Target: durable.Target{Log: logName, Shard: uint32(a.t.home.r.shardOf(to))}, Body: body(to, c.amount),
+	}})
+}

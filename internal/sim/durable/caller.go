@@ -1,0 +1,126 @@
+package durable
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/internal/durable"
+)
+
+// A caller is a process that calls accounts. It sends a command again until it is
+// answered, or it has lost patience.
+type caller struct {
+	r           *run
+	incarnation uint64
+	number      uint64
+	open        map[uint64]bool
+}
+
+// An Operation is one that a caller did, for a check of the history.
+type Operation struct {
+	Caller   int
+	Account  string
+	Change   int64 // that the call asked for; with Nested it may have come to be another
+	Nested   bool
+	Read     bool
+	Call     time.Duration
+	Return   time.Duration
+	Answered bool // otherwise it may have run, or run later
+	Failed   bool // it changed nothing
+	Balance  int64
+	Version  uint64
+}
+
+func (r *run) newCaller() *caller {
+	c := &caller{r: r, incarnation: r.w.random.Uint64() | 1, open: map[uint64]bool{}}
+	r.callers = append(r.callers, c)
+	return c
+}
+
+// floor is the lowest number that is not finished.
+func (c *caller) floor() uint64 {
+	for n := uint64(1); n <= c.number; n++ {
+		if c.open[n] {
+			return n
+		}
+	}
+	return c.number + 1
+}
+
+// act calls, and calls again when that is done, until the run ends.
+func (c *caller) act(index int) {
+	r := c.r
+	if r.calm {
+		return
+	}
+	next := func(Operation) {
+		r.w.after(r.w.between(0, r.plan.think), func() { c.act(index) })
+	}
+	in := call{entity: r.anyAccount(), amount: 1 + r.w.random.Int64N(1<<20)}
+	switch n := r.w.random.IntN(100); {
+	case n < 45:
+		in.method = add
+	case n < 65:
+		in.method, in.amount = get, 0
+	case n < 80:
+		in.method, in.other = transfer, r.accountAfter(r.anyAccount(), in.entity)
+	case n < 96:
+		in.method, in.other = send, r.accountAfter(r.anyAccount(), in.entity)
+	case n < 98:
+		in.method, in.amount = end, 0
+	default:
+		in.method, in.amount = fail, 0
+	}
+	c.call(index, in, r.between(2*time.Second, 20*time.Second), next)
+}
+
+// call does one operation, and notes it.
+func (c *caller) call(index int, in call, patience time.Duration, done func(Operation)) {
+	r := c.r
+	c.number++
+	number := c.number
+	c.open[number] = true
+	in.command = durable.Command{Source: durable.Source{Incarnation: c.incarnation}, Number: number}
+	in.command.Hash = in.hash()
+	op := Operation{Caller: index, Account: in.entity, Change: in.amount, Call: r.w.now, Read: in.method == get || in.method == fail, Nested: in.method == transfer}
+	if in.method == send {
+		op.Change = -in.amount
+	}
+	over := false
+	finish := func() {
+		over = true
+		delete(c.open, number)
+		op.Return = r.w.now
+		r.history = append(r.history, op)
+		done(op)
+	}
+	in.answer = nil
+	var try func()
+	try = func() {
+		if over {
+			return
+		}
+		n := in
+		n.command.Floor = c.floor()
+		r.send(nil, &n, func(a answer) {
+			if over {
+				return
+			}
+			switch {
+			case ran(a.verdict):
+				op.Answered, op.Balance, op.Version, op.Failed = true, a.result.balance, a.result.version, a.result.failed
+				r.counts.Answered++
+				finish()
+			case a.verdict == durable.BelowFloor, a.verdict == durable.Mismatch:
+				r.w.fail("command %d of caller %d: verdict %d, though it is not finished", number, index, a.verdict)
+			}
+		})
+		r.w.after(r.w.between(100*time.Millisecond, 500*time.Millisecond), try)
+	}
+	try()
+	r.w.after(patience, func() {
+		if !over {
+			r.counts.Unknown++
+			finish()
+		}
+	})
+}

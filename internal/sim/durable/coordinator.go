@@ -1,0 +1,212 @@
+package durable
+
+import (
+	"slices"
+	"time"
+)
+
+// A coordinator says who has which shard. Its epochs may fall, when its term record is
+// lost; it may take the living for dead, and change its mind during a move.
+type coordinator struct {
+	r      *run
+	epoch  uint64
+	places map[int]*place
+	known  []*home // who was ever heard
+	heard  map[*home]time.Duration
+	leased map[*home]time.Duration // until when a home may answer reads by itself
+	gone   map[*home]bool          // taken for dead
+	mute   time.Duration           // until when it does nothing: it starts again
+}
+
+// place is where a shard is.
+type place struct {
+	home  *home
+	epoch uint64
+	to    *home // it moves there once home has given it up; nil: it stays
+}
+
+// held is a shard that a home has.
+type held struct {
+	shard int
+	epoch uint64
+}
+
+const (
+	leaseTime = 800 * time.Millisecond
+	deadAfter = 1500 * time.Millisecond
+)
+
+func newCoordinator(r *run) *coordinator {
+	c := &coordinator{
+		r: r, places: map[int]*place{}, heard: map[*home]time.Duration{},
+		leased: map[*home]time.Duration{}, gone: map[*home]bool{},
+	}
+	c.tick()
+	return c
+}
+
+// hear takes what a home says of itself.
+func (c *coordinator) hear(h *home, report []held, met, handed map[int]uint64) {
+	if c.r.w.now < c.mute {
+		return
+	}
+	c.heard[h] = c.r.w.now
+	if !slices.Contains(c.known, h) {
+		c.known = append(c.known, h)
+	}
+	delete(c.gone, h)
+	moves := false
+	has := map[int]uint64{}
+	for _, s := range report {
+		has[s.shard] = s.epoch
+	}
+	for _, shard := range c.r.shards() {
+		p := c.places[shard]
+		seen := max(met[shard], has[shard])
+		if !c.r.plan.without.lostTerm {
+			c.epoch = max(c.epoch, seen)
+		}
+		if p == nil {
+			continue
+		}
+		_, holds := has[shard]
+		switch {
+		case p.home != h:
+			if epoch := has[shard]; holds {
+				c.r.message(func() { h.do(func() { h.leave(shard, epoch) }) })
+			}
+		case p.to != nil:
+			moves = true
+			if !holds && handed[shard] >= p.epoch {
+				c.give(shard, p.to)
+			} else {
+				epoch := p.epoch
+				c.r.message(func() { h.do(func() { h.leave(shard, epoch) }) })
+			}
+		case met[shard] >= p.epoch && !c.r.plan.without.lostTerm:
+			c.give(shard, h)
+		case has[shard] > p.epoch:
+			c.give(shard, h)
+		case has[shard] < p.epoch && handed[shard] >= p.epoch && met[shard] < p.epoch:
+			c.give(shard, h) // it gave it up when it was taken for another's
+		case has[shard] < p.epoch:
+			c.assign(shard, p)
+		}
+	}
+	if until := c.r.w.now + leaseTime; !moves {
+		c.leased[h] = until
+		c.r.message(func() {
+			h.do(func() {
+				if until > h.leased {
+					h.leased = until
+				}
+			})
+		})
+	}
+}
+
+// give gives a shard to a home under a new epoch.
+func (c *coordinator) give(shard int, to *home) {
+	c.epoch++
+	c.places[shard] = &place{home: to, epoch: c.epoch}
+	c.assign(shard, c.places[shard])
+}
+
+func (c *coordinator) assign(shard int, p *place) {
+	h, epoch := p.home, p.epoch
+	c.r.message(func() { h.do(func() { h.assign(shard, epoch) }) })
+}
+
+// tick gives what nobody has, and takes from the dead once their leases have ended.
+func (c *coordinator) tick() {
+	c.r.w.after(50*time.Millisecond, c.tick)
+	if c.r.w.now < c.mute {
+		return
+	}
+	for _, h := range c.known {
+		if at, ok := c.heard[h]; ok && c.r.w.now-at > deadAfter {
+			c.gone[h] = true
+		}
+	}
+	for _, shard := range c.r.shards() {
+		p := c.places[shard]
+		switch {
+		case p == nil || c.gone[p.home]:
+			if p != nil && c.r.w.now < c.leased[p.home] {
+				continue
+			}
+			if to := c.choose(nil); to != nil {
+				c.give(shard, to)
+			}
+		case p.to != nil && c.gone[p.to]:
+			p.to = nil
+			c.give(shard, p.home)
+		}
+	}
+}
+
+// choose returns a home that is heard of, other than one.
+func (c *coordinator) choose(not *home) *home {
+	var all []*home
+	for _, h := range c.r.homes {
+		if _, ok := c.heard[h]; ok && !c.gone[h] && h != not {
+			all = append(all, h)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return all[c.r.w.random.IntN(len(all))]
+}
+
+// move begins a planned move.
+func (c *coordinator) move(shard int) {
+	p := c.places[shard]
+	if p == nil || p.to != nil || c.gone[p.home] {
+		return
+	}
+	if p.to = c.choose(p.home); p.to != nil {
+		c.r.w.trace("%d moves from %s to %s", shard, p.home.name, p.to.name)
+	}
+}
+
+// cancel changes its mind: the shard goes back to where it was, from wherever it is now.
+func (c *coordinator) cancel(shard int, back *home) {
+	p := c.places[shard]
+	if p == nil || c.gone[back] || c.r.w.now < c.leased[p.home] && p.home != back {
+		return
+	}
+	c.r.w.trace("%d goes back to %s", shard, back.name)
+	c.give(shard, back)
+}
+
+// forget loses the term record: what it knows comes from the homes, and epochs begin lower.
+func (c *coordinator) forget() {
+	c.epoch -= min(c.epoch, uint64(c.r.w.random.IntN(20)))
+	c.r.w.trace("the coordinator starts again at epoch %d", c.epoch)
+	until := c.r.w.now + leaseTime
+	for _, t := range c.leased {
+		until = max(until, t)
+	}
+	c.mute = until
+	clear(c.places)
+	clear(c.heard)
+	clear(c.gone)
+}
+
+// homeOf returns who has the shard, as far as the coordinator knows.
+func (c *coordinator) homeOf(shard int) *home {
+	if p := c.places[shard]; p != nil {
+		return p.home
+	}
+	return nil
+}
+
+// shards are the numbers of all shards.
+func (r *run) shards() []int {
+	all := make([]int, r.plan.shards)
+	for i := range all {
+		all[i] = i
+	}
+	return slices.Clip(all)
+}

@@ -1,0 +1,25 @@
+// Package durable runs the core of durable shards, internal/durable, over a faulty
+// store in virtual time: several homes that drive it, a coordinator that may be
+// wrong, callers that send a command again until it is answered, and faults:
+// crashes, pauses, partitions, moves that are cancelled, term records that are
+// lost, a store that is slow, unavailable, restarted, that loses answers and reads
+// what is stale. One seed is one run.
+//
+// A judge sees everything that the store applies and everything that leaves a
+// home. It has its own reading of the log, and tests after every step:
+//
+//  1. Appends that count belong to claims of growing epochs; nothing is appended
+//     under a claim that is not the highest.
+//  2. What counts can be recovered: from the log from the head's since on, or from
+//     a record.
+//  3. Versions of an entity grow by one, in records too, and what a record has is
+//     what was committed; a command is applied once.
+//  4. Nothing leaves a home before the log has what it saw.
+//  5. No record changes but by who wrote the head.
+//  6. What the core keeps is bounded; after the last fault every entity answers,
+//     and every tell has arrived once, within a stated time.
+//
+// The history of each entity is linearizable: who called after another had been
+// answered sees at least what that one saw. internal/linear gives the histories of
+// some seeds to porcupine as well.
+package durable

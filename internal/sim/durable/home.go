@@ -1,0 +1,306 @@
+package durable
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/durable"
+)
+
+// A home is a process that has shards. It drives the cores as package shard does.
+type home struct {
+	r           *run
+	name        string
+	incarnation uint64
+	dead        bool
+	frozen      bool
+	backlog     []func() // what came while it was frozen
+	cutStore    bool     // from the store
+	cutCluster  bool     // from the coordinator, callers and other homes
+	leased      time.Duration
+	tenures     map[int]*tenure
+	used        map[[2]uint64]bool // shard and epoch
+	met         map[int]uint64     // epochs that were met in the store
+	handed      map[int]uint64     // epochs that were given up here
+}
+
+// A tenure is a shard at a home.
+type tenure struct {
+	home     *home
+	shard    int
+	epoch    uint64
+	core     *durable.Shard
+	accounts map[string]*account
+	waits    []wait // for tickets, in no order
+	durable  durable.Ticket
+	leaving  bool // when all is in records, the shard is given up
+	woken    time.Duration
+}
+
+type wait struct {
+	ticket durable.Ticket
+	do     func()
+}
+
+func (r *run) newHome() *home {
+	r.named++
+	h := &home{
+		r: r, name: fmt.Sprintf("h%d", r.named), incarnation: r.w.random.Uint64() | 1,
+		tenures: map[int]*tenure{}, used: map[[2]uint64]bool{}, met: map[int]uint64{}, handed: map[int]uint64{},
+	}
+	r.homes = append(r.homes, h)
+	h.beat()
+	return h
+}
+
+// do runs f in the process: now, or when it goes on, or never.
+func (h *home) do(f func()) {
+	switch {
+	case h.dead:
+	case h.frozen:
+		h.backlog = append(h.backlog, f)
+	default:
+		f()
+	}
+}
+
+// later runs f in the process after a while.
+func (h *home) later(d time.Duration, f func()) { h.r.w.after(d, func() { h.do(f) }) }
+
+func (h *home) thaw() {
+	h.frozen = false
+	all := h.backlog
+	h.backlog = nil
+	for _, f := range all {
+		h.do(f)
+	}
+}
+
+// beat tells the coordinator what the home has, now and then.
+func (h *home) beat() {
+	if !h.cutCluster {
+		var report []held
+		for _, shard := range h.r.shards() {
+			if t := h.tenures[shard]; t != nil {
+				report = append(report, held{shard, t.epoch})
+			}
+		}
+		met, handed := copyOf(h.met), copyOf(h.handed)
+		h.r.message(func() { h.r.coordinator.hear(h, report, met, handed) })
+	}
+	h.later(100*time.Millisecond, h.beat)
+}
+
+func copyOf(m map[int]uint64) map[int]uint64 {
+	c := map[int]uint64{}
+	for k, v := range m {
+		c[k] = v
+	}
+	return c
+}
+
+// assign is the coordinator's word that the home has a shard.
+func (h *home) assign(shard int, epoch uint64) {
+	if t := h.tenures[shard]; t != nil {
+		if t.epoch >= epoch {
+			return
+		}
+		t.drop()
+	}
+	if key := [2]uint64{uint64(shard), epoch}; h.used[key] {
+		h.met[shard] = max(h.met[shard], epoch)
+		return
+	}
+	h.used[[2]uint64{uint64(shard), epoch}] = true
+	t := &tenure{home: h, shard: shard, epoch: epoch, accounts: map[string]*account{}}
+	h.tenures[shard] = t
+	t.core = durable.New(h.r.w.clock(), durable.Config{Epoch: epoch, Node: h.name, Incarnation: h.incarnation, Limits: h.r.plan.limits})
+	h.r.w.trace("%s claims %d under %d", h.name, shard, epoch)
+	t.step()
+}
+
+// leave is the coordinator's word that the shard goes elsewhere.
+func (h *home) leave(shard int, epoch uint64) {
+	if t := h.tenures[shard]; t != nil && t.epoch <= epoch {
+		t.leaving = true
+		t.core.Checkpoint(h.r.w.clock())
+		t.step()
+		h.later(time.Second, func() { // it does not wait for ever
+			if h.tenures[shard] == t {
+				t.drop()
+			}
+		})
+	} else if t == nil {
+		h.handed[shard] = max(h.handed[shard], epoch)
+	}
+}
+
+func (t *tenure) drop() {
+	t.core.Drop()
+	t.home.handed[t.shard] = max(t.home.handed[t.shard], t.epoch)
+	t.step()
+}
+
+// step does what the core says.
+func (t *tenure) step() {
+	h, r := t.home, t.home.r
+	if err := t.core.Check(); err != nil {
+		r.w.fail("%s, shard %d: %v", h.name, t.shard, err)
+	}
+	out := t.core.Take()
+	for _, q := range out.Requests {
+		r.server.ask(h, t.shard, q, func(a durable.Response) {
+			h.do(func() {
+				t.core.Done(r.w.clock(), a)
+				t.step()
+			})
+		})
+	}
+	for _, e := range out.Events {
+		t.event(e)
+	}
+	for _, tell := range out.Tells {
+		t.tell(tell)
+	}
+	for _, l := range out.Loaded {
+		t.loaded(l)
+	}
+	if t.core.State() == durable.Dropped {
+		if h.tenures[t.shard] == t {
+			delete(h.tenures, t.shard)
+		}
+		return
+	}
+	if out.Durable > t.durable {
+		t.durable = out.Durable
+		t.release()
+	}
+	if t.leaving && !t.core.Busy() {
+		t.drop()
+		return
+	}
+	t.wake()
+}
+
+// wake has the core ticked in time.
+func (t *tenure) wake() {
+	r := t.home.r
+	at := r.w.now + max(t.core.Wake().Sub(r.w.clock()), 0)
+	if t.woken > r.w.now && t.woken <= at {
+		return
+	}
+	t.woken = at
+	t.home.later(at-r.w.now, func() {
+		if t.woken == at && t.core.State() != durable.Dropped {
+			t.woken = 0
+			t.core.Tick(r.w.clock())
+			t.step()
+		}
+	})
+}
+
+func (t *tenure) event(e durable.Event) {
+	r := t.home.r
+	r.w.trace("%s/%d event %d position %d epoch %d n %d %v", t.home.name, t.shard, e.Kind, e.Position, e.Epoch, e.N, e.Err)
+	r.counts.event(e)
+	switch e.Kind {
+	case durable.Ended:
+		if e.Err != nil {
+			r.w.fail("%s: shard %d ended: %v", t.home.name, t.shard, e.Err)
+		}
+		if e.Epoch > 0 {
+			t.home.met[t.shard] = max(t.home.met[t.shard], e.Epoch)
+		}
+	case durable.Opened:
+		r.w.trace("%s has %d under %d", t.home.name, t.shard, t.epoch)
+	default:
+	}
+}
+
+// wait does something once a ticket is durable.
+func (t *tenure) wait(ticket durable.Ticket, do func()) {
+	if ticket <= t.durable {
+		do()
+		return
+	}
+	t.waits = append(t.waits, wait{ticket, do})
+}
+
+func (t *tenure) release() {
+	var due []wait
+	t.waits = slices.DeleteFunc(t.waits, func(w wait) bool {
+		if w.ticket <= t.durable {
+			due = append(due, w)
+			return true
+		}
+		return false
+	})
+	for _, w := range due {
+		w.do()
+	}
+}
+
+// tell sends a tell to whoever has its target.
+func (t *tenure) tell(tell durable.Tell) {
+	h, r := t.home, t.home.r
+	entity, amount := readBody(tell.Body)
+	if _, there := r.judge.shards[t.shard].tells[tellKey(t.shard, tell.Target.Shard, tell.Number)]; !there {
+		r.w.fail("invariant 4: a tell leaves before its commit")
+	}
+	c := &call{entity: entity, method: add, amount: amount, command: durable.Command{
+		Source: durable.Source{Log: logName, Shard: uint32(t.shard)}, Number: tell.Number, Floor: tell.Floor,
+	}}
+	c.command.Hash = c.hash()
+	r.counts.Tells++
+	r.send(h, c, func(a answer) {
+		if a.verdict == durable.Mismatch {
+			r.w.fail("tell %d of shard %d to %s: another command has its id", tell.Number, t.shard, entity)
+		}
+		if ran(a.verdict) && a.result.failed { // it came, and its turn could not be committed
+			r.judge.shards[t.shard].tells[tellKey(t.shard, tell.Target.Shard, tell.Number)] = true
+		}
+		if ran(a.verdict) || a.verdict == durable.BelowFloor {
+			t.core.Arrived(tell.Target, tell.Number)
+			t.step()
+		}
+	})
+}
+
+func ran(v durable.Verdict) bool { return v == durable.Run || v == durable.Replay }
+
+// receive takes a call that came.
+func (h *home) receive(c *call) {
+	r := h.r
+	shard := r.shardOf(c.entity)
+	t := h.tenures[shard]
+	if t == nil || t.leaving {
+		c.answer(answer{verdict: durable.Closed})
+		return
+	}
+	a := t.core.Admit(r.w.clock(), c.command)
+	r.counts.verdict(a.Verdict)
+	switch a.Verdict {
+	case durable.Run:
+		t.account(c.entity).enqueue(c)
+	case durable.Replay:
+		t.wait(a.Ticket, func() {
+			c.answer(answer{durable.Replay, t.leaves(c.entity, decodeResult(a.Reply))})
+		})
+	case durable.Running: // its caller asks again
+	default:
+		c.answer(answer{verdict: a.Verdict})
+	}
+	t.step()
+}
+
+// leaves has the judge test what an answer saw. The version that callers are told is how
+// many commits the entity has had.
+func (t *tenure) leaves(entity string, r result) result {
+	n, err := t.home.r.judge.ordinal(t.shard, entity, r)
+	if err != nil {
+		t.home.r.w.fail("%s: %v", t.home.name, err)
+	}
+	r.version = n
+	return r
+}

@@ -1,0 +1,84 @@
+package durable
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+
+	"github.com/shardgen/shardgen/internal/durable"
+)
+
+// What entities are asked to do. An entity is an account.
+type method uint8
+
+const (
+	add      method = iota + 1 // n to the balance
+	get                        // the balance
+	transfer                   // take n, and ask another account to add it first
+	send                       // take n, and tell another account to add it
+	fail                       // nothing, and say so
+	end                        // the account ends
+)
+
+// A call is a command on its way to an account.
+type call struct {
+	command durable.Command
+	entity  string
+	method  method
+	amount  int64
+	other   string // the account of transfer and send
+	answer  func(answer)
+}
+
+// An answer to a call.
+type answer struct {
+	verdict durable.Verdict // Run or Replay: it has run, and the rest is valid
+	result  result
+}
+
+// A result is what an account answers.
+type result struct {
+	balance int64
+	version uint64
+	failed  bool
+	ended   bool
+}
+
+func (r result) encode() []byte {
+	b := binary.AppendVarint(nil, r.balance)
+	b = binary.AppendUvarint(b, r.version)
+	if r.ended {
+		b = append(b, 1)
+	}
+	return b
+}
+
+func decodeResult(b []byte) (r result) {
+	balance, n := binary.Varint(b)
+	version, m := binary.Uvarint(b[n:])
+	return result{balance: balance, version: version, ended: len(b) > n+m}
+}
+
+func balanceOf(state []byte) int64 {
+	balance, _ := binary.Varint(state)
+	return balance
+}
+
+// hash is of what a call asks.
+func (c *call) hash() uint64 {
+	h := fnv.New64a()
+	_, _ = fmt.Fprintf(h, "%s %d %d %s", c.entity, c.method, c.amount, c.other)
+	return h.Sum64()
+}
+
+const logName = "account"
+
+// body encodes a tell: add to an account.
+func body(entity string, amount int64) []byte {
+	return append(binary.AppendVarint(nil, amount), entity...)
+}
+
+func readBody(b []byte) (entity string, amount int64) {
+	amount, n := binary.Varint(b)
+	return string(b[n:]), amount
+}

@@ -1,0 +1,349 @@
+package durable
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/durable"
+)
+
+// A plan is what a seed decides before anything happens.
+type plan struct {
+	homes, shards, accounts, callers int
+	faults                           int
+	pause                            time.Duration // the most between two faults
+	think                            time.Duration // the most between two calls
+	rest                             time.Duration // the most until an idle account rests
+	checkpoints                      float64       // the share of rests that ask for one
+	panics                           float64
+	padding                          int // the most bytes of a state beside the balance
+	lost, late                       float64
+	trouble                          trouble
+	limits                           durable.Limits
+	without                          without
+}
+
+// without takes rules out of the driver, for tests that show what they are for.
+type without struct{ lostTerm bool }
+
+func newPlan(r *rand.Rand) plan {
+	pick := func(of ...float64) float64 { return of[r.IntN(len(of))] }
+	return plan{
+		homes: 2 + r.IntN(3), shards: 1 + r.IntN(3), accounts: 2 + r.IntN(8), callers: 2 + r.IntN(6),
+		faults: 4 + r.IntN(10), pause: time.Duration(300+r.IntN(2500)) * time.Millisecond,
+		think: time.Duration(1+r.IntN(60)) * time.Millisecond, rest: time.Duration(1+r.IntN(400)) * time.Millisecond,
+		checkpoints: pick(0, 0.05, 0.5), panics: pick(0, 0.05), padding: 1 + int(pick(0, 20, 200)),
+		lost: pick(0, 0.02, 0.1), late: pick(0, 0.02),
+		trouble: trouble{late: pick(0, 0.01, 0.05), loses: pick(0, 0.01, 0.1), busy: pick(0, 0.05), stale: pick(0, 0.1, 0.5)},
+		limits: durable.Limits{
+			AppendBytes: 400 + r.IntN(4000), TailCommits: 10 + r.IntN(100), TailBytes: 4000 + r.IntN(20_000),
+			Commands: 200 + r.IntN(2000), Silent: 40 * time.Second,
+			DeadAfter: time.Duration(pick(3, 600, 600)) * time.Second,
+		},
+	}
+}
+
+// Counts are how often what happened. They show that the faults reach everything.
+type Counts struct {
+	Answered, Unknown, Replayed, Refused, Overloaded, Nested, Mismatches, Tells, Leased, Panics, TooLarge int
+	Opened, Reclaimed, Checkpoints, Outgrown, Dead                                                      int
+	Crashes, Freezes, Cuts, Moves, Cancels, Forgets, Restarts                                            int
+}
+
+func (c *Counts) event(e durable.Event) {
+	switch {
+	case e.Kind == durable.Opened:
+		c.Opened++
+	case e.Kind == durable.Reclaimed:
+		c.Reclaimed++
+	case e.Kind == durable.Checkpointed:
+		c.Checkpoints++
+	case e.Kind == durable.DeadLetter:
+		c.Dead++
+	case e.Kind == durable.Ended && e.Epoch > 0:
+		c.Outgrown++
+	}
+}
+
+func (c *Counts) verdict(v durable.Verdict) {
+	switch v {
+	case durable.Replay:
+		c.Replayed++
+	case durable.BelowFloor:
+		c.Refused++
+	case durable.Overloaded:
+		c.Overloaded++
+	default:
+	}
+}
+
+// A Result is what a run came to.
+type Result struct {
+	Err     error
+	Hash    uint64
+	Counts  Counts
+	History []Operation
+	// Settled is how long it took after the last fault until all was well.
+	Settled time.Duration
+}
+
+// A run is one under way.
+type run struct {
+	plan        plan
+	w           *world
+	server      *server
+	judge       *judge
+	coordinator *coordinator
+	homes       []*home
+	callers     []*caller
+	history     []Operation
+	named       int
+	calm        bool
+	counts      Counts
+}
+
+// settleTime is within what all must be well after the last fault.
+const settleTime = 90 * time.Second
+
+// Run makes the run of a seed. Trace, if set, is told every line of it.
+func Run(seed uint64, trace func(line string)) Result {
+	random := newRandom(seed)
+	r := newRun(newPlan(random), random, trace)
+	for i := range r.plan.callers {
+		c := r.newCaller()
+		for range 1 + random.IntN(2) {
+			c.act(i)
+		}
+	}
+	r.w.run(3*time.Second, nil)
+	for range r.plan.faults {
+		r.fault()
+		r.w.run(r.between(0, r.plan.pause), nil)
+	}
+	return r.end()
+}
+
+func newRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0xd0)) }
+
+func newRun(p plan, random *rand.Rand, trace func(string)) *run {
+	w := &world{random: random, say: trace}
+	r := &run{plan: p, w: w, server: newServer(w, p.shards)}
+	r.judge = newJudge(r.server)
+	r.server.trouble = p.trouble
+	r.coordinator = newCoordinator(r)
+	w.trace("%+v", p)
+	for range p.homes {
+		r.newHome()
+	}
+	return r
+}
+
+func (r *run) between(from, to time.Duration) time.Duration { return r.w.between(from, to) }
+
+// message brings something that may be lost, or late, or in another order.
+func (r *run) message(f func()) {
+	if r.calm {
+		r.w.after(r.between(200*time.Microsecond, 2*time.Millisecond), f)
+		return
+	}
+	if r.w.chance(r.plan.lost) {
+		return
+	}
+	d := r.between(200*time.Microsecond, 5*time.Millisecond)
+	if r.w.chance(r.plan.late) {
+		d = r.between(0, 4*time.Second)
+	}
+	r.w.after(d, f)
+	if r.w.chance(r.plan.lost / 2) {
+		r.w.after(d+r.between(0, time.Second), f)
+	}
+}
+
+// send brings a call to whoever is thought to have its shard, and an answer back. From is a
+// home, or nil.
+func (r *run) send(from *home, c *call, got func(answer)) {
+	if from != nil && from.cutCluster {
+		return
+	}
+	to := r.coordinator.homeOf(r.shardOf(c.entity))
+	if to == nil || !r.calm && r.w.chance(0.05) {
+		to = r.homes[r.w.random.IntN(len(r.homes))]
+	}
+	n := *c
+	n.answer = func(a answer) {
+		if to.cutCluster {
+			return
+		}
+		r.message(func() {
+			if from == nil {
+				got(a)
+			} else if !from.cutCluster {
+				from.do(func() { got(a) })
+			}
+		})
+	}
+	r.message(func() {
+		if !to.cutCluster {
+			to.do(func() {
+				again := n
+				to.receive(&again)
+			})
+		}
+	})
+}
+
+func (r *run) shardOf(entity string) int {
+	n := 0
+	_, _ = fmt.Sscanf(entity, "a%d", &n)
+	return n % r.plan.shards
+}
+
+// padding is how much a state has beside the balance; sometimes it is too much.
+func (r *run) padding() int {
+	if !r.calm && r.w.chance(0.002) {
+		return r.plan.limits.AppendBytes
+	}
+	return r.w.random.IntN(r.plan.padding)
+}
+
+func (r *run) anyAccount() string { return fmt.Sprintf("a%d", r.w.random.IntN(r.plan.accounts)) }
+
+// accountAfter returns the account that follows one, unless that is not, which is passed.
+func (r *run) accountAfter(id, not string) string {
+	n := 0
+	_, _ = fmt.Sscanf(id, "a%d", &n)
+	for {
+		n = (n + 1) % r.plan.accounts
+		if next := fmt.Sprintf("a%d", n); next != not {
+			return next
+		}
+	}
+}
+
+// fault is one at random.
+func (r *run) fault() {
+	h := r.homes[r.w.random.IntN(len(r.homes))]
+	shard := r.w.random.IntN(r.plan.shards)
+	switch r.w.random.IntN(12) {
+	case 0, 1:
+		r.crash(h)
+	case 2, 3:
+		r.counts.Freezes++
+		h.frozen = true
+		r.w.trace("%s stands still", h.name)
+		r.w.after(r.between(50*time.Millisecond, 5*time.Second), h.thaw)
+	case 4:
+		r.counts.Cuts++
+		h.cutStore = true
+		r.w.trace("%s is cut from the store", h.name)
+		r.w.after(r.between(50*time.Millisecond, 5*time.Second), func() { h.cutStore = false })
+	case 5:
+		r.counts.Cuts++
+		h.cutCluster = true
+		r.w.trace("%s is cut from the cluster", h.name)
+		r.w.after(r.between(50*time.Millisecond, 5*time.Second), func() { h.cutCluster = false })
+	case 6, 7:
+		r.counts.Moves++
+		r.coordinator.move(shard)
+	case 8:
+		old := r.coordinator.homeOf(shard)
+		r.coordinator.move(shard)
+		if old != nil {
+			r.counts.Cancels++
+			r.w.after(r.between(0, 400*time.Millisecond), func() { r.coordinator.cancel(shard, old) })
+		}
+	case 9:
+		r.counts.Forgets++
+		r.coordinator.forget()
+	case 10:
+		r.counts.Restarts++
+		r.server.restart(r.between(0, 3*time.Second))
+	default: // all processes at once
+		for _, h := range slices.Clone(r.homes) {
+			r.crash(h)
+		}
+	}
+}
+
+// crash ends a process; another one starts in its place.
+func (r *run) crash(h *home) {
+	r.counts.Crashes++
+	r.w.trace("%s dies", h.name)
+	h.dead = true
+	r.homes = slices.DeleteFunc(r.homes, func(x *home) bool { return x == h })
+	r.newHome()
+}
+
+// end ends all faults and waits until all is well.
+func (r *run) end() Result {
+	r.calm = true
+	r.server.trouble = trouble{}
+	r.w.trace("the faults end")
+	for _, h := range r.homes {
+		h.cutStore, h.cutCluster = false, false
+		if h.frozen {
+			h.thaw()
+		}
+	}
+	began := r.w.now
+	c := r.newCaller()
+	left := r.plan.accounts
+	for i := range r.plan.accounts {
+		c.call(-1, call{entity: fmt.Sprintf("a%d", i), method: get}, settleTime, func(op Operation) {
+			if op.Answered {
+				left--
+			}
+		})
+	}
+	well := r.w.run(settleTime, func() bool { return left == 0 && r.arrived() && r.quiet() })
+	if !well {
+		r.w.fail("not well %v after the last fault: %d accounts do not answer, all tells arrived: %v", settleTime, left, r.arrived())
+	}
+	if r.w.err == nil {
+		r.finalCheck()
+	}
+	return Result{Err: r.w.err, Hash: r.w.hash, Counts: r.counts, History: r.history, Settled: r.w.now - began}
+}
+
+// quiet reports whether all callers have finished.
+func (r *run) quiet() bool {
+	for _, c := range r.callers {
+		if len(c.open) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// arrived reports whether every tell was applied, or given up.
+func (r *run) arrived() bool {
+	for _, shard := range r.shards() {
+		//arch:order-free whether all have
+		for key, dead := range r.judge.shards[shard].tells {
+			if _, there := r.judge.applied[key]; !there && !dead {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// finalCheck tests the histories, and what tells add up to.
+func (r *run) finalCheck() {
+	if err := checkHistory(r.history); err != nil {
+		r.w.fail("%v", err)
+	}
+	for _, shard := range r.shards() {
+		for _, id := range sortedKeys(r.judge.shards[shard].entities) {
+			last := r.judge.shards[shard].entities[id]
+			want := balanceOf(last[len(last)-1].state)
+			for _, op := range r.history {
+				if op.Caller == -1 && op.Account == id && op.Balance != want && op.Version == uint64(len(last)) {
+					r.w.fail("%s answers %d, its log says %d", id, op.Balance, want)
+				}
+			}
+		}
+	}
+}

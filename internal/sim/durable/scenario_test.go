@@ -1,0 +1,250 @@
+package durable
+
+import (
+	"testing"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/durable"
+)
+
+// TestTrimDuringTakeOver: the old home's checkpoint has written its records, and its head is
+// on the way, when the new home takes over. The log is trimmed only by a head that stands,
+// and who claims keeps the since of the head that it replaces.
+func TestTrimDuringTakeOver(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		first bool // the old home's head comes before the new home's
+	}{{"the claim's head first", false}, {"the checkpoint's head first", true}} {
+		t.Run(c.name, func(t *testing.T) {
+			d := newDesk(t, 1)
+			a := d.seat(0, 1).open()
+			a.commit("a", "1")
+			a.commit("b", "1")
+			a.commit("a", "2")
+			a.hold = only(durable.OpSetHead)
+			a.core.Checkpoint(d.w.clock())
+			a.run()
+			a.commit("a", "3") // it goes on meanwhile
+
+			b := d.seat(0, 2)
+			b.hold = only(durable.OpSetHead)
+			b.run() // has read the head
+			a.hold, b.hold = nil, nil
+			held := [2]*seat{b, a}
+			if c.first {
+				held = [2]*seat{a, b}
+			}
+			for _, s := range held {
+				s.bring(s.held[0])
+				s.run()
+			}
+			b.open().want("a", "3", 3)
+			b.want("b", "1", 1)
+			b.commit("b", "2")
+			a.run()
+			if a.core.State() == durable.Open {
+				late := a.apply("a", durable.Command{Source: durable.Source{Incarnation: 1}, Number: 99}, "late")
+				a.run()
+				if a.ready >= late || a.core.State() != durable.Dropped {
+					t.Errorf("the old home acknowledges commits behind another's claim, state %d", a.core.State())
+				}
+			}
+			d.seat(0, 3).open().want("b", "2", 2)
+		})
+	}
+}
+
+// TestCancelledMoveWithALateClaim: the new home has the head, its claim is on the way, and
+// the move is cancelled. The old home claims again, under the epoch that it goes on with;
+// the late claim is void, and whoever finds it on top claims again.
+func TestCancelledMoveWithALateClaim(t *testing.T) {
+	d := newDesk(t, 1)
+	a := d.seat(0, 1).open()
+	a.commit("a", "1")
+	b := d.seat(0, 2)
+	b.hold = only(durable.OpAppend)
+	b.run()
+
+	a.core.Drop()
+	a.claim(3)
+	a.open().commit("a", "2")
+	if got := b.bring(b.held[0]); got.Outcome != durable.OK {
+		t.Fatalf("the late claim: outcome %d, want that it is appended", got.Outcome)
+	}
+	b.hold = nil
+	b.run()
+	if b.core.State() != durable.Dropped {
+		t.Errorf("the claim of a cancelled move holds the shard, state %d", b.core.State())
+	}
+	a.commit("a", "3")
+	if !a.has(durable.Reclaimed) {
+		t.Error("the shard was not claimed again behind the late claim")
+	}
+	a.want("a", "3", 3)
+	d.seat(0, 4).open().want("a", "3", 3)
+}
+
+// TestLateClaimOnTopOfAnother: the same with nothing appended between the two claims.
+func TestLateClaimOnTopOfAnother(t *testing.T) {
+	d := newDesk(t, 1)
+	b := d.seat(0, 2)
+	b.hold = only(durable.OpAppend)
+	b.run()
+	a := d.seat(0, 3).open()
+	b.bring(b.held[0])
+	c := d.seat(0, 4).open() // reads past the void claim
+	a.run()
+	c.commit("a", "1")
+	d.seat(0, 5).open().want("a", "1", 1)
+}
+
+// TestLostTermRecord: a coordinator that has lost its term gives a shard away under epochs
+// that the store has outgrown, or under one that another home has. The home says which epoch
+// it met; above it the shard opens.
+func TestLostTermRecord(t *testing.T) {
+	d := newDesk(t, 1)
+	a := d.seat(0, 7).open()
+	a.commit("a", "1")
+	for _, epoch := range []uint64{1, 6, 7} {
+		b := d.seat(0, epoch)
+		b.run()
+		if b.core.State() != durable.Dropped || len(b.events) != 1 || b.events[0].Epoch != 7 {
+			t.Fatalf("a claim under %d: state %d, events %+v: want that it ends with epoch 7", epoch, b.core.State(), b.events)
+		}
+	}
+	a.commit("a", "2")
+	d.seat(0, 8).open().want("a", "2", 2)
+}
+
+// TestLostTermRecordWithAStaleHead: the head that is read is stale, and the claim's compare-and-set
+// meets the newer one.
+func TestLostTermRecordWithAStaleHead(t *testing.T) {
+	d := newDesk(t, 1)
+	b := d.seat(0, 3)
+	b.hold = only(durable.OpSetHead)
+	b.run()
+	a := d.seat(0, 3).open()
+	a.commit("a", "1")
+	b.hold = nil
+	b.bring(b.held[0])
+	b.run()
+	if b.core.State() != durable.Dropped || b.events[0].Epoch != 3 {
+		t.Fatalf("state %d, events %+v: want that it ends with epoch 3", b.core.State(), b.events)
+	}
+	a.commit("a", "2")
+}
+
+// TestShardOpensAfterALostTerm does it with a coordinator: all processes die when it has lost
+// its term, so nobody can tell it but the store.
+func TestShardOpensAfterALostTerm(t *testing.T) {
+	r := lostTerm(without{})
+	if r.Err != nil {
+		t.Error(r.Err)
+	}
+	if r = lostTerm(without{lostTerm: true}); r.Err == nil {
+		t.Error("a coordinator that does not go above the epochs that were met opens the shards too: the scenario shows nothing")
+	}
+}
+
+// TestTellAgainAfterAWeek: the receiver has committed a tell, its acknowledgement is lost,
+// and the sender's home is gone for a week. The tell comes again, and is not applied again,
+// whether the receiver's home has stayed or another one has recovered the shard.
+func TestTellAgainAfterAWeek(t *testing.T) {
+	for _, moved := range []bool{false, true} {
+		d := newDesk(t, 2)
+		a, b := d.seat(0, 1).open(), d.seat(1, 1).open()
+		a.apply("a", durable.Command{Source: durable.Source{Incarnation: 1}, Number: 1}, "told",
+			durable.Tell{Target: durable.Target{Log: logName, Shard: 1}, Body: []byte("add")})
+		a.run()
+		if len(a.tells) == 0 {
+			t.Fatal("nothing is told")
+		}
+		b.apply("b", told(a.tells[0]), "1")
+		b.run()
+		d.w.now += 7 * 24 * time.Hour
+		b.core.Tick(d.w.clock())
+		b.run()
+		if moved {
+			b.core.Checkpoint(d.w.clock())
+			b.run()
+			b = d.seat(1, 2).open()
+		}
+		a = d.seat(0, 2).open()
+		if len(a.tells) == 0 {
+			t.Fatal("the tell is not sent again: it was neither acknowledged nor given up")
+		}
+		got := b.core.Admit(d.w.clock(), told(a.tells[0]))
+		if got.Verdict != durable.Replay {
+			t.Errorf("moved %v: the tell comes again: verdict %d, want that it is replayed", moved, got.Verdict)
+		}
+	}
+}
+
+// told is the command that a tell of shard 0 is at its receiver.
+func told(tell durable.Tell) durable.Command {
+	return durable.Command{Source: durable.Source{Log: logName}, Number: tell.Number, Floor: tell.Floor, Hash: 7}
+}
+
+// TestNestedCallOfATurnThatBranches: a turn calls another entity and dies before its commit;
+// it runs again, and may call elsewhere. A call that is the same is replayed, one to another
+// entity runs, and one with other arguments is an error, never the first one's reply.
+func TestNestedCallOfATurnThatBranches(t *testing.T) {
+	d := newDesk(t, 2)
+	a, b := d.seat(0, 1).open(), d.seat(1, 1).open()
+	root := durable.Command{Source: durable.Source{Incarnation: 1}, Number: 5, Floor: 5, Hash: 1}
+	nested := func(target string, hash uint64) durable.Command {
+		var calls durable.Calls
+		c := root
+		c.Path, c.Hash = calls.Path(root.Path, target, "add"), hash
+		return c
+	}
+	a.state("a")
+	a.core.Admit(d.w.clock(), root)
+	first := b.apply("x", nested("x", 10), "first run")
+	b.run()
+	if b.ready < first {
+		t.Fatal("the nested call is not committed")
+	}
+
+	a = d.seat(0, 2).open() // the home died; another command comes first
+	a.commit("a", "other")
+	if v := a.core.Admit(d.w.clock(), root).Verdict; v != durable.Run {
+		t.Fatalf("the command comes again: verdict %d, want that it runs", v)
+	}
+	for _, c := range []struct {
+		name    string
+		command durable.Command
+		want    durable.Verdict
+	}{
+		{"the same call", nested("x", 10), durable.Replay},
+		{"the same method with other arguments", nested("x", 11), durable.Mismatch},
+		{"another entity", nested("y", 10), durable.Run},
+	} {
+		if got := b.core.Admit(d.w.clock(), c.command); got.Verdict != c.want {
+			t.Errorf("%s: verdict %d, want %d", c.name, got.Verdict, c.want)
+		} else if c.want == durable.Replay && string(got.Reply) != "reply to first run" {
+			t.Errorf("%s: reply %q", c.name, got.Reply)
+		}
+	}
+}
+
+// lostTerm runs callers, loses the term and all processes, and ends.
+func lostTerm(w without) Result {
+	p := plan{homes: 3, shards: 2, accounts: 4, callers: 2, think: 10 * time.Millisecond, rest: time.Second, padding: 1, without: w}
+	r := newRun(p, newRandom(1), nil)
+	for i := range p.callers {
+		r.newCaller().act(i)
+	}
+	r.w.run(3*time.Second, nil)
+	for range 30 { // moves make epochs high
+		r.coordinator.move(0)
+		r.coordinator.move(1)
+		r.w.run(300*time.Millisecond, nil)
+	}
+	r.coordinator.forget()
+	r.coordinator.epoch = 0
+	for _, h := range append([]*home(nil), r.homes...) {
+		r.crash(h)
+	}
+	return r.end()
+}

@@ -1,0 +1,162 @@
+package durable
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/durable"
+)
+
+// A desk is a store and its judge, of which a test moves every request by hand.
+type desk struct {
+	t      *testing.T
+	w      *world
+	server *server
+	seats  uint64
+}
+
+func newDesk(t *testing.T, shards int) *desk {
+	w := &world{random: rand.New(rand.NewPCG(1, 1)), say: func(line string) { t.Log(line) }}
+	d := &desk{t: t, w: w, server: newServer(w, shards)}
+	newJudge(d.server)
+	return d
+}
+
+// A seat is a home with one shard.
+type seat struct {
+	d     *desk
+	home  *home
+	shard int
+	core  *durable.Shard
+	held  []durable.Request // not brought to the store yet
+	hold  func(durable.Request) bool
+
+	tells  []durable.Tell
+	events []durable.Event
+	ready  durable.Ticket
+	loaded map[string]durable.Loaded
+}
+
+func (d *desk) seat(shard int, epoch uint64) *seat {
+	d.seats++
+	s := &seat{
+		d: d, shard: shard, loaded: map[string]durable.Loaded{},
+		home: &home{name: "n" + string(rune('0'+d.seats)), incarnation: 0x100 + d.seats},
+	}
+	s.claim(epoch)
+	return s
+}
+
+// claim gives the seat's process the shard under an epoch.
+func (s *seat) claim(epoch uint64) {
+	s.core = durable.New(s.d.w.clock(), durable.Config{Epoch: epoch, Node: s.home.name, Incarnation: s.home.incarnation})
+	s.ready = 0
+}
+
+// run brings all to the store but what is held, and time goes on until nothing is to be done.
+func (s *seat) run() {
+	s.d.t.Helper()
+	for range 200 {
+		out := s.core.Take()
+		s.events = append(s.events, out.Events...)
+		s.tells = append(s.tells, out.Tells...)
+		s.ready = max(s.ready, out.Durable)
+		for _, l := range out.Loaded {
+			s.loaded[l.Entity] = l
+		}
+		for _, r := range out.Requests {
+			if s.hold != nil && s.hold(r) {
+				s.held = append(s.held, r)
+				continue
+			}
+			s.bring(r)
+		}
+		if len(out.Requests) == 0 {
+			s.d.w.now += 20 * time.Millisecond
+			s.core.Tick(s.d.w.clock())
+		}
+		if err := s.core.Check(); err != nil {
+			s.d.t.Fatal(err)
+		}
+	}
+}
+
+// bring has the store do one request and answer it.
+func (s *seat) bring(r durable.Request) durable.Response {
+	s.d.t.Helper()
+	a, err := s.d.server.serve(s.home, s.shard, r)
+	if err != nil {
+		s.d.t.Fatalf("%s: %s: %v", s.home.name, show(r), err)
+	}
+	a.ID = r.ID
+	s.core.Done(s.d.w.clock(), a)
+	return a
+}
+
+// only holds requests of an operation.
+func only(op durable.Op) func(durable.Request) bool {
+	return func(r durable.Request) bool { return r.Op == op }
+}
+
+// state loads an entity.
+func (s *seat) state(id string) durable.Loaded {
+	s.d.t.Helper()
+	l, ok := s.core.Load(s.d.w.clock(), id)
+	if !ok {
+		s.run()
+		if l, ok = s.loaded[id]; !ok {
+			s.d.t.Fatalf("%s: %s is not loaded; events %+v", s.home.name, id, s.events)
+		}
+	}
+	return l
+}
+
+// apply runs a command whose turn changes an entity, and requires that it runs.
+func (s *seat) apply(id string, c durable.Command, state string, tells ...durable.Tell) durable.Ticket {
+	s.d.t.Helper()
+	s.state(id)
+	if v := s.core.Admit(s.d.w.clock(), c).Verdict; v != durable.Run {
+		s.d.t.Fatalf("%s: %s: verdict %d, want that it runs", s.home.name, id, v)
+	}
+	ticket, err := s.core.Commit(s.d.w.clock(), durable.Turn{
+		Entity: id, State: []byte(state), Command: &c, Reply: []byte("reply to " + state), Tells: tells,
+	})
+	if err != nil {
+		s.d.t.Fatal(err)
+	}
+	return ticket
+}
+
+// commit does that with a command of its own, and waits until it is acknowledged.
+func (s *seat) commit(id, state string) {
+	s.d.t.Helper()
+	s.d.seats++
+	ticket := s.apply(id, durable.Command{Source: durable.Source{Incarnation: 1}, Number: s.d.seats, Hash: 1}, state)
+	s.run()
+	if s.ready < ticket {
+		s.d.t.Fatalf("%s: %s = %q is not acknowledged; events %+v", s.home.name, id, state, s.events)
+	}
+}
+
+func (s *seat) has(kind durable.EventKind) bool {
+	return slices.ContainsFunc(s.events, func(e durable.Event) bool { return e.Kind == kind })
+}
+
+// want requires what an entity has come to.
+func (s *seat) want(id, state string, version uint64) {
+	s.d.t.Helper()
+	if l := s.state(id); string(l.State) != state || l.Version != version || l.Err != nil {
+		s.d.t.Errorf("%s: %s is %q, version %d, %v: want %q, version %d", s.home.name, id, l.State, l.Version, l.Err, state, version)
+	}
+}
+
+func (s *seat) open() *seat {
+	s.d.t.Helper()
+	s.run()
+	if s.core.State() != durable.Open {
+		s.d.t.Fatalf("%s does not open the shard: events %+v", s.home.name, s.events)
+	}
+	return s
+}

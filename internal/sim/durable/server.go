@@ -1,0 +1,243 @@
+package durable
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/store"
+)
+
+// A server is the store. What it has applied it keeps; all else may go wrong.
+type server struct {
+	w        *world
+	judge    *judge
+	position store.Position // the last, of all logs
+	revision store.Revision // the last, of all heads and records
+	shards   map[int]*kept
+	trouble  trouble
+	downTill time.Duration
+	run      uint64 // counts its restarts: what was under way is lost
+}
+
+// trouble is how unreliable the store is now.
+type trouble struct {
+	late  float64 // the share of requests that take up to five seconds
+	loses float64 // the share of requests, and of answers, that are lost
+	busy  float64 // the share that is refused
+	stale float64 // the share of reads that see the past
+}
+
+// kept is what the store has of one shard.
+type kept struct {
+	log     []store.Append
+	head    []store.Head // all that it ever was
+	records map[string][]store.Record
+}
+
+func newServer(w *world, shards int) *server {
+	s := &server{w: w, shards: map[int]*kept{}}
+	for i := range shards {
+		s.shards[i] = &kept{records: map[string][]store.Record{}}
+	}
+	return s
+}
+
+// patience is after what a home takes an answer for lost.
+const patience = 300 * time.Millisecond
+
+// ask brings a request of a home to the store and the answer back. The answer is Uncertain,
+// or NotApplied for a read, if it takes too long. From names the writer, for the judge.
+func (s *server) ask(from *home, shard int, r durable.Request, done func(durable.Response)) {
+	answered := false
+	answer := func(a durable.Response) {
+		if !answered {
+			answered = true
+			a.ID = r.ID
+			done(a)
+		}
+	}
+	lost := durable.Response{Outcome: durable.Uncertain}
+	if reads(r.Op) {
+		lost.Outcome = durable.NotApplied
+	}
+	s.w.after(patience, func() { answer(lost) })
+	if from.cutStore || s.w.chance(s.trouble.loses) {
+		return
+	}
+	delay := s.w.between(300*time.Microsecond, 3*time.Millisecond)
+	if s.w.chance(s.trouble.late) {
+		delay = s.w.between(0, 5*time.Second)
+	}
+	run := s.run
+	s.w.after(delay, func() {
+		if s.run != run {
+			return
+		}
+		a, err := s.serve(from, shard, r)
+		if err != nil {
+			s.w.fail("%s: %v of shard %d: %v", from.name, r.Op, shard, err)
+		}
+		if from.cutStore || s.w.chance(s.trouble.loses) {
+			return
+		}
+		s.w.after(s.w.between(300*time.Microsecond, 3*time.Millisecond), func() {
+			if s.run == run {
+				answer(a)
+			}
+		})
+	})
+}
+
+func reads(op durable.Op) bool {
+	return op == durable.OpHead || op == durable.OpRead || op == durable.OpGet
+}
+
+// serve does what a request asks, at one moment.
+func (s *server) serve(from *home, shard int, r durable.Request) (a durable.Response, err error) {
+	if s.w.now < s.downTill || s.w.chance(s.trouble.busy) {
+		return durable.Response{Outcome: durable.NotApplied}, nil
+	}
+	k := s.shards[shard]
+	defer func() { s.w.trace("%s/%d %s = %d", from.name, shard, show(r), a.Outcome) }()
+	switch r.Op {
+	case durable.OpHead:
+		return durable.Response{Head: k.headAt(s.moment(store.None))}, nil
+	case durable.OpSetHead:
+		if k.headAt(s.revision).Revision != r.Head.Revision {
+			return durable.Response{Outcome: durable.Conflict}, nil
+		}
+		s.revision++
+		h := r.Head
+		h.Revision = s.revision
+		k.head = append(k.head, h)
+		return durable.Response{Revision: s.revision}, s.judge.head(shard, h)
+	case durable.OpAppend:
+		last := store.Start
+		if len(k.log) > 0 {
+			last = k.log[len(k.log)-1].Position
+		}
+		if r.Expect != store.Any && r.Expect != last {
+			return durable.Response{Outcome: durable.Conflict}, nil
+		}
+		s.position += 1 + store.Position(s.w.random.IntN(3)) // other logs have some too
+		k.log = append(k.log, store.Append{Position: s.position, Data: r.Data})
+		return durable.Response{Position: s.position}, s.judge.append(shard, s.position, r.Data)
+	case durable.OpRead:
+		return k.read(r.From, r.To, s.w.chance(s.trouble.stale)), nil
+	case durable.OpGet:
+		moment := s.moment(r.AtLeast)
+		a := durable.Response{Head: k.headAt(moment)}
+		for _, id := range r.IDs {
+			a.Records = append(a.Records, k.recordAt(id, moment))
+		}
+		return a, nil
+	case durable.OpPut:
+		return s.put(from, shard, r)
+	case durable.OpTrim:
+		for len(k.log) > 1 && k.log[0].Position < r.Head.Since {
+			k.log = k.log[1:]
+		}
+		return durable.Response{}, s.judge.recoverable(shard)
+	}
+	return durable.Response{}, fmt.Errorf("op %d", r.Op)
+}
+
+func (s *server) put(from *home, shard int, r durable.Request) (durable.Response, error) {
+	k := s.shards[shard]
+	if k.headAt(s.revision).Revision != r.Head.Revision {
+		return durable.Response{Outcome: durable.Conflict}, nil
+	}
+	if err := s.judge.put(from.incarnation, shard, r.Changes); err != nil {
+		return durable.Response{}, err
+	}
+	changes := r.Changes
+	partly := s.w.chance(s.trouble.loses)
+	if partly {
+		changes = changes[:s.w.random.IntN(len(changes))]
+	}
+	for _, c := range changes {
+		s.revision++
+		rec := store.Record{Key: c.ID, Value: c.Value, Revision: s.revision}
+		k.records[c.ID] = append(k.records[c.ID], rec)
+	}
+	a := durable.Response{Revision: s.revision}
+	if partly {
+		a.Outcome = durable.Uncertain
+	}
+	return a, s.judge.recoverable(shard)
+}
+
+// moment is the revision that a read sees.
+func (s *server) moment(atLeast store.Revision) store.Revision {
+	if s.revision > atLeast && s.w.chance(s.trouble.stale) {
+		return atLeast + store.Revision(s.w.random.Uint64N(uint64(s.revision-atLeast)+1))
+	}
+	return s.revision
+}
+
+func (k *kept) headAt(moment store.Revision) store.Head {
+	for i := len(k.head) - 1; i >= 0; i-- {
+		if k.head[i].Revision <= moment {
+			return k.head[i]
+		}
+	}
+	return store.Head{}
+}
+
+func (k *kept) recordAt(id string, moment store.Revision) store.Record {
+	all := k.records[id]
+	for i := len(all) - 1; i >= 0; i-- {
+		if all[i].Revision <= moment {
+			if len(all[i].Value) == 0 {
+				break
+			}
+			return all[i]
+		}
+	}
+	return store.Record{Key: id}
+}
+
+func (k *kept) read(from, to store.Position, lags bool) durable.Response {
+	if lags {
+		return durable.Response{Outcome: durable.NotApplied}
+	}
+	a := durable.Response{}
+	for _, p := range k.log {
+		if p.Position >= from && p.Position <= to {
+			a.Appends = append(a.Appends, p)
+		}
+	}
+	n := len(a.Appends)
+	if n == 0 || a.Appends[n-1].Position != to || from != store.Start && a.Appends[0].Position != from {
+		return durable.Response{Outcome: durable.Gone}
+	}
+	return a
+}
+
+// restart loses what is under way and keeps the disk.
+func (s *server) restart(down time.Duration) {
+	s.run++
+	s.downTill = s.w.now + down
+	s.w.trace("the store restarts, for %v", down)
+}
+
+func show(r durable.Request) string {
+	switch r.Op {
+	case durable.OpHead:
+		return "head"
+	case durable.OpSetHead:
+		return fmt.Sprintf("set head over %d, since %d", r.Head.Revision, r.Head.Since)
+	case durable.OpAppend:
+		return fmt.Sprintf("append behind %d: %s", int64(r.Expect), describe(r.Data))
+	case durable.OpRead:
+		return fmt.Sprintf("read %d to %d", r.From, r.To)
+	case durable.OpGet:
+		return fmt.Sprintf("get %q at %d", r.IDs, r.AtLeast)
+	case durable.OpPut:
+		return fmt.Sprintf("put %d under %d", len(r.Changes), r.Head.Revision)
+	case durable.OpTrim:
+		return fmt.Sprintf("trim below %d", r.Head.Since)
+	}
+	return "?"
+}

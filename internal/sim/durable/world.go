@@ -1,0 +1,91 @@
+package durable
+
+import (
+	"container/heap"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"time"
+)
+
+// A world is the virtual time and everything that is left to chance.
+type world struct {
+	now    time.Duration
+	events events
+	seq    uint64
+	random *rand.Rand
+	hash   uint64
+	say    func(string)
+	err    error
+}
+
+type event struct {
+	at  time.Duration
+	seq uint64
+	do  func()
+}
+
+type events []event
+
+func (e events) Len() int { return len(e) }
+func (e events) Less(i, j int) bool {
+	return e[i].at < e[j].at || e[i].at == e[j].at && e[i].seq < e[j].seq
+}
+func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
+func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
+func (e *events) Pop() any {
+	old := *e
+	last := old[len(old)-1]
+	*e = old[:len(old)-1]
+	return last
+}
+
+// after has f done later.
+func (w *world) after(d time.Duration, f func()) {
+	w.seq++
+	heap.Push(&w.events, event{w.now + d, w.seq, f})
+}
+
+// run lets time pass until it is over, something is wrong, or done says so.
+func (w *world) run(d time.Duration, done func() bool) bool {
+	end := w.now + d
+	for w.err == nil && len(w.events) > 0 && w.events[0].at <= end {
+		e := heap.Pop(&w.events).(event)
+		w.now = e.at
+		e.do()
+		if done != nil && done() {
+			return true
+		}
+	}
+	if w.err == nil {
+		w.now = end
+	}
+	return done != nil && done()
+}
+
+// clock is the time as the cores know it.
+func (w *world) clock() time.Time { return time.Unix(1_700_000_000, 0).Add(w.now) }
+
+func (w *world) fail(format string, args ...any) {
+	if w.err == nil {
+		w.err = fmt.Errorf("at %v: "+format, append([]any{w.now}, args...)...)
+		w.trace("%v", w.err)
+	}
+}
+
+// trace adds a line to what a run is told apart by.
+func (w *world) trace(format string, args ...any) {
+	line := fmt.Sprintf("%10v "+format, append([]any{w.now.Round(10 * time.Microsecond)}, args...)...)
+	h := fnv.New64a()
+	_, _ = fmt.Fprintf(h, "%x %s", w.hash, line)
+	w.hash = h.Sum64()
+	if w.say != nil {
+		w.say(line)
+	}
+}
+
+func (w *world) chance(p float64) bool { return w.random.Float64() < p }
+
+func (w *world) between(from, to time.Duration) time.Duration {
+	return from + time.Duration(w.random.Float64()*float64(to-from))
+}
