@@ -1,9 +1,8 @@
 package durable
 
 import (
-	"encoding/binary"
-
 	"crypto/sha256"
+	"encoding/binary"
 
 	"github.com/shardgen/shardgen/internal/wire"
 )

@@ -30,7 +30,7 @@ type Operation struct {
 	Version  uint64
 }
 
-func (r *run) newCaller() *caller {
+func newCaller(r *run) *caller {
 	c := &caller{r: r, incarnation: r.w.random.Uint64() | 1, open: map[uint64]bool{}}
 	r.callers = append(r.callers, c)
 	return c

@@ -201,12 +201,3 @@ func (c *coordinator) homeOf(shard int) *home {
 	}
 	return nil
 }
-
-// shards are the numbers of all shards.
-func (r *run) shards() []int {
-	all := make([]int, r.plan.shards)
-	for i := range all {
-		all[i] = i
-	}
-	return slices.Clip(all)
-}

@@ -43,7 +43,7 @@ type wait struct {
 	do     func()
 }
 
-func (r *run) newHome() *home {
+func newHome(r *run) *home {
 	r.named++
 	h := &home{
 		r: r, name: fmt.Sprintf("h%d", r.named), incarnation: r.w.random.Uint64() | 1,

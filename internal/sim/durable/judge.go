@@ -9,8 +9,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/store"
 )
 
@@ -86,7 +86,9 @@ func commandKeyOf(c durable.Command) string {
 	})
 }
 
-func tellKey(from int, to uint32, number uint64) string { return fmt.Sprintf("%d>%d:%d", from, to, number) }
+func tellKey(from int, to uint32, number uint64) string {
+	return fmt.Sprintf("%d>%d:%d", from, to, number)
+}
 
 // append judges an append that the store has applied.
 func (j *judge) append(shard int, p store.Position, b []byte) error {

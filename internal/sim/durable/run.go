@@ -48,8 +48,8 @@ func newPlan(r *rand.Rand) plan {
 // Counts are how often what happened. They show that the faults reach everything.
 type Counts struct {
 	Answered, Unknown, Replayed, Refused, Overloaded, Nested, Mismatches, Tells, Leased, Panics, TooLarge int
-	Opened, Reclaimed, Checkpoints, Outgrown, Dead                                                      int
-	Crashes, Freezes, Cuts, Moves, Cancels, Forgets, Restarts                                            int
+	Opened, Reclaimed, Checkpoints, Outgrown, Dead                                                        int
+	Crashes, Freezes, Cuts, Moves, Cancels, Forgets, Restarts                                             int
 }
 
 func (c *Counts) event(e durable.Event) {
@@ -112,7 +112,7 @@ func Run(seed uint64, trace func(line string)) Result {
 	random := newRandom(seed)
 	r := newRun(newPlan(random), random, trace)
 	for i := range r.plan.callers {
-		c := r.newCaller()
+		c := newCaller(r)
 		for range 1 + random.IntN(2) {
 			c.act(i)
 		}
@@ -135,12 +135,21 @@ func newRun(p plan, random *rand.Rand, trace func(string)) *run {
 	r.coordinator = newCoordinator(r)
 	w.trace("%+v", p)
 	for range p.homes {
-		r.newHome()
+		newHome(r)
 	}
 	return r
 }
 
 func (r *run) between(from, to time.Duration) time.Duration { return r.w.between(from, to) }
+
+// shards are the numbers of all shards.
+func (r *run) shards() []int {
+	all := make([]int, r.plan.shards)
+	for i := range all {
+		all[i] = i
+	}
+	return slices.Clip(all)
+}
 
 // message brings something that may be lost, or late, or in another order.
 func (r *run) message(f func()) {
@@ -273,7 +282,7 @@ func (r *run) crash(h *home) {
 	r.w.trace("%s dies", h.name)
 	h.dead = true
 	r.homes = slices.DeleteFunc(r.homes, func(x *home) bool { return x == h })
-	r.newHome()
+	newHome(r)
 }
 
 // end ends all faults and waits until all is well.
@@ -288,7 +297,7 @@ func (r *run) end() Result {
 		}
 	}
 	began := r.w.now
-	c := r.newCaller()
+	c := newCaller(r)
 	left := r.plan.accounts
 	for i := range r.plan.accounts {
 		c.call(-1, call{entity: fmt.Sprintf("a%d", i), method: get}, settleTime, func(op Operation) {

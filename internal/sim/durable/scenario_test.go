@@ -233,7 +233,7 @@ func lostTerm(w without) Result {
 	p := plan{homes: 3, shards: 2, accounts: 4, callers: 2, think: 10 * time.Millisecond, rest: time.Second, padding: 1, without: w}
 	r := newRun(p, newRandom(1), nil)
 	for i := range p.callers {
-		r.newCaller().act(i)
+		newCaller(r).act(i)
 	}
 	r.w.run(3*time.Second, nil)
 	for range 30 { // moves make epochs high

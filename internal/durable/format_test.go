@@ -1,0 +1,147 @@
+package durable
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/shardgen/shardgen/internal/wire"
+)
+
+var update = flag.Bool("update", false, "write what is missing in testdata/format1; what is there stays as it is")
+
+func entry(e *wire.DurableEntry) *wire.DurableAppend {
+	return &wire.DurableAppend{
+		Format: 1, Epoch: 7, Incarnation: 0x1234567890abcdef, Claim: 2, Counter: 3, Entries: []*wire.DurableEntry{e},
+	}
+}
+
+func claimEntry() *wire.DurableEntry {
+	return &wire.DurableEntry{Kind: &wire.DurableEntry_Claim{Claim: &wire.DurableClaim{Node: "n1"}}}
+}
+
+// samples have every field of the format set somewhere.
+func samples() map[string]stored {
+	source := &wire.DurableSource{Incarnation: 0xfedcba0987654321}
+	log := &wire.DurableSource{Log: "bank.Account", Shard: 63}
+	told := &wire.DurableTold{Tells: []*wire.DurableNumbers{{Log: "bank.Account", Shard: 1, Numbers: []uint64{1, 3, 1 << 40}}}}
+	commit := &wire.DurableCommit{
+		Entity: []byte("entity \x00\xff"), Version: 300, State: []byte("state \x00\xff"), At: 1_763_820_000_123,
+		Command: &wire.DurableCommand{Source: source, Number: 9, Path: []byte("0123456789abcdef"), Floor: 4, Hash: 5, Reply: []byte("reply")},
+		Tells:   []*wire.DurableTell{{Log: "bank.Account", Shard: 1, Number: 3, Body: []byte("body")}},
+	}
+	ended := &wire.DurableCommit{Entity: []byte("e"), Version: 2, Ended: true, At: 1, Command: &wire.DurableCommand{Source: log, Number: 1, Floor: 1}}
+	return map[string]stored{
+		"claim":        &wire.DurableAppend{Format: 1, Epoch: 7, Incarnation: 0x1234567890abcdef, Claim: 2, Entries: []*wire.DurableEntry{claimEntry()}},
+		"commit":       entry(&wire.DurableEntry{Kind: &wire.DurableEntry_Commit{Commit: commit}}),
+		"ended":        entry(&wire.DurableEntry{Kind: &wire.DurableEntry_Commit{Commit: ended}}),
+		"empty":        entry(&wire.DurableEntry{Kind: &wire.DurableEntry_Empty{Empty: &wire.DurableEmpty{}}}),
+		"acknowledged": entry(&wire.DurableEntry{Kind: &wire.DurableEntry_Acknowledged{Acknowledged: told}}),
+		"dead":         entry(&wire.DurableEntry{Kind: &wire.DurableEntry_Dead{Dead: told}}),
+		"head":         &wire.DurableHead{Format: 1, Epoch: 7, Node: "n1", Incarnation: 0x1234567890abcdef, Write: 3, Generation: 5, Parts: 2},
+		"record":       &wire.DurableRecord{Format: 1, Entity: []byte("entity \x00\xff"), Version: 300, State: []byte("state \x00\xff")},
+		"table": &wire.DurableTable{
+			Format: 1, Generation: 5, Part: 1,
+			Sources: []*wire.DurableKnown{{Source: source, Floor: 4, Commands: []*wire.DurableCommand{
+				{Number: 9, Path: []byte("0123456789abcdef"), Hash: 5, Reply: []byte("reply")},
+			}}, {Source: log, Floor: 1}},
+			Outboxes: []*wire.DurableOutbox{{Log: "bank.Account", Shard: 1, Next: 4, Waiting: []*wire.DurableWaiting{{Number: 3, At: 12, Body: []byte("body")}}}},
+		},
+	}
+}
+
+// names returns the samples' names in order.
+func sampleNames() (all []string) {
+	for n := range samples() {
+		all = append(all, n)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// TestFormat1 reads what programs of format 1 have written, for ever.
+func TestFormat1(t *testing.T) {
+	for _, n := range sampleNames() {
+		want, path := samples()[n], filepath.Join("testdata", "format1", n+".bin")
+		b, err := os.ReadFile(path)
+		if errors.Is(err, os.ErrNotExist) && *update {
+			b = seal(want)
+			err = os.WriteFile(path, b, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := want.ProtoReflect().New().Interface().(stored)
+		if err := unseal(b, got); err != nil {
+			t.Errorf("%s: %v", path, err)
+		} else if !proto.Equal(got, want) {
+			t.Errorf("%s: got %v\nwant %v", path, got, want)
+		}
+		if formatNow == 1 && !bytes.Equal(seal(want), b) {
+			t.Errorf("%s: this program writes other bytes in format 1", path)
+		}
+	}
+}
+
+// TestCorruptBytes: no bit can change, and nothing be cut off or added, unseen.
+func TestCorruptBytes(t *testing.T) {
+	for _, n := range sampleNames() {
+		m := samples()[n]
+		b := seal(m)
+		refused := func(b []byte) {
+			t.Helper()
+			if err := unseal(b, m.ProtoReflect().New().Interface().(stored)); !errors.Is(err, ErrCorrupt) {
+				t.Errorf("%s: %x: got %v, want ErrCorrupt", n, b, err)
+			}
+		}
+		for i := range b {
+			for bit := range 8 {
+				c := slices.Clone(b)
+				c[i] ^= 1 << bit
+				refused(c)
+			}
+			refused(b[:i])
+		}
+		refused(append(slices.Clone(b), 0))
+	}
+}
+
+// TestNewerFormats: what a newer program wrote is refused as a whole, wherever it says
+// something that this one does not know.
+func TestNewerFormats(t *testing.T) {
+	field := protowire.AppendVarint(protowire.AppendTag(nil, 100, protowire.VarintType), 1)
+	check := func(name string, m stored) {
+		t.Helper()
+		if err := unseal(seal(m), m.ProtoReflect().New().Interface().(stored)); !errors.Is(err, ErrNewer) {
+			t.Errorf("%s: got %v, want ErrNewer", name, err)
+		}
+	}
+	for _, n := range sampleNames() {
+		m := samples()[n]
+		m.ProtoReflect().SetUnknown(field)
+		check(n+" with a field of its own", m)
+	}
+	newer := samples()["commit"].(*wire.DurableAppend)
+	newer.Format = 2
+	check("format 2", newer)
+	inside := samples()["commit"].(*wire.DurableAppend)
+	inside.Entries[0].GetCommit().GetTells()[0].ProtoReflect().SetUnknown(field)
+	check("a field within a tell", inside)
+	kind := entry(&wire.DurableEntry{})
+	kind.Entries[0].ProtoReflect().SetUnknown(field)
+	check("an entry of a newer kind", kind)
+
+	if _, err := readAppend(seal(entry(&wire.DurableEntry{}))); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("an entry of no kind: got %v, want ErrCorrupt", err)
+	}
+	if err := unseal(seal(&wire.DurableHead{Epoch: 1}), &wire.DurableHead{}); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("no format: got %v, want ErrCorrupt", err)
+	}
+}
