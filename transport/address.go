@@ -18,7 +18,7 @@ type Address struct {
 	Incarnation uint64
 }
 
-// IsZero tells whether the address is unset.
+// IsZero reports whether the address is unset.
 func (a Address) IsZero() bool { return a == Address{} }
 
 // Compare orders addresses by name, then incarnation; it is the same on all nodes.

@@ -53,7 +53,7 @@ type Options struct {
 	Logger  *slog.Logger // nil discards
 }
 
-// Validate tells what makes o unfit to open a link; adapters call it first.
+// Validate returns the reason why o cannot open a link; adapters call it first.
 func (o Options) Validate() error {
 	if err := CheckName("cluster", o.Cluster); err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// An Explanation tells what a diagnostic's code means.
+// An Explanation is the meaning of a diagnostic's code.
 type Explanation struct {
 	Code  string // SG103
 	Title string

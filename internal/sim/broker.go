@@ -24,7 +24,7 @@ func (s *Server) named() { s.id = fmt.Sprintf("%s/%d", s.name, s.instance) }
 // Name is the server's name.
 func (s *Server) Name() string { return s.name }
 
-// Up tells whether it runs.
+// Up reports whether it runs.
 func (s *Server) Up() bool { return s.up }
 
 // A way is how one server reaches another.

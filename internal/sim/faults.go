@@ -139,7 +139,7 @@ func (w *World) Mend(a, b *Server) {
 	w.After(w.config.Redial, func() { w.openRoute(a, b) })
 }
 
-// Whole tells whether every server reaches every other.
+// Whole reports whether every server reaches every other.
 func (w *World) Whole() bool {
 	for i, a := range w.servers {
 		for j, b := range w.servers {

@@ -111,29 +111,29 @@ func (n *Node) View() *membership.View { return n.machine.View() }
 // Machine is the node's machine, to look at.
 func (n *Node) Machine() *membership.Machine { return n.machine }
 
-// Ended tells whether the process is over: it was killed, or its machine ended.
+// Ended reports whether the process is over: it was killed, or its machine ended.
 func (n *Node) Ended() bool { return n.ended }
 
-// Frozen tells whether the process stands still.
+// Frozen reports whether the process stands still.
 func (n *Node) Frozen() bool { return n.frozen }
 
 // Server is to which the process is connected, or was last.
 func (n *Node) Server() *Server { return n.server }
 
-// Connected tells whether the process has a connection.
+// Connected reports whether the process has a connection.
 func (n *Node) Connected() bool { return n.connected }
 
-// Impaired tells whether the process stands still, is over, or has a connection
+// Impaired reports whether the process stands still, is over, or has a connection
 // of which one direction is dead.
 func (n *Node) Impaired() bool { return n.frozen || n.ended || n.lossIn >= 1 || n.lossOut >= 1 }
 
-// IsMember tells whether the process runs and is a member.
+// IsMember reports whether the process runs and is a member.
 func (n *Node) IsMember() bool { return !n.ended && n.machine.State() != nil }
 
 // Last is the event with which the machine ended, nil if it did not.
 func (n *Node) Last() membership.Event { return n.last }
 
-// Lease tells whether turns may start at the node at this moment.
+// Lease reports whether turns may start at the node at this moment.
 func (w *World) Lease(n *Node) bool {
 	return n.started && !n.ended && (n.lease.IsZero() || n.lease.After(n.clock.local(w.now)))
 }

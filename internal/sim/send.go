@@ -80,7 +80,7 @@ func (w *World) send(n *Node, e *membership.Envelope) {
 	d.to, d.receiver = to, to.conn
 }
 
-// sentThrough tells whether the message left its sender's connection before that
+// sentThrough reports whether the message left its sender's connection before that
 // ended.
 func sentThrough(e *event) bool {
 	return e.from.registered && e.from.conn == e.sender || e.from.closedAt >= e.hub
@@ -118,7 +118,7 @@ func (w *World) fan(e *event) {
 	}
 }
 
-// passes tells whether a message gets from one server to another.
+// passes reports whether a message gets from one server to another.
 func (w *World) passes(from, to *Server) bool {
 	if from == to {
 		return from.up
@@ -127,7 +127,7 @@ func (w *World) passes(from, to *Server) bool {
 	return way.route && !way.hole
 }
 
-// lost tells whether what is on its way to the node gets lost.
+// lost reports whether what is on its way to the node gets lost.
 func (w *World) lost(n *Node) bool {
 	return w.loss > 0 && w.random.Float64() < w.loss || n.lossIn > 0 && w.random.Float64() < n.lossIn
 }

@@ -80,7 +80,7 @@ func (w *World) Running() []*Node {
 	return nodes
 }
 
-// Agreed tells whether the nodes, and they alone, are Up in the converged view of
+// Agreed reports whether the nodes, and they alone, are Up in the converged view of
 // each of them.
 func Agreed(nodes []*Node) bool {
 	want := SetOf(nodes)
@@ -103,5 +103,5 @@ func Agreed(nodes []*Node) bool {
 	return true
 }
 
-// Converged tells whether the node's last view has converged.
+// Converged reports whether the node's last view has converged.
 func (n *Node) Converged() bool { return n.IsMember() && n.track.converged }

@@ -36,7 +36,7 @@ const (
 	CodeOK          Code = 0
 	CodeMethodError Code = 1  // the method returned an error: executed
 	CodePanic       Code = 2  // the method panicked: executed
-	CodeMoved       Code = 3  // not the owner; Epoch and Node tell who is
+	CodeMoved       Code = 3  // not the owner; Epoch and Node name the owner
 	CodeOverloaded  Code = 4  // a queue is full
 	CodeCircular    Code = 5  // the call chain came back to a waiting entity; Text prints it
 	CodeUnknownKind Code = 6  // this node does not host the kind
@@ -52,7 +52,7 @@ const (
 	CodeUnsendable  Code = 16 // the arguments exceed the broker's limit on the way to the home
 )
 
-// Executed tells whether the call ran when it was answered with the code.
+// Executed reports whether the call ran when it was answered with the code.
 func (c Code) Executed() bool {
 	return c == CodeOK || c == CodeMethodError || c == CodePanic || c == CodeTooLarge || c == CodeNoResult
 }

@@ -86,7 +86,7 @@ type Record struct {
 	Remembered Remembered
 }
 
-// Remembered says whether an entity is to live again by itself.
+// Remembered says whether an entity is to be activated again without a call.
 type Remembered uint32
 
 // What a record says of its entity.

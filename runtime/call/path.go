@@ -440,7 +440,7 @@ func (p *Path) release() {
 	}
 }
 
-// Tick tries again when its time has come and tells when to call next; zero
+// Tick tries again when its time has come and returns when to call next; zero
 // means not before something else happens.
 func (p *Path) Tick(now time.Time) (wake time.Time) {
 	defer p.check()

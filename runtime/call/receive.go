@@ -6,7 +6,7 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// Receive takes the header of a frame from the peer and tells how many of its
+// Receive takes the header of a frame from the peer and returns how many of its
 // envelopes, from the front, are known already; the others must be handled now,
 // in order. ok is false when the whole frame must be ignored, its
 // acknowledgement too: something before it is missing, or it is old, or of a path

@@ -123,7 +123,7 @@ func (r *Route) Next() transport.Address { return r.next }
 // Held is the number of calls that wait here.
 func (r *Route) Held() int { return len(r.held) + len(r.refused) }
 
-// Holds tells whether one of the calls that wait here is such a one.
+// Holds reports whether one of the calls that wait here is such a one.
 func (r *Route) Holds(such func(Outgoing) bool) bool {
 	return slices.ContainsFunc(r.refused, such) || slices.ContainsFunc(r.held, such)
 }

@@ -204,7 +204,7 @@ func New(c Config) (*Coordinator, error) {
 // Table is the current table, version 0 of this term before recovery.
 func (c *Coordinator) Table() *placement.Table { return c.table }
 
-// Recovered tells whether the coordinator knows all shards and decides.
+// Recovered reports whether the coordinator knows all shards and decides.
 func (c *Coordinator) Recovered() bool { return c.recovered }
 
 // version is the current table's, of which there is none before recovery.

@@ -69,7 +69,7 @@ func (f *Follower) Changed() {
 	f.registerAt = time.Time{}
 }
 
-// Unsettled tells whether the term's first table is still to come, so that the
+// Unsettled reports whether the term's first table is still to come, so that the
 // coordinator goes by what was registered.
 func (f *Follower) Unsettled() bool { return f.table.Version().Term != f.term }
 
@@ -142,7 +142,7 @@ func (f *Follower) hear(v placement.Version) {
 	}
 }
 
-// behind tells whether there is a later table than f's.
+// behind reports whether there is a later table than f's.
 func (f *Follower) behind() bool {
 	return f.latest.Seq > 0 && f.latest.Compare(f.table.Version()) > 0
 }

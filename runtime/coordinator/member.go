@@ -19,18 +19,18 @@ type member struct {
 	kept     map[string]placement.Epoch // the wishes that it keeps, by kind
 }
 
-// alive tells whether the member can still own something.
+// alive reports whether the member can still own something.
 func (m *member) alive() bool { return m.present && m.Status != singleton.Down }
 
-// silent tells whether recovery has to wait for the member.
+// silent reports whether recovery has to wait for the member.
 func (m *member) silent() bool { return m.alive() && m.Hosts && m.register == nil }
 
-// home tells whether the member may be given shards of the kind.
+// home reports whether the member may be given shards of the kind.
 func (m *member) home(kind string) bool {
 	return m.present && m.Status == singleton.Up && !m.Unreachable && m.hosts[kind]
 }
 
-// knows tells whether the member registered the kind and agreed about it: hosting
+// knows reports whether the member registered the kind and agreed about it: hosting
 // it or, with shards that it still has, not any more.
 func (m *member) knows(kind string) bool {
 	_, ok := m.hosts[kind]
@@ -138,7 +138,7 @@ func (c *Coordinator) onRegister(from transport.Address, r Register) {
 	}
 }
 
-// sound tells whether the fields of a node's claim go together.
+// sound reports whether the fields of a node's claim go together.
 func (o Owned) sound(node transport.Address) bool {
 	switch {
 	case o.State == Active:

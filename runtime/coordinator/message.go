@@ -73,7 +73,7 @@ func (s OwnedState) String() string {
 	return "unknown"
 }
 
-// target tells whether the state is one of a new home that is not open yet.
+// target reports whether the state is one of a new home that is not open yet.
 func (s OwnedState) target() bool { return s == Preparing || s == Prepared }
 
 // Owned is one shard as a node reports it in [Register].

@@ -49,7 +49,7 @@ func (k *kind) homeless() int {
 	return n
 }
 
-// whyNot tells why shards of the kind cannot be allocated now; "" when they can.
+// whyNot returns the reason why shards of the kind cannot be allocated now; "" when they can.
 func (c *Coordinator) whyNot(k *kind) string {
 	up, homes := 0, 0
 	for _, a := range c.order {
@@ -147,7 +147,7 @@ func (c *Coordinator) emptyLeaving() {
 	}
 }
 
-// mustGo tells whether the shard should leave a home that still lives.
+// mustGo reports whether the shard should leave a home that still lives.
 func (c *Coordinator) mustGo(s *shard) bool {
 	m := c.members[s.owner]
 	if m == nil || !m.alive() || m.Unreachable || s.move != nil || c.now.Before(s.rest) {
@@ -196,7 +196,7 @@ func (c *Coordinator) rebalance() {
 	c.refused = refused
 }
 
-// allowed tells whether a strategy may ask for the transfer: out of what it was
+// allowed reports whether a strategy may ask for the transfer: out of what it was
 // offered, to another of the homes, once. The same for a wish.
 func allowed(homes []Load, t Transfer) bool {
 	known, movable := false, false

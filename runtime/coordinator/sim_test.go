@@ -237,7 +237,7 @@ func (w *world) changed() {
 	}
 }
 
-// converged tells whether all live members have seen the last view.
+// converged reports whether all live members have seen the last view.
 func (w *world) converged() bool {
 	for _, m := range w.members {
 		if n := w.nodeOf(m.Address); m.Status != singleton.Down && (!n.alive || n.seen < w.seq) {

@@ -51,7 +51,7 @@ type simShard struct {
 	tableSeq placement.Version
 }
 
-// holds tells whether the node has a whole copy of the shard's state.
+// holds reports whether the node has a whole copy of the shard's state.
 func (s *simShard) holds() bool {
 	return s.state != closed && s.state != Preparing && s.state != Forwarding
 }

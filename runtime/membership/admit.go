@@ -45,7 +45,7 @@ func (m *Machine) onHello(from transport.Address, msg message.Hello) {
 	m.send(from, message.HelloAck{Target: message.TargetOf(from)})
 }
 
-// headless tells whether there were full members and none can be reached: this
+// headless reports whether there were full members and none can be reached: this
 // node, that never was one, will stop, or become one without them.
 func (m *Machine) headless() bool {
 	if m.state.UpCounter == 0 {
@@ -60,7 +60,7 @@ func (m *Machine) headless() bool {
 	return true
 }
 
-// answersFirst tells whether it is on this node to answer: it is one of the
+// answersFirst reports whether it is on this node to answer: it is one of the
 // joiner's seeds, or where it names none one of the few members after it on the
 // ring. In a large cluster that is the leader, so that many who join at once get
 // into one version; when it does not answer, the few. In the end everybody is.

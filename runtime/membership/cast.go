@@ -67,7 +67,7 @@ func (m *Machine) caster() transport.Address {
 	return m.hub()
 }
 
-// casts tells whether it is on this node to tell all.
+// casts reports whether it is on this node to tell all.
 func (m *Machine) casts() bool { return !m.small() && m.caster() == m.config.Self }
 
 // leaderSpoke: it is not mute, whoever led before.
@@ -124,7 +124,7 @@ func (m *Machine) tellCaster(msg message.Message) {
 	m.send(caster, msg)
 }
 
-// allReachedHaveSeen tells whether every member that acts has seen the version,
+// allReachedHaveSeen reports whether every member that acts has seen the version,
 // but for unreachable ones.
 func (m *Machine) allReachedHaveSeen() bool {
 	f := m.local()

@@ -65,7 +65,7 @@ func (v *voting) walk(g *gossip.State, f *gossip.Local) {
 	})
 }
 
-// mute tells whether a collector is to be passed over, and if not, when it will be.
+// mute reports whether a collector is to be passed over, and if not, when it will be.
 // While own echoes do not return no answer could.
 func (m *Machine) mute(c *collector) (mute bool, at time.Time) {
 	if c.asked.IsZero() || !m.echoAlive() {

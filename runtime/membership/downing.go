@@ -280,7 +280,7 @@ func (m *Machine) lostBecause() string {
 	return "this node is on the smaller side"
 }
 
-// acts tells whether it is on this node to down others for its side. In a small
+// acts reports whether it is on this node to down others for its side. In a small
 // cluster all on a side find the same, so one of them acts. In a large one only the
 // leader looks for whose ways are broken, and whoever else comes first may be one
 // that is missed by others and does not know.

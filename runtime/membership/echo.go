@@ -58,7 +58,7 @@ func (m *Machine) onEcho(from transport.Address, msg message.Echo) {
 	m.detect.echoes = slices.Delete(m.detect.echoes, 0, i+1)
 }
 
-// echoAlive tells whether the way through the broker is open, there and back.
+// echoAlive reports whether the way through the broker is open, there and back.
 func (m *Machine) echoAlive() bool {
 	return m.conn.Connected && m.detect.echoGood && m.now.Sub(m.detect.echoSent) <= m.config.LeaseEcho
 }

@@ -145,7 +145,7 @@ func maxTime(a, b time.Time) time.Time {
 // of them at once says more about the watcher.
 const mostPeers = 4
 
-// mostQuiet tells whether most watched members fell silent together. It looks
+// mostQuiet reports whether most watched members fell silent together. It looks
 // earlier than the suspicion does, or the first to be suspected would be
 // marked before the others are counted. Whom the broker has lost does not count.
 func (m *Machine) mostQuiet() bool {

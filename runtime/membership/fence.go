@@ -94,7 +94,7 @@ func (m *Machine) fencedAt(r gossip.Member) (at time.Time, known bool) {
 	return at, known
 }
 
-// provenGone tells whether somebody who holds the proof of a member's death knows
+// provenGone reports whether somebody who holds the proof of a member's death knows
 // that it is Down. The proof alone may be old: the member may have come back since,
 // and found a lease. But for that it needs the word of all that it can reach, also
 // of who held the proof; and that one takes the proof back with the first message

@@ -277,7 +277,7 @@ func (m *Machine) runBeats() {
 	}
 }
 
-// beats tells whether a member is sent heartbeats that nobody suspects here: a
+// beats reports whether a member is sent heartbeats that nobody suspects here: a
 // neighbour; whoever is asked because a lease ran out; and who is missed by
 // others. In a large cluster only those look at that one who can prove that it
 // is gone, and those who hold something against it themselves: nobody else can
@@ -296,13 +296,13 @@ func (m *Machine) beats(own []gossip.Record, p subject, status gossip.Status) bo
 	return p.accused && m.local().Evidence[p.place] != gossip.EvidenceGone && m.sameServer(p.peer)
 }
 
-// tellsDown tells whether it is on this node to tell a member that it is Down. In
+// tellsDown reports whether it is on this node to tell a member that it is Down. In
 // a large cluster it is on the leader and on those that missed it.
 func (m *Machine) tellsDown(own []gossip.Record, node transport.Address) bool {
 	return m.small() || m.leads() || gossip.HasRecord(own, node)
 }
 
-// sameServer tells whether the peer is connected to the very broker instance to
+// sameServer reports whether the peer is connected to the very broker instance to
 // which this node is, and was heard through it.
 func (m *Machine) sameServer(p *peer) bool {
 	return p.server != 0 && p.server == m.mark && p.via == m.mark
@@ -315,7 +315,7 @@ func (m *Machine) watches(node transport.Address) bool {
 // probeLong is for how many GoneAfter a suspected member is probed often.
 const probeLong = 5
 
-// suspected tells whether the peer is to be probed often.
+// suspected reports whether the peer is to be probed often.
 func (m *Machine) suspected(p *peer) bool {
 	long := probeLong * m.config.GoneAfter
 	if !p.absent.IsZero() && m.now.Sub(p.absent) < long {

@@ -155,7 +155,7 @@ func (m *Machine) joinError() error {
 	return fmt.Errorf("join cluster %q: node %v: %s within %v (%s)", m.config.Cluster, m.config.Self, cause, m.config.JoinTimeout, remedy)
 }
 
-// mayForm tells whether it is this node's part to form the cluster: nobody
+// mayForm reports whether it is this node's part to form the cluster: nobody
 // answered in time, and it is the first seed, or without seeds the joiner of the
 // lowest incarnation.
 func (m *Machine) mayForm() bool {
@@ -182,7 +182,7 @@ func (m *Machine) mayForm() bool {
 	return len(m.config.Seeds) > 0 || !m.precededBy()
 }
 
-// precededBy tells whether another joiner has more right to form the cluster.
+// precededBy reports whether another joiner has more right to form the cluster.
 func (m *Machine) precededBy() bool {
 	if m.join.first.until.After(m.now) {
 		m.wakeAt(m.join.first.until)

@@ -37,7 +37,7 @@ func (m *Machine) runLeader() {
 	}
 }
 
-// lead does one round of duties and tells whether it changed anything.
+// lead does one round of duties and reports whether it changed anything.
 func (m *Machine) lead() bool {
 	if !m.unconverged.IsZero() {
 		return m.leadWeakly()
@@ -108,7 +108,7 @@ func (m *Machine) apply(moved, removed []gossip.Member) {
 	}
 }
 
-// doubled tells whether a member that is not up yet has a name that another
+// doubled reports whether a member that is not up yet has a name that another
 // member holds with more right: two members admitted the two at the same time.
 func (m *Machine) doubled(r gossip.Member) bool {
 	return slices.ContainsFunc(m.state.Named(r.Name), func(o gossip.Member) bool {
@@ -119,7 +119,7 @@ func (m *Machine) doubled(r gossip.Member) bool {
 	})
 }
 
-// enough tells whether joining members may become Up: once one was, always;
+// enough reports whether joining members may become Up: once one was, always;
 // before that with the configured number of members.
 func (m *Machine) enough() bool {
 	if m.state.UpCounter > 0 {

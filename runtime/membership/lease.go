@@ -81,7 +81,7 @@ func (m *Machine) leaseNow() time.Time {
 	return lease
 }
 
-// enoughAlone tells whether this node is a quorum when nobody else counts.
+// enoughAlone reports whether this node is a quorum when nobody else counts.
 func (m *Machine) enoughAlone() bool {
 	var voters []transport.Address
 	if m.config.votes(m.self()) {

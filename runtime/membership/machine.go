@@ -245,7 +245,7 @@ func (m *Machine) onReceive(in Receive) {
 	m.leaderSpoke(in.From)
 }
 
-// outcast tells whether the node is Down or removed, and tells the node.
+// outcast reports whether the node is Down or removed, and tells the node.
 func (m *Machine) outcast(node transport.Address) bool {
 	tomb, removed := m.state.Tombstone(node)
 	if r, ok := m.state.Member(node); !removed && (!ok || r.Status != gossip.Down) {
@@ -332,7 +332,7 @@ func (m *Machine) wakeAt(t time.Time) {
 	}
 }
 
-// due tells whether the timer has run out, starts it again if so, and asks to be
+// due reports whether the timer has run out, starts it again if so, and asks to be
 // woken for it. A zero timer has run out.
 func (m *Machine) due(timer *time.Time, interval time.Duration) bool {
 	ran := !m.now.Before(*timer)

@@ -198,7 +198,7 @@ func (w *network) takeLease(n *simNode, r LeaseRequest) LeaseAnswer {
 	return LeaseAnswer{Seq: r.Seq, Token: l.token}
 }
 
-// served tells whether the broker knows an Up member, as seen from n.
+// served reports whether the broker knows an Up member, as seen from n.
 func (w *network) served(n *simNode) bool {
 	for _, key := range w.order {
 		o := w.nodes[key]
@@ -364,7 +364,7 @@ func (w *network) check(n *simNode) {
 	}
 }
 
-// converged tells whether the nodes all see exactly each other as Up, and agree.
+// converged reports whether the nodes all see exactly each other as Up, and agree.
 func (w *network) converged(nodes []*simNode) bool {
 	for _, n := range nodes {
 		v := n.machine.View()

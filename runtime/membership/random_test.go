@@ -125,7 +125,7 @@ func (c *chaos) fault() {
 	}
 }
 
-// cut tells whether any way between servers is cut.
+// cut reports whether any way between servers is cut.
 func (c *chaos) cut() bool {
 	return slices.Contains(slices.Collect(maps.Values(c.cuts)), true)
 }
@@ -148,7 +148,7 @@ func (c *chaos) heal() {
 	}
 }
 
-// settled tells whether all that run are Up in one view. Who is told to rejoin
+// settled reports whether all that run are Up in one view. Who is told to rejoin
 // does so, as its driver would see to.
 func (c *chaos) settled() bool {
 	for _, key := range c.order {

@@ -46,7 +46,7 @@ func (m *Machine) judgeSplit() {
 	}
 }
 
-// splitDue tells whether members are unreachable whose set has not changed for
+// splitDue reports whether members are unreachable whose set has not changed for
 // StableAfter, or has gone on changing for twice that.
 func (m *Machine) splitDue() bool {
 	var lost []transport.Address

@@ -177,7 +177,7 @@ func (m *Machine) toUnseen() float64 {
 	}
 }
 
-// acceptable tells whether gossip of that sender may be read: the state is of this
+// acceptable reports whether gossip of that sender may be read: the state is of this
 // cluster, and the sender is a member that this node can reach. Or it is one
 // that nobody here knows, because the member that admitted it died before it told
 // anybody else; removed nodes, which are unknown too, do not get here.
@@ -246,7 +246,7 @@ func (m *Machine) onGossip(in Receive, msg message.Gossip) {
 	}
 }
 
-// comparable tells whether a state can be merged with this node's. Of two that are
+// comparable reports whether a state can be merged with this node's. Of two that are
 // more removals apart than there are tombstones the older one may hold members that
 // the newer has forgotten to have removed. It belongs to a process that stood
 // still: no full member falls so far behind.

@@ -49,7 +49,7 @@ func (m *Machine) survivors() (side []transport.Address, picked bool) {
 // accusations to arrive may take those who are well for the broken ones.
 const tangleWait = 2 * time.Second
 
-// waitsForOthers tells whether a node that has lost waits longer.
+// waitsForOthers reports whether a node that has lost waits longer.
 func (m *Machine) waitsForOthers(picked bool) bool {
 	if !picked {
 		return false
@@ -65,7 +65,7 @@ func (m *Machine) waitsForOthers(picked bool) bool {
 	return false
 }
 
-// tangled tells whether this is more than a clean cut of those that are out.
+// tangled reports whether this is more than a clean cut of those that are out.
 func (m *Machine) tangled(list *gossip.Accusations, out []bool) bool {
 	g, f := m.state, m.local()
 	for _, a := range list.List() {

@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// votes tells whether a member may have a vote at all.
+// votes reports whether a member may have a vote at all.
 func (c Config) votes(r gossip.Member) bool { return r.HasRole(c.DowningRole) }
 
 // voters are the members whose vote decides: those of the last converged view,
@@ -59,7 +59,7 @@ func (m *Machine) electorate(voters []transport.Address) splitbrain.Electorate {
 	return e
 }
 
-// counted tells whether a member is one of the others whose word counts for this node's lease.
+// counted reports whether a member is one of the others whose word counts for this node's lease.
 func (m *Machine) counted(r gossip.Member) bool {
 	if r.Address == m.config.Self || m.config.Downing.ProvesDeath() && m.evidence(r.Address) == gossip.EvidenceGone {
 		return false

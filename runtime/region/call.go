@@ -34,9 +34,9 @@ type Call struct {
 
 // A Chain is the turns that wait for a call.
 type Chain interface {
-	// HoldsShard tells whether one of them is a turn in that shard.
+	// HoldsShard reports whether one of them is a turn in that shard.
 	HoldsShard(placement.ShardID) bool
-	// HoldsEntity tells whether one of them is that entity's turn.
+	// HoldsEntity reports whether one of them is that entity's turn.
 	HoldsEntity(s placement.ShardID, entity string) bool
 }
 
@@ -113,7 +113,7 @@ type Verdict uint8
 const (
 	Run        Verdict = iota // its turn has begun; End must follow
 	Queued                    // it waits and comes out of a later Effects
-	Moved                     // this node does not own the shard: Owner and Epoch tell who does
+	Moved                     // this node does not own the shard: Owner and Epoch name the owner
 	Forward                   // send it on to Successor: the shard, or what must run first, has left
 	Overloaded                // there is no room for it to wait: Call.Full says where
 	Shed                      // the shard is moving, and its type's handoff waits for nobody

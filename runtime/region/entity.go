@@ -45,7 +45,7 @@ func newEntity(s *Shard, id string) *Entity { return &Entity{ID: id, hash: Hash(
 // Shard is the shard that the entity is one of, or was before that left.
 func (e *Entity) Shard() *Shard { return e.shard }
 
-// Busy tells whether a turn is under way.
+// Busy reports whether a turn is under way.
 func (e *Entity) Busy() bool { return e.has(busy) }
 
 // Lost reports whether the shard was lost during the turn under way: what the turn did

@@ -58,7 +58,7 @@ func (e *Entity) Enter() Entry { return e.enter(0) }
 // for, for nobody finds what begins here.
 func (e *Entity) EnterUnder(epoch placement.Epoch) Entry { return e.enter(epoch) }
 
-// passable tells whether a turn may begin outside the lock: of a local caller, or of one
+// passable reports whether a turn may begin outside the lock: of a local caller, or of one
 // that knows of that epoch.
 func (s *Shard) passable(epoch placement.Epoch) bool {
 	return !s.gated.Load() && (epoch == 0 || s.opened.Load() == uint64(epoch))

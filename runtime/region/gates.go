@@ -155,7 +155,7 @@ func (s *Shard) regate() {
 	s.gated.Store(!s.direct || len(s.gates.closed) > 0 || s.reopening > 0)
 }
 
-// Direct tells whether local calls may begin outside the lock (see [Entity.Enter])
+// Direct reports whether local calls may begin outside the lock (see [Entity.Enter])
 // while the shard is Open and no gate is closed. The driver turns it on when its own
 // calls go to the shard straight away, and off before they are held or go elsewhere;
 // so none overtakes an older one. Off at first.
@@ -177,7 +177,7 @@ func (s *Shard) GoDirect(sender transport.Address, epoch placement.Epoch) {
 	s.gates.direct[sender] = max(s.gates.direct[sender], epoch)
 }
 
-// late tells whether a call comes by way of an old home although its sender is
+// late reports whether a call comes by way of an old home although its sender is
 // past that, under the same ownership.
 func (s *Shard) late(c *Call) bool {
 	if c.Via.IsZero() {
@@ -246,7 +246,7 @@ func (s *Shard) Flushed(f Flush, now uint32, at time.Time) Effects {
 	return Effects{}
 }
 
-// leaves tells whether the shard is about to move away.
+// leaves reports whether the shard is about to move away.
 func (s *Shard) leaves() bool { return s.state == Draining || s.state == Sent }
 
 // OpenGates opens the gates whose old home is gone, and those that have waited
@@ -302,13 +302,13 @@ func (s *Shard) Overdue(at time.Time) (gates []Shut) {
 	return gates
 }
 
-// Gated tells whether any gate is closed, so that OpenGates must be called again.
+// Gated reports whether any gate is closed, so that OpenGates must be called again.
 func (s *Shard) Gated() bool { return len(s.gates.closed) > 0 }
 
 // Gates is the number of closed gates.
 func (s *Shard) Gates() int { return len(s.gates.closed) }
 
-// holdsBack tells whether a gate of this ownership is closed: its calls would
+// holdsBack reports whether a gate of this ownership is closed: its calls would
 // have to pass through two homes if the shard moved now. Gates of an earlier
 // ownership only hold back what follows the shard.
 func (s *Shard) holdsBack() bool {

@@ -109,7 +109,7 @@ func (s *Shard) offer(to transport.Address, epoch placement.Epoch) Effects {
 	return Effects{Offer: true}
 }
 
-// Offering tells whether the shard is open, and another node was asked to prepare it.
+// Offering reports whether the shard is open, and another node was asked to prepare it.
 func (s *Shard) Offering() bool { return s.offered != nil && s.state == Open }
 
 // Underway is the move of a shard that is open still: it waits for gates, or the

@@ -170,7 +170,7 @@ func (s *Shard) LastEpoch() placement.Epoch { return s.last }
 // Entities is the number of entities, active or passivated.
 func (s *Shard) Entities() int { return s.entities.n }
 
-// Restable tells whether an entity may keep its turn for longer than it runs: not
+// Restable reports whether an entity may keep its turn for longer than it runs: not
 // while the shard waits for its turns to end.
 func (s *Shard) Restable() bool { return s.state == Open && s.pending == nil }
 
@@ -242,7 +242,7 @@ func (s *Shard) Deliver(c *Call, now uint32, at time.Time) (*Entity, Verdict) {
 	return s.bring(c, now)
 }
 
-// ahead tells whether a call knows of a newer placement: the table that says so
+// ahead reports whether a call knows of a newer placement: the table that says so
 // is on its way.
 func (s *Shard) ahead(c *Call) bool {
 	return c.Epoch > s.epoch && s.state != Preparing && s.state != Prepared

@@ -15,7 +15,7 @@ func (s *Shard) Active() (n int) {
 	return n
 }
 
-// Lives tells whether an entity has a value or a turn.
+// Lives reports whether an entity has a value or a turn.
 func (s *Shard) Lives(id string) bool {
 	e := s.entities.get(id)
 	return e != nil && e.has(busy|live)

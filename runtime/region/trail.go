@@ -52,7 +52,7 @@ func (t *trail) forget(gone func(transport.Address) bool) {
 // last is the latest departure; there must be one.
 func (t trail) last() *departure { return &t[len(t)-1] }
 
-// strays tells whether the shard was forwarded to somebody who is gone, and
+// strays reports whether the shard was forwarded to somebody who is gone, and
 // nobody is known yet who has it now: what comes waits for the table.
 func (s *Shard) strays() bool { return s.state == Forwarding && s.trail.last().to.IsZero() }
 

@@ -399,7 +399,7 @@ func sortedPages(pages map[placement.ShardID]*page) []placement.ShardID {
 	return ids
 }
 
-// Idle tells whether the store has everything that it can have.
+// Idle reports whether the store has everything that it can have.
 func (b *Book) Idle() bool {
 	for _, p := range b.pages { //arch:order-free any will do
 		for i := range p.buckets {
@@ -411,7 +411,7 @@ func (b *Book) Idle() bool {
 	return true
 }
 
-// Has tells whether an entity of a shard that runs here is remembered.
+// Has reports whether an entity of a shard that runs here is remembered.
 func (b *Book) Has(id placement.ShardID, entity string) (has bool) {
 	if p := b.pages[id]; p != nil {
 		_, has = p.ids[entity]

@@ -15,7 +15,7 @@ type set struct {
 	ids   map[string]struct{}
 }
 
-// newer tells whether s is to be believed rather than o.
+// newer reports whether s is to be believed rather than o.
 func (s set) newer(o set) bool {
 	return s.epoch > o.epoch || s.epoch == o.epoch && s.seq > o.seq
 }

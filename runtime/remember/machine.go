@@ -144,7 +144,7 @@ type Envelope struct {
 	Message Message
 }
 
-// Start names the entities of a shard that are to live again, sorted. Some may
+// Start names the entities of a shard that are to be activated again, sorted. Some may
 // live already.
 type Start struct {
 	placement.ShardID
@@ -319,7 +319,7 @@ func (m *Machine) wakeAt() (at time.Time) {
 	return at
 }
 
-// Has tells whether an entity of a shard that runs here is remembered.
+// Has reports whether an entity of a shard that runs here is remembered.
 func (m *Machine) Has(id placement.ShardID, entity string) (has bool) {
 	if h := m.homes[id]; h != nil {
 		_, has = h.ids[entity]

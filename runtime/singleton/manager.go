@@ -157,7 +157,7 @@ func New(c Config) (*Manager, error) {
 	}, nil
 }
 
-// State tells where the manager stands.
+// State returns the manager's state.
 func (m *Manager) State() State { return m.state }
 
 // Oldest is the oldest member that is Up or Leaving, which the instance runs on
@@ -165,10 +165,10 @@ func (m *Manager) State() State { return m.state }
 // oldest that is Up.
 func (m *Manager) Oldest() transport.Address { return m.oldest }
 
-// Running tells whether the instance runs here, or is being started or stopped.
+// Running reports whether the instance runs here, or is being started or stopped.
 func (m *Manager) Running() bool { return m.running }
 
-// Holds tells whether this node still has something of the instance: it runs,
+// Holds reports whether this node still has something of the instance: it runs,
 // pauses, stops, or its lease is being given back.
 func (m *Manager) Holds() bool {
 	return m.state == Oldest || m.state == LosingLease || m.state == WasOldest || m.state == HandingOver

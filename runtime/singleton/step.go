@@ -21,7 +21,7 @@ func (m *Manager) onView(v View) {
 	m.trackOlder(v)
 }
 
-// candidate tells whether the instance may run on the member. One that leaves
+// candidate reports whether the instance may run on the member. One that leaves
 // before it was ever Up has no age.
 func (o Member) candidate(role string, handOverAt Status) bool {
 	stays := o.Status == Up || o.Status == Leaving && handOverAt == Exiting
@@ -77,7 +77,7 @@ func (m *Manager) prune() {
 	})
 }
 
-// leaving tells whether this node must give the instance away, gone whether it
+// leaving reports whether this node must give the instance away, gone whether it
 // is no member any more, so that nobody will ask for it, and last whether it
 // must stop the instance even if nobody can take it.
 func (m *Manager) leaving() (leaving, gone, last bool) {

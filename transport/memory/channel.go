@@ -21,7 +21,7 @@ type channel struct {
 	telling sync.Mutex // held while OnState runs; taken before the broker's
 }
 
-// subscribed tells whether messages reach the channel.
+// subscribed reports whether messages reach the channel.
 func (c *channel) subscribed() bool {
 	return !c.link.closed && !c.drained && c.state.Connected
 }

@@ -81,7 +81,7 @@ func (b *Broker) releaseLocked(f *fault) int {
 	return len(held)
 }
 
-// faultsTakeLocked tells whether a fault keeps e. The most particular path goes
+// faultsTakeLocked reports whether a fault keeps e. The most particular path goes
 // first, so that which one counts a Drop is always the same.
 func (b *Broker) faultsTakeLocked(e envelope) bool {
 	if len(b.faults) == 0 {

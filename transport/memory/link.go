@@ -112,7 +112,7 @@ func (l *link) listening(ch transport.Channel) *channel {
 	return nil
 }
 
-// readyLocked tells why nothing can be sent on c now, nil if it can.
+// readyLocked returns the reason why nothing can be sent on c now, or nil.
 func (l *link) readyLocked(c *channel, payload []byte) error {
 	switch {
 	case l.closed:
@@ -220,7 +220,7 @@ func (l *link) State(ch transport.Channel) transport.State {
 	return c.state
 }
 
-// Counts tells what the channel had to give up.
+// Counts returns how many messages the channel had to drop, by reason.
 func (l *link) Counts(ch transport.Channel) transport.Counts {
 	l.broker.mu.Lock()
 	defer l.broker.mu.Unlock()

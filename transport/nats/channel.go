@@ -204,7 +204,7 @@ func (c *channel) serverOf(m *nats.Msg) string {
 	return ""
 }
 
-// asyncError is told what nats.go and the server complain about.
+// asyncError handles the errors that nats.go and the server report.
 func (c *channel) asyncError(s *session, sub *nats.Subscription, err error) {
 	switch {
 	case errors.Is(err, nats.ErrSlowConsumer) && sub != nil:

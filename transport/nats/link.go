@@ -110,7 +110,7 @@ func (l *link) State(ch transport.Channel) transport.State {
 	return c.state()
 }
 
-// Counts tells what the channel had to give up.
+// Counts returns how many messages the channel had to drop, by reason.
 func (l *link) Counts(ch transport.Channel) transport.Counts {
 	c, err := l.channel(ch)
 	if err != nil {

@@ -246,7 +246,7 @@ var refusals = []error{
 	nats.ErrUserInfoAlreadySet, nats.ErrTokenAlreadySet,
 }
 
-// remedy tells what a person can do about a failed attempt, and whether the
+// remedy returns what a person can do about a failed attempt, and whether the
 // same attempt can never succeed.
 func remedy(err error) (hint string, permanent bool) {
 	is := func(target error) bool { return errors.Is(err, target) }

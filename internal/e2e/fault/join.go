@@ -84,7 +84,7 @@ func spreadOf(stats shard.ShardingStats) spread {
 	return s
 }
 
-// even tells whether so many nodes run the shards of each type evenly, and none moves.
+// even reports whether so many nodes run the shards of each type evenly, and none moves.
 func (s spread) even(nodes int) bool {
 	if len(s.nodes) != nodes || s.busy > 0 {
 		return false

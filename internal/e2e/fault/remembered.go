@@ -168,7 +168,7 @@ func quiet(ctx context.Context, c *cluster.Cluster) error {
 	return errors.Join(err, failed)
 }
 
-// homes tells where each entity began its latest life, and how often it began one
+// homes returns where each entity began its latest life, and how often it began one
 // that did not come along with its shard.
 func homes(records []witness.Record) (at map[string]string, began map[string]int) {
 	at, began = map[string]string{}, map[string]int{}

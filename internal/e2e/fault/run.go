@@ -30,7 +30,7 @@ type Options struct {
 	// Settle is how soon after a fault of the broker the rate of calls must be what
 	// it was. Default 5s.
 	Settle time.Duration
-	// Say is told what goes on. Default: nobody.
+	// Say receives progress messages. Default: none.
 	Say func(format string, args ...any)
 }
 
@@ -65,7 +65,7 @@ func set[T comparable](v *T, def T) {
 	}
 }
 
-// Validate tells what makes o unfit to run a fault, also what would do nothing for
+// Validate returns the reason why o cannot run a fault, also what would do nothing for
 // it; Do, Notice and Handed call it first.
 func (o Options) Validate(f Fault) error {
 	o = o.withDefaults(f)
@@ -301,7 +301,7 @@ func (r *Run) removed() (misses []string) {
 	return misses
 }
 
-// givenUp tells whether a node saw that another one is no member any more.
+// givenUp reports whether a node saw that another one is no member any more.
 func givenUp(e process.Event) bool {
 	return e.Event == node.Saw && (e.Kind == shard.EventDowned.String() || e.Kind == shard.EventRemoved.String())
 }

@@ -169,7 +169,7 @@ func (l *Load) Tick() time.Duration {
 	return callsPerRound * time.Second * time.Duration(len(l.pairs)) / time.Duration(ticksPerRound*l.options.Rate)
 }
 
-// Concerns tells whether one of these entities is the entity, or has to do with
+// Concerns reports whether one of these entities is the entity, or has to do with
 // it: a relay has to do with its target.
 func Concerns(these map[string]bool, entity string) bool {
 	return these[entity] || these[strings.TrimPrefix(entity, relayPrefix)]

@@ -187,7 +187,7 @@ func (r *run) heal() {
 	}
 }
 
-// settled tells whether all that run are Up in one view, and does what people do:
+// settled reports whether all that run are Up in one view, and does what people do:
 // start processes that are needed, and down dead ones where nobody else may.
 func (r *run) settled() bool {
 	nodes := r.world.Running()

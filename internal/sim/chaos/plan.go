@@ -106,7 +106,7 @@ func (p *plan) downing(r *rand.Rand) {
 
 const broker = membership.DowningBroker
 
-// cheap tells whether a seed's run takes little time.
+// cheap reports whether a seed's run takes little time.
 func cheap(seed uint64) bool {
 	p := newPlan(newRandom(seed), Options{})
 	return p.nodes <= 7 && time.Duration(p.faults)*p.pause < 14*time.Second

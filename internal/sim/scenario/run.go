@@ -216,7 +216,7 @@ func (r *run) settle() {
 	}
 }
 
-// agree tells whether all healthy nodes have one converged view.
+// agree reports whether all healthy nodes have one converged view.
 func (r *run) agree() bool {
 	first, found := uint64(0), false
 	for _, n := range r.nodes {

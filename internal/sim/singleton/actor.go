@@ -73,7 +73,7 @@ func (a *actor) poll() {
 	a.run.world.After(pollEvery, a.poll)
 }
 
-// over tells whether the process has ended; what it ran has ended with it.
+// over reports whether the process has ended; what it ran has ended with it.
 func (a *actor) over() bool {
 	if a.node.Ended() {
 		a.active, a.placed = false, singleton.Placement{}
@@ -261,7 +261,7 @@ func (a *actor) exit() {
 	a.run.world.Give(a.node, membership.ExitReady{})
 }
 
-// mayRun tells whether what is active may really run at this moment.
+// mayRun reports whether what is active may really run at this moment.
 func (a *actor) mayRun() bool {
 	if !a.active || a.over() || a.node.Frozen() || a.forced {
 		return false

@@ -40,7 +40,7 @@ func (r *run) send(from *actor, e singleton.Envelope) {
 	}
 }
 
-// reaches tells whether the brokers connect two nodes at this moment.
+// reaches reports whether the brokers connect two nodes at this moment.
 func (r *run) reaches(a, b *actor) bool {
 	if a == b {
 		return true

@@ -147,7 +147,7 @@ func (r *run) end() Result {
 	return res
 }
 
-// settled tells whether all that run agree, one instance runs where it belongs,
+// settled reports whether all that run agree, one instance runs where it belongs,
 // and every proxy has found it.
 func (r *run) settled() bool {
 	nodes := r.world.Running()
@@ -247,7 +247,7 @@ func (r *run) check() {
 	}
 }
 
-// together tells whether two views are one, and all agree on it.
+// together reports whether two views are one, and all agree on it.
 func together(a, b *membership.View) bool {
 	if a == nil || b == nil || !a.Converged || !b.Converged || len(a.ByAddress) != len(b.ByAddress) {
 		return false

@@ -37,7 +37,7 @@ type Options struct {
 	// MaxPayload is the largest message in bytes. Default 1 MiB; NATS advises
 	// against more than 8 MiB.
 	MaxPayload int
-	// Logger is told what the server reports. Default nil: nothing.
+	// Logger receives the server's messages. Default nil: none.
 	Logger *slog.Logger
 }
 
