@@ -39,9 +39,9 @@ func (pl *plane) homes() (all []transport.Address) {
 	for _, k := range *pl.kinds.Load() {
 		for i := range k.routes {
 			r := &k.routes[i]
-			r.mu.Lock()
-			a := r.core.Owner
-			r.mu.Unlock()
+			r.Mu.Lock()
+			a := r.Core.Owner
+			r.Mu.Unlock()
 			if !a.IsZero() && a != pl.self.Address && !slices.Contains(all, a) {
 				all = append(all, a)
 			}

@@ -133,22 +133,22 @@ func (c *Conn) KnowsTable() bool { return c.plane.table.Load() != nil }
 
 // Begun reports whether the connection has exchanged something with the entity's home, and all it sent is acknowledged.
 func (c *Conn) Begun(kind, id string) bool {
-	t := (*c.plane.kinds.Load())[kind].route(c.ShardOf(kind, id).Shard).target.Load()
-	if t == nil || t.path == nil {
+	t := (*c.plane.kinds.Load())[kind].route(c.ShardOf(kind, id).Shard).Target()
+	if t == nil || t.Session == nil {
 		return false
 	}
-	t.path.mu.Lock()
-	defer t.path.mu.Unlock()
-	return t.path.core.Acked() > 0 && t.path.core.Acked() == t.path.core.Next()-1
+	t.Session.(*path).mu.Lock()
+	defer t.Session.(*path).mu.Unlock()
+	return t.Session.(*path).core.Acked() > 0 && t.Session.(*path).core.Acked() == t.Session.(*path).core.Next()-1
 }
 
 // Appended is how much the connection has appended for the entity's home.
 func (c *Conn) Appended(kind, id string) uint64 {
-	t := (*c.plane.kinds.Load())[kind].route(c.ShardOf(kind, id).Shard).target.Load()
-	if t == nil || t.path == nil {
+	t := (*c.plane.kinds.Load())[kind].route(c.ShardOf(kind, id).Shard).Target()
+	if t == nil || t.Session == nil {
 		return 0
 	}
-	t.path.mu.Lock()
-	defer t.path.mu.Unlock()
-	return t.path.core.Next() - 1
+	t.Session.(*path).mu.Lock()
+	defer t.Session.(*path).mu.Unlock()
+	return t.Session.(*path).core.Next() - 1
 }

@@ -38,12 +38,12 @@ func (s *hostedShard) init(h *host, id placement.ShardID, cfg *shardhost.Config,
 
 func (s *hostedShard) plane() *plane { return s.host.plane }
 
-// direct notes whether this process's calls come straight here, as its route has it.
-func (s *hostedShard) direct(on bool) {
+// Direct notes whether this process's calls come straight here, as its route has it.
+func (s *hostedShard) Direct(on bool) {
 	if s.host.instance != nil || !s.host.settings.inline {
 		return // a singleton's turns end under the lock; and who does not want it, queues
 	}
-	s.Direct(on)
+	s.Shard.Direct(on)
 }
 
 // enqueue brings an encoded call of this process to the shard. It reports false
@@ -51,24 +51,24 @@ func (s *hostedShard) direct(on bool) {
 // call must look for its home anew: behind the route's Flush it would be late.
 // An error is that there is no room for a tell, which its sender would not hear
 // otherwise.
-func (s *hostedShard) enqueue(e *wire.Envelope, r *route, t *target) (settled bool, err error) {
+func (s *hostedShard) enqueue(e *wire.Envelope, current func() bool) (settled bool, err error) {
 	if e.Type == wire.TypeTell {
-		return s.enqueueTold(e, r, t)
+		return s.enqueueTold(e, current)
 	}
 	pl := s.plane()
 	at := time.Now()
 	c := pl.newInCall(pl.self, e, s.lane, at)
 	c.Args, c.ownsArgs = append(codegen.NewArgs(), e.Payload...), true
-	if s.Accept(&c.Call, at, func() bool { return r.target.Load() == t }) {
+	if s.Accept(&c.Call, at, current) {
 		return true, nil
 	}
 	c.recycle()
 	return false, nil
 }
 
-// enqueueKept is enqueue for an envelope that belongs to the shard already, when
+// Enqueue is enqueue for an envelope that belongs to the shard already, when
 // there is no looking anew.
-func (s *hostedShard) enqueueKept(e *wire.Envelope) {
+func (s *hostedShard) Enqueue(e *wire.Envelope) {
 	pl := s.plane()
 	at := time.Now()
 	if c := pl.newInCall(pl.self, e, s.lane, at); !s.Accept(&c.Call, at, nil) {

@@ -249,7 +249,7 @@ func (pl *plane) refusal(from *path, e *wire.Envelope) {
 	}
 	if r := pl.routeFor(&env); r != nil {
 		pl.ledger.add(callRetried)
-		r.refused(from, env, e.Node.Address, placement.Epoch(e.Epoch))
+		r.Refused(from.peer.Address, env, e.Node.Address, placement.Epoch(e.Epoch))
 	}
 }
 
@@ -272,7 +272,7 @@ func (pl *plane) tellRefused(from *path, e *wire.Envelope) {
 func (pl *plane) learn(e *wire.Envelope) {
 	if k := (*pl.kinds.Load())[string(e.Kind)]; k != nil {
 		if r := k.route(e.Shard); r != nil {
-			r.learn(e.Node.Address, placement.Epoch(e.Epoch), false)
+			r.Learn(e.Node.Address, placement.Epoch(e.Epoch), false)
 		}
 	}
 }
@@ -333,7 +333,7 @@ func (pl *plane) moveStep(from *path, e *wire.Envelope) {
 	if in := k.host.instance; in != nil {
 		opens = in.opened // its manager has the last word
 	}
-	if !sh.Step(pathSession{from}, e, opens) {
+	if !sh.Step(from, e, opens) {
 		pl.ledger.add(frameIgnored)
 	}
 }

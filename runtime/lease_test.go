@@ -173,7 +173,7 @@ func TestNoAnswerWithoutALease(t *testing.T) {
 		st.plane.answerTurn(c, answer{}, nil)
 		require.Empty(t, st.sent.frames, "answered without a lease")
 		st.plane.lease.renew(time.Time{})
-		p.flush()
+		p.Flush()
 		require.Len(t, st.sent.frames, 1)
 	})
 }

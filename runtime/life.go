@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/wire"
-	"github.com/shardgen/shardgen/runtime/call"
 	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
@@ -112,7 +111,7 @@ func (pl *plane) beginAnew(members map[transport.Address]bool) {
 	pl.peersMu.Unlock()
 	for _, k := range *pl.kinds.Load() {
 		for i := range k.routes {
-			k.routes[i].beginAnew()
+			k.routes[i].BeginAnew()
 		}
 	}
 }
@@ -129,11 +128,6 @@ func (p *path) part() {
 	payload := p.core.Bye(p.handled.Load())
 	p.mu.Unlock()
 	_ = p.plane.link().Send(p.ch, p.peer, 0, payload)
-}
-
-// beginAnew forgets every placement; what waits goes on waiting.
-func (r *route) beginAnew() {
-	r.change(func(uint64) call.Step { return r.core.BeginAnew() })
 }
 
 // suspect: nobody listens at the address. If that is the end of a life, the member

@@ -3,10 +3,12 @@ package shard
 import (
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/routing"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/call"
 	"github.com/shardgen/shardgen/transport"
@@ -28,13 +30,13 @@ type path struct {
 
 	mu      sync.Mutex
 	core    *call.Path
-	writing bool          // somebody publishes; others only append
-	written chan struct{} // closed when who publishes is done; nil: nobody waits for that
-	queued  bool          // it waits for the pump, or for the last of the woken callers
-	gone    bool          // the peer is gone: nothing more is appended
-	heard   time.Time     // when the peer last sent anything
-	absent  time.Time     // since when everything bounced; zero: it does not
-	stopped []*route      // routes that wait for the peer's acknowledgement
+	writing bool             // somebody publishes; others only append
+	written chan struct{}    // closed when who publishes is done; nil: nobody waits for that
+	queued  bool             // it waits for the pump, or for the last of the woken callers
+	gone    bool             // the peer is gone: nothing more is appended
+	heard   time.Time        // when the peer last sent anything
+	absent  time.Time        // since when everything bounced; zero: it does not
+	stopped []*routing.Route // routes that wait for the peer's acknowledgement
 	timer   *time.Timer
 	wakeAt  time.Time // when the timer fires; zero: not armed
 }
@@ -43,8 +45,49 @@ func newPath(pl *plane, peer transport.Peer, ch transport.Channel) *path {
 	return &path{plane: pl, peer: peer, ch: ch, core: call.NewPath(pl.pathConfig(peer), peer)}
 }
 
-// appendLocked adds an envelope; the caller holds mu and calls flush afterwards.
-func (p *path) appendLocked(e *wire.Envelope) (uint64, error) {
+// Peer is the process at the other end.
+func (p *path) Peer() transport.Peer { return p.peer }
+
+// Lock guards what is appended.
+func (p *path) Lock() { p.mu.Lock() }
+
+// Unlock ends Lock.
+func (p *path) Unlock() { p.mu.Unlock() }
+
+// GoneLocked reports whether the peer is gone.
+func (p *path) GoneLocked() bool { return p.gone }
+
+// AckedLocked is the highest sequence that the peer has acknowledged.
+func (p *path) AckedLocked() uint64 { return p.core.Acked() }
+
+// AwaitLocked has the route told of the peer's acknowledgements.
+func (p *path) AwaitLocked(r *routing.Route) {
+	if !slices.Contains(p.stopped, r) {
+		p.stopped = append(p.stopped, r)
+	}
+}
+
+// Append appends one envelope.
+func (p *path) Append(e *wire.Envelope) (uint64, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.AppendLocked(e)
+}
+
+// AppendAll appends envelopes with nothing between them.
+func (p *path) AppendAll(parts []*wire.Envelope) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range parts {
+		if _, err := p.AppendLocked(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// AppendLocked adds an envelope; the caller holds mu and calls Flush afterwards.
+func (p *path) AppendLocked(e *wire.Envelope) (uint64, error) {
 	if p.gone {
 		return 0, errPeerGone
 	}
@@ -58,14 +101,14 @@ func (p *path) appendLocked(e *wire.Envelope) (uint64, error) {
 // appended is counted and gone with its peer.
 func (p *path) post(e *wire.Envelope) {
 	if err := p.append(e); err == nil {
-		p.flush()
+		p.Flush()
 	}
 }
 
 // append is post without publishing.
 func (p *path) append(e *wire.Envelope) error {
 	p.mu.Lock()
-	_, err := p.appendLocked(e)
+	_, err := p.AppendLocked(e)
 	p.mu.Unlock()
 	if err != nil {
 		p.plane.ledger.add(dropNoPeer)
@@ -77,9 +120,9 @@ func (p *path) append(e *wire.Envelope) error {
 // that is nil. It reports false when the peer is gone.
 func (p *path) answer(e *wire.Envelope, by publisher) bool {
 	p.mu.Lock()
-	_, err := p.appendLocked(e)
+	_, err := p.AppendLocked(e)
 	if errors.Is(err, errTooLarge) && e.Type == wire.TypeReply {
-		_, err = p.appendLocked(tooLarge(e, err))
+		_, err = p.AppendLocked(tooLarge(e, err))
 	}
 	if err == nil && by == nil && !p.writing {
 		p.publishLocked(false)
@@ -91,8 +134,8 @@ func (p *path) answer(e *wire.Envelope, by publisher) bool {
 	return err == nil
 }
 
-// flush publishes what has gathered, unless somebody else is at it.
-func (p *path) flush() {
+// Flush publishes what has gathered, unless somebody else is at it.
+func (p *path) Flush() {
 	p.mu.Lock()
 	if !p.writing {
 		p.publishLocked(false)
@@ -239,7 +282,7 @@ func (p *path) tick() {
 	p.core.Tick(time.Now())
 	p.mu.Unlock()
 	if !p.plane.closed() {
-		p.flush()
+		p.Flush()
 	}
 }
 
@@ -248,7 +291,7 @@ func (p *path) rewind() {
 	p.mu.Lock()
 	p.core.Rewind()
 	p.mu.Unlock()
-	p.flush()
+	p.Flush()
 }
 
 // clientPatience is how long a process outside the cluster may be absent before
@@ -315,7 +358,7 @@ func (p *path) ignored(h *wire.FrameHeader) {
 		p.plane.clientLeft(p)
 		return
 	}
-	p.flush() // perhaps with a request to send again, or with the path's number
+	p.Flush() // perhaps with a request to send again, or with the path's number
 }
 
 // received ends a frame of that size: its envelopes were handled, so its
@@ -330,7 +373,7 @@ func (p *path) received(h *wire.FrameHeader, size int) (more bool) {
 	if !more {
 		p.armLocked() // an acknowledgement may be due again
 	}
-	var stopped []*route
+	var stopped []*routing.Route
 	var acked uint64
 	if progress && len(p.stopped) > 0 {
 		stopped, p.stopped = p.stopped, nil
@@ -338,7 +381,7 @@ func (p *path) received(h *wire.FrameHeader, size int) (more bool) {
 	}
 	p.mu.Unlock()
 	for _, r := range stopped {
-		r.acked(p, acked)
+		r.Acked(p.peer.Address, acked)
 	}
 	return more
 }
@@ -362,7 +405,7 @@ func (p *path) isGone() bool {
 
 // close gives the path up and returns what the peer never acknowledged. Bye
 // tells that the peer said so itself.
-func (p *path) close(bye bool) (left []call.Leftover, stopped []*route) {
+func (p *path) close(bye bool) (left []call.Leftover, stopped []*routing.Route) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.gone {

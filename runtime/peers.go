@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/routing"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/call"
 	"github.com/shardgen/shardgen/transport"
@@ -105,7 +106,7 @@ func (pl *plane) peerGone(a transport.Address, lane int, bye bool) {
 	}
 	for _, k := range *pl.kinds.Load() {
 		for i := range k.routes {
-			k.routes[i].ownerGone(a, nil)
+			k.routes[i].OwnerGone(a, nil)
 		}
 	}
 	// Who said goodbye on a lane had answered or forwarded all that it had taken
@@ -241,46 +242,9 @@ func (pl *plane) replacePath(p *path) *path {
 	return next.paths[p.ch]
 }
 
-// reroute sorts what a gone peer left by shard and gives it to the routes.
-func (pl *plane) reroute(p *path, left []call.Leftover, stopped []*route) {
-	byRoute := map[*route][]call.Outgoing{}
-	var order []*route
-	for i := range left {
-		e := &left[i].Envelope
-		switch {
-		case e.Type == wire.TypeFlushed || (e.Type == wire.TypeCall || e.Type == wire.TypeTell) && !e.Node.IsZero():
-			pl.returned(e, int(p.ch), left[i].NotExecuted)
-			continue
-		case e.Type != wire.TypeCall && e.Type != wire.TypeTell:
-			continue // an answer or a step of a move
-		case e.Type == wire.TypeCall && !pl.pending.waits(e.ID):
-			continue
-		case !left[i].NotExecuted:
-			if e.Type == wire.TypeTell {
-				pl.loseTell(Unknown)
-			}
-			pl.pending.complete(e.ID, result{code: codeLost, lost: p.peer.Address, text: p.lostBy()})
-			continue
-		}
-		r := pl.routeFor(e)
-		if r == nil {
-			continue
-		}
-		if byRoute[r] == nil {
-			order = append(order, r)
-		}
-		pl.pending.sent(e.ID, nil, 0)
-		pl.ledger.add(callRetried)
-		byRoute[r] = append(byRoute[r], call.Outgoing{Envelope: *e})
-	}
-	for _, r := range order {
-		r.ownerGone(p.peer.Address, byRoute[r])
-	}
-	for _, r := range stopped {
-		if byRoute[r] == nil {
-			r.ownerGone(p.peer.Address, nil)
-		}
-	}
+// reroute gives what a gone peer left to the routes.
+func (pl *plane) reroute(p *path, left []call.Leftover, stopped []*routing.Route) {
+	routing.GiveBack(returner{p}, p.peer.Address, left, stopped)
 }
 
 func (pl *plane) routeFor(e *wire.Envelope) *route {

@@ -337,9 +337,9 @@ func (pl *plane) heldFor(name string) (n int) {
 	}
 	for i := range k.routes {
 		r := &k.routes[i]
-		r.mu.Lock()
-		n += r.core.Held()
-		r.mu.Unlock()
+		r.Mu.Lock()
+		n += r.Core.Held()
+		r.Mu.Unlock()
 	}
 	return n
 }

@@ -84,14 +84,14 @@ func (p port) Begin(ctx context.Context, r *codegen.Ref, method string) (codegen
 		return hostedOf(e).begin(ctx, up, e, method)
 	}
 	k := p.kind
-	t := k.routeOf(r.Hash).target.Load()
-	if t == nil || t.local == nil || !k.host.settings.inline {
+	s := k.routeOf(r.Hash).local()
+	if s == nil || !k.host.settings.inline {
 		return codegen.Turn{}, nil
 	}
-	if e := t.local.enter(r); e != nil {
-		return t.local.begin(ctx, up, e, method)
+	if e := s.enter(r); e != nil {
+		return s.begin(ctx, up, e, method)
 	}
-	return p.waitTurn(ctx, up, t.local, r, method)
+	return p.waitTurn(ctx, up, s, r, method)
 }
 
 // cannot is why a call cannot begin: its reference is bad, or its time is over.

@@ -3,15 +3,46 @@ package shard
 import (
 	"time"
 
+	"github.com/shardgen/shardgen/internal/routing"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/runtime/region"
 )
 
-// returned takes back what this node had passed on to one who is gone, after the
-// shard has forgotten that one. Certain tells that it was not handled there; of
-// other calls nobody knows, and their senders wait until their deadlines.
-func (pl *plane) returned(e *wire.Envelope, lane int, certain bool) {
+// returner sorts what was not acknowledged on a path whose peer is gone.
+type returner struct{ path *path }
+
+// RouteOf is the route of an envelope.
+func (t returner) RouteOf(e *wire.Envelope) *routing.Route {
+	if r := t.path.plane.routeFor(e); r != nil {
+		return &r.Route
+	}
+	return nil
+}
+
+// Waits reports whether a caller waits for the answer.
+func (t returner) Waits(id uint64) bool { return t.path.plane.pending.waits(id) }
+
+// Lost answers a call that may have run, and counts a tell.
+func (t returner) Lost(e *wire.Envelope) {
+	pl := t.path.plane
+	if e.Type == wire.TypeTell {
+		pl.loseTell(Unknown)
+	}
+	pl.pending.complete(e.ID, result{code: codeLost, lost: t.path.peer.Address, text: t.path.lostBy()})
+}
+
+// Again counts a call that is sent again.
+func (t returner) Again(e *wire.Envelope) {
+	t.path.plane.pending.sent(e.ID, nil, 0)
+	t.path.plane.ledger.add(callRetried)
+}
+
+// Returned takes back what this node had forwarded to a peer that is gone, after the shard
+// has forgotten that peer. certain: it was not handled there. Of other calls nobody knows
+// whether they ran, and their senders wait until their deadlines.
+func (t returner) Returned(e *wire.Envelope, certain bool) {
+	pl, lane := t.path.plane, int(t.path.ch)
 	k := (*pl.kinds.Load())[string(e.Kind)]
 	if k == nil || k.host == nil {
 		return

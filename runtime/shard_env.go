@@ -39,10 +39,7 @@ func (v *shardEnv) After(d time.Duration, f func()) {
 // Session is the path to a process on the shard's lane.
 func (v *shardEnv) Session(to transport.Peer) (shardhost.Session, bool) {
 	p := v.host.plane.path(to, v.lane)
-	if p == nil {
-		return nil, false
-	}
-	return pathSession{p}, true
+	return p, p != nil
 }
 
 // Departed are the latest processes from which nothing comes any more on the lane.
@@ -56,7 +53,7 @@ func (v *shardEnv) MaxPayload() int { return max(v.host.plane.link().MaxPayload(
 
 // Learn tells the route where the shard is.
 func (v *shardEnv) Learn(owner transport.Address, epoch placement.Epoch) {
-	v.host.kind.route(v.ID.Shard).learn(owner, epoch, false)
+	v.host.kind.route(v.ID.Shard).Learn(owner, epoch, false)
 }
 
 // Run leaves a turn that has begun to a runner.
@@ -129,7 +126,7 @@ func (v *shardEnv) Answer(c *shardhost.Call, e *wire.Envelope) {
 // Forwarded notes where a call of this process went.
 func (v *shardEnv) Forwarded(c *shardhost.Call, to shardhost.Session, seq uint64) {
 	if pl := v.host.plane; c.Sender.Address == pl.self.Address && c.ID != 0 {
-		pl.pending.sent(c.ID, to.(pathSession).path, seq)
+		pl.pending.sent(c.ID, to.(*path), seq)
 	}
 }
 
@@ -196,31 +193,3 @@ var counters = [...]reason{
 
 // Count counts an event.
 func (v *shardEnv) Count(e shardhost.Event) { v.host.plane.ledger.add(counters[e]) }
-
-// pathSession is a path as package shardhost uses it.
-type pathSession struct{ path *path }
-
-// Peer is the process at the other end.
-func (p pathSession) Peer() transport.Peer { return p.path.peer }
-
-// Append appends one envelope.
-func (p pathSession) Append(e *wire.Envelope) (uint64, error) {
-	p.path.mu.Lock()
-	defer p.path.mu.Unlock()
-	return p.path.appendLocked(e)
-}
-
-// AppendAll appends envelopes with nothing between them.
-func (p pathSession) AppendAll(parts []*wire.Envelope) error {
-	p.path.mu.Lock()
-	defer p.path.mu.Unlock()
-	for _, e := range parts {
-		if _, err := p.path.appendLocked(e); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Flush publishes what was appended.
-func (p pathSession) Flush() { p.path.flush() }

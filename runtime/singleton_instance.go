@@ -226,11 +226,11 @@ func (in *instance) handOff() {
 		if fx, stopped = s.Core.Stopped(epoch, now); !stopped {
 			return fx
 		}
-		handed = handed && (pathSession{p}).AppendAll(parts) == nil
+		handed = handed && p.AppendAll(parts) == nil
 		return fx
 	})
 	if p != nil {
-		p.flush()
+		p.Flush()
 	}
 	if !stopped {
 		return // a call came in between; this runs again behind it

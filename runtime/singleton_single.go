@@ -174,5 +174,5 @@ func (k *kind) found(node transport.Address, epoch placement.Epoch, holds bool) 
 	if k.host != nil && !holds {
 		k.host.shards[0].Place(node, epoch, 0)
 	}
-	k.routes[0].found(node, epoch)
+	k.routes[0].Found(node, epoch)
 }

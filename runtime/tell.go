@@ -19,16 +19,16 @@ func (p port) tellNear(c *codegen.Call) (near bool, err error) {
 		return true, hostedOf(e).addTold(e, c)
 	}
 	k := p.kind
-	t := k.routeOf(c.Ref.Hash).target.Load()
-	if t == nil || t.local == nil {
+	s := k.routeOf(c.Ref.Hash).local()
+	if s == nil {
 		return false, nil
 	}
-	e := t.local.look(c.Ref)
-	if e == nil || e == c.Ref.Near.Load() || !t.local.tryEnter(e) {
+	e := s.look(c.Ref)
+	if e == nil || e == c.Ref.Near.Load() || !s.tryEnter(e) {
 		return false, nil
 	}
 	c.Ref.Near.Store(e)
-	return true, t.local.addTold(e, c)
+	return true, s.addTold(e, c)
 }
 
 // addTold has the turn of a tell run, which has begun. The error says that there is no
@@ -130,7 +130,7 @@ func (s *hostedShard) toldCall(e *region.Entity, name string, args []byte) *inCa
 }
 
 // enqueueTold is enqueue for a tell, which has neither a chain nor a deadline.
-func (s *hostedShard) enqueueTold(e *wire.Envelope, by *route, t *target) (settled bool, err error) {
+func (s *hostedShard) enqueueTold(e *wire.Envelope, current func() bool) (settled bool, err error) {
 	pl := s.plane()
 	r := pl.runner(s.ID.Shard)
 	r.mu.Lock()
@@ -139,7 +139,7 @@ func (s *hostedShard) enqueueTold(e *wire.Envelope, by *route, t *target) (settl
 	args, at := append(c.Args, e.Payload...), pl.lately()
 	c.fill(pl, pl.self, e, s.lane, at)
 	c.Args, c.told = args, true
-	entity, v := s.Deliver(&c.Call, at, func() bool { return by.target.Load() == t })
+	entity, v := s.Deliver(&c.Call, at, current)
 	switch v {
 	case region.Overloaded:
 		full := s.noRoom(&c.Call.Call)

@@ -139,12 +139,12 @@ func (r *route) waitsFor(now time.Time) error {
 // moving is the home that the shard leaves, while what was sent there is not
 // acknowledged, and the next one if it is known.
 func (r *route) moving() (from, to transport.Address) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.core.State != call.Stopped {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	if r.Core.State != call.Stopped {
 		return transport.Address{}, transport.Address{}
 	}
-	return r.core.Owner, r.core.Next()
+	return r.Core.Owner, r.Core.Next()
 }
 
 // silence is how long a peer has sent nothing on the path, for errors; "" if it is

@@ -25,7 +25,7 @@ internal/gen/model
 
 shardtest
 runtime
-internal/shardhost
+internal/shardhost internal/routing
 runtime/admin
 runtime/call
 runtime/region

@@ -163,7 +163,7 @@ func (c *control) onView(seq uint64, views []memberView, converged bool) {
 		}
 	}
 	for _, id := range p.w.ids {
-		c.partWithAbsent(p.routes[id].core.Owner)
+		c.partWithAbsent(p.routes[id].Core.Owner)
 	}
 	c.gateway.membersChanged()
 	c.manage(managed(views))
@@ -197,7 +197,7 @@ const byeGrace = 3 * time.Second
 func (c *control) partWithAbsent(a transport.Address) {
 	p := c.process
 	up := c.status == singleton.Up || c.status == singleton.Leaving
-	home := slices.ContainsFunc(p.w.ids, func(id placement.ShardID) bool { return p.routes[id].core.Owner == a })
+	home := slices.ContainsFunc(p.w.ids, func(id placement.ShardID) bool { return p.routes[id].Core.Owner == a })
 	member := slices.ContainsFunc(c.views, func(o memberView) bool { return o.p.self.Address == a })
 	if up && home && !member && !a.IsZero() && !c.left[a] {
 		c.left[a] = true

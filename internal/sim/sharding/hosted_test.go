@@ -3,6 +3,7 @@ package sharding
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/shardhost"
@@ -18,6 +19,12 @@ import (
 type hosted struct {
 	shardhost.Shard
 	process *process
+
+	// What follows is for the oracle.
+	queued  map[*inCall]bool    // calls that were taken in to wait, and have not come out
+	silent  []transport.Address // who has departed, by the latest old home's word
+	sent    placement.Epoch     // of the latest move whose state was sent from here
+	aborted placement.Epoch     // of the latest move that was given up here
 }
 
 var _ shardhost.Host = (*hosted)(nil)
@@ -41,7 +48,7 @@ func (p plan) limits() region.Limits {
 }
 
 func newHosted(p *process, id placement.ShardID) *hosted {
-	s := &hosted{process: p}
+	s := &hosted{process: p, queued: map[*inCall]bool{}}
 	s.Init(id, s, &shardhost.Config{
 		Kind: []byte(id.Kind), Self: p.self.Address, CallTimeout: callTimeout, HandoffTimeout: drainBound,
 		Drops: p.w.plan.handoff.Drops, Settles: true,
@@ -124,6 +131,9 @@ func (s *hosted) entered(e *region.Entity, how region.Entry) bool {
 }
 
 func (s *hosted) delivered(c *inCall, v region.Verdict) {
+	if v == region.Queued {
+		s.queued[c] = true
+	}
 	s.process.w.log("%s: %s of %s via %q at %v is %v (%v since %v)",
 		s.process.name, c.Args, c.Sender.Name, c.Via.Name, c.Epoch, v, s.Core.State(), s.Core.Epoch())
 }
@@ -136,6 +146,14 @@ func (s *hosted) enqueue(e *wire.Envelope, current func() bool) bool {
 	entity, v := s.Deliver(&c.Call, s.process.w.now, current)
 	s.delivered(c, v)
 	return s.Accepted(&c.Call, entity, v)
+}
+
+// Enqueue takes a call that waited for the shard.
+func (s *hosted) Enqueue(e *wire.Envelope) {
+	if !s.enqueue(e, nil) {
+		s.process.w.oracle.lose(e, "its own shard refused it")
+		s.process.complete(e.ID, answer{code: wire.CodeMoved})
+	}
 }
 
 // Now is the world's time.
@@ -171,15 +189,19 @@ func (s *hosted) MaxPayload() int {
 
 // Learn tells the process's route.
 func (s *hosted) Learn(owner transport.Address, epoch placement.Epoch) {
-	s.process.routes[s.ID].learn(owner, epoch)
+	s.process.routes[s.ID].Learn(owner, epoch, false)
 }
 
 // Run runs a turn that has begun.
-func (s *hosted) Run(e *region.Entity, c *shardhost.Call) { s.turn(e, inbound(&c.Call)) }
+func (s *hosted) Run(e *region.Entity, c *shardhost.Call) {
+	delete(s.queued, inbound(&c.Call))
+	s.turn(e, inbound(&c.Call))
+}
 
 // Grant lets a local caller go on.
 func (s *hosted) Grant(c *shardhost.Call, e *region.Entity) {
 	granted := inbound(&c.Call).granted
+	delete(s.queued, inbound(&c.Call))
 	s.process.after(0, func() { granted(e) })
 }
 
@@ -202,7 +224,12 @@ var errEncode = errors.New("simulated: the state does not encode")
 func (s *hosted) StopEntities(entities []*region.Entity, done func(error)) {
 	p, epoch := s.process, s.Core.MoveEpoch()
 	if p.w.plan.aborts && p.w.one(20) {
-		p.after(0, func() { done(errEncode) })
+		p.after(0, func() {
+			done(errEncode)
+			if s.aborted != epoch {
+				p.w.fail("%s: %v at %v does not encode, and the move goes on", p.name, s.ID, epoch)
+			}
+		})
 		return
 	}
 	s.stopNext(entities, func(err error) {
@@ -236,6 +263,14 @@ func (s *hosted) Changed(opened bool) {
 	if opened {
 		p.w.oracle.opened(s)
 	}
+	if epoch := s.Core.MoveEpoch(); s.Core.State() == region.Sent && epoch != s.sent {
+		s.sent = epoch
+		p.after(drainBound+time.Millisecond, func() {
+			if s.Core.State() == region.Sent && s.Core.MoveEpoch() == epoch && s.aborted != epoch {
+				p.w.fail("%s: %v at %v was sent %v ago, and nobody gives the move up", p.name, s.ID, epoch, drainBound)
+			}
+		})
+	}
 }
 
 // TurnEnded wakes nobody.
@@ -244,6 +279,11 @@ func (s *hosted) TurnEnded() {}
 // Answer brings a reply to the call's sender.
 func (s *hosted) Answer(c *shardhost.Call, e *wire.Envelope) {
 	p := s.process
+	delete(s.queued, inbound(&c.Call))
+	if e.Code == wire.CodeMoved && (placement.Epoch(e.Epoch) != s.Core.Epoch() || e.Node.Address != s.Core.Owner()) {
+		p.w.fail("%s: %s is answered that %v moved to %s at %v, and it is at %s at %v",
+			p.name, c.Args, s.ID, e.Node.Address.Name, placement.Epoch(e.Epoch), s.Core.Owner().Name, s.Core.Epoch())
+	}
 	if c.Sender.Address == p.self.Address {
 		p.reply(e)
 		return
@@ -254,6 +294,7 @@ func (s *hosted) Answer(c *shardhost.Call, e *wire.Envelope) {
 // Forwarded notes where a call of this process went.
 func (s *hosted) Forwarded(c *shardhost.Call, to shardhost.Session, seq uint64) {
 	p, l := s.process, to.(*link)
+	delete(s.queued, inbound(&c.Call))
 	p.w.log("%s: forwards %s of %s to %s", p.name, c.Args, c.Sender.Name, l.peer.Name)
 	if c.Sender.Address == p.self.Address && !c.Tell {
 		p.sent(c.ID, l, seq)
@@ -262,6 +303,7 @@ func (s *hosted) Forwarded(c *shardhost.Call, to shardhost.Session, seq uint64) 
 
 // LoseTell tells the oracle.
 func (s *hosted) LoseTell(c *shardhost.Call) {
+	delete(s.queued, inbound(&c.Call))
 	s.process.w.oracle.lose(&wire.Envelope{Type: wire.TypeTell, Payload: c.Args}, "taken in and then refused")
 }
 
@@ -286,6 +328,7 @@ func (s *hosted) MoveDone(e placement.Epoch) {
 
 // MoveAborted has the control plane give the move up.
 func (s *hosted) MoveAborted(e placement.Epoch, _ string) {
+	s.aborted = e
 	s.process.after(0, func() { s.process.control.abort(s.ID, e) })
 }
 
@@ -295,11 +338,55 @@ func (s *hosted) Progress() { s.process.after(0, s.process.control.progressed) }
 // Remembered are none.
 func (s *hosted) Remembered() shardhost.RememberedIDs { return shardhost.RememberedIDs{} }
 
-// Arrived takes none.
-func (s *hosted) Arrived(shardhost.RememberedIDs) {}
+// Arrived takes none. It is called for each part of the state that is taken.
+func (s *hosted) Arrived(shardhost.RememberedIDs) {
+	if s.Exiting() {
+		s.process.w.fail("%s leaves, and takes %v", s.process.name, s.ID)
+	}
+}
 
 // BarrierTimedOut tells the oracle.
-func (s *hosted) BarrierTimedOut(region.Shut) { s.process.w.oracle.timedOut(s.process, 1) }
+func (s *hosted) BarrierTimedOut(b region.Shut) {
+	s.process.w.oracle.timedOut(s.process, 1)
+	s.waitsForDeparted(b)
+}
+
+// waitsForDeparted fails for a barrier that waits for a process from which nothing comes.
+func (s *hosted) waitsForDeparted(b region.Shut) {
+	if s.HasDeparted(b.Via) || slices.Contains(s.silent, b.Via) {
+		s.process.w.fail("%s: %v has a barrier for %s that waits for %s, which has departed", s.process.name, s.ID, b.Sender.Name, b.Via.Name)
+	}
+}
+
+// step is Step, with what the old home says noted.
+func (s *hosted) step(l *link, e *wire.Envelope) bool {
+	ok := s.Step(l, e, nil)
+	if e.Type != wire.TypeOpen {
+		return ok
+	}
+	word, err := wire.ParseOpenWord(e.Payload)
+	if err != nil {
+		s.process.w.fail("%v", err)
+	}
+	if len(word.Silent) > 0 {
+		s.silent = word.Silent
+	}
+	for _, b := range s.Core.Overdue(s.process.w.now.Add(time.Hour)) { // all that are closed
+		s.waitsForDeparted(b)
+	}
+	return ok
+}
+
+// cancel takes back a call of a process, if it still waits.
+func (s *hosted) cancel(from transport.Address, entity string, id uint64) bool {
+	waited := s.Cancel(from, entity, id)
+	for c := range s.queued {
+		if waited && c.Sender.Address == from && c.ID == id {
+			delete(s.queued, c)
+		}
+	}
+	return waited
+}
 
 // Count counts nothing.
 func (s *hosted) Count(shardhost.Event) {}

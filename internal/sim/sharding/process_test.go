@@ -4,11 +4,14 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/routing"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/call"
 	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/region"
 	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -37,6 +40,7 @@ type process struct {
 	routes     map[placement.ShardID]*route
 	shards     map[placement.ShardID]*hosted
 	pending    map[uint64]*ask
+	holding    int // calls that routes hold, as they count them
 	threads    []*thread
 	nextID     uint64
 	table      *placement.Table
@@ -47,12 +51,13 @@ type process struct {
 // A link drives one call.Path.
 type link struct {
 	process *process
+	mu      sync.Mutex // for nobody, but whoever takes it twice never goes on
 	peer    transport.Peer
 	core    *call.Path
 	handled uint64
 	gone    bool
 	bye     bool // it is gone because the peer said so
-	stopped []*route
+	stopped []*routing.Route
 	arrives time.Time
 	before  []byte // the latest frame that came to the peer
 	wakeAt  time.Time
@@ -69,7 +74,7 @@ func newProcess(w *world, name string, incarnation uint64, host bool) *process {
 		late:    w.one(3),
 	}
 	for _, id := range w.ids {
-		p.routes[id] = &route{process: p, id: id}
+		p.routes[id] = newRoute(p, id)
 		if host {
 			p.shards[id] = newHosted(p, id)
 		}
@@ -99,7 +104,7 @@ func (p *process) healthy() bool {
 // held is how many calls wait for a home.
 func (p *process) held() (n int) {
 	for _, r := range p.routes {
-		n += r.core.Held()
+		n += r.Core.Held()
 	}
 	return n
 }
@@ -170,8 +175,34 @@ func (l *link) append(e *wire.Envelope) (seq uint64, ok bool) {
 
 var errGone = errors.New("the peer is gone")
 
+// Lock is held while envelopes are appended.
+func (l *link) Lock() { l.mu.Lock() }
+
+// Unlock ends Lock.
+func (l *link) Unlock() { l.mu.Unlock() }
+
+// GoneLocked reports whether the peer is gone.
+func (l *link) GoneLocked() bool { return l.gone }
+
+// AckedLocked is the highest sequence that the peer has acknowledged.
+func (l *link) AckedLocked() uint64 { return l.core.Acked() }
+
+// AwaitLocked has the route told of the peer's acknowledgements.
+func (l *link) AwaitLocked(r *routing.Route) {
+	if !slices.Contains(l.stopped, r) {
+		l.stopped = append(l.stopped, r)
+	}
+}
+
 // Append adds an envelope, which Flush publishes.
 func (l *link) Append(e *wire.Envelope) (seq uint64, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.AppendLocked(e)
+}
+
+// AppendLocked is Append with the lock held.
+func (l *link) AppendLocked(e *wire.Envelope) (seq uint64, err error) {
 	if l.gone {
 		return 0, errGone
 	}
@@ -183,8 +214,14 @@ func (l *link) Append(e *wire.Envelope) (seq uint64, err error) {
 
 // AppendAll adds envelopes with nothing between them.
 func (l *link) AppendAll(parts []*wire.Envelope) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.process.shards[placement.ShardID{Kind: string(parts[0].Kind), Shard: parts[0].Shard}]
+	if s.Core.State() != region.Sent || s.Core.MoveEpoch() != placement.Epoch(parts[0].Epoch) {
+		l.process.w.fail("%s sends %v at %v, which is %v", l.process.name, s.ID, placement.Epoch(parts[0].Epoch), s.Core.State())
+	}
 	for _, e := range parts {
-		if _, err := l.Append(e); err != nil {
+		if _, err := l.AppendLocked(e); err != nil {
 			return err
 		}
 	}
@@ -194,8 +231,12 @@ func (l *link) AppendAll(parts []*wire.Envelope) error {
 // Peer is the process at the other end.
 func (l *link) Peer() transport.Peer { return l.peer }
 
-// Flush has what was added published.
-func (l *link) Flush() { l.later() }
+// Flush has what was added published. Nobody may hold the lock.
+func (l *link) Flush() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.later()
+}
 
 // later publishes at the end of what is under way.
 func (l *link) later() {
@@ -323,7 +364,7 @@ func (p *process) received(l *link, h *wire.FrameHeader, size int) {
 		stopped := l.stopped
 		l.stopped = nil
 		for _, r := range stopped {
-			r.acked(l, l.core.Acked())
+			r.Acked(l.peer.Address, l.core.Acked())
 		}
 	}
 	l.flush()
@@ -348,11 +389,11 @@ func (p *process) envelope(l *link, e *wire.Envelope, seq uint64) {
 		l.core.AckSoon()
 		s.Flush(flushOf(l.peer, p.self, epoch, placement.Epoch(e.Hop), e.Node.Address))
 	case wire.TypeCancel:
-		s.Cancel(l.peer.Address, string(e.Entity), e.ID)
+		s.cancel(l.peer.Address, string(e.Entity), e.ID)
 	case 0: // a call that was taken back
 	default:
 		k := keep(e)
-		if !s.Step(l, &k, nil) {
+		if !s.step(l, &k) {
 			p.w.fail("%s: envelope of type %d", p.name, e.Type)
 		}
 	}
@@ -373,7 +414,7 @@ func (p *process) refusal(l *link, e *wire.Envelope) {
 	}
 	r := p.routes[placement.ShardID{Kind: string(env.Kind), Shard: env.Shard}]
 	p.w.log("%s: %s refuses %s, names %v at %v", p.name, l.peer.Name, label(&env), e.Node.Address.Name, placement.Epoch(e.Epoch))
-	r.refused(l, env, e.Node.Address, placement.Epoch(e.Epoch))
+	r.Refused(l.peer.Address, env, e.Node.Address, placement.Epoch(e.Epoch))
 }
 
 // peerGone ends dealings with a peer that said goodbye or was removed.
@@ -389,7 +430,7 @@ func (p *process) peerGone(a transport.Address, bye, removed bool) {
 	p.silent = append(p.silent, a)
 	is := func(o transport.Address) bool { return o == a }
 	var left []call.Leftover
-	var stopped []*route
+	var stopped []*routing.Route
 	if l != nil && !l.gone {
 		l.gone, l.bye = true, bye
 		left, stopped, l.stopped = l.core.Leftovers(bye), l.stopped, nil
@@ -399,7 +440,9 @@ func (p *process) peerGone(a transport.Address, bye, removed bool) {
 			s.Forget(is)
 		}
 	}
-	p.reroute(l, left, stopped)
+	if l != nil {
+		routing.GiveBack(returner{l}, a, left, stopped)
+	}
 	for _, id := range p.w.ids {
 		if s := p.shards[id]; s != nil {
 			s.OpenBarriers(is)
@@ -409,46 +452,34 @@ func (p *process) peerGone(a transport.Address, bye, removed bool) {
 		return
 	}
 	for _, id := range p.w.ids {
-		p.routes[id].ownerGone(a, nil)
+		p.routes[id].OwnerGone(a, nil)
 	}
 	// Who said goodbye had answered or forwarded all that it had taken.
 	p.lost(func(c *ask) bool { return c.link != nil && c.link.peer.Address == a && !c.link.bye })
 }
 
-func (p *process) reroute(l *link, left []call.Leftover, stopped []*route) {
-	byRoute := map[*route][]call.Outgoing{}
-	var order []*route
-	for i := range left {
-		e := &left[i].Envelope
-		switch {
-		case e.Type == wire.TypeFlushed || (e.Type == wire.TypeCall || e.Type == wire.TypeTell) && !e.Node.IsZero():
-			p.returned(e, left[i].NotExecuted)
-			continue
-		case e.Type != wire.TypeCall && e.Type != wire.TypeTell:
-			continue
-		case e.Type == wire.TypeCall && p.pending[e.ID] == nil:
-			continue
-		case !left[i].NotExecuted:
-			p.w.oracle.lose(e, "sent to one who is gone")
-			p.complete(e.ID, answer{lost: true})
-			continue
-		}
-		r := p.routes[placement.ShardID{Kind: string(e.Kind), Shard: e.Shard}]
-		if byRoute[r] == nil {
-			order = append(order, r)
-		}
-		p.sent(e.ID, nil, 0)
-		byRoute[r] = append(byRoute[r], call.Outgoing{Envelope: *e})
-	}
-	for _, r := range order {
-		r.ownerGone(l.peer.Address, byRoute[r])
-	}
-	for _, r := range stopped {
-		if byRoute[r] == nil {
-			r.ownerGone(l.peer.Address, nil)
-		}
-	}
+// returner sorts what was not acknowledged on a link whose peer is gone.
+type returner struct{ link *link }
+
+// RouteOf is the route of an envelope.
+func (t returner) RouteOf(e *wire.Envelope) *routing.Route {
+	return &t.link.process.routes[placement.ShardID{Kind: string(e.Kind), Shard: e.Shard}].Route
 }
+
+// Waits reports whether a caller waits for the answer.
+func (t returner) Waits(id uint64) bool { return t.link.process.pending[id] != nil }
+
+// Returned takes back what the process had forwarded.
+func (t returner) Returned(e *wire.Envelope, certain bool) { t.link.process.returned(e, certain) }
+
+// Lost notes what may have run.
+func (t returner) Lost(e *wire.Envelope) {
+	t.link.process.w.oracle.lose(e, "sent to one who is gone")
+	t.link.process.complete(e.ID, answer{lost: true})
+}
+
+// Again notes what is sent again.
+func (t returner) Again(e *wire.Envelope) { t.link.process.sent(e.ID, nil, 0) }
 
 // returned takes back what this process had passed on to one who is gone.
 func (p *process) returned(e *wire.Envelope, certain bool) {
@@ -472,13 +503,13 @@ func (p *process) setTable(t *placement.Table) {
 	same := old.Version().Term == term
 	for e := range t.All() {
 		r := p.routes[e.ShardID]
-		if before, ok := old.Lookup(e.ShardID); ok && same && before == e && r.target != nil {
+		if before, ok := old.Lookup(e.ShardID); ok && same && before == e && r.Target() != nil {
 			continue
 		}
 		if s := p.shards[e.ShardID]; s != nil {
 			s.Place(e.Owner, e.Epoch, term.Number)
 		}
-		r.place(e.Owner, e.Epoch, term.Number)
+		r.Place(e.Owner, e.Epoch, term.Number)
 	}
 }
 

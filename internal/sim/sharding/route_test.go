@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/shardgen/shardgen/internal/routing"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/call"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -11,18 +12,20 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A route drives one call.Route.
+// A route is a shard as a process's callers see it: the code that ships, over the process's
+// links.
 type route struct {
+	routing.Route
 	process *process
 	id      placement.ShardID
-	target  *target // nil: calls are held
-	core    call.Route
 }
 
-type target struct {
-	local *hosted
-	link  *link
-	epoch placement.Epoch
+var _ routing.Env = (*route)(nil)
+
+func newRoute(p *process, id placement.ShardID) *route {
+	r := &route{process: p, id: id}
+	r.Init(r, []byte(id.Kind), id.Shard)
+	return r
 }
 
 // An ask is a call whose answer somebody waits for.
@@ -47,32 +50,39 @@ func label(e *wire.Envelope) string {
 	return fmt.Sprintf("%s %s", what, e.Payload)
 }
 
+// local is the shard at this process, if calls go straight there; else nil.
+func (r *route) local() *hosted {
+	if t := r.Target(); t != nil && t.Local != nil {
+		return t.Local.(*hosted)
+	}
+	return nil
+}
+
 // send brings a call or a tell on its way.
 func (r *route) send(e *wire.Envelope) {
 	p := r.process
-	t := r.target
+	t := r.Target()
 	switch {
 	case t == nil:
 		p.w.log("%s: holds %s", p.name, label(e))
 		r.hold(e)
-	case t.local != nil:
-		e.Epoch = uint64(t.epoch)
-		if t.local.enqueue(e, func() bool { return r.target == t }) {
-			return
+	case t.Local != nil:
+		e.Epoch = uint64(t.Epoch)
+		if !t.Local.(*hosted).enqueue(e, func() bool { return r.Target() == t }) {
+			p.w.fail("%s: its own shard refused %s", p.name, label(e))
 		}
-		p.w.fail("%s: its own shard refused %s", p.name, label(e))
-		return
 	default:
-		e.Epoch = uint64(t.epoch)
-		seq, ok := t.link.append(e)
+		e.Epoch = uint64(t.Epoch)
+		l := t.Session.(*link)
+		seq, ok := l.append(e)
 		if !ok {
 			p.w.log("%s: holds %s, the owner is gone", p.name, label(e))
 			r.hold(e)
 			return
 		}
-		p.w.log("%s: sends %s to %s at %v", p.name, label(e), t.link.peer.Name, t.epoch)
-		r.core.LastSeq = seq
-		p.sent(e.ID, t.link, seq)
+		p.w.log("%s: sends %s to %s at %v", p.name, label(e), l.peer.Name, t.Epoch)
+		r.Core.LastSeq = seq
+		p.sent(e.ID, l, seq)
 	}
 }
 
@@ -85,7 +95,9 @@ func (r *route) hold(e *wire.Envelope) {
 		}
 		return
 	}
-	r.core.Hold(call.Outgoing{Envelope: keep(e)})
+	out := call.Outgoing{Envelope: keep(e)}
+	r.Core.Hold(out)
+	r.Taken([]call.Outgoing{out})
 	p.ask()
 }
 
@@ -108,172 +120,53 @@ func keep(e *wire.Envelope) wire.Envelope {
 	return c
 }
 
-func (r *route) learn(owner transport.Address, epoch placement.Epoch) {
-	r.change(func(acked uint64) call.Step {
-		return r.core.Learn(owner, epoch, acked, r.core.Owner == r.process.self.Address)
-	})
+// Self is the process.
+func (r *route) Self() transport.Peer { return r.process.self }
+
+// Session is the link to a process.
+func (r *route) Session(a transport.Address) (routing.Session, bool) {
+	l := r.process.link(a)
+	return l, l != nil
 }
 
-// place takes the table's entry. An epoch of a lower term that the table does not
-// show is past, even if it is higher; but of what it has itself, or has given away,
-// this process knows best.
-func (r *route) place(owner transport.Address, epoch placement.Epoch, term uint32) {
-	r.change(func(acked uint64) call.Step {
-		here := r.core.Owner == r.process.self.Address
-		if !here && owner != r.process.self.Address && epoch < r.core.Epoch && r.core.Epoch.Term() < term {
-			r.core.Epoch = epoch - 1
-		}
-		return r.core.Learn(owner, epoch, acked, here)
-	})
+// Known is the link to a process that this one has dealt with.
+func (r *route) Known(a transport.Address) (routing.Session, bool) {
+	l := r.process.links[a]
+	return l, l != nil
 }
 
-func (r *route) refused(l *link, e wire.Envelope, owner transport.Address, epoch placement.Epoch) {
-	r.process.sent(e.ID, nil, 0)
-	r.change(func(acked uint64) call.Step {
-		r.core.Refused(l.peer.Address, call.Outgoing{Envelope: e}, owner, epoch)
-		return r.core.Acked(l.peer.Address, acked)
-	})
+// Local is the shard at this process.
+func (r *route) Local() (routing.Local, bool) {
+	s := r.process.shards[r.id]
+	return s, s != nil
 }
 
-func (r *route) acked(l *link, seq uint64) {
-	r.change(func(uint64) call.Step { return r.core.Acked(l.peer.Address, seq) })
+// Ask asks for homes.
+func (r *route) Ask() { r.process.after(0, r.process.ask) }
+
+// Waits reports whether a caller waits for the answer.
+func (r *route) Waits(id uint64) bool { return r.process.pending[id] != nil }
+
+// Sent notes where a call went.
+func (r *route) Sent(id uint64, to routing.Session, seq uint64) {
+	l, _ := to.(*link)
+	r.process.sent(id, l, seq)
 }
 
-func (r *route) ownerGone(a transport.Address, left []call.Outgoing) {
-	r.change(func(uint64) call.Step { return r.core.OwnerGone(a, left) })
+// Expired counts nothing.
+func (r *route) Expired() {}
+
+// Unsent ends a call that could not be appended.
+func (r *route) Unsent(e *wire.Envelope, err error) {
+	r.process.w.oracle.lose(e, "not appended: %v", err)
+	r.process.complete(e.ID, answer{code: wire.CodeMoved})
 }
 
-func (r *route) change(f func(acked uint64) call.Step) {
-	p := r.process
-	was := r.ownerLink()
-	var acked uint64
-	if was != nil {
-		if acked = was.core.Acked(); was.gone {
-			acked = ^uint64(0) // what it never handled was taken back
-		}
-	}
-	before := r.core.State
-	step := f(acked)
-	if r.core.State != call.Known || step.Go {
-		r.leaveTarget()
-	}
-	if step.Go || r.core.State != before {
-		p.w.log("%s: %v route %v → %v, owner %s at %v, deliver %d, flush to %q, via %q",
-			p.name, r.id, before, r.core.State, r.core.Owner.Name, r.core.Epoch, len(step.Deliver), step.FlushTo.Name, step.Via.Name)
-	}
-	if was != nil {
-		r.leave(was, step)
-	} else if s := p.shards[r.id]; step.FlushTo == p.self.Address && s != nil {
-		s.Flush(flushOf(p.self, p.self, step.Epoch, step.Left, step.Owner))
-	} else if l := p.links[step.FlushTo]; l != nil {
-		l.append(r.flushWord(step))
-	}
-	if step.Go {
-		r.goTo(step)
-	} else if step.Ask && r.core.Held() > 0 {
-		p.ask()
-	}
-}
+// Taken and Released count what the route holds.
+func (r *route) Taken(out []call.Outgoing) { r.process.holding += len(out) }
 
-func (r *route) ownerLink() *link {
-	if r.target != nil {
-		return r.target.link
-	}
-	if a := r.core.Owner; !a.IsZero() && a != r.process.self.Address {
-		return r.process.links[a]
-	}
-	return nil
-}
-
-func (r *route) leave(l *link, step call.Step) {
-	if !step.FlushTo.IsZero() {
-		seq, ok := l.append(r.flushWord(step))
-		if ok && r.core.State == call.Stopped {
-			r.core.LastSeq = seq
-		}
-	}
-	if r.core.State == call.Stopped && !slices.Contains(l.stopped, r) {
-		l.stopped = append(l.stopped, r)
-	}
-}
-
-// flushWord tells a home that nothing older of this process follows.
-func (r *route) flushWord(step call.Step) *wire.Envelope {
-	return &wire.Envelope{
-		Type: wire.TypeFlush, Kind: []byte(r.id.Kind), Shard: r.id.Shard,
-		Epoch: uint64(step.Epoch), Hop: uint64(step.Left), Node: transport.Peer{Address: step.Owner},
-	}
-}
-
-func (r *route) goTo(step call.Step) {
-	p := r.process
-	if r.core.Owner == p.self.Address {
-		r.goLocal(step)
-		return
-	}
-	l := p.link(r.core.Owner)
-	if l == nil || l.gone {
-		r.core.OwnerGone(r.core.Owner, step.Deliver)
-		p.ask()
-		return
-	}
-	if !step.Via.IsZero() {
-		seq, ok := l.append(&wire.Envelope{
-			Type: wire.TypeGate, Kind: []byte(r.id.Kind), Shard: r.id.Shard, Epoch: uint64(r.core.Epoch),
-			Via: transport.Peer{Address: step.Via},
-		})
-		if ok {
-			r.core.LastSeq = seq
-		}
-	}
-	for i := range step.Deliver {
-		e := &step.Deliver[i].Envelope
-		if e.Type == wire.TypeCall && p.pending[e.ID] == nil {
-			continue
-		}
-		e.Epoch = uint64(r.core.Epoch)
-		p.w.log("%s: sends %s to %s at %v", p.name, label(e), l.peer.Name, r.core.Epoch)
-		seq, ok := l.append(e)
-		if !ok {
-			p.w.oracle.lose(e, "its owner is gone")
-			p.complete(e.ID, answer{code: wire.CodeMoved})
-			continue
-		}
-		r.core.LastSeq = seq
-		p.sent(e.ID, l, seq)
-	}
-	r.target = &target{link: l, epoch: r.core.Epoch}
-}
-
-func (r *route) goLocal(step call.Step) {
-	p := r.process
-	s := p.shards[r.id]
-	if !step.Via.IsZero() {
-		s.CloseBarrier(p.self.Address, step.Via, r.core.Epoch)
-	}
-	for i := range step.Deliver {
-		e := step.Deliver[i].Envelope
-		if e.Type == wire.TypeCall && p.pending[e.ID] == nil {
-			continue
-		}
-		e.Epoch = uint64(r.core.Epoch)
-		p.sent(e.ID, nil, 0)
-		if !s.enqueue(&e, nil) {
-			p.w.oracle.lose(&e, "its own shard refused it")
-			p.complete(e.ID, answer{code: wire.CodeMoved})
-		}
-	}
-	r.target = &target{local: s, epoch: r.core.Epoch}
-	s.Direct(true)
-}
-
-// leaveTarget holds calls from now on.
-func (r *route) leaveTarget() {
-	if t := r.target; t != nil && t.local != nil {
-		t.local.Direct(false)
-	}
-	r.target = nil
-}
+// Released is the opposite of Taken.
+func (r *route) Released(out []call.Outgoing) { r.process.holding -= len(out) }
 
 func (p *process) sent(id uint64, l *link, seq uint64) {
 	if c := p.pending[id]; c != nil {
@@ -308,7 +201,7 @@ func (p *process) lost(match func(*ask) bool) {
 func (p *process) reply(e *wire.Envelope) {
 	if e.Code == wire.CodeMoved && e.Epoch != 0 {
 		r := p.routes[placement.ShardID{Kind: string(e.Kind), Shard: e.Shard}]
-		r.learn(e.Node.Address, placement.Epoch(e.Epoch))
+		r.Learn(e.Node.Address, placement.Epoch(e.Epoch), false)
 	}
 	p.complete(e.ID, answer{code: e.Code})
 }

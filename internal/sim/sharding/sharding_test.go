@@ -242,6 +242,9 @@ func (w *world) settled() {
 		if !p.alive {
 			continue
 		}
+		if p.holding != p.held() {
+			w.fail("%s counts %d calls that wait for homes, and %d do", p.name, p.holding, p.held())
+		}
 		if p.busy() {
 			w.fail("%s still waits for %d calls", p.name, len(p.pending)+p.held())
 		}
@@ -265,14 +268,17 @@ func (w *world) settled() {
 
 func (w *world) restingShard(p *process, id placement.ShardID, owner transport.Address) {
 	r := p.routes[id]
-	if r.core.State != call.Known || r.core.Owner != owner || r.core.Held() > 0 {
-		w.fail("%s: route of %v is %v to %s and holds %d, want known to %s", p.name, id, r.core.State, r.core.Owner.Name, r.core.Held(), owner.Name)
+	if r.Core.State != call.Known || r.Core.Owner != owner || r.Core.Held() > 0 {
+		w.fail("%s: route of %v is %v to %s and holds %d, want known to %s", p.name, id, r.Core.State, r.Core.Owner.Name, r.Core.Held(), owner.Name)
 	}
 	h := p.shards[id]
 	if h == nil {
 		return
 	}
 	core, owns := h.Core, owner == p.self.Address
+	if len(h.queued) > 0 {
+		w.fail("%v at %s: %d calls went in to wait and never came out", id, p.name, len(h.queued))
+	}
 	switch {
 	case owns && core.State() != region.Open:
 		w.fail("%v is %v at its owner %s", id, core.State(), p.name)

@@ -99,12 +99,11 @@ type operation struct {
 // call runs a local call on the entity, or sends one.
 func (p *process) call(id placement.ShardID, e, payload string, up []byte, over time.Time, done func(outcome)) {
 	op := &operation{p, id, e, payload, up, over, done}
-	t := p.routes[id].target
-	if t == nil || t.local == nil {
+	s := p.routes[id].local()
+	if s == nil {
 		op.encoded(0)
 		return
 	}
-	s := t.local
 	if entity := s.Core.Look(region.Hash(e), e); entity != nil && p.w.one(2) && s.entered(entity, entity.Enter()) {
 		op.turn(s, entity)
 		return
@@ -145,6 +144,7 @@ func (op *operation) wait(s *hosted) {
 				return
 			}
 			if s.Withdraw(&c.Call) {
+				delete(s.queued, c)
 				op.end(notExecuted)
 			} // else it was granted at the same time
 		})
@@ -216,12 +216,14 @@ func (op *operation) encoded(try int) {
 func (op *operation) giveUp(c *ask) outcome {
 	p := op.process
 	p.w.log("%s: call %s timed out", p.name, op.payload)
-	held := p.routes[op.id].core.Drop(func(o call.Outgoing) bool { return o.Envelope.ID == c.id && o.Envelope.Type == wire.TypeCall })
+	r := p.routes[op.id]
+	held := r.Core.Drop(func(o call.Outgoing) bool { return o.Envelope.ID == c.id && o.Envelope.Type == wire.TypeCall })
+	r.Released(held)
 	if len(held) > 0 {
 		return notExecuted
 	}
 	if c.link == nil {
-		if s := p.shards[op.id]; s != nil && s.Cancel(p.self.Address, op.entity, c.id) {
+		if s := p.shards[op.id]; s != nil && s.cancel(p.self.Address, op.entity, c.id) {
 			return notExecuted
 		}
 		return unknown

@@ -1,0 +1,65 @@
+package routing
+
+import (
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/call"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/region"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A Session is the ordered way to another process, on the route's lane.
+type Session interface {
+	Peer() transport.Peer
+	// Lock guards what a session's calls append, and Route.Core.LastSeq of the routes that
+	// lead there. The methods named …Locked are called with it.
+	Lock()
+	Unlock()
+	// GoneLocked reports whether the peer is gone, so that nothing can be appended.
+	GoneLocked() bool
+	// AckedLocked is the highest sequence number that the peer has acknowledged.
+	AckedLocked() uint64
+	// AppendLocked adds an envelope and returns its sequence number.
+	AppendLocked(e *wire.Envelope) (uint64, error)
+	// AwaitLocked has r.Acked called, without the lock, when the peer acknowledges more.
+	AwaitLocked(r *Route)
+	// Flush publishes what was appended. It takes the lock.
+	Flush()
+}
+
+// A Local is a shard that is hosted by the process itself.
+type Local interface {
+	CloseBarrier(sender, via transport.Address, epoch placement.Epoch)
+	Flush(region.Flush)
+	// Enqueue takes a call that waited here, under the epoch in it, and answers it if it
+	// cannot run.
+	Enqueue(e *wire.Envelope)
+	// Direct notes whether the process's calls come straight to the shard.
+	Direct(on bool)
+}
+
+// An Env is the process that a Route is in. Its methods are called with Mu held, and some
+// with a session's lock; they must not call the route, or block.
+type Env interface {
+	Self() transport.Peer
+	// Session leads to a process. It reports false when that process was removed.
+	Session(transport.Address) (Session, bool)
+	// Known is Session for a process that this one has dealt with.
+	Known(transport.Address) (Session, bool)
+	// Local is the shard at this process. It reports false if it hosts none.
+	Local() (Local, bool)
+	// Ask asks for a home of the shard.
+	Ask()
+	// Waits reports whether a caller still waits for the answer to a call.
+	Waits(id uint64) bool
+	// Sent notes where a call with an answer went; nil: to this process, or nowhere yet.
+	Sent(id uint64, to Session, seq uint64)
+	// Expired counts a call that nobody waits for any more and that is not sent.
+	Expired()
+	// Unsent ends a call that could not be appended, and certainly did not run.
+	Unsent(e *wire.Envelope, err error)
+	// Taken counts calls that the route holds from now on, and Released those that it does
+	// not hold any more.
+	Taken([]call.Outgoing)
+	Released([]call.Outgoing)
+}

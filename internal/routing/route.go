@@ -1,0 +1,284 @@
+package routing
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/call"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/region"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A Target is where a route's calls go. It never changes, only the route's pointer to it.
+type Target struct {
+	Local   Local   // this process; else nil
+	Session Session // or another one; else nil
+	Epoch   placement.Epoch
+}
+
+// A Route drives one call.Route. It is safe for concurrent use. Core.LastSeq belongs to the
+// lock of the session that the target names, and everything else of Core to Mu.
+type Route struct {
+	Mu   sync.Mutex
+	Core call.Route
+
+	env    Env
+	kind   []byte
+	shard  uint32
+	target atomic.Pointer[Target] // nil: calls are held
+}
+
+// Init makes the route of a shard, to nowhere. It is called once, before anything else.
+func (r *Route) Init(env Env, kind []byte, shard uint32) { r.env, r.kind, r.shard = env, kind, shard }
+
+// Target is where calls go at the moment; nil: they are held. Whoever sends there must hold
+// the lock of the target, and look again under it.
+func (r *Route) Target() *Target { return r.target.Load() }
+
+// LeadsTo reports whether a is the shard's home, as the route knows it.
+func (r *Route) LeadsTo(a transport.Address) bool {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	return r.Core.Owner == a
+}
+
+// Place takes a table's entry. Term is the table's: an epoch of a lower term that the table
+// does not show is past, even if it is higher. But what it has itself, or has given away,
+// this process knows best.
+func (r *Route) Place(owner transport.Address, epoch placement.Epoch, term uint32) {
+	self := r.env.Self().Address
+	r.Change(func(acked uint64) call.Step {
+		ours := owner == self || r.Core.Owner == self
+		return r.learnLocked(owner, epoch, acked, !ours && epoch < r.Core.Epoch && r.Core.Epoch.Term() < term)
+	})
+}
+
+// Learn takes a placement; force: also one that is no newer than what is known.
+func (r *Route) Learn(owner transport.Address, epoch placement.Epoch, force bool) {
+	r.Change(func(acked uint64) call.Step { return r.learnLocked(owner, epoch, acked, force) })
+}
+
+// Found goes to where a singleton's instance was found. It may be under a lower epoch than
+// one that is gone, because the cluster may have been founded anew.
+func (r *Route) Found(owner transport.Address, epoch placement.Epoch) {
+	r.Change(func(acked uint64) call.Step {
+		return r.learnLocked(owner, epoch, acked, r.Core.State == call.Unknown)
+	})
+}
+
+func (r *Route) learnLocked(owner transport.Address, epoch placement.Epoch, acked uint64, force bool) call.Step {
+	if force && epoch <= r.Core.Epoch {
+		r.Core.Epoch = epoch - 1
+	}
+	return r.Core.Learn(owner, epoch, acked, r.Core.Owner == r.env.Self().Address)
+}
+
+// Refused takes back an envelope that its owner refused, which names another placement.
+func (r *Route) Refused(by transport.Address, e wire.Envelope, owner transport.Address, epoch placement.Epoch) {
+	out := []call.Outgoing{{Envelope: e}}
+	r.env.Taken(out)
+	r.env.Sent(e.ID, nil, 0)
+	r.Change(func(acked uint64) call.Step {
+		r.Core.Refused(by, out[0], owner, epoch)
+		return r.Core.Acked(by, acked)
+	})
+}
+
+// Acked takes what the old owner has acknowledged.
+func (r *Route) Acked(by transport.Address, seq uint64) {
+	r.Change(func(uint64) call.Step { return r.Core.Acked(by, seq) })
+}
+
+// OwnerGone notes that a process was removed. left is what it certainly did not execute.
+func (r *Route) OwnerGone(a transport.Address, left []call.Outgoing) {
+	r.env.Taken(left)
+	r.Change(func(uint64) call.Step { return r.Core.OwnerGone(a, left) })
+}
+
+// BeginAnew forgets every placement. What waits goes on waiting.
+func (r *Route) BeginAnew() {
+	r.Change(func(uint64) call.Step { return r.Core.BeginAnew() })
+}
+
+// Change applies f to Core and does what it says, before any other call for the shard
+// passes. acked is what the present owner has acknowledged.
+func (r *Route) Change(f func(acked uint64) call.Step) {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	was, leads := r.owner()
+	var acked uint64
+	if leads {
+		was.Lock()
+		if acked = was.AckedLocked(); was.GoneLocked() {
+			acked = ^uint64(0) // what the peer never handled was taken back when it went
+		}
+	}
+	step := f(acked)
+	if r.Core.State != call.Known || step.Go {
+		r.leaveTarget()
+	}
+	if leads {
+		r.leaveLocked(was, step)
+		was.Unlock()
+		if !step.FlushTo.IsZero() {
+			was.Flush()
+		}
+	} else {
+		r.flushElsewhere(step)
+	}
+	if step.Go {
+		r.goTo(step)
+	} else if step.Ask && r.Core.Held() > 0 {
+		r.env.Ask()
+	}
+}
+
+// owner is the session with the owner that Core knows. It reports false for this process.
+func (r *Route) owner() (Session, bool) {
+	if t := r.target.Load(); t != nil {
+		return t.Session, t.Session != nil
+	}
+	if r.Core.Owner.IsZero() || r.Core.Owner == r.env.Self().Address {
+		return nil, false
+	}
+	return r.env.Known(r.Core.Owner)
+}
+
+// leaveLocked sends the Flush that a step asks for, and has the old owner's session report
+// its acknowledgements while the route waits for them. The session's lock is held.
+func (r *Route) leaveLocked(p Session, step call.Step) {
+	if !step.FlushTo.IsZero() {
+		seq, err := p.AppendLocked(r.flush(step))
+		if err == nil && r.Core.State == call.Stopped {
+			r.Core.LastSeq = seq
+		}
+	}
+	if r.Core.State == call.Stopped {
+		p.AwaitLocked(r)
+	}
+}
+
+// flushElsewhere sends the Flush that a step asks for where the route had no owner to leave:
+// the shard is here, or the owner between was never reached.
+func (r *Route) flushElsewhere(step call.Step) {
+	self := r.env.Self()
+	if s, ok := r.env.Local(); ok && step.FlushTo == self.Address {
+		s.Flush(region.Flush{Sender: self, Via: self, Epoch: step.Epoch, Hop: step.Left, To: step.Owner})
+		return
+	}
+	if step.FlushTo.IsZero() {
+		return
+	}
+	if p, ok := r.env.Known(step.FlushTo); ok {
+		p.Lock()
+		_, err := p.AppendLocked(r.flush(step))
+		p.Unlock()
+		if err == nil {
+			p.Flush()
+		}
+	}
+}
+
+// flush says to a home that nothing older of this process follows.
+func (r *Route) flush(step call.Step) *wire.Envelope {
+	return &wire.Envelope{
+		Type: wire.TypeFlush, Kind: r.kind, Shard: r.shard,
+		Epoch: uint64(step.Epoch), Hop: uint64(step.Left), Node: transport.Peer{Address: step.Owner},
+	}
+}
+
+// goTo delivers what waited to the new owner and lets calls pass again.
+func (r *Route) goTo(step call.Step) {
+	owner, epoch := r.Core.Owner, r.Core.Epoch
+	r.env.Released(step.Deliver)
+	if owner == r.env.Self().Address {
+		r.goLocal(step)
+		return
+	}
+	p, ok := r.env.Session(owner)
+	if ok {
+		p.Lock()
+		if p.GoneLocked() {
+			p.Unlock()
+			ok = false
+		}
+	}
+	if !ok { // it has left: wait for the next one
+		r.Core.OwnerGone(owner, step.Deliver)
+		r.env.Taken(step.Deliver)
+		r.env.Ask()
+		return
+	}
+	if !step.Via.IsZero() {
+		seq, err := p.AppendLocked(&wire.Envelope{
+			Type: wire.TypeGate, Kind: r.kind, Shard: r.shard, Epoch: uint64(epoch), Via: transport.Peer{Address: step.Via},
+		})
+		if err == nil { // who comes this way needs a Flush to leave again, calls or not
+			r.Core.LastSeq = seq
+		}
+	}
+	for i := range step.Deliver {
+		r.deliverLocked(p, &step.Deliver[i].Envelope)
+	}
+	r.target.Store(&Target{Session: p, Epoch: epoch})
+	p.Unlock()
+	p.Flush()
+}
+
+// deliverLocked appends a call that waited. The session's lock is held.
+func (r *Route) deliverLocked(p Session, e *wire.Envelope) {
+	if r.expired(e) {
+		return
+	}
+	e.Epoch = uint64(r.Core.Epoch)
+	seq, err := p.AppendLocked(e)
+	if err != nil {
+		r.env.Unsent(e, err)
+		return
+	}
+	r.Core.LastSeq = seq
+	r.env.Sent(e.ID, p, seq)
+}
+
+// goLocal is goTo for this process itself.
+func (r *Route) goLocal(step call.Step) {
+	s, ok := r.env.Local()
+	if !ok { // the table is wrong about this process: wait for another one
+		r.Core.OwnerGone(r.env.Self().Address, step.Deliver)
+		r.env.Taken(step.Deliver)
+		return
+	}
+	if !step.Via.IsZero() {
+		s.CloseBarrier(r.env.Self().Address, step.Via, r.Core.Epoch)
+	}
+	for i := range step.Deliver {
+		e := step.Deliver[i].Envelope
+		if r.expired(&e) {
+			continue
+		}
+		e.Epoch = uint64(r.Core.Epoch)
+		r.env.Sent(e.ID, nil, 0)
+		s.Enqueue(&e)
+	}
+	r.target.Store(&Target{Local: s, Epoch: r.Core.Epoch})
+	s.Direct(true)
+}
+
+// expired reports whether nobody waits for the call any more.
+func (r *Route) expired(e *wire.Envelope) bool {
+	if e.ID == 0 || r.env.Waits(e.ID) {
+		return false
+	}
+	r.env.Expired()
+	return true
+}
+
+// leaveTarget holds calls from now on.
+func (r *Route) leaveTarget() {
+	if t := r.target.Load(); t != nil && t.Local != nil {
+		t.Local.Direct(false)
+	}
+	r.target.Store(nil)
+}

@@ -1,0 +1,63 @@
+package routing
+
+import (
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/call"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A Sender is a process that sorts what a peer never acknowledged.
+type Sender interface {
+	// RouteOf is the route of an envelope's shard; nil if this process knows no such shard.
+	RouteOf(e *wire.Envelope) *Route
+	// Waits reports whether a caller still waits for the answer to a call.
+	Waits(id uint64) bool
+	// Returned takes back what this process had forwarded for others; certain: the peer did
+	// not handle it.
+	Returned(e *wire.Envelope, certain bool)
+	// Lost notes a call or a tell of this process that the peer may have run.
+	Lost(e *wire.Envelope)
+	// Again notes a call or a tell that certainly did not run, and waits for its next home.
+	Again(e *wire.Envelope)
+}
+
+// GiveBack sorts what a peer that is gone never acknowledged: this process's own calls go to
+// the shards' next homes, in order, if they certainly did not run. stopped are the routes
+// that waited for the peer's acknowledgements.
+func GiveBack(s Sender, peer transport.Address, left []call.Leftover, stopped []*Route) {
+	byRoute := map[*Route][]call.Outgoing{}
+	var order []*Route
+	for i := range left {
+		e, certain := &left[i].Envelope, left[i].NotExecuted
+		isCall := e.Type == wire.TypeCall || e.Type == wire.TypeTell
+		switch {
+		case e.Type == wire.TypeFlushed || isCall && !e.Node.IsZero():
+			s.Returned(e, certain)
+			continue
+		case !isCall:
+			continue // an answer or a step of a move
+		case e.Type == wire.TypeCall && !s.Waits(e.ID):
+			continue
+		case !certain:
+			s.Lost(e)
+			continue
+		}
+		r := s.RouteOf(e)
+		if r == nil {
+			continue
+		}
+		if byRoute[r] == nil {
+			order = append(order, r)
+		}
+		s.Again(e)
+		byRoute[r] = append(byRoute[r], call.Outgoing{Envelope: *e})
+	}
+	for _, r := range order {
+		r.OwnerGone(peer, byRoute[r])
+	}
+	for _, r := range stopped {
+		if byRoute[r] == nil {
+			r.OwnerGone(peer, nil)
+		}
+	}
+}
