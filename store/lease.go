@@ -10,11 +10,11 @@ import (
 // concurrent use, try once, and return when ctx ends; their errors are of type
 // [*Error].
 type Lease interface {
-	// Acquire takes the lease if nobody has it, or if the claim's own holder does:
-	// so who got ErrUncertain asks again. It fails with ErrHeld, and a [*HeldError]
-	// that says when to ask again. An implementation may have to watch a lease for
-	// TTL plus Margin before it gives it to another holder, and it watches only
-	// while it is asked: who wants a lease keeps asking.
+	// Acquire takes the lease if it has no holder, or if the claim's own holder has it,
+	// so a caller that got ErrUncertain asks again. It fails with ErrHeld, and a
+	// [*HeldError] that says when to ask again. An implementation may have to watch a
+	// lease for TTL plus Margin before it gives it to another holder, and it watches only
+	// while it is asked, so a candidate keeps asking.
 	//
 	// The TTL that counts against a holder is the one it claimed with.
 	Acquire(ctx context.Context, c Claim) (Held, error)
@@ -28,7 +28,7 @@ type Lease interface {
 	Release(ctx context.Context, h Held) error
 }
 
-// A Claim says who wants which lease.
+// A Claim is a request for a lease by a holder.
 type Claim struct {
 	// Name of the lease; it obeys CheckKey.
 	Name string
@@ -61,8 +61,8 @@ func (c Claim) Check() error {
 	return nil
 }
 
-// Margin is what a holder stops earlier, and a candidate waits longer, than the
-// TTL: a tenth of it, for clocks that do not run alike.
+// Margin returns the time by which a holder stops before the TTL and a candidate waits
+// beyond it: a tenth of the TTL, for clocks that differ in their rates.
 func Margin(ttl time.Duration) time.Duration { return ttl / 10 }
 
 // A Held is a lease that its holder has.

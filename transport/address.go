@@ -53,8 +53,8 @@ func ParseAddress(s string) (Address, error) {
 	return Address{Name: name, Incarnation: inc}, nil
 }
 
-// CheckName returns an error unless name is 1 to 64 of [A-Za-z0-9_-], which is
-// what subjects and permissions can hold. What names the thing in the error.
+// CheckName returns an error unless name is 1 to 64 of [A-Za-z0-9_-], the characters that
+// subjects and permissions allow. The error calls it what.
 func CheckName(what, name string) error {
 	if name == "" {
 		return fmt.Errorf("%s name is empty: want 1 to %d of A-Z a-z 0-9 _ -", what, MaxNameBytes)

@@ -1,19 +1,19 @@
 package transport
 
-// Counts are the messages that a channel had to give up since it was opened.
+// Counts are the messages that a channel had to drop since it was opened, by reason.
 type Counts struct {
-	// Dropped arrived when the queue before Receive was full. It may count too
-	// few of a connection that broke meanwhile.
+	// Dropped counts messages that arrived when the queue before Receive was full. It may
+	// be too low for a connection that broke meanwhile.
 	Dropped uint64
-	// Foreign arrived on the link's subjects and are not what a link sends.
+	// Foreign counts messages on the link's subjects that no link has sent.
 	Foreign uint64
-	// Denied were refused by the broker after Send had returned, for lack of
-	// permission.
+	// Denied counts messages that the broker refused for lack of permission after Send
+	// had returned.
 	Denied uint64
 }
 
-// A Counter is a [Link] that tells what it had to give up; the links of the
-// adapters below this package all are.
+// A Counter is a [Link] that counts the messages that it had to drop; the links of the
+// adapters in this module are Counters.
 type Counter interface {
 	Counts(ch Channel) Counts
 }

@@ -7,23 +7,23 @@ import (
 	"strings"
 )
 
-// A Requester is a [Transport] that also takes requests of any client of the
-// broker, whatever its language.
+// A Requester is a Transport that also receives requests of any client of the broker, in
+// any language.
 type Requester interface {
-	// ServeRequests takes the requests for some kinds until stop is called, which
-	// returns when no handler runs any more. They come to
-	// sh.<cluster>.gw.<kind>.<method>.<id>, the id as [EscapeID] writes it, or
-	// without an id; of the members that serve a kind one gets each.
+	// ServeRequests receives the requests for some kinds until stop is called; stop
+	// returns when no handler runs any more. Requests come to
+	// sh.<cluster>.gw.<kind>.<method>.<id>, with the id as [EscapeID] writes it, or
+	// without an id. Of the members that serve a kind one gets each request.
 	ServeRequests(ctx context.Context, o RequestOptions) (stop func(), err error)
 }
 
-// RequestOptions say which requests to take.
+// RequestOptions select and handle requests.
 type RequestOptions struct {
 	Cluster string
 	Name    string // of this node, for the broker's list of connections
 	Kinds   []string
-	// Handle is called on a goroutine of its own for each request; at most Limit
-	// run at once, and Refuse is called in place of it beyond that.
+	// Handle is called on a goroutine of its own for each request. At most Limit calls
+	// run at once; beyond that Refuse is called instead.
 	Handle, Refuse func(*Request)
 	Limit          int
 	Logger         *slog.Logger
@@ -32,7 +32,7 @@ type RequestOptions struct {
 // A Request is a call of a client without generated code.
 type Request struct {
 	Kind, Method, ID string
-	IDErr            error // why ID is not what was meant: a wrong escape in the subject
+	IDErr            error // set if the id in the subject has a wrong escape
 	ContentType      string
 	Timeout          string // as time.ParseDuration reads it; "" when not given
 	Body             []byte
@@ -42,8 +42,8 @@ type Request struct {
 
 const hexDigits = "0123456789ABCDEF"
 
-// EscapeID writes an entity's id as one word of a subject: letters, digits, _ and
-// - stand for themselves, other bytes are =HH.
+// EscapeID writes an entity's id as one token of a subject: letters, digits, _ and - stay
+// as they are, and other bytes become =HH.
 func EscapeID(id string) string {
 	var b strings.Builder
 	for i := range len(id) {
@@ -58,8 +58,8 @@ func EscapeID(id string) string {
 	return b.String()
 }
 
-// UnescapeID is the reverse of [EscapeID]. Bytes that EscapeID would have escaped
-// stand for themselves, so that people can type them.
+// UnescapeID is the reverse of EscapeID. It also accepts bytes that EscapeID would have
+// escaped, so that people can type them.
 func UnescapeID(word string) (string, error) {
 	var b strings.Builder
 	for i := 0; i < len(word); i++ {

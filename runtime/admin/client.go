@@ -39,14 +39,14 @@ type Options struct {
 	// AnswerTimeout bounds the wait for one answer, in which the request is sent
 	// again every 500ms. Default 3s; above 0.
 	AnswerTimeout time.Duration
-	// Logger gets what the transport tells. Default: nothing.
+	// Logger receives the transport's messages. Default: none.
 	Logger *slog.Logger
 }
 
-// A Client asks and commands a cluster from outside. It is safe for concurrent
-// use. Close it. Its methods send a command again until it is answered, so a
-// process may obey one twice; all of them bear that. Errors wrap one of this
-// package's Err values where one fits, else the transport's or ctx's.
+// A Client asks and commands a cluster from outside. It is safe for concurrent use, and
+// must be closed. Its methods send a command again until it is answered, so a process may
+// obey one twice, which does no harm. Errors wrap one of this package's Err values where
+// one fits, otherwise the error of the transport or of ctx.
 type Client struct {
 	cluster string
 	timeout time.Duration
@@ -70,7 +70,8 @@ type reply struct {
 // answerTimeout is the default of Options.AnswerTimeout.
 const answerTimeout = 3 * time.Second
 
-// Dial connects to the broker; it asks nothing yet. ctx bounds the connecting.
+// Dial connects to the broker, without a request to the cluster. ctx bounds the
+// connecting.
 func Dial(ctx context.Context, o Options) (*Client, error) {
 	switch {
 	case o.Transport == nil:

@@ -12,9 +12,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Members returns the cluster as one of its members sees it. Without a member
-// that is up it fails: with ErrNoMember, naming the processes that are there, or
-// with ErrNoCluster if none answers.
+// Members returns the cluster as one of its members sees it. If no member is up it fails:
+// with ErrNoMember and the names of the processes, or with ErrNoCluster if none answers.
 func (c *Client) Members(ctx context.Context) (View, error) {
 	a, err := c.ask(ctx, anyMember, Request{Command: Members})
 	if err == nil {
@@ -60,9 +59,8 @@ func describe(views []View) string {
 // rollCallWait is how long answers to a roll call are gathered.
 const rollCallWait = 500 * time.Millisecond
 
-// RollCall asks every process of the cluster for its own view and gathers what
-// comes within half a second, in order of names. It fails with ErrNoCluster when
-// nobody answers.
+// RollCall asks every process of the cluster for its own view and collects the answers of
+// half a second, ordered by name. It fails with ErrNoCluster if nobody answers.
 func (c *Client) RollCall(ctx context.Context) ([]View, error) {
 	id, replies, end := c.open()
 	defer end()
@@ -126,9 +124,9 @@ func (v View) Find(node string) (Member, error) {
 // look is how often a command looks whether it has had its effect.
 const look = 200 * time.Millisecond
 
-// Join tells the process called name, which was started with
-// Config.JoinByCommand, to join through the nodes named by seeds (none: through
-// those of its own config), and waits until it is up, as long as ctx lasts.
+// Join commands the process called name, which was started with Config.JoinByCommand, to
+// join through the nodes named by seeds, or through those of its own config if there are
+// none. It waits until the process is up, or until ctx ends.
 func (c *Client) Join(ctx context.Context, name string, seeds ...string) (transport.Address, error) {
 	a, err := c.ask(ctx, everyProcess, Request{Command: Join, Node: transport.Address{Name: name}, Seeds: seeds})
 	switch {
@@ -151,8 +149,8 @@ func (c *Client) Join(ctx context.Context, name string, seeds ...string) (transp
 	return node, nil
 }
 
-// Leave tells a member ("name" or "name#incarnation") to leave in order, and
-// waits until it is no member any more, as long as ctx lasts.
+// Leave commands a member ("name" or "name#incarnation") to leave in order. It waits
+// until it is no longer a member, or until ctx ends.
 func (c *Client) Leave(ctx context.Context, node string) (transport.Address, error) {
 	m, _, err := c.find(ctx, "leave", node)
 	if err != nil {
@@ -186,16 +184,16 @@ func (c *Client) Leave(ctx context.Context, node string) (transport.Address, err
 	return m.Address, nil
 }
 
-// absent tells whether a process does not answer a roll call.
+// absent reports whether a process does not answer a roll call.
 func (c *Client) absent(ctx context.Context, node transport.Address) bool {
 	views, err := c.RollCall(ctx)
 	return errors.Is(err, ErrNoCluster) ||
 		err == nil && !slices.ContainsFunc(views, func(v View) bool { return v.Self == node })
 }
 
-// Down has a member ("name" or "name#incarnation") declared dead by another one.
-// What it had is then given to others, so it must have stopped: the operator
-// answers for that. A member that is up and reachable is refused unless force.
+// Down makes another member declare a member dead ("name" or "name#incarnation"). Its
+// shards are then given to others, so its process must have stopped; the operator answers
+// for that. A member that is up and reachable is refused unless force.
 func (c *Client) Down(ctx context.Context, node string, force bool) (transport.Address, error) {
 	m, v, err := c.find(ctx, "down", node)
 	if err != nil {

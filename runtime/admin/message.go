@@ -11,7 +11,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Command is what is asked of a process.
+// A Command is a request to a process.
 type Command uint8
 
 // The commands.
@@ -116,8 +116,8 @@ func Encode(id uint64, r *Request, a *Answer) ([]byte, error) {
 	return b, nil
 }
 
-// Decode reads what Encode wrote. One of request and answer is nil. Other bytes
-// give an error and never a panic.
+// Decode reads a message of Encode. One of request and answer is nil. Other bytes give an
+// error and never a panic.
 func Decode(b []byte) (id uint64, r *Request, a *Answer, err error) {
 	var m wire.Admin
 	if err := proto.Unmarshal(b, &m); err != nil {

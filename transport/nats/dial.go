@@ -51,7 +51,7 @@ func (d *dialer) InProcessConn() (net.Conn, error) {
 	return d.took(d.opts.InProcessServer.InProcessConn())
 }
 
-// SkipTLSHandshake tells what the user's dialer tells.
+// SkipTLSHandshake returns what the user's dialer returns.
 func (d *dialer) SkipTLSHandshake() bool {
 	s, ok := d.opts.CustomDialer.(interface{ SkipTLSHandshake() bool })
 	return ok && s.SkipTLSHandshake()

@@ -11,7 +11,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// TestOutage tells what people read of the ends of several channels' connections.
+// TestOutage tests the log lines about the ends of several channels' connections.
 func TestOutage(t *testing.T) {
 	cause, refused, denied := errors.New("reset"), errors.New("refused"), errors.New("denied")
 	wait := func(d time.Duration) { <-time.After(d) }

@@ -75,7 +75,7 @@ func (c *channel) next() (*nats.Msg, error) {
 	}
 }
 
-// parse tells what m is by the letter that follows "sh.<cluster>.": the link's
+// parse finds the kind of m by the letter that follows "sh.<cluster>.": the link's
 // own subscriptions leave no more to tell apart.
 func (c *channel) parse(m *nats.Msg) (transport.Message, bool) {
 	if i := len(c.subjects.prefix); len(m.Subject) > i {

@@ -25,31 +25,31 @@ type proxy struct {
 
 	mu    sync.Mutex
 	conns []net.Conn
-	now   *gate // of connections to come
-	gates []*gate
+	now   *valve // of connections to come
+	valves []*valve
 	stuck int // so many connections to come stand still
 }
 
-// A gate lets bytes pass while it is open.
-type gate struct {
+// A valve lets bytes pass while it is open.
+type valve struct {
 	mu   sync.Mutex
 	open chan struct{} // closed while it is open
 }
 
-func newGate() *gate {
-	g := &gate{open: make(chan struct{})}
+func newValve() *valve {
+	g := &valve{open: make(chan struct{})}
 	close(g.open)
 	return g
 }
 
-func (g *gate) wait() {
+func (g *valve) wait() {
 	g.mu.Lock()
 	open := g.open
 	g.mu.Unlock()
 	<-open
 }
 
-func (g *gate) set(open bool) {
+func (g *valve) set(open bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	select {
@@ -70,8 +70,8 @@ func startProxy(t *testing.T, server string, slow bool) *proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{Listener: l, server: server, slow: slow, now: newGate()}
-	p.gates = []*gate{p.now}
+	p := &proxy{Listener: l, server: server, slow: slow, now: newValve()}
+	p.valves = []*valve{p.now}
 	p.wg.Go(p.run)
 	t.Cleanup(func() {
 		_ = l.Close()
@@ -102,17 +102,17 @@ func (p *proxy) run() {
 		back := p.now
 		if p.stuck > 0 {
 			p.stuck--
-			back = newGate()
+			back = newValve()
 			back.set(false)
-			p.gates = append(p.gates, back)
+			p.valves = append(p.valves, back)
 		}
 		p.mu.Unlock()
-		p.wg.Go(func() { pass(far, near, newGate(), false) })
+		p.wg.Go(func() { pass(far, near, newValve(), false) })
 		p.wg.Go(func() { pass(near, far, back, p.slow) })
 	}
 }
 
-func pass(to, from net.Conn, g *gate, slow bool) {
+func pass(to, from net.Conn, g *valve, slow bool) {
 	defer func() { _ = to.Close() }()
 	b := make([]byte, 4096)
 	if slow {
@@ -143,15 +143,15 @@ func (p *proxy) stall(toCome bool) {
 	defer p.mu.Unlock()
 	p.now.set(false)
 	if !toCome {
-		p.now = newGate()
-		p.gates = append(p.gates, p.now)
+		p.now = newValve()
+		p.valves = append(p.valves, p.now)
 	}
 }
 
 func (p *proxy) resume() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, g := range p.gates {
+	for _, g := range p.valves {
 		g.set(true)
 	}
 }
