@@ -19,6 +19,21 @@ func RunCluster(n int) (servers []*Server, err error) {
 
 // RunClusterAt is RunCluster with a place for each server; nil is 127.0.0.1.
 func RunClusterAt(places ...Place) (servers []*Server, err error) {
+	return runCluster(places, make([][]string, len(places)))
+}
+
+// RunStores is RunCluster with JetStream: one server for each folder, which it keeps
+// its streams in.
+func RunStores(folders ...string) (servers []*Server, err error) {
+	args := make([][]string, len(folders))
+	for i, folder := range folders {
+		args[i] = []string{"-js", "-sd", folder}
+	}
+	return runCluster(make([]Place, len(folders)), args)
+}
+
+// runCluster starts a server for each place with more arguments.
+func runCluster(places []Place, args [][]string) (servers []*Server, err error) {
 	n := len(places)
 	defer func() {
 		if err != nil {
@@ -32,8 +47,10 @@ func RunClusterAt(places ...Place) (servers []*Server, err error) {
 		return nil, fmt.Errorf("start %d nats-servers: %w", n, err)
 	}
 	for i, own := range routes {
-		s, err := RunAt(places[i], "-n", fmt.Sprint("s", i+1), "-cluster_name", "e2e",
-			"-cluster", "nats://"+own, "-routes", "nats://"+strings.Join(routes, ",nats://"))
+		s, err := RunAt(places[i], append([]string{
+			"-n", fmt.Sprint("s", i+1), "-cluster_name", "e2e",
+			"-cluster", "nats://" + own, "-routes", "nats://" + strings.Join(routes, ",nats://"),
+		}, args[i]...)...)
 		if err != nil {
 			return servers, err
 		}

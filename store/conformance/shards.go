@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/shardgen/shardgen/store"
 )
@@ -205,7 +206,23 @@ func testShardsRestarted(t *testing.T, h Harness) {
 	at := fill(t, a, shard, 3)
 	r := put(t, a, shard, head.Revision, "x", "one", "gone", "x")
 	r = max(r, put(t, a, shard, head.Revision, "gone", ""))
+	term := must[store.Revision](t)(a.Put(t.Context(), "terms/coordinator", []byte("7"), store.None))
+	lease := must[store.Held](t)(a.Acquire(t.Context(), h.claim("a")))
 	h.Restart(t)
+	for {
+		_, err := a.Shards().Head(t.Context(), shard)
+		if err == nil {
+			break
+		}
+		wantError(t, "read of a store that is restarted", err, store.ErrUnavailable)
+		h.Wait(10 * time.Millisecond)
+	}
+	if r := must[store.Record](t)(a.Get(t.Context(), "terms/coordinator")); string(r.Value) != "7" || r.Revision != term {
+		t.Errorf("the term is %q at %d, want 7 at %d", r.Value, r.Revision, term)
+	}
+	if renewed := must[store.Held](t)(a.Renew(t.Context(), lease)); renewed.Token != lease.Token {
+		t.Errorf("the lease has token %d, want %d", renewed.Token, lease.Token)
+	}
 	wantHead(t, a, shard, head)
 	wantLog(t, a, shard, store.Start, at[2], "0", "1", "2")
 	wantRecords(t, a, shard, r, "x", "one", "gone", "")

@@ -1,0 +1,74 @@
+package natsstore
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Config says where and how a store lies. The zero value works.
+type Config struct {
+	// Name begins the names of streams and subjects: 1 to 32 of A-Z a-z 0-9 _ -.
+	// Clusters that share servers have different ones. Default "shardgen".
+	Name string
+	// Replicas is on how many servers each stream that is created has its copy: 1 to
+	// 5. Default 1; 3 outlives one server. Streams that are there keep theirs.
+	Replicas int
+	// Partitions is how many pairs of streams a type gets that is created: 1 to 64.
+	// Default 4. A type that is there keeps its own.
+	Partitions int
+	// NoCreate has the absence of a stream be an error.
+	NoCreate bool
+	// Timeout bounds the wait for each answer of the server, beside the context that
+	// bounds the call. Default 5s, minimum 100ms.
+	Timeout time.Duration
+	// ConnectOptions go to nats.go: TLS, credentials, a name. What the store relies
+	// on cannot be changed: no buffering while disconnected.
+	ConnectOptions []nats.Option
+}
+
+// Defaults of Config.
+const (
+	defaultName       = "shardgen"
+	defaultPartitions = 4
+	defaultTimeout    = 5 * time.Second
+	minTimeout        = 100 * time.Millisecond
+	maxName           = 32
+	maxReplicas       = 5
+	maxPartitions     = 64
+)
+
+func (c Config) withDefaults() Config {
+	if c.Name == "" {
+		c.Name = defaultName
+	}
+	if c.Replicas == 0 {
+		c.Replicas = 1
+	}
+	if c.Partitions == 0 {
+		c.Partitions = defaultPartitions
+	}
+	if c.Timeout == 0 {
+		c.Timeout = defaultTimeout
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	var errs []error
+	if c.Name == "" || len(c.Name) > maxName || escape(c.Name, plainName) != c.Name {
+		errs = append(errs, fmt.Errorf("Name is %q: want 1 to %d of A-Z a-z 0-9 _ -", c.Name, maxName))
+	}
+	if c.Replicas < 1 || c.Replicas > maxReplicas {
+		errs = append(errs, fmt.Errorf("Replicas is %d: want 1 to %d", c.Replicas, maxReplicas))
+	}
+	if c.Partitions < 1 || c.Partitions > maxPartitions {
+		errs = append(errs, fmt.Errorf("Partitions is %d: want 1 to %d", c.Partitions, maxPartitions))
+	}
+	if c.Timeout < minTimeout {
+		errs = append(errs, fmt.Errorf("Timeout is %v: want at least %v", c.Timeout, minTimeout))
+	}
+	return errors.Join(errs...)
+}

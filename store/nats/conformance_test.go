@@ -1,0 +1,172 @@
+package natsstore_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/shardgen/shardgen/internal/natsproc"
+	"github.com/shardgen/shardgen/store/conformance"
+	natsstore "github.com/shardgen/shardgen/store/nats"
+)
+
+var names atomic.Uint64
+
+// open opens a store that is closed when the test ends.
+func open(t testing.TB, url string, cfg natsstore.Config) *natsstore.Store {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	s, err := natsstore.Open(ctx, url, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// A gate is a dialer whose connections can be held up on their way to the server.
+type gate struct {
+	mu   sync.Mutex
+	free *sync.Cond
+	held bool
+}
+
+func newGate() *gate {
+	g := &gate{}
+	g.free = sync.NewCond(&g.mu)
+	return g
+}
+
+func (g *gate) Dial(network, address string) (net.Conn, error) {
+	c, err := net.Dial(network, address)
+	if err != nil {
+		return nil, err
+	}
+	h := &heldConn{Conn: c, gate: g}
+	go h.pump() // ends with the connection, at the latest when the gate opens
+	return h, nil
+}
+
+func (g *gate) set(held bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.held = held
+	g.free.Broadcast()
+}
+
+// heldConn queues what is written while the gate is shut.
+type heldConn struct {
+	net.Conn
+	gate   *gate
+	queue  [][]byte
+	closed bool
+}
+
+func (c *heldConn) Write(b []byte) (int, error) {
+	c.gate.mu.Lock()
+	defer c.gate.mu.Unlock()
+	c.queue = append(c.queue, append([]byte(nil), b...))
+	c.gate.free.Broadcast()
+	return len(b), nil
+}
+
+func (c *heldConn) Close() error {
+	c.gate.mu.Lock()
+	c.closed = true
+	c.gate.free.Broadcast()
+	c.gate.mu.Unlock()
+	return c.Conn.Close()
+}
+
+func (c *heldConn) pump() {
+	for {
+		c.gate.mu.Lock()
+		for !c.closed && (c.gate.held || len(c.queue) == 0) {
+			c.gate.free.Wait()
+		}
+		queue, closed := c.queue, c.closed
+		c.queue = nil
+		c.gate.mu.Unlock()
+		if closed {
+			return
+		}
+		for _, b := range queue {
+			if _, err := c.Conn.Write(b); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// subject runs the suite on servers that run already, each test under a name of its
+// own.
+func subject(servers []*natsproc.Server, replicas int, restart func(t *testing.T)) conformance.Subject {
+	var urls string
+	for i, s := range servers {
+		if i > 0 {
+			urls += ","
+		}
+		urls += s.URL()
+	}
+	return conformance.Subject{Open: func(t *testing.T) conformance.Harness {
+		cfg := natsstore.Config{Name: fmt.Sprint("c", names.Add(1)), Replicas: replicas, Partitions: 2}
+		h := conformance.Harness{
+			Client: func(t *testing.T) conformance.Client { return open(t, urls, cfg) },
+			TTL:    600 * time.Millisecond,
+			Wait:   time.Sleep,
+			Held: func(t *testing.T) (conformance.Client, func(), func()) {
+				g := newGate()
+				held := cfg
+				held.ConnectOptions = []nats.Option{nats.SetCustomDialer(g), nats.PingInterval(time.Hour)}
+				return open(t, urls, held), func() { g.set(true) }, func() { g.set(false) }
+			},
+		}
+		if restart != nil {
+			h.Restart = restart
+		}
+		return h
+	}}
+}
+
+func TestConformanceR1(t *testing.T) {
+	s := natsproc.Start(t, "-js", "-sd", t.TempDir())
+	conformance.Run(t, subject([]*natsproc.Server{s}, 1, func(t *testing.T) {
+		if err := s.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Start(); err != nil {
+			t.Fatal(err)
+		}
+	}))
+}
+
+func TestConformanceR3(t *testing.T) {
+	if testing.Short() {
+		t.Skip("three servers")
+	}
+	conformance.Run(t, subject(cluster(t), 3, nil))
+}
+
+// cluster starts three servers with JetStream that know each other.
+func cluster(t testing.TB) []*natsproc.Server {
+	t.Helper()
+	servers, err := natsproc.RunStores(t.TempDir(), t.TempDir(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range servers {
+		t.Cleanup(func() {
+			if err := s.Kill(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	return servers
+}

@@ -1,0 +1,203 @@
+package natsstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/shardgen/shardgen/store"
+)
+
+// A conn sends requests and brings each its answers.
+type conn struct {
+	nc      *nats.Conn
+	inbox   string // with a dot at the end
+	timeout time.Duration
+
+	mu      sync.Mutex
+	last    uint64
+	waiting map[uint64]*request
+}
+
+// A request waits for its answer, of one message or several.
+type request struct {
+	subject string
+	many    bool // the last message has a status
+	got     []*nats.Msg
+	err     error
+	done    chan struct{}
+}
+
+// errLost: the connection was lost after the request was sent.
+var errLost = errors.New("connection to the NATS server lost before the answer (the client reconnects)")
+
+// Options of the connection that nats.go has otherwise.
+const (
+	reconnectWait = 100 * time.Millisecond
+	pingInterval  = time.Second
+	maxPingsOut   = 3
+)
+
+// connect opens the connection.
+func connect(url string, cfg Config) (*conn, error) {
+	c := &conn{timeout: cfg.Timeout, waiting: make(map[uint64]*request)}
+	options := append([]nats.Option{
+		nats.Timeout(cfg.Timeout), nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(maxPingsOut),
+		nats.ReconnectWait(reconnectWait), nats.ReconnectJitter(reconnectWait/5, reconnectWait/5),
+	}, cfg.ConnectOptions...)
+	options = append(options,
+		nats.MaxReconnects(-1), nats.ReconnectBufSize(-1), nats.ReconnectErrHandler(nil),
+		nats.DisconnectErrHandler(func(*nats.Conn, error) { c.fail(errLost, func(*request) bool { return true }) }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { c.denied(err) }))
+	nc, err := nats.Connect(url, options...)
+	if err != nil {
+		return nil, err
+	}
+	c.nc, c.inbox = nc, nc.NewInbox()+"."
+	if _, err := nc.Subscribe(c.inbox+"*", c.receive); err != nil {
+		nc.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *conn) close() {
+	c.nc.Close()
+	c.fail(nats.ErrConnectionClosed, func(*request) bool { return true })
+}
+
+// receive brings a message to its request.
+func (c *conn) receive(m *nats.Msg) {
+	token, err := strconv.ParseUint(strings.TrimPrefix(m.Subject, c.inbox), 36, 64)
+	if err != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.waiting[token]
+	if r == nil {
+		return // its caller has gone
+	}
+	r.got = append(r.got, m)
+	if !r.many || m.Header.Get("Status") != "" {
+		delete(c.waiting, token)
+		close(r.done)
+	}
+}
+
+// fail ends requests without an answer.
+func (c *conn) fail(err error, which func(*request) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for token, r := range c.waiting {
+		if which(r) {
+			r.err = err
+			delete(c.waiting, token)
+			close(r.done)
+		}
+	}
+}
+
+// denied ends the requests that the server did not let pass: it never answers them.
+func (c *conn) denied(err error) {
+	if !errors.Is(err, nats.ErrPermissionViolation) {
+		return
+	}
+	text := err.Error()
+	c.fail(errDenied, func(r *request) bool {
+		return strings.Contains(strings.ToLower(text), strings.ToLower(fmt.Sprintf("%q", r.subject)))
+	})
+}
+
+// errDenied: the server refused to pass a request on.
+var errDenied = errors.New("permission denied")
+
+// expect makes a place for the answer of a request, and the reply subject for it.
+func (c *conn) expect(subject string, many bool) (r *request, token uint64) {
+	r = &request{subject: subject, many: many, done: make(chan struct{})}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last++
+	c.waiting[c.last] = r
+	return r, c.last
+}
+
+func (c *conn) reply(token uint64) string { return c.inbox + strconv.FormatUint(token, 36) }
+
+func (c *conn) forget(token uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.waiting, token)
+}
+
+// send publishes m with a reply subject and returns what waits for the answer.
+func (c *conn) send(ctx context.Context, m *nats.Msg, many bool) (*request, uint64, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, 0, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	}
+	r, token := c.expect(m.Subject, many)
+	m.Reply = c.reply(token)
+	if err := c.nc.PublishMsg(m); err != nil {
+		c.forget(token)
+		return nil, 0, unsent(err)
+	}
+	return r, token, nil
+}
+
+// unsent is the error of a message that did not leave.
+func unsent(err error) error {
+	if errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrConnectionReconnecting) {
+		return fmt.Errorf("%w: not connected to a NATS server (the client reconnects; is it running?)", store.ErrUnavailable)
+	}
+	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+}
+
+// await waits for the answer. Its error is lost, or ErrUnavailable where the request
+// certainly went nowhere.
+func (c *conn) await(ctx context.Context, r *request, token uint64, lost error) ([]*nats.Msg, error) {
+	timer := time.NewTimer(c.timeout)
+	defer timer.Stop()
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		c.forget(token)
+		return nil, fmt.Errorf("%w: %w", lost, ctx.Err())
+	case <-timer.C:
+		c.forget(token)
+		return nil, fmt.Errorf("%w: no answer from JetStream within %v", lost, c.timeout)
+	}
+	switch {
+	case errors.Is(r.err, errDenied):
+		return nil, settled{fmt.Errorf("%w: this user has no right to publish to %q (allow it in the server's configuration)", store.ErrUnavailable, r.subject)}
+	case r.err != nil:
+		return nil, fmt.Errorf("%w: %w", lost, r.err)
+	}
+	return r.got, nil
+}
+
+// ask sends a request and waits for its answer, of one message or of many. A 503, for
+// nobody was there, is errNobody.
+func (c *conn) ask(ctx context.Context, m *nats.Msg, many bool, lost error) ([]*nats.Msg, error) {
+	r, token, err := c.send(ctx, m, many)
+	if err != nil {
+		return nil, err
+	}
+	got, err := c.await(ctx, r, token, lost)
+	if err == nil && len(got) == 1 && nobody(got[0]) {
+		return nil, errNobody
+	}
+	return got, err
+}
+
+// errNobody: no server takes messages of this subject now.
+var errNobody = errors.New("no responders")
+
+func nobody(m *nats.Msg) bool {
+	return len(m.Data) == 0 && m.Header.Get("Status") == "503"
+}

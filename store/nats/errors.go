@@ -1,0 +1,193 @@
+package natsstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/shardgen/shardgen/store"
+)
+
+// Codes of JetStream's errors, of nats-server's jetstream_errors_generated.go.
+const (
+	codeAccountResources  = 10002
+	codeNoPeers           = 10005
+	codeUnavailable       = 10008
+	codeResources         = 10023
+	codeNoMessage         = 10037
+	codeNotForAccount     = 10039
+	codeStorage           = 10047
+	codeMessageTooLarge   = 10054
+	codeNameInUse         = 10058
+	codeNoStream          = 10059
+	codeWrongLast         = 10071
+	codeReplicas          = 10074
+	codeNotEnabled        = 10076
+	codeStoreFailed       = 10077
+	codeBusy              = 10164
+	codeBatchDisabled     = 10174
+	codeBatchIncomplete   = 10176
+	codeTooManyInFlight   = 10210
+	codeClusterNotLeader  = 10009
+	codeInsufficientMem   = 10028
+	codeSealed            = 10109
+	codeTTLDisabled       = 10166
+	codeTooManyBatchesOld = 10211
+)
+
+// An apiError is JetStream's word for a failure.
+type apiError struct {
+	Code        int    `json:"code"`
+	ErrCode     int    `json:"err_code"`
+	Description string `json:"description"`
+}
+
+func (e *apiError) Error() string {
+	return fmt.Sprintf("JetStream: %s (%d)", e.Description, e.ErrCode)
+}
+
+// mended wraps cause and says what mends it.
+func mended(cause error, e *apiError, mend string) error {
+	return fmt.Errorf("%w: %w (%s)", cause, e, mend)
+}
+
+// cause says of a refused write what it is to the store's user, for a stream.
+func (e *apiError) cause(stream string) error {
+	switch e.ErrCode {
+	case codeWrongLast:
+		return store.ErrConflict
+	case codeBusy, codeBatchIncomplete, codeTooManyInFlight, codeTooManyBatchesOld, codeClusterNotLeader:
+		return fmt.Errorf("%w: %w", store.ErrBusy, e)
+	case codeResources, codeStorage, codeInsufficientMem:
+		return mended(store.ErrUnavailable, e, "JetStream's storage on the server is full, or its limit max_file_store: free disk, or raise it")
+	case codeAccountResources:
+		return mended(store.ErrUnavailable, e, "the account's JetStream limits are used up: raise them")
+	case codeMessageTooLarge:
+		return mended(store.ErrTooLarge, e, "unset max_msg_size of stream "+stream)
+	case codeNotEnabled, codeNotForAccount:
+		return mended(store.ErrUnavailable, e, "enable JetStream: \"jetstream {store_dir: …}\" in nats-server's configuration, or -js, and in the account")
+	case codeNoStream:
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, missing(stream))
+	case codeNoPeers, codeReplicas:
+		return mended(store.ErrUnavailable, e, "start as many servers as Config.Replicas asks for, or lower it")
+	case codeUnavailable:
+		return mended(store.ErrUnavailable, e, "the servers have no leader for JetStream yet: try again; see nats server report jetstream")
+	case codeSealed:
+		return mended(store.ErrUnavailable, e, "stream "+stream+" is sealed: restore it")
+	case codeBatchDisabled, codeTTLDisabled:
+		return mended(store.ErrUnavailable, e, "stream "+stream+" was changed: set allow_atomic and allow_msg_ttl")
+	case codeStoreFailed:
+		if strings.Contains(e.Description, "maximum") {
+			return mended(store.ErrUnavailable, e, "stream "+stream+" is at its limit: unset max_bytes and max_msgs")
+		}
+	}
+	// Whatever else: it may have been stored before it failed.
+	return mended(store.ErrUncertain, e, "see the log of nats-server: is the disk full?")
+}
+
+// unapplied is cause for requests that change nothing.
+func (e *apiError) unapplied(stream string) error {
+	if err := e.cause(stream); errors.Is(err, store.ErrUnavailable) {
+		return err
+	}
+	return mended(store.ErrUnavailable, e, "see the log of nats-server")
+}
+
+// missing is the error of a stream that is not there and is not created.
+func missing(stream string) error {
+	return fmt.Errorf("stream %s is not there: it was deleted, or never created (restore it from a backup; to begin anew without its data, delete all streams of the type)", stream)
+}
+
+// fail makes the typed error; nil stays nil.
+func fail(op, key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &store.Error{Op: op, Key: key, Err: err}
+}
+
+// settled is an error that asking again does not change.
+type settled struct{ error }
+
+func (e settled) Unwrap() error { return e.error }
+
+// errNoLeader: a stream is there, and nobody takes messages for it.
+var errNoLeader = errors.New("it has no leader now (an election: try again; see nats stream cluster)")
+
+// inquire is api for what changes nothing: it asks again while servers elect their
+// leaders, who do not answer or have not heard the question.
+func (c *conn) inquire(ctx context.Context, subject string, in, v any) error {
+	return c.again(ctx, func(ctx context.Context) (bool, error) {
+		short, cancel := context.WithTimeout(ctx, attempt)
+		defer cancel()
+		err := c.api(short, subject, in, v)
+		var refused *apiError
+		final := errors.As(err, &refused) && refused.ErrCode != codeUnavailable
+		return err == nil || final, err
+	})
+}
+
+// api sends a request to JetStream's API and reads the answer into v; an error in it
+// is an *apiError.
+func (c *conn) api(ctx context.Context, subject string, in, v any) error {
+	var data []byte
+	if in != nil {
+		data, _ = json.Marshal(in) // plain structs
+	}
+	got, err := c.ask(ctx, &nats.Msg{Subject: "$JS.API." + subject, Data: data}, false, store.ErrUnavailable)
+	if errors.Is(err, errNobody) {
+		return &apiError{Code: 503, ErrCode: codeNotEnabled, Description: "JetStream does not answer"}
+	}
+	if err != nil {
+		return err
+	}
+	var answer struct {
+		Error *apiError `json:"error"`
+	}
+	if err := json.Unmarshal(got[0].Data, &answer); err != nil {
+		return fmt.Errorf("%w: JetStream's answer on %s: %w", store.ErrUnavailable, subject, err)
+	}
+	if answer.Error != nil {
+		return answer.Error
+	}
+	return json.Unmarshal(got[0].Data, v)
+}
+
+// why says what it means that nobody takes what is sent to a stream. Nothing was
+// applied.
+func (c *conn) why(ctx context.Context, stream string) error {
+	var info streamInfo
+	err := c.inquire(ctx, "STREAM.INFO."+stream, nil, &info)
+	var refused *apiError
+	switch {
+	case errors.As(err, &refused):
+		if refused.ErrCode == codeNotEnabled && refused.Code == 503 {
+			return settled{fmt.Errorf("%w: JetStream does not answer: it is not enabled, or its servers have no leader (enable it by \"jetstream {store_dir: …}\" in nats-server's configuration, or -js; see nats server report jetstream)", store.ErrUnavailable)}
+		}
+		return settled{refused.unapplied(stream)}
+	case err != nil:
+		return unavailable(err)
+	}
+	return fmt.Errorf("%w: stream %s: %w", store.ErrUnavailable, stream, errNoLeader)
+}
+
+// unavailable is for errors of requests that changed nothing.
+func unavailable(err error) error {
+	if errors.Is(err, store.ErrUnavailable) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+}
+
+// readError is the error of a read.
+func readError(err error, stream string) error {
+	var refused *apiError
+	if errors.As(err, &refused) {
+		return refused.unapplied(stream)
+	}
+	return unavailable(err)
+}

@@ -1,0 +1,187 @@
+package natsstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/shardgen/shardgen/store"
+)
+
+// leases gives names to one holder at a time. A lease is a message that is never
+// deleted, for its token, and changes by compare-and-set. No clock of the server
+// counts: a candidate waits until it has seen the same revision for TTL plus Margin.
+type leases struct {
+	*conn
+	name, stream string
+
+	mu   sync.Mutex
+	seen map[string]sighting
+}
+
+var _ store.Lease = (*leases)(nil)
+
+// A sighting is a revision, and when this process first saw it.
+type sighting struct {
+	revision uint64
+	since    time.Time
+}
+
+// A holding is what the message says.
+type holding struct {
+	Holder string        `json:"holder"` // empty: nobody
+	Token  uint64        `json:"token"`
+	TTL    time.Duration `json:"ttl"`
+}
+
+// errMoved: the lease changed between the read and the write.
+var errMoved = errors.New("it changed meanwhile")
+
+// rounds bounds how often one call reads again after others wrote.
+const rounds = 5
+
+// Acquire implements [store.Lease].
+func (l *leases) Acquire(ctx context.Context, c store.Claim) (store.Held, error) {
+	const op = "acquire"
+	if err := c.Check(); err != nil {
+		return store.Held{}, fail(op, c.Name, err)
+	}
+	var err error
+	for range rounds {
+		var held store.Held
+		held, err = l.take(ctx, c)
+		if err == nil {
+			return held, nil
+		}
+		if !errors.Is(err, errMoved) && !errors.Is(err, store.ErrBusy) {
+			return store.Held{}, fail(op, c.Name, err)
+		}
+	}
+	// Others write all the time: one of them has it.
+	return store.Held{}, fail(op, c.Name, &store.HeldError{RetryAfter: c.TTL + store.Margin(c.TTL)})
+}
+
+// take tries once.
+func (l *leases) take(ctx context.Context, c store.Claim) (store.Held, error) {
+	now, revision, err := l.read(ctx, c.Name)
+	if err != nil {
+		return store.Held{}, err
+	}
+	next := holding{Holder: c.Holder, Token: now.Token, TTL: c.TTL}
+	over := c.Over != 0 && c.Over == now.Token
+	switch {
+	case now.Holder == c.Holder && !over: // it did not hear that it has it
+		next.TTL = max(now.TTL, c.TTL)
+	case now.Holder == "" || over:
+		next.Token++
+	default:
+		if left := l.left(c.Name, now, revision); left > 0 {
+			return store.Held{}, &store.HeldError{Holder: now.Holder, Token: now.Token, RetryAfter: left}
+		}
+		next.Token++
+	}
+	return l.write(ctx, c, next, revision)
+}
+
+// left is how long the holder's time lasts yet at the most. It counts from when this
+// process saw the last renewal, which its holder had sent before.
+func (l *leases) left(name string, h holding, revision uint64) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.seen[name]
+	if s.revision != revision {
+		s = sighting{revision, time.Now()}
+		l.seen[name] = s
+	}
+	return h.TTL + store.Margin(h.TTL) - time.Since(s.since)
+}
+
+// Renew implements [store.Lease].
+func (l *leases) Renew(ctx context.Context, h store.Held) (store.Held, error) {
+	const op = "renew"
+	if err := h.Check(); err != nil {
+		return store.Held{}, fail(op, h.Name, err)
+	}
+	var err error
+	for range rounds {
+		var held store.Held
+		held, err = l.prolong(ctx, h)
+		if err == nil {
+			return held, nil
+		}
+		if !errors.Is(err, errMoved) && !errors.Is(err, store.ErrBusy) {
+			return store.Held{}, fail(op, h.Name, err)
+		}
+	}
+	return store.Held{}, fail(op, h.Name, fmt.Errorf("%w: others write it all the time", store.ErrUnavailable))
+}
+
+func (l *leases) prolong(ctx context.Context, h store.Held) (store.Held, error) {
+	now, revision, err := l.read(ctx, h.Name)
+	if err != nil {
+		return store.Held{}, err
+	}
+	if now.Holder != h.Holder || now.Token != h.Token {
+		return store.Held{}, store.ErrLost
+	}
+	// A shorter time would end what an answer that is still on its way promises.
+	return l.write(ctx, h.Claim, holding{Holder: h.Holder, Token: h.Token, TTL: max(now.TTL, h.TTL)}, revision)
+}
+
+// Release implements [store.Lease].
+func (l *leases) Release(ctx context.Context, h store.Held) error {
+	const op = "release"
+	if err := h.Check(); err != nil {
+		return fail(op, h.Name, err)
+	}
+	var err error
+	for range rounds {
+		var now holding
+		var revision uint64
+		if now, revision, err = l.read(ctx, h.Name); err != nil {
+			return fail(op, h.Name, err)
+		}
+		if now.Holder != h.Holder || now.Token != h.Token {
+			return nil
+		}
+		_, err = l.write(ctx, h.Claim, holding{Token: h.Token}, revision)
+		if err == nil || !errors.Is(err, errMoved) && !errors.Is(err, store.ErrBusy) {
+			return fail(op, h.Name, err)
+		}
+	}
+	return fail(op, h.Name, fmt.Errorf("%w: %w", store.ErrUnavailable, err))
+}
+
+// read asks the leader; a read that is stale makes the write fail.
+func (l *leases) read(ctx context.Context, name string) (holding, uint64, error) {
+	m, err := l.leaderHas(ctx, l.stream, getRequest{LastFor: leaseSubject(l.name, name)})
+	if err != nil || m == nil {
+		return holding{}, 0, err
+	}
+	var h holding
+	if err := json.Unmarshal(m.data, &h); err != nil {
+		return holding{}, 0, fmt.Errorf("%w: stream %s: message %d is no lease: %w", store.ErrUnavailable, l.stream, m.seq, err)
+	}
+	return h, m.seq, nil
+}
+
+// write replaces the message of that revision. What it grants counts from before it
+// was sent.
+func (l *leases) write(ctx context.Context, c store.Claim, h holding, revision uint64) (store.Held, error) {
+	data, err := json.Marshal(h)
+	if err != nil {
+		return store.Held{}, fmt.Errorf("%w: %w", store.ErrBadClaim, err)
+	}
+	sent := time.Now()
+	_, err = l.publish(ctx, l.stream, message(leaseSubject(l.name, c.Name), data, headerLast, number(revision)))
+	if errors.Is(err, store.ErrConflict) {
+		return store.Held{}, errMoved
+	}
+	if err != nil {
+		return store.Held{}, err
+	}
+	return store.Held{Claim: c, Token: h.Token, Until: sent.Add(c.TTL - store.Margin(c.TTL))}, nil
+}

@@ -1,0 +1,145 @@
+package natsstore
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/shardgen/shardgen/store"
+)
+
+// maxTypeToken is how long a type's name may be in the names of streams, which are
+// names of folders; a longer one goes by its hash.
+const maxTypeToken = 160
+
+// long begins a token that is base64 and not escaped: no escaped one begins so.
+const long = "=="
+
+// plainName reports whether a byte stands for itself in names of streams.
+func plainName(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-'
+}
+
+// plainID reports whether a byte of a record's id stands for itself in a subject.
+func plainID(c byte) bool {
+	return c > ' ' && c <= '~' && !strings.ContainsRune(`.*>="\`, rune(c))
+}
+
+// escape makes a token of s: bytes that are not plain become = and two hex digits.
+func escape(s string, plain func(byte) bool) string {
+	odd := 0
+	for i := range len(s) {
+		if !plain(s[i]) {
+			odd++
+		}
+	}
+	if odd == 0 {
+		return s
+	}
+	b := make([]byte, 0, len(s)+2*odd)
+	for i := range len(s) {
+		if plain(s[i]) {
+			b = append(b, s[i])
+			continue
+		}
+		b = append(b, '=')
+		b = append(b, strings.ToUpper(hex.EncodeToString([]byte{s[i]}))...)
+	}
+	return string(b)
+}
+
+// idToken is the token of a record's id: readable, unless base64 is shorter. The
+// longest id has 1,389 bytes so, and the server takes 4,096 for a whole line.
+func idToken(id string) string {
+	token := escape(id, plainID)
+	if len(token) > len(long)+base64.RawURLEncoding.EncodedLen(len(id)) {
+		return long + base64.RawURLEncoding.EncodeToString([]byte(id))
+	}
+	return token
+}
+
+// idOf reads what idToken wrote.
+func idOf(token string) (string, error) {
+	if text, ok := strings.CutPrefix(token, long); ok {
+		id, err := base64.RawURLEncoding.DecodeString(text)
+		return string(id), err
+	}
+	var id strings.Builder
+	for {
+		plain, rest, found := strings.Cut(token, "=")
+		id.WriteString(plain)
+		if !found {
+			return id.String(), nil
+		}
+		if len(rest) < 2 {
+			return "", fmt.Errorf("%q ends within an escape", token)
+		}
+		b, err := hex.DecodeString(rest[:2])
+		if err != nil {
+			return "", err
+		}
+		id.Write(b)
+		token = rest[2:]
+	}
+}
+
+// typeToken is the token of a type's name.
+func typeToken(name string) string {
+	token := escape(name, plainName)
+	if len(token) > maxTypeToken {
+		sum := sha256.Sum256([]byte(name))
+		return long + base64.RawURLEncoding.EncodeToString(sum[:])
+	}
+	return token
+}
+
+// place names where a shard lies.
+type place struct {
+	logs, records string // the streams
+	log, head     string // subjects
+	entities      string // subjects of records, but for the token of the id
+	heads         string // subjects of all heads in the stream
+}
+
+// placeOf is the place of a shard of a type that has so many pairs of streams.
+func placeOf(name string, s store.Shard, partitions int) place {
+	token := typeToken(s.Type)
+	p := s.Number % partitions
+	prefix := fmt.Sprintf("%s.t.%s", name, token)
+	shard := strconv.Itoa(s.Number)
+	return place{
+		logs:     streamName(name, token, kindLog, p),
+		records:  streamName(name, token, kindRecords, p),
+		log:      fmt.Sprintf("%s.log.%d.%s", prefix, p, shard),
+		head:     fmt.Sprintf("%s.rec.%d.head.%s", prefix, p, shard),
+		entities: fmt.Sprintf("%s.rec.%d.of.%s.", prefix, p, shard),
+		heads:    fmt.Sprintf("%s.rec.%d.head.*", prefix, p),
+	}
+}
+
+const (
+	kindLog     = "log"
+	kindRecords = "rec"
+)
+
+func streamName(name, token, kind string, partition int) string {
+	return fmt.Sprintf("%s_%s_%s_%d", name, token, kind, partition)
+}
+
+func streamSubjects(name, token, kind string, partition int) string {
+	return fmt.Sprintf("%s.t.%s.%s.%d.>", name, token, kind, partition)
+}
+
+// keysStream is the stream of small records and leases.
+func keysStream(name string) string { return name + "_keys" }
+
+func keySubject(name, key string) string {
+	return name + ".k." + strings.ReplaceAll(key, "/", ".")
+}
+
+func leaseSubject(name, key string) string {
+	return name + ".l." + strings.ReplaceAll(key, "/", ".")
+}

@@ -1,0 +1,133 @@
+package natsstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/shardgen/shardgen/store"
+)
+
+// getRequest is what JetStream's direct get takes, and in part its message get.
+type getRequest struct {
+	Seq       uint64   `json:"seq,omitempty"`
+	LastFor   string   `json:"last_by_subj,omitempty"`
+	NextFor   string   `json:"next_by_subj,omitempty"`
+	Batch     int      `json:"batch,omitempty"`
+	MaxBytes  int      `json:"max_bytes,omitempty"`
+	MultiLast []string `json:"multi_last,omitempty"`
+}
+
+const (
+	pageBytes    = 4 << 20
+	pageMessages = 1000
+	// attempt bounds the wait for one replica: one that was stopped is asked until
+	// the servers know.
+	attempt = 500 * time.Millisecond
+)
+
+// A stored message.
+type stored struct {
+	subject string
+	seq     uint64
+	header  nats.Header
+	data    []byte
+}
+
+// since is a head's.
+func (m *stored) head() store.Head {
+	since, _ := strconv.ParseUint(m.header.Get(headerSince), 10, 64)
+	return store.Head{Revision: store.Revision(m.seq), Since: store.Position(since), Value: m.data}
+}
+
+// A page is what one replica answered.
+type page struct {
+	messages []stored
+	more     bool   // there are others
+	upTo     uint64 // the replica's last sequence; 0: it did not say
+}
+
+// page asks the replicas; one answers, from its own copy, isolated from writes.
+func (c *conn) page(ctx context.Context, stream string, r getRequest) (page, error) {
+	data, _ := json.Marshal(r) // a plain struct
+	short, cancel := context.WithTimeout(ctx, attempt)
+	defer cancel()
+	got, err := c.ask(short, &nats.Msg{Subject: "$JS.API.DIRECT.GET." + stream, Data: data}, true, store.ErrUnavailable)
+	if errors.Is(err, errNobody) {
+		return page{}, c.why(ctx, stream)
+	}
+	if err != nil {
+		return page{}, err
+	}
+	end := got[len(got)-1]
+	switch status := end.Header.Get("Status"); status {
+	case "204", "404":
+	default:
+		return page{}, fmt.Errorf("%w: stream %s: JetStream's direct get: %s %s", store.ErrUnavailable, stream, status, end.Header.Get("Description"))
+	}
+	p := page{more: end.Header.Get("Nats-Num-Pending") != "0" && end.Header.Get("Status") == "204"}
+	p.upTo, _ = strconv.ParseUint(end.Header.Get("Nats-UpTo-Sequence"), 10, 64)
+	for _, m := range got[:len(got)-1] {
+		seq, err := strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64)
+		if err != nil {
+			return page{}, fmt.Errorf("%w: stream %s: a message without its sequence", store.ErrUnavailable, stream)
+		}
+		p.messages = append(p.messages, stored{m.Header.Get("Nats-Subject"), seq, m.Header, m.Data})
+	}
+	return p, nil
+}
+
+// leaderHas asks the stream's leader for one message; nil is none.
+func (c *conn) leaderHas(ctx context.Context, stream string, r getRequest) (*stored, error) {
+	var answer struct {
+		Message struct {
+			Subject string `json:"subject"`
+			Seq     uint64 `json:"seq"`
+			Header  []byte `json:"hdrs"`
+			Data    []byte `json:"data"`
+		} `json:"message"`
+	}
+	err := c.inquire(ctx, "STREAM.MSG.GET."+stream, r, &answer)
+	var refused *apiError
+	switch {
+	case errors.As(err, &refused) && refused.ErrCode == codeNoMessage:
+		return nil, nil
+	case refused != nil && refused.Code == 503 && refused.ErrCode == codeNotEnabled:
+		return nil, c.why(ctx, stream)
+	case err != nil:
+		return nil, readError(err, stream)
+	}
+	m := &stored{subject: answer.Message.Subject, seq: answer.Message.Seq, data: answer.Message.Data}
+	if len(answer.Message.Header) > 0 {
+		if m.header, err = nats.DecodeHeadersMsg(answer.Message.Header); err != nil {
+			return nil, fmt.Errorf("%w: stream %s: headers of message %d: %w", store.ErrUnavailable, stream, m.seq, err)
+		}
+	}
+	return m, nil
+}
+
+// again calls f until it is done, with pauses: a replica that lags, or that does not
+// answer, need not be the next one. Before ctx or the time for one call ends it gives
+// up with what f said last.
+func (c *conn) again(ctx context.Context, f func(context.Context) (done bool, err error)) error {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
+		done, err := f(ctx)
+		var final settled
+		if done || errors.As(err, &final) {
+			return err
+		}
+		if !pause(ctx, wait) {
+			if err == nil {
+				err = fmt.Errorf("%w: %w", store.ErrUnavailable, ctx.Err())
+			}
+			return err
+		}
+	}
+}

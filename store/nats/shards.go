@@ -1,0 +1,352 @@
+package natsstore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/shardgen/shardgen/store"
+)
+
+// The names of operations, as in store.Error.
+const (
+	opAppend      = "append"
+	opRead        = "read"
+	opTrim        = "trim"
+	opHead        = "head"
+	opSetHead     = "set head"
+	opGetRecords  = "get records"
+	opPutRecords  = "put records"
+	opListRecords = "list records"
+)
+
+// shards keeps the state of entities.
+type shards struct{ store *Store }
+
+var _ store.Shards = (*shards)(nil)
+
+// Append implements [store.Logs].
+func (s *shards) Append(ctx context.Context, sh store.Shard, expect store.Position, data []byte) (store.Position, error) {
+	seq, err := s.append(ctx, sh, expect, data)
+	return store.Position(seq), fail(opAppend, sh.String(), err)
+}
+
+func (s *shards) append(ctx context.Context, sh store.Shard, expect store.Position, data []byte) (uint64, error) {
+	at, _, err := s.store.place(ctx, sh)
+	if err != nil {
+		return 0, err
+	}
+	if err := store.CheckSize(len(data), store.MaxAppend); err != nil {
+		return 0, err
+	}
+	m := message(at.log, data)
+	if expect != store.Any {
+		m = message(at.log, data, headerLast, number(expect))
+	}
+	return s.store.publish(ctx, at.logs, m)
+}
+
+// Read implements [store.Logs].
+func (s *shards) Read(ctx context.Context, sh store.Shard, from, to store.Position) ([]store.Append, error) {
+	at, _, err := s.store.place(ctx, sh)
+	if err != nil {
+		return nil, fail(opRead, sh.String(), err)
+	}
+	r := &logReader{conn: s.store.conn, place: at, from: from, to: to}
+	if err := r.read(ctx); err != nil {
+		return nil, fail(opRead, sh.String(), err)
+	}
+	return r.found, nil
+}
+
+// Trim implements [store.Logs]. It removes the stream's prefix that no head needs.
+//
+// The heads are read at the revision of h or later. So one that is missing was
+// written after h, and its log began after h.Since.
+func (s *shards) Trim(ctx context.Context, sh store.Shard, h store.Head) error {
+	at, _, err := s.store.place(ctx, sh)
+	if err != nil {
+		return fail(opTrim, sh.String(), err)
+	}
+	below := h.Since
+	err = s.store.again(ctx, func(ctx context.Context) (bool, error) {
+		p, err := s.store.page(ctx, at.records, getRequest{MultiLast: []string{at.heads}})
+		if err != nil {
+			return false, err
+		}
+		if p.more || p.upTo < uint64(h.Revision) {
+			return false, s.behind(h.Revision)
+		}
+		below = h.Since
+		for _, m := range p.messages {
+			below = min(below, m.head().Since)
+		}
+		return true, nil
+	})
+	if err != nil || below == store.Start {
+		return fail(opTrim, sh.String(), err)
+	}
+	var purged struct{}
+	err = s.store.api(ctx, "STREAM.PURGE."+at.logs, struct {
+		Seq uint64 `json:"seq"`
+	}{uint64(below)}, &purged)
+	if err != nil {
+		err = readError(err, at.logs) // a hint: it may be given again
+	}
+	return fail(opTrim, sh.String(), err)
+}
+
+func (s *shards) behind(atLeast store.Revision) error {
+	return fmt.Errorf("%w: no replica that answers has revision %d (it lags: try again; or the servers lost it: claim the shard)", store.ErrUnavailable, atLeast)
+}
+
+// Head implements [store.Records]. It asks the leader.
+func (s *shards) Head(ctx context.Context, sh store.Shard) (store.Head, error) {
+	at, _, err := s.store.place(ctx, sh)
+	if err != nil {
+		return store.Head{}, fail(opHead, sh.String(), err)
+	}
+	m, err := s.store.leaderHas(ctx, at.records, getRequest{LastFor: at.head})
+	if err != nil || m == nil {
+		return store.Head{}, fail(opHead, sh.String(), err)
+	}
+	return m.head(), nil
+}
+
+// SetHead implements [store.Records].
+func (s *shards) SetHead(ctx context.Context, sh store.Shard, h store.Head) (store.Revision, error) {
+	at, _, err := s.store.place(ctx, sh)
+	if err == nil {
+		err = store.CheckSize(len(h.Value), store.MaxHead)
+	}
+	if err != nil {
+		return 0, fail(opSetHead, sh.String(), err)
+	}
+	seq, err := s.store.publish(ctx, at.records,
+		message(at.head, h.Value, headerLast, number(h.Revision), headerSince, number(h.Since)))
+	return store.Revision(seq), fail(opSetHead, sh.String(), err)
+}
+
+// Get implements [store.Records].
+func (s *shards) Get(ctx context.Context, sh store.Shard, ids []string, atLeast store.Revision) (store.Head, []store.Record, error) {
+	head, records, err := s.get(ctx, sh, ids, atLeast)
+	if err != nil {
+		return store.Head{}, nil, fail(opGetRecords, sh.String(), err)
+	}
+	return head, records, nil
+}
+
+func (s *shards) get(ctx context.Context, sh store.Shard, ids []string, atLeast store.Revision) (head store.Head, records []store.Record, err error) {
+	if err := store.CheckIDs(ids); err != nil {
+		return head, nil, err
+	}
+	at, _, err := s.store.place(ctx, sh)
+	if err != nil {
+		return head, nil, err
+	}
+	records = make([]store.Record, len(ids))
+	left := make(map[string]int, len(ids)) // by subject
+	for i, id := range ids {
+		records[i].Key = id
+		left[at.entities+idToken(id)] = i
+	}
+	// What does not fit in one answer is asked for with the next. The head comes with
+	// the last: what was read before was read under it or under one before it, and
+	// not before atLeast.
+	err = s.store.again(ctx, func(ctx context.Context) (bool, error) {
+		for {
+			subjects := make([]string, 0, len(left)+1)
+			subjects = append(subjects, at.head)
+			for subject := range left {
+				subjects = append(subjects, subject)
+			}
+			p, err := s.store.page(ctx, at.records, getRequest{MultiLast: subjects, MaxBytes: pageBytes})
+			if err != nil {
+				return false, err
+			}
+			if p.upTo < uint64(atLeast) {
+				return false, s.behind(atLeast)
+			}
+			head = store.Head{}
+			for _, m := range p.messages {
+				if m.subject == at.head {
+					head = m.head()
+					continue
+				}
+				if i, ok := left[m.subject]; ok && len(m.data) > 0 {
+					records[i].Value, records[i].Revision = m.data, store.Revision(m.seq)
+				}
+				delete(left, m.subject)
+			}
+			if !p.more {
+				return true, nil
+			}
+		}
+	})
+	return head, records, err
+}
+
+// Put implements [store.Records].
+func (s *shards) Put(ctx context.Context, sh store.Shard, fence store.Revision, changes []store.Change) (store.Revision, error) {
+	last, err := s.put(ctx, sh, fence, changes)
+	if err != nil {
+		return 0, fail(opPutRecords, sh.String(), err)
+	}
+	return last, nil
+}
+
+func (s *shards) put(ctx context.Context, sh store.Shard, fence store.Revision, changes []store.Change) (store.Revision, error) {
+	if err := store.CheckChanges(fence, changes, store.MaxValue); err != nil {
+		return 0, err
+	}
+	at, layout, err := s.store.place(ctx, sh)
+	if err != nil {
+		return 0, err
+	}
+	var all []*nats.Msg
+	for _, c := range changes {
+		if err := s.store.checkPayload(c.Value); err != nil {
+			return 0, fmt.Errorf("record %q: %w", c.ID, err)
+		}
+		headers := []string{headerLast, number(fence), headerLastSubject, at.head}
+		if len(c.Value) == 0 {
+			headers = append(headers, headerTTL, deletedFor)
+		}
+		all = append(all, message(at.entities+idToken(c.ID), c.Value, headers...))
+	}
+	publish := s.store.publishEach
+	if layout.replicated {
+		publish = s.store.publishBatch
+	}
+	last := fence
+	for _, part := range windows(all) {
+		seq, err := publish(ctx, at.records, part)
+		if err != nil {
+			return 0, err
+		}
+		last = max(last, store.Revision(seq))
+	}
+	return last, nil
+}
+
+// List implements [store.Records].
+func (s *shards) List(ctx context.Context, sh store.Shard, after store.Revision) (found []store.Record, err error) {
+	at, _, err := s.store.place(ctx, sh)
+	if err != nil {
+		return nil, fail(opListRecords, sh.String(), err)
+	}
+	if after == store.None { // let a replica catch up: a list that lags by less is of more use
+		info, _, err := s.store.info(ctx, at.records)
+		if err != nil {
+			return nil, fail(opListRecords, sh.String(), err)
+		}
+		if info.State.Messages > 0 {
+			_, _, _ = s.get(ctx, sh, nil, store.Revision(info.State.LastSeq)) // it may be as stale as it likes
+		}
+	}
+	for len(found) == 0 {
+		var p page
+		err := s.store.again(ctx, func(ctx context.Context) (bool, error) {
+			p, err = s.store.page(ctx, at.records, getRequest{
+				Seq: uint64(after) + 1, NextFor: at.entities + ">", Batch: pageMessages, MaxBytes: store.ListBytes,
+			})
+			return err == nil, err
+		})
+		if err != nil {
+			return nil, fail(opListRecords, sh.String(), err)
+		}
+		for _, m := range p.messages {
+			after = store.Revision(m.seq)
+			if len(m.data) == 0 {
+				continue // deleted
+			}
+			id, err := idOf(strings.TrimPrefix(m.subject, at.entities))
+			if err != nil {
+				return nil, fail(opListRecords, sh.String(), fmt.Errorf("%w: subject %q is of no record: %w (delete the message)", store.ErrUnavailable, m.subject, err))
+			}
+			found = append(found, store.Record{Key: id, Value: m.data, Revision: after})
+		}
+		if !p.more || len(p.messages) == 0 {
+			break
+		}
+	}
+	return found, nil
+}
+
+// A logReader reads a part of a log, page by page.
+type logReader struct {
+	*conn
+	place    place
+	from, to store.Position
+	found    []store.Append
+	missed   int // how often the leader did not know the last position
+}
+
+// read reads until the position that ends it. Each page of one replica is whole: it
+// is isolated from writes and purges there. A further page begins at the last append
+// of the one before, so nothing was trimmed in between.
+func (r *logReader) read(ctx context.Context) error {
+	if r.to == store.Start || r.to == store.Any || r.from > r.to {
+		return r.gone()
+	}
+	return r.again(ctx, r.next)
+}
+
+func (r *logReader) next(ctx context.Context) (done bool, err error) {
+	for {
+		begin := r.from
+		if len(r.found) > 0 {
+			begin = r.found[len(r.found)-1].Position
+		}
+		p, err := r.page(ctx, r.place.logs, getRequest{Seq: uint64(begin), NextFor: r.place.log, Batch: pageMessages, MaxBytes: pageBytes})
+		if err != nil {
+			return false, err
+		}
+		if begin != store.Start && (len(p.messages) == 0 || p.messages[0].seq != uint64(begin)) {
+			return r.absent(ctx, begin)
+		}
+		before := len(r.found)
+		for _, m := range p.messages {
+			position := store.Position(m.seq)
+			if len(r.found) > 0 && position == begin {
+				continue
+			}
+			if position > r.to {
+				return r.absent(ctx, r.to)
+			}
+			r.found = append(r.found, store.Append{Position: position, Data: m.data})
+			if position == r.to {
+				return true, nil
+			}
+		}
+		if !p.more || len(r.found) == before {
+			return r.absent(ctx, r.to)
+		}
+	}
+}
+
+// absent says what it means that a replica lacks a position: it lags, or there is no
+// such append. A leader that has just been elected may lack it for a moment too.
+func (r *logReader) absent(ctx context.Context, position store.Position) (done bool, err error) {
+	m, err := r.leaderHas(ctx, r.place.logs, getRequest{Seq: uint64(position)})
+	if err != nil {
+		return false, err
+	}
+	if m != nil && m.subject != r.place.log {
+		return true, r.gone()
+	}
+	if m == nil {
+		if r.missed++; r.missed == 3 {
+			return true, r.gone()
+		}
+		pause(ctx, 10*time.Millisecond)
+	}
+	return false, fmt.Errorf("%w: the replicas that answer lag", store.ErrUnavailable)
+}
+
+func (r *logReader) gone() error {
+	return fmt.Errorf("%w: stream %s has not all from %d to %d", store.ErrGone, r.place.logs, r.from, r.to)
+}

@@ -1,0 +1,221 @@
+package natsstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/shardgen/shardgen/store"
+)
+
+// What a stream's metadata says.
+const (
+	metaFormat     = "shardgen.format"
+	metaType       = "shardgen.type"
+	metaPartitions = "shardgen.partitions"
+	format         = 1
+)
+
+// streamInfo is what the store reads of a stream.
+type streamInfo struct {
+	Config jetstream.StreamConfig `json:"config"`
+	State  struct {
+		Messages uint64 `json:"messages"`
+		LastSeq  uint64 `json:"last_seq"`
+	} `json:"state"`
+}
+
+// layout is how the streams of a type lie.
+type layout struct {
+	partitions int
+	replicated bool // a write goes by way of several servers
+}
+
+// info reads a stream; found is false where there is none. While the servers elect a
+// leader for JetStream it waits.
+func (c *conn) info(ctx context.Context, stream string) (info streamInfo, found bool, err error) {
+	err = c.inquire(ctx, "STREAM.INFO."+stream, nil, &info)
+	var refused *apiError
+	if errors.As(err, &refused) && refused.ErrCode == codeNoStream {
+		return info, false, nil
+	}
+	if err != nil {
+		return info, false, readError(err, stream)
+	}
+	return info, true, checkStream(info.Config)
+}
+
+// checkStream refuses a stream whose settings lose state.
+func checkStream(c jetstream.StreamConfig) error {
+	written, _ := strconv.Atoi(c.Metadata[metaFormat])
+	problem := ""
+	switch {
+	case written > format:
+		problem = fmt.Sprintf("a newer program has written it (format %d, this one knows %d): run that one", written, format)
+	case written == 0:
+		problem = "it is not of this store: it lacks the metadata " + metaFormat
+	case c.MaxAge != 0:
+		problem = fmt.Sprintf("it forgets what is older than %v: unset max_age", c.MaxAge)
+	case c.Retention != jetstream.LimitsPolicy:
+		problem = "its retention is not limits: restore it"
+	case c.Discard != jetstream.DiscardNew:
+		problem = "it drops old messages at its limits: set discard to new"
+	case c.Storage != jetstream.FileStorage:
+		problem = "it lies in memory: restore it on files"
+	case !c.AllowDirect:
+		problem = "set allow_direct"
+	default:
+		return nil
+	}
+	return fmt.Errorf("%w: stream %s: %s", store.ErrUnavailable, c.Name, problem)
+}
+
+// stream is what all streams have in common.
+func (s *Store) stream(name, subject string, meta map[string]string) jetstream.StreamConfig {
+	all := map[string]string{metaFormat: strconv.Itoa(format)}
+	maps.Copy(all, meta)
+	return jetstream.StreamConfig{
+		Name: name, Subjects: []string{subject}, Storage: jetstream.FileStorage, Replicas: s.cfg.Replicas,
+		Discard: jetstream.DiscardNew, MaxMsgsPerSubject: -1, MaxMsgs: -1, MaxBytes: -1, MaxMsgSize: -1,
+		AllowDirect: true, DenyDelete: true, Metadata: all,
+		// Sequences of a stream that was deleted do not come again: a fence of old would
+		// fit by chance. Below 2^53, which every JSON reader keeps.
+		FirstSeq: uint64(time.Now().Unix()) << 20,
+	}
+}
+
+// recordStream is a stream of which each subject keeps its last message.
+func (s *Store) recordStream(name, subject string, meta map[string]string) jetstream.StreamConfig {
+	c := s.stream(name, subject, meta)
+	c.MaxMsgsPerSubject, c.AllowMsgTTL, c.AllowAtomicPublish = 1, true, true
+	return c
+}
+
+// create makes a stream, or finds that another has; it waits until there is one.
+func (s *Store) create(ctx context.Context, c jetstream.StreamConfig) error {
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		var info streamInfo
+		err := s.api(ctx, "STREAM.CREATE."+c.Name, c, &info)
+		var refused *apiError
+		if err == nil || errors.As(err, &refused) && refused.ErrCode == codeNameInUse {
+			return nil
+		}
+		if refused == nil {
+			return unavailable(err)
+		}
+		passing := refused.ErrCode == codeUnavailable || refused.Code == 503
+		if !passing || !pause(ctx, wait) {
+			return fmt.Errorf("create stream %s: %w", c.Name, refused.unapplied(c.Name))
+		}
+	}
+}
+
+// pause reports whether d has passed before ctx ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// found is layout of a type by the stream that is created last.
+func found(info streamInfo) (layout, error) {
+	partitions, err := strconv.Atoi(info.Config.Metadata[metaPartitions])
+	if err != nil || partitions < 1 || partitions > maxPartitions {
+		return layout{}, fmt.Errorf("%w: stream %s: its metadata %s is %q: want a number of partitions (restore it)",
+			store.ErrUnavailable, info.Config.Name, metaPartitions, info.Config.Metadata[metaPartitions])
+	}
+	return layout{partitions, info.Config.Replicas > 1}, nil
+}
+
+// layoutOf finds the streams of a type, or creates them. That of the first
+// partition's log comes last and says how many there are: once it is there, another
+// that is missing was deleted.
+func (s *Store) layoutOf(ctx context.Context, name string) (layout, error) {
+	s.mu.Lock()
+	known, ok := s.layouts[name]
+	s.mu.Unlock()
+	if ok {
+		return known, nil
+	}
+	s.creating.Lock()
+	defer s.creating.Unlock()
+	token := typeToken(name)
+	last := streamName(s.cfg.Name, token, kindLog, 0)
+	info, there, err := s.info(ctx, last)
+	if err == nil && !there {
+		if err = s.createType(ctx, name, token); err == nil {
+			if info, there, err = s.info(ctx, last); err == nil && !there {
+				err = fmt.Errorf("%w: %w", store.ErrUnavailable, missing(last))
+			}
+		}
+	}
+	if err != nil {
+		return layout{}, err
+	}
+	l, err := found(info)
+	if err != nil {
+		return layout{}, err
+	}
+	for p := range l.partitions {
+		for _, kind := range []string{kindLog, kindRecords} {
+			stream := streamName(s.cfg.Name, token, kind, p)
+			if _, there, err := s.info(ctx, stream); err != nil {
+				return layout{}, err
+			} else if !there {
+				return layout{}, fmt.Errorf("%w: %w", store.ErrUnavailable, missing(stream))
+			}
+		}
+	}
+	s.mu.Lock()
+	s.layouts[name] = l
+	s.mu.Unlock()
+	return l, nil
+}
+
+// createType creates the streams of a type that has none, or an empty part of them.
+func (s *Store) createType(ctx context.Context, name, token string) error {
+	last := streamName(s.cfg.Name, token, kindLog, 0)
+	if s.cfg.NoCreate {
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, missing(last))
+	}
+	meta := map[string]string{metaType: strconv.QuoteToASCII(name), metaPartitions: strconv.Itoa(s.cfg.Partitions)}
+	for p := s.cfg.Partitions - 1; p >= 0; p-- {
+		records := streamName(s.cfg.Name, token, kindRecords, p)
+		logs := streamName(s.cfg.Name, token, kindLog, p)
+		for _, c := range []jetstream.StreamConfig{
+			s.recordStream(records, streamSubjects(s.cfg.Name, token, kindRecords, p), meta),
+			s.stream(logs, streamSubjects(s.cfg.Name, token, kindLog, p), meta),
+		} {
+			info, there, err := s.info(ctx, c.Name)
+			if err != nil {
+				return err
+			}
+			if there && info.State.Messages > 0 && c.Name != last {
+				again, ok, err := s.info(ctx, last)
+				if err != nil {
+					return err
+				}
+				if ok && again.Config.Name == last {
+					return nil // another process has finished meanwhile
+				}
+				return fmt.Errorf("%w: %w, while %s has data", store.ErrUnavailable, missing(last), c.Name)
+			}
+			if !there {
+				if err := s.create(ctx, c); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
