@@ -59,16 +59,16 @@ func (c Config) withDefaults() Config {
 func (c Config) validate() error {
 	var errs []error
 	if c.Name == "" || len(c.Name) > maxName || escape(c.Name, plainName) != c.Name {
-		errs = append(errs, fmt.Errorf("Name is %q: want 1 to %d of A-Z a-z 0-9 _ -", c.Name, maxName))
+		errs = append(errs, fmt.Errorf("config: Name is %q: want 1 to %d of A-Z a-z 0-9 _ -", c.Name, maxName))
 	}
 	if c.Replicas < 1 || c.Replicas > maxReplicas {
-		errs = append(errs, fmt.Errorf("Replicas is %d: want 1 to %d", c.Replicas, maxReplicas))
+		errs = append(errs, fmt.Errorf("config: Replicas is %d: want 1 to %d", c.Replicas, maxReplicas))
 	}
 	if c.Partitions < 1 || c.Partitions > maxPartitions {
-		errs = append(errs, fmt.Errorf("Partitions is %d: want 1 to %d", c.Partitions, maxPartitions))
+		errs = append(errs, fmt.Errorf("config: Partitions is %d: want 1 to %d", c.Partitions, maxPartitions))
 	}
 	if c.Timeout < minTimeout {
-		errs = append(errs, fmt.Errorf("Timeout is %v: want at least %v", c.Timeout, minTimeout))
+		errs = append(errs, fmt.Errorf("config: Timeout is %v: want at least %v", c.Timeout, minTimeout))
 	}
 	return errors.Join(errs...)
 }

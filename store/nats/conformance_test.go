@@ -120,7 +120,7 @@ func subject(servers []*natsproc.Server, replicas int, restart func(t *testing.T
 		h := conformance.Harness{
 			Client: func(t *testing.T) conformance.Client { return open(t, urls, cfg) },
 			TTL:    600 * time.Millisecond,
-			Wait:   time.Sleep,
+			Wait:   func(d time.Duration) { <-time.After(d) },
 			Held: func(t *testing.T) (conformance.Client, func(), func()) {
 				g := newGate()
 				held := cfg

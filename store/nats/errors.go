@@ -1,13 +1,9 @@
 package natsstore
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
-
-	"github.com/nats-io/nats.go"
 
 	"github.com/shardgen/shardgen/store"
 )
@@ -110,71 +106,6 @@ func fail(op, key string, err error) error {
 	return &store.Error{Op: op, Key: key, Err: err}
 }
 
-// settled is an error that asking again does not change.
-type settled struct{ error }
-
-func (e settled) Unwrap() error { return e.error }
-
-// errNoLeader: a stream is there, and nobody takes messages for it.
-var errNoLeader = errors.New("it has no leader now (an election: try again; see nats stream cluster)")
-
-// inquire is api for what changes nothing: it asks again while servers elect their
-// leaders, who do not answer or have not heard the question.
-func (c *conn) inquire(ctx context.Context, subject string, in, v any) error {
-	return c.again(ctx, func(ctx context.Context) (bool, error) {
-		short, cancel := context.WithTimeout(ctx, attempt)
-		defer cancel()
-		err := c.api(short, subject, in, v)
-		var refused *apiError
-		final := errors.As(err, &refused) && refused.ErrCode != codeUnavailable
-		return err == nil || final, err
-	})
-}
-
-// api sends a request to JetStream's API and reads the answer into v; an error in it
-// is an *apiError.
-func (c *conn) api(ctx context.Context, subject string, in, v any) error {
-	var data []byte
-	if in != nil {
-		data, _ = json.Marshal(in) // plain structs
-	}
-	got, err := c.ask(ctx, &nats.Msg{Subject: "$JS.API." + subject, Data: data}, false, store.ErrUnavailable)
-	if errors.Is(err, errNobody) {
-		return &apiError{Code: 503, ErrCode: codeNotEnabled, Description: "JetStream does not answer"}
-	}
-	if err != nil {
-		return err
-	}
-	var answer struct {
-		Error *apiError `json:"error"`
-	}
-	if err := json.Unmarshal(got[0].Data, &answer); err != nil {
-		return fmt.Errorf("%w: JetStream's answer on %s: %w", store.ErrUnavailable, subject, err)
-	}
-	if answer.Error != nil {
-		return answer.Error
-	}
-	return json.Unmarshal(got[0].Data, v)
-}
-
-// why says what it means that nobody takes what is sent to a stream. Nothing was
-// applied.
-func (c *conn) why(ctx context.Context, stream string) error {
-	var info streamInfo
-	err := c.inquire(ctx, "STREAM.INFO."+stream, nil, &info)
-	var refused *apiError
-	switch {
-	case errors.As(err, &refused):
-		if refused.ErrCode == codeNotEnabled && refused.Code == 503 {
-			return settled{fmt.Errorf("%w: JetStream does not answer: it is not enabled, or its servers have no leader (enable it by \"jetstream {store_dir: …}\" in nats-server's configuration, or -js; see nats server report jetstream)", store.ErrUnavailable)}
-		}
-		return settled{refused.unapplied(stream)}
-	case err != nil:
-		return unavailable(err)
-	}
-	return fmt.Errorf("%w: stream %s: %w", store.ErrUnavailable, stream, errNoLeader)
-}
-
 // unavailable is for errors of requests that changed nothing.
 func unavailable(err error) error {
 	if errors.Is(err, store.ErrUnavailable) {
@@ -191,3 +122,11 @@ func readError(err error, stream string) error {
 	}
 	return unavailable(err)
 }
+
+// settled is an error that asking again does not change.
+type settled struct{ error }
+
+func (e settled) Unwrap() error { return e.error }
+
+// errNoLeader: a stream is there, and nobody takes messages for it.
+var errNoLeader = errors.New("it has no leader now (an election: try again; see nats stream cluster)")

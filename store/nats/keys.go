@@ -12,7 +12,7 @@ import (
 
 // keys keeps small records.
 type keys struct {
-	*conn
+	*writer
 	name, stream string
 }
 
@@ -33,9 +33,6 @@ func (k *keys) Get(ctx context.Context, key string) (store.Record, error) {
 	}
 	return store.Record{Key: key, Value: m.data, Revision: store.Revision(m.seq)}, nil
 }
-
-// deleted reports whether the message stands for no record.
-func (m *stored) deleted() bool { return m.header.Get(headerDeleted) != "" }
 
 // Put implements [store.Store].
 func (k *keys) Put(ctx context.Context, key string, value []byte, expect store.Revision) (store.Revision, error) {

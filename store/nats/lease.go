@@ -15,7 +15,7 @@ import (
 // deleted, for its token, and changes by compare-and-set. No clock of the server
 // counts: a candidate waits until it has seen the same revision for TTL plus Margin.
 type leases struct {
-	*conn
+	*writer
 	name, stream string
 
 	mu   sync.Mutex

@@ -47,8 +47,11 @@ func number[N ~uint64](n N) string { return strconv.FormatUint(uint64(n), 10) }
 // than half a kilobyte of others.
 const headerRoom = 4 << 10
 
+// A writer publishes to streams.
+type writer struct{ *reader }
+
 // checkPayload returns a *store.TooLargeError for data that the server would not take.
-func (c *conn) checkPayload(data []byte) error {
+func (c *writer) checkPayload(data []byte) error {
 	limit := int(c.nc.MaxPayload()) - headerRoom
 	if len(data) <= limit {
 		return nil
@@ -64,7 +67,7 @@ func (c *conn) checkPayload(data []byte) error {
 const leaderless = 2 * time.Second
 
 // publish writes one message and returns its sequence.
-func (c *conn) publish(ctx context.Context, stream string, m *nats.Msg) (uint64, error) {
+func (c *writer) publish(ctx context.Context, stream string, m *nats.Msg) (uint64, error) {
 	if err := c.checkPayload(m.Data); err != nil {
 		return 0, err
 	}
@@ -84,7 +87,7 @@ func (c *conn) publish(ctx context.Context, stream string, m *nats.Msg) (uint64,
 // publishIdle is publish for small records, whose users know no store.ErrBusy: it tries
 // again while
 // the stream is busy.
-func (c *conn) publishIdle(ctx context.Context, stream string, m *nats.Msg) (uint64, error) {
+func (c *writer) publishIdle(ctx context.Context, stream string, m *nats.Msg) (uint64, error) {
 	began := time.Now()
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
 		seq, err := c.publish(ctx, stream, m)
@@ -95,7 +98,7 @@ func (c *conn) publishIdle(ctx context.Context, stream string, m *nats.Msg) (uin
 }
 
 // acknowledged waits for the answer to what was published.
-func (c *conn) acknowledged(ctx context.Context, stream string, r *request, token uint64) (uint64, error) {
+func (c *writer) acknowledged(ctx context.Context, stream string, r *request, token uint64) (uint64, error) {
 	got, err := c.await(ctx, r, token, store.ErrUncertain)
 	if err != nil {
 		return 0, err
@@ -145,7 +148,7 @@ func windows(all []*nats.Msg) (parts [][]*nats.Msg) {
 
 // publishEach writes messages one by one, all under way at once, and returns the
 // highest sequence. Of several errors it returns the one that says most.
-func (c *conn) publishEach(ctx context.Context, stream string, all []*nats.Msg) (last uint64, err error) {
+func (c *writer) publishEach(ctx context.Context, stream string, all []*nats.Msg) (last uint64, err error) {
 	type sent struct {
 		r     *request
 		token uint64
@@ -186,7 +189,7 @@ func graver(a, b error) error {
 // publishBatch writes messages as one atomic batch and returns the last sequence. On
 // streams of several replicas single messages that name one fence are refused while
 // another is under way; those of a batch are not.
-func (c *conn) publishBatch(ctx context.Context, stream string, all []*nats.Msg) (uint64, error) {
+func (c *writer) publishBatch(ctx context.Context, stream string, all []*nats.Msg) (uint64, error) {
 	if len(all) == 1 {
 		return c.publish(ctx, stream, all[0])
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/shardgen/shardgen/store"
 )
@@ -45,6 +46,9 @@ func (m *stored) head() store.Head {
 	return store.Head{Revision: store.Revision(m.seq), Since: store.Position(since), Value: m.data}
 }
 
+// deleted reports whether the message stands for no record.
+func (m *stored) deleted() bool { return m.header.Get(headerDeleted) != "" }
+
 // A page is what one replica answered.
 type page struct {
 	messages []stored
@@ -52,8 +56,11 @@ type page struct {
 	upTo     uint64 // the replica's last sequence; 0: it did not say
 }
 
+// A reader reads streams.
+type reader struct{ *api }
+
 // page asks the replicas; one answers, from its own copy, isolated from writes.
-func (c *conn) page(ctx context.Context, stream string, r getRequest) (page, error) {
+func (c *reader) page(ctx context.Context, stream string, r getRequest) (page, error) {
 	data, _ := json.Marshal(r) // a plain struct
 	short, cancel := context.WithTimeout(ctx, attempt)
 	defer cancel()
@@ -83,7 +90,7 @@ func (c *conn) page(ctx context.Context, stream string, r getRequest) (page, err
 }
 
 // leaderHas asks the stream's leader for one message; nil is none.
-func (c *conn) leaderHas(ctx context.Context, stream string, r getRequest) (*stored, error) {
+func (c *reader) leaderHas(ctx context.Context, stream string, r getRequest) (*stored, error) {
 	var answer struct {
 		Message struct {
 			Subject string `json:"subject"`
@@ -111,23 +118,25 @@ func (c *conn) leaderHas(ctx context.Context, stream string, r getRequest) (*sto
 	return m, nil
 }
 
-// again calls f until it is done, with pauses: a replica that lags, or that does not
-// answer, need not be the next one. Before ctx or the time for one call ends it gives
-// up with what f said last.
-func (c *conn) again(ctx context.Context, f func(context.Context) (done bool, err error)) error {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
-	defer cancel()
-	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
-		done, err := f(ctx)
-		var final settled
-		if done || errors.As(err, &final) {
-			return err
-		}
-		if !pause(ctx, wait) {
-			if err == nil {
-				err = fmt.Errorf("%w: %w", store.ErrUnavailable, ctx.Err())
-			}
-			return err
-		}
+// streamInfo is what the store reads of a stream.
+type streamInfo struct {
+	Config jetstream.StreamConfig `json:"config"`
+	State  struct {
+		Messages uint64 `json:"messages"`
+		LastSeq  uint64 `json:"last_seq"`
+	} `json:"state"`
+}
+
+// info reads a stream; found is false where there is none. While the servers elect a
+// leader for JetStream it waits.
+func (c *reader) info(ctx context.Context, stream string) (info streamInfo, found bool, err error) {
+	err = c.inquire(ctx, "STREAM.INFO."+stream, nil, &info)
+	var refused *apiError
+	if errors.As(err, &refused) && refused.ErrCode == codeNoStream {
+		return info, false, nil
 	}
+	if err != nil {
+		return info, false, readError(err, stream)
+	}
+	return info, true, checkStream(info.Config)
 }

@@ -24,7 +24,7 @@ const (
 )
 
 // shards keeps the state of entities.
-type shards struct{ store *Store }
+type shards struct{ *streams }
 
 var _ store.Shards = (*shards)(nil)
 
@@ -35,7 +35,7 @@ func (s *shards) Append(ctx context.Context, sh store.Shard, expect store.Positi
 }
 
 func (s *shards) append(ctx context.Context, sh store.Shard, expect store.Position, data []byte) (uint64, error) {
-	at, _, err := s.store.place(ctx, sh)
+	at, _, err := s.place(ctx, sh)
 	if err != nil {
 		return 0, err
 	}
@@ -46,16 +46,16 @@ func (s *shards) append(ctx context.Context, sh store.Shard, expect store.Positi
 	if expect != store.Any {
 		m = message(at.log, data, headerLast, number(expect))
 	}
-	return s.store.publish(ctx, at.logs, m)
+	return s.publish(ctx, at.logs, m)
 }
 
 // Read implements [store.Logs].
 func (s *shards) Read(ctx context.Context, sh store.Shard, from, to store.Position) ([]store.Append, error) {
-	at, _, err := s.store.place(ctx, sh)
+	at, _, err := s.place(ctx, sh)
 	if err != nil {
 		return nil, fail(opRead, sh.String(), err)
 	}
-	r := &logReader{conn: s.store.conn, place: at, from: from, to: to}
+	r := &logReader{reader: s.reader, place: at, from: from, to: to}
 	if err := r.read(ctx); err != nil {
 		return nil, fail(opRead, sh.String(), err)
 	}
@@ -67,13 +67,13 @@ func (s *shards) Read(ctx context.Context, sh store.Shard, from, to store.Positi
 // The heads are read at the revision of h or later. So one that is missing was
 // written after h, and its log began after h.Since.
 func (s *shards) Trim(ctx context.Context, sh store.Shard, h store.Head) error {
-	at, _, err := s.store.place(ctx, sh)
+	at, _, err := s.place(ctx, sh)
 	if err != nil {
 		return fail(opTrim, sh.String(), err)
 	}
 	below := h.Since
-	err = s.store.again(ctx, func(ctx context.Context) (bool, error) {
-		p, err := s.store.page(ctx, at.records, getRequest{MultiLast: []string{at.heads}})
+	err = s.again(ctx, func(ctx context.Context) (bool, error) {
+		p, err := s.page(ctx, at.records, getRequest{MultiLast: []string{at.heads}})
 		if err != nil {
 			return false, err
 		}
@@ -90,7 +90,7 @@ func (s *shards) Trim(ctx context.Context, sh store.Shard, h store.Head) error {
 		return fail(opTrim, sh.String(), err)
 	}
 	var purged struct{}
-	err = s.store.api(ctx, "STREAM.PURGE."+at.logs, struct {
+	err = s.call(ctx, "STREAM.PURGE."+at.logs, struct {
 		Seq uint64 `json:"seq"`
 	}{uint64(below)}, &purged)
 	if err != nil {
@@ -105,11 +105,11 @@ func (s *shards) behind(atLeast store.Revision) error {
 
 // Head implements [store.Records]. It asks the leader.
 func (s *shards) Head(ctx context.Context, sh store.Shard) (store.Head, error) {
-	at, _, err := s.store.place(ctx, sh)
+	at, _, err := s.place(ctx, sh)
 	if err != nil {
 		return store.Head{}, fail(opHead, sh.String(), err)
 	}
-	m, err := s.store.leaderHas(ctx, at.records, getRequest{LastFor: at.head})
+	m, err := s.leaderHas(ctx, at.records, getRequest{LastFor: at.head})
 	if err != nil || m == nil {
 		return store.Head{}, fail(opHead, sh.String(), err)
 	}
@@ -118,14 +118,14 @@ func (s *shards) Head(ctx context.Context, sh store.Shard) (store.Head, error) {
 
 // SetHead implements [store.Records].
 func (s *shards) SetHead(ctx context.Context, sh store.Shard, h store.Head) (store.Revision, error) {
-	at, _, err := s.store.place(ctx, sh)
+	at, _, err := s.place(ctx, sh)
 	if err == nil {
 		err = store.CheckSize(len(h.Value), store.MaxHead)
 	}
 	if err != nil {
 		return 0, fail(opSetHead, sh.String(), err)
 	}
-	seq, err := s.store.publish(ctx, at.records,
+	seq, err := s.publish(ctx, at.records,
 		message(at.head, h.Value, headerLast, number(h.Revision), headerSince, number(h.Since)))
 	return store.Revision(seq), fail(opSetHead, sh.String(), err)
 }
@@ -143,7 +143,7 @@ func (s *shards) get(ctx context.Context, sh store.Shard, ids []string, atLeast 
 	if err := store.CheckIDs(ids); err != nil {
 		return head, nil, err
 	}
-	at, _, err := s.store.place(ctx, sh)
+	at, _, err := s.place(ctx, sh)
 	if err != nil {
 		return head, nil, err
 	}
@@ -156,14 +156,14 @@ func (s *shards) get(ctx context.Context, sh store.Shard, ids []string, atLeast 
 	// What does not fit in one answer is asked for with the next. The head comes with
 	// the last: what was read before was read under it or under one before it, and
 	// not before atLeast.
-	err = s.store.again(ctx, func(ctx context.Context) (bool, error) {
+	err = s.again(ctx, func(ctx context.Context) (bool, error) {
 		for {
 			subjects := make([]string, 0, len(left)+1)
 			subjects = append(subjects, at.head)
 			for subject := range left {
 				subjects = append(subjects, subject)
 			}
-			p, err := s.store.page(ctx, at.records, getRequest{MultiLast: subjects, MaxBytes: pageBytes})
+			p, err := s.page(ctx, at.records, getRequest{MultiLast: subjects, MaxBytes: pageBytes})
 			if err != nil {
 				return false, err
 			}
@@ -202,13 +202,13 @@ func (s *shards) put(ctx context.Context, sh store.Shard, fence store.Revision, 
 	if err := store.CheckChanges(fence, changes, store.MaxValue); err != nil {
 		return 0, err
 	}
-	at, layout, err := s.store.place(ctx, sh)
+	at, layout, err := s.place(ctx, sh)
 	if err != nil {
 		return 0, err
 	}
 	var all []*nats.Msg
 	for _, c := range changes {
-		if err := s.store.checkPayload(c.Value); err != nil {
+		if err := s.checkPayload(c.Value); err != nil {
 			return 0, fmt.Errorf("record %q: %w", c.ID, err)
 		}
 		headers := []string{headerLast, number(fence), headerLastSubject, at.head}
@@ -217,9 +217,9 @@ func (s *shards) put(ctx context.Context, sh store.Shard, fence store.Revision, 
 		}
 		all = append(all, message(at.entities+idToken(c.ID), c.Value, headers...))
 	}
-	publish := s.store.publishEach
+	publish := s.publishEach
 	if layout.replicated {
-		publish = s.store.publishBatch
+		publish = s.publishBatch
 	}
 	last := fence
 	for _, part := range windows(all) {
@@ -234,12 +234,12 @@ func (s *shards) put(ctx context.Context, sh store.Shard, fence store.Revision, 
 
 // List implements [store.Records].
 func (s *shards) List(ctx context.Context, sh store.Shard, after store.Revision) (found []store.Record, err error) {
-	at, _, err := s.store.place(ctx, sh)
+	at, _, err := s.place(ctx, sh)
 	if err != nil {
 		return nil, fail(opListRecords, sh.String(), err)
 	}
 	if after == store.None { // let a replica catch up: a list that lags by less is of more use
-		info, _, err := s.store.info(ctx, at.records)
+		info, _, err := s.info(ctx, at.records)
 		if err != nil {
 			return nil, fail(opListRecords, sh.String(), err)
 		}
@@ -249,8 +249,8 @@ func (s *shards) List(ctx context.Context, sh store.Shard, after store.Revision)
 	}
 	for len(found) == 0 {
 		var p page
-		err := s.store.again(ctx, func(ctx context.Context) (bool, error) {
-			p, err = s.store.page(ctx, at.records, getRequest{
+		err := s.again(ctx, func(ctx context.Context) (bool, error) {
+			p, err = s.page(ctx, at.records, getRequest{
 				Seq: uint64(after) + 1, NextFor: at.entities + ">", Batch: pageMessages, MaxBytes: store.ListBytes,
 			})
 			return err == nil, err
@@ -278,7 +278,7 @@ func (s *shards) List(ctx context.Context, sh store.Shard, after store.Revision)
 
 // A logReader reads a part of a log, page by page.
 type logReader struct {
-	*conn
+	*reader
 	place    place
 	from, to store.Position
 	found    []store.Append

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -21,33 +22,10 @@ const (
 	format         = 1
 )
 
-// streamInfo is what the store reads of a stream.
-type streamInfo struct {
-	Config jetstream.StreamConfig `json:"config"`
-	State  struct {
-		Messages uint64 `json:"messages"`
-		LastSeq  uint64 `json:"last_seq"`
-	} `json:"state"`
-}
-
 // layout is how the streams of a type lie.
 type layout struct {
 	partitions int
 	replicated bool // a write goes by way of several servers
-}
-
-// info reads a stream; found is false where there is none. While the servers elect a
-// leader for JetStream it waits.
-func (c *conn) info(ctx context.Context, stream string) (info streamInfo, found bool, err error) {
-	err = c.inquire(ctx, "STREAM.INFO."+stream, nil, &info)
-	var refused *apiError
-	if errors.As(err, &refused) && refused.ErrCode == codeNoStream {
-		return info, false, nil
-	}
-	if err != nil {
-		return info, false, readError(err, stream)
-	}
-	return info, true, checkStream(info.Config)
 }
 
 // checkStream refuses a stream whose settings lose state.
@@ -75,8 +53,18 @@ func checkStream(c jetstream.StreamConfig) error {
 	return fmt.Errorf("%w: stream %s: %s", store.ErrUnavailable, c.Name, problem)
 }
 
+// streams finds and creates those of the types.
+type streams struct {
+	*writer
+	cfg Config
+
+	mu       sync.Mutex
+	layouts  map[string]layout // by type
+	creating sync.Mutex        // held while streams are looked for and created
+}
+
 // stream is what all streams have in common.
-func (s *Store) stream(name, subject string, meta map[string]string) jetstream.StreamConfig {
+func (s *streams) stream(name, subject string, meta map[string]string) jetstream.StreamConfig {
 	all := map[string]string{metaFormat: strconv.Itoa(format)}
 	maps.Copy(all, meta)
 	return jetstream.StreamConfig{
@@ -90,17 +78,17 @@ func (s *Store) stream(name, subject string, meta map[string]string) jetstream.S
 }
 
 // recordStream is a stream of which each subject keeps its last message.
-func (s *Store) recordStream(name, subject string, meta map[string]string) jetstream.StreamConfig {
+func (s *streams) recordStream(name, subject string, meta map[string]string) jetstream.StreamConfig {
 	c := s.stream(name, subject, meta)
 	c.MaxMsgsPerSubject, c.AllowMsgTTL, c.AllowAtomicPublish = 1, true, true
 	return c
 }
 
 // create makes a stream, or finds that another has; it waits until there is one.
-func (s *Store) create(ctx context.Context, c jetstream.StreamConfig) error {
+func (s *streams) create(ctx context.Context, c jetstream.StreamConfig) error {
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		var info streamInfo
-		err := s.api(ctx, "STREAM.CREATE."+c.Name, c, &info)
+		err := s.call(ctx, "STREAM.CREATE."+c.Name, c, &info)
 		var refused *apiError
 		if err == nil || errors.As(err, &refused) && refused.ErrCode == codeNameInUse {
 			return nil
@@ -140,7 +128,7 @@ func found(info streamInfo) (layout, error) {
 // layoutOf finds the streams of a type, or creates them. That of the first
 // partition's log comes last and says how many there are: once it is there, another
 // that is missing was deleted.
-func (s *Store) layoutOf(ctx context.Context, name string) (layout, error) {
+func (s *streams) layoutOf(ctx context.Context, name string) (layout, error) {
 	s.mu.Lock()
 	known, ok := s.layouts[name]
 	s.mu.Unlock()
@@ -183,7 +171,7 @@ func (s *Store) layoutOf(ctx context.Context, name string) (layout, error) {
 }
 
 // createType creates the streams of a type that has none, or an empty part of them.
-func (s *Store) createType(ctx context.Context, name, token string) error {
+func (s *streams) createType(ctx context.Context, name, token string) error {
 	last := streamName(s.cfg.Name, token, kindLog, 0)
 	if s.cfg.NoCreate {
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, missing(last))
@@ -218,4 +206,38 @@ func (s *Store) createType(ctx context.Context, name, token string) error {
 		}
 	}
 	return nil
+}
+
+// place is where a shard lies.
+func (s *streams) place(ctx context.Context, sh store.Shard) (place, layout, error) {
+	if err := sh.Check(); err != nil {
+		return place{}, layout{}, err
+	}
+	l, err := s.layoutOf(ctx, sh.Type)
+	if err != nil {
+		return place{}, layout{}, err
+	}
+	return placeOf(s.cfg.Name, sh, l.partitions), l, nil
+}
+
+// openKeys finds or creates the stream of small records and leases.
+func (s *streams) openKeys(ctx context.Context) error {
+	stream := keysStream(s.cfg.Name)
+	_, there, err := s.info(ctx, stream)
+	for errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil { // servers that start have no leader yet
+		_, there, err = s.info(ctx, stream)
+	}
+	if err != nil || there {
+		return err
+	}
+	if s.cfg.NoCreate {
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, missing(stream))
+	}
+	c := s.recordStream(stream, s.cfg.Name+".k.>", nil)
+	c.Subjects = append(c.Subjects, s.cfg.Name+".l.>")
+	if err := s.create(ctx, c); err != nil {
+		return err
+	}
+	_, _, err = s.info(ctx, stream)
+	return err
 }

@@ -1,0 +1,94 @@
+package natsstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/shardgen/shardgen/store"
+)
+
+// An api asks JetStream's API.
+type api struct{ *conn }
+
+// inquire is call for what changes nothing: it asks again while servers elect their
+// leaders, who do not answer or have not heard the question.
+func (c *api) inquire(ctx context.Context, subject string, in, v any) error {
+	return c.again(ctx, func(ctx context.Context) (bool, error) {
+		short, cancel := context.WithTimeout(ctx, attempt)
+		defer cancel()
+		err := c.call(short, subject, in, v)
+		var refused *apiError
+		final := errors.As(err, &refused) && refused.ErrCode != codeUnavailable
+		return err == nil || final, err
+	})
+}
+
+// call sends a request to JetStream's API and reads the answer into v; an error in it
+// is an *apiError.
+func (c *api) call(ctx context.Context, subject string, in, v any) error {
+	var data []byte
+	if in != nil {
+		data, _ = json.Marshal(in) // plain structs
+	}
+	got, err := c.ask(ctx, &nats.Msg{Subject: "$JS.API." + subject, Data: data}, false, store.ErrUnavailable)
+	if errors.Is(err, errNobody) {
+		return &apiError{Code: 503, ErrCode: codeNotEnabled, Description: "JetStream does not answer"}
+	}
+	if err != nil {
+		return err
+	}
+	var answer struct {
+		Error *apiError `json:"error"`
+	}
+	if err := json.Unmarshal(got[0].Data, &answer); err != nil {
+		return fmt.Errorf("%w: JetStream's answer on %s: %w", store.ErrUnavailable, subject, err)
+	}
+	if answer.Error != nil {
+		return answer.Error
+	}
+	return json.Unmarshal(got[0].Data, v)
+}
+
+// why says what it means that nobody takes what is sent to a stream. Nothing was
+// applied.
+func (c *api) why(ctx context.Context, stream string) error {
+	var info streamInfo
+	err := c.inquire(ctx, "STREAM.INFO."+stream, nil, &info)
+	var refused *apiError
+	switch {
+	case errors.As(err, &refused):
+		if refused.ErrCode == codeNotEnabled && refused.Code == 503 {
+			return settled{fmt.Errorf("%w: JetStream does not answer: it is not enabled, or its servers have no leader (enable it by \"jetstream {store_dir: …}\" in nats-server's configuration, or -js; see nats server report jetstream)", store.ErrUnavailable)}
+		}
+		return settled{refused.unapplied(stream)}
+	case err != nil:
+		return unavailable(err)
+	}
+	return fmt.Errorf("%w: stream %s: %w", store.ErrUnavailable, stream, errNoLeader)
+}
+
+// again calls f until it is done, with pauses: a replica that lags, or that does not
+// answer, need not be the next one. Before ctx or the time for one call ends it gives
+// up with what f said last.
+func (c *api) again(ctx context.Context, f func(context.Context) (done bool, err error)) error {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
+		done, err := f(ctx)
+		var final settled
+		if done || errors.As(err, &final) {
+			return err
+		}
+		if !pause(ctx, wait) {
+			if err == nil {
+				err = fmt.Errorf("%w: %w", store.ErrUnavailable, ctx.Err())
+			}
+			return err
+		}
+	}
+}
