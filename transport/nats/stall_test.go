@@ -23,11 +23,11 @@ type proxy struct {
 	slow   bool // what the server sends passes at 64 kB/s
 	wg     sync.WaitGroup
 
-	mu    sync.Mutex
-	conns []net.Conn
-	now   *valve // of connections to come
+	mu     sync.Mutex
+	conns  []net.Conn
+	now    *valve // of connections to come
 	valves []*valve
-	stuck int // so many connections to come stand still
+	stuck  int // so many connections to come stand still
 }
 
 // A valve lets bytes pass while it is open.
