@@ -50,7 +50,7 @@ func (pl *plane) homes() (all []transport.Address) {
 	return all
 }
 
-// hasGone tells whether all dealings with the process have ended.
+// hasGone reports whether all dealings with the process have ended.
 func (pl *plane) hasGone(a transport.Address) bool {
 	pl.peersMu.RLock()
 	defer pl.peersMu.RUnlock()

@@ -113,7 +113,7 @@ func (w *watchdog) run(stop <-chan struct{}) {
 }
 
 // look hands over series whose turn has not changed since the last look, reports
-// whether any did something, and tells when to look again.
+// whether any did something, and returns when to look again.
 func (w *watchdog) look() (next time.Duration, busy bool) {
 	next = restingLook
 	for _, b := range w.batons {

@@ -52,7 +52,7 @@ func (s *hostedShard) mayRunInline() bool {
 	return s.host.instance == nil || s.host.instance.guard.valid()
 }
 
-// validByCoarse tells whether a turn may begin for certain, without reading the real
+// validByCoarse reports whether a turn may begin for certain, without reading the real
 // clock.
 func (l *lease) validByCoarse(w *watchdog) bool {
 	until := l.until.Load()

@@ -51,7 +51,7 @@ func ExampleNode_Events() {
 		for _, m := range e.View.Members {
 			fmt.Println(m.Name, m.Status)
 		}
-		break // the first tells who is there; what follows are changes
+		break // the first is a view; changes follow
 	}
 	// Output: worker up
 }

@@ -46,7 +46,7 @@ func (l *lease) end(phase int32) {
 	}
 }
 
-// valid tells whether a turn may begin. It reads the clock, unless there is no
+// valid reports whether a turn may begin. It reads the clock, unless there is no
 // bound.
 func (l *lease) valid() bool {
 	until := l.until.Load()
@@ -61,5 +61,5 @@ func (l *lease) validAt(now int64) bool {
 // now is the monotonic clock: nanoseconds after base.
 func (l *lease) now() int64 { return int64(time.Since(l.base)) }
 
-// mayAnswer tells whether what has run may be answered.
+// mayAnswer reports whether what has run may be answered.
 func (l *lease) mayAnswer() bool { return l.phase.Load() == leaseEnding || l.valid() }

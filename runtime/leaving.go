@@ -72,7 +72,7 @@ func (c *control) readyToExit() {
 	c.stepMembers(membership.ExitReady{})
 }
 
-// otherHosts tells whether anybody could take this node's shards.
+// otherHosts reports whether anybody could take this node's shards.
 func (c *control) otherHosts(v *membership.View) bool {
 	for _, m := range v.ByAge {
 		if m.Address != c.self && m.Status == membership.Up && hosts(m.Member) {

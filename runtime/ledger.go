@@ -6,8 +6,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// Counters tell how many calls, tells, frames and shards of this node did not
-// take the straight way, by reason: "buffered", "forwarded", "retried",
+// Counters returns how many calls, tells, frames and shards of this node did not
+// take the direct way, by reason: "buffered", "forwarded", "retried",
 // "refused", "expired", "tell lost", "shards moved" and so on. They count from
 // New and only grow.
 func (n *Node) Counters() map[string]uint64 { return n.plane.ledger.snapshot() }

@@ -94,7 +94,8 @@ func (m *memory) due(at time.Time) {
 	}
 }
 
-// finish tells those who waited, and starts what is to live again.
+// finish answers the calls that waited, and starts the entities that are to be activated
+// again.
 func (m *memory) finish(done []remember.Done, recalled []remember.Recollection, start []remember.Start) {
 	for _, d := range done {
 		if ch := m.waiting[d.Token]; ch != nil {
@@ -127,7 +128,7 @@ func (m *memory) message(from transport.Address, body []byte) error {
 	return nil
 }
 
-// viewChanged tells who may keep what.
+// viewChanged updates the members that may keep ids.
 func (m *memory) viewChanged(v *membership.View) {
 	var view remember.View
 	for _, o := range v.ByAge {
@@ -204,7 +205,7 @@ func (m *memory) ids(id placement.ShardID) (ids []string, known bool) {
 	return ids, known
 }
 
-// has tells whether an entity, whose turn the caller has, is remembered.
+// has reports whether an entity, whose turn the caller has, is remembered.
 func (m *memory) has(id placement.ShardID, entity string) (has bool) {
 	m.ask(func() {
 		if b := m.books[id.Kind]; b != nil {

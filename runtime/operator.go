@@ -71,7 +71,7 @@ func (c *control) obey(from transport.Peer, r *admin.Request) admin.Answer {
 	return a
 }
 
-// refuseDown tells why an operator's word against a member is not taken.
+// refuseDown returns the reason for refusing an operator's command to down a member.
 func (c *control) refuseDown(r *admin.Request) error {
 	v := c.members.View()
 	m, ok := v.Member(r.Node)

@@ -133,7 +133,7 @@ func TestShardsMoveWhileEntitiesRest(t *testing.T) {
 }
 
 // TestRestingIsForgotten: a remembered entity that rests because it is idle does not
-// live again where its shard goes.
+// are activated again where its shard goes.
 func TestRestingIsForgotten(t *testing.T) {
 	t.Parallel()
 	const all = 500

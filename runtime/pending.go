@@ -194,7 +194,7 @@ func (t *pendingTable) remove(id uint64) *pendingCall {
 	return c
 }
 
-// waits tells whether somebody waits for the call's answer.
+// waits reports whether somebody waits for the call's answer.
 func (t *pendingTable) waits(id uint64) bool {
 	c := t.at(id)
 	return c != nil && c.id.Load() == id

@@ -78,7 +78,7 @@ func enliven(t *testing.T, accounts *fixture.AccountClient, n int) {
 	}
 }
 
-// TestRememberedAfterCrash: the entities of a node that dies live again at the
+// TestRememberedAfterCrash: the entities of a node that dies are active again at the
 // others, each once, without a call; also those of a second one.
 func TestRememberedAfterCrash(t *testing.T) {
 	t.Parallel()
@@ -106,7 +106,7 @@ func TestRememberedAfterCrash(t *testing.T) {
 	require.Eventually(t, func() bool { return c.fresh() == remembered+lost+second }, testPatience, testTick)
 }
 
-// TestRememberedAfterMove: they live again where their shards went, with what they
+// TestRememberedAfterMove: they are active again where their shards went, with what they
 // had; also those that waited for nothing but a call at the old home.
 func TestRememberedAfterMove(t *testing.T) {
 	for _, way := range []string{"2b 3b 4a", "drop"} {

@@ -217,7 +217,7 @@ func (c *control) ask(kind string) {
 	})
 }
 
-// missesHomes tells whether the kind's entities may have to live again, and its
+// missesHomes reports whether the kind's entities may have to be activated again, and its
 // shards have no homes: there was none yet, or the last one died with the
 // coordinator that knew.
 func (c *control) missesHomes(kind string) bool {

@@ -153,7 +153,7 @@ func (g *singles) lost(a transport.Address) {
 	}
 }
 
-// settled tells whether this leaving node has given all singletons away, as far
+// settled reports whether this leaving node has given all singletons away, as far
 // as there is anybody to give them to; the others it stops.
 func (g *singles) settled(v *membership.View) bool {
 	settled := true

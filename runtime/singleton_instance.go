@@ -54,7 +54,7 @@ func (in *instance) at() (placement.Epoch, bool) {
 	return in.shard.Core.Epoch(), in.shard.Core.State() == region.Open
 }
 
-// holds tells whether something of the shard is still here, or on its way.
+// holds reports whether something of the shard is still here, or on its way.
 func (in *instance) holds() bool {
 	o, ok := in.shard.Owned()
 	return ok && (o.State != coordinator.Forwarding || in.shard.Holds())
@@ -137,7 +137,7 @@ func (in *instance) fail(reason string) {
 	}
 }
 
-// keepLocked tells whether the turn that ends is the instance's last: then it is
+// keepLocked reports whether the turn that ends is the instance's last: then it is
 // kept, and the next call does not begin. The shard's lock is held.
 func (in *instance) keepLocked(e *region.Entity) bool {
 	if !in.dying || in.stopping || in.entity != nil {
@@ -323,7 +323,7 @@ func (s *hostedShard) waitLease(ctx context.Context) error {
 	return nil
 }
 
-// mayRun tells whether a turn may begin at this moment.
+// mayRun reports whether a turn may begin at this moment.
 func (s *hostedShard) mayRun() bool {
 	return s.plane().lease.valid() && (s.host.instance == nil || s.host.instance.guard.valid())
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// openPatience bounds the wait for what a predecessor said that it sends.
+// openPatience bounds the wait for state that a predecessor has announced.
 const openPatience = 5 * time.Second
 
-// single is one singleton as the control loop of a node knows it. Where it lives
-// is decided by manager and found by proxy; how calls reach it is the data
-// plane's affair, for which it is a type of one shard.
+// single is one singleton as the control loop of a node knows it. Its manager decides
+// where it lives, and its proxy finds it. For the data plane, which delivers its calls, it
+// is a kind of one shard.
 type single struct {
 	control  *control
 	kind     *kind

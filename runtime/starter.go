@@ -111,7 +111,7 @@ func (r *starter) pace() bool {
 	return true
 }
 
-// mayStart tells whether the entity does not live already, and the shard is here.
+// mayStart reports whether the entity does not live already, and the shard is here.
 func (s *hostedShard) mayStart(id string) bool {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()

@@ -55,7 +55,7 @@ func (n *Node) StopHosting(ctx context.Context, kind string) error {
 	return nil
 }
 
-// holds tells whether any shard of the type is here, or calls for one wait here.
+// holds reports whether any shard of the type is here, or calls for one wait here.
 func (h *host) holds() bool {
 	for i := range h.shards {
 		s := &h.shards[i]

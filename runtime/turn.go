@@ -91,7 +91,7 @@ func (t *turn) Deadline() (time.Time, bool) { return t.parent.Deadline() }
 // Done is closed when the caller gives up or the deadline passes.
 func (t *turn) Done() <-chan struct{} { return t.parent.Done() }
 
-// Err tells why Done is closed.
+// Err returns the reason why Done is closed.
 func (t *turn) Err() error { return t.parent.Err() }
 
 // Value knows the turn itself and nothing of the caller.
@@ -128,7 +128,7 @@ func (r *remoteTurn) Deadline() (time.Time, bool) {
 // ends.
 func (r *encodedTurn) Done() <-chan struct{} { return r.context().Done() }
 
-// Err tells why Done is closed.
+// Err returns the reason why Done is closed.
 func (r *encodedTurn) Err() error { return r.context().Err() }
 
 // Value is nil: a caller's values are not encoded.
