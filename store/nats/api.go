@@ -37,7 +37,7 @@ func (c *api) call(ctx context.Context, subject string, in, v any) error {
 	}
 	got, err := c.ask(ctx, &nats.Msg{Subject: "$JS.API." + subject, Data: data}, false, store.ErrUnavailable)
 	if errors.Is(err, errNobody) {
-		return &apiError{Code: 503, ErrCode: codeNotEnabled, Description: "JetStream does not answer"}
+		return &apiError{Code: 503, ErrCode: codeNotEnabled, Description: "JetStream does not answer: it is not enabled, or its servers have no leader"}
 	}
 	if err != nil {
 		return err
@@ -62,9 +62,6 @@ func (c *api) why(ctx context.Context, stream string) error {
 	var refused *apiError
 	switch {
 	case errors.As(err, &refused):
-		if refused.ErrCode == codeNotEnabled && refused.Code == 503 {
-			return settled{fmt.Errorf("%w: JetStream does not answer: it is not enabled, or its servers have no leader (enable it by \"jetstream {store_dir: …}\" in nats-server's configuration, or -js; see nats server report jetstream)", store.ErrUnavailable)}
-		}
 		return settled{refused.unapplied(stream)}
 	case err != nil:
 		return unavailable(err)

@@ -51,11 +51,15 @@ func escape(s string, plain func(byte) bool) string {
 	return string(b)
 }
 
-// idToken is the token of a record's id: readable, unless base64 is shorter. The
-// longest id has 1,389 bytes so, and the server takes 4,096 for a whole line.
+// longEscaped is how long an escaped token is at most that base64 would shorten.
+const longEscaped = 32
+
+// idToken is the token of a record's id: readable, unless it is long and base64 is
+// shorter. The longest id has 1,389 bytes so, and the server takes 4,096 for a whole
+// line.
 func idToken(id string) string {
 	token := escape(id, plainID)
-	if len(token) > len(long)+base64.RawURLEncoding.EncodedLen(len(id)) {
+	if len(token) > longEscaped && len(token) > len(long)+base64.RawURLEncoding.EncodedLen(len(id)) {
 		return long + base64.RawURLEncoding.EncodeToString([]byte(id))
 	}
 	return token

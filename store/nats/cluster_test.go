@@ -1,0 +1,118 @@
+package natsstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardgen/shardgen/store"
+	natsstore "github.com/shardgen/shardgen/store/nats"
+)
+
+// settle repeats f until the store has taken it or refused it for good.
+func settle[T any](t *testing.T, f func(ctx context.Context) (T, error)) (T, error) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; {
+		v, err := f(t.Context())
+		passing := errors.Is(err, store.ErrUncertain) || errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrBusy)
+		if !passing {
+			return v, err
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not within a minute: %v", err)
+		}
+	}
+}
+
+// One of three servers is killed, again and again, while a home appends and writes
+// records: all that was acknowledged is there, once.
+func TestServersKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("three servers")
+	}
+	servers := cluster(t)
+	var urls []string
+	for _, s := range servers {
+		urls = append(urls, s.URL())
+	}
+	cfg := natsstore.Config{Replicas: 3, Partitions: 1, Timeout: time.Second}
+	c := open(t, strings.Join(urls, ","), cfg).Shards()
+	fence, err := settle(t, func(ctx context.Context) (store.Revision, error) {
+		return c.SetHead(ctx, shard, store.Head{})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, err := settle(t, func(ctx context.Context) (store.Position, error) {
+		return c.Append(ctx, shard, store.Start, []byte("0"))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := last
+	count := 1
+	for round := range 3 {
+		victim := servers[round]
+		if err := victim.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		for range 20 {
+			data := []byte(strconv.Itoa(count))
+			p, err := settle(t, func(ctx context.Context) (store.Position, error) { return c.Append(ctx, shard, last, data) })
+			if errors.Is(err, store.ErrConflict) { // an earlier try of it stands, which a claim shows
+				var claim store.Position
+				if claim, err = settle(t, func(ctx context.Context) (store.Position, error) { return c.Append(ctx, shard, store.Any, nil) }); err != nil {
+					t.Fatal(err)
+				}
+				var got []store.Append
+				got, err = settle(t, func(ctx context.Context) ([]store.Append, error) { return c.Read(ctx, shard, last, claim) })
+				if len(got) < 3 || string(got[1].Data) != string(data) {
+					t.Fatalf("append %d conflicts, and the log goes on with %v (%v)", count, got, err)
+				}
+				p = claim
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			last = p
+			revision, err := settle(t, func(ctx context.Context) (store.Revision, error) {
+				return c.Put(ctx, shard, fence, []store.Change{{ID: "count", Value: data}, {ID: fmt.Sprint(count), Value: data}})
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			records, err := settle(t, func(ctx context.Context) ([]store.Record, error) {
+				_, records, err := c.Get(ctx, shard, []string{"count"}, revision)
+				return records, err
+			})
+			if err != nil || string(records[0].Value) != string(data) {
+				t.Fatalf("record is %v (%v), want %s", records, err, data)
+			}
+			count++
+		}
+		if err := victim.Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := settle(t, func(ctx context.Context) ([]store.Append, error) { return c.Read(ctx, shard, first, last) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := 0
+	for _, a := range got {
+		if len(a.Data) == 0 {
+			continue // a claim
+		}
+		if string(a.Data) != strconv.Itoa(next) {
+			t.Fatalf("append %s where %d is wanted", a.Data, next)
+		}
+		next++
+	}
+	if next != count {
+		t.Errorf("%d appends are there, %d were acknowledged", next, count)
+	}
+}

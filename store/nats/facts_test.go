@@ -1,0 +1,259 @@
+package natsstore_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/shardgen/shardgen/internal/natsproc"
+)
+
+// What the package relies on, asked of a server without it. A test that fails here
+// after a new version of nats-server says what to think over again.
+
+const (
+	lastHeader    = "Nats-Expected-Last-Subject-Sequence"
+	subjectHeader = "Nats-Expected-Last-Subject-Sequence-Subject"
+)
+
+// A jetStream is a connection to a server, and one stream "F" of "f.>".
+type jetStream struct {
+	t  *testing.T
+	nc *nats.Conn
+	js jetstream.JetStream
+}
+
+func factsOf(t *testing.T, url string, c jetstream.StreamConfig) *jetStream {
+	t.Helper()
+	nc, err := nats.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Name, c.Subjects, c.AllowDirect = "F", []string{"f.>"}, true
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		_, err := js.CreateStream(t.Context(), c)
+		if err == nil {
+			return &jetStream{t, nc, js}
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+type answer struct {
+	Seq   uint64
+	Error struct {
+		Code        int `json:"err_code"`
+		Description string
+	}
+}
+
+// send publishes without waiting and returns how to wait; headers are pairs.
+func (j *jetStream) send(subject, data string, headers ...string) (wait func() answer) {
+	j.t.Helper()
+	inbox, err := j.nc.SubscribeSync(nats.NewInbox())
+	if err != nil {
+		j.t.Fatal(err)
+	}
+	m := &nats.Msg{Subject: subject, Data: []byte(data), Header: nats.Header{}, Reply: inbox.Subject}
+	for i := 0; i < len(headers); i += 2 {
+		m.Header[headers[i]] = []string{headers[i+1]}
+	}
+	if err := j.nc.PublishMsg(m); err != nil {
+		j.t.Fatal(err)
+	}
+	return func() answer {
+		j.t.Helper()
+		var a answer
+		m, err := inbox.NextMsg(10 * time.Second)
+		if err == nil {
+			err = json.Unmarshal(m.Data, &a)
+		}
+		if err != nil {
+			j.t.Fatal(err)
+		}
+		return a
+	}
+}
+
+func (j *jetStream) publish(subject, data string, headers ...string) answer {
+	j.t.Helper()
+	return j.send(subject, data, headers...)()
+}
+
+// last returns the last messages of subjects, as "subject=data …", and how far the
+// replica was.
+func (j *jetStream) last(subjects ...string) (found, status, upTo string) {
+	j.t.Helper()
+	inbox, err := j.nc.SubscribeSync(nats.NewInbox())
+	if err != nil {
+		j.t.Fatal(err)
+	}
+	data, _ := json.Marshal(map[string]any{"multi_last": subjects})
+	if err := j.nc.PublishRequest("$JS.API.DIRECT.GET.F", inbox.Subject, data); err != nil {
+		j.t.Fatal(err)
+	}
+	for {
+		m, err := inbox.NextMsg(10 * time.Second)
+		if err != nil {
+			j.t.Fatal(err)
+		}
+		if status := m.Header.Get("Status"); status != "" {
+			return strings.TrimSpace(found), status, m.Header.Get("Nats-UpTo-Sequence")
+		}
+		found += m.Header.Get("Nats-Subject") + "=" + string(m.Data) + " "
+	}
+}
+
+func wantCode(t *testing.T, what string, a answer, code int) {
+	t.Helper()
+	if a.Error.Code != code {
+		t.Errorf("%s: got %d %q, want %d", what, a.Error.Code, a.Error.Description, code)
+	}
+}
+
+const wrongLast, racing = 10071, 10164
+
+func TestFactFenceOnAnotherSubject(t *testing.T) {
+	j := factsOf(t, natsproc.Start(t, "-js", "-sd", t.TempDir()).URL(), jetstream.StreamConfig{MaxMsgsPerSubject: 1})
+	fence := fmt.Sprint(j.publish("f.head", "1").Seq)
+	wantCode(t, "under the fence", j.publish("f.of.x", "v", lastHeader, fence, subjectHeader, "f.head"), 0)
+	wantCode(t, "again, over itself", j.publish("f.of.x", "w", lastHeader, fence, subjectHeader, "f.head"), 0)
+	var waiting []func() answer
+	for i := range 50 { // one copy: any number at once
+		waiting = append(waiting, j.send(fmt.Sprint("f.of.", i), "v", lastHeader, fence, subjectHeader, "f.head"))
+	}
+	for _, wait := range waiting {
+		wantCode(t, "many at once", wait(), 0)
+	}
+	j.publish("f.head", "2")
+	wantCode(t, "under the fence of old", j.publish("f.of.x", "late", lastHeader, fence, subjectHeader, "f.head"), wrongLast)
+}
+
+func TestFactReadsOfManySubjects(t *testing.T) {
+	j := factsOf(t, natsproc.Start(t, "-js", "-sd", t.TempDir()).URL(), jetstream.StreamConfig{MaxMsgsPerSubject: 1})
+	j.publish("f.head", "1")
+	j.publish("f.of.x", "v")
+	if found, status, upTo := j.last("f.of.never", "f.of.no"); found != "" || status != "404" || upTo != "" {
+		t.Errorf("what is absent alone: %q %s up to %q, want nothing, 404, and not how far", found, status, upTo)
+	}
+	if found, status, upTo := j.last("f.of.never", "f.head"); found != "f.head=1" || status != "204" || upTo != "2" {
+		t.Errorf("what is absent, with the head: %q %s up to %q, want the head, 204 up to 2", found, status, upTo)
+	}
+}
+
+func TestFactPositionInAnEmptyLog(t *testing.T) {
+	j := factsOf(t, natsproc.Start(t, "-js", "-sd", t.TempDir()).URL(), jetstream.StreamConfig{})
+	at := fmt.Sprint(j.publish("f.log", "1").Seq)
+	s, err := j.js.Stream(t.Context(), "F")
+	if err == nil {
+		err = s.Purge(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantCode(t, "its true position", j.publish("f.log", "2", lastHeader, at), wrongLast)
+	wantCode(t, "none", j.publish("f.log", "2", lastHeader, "0"), 0)
+}
+
+func TestFactPurgeLeavesItsSequence(t *testing.T) {
+	j := factsOf(t, natsproc.Start(t, "-js", "-sd", t.TempDir()).URL(), jetstream.StreamConfig{FirstSeq: 1000})
+	for i := range 4 {
+		if a := j.publish("f.log", "x"); a.Seq != uint64(1000+i) {
+			t.Fatalf("sequence %d, want %d: first_seq counts", a.Seq, 1000+i)
+		}
+	}
+	s, err := j.js.Stream(t.Context(), "F")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // again, it removes nothing
+		if err := s.Purge(t.Context(), jetstream.WithPurgeSequence(1002)); err != nil {
+			t.Fatal(err)
+		}
+		info, err := s.Info(t.Context())
+		if err != nil || info.State.FirstSeq != 1002 || info.State.Msgs != 2 {
+			t.Fatalf("after a purge to 1002: %+v %v", info.State, err)
+		}
+	}
+}
+
+// What stands for a deleted record ends by itself, and nothing comes back in its
+// place.
+func TestFactDeletedEnds(t *testing.T) {
+	j := factsOf(t, natsproc.Start(t, "-js", "-sd", t.TempDir()).URL(), jetstream.StreamConfig{MaxMsgsPerSubject: 1, AllowMsgTTL: true})
+	fence := fmt.Sprint(j.publish("f.head", "1").Seq)
+	j.publish("f.of.x", "old")
+	wantCode(t, "delete", j.publish("f.of.x", "", lastHeader, fence, subjectHeader, "f.head", "Nats-TTL", "1s"), 0)
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		found, _, _ := j.last("f.of.x", "f.head")
+		if found == "f.head=1" {
+			return
+		}
+		if found != "f.head=1 f.of.x=" || time.Now().After(deadline) {
+			t.Fatalf("found %q, want what stands for the record, then nothing", found)
+		}
+	}
+}
+
+// On three copies, of single writes that name one fence all but one may be refused
+// while they are under way. Those of a batch are written all.
+func TestFactFenceOnThreeCopies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("three servers")
+	}
+	j := factsOf(t, cluster(t)[0].URL(), jetstream.StreamConfig{Replicas: 3, MaxMsgsPerSubject: 1, AllowAtomicPublish: true, AllowMsgTTL: true})
+	fence := fmt.Sprint(j.publish("f.head", "1").Seq)
+	var waiting []func() answer
+	for i := range 50 {
+		waiting = append(waiting, j.send(fmt.Sprint("f.of.", i), "v", lastHeader, fence, subjectHeader, "f.head"))
+	}
+	refused := 0
+	for _, wait := range waiting {
+		if a := wait(); a.Error.Code == racing {
+			refused++
+		} else {
+			wantCode(t, "one of many at once", a, 0)
+		}
+	}
+	t.Logf("%d of 50 single writes under one fence were refused", refused)
+	batch := func(id, fence string, count int) answer {
+		for i := range count - 1 {
+			headers := nats.Header{"Nats-Batch-Id": {id}, "Nats-Batch-Sequence": {fmt.Sprint(i + 1)}, lastHeader: {fence}, subjectHeader: {"f.head"}}
+			m := &nats.Msg{Subject: fmt.Sprint("f.of.", i), Data: []byte(id), Header: headers}
+			if i%2 == 1 {
+				m.Data = nil
+				m.Header["Nats-TTL"] = []string{"600s"}
+			}
+			if err := j.nc.PublishMsg(m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return j.publish("f.of.end", id, "Nats-Batch-Id", id, "Nats-Batch-Sequence", fmt.Sprint(count), "Nats-Batch-Commit", "1", lastHeader, fence, subjectHeader, "f.head")
+	}
+	wantCode(t, "a batch", batch("a", fence, 500), 0)
+	again := batch("b", fence, 500)
+	for ; again.Error.Code == racing; again = batch("b", fence, 500) { // not applied, for writes are under way
+	}
+	wantCode(t, "the next batch", again, 0)
+	if found, _, _ := j.last("f.of.0", "f.of.1", "f.of.end", "f.head"); found != "f.head=1 f.of.0=b f.of.1= f.of.end=b" {
+		t.Errorf("found %q, want all of the second batch", found)
+	}
+	head := j.publish("f.head", "2")
+	wantCode(t, "head", head, 0)
+	wantCode(t, "a batch under the fence of old", batch("c", fence, 3), wrongLast)
+	if found, _, _ := j.last("f.of.0", "f.of.1", "f.of.end"); strings.Contains(found, "=c") {
+		t.Errorf("found %q, want nothing of the third batch", found)
+	}
+}
