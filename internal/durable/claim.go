@@ -94,19 +94,15 @@ func (c *claim) headDone(s *Shard, r Response) {
 	}
 }
 
-// append appends the claim under a new number, so that an earlier attempt that comes late
-// is void.
+// append appends the claim, under a new number. In doubt it is appended again: whichever of
+// the two comes second is void.
 func (c *claim) append(s *Shard) {
 	c.step = stepAppend
-	c.line.ask(&s.desk, c.request(s))
-}
-
-func (c *claim) request(s *Shard) Request {
 	c.number++
-	return Request{Op: OpAppend, Expect: store.Any, Data: seal(&wire.DurableAppend{
+	c.line.ask(&s.desk, Request{Op: OpAppend, Expect: store.Any, Data: seal(&wire.DurableAppend{
 		Format: formatNow, Epoch: s.config.Epoch, Incarnation: s.config.Incarnation, Claim: c.number,
 		Entries: []*wire.DurableEntry{{Kind: &wire.DurableEntry_Claim{Claim: &wire.DurableClaim{Node: s.config.Node}}}},
-	})}
+	})})
 }
 
 func (c *claim) appended(s *Shard, r Response) {
@@ -115,8 +111,6 @@ func (c *claim) appended(s *Shard, r Response) {
 		c.position = r.Position
 		c.step = stepRead
 		c.line.ask(&s.desk, c.readLog(s))
-	case Uncertain:
-		c.line.later(&s.desk, c.request(s))
 	default:
 		c.line.again(&s.desk)
 	}

@@ -56,7 +56,11 @@ func (c *caller) act(index int) {
 		r.w.after(r.w.between(0, r.plan.think), func() { c.act(index) })
 	}
 	in := call{entity: r.anyAccount(), amount: 1 + r.w.random.Int64N(1<<20)}
-	switch n := r.w.random.IntN(100); {
+	n := r.w.random.IntN(100)
+	if r.plan.closed {
+		n %= 65
+	}
+	switch {
 	case n < 45:
 		in.method = add
 	case n < 65:

@@ -26,12 +26,13 @@ func newDesk(t *testing.T, shards int) *desk {
 
 // A seat is a home with one shard.
 type seat struct {
-	d     *desk
-	home  *home
-	shard int
-	core  *durable.Shard
-	held  []durable.Request // not brought to the store yet
-	hold  func(durable.Request) bool
+	d      *desk
+	home   *home
+	shard  int
+	core   *durable.Shard
+	limits durable.Limits
+	held   []durable.Request // not brought to the store yet
+	hold   func(durable.Request) bool
 
 	tells  []durable.Tell
 	events []durable.Event
@@ -39,10 +40,12 @@ type seat struct {
 	loaded map[string]durable.Loaded
 }
 
-func (d *desk) seat(shard int, epoch uint64) *seat {
+func (d *desk) seat(shard int, epoch uint64) *seat { return d.limited(shard, epoch, durable.Limits{}) }
+
+func (d *desk) limited(shard int, epoch uint64, limits durable.Limits) *seat {
 	d.seats++
 	s := &seat{
-		d: d, shard: shard, loaded: map[string]durable.Loaded{},
+		d: d, shard: shard, limits: limits, loaded: map[string]durable.Loaded{},
 		home: &home{name: "n" + string(rune('0'+d.seats)), incarnation: 0x100 + d.seats},
 	}
 	s.claim(epoch)
@@ -51,7 +54,7 @@ func (d *desk) seat(shard int, epoch uint64) *seat {
 
 // claim gives the seat's process the shard under an epoch.
 func (s *seat) claim(epoch uint64) {
-	s.core = durable.New(s.d.w.clock(), durable.Config{Epoch: epoch, Node: s.home.name, Incarnation: s.home.incarnation})
+	s.core = durable.New(s.d.w.clock(), durable.Config{Epoch: epoch, Node: s.home.name, Incarnation: s.home.incarnation, Limits: s.limits})
 	s.ready = 0
 }
 

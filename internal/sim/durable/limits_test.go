@@ -1,0 +1,284 @@
+package durable
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/store"
+)
+
+// number makes a command of one caller.
+func number(n, floor uint64) durable.Command {
+	return durable.Command{Source: durable.Source{Incarnation: 9}, Number: n, Floor: floor, Hash: n}
+}
+
+// appends counts a shard's appends that are no claims, and the entries in them.
+func (d *desk) appends(shard int) (counts []int) {
+	for _, p := range d.server.shards[shard].log {
+		a := &wire.DurableAppend{}
+		if err := decode(p.Data, a); err != nil {
+			d.t.Fatal(err)
+		}
+		if a.GetCounter() > 0 {
+			counts = append(counts, len(a.GetEntries()))
+		}
+	}
+	return counts
+}
+
+// TestCommitsShareAnAppend: one append is under way, and what comes meanwhile is in the next,
+// as far as it fits.
+func TestCommitsShareAnAppend(t *testing.T) {
+	d := newDesk(t, 1)
+	a := d.limited(0, 1, durable.Limits{AppendBytes: 1000}).open()
+	state := strings.Repeat("x", 100)
+	var last durable.Ticket
+	for i := range uint64(8) {
+		last = a.apply("a", number(i+1, 1), state)
+	}
+	a.run()
+	if got := d.appends(0); len(got) < 3 || got[0] != 1 || got[1] < 2 || got[1] > 3 {
+		t.Errorf("appends of %v commits, want one, then as many as fit in 1000 bytes", got)
+	}
+	if a.ready < last {
+		t.Errorf("%d of %d are acknowledged", a.ready, last)
+	}
+	for _, p := range d.server.shards[0].log {
+		if len(p.Data) > 1000 {
+			t.Errorf("an append of %d bytes, want at most 1000", len(p.Data))
+		}
+	}
+}
+
+// TestCommitTooLarge: it fails its turn alone, and before it is sent.
+func TestCommitTooLarge(t *testing.T) {
+	d := newDesk(t, 1)
+	a := d.limited(0, 1, durable.Limits{AppendBytes: 1000}).open()
+	a.commit("a", "1")
+	c := number(1, 1)
+	a.core.Admit(d.w.clock(), c)
+	_, err := a.core.Commit(d.w.clock(), durable.Turn{Entity: "a", State: make([]byte, 1000), Command: &c})
+	if !errors.Is(err, durable.ErrTooLarge) || !strings.Contains(err.Error(), `"a"`) {
+		t.Fatalf("got %v, want ErrTooLarge with the entity's name", err)
+	}
+	a.core.Discard(c)
+	a.want("a", "1", 1)
+	a.commit("a", "2")
+	if v := a.core.Admit(d.w.clock(), c).Verdict; v != durable.Run {
+		t.Errorf("the command comes again: verdict %d, want that it runs", v)
+	}
+}
+
+// TestStoreTakesLess: the store's own limit is lower than the shard believes. What several
+// commits have is divided; one commit that is too large ends the shard with an error.
+func TestStoreTakesLess(t *testing.T) {
+	d := newDesk(t, 1)
+	a := d.seat(0, 1).open()
+	takes := 600
+	less := func(r durable.Request) bool {
+		if r.Op == durable.OpAppend && len(r.Data) > takes {
+			a.core.Done(d.w.clock(), durable.Response{ID: r.ID, Outcome: durable.TooLarge, Err: &store.TooLargeError{Size: len(r.Data), Limit: takes}})
+			return true
+		}
+		return false
+	}
+	a.hold = less
+	var last durable.Ticket
+	for i := range uint64(8) {
+		last = a.apply("a", number(i+1, 1), strings.Repeat("x", 100))
+	}
+	a.run()
+	if a.ready < last {
+		t.Fatalf("%d of %d are acknowledged: appends of %v", a.ready, last, d.appends(0))
+	}
+	a = d.seat(0, 2).open()
+	a.hold = less
+	a.apply("a", number(9, 1), strings.Repeat("x", 700))
+	a.run()
+	if e := a.events[len(a.events)-1]; a.core.State() != durable.Dropped || !errors.Is(e.Err, store.ErrTooLarge) {
+		t.Errorf("state %d, event %+v: want that it ends with the store's error", a.core.State(), e)
+	}
+}
+
+// TestOverloaded: what is kept is bounded, and beyond it calls are refused.
+func TestOverloaded(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		limits durable.Limits
+		reply  int
+		tell   int
+		floor  bool // the caller finishes its commands
+		stuck  bool // the store takes no records
+	}{
+		{"ids", durable.Limits{Commands: 50}, 1, 0, false, false},
+		{"replies", durable.Limits{CommandBytes: 50_000}, 1000, 0, false, false},
+		{"tells", durable.Limits{Tells: 50}, 1, 1, true, false},
+		{"bytes of tells", durable.Limits{TellBytes: 50_000}, 1, 1000, true, false},
+		{"commits of the tail", durable.Limits{TailCommits: 20}, 1, 0, true, true},
+		{"bytes of the tail", durable.Limits{TailBytes: 20_000}, 1, 0, true, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := newDesk(t, 2)
+			a := d.limited(0, 1, c.limits).open()
+			a.state("a")
+			if c.stuck {
+				a.hold = only(durable.OpPut)
+			}
+			n := uint64(1)
+			for ; n < 1000; n++ {
+				command := number(n, 1)
+				if c.floor {
+					command.Floor = n
+				}
+				v := a.core.Admit(d.w.clock(), command).Verdict
+				if v == durable.Overloaded {
+					break
+				} else if v != durable.Run {
+					t.Fatalf("command %d: verdict %d", n, v)
+				}
+				turn := durable.Turn{Entity: "a", State: make([]byte, 1000), Command: &command, Reply: make([]byte, c.reply)}
+				if c.tell > 0 {
+					turn.Tells = []durable.Tell{{Target: durable.Target{Log: logName, Shard: 1}, Body: make([]byte, c.tell)}}
+				}
+				if _, err := a.core.Commit(d.w.clock(), turn); err != nil {
+					t.Fatal(err)
+				}
+				if n%10 == 0 {
+					a.core.Tick(d.w.clock())
+					for _, r := range a.core.Take().Requests {
+						if a.hold == nil || !a.hold(r) {
+							a.bring(r)
+						}
+					}
+				}
+			}
+			if n < 40 || n > 100 {
+				t.Errorf("%d commands were taken, want about 50 to 80", n-1)
+			}
+			if v := a.core.Admit(d.w.clock(), number(1000, 1000)).Verdict; v == durable.Run && c.floor {
+				t.Error("another caller's command runs")
+			}
+		})
+	}
+}
+
+// TestFloor: what its caller has finished is forgotten, and never runs again.
+func TestFloor(t *testing.T) {
+	d := newDesk(t, 1)
+	a := d.seat(0, 1).open()
+	a.apply("a", number(1, 1), "1")
+	a.apply("a", number(2, 1), "2")
+	a.run()
+	for _, s := range []*seat{a, d.seat(0, 2)} {
+		s.open()
+		for n, want := range map[uint64]durable.Verdict{1: durable.Replay, 2: durable.Replay} {
+			if got := s.core.Admit(d.w.clock(), number(n, 1)).Verdict; got != want {
+				t.Errorf("%s: command %d: verdict %d, want %d", s.home.name, n, got, want)
+			}
+		}
+	}
+	b := d.seat(0, 3).open()
+	b.apply("a", number(3, 3), "3") // 1 and 2 are finished
+	b.run()
+	b.core.Checkpoint(d.w.clock())
+	b.run()
+	for _, s := range []*seat{b, d.seat(0, 4)} {
+		s.open()
+		for n, want := range map[uint64]durable.Verdict{1: durable.BelowFloor, 2: durable.BelowFloor, 3: durable.Replay} {
+			if got := s.core.Admit(d.w.clock(), number(n, 1)).Verdict; got != want {
+				t.Errorf("%s: command %d: verdict %d, want %d", s.home.name, n, got, want)
+			}
+		}
+	}
+}
+
+// TestFloorInTheLog: the floor of a command is known to who reads the log.
+func TestFloorInTheLog(t *testing.T) {
+	d := newDesk(t, 1)
+	a := d.seat(0, 1).open()
+	a.apply("a", number(1, 1), "1")
+	a.apply("a", number(5, 5), "5")
+	a.run()
+	b := d.seat(0, 2).open()
+	if got := b.core.Admit(d.w.clock(), number(1, 1)).Verdict; got != durable.BelowFloor {
+		t.Errorf("a finished command: verdict %d, want that it is below the floor", got)
+	}
+}
+
+// TestSilentCallersAreForgotten, unless a command of theirs runs.
+func TestSilentCallersAreForgotten(t *testing.T) {
+	d := newDesk(t, 1)
+	a := d.limited(0, 1, durable.Limits{Commands: 4}).open()
+	a.apply("a", number(1, 1), "1")
+	a.run()
+	other := durable.Command{Source: durable.Source{Incarnation: 8}, Number: 1, Hash: 1}
+	if v := a.core.Admit(d.w.clock(), other).Verdict; v != durable.Run {
+		t.Fatalf("verdict %d, want that it runs", v)
+	}
+	third := durable.Command{Source: durable.Source{Incarnation: 7}, Number: 1, Hash: 1}
+	if v := a.core.Admit(d.w.clock(), third).Verdict; v != durable.Overloaded {
+		t.Fatalf("verdict %d, want overloaded by two callers with a command each", v)
+	}
+	d.w.now += 11 * time.Minute
+	a.core.Tick(d.w.clock())
+	if v := a.core.Admit(d.w.clock(), third).Verdict; v != durable.Run {
+		t.Errorf("verdict %d, want that it runs: a caller was silent for 11 minutes", v)
+	}
+	if v := a.core.Admit(d.w.clock(), other).Verdict; v != durable.Running {
+		t.Errorf("verdict %d, want that the other's command still runs", v)
+	}
+}
+
+// TestReplayWaitsForItsCommit: a command that comes again while its append is under way is
+// answered when that is acknowledged.
+func TestReplayWaitsForItsCommit(t *testing.T) {
+	d := newDesk(t, 1)
+	a := d.seat(0, 1).open()
+	a.state("a")
+	a.hold = only(durable.OpAppend)
+	ticket := a.apply("a", number(1, 1), "1")
+	a.run()
+	if got := a.core.Admit(d.w.clock(), number(1, 1)); got.Verdict != durable.Replay || got.Ticket != ticket || a.ready >= ticket {
+		t.Errorf("%+v, ready %d: want a replay that waits for ticket %d", got, a.ready, ticket)
+	}
+	if got := a.core.Seen("a"); got != ticket {
+		t.Errorf("a nested call waits for ticket %d, want %d", got, ticket)
+	}
+	if got := a.core.Observe(d.w.clock(), "a", true); got != ticket {
+		t.Errorf("a read waits for ticket %d, want %d", got, ticket)
+	}
+}
+
+// TestReadWithoutALease proves by an append that the shard is still here.
+func TestReadWithoutALease(t *testing.T) {
+	d := newDesk(t, 1)
+	a := d.seat(0, 1).open()
+	a.commit("a", "1")
+	if got := a.core.Observe(d.w.clock(), "a", true); got > a.ready {
+		t.Errorf("a read under the lease waits for ticket %d, %d is durable", got, a.ready)
+	}
+	got := a.core.Observe(d.w.clock(), "a", false)
+	a.run()
+	if a.ready < got {
+		t.Errorf("a read without a lease: ticket %d, %d is durable", got, a.ready)
+	}
+	d.seat(0, 2).open()
+	got = a.core.Observe(d.w.clock(), "a", false)
+	a.run()
+	if a.ready >= got {
+		t.Error("the former home answers a read")
+	}
+	// One that comes behind others that were not sent yet goes with them.
+	b := d.seat(0, 3).open()
+	b.hold = only(durable.OpAppend)
+	b.state("b")
+	b.core.Observe(d.w.clock(), "b", false)
+	one, two := b.core.Observe(d.w.clock(), "b", false), b.core.Observe(d.w.clock(), "b", false)
+	if one != two || one <= b.ready {
+		t.Errorf("two reads wait for tickets %d and %d, durable is %d: want the same, to come", one, two, b.ready)
+	}
+}
