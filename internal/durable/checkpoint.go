@@ -115,7 +115,6 @@ func (c *checkpoint) done(s *Shard, r Response) {
 			c.line.again(&s.desk)
 		}
 	case r.Outcome == OK:
-		s.fresh = max(s.fresh, r.Revision)
 		c.puts = c.puts[1:]
 		c.put(s)
 	case r.Outcome == TooLarge:
@@ -135,7 +134,6 @@ func (c *checkpoint) headDone(s *Shard, r Response) {
 		s.outgrown(beyond.value.GetEpoch())
 	case written != nil:
 		s.head = *written
-		s.fresh = max(s.fresh, s.head.stored.Revision)
 		c.active = false
 		s.tail.saved(c.since, s.group.acked)
 		s.out.Events = append(s.out.Events, Event{Kind: Checkpointed, Position: c.since})

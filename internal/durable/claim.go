@@ -32,6 +32,7 @@ type claim struct {
 	position store.Position
 	log      []store.Append // what was read, until the table is there
 	chain    chain
+	own      map[uint64]store.Position // of this tenure's appends that stand, by counter
 }
 
 // begin claims; full: from the head on.
@@ -89,7 +90,6 @@ func (c *claim) headDone(s *Shard, r Response) {
 		s.outgrown(beyond.value.GetEpoch())
 	case written != nil:
 		s.head = *written
-		s.fresh = s.head.stored.Revision
 		c.append(s)
 	}
 }
@@ -132,14 +132,16 @@ func (c *claim) read(s *Shard, r Response) {
 		c.line.later(&s.desk, Request{Op: OpHead})
 		return
 	}
-	c.chain = chain{}
+	c.chain, c.own = chain{}, map[uint64]store.Position{}
 	for _, a := range r.Appends {
 		w, err := readAppend(a.Data)
 		if err != nil {
 			s.broken(fmt.Errorf("log at %d: %w", a.Position, err))
 			return
 		}
-		c.chain.add(w)
+		if c.chain.add(w) && w.GetEpoch() == s.config.Epoch {
+			c.own[w.GetCounter()] = a.Position
+		}
 	}
 	if c.chain.epoch > s.config.Epoch || c.chain.incarnation != s.config.Incarnation && c.chain.epoch == s.config.Epoch {
 		s.outgrown(c.chain.epoch)
@@ -226,5 +228,6 @@ func (c *claim) finish(s *Shard) {
 	if c.chain.epoch == s.config.Epoch {
 		stands = c.chain.counter
 	}
-	s.claimed(c.position, stands)
+	s.claimed(c.position, stands, c.own)
+	c.own = nil
 }

@@ -26,10 +26,10 @@ func (l *loads) begin(s *Shard, id string) {
 }
 
 func (l *loads) ask(s *Shard, id string) {
-	// The store answers with what was there after the head's own write and the last
-	// checkpoint's. Only then an absent record says that there is none.
+	// The store answers with what was there when the head was written, or later: the last
+	// checkpoint's records are older. Only then an absent record says that there is none.
 	line := l.lines[id]
-	line.request = Request{Op: OpGet, IDs: []string{entityKey(id)}, AtLeast: s.fresh}
+	line.request = Request{Op: OpGet, IDs: []string{entityKey(id)}, AtLeast: s.head.stored.Revision}
 	line.id = s.desk.send(line.request)
 	l.asked[line.id] = id
 }

@@ -51,8 +51,7 @@ type Shard struct {
 	desk   desk
 	out    Effects
 
-	head       head
-	fresh      store.Revision // of this home's last write of the head or of records
+	head       head // that this home wrote last
 	claim      claim
 	group      group
 	tail       tail
@@ -385,8 +384,9 @@ func (s *Shard) acknowledged(p store.Position) {
 	s.tell = true
 }
 
-// claimed ends a claim at p. The home's own appends stand up to the counter stands.
-func (s *Shard) claimed(p store.Position, stands uint64) {
+// claimed ends a claim at p. The home's own appends stand up to the counter stands; at has
+// their positions as far as the log was read.
+func (s *Shard) claimed(p store.Position, stands uint64, at map[uint64]store.Position) {
 	if s.state == Claiming {
 		s.group.position = p
 		s.state, s.tell = Open, true
@@ -394,7 +394,8 @@ func (s *Shard) claimed(p store.Position, stands uint64) {
 		return
 	}
 	for len(s.group.queue) > 0 && s.group.queue[0].counter <= stands {
-		s.acknowledged(p)
+		// Not at p: a checkpoint up to p makes what stood before it superfluous.
+		s.acknowledged(at[s.group.queue[0].counter])
 	}
 	lost := s.tail.missing(stands)
 	s.group.resend(lost)

@@ -25,6 +25,7 @@ type judge struct {
 // truth is what a shard's log says.
 type truth struct {
 	claim    *wire.DurableAppend
+	head     *wire.DurableHead
 	entities map[string][]commit
 	tells    map[string]bool // by tellKey; true: given up
 	since    store.Position
@@ -156,6 +157,15 @@ func (j *judge) head(shard int, h store.Head) error {
 		return fmt.Errorf("invariant 2: since falls from %d to %d", t.since, h.Since)
 	}
 	t.since = h.Since
+	now := &wire.DurableHead{}
+	if err := decode(h.Value, now); err != nil {
+		return err
+	}
+	if was := t.head; was != nil && (now.GetEpoch() < was.GetEpoch() || now.GetEpoch() == was.GetEpoch() && now.GetIncarnation() != was.GetIncarnation()) {
+		return fmt.Errorf("invariant 1: a head of epoch %d, home %x, behind one of epoch %d, home %x",
+			now.GetEpoch(), now.GetIncarnation(), was.GetEpoch(), was.GetIncarnation())
+	}
+	t.head = now
 	return j.recoverable(shard)
 }
 

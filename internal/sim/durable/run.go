@@ -40,7 +40,7 @@ func newPlan(r *rand.Rand) plan {
 		trouble: trouble{late: pick(0, 0.01, 0.05), loses: pick(0, 0.01, 0.1), busy: pick(0, 0.05), stale: pick(0, 0.1, 0.5)},
 		limits: durable.Limits{
 			AppendBytes: 400 + r.IntN(4000), TailCommits: 10 + r.IntN(100), TailBytes: 4000 + r.IntN(20_000),
-			Commands: int(pick(20, 300, 2000)), Silent: 40 * time.Second,
+			Commands: int(pick(50, 300, 2000)), Silent: 40 * time.Second,
 			DeadAfter: time.Duration(pick(3, 600, 600)) * time.Second,
 		},
 	}

@@ -248,3 +248,96 @@ func lostTerm(w without) Result {
 	}
 	return r.end()
 }
+
+// TestDoubtThatAClaimSettledIsOver: an append is in the log, and its answer is lost; a claim
+// finds it. After a checkpoint the log is read from that claim on, so the append is not found
+// again, and must not be taken for one that the store has lost.
+func TestDoubtThatAClaimSettledIsOver(t *testing.T) {
+	d := newDesk(t, 1)
+	b := d.seat(0, 1)
+	b.hold = only(durable.OpAppend)
+	b.run()
+	again := b.held[0]
+	a := d.seat(0, 2).open()
+	a.state("a")
+	a.hold = func(r durable.Request) bool {
+		if r.Op != durable.OpAppend {
+			return false
+		}
+		if _, err := d.server.serve(a.home, 0, r); err != nil {
+			t.Fatal(err)
+		}
+		a.core.Done(d.w.clock(), durable.Response{ID: r.ID, Outcome: durable.Uncertain})
+		a.hold = nil
+		return true
+	}
+	a.apply("a", number(1, 1), "1")
+	a.run()
+	if !a.has(durable.Reclaimed) {
+		t.Fatalf("events %+v: want that the doubt is settled by a claim", a.events)
+	}
+	a.core.Checkpoint(d.w.clock())
+	a.run()
+	if _, err := d.server.serve(b.home, 0, again); err != nil {
+		t.Fatal(err)
+	}
+	a.commit("a", "2")
+	if a.has(durable.Resent) {
+		t.Error("appends that stand were appended again")
+	}
+	d.seat(0, 3).open().want("a", "2", 2)
+}
+
+// TestCheckpointInDoubtIsNotSettledByAStaleHead: the head of a checkpoint is written, its
+// answer is lost, and the head that is read then is this home's former one.
+func TestCheckpointInDoubtIsNotSettledByAStaleHead(t *testing.T) {
+	d := newDesk(t, 1)
+	a := d.seat(0, 1).open()
+	a.commit("a", "1")
+	k := d.server.shards[0]
+	former := k.headAt(d.server.revision)
+	stale := 0
+	a.hold = func(r durable.Request) bool {
+		switch {
+		case r.Op == durable.OpSetHead && stale == 0:
+			stale++
+			if _, err := d.server.serve(a.home, 0, r); err != nil {
+				t.Fatal(err)
+			}
+			a.core.Done(d.w.clock(), durable.Response{ID: r.ID, Outcome: durable.Uncertain})
+			return true
+		case r.Op == durable.OpHead && stale < 3:
+			stale++
+			a.core.Done(d.w.clock(), durable.Response{ID: r.ID, Head: former})
+			return true
+		}
+		return false
+	}
+	a.core.Checkpoint(d.w.clock())
+	a.run()
+	if stale < 3 || !a.has(durable.Checkpointed) {
+		t.Fatalf("%d stale answers, events %+v", stale, a.events)
+	}
+	a.commit("a", "2")
+	a.core.Checkpoint(d.w.clock())
+	a.run()
+	if a.core.Busy() {
+		t.Error("the next checkpoint does not end")
+	}
+	d.seat(0, 2).open().want("a", "2", 2)
+}
+
+// TestForgedAppendsDoNotCount: what stands in a log under another claim than the highest is
+// not recovered, however it came there.
+func TestForgedAppendsDoNotCount(t *testing.T) {
+	d := newDesk(t, 1)
+	a := d.seat(0, 1).open()
+	a.commit("a", "1")
+	k := d.server.shards[0]
+	forged := k.log[len(k.log)-1]
+	d.seat(0, 2).open().commit("a", "2")
+	d.server.position++
+	forged.Position = d.server.position
+	k.log = append(k.log, forged)
+	d.seat(0, 3).open().want("a", "2", 2)
+}
