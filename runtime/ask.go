@@ -154,14 +154,11 @@ func (p port) giveUp(c *codegen.Call, w *pendingCall, id uint64) (Outcome, error
 		}
 		return Unknown, errNoAnswer
 	}
-	way.mu.Lock()
-	void := way.core.Void(seq)
-	way.mu.Unlock()
-	if void {
-		return NotExecuted, fmt.Errorf("%w: %s could not be reached%s", errOutOfReach, way.peer.Name, way.silence(time.Now()))
+	if way.Void(seq) {
+		return NotExecuted, fmt.Errorf("%w: %s could not be reached%s", errOutOfReach, way.Peer().Name, way.silence(time.Now()))
 	}
 	way.post(&wire.Envelope{
 		Type: wire.TypeCancel, ID: id, Kind: p.kind.name, Shard: w.route.shard, Entity: bytesOf(c.Ref.ID),
 	})
-	return Unknown, fmt.Errorf("%w from %s%s", errNoAnswer, way.peer.Name, way.silence(time.Now()))
+	return Unknown, fmt.Errorf("%w from %s%s", errNoAnswer, way.Peer().Name, way.silence(time.Now()))
 }

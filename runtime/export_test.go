@@ -137,9 +137,9 @@ func (c *Conn) Begun(kind, id string) bool {
 	if t == nil || t.Session == nil {
 		return false
 	}
-	t.Session.(*path).mu.Lock()
-	defer t.Session.(*path).mu.Unlock()
-	return t.Session.(*path).core.Acked() > 0 && t.Session.(*path).core.Acked() == t.Session.(*path).core.Next()-1
+	t.Session.(*path).Lock()
+	defer t.Session.(*path).Unlock()
+	return t.Session.(*path).Core.Acked() > 0 && t.Session.(*path).Core.Acked() == t.Session.(*path).Core.Next()-1
 }
 
 // Appended is how much the connection has appended for the entity's home.
@@ -148,7 +148,7 @@ func (c *Conn) Appended(kind, id string) uint64 {
 	if t == nil || t.Session == nil {
 		return 0
 	}
-	t.Session.(*path).mu.Lock()
-	defer t.Session.(*path).mu.Unlock()
-	return t.Session.(*path).core.Next() - 1
+	t.Session.(*path).Lock()
+	defer t.Session.(*path).Unlock()
+	return t.Session.(*path).Core.Next() - 1
 }

@@ -37,9 +37,9 @@ func (pl *plane) settlePaths(ctx context.Context) {
 	begin, paths := time.Now(), pl.allPaths()
 	last := make([]uint64, len(paths)) // the sequence that is waited for
 	for i, p := range paths {
-		p.mu.Lock()
-		last[i] = p.core.Next() - 1
-		p.mu.Unlock()
+		p.Lock()
+		last[i] = p.Core.Next() - 1
+		p.Unlock()
 	}
 	open := func(now time.Time) bool {
 		for i, p := range paths {
@@ -57,7 +57,7 @@ func (pl *plane) settlePaths(ctx context.Context) {
 		if n := p.owed(last[i], now); n > 0 {
 			pl.ledger.addN(leftUnacked, n)
 			pl.log.Warn("leaving although a peer has not acknowledged all that was sent to it: what does not arrive is lost",
-				"peer", p.peer.Address.String(), "lane", int(p.ch), "messages", n, "after", now.Sub(begin).Round(time.Millisecond))
+				"peer", p.Peer().Address.String(), "lane", int(p.ch), "messages", n, "after", now.Sub(begin).Round(time.Millisecond))
 		}
 	}
 }
@@ -65,13 +65,12 @@ func (pl *plane) settlePaths(ctx context.Context) {
 // owed is how many messages up to last the peer has not acknowledged, if it is to be
 // waited for.
 func (p *path) owed(last uint64, now time.Time) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch {
-	case p.gone, p.core.Acked() >= last, !p.absent.IsZero() && now.Sub(p.absent) >= absentPatience:
+	p.Lock()
+	defer p.Unlock()
+	if absent := p.AbsentLocked(); p.GoneLocked() || !absent.IsZero() && now.Sub(absent) >= absentPatience {
 		return 0
 	}
-	return int(last - p.core.Acked())
+	return p.UnackedLocked(last)
 }
 
 func (pl *plane) farewell(ctx context.Context) {
@@ -91,7 +90,7 @@ func (pl *plane) farewell(ctx context.Context) {
 		time.Sleep(time.Millisecond)
 	}
 	for _, p := range pl.allPaths() {
-		p.goodbye()
+		p.Goodbye()
 	}
 	for i := range pl.lanes {
 		if err := link.Flush(ctx, transport.Channel(i)); err != nil && !errors.Is(err, transport.ErrDisconnected) {
@@ -117,32 +116,6 @@ func (pl *plane) dismiss(ctx context.Context) {
 		time.Sleep(5 * time.Millisecond) // the control loop goes on
 	}
 	pl.eachHosted(-1, func(s *hostedShard) { s.Dismiss() })
-}
-
-// goodbye publishes what is left and a last frame that says so.
-func (p *path) goodbye() {
-	p.mu.Lock()
-	for p.writing {
-		if p.written == nil {
-			p.written = make(chan struct{})
-		}
-		written := p.written
-		p.mu.Unlock()
-		<-written
-		p.mu.Lock()
-	}
-	defer p.mu.Unlock()
-	if p.gone || p.core.Next() == 1 && p.core.Received() == 0 {
-		return // never used
-	}
-	p.writing = true
-	p.core.LiftWindow() // what came late can wait for no acknowledgement any more
-	p.writeLocked(false)
-	payload := p.core.Bye(p.handled.Load())
-	p.mu.Unlock()
-	_ = p.plane.link().Send(p.ch, p.peer, 0, payload)
-	p.mu.Lock()
-	p.wroteLocked()
 }
 
 // stopEntities runs the stop hooks of entities that nobody took over.

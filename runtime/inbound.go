@@ -109,13 +109,13 @@ func (l *lane) envelope(e *wire.Envelope, seq uint64) bool {
 	case wire.TypeRefusal:
 		pl.refusal(from, e)
 	case wire.TypeCancel:
-		pl.cancelCall(from.peer, e)
+		pl.cancelCall(from.Peer(), e)
 	case wire.TypeFlush:
 		l.flushed(e)
 	default:
 		pl.moveStep(from, e)
 	}
-	from.handled.Store(seq)
+	from.Handled.Store(seq)
 	return true
 }
 
@@ -124,8 +124,8 @@ func (l *lane) envelope(e *wire.Envelope, seq uint64) bool {
 func (l *lane) call(e *wire.Envelope, seq uint64) bool {
 	pl, p := l.plane, l.from
 	defer func() { // the last word about seq; a turn that runs has stored it already
-		if p.handled.Load() < seq {
-			p.handled.Store(seq)
+		if p.Handled.Load() < seq {
+			p.Handled.Store(seq)
 		}
 	}()
 	k := l.kindOf(e.Kind)
@@ -143,11 +143,11 @@ func (l *lane) call(e *wire.Envelope, seq uint64) bool {
 		return kept
 	}
 	c := l.take()
-	c.fill(pl, p.peer, e, int(l.ch), l.at)
+	c.fill(pl, p.Peer(), e, int(l.ch), l.at)
 	c.from, c.Frame = p, l.size
 	entity, v := sh.Deliver(&c.Call, l.at, nil)
 	if v == region.Run {
-		p.handled.Store(seq)
+		p.Handled.Store(seq)
 		return l.runTurn(sh, entity, c)
 	}
 	if r, refused := sh.Refusal(&c.Call, v); refused {
@@ -240,16 +240,14 @@ func (pl *plane) refusal(from *path, e *wire.Envelope) {
 		}
 		return
 	}
-	from.mu.Lock()
-	env, ok := from.core.Find(e.Seq)
-	from.mu.Unlock()
+	env, ok := from.Find(e.Seq)
 	if !ok {
 		pl.ledger.add(frameIgnored)
 		return
 	}
 	if r := pl.routeFor(&env); r != nil {
 		pl.ledger.add(callRetried)
-		r.Refused(from.peer.Address, env, e.Node.Address, placement.Epoch(e.Epoch))
+		r.Refused(from.Peer().Address, env, e.Node.Address, placement.Epoch(e.Epoch))
 	}
 }
 
@@ -261,10 +259,8 @@ func (pl *plane) tellRefused(from *path, e *wire.Envelope) {
 	if !tell || e.Code == wire.CodeDropped { // which is as its type's handoff wants it
 		return
 	}
-	from.mu.Lock()
-	env, _ := from.core.Find(e.Seq) // what it was, if that is still known
-	from.mu.Unlock()
-	pl.log.Warn("tell refused", "by", from.peer.Address, "kind", clip(string(e.Kind)), "entity", clip(string(env.Entity)),
+	env, _ := from.Find(e.Seq) // what it was, if that is still known
+	pl.log.Warn("tell refused", "by", from.Peer().Address, "kind", clip(string(e.Kind)), "entity", clip(string(env.Entity)),
 		"method", clip(string(env.Method)), "code", int(e.Code), "why", bounded.Text(string(e.Text)), "lost so far", n)
 }
 
@@ -292,11 +288,9 @@ func (pl *plane) cancelCall(from transport.Peer, e *wire.Envelope) {
 // forwarded there.
 func (l *lane) flushed(e *wire.Envelope) {
 	pl := l.plane
-	l.from.mu.Lock()
-	l.from.core.AckSoon()
-	l.from.mu.Unlock()
+	l.from.AckSoon()
 	f := region.Flush{
-		Sender: l.from.peer, Via: pl.self, Epoch: placement.Epoch(e.Epoch), Hop: placement.Epoch(e.Hop), To: e.Node.Address,
+		Sender: l.from.Peer(), Via: pl.self, Epoch: placement.Epoch(e.Epoch), Hop: placement.Epoch(e.Hop), To: e.Node.Address,
 	}
 	if k := (*pl.kinds.Load())[string(e.Kind)]; k != nil && k.host != nil {
 		if sh := k.host.shard(e.Shard); sh != nil {

@@ -104,10 +104,10 @@ func (l *lane) message(m transport.Message) {
 		pl.ledger.add(frameIgnored)
 		return
 	}
-	skip, dropped, ok := p.receive(&h, l.at)
+	skip, dropped, ok := p.Receive(&h, l.at)
 	if dropped {
 		if p = pl.replacePath(p); p != nil {
-			skip, _, ok = p.receive(&h, l.at)
+			skip, _, ok = p.Receive(&h, l.at)
 		}
 	}
 	if !ok {
@@ -124,9 +124,9 @@ func (l *lane) frame() bool {
 		e, err := l.nextEnvelope()
 		if e == nil {
 			if n, tell := l.plane.ledger.addSeldom(frameForeign); tell {
-				l.plane.log.Warn("frame refused", "from", l.from.peer.Address.String(), "err", bounded.Error(err), "count", n)
+				l.plane.log.Warn("frame refused", "from", l.from.Peer().Address.String(), "err", bounded.Error(err), "count", n)
 			}
-			l.from.handled.Store(l.header.Seq + uint64(l.header.Count) - 1)
+			l.from.Handled.Store(l.header.Seq + uint64(l.header.Count) - 1)
 			break
 		}
 		seq := l.seq
@@ -143,14 +143,14 @@ func (l *lane) frame() bool {
 	l.wake()
 	h, p := l.header, l.from
 	l.open, l.rest = false, nil
-	if p.received(&h, l.size) {
+	if p.Received(&h, l.size) {
 		l.publishLater(p)
 	}
 	if h.Flags&wire.FlagBye != 0 {
-		if p.peer.Client {
+		if p.Peer().Client {
 			l.plane.clientLeft(p)
 		} else {
-			l.plane.peerGone(p.peer.Address, int(l.ch), true)
+			l.plane.peerGone(p.Peer().Address, int(l.ch), true)
 		}
 	}
 	if l.unpublished++; l.unpublished >= framesAPublish {
@@ -162,7 +162,8 @@ func (l *lane) frame() bool {
 // publish sends what has gathered on paths since.
 func (l *lane) publish() {
 	for i, p := range l.dirty {
-		p.depart()
+		p.Lock()
+		p.publishUnlock(together)
 		l.dirty[i] = nil
 	}
 	l.dirty, l.unpublished = l.dirty[:0], 0

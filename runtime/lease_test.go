@@ -205,7 +205,7 @@ func TestGoodbyeEndsNoCall(t *testing.T) {
 		peer := transport.Peer{Address: transport.Address{Name: "b", Incarnation: 1}}
 		c, id := st.plane.pending.open(nil, 0, 0)
 		c.path = st.plane.path(peer, 0)
-		c.path.close(bye)
+		c.path.Close(bye)
 		st.plane.peerGone(peer.Address, -1, false)
 		require.Equal(t, bye, st.plane.pending.waits(id))
 		if !bye {

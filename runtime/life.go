@@ -95,8 +95,8 @@ func (pl *plane) beginAnew(members map[transport.Address]bool) {
 	pl.table.Store(nil)
 	pl.kindsMu.Unlock()
 	for _, p := range pl.allPaths() {
-		if !members[p.peer.Address] {
-			p.part()
+		if !members[p.Peer().Address] {
+			p.Part()
 		}
 	}
 	for _, a := range pl.peerAddresses() {
@@ -114,20 +114,6 @@ func (pl *plane) beginAnew(members map[transport.Address]bool) {
 			k.routes[i].BeginAnew()
 		}
 	}
-}
-
-// part says goodbye to a peer that most likely does not exist any more. If it does,
-// it forgets this process, whose next frame begins a new path. What was not sent is
-// not sent now, so that it certainly did not run.
-func (p *path) part() {
-	p.mu.Lock()
-	if p.gone || p.core.Next() == 1 && p.core.Received() == 0 {
-		p.mu.Unlock()
-		return // never used
-	}
-	payload := p.core.Bye(p.handled.Load())
-	p.mu.Unlock()
-	_ = p.plane.link().Send(p.ch, p.peer, 0, payload)
 }
 
 // suspect: nobody listens at the address. If that is the end of a life, the member

@@ -20,7 +20,7 @@ func (p *path) shrinkLocked(token uint64, size int) bool {
 		}
 		return false
 	}
-	over := p.core.Shrink(token, limit)
+	over := p.Core.Shrink(token, limit)
 	for i := range over {
 		p.oversize(&over[i])
 	}
@@ -43,12 +43,12 @@ func (p *path) oversize(o *call.Oversize) {
 		pl.pending.complete(e.ID, result{code: code, text: o.Error()})
 	case wire.TypeTell:
 		if n, tell := pl.ledger.addSeldom(tellLost); tell {
-			pl.log.Warn("tell lost: the broker takes less than it did", "to", p.peer.Address, "kind", string(e.Kind),
+			pl.log.Warn("tell lost: the broker takes less than it did", "to", p.Peer().Address, "kind", string(e.Kind),
 				"entity", clip(string(e.Entity)), "method", clip(string(e.Method)), "err", o, "lost so far", n)
 		}
 	case wire.TypeInit:
 		id := placement.ShardID{Kind: string(e.Kind), Shard: e.Shard}
-		pl.ctl.moveAborted(id, placement.Epoch(e.Epoch), "send the state to "+p.peer.Address.String()+": "+o.Error())
+		pl.ctl.moveAborted(id, placement.Epoch(e.Epoch), "send the state to "+p.Peer().Address.String()+": "+o.Error())
 	}
 }
 

@@ -77,21 +77,16 @@ func (s *hostedShard) runAlone(e *region.Entity, c *inCall, p *pace) bool {
 		defer pl.alone.Add(-1)
 		a := s.guarded(e, c)
 		p.took(time.Duration(pl.lease.now() - c.began))
-		s.finish(c, a, c.failed(), pumped{})
+		s.finish(c, a, c.failed(), pumps{})
 	})
 	return true
 }
 
-// pumped leaves paths to their pumps, so that answers of many goroutines share
+// pumps leaves paths to their pumps, so that answers of many goroutines share
 // frames.
-type pumped struct{}
+type pumps struct{}
 
-func (pumped) publishLater(p *path) {
-	p.mu.Lock()
-	leave := !p.writing && !p.queued
-	p.queued = p.queued || leave
-	p.mu.Unlock()
-	if leave {
-		p.pump()
-	}
+func (pumps) publishLater(p *path) {
+	p.Lock()
+	p.publishUnlock(pumped)
 }

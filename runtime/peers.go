@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -11,8 +10,6 @@ import (
 	"github.com/shardgen/shardgen/runtime/call"
 	"github.com/shardgen/shardgen/transport"
 )
-
-var errPeerGone = errors.New("the peer is gone")
 
 type peerPaths struct {
 	peer  transport.Peer
@@ -63,7 +60,7 @@ func (pl *plane) connState(ch transport.Channel, s transport.State) {
 	}
 	pl.peersMu.RUnlock()
 	for _, p := range paths {
-		p.rewind()
+		p.Rewind()
 	}
 }
 
@@ -89,7 +86,7 @@ func (pl *plane) peerGone(a transport.Address, lane int, bye bool) {
 	if pp != nil {
 		for i, p := range pp.paths {
 			if lane < 0 || lane == i {
-				left, stopped := p.close(bye)
+				left, stopped := p.Close(bye)
 				reroute = append(reroute, func() { pl.reroute(p, left, stopped) })
 			}
 		}
@@ -112,7 +109,7 @@ func (pl *plane) peerGone(a transport.Address, lane int, bye bool) {
 	// Who said goodbye on a lane had answered or forwarded all that it had taken
 	// there: what has no answer yet runs elsewhere.
 	pl.pending.completeIf(func(c *pendingCall) bool {
-		return c.path != nil && c.path.peer.Address == a && !c.path.bye.Load()
+		return c.path != nil && c.path.Peer().Address == a && !c.path.SaidGoodbye()
 	}, result{code: codeLost, lost: a})
 }
 
@@ -165,7 +162,7 @@ func (pl *plane) peerBack(a transport.Address) {
 	}
 	next := &peerPaths{peer: pp.peer, paths: slices.Clone(pp.paths)}
 	for i, p := range next.paths {
-		if p.isGone() { // nothing was ever exchanged there: it begins anew
+		if p.IsGone() { // nothing was ever exchanged there: it begins anew
 			next.paths[i] = newPath(pl, pp.peer, transport.Channel(i))
 		}
 	}
@@ -181,21 +178,21 @@ func (pl *plane) hasLeft(a transport.Address) bool {
 // clientLeft takes a client's goodbye on one lane. What it sent on others may still be
 // on its way: it is forgotten when it has said goodbye on all that it used.
 func (pl *plane) clientLeft(p *path) {
-	p.close(true)
+	p.Close(true)
 	pl.peersMu.RLock()
-	pp := pl.peers[p.peer.Address]
+	pp := pl.peers[p.Peer().Address]
 	pl.peersMu.RUnlock()
 	if pp == nil || slices.ContainsFunc(pp.paths, func(p *path) bool { return p.inUse() }) {
 		return
 	}
-	pl.dropPeer(p.peer.Address)
+	pl.dropPeer(p.Peer().Address)
 }
 
 // inUse tells whether anything went or came by the path, and its peer is not gone.
 func (p *path) inUse() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return !p.gone && (p.core.Next() > 1 || p.core.Received() > 0)
+	p.Lock()
+	defer p.Unlock()
+	return !p.GoneLocked() && p.UsedLocked()
 }
 
 // dropPeer ends dealings with a client that said goodbye, or does not listen any
@@ -207,7 +204,7 @@ func (pl *plane) dropPeer(a transport.Address) {
 	pl.peersMu.Unlock()
 	if pp != nil {
 		for _, p := range pp.paths {
-			p.close(true)
+			p.Close(true)
 		}
 	}
 }
@@ -217,7 +214,7 @@ func (pl *plane) dropPeer(a transport.Address) {
 // nobody knows; what never reached it goes to the shards' homes now. Other lanes find out
 // by themselves.
 func (pl *plane) replacePath(p *path) *path {
-	a := p.peer.Address
+	a := p.Peer().Address
 	pl.peersMu.Lock()
 	pp := pl.peers[a]
 	if pp == nil || pp.paths[p.ch] != p {
@@ -228,9 +225,9 @@ func (pl *plane) replacePath(p *path) *path {
 	next.paths[p.ch] = newPath(pl, pp.peer, p.ch)
 	pl.peers[a] = next
 	pl.peersMu.Unlock()
-	left, stopped := p.close(false)
+	left, stopped := p.Close(false)
 	pl.reroute(p, left, stopped)
-	if p.peer.Client {
+	if p.Peer().Client {
 		return next.paths[p.ch]
 	}
 	lost := pl.pending.completeIf(func(c *pendingCall) bool { return c.path == p }, result{code: codeLost, lost: a, text: whyDropped})
@@ -244,7 +241,7 @@ func (pl *plane) replacePath(p *path) *path {
 
 // reroute gives what a gone peer left to the routes.
 func (pl *plane) reroute(p *path, left []call.Leftover, stopped []*routing.Route) {
-	routing.GiveBack(returner{p}, p.peer.Address, left, stopped)
+	routing.GiveBack(returner{p}, p.Peer().Address, left, stopped)
 }
 
 func (pl *plane) routeFor(e *wire.Envelope) *route {
@@ -268,7 +265,7 @@ func (pl *plane) silenced(a transport.Address, lane int) bool {
 	pl.peersMu.RLock()
 	pp, gone := pl.peers[a], pl.gone.has(a)
 	pl.peersMu.RUnlock()
-	return gone || pp != nil && pp.paths[lane].isGone()
+	return gone || pp != nil && pp.paths[lane].IsGone()
 }
 
 // knownPath is the path to a peer that this process has dealt with, else nil.

@@ -202,7 +202,7 @@ func (pl *plane) close() {
 	}
 	pl.peersMu.RUnlock()
 	for _, p := range all {
-		left, _ := p.close(false)
+		left, _ := p.Close(false)
 		pl.lost.count(&pl.ledger, left)
 	}
 	pl.pending.completeIf(func(*pendingCall) bool { return true }, result{code: codeClosed})

@@ -36,12 +36,12 @@ func (q *pump) run(stop <-chan struct{}) {
 		q.paths = spare[:0]
 		q.mu.Unlock()
 		for i, p := range paths {
-			p.mu.Lock()
+			p.Lock()
 			p.queued = false
-			if !p.writing {
-				p.publishLocked(true)
+			if !p.WritingLocked() {
+				p.PublishLocked(true)
 			}
-			p.mu.Unlock()
+			p.Unlock()
 			paths[i] = nil
 		}
 		spare = paths

@@ -29,7 +29,7 @@ func (t returner) Lost(e *wire.Envelope) {
 	if e.Type == wire.TypeTell {
 		pl.loseTell(Unknown)
 	}
-	pl.pending.complete(e.ID, result{code: codeLost, lost: t.path.peer.Address, text: t.path.lostBy()})
+	pl.pending.complete(e.ID, result{code: codeLost, lost: t.path.Peer().Address, text: t.path.lostBy()})
 }
 
 // Again counts a call that is sent again.

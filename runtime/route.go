@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/routing"
+	"github.com/shardgen/shardgen/internal/session"
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/call"
@@ -139,16 +140,16 @@ func (r *route) send(e *wire.Envelope) error {
 			}
 		default:
 			p := t.Session.(*path)
-			p.mu.Lock()
+			p.Lock()
 			if r.Target() != t {
-				p.mu.Unlock()
+				p.Unlock()
 				continue
 			}
 			e.Epoch = uint64(t.Epoch)
 			seq, err := p.AppendLocked(e)
 			if err != nil {
-				p.mu.Unlock()
-				if err == errPeerGone {
+				p.Unlock()
+				if err == session.ErrGone {
 					if done, err := r.hold(e); done || err != nil {
 						return err
 					}
@@ -160,7 +161,11 @@ func (r *route) send(e *wire.Envelope) error {
 			if e.ID != 0 { // before anybody can publish it
 				pl.pending.sent(e.ID, p, seq)
 			}
-			p.sendLocked(e.ID == 0)
+			by := alone
+			if e.ID == 0 { // a tell
+				by = pumped
+			}
+			p.publishUnlock(by)
 			return nil
 		}
 	}
@@ -170,7 +175,7 @@ func (r *route) send(e *wire.Envelope) error {
 func (r *route) hold(e *wire.Envelope) (bool, error) {
 	pl := r.kind.plane
 	r.Mu.Lock()
-	if t := r.Target(); t != nil && (t.Local != nil || !t.Session.(*path).isGone()) {
+	if t := r.Target(); t != nil && (t.Local != nil || !t.Session.(*path).IsGone()) {
 		r.Mu.Unlock()
 		return false, nil
 	}

@@ -53,7 +53,7 @@ func (s *hostedShard) runBegun(e *region.Entity, c *inCall, r *runner) bool {
 	a := s.guarded(e, c)
 	kept := c.run.leave()
 	told := c.told // finish gives away what is not
-	s.finish(c, a, c.failed(), pumped{})
+	s.finish(c, a, c.failed(), pumps{})
 	if kept && told {
 		r.keep(c)
 	}

@@ -73,7 +73,7 @@ func (l *lane) tellFar(s *hostedShard, e *wire.Envelope, seq uint64) (ran, kept 
 	if entity == nil || !s.entered(entity, entity.EnterUnder(placement.Epoch(e.Epoch))) {
 		return false, false
 	}
-	l.from.handled.Store(seq)
+	l.from.Handled.Store(seq)
 	l.wake() // a turn may take long
 	l.plane.watch.awake()
 	if !s.tellMethod(method, entity, name, e.Payload, &l.baton) {

@@ -96,9 +96,9 @@ func (pl *plane) hasUnsettled() bool {
 		}
 	}
 	for _, p := range pl.allPaths() {
-		p.mu.Lock()
-		unsettled := !p.gone && p.core.Next() > p.core.Acked()+1
-		p.mu.Unlock()
+		p.Lock()
+		unsettled := !p.GoneLocked() && p.UnackedLocked(p.Core.Next()-1) > 0
+		p.Unlock()
 		if unsettled {
 			return true
 		}

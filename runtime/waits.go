@@ -150,9 +150,9 @@ func (r *route) moving() (from, to transport.Address) {
 // silence is how long a peer has sent nothing on the path, for errors; "" if it is
 // short, or nothing ever came.
 func (p *path) silence(now time.Time) string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if d := now.Sub(p.heard); !p.heard.IsZero() && d >= silenceTold {
+	p.Lock()
+	defer p.Unlock()
+	if d := now.Sub(p.HeardLocked()); !p.HeardLocked().IsZero() && d >= silenceTold {
 		return fmt.Sprintf(", which has been silent for %v", d.Round(100*time.Millisecond))
 	}
 	return ""

@@ -25,7 +25,8 @@ internal/gen/model
 
 shardtest
 runtime
-internal/shardhost internal/routing
+internal/shardhost internal/session
+internal/routing
 runtime/admin
 runtime/call
 runtime/region

@@ -20,6 +20,7 @@ import (
 // simulated run replay.
 var pure = []string{
 	"internal/routing",
+	"internal/session",
 	"internal/shardhost",
 	"runtime/call",
 	"runtime/region",

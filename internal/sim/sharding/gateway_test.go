@@ -208,7 +208,7 @@ func (c *client) partWithAbsent() {
 	}
 	now := c.process.w.now
 	for _, l := range c.process.sortedLinks() {
-		a := l.peer.Address
+		a := l.Peer().Address
 		since, absent := c.absent[a]
 		switch {
 		case c.members[a]:

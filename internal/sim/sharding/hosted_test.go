@@ -84,7 +84,7 @@ func (p *process) inbound(l *link, e *wire.Envelope, seq uint64) {
 	if s.enterUnder(&copied) {
 		return
 	}
-	c := newInCall(l.peer, &copied, p.w)
+	c := newInCall(l.Peer(), &copied, p.w)
 	entity, v := s.Deliver(&c.Call, p.w.now, nil)
 	s.delivered(c, v)
 	if v == region.Run {
@@ -295,7 +295,7 @@ func (s *hosted) Answer(c *shardhost.Call, e *wire.Envelope) {
 func (s *hosted) Forwarded(c *shardhost.Call, to shardhost.Session, seq uint64) {
 	p, l := s.process, to.(*link)
 	delete(s.queued, inbound(&c.Call))
-	p.w.log("%s: forwards %s of %s to %s", p.name, c.Args, c.Sender.Name, l.peer.Name)
+	p.w.log("%s: forwards %s of %s to %s", p.name, c.Args, c.Sender.Name, l.Peer().Name)
 	if c.Sender.Address == p.self.Address && !c.Tell {
 		p.sent(c.ID, l, seq)
 	}

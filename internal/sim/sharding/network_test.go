@@ -26,7 +26,7 @@ func (w *world) blocked(from, to *process) bool {
 // transmit brings a payload from one process to another on their lane: in order
 // while both connections hold, late or never when one breaks.
 func (w *world) transmit(l *link, token uint64, payload []byte) {
-	from, to := l.process, w.process(l.peer.Address)
+	from, to := l.process, w.process(l.Peer().Address)
 	at := w.now.Add(w.between(100*time.Microsecond, 4*time.Millisecond))
 	if at.Before(l.arrives) {
 		at = l.arrives
@@ -41,8 +41,8 @@ func (w *world) transmit(l *link, token uint64, payload []byte) {
 		case !to.alive:
 			bounce := func() {
 				if from.connected && from.life == mine && !w.blocked(to, from) {
-					l.core.Bounced(token, w.now)
-					l.flush()
+					l.Bounced(token)
+					l.later()
 					if from.host {
 						from.control.partWithAbsent(to.self.Address)
 					}

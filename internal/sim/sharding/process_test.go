@@ -2,16 +2,13 @@ package sharding
 
 import (
 	"cmp"
-	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/routing"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/call"
 	"github.com/shardgen/shardgen/runtime/placement"
-	"github.com/shardgen/shardgen/runtime/region"
 	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -46,21 +43,6 @@ type process struct {
 	table      *placement.Table
 	late       bool // gets tables late
 	dirty      []*link
-}
-
-// A link drives one call.Path.
-type link struct {
-	process *process
-	mu      sync.Mutex // for nobody, but whoever takes it twice never goes on
-	peer    transport.Peer
-	core    *call.Path
-	handled uint64
-	gone    bool
-	bye     bool // it is gone because the peer said so
-	stopped []*routing.Route
-	arrives time.Time
-	before  []byte // the latest frame that came to the peer
-	wakeAt  time.Time
 }
 
 func newProcess(w *world, name string, incarnation uint64, host bool) *process {
@@ -133,173 +115,21 @@ func (p *process) sortedLinks() []*link {
 	for _, l := range p.links {
 		out = append(out, l)
 	}
-	slices.SortFunc(out, func(a, b *link) int { return cmp.Compare(a.peer.Name, b.peer.Name) })
+	slices.SortFunc(out, func(a, b *link) int { return cmp.Compare(a.Peer().Name, b.Peer().Name) })
 	return out
-}
-
-// link is the path to a peer, nil when it was removed.
-func (p *process) link(a transport.Address) *link {
-	if a.IsZero() || p.gone[a] {
-		return nil
-	}
-	l := p.links[a]
-	if l == nil {
-		o := p.w.process(a)
-		cfg := call.Config{Self: p.self, MaxPayload: 1 << 20, Window: 64 << 10, MaxBuffered: 8 << 20}
-		if o.self.Client || p.self.Client {
-			p.w.sessions++
-			cfg.Session = p.w.sessions
-		}
-		l = &link{process: p, peer: o.self, core: call.NewPath(cfg, o.self)}
-		p.links[a] = l
-	}
-	return l
 }
 
 func (p *process) silenced(a transport.Address) bool {
 	l := p.links[a]
-	return p.gone[a] || l != nil && l.gone
-}
-
-// append adds an envelope; ok is false when the peer is gone.
-func (l *link) append(e *wire.Envelope) (seq uint64, ok bool) {
-	if l == nil {
-		return 0, false
-	}
-	seq, err := l.Append(e)
-	if err == nil {
-		l.later()
-	}
-	return seq, err == nil
-}
-
-var errGone = errors.New("the peer is gone")
-
-// Lock is held while envelopes are appended.
-func (l *link) Lock() { l.mu.Lock() }
-
-// Unlock ends Lock.
-func (l *link) Unlock() { l.mu.Unlock() }
-
-// GoneLocked reports whether the peer is gone.
-func (l *link) GoneLocked() bool { return l.gone }
-
-// AckedLocked is the highest sequence that the peer has acknowledged.
-func (l *link) AckedLocked() uint64 { return l.core.Acked() }
-
-// AwaitLocked has the route told of the peer's acknowledgements.
-func (l *link) AwaitLocked(r *routing.Route) {
-	if !slices.Contains(l.stopped, r) {
-		l.stopped = append(l.stopped, r)
-	}
-}
-
-// Append adds an envelope, which Flush publishes.
-func (l *link) Append(e *wire.Envelope) (seq uint64, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.AppendLocked(e)
-}
-
-// AppendLocked is Append with the lock held.
-func (l *link) AppendLocked(e *wire.Envelope) (seq uint64, err error) {
-	if l.gone {
-		return 0, errGone
-	}
-	if seq, err = l.core.Append(e); err != nil {
-		l.process.w.fail("%s: append: %v", l.process.name, err)
-	}
-	return seq, err
-}
-
-// AppendAll adds envelopes with nothing between them.
-func (l *link) AppendAll(parts []*wire.Envelope) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	s := l.process.shards[placement.ShardID{Kind: string(parts[0].Kind), Shard: parts[0].Shard}]
-	if s.Core.State() != region.Sent || s.Core.MoveEpoch() != placement.Epoch(parts[0].Epoch) {
-		l.process.w.fail("%s sends %v at %v, which is %v", l.process.name, s.ID, placement.Epoch(parts[0].Epoch), s.Core.State())
-	}
-	for _, e := range parts {
-		if _, err := l.AppendLocked(e); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Peer is the process at the other end.
-func (l *link) Peer() transport.Peer { return l.peer }
-
-// Flush has what was added published. Nobody may hold the lock.
-func (l *link) Flush() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.later()
-}
-
-// later publishes at the end of what is under way.
-func (l *link) later() {
-	p := l.process
-	if !slices.Contains(p.dirty, l) {
-		if len(p.dirty) == 0 {
-			p.after(0, p.publish)
-		}
-		p.dirty = append(p.dirty, l)
-	}
+	return p.gone[a] || l != nil && l.IsGone()
 }
 
 func (p *process) publish() {
 	dirty := p.dirty
 	p.dirty = nil
 	for _, l := range dirty {
-		l.flush()
+		l.Session.Flush()
 	}
-}
-
-func (l *link) flush() {
-	w := l.process.w
-	if !l.process.alive || l.gone {
-		return
-	}
-	for {
-		take := l.core.Take
-		if !l.process.mayAnswer() {
-			take = l.core.TakeAck // an answer must not leave, and calls stand behind answers
-		}
-		payload, token, ok := take(w.now, l.handled)
-		if !ok {
-			break
-		}
-		if !l.process.connected {
-			l.core.Unsent(token, w.now)
-			break
-		}
-		w.transmit(l, token, slices.Clone(payload))
-	}
-	l.arm()
-}
-
-// leaseLook is how often a path looks whether its process may answer again.
-const leaseLook = 20 * time.Millisecond
-
-func (l *link) arm() {
-	p, w := l.process, l.process.w
-	wake := l.core.Tick(w.now)
-	if soon := w.now.Add(leaseLook); !p.mayAnswer() && l.core.Unpublished() && (wake.IsZero() || wake.After(soon)) {
-		wake = soon
-	}
-	if wake.IsZero() || !l.wakeAt.IsZero() && !l.wakeAt.After(wake) {
-		return
-	}
-	l.wakeAt = wake
-	p.after(max(wake.Sub(w.now), time.Millisecond), func() {
-		if l.wakeAt.Equal(wake) {
-			l.wakeAt = time.Time{}
-		}
-		l.core.Tick(w.now)
-		l.flush()
-	})
 }
 
 func (p *process) breakConnection(d time.Duration) {
@@ -312,8 +142,7 @@ func (p *process) breakConnection(d time.Duration) {
 	p.after(d, func() {
 		p.connected = true
 		for _, l := range p.sortedLinks() {
-			l.core.Rewind()
-			l.flush()
+			l.Rewind()
 		}
 	})
 }
@@ -330,12 +159,14 @@ func (p *process) arrive(payload []byte) {
 		return
 	}
 	l := p.link(h.From.Address)
-	if l == nil || l.gone {
+	if l == nil || l.IsGone() {
 		return
 	}
-	skip, ok := l.core.Receive(&h, p.w.now)
+	skip, dropped, ok := l.Receive(&h, p.w.now)
+	if dropped {
+		p.w.fail("%s: %s counts as having dropped the session", p.name, l.Peer().Name)
+	}
 	if !ok {
-		l.flush()
 		return
 	}
 	for seq := h.Seq; seq < h.Seq+uint64(h.Count) && p.alive; seq++ {
@@ -349,27 +180,17 @@ func (p *process) arrive(payload []byte) {
 			continue
 		}
 		p.envelope(l, &e, seq)
-		l.handled = seq
+		l.Handled.Store(seq)
 	}
 	p.received(l, &h, len(payload))
 }
 
 func (p *process) received(l *link, h *wire.FrameHeader, size int) {
-	if l.core.Dropped() {
-		p.w.fail("%s: %s counts as having dropped the path", p.name, l.peer.Name)
+	if l.Received(h, size) {
+		l.later()
 	}
-	progress := l.core.Ack(h, p.w.now)
-	l.core.AckOwed(l.handled, size)
-	if progress && len(l.stopped) > 0 {
-		stopped := l.stopped
-		l.stopped = nil
-		for _, r := range stopped {
-			r.Acked(l.peer.Address, l.core.Acked())
-		}
-	}
-	l.flush()
 	if h.Flags&wire.FlagBye != 0 {
-		p.peerGone(l.peer.Address, true, false)
+		p.peerGone(l.Peer().Address, true, false)
 	}
 }
 
@@ -386,10 +207,10 @@ func (p *process) envelope(l *link, e *wire.Envelope, seq uint64) {
 	case wire.TypeRefusal:
 		p.refusal(l, e)
 	case wire.TypeFlush:
-		l.core.AckSoon()
-		s.Flush(flushOf(l.peer, p.self, epoch, placement.Epoch(e.Hop), e.Node.Address))
+		l.AckSoon()
+		s.Flush(flushOf(l.Peer(), p.self, epoch, placement.Epoch(e.Hop), e.Node.Address))
 	case wire.TypeCancel:
-		s.cancel(l.peer.Address, string(e.Entity), e.ID)
+		s.cancel(l.Peer().Address, string(e.Entity), e.ID)
 	case 0: // a call that was taken back
 	default:
 		k := keep(e)
@@ -407,14 +228,14 @@ func (p *process) refusal(l *link, e *wire.Envelope) {
 		p.complete(e.ID, answer{code: e.Code})
 		return
 	}
-	env, ok := l.core.Find(e.Seq)
+	env, ok := l.Find(e.Seq)
 	if !ok {
-		p.w.fail("%s: %s refused %d, which was given up", p.name, l.peer.Name, e.Seq)
+		p.w.fail("%s: %s refused %d, which was given up", p.name, l.Peer().Name, e.Seq)
 		return
 	}
 	r := p.routes[placement.ShardID{Kind: string(env.Kind), Shard: env.Shard}]
-	p.w.log("%s: %s refuses %s, names %v at %v", p.name, l.peer.Name, label(&env), e.Node.Address.Name, placement.Epoch(e.Epoch))
-	r.Refused(l.peer.Address, env, e.Node.Address, placement.Epoch(e.Epoch))
+	p.w.log("%s: %s refuses %s, names %v at %v", p.name, l.Peer().Name, label(&env), e.Node.Address.Name, placement.Epoch(e.Epoch))
+	r.Refused(l.Peer().Address, env, e.Node.Address, placement.Epoch(e.Epoch))
 }
 
 // peerGone ends dealings with a peer that said goodbye or was removed.
@@ -431,9 +252,8 @@ func (p *process) peerGone(a transport.Address, bye, removed bool) {
 	is := func(o transport.Address) bool { return o == a }
 	var left []call.Leftover
 	var stopped []*routing.Route
-	if l != nil && !l.gone {
-		l.gone, l.bye = true, bye
-		left, stopped, l.stopped = l.core.Leftovers(bye), l.stopped, nil
+	if l != nil {
+		left, stopped = l.Close(bye)
 	}
 	for _, id := range p.w.ids {
 		if s := p.shards[id]; s != nil {
@@ -455,7 +275,7 @@ func (p *process) peerGone(a transport.Address, bye, removed bool) {
 		p.routes[id].OwnerGone(a, nil)
 	}
 	// Who said goodbye had answered or forwarded all that it had taken.
-	p.lost(func(c *ask) bool { return c.link != nil && c.link.peer.Address == a && !c.link.bye })
+	p.lost(func(c *ask) bool { return c.link != nil && c.link.Peer().Address == a && !c.link.SaidGoodbye() })
 }
 
 // returner sorts what was not acknowledged on a link whose peer is gone.
@@ -532,13 +352,7 @@ func (p *process) farewell(waited time.Duration) {
 	p.publish()
 	p.w.log("%s says goodbye", p.name)
 	for _, l := range p.sortedLinks() {
-		if l.gone {
-			continue
-		}
-		l.flush()
-		if l.core.Next() > 1 || l.core.Received() > 0 {
-			p.w.transmit(l, 0, slices.Clone(l.core.Bye(l.handled)))
-		}
+		l.Goodbye()
 	}
 	p.end()
 }

@@ -80,7 +80,7 @@ func (r *route) send(e *wire.Envelope) {
 			r.hold(e)
 			return
 		}
-		p.w.log("%s: sends %s to %s at %v", p.name, label(e), l.peer.Name, t.Epoch)
+		p.w.log("%s: sends %s to %s at %v", p.name, label(e), l.Peer().Name, t.Epoch)
 		r.Core.LastSeq = seq
 		p.sent(e.ID, l, seq)
 	}

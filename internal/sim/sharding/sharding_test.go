@@ -256,8 +256,8 @@ func (w *world) settled() {
 			w.restingShard(p, id, e.Owner)
 		}
 		for _, l := range p.sortedLinks() {
-			if to := w.process(l.peer.Address); !l.gone && to.alive && l.core.Acked() != l.core.Next()-1 {
-				w.fail("%s: %s acknowledged %d of %d", p.name, l.peer.Name, l.core.Acked(), l.core.Next()-1)
+			if to := w.process(l.Peer().Address); !l.IsGone() && to.alive && l.Core.Acked() != l.Core.Next()-1 {
+				w.fail("%s: %s acknowledged %d of %d", p.name, l.Peer().Name, l.Core.Acked(), l.Core.Next()-1)
 			}
 		}
 	}

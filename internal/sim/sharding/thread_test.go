@@ -228,7 +228,7 @@ func (op *operation) giveUp(c *ask) outcome {
 		}
 		return unknown
 	}
-	if c.link.core.Void(c.seq) {
+	if c.link.Void(c.seq) {
 		return notExecuted
 	}
 	c.link.append(&wire.Envelope{

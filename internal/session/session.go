@@ -1,0 +1,403 @@
+package session
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/routing"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/call"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// An Env is the process that a Session is in. Unless it says otherwise a method is called
+// with the session's lock held, and must not block or call the session.
+type Env interface {
+	Now() time.Time
+	// Send hands a frame to the broker, without the lock. An error says that it did not go.
+	Send(token uint64, frame []byte) error
+	// Repack has frames that the broker refused for their size made anew. It reports false
+	// where that helps nothing.
+	Repack(token uint64, size int, err error) bool
+	// MayAnswer reports whether answers may leave, and with them what stands behind answers.
+	MayAnswer() bool
+	// MaxPayload is the largest message that the broker takes, in bytes.
+	MaxPayload() int
+	// WakeAfter has Tick called after d, and not when it was told before.
+	WakeAfter(d time.Duration)
+	// Yield lets other goroutines append, without the lock.
+	Yield()
+	// Ignored sees to a frame that is not handled, without the lock; bye: it is the goodbye of
+	// a client whose calls have all been handled.
+	Ignored(bye bool)
+}
+
+// A Session drives one end of a stream. It is safe for concurrent use. Core is guarded by
+// Lock, as are the methods named …Locked.
+type Session struct {
+	Core *call.Path
+	// Handled is the highest sequence number from the peer whose envelope was handled:
+	// acknowledgements say so. Only one goroutine at a time raises it.
+	Handled atomic.Uint64
+
+	env     Env
+	peer    transport.Peer
+	bye     atomic.Bool
+	mu      sync.Mutex
+	idle    sync.Cond        // writing has ended
+	writing bool             // somebody publishes; others only append
+	gone    bool             // the peer is gone: nothing more is appended
+	heard   time.Time        // when the peer last sent anything
+	absent  time.Time        // since when everything has bounced; zero: it does not
+	stopped []*routing.Route // routes that wait for the peer's acknowledgement
+	wakeAt  time.Time        // when Tick is to be called; zero: not at all
+}
+
+// Init begins a session with a peer. It is called once, before anything else.
+func (s *Session) Init(env Env, cfg call.Config, peer transport.Peer) {
+	s.env, s.peer, s.Core = env, peer, call.NewPath(cfg, peer)
+	s.idle.L = &s.mu
+}
+
+// Peer is the process at the other end.
+func (s *Session) Peer() transport.Peer { return s.peer }
+
+// Lock guards what is appended.
+func (s *Session) Lock() { s.mu.Lock() }
+
+// Unlock ends Lock.
+func (s *Session) Unlock() { s.mu.Unlock() }
+
+// GoneLocked reports whether the peer is gone.
+func (s *Session) GoneLocked() bool { return s.gone }
+
+// WritingLocked reports whether somebody publishes, who will take along what is appended.
+func (s *Session) WritingLocked() bool { return s.writing }
+
+// AckedLocked is the highest sequence number that the peer has acknowledged.
+func (s *Session) AckedLocked() uint64 { return s.Core.Acked() }
+
+// UnackedLocked is how many envelopes up to that sequence number the peer has not
+// acknowledged.
+func (s *Session) UnackedLocked(last uint64) int {
+	if acked := s.Core.Acked(); acked < last {
+		return int(last - acked)
+	}
+	return 0
+}
+
+// UsedLocked reports whether anything went out or came in.
+func (s *Session) UsedLocked() bool { return s.Core.Next() > 1 || s.Core.Received() > 0 }
+
+// AbsentLocked is since when everything has bounced; zero: it does not.
+func (s *Session) AbsentLocked() time.Time { return s.absent }
+
+// HeardLocked is when the peer last sent anything; zero: never.
+func (s *Session) HeardLocked() time.Time { return s.heard }
+
+// AwaitLocked has the route told of the peer's acknowledgements.
+func (s *Session) AwaitLocked(r *routing.Route) {
+	if !slices.Contains(s.stopped, r) {
+		s.stopped = append(s.stopped, r)
+	}
+}
+
+// IsGone reports whether the peer is gone.
+func (s *Session) IsGone() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.gone
+}
+
+// SaidGoodbye reports whether the peer has said so itself.
+func (s *Session) SaidGoodbye() bool { return s.bye.Load() }
+
+// smallEnvelope is what fits any broker, in bytes: below it nobody asks for the limit.
+const smallEnvelope = 4 << 10
+
+// AppendLocked adds an envelope, which is published by whoever publishes next. The error is
+// ErrGone or one of package call.
+func (s *Session) AppendLocked(e *wire.Envelope) (uint64, error) {
+	if s.gone {
+		return 0, ErrGone
+	}
+	if e.SizeBound() > smallEnvelope {
+		s.Core.SetLimit(s.env.MaxPayload())
+	}
+	return s.Core.Append(e)
+}
+
+// Append adds one envelope.
+func (s *Session) Append(e *wire.Envelope) (uint64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.AppendLocked(e)
+}
+
+// AppendAll adds envelopes with nothing between them. It ends at the first error.
+func (s *Session) AppendAll(parts []*wire.Envelope) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range parts {
+		if _, err := s.AppendLocked(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Flush publishes what has gathered, unless somebody else is at it.
+func (s *Session) Flush() {
+	s.mu.Lock()
+	if !s.writing {
+		s.PublishLocked(false)
+	}
+	s.mu.Unlock()
+}
+
+// PublishLocked publishes what has gathered. With gather it first lets others add theirs.
+// Nobody else may be at it; the lock is released while frames are sent.
+func (s *Session) PublishLocked(gather bool) {
+	s.writing = true
+	if gather {
+		s.gatherLocked()
+	}
+	s.writeLocked(gather)
+	s.wroteLocked()
+	s.armLocked()
+}
+
+// wroteLocked ends the time in which others only append.
+func (s *Session) wroteLocked() {
+	s.writing = false
+	s.idle.Broadcast()
+}
+
+// maxYields bounds how long a writer waits for others; each is a pass of the scheduler.
+const maxYields = 8
+
+// gatherLocked lets other goroutines append as long as they do and the frame is not full.
+func (s *Session) gatherLocked() {
+	for range maxYields {
+		before := s.Core.Next()
+		if s.Core.Full() {
+			return
+		}
+		s.mu.Unlock()
+		s.env.Yield()
+		s.mu.Lock()
+		if s.Core.Next() == before {
+			return
+		}
+	}
+}
+
+func (s *Session) writeLocked(gather bool) {
+	for first := true; ; first = false {
+		if gather && !first {
+			s.gatherLocked()
+		}
+		now, take := s.env.Now(), s.Core.Take
+		if !s.env.MayAnswer() {
+			take = s.Core.TakeAck // an answer must not leave, and calls stand behind answers
+		}
+		frame, token, ok := take(now, s.Handled.Load())
+		if !ok {
+			return
+		}
+		s.mu.Unlock()
+		err := s.env.Send(token, frame)
+		s.mu.Lock()
+		if err == nil || s.env.Repack(token, len(frame), err) {
+			continue
+		}
+		s.Core.Unsent(token, now)
+		return
+	}
+}
+
+// leaseLook is how often a session looks whether its process may answer again.
+const leaseLook = 20 * time.Millisecond
+
+// armLocked has Tick called when Core wants to be.
+func (s *Session) armLocked() {
+	now := s.env.Now()
+	wake := s.Core.Tick(now)
+	if soon := now.Add(leaseLook); s.UnackedLocked(s.Core.Next()-1) > 0 && !s.env.MayAnswer() && (wake.IsZero() || wake.After(soon)) {
+		wake = soon
+	}
+	if wake.IsZero() || s.gone || !s.wakeAt.IsZero() && !s.wakeAt.After(wake) {
+		return
+	}
+	s.wakeAt = wake
+	s.env.WakeAfter(max(wake.Sub(now), time.Millisecond))
+}
+
+// Tick does what WakeAfter has asked for.
+func (s *Session) Tick() {
+	s.mu.Lock()
+	s.wakeAt = time.Time{}
+	gone := s.gone
+	s.Core.Tick(s.env.Now())
+	s.mu.Unlock()
+	if !gone {
+		s.Flush()
+	}
+}
+
+// Rewind sends again what was not acknowledged, because the connection is back.
+func (s *Session) Rewind() {
+	s.mu.Lock()
+	s.Core.Rewind()
+	s.mu.Unlock()
+	s.Flush()
+}
+
+// Bounced notes that nobody listened for the frame with that token. It returns for how long
+// everything has bounced.
+func (s *Session) Bounced(token uint64) time.Duration {
+	now := s.env.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Core.Bounced(token, now)
+	s.armLocked()
+	if s.absent.IsZero() {
+		s.absent = now
+	}
+	return now.Sub(s.absent)
+}
+
+// Unreached reports whether nothing ever came to the peer this way, and it does not listen
+// any more: it does not know of the session, and will not say goodbye.
+func (s *Session) Unreached() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.Core.Unreached() && !s.absent.IsZero() && !s.gone
+}
+
+// Receive takes a frame's header. skip is how many of its envelopes have been handled
+// before. ok is false when the frame must be ignored or, with dropped, belongs to a session
+// that is to be made.
+func (s *Session) Receive(h *wire.FrameHeader, at time.Time) (skip uint32, dropped, ok bool) {
+	s.mu.Lock()
+	s.heard = at
+	skip, ok = s.Core.Receive(h, at)
+	if !ok {
+		dropped = s.Core.Dropped() && !s.gone
+		bye := !dropped && s.Core.Farewell(h)
+		s.mu.Unlock()
+		if !dropped {
+			s.env.Ignored(bye)
+		}
+		if !dropped && !bye {
+			s.Flush() // perhaps with a request to send again, or with the session's number
+		}
+		return 0, dropped, false
+	}
+	s.armLocked()
+	s.mu.Unlock()
+	return skip, false, true
+}
+
+// Received ends a frame of that size: its envelopes were handled, so its acknowledgement
+// counts. It reports whether something may be published now that could not before.
+func (s *Session) Received(h *wire.FrameHeader, size int) (more bool) {
+	s.mu.Lock()
+	s.absent = time.Time{}
+	progress := s.Core.Ack(h, s.env.Now())
+	owed := s.Core.AckOwed(s.Handled.Load(), size)
+	more = progress && s.Core.Unpublished() || owed || h.Flags&wire.FlagNack != 0
+	if !more {
+		s.armLocked() // an acknowledgement may be due again
+	}
+	var stopped []*routing.Route
+	var acked uint64
+	if progress && len(s.stopped) > 0 {
+		stopped, s.stopped = s.stopped, nil
+		acked = s.Core.Acked()
+	}
+	s.mu.Unlock()
+	for _, r := range stopped {
+		r.Acked(s.peer.Address, acked)
+	}
+	return more
+}
+
+// AckSoon has what was handled acknowledged with little delay.
+func (s *Session) AckSoon() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Core.AckSoon()
+}
+
+// Find is an envelope that the peer has not acknowledged. It reports false for another one.
+func (s *Session) Find(seq uint64) (wire.Envelope, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.Core.Find(seq)
+}
+
+// Void takes an envelope back that certainly did not arrive. It reports whether it could.
+func (s *Session) Void(seq uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.Core.Void(seq)
+}
+
+// Dropped reports whether the peer has dropped its side of the session.
+func (s *Session) Dropped() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.Core.Dropped()
+}
+
+// Close gives the session up and returns what the peer never acknowledged, and the routes
+// that wait for it. bye: the peer has said goodbye.
+func (s *Session) Close(bye bool) (left []call.Leftover, stopped []*routing.Route) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone {
+		return nil, nil
+	}
+	s.gone = true
+	s.bye.Store(bye)
+	stopped, s.stopped = s.stopped, nil
+	return s.Core.Leftovers(bye), stopped
+}
+
+// Goodbye publishes what is left and a last frame that says so. It does nothing in a session
+// that was never used.
+func (s *Session) Goodbye() {
+	s.mu.Lock()
+	for s.writing {
+		s.idle.Wait()
+	}
+	defer s.mu.Unlock()
+	if s.gone || !s.UsedLocked() {
+		return
+	}
+	s.writing = true
+	s.Core.LiftWindow() // what came late can wait for no acknowledgement any more
+	s.writeLocked(false)
+	frame := s.Core.Bye(s.Handled.Load())
+	s.mu.Unlock()
+	_ = s.env.Send(0, frame)
+	s.mu.Lock()
+	s.wroteLocked()
+}
+
+// Part says goodbye to a peer that most likely does not exist any more. If it does, it
+// forgets this process, whose next frame begins a new session. What was not sent is not sent
+// now, so that it certainly did not run.
+func (s *Session) Part() {
+	s.mu.Lock()
+	if s.gone || !s.UsedLocked() {
+		s.mu.Unlock()
+		return
+	}
+	frame := s.Core.Bye(s.Handled.Load())
+	s.mu.Unlock()
+	_ = s.env.Send(0, frame)
+}

@@ -1,0 +1,123 @@
+package sharding
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/session"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/call"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/region"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A link is a session with another process: the code that ships, over the world's network.
+type link struct {
+	session.Session
+	process *process
+	arrives time.Time // when the latest frame comes to the peer
+	before  []byte    // the latest frame that came to the peer
+	wakes   int       // how often WakeAfter was called
+}
+
+var _ session.Env = (*link)(nil)
+
+// link is the session with a peer, nil when it was removed.
+func (p *process) link(a transport.Address) *link {
+	if a.IsZero() || p.gone[a] {
+		return nil
+	}
+	l := p.links[a]
+	if l == nil {
+		o := p.w.process(a)
+		cfg := call.Config{Self: p.self, MaxPayload: 1 << 20, Window: 64 << 10, MaxBuffered: 8 << 20}
+		if o.self.Client || p.self.Client {
+			p.w.sessions++
+			cfg.Session = p.w.sessions
+		}
+		l = &link{process: p}
+		l.Init(l, cfg, o.self)
+		p.links[a] = l
+	}
+	return l
+}
+
+// append adds an envelope and has it published; ok is false when the peer is gone.
+func (l *link) append(e *wire.Envelope) (seq uint64, ok bool) {
+	if l == nil {
+		return 0, false
+	}
+	seq, err := l.Append(e)
+	if err != nil && !errors.Is(err, session.ErrGone) {
+		l.process.w.fail("%s: append: %v", l.process.name, err)
+	}
+	if err == nil {
+		l.later()
+	}
+	return seq, err == nil
+}
+
+// AppendAll adds the parts of a shard's state, which is to leave now.
+func (l *link) AppendAll(parts []*wire.Envelope) error {
+	s := l.process.shards[placement.ShardID{Kind: string(parts[0].Kind), Shard: parts[0].Shard}]
+	if s.Core.State() != region.Sent || s.Core.MoveEpoch() != placement.Epoch(parts[0].Epoch) {
+		l.process.w.fail("%s sends %v at %v, which is %v", l.process.name, s.ID, placement.Epoch(parts[0].Epoch), s.Core.State())
+	}
+	return l.Session.AppendAll(parts)
+}
+
+// Flush has what was added published.
+func (l *link) Flush() { l.later() }
+
+// later publishes at the end of what is under way.
+func (l *link) later() {
+	p := l.process
+	if !slices.Contains(p.dirty, l) {
+		if len(p.dirty) == 0 {
+			p.after(0, p.publish)
+		}
+		p.dirty = append(p.dirty, l)
+	}
+}
+
+// Now is the world's time.
+func (l *link) Now() time.Time { return l.process.w.now }
+
+var errBroken = errors.New("simulated: the connection is broken")
+
+// Send puts a frame on its way.
+func (l *link) Send(token uint64, frame []byte) error {
+	if !l.process.alive || !l.process.connected {
+		return errBroken
+	}
+	l.process.w.transmit(l, token, slices.Clone(frame))
+	return nil
+}
+
+// Repack helps nothing: the broker takes all.
+func (l *link) Repack(uint64, int, error) bool { return false }
+
+// MayAnswer reports whether the process's lease lets answers leave.
+func (l *link) MayAnswer() bool { return l.process.mayAnswer() }
+
+// MaxPayload is what the broker takes.
+func (l *link) MaxPayload() int { return 1 << 20 }
+
+// WakeAfter calls Tick later, unless it is called again before.
+func (l *link) WakeAfter(d time.Duration) {
+	l.wakes++
+	n := l.wakes
+	l.process.after(d, func() {
+		if l.wakes == n {
+			l.Tick()
+		}
+	})
+}
+
+// Yield is for nobody: there is one thread.
+func (l *link) Yield() {}
+
+// Ignored is for clients that are known no more.
+func (l *link) Ignored(bool) {}
