@@ -1,12 +1,12 @@
-// Command shardctl looks at a cluster and commands it, over NATS.
+// Command shardctl shows and commands a cluster, over NATS.
 //
 //	shardctl members -cluster shop
 //	shardctl leave   -cluster shop web-3
 //	shardctl down    -cluster shop web-3#5a0c8e1f22d90b47
 //	shardctl join    -cluster shop web-4
 //
-// shardctl -h and shardctl COMMAND -h tell more. It exits with 0 when the command
-// was carried out, with 1 when it was not, with 2 when it was called wrongly.
+// shardctl -h and shardctl COMMAND -h print the flags. The exit code is 0 when the command
+// was carried out, 1 when it was not, and 2 when it was called wrongly.
 package main
 
 import (
@@ -80,18 +80,18 @@ var commands = []command{
 	},
 	{
 		name: "join", node: true, timeout: 60 * time.Second, run: join,
-		about: "Tells the process of that name, which was started with Config.JoinByCommand, to join,\nand waits until it is up. A first node founds the cluster.",
+		about: "Commands the process of that name, which was started with Config.JoinByCommand, to join,\nand waits until it is up. A first node founds the cluster.",
 		flags: func(f *flag.FlagSet, o *options) {
 			f.StringVar(&o.through, "through", "", "comma-separated `names` of nodes to join through (default: those of its config)")
 		},
 	},
 	{
 		name: "leave", node: true, timeout: 2 * time.Minute, run: leave,
-		about: "Makes a member give its shards and their state to the others, leave and stop, and waits\nuntil it is no member any more.",
+		about: "Makes a member give its shards and their state to the others, leave and stop, and waits\nuntil it is no longer a member.",
 	},
 	{
 		name: "down", node: true, timeout: 10 * time.Second, run: down,
-		about: "Declares a member dead. What it had is given to others at once: make sure that its process\nhas stopped. A member that is up and reachable is refused.",
+		about: "Declares a member dead. Its shards are given to others: make sure that its process has\nstopped. A member that is up and reachable is refused.",
 		flags: func(f *flag.FlagSet, o *options) {
 			f.BoolVar(&o.force, "force", false, "down it although it is up and reachable: its process has certainly stopped")
 		},

@@ -16,28 +16,28 @@ const (
 	CodePackage     Code = "SG002" // the package cannot be read
 	CodeNearMiss    Code = "SG101" // a comment that was meant as a directive
 	CodeOption      Code = "SG102" // an unknown or malformed option of a directive
-	CodeUnsupported Code = "SG103" // a directive or option of a later version
-	CodeMisplaced   Code = "SG104" // a directive that stands at nothing it applies to
+	CodeUnsupported Code = "SG103" // an option of a later version
+	CodeMisplaced   Code = "SG104" // a directive in the wrong place
 	CodeEntity      Code = "SG105" // a struct that cannot be an entity
 	CodeShards      Code = "SG106" // shards= is not a power of two
 	CodeHash        Code = "SG107" // hash= names no usable function
-	CodeKind        Code = "SG108" // a bad or doubled kind name
-	CodeClient      Code = "SG109" // client= names no usable package
+	CodeKind        Code = "SG108" // a bad or duplicate kind name
+	CodeClient      Code = "SG109" // a package that cannot hold a client
 	CodeMethod      Code = "SG201" // an exported method that is nearly a message
 	CodeHook        Code = "SG202" // a method that is nearly a hook
-	CodeNoMessages  Code = "SG203" // an entity that answers nothing
-	CodeNoContext   Code = "SG204" // an exported method that takes no context
-	CodeError       Code = "SG205" // what cannot be a declared error
-	CodeSameMessage Code = "SG206" // two methods that take one message by itself
-	CodeReceiver    Code = "SG207" // a message or hook whose receiver is a copy
-	CodePassedOn    Code = "SG208" // errors of calls that a client's package does not know
-	CodeOneof       Code = "SG209" // what cannot be an interface with cases
+	CodeNoMessages  Code = "SG203" // an entity without messages
+	CodeNoContext   Code = "SG204" // an exported method without a context
+	CodeError       Code = "SG205" // a declaration that cannot be a declared error
+	CodeSameMessage Code = "SG206" // two methods with the same message struct
+	CodeReceiver    Code = "SG207" // a message or hook with a value receiver
+	CodePassedOn    Code = "SG208" // declared errors that the client's package does not know
+	CodeOneof       Code = "SG209" // an interface that cannot have cases
 	CodeType        Code = "SG301" // a type that cannot cross the wire
 	CodeUnknownType Code = "SG302" // a type that does not type-check
-	CodeTag         Code = "SG401" // a shard tag that means nothing
+	CodeTag         Code = "SG401" // a shard tag that is not known here
 	CodeIDTwice     Code = "SG402" // two fields tagged id
 	CodeIDType      Code = "SG403" // an id type that cannot be a key
-	CodeUntagged    Code = "SG404" // a field that would be lost on a move
+	CodeUntagged    Code = "SG404" // a field that would be lost
 	CodeTaken       Code = "SG501" // a name that generated code needs
 	CodeForeign     Code = "SG502" // a file in the way of the output
 )
