@@ -18,7 +18,7 @@ import (
 // causeNode is a node that was not started, and a call of it.
 func causeNode() (*plane, port, *codegen.Call) {
 	n := New(Config{Cluster: "test", Name: "a", BufferSize: 7, SingletonBuffer: 5})
-	k := n.plane.kind(codegen.Kind{Name: "Cart", Package: "shop", ABI: codegen.ABI})
+	k := n.plane.kind(codegen.Kind{Name: "Cart", Package: "shop"})
 	return n.plane, port{k}, &codegen.Call{Ref: &codegen.Ref{ID: "42"}, Method: "Add"}
 }
 

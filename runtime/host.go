@@ -84,9 +84,6 @@ func checkKind(k *codegen.Kind) error {
 		k.Shards = placement.DefaultShards
 	}
 	var errs []error
-	if k.ABI != codegen.ABI {
-		errs = append(errs, fmt.Errorf("type %s: generated for ABI %d, this module has %d (run go generate with its shardgen)", k.Name, k.ABI, codegen.ABI))
-	}
 	if err := transport.CheckName("type", k.Name); err != nil {
 		errs = append(errs, err)
 	}

@@ -13,7 +13,7 @@ import (
 // taken calls nothing.
 func TestOneNameOfTwoPackages(t *testing.T) {
 	c := newCluster(t, "a")
-	port := c.nodes["a"].ShardPort(codegen.Kind{ABI: codegen.ABI, Name: accountKind, Package: "example.com/other"})
+	port := c.nodes["a"].ShardPort(codegen.Kind{Name: accountKind, Package: "example.com/other"})
 	_, err := codegen.NewRef(port, "bob", nil).Begin(testContext(t), "Add")
 	require.ErrorIs(t, err, shard.ErrMismatch)
 	require.ErrorContains(t, err, "example.com/other (set name= in one's directive)")

@@ -74,7 +74,7 @@ func newStand(t *testing.T) *stand {
 		require.True(t, st.plane.waitEnd(ctx))
 	})
 	desc := codegen.Host{
-		Kind: codegen.Kind{Name: "Cart", Package: "shop", ABI: codegen.ABI, Shards: 1},
+		Kind: codegen.Kind{Name: "Cart", Package: "shop", Shards: 1},
 		New:  func() any { return new(int) },
 		Dispatch: map[string]codegen.Method{"Add": func(_ context.Context, _ any, _, out []byte) ([]byte, error) {
 			st.ran++

@@ -159,6 +159,9 @@ func (n *Node) hostLocked(h codegen.Host, opts []HostOption) error {
 		return err
 	}
 	if settings.hostsAt(n.cfg.Roles) {
+		if n.cfg.Gateway && h.JSON == nil {
+			return fmt.Errorf("host %s: Config.Gateway is set, and %w", h.Name, codegen.ErrNoJSON)
+		}
 		host, err := newHost(n.plane, k, h, settings)
 		if err != nil {
 			return err

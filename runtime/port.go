@@ -171,8 +171,8 @@ func (p port) limit(ctx context.Context, r *codegen.Ref) (context.Context, conte
 	return context.WithTimeout(ctx, timeout)
 }
 
-// BeginTell returns why a call without an answer cannot be sent.
-func (p port) BeginTell(ctx context.Context, r *codegen.Ref, method string) error {
+// Check returns why a call cannot be sent.
+func (p port) Check(ctx context.Context, r *codegen.Ref, method string) error {
 	return p.cannot(ctx, r, method)
 }
 
@@ -180,6 +180,9 @@ func (p port) BeginTell(ctx context.Context, r *codegen.Ref, method string) erro
 // is returned; nobody says whether it arrived.
 func (p port) Send(c codegen.Call) error {
 	defer codegen.Recycle(c.Args)
+	if err := p.cannot(c.Context, c.Ref, c.Method); err != nil {
+		return err
+	}
 	if p.kind.plane.closed() {
 		return p.fail(c.Ref, c.Method, NotExecuted, p.kind.plane.errClosed())
 	}

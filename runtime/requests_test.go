@@ -152,7 +152,7 @@ func TestGatewayByHand(t *testing.T) {
 	for _, tt := range []struct{ body, want string }{
 		{`{"n": 5}`, `{"balance":5}`},
 		{`{"n": 2}`, `{"balance":7}`},
-		{`{"m": 2}`, `{"error":"call Account/alice.Add: encode arguments of Account.Add from JSON: unknown name \"m\" (there are: n) (not executed)","outcome":"not executed"}`},
+		{`{"m": 2}`, `{"error":"call Account/alice.Add: encode arguments from JSON: unknown name \"m\" (there are: n) (not executed)","outcome":"not executed"}`},
 	} {
 		_, err = fmt.Fprintf(conn, "PUB sh.demo.gw.Account.Add.alice mine %d\r\n%s\r\n", len(tt.body), tt.body)
 		require.NoError(t, err)

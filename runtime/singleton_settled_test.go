@@ -16,7 +16,7 @@ import (
 func TestStateOfASingletonThatNobodyRunsHoldsNobodyUp(t *testing.T) {
 	n := New(Config{Cluster: "test", Name: "n1"})
 	kind := codegen.Kind{
-		ABI: codegen.ABI, Name: "Leader", Package: "example.com/leader", Shards: 1, HashName: "xxh64", Singleton: true, Methods: []string{"Do"},
+		Name: "Leader", Package: "example.com/leader", Shards: 1, HashName: "xxh64", Singleton: true, Methods: []string{"Do"},
 	}
 	do := func(context.Context, any, []byte, []byte) ([]byte, error) { return nil, nil }
 	err := n.Host(codegen.Host{Kind: kind, New: func() any { return new(struct{}) }, Dispatch: map[string]codegen.Method{"Do": do}})

@@ -2,7 +2,6 @@ package templates
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/dave/jennifer/jen"
 
@@ -39,10 +38,12 @@ func (e *emitter) client(n *model.Entity) {
 		newRef(g, n, n.Ref())
 	})
 
-	e.comment("Tell is Ref for calls that do not wait for an answer.")
-	f.Func().Params(recv.Clone()).Id("Tell").Params(append(slices.Clone(id), opts.Clone())...).Id(n.Tell()).BlockFunc(func(g *jen.Group) {
-		newRef(g, n, n.Tell())
-	})
+	if n.HasTell() {
+		e.comment("Tell is Ref for calls that do not wait for an answer.")
+		f.Func().Params(recv.Clone()).Id("Tell").Params(append(slices.Clone(id), opts.Clone())...).Id(n.Tell()).BlockFunc(func(g *jen.Group) {
+			newRef(g, n, n.Tell())
+		})
+	}
 
 	e.comment("API is Ref as the interface, for callers that are tested against plain structs.")
 	f.Func().Params(recv.Clone()).Id("API").Params(id...).Id(n.API()).Block(
@@ -59,10 +60,19 @@ func (e *emitter) client(n *model.Entity) {
 		e.refMethod(n, m)
 	}
 
-	e.comment("%s is %s %s, told without waiting for an answer. It comes from [%s.Tell] and is safe for concurrent use. Its methods return only what kept the call from being sent.", n.Tell(), which, n.Name, n.ClientType())
+	if !n.HasTell() {
+		return
+	}
+	comment := "%s is %s %s, told without waiting for an answer. It comes from [%s.Tell] and is safe for concurrent use. Its methods return only what kept the call from being sent."
+	if !n.TellAll && slices.ContainsFunc(n.Methods, func(m *model.Method) bool { return !n.Tells(m) }) {
+		comment += " Methods with results have none of their own here: tell=all in the directive adds them."
+	}
+	e.comment(comment, n.Tell(), which, n.Name, n.ClientType())
 	f.Type().Id(n.Tell()).Struct(jen.Id("ref").Op("*").Add(codegen("Ref")))
 	for _, m := range n.Methods {
-		e.tellMethod(n, m)
+		if n.Tells(m) {
+			e.tellMethod(n, m)
+		}
 	}
 }
 
@@ -103,7 +113,7 @@ func idBytes(n *model.Entity, id *jen.Statement) (key *jen.Statement, fallible b
 // could begin here, else over the wire.
 func (e *emitter) refMethod(n *model.Entity, m *model.Method) {
 	l := e.messageLocals(m)
-	recv, turn, call := l.pick("r"), l.pick("turn"), l.pick("call")
+	recv := l.pick("r")
 	e.file.Line()
 	switch {
 	case len(m.Doc) > 0:
@@ -116,45 +126,43 @@ func (e *emitter) refMethod(n *model.Entity, m *model.Method) {
 		e.file.Comment(line)
 	}
 	if m.OneWay {
-		e.tell(n, m, n.Ref(), l, recv, call)
+		e.tell(n, m, n.Ref(), l, recv)
 		return
 	}
+	turn := l.pick("turn")
 	results := list(append(typed(m.Results, l.results), coded(l.err, jen.Error())))
 	e.file.Func().Params(jen.Id(recv).Id(n.Ref())).Id(m.Name).Params(l.messageParams(m)...).Params(results...).BlockFunc(func(g *jen.Group) {
-		g.List(jen.Id(turn), jen.Id(l.err)).Op(":=").Id(recv).Dot("ref").Dot("Begin").Call(jen.Id(l.ctx), jen.Lit(m.Wire))
-		ifErr(g, l.err, l.withErr()...)
+		ref, method := jen.Id(recv).Dot("ref"), jen.Lit(m.Wire)
+		g.List(jen.Id(turn), jen.Id(l.err)).Op(":=").Add(ref.Clone()).Dot("Begin").Call(jen.Id(l.ctx), method.Clone())
 		entity, ok := l.pick("e"), l.pick("ok")
 		g.If(
 			jen.List(jen.Id(entity), jen.Id(ok)).Op(":=").Id(turn).Dot("Entity").Assert(e.entityType(n)),
 			jen.Id(ok),
 		).BlockFunc(func(g *jen.Group) {
-			g.Defer().Id(turn).Dot("End").Call(jen.Lit(m.Wire), jen.Op("&").Id(l.err))
-			e.localTurn(g, l, n, m, entity, turn)
+			g.Defer().Id(turn).Dot("End").Call(method.Clone(), jen.Op("&").Id(l.err))
+			e.localTurn(g, l, m, entity, turn)
 		})
-		g.Id(call).Op(":=").Id(recv).Dot("ref").Dot("Call").Call(jen.Id(l.ctx), jen.Lit(m.Wire))
-		l.appendArgs(g, n, m, recv, call)
+		args := e.encodedArgs(g, l, n, m, func(err jen.Code) []jen.Code {
+			return append(l.values(), ref.Clone().Dot("NotEncoded").Call(method.Clone(), err))
+		})
 		if len(m.Results) == 0 {
-			g.List(jen.Id("_"), jen.Id(l.err)).Op("=").Id(call).Dot("Do").Call()
-			g.Return(jen.Id(l.err))
+			g.Return(ref.Clone().Dot("Run").Call(jen.Id(l.ctx), method.Clone(), args, jen.Id(l.err)))
 			return
 		}
-		reply := l.pick("reply")
-		g.List(jen.Id(reply), jen.Id(l.err)).Op(":=").Id(call).Dot("Do").Call()
-		ifErr(g, l.err, l.withErr()...)
-		l.decodeReply(g, n, m, recv, reply)
+		g.Return(jen.Id(n.DecodeReplyFunc(m)).Call(ref.Clone().Dot("Ask").Call(jen.Id(l.ctx), method.Clone(), args, jen.Id(l.err))))
 	})
 }
 
 // localTurn emits the call of the method itself. Arguments and results are
 // copied, and results beside an error dropped, as if they had crossed the wire.
-func (e *emitter) localTurn(g *jen.Group, l *locals, n *model.Entity, m *model.Method, entity, turn string) {
+func (e *emitter) localTurn(g *jen.Group, l *locals, m *model.Method, entity, turn string) {
 	args := []jen.Code{jen.Id(turn).Dot("Context")}
 	for i, p := range m.Params {
 		v := jen.Id(l.params[i])
 		if p.Type.CloneFallible {
 			cloned := e.cloneValue(p.Type, v.Clone(), nil)
 			g.If(jen.List(v.Clone(), jen.Id(l.err)).Op("=").Add(cloned), jen.Id(l.err).Op("!=").Nil()).
-				Block(jen.Return(append(l.values(), copyError("arguments", n, m, l.err))...))
+				Block(jen.Return(append(l.values(), bad("Arguments", l.err))...))
 		} else {
 			v = e.cloneValue(p.Type, v, nil)
 		}
@@ -164,26 +172,40 @@ func (e *emitter) localTurn(g *jen.Group, l *locals, n *model.Entity, m *model.M
 		args = append(args, v)
 	}
 	ran := jen.Id(entity).Dot(m.Name).Call(args...)
-	if len(m.Results) == 0 {
+	switch {
+	case len(m.Results) == 0:
 		g.Return(ran)
 		return
+	case len(m.Results) == 1 && m.Results[0].Type.Plain:
+		g.Return(codegen("Result").Call(ran))
+		return
 	}
-	var zeros, results []jen.Code
+	var zeros []jen.Code
 	for _, r := range m.Results {
 		zeros = append(zeros, zero(r.Type.Zero, r.Type.Expr))
 	}
 	g.If(jen.List(l.withErr()...).Op("=").Add(ran), jen.Id(l.err).Op("!=").Nil()).
 		Block(jen.Return(slices.Concat(zeros, []jen.Code{jen.Id(l.err)})...))
+	e.localResults(g, l, m, zeros)
+}
+
+// localResults emits the copying of the results of a method's turn.
+func (e *emitter) localResults(g *jen.Group, l *locals, m *model.Method, zeros []jen.Code) {
+	var results []jen.Code
 	for i, r := range m.Results {
 		v := jen.Id(l.results[i])
-		if r.Type.CloneFallible {
-			cloned := e.cloneValue(r.Type, v.Clone(), nil)
-			g.If(jen.List(v.Clone(), jen.Id(l.err)).Op("=").Add(cloned), jen.Id(l.err).Op("!=").Nil()).
-				Block(jen.Return(append(zeros, copyError("results", n, m, l.err))...))
-		} else {
-			v = e.cloneValue(r.Type, v, nil)
+		if !r.Type.CloneFallible {
+			results = append(results, e.cloneValue(r.Type, v, nil))
+			continue
 		}
-		results = append(results, v)
+		cloned := jen.List(v, jen.Id(l.err)).Op("=").Add(e.cloneValue(r.Type, v.Clone(), nil))
+		if len(m.Results) == 1 {
+			g.Add(cloned)
+			g.Return(v.Clone(), bad("Results", l.err))
+			return
+		}
+		g.If(cloned, jen.Id(l.err).Op("!=").Nil()).Block(jen.Return(append(slices.Clone(zeros), bad("Results", l.err))...))
+		results = append(results, v.Clone())
 	}
 	g.Return(append(results, jen.Nil())...)
 }
@@ -191,38 +213,53 @@ func (e *emitter) localTurn(g *jen.Group, l *locals, n *model.Entity, m *model.M
 // tellMethod emits a call without an answer.
 func (e *emitter) tellMethod(n *model.Entity, m *model.Method) {
 	l := e.messageLocals(m)
-	recv, call := l.pick("t"), l.pick("call")
+	recv := l.pick("t")
 	e.comment("%s is [%s.%s] without an answer.", m.Name, n.API(), m.Name)
-	e.tell(n, m, n.Tell(), l, recv, call)
+	e.tell(n, m, n.Tell(), l, recv)
 }
 
 // tell emits a method of a reference that sends a call without an answer.
-func (e *emitter) tell(n *model.Entity, m *model.Method, ref string, l *locals, recv, call string) {
+func (e *emitter) tell(n *model.Entity, m *model.Method, ref string, l *locals, recv string) {
 	l.results = nil
 	e.file.Func().Params(jen.Id(recv).Id(ref)).Id(m.Name).Params(l.messageParams(m)...).Error().BlockFunc(func(g *jen.Group) {
-		g.List(jen.Id(call), jen.Id(l.err)).Op(":=").Id(recv).Dot("ref").Dot("BeginTell").Call(jen.Id(l.ctx), jen.Lit(m.Wire))
-		ifErr(g, l.err, jen.Id(l.err))
-		l.appendArgs(g, n, m, recv, call)
-		g.Return(jen.Id(call).Dot("Send").Call())
+		to := jen.Id(recv).Dot("ref")
+		args := e.encodedArgs(g, l, n, m, func(err jen.Code) []jen.Code {
+			return []jen.Code{to.Clone().Dot("NotEncoded").Call(jen.Lit(m.Wire), err)}
+		})
+		g.Return(to.Clone().Dot("Tell").Call(jen.Id(l.ctx), jen.Lit(m.Wire), args))
 	})
 }
 
-// appendArgs emits the encoding of the arguments into the call.
-func (l *locals) appendArgs(g *jen.Group, n *model.Entity, m *model.Method, recv, call string) {
+// encodedArgs emits the encoding of the arguments into a buffer, and prints that.
+// Failed is what is returned when one refuses.
+func (e *emitter) encodedArgs(g *jen.Group, l *locals, n *model.Entity, m *model.Method, failed func(err jen.Code) []jen.Code) jen.Code {
 	if len(m.Params) == 0 {
-		return
+		return jen.Nil()
 	}
-	target := jen.Id(call).Dot("Args")
-	args := []jen.Code{target.Clone()}
-	for _, name := range l.params {
-		args = append(args, jen.Id(name))
+	buffer := codegen("NewArgs").Call()
+	encoded := jen.Id(n.AppendArgsFunc(m)).Call(append([]jen.Code{buffer}, ids(l.params)...)...)
+	if len(m.Params) == 1 {
+		encoded = e.appendField(m.Params[0].Type, buffer, m.Params[0].Number, jen.Id(l.params[0]), nil)
 	}
-	encoded := jen.Id(n.AppendArgsFunc(m)).Call(args...)
-	if !anyFallible(m.Params) {
-		g.Add(target).Op("=").Add(encoded)
-		return
+	switch args := l.pick("args"); {
+	case m.ArgsFallible():
+		bad := l.pick("bad") // err is that of the turn's beginning
+		g.List(jen.Id(args), jen.Id(bad)).Op(":=").Add(encoded)
+		ifErr(g, bad, failed(jen.Id(bad))...)
+		return jen.Id(args)
+	case len(m.Params) == 1 || n.HasAppendArgs(m):
+		return encoded
+	default:
+		for i, place := range byNumber(m.Params) {
+			p, v := m.Params[place], jen.Id(l.params[place])
+			if i == 0 {
+				g.Id(args).Op(":=").Add(e.appendField(p.Type, buffer, p.Number, v, nil))
+			} else {
+				g.Id(args).Op("=").Add(e.appendField(p.Type, jen.Id(args), p.Number, v, nil))
+			}
+		}
+		return jen.Id(args)
 	}
-	g.If(jen.List(target, jen.Id(l.err)).Op("=").Add(encoded), jen.Id(l.err).Op("!=").Nil()).Block(jen.Return(append(l.values(), l.failed("NotEncoded", m, recv))...))
 }
 
 // messageParams prints the parameters of a generated method.
@@ -234,55 +271,17 @@ func (l *locals) messageParams(m *model.Method) []jen.Code {
 	return list(append([]parameter{coded(l.ctx, contextType())}, params...))
 }
 
-// decodeReply emits the decoding of the reply into the results.
-func (l *locals) decodeReply(g *jen.Group, n *model.Entity, m *model.Method, recv, reply string) {
-	decoded := jen.Id(n.DecodeReplyFunc(m)).Call(jen.Id(reply))
-	g.If(jen.List(l.withErr()...).Op("=").Add(decoded), jen.Id(l.err).Op("!=").Nil()).
-		Block(jen.Return(append(l.values(), l.failed("NotDecoded", m, recv))...))
-	g.Return(append(l.values(), jen.Nil())...)
-}
-
-// failed prints the caller's error of a call that could not be encoded or decoded.
-func (l *locals) failed(how string, m *model.Method, recv string) *jen.Statement {
-	return jen.Id(recv).Dot("ref").Dot(how).Call(jen.Lit(m.Wire), jen.Id(l.err))
-}
-
 // values prints the results by name.
 func (l *locals) values() []jen.Code { return ids(l.results) }
 
 // withErr prints the results and the error by name.
 func (l *locals) withErr() []jen.Code { return append(l.values(), jen.Id(l.err)) }
 
-// copyError prints the error of the local turn whose arguments or results cannot be
-// copied.
-func copyError(what string, n *model.Entity, m *model.Method, err string) *jen.Statement {
-	kind := "ArgumentsError"
-	if what == "results" {
-		kind = "ResultsError"
-	}
-	return wrapped(kind, encodeErrorOf(subject(what, n, m), err))
-}
-
-// wrapped prints an error of package codegen that holds a cause.
-func wrapped(kind string, cause *jen.Statement) *jen.Statement {
-	return jen.Op("&").Add(codegen(kind)).Values(field("Err", cause))
-}
+// bad prints the error of arguments or results that cannot be copied or encoded; nil
+// where err is.
+func bad(what, err string) *jen.Statement { return codegen("Bad" + what).Call(jen.Id(err)) }
 
 // encodeErrorOf prints the error of a value that cannot be put on the wire.
 func encodeErrorOf(what, err string) *jen.Statement {
 	return jen.Op("&").Add(codegen("EncodeError")).Values(field("What", jen.Lit(what)), field("Err", jen.Id(err)))
-}
-
-// subject names the arguments or results of a message in errors.
-func subject(what string, n *model.Entity, m *model.Method) string {
-	return strings.Join([]string{what, "of", n.Name + "." + m.Name}, " ")
-}
-
-func anyFallible(params []model.Param) bool {
-	for _, p := range params {
-		if p.Type.Fallible {
-			return true
-		}
-	}
-	return false
 }

@@ -1,6 +1,8 @@
 package templates
 
 import (
+	"slices"
+
 	"github.com/dave/jennifer/jen"
 
 	"github.com/shardgen/shardgen/internal/gen/model"
@@ -8,39 +10,86 @@ import (
 
 // dispatch emits the functions that run one encoded call each.
 func (e *emitter) dispatch(n *model.Entity) {
+	if slices.ContainsFunc(n.Methods, (*model.Method).HasDispatch) {
+		e.comment("The functions %s… run methods of %s on encoded arguments.", n.DispatchFunc(&model.Method{}), n.Name)
+		e.file.Line()
+	}
 	for _, m := range n.Methods {
-		l := e.messageLocals(m)
-		entity, args, out := l.pick("entity"), l.pick("args"), l.pick("out")
-		e.comment("%s runs %s on encoded arguments.", n.DispatchFunc(m), e.methodLink(n, m))
-		params := []jen.Code{jen.Id(l.ctx).Add(contextType()), jen.Id(entity).Any(), jen.List(jen.Id(args), jen.Id(out)).Index().Byte()}
-		if len(m.Params) == 0 {
-			params[2] = jen.List(jen.Id("_"), jen.Id(out)).Index().Byte()
+		if m.HasDispatch() {
+			e.dispatchMethod(n, m)
 		}
-		e.file.Func().Id(n.DispatchFunc(m)).Params(params...).Params(jen.Index().Byte(), jen.Error()).BlockFunc(func(g *jen.Group) {
-			if len(m.Params) > 0 {
-				g.List(append(ids(l.params), jen.Id(l.err))...).Op(":=").Id(n.DecodeArgsFunc(m)).Call(jen.Id(args))
-				ifErr(g, l.err, jen.Id(out), wrapped("ArgumentsError", jen.Id(l.err)))
-			}
-			passed := append([]jen.Code{jen.Id(l.ctx)}, ids(l.params)...)
-			if m.Variadic {
-				passed[len(passed)-1] = jen.Id(l.params[len(l.params)-1]).Op("...")
-			}
-			turn := jen.Id(entity).Assert(e.entityType(n)).Dot(m.Name).Call(passed...)
-			if len(m.Results) == 0 {
-				g.Return(jen.Id(out), turn)
-				return
-			}
-			g.List(append(ids(l.results), jen.Id(l.err))...).Op(":=").Add(turn)
-			g.If(jen.Id(l.err).Op("!=").Nil().Op("||").Id(out).Op("==").Nil()).Block(jen.Return(jen.Id(out), jen.Id(l.err)))
-			reply := jen.Id(n.AppendReplyFunc(m)).Call(append([]jen.Code{jen.Id(out)}, ids(l.results)...)...)
-			if !anyFallible(m.Results) {
-				g.Return(reply, jen.Nil())
-				return
-			}
-			g.If(jen.List(jen.Id(out), jen.Id(l.err)).Op("=").Add(reply), jen.Id(l.err).Op("!=").Nil()).
-				Block(jen.Return(jen.Id(out), wrapped("ResultsError", jen.Id(l.err))))
-			g.Return(jen.Id(out), jen.Nil())
-		})
+	}
+}
+
+func (e *emitter) dispatchMethod(n *model.Entity, m *model.Method) {
+	l := e.messageLocals(m)
+	entity, args, out := l.pick("entity"), l.pick("args"), l.pick("out")
+	if len(m.Params) == 0 {
+		args = "_"
+	}
+	e.file.Line()
+	e.file.Func().Id(n.DispatchFunc(m)).Params(
+		jen.Id(l.ctx).Add(contextType()), jen.Id(entity).Any(), jen.List(jen.Id(args), jen.Id(out)).Index().Byte(),
+	).Params(jen.Index().Byte(), jen.Error()).BlockFunc(func(g *jen.Group) {
+		if len(m.Params) > 0 {
+			e.decodedArgs(g, l, m, args, out)
+		}
+		passed := append([]jen.Code{jen.Id(l.ctx)}, ids(l.params)...)
+		if m.Variadic {
+			passed[len(passed)-1] = jen.Id(l.params[len(l.params)-1]).Op("...")
+		}
+		turn := jen.Id(entity).Assert(e.entityType(n)).Dot(m.Name).Call(passed...)
+		if len(m.Results) == 0 {
+			g.Return(jen.Id(out), turn)
+			return
+		}
+		g.List(append(ids(l.results), jen.Id(l.err))...).Op(":=").Add(turn)
+		g.If(jen.Id(l.err).Op("!=").Nil().Op("||").Id(out).Op("==").Nil()).Block(jen.Return(jen.Id(out), jen.Id(l.err)))
+		e.encodedResults(g, l, m, out)
+	})
+}
+
+// decodedArgs emits the decoding of the arguments into variables.
+func (e *emitter) decodedArgs(g *jen.Group, l *locals, m *model.Method, args, out string) {
+	d := l.pick("d")
+	variables := typed(m.Params, l.params)
+	for i := 0; i < len(variables); { // neighbours of one type share a line
+		j := i + 1
+		for j < len(variables) && variables[i].sharesType(variables[j]) {
+			j++
+		}
+		g.Var().Add(list(variables[i:j])[0])
+		i = j
+	}
+	var places []place
+	for i, p := range m.Params {
+		places = append(places, variable(l.params[i]))
+		e.init(g, p.Type, places[i])
+	}
+	g.Id(d).Op(":=").Add(codegen("NewDecoder")).Call(jen.Id(args))
+	e.readFields(g, jen.Id(d), jen.Op("&").Id(d), numbers(m.Params), types(m.Params), places)
+	g.If(jen.Id(l.err).Op(":=").Id(d).Dot("Arguments").Call(), jen.Id(l.err).Op("!=").Nil()).Block(jen.Return(jen.Id(out), jen.Id(l.err)))
+}
+
+// encodedResults emits the encoding of the results.
+func (e *emitter) encodedResults(g *jen.Group, l *locals, m *model.Method, out string) {
+	places := byNumber(m.Results)
+	for i, place := range places {
+		r := m.Results[place]
+		encoded := e.appendField(r.Type, jen.Id(out), r.Number, jen.Id(l.results[place]), nil)
+		last := i == len(places)-1
+		switch {
+		case !r.Type.Fallible && last:
+			g.Return(encoded, jen.Nil())
+		case !r.Type.Fallible:
+			g.Id(out).Op("=").Add(encoded)
+		case last:
+			g.List(jen.Id(out), jen.Id(l.err)).Op("=").Add(encoded)
+			g.Return(jen.Id(out), bad("Results", l.err))
+		default:
+			g.If(jen.List(jen.Id(out), jen.Id(l.err)).Op("=").Add(encoded), jen.Id(l.err).Op("!=").Nil()).
+				Block(jen.Return(jen.Id(out), bad("Results", l.err)))
+		}
 	}
 }
 

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/dave/jennifer/jen"
 
 	"github.com/shardgen/shardgen/internal/gen/model"
+	abi "github.com/shardgen/shardgen/runtime/codegen"
 )
 
 // Import paths that generated code may need beside the user's.
@@ -32,7 +34,9 @@ type emitter struct {
 
 func newEmitter(pkg *model.Package) *emitter {
 	f := jen.NewFilePathName(pkg.Path, pkg.Name)
-	f.HeaderComment(pkg.Header())
+	for _, line := range pkg.Header() {
+		f.HeaderComment(line)
+	}
 	if pkg.Constraint != "" {
 		f.HeaderComment("//go:build " + pkg.Constraint)
 	}
@@ -49,6 +53,7 @@ func newEmitter(pkg *model.Package) *emitter {
 // File returns the generated file of pkg, formatted.
 func File(pkg *model.Package) ([]byte, error) {
 	e := newEmitter(pkg)
+	e.abi()
 	for _, entity := range pkg.Entities {
 		client, host := e.isClient() || entity.Client == "", !e.isClient()
 		for _, part := range []struct {
@@ -90,6 +95,12 @@ func (e *emitter) aliases() {
 		e.comment("%s is %s, a name that functions of this file have for themselves.", x.Alias, e.spelt(&plain))
 		e.file.Type().Id(x.Alias).Op("=").Add(typ(&plain))
 	}
+}
+
+// abi emits what does not compile with a runtime of another ABI.
+func (e *emitter) abi() {
+	e.comment("This file and the module's shardgen are of one ABI: where the name below is unknown, run go generate.")
+	e.file.Const().Id("_").Op("=").Add(codegen("ABI" + strconv.Itoa(abi.ABI)))
 }
 
 // isClient reports whether the package holds the clients of another's entities.

@@ -27,7 +27,7 @@ func TestGolden(t *testing.T) {
 		{"host.golden", func(e *emitter, n *model.Entity) { e.host(n); e.kind(n); e.glue(n) }},
 		{"dispatch.golden", (*emitter).dispatch},
 		{"message.golden", (*emitter).messages},
-		{"json.golden", (*emitter).json},
+		{"json.golden", func(e *emitter, n *model.Entity) { n.JSON = true; e.json(n) }},
 		{"state.golden", (*emitter).state},
 		{"codec_type.golden", typesAskedBy((*emitter).messages)},
 		{"clone.golden", typesAskedBy((*emitter).client)},

@@ -7,7 +7,6 @@ import (
 	"github.com/dave/jennifer/jen"
 
 	"github.com/shardgen/shardgen/internal/gen/model"
-	abi "github.com/shardgen/shardgen/runtime/codegen"
 )
 
 // host emits the host function and the description of the kind.
@@ -23,7 +22,7 @@ func (e *emitter) host(n *model.Entity) {
 		jen.Id("opts").Op("...").Add(shard("HostOption")),
 	).Error().BlockFunc(func(g *jen.Group) {
 		if n.Client == "" {
-			g.Return(jen.Id("n").Dot("Host").Call(codegen("Host").Add(fields(hostFields(n)...)), jen.Id("opts").Op("...")))
+			g.Return(jen.Id("n").Dot("Host").Call(codegen("Host").Add(fields(e.hostFields(n)...)), jen.Id("opts").Op("...")))
 			return
 		}
 		g.Id("host").Op(":=").Qual(n.Client, n.Describe()).Call()
@@ -55,7 +54,7 @@ func (e *emitter) glue(n *model.Entity) {
 func (e *emitter) describe(n *model.Entity) {
 	e.comment("%s describes %s to the package that hosts it.", n.Describe(), n.Name)
 	e.file.Func().Id(n.Describe()).Params().Add(codegen("Host")).Block(
-		jen.Return(codegen("Host").Add(fields(printed(clientFields(n))...))),
+		jen.Return(codegen("Host").Add(fields(printed(e.clientFields(n))...))),
 	)
 }
 
@@ -74,22 +73,34 @@ func printed(list []hostField) []jen.Code {
 }
 
 // hostFields are all fields, in the order of their declaration.
-func hostFields(n *model.Entity) []jen.Code {
-	client, own := clientFields(n), ownFields(n)
+func (e *emitter) hostFields(n *model.Entity) []jen.Code {
+	client, own := e.clientFields(n), ownFields(n)
 	return printed(slices.Concat(client[:1], own[:1], client[1:], own[1:]))
 }
 
 // clientFields are the fields that the client's package knows: what the entity is,
 // and how its messages are run.
-func clientFields(n *model.Entity) []hostField {
+func (e *emitter) clientFields(n *model.Entity) []hostField {
 	var methods []jen.Code
 	for _, m := range sortedMethods(n) {
-		methods = append(methods, jen.Lit(m.Wire).Op(":").Id(n.DispatchFunc(m)))
+		run := jen.Id(n.DispatchFunc(m))
+		if !m.HasDispatch() {
+			run = codegen("Run").Call(e.methodOf(n, m))
+		}
+		methods = append(methods, jen.Lit(m.Wire).Op(":").Add(run))
 	}
 	return []hostField{
 		{"Kind", jen.Id(n.KindFunc()).Call()},
 		{"Dispatch", jen.Map(jen.String()).Add(codegen("Method")).Add(fields(methods...))},
 	}
+}
+
+// methodOf prints the method as a function of the entity.
+func (e *emitter) methodOf(n *model.Entity, m *model.Method) *jen.Statement {
+	if e.isClient() {
+		return jen.Id(n.API()).Dot(m.Name)
+	}
+	return jen.Parens(jen.Op("*").Id(n.Name)).Dot(m.Name)
 }
 
 // ownFields are the fields that the entity's own package knows: how it is made,
@@ -123,7 +134,6 @@ func (e *emitter) kind(n *model.Entity) {
 		names = append(names, jen.Lit(m.Wire))
 	}
 	list := []jen.Code{
-		field("ABI", jen.Lit(abi.ABI)),
 		field("Name", jen.Lit(n.Kind)),
 		field("Package", jen.Lit(e.hostPath())),
 		field("Shards", jen.Lit(n.Shards)),
@@ -137,7 +147,9 @@ func (e *emitter) kind(n *model.Entity) {
 		list = append(list, field("HashName", jen.Lit(n.Hash.Name)), field("Hash", jen.Id(n.HashFunc())))
 	}
 	list = append(list, field("Methods", jen.Index().String().Values(names...)))
-	list = append(list, field("JSON", jen.Id(n.JSONFunc())))
+	if n.JSON {
+		list = append(list, field("JSON", jen.Id(n.JSONFunc())))
+	}
 	list = append(list, field("Errors", jen.Id(model.ErrorsFunc)))
 	if len(n.State) > 0 {
 		list = append(list, field("Stateful", jen.True()))

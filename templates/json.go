@@ -11,6 +11,9 @@ import (
 // json emits what turns messages from JSON and into it, and the call of a client
 // that uses it.
 func (e *emitter) json(n *model.Entity) {
+	if !n.JSON {
+		return
+	}
 	e.comment("CallRaw makes a call whose arguments are JSON or protobuf already, and returns the results in the same form.")
 	e.file.Func().Params(jen.Id("c").Op("*").Id(n.ClientType())).Id("CallRaw").
 		Params(jen.Id("ctx").Add(contextType()), jen.Id("raw").Add(shard("Raw"))).Params(jen.Index().Byte(), jen.Error()).Block(
@@ -48,17 +51,19 @@ func (e *emitter) json(n *model.Entity) {
 func (e *emitter) jsonArgs(n *model.Entity, m *model.Method) {
 	l := e.messageLocals(m)
 	b, text := l.pick("b"), l.pick("text")
-	what := subject("arguments", n, m)
-	e.comment("%s encodes the %s, which come as JSON.", n.JSONArgsFunc(m), what)
+	e.file.Line()
 	e.file.Func().Id(n.JSONArgsFunc(m)).Params(jen.List(jen.Id(b), jen.Id(text)).Index().Byte()).Params(jen.Index().Byte(), jen.Error()).BlockFunc(func(g *jen.Group) {
 		for i, p := range m.Params {
 			g.Var().Id(l.params[i]).Add(typ(p.Type.Expr))
 			e.init(g, p.Type, variable(l.params[i]))
 		}
-		read := codegen("ReadJSON").Call(append([]jen.Code{jen.Id(text), jen.Lit(what)}, jsonFields(e, m.Params, l.params, "arg")...)...)
+		read := codegen("ReadJSON").Call(append([]jen.Code{jen.Id(text)}, jsonFields(e, m.Params, l.params, "arg")...)...)
 		g.If(jen.Id(l.err).Op(":=").Add(read), jen.Id(l.err).Op("!=").Nil()).Block(jen.Return(jen.Nil(), jen.Id(l.err)))
 		encoded := jen.Id(n.AppendArgsFunc(m)).Call(append([]jen.Code{jen.Id(b)}, ids(l.params)...)...)
-		if anyFallible(m.Params) {
+		if len(m.Params) == 1 {
+			encoded = e.appendField(m.Params[0].Type, jen.Id(b), m.Params[0].Number, jen.Id(l.params[0]), nil)
+		}
+		if m.ArgsFallible() {
 			g.Return(encoded)
 		} else {
 			g.Return(encoded, jen.Nil())
@@ -69,13 +74,12 @@ func (e *emitter) jsonArgs(n *model.Entity, m *model.Method) {
 // jsonReply emits the writing of results.
 func (e *emitter) jsonReply(n *model.Entity, m *model.Method) {
 	l := e.messageLocals(m)
-	reply := l.pick("reply")
-	what := subject("results", n, m)
-	e.comment("%s writes the %s as JSON.", n.JSONReplyFunc(m), what)
-	e.file.Func().Id(n.JSONReplyFunc(m)).Params(jen.Id(reply).Index().Byte()).Params(jen.Index().Byte(), jen.Error()).BlockFunc(func(g *jen.Group) {
-		g.List(append(ids(l.results), jen.Id(l.err))...).Op(":=").Id(n.DecodeReplyFunc(m)).Call(jen.Id(reply))
+	d := l.pick("d")
+	e.file.Line()
+	e.file.Func().Id(n.JSONReplyFunc(m)).Params(jen.Id(d).Add(codegen("Decoder"))).Params(jen.Index().Byte(), jen.Error()).BlockFunc(func(g *jen.Group) {
+		g.List(append(ids(l.results), jen.Id(l.err))...).Op(":=").Id(n.DecodeReplyFunc(m)).Call(jen.Id(d))
 		ifErr(g, l.err, jen.Nil(), jen.Id(l.err))
-		g.Return(codegen("WriteJSON").Call(append([]jen.Code{jen.Lit(what)}, jsonFields(e, m.Results, l.results, "result")...)...))
+		g.Return(codegen("WriteJSON").Call(jsonFields(e, m.Results, l.results, "result")...))
 	})
 }
 

@@ -9,54 +9,47 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// messages emits the codecs of each message's arguments and results.
+// messages emits the codecs of arguments that several functions encode, and of
+// results.
 func (e *emitter) messages(n *model.Entity) {
 	for _, m := range n.Methods {
-		l := e.messageLocals(m)
-		if len(m.Params) > 0 {
-			e.appendList(n.AppendArgsFunc(m), subject("arguments", n, m), l, m.Params, l.params)
-			e.decodeList(n.DecodeArgsFunc(m), subject("arguments", n, m), l, m.Params, l.params)
+		if n.HasAppendArgs(m) {
+			e.appendArgs(n, m)
 		}
 		if len(m.Results) > 0 {
-			e.appendList(n.AppendReplyFunc(m), subject("results", n, m), l, m.Results, l.results)
-			e.decodeList(n.DecodeReplyFunc(m), subject("results", n, m), l, m.Results, l.results)
+			e.decodeReply(n, m)
 		}
 	}
 }
 
-// appendList emits the encoder of parameters, numbered from 1 in their order.
-func (e *emitter) appendList(function, what string, l *locals, params []model.Param, names []string) {
-	s := e.newScope()
-	for _, name := range names {
-		s.taken[name] = true
-	}
-	b, err := s.pick("b"), s.pick(l.err)
-	fallible := anyFallible(params)
+// appendArgs emits the encoder of the arguments, each under its number.
+func (e *emitter) appendArgs(n *model.Entity, m *model.Method) {
+	l := e.messageLocals(m)
+	b, fallible := l.pick("b"), m.ArgsFallible()
 	result := jen.Index().Byte()
 	if fallible {
-		result = jen.Params(jen.Id("_").Index().Byte(), jen.Id(err).Error())
+		result = jen.Params(jen.Id("_").Index().Byte(), jen.Id(l.err).Error())
 	}
-	e.comment("%s encodes the %s.", function, what)
-	e.file.Func().Id(function).Params(list(append([]parameter{coded(b, jen.Index().Byte())}, typed(params, names)...))...).Add(result).BlockFunc(func(g *jen.Group) {
-		if len(params) == 1 && !fallible {
-			g.Return(e.appendField(params[0].Type, jen.Id(b), params[0].Number, jen.Id(names[0]), nil))
-			return
-		}
-		for _, i := range byNumber(params) {
-			p := params[i]
-			encoded := e.appendField(p.Type, jen.Id(b), p.Number, jen.Id(names[i]), nil)
-			if p.Type.Fallible {
-				failed := encodeErrorOf(what, err)
-				g.If(jen.List(jen.Id(b), jen.Id(err)).Op("=").Add(encoded), jen.Id(err).Op("!=").Nil()).
-					Block(jen.Return(jen.Id(b), failed))
-			} else {
+	e.file.Line()
+	e.file.Func().Id(n.AppendArgsFunc(m)).Params(list(append([]parameter{coded(b, jen.Index().Byte())}, typed(m.Params, l.params)...))...).Add(result).BlockFunc(func(g *jen.Group) {
+		places := byNumber(m.Params)
+		for i, place := range places {
+			p := m.Params[place]
+			encoded := e.appendField(p.Type, jen.Id(b), p.Number, jen.Id(l.params[place]), nil)
+			last := i == len(places)-1
+			switch {
+			case p.Type.Fallible && last:
+				g.Return(encoded)
+			case p.Type.Fallible:
+				g.If(jen.List(jen.Id(b), jen.Id(l.err)).Op("=").Add(encoded), jen.Id(l.err).Op("!=").Nil()).
+					Block(jen.Return(jen.Id(b), jen.Id(l.err)))
+			case last && fallible:
+				g.Return(encoded, jen.Nil())
+			case last:
+				g.Return(encoded)
+			default:
 				g.Id(b).Op("=").Add(encoded)
 			}
-		}
-		if fallible {
-			g.Return(jen.Id(b), jen.Nil())
-		} else {
-			g.Return(jen.Id(b))
 		}
 	})
 }
@@ -72,26 +65,24 @@ func byNumber(params []model.Param) []int {
 	return places
 }
 
-// decodeList emits the decoder of parameters.
-func (e *emitter) decodeList(function, what string, l *locals, params []model.Param, names []string) {
-	s := e.newScope()
-	for _, name := range names {
-		s.taken[name] = true
-	}
-	b, d, err := s.pick("b"), s.pick("d"), s.pick(l.err)
-	results := list(append(typed(params, names), coded(err, jen.Error())))
-	e.comment("%s decodes the %s.", function, what)
-	e.file.Func().Id(function).Params(jen.Id(b).Index().Byte()).Params(results...).BlockFunc(func(g *jen.Group) {
-		var places []place
-		var numbers []int
-		for i, p := range params {
-			places = append(places, variable(names[i]))
-			numbers = append(numbers, p.Number)
-			e.init(g, p.Type, places[i])
+// decodeReply emits the decoder of the results.
+func (e *emitter) decodeReply(n *model.Entity, m *model.Method) {
+	l := e.messageLocals(m)
+	d := l.pick("d")
+	results := list(append(typed(m.Results, l.results), coded(l.err, jen.Error())))
+	e.file.Line()
+	e.file.Func().Id(n.DecodeReplyFunc(m)).Params(jen.Id(d).Add(codegen("Decoder"))).Params(results...).BlockFunc(func(g *jen.Group) {
+		if slices.ContainsFunc(m.Results, func(r model.Param) bool { return r.Type.NeedsInit }) {
+			// What is made below would stand beside the error of a call that failed.
+			g.If(jen.Id(l.err).Op("=").Id(d).Dot("Results").Call(), jen.Id(l.err).Op("!=").Nil()).Block(jen.Return(l.withErr()...))
 		}
-		g.Id(d).Op(":=").Add(codegen("NewDecoder")).Call(jen.Id(b))
-		e.readFields(g, jen.Id(d), jen.Op("&").Id(d), numbers, types(params), places)
-		g.Return(append(ids(names), jen.Id(d).Dot("Err").Call(jen.Lit(what)))...)
+		var places []place
+		for i, r := range m.Results {
+			places = append(places, variable(l.results[i]))
+			e.init(g, r.Type, places[i])
+		}
+		e.readFields(g, jen.Id(d), jen.Op("&").Id(d), numbers(m.Results), types(m.Results), places)
+		g.Return(append(l.values(), jen.Id(d).Dot("Results").Call())...)
 	})
 }
 
@@ -119,6 +110,14 @@ func types(params []model.Param) []*model.Type {
 	list := make([]*model.Type, len(params))
 	for i, p := range params {
 		list[i] = p.Type
+	}
+	return list
+}
+
+func numbers(params []model.Param) []int {
+	list := make([]int, len(params))
+	for i, p := range params {
+		list[i] = p.Number
 	}
 	return list
 }

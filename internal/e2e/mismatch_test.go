@@ -21,7 +21,7 @@ import (
 func otherAccount(pkg string, shards int) codegen.Host {
 	return codegen.Host{
 		Kind: codegen.Kind{
-			ABI: codegen.ABI, Name: "Account", Package: pkg, Shards: shards, HashName: "xxh64",
+			Name: "Account", Package: pkg, Shards: shards, HashName: "xxh64",
 			Methods: []string{"Get"},
 		},
 		New: func() any { return &fixture.Account{} },
@@ -101,11 +101,8 @@ func TestMismatchedClient(t *testing.T) {
 	}
 	port := c.dial("other").ShardPort(otherAccount(fixturePackage, 64).Kind)
 	ref := codegen.NewRef(port, "x", nil, shard.Timeout(300*time.Millisecond))
-	if _, err := ref.Begin(t.Context(), "Get"); err != nil {
-		t.Fatal(err)
-	}
-	call := ref.Call(t.Context(), "Get")
-	_, err = call.Do()
+	_, err = ref.Begin(t.Context(), "Get")
+	err = ref.Run(t.Context(), "Get", nil, err)
 	for _, want := range []string{"Account", "64 shards here", "256 in the cluster"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("call: %v, want %q in it", err, want)

@@ -143,6 +143,9 @@ func plan(loaded *load.Result, out *Outcome) ([]change, error) {
 	var files []*model.Package // each is one file
 	for _, pkg := range loaded.Packages {
 		outputs := slices.Concat([]*model.Package{pkg}, pkg.Clients)
+		for _, p := range outputs {
+			p.Tool = Version()
+		}
 		files = append(files, outputs...)
 		whole := !slices.ContainsFunc(outputs, func(p *model.Package) bool { return holes[p.Dir] })
 		if whole {

@@ -18,19 +18,29 @@ type Caller interface {
 // A Port is one kind as one process reaches it.
 type Port interface {
 	// Begin begins a turn of the entity on the caller's goroutine. The zero Turn
-	// without an error says that the call must be encoded: see [Ref.Call].
+	// without an error says that the call must be encoded.
 	Begin(ctx context.Context, r *Ref, method string) (Turn, error)
-	// BeginTell returns why a call without an answer cannot be sent.
-	BeginTell(ctx context.Context, r *Ref, method string) error
-	// Do sends the call's arguments and waits for the encoded results.
+	// Check returns why a call cannot be sent, before anything is encoded for it.
+	Check(ctx context.Context, r *Ref, method string) error
+	// Do sends the call's arguments and waits for the encoded results. The arguments
+	// are its own from then on.
 	Do(c Call) ([]byte, error)
-	// Send sends the arguments of a call without an answer.
+	// Send sends the arguments of a call without an answer, if it can be sent. They are
+	// its own from then on.
 	Send(c Call) error
 	// Failed returns the caller's error of a call whose arguments do not encode or, if
 	// it ran, whose results do not decode.
 	Failed(r *Ref, method string, ran bool, err error) error
 	// Locate resolves an id to its hash and shard.
 	Locate(id string) (hash uint64, shard uint32, err error)
+}
+
+// A Call is one call that goes encoded.
+type Call struct {
+	Context context.Context
+	Args    []byte // encoded arguments, in a buffer of NewArgs
+	Ref     *Ref
+	Method  string
 }
 
 // A Ref is one entity as its callers hold it: cheap to make and to keep, and safe for
@@ -92,34 +102,58 @@ func NewSingletonRef(p Port, opts ...CallOption) *Ref {
 var errZeroRef = errors.New("call through a zero reference (get one from a client's Ref)")
 
 // Begin begins a turn of the entity on the caller's goroutine, if it lives here and
-// may run. The zero Turn without an error says that the call goes by [Ref.Call].
-func (r *Ref) Begin(ctx context.Context, method string) (Turn, error) {
+// may run. The zero Turn says that the call goes by Ask or Run, with the error.
+func (r *Ref) Begin(ctx context.Context, method string) (t Turn, err error) {
 	if r == nil {
-		return Turn{}, errZeroRef
+		return t, errZeroRef
 	}
 	return r.Port.Begin(ctx, r, method)
 }
 
-// BeginTell starts a call without an answer.
-func (r *Ref) BeginTell(ctx context.Context, method string) (Call, error) {
+// Ask sends a call and returns a decoder of its results. The arguments, in a buffer of
+// NewArgs, are the reference's own from then on. Where err, from Begin, is not nil
+// nothing is sent. It, or what went wrong with the call, is the decoder's error: see
+// [Decoder.Results].
+func (r *Ref) Ask(ctx context.Context, method string, args []byte, err error) Decoder {
+	reply, err := r.do(ctx, method, args, err)
+	d := NewDecoder(reply)
+	if err != nil {
+		d.err = err
+	} else {
+		d.ref, d.method = r, method
+	}
+	return d
+}
+
+// Run is Ask for a method without results.
+func (r *Ref) Run(ctx context.Context, method string, args []byte, err error) error {
+	_, err = r.do(ctx, method, args, err)
+	return err
+}
+
+func (r *Ref) do(ctx context.Context, method string, args []byte, err error) ([]byte, error) {
+	if err != nil {
+		Recycle(args)
+		return nil, err
+	}
+	return r.Port.Do(Call{Context: ctx, Args: args, Ref: r, Method: method})
+}
+
+// Tell sends a call without an answer. The arguments, in a buffer of NewArgs, are the
+// reference's own from then on. It returns why the call cannot be sent.
+func (r *Ref) Tell(ctx context.Context, method string, args []byte) error {
 	if r == nil {
-		return Call{}, errZeroRef
+		return errZeroRef
 	}
-	if err := r.Port.BeginTell(ctx, r, method); err != nil {
-		return Call{}, err
-	}
-	return r.Call(ctx, method), nil
+	return r.Port.Send(Call{Context: ctx, Args: args, Ref: r, Method: method})
 }
 
 // NotEncoded returns the caller's error of a call whose arguments do not encode.
-func (r *Ref) NotEncoded(method string, err error) error { return r.Port.Failed(r, method, false, err) }
-
-// NotDecoded returns the caller's error of a call whose results do not decode.
-func (r *Ref) NotDecoded(method string, err error) error { return r.Port.Failed(r, method, true, err) }
-
-// Call is a call that wants its arguments encoded. Begin or BeginTell comes before.
-func (r *Ref) Call(ctx context.Context, method string) Call {
-	return Call{Context: ctx, Args: NewArgs(), Ref: r, Method: method}
+func (r *Ref) NotEncoded(method string, err error) error {
+	if r == nil {
+		return errZeroRef
+	}
+	return r.Port.Failed(r, method, false, encodeError("arguments", err))
 }
 
 // CallOptions are the settings of one reference.
@@ -131,58 +165,3 @@ type CallOptions struct {
 
 // A CallOption changes the settings of one reference.
 type CallOption func(*CallOptions)
-
-// A Turn is a local entity's turn on its caller's goroutine, for one call. Zero: it
-// has none. Generated code uses it so, and goes on with a [Call] where there is none:
-//
-//	turn, err := r.ref.Begin(ctx, "Reserve")
-//	if err != nil {
-//		return left, err
-//	}
-//	if e, ok := turn.Entity.(*Stock); ok {
-//		defer turn.End("Reserve", &err)
-//		return e.Reserve(turn.Context, order)
-//	}
-type Turn struct {
-	Entity  any             // whose turn it is
-	Context context.Context // what the method sees; it is an [Ender]
-}
-
-// An Ender ends a turn.
-type Ender interface {
-	// End ends the turn of the method: panicked is what it panicked with, err what
-	// it returned. It returns the error that the caller gets.
-	End(method string, panicked any, err error) error
-}
-
-// End ends the turn of a method. It must be deferred directly, for it recovers a
-// panic of the method and turns it into the caller's error.
-func (t Turn) End(method string, err *error) {
-	panicked := recover()
-	*err = t.Context.(Ender).End(method, panicked, *err)
-}
-
-// A Call is one call that goes encoded. Generated code uses it so:
-//
-//	call := r.ref.Call(ctx, "Reserve")
-//	call.Args = codegen.AppendString(call.Args, 1, string(order))
-//	reply, err := call.Do()
-//	if err != nil {
-//		return left, err
-//	}
-//	if left, err = decodeStockReserveReply(reply); err != nil {
-//		return left, r.ref.NotDecoded("Reserve", err)
-//	}
-//	return left, nil
-type Call struct {
-	Context context.Context
-	Args    []byte // encoded arguments, appended to by generated code
-	Ref     *Ref
-	Method  string
-}
-
-// Do sends the arguments to the entity and returns its encoded results.
-func (c *Call) Do() ([]byte, error) { return c.Ref.Port.Do(*c) }
-
-// Send sends the arguments to the entity without waiting for it.
-func (c *Call) Send() error { return c.Ref.Port.Send(*c) }

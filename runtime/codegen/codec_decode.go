@@ -24,7 +24,7 @@ var errDecodeDepth = fmt.Errorf("messages nested deeper than %d", maxDecodeDepth
 //			codegen.ReadString(&d, &name)
 //		}
 //	}
-//	return name, d.Err("arguments of Stock.Reserve")
+//	return name, d.Err("state of Stock")
 //
 // Fields that nobody reads are skipped.
 type Decoder struct {
@@ -38,6 +38,9 @@ type Decoder struct {
 	passed bool // a field was skipped
 	keeps  bool // it reads a state
 	err    error
+	// Of the results of a call: whose error theirs becomes.
+	ref    *Ref
+	method string
 }
 
 // NewDecoder returns a decoder of the message b. What it reads never shares
@@ -105,6 +108,26 @@ func (d *Decoder) Err(what string) error {
 		return nil
 	}
 	return &DecodeError{What: what, Err: d.err}
+}
+
+// Arguments returns nil, or an [*ArgumentsError] about what could not be decoded.
+func (d *Decoder) Arguments() error {
+	if d.err == nil {
+		return nil
+	}
+	return &ArgumentsError{Err: d.Err("arguments")}
+}
+
+// Results returns nil, or the error of the call whose results these are: its own, or
+// one about what could not be decoded.
+func (d *Decoder) Results() error {
+	switch {
+	case d.err == nil:
+		return nil
+	case d.ref == nil:
+		return d.err
+	}
+	return d.ref.Port.Failed(d.ref, d.method, true, d.Err("results"))
 }
 
 // fail keeps the first error, with the field in which it arose.

@@ -28,6 +28,14 @@ func (e *EncodeError) Error() string { return fmt.Sprintf("encode %s: %v", e.Wha
 // Unwrap returns the cause.
 func (e *EncodeError) Unwrap() error { return e.Err }
 
+// encodeError is err as an [*EncodeError] about what, unless it is one already.
+func encodeError(what string, err error) error {
+	if e, ok := err.(*EncodeError); ok {
+		return e
+	}
+	return &EncodeError{What: what, Err: err}
+}
+
 // AppendTime appends t as field num, unless it is the zero time. The Unix epoch
 // is not zero; it is an empty message.
 func AppendTime(b []byte, num int, t time.Time) []byte {

@@ -6,6 +6,9 @@
 // that they may use its constants, such as [Moved].
 package codegen
 
-// ABI numbers the agreement between generated code and this package. Generated
-// code of another major ABI is refused where its type is hosted or called.
-const ABI = 4
+// ABI numbers the agreement between generated code and this package.
+const ABI = 5
+
+// ABI5 is what generated code of this ABI names, so that it does not compile with a
+// runtime of another one.
+const ABI5 = ABI

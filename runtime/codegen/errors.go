@@ -5,7 +5,7 @@ import "fmt"
 // A DecodeError says that bytes from the wire are not what this program's
 // contract says: an older or newer peer with a broken contract, or foreign bytes.
 type DecodeError struct {
-	What string // "arguments of Stock.Reserve"
+	What string // "arguments", or "state of Stock"
 	Err  error
 }
 
@@ -23,6 +23,9 @@ func (e *DecodeError) Unwrap() error { return e.Err }
 // method got from a call of its own is never mistaken for it.
 type ArgumentsError struct{ Err error }
 
+// BadArguments returns the [*ArgumentsError] of arguments that cannot be copied.
+func BadArguments(err error) error { return &ArgumentsError{encodeError("arguments", err)} }
+
 // Error is the cause's.
 func (e *ArgumentsError) Error() string { return e.Err.Error() }
 
@@ -33,6 +36,15 @@ func (e *ArgumentsError) Unwrap() error { return e.Err }
 // itself do not encode, or cannot be copied: the method ran. Like an [ArgumentsError] it
 // never leaves the runtime.
 type ResultsError struct{ Err error }
+
+// BadResults returns the [*ResultsError] of results that cannot be encoded or copied;
+// nil where err is.
+func BadResults(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &ResultsError{encodeError("results", err)}
+}
 
 // Error is the cause's.
 func (e *ResultsError) Error() string { return e.Err.Error() }

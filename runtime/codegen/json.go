@@ -21,7 +21,7 @@ type JSONMethod struct {
 	// there are none.
 	Args func(b, text []byte) ([]byte, error)
 	// Reply is the object of the results, by name; nil when there are none.
-	Reply func(reply []byte) ([]byte, error)
+	Reply func(results Decoder) ([]byte, error)
 }
 
 // A JSONField is an argument or a result by its name. Value points to it.
@@ -32,10 +32,10 @@ type JSONField struct {
 
 // ReadJSON reads an object of named values. One that is absent stays zero; an
 // unknown name is an error, for it is misspelt. What it refuses is an
-// [*EncodeError] about what, for the call was not sent.
-func ReadJSON(text []byte, what string, fields ...JSONField) error {
+// [*EncodeError], for the call was not sent.
+func ReadJSON(text []byte, fields ...JSONField) error {
 	if err := readJSON(text, fields); err != nil {
-		return &EncodeError{What: what + " from JSON", Err: err}
+		return &EncodeError{What: "arguments from JSON", Err: err}
 	}
 	return nil
 }
@@ -110,7 +110,7 @@ func (a protoAt[M, P]) message() proto.Message {
 }
 
 // WriteJSON writes an object of named values.
-func WriteJSON(what string, fields ...JSONField) ([]byte, error) {
+func WriteJSON(fields ...JSONField) ([]byte, error) {
 	b := []byte{'{'}
 	for i, f := range fields {
 		if i > 0 {
@@ -122,7 +122,7 @@ func WriteJSON(what string, fields ...JSONField) ([]byte, error) {
 			name, err = writeValue(f.Value)
 		}
 		if err != nil {
-			return nil, &EncodeError{What: what + " as JSON", Err: fmt.Errorf("%s: %w", f.Name, err)}
+			return nil, &EncodeError{What: "results as JSON", Err: fmt.Errorf("%s: %w", f.Name, err)}
 		}
 		b = append(b, name...)
 	}
@@ -186,34 +186,36 @@ func CallRaw(ctx context.Context, p Port, k Kind, r Raw) ([]byte, error) {
 	if err != nil {
 		return nil, ref.NotEncoded(r.Method, err)
 	}
-	call, err := ref.BeginTell(ctx, r.Method) // it never holds an entity, and can be done too
-	if err != nil {
+	if err := p.Check(ctx, ref, r.Method); err != nil {
 		return nil, err
 	}
+	args := NewArgs()
 	switch {
 	case !asJSON:
-		call.Args = append(call.Args, r.Body...)
+		args = append(args, r.Body...)
 	case m.Args != nil:
-		call.Args, err = m.Args(call.Args, r.Body)
+		args, err = m.Args(args, r.Body)
 	default:
-		err = ReadJSON(r.Body, r.arguments(k))
+		err = ReadJSON(r.Body)
 	}
 	if err != nil {
 		return nil, ref.NotEncoded(r.Method, err)
 	}
-	reply, err := call.Do()
-	switch {
-	case err != nil:
-		return nil, err
-	case !asJSON:
-		return reply, nil
-	case m.Reply == nil:
+	if !asJSON {
+		return p.Do(Call{Context: ctx, Args: args, Ref: ref, Method: r.Method})
+	}
+	results := ref.Ask(ctx, r.Method, args, nil)
+	if results.err != nil {
+		return nil, results.err
+	}
+	if m.Reply == nil {
 		return []byte("{}"), nil
 	}
-	if reply, err = m.Reply(reply); err != nil {
-		return nil, ref.NotDecoded(r.Method, err)
+	reply, err := m.Reply(results)
+	if e, ok := err.(*EncodeError); ok {
+		err = p.Failed(ref, r.Method, true, e)
 	}
-	return reply, nil
+	return reply, err
 }
 
 // form is what turns the call's JSON into its message and back, unless it is protobuf
@@ -222,15 +224,15 @@ func (r *Raw) form(k Kind) (m JSONMethod, asJSON bool, err error) {
 	asJSON, err = r.IsJSON()
 	switch {
 	case err != nil || !asJSON:
-	case !slices.Contains(k.Methods, r.Method) || k.JSON == nil:
+	case k.JSON == nil:
+		err = ErrNoJSON
+	case !slices.Contains(k.Methods, r.Method):
 		err = errors.New("no such message here")
 	default:
 		m = k.JSON(r.Method)
 	}
-	if err != nil {
-		err = &EncodeError{What: r.arguments(k), Err: err}
-	}
 	return m, asJSON, err
 }
 
-func (r *Raw) arguments(k Kind) string { return "arguments of " + k.Name + "." + r.Method }
+// ErrNoJSON is why a type takes no call in JSON.
+var ErrNoJSON = errors.New("its code was generated without JSON (add json to its directive, as in //shard:entity json, and run go generate)")

@@ -9,7 +9,6 @@ import (
 // A Kind describes one entity type to callers and hosts. Every member of a
 // cluster must agree on it; joining checks that.
 type Kind struct {
-	ABI     int
 	Name    string // on the wire, unique in a cluster
 	Package string // import path of the struct, to tell two types of one name apart
 	Shards  int    // a power of two; 0 means 256
@@ -25,7 +24,7 @@ type Kind struct {
 	// call of the kind first comes to an error.
 	Errors func(*ErrorSet)
 	// JSON turns messages from JSON and into it; it returns the zero value for one
-	// without arguments and results.
+	// without arguments and results. Nil: the directive does not ask for it.
 	JSON     func(method string) JSONMethod
 	Stateful bool // some fields are tagged state
 }
@@ -81,6 +80,14 @@ func (h *Host) CheckMethods() error {
 // not decode give an [*ArgumentsError], results that do not encode a [*ResultsError], and
 // any other error is the method's own. It keeps neither args nor out.
 type Method func(ctx context.Context, entity any, args, out []byte) ([]byte, error)
+
+// Run makes a [Method] of a method without arguments and results. E is the type that
+// entities are asserted to be.
+func Run[E any](method func(e E, ctx context.Context) error) Method {
+	return func(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
+		return out, method(entity.(E), ctx)
+	}
+}
 
 // Activation tells OnActivate why the entity comes to life.
 type Activation int

@@ -8,7 +8,7 @@ import "context"
 // A Tally records every call that reached it, so that lost, doubled and
 // reordered calls are told apart.
 //
-//shard:entity shards=1024
+//shard:entity shards=1024 tell=all
 type Tally struct {
 	ID string `shard:"id"`
 	// Seen are the sequence numbers of each sender in order of arrival.

@@ -19,8 +19,8 @@ const (
 
 // options are those that each directive takes.
 var options = map[string][]string{
-	"entity":    {"name", "shards", "hash", "durable", "client"},
-	"singleton": {"name", "durable", "client"},
+	"entity":    {"name", "shards", "hash", "durable", "client", "json", "tell"},
+	"singleton": {"name", "durable", "client", "json", "tell"},
 }
 
 // kindName is what a kind's name may be: it stands in subjects and metrics.
@@ -47,7 +47,13 @@ func (s *source) readOptions(n *model.Entity, m *marked, h *source, id types.Typ
 		case key == "durable":
 			s.add(a.Pos, CodeUnsupported, laterRemedy[key], "%s: not supported by this version", key)
 			continue
-		case !hasValue || value == "":
+		case key == "json" && hasValue:
+			s.add(a.Pos, CodeOption, "write json", "%s: takes no value", a.Arg)
+			continue
+		case key == "tell" && value != "all":
+			s.add(a.Pos, CodeOption, "write tell=all for one-way forms of methods with results, or leave it out", "%s: not a choice of one-way forms", a.Arg)
+			continue
+		case key != "json" && (!hasValue || value == ""):
 			s.add(a.Pos, CodeOption, "write "+key+"=VALUE", "%s: no value", key)
 			continue
 		}
@@ -59,6 +65,10 @@ func (s *source) readOptions(n *model.Entity, m *marked, h *source, id types.Typ
 			s.readShards(n, a, value)
 		case "hash":
 			s.readHash(n, a, value, h, id)
+		case "json":
+			n.JSON = true
+		case "tell":
+			n.TellAll = true
 		}
 	}
 }

@@ -81,12 +81,6 @@ func (e *Entity) DispatchFunc(m *Method) string { return "dispatch" + e.Name + m
 // AppendArgsFunc encodes a message's arguments.
 func (e *Entity) AppendArgsFunc(m *Method) string { return "append" + e.Name + m.Name + "Args" }
 
-// DecodeArgsFunc decodes a message's arguments.
-func (e *Entity) DecodeArgsFunc(m *Method) string { return "decode" + e.Name + m.Name + "Args" }
-
-// AppendReplyFunc encodes a message's results.
-func (e *Entity) AppendReplyFunc(m *Method) string { return "append" + e.Name + m.Name + "Reply" }
-
 // DecodeReplyFunc decodes a message's results.
 func (e *Entity) DecodeReplyFunc(m *Method) string { return "decode" + e.Name + m.Name + "Reply" }
 
@@ -100,7 +94,10 @@ func (e *Entity) Exported() []string {
 }
 
 func (e *Entity) exportedByClient() []string {
-	names := []string{e.API(), e.ClientType(), e.NewClient(), e.Ref(), e.Tell()}
+	names := []string{e.API(), e.ClientType(), e.NewClient(), e.Ref()}
+	if e.HasTell() {
+		names = append(names, e.Tell())
+	}
 	if !e.Singleton {
 		names = append(names, e.Extractor())
 	}
@@ -124,18 +121,35 @@ func (e *Entity) Declares() []string {
 // DeclaredByClient returns the names that the client's code declares, wherever it
 // stands.
 func (e *Entity) DeclaredByClient() []string {
-	names := append(e.exportedByClient(), e.KindFunc(), e.JSONFunc())
+	names := append(e.exportedByClient(), e.KindFunc())
+	if e.JSON {
+		names = append(names, e.JSONFunc())
+	}
 	if e.Hash != nil {
 		names = append(names, e.HashFunc())
 	}
 	for _, m := range e.Methods {
+		names = append(names, e.declaredByMethod(m)...)
+	}
+	return names
+}
+
+func (e *Entity) declaredByMethod(m *Method) []string {
+	var names []string
+	if m.HasDispatch() {
 		names = append(names, e.DispatchFunc(m))
-		if len(m.Params) > 0 {
-			names = append(names, e.AppendArgsFunc(m), e.DecodeArgsFunc(m), e.JSONArgsFunc(m))
-		}
-		if len(m.Results) > 0 {
-			names = append(names, e.AppendReplyFunc(m), e.DecodeReplyFunc(m), e.JSONReplyFunc(m))
-		}
+	}
+	if e.HasAppendArgs(m) {
+		names = append(names, e.AppendArgsFunc(m))
+	}
+	if len(m.Results) > 0 {
+		names = append(names, e.DecodeReplyFunc(m))
+	}
+	if e.JSON && len(m.Params) > 0 {
+		names = append(names, e.JSONArgsFunc(m))
+	}
+	if e.JSON && len(m.Results) > 0 {
+		names = append(names, e.JSONReplyFunc(m))
 	}
 	return names
 }

@@ -57,7 +57,7 @@ func (w *wire) Begin(context.Context, *codegen.Ref, string) (codegen.Turn, error
 	return codegen.Turn{}, nil
 }
 
-func (w *wire) BeginTell(context.Context, *codegen.Ref, string) error { return nil }
+func (w *wire) Check(context.Context, *codegen.Ref, string) error { return nil }
 
 func (w *wire) Do(c codegen.Call) ([]byte, error) { w.args = c.Args; return w.reply, nil }
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// BenchmarkScalars encodes, and decodes and runs, a call of five scalar fields.
+// BenchmarkScalars encodes, and runs, a call of five scalar fields.
 // TestScalarsDoNotAllocate holds it to no allocation.
 func BenchmarkScalars(b *testing.B) {
 	zoo, ctx := &Zoo{}, context.Background()
@@ -15,14 +15,6 @@ func BenchmarkScalars(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			buffer = appendZooPlainArgs(buffer[:0], -5, 1<<31, true, 2.5, 200)
-		}
-	})
-	b.Run("decode", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			if _, _, _, _, _, err := decodeZooPlainArgs(args); err != nil {
-				b.Fatal(err)
-			}
 		}
 	})
 	b.Run("run", func(b *testing.B) {

@@ -48,8 +48,8 @@ func (p *local) Begin(ctx context.Context, r *codegen.Ref, _ string) (codegen.Tu
 	return codegen.Turn{Entity: p.zoo, Context: &p.turn}, r.Err()
 }
 
-func (p *local) BeginTell(context.Context, *codegen.Ref, string) error {
-	panic("not told")
+func (p *local) Check(context.Context, *codegen.Ref, string) error {
+	panic("not sent")
 }
 func (p *local) Do(codegen.Call) ([]byte, error) { panic("went over the wire") }
 func (p *local) Send(codegen.Call) error         { panic("went over the wire") }
@@ -73,7 +73,7 @@ func (p *remote) Begin(_ context.Context, r *codegen.Ref, _ string) (codegen.Tur
 	return codegen.Turn{}, r.Err()
 }
 
-func (p *remote) BeginTell(_ context.Context, r *codegen.Ref, _ string) error { return r.Err() }
+func (p *remote) Check(_ context.Context, r *codegen.Ref, _ string) error { return r.Err() }
 
 func (p *remote) Do(c codegen.Call) ([]byte, error) { return p.dispatch(c, []byte{}) }
 

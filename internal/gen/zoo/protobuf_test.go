@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/shardgen/shardgen/internal/gen/contract"
+	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
 // descriptors are the messages of the zoo's contract, as the .proto that is
@@ -166,19 +167,41 @@ func TestMerge(t *testing.T) {
 			z.optional.Grid = nil // an array has no room to grow
 			z.optional.Time = nil // the zero time cannot be told from none yet
 		}
-		merged(t, d, "ZooEchoMapsArgs", must(appendZooEchoMapsArgs(nil, one.Maps)), must(appendZooEchoMapsArgs(nil, two.Maps)), func(b []byte) ([]byte, error) {
-			v, err := decodeZooEchoMapsArgs(b)
-			return must(appendZooEchoMapsArgs(nil, v)), err
+		merged(t, d, "ZooEchoMapsArgs", sentMaps(one.Maps), sentMaps(two.Maps), func(b []byte) ([]byte, error) {
+			v, err := decodeZooEchoMapsReply(codegen.NewDecoder(b))
+			return sentMaps(v), err
 		})
-		merged(t, d, "ZooEchoTreeArgs", must(appendZooEchoTreeArgs(nil, one.tree)), must(appendZooEchoTreeArgs(nil, two.tree)), func(b []byte) ([]byte, error) {
-			v, err := decodeZooEchoTreeArgs(b)
-			return must(appendZooEchoTreeArgs(nil, v)), err
+		merged(t, d, "ZooEchoTreeArgs", sentTree(one.tree), sentTree(two.tree), func(b []byte) ([]byte, error) {
+			v, err := decodeZooEchoTreeReply(codegen.NewDecoder(b))
+			return sentTree(v), err
 		})
-		merged(t, d, "ZooEchoOptionalArgs", must(appendZooEchoOptionalArgs(nil, one.optional)), must(appendZooEchoOptionalArgs(nil, two.optional)), func(b []byte) ([]byte, error) {
-			v, err := decodeZooEchoOptionalArgs(b)
-			return must(appendZooEchoOptionalArgs(nil, v)), err
+		merged(t, d, "ZooEchoOptionalArgs", sentOptional(one.optional), sentOptional(two.optional), func(b []byte) ([]byte, error) {
+			v, err := decodeZooEchoOptionalReply(codegen.NewDecoder(b))
+			return sentOptional(v), err
 		})
 	}
+}
+
+// The arguments of a call as they are sent; those of an Echo method are its results,
+// too.
+func sentMaps(v Maps) []byte {
+	return sent(func(r ZooRef) error { _, err := r.EchoMaps(context.Background(), v); return err })
+}
+
+func sentTree(v *Tree) []byte {
+	return sent(func(r ZooRef) error { _, err := r.EchoTree(context.Background(), v); return err })
+}
+
+func sentOptional(v Optional) []byte {
+	return sent(func(r ZooRef) error { _, err := r.EchoOptional(context.Background(), v); return err })
+}
+
+func sent(call func(ZooRef) error) []byte {
+	var c capture
+	if err := call(NewZooClient(&c).Ref(1)); err != nil {
+		panic(err)
+	}
+	return c.args
 }
 
 func must(b []byte, err error) []byte {

@@ -112,8 +112,8 @@ func HostDepotAs(n *shard.Node, path string, opts ...shard.HostOption) error {
 		Kind: kind,
 		New:  func() any { return &Depot{} },
 		Dispatch: map[string]codegen.Method{
-			"Add": dispatchDepotAdd, "Discard": dispatchDepotDiscard, "Fail": dispatchDepotFail,
-			"Forget": dispatchDepotForget, "Rest": dispatchDepotRest,
+			"Add": dispatchDepotAdd, "Discard": dispatchDepotDiscard, "Fail": codegen.Run((*Depot).Fail),
+			"Forget": codegen.Run((*Depot).Forget), "Rest": codegen.Run((*Depot).Rest),
 		},
 		AppendState: appendDepotState, DecodeState: decodeDepotState, StateFields: knownDepotState,
 	}, opts...)
@@ -127,8 +127,8 @@ func HostBareDepotAs(n *shard.Node, path string) error {
 		Kind: kind,
 		New:  func() any { return &Depot{} },
 		Dispatch: map[string]codegen.Method{
-			"Add": dispatchDepotAdd, "Discard": dispatchDepotDiscard, "Fail": dispatchDepotFail,
-			"Forget": dispatchDepotForget, "Rest": dispatchDepotRest,
+			"Add": dispatchDepotAdd, "Discard": dispatchDepotDiscard, "Fail": codegen.Run((*Depot).Fail),
+			"Forget": codegen.Run((*Depot).Forget), "Rest": codegen.Run((*Depot).Rest),
 		},
 	})
 }

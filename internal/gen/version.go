@@ -1,0 +1,25 @@
+package gen
+
+import (
+	"runtime/debug"
+	"strings"
+	"sync"
+)
+
+// devel is the version of a generator that was not built from a released module.
+const devel = "(devel)"
+
+// Version is the version of this generator, as generated files name it.
+var Version = sync.OnceValue(func() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return devel
+	}
+	for _, s := range info.Settings {
+		// Of a working tree the version changes with every commit, and says little.
+		if strings.HasPrefix(s.Key, "vcs") {
+			return devel
+		}
+	}
+	return info.Main.Version
+})
