@@ -171,6 +171,21 @@ func TestGatewayByHand(t *testing.T) {
 	}
 }
 
+// TestGatewayWithoutJSON: a node with a gateway takes no type that was generated
+// without JSON, and says at once what to do; as a proxy it does.
+func TestGatewayWithoutJSON(t *testing.T) {
+	hosting := func(gateway bool, opts ...shard.HostOption) error {
+		node := shard.New(shard.Config{
+			Cluster: "test", Name: "a", Transport: memory.NewBroker(memory.Options{}).Transport(), Logger: logger("a"), Gateway: gateway,
+		})
+		t.Cleanup(func() { _ = node.Close() })
+		return fixture.HostCoarse(node, func() *fixture.Coarse { return &fixture.Coarse{} }, opts...)
+	}
+	require.NoError(t, hosting(false))
+	require.NoError(t, hosting(true, shard.HostRole("elsewhere")))
+	require.ErrorContains(t, hosting(true), "host Coarse: Config.Gateway is set, and its code was generated without JSON (add json to its directive, as in //shard:entity json, and run go generate)")
+}
+
 // TestGatewayUnanswered: a kind that nobody hosts has no listener.
 func TestGatewayUnanswered(t *testing.T) {
 	nc, _ := gatewayCluster(t)

@@ -113,3 +113,28 @@ func BenchmarkGenerate(b *testing.B) {
 		report(b, generates, lists)
 	})
 }
+
+// BenchmarkCompile measures what the go command takes to compile 200 generated
+// entities of ten methods that it never saw before: the median of b.N runs, so run it
+// with -benchtime 5x. The packages that they import are compiled already.
+func BenchmarkCompile(b *testing.B) {
+	build := func(i int) time.Duration {
+		dir := largeModule(b, fmt.Sprintf("example.com/compiled%d/t%d", i, time.Now().UnixNano()), 20)
+		clean(b, options(dir, "./..."))
+		cmd := exec.CommandContext(b.Context(), "go", "build", "./...")
+		cmd.Dir, cmd.Env = dir, environment()
+		begin := time.Now()
+		if out, err := cmd.CombinedOutput(); err != nil {
+			b.Fatalf("%v\n%s", err, out)
+		}
+		b.ReportMetric((cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds(), "cpu-s")
+		return time.Since(begin)
+	}
+	build(-1)
+	var builds []time.Duration
+	for i := 0; b.Loop(); i++ {
+		builds = append(builds, build(i))
+	}
+	slices.Sort(builds)
+	b.ReportMetric(builds[len(builds)/2].Seconds(), "build-s")
+}
