@@ -15,7 +15,8 @@ import (
 // The stacks of many waiting callers do not fit the processor's cache. So what only
 // sending or failing needs is on the stack while that lasts, in functions that are
 // not inlined here.
-func (p port) Do(c codegen.Call) (reply []byte, err error) {
+func (p port) Do(ctx context.Context, r *codegen.Ref, method string, args []byte) (reply []byte, err error) {
+	c := outCall{Context: ctx, Args: args, Ref: r, Method: method}
 	pl := p.kind.plane
 	turnOf(c.Context).yieldLane()
 	limit := newDeadline(c.Context, c.Ref.Timeout(), pl.cfg.CallTimeout, pl.tr.Load() != nil)
@@ -41,7 +42,7 @@ func (p port) Do(c codegen.Call) (reply []byte, err error) {
 // attempt sends the call once. The answer comes to w.
 //
 //go:noinline
-func (p port) attempt(c *codegen.Call, limit *deadline) (w *pendingCall, id uint64, err error) {
+func (p port) attempt(c *outCall, limit *deadline) (w *pendingCall, id uint64, err error) {
 	pl, r := p.kind.plane, p.route(c)
 	if pl.closed() {
 		return nil, 0, p.fail(c.Ref, c.Method, NotExecuted, pl.errClosed())
@@ -96,7 +97,7 @@ func (w *pendingCall) wait(ctx context.Context, limit *deadline) (answered bool)
 // fails with err.
 //
 //go:noinline
-func (p port) failed(c *codegen.Call, w *pendingCall, id uint64, limit *deadline, answered bool, try int) (again bool, err error) {
+func (p port) failed(c *outCall, w *pendingCall, id uint64, limit *deadline, answered bool, try int) (again bool, err error) {
 	pl := p.kind.plane
 	if res := w.res; answered && res.code != codeExpired && res.code != codeClosed {
 		limit.seen(w.over.Load(), pl.lease.base)
@@ -136,7 +137,7 @@ func retryPause(try int) time.Duration {
 
 // giveUp takes a call back whose time is over, as far as that can be done, and
 // tells whether it ran.
-func (p port) giveUp(c *codegen.Call, w *pendingCall, id uint64) (Outcome, error) {
+func (p port) giveUp(c *outCall, w *pendingCall, id uint64) (Outcome, error) {
 	pl := p.kind.plane
 	if w.route.forget(id) {
 		if p.kind.desc.Singleton {

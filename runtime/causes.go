@@ -132,7 +132,7 @@ func (s *hostedShard) leaseError(err error) error {
 }
 
 // resultError is the error for an answer that is no result.
-func (p port) resultError(c *codegen.Call, res result) error {
+func (p port) resultError(c *outCall, res result) error {
 	kind := p.kind.desc.Name
 	switch res.code {
 	case wire.CodeMethodError:

@@ -16,10 +16,10 @@ import (
 )
 
 // causeNode is a node that was not started, and a call of it.
-func causeNode() (*plane, port, *codegen.Call) {
+func causeNode() (*plane, port, *outCall) {
 	n := New(Config{Cluster: "test", Name: "a", BufferSize: 7, SingletonBuffer: 5})
 	k := n.plane.kind(codegen.Kind{Name: "Cart", Package: "shop"})
-	return n.plane, port{k}, &codegen.Call{Ref: &codegen.Ref{ID: "42"}, Method: "Add"}
+	return n.plane, port{k}, &outCall{Ref: &codegen.Ref{ID: "42"}, Method: "Add"}
 }
 
 // TestCausesOfAnswers reads what the caller of Cart/42.Add reads for each answer.

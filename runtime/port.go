@@ -178,7 +178,8 @@ func (p port) Check(ctx context.Context, r *codegen.Ref, method string) error {
 
 // Send sends a tell. It is on its way, or waits for its shard's home, when nil
 // is returned; nobody says whether it arrived.
-func (p port) Send(c codegen.Call) error {
+func (p port) Send(ctx context.Context, r *codegen.Ref, method string, args []byte) error {
+	c := outCall{Context: ctx, Args: args, Ref: r, Method: method}
 	defer codegen.Recycle(c.Args)
 	if err := p.cannot(c.Context, c.Ref, c.Method); err != nil {
 		return err
@@ -207,9 +208,9 @@ func (p port) Failed(r *codegen.Ref, method string, ran bool, err error) error {
 	return p.fail(r, method, NotExecuted, err)
 }
 
-func (p port) route(c *codegen.Call) *route { return p.kind.routeOf(c.Ref.Hash) }
+func (p port) route(c *outCall) *route { return p.kind.routeOf(c.Ref.Hash) }
 
-func (p port) envelope(c *codegen.Call, t wire.Type) wire.Envelope {
+func (p port) envelope(c *outCall, t wire.Type) wire.Envelope {
 	k := p.kind
 	e := wire.Envelope{
 		Type: t, Kind: k.name, Shard: placement.ShardOf(c.Ref.Hash, k.shards),

@@ -14,7 +14,7 @@ import (
 // runner. It reports false where that cannot be: the entity is elsewhere, or sleeps,
 // or has a turn. Then the tell takes the long way, where it may wait; so a sender's
 // tells and calls stay in order.
-func (p port) tellNear(c *codegen.Call) (near bool, err error) {
+func (p port) tellNear(c *outCall) (near bool, err error) {
 	if e, ok := c.Ref.Near.Load().(*region.Entity); ok && hostedOf(e).tryEnter(e) {
 		return true, hostedOf(e).addTold(e, c)
 	}
@@ -33,7 +33,7 @@ func (p port) tellNear(c *codegen.Call) (near bool, err error) {
 
 // addTold has the turn of a tell run, which has begun. The error says that there is no
 // room for its arguments: then the turn has ended.
-func (s *hostedShard) addTold(e *region.Entity, c *codegen.Call) error {
+func (s *hostedShard) addTold(e *region.Entity, c *outCall) error {
 	r := s.plane().runner(s.ID.Shard)
 	r.mu.Lock()
 	if r.queue.bytes >= r.most {

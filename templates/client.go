@@ -262,21 +262,6 @@ func (e *emitter) encodedArgs(g *jen.Group, l *locals, n *model.Entity, m *model
 	}
 }
 
-// messageParams prints the parameters of a generated method.
-func (l *locals) messageParams(m *model.Method) []jen.Code {
-	params := typed(m.Params, l.params)
-	if m.Variadic {
-		params[len(params)-1].variadic = true
-	}
-	return list(append([]parameter{coded(l.ctx, contextType())}, params...))
-}
-
-// values prints the results by name.
-func (l *locals) values() []jen.Code { return ids(l.results) }
-
-// withErr prints the results and the error by name.
-func (l *locals) withErr() []jen.Code { return append(l.values(), jen.Id(l.err)) }
-
 // bad prints the error of arguments or results that cannot be copied or encoded; nil
 // where err is.
 func bad(what, err string) *jen.Statement { return codegen("Bad" + what).Call(jen.Id(err)) }

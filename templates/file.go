@@ -115,6 +115,22 @@ func (e *emitter) entityType(n *model.Entity) *jen.Statement {
 	return jen.Op("*").Id(n.Name)
 }
 
+// methodOf prints the method as a function of the entity.
+func (e *emitter) methodOf(n *model.Entity, m *model.Method) *jen.Statement {
+	if e.isClient() {
+		return jen.Id(n.API()).Dot(m.Name)
+	}
+	return jen.Parens(jen.Op("*").Id(n.Name)).Dot(m.Name)
+}
+
+// hostPath is the path of the package that hosts the entities.
+func (e *emitter) hostPath() string {
+	if e.isClient() {
+		return e.pkg.Owner
+	}
+	return e.pkg.Path
+}
+
 // methodLink is how comments name a method.
 func (e *emitter) methodLink(n *model.Entity, m *model.Method) string {
 	if e.isClient() {

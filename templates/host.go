@@ -95,14 +95,6 @@ func (e *emitter) clientFields(n *model.Entity) []hostField {
 	}
 }
 
-// methodOf prints the method as a function of the entity.
-func (e *emitter) methodOf(n *model.Entity, m *model.Method) *jen.Statement {
-	if e.isClient() {
-		return jen.Id(n.API()).Dot(m.Name)
-	}
-	return jen.Parens(jen.Op("*").Id(n.Name)).Dot(m.Name)
-}
-
 // ownFields are the fields that the entity's own package knows: how it is made,
 // and its state.
 func ownFields(n *model.Entity) []hostField {
@@ -164,14 +156,6 @@ func (e *emitter) kind(n *model.Entity) {
 	if n.Hash != nil {
 		e.hash(n)
 	}
-}
-
-// hostPath is the path of the package that hosts the entities.
-func (e *emitter) hostPath() string {
-	if e.isClient() {
-		return e.pkg.Owner
-	}
-	return e.pkg.Path
 }
 
 func sortedMethods(n *model.Entity) []*model.Method {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/dave/jennifer/jen"
+
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
@@ -75,6 +77,21 @@ func (e *emitter) messageLocals(m *model.Method) *locals {
 	l.err = l.keep(m.Error, "err")
 	return l
 }
+
+// messageParams prints the parameters of a generated method.
+func (l *locals) messageParams(m *model.Method) []jen.Code {
+	params := typed(m.Params, l.params)
+	if m.Variadic {
+		params[len(params)-1].variadic = true
+	}
+	return list(append([]parameter{coded(l.ctx, contextType())}, params...))
+}
+
+// values prints the results by name.
+func (l *locals) values() []jen.Code { return ids(l.results) }
+
+// withErr prints the results and the error by name.
+func (l *locals) withErr() []jen.Code { return append(l.values(), jen.Id(l.err)) }
 
 // invent makes up a parameter's name from its type.
 func invent(t *model.Type, otherwise string) string {

@@ -43,7 +43,7 @@ func Example() {
 	defer node.Close()
 
 	stock := shop.NewStockClient(node)
-	if _, err := stock.Ref("tea").Restock(ctx, 4); err != nil {
+	if err := stock.Ref("tea").Restock(ctx, 4); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(reserve(ctx, stock.Ref("tea")))

@@ -26,7 +26,7 @@ func TestOrderMoves(t *testing.T) {
 	}
 	first, second := start("first"), start("second")
 
-	if _, err := shop.NewStockClient(first).Ref("tea").Restock(t.Context(), 1); err != nil {
+	if err := shop.NewStockClient(first).Ref("tea").Restock(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
 	if err := first.Shutdown(t.Context()); err != nil {

@@ -43,9 +43,9 @@ func (s *Stock) OnActivate(ctx context.Context, why shard.Activation) (err error
 }
 
 // Restock adds n pieces.
-func (s *Stock) Restock(_ context.Context, n int64) (left int64, err error) {
+func (s *Stock) Restock(_ context.Context, n int64) error {
 	s.Left += n
-	return s.Left, nil
+	return nil
 }
 
 // Reserve takes n pieces.

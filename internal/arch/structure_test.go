@@ -163,7 +163,7 @@ var debts = map[string]debt{
 	"internal/e2e/load":      {15, 5},
 	"internal/gen/contract":  {15, 25},
 	"internal/gen/load":      {22, 82},
-	"internal/gen/model":     {15, 41},
+	"internal/gen/model":     {15, 40},
 	"internal/sim":           {15, 58},
 	"internal/sim/chaos":     {15, 29},
 	"internal/sim/singleton": {15, 12},

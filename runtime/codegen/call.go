@@ -22,25 +22,16 @@ type Port interface {
 	Begin(ctx context.Context, r *Ref, method string) (Turn, error)
 	// Check returns why a call cannot be sent, before anything is encoded for it.
 	Check(ctx context.Context, r *Ref, method string) error
-	// Do sends the call's arguments and waits for the encoded results. The arguments
-	// are its own from then on.
-	Do(c Call) ([]byte, error)
-	// Send sends the arguments of a call without an answer, if it can be sent. They are
-	// its own from then on.
-	Send(c Call) error
+	// Do sends arguments, in a buffer of NewArgs, and waits for the encoded results.
+	// The buffer is its own from then on.
+	Do(ctx context.Context, r *Ref, method string, args []byte) ([]byte, error)
+	// Send is Do for a call without an answer. It returns why the call cannot be sent.
+	Send(ctx context.Context, r *Ref, method string, args []byte) error
 	// Failed returns the caller's error of a call whose arguments do not encode or, if
 	// it ran, whose results do not decode.
 	Failed(r *Ref, method string, ran bool, err error) error
 	// Locate resolves an id to its hash and shard.
 	Locate(id string) (hash uint64, shard uint32, err error)
-}
-
-// A Call is one call that goes encoded.
-type Call struct {
-	Context context.Context
-	Args    []byte // encoded arguments, in a buffer of NewArgs
-	Ref     *Ref
-	Method  string
 }
 
 // A Ref is one entity as its callers hold it: cheap to make and to keep, and safe for
@@ -136,7 +127,7 @@ func (r *Ref) do(ctx context.Context, method string, args []byte, err error) ([]
 		Recycle(args)
 		return nil, err
 	}
-	return r.Port.Do(Call{Context: ctx, Args: args, Ref: r, Method: method})
+	return r.Port.Do(ctx, r, method, args)
 }
 
 // Tell sends a call without an answer. The arguments, in a buffer of NewArgs, are the
@@ -145,7 +136,7 @@ func (r *Ref) Tell(ctx context.Context, method string, args []byte) error {
 	if r == nil {
 		return errZeroRef
 	}
-	return r.Port.Send(Call{Context: ctx, Args: args, Ref: r, Method: method})
+	return r.Port.Send(ctx, r, method, args)
 }
 
 // NotEncoded returns the caller's error of a call whose arguments do not encode.

@@ -202,7 +202,7 @@ func CallRaw(ctx context.Context, p Port, k Kind, r Raw) ([]byte, error) {
 		return nil, ref.NotEncoded(r.Method, err)
 	}
 	if !asJSON {
-		return p.Do(Call{Context: ctx, Args: args, Ref: ref, Method: r.Method})
+		return p.Do(ctx, ref, r.Method, args)
 	}
 	results := ref.Ask(ctx, r.Method, args, nil)
 	if results.err != nil {

@@ -16,12 +16,12 @@ func TestLower(t *testing.T) {
 // taken.
 func TestDeclaresAllNames(t *testing.T) {
 	e := &Entity{
-		Name: "A", Hash: &Hash{}, ID: ID{Field: "ID"}, Hooks: Hooks{Activate: true, Passivate: true},
+		Name: "A", JSON: true, Hash: &Hash{}, ID: ID{Field: "ID"}, Hooks: Hooks{Activate: true, Passivate: true},
 		State:   []Field{{}},
-		Methods: []*Method{{Name: "Do", Params: []Param{{}}, Results: []Param{{}}}, {Name: "Ping"}},
+		Methods: []*Method{{Name: "Do", Params: []Param{{Type: &Type{}}, {Type: &Type{}}}, Results: []Param{{}}}, {Name: "Ping"}},
 	}
 	want := []string{
-		"AAPI", "AClient", "NewAClient", "ARef", "ATell", "AExtractor", "aKind", "aJSON", "hashA", "dispatchADo", "appendADoArgs", "decodeADoArgs", "jsonADoArgs", "appendADoReply", "decodeADoReply", "jsonADoReply", "dispatchAPing",
+		"AAPI", "AClient", "NewAClient", "ARef", "ATell", "AExtractor", "aKind", "aJSON", "hashA", "dispatchADo", "appendADoArgs", "decodeADoReply", "jsonADoArgs", "jsonADoReply",
 		"HostA", "setAID", "appendAState", "decodeAState", "knownAState", "activateA", "passivateA",
 	}
 	got := e.Declares()

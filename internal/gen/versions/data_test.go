@@ -59,9 +59,16 @@ func (w *wire) Begin(context.Context, *codegen.Ref, string) (codegen.Turn, error
 
 func (w *wire) Check(context.Context, *codegen.Ref, string) error { return nil }
 
-func (w *wire) Do(c codegen.Call) ([]byte, error) { w.args = c.Args; return w.reply, nil }
+func (w *wire) Do(_ context.Context, _ *codegen.Ref, _ string, args []byte) ([]byte, error) {
+	w.args = args
+	return w.reply, nil
+}
 
-func (w *wire) Send(c codegen.Call) error                              { w.args = c.Args; return nil }
+func (w *wire) Send(_ context.Context, _ *codegen.Ref, _ string, args []byte) error {
+	w.args = args
+	return nil
+}
+
 func (*wire) Failed(_ *codegen.Ref, _ string, _ bool, err error) error { return err }
 
 func (w *wire) Locate(string) (uint64, uint32, error) { return 0, 0, nil }

@@ -51,8 +51,14 @@ func (p *local) Begin(ctx context.Context, r *codegen.Ref, _ string) (codegen.Tu
 func (p *local) Check(context.Context, *codegen.Ref, string) error {
 	panic("not sent")
 }
-func (p *local) Do(codegen.Call) ([]byte, error) { panic("went over the wire") }
-func (p *local) Send(codegen.Call) error         { panic("went over the wire") }
+
+func (p *local) Do(context.Context, *codegen.Ref, string, []byte) ([]byte, error) {
+	panic("went over the wire")
+}
+
+func (p *local) Send(context.Context, *codegen.Ref, string, []byte) error {
+	panic("went over the wire")
+}
 
 func (*local) Failed(_ *codegen.Ref, _ string, _ bool, err error) error { return err }
 
@@ -75,17 +81,19 @@ func (p *remote) Begin(_ context.Context, r *codegen.Ref, _ string) (codegen.Tur
 
 func (p *remote) Check(_ context.Context, r *codegen.Ref, _ string) error { return r.Err() }
 
-func (p *remote) Do(c codegen.Call) ([]byte, error) { return p.dispatch(c, []byte{}) }
+func (p *remote) Do(ctx context.Context, _ *codegen.Ref, method string, args []byte) ([]byte, error) {
+	return p.dispatch(ctx, method, args, []byte{})
+}
 
-func (p *remote) dispatch(c codegen.Call, out []byte) ([]byte, error) {
-	p.args = c.Args
-	reply, err := methods[c.Method](c.Context, p.zoo, c.Args, out)
+func (p *remote) dispatch(ctx context.Context, method string, args, out []byte) ([]byte, error) {
+	p.args = args
+	reply, err := methods[method](ctx, p.zoo, args, out)
 	clear(p.args) // who decoded them must not have kept them
 	return reply, err
 }
 
-func (p *remote) Send(c codegen.Call) error {
-	reply, err := p.dispatch(c, nil)
+func (p *remote) Send(ctx context.Context, _ *codegen.Ref, method string, args []byte) error {
+	reply, err := p.dispatch(ctx, method, args, nil)
 	if reply != nil {
 		return errors.New("results that nobody wants were encoded")
 	}
@@ -103,7 +111,7 @@ type capture struct {
 
 func (p *capture) ShardPort(codegen.Kind) codegen.Port { return p }
 
-func (p *capture) Do(c codegen.Call) ([]byte, error) {
-	p.args = c.Args
+func (p *capture) Do(_ context.Context, _ *codegen.Ref, _ string, args []byte) ([]byte, error) {
+	p.args = args
 	return nil, nil
 }

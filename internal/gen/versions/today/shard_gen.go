@@ -438,83 +438,57 @@ type ParcelRef struct {
 // Set replaces what is around it.
 func (r ParcelRef) Set(ctx context.Context, w Wrapping, more ...Wrapping) (err error) {
 	turn, err := r.ref.Begin(ctx, "Set")
-	if err != nil {
-		return err
-	}
 	if e, ok := turn.Entity.(*Parcel); ok {
 		defer turn.End("Set", &err)
 		if w, err = cloneWrapping(w); err != nil {
-			return &codegen.ArgumentsError{Err: &codegen.EncodeError{What: "arguments of Parcel.Set", Err: err}}
+			return codegen.BadArguments(err)
 		}
 		if more, err = cloneWrappingSlice(more); err != nil {
-			return &codegen.ArgumentsError{Err: &codegen.EncodeError{What: "arguments of Parcel.Set", Err: err}}
+			return codegen.BadArguments(err)
 		}
 		return e.Set(turn.Context, w, more...)
 	}
-	call := r.ref.Call(ctx, "Set")
-	if call.Args, err = appendParcelSetArgs(call.Args, w, more); err != nil {
-		return r.ref.NotEncoded("Set", err)
+	args, bad := appendParcelSetArgs(codegen.NewArgs(), w, more)
+	if bad != nil {
+		return r.ref.NotEncoded("Set", bad)
 	}
-	_, err = call.Do()
-	return err
+	return r.ref.Run(ctx, "Set", args, err)
 }
 
 // Get returns what is around it.
 func (r ParcelRef) Get(ctx context.Context) (result int, result2 Wrapping, result3 []Wrapping, err error) {
 	turn, err := r.ref.Begin(ctx, "Get")
-	if err != nil {
-		return result, result2, result3, err
-	}
 	if e, ok := turn.Entity.(*Parcel); ok {
 		defer turn.End("Get", &err)
 		if result, result2, result3, err = e.Get(turn.Context); err != nil {
 			return 0, nil, nil, err
 		}
 		if result2, err = cloneWrapping(result2); err != nil {
-			return 0, nil, nil, &codegen.ResultsError{Err: &codegen.EncodeError{What: "results of Parcel.Get", Err: err}}
+			return 0, nil, nil, codegen.BadResults(err)
 		}
 		if result3, err = cloneWrappingSlice(result3); err != nil {
-			return 0, nil, nil, &codegen.ResultsError{Err: &codegen.EncodeError{What: "results of Parcel.Get", Err: err}}
+			return 0, nil, nil, codegen.BadResults(err)
 		}
 		return result, result2, result3, nil
 	}
-	call := r.ref.Call(ctx, "Get")
-	reply, err := call.Do()
-	if err != nil {
-		return result, result2, result3, err
-	}
-	if result, result2, result3, err = decodeParcelGetReply(reply); err != nil {
-		return result, result2, result3, r.ref.NotDecoded("Get", err)
-	}
-	return result, result2, result3, nil
+	return decodeParcelGetReply(r.ref.Ask(ctx, "Get", nil, err))
 }
 
 // ParcelTell is one Parcel, told without waiting for an answer. It comes from
 // [ParcelClient.Tell] and is safe for concurrent use. Its methods return only
-// what kept the call from being sent.
+// what kept the call from being sent. Methods with results have none of their
+// own here: tell=all in the directive adds them.
 type ParcelTell struct {
 	ref *codegen.Ref
 }
 
 // Set is [ParcelAPI.Set] without an answer.
 func (t ParcelTell) Set(ctx context.Context, w Wrapping, more ...Wrapping) error {
-	call, err := t.ref.BeginTell(ctx, "Set")
-	if err != nil {
-		return err
+	args, bad := appendParcelSetArgs(codegen.NewArgs(), w, more)
+	if bad != nil {
+		return t.ref.NotEncoded("Set", bad)
 	}
-	if call.Args, err = appendParcelSetArgs(call.Args, w, more); err != nil {
-		return t.ref.NotEncoded("Set", err)
-	}
-	return call.Send()
-}
-
-// Get is [ParcelAPI.Get] without an answer.
-func (t ParcelTell) Get(ctx context.Context) error {
-	call, err := t.ref.BeginTell(ctx, "Get")
-	if err != nil {
-		return err
-	}
-	return call.Send()
+	return t.ref.Tell(ctx, "Set", args)
 }
 
 // ParcelExtractor tells which entity and which shard an id stands for. Its zero
@@ -553,53 +527,22 @@ func HostParcel(n *shard.Node, factory func() *Parcel, opts ...shard.HostOption)
 // parcelKind describes Parcel: what every member of a cluster must agree on.
 func parcelKind() codegen.Kind {
 	return codegen.Kind{
-		ABI:      4,
 		Name:     "parcel",
 		Package:  "github.com/shardgen/shardgen/internal/gen/versions/today",
 		Shards:   2,
 		HashName: "xxh64",
 		Methods:  []string{"Get", "Set"},
-		JSON:     parcelJSON,
 		Errors:   ShardErrors,
 		Stateful: true,
 	}
 }
 
-// dispatchParcelSet runs [Parcel.Set] on encoded arguments.
+// The functions dispatchParcel… run methods of Parcel on encoded arguments.
+
 func dispatchParcelSet(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
-	w, more, err := decodeParcelSetArgs(args)
-	if err != nil {
-		return out, &codegen.ArgumentsError{Err: err}
-	}
-	return out, entity.(*Parcel).Set(ctx, w, more...)
-}
-
-// dispatchParcelGet runs [Parcel.Get] on encoded arguments.
-func dispatchParcelGet(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
-	result, result2, result3, err := entity.(*Parcel).Get(ctx)
-	if err != nil || out == nil {
-		return out, err
-	}
-	if out, err = appendParcelGetReply(out, result, result2, result3); err != nil {
-		return out, &codegen.ResultsError{Err: err}
-	}
-	return out, nil
-}
-
-// appendParcelSetArgs encodes the arguments of Parcel.Set.
-func appendParcelSetArgs(b []byte, w Wrapping, more []Wrapping) (_ []byte, err error) {
-	if b, err = appendWrapping(b, 1, w); err != nil {
-		return b, &codegen.EncodeError{What: "arguments of Parcel.Set", Err: err}
-	}
-	if b, err = appendWrappingSlice(b, 2, more); err != nil {
-		return b, &codegen.EncodeError{What: "arguments of Parcel.Set", Err: err}
-	}
-	return b, nil
-}
-
-// decodeParcelSetArgs decodes the arguments of Parcel.Set.
-func decodeParcelSetArgs(b []byte) (w Wrapping, more []Wrapping, err error) {
-	d := codegen.NewDecoder(b)
+	var w Wrapping
+	var more []Wrapping
+	d := codegen.NewDecoder(args)
 	for d.Next() {
 		switch d.Field() {
 		case 1:
@@ -608,24 +551,33 @@ func decodeParcelSetArgs(b []byte) (w Wrapping, more []Wrapping, err error) {
 			readWrappingSlice(&d, &more)
 		}
 	}
-	return w, more, d.Err("arguments of Parcel.Set")
+	if err := d.Arguments(); err != nil {
+		return out, err
+	}
+	return out, entity.(*Parcel).Set(ctx, w, more...)
 }
 
-// appendParcelGetReply encodes the results of Parcel.Get.
-func appendParcelGetReply(b []byte, result int, result2 Wrapping, result3 []Wrapping) (_ []byte, err error) {
-	b = codegen.AppendInt(b, 1, result)
-	if b, err = appendWrapping(b, 2, result2); err != nil {
-		return b, &codegen.EncodeError{What: "results of Parcel.Get", Err: err}
+func dispatchParcelGet(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
+	result, result2, result3, err := entity.(*Parcel).Get(ctx)
+	if err != nil || out == nil {
+		return out, err
 	}
-	if b, err = appendWrappingSlice(b, 3, result3); err != nil {
-		return b, &codegen.EncodeError{What: "results of Parcel.Get", Err: err}
+	out = codegen.AppendInt(out, 1, result)
+	if out, err = appendWrapping(out, 2, result2); err != nil {
+		return out, codegen.BadResults(err)
 	}
-	return b, nil
+	out, err = appendWrappingSlice(out, 3, result3)
+	return out, codegen.BadResults(err)
 }
 
-// decodeParcelGetReply decodes the results of Parcel.Get.
-func decodeParcelGetReply(b []byte) (result int, result2 Wrapping, result3 []Wrapping, err error) {
-	d := codegen.NewDecoder(b)
+func appendParcelSetArgs(b []byte, w Wrapping, more []Wrapping) (_ []byte, err error) {
+	if b, err = appendWrapping(b, 1, w); err != nil {
+		return b, err
+	}
+	return appendWrappingSlice(b, 2, more)
+}
+
+func decodeParcelGetReply(d codegen.Decoder) (result int, result2 Wrapping, result3 []Wrapping, err error) {
 	for d.Next() {
 		switch d.Field() {
 		case 1:
@@ -636,43 +588,7 @@ func decodeParcelGetReply(b []byte) (result int, result2 Wrapping, result3 []Wra
 			readWrappingSlice(&d, &result3)
 		}
 	}
-	return result, result2, result3, d.Err("results of Parcel.Get")
-}
-
-// CallRaw makes a call whose arguments are JSON or protobuf already, and
-// returns the results in the same form.
-func (c *ParcelClient) CallRaw(ctx context.Context, raw shard.Raw) ([]byte, error) {
-	return codegen.CallRaw(ctx, c.port, parcelKind(), raw)
-}
-
-// parcelJSON returns what turns a message of Parcel from JSON and into it.
-func parcelJSON(method string) codegen.JSONMethod {
-	switch method {
-	case "Get":
-		return codegen.JSONMethod{Reply: jsonParcelGetReply}
-	case "Set":
-		return codegen.JSONMethod{Args: jsonParcelSetArgs}
-	}
-	return codegen.JSONMethod{}
-}
-
-// jsonParcelSetArgs encodes the arguments of Parcel.Set, which come as JSON.
-func jsonParcelSetArgs(b, text []byte) ([]byte, error) {
-	var w Wrapping
-	var more []Wrapping
-	if err := codegen.ReadJSON(text, "arguments of Parcel.Set", codegen.JSONField{Name: "w", Value: codegen.JSONOneof(&w, shardOneofs())}, codegen.JSONField{Name: "more", Value: codegen.JSONOneof(&more, shardOneofs())}); err != nil {
-		return nil, err
-	}
-	return appendParcelSetArgs(b, w, more)
-}
-
-// jsonParcelGetReply writes the results of Parcel.Get as JSON.
-func jsonParcelGetReply(reply []byte) ([]byte, error) {
-	result, result2, result3, err := decodeParcelGetReply(reply)
-	if err != nil {
-		return nil, err
-	}
-	return codegen.WriteJSON("results of Parcel.Get", codegen.JSONField{Name: "result1", Value: &result}, codegen.JSONField{Name: "result2", Value: codegen.JSONOneof(&result2, shardOneofs())}, codegen.JSONField{Name: "result3", Value: codegen.JSONOneof(&result3, shardOneofs())})
+	return result, result2, result3, d.Results()
 }
 
 // appendParcelState encodes the fields tagged state. It fails with a
@@ -1584,16 +1500,6 @@ func readInt64Pointer(d *codegen.Decoder, v **int64) {
 		*v = new(int64)
 	}
 	codegen.ReadInt(d, *v)
-}
-
-// shardOneofs returns the interfaces that have cases, for JSON.
-func shardOneofs() map[any]map[string]any {
-	return map[any]map[string]any{
-		(*Wrapping)(nil): {
-			"Paper":  *new(Paper),
-			"Ribbon": *new(*Ribbon),
-		},
-	}
 }
 
 // All fields are known here: one more does not compile until it is generated
