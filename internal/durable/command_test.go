@@ -16,6 +16,7 @@ func TestPaths(t *testing.T) {
 		{"", "a", "add"},
 		{"", "a", "add"},
 		{"parent-of-16-byt", "a", "add"},
+		{"another-16-bytes", "a", "add"},
 		{"", "parent-of-16-byta", "add"},
 		{"", "", "aadd"},
 	}
@@ -27,8 +28,8 @@ func TestPaths(t *testing.T) {
 		}
 		return all
 	}
-	first := run([]int{0, 1, 2, 3, 4, 5, 6, 7, 8})
-	again := run([]int{8, 7, 0, 6, 4, 3, 5, 2, 1}) // goroutines may be in another order
+	first := run([]int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9})
+	again := run([]int{9, 8, 7, 0, 6, 4, 3, 5, 2, 1}) // goroutines may be in another order
 	seen := map[Path]int{}
 	for i, p := range first {
 		if other, twice := seen[p]; twice {

@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"errors"
 	"time"
 
 	"github.com/shardgen/shardgen/store"
@@ -48,6 +49,27 @@ const (
 	Gone     // ErrGone
 	TooLarge // ErrTooLarge
 )
+
+// OutcomeOf returns what an error of the store says of a request. One that is none of the
+// store's leaves a write uncertain.
+func OutcomeOf(op Op, err error) Outcome {
+	read := op == OpHead || op == OpRead || op == OpGet
+	switch {
+	case err == nil:
+		return OK
+	case errors.Is(err, store.ErrConflict):
+		return Conflict
+	case errors.Is(err, store.ErrGone):
+		return Gone
+	case errors.Is(err, store.ErrTooLarge):
+		return TooLarge
+	case errors.Is(err, store.ErrUncertain) && !read:
+		return Uncertain
+	case read, errors.Is(err, store.ErrBusy), errors.Is(err, store.ErrUnavailable) && op != OpPut:
+		return NotApplied
+	}
+	return Uncertain
+}
 
 // A Response answers a request.
 type Response struct {

@@ -1,5 +1,5 @@
 // Package durable runs the core of durable shards, internal/durable, over a faulty
-// store in virtual time: several homes that drive it, a coordinator that may be
+// store in virtual time, its own or that of package store/memory: several homes that drive it, a coordinator that may be
 // wrong, callers that send a command again until it is answered, and faults:
 // crashes, pauses, partitions, moves that are cancelled, term records that are
 // lost, a store that is slow, unavailable, restarted, that loses answers and reads

@@ -171,9 +171,8 @@ func (j *judge) head(shard int, h store.Head) error {
 
 // put judges changes of records that the store is about to apply.
 func (j *judge) put(incarnation uint64, shard int, changes []store.Change) error {
-	k := j.server.shards[shard]
 	h := &wire.DurableHead{}
-	if err := decode(k.headAt(j.server.revision).Value, h); err != nil {
+	if err := decode(j.server.head(shard).Value, h); err != nil {
 		return err
 	}
 	if h.GetIncarnation() != incarnation {
@@ -203,13 +202,10 @@ func (j *judge) put(incarnation uint64, shard int, changes []store.Change) error
 
 // recoverable is invariant 2.
 func (j *judge) recoverable(shard int) error {
-	t, k := j.shards[shard], j.server.shards[shard]
-	if len(k.head) == 0 {
-		return nil
-	}
-	since := k.head[len(k.head)-1].Since
-	if since > 0 && (len(k.log) == 0 || k.log[0].Position > since) {
-		return fmt.Errorf("invariant 2: the log begins at %d, the head needs it from %d", k.log[0].Position, since)
+	t := j.shards[shard]
+	since := j.server.head(shard).Since
+	if since > 0 && !j.server.whole(shard, since) {
+		return fmt.Errorf("invariant 2: the log begins after %d, from where the head needs it", since)
 	}
 	for _, id := range slices.Sorted(maps.Keys(t.entities)) {
 		all := t.entities[id]
@@ -218,7 +214,7 @@ func (j *judge) recoverable(shard int) error {
 			continue
 		}
 		r := &wire.DurableRecord{}
-		rec := k.recordAt("e"+id, j.server.revision)
+		rec := j.server.record(shard, "e"+id)
 		if rec.Revision == store.None && last.ended {
 			continue
 		}

@@ -184,6 +184,7 @@ func TestFloor(t *testing.T) {
 	b := d.seat(0, 3).open()
 	b.apply("a", number(3, 3), "3") // 1 and 2 are finished
 	b.run()
+	b.commit("b", "another caller's is the last in the log")
 	b.core.Checkpoint(d.w.clock())
 	b.run()
 	for _, s := range []*seat{b, d.seat(0, 4)} {

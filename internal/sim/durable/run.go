@@ -22,6 +22,7 @@ type plan struct {
 	lost, late                       float64
 	trouble                          trouble
 	limits                           durable.Limits
+	memory                           bool // the store is that of package memory
 	closed                           bool // accounts change by what callers ask of them only
 	without                          without
 }
@@ -36,7 +37,7 @@ func newPlan(r *rand.Rand) plan {
 		faults: 4 + r.IntN(10), pause: time.Duration(300+r.IntN(2500)) * time.Millisecond,
 		think: time.Duration(1+r.IntN(60)) * time.Millisecond, rest: time.Duration(1+r.IntN(400)) * time.Millisecond,
 		checkpoints: pick(0, 0.05, 0.5), panics: pick(0, 0.05), padding: 1 + int(pick(0, 20, 200)),
-		lost: pick(0, 0.02, 0.1), late: pick(0, 0.02),
+		memory: r.IntN(2) == 0, lost: pick(0, 0.02, 0.1), late: pick(0, 0.02),
 		trouble: trouble{late: pick(0, 0.01, 0.05), loses: pick(0, 0.01, 0.1), busy: pick(0, 0.05), stale: pick(0, 0.1, 0.5)},
 		limits: durable.Limits{
 			AppendBytes: 400 + r.IntN(4000), TailCommits: 10 + r.IntN(100), TailBytes: 4000 + r.IntN(20_000),
@@ -144,6 +145,9 @@ func newRun(p plan, random *rand.Rand, trace func(string)) *run {
 	w := &world{random: random, say: trace}
 	r := &run{plan: p, w: w, server: newServer(w, p.shards)}
 	r.judge = newJudge(r.server)
+	if p.memory {
+		r.server.memory = newShelf(r.server)
+	}
 	r.server.trouble = p.trouble
 	r.coordinator = newCoordinator(r)
 	w.trace("%+v", p)

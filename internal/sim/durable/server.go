@@ -15,6 +15,7 @@ type server struct {
 	position store.Position // the last, of all logs
 	revision store.Revision // the last, of all heads and records
 	shards   map[int]*kept
+	memory   *shelf // instead of shards: the store of package memory; nil: not
 	trouble  trouble
 	downTill time.Duration
 	run      uint64 // counts its restarts: what was under way is lost
@@ -98,8 +99,11 @@ func (s *server) serve(from *home, shard int, r durable.Request) (a durable.Resp
 	if s.w.now < s.downTill || s.w.chance(s.trouble.busy) {
 		return durable.Response{Outcome: durable.NotApplied}, nil
 	}
-	k := s.shards[shard]
 	defer func() { s.w.trace("%s/%d %s = %d", from.name, shard, show(r), a.Outcome) }()
+	if s.memory != nil {
+		return s.memory.serve(from, shard, r)
+	}
+	k := s.shards[shard]
 	switch r.Op {
 	case durable.OpHead:
 		return durable.Response{Head: k.headAt(s.moment(store.None))}, nil
@@ -166,6 +170,31 @@ func (s *server) put(from *home, shard int, r durable.Request) (durable.Response
 		a.Outcome = durable.Uncertain
 	}
 	return a, s.judge.recoverable(shard)
+}
+
+// head is the shard's, as it is.
+func (s *server) head(shard int) store.Head {
+	if s.memory != nil {
+		return s.memory.head(shard)
+	}
+	return s.shards[shard].headAt(s.revision)
+}
+
+// record is what a shard has under a key, as it is.
+func (s *server) record(shard int, id string) store.Record {
+	if s.memory != nil {
+		return s.memory.record(shard, id)
+	}
+	return s.shards[shard].recordAt(id, s.revision)
+}
+
+// whole reports whether the log of a shard is there from a position on.
+func (s *server) whole(shard int, since store.Position) bool {
+	if s.memory != nil {
+		return s.memory.whole(shard, since)
+	}
+	log := s.shards[shard].log
+	return len(log) > 0 && log[0].Position <= since
 }
 
 // moment is the revision that a read sees.
