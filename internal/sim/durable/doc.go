@@ -1,9 +1,10 @@
-// Package durable runs the core of durable shards, internal/durable, over a faulty
-// store in virtual time, its own or that of package store/memory: several homes that drive it, a coordinator that may be
-// wrong, callers that send a command again until it is answered, and faults:
-// crashes, pauses, partitions, moves that are cancelled, term records that are
-// lost, a store that is slow, unavailable, restarted, that loses answers and reads
-// what is stale. One seed is one run.
+// Package durable runs the core of durable shards, internal/durable, in virtual
+// time over a faulty store: one of its own, or that of package store/memory.
+// Several homes drive the core. A coordinator places the shards and may be wrong.
+// Callers send a command again until it is answered. The faults are crashes,
+// pauses, partitions, moves that are cancelled, lost term records, and a store
+// that is slow, unavailable or restarted, loses answers, and reads what is stale.
+// One seed is one run.
 //
 // A judge sees everything that the store applies and everything that leaves a
 // home. It has its own reading of the log, and tests after every step:
