@@ -91,7 +91,7 @@ var commands = []command{
 	},
 	{
 		name: "down", node: true, timeout: 10 * time.Second, run: down,
-		about: "Declares a member dead. Its shards are given to others: make sure that its process has\nstopped. A member that is up and reachable is refused.",
+		about: "Declares a member dead. Its shards are then given to other members: make sure that its process\nhas stopped. A member that is up and reachable is refused.",
 		flags: func(f *flag.FlagSet, o *options) {
 			f.BoolVar(&o.force, "force", false, "down it although it is up and reachable: its process has certainly stopped")
 		},
