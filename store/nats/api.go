@@ -19,9 +19,7 @@ type api struct{ *conn }
 // leaders, who do not answer or have not heard the question.
 func (c *api) inquire(ctx context.Context, subject string, in, v any) error {
 	return c.again(ctx, func(ctx context.Context) (bool, error) {
-		short, cancel := context.WithTimeout(ctx, attempt)
-		defer cancel()
-		err := c.call(short, subject, in, v)
+		err := c.call(ctx, subject, in, v)
 		var refused *apiError
 		final := errors.As(err, &refused) && refused.ErrCode != codeUnavailable
 		return err == nil || final, err
@@ -69,14 +67,24 @@ func (c *api) why(ctx context.Context, stream string) error {
 	return fmt.Errorf("%w: stream %s: %w", store.ErrUnavailable, stream, errNoLeader)
 }
 
+// firstAttempt is how long the first attempt of a read may take, of one replica that
+// may have stopped; each later one may take twice as long as the one before.
+const firstAttempt = 500 * time.Millisecond
+
 // again calls f until it is done, with pauses: a replica that lags, or that does not
-// answer, need not be the next one. Before ctx or the time for one call ends it gives
+// answer, need not be the next one. When ctx or the time for one call ends it gives
 // up with what f said last.
 func (c *api) again(ctx context.Context, f func(context.Context) (done bool, err error)) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
+	within := firstAttempt
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
-		done, err := f(ctx)
+		attempt, end := context.WithTimeout(ctx, within)
+		done, err := f(attempt)
+		if attempt.Err() != nil {
+			within *= 2
+		}
+		end()
 		var final settled
 		if done || errors.As(err, &final) {
 			return err

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/natsproc"
 	"github.com/shardgen/shardgen/store"
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
@@ -114,5 +115,63 @@ func TestServersKilled(t *testing.T) {
 	}
 	if next != count {
 		t.Errorf("%d appends are there, %d were acknowledged", next, count)
+	}
+}
+
+// A stream may have more heads than the server tells at once.
+func TestTrimBesideManyHeads(t *testing.T) {
+	s := natsproc.Start(t, "-js", "-sd", t.TempDir())
+	c := open(t, s.URL(), natsstore.Config{Partitions: 1}).Shards()
+	last, err := c.Append(t.Context(), store.Shard{Type: "Account", Number: 1150}, store.Start, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 1200 {
+		h := store.Head{Since: last}
+		if _, err := c.SetHead(t.Context(), store.Shard{Type: "Account", Number: i}, h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, err := c.Append(t.Context(), shard, store.Start, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, err := c.Append(t.Context(), shard, first, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := c.Head(t.Context(), shard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Since = end
+	if h.Revision, err = c.SetHead(t.Context(), shard, h); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Trim(t.Context(), shard, h); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Read(t.Context(), shard, first, end); err != nil {
+		t.Errorf("what lies above another's since: %v", err)
+	}
+	if _, err := c.Read(t.Context(), store.Shard{Type: "Account", Number: 1150}, last, last); err != nil {
+		t.Errorf("the other's since: %v", err)
+	}
+	for i := range 1200 { // all move on
+		sh := store.Shard{Type: "Account", Number: i}
+		other, err := c.Head(t.Context(), sh)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other.Since = end
+		if _, err := c.SetHead(t.Context(), sh, other); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Trim(t.Context(), shard, h); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Read(t.Context(), shard, first, end); !errors.Is(err, store.ErrGone) {
+		t.Errorf("what no head needs: %v, want %v", err, store.ErrGone)
 	}
 }

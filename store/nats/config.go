@@ -25,7 +25,8 @@ type Config struct {
 	// bounds the call. Default 5s, minimum 100ms.
 	Timeout time.Duration
 	// ConnectOptions go to nats.go: TLS, credentials, a name. What the store relies
-	// on cannot be changed: no buffering while disconnected.
+	// on cannot be changed: no buffering while disconnected, reconnects for ever, and
+	// its own handlers for errors and disconnects.
 	ConnectOptions []nats.Option
 }
 

@@ -60,7 +60,11 @@ func connect(url string, cfg Config) (*conn, error) {
 		return nil, err
 	}
 	c.nc, c.inbox = nc, nc.NewInbox()+"."
-	if _, err := nc.Subscribe(c.inbox+"*", c.receive); err != nil {
+	sub, err := nc.Subscribe(c.inbox+"*", c.receive)
+	if err == nil { // the requests under way bound what comes
+		err = sub.SetPendingLimits(-1, -1)
+	}
+	if err != nil {
 		nc.Close()
 		return nil, err
 	}
@@ -170,7 +174,7 @@ func (c *conn) await(ctx context.Context, r *request, token uint64, lost error) 
 		return nil, fmt.Errorf("%w: %w", lost, ctx.Err())
 	case <-timer.C:
 		c.forget(token)
-		return nil, fmt.Errorf("%w: no answer from JetStream within %v", lost, c.timeout)
+		return nil, fmt.Errorf("%w: no answer from JetStream within %v (is nats-server overloaded, or its disk full? see its log)", lost, c.timeout)
 	}
 	switch {
 	case errors.Is(r.err, errDenied):

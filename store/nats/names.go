@@ -124,6 +124,11 @@ func placeOf(name string, s store.Shard, partitions int) place {
 	}
 }
 
+// headOf is the subject of the head of a shard that lies in the same stream.
+func (p place) headOf(number int) string {
+	return strings.TrimSuffix(p.heads, "*") + strconv.Itoa(number)
+}
+
 const (
 	kindLog     = "log"
 	kindRecords = "rec"

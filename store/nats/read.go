@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -27,9 +26,6 @@ type getRequest struct {
 const (
 	pageBytes    = 4 << 20
 	pageMessages = 1000
-	// attempt bounds the wait for one replica: one that was stopped is asked until
-	// the servers know.
-	attempt = 500 * time.Millisecond
 )
 
 // A stored message.
@@ -59,12 +55,13 @@ type page struct {
 // A reader reads streams.
 type reader struct{ *api }
 
+// errTooMany: more subjects match than one answer has.
+var errTooMany = errors.New("too many results")
+
 // page asks the replicas; one answers, from its own copy, isolated from writes.
 func (c *reader) page(ctx context.Context, stream string, r getRequest) (page, error) {
 	data, _ := json.Marshal(r) // a plain struct
-	short, cancel := context.WithTimeout(ctx, attempt)
-	defer cancel()
-	got, err := c.ask(short, &nats.Msg{Subject: "$JS.API.DIRECT.GET." + stream, Data: data}, true, store.ErrUnavailable)
+	got, err := c.ask(ctx, &nats.Msg{Subject: "$JS.API.DIRECT.GET." + stream, Data: data}, true, store.ErrUnavailable)
 	if errors.Is(err, errNobody) {
 		return page{}, c.why(ctx, stream)
 	}
@@ -74,6 +71,8 @@ func (c *reader) page(ctx context.Context, stream string, r getRequest) (page, e
 	end := got[len(got)-1]
 	switch status := end.Header.Get("Status"); status {
 	case "204", "404":
+	case "413":
+		return page{}, settled{errTooMany}
 	default:
 		return page{}, fmt.Errorf("%w: stream %s: JetStream's direct get: %s %s", store.ErrUnavailable, stream, status, end.Header.Get("Description"))
 	}

@@ -2,6 +2,7 @@ package natsstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -71,9 +72,27 @@ func (s *shards) Trim(ctx context.Context, sh store.Shard, h store.Head) error {
 	if err != nil {
 		return fail(opTrim, sh.String(), err)
 	}
-	below := h.Since
+	below, err := s.lowest(ctx, at, h, at.heads)
+	if errors.Is(err, errTooMany) {
+		below, err = s.lowestOfMany(ctx, at, h)
+	}
+	if err != nil || below == store.Start {
+		return fail(opTrim, sh.String(), err)
+	}
+	var purged struct{}
+	err = s.call(ctx, "STREAM.PURGE."+at.logs, struct {
+		Seq uint64 `json:"seq"`
+	}{uint64(below)}, &purged)
+	if err != nil {
+		err = readError(err, at.logs) // a hint: it may be given again
+	}
+	return fail(opTrim, sh.String(), err)
+}
+
+// lowest is the lowest Since of h and the heads under subjects.
+func (s *shards) lowest(ctx context.Context, at place, h store.Head, subjects ...string) (below store.Position, err error) {
 	err = s.again(ctx, func(ctx context.Context) (bool, error) {
-		p, err := s.page(ctx, at.records, getRequest{MultiLast: []string{at.heads}})
+		p, err := s.page(ctx, at.records, getRequest{MultiLast: subjects})
 		if err != nil {
 			return false, err
 		}
@@ -86,17 +105,28 @@ func (s *shards) Trim(ctx context.Context, sh store.Shard, h store.Head) error {
 		}
 		return true, nil
 	})
-	if err != nil || below == store.Start {
-		return fail(opTrim, sh.String(), err)
+	return below, err
+}
+
+// headsAtOnce is how many heads one request names; the server answers 1,024.
+const headsAtOnce = 500
+
+// lowestOfMany is lowest of a stream with more heads than the server answers at once.
+func (s *shards) lowestOfMany(ctx context.Context, at place, h store.Head) (store.Position, error) {
+	for first := 0; first < store.MaxShards; first += headsAtOnce {
+		subjects := []string{at.head} // it is there, so that the answer says how far the replica is
+		for i := first; i < min(first+headsAtOnce, store.MaxShards); i++ {
+			if subject := at.headOf(i); subject != at.head {
+				subjects = append(subjects, subject)
+			}
+		}
+		below, err := s.lowest(ctx, at, h, subjects...)
+		if err != nil {
+			return store.Start, err
+		}
+		h.Since = min(h.Since, below)
 	}
-	var purged struct{}
-	err = s.call(ctx, "STREAM.PURGE."+at.logs, struct {
-		Seq uint64 `json:"seq"`
-	}{uint64(below)}, &purged)
-	if err != nil {
-		err = readError(err, at.logs) // a hint: it may be given again
-	}
-	return fail(opTrim, sh.String(), err)
+	return h.Since, nil
 }
 
 func (s *shards) behind(atLeast store.Revision) error {
