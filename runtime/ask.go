@@ -76,7 +76,7 @@ func (t *pendingTable) await(ctx context.Context, w *pendingCall, id uint64, lim
 		}
 		<-w.done // the answer came at the same time
 	}
-	t.flow.resumed()
+	t.coalescer.resumed()
 	return true
 }
 
@@ -104,7 +104,7 @@ func (p port) failed(c *outCall, w *pendingCall, id uint64, limit *deadline, ans
 		pl.pending.free(w, c.Ref.Hash)
 		switch res.code {
 		case wire.CodeMoved, wire.CodeDropped, wire.CodeStopped:
-			pl.ledger.add(callRetried)
+			pl.counters.add(callRetried)
 			if limit.sleep(retryPause(try)) {
 				return true, nil
 			}
@@ -116,9 +116,9 @@ func (p port) failed(c *outCall, w *pendingCall, id uint64, limit *deadline, ans
 		return false, p.resultError(c, res)
 	}
 	if !answered {
-		pl.pending.flow.gaveUp()
+		pl.pending.coalescer.gaveUp()
 	}
-	pl.ledger.add(callExpired)
+	pl.counters.add(callExpired)
 	err = context.DeadlineExceeded
 	if pl.closed() {
 		err = pl.errClosed()

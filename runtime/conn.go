@@ -200,7 +200,7 @@ func (c *Conn) sayFarewell(ctx context.Context) {
 	defer cancel()
 	said := make(chan struct{})
 	c.plane.wg.Go(func() {
-		c.plane.farewell(ctx)
+		c.plane.drain(ctx)
 		c.loop.post(func() {
 			c.send(c.gateway, &wire.Gateway{Bye: &wire.GatewayBye{}})
 			close(said)
@@ -296,7 +296,7 @@ func (c *Conn) message(m transport.Message) {
 	}
 	from, topic, body, err := wire.OpenControl(c.cfg.Cluster, m.Payload)
 	if err != nil {
-		c.plane.ledger.add(frameForeign)
+		c.plane.counters.add(frameForeign)
 		return
 	}
 	switch topic {
@@ -307,11 +307,11 @@ func (c *Conn) message(m transport.Message) {
 	case wire.ControlTopic_CONTROL_TOPIC_COORDINATOR:
 		msg, err := coordinator.Decode(body)
 		if err != nil {
-			c.plane.ledger.add(frameForeign)
+			c.plane.counters.add(frameForeign)
 			return
 		}
 		if from.Address != c.gateway.Address { // it may be of another life
-			c.plane.ledger.add(frameIgnored)
+			c.plane.counters.add(frameIgnored)
 			return
 		}
 		c.heardNow()
@@ -325,7 +325,7 @@ func (c *Conn) message(m transport.Message) {
 func (c *Conn) gatewayMessage(from transport.Peer, body []byte) {
 	var m wire.Gateway
 	if err := proto.Unmarshal(body, &m); err != nil {
-		c.plane.ledger.add(frameForeign)
+		c.plane.counters.add(frameForeign)
 		return
 	}
 	switch {

@@ -316,7 +316,7 @@ func (c *control) stepMembers(in membership.Input) {
 		c.send(transport.Peer{Address: e.To}, wire.ControlTopic_CONTROL_TOPIC_MEMBERSHIP, body, err)
 	}
 	if out.Refused != membership.NotRefused {
-		c.plane.ledger.add(refusedFor(out.Refused))
+		c.plane.counters.add(refusedFor(out.Refused))
 	}
 	if out.Probe {
 		c.gateway.probe()

@@ -17,8 +17,8 @@
 // Decisions are made by pure state machines in the packages below: membership,
 // singleton, coordinator, region, call. This package is their driver, and the
 // only home of goroutines, timers, clocks and logs. Control is one goroutine
-// (control.go); data are lanes (lane.go) that receive and run turns, paths
-// (path.go) that send, routes (route.go) that know where a shard lives, and
+// (control.go); data are lanes (lane.go) that receive and run turns, sessions
+// (peer_session.go) that send, routes (route.go) that know where a shard lives, and
 // hosted shards (hosted_shard.go).
 //
 // # Concurrency

@@ -126,7 +126,7 @@ func (s *Stays) Tick(now time.Time) { s.tick(now) }
 func (n *Node) SetClientPatience(d time.Duration) { n.plane.clientPatience = d }
 
 // KnowsPeer reports whether the node has a path to the process.
-func (n *Node) KnowsPeer(a transport.Address) bool { return n.plane.knownPath(a, 0) != nil }
+func (n *Node) KnowsPeer(a transport.Address) bool { return n.plane.knownSession(a, 0) != nil }
 
 // KnowsTable reports whether the connection knows where shards are.
 func (c *Conn) KnowsTable() bool { return c.plane.table.Load() != nil }
@@ -137,9 +137,9 @@ func (c *Conn) Begun(kind, id string) bool {
 	if t == nil || t.Session == nil {
 		return false
 	}
-	t.Session.(*path).Lock()
-	defer t.Session.(*path).Unlock()
-	return t.Session.(*path).Core.Acked() > 0 && t.Session.(*path).Core.Acked() == t.Session.(*path).Core.Next()-1
+	t.Session.(*peerSession).Lock()
+	defer t.Session.(*peerSession).Unlock()
+	return t.Session.(*peerSession).Core.Acked() > 0 && t.Session.(*peerSession).Core.Acked() == t.Session.(*peerSession).Core.Next()-1
 }
 
 // Appended is how much the connection has appended for the entity's home.
@@ -148,7 +148,7 @@ func (c *Conn) Appended(kind, id string) uint64 {
 	if t == nil || t.Session == nil {
 		return 0
 	}
-	t.Session.(*path).Lock()
-	defer t.Session.(*path).Unlock()
-	return t.Session.(*path).Core.Next() - 1
+	t.Session.(*peerSession).Lock()
+	defer t.Session.(*peerSession).Unlock()
+	return t.Session.(*peerSession).Core.Next() - 1
 }

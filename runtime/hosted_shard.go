@@ -13,14 +13,14 @@ import (
 // hostedShard is one shard of a hosted type: what package shardhost makes of it, which
 // shardEnv joins to this process, and what the entities' hooks need beside.
 //
-// Lock order: route.mu, then Mu, then path.mu.
+// Lock order: route.Mu, then Mu, then the session's lock.
 type hostedShard struct {
 	shardhost.Shard
 	host *host
 	lane int
 
 	// Guarded by Mu.
-	failures  map[string]failure             // of entities that were restarted, by id
+	failures  map[string]failureRecord       // of entities that were restarted, by id
 	resting   map[*region.Entity]*time.Timer // restarted, and waiting for their back-off
 	reviving  map[string]*time.Timer         // remembered, and waiting for being started again
 	turnEnded chan struct{}                  // closed when turns end; nil: nobody waits for that

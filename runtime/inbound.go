@@ -26,7 +26,7 @@ type inCall struct {
 	ownsArgs bool // Args is one of codegen.NewArgs
 	told     bool // enqueueTold's, which its runner keeps
 	lane     int
-	from     *path                       // the path that it came on; nil for this process's own
+	from     *peerSession                // the session that it came on; nil for this process's own
 	encoded  atomic.Pointer[encodedTurn] // nil until its turn begins
 	run      hold                        // the turn's hold on its lane or runner; zero: it has none
 	began    int64                       // when its turn did, in nanoseconds after the plane's base
@@ -54,7 +54,7 @@ func (c *inCall) newTurn(e *region.Entity) (r *encodedTurn) {
 func (c *inCall) turn() *turn { return &c.encoded.Load().turn }
 
 // failed is what its supervisor decides about; nil: nothing.
-func (c *inCall) failed() *mishap { return c.encoded.Load().failed }
+func (c *inCall) failed() *failure { return c.encoded.Load().failed }
 
 var inCalls = sync.Pool{New: func() any { return new(inCall) }}
 
@@ -159,15 +159,15 @@ func (l *lane) call(e *wire.Envelope, seq uint64) bool {
 // refuse answers a call that is not taken, with the next batch of answers.
 func (l *lane) refuse(e *wire.Envelope, seq uint64, r shardhost.Refusal) bool {
 	pl := l.plane
-	pl.ledger.add(callRefused)
+	pl.counters.add(callRefused)
 	answer, direct, ok := r.Answer(e, seq)
 	switch {
 	case !ok:
-		pl.ledger.add(tellLost)
+		pl.counters.add(tellLost)
 	case direct:
 		l.answerLater(l.from, answer)
 	default:
-		l.answerLater(pl.path(e.Node, int(l.ch)), answer)
+		l.answerLater(pl.session(e.Node, int(l.ch)), answer)
 	}
 	return true
 }
@@ -191,7 +191,7 @@ func inbound(c *region.Call) *inCall { return c.Driver.(*inCall) }
 // reply hands an answer of this process to its caller.
 func (pl *plane) reply(e *wire.Envelope) {
 	if c := pl.answered(e); c != nil {
-		pl.pending.flow.wake(1)
+		pl.pending.coalescer.wake(1)
 		c.done <- struct{}{}
 	}
 }
@@ -209,7 +209,7 @@ func (l *lane) wake() {
 	if len(l.answered) == 0 {
 		return
 	}
-	l.plane.pending.flow.wake(len(l.answered))
+	l.plane.pending.coalescer.wake(len(l.answered))
 	for i, c := range l.answered {
 		l.answered[i] = nil
 		c.done <- struct{}{}
@@ -225,7 +225,7 @@ func (pl *plane) answered(e *wire.Envelope) *pendingCall {
 	}
 	c := pl.pending.remove(e.ID)
 	if c == nil {
-		pl.ledger.add(replyUnclaimed)
+		pl.counters.add(replyUnclaimed)
 		return nil
 	}
 	c.res = result{payload: e.Payload, code: e.Code, text: string(e.Text)}
@@ -233,7 +233,7 @@ func (pl *plane) answered(e *wire.Envelope) *pendingCall {
 }
 
 // refusal takes back an envelope that the peer did not execute.
-func (pl *plane) refusal(from *path, e *wire.Envelope) {
+func (pl *plane) refusal(from *peerSession, e *wire.Envelope) {
 	if e.Code != wire.CodeMoved {
 		if e.ID == 0 || !pl.pending.complete(e.ID, result{code: e.Code, text: string(e.Text)}) {
 			pl.tellRefused(from, e)
@@ -242,20 +242,20 @@ func (pl *plane) refusal(from *path, e *wire.Envelope) {
 	}
 	env, ok := from.Find(e.Seq)
 	if !ok {
-		pl.ledger.add(frameIgnored)
+		pl.counters.add(frameIgnored)
 		return
 	}
 	if r := pl.routeFor(&env); r != nil {
-		pl.ledger.add(callRetried)
+		pl.counters.add(callRetried)
 		r.Refused(from.Peer().Address, env, e.Node.Address, placement.Epoch(e.Epoch))
 	}
 }
 
 // tellRefused counts a tell that the peer did not run, and says so seldom, for there may
 // be very many.
-func (pl *plane) tellRefused(from *path, e *wire.Envelope) {
+func (pl *plane) tellRefused(from *peerSession, e *wire.Envelope) {
 	pl.lost.unsent.Add(1)
-	n, tell := pl.ledger.addSeldom(tellLost)
+	n, tell := pl.counters.addSeldom(tellLost)
 	if !tell || e.Code == wire.CodeDropped { // which is as its type's handoff wants it
 		return
 	}
@@ -301,13 +301,13 @@ func (l *lane) flushed(e *wire.Envelope) {
 	if e.Node.IsZero() {
 		return
 	}
-	if p := pl.path(e.Node, int(l.ch)); p != nil {
+	if p := pl.session(e.Node, int(l.ch)); p != nil {
 		p.post(&wire.Envelope{Type: wire.TypeFlushed, Kind: e.Kind, Shard: e.Shard, Epoch: e.Epoch, Node: f.Sender, Via: f.Via, Hop: e.Epoch})
 	}
 }
 
 // moveStep handles the envelopes of a shard's move.
-func (pl *plane) moveStep(from *path, e *wire.Envelope) {
+func (pl *plane) moveStep(from *peerSession, e *wire.Envelope) {
 	k := (*pl.kinds.Load())[string(e.Kind)]
 	if e.Type == 0 {
 		return // a call that was taken back
@@ -319,7 +319,7 @@ func (pl *plane) moveStep(from *path, e *wire.Envelope) {
 				Text: []byte(pl.self.Name + " does not host the type"),
 			})
 		}
-		pl.ledger.add(frameIgnored)
+		pl.counters.add(frameIgnored)
 		return
 	}
 	sh := k.host.shard(e.Shard)
@@ -328,6 +328,6 @@ func (pl *plane) moveStep(from *path, e *wire.Envelope) {
 		opens = in.opened // its manager has the last word
 	}
 	if !sh.Step(from, e, opens) {
-		pl.ledger.add(frameIgnored)
+		pl.counters.add(frameIgnored)
 	}
 }

@@ -11,26 +11,26 @@ import (
 
 // lane receives one lane's messages and runs the turns of remote calls, one
 // after another on one goroutine, as long as they are quick. Its other fields
-// belong to whoever has the baton.
+// belong to whoever has the run token.
 type lane struct {
-	baton
+	runToken
 	plane *plane
 	ch    transport.Channel
 
 	reader wire.FrameReader
 	header wire.FrameHeader
 	size   int // of the frame under way, in bytes
-	from   *path
+	from   *peerSession
 	at     time.Time // when the frame came
 	rest   []byte    // of the frame under way, what is not parsed yet
 	seq    uint64    // of the next envelope
 	ahead  readAhead // the envelopes that are parsed and not handled
 	skip   uint32
-	open   bool    // a frame is under way
-	dirty  []*path // paths with something to publish, answers or acknowledgements
+	open   bool           // a frame is under way
+	dirty  []*peerSession // sessions with something to publish, answers or acknowledgements
 	// answered are this process's calls whose answers have come in the frame.
 	answered []*pendingCall
-	pace     pace
+	slow     slowTurnDetector
 	kind     *kind   // of the call before; mostly of the next one too
 	spare    *inCall // of a turn that has ended, to be used again
 	// unpublished counts the frames whose answers are in dirty.
@@ -42,7 +42,7 @@ type lane struct {
 func newLane(pl *plane, ch transport.Channel) *lane {
 	l := &lane{plane: pl, ch: ch, done: make(chan struct{})}
 	l.wg, l.next = &pl.wg, l.resume
-	pl.watch.mind(&l.baton)
+	pl.watch.mind(&l.runToken)
 	return l
 }
 
@@ -58,7 +58,7 @@ func (l *lane) run() {
 		}
 		m, ok := l.plane.link().TryReceive(l.ch)
 		if !ok {
-			l.pace.last = 0 // how long nothing comes is no turn's time
+			l.slow.last = 0 // how long nothing comes is no turn's time
 			l.publish()
 			var err error
 			if m, err = l.plane.link().Receive(l.ch); err != nil {
@@ -76,7 +76,7 @@ func (l *lane) run() {
 // resume is run for a goroutine that goes on behind a turn that takes long, or
 // waits.
 func (l *lane) resume() {
-	l.pace.slowDown()
+	l.slow.slowDown()
 	l.run()
 }
 
@@ -85,28 +85,28 @@ func (l *lane) message(m transport.Message) {
 	pl := l.plane
 	l.at = time.Now()
 	if m.Kind == transport.Unreachable {
-		pl.ledger.add(frameBounced)
+		pl.counters.add(frameBounced)
 		pl.ctl.suspect(m.From, m.Server)
-		if p := pl.knownPath(m.From, int(l.ch)); p != nil {
+		if p := pl.knownSession(m.From, int(l.ch)); p != nil {
 			p.bounced(m.Token)
 		}
 		return
 	}
 	h, rest, err := l.reader.Header(m.Payload)
 	if err != nil {
-		if n, tell := pl.ledger.addSeldom(frameForeign); tell {
+		if n, tell := pl.counters.addSeldom(frameForeign); tell {
 			pl.log.Warn("foreign bytes refused", "lane", int(l.ch), "bytes", len(m.Payload), "err", bounded.Error(err), "count", n)
 		}
 		return
 	}
-	p := pl.path(h.From, int(l.ch))
+	p := pl.session(h.From, int(l.ch))
 	if p == nil {
-		pl.ledger.add(frameIgnored)
+		pl.counters.add(frameIgnored)
 		return
 	}
 	skip, dropped, ok := p.Receive(&h, l.at)
 	if dropped {
-		if p = pl.replacePath(p); p != nil {
+		if p = pl.replaceSession(p); p != nil {
 			skip, _, ok = p.Receive(&h, l.at)
 		}
 	}
@@ -123,7 +123,7 @@ func (l *lane) frame() bool {
 	for l.seq < l.header.Seq+uint64(l.header.Count) {
 		e, err := l.nextEnvelope()
 		if e == nil {
-			if n, tell := l.plane.ledger.addSeldom(frameForeign); tell {
+			if n, tell := l.plane.counters.addSeldom(frameForeign); tell {
 				l.plane.log.Warn("frame refused", "from", l.from.Peer().Address.String(), "err", bounded.Error(err), "count", n)
 			}
 			l.from.Handled.Store(l.header.Seq + uint64(l.header.Count) - 1)
@@ -159,7 +159,7 @@ func (l *lane) frame() bool {
 	return true
 }
 
-// publish sends what has gathered on paths since.
+// publish sends what has gathered on sessions since.
 func (l *lane) publish() {
 	for i, p := range l.dirty {
 		p.Lock()
@@ -169,15 +169,15 @@ func (l *lane) publish() {
 	l.dirty, l.unpublished = l.dirty[:0], 0
 }
 
-// answerLater appends an envelope to a path and publishes it with the next batch.
-func (l *lane) answerLater(p *path, e *wire.Envelope) {
+// answerLater appends an envelope to a session and publishes it with the next batch.
+func (l *lane) answerLater(p *peerSession, e *wire.Envelope) {
 	if p == nil || !p.answer(e, l) {
-		l.plane.ledger.add(dropNoPeer)
+		l.plane.counters.add(dropNoPeer)
 	}
 }
 
-// publishLater has the path published with the next batch.
-func (l *lane) publishLater(p *path) {
+// publishLater has the session published with the next batch.
+func (l *lane) publishLater(p *peerSession) {
 	for _, d := range l.dirty {
 		if d == p {
 			return

@@ -167,7 +167,7 @@ func TestNoAnswerWithoutALease(t *testing.T) {
 	t.Run("to another process", func(t *testing.T) {
 		st := newStand(t)
 		peer := transport.Peer{Address: transport.Address{Name: "b", Incarnation: 1}}
-		p := st.plane.path(peer, 0)
+		p := st.plane.session(peer, 0)
 		c := &inCall{Call: shardhost.Call{ID: 7}, from: p}
 		c.Sender = peer
 		st.plane.answerTurn(c, answer{}, nil)
@@ -204,8 +204,8 @@ func TestGoodbyeEndsNoCall(t *testing.T) {
 		st := newStand(t)
 		peer := transport.Peer{Address: transport.Address{Name: "b", Incarnation: 1}}
 		c, id := st.plane.pending.open(nil, 0, 0)
-		c.path = st.plane.path(peer, 0)
-		c.path.Close(bye)
+		c.session = st.plane.session(peer, 0)
+		c.session.Close(bye)
 		st.plane.peerGone(peer.Address, -1, false)
 		require.Equal(t, bye, st.plane.pending.waits(id))
 		if !bye {

@@ -49,7 +49,7 @@ func (c *Conn) welcomed(from transport.Peer, w *wire.GatewayWelcome) bool {
 
 // notServed answers a member whose welcome comes too late: another one serves.
 func (c *Conn) notServed(from transport.Peer) {
-	c.plane.ledger.add(frameIgnored)
+	c.plane.counters.add(frameIgnored)
 	if !c.gateway.IsZero() {
 		c.send(from, &wire.Gateway{Bye: &wire.GatewayBye{}})
 	}
@@ -94,7 +94,7 @@ func (pl *plane) beginAnew(members map[transport.Address]bool) {
 	pl.kindsMu.Lock()
 	pl.table.Store(nil)
 	pl.kindsMu.Unlock()
-	for _, p := range pl.allPaths() {
+	for _, p := range pl.allSessions() {
 		if !members[p.Peer().Address] {
 			p.Part()
 		}

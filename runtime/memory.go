@@ -181,7 +181,7 @@ func (m *memory) add(ctx context.Context, s *hostedShard, entity string) (fresh 
 		}
 		return d.New, d.Err
 	case <-patience.C:
-		pl.ledger.add(rememberedLate)
+		pl.counters.add(rememberedLate)
 		if inStore {
 			return false, fmt.Errorf("%w within %v", errForgetful, limit)
 		}

@@ -100,7 +100,7 @@ func (b *bookkeeper) fault(id placement.ShardID, err error) error {
 	if err == nil || errors.Is(err, store.ErrConflict) {
 		return err
 	}
-	if n, tell := b.host.plane.ledger.addSeldom(rememberFailed); tell {
+	if n, tell := b.host.plane.counters.addSeldom(rememberFailed); tell {
 		b.host.plane.log.Error("the store of remembered entities fails; it is tried again every second", "shard", id.String(), "err", err, "count", n)
 	}
 	return fmt.Errorf("shard %v: %w (is the store of Remembering up?)", id, err)

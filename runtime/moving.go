@@ -44,7 +44,7 @@ func (s *hostedShard) restAll(entities []*region.Entity, why codegen.Passivation
 		if !must {
 			return err
 		}
-		s.plane().ledger.add(stateLost)
+		s.plane().counters.add(stateLost)
 		s.plane().log.Error("state lost: its node leaves and it does not encode", "kind", s.ID.Kind, "entity", clip(e.ID), "err", err)
 	}
 	s.unsent = 0
@@ -112,7 +112,7 @@ func (s *hostedShard) retire(e *region.Entity, why codegen.Passivation, state []
 	if why == codegen.Idle {
 		s.forgetRested(e)
 	}
-	s.plane().ledger.add(entityPassivated)
+	s.plane().counters.add(entityPassivated)
 }
 
 // encodeState encodes the state of an active entity, with what its program does not

@@ -319,7 +319,7 @@ func (n *Node) sayFarewell(ctx context.Context) error {
 	said := make(chan struct{})
 	n.plane.wg.Go(func() {
 		defer close(said)
-		n.farewell(ctx)
+		n.drain(ctx)
 	})
 	select {
 	case <-said:

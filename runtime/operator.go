@@ -22,7 +22,7 @@ func (c *control) operatorMessage(kind transport.Kind, from transport.Peer, body
 		return
 	}
 	if r == nil {
-		c.plane.ledger.add(frameForeign) // an answer: this node asks nothing
+		c.plane.counters.add(frameForeign) // an answer: this node asks nothing
 		return
 	}
 	concerned := r.Node == c.self || r.Command == admin.Join && r.Node.Name == c.self.Name

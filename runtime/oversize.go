@@ -6,16 +6,16 @@ import (
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
-// shrinkLocked makes what waits in the path fit a broker that takes less than it did, and
+// shrinkLocked makes what waits in the session fit a broker that takes less than it did, and
 // answers what does not. It reports false where that helps nothing: the payload fits again,
 // or not even small messages would.
-func (p *path) shrinkLocked(token uint64, size int) bool {
+func (p *peerSession) shrinkLocked(token uint64, size int) bool {
 	limit := p.plane.link().MaxPayload()
 	if token == 0 || size <= limit {
 		return false
 	}
 	if limit < minPayload {
-		if n, tell := p.plane.ledger.addSeldom(limitTooLow); tell {
+		if n, tell := p.plane.counters.addSeldom(limitTooLow); tell {
 			p.plane.log.Error("the broker takes too little: raise its max_payload", "max_payload", limit, "least", minPayload, "count", n)
 		}
 		return false
@@ -28,7 +28,7 @@ func (p *path) shrinkLocked(token uint64, size int) bool {
 }
 
 // oversize sees to what was in an envelope that the broker takes no more. mu is held.
-func (p *path) oversize(o *call.Oversize) {
+func (p *peerSession) oversize(o *call.Oversize) {
 	pl, e := p.plane, &o.Envelope
 	switch e.Type {
 	case wire.TypeCall:
@@ -42,7 +42,7 @@ func (p *path) oversize(o *call.Oversize) {
 		}
 		pl.pending.complete(e.ID, result{code: code, text: o.Error()})
 	case wire.TypeTell:
-		if n, tell := pl.ledger.addSeldom(tellLost); tell {
+		if n, tell := pl.counters.addSeldom(tellLost); tell {
 			pl.log.Warn("tell lost: the broker takes less than it did", "to", p.Peer().Address, "kind", string(e.Kind),
 				"entity", clip(string(e.Entity)), "method", clip(string(e.Method)), "err", o, "lost so far", n)
 		}
@@ -54,14 +54,14 @@ func (p *path) oversize(o *call.Oversize) {
 
 // refuseForwarded answers the sender of a call that this node has passed on. Of one that
 // may have arrived nobody knows: its sender waits until its deadline.
-func (p *path) refuseForwarded(o *call.Oversize) {
+func (p *peerSession) refuseForwarded(o *call.Oversize) {
 	if !o.NotExecuted {
 		return
 	}
 	pl, to, lane := p.plane, o.Envelope.Node, int(p.ch)
 	answer := &wire.Envelope{Type: wire.TypeReply, ID: o.Envelope.ID, Code: wire.CodeUnsendable, Text: []byte(o.Error())}
-	pl.wg.Go(func() { // not below the lock of this path
-		if way := pl.path(to, lane); way != nil {
+	pl.wg.Go(func() { // not below the lock of this session
+		if way := pl.session(to, lane); way != nil {
 			way.post(answer)
 		}
 	})

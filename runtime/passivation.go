@@ -279,7 +279,7 @@ func (p *passivator) evict() {
 			return used < limit || atLimit >= 0
 		})
 		for range n {
-			h.plane.ledger.add(entityEvicted)
+			h.plane.counters.add(entityEvicted)
 		}
 	}
 }

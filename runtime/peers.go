@@ -11,14 +11,14 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-type peerPaths struct {
-	peer  transport.Peer
-	paths []*path // one a lane
+type peerSessions struct {
+	peer     transport.Peer
+	sessions []*peerSession // one a lane
 }
 
-// path is the path to a peer on a lane, made when it is first used. It is nil
+// session is the session with a peer on a lane, made when it is first used. It is nil
 // when the peer was removed.
-func (pl *plane) path(peer transport.Peer, lane int) *path {
+func (pl *plane) session(peer transport.Peer, lane int) *peerSession {
 	pl.peersMu.RLock()
 	pp := pl.peers[peer.Address]
 	pl.peersMu.RUnlock()
@@ -27,10 +27,10 @@ func (pl *plane) path(peer transport.Peer, lane int) *path {
 			return nil
 		}
 	}
-	return pp.paths[lane]
+	return pp.sessions[lane]
 }
 
-func (pl *plane) addPeer(peer transport.Peer) *peerPaths {
+func (pl *plane) addPeer(peer transport.Peer) *peerSessions {
 	pl.peersMu.Lock()
 	defer pl.peersMu.Unlock()
 	if pl.gone.has(peer.Address) {
@@ -39,9 +39,9 @@ func (pl *plane) addPeer(peer transport.Peer) *peerPaths {
 	if pp := pl.peers[peer.Address]; pp != nil {
 		return pp
 	}
-	pp := &peerPaths{peer: peer}
+	pp := &peerSessions{peer: peer}
 	for i := range pl.cfg.Lanes {
-		pp.paths = append(pp.paths, newPath(pl, peer, transport.Channel(i)))
+		pp.sessions = append(pp.sessions, newSession(pl, peer, transport.Channel(i)))
 	}
 	pl.peers[peer.Address] = pp
 	return pp
@@ -54,9 +54,9 @@ func (pl *plane) connState(ch transport.Channel, s transport.State) {
 		return
 	}
 	pl.peersMu.RLock()
-	var paths []*path
+	var paths []*peerSession
 	for _, pp := range pl.peers {
-		paths = append(paths, pp.paths[ch])
+		paths = append(paths, pp.sessions[ch])
 	}
 	pl.peersMu.RUnlock()
 	for _, p := range paths {
@@ -81,10 +81,10 @@ func (pl *plane) peerGone(a transport.Address, lane int, bye bool) {
 		pl.gone.add(a, time.Now())
 	}
 	pl.peersMu.Unlock()
-	pl.silences.add(a, lane)
+	pl.departed.add(a, lane)
 	var reroute []func()
 	if pp != nil {
-		for i, p := range pp.paths {
+		for i, p := range pp.sessions {
 			if lane < 0 || lane == i {
 				left, stopped := p.Close(bye)
 				reroute = append(reroute, func() { pl.reroute(p, left, stopped) })
@@ -109,7 +109,7 @@ func (pl *plane) peerGone(a transport.Address, lane int, bye bool) {
 	// Who said goodbye on a lane had answered or forwarded all that it had taken
 	// there: what has no answer yet runs elsewhere.
 	pl.pending.completeIf(func(c *pendingCall) bool {
-		return c.path != nil && c.path.Peer().Address == a && !c.path.SaidGoodbye()
+		return c.session != nil && c.session.Peer().Address == a && !c.session.SaidGoodbye()
 	}, result{code: codeLost, lost: a})
 }
 
@@ -145,7 +145,7 @@ func (pl *plane) markLeft(a transport.Address) {
 	pp := pl.peers[a]
 	pl.peersMu.Unlock()
 	if pp != nil {
-		for _, p := range pp.paths {
+		for _, p := range pp.sessions {
 			p.partIfStranger()
 		}
 	}
@@ -160,10 +160,10 @@ func (pl *plane) peerBack(a transport.Address) {
 	if pp == nil {
 		return
 	}
-	next := &peerPaths{peer: pp.peer, paths: slices.Clone(pp.paths)}
-	for i, p := range next.paths {
+	next := &peerSessions{peer: pp.peer, sessions: slices.Clone(pp.sessions)}
+	for i, p := range next.sessions {
 		if p.IsGone() { // nothing was ever exchanged there: it begins anew
-			next.paths[i] = newPath(pl, pp.peer, transport.Channel(i))
+			next.sessions[i] = newSession(pl, pp.peer, transport.Channel(i))
 		}
 	}
 	pl.peers[a] = next
@@ -177,19 +177,19 @@ func (pl *plane) hasLeft(a transport.Address) bool {
 
 // clientLeft takes a client's goodbye on one lane. What it sent on others may still be
 // on its way: it is forgotten when it has said goodbye on all that it used.
-func (pl *plane) clientLeft(p *path) {
+func (pl *plane) clientLeft(p *peerSession) {
 	p.Close(true)
 	pl.peersMu.RLock()
 	pp := pl.peers[p.Peer().Address]
 	pl.peersMu.RUnlock()
-	if pp == nil || slices.ContainsFunc(pp.paths, func(p *path) bool { return p.inUse() }) {
+	if pp == nil || slices.ContainsFunc(pp.sessions, func(p *peerSession) bool { return p.inUse() }) {
 		return
 	}
 	pl.dropPeer(p.Peer().Address)
 }
 
-// inUse tells whether anything went or came by the path, and its peer is not gone.
-func (p *path) inUse() bool {
+// inUse tells whether anything went or came by the session, and its peer is not gone.
+func (p *peerSession) inUse() bool {
 	p.Lock()
 	defer p.Unlock()
 	return !p.GoneLocked() && p.UsedLocked()
@@ -203,44 +203,44 @@ func (pl *plane) dropPeer(a transport.Address) {
 	delete(pl.peers, a)
 	pl.peersMu.Unlock()
 	if pp != nil {
-		for _, p := range pp.paths {
+		for _, p := range pp.sessions {
 			p.Close(true)
 		}
 	}
 }
 
-// replacePath begins a new path with a peer that has dropped its side of p, and returns
+// replaceSession begins a new session with a peer that has dropped its side of p, and returns
 // it; nil if the peer is gone. What a member may have taken over p and did not answer
 // nobody knows; what never reached it goes to the shards' homes now. Other lanes find out
 // by themselves.
-func (pl *plane) replacePath(p *path) *path {
+func (pl *plane) replaceSession(p *peerSession) *peerSession {
 	a := p.Peer().Address
 	pl.peersMu.Lock()
 	pp := pl.peers[a]
-	if pp == nil || pp.paths[p.ch] != p {
+	if pp == nil || pp.sessions[p.ch] != p {
 		pl.peersMu.Unlock()
-		return pl.knownPath(a, int(p.ch))
+		return pl.knownSession(a, int(p.ch))
 	}
-	next := &peerPaths{peer: pp.peer, paths: slices.Clone(pp.paths)}
-	next.paths[p.ch] = newPath(pl, pp.peer, p.ch)
+	next := &peerSessions{peer: pp.peer, sessions: slices.Clone(pp.sessions)}
+	next.sessions[p.ch] = newSession(pl, pp.peer, p.ch)
 	pl.peers[a] = next
 	pl.peersMu.Unlock()
 	left, stopped := p.Close(false)
 	pl.reroute(p, left, stopped)
 	if p.Peer().Client {
-		return next.paths[p.ch]
+		return next.sessions[p.ch]
 	}
-	lost := pl.pending.completeIf(func(c *pendingCall) bool { return c.path == p }, result{code: codeLost, lost: a, text: whyDropped})
+	lost := pl.pending.completeIf(func(c *pendingCall) bool { return c.session == p }, result{code: codeLost, lost: a, text: whyDropped})
 	pl.log.Warn("a member has dropped what it knew of this connection, which was away for too long",
 		"member", a, "lane", int(p.ch), "unacknowledged", len(left), "calls without an answer", lost)
 	for _, k := range *pl.kinds.Load() {
 		k.comeBack(pl.table.Load(), a, int(p.ch))
 	}
-	return next.paths[p.ch]
+	return next.sessions[p.ch]
 }
 
 // reroute gives what a gone peer left to the routes.
-func (pl *plane) reroute(p *path, left []call.Leftover, stopped []*routing.Route) {
+func (pl *plane) reroute(p *peerSession, left []call.Leftover, stopped []*routing.Route) {
 	routing.GiveBack(returner{p}, p.Peer().Address, left, stopped)
 }
 
@@ -259,21 +259,21 @@ func (pl *plane) peerAddresses() []transport.Address {
 	return slices.Collect(maps.Keys(pl.peers))
 }
 
-// silenced tells whether nothing comes from a process on the lane any more: it
+// hasDeparted reports whether nothing comes from a process on the lane any more: it
 // was removed, or said goodbye.
-func (pl *plane) silenced(a transport.Address, lane int) bool {
+func (pl *plane) hasDeparted(a transport.Address, lane int) bool {
 	pl.peersMu.RLock()
 	pp, gone := pl.peers[a], pl.gone.has(a)
 	pl.peersMu.RUnlock()
-	return gone || pp != nil && pp.paths[lane].IsGone()
+	return gone || pp != nil && pp.sessions[lane].IsGone()
 }
 
-// knownPath is the path to a peer that this process has dealt with, else nil.
-func (pl *plane) knownPath(a transport.Address, lane int) *path {
+// knownSession is the session with a peer that this process has dealt with, else nil.
+func (pl *plane) knownSession(a transport.Address, lane int) *peerSession {
 	pl.peersMu.RLock()
 	defer pl.peersMu.RUnlock()
 	if pp := pl.peers[a]; pp != nil {
-		return pp.paths[lane]
+		return pp.sessions[lane]
 	}
 	return nil
 }

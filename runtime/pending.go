@@ -28,10 +28,10 @@ type pendingCall struct {
 	over atomic.Int64
 	res  result // set before done is filled
 
-	mu    sync.Mutex // guards what follows
-	route *route
-	path  *path // the path it was last sent on; nil while it is held or local
-	seq   uint64
+	mu      sync.Mutex // guards what follows
+	route   *route
+	session *peerSession // the session it was last sent on; nil while it is held or local
+	seq     uint64
 }
 
 const (
@@ -46,15 +46,15 @@ const (
 // pendingTable finds the caller of an answer. A call's number leads to its place
 // without a search, and callers share no lock. It is safe for concurrent use.
 type pendingTable struct {
-	flow   flow
-	_      [64]byte                       // what every call writes is no neighbour of what it reads
-	slots  atomic.Pointer[[]*pendingCall] // copied when it grows
-	limit  atomic.Int64                   // places from this number on go when they are free; 0: none
-	grow   sync.Mutex                     // guards changes of slots and limit, and gone and uses
-	gone   []*pendingCall                 // those that went; empty without a limit
-	uses   uint64                         // how often a place was used that is no more, at most
-	few    int                            // the sweep's: how often in a row few places were in use
-	shards [pendingShards]struct {
+	coalescer coalescer
+	_         [64]byte                       // what every call writes is no neighbour of what it reads
+	slots     atomic.Pointer[[]*pendingCall] // copied when it grows
+	limit     atomic.Int64                   // places from this number on go when they are free; 0: none
+	grow      sync.Mutex                     // guards changes of slots and limit, and gone and uses
+	gone      []*pendingCall                 // those that went; empty without a limit
+	uses      uint64                         // how often a place was used that is no more, at most
+	few       int                            // the sweep's: how often in a row few places were in use
+	shards    [pendingShards]struct {
 		mu   sync.Mutex
 		free []*pendingCall
 		_    [32]byte // a cache line each
@@ -71,12 +71,12 @@ func (t *pendingTable) open(r *route, over int64, hint uint64) (c *pendingCall, 
 		return nil, 0
 	}
 	c.mu.Lock()
-	c.route, c.path, c.seq = r, nil, 0
+	c.route, c.session, c.seq = r, nil, 0
 	c.mu.Unlock()
 	c.last += maxSlots
 	c.over.Store(over)
 	c.id.Store(c.last)
-	t.flow.begin()
+	t.coalescer.begin()
 	return c, c.last
 }
 
@@ -142,9 +142,9 @@ func (t *pendingTable) free(c *pendingCall, hint uint64) {
 func (t *pendingTable) abandon(c *pendingCall, id, hint uint64) {
 	if t.remove(id) == nil {
 		<-c.done
-		t.flow.resumed()
+		t.coalescer.resumed()
 	} else {
-		t.flow.gaveUp()
+		t.coalescer.gaveUp()
 	}
 	t.free(c, hint)
 }
@@ -162,23 +162,23 @@ func (t *pendingTable) at(id uint64) *pendingCall {
 func (c *pendingCall) index() int { return int(c.last % maxSlots) }
 
 // sentOn notes where the call went.
-func (c *pendingCall) sentOn(id uint64, p *path, seq uint64) {
+func (c *pendingCall) sentOn(id uint64, p *peerSession, seq uint64) {
 	c.mu.Lock()
 	if c.id.Load() == id {
-		c.path, c.seq = p, seq
+		c.session, c.seq = p, seq
 	}
 	c.mu.Unlock()
 }
 
 // way is where the call went last.
-func (c *pendingCall) way() (*path, uint64) {
+func (c *pendingCall) way() (*peerSession, uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.path, c.seq
+	return c.session, c.seq
 }
 
 // sent notes where the call with that number went.
-func (t *pendingTable) sent(id uint64, p *path, seq uint64) {
+func (t *pendingTable) sent(id uint64, p *peerSession, seq uint64) {
 	if c := t.at(id); c != nil {
 		c.sentOn(id, p, seq)
 	}
@@ -207,7 +207,7 @@ func (t *pendingTable) complete(id uint64, r result) bool {
 		return false
 	}
 	c.res = r
-	t.flow.wake(1)
+	t.coalescer.wake(1)
 	c.done <- struct{}{}
 	return true
 }
@@ -220,7 +220,7 @@ func (t *pendingTable) sweep(now int64) {
 		return
 	}
 	defer t.shrink()
-	if t.flow.underWay() == 0 {
+	if t.coalescer.underWay() == 0 {
 		return
 	}
 	for _, c := range *slots {

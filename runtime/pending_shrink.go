@@ -14,7 +14,7 @@ const (
 // calls is over, and each sweep looks at all places. Those that calls still have go
 // when they are free. Only the sweep calls it.
 func (t *pendingTable) shrink() {
-	n, inUse, limit := len(*t.slots.Load()), int(t.flow.underWay()), int(t.limit.Load())
+	n, inUse, limit := len(*t.slots.Load()), int(t.coalescer.underWay()), int(t.limit.Load())
 	switch {
 	case limit != 0 && inUse > limit/2:
 		t.keepAll()

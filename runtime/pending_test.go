@@ -28,7 +28,7 @@ func TestPlacesGoAfterABurst(t *testing.T) {
 		for i, c := range calls {
 			require.True(t, table.complete(c.id, result{}))
 			<-c.place.done
-			table.flow.resumed()
+			table.coalescer.resumed()
 			table.free(c.place, uint64(i))
 		}
 	}
@@ -84,7 +84,7 @@ func TestPlacesStayForCallsThatComeBack(t *testing.T) {
 							return
 						}
 						<-c.done
-						table.flow.resumed()
+						table.coalescer.resumed()
 						table.free(c, w)
 					}
 				})
@@ -108,12 +108,12 @@ func TestPlacesStayForCallsThatComeBack(t *testing.T) {
 	<-done
 	require.True(t, table.complete(id, result{}))
 	<-pin.done
-	table.flow.resumed()
+	table.coalescer.resumed()
 	table.free(pin, 0)
 	for range 10 * shrinkAfter {
 		table.sweep(1)
 	}
-	require.Zero(t, table.flow.underWay())
+	require.Zero(t, table.coalescer.underWay())
 	require.Equal(t, keptPlaces, len(*table.slots.Load()))
 	free := 0
 	for i := range table.shards {

@@ -19,18 +19,18 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// plane is the data plane of one process: lanes, paths to peers, routes and
+// plane is the data plane of one process: lanes, sessions to peers, routes and
 // pending calls. A node has one, and so has a connection from outside, which
 // hosts nothing. It exists before Start, so that clients can be made and calls
 // wait; open connects it.
 type plane struct {
-	cfg    Config
-	self   transport.Peer
-	log    *slog.Logger
-	ctl    planeControl
-	ledger ledger
-	lease  lease
-	memory *memory // a node's
+	cfg      Config
+	self     transport.Peer
+	log      *slog.Logger
+	ctl      planeControl
+	counters counters
+	lease    lease
+	memory   *memory // a node's
 
 	wg   sync.WaitGroup
 	ctx  context.Context // ends with close; turns of remote calls derive theirs from it
@@ -43,7 +43,7 @@ type plane struct {
 	runs  []runner
 	alone atomic.Int64 // turns of remote calls with a goroutine of their own
 	// answering are turns that end on other goroutines than the lanes', from before
-	// their end until their answers are in their paths.
+	// their end until their answers are in their sessions.
 	answering atomic.Int64
 	watch     watchdog
 
@@ -60,14 +60,14 @@ type plane struct {
 	seldom seldom
 
 	peersMu sync.RWMutex
-	peers   map[transport.Address]*peerPaths
+	peers   map[transport.Address]*peerSessions
 	gone    removed
 	left    map[transport.Address]bool // left in order, and may still say goodbye
 
-	silences silences
+	departed departedPeers
 	reach    reach
 
-	sessions       atomic.Uint64 // paths between members and clients that this process has begun
+	sessions       atomic.Uint64 // sessions between members and clients that this process has begun
 	clientPatience time.Duration // clientPatience, but for tests
 
 	kindsMu sync.Mutex
@@ -103,7 +103,7 @@ type planeControl interface {
 func newPlane(cfg Config, self transport.Peer, ctl planeControl) *plane {
 	pl := &plane{
 		cfg: cfg, self: self, log: cfg.Logger, ctl: ctl,
-		peers:          map[transport.Address]*peerPaths{},
+		peers:          map[transport.Address]*peerSessions{},
 		left:           map[transport.Address]bool{},
 		clientPatience: clientPatience,
 	}
@@ -196,14 +196,14 @@ func (pl *plane) close() {
 	pl.lease.end(leaseOver)
 	pl.halt()
 	pl.peersMu.RLock()
-	var all []*path
+	var all []*peerSession
 	for _, pp := range pl.peers {
-		all = append(all, pp.paths...)
+		all = append(all, pp.sessions...)
 	}
 	pl.peersMu.RUnlock()
 	for _, p := range all {
 		left, _ := p.Close(false)
-		pl.lost.count(&pl.ledger, left)
+		pl.lost.count(&pl.counters, left)
 	}
 	pl.pending.completeIf(func(*pendingCall) bool { return true }, result{code: codeClosed})
 }
@@ -238,7 +238,7 @@ func checkPayload(l transport.Link) error {
 	return nil
 }
 
-func (pl *plane) pathConfig(peer transport.Peer) call.Config {
+func (pl *plane) sessionConfig(peer transport.Peer) call.Config {
 	c := call.Config{
 		Self: pl.self, MaxPayload: pl.link().MaxPayload(),
 		Window: pl.cfg.Window, MaxBuffered: pl.cfg.MaxBuffered,
@@ -305,7 +305,7 @@ func (pl *plane) countMoves(old, t *placement.Table) {
 		}
 		for e := range is.All() {
 			if o, ok := was.Lookup(e.Shard); ok && !o.Owner.IsZero() && o.Owner != e.Owner {
-				pl.ledger.add(tableMoved)
+				pl.counters.add(tableMoved)
 			}
 		}
 	}
@@ -361,16 +361,16 @@ func (pl *plane) pause(try int) error {
 
 // answerCode answers a call that was accepted and then could not run.
 func (pl *plane) answerCode(c *inCall, code wire.Code, text string) {
-	pl.ledger.add(callRefused)
+	pl.counters.add(callRefused)
 	if c.ID == 0 {
-		pl.ledger.add(tellLost)
+		pl.counters.add(tellLost)
 		return
 	}
 	pl.answer(c, &wire.Envelope{Type: wire.TypeReply, ID: c.ID, Code: code, Text: []byte(text)}, nil)
 }
 
 // answer brings a reply to the call's sender: into this process's own table, or
-// onto its path, to be published by by; at once if that is nil.
+// onto its session, to be published by by; at once if that is nil.
 func (pl *plane) answer(c *inCall, e *wire.Envelope, by publisher) {
 	if c.ID == 0 {
 		return
@@ -383,8 +383,8 @@ func (pl *plane) answer(c *inCall, e *wire.Envelope, by publisher) {
 		return
 	}
 	// It was forwarded, or its sender is known anew.
-	if p := pl.path(c.Sender, c.lane); p == nil || !p.answer(e, by) {
-		pl.ledger.add(dropNoPeer)
+	if p := pl.session(c.Sender, c.lane); p == nil || !p.answer(e, by) {
+		pl.counters.add(dropNoPeer)
 	}
 }
 

@@ -126,10 +126,10 @@ func (p port) waitTurn(ctx context.Context, up *turn, s *hostedShard, r *codegen
 	case region.Moved, region.Forward, region.Shed:
 		return codegen.Turn{}, nil
 	case region.Overloaded:
-		pl.ledger.add(callRefused)
+		pl.counters.add(callRefused)
 		return codegen.Turn{}, p.fail(r, method, NotExecuted, &overload{cause: s.noRoom(&c.Call.Call)})
 	case region.Circular:
-		pl.ledger.add(callRefused)
+		pl.counters.add(callRefused)
 		return codegen.Turn{}, p.fail(r, method, NotExecuted, circular((*shardEnv)(s).Why(&c.Call, v)))
 	}
 	up.yieldLane()
@@ -144,7 +144,7 @@ func (p port) waitTurn(ctx context.Context, up *turn, s *hostedShard, r *codegen
 	if !s.Withdraw(&c.Call) { // it was granted at the same time
 		return p.granted(ctx, up, s, r, method, <-c.granted)
 	}
-	pl.ledger.add(callExpired)
+	pl.counters.add(callExpired)
 	if pl.closed() {
 		return codegen.Turn{}, p.fail(r, method, NotExecuted, pl.errClosed())
 	}
@@ -153,7 +153,7 @@ func (p port) waitTurn(ctx context.Context, up *turn, s *hostedShard, r *codegen
 
 func (p port) granted(ctx context.Context, up *turn, s *hostedShard, r *codegen.Ref, method string, e *region.Entity) (codegen.Turn, error) {
 	if e == nil {
-		p.kind.plane.ledger.add(callRetried)
+		p.kind.plane.counters.add(callRetried)
 		return codegen.Turn{}, nil
 	}
 	return s.begin(ctx, up, e, method)

@@ -2,16 +2,16 @@ package shard
 
 import "sync"
 
-// pump publishes the paths of one lane that are left to it, so that whoever has
-// something to send can go on. Leaving a path never blocks.
+// pump publishes the sessions of one lane that are left to it, so that whoever has
+// something to send can go on. Leaving a session never blocks.
 type pump struct {
 	mu     sync.Mutex
-	paths  []*path
+	paths  []*peerSession
 	signal chan struct{}
 }
 
-// pump leaves the path, whose queued is set, to its lane's pump.
-func (p *path) pump() {
+// pump leaves the session, whose queued is set, to its lane's pump.
+func (p *peerSession) pump() {
 	q := &p.plane.pumps[p.ch]
 	q.mu.Lock()
 	q.paths = append(q.paths, p)
@@ -24,7 +24,7 @@ func (p *path) pump() {
 
 // run publishes until stop is closed.
 func (q *pump) run(stop <-chan struct{}) {
-	var spare []*path
+	var spare []*peerSession
 	for {
 		select {
 		case <-stop:

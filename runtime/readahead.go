@@ -6,12 +6,12 @@ import (
 )
 
 // readAhead are the next envelopes of a frame, parsed before the first of them is
-// handled, so that the processor waits for what they need all at once, as a runner's warm
+// handled, so that the processor waits for what they need all at once, as a runner's prefetch
 // does. The memory is the lane's, and used again.
 type readAhead struct {
-	envelopes [warmTurns]wire.Envelope
-	at, n     int  // the next one, and how many there are
-	warmth    byte // keeps the compiler from leaving warmFor's reads out
+	envelopes  [prefetchTurns]wire.Envelope
+	at, n      int  // the next one, and how many there are
+	prefetched byte // keeps the compiler from leaving warmFor's reads out
 }
 
 // clear lets go of the frame.
@@ -29,7 +29,7 @@ func (l *lane) nextEnvelope() (*wire.Envelope, error) {
 			return nil, err
 		}
 		if r.n > 1 {
-			r.warmth = l.warmFor(r.envelopes[:r.n])
+			r.prefetched = l.warmFor(r.envelopes[:r.n])
 		}
 	}
 	r.at++
@@ -56,7 +56,7 @@ func (l *lane) readOn() error {
 // structs of calls, and the places of this process's calls that are answered. It decides
 // nothing. What is returned means nothing.
 func (l *lane) warmFor(envelopes []wire.Envelope) (sum byte) {
-	var entities [warmTurns]*region.Entity
+	var entities [prefetchTurns]*region.Entity
 	for i := range envelopes {
 		switch e := &envelopes[i]; e.Type {
 		case wire.TypeCall, wire.TypeTell:

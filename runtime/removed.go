@@ -21,7 +21,7 @@ const (
 )
 
 // removed are the processes that left the cluster, or were removed from it, and that
-// get no path again. The zero value is empty. Its user guards it.
+// get no session again. The zero value is empty. Its user guards it.
 type removed struct {
 	at    map[transport.Address]time.Time
 	order []transport.Address // the keys of at, the earliest first

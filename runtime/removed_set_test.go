@@ -43,7 +43,7 @@ func TestPlaneForgetsRemovedProcesses(t *testing.T) {
 	for i := range 2 * maxRemoved {
 		a := transport.Address{Name: "n", Incarnation: uint64(i + 1)}
 		pl.peerGone(a, -1, false)
-		require.Nil(t, pl.path(transport.Peer{Address: a}, 0))
+		require.Nil(t, pl.session(transport.Peer{Address: a}, 0))
 	}
 	require.LessOrEqual(t, len(pl.gone.at), maxRemoved)
 }

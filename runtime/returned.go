@@ -9,40 +9,40 @@ import (
 	"github.com/shardgen/shardgen/runtime/region"
 )
 
-// returner sorts what was not acknowledged on a path whose peer is gone.
-type returner struct{ path *path }
+// returner sorts what was not acknowledged on a session whose peer is gone.
+type returner struct{ session *peerSession }
 
 // RouteOf is the route of an envelope.
 func (t returner) RouteOf(e *wire.Envelope) *routing.Route {
-	if r := t.path.plane.routeFor(e); r != nil {
+	if r := t.session.plane.routeFor(e); r != nil {
 		return &r.Route
 	}
 	return nil
 }
 
 // Waits reports whether a caller waits for the answer.
-func (t returner) Waits(id uint64) bool { return t.path.plane.pending.waits(id) }
+func (t returner) Waits(id uint64) bool { return t.session.plane.pending.waits(id) }
 
 // Lost answers a call that may have run, and counts a tell.
 func (t returner) Lost(e *wire.Envelope) {
-	pl := t.path.plane
+	pl := t.session.plane
 	if e.Type == wire.TypeTell {
 		pl.loseTell(Unknown)
 	}
-	pl.pending.complete(e.ID, result{code: codeLost, lost: t.path.Peer().Address, text: t.path.lostBy()})
+	pl.pending.complete(e.ID, result{code: codeLost, lost: t.session.Peer().Address, text: t.session.lostBy()})
 }
 
 // Again counts a call that is sent again.
 func (t returner) Again(e *wire.Envelope) {
-	t.path.plane.pending.sent(e.ID, nil, 0)
-	t.path.plane.ledger.add(callRetried)
+	t.session.plane.pending.sent(e.ID, nil, 0)
+	t.session.plane.counters.add(callRetried)
 }
 
 // Returned takes back what this node had forwarded to a peer that is gone, after the shard
 // has forgotten that peer. certain: it was not handled there. Of other calls nobody knows
 // whether they ran, and their senders wait until their deadlines.
 func (t returner) Returned(e *wire.Envelope, certain bool) {
-	pl, lane := t.path.plane, int(t.path.ch)
+	pl, lane := t.session.plane, int(t.session.ch)
 	k := (*pl.kinds.Load())[string(e.Kind)]
 	if k == nil || k.host == nil {
 		return
@@ -55,10 +55,10 @@ func (t returner) Returned(e *wire.Envelope, certain bool) {
 			Sender: e.Node, Via: e.Via, Epoch: placement.Epoch(e.Epoch), Hop: placement.Epoch(e.Hop),
 		})
 	case certain:
-		pl.ledger.add(callRetried)
+		pl.counters.add(callRetried)
 		c := pl.newInCall(pl.self, e, lane, time.Now())
 		s.Return(&c.Call)
 	case e.Type == wire.TypeTell:
-		pl.ledger.add(tellLost)
+		pl.counters.add(tellLost)
 	}
 }

@@ -82,7 +82,7 @@ func (k *kind) adopt(old, t *placement.Table) {
 	}
 }
 
-// comeBack goes to the shards of a member by the new path on that lane, for it has
+// comeBack goes to the shards of a member by the new session on that lane, for it has
 // dropped the one before. Where the table does not know of the shard, it is asked for.
 func (k *kind) comeBack(t *placement.Table, a transport.Address, lane int) {
 	for i := range k.routes {
@@ -139,7 +139,7 @@ func (r *route) send(e *wire.Envelope) error {
 				return err
 			}
 		default:
-			p := t.Session.(*path)
+			p := t.Session.(*peerSession)
 			p.Lock()
 			if r.Target() != t {
 				p.Unlock()
@@ -175,7 +175,7 @@ func (r *route) send(e *wire.Envelope) error {
 func (r *route) hold(e *wire.Envelope) (bool, error) {
 	pl := r.kind.plane
 	r.Mu.Lock()
-	if t := r.Target(); t != nil && (t.Local != nil || !t.Session.(*path).IsGone()) {
+	if t := r.Target(); t != nil && (t.Local != nil || !t.Session.(*peerSession).IsGone()) {
 		r.Mu.Unlock()
 		return false, nil
 	}
@@ -194,7 +194,7 @@ func (r *route) hold(e *wire.Envelope) (bool, error) {
 	r.Core.Hold(call.Outgoing{Envelope: keep(e), Driver: time.Now()})
 	r.Mu.Unlock()
 	pl.held.Add(1)
-	pl.ledger.add(callBuffered)
+	pl.counters.add(callBuffered)
 	pl.ctl.ask(r.kind.desc.Name)
 	return true, nil
 }
@@ -211,10 +211,10 @@ func (r *route) holdWithin(e *wire.Envelope) (err error) {
 	r.Mu.Unlock()
 	pl.held.Add(1)
 	(*routeEnv)(r).Released(dropped)
-	pl.ledger.add(callBuffered)
+	pl.counters.add(callBuffered)
 	for i := range dropped {
 		d := &dropped[i].Envelope
-		pl.ledger.add(callShed)
+		pl.counters.add(callShed)
 		switch {
 		case d.ID != 0:
 			pl.pending.complete(d.ID, result{code: codeShed})
@@ -272,17 +272,17 @@ var _ routing.Env = (*routeEnv)(nil)
 // Self is this process.
 func (v *routeEnv) Self() transport.Peer { return v.kind.plane.self }
 
-// Session is the path to a process, made if there is none.
+// Session is the session with a process, made if there is none.
 func (v *routeEnv) Session(a transport.Address) (routing.Session, bool) {
 	pl := v.kind.plane
-	p := pl.path(transport.Peer{Address: a}, pl.laneOf(v.shard))
+	p := pl.session(transport.Peer{Address: a}, pl.laneOf(v.shard))
 	return p, p != nil
 }
 
-// Known is the path to a process that this one has dealt with.
+// Known is the session with a process that this one has dealt with.
 func (v *routeEnv) Known(a transport.Address) (routing.Session, bool) {
 	pl := v.kind.plane
-	p := pl.knownPath(a, pl.laneOf(v.shard))
+	p := pl.knownSession(a, pl.laneOf(v.shard))
 	return p, p != nil
 }
 
@@ -302,12 +302,12 @@ func (v *routeEnv) Waits(id uint64) bool { return v.kind.plane.pending.waits(id)
 
 // Sent notes in the pending table where a call went.
 func (v *routeEnv) Sent(id uint64, to routing.Session, seq uint64) {
-	p, _ := to.(*path)
+	p, _ := to.(*peerSession)
 	v.kind.plane.pending.sent(id, p, seq)
 }
 
 // Expired counts a call that is not sent.
-func (v *routeEnv) Expired() { v.kind.plane.ledger.add(callExpired) }
+func (v *routeEnv) Expired() { v.kind.plane.counters.add(callExpired) }
 
 // Unsent answers a call that could not be appended.
 func (v *routeEnv) Unsent(e *wire.Envelope, err error) {

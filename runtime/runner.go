@@ -10,7 +10,7 @@ import (
 // had to wait, one after another on one goroutine, which lives only as long as
 // there are any. It is safe for concurrent use.
 type runner struct {
-	baton
+	runToken
 	watch *watchdog
 	most  int // bytes of arguments from which on tells are refused
 
@@ -19,27 +19,27 @@ type runner struct {
 	busy  bool      // a goroutine is at it
 	spare []*inCall // for tells that wait
 
-	// What follows belongs to whoever has the baton.
-	batch  batch
-	at     int        // index of the next turn in batch
-	args   argsReader // of batch
-	lent   bool       // a turn that lost the baton may still read the batch's arguments
-	done   []*inCall  // to become spare
-	warmth byte       // what warm returned, so that it is not left out
+	// What follows belongs to whoever has the run token.
+	batch      batch
+	at         int        // index of the next turn in batch
+	args       argsReader // of batch
+	lent       bool       // a turn that lost the run token may still read the batch's arguments
+	done       []*inCall  // to become spare
+	prefetched byte       // what prefetch returned, so that it is not left out
 }
 
 // A batch is turns to be run, first to last, with the arguments of the tells among
 // them.
 type batch struct {
-	turns []begun
+	turns []queuedTurn
 	args  argsBuffer
 	bytes int // of the arguments
 }
 
-// begun is a turn that has begun and waits to be run: for call, or if that is nil, for
+// queuedTurn is a turn that has begun and waits to be run: for call, or if that is nil, for
 // a tell of this process. It is as short as it can be, for it goes from processor to
 // processor.
-type begun struct {
+type queuedTurn struct {
 	entity *region.Entity
 	call   *inCall
 	method string
@@ -48,17 +48,17 @@ type begun struct {
 
 func (r *runner) init(pl *plane) {
 	r.wg, r.next, r.watch = &pl.wg, r.resume, &pl.watch
-	pl.watch.mind(&r.baton)
+	pl.watch.mind(&r.runToken)
 }
 
 // add has a turn run behind those that were added before.
 func (r *runner) add(e *region.Entity, c *inCall) {
 	r.mu.Lock()
-	r.addLocked(begun{entity: e, call: c}, nil)
+	r.addLocked(queuedTurn{entity: e, call: c}, nil)
 }
 
 // addLocked is add for who holds mu, which it releases.
-func (r *runner) addLocked(b begun, args []byte) {
+func (r *runner) addLocked(b queuedTurn, args []byte) {
 	b.args = r.queue.args.add(args)
 	r.queue.bytes += len(args)
 	r.queue.turns = append(r.queue.turns, b)
@@ -70,13 +70,13 @@ func (r *runner) addLocked(b begun, args []byte) {
 	}
 }
 
-// run runs turns until none is left or the baton is taken away.
+// run runs turns until none is left or the run token is taken away.
 func (r *runner) run() {
 	for {
 		r.watch.awake()
 		for r.at < len(r.batch.turns) {
-			if r.at%warmTurns == 0 {
-				r.warmth = warm(r.batch.turns[r.at:min(r.at+warmTurns, len(r.batch.turns))])
+			if r.at%prefetchTurns == 0 {
+				r.prefetched = prefetch(r.batch.turns[r.at:min(r.at+prefetchTurns, len(r.batch.turns))])
 			}
 			b := &r.batch.turns[r.at]
 			args := r.args.next(r.batch.args, b.args)
@@ -98,13 +98,13 @@ func (r *runner) resume() {
 }
 
 // runTurn runs one turn of the batch. It reports whether this goroutine still has the
-// baton.
-func (r *runner) runTurn(b *begun, args []byte) bool {
+// run token.
+func (r *runner) runTurn(b *queuedTurn, args []byte) bool {
 	s := hostedOf(b.entity)
 	if b.call == nil {
 		return s.runTold(b.entity, b.method, args, r)
 	}
-	return s.runBegun(b.entity, b.call, r)
+	return s.runQueued(b.entity, b.call, r)
 }
 
 // keptTurns is of how many turns a batch is at most whose memory is used again, and

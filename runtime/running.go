@@ -22,15 +22,15 @@ type answer struct {
 // replyPool keeps the buffers that results are encoded into. None is nil.
 var replyPool = sync.Pool{New: func() any { return &[]byte{} }}
 
-// A publisher brings what was appended to a path to the broker, now or together
+// A publisher brings what was appended to a session to the broker, now or together
 // with more.
-type publisher interface{ publishLater(p *path) }
+type publisher interface{ publishLater(p *peerSession) }
 
 // runTurn runs a remote call's turn, on the lane's goroutine unless turns take
 // long. It reports whether this goroutine still has the lane afterwards.
 func (l *lane) runTurn(sh *hostedShard, e *region.Entity, c *inCall) bool {
 	l.wake() // a turn may take long
-	if l.pace.isSlow() && sh.runAlone(e, c, &l.pace) {
+	if l.slow.isSlow() && sh.runAlone(e, c, &l.slow) {
 		return true
 	}
 	l.plane.watch.awake()
@@ -40,15 +40,15 @@ func (l *lane) runTurn(sh *hostedShard, e *region.Entity, c *inCall) bool {
 		sh.finish(c, a, c.failed(), nil)
 		return false
 	}
-	l.pace.ran(c.began)
+	l.slow.ran(c.began)
 	sh.endTurnOf(c.turn(), c.failed())
 	sh.plane().answerTurn(c, a, l)
 	return true
 }
 
-// runBegun runs a turn on a runner's goroutine. It reports whether this goroutine
-// still has the baton afterwards.
-func (s *hostedShard) runBegun(e *region.Entity, c *inCall, r *runner) bool {
+// runQueued runs a turn on a runner's goroutine. It reports whether this goroutine
+// still has the run token afterwards.
+func (s *hostedShard) runQueued(e *region.Entity, c *inCall, r *runner) bool {
 	c.run = r.enter()
 	a := s.guarded(e, c)
 	kept := c.run.leave()
@@ -62,7 +62,7 @@ func (s *hostedShard) runBegun(e *region.Entity, c *inCall, r *runner) bool {
 
 // finish ends a turn and answers its call, on a goroutine that nobody waits for who
 // says goodbye: so they wait for the answers that are on their way.
-func (s *hostedShard) finish(c *inCall, a answer, failed *mishap, by publisher) {
+func (s *hostedShard) finish(c *inCall, a answer, failed *failure, by publisher) {
 	pl, answers := s.plane(), c.ID != 0
 	if answers {
 		pl.answering.Add(1)
@@ -73,7 +73,7 @@ func (s *hostedShard) finish(c *inCall, a answer, failed *mishap, by publisher) 
 }
 
 // answerTurn sends what a turn came to, unless it was a tell's, and ends the call.
-// An answer to another process waits in its path for the lease if it must, one to
+// An answer to another process waits in its session for the lease if it must, one to
 // a caller in this process on a goroutine.
 func (pl *plane) answerTurn(c *inCall, a answer, by publisher) {
 	own := c.Sender.Address == pl.self.Address
@@ -85,7 +85,7 @@ func (pl *plane) answerTurn(c *inCall, a answer, by publisher) {
 		pl.answerNow(c, a, by)
 	}
 	if a.payload != nil && (c.ID == 0 || !own) && cap(*a.payload) <= 64<<10 {
-		replyPool.Put(a.payload) // it was copied into the path
+		replyPool.Put(a.payload) // it was copied into the session
 	}
 	if l, ok := by.(*lane); ok {
 		l.keep(c)
@@ -203,7 +203,7 @@ func (s *hostedShard) runCall(e *region.Entity, c *inCall) answer {
 		}
 	}
 	if c.Deadline != 0 && now > c.Deadline {
-		pl.ledger.add(callExpired)
+		pl.counters.add(callExpired)
 		return answer{code: wire.CodeExpired}
 	}
 	method, ok := s.host.desc.Dispatch[string(c.Method)]
@@ -212,7 +212,7 @@ func (s *hostedShard) runCall(e *region.Entity, c *inCall) answer {
 	}
 	if e.Value == nil {
 		if err := s.activate(t, e); err != nil {
-			r.failed = &mishap{string(c.Method), fmt.Errorf("%w: %w", ErrActivation, err)}
+			r.failed = &failure{string(c.Method), fmt.Errorf("%w: %w", ErrActivation, err)}
 			if n, tell := pl.seldom.tell("activation failed", s.ID.Kind, ""); tell {
 				pl.log.Error("activation failed", "kind", s.ID.Kind, "entity", clip(e.ID), "err", err, "count", n)
 			}
@@ -290,18 +290,18 @@ func methodError(table func() []codegen.Error, err error) answer {
 
 // failureOf is a method's error as a supervisor sees it; nil where the method did
 // not run, or its results are at fault.
-func (s *hostedShard) failureOf(id, method string, err error) *mishap {
+func (s *hostedShard) failureOf(id, method string, err error) *failure {
 	switch err := err.(type) { //nolint:errorlint // only the value itself counts
 	case *panicked:
 		return s.panicFailure(id, method, err.Error())
 	case *codegen.ArgumentsError, *codegen.ResultsError:
 		return nil
 	}
-	return &mishap{method, err}
+	return &failure{method, err}
 }
 
-func (s *hostedShard) panicFailure(id, method, text string) *mishap {
-	return &mishap{method, &EntityError{Kind: s.ID.Kind, ID: id, Method: method, Text: text, Panic: true}}
+func (s *hostedShard) panicFailure(id, method, text string) *failure {
+	return &failure{method, &EntityError{Kind: s.ID.Kind, ID: id, Method: method, Text: text, Panic: true}}
 }
 
 // panicked is a method's panic on its way to the caller.
@@ -361,7 +361,7 @@ func (s *hostedShard) begin(ctx context.Context, up *turn, e *region.Entity, met
 // ended when it returns.
 func (s *hostedShard) beginSlowly(t *turn, method string) error {
 	prepared := false
-	var failed *mishap
+	var failed *failure
 	defer func() { // also when a hook ends this goroutine
 		if !prepared {
 			t.end()
@@ -375,7 +375,7 @@ func (s *hostedShard) beginSlowly(t *turn, method string) error {
 
 // prepareTurn does what a turn seldom needs: wait for the lease, activate. failed
 // is what the supervisor decides about.
-func (s *hostedShard) prepareTurn(t *turn, method string) (failed *mishap, err error) {
+func (s *hostedShard) prepareTurn(t *turn, method string) (failed *failure, err error) {
 	t.yieldLane()
 	ctx, cancel := t.parent, context.CancelFunc(func() {})
 	if _, ok := ctx.Deadline(); !ok {
@@ -389,7 +389,7 @@ func (s *hostedShard) prepareTurn(t *turn, method string) (failed *mishap, err e
 		return nil, nil
 	}
 	if err := s.activate(t, t.entity); err != nil {
-		return &mishap{method, fmt.Errorf("%w: %w", ErrActivation, err)},
+		return &failure{method, fmt.Errorf("%w: %w", ErrActivation, err)},
 			s.notRun(t.entity.ID, method, fmt.Errorf("%w: %w (the log of the entity's node has more)", ErrActivation, err))
 	}
 	if err := s.waitLease(ctx); err != nil { // the hook may have taken long
@@ -416,7 +416,7 @@ func (t *turn) End(method string, recovered any, err error) error {
 // endOddly is End for a turn that failed, or after which more is to be done.
 func (t *turn) endOddly(method string, recovered any, err error) error {
 	s, e := t.shard(), t.entity
-	var failed *mishap
+	var failed *failure
 	switch {
 	case recovered != nil:
 		s.died(fmt.Sprintf("panic in %s: %v", method, recovered))

@@ -36,17 +36,17 @@ func (v *shardEnv) After(d time.Duration, f func()) {
 	})
 }
 
-// Session is the path to a process on the shard's lane.
+// Session is the session with a process on the shard's lane.
 func (v *shardEnv) Session(to transport.Peer) (shardhost.Session, bool) {
-	p := v.host.plane.path(to, v.lane)
+	p := v.host.plane.session(to, v.lane)
 	return p, p != nil
 }
 
 // Departed are the latest processes from which nothing comes any more on the lane.
-func (v *shardEnv) Departed() []transport.Address { return v.host.plane.silences.on(v.lane) }
+func (v *shardEnv) Departed() []transport.Address { return v.host.plane.departed.on(v.lane) }
 
 // HasDeparted reports whether nothing comes from a process any more on the lane.
-func (v *shardEnv) HasDeparted(a transport.Address) bool { return v.host.plane.silenced(a, v.lane) }
+func (v *shardEnv) HasDeparted(a transport.Address) bool { return v.host.plane.hasDeparted(a, v.lane) }
 
 // MaxPayload is what the broker takes, at least minPayload.
 func (v *shardEnv) MaxPayload() int { return max(v.host.plane.link().MaxPayload(), minPayload) }
@@ -126,12 +126,12 @@ func (v *shardEnv) Answer(c *shardhost.Call, e *wire.Envelope) {
 // Forwarded notes where a call of this process went.
 func (v *shardEnv) Forwarded(c *shardhost.Call, to shardhost.Session, seq uint64) {
 	if pl := v.host.plane; c.Sender.Address == pl.self.Address && c.ID != 0 {
-		pl.pending.sent(c.ID, to.(*path), seq)
+		pl.pending.sent(c.ID, to.(*peerSession), seq)
 	}
 }
 
 // LoseTell counts a tell that was taken and will not run.
-func (v *shardEnv) LoseTell(*shardhost.Call) { v.host.plane.ledger.add(tellLost) }
+func (v *shardEnv) LoseTell(*shardhost.Call) { v.host.plane.counters.add(tellLost) }
 
 // Canceler cancels the context of a call's turn.
 func (v *shardEnv) Canceler(c *shardhost.Call) func() {
@@ -174,14 +174,14 @@ func (v *shardEnv) Arrived(ids shardhost.RememberedIDs) { v.shard().comesLocked(
 
 // BarrierTimedOut counts and logs a barrier that nobody opened.
 func (v *shardEnv) BarrierTimedOut(b region.Shut) {
-	v.host.plane.ledger.add(gateTimedOut)
+	v.host.plane.counters.add(gateTimedOut)
 	v.host.plane.log.Warn("ordering barrier timed out: a sender's Flush did not come through the shard's old home",
 		"shard", v.ID.String(), "sender", b.Sender.String(), "via", b.Via.String(),
 		"epoch", b.Epoch.String(), "calls", b.Held, "after", region.GateTimeout)
 }
 
-// counters are what shardhost counts, in this process's ledger.
-var counters = [...]reason{
+// reasonOf is what package shardhost counts, as this process counts it.
+var reasonOf = [...]reason{
 	shardhost.CallForwarded: callForwarded,
 	shardhost.CallRefused:   callRefused,
 	shardhost.CallDropped:   callDropped,
@@ -192,4 +192,4 @@ var counters = [...]reason{
 }
 
 // Count counts an event.
-func (v *shardEnv) Count(e shardhost.Event) { v.host.plane.ledger.add(counters[e]) }
+func (v *shardEnv) Count(e shardhost.Event) { v.host.plane.counters.add(reasonOf[e]) }

@@ -194,7 +194,7 @@ func (g *singles) message(from transport.Peer, m singleton.Message) {
 	case m.Type == singleton.Identify:
 		g.send(from, g.identity(m, s))
 	case from.Client || s == nil:
-		g.control.plane.ledger.add(frameIgnored)
+		g.control.plane.counters.add(frameIgnored)
 	case m.Type == singleton.Identity:
 		s.search(singleton.Receive{From: from.Address, Message: m})
 	case s.manager != nil:

@@ -61,7 +61,7 @@ func (c *Conn) stepSeeker(s *seeker, in singleton.ProxyInput) {
 func (c *Conn) identity(from transport.Peer, body []byte) {
 	m, err := singleton.Decode(body)
 	if err != nil {
-		c.plane.ledger.add(frameForeign)
+		c.plane.counters.add(frameForeign)
 		return
 	}
 	for name, s := range c.seekers {
@@ -70,7 +70,7 @@ func (c *Conn) identity(from transport.Peer, body []byte) {
 			return
 		}
 	}
-	c.plane.ledger.add(frameIgnored)
+	c.plane.counters.add(frameIgnored)
 }
 
 // guided tells all seekers who serves this process now.

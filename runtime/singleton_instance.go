@@ -217,9 +217,9 @@ func (in *instance) handOff() {
 	}
 	_ = s.restAll(entities, why, true) // its node leaves, or it dies
 	parts := s.Parts(epoch, shardhost.RememberedIDs{})
-	var p *path
+	var p *peerSession
 	if !to.IsZero() {
-		p = pl.path(transport.Peer{Address: to}, s.lane)
+		p = pl.session(transport.Peer{Address: to}, s.lane)
 	}
 	stopped, handed := false, p != nil
 	s.Do(func(now uint32, _ time.Time) (fx region.Effects) {

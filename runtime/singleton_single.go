@@ -96,7 +96,7 @@ func (s *single) start(epoch placement.Epoch, from transport.Address) {
 	s.opening = &opening{from, epoch, time.Now().Add(openPatience)}
 	sh := s.instance.shard
 	switch {
-	case from.IsZero() || s.control.plane.silenced(from, sh.lane):
+	case from.IsZero() || s.control.plane.hasDeparted(from, sh.lane):
 		s.open(false)
 	case s.arrived.from == from && s.arrived.epoch == epoch:
 		s.open(true)
@@ -119,7 +119,7 @@ func (s *single) open(arrived bool) {
 		core := s.instance.shard.Core
 		if arrived {
 			if fx := core.OpenAt(o.from, o.epoch, now, at); fx.Opened {
-				s.control.plane.ledger.add(shardMovedIn)
+				s.control.plane.counters.add(shardMovedIn)
 				return fx
 			}
 		}

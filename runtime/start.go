@@ -49,7 +49,7 @@ func (n *Node) giveUpJoining(why error) {
 	defer cancel()
 	select {
 	case <-n.gone:
-		n.farewell(ctx)
+		n.drain(ctx)
 	case <-ctx.Done():
 	case <-n.done:
 	}

@@ -145,16 +145,16 @@ func (s *hostedShard) startRemembered(id string) {
 	t := &turn{parent: ctx, entity: e}
 	err := errors.New("runtime.Goexit in OnActivate or the factory")
 	defer func() { // also when the hook ends this goroutine
-		var failed *mishap
+		var failed *failure
 		if err != nil {
-			if n, tell := pl.ledger.addSeldom(rememberedFailed); tell {
+			if n, tell := pl.counters.addSeldom(rememberedFailed); tell {
 				pl.log.Error("a remembered entity's activation failed; it is tried again", "kind", s.ID.Kind, "entity", clip(id),
 					"shard", s.ID.String(), "after", s.host.settings.remember.Backoff, "err", err, "count", n)
 			}
-			failed = &mishap{"OnActivate", fmt.Errorf("%w: %w", ErrActivation, err)}
+			failed = &failure{"OnActivate", fmt.Errorf("%w: %w", ErrActivation, err)}
 			s.reviveLater(id)
 		} else {
-			pl.ledger.add(rememberedStarted)
+			pl.counters.add(rememberedStarted)
 		}
 		t.end()
 		s.endTurnOf(t, failed)

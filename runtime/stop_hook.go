@@ -59,7 +59,7 @@ func (s *hostedShard) callStopHook(ctx context.Context, id string, value any, wh
 
 // hookAbandoned counts a stop hook that did not return in time, and returns the error.
 func (s *hostedShard) hookAbandoned() error {
-	s.plane().ledger.add(hookAbandoned)
+	s.plane().counters.add(hookAbandoned)
 	return fmt.Errorf("%w within %v (heed its context, or raise StopTimeout)", errHookStuck, s.host.settings.stopTimeout)
 }
 

@@ -101,7 +101,7 @@ func endWith(ctx context.Context, what string, after uint32) error {
 
 // endTurnOf ends a turn as its entity or its supervisor wants: mostly at once.
 // failed is what the supervisor decides about; nil: nothing.
-func (s *hostedShard) endTurnOf(t *turn, failed *mishap) {
+func (s *hostedShard) endTurnOf(t *turn, failed *failure) {
 	e, after := t.entity, t.flags.Load()
 	forget, rest := after&forgetAfter != 0, after&restAfter != 0
 	d := Resume
@@ -133,7 +133,7 @@ func (s *hostedShard) endTurnOf(t *turn, failed *mishap) {
 }
 
 // directive asks the supervisor about a turn that came to an error.
-func (s *hostedShard) directive(failed *mishap, e *region.Entity) (d Directive) {
+func (s *hostedShard) directive(failed *failure, e *region.Entity) (d Directive) {
 	defer func() {
 		if r := recover(); r != nil {
 			d = Resume
@@ -141,7 +141,7 @@ func (s *hostedShard) directive(failed *mishap, e *region.Entity) (d Directive) 
 		}
 	}()
 	if d = s.host.settings.decide(failed.err); d != Resume {
-		s.plane().ledger.add(entitySupervised)
+		s.plane().counters.add(entitySupervised)
 		if n, tell := s.plane().seldom.tell("supervisor decides "+d.String(), s.ID.Kind, failed.method); tell || d == Escalate {
 			s.plane().log.Warn("supervisor decides", "kind", s.ID.Kind, "entity", clip(e.ID), "decision", d.String(), "err", failed.err, "count", n)
 		}
@@ -158,7 +158,7 @@ func (s *hostedShard) end(e *region.Entity, forget bool) {
 			pl.seldom.error(pl.log, "stop hook failed", s.ID.Kind, "", "kind", s.ID.Kind, "entity", clip(e.ID), "err", err)
 		}
 	}
-	s.plane().ledger.add(entityForgotten)
+	s.plane().counters.add(entityForgotten)
 	s.host.lost(e)
 	s.Mu.Lock()
 	delete(s.failures, e.ID)
@@ -172,8 +172,8 @@ func (s *hostedShard) end(e *region.Entity, forget bool) {
 	s.endTurn(e)
 }
 
-// failure is an entity's record with its supervisor.
-type failure struct {
+// failureRecord is an entity's record with its supervisor.
+type failureRecord struct {
 	times int
 	last  time.Time
 }
@@ -189,7 +189,7 @@ func (s *hostedShard) restart(e *region.Entity) {
 	now := time.Now()
 	s.Mu.Lock()
 	if s.failures == nil || len(s.failures) >= maxFailures {
-		s.failures = map[string]failure{}
+		s.failures = map[string]failureRecord{}
 	}
 	f := s.failures[e.ID]
 	if now.Sub(f.last) > 2*longest {

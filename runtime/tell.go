@@ -39,21 +39,21 @@ func (s *hostedShard) addTold(e *region.Entity, c *outCall) error {
 	if r.queue.bytes >= r.most {
 		r.mu.Unlock()
 		s.endTurn(e)
-		s.plane().ledger.add(callRefused)
+		s.plane().counters.add(callRefused)
 		return &overload{cause: &noRoom{s, region.NodeBytes, len(c.Args)}}
 	}
-	r.addLocked(begun{entity: e, method: c.Method}, c.Args)
+	r.addLocked(queuedTurn{entity: e, method: c.Method}, c.Args)
 	return nil
 }
 
 // runTold runs the turn of a tell on its runner's goroutine. It reports whether this
-// goroutine still has the baton.
+// goroutine still has the run token.
 func (s *hostedShard) runTold(e *region.Entity, name string, args []byte, r *runner) bool {
 	method := s.host.desc.Dispatch[name]
 	if method == nil || e.Value == nil || !s.mayRunInline() {
-		return s.runBegun(e, s.toldCall(e, name, args), r)
+		return s.runQueued(e, s.toldCall(e, name, args), r)
 	}
-	return s.tellMethod(method, e, name, args, &r.baton)
+	return s.tellMethod(method, e, name, args, &r.runToken)
 }
 
 // tellFar runs the turn of a tell that came straight from another process, outside the
@@ -61,7 +61,7 @@ func (s *hostedShard) runTold(e *region.Entity, name string, args []byte, r *run
 // where it may not: nothing has happened. kept tells whether this goroutine still has
 // the lane.
 func (l *lane) tellFar(s *hostedShard, e *wire.Envelope, seq uint64) (ran, kept bool) {
-	if e.Type != wire.TypeTell || !e.Node.IsZero() || e.Epoch == 0 || l.pace.isSlow() {
+	if e.Type != wire.TypeTell || !e.Node.IsZero() || e.Epoch == 0 || l.slow.isSlow() {
 		return false, false
 	}
 	name, id := stringOf(e.Method), stringOf(e.Entity)
@@ -76,16 +76,16 @@ func (l *lane) tellFar(s *hostedShard, e *wire.Envelope, seq uint64) (ran, kept 
 	l.from.Handled.Store(seq)
 	l.wake() // a turn may take long
 	l.plane.watch.awake()
-	if !s.tellMethod(method, entity, name, e.Payload, &l.baton) {
+	if !s.tellMethod(method, entity, name, e.Payload, &l.runToken) {
 		return true, false
 	}
-	l.pace.ran(now)
+	l.slow.ran(now)
 	return true, true
 }
 
 // tellMethod runs a tell's method and ends its turn, which has begun. It reports whether
-// this goroutine still has the baton.
-func (s *hostedShard) tellMethod(m codegen.Method, e *region.Entity, name string, args []byte, b *baton) bool {
+// this goroutine still has the run token.
+func (s *hostedShard) tellMethod(m codegen.Method, e *region.Entity, name string, args []byte, b *runToken) bool {
 	t := &encodedTurn{run: b.enter()}
 	t.turn.parent, t.turn.entity = t, e
 	s.invokeTold(m, t, name, args)
@@ -144,7 +144,7 @@ func (s *hostedShard) enqueueTold(e *wire.Envelope, current func() bool) (settle
 	case region.Overloaded:
 		full := s.noRoom(&c.Call.Call)
 		r.giveBack(c)
-		pl.ledger.add(callRefused)
+		pl.counters.add(callRefused)
 		return true, &overload{cause: full}
 	case region.Moved:
 		r.giveBack(c)
@@ -191,7 +191,7 @@ const (
 )
 
 // keep is recycle for tells: takeLocked is to return the call again, and its buffer
-// is used again. It belongs to whoever has the baton.
+// is used again. It belongs to whoever has the run token.
 func (r *runner) keep(c *inCall) {
 	if len(r.done) >= maxSpare {
 		return

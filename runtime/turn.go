@@ -43,8 +43,8 @@ func (t *turn) over() bool { return t.flags.Load()&turnOver != 0 }
 // end marks the turn as ended, before another may begin.
 func (t *turn) end() { t.flags.Or(turnOver) }
 
-// mishap is the error that a method or an activation came to.
-type mishap struct {
+// failure is the error that a method or an activation came to.
+type failure struct {
 	method string
 	err    error
 }
@@ -53,7 +53,7 @@ type mishap struct {
 type encodedTurn struct {
 	turn   turn
 	run    hold                    // its hold on its lane or runner; zero: it has none
-	failed *mishap                 // what the supervisor decides about; nil: nothing
+	failed *failure                // what the supervisor decides about; nil: nothing
 	ctx    atomic.Pointer[endable] // made when somebody asks
 }
 

@@ -19,7 +19,7 @@ type lostTells struct {
 
 // loseTell counts a tell that is lost.
 func (pl *plane) loseTell(o Outcome) {
-	pl.ledger.add(tellLost)
+	pl.counters.add(tellLost)
 	if o == NotExecuted {
 		pl.lost.unsent.Add(1)
 	} else {
@@ -27,8 +27,8 @@ func (pl *plane) loseTell(o Outcome) {
 	}
 }
 
-// count counts the tells among what a path that was closed leaves.
-func (l *lostTells) count(led *ledger, left []call.Leftover) {
+// count counts the tells among what a session that was closed leaves.
+func (l *lostTells) count(led *counters, left []call.Leftover) {
 	for i := range left {
 		if left[i].Envelope.Type != wire.TypeTell {
 			continue
@@ -67,7 +67,7 @@ func (pl *plane) dropTells(limit time.Time) (dropped int) {
 			n += k.routes[i].dropTells(limit)
 		}
 		if n > 0 {
-			pl.ledger.addN(tellLost, n)
+			pl.counters.addN(tellLost, n)
 			pl.lost.unsent.Add(int64(n))
 			pl.log.Warn("tells dropped: their shards found no home", "kind", name, "tells", n, "why", pl.ctl.why(name))
 		}
@@ -95,7 +95,7 @@ func (pl *plane) hasUnsettled() bool {
 			}
 		}
 	}
-	for _, p := range pl.allPaths() {
+	for _, p := range pl.allSessions() {
 		p.Lock()
 		unsettled := !p.GoneLocked() && p.UnackedLocked(p.Core.Next()-1) > 0
 		p.Unlock()

@@ -147,9 +147,9 @@ func (r *route) moving() (from, to transport.Address) {
 	return r.Core.Owner, r.Core.Next()
 }
 
-// silence is how long a peer has sent nothing on the path, for errors; "" if it is
+// silence is how long a peer has sent nothing on the session, for errors; "" if it is
 // short, or nothing ever came.
-func (p *path) silence(now time.Time) string {
+func (p *peerSession) silence(now time.Time) string {
 	p.Lock()
 	defer p.Unlock()
 	if d := now.Sub(p.HeardLocked()); !p.HeardLocked().IsZero() && d >= silenceTold {

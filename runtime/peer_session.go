@@ -10,11 +10,11 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// path is a session with a peer on one lane: what package session makes of it, which pathEnv
+// peerSession is a session with a peer on one lane: what package session makes of it, which sessionEnv
 // joins to this process, and when what was appended is published.
 //
 // Lock order: route.Mu or hostedShard.Mu, then the session's lock.
-type path struct {
+type peerSession struct {
 	session.Session
 	plane *plane
 	ch    transport.Channel
@@ -23,32 +23,32 @@ type path struct {
 	timer  *time.Timer
 }
 
-func newPath(pl *plane, peer transport.Peer, ch transport.Channel) *path {
-	p := &path{plane: pl, ch: ch}
-	p.Init((*pathEnv)(p), pl.pathConfig(peer), peer)
+func newSession(pl *plane, peer transport.Peer, ch transport.Channel) *peerSession {
+	p := &peerSession{plane: pl, ch: ch}
+	p.Init((*sessionEnv)(p), pl.sessionConfig(peer), peer)
 	return p
 }
 
 // post appends an envelope that is not a call, and publishes. What cannot be
 // appended is counted and gone with its peer.
-func (p *path) post(e *wire.Envelope) {
+func (p *peerSession) post(e *wire.Envelope) {
 	if err := p.append(e); err == nil {
 		p.Flush()
 	}
 }
 
 // append is post without publishing.
-func (p *path) append(e *wire.Envelope) error {
+func (p *peerSession) append(e *wire.Envelope) error {
 	_, err := p.Append(e)
 	if err != nil {
-		p.plane.ledger.add(dropNoPeer)
+		p.plane.counters.add(dropNoPeer)
 	}
 	return err
 }
 
 // answer appends an envelope that is not a call, to be published by by; at once if
 // that is nil. It reports false when the peer is gone.
-func (p *path) answer(e *wire.Envelope, by publisher) bool {
+func (p *peerSession) answer(e *wire.Envelope, by publisher) bool {
 	p.Lock()
 	_, err := p.AppendLocked(e)
 	if errors.Is(err, errTooLarge) && e.Type == wire.TypeReply {
@@ -79,8 +79,8 @@ const (
 )
 
 // publishUnlock has what was appended published, and unlocks.
-func (p *path) publishUnlock(by publication) {
-	f := &p.plane.pending.flow
+func (p *peerSession) publishUnlock(by publication) {
+	f := &p.plane.pending.coalescer
 	switch {
 	case p.WritingLocked() || p.queued:
 		p.Unlock()
@@ -108,7 +108,7 @@ const yieldAbove = 2
 const clientPatience = time.Minute
 
 // bounced notes that nobody listened for a frame.
-func (p *path) bounced(token uint64) {
+func (p *peerSession) bounced(token uint64) {
 	absent := p.Bounced(token)
 	if p.Peer().Client && absent > p.plane.clientPatience {
 		p.plane.dropPeer(p.Peer().Address)
@@ -120,7 +120,7 @@ func (p *path) bounced(token uint64) {
 
 // partIfStranger ends the session with a member that has left, if nothing ever came to
 // it this way and it does not listen any more.
-func (p *path) partIfStranger() {
+func (p *peerSession) partIfStranger() {
 	if p.Unreached() {
 		p.plane.peerGone(p.Peer().Address, int(p.ch), false)
 	}
@@ -128,61 +128,61 @@ func (p *path) partIfStranger() {
 
 // lostBy says what became of what the peer did not answer, for people; "" if the peer
 // has left.
-func (p *path) lostBy() string {
+func (p *peerSession) lostBy() string {
 	if p.Dropped() {
 		return whyDropped
 	}
 	return ""
 }
 
-// pathEnv is a path as package session uses it: this process, for one session.
-type pathEnv path
+// sessionEnv is a peerSession as package session uses it: this process, for one session.
+type sessionEnv peerSession
 
-var _ session.Env = (*pathEnv)(nil)
+var _ session.Env = (*sessionEnv)(nil)
 
 // Now is the time.
-func (v *pathEnv) Now() time.Time { return time.Now() }
+func (v *sessionEnv) Now() time.Time { return time.Now() }
 
 // Send publishes a frame on the lane.
-func (v *pathEnv) Send(token uint64, frame []byte) error {
+func (v *sessionEnv) Send(token uint64, frame []byte) error {
 	if token != 0 {
-		v.plane.ledger.add(frameSent)
+		v.plane.counters.add(frameSent)
 	}
 	return v.plane.link().Send(v.ch, v.Peer(), token, frame)
 }
 
 // Repack makes frames fit a broker that takes less than it did.
-func (v *pathEnv) Repack(token uint64, size int, err error) bool {
-	return errors.Is(err, transport.ErrTooLarge) && (*path)(v).shrinkLocked(token, size)
+func (v *sessionEnv) Repack(token uint64, size int, err error) bool {
+	return errors.Is(err, transport.ErrTooLarge) && (*peerSession)(v).shrinkLocked(token, size)
 }
 
 // MayAnswer reports whether this node's lease lets answers leave.
-func (v *pathEnv) MayAnswer() bool { return v.plane.lease.mayAnswer() }
+func (v *sessionEnv) MayAnswer() bool { return v.plane.lease.mayAnswer() }
 
 // MaxPayload is what the broker takes, at least minPayload.
-func (v *pathEnv) MaxPayload() int { return max(v.plane.link().MaxPayload(), minPayload) }
+func (v *sessionEnv) MaxPayload() int { return max(v.plane.link().MaxPayload(), minPayload) }
 
 // WakeAfter sets the timer.
-func (v *pathEnv) WakeAfter(d time.Duration) {
+func (v *sessionEnv) WakeAfter(d time.Duration) {
 	if v.timer == nil {
-		v.timer = time.AfterFunc(d, (*path)(v).tick)
+		v.timer = time.AfterFunc(d, (*peerSession)(v).tick)
 	} else {
 		v.timer.Reset(d)
 	}
 }
 
 // Yield lets other goroutines run.
-func (v *pathEnv) Yield() { runtime.Gosched() }
+func (v *sessionEnv) Yield() { runtime.Gosched() }
 
 // Ignored counts a frame, and parts with a client that says goodbye.
-func (v *pathEnv) Ignored(bye bool) {
-	v.plane.ledger.add(frameIgnored)
+func (v *sessionEnv) Ignored(bye bool) {
+	v.plane.counters.add(frameIgnored)
 	if bye {
-		v.plane.clientLeft((*path)(v))
+		v.plane.clientLeft((*peerSession)(v))
 	}
 }
 
-func (p *path) tick() {
+func (p *peerSession) tick() {
 	if !p.plane.closed() {
 		p.Tick()
 	}

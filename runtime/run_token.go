@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// A baton is passed among the goroutines that run a series of turns, one after
+// A runToken is passed among the goroutines that run a series of turns, one after
 // another, as long as they are quick. A turn that takes long, or waits for a call
 // of its own, hands it over: another goroutine goes on with the rest, and the
 // first one only ends its turn.
 //
 // word arbitrates: it is odd while a turn runs, and whoever raises it by one at
-// that moment has the baton: the runner when its turn ends, or a thief.
-type baton struct {
+// that moment has the run token: the runner when its turn ends, or a thief.
+type runToken struct {
 	word atomic.Uint64
 	wg   *sync.WaitGroup
 	next func() // goes on with the series
@@ -21,33 +21,33 @@ type baton struct {
 	seen uint64 // the watchdog's: word at its last look
 }
 
-// hold is a turn's hold on the baton of its series.
+// hold is a turn's hold on the run token of its series.
 type hold struct {
-	baton *baton
+	token *runToken
 	word  uint64 // odd
 }
 
-// enter marks that a turn begins on the goroutine that has the baton.
-func (b *baton) enter() hold { return hold{baton: b, word: b.word.Add(1)} }
+// enter marks that a turn begins on the goroutine that has the run token.
+func (b *runToken) enter() hold { return hold{token: b, word: b.word.Add(1)} }
 
 // leave marks that the turn ended. It reports whether this goroutine still has
-// the baton.
-func (h hold) leave() bool { return h.baton.word.CompareAndSwap(h.word, h.word+1) }
+// the run token.
+func (h hold) leave() bool { return h.token.word.CompareAndSwap(h.word, h.word+1) }
 
 // handOver lets another goroutine go on with the series, if this turn still has
-// the baton.
+// the run token.
 func (h hold) handOver() {
-	if h.baton != nil && h.leave() {
-		h.baton.wg.Go(h.baton.next)
+	if h.token != nil && h.leave() {
+		h.token.wg.Go(h.token.next)
 	}
 }
 
-// watchdog takes the baton from turns that run for long, and sets the coarse clock
+// watchdog takes the run token from turns that run for long, and sets the coarse clock
 // while somebody reads it. It sleeps while there is nothing to do, and seldom looks
 // while turns are so quick that none is under way when it does: each look of a
 // process that is nearly idle costs as much as some calls.
 type watchdog struct {
-	batons []*baton
+	tokens []*runToken
 	asleep atomic.Bool
 	wake   chan struct{}
 	base   time.Time // of clock
@@ -55,7 +55,7 @@ type watchdog struct {
 }
 
 const (
-	// longTurn is how long a turn runs, between two looks, before it loses its baton:
+	// longTurn is how long a turn runs, between two looks, before it loses its run token:
 	// up to twice as long after it began, or restingLook longer.
 	longTurn = time.Millisecond
 	// restingLook is the time to the next look when no turn was under way.
@@ -67,7 +67,7 @@ const (
 func (w *watchdog) init(base time.Time) { w.base, w.wake = base, make(chan struct{}, 1) }
 
 // mind has the watchdog look after a series; before run.
-func (w *watchdog) mind(b *baton) { w.batons = append(w.batons, b) }
+func (w *watchdog) mind(b *runToken) { w.tokens = append(w.tokens, b) }
 
 // awake tells the watchdog that a series is busy, or that the clock is read.
 func (w *watchdog) awake() {
@@ -116,12 +116,12 @@ func (w *watchdog) run(stop <-chan struct{}) {
 // whether any did something, and returns when to look again.
 func (w *watchdog) look() (next time.Duration, busy bool) {
 	next = restingLook
-	for _, b := range w.batons {
+	for _, b := range w.tokens {
 		word := b.word.Load()
 		if word%2 == 1 {
 			next, busy = longTurn, true
 			if word == b.seen {
-				hold{baton: b, word: word}.handOver()
+				hold{token: b, word: word}.handOver()
 			}
 		}
 		busy = busy || word != b.seen

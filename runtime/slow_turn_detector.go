@@ -11,11 +11,11 @@ import (
 // its own: many times what that costs.
 const slowTurn = 10 * time.Microsecond
 
-// A pace tells a lane how long turns take, and so whether it should run them: quick
+// A slowTurnDetector measures how long turns take, and so whether a lane should run them: quick
 // ones it does, for handing them over costs more than they do. Slow ones would hold
 // up the others, for they compute for long or wait for a database. All but took
 // belongs to whoever has the lane.
-type pace struct {
+type slowTurnDetector struct {
 	slow  bool
 	last  int64         // when the lane's turn before began; 0: it is not known
 	quick time.Duration // from one of the lane's turns to the next, a moving average
@@ -32,7 +32,7 @@ func average(mean, took, most, over time.Duration) time.Duration {
 // ran notes when a turn began that the lane ran, in nanoseconds. A single long one
 // counts little, for the system may have had other things to do: it takes four or five
 // in a row to make quick turns slow, or one in four for long.
-func (p *pace) ran(began int64) {
+func (p *slowTurnDetector) ran(began int64) {
 	if p.last != 0 {
 		p.quick = average(p.quick, time.Duration(began-p.last), 4*slowTurn, 16)
 	}
@@ -43,19 +43,19 @@ func (p *pace) ran(began int64) {
 
 // slowDown is for turns that take long: the average says so, or the lane was taken
 // away from one.
-func (p *pace) slowDown() {
+func (p *slowTurnDetector) slowDown() {
 	p.slow, p.last, p.quick = true, 0, 0
 	p.alone.Store(int64(2 * slowTurn))
 }
 
 // took notes how long a turn took that had a goroutine of its own, with what it
 // waited for the lease. It is safe for concurrent use; a lost note does not matter.
-func (p *pace) took(d time.Duration) {
+func (p *slowTurnDetector) took(d time.Duration) {
 	p.alone.Store(int64(average(time.Duration(p.alone.Load()), d, 2*slowTurn, 8)))
 }
 
 // isSlow tells whether the next turn should have a goroutine of its own.
-func (p *pace) isSlow() bool {
+func (p *slowTurnDetector) isSlow() bool {
 	if p.slow && time.Duration(p.alone.Load()) < slowTurn/2 {
 		p.slow = false
 	}
@@ -67,7 +67,7 @@ func (p *pace) isSlow() bool {
 const maxAlone = 16 << 10
 
 // runAlone runs a turn on a goroutine of its own, unless there are too many.
-func (s *hostedShard) runAlone(e *region.Entity, c *inCall, p *pace) bool {
+func (s *hostedShard) runAlone(e *region.Entity, c *inCall, p *slowTurnDetector) bool {
 	pl := s.plane()
 	if pl.alone.Add(1) > maxAlone {
 		pl.alone.Add(-1)
@@ -82,11 +82,11 @@ func (s *hostedShard) runAlone(e *region.Entity, c *inCall, p *pace) bool {
 	return true
 }
 
-// pumps leaves paths to their pumps, so that answers of many goroutines share
+// pumps leaves sessions to their pumps, so that answers of many goroutines share
 // frames.
 type pumps struct{}
 
-func (pumps) publishLater(p *path) {
+func (pumps) publishLater(p *peerSession) {
 	p.Lock()
 	p.publishUnlock(pumped)
 }

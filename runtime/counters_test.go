@@ -9,7 +9,7 @@ import (
 
 // What may come in floods is counted each time and logged ever more seldom.
 func TestLedgerAddSeldom(t *testing.T) {
-	var l ledger
+	var l counters
 	var told []uint64
 	for range 1000 {
 		if n, tell := l.addSeldom(frameForeign); tell {

@@ -5,28 +5,28 @@ import (
 	"sync/atomic"
 )
 
-// flow counts the calls under way and, among them, those that are answered but
+// coalescer counts the calls under way and, among them, those that are answered but
 // whose callers have not run since. Such a caller is likely to call again in a
 // moment, so who has a frame to publish leaves it to the last of them: then the
 // calls of all share one. It is safe for concurrent use.
-type flow struct {
+type coalescer struct {
 	calls atomic.Int64 // under way <<32 | answered, and the caller has not run yet
 
 	mu      sync.Mutex
-	delayed []*path // paths that the last caller publishes
+	delayed []*peerSession // sessions that the last caller publishes
 	any     atomic.Bool
 }
 
 const oneUnderWay = 1 << 32
 
-func (f *flow) begin()          { f.calls.Add(oneUnderWay) }
-func (f *flow) underWay() int64 { return f.calls.Load() >> 32 }
-func (f *flow) woken() int32    { return int32(f.calls.Load()) }
+func (f *coalescer) begin()          { f.calls.Add(oneUnderWay) }
+func (f *coalescer) underWay() int64 { return f.calls.Load() >> 32 }
+func (f *coalescer) woken() int32    { return int32(f.calls.Load()) }
 
 // wake notes that n callers are about to be woken. What is delayed since the
 // ones before goes now, so that an endless stream of answers delays nothing for
 // long.
-func (f *flow) wake(n int) {
+func (f *coalescer) wake(n int) {
 	if f.any.Load() {
 		f.release()
 	}
@@ -34,17 +34,17 @@ func (f *flow) wake(n int) {
 }
 
 // resumed notes that a caller runs that was woken.
-func (f *flow) resumed() {
+func (f *coalescer) resumed() {
 	if now := f.calls.Add(-oneUnderWay - 1); int32(now) == 0 && f.any.Load() {
 		f.release()
 	}
 }
 
 // gaveUp notes that a caller stopped waiting without an answer.
-func (f *flow) gaveUp() { f.calls.Add(-oneUnderWay) }
+func (f *coalescer) gaveUp() { f.calls.Add(-oneUnderWay) }
 
-// delay leaves the path to the last caller that was woken.
-func (f *flow) delay(p *path) {
+// delay leaves the session to the last caller that was woken.
+func (f *coalescer) delay(p *peerSession) {
 	f.mu.Lock()
 	f.delayed = append(f.delayed, p)
 	f.mu.Unlock()
@@ -54,8 +54,8 @@ func (f *flow) delay(p *path) {
 	}
 }
 
-// release has the delayed paths published.
-func (f *flow) release() {
+// release has the delayed sessions published.
+func (f *coalescer) release() {
 	f.mu.Lock()
 	paths := f.delayed
 	f.delayed = nil

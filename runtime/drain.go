@@ -9,15 +9,15 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// farewell ends the data plane in order: peers acknowledge what was sent to them;
+// drain ends the data plane in order: peers acknowledge what was sent to them;
 // what has arrived is still handled; and every peer hears up to where,
 // so that it knows for certain what was not.
-func (n *Node) farewell(ctx context.Context) {
+func (n *Node) drain(ctx context.Context) {
 	n.plane.lease.end(leaseEnding)
 	n.stopEntities(ctx)
 	n.memory.flush(ctx)
-	n.plane.settlePaths(ctx)
-	n.plane.farewell(ctx)
+	n.plane.settleSessions(ctx)
+	n.plane.drain(ctx)
 }
 
 // settlePatience is how long a node that has left waits for acknowledgements. After
@@ -29,12 +29,12 @@ const (
 	absentPatience = time.Second
 )
 
-// settlePaths waits until the peers have acknowledged what has been sent to them so far,
+// settleSessions waits until the peers have acknowledged what has been sent to them so far,
 // for once the link drains no acknowledgement arrives: what the window holds back could
 // not follow, and what is lost on the way would not be sent again. It counts and logs
 // what was not acknowledged when ctx or the time had ended.
-func (pl *plane) settlePaths(ctx context.Context) {
-	begin, paths := time.Now(), pl.allPaths()
+func (pl *plane) settleSessions(ctx context.Context) {
+	begin, paths := time.Now(), pl.allSessions()
 	last := make([]uint64, len(paths)) // the sequence that is waited for
 	for i, p := range paths {
 		p.Lock()
@@ -55,7 +55,7 @@ func (pl *plane) settlePaths(ctx context.Context) {
 	}
 	for i, p := range paths {
 		if n := p.owed(last[i], now); n > 0 {
-			pl.ledger.addN(leftUnacked, n)
+			pl.counters.addN(leftUnacked, n)
 			pl.log.Warn("leaving although a peer has not acknowledged all that was sent to it: what does not arrive is lost",
 				"peer", p.Peer().Address.String(), "lane", int(p.ch), "messages", n, "after", now.Sub(begin).Round(time.Millisecond))
 		}
@@ -64,7 +64,7 @@ func (pl *plane) settlePaths(ctx context.Context) {
 
 // owed is how many messages up to last the peer has not acknowledged, if it is to be
 // waited for.
-func (p *path) owed(last uint64, now time.Time) int {
+func (p *peerSession) owed(last uint64, now time.Time) int {
 	p.Lock()
 	defer p.Unlock()
 	if absent := p.AbsentLocked(); p.GoneLocked() || !absent.IsZero() && now.Sub(absent) >= absentPatience {
@@ -73,7 +73,7 @@ func (p *path) owed(last uint64, now time.Time) int {
 	return p.UnackedLocked(last)
 }
 
-func (pl *plane) farewell(ctx context.Context) {
+func (pl *plane) drain(ctx context.Context) {
 	link := pl.link()
 	if err := link.Drain(ctx); err != nil && !errors.Is(err, transport.ErrClosed) {
 		pl.log.Warn("drain", "err", err)
@@ -89,7 +89,7 @@ func (pl *plane) farewell(ctx context.Context) {
 	for pl.answering.Load() > 0 && ctx.Err() == nil {
 		time.Sleep(time.Millisecond)
 	}
-	for _, p := range pl.allPaths() {
+	for _, p := range pl.allSessions() {
 		p.Goodbye()
 	}
 	for i := range pl.lanes {
@@ -161,12 +161,12 @@ func (s *hostedShard) stopIdle() (ended <-chan struct{}) {
 	return ended
 }
 
-// allPaths are the paths to all peers.
-func (pl *plane) allPaths() (paths []*path) {
+// allSessions are the sessions with all peers.
+func (pl *plane) allSessions() (paths []*peerSession) {
 	pl.peersMu.RLock()
 	defer pl.peersMu.RUnlock()
 	for _, pp := range pl.peers {
-		paths = append(paths, pp.paths...)
+		paths = append(paths, pp.sessions...)
 	}
 	return paths
 }

@@ -15,9 +15,9 @@ func TestWarmIsNobodysRace(t *testing.T) {
 		beats int
 	}
 	busy := &entity{}
-	var turns []begun
+	var turns []queuedTurn
 	for _, value := range []any{busy, nil, (*entity)(nil), &struct{}{}, 7} {
-		turns = append(turns, begun{entity: &region.Entity{Value: value}})
+		turns = append(turns, queuedTurn{entity: &region.Entity{Value: value}})
 	}
 	var own sync.WaitGroup
 	own.Go(func() {
@@ -28,7 +28,7 @@ func TestWarmIsNobodysRace(t *testing.T) {
 		}
 	})
 	for range 10_000 {
-		warm(turns)
+		prefetch(turns)
 	}
 	own.Wait()
 }

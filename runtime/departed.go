@@ -7,33 +7,33 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// maxSilences bounds the processes that are remembered to be silent. Those who
+// maxDeparted bounds the processes that are remembered to be silent. Those who
 // ask have just learnt that a shard left such a one, so the latest are enough.
-const maxSilences = shardhost.MaxDeparted
+const maxDeparted = shardhost.MaxDeparted
 
-// silences are the latest processes from which nothing comes any more: they said
+// departedPeers are the latest processes from which nothing comes any more: they said
 // goodbye on a lane, or were removed. An old home tells them with Open, so that a
 // new home which came after they had left does not wait for what cannot come. It
 // is safe for concurrent use.
-type silences struct {
+type departedPeers struct {
 	mu   sync.Mutex
-	list []silence // latest last
+	list []departedPeer // latest last
 }
 
-type silence struct {
+type departedPeer struct {
 	address transport.Address
 	lane    int // -1: all
 }
 
-func (s *silences) add(a transport.Address, lane int) {
+func (s *departedPeers) add(a transport.Address, lane int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.list = append(s.list, silence{a, lane})
-	s.list = s.list[max(0, len(s.list)-maxSilences):]
+	s.list = append(s.list, departedPeer{a, lane})
+	s.list = s.list[max(0, len(s.list)-maxDeparted):]
 }
 
 // on are those that are silent on the lane.
-func (s *silences) on(lane int) (all []transport.Address) {
+func (s *departedPeers) on(lane int) (all []transport.Address) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, o := range s.list {

@@ -9,7 +9,7 @@ import (
 
 // TestPace: slow turns have goroutines of their own until they are quick again.
 func TestPace(t *testing.T) {
-	var p pace
+	var p slowTurnDetector
 	now := int64(1)
 	run := func(turns int, each time.Duration) (alone int) {
 		for range turns {
@@ -36,7 +36,7 @@ func TestPace(t *testing.T) {
 // TestFewLongTurns: a few, as when the system stops the process or collects garbage,
 // are no pace; every fourth is, and so are some in a row.
 func TestFewLongTurns(t *testing.T) {
-	var p pace
+	var p slowTurnDetector
 	now := int64(1)
 	run := func(turns int, each time.Duration) {
 		for range turns {
@@ -52,7 +52,7 @@ func TestFewLongTurns(t *testing.T) {
 	run(100, 3*time.Microsecond)
 	run(6, 50*time.Microsecond)
 	require.True(t, p.isSlow())
-	p = pace{}
+	p = slowTurnDetector{}
 	for range 100 {
 		run(3, time.Microsecond)
 		run(1, 500*time.Microsecond)

@@ -10,10 +10,10 @@ import (
 // take the direct way, by reason: "buffered", "forwarded", "retried",
 // "refused", "expired", "tell lost", "shards moved" and so on. They count from
 // New and only grow.
-func (n *Node) Counters() map[string]uint64 { return n.plane.ledger.snapshot() }
+func (n *Node) Counters() map[string]uint64 { return n.plane.counters.snapshot() }
 
 // Counters are those of [Node.Counters] for this connection.
-func (c *Conn) Counters() map[string]uint64 { return c.plane.ledger.snapshot() }
+func (c *Conn) Counters() map[string]uint64 { return c.plane.counters.snapshot() }
 
 // Every call, tell and frame that does not take the straight way is counted
 // under its reason.
@@ -85,20 +85,20 @@ func (r reason) String() string {
 // counted.
 func refusedFor(why membership.Refusal) reason { return membershipRefused + reason(why) - 1 }
 
-// ledger counts by reason. It is safe for concurrent use.
-type ledger [reasons]atomic.Uint64
+// counters count by reason. It is safe for concurrent use.
+type counters [reasons]atomic.Uint64
 
-func (l *ledger) add(r reason) { l[r].Add(1) }
+func (l *counters) add(r reason) { l[r].Add(1) }
 
 // addSeldom is add, and reports whether what may happen very often is to be
 // logged this time: the first, second, fourth, eighth …; n is how often it did.
-func (l *ledger) addSeldom(r reason) (n uint64, tell bool) {
+func (l *counters) addSeldom(r reason) (n uint64, tell bool) {
 	n = l[r].Add(1)
 	return n, n&(n-1) == 0
 }
 
-func (l *ledger) addN(r reason, n int) { l[r].Add(uint64(n)) }
-func (l *ledger) snapshot() map[string]uint64 {
+func (l *counters) addN(r reason, n int) { l[r].Add(uint64(n)) }
+func (l *counters) snapshot() map[string]uint64 {
 	m := make(map[string]uint64, reasons)
 	for r := range reasons {
 		m[r.String()] = l[r].Load()

@@ -6,16 +6,16 @@ import (
 	"github.com/shardgen/shardgen/runtime/region"
 )
 
-// warmTurns is how many turns warm is for at a time: few enough for the processor's
+// prefetchTurns is how many turns prefetch is for at a time: few enough for the processor's
 // nearest cache, and enough to wait for memory all at once.
-const warmTurns = 16
+const prefetchTurns = 16
 
-// warm reads what the next turns will read first: of 10,000 entities that are called
+// prefetch reads what the next turns will read first: of 10,000 entities that are called
 // in no order hardly one is in the cache. A turn would wait for its entity, and then
 // for the user's struct; here the processor asks for those of all the turns together.
 // The caller has the turns. What is returned means nothing; who keeps it keeps the
 // compiler from leaving the reads out.
-func warm(turns []begun) (sum byte) {
+func prefetch(turns []queuedTurn) (sum byte) {
 	for i := range turns {
 		turns[i].entity.Busy()
 	}
