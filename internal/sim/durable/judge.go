@@ -78,7 +78,7 @@ func describe(b []byte) string {
 
 func commandKey(c *wire.DurableCommand) string {
 	s := c.GetSource()
-	return fmt.Sprintf("%x/%s%d:%d.%x", s.GetIncarnation()&0xffff, s.GetLog(), s.GetShard(), c.GetNumber(), c.GetPath())
+	return fmt.Sprintf("%x/%s%d:%d.%x", s.GetIncarnation(), s.GetLog(), s.GetShard(), c.GetNumber(), c.GetPath())
 }
 
 func commandKeyOf(c durable.Command) string {
