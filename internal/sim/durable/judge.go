@@ -29,6 +29,7 @@ type truth struct {
 	entities map[string][]commit
 	tells    map[string]bool // by tellKey; true: given up
 	since    store.Position
+	first    store.Position // of the log's appends that were ever there
 }
 
 // A commit is one that counts.
@@ -98,6 +99,9 @@ func (j *judge) append(shard int, p store.Position, b []byte) error {
 		return err
 	}
 	t := j.shards[shard]
+	if t.first == 0 {
+		t.first = p
+	}
 	if len(a.GetEntries()) == 1 && a.GetEntries()[0].GetClaim() != nil {
 		c := t.claim
 		if c == nil || a.GetEpoch() > c.GetEpoch() || a.GetEpoch() == c.GetEpoch() && a.GetIncarnation() == c.GetIncarnation() && a.GetClaim() > c.GetClaim() {
@@ -204,7 +208,7 @@ func (j *judge) put(incarnation uint64, shard int, changes []store.Change) error
 func (j *judge) recoverable(shard int) error {
 	t := j.shards[shard]
 	since := j.server.head(shard).Since
-	if since > 0 && !j.server.whole(shard, since) {
+	if t.first > 0 && !j.server.whole(shard, max(since, t.first)) {
 		return fmt.Errorf("invariant 2: the log begins after %d, from where the head needs it", since)
 	}
 	for _, id := range slices.Sorted(maps.Keys(t.entities)) {

@@ -341,3 +341,16 @@ func TestForgedAppendsDoNotCount(t *testing.T) {
 	k.log = append(k.log, forged)
 	d.seat(0, 3).open().want("a", "2", 2)
 }
+
+// TestLoadMeetsAnotherHome: an entity that is not at hand is read with the head. When that is
+// another's, the shard is dropped, and nothing is loaded.
+func TestLoadMeetsAnotherHome(t *testing.T) {
+	d := newDesk(t, 1)
+	a := d.seat(0, 1).open()
+	d.seat(0, 2).open().commit("a", "1")
+	a.core.Load(d.w.clock(), "a")
+	a.run()
+	if l, loaded := a.loaded["a"]; loaded || a.core.State() != durable.Dropped || a.events[len(a.events)-1].Epoch != 2 {
+		t.Errorf("loaded %v %+v, state %d, events %+v: want that the shard is dropped for epoch 2", loaded, l, a.core.State(), a.events)
+	}
+}

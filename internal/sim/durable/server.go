@@ -247,6 +247,9 @@ func (k *kept) read(from, to store.Position, lags bool) durable.Response {
 // restart loses what is under way and keeps the disk.
 func (s *server) restart(down time.Duration) {
 	s.run++
+	if s.memory != nil {
+		s.memory.restart()
+	}
 	s.downTill = s.w.now + down
 	s.w.trace("the store restarts, for %v", down)
 }

@@ -79,6 +79,12 @@ func (x *shelf) ask(shard int, r durable.Request) (a durable.Response, err error
 	return a, err
 }
 
+// restart has the server read its disk, which has all.
+func (x *shelf) restart() {
+	x.disk.Stop()
+	x.disk.Start(0)
+}
+
 // head is the shard's, as it is.
 func (x *shelf) head(shard int) store.Head {
 	h, err := x.judges.Head(context.Background(), shardAt(shard))
