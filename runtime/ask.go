@@ -136,7 +136,7 @@ func retryPause(try int) time.Duration {
 }
 
 // giveUp takes a call back whose time is over, as far as that can be done, and
-// tells whether it ran.
+// reports whether it ran.
 func (p port) giveUp(c *outCall, w *pendingCall, id uint64) (Outcome, error) {
 	pl := p.kind.plane
 	if w.route.forget(id) {

@@ -31,10 +31,10 @@ func (n *Node) Waiting(kind, id string) (waiting int) {
 	return waiting
 }
 
-// Started tells whether the node has joined as far as knowing of itself.
+// Started reports whether the node has joined as far as knowing of itself.
 func (n *Node) Started() bool { return n.control.view.Load() != nil }
 
-// Opening tells whether the node is connecting.
+// Opening reports whether the node is connecting.
 func (n *Node) Opening() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

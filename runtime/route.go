@@ -245,7 +245,7 @@ func (r *route) forget(id uint64) bool {
 	return len(out) > 0
 }
 
-// holdsTells tells whether tells wait here.
+// holdsTells reports whether tells wait here.
 func (r *route) holdsTells() bool {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()

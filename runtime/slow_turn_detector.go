@@ -54,7 +54,7 @@ func (p *slowTurnDetector) took(d time.Duration) {
 	p.alone.Store(int64(average(time.Duration(p.alone.Load()), d, 2*slowTurn, 8)))
 }
 
-// isSlow tells whether the next turn should have a goroutine of its own.
+// isSlow reports whether the next turn should have a goroutine of its own.
 func (p *slowTurnDetector) isSlow() bool {
 	if p.slow && time.Duration(p.alone.Load()) < slowTurn/2 {
 		p.slow = false

@@ -58,7 +58,7 @@ func (s *hostedShard) runTold(e *region.Entity, name string, args []byte, r *run
 
 // tellFar runs the turn of a tell that came straight from another process, outside the
 // shard's lock and without a record of the call, if it may run at once. ran is false
-// where it may not: nothing has happened. kept tells whether this goroutine still has
+// where it may not: nothing has happened. kept reports whether this goroutine still has
 // the lane.
 func (l *lane) tellFar(s *hostedShard, e *wire.Envelope, seq uint64) (ran, kept bool) {
 	if e.Type != wire.TypeTell || !e.Node.IsZero() || e.Epoch == 0 || l.slow.isSlow() {
