@@ -11,7 +11,7 @@
 //
 // It writes one file, shard_gen.go, into each package that has an entity.
 //
-//	shardgen [-check] [-tags list] [packages]
+//	shardgen [-check] [-json] [-v] [-watch] [-tags list] [packages]
 //
 // Packages are patterns as of go list; without any it is the package in the
 // working directory. Beside the code it writes shard.lock, the contract: which
@@ -49,6 +49,9 @@ const (
 	exitUsage = 2
 )
 
+// watchEvery is how often -watch looks for changes.
+const watchEvery = 300 * time.Millisecond
+
 // interruptGrace is how long an interrupted run may take to end by itself.
 const interruptGrace = time.Second
 
@@ -81,7 +84,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return generate(ctx, args, stdout, stderr)
 }
 
-const generateUsage = `usage: shardgen [-check] [-tags list] [packages]
+const generateUsage = `usage: shardgen [-check] [-json] [-v] [-watch] [-tags list] [packages]
        shardgen contract|breaking|explain|init …
 
 Writes shard_gen.go, and the contract shard.lock, into each package that has a
@@ -92,6 +95,9 @@ Writes shard_gen.go, and the contract shard.lock, into each package that has a
 func generate(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := newFlags("", generateUsage, stderr)
 	check := flags.Bool("check", false, "write nothing; exit with 1 when a generated file is not up to date")
+	asJSON := flags.Bool("json", false, "print mistakes to stdout for editors, one JSON object a line: file, line, column, severity, code, message, mend")
+	verbose := flags.Bool("v", false, "print the packages, the files that are written, and the time")
+	watch := flags.Bool("watch", false, "run again after each change in the module, until interrupted")
 	tags := flags.String("tags", "", "build tags, comma-separated")
 	version := flags.Bool("version", false, "print the version and exit")
 	if code, done := parse(flags, args); done {
@@ -101,15 +107,21 @@ func generate(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 		fmt.Fprintln(stdout, "shardgen", buildVersion())
 		return exitOK
 	}
-	outcome, err := gen.Run(ctx, gen.Options{
+	o := gen.Options{
 		Options: load.Options{Patterns: flags.Args(), Tags: *tags},
 		Check:   *check,
-	})
-	if err != nil {
-		fmt.Fprintln(stderr, "shardgen:", err)
+	}
+	r := &reporter{stdout: stdout, stderr: stderr, json: *asJSON, verbose: *verbose}
+	if !*watch {
+		begin := time.Now()
+		outcome, err := gen.Run(ctx, o)
+		return r.run(outcome, err, time.Since(begin))
+	}
+	if err := gen.Watch(ctx, o, watchEvery, func(o *gen.Outcome, err error, took time.Duration) { r.run(o, err, took) }); err != nil {
+		r.failed(err)
 		return exitWrong
 	}
-	return report(outcome, stderr)
+	return exitOK
 }
 
 // parse reads flags; done says that there is nothing more to do.
@@ -121,21 +133,6 @@ func parse(flags *flag.FlagSet, args []string) (code int, done bool) {
 		return exitUsage, true
 	}
 	return exitOK, false
-}
-
-// report prints what a run found. A run that went well is silent, as go generate
-// is.
-func report(o *gen.Outcome, stderr io.Writer) int {
-	for _, d := range o.Diagnostics {
-		fmt.Fprintln(stderr, d)
-	}
-	for _, path := range o.Stale {
-		fmt.Fprintf(stderr, "%s: not up to date (run go generate)\n", path)
-	}
-	if len(o.Diagnostics)+len(o.Stale) > 0 {
-		return exitWrong
-	}
-	return exitOK
 }
 
 func buildVersion() string {

@@ -28,9 +28,13 @@ func TestRun(t *testing.T) {
 		stderr       string // part of it; "" is nothing
 	}{
 		{"mistakes", bad, nil, exitWrong, "", "x.go:4:6: SG203: Thing: answers no message"},
+		{"mistakes for editors", bad, []string{"-json"}, exitWrong, `{"file":"x.go","line":4,"column":6,"severity":"error","code":"SG203","message":"Thing: answers no message","mend":"give it`, ""},
+		{"stale for editors", good, []string{"-json", "-check"}, exitWrong, `{"file":"shard_gen.go","line":1,"column":1,"severity":"error","code":"stale","message":"not up to date","mend":"run go generate"}`, ""},
+		{"no package for editors", good, []string{"-json", "./nowhere"}, exitWrong, `"severity":"error"`, ""},
 		{"stale", good, []string{"-check"}, exitWrong, "", "shard_gen.go: not up to date (run go generate)"},
 		{"written", good, []string{"./..."}, exitOK, "", ""},
 		{"up to date", good, []string{"-check", "."}, exitOK, "", ""},
+		{"at length", good, []string{"-v", "."}, exitOK, "", "package example.com/x\n1 packages, 0 files written, 1 up to date, 0 mistakes, "},
 		{"proto", good, []string{"contract", "proto"}, exitOK, "rpc Do(ThingDoArgs) returns (ThingDoReply);", ""},
 		{"no break", good, []string{"breaking", "-against", "."}, exitOK, "", ""},
 		{"bad edit", good, []string{"contract", "mv", "Thing.Did", "Done"}, exitWrong, "", "move Thing.Did: not in the contract"},

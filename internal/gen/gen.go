@@ -36,6 +36,7 @@ type Outcome struct {
 	Written     []string // files that were written or, the last entity gone, removed
 	Stale       []string // files that Check found not up to date
 	UpToDate    int      // packages that needed no change, those of clients too
+	Packages    []string // import paths of the packages with entities, sorted
 
 	dir string // Options.Dir
 }
@@ -143,6 +144,7 @@ func plan(loaded *load.Result, out *Outcome) ([]change, error) {
 	var files []*model.Package // each is one file
 	for _, pkg := range loaded.Packages {
 		outputs := slices.Concat([]*model.Package{pkg}, pkg.Clients)
+		out.Packages = append(out.Packages, pkg.Path)
 		for _, p := range outputs {
 			p.Tool = Version()
 		}
@@ -163,6 +165,7 @@ func plan(loaded *load.Result, out *Outcome) ([]change, error) {
 			old[p] = content
 		}
 	}
+	slices.Sort(out.Packages)
 	var changes []change
 	if len(out.Diagnostics) == 0 {
 		printed := printAll(files, old)
@@ -179,14 +182,18 @@ func plan(loaded *load.Result, out *Outcome) ([]change, error) {
 			changes = append(changes, locks[pkg]...)
 		}
 	}
-	bare, err := planBare(loaded.Bare, out)
+	bare, err := planBare(loaded.Bare, holes, out)
 	return append(changes, bare...), err
 }
 
-// planBare removes the output from packages that have no entity any more.
-func planBare(dirs []string, out *Outcome) ([]change, error) {
+// planBare removes the output from packages that have no entity any more. Where a
+// mistake keeps one from being an entity there may be some, and nothing is said of it.
+func planBare(dirs []string, holes map[string]bool, out *Outcome) ([]change, error) {
 	var changes []change
 	for _, dir := range dirs {
+		if holes[dir] {
+			continue
+		}
 		path := filepath.Join(dir, model.OutputName)
 		if old, err := os.ReadFile(path); err == nil && load.Generated(old) {
 			changes = append(changes, change{path, nil})

@@ -36,20 +36,7 @@ func (s *source) findDirectives() {
 			}
 		}
 	}
-	slices.SortFunc(s.marked, func(a, b *marked) int {
-		return strings.Compare(sortKey(s.fset, a.spec.Pos()), sortKey(s.fset, b.spec.Pos()))
-	})
-}
-
-// sortKey orders positions by file name, then offset, whatever order the files
-// were parsed in.
-func sortKey(fset *token.FileSet, pos token.Pos) string {
-	p := fset.Position(pos)
-	offset := make([]byte, 8)
-	for i := range offset {
-		offset[7-i] = byte(p.Offset >> (8 * i))
-	}
-	return p.Filename + "\x00" + string(offset)
+	inSourceOrder(s.fset, s.marked, func(m *marked) (string, token.Pos) { return m.object.Name(), m.spec.Pos() })
 }
 
 // attachments maps the comments that document a type, variables or a function to

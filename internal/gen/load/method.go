@@ -3,6 +3,7 @@ package load
 import (
 	"fmt"
 	"go/ast"
+	"go/token"
 	"go/types"
 	"slices"
 	"strconv"
@@ -16,9 +17,7 @@ import (
 func (s *source) methods(n *model.Entity, m *marked, h *source) {
 	named := m.object.Type().(*types.Named)
 	methods := slices.Collect(named.Methods())
-	slices.SortFunc(methods, func(a, b *types.Func) int {
-		return strings.Compare(sortKey(s.fset, a.Pos()), sortKey(s.fset, b.Pos()))
-	})
+	inSourceOrder(s.fset, methods, func(f *types.Func) (string, token.Pos) { return f.Name(), f.Pos() })
 	tried := false
 	for _, f := range methods {
 		d := s.methodDirective(f)

@@ -25,6 +25,9 @@ func (s *source) nameAll() {
 		taken[a.Alias] = true
 	}
 	for i, n := range s.model.Entities {
+		if n.Client == "" || s.model.Owner != "" {
+			n.Distinguish(taken)
+		}
 		names := n.Declares()
 		if s.model.Owner != "" {
 			names = n.DeclaredByClient()

@@ -16,7 +16,7 @@ func (c *crossing) expr(t types.Type) (*model.Expr, *refusal) {
 	switch t := t.(type) {
 	case *types.Basic:
 		if t.Kind() == types.Invalid {
-			return nil, &refusal{code: CodeUnknownType, why: "unknown type"}
+			return nil, &refusal{code: CodeUnknownType, why: unknownType}
 		}
 		if t.Kind() == types.UnsafePointer {
 			return &model.Expr{Path: "unsafe", Name: "Pointer"}, nil

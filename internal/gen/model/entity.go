@@ -174,6 +174,7 @@ type Method struct {
 	Error    string   // the result's name; "" when results are not named
 	Variadic bool     // the last of Params is a slice, written ...T
 	OneWay   bool     // nobody waits for it: it has a shard:tell directive
+	Glue     string   // in the names of its functions; "" for those of the entity and of itself
 }
 
 // HasDispatch reports whether m has arguments or results, and so a function of its own

@@ -1,6 +1,8 @@
 package model
 
 import (
+	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -46,10 +48,10 @@ func (e *Entity) DeliverFunc() string { return "deliverTo" + e.Name }
 func (e *Entity) JSONFunc() string { return Lower(e.Name) + "JSON" }
 
 // JSONArgsFunc encodes a message's arguments that come as JSON.
-func (e *Entity) JSONArgsFunc(m *Method) string { return "json" + e.Name + m.Name + "Args" }
+func (e *Entity) JSONArgsFunc(m *Method) string { return "json" + e.glue(m) + "Args" }
 
 // JSONReplyFunc writes a message's results as JSON.
-func (e *Entity) JSONReplyFunc(m *Method) string { return "json" + e.Name + m.Name + "Reply" }
+func (e *Entity) JSONReplyFunc(m *Method) string { return "json" + e.glue(m) + "Reply" }
 
 // KindFunc returns the kind's description.
 func (e *Entity) KindFunc() string { return Lower(e.Name) + "Kind" }
@@ -75,14 +77,33 @@ func (e *Entity) ActivateFunc() string { return "activate" + e.Name }
 // PassivateFunc calls the passivation hook.
 func (e *Entity) PassivateFunc() string { return "passivate" + e.Name }
 
+// glue is what the names of a message's functions are made of.
+func (e *Entity) glue(m *Method) string {
+	if m.Glue != "" {
+		return m.Glue
+	}
+	return e.Name + m.Name
+}
+
+// Distinguish gives the functions of e's messages names that are not taken: Foo.BarBaz
+// and FooBar.Baz would have the same.
+func (e *Entity) Distinguish(taken map[string]bool) {
+	for _, m := range e.Methods {
+		m.Glue = ""
+		for i := 2; slices.ContainsFunc(e.declaredByMethod(m), func(name string) bool { return taken[name] }); i++ {
+			m.Glue = e.Name + m.Name + strconv.Itoa(i)
+		}
+	}
+}
+
 // DispatchFunc runs a message.
-func (e *Entity) DispatchFunc(m *Method) string { return "dispatch" + e.Name + m.Name }
+func (e *Entity) DispatchFunc(m *Method) string { return "dispatch" + e.glue(m) }
 
 // AppendArgsFunc encodes a message's arguments.
-func (e *Entity) AppendArgsFunc(m *Method) string { return "append" + e.Name + m.Name + "Args" }
+func (e *Entity) AppendArgsFunc(m *Method) string { return "append" + e.glue(m) + "Args" }
 
 // DecodeReplyFunc decodes a message's results.
-func (e *Entity) DecodeReplyFunc(m *Method) string { return "decode" + e.Name + m.Name + "Reply" }
+func (e *Entity) DecodeReplyFunc(m *Method) string { return "decode" + e.glue(m) + "Reply" }
 
 // Exported returns the exported names that the code in the entity's own package
 // declares.

@@ -1,0 +1,30 @@
+package load
+
+import (
+	"cmp"
+	"go/token"
+	"slices"
+)
+
+// inSourceOrder sorts declarations: those of one file in their order, and the files by
+// the least name that they declare. A file's own name has no influence, so renaming it
+// changes nothing.
+func inSourceOrder[T any](fset *token.FileSet, list []T, declared func(T) (name string, pos token.Pos)) {
+	least := make(map[string]string)
+	for _, d := range list {
+		name, pos := declared(d)
+		file := fset.Position(pos).Filename
+		if l, ok := least[file]; !ok || name < l {
+			least[file] = name
+		}
+	}
+	slices.SortFunc(list, func(a, b T) int {
+		_, atA := declared(a)
+		_, atB := declared(b)
+		placeA, placeB := fset.Position(atA), fset.Position(atB)
+		return cmp.Or(
+			cmp.Compare(least[placeA.Filename], least[placeB.Filename]),
+			cmp.Compare(placeA.Offset, placeB.Offset),
+		)
+	})
+}

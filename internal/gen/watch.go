@@ -1,0 +1,117 @@
+package gen
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/gen/contract"
+)
+
+// Watch runs o, and again after each change of a Go file, of go.mod or of a contract in
+// the module, until ctx ends. It looks every interval, and runs when one has passed
+// without a further change. After each run it calls report.
+func Watch(ctx context.Context, o Options, interval time.Duration, report func(out *Outcome, err error, took time.Duration)) error {
+	if o.Dir == "" {
+		dir, err := os.Getwd()
+		if err != nil {
+			return fmt.Errorf("watch: %w", err)
+		}
+		o.Dir = dir
+	}
+	root := moduleRoot(o.Dir)
+	ticks := time.NewTicker(interval)
+	defer ticks.Stop()
+	for {
+		seen := snapshot(root)
+		begin := time.Now()
+		out, err := Run(ctx, o)
+		if ctx.Err() != nil {
+			return nil
+		}
+		report(out, err, time.Since(begin))
+		if out != nil {
+			seen.own(o.Dir, out.Written)
+		}
+		for now, changed, quiet := seen, false, false; !changed || !quiet; {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-ticks.C:
+			}
+			next := snapshot(root)
+			quiet = maps.Equal(next, now)
+			changed = changed || !quiet
+			now = next
+		}
+	}
+}
+
+// moduleRoot is the folder with the go.mod that is in force in dir, or dir.
+func moduleRoot(dir string) string {
+	for at := dir; ; at = filepath.Dir(at) {
+		if _, err := os.Stat(filepath.Join(at, "go.mod")); err == nil {
+			return at
+		}
+		if at == filepath.Dir(at) {
+			return dir
+		}
+	}
+}
+
+// A stamp tells two contents of a file apart.
+type stamp struct {
+	size int64
+	time int64
+}
+
+// stamps are those of the files of a module that a run depends on.
+type stamps map[string]stamp
+
+// own takes over the stamps of files that a run wrote.
+func (s stamps) own(dir string, written []string) {
+	for _, name := range written {
+		path := name
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(dir, path)
+		}
+		delete(s, path)
+		if info, err := os.Stat(path); err == nil {
+			s.add(path, info)
+		}
+	}
+}
+
+func (s stamps) add(path string, info fs.FileInfo) {
+	s[path] = stamp{info.Size(), info.ModTime().UnixNano()}
+}
+
+// notWatched are folders that the go command does not look into.
+var notWatched = []string{"vendor", "testdata", "node_modules"}
+
+func snapshot(root string) stamps {
+	s := make(stamps)
+	// What cannot be read is as good as not there: the run will say so.
+	_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		name := d.Name()
+		switch {
+		case err != nil:
+		case d.IsDir():
+			if path != root && (strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") || slices.Contains(notWatched, name)) {
+				return fs.SkipDir
+			}
+		case strings.HasSuffix(name, ".go") && !strings.HasPrefix(name, "."), name == "go.mod", name == contract.FileName:
+			if info, err := d.Info(); err == nil {
+				s.add(path, info)
+			}
+		}
+		return nil
+	})
+	return s
+}
