@@ -89,12 +89,12 @@ func Run[E any](method func(e E, ctx context.Context) error) Method {
 	}
 }
 
-// Activation tells OnActivate why the entity comes to life.
+// An Activation is the reason that OnActivate gets for the activation of its entity.
 type Activation int
 
-// Why an entity comes to life.
+// The reasons of an activation.
 const (
-	// Fresh: there was no state; the entity is as the factory made it.
+	// Fresh: the entity has no state; it is as the factory made it.
 	Fresh Activation = iota
 	// Resumed: it was passivated on this node and called again.
 	Resumed
@@ -115,18 +115,18 @@ func (a Activation) String() string {
 	return "unknown"
 }
 
-// Passivation tells OnPassivate why the entity is put to rest.
+// A Passivation is the reason that OnPassivate gets for the end of its entity in memory.
 type Passivation int
 
-// Why an entity is put to rest.
+// The reasons of a passivation.
 const (
 	// Idle: nobody called it for the idle time of its type, or it asked for it.
 	Idle Passivation = iota
-	// Moving: its shard goes to another node.
+	// Moving: its shard moves to another node.
 	Moving
 	// Stopping: its node shuts down and no other takes the shard.
 	Stopping
-	// Forgotten: it was ended for good; its state goes.
+	// Forgotten: it was ended for good, and its state is dropped.
 	Forgotten
 )
 
