@@ -1,6 +1,7 @@
 package natsstore
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -106,6 +107,9 @@ func (c *writer) acknowledged(ctx context.Context, stream string, r *request, to
 	if nobody(got[0]) {
 		return 0, c.why(ctx, stream)
 	}
+	if seq, ok := plainAck(got[0].Data, stream); ok {
+		return seq, nil
+	}
 	var ack struct {
 		Stream string    `json:"stream"`
 		Seq    uint64    `json:"seq"`
@@ -121,6 +125,22 @@ func (c *writer) acknowledged(ctx context.Context, stream string, r *request, to
 		return 0, fmt.Errorf("%w: stream %q took what was for %s (remove its subjects)", store.ErrUncertain, ack.Stream, stream)
 	}
 	return ack.Seq, nil
+}
+
+// plainAck reads the acknowledgement that almost all writes get; ok is false for
+// every other answer. An error comes before the stream's name.
+func plainAck(data []byte, stream string) (seq uint64, ok bool) {
+	rest, ok := bytes.CutPrefix(data, []byte(`{"stream":"`))
+	if !ok || len(rest) <= len(stream) || string(rest[:len(stream)]) != stream {
+		return 0, false
+	}
+	rest, ok = bytes.CutPrefix(rest[len(stream):], []byte(`","seq":`))
+	end := bytes.IndexAny(rest, ",}")
+	if !ok || end < 0 {
+		return 0, false
+	}
+	seq, err := strconv.ParseUint(string(rest[:end]), 10, 64)
+	return seq, err == nil && seq != 0
 }
 
 // A window bounds what is under way of one Put.

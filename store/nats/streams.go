@@ -60,6 +60,7 @@ type streams struct {
 
 	mu       sync.Mutex
 	layouts  map[string]layout // by type
+	places   sync.Map          // store.Shard to its *placed
 	creating sync.Mutex        // held while streams are looked for and created
 }
 
@@ -123,6 +124,12 @@ func found(info streamInfo) (layout, error) {
 			store.ErrUnavailable, info.Config.Name, metaPartitions, info.Config.Metadata[metaPartitions])
 	}
 	return layout{partitions, info.Config.Replicas > 1}, nil
+}
+
+// placed is a shard's place, and how its type lies. It stays.
+type placed struct {
+	place  place
+	layout layout
 }
 
 // layoutOf finds the streams of a type, or creates them. That of the first
@@ -210,6 +217,10 @@ func (s *streams) createType(ctx context.Context, name, token string) error {
 
 // place is where a shard lies.
 func (s *streams) place(ctx context.Context, sh store.Shard) (place, layout, error) {
+	if known, ok := s.places.Load(sh); ok {
+		p := known.(*placed)
+		return p.place, p.layout, nil
+	}
 	if err := sh.Check(); err != nil {
 		return place{}, layout{}, err
 	}
@@ -217,7 +228,9 @@ func (s *streams) place(ctx context.Context, sh store.Shard) (place, layout, err
 	if err != nil {
 		return place{}, layout{}, err
 	}
-	return placeOf(s.cfg.Name, sh, l.partitions), l, nil
+	p := &placed{placeOf(s.cfg.Name, sh, l.partitions), l}
+	s.places.Store(sh, p)
+	return p.place, l, nil
 }
 
 // openKeys finds or creates the stream of small records and leases.
