@@ -2,6 +2,7 @@ package model
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -210,4 +211,23 @@ type Field struct {
 	Name   string
 	Number int // from 1
 	Type   *Type
+}
+
+// glue is what the names of a message's functions are made of.
+func (e *Entity) glue(m *Method) string {
+	if m.Glue != "" {
+		return m.Glue
+	}
+	return e.Name + m.Name
+}
+
+// Distinguish gives the functions of e's messages names that are not taken: Foo.BarBaz
+// and FooBar.Baz would have the same.
+func (e *Entity) Distinguish(taken map[string]bool) {
+	for _, m := range e.Methods {
+		m.Glue = ""
+		for i := 2; slices.ContainsFunc(e.declaredByMethod(m), func(name string) bool { return taken[name] }); i++ {
+			m.Glue = e.Name + m.Name + strconv.Itoa(i)
+		}
+	}
 }

@@ -1,8 +1,6 @@
 package model
 
 import (
-	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -76,25 +74,6 @@ func (e *Entity) ActivateFunc() string { return "activate" + e.Name }
 
 // PassivateFunc calls the passivation hook.
 func (e *Entity) PassivateFunc() string { return "passivate" + e.Name }
-
-// glue is what the names of a message's functions are made of.
-func (e *Entity) glue(m *Method) string {
-	if m.Glue != "" {
-		return m.Glue
-	}
-	return e.Name + m.Name
-}
-
-// Distinguish gives the functions of e's messages names that are not taken: Foo.BarBaz
-// and FooBar.Baz would have the same.
-func (e *Entity) Distinguish(taken map[string]bool) {
-	for _, m := range e.Methods {
-		m.Glue = ""
-		for i := 2; slices.ContainsFunc(e.declaredByMethod(m), func(name string) bool { return taken[name] }); i++ {
-			m.Glue = e.Name + m.Name + strconv.Itoa(i)
-		}
-	}
-}
 
 // DispatchFunc runs a message.
 func (e *Entity) DispatchFunc(m *Method) string { return "dispatch" + e.glue(m) }
