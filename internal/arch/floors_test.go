@@ -35,8 +35,12 @@ runtime/coordinator
 runtime/remember
 runtime/singleton
 runtime/membership
-internal/membership/message
-internal/membership/splitbrain
+internal/membership/join
+internal/membership/spread internal/membership/downing
+internal/membership/lease
+internal/membership/detector
+internal/membership/core
+internal/membership/message internal/membership/splitbrain
 internal/membership/gossip/gossiptest
 internal/membership/gossip
 runtime/codegen

@@ -61,9 +61,9 @@ func (t *Traffic) count(m membership.Message, size, subject int32, sent bool) {
 	t.Kinds[kind] = f
 }
 
-// kindOf returns the name of a message's type, without its package.
-func kindOf(m membership.Message) string {
-	name := fmt.Sprintf("%T", m)
+// kindOf returns the name of the type of a message or an input, without its package.
+func kindOf(v any) string {
+	name := fmt.Sprintf("%T", v)
 	return name[strings.LastIndexByte(name, '.')+1:]
 }
 

@@ -119,10 +119,10 @@ func (t *trace) step(now time.Duration, n *Node, in membership.Input) {
 		t.mix(4)
 		t.text(in.Server)
 	default:
-		t.text(fmt.Sprintf("%T", in))
+		t.text("membership." + kindOf(in)) // the same wherever the type is declared
 	}
 	if t.tell != nil {
-		t.tell(fmt.Sprintf("%10.6fs %s <- %T %+v", now.Seconds(), n.Address.Name, in, in))
+		t.tell(fmt.Sprintf("%10.6fs %s <- %s %+v", now.Seconds(), n.Address.Name, kindOf(in), in))
 	}
 }
 

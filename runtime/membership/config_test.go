@@ -5,7 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/core"
+
 	"github.com/shardgen/shardgen/internal/membership/splitbrain"
+	"github.com/shardgen/shardgen/transport"
 
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 )
@@ -13,37 +16,39 @@ import (
 func TestConfigErrors(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		change func(*Config)
+		change func(*core.Config)
 		want   string // "": it is fine
 	}{
-		{"the zero value", func(*Config) {}, ""},
-		{"roles twice", func(c *Config) { c.Roles = []string{"b", "a", "b"} }, ""},
-		{"no name", func(c *Config) { c.Self.Name = "" }, "node name is empty"},
-		{"a name with a dot", func(c *Config) { c.Self.Name = "a.b" }, `holds '.'`},
-		{"a seed with a space", func(c *Config) { c.Seeds = []string{"a b"} }, "seed name"},
-		{"a key twice", func(c *Config) {
+		{"the zero value", func(*core.Config) {}, ""},
+		{"roles twice", func(c *core.Config) { c.Roles = []string{"b", "a", "b"} }, ""},
+		{"no name", func(c *core.Config) { c.Self.Name = "" }, "node name is empty"},
+		{"a name with a dot", func(c *core.Config) { c.Self.Name = "a.b" }, `holds '.'`},
+		{"a seed with a space", func(c *core.Config) { c.Seeds = []string{"a b"} }, "seed name"},
+		{"a key twice", func(c *core.Config) {
 			c.Compat = []gossip.KeyValue{{Key: "lanes", Value: "4"}, {Key: "x", Value: ""}, {Key: "lanes", Value: "5"}}
 		}, `key "lanes" stands twice`},
-		{"bytes", func(c *Config) { c.Meta = []gossip.KeyValue{{Key: "k", Value: "\xff"}} }, "not UTF-8"},
-		{"a description too large", func(c *Config) {
+		{"bytes", func(c *core.Config) { c.Meta = []gossip.KeyValue{{Key: "k", Value: "\xff"}} }, "not UTF-8"},
+		{"a description too large", func(c *core.Config) {
 			c.Meta = []gossip.KeyValue{{Key: "k", Value: strings.Repeat("x", gossip.MaxDescription)}}
 		}, "want at most 65536 (host fewer types"},
-		{"auto-down without a time", func(c *Config) { c.Downing = splitbrain.DowningAuto }, "AutoDownAfter 0s: they go together"},
-		{"a time without auto-down", func(c *Config) { c.AutoDownAfter = time.Minute }, "they go together"},
-		{"a quorum without a size", func(c *Config) { c.Downing = splitbrain.DowningStaticQuorum }, "QuorumSize 0"},
-		{"a size without a quorum", func(c *Config) { c.QuorumSize = 3 }, "QuorumSize 3"},
-		{"a role for the broker", func(c *Config) { c.DowningRole = "core" }, "does not go by role"},
-		{"the oldest kept by another way", func(c *Config) { c.KeepOldestAlone = true }, "KeepOldestAlone"},
-		{"a lease that outlives StableAfter", func(c *Config) { c.StableAfter = 4 * time.Second }, "below LeaseMajority"},
-		{"a static quorum", func(c *Config) { c.Downing, c.QuorumSize, c.DowningRole = splitbrain.DowningStaticQuorum, 3, "core" }, ""},
-		{"a negative time", func(c *Config) { c.JoinTimeout = -1 }, "negative"},
-		{"a lease that outlives GoneAfter", func(c *Config) { c.LeaseEcho = 2 * time.Second }, "below LeaseEcho"},
-		{"a lease that outlives CutAfter", func(c *Config) { c.CutAfter = 4 * time.Second }, "below LeaseMajority"},
-		{"a share above one", func(c *Config) { c.GossipToUnseen = 1.5 }, "0 to 1"},
-		{"a threshold that is never reached", func(c *Config) { c.PhiThreshold = 1000 }, "PhiThreshold"},
-		{"an unknown downing", func(c *Config) { c.Downing = 77 }, "Downing"},
+		{"auto-down without a time", func(c *core.Config) { c.Downing = splitbrain.DowningAuto }, "AutoDownAfter 0s: they go together"},
+		{"a time without auto-down", func(c *core.Config) { c.AutoDownAfter = time.Minute }, "they go together"},
+		{"a quorum without a size", func(c *core.Config) { c.Downing = splitbrain.DowningStaticQuorum }, "QuorumSize 0"},
+		{"a size without a quorum", func(c *core.Config) { c.QuorumSize = 3 }, "QuorumSize 3"},
+		{"a role for the broker", func(c *core.Config) { c.DowningRole = "core" }, "does not go by role"},
+		{"the oldest kept by another way", func(c *core.Config) { c.KeepOldestAlone = true }, "KeepOldestAlone"},
+		{"a lease that outlives StableAfter", func(c *core.Config) { c.StableAfter = 4 * time.Second }, "below LeaseMajority"},
+		{"a static quorum", func(c *core.Config) {
+			c.Downing, c.QuorumSize, c.DowningRole = splitbrain.DowningStaticQuorum, 3, "core"
+		}, ""},
+		{"a negative time", func(c *core.Config) { c.JoinTimeout = -1 }, "negative"},
+		{"a lease that outlives GoneAfter", func(c *core.Config) { c.LeaseEcho = 2 * time.Second }, "below LeaseEcho"},
+		{"a lease that outlives CutAfter", func(c *core.Config) { c.CutAfter = 4 * time.Second }, "below LeaseMajority"},
+		{"a share above one", func(c *core.Config) { c.GossipToUnseen = 1.5 }, "0 to 1"},
+		{"a threshold that is never reached", func(c *core.Config) { c.PhiThreshold = 1000 }, "PhiThreshold"},
+		{"an unknown downing", func(c *core.Config) { c.Downing = 77 }, "Downing"},
 	} {
-		config := Config{Self: addr("a", 1), Cluster: "test"}
+		config := core.Config{Self: transport.Address{Name: "a", Incarnation: 1}, Cluster: "test"}
 		c.change(&config)
 		_, err := New(config)
 		switch {

@@ -6,14 +6,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/detector"
+
+	"github.com/shardgen/shardgen/internal/membership/core"
+
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 )
 
 func TestPhi(t *testing.T) {
 	start := time.Unix(0, 0)
-	d := newPhiDetector(start, time.Second)
-	if d.mean != 1 || d.deviation != 0.25 {
-		t.Fatalf("got mean %v deviation %v, want 1 and a quarter", d.mean, d.deviation)
+	d := detector.NewPhiDetector(start, time.Second)
+	if d.Mean != 1 || d.Deviation != 0.25 {
+		t.Fatalf("got mean %v deviation %v, want 1 and a quarter", d.Mean, d.Deviation)
 	}
 	for _, c := range []struct {
 		after time.Duration
@@ -25,13 +29,13 @@ func TestPhi(t *testing.T) {
 		{4 * time.Second, 3 * time.Second, math.Log10(2)},
 		{time.Hour, 0, math.Inf(1)}, // e has underflowed
 	} {
-		if got := d.phi(start.Add(c.after), c.pause); math.Abs(got-c.want) > 1e-3 && got != c.want {
+		if got := d.Phi(start.Add(c.after), c.pause); math.Abs(got-c.want) > 1e-3 && got != c.want {
 			t.Errorf("after %v with pause %v: got %v, want %v", c.after, c.pause, got, c.want)
 		}
 	}
 	previous := -1.0
 	for ms := 0; ms < 10_000; ms += 10 {
-		got := d.phi(start.Add(time.Duration(ms)*time.Millisecond), time.Second)
+		got := d.Phi(start.Add(time.Duration(ms)*time.Millisecond), time.Second)
 		if got < previous || math.IsNaN(got) {
 			t.Fatalf("after %d ms: %v, after %v before", ms, got, previous)
 		}
@@ -41,8 +45,8 @@ func TestPhi(t *testing.T) {
 
 func TestPhiInverse(t *testing.T) {
 	for _, threshold := range []float64{0.1, 1, 8, 12, 16, 100, 300} {
-		y := phiInverse(threshold)
-		if below, at := phiOf(y-1e-9), phiOf(y); below >= threshold || at < threshold {
+		y := detector.PhiInverse(threshold)
+		if below, at := detector.PhiOf(y-1e-9), detector.PhiOf(y); below >= threshold || at < threshold {
 			t.Errorf("threshold %v: y %v has %v, just below it %v", threshold, y, at, below)
 		}
 	}
@@ -52,18 +56,18 @@ func TestPhiInverse(t *testing.T) {
 // detector slow for the next one.
 func TestPhiForgetsOutages(t *testing.T) {
 	now := time.Unix(0, 0)
-	d := newPhiDetector(now, time.Second)
+	d := detector.NewPhiDetector(now, time.Second)
 	for range 200 {
 		now = now.Add(time.Second)
-		d.heartbeat(now, 3*time.Second)
+		d.Heartbeat(now, 3*time.Second)
 	}
-	if len(d.intervals) != maxIntervals || d.deviation != minDeviation {
-		t.Errorf("got %d intervals, deviation %v", len(d.intervals), d.deviation)
+	if len(d.Intervals) != detector.MaxIntervals || d.Deviation != detector.MinDeviation {
+		t.Errorf("got %d intervals, deviation %v", len(d.Intervals), d.Deviation)
 	}
-	before := d.suspectAt(phiInverse(8), time.Second).Sub(now)
+	before := d.SuspectAt(detector.PhiInverse(8), time.Second).Sub(now)
 	now = now.Add(time.Minute)
-	d.heartbeat(now, 3*time.Second)
-	if after := d.suspectAt(phiInverse(8), time.Second).Sub(now); after != before {
+	d.Heartbeat(now, 3*time.Second)
+	if after := d.SuspectAt(detector.PhiInverse(8), time.Second).Sub(now); after != before {
 		t.Errorf("suspicion after %v, before the outage after %v", after, before)
 	}
 }
@@ -86,12 +90,12 @@ func TestToUnseen(t *testing.T) {
 		{1, 100, 250, 0.625},
 		{1, 100, 400, 0.25},
 	} {
-		m, err := New(Config{Self: addr("a", 1), GossipToUnseen: c.share, GossipManyMembers: c.many})
+		m, err := New(core.Config{Self: addr("a", 1), GossipToUnseen: c.share, GossipManyMembers: c.many})
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.state = &gossip.State{Members: members(c.members)}
-		if got := m.toUnseen(); math.Abs(got-c.want) > 1e-9 {
+		m.node.Gossip = &gossip.State{Members: members(c.members)}
+		if got := m.spreader.ToUnseen(); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%d members, share %v up to %d: got %v, want %v", c.members, c.share, c.many, got, c.want)
 		}
 	}
@@ -102,13 +106,13 @@ func TestToUnseen(t *testing.T) {
 func TestGossipSpeedup(t *testing.T) {
 	start := time.Unix(1_000, 0)
 	for speedup, want := range map[int]time.Duration{0: time.Second, 1: 3 * time.Second, 6: time.Second / 2} {
-		m, err := New(Config{Self: addr("a", 1), GossipInterval: 3 * time.Second, GossipSpeedup: speedup})
+		m, err := New(core.Config{Self: addr("a", 1), GossipInterval: 3 * time.Second, GossipSpeedup: speedup})
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.now, m.state = start, &gossip.State{Members: members(10)}
-		m.runGossip()
-		if got := m.spreading.gossipAt.Sub(start); got != want {
+		m.node.Now, m.node.Gossip = start, &gossip.State{Members: members(10)}
+		m.spreader.RunGossip()
+		if got := m.broadcaster.GossipAt.Sub(start); got != want {
 			t.Errorf("speed-up %d: the next round is after %v, want %v", speedup, got, want)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/core"
+
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 	"github.com/shardgen/shardgen/internal/membership/message"
 	"github.com/shardgen/shardgen/transport"
@@ -39,12 +41,12 @@ func FuzzReceive(f *testing.F) {
 			return
 		}
 		w := newNetwork(t)
-		n := w.add("a", "s1", Config{Cluster: "test", Self: a})
+		n := w.add("a", "s1", core.Config{Cluster: "test", Self: a})
 		n.quiet = true
 		w.start(n)
 		w.run(time.Second, nil)
 		for _, from := range []transport.Address{b, addr("c", 3), a, {}} {
-			w.step(n, Receive{From: from, Message: m})
+			w.step(n, core.Receive{From: from, Message: m})
 			w.run(3*time.Second, nil)
 		}
 	})

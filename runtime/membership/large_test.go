@@ -6,6 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/lease"
+
+	"github.com/shardgen/shardgen/internal/membership/core"
+
 	"github.com/shardgen/shardgen/internal/membership/message"
 
 	"github.com/shardgen/shardgen/internal/membership/gossip"
@@ -37,7 +41,7 @@ func TestLargeClusters(t *testing.T) {
 			}
 			for i := range size {
 				name := fmt.Sprintf("n%02d", i)
-				n := w.add(name, fmt.Sprintf("s%d", 1+i%3), Config{Cluster: "test", Self: addr(name, uint64(i+1)), Seed: uint64(i), SmallCluster: c.small})
+				n := w.add(name, fmt.Sprintf("s%d", 1+i%3), core.Config{Cluster: "test", Self: addr(name, uint64(i+1)), Seed: uint64(i), SmallCluster: c.small})
 				n.quiet = true
 				w.start(n)
 			}
@@ -83,7 +87,7 @@ func TestLargeClusters(t *testing.T) {
 			t.Logf("%d removed after %v", failed, w.now.Sub(begin))
 			for _, n := range rest {
 				for _, e := range n.events {
-					if e, ok := e.(MemberDowned); ok && !w.nodes[e.Member.Name].dead {
+					if e, ok := e.(core.MemberDowned); ok && !w.nodes[e.Member.Name].dead {
 						t.Errorf("%v: %v, who is well", n.config.Self, e)
 					}
 				}
@@ -96,23 +100,23 @@ func TestLargeClusters(t *testing.T) {
 // asking it, whether it watches it or not. Nobody else can take that back.
 func TestAccuserAsks(t *testing.T) {
 	list := members(20)
-	m, err := New(Config{Cluster: "test", Self: list[0].Address, SmallCluster: 2})
+	m, err := New(core.Config{Cluster: "test", Self: list[0].Address, SmallCluster: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
 	g := gossip.Preformed(list)
 	now := time.Unix(1000, 0)
-	m.Step(now, ConnState{Connected: true, Server: "s1"})
+	m.Step(now, core.ConnState{Connected: true, Server: "s1"})
 	m.Preform(now, g)
 	asked := func() (nodes []transport.Address) {
 		for range 20 { // 2 s: soon it will miss all others
 			now = now.Add(100 * time.Millisecond)
-			for _, e := range m.Step(now, Tick{}).Send {
+			for _, e := range m.Step(now, core.Tick{}).Send {
 				switch e.Message.(type) {
 				case message.Heartbeat:
 					nodes = append(nodes, e.To)
 				case message.Echo:
-					m.Step(now, Receive{From: list[0].Address, Message: e.Message})
+					m.Step(now, core.Receive{From: list[0].Address, Message: e.Message})
 				}
 			}
 		}
@@ -121,14 +125,14 @@ func TestAccuserAsks(t *testing.T) {
 	asked()
 	var stranger transport.Address // who is not watched
 	for _, r := range list[1:] {
-		if !m.watches(r.Address) {
+		if !m.beats.Watches(r.Address) {
 			stranger = r.Address
 		}
 	}
 	if slices.Contains(asked(), stranger) {
 		t.Fatalf("%v is asked, and not watched", stranger)
 	}
-	m.markAs(stranger, gossip.EvidenceCut, 0)
+	m.suspicion.MarkAs(stranger, gossip.EvidenceCut, 0)
 	if !slices.Contains(asked(), stranger) {
 		t.Errorf("%v is accused, and not asked", stranger)
 	}
@@ -139,24 +143,24 @@ func TestAccuserAsks(t *testing.T) {
 // lease would lapse.
 func TestVotesAreEven(t *testing.T) {
 	list := members(20)
-	m, err := New(Config{Cluster: "test", Self: list[0].Address, SmallCluster: 2})
+	m, err := New(core.Config{Cluster: "test", Self: list[0].Address, SmallCluster: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
 	now := time.Unix(1000, 0)
-	m.Step(now, ConnState{Connected: true, Server: "s1"})
+	m.Step(now, core.ConnState{Connected: true, Server: "s1"})
 	m.Preform(now, gossip.Preformed(list))
 	var votes []time.Duration
 	for begin := now; now.Sub(begin) < 12*time.Second; now = now.Add(50 * time.Millisecond) {
-		for _, e := range m.Step(now, Tick{}).Send {
+		for _, e := range m.Step(now, core.Tick{}).Send {
 			switch msg := e.Message.(type) {
 			case message.Vote:
-				if after := now.Sub(begin); after > voteInterval {
+				if after := now.Sub(begin); after > lease.VoteInterval {
 					votes = append(votes, after)
 				}
-				m.Step(now, Receive{From: e.To, Message: message.VoteAck{Target: message.TargetOf(list[0].Address), Seq: msg.Seq, Heard: time.Millisecond}})
+				m.Step(now, core.Receive{From: e.To, Message: message.VoteAck{Target: message.TargetOf(list[0].Address), Seq: msg.Seq, Heard: time.Millisecond}})
 			case message.Echo:
-				m.Step(now, Receive{From: list[0].Address, Message: e.Message})
+				m.Step(now, core.Receive{From: list[0].Address, Message: e.Message})
 			}
 		}
 	}

@@ -1,61 +1,73 @@
 package membership
 
 import (
-	"math"
 	"slices"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/membership/splitbrain"
+	"github.com/shardgen/shardgen/internal/membership/downing"
+	"github.com/shardgen/shardgen/internal/membership/lease"
+
+	"github.com/shardgen/shardgen/internal/membership/core"
 
 	"github.com/shardgen/shardgen/internal/membership/message"
 
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 )
 
+// A Leader does the duties of the leader if they are this node's.
+type Leader struct {
+	*core.Node
+	voters *lease.Voters
+	fence  *downing.Fence
+	led    *gossip.State // the state for which the duties are done
+	// since is when the view ceased to converge; zero: it has converged.
+	since time.Time
+}
+
 // runLeader does the leader's duties if they are this node's. Each is a new
 // version that the others must see before the next, except where there are none.
-func (m *Machine) runLeader() {
+func (l *Leader) runLeader() {
 	for {
-		if m.local().Why == "" {
-			if m.downing.elected != m.local().Summary {
-				m.downing.elected, m.downing.electorate = m.local().Summary, m.state.Electorate()
+		if l.Local().Why == "" {
+			if l.voters.Elected != l.Local().Summary {
+				l.voters.Elected, l.voters.Converged = l.Local().Summary, l.Gossip.Electorate()
 			}
-			m.unconverged = time.Time{}
-		} else if m.unconverged.IsZero() {
-			m.unconverged = m.now
+			l.since = time.Time{}
+		} else if l.since.IsZero() {
+			l.since = l.Now
 		}
-		if !m.leads() {
+		if !l.Leads() {
 			return
 		}
-		m.fence()
-		if !m.lead() {
+		l.fence.Fence()
+		if !l.lead() {
 			return
 		}
-		if m.phase != member {
+		if l.Phase != core.Joined {
 			return
 		}
 	}
 }
 
 // lead does one round of duties and reports whether it changed anything.
-func (m *Machine) lead() bool {
-	if !m.unconverged.IsZero() {
-		return m.leadWeakly()
+func (l *Leader) lead() bool {
+	if !l.since.IsZero() {
+		return l.leadWeakly()
 	}
-	if m.led == m.state {
+	if l.led == l.Gossip {
 		return false // nothing was due, and nothing is new
 	}
-	m.led = m.state
+	l.led = l.Gossip
 	var moved, removed []gossip.Member
-	enough, room := m.enough(), m.room()
-	for _, r := range m.state.Members {
+	enough, room := l.enough(), l.voters.Room()
+	for _, r := range l.Gossip.Members {
 		switch r.Status {
 		case gossip.Joining, gossip.WeaklyUp:
-			if m.doubled(r) {
+			if l.doubled(r) {
 				r.Status = gossip.Down
 				moved = append(moved, r)
-			} else if enough && (room > 0 || !m.config.votes(r)) {
-				if m.config.votes(r) {
+			} else if enough && (room > 0 || !l.Config.Votes(r)) {
+				if l.Config.Votes(r) {
 					room--
 				}
 				r.Status = gossip.Up
@@ -75,20 +87,20 @@ func (m *Machine) lead() bool {
 		}
 	}
 	// This node itself goes last: it leads while Exiting only when nobody else can.
-	removed = slices.DeleteFunc(removed, func(r gossip.Member) bool { return r.Address == m.config.Self })
+	removed = slices.DeleteFunc(removed, func(r gossip.Member) bool { return r.Address == l.Config.Self })
 	if len(moved) == 0 && len(removed) == 0 {
-		if len(m.state.Members) == 1 && m.self().Status == gossip.Exiting {
-			m.endMember(true, "")
+		if len(l.Gossip.Members) == 1 && l.Self().Status == gossip.Exiting {
+			l.EndMember(true, "")
 		}
 		return false
 	}
-	m.apply(moved, removed)
+	l.apply(moved, removed)
 	return true
 }
 
 // apply makes one new version of all that is due, and tells the removed.
-func (m *Machine) apply(moved, removed []gossip.Member) {
-	m.update(func(g *gossip.State) {
+func (l *Leader) apply(moved, removed []gossip.Member) {
+	l.Change(func(g *gossip.State) {
 		for _, r := range moved {
 			if r.Status == gossip.Up {
 				g.UpCounter++
@@ -104,14 +116,14 @@ func (m *Machine) apply(moved, removed []gossip.Member) {
 		}
 	})
 	for _, r := range removed {
-		m.send(r.Address, message.Removal{Target: message.TargetOf(r.Address), Left: r.Status == gossip.Exiting})
+		l.Send(r.Address, message.Removal{Target: message.TargetOf(r.Address), Left: r.Status == gossip.Exiting})
 	}
 }
 
 // doubled reports whether a member that is not up yet has a name that another
 // member holds with more right: two members admitted the two at the same time.
-func (m *Machine) doubled(r gossip.Member) bool {
-	return slices.ContainsFunc(m.state.Named(r.Name), func(o gossip.Member) bool {
+func (l *Leader) doubled(r gossip.Member) bool {
+	return slices.ContainsFunc(l.Gossip.Named(r.Name), func(o gossip.Member) bool {
 		if o.Address == r.Address || o.Status == gossip.Down {
 			return false
 		}
@@ -121,63 +133,47 @@ func (m *Machine) doubled(r gossip.Member) bool {
 
 // enough reports whether joining members may become Up: once one was, always;
 // before that with the configured number of members.
-func (m *Machine) enough() bool {
-	if m.state.UpCounter > 0 {
+func (l *Leader) enough() bool {
+	if l.Gossip.UpCounter > 0 {
 		return true
 	}
 	count := func(role string) int {
 		n := 0
-		for _, r := range m.state.Members {
+		for _, r := range l.Gossip.Members {
 			if r.Status <= gossip.Up && r.HasRole(role) {
 				n++
 			}
 		}
 		return n
 	}
-	return count("") >= m.config.MinMembers && !slices.ContainsFunc(m.config.MinRoleMembers, func(min RoleMinimum) bool {
+	return count("") >= l.Config.MinMembers && !slices.ContainsFunc(l.Config.MinRoleMembers, func(min core.RoleMinimum) bool {
 		return count(min.Role) < min.Members
 	})
 }
 
 // leadWeakly lets joining members serve when nothing has converged for long.
-func (m *Machine) leadWeakly() bool {
-	if m.config.WeaklyUpAfter == 0 || m.local().Joining == 0 || !m.enough() || m.state.UpCounter == 0 {
+func (l *Leader) leadWeakly() bool {
+	if l.Config.WeaklyUpAfter == 0 || l.Local().Joining == 0 || !l.enough() || l.Gossip.UpCounter == 0 {
 		return false
 	}
 	var weak []gossip.Member
-	for _, r := range m.state.Members {
-		if r.Status == gossip.Joining && m.evidence(r.Address) == gossip.NoEvidence && !m.doubled(r) {
+	for _, r := range l.Gossip.Members {
+		if r.Status == gossip.Joining && l.EvidenceAgainst(r.Address) == gossip.NoEvidence && !l.doubled(r) {
 			weak = append(weak, r)
 		}
 	}
 	if len(weak) == 0 {
 		return false
 	}
-	at := m.unconverged.Add(m.config.WeaklyUpAfter)
-	if m.now.Before(at) {
-		m.wakeAt(at)
+	at := l.since.Add(l.Config.WeaklyUpAfter)
+	if l.Now.Before(at) {
+		l.WakeAt(at)
 		return false
 	}
-	m.update(func(g *gossip.State) {
+	l.Change(func(g *gossip.State) {
 		for _, r := range weak {
 			g.SetStatus(r, gossip.WeaklyUp)
 		}
 	})
 	return true
-}
-
-// room is how many more voters there may be without two sides that could both have
-// a static quorum. Every member that ever was Up counts until it is removed.
-func (m *Machine) room() int {
-	most, bounded := splitbrain.MostVoters(m.strategy)
-	if !bounded {
-		return math.MaxInt
-	}
-	n := 0
-	for _, r := range m.state.Members {
-		if r.UpNumber != 0 && m.config.votes(r) {
-			n++
-		}
-	}
-	return most - n
 }

@@ -1,10 +1,16 @@
 package membership
 
 import (
-	"math/rand/v2"
+	"fmt"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/membership/splitbrain"
+	"github.com/shardgen/shardgen/internal/membership/detector"
+	"github.com/shardgen/shardgen/internal/membership/downing"
+	"github.com/shardgen/shardgen/internal/membership/join"
+	"github.com/shardgen/shardgen/internal/membership/lease"
+	"github.com/shardgen/shardgen/internal/membership/spread"
+
+	"github.com/shardgen/shardgen/internal/membership/core"
 
 	"github.com/shardgen/shardgen/internal/membership/message"
 
@@ -17,145 +23,165 @@ import (
 // A Machine is one node's membership. It is not safe for concurrent use; what it
 // returns is. See [Machine.Check] for its invariants.
 type Machine struct {
-	config Config
-	random *rand.Rand
-	// strategy is the way of downing.
-	strategy splitbrain.Strategy
-	now      time.Time
-	out      Output
-	wake     time.Time // the WakeAt of the last step
-	phase    phase
-	conn     ConnState
-	limit    int                // bytes of a message; 0: any
-	mark     message.ServerMark // of conn.Server
-	// state is the gossiped state of a member, nil before. It is replaced, never changed.
-	state *gossip.State
-	// own: this step made a version of its own, that nobody else can have.
-	own         bool
-	published   *gossip.State // what view shows
-	conclusions gossip.Local  // of this node, from state
-	view        *View
-	lease       leaseState
+	node        *core.Node
+	echo        detector.Echo
+	peers       detector.Peers
+	beats       detector.Heartbeats
+	suspicion   detector.Suspicion
+	presence    detector.Presence
+	voters      lease.Voters
+	collectors  lease.Collectors
+	votes       lease.Votes
+	lease       lease.Lease
+	execution   downing.Execution
+	indirect    downing.Indirect
+	exposure    downing.Exposure
+	agreement   downing.Agreement
+	unreachable downing.Unreachables
+	majority    downing.Majority
+	company     downing.Company
+	splits      downing.Splits
+	fence       downing.Fence
+	resolver    downing.Resolver
+	broadcaster spread.Broadcaster
+	spreader    spread.Spreader
+	joiner      join.Joiner
+	size        join.Size
+	admission   join.Admission
+	leader      Leader
 
-	join      joining
-	spreading spreading
-	detect    detection
-	downing   downingState
-	voting    voting
-	admission admission
+	wake      time.Time // the WakeAt of the last step
 	exitReady bool
-	led       *gossip.State // for which the leader's duties are done
-	// unconverged is since when the view has not converged; zero: it has.
-	unconverged time.Time
+	entered   bool            // the membership has begun
+	swept     *gossip.Summary // for which sweep was called last
 }
 
-// phase is how far this node is.
-type phase uint8
-
-const (
-	idle      phase = iota // before Start
-	searching              // looks for members
-	asking                 // has asked one of them
-	member                 // is in the gossiped state
-	ended                  // needs nothing more
-)
-
 // New returns a machine, or an error that names the setting that makes no sense.
-func New(config Config) (*Machine, error) {
-	config = config.withDefaults()
-	if err := config.validate(); err != nil {
+func New(config core.Config) (*Machine, error) {
+	config = config.WithDefaults()
+	if err := config.Validate(); err != nil {
 		return nil, err
 	}
-	m := &Machine{
-		config: config,
-		random: rand.New(rand.NewPCG(config.Seed, config.Self.Incarnation)),
-		view:   &View{Self: config.Self},
+	m := &Machine{node: core.NewNode(config)}
+	n := m.node
+	m.echo = detector.Echo{Node: n}
+	m.peers = detector.Peers{Node: n, Echo: &m.echo, Known: make(map[transport.Address]*detector.Peer)}
+	m.beats = detector.Heartbeats{Node: n, Echo: &m.echo, Peers: &m.peers, Threshold: detector.PhiInverse(config.PhiThreshold)}
+	m.suspicion = detector.Suspicion{Node: n, Echo: &m.echo, Peers: &m.peers, Beats: &m.beats}
+	m.presence = detector.Presence{Node: n, Peers: &m.peers, Beats: &m.beats}
+	m.voters = lease.Voters{Node: n}
+	m.collectors = lease.Collectors{Node: n, Echo: &m.echo, Peers: &m.peers}
+	m.votes = lease.Votes{Node: n, Echo: &m.echo, Peers: &m.peers, Beats: &m.beats, Voters: &m.voters, Collectors: &m.collectors}
+	m.lease = lease.Lease{
+		Node: n, Echo: &m.echo, Peers: &m.peers, Beats: &m.beats, Voters: &m.voters, Collectors: &m.collectors, Votes: &m.votes,
+		Until: time.Time{}.Add(1), // long past
+		Met:   make(map[transport.Address]time.Time),
 	}
-	m.lease.until = time.Time{}.Add(1) // long past
-	m.strategy = splitbrain.NewStrategy(config.Downing, config.QuorumSize, config.KeepOldestAlone)
-	m.detect = newDetection(config.PhiThreshold)
-	m.downing.reset()
-	m.downing.met = make(map[transport.Address]time.Time)
+	m.execution = downing.Execution{Node: n}
+	m.indirect = downing.Indirect{Node: n, Peers: &m.peers}
+	m.exposure = downing.Exposure{Node: n, Echo: &m.echo, Peers: &m.peers, Voters: &m.voters}
+	m.agreement = downing.Agreement{Node: n, Voters: &m.voters}
+	m.unreachable = downing.Unreachables{Node: n, Agreement: &m.agreement}
+	m.majority = downing.Majority{
+		Node: n, Echo: &m.echo, Voters: &m.voters, Execution: &m.execution, Indirect: &m.indirect,
+		Exposure: &m.exposure, Agreement: &m.agreement, Unreachable: &m.unreachable,
+	}
+	m.company = downing.Company{Node: n, Peers: &m.peers, Beats: &m.beats, Voters: &m.voters, Execution: &m.execution, Majority: &m.majority}
+	m.splits = downing.Splits{
+		Node: n, Voters: &m.voters, Lease: &m.lease, Execution: &m.execution, Indirect: &m.indirect, Unreachable: &m.unreachable,
+	}
+	m.fence = downing.Fence{Node: n, Echo: &m.echo, Voters: &m.voters, Lease: &m.lease}
+	m.resolver = downing.Resolver{
+		Node: n, Echo: &m.echo, Lease: &m.lease, Execution: &m.execution, Indirect: &m.indirect, Agreement: &m.agreement,
+		Unreachable: &m.unreachable, Majority: &m.majority, Company: &m.company, Splits: &m.splits, Fence: &m.fence,
+	}
+	m.resolver.ResetDowning()
+	m.broadcaster = spread.Broadcaster{Node: n, Collectors: &m.collectors}
+	m.spreader = spread.Spreader{Node: n, Broadcaster: &m.broadcaster}
+	m.joiner = join.Joiner{Node: n}
+	m.size = join.Size{Node: n}
+	m.admission = join.Admission{Node: n, Voters: &m.voters, Beats: &m.beats, Execution: &m.execution, Size: &m.size}
+	m.leader = Leader{Node: n, voters: &m.voters, fence: &m.fence}
 	return m, nil
 }
 
 // Step takes one input in. Now is monotonic: an earlier one than before counts
 // as the same.
-func (m *Machine) Step(now time.Time, in Input) Output {
-	m.out = Output{Lease: m.lease.until}
-	if m.phase == ended {
-		return m.out
+func (m *Machine) Step(now time.Time, in core.Input) core.Output {
+	m.node.Out = core.Output{Lease: m.lease.Until}
+	if m.node.Phase == core.Ended {
+		return m.node.Out
 	}
 	m.advance(now)
-	before := m.state
-	m.own = false
+	before := m.node.Gossip
+	m.node.Own = false
 	m.take(in)
 	m.run()
-	m.spread(before)
-	m.publish()
-	m.renewLease()
-	if m.phase == ended {
-		m.out.WakeAt = time.Time{}
+	m.spreader.Spread(before)
+	m.node.Publish()
+	m.lease.RenewLease()
+	if m.node.Phase == core.Ended {
+		m.node.Out.WakeAt = time.Time{}
 	}
-	m.wake = m.out.WakeAt
+	m.wake = m.node.Out.WakeAt
 	if invariant.Enabled {
 		if err := m.Check(); err != nil {
 			invariant.Failf("after %T: %v", in, err)
 		}
 	}
-	return m.out
+	return m.node.Out
 }
 
 // View returns the cluster as it is now. It is cheap.
-func (m *Machine) View() *View { return m.view }
+func (m *Machine) View() *core.View { return m.node.Shown }
 
 // Lease is until when turns may start here and answers may leave: the time the
 // last returned echo was sent plus LeaseEcho, or when a majority was heard plus
 // LeaseMajority, whichever is first. The zero time means without end: there is
 // no other member. A node that is not a member, or none any more, gets a time
 // that is past.
-func (m *Machine) Lease() time.Time { return m.lease.until }
+func (m *Machine) Lease() time.Time { return m.lease.Until }
 
 // advance moves the clock. A step that comes long after the time for which it
 // was asked proves that this process stood still.
 func (m *Machine) advance(now time.Time) {
-	if m.now.IsZero() || now.After(m.now) {
-		m.now = now
+	if m.node.Now.IsZero() || now.After(m.node.Now) {
+		m.node.Now = now
 	}
-	if !m.wake.IsZero() && m.now.Sub(m.wake) > m.config.PauseThreshold {
+	if !m.wake.IsZero() && m.node.Now.Sub(m.wake) > m.node.Config.PauseThreshold {
 		m.clearEvidence()
 	}
 }
 
-func (m *Machine) take(in Input) {
+func (m *Machine) take(in core.Input) {
 	switch in := in.(type) {
-	case Start:
-		m.onStart()
-	case Tick:
-	case Receive:
+	case core.Start:
+		m.joiner.OnStart()
+	case core.Tick:
+	case core.Receive:
 		m.onReceive(in)
-	case Unreachable:
+	case core.Unreachable:
 		m.onUnreachable(in)
-	case ConnState:
+	case core.ConnState:
 		m.onConnState(in)
-	case MessageLimit:
-		m.onMessageLimit(in)
-	case Vacant:
-		m.join.vacant = m.phase == searching
-	case Paused:
+	case core.MessageLimit:
+		m.size.OnMessageLimit(in)
+	case core.Vacant:
+		m.joiner.Progress.Vacant = m.node.Phase == core.Searching
+	case core.Paused:
 		m.clearEvidence()
-	case Leave:
+	case core.Leave:
 		m.onLeave()
-	case ExitReady:
+	case core.ExitReady:
 		m.exitReady = true
-	case DownNode:
-		m.onDownNode(in.Node)
-	case Undeliverable:
+	case core.DownNode:
+		m.execution.OnDownNode(in.Node)
+	case core.Undeliverable:
 		m.onUndeliverable(in.Peer)
-	case LeaseAnswer:
-		m.onLeaseAnswer(in)
-	case Shutdown:
-		m.end()
+	case core.LeaseAnswer:
+		m.splits.OnLeaseAnswer(in)
+	case core.Shutdown:
+		m.node.End()
 	default:
 		invariant.Failf("membership input %T is unknown", in)
 	}
@@ -163,182 +189,284 @@ func (m *Machine) take(in Input) {
 
 // run does what is due. Every part says when it wants to be run again.
 func (m *Machine) run() {
-	if m.phase == searching || m.phase == asking {
-		m.runJoining()
+	if m.node.Phase == core.Searching || m.node.Phase == core.Asking {
+		m.joiner.RunJoining()
 	}
-	m.runEcho()
-	if m.phase != member {
+	m.noteEntry()
+	m.echo.RunEcho()
+	if m.node.Phase != core.Joined {
 		return
 	}
 	m.runLeaving()
-	m.runDetection()
-	m.runDowning()
-	m.reportWords()
-	m.runLeader()
-	if m.phase != member {
+	m.sweep()
+	m.suspicion.RunDetection()
+	m.resolver.RunDowning()
+	m.suspicion.ReportVouches()
+	m.leader.runLeader()
+	if m.node.Phase != core.Joined {
 		return
 	}
-	m.runAdmission()
-	m.runGossip()
-	m.runAlive()
-	m.runVotes()
+	m.admission.RunAdmission()
+	m.spreader.RunGossip()
+	m.presence.RunAlive()
+	m.votes.RunVotes()
 }
 
 // onReceive sorts messages. What comes from a node that is removed, or will be,
 // is answered with Removal, so that it stops.
-func (m *Machine) onReceive(in Receive) {
-	if m.phase == idle || in.Message == nil {
+func (m *Machine) onReceive(in core.Receive) {
+	if m.node.Phase == core.Idle || in.Message == nil {
 		return
 	}
 	switch msg := in.Message.(type) {
 	case message.Hello:
-		m.onHello(in.From, msg)
+		if m.node.Phase == core.Searching || m.node.Phase == core.Asking {
+			m.joiner.OnHelloAsJoiner(in.From, msg)
+		} else {
+			m.admission.OnHello(in.From, msg)
+		}
 		return
 	case message.Echo:
 		m.onEcho(in.From, msg)
 		return
 	case message.HelloAck:
-		m.onHelloAck(in.From, msg)
+		m.joiner.OnHelloAck(in.From, msg)
 		return
 	case message.Welcome:
-		m.onWelcome(in.From, msg)
+		m.joiner.OnWelcome(in.From, msg)
 		return
 	case message.JoinRefused:
-		m.onJoinRefused(in.From, msg)
+		m.joiner.OnJoinRefused(in.From, msg)
 		return
 	case message.Gossip:
-		if m.phase == searching || m.phase == asking {
-			m.onBroadcastWelcome(msg)
+		if m.node.Phase == core.Searching || m.node.Phase == core.Asking {
+			m.joiner.OnBroadcastWelcome(msg)
 			return
 		}
 	case message.Alive:
-		if m.phase == searching {
-			m.onAliveAsJoiner(in.From)
+		if m.node.Phase == core.Searching {
+			m.joiner.OnAliveAsJoiner(in.From)
 			return
 		}
 	case message.Removal:
 		m.onRemoval(in.From, msg)
 		return
 	}
-	if m.phase != member || in.From == m.config.Self || m.outcast(in.From) {
+	if m.node.Phase != core.Joined || in.From == m.node.Config.Self || m.outcast(in.From) {
 		return
 	}
-	m.heard(in.From)
+	m.peers.Heard(in.From)
 	switch msg := in.Message.(type) {
 	case message.Join:
-		m.onJoin(in.From, msg)
+		m.admission.OnJoin(in.From, msg)
 	case message.Gossip:
-		m.onGossip(in, msg)
+		m.spreader.OnGossip(in, msg)
 	case message.Status:
-		m.onStatus(in.From, msg)
+		m.spreader.OnStatus(in.From, msg)
 	case message.Heartbeat:
-		m.onHeartbeat(in, msg)
+		m.beats.OnHeartbeat(in, msg)
 	case message.HeartbeatAck:
-		m.onHeartbeatAck(in, msg)
+		m.beats.OnHeartbeatAck(in, msg)
 	case message.Alive:
-		m.onAlive(in, msg)
+		m.presence.OnAlive(in, msg)
 	case message.Vote:
-		m.onVote(in, msg)
+		m.votes.OnVote(in, msg)
 	case message.VoteAck:
-		m.onVoteAck(in.From, msg)
+		m.votes.OnVoteAck(in.From, msg)
 	}
-	m.leaderSpoke(in.From)
+	m.broadcaster.LeaderSpoke(in.From)
 }
 
 // outcast reports whether the node is Down or removed, and tells the node.
 func (m *Machine) outcast(node transport.Address) bool {
-	tomb, removed := m.state.Tombstone(node)
-	if r, ok := m.state.Member(node); !removed && (!ok || r.Status != gossip.Down) {
+	tomb, removed := m.node.Gossip.Tombstone(node)
+	if r, ok := m.node.Gossip.Member(node); !removed && (!ok || r.Status != gossip.Down) {
 		return false
 	}
-	m.send(node, message.Removal{Target: message.TargetOf(node), Left: tomb.Left})
-	m.refuse(RefusedOutcast)
+	m.node.Send(node, message.Removal{Target: message.TargetOf(node), Left: tomb.Left})
+	m.node.Refuse(core.RefusedOutcast)
 	return true
+}
+
+// clearEvidence drops everything that is held against others, because the cause may
+// have been this node's own connection, or a pause of its process.
+func (m *Machine) clearEvidence() {
+	m.peers.DropEvidence()
+	m.collectors.Forgive()
+	m.resolver.ResetDowning()
+	if m.beats.AskAll {
+		m.lease.Doubt()
+	}
+	if m.node.Phase == core.Joined {
+		m.suspicion.RetractAll()
+	}
+}
+
+// onUnreachable takes the broker's answer that no process listens for a peer.
+func (m *Machine) onUnreachable(in core.Unreachable) {
+	if m.node.Phase == core.Asking {
+		m.joiner.AskedIsGone(in.Peer)
+	}
+	if m.node.Phase == core.Joined && in.Server == m.node.Conn.Server {
+		m.beats.NotListening(in.Peer)
+	}
+}
+
+// onConnState takes a change of the connection. All that was known came through the old
+// one, and over a new one others may look different for a while, so all evidence is
+// dropped.
+func (m *Machine) onConnState(in core.ConnState) {
+	fresh := in.Connected && (!m.node.Conn.Connected || m.node.Conn.Server != in.Server)
+	m.node.Conn, m.node.Mark = in, message.MarkOf(in.Server)
+	if !fresh {
+		return
+	}
+	m.exposure.NoteExposed(in.Server)
+	m.echo.ResetEcho()
+	m.presence.At = m.node.Now
+	m.joiner.HelloAgain()
+	m.clearEvidence()
+}
+
+// onEcho takes the return of an echo.
+func (m *Machine) onEcho(from transport.Address, msg message.Echo) {
+	if m.node.Phase != core.Joined || from != m.node.Config.Self || !m.echo.AwaitsEcho(msg.Seq) {
+		return
+	}
+	if !m.echo.EchoAlive() {
+		m.clearEvidence() // nothing came through, so no member could be heard
+		m.echo.NoteMuffled()
+	}
+	m.echo.EchoReturned(msg.Seq)
+}
+
+// noteEntry begins the membership of a node that has just entered the gossiped state.
+func (m *Machine) noteEntry() {
+	if m.node.Phase != core.Joined || m.entered {
+		return
+	}
+	m.entered = true
+	m.joiner.ForgetJoining()
+	m.peers.Cleared = m.node.Now
+	m.company.Last = m.node.Now
+}
+
+// sweep forgets what is kept about nodes that are no members any more.
+func (m *Machine) sweep() {
+	if now := m.node.Local().Summary; m.swept != now {
+		m.swept = now
+		m.resolver.ForgetRemoved()
+		m.votes.ForgetBallots()
+	}
 }
 
 // onRemoval: others have removed this incarnation, and it cannot come back.
 func (m *Machine) onRemoval(from transport.Address, msg message.Removal) {
-	if msg.Target != message.TargetOf(m.config.Self) {
-		m.refuse(RefusedTarget)
+	if msg.Target != message.TargetOf(m.node.Config.Self) {
+		m.node.Refuse(core.RefusedTarget)
 		return
 	}
-	if m.phase != member {
+	if m.node.Phase != core.Joined {
 		return
 	}
-	m.endRemoved(msg.Left, from, from.Name+" says that this node was judged dead and removed")
+	m.node.EndRemoved(msg.Left, from, from.Name+" says that this node was judged dead and removed")
 }
 
-// endRemoved ends a member that others have removed. Left at one that is not leaving
-// is no end in order: nobody here waits for it.
-func (m *Machine) endRemoved(left bool, by transport.Address, reason string) {
-	if r, ok := m.state.Member(m.config.Self); left && (!ok || r.Status != gossip.Leaving && r.Status != gossip.Exiting) {
-		left, reason = false, by.Name+" says that this node left, but it did not"
+// State returns the gossiped state of a member, nil before it is one. It never
+// changes, so two equal pointers are the same state. It is for simulations and
+// tests; others take the [View].
+func (m *Machine) State() *gossip.State {
+	if m.node.Phase != core.Joined {
+		return nil
 	}
-	m.endMember(left, reason)
+	return m.node.Gossip
 }
 
-// endMember ends a member: it left in order, or was downed for that reason.
-func (m *Machine) endMember(left bool, reason string) {
-	m.publish() // what led here comes first
-	if left {
-		m.emit(SelfRemoved{})
-	} else {
-		m.emit(SelfDowned{Reason: reason})
+// Check returns an error that names the invariant that does not hold:
+//  1. The gossiped state is well formed (see [Gossip]); nobody but a Down member
+//     is fenced.
+//  2. A member is in its own gossiped state, not Down, and has seen it.
+//  3. The view shows the gossiped state.
+//  4. A lease without end is a sole member's; any other ends within LeaseEcho.
+func (m *Machine) Check() error {
+	if m.node.Phase != core.Joined {
+		return nil
 	}
-	m.end()
-}
-
-func (m *Machine) end() {
-	m.phase = ended
-	v := *m.view
-	v.SelfStatus = gossip.Removed
-	m.view, m.out.Changed = &v, true
-}
-
-// update makes a new version of the gossiped state.
-func (m *Machine) update(change func(*gossip.State)) {
-	m.state = m.state.ChangedBy(m.config.Self, change)
-	m.own = true
-}
-
-// self returns this node's own record.
-func (m *Machine) self() gossip.Member {
-	i := m.local().Self
-	if i < 0 {
-		invariant.Failf("%v is not in its own state %v", m.config.Self, m.state)
+	if err := m.node.Gossip.CheckUnder(m.node.Rule()); err != nil {
+		return fmt.Errorf("invariant 1: %w", err)
 	}
-	return m.state.Members[i]
-}
-
-// send does nothing without a connection: the broker would refuse.
-func (m *Machine) send(to transport.Address, msg message.Message) {
-	if m.conn.Connected {
-		m.out.Send = append(m.out.Send, Envelope{To: to, Message: msg})
+	self, ok := m.node.Gossip.Member(m.node.Config.Self)
+	if !ok || self.Status == gossip.Down || !m.node.Gossip.SeenBy(m.node.Config.Self) {
+		return fmt.Errorf("invariant 2: %v is %v in %v", m.node.Config.Self, self.Status, m.node.Gossip)
 	}
-}
-
-func (m *Machine) broadcast(msg message.Message) {
-	if m.conn.Connected {
-		m.out.Send = append(m.out.Send, Envelope{Broadcast: true, Message: msg})
+	if m.node.Published != m.node.Gossip || len(m.node.Shown.ByAddress) != len(m.node.Gossip.Members) || m.node.Shown.SelfStatus != self.Status {
+		return fmt.Errorf("invariant 3: view %+v does not show %v", m.node.Shown, m.node.Gossip)
 	}
+	if m.lease.Until.After(m.node.Now.Add(m.node.Config.LeaseEcho)) {
+		return fmt.Errorf("invariant 4: lease ends in %v, LeaseEcho is %v", m.lease.Until.Sub(m.node.Now), m.node.Config.LeaseEcho)
+	}
+	if !m.lease.Until.IsZero() {
+		return nil
+	}
+	for _, r := range m.node.Gossip.Members {
+		if r.Address != m.node.Config.Self && r.Status == gossip.Up && m.node.EvidenceAgainst(r.Address) != gossip.EvidenceGone {
+			return fmt.Errorf("invariant 4: a lease without end, and %v is Up", r.Address)
+		}
+	}
+	return nil
 }
 
-func (m *Machine) emit(e Event) { m.out.Events = append(m.out.Events, e) }
-
-// wakeAt asks for a step at t at the latest.
-func (m *Machine) wakeAt(t time.Time) {
-	if m.out.WakeAt.IsZero() || t.Before(m.out.WakeAt) {
-		m.out.WakeAt = t
+// onLeave: the member becomes Leaving at once; the rest is the leader's. A node
+// that is no member yet has nothing to wait for.
+func (m *Machine) onLeave() {
+	switch m.node.Phase {
+	case core.Idle, core.Searching, core.Asking:
+		m.node.Emit(core.SelfRemoved{})
+		m.node.End()
+	case core.Joined:
+		if r := m.node.Self(); r.Status.CanBecome(gossip.Leaving) {
+			m.node.Change(func(g *gossip.State) { g.SetStatus(r, gossip.Leaving) })
+		}
+	case core.Ended:
 	}
 }
 
-// due reports whether the timer has run out, starts it again if so, and asks to be
-// woken for it. A zero timer has run out.
-func (m *Machine) due(timer *time.Time, interval time.Duration) bool {
-	ran := !m.now.Before(*timer)
-	if ran {
-		*timer = m.now.Add(interval)
+// runLeaving tells the leader that nothing is left to hand over.
+func (m *Machine) runLeaving() {
+	if r := m.node.Self(); r.Status == gossip.Leaving && m.exitReady && !r.ExitReady {
+		r.ExitReady = true
+		m.node.Change(func(g *gossip.State) { g.SetMember(r) })
 	}
-	m.wakeAt(*timer)
-	return ran
+}
+
+// Preform makes an idle machine a member of a preformed cluster, in place of
+// [Start] and without any event.
+func (m *Machine) Preform(now time.Time, g *gossip.State) {
+	if m.node.Phase != core.Idle {
+		invariant.Failf("preform a machine that has been started")
+	}
+	m.node.Now = now
+	m.node.Gossip = g
+	m.node.BecomeMember()
+	m.noteEntry()
+	m.node.MemberSince = now.Add(-detector.AliveEarly)
+	m.node.Published = g
+	m.node.Shown = m.node.NewView()
+	m.lease.RenewLease()
+}
+
+// onUndeliverable quarantines a member. It never comes back from unreachable: what
+// it has missed it would not know of. The mark travels with the gossiped state, so
+// all hold it unreachable, and the way of downing decides what becomes of it. Where
+// the member hears of it, it stops by itself: another incarnation may join.
+func (m *Machine) onUndeliverable(node transport.Address) {
+	if m.node.Phase != core.Joined || node == m.node.Config.Self {
+		return
+	}
+	r, ok := m.node.Gossip.Member(node)
+	if !ok || r.Status == gossip.Down || r.Quarantined {
+		return
+	}
+	r.Quarantined = true
+	m.node.Change(func(g *gossip.State) { g.SetMember(r) })
 }

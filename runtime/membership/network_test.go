@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/core"
+
 	"github.com/shardgen/shardgen/internal/membership/message"
 
 	"github.com/shardgen/shardgen/internal/membership/gossip"
@@ -56,19 +58,19 @@ func (s *simServer) String() string { return fmt.Sprintf("%s/%d", s.name, s.inst
 
 // A simNode is one process.
 type simNode struct {
-	config    Config
+	config    core.Config
 	machine   *Machine
 	server    *simServer
 	connected bool
 	dead      bool
-	frozen    bool    // the process stands still; its connection lives
-	deaf      bool    // what is sent to it vanishes, and nobody notices
-	mute      bool    // what it sends vanishes, and nobody notices
-	storeless bool    // it cannot reach the leases
-	waiting   []Input // arrived while frozen
+	frozen    bool         // the process stands still; its connection lives
+	deaf      bool         // what is sent to it vanishes, and nobody notices
+	mute      bool         // what it sends vanishes, and nobody notices
+	storeless bool         // it cannot reach the leases
+	waiting   []core.Input // arrived while frozen
 	frozenAt  time.Time
 	wake      time.Time
-	events    []Event
+	events    []core.Event
 	quiet     bool // its events are not logged
 }
 
@@ -79,7 +81,7 @@ type delivery struct {
 	at     time.Time
 	seq    int
 	to     *simNode
-	in     Input
+	in     core.Input
 	server string // it came through this instance, and only that delivers it
 }
 
@@ -115,7 +117,7 @@ func (w *network) server(name string) *simServer {
 }
 
 // add makes a node; key names it in the network, for two may have one name.
-func (w *network) add(key, server string, config Config) *simNode {
+func (w *network) add(key, server string, config core.Config) *simNode {
 	w.t.Helper()
 	machine, err := New(config)
 	if err != nil {
@@ -132,27 +134,27 @@ func (w *network) add(key, server string, config Config) *simNode {
 
 func (w *network) start(n *simNode) {
 	w.connect(n)
-	w.step(n, Start{})
+	w.step(n, core.Start{})
 }
 
 func (w *network) connect(n *simNode) {
 	n.connected = !n.server.down
-	w.step(n, ConnState{n.connected, n.server.String()})
+	w.step(n, core.ConnState{Connected: n.connected, Server: n.server.String()})
 }
 
 func (w *network) disconnect(n *simNode) {
 	n.connected = false
-	w.step(n, ConnState{})
+	w.step(n, core.ConnState{})
 }
 
 // step hands an input to a node, or keeps it while the process stands still.
-func (w *network) step(n *simNode, in Input) {
+func (w *network) step(n *simNode, in core.Input) {
 	w.t.Helper()
 	switch {
 	case n.dead:
 		return
 	case n.frozen:
-		if _, tick := in.(Tick); !tick {
+		if _, tick := in.(core.Tick); !tick {
 			n.waiting = append(n.waiting, in)
 		}
 		return
@@ -169,7 +171,7 @@ func (w *network) step(n *simNode, in Input) {
 		w.send(n, e)
 	}
 	if out.Probe && n.connected && !w.served(n) {
-		w.post(n, Vacant{})
+		w.post(n, core.Vacant{})
 	}
 	if out.TakeLease != nil {
 		w.post(n, w.takeLease(n, *out.TakeLease))
@@ -181,21 +183,21 @@ func (w *network) step(n *simNode, in Input) {
 }
 
 // takeLease is the store's part.
-func (w *network) takeLease(n *simNode, r LeaseRequest) LeaseAnswer {
+func (w *network) takeLease(n *simNode, r core.LeaseRequest) core.LeaseAnswer {
 	if w.leases == nil {
 		w.leases = make(map[transport.Address]simLease)
 	}
 	l := w.leases[r.Founder]
 	switch {
 	case n.storeless:
-		return LeaseAnswer{Seq: r.Seq, Reason: "store unavailable"}
+		return core.LeaseAnswer{Seq: r.Seq, Reason: "store unavailable"}
 	case l.until.After(w.now) && l.holder != n.config.Self && l.token != r.Over:
-		return LeaseAnswer{Seq: r.Seq, Held: true, Reason: "held by " + l.holder.Name}
+		return core.LeaseAnswer{Seq: r.Seq, Held: true, Reason: "held by " + l.holder.Name}
 	}
 	l = simLease{n.config.Self, l.token + 1, w.now.Add(r.TTL)}
 	w.leases[r.Founder] = l
 	fmt.Fprintf(&w.log, "%6.3fs %s: takes the lease\n", w.now.Sub(w.origin).Seconds(), n.name())
-	return LeaseAnswer{Seq: r.Seq, Token: l.token}
+	return core.LeaseAnswer{Seq: r.Seq, Token: l.token}
 }
 
 // served reports whether the broker knows an Up member, as seen from n.
@@ -209,7 +211,7 @@ func (w *network) served(n *simNode) bool {
 	return false
 }
 
-func (w *network) send(from *simNode, e Envelope) {
+func (w *network) send(from *simNode, e core.Envelope) {
 	w.sent++
 	if !from.connected || from.mute {
 		return
@@ -227,7 +229,7 @@ func (w *network) send(from *simNode, e Envelope) {
 			return
 		}
 	}
-	w.post(from, Unreachable{e.To, from.server.String()})
+	w.post(from, core.Unreachable{Peer: e.To, Server: from.server.String()})
 }
 
 func (w *network) deliver(from, to *simNode, msg message.Message) {
@@ -235,7 +237,7 @@ func (w *network) deliver(from, to *simNode, msg message.Message) {
 	if to.dead || !to.connected || to.deaf || !w.route(from, to) || lost {
 		return
 	}
-	w.post(to, Receive{From: from.config.Self, Message: w.recode(msg), Server: to.server.String()})
+	w.post(to, core.Receive{From: from.config.Self, Message: w.recode(msg), Server: to.server.String()})
 }
 
 // recode sends messages through their bytes.
@@ -255,7 +257,7 @@ func (w *network) recode(msg message.Message) message.Message {
 	return got
 }
 
-func (w *network) post(to *simNode, in Input) {
+func (w *network) post(to *simNode, in core.Input) {
 	w.seq++
 	heap.Push(&w.queue, delivery{w.now.Add(latency), w.seq, to, in, to.server.String()})
 }
@@ -292,8 +294,8 @@ func (w *network) run(d time.Duration, stop func() bool) bool {
 			w.now = end
 			return stop != nil && stop()
 		}
-		w.now = maxTime(w.now, at)
-		w.step(next, Tick{})
+		w.now = core.Later(w.now, at)
+		w.step(next, core.Tick{})
 		if !next.wake.After(w.now.Add(-time.Second)) && !next.wake.IsZero() {
 			w.t.Fatalf("%v asks to be woken at %v, and it is %v", next.config.Self, next.wake, w.now)
 		}
@@ -308,7 +310,7 @@ func (w *network) thaw(n *simNode) {
 	n.frozen = false
 	waiting := n.waiting
 	n.waiting = nil
-	w.step(n, Tick{}) // the machine notices by itself that it comes late
+	w.step(n, core.Tick{}) // the machine notices by itself that it comes late
 	for _, in := range waiting {
 		w.step(n, in)
 	}
@@ -341,8 +343,8 @@ func (w *network) check(n *simNode) {
 	if err := n.machine.Check(); err != nil {
 		w.t.Fatalf("%v: %v", n.config.Self, err)
 	}
-	g := n.machine.state
-	if g == nil || n.machine.phase == ended {
+	g := n.machine.node.Gossip
+	if g == nil || n.machine.node.Phase == core.Ended {
 		return
 	}
 	if w.unsafe {
@@ -355,7 +357,7 @@ func (w *network) check(n *simNode) {
 		if o.dead || !r.Fenced && (!removed || t.Left) {
 			continue
 		}
-		if other := o.machine.state; other != nil && other.Founder != g.Founder {
+		if other := o.machine.node.Gossip; other != nil && other.Founder != g.Founder {
 			continue // its Welcome was lost, and it belongs to another cluster now
 		}
 		if lease := o.machine.Lease(); lease.IsZero() || lease.After(w.now) {

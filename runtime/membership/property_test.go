@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/core"
+
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 	"github.com/shardgen/shardgen/internal/membership/gossip/gossiptest"
 
@@ -25,7 +27,7 @@ type chronicle struct {
 // note takes down a node's state after a step, and checks that it went forward.
 func (c *chronicle) note(n *simNode) {
 	c.t.Helper()
-	g, before := n.machine.state, c.last[n]
+	g, before := n.machine.node.Gossip, c.last[n]
 	if g == nil || g == before {
 		return
 	}
@@ -68,8 +70,8 @@ func TestMergeOfHistories(t *testing.T) {
 				c.fault()
 			case 1: // what makes removals, and states that pass each other
 				n := c.pick()
-				c.step(n, Leave{})
-				c.step(n, ExitReady{})
+				c.step(n, core.Leave{})
+				c.step(n, core.ExitReady{})
 			default:
 				if len(c.running()) < 7 {
 					c.spawn()
@@ -119,7 +121,7 @@ func TestRemovedNeverComeBack(t *testing.T) {
 	w := newNetwork(t)
 	w.plain = true
 	incarnation := uint64(0)
-	start := func(name string, config Config) *simNode {
+	start := func(name string, config core.Config) *simNode {
 		incarnation++
 		config.Cluster, config.Self, config.Seed = "test", addr(name, incarnation), incarnation
 		n := w.add(fmt.Sprint(name, ".", incarnation), "s1", config)
@@ -130,33 +132,33 @@ func TestRemovedNeverComeBack(t *testing.T) {
 	settle := func(what string, done func() bool) {
 		t.Helper()
 		if !w.run(time.Minute, done) {
-			t.Fatalf("%s: not within a minute; a has %v", what, w.nodes["a.1"].machine.state)
+			t.Fatalf("%s: not within a minute; a has %v", what, w.nodes["a.1"].machine.node.Gossip)
 		}
 	}
-	a, b, c := start("a", Config{}), start("b", Config{}), start("c", Config{})
-	x, y := start("x", Config{}), start("y", Config{})
+	a, b, c := start("a", core.Config{}), start("b", core.Config{}), start("c", core.Config{})
+	x, y := start("x", core.Config{}), start("y", core.Config{})
 	settle("five up", func() bool { return w.converged([]*simNode{a, b, c, x, y}) })
 	// z freezes while it joins.
-	z := start("z", Config{})
-	settle("z joins", func() bool { return z.machine.state != nil })
+	z := start("z", core.Config{})
+	settle("z joins", func() bool { return z.machine.node.Gossip != nil })
 	zombies := []*simNode{x, y, z}
 	for _, n := range zombies {
 		w.freeze(n)
 	}
 	for _, n := range zombies {
-		w.step(a, DownNode{n.config.Self})
+		w.step(a, core.DownNode{Node: n.config.Self})
 	}
-	core := []*simNode{a, b, c}
-	settle("the frozen are removed", func() bool { return w.converged(core) })
+	rest := []*simNode{a, b, c}
+	settle("the frozen are removed", func() bool { return w.converged(rest) })
 	for range gossip.MaxTombstones + 5 {
-		n := start("guest", Config{})
-		settle("a guest is up", func() bool { return w.converged(append(slices.Clone(core), n)) })
-		w.step(n, Leave{})
-		w.step(n, ExitReady{})
-		settle("a guest is gone", func() bool { return w.converged(core) })
+		n := start("guest", core.Config{})
+		settle("a guest is up", func() bool { return w.converged(append(slices.Clone(rest), n)) })
+		w.step(n, core.Leave{})
+		w.step(n, core.ExitReady{})
+		settle("a guest is gone", func() bool { return w.converged(rest) })
 		n.dead, n.connected = true, false
 	}
-	g := a.machine.state
+	g := a.machine.node.Gossip
 	for _, n := range zombies {
 		if g.Removed(n.config.Self) {
 			t.Fatalf("the tombstone of %v is still there: the test tests nothing", n.config.Self)
@@ -164,12 +166,12 @@ func TestRemovedNeverComeBack(t *testing.T) {
 	}
 	w.watch = func(n *simNode) {
 		for _, zombie := range zombies {
-			if slices.Contains(core, n) && n.machine.state != nil {
-				if _, ok := n.machine.state.Member(zombie.config.Self); ok {
+			if slices.Contains(rest, n) && n.machine.node.Gossip != nil {
+				if _, ok := n.machine.node.Gossip.Member(zombie.config.Self); ok {
 					t.Fatalf("%v is back at %v", zombie.config.Self, n.config.Self)
 				}
 			}
-			if lease := zombie.machine.Lease(); !zombie.frozen && zombie.machine.phase == member && (lease.IsZero() || lease.After(w.now)) {
+			if lease := zombie.machine.Lease(); !zombie.frozen && zombie.machine.node.Phase == core.Joined && (lease.IsZero() || lease.After(w.now)) {
 				t.Fatalf("%v may run turns again", zombie.config.Self)
 			}
 		}
@@ -179,10 +181,10 @@ func TestRemovedNeverComeBack(t *testing.T) {
 		w.thaw(n)
 	}
 	settle("the zombies stop", func() bool {
-		return !slices.ContainsFunc(zombies, func(n *simNode) bool { return n.machine.phase != ended })
+		return !slices.ContainsFunc(zombies, func(n *simNode) bool { return n.machine.node.Phase != core.Ended })
 	})
 	w.run(10*time.Second, nil)
-	if !w.converged(core) {
-		t.Errorf("the cluster suffered: %v", a.machine.state)
+	if !w.converged(rest) {
+		t.Errorf("the cluster suffered: %v", a.machine.node.Gossip)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/shardgen/shardgen/internal/membership/core"
 )
 
 // A chaos is one random run: nodes that come, go, die, stand still and lose their
@@ -38,7 +40,7 @@ func (c *chaos) spawn() {
 	c.incarnation++
 	name := fmt.Sprintf("n%d", c.random.IntN(9))
 	key := fmt.Sprintf("%s.%d", name, c.incarnation)
-	config := Config{Cluster: "test", Self: addr(name, 1+c.random.Uint64N(1<<40)), Seed: c.incarnation}
+	config := core.Config{Cluster: "test", Self: addr(name, 1+c.random.Uint64N(1<<40)), Seed: c.incarnation}
 	if c.large {
 		config.SmallCluster = 3
 	}
@@ -50,7 +52,7 @@ func (c *chaos) spawn() {
 func (c *chaos) running() []*simNode {
 	var nodes []*simNode
 	for _, key := range c.order {
-		if n := c.nodes[key]; !n.dead && n.machine.phase != ended {
+		if n := c.nodes[key]; !n.dead && n.machine.node.Phase != core.Ended {
 			nodes = append(nodes, n)
 		}
 	}
@@ -79,8 +81,8 @@ func (c *chaos) fault() {
 		n.dead, n.connected = true, false
 	case 3:
 		c.note("leave %v", n.config.Self)
-		c.step(n, Leave{})
-		c.step(n, ExitReady{})
+		c.step(n, core.Leave{})
+		c.step(n, core.ExitReady{})
 	case 4, 5:
 		c.note("freeze or thaw %v", n.config.Self)
 		if n.frozen {
@@ -113,10 +115,10 @@ func (c *chaos) fault() {
 		// An operator who takes a cut for a crash can split a cluster; this one
 		// knows better.
 		lease := n.machine.Lease()
-		if !n.frozen && n.machine.phase == member && (lease.IsZero() || lease.After(c.now)) && !c.cut() {
+		if !n.frozen && n.machine.node.Phase == core.Joined && (lease.IsZero() || lease.After(c.now)) && !c.cut() {
 			victim := c.pick()
 			c.note("down %v by %v", victim.config.Self, n.config.Self)
-			c.step(n, DownNode{victim.config.Self})
+			c.step(n, core.DownNode{Node: victim.config.Self})
 		}
 	case 11:
 		loss := c.random.Float64() * 0.5
@@ -153,11 +155,11 @@ func (c *chaos) heal() {
 func (c *chaos) settled() bool {
 	for _, key := range c.order {
 		n := c.nodes[key]
-		if n.dead || n.machine.phase != ended {
+		if n.dead || n.machine.node.Phase != core.Ended {
 			continue
 		}
 		n.dead, n.connected = true, false
-		if e, ok := n.events[len(n.events)-1].(SelfDowned); ok && e.Rejoin {
+		if e, ok := n.events[len(n.events)-1].(core.SelfDowned); ok && e.Rejoin {
 			c.spawn()
 		}
 	}
@@ -197,11 +199,11 @@ func TestRandomFaults(t *testing.T) {
 			for _, key := range c.order {
 				for _, e := range c.nodes[key].events {
 					switch e := e.(type) {
-					case MemberUp:
+					case core.MemberUp:
 						ups++
-					case MemberDowned:
+					case core.MemberDowned:
 						downs++
-					case SelfDowned:
+					case core.SelfDowned:
 						if e.Rejoin {
 							rejoins++
 						}
@@ -223,7 +225,7 @@ func (c *chaos) describe() string {
 	var b strings.Builder
 	for _, n := range c.running() {
 		v := n.machine.View()
-		fmt.Fprintf(&b, "%v phase %d: %v, founder %v, leader %v, converged %v %s\n", n.config.Self, n.machine.phase, v.SelfStatus, v.Founder, v.Leader, v.Converged, v.Why)
+		fmt.Fprintf(&b, "%v phase %d: %v, founder %v, leader %v, converged %v %s\n", n.config.Self, n.machine.node.Phase, v.SelfStatus, v.Founder, v.Leader, v.Converged, v.Why)
 		for _, r := range v.ByAge {
 			fmt.Fprintf(&b, "   %v %v\n", r.Member, r.Evidence)
 		}
@@ -254,7 +256,7 @@ func TestReplay(t *testing.T) {
 func TestLossRemovesNobody(t *testing.T) {
 	c := &chaos{network: newNetwork(t), random: rand.New(rand.NewPCG(5, 5))}
 	for i := range uint64(5) {
-		n := c.add(fmt.Sprint("n", i), "s1", Config{Cluster: "test", Self: addr(fmt.Sprint("n", i), i+1), Seed: i})
+		n := c.add(fmt.Sprint("n", i), "s1", core.Config{Cluster: "test", Self: addr(fmt.Sprint("n", i), i+1), Seed: i})
 		n.quiet = true
 		c.start(n)
 	}
@@ -272,7 +274,7 @@ func TestLossRemovesNobody(t *testing.T) {
 	for _, n := range nodes {
 		for _, e := range n.events {
 			switch e.(type) {
-			case MemberDowned, MemberRemoved:
+			case core.MemberDowned, core.MemberRemoved:
 				t.Errorf("%v: %v", n.config.Self, e)
 			}
 		}

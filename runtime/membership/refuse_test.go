@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/core"
+
 	"github.com/shardgen/shardgen/internal/membership/message"
 
 	"github.com/shardgen/shardgen/internal/membership/gossip"
@@ -17,7 +19,7 @@ import (
 func TestRefused(t *testing.T) {
 	w := newNetwork(t)
 	for i, name := range []string{"a", "b"} {
-		n := w.add(name, "s1", Config{Cluster: "test", Self: addr(name, uint64(i+1))})
+		n := w.add(name, "s1", core.Config{Cluster: "test", Self: addr(name, uint64(i+1))})
 		n.quiet = true
 		w.start(n)
 	}
@@ -25,8 +27,8 @@ func TestRefused(t *testing.T) {
 	if !w.run(2*time.Second, func() bool { return w.converged([]*simNode{a, b}) }) {
 		t.Fatal("the cluster did not form")
 	}
-	w.step(a, DownNode{addr("x", 9)}) // nobody: no harm
-	state := a.machine.state
+	w.step(a, core.DownNode{Node: addr("x", 9)}) // nobody: no harm
+	state := a.machine.node.Gossip
 	self, other := a.config.Self, b.config.Self
 	changed := func(change func(*gossip.State)) *gossip.State { return state.ChangedBy(other, change) }
 	without := func(g *gossip.State, node transport.Address) *gossip.State {
@@ -48,42 +50,42 @@ func TestRefused(t *testing.T) {
 		name string
 		from transport.Address
 		msg  message.Message
-		in   Receive
-		want Refusal
+		in   core.Receive
+		want core.Refusal
 	}{
-		{name: "a good one", from: other, msg: message.Gossip{Target: message.TargetOf(self), State: state}, want: NotRefused},
-		{name: "for an old incarnation", from: other, msg: message.Gossip{Target: 99, State: state}, want: RefusedTarget},
-		{name: "a heartbeat for an old incarnation", from: other, msg: message.Heartbeat{Target: 99}, want: RefusedTarget},
-		{name: "a removal of an old incarnation", from: other, msg: message.Removal{Target: 99}, want: RefusedTarget},
-		{name: "a join at an old incarnation", from: addr("x", 1), msg: message.Join{Target: 99}, want: RefusedTarget},
-		{name: "of another cluster", from: other, msg: message.Gossip{Target: message.TargetOf(self), State: foreign}, want: RefusedCluster},
-		{name: "without this node", from: other, msg: message.Gossip{Target: message.TargetOf(self), State: without(state, self)}, want: RefusedStale},
-		{name: "without its sender", from: addr("x", 3), msg: message.Gossip{Target: message.TargetOf(self), State: state}, want: RefusedStranger},
-		{name: "no state", from: other, msg: message.Gossip{Target: message.TargetOf(self), State: nil}, want: RefusedMalformed},
-		{name: "counters about to overflow", from: other, msg: message.Gossip{Target: message.TargetOf(self), State: overflow}, want: RefusedMalformed},
+		{name: "a good one", from: other, msg: message.Gossip{Target: message.TargetOf(self), State: state}, want: core.NotRefused},
+		{name: "for an old incarnation", from: other, msg: message.Gossip{Target: 99, State: state}, want: core.RefusedTarget},
+		{name: "a heartbeat for an old incarnation", from: other, msg: message.Heartbeat{Target: 99}, want: core.RefusedTarget},
+		{name: "a removal of an old incarnation", from: other, msg: message.Removal{Target: 99}, want: core.RefusedTarget},
+		{name: "a join at an old incarnation", from: addr("x", 1), msg: message.Join{Target: 99}, want: core.RefusedTarget},
+		{name: "of another cluster", from: other, msg: message.Gossip{Target: message.TargetOf(self), State: foreign}, want: core.RefusedCluster},
+		{name: "without this node", from: other, msg: message.Gossip{Target: message.TargetOf(self), State: without(state, self)}, want: core.RefusedStale},
+		{name: "without its sender", from: addr("x", 3), msg: message.Gossip{Target: message.TargetOf(self), State: state}, want: core.RefusedStranger},
+		{name: "no state", from: other, msg: message.Gossip{Target: message.TargetOf(self), State: nil}, want: core.RefusedMalformed},
+		{name: "counters about to overflow", from: other, msg: message.Gossip{Target: message.TargetOf(self), State: overflow}, want: core.RefusedMalformed},
 		{name: "an Up member without an age", from: other, msg: message.Gossip{Target: message.TargetOf(self), State: changed(func(g *gossip.State) {
 			r, _ := g.Member(other)
 			r.UpNumber = 0
 			g.SetMember(r)
-		})}, want: RefusedMalformed},
-		{name: "one that waited", from: other, msg: message.Gossip{Target: message.TargetOf(self), State: state}, in: Receive{Waited: time.Minute}, want: RefusedLate},
+		})}, want: core.RefusedMalformed},
+		{name: "one that waited", from: other, msg: message.Gossip{Target: message.TargetOf(self), State: state}, in: core.Receive{Waited: time.Minute}, want: core.RefusedLate},
 	} {
 		in := test.in
 		in.From, in.Message = test.from, test.msg
-		before := gossiptest.Normal(a.machine.state)
+		before := gossiptest.Normal(a.machine.node.Gossip)
 		if got := a.machine.Step(w.now, in).Refused; got != test.want {
 			t.Errorf("%s: got %q, want %q", test.name, got, test.want)
 		}
-		if after := gossiptest.Normal(a.machine.state); test.want != NotRefused && after != before {
+		if after := gossiptest.Normal(a.machine.node.Gossip); test.want != core.NotRefused && after != before {
 			t.Errorf("%s: refused, and changed the state from\n%s to\n%s", test.name, before, after)
 		}
 	}
-	a.machine.Step(w.now, DownNode{other})
-	if got := a.machine.Step(w.now, Receive{From: other, Message: message.Heartbeat{Target: message.TargetOf(self)}}).Refused; got != RefusedOutcast {
-		t.Errorf("from a downed member: got %q, want %q", got, RefusedOutcast)
+	a.machine.Step(w.now, core.DownNode{Node: other})
+	if got := a.machine.Step(w.now, core.Receive{From: other, Message: message.Heartbeat{Target: message.TargetOf(self)}}).Refused; got != core.RefusedOutcast {
+		t.Errorf("from a downed member: got %q, want %q", got, core.RefusedOutcast)
 	}
-	if len(Refusals()) != int(refusals)-1 {
-		t.Errorf("%d refusals, want %d", len(Refusals()), refusals-1)
+	if all := core.Refusals(); all[0] != core.RefusedTarget || all[len(all)-1] != core.RefusedMalformed {
+		t.Errorf("got refusals %v, want all from the first to the last", all)
 	}
 }
 
@@ -91,11 +93,11 @@ func TestRefused(t *testing.T) {
 // a message is not admitted, and told why.
 func TestLargeDescription(t *testing.T) {
 	w := newNetwork(t)
-	a := w.add("a", "s1", Config{Cluster: "test", Self: addr("a", 1)})
+	a := w.add("a", "s1", core.Config{Cluster: "test", Self: addr("a", 1)})
 	w.start(a)
 	w.run(time.Second, nil)
 	large := message.Join{Target: 1, Meta: []gossip.KeyValue{{Key: "k", Value: strings.Repeat("x", gossip.MaxDescription)}}}
-	out := a.machine.Step(w.now, Receive{From: addr("x", 2), Message: large})
+	out := a.machine.Step(w.now, core.Receive{From: addr("x", 2), Message: large})
 	if len(out.Send) != 1 {
 		t.Fatalf("got %d messages, want a refusal: %v", len(out.Send), out.Send)
 	}
@@ -103,7 +105,7 @@ func TestLargeDescription(t *testing.T) {
 	if !ok || !refused.Final || !strings.Contains(refused.Reason, "65536 is the most") {
 		t.Errorf("got %v, want a final refusal that names the bound", out.Send[0].Message)
 	}
-	if _, ok := a.machine.state.Member(addr("x", 2)); ok {
+	if _, ok := a.machine.node.Gossip.Member(addr("x", 2)); ok {
 		t.Error("it was admitted")
 	}
 }
@@ -114,7 +116,7 @@ func TestLeftWhileItStays(t *testing.T) {
 	for _, leaves := range []bool{false, true} {
 		w := newNetwork(t)
 		for i, name := range []string{"a", "b"} {
-			n := w.add(name, "s1", Config{Cluster: "test", Self: addr(name, uint64(i+1))})
+			n := w.add(name, "s1", core.Config{Cluster: "test", Self: addr(name, uint64(i+1))})
 			n.quiet = true
 			w.start(n)
 		}
@@ -123,15 +125,15 @@ func TestLeftWhileItStays(t *testing.T) {
 			t.Fatal("the cluster did not form")
 		}
 		if leaves {
-			a.machine.Step(w.now, Leave{})
+			a.machine.Step(w.now, core.Leave{})
 		}
-		out := a.machine.Step(w.now, Receive{From: b.config.Self, Message: message.Removal{Target: message.TargetOf(a.config.Self), Left: true}})
+		out := a.machine.Step(w.now, core.Receive{From: b.config.Self, Message: message.Removal{Target: message.TargetOf(a.config.Self), Left: true}})
 		var downed, removed bool
 		for _, e := range out.Events {
 			switch e := e.(type) {
-			case SelfDowned:
+			case core.SelfDowned:
 				downed = strings.Contains(e.Reason, "b says that this node left")
-			case SelfRemoved:
+			case core.SelfRemoved:
 				removed = true
 			}
 		}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/core"
+
 	"github.com/shardgen/shardgen/internal/membership/splitbrain"
 
 	"github.com/shardgen/shardgen/internal/membership/gossip"
@@ -110,7 +112,7 @@ func (s *script) do(words []string) {
 	case "up", "gone", "ended":
 		s.await(command, args)
 	case "undeliverable":
-		w.step(s.node(args[2]), Undeliverable{s.node(args[0]).config.Self})
+		w.step(s.node(args[2]), core.Undeliverable{Peer: s.node(args[0]).config.Self})
 	case "cut", "heal":
 		w.cuts[[2]string{args[0], args[1]}] = command == "cut"
 		w.cuts[[2]string{args[1], args[0]}] = command == "cut"
@@ -126,7 +128,7 @@ func (s *script) do(words []string) {
 		s.node(args[0]).server = w.server(args[1])
 		w.connect(s.node(args[0]))
 	case "down":
-		w.step(s.node(args[2]), DownNode{addr(s.node(args[0]).name(), 0)})
+		w.step(s.node(args[2]), core.DownNode{Node: addr(s.node(args[0]).name(), 0)})
 	case "quiet", "loud":
 		if len(args) == 0 {
 			args = w.order
@@ -146,9 +148,9 @@ func (s *script) one(command string, n *simNode) {
 	w := s.network
 	switch command {
 	case "leave":
-		w.step(n, Leave{})
+		w.step(n, core.Leave{})
 	case "ready":
-		w.step(n, ExitReady{})
+		w.step(n, core.ExitReady{})
 	case "kill":
 		n.dead, n.connected = true, false
 	case "freeze":
@@ -214,7 +216,7 @@ func (s *script) await(what string, args []string) {
 		case "gone":
 			return s.gone(nodes)
 		}
-		return !slices.ContainsFunc(nodes, func(n *simNode) bool { return n.machine.phase != ended })
+		return !slices.ContainsFunc(nodes, func(n *simNode) bool { return n.machine.node.Phase != core.Ended })
 	})
 	if !ok {
 		s.printf("NOT %s %v within %v", what, args[:i], limit)
@@ -227,7 +229,7 @@ func (s *script) await(what string, args []string) {
 func (s *script) gone(nodes []*simNode) bool {
 	for _, key := range s.network.order {
 		n := s.network.nodes[key]
-		if n.dead || n.frozen || n.machine.phase == ended {
+		if n.dead || n.frozen || n.machine.node.Phase == core.Ended {
 			continue
 		}
 		for _, o := range nodes {
@@ -241,7 +243,7 @@ func (s *script) gone(nodes []*simNode) bool {
 
 // add makes a node from k=v words. Incarnations count up from 1.
 func (s *script) add(key string, words []string) {
-	config := Config{Cluster: "test"}
+	config := core.Config{Cluster: "test"}
 	name, server, incarnation := key, "s1", uint64(len(s.incarnations)+1)
 	for _, word := range slices.Concat(s.options, words) {
 		k, v, _ := strings.Cut(word, "=")
@@ -291,7 +293,7 @@ func (s *script) add(key string, words []string) {
 		case "minrole":
 			role, n, _ := strings.Cut(v, ":")
 			members, _ := strconv.Atoi(n)
-			config.MinRoleMembers = append(config.MinRoleMembers, RoleMinimum{role, members})
+			config.MinRoleMembers = append(config.MinRoleMembers, core.RoleMinimum{Role: role, Members: members})
 		default:
 			s.t.Fatalf("unknown option %q", word)
 		}

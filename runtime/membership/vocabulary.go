@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"github.com/shardgen/shardgen/internal/membership/core"
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 	"github.com/shardgen/shardgen/internal/membership/message"
 	"github.com/shardgen/shardgen/internal/membership/splitbrain"
@@ -97,4 +98,89 @@ const (
 	// DowningLeaseMajority lets the side go on that takes a lease in a store that all can
 	// reach. The driver must carry out [Output.TakeLease].
 	DowningLeaseMajority = splitbrain.DowningLeaseMajority
+)
+
+// Config are a machine's settings. Zero values mean the defaults; negative ones are
+// refused. Self must be set.
+type Config = core.Config
+
+// A RoleMinimum asks for a number of members with a role.
+type RoleMinimum = core.RoleMinimum
+
+// A View is the cluster as one node sees it at one moment: its members by age and by
+// address, the leader, and whether the view has converged. It never changes.
+type View = core.View
+
+// Output is what a driver must do after a step: send messages, publish events, heed the
+// lease, and call Step again at WakeAt.
+type Output = core.Output
+
+// An Envelope is a message to one node, or to all nodes of the cluster.
+type Envelope = core.Envelope
+
+// A LeaseRequest asks the driver to take the lease that decides splits, and to answer
+// with [LeaseAnswer].
+type LeaseRequest = core.LeaseRequest
+
+// A Refusal is the reason why a message was not obeyed.
+type Refusal = core.Refusal
+
+// The refusals that drivers distinguish; [Refusals] returns all.
+const (
+	NotRefused       = core.NotRefused
+	RefusedMalformed = core.RefusedMalformed
+)
+
+// Refusals returns all refusals, in order.
+func Refusals() []Refusal { return core.Refusals() }
+
+// An Input is something that happened to a node.
+type Input = core.Input
+
+// The inputs.
+type (
+	Start         = core.Start         // begins joining
+	Tick          = core.Tick          // time has passed
+	Receive       = core.Receive       // a message arrived
+	Unreachable   = core.Unreachable   // the broker knows no subscription of a node
+	Vacant        = core.Vacant        // no member of a formed cluster listens
+	ConnState     = core.ConnState     // the connection to the broker changed
+	MessageLimit  = core.MessageLimit  // the broker's limit for messages changed
+	Paused        = core.Paused        // the driver's loop stood still
+	Leave         = core.Leave         // the user asks to leave in order
+	ExitReady     = core.ExitReady     // nothing is left to hand over
+	DownNode      = core.DownNode      // an operator downs a member
+	Undeliverable = core.Undeliverable // a message that had to arrive could not be delivered
+	LeaseAnswer   = core.LeaseAnswer   // the answer to a LeaseRequest
+	Shutdown      = core.Shutdown      // the node abandons the cluster
+)
+
+// An Event is a change of the view, in the order in which it was seen. A new subscriber
+// takes the current [View] first.
+type Event = core.Event
+
+// Events about members.
+type (
+	MemberJoined      = core.MemberJoined      // a node was admitted
+	MemberWeaklyUp    = core.MemberWeaklyUp    // a joining member serves before convergence
+	MemberUp          = core.MemberUp          // a member is full
+	MemberLeaving     = core.MemberLeaving     // a member leaves
+	MemberExiting     = core.MemberExiting     // a member has handed over everything
+	MemberDowned      = core.MemberDowned      // a member was judged dead, or told to go
+	MemberRemoved     = core.MemberRemoved     // a member is no more
+	MemberQuarantined = core.MemberQuarantined // a member missed messages and must go
+	UnreachableMember = core.UnreachableMember // a member cannot be reached
+	ReachableMember   = core.ReachableMember   // a member can be reached again
+)
+
+// Events about the cluster and this node. The last three end the machine.
+type (
+	LeaderChanged    = core.LeaderChanged
+	ConvergedChanged = core.ConvergedChanged
+	Formed           = core.Formed         // this node has formed the cluster
+	JoinerTooLarge   = core.JoinerTooLarge // the state has no room for a joiner
+	StateTooLarge    = core.StateTooLarge  // the state does not fit a message any more
+	JoinFailed       = core.JoinFailed     // this node could not join
+	SelfDowned       = core.SelfDowned     // this node was downed and has to stop
+	SelfRemoved      = core.SelfRemoved    // this node has left in order
 )

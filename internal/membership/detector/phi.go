@@ -1,0 +1,98 @@
+package detector
+
+import (
+	"math"
+	"time"
+)
+
+// A phiDetector estimates from the arrival of heartbeats how unlikely it is that
+// the next one is still on its way: the phi-accrual failure detector of
+// Hayashibara and others, with the logistic approximation of the normal
+// distribution that Akka uses:
+//
+//	y = (t − mean − pause) / σ;  e = exp(−y·(1.5976 + 0.070566·y²))
+//	φ = −log10(e / (1 + e))
+//
+// Intervals are kept in seconds: the square of nanoseconds overflows.
+type phiDetector struct {
+	Intervals []float64 // the last maxIntervals, in seconds; next is overwritten next
+	next      int
+	last      time.Time // of the last heartbeat
+	Mean      float64
+	Deviation float64
+}
+
+const (
+	MaxIntervals = 100
+	// MinDeviation keeps an even stream from making the detector nervous.
+	MinDeviation = 0.1
+)
+
+// NewPhiDetector expects heartbeats from first on. It starts from mean ± mean/4.
+func NewPhiDetector(first time.Time, interval time.Duration) phiDetector {
+	mean := interval.Seconds()
+	d := phiDetector{last: first, Intervals: []float64{mean - mean/4, mean + mean/4}}
+	d.estimate()
+	return d
+}
+
+// Heartbeat records an arrival. An interval of more than longest ended an outage
+// and says nothing about the next one.
+func (d *phiDetector) Heartbeat(now time.Time, longest time.Duration) {
+	interval := now.Sub(d.last)
+	d.last = now
+	if interval > longest || interval < 0 {
+		return
+	}
+	if len(d.Intervals) < MaxIntervals {
+		d.Intervals = append(d.Intervals, interval.Seconds())
+	} else {
+		d.Intervals[d.next] = interval.Seconds()
+		d.next = (d.next + 1) % MaxIntervals
+	}
+	d.estimate()
+}
+
+// estimate takes two passes, so that the variance cannot turn out negative.
+func (d *phiDetector) estimate() {
+	sum := 0.0
+	for _, x := range d.Intervals {
+		sum += x
+	}
+	d.Mean = sum / float64(len(d.Intervals))
+	squares := 0.0
+	for _, x := range d.Intervals {
+		squares += (x - d.Mean) * (x - d.Mean)
+	}
+	d.Deviation = max(math.Sqrt(squares/float64(len(d.Intervals))), MinDeviation)
+}
+
+// SuspectAt is when the suspicion reaches the threshold that has this y.
+func (d *phiDetector) SuspectAt(y float64, pause time.Duration) time.Time {
+	return d.last.Add(pause + time.Duration((d.Mean+y*d.Deviation)*float64(time.Second)))
+}
+
+// Phi is the suspicion at a time; it can be +Inf.
+func (d *phiDetector) Phi(now time.Time, pause time.Duration) float64 {
+	return PhiOf((now.Sub(d.last).Seconds() - d.Mean - pause.Seconds()) / d.Deviation)
+}
+
+func PhiOf(y float64) float64 {
+	// The same as in the type's doc, without the cancellation near φ = 0.
+	return math.Log1p(math.Exp(y*(1.5976+0.070566*y*y))) / math.Ln10
+}
+
+// PhiInverse finds the y at which φ reaches the threshold, by bisection: φ grows
+// with y. It is found once, so that the time of suspicion is known ahead.
+func PhiInverse(threshold float64) float64 {
+	low, high := -40.0, 40.0
+	for range 100 {
+		middle := (low + high) / 2
+		if PhiOf(middle) < threshold {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return high
+}

@@ -1,0 +1,156 @@
+package detector
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/internal/membership/core"
+
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// RetractAll withdraws all records of this node.
+func (s *Suspicion) RetractAll() {
+	for _, r := range s.Gossip.Records(s.Config.Self) {
+		s.MarkAs(r.Subject, gossip.NoEvidence, 0)
+	}
+}
+
+// A Suspicion weighs what the heartbeats show, and writes this node's records into the
+// gossiped state.
+type Suspicion struct {
+	*core.Node
+	Echo  *Echo
+	Peers *Peers
+	Beats *Heartbeats
+}
+
+// RunDetection sends heartbeats and weighs what is known.
+func (s *Suspicion) RunDetection() {
+	s.Beats.runBeats()
+	if !s.Echo.EchoAlive() {
+		return
+	}
+	most := s.mostQuiet()
+	records := s.Gossip.Records(s.Config.Self)
+	for _, p := range s.Beats.interest {
+		held, marked := gossip.Record{}, false
+		if len(records) > 0 {
+			held, marked = gossip.RecordOf(records, p.node)
+		}
+		// That nobody listens is disproved by any message. Not to take it back at once
+		// would leave a proof of death standing while others count on the member again.
+		if marked && (p.acked.After(p.marked) || held.Evidence >= gossip.EvidenceCut && p.heard.After(p.marked)) {
+			s.MarkAs(p.node, gossip.NoEvidence, 0)
+			held = gossip.Record{}
+		}
+		e, quiet := s.weigh(p, most)
+		if s.Gossip.Members[p.place].Status == gossip.Down && e != gossip.EvidenceGone {
+			continue // judged; only the proof that it is dead is news
+		}
+		if e > held.Evidence {
+			p.marked = s.Now
+			s.MarkAs(p.node, e, quiet)
+		}
+	}
+}
+
+// MarkAs writes the own word about a member into the gossiped state.
+func (s *Suspicion) MarkAs(node transport.Address, e gossip.Evidence, quiet time.Duration) {
+	held, _ := s.Gossip.Record(s.Config.Self, node)
+	s.Change(func(g *gossip.State) {
+		g.Rows = gossip.WithRecord(g.Rows, s.Config.Self, gossip.Record{Subject: node, Evidence: e, Quiet: quiet.Truncate(time.Millisecond), Vouched: held.Vouched})
+	})
+}
+
+// probeFirst is for how long a silent member of a large cluster is probed before
+// it is held against it. It is short beside SilentAfter.
+const probeFirst = 2 * time.Second
+
+// absentProbes is how many times in a row the broker must have said it.
+const absentProbes = 3
+
+// weigh says what is to be held against a peer now, and how long it lasted.
+func (s *Suspicion) weigh(p subject, most bool) (e gossip.Evidence, quiet time.Duration) {
+	if !p.Absent.IsZero() {
+		at := p.Absent.Add(s.Config.GoneAfter)
+		fresh := s.Now.Sub(p.absentLast) <= absentProbes*s.Config.ProbeInterval
+		if !s.Now.Before(at) && p.absentCount >= absentProbes && fresh {
+			if s.Peers.SameServer(p.Peer) {
+				return gossip.EvidenceGone, s.Now.Sub(p.Absent)
+			}
+			return gossip.EvidenceCut, s.Now.Sub(p.Absent)
+		}
+	}
+	if !p.beaten {
+		return gossip.NoEvidence, 0
+	}
+	at := s.Beats.suspectAt(p.Peer)
+	if !s.Small() {
+		// What is said is told to all, so it is probed for a while first.
+		at = at.Add(probeFirst)
+		if !p.watched {
+			return gossip.NoEvidence, 0 // only its watchers are counted
+		}
+	}
+	if most && (s.Small() || s.Now.Sub(s.Beats.HalfHeard) > s.Config.LeaseMajority) {
+		// The fault is more likely here. Being alone is judged by runCompany; what
+		// is still silent then is held against it, so that a half that goes on can. Who
+		// hears from half of all through a collector is not alone.
+		at = core.Later(at, p.phi.last.Add(s.Config.SilentAfter))
+	}
+	if s.Now.Before(at) {
+		s.WakeAt(at)
+		return gossip.NoEvidence, 0
+	}
+	return gossip.EvidenceSilent, s.Now.Sub(p.phi.last)
+}
+
+// mostPeers is the number of watched members from which on the silence of most
+// of them at once says more about the watcher.
+const mostPeers = 4
+
+// mostQuiet reports whether most watched members fell silent together. It looks
+// earlier than the suspicion does, or the first to be suspected would be
+// marked before the others are counted. Whom the broker has lost does not count.
+func (s *Suspicion) mostQuiet() bool {
+	watched, quiet := 0, 0
+	for _, p := range s.Beats.interest {
+		if !p.watched || !p.beaten || !p.Absent.IsZero() {
+			continue
+		}
+		watched++
+		if s.Now.Sub(p.phi.last) > s.Config.PauseAllowance/2+s.HeartbeatInterval() {
+			quiet++
+		}
+	}
+	return watched >= mostPeers && 2*quiet > watched
+}
+
+// ReportVouches adds to this node's records of Down members when it last vouched for
+// them. It cannot do so while they may have received a loose message since: nobody knows
+// when those arrive.
+func (s *Suspicion) ReportVouches() {
+	if s.Phase != core.Joined || len(s.Local().Down) == 0 || s.Now.Sub(s.Beats.Loose) <= s.Config.SilentAfter {
+		return
+	}
+	var reported []gossip.Record
+	for _, held := range s.Gossip.Records(s.Config.Self) {
+		r, _ := s.Gossip.Member(held.Subject)
+		p := s.Peers.Known[held.Subject]
+		if r.Status != gossip.Down || r.Fenced || held.Evidence == gossip.EvidenceGone || held.Vouched != 0 || p == nil || p.answered.at.IsZero() {
+			continue
+		}
+		held.Vouched = max(s.Now.Sub(p.answered.at).Truncate(time.Millisecond), time.Millisecond)
+		reported = append(reported, held)
+	}
+	if len(reported) == 0 {
+		return
+	}
+	s.Change(func(g *gossip.State) {
+		for _, held := range reported {
+			g.Rows = gossip.WithRecord(g.Rows, s.Config.Self, held)
+		}
+	})
+}

@@ -1,0 +1,83 @@
+package downing
+
+import (
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/membership/lease"
+
+	"github.com/shardgen/shardgen/internal/membership/core"
+
+	"github.com/shardgen/shardgen/internal/membership/splitbrain"
+
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// Where all watch all, a silent member is judged after AgreedAfter in place of
+// SilentAfter if more than half of the voters miss it by what they hear themselves.
+// A single broken way, or a member that is starved and hears late, does not make so
+// many.
+
+// A missing is one observer's silence of a member, as this node was told.
+type missing struct {
+	quiet time.Duration // as the observer said
+	since time.Time     // from when on, at the latest, by the own clock
+}
+
+// An Agreement keeps since when observers miss members.
+type Agreement struct {
+	*core.Node
+	Voters *lease.Voters
+	missed map[[2]transport.Address]missing // by observer and member
+}
+
+// noteMissed keeps since when each observer misses each member.
+func (a *Agreement) noteMissed() {
+	old := a.missed
+	a.missed = nil
+	if !a.Bound() {
+		return
+	}
+	for _, row := range a.Gossip.Rows {
+		for _, r := range row.Records {
+			way := [2]transport.Address{row.Observer, r.Subject}
+			was, ok := old[way]
+			if !ok || was.quiet != r.Quiet {
+				was = missing{r.Quiet, a.Now.Add(-r.Quiet)}
+			}
+			if a.missed == nil {
+				a.missed = make(map[[2]transport.Address]missing)
+			}
+			a.missed[way] = was
+		}
+	}
+}
+
+// agreedSince is since when more than half of the voters, all of which can be
+// reached, have missed a member. Each of them says so only while its own echoes
+// return.
+func (a *Agreement) agreedSince(place int) (since time.Time, agreed bool) {
+	f := a.Local()
+	if len(a.missed) == 0 || !a.Bound() {
+		return time.Time{}, false
+	}
+	voters := a.Voters.Voters()
+	var all []time.Time
+	for _, node := range voters {
+		i, ok := a.Gossip.Index(node)
+		if !ok || f.Evidence[i] != gossip.NoEvidence {
+			continue
+		}
+		if missed, ok := a.missed[[2]transport.Address{node, a.Gossip.Members[place].Address}]; ok {
+			all = append(all, missed.since)
+		}
+	}
+	need := splitbrain.MajorityOf(len(voters))
+	if len(all) < need {
+		return time.Time{}, false
+	}
+	slices.SortFunc(all, time.Time.Compare)
+	return all[need-1], true
+}

@@ -1,0 +1,16 @@
+// Package downing decides about unreachable members.
+//
+// The way of a decision: [Unreachables] keeps since when each member is unreachable, as
+// package gossip concludes from the records of all observers. [Resolver.RunDowning] is
+// called at each step while the node's echoes return. With the strategy "broker",
+// [Majority] downs members that the broker proves dead at once, and judges the others by
+// keep-majority when their time is over; [Indirect] picks the side where members reach
+// each other only through others, and [Company] stops a node that hears a minority. With
+// the other strategies, [Splits] asks package splitbrain for a verdict once a split is
+// stable, and claims the lease where the strategy is "lease majority". [Execution] moves
+// the victims to Down, in a large cluster all at one time, and ends this node if it is
+// among them. A Down member may still run turns until [Fence] finds that its lease has
+// certainly ended; only then is it marked Fenced, and removed by the leader.
+//
+// The package knows lease, detector, splitbrain, core and gossip.
+package downing

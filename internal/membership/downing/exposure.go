@@ -1,0 +1,75 @@
+package downing
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/internal/membership/detector"
+	"github.com/shardgen/shardgen/internal/membership/lease"
+
+	"github.com/shardgen/shardgen/internal/membership/core"
+
+	"github.com/shardgen/shardgen/internal/membership/splitbrain"
+
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A member whose server has lost it is downed by anyone who can prove that, also by the
+// smaller half of the cluster. When the server gave up a process that only stood still,
+// the process comes back over a new connection, and learns that it was downed from those
+// who did it. If they cannot be reached any more, it cannot know: of two members, each
+// would then go on alone, the younger because it has proved the older dead, the older
+// because it wins a tie. So a node that may have been proved dead wins no tie until
+// another voter counts on it again.
+
+// exposure is what a node knows of those who may have proved it dead.
+type exposure struct {
+	server string    // to which this node was connected last
+	since  time.Time // when it came back to a server that may have lost it
+	// to are the members that were at that server, and were not heard over the
+	// connection that ended.
+	to []transport.Address
+}
+
+// An Exposure keeps track of members that may have proved this node dead.
+type Exposure struct {
+	*core.Node
+	Echo   *detector.Echo
+	Peers  *detector.Peers
+	Voters *lease.Voters
+	known  exposure
+}
+
+// NoteExposed is called when a connection to a server has been opened, before what was
+// heard through the one before is dropped. Nobody can prove this node dead within
+// GoneAfter of its last echo, and only members at the server that lost it can.
+func (e *Exposure) NoteExposed(server string) {
+	x := &e.known
+	same, last := server == x.server, e.Echo.Sent
+	x.server = server
+	if e.Config.Downing != splitbrain.DowningBroker || !same || last.IsZero() || e.Now.Sub(last) <= e.Config.GoneAfter {
+		return
+	}
+	x.since = e.Now
+	for _, node := range e.Voters.Voters() {
+		if p := e.Peers.Known[node]; p != nil && e.Peers.SameServer(p) && !gossip.HasAddress(x.to, node) {
+			x.to = append(x.to, node)
+		}
+	}
+}
+
+// mayBeDowned reports whether a member may have proved this node dead while no voter has
+// counted on this node since.
+func (e *Exposure) mayBeDowned() bool {
+	x := &e.known
+	if len(x.to) == 0 {
+		return false
+	}
+	for _, node := range e.Voters.Voters() {
+		if p := e.Peers.Known[node]; p != nil && !p.Vouched.Before(x.since) {
+			x.to = nil
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,219 @@
+package downing
+
+import (
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/membership/detector"
+	"github.com/shardgen/shardgen/internal/membership/lease"
+
+	"github.com/shardgen/shardgen/internal/membership/core"
+
+	"github.com/shardgen/shardgen/internal/membership/splitbrain"
+
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A Fence finds the Down members that certainly run no turns any more.
+type Fence struct {
+	*core.Node
+	Echo   *detector.Echo
+	Voters *lease.Voters
+	Lease  *lease.Lease
+	// known is when this node as the leader first found that enough voters know a
+	// member to be Down, judged when it first found that a member was downed under the
+	// lease.
+	known, judged map[transport.Address]time.Time
+	// vouches is when others at most vouched last for a Down member, by member and by
+	// observer.
+	vouches map[transport.Address]map[transport.Address]time.Time
+	// at and looked are when and for which view fence looks again.
+	at     time.Time
+	looked *gossip.Summary
+}
+
+// Fence marks the Down members that certainly run no turns any more. A lease
+// needs messages from a quorum, and who knows a member to be Down sends it none
+// that count. So its lease ends for good LeaseMajority after so many know that
+// the others are no quorum, even together with it. It has ended already if the
+// broker has lost it and who proved that still held it true when it learned that
+// the member is Down. Where all others have said when they last gave the member their
+// word, it ends LeaseMajority after the latest of those: see word.go. Where a lease
+// was taken, a small side may never know so many: there it is time that ends it.
+//
+// That nobody on this side has heard the member for longer is no such proof: ways
+// may have opened a moment ago, and what members that know nothing of the judgement
+// yet sent through them may have given it a lease.
+//
+// Only the leader does it, and only while its own way to the others is open:
+// else what it sent before may still be on its way.
+func (f *Fence) Fence() {
+	l := f.Local()
+	unfenced := slices.DeleteFunc(slices.Clone(l.Down), func(i int) bool { return f.Gossip.Members[i].Fenced })
+	if len(unfenced) == 0 || !f.Echo.EchoAlive() {
+		return
+	}
+	if !f.Small() { // the voters are many, and their words come one by one
+		if f.Now.Before(f.at) && f.looked == l.Summary {
+			f.WakeAt(f.at)
+			return
+		}
+		f.at, f.looked = f.Now.Add(fenceInterval), l.Summary
+		f.WakeAt(f.at)
+	}
+	var ended []gossip.Member
+	for _, i := range unfenced {
+		r := f.Gossip.Members[i]
+		at, known := f.fencedAt(r)
+		if !known {
+			continue
+		}
+		if f.Now.Before(at) {
+			f.WakeAt(at)
+			continue
+		}
+		r.Fenced = true
+		ended = append(ended, r)
+	}
+	if len(ended) == 0 {
+		return
+	}
+	f.Change(func(g *gossip.State) {
+		for _, r := range ended {
+			g.SetMember(r)
+		}
+	})
+}
+
+// clockSpread is the share by which clocks may differ in rate, 2 %.
+const clockSpread = 50
+
+// fenceInterval is the time between two looks in a large cluster.
+const fenceInterval = 100 * time.Millisecond
+
+// fencedAt is when a Down member's lease has certainly ended, if that is known.
+func (f *Fence) fencedAt(r gossip.Member) (at time.Time, known bool) {
+	if f.foundOut(f.known, r.Address, func() bool { return f.broken(r) }) {
+		known = true
+		if !f.provenGone(r.Address) {
+			at = f.known[r.Address].Add(f.Config.LeaseMajority + f.Config.LeaseMajority/clockSpread)
+		}
+	}
+	if f.foundOut(f.judged, r.Address, func() bool { return r.Judged }) {
+		ends := f.judged[r.Address].Add(f.Lease.LeaseHold() + f.Lease.LeaseHold()/clockSpread + f.Config.LeaseEcho)
+		if !known || ends.Before(at) {
+			at, known = ends, true
+		}
+	}
+	if last, ok := f.vouchesOver(r); ok {
+		ends := last.Add(f.Config.LeaseMajority + f.Config.LeaseMajority/clockSpread)
+		if !known || ends.Before(at) {
+			at, known = ends, true
+		}
+	}
+	return at, known
+}
+
+// provenGone reports whether somebody who holds the proof of a member's death knows
+// that it is Down. The proof alone may be old: the member may have come back since,
+// and found a lease. But for that it needs the word of all that it can reach, also
+// of who held the proof; and that one takes the proof back with the first message
+// from the member, and gives it no word once it knows it Down.
+func (f *Fence) provenGone(node transport.Address) bool {
+	if f.EvidenceAgainst(node) != gossip.EvidenceGone {
+		return false
+	}
+	return slices.ContainsFunc(f.Gossip.Rows, func(row gossip.ObserverRow) bool {
+		held, ok := f.Gossip.Record(row.Observer, node)
+		return ok && held.Evidence == gossip.EvidenceGone && f.Gossip.SeenBy(row.Observer)
+	})
+}
+
+// foundOut notes when this node first found that something holds.
+func (f *Fence) foundOut(when map[transport.Address]time.Time, node transport.Address, holds func() bool) bool {
+	if _, ok := when[node]; ok {
+		return true
+	}
+	if !holds() {
+		return false
+	}
+	when[node] = f.Now
+	return true
+}
+
+// broken reports whether so many know the member to be Down that the others are no
+// quorum for it.
+func (f *Fence) broken(r gossip.Member) bool { return f.quorumBroken(r, f.Gossip.SeenBy) }
+
+// quorumBroken reports whether the voters without those for which lost is true are no
+// quorum for a member.
+func (f *Fence) quorumBroken(r gossip.Member, lost func(transport.Address) bool) bool {
+	voters := f.Voters.Voters()
+	if f.Config.Downing == splitbrain.DowningAuto {
+		voters = slices.DeleteFunc(voters, func(node transport.Address) bool {
+			v, _ := f.Gossip.Member(node)
+			return v.Status == gossip.Down
+		})
+	}
+	if f.Config.Votes(f.Self()) {
+		voters = gossip.WithAddress(voters, f.Config.Self) // also when it is exiting
+	}
+	if f.Config.Votes(r) {
+		voters = gossip.WithAddress(voters, r.Address)
+	}
+	return !f.Strategy.Quorum(f.Voters.Electorate(voters)).Met(func(node transport.Address) bool {
+		return node == r.Address || !lost(node)
+	})
+}
+
+// resetFence drops the times that count only while this node hears and is heard.
+func (f *Fence) resetFence() {
+	f.known = make(map[transport.Address]time.Time)
+	f.judged = make(map[transport.Address]time.Time)
+	f.vouches = make(map[transport.Address]map[transport.Address]time.Time)
+}
+
+// noteVouches keeps when others last vouched for a Down member, by this node's clock:
+// they reported times in the past when they reported, and that is not after now.
+func (f *Fence) noteVouches(subject transport.Address) map[transport.Address]time.Time {
+	vouches := f.vouches[subject]
+	for _, row := range f.Gossip.Rows {
+		held, ok := gossip.RecordOf(row.Records, subject)
+		if _, known := vouches[row.Observer]; !ok || known || held.Vouched == 0 {
+			continue
+		}
+		if vouches == nil {
+			vouches = make(map[transport.Address]time.Time)
+			f.vouches[subject] = vouches
+		}
+		vouches[row.Observer] = f.Now.Add(held.Vouched/clockSpread - held.Vouched)
+	}
+	return vouches
+}
+
+// vouchesOver returns when others vouched for a Down member for the last time, if all
+// that are not Down themselves have reported it, and no quorum is left for the member
+// without them. Then nobody vouches for it again.
+func (f *Fence) vouchesOver(r gossip.Member) (last time.Time, known bool) {
+	vouches := f.noteVouches(r.Address)
+	if len(vouches) == 0 {
+		return time.Time{}, false
+	}
+	for _, other := range f.Gossip.Members {
+		if other.Status == gossip.Down {
+			continue
+		}
+		at, reported := vouches[other.Address]
+		if !reported {
+			return time.Time{}, false
+		}
+		last = core.Later(last, at)
+	}
+	without := func(node transport.Address) bool {
+		_, reported := vouches[node]
+		return reported
+	}
+	return last, f.quorumBroken(r, without)
+}

@@ -1,0 +1,189 @@
+package downing
+
+import (
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/membership/detector"
+
+	"github.com/shardgen/shardgen/internal/membership/core"
+
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// An Indirect finds this node's side where some members reach each other only through
+// others.
+type Indirect struct {
+	*core.Node
+	Peers *detector.Peers
+	since time.Time // since when this node would lose by a pick. See pickWait.
+}
+
+// survivors returns this node's side, by address. After a clean cut that is who
+// is reachable. But when ways between some members are broken, and others reach
+// both ends, each end would down the other, and both lists would be followed. That
+// shows in an unreachable member that is still heard, that accuses in turn, or
+// that not all its watchers accuse; then all that see the same accusations pick
+// the same side: again and again the member with the most broken ways goes, of
+// equal ones the youngest, until nobody is unreachable any more.
+//
+// In a large cluster only the leader downs, so nobody else has to pick.
+func (i *Indirect) survivors() (side []transport.Address, picked bool) {
+	g, f := i.Gossip, i.Local()
+	out := make([]bool, len(g.Members)) // Down, unreachable, or picked to go
+	for i, r := range g.Members {
+		out[i] = r.Status == gossip.Down || r.Quarantined || i != f.Self && f.Evidence[i] != gossip.NoEvidence
+	}
+	list := f.Accusations(g)
+	if picked = i.tangled(list, out) && (i.Small() || i.Leads()); picked {
+		for i, r := range g.Members {
+			out[i] = r.Status == gossip.Down || r.Quarantined
+		}
+		if !i.Small() {
+			i.dropHopeless(list, out)
+		}
+		for worst := i.mostBroken(list, out); worst >= 0; worst = i.mostBroken(list, out) {
+			out[worst] = true
+		}
+	}
+	for i, r := range g.Members {
+		if !out[i] {
+			side = append(side, r.Address)
+		}
+	}
+	return side, picked
+}
+
+// tangleWait is how long a node that would lose by a pick waits for what others
+// hold, before it stops: where ways break one after another, a pick among the first
+// accusations to arrive may take those who are well for the broken ones.
+const tangleWait = 2 * time.Second
+
+// waitsForOthers reports whether a node that has lost waits longer.
+func (i *Indirect) waitsForOthers(picked bool) bool {
+	if !picked {
+		return false
+	}
+	if i.since.IsZero() {
+		i.since = i.Now
+	}
+	at := i.since.Add(tangleWait)
+	if i.Now.Before(at) {
+		i.WakeAt(at)
+		return true
+	}
+	return false
+}
+
+// tangled reports whether this is more than a clean cut of those that are out.
+func (i *Indirect) tangled(list *gossip.Accusations, out []bool) bool {
+	g, f := i.Gossip, i.Local()
+	for _, a := range list.List() {
+		if g.Members[a.Observer].Status != gossip.Down && out[a.Observer] && !out[a.Subject] {
+			return true
+		}
+	}
+	for _, u := range f.Unreachable {
+		if !out[u] || g.Members[u].Status == gossip.Down {
+			continue
+		}
+		if p := i.Peers.Known[g.Members[u].Address]; p != nil && i.Now.Sub(p.Company) <= i.Config.LeaseMajority {
+			return true
+		}
+		watchers, content := 0, false
+		f.Ring.Before(gossip.RingPlace(g.Members[u].Address), func(k int) bool {
+			if !out[k] {
+				watchers++
+				content = !slices.ContainsFunc(list.List(), func(a gossip.Accusation) bool { return a.Subject == u && a.Observer == k })
+			}
+			return watchers < i.Config.Watched && !content
+		})
+		if content {
+			return true
+		}
+	}
+	return false
+}
+
+// mostBroken finds the member with the most broken ways among those that are not
+// out, if anybody among them is still unreachable. Under many edges it is one of
+// the unreachable ones, for others may have broken ways that do not matter.
+func (i *Indirect) mostBroken(list *gossip.Accusations, out []bool) (worst int) {
+	g := i.Gossip
+	within := func(a gossip.Accusation) bool { return !out[a.Observer] && !out[a.Subject] }
+	ways := make(map[int]int)
+	pairs := make(map[[2]int]bool)
+	for _, a := range list.List() {
+		if pair := [2]int{min(a.Observer, a.Subject), max(a.Observer, a.Subject)}; within(a) && !pairs[pair] {
+			pairs[pair] = true
+			ways[a.Observer]++
+			ways[a.Subject]++
+		}
+	}
+	if i.Config.Detection == gossip.DetectionManyEdges {
+		evidence := i.evidenceWithout(list, out)
+		for i := range g.Members {
+			if out[i] || evidence[i] == gossip.NoEvidence {
+				delete(ways, i)
+			}
+		}
+	}
+	worst = -1
+	most := 0
+	for i, r := range g.Members {
+		if n := ways[i]; n > most || n == most && n > 0 && r.CompareAge(g.Members[worst]) > 0 {
+			most, worst = n, i
+		}
+	}
+	return worst
+}
+
+// evidenceWithout is what stands against members when some are out.
+func (i *Indirect) evidenceWithout(list *gossip.Accusations, out []bool) []gossip.Evidence {
+	f := i.Local()
+	evidence := list.Weigh(out)
+	if own := list.UnheardBy(f.Self, evidence, out); own != nil {
+		return own
+	}
+	return evidence
+}
+
+// dropHopeless puts those out of whom nothing speaks for staying: whoever accuses
+// them can be reached, and of their watchers nobody hears them whom this node hears.
+// After a cut of a large cluster they are all on the other side, hundreds, and those
+// on this side have more broken ways than they, who cannot tell of theirs.
+func (i *Indirect) dropHopeless(list *gossip.Accusations, out []bool) {
+	g, f := i.Gossip, i.Local()
+	evidence := i.evidenceWithout(list, out)
+	heard := list.HeardBy(f.Self, evidence, out, func(int) bool { return false })
+	var hopeless []int
+	list.EachSubject(func(subject int, against []gossip.Accusation) {
+		if out[subject] || evidence[subject] == gossip.NoEvidence {
+			return
+		}
+		accusers := 0
+		for _, a := range against {
+			switch {
+			case out[a.Observer]:
+			case evidence[a.Observer] != gossip.NoEvidence:
+				return
+			default:
+				accusers++
+			}
+		}
+		watchers, hears := 0, false
+		f.Ring.Before(gossip.RingPlace(g.Members[subject].Address), func(k int) bool {
+			watchers++
+			hears = heard[k] && !gossip.ByObserver(against, k)
+			return watchers < i.Config.Watched && !hears
+		})
+		if accusers > 0 && !hears {
+			hopeless = append(hopeless, subject)
+		}
+	})
+	for _, i := range hopeless {
+		out[i] = true
+	}
+}

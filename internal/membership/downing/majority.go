@@ -1,0 +1,153 @@
+package downing
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/membership/detector"
+	"github.com/shardgen/shardgen/internal/membership/lease"
+
+	"github.com/shardgen/shardgen/internal/membership/core"
+
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+	"github.com/shardgen/shardgen/internal/membership/splitbrain"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A Majority judges by the broker's proof and by keep-majority.
+type Majority struct {
+	*core.Node
+	Echo        *detector.Echo
+	Voters      *lease.Voters
+	Execution   *Execution
+	Indirect    *Indirect
+	Exposure    *Exposure
+	Agreement   *Agreement
+	Unreachable *Unreachables
+}
+
+// downGone downs those that the broker proves dead: by the observer itself, or
+// by the leader should the observer have died since.
+func (d *Majority) downGone() {
+	var victims []gossip.Member
+	leads := d.Leads()
+	for _, i := range d.Local().Unreachable {
+		r := d.Gossip.Members[i]
+		held, _ := d.Gossip.Record(d.Config.Self, r.Address)
+		mine := held.Evidence == gossip.EvidenceGone && d.Small()
+		if mine || leads && r.Address != d.Config.Self && d.Local().Evidence[i] == gossip.EvidenceGone {
+			victims = append(victims, r)
+		}
+	}
+	d.Execution.downTogether(victims)
+}
+
+// downAt is when an unreachable member is due to be judged. What the observer
+// had waited before its word came counts.
+//
+// Before SilentAfter a member is judged only by a node whose own echoes have come
+// back without a gap for as long. Where packets are lost, connections stand still for
+// longer than AgreedAfter and CutAfter, and the judge's own does now and then.
+func (d *Majority) downAt(place int) time.Time {
+	f := d.Local()
+	since, quiet := d.Unreachable.since[d.Gossip.Members[place].Address], f.Quiet[place]
+	at := since.Add(max(d.Config.SilentAfter-quiet, 0))
+	clean := d.Echo.Muffled
+	if !clean.IsZero() {
+		clean = clean.Add(d.Config.SilentAfter)
+	}
+	switch f.Evidence[place] {
+	case gossip.EvidenceGone:
+		at = core.Earlier(at, since.Add(max(d.Config.CutAfter-quiet, 0)))
+	case gossip.EvidenceCut:
+		at = core.Earlier(at, core.Later(since.Add(max(d.Config.CutAfter-quiet, 0)), clean))
+	}
+	if since, ok := d.Agreement.agreedSince(place); ok {
+		at = core.Earlier(at, core.Later(since.Add(d.Config.AgreedAfter), clean))
+	}
+	return at
+}
+
+// downByMajority judges the members that have been unreachable for long enough:
+// the winning side downs them, the losing side stops. A side has lost only when it
+// does so together with all whose time is not over, this node too: where ways have
+// just opened, what the other side held against members of this one is read here
+// for a moment.
+func (d *Majority) downByMajority() {
+	var due []gossip.Member
+	var pending []transport.Address
+	for _, i := range d.Local().Unreachable {
+		r := d.Gossip.Members[i]
+		if _, ok := d.Unreachable.since[r.Address]; !ok {
+			continue
+		}
+		switch at := d.downAt(i); {
+		case d.Now.Before(at):
+			d.WakeAt(at)
+			pending = append(pending, r.Address)
+		case r.Address != d.Config.Self:
+			due = append(due, r)
+		}
+	}
+	if len(due) == 0 {
+		d.Execution.picked, d.Indirect.since = nil, time.Time{}
+		return
+	}
+	if !d.Small() && !d.Due(&d.Execution.judgeAt, judgeInterval) {
+		return
+	}
+	side, tangled := d.Indirect.survivors()
+	lost := func(side []transport.Address) bool { return !gossip.HasAddress(side, d.Config.Self) || !d.wins(side) }
+	if lost(side) {
+		if !lost(gossip.WithAddresses(side, pending)) || d.Indirect.waitsForOthers(tangled) {
+			return // those whose time is not over may come back, or be missed by mistake
+		}
+		d.Execution.stopAsMinority(fmt.Sprintf("%s cannot be reached, and %s", gossip.Names(gossip.AddressesOf(due)), d.lostBecause()))
+		return
+	}
+	d.Indirect.since = time.Time{}
+	if !d.Execution.acts(side) {
+		return // who acts is reachable
+	}
+	due = slices.DeleteFunc(due, func(r gossip.Member) bool { return gossip.HasAddress(side, r.Address) })
+	picked := d.pickedFor(side)
+	d.Execution.picked = gossip.AddressesOf(picked)
+	d.Execution.downTogether(append(due, picked...))
+}
+
+// wins reports whether a side holds the majority of the voters, or half of them
+// with the oldest. Where nobody has a vote left, everybody may go on: those that
+// remain are leaving. A node that is alone on its side and may have been downed by
+// the other half does not win by its age.
+func (d *Majority) wins(side []transport.Address) bool {
+	s := splitbrain.Split{Electorate: d.Voters.Electorate(d.Voters.Voters()), Side: side}
+	if len(s.Voters) == 2 && s.Votes() == 1 && d.Exposure.mayBeDowned() {
+		return false
+	}
+	return len(s.Voters) == 0 || s.Majority()
+}
+
+// lostBecause explains why this node's side does not go on.
+func (d *Majority) lostBecause() string {
+	if d.Exposure.mayBeDowned() {
+		return "it may have downed this node, whose connection to the server was lost"
+	}
+	return "this node is on the smaller side"
+}
+
+// pickedFor returns the members that can be reached and are left out of a side
+// all the same, because their ways are broken. In a small cluster they find that by
+// themselves, and stop.
+func (d *Majority) pickedFor(side []transport.Address) []gossip.Member {
+	if d.Small() {
+		return nil
+	}
+	var picked []gossip.Member
+	for i, r := range d.Gossip.Members {
+		if r.Status != gossip.Down && d.Local().Evidence[i] == gossip.NoEvidence && !gossip.HasAddress(side, r.Address) {
+			picked = append(picked, r)
+		}
+	}
+	return picked
+}

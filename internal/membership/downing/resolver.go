@@ -1,0 +1,76 @@
+package downing
+
+import (
+	"maps"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/membership/detector"
+	"github.com/shardgen/shardgen/internal/membership/lease"
+
+	"github.com/shardgen/shardgen/internal/membership/core"
+
+	"github.com/shardgen/shardgen/internal/membership/splitbrain"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A Resolver decides about unreachable members, by the configured strategy.
+type Resolver struct {
+	*core.Node
+	Echo        *detector.Echo
+	Lease       *lease.Lease
+	Execution   *Execution
+	Indirect    *Indirect
+	Agreement   *Agreement
+	Unreachable *Unreachables
+	Majority    *Majority
+	Company     *Company
+	Splits      *Splits
+	Fence       *Fence
+}
+
+// RunDowning judges unreachable members. Nobody is judged while own echoes do
+// not return: the fault is then here, or at the broker.
+func (d *Resolver) RunDowning() {
+	if d.Phase != core.Joined || d.Config.Downing == splitbrain.DowningByHand || !d.Echo.EchoAlive() {
+		return
+	}
+	switch d.Config.Downing {
+	case splitbrain.DowningBroker:
+		d.Majority.downGone()
+		d.Unreachable.noteUnreachable()
+		d.Majority.downByMajority()
+		if d.Phase == core.Joined {
+			d.Company.runCompany()
+		}
+	case splitbrain.DowningAuto:
+		d.Unreachable.noteUnreachable()
+		d.Splits.autoDown()
+	default:
+		d.Unreachable.noteUnreachable()
+		d.Splits.judgeSplit()
+	}
+	if d.Phase == core.Joined {
+		d.Execution.runBatch()
+	}
+}
+
+// ForgetRemoved drops what is kept about nodes that are no members any more.
+func (d *Resolver) ForgetRemoved() {
+	gone := func(node transport.Address) bool {
+		_, ok := d.Gossip.Index(node)
+		return !ok
+	}
+	for _, times := range []map[transport.Address]time.Time{d.Unreachable.since, d.Fence.known, d.Fence.judged, d.Lease.Met} {
+		maps.DeleteFunc(times, func(node transport.Address, _ time.Time) bool { return gone(node) })
+	}
+	maps.DeleteFunc(d.Fence.vouches, func(node transport.Address, _ map[transport.Address]time.Time) bool { return gone(node) })
+}
+
+// ResetDowning drops the times that count only while this node hears and is heard.
+func (d *Resolver) ResetDowning() {
+	d.Unreachable.since, d.Unreachable.noted = make(map[transport.Address]time.Time), nil
+	d.Agreement.missed = nil
+	d.Fence.resetFence()
+	d.Splits.lost, d.Splits.claim, d.Indirect.since = nil, claim{}, time.Time{}
+}

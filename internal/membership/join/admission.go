@@ -1,0 +1,265 @@
+package join
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/membership/detector"
+	"github.com/shardgen/shardgen/internal/membership/downing"
+	"github.com/shardgen/shardgen/internal/membership/lease"
+
+	"github.com/shardgen/shardgen/internal/membership/core"
+
+	"github.com/shardgen/shardgen/internal/membership/message"
+	"github.com/shardgen/shardgen/transport"
+
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+)
+
+// An Admission lets joiners in.
+type Admission struct {
+	*core.Node
+	Voters    *lease.Voters
+	Beats     *detector.Heartbeats
+	Execution *downing.Execution
+	Size      *Size
+	group     admission
+}
+
+// admission is whom a member of a large cluster admits next.
+type admission struct {
+	waiting []gossip.Member
+	next    time.Time // not before that
+}
+
+// voters counts those that will have a vote.
+func (a admission) voters(c core.Config) int {
+	n := 0
+	for _, r := range a.waiting {
+		if c.Votes(r) {
+			n++
+		}
+	}
+	return n
+}
+
+// welcomedAlone is up to how many that are admitted at once are each sent the
+// state. More learn it from the leader's broadcast.
+const welcomedAlone = 3
+
+// admit takes a joiner in: at once in a small cluster. In a large one, or when so
+// many come that it will be one, those that come close together get one version.
+func (a *Admission) admit(joiner gossip.Member) {
+	if !slices.ContainsFunc(a.group.waiting, func(r gossip.Member) bool { return r.Address == joiner.Address }) {
+		a.group.waiting = append(a.group.waiting, joiner)
+	}
+	if a.Small() {
+		a.admitWaiting()
+	}
+}
+
+func (a *Admission) RunAdmission() {
+	if len(a.group.waiting) == 0 {
+		return
+	}
+	if a.Now.Before(a.group.next) {
+		a.WakeAt(a.group.next)
+		return
+	}
+	a.admitWaiting()
+}
+
+func (a *Admission) admitWaiting() {
+	joiners := a.group.waiting
+	a.group = admission{next: a.Now.Add(a.BroadcastInterval())}
+	// Two may have come under one name, and others may have admitted some.
+	taken := make(map[string]bool)
+	joiners = slices.DeleteFunc(joiners, func(r gossip.Member) bool {
+		double := taken[r.Name] || len(a.Gossip.Named(r.Name)) > 0 || a.Gossip.Removed(r.Address)
+		taken[r.Name] = true
+		return double // it asks again, and is told
+	})
+	if len(joiners) == 0 {
+		return
+	}
+	a.Change(func(g *gossip.State) {
+		for _, r := range joiners {
+			g.SetMember(r)
+		}
+	})
+	if len(joiners) > welcomedAlone {
+		return
+	}
+	for _, r := range joiners {
+		a.Send(r.Address, message.Welcome{Target: message.TargetOf(r.Address), State: a.Gossip})
+	}
+}
+
+// OnHello: a joiner looks for members.
+func (a *Admission) OnHello(from transport.Address, msg message.Hello) {
+	if a.Phase != core.Joined || from == a.Config.Self {
+		return
+	}
+	if status := a.Self().Status; status != gossip.Joining && status != gossip.WeaklyUp && status != gossip.Up {
+		return
+	}
+	if a.headless() {
+		return // or joiners would keep a cluster alive that has died
+	}
+	if !a.answersFirst(from, msg.Seeds, msg.Attempt) {
+		return
+	}
+	a.Send(from, message.HelloAck{Target: message.TargetOf(from)})
+}
+
+// headless reports whether there were full members and none can be reached: this
+// node, that never was one, will stop, or become one without them.
+func (a *Admission) headless() bool {
+	if a.Gossip.UpCounter == 0 {
+		return false
+	}
+	f := a.Local()
+	for i := range a.Gossip.Members {
+		if f.Full.Has(i) && (i == f.Self || f.Evidence[i] == gossip.NoEvidence) {
+			return false
+		}
+	}
+	return true
+}
+
+// answersFirst reports whether it is on this node to answer: it is one of the
+// joiner's seeds, or where it names none one of the few members after it on the
+// ring. In a large cluster that is the leader, so that many who join at once get
+// into one version; when it does not answer, the few. In the end everybody is.
+func (a *Admission) answersFirst(joiner transport.Address, seeds []string, attempt uint32) bool {
+	patient := attempt >= patientAttempt
+	switch {
+	case len(seeds) > 0 && slices.Contains(seeds, a.Config.Self.Name):
+		return true
+	case a.Small() && (patient || len(seeds) == 0 && len(a.Gossip.Members) <= fewAnswer):
+		return true
+	case len(seeds) > 0 && !patient:
+		return false
+	case !a.Small() && a.Leads(), attempt >= allAnswerAttempt:
+		return true
+	case !a.Small() && !patient:
+		return false
+	}
+	return slices.Contains(a.Local().Ring.Successors(joiner, a.Gossip.Members, fewAnswer), a.Config.Self)
+}
+
+// OnJoin admits a node, or says why not.
+func (a *Admission) OnJoin(from transport.Address, msg message.Join) {
+	if msg.Target != message.TargetOf(a.Config.Self) {
+		a.Refuse(core.RefusedTarget)
+		return
+	}
+	if _, ok := a.Gossip.Member(from); ok {
+		a.Send(from, message.Welcome{Target: message.TargetOf(from), State: a.Gossip}) // the first Welcome was lost
+		return
+	}
+	if reason := a.incompatible(from, msg); reason != "" {
+		a.Send(from, message.JoinRefused{Target: message.TargetOf(from), Final: true, Reason: reason})
+		return
+	}
+	if status := a.Self().Status; status == gossip.Exiting {
+		a.Send(from, message.JoinRefused{Target: message.TargetOf(from), Reason: a.Config.Self.String() + " is leaving"})
+		return
+	}
+	if old, ok := a.sameName(from); ok {
+		a.replace(old)
+		a.Send(from, message.JoinRefused{Target: message.TargetOf(from), Reason: fmt.Sprintf(
+			"the name is held by %v, which is %v (stop that one, or give this one another name)", old.Address, old.Status)})
+		return
+	}
+	joiner := gossip.Member{Address: from, Status: gossip.Joining, Roles: msg.Roles, Meta: msg.Meta}
+	if a.Config.Votes(joiner) && a.Voters.Room() <= a.group.voters(a.Config) {
+		a.Send(from, message.JoinRefused{Target: message.TargetOf(from), Reason: fmt.Sprintf(
+			"there are as many members as a static quorum of %d allows (raise it at all members, or let one leave)", a.Config.QuorumSize)})
+		return
+	}
+	if reason := a.Size.tooLarge(append(slices.Clone(a.group.waiting), joiner)); reason != "" {
+		a.Emit(core.JoinerTooLarge{Joiner: from, Reason: reason})
+		a.Send(from, message.JoinRefused{Target: message.TargetOf(from), Reason: reason})
+		return
+	}
+	a.admit(joiner)
+}
+
+// incompatible compares what both know, and names the first difference.
+func (a *Admission) incompatible(from transport.Address, msg message.Join) string {
+	if transport.CheckName("node", from.Name) != nil || !gossip.KeysAscend(msg.Meta) || !gossip.KeysAscend(msg.Compat) ||
+		!slices.IsSorted(msg.Roles) || len(msg.Roles) > gossip.MaxRoles || len(msg.Meta) > gossip.MaxKeyValues || len(msg.Compat) > gossip.MaxKeyValues {
+		return "its description is malformed"
+	}
+	if n := gossip.DescriptionSize(msg.Roles, msg.Meta, msg.Compat); n > gossip.MaxDescription {
+		return fmt.Sprintf("its description has %d bytes, and %d is the most", n, gossip.MaxDescription)
+	}
+	for _, theirs := range msg.Compat {
+		i, ok := slices.BinarySearchFunc(a.Config.Compat, theirs.Key, func(kv gossip.KeyValue, key string) int { return cmp.Compare(kv.Key, key) })
+		if ok && a.Config.Compat[i].Value != theirs.Value {
+			return fmt.Sprintf("%s is %q here and %q in the cluster (make them equal, or stop all members first)",
+				theirs.Key, theirs.Value, a.Config.Compat[i].Value)
+		}
+	}
+	return a.mismatch(msg.Meta)
+}
+
+// mismatch compares what a joiner tells of itself with what members do, where
+// that must be equal.
+func (a *Admission) mismatch(meta []gossip.KeyValue) string {
+	if a.Config.MatchMeta == "" {
+		return ""
+	}
+	for _, theirs := range meta {
+		if !strings.HasPrefix(theirs.Key, a.Config.MatchMeta) {
+			continue
+		}
+		for _, r := range a.Gossip.Members {
+			i, ok := slices.BinarySearchFunc(r.Meta, theirs.Key, func(kv gossip.KeyValue, key string) int { return cmp.Compare(kv.Key, key) })
+			if ok && r.Status != gossip.Down && r.Meta[i].Value != theirs.Value {
+				return fmt.Sprintf("%s is %q here and %q at %s (make them equal, or stop all members first)",
+					theirs.Key, theirs.Value, r.Meta[i].Value, r.Name)
+			}
+		}
+	}
+	return ""
+}
+
+// sameName finds the member that holds the joiner's name.
+func (a *Admission) sameName(joiner transport.Address) (gossip.Member, bool) {
+	for _, r := range a.Gossip.Named(joiner.Name) {
+		if r.Address != joiner {
+			return r, true
+		}
+	}
+	return gossip.Member{}, false
+}
+
+// replace makes way for a node that was started again under its old name. The
+// old incarnation goes at once if it is known to be gone; otherwise it is looked
+// at now, and the joiner asks again.
+func (a *Admission) replace(old gossip.Member) {
+	if old.Address == a.Config.Self || old.Status == gossip.Down || old.Status == gossip.Exiting {
+		return // it is alive, or the leader is about to remove it
+	}
+	if a.EvidenceAgainst(old.Address) == gossip.EvidenceGone {
+		a.Execution.DownMembers([]gossip.Member{old}, downing.Sentence{})
+		return
+	}
+	a.Beats.Suspect(old.Address)
+}
+
+// patientAttempt is the hello from which every member answers: the few that
+// should have done so did not. A cluster that has lost all its seeds thus still
+// takes in the seeds that are started again, in place of a second cluster.
+const patientAttempt = 4
+
+// allAnswerAttempt is the one from which all members of a large cluster answer.
+const allAnswerAttempt = 16
+
+// fewAnswer is how many members answer the first hellos.
+const fewAnswer = 5

@@ -1,0 +1,226 @@
+package lease
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/internal/membership/detector"
+
+	"github.com/shardgen/shardgen/internal/membership/core"
+
+	"github.com/shardgen/shardgen/internal/membership/splitbrain"
+
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// RenewLease computes until when turns may start, and says so if it changed.
+func (l *Lease) RenewLease() {
+	lease := l.leaseNow()
+	l.Out.LeaseChanged = !lease.Equal(l.Until)
+	l.Until, l.Out.Lease = lease, lease
+}
+
+// A Lease is the time until which this node may run turns.
+type Lease struct {
+	*core.Node
+	Echo       *detector.Echo
+	Peers      *detector.Peers
+	Beats      *detector.Heartbeats
+	Voters     *Voters
+	Collectors *Collectors
+	Votes      *Votes
+
+	Until time.Time
+	// since is when the lease ran out last. While Heartbeats.askAll is set, others may
+	// have judged this node meanwhile, so a majority is not enough to start again: it
+	// could be one of nodes that all stood still. All reachable members must have vouched
+	// since then, and a majority: over a new connection no member at all may be reachable
+	// at first.
+	since time.Time
+	kept  leaseBench // of small clusters
+	// Met is when this node first counted another's vote. See unheard.
+	Met map[transport.Address]time.Time
+}
+
+// leaseNow computes the lease from who vouched for this node and when.
+func (l *Lease) leaseNow() time.Time {
+	over := l.Until
+	if over.IsZero() || over.After(l.Now) {
+		over = l.Now.Add(-1)
+	}
+	if l.Phase != core.Joined {
+		return over
+	}
+	alone := l.Votes.otherVoters() == 0
+	if alone && l.Self().UpNumber == 0 && len(l.Gossip.Members) > 1 {
+		return over // the others may be Up by now, and this node downed by them
+	}
+	if alone && l.enoughAlone() {
+		l.Beats.AskAll, l.Votes.majority = false, l.Now
+		return time.Time{}
+	}
+	var all bool
+	if l.Small() {
+		all = l.countVouched()
+	} else {
+		all = !l.Votes.all.Before(l.since)
+	}
+	if !l.Beats.AskAll && !l.Until.IsZero() && !l.Until.After(l.Now) {
+		l.Doubt()
+		return over
+	}
+	if l.Beats.AskAll && (!all || l.Votes.majority.Before(l.since)) {
+		return over
+	}
+	if _, unheard := l.Unheard(); unheard {
+		return over
+	}
+	lease := l.Votes.majority.Add(l.Config.LeaseMajority)
+	if byEcho := l.Echo.Sent.Add(l.Config.LeaseEcho); byEcho.Before(lease) {
+		lease = byEcho
+	}
+	if !lease.After(l.Now) {
+		return over
+	}
+	if l.Beats.AskAll {
+		l.Beats.AskAll, l.Beats.Stale = false, true
+	}
+	return lease
+}
+
+// enoughAlone reports whether this node is a quorum when nobody else counts.
+func (l *Lease) enoughAlone() bool {
+	var voters []transport.Address
+	if l.Config.Votes(l.Self()) {
+		voters = append(voters, l.Config.Self)
+	}
+	return l.Strategy.Quorum(l.Voters.Electorate(voters)).Met(func(node transport.Address) bool { return node == l.Config.Self })
+}
+
+// A leaseBench is whose word counts for the lease, made for a shape and an electorate:
+// it is asked for at every step.
+type leaseBench struct {
+	of, elected *gossip.Summary
+	quorum      splitbrain.Quorum
+	voters      []*detector.Peer // in the order of quorum.voters; nil: this node
+	times       []time.Time
+	others      []leaseWord
+}
+
+// A leaseWord is one of the others that are not Down.
+type leaseWord struct {
+	*detector.Peer
+	reachable bool
+}
+
+// bench returns whose word counts now.
+func (l *Lease) bench() *leaseBench {
+	f, b := l.Local(), &l.kept
+	if b.of == f.Summary && b.elected == l.Voters.Elected {
+		return b
+	}
+	*b = leaseBench{of: f.Summary, elected: l.Voters.Elected}
+	var voters []transport.Address
+	for i, r := range l.Gossip.Members {
+		if i != f.Self && !l.Voters.counted(r) {
+			continue
+		}
+		if l.Config.Votes(r) {
+			voters = append(voters, r.Address)
+			b.voters = append(b.voters, nil)
+			if i != f.Self {
+				b.voters[len(voters)-1] = l.Peers.Peer(r.Address)
+			}
+		}
+		if i != f.Self && r.Status != gossip.Down {
+			b.others = append(b.others, leaseWord{l.Peers.Peer(r.Address), f.Evidence[i] == gossip.NoEvidence})
+		}
+	}
+	b.quorum, b.times = l.Strategy.Quorum(l.Voters.Electorate(voters)), make([]time.Time, len(voters))
+	return b
+}
+
+// countVouched takes in what this node heard itself, in a small cluster: when a
+// quorum vouched, when all others did, and whether all that can be reached have
+// since the doubt began.
+func (l *Lease) countVouched() (all bool) {
+	b := l.bench()
+	for i, p := range b.voters {
+		b.times[i] = l.Now
+		if p != nil {
+			b.times[i] = p.Vouched
+		}
+	}
+	l.Votes.majority = core.Later(l.Votes.majority, b.quorum.SinceTimes(b.times, l.Peers.VouchedAt))
+	all, l.Votes.every = true, l.Now
+	for _, p := range b.others {
+		l.Votes.every = core.Earlier(l.Votes.every, p.Vouched)
+		if p.reachable && p.Absent.IsZero() && p.Vouched.Before(l.since) {
+			all = false
+		}
+	}
+	return all
+}
+
+// Doubt begins, or begins again, and asks everybody at once.
+func (l *Lease) Doubt() {
+	l.Beats.AskAll, l.since = true, l.Now
+	l.Echo.At, l.Beats.Stale = l.Now, true
+	for i := range l.Collectors.list {
+		l.Collectors.list[i].due = l.Now
+	}
+	//arch:order-free each peer is treated alike
+	for _, p := range l.Peers.Known {
+		p.Beat = l.Now
+	}
+	l.WakeAt(l.Now)
+}
+
+// LeaseHold bounds how long a side may go on without having taken the lease,
+// counted from when any one of the others was last heard to count on it: for as
+// long as it takes to find that one unreachable, to judge that, and to take the
+// lease. After it nobody on that side runs turns, so the side that took the lease
+// may give away what was there; and as the lease is kept for twice as long, no
+// side takes it later in good faith.
+func (l *Lease) LeaseHold() time.Duration {
+	c := l.Config
+	return c.SilentAfter + 2*c.StableAfter + c.MinorityDelay + MaxClaim + c.LeaseMajority
+}
+
+// Unheard returns a voter, not Down, of whom this node has heard nothing that
+// counts for longer than leaseHold. That one's side may have taken the lease, and
+// given away what is here: no turns then, and no claim.
+func (l *Lease) Unheard() (gossip.Member, bool) {
+	if l.Config.Downing != splitbrain.DowningLeaseMajority {
+		return gossip.Member{}, false
+	}
+	if !l.Small() { // the collectors hear for this node
+		since := core.Later(l.Votes.every, l.MemberSince)
+		return gossip.Member{Address: transport.Address{Name: "some member"}}, l.Now.Sub(since) > l.LeaseHold()
+	}
+	for _, r := range l.Gossip.Members {
+		if r.Status == gossip.Down || !l.Voters.counted(r) || !l.Config.Votes(r) {
+			continue
+		}
+		last, ok := l.Met[r.Address]
+		if !ok {
+			last = l.Now
+			l.Met[r.Address] = l.Now
+		}
+		if p := l.Peers.Known[r.Address]; p != nil {
+			last = core.Later(last, p.Vouched)
+		}
+		if l.Now.Sub(last) > l.LeaseHold() {
+			return r, true
+		}
+	}
+	return gossip.Member{}, false
+}
+
+const (
+	// MaxClaim is how long a side tries to take the lease.
+	MaxClaim = 10 * time.Second
+	// ClaimAgain is the time from an answer that says nothing to the next request.
+	ClaimAgain = time.Second
+)

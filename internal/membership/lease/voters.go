@@ -1,0 +1,100 @@
+package lease
+
+import (
+	"math"
+	"slices"
+
+	"github.com/shardgen/shardgen/internal/membership/core"
+
+	"github.com/shardgen/shardgen/internal/membership/splitbrain"
+
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// Voters keeps the members whose vote decides.
+type Voters struct {
+	*core.Node
+	Converged []transport.Address // the Up and Leaving members of the last converged view
+	Elected   *gossip.Summary     // the view for which converged was made
+}
+
+// Voters are the members whose vote decides: those of the last converged view,
+// but for those that were proven dead, left, are fenced, or that an operator
+// answers for. A Down member goes on counting until it is fenced: otherwise
+// members that stood still through one decision after the other would wake up as
+// a majority of what they remember.
+func (v *Voters) Voters() []transport.Address {
+	return slices.DeleteFunc(v.settled(), func(node transport.Address) bool {
+		r, ok := v.Gossip.Member(node)
+		return !ok || r.Status == gossip.Exiting || r.Fenced || r.Forced || !v.Config.Votes(r) ||
+			v.Config.Downing.ProvesDeath() && v.EvidenceAgainst(node) == gossip.EvidenceGone
+	})
+}
+
+// settled are the Up and Leaving members of the last converged view, or those that
+// are joining before any is Up.
+func (v *Voters) settled() []transport.Address {
+	nodes := slices.Clone(v.Converged)
+	if len(nodes) == 0 {
+		nodes = v.Gossip.Electorate()
+	}
+	if len(nodes) == 0 {
+		for _, r := range v.Gossip.Members {
+			if r.UpNumber == 0 && r.Status != gossip.Down {
+				nodes = append(nodes, r.Address)
+			}
+		}
+	}
+	return nodes
+}
+
+// Electorate adds to the voters who is the oldest, in the last converged view and
+// among them.
+func (v *Voters) Electorate(voters []transport.Address) splitbrain.Electorate {
+	e := splitbrain.Electorate{Voters: voters}
+	settled := slices.DeleteFunc(v.settled(), func(node transport.Address) bool {
+		r, ok := v.Gossip.Member(node)
+		return !ok || r.Fenced || r.Forced || !v.Config.Votes(r)
+	})
+	for _, oldest := range []transport.Address{v.Gossip.OldestOf(settled), v.Gossip.OldestOf(voters)} {
+		if !oldest.IsZero() && !slices.Contains(e.Oldest, oldest) {
+			e.Oldest = append(e.Oldest, oldest)
+		}
+	}
+	return e
+}
+
+// counted reports whether a member is one of the others whose word counts for this node's lease.
+func (v *Voters) counted(r gossip.Member) bool {
+	if r.Address == v.Config.Self || v.Config.Downing.ProvesDeath() && v.EvidenceAgainst(r.Address) == gossip.EvidenceGone {
+		return false
+	}
+	switch r.Status {
+	case gossip.Up, gossip.Leaving:
+		return true
+	case gossip.Down:
+		// Until it is fenced: on the wrong side of a cut, an operator's word must not
+		// make this node the only one.
+		return !r.Fenced && r.UpNumber != 0 && v.Config.Downing != splitbrain.DowningAuto
+	case gossip.NoStatus, gossip.Joining, gossip.WeaklyUp, gossip.Exiting, gossip.Removed:
+	}
+	return false
+}
+
+// Room is how many more voters there may be without two sides that could both have
+// a static quorum. Every member that ever was Up counts until it is removed.
+func (v *Voters) Room() int {
+	most, bounded := splitbrain.MostVoters(v.Strategy)
+	if !bounded {
+		return math.MaxInt
+	}
+	n := 0
+	for _, r := range v.Gossip.Members {
+		if r.UpNumber != 0 && v.Config.Votes(r) {
+			n++
+		}
+	}
+	return most - n
+}
