@@ -116,11 +116,12 @@ func (a *account) turn(c *call) {
 
 // observe ends a turn that changed nothing.
 func (a *account) observe(c *call, failed bool) {
-	h, r := a.t.home, a.t.home.r
-	if r.w.now < h.leased {
+	r := a.t.home.r
+	leased := r.w.now < a.t.leased
+	if leased {
 		r.counts.Leased++
 	}
-	ticket := a.t.core.Observe(r.w.clock(), a.id, r.w.now < h.leased)
+	ticket := a.t.core.Observe(r.w.clock(), a.id, leased)
 	res := result{balance: a.balance, version: a.version, failed: failed}
 	a.t.wait(ticket, func() { c.answer(answer{durable.Run, a.t.leaves(a.id, res)}) })
 	a.t.core.Discard(c.command)

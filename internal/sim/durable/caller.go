@@ -57,6 +57,9 @@ func (c *caller) act(index int) {
 	}
 	in := call{entity: r.anyAccount(), amount: 1 + r.w.random.Int64N(1<<20)}
 	n := r.w.random.IntN(100)
+	if c.incarnation&4 != 0 && r.w.chance(0.9) {
+		n = 50 // it reads mostly
+	}
 	if r.plan.closed {
 		n %= 65
 	}

@@ -55,7 +55,6 @@ func (c *coordinator) hear(h *home, report []held, met, handed map[int]uint64) {
 		c.known = append(c.known, h)
 	}
 	delete(c.gone, h)
-	moves := false
 	has := map[int]uint64{}
 	for _, s := range report {
 		has[s.shard] = s.epoch
@@ -73,15 +72,14 @@ func (c *coordinator) hear(h *home, report []held, met, handed map[int]uint64) {
 		switch {
 		case p.home != h:
 			if epoch := has[shard]; holds {
-				c.r.message(func() { h.do(func() { h.leave(shard, epoch) }) })
+				c.order(h, func() { h.leave(shard, epoch) })
 			}
 		case p.to != nil:
-			moves = true
 			if !holds && handed[shard] >= p.epoch {
 				c.give(shard, p.to)
 			} else {
 				epoch := p.epoch
-				c.r.message(func() { h.do(func() { h.leave(shard, epoch) }) })
+				c.order(h, func() { h.leave(shard, epoch) })
 			}
 		case met[shard] >= p.epoch && !c.r.plan.without.lostTerm:
 			c.give(shard, h)
@@ -93,16 +91,33 @@ func (c *coordinator) hear(h *home, report []held, met, handed map[int]uint64) {
 			c.assign(shard, p)
 		}
 	}
-	if until := c.r.w.now + leaseTime; !moves {
-		c.leased[h] = until
-		c.r.message(func() {
-			h.do(func() {
-				if until > h.leased {
-					h.leased = until
+	c.lease(h)
+}
+
+// lease lets a home answer reads by itself, for the shards that it has and under the epochs
+// that it has them: a home that was taken for dead, and is heard again, may have others yet.
+func (c *coordinator) lease(h *home) {
+	until := c.r.w.now + leaseTime
+	for _, shard := range c.r.shards() {
+		if p := c.places[shard]; p != nil && p.home == h && p.to == nil {
+			epoch := p.epoch
+			c.leased[h] = until
+			c.order(h, func() {
+				if t := h.tenures[shard]; t != nil && t.epoch == epoch {
+					t.leased = max(t.leased, until)
 				}
 			})
-		})
+		}
 	}
+}
+
+// order sends a home word that is acted on there.
+func (c *coordinator) order(h *home, f func()) {
+	c.r.message(func() {
+		if !h.cutControl && !h.cutCluster {
+			h.do(f)
+		}
+	})
 }
 
 // give gives a shard to a home under a new epoch.
@@ -114,7 +129,7 @@ func (c *coordinator) give(shard int, to *home) {
 
 func (c *coordinator) assign(shard int, p *place) {
 	h, epoch := p.home, p.epoch
-	c.r.message(func() { h.do(func() { h.assign(shard, epoch) }) })
+	c.order(h, func() { h.assign(shard, epoch) })
 }
 
 // tick gives what nobody has, and takes from the dead once their leases have ended.

@@ -18,7 +18,7 @@ type home struct {
 	backlog     []func() // what came while it was frozen
 	cutStore    bool     // from the store
 	cutCluster  bool     // from the coordinator, callers and other homes
-	leased      time.Duration
+	cutControl  bool     // from the coordinator only
 	tenures     map[int]*tenure
 	used        map[[2]uint64]bool // shard and epoch
 	met         map[int]uint64     // epochs that were met in the store
@@ -34,6 +34,7 @@ type tenure struct {
 	accounts map[string]*account
 	waits    []wait // for tickets, in no order
 	durable  durable.Ticket
+	leased   time.Duration
 	leaving  bool // when all is in records, the shard is given up
 	woken    time.Duration
 }
@@ -79,7 +80,7 @@ func (h *home) thaw() {
 
 // beat tells the coordinator what the home has, now and then.
 func (h *home) beat() {
-	if !h.cutCluster {
+	if !h.cutCluster && !h.cutControl {
 		var report []held
 		for _, shard := range h.r.shards() {
 			if t := h.tenures[shard]; t != nil {

@@ -41,7 +41,7 @@ func newPlan(r *rand.Rand) plan {
 		trouble: trouble{late: pick(0, 0.01, 0.05), loses: pick(0, 0.01, 0.1), busy: pick(0, 0.05), stale: pick(0, 0.1, 0.5)},
 		limits: durable.Limits{
 			AppendBytes: 400 + r.IntN(4000), TailCommits: 10 + r.IntN(100), TailBytes: 4000 + r.IntN(20_000),
-			Commands: int(pick(50, 300, 2000)), Silent: 40 * time.Second,
+			Commands: int(pick(30, 300, 2000)), Silent: 40 * time.Second,
 			DeadAfter: time.Duration(pick(3, 600, 600)) * time.Second,
 		},
 	}
@@ -101,9 +101,16 @@ type run struct {
 	homes       []*home
 	callers     []*caller
 	history     []Operation
+	routes      map[route]*home // who answered last; not for all callers
 	named       int
 	calm        bool
 	counts      Counts
+}
+
+// A route is a caller's way to a shard.
+type route struct {
+	caller uint64
+	shard  int
 }
 
 // settleTime is within what all must be well after the last fault.
@@ -143,7 +150,7 @@ func newRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0xd0)
 
 func newRun(p plan, random *rand.Rand, trace func(string)) *run {
 	w := &world{random: random, say: trace}
-	r := &run{plan: p, w: w, server: newServer(w, p.shards)}
+	r := &run{routes: map[route]*home{}, plan: p, w: w, server: newServer(w, p.shards)}
 	r.judge = newJudge(r.server)
 	if p.memory {
 		r.server.memory = newShelf(r.server)
@@ -193,7 +200,12 @@ func (r *run) send(from *home, c *call, got func(answer)) {
 	if from != nil && from.cutCluster {
 		return
 	}
-	to := r.coordinator.homeOf(r.shardOf(c.entity))
+	shard := r.shardOf(c.entity)
+	to := r.coordinator.homeOf(shard)
+	route := route{c.command.Source.Incarnation, shard}
+	if last := r.routes[route]; last != nil && !last.dead && !r.calm {
+		to = last // it learns of moves late
+	}
 	if to == nil || !r.calm && r.w.chance(0.05) {
 		to = r.homes[r.w.random.IntN(len(r.homes))]
 	}
@@ -201,6 +213,10 @@ func (r *run) send(from *home, c *call, got func(answer)) {
 	n.answer = func(a answer) {
 		if to.cutCluster {
 			return
+		}
+		r.routes[route] = nil
+		if ran(a.verdict) && from == nil && route.caller&2 != 0 {
+			r.routes[route] = to
 		}
 		r.message(func() {
 			if from == nil {
@@ -252,7 +268,12 @@ func (r *run) accountAfter(id, not string) string {
 func (r *run) fault() {
 	h := r.homes[r.w.random.IntN(len(r.homes))]
 	shard := r.w.random.IntN(r.plan.shards)
-	switch r.w.random.IntN(12) {
+	switch r.w.random.IntN(14) {
+	case 12, 13:
+		r.counts.Cuts++
+		h.cutControl = true
+		r.w.trace("%s is cut from the coordinator", h.name)
+		r.w.after(r.between(time.Second, 6*time.Second), func() { h.cutControl = false })
 	case 0, 1:
 		r.crash(h)
 	case 2, 3:
@@ -308,7 +329,7 @@ func (r *run) end() Result {
 	r.server.trouble = trouble{}
 	r.w.trace("the faults end")
 	for _, h := range r.homes {
-		h.cutStore, h.cutCluster = false, false
+		h.cutStore, h.cutCluster, h.cutControl = false, false, false
 		if h.frozen {
 			h.thaw()
 		}
