@@ -37,7 +37,7 @@ const (
 	shardMovedIn                    // shards that came with their state
 	shardMovedOut                   // shards that went
 	tableMoved                      // changes of a shard's home in the table
-	gateTimedOut                    // senders whose older calls did not come through an old home in time
+	barrierTimedOut                 // senders whose older calls did not come through an old home in time
 	entityPassivated                // entities put to rest
 	entityEvicted                   // of these, for their type had too many
 	entityForgotten                 // entities ended for good
@@ -65,7 +65,7 @@ var reasonNames = [membershipRefused]string{
 	tellLost: "tell lost", dropNoPeer: "peer gone", replyUnclaimed: "answer unclaimed",
 	frameForeign: "foreign frame", frameIgnored: "ignored frame", frameBounced: "bounced frame",
 	shardMovedIn: "shard moved in", shardMovedOut: "shard moved out",
-	tableMoved: "shards moved", gateTimedOut: "gate timed out",
+	tableMoved: "shards moved", barrierTimedOut: "barrier timed out",
 	entityPassivated: "entity passivated", entityEvicted: "entity evicted", entityForgotten: "entity forgotten",
 	rememberedStarted: "entity started again", rememberedFailed: "entity not started again",
 	rememberedLate: "remembered late", rememberFailed: "remember failed",

@@ -22,7 +22,7 @@ func (n *Node) drain(ctx context.Context) {
 
 // settlePatience is how long a node that has left waits for acknowledgements. After
 // byeGrace the others would not listen any more; and who sent what is late has waited
-// for it for region.GateTimeout. A peer for which everything has bounced for
+// for it for region.BarrierTimeout. A peer for which everything has bounced for
 // absentPatience is not waited for.
 const (
 	settlePatience = byeGrace - 500*time.Millisecond

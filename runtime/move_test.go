@@ -125,7 +125,7 @@ func TestNobodyWaitsForTheSilent(t *testing.T) {
 		for _, name := range []string{"a", "b", "c"} {
 			old := fmt.Sprint(name, round)
 			require.NoError(t, c.nodes[old].Shutdown(testContext(t)))
-			require.Zero(t, c.nodes[old].Counters()["gate timed out"], "%s", old)
+			require.Zero(t, c.nodes[old].Counters()["barrier timed out"], "%s", old)
 			c.start(fmt.Sprint(name, round+1))
 		}
 	}

@@ -135,7 +135,7 @@ func TestLeavingPassesEverythingOn(t *testing.T) {
 
 // TestLeavingEndsInTime: a next home that acknowledges nothing holds a leaving node up
 // for a moment only. The rest is sent then all the same, and counted. Its senders waited
-// for it no longer than region.GateTimeout, so what comes after that may be refused, and
+// for it no longer than region.BarrierTimeout, so what comes after that may be refused, and
 // is counted too.
 func TestLeavingEndsInTime(t *testing.T) {
 	t.Parallel()

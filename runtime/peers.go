@@ -92,7 +92,7 @@ func (pl *plane) peerGone(a transport.Address, lane int, bye bool) {
 		}
 	}
 	is := func(o transport.Address) bool { return o == a }
-	// What comes back from the peer goes another way, and before what gates hold.
+	// What comes back from the peer goes another way, and before what barriers hold.
 	pl.eachHosted(lane, func(s *hostedShard) { s.Forget(is) })
 	for _, f := range reroute {
 		f()
@@ -240,7 +240,7 @@ func (pl *plane) replaceSession(p *peerSession) *peerSession {
 }
 
 // reroute gives what a gone peer left to the routes.
-func (pl *plane) reroute(p *peerSession, left []call.Leftover, stopped []*routing.Route) {
+func (pl *plane) reroute(p *peerSession, left []call.Unacknowledged, stopped []*routing.Route) {
 	routing.GiveBack(returner{p}, p.Peer().Address, left, stopped)
 }
 

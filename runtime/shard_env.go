@@ -174,10 +174,10 @@ func (v *shardEnv) Arrived(ids shardhost.RememberedIDs) { v.shard().comesLocked(
 
 // BarrierTimedOut counts and logs a barrier that nobody opened.
 func (v *shardEnv) BarrierTimedOut(b region.Shut) {
-	v.host.plane.counters.add(gateTimedOut)
+	v.host.plane.counters.add(barrierTimedOut)
 	v.host.plane.log.Warn("ordering barrier timed out: a sender's Flush did not come through the shard's old home",
 		"shard", v.ID.String(), "sender", b.Sender.String(), "via", b.Via.String(),
-		"epoch", b.Epoch.String(), "calls", b.Held, "after", region.GateTimeout)
+		"epoch", b.Epoch.String(), "calls", b.Held, "after", region.BarrierTimeout)
 }
 
 // reasonOf is what package shardhost counts, as this process counts it.

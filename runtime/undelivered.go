@@ -28,7 +28,7 @@ func (pl *plane) loseTell(o Outcome) {
 }
 
 // count counts the tells among what a session that was closed leaves.
-func (l *lostTells) count(led *counters, left []call.Leftover) {
+func (l *lostTells) count(led *counters, left []call.Unacknowledged) {
 	for i := range left {
 		if left[i].Envelope.Type != wire.TypeTell {
 			continue

@@ -213,7 +213,7 @@ func (r *Route) goTo(step call.Step) {
 	}
 	if !step.Via.IsZero() {
 		seq, err := p.AppendLocked(&wire.Envelope{
-			Type: wire.TypeGate, Kind: r.kind, Shard: r.shard, Epoch: uint64(epoch), Via: transport.Peer{Address: step.Via},
+			Type: wire.TypeBarrier, Kind: r.kind, Shard: r.shard, Epoch: uint64(epoch), Via: transport.Peer{Address: step.Via},
 		})
 		if err == nil { // who comes this way needs a Flush to leave again, calls or not
 			r.Core.LastSeq = seq

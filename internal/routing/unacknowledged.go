@@ -24,7 +24,7 @@ type Sender interface {
 // GiveBack sorts what a peer that is gone never acknowledged: this process's own calls go to
 // the shards' next homes, in order, if they certainly did not run. stopped are the routes
 // that waited for the peer's acknowledgements.
-func GiveBack(s Sender, peer transport.Address, left []call.Leftover, stopped []*Route) {
+func GiveBack(s Sender, peer transport.Address, left []call.Unacknowledged, stopped []*Route) {
 	byRoute := map[*Route][]call.Outgoing{}
 	var order []*Route
 	for i := range left {

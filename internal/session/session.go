@@ -355,7 +355,7 @@ func (s *Session) Dropped() bool {
 
 // Close gives the session up and returns what the peer never acknowledged, and the routes
 // that wait for it. bye: the peer has said goodbye.
-func (s *Session) Close(bye bool) (left []call.Leftover, stopped []*routing.Route) {
+func (s *Session) Close(bye bool) (left []call.Unacknowledged, stopped []*routing.Route) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.gone {
@@ -364,7 +364,7 @@ func (s *Session) Close(bye bool) (left []call.Leftover, stopped []*routing.Rout
 	s.gone = true
 	s.bye.Store(bye)
 	stopped, s.stopped = s.stopped, nil
-	return s.Core.Leftovers(bye), stopped
+	return s.Core.TakeUnacknowledged(bye), stopped
 }
 
 // Goodbye publishes what is left and a last frame that says so. It does nothing in a session

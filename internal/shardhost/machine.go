@@ -41,7 +41,7 @@ func (s *machine) Holds() bool {
 	return s.holdsLocked()
 }
 
-func (s *machine) holdsLocked() bool { return s.Core.Waiting() > 0 || s.Core.Gated() }
+func (s *machine) holdsLocked() bool { return s.Core.Waiting() > 0 || s.Core.HasBarriers() }
 
 // Do changes the core and does what the change asks for.
 func (s *machine) Do(f func(now uint32, at time.Time) region.Effects) {
@@ -189,7 +189,7 @@ func (s *machine) sweepLocked() {
 
 // sweepSoonLocked has the shard looked at again if anything here waits for time to pass.
 func (s *machine) sweepSoonLocked() {
-	if s.Core.Gated() || s.Core.Waiting() > 0 || s.cfg.Settles && s.Core.Unsettled() {
+	if s.Core.HasBarriers() || s.Core.Waiting() > 0 || s.cfg.Settles && s.Core.Unsettled() {
 		s.sweepLocked()
 	}
 }
@@ -220,7 +220,7 @@ func (s *machine) sweep() {
 // OpenBarriers opens those that wait for processes that are gone, and those whose time is
 // over.
 func (s *machine) OpenBarriers(gone func(transport.Address) bool) {
-	s.Do(func(now uint32, at time.Time) region.Effects { return s.Core.OpenGates(gone, now, at) })
+	s.Do(func(now uint32, at time.Time) region.Effects { return s.Core.OpenBarriers(gone, now, at) })
 }
 
 // CloseBarrier holds a sender's calls until its Flush has come through via. From an old
@@ -232,7 +232,7 @@ func (s *machine) CloseBarrier(sender, via transport.Address, epoch placement.Ep
 		s.Core.GoDirect(sender, epoch)
 		return
 	}
-	s.Core.CloseGate(sender, via, epoch, s.host.Now())
+	s.Core.CloseBarrier(sender, via, epoch, s.host.Now())
 	s.sweepLocked()
 }
 
@@ -293,7 +293,7 @@ func (s *machine) hearOpen(payload []byte) {
 	if len(departed) > 0 {
 		s.departed = departed
 	}
-	closed := s.Core.Gated()
+	closed := s.Core.HasBarriers()
 	s.Mu.Unlock()
 	if closed && len(departed) > 0 {
 		s.OpenBarriers(func(a transport.Address) bool { return slices.Contains(departed, a) })

@@ -350,7 +350,7 @@ func (s *Shard) Step(from Session, e *wire.Envelope, opens func(from transport.A
 		s.hearOpen(e.Payload)
 	case wire.TypeReject:
 		s.host.MoveAborted(epoch, "the new home refused: "+string(e.Text))
-	case wire.TypeGate:
+	case wire.TypeBarrier:
 		s.CloseBarrier(a, e.Via.Address, epoch)
 	case wire.TypeFlushed:
 		s.Flushed(region.Flush{Sender: e.Node, Via: e.Via, Epoch: epoch, Hop: placement.Epoch(e.Hop)})

@@ -21,7 +21,7 @@ const (
 	TypeCancel  Type = 5  // the caller of ID gave up
 	TypeFlush   Type = 6  // nothing older for the shard follows; pass it on behind what was forwarded, or to Node
 	TypeFlushed Type = 7  // a Flush that passed through Via; Node is who sent it
-	TypeGate    Type = 8  // hold what follows for the shard until the Flush by way of Via came
+	TypeBarrier Type = 8  // hold what follows for the shard until the Flush by way of Via came
 	TypeInit    Type = 9  // a shard's state, in parts
 	TypeReady   Type = 10 // the shard is prepared
 	TypeOpen    Type = 11 // everything that waited was sent: run

@@ -25,12 +25,12 @@ func ExampleRoute() {
 	fmt.Println(r.State, "- flush to", step.FlushTo.Name)
 	r.Hold(call.Outgoing{Driver: "second call"})
 	step = r.Acked(a, 8)
-	fmt.Println(r.State, "at", r.Owner.Name, "- a gate for what comes via", step.Via.Name, "and deliver", step.Deliver[0].Driver)
+	fmt.Println(r.State, "at", r.Owner.Name, "- a barrier for what comes via", step.Via.Name, "and deliver", step.Deliver[0].Driver)
 	// Output:
 	// unknown - ask for its home: true
 	// known at a - deliver first call
 	// stopped - flush to a
-	// known at b - a gate for what comes via a and deliver second call
+	// known at b - a barrier for what comes via a and deliver second call
 }
 
 // What was sent is kept until the other side has handled it.

@@ -391,7 +391,7 @@ func (e *end) takeBack() {
 // farewell gives the path up because the other end is gone.
 func (e *end) farewell(bye bool) {
 	acked := e.path.Acked()
-	left := e.path.Leftovers(bye)
+	left := e.path.TakeUnacknowledged(bye)
 	if len(left) != len(e.sent)-int(acked) {
 		e.p.fail("%s: %d left over, want all of %d beyond %d", e.name, len(left), len(e.sent), acked)
 	}

@@ -160,7 +160,7 @@ func TestVoidAfterBounce(t *testing.T) {
 	if !p.Void(seq) {
 		t.Error("not taken back, and it bounced each time")
 	}
-	if left := p.Leftovers(false); len(left) != 1 || !left[0].NotExecuted || left[0].Envelope.Type != 0 {
+	if left := p.TakeUnacknowledged(false); len(left) != 1 || !left[0].NotExecuted || left[0].Envelope.Type != 0 {
 		t.Errorf("got %+v, want one void envelope", left)
 	}
 }

@@ -50,13 +50,13 @@ type Outgoing struct {
 // with a Flush behind the last envelope sent there; while anything sent there is
 // not acknowledged it is Stopped; and what comes out of Stopped are first the
 // refused envelopes in the order in which they were sent, then the held ones in
-// the order in which they came, behind a Gate that makes the new owner wait for
+// the order in which they came, behind a Barrier that makes the new owner wait for
 // the Flush.
 type Route struct {
 	State RouteState
 	Owner transport.Address // of Known; the old one of Stopped
 	Epoch placement.Epoch
-	// LastSeq is the highest sequence sent to Owner for this shard, the Gate's
+	// LastSeq is the highest sequence sent to Owner for this shard, the Barrier's
 	// included; 0: none.
 	LastSeq uint64
 
@@ -71,7 +71,7 @@ type Route struct {
 
 // A Step is what the driver must do after a change of a route, in this order:
 // append a Flush to the path of FlushTo, naming Owner, Epoch and Left, the epoch
-// under which calls went there until now, and tell the route its sequence if it is Stopped; if Go, append a Gate by way of Via to
+// under which calls went there until now, and tell the route its sequence if it is Stopped; if Go, append a Barrier by way of Via to
 // the new owner, then Deliver, and only then let calls pass by. Ask: find out
 // who owns the shard.
 type Step struct {
@@ -80,7 +80,7 @@ type Step struct {
 	Epoch   placement.Epoch
 	Left    placement.Epoch
 	Go      bool
-	Via     transport.Address // zero: no Gate
+	Via     transport.Address // zero: no Barrier
 	Deliver []Outgoing
 	Ask     bool
 }
@@ -220,17 +220,17 @@ func (r *Route) leave() (s Step) {
 	return s
 }
 
-// OwnerGone tells that the owner left or died. Leftovers are the envelopes for
+// OwnerGone tells that the owner left or died. Unacknowledged are the envelopes for
 // this shard that it certainly did not execute, in order.
-func (r *Route) OwnerGone(gone transport.Address, leftovers []Outgoing) Step {
+func (r *Route) OwnerGone(gone transport.Address, unacknowledged []Outgoing) Step {
 	if r.State == Unknown || r.Owner != gone {
 		if r.via == gone {
 			r.left = 0
 		}
-		r.held = append(leftovers, r.held...)
+		r.held = append(unacknowledged, r.held...)
 		return Step{}
 	}
-	r.refused = append(r.refused, leftovers...)
+	r.refused = append(r.refused, unacknowledged...)
 	if r.next == gone {
 		r.next = transport.Address{}
 	}
@@ -238,7 +238,7 @@ func (r *Route) OwnerGone(gone transport.Address, leftovers []Outgoing) Step {
 		r.next, r.nextAt = transport.Address{}, r.Epoch
 	}
 	via, left := gone, placement.Epoch(0)
-	if r.LastSeq == 0 { // nothing went there, not even the Gate: what went before is where it was
+	if r.LastSeq == 0 { // nothing went there, not even the Barrier: what went before is where it was
 		via, left = r.via, r.left
 	}
 	return r.resolve(Step{}, via, left)

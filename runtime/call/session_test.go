@@ -135,7 +135,7 @@ func (v *visit) arrive(f flight) {
 func (v *visit) beginAnew() *Path {
 	old := v.client
 	v.client, v.handled[1] = v.clientPath(), 0
-	for _, l := range old.Leftovers(false) {
+	for _, l := range old.TakeUnacknowledged(false) {
 		if l.NotExecuted {
 			v.tell(v.client, l.Envelope.ID)
 		} else {

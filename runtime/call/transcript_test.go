@@ -24,7 +24,7 @@ import (
 //	absent NODE                 who goes there finds that it is gone
 //	drop CALL
 //
-// After each Flush and Gate the script tells the route the next sequence, as the
+// After each Flush and Barrier the script tells the route the next sequence, as the
 // driver does.
 func TestTranscripts(t *testing.T) {
 	transcript.Run(t, func(t *testing.T) transcript.Command { return (&script{t: t}).run })
@@ -141,7 +141,7 @@ func (s *script) step(step Step, say func(string, ...any)) {
 		if !step.Via.IsZero() {
 			s.seq++
 			s.r.LastSeq = s.seq
-			say("gate at %s for what comes via %s: sequence %d", nameOf(s.r.Owner), nameOf(step.Via), s.seq)
+			say("barrier at %s for what comes via %s: sequence %d", nameOf(s.r.Owner), nameOf(step.Via), s.seq)
 		}
 		say("go to %s at %d, deliver %v", nameOf(s.r.Owner), s.r.Epoch.Counter(), names(step.Deliver))
 	}

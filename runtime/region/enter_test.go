@@ -23,8 +23,8 @@ func opened(l Limits) (*Shard, *Entity) {
 // and where one may not, nothing is left behind.
 func TestEnter(t *testing.T) {
 	at := time.Unix(0, 0)
-	gate := func(s *Shard) { s.CloseGate(node("a"), node("b"), 10, at) }
-	opens := func(s *Shard) { s.OpenGates(func(transport.Address) bool { return true }, 1, at) }
+	barrier := func(s *Shard) { s.CloseBarrier(node("a"), node("b"), 10, at) }
+	opens := func(s *Shard) { s.OpenBarriers(func(transport.Address) bool { return true }, 1, at) }
 	tests := []struct {
 		name string
 		do   func(s *Shard, e *Entity)
@@ -40,16 +40,16 @@ func TestEnter(t *testing.T) {
 				s.End(e, 1)
 			}
 		}, Refused},
-		{"a gate is closed", func(s *Shard, _ *Entity) { gate(s) }, Refused},
-		{"a gate has opened", func(s *Shard, _ *Entity) { gate(s); opens(s) }, Entered},
-		{"one of two gates has opened", func(s *Shard, _ *Entity) {
-			gate(s)
-			s.CloseGate(node("c"), node("d"), 10, at)
-			s.OpenGates(func(a transport.Address) bool { return a == node("b") }, 1, at)
+		{"a barrier is closed", func(s *Shard, _ *Entity) { barrier(s) }, Refused},
+		{"a barrier has opened", func(s *Shard, _ *Entity) { barrier(s); opens(s) }, Entered},
+		{"one of two barriers has opened", func(s *Shard, _ *Entity) {
+			barrier(s)
+			s.CloseBarrier(node("c"), node("d"), 10, at)
+			s.OpenBarriers(func(a transport.Address) bool { return a == node("b") }, 1, at)
 		}, Refused},
-		{"gates were given up", func(s *Shard, _ *Entity) { gate(s); s.Dismiss() }, Entered},
+		{"barriers were given up", func(s *Shard, _ *Entity) { barrier(s); s.Dismiss() }, Entered},
 		{"calls are not direct", func(s *Shard, _ *Entity) { s.Direct(false) }, Refused},
-		{"nor with a gate that has opened", func(s *Shard, _ *Entity) { s.Direct(false); gate(s); opens(s) }, Refused},
+		{"nor with a barrier that has opened", func(s *Shard, _ *Entity) { s.Direct(false); barrier(s); opens(s) }, Refused},
 		{"calls are direct again", func(s *Shard, _ *Entity) { s.Direct(false); s.Direct(true) }, Entered},
 		{"draining", func(s *Shard, _ *Entity) { s.BeginMove(node("b"), 11) }, Refused},
 		{"draining was called off", func(s *Shard, _ *Entity) {
@@ -101,7 +101,7 @@ func TestEnterUnder(t *testing.T) {
 			s.Deliver(&Call{Entity: "x", Sender: transport.Peer{Address: node("c")}, Epoch: 12}, 1, at)
 			again(s, 12)
 		}, 12, Refused},
-		{"a gate is closed", func(s *Shard) { s.CloseGate(node("c"), node("b"), 10, at) }, 10, Refused},
+		{"a barrier is closed", func(s *Shard) { s.CloseBarrier(node("c"), node("b"), 10, at) }, 10, Refused},
 		{"draining", func(s *Shard) { s.BeginMove(node("b"), 11) }, 10, Refused},
 		{"lost", func(s *Shard) { s.Place(node("b"), 11, false, 1, at) }, 11, Refused},
 	}
@@ -131,7 +131,7 @@ func TestLeave(t *testing.T) {
 		{"turns were counted", func(s *Shard, _ *Entity) { s.WatchRunning() }, false},
 		{"the shard drains", func(s *Shard, _ *Entity) { s.BeginMove(node("b"), 11) }, false},
 		{"the shard was lost", func(s *Shard, _ *Entity) { s.Place(node("b"), 11, false, 1, at) }, false},
-		{"a gate is closed", func(s *Shard, _ *Entity) { s.CloseGate(node("a"), node("b"), 10, at) }, true},
+		{"a barrier is closed", func(s *Shard, _ *Entity) { s.CloseBarrier(node("a"), node("b"), 10, at) }, true},
 		{"it has no value any more", func(_ *Shard, e *Entity) { e.Value = nil }, false},
 	}
 	for _, tt := range tests {

@@ -25,7 +25,7 @@ const (
 )
 
 // Enter begins a turn of a local caller without the shard's lock, of an entity that
-// is live and idle in a shard that is open, with no gate closed, and to which calls
+// is live and idle in a shard that is open, with no barrier closed, and to which calls
 // are direct. The entity comes from Look, Begin or Deliver, now or long ago. It may
 // be called at any time, from any goroutine.
 //
@@ -39,8 +39,8 @@ const (
 //     wanted or not live, one by one, and counts those that are busy then. A turn
 //     that began before is counted; none begins after. What is not in the index any
 //     more is not live, and never will be, so it does no harm to keep it.
-//   - No turn begins behind a closed gate, or when calls are not direct any more.
-//     Enter writes the word and looks at gated then; CloseGate and Direct write gated
+//   - No turn begins behind a closed barrier, or when calls are not direct any more.
+//     Enter writes the word and looks at barred then; CloseBarrier and Direct write barred
 //     before they return. In the one order of all atomic operations either Enter sees
 //     what they wrote, or its turn began before.
 //   - Nobody waits in vain. Who puts a call into a mailbox, counts a turn, or makes
@@ -61,7 +61,7 @@ func (e *Entity) EnterUnder(epoch placement.Epoch) Entry { return e.enter(epoch)
 // passable reports whether a turn may begin outside the lock: of a local caller, or of one
 // that knows of that epoch.
 func (s *Shard) passable(epoch placement.Epoch) bool {
-	return !s.gated.Load() && (epoch == 0 || s.opened.Load() == uint64(epoch))
+	return !s.barred.Load() && (epoch == 0 || s.opened.Load() == uint64(epoch))
 }
 
 func (e *Entity) enter(epoch placement.Epoch) Entry {

@@ -191,7 +191,7 @@ func (g *rig) disturb(r *rand.Rand, lose bool) {
 		f := Flush{Sender: transport.Peer{Address: node("a")}, Via: transport.Peer{Address: node("b")}}
 		g.mu.Lock()
 		f.Epoch, f.Hop = g.epoch, g.epoch
-		g.s.CloseGate(f.Sender.Address, f.Via.Address, f.Epoch, time.Unix(0, 0))
+		g.s.CloseBarrier(f.Sender.Address, f.Via.Address, f.Epoch, time.Unix(0, 0))
 		g.mu.Unlock()
 		runtime.Gosched()
 		g.do(func() Effects { return g.s.Flushed(f, 2, time.Unix(0, 0)) })
@@ -219,7 +219,7 @@ func (g *rig) disturb(r *rand.Rand, lose bool) {
 }
 
 // TestOutsideTheLock calls a few entities from many goroutines while the shard
-// passivates, moves, closes gates and is lost: there is one turn at a time, every
+// passivates, moves, closes barriers and is lost: there is one turn at a time, every
 // call runs once, and no state is lost but with its shard.
 func TestOutsideTheLock(t *testing.T) {
 	const callers, calls, entities = 8, 20_000, 3
@@ -331,6 +331,6 @@ func TestNoTurnBeginsBehindAGate(t *testing.T) {
 	over.Store(true)
 	caller.Wait()
 	if late > 0 {
-		t.Errorf("in %d of %d rounds a turn began behind the gate, want none", late, rounds)
+		t.Errorf("in %d of %d rounds a turn began behind the barrier, want none", late, rounds)
 	}
 }

@@ -18,9 +18,9 @@ type Handoff struct {
 	// Sheds is 2c: the old home drops the calls that come while it gives the shard
 	// away; their senders may try again.
 	Sheds bool
-	// Ungated is 3a: the new home runs a sender's calls as they come, though older
+	// Unordered is 3a: the new home runs a sender's calls as they come, though older
 	// ones may still come by way of the old home.
-	Ungated bool
+	Unordered bool
 	// TurnsAway is 4b: the old home refuses what still comes once the new home has
 	// the shard, and says where it is.
 	TurnsAway bool
@@ -39,7 +39,7 @@ func ParseHandoff(options ...string) (h Handoff, err error) {
 		case "2c":
 			h.Sheds = true
 		case "3a":
-			h.Ungated = true
+			h.Unordered = true
 		case "4b":
 			h.TurnsAway = true
 		case "2b", "3b", "4a":
@@ -48,7 +48,7 @@ func ParseHandoff(options ...string) (h Handoff, err error) {
 				return Handoff{}, fmt.Errorf("%q stands for all options: name no other", o)
 			}
 			if o == "drop" {
-				return Handoff{Sheds: true, Ungated: true, TurnsAway: true, Drops: true}, nil
+				return Handoff{Sheds: true, Unordered: true, TurnsAway: true, Drops: true}, nil
 			}
 			return Handoff{}, nil
 		default:
@@ -68,7 +68,7 @@ func (h Handoff) CheckState() error {
 	if h.Serves {
 		bad = append(bad, "2a would lose what turns change while the state is on its way")
 	}
-	if h.Ungated && !h.Drops {
+	if h.Unordered && !h.Drops {
 		bad = append(bad, "3a would run calls out of order")
 	}
 	if bad == nil {
@@ -82,7 +82,7 @@ func (h Handoff) String() string {
 	switch h {
 	case Handoff{}:
 		return "ordered"
-	case Handoff{Sheds: true, Ungated: true, TurnsAway: true, Drops: true}:
+	case Handoff{Sheds: true, Unordered: true, TurnsAway: true, Drops: true}:
 		return "drop"
 	}
 	words := []string{"2b", "3b", "4a"}
@@ -92,7 +92,7 @@ func (h Handoff) String() string {
 	if h.Sheds {
 		words[0] = "2c"
 	}
-	if h.Ungated {
+	if h.Unordered {
 		words[1] = "3a"
 	}
 	if h.TurnsAway {
@@ -112,7 +112,7 @@ func (s *Shard) offer(to transport.Address, epoch placement.Epoch) Effects {
 // Offering reports whether the shard is open, and another node was asked to prepare it.
 func (s *Shard) Offering() bool { return s.offered != nil && s.state == Open }
 
-// Underway is the move of a shard that is open still: it waits for gates, or the
+// Underway is the move of a shard that is open still: it waits for barriers, or the
 // shard is on offer. A new coordinator must hear of it, for it goes on by itself.
 func (s *Shard) Underway() (to transport.Address, epoch placement.Epoch, ok bool) {
 	switch {

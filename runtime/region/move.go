@@ -10,8 +10,8 @@ import (
 )
 
 // BeginMove starts moving the shard away, under the epoch that its new home will
-// have. A repeated or late order changes nothing. While a gate is closed the move
-// waits, for the gate's calls would have to pass through two homes.
+// have. A repeated or late order changes nothing. While a barrier is closed the move
+// waits, for the barrier's calls would have to pass through two homes.
 func (s *Shard) BeginMove(to transport.Address, epoch placement.Epoch) Effects {
 	defer s.check()
 	if s.state != Open || epoch <= s.epoch || epoch <= s.off || s.offered != nil && epoch <= s.offered.epoch {
@@ -51,7 +51,7 @@ func (s *Shard) follow() Effects {
 	s.become(Forwarding)
 	s.last = s.epoch
 	s.owner, s.epoch = s.peer, s.moveE
-	s.trail.add(s.peer, s.moveE)
+	s.forwarding.add(s.peer, s.moveE)
 	s.dismiss()
 	s.granted = false
 	waited := s.sift(&s.waiting, func(c *Call) bool { return c.Epoch <= s.epoch })
@@ -63,7 +63,7 @@ func (s *Shard) follow() Effects {
 			fx.Refuse = append(fx.Refuse, c)
 		}
 	}
-	fx.add(Effects{Flushed: s.gates.take(func(f Flush) bool { return f.Epoch >= s.moveE })})
+	fx.add(Effects{Flushed: s.barriers.take(func(f Flush) bool { return f.Epoch >= s.moveE })})
 	for _, f := range fx.Flushed {
 		s.repay(f)
 	}
@@ -140,12 +140,12 @@ func (s *Shard) CancelMove(epoch placement.Epoch) (Effects, bool) {
 // unprepare drops what was prepared. A node that had the shard before goes on
 // forwarding.
 func (s *Shard) unprepare() Effects {
-	if len(s.trail) == 0 {
+	if len(s.forwarding) == 0 {
 		return s.close()
 	}
 	s.become(Forwarding)
 	s.entities.clear()
-	last := s.trail.last()
+	last := s.forwarding.last()
 	s.peer, s.moveE = last.to, last.epoch
 	s.epoch = max(s.epoch, last.epoch)
 	return s.redeliverAll(0)
@@ -163,7 +163,7 @@ func (s *Shard) Place(owner transport.Address, epoch placement.Epoch, force bool
 		return Effects{}
 	}
 	if owner == s.self {
-		if s.state == Forwarding && epoch < s.trail.last().epoch {
+		if s.state == Forwarding && epoch < s.forwarding.last().epoch {
 			return Effects{} // decided by what this node registered before the shard left
 		}
 		return s.placeHere(epoch, now)
@@ -217,13 +217,13 @@ func (s *Shard) open(epoch, since placement.Epoch, now uint32) Effects {
 	defer s.check()
 	strayed := s.strayed()
 	if s.since != since { // it was elsewhere meanwhile
-		s.gates.refused = nil
+		s.barriers.refused = nil
 	}
 	s.become(Open)
 	s.epoch, s.since, s.owner = epoch, since, s.self
 	s.pending, s.offered, s.granted = nil, nil, false
-	s.trail.forget(transport.Address.IsZero)
-	maps.DeleteFunc(s.gates.direct, func(_ transport.Address, e placement.Epoch) bool { return e < since })
+	s.forwarding.forget(transport.Address.IsZero)
+	maps.DeleteFunc(s.barriers.direct, func(_ transport.Address, e placement.Epoch) bool { return e < since })
 	fx := Effects{Opened: true}
 	fx.add(s.unstop(now))
 	fx.Lead, fx.Refuse = s.lead(now), strayed
@@ -235,10 +235,10 @@ func (s *Shard) open(epoch, since placement.Epoch, now uint32) Effects {
 // strayed takes out the calls that waited for word of where the shard had gone, when
 // it comes back by a move: others had it meanwhile, and younger calls may have run.
 func (s *Shard) strayed() []*Call {
-	if s.state != Prepared || len(s.trail) == 0 || !s.trail.last().to.IsZero() {
+	if s.state != Prepared || len(s.forwarding) == 0 || !s.forwarding.last().to.IsZero() {
 		return nil
 	}
-	left := s.trail.last().epoch
+	left := s.forwarding.last().epoch
 	return s.sift(&s.waiting, func(c *Call) bool { return !c.Local && c.Epoch <= left })
 }
 
@@ -291,11 +291,11 @@ func (s *Shard) Return(c *Call, now uint32, at time.Time) Effects {
 // word of its home will come any more.
 func (s *Shard) Dismiss() Effects {
 	defer s.check()
-	for _, t := range s.gates.closed {
+	for _, t := range s.barriers.closed {
 		s.waiting.take(&t.held)
 	}
-	s.gates.closed = nil
-	s.regate()
+	s.barriers.closed = nil
+	s.rebar()
 	return Effects{Refuse: s.sift(&s.waiting, func(*Call) bool { return true })}
 }
 
@@ -338,13 +338,13 @@ func (s *Shard) close() Effects {
 	s.entities.clear()
 	s.since, s.pending = 0, nil
 	s.offered, s.granted = nil, false
-	s.trail = nil
-	for _, t := range s.gates.closed {
+	s.forwarding = nil
+	for _, t := range s.barriers.closed {
 		s.waiting.take(&t.held)
 	}
-	fx := Effects{Flushed: s.gates.take(func(f Flush) bool { return f.Epoch <= s.epoch })}
-	s.gates = gates{flushed: s.gates.flushed, direct: s.gates.direct}
-	s.regate()
+	fx := Effects{Flushed: s.barriers.take(func(f Flush) bool { return f.Epoch <= s.epoch })}
+	s.barriers = barriers{flushed: s.barriers.flushed, direct: s.barriers.direct}
+	s.rebar()
 	fx.add(s.refuseOld())
 	return fx
 }

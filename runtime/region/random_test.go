@@ -20,10 +20,10 @@ var handoffs = []Handoff{
 	{},
 	{Serves: true},
 	{Sheds: true},
-	{Ungated: true},
+	{Unordered: true},
 	{TurnsAway: true},
-	{Serves: true, Ungated: true},
-	{Sheds: true, Ungated: true, TurnsAway: true, Drops: true},
+	{Serves: true, Unordered: true},
+	{Sheds: true, Unordered: true, TurnsAway: true, Drops: true},
 }
 
 // A dice gives a shard random commands, legal or not, and keeps account of every
@@ -85,7 +85,7 @@ func (d *dice) step() {
 	case n < 30:
 		d.move(n)
 	default:
-		d.gates(n)
+		d.barriers(n)
 	}
 	after := d.s.State()
 	if before != after {
@@ -248,30 +248,30 @@ func (d *dice) rest() bool {
 	return true
 }
 
-func (d *dice) gates(n int) {
+func (d *dice) barriers(n int) {
 	gone := d.other()
 	is := func(a transport.Address) bool { return a == gone }
 	f := Flush{Sender: transport.Peer{Address: d.node()}, Via: transport.Peer{Address: d.other()}, Epoch: d.epoch(), Hop: d.epoch()}
-	d.log = append(d.log, fmt.Sprintf("gates %d %+v", n, f))
+	d.log = append(d.log, fmt.Sprintf("barriers %d %+v", n, f))
 	switch n {
 	case 30, 31:
-		d.s.CloseGate(f.Sender.Address, f.Via.Address, f.Epoch, d.now)
+		d.s.CloseBarrier(f.Sender.Address, f.Via.Address, f.Epoch, d.now)
 	case 32:
 		f.Via.Address, f.To = node("a"), d.node()
 		d.effects(d.s.Flush(f, 0, d.now))
 	case 33, 34:
-		if len(d.s.gates.closed) > 0 {
-			p := d.s.gates.closed[0].path
+		if len(d.s.barriers.closed) > 0 {
+			p := d.s.barriers.closed[0].path
 			f.Sender.Address, f.Via.Address, f.Epoch = p.sender, p.via, p.epoch
 		}
 		d.effects(d.s.Flushed(f, 0, d.now))
 	case 35:
 		d.s.Settle(d.now)
 		d.settled = d.settled || d.s.Settled()
-		d.effects(d.s.OpenGates(func(transport.Address) bool { return false }, 0, d.now))
+		d.effects(d.s.OpenBarriers(func(transport.Address) bool { return false }, 0, d.now))
 	case 36:
 		d.effects(d.s.Forget(is, 0))
-		d.effects(d.s.OpenGates(is, 0, d.now))
+		d.effects(d.s.OpenBarriers(is, 0, d.now))
 	case 37:
 		for _, c := range d.s.Expire(d.now.Add(-time.Second)) {
 			d.come(c)

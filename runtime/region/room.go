@@ -88,7 +88,7 @@ func (s *Shard) sift(q *queue, drop func(*Call) bool) []*Call {
 	return out
 }
 
-// wait puts a call into a queue of the shard's, or of one of its gates.
+// wait puts a call into a queue of the shard's, or of one of its barriers.
 func (s *Shard) wait(q *queue, c *Call) Verdict {
 	if q.len() >= s.limits.Waiting {
 		c.Full = ShardCalls
@@ -117,7 +117,7 @@ func (s *Shard) post(e *Entity, c *Call) Verdict {
 	return Queued
 }
 
-// Bytes is the size of all calls that wait in the shard: for a turn, a gate, or for it
+// Bytes is the size of all calls that wait in the shard: for a turn, a barrier, or for it
 // to open.
 func (s *Shard) Bytes() int { return s.bytes }
 
@@ -135,9 +135,9 @@ func (s *Shard) checkRoom() error {
 		count(&e.mailbox)
 	}
 	count(&s.waiting)
-	s.gates.find(count)
+	s.barriers.find(count)
 	if s.reopening > 0 {
-		return nil // what gates held is on its way
+		return nil // what barriers held is on its way
 	}
 	if sum != s.bytes || lost {
 		return fmt.Errorf("shard %v: invariant 12: calls of %d bytes wait, %d are reserved", s.id, sum, s.bytes)

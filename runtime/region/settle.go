@@ -10,7 +10,7 @@ import (
 
 // A shard that has moved away is settled when no sender is known whose calls still
 // come here. From then on it counts as gone, and late direct calls are answered with
-// Moved. Its departures stay, at most maxTrail of them: late flushes, and calls that
+// Moved. Its departures stay, at most maxForwardings of them: late flushes, and calls that
 // older homes forward, still take the way of the calls before them.
 
 // owedFor is how long the Flush of a sender is waited for after its last call came.
@@ -67,7 +67,7 @@ func (s *Shard) Settle(at time.Time) {
 // Unsettled reports whether Settle is to be called again after a while. Until the table
 // shows where the shard went, and while nobody is known to have it, it does not settle.
 func (s *Shard) Unsettled() bool {
-	return s.state == Forwarding && !s.settled && !s.strays() && s.shown >= s.trail.last().epoch
+	return s.state == Forwarding && !s.settled && !s.strays() && s.shown >= s.forwarding.last().epoch
 }
 
 // Settled reports whether the shard has moved away and nothing of it is left here.

@@ -59,7 +59,7 @@ var legal = map[State][]State{
 // Limits bound what waits in one shard.
 type Limits struct {
 	Mailbox int // calls that wait for one entity
-	Waiting int // calls that wait for the shard to open, or at one gate
+	Waiting int // calls that wait for the shard to open, or at one barrier
 	// MailboxBytes and ShardBytes bound the sizes of the calls that wait for one entity,
 	// and of all that wait in the shard; 0: no bound.
 	MailboxBytes, ShardBytes int
@@ -80,20 +80,20 @@ type Limits struct {
 //  3. A mailbox is empty unless its entity is busy and wanted.
 //  4. While the shard is Open, Forwarding or Closed, only calls of a newer epoch
 //     than its own wait in its queue; unless it was forwarded to who is gone.
-//  5. A Forwarding shard has a trail, a Closed one has none.
+//  5. A Forwarding shard remembers where it went, a Closed one does not.
 //  6. A shard that runs or ran here was owned since an epoch of at most its own.
 //  7. In a shard that is Sent no entity is active: each is encoded, or forgotten.
 //  8. Only an Open shard is on offer, and only where the old home serves on.
 //  9. Unless the shard is Open, every entity that is busy or live is wanted, and
 //     an idle one is live if and only if it has a Value.
-//  10. gated is set while a gate is closed, or calls are not direct.
+//  10. barred is set while a barrier is closed, or calls are not direct.
 //  11. Every live entity is in the list of active ones, and they are counted.
 //  12. Each call that waits has reserved its size, and nothing else has.
 //  13. Senders have yet to flush only while the shard is Forwarding and not settled,
 //     and only a Forwarding shard is settled.
 type Shard struct {
 	entities index
-	gated    atomic.Bool   // no turn begins outside the lock: see Entity.Enter
+	barred   atomic.Bool   // no turn begins outside the lock: see Entity.Enter
 	opened   atomic.Uint64 // the epoch under which the shard opened last, and what had waited was delivered
 	direct   bool          // see Direct
 	// Driver is the driver's own. It is set once, before anything else.
@@ -103,15 +103,15 @@ type Shard struct {
 	self   transport.Address
 	limits Limits
 
-	state State
-	epoch placement.Epoch   // of the latest placement known here
-	since placement.Epoch   // from which epoch on this node owned it without a break; 0: Closed
-	last  placement.Epoch   // Forwarding: under which this node owned it
-	owner transport.Address // under epoch
-	peer  transport.Address // the other end of a move
-	moveE placement.Epoch   // the move's epoch
-	off   placement.Epoch   // moves up to this epoch are cancelled
-	trail trail             // where the shard went from here
+	state      State
+	epoch      placement.Epoch   // of the latest placement known here
+	since      placement.Epoch   // from which epoch on this node owned it without a break; 0: Closed
+	last       placement.Epoch   // Forwarding: under which this node owned it
+	owner      transport.Address // under epoch
+	peer       transport.Address // the other end of a move
+	moveE      placement.Epoch   // the move's epoch
+	off        placement.Epoch   // moves up to this epoch are cancelled
+	forwarding forwarding        // where the shard went from here
 
 	shown   placement.Epoch                 // the highest that a table named
 	settled bool                            // Forwarding: no sender is known whose calls still come here
@@ -123,11 +123,11 @@ type Shard struct {
 	stopping []*Entity       // in whose turns the stop hooks run, or will, or did
 	resting  *Entity         // the one of stopping that the driver is at; nil: none yet
 	waiting  queue
-	gates    gates
+	barriers barriers
 	bytes    int // reserved by the calls that wait
 	// reopening is how many calls of reopen are under way, one within the other.
 	reopening int
-	pending   *move // a move that waits for the gates
+	pending   *move // a move that waits for the barriers
 
 	how     Handoff
 	offered *move // under way while the shard goes on (2a)
@@ -142,7 +142,7 @@ type move struct {
 // New returns the shard, Closed.
 func New(id placement.ShardID, self transport.Address, l Limits) *Shard {
 	s := &Shard{id: id, self: self, limits: l, how: l.Handoff}
-	s.regate()
+	s.rebar()
 	return s
 }
 
@@ -175,7 +175,7 @@ func (s *Shard) Entities() int { return s.entities.n }
 func (s *Shard) Restable() bool { return s.state == Open && s.pending == nil }
 
 // Waiting is the number of calls that wait for the shard to open.
-func (s *Shard) Waiting() int { return s.waiting.len() + s.gates.held() }
+func (s *Shard) Waiting() int { return s.waiting.len() + s.barriers.held() }
 
 func (s *Shard) become(to State) {
 	for _, ok := range legal[s.state] {
@@ -188,17 +188,17 @@ func (s *Shard) become(to State) {
 }
 
 // Begin begins a turn of the entity for a local caller if nothing stands in its
-// way: the shard is open, no gate is closed, the entity idle. It is for whom Enter
+// way: the shard is open, no barrier is closed, the entity idle. It is for whom Enter
 // has refused; when it returns nil the caller makes a Call and delivers it.
 func (s *Shard) Begin(id string, now uint32) *Entity {
-	if len(s.gates.closed) > 0 {
+	if len(s.barriers.closed) > 0 {
 		return nil
 	}
 	return s.Take(id, now)
 }
 
 // Take begins a turn of the driver's own if the shard is open and the entity
-// idle, else it returns nil. Gates do not hold it back, for it is nobody's call.
+// idle, else it returns nil. Barriers do not hold it back, for it is nobody's call.
 func (s *Shard) Take(id string, now uint32) *Entity {
 	if s.state != Open {
 		return nil
@@ -252,7 +252,7 @@ func (s *Shard) ahead(c *Call) bool {
 // when the call may go on.
 func (s *Shard) admit(c *Call) Verdict {
 	direct := c.Via.IsZero()
-	_, went := s.trail.beyond(c.Epoch)
+	_, went := s.forwarding.beyond(c.Epoch)
 	switch {
 	case s.ahead(c):
 		return Run
@@ -268,13 +268,13 @@ func (s *Shard) admit(c *Call) Verdict {
 
 // bring takes a call to where it runs or waits.
 func (s *Shard) bring(c *Call, now uint32) (*Entity, Verdict) {
-	if t := s.gates.before(c); t != nil {
+	if t := s.barriers.before(c); t != nil {
 		return nil, s.wait(&t.held, c)
 	}
 	if s.ahead(c) {
 		return nil, s.hold(c)
 	}
-	if d, went := s.trail.beyond(c.Epoch); went && !c.Local && !d.to.IsZero() {
+	if d, went := s.forwarding.beyond(c.Epoch); went && !c.Local && !d.to.IsZero() {
 		return nil, s.onward(c)
 	}
 	switch s.state {
@@ -360,7 +360,7 @@ func (s *Shard) Cancel(c *Call) bool {
 	if e := s.entities.get(c.Entity); e != nil && len(s.sift(&e.mailbox, is)) > 0 {
 		return true
 	}
-	for _, t := range s.gates.closed {
+	for _, t := range s.barriers.closed {
 		if len(s.sift(&t.held, is)) > 0 {
 			return true
 		}
@@ -390,7 +390,7 @@ func (s *Shard) Find(entity string, match func(*Call) bool) (c *Call, running bo
 	if c := look(&s.waiting); c != nil {
 		return c, false
 	}
-	return s.gates.find(look), false
+	return s.barriers.find(look), false
 }
 
 // Expire removes and returns the calls that wait for the shard since before t.
@@ -434,11 +434,11 @@ func (s *Shard) Check() error {
 	if alive != s.Live() {
 		return fmt.Errorf("shard %v: invariant 11: %d entities are live, counted %d", s.id, alive, s.Live())
 	}
-	if !s.gated.Load() && (len(s.gates.closed) > 0 || !s.direct) {
-		return fmt.Errorf("shard %v: invariant 10: it is not gated, with %d gates", s.id, len(s.gates.closed))
+	if !s.barred.Load() && (len(s.barriers.closed) > 0 || !s.direct) {
+		return fmt.Errorf("shard %v: invariant 10: it is not barred, with %d barriers", s.id, len(s.barriers.closed))
 	}
-	if trail := len(s.trail) > 0; s.state == Forwarding && !trail || s.state == Closed && trail {
-		return fmt.Errorf("shard %v: invariant 5: %v, trail %v", s.id, s.state, s.trail)
+	if forwarding := len(s.forwarding) > 0; s.state == Forwarding && !forwarding || s.state == Closed && forwarding {
+		return fmt.Errorf("shard %v: invariant 5: %v, forwarding %v", s.id, s.state, s.forwarding)
 	}
 	if ran := s.state == Open || s.state == Forwarding || s.leaves(); ran && (s.since == 0 || s.since > s.epoch) {
 		return fmt.Errorf("shard %v: invariant 6: %v since %v, now %v", s.id, s.state, s.since, s.epoch)

@@ -26,16 +26,16 @@ import (
 //	stopped EPOCH [active=ENTITY]         the entity is not encoded
 //	prepare NODE EPOCH ENTITY... [last] | open NODE EPOCH
 //	cancel EPOCH                          the move is off
-//	gate SENDER VIA EPOCH | direct SENDER EPOCH
+//	barrier SENDER VIA EPOCH | direct SENDER EPOCH
 //	flush SENDER EPOCH HOP TO             from the sender itself
 //	flushed SENDER VIA EPOCH HOP
-//	ways                                  that gates waited for in vain
+//	ways                                  that barriers waited for in vain
 //	refuse SENDER VIA ...                 ways that came with Open
-//	gone NODE                             forget it, open its gates
+//	gone NODE                             forget it, open its barriers
 //	return SENDER ENTITY EPOCH            a call that came back
 //	dismiss                               the node ends
 //	settle                                end forwarding if nobody needs it
-//	tick DURATION                         time passes, gates are looked at
+//	tick DURATION                         time passes, barriers are looked at
 //	expire DURATION | withdraw CALL | find ENTITY CALL
 func TestTranscripts(t *testing.T) {
 	transcript.Run(t, func(t *testing.T) transcript.Command { return newScript(t).run })
@@ -102,7 +102,7 @@ func (s *script) status() string {
 	if to, epoch, ok := s.s.Underway(); ok {
 		text += fmt.Sprintf(", will move to %s at %d", name(to), epoch.Counter())
 	}
-	for _, d := range s.s.trail {
+	for _, d := range s.s.forwarding {
 		text += fmt.Sprintf(", went to %s at %d", name(d.to), d.epoch.Counter())
 	}
 	return text + ")"
@@ -207,9 +207,9 @@ func (s *script) command(command string, args []string, say func(string, ...any)
 func (s *script) gateCommand(command string, arg func(int) string, args []string, say func(string, ...any)) {
 	peer := func(i int) transport.Peer { return transport.Peer{Address: node(arg(i))} }
 	switch command {
-	case "gate":
-		s.s.CloseGate(node(arg(0)), node(arg(1)), s.epoch(arg(2)), s.now)
-		say("gates closed: %d", s.s.Gates())
+	case "barrier":
+		s.s.CloseBarrier(node(arg(0)), node(arg(1)), s.epoch(arg(2)), s.now)
+		say("barriers closed: %d", s.s.Barriers())
 	case "direct":
 		s.s.GoDirect(node(arg(0)), s.epoch(arg(1)))
 	case "flush":
@@ -229,7 +229,7 @@ func (s *script) gateCommand(command string, arg func(int) string, args []string
 	case "gone":
 		is := func(a transport.Address) bool { return a == node(arg(0)) }
 		s.effects(s.s.Forget(is, 0), say)
-		s.effects(s.s.OpenGates(is, 0, s.now), say)
+		s.effects(s.s.OpenBarriers(is, 0, s.now), say)
 	case "settle":
 		s.s.Settle(s.now)
 		say("settled: %v, look again: %v", s.s.Settled(), s.s.Unsettled())
@@ -245,7 +245,7 @@ func (s *script) gateCommand(command string, arg func(int) string, args []string
 			s.t.Fatal(err)
 		}
 		s.now = s.now.Add(d)
-		s.effects(s.s.OpenGates(func(transport.Address) bool { return false }, 0, s.now), say)
+		s.effects(s.s.OpenBarriers(func(transport.Address) bool { return false }, 0, s.now), say)
 	case "expire":
 		d, err := time.ParseDuration(arg(0))
 		if err != nil {

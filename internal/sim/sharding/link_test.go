@@ -92,6 +92,10 @@ func (l *link) Send(token uint64, frame []byte) error {
 	if !l.process.alive || !l.process.connected {
 		return errBroken
 	}
+	var fr wire.FrameReader
+	if h, _, err := fr.Header(frame); err != nil || h.Count > 0 && !l.process.mayAnswer() {
+		l.process.w.fail("%s sends %d envelopes to %s past its lease (%v)", l.process.name, h.Count, l.Peer().Name, err)
+	}
 	l.process.w.transmit(l, token, slices.Clone(frame))
 	return nil
 }

@@ -41,7 +41,7 @@ type oracle struct {
 	onMove   func(at *process, e coordinator.Event) // told of each move that begins
 
 	counts       map[coordinator.EventKind]int
-	cuts         int // gates that timed out
+	cuts         int // barriers that timed out
 	losses       int
 	unknowns     int
 	refusedTells int
@@ -172,7 +172,7 @@ func (o *oracle) alone(s *hosted) {
 }
 
 // bounds checks that a shard holds no more than it may: its own queue, what came
-// out of mailboxes and gates into it, and the gates.
+// out of mailboxes and barriers into it, and the barriers.
 func (o *oracle) bounds(s *hosted) {
 	l := o.w.plan.limits()
 	limit := l.Waiting*(1+len(o.w.procs)) + l.Mailbox*entitiesAShard
@@ -191,13 +191,13 @@ func (o *oracle) lose(e *wire.Envelope, format string, args ...any) {
 	}
 }
 
-// timedOut notes that gates have timed out. Where several leave that may happen
+// timedOut notes that barriers have timed out. Where several leave that may happen
 // without a loss: a sender's old home has left before the sender did, and what it
 // passed on came by way of another.
 func (o *oracle) timedOut(p *process, n int) {
 	o.cuts += n
 	if !o.w.plan.mayLose && o.w.plan.leaves == 0 {
-		o.w.fail("%d gates at %s timed out", n, p.name)
+		o.w.fail("%d barriers at %s timed out", n, p.name)
 	}
 }
 
@@ -249,7 +249,7 @@ func (o *oracle) begin(s *hosted, e *region.Entity, payload string) {
 		o.w.fail("payload %q: %v", payload, err)
 	}
 	order := thread + " → " + entity
-	if last := o.last[order]; n <= last && !o.w.plan.handoff.Ungated {
+	if last := o.last[order]; n <= last && !o.w.plan.handoff.Unordered {
 		o.w.fail("%s: %d runs at %s after %d", order, n, p.name, last)
 	}
 	o.last[order] = n

@@ -9,6 +9,7 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/call"
 	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/region"
 	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -37,7 +38,8 @@ type process struct {
 	routes     map[placement.ShardID]*route
 	shards     map[placement.ShardID]*hosted
 	pending    map[uint64]*ask
-	holding    int // calls that routes hold, as they count them
+	near       map[string]*region.Entity // entities that were met at this process
+	holding    int                       // calls that routes hold, as they count them
 	threads    []*thread
 	nextID     uint64
 	table      *placement.Table
@@ -52,8 +54,8 @@ func newProcess(w *world, name string, incarnation uint64, host bool) *process {
 		links:  map[transport.Address]*link{},
 		gone:   map[transport.Address]bool{},
 		routes: map[placement.ShardID]*route{}, shards: map[placement.ShardID]*hosted{},
-		pending: map[uint64]*ask{},
-		late:    w.one(3),
+		pending: map[uint64]*ask{}, near: map[string]*region.Entity{},
+		late: w.one(3),
 	}
 	for _, id := range w.ids {
 		p.routes[id] = newRoute(p, id)
@@ -250,7 +252,7 @@ func (p *process) peerGone(a transport.Address, bye, removed bool) {
 	}
 	p.silent = append(p.silent, a)
 	is := func(o transport.Address) bool { return o == a }
-	var left []call.Leftover
+	var left []call.Unacknowledged
 	var stopped []*routing.Route
 	if l != nil {
 		left, stopped = l.Close(bye)

@@ -91,13 +91,13 @@ func TestSeedsThatFailed(t *testing.T) {
 	}{
 		{"restarts", 5, "a home removed before a node joined was waited for"},
 		{"everything", 13, "the same, and the home had been the coordinator's"},
-		{"everything", 374, "a move that waited for a gate went on behind a new coordinator's back"},
+		{"everything", 374, "a move that waited for a barrier went on behind a new coordinator's back"},
 		{"pauses", 2180, "a table from before a departure brought the shard back, empty, beside its new home"},
 		{"restarts", 2370, "calls that came back from a dead home ran after younger ones, for the shard had forgotten its departures"},
 		{"pauses", 2207, "a sender whose next owner was dead before it got there forgot the home before"},
 		{"everything", 4174, "calls that strayed ran when the shard came back by a move, behind younger ones"},
 		{"pauses", 5021, "a sender that learnt that nobody has the shard forgot the home before"},
-		{"cuts", 223, "a gate timed out, and the next home did not know that what came late is out of order"},
+		{"cuts", 223, "a barrier timed out, and the next home did not know that what came late is out of order"},
 		{"joins and leaves", 619, "a home believed a new coordinator's first table about the shard that it had given away"},
 		{"joins and leaves", 360, "a call that came late ended with the node that left"},
 	} {
@@ -133,7 +133,7 @@ func runAll(t *testing.T, p plan) {
 			counts[what] += n
 		}
 	}
-	t.Logf("%d turns; %d moves, %d given up, %d ended by the old home's death, %d restored; %d gates timed out; "+
+	t.Logf("%d turns; %d moves, %d given up, %d ended by the old home's death, %d restored; %d barriers timed out; "+
 		"%d calls lost, %d of unknown outcome, %d refused; %d entities forgot",
 		sum.nested, counts[coordinator.MoveCommitted], counts[coordinator.MoveResumed], counts[coordinator.MovePromoted],
 		counts[coordinator.MoveRestored], sum.cuts, sum.losses, sum.unknowns, sum.refusedTells, sum.forgotten)
@@ -158,7 +158,7 @@ func number(t *testing.T, name string, otherwise uint64) uint64 {
 
 // answerBound is the time within which every shard answers every process after
 // the faults have ended: up to 3 s until a death or a silence is judged, 2 s for
-// the last lease and for gates that wait in vain, and the resending of what was
+// the last lease and for barriers that wait in vain, and the resending of what was
 // lost on the way.
 const answerBound = 8 * time.Second
 
@@ -286,8 +286,8 @@ func (w *world) restingShard(p *process, id placement.ShardID, owner transport.A
 		w.fail("%v is %v at %s, and belongs to %s", id, core.State(), p.name, owner.Name)
 	case core.State() == region.Forwarding && !core.Settled():
 		w.fail("%v moved away from %s and has not settled", id, p.name)
-	case core.Waiting() > 0 || core.Gated() || core.WatchRunning() > 0:
-		w.fail("%v at %s: %d wait, %d gates, %d turns", id, p.name, core.Waiting(), core.Gates(), core.WatchRunning())
+	case core.Waiting() > 0 || core.HasBarriers() || core.WatchRunning() > 0:
+		w.fail("%v at %s: %d wait, %d barriers, %d turns", id, p.name, core.Waiting(), core.Barriers(), core.WatchRunning())
 	}
 }
 

@@ -99,16 +99,22 @@ type operation struct {
 // call runs a local call on the entity, or sends one.
 func (p *process) call(id placement.ShardID, e, payload string, up []byte, over time.Time, done func(outcome)) {
 	op := &operation{p, id, e, payload, up, over, done}
+	if near := p.near[e]; near != nil && p.w.one(2) && p.shards[id].entered(near, near.Enter()) {
+		op.turn(p.shards[id], near) // as a reference does that has met the entity, whatever the route
+		return
+	}
 	s := p.routes[id].local()
 	if s == nil {
 		op.encoded(0)
 		return
 	}
 	if entity := s.Core.Look(region.Hash(e), e); entity != nil && p.w.one(2) && s.entered(entity, entity.Enter()) {
+		p.near[e] = entity
 		op.turn(s, entity)
 		return
 	}
 	if entity := s.Begin(e); entity != nil {
+		p.near[e] = entity
 		op.turn(s, entity)
 		return
 	}

@@ -7,11 +7,12 @@
 package framepb
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 )
 
 const (
@@ -180,7 +181,7 @@ type Envelope struct {
 	Chain         []byte                 `protobuf:"bytes,13,opt,name=chain,proto3" json:"chain,omitempty"`     // the turns that wait for this call, encoded
 	Seq           uint64                 `protobuf:"varint,14,opt,name=seq,proto3" json:"seq,omitempty"`        // the refused envelope's sequence
 	Last          bool                   `protobuf:"varint,15,opt,name=last,proto3" json:"last,omitempty"`      // the last part of a state transfer
-	Via           *Node                  `protobuf:"bytes,16,opt,name=via,proto3" json:"via,omitempty"`         // the old home that a flush or a gate speaks of
+	Via           *Node                  `protobuf:"bytes,16,opt,name=via,proto3" json:"via,omitempty"`         // the old home that a flush or a barrier speaks of
 	Hop           uint64                 `protobuf:"varint,17,opt,name=hop,proto3" json:"hop,omitempty"`        // of a flush and a flushed: the epoch of the calls that it follows
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -4,24 +4,24 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// A Leftover is an envelope that the peer never acknowledged.
-type Leftover struct {
+// An Unacknowledged is an envelope that the peer never acknowledged.
+type Unacknowledged struct {
 	Seq      uint64
 	Envelope wire.Envelope // its slices are copies
 	// NotExecuted: it certainly never reached the peer. Otherwise nobody knows.
 	NotExecuted bool
 }
 
-// Leftovers empties the path, in sequence order. Bye tells that the peer said
+// TakeUnacknowledged empties the path, in sequence order. Bye says that the peer said
 // goodbye, so that whatever is beyond what it handled never will be; without it,
 // only what was never published, or bounced each time, is certain.
-func (p *Path) Leftovers(bye bool) []Leftover {
-	var out []Leftover
+func (p *Path) TakeUnacknowledged(bye bool) []Unacknowledged {
+	var out []Unacknowledged
 	for i := p.head; i < len(p.frames); i++ {
 		f := &p.frames[i]
 		p.eachEnvelope(f, func(seq uint64, e *wire.Envelope) bool {
 			if seq > p.acked {
-				out = append(out, Leftover{Seq: seq, Envelope: clone(e), NotExecuted: bye && seq > p.handledTo || f.neverArrived()})
+				out = append(out, Unacknowledged{Seq: seq, Envelope: clone(e), NotExecuted: bye && seq > p.handledTo || f.neverArrived()})
 			}
 			return true
 		})

@@ -8,11 +8,11 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// GateTimeout is how long a sender's direct calls wait for its Flush by way of
+// BarrierTimeout is how long a sender's direct calls wait for its Flush by way of
 // the old home. It only passes when the old home is neither gone nor answering.
-const GateTimeout = 2 * time.Second
+const BarrierTimeout = 2 * time.Second
 
-// What is remembered of flushes whose gates have not come yet is bounded.
+// What is remembered of flushes whose barriers have not come yet is bounded.
 const (
 	maxFlushed  = 1024
 	flushedKept = 30 * time.Second
@@ -40,23 +40,23 @@ type Flush struct {
 
 func (f Flush) path() path { return path{f.Sender.Address, f.Via.Address, f.Epoch} }
 
-// gate holds one sender's direct calls until its older ones have come through.
-type gate struct {
+// barrier holds one sender's direct calls until its older ones have come through.
+type barrier struct {
 	path
 	since time.Time
 	held  queue
 	after []Flush // of the same sender, which has left this node too: they follow what is held
 }
 
-// gates are few and short-lived, so lists do.
-type gates struct {
-	closed  []*gate
-	flushed []early // flushes whose gate has not come, or that wait for the shard to move
-	// direct are the senders whose gate is open, and for which epoch it was: under
+// barriers are few and short-lived, so lists do.
+type barriers struct {
+	closed  []*barrier
+	flushed []early // flushes whose barrier has not come, or that wait for the shard to move
+	// direct are the senders whose barrier is open, and for which epoch it was: under
 	// the ownership that holds that epoch, what still comes of theirs by way of an
 	// old home is out of order.
 	direct map[transport.Address]placement.Epoch
-	// refused are the ways that gates waited for in vain, here and at the homes
+	// refused are the ways that barriers waited for in vain, here and at the homes
 	// before. They go with the shard, for what comes on them is out of order there too.
 	refused []Way
 }
@@ -67,7 +67,7 @@ type Way struct{ Sender, Via transport.Address }
 // maxRefused bounds the ways that are refused; the oldest are forgotten first.
 const maxRefused = 64
 
-func (g *gates) refuse(w Way) {
+func (g *barriers) refuse(w Way) {
 	if slices.Contains(g.refused, w) {
 		return
 	}
@@ -75,16 +75,16 @@ func (g *gates) refuse(w Way) {
 	g.refused = g.refused[max(0, len(g.refused)-maxRefused):]
 }
 
-func (g *gates) held() (n int) {
+func (g *barriers) held() (n int) {
 	for _, c := range g.closed {
 		n += c.held.len()
 	}
 	return n
 }
 
-// before is the closed gate that the call has to wait at; nil where it may go on. The
-// youngest gate that concerns the call counts.
-func (g *gates) before(c *Call) *gate {
+// before is the closed barrier that the call has to wait at; nil where it may go on. The
+// youngest barrier that concerns the call counts.
+func (g *barriers) before(c *Call) *barrier {
 	if !c.Via.IsZero() {
 		return nil
 	}
@@ -97,7 +97,7 @@ func (g *gates) before(c *Call) *gate {
 	return nil
 }
 
-func (g *gates) find(look func(*queue) *Call) *Call {
+func (g *barriers) find(look func(*queue) *Call) *Call {
 	for _, t := range g.closed {
 		if c := look(&t.held); c != nil {
 			return c
@@ -106,13 +106,13 @@ func (g *gates) find(look func(*queue) *Call) *Call {
 	return nil
 }
 
-// early is a Flush that came before its gate.
+// early is a Flush that came before its barrier.
 type early struct {
 	Flush
 	at time.Time
 }
 
-func (g *gates) remember(f Flush, at time.Time) {
+func (g *barriers) remember(f Flush, at time.Time) {
 	for len(g.flushed) == maxFlushed || len(g.flushed) > 0 && at.Sub(g.flushed[0].at) > flushedKept {
 		g.flushed = slices.Delete(g.flushed, 0, 1)
 	}
@@ -120,7 +120,7 @@ func (g *gates) remember(f Flush, at time.Time) {
 }
 
 // take removes and returns the remembered flushes for which leaves is true.
-func (g *gates) take(leaves func(Flush) bool) (out []Flush) {
+func (g *barriers) take(leaves func(Flush) bool) (out []Flush) {
 	g.flushed = slices.DeleteFunc(g.flushed, func(e early) bool {
 		if leaves(e.Flush) {
 			out = append(out, e.Flush)
@@ -131,50 +131,50 @@ func (g *gates) take(leaves func(Flush) bool) (out []Flush) {
 	return out
 }
 
-// CloseGate holds the sender's direct calls until its Flush came by way of the
+// CloseBarrier holds the sender's direct calls until its Flush came by way of the
 // old home, if it has not come already.
-func (s *Shard) CloseGate(sender, via transport.Address, epoch placement.Epoch, at time.Time) {
+func (s *Shard) CloseBarrier(sender, via transport.Address, epoch placement.Epoch, at time.Time) {
 	defer s.check()
-	if s.how.Ungated {
+	if s.how.Unordered {
 		return
 	}
 	p := path{sender, via, epoch}
-	if came := s.gates.take(func(f Flush) bool { return f.path() == p }); len(came) > 0 {
+	if came := s.barriers.take(func(f Flush) bool { return f.path() == p }); len(came) > 0 {
 		s.GoDirect(sender, epoch)
 		return
 	}
-	if !slices.ContainsFunc(s.gates.closed, func(t *gate) bool { return t.path == p }) {
-		s.gates.closed = append(s.gates.closed, &gate{path: p, since: at})
+	if !slices.ContainsFunc(s.barriers.closed, func(t *barrier) bool { return t.path == p }) {
+		s.barriers.closed = append(s.barriers.closed, &barrier{path: p, since: at})
 	}
-	s.regate()
+	s.rebar()
 }
 
-// regate tells Enter whether turns may begin outside the lock. What gates held goes
+// rebar tells Enter whether turns may begin outside the lock. What barriers held goes
 // first.
-func (s *Shard) regate() {
-	s.gated.Store(!s.direct || len(s.gates.closed) > 0 || s.reopening > 0)
+func (s *Shard) rebar() {
+	s.barred.Store(!s.direct || len(s.barriers.closed) > 0 || s.reopening > 0)
 }
 
 // Direct reports whether local calls may begin outside the lock (see [Entity.Enter])
-// while the shard is Open and no gate is closed. The driver turns it on when its own
+// while the shard is Open and no barrier is closed. The driver turns it on when its own
 // calls go to the shard straight away, and off before they are held or go elsewhere;
 // so none overtakes an older one. Off at first.
 func (s *Shard) Direct(on bool) {
 	defer s.check()
 	s.direct = on
-	s.regate()
+	s.rebar()
 }
 
-// GoDirect notes that a sender that learnt of that epoch needs no gate, or none
+// GoDirect notes that a sender that learnt of that epoch needs no barrier, or none
 // any more: all its older calls have come, or its old home is gone.
 func (s *Shard) GoDirect(sender transport.Address, epoch placement.Epoch) {
-	if s.how.Ungated {
+	if s.how.Unordered {
 		return // its older calls are welcome, too
 	}
-	if s.gates.direct == nil {
-		s.gates.direct = map[transport.Address]placement.Epoch{}
+	if s.barriers.direct == nil {
+		s.barriers.direct = map[transport.Address]placement.Epoch{}
 	}
-	s.gates.direct[sender] = max(s.gates.direct[sender], epoch)
+	s.barriers.direct[sender] = max(s.barriers.direct[sender], epoch)
 }
 
 // late reports whether a call comes by way of an old home although its sender is
@@ -183,15 +183,15 @@ func (s *Shard) late(c *Call) bool {
 	if c.Via.IsZero() {
 		return false
 	}
-	if slices.Contains(s.gates.refused, Way{c.Sender.Address, c.Via}) {
+	if slices.Contains(s.barriers.refused, Way{c.Sender.Address, c.Via}) {
 		return true
 	}
-	direct, ok := s.gates.direct[c.Sender.Address]
+	direct, ok := s.barriers.direct[c.Sender.Address]
 	if !ok {
 		return false
 	}
-	way, went := s.trail.beyond(c.Epoch)
-	its, left := s.trail.beyond(direct)
+	way, went := s.forwarding.beyond(c.Epoch)
+	its, left := s.forwarding.beyond(direct)
 	return went == left && way == its
 }
 
@@ -207,7 +207,7 @@ func (s *Shard) begins() placement.Epoch {
 // Flush takes a sender's Flush from the sender itself: this node is its Via.
 func (s *Shard) Flush(f Flush, now uint32, at time.Time) Effects {
 	defer s.check()
-	for _, t := range slices.Backward(s.gates.closed) {
+	for _, t := range slices.Backward(s.barriers.closed) {
 		if t.sender == f.Sender.Address && t.epoch < f.Epoch {
 			t.after = append(t.after, f)
 			return Effects{}
@@ -220,28 +220,28 @@ func (s *Shard) Flush(f Flush, now uint32, at time.Time) Effects {
 }
 
 // Flushed takes a Flush that has come through its Via. It follows the calls that
-// it came with to where they went, unless the gate is here: then it opens it, or
-// is remembered until the gate comes or the shard moves on.
+// it came with to where they went, unless the barrier is here: then it opens it, or
+// is remembered until the barrier comes or the shard moves on.
 func (s *Shard) Flushed(f Flush, now uint32, at time.Time) Effects {
 	defer s.check()
-	d, went := s.trail.beyond(f.Hop)
+	d, went := s.forwarding.beyond(f.Hop)
 	if went && f.Epoch >= d.epoch && !d.to.IsZero() {
 		s.repay(f)
 		return Effects{Flushed: []Flush{f}}
 	}
-	for i, t := range s.gates.closed {
+	for i, t := range s.barriers.closed {
 		if t.path == f.path() {
-			s.gates.closed = slices.Delete(s.gates.closed, i, i+1)
+			s.barriers.closed = slices.Delete(s.barriers.closed, i, i+1)
 			s.GoDirect(t.sender, t.epoch)
-			return s.reopen([]*gate{t}, now, at)
+			return s.reopen([]*barrier{t}, now, at)
 		}
 	}
 	elsewhere := f.To != s.self && !f.To.IsZero() && f.Epoch < s.begins()
 	if elsewhere || s.state == Closed && f.Epoch <= s.epoch && s.owner != s.self {
 		return Effects{Flushed: []Flush{f}}
 	}
-	if !s.how.Ungated {
-		s.gates.remember(f, at)
+	if !s.how.Unordered {
+		s.barriers.remember(f, at)
 	}
 	return Effects{}
 }
@@ -249,14 +249,14 @@ func (s *Shard) Flushed(f Flush, now uint32, at time.Time) Effects {
 // leaves reports whether the shard is about to move away.
 func (s *Shard) leaves() bool { return s.state == Draining || s.state == Sent }
 
-// OpenGates opens the gates whose old home is gone, and those that have waited
-// for GateTimeout; what still comes through those is refused, for it would be
+// OpenBarriers opens the barriers whose old home is gone, and those that have waited
+// for BarrierTimeout; what still comes through those is refused, for it would be
 // out of order. Forget and Return come first.
-func (s *Shard) OpenGates(gone func(transport.Address) bool, now uint32, at time.Time) Effects {
+func (s *Shard) OpenBarriers(gone func(transport.Address) bool, now uint32, at time.Time) Effects {
 	defer s.check()
-	var open []*gate
-	s.gates.closed = slices.DeleteFunc(s.gates.closed, func(t *gate) bool {
-		if at.Sub(t.since) < GateTimeout && !gone(t.via) {
+	var open []*barrier
+	s.barriers.closed = slices.DeleteFunc(s.barriers.closed, func(t *barrier) bool {
+		if at.Sub(t.since) < BarrierTimeout && !gone(t.via) {
 			return false
 		}
 		open = append(open, t)
@@ -265,59 +265,59 @@ func (s *Shard) OpenGates(gone func(transport.Address) bool, now uint32, at time
 	for _, t := range open {
 		s.GoDirect(t.sender, t.epoch)
 		if !gone(t.via) {
-			s.gates.refuse(Way{t.sender, t.via})
+			s.barriers.refuse(Way{t.sender, t.via})
 		}
 	}
 	return s.reopen(open, now, at)
 }
 
-// RefusedWays are those that gates of this shard waited for in vain. They belong
+// RefusedWays are those that barriers of this shard waited for in vain. They belong
 // into Open, and stay the shard's own.
-func (s *Shard) RefusedWays() []Way { return s.gates.refused }
+func (s *Shard) RefusedWays() []Way { return s.barriers.refused }
 
 // RefuseWays takes those that came with Open. What was sent by way of this node has
 // arrived, or will never be forwarded.
 func (s *Shard) RefuseWays(ways []Way) {
 	for _, w := range ways {
-		if w.Via != s.self && !s.how.Ungated {
-			s.gates.refuse(w)
+		if w.Via != s.self && !s.how.Unordered {
+			s.barriers.refuse(w)
 		}
 	}
 }
 
-// A Shut gate waits for the flush of Sender, which left Via under Epoch.
+// A Shut barrier waits for the flush of Sender, which left Via under Epoch.
 type Shut struct {
 	Sender, Via transport.Address
 	Epoch       placement.Epoch
 	Held        int // calls
 }
 
-// Overdue are the gates that have waited for GateTimeout.
-func (s *Shard) Overdue(at time.Time) (gates []Shut) {
-	for _, t := range s.gates.closed {
-		if at.Sub(t.since) >= GateTimeout {
-			gates = append(gates, Shut{t.sender, t.via, t.epoch, t.held.len()})
+// Overdue are the barriers that have waited for BarrierTimeout.
+func (s *Shard) Overdue(at time.Time) (barriers []Shut) {
+	for _, t := range s.barriers.closed {
+		if at.Sub(t.since) >= BarrierTimeout {
+			barriers = append(barriers, Shut{t.sender, t.via, t.epoch, t.held.len()})
 		}
 	}
-	return gates
+	return barriers
 }
 
-// Gated reports whether any gate is closed, so that OpenGates must be called again.
-func (s *Shard) Gated() bool { return len(s.gates.closed) > 0 }
+// HasBarriers reports whether any barrier is closed, so that OpenBarriers must be called again.
+func (s *Shard) HasBarriers() bool { return len(s.barriers.closed) > 0 }
 
-// Gates is the number of closed gates.
-func (s *Shard) Gates() int { return len(s.gates.closed) }
+// Barriers is the number of closed barriers.
+func (s *Shard) Barriers() int { return len(s.barriers.closed) }
 
-// holdsBack reports whether a gate of this ownership is closed: its calls would
-// have to pass through two homes if the shard moved now. Gates of an earlier
+// holdsBack reports whether a barrier of this ownership is closed: its calls would
+// have to pass through two homes if the shard moved now. Barriers of an earlier
 // ownership only hold back what follows the shard.
 func (s *Shard) holdsBack() bool {
-	return slices.ContainsFunc(s.gates.closed, func(t *gate) bool { return t.epoch >= s.begins() })
+	return slices.ContainsFunc(s.barriers.closed, func(t *barrier) bool { return t.epoch >= s.begins() })
 }
 
-// reopen delivers what gates held, passes on the flushes behind it, and begins
+// reopen delivers what barriers held, passes on the flushes behind it, and begins
 // the move that waited for it.
-func (s *Shard) reopen(open []*gate, now uint32, at time.Time) Effects {
+func (s *Shard) reopen(open []*barrier, now uint32, at time.Time) Effects {
 	var fx Effects
 	s.reopening++
 	for _, t := range open {
@@ -327,7 +327,7 @@ func (s *Shard) reopen(open []*gate, now uint32, at time.Time) Effects {
 		}
 	}
 	s.reopening--
-	s.regate()
+	s.rebar()
 	if s.pending != nil && !s.holdsBack() {
 		m := *s.pending
 		s.pending = nil

@@ -9,9 +9,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// maxTrail bounds how many of a shard's departures a node remembers. Only a
+// maxForwardings bounds how many of a shard's departures a node remembers. Only a
 // message that is older than so many of them could take a wrong way.
-const maxTrail = 8
+const maxForwardings = 8
 
 // A departure is where the shard went from this node, and under which epoch.
 type departure struct {
@@ -19,15 +19,15 @@ type departure struct {
 	epoch placement.Epoch
 }
 
-// trail are a shard's departures from this node, oldest first. Each message
+// forwarding is a shard's departures from this node, oldest first. Each message
 // names an epoch: that of its sender, or that under which it was forwarded. It
 // takes the first departure beyond its epoch, for that is the way which its
 // older siblings took; where there is none, it has arrived. Epochs grow from hop
 // to hop, so no message goes in circles, although a shard may.
-type trail []departure
+type forwarding []departure
 
 // beyond is the way of what came under that epoch.
-func (t trail) beyond(e placement.Epoch) (d departure, ok bool) {
+func (t forwarding) beyond(e placement.Epoch) (d departure, ok bool) {
 	for _, d := range t {
 		if d.epoch > e {
 			return d, true
@@ -36,8 +36,8 @@ func (t trail) beyond(e placement.Epoch) (d departure, ok bool) {
 	return departure{}, false
 }
 
-func (t *trail) add(to transport.Address, e placement.Epoch) {
-	if len(*t) == maxTrail {
+func (t *forwarding) add(to transport.Address, e placement.Epoch) {
+	if len(*t) == maxForwardings {
 		*t = slices.Delete(*t, 0, 1)
 	}
 	*t = append(*t, departure{to, e})
@@ -45,29 +45,29 @@ func (t *trail) add(to transport.Address, e placement.Epoch) {
 
 // forget drops the departures to nodes that are gone. What came under older
 // epochs then takes the next way, for nothing older is left on the former one.
-func (t *trail) forget(gone func(transport.Address) bool) {
+func (t *forwarding) forget(gone func(transport.Address) bool) {
 	*t = slices.DeleteFunc(*t, func(d departure) bool { return gone(d.to) })
 }
 
 // last is the latest departure; there must be one.
-func (t trail) last() *departure { return &t[len(t)-1] }
+func (t forwarding) last() *departure { return &t[len(t)-1] }
 
 // strays reports whether the shard was forwarded to somebody who is gone, and
 // nobody is known yet who has it now: what comes waits for the table.
-func (s *Shard) strays() bool { return s.state == Forwarding && s.trail.last().to.IsZero() }
+func (s *Shard) strays() bool { return s.state == Forwarding && s.forwarding.last().to.IsZero() }
 
 // Forget is for nodes that are gone: nothing is forwarded to them any more. What
 // still comes goes on to the owner that the table names.
 func (s *Shard) Forget(gone func(transport.Address) bool, now uint32) (fx Effects) {
 	defer s.check()
 	maps.DeleteFunc(s.owed, func(a transport.Address, _ time.Time) bool { return gone(a) })
-	if s.state != Forwarding || !gone(s.trail.last().to) {
-		s.trail.forget(gone)
+	if s.state != Forwarding || !gone(s.forwarding.last().to) {
+		s.forwarding.forget(gone)
 		return fx
 	}
-	last := *s.trail.last()
-	s.trail.forget(gone)
-	s.trail.add(transport.Address{}, last.epoch)
+	last := *s.forwarding.last()
+	s.forwarding.forget(gone)
+	s.forwarding.add(transport.Address{}, last.epoch)
 	if !gone(s.owner) {
 		fx = s.findWay(now)
 	}
@@ -76,14 +76,14 @@ func (s *Shard) Forget(gone func(transport.Address) bool, now uint32) (fx Effect
 
 // findWay forwards what strays to the owner, if the table names a newer one.
 func (s *Shard) findWay(now uint32) Effects {
-	last := s.trail.last()
+	last := s.forwarding.last()
 	if s.owner.IsZero() || s.epoch <= last.epoch {
 		return Effects{}
 	}
 	*last = departure{s.owner, s.epoch}
 	fx := s.redeliverAll(now)
-	fx.Flushed = s.gates.take(func(f Flush) bool {
-		d, went := s.trail.beyond(f.Hop)
+	fx.Flushed = s.barriers.take(func(f Flush) bool {
+		d, went := s.forwarding.beyond(f.Hop)
 		return went && f.Epoch >= d.epoch
 	})
 	return fx
@@ -92,16 +92,16 @@ func (s *Shard) findWay(now uint32) Effects {
 // Successor is where a call that came under that epoch is forwarded to, and
 // under which epoch then. It is zero when the call has arrived.
 func (s *Shard) Successor(e placement.Epoch) (transport.Address, placement.Epoch) {
-	d, ok := s.trail.beyond(e)
+	d, ok := s.forwarding.beyond(e)
 	if !ok && s.state == Forwarding {
-		d = *s.trail.last()
+		d = *s.forwarding.last()
 	}
 	return d.to, d.epoch
 }
 
 // FlushTo is where a Flush of Effects goes, and its Hop then: zero if nowhere.
 func (s *Shard) FlushTo(f Flush) (transport.Address, placement.Epoch) {
-	switch d, went := s.trail.beyond(f.Hop); {
+	switch d, went := s.forwarding.beyond(f.Hop); {
 	case went:
 		return d.to, d.epoch
 	case !f.To.IsZero():
