@@ -6,11 +6,9 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/membership/core"
-
+	"github.com/shardgen/shardgen/internal/membership/gossip"
 	"github.com/shardgen/shardgen/internal/membership/splitbrain"
 	"github.com/shardgen/shardgen/transport"
-
-	"github.com/shardgen/shardgen/internal/membership/gossip"
 )
 
 func TestConfigErrors(t *testing.T) {

@@ -6,10 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/membership/detector"
-
 	"github.com/shardgen/shardgen/internal/membership/core"
-
+	"github.com/shardgen/shardgen/internal/membership/detector"
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 )
 

@@ -6,14 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/membership/lease"
-
 	"github.com/shardgen/shardgen/internal/membership/core"
-
-	"github.com/shardgen/shardgen/internal/membership/message"
-
 	"github.com/shardgen/shardgen/internal/membership/gossip"
-
+	"github.com/shardgen/shardgen/internal/membership/lease"
+	"github.com/shardgen/shardgen/internal/membership/message"
 	"github.com/shardgen/shardgen/transport"
 )
 

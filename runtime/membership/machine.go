@@ -4,19 +4,15 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/invariant"
+	"github.com/shardgen/shardgen/internal/membership/core"
 	"github.com/shardgen/shardgen/internal/membership/detector"
 	"github.com/shardgen/shardgen/internal/membership/downing"
+	"github.com/shardgen/shardgen/internal/membership/gossip"
 	"github.com/shardgen/shardgen/internal/membership/join"
 	"github.com/shardgen/shardgen/internal/membership/lease"
-	"github.com/shardgen/shardgen/internal/membership/spread"
-
-	"github.com/shardgen/shardgen/internal/membership/core"
-
 	"github.com/shardgen/shardgen/internal/membership/message"
-
-	"github.com/shardgen/shardgen/internal/membership/gossip"
-
-	"github.com/shardgen/shardgen/internal/invariant"
+	"github.com/shardgen/shardgen/internal/membership/spread"
 	"github.com/shardgen/shardgen/transport"
 )
 

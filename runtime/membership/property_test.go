@@ -8,10 +8,8 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/membership/core"
-
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 	"github.com/shardgen/shardgen/internal/membership/gossip/gossiptest"
-
 	"github.com/shardgen/shardgen/transport"
 )
 

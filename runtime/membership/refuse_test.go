@@ -6,12 +6,9 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/membership/core"
-
-	"github.com/shardgen/shardgen/internal/membership/message"
-
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 	"github.com/shardgen/shardgen/internal/membership/gossip/gossiptest"
-
+	"github.com/shardgen/shardgen/internal/membership/message"
 	"github.com/shardgen/shardgen/transport"
 )
 

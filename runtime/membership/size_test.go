@@ -8,10 +8,8 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/membership/core"
-
-	"github.com/shardgen/shardgen/internal/membership/message"
-
 	"github.com/shardgen/shardgen/internal/membership/gossip"
+	"github.com/shardgen/shardgen/internal/membership/message"
 )
 
 // TestAdmissionLeavesRoom: who would make the state larger than one message is told

@@ -7,10 +7,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/shardgen/shardgen/internal/membership/splitbrain"
-
 	"github.com/shardgen/shardgen/internal/membership/gossip"
-
+	"github.com/shardgen/shardgen/internal/membership/splitbrain"
 	"github.com/shardgen/shardgen/transport"
 )
 

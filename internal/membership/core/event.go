@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/shardgen/shardgen/internal/membership/gossip"
-
 	"github.com/shardgen/shardgen/transport"
 )
 

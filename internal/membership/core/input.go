@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/membership/message"
-
 	"github.com/shardgen/shardgen/transport"
 )
 

@@ -5,12 +5,11 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/membership/core"
-
 	"github.com/shardgen/shardgen/internal/membership/message"
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A node runs turns only while a majority has lately vouched for it (see lease.go). From
+// A node runs turns only while a majority has lately vouched for it (see package lease). From
 // when on a message vouches for its receiver depends on the cluster.
 //
 // Where all watch all (see [Node.bound]) a message vouches only if it is bound to a

@@ -4,14 +4,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/membership/lease"
-
 	"github.com/shardgen/shardgen/internal/membership/core"
-
-	"github.com/shardgen/shardgen/internal/membership/splitbrain"
-
 	"github.com/shardgen/shardgen/internal/membership/gossip"
-
+	"github.com/shardgen/shardgen/internal/membership/lease"
+	"github.com/shardgen/shardgen/internal/membership/splitbrain"
 	"github.com/shardgen/shardgen/transport"
 )
 

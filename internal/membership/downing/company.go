@@ -4,12 +4,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/membership/detector"
-	"github.com/shardgen/shardgen/internal/membership/lease"
-
 	"github.com/shardgen/shardgen/internal/membership/core"
-
+	"github.com/shardgen/shardgen/internal/membership/detector"
 	"github.com/shardgen/shardgen/internal/membership/gossip"
+	"github.com/shardgen/shardgen/internal/membership/lease"
 	"github.com/shardgen/shardgen/transport"
 )
 

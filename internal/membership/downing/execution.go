@@ -5,9 +5,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/membership/core"
-
 	"github.com/shardgen/shardgen/internal/membership/gossip"
-
 	"github.com/shardgen/shardgen/transport"
 )
 

@@ -3,14 +3,11 @@ package downing
 import (
 	"time"
 
-	"github.com/shardgen/shardgen/internal/membership/detector"
-	"github.com/shardgen/shardgen/internal/membership/lease"
-
 	"github.com/shardgen/shardgen/internal/membership/core"
-
-	"github.com/shardgen/shardgen/internal/membership/splitbrain"
-
+	"github.com/shardgen/shardgen/internal/membership/detector"
 	"github.com/shardgen/shardgen/internal/membership/gossip"
+	"github.com/shardgen/shardgen/internal/membership/lease"
+	"github.com/shardgen/shardgen/internal/membership/splitbrain"
 	"github.com/shardgen/shardgen/transport"
 )
 

@@ -4,15 +4,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/membership/detector"
-	"github.com/shardgen/shardgen/internal/membership/lease"
-
 	"github.com/shardgen/shardgen/internal/membership/core"
-
-	"github.com/shardgen/shardgen/internal/membership/splitbrain"
-
+	"github.com/shardgen/shardgen/internal/membership/detector"
 	"github.com/shardgen/shardgen/internal/membership/gossip"
-
+	"github.com/shardgen/shardgen/internal/membership/lease"
+	"github.com/shardgen/shardgen/internal/membership/splitbrain"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -34,21 +30,22 @@ type Fence struct {
 	looked *gossip.Summary
 }
 
-// Fence marks the Down members that certainly run no turns any more. A lease
-// needs messages from a quorum, and who knows a member to be Down sends it none
-// that count. So its lease ends for good LeaseMajority after so many know that
-// the others are no quorum, even together with it. It has ended already if the
-// broker has lost it and who proved that still held it true when it learned that
-// the member is Down. Where all others have said when they last gave the member their
-// word, it ends LeaseMajority after the latest of those: see word.go. Where a lease
-// was taken, a small side may never know so many: there it is time that ends it.
+// Fence marks the Down members that certainly run no turns any more. A lease needs
+// messages from a quorum, and a member that knows another to be Down does not vouch for
+// it. So the lease of a Down member ends for good LeaseMajority after so many know of the
+// judgement that the others, together with the Down member, are no quorum. It has ended
+// already if the broker has lost the member, and the observer that proved this still held
+// the proof when it learned that the member is Down. Where all others have reported when
+// they last vouched for the member, it ends LeaseMajority after the latest of these times:
+// see vouchesOver. Where a side took the lease that decides splits, it may be small and
+// never know so many: then the time since the judgement alone ends the lease.
 //
-// That nobody on this side has heard the member for longer is no such proof: ways
-// may have opened a moment ago, and what members that know nothing of the judgement
-// yet sent through them may have given it a lease.
+// That no member of this side has heard the Down member for longer is no such proof: a cut
+// may have healed a moment ago, and members that do not know of the judgement yet may have
+// vouched for it.
 //
-// Only the leader does it, and only while its own way to the others is open:
-// else what it sent before may still be on its way.
+// Only the leader fences, and only while its own connection works: otherwise messages that
+// it sent before may still be on their way.
 func (f *Fence) Fence() {
 	l := f.Local()
 	unfenced := slices.DeleteFunc(slices.Clone(l.Down), func(i int) bool { return f.Gossip.Members[i].Fenced })

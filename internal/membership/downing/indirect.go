@@ -4,12 +4,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/membership/detector"
-
 	"github.com/shardgen/shardgen/internal/membership/core"
-
+	"github.com/shardgen/shardgen/internal/membership/detector"
 	"github.com/shardgen/shardgen/internal/membership/gossip"
-
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -37,7 +34,7 @@ func (i *Indirect) survivors() (side []transport.Address, picked bool) {
 		out[i] = r.Status == gossip.Down || r.Quarantined || i != f.Self && f.Evidence[i] != gossip.NoEvidence
 	}
 	list := f.Accusations(g)
-	if picked = i.tangled(list, out) && (i.Small() || i.Leads()); picked {
+	if picked = i.indirectlyConnected(list, out) && (i.Small() || i.Leads()); picked {
 		for i, r := range g.Members {
 			out[i] = r.Status == gossip.Down || r.Quarantined
 		}
@@ -56,10 +53,10 @@ func (i *Indirect) survivors() (side []transport.Address, picked bool) {
 	return side, picked
 }
 
-// tangleWait is how long a node that would lose by a pick waits for what others
+// pickWait is how long a node that would lose by a pick waits for what others
 // hold, before it stops: where ways break one after another, a pick among the first
 // accusations to arrive may take those who are well for the broken ones.
-const tangleWait = 2 * time.Second
+const pickWait = 2 * time.Second
 
 // waitsForOthers reports whether a node that has lost waits longer.
 func (i *Indirect) waitsForOthers(picked bool) bool {
@@ -69,7 +66,7 @@ func (i *Indirect) waitsForOthers(picked bool) bool {
 	if i.since.IsZero() {
 		i.since = i.Now
 	}
-	at := i.since.Add(tangleWait)
+	at := i.since.Add(pickWait)
 	if i.Now.Before(at) {
 		i.WakeAt(at)
 		return true
@@ -77,8 +74,8 @@ func (i *Indirect) waitsForOthers(picked bool) bool {
 	return false
 }
 
-// tangled reports whether this is more than a clean cut of those that are out.
-func (i *Indirect) tangled(list *gossip.Accusations, out []bool) bool {
+// indirectlyConnected reports whether this is more than a clean cut of those that are out.
+func (i *Indirect) indirectlyConnected(list *gossip.Accusations, out []bool) bool {
 	g, f := i.Gossip, i.Local()
 	for _, a := range list.List() {
 		if g.Members[a.Observer].Status != gossip.Down && out[a.Observer] && !out[a.Subject] {

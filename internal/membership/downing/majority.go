@@ -5,12 +5,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/membership/detector"
-	"github.com/shardgen/shardgen/internal/membership/lease"
-
 	"github.com/shardgen/shardgen/internal/membership/core"
-
+	"github.com/shardgen/shardgen/internal/membership/detector"
 	"github.com/shardgen/shardgen/internal/membership/gossip"
+	"github.com/shardgen/shardgen/internal/membership/lease"
 	"github.com/shardgen/shardgen/internal/membership/splitbrain"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -97,10 +95,10 @@ func (d *Majority) downByMajority() {
 	if !d.Small() && !d.Due(&d.Execution.judgeAt, judgeInterval) {
 		return
 	}
-	side, tangled := d.Indirect.survivors()
+	side, indirectlyConnected := d.Indirect.survivors()
 	lost := func(side []transport.Address) bool { return !gossip.HasAddress(side, d.Config.Self) || !d.wins(side) }
 	if lost(side) {
-		if !lost(gossip.WithAddresses(side, pending)) || d.Indirect.waitsForOthers(tangled) {
+		if !lost(gossip.WithAddresses(side, pending)) || d.Indirect.waitsForOthers(indirectlyConnected) {
 			return // those whose time is not over may come back, or be missed by mistake
 		}
 		d.Execution.stopAsMinority(fmt.Sprintf("%s cannot be reached, and %s", gossip.Names(gossip.AddressesOf(due)), d.lostBecause()))

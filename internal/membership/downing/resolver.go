@@ -4,13 +4,10 @@ import (
 	"maps"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/core"
 	"github.com/shardgen/shardgen/internal/membership/detector"
 	"github.com/shardgen/shardgen/internal/membership/lease"
-
-	"github.com/shardgen/shardgen/internal/membership/core"
-
 	"github.com/shardgen/shardgen/internal/membership/splitbrain"
-
 	"github.com/shardgen/shardgen/transport"
 )
 

@@ -7,16 +7,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/membership/core"
 	"github.com/shardgen/shardgen/internal/membership/detector"
 	"github.com/shardgen/shardgen/internal/membership/downing"
+	"github.com/shardgen/shardgen/internal/membership/gossip"
 	"github.com/shardgen/shardgen/internal/membership/lease"
-
-	"github.com/shardgen/shardgen/internal/membership/core"
-
 	"github.com/shardgen/shardgen/internal/membership/message"
 	"github.com/shardgen/shardgen/transport"
-
-	"github.com/shardgen/shardgen/internal/membership/gossip"
 )
 
 // An Admission lets joiners in.

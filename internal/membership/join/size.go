@@ -4,10 +4,8 @@ import (
 	"fmt"
 
 	"github.com/shardgen/shardgen/internal/membership/core"
-
-	"github.com/shardgen/shardgen/internal/membership/message"
-
 	"github.com/shardgen/shardgen/internal/membership/gossip"
+	"github.com/shardgen/shardgen/internal/membership/message"
 )
 
 // Room that an admitted member may come to need, besides what it told of itself:

@@ -3,12 +3,9 @@ package lease
 import (
 	"time"
 
-	"github.com/shardgen/shardgen/internal/membership/detector"
-
 	"github.com/shardgen/shardgen/internal/membership/core"
-
+	"github.com/shardgen/shardgen/internal/membership/detector"
 	"github.com/shardgen/shardgen/internal/membership/gossip"
-
 	"github.com/shardgen/shardgen/transport"
 )
 

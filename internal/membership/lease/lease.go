@@ -3,14 +3,10 @@ package lease
 import (
 	"time"
 
-	"github.com/shardgen/shardgen/internal/membership/detector"
-
 	"github.com/shardgen/shardgen/internal/membership/core"
-
-	"github.com/shardgen/shardgen/internal/membership/splitbrain"
-
+	"github.com/shardgen/shardgen/internal/membership/detector"
 	"github.com/shardgen/shardgen/internal/membership/gossip"
-
+	"github.com/shardgen/shardgen/internal/membership/splitbrain"
 	"github.com/shardgen/shardgen/transport"
 )
 

@@ -5,16 +5,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/membership/detector"
-
 	"github.com/shardgen/shardgen/internal/membership/core"
-
-	"github.com/shardgen/shardgen/internal/membership/splitbrain"
-
-	"github.com/shardgen/shardgen/internal/membership/message"
-
+	"github.com/shardgen/shardgen/internal/membership/detector"
 	"github.com/shardgen/shardgen/internal/membership/gossip"
-
+	"github.com/shardgen/shardgen/internal/membership/message"
+	"github.com/shardgen/shardgen/internal/membership/splitbrain"
 	"github.com/shardgen/shardgen/transport"
 )
 

@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/membership/gossip"
-
 	"google.golang.org/protobuf/proto"
 
 	"github.com/shardgen/shardgen/internal/bounded"
+	"github.com/shardgen/shardgen/internal/membership/gossip"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/transport"
 )

@@ -9,10 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/membership/gossip"
-
 	"google.golang.org/protobuf/proto"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/transport"
 )

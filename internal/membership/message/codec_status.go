@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/shardgen/shardgen/internal/membership/gossip"
-
 	"github.com/shardgen/shardgen/internal/wire"
 )
 

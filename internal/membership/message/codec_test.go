@@ -9,11 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/membership/gossip"
-
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
 	"github.com/shardgen/shardgen/internal/wire"
 )
 

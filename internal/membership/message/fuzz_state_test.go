@@ -3,11 +3,10 @@ package message
 import (
 	"testing"
 
-	"github.com/shardgen/shardgen/internal/membership/gossip"
-	"github.com/shardgen/shardgen/internal/membership/gossip/gossiptest"
-
 	"google.golang.org/protobuf/proto"
 
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+	"github.com/shardgen/shardgen/internal/membership/gossip/gossiptest"
 	"github.com/shardgen/shardgen/internal/wire"
 )
 

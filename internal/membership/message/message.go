@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/membership/gossip"
-
 	"github.com/shardgen/shardgen/transport"
 )
 

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/shardgen/shardgen/internal/membership/gossip"
-
 	"github.com/shardgen/shardgen/transport"
 )
 

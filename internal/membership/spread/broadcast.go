@@ -3,28 +3,24 @@ package spread
 import (
 	"time"
 
-	"github.com/shardgen/shardgen/internal/membership/lease"
-
 	"github.com/shardgen/shardgen/internal/membership/core"
-
-	"github.com/shardgen/shardgen/internal/membership/message"
-
 	"github.com/shardgen/shardgen/internal/membership/gossip"
-
+	"github.com/shardgen/shardgen/internal/membership/lease"
+	"github.com/shardgen/shardgen/internal/membership/message"
 	"github.com/shardgen/shardgen/transport"
 )
 
-// In a large cluster telling all is too much for everybody. There a change goes
-// to the leader, which broadcasts the state; who is told it says so to the
-// leader, with a small status; and the leader broadcasts that all have it. What
-// is lost on the way the rounds repair. So a change costs two broadcasts and a
-// small message a member, and versions that come close together cost one.
+// In a large cluster a member cannot push its changes to all others. It sends a change to
+// the leader, which broadcasts the state; each receiver acknowledges it to the leader with
+// a small status; and the leader broadcasts that all have seen it. Rounds of gossip repair
+// losses. So a change costs two broadcasts and one small message a member, and versions
+// that follow each other closely cost as much as one.
 //
-// A cut may take the leader away, and then it takes evidence against it, and
-// against all that come before the next one who can lead, until there is a new
-// one: evidence that has to be spread. So a leader that says nothing for castMute
-// after it was told something is given up for the time being: changes go to the
-// hub, the first collector that answers, and that one broadcasts them.
+// A cut may separate members from the leader. There is no new leader before evidence
+// against the old one, and against all members before the next one in line, has spread.
+// So a leader that sends nothing for leaderMute after it was sent something is passed
+// over for the time being: changes go to the first collector that answers, which
+// broadcasts them.
 
 // A Broadcaster spreads changes in a large cluster.
 type Broadcaster struct {
@@ -36,45 +32,46 @@ type Broadcaster struct {
 
 // broadcastProgress is how far the present version is spread.
 type broadcastProgress struct {
-	digest  gossip.Digest // the version when last looked at
-	version time.Time     // since when that is
-	caster  uint64        // who broadcast then
-	seen    bool          // that one has been told that this node has it
-	owed    bool          // the state has to be told: by the leader to all, by others to it
-	next    time.Time     // not before that
-	// told is since when the leader has said nothing although it was told something.
+	digest        gossip.Digest // the version at the last look
+	version       time.Time     // since when it has been the present one
+	broadcastNode uint64        // the ring place of the member that broadcast then
+	seen          bool          // this node has acknowledged the version to it
+	owed          bool          // the state has to be sent: by the leader to all, by others to the leader
+	next          time.Time     // the earliest time for the next state
+	// told is when the leader was sent something to which it has not answered yet.
 	told time.Time
-	// announced is the version of which all were told that all have it.
+	// announced is the version that was last broadcast as seen by all.
 	announced gossip.Digest
 }
 
 const (
-	// castAnswers is for how long after a new version nobody is answered who has an
-	// older one: the broadcast is on its way.
-	castAnswers = time.Second
-	// castMute is for how long a leader may say nothing. It broadcasts every second
-	// as long as some have not seen what it was told.
-	castMute = 2500 * time.Millisecond
+	// broadcastAnswers is how long after a new version members with an older one are not
+	// answered, because the broadcast is on its way.
+	broadcastAnswers = time.Second
+	// leaderMute is how long a leader may be silent. It broadcasts every second as long as
+	// some members have not seen the version that it was sent.
+	leaderMute = 2500 * time.Millisecond
 )
 
-// caster is who broadcasts changes for this node: the leader, or the hub while
-// nothing is heard from the leader. Zero: nobody does.
-func (b *Broadcaster) caster() transport.Address {
+// broadcastNode returns the member that broadcasts changes for this node: the leader, or
+// the first collector that answers while nothing is heard from the leader. It is zero if
+// there is none.
+func (b *Broadcaster) broadcastNode() transport.Address {
 	leader := b.Local().Leader
 	if leader == b.Config.Self || b.progress.told.IsZero() {
 		return leader
 	}
-	if at := b.progress.told.Add(castMute); b.Now.Before(at) {
+	if at := b.progress.told.Add(leaderMute); b.Now.Before(at) {
 		b.WakeAt(at)
 		return leader
 	}
 	return b.Collectors.Hub()
 }
 
-// casts reports whether it is on this node to tell all.
-func (b *Broadcaster) casts() bool { return !b.Small() && b.caster() == b.Config.Self }
+// broadcasts reports whether this node has to broadcast changes.
+func (b *Broadcaster) broadcasts() bool { return !b.Small() && b.broadcastNode() == b.Config.Self }
 
-// LeaderSpoke: it is not mute, whoever led before.
+// LeaderSpoke notes a message from a member. A leader that sends is not mute.
 func (b *Broadcaster) LeaderSpoke(from transport.Address) {
 	if !b.progress.told.IsZero() && b.Phase == core.Joined && from == b.Local().Leader {
 		b.progress.told = time.Time{}
@@ -84,48 +81,48 @@ func (b *Broadcaster) LeaderSpoke(from transport.Address) {
 // spreadLarge does what is due after a step.
 func (b *Broadcaster) spreadLarge() {
 	f := b.Local()
-	caster := b.caster()
-	casts := caster == b.Config.Self
-	if place := gossip.RingPlace(caster); b.progress.digest != f.Digest || b.progress.caster != place {
+	broadcastNode := b.broadcastNode()
+	broadcasts := broadcastNode == b.Config.Self
+	if place := gossip.RingPlace(broadcastNode); b.progress.digest != f.Digest || b.progress.broadcastNode != place {
 		if b.progress.digest != f.Digest {
 			b.progress.version = b.Now
 		}
-		b.progress.digest, b.progress.caster, b.progress.seen = f.Digest, place, false
-		b.progress.owed = casts || !b.Gossip.SeenBy(caster)
+		b.progress.digest, b.progress.broadcastNode, b.progress.seen = f.Digest, place, false
+		b.progress.owed = broadcasts || !b.Gossip.SeenBy(broadcastNode)
 	}
 	switch {
-	case caster.IsZero():
+	case broadcastNode.IsZero():
 	case b.progress.owed:
 		if b.Now.Before(b.progress.next) {
 			b.WakeAt(b.progress.next)
 			return
 		}
 		b.progress.owed, b.progress.seen, b.progress.next = false, true, b.Now.Add(b.BroadcastInterval())
-		if casts {
+		if broadcasts {
 			b.GossipAt = b.Now.Add(b.Config.GossipInterval)
 			b.Broadcast(message.Gossip{State: b.Gossip})
 		} else {
-			b.tellCaster(message.Gossip{Target: message.TargetOf(caster), State: b.Gossip})
+			b.tellCaster(message.Gossip{Target: message.TargetOf(broadcastNode), State: b.Gossip})
 		}
-	case casts:
+	case broadcasts:
 		if b.progress.announced != f.Digest && b.allReachedHaveSeen() {
 			b.progress.announced = f.Digest
 			b.Broadcast(b.Status(0))
 		}
 	case !b.progress.seen:
 		b.progress.seen = true
-		b.tellCaster(b.Status(message.TargetOf(caster)))
+		b.tellCaster(b.Status(message.TargetOf(broadcastNode)))
 	}
 }
 
-// tellCaster sends a word to the caster, and expects one from the leader.
+// tellCaster sends a word to the broadcastNode, and expects one from the leader.
 func (b *Broadcaster) tellCaster(msg message.Message) {
-	caster := b.caster()
+	broadcastNode := b.broadcastNode()
 	if b.progress.told.IsZero() {
 		b.progress.told = b.Now
-		b.WakeAt(b.Now.Add(castMute))
+		b.WakeAt(b.Now.Add(leaderMute))
 	}
-	b.Send(caster, msg)
+	b.Send(broadcastNode, msg)
 }
 
 // allReachedHaveSeen reports whether every member that acts has seen the version,

@@ -4,11 +4,8 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/membership/core"
-
-	"github.com/shardgen/shardgen/internal/membership/message"
-
 	"github.com/shardgen/shardgen/internal/membership/gossip"
-
+	"github.com/shardgen/shardgen/internal/membership/message"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -22,7 +19,7 @@ type Spreader struct {
 // for the rounds. In a small cluster who makes a version tells all; who is told
 // it tells the leader, which acts when all have seen it; and the leader tells all
 // that they have. So a change takes two ways there and back and about three
-// messages a member. For large ones see cast.go.
+// messages a member. For large ones see broadcast.go.
 func (s *Spreader) Spread(before *gossip.State) {
 	if s.Phase != core.Joined {
 		return
@@ -74,8 +71,8 @@ func (s *Spreader) tell(node transport.Address) {
 // as long as some have not seen it.
 func (s *Spreader) RunGossip() {
 	interval := s.Config.GossipInterval
-	casts := s.Broadcaster.casts()
-	if !casts && 2*s.Gossip.Seen.Count() < len(s.Gossip.Members) {
+	broadcasts := s.Broadcaster.broadcasts()
+	if !broadcasts && 2*s.Gossip.Seen.Count() < len(s.Gossip.Members) {
 		interval /= time.Duration(s.Config.GossipSpeedup)
 		if limit := s.Now.Add(interval); s.Broadcaster.GossipAt.After(limit) {
 			s.Broadcaster.GossipAt = limit
@@ -84,7 +81,7 @@ func (s *Spreader) RunGossip() {
 	if !s.Due(&s.Broadcaster.GossipAt, interval) {
 		return
 	}
-	if casts && !s.Broadcaster.allReachedHaveSeen() {
+	if broadcasts && !s.Broadcaster.allReachedHaveSeen() {
 		s.Broadcast(s.Status(0))
 		return
 	}
@@ -201,7 +198,7 @@ func (s *Spreader) OnGossip(in core.Receive, msg message.Gossip) {
 	}
 	switch {
 	case order == gossip.Same || order == gossip.Before:
-	case !s.Small() && (msg.Target == 0 || in.From == s.Broadcaster.caster()):
+	case !s.Small() && (msg.Target == 0 || in.From == s.Broadcaster.broadcastNode()):
 		s.Broadcaster.progress.owed = true // it is told soon, and perhaps on the way already
 	default:
 		s.Send(in.From, message.Gossip{Target: message.TargetOf(in.From), State: s.Gossip})
@@ -247,7 +244,7 @@ func (s *Spreader) OnStatus(from transport.Address, msg message.Status) {
 		}
 	case f.Changes < msg.Changes:
 		s.Send(from, s.Status(message.TargetOf(from))) // the sender's is later, or concurrent
-	case !s.Small() && s.Now.Sub(s.Broadcaster.progress.version) < castAnswers && !s.Broadcaster.caster().IsZero():
+	case !s.Small() && s.Now.Sub(s.Broadcaster.progress.version) < broadcastAnswers && !s.Broadcaster.broadcastNode().IsZero():
 		// The leader has just told all, or is about to.
 	default:
 		s.Send(from, message.Gossip{Target: message.TargetOf(from), State: s.Gossip})
