@@ -87,7 +87,7 @@ func TestRefused(t *testing.T) {
 }
 
 // TestLargeDescription: who tells so much about itself that the state would not fit
-// a message is not admitted, and told why.
+// a message is not admitted, and receives the reason.
 func TestLargeDescription(t *testing.T) {
 	w := newNetwork(t)
 	a := w.add("a", "s1", core.Config{Cluster: "test", Self: addr("a", 1)})
