@@ -176,7 +176,7 @@ func (s *Shard) Admit(now time.Time, c Command) Admission {
 			return a
 		}
 	}
-	if s.overloaded() {
+	if s.overloaded(c.Number == c.Floor) {
 		return Admission{Verdict: Overloaded}
 	}
 	k := s.table.source(c.Source, now)
@@ -185,10 +185,12 @@ func (s *Shard) Admit(now time.Time, c Command) Admission {
 	return Admission{Verdict: Run}
 }
 
-func (s *Shard) overloaded() bool {
+// overloaded reports whether a command is to be refused. The first that its source has not
+// finished is not refused for the ids that are kept: some of them go only when it is done.
+func (s *Shard) overloaded(first bool) bool {
 	l := s.limits
 	return s.tail.bytes+s.group.bytes >= refuseAt*l.TailBytes || s.tail.commits+len(s.group.pending) >= refuseAt*l.TailCommits ||
-		s.table.count+len(s.table.sources) >= l.Commands || s.table.bytes >= l.CommandBytes ||
+		!first && (s.table.count+len(s.table.sources) >= l.Commands || s.table.bytes >= l.CommandBytes) ||
 		s.outbox.count >= l.Tells || s.outbox.bytes >= l.TellBytes
 }
 

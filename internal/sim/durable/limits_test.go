@@ -283,3 +283,17 @@ func TestReadWithoutALease(t *testing.T) {
 		t.Errorf("two reads wait for tickets %d and %d, durable is %d: want the same, to come", one, two, b.ready)
 	}
 }
+
+// TestFirstUnfinishedCommandIsTaken: ids above a source's floor fill the table, and go only
+// when the command at the floor is done.
+func TestFirstUnfinishedCommandIsTaken(t *testing.T) {
+	d := newDesk(t, 1)
+	a := d.limited(0, 1, durable.Limits{Commands: 10}).open()
+	a.state("a")
+	n := uint64(2)
+	for ; a.core.Admit(d.w.clock(), number(n, 1)).Verdict == durable.Run; n++ {
+	}
+	if v := a.core.Admit(d.w.clock(), number(1, 1)).Verdict; n > 20 || v != durable.Run {
+		t.Errorf("after %d commands the first one that is not finished: verdict %d, want that it runs", n, v)
+	}
+}
