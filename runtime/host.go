@@ -24,6 +24,7 @@ type host struct {
 	starter  *starter
 
 	passivator *passivator
+	unreadable unreadable
 
 	stopped atomic.Bool  // StopHosting: the type's shards go elsewhere
 	active  atomic.Int64 // entities with a value, about

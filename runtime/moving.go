@@ -150,6 +150,11 @@ func (s *hostedShard) decodeState(value any, state []byte) (unknown []byte, err 
 		}
 		return state, nil // an older program's type has no state at all
 	}
+	defer func() {
+		if r := recover(); r != nil {
+			unknown, err = nil, panicError("decoding the state", r)
+		}
+	}()
 	skipped, err := h.DecodeState(value, state)
 	if err != nil || !skipped {
 		return nil, err
@@ -178,7 +183,8 @@ func (s *hostedShard) wake(ctx context.Context, e *region.Entity) (err error) {
 	var unknown []byte
 	if e.State != nil {
 		if unknown, err = s.decodeState(value, e.State); err != nil {
-			return err
+			h.unreadable.add(e.ID)
+			return errUnreadable(s.ID.Kind, e.ID, err)
 		}
 	}
 	if h.desc.Activate != nil {

@@ -4,19 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/bounded"
+	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/internal/wire"
-	"github.com/shardgen/shardgen/runtime/admin"
 	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/region"
 	"github.com/shardgen/shardgen/transport"
 )
 
-// operatorMessage handles what an operator says; see package admin.
+// operatorMessage handles what an operator says; see package operator.
 func (c *control) operatorMessage(kind transport.Kind, from transport.Peer, body []byte) {
-	id, r, _, err := admin.Decode(body)
+	id, r, _, err := operator.Decode(body)
 	if err != nil {
 		c.foreign(len(body), err)
 		return
@@ -25,38 +30,49 @@ func (c *control) operatorMessage(kind transport.Kind, from transport.Peer, body
 		c.plane.counters.add(frameForeign) // an answer: this node asks nothing
 		return
 	}
-	concerned := r.Node == c.self || r.Command == admin.Join && r.Node.Name == c.self.Name
-	if kind == transport.Broadcast && r.Command != admin.RollCall && !concerned {
+	concerned := r.Node == c.self || r.Command == operator.Join && r.Node.Name == c.self.Name
+	if kind == transport.Broadcast && r.Command != operator.RollCall && !concerned {
 		return // meant for another
 	}
-	if r.Command == admin.Members && c.singles.seek() {
+	if r.Command == operator.Members && c.singles.seek() {
 		time.AfterFunc(seekTime, func() {
-			c.loop.post(func() { c.answerOperator(id, from, admin.Answer{View: c.operatorView()}) })
+			c.loop.post(func() { c.answerOperator(id, from, operator.Answer{View: c.operatorView()}) })
+		})
+		return
+	}
+	if r.Command == operator.State || r.Command == operator.SetState {
+		c.node.plane.wg.Go(func() { // decoders are the user's, and may take long
+			var a operator.Answer
+			var err error
+			if a.Entities, err = (repairs{c.node}).states(r); err != nil {
+				a.Refusal = err.Error()
+			}
+			c.loop.post(func() { c.answerOperator(id, from, a) })
 		})
 		return
 	}
 	c.answerOperator(id, from, c.obey(from, r))
-	if r.Command == admin.Down && r.Node == c.self && c.refuseDown(r) == nil {
+	if r.Command == operator.Down && r.Node == c.self && c.refuseDown(r) == nil {
 		c.stepMembers(membership.DownNode{Node: c.self}) // behind the answer, for it ends the node
 	}
 }
 
 // obey does what a request asks for and returns the answer.
-func (c *control) obey(from transport.Peer, r *admin.Request) admin.Answer {
+func (c *control) obey(from transport.Peer, r *operator.Request) operator.Answer {
 	var err error
 	switch r.Command {
-	case admin.Members, admin.RollCall:
-	case admin.Join:
+	case operator.Members, operator.RollCall:
+	case operator.Join:
 		c.node.log.Info("told to join", "by", from.Name, "seeds", bounded.Text(strings.Join(r.Seeds, ",")))
 		err = c.join(r.Seeds)
-	case admin.Leave:
+	case operator.Leave:
 		if r.Node != c.self {
 			err = fmt.Errorf("this is %v", c.self)
 			break
 		}
 		c.node.log.Info("told to leave", "by", from.Name)
 		c.node.leaveByOrder()
-	case admin.Down:
+	case operator.Down:
 		if err = c.refuseDown(r); err == nil && r.Node != c.self {
 			c.node.log.Warn("told to down a member", "by", from.Name, "member", r.Node.String(), "force", r.Force)
 			c.stepMembers(membership.DownNode{Node: r.Node})
@@ -64,7 +80,7 @@ func (c *control) obey(from transport.Peer, r *admin.Request) admin.Answer {
 	default:
 		err = fmt.Errorf("%v is unknown to this version (upgrade this node)", r.Command)
 	}
-	a := admin.Answer{View: c.operatorView()}
+	a := operator.Answer{View: c.operatorView()}
 	if err != nil {
 		a.Refusal = err.Error()
 	}
@@ -72,7 +88,7 @@ func (c *control) obey(from transport.Peer, r *admin.Request) admin.Answer {
 }
 
 // refuseDown returns the reason for refusing an operator's command to down a member.
-func (c *control) refuseDown(r *admin.Request) error {
+func (c *control) refuseDown(r *operator.Request) error {
 	v := c.members.View()
 	m, ok := v.Member(r.Node)
 	switch {
@@ -87,14 +103,14 @@ func (c *control) refuseDown(r *admin.Request) error {
 }
 
 // operatorView is what operators are shown.
-func (c *control) operatorView() admin.View {
+func (c *control) operatorView() operator.View {
 	v := c.members.View()
-	view := admin.View{
+	view := operator.View{
 		Self: c.self, Status: v.SelfStatus, Waits: !c.joining, Founder: v.Founder, Leader: v.Leader, Converged: v.Converged, Why: v.Why,
 	}
 	for _, m := range v.ByAge {
 		p := memberOf(m.Member, m.Reachable, m.Evidence)
-		view.Members = append(view.Members, admin.Member{
+		view.Members = append(view.Members, operator.Member{
 			Address: p.Address, Status: p.Status, Age: m.UpNumber, Reachable: p.Reachable, Evidence: p.Evidence, Roles: p.Roles, Hosts: p.Hosts,
 		})
 	}
@@ -106,11 +122,15 @@ func (c *control) operatorView() admin.View {
 // if this node did not know: far more than the question takes.
 const seekTime = 100 * time.Millisecond
 
-func (c *control) answerOperator(id uint64, to transport.Peer, a admin.Answer) {
-	b, err := admin.Encode(id, nil, &a)
+func (c *control) answerOperator(id uint64, to transport.Peer, a operator.Answer) {
+	b, err := operator.Encode(id, nil, &a)
 	if limit := c.link.MaxPayload() - operatorOverhead; err == nil && len(b) > limit {
-		b, err = admin.Encode(id, nil, &admin.Answer{Refusal: fmt.Sprintf(
-			"the list of %d members has %d bytes and the broker takes %d (raise its max_payload)", len(a.View.Members), len(b), limit)})
+		what := fmt.Sprintf("the list of %d members", len(a.View.Members))
+		if len(a.Entities) > 0 {
+			what = fmt.Sprintf("what is known of %d entities", len(a.Entities))
+		}
+		b, err = operator.Encode(id, nil, &operator.Answer{Refusal: fmt.Sprintf(
+			"%s has %d bytes and the broker takes %d (raise its max_payload)", what, len(b), limit)})
 	}
 	c.send(to, wire.ControlTopic_CONTROL_TOPIC_ADMIN, b, err)
 }
@@ -175,7 +195,7 @@ func (n *Node) Down(ctx context.Context, member string, force bool) error {
 		if err != nil {
 			return err
 		}
-		if err := c.refuseDown(&admin.Request{Node: m.Address, Force: force}); err != nil {
+		if err := c.refuseDown(&operator.Request{Node: m.Address, Force: force}); err != nil {
 			return err
 		}
 		c.node.log.Warn("member downed by this process", "member", m.Address.String(), "force", force)
@@ -218,4 +238,161 @@ func (n *Node) leaveByOrder() {
 			_ = n.Shutdown(ctx) // Err tells
 		}()
 	})
+}
+
+// An entity whose state does not decode cannot be activated. Its state is kept as it
+// is, its calls say so, and an operator reads it, replaces it or drops it.
+
+// errUnreadable names the commands for the state of such an entity.
+func errUnreadable(kind, id string, err error) error {
+	return fmt.Errorf("the state of %s/%s cannot be read and is kept as it is: %w (see it with shardctl state %s %s; the flags -from FILE and -drop replace or drop it)",
+		kind, clip(id), err, kind, clip(id))
+}
+
+// unreadable are the entities of a type whose state could not be read lately.
+type unreadable struct {
+	mu  sync.Mutex // guards ids
+	ids map[string]struct{}
+}
+
+// maxUnreadable bounds the ids that are noted of a type.
+const maxUnreadable = 1000
+
+func (u *unreadable) add(id string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.ids == nil {
+		u.ids = make(map[string]struct{})
+	}
+	if len(u.ids) < maxUnreadable {
+		u.ids[id] = struct{}{}
+	}
+}
+
+func (u *unreadable) remove(id string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.ids, id)
+}
+
+func (u *unreadable) all() []string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Sorted(maps.Keys(u.ids))
+}
+
+// repairs show and set the states of entities of a node.
+type repairs struct{ node *Node }
+
+// states does what an operator asks for about entities of this node, outside
+// the control loop: it may have to wait for their decoders.
+func (p repairs) states(r *operator.Request) (found []operator.Entity, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			found, err = nil, panicError("reading the state", r)
+		}
+	}()
+	h, err := p.hostOf(r.Entity.Kind)
+	if err != nil {
+		return nil, err
+	}
+	if r.Entity.ID != "" {
+		one, err := p.one(h, r)
+		return []operator.Entity{one}, err
+	}
+	for _, id := range h.unreadable.all() {
+		one, err := p.one(h, &operator.Request{Command: operator.State, Entity: operator.Entity{Kind: r.Entity.Kind, ID: id}})
+		if err == nil && one.Why != "" {
+			one.State = nil // all of them would be too much for one answer
+			found = append(found, one)
+		} else if err == nil {
+			h.unreadable.remove(id) // it is elsewhere, or was mended
+		}
+	}
+	return found, nil
+}
+
+func (p repairs) hostOf(kind string) (*host, error) {
+	k := (*p.node.plane.kinds.Load())[kind]
+	switch {
+	case k == nil || k.host == nil:
+		return nil, fmt.Errorf("this node does not host %s", clip(kind))
+	case k.host.desc.Singleton:
+		return nil, fmt.Errorf("%s is a singleton: one whose state cannot be read starts anew by itself", clip(kind))
+	case k.host.desc.DecodeState == nil:
+		return nil, fmt.Errorf("%s has no state", clip(kind))
+	}
+	return k.host, nil
+}
+
+// one shows the state of one entity, or sets it.
+func (p repairs) one(h *host, r *operator.Request) (operator.Entity, error) {
+	at := operator.Entity{Kind: r.Entity.Kind, ID: r.Entity.ID}
+	_, number, err := port{h.kind}.Locate(at.ID)
+	if err != nil {
+		return at, err
+	}
+	s := p.node.hostedShard(placement.ShardID{Kind: at.Kind, Shard: number})
+	if s == nil {
+		return at, errors.New("no such shard")
+	}
+	s.Mu.Lock()
+	open := s.Core.State() == region.Open
+	var e *region.Entity
+	if open {
+		e = s.Core.Take(at.ID, p.node.plane.clock.Load())
+	}
+	s.Mu.Unlock()
+	switch {
+	case e != nil:
+	case open:
+		return at, errors.New("a call of it is under way (try again)")
+	default:
+		home, ok := p.node.plane.table.Load().Kind(at.Kind).Lookup(number)
+		if !ok || home.Owner.IsZero() || home.Owner == p.node.control.self {
+			return at, errors.New("its shard is on its way (try again)")
+		}
+		at.Node = home.Owner
+		return at, nil
+	}
+	defer s.endTurn(e)
+	at.Node, at.Active = p.node.control.self, e.Value != nil
+	if r.Command == operator.SetState {
+		return at, setState(s, e, r.Entity.State)
+	}
+	return at, showState(s, e, &at)
+}
+
+// showState takes the state of an entity whose turn the caller has.
+func showState(s *hostedShard, e *region.Entity, to *operator.Entity) (err error) {
+	if e.Value != nil {
+		to.State, err = s.encodeState(e)
+		return err
+	}
+	if to.State = slices.Clone(e.State); e.State != nil {
+		if _, err := s.decodeState(s.host.desc.New(), e.State); err != nil {
+			to.Why = err.Error()
+		}
+	}
+	return nil
+}
+
+// setState replaces the state of an entity whose turn the caller has.
+func setState(s *hostedShard, e *region.Entity, state []byte) error {
+	if e.Value != nil {
+		return errors.New("it is active, so its state is fine: call it")
+	}
+	if !s.mayRun() {
+		return errors.New("its shard may be another node's (try again)")
+	}
+	if state != nil {
+		if _, err := s.decodeState(s.host.desc.New(), state); err != nil {
+			return fmt.Errorf("the new state cannot be read either: %w", err)
+		}
+	}
+	before := len(e.State)
+	e.State = state
+	s.host.unreadable.remove(e.ID)
+	s.plane().log.Warn("state set by an operator", "kind", s.ID.Kind, "entity", clip(e.ID), "bytes", len(state), "before", before, "dropped", state == nil)
+	return nil
 }

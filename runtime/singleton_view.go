@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/shardgen/shardgen/runtime/admin"
+	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
@@ -58,10 +58,10 @@ func (g *singles) seek() (seeks bool) {
 }
 
 // rows are all singletons of the cluster, for operators.
-func (g *singles) rows(v *membership.View) (rows []admin.Singleton) {
+func (g *singles) rows(v *membership.View) (rows []operator.Singleton) {
 	hosts := singletonHosts(v)
 	for _, kind := range slices.Sorted(maps.Keys(hosts)) {
-		row := admin.Singleton{Kind: kind, Hosts: hosts[kind], Why: "nobody has asked for it at " + g.control.self.Name}
+		row := operator.Singleton{Kind: kind, Hosts: hosts[kind], Why: "nobody has asked for it at " + g.control.self.Name}
 		if s := g.get(kind); s != nil {
 			if row.Node, row.Why = s.at(), ""; row.Node.IsZero() {
 				row.Why = s.proxy.Why()

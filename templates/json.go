@@ -96,7 +96,7 @@ func jsonFields(e *emitter, params []model.Param, locals []string, role string) 
 		if p.Type.Shape == model.Proto {
 			value = codegen("JSONProto").Call(value)
 		}
-		if holdsOneof(p.Type, make(map[*model.Type]bool)) {
+		if holds(p.Type, isOneof, make(map[*model.Type]bool)) {
 			e.jsonOneofs = true
 			value = codegen("JSONOneof").Call(value, jen.Id(model.OneofsFunc).Call())
 		}

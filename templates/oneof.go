@@ -140,17 +140,24 @@ func (e oneofEmitter) json() {
 		})))
 }
 
-// holdsOneof reports whether a value of t may hold an interface with cases.
-func holdsOneof(t *model.Type, seen map[*model.Type]bool) bool {
+func isOneof(t *model.Type) bool { return t.Shape == model.Oneof }
+
+// holds reports whether t is one of the types asked for, or a value of it may hold one.
+func holds(t *model.Type, is func(*model.Type) bool, seen map[*model.Type]bool) bool {
 	if t == nil || seen[t] {
 		return false
 	}
 	seen[t] = true
-	if t.Shape == model.Oneof || holdsOneof(t.Key, seen) || holdsOneof(t.Elem, seen) {
+	if is(t) || holds(t.Key, is, seen) || holds(t.Elem, is, seen) {
 		return true
 	}
 	for _, f := range t.Fields {
-		if holdsOneof(f.Type, seen) {
+		if holds(f.Type, is, seen) {
+			return true
+		}
+	}
+	for _, c := range t.Cases {
+		if holds(c.Type, is, seen) {
 			return true
 		}
 	}

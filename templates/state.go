@@ -1,8 +1,6 @@
 package templates
 
 import (
-	"slices"
-
 	"github.com/dave/jennifer/jen"
 
 	"github.com/shardgen/shardgen/internal/gen/model"
@@ -27,6 +25,10 @@ func (e *emitter) state(n *model.Entity) {
 	e.comment(comment, n.AppendStateFunc())
 	e.file.Func().Id(n.AppendStateFunc()).Params(jen.Id("b").Index().Byte(), jen.Id("entity").Any()).Params(jen.Index().Byte(), jen.Error()).BlockFunc(func(g *jen.Group) {
 		g.Id("e").Op(":=").Add(self())
+		formed := formedFields(n)
+		if len(formed) > 0 {
+			g.Id("at").Op(":=").Len(jen.Id("b"))
+		}
 		if f := n.State[0]; len(n.State) == 1 && !fallible {
 			g.Return(e.appendField(f.Type, jen.Id("b"), f.Number, jen.Id("e").Dot(f.Name), nil), jen.Nil())
 			return
@@ -44,7 +46,12 @@ func (e *emitter) state(n *model.Entity) {
 				jen.Return(jen.Nil(), encodeErrorOf(what, "err")),
 			)
 		}
-		g.Return(jen.Id("b"), jen.Nil())
+		if len(formed) == 0 {
+			g.Return(jen.Id("b"), jen.Nil())
+			return
+		}
+		readBack(e, g, n, formed)
+		g.Return(jen.Id("b"), jen.Id("d").Dot("ReadBack").Call(jen.Lit(what)))
 	})
 
 	e.comment("%s decodes what %s encoded, and reports whether it skipped fields. A field that is absent becomes zero, whatever the factory set it to.", n.DecodeStateFunc(), n.AppendStateFunc())
@@ -59,15 +66,53 @@ func (e *emitter) state(n *model.Entity) {
 			e.init(g, f.Type, p)
 			places, numbers, types = append(places, p), append(numbers, f.Number), append(types, f.Type)
 		}
-		decoder := "NewDecoder"
-		if slices.ContainsFunc(types, func(t *model.Type) bool { return holdsOneof(t, make(map[*model.Type]bool)) }) {
-			decoder = "NewStateDecoder" // it keeps cases that are unknown
-		}
-		g.Id("d").Op(":=").Add(codegen(decoder)).Call(jen.Id("b"))
+		g.Id("d").Op(":=").Add(codegen(decoderOf(n))).Call(jen.Id("b"))
 		e.readFields(g, jen.Id("d"), jen.Op("&").Id("d"), numbers, types, places)
 		g.Return(jen.Id("d").Dot("Skipped").Call(), jen.Id("d").Dot("Err").Call(jen.Lit(what)))
 	})
 	e.knownState(n)
+}
+
+// readBack prints the reading of what was just written, as far as its types have
+// forms of their own. It takes no more than skipping the rest.
+func readBack(e *emitter, g *jen.Group, n *model.Entity, formed []model.Field) {
+	g.Comment("Its own form may write a value that it does not read: better now than later.")
+	g.Id("d").Op(":=").Add(codegen(decoderOf(n))).Call(jen.Id("b").Index(jen.Id("at").Op(":")))
+	g.Id("again").Op(":=").New(jen.Id(n.Name))
+	var places []place
+	var numbers []int
+	var types []*model.Type
+	for _, f := range formed {
+		p := selected("again", f.Name)
+		e.init(g, f.Type, p)
+		places, numbers, types = append(places, p), append(numbers, f.Number), append(types, f.Type)
+	}
+	e.readFields(g, jen.Id("d"), jen.Op("&").Id("d"), numbers, types, places)
+}
+
+// formedFields are the fields of the state in which a type may stand that says itself
+// how it travels.
+func formedFields(n *model.Entity) (list []model.Field) {
+	formed := func(t *model.Type) bool {
+		return !t.Plain && (t.Shape == model.Text || t.Shape == model.Binary || t.Shape == model.Gob)
+	}
+	for _, f := range n.State {
+		if holds(f.Type, formed, make(map[*model.Type]bool)) {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// decoderOf makes the decoder of an entity's state: one that keeps cases which are not
+// known, where there may be any.
+func decoderOf(n *model.Entity) string {
+	for _, f := range n.State {
+		if holds(f.Type, isOneof, make(map[*model.Type]bool)) {
+			return "NewStateDecoder"
+		}
+	}
+	return "NewDecoder"
 }
 
 // knownState emits which fields of an entity's state this program knows.

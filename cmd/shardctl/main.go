@@ -4,6 +4,7 @@
 //	shardctl leave   -cluster shop web-3
 //	shardctl down    -cluster shop web-3#5a0c8e1f22d90b47
 //	shardctl join    -cluster shop web-4
+//	shardctl state   -cluster shop stock tea
 //
 // shardctl -h and shardctl COMMAND -h print the flags. The exit code is 0 when the command
 // was carried out, 1 when it was not, and 2 when it was called wrongly.
@@ -41,6 +42,7 @@ const usage = `usage: shardctl COMMAND -cluster NAME [flags] [NODE]
   join NODE          tell a process that waits (Config.JoinByCommand) to join
   leave NODE         make a member leave in order, and wait until it is gone
   down NODE          declare a member dead whose process has stopped
+  state TYPE [ID]    list the entities whose state cannot be read; print, replace or drop a state
 
 NODE is a name, or name#incarnation where several have the name.
 shardctl COMMAND -h lists a command's flags. NATS_URL and SHARD_CLUSTER stand in
@@ -58,6 +60,7 @@ type command struct {
 	name    string
 	about   string
 	node    bool          // takes one
+	entity  bool          // takes a type and an id, which may be left out
 	timeout time.Duration // its default
 	flags   func(*flag.FlagSet, *options)
 	run     func(ctx context.Context, c *admin.Client, o *options, w io.Writer) error
@@ -69,6 +72,9 @@ type options struct {
 	timeout                 time.Duration
 	json                    bool
 	node                    string
+	kind, id                string
+	out, from               string
+	drop                    bool
 	through                 string
 	force                   bool
 }
@@ -94,6 +100,15 @@ var commands = []command{
 		about: "Declares a member dead. Its shards are then given to other members: make sure that its process\nhas stopped. A member that is up and reachable is refused.",
 		flags: func(f *flag.FlagSet, o *options) {
 			f.BoolVar(&o.force, "force", false, "down it although it is up and reachable: its process has certainly stopped")
+		},
+	},
+	{
+		name: "state", entity: true, timeout: 10 * time.Second, run: state,
+		about: "Without ID, lists the entities of a type whose state their nodes could not read when they were\ncalled. With ID, prints the entity's state; with -from or -drop sets it, unless it is active.",
+		flags: func(f *flag.FlagSet, o *options) {
+			f.StringVar(&o.out, "o", "", "write the encoded state to `file`: a message as shardgen contract proto describes it")
+			f.StringVar(&o.from, "from", "", "replace the state by what is in `file`; one that cannot be read is refused")
+			f.BoolVar(&o.drop, "drop", false, "drop the state: the entity's next call finds it fresh")
 		},
 	},
 }
@@ -149,16 +164,20 @@ func (c command) parse(args []string, env func(string) string, stderr io.Writer)
 	}
 	err := f.Parse(args)
 	rest := f.Args()
-	if err == nil && c.node && len(rest) > 0 {
-		o.node = rest[0]
-		err = f.Parse(rest[1:])
-		rest = f.Args()
+	for _, to := range c.arguments(&o) {
+		if err == nil && len(rest) > 0 {
+			*to = rest[0]
+			err = f.Parse(rest[1:])
+			rest = f.Args()
+		}
 	}
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		node := ""
 		if c.node {
 			node = " NODE"
+		} else if c.entity {
+			node = " TYPE [ID]"
 		}
 		fmt.Fprintf(stderr, "usage: shardctl %s -cluster NAME [flags]%s\n\n%s\n\n", c.name, node, c.about)
 		f.SetOutput(stderr)
@@ -168,6 +187,12 @@ func (c command) parse(args []string, env func(string) string, stderr io.Writer)
 		err = fmt.Errorf("unexpected argument %q", rest[0])
 	case c.node && o.node == "":
 		err = errors.New("say which node")
+	case c.entity && o.kind == "":
+		err = errors.New("say which type")
+	case c.entity && o.id == "" && (o.drop || o.from != "" || o.out != ""):
+		err = errors.New("say which entity")
+	case o.drop && o.from != "":
+		err = errors.New("-drop and -from: give one of them")
 	case o.cluster == "":
 		err = errors.New("say which -cluster")
 	case o.timeout <= 0:
@@ -176,6 +201,17 @@ func (c command) parse(args []string, env func(string) string, stderr io.Writer)
 		err = transport.CheckName("cluster", o.cluster)
 	}
 	return &o, err
+}
+
+// arguments are where what stands beside the flags goes.
+func (c command) arguments(o *options) []*string {
+	switch {
+	case c.node:
+		return []*string{&o.node}
+	case c.entity:
+		return []*string{&o.kind, &o.id}
+	}
+	return nil
 }
 
 func or(s, def string) string {

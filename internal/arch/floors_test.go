@@ -28,6 +28,7 @@ runtime
 internal/shardhost internal/session
 internal/routing
 runtime/admin
+internal/operator
 runtime/call
 runtime/region
 internal/durable
@@ -99,7 +100,7 @@ var dependencies = map[string][]string{
 	"github.com/nats-io/nats.go":        {"transport/nats", "store/nats", "internal/natsproc", "internal/e2e", "cmd/shardctl"},
 	"github.com/nats-io/nuid":           {"transport/nats"},
 	"github.com/cespare/xxhash/v2":      {"runtime"},
-	"google.golang.org/protobuf":        {"internal/wire", "internal/durable", "internal/sim", "internal/membership/message", "runtime", "internal/gen", "templates"},
+	"google.golang.org/protobuf":        {"internal/wire", "internal/durable", "internal/sim", "internal/membership/message", "internal/operator", "runtime", "internal/gen", "templates"},
 	"github.com/dave/jennifer":          {"internal/gen", "templates"},
 	"golang.org/x/tools":                {"internal/gen"},
 	"github.com/anishathalye/porcupine": {"internal/sim", "internal/e2e"},

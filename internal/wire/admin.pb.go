@@ -30,6 +30,8 @@ const (
 	AdminCommand_ADMIN_COMMAND_JOIN        AdminCommand = 3 // to all processes: the one of that name joins
 	AdminCommand_ADMIN_COMMAND_LEAVE       AdminCommand = 4 // to a member: it leaves in order
 	AdminCommand_ADMIN_COMMAND_DOWN        AdminCommand = 5 // to a member: it downs another one
+	AdminCommand_ADMIN_COMMAND_STATE       AdminCommand = 6 // to a member: the state of an entity, or those that it cannot read
+	AdminCommand_ADMIN_COMMAND_SET_STATE   AdminCommand = 7 // to a member: it replaces a state, or drops it
 )
 
 // Enum value maps for AdminCommand.
@@ -41,6 +43,8 @@ var (
 		3: "ADMIN_COMMAND_JOIN",
 		4: "ADMIN_COMMAND_LEAVE",
 		5: "ADMIN_COMMAND_DOWN",
+		6: "ADMIN_COMMAND_STATE",
+		7: "ADMIN_COMMAND_SET_STATE",
 	}
 	AdminCommand_value = map[string]int32{
 		"ADMIN_COMMAND_UNSPECIFIED": 0,
@@ -49,6 +53,8 @@ var (
 		"ADMIN_COMMAND_JOIN":        3,
 		"ADMIN_COMMAND_LEAVE":       4,
 		"ADMIN_COMMAND_DOWN":        5,
+		"ADMIN_COMMAND_STATE":       6,
+		"ADMIN_COMMAND_SET_STATE":   7,
 	}
 )
 
@@ -144,9 +150,10 @@ func (x *Admin) GetAnswer() *AdminAnswer {
 type AdminRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Command       AdminCommand           `protobuf:"varint,1,opt,name=command,proto3,enum=shardgen.wire.AdminCommand" json:"command,omitempty"`
-	Node          *AdminNode             `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`    // of join (by name), leave and down
-	Seeds         []string               `protobuf:"bytes,3,rep,name=seeds,proto3" json:"seeds,omitempty"`  // of join
-	Force         bool                   `protobuf:"varint,4,opt,name=force,proto3" json:"force,omitempty"` // of down: also a member that is up and reachable
+	Node          *AdminNode             `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`     // of join (by name), leave and down
+	Seeds         []string               `protobuf:"bytes,3,rep,name=seeds,proto3" json:"seeds,omitempty"`   // of join
+	Force         bool                   `protobuf:"varint,4,opt,name=force,proto3" json:"force,omitempty"`  // of down: also a member that is up and reachable
+	Entity        *AdminEntity           `protobuf:"bytes,5,opt,name=entity,proto3" json:"entity,omitempty"` // of state and set state: which one, and the new state
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -209,10 +216,18 @@ func (x *AdminRequest) GetForce() bool {
 	return false
 }
 
+func (x *AdminRequest) GetEntity() *AdminEntity {
+	if x != nil {
+		return x.Entity
+	}
+	return nil
+}
+
 type AdminAnswer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Refusal       string                 `protobuf:"bytes,1,opt,name=refusal,proto3" json:"refusal,omitempty"` // why the request was not obeyed; empty: it was
-	View          *AdminView             `protobuf:"bytes,2,opt,name=view,proto3" json:"view,omitempty"`       // of members, roll call and down: after it was obeyed
+	Refusal       string                 `protobuf:"bytes,1,opt,name=refusal,proto3" json:"refusal,omitempty"`   // why the request was not obeyed; empty: it was
+	View          *AdminView             `protobuf:"bytes,2,opt,name=view,proto3" json:"view,omitempty"`         // of members, roll call and down: after it was obeyed
+	Entities      []*AdminEntity         `protobuf:"bytes,3,rep,name=entities,proto3" json:"entities,omitempty"` // of state and set state
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -257,6 +272,13 @@ func (x *AdminAnswer) GetRefusal() string {
 func (x *AdminAnswer) GetView() *AdminView {
 	if x != nil {
 		return x.View
+	}
+	return nil
+}
+
+func (x *AdminAnswer) GetEntities() []*AdminEntity {
+	if x != nil {
+		return x.Entities
 	}
 	return nil
 }
@@ -491,6 +513,91 @@ func (x *AdminSingleton) GetHosts() []*AdminNode {
 	return nil
 }
 
+// AdminEntity is an entity with its encoded state.
+type AdminEntity struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Id            string                 `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`     // none: all of the kind whose state cannot be read
+	Node          *AdminNode             `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"` // where it lives; another than who answers: that one has the state
+	Active        bool                   `protobuf:"varint,4,opt,name=active,proto3" json:"active,omitempty"`
+	State         []byte                 `protobuf:"bytes,5,opt,name=state,proto3,oneof" json:"state,omitempty"` // none: it has no state
+	Why           string                 `protobuf:"bytes,6,opt,name=why,proto3" json:"why,omitempty"`           // the state cannot be read
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdminEntity) Reset() {
+	*x = AdminEntity{}
+	mi := &file_shardgen_wire_admin_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdminEntity) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdminEntity) ProtoMessage() {}
+
+func (x *AdminEntity) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_admin_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdminEntity.ProtoReflect.Descriptor instead.
+func (*AdminEntity) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *AdminEntity) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *AdminEntity) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *AdminEntity) GetNode() *AdminNode {
+	if x != nil {
+		return x.Node
+	}
+	return nil
+}
+
+func (x *AdminEntity) GetActive() bool {
+	if x != nil {
+		return x.Active
+	}
+	return false
+}
+
+func (x *AdminEntity) GetState() []byte {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
+func (x *AdminEntity) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
 type AdminMember struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          *AdminNode             `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
@@ -506,7 +613,7 @@ type AdminMember struct {
 
 func (x *AdminMember) Reset() {
 	*x = AdminMember{}
-	mi := &file_shardgen_wire_admin_proto_msgTypes[6]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -518,7 +625,7 @@ func (x *AdminMember) String() string {
 func (*AdminMember) ProtoMessage() {}
 
 func (x *AdminMember) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_admin_proto_msgTypes[6]
+	mi := &file_shardgen_wire_admin_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -531,7 +638,7 @@ func (x *AdminMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminMember.ProtoReflect.Descriptor instead.
 func (*AdminMember) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{6}
+	return file_shardgen_wire_admin_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *AdminMember) GetNode() *AdminNode {
@@ -591,15 +698,17 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x05Admin\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\x125\n" +
 	"\arequest\x18\x02 \x01(\v2\x1b.shardgen.wire.AdminRequestR\arequest\x122\n" +
-	"\x06answer\x18\x03 \x01(\v2\x1a.shardgen.wire.AdminAnswerR\x06answer\"\x9f\x01\n" +
+	"\x06answer\x18\x03 \x01(\v2\x1a.shardgen.wire.AdminAnswerR\x06answer\"\xd3\x01\n" +
 	"\fAdminRequest\x125\n" +
 	"\acommand\x18\x01 \x01(\x0e2\x1b.shardgen.wire.AdminCommandR\acommand\x12,\n" +
 	"\x04node\x18\x02 \x01(\v2\x18.shardgen.wire.AdminNodeR\x04node\x12\x14\n" +
 	"\x05seeds\x18\x03 \x03(\tR\x05seeds\x12\x14\n" +
-	"\x05force\x18\x04 \x01(\bR\x05force\"U\n" +
+	"\x05force\x18\x04 \x01(\bR\x05force\x122\n" +
+	"\x06entity\x18\x05 \x01(\v2\x1a.shardgen.wire.AdminEntityR\x06entity\"\x8d\x01\n" +
 	"\vAdminAnswer\x12\x18\n" +
 	"\arefusal\x18\x01 \x01(\tR\arefusal\x12,\n" +
-	"\x04view\x18\x02 \x01(\v2\x18.shardgen.wire.AdminViewR\x04view\"A\n" +
+	"\x04view\x18\x02 \x01(\v2\x18.shardgen.wire.AdminViewR\x04view\x126\n" +
+	"\bentities\x18\x03 \x03(\v2\x1a.shardgen.wire.AdminEntityR\bentities\"A\n" +
 	"\tAdminNode\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x06R\vincarnation\"\xf2\x02\n" +
@@ -619,7 +728,15 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12,\n" +
 	"\x04node\x18\x02 \x01(\v2\x18.shardgen.wire.AdminNodeR\x04node\x12\x10\n" +
 	"\x03why\x18\x03 \x01(\tR\x03why\x12.\n" +
-	"\x05hosts\x18\x04 \x03(\v2\x18.shardgen.wire.AdminNodeR\x05hosts\"\xcf\x01\n" +
+	"\x05hosts\x18\x04 \x03(\v2\x18.shardgen.wire.AdminNodeR\x05hosts\"\xae\x01\n" +
+	"\vAdminEntity\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\x12,\n" +
+	"\x04node\x18\x03 \x01(\v2\x18.shardgen.wire.AdminNodeR\x04node\x12\x16\n" +
+	"\x06active\x18\x04 \x01(\bR\x06active\x12\x19\n" +
+	"\x05state\x18\x05 \x01(\fH\x00R\x05state\x88\x01\x01\x12\x10\n" +
+	"\x03why\x18\x06 \x01(\tR\x03whyB\b\n" +
+	"\x06_state\"\xcf\x01\n" +
 	"\vAdminMember\x12,\n" +
 	"\x04node\x18\x01 \x01(\v2\x18.shardgen.wire.AdminNodeR\x04node\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\rR\x06status\x12\x10\n" +
@@ -627,14 +744,16 @@ const file_shardgen_wire_admin_proto_rawDesc = "" +
 	"\vunreachable\x18\x04 \x01(\bR\vunreachable\x12\x1a\n" +
 	"\bevidence\x18\x05 \x01(\tR\bevidence\x12\x14\n" +
 	"\x05roles\x18\x06 \x03(\tR\x05roles\x12\x14\n" +
-	"\x05kinds\x18\a \x03(\tR\x05kinds*\xae\x01\n" +
+	"\x05kinds\x18\a \x03(\tR\x05kinds*\xe4\x01\n" +
 	"\fAdminCommand\x12\x1d\n" +
 	"\x19ADMIN_COMMAND_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15ADMIN_COMMAND_MEMBERS\x10\x01\x12\x1b\n" +
 	"\x17ADMIN_COMMAND_ROLL_CALL\x10\x02\x12\x16\n" +
 	"\x12ADMIN_COMMAND_JOIN\x10\x03\x12\x17\n" +
 	"\x13ADMIN_COMMAND_LEAVE\x10\x04\x12\x16\n" +
-	"\x12ADMIN_COMMAND_DOWN\x10\x05B,Z*github.com/shardgen/shardgen/internal/wireb\x06proto3"
+	"\x12ADMIN_COMMAND_DOWN\x10\x05\x12\x17\n" +
+	"\x13ADMIN_COMMAND_STATE\x10\x06\x12\x1b\n" +
+	"\x17ADMIN_COMMAND_SET_STATE\x10\aB,Z*github.com/shardgen/shardgen/internal/wireb\x06proto3"
 
 var (
 	file_shardgen_wire_admin_proto_rawDescOnce sync.Once
@@ -649,7 +768,7 @@ func file_shardgen_wire_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_shardgen_wire_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_shardgen_wire_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_shardgen_wire_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_shardgen_wire_admin_proto_goTypes = []any{
 	(AdminCommand)(0),      // 0: shardgen.wire.AdminCommand
 	(*Admin)(nil),          // 1: shardgen.wire.Admin
@@ -658,27 +777,31 @@ var file_shardgen_wire_admin_proto_goTypes = []any{
 	(*AdminNode)(nil),      // 4: shardgen.wire.AdminNode
 	(*AdminView)(nil),      // 5: shardgen.wire.AdminView
 	(*AdminSingleton)(nil), // 6: shardgen.wire.AdminSingleton
-	(*AdminMember)(nil),    // 7: shardgen.wire.AdminMember
+	(*AdminEntity)(nil),    // 7: shardgen.wire.AdminEntity
+	(*AdminMember)(nil),    // 8: shardgen.wire.AdminMember
 }
 var file_shardgen_wire_admin_proto_depIdxs = []int32{
 	2,  // 0: shardgen.wire.Admin.request:type_name -> shardgen.wire.AdminRequest
 	3,  // 1: shardgen.wire.Admin.answer:type_name -> shardgen.wire.AdminAnswer
 	0,  // 2: shardgen.wire.AdminRequest.command:type_name -> shardgen.wire.AdminCommand
 	4,  // 3: shardgen.wire.AdminRequest.node:type_name -> shardgen.wire.AdminNode
-	5,  // 4: shardgen.wire.AdminAnswer.view:type_name -> shardgen.wire.AdminView
-	4,  // 5: shardgen.wire.AdminView.self:type_name -> shardgen.wire.AdminNode
-	4,  // 6: shardgen.wire.AdminView.founder:type_name -> shardgen.wire.AdminNode
-	4,  // 7: shardgen.wire.AdminView.leader:type_name -> shardgen.wire.AdminNode
-	7,  // 8: shardgen.wire.AdminView.members:type_name -> shardgen.wire.AdminMember
-	6,  // 9: shardgen.wire.AdminView.singletons:type_name -> shardgen.wire.AdminSingleton
-	4,  // 10: shardgen.wire.AdminSingleton.node:type_name -> shardgen.wire.AdminNode
-	4,  // 11: shardgen.wire.AdminSingleton.hosts:type_name -> shardgen.wire.AdminNode
-	4,  // 12: shardgen.wire.AdminMember.node:type_name -> shardgen.wire.AdminNode
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	7,  // 4: shardgen.wire.AdminRequest.entity:type_name -> shardgen.wire.AdminEntity
+	5,  // 5: shardgen.wire.AdminAnswer.view:type_name -> shardgen.wire.AdminView
+	7,  // 6: shardgen.wire.AdminAnswer.entities:type_name -> shardgen.wire.AdminEntity
+	4,  // 7: shardgen.wire.AdminView.self:type_name -> shardgen.wire.AdminNode
+	4,  // 8: shardgen.wire.AdminView.founder:type_name -> shardgen.wire.AdminNode
+	4,  // 9: shardgen.wire.AdminView.leader:type_name -> shardgen.wire.AdminNode
+	8,  // 10: shardgen.wire.AdminView.members:type_name -> shardgen.wire.AdminMember
+	6,  // 11: shardgen.wire.AdminView.singletons:type_name -> shardgen.wire.AdminSingleton
+	4,  // 12: shardgen.wire.AdminSingleton.node:type_name -> shardgen.wire.AdminNode
+	4,  // 13: shardgen.wire.AdminSingleton.hosts:type_name -> shardgen.wire.AdminNode
+	4,  // 14: shardgen.wire.AdminEntity.node:type_name -> shardgen.wire.AdminNode
+	4,  // 15: shardgen.wire.AdminMember.node:type_name -> shardgen.wire.AdminNode
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_shardgen_wire_admin_proto_init() }
@@ -686,13 +809,14 @@ func file_shardgen_wire_admin_proto_init() {
 	if File_shardgen_wire_admin_proto != nil {
 		return
 	}
+	file_shardgen_wire_admin_proto_msgTypes[6].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardgen_wire_admin_proto_rawDesc), len(file_shardgen_wire_admin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,15 +1,18 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -21,9 +24,9 @@ var (
 	// ErrNoMember: processes answer, but none of them is a member that is up.
 	ErrNoMember = errors.New("no member is up")
 	// ErrUnknownNode: no member has that name or incarnation.
-	ErrUnknownNode = errors.New("no such member")
+	ErrUnknownNode = operator.ErrUnknownNode
 	// ErrAmbiguous: several incarnations have that name.
-	ErrAmbiguous = errors.New("several incarnations have this name")
+	ErrAmbiguous = operator.ErrAmbiguous
 	// ErrRefused: the process that was asked does not obey; the text says why.
 	ErrRefused = errors.New("refused")
 )
@@ -63,7 +66,7 @@ type Client struct {
 // nobody listens.
 type reply struct {
 	from   transport.Peer
-	answer Answer
+	answer operator.Answer
 	nobody bool
 }
 
@@ -119,7 +122,7 @@ func (c *Client) receive() {
 		if err != nil || topic != wire.ControlTopic_CONTROL_TOPIC_ADMIN {
 			continue // not for operators
 		}
-		if id, _, a, err := Decode(body); err == nil && a != nil {
+		if id, _, a, err := operator.Decode(body); err == nil && a != nil {
 			c.hand(id, reply{from: from, answer: *a})
 		}
 	}
@@ -167,8 +170,8 @@ var (
 	everyProcess = recipient{what: "every process", all: true}
 )
 
-func (c *Client) send(to recipient, id uint64, r Request) error {
-	body, err := Encode(id, &r, nil)
+func (c *Client) send(to recipient, id uint64, r operator.Request) error {
+	body, err := operator.Encode(id, &r, nil)
 	if err != nil {
 		return err
 	}
@@ -190,7 +193,7 @@ var errNobody = errors.New("nobody listens there")
 
 // ask sends a request until it is answered. errNobody is the broker's word that
 // nobody listens.
-func (c *Client) ask(ctx context.Context, to recipient, r Request) (Answer, error) {
+func (c *Client) ask(ctx context.Context, to recipient, r operator.Request) (operator.Answer, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout, fmt.Errorf("no answer within %v", c.timeout))
 	defer cancel()
 	id, replies, end := c.open()
@@ -199,20 +202,99 @@ func (c *Client) ask(ctx context.Context, to recipient, r Request) (Answer, erro
 	defer again.Stop()
 	for {
 		if err := c.send(to, id, r); err != nil && !errors.Is(err, transport.ErrDisconnected) {
-			return Answer{}, fmt.Errorf("%v: ask %s: %w", r.Command, to.what, err)
+			return operator.Answer{}, fmt.Errorf("%v: ask %s: %w", r.Command, to.what, err)
 		}
 		select {
 		case got := <-replies:
 			switch {
 			case got.nobody:
-				return Answer{}, fmt.Errorf("%v: ask %s: %w", r.Command, to.what, errNobody)
+				return operator.Answer{}, fmt.Errorf("%v: ask %s: %w", r.Command, to.what, errNobody)
 			case got.answer.Refusal != "":
 				return got.answer, fmt.Errorf("%v: %w by %s: %s", r.Command, ErrRefused, got.from.Name, got.answer.Refusal)
 			}
 			return got.answer, nil
 		case <-again.C:
 		case <-ctx.Done():
-			return Answer{}, fmt.Errorf("%v: ask %s: %w", r.Command, to.what, context.Cause(ctx))
+			return operator.Answer{}, fmt.Errorf("%v: ask %s: %w", r.Command, to.what, context.Cause(ctx))
 		}
 	}
+}
+
+// Unreadable lists the entities of a type whose state their nodes could not read
+// when they were last called, in order of ids; up to 1,000 of each node. Members that
+// do not answer are named by the error, beside what the others said.
+func (c *Client) Unreadable(ctx context.Context, kind string) ([]Entity, error) {
+	at, err := hosts(ctx, c, kind)
+	if err != nil {
+		return nil, err
+	}
+	var found []Entity
+	for _, node := range at {
+		a, askErr := c.ask(ctx, recipient{to: node, what: node.String()}, operator.Request{Command: operator.State, Entity: Entity{Kind: kind}})
+		if askErr != nil {
+			err = fmt.Errorf("cluster %s: %w", c.cluster, askErr)
+		}
+		found = append(found, a.Entities...)
+	}
+	slices.SortFunc(found, func(a, b Entity) int { return cmp.Compare(a.ID, b.ID) })
+	return found, err
+}
+
+// State returns an entity with its encoded state. Its id is as on the wire: the string
+// itself, an integer in decimal, or its text.
+func (c *Client) State(ctx context.Context, kind, id string) (Entity, error) {
+	return askEntity(ctx, c, operator.Request{Command: operator.State, Entity: Entity{Kind: kind, ID: id}})
+}
+
+// SetState replaces the state of an entity that is not active; nil drops it, so that
+// the entity's next call finds it fresh. A state that its node cannot read is refused,
+// and so is one for an active entity: call it instead.
+func (c *Client) SetState(ctx context.Context, kind, id string, state []byte) (Entity, error) {
+	return askEntity(ctx, c, operator.Request{Command: operator.SetState, Entity: Entity{Kind: kind, ID: id, State: state}})
+}
+
+// maxWay is how often a request follows an entity that moves.
+const maxWay = 4
+
+// askEntity asks the node of an entity, which any host of its type knows.
+func askEntity(ctx context.Context, c *Client, r operator.Request) (Entity, error) {
+	at, err := hosts(ctx, c, r.Entity.Kind)
+	if err != nil {
+		return Entity{}, err
+	}
+	home := at[0]
+	for range maxWay {
+		a, err := c.ask(ctx, recipient{to: home, what: home.String()}, r)
+		switch {
+		case err != nil:
+			return Entity{}, fmt.Errorf("cluster %s: %s/%s: %w", c.cluster, r.Entity.Kind, r.Entity.ID, err)
+		case len(a.Entities) != 1:
+			return Entity{}, fmt.Errorf("cluster %s: %s/%s: %s gave %d answers (upgrade it)", c.cluster, r.Entity.Kind, r.Entity.ID, home.Name, len(a.Entities))
+		case a.Entities[0].Node == home:
+			return a.Entities[0], nil
+		}
+		home = a.Entities[0].Node
+	}
+	return Entity{}, fmt.Errorf("cluster %s: %s/%s: it moves (try again)", c.cluster, r.Entity.Kind, r.Entity.ID)
+}
+
+// hosts are the members that host a type.
+func hosts(ctx context.Context, c *Client, kind string) ([]transport.Address, error) {
+	v, err := c.Members(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var at []transport.Address
+	var kinds []string
+	for _, m := range v.Members {
+		if slices.Contains(m.Hosts, kind) {
+			at = append(at, m.Address)
+		}
+		kinds = append(kinds, m.Hosts...)
+	}
+	if len(at) == 0 {
+		slices.Sort(kinds)
+		return nil, fmt.Errorf("cluster %s: no member hosts the type %s (there are: %v)", c.cluster, kind, slices.Compact(kinds))
+	}
+	return at, nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -15,7 +16,7 @@ import (
 // Members returns the cluster as one of its members sees it. If no member is up it fails:
 // with ErrNoMember and the names of the processes, or with ErrNoCluster if none answers.
 func (c *Client) Members(ctx context.Context) (View, error) {
-	a, err := c.ask(ctx, anyMember, Request{Command: Members})
+	a, err := c.ask(ctx, anyMember, operator.Request{Command: operator.Members})
 	if err == nil {
 		return a.View, nil
 	}
@@ -64,7 +65,7 @@ const rollCallWait = 500 * time.Millisecond
 func (c *Client) RollCall(ctx context.Context) ([]View, error) {
 	id, replies, end := c.open()
 	defer end()
-	if err := c.send(everyProcess, id, Request{Command: RollCall}); err != nil {
+	if err := c.send(everyProcess, id, operator.Request{Command: operator.RollCall}); err != nil {
 		return nil, fmt.Errorf("cluster %s: roll call: %w", c.cluster, err)
 	}
 	enough := time.NewTimer(rollCallWait)
@@ -90,37 +91,6 @@ func (c *Client) RollCall(ctx context.Context) ([]View, error) {
 	return views, nil
 }
 
-// Find returns the one member that is meant by "name" or "name#incarnation". It
-// fails with ErrUnknownNode, or with ErrAmbiguous and the incarnations to choose
-// from.
-func (v View) Find(node string) (Member, error) {
-	var found []Member
-	for _, m := range v.Members {
-		if m.Name == node || m.Address.String() == node {
-			found = append(found, m)
-		}
-	}
-	switch len(found) {
-	case 0:
-		var names []string
-		for _, m := range v.Members {
-			names = append(names, m.Name)
-		}
-		const most = 20
-		if more := len(names) - most; more > 0 {
-			names = append(names[:most], fmt.Sprintf("and %d more", more))
-		}
-		return Member{}, fmt.Errorf("%s: %w: %s sees [%s]", node, ErrUnknownNode, v.Self.Name, strings.Join(names, " "))
-	case 1:
-		return found[0], nil
-	}
-	var which []string
-	for _, m := range found {
-		which = append(which, fmt.Sprintf("%v (%v)", m.Address, m.Status))
-	}
-	return Member{}, fmt.Errorf("%s: %w: say which of %s", node, ErrAmbiguous, strings.Join(which, ", "))
-}
-
 // look is how often a command looks whether it has had its effect.
 const look = 200 * time.Millisecond
 
@@ -128,7 +98,7 @@ const look = 200 * time.Millisecond
 // join through the nodes named by seeds, or through those of its own config if there are
 // none. It waits until the process is up, or until ctx ends.
 func (c *Client) Join(ctx context.Context, name string, seeds ...string) (transport.Address, error) {
-	a, err := c.ask(ctx, everyProcess, Request{Command: Join, Node: transport.Address{Name: name}, Seeds: seeds})
+	a, err := c.ask(ctx, everyProcess, operator.Request{Command: operator.Join, Node: transport.Address{Name: name}, Seeds: seeds})
 	switch {
 	case errors.Is(err, ErrRefused):
 		return a.View.Self, fmt.Errorf("cluster %s: %w", c.cluster, err)
@@ -137,7 +107,7 @@ func (c *Client) Join(ctx context.Context, name string, seeds ...string) (transp
 	}
 	node := a.View.Self
 	err = c.until(ctx, func() (bool, error) {
-		a, err := c.ask(ctx, recipient{to: node, what: node.String()}, Request{Command: Members})
+		a, err := c.ask(ctx, recipient{to: node, what: node.String()}, operator.Request{Command: operator.Members})
 		if errors.Is(err, errNobody) {
 			return false, fmt.Errorf("%v has ended (its log says why)", node)
 		}
@@ -156,7 +126,7 @@ func (c *Client) Leave(ctx context.Context, node string) (transport.Address, err
 	if err != nil {
 		return transport.Address{}, err
 	}
-	if _, err := c.ask(ctx, recipient{to: m.Address, what: m.Address.String()}, Request{Command: Leave, Node: m.Address}); err != nil {
+	if _, err := c.ask(ctx, recipient{to: m.Address, what: m.Address.String()}, operator.Request{Command: operator.Leave, Node: m.Address}); err != nil {
 		if errors.Is(err, errNobody) {
 			err = fmt.Errorf("%w (if its process is dead, down it)", err)
 		}
@@ -205,7 +175,7 @@ func (c *Client) Down(ctx context.Context, node string, force bool) (transport.A
 			by = o.Address // its own word would end it before the others heard it
 		}
 	}
-	_, err = c.ask(ctx, recipient{to: by, what: by.String()}, Request{Command: Down, Node: m.Address, Force: force})
+	_, err = c.ask(ctx, recipient{to: by, what: by.String()}, operator.Request{Command: operator.Down, Node: m.Address, Force: force})
 	if err != nil {
 		return m.Address, fmt.Errorf("cluster %s: %w", c.cluster, err)
 	}

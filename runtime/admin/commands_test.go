@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/admin"
 	"github.com/shardgen/shardgen/runtime/membership"
@@ -63,11 +64,11 @@ func answerRollCalls(t *testing.T, broker *memory.Broker, status membership.Stat
 			if err != nil {
 				continue
 			}
-			id, r, _, err := admin.Decode(body)
-			if err != nil || r.Command != admin.RollCall {
+			id, r, _, err := operator.Decode(body)
+			if err != nil || r.Command != operator.RollCall {
 				continue
 			}
-			answer, err := admin.Encode(id, nil, &admin.Answer{View: admin.View{Self: self, Status: status}})
+			answer, err := operator.Encode(id, nil, &operator.Answer{View: admin.View{Self: self, Status: status}})
 			if err != nil {
 				continue
 			}

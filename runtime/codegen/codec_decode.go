@@ -130,6 +130,15 @@ func (d *Decoder) Results() error {
 	return d.ref.Port.Failed(d.ref, d.method, true, d.Err("results"))
 }
 
+// ReadBack returns nil, or an [*EncodeError] about what, which this program has just
+// written and cannot read: a type's own form may write values that it does not read.
+func (d *Decoder) ReadBack(what string) error {
+	if d.err == nil {
+		return nil
+	}
+	return &EncodeError{What: what, Err: fmt.Errorf("what was written cannot be read: %w", d.err)}
+}
+
 // fail keeps the first error, with the field in which it arose.
 func (d *Decoder) fail(err error) {
 	if d.err != nil {

@@ -5,7 +5,7 @@ import "slices"
 // locals are the names of variables in generated functions that do not depend on
 // the user's names.
 var locals = []string{
-	"a", "at", "b", "c", "d", "e", "ctx", "depth", "entity", "err", "factory", "host", "i", "id", "k", "kept", "key", "m", "method",
+	"a", "again", "at", "b", "c", "d", "e", "ctx", "depth", "entity", "err", "factory", "host", "i", "id", "k", "kept", "key", "m", "method",
 	"n", "num", "opts", "outer", "p", "r", "raw", "s", "skipped", "v", "x",
 }
 

@@ -26,6 +26,9 @@ var methods = map[string]codegen.Method{
 	"EchoShapes":    dispatchZooEchoShapes,
 	"EchoBare":      dispatchZooEchoBare,
 	"Fail":          dispatchZooFail,
+	"Keep":          dispatchZooKeep,
+	"Kept":          dispatchZooKept,
+	"Rest":          codegen.Run((*Zoo).Rest),
 }
 
 // A local port lends its entity to the caller, as for a turn on the caller's own

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"reflect"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -75,7 +76,7 @@ func TestArgumentsAreProtobuf(t *testing.T) {
 	for i := range ref.NumMethod() {
 		name := ref.Type().Method(i).Name
 		args := d.Messages().ByName(protoreflect.Name("Zoo" + name + "Args"))
-		if name == "Fail" {
+		if !strings.HasPrefix(name, "Echo") && name != "Plain" {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {

@@ -66,6 +66,15 @@ type ZooAPI interface {
 	// EchoShapes returns what it is given.
 	EchoShapes(_ context.Context, one Shape, more ...Shape) (Shape, []Shape, error)
 
+	// Keep replaces the state.
+	Keep(_ context.Context, v Everything) error
+
+	// Kept returns the state.
+	Kept(context.Context) (Everything, error)
+
+	// Rest puts it to rest.
+	Rest(ctx context.Context) error
+
 	// EchoBare returns what it is given: types that no struct holds.
 	EchoBare(_ context.Context, m map[string][]int, s [][]byte, p *int, t time.Time, n *wrapperspb.StringValue, more ...Name) (map[string][]int, [][]byte, *int, time.Time, *wrapperspb.StringValue, []Name, error)
 
@@ -404,6 +413,47 @@ func (r ZooRef) EchoShapes(ctx context.Context, one Shape, more ...Shape) (resul
 	return decodeZooEchoShapesReply(r.ref.Ask(ctx, "EchoShapes", args, err))
 }
 
+// Keep replaces the state.
+func (r ZooRef) Keep(ctx context.Context, v Everything) (err error) {
+	turn, err := r.ref.Begin(ctx, "Keep")
+	if e, ok := turn.Entity.(*Zoo); ok {
+		defer turn.End("Keep", &err)
+		if v, err = cloneEverything(v); err != nil {
+			return codegen.BadArguments(err)
+		}
+		return e.Keep(turn.Context, v)
+	}
+	args, bad := appendEverything(codegen.NewArgs(), 1, v)
+	if bad != nil {
+		return r.ref.NotEncoded("Keep", bad)
+	}
+	return r.ref.Run(ctx, "Keep", args, err)
+}
+
+// Kept returns the state.
+func (r ZooRef) Kept(ctx context.Context) (result Everything, err error) {
+	turn, err := r.ref.Begin(ctx, "Kept")
+	if e, ok := turn.Entity.(*Zoo); ok {
+		defer turn.End("Kept", &err)
+		if result, err = e.Kept(turn.Context); err != nil {
+			return Everything{}, err
+		}
+		result, err = cloneEverything(result)
+		return result, codegen.BadResults(err)
+	}
+	return decodeZooKeptReply(r.ref.Ask(ctx, "Kept", nil, err))
+}
+
+// Rest puts it to rest.
+func (r ZooRef) Rest(ctx context.Context) (err error) {
+	turn, err := r.ref.Begin(ctx, "Rest")
+	if e, ok := turn.Entity.(*Zoo); ok {
+		defer turn.End("Rest", &err)
+		return e.Rest(turn.Context)
+	}
+	return r.ref.Run(ctx, "Rest", nil, err)
+}
+
 // EchoBare returns what it is given: types that no struct holds.
 func (r ZooRef) EchoBare(ctx context.Context, m map[string][]int, s [][]byte, p *int, t time.Time, n *wrapperspb.StringValue, more ...Name) (result map[string][]int, result2 [][]byte, result3 *int, result4 time.Time, result5 *wrapperspb.StringValue, result6 []Name, err error) {
 	turn, err := r.ref.Begin(ctx, "EchoBare")
@@ -564,6 +614,25 @@ func (t ZooTell) EchoShapes(ctx context.Context, one Shape, more ...Shape) error
 	return t.ref.Tell(ctx, "EchoShapes", args)
 }
 
+// Keep is [ZooAPI.Keep] without an answer.
+func (t ZooTell) Keep(ctx context.Context, v Everything) error {
+	args, bad := appendEverything(codegen.NewArgs(), 1, v)
+	if bad != nil {
+		return t.ref.NotEncoded("Keep", bad)
+	}
+	return t.ref.Tell(ctx, "Keep", args)
+}
+
+// Kept is [ZooAPI.Kept] without an answer.
+func (t ZooTell) Kept(ctx context.Context) error {
+	return t.ref.Tell(ctx, "Kept", nil)
+}
+
+// Rest is [ZooAPI.Rest] without an answer.
+func (t ZooTell) Rest(ctx context.Context) error {
+	return t.ref.Tell(ctx, "Rest", nil)
+}
+
 // EchoBare is [ZooAPI.EchoBare] without an answer.
 func (t2 ZooTell) EchoBare(ctx context.Context, m map[string][]int, s [][]byte, p *int, t time.Time, n *wrapperspb.StringValue, more ...Name) error {
 	args, bad := appendZooEchoBareArgs(codegen.NewArgs(), m, s, p, t, n, more)
@@ -615,10 +684,13 @@ func HostZoo(n *shard.Node, factory func() *Zoo, opts ...shard.HostOption) error
 			"EchoTexts":     dispatchZooEchoTexts,
 			"EchoTree":      dispatchZooEchoTree,
 			"Fail":          dispatchZooFail,
+			"Keep":          dispatchZooKeep,
+			"Kept":          dispatchZooKept,
 			"Plain":         dispatchZooPlain,
+			"Rest":          codegen.Run((*Zoo).Rest),
 		},
 		Struct:      (*Zoo)(nil),
-		Exported:    17,
+		Exported:    20,
 		SetID:       setZooID,
 		AppendState: appendZooState,
 		DecodeState: decodeZooState,
@@ -633,7 +705,7 @@ func zooKind() codegen.Kind {
 		Package:  "github.com/shardgen/shardgen/internal/gen/zoo",
 		Shards:   16,
 		HashName: "xxh64",
-		Methods:  []string{"EchoBare", "EchoCode", "EchoEmbedding", "EchoForest", "EchoLists", "EchoMaps", "EchoOneofs", "EchoOptional", "EchoOthers", "EchoPage", "EchoPromoted", "EchoScalars", "EchoShapes", "EchoTexts", "EchoTree", "Fail", "Plain"},
+		Methods:  []string{"EchoBare", "EchoCode", "EchoEmbedding", "EchoForest", "EchoLists", "EchoMaps", "EchoOneofs", "EchoOptional", "EchoOthers", "EchoPage", "EchoPromoted", "EchoScalars", "EchoShapes", "EchoTexts", "EchoTree", "Fail", "Keep", "Kept", "Plain", "Rest"},
 		JSON:     zooJSON,
 		Errors:   ShardErrors,
 		Stateful: true,
@@ -956,6 +1028,30 @@ func dispatchZooEchoShapes(ctx context.Context, entity any, args, out []byte) ([
 	return out, codegen.BadResults(err)
 }
 
+func dispatchZooKeep(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
+	var v Everything
+	initEverything(&v)
+	d := codegen.NewDecoder(args)
+	for d.Next() {
+		if d.Field() == 1 {
+			readEverything(&d, &v)
+		}
+	}
+	if err := d.Arguments(); err != nil {
+		return out, err
+	}
+	return out, entity.(*Zoo).Keep(ctx, v)
+}
+
+func dispatchZooKept(ctx context.Context, entity any, _, out []byte) ([]byte, error) {
+	result, err := entity.(*Zoo).Kept(ctx)
+	if err != nil || out == nil {
+		return out, err
+	}
+	out, err = appendEverything(out, 1, result)
+	return out, codegen.BadResults(err)
+}
+
 func dispatchZooEchoBare(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
 	var m map[string][]int
 	var s [][]byte
@@ -1183,6 +1279,19 @@ func decodeZooEchoShapesReply(d codegen.Decoder) (result Shape, result2 []Shape,
 	return result, result2, d.Results()
 }
 
+func decodeZooKeptReply(d codegen.Decoder) (result Everything, err error) {
+	if err = d.Results(); err != nil {
+		return result, err
+	}
+	initEverything(&result)
+	for d.Next() {
+		if d.Field() == 1 {
+			readEverything(&d, &result)
+		}
+	}
+	return result, d.Results()
+}
+
 func appendZooEchoBareArgs(b []byte, m map[string][]int, s [][]byte, p *int, t time.Time, n *wrapperspb.StringValue, more []Name) (_ []byte, err error) {
 	b = appendStringIntSliceMap(b, 1, m)
 	b = appendByteSliceSlice(b, 2, s)
@@ -1271,6 +1380,10 @@ func zooJSON(method string) codegen.JSONMethod {
 		return codegen.JSONMethod{Args: jsonZooEchoTreeArgs, Reply: jsonZooEchoTreeReply}
 	case "Fail":
 		return codegen.JSONMethod{Reply: jsonZooFailReply}
+	case "Keep":
+		return codegen.JSONMethod{Args: jsonZooKeepArgs}
+	case "Kept":
+		return codegen.JSONMethod{Reply: jsonZooKeptReply}
 	case "Plain":
 		return codegen.JSONMethod{Args: jsonZooPlainArgs, Reply: jsonZooPlainReply}
 	}
@@ -1527,6 +1640,23 @@ func jsonZooEchoShapesReply(d codegen.Decoder) ([]byte, error) {
 	return codegen.WriteJSON(codegen.JSONField{Name: "result1", Value: codegen.JSONOneof(&result, shardOneofs())}, codegen.JSONField{Name: "result2", Value: codegen.JSONOneof(&result2, shardOneofs())})
 }
 
+func jsonZooKeepArgs(b, text []byte) ([]byte, error) {
+	var v Everything
+	initEverything(&v)
+	if err := codegen.ReadJSON(text, codegen.JSONField{Name: "v", Value: codegen.JSONOneof(&v, shardOneofs())}); err != nil {
+		return nil, err
+	}
+	return appendEverything(b, 1, v)
+}
+
+func jsonZooKeptReply(d codegen.Decoder) ([]byte, error) {
+	result, err := decodeZooKeptReply(d)
+	if err != nil {
+		return nil, err
+	}
+	return codegen.WriteJSON(codegen.JSONField{Name: "result1", Value: codegen.JSONOneof(&result, shardOneofs())})
+}
+
 func jsonZooEchoBareArgs(b, text []byte) ([]byte, error) {
 	var m map[string][]int
 	codegen.InitMap(&m)
@@ -1561,6 +1691,7 @@ func jsonZooFailReply(d codegen.Decoder) ([]byte, error) {
 // [*codegen.EncodeError] when one refuses to be encoded.
 func appendZooState(b []byte, entity any) ([]byte, error) {
 	e := entity.(*Zoo)
+	at := len(b)
 	var err error
 	b = appendScalars(b, 1, e.Scalars)
 	if b, err = appendLists(b, 2, e.Lists); err != nil {
@@ -1599,7 +1730,32 @@ func appendZooState(b []byte, entity any) ([]byte, error) {
 	if b, err = appendShape(b, 15, e.shape, codegen.MaxDepth); err != nil {
 		return nil, &codegen.EncodeError{What: "state of Zoo", Err: err}
 	}
-	return b, nil
+	// Its own form may write a value that it does not read: better now than later.
+	d := codegen.NewStateDecoder(b[at:])
+	again := new(Zoo)
+	initLists(&again.Lists)
+	initPromoted(&again.promoted)
+	initTexts(&again.texts)
+	initOneofs(&again.oneofs)
+	for d.Next() {
+		switch d.Field() {
+		case 2:
+			readLists(&d, &again.Lists)
+		case 4:
+			readOptional(&d, &again.optional)
+		case 8:
+			readOthers(&d, &again.others)
+		case 12:
+			readPromoted(&d, &again.promoted)
+		case 13:
+			readTexts(&d, &again.texts)
+		case 14:
+			readOneofs(&d, &again.oneofs)
+		case 15:
+			readShape(&d, &again.shape)
+		}
+	}
+	return b, d.ReadBack("state of Zoo")
 }
 
 // decodeZooState decodes what appendZooState encoded, and reports whether it
@@ -6459,6 +6615,139 @@ func cloneFramePointer(v *Frame) (_ *Frame, err error) {
 	return &c, nil
 }
 
+// appendEverything encodes an Everything as field num.
+func appendEverything(b []byte, num int, v Everything) (_ []byte, err error) {
+	b, at := codegen.Open(b, num)
+	b = appendScalars(b, 1, v.Scalars)
+	if b, err = appendLists(b, 2, v.Lists); err != nil {
+		return b, err
+	}
+	if b, err = appendMaps(b, 3, v.Maps); err != nil {
+		return b, err
+	}
+	if b, err = appendOptional(b, 4, v.Optional); err != nil {
+		return b, err
+	}
+	if b, err = appendTreePointer(b, 5, v.Tree, codegen.MaxDepth); err != nil {
+		return b, err
+	}
+	b = appendPrices(b, 6, v.Bare)
+	b = codegen.AppendTime(b, 7, v.Since)
+	if b, err = appendOthers(b, 8, v.Others); err != nil {
+		return b, err
+	}
+	if b, err = appendForest(b, 9, v.Forest, codegen.MaxDepth); err != nil {
+		return b, err
+	}
+	if b, err = appendPagePoint(b, 10, v.Page, codegen.MaxDepth); err != nil {
+		return b, err
+	}
+	b = appendEmbedding(b, 11, v.Embedding)
+	if b, err = appendPromoted(b, 12, v.Promoted); err != nil {
+		return b, err
+	}
+	if b, err = appendTexts(b, 13, v.Texts); err != nil {
+		return b, err
+	}
+	if b, err = appendOneofs(b, 14, v.Oneofs); err != nil {
+		return b, err
+	}
+	if b, err = appendShape(b, 15, v.Shape, codegen.MaxDepth); err != nil {
+		return b, err
+	}
+	return codegen.Close(b, at), nil
+}
+
+// readEverything decodes a field into an Everything.
+func readEverything(d *codegen.Decoder, v *Everything) {
+	initEverything(v)
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			readScalars(d, &v.Scalars)
+		case 2:
+			readLists(d, &v.Lists)
+		case 3:
+			readMaps(d, &v.Maps)
+		case 4:
+			readOptional(d, &v.Optional)
+		case 5:
+			readTreePointer(d, &v.Tree)
+		case 6:
+			readPrices(d, &v.Bare)
+		case 7:
+			codegen.ReadTime(d, &v.Since)
+		case 8:
+			readOthers(d, &v.Others)
+		case 9:
+			readForest(d, &v.Forest)
+		case 10:
+			readPagePoint(d, &v.Page)
+		case 11:
+			readEmbedding(d, &v.Embedding)
+		case 12:
+			readPromoted(d, &v.Promoted)
+		case 13:
+			readTexts(d, &v.Texts)
+		case 14:
+			readOneofs(d, &v.Oneofs)
+		case 15:
+			readShape(d, &v.Shape)
+		}
+	}
+	d.Leave(outer)
+}
+
+// initEverything makes the maps that are nil in an Everything.
+func initEverything(v *Everything) {
+	initLists(&v.Lists)
+	initMaps(&v.Maps)
+	codegen.InitMap(&v.Bare)
+	initPromoted(&v.Promoted)
+	initTexts(&v.Texts)
+	initOneofs(&v.Oneofs)
+}
+
+// cloneEverything copies an Everything, as it would arrive.
+func cloneEverything(v Everything) (_ Everything, err error) {
+	if v.Lists, err = cloneLists(v.Lists); err != nil {
+		return Everything{}, err
+	}
+	v.Maps = cloneMaps(v.Maps)
+	if v.Optional, err = cloneOptional(v.Optional); err != nil {
+		return Everything{}, err
+	}
+	if v.Tree, err = cloneTreePointer(v.Tree, codegen.MaxDepth); err != nil {
+		return Everything{}, err
+	}
+	v.Bare = codegen.CloneMap(v.Bare)
+	v.Since = codegen.CloneTime(v.Since)
+	if v.Others, err = cloneOthers(v.Others); err != nil {
+		return Everything{}, err
+	}
+	if v.Forest, err = cloneForest(v.Forest, codegen.MaxDepth); err != nil {
+		return Everything{}, err
+	}
+	if v.Page, err = clonePagePoint(v.Page, codegen.MaxDepth); err != nil {
+		return Everything{}, err
+	}
+	v.Embedding = cloneEmbedding(v.Embedding)
+	if v.Promoted, err = clonePromoted(v.Promoted); err != nil {
+		return Everything{}, err
+	}
+	if v.Texts, err = cloneTexts(v.Texts); err != nil {
+		return Everything{}, err
+	}
+	if v.Oneofs, err = cloneOneofs(v.Oneofs); err != nil {
+		return Everything{}, err
+	}
+	if v.Shape, err = cloneShape(v.Shape, codegen.MaxDepth); err != nil {
+		return Everything{}, err
+	}
+	return v, nil
+}
+
 // appendStringIntSliceMap encodes a map[string][]int as field num.
 func appendStringIntSliceMap(b []byte, num int, v map[string][]int) []byte {
 	for _, key := range codegen.SortedKeys(v) {
@@ -6574,4 +6863,7 @@ var (
 	_ = func(v Frame) Frame { return Frame{v.Shape, v.Width} }
 	_ = func(v Square) Square { return Square{v.Side} }
 	_ = func(v Sum) Sum { return Sum{v.Left, v.Right} }
+	_ = func(v Everything) Everything {
+		return Everything{v.Scalars, v.Lists, v.Maps, v.Optional, v.Tree, v.Bare, v.Since, v.Others, v.Forest, v.Page, v.Embedding, v.Promoted, v.Texts, v.Oneofs, v.Shape}
+	}
 )

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	shard "github.com/shardgen/shardgen/runtime"
 )
 
 //go:generate go tool shardgen
@@ -285,6 +287,45 @@ func (z *Zoo) EchoShapes(_ context.Context, one Shape, more ...Shape) (Shape, []
 	z.seen = []any{one, more}
 	return one, more, nil
 }
+
+// Everything is all of the state.
+type Everything struct {
+	Scalars   Scalars
+	Lists     Lists
+	Maps      Maps
+	Optional  Optional
+	Tree      *Tree
+	Bare      Prices
+	Since     time.Time
+	Others    Others
+	Forest    Forest
+	Page      Page[Point]
+	Embedding Embedding
+	Promoted  Promoted
+	Texts     Texts
+	Oneofs    Oneofs
+	Shape     Shape
+}
+
+// Keep replaces the state.
+func (z *Zoo) Keep(_ context.Context, v Everything) error {
+	*z = Zoo{
+		z.ID, v.Scalars, v.Lists, v.Maps, v.Optional, v.Tree, v.Bare, v.Since, v.Others, v.Forest, v.Page, v.Embedding,
+		v.Promoted, v.Texts, v.Oneofs, v.Shape, nil,
+	}
+	return nil
+}
+
+// Kept returns the state.
+func (z *Zoo) Kept(context.Context) (Everything, error) {
+	return Everything{
+		z.Scalars, z.Lists, z.Maps, z.optional, z.tree, z.bare, z.since, z.others, z.forest, z.page, z.embedding,
+		z.promoted, z.texts, z.oneofs, z.shape,
+	}, nil
+}
+
+// Rest puts it to rest.
+func (z *Zoo) Rest(ctx context.Context) error { return shard.Passivate(ctx) }
 
 // EchoBare returns what it is given: types that no struct holds.
 func (z *Zoo) EchoBare(

@@ -269,6 +269,9 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for name, method := range methods {
+			if name == "Rest" {
+				continue // it needs a turn
+			}
 			_, err := method(context.Background(), &Zoo{}, b, nil)
 			var decode *codegen.DecodeError
 			var encode *codegen.EncodeError // a tree may be read that is too deep to write

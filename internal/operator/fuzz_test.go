@@ -1,4 +1,4 @@
-package admin
+package operator
 
 import (
 	"reflect"
@@ -16,6 +16,8 @@ func FuzzDecode(f *testing.F) {
 		a *Answer
 	}{
 		{r: &Request{Command: 2, Node: node, Seeds: []string{"b"}, Force: true}},
+		{r: &Request{Command: SetState, Entity: Entity{Kind: "stock", ID: "tea", State: []byte{}}}},
+		{a: &Answer{Entities: []Entity{{Kind: "stock", ID: "tea", Node: node, State: []byte("x"), Why: "no"}, {Active: true}}}},
 		{a: &Answer{Refusal: "no", View: View{Self: node, Members: []Member{{Address: node, Roles: []string{"web"}}}, Singletons: []Singleton{{Kind: "Chief", Node: node, Hosts: []transport.Address{node}}}}}},
 	} {
 		b, err := Encode(7, seed.r, seed.a)

@@ -1,4 +1,4 @@
-package admin
+package operator
 
 import (
 	"reflect"
@@ -28,11 +28,11 @@ func someAnswer() *Answer {
 			{Kind: "Chief", Node: web1, Hosts: []transport.Address{web1, web2}},
 			{Kind: "Mail", Why: "web-2 has not answered yet", Hosts: []transport.Address{web2}},
 		},
-	}}
+	}, Entities: []Entity{{Kind: "Cart", ID: "7", Node: web1, State: []byte{}, Why: "no"}, {Kind: "Cart", ID: "8", Active: true}}}
 }
 
 func TestEncode(t *testing.T) {
-	request := &Request{Command: Down, Node: web2, Seeds: []string{"a", "b"}, Force: true}
+	request := &Request{Command: Down, Node: web2, Seeds: []string{"a", "b"}, Force: true, Entity: Entity{Kind: "Cart", ID: "7", State: []byte("s")}}
 	for _, tt := range []struct {
 		r *Request
 		a *Answer

@@ -1,8 +1,9 @@
-package admin
+package operator
 
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -27,6 +28,11 @@ const (
 	Leave
 	// Down tells a member to down another one.
 	Down
+	// State asks the node of an entity for its state, or every node for the entities
+	// whose state it cannot read.
+	State
+	// SetState tells the node of an entity to replace its state, or to drop it.
+	SetState
 )
 
 // String names the command.
@@ -42,6 +48,10 @@ func (c Command) String() string {
 		return "leave"
 	case Down:
 		return "down"
+	case State:
+		return "state"
+	case SetState:
+		return "set state"
 	}
 	return fmt.Sprintf("Command(%d)", uint8(c))
 }
@@ -52,12 +62,27 @@ type Request struct {
 	Node    transport.Address // whom it concerns: of Join by name alone
 	Seeds   []string          // of Join: names to join through; empty: the process's own
 	Force   bool              // of Down: also a member that is up and reachable
+	Entity  Entity            // of State and SetState: which, and the new state
 }
 
 // An Answer ends a request.
 type Answer struct {
 	Refusal string // why it was not obeyed; empty: it was
 	View    View   // of the one who answers, afterwards
+	// Entities are what State and SetState ask for. One whose Node is not who answers
+	// lives there, and that node is to be asked.
+	Entities []Entity
+}
+
+// An Entity is one entity with its encoded state, which is the message KindState of
+// what shardgen contract proto prints.
+type Entity struct {
+	Kind   string            // its type
+	ID     string            // as on the wire; of State "": all that cannot be read
+	Node   transport.Address // where it lives
+	Active bool              // it has a value in memory, so its state is fine
+	State  []byte            // encoded; nil: it has none, or SetState drops it
+	Why    string            // the state cannot be read; empty: it can
 }
 
 // A View is the cluster as one process sees it.
@@ -73,6 +98,45 @@ type View struct {
 	// Singletons are those that members host, by name; none where Self is of a
 	// version that does not tell.
 	Singletons []Singleton
+}
+
+// Causes of [View.Find]'s errors.
+var (
+	// ErrUnknownNode: no member has that name or incarnation.
+	ErrUnknownNode = errors.New("no such member")
+	// ErrAmbiguous: several incarnations have that name.
+	ErrAmbiguous = errors.New("several incarnations have this name")
+)
+
+// Find returns the one member that is meant by "name" or "name#incarnation". It
+// fails with ErrUnknownNode, or with ErrAmbiguous and the incarnations to choose
+// from.
+func (v View) Find(node string) (Member, error) {
+	var found []Member
+	for _, m := range v.Members {
+		if m.Name == node || m.Address.String() == node {
+			found = append(found, m)
+		}
+	}
+	switch len(found) {
+	case 0:
+		var names []string
+		for _, m := range v.Members {
+			names = append(names, m.Name)
+		}
+		const most = 20
+		if more := len(names) - most; more > 0 {
+			names = append(names[:most], fmt.Sprintf("and %d more", more))
+		}
+		return Member{}, fmt.Errorf("%s: %w: %s sees [%s]", node, ErrUnknownNode, v.Self.Name, strings.Join(names, " "))
+	case 1:
+		return found[0], nil
+	}
+	var which []string
+	for _, m := range found {
+		which = append(which, fmt.Sprintf("%v (%v)", m.Address, m.Status))
+	}
+	return Member{}, fmt.Errorf("%s: %w: say which of %s", node, ErrAmbiguous, strings.Join(which, ", "))
 }
 
 // A Singleton is one row of a View: a type of which the cluster has one instance.
@@ -105,9 +169,15 @@ func Encode(id uint64, r *Request, a *Answer) ([]byte, error) {
 		m.Request = &wire.AdminRequest{
 			Command: wire.AdminCommand(r.Command), Node: toWire(r.Node), Seeds: r.Seeds, Force: r.Force,
 		}
+		if !r.Entity.isZero() {
+			m.Request.Entity = r.Entity.toWire()
+		}
 	}
 	if a != nil {
 		m.Answer = &wire.AdminAnswer{Refusal: a.Refusal, View: a.View.toWire()}
+		for _, e := range a.Entities {
+			m.Answer.Entities = append(m.Answer.Entities, e.toWire())
+		}
 	}
 	b, err := proto.Marshal(m)
 	if err != nil {
@@ -129,9 +199,29 @@ func Decode(b []byte) (id uint64, r *Request, a *Answer, err error) {
 	case q != nil:
 		return m.GetId(), &Request{
 			Command: Command(q.GetCommand()), Node: fromWire(q.GetNode()), Seeds: q.GetSeeds(), Force: q.GetForce(),
+			Entity: entityFromWire(q.GetEntity()),
 		}, nil, nil
 	}
-	return m.GetId(), nil, &Answer{Refusal: m.GetAnswer().GetRefusal(), View: viewFromWire(m.GetAnswer().GetView())}, nil
+	a = &Answer{Refusal: m.GetAnswer().GetRefusal(), View: viewFromWire(m.GetAnswer().GetView())}
+	for _, e := range m.GetAnswer().GetEntities() {
+		a.Entities = append(a.Entities, entityFromWire(e))
+	}
+	return m.GetId(), nil, a, nil
+}
+
+func (e Entity) isZero() bool {
+	return e.Kind == "" && e.ID == "" && e.Node.IsZero() && !e.Active && e.State == nil && e.Why == ""
+}
+
+func (e Entity) toWire() *wire.AdminEntity {
+	return &wire.AdminEntity{Kind: e.Kind, Id: e.ID, Node: toWire(e.Node), Active: e.Active, State: e.State, Why: e.Why}
+}
+
+func entityFromWire(w *wire.AdminEntity) Entity {
+	if w == nil {
+		return Entity{}
+	}
+	return Entity{Kind: w.GetKind(), ID: w.GetId(), Node: fromWire(w.GetNode()), Active: w.GetActive(), State: w.State, Why: w.GetWhy()}
 }
 
 func (v View) toWire() *wire.AdminView {

@@ -1,0 +1,49 @@
+package zoo
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/shardgen/shardgen/runtime/codegen"
+)
+
+// TestStateIsReadWhereItIsWritten: a state that could not be read again is refused
+// while the entity that has it still lives, wherever the value stands.
+func TestStateIsReadWhereItIsWritten(t *testing.T) {
+	for name, z := range map[string]*Zoo{
+		"field":   {texts: Texts{Code: "unreadable"}},
+		"element": {texts: Texts{Codes: []Code{"a", "unreadable"}}},
+		"key":     {texts: Texts{ByCode: map[Code]Code{"unreadable": "a"}}},
+		"case":    {shape: Group{Dot{}, &Seal{code: "unreadable"}}},
+	} {
+		_, err := appendZooState(nil, z)
+		var refused *codegen.EncodeError
+		if !errors.As(err, &refused) || !strings.Contains(err.Error(), "what was written cannot be read") || !strings.Contains(err.Error(), "unreadable code") {
+			t.Errorf("%s: got %v, want an EncodeError that says that the code cannot be read", name, err)
+		}
+	}
+	b := []byte("before")
+	got, err := appendZooState(b, &Zoo{texts: Texts{Code: "fine"}})
+	if err != nil || !strings.HasPrefix(string(got), "before") {
+		t.Errorf("got %q, %v, want the state behind what was there", got, err)
+	}
+}
+
+// BenchmarkAppendState: what it costs to read what has a form of its own where it is written.
+func BenchmarkAppendState(b *testing.B) {
+	plain := &Zoo{Scalars: Scalars{Int: 1, String: "some text"}, Lists: Lists{Strings: []string{"a", "b", "c"}, Ints: make([]int, 100)}}
+	forms := *plain
+	forms.texts = Texts{Code: "a code", Key: Key{ID: 1}}
+	for name, z := range map[string]*Zoo{"plain": plain, "forms": &forms} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			buffer := make([]byte, 0, 4096)
+			for b.Loop() {
+				if _, err := appendZooState(buffer[:0], z); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
