@@ -78,16 +78,15 @@ func (e *emitter) state(n *model.Entity) {
 func readBack(e *emitter, g *jen.Group, n *model.Entity, formed []model.Field) {
 	g.Comment("Its own form may write a value that it does not read: better now than later.")
 	g.Id("d").Op(":=").Add(codegen(decoderOf(n))).Call(jen.Id("b").Index(jen.Id("at").Op(":")))
-	g.Id("again").Op(":=").New(jen.Id(n.Name))
-	var places []place
-	var numbers []int
-	var types []*model.Type
-	for _, f := range formed {
-		p := selected("again", f.Name)
-		e.init(g, f.Type, p)
-		places, numbers, types = append(places, p), append(numbers, f.Number), append(types, f.Type)
-	}
-	e.readFields(g, jen.Id("d"), jen.Op("&").Id("d"), numbers, types, places)
+	g.For(jen.Id("d").Dot("Next").Call()).Block(jen.Switch(jen.Id("d").Dot("Field").Call()).BlockFunc(func(g *jen.Group) {
+		for _, f := range formed {
+			g.Case(jen.Lit(f.Number)).BlockFunc(func(g *jen.Group) {
+				g.Var().Id("again").Add(typ(f.Type.Expr)) // each part by itself, so that one that is absent costs nothing
+				e.init(g, f.Type, variable("again"))
+				g.Add(e.readField(f.Type, jen.Op("&").Id("d"), variable("again")))
+			})
+		}
+	}))
 }
 
 // formedFields are the fields of the state in which a type may stand that says itself

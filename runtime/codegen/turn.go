@@ -14,11 +14,11 @@ import "context"
 //	return decodeStockReserveReply(r.ref.Ask(ctx, "Reserve", args, err))
 type Turn struct {
 	Entity  any             // whose turn it is
-	Context context.Context // what the method sees; it is an [Ender]
+	Context context.Context // what the method sees; it is an ender
 }
 
-// An Ender ends a turn.
-type Ender interface {
+// An ender ends a turn.
+type ender interface {
 	// End ends the turn of the method: panicked is what it panicked with, err what
 	// it returned. It returns the error that the caller gets.
 	End(method string, panicked any, err error) error
@@ -28,7 +28,7 @@ type Ender interface {
 // panic of the method and turns it into the caller's error.
 func (t Turn) End(method string, err *error) {
 	panicked := recover()
-	*err = t.Context.(Ender).End(method, panicked, *err)
+	*err = t.Context.(ender).End(method, panicked, *err)
 }
 
 // Result is what a method returned, without the result where there is an error: over

@@ -1732,27 +1732,33 @@ func appendZooState(b []byte, entity any) ([]byte, error) {
 	}
 	// Its own form may write a value that it does not read: better now than later.
 	d := codegen.NewStateDecoder(b[at:])
-	again := new(Zoo)
-	initLists(&again.Lists)
-	initPromoted(&again.promoted)
-	initTexts(&again.texts)
-	initOneofs(&again.oneofs)
 	for d.Next() {
 		switch d.Field() {
 		case 2:
-			readLists(&d, &again.Lists)
+			var again Lists
+			initLists(&again)
+			readLists(&d, &again)
 		case 4:
-			readOptional(&d, &again.optional)
+			var again Optional
+			readOptional(&d, &again)
 		case 8:
-			readOthers(&d, &again.others)
+			var again Others
+			readOthers(&d, &again)
 		case 12:
-			readPromoted(&d, &again.promoted)
+			var again Promoted
+			initPromoted(&again)
+			readPromoted(&d, &again)
 		case 13:
-			readTexts(&d, &again.texts)
+			var again Texts
+			initTexts(&again)
+			readTexts(&d, &again)
 		case 14:
-			readOneofs(&d, &again.oneofs)
+			var again Oneofs
+			initOneofs(&again)
+			readOneofs(&d, &again)
 		case 15:
-			readShape(&d, &again.shape)
+			var again Shape
+			readShape(&d, &again)
 		}
 	}
 	return b, d.ReadBack("state of Zoo")
