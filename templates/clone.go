@@ -118,6 +118,9 @@ func (e *emitter) cloneMap(g *jen.Group, t *model.Type) {
 		}
 		assign(g, t.Elem.CloneFallible, jen.Id("c").Index(key), e.cloneElement(t.Elem, jen.Id("e"), t), jen.Nil())
 	})
+	if t.ChecksKeys() {
+		checkKeys(g, "c", jen.Nil())
+	}
 }
 
 // cloneLocal prints a new variable with a copy of an element of t.

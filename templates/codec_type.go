@@ -152,6 +152,9 @@ func (e *emitter) appendMap(g *jen.Group, t *model.Type) {
 		keys = jen.List(jen.Id("key"), jen.Id("e")).Op(":=").Range().Id("v")
 		value = jen.Id("e")
 	}
+	if t.ChecksKeys() {
+		g.Id("seen").Op(":=").Make(jen.Map(jen.String()).Bool(), jen.Len(jen.Id("v")))
+	}
 	g.For(keys).BlockFunc(func(g *jen.Group) {
 		if ordered && (t.Elem.Shape == model.ByteArray || t.Elem.Shape == model.Array) {
 			g.Id("e").Op(":=").Add(value) // only a variable can be sliced
@@ -160,10 +163,23 @@ func (e *emitter) appendMap(g *jen.Group, t *model.Type) {
 		g.Var().Id("at").Int()
 		g.List(b, jen.Id("at")).Op("=").Add(codegen("Open")).Call(b, jen.Id("num"))
 		grow(g, t.Key.Fallible, e.appendElement(t.Key, b, jen.Lit(1), jen.Id("key"), t))
+		if t.ChecksKeys() {
+			g.Id("seen").Index(jen.String().Call(jen.Id("b").Index(jen.Id("at").Op(":")))).Op("=").True()
+		}
 		grow(g, t.Elem.Fallible, e.appendElement(t.Elem, b, jen.Lit(2), value, t))
 		g.Add(b).Op("=").Add(closed())
 	})
+	if t.ChecksKeys() {
+		checkKeys(g, "seen", jen.Id("b"))
+	}
 	done(g, t, b)
+}
+
+// checkKeys emits the refusal of a map of which not all keys are in the one of that
+// name.
+func checkKeys(g *jen.Group, distinct string, failed jen.Code) {
+	g.If(jen.Id("err").Op("=").Add(codegen("CheckKeys")).Call(jen.Len(jen.Id(distinct)), jen.Len(jen.Id("v"))), jen.Id("err").Op("!=").Nil()).
+		Block(jen.Return(failed, jen.Id("err")))
 }
 
 // appendWrapped emits the encoding of a type as an element, in a message of its

@@ -244,3 +244,12 @@ func SortedKeys[M ~map[K]V, K cmp.Ordered, V any](m M) []K {
 	slices.Sort(keys)
 	return keys
 }
+
+// CheckKeys returns an error where a map of so many keys has fewer distinct ones on the
+// wire: one of two values would be lost, and which is chance.
+func CheckKeys(distinct, keys int) error {
+	if distinct == keys {
+		return nil
+	}
+	return fmt.Errorf("a map of %d keys has %d distinct ones when they are encoded (let different keys have different texts or bytes)", keys, distinct)
+}

@@ -168,12 +168,14 @@ func (s *source) message(n *model.Entity, f *types.Func, h *source, oneWay bool)
 		if p, ok := s.param(h, subject, params.At(i), "argument", i); ok {
 			p.Number = i
 			m.Params = append(m.Params, p)
+			s.checkJSON(n, subject, params.At(i))
 		}
 	}
 	for i := range results.Len() - 1 {
 		if r, ok := s.param(h, subject, results.At(i), "result", i+1); ok {
 			r.Number = i + 1
 			m.Results = append(m.Results, r)
+			s.checkJSON(n, subject, results.At(i))
 		}
 	}
 	n.Methods = append(n.Methods, m)

@@ -87,7 +87,7 @@ func fallible(t *model.Type) bool {
 	case model.Text, model.Binary, model.Gob, model.Proto, model.Oneof:
 		return true
 	}
-	if t.Recursive {
+	if t.Recursive || t.ChecksKeys() {
 		return true
 	}
 	for _, p := range parts(t) {
@@ -105,7 +105,7 @@ func cloneFallible(t *model.Type) bool {
 	case model.Oneof:
 		return true
 	}
-	if t.Recursive {
+	if t.Recursive || t.ChecksKeys() {
 		return true
 	}
 	for _, p := range parts(t) {

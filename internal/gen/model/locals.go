@@ -6,7 +6,7 @@ import "slices"
 // the user's names.
 var locals = []string{
 	"a", "again", "at", "b", "c", "d", "e", "ctx", "depth", "entity", "err", "factory", "host", "i", "id", "k", "kept", "key", "m", "method",
-	"n", "num", "opts", "outer", "p", "r", "raw", "s", "skipped", "v", "x",
+	"n", "num", "opts", "outer", "p", "r", "raw", "s", "seen", "skipped", "v", "x",
 }
 
 // IsLocal reports whether generated functions have a variable of that name, which

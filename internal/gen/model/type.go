@@ -177,3 +177,16 @@ const (
 	MapOf
 	PointerTo
 )
+
+// ChecksKeys reports whether two keys of a map may travel as one: their text or bytes
+// are the same, or they are one instant in two places.
+func (t *Type) ChecksKeys() bool {
+	if t.Shape != Map || t.Key.Plain {
+		return false
+	}
+	switch t.Key.Shape {
+	case Text, Binary, Gob, Time:
+		return true
+	}
+	return false
+}

@@ -86,7 +86,7 @@ func TestUnknownCasesAreRefusedInMessages(t *testing.T) {
 // TestOneofsInJSON: what is written is read, and refused with the names there are.
 func TestOneofsInJSON(t *testing.T) {
 	call := func(args string) (string, error) {
-		b, err := NewZooClient(&remote{zoo: &Zoo{}}).CallRaw(context.Background(), codegen.Raw{
+		b, err := NewCageClient(&remote{zoo: &Zoo{}}).CallRaw(context.Background(), codegen.Raw{
 			Method: "EchoOneofs", ID: "1", ContentType: codegen.ContentJSON, Body: []byte(args),
 		})
 		return string(b), err

@@ -205,7 +205,7 @@ type (
 
 // Zoo is passed everything, and passes it back.
 //
-//shard:entity name=zoo shards=16 json tell=all
+//shard:entity name=zoo shards=16 tell=all
 type Zoo struct {
 	ID        Count       `shard:"id"`
 	Scalars   Scalars     `shard:"state"`

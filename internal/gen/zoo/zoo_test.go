@@ -159,15 +159,16 @@ func TestTextsFailLocallyAsRemotely(t *testing.T) {
 		v  Texts
 		ok bool
 	}{
-		"zero":               {Texts{}, true},
-		"empty in lists":     {Texts{Codes: []Code{""}, ByCode: map[Code]Code{"": ""}, Pointer: pointer(""), Keys: []Key{{cached: 1}}, ByKey: map[Key]Key{{}: {}}}, true},
-		"unwritable":         {Texts{Code: "unwritable"}, false},
-		"unwritable element": {Texts{Codes: []Code{"unwritable"}}, false},
-		"unwritable key":     {Texts{ByCode: map[Code]Code{"unwritable": "a"}}, false},
-		"unreadable":         {Texts{Code: "unreadable"}, false},
-		"unreadable pointer": {Texts{Pointer: pointer("unreadable")}, false},
-		"invalid prefix":     {Texts{Prefix: netip.PrefixFrom(netip.MustParseAddr("10.0.0.1"), 99)}, true},
-		"port alone":         {Texts{AddrPort: netip.AddrPortFrom(netip.Addr{}, 80)}, true},
+		"zero":                {Texts{}, true},
+		"empty in lists":      {Texts{Codes: []Code{""}, ByCode: map[Code]Code{"": ""}, Pointer: pointer(""), Keys: []Key{{cached: 1}}, ByKey: map[Key]Key{{}: {}}}, true},
+		"unwritable":          {Texts{Code: "unwritable"}, false},
+		"unwritable element":  {Texts{Codes: []Code{"unwritable"}}, false},
+		"keys of equal bytes": {Texts{ByKey: map[Key]Key{{ID: 1, cached: 1}: {}, {ID: 1, cached: 2}: {}}}, false},
+		"unwritable key":      {Texts{ByCode: map[Code]Code{"unwritable": "a"}}, false},
+		"unreadable":          {Texts{Code: "unreadable"}, false},
+		"unreadable pointer":  {Texts{Pointer: pointer("unreadable")}, false},
+		"invalid prefix":      {Texts{Prefix: netip.PrefixFrom(netip.MustParseAddr("10.0.0.1"), 99)}, true},
+		"port alone":          {Texts{AddrPort: netip.AddrPortFrom(netip.Addr{}, 80)}, true},
 	} {
 		near, nearErr := fails(&local{zoo: &Zoo{}}, tt.v)
 		far, farErr := fails(&remote{zoo: &Zoo{}}, tt.v)
