@@ -168,14 +168,14 @@ func (s *source) message(n *model.Entity, f *types.Func, h *source, oneWay bool)
 		if p, ok := s.param(h, subject, params.At(i), "argument", i); ok {
 			p.Number = i
 			m.Params = append(m.Params, p)
-			s.checkJSON(n, subject, params.At(i))
+			checkJSON(s, n, subject, params.At(i))
 		}
 	}
 	for i := range results.Len() - 1 {
 		if r, ok := s.param(h, subject, results.At(i), "result", i+1); ok {
 			r.Number = i + 1
 			m.Results = append(m.Results, r)
-			s.checkJSON(n, subject, results.At(i))
+			checkJSON(s, n, subject, results.At(i))
 		}
 	}
 	n.Methods = append(n.Methods, m)
@@ -196,6 +196,21 @@ func (s *source) param(h *source, method string, v *types.Var, role string, numb
 	}
 	s.refuse(v, method+": "+name, r)
 	return model.Param{}, false
+}
+
+// checkJSON reports what encoding/json writes otherwise than it travels: a struct that
+// embeds a type with a JSON or text form of its own has that form, without its other
+// fields.
+func checkJSON(s *source, n *model.Entity, subject string, v *types.Var) {
+	if !n.JSON {
+		return
+	}
+	hidden := hiddenByJSON(v.Type(), make(map[types.Type]bool))
+	if hidden == nil {
+		return
+	}
+	s.add(v.Pos(), CodeType, "give the embedded field a name, or declare MarshalJSON and UnmarshalJSON",
+		"%s: the JSON of %s is that of an embedded field, without the others", subject, types.TypeString(hidden, types.RelativeTo(s.pkg.Types)))
 }
 
 // doc returns the lines of a method's comment without its directives.
