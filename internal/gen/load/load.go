@@ -186,7 +186,7 @@ func loadPackage(r *report, p *packages.Package, l *loader, claimed map[string]s
 	s.constrain()
 	setTraits(s.crossing.list)
 	s.nameAll()
-	missingImports(s)
+	s.missingImports()
 	return s
 }
 

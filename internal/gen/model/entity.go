@@ -199,25 +199,6 @@ func (e *Entity) HasAppendArgs(m *Method) bool {
 	return len(m.Params) > 1 && (m.ArgsFallible() || e.Tells(m) || e.JSON)
 }
 
-// glue is what the names of a message's functions are made of.
-func (e *Entity) glue(m *Method) string {
-	if m.Glue != "" {
-		return m.Glue
-	}
-	return e.Name + m.Name
-}
-
-// Distinguish gives the functions of e's messages names that are not taken: Foo.BarBaz
-// and FooBar.Baz would have the same.
-func (e *Entity) Distinguish(taken map[string]bool) {
-	for _, m := range e.Methods {
-		m.Glue = ""
-		for i := 2; slices.ContainsFunc(e.declaredByMethod(m), func(name string) bool { return taken[name] }); i++ {
-			m.Glue = e.Name + m.Name + strconv.Itoa(i)
-		}
-	}
-}
-
 // A Param is a parameter or a result.
 type Param struct {
 	Name   string // as written: may be "" or "_"
