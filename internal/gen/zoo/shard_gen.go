@@ -18,6 +18,176 @@ import (
 // unknown, run go generate.
 const _ = codegen.ABI5
 
+// CageAPI is what a [Cage] answers: the entity itself, and a reference to one
+// wherever it lives.
+type CageAPI interface {
+	// EchoOneofs returns what it is given.
+	EchoOneofs(_ context.Context, v Oneofs) (Oneofs, error)
+}
+
+var (
+	_ CageAPI = (*Cage)(nil)
+	_ CageAPI = CageRef{}
+)
+
+// CageClient makes references to Cage entities. It is safe for concurrent use.
+type CageClient struct {
+	port codegen.Port
+}
+
+// NewCageClient returns a client that calls through c: a node, or a connection
+// from outside.
+func NewCageClient(c shard.Caller) *CageClient {
+	return &CageClient{port: c.ShardPort(cageKind())}
+}
+
+// Ref returns a reference to the Cage with that id, which need not live yet. A
+// bad id is answered by the calls.
+func (c *CageClient) Ref(id string, opts ...shard.CallOption) CageRef {
+	return CageRef{ref: codegen.NewRef(c.port, id, nil, opts...)}
+}
+
+// API is Ref as the interface, for callers that are tested against plain
+// structs.
+func (c *CageClient) API(id string) CageAPI {
+	return c.Ref(id)
+}
+
+// CageRef is one Cage, wherever it lives. It comes from [CageClient.Ref] and is
+// safe for concurrent use.
+type CageRef struct {
+	ref *codegen.Ref
+}
+
+// EchoOneofs returns what it is given.
+func (r CageRef) EchoOneofs(ctx context.Context, v Oneofs) (result Oneofs, err error) {
+	turn, err := r.ref.Begin(ctx, "EchoOneofs")
+	if e, ok := turn.Entity.(*Cage); ok {
+		defer turn.End("EchoOneofs", &err)
+		if v, err = cloneOneofs(v); err != nil {
+			return result, codegen.BadArguments(err)
+		}
+		if result, err = e.EchoOneofs(turn.Context, v); err != nil {
+			return Oneofs{}, err
+		}
+		result, err = cloneOneofs(result)
+		return result, codegen.BadResults(err)
+	}
+	args, bad := appendOneofs(codegen.NewArgs(), 1, v)
+	if bad != nil {
+		return result, r.ref.NotEncoded("EchoOneofs", bad)
+	}
+	return decodeCageEchoOneofsReply(r.ref.Ask(ctx, "EchoOneofs", args, err))
+}
+
+// CageExtractor tells which entity and which shard an id stands for. Its zero
+// value works.
+type CageExtractor struct{}
+
+// EntityID returns the id as it is on the wire.
+func (CageExtractor) EntityID(id string) (string, error) {
+	return id, codegen.CheckID(id)
+}
+
+// Shard returns the number of the shard in which the entity lives.
+func (CageExtractor) Shard(id string) (uint32, error) {
+	return codegen.EntityShard(cageKind(), id)
+}
+
+// HostCage lets n keep Cage entities alive. It must be called before n starts.
+// The factory makes an entity without state; it is called for each activation.
+func HostCage(n *shard.Node, factory func() *Cage, opts ...shard.HostOption) error {
+	return n.Host(codegen.Host{
+		Kind: cageKind(),
+		New:  codegen.Factory(factory),
+		Dispatch: map[string]codegen.Method{
+			"EchoOneofs": dispatchCageEchoOneofs,
+		},
+		Struct:   (*Cage)(nil),
+		Exported: 1,
+	}, opts...)
+}
+
+// cageKind describes Cage: what every member of a cluster must agree on.
+func cageKind() codegen.Kind {
+	return codegen.Kind{
+		Name:     "Cage",
+		Package:  "github.com/shardgen/shardgen/internal/gen/zoo",
+		Shards:   256,
+		HashName: "xxh64",
+		Methods:  []string{"EchoOneofs"},
+		JSON:     cageJSON,
+		Errors:   ShardErrors,
+	}
+}
+
+// The functions dispatchCage… run methods of Cage on encoded arguments.
+
+func dispatchCageEchoOneofs(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
+	var v Oneofs
+	initOneofs(&v)
+	d := codegen.NewDecoder(args)
+	for d.Next() {
+		if d.Field() == 1 {
+			readOneofs(&d, &v)
+		}
+	}
+	if err := d.Arguments(); err != nil {
+		return out, err
+	}
+	result, err := entity.(*Cage).EchoOneofs(ctx, v)
+	if err != nil || out == nil {
+		return out, err
+	}
+	out, err = appendOneofs(out, 1, result)
+	return out, codegen.BadResults(err)
+}
+
+func decodeCageEchoOneofsReply(d codegen.Decoder) (result Oneofs, err error) {
+	if err = d.Results(); err != nil {
+		return result, err
+	}
+	initOneofs(&result)
+	for d.Next() {
+		if d.Field() == 1 {
+			readOneofs(&d, &result)
+		}
+	}
+	return result, d.Results()
+}
+
+// CallRaw makes a call whose arguments are JSON or protobuf already, and
+// returns the results in the same form.
+func (c *CageClient) CallRaw(ctx context.Context, raw shard.Raw) ([]byte, error) {
+	return codegen.CallRaw(ctx, c.port, cageKind(), raw)
+}
+
+// cageJSON returns what turns a message of Cage from JSON and into it.
+func cageJSON(method string) codegen.JSONMethod {
+	switch method {
+	case "EchoOneofs":
+		return codegen.JSONMethod{Args: jsonCageEchoOneofsArgs, Reply: jsonCageEchoOneofsReply}
+	}
+	return codegen.JSONMethod{}
+}
+
+func jsonCageEchoOneofsArgs(b, text []byte) ([]byte, error) {
+	var v Oneofs
+	initOneofs(&v)
+	if err := codegen.ReadJSON(text, codegen.JSONField{Name: "v", Value: codegen.JSONOneof(&v, shardOneofs())}); err != nil {
+		return nil, err
+	}
+	return appendOneofs(b, 1, v)
+}
+
+func jsonCageEchoOneofsReply(d codegen.Decoder) ([]byte, error) {
+	result, err := decodeCageEchoOneofsReply(d)
+	if err != nil {
+		return nil, err
+	}
+	return codegen.WriteJSON(codegen.JSONField{Name: "result1", Value: codegen.JSONOneof(&result, shardOneofs())})
+}
+
 // ZooAPI is what a [Zoo] answers: the entity itself, and a reference to one
 // wherever it lives.
 type ZooAPI interface {
@@ -706,7 +876,6 @@ func zooKind() codegen.Kind {
 		Shards:   16,
 		HashName: "xxh64",
 		Methods:  []string{"EchoBare", "EchoCode", "EchoEmbedding", "EchoForest", "EchoLists", "EchoMaps", "EchoOneofs", "EchoOptional", "EchoOthers", "EchoPage", "EchoPromoted", "EchoScalars", "EchoShapes", "EchoTexts", "EchoTree", "Fail", "Keep", "Kept", "Plain", "Rest"},
-		JSON:     zooJSON,
 		Errors:   ShardErrors,
 		Stateful: true,
 	}
@@ -1339,354 +1508,6 @@ func decodeZooFailReply(d codegen.Decoder) (result int, result2 Names, err error
 	return result, result2, d.Results()
 }
 
-// CallRaw makes a call whose arguments are JSON or protobuf already, and
-// returns the results in the same form.
-func (c *ZooClient) CallRaw(ctx context.Context, raw shard.Raw) ([]byte, error) {
-	return codegen.CallRaw(ctx, c.port, zooKind(), raw)
-}
-
-// zooJSON returns what turns a message of Zoo from JSON and into it.
-func zooJSON(method string) codegen.JSONMethod {
-	switch method {
-	case "EchoBare":
-		return codegen.JSONMethod{Args: jsonZooEchoBareArgs, Reply: jsonZooEchoBareReply}
-	case "EchoCode":
-		return codegen.JSONMethod{Args: jsonZooEchoCodeArgs, Reply: jsonZooEchoCodeReply}
-	case "EchoEmbedding":
-		return codegen.JSONMethod{Args: jsonZooEchoEmbeddingArgs, Reply: jsonZooEchoEmbeddingReply}
-	case "EchoForest":
-		return codegen.JSONMethod{Args: jsonZooEchoForestArgs, Reply: jsonZooEchoForestReply}
-	case "EchoLists":
-		return codegen.JSONMethod{Args: jsonZooEchoListsArgs, Reply: jsonZooEchoListsReply}
-	case "EchoMaps":
-		return codegen.JSONMethod{Args: jsonZooEchoMapsArgs, Reply: jsonZooEchoMapsReply}
-	case "EchoOneofs":
-		return codegen.JSONMethod{Args: jsonZooEchoOneofsArgs, Reply: jsonZooEchoOneofsReply}
-	case "EchoOptional":
-		return codegen.JSONMethod{Args: jsonZooEchoOptionalArgs, Reply: jsonZooEchoOptionalReply}
-	case "EchoOthers":
-		return codegen.JSONMethod{Args: jsonZooEchoOthersArgs, Reply: jsonZooEchoOthersReply}
-	case "EchoPage":
-		return codegen.JSONMethod{Args: jsonZooEchoPageArgs, Reply: jsonZooEchoPageReply}
-	case "EchoPromoted":
-		return codegen.JSONMethod{Args: jsonZooEchoPromotedArgs, Reply: jsonZooEchoPromotedReply}
-	case "EchoScalars":
-		return codegen.JSONMethod{Args: jsonZooEchoScalarsArgs, Reply: jsonZooEchoScalarsReply}
-	case "EchoShapes":
-		return codegen.JSONMethod{Args: jsonZooEchoShapesArgs, Reply: jsonZooEchoShapesReply}
-	case "EchoTexts":
-		return codegen.JSONMethod{Args: jsonZooEchoTextsArgs, Reply: jsonZooEchoTextsReply}
-	case "EchoTree":
-		return codegen.JSONMethod{Args: jsonZooEchoTreeArgs, Reply: jsonZooEchoTreeReply}
-	case "Fail":
-		return codegen.JSONMethod{Reply: jsonZooFailReply}
-	case "Keep":
-		return codegen.JSONMethod{Args: jsonZooKeepArgs}
-	case "Kept":
-		return codegen.JSONMethod{Reply: jsonZooKeptReply}
-	case "Plain":
-		return codegen.JSONMethod{Args: jsonZooPlainArgs, Reply: jsonZooPlainReply}
-	}
-	return codegen.JSONMethod{}
-}
-
-func jsonZooPlainArgs(b2, text []byte) ([]byte, error) {
-	var a int64
-	var b uint32
-	var c bool
-	var d float64
-	var e Level
-	if err := codegen.ReadJSON(text, codegen.JSONField{Name: "a", Value: &a}, codegen.JSONField{Name: "b", Value: &b}, codegen.JSONField{Name: "c", Value: &c}, codegen.JSONField{Name: "d", Value: &d}, codegen.JSONField{Name: "e", Value: &e}); err != nil {
-		return nil, err
-	}
-	return appendZooPlainArgs(b2, a, b, c, d, e), nil
-}
-
-func jsonZooPlainReply(d2 codegen.Decoder) ([]byte, error) {
-	result, result2, err := decodeZooPlainReply(d2)
-	if err != nil {
-		return nil, err
-	}
-	return codegen.WriteJSON(codegen.JSONField{Name: "result1", Value: &result}, codegen.JSONField{Name: "result2", Value: &result2})
-}
-
-func jsonZooEchoScalarsArgs(b, text []byte) ([]byte, error) {
-	var v Scalars
-	if err := codegen.ReadJSON(text, codegen.JSONField{Name: "v", Value: &v}); err != nil {
-		return nil, err
-	}
-	return appendScalars(b, 1, v), nil
-}
-
-func jsonZooEchoScalarsReply(d codegen.Decoder) ([]byte, error) {
-	result, err := decodeZooEchoScalarsReply(d)
-	if err != nil {
-		return nil, err
-	}
-	return codegen.WriteJSON(codegen.JSONField{Name: "result1", Value: &result})
-}
-
-func jsonZooEchoListsArgs(b, text []byte) ([]byte, error) {
-	var v Lists
-	initLists(&v)
-	if err := codegen.ReadJSON(text, codegen.JSONField{Name: "v", Value: &v}); err != nil {
-		return nil, err
-	}
-	return appendLists(b, 1, v)
-}
-
-func jsonZooEchoListsReply(d codegen.Decoder) ([]byte, error) {
-	result, err := decodeZooEchoListsReply(d)
-	if err != nil {
-		return nil, err
-	}
-	return codegen.WriteJSON(codegen.JSONField{Name: "result1", Value: &result})
-}
-
-func jsonZooEchoMapsArgs(b, text []byte) ([]byte, error) {
-	var v Maps
-	initMaps(&v)
-	if err := codegen.ReadJSON(text, codegen.JSONField{Name: "v", Value: &v}); err != nil {
-		return nil, err
-	}
-	return appendMaps(b, 1, v)
-}
-
-func jsonZooEchoMapsReply(d codegen.Decoder) ([]byte, error) {
-	result, err := decodeZooEchoMapsReply(d)
-	if err != nil {
-		return nil, err
-	}
-	return codegen.WriteJSON(codegen.JSONField{Name: "result1", Value: &result})
-}
-
-func jsonZooEchoOptionalArgs(b, text []byte) ([]byte, error) {
-	var v Optional
-	if err := codegen.ReadJSON(text, codegen.JSONField{Name: "v", Value: &v}); err != nil {
-		return nil, err
-	}
-	return appendOptional(b, 1, v)
-}
-
-func jsonZooEchoOptionalReply(d codegen.Decoder) ([]byte, error) {
-	result, err := decodeZooEchoOptionalReply(d)
-	if err != nil {
-		return nil, err
-	}
-	return codegen.WriteJSON(codegen.JSONField{Name: "result1", Value: &result})
-}
-
-func jsonZooEchoOthersArgs(b, text []byte) ([]byte, error) {
-	var v Others
-	if err := codegen.ReadJSON(text, codegen.JSONField{Name: "v", Value: &v}); err != nil {
-		return nil, err
-	}
-	return appendOthers(b, 1, v)
-}
-
-func jsonZooEchoOthersReply(d codegen.Decoder) ([]byte, error) {
-	result, err := decodeZooEchoOthersReply(d)
-	if err != nil {
-		return nil, err
-	}
-	return codegen.WriteJSON(codegen.JSONField{Name: "result1", Value: &result})
-}
-
-func jsonZooEchoTreeArgs(b, text []byte) ([]byte, error) {
-	var v *Tree
-	if err := codegen.ReadJSON(text, codegen.JSONField{Name: "v", Value: &v}); err != nil {
-		return nil, err
-	}
-	return appendTreePointer(b, 1, v, codegen.MaxDepth)
-}
-
-func jsonZooEchoTreeReply(d codegen.Decoder) ([]byte, error) {
-	result, err := decodeZooEchoTreeReply(d)
-	if err != nil {
-		return nil, err
-	}
-	return codegen.WriteJSON(codegen.JSONField{Name: "result1", Value: &result})
-}
-
-func jsonZooEchoForestArgs(b, text []byte) ([]byte, error) {
-	var v Forest
-	if err := codegen.ReadJSON(text, codegen.JSONField{Name: "v", Value: &v}); err != nil {
-		return nil, err
-	}
-	return appendForest(b, 1, v, codegen.MaxDepth)
-}
-
-func jsonZooEchoForestReply(d codegen.Decoder) ([]byte, error) {
-	result, err := decodeZooEchoForestReply(d)
-	if err != nil {
-		return nil, err
-	}
-	return codegen.WriteJSON(codegen.JSONField{Name: "result1", Value: &result})
-}
-
-func jsonZooEchoPageArgs(b, text []byte) ([]byte, error) {
-	var v Page[Point]
-	if err := codegen.ReadJSON(text, codegen.JSONField{Name: "v", Value: &v}); err != nil {
-		return nil, err
-	}
-	return appendPagePoint(b, 1, v, codegen.MaxDepth)
-}
-
-func jsonZooEchoPageReply(d codegen.Decoder) ([]byte, error) {
-	result, err := decodeZooEchoPageReply(d)
-	if err != nil {
-		return nil, err
-	}
-	return codegen.WriteJSON(codegen.JSONField{Name: "result1", Value: &result})
-}
-
-func jsonZooEchoEmbeddingArgs(b, text []byte) ([]byte, error) {
-	var v Embedding
-	if err := codegen.ReadJSON(text, codegen.JSONField{Name: "v", Value: &v}); err != nil {
-		return nil, err
-	}
-	return appendEmbedding(b, 1, v), nil
-}
-
-func jsonZooEchoEmbeddingReply(d codegen.Decoder) ([]byte, error) {
-	result, err := decodeZooEchoEmbeddingReply(d)
-	if err != nil {
-		return nil, err
-	}
-	return codegen.WriteJSON(codegen.JSONField{Name: "result1", Value: &result})
-}
-
-func jsonZooEchoPromotedArgs(b, text []byte) ([]byte, error) {
-	var v Promoted
-	initPromoted(&v)
-	if err := codegen.ReadJSON(text, codegen.JSONField{Name: "v", Value: &v}); err != nil {
-		return nil, err
-	}
-	return appendPromoted(b, 1, v)
-}
-
-func jsonZooEchoPromotedReply(d codegen.Decoder) ([]byte, error) {
-	result, err := decodeZooEchoPromotedReply(d)
-	if err != nil {
-		return nil, err
-	}
-	return codegen.WriteJSON(codegen.JSONField{Name: "result1", Value: &result})
-}
-
-func jsonZooEchoTextsArgs(b, text []byte) ([]byte, error) {
-	var v Texts
-	initTexts(&v)
-	if err := codegen.ReadJSON(text, codegen.JSONField{Name: "v", Value: &v}); err != nil {
-		return nil, err
-	}
-	return appendTexts(b, 1, v)
-}
-
-func jsonZooEchoTextsReply(d codegen.Decoder) ([]byte, error) {
-	result, err := decodeZooEchoTextsReply(d)
-	if err != nil {
-		return nil, err
-	}
-	return codegen.WriteJSON(codegen.JSONField{Name: "result1", Value: &result})
-}
-
-func jsonZooEchoCodeArgs(b, text []byte) ([]byte, error) {
-	var v Code
-	if err := codegen.ReadJSON(text, codegen.JSONField{Name: "v", Value: &v}); err != nil {
-		return nil, err
-	}
-	return codegen.AppendText(b, 1, v)
-}
-
-func jsonZooEchoCodeReply(d codegen.Decoder) ([]byte, error) {
-	result, err := decodeZooEchoCodeReply(d)
-	if err != nil {
-		return nil, err
-	}
-	return codegen.WriteJSON(codegen.JSONField{Name: "result1", Value: &result})
-}
-
-func jsonZooEchoOneofsArgs(b, text []byte) ([]byte, error) {
-	var v Oneofs
-	initOneofs(&v)
-	if err := codegen.ReadJSON(text, codegen.JSONField{Name: "v", Value: codegen.JSONOneof(&v, shardOneofs())}); err != nil {
-		return nil, err
-	}
-	return appendOneofs(b, 1, v)
-}
-
-func jsonZooEchoOneofsReply(d codegen.Decoder) ([]byte, error) {
-	result, err := decodeZooEchoOneofsReply(d)
-	if err != nil {
-		return nil, err
-	}
-	return codegen.WriteJSON(codegen.JSONField{Name: "result1", Value: codegen.JSONOneof(&result, shardOneofs())})
-}
-
-func jsonZooEchoShapesArgs(b, text []byte) ([]byte, error) {
-	var one Shape
-	var more []Shape
-	if err := codegen.ReadJSON(text, codegen.JSONField{Name: "one", Value: codegen.JSONOneof(&one, shardOneofs())}, codegen.JSONField{Name: "more", Value: codegen.JSONOneof(&more, shardOneofs())}); err != nil {
-		return nil, err
-	}
-	return appendZooEchoShapesArgs(b, one, more)
-}
-
-func jsonZooEchoShapesReply(d codegen.Decoder) ([]byte, error) {
-	result, result2, err := decodeZooEchoShapesReply(d)
-	if err != nil {
-		return nil, err
-	}
-	return codegen.WriteJSON(codegen.JSONField{Name: "result1", Value: codegen.JSONOneof(&result, shardOneofs())}, codegen.JSONField{Name: "result2", Value: codegen.JSONOneof(&result2, shardOneofs())})
-}
-
-func jsonZooKeepArgs(b, text []byte) ([]byte, error) {
-	var v Everything
-	initEverything(&v)
-	if err := codegen.ReadJSON(text, codegen.JSONField{Name: "v", Value: codegen.JSONOneof(&v, shardOneofs())}); err != nil {
-		return nil, err
-	}
-	return appendEverything(b, 1, v)
-}
-
-func jsonZooKeptReply(d codegen.Decoder) ([]byte, error) {
-	result, err := decodeZooKeptReply(d)
-	if err != nil {
-		return nil, err
-	}
-	return codegen.WriteJSON(codegen.JSONField{Name: "result1", Value: codegen.JSONOneof(&result, shardOneofs())})
-}
-
-func jsonZooEchoBareArgs(b, text []byte) ([]byte, error) {
-	var m map[string][]int
-	codegen.InitMap(&m)
-	var s [][]byte
-	var p *int
-	var t time.Time
-	var n *wrapperspb.StringValue
-	var more []Name
-	if err := codegen.ReadJSON(text, codegen.JSONField{Name: "m", Value: &m}, codegen.JSONField{Name: "s", Value: &s}, codegen.JSONField{Name: "p", Value: &p}, codegen.JSONField{Name: "t", Value: &t}, codegen.JSONField{Name: "n", Value: codegen.JSONProto(&n)}, codegen.JSONField{Name: "more", Value: &more}); err != nil {
-		return nil, err
-	}
-	return appendZooEchoBareArgs(b, m, s, p, t, n, more)
-}
-
-func jsonZooEchoBareReply(d codegen.Decoder) ([]byte, error) {
-	result, result2, result3, result4, result5, result6, err := decodeZooEchoBareReply(d)
-	if err != nil {
-		return nil, err
-	}
-	return codegen.WriteJSON(codegen.JSONField{Name: "result1", Value: &result}, codegen.JSONField{Name: "result2", Value: &result2}, codegen.JSONField{Name: "result3", Value: &result3}, codegen.JSONField{Name: "result4", Value: &result4}, codegen.JSONField{Name: "result5", Value: codegen.JSONProto(&result5)}, codegen.JSONField{Name: "result6", Value: &result6})
-}
-
-func jsonZooFailReply(d codegen.Decoder) ([]byte, error) {
-	result, result2, err := decodeZooFailReply(d)
-	if err != nil {
-		return nil, err
-	}
-	return codegen.WriteJSON(codegen.JSONField{Name: "result1", Value: &result}, codegen.JSONField{Name: "result2", Value: &result2})
-}
-
 // appendZooState encodes the fields tagged state. It fails with a
 // [*codegen.EncodeError] when one refuses to be encoded.
 func appendZooState(b []byte, entity any) ([]byte, error) {
@@ -1866,6 +1687,1459 @@ func knownZooState(num int) (bool, codegen.Fields) {
 // tell apart.
 func ShardErrors(s *codegen.ErrorSet) {
 	s.Declare("github.com/shardgen/shardgen/internal/gen/zoo")
+}
+
+// appendOneofs encodes an Oneofs as field num.
+func appendOneofs(b []byte, num int, v Oneofs) (_ []byte, err error) {
+	b, at := codegen.Open(b, num)
+	if b, err = appendShape(b, 1, v.Shape, codegen.MaxDepth); err != nil {
+		return b, err
+	}
+	if b, err = appendAny(b, 2, v.Any); err != nil {
+		return b, err
+	}
+	if b, err = appendShapeSlice(b, 3, v.Shapes); err != nil {
+		return b, err
+	}
+	if b, err = appendAnySlice(b, 4, v.Anys); err != nil {
+		return b, err
+	}
+	if b, err = appendNameShapeMap(b, 5, v.ByName); err != nil {
+		return b, err
+	}
+	if b, err = appendShapePointer(b, 6, v.Pointer); err != nil {
+		return b, err
+	}
+	if b, err = appendShapeArray2(b, 7, v.Pair); err != nil {
+		return b, err
+	}
+	if b, err = appendShapeSliceSlice(b, 8, v.Rows); err != nil {
+		return b, err
+	}
+	if b, err = appendFigure(b, 9, v.Same); err != nil {
+		return b, err
+	}
+	if b, err = appendFrame(b, 10, v.Frame, codegen.MaxDepth); err != nil {
+		return b, err
+	}
+	if b, err = appendFramePointerSlice(b, 11, v.Frames); err != nil {
+		return b, err
+	}
+	return codegen.Close(b, at), nil
+}
+
+// readOneofs decodes a field into an Oneofs.
+func readOneofs(d *codegen.Decoder, v *Oneofs) {
+	initOneofs(v)
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			readShape(d, &v.Shape)
+		case 2:
+			readAny(d, &v.Any)
+		case 3:
+			readShapeSlice(d, &v.Shapes)
+		case 4:
+			readAnySlice(d, &v.Anys)
+		case 5:
+			readNameShapeMap(d, &v.ByName)
+		case 6:
+			readShapePointer(d, &v.Pointer)
+		case 7:
+			readShapeArray2(d, &v.Pair)
+		case 8:
+			readShapeSliceSlice(d, &v.Rows)
+		case 9:
+			readFigure(d, &v.Same)
+		case 10:
+			readFrame(d, &v.Frame)
+		case 11:
+			readFramePointerSlice(d, &v.Frames)
+		}
+	}
+	d.Leave(outer)
+}
+
+// initOneofs makes the maps that are nil in an Oneofs.
+func initOneofs(v *Oneofs) {
+	codegen.InitMap(&v.ByName)
+}
+
+// cloneOneofs copies an Oneofs, as it would arrive.
+func cloneOneofs(v Oneofs) (_ Oneofs, err error) {
+	if v.Shape, err = cloneShape(v.Shape, codegen.MaxDepth); err != nil {
+		return Oneofs{}, err
+	}
+	if v.Any, err = cloneAny(v.Any); err != nil {
+		return Oneofs{}, err
+	}
+	if v.Shapes, err = cloneShapeSlice(v.Shapes); err != nil {
+		return Oneofs{}, err
+	}
+	if v.Anys, err = cloneAnySlice(v.Anys); err != nil {
+		return Oneofs{}, err
+	}
+	if v.ByName, err = cloneNameShapeMap(v.ByName); err != nil {
+		return Oneofs{}, err
+	}
+	if v.Pointer, err = cloneShapePointer(v.Pointer); err != nil {
+		return Oneofs{}, err
+	}
+	if v.Pair, err = cloneShapeArray2(v.Pair); err != nil {
+		return Oneofs{}, err
+	}
+	if v.Rows, err = cloneShapeSliceSlice(v.Rows); err != nil {
+		return Oneofs{}, err
+	}
+	if v.Same, err = cloneFigure(v.Same); err != nil {
+		return Oneofs{}, err
+	}
+	if v.Frame, err = cloneFrame(v.Frame, codegen.MaxDepth); err != nil {
+		return Oneofs{}, err
+	}
+	if v.Frames, err = cloneFramePointerSlice(v.Frames); err != nil {
+		return Oneofs{}, err
+	}
+	return v, nil
+}
+
+// knownOneofs reports which fields of an Oneofs are known.
+func knownOneofs(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1, 6:
+		return true, knownShape
+	case 2:
+		return true, knownAny
+	case 3, 4, 5, 7, 8, 11:
+		return true, nil
+	case 9:
+		return true, knownFigure
+	case 10:
+		return true, knownFrame
+	}
+	return false, nil
+}
+
+// appendShape encodes a Shape as field num.
+func appendShape(b []byte, num int, v Shape, depth int) (_ []byte, err error) {
+	if depth == 0 {
+		return b, codegen.ErrDepth
+	}
+	b, at := codegen.Open(b, num)
+	switch c := v.(type) {
+	case nil:
+	case Circle:
+		b = appendCircle(b, 1, c)
+	case Dot:
+		b = appendDot(b, 2, c)
+	case Frame:
+		if b, err = appendFrame(b, 3, c, depth-1); err != nil {
+			return b, err
+		}
+	case *Grid:
+		if c == nil {
+			return b, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Shape", c)
+		}
+		b = appendGridElement(b, 4, *c)
+	case Group:
+		if b, err = appendGroupElement(b, 5, c, depth-1); err != nil {
+			return b, err
+		}
+	case Index:
+		if b, err = appendIndexElement(b, 6, c, depth-1); err != nil {
+			return b, err
+		}
+	case *Seal:
+		if c == nil {
+			return b, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Shape", c)
+		}
+		if b, err = codegen.PutText(b, 7, *c); err != nil {
+			return b, err
+		}
+	case *Square:
+		if c == nil {
+			return b, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Shape", c)
+		}
+		b = appendSquare(b, 8, *c)
+	case Sum:
+		if b, err = appendSum(b, 9, c, depth-1); err != nil {
+			return b, err
+		}
+	case Word:
+		b = codegen.PutString(b, 10, c)
+	default:
+		if b, err = codegen.AppendUnknownCase(b, "github.com/shardgen/shardgen/internal/gen/zoo.Shape", v); err != nil {
+			return b, err
+		}
+	}
+	return codegen.Close(b, at), nil
+}
+
+// readShape decodes a field into a Shape.
+func readShape(d *codegen.Decoder, v *Shape) {
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			c, _ := (*v).(Circle)
+			initCircle(&c)
+			readCircle(d, &c)
+			*v = c
+		case 2:
+			c, _ := (*v).(Dot)
+			readDot(d, &c)
+			*v = c
+		case 3:
+			c, _ := (*v).(Frame)
+			readFrame(d, &c)
+			*v = c
+		case 4:
+			c, _ := (*v).(*Grid)
+			if c == nil {
+				c = new(Grid)
+			}
+			readGridElement(d, c)
+			*v = c
+		case 5:
+			c, _ := (*v).(Group)
+			readGroupElement(d, &c)
+			*v = c
+		case 6:
+			c, _ := (*v).(Index)
+			codegen.InitMap(&c)
+			readIndexElement(d, &c)
+			*v = c
+		case 7:
+			c, _ := (*v).(*Seal)
+			if c == nil {
+				c = new(Seal)
+			}
+			codegen.ReadText(d, c)
+			*v = c
+		case 8:
+			c, _ := (*v).(*Square)
+			if c == nil {
+				c = new(Square)
+			}
+			readSquare(d, c)
+			*v = c
+		case 9:
+			c, _ := (*v).(Sum)
+			readSum(d, &c)
+			*v = c
+		case 10:
+			c, _ := (*v).(Word)
+			codegen.ReadString(d, &c)
+			*v = c
+		default:
+			if c, kept := d.UnknownCase("github.com/shardgen/shardgen/internal/gen/zoo.Shape"); kept {
+				*v = unknownShape{kept: c}
+			}
+		}
+	}
+	d.Leave(outer)
+}
+
+// unknownShape stands in a state for a case of Shape that this program does not
+// know. It is kept, and its methods panic.
+type unknownShape struct {
+	Shape
+	kept codegen.UnknownCase
+}
+
+// ShardUnknownCase returns the case as it came.
+func (u unknownShape) ShardUnknownCase() codegen.UnknownCase {
+	return u.kept
+}
+
+// cloneShape copies a Shape, as it would arrive.
+func cloneShape(v Shape, depth int) (_ Shape, err error) {
+	if depth == 0 {
+		return nil, codegen.ErrDepth
+	}
+	switch c := v.(type) {
+	case nil:
+		return nil, nil
+	case Circle:
+		return cloneCircle(c), nil
+	case Dot:
+		return c, nil
+	case Frame:
+		e, err := cloneFrame(c, depth-1)
+		if err != nil {
+			return nil, err
+		}
+		return e, nil
+	case *Grid:
+		if c == nil {
+			return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Shape", c)
+		}
+		e := *c
+		return &e, nil
+	case Group:
+		e, err := cloneGroup(c, depth-1)
+		if err != nil {
+			return nil, err
+		}
+		return e, nil
+	case Index:
+		e, err := cloneIndex(c, depth-1)
+		if err != nil {
+			return nil, err
+		}
+		return e, nil
+	case *Seal:
+		if c == nil {
+			return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Shape", c)
+		}
+		e, err := codegen.CloneText(*c)
+		if err != nil {
+			return nil, err
+		}
+		return &e, nil
+	case *Square:
+		if c == nil {
+			return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Shape", c)
+		}
+		e := *c
+		return &e, nil
+	case Sum:
+		e, err := cloneSum(c, depth-1)
+		if err != nil {
+			return nil, err
+		}
+		return e, nil
+	case Word:
+		return c, nil
+	}
+	return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Shape", v)
+}
+
+// knownShape reports what is known of the cases of a Shape. Those that are not
+// are kept in the value.
+func knownShape(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1:
+		return true, knownCircle
+	case 2:
+		return true, knownDot
+	case 3:
+		return true, knownFrame
+	case 4, 5, 6, 7, 10:
+		return true, nil
+	case 8:
+		return true, knownSquare
+	case 9:
+		return true, knownSum
+	}
+	return true, nil
+}
+
+// appendCircle encodes a Circle as field num.
+func appendCircle(b []byte, num int, v Circle) []byte {
+	b, at := codegen.Open(b, num)
+	b = codegen.AppendInt(b, 1, v.Radius)
+	b = appendStringIntMap(b, 2, v.Tags)
+	b = codegen.AppendTime(b, 3, v.At)
+	return codegen.Close(b, at)
+}
+
+// readCircle decodes a field into a Circle.
+func readCircle(d *codegen.Decoder, v *Circle) {
+	initCircle(v)
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadInt(d, &v.Radius)
+		case 2:
+			readStringIntMap(d, &v.Tags)
+		case 3:
+			codegen.ReadTime(d, &v.At)
+		}
+	}
+	d.Leave(outer)
+}
+
+// initCircle makes the maps that are nil in a Circle.
+func initCircle(v *Circle) {
+	codegen.InitMap(&v.Tags)
+}
+
+// cloneCircle copies a Circle, as it would arrive.
+func cloneCircle(v Circle) Circle {
+	v.Tags = codegen.CloneMap(v.Tags)
+	v.At = codegen.CloneTime(v.At)
+	return v
+}
+
+// knownCircle reports which fields of a Circle are known.
+func knownCircle(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1, 2, 3:
+		return true, nil
+	}
+	return false, nil
+}
+
+// appendStringIntMap encodes a map[string]int as field num.
+func appendStringIntMap(b []byte, num int, v map[string]int) []byte {
+	for _, key := range codegen.SortedKeys(v) {
+		var at int
+		b, at = codegen.Open(b, num)
+		b = codegen.PutString(b, 1, key)
+		b = codegen.PutInt(b, 2, v[key])
+		b = codegen.Close(b, at)
+	}
+	return b
+}
+
+// appendStringIntMapElement encodes a map[string]int as an element: a message
+// with it in field 1.
+func appendStringIntMapElement(b []byte, num int, v map[string]int) []byte {
+	b, at := codegen.Open(b, num)
+	b = appendStringIntMap(b, 1, v)
+	return codegen.Close(b, at)
+}
+
+// readStringIntMap decodes a field into a map[string]int.
+func readStringIntMap(d *codegen.Decoder, v *map[string]int) {
+	var key string
+	var e int
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadString(d, &key)
+		case 2:
+			codegen.ReadInt(d, &e)
+		}
+	}
+	d.Leave(outer)
+	codegen.InitMap(v)
+	(*v)[key] = e
+}
+
+// readStringIntMapElement decodes an element into a map[string]int.
+func readStringIntMapElement(d *codegen.Decoder, v *map[string]int) {
+	codegen.InitMap(v)
+	outer := d.Enter()
+	for d.Next() {
+		if d.Field() == 1 {
+			readStringIntMap(d, v)
+		}
+	}
+	d.Leave(outer)
+}
+
+// appendDot encodes a Dot as field num.
+func appendDot(b []byte, num int, v Dot) []byte {
+	b, at := codegen.Open(b, num)
+	return codegen.Close(b, at)
+}
+
+// readDot decodes a field into a Dot.
+func readDot(d *codegen.Decoder, v *Dot) {
+	outer := d.Enter()
+	for d.Next() {
+		// Nothing is known here: skip it.
+	}
+	d.Leave(outer)
+}
+
+// knownDot reports which fields of a Dot are known.
+func knownDot(_ int) (bool, codegen.Fields) {
+	return false, nil
+}
+
+// appendFrame encodes a Frame as field num.
+func appendFrame(b []byte, num int, v Frame, depth int) (_ []byte, err error) {
+	if depth == 0 {
+		return b, codegen.ErrDepth
+	}
+	b, at := codegen.Open(b, num)
+	if b, err = appendShape(b, 1, v.Shape, depth-1); err != nil {
+		return b, err
+	}
+	b = codegen.AppendUint(b, 2, v.Width)
+	return codegen.Close(b, at), nil
+}
+
+// readFrame decodes a field into a Frame.
+func readFrame(d *codegen.Decoder, v *Frame) {
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			readShape(d, &v.Shape)
+		case 2:
+			codegen.ReadUint(d, &v.Width)
+		}
+	}
+	d.Leave(outer)
+}
+
+// cloneFrame copies a Frame, as it would arrive.
+func cloneFrame(v Frame, depth int) (_ Frame, err error) {
+	if depth == 0 {
+		return Frame{}, codegen.ErrDepth
+	}
+	if v.Shape, err = cloneShape(v.Shape, depth-1); err != nil {
+		return Frame{}, err
+	}
+	return v, nil
+}
+
+// knownFrame reports which fields of a Frame are known.
+func knownFrame(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1:
+		return true, knownShape
+	case 2:
+		return true, nil
+	}
+	return false, nil
+}
+
+// appendGridElement encodes a Grid as an element: a message with it in field 1.
+func appendGridElement(b []byte, num int, v Grid) []byte {
+	b, at := codegen.Open(b, num)
+	b = codegen.AppendInts(b, 1, v[:])
+	return codegen.Close(b, at)
+}
+
+// readGrid decodes a field into a Grid.
+func readGrid(d *codegen.Decoder, v *Grid) {
+	var s []int
+	codegen.ReadInts(d, &s)
+	codegen.Fill(d, v[:], s)
+}
+
+// readGridElement decodes an element into a Grid.
+func readGridElement(d *codegen.Decoder, v *Grid) {
+	outer := d.Enter()
+	for d.Next() {
+		if d.Field() == 1 {
+			readGrid(d, v)
+		}
+	}
+	d.Leave(outer)
+}
+
+// appendGroup encodes a Group as field num.
+func appendGroup(b []byte, num int, v Group, depth int) (_ []byte, err error) {
+	if depth == 0 {
+		return b, codegen.ErrDepth
+	}
+	for _, e := range v {
+		if b, err = appendShape(b, num, e, depth-1); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+// appendGroupElement encodes a Group as an element: a message with it in field
+// 1.
+func appendGroupElement(b []byte, num int, v Group, depth int) (_ []byte, err error) {
+	b, at := codegen.Open(b, num)
+	if b, err = appendGroup(b, 1, v, depth); err != nil {
+		return b, err
+	}
+	return codegen.Close(b, at), nil
+}
+
+// readGroup decodes a field into a Group.
+func readGroup(d *codegen.Decoder, v *Group) {
+	var e Shape
+	readShape(d, &e)
+	*v = append(*v, e)
+}
+
+// readGroupElement decodes an element into a Group.
+func readGroupElement(d *codegen.Decoder, v *Group) {
+	outer := d.Enter()
+	for d.Next() {
+		if d.Field() == 1 {
+			readGroup(d, v)
+		}
+	}
+	d.Leave(outer)
+}
+
+// cloneGroup copies a Group, as it would arrive.
+func cloneGroup(v Group, depth int) (_ Group, err error) {
+	if depth == 0 {
+		return nil, codegen.ErrDepth
+	}
+	if len(v) == 0 {
+		return nil, nil
+	}
+	c := make(Group, len(v))
+	for i, e := range v {
+		if c[i], err = cloneShape(e, depth-1); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// appendIndex encodes an Index as field num.
+func appendIndex(b []byte, num int, v Index, depth int) (_ []byte, err error) {
+	if depth == 0 {
+		return b, codegen.ErrDepth
+	}
+	for _, key := range codegen.SortedKeys(v) {
+		var at int
+		b, at = codegen.Open(b, num)
+		b = codegen.PutString(b, 1, key)
+		if b, err = appendShape(b, 2, v[key], depth-1); err != nil {
+			return b, err
+		}
+		b = codegen.Close(b, at)
+	}
+	return b, nil
+}
+
+// appendIndexElement encodes an Index as an element: a message with it in field
+// 1.
+func appendIndexElement(b []byte, num int, v Index, depth int) (_ []byte, err error) {
+	b, at := codegen.Open(b, num)
+	if b, err = appendIndex(b, 1, v, depth); err != nil {
+		return b, err
+	}
+	return codegen.Close(b, at), nil
+}
+
+// readIndex decodes a field into an Index.
+func readIndex(d *codegen.Decoder, v *Index) {
+	var key Name
+	var e Shape
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadString(d, &key)
+		case 2:
+			readShape(d, &e)
+		}
+	}
+	d.Leave(outer)
+	codegen.InitMap(v)
+	(*v)[key] = e
+}
+
+// readIndexElement decodes an element into an Index.
+func readIndexElement(d *codegen.Decoder, v *Index) {
+	codegen.InitMap(v)
+	outer := d.Enter()
+	for d.Next() {
+		if d.Field() == 1 {
+			readIndex(d, v)
+		}
+	}
+	d.Leave(outer)
+}
+
+// cloneIndex copies an Index, as it would arrive.
+func cloneIndex(v Index, depth int) (_ Index, err error) {
+	if depth == 0 {
+		return nil, codegen.ErrDepth
+	}
+	c := make(Index, len(v))
+	for key, e := range v {
+		if c[key], err = cloneShape(e, depth-1); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// appendSquare encodes a Square as field num.
+func appendSquare(b []byte, num int, v Square) []byte {
+	b, at := codegen.Open(b, num)
+	b = codegen.AppendString(b, 1, v.Side)
+	return codegen.Close(b, at)
+}
+
+// readSquare decodes a field into a Square.
+func readSquare(d *codegen.Decoder, v *Square) {
+	outer := d.Enter()
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadString(d, &v.Side)
+		}
+	}
+	d.Leave(outer)
+}
+
+// knownSquare reports which fields of a Square are known.
+func knownSquare(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1:
+		return true, nil
+	}
+	return false, nil
+}
+
+// appendSum encodes a Sum as field num.
+func appendSum(b []byte, num int, v Sum, depth int) (_ []byte, err error) {
+	if depth == 0 {
+		return b, codegen.ErrDepth
+	}
+	b, at := codegen.Open(b, num)
+	if b, err = appendShape(b, 1, v.Left, depth-1); err != nil {
+		return b, err
+	}
+	if b, err = appendShape(b, 2, v.Right, depth-1); err != nil {
+		return b, err
+	}
+	return codegen.Close(b, at), nil
+}
+
+// readSum decodes a field into a Sum.
+func readSum(d *codegen.Decoder, v *Sum) {
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			readShape(d, &v.Left)
+		case 2:
+			readShape(d, &v.Right)
+		}
+	}
+	d.Leave(outer)
+}
+
+// cloneSum copies a Sum, as it would arrive.
+func cloneSum(v Sum, depth int) (_ Sum, err error) {
+	if depth == 0 {
+		return Sum{}, codegen.ErrDepth
+	}
+	if v.Left, err = cloneShape(v.Left, depth-1); err != nil {
+		return Sum{}, err
+	}
+	if v.Right, err = cloneShape(v.Right, depth-1); err != nil {
+		return Sum{}, err
+	}
+	return v, nil
+}
+
+// knownSum reports which fields of a Sum are known.
+func knownSum(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1, 2:
+		return true, knownShape
+	}
+	return false, nil
+}
+
+// appendAny encodes an Any as field num.
+func appendAny(b []byte, num int, v Any) (_ []byte, err error) {
+	b, at := codegen.Open(b, num)
+	switch c := v.(type) {
+	case nil:
+	case int64:
+		b = codegen.PutInt(b, 1, c)
+	case bool:
+		b = codegen.PutBool(b, 2, c)
+	case string:
+		b = codegen.PutString(b, 3, c)
+	case *Square:
+		if c == nil {
+			return b, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Any", c)
+		}
+		b = appendSquare(b, 4, *c)
+	case Point:
+		b = appendPoint(b, 5, c)
+	case Names:
+		b = appendNamesElement(b, 6, c)
+	case Page[Point]:
+		if b, err = appendPagePoint(b, 7, c, codegen.MaxDepth); err != nil {
+			return b, err
+		}
+	case time.Time:
+		b = codegen.PutTime(b, 8, c)
+	case netip.Addr:
+		if b, err = codegen.PutBinary(b, 9, c); err != nil {
+			return b, err
+		}
+	case *wrapperspb.StringValue:
+		if c == nil {
+			return b, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Any", c)
+		}
+		if b, err = codegen.PutProto(b, 10, c); err != nil {
+			return b, err
+		}
+	default:
+		if b, err = codegen.AppendUnknownCase(b, "github.com/shardgen/shardgen/internal/gen/zoo.Any", v); err != nil {
+			return b, err
+		}
+	}
+	return codegen.Close(b, at), nil
+}
+
+// readAny decodes a field into an Any.
+func readAny(d *codegen.Decoder, v *Any) {
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			c, _ := (*v).(int64)
+			codegen.ReadInt(d, &c)
+			*v = c
+		case 2:
+			c, _ := (*v).(bool)
+			codegen.ReadBool(d, &c)
+			*v = c
+		case 3:
+			c, _ := (*v).(string)
+			codegen.ReadString(d, &c)
+			*v = c
+		case 4:
+			c, _ := (*v).(*Square)
+			if c == nil {
+				c = new(Square)
+			}
+			readSquare(d, c)
+			*v = c
+		case 5:
+			c, _ := (*v).(Point)
+			readPoint(d, &c)
+			*v = c
+		case 6:
+			c, _ := (*v).(Names)
+			readNamesElement(d, &c)
+			*v = c
+		case 7:
+			c, _ := (*v).(Page[Point])
+			readPagePoint(d, &c)
+			*v = c
+		case 8:
+			c, _ := (*v).(time.Time)
+			codegen.ReadTime(d, &c)
+			*v = c
+		case 9:
+			c, _ := (*v).(netip.Addr)
+			codegen.ReadBinary(d, &c)
+			*v = c
+		case 10:
+			c, _ := (*v).(*wrapperspb.StringValue)
+			codegen.ReadProto(d, &c)
+			*v = c
+		default:
+			if c, kept := d.UnknownCase("github.com/shardgen/shardgen/internal/gen/zoo.Any"); kept {
+				*v = unknownAny{kept: c}
+			}
+		}
+	}
+	d.Leave(outer)
+}
+
+// unknownAny stands in a state for a case of Any that this program does not
+// know. It is kept, and its methods panic.
+type unknownAny struct {
+	Any
+	kept codegen.UnknownCase
+}
+
+// ShardUnknownCase returns the case as it came.
+func (u unknownAny) ShardUnknownCase() codegen.UnknownCase {
+	return u.kept
+}
+
+// cloneAny copies an Any, as it would arrive.
+func cloneAny(v Any) (_ Any, err error) {
+	switch c := v.(type) {
+	case nil:
+		return nil, nil
+	case int64:
+		return c, nil
+	case bool:
+		return c, nil
+	case string:
+		return c, nil
+	case *Square:
+		if c == nil {
+			return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Any", c)
+		}
+		e := *c
+		return &e, nil
+	case Point:
+		return c, nil
+	case Names:
+		return codegen.CloneSlice(c), nil
+	case Page[Point]:
+		e, err := clonePagePoint(c, codegen.MaxDepth)
+		if err != nil {
+			return nil, err
+		}
+		return e, nil
+	case time.Time:
+		return codegen.CloneTime(c), nil
+	case netip.Addr:
+		return c, nil
+	case *wrapperspb.StringValue:
+		if c == nil {
+			return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Any", c)
+		}
+		return codegen.CloneProtoElement(c), nil
+	}
+	return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Any", v)
+}
+
+// knownAny reports what is known of the cases of an Any. Those that are not are
+// kept in the value.
+func knownAny(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1, 2, 3, 6, 8, 9, 10:
+		return true, nil
+	case 4:
+		return true, knownSquare
+	case 5:
+		return true, knownPoint
+	case 7:
+		return true, knownPagePoint
+	}
+	return true, nil
+}
+
+// appendPoint encodes a Point as field num.
+func appendPoint(b []byte, num int, v Point) []byte {
+	b, at := codegen.Open(b, num)
+	b = codegen.AppendInt(b, 1, v.X)
+	b = codegen.AppendInt(b, 2, v.Y)
+	return codegen.Close(b, at)
+}
+
+// readPoint decodes a field into a Point.
+func readPoint(d *codegen.Decoder, v *Point) {
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadInt(d, &v.X)
+		case 2:
+			codegen.ReadInt(d, &v.Y)
+		}
+	}
+	d.Leave(outer)
+}
+
+// knownPoint reports which fields of a Point are known.
+func knownPoint(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1, 2:
+		return true, nil
+	}
+	return false, nil
+}
+
+// appendNamesElement encodes a Names as an element: a message with it in field
+// 1.
+func appendNamesElement(b []byte, num int, v Names) []byte {
+	b, at := codegen.Open(b, num)
+	b = codegen.AppendStrings(b, 1, v)
+	return codegen.Close(b, at)
+}
+
+// readNamesElement decodes an element into a Names.
+func readNamesElement(d *codegen.Decoder, v *Names) {
+	outer := d.Enter()
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadStrings(d, v)
+		}
+	}
+	d.Leave(outer)
+}
+
+// appendPagePoint encodes a Page[Point] as field num.
+func appendPagePoint(b []byte, num int, v Page[Point], depth int) (_ []byte, err error) {
+	if depth == 0 {
+		return b, codegen.ErrDepth
+	}
+	b, at := codegen.Open(b, num)
+	b = appendPointSlice(b, 1, v.Items)
+	b = appendPoint(b, 2, v.First)
+	if b, err = appendPagePointPointer(b, 3, v.Next, depth-1); err != nil {
+		return b, err
+	}
+	return codegen.Close(b, at), nil
+}
+
+// readPagePoint decodes a field into a Page[Point].
+func readPagePoint(d *codegen.Decoder, v *Page[Point]) {
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			readPointSlice(d, &v.Items)
+		case 2:
+			readPoint(d, &v.First)
+		case 3:
+			readPagePointPointer(d, &v.Next)
+		}
+	}
+	d.Leave(outer)
+}
+
+// clonePagePoint copies a Page[Point], as it would arrive.
+func clonePagePoint(v Page[Point], depth int) (_ Page[Point], err error) {
+	if depth == 0 {
+		return Page[Point]{}, codegen.ErrDepth
+	}
+	v.Items = codegen.CloneSlice(v.Items)
+	if v.Next, err = clonePagePointPointer(v.Next, depth-1); err != nil {
+		return Page[Point]{}, err
+	}
+	return v, nil
+}
+
+// knownPagePoint reports which fields of a Page[Point] are known.
+func knownPagePoint(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1:
+		return true, nil
+	case 2:
+		return true, knownPoint
+	case 3:
+		return true, knownPagePoint
+	}
+	return false, nil
+}
+
+// appendPointSlice encodes a []Point as field num.
+func appendPointSlice(b []byte, num int, v []Point) []byte {
+	for _, e := range v {
+		b = appendPoint(b, num, e)
+	}
+	return b
+}
+
+// readPointSlice decodes a field into a []Point.
+func readPointSlice(d *codegen.Decoder, v *[]Point) {
+	var e Point
+	readPoint(d, &e)
+	*v = append(*v, e)
+}
+
+// appendPagePointPointer encodes a *Page[Point] as field num.
+func appendPagePointPointer(b []byte, num int, v *Page[Point], depth int) (_ []byte, err error) {
+	if depth == 0 {
+		return b, codegen.ErrDepth
+	}
+	if v == nil {
+		return b, nil
+	}
+	return appendPagePoint(b, num, *v, depth-1)
+}
+
+// readPagePointPointer decodes a field into a *Page[Point].
+func readPagePointPointer(d *codegen.Decoder, v **Page[Point]) {
+	if *v == nil {
+		*v = new(Page[Point])
+	}
+	readPagePoint(d, *v)
+}
+
+// clonePagePointPointer copies a *Page[Point], as it would arrive.
+func clonePagePointPointer(v *Page[Point], depth int) (_ *Page[Point], err error) {
+	if depth == 0 {
+		return nil, codegen.ErrDepth
+	}
+	if v == nil {
+		return nil, nil
+	}
+	c, err := clonePagePoint(*v, depth-1)
+	if err != nil {
+		return nil, err
+	}
+	return &c, nil
+}
+
+// appendShapeSlice encodes a []Shape as field num.
+func appendShapeSlice(b []byte, num int, v []Shape) (_ []byte, err error) {
+	for _, e := range v {
+		if b, err = appendShape(b, num, e, codegen.MaxDepth); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+// appendShapeSliceElement encodes a []Shape as an element: a message with it in
+// field 1.
+func appendShapeSliceElement(b []byte, num int, v []Shape) (_ []byte, err error) {
+	b, at := codegen.Open(b, num)
+	if b, err = appendShapeSlice(b, 1, v); err != nil {
+		return b, err
+	}
+	return codegen.Close(b, at), nil
+}
+
+// readShapeSlice decodes a field into a []Shape.
+func readShapeSlice(d *codegen.Decoder, v *[]Shape) {
+	var e Shape
+	readShape(d, &e)
+	*v = append(*v, e)
+}
+
+// readShapeSliceElement decodes an element into a []Shape.
+func readShapeSliceElement(d *codegen.Decoder, v *[]Shape) {
+	outer := d.Enter()
+	for d.Next() {
+		if d.Field() == 1 {
+			readShapeSlice(d, v)
+		}
+	}
+	d.Leave(outer)
+}
+
+// cloneShapeSlice copies a []Shape, as it would arrive.
+func cloneShapeSlice(v []Shape) (_ []Shape, err error) {
+	if len(v) == 0 {
+		return nil, nil
+	}
+	c := make([]Shape, len(v))
+	for i, e := range v {
+		if c[i], err = cloneShape(e, codegen.MaxDepth); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// appendAnySlice encodes a []Any as field num.
+func appendAnySlice(b []byte, num int, v []Any) (_ []byte, err error) {
+	for _, e := range v {
+		if b, err = appendAny(b, num, e); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+// readAnySlice decodes a field into a []Any.
+func readAnySlice(d *codegen.Decoder, v *[]Any) {
+	var e Any
+	readAny(d, &e)
+	*v = append(*v, e)
+}
+
+// cloneAnySlice copies a []Any, as it would arrive.
+func cloneAnySlice(v []Any) (_ []Any, err error) {
+	if len(v) == 0 {
+		return nil, nil
+	}
+	c := make([]Any, len(v))
+	for i, e := range v {
+		if c[i], err = cloneAny(e); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// appendNameShapeMap encodes a map[Name]Shape as field num.
+func appendNameShapeMap(b []byte, num int, v map[Name]Shape) (_ []byte, err error) {
+	for _, key := range codegen.SortedKeys(v) {
+		var at int
+		b, at = codegen.Open(b, num)
+		b = codegen.PutString(b, 1, key)
+		if b, err = appendShape(b, 2, v[key], codegen.MaxDepth); err != nil {
+			return b, err
+		}
+		b = codegen.Close(b, at)
+	}
+	return b, nil
+}
+
+// readNameShapeMap decodes a field into a map[Name]Shape.
+func readNameShapeMap(d *codegen.Decoder, v *map[Name]Shape) {
+	var key Name
+	var e Shape
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadString(d, &key)
+		case 2:
+			readShape(d, &e)
+		}
+	}
+	d.Leave(outer)
+	codegen.InitMap(v)
+	(*v)[key] = e
+}
+
+// cloneNameShapeMap copies a map[Name]Shape, as it would arrive.
+func cloneNameShapeMap(v map[Name]Shape) (_ map[Name]Shape, err error) {
+	c := make(map[Name]Shape, len(v))
+	for key, e := range v {
+		if c[key], err = cloneShape(e, codegen.MaxDepth); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// appendShapePointer encodes a *Shape as field num.
+func appendShapePointer(b []byte, num int, v *Shape) (_ []byte, err error) {
+	if v == nil {
+		return b, nil
+	}
+	return appendShape(b, num, *v, codegen.MaxDepth)
+}
+
+// readShapePointer decodes a field into a *Shape.
+func readShapePointer(d *codegen.Decoder, v **Shape) {
+	if *v == nil {
+		*v = new(Shape)
+	}
+	readShape(d, *v)
+}
+
+// cloneShapePointer copies a *Shape, as it would arrive.
+func cloneShapePointer(v *Shape) (_ *Shape, err error) {
+	if v == nil {
+		return nil, nil
+	}
+	c, err := cloneShape(*v, codegen.MaxDepth)
+	if err != nil {
+		return nil, err
+	}
+	return &c, nil
+}
+
+// appendShapeArray2 encodes a [2]Shape as field num.
+func appendShapeArray2(b []byte, num int, v [2]Shape) (_ []byte, err error) {
+	b, at := codegen.Open(b, num)
+	for _, e := range v {
+		if b, err = appendShape(b, 1, e, codegen.MaxDepth); err != nil {
+			return b, err
+		}
+	}
+	return codegen.Close(b, at), nil
+}
+
+// readShapeArray2 decodes a field into a [2]Shape.
+func readShapeArray2(d *codegen.Decoder, v *[2]Shape) {
+	var s []Shape
+	outer := d.Enter()
+	for d.Next() {
+		if d.Field() == 1 {
+			var e Shape
+			readShape(d, &e)
+			s = append(s, e)
+		}
+	}
+	d.Leave(outer)
+	codegen.Fill(d, v[:], s)
+}
+
+// cloneShapeArray2 copies a [2]Shape, as it would arrive.
+func cloneShapeArray2(v [2]Shape) (_ [2]Shape, err error) {
+	for i, e := range v {
+		if v[i], err = cloneShape(e, codegen.MaxDepth); err != nil {
+			return [2]Shape{}, err
+		}
+	}
+	return v, nil
+}
+
+// appendShapeSliceSlice encodes a [][]Shape as field num.
+func appendShapeSliceSlice(b []byte, num int, v [][]Shape) (_ []byte, err error) {
+	for _, e := range v {
+		if b, err = appendShapeSliceElement(b, num, e); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+// readShapeSliceSlice decodes a field into a [][]Shape.
+func readShapeSliceSlice(d *codegen.Decoder, v *[][]Shape) {
+	var e []Shape
+	readShapeSliceElement(d, &e)
+	*v = append(*v, e)
+}
+
+// cloneShapeSliceSlice copies a [][]Shape, as it would arrive.
+func cloneShapeSliceSlice(v [][]Shape) (_ [][]Shape, err error) {
+	if len(v) == 0 {
+		return nil, nil
+	}
+	c := make([][]Shape, len(v))
+	for i, e := range v {
+		if c[i], err = cloneShapeSlice(e); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// appendFigure encodes a Figure as field num.
+func appendFigure(b []byte, num int, v Figure) (_ []byte, err error) {
+	b, at := codegen.Open(b, num)
+	switch c := v.(type) {
+	case nil:
+	case Dot:
+		b = appendDot(b, 1, c)
+	case Sum:
+		if b, err = appendSum(b, 2, c, codegen.MaxDepth); err != nil {
+			return b, err
+		}
+	default:
+		if b, err = codegen.AppendUnknownCase(b, "github.com/shardgen/shardgen/internal/gen/zoo.Figure", v); err != nil {
+			return b, err
+		}
+	}
+	return codegen.Close(b, at), nil
+}
+
+// readFigure decodes a field into a Figure.
+func readFigure(d *codegen.Decoder, v *Figure) {
+	outer := d.Enter()
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			c, _ := (*v).(Dot)
+			readDot(d, &c)
+			*v = c
+		case 2:
+			c, _ := (*v).(Sum)
+			readSum(d, &c)
+			*v = c
+		default:
+			if c, kept := d.UnknownCase("github.com/shardgen/shardgen/internal/gen/zoo.Figure"); kept {
+				*v = unknownFigure{kept: c}
+			}
+		}
+	}
+	d.Leave(outer)
+}
+
+// unknownFigure stands in a state for a case of Figure that this program does
+// not know. It is kept, and its methods panic.
+type unknownFigure struct {
+	Figure
+	kept codegen.UnknownCase
+}
+
+// ShardUnknownCase returns the case as it came.
+func (u unknownFigure) ShardUnknownCase() codegen.UnknownCase {
+	return u.kept
+}
+
+// cloneFigure copies a Figure, as it would arrive.
+func cloneFigure(v Figure) (_ Figure, err error) {
+	switch c := v.(type) {
+	case nil:
+		return nil, nil
+	case Dot:
+		return c, nil
+	case Sum:
+		e, err := cloneSum(c, codegen.MaxDepth)
+		if err != nil {
+			return nil, err
+		}
+		return e, nil
+	}
+	return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Figure", v)
+}
+
+// knownFigure reports what is known of the cases of a Figure. Those that are
+// not are kept in the value.
+func knownFigure(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1:
+		return true, knownDot
+	case 2:
+		return true, knownSum
+	}
+	return true, nil
+}
+
+// appendFramePointerSlice encodes a []*Frame as field num.
+func appendFramePointerSlice(b []byte, num int, v []*Frame) (_ []byte, err error) {
+	for _, e := range v {
+		if b, err = appendFramePointerElement(b, num, e); err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+// readFramePointerSlice decodes a field into a []*Frame.
+func readFramePointerSlice(d *codegen.Decoder, v *[]*Frame) {
+	var e *Frame
+	readFramePointerElement(d, &e)
+	*v = append(*v, e)
+}
+
+// cloneFramePointerSlice copies a []*Frame, as it would arrive.
+func cloneFramePointerSlice(v []*Frame) (_ []*Frame, err error) {
+	if len(v) == 0 {
+		return nil, nil
+	}
+	c := make([]*Frame, len(v))
+	for i, e := range v {
+		if c[i], err = cloneFramePointer(e); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// appendFramePointer encodes a *Frame as field num.
+func appendFramePointer(b []byte, num int, v *Frame) (_ []byte, err error) {
+	if v == nil {
+		return b, nil
+	}
+	return appendFrame(b, num, *v, codegen.MaxDepth)
+}
+
+// appendFramePointerElement encodes a *Frame as an element: a message with it
+// in field 1.
+func appendFramePointerElement(b []byte, num int, v *Frame) (_ []byte, err error) {
+	b, at := codegen.Open(b, num)
+	if b, err = appendFramePointer(b, 1, v); err != nil {
+		return b, err
+	}
+	return codegen.Close(b, at), nil
+}
+
+// readFramePointer decodes a field into a *Frame.
+func readFramePointer(d *codegen.Decoder, v **Frame) {
+	if *v == nil {
+		*v = new(Frame)
+	}
+	readFrame(d, *v)
+}
+
+// readFramePointerElement decodes an element into a *Frame.
+func readFramePointerElement(d *codegen.Decoder, v **Frame) {
+	outer := d.Enter()
+	for d.Next() {
+		if d.Field() == 1 {
+			readFramePointer(d, v)
+		}
+	}
+	d.Leave(outer)
+}
+
+// cloneFramePointer copies a *Frame, as it would arrive.
+func cloneFramePointer(v *Frame) (_ *Frame, err error) {
+	if v == nil {
+		return nil, nil
+	}
+	c, err := cloneFrame(*v, codegen.MaxDepth)
+	if err != nil {
+		return nil, err
+	}
+	return &c, nil
 }
 
 // appendScalars encodes a Scalars as field num.
@@ -2136,25 +3410,6 @@ func appendStringSliceElement(b []byte, num int, v []string) []byte {
 
 // readStringSliceElement decodes an element into a []string.
 func readStringSliceElement(d *codegen.Decoder, v *[]string) {
-	outer := d.Enter()
-	for d.Next() {
-		if d.Field() == 1 {
-			codegen.ReadStrings(d, v)
-		}
-	}
-	d.Leave(outer)
-}
-
-// appendNamesElement encodes a Names as an element: a message with it in field
-// 1.
-func appendNamesElement(b []byte, num int, v Names) []byte {
-	b, at := codegen.Open(b, num)
-	b = codegen.AppendStrings(b, 1, v)
-	return codegen.Close(b, at)
-}
-
-// readNamesElement decodes an element into a Names.
-func readNamesElement(d *codegen.Decoder, v *Names) {
 	outer := d.Enter()
 	for d.Next() {
 		if d.Field() == 1 {
@@ -3302,56 +4557,6 @@ func cloneStringStringIntMapMap(v map[string]map[string]int) map[string]map[stri
 	return c
 }
 
-// appendStringIntMap encodes a map[string]int as field num.
-func appendStringIntMap(b []byte, num int, v map[string]int) []byte {
-	for _, key := range codegen.SortedKeys(v) {
-		var at int
-		b, at = codegen.Open(b, num)
-		b = codegen.PutString(b, 1, key)
-		b = codegen.PutInt(b, 2, v[key])
-		b = codegen.Close(b, at)
-	}
-	return b
-}
-
-// appendStringIntMapElement encodes a map[string]int as an element: a message
-// with it in field 1.
-func appendStringIntMapElement(b []byte, num int, v map[string]int) []byte {
-	b, at := codegen.Open(b, num)
-	b = appendStringIntMap(b, 1, v)
-	return codegen.Close(b, at)
-}
-
-// readStringIntMap decodes a field into a map[string]int.
-func readStringIntMap(d *codegen.Decoder, v *map[string]int) {
-	var key string
-	var e int
-	outer := d.Enter()
-	for d.Next() {
-		switch d.Field() {
-		case 1:
-			codegen.ReadString(d, &key)
-		case 2:
-			codegen.ReadInt(d, &e)
-		}
-	}
-	d.Leave(outer)
-	codegen.InitMap(v)
-	(*v)[key] = e
-}
-
-// readStringIntMapElement decodes an element into a map[string]int.
-func readStringIntMapElement(d *codegen.Decoder, v *map[string]int) {
-	codegen.InitMap(v)
-	outer := d.Enter()
-	for d.Next() {
-		if d.Field() == 1 {
-			readStringIntMap(d, v)
-		}
-	}
-	d.Leave(outer)
-}
-
 // appendStringByteSliceMap encodes a map[string][]byte as field num.
 func appendStringByteSliceMap(b []byte, num int, v map[string][]byte) []byte {
 	for _, key := range codegen.SortedKeys(v) {
@@ -3560,37 +4765,6 @@ func readPointStringMap(d *codegen.Decoder, v *map[Point]string) {
 	d.Leave(outer)
 	codegen.InitMap(v)
 	(*v)[key] = e
-}
-
-// appendPoint encodes a Point as field num.
-func appendPoint(b []byte, num int, v Point) []byte {
-	b, at := codegen.Open(b, num)
-	b = codegen.AppendInt(b, 1, v.X)
-	b = codegen.AppendInt(b, 2, v.Y)
-	return codegen.Close(b, at)
-}
-
-// readPoint decodes a field into a Point.
-func readPoint(d *codegen.Decoder, v *Point) {
-	outer := d.Enter()
-	for d.Next() {
-		switch d.Field() {
-		case 1:
-			codegen.ReadInt(d, &v.X)
-		case 2:
-			codegen.ReadInt(d, &v.Y)
-		}
-	}
-	d.Leave(outer)
-}
-
-// knownPoint reports which fields of a Point are known.
-func knownPoint(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1, 2:
-		return true, nil
-	}
-	return false, nil
 }
 
 // appendNetipAddrIntMap encodes a map[netip.Addr]int as field num.
@@ -4407,110 +5581,6 @@ func cloneForest(v Forest, depth int) (_ Forest, err error) {
 	return c, nil
 }
 
-// appendPagePoint encodes a Page[Point] as field num.
-func appendPagePoint(b []byte, num int, v Page[Point], depth int) (_ []byte, err error) {
-	if depth == 0 {
-		return b, codegen.ErrDepth
-	}
-	b, at := codegen.Open(b, num)
-	b = appendPointSlice(b, 1, v.Items)
-	b = appendPoint(b, 2, v.First)
-	if b, err = appendPagePointPointer(b, 3, v.Next, depth-1); err != nil {
-		return b, err
-	}
-	return codegen.Close(b, at), nil
-}
-
-// readPagePoint decodes a field into a Page[Point].
-func readPagePoint(d *codegen.Decoder, v *Page[Point]) {
-	outer := d.Enter()
-	for d.Next() {
-		switch d.Field() {
-		case 1:
-			readPointSlice(d, &v.Items)
-		case 2:
-			readPoint(d, &v.First)
-		case 3:
-			readPagePointPointer(d, &v.Next)
-		}
-	}
-	d.Leave(outer)
-}
-
-// clonePagePoint copies a Page[Point], as it would arrive.
-func clonePagePoint(v Page[Point], depth int) (_ Page[Point], err error) {
-	if depth == 0 {
-		return Page[Point]{}, codegen.ErrDepth
-	}
-	v.Items = codegen.CloneSlice(v.Items)
-	if v.Next, err = clonePagePointPointer(v.Next, depth-1); err != nil {
-		return Page[Point]{}, err
-	}
-	return v, nil
-}
-
-// knownPagePoint reports which fields of a Page[Point] are known.
-func knownPagePoint(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1:
-		return true, nil
-	case 2:
-		return true, knownPoint
-	case 3:
-		return true, knownPagePoint
-	}
-	return false, nil
-}
-
-// appendPointSlice encodes a []Point as field num.
-func appendPointSlice(b []byte, num int, v []Point) []byte {
-	for _, e := range v {
-		b = appendPoint(b, num, e)
-	}
-	return b
-}
-
-// readPointSlice decodes a field into a []Point.
-func readPointSlice(d *codegen.Decoder, v *[]Point) {
-	var e Point
-	readPoint(d, &e)
-	*v = append(*v, e)
-}
-
-// appendPagePointPointer encodes a *Page[Point] as field num.
-func appendPagePointPointer(b []byte, num int, v *Page[Point], depth int) (_ []byte, err error) {
-	if depth == 0 {
-		return b, codegen.ErrDepth
-	}
-	if v == nil {
-		return b, nil
-	}
-	return appendPagePoint(b, num, *v, depth-1)
-}
-
-// readPagePointPointer decodes a field into a *Page[Point].
-func readPagePointPointer(d *codegen.Decoder, v **Page[Point]) {
-	if *v == nil {
-		*v = new(Page[Point])
-	}
-	readPagePoint(d, *v)
-}
-
-// clonePagePointPointer copies a *Page[Point], as it would arrive.
-func clonePagePointPointer(v *Page[Point], depth int) (_ *Page[Point], err error) {
-	if depth == 0 {
-		return nil, codegen.ErrDepth
-	}
-	if v == nil {
-		return nil, nil
-	}
-	c, err := clonePagePoint(*v, depth-1)
-	if err != nil {
-		return nil, err
-	}
-	return &c, nil
-}
-
 // appendEmbedding encodes an Embedding as field num.
 func appendEmbedding(b []byte, num int, v Embedding) []byte {
 	b, at := codegen.Open(b, num)
@@ -5150,16 +6220,21 @@ func cloneCodeSlice(v []Code) (_ []Code, err error) {
 
 // appendCodeCodeMap encodes a map[Code]Code as field num.
 func appendCodeCodeMap(b []byte, num int, v map[Code]Code) (_ []byte, err error) {
+	seen := make(map[string]bool, len(v))
 	for key, e := range v {
 		var at int
 		b, at = codegen.Open(b, num)
 		if b, err = codegen.PutText(b, 1, key); err != nil {
 			return b, err
 		}
+		seen[string(b[at:])] = true
 		if b, err = codegen.PutText(b, 2, e); err != nil {
 			return b, err
 		}
 		b = codegen.Close(b, at)
+	}
+	if err = codegen.CheckKeys(len(seen), len(v)); err != nil {
+		return b, err
 	}
 	return b, nil
 }
@@ -5193,6 +6268,9 @@ func cloneCodeCodeMap(v map[Code]Code) (_ map[Code]Code, err error) {
 		if c[k], err = codegen.CloneText(e); err != nil {
 			return nil, err
 		}
+	}
+	if err = codegen.CheckKeys(len(c), len(v)); err != nil {
+		return nil, err
 	}
 	return c, nil
 }
@@ -5325,16 +6403,21 @@ func cloneKeySlice(v []Key) (_ []Key, err error) {
 
 // appendKeyKeyMap encodes a map[Key]Key as field num.
 func appendKeyKeyMap(b []byte, num int, v map[Key]Key) (_ []byte, err error) {
+	seen := make(map[string]bool, len(v))
 	for key, e := range v {
 		var at int
 		b, at = codegen.Open(b, num)
 		if b, err = codegen.PutBinary(b, 1, key); err != nil {
 			return b, err
 		}
+		seen[string(b[at:])] = true
 		if b, err = codegen.PutBinary(b, 2, e); err != nil {
 			return b, err
 		}
 		b = codegen.Close(b, at)
+	}
+	if err = codegen.CheckKeys(len(seen), len(v)); err != nil {
+		return b, err
 	}
 	return b, nil
 }
@@ -5369,1256 +6452,10 @@ func cloneKeyKeyMap(v map[Key]Key) (_ map[Key]Key, err error) {
 			return nil, err
 		}
 	}
-	return c, nil
-}
-
-// appendOneofs encodes an Oneofs as field num.
-func appendOneofs(b []byte, num int, v Oneofs) (_ []byte, err error) {
-	b, at := codegen.Open(b, num)
-	if b, err = appendShape(b, 1, v.Shape, codegen.MaxDepth); err != nil {
-		return b, err
-	}
-	if b, err = appendAny(b, 2, v.Any); err != nil {
-		return b, err
-	}
-	if b, err = appendShapeSlice(b, 3, v.Shapes); err != nil {
-		return b, err
-	}
-	if b, err = appendAnySlice(b, 4, v.Anys); err != nil {
-		return b, err
-	}
-	if b, err = appendNameShapeMap(b, 5, v.ByName); err != nil {
-		return b, err
-	}
-	if b, err = appendShapePointer(b, 6, v.Pointer); err != nil {
-		return b, err
-	}
-	if b, err = appendShapeArray2(b, 7, v.Pair); err != nil {
-		return b, err
-	}
-	if b, err = appendShapeSliceSlice(b, 8, v.Rows); err != nil {
-		return b, err
-	}
-	if b, err = appendFigure(b, 9, v.Same); err != nil {
-		return b, err
-	}
-	if b, err = appendFrame(b, 10, v.Frame, codegen.MaxDepth); err != nil {
-		return b, err
-	}
-	if b, err = appendFramePointerSlice(b, 11, v.Frames); err != nil {
-		return b, err
-	}
-	return codegen.Close(b, at), nil
-}
-
-// readOneofs decodes a field into an Oneofs.
-func readOneofs(d *codegen.Decoder, v *Oneofs) {
-	initOneofs(v)
-	outer := d.Enter()
-	for d.Next() {
-		switch d.Field() {
-		case 1:
-			readShape(d, &v.Shape)
-		case 2:
-			readAny(d, &v.Any)
-		case 3:
-			readShapeSlice(d, &v.Shapes)
-		case 4:
-			readAnySlice(d, &v.Anys)
-		case 5:
-			readNameShapeMap(d, &v.ByName)
-		case 6:
-			readShapePointer(d, &v.Pointer)
-		case 7:
-			readShapeArray2(d, &v.Pair)
-		case 8:
-			readShapeSliceSlice(d, &v.Rows)
-		case 9:
-			readFigure(d, &v.Same)
-		case 10:
-			readFrame(d, &v.Frame)
-		case 11:
-			readFramePointerSlice(d, &v.Frames)
-		}
-	}
-	d.Leave(outer)
-}
-
-// initOneofs makes the maps that are nil in an Oneofs.
-func initOneofs(v *Oneofs) {
-	codegen.InitMap(&v.ByName)
-}
-
-// cloneOneofs copies an Oneofs, as it would arrive.
-func cloneOneofs(v Oneofs) (_ Oneofs, err error) {
-	if v.Shape, err = cloneShape(v.Shape, codegen.MaxDepth); err != nil {
-		return Oneofs{}, err
-	}
-	if v.Any, err = cloneAny(v.Any); err != nil {
-		return Oneofs{}, err
-	}
-	if v.Shapes, err = cloneShapeSlice(v.Shapes); err != nil {
-		return Oneofs{}, err
-	}
-	if v.Anys, err = cloneAnySlice(v.Anys); err != nil {
-		return Oneofs{}, err
-	}
-	if v.ByName, err = cloneNameShapeMap(v.ByName); err != nil {
-		return Oneofs{}, err
-	}
-	if v.Pointer, err = cloneShapePointer(v.Pointer); err != nil {
-		return Oneofs{}, err
-	}
-	if v.Pair, err = cloneShapeArray2(v.Pair); err != nil {
-		return Oneofs{}, err
-	}
-	if v.Rows, err = cloneShapeSliceSlice(v.Rows); err != nil {
-		return Oneofs{}, err
-	}
-	if v.Same, err = cloneFigure(v.Same); err != nil {
-		return Oneofs{}, err
-	}
-	if v.Frame, err = cloneFrame(v.Frame, codegen.MaxDepth); err != nil {
-		return Oneofs{}, err
-	}
-	if v.Frames, err = cloneFramePointerSlice(v.Frames); err != nil {
-		return Oneofs{}, err
-	}
-	return v, nil
-}
-
-// knownOneofs reports which fields of an Oneofs are known.
-func knownOneofs(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1, 6:
-		return true, knownShape
-	case 2:
-		return true, knownAny
-	case 3, 4, 5, 7, 8, 11:
-		return true, nil
-	case 9:
-		return true, knownFigure
-	case 10:
-		return true, knownFrame
-	}
-	return false, nil
-}
-
-// appendShape encodes a Shape as field num.
-func appendShape(b []byte, num int, v Shape, depth int) (_ []byte, err error) {
-	if depth == 0 {
-		return b, codegen.ErrDepth
-	}
-	b, at := codegen.Open(b, num)
-	switch c := v.(type) {
-	case nil:
-	case Circle:
-		b = appendCircle(b, 1, c)
-	case Dot:
-		b = appendDot(b, 2, c)
-	case Frame:
-		if b, err = appendFrame(b, 3, c, depth-1); err != nil {
-			return b, err
-		}
-	case *Grid:
-		if c == nil {
-			return b, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Shape", c)
-		}
-		b = appendGridElement(b, 4, *c)
-	case Group:
-		if b, err = appendGroupElement(b, 5, c, depth-1); err != nil {
-			return b, err
-		}
-	case Index:
-		if b, err = appendIndexElement(b, 6, c, depth-1); err != nil {
-			return b, err
-		}
-	case *Seal:
-		if c == nil {
-			return b, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Shape", c)
-		}
-		if b, err = codegen.PutText(b, 7, *c); err != nil {
-			return b, err
-		}
-	case *Square:
-		if c == nil {
-			return b, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Shape", c)
-		}
-		b = appendSquare(b, 8, *c)
-	case Sum:
-		if b, err = appendSum(b, 9, c, depth-1); err != nil {
-			return b, err
-		}
-	case Word:
-		b = codegen.PutString(b, 10, c)
-	default:
-		if b, err = codegen.AppendUnknownCase(b, "github.com/shardgen/shardgen/internal/gen/zoo.Shape", v); err != nil {
-			return b, err
-		}
-	}
-	return codegen.Close(b, at), nil
-}
-
-// readShape decodes a field into a Shape.
-func readShape(d *codegen.Decoder, v *Shape) {
-	outer := d.Enter()
-	for d.Next() {
-		switch d.Field() {
-		case 1:
-			c, _ := (*v).(Circle)
-			initCircle(&c)
-			readCircle(d, &c)
-			*v = c
-		case 2:
-			c, _ := (*v).(Dot)
-			readDot(d, &c)
-			*v = c
-		case 3:
-			c, _ := (*v).(Frame)
-			readFrame(d, &c)
-			*v = c
-		case 4:
-			c, _ := (*v).(*Grid)
-			if c == nil {
-				c = new(Grid)
-			}
-			readGridElement(d, c)
-			*v = c
-		case 5:
-			c, _ := (*v).(Group)
-			readGroupElement(d, &c)
-			*v = c
-		case 6:
-			c, _ := (*v).(Index)
-			codegen.InitMap(&c)
-			readIndexElement(d, &c)
-			*v = c
-		case 7:
-			c, _ := (*v).(*Seal)
-			if c == nil {
-				c = new(Seal)
-			}
-			codegen.ReadText(d, c)
-			*v = c
-		case 8:
-			c, _ := (*v).(*Square)
-			if c == nil {
-				c = new(Square)
-			}
-			readSquare(d, c)
-			*v = c
-		case 9:
-			c, _ := (*v).(Sum)
-			readSum(d, &c)
-			*v = c
-		case 10:
-			c, _ := (*v).(Word)
-			codegen.ReadString(d, &c)
-			*v = c
-		default:
-			if c, kept := d.UnknownCase("github.com/shardgen/shardgen/internal/gen/zoo.Shape"); kept {
-				*v = unknownShape{kept: c}
-			}
-		}
-	}
-	d.Leave(outer)
-}
-
-// unknownShape stands in a state for a case of Shape that this program does not
-// know. It is kept, and its methods panic.
-type unknownShape struct {
-	Shape
-	kept codegen.UnknownCase
-}
-
-// ShardUnknownCase returns the case as it came.
-func (u unknownShape) ShardUnknownCase() codegen.UnknownCase {
-	return u.kept
-}
-
-// cloneShape copies a Shape, as it would arrive.
-func cloneShape(v Shape, depth int) (_ Shape, err error) {
-	if depth == 0 {
-		return nil, codegen.ErrDepth
-	}
-	switch c := v.(type) {
-	case nil:
-		return nil, nil
-	case Circle:
-		return cloneCircle(c), nil
-	case Dot:
-		return c, nil
-	case Frame:
-		e, err := cloneFrame(c, depth-1)
-		if err != nil {
-			return nil, err
-		}
-		return e, nil
-	case *Grid:
-		if c == nil {
-			return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Shape", c)
-		}
-		e := *c
-		return &e, nil
-	case Group:
-		e, err := cloneGroup(c, depth-1)
-		if err != nil {
-			return nil, err
-		}
-		return e, nil
-	case Index:
-		e, err := cloneIndex(c, depth-1)
-		if err != nil {
-			return nil, err
-		}
-		return e, nil
-	case *Seal:
-		if c == nil {
-			return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Shape", c)
-		}
-		e, err := codegen.CloneText(*c)
-		if err != nil {
-			return nil, err
-		}
-		return &e, nil
-	case *Square:
-		if c == nil {
-			return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Shape", c)
-		}
-		e := *c
-		return &e, nil
-	case Sum:
-		e, err := cloneSum(c, depth-1)
-		if err != nil {
-			return nil, err
-		}
-		return e, nil
-	case Word:
-		return c, nil
-	}
-	return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Shape", v)
-}
-
-// knownShape reports what is known of the cases of a Shape. Those that are not
-// are kept in the value.
-func knownShape(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1:
-		return true, knownCircle
-	case 2:
-		return true, knownDot
-	case 3:
-		return true, knownFrame
-	case 4, 5, 6, 7, 10:
-		return true, nil
-	case 8:
-		return true, knownSquare
-	case 9:
-		return true, knownSum
-	}
-	return true, nil
-}
-
-// appendCircle encodes a Circle as field num.
-func appendCircle(b []byte, num int, v Circle) []byte {
-	b, at := codegen.Open(b, num)
-	b = codegen.AppendInt(b, 1, v.Radius)
-	b = appendStringIntMap(b, 2, v.Tags)
-	b = codegen.AppendTime(b, 3, v.At)
-	return codegen.Close(b, at)
-}
-
-// readCircle decodes a field into a Circle.
-func readCircle(d *codegen.Decoder, v *Circle) {
-	initCircle(v)
-	outer := d.Enter()
-	for d.Next() {
-		switch d.Field() {
-		case 1:
-			codegen.ReadInt(d, &v.Radius)
-		case 2:
-			readStringIntMap(d, &v.Tags)
-		case 3:
-			codegen.ReadTime(d, &v.At)
-		}
-	}
-	d.Leave(outer)
-}
-
-// initCircle makes the maps that are nil in a Circle.
-func initCircle(v *Circle) {
-	codegen.InitMap(&v.Tags)
-}
-
-// cloneCircle copies a Circle, as it would arrive.
-func cloneCircle(v Circle) Circle {
-	v.Tags = codegen.CloneMap(v.Tags)
-	v.At = codegen.CloneTime(v.At)
-	return v
-}
-
-// knownCircle reports which fields of a Circle are known.
-func knownCircle(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1, 2, 3:
-		return true, nil
-	}
-	return false, nil
-}
-
-// appendDot encodes a Dot as field num.
-func appendDot(b []byte, num int, v Dot) []byte {
-	b, at := codegen.Open(b, num)
-	return codegen.Close(b, at)
-}
-
-// readDot decodes a field into a Dot.
-func readDot(d *codegen.Decoder, v *Dot) {
-	outer := d.Enter()
-	for d.Next() {
-		// Nothing is known here: skip it.
-	}
-	d.Leave(outer)
-}
-
-// knownDot reports which fields of a Dot are known.
-func knownDot(_ int) (bool, codegen.Fields) {
-	return false, nil
-}
-
-// appendFrame encodes a Frame as field num.
-func appendFrame(b []byte, num int, v Frame, depth int) (_ []byte, err error) {
-	if depth == 0 {
-		return b, codegen.ErrDepth
-	}
-	b, at := codegen.Open(b, num)
-	if b, err = appendShape(b, 1, v.Shape, depth-1); err != nil {
-		return b, err
-	}
-	b = codegen.AppendUint(b, 2, v.Width)
-	return codegen.Close(b, at), nil
-}
-
-// readFrame decodes a field into a Frame.
-func readFrame(d *codegen.Decoder, v *Frame) {
-	outer := d.Enter()
-	for d.Next() {
-		switch d.Field() {
-		case 1:
-			readShape(d, &v.Shape)
-		case 2:
-			codegen.ReadUint(d, &v.Width)
-		}
-	}
-	d.Leave(outer)
-}
-
-// cloneFrame copies a Frame, as it would arrive.
-func cloneFrame(v Frame, depth int) (_ Frame, err error) {
-	if depth == 0 {
-		return Frame{}, codegen.ErrDepth
-	}
-	if v.Shape, err = cloneShape(v.Shape, depth-1); err != nil {
-		return Frame{}, err
-	}
-	return v, nil
-}
-
-// knownFrame reports which fields of a Frame are known.
-func knownFrame(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1:
-		return true, knownShape
-	case 2:
-		return true, nil
-	}
-	return false, nil
-}
-
-// appendGridElement encodes a Grid as an element: a message with it in field 1.
-func appendGridElement(b []byte, num int, v Grid) []byte {
-	b, at := codegen.Open(b, num)
-	b = codegen.AppendInts(b, 1, v[:])
-	return codegen.Close(b, at)
-}
-
-// readGrid decodes a field into a Grid.
-func readGrid(d *codegen.Decoder, v *Grid) {
-	var s []int
-	codegen.ReadInts(d, &s)
-	codegen.Fill(d, v[:], s)
-}
-
-// readGridElement decodes an element into a Grid.
-func readGridElement(d *codegen.Decoder, v *Grid) {
-	outer := d.Enter()
-	for d.Next() {
-		if d.Field() == 1 {
-			readGrid(d, v)
-		}
-	}
-	d.Leave(outer)
-}
-
-// appendGroup encodes a Group as field num.
-func appendGroup(b []byte, num int, v Group, depth int) (_ []byte, err error) {
-	if depth == 0 {
-		return b, codegen.ErrDepth
-	}
-	for _, e := range v {
-		if b, err = appendShape(b, num, e, depth-1); err != nil {
-			return b, err
-		}
-	}
-	return b, nil
-}
-
-// appendGroupElement encodes a Group as an element: a message with it in field
-// 1.
-func appendGroupElement(b []byte, num int, v Group, depth int) (_ []byte, err error) {
-	b, at := codegen.Open(b, num)
-	if b, err = appendGroup(b, 1, v, depth); err != nil {
-		return b, err
-	}
-	return codegen.Close(b, at), nil
-}
-
-// readGroup decodes a field into a Group.
-func readGroup(d *codegen.Decoder, v *Group) {
-	var e Shape
-	readShape(d, &e)
-	*v = append(*v, e)
-}
-
-// readGroupElement decodes an element into a Group.
-func readGroupElement(d *codegen.Decoder, v *Group) {
-	outer := d.Enter()
-	for d.Next() {
-		if d.Field() == 1 {
-			readGroup(d, v)
-		}
-	}
-	d.Leave(outer)
-}
-
-// cloneGroup copies a Group, as it would arrive.
-func cloneGroup(v Group, depth int) (_ Group, err error) {
-	if depth == 0 {
-		return nil, codegen.ErrDepth
-	}
-	if len(v) == 0 {
-		return nil, nil
-	}
-	c := make(Group, len(v))
-	for i, e := range v {
-		if c[i], err = cloneShape(e, depth-1); err != nil {
-			return nil, err
-		}
-	}
-	return c, nil
-}
-
-// appendIndex encodes an Index as field num.
-func appendIndex(b []byte, num int, v Index, depth int) (_ []byte, err error) {
-	if depth == 0 {
-		return b, codegen.ErrDepth
-	}
-	for _, key := range codegen.SortedKeys(v) {
-		var at int
-		b, at = codegen.Open(b, num)
-		b = codegen.PutString(b, 1, key)
-		if b, err = appendShape(b, 2, v[key], depth-1); err != nil {
-			return b, err
-		}
-		b = codegen.Close(b, at)
-	}
-	return b, nil
-}
-
-// appendIndexElement encodes an Index as an element: a message with it in field
-// 1.
-func appendIndexElement(b []byte, num int, v Index, depth int) (_ []byte, err error) {
-	b, at := codegen.Open(b, num)
-	if b, err = appendIndex(b, 1, v, depth); err != nil {
-		return b, err
-	}
-	return codegen.Close(b, at), nil
-}
-
-// readIndex decodes a field into an Index.
-func readIndex(d *codegen.Decoder, v *Index) {
-	var key Name
-	var e Shape
-	outer := d.Enter()
-	for d.Next() {
-		switch d.Field() {
-		case 1:
-			codegen.ReadString(d, &key)
-		case 2:
-			readShape(d, &e)
-		}
-	}
-	d.Leave(outer)
-	codegen.InitMap(v)
-	(*v)[key] = e
-}
-
-// readIndexElement decodes an element into an Index.
-func readIndexElement(d *codegen.Decoder, v *Index) {
-	codegen.InitMap(v)
-	outer := d.Enter()
-	for d.Next() {
-		if d.Field() == 1 {
-			readIndex(d, v)
-		}
-	}
-	d.Leave(outer)
-}
-
-// cloneIndex copies an Index, as it would arrive.
-func cloneIndex(v Index, depth int) (_ Index, err error) {
-	if depth == 0 {
-		return nil, codegen.ErrDepth
-	}
-	c := make(Index, len(v))
-	for key, e := range v {
-		if c[key], err = cloneShape(e, depth-1); err != nil {
-			return nil, err
-		}
-	}
-	return c, nil
-}
-
-// appendSquare encodes a Square as field num.
-func appendSquare(b []byte, num int, v Square) []byte {
-	b, at := codegen.Open(b, num)
-	b = codegen.AppendString(b, 1, v.Side)
-	return codegen.Close(b, at)
-}
-
-// readSquare decodes a field into a Square.
-func readSquare(d *codegen.Decoder, v *Square) {
-	outer := d.Enter()
-	for d.Next() {
-		if d.Field() == 1 {
-			codegen.ReadString(d, &v.Side)
-		}
-	}
-	d.Leave(outer)
-}
-
-// knownSquare reports which fields of a Square are known.
-func knownSquare(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1:
-		return true, nil
-	}
-	return false, nil
-}
-
-// appendSum encodes a Sum as field num.
-func appendSum(b []byte, num int, v Sum, depth int) (_ []byte, err error) {
-	if depth == 0 {
-		return b, codegen.ErrDepth
-	}
-	b, at := codegen.Open(b, num)
-	if b, err = appendShape(b, 1, v.Left, depth-1); err != nil {
-		return b, err
-	}
-	if b, err = appendShape(b, 2, v.Right, depth-1); err != nil {
-		return b, err
-	}
-	return codegen.Close(b, at), nil
-}
-
-// readSum decodes a field into a Sum.
-func readSum(d *codegen.Decoder, v *Sum) {
-	outer := d.Enter()
-	for d.Next() {
-		switch d.Field() {
-		case 1:
-			readShape(d, &v.Left)
-		case 2:
-			readShape(d, &v.Right)
-		}
-	}
-	d.Leave(outer)
-}
-
-// cloneSum copies a Sum, as it would arrive.
-func cloneSum(v Sum, depth int) (_ Sum, err error) {
-	if depth == 0 {
-		return Sum{}, codegen.ErrDepth
-	}
-	if v.Left, err = cloneShape(v.Left, depth-1); err != nil {
-		return Sum{}, err
-	}
-	if v.Right, err = cloneShape(v.Right, depth-1); err != nil {
-		return Sum{}, err
-	}
-	return v, nil
-}
-
-// knownSum reports which fields of a Sum are known.
-func knownSum(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1, 2:
-		return true, knownShape
-	}
-	return false, nil
-}
-
-// appendAny encodes an Any as field num.
-func appendAny(b []byte, num int, v Any) (_ []byte, err error) {
-	b, at := codegen.Open(b, num)
-	switch c := v.(type) {
-	case nil:
-	case int64:
-		b = codegen.PutInt(b, 1, c)
-	case bool:
-		b = codegen.PutBool(b, 2, c)
-	case string:
-		b = codegen.PutString(b, 3, c)
-	case *Square:
-		if c == nil {
-			return b, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Any", c)
-		}
-		b = appendSquare(b, 4, *c)
-	case Point:
-		b = appendPoint(b, 5, c)
-	case Names:
-		b = appendNamesElement(b, 6, c)
-	case Page[Point]:
-		if b, err = appendPagePoint(b, 7, c, codegen.MaxDepth); err != nil {
-			return b, err
-		}
-	case time.Time:
-		b = codegen.PutTime(b, 8, c)
-	case netip.Addr:
-		if b, err = codegen.PutBinary(b, 9, c); err != nil {
-			return b, err
-		}
-	case *wrapperspb.StringValue:
-		if c == nil {
-			return b, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Any", c)
-		}
-		if b, err = codegen.PutProto(b, 10, c); err != nil {
-			return b, err
-		}
-	default:
-		if b, err = codegen.AppendUnknownCase(b, "github.com/shardgen/shardgen/internal/gen/zoo.Any", v); err != nil {
-			return b, err
-		}
-	}
-	return codegen.Close(b, at), nil
-}
-
-// readAny decodes a field into an Any.
-func readAny(d *codegen.Decoder, v *Any) {
-	outer := d.Enter()
-	for d.Next() {
-		switch d.Field() {
-		case 1:
-			c, _ := (*v).(int64)
-			codegen.ReadInt(d, &c)
-			*v = c
-		case 2:
-			c, _ := (*v).(bool)
-			codegen.ReadBool(d, &c)
-			*v = c
-		case 3:
-			c, _ := (*v).(string)
-			codegen.ReadString(d, &c)
-			*v = c
-		case 4:
-			c, _ := (*v).(*Square)
-			if c == nil {
-				c = new(Square)
-			}
-			readSquare(d, c)
-			*v = c
-		case 5:
-			c, _ := (*v).(Point)
-			readPoint(d, &c)
-			*v = c
-		case 6:
-			c, _ := (*v).(Names)
-			readNamesElement(d, &c)
-			*v = c
-		case 7:
-			c, _ := (*v).(Page[Point])
-			readPagePoint(d, &c)
-			*v = c
-		case 8:
-			c, _ := (*v).(time.Time)
-			codegen.ReadTime(d, &c)
-			*v = c
-		case 9:
-			c, _ := (*v).(netip.Addr)
-			codegen.ReadBinary(d, &c)
-			*v = c
-		case 10:
-			c, _ := (*v).(*wrapperspb.StringValue)
-			codegen.ReadProto(d, &c)
-			*v = c
-		default:
-			if c, kept := d.UnknownCase("github.com/shardgen/shardgen/internal/gen/zoo.Any"); kept {
-				*v = unknownAny{kept: c}
-			}
-		}
-	}
-	d.Leave(outer)
-}
-
-// unknownAny stands in a state for a case of Any that this program does not
-// know. It is kept, and its methods panic.
-type unknownAny struct {
-	Any
-	kept codegen.UnknownCase
-}
-
-// ShardUnknownCase returns the case as it came.
-func (u unknownAny) ShardUnknownCase() codegen.UnknownCase {
-	return u.kept
-}
-
-// cloneAny copies an Any, as it would arrive.
-func cloneAny(v Any) (_ Any, err error) {
-	switch c := v.(type) {
-	case nil:
-		return nil, nil
-	case int64:
-		return c, nil
-	case bool:
-		return c, nil
-	case string:
-		return c, nil
-	case *Square:
-		if c == nil {
-			return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Any", c)
-		}
-		e := *c
-		return &e, nil
-	case Point:
-		return c, nil
-	case Names:
-		return codegen.CloneSlice(c), nil
-	case Page[Point]:
-		e, err := clonePagePoint(c, codegen.MaxDepth)
-		if err != nil {
-			return nil, err
-		}
-		return e, nil
-	case time.Time:
-		return codegen.CloneTime(c), nil
-	case netip.Addr:
-		return c, nil
-	case *wrapperspb.StringValue:
-		if c == nil {
-			return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Any", c)
-		}
-		return codegen.CloneProtoElement(c), nil
-	}
-	return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Any", v)
-}
-
-// knownAny reports what is known of the cases of an Any. Those that are not are
-// kept in the value.
-func knownAny(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1, 2, 3, 6, 8, 9, 10:
-		return true, nil
-	case 4:
-		return true, knownSquare
-	case 5:
-		return true, knownPoint
-	case 7:
-		return true, knownPagePoint
-	}
-	return true, nil
-}
-
-// appendShapeSlice encodes a []Shape as field num.
-func appendShapeSlice(b []byte, num int, v []Shape) (_ []byte, err error) {
-	for _, e := range v {
-		if b, err = appendShape(b, num, e, codegen.MaxDepth); err != nil {
-			return b, err
-		}
-	}
-	return b, nil
-}
-
-// appendShapeSliceElement encodes a []Shape as an element: a message with it in
-// field 1.
-func appendShapeSliceElement(b []byte, num int, v []Shape) (_ []byte, err error) {
-	b, at := codegen.Open(b, num)
-	if b, err = appendShapeSlice(b, 1, v); err != nil {
-		return b, err
-	}
-	return codegen.Close(b, at), nil
-}
-
-// readShapeSlice decodes a field into a []Shape.
-func readShapeSlice(d *codegen.Decoder, v *[]Shape) {
-	var e Shape
-	readShape(d, &e)
-	*v = append(*v, e)
-}
-
-// readShapeSliceElement decodes an element into a []Shape.
-func readShapeSliceElement(d *codegen.Decoder, v *[]Shape) {
-	outer := d.Enter()
-	for d.Next() {
-		if d.Field() == 1 {
-			readShapeSlice(d, v)
-		}
-	}
-	d.Leave(outer)
-}
-
-// cloneShapeSlice copies a []Shape, as it would arrive.
-func cloneShapeSlice(v []Shape) (_ []Shape, err error) {
-	if len(v) == 0 {
-		return nil, nil
-	}
-	c := make([]Shape, len(v))
-	for i, e := range v {
-		if c[i], err = cloneShape(e, codegen.MaxDepth); err != nil {
-			return nil, err
-		}
-	}
-	return c, nil
-}
-
-// appendAnySlice encodes a []Any as field num.
-func appendAnySlice(b []byte, num int, v []Any) (_ []byte, err error) {
-	for _, e := range v {
-		if b, err = appendAny(b, num, e); err != nil {
-			return b, err
-		}
-	}
-	return b, nil
-}
-
-// readAnySlice decodes a field into a []Any.
-func readAnySlice(d *codegen.Decoder, v *[]Any) {
-	var e Any
-	readAny(d, &e)
-	*v = append(*v, e)
-}
-
-// cloneAnySlice copies a []Any, as it would arrive.
-func cloneAnySlice(v []Any) (_ []Any, err error) {
-	if len(v) == 0 {
-		return nil, nil
-	}
-	c := make([]Any, len(v))
-	for i, e := range v {
-		if c[i], err = cloneAny(e); err != nil {
-			return nil, err
-		}
-	}
-	return c, nil
-}
-
-// appendNameShapeMap encodes a map[Name]Shape as field num.
-func appendNameShapeMap(b []byte, num int, v map[Name]Shape) (_ []byte, err error) {
-	for _, key := range codegen.SortedKeys(v) {
-		var at int
-		b, at = codegen.Open(b, num)
-		b = codegen.PutString(b, 1, key)
-		if b, err = appendShape(b, 2, v[key], codegen.MaxDepth); err != nil {
-			return b, err
-		}
-		b = codegen.Close(b, at)
-	}
-	return b, nil
-}
-
-// readNameShapeMap decodes a field into a map[Name]Shape.
-func readNameShapeMap(d *codegen.Decoder, v *map[Name]Shape) {
-	var key Name
-	var e Shape
-	outer := d.Enter()
-	for d.Next() {
-		switch d.Field() {
-		case 1:
-			codegen.ReadString(d, &key)
-		case 2:
-			readShape(d, &e)
-		}
-	}
-	d.Leave(outer)
-	codegen.InitMap(v)
-	(*v)[key] = e
-}
-
-// cloneNameShapeMap copies a map[Name]Shape, as it would arrive.
-func cloneNameShapeMap(v map[Name]Shape) (_ map[Name]Shape, err error) {
-	c := make(map[Name]Shape, len(v))
-	for key, e := range v {
-		if c[key], err = cloneShape(e, codegen.MaxDepth); err != nil {
-			return nil, err
-		}
-	}
-	return c, nil
-}
-
-// appendShapePointer encodes a *Shape as field num.
-func appendShapePointer(b []byte, num int, v *Shape) (_ []byte, err error) {
-	if v == nil {
-		return b, nil
-	}
-	return appendShape(b, num, *v, codegen.MaxDepth)
-}
-
-// readShapePointer decodes a field into a *Shape.
-func readShapePointer(d *codegen.Decoder, v **Shape) {
-	if *v == nil {
-		*v = new(Shape)
-	}
-	readShape(d, *v)
-}
-
-// cloneShapePointer copies a *Shape, as it would arrive.
-func cloneShapePointer(v *Shape) (_ *Shape, err error) {
-	if v == nil {
-		return nil, nil
-	}
-	c, err := cloneShape(*v, codegen.MaxDepth)
-	if err != nil {
+	if err = codegen.CheckKeys(len(c), len(v)); err != nil {
 		return nil, err
 	}
-	return &c, nil
-}
-
-// appendShapeArray2 encodes a [2]Shape as field num.
-func appendShapeArray2(b []byte, num int, v [2]Shape) (_ []byte, err error) {
-	b, at := codegen.Open(b, num)
-	for _, e := range v {
-		if b, err = appendShape(b, 1, e, codegen.MaxDepth); err != nil {
-			return b, err
-		}
-	}
-	return codegen.Close(b, at), nil
-}
-
-// readShapeArray2 decodes a field into a [2]Shape.
-func readShapeArray2(d *codegen.Decoder, v *[2]Shape) {
-	var s []Shape
-	outer := d.Enter()
-	for d.Next() {
-		if d.Field() == 1 {
-			var e Shape
-			readShape(d, &e)
-			s = append(s, e)
-		}
-	}
-	d.Leave(outer)
-	codegen.Fill(d, v[:], s)
-}
-
-// cloneShapeArray2 copies a [2]Shape, as it would arrive.
-func cloneShapeArray2(v [2]Shape) (_ [2]Shape, err error) {
-	for i, e := range v {
-		if v[i], err = cloneShape(e, codegen.MaxDepth); err != nil {
-			return [2]Shape{}, err
-		}
-	}
-	return v, nil
-}
-
-// appendShapeSliceSlice encodes a [][]Shape as field num.
-func appendShapeSliceSlice(b []byte, num int, v [][]Shape) (_ []byte, err error) {
-	for _, e := range v {
-		if b, err = appendShapeSliceElement(b, num, e); err != nil {
-			return b, err
-		}
-	}
-	return b, nil
-}
-
-// readShapeSliceSlice decodes a field into a [][]Shape.
-func readShapeSliceSlice(d *codegen.Decoder, v *[][]Shape) {
-	var e []Shape
-	readShapeSliceElement(d, &e)
-	*v = append(*v, e)
-}
-
-// cloneShapeSliceSlice copies a [][]Shape, as it would arrive.
-func cloneShapeSliceSlice(v [][]Shape) (_ [][]Shape, err error) {
-	if len(v) == 0 {
-		return nil, nil
-	}
-	c := make([][]Shape, len(v))
-	for i, e := range v {
-		if c[i], err = cloneShapeSlice(e); err != nil {
-			return nil, err
-		}
-	}
 	return c, nil
-}
-
-// appendFigure encodes a Figure as field num.
-func appendFigure(b []byte, num int, v Figure) (_ []byte, err error) {
-	b, at := codegen.Open(b, num)
-	switch c := v.(type) {
-	case nil:
-	case Dot:
-		b = appendDot(b, 1, c)
-	case Sum:
-		if b, err = appendSum(b, 2, c, codegen.MaxDepth); err != nil {
-			return b, err
-		}
-	default:
-		if b, err = codegen.AppendUnknownCase(b, "github.com/shardgen/shardgen/internal/gen/zoo.Figure", v); err != nil {
-			return b, err
-		}
-	}
-	return codegen.Close(b, at), nil
-}
-
-// readFigure decodes a field into a Figure.
-func readFigure(d *codegen.Decoder, v *Figure) {
-	outer := d.Enter()
-	for d.Next() {
-		switch d.Field() {
-		case 1:
-			c, _ := (*v).(Dot)
-			readDot(d, &c)
-			*v = c
-		case 2:
-			c, _ := (*v).(Sum)
-			readSum(d, &c)
-			*v = c
-		default:
-			if c, kept := d.UnknownCase("github.com/shardgen/shardgen/internal/gen/zoo.Figure"); kept {
-				*v = unknownFigure{kept: c}
-			}
-		}
-	}
-	d.Leave(outer)
-}
-
-// unknownFigure stands in a state for a case of Figure that this program does
-// not know. It is kept, and its methods panic.
-type unknownFigure struct {
-	Figure
-	kept codegen.UnknownCase
-}
-
-// ShardUnknownCase returns the case as it came.
-func (u unknownFigure) ShardUnknownCase() codegen.UnknownCase {
-	return u.kept
-}
-
-// cloneFigure copies a Figure, as it would arrive.
-func cloneFigure(v Figure) (_ Figure, err error) {
-	switch c := v.(type) {
-	case nil:
-		return nil, nil
-	case Dot:
-		return c, nil
-	case Sum:
-		e, err := cloneSum(c, codegen.MaxDepth)
-		if err != nil {
-			return nil, err
-		}
-		return e, nil
-	}
-	return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Figure", v)
-}
-
-// knownFigure reports what is known of the cases of a Figure. Those that are
-// not are kept in the value.
-func knownFigure(num int) (bool, codegen.Fields) {
-	switch num {
-	case 1:
-		return true, knownDot
-	case 2:
-		return true, knownSum
-	}
-	return true, nil
-}
-
-// appendFramePointerSlice encodes a []*Frame as field num.
-func appendFramePointerSlice(b []byte, num int, v []*Frame) (_ []byte, err error) {
-	for _, e := range v {
-		if b, err = appendFramePointerElement(b, num, e); err != nil {
-			return b, err
-		}
-	}
-	return b, nil
-}
-
-// readFramePointerSlice decodes a field into a []*Frame.
-func readFramePointerSlice(d *codegen.Decoder, v *[]*Frame) {
-	var e *Frame
-	readFramePointerElement(d, &e)
-	*v = append(*v, e)
-}
-
-// cloneFramePointerSlice copies a []*Frame, as it would arrive.
-func cloneFramePointerSlice(v []*Frame) (_ []*Frame, err error) {
-	if len(v) == 0 {
-		return nil, nil
-	}
-	c := make([]*Frame, len(v))
-	for i, e := range v {
-		if c[i], err = cloneFramePointer(e); err != nil {
-			return nil, err
-		}
-	}
-	return c, nil
-}
-
-// appendFramePointer encodes a *Frame as field num.
-func appendFramePointer(b []byte, num int, v *Frame) (_ []byte, err error) {
-	if v == nil {
-		return b, nil
-	}
-	return appendFrame(b, num, *v, codegen.MaxDepth)
-}
-
-// appendFramePointerElement encodes a *Frame as an element: a message with it
-// in field 1.
-func appendFramePointerElement(b []byte, num int, v *Frame) (_ []byte, err error) {
-	b, at := codegen.Open(b, num)
-	if b, err = appendFramePointer(b, 1, v); err != nil {
-		return b, err
-	}
-	return codegen.Close(b, at), nil
-}
-
-// readFramePointer decodes a field into a *Frame.
-func readFramePointer(d *codegen.Decoder, v **Frame) {
-	if *v == nil {
-		*v = new(Frame)
-	}
-	readFrame(d, *v)
-}
-
-// readFramePointerElement decodes an element into a *Frame.
-func readFramePointerElement(d *codegen.Decoder, v **Frame) {
-	outer := d.Enter()
-	for d.Next() {
-		if d.Field() == 1 {
-			readFramePointer(d, v)
-		}
-	}
-	d.Leave(outer)
-}
-
-// cloneFramePointer copies a *Frame, as it would arrive.
-func cloneFramePointer(v *Frame) (_ *Frame, err error) {
-	if v == nil {
-		return nil, nil
-	}
-	c, err := cloneFrame(*v, codegen.MaxDepth)
-	if err != nil {
-		return nil, err
-	}
-	return &c, nil
 }
 
 // appendEverything encodes an Everything as field num.
@@ -6833,6 +6670,14 @@ var (
 	_ = func(e *Zoo) *Zoo {
 		return &Zoo{e.ID, e.Scalars, e.Lists, e.Maps, e.optional, e.tree, e.bare, e.since, e.others, e.forest, e.page, e.embedding, e.promoted, e.texts, e.oneofs, e.shape, e.seen}
 	}
+	_ = func(v Oneofs) Oneofs {
+		return Oneofs{v.Shape, v.Any, v.Shapes, v.Anys, v.ByName, v.Pointer, v.Pair, v.Rows, v.Same, v.Frame, v.Frames}
+	}
+	_ = func(v Circle) Circle { return Circle{v.Radius, v.Tags, v.At} }
+	_ = func(v Frame) Frame { return Frame{v.Shape, v.Width} }
+	_ = func(v Square) Square { return Square{v.Side} }
+	_ = func(v Sum) Sum { return Sum{v.Left, v.Right} }
+	_ = func(v Point) Point { return Point{v.X, v.Y} }
 	_ = func(v Scalars) Scalars {
 		return Scalars{v.Bool, v.Int, v.Int8, v.Int16, v.Int32, v.Int64, v.Uint, v.Uint8, v.Uint16, v.Uint32, v.Uint64, v.Float32, v.Float64, v.String, v.Rune, v.Flag, v.Tiny, v.Count, v.Name, v.Wait}
 	}
@@ -6842,7 +6687,6 @@ var (
 	_ = func(v Maps) Maps {
 		return Maps{v.Ints, v.Bools, v.Uints, v.Prices, v.Scalars, v.Pointers, v.Lists, v.Maps, v.Bytes, v.Times, v.Arrays, v.Sets, v.Points, v.Addrs, v.Protos}
 	}
-	_ = func(v Point) Point { return Point{v.X, v.Y} }
 	_ = func(v Optional) Optional {
 		return Optional{v.Bool, v.Int, v.String, v.Time, v.Bytes, v.Scalars, v.Strings, v.Prices, v.Hash, v.Grid, v.Double, v.Big, v.Proto}
 	}
@@ -6862,13 +6706,6 @@ var (
 	_ = func(v Texts) Texts {
 		return Texts{v.Code, v.Codes, v.ByCode, v.Pointer, v.Pair, v.Cents, v.Stakes, v.Key, v.Keys, v.ByKey, v.Prefix, v.AddrPort}
 	}
-	_ = func(v Oneofs) Oneofs {
-		return Oneofs{v.Shape, v.Any, v.Shapes, v.Anys, v.ByName, v.Pointer, v.Pair, v.Rows, v.Same, v.Frame, v.Frames}
-	}
-	_ = func(v Circle) Circle { return Circle{v.Radius, v.Tags, v.At} }
-	_ = func(v Frame) Frame { return Frame{v.Shape, v.Width} }
-	_ = func(v Square) Square { return Square{v.Side} }
-	_ = func(v Sum) Sum { return Sum{v.Left, v.Right} }
 	_ = func(v Everything) Everything {
 		return Everything{v.Scalars, v.Lists, v.Maps, v.Optional, v.Tree, v.Bare, v.Since, v.Others, v.Forest, v.Page, v.Embedding, v.Promoted, v.Texts, v.Oneofs, v.Shape}
 	}
