@@ -142,10 +142,13 @@ func kindOf(cluster string, data []byte) (kind, from string) {
 	}
 	from = fmt.Sprintf("%s.%016x", peer.Name, peer.Incarnation)
 	var m any
+	var label string
 	switch topic {
 	case wire.ControlTopic_CONTROL_TOPIC_MEMBERSHIP:
+		label = "membership."
 		m, err = membership.Decode(body)
 	case wire.ControlTopic_CONTROL_TOPIC_COORDINATOR:
+		label = "coordinator."
 		m, err = coordinator.Decode(body)
 	default:
 		return strings.ToLower(strings.TrimPrefix(topic.String(), "CONTROL_TOPIC_")), from
@@ -153,7 +156,8 @@ func kindOf(cluster string, data []byte) (kind, from string) {
 	if err != nil {
 		return "unknown", from
 	}
-	return fmt.Sprintf("%T", m), from
+	_, name, _ := strings.Cut(fmt.Sprintf("%T", m), ".")
+	return label + name, from
 }
 
 // Print writes the shares of a node a second, the largest first, as a table that
