@@ -90,13 +90,22 @@ func (e *emitter) cloneType(t *model.Type) jen.Code {
 				}
 			}
 			for _, s := range t.Skipped {
-				g.Id("v").Dot(s.Name).Op("=").Add(zero(s.Zero, s.Expr))
+				g.Id("v").Dot(s.Name).Op("=").Add(skippedZero(t, s))
 			}
 			finish(g, jen.Id("v"))
 		case model.Oneof:
 			oneofEmitter{e}.clone(g, t)
 		}
 	})
+}
+
+// skippedZero prints what a field that does not cross arrives as. Where its type cannot be
+// written it is the field of an empty struct.
+func skippedZero(t *model.Type, s model.Skipped) *jen.Statement {
+	if s.Zero == model.ZeroBraces && s.Expr == nil {
+		return typ(t.Expr).Values().Dot(s.Name)
+	}
+	return zero(s.Zero, s.Expr)
 }
 
 // cloneElements prints the copying of v's elements into those of to.

@@ -294,8 +294,8 @@ func (c *crossing) fillStruct(m *model.Type, t types.Type, u *types.Struct) *ref
 		case hasTag && tag == "-":
 			x, r := c.expr(f.Type())
 			zero := zeroOf(f.Type())
-			if zero == model.ZeroBraces && r != nil {
-				return c.locate(r.at("."+f.Name()), f, own)
+			if r != nil {
+				x = nil
 			}
 			m.Skipped = append(m.Skipped, model.Skipped{Name: f.Name(), Expr: x, Zero: zero})
 			continue

@@ -93,7 +93,7 @@ func (c *Case) CanBeNil() bool { return c.Pointer || c.Type.Shape == Proto }
 // A Skipped field does not cross the wire.
 type Skipped struct {
 	Name string
-	Expr *Expr
+	Expr *Expr // nil where the type cannot be written in generated code
 	Zero Zero
 }
 
