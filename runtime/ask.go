@@ -141,7 +141,7 @@ func (p port) giveUp(c *outCall, w *pendingCall, id uint64) (Outcome, error) {
 	pl := p.kind.plane
 	if w.route.forget(id) {
 		if p.kind.desc.Singleton {
-			return NotExecuted, fmt.Errorf("%w: %s", ErrNoInstance, pl.ctl.why(p.kind.desc.Name))
+			return NotExecuted, w.route.noInstance(time.Now())
 		}
 		if n := pl.ctl.shardsOf(p.kind.desc.Name); n != 0 && n != p.kind.shards {
 			return NotExecuted, fmt.Errorf("%w: %d shards here and %d in the cluster (generate both from one version)", ErrMismatch, p.kind.shards, n)

@@ -117,6 +117,20 @@ func TestCausesNameWhatIsWaitedFor(t *testing.T) {
 	require.EqualError(t, err, "its shard kept moving: shard 256 of Cart leaves n1, and its next home is not known yet")
 	require.ErrorIs(t, err, errMoving)
 
+	moved := p.kind.route(p.kind.shards + 3)
+	moved.Learn(transport.Address{Name: "n1", Incarnation: 1}, 1, false)
+	moved.Core.LastSeq = 5 // n1 has not acknowledged it
+	moved.Learn(transport.Address{Name: "n2", Incarnation: 2}, 2, false)
+	require.EqualError(t, moved.waitsFor(moved.LeftLocked().Add(4200*time.Millisecond)),
+		"its shard kept moving: shard 259 of Cart moves from n1 to n2 (for 4.2s)")
+
+	pl.reach.note(transport.Control, false, now.Add(-time.Second))
+	require.EqualError(t, r.noInstance(now), "no instance of the singleton runs: NATS has not been reached for 1s")
+	pl.reach.note(transport.Control, true, now)
+	pl.ctl.(*control).setWhy("Cart", "n1 waits for its lease: held by n2")
+	require.EqualError(t, r.noInstance(time.Now()), "no instance of the singleton runs: n1 waits for its lease: held by n2")
+	require.EqualError(t, r.noInstance(time.Now().Add(time.Second)), "no instance of the singleton runs: n1 waits for its lease: held by n2 (for 1s)")
+
 	c := &Conn{kinds: map[string]uint32{"Cart": 256}, heardAt: now}
 	why, hosted := c.waits("Shop", now)
 	require.False(t, hosted)

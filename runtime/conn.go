@@ -444,7 +444,7 @@ func (c *Conn) shardsOf(kind string) uint32 {
 }
 
 // why no home is known for the kind, as it was last said.
-func (c *Conn) why(kind string) string { return c.reasons.said(kind) }
+func (c *Conn) why(kind string, now time.Time) string { return c.reasons.said(kind, now) }
 
 // waits is what calls of the kind wait for, as far as a process outside can know.
 func (c *Conn) waits(kind string, now time.Time) (why string, hosted bool) {

@@ -94,7 +94,7 @@ type planeControl interface {
 	escalate(err error)
 	// why no home is known for the kind, as it was last said, for people; "" if
 	// nothing was.
-	why(kind string) string
+	why(kind string, now time.Time) string
 	// waits is what calls of the kind wait for at the moment, for people, and whether
 	// any member hosts it.
 	waits(kind string, now time.Time) (why string, hosted bool)

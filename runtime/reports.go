@@ -305,6 +305,6 @@ func (c *control) escalate(err error) { c.loop.post(func() { c.node.fail(err) })
 func (c *control) shardsOf(kind string) uint32 { return c.plane.table.Load().Kind(kind).Shards() }
 
 // why no home is known for the kind, as it was last said.
-func (c *control) why(kind string) string { return c.reasons.said(kind) }
+func (c *control) why(kind string, now time.Time) string { return c.reasons.said(kind, now) }
 
 func (c *control) setWhy(kind, reason string) { c.reasons.note(kind, reason, time.Now()) }

@@ -264,6 +264,17 @@ func (r *route) dropTells(t time.Time) int {
 	return len(out)
 }
 
+// moving is the home that the shard leaves, while what was sent there is not
+// acknowledged, the next one if it is known, and since when calls wait for it.
+func (r *route) moving() (from, to transport.Address, left time.Time) {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	if r.Core.State != call.Stopped {
+		return transport.Address{}, transport.Address{}, time.Time{}
+	}
+	return r.Core.Owner, r.Core.Next(), r.LeftLocked()
+}
+
 // routeEnv is a route as package routing uses it: this process, for one route.
 type routeEnv route
 
@@ -271,6 +282,9 @@ var _ routing.Env = (*routeEnv)(nil)
 
 // Self is this process.
 func (v *routeEnv) Self() transport.Peer { return v.kind.plane.self }
+
+// Now is the time.
+func (v *routeEnv) Now() time.Time { return time.Now() }
 
 // Session is the session with a process, made if there is none.
 func (v *routeEnv) Session(a transport.Address) (routing.Session, bool) {

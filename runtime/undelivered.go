@@ -69,7 +69,7 @@ func (pl *plane) dropTells(limit time.Time) (dropped int) {
 		if n > 0 {
 			pl.counters.addN(tellLost, n)
 			pl.lost.unsent.Add(int64(n))
-			pl.log.Warn("tells dropped: their shards found no home", "kind", name, "tells", n, "why", pl.ctl.why(name))
+			pl.log.Warn("tells dropped: their shards found no home", "kind", name, "tells", n, "why", pl.ctl.why(name, time.Now()))
 		}
 		dropped += n
 	}

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardgen/shardgen/runtime/call"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -54,8 +53,11 @@ func (r *homeReasons) clear() {
 	r.kind = nil
 }
 
-// said is the last reason, however old.
-func (r *homeReasons) said(kind string) string {
+// said is the last reason, and how long it has held if it is not over.
+func (r *homeReasons) said(kind string, now time.Time) string {
+	if why := r.lately(kind, now); why != "" {
+		return why
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.kind[kind].text
@@ -120,11 +122,17 @@ func (r *route) waitsFor(now time.Time) error {
 	if d := pl.reach.away(now, transport.Control, transport.Channel(pl.laneOf(r.shard))); d > 0 {
 		return fmt.Errorf("%w: NATS has not been reached for %v", errNoHome, d.Round(time.Millisecond))
 	}
-	if from, to := r.moving(); !from.IsZero() {
-		if to.IsZero() {
-			return fmt.Errorf("%w: shard %d of %s leaves %s, and its next home is not known yet", errMoving, r.shard, name, from.Name)
-		}
-		return fmt.Errorf("%w: shard %d of %s moves from %s to %s", errMoving, r.shard, name, from.Name, to.Name)
+	from, to, left := r.moving()
+	since := ""
+	if !left.IsZero() {
+		since = forSome(now.Sub(left))
+	}
+	switch {
+	case from.IsZero():
+	case to.IsZero():
+		return fmt.Errorf("%w: shard %d of %s leaves %s, and its next home is not known yet%s", errMoving, r.shard, name, from.Name, since)
+	default:
+		return fmt.Errorf("%w: shard %d of %s moves from %s to %s%s", errMoving, r.shard, name, from.Name, to.Name, since)
 	}
 	why, hosted := pl.ctl.waits(name, now)
 	switch {
@@ -136,15 +144,13 @@ func (r *route) waitsFor(now time.Time) error {
 	return errNoHome
 }
 
-// moving is the home that the shard leaves, while what was sent there is not
-// acknowledged, and the next one if it is known.
-func (r *route) moving() (from, to transport.Address) {
-	r.Mu.Lock()
-	defer r.Mu.Unlock()
-	if r.Core.State != call.Stopped {
-		return transport.Address{}, transport.Address{}
+// noInstance is why a call of a singleton found no instance to go to.
+func (r *route) noInstance(now time.Time) error {
+	pl := r.kind.plane
+	if d := pl.reach.away(now, transport.Control, transport.Channel(pl.laneOf(r.shard))); d > 0 {
+		return fmt.Errorf("%w: NATS has not been reached for %v", ErrNoInstance, d.Round(time.Millisecond))
 	}
-	return r.Core.Owner, r.Core.Next()
+	return fmt.Errorf("%w: %s", ErrNoInstance, pl.ctl.why(r.kind.desc.Name, now))
 }
 
 // silence is how long a peer has sent nothing on the session, for errors; "" if it is

@@ -1,6 +1,8 @@
 package routing
 
 import (
+	"time"
+
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/call"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -42,6 +44,8 @@ type Local interface {
 // with a session's lock; they must not call the route, or block.
 type Env interface {
 	Self() transport.Peer
+	// Now is the time, which never goes back.
+	Now() time.Time
 	// Session leads to a process. It reports false when that process was removed.
 	Session(transport.Address) (Session, bool)
 	// Known is Session for a process that this one has dealt with.

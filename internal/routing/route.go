@@ -3,6 +3,7 @@ package routing
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/call"
@@ -28,6 +29,7 @@ type Route struct {
 	kind   []byte
 	shard  uint32
 	target atomic.Pointer[Target] // nil: calls are held
+	left   time.Time              // when the last target was left; zero: there is one, or never was
 }
 
 // Init makes the route of a shard, to nowhere. It is called once, before anything else.
@@ -43,6 +45,10 @@ func (r *Route) LeadsTo(a transport.Address) bool {
 	defer r.Mu.Unlock()
 	return r.Core.Owner == a
 }
+
+// LeftLocked is when the home that calls went to was left; zero: they go to a home, or never
+// went to one. Mu is held.
+func (r *Route) LeftLocked() time.Time { return r.left }
 
 // Place takes a table's entry. Term is the table's: an epoch of a lower term that the table
 // does not show is past, even if it is higher. But what it has itself, or has given away,
@@ -222,7 +228,7 @@ func (r *Route) goTo(step call.Step) {
 	for i := range step.Deliver {
 		r.deliverLocked(p, &step.Deliver[i].Envelope)
 	}
-	r.target.Store(&Target{Session: p, Epoch: epoch})
+	r.enter(&Target{Session: p, Epoch: epoch})
 	p.Unlock()
 	p.Flush()
 }
@@ -262,7 +268,7 @@ func (r *Route) goLocal(step call.Step) {
 		r.env.Sent(e.ID, nil, 0)
 		s.Enqueue(&e)
 	}
-	r.target.Store(&Target{Local: s, Epoch: r.Core.Epoch})
+	r.enter(&Target{Local: s, Epoch: r.Core.Epoch})
 	s.Direct(true)
 }
 
@@ -275,10 +281,21 @@ func (r *Route) expired(e *wire.Envelope) bool {
 	return true
 }
 
+// enter lets calls go to t from now on.
+func (r *Route) enter(t *Target) {
+	r.left = time.Time{}
+	r.target.Store(t)
+}
+
 // leaveTarget holds calls from now on.
 func (r *Route) leaveTarget() {
-	if t := r.target.Load(); t != nil && t.Local != nil {
+	t := r.target.Load()
+	if t == nil {
+		return
+	}
+	if t.Local != nil {
 		t.Local.Direct(false)
 	}
+	r.left = r.env.Now()
 	r.target.Store(nil)
 }

@@ -3,6 +3,7 @@ package sharding
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/shardgen/shardgen/internal/routing"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -145,6 +146,8 @@ func (r *route) Local() (routing.Local, bool) {
 func (r *route) Ask() { r.process.after(0, r.process.ask) }
 
 // Waits reports whether a caller waits for the answer.
+func (r *route) Now() time.Time { return r.process.w.now }
+
 func (r *route) Waits(id uint64) bool { return r.process.pending[id] != nil }
 
 // Sent notes where a call went.
