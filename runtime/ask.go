@@ -51,7 +51,7 @@ func (p port) attempt(c *outCall, limit *deadline) (w *pendingCall, id uint64, e
 	if limit.passed() {
 		return nil, 0, p.fail(c.Ref, c.Method, NotExecuted, late(context.DeadlineExceeded, errPassed))
 	}
-	if w, id = pl.pending.open(r, limit.swept(pl.lease.base), c.Ref.Hash); w == nil {
+	if w, id = pl.pending.open(r, limit.swept(pl.lease.Base()), c.Ref.Hash); w == nil {
 		return nil, 0, p.fail(c.Ref, c.Method, NotExecuted, errPending)
 	}
 	if pl.closed() { // nobody would answer what was opened after the end
@@ -100,7 +100,7 @@ func (w *pendingCall) wait(ctx context.Context, limit *deadline) (answered bool)
 func (p port) failed(c *outCall, w *pendingCall, id uint64, limit *deadline, answered bool, try int) (again bool, err error) {
 	pl := p.kind.plane
 	if res := w.res; answered && res.code != codeExpired && res.code != codeClosed {
-		limit.seen(w.over.Load(), pl.lease.base)
+		limit.seen(w.over.Load(), pl.lease.Base())
 		pl.pending.free(w, c.Ref.Hash)
 		switch res.code {
 		case wire.CodeMoved, wire.CodeDropped, wire.CodeStopped:

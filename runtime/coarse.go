@@ -3,6 +3,8 @@ package shard
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/shardgen/shardgen/internal/turnlease"
 )
 
 // coarseClock is the lease's clock, a millisecond old, for calls that are too short
@@ -46,23 +48,22 @@ func (c *coarseClock) tick(now int64) (read bool) {
 // if the lease lasts longer than that can be wrong.
 func (s *hostedShard) mayRunInline() bool {
 	pl := s.plane()
-	if !pl.lease.validByCoarse(&pl.watch) && !pl.lease.valid() {
+	if !validByCoarse(&pl.lease, &pl.watch) && !pl.lease.Valid() {
 		return false
 	}
-	return s.host.instance == nil || s.host.instance.guard.valid()
+	return s.host.instance == nil || s.host.instance.guard.Valid()
 }
 
-// validByCoarse reports whether a turn may begin for certain, without reading the real
-// clock.
-func (l *lease) validByCoarse(w *watchdog) bool {
-	until := l.until.Load()
-	if until == forever {
-		return l.phase.Load() == leaseRenewed
+// validByCoarse reports whether a turn may begin for certain by the lease, without
+// reading the real clock.
+func validByCoarse(l *turnlease.Lease, w *watchdog) bool {
+	if !l.Bounded() {
+		return l.Phase() == turnlease.Renewed
 	}
 	at, ok := w.clock.now()
 	if !ok {
 		w.awake()
 		return false
 	}
-	return at+int64(coarseSlack) < until && l.phase.Load() == leaseRenewed
+	return l.ValidAt(at + int64(coarseSlack))
 }

@@ -4,16 +4,18 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/shardgen/shardgen/internal/turnlease"
 )
 
 // TestCoarseClock: the clock goes while it is read and stands still soon after, and
 // what it says about a lease is never more than the real one would say.
 func TestCoarseClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var l lease
+		var l turnlease.Lease
 		var w watchdog
 		base := time.Now()
-		l.init(base)
+		l.Init(base)
 		w.init(base)
 		stop := make(chan struct{})
 		go w.run(stop)
@@ -25,18 +27,18 @@ func TestCoarseClock(t *testing.T) {
 		moment := func() { sleep(longTurn) } // a tick, and what follows from it
 		read := func() bool {                // until the clock goes for certain
 			for range restingLook/longTurn + 2 {
-				l.validByCoarse(&w)
+				validByCoarse(&l, &w)
 				moment()
 			}
-			return l.validByCoarse(&w)
+			return validByCoarse(&l, &w)
 		}
 		const reading = restingLook + 2*longTurn
 		if read() {
 			t.Error("a lease that was never renewed is valid")
 		}
-		l.renew(base.Add(time.Second))
+		l.Renew(base.Add(time.Second))
 		for range 100 { // read all the time
-			if moment(); !l.validByCoarse(&w) {
+			if moment(); !validByCoarse(&l, &w) {
 				t.Fatalf("no clock at %v, though it is read", time.Since(base))
 			}
 		}
@@ -48,22 +50,22 @@ func TestCoarseClock(t *testing.T) {
 		if read() {
 			t.Errorf("valid %v before its end by a clock that may be %v wrong", time.Second-time.Since(base), coarseSlack)
 		}
-		l.renew(base.Add(time.Hour))
-		if !l.validByCoarse(&w) {
+		l.Renew(base.Add(time.Hour))
+		if !validByCoarse(&l, &w) {
 			t.Error("not valid, though it was renewed")
 		}
 		sleep(2 * idleLooks * restingLook)
 		if at := w.clock.at.Load(); at != 0 || !w.asleep.Load() {
 			t.Errorf("the clock says %d, and nobody reads it", at)
 		}
-		if l.validByCoarse(&w) {
+		if validByCoarse(&l, &w) {
 			t.Error("valid by a clock that stands still")
 		}
 		if !read() {
 			t.Error("reading it did not set it going")
 		}
-		l.end(leaseEnding)
-		if l.validByCoarse(&w) {
+		l.End(turnlease.Ending)
+		if validByCoarse(&l, &w) {
 			t.Error("valid, though it ends")
 		}
 	})

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/shardgen/shardgen/internal/bounded"
+	"github.com/shardgen/shardgen/internal/loop"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/coordinator"
@@ -32,7 +33,7 @@ type Conn struct {
 	log      *slog.Logger
 	plane    *plane
 	link     transport.Link
-	loop     *loop
+	loop     *loop.Loop
 	follower *coordinator.Follower
 
 	served  chan struct{} // closed when the first table came
@@ -77,14 +78,14 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, cfg.JoinTimeout)
 	defer cancel()
 	c := &Conn{
-		cfg: cfg, loop: newLoop(), follower: coordinator.NewFollower(false),
+		cfg: cfg, loop: loop.New(), follower: coordinator.NewFollower(false),
 		served: make(chan struct{}), denied: make(chan struct{}), done: make(chan struct{}), kinds: map[string]uint32{},
 		asks: map[string]bool{}, seekers: map[string]*seeker{}, absent: map[transport.Address]time.Time{},
 	}
 	c.log = cfg.Logger.With("client", cfg.Name)
 	self := transport.Peer{Address: transport.Address{Name: cfg.Name, Incarnation: rand.Uint64()}, Client: true}
 	c.plane = newPlane(cfg, self, c)
-	c.plane.lease.renew(time.Time{})
+	c.plane.lease.Renew(time.Time{})
 	link, err := cfg.Transport.Open(ctx, transport.Options{
 		Cluster: cfg.Cluster, Self: self.Address, Client: true, Lanes: cfg.Lanes,
 		OnState: c.plane.connState, Logger: c.log,
@@ -99,8 +100,8 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	c.link = link
 	c.plane.open(link)
 	c.plane.wg.Go(c.receive)
-	c.plane.wg.Go(func() { c.loop.run(c.plane.stop, c.tick, c.wake) })
-	c.loop.post(c.tick)
+	c.plane.wg.Go(func() { c.loop.Run(c.plane.stop, c.tick, c.wake) })
+	c.loop.Post(c.tick)
 	if err := c.awaitServed(ctx); err != nil {
 		_ = c.Close()
 		return nil, fmt.Errorf("dial cluster %s: %w", cfg.Cluster, err)
@@ -201,7 +202,7 @@ func (c *Conn) sayFarewell(ctx context.Context) {
 	said := make(chan struct{})
 	c.plane.wg.Go(func() {
 		c.plane.drain(ctx)
-		c.loop.post(func() {
+		c.loop.Post(func() {
 			c.send(c.gateway, &wire.Gateway{Bye: &wire.GatewayBye{}})
 			close(said)
 		})
@@ -218,7 +219,7 @@ func (c *Conn) receive() {
 		if err != nil {
 			return
 		}
-		c.loop.post(func() { c.message(m) })
+		c.loop.Post(func() { c.message(m) })
 	}
 }
 
@@ -408,7 +409,7 @@ func (c *Conn) step(from transport.Address, m coordinator.Message) {
 // cannot come.
 
 func (c *Conn) ask(kind string) {
-	c.loop.post(func() {
+	c.loop.Post(func() {
 		if c.seek(kind) {
 			return
 		}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/loop"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/membership"
@@ -23,7 +24,7 @@ type control struct {
 	node  *Node
 	plane *plane
 	link  transport.Link
-	loop  *loop
+	loop  *loop.Loop
 	self  transport.Address
 
 	members    *membership.Machine
@@ -67,7 +68,7 @@ const (
 
 func newControl(n *Node) *control {
 	c := &control{
-		node: n, plane: n.plane, self: n.plane.self.Address, loop: newLoop(),
+		node: n, plane: n.plane, self: n.plane.self.Address, loop: loop.New(),
 		suspects: map[transport.Address]time.Time{},
 	}
 	c.reports.init(c)
@@ -148,7 +149,7 @@ const coordinatorSingleton = "coordinator"
 
 // run drives the machines until the node stops.
 func (c *control) run(stop <-chan struct{}) {
-	c.loop.post(func() {
+	c.loop.Post(func() {
 		c.started = true
 		s := c.link.State(transport.Control)
 		c.stepMembers(membership.ConnState{Connected: s.Connected, Server: s.Server})
@@ -163,12 +164,12 @@ func (c *control) run(stop <-chan struct{}) {
 			}
 		}
 	})
-	c.loop.run(stop, c.tick, c.wake)
+	c.loop.Run(stop, c.tick, c.wake)
 }
 
 // connState follows the control channel's connection.
 func (c *control) connState(s transport.State) {
-	c.loop.post(func() {
+	c.loop.Post(func() {
 		if c.started {
 			c.stepMembers(membership.ConnState{Connected: s.Connected, Server: s.Server})
 		}
@@ -186,7 +187,7 @@ func (c *control) receive() {
 			return
 		}
 		at := time.Now()
-		c.loop.post(func() { c.message(m, at) })
+		c.loop.Post(func() { c.message(m, at) })
 	}
 }
 
@@ -309,7 +310,7 @@ func (c *control) stepMembers(in membership.Input) {
 	out := c.members.Step(time.Now(), in)
 	c.wakes[wakeMembers] = out.WakeAt
 	if out.LeaseChanged {
-		c.plane.lease.renew(out.Lease)
+		c.plane.lease.Renew(out.Lease)
 	}
 	for _, e := range out.Send {
 		body, err := membership.Encode(e.Message)

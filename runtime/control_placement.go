@@ -13,7 +13,7 @@ import (
 // node takes the short way.
 func (c *control) sendPlacement(to transport.Peer, m coordinator.Message) {
 	if to.Address == c.self {
-		c.loop.post(func() { c.placementMessage(c.plane.self, m) })
+		c.loop.Post(func() { c.placementMessage(c.plane.self, m) })
 		return
 	}
 	body, err := coordinator.Encode(m)

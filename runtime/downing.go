@@ -18,7 +18,7 @@ const leaseRetry = 500 * time.Millisecond
 func (c *control) takeLease(r membership.LeaseRequest) {
 	c.plane.wg.Go(func() {
 		answer := c.tryLease(r)
-		c.loop.post(func() { c.stepMembers(answer) })
+		c.loop.Post(func() { c.stepMembers(answer) })
 	})
 }
 

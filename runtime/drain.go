@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/turnlease"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -13,7 +14,7 @@ import (
 // what has arrived is still handled; and every peer hears up to where,
 // so that it knows for certain what was not.
 func (n *Node) drain(ctx context.Context) {
-	n.plane.lease.end(leaseEnding)
+	n.plane.lease.End(turnlease.Ending)
 	n.stopEntities(ctx)
 	n.memory.flush(ctx)
 	n.plane.settleSessions(ctx)

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/turnlease"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/runtime/region"
 	"github.com/shardgen/shardgen/transport"
@@ -77,7 +78,7 @@ func (n *Node) Evict(kind string) {
 }
 
 // LoseLease ends the node's right to run turns, as when others may have its shards.
-func (n *Node) LoseLease() { n.plane.lease.end(leaseOver) }
+func (n *Node) LoseLease() { n.plane.lease.End(turnlease.Over) }
 
 // Peer is the connection as transports name it.
 func (c *Conn) Peer() transport.Peer { return c.plane.self }

@@ -182,7 +182,7 @@ func (pl *plane) newInCall(from transport.Peer, e *wire.Envelope, lane int, at t
 // fill makes an empty c that call. Its byte slices stay those of the frame, which
 // belongs to this process.
 func (c *inCall) fill(pl *plane, from transport.Peer, e *wire.Envelope, lane int, at time.Time) {
-	c.Fill(from, e, int64(at.Sub(pl.lease.base)))
+	c.Fill(from, e, int64(at.Sub(pl.lease.Base())))
 	c.Driver, c.lane = c, lane
 }
 

@@ -33,7 +33,7 @@ func (c *control) inquire(ctx context.Context, ask func(id uint64) bool, got fun
 			close(done)
 		}
 	}
-	c.loop.post(func() {
+	c.loop.Post(func() {
 		c.inquiries.next++
 		id = c.inquiries.next
 		c.inquiries.open[id] = func(from transport.Address, m coordinator.Message) { conclude(got(from, m)) }
@@ -46,7 +46,7 @@ func (c *control) inquire(ctx context.Context, ask func(id uint64) bool, got fun
 		case <-done:
 			return nil
 		case <-again.C:
-			c.loop.post(func() {
+			c.loop.Post(func() {
 				if c.inquiries.open[id] != nil {
 					conclude(ask(id))
 				}
@@ -62,7 +62,7 @@ func (c *control) inquire(ctx context.Context, ask func(id uint64) bool, got fun
 // giveUp ends an inquiry; when it returns, got is not called any more.
 func (c *control) giveUp(ctx context.Context, id *uint64) error {
 	ended := make(chan struct{})
-	c.loop.post(func() {
+	c.loop.Post(func() {
 		delete(c.inquiries.open, *id)
 		close(ended)
 	})

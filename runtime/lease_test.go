@@ -8,35 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/shardhost"
+	"github.com/shardgen/shardgen/internal/turnlease"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/runtime/region"
 	"github.com/shardgen/shardgen/transport"
 )
-
-// TestLease: turns begin until the lease is over, to the nanosecond, and not in a later
-// phase; what has run may still be answered while the node leaves in order.
-func TestLease(t *testing.T) {
-	var l lease
-	l.init(time.Now())
-	end := time.Hour
-	l.renew(l.base.Add(end))
-	require.True(t, l.valid())
-	require.True(t, l.validAt(int64(end)-1))
-	require.False(t, l.validAt(int64(end)), "the lease is over")
-	l.end(leaseEnding)
-	require.False(t, l.valid(), "the node leaves")
-	require.False(t, l.validAt(0))
-	require.True(t, l.mayAnswer())
-	l.end(leaseOver)
-	require.False(t, l.mayAnswer(), "the node has left")
-	l.end(leaseEnding)
-	require.False(t, l.mayAnswer(), "there is no way back")
-	l.renew(time.Time{})
-	require.False(t, l.valid())
-	require.False(t, l.mayAnswer())
-}
 
 // A stand is a node that was not started, with one open shard of a type whose hooks
 // and methods are the test's. It has no lease until it is given one.
@@ -98,14 +76,14 @@ func (st *stand) take(id string) *region.Entity {
 }
 
 // lose ends the lease while an entity is brought to life.
-func (st *stand) lose() { st.plane.lease.end(leaseOver) }
+func (st *stand) lose() { st.plane.lease.End(turnlease.Over) }
 
 // TestNoTurnWhenTheLeaseEndsInOnActivate: a hook that took long may have outlived the
 // node's right to run the entity, which another node may have by now.
 func TestNoTurnWhenTheLeaseEndsInOnActivate(t *testing.T) {
 	t.Run("of a call from elsewhere", func(t *testing.T) {
 		st := newStand(t)
-		st.plane.lease.renew(time.Time{})
+		st.plane.lease.Renew(time.Time{})
 		st.activate = st.lose
 		c := &inCall{Call: shardhost.Call{ID: 1, Method: []byte("Add")}}
 		a := st.shard.runCall(st.take("x"), c)
@@ -114,7 +92,7 @@ func TestNoTurnWhenTheLeaseEndsInOnActivate(t *testing.T) {
 	})
 	t.Run("of a call from here", func(t *testing.T) {
 		st := newStand(t)
-		st.plane.lease.renew(time.Time{})
+		st.plane.lease.Renew(time.Time{})
 		st.activate = st.lose
 		_, err := st.shard.begin(context.Background(), nil, st.take("x"), "Add")
 		require.ErrorIs(t, err, ErrClosed)
@@ -122,10 +100,10 @@ func TestNoTurnWhenTheLeaseEndsInOnActivate(t *testing.T) {
 	})
 	t.Run("until it is renewed", func(t *testing.T) {
 		st := newStand(t)
-		st.plane.lease.renew(time.Time{})
+		st.plane.lease.Renew(time.Time{})
 		ctx, cancel := context.WithCancel(context.Background())
 		st.activate = func() {
-			st.plane.lease.renew(st.plane.lease.base) // over
+			st.plane.lease.Renew(st.plane.lease.Base()) // over
 			cancel()
 		}
 		_, err := st.shard.begin(ctx, nil, st.take("x"), "Add")
@@ -149,7 +127,7 @@ func TestNoAnswerWithoutALease(t *testing.T) {
 		id := c.ID
 		st.plane.answerTurn(c, answer{}, nil)
 		require.True(t, st.plane.pending.waits(id), "answered without a lease")
-		st.plane.lease.renew(time.Time{})
+		st.plane.lease.Renew(time.Time{})
 		<-waits.done
 		require.Equal(t, wire.CodeOK, waits.res.code)
 	})
@@ -158,7 +136,7 @@ func TestNoAnswerWithoutALease(t *testing.T) {
 		_, c := ask(st)
 		id := c.ID
 		st.plane.answerTurn(c, answer{}, nil)
-		st.plane.lease.end(leaseOver)
+		st.plane.lease.End(turnlease.Over)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		require.True(t, st.plane.waitEnd(ctx))
@@ -172,7 +150,7 @@ func TestNoAnswerWithoutALease(t *testing.T) {
 		c.Sender = peer
 		st.plane.answerTurn(c, answer{}, nil)
 		require.Empty(t, st.sent.frames, "answered without a lease")
-		st.plane.lease.renew(time.Time{})
+		st.plane.lease.Renew(time.Time{})
 		p.Flush()
 		require.Len(t, st.sent.frames, 1)
 	})
@@ -181,17 +159,17 @@ func TestNoAnswerWithoutALease(t *testing.T) {
 // TestNoRestWithoutALease: another node may have the entity, and its state with it.
 func TestNoRestWithoutALease(t *testing.T) {
 	st := newStand(t)
-	st.plane.lease.renew(time.Time{})
+	st.plane.lease.Renew(time.Time{})
 	require.Equal(t, wire.CodeOK, st.shard.runCall(st.take("x"), &inCall{Call: shardhost.Call{ID: 1, Method: []byte("Add")}}).code)
 	e := st.shard.Core.Look(region.Hash("x"), "x")
 	st.shard.endTurn(e)
 	idle := st.plane.clock.Load() + 100
 
-	st.plane.lease.renew(st.plane.lease.base) // over
+	st.plane.lease.Renew(st.plane.lease.Base()) // over
 	p := newPassivator(st.host)
 	require.Zero(t, p.restBefore(st.shard, idle, nil))
 	require.NotNil(t, e.Value, "put to rest without a lease")
-	st.plane.lease.renew(time.Time{})
+	st.plane.lease.Renew(time.Time{})
 	require.Equal(t, 1, p.restBefore(st.shard, idle, nil))
 	require.Nil(t, e.Value)
 }

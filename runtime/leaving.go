@@ -25,7 +25,7 @@ func (c *control) serve(on bool) {
 
 // leave begins leaving in order.
 func (c *control) leave() {
-	c.loop.post(func() {
+	c.loop.Post(func() {
 		c.stepMembers(membership.Leave{})
 		c.checkExit()
 	})
@@ -33,7 +33,7 @@ func (c *control) leave() {
 
 // exit gives leaving in order up: shards that are still here stay.
 func (c *control) exit() {
-	c.loop.post(func() {
+	c.loop.Post(func() {
 		if !c.exitReady {
 			c.singles.abandon()
 			c.readyToExit()

@@ -119,7 +119,7 @@ func (pl *plane) beginAnew(members map[transport.Address]bool) {
 // suspect: nobody listens at the address. If that is the end of a life, the member
 // that serves this client does not answer either: a hello finds out.
 func (c *Conn) suspect(transport.Address, string) {
-	c.loop.post(func() {
+	c.loop.Post(func() {
 		if !c.gateway.IsZero() && time.Since(c.life.helloAt) >= askDelay {
 			c.helloAt = time.Now()
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/loop"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -18,7 +19,7 @@ import (
 // sets do not hold heartbeats up. Everything that others call only posts to it.
 type memory struct {
 	node    *Node
-	loop    *loop
+	loop    *loop.Loop
 	machine *remember.Machine
 	books   map[string]*bookkeeper // of the types with a store, by name
 	wakeAt  time.Time
@@ -33,7 +34,7 @@ const (
 )
 
 func newMemory(n *Node) *memory {
-	return &memory{node: n, loop: newLoop(), waiting: map[remember.Token]chan remember.Done{}}
+	return &memory{node: n, loop: loop.New(), waiting: map[remember.Token]chan remember.Done{}}
 }
 
 // prepare makes the machines for the types that are hosted; nothing runs yet.
@@ -56,7 +57,7 @@ func (m *memory) prepare() {
 }
 
 func (m *memory) run(stop <-chan struct{}) {
-	m.loop.run(stop, m.tick, func() time.Time { return m.wakeAt })
+	m.loop.Run(stop, m.tick, func() time.Time { return m.wakeAt })
 }
 
 // tick gives everybody the time.
@@ -124,7 +125,7 @@ func (m *memory) message(from transport.Address, body []byte) error {
 	if err != nil {
 		return err
 	}
-	m.loop.post(func() { m.stepMachine(remember.Receive{From: from, Message: msg}) })
+	m.loop.Post(func() { m.stepMachine(remember.Receive{From: from, Message: msg}) })
 	return nil
 }
 
@@ -139,20 +140,20 @@ func (m *memory) viewChanged(v *membership.View) {
 			Address: o.Address, Up: o.Status == membership.Up, Kinds: kindsOf(o.Member),
 		})
 	}
-	m.loop.post(func() { m.stepMachine(view) })
+	m.loop.Post(func() { m.stepMachine(view) })
 }
 
 // opened and left follow a shard. The caller holds the shard's lock, so that they
 // come in order.
-func (m *memory) opened(o remember.Open) { m.loop.post(func() { m.step(o.Kind, o) }) }
+func (m *memory) opened(o remember.Open) { m.loop.Post(func() { m.step(o.Kind, o) }) }
 
 func (m *memory) left(id placement.ShardID) {
-	m.loop.post(func() { m.step(id.Kind, remember.Close{ShardID: id}) })
+	m.loop.Post(func() { m.step(id.Kind, remember.Close{ShardID: id}) })
 }
 
 // forget takes an entity's id away; the caller has its turn.
 func (m *memory) forget(id placement.ShardID, entity string) {
-	m.loop.post(func() { m.step(id.Kind, remember.Remove{ShardID: id, ID: entity}) })
+	m.loop.Post(func() { m.step(id.Kind, remember.Remove{ShardID: id, ID: entity}) })
 }
 
 var errForgetful = errors.New("the store of remembered ids does not answer (is it up?)")
@@ -161,7 +162,7 @@ var errForgetful = errors.New("the store of remembered ids does not answer (is i
 // safe. fresh is true when it was not remembered before.
 func (m *memory) add(ctx context.Context, s *hostedShard, entity string) (fresh bool, err error) {
 	done := make(chan remember.Done, 1)
-	m.loop.post(func() {
+	m.loop.Post(func() {
 		m.token++
 		m.waiting[m.token] = done
 		m.step(s.ID.Kind, remember.Add{ShardID: s.ID, ID: entity, Token: m.token})
@@ -245,7 +246,7 @@ func (m *memory) flush(ctx context.Context) {
 // ask runs f on the loop and waits for it, unless the node ends.
 func (m *memory) ask(f func()) {
 	ended := make(chan struct{})
-	m.loop.post(func() {
+	m.loop.Post(func() {
 		f()
 		close(ended)
 	})

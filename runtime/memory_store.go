@@ -72,14 +72,14 @@ func (b *bookkeeper) request(do func(context.Context) remember.Input) {
 		case <-pl.stop:
 			return
 		}
-		if !pl.lease.mayAnswer() && pl.waitLease(pl.ctx) != nil {
+		if !pl.lease.MayAnswer() && pl.waitLease(pl.ctx) != nil {
 			return // the shards may be another node's
 		}
 		ctx, cancel := context.WithTimeout(pl.ctx, storePatience)
 		in := do(ctx)
 		cancel()
 		<-b.slots
-		b.memory.loop.post(func() { b.step(in) })
+		b.memory.loop.Post(func() { b.step(in) })
 	})
 }
 

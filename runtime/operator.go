@@ -36,7 +36,7 @@ func (c *control) operatorMessage(kind transport.Kind, from transport.Peer, body
 	}
 	if r.Command == operator.Members && c.singles.seek() {
 		time.AfterFunc(seekTime, func() {
-			c.loop.post(func() { c.answerOperator(id, from, operator.Answer{View: c.operatorView()}) })
+			c.loop.Post(func() { c.answerOperator(id, from, operator.Answer{View: c.operatorView()}) })
 		})
 		return
 	}
@@ -47,7 +47,7 @@ func (c *control) operatorMessage(kind transport.Kind, from transport.Peer, body
 			if a.Entities, err = (repairs{c.node}).states(r); err != nil {
 				a.Refusal = err.Error()
 			}
-			c.loop.post(func() { c.answerOperator(id, from, a) })
+			c.loop.Post(func() { c.answerOperator(id, from, a) })
 		})
 		return
 	}
@@ -215,7 +215,7 @@ func (n *Node) order(ctx context.Context, op string, f func() error) error {
 		return fmt.Errorf("%s: %w", op, errNotStarted)
 	}
 	done := make(chan error, 1)
-	n.control.loop.post(func() { done <- f() })
+	n.control.loop.Post(func() { done <- f() })
 	select {
 	case err := <-done:
 		if err != nil {

@@ -170,7 +170,7 @@ func (p *passivator) restBatch() {
 
 // mayRest reports whether entities may be put to rest: the node has not ended, and no
 // other node may have them.
-func (h *host) mayRest() bool { return !h.plane.closed() && h.plane.lease.valid() }
+func (h *host) mayRest() bool { return !h.plane.closed() && h.plane.lease.Valid() }
 
 // yield lets other goroutines run, now and then, so that calls do not wait for those
 // that rest.

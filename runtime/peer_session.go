@@ -157,7 +157,7 @@ func (v *sessionEnv) Repack(token uint64, size int, err error) bool {
 }
 
 // MayAnswer reports whether this node's lease lets answers leave.
-func (v *sessionEnv) MayAnswer() bool { return v.plane.lease.mayAnswer() }
+func (v *sessionEnv) MayAnswer() bool { return v.plane.lease.MayAnswer() }
 
 // MaxPayload is what the broker takes, at least minPayload.
 func (v *sessionEnv) MaxPayload() int { return max(v.plane.link().MaxPayload(), minPayload) }

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/turnlease"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/call"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -29,7 +30,7 @@ type plane struct {
 	log      *slog.Logger
 	ctl      planeControl
 	counters counters
-	lease    lease
+	lease    turnlease.Lease
 	memory   *memory // a node's
 
 	wg   sync.WaitGroup
@@ -115,8 +116,8 @@ func newPlane(cfg Config, self transport.Peer, ctl planeControl) *plane {
 	for i := range pl.pumps {
 		pl.pumps[i].signal = make(chan struct{}, 1)
 	}
-	pl.lease.init(time.Now())
-	pl.watch.init(pl.lease.base)
+	pl.lease.Init(time.Now())
+	pl.watch.init(pl.lease.Base())
 	pl.runs = make([]runner, max(runtime.GOMAXPROCS(0), minRunners))
 	for i := range pl.runs {
 		pl.runs[i].init(pl)
@@ -150,7 +151,7 @@ func (pl *plane) open(l transport.Link) {
 // clock would cost much of the rest.
 func (pl *plane) lately() time.Time {
 	if at := pl.swept.Load(); at != 0 {
-		return pl.lease.base.Add(time.Duration(at))
+		return pl.lease.Base().Add(time.Duration(at))
 	}
 	return time.Now()
 }
@@ -165,7 +166,7 @@ func (pl *plane) sweepPending() {
 		case <-pl.stop:
 			return
 		case <-calls.C:
-			now := pl.lease.now()
+			now := pl.lease.Now()
 			pl.swept.Store(now)
 			pl.pending.sweep(now)
 		case <-tells.C:
@@ -193,7 +194,7 @@ func (pl *plane) closed() bool {
 // close ends every waiting call and stops timers; the link must be closed before
 // wait returns.
 func (pl *plane) close() {
-	pl.lease.end(leaseOver)
+	pl.lease.End(turnlease.Over)
 	pl.halt()
 	pl.peersMu.RLock()
 	var all []*peerSession
@@ -314,8 +315,8 @@ func (pl *plane) countMoves(old, t *placement.Table) {
 // waitLease waits until this node may run turns. It fails when ctx ends first,
 // and at once when the node ends.
 func (pl *plane) waitLease(ctx context.Context) error {
-	for !pl.lease.valid() {
-		if pl.lease.phase.Load() != leaseRenewed {
+	for !pl.lease.Valid() {
+		if pl.lease.Phase() != turnlease.Renewed {
 			return pl.errClosed()
 		}
 		select {

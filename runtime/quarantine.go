@@ -20,7 +20,7 @@ type quarantine struct {
 func (q *quarantine) look(now time.Time) {
 	c := q.control
 	var owing []transport.Address
-	if c.coord != nil && c.plane.lease.valid() {
+	if c.coord != nil && c.plane.lease.Valid() {
 		owing = c.coord.Owing()
 	}
 	owed := make(map[transport.Address]time.Time, len(owing))
@@ -39,6 +39,6 @@ func (q *quarantine) look(now time.Time) {
 		delete(q.since, node)
 		c.node.log.Error("member quarantined: it answers heartbeats, and what it must answer it does not",
 			"member", node.String(), "after", c.node.cfg.Membership.QuarantineAfter)
-		c.loop.post(func() { c.stepMembers(membership.Undeliverable{Peer: node}) })
+		c.loop.Post(func() { c.stepMembers(membership.Undeliverable{Peer: node}) })
 	}
 }

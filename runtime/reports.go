@@ -210,7 +210,7 @@ func (r *reports) obey(id placement.ShardID, m coordinator.Message) bool {
 // What the data plane leaves word of; each only posts.
 
 func (c *control) ask(kind string) {
-	c.loop.post(func() {
+	c.loop.Post(func() {
 		if c.started {
 			c.askHome(kind)
 		}
@@ -244,7 +244,7 @@ func (c *control) askHome(kind string) {
 }
 
 func (c *control) moveDone(id placement.ShardID, epoch placement.Epoch) {
-	c.loop.post(func() {
+	c.loop.Post(func() {
 		if c.singles.get(id.Kind) != nil {
 			c.singles.announce(id.Kind, epoch)
 			return
@@ -255,7 +255,7 @@ func (c *control) moveDone(id placement.ShardID, epoch placement.Epoch) {
 }
 
 func (c *control) moveAborted(id placement.ShardID, epoch placement.Epoch, reason string) {
-	c.loop.post(func() {
+	c.loop.Post(func() {
 		if s := c.singles.get(id.Kind); s != nil {
 			c.node.log.Warn("singleton's successor does not take its state", "kind", id.Kind, "reason", reason)
 			s.instance.close()
@@ -266,7 +266,7 @@ func (c *control) moveAborted(id placement.ShardID, epoch placement.Epoch, reaso
 }
 
 func (c *control) progress(id placement.ShardID) {
-	c.loop.post(func() {
+	c.loop.Post(func() {
 		c.progressed()
 		if sh := c.node.hostedShard(id); sh != nil {
 			if _, ok := sh.Owned(); ok {
@@ -296,11 +296,11 @@ func (c *control) suspect(a transport.Address, server string) {
 	}
 	c.suspectMu.Unlock()
 	if !recent {
-		c.loop.post(func() { c.bounced(a, server) })
+		c.loop.Post(func() { c.bounced(a, server) })
 	}
 }
 
-func (c *control) escalate(err error) { c.loop.post(func() { c.node.fail(err) }) }
+func (c *control) escalate(err error) { c.loop.Post(func() { c.node.fail(err) }) }
 
 func (c *control) shardsOf(kind string) uint32 { return c.plane.table.Load().Kind(kind).Shards() }
 

@@ -77,7 +77,7 @@ func (s *hostedShard) finish(c *inCall, a answer, failed *failure, by publisher)
 // a caller in this process on a goroutine.
 func (pl *plane) answerTurn(c *inCall, a answer, by publisher) {
 	own := c.Sender.Address == pl.self.Address
-	if c.ID != 0 && own && !pl.lease.mayAnswer() {
+	if c.ID != 0 && own && !pl.lease.MayAnswer() {
 		pl.wg.Go(func() { pl.answerLeased(c, a) })
 		return
 	}
@@ -193,13 +193,13 @@ func (s *hostedShard) runCall(e *region.Entity, c *inCall) answer {
 	defer r.finish()
 	var now int64
 	if !c.told || !s.mayRunInline() { // a tell of this process has no deadline either
-		now = pl.lease.now()
+		now = pl.lease.Now()
 		c.began = now
 		if !s.mayRunAt(now) {
 			if a, ok := s.leased(t); !ok {
 				return a
 			}
-			now = pl.lease.now()
+			now = pl.lease.Now()
 		}
 	}
 	if c.Deadline != 0 && now > c.Deadline {

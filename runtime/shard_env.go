@@ -25,7 +25,7 @@ func (v *shardEnv) Now() time.Time { return time.Now() }
 func (v *shardEnv) Ticks() uint32 { return v.host.plane.clock.Load() }
 
 // Elapsed is the clock of the lease.
-func (v *shardEnv) Elapsed() int64 { return v.host.plane.lease.now() }
+func (v *shardEnv) Elapsed() int64 { return v.host.plane.lease.Now() }
 
 // After calls f after d unless the node has ended.
 func (v *shardEnv) After(d time.Duration, f func()) {

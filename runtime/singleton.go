@@ -90,9 +90,9 @@ func (g *singles) prepare() error {
 			return fmt.Errorf("host %s: %w", h.desc.Name, err)
 		}
 		s.instance = h.instance
-		s.instance.post = func(in singleton.Input) { g.control.loop.post(func() { s.step(in) }) }
+		s.instance.post = func(in singleton.Input) { g.control.loop.Post(func() { s.step(in) }) }
 		s.instance.opened = func(from transport.Address, epoch placement.Epoch) {
-			g.control.loop.post(func() { s.predecessorOpened(from, epoch) })
+			g.control.loop.Post(func() { s.predecessorOpened(from, epoch) })
 		}
 		if o.Lease != nil {
 			s.keeper = newLeaseKeeper(s, o.Lease, o.LeaseTTL)
@@ -205,7 +205,7 @@ func (g *singles) message(from transport.Peer, m singleton.Message) {
 func (g *singles) send(to transport.Peer, m singleton.Message) {
 	c := g.control
 	if to.Address == c.self {
-		c.loop.post(func() { g.message(c.plane.self, m) })
+		c.loop.Post(func() { g.message(c.plane.self, m) })
 		return
 	}
 	body, err := singleton.Encode(m)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/shardhost"
+	"github.com/shardgen/shardgen/internal/turnlease"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -23,7 +24,7 @@ import (
 // What is below shard is guarded by the shard's lock.
 type instance struct {
 	shard  *hostedShard
-	guard  lease // over when the singleton's lease is; renewed forever without one
+	guard  turnlease.Lease // over when the singleton's lease is; renewed forever without one
 	post   func(singleton.Input)
 	opened func(from transport.Address, epoch placement.Epoch)
 	tasks  sync.WaitGroup
@@ -39,8 +40,8 @@ type instance struct {
 
 func newInstance(s *hostedShard) *instance {
 	in := &instance{shard: s}
-	in.guard.init(time.Now())
-	in.guard.renew(time.Time{})
+	in.guard.Init(time.Now())
+	in.guard.Renew(time.Time{})
 	in.post = func(singleton.Input) {} // until Start
 	in.opened = func(transport.Address, placement.Epoch) {}
 	in.life, in.end = context.WithCancel(s.plane().ctx)
@@ -264,7 +265,7 @@ func (in *instance) dropArrived() {
 
 // abandon lets no turn begin any more, and ends the tasks' context.
 func (in *instance) abandon() {
-	in.guard.renew(time.Now())
+	in.guard.Renew(time.Now())
 	in.shard.Mu.Lock()
 	end := in.end
 	in.shard.Mu.Unlock()
@@ -317,7 +318,7 @@ func (s *hostedShard) waitLease(ctx context.Context) error {
 	if err := s.plane().waitLease(ctx); err != nil {
 		return err
 	}
-	if in := s.host.instance; in != nil && !in.guard.valid() {
+	if in := s.host.instance; in != nil && !in.guard.Valid() {
 		return fmt.Errorf("run %s: %w", s.ID.Kind, errNoLease)
 	}
 	return nil
@@ -325,10 +326,10 @@ func (s *hostedShard) waitLease(ctx context.Context) error {
 
 // mayRun reports whether a turn may begin at this moment.
 func (s *hostedShard) mayRun() bool {
-	return s.plane().lease.valid() && (s.host.instance == nil || s.host.instance.guard.valid())
+	return s.plane().lease.Valid() && (s.host.instance == nil || s.host.instance.guard.Valid())
 }
 
 // mayRunAt is mayRun for who has just read the lease's clock.
 func (s *hostedShard) mayRunAt(now int64) bool {
-	return s.plane().lease.validAt(now) && (s.host.instance == nil || s.host.instance.guard.valid())
+	return s.plane().lease.ValidAt(now) && (s.host.instance == nil || s.host.instance.guard.Valid())
 }

@@ -43,7 +43,7 @@ func checkLease(ttl time.Duration) error {
 }
 
 func (k *leaseKeeper) post(in singleton.Input) {
-	k.single.control.loop.post(func() { k.single.step(in) })
+	k.single.control.loop.Post(func() { k.single.step(in) })
 }
 
 // acquire asks for the lease once.
@@ -60,7 +60,7 @@ func (k *leaseKeeper) acquire() {
 		switch {
 		case err == nil:
 			pl.log.Info("singleton's lease acquired", "lease", k.claim.Name, "token", held.Token)
-			k.single.control.loop.post(func() { k.hold(held) })
+			k.single.control.loop.Post(func() { k.hold(held) })
 		case errors.As(err, &taken):
 			k.post(singleton.LeaseDenied{RetryAfter: taken.RetryAfter, Reason: err.Error()})
 		default:
@@ -85,7 +85,7 @@ func (k *leaseKeeper) hold(held store.Held) {
 func (k *leaseKeeper) spare() time.Duration { return k.claim.TTL / 10 }
 
 // guard lets turns run until shortly before the lease ends.
-func (k *leaseKeeper) guard(h store.Held) { k.single.instance.guard.renew(h.Until.Add(-k.spare())) }
+func (k *leaseKeeper) guard(h store.Held) { k.single.instance.guard.Renew(h.Until.Add(-k.spare())) }
 
 // renew prolongs the lease, and says when it is over: at once when another has
 // it, else in time for the instance to stop before it ends.
@@ -114,7 +114,7 @@ func (k *leaseKeeper) renew(ctx context.Context, held store.Held) store.Held {
 			k.guard(held)
 		case errors.Is(err, store.ErrLost):
 			pl.log.Error("singleton's lease is lost", "lease", k.claim.Name, "err", err)
-			k.single.instance.guard.renew(time.Now())
+			k.single.instance.guard.Renew(time.Now())
 			k.post(singleton.LeaseLost{})
 			return held
 		case ctx.Err() != nil:

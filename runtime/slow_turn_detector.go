@@ -76,7 +76,7 @@ func (s *hostedShard) runAlone(e *region.Entity, c *inCall, p *slowTurnDetector)
 	pl.wg.Go(func() {
 		defer pl.alone.Add(-1)
 		a := s.guarded(e, c)
-		p.took(time.Duration(pl.lease.now() - c.began))
+		p.took(time.Duration(pl.lease.Now() - c.began))
 		s.finish(c, a, c.failed(), pumps{})
 	})
 	return true

@@ -37,7 +37,7 @@ func (n *Node) StopHosting(ctx context.Context, kind string) error {
 		return fail(errors.New("no other member that is up hosts it (start one, or shut this node down)"))
 	}
 	k.host.stopped.Store(true)
-	c.loop.post(func() {
+	c.loop.Post(func() {
 		c.follower.Changed()
 		c.stepFollower(transport.Address{}, nil)
 	})

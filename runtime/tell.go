@@ -65,7 +65,7 @@ func (l *lane) tellFar(s *hostedShard, e *wire.Envelope, seq uint64) (ran, kept 
 		return false, false
 	}
 	name, id := stringOf(e.Method), stringOf(e.Entity)
-	now, method := l.plane.lease.now(), s.host.desc.Dispatch[name]
+	now, method := l.plane.lease.Now(), s.host.desc.Dispatch[name]
 	if method == nil || !s.mayRunAt(now) {
 		return false, false
 	}

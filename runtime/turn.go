@@ -121,7 +121,7 @@ func (r *remoteTurn) Deadline() (time.Time, bool) {
 	if r.deadline == 0 {
 		return time.Time{}, false
 	}
-	return r.turn.shard().plane().lease.base.Add(time.Duration(r.deadline)), true
+	return r.turn.shard().plane().lease.Base().Add(time.Duration(r.deadline)), true
 }
 
 // Done is closed when the caller gives up, the deadline passes, or the turn or the node

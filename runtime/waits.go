@@ -176,7 +176,7 @@ func (c *control) waits(kind string, now time.Time) (why string, hosted bool) {
 	if v == nil || v.SelfStatus < membership.WeaklyUp {
 		return fmt.Sprintf("node %s is not up yet", c.self.Name), true
 	}
-	if v.SelfStatus != membership.WeaklyUp && !c.plane.lease.valid() {
+	if v.SelfStatus != membership.WeaklyUp && !c.plane.lease.Valid() {
 		return noContact(c.self.Name), true
 	}
 	if !anyHosts(v, kind) {

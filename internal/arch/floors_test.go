@@ -57,6 +57,7 @@ transport
 store
 internal/invariant
 internal/bounded
+internal/loop internal/turnlease
 internal/transcript
 internal/arch
 `

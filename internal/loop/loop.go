@@ -1,0 +1,67 @@
+// Package loop runs functions one after another on one goroutine.
+package loop
+
+import (
+	"sync"
+	"time"
+)
+
+// A Loop runs functions one after another on one goroutine, and a tick when its time has
+// come.
+type Loop struct {
+	mu     sync.Mutex
+	queue  []func()
+	signal chan struct{}
+}
+
+// New returns a loop that has nothing to run.
+func New() *Loop { return &Loop{signal: make(chan struct{}, 1)} }
+
+// Post leaves f to be run. It does not block, and may be called by any goroutine. After
+// the loop's end f is never run.
+func (l *Loop) Post(f func()) {
+	l.mu.Lock()
+	l.queue = append(l.queue, f)
+	l.mu.Unlock()
+	select {
+	case l.signal <- struct{}{}:
+	default:
+	}
+}
+
+// Run runs what is posted until stop is closed. It calls tick when the time has come that
+// wake returned, and wake after every batch and tick.
+func (l *Loop) Run(stop <-chan struct{}, tick func(), wake func() time.Time) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-l.signal:
+		case <-timer.C:
+			tick()
+		}
+		l.drain(stop)
+		if at := wake(); !at.IsZero() {
+			timer.Reset(max(time.Until(at), 0))
+		} else {
+			timer.Reset(time.Hour)
+		}
+	}
+}
+
+func (l *Loop) drain(stop <-chan struct{}) {
+	l.mu.Lock()
+	batch := l.queue
+	l.queue = nil
+	l.mu.Unlock()
+	for _, f := range batch {
+		select {
+		case <-stop:
+			return
+		default:
+			f()
+		}
+	}
+}

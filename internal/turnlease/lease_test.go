@@ -1,0 +1,31 @@
+package turnlease
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestLease: turns begin until the lease is over, to the nanosecond, and not in a later
+// phase; what has run may still be answered while the node leaves in order.
+func TestLease(t *testing.T) {
+	var l Lease
+	l.Init(time.Now())
+	end := time.Hour
+	l.Renew(l.Base().Add(end))
+	require.True(t, l.Valid())
+	require.True(t, l.ValidAt(int64(end)-1))
+	require.False(t, l.ValidAt(int64(end)), "the lease is over")
+	l.End(Ending)
+	require.False(t, l.Valid(), "the node leaves")
+	require.False(t, l.ValidAt(0))
+	require.True(t, l.MayAnswer())
+	l.End(Over)
+	require.False(t, l.MayAnswer(), "the node has left")
+	l.End(Ending)
+	require.False(t, l.MayAnswer(), "there is no way back")
+	l.Renew(time.Time{})
+	require.False(t, l.Valid())
+	require.False(t, l.MayAnswer())
+}
