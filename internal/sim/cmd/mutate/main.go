@@ -1,0 +1,116 @@
+// Command mutate draws small changes of the state machines and of the code that
+// interprets them by a seed, and reports which of them the tests and the simulations do not
+// notice:
+//
+//	go run ./internal/sim/cmd/mutate -n 50 -seed 1
+//
+// It is run from the module's root. Nothing in the working tree changes, for a mutant is
+// given to the compiler as an overlay. A mutant that does not compile, or of which the
+// compiler makes the same code, is replaced by another one. The exit status is 1 if a
+// mutant survives.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// suites are the packages that are mutated, by their directory's last name, with the tests
+// that have to notice, the fastest first.
+var suites = map[string][]suite{
+	"region":      {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding|TestMove"}, {pkg: "./runtime"}},
+	"call":        {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
+	"coordinator": {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
+	"singleton":   {{pkg: "."}, {pkg: "./internal/sim/singleton"}, {pkg: "./runtime", run: "Singleton"}},
+	"shardhost":   {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding|TestMove"}, {pkg: "./runtime"}},
+	"routing":     {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
+	"session":     {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
+}
+
+// A suite is a package's tests, or those of them that run matches.
+type suite struct{ pkg, run string }
+
+func main() {
+	n := flag.Int("n", 50, "how many mutants to try")
+	seed := flag.Uint64("seed", 1, "seed of the draw")
+	only := flag.String("only", "", "mutate only the packages whose directories end in one of these names, separated by commas")
+	list := flag.Bool("list", false, "print the mutants and do not run them")
+	limit := flag.Duration("timeout", 10*time.Minute, "of each suite; one that takes longer has noticed")
+	flag.Parse()
+	survivors, err := run(*n, *seed, *only, *list, *limit)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	if err != nil || survivors > 0 {
+		os.Exit(1)
+	}
+}
+
+func run(n int, seed uint64, only string, list bool, limit time.Duration) (survivors int, err error) {
+	dirs, err := packages(only)
+	if err != nil {
+		return 0, err
+	}
+	var all []mutant
+	for _, dir := range dirs {
+		found, err := mutantsOf(dir)
+		if err != nil {
+			return 0, err
+		}
+		all = append(all, found...)
+	}
+	chance := rand.New(rand.NewPCG(seed, 0))
+	chance.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	tried := 0
+	for _, m := range all {
+		if tried == n {
+			break
+		}
+		if list {
+			tried++
+			fmt.Println(m)
+			continue
+		}
+		began := time.Now()
+		v, err := m.try(suites[filepath.Base(m.dir)], limit)
+		if err != nil {
+			return survivors, err
+		}
+		if v.outcome == invalid {
+			continue
+		}
+		tried++
+		fmt.Printf("%-8s %3d %s: %s (%v)\n", v.outcome, tried, m, v.by, time.Since(began).Round(time.Second))
+		if v.outcome == survived {
+			survivors++
+		}
+	}
+	fmt.Printf("%d of %d mutants survived, of %d possible\n", survivors, tried, len(all))
+	return survivors, nil
+}
+
+// packages are the directories below runtime and internal that have a suite.
+func packages(only string) (dirs []string, err error) {
+	wanted := strings.Split(only, ",")
+	for name := range suites {
+		if only != "" && !slices.Contains(wanted, name) {
+			continue
+		}
+		for _, parent := range []string{"runtime", "internal"} {
+			if info, err := os.Stat(filepath.Join(parent, name)); err == nil && info.IsDir() {
+				dirs = append(dirs, filepath.Join(parent, name))
+			}
+		}
+	}
+	if len(dirs) == 0 {
+		return nil, fmt.Errorf("no package to mutate for -only %q (run it from the module's root)", only)
+	}
+	slices.Sort(dirs)
+	return dirs, nil
+}
