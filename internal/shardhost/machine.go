@@ -105,7 +105,7 @@ func (s *machine) forwardLocked(c *Call, after *later) {
 		s.host.Grant(c, nil)
 		return
 	}
-	to, epoch := s.Core.Successor(c.Epoch)
+	to, epoch := s.Core.Successor(&c.Call)
 	e := c.envelope(s.cfg.Kind, s.ID.Shard, s.host.Elapsed())
 	e.Epoch, e.Node = uint64(epoch), c.Sender
 	p, ok := s.host.Session(transport.Peer{Address: to})

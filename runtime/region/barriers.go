@@ -213,8 +213,8 @@ func (s *Shard) Flush(f Flush, now uint32, at time.Time) Effects {
 			return Effects{}
 		}
 	}
-	if s.state == Closed && f.To != s.self { // nothing of the sender's is here, so nothing is overtaken
-		return Effects{Flushed: []Flush{f}}
+	if s.state == Closed && f.To != s.self {
+		return s.takeAlong(f)
 	}
 	return s.Flushed(f, now, at)
 }
@@ -238,12 +238,32 @@ func (s *Shard) Flushed(f Flush, now uint32, at time.Time) Effects {
 	}
 	elsewhere := f.To != s.self && !f.To.IsZero() && f.Epoch < s.begins()
 	if elsewhere || s.state == Closed && f.Epoch <= s.epoch && s.owner != s.self {
-		return Effects{Flushed: []Flush{f}}
+		return s.takeAlong(f)
 	}
 	if !s.how.Unordered {
 		s.barriers.remember(f, at)
 	}
 	return Effects{}
+}
+
+// takeAlong passes a Flush on that no older call of its sender has gone before. Those calls
+// wait here for a table by which the shard would have come, and it went to another node
+// instead. They go ahead of the Flush, to whom the sender turned.
+func (s *Shard) takeAlong(f Flush) Effects {
+	fx := Effects{Flushed: []Flush{f}}
+	if f.To.IsZero() {
+		return fx
+	}
+	older := s.sift(&s.waiting, func(c *Call) bool { return c.Sender.Address == f.Sender.Address && c.Epoch < f.Epoch })
+	for _, c := range older {
+		if s.how.TurnsAway {
+			fx.Refuse = append(fx.Refuse, c)
+			continue
+		}
+		c.along = departure{f.To, f.Epoch}
+		fx.Forward = append(fx.Forward, c)
+	}
+	return fx
 }
 
 // leaves reports whether the shard is about to move away.

@@ -27,9 +27,10 @@ type Call struct {
 	// Driver is the driver's own.
 	Driver any
 
-	next *Call
-	at   time.Time
-	held bool // Size is reserved
+	next  *Call
+	at    time.Time
+	held  bool      // Size is reserved
+	along departure // where its sender's Flush goes, if the call goes ahead of that
 }
 
 // A Chain is the turns that wait for a call.

@@ -42,6 +42,10 @@
 //     when the node learns of the loss, and only then opens the barrier. What came back
 //     waits until the table names the home; if the shard comes here by a move before
 //     that, it is refused, because younger calls may have run elsewhere.
+//   - A node may receive calls before the table that names it, and the next coordinator
+//     may give the shard to another node, for nobody has registered it. Those calls wait
+//     in a shard that never opens. A sender that learns of the other node takes its calls
+//     along: they are forwarded there ahead of its Flush.
 //   - A Forwarding shard ignores a table that names its node as the owner under an
 //     epoch below that of its departure, also a table of a later term. A new coordinator
 //     may decide by an old registration; opening again would give the shard two homes.

@@ -89,10 +89,13 @@ func (s *Shard) findWay(now uint32) Effects {
 	return fx
 }
 
-// Successor is where a call that came under that epoch is forwarded to, and
-// under which epoch then. It is zero when the call has arrived.
-func (s *Shard) Successor(e placement.Epoch) (transport.Address, placement.Epoch) {
-	d, ok := s.forwarding.beyond(e)
+// Successor is where a call is forwarded to, and under which epoch then. It is zero when
+// the call has arrived.
+func (s *Shard) Successor(c *Call) (transport.Address, placement.Epoch) {
+	if c.along.epoch != 0 {
+		return c.along.to, c.along.epoch
+	}
+	d, ok := s.forwarding.beyond(c.Epoch)
 	if !ok && s.state == Forwarding {
 		d = *s.forwarding.last()
 	}

@@ -134,7 +134,7 @@ func (d *dice) deliver() {
 	case Queued:
 		d.waiting[c] = true
 	case Forward:
-		if to, _ := d.s.Successor(c.Epoch); to.IsZero() {
+		if to, _ := d.s.Successor(c); to.IsZero() {
 			d.fail("forward, and nobody to forward to")
 		}
 	}
@@ -316,7 +316,7 @@ func (d *dice) effects(fx Effects) {
 	}
 	for _, c := range fx.Forward {
 		d.come(c)
-		if to, _ := d.s.Successor(c.Epoch); to.IsZero() && !c.Local {
+		if to, _ := d.s.Successor(c); to.IsZero() && !c.Local {
 			d.fail("forward a call of %v, and nobody to forward to", c.Epoch)
 		}
 	}

@@ -296,7 +296,7 @@ func (s *script) call(args []string, say func(string, ...any)) {
 		s.begin(e)
 		say("%s: %v", s.names[c], v)
 	case Forward:
-		to, epoch := s.s.Successor(c.Epoch)
+		to, epoch := s.s.Successor(c)
 		say("%s: forward to %s at %d", s.names[c], name(to), epoch.Counter())
 	default:
 		say("%s: %v", s.names[c], v)
@@ -339,7 +339,7 @@ func (s *script) effects(fx Effects, say func(string, ...any)) {
 		say("start %s", s.names[st.Call])
 	}
 	for _, c := range fx.Forward {
-		to, epoch := s.s.Successor(c.Epoch)
+		to, epoch := s.s.Successor(c)
 		say("forward %s to %s at %d", s.names[c], name(to), epoch.Counter())
 	}
 	for _, f := range fx.Flushed {

@@ -100,6 +100,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		{"cuts", 223, "a barrier timed out, and the next home did not know that what came late is out of order"},
 		{"joins and leaves", 619, "a home believed a new coordinator's first table about the shard that it had given away"},
 		{"joins and leaves", 360, "a call that came late ended with the node that left"},
+		{"everything", 201, "a Flush overtook the calls of its sender that waited for a table which never came"},
 	} {
 		i := slices.IndexFunc(plans, func(p plan) bool { return p.name == found.plan })
 		if err := simulate(found.seed, plans[i], nil).err; err != nil {
