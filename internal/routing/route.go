@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -126,14 +127,15 @@ func (r *Route) Change(f func(acked uint64) call.Step) {
 		r.leaveTarget()
 	}
 	if leads {
-		r.leaveLocked(was, step)
+		flush := step.FlushTo == was.Peer().Address
+		r.leaveLocked(was, step, flush)
 		was.Unlock()
-		if !step.FlushTo.IsZero() {
+		if flush {
 			was.Flush()
+			step.FlushTo = transport.Address{}
 		}
-	} else {
-		r.flushElsewhere(step)
 	}
+	r.flushElsewhere(step)
 	if step.Go {
 		r.goTo(step)
 	} else if step.Ask && r.Core.Held() > 0 {
@@ -152,10 +154,11 @@ func (r *Route) owner() (Session, bool) {
 	return r.env.Known(r.Core.Owner)
 }
 
-// leaveLocked sends the Flush that a step asks for, and has the old owner's session report
-// its acknowledgements while the route waits for them. The session's lock is held.
-func (r *Route) leaveLocked(p Session, step call.Step) {
-	if !step.FlushTo.IsZero() {
+// leaveLocked sends the Flush that a step asks for, if it is for the old owner, and has the
+// old owner's session report its acknowledgements while the route waits for them. The
+// session's lock is held.
+func (r *Route) leaveLocked(p Session, step call.Step, flush bool) {
+	if flush {
 		seq, err := p.AppendLocked(r.flush(step))
 		if err == nil && r.Core.State == call.Stopped {
 			r.Core.LastSeq = seq
@@ -166,8 +169,8 @@ func (r *Route) leaveLocked(p Session, step call.Step) {
 	}
 }
 
-// flushElsewhere sends the Flush that a step asks for where the route had no owner to leave:
-// the shard is here, or the owner between was never reached.
+// flushElsewhere sends the Flush that a step asks for to another than the owner that the
+// route leaves: the shard is here, or the owner between is gone or was never reached.
 func (r *Route) flushElsewhere(step call.Step) {
 	self := r.env.Self()
 	if s, ok := r.env.Local(); ok && step.FlushTo == self.Address {
@@ -217,9 +220,9 @@ func (r *Route) goTo(step call.Step) {
 		r.env.Ask()
 		return
 	}
-	if !step.Via.IsZero() {
+	for _, via := range barriers(step) {
 		seq, err := p.AppendLocked(&wire.Envelope{
-			Type: wire.TypeBarrier, Kind: r.kind, Shard: r.shard, Epoch: uint64(epoch), Via: transport.Peer{Address: step.Via},
+			Type: wire.TypeBarrier, Kind: r.kind, Shard: r.shard, Epoch: uint64(epoch), Via: transport.Peer{Address: via},
 		})
 		if err == nil { // who comes this way needs a Flush to leave again, calls or not
 			r.Core.LastSeq = seq
@@ -231,6 +234,12 @@ func (r *Route) goTo(step call.Step) {
 	r.enter(&Target{Session: p, Epoch: epoch})
 	p.Unlock()
 	p.Flush()
+}
+
+// barriers are the homes that older calls of this process may still come from.
+func barriers(step call.Step) []transport.Address {
+	all := []transport.Address{step.Via, step.Lost}
+	return slices.DeleteFunc(all, transport.Address.IsZero)
 }
 
 // deliverLocked appends a call that waited. The session's lock is held.
@@ -256,8 +265,8 @@ func (r *Route) goLocal(step call.Step) {
 		r.env.Taken(step.Deliver)
 		return
 	}
-	if !step.Via.IsZero() {
-		s.CloseBarrier(r.env.Self().Address, step.Via, r.Core.Epoch)
+	for _, via := range barriers(step) {
+		s.CloseBarrier(r.env.Self().Address, via, r.Core.Epoch)
 	}
 	for i := range step.Deliver {
 		e := step.Deliver[i].Envelope

@@ -62,6 +62,7 @@ type Route struct {
 
 	via     transport.Address // whom calls went to before Owner, or last, from Unknown
 	left    placement.Epoch   // under which they went there; 0: via is gone
+	lost    transport.Address // the last owner after via, which is gone; zero: none
 	next    transport.Address // who to go to from Stopped; zero: not known
 	nextAt  placement.Epoch
 	flushed placement.Epoch // the placement that a Flush already went out for
@@ -71,9 +72,9 @@ type Route struct {
 
 // A Step is what the driver must do after a change of a route, in this order:
 // append a Flush to the path of FlushTo, naming Owner, Epoch and Left, the epoch
-// under which calls went there until now, and tell the route its sequence if it is Stopped; if Go, append a Barrier by way of Via to
-// the new owner, then Deliver, and only then let calls pass by. Ask: find out
-// who owns the shard.
+// under which calls went there until now, and tell the route its sequence if it is Stopped;
+// if Go, append a Barrier by way of Via to the new owner, another by way of Lost, then
+// Deliver, and only then let calls pass by. Ask: find out who owns the shard.
 type Step struct {
 	FlushTo transport.Address // zero: no Flush
 	Owner   transport.Address
@@ -81,6 +82,7 @@ type Step struct {
 	Left    placement.Epoch
 	Go      bool
 	Via     transport.Address // zero: no Barrier
+	Lost    transport.Address // zero: no second Barrier
 	Deliver []Outgoing
 	Ask     bool
 }
@@ -162,7 +164,7 @@ func (r *Route) Learn(owner transport.Address, epoch placement.Epoch, acked uint
 		} else if r.via == owner { // not gone after all, or begun anew
 			r.via = transport.Address{}
 		}
-		return r.resolve(s, r.via, r.left)
+		return r.resolve(s, r.via, r.left, r.lost)
 	case Known:
 		if epoch <= r.Epoch {
 			return Step{}
@@ -174,9 +176,9 @@ func (r *Route) Learn(owner transport.Address, epoch placement.Epoch, acked uint
 			return s
 		}
 		if !local && r.LastSeq == 0 {
-			return r.resolve(Step{}, transport.Address{}, 0)
+			return r.resolve(Step{}, transport.Address{}, 0, transport.Address{})
 		}
-		return r.resolve(s, r.Owner, r.Epoch) // also when nobody is known: what was sent may be on its way round
+		return r.resolve(s, r.Owner, r.Epoch, transport.Address{}) // also when nobody is known: what was sent may be on its way round
 	default:
 		if epoch > r.nextAt && epoch > r.Epoch {
 			r.next, r.nextAt = owner, epoch
@@ -207,7 +209,7 @@ func (r *Route) Acked(from transport.Address, acked uint64) Step {
 	if r.flushed != r.nextAt {
 		s = r.leave()
 	}
-	return r.resolve(s, r.Owner, r.Epoch) // as in Learn
+	return r.resolve(s, r.Owner, r.Epoch, transport.Address{}) // as in Learn
 }
 
 // leave is the Flush behind what was sent to the owner; none while nobody is
@@ -237,17 +239,32 @@ func (r *Route) OwnerGone(gone transport.Address, unacknowledged []Outgoing) Ste
 	if r.State == Known {
 		r.next, r.nextAt = transport.Address{}, r.Epoch
 	}
-	via, left := gone, placement.Epoch(0)
-	if r.LastSeq == 0 { // nothing went there, not even the Barrier: what went before is where it was
-		via, left = r.via, r.left
+	var s Step
+	via, left, lost := r.before(gone)
+	if left > 0 && !r.next.IsZero() {
+		s.FlushTo, s.Owner, s.Epoch, s.Left = via, r.next, r.nextAt, left
 	}
-	return r.resolve(Step{}, via, left)
+	return r.resolve(s, via, left, lost)
+}
+
+// before is where older calls may still come from when the owner is gone. What it had not
+// handled comes back to the home before, if that forwarded it, and goes on from there; and
+// what the owner has forwarded itself may not have arrived.
+func (r *Route) before(gone transport.Address) (via transport.Address, left placement.Epoch, lost transport.Address) {
+	switch {
+	case r.LastSeq == 0: // nothing went there, not even the Barrier: what went before is where it was
+		return r.via, r.left, r.lost
+	case r.left > 0:
+		return r.via, r.left, gone
+	}
+	return gone, 0, transport.Address{}
 }
 
 // resolve leaves the old owner; via is where something sent to it under the epoch
-// left may still be on its way from, zero if nowhere.
-func (r *Route) resolve(s Step, via transport.Address, left placement.Epoch) Step {
-	r.LastSeq, r.flushed, r.via, r.left = 0, 0, via, left
+// left may still be on its way from, zero if nowhere. lost is an owner after that, which is
+// gone.
+func (r *Route) resolve(s Step, via transport.Address, left placement.Epoch, lost transport.Address) Step {
+	r.LastSeq, r.flushed, r.via, r.left, r.lost = 0, 0, via, left, lost
 	if r.next.IsZero() {
 		r.State, r.Owner = Unknown, transport.Address{}
 		r.held = append(r.refused, r.held...)
@@ -255,7 +272,7 @@ func (r *Route) resolve(s Step, via transport.Address, left placement.Epoch) Ste
 		s.Ask = true
 		return s
 	}
-	s.Go, s.Via = true, via
+	s.Go, s.Via, s.Lost = true, via, lost
 	s.Deliver = append(r.refused, r.held...)
 	r.State, r.Owner, r.Epoch = Known, r.next, r.nextAt
 	r.next, r.refused, r.held = transport.Address{}, nil, nil

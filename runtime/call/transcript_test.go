@@ -138,10 +138,13 @@ func (s *script) step(step Step, say func(string, ...any)) {
 		step = s.r.OwnerGone(s.r.Owner, step.Deliver)
 	}
 	if step.Go {
-		if !step.Via.IsZero() {
+		for _, via := range []transport.Address{step.Via, step.Lost} {
+			if via.IsZero() {
+				continue
+			}
 			s.seq++
 			s.r.LastSeq = s.seq
-			say("barrier at %s for what comes via %s: sequence %d", nameOf(s.r.Owner), nameOf(step.Via), s.seq)
+			say("barrier at %s for what comes via %s: sequence %d", nameOf(s.r.Owner), nameOf(via), s.seq)
 		}
 		say("go to %s at %d, deliver %v", nameOf(s.r.Owner), s.r.Epoch.Counter(), names(step.Deliver))
 	}

@@ -97,6 +97,11 @@ func (g *barriers) before(c *Call) *barrier {
 	return nil
 }
 
+// holds reports whether a barrier of a sender is closed that learnt of that epoch.
+func (g *barriers) holds(sender transport.Address, epoch placement.Epoch) bool {
+	return slices.ContainsFunc(g.closed, func(t *barrier) bool { return t.sender == sender && t.epoch == epoch })
+}
+
 func (g *barriers) find(look func(*queue) *Call) *Call {
 	for _, t := range g.closed {
 		if c := look(&t.held); c != nil {
@@ -166,9 +171,10 @@ func (s *Shard) Direct(on bool) {
 }
 
 // GoDirect notes that a sender that learnt of that epoch needs no barrier, or none
-// any more: all its older calls have come, or its old home is gone.
+// any more: all its older calls have come, or its old home is gone. While another barrier
+// of the same turn is closed it changes nothing.
 func (s *Shard) GoDirect(sender transport.Address, epoch placement.Epoch) {
-	if s.how.Unordered {
+	if s.how.Unordered || s.barriers.holds(sender, epoch) {
 		return // its older calls are welcome, too
 	}
 	if s.barriers.direct == nil {
@@ -187,7 +193,7 @@ func (s *Shard) late(c *Call) bool {
 		return true
 	}
 	direct, ok := s.barriers.direct[c.Sender.Address]
-	if !ok {
+	if !ok || s.barriers.holds(c.Sender.Address, direct) {
 		return false
 	}
 	way, went := s.forwarding.beyond(c.Epoch)

@@ -101,6 +101,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		{"joins and leaves", 619, "a home believed a new coordinator's first table about the shard that it had given away"},
 		{"joins and leaves", 360, "a call that came late ended with the node that left"},
 		{"everything", 201, "a Flush overtook the calls of its sender that waited for a table which never came"},
+		{"restarts", 290, "calls that came back from a dead home ran after younger ones, for their sender had reached that home"},
 	} {
 		i := slices.IndexFunc(plans, func(p plan) bool { return p.name == found.plan })
 		if err := simulate(found.seed, plans[i], nil).err; err != nil {
