@@ -1,7 +1,6 @@
 package routing
 
 import (
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -220,7 +219,7 @@ func (r *Route) goTo(step call.Step) {
 		r.env.Ask()
 		return
 	}
-	for _, via := range barriers(step) {
+	for _, via := range step.Via {
 		seq, err := p.AppendLocked(&wire.Envelope{
 			Type: wire.TypeBarrier, Kind: r.kind, Shard: r.shard, Epoch: uint64(epoch), Via: transport.Peer{Address: via},
 		})
@@ -234,12 +233,6 @@ func (r *Route) goTo(step call.Step) {
 	r.enter(&Target{Session: p, Epoch: epoch})
 	p.Unlock()
 	p.Flush()
-}
-
-// barriers are the homes that older calls of this process may still come from.
-func barriers(step call.Step) []transport.Address {
-	all := []transport.Address{step.Via, step.Lost}
-	return slices.DeleteFunc(all, transport.Address.IsZero)
 }
 
 // deliverLocked appends a call that waited. The session's lock is held.
@@ -265,7 +258,7 @@ func (r *Route) goLocal(step call.Step) {
 		r.env.Taken(step.Deliver)
 		return
 	}
-	for _, via := range barriers(step) {
+	for _, via := range step.Via {
 		s.CloseBarrier(r.env.Self().Address, via, r.Core.Epoch)
 	}
 	for i := range step.Deliver {

@@ -25,7 +25,7 @@ func ExampleRoute() {
 	fmt.Println(r.State, "- flush to", step.FlushTo.Name)
 	r.Hold(call.Outgoing{Driver: "second call"})
 	step = r.Acked(a, 8)
-	fmt.Println(r.State, "at", r.Owner.Name, "- a barrier for what comes via", step.Via.Name, "and deliver", step.Deliver[0].Driver)
+	fmt.Println(r.State, "at", r.Owner.Name, "- a barrier for what comes via", step.Via[0].Name, "and deliver", step.Deliver[0].Driver)
 	// Output:
 	// unknown - ask for its home: true
 	// known at a - deliver first call

@@ -73,16 +73,15 @@ type Route struct {
 // A Step is what the driver must do after a change of a route, in this order:
 // append a Flush to the path of FlushTo, naming Owner, Epoch and Left, the epoch
 // under which calls went there until now, and tell the route its sequence if it is Stopped;
-// if Go, append a Barrier by way of Via to the new owner, another by way of Lost, then
-// Deliver, and only then let calls pass by. Ask: find out who owns the shard.
+// if Go, append a Barrier by way of each of Via to the new owner, then Deliver, and only
+// then let calls pass by. Ask: find out who owns the shard.
 type Step struct {
 	FlushTo transport.Address // zero: no Flush
 	Owner   transport.Address
 	Epoch   placement.Epoch
 	Left    placement.Epoch
 	Go      bool
-	Via     transport.Address // zero: no Barrier
-	Lost    transport.Address // zero: no second Barrier
+	Via     []transport.Address
 	Deliver []Outgoing
 	Ask     bool
 }
@@ -272,7 +271,12 @@ func (r *Route) resolve(s Step, via transport.Address, left placement.Epoch, los
 		s.Ask = true
 		return s
 	}
-	s.Go, s.Via, s.Lost = true, via, lost
+	s.Go = true
+	for _, a := range []transport.Address{via, lost} {
+		if !a.IsZero() {
+			s.Via = append(s.Via, a)
+		}
+	}
 	s.Deliver = append(r.refused, r.held...)
 	r.State, r.Owner, r.Epoch = Known, r.next, r.nextAt
 	r.next, r.refused, r.held = transport.Address{}, nil, nil

@@ -42,7 +42,7 @@ func TestRouteBeginsAnew(t *testing.T) {
 			step := r.Learn(newHome, placement.MakeEpoch(1, 1), 0, false)
 			require.True(t, step.Go)
 			require.Zero(t, step.FlushTo)
-			require.Zero(t, step.Via)
+			require.Empty(t, step.Via)
 			require.Equal(t, newHome, r.Owner)
 			require.Len(t, step.Deliver, waits)
 			for i := 1; i < len(step.Deliver); i++ {

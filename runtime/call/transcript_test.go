@@ -138,10 +138,7 @@ func (s *script) step(step Step, say func(string, ...any)) {
 		step = s.r.OwnerGone(s.r.Owner, step.Deliver)
 	}
 	if step.Go {
-		for _, via := range []transport.Address{step.Via, step.Lost} {
-			if via.IsZero() {
-				continue
-			}
+		for _, via := range step.Via {
 			s.seq++
 			s.r.LastSeq = s.seq
 			say("barrier at %s for what comes via %s: sequence %d", nameOf(s.r.Owner), nameOf(via), s.seq)

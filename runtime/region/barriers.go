@@ -272,9 +272,6 @@ func (s *Shard) takeAlong(f Flush) Effects {
 	return fx
 }
 
-// leaves reports whether the shard is about to move away.
-func (s *Shard) leaves() bool { return s.state == Draining || s.state == Sent }
-
 // OpenBarriers opens the barriers whose old home is gone, and those that have waited
 // for BarrierTimeout; what still comes through those is refused, for it would be
 // out of order. Forget and Return come first.

@@ -177,6 +177,9 @@ func (s *Shard) Restable() bool { return s.state == Open && s.pending == nil }
 // Waiting is the number of calls that wait for the shard to open.
 func (s *Shard) Waiting() int { return s.waiting.len() + s.barriers.held() }
 
+// leaves reports whether the shard is about to move away.
+func (s *Shard) leaves() bool { return s.state == Draining || s.state == Sent }
+
 func (s *Shard) become(to State) {
 	for _, ok := range legal[s.state] {
 		if ok == to {
