@@ -51,7 +51,7 @@ func (s *hostedShard) mayRunInline() bool {
 	if !validByCoarse(&pl.lease, &pl.watch) && !pl.lease.Valid() {
 		return false
 	}
-	return s.host.instance == nil || s.host.instance.guard.Valid()
+	return s.host.instance == nil || s.host.instance.LeaseValid()
 }
 
 // validByCoarse reports whether a turn may begin for certain by the lease, without

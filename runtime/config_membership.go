@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/hostmeta"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -147,7 +148,7 @@ func (m Membership) compat() []membership.KeyValue {
 func (c Config) membershipConfig(self transport.Address, seeds []string, meta, compat []membership.KeyValue) membership.Config {
 	m := c.Membership
 	cfg := membership.Config{
-		Self: self, Cluster: c.Cluster, Roles: c.Roles, Seeds: seeds, Meta: meta, Compat: compat, MatchMeta: metaKind,
+		Self: self, Cluster: c.Cluster, Roles: c.Roles, Seeds: seeds, Meta: meta, Compat: compat, MatchMeta: hostmeta.EntityKey(""),
 		MinMembers: c.MinMembers, JoinTimeout: c.JoinTimeout, Seed: self.Incarnation, ProbeVacancy: true,
 		SeedTimeout: m.SeedTimeout, WeaklyUpAfter: m.WeaklyUpAfter, GossipInterval: m.GossipInterval,
 		HeartbeatInterval: m.HeartbeatInterval, Watched: m.Watched, PhiThreshold: m.PhiThreshold,

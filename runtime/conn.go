@@ -16,10 +16,12 @@ import (
 
 	"github.com/shardgen/shardgen/internal/bounded"
 	"github.com/shardgen/shardgen/internal/loop"
+	"github.com/shardgen/shardgen/internal/singlehost"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -56,7 +58,7 @@ type Conn struct {
 	asks    map[string]bool
 	helloAt time.Time
 	follow  time.Time
-	seekers map[string]*seeker
+	seekers *singlehost.Seekers
 	digest  uint64                          // of members
 	members map[transport.Address]bool      // as the gateway sees them
 	absent  map[transport.Address]time.Time // peers that are no members: since when
@@ -80,12 +82,13 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	c := &Conn{
 		cfg: cfg, loop: loop.New(), follower: coordinator.NewFollower(false),
 		served: make(chan struct{}), denied: make(chan struct{}), done: make(chan struct{}), kinds: map[string]uint32{},
-		asks: map[string]bool{}, seekers: map[string]*seeker{}, absent: map[transport.Address]time.Time{},
+		asks: map[string]bool{}, absent: map[transport.Address]time.Time{},
 	}
 	c.log = cfg.Logger.With("client", cfg.Name)
 	self := transport.Peer{Address: transport.Address{Name: cfg.Name, Incarnation: rand.Uint64()}, Client: true}
 	c.plane = newPlane(cfg, self, c)
 	c.plane.lease.Renew(time.Time{})
+	c.seekers = singlehost.NewSeekers(singletonClient{c}, c.log)
 	link, err := cfg.Transport.Open(ctx, transport.Options{
 		Cluster: cfg.Cluster, Self: self.Address, Client: true, Lanes: cfg.Lanes,
 		OnState: c.plane.connState, Logger: c.log,
@@ -228,13 +231,13 @@ func (c *Conn) wake() time.Time {
 	if !c.follow.IsZero() && c.follow.Before(at) {
 		at = c.follow
 	}
-	return c.seekAt(at)
+	return c.seekers.WakeAt(at)
 }
 
 // tick says hello to the member that serves us, or looks for one.
 func (c *Conn) tick() {
 	now := time.Now()
-	c.tickSeekers(now)
+	c.seekers.Tick(now)
 	if !c.follow.IsZero() && !now.Before(c.follow) {
 		c.step(c.gateway.Address, nil)
 	}
@@ -304,7 +307,14 @@ func (c *Conn) message(m transport.Message) {
 	case wire.ControlTopic_CONTROL_TOPIC_GATEWAY:
 		c.gatewayMessage(from, body)
 	case wire.ControlTopic_CONTROL_TOPIC_SINGLETON:
-		c.identity(from, body)
+		msg, err := singleton.Decode(body)
+		if err != nil {
+			c.plane.counters.add(frameForeign)
+			return
+		}
+		if !c.seekers.Message(from.Address, msg) {
+			c.plane.counters.add(frameIgnored)
+		}
 	case wire.ControlTopic_CONTROL_TOPIC_COORDINATOR:
 		msg, err := coordinator.Decode(body)
 		if err != nil {
@@ -363,7 +373,7 @@ func (c *Conn) meet(w *wire.GatewayWelcome) {
 	}
 	for _, n := range w.GetLost() {
 		c.plane.peerGone(addressOf(n), -1, false)
-		c.lost(addressOf(n))
+		c.seekers.Lost(addressOf(n))
 	}
 	c.partWithAbsent()
 }
@@ -386,7 +396,7 @@ func (c *Conn) partWithAbsent() {
 		case now.Sub(since) >= byeGrace:
 			delete(c.absent, a)
 			c.plane.peerGone(a, -1, false)
-			c.lost(a)
+			c.seekers.Lost(a)
 		}
 	}
 }
@@ -410,7 +420,7 @@ func (c *Conn) step(from transport.Address, m coordinator.Message) {
 
 func (c *Conn) ask(kind string) {
 	c.loop.Post(func() {
-		if c.seek(kind) {
+		if c.seekers.Want(kind) {
 			return
 		}
 		if !c.asks[kind] {

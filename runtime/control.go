@@ -8,7 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/hostmeta"
 	"github.com/shardgen/shardgen/internal/loop"
+	"github.com/shardgen/shardgen/internal/singlehost"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/membership"
@@ -36,7 +38,7 @@ type control struct {
 	inquiries  inquiries
 	gateway    gateway
 	quarantine quarantine
-	singles    singles
+	singles    *singlehost.Set
 	seeds      seeds
 	wakes      [4]time.Time // of members, manager, coord, follower
 	started    bool
@@ -75,7 +77,6 @@ func newControl(n *Node) *control {
 	c.quarantine.control = c
 	c.inquiries.open = map[uint64]func(transport.Address, coordinator.Message){}
 	c.gateway.init(c)
-	c.singles.control = c
 	return c
 }
 
@@ -89,7 +90,30 @@ func (c *control) prepare() (err error) {
 		return err
 	}
 	c.follower = coordinator.NewFollower(len(c.node.hosted()) > 0)
-	return c.singles.prepare()
+	return c.hostSingletons()
+}
+
+// hostSingletons begins the hosting of singletons.
+func (c *control) hostSingletons() error {
+	c.singles = singlehost.NewSet(singletonMember{c}, c.node.cfg.Cluster, c.plane.self, c.node.log)
+	for _, h := range c.node.hosted() {
+		if !h.desc.Singleton {
+			continue
+		}
+		o := h.settings.single
+		err := c.singles.Host(singlehost.Hosting{
+			Kind: h.desc.Name, Instance: h.instance, Lease: o.Lease, LeaseTTL: o.LeaseTTL,
+			Manager: singleton.Config{
+				RetryInterval: o.HandOverRetry, MaxRetries: o.MaxHandOverRetries, RemovalMargin: o.RemovalMargin,
+				RestartBackoff: o.RestartBackoff, MaxRestartBackoff: o.MaxRestartBackoff, StableAfter: o.StableAfter,
+				LeaseRetryInterval: o.LeaseRetry,
+			},
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // newMembers makes the membership's machine for a node that joins through seeds.
@@ -112,10 +136,10 @@ func (c *control) describe() (meta, compat []membership.KeyValue) {
 		switch {
 		case declared.host == nil: // a proxy
 		case k.Singleton:
-			add(&meta, metaSingleton+k.Name, "%d %s %s role=%s handoff=%s", declared.shards, k.HashName, k.Package,
+			add(&meta, hostmeta.SingletonKey(k.Name), "%d %s %s role=%s handoff=%s", declared.shards, k.HashName, k.Package,
 				declared.declared.role, strings.ReplaceAll(declared.declared.handoff.String(), " ", "+"))
 		default:
-			add(&meta, metaKind+k.Name, "%d %s %s role=%s handoff=%s", declared.shards, k.HashName, k.Package,
+			add(&meta, hostmeta.EntityKey(k.Name), "%d %s %s role=%s handoff=%s", declared.shards, k.HashName, k.Package,
 				declared.declared.role, strings.ReplaceAll(declared.declared.handoff.String(), " ", "+"))
 		}
 		add(&compat, "type "+k.Name+" shards", "%d", declared.shards)
@@ -130,18 +154,6 @@ func (c *control) describe() (meta, compat []membership.KeyValue) {
 		}
 	}
 	return meta, compat
-}
-
-// metaKind begins the metadata keys of hosted kinds.
-const metaKind = "kind/"
-
-func hosts(m membership.Member) bool {
-	for _, kv := range m.Meta {
-		if len(kv.Key) > len(metaKind) && kv.Key[:len(metaKind)] == metaKind {
-			return true
-		}
-	}
-	return false
 }
 
 // coordinatorSingleton names the coordinator among singletons.
@@ -207,14 +219,14 @@ func (c *control) tick() {
 		c.stepFollower(transport.Address{}, nil)
 	}
 	c.tellSeeds(now)
-	c.singles.tick(now)
+	c.singles.Tick(now)
 	c.reports.resend(now)
 	c.gateway.tick(now)
 }
 
 func (c *control) wake() time.Time {
 	at := time.Now().Add(time.Second)
-	for _, w := range append(c.wakes[:], c.reports.wakeAt(), c.gateway.wakeAt(), c.singles.wakeAt()) {
+	for _, w := range append(c.wakes[:], c.reports.wakeAt(), c.gateway.wakeAt(), c.singles.WakeAt()) {
 		if !w.IsZero() && w.Before(at) {
 			at = w
 		}
@@ -258,7 +270,7 @@ func (c *control) message(m transport.Message, at time.Time) {
 			return
 		}
 		if msg.Name != coordinatorSingleton {
-			c.singles.message(from, msg)
+			c.singles.Message(from, msg)
 		} else if !from.Client {
 			c.stepManager(singleton.Receive{From: from.Address, Message: msg})
 		}
@@ -358,7 +370,7 @@ func (c *control) event(e membership.Event) {
 		if e.Member.Address != c.self {
 			c.plane.peerGone(e.Member.Address, -1, false)
 			c.gateway.lostMember(e.Member.Address)
-			c.singles.lost(e.Member.Address)
+			c.singles.Lost(e.Member.Address)
 		}
 	case membership.MemberRemoved:
 		c.logRemoved(e.Member)
@@ -370,7 +382,7 @@ func (c *control) event(e membership.Event) {
 		} else {
 			c.plane.peerGone(e.Member.Address, -1, false)
 			c.gateway.lostMember(e.Member.Address)
-			c.singles.lost(e.Member.Address)
+			c.singles.Lost(e.Member.Address)
 		}
 	case membership.UnreachableMember:
 		c.node.log.Warn("member unreachable", "member", e.Member.Address.String(), "evidence", e.Evidence.String())
@@ -399,7 +411,7 @@ func (c *control) viewChanged() {
 	managed := singleton.View{}
 	placed := coordinator.View{Converged: v.Converged}
 	for _, m := range v.ByAge {
-		s := statusOf(m.Status)
+		s := singlehost.StatusOf(m.Status)
 		managed.Members = append(managed.Members, singleton.Member{
 			Address: m.Address, Status: s, UpNumber: uint64(m.UpNumber), Roles: m.Roles,
 		})
@@ -408,35 +420,19 @@ func (c *control) viewChanged() {
 			s, unreachable = singleton.Up, true // its shards are its own until its lease is over
 		}
 		placed.Members = append(placed.Members, coordinator.Member{
-			Address: m.Address, Status: s, Unreachable: unreachable, Hosts: hosts(m.Member),
+			Address: m.Address, Status: s, Unreachable: unreachable, Hosts: hostmeta.HostsAny(m.Member),
 		})
 	}
 	c.seeds.seen(v)
 	c.gateway.membersChanged()
 	c.stepManager(managed)
-	c.singles.viewChanged(v)
+	c.singles.ViewChanged(v)
 	c.node.memory.viewChanged(v)
 	if c.coord != nil {
 		c.stepCoordinator(placed)
 	}
 	c.partWithAbsent()
 	c.checkExit()
-}
-
-func statusOf(s membership.Status) singleton.Status {
-	switch s {
-	case membership.Joining:
-		return singleton.Joining
-	case membership.WeaklyUp:
-		return singleton.WeaklyUp
-	case membership.Up:
-		return singleton.Up
-	case membership.Leaving:
-		return singleton.Leaving
-	case membership.Exiting:
-		return singleton.Exiting
-	}
-	return singleton.Down
 }
 
 // stepManager gives the singleton's manager one input and does what it says.

@@ -123,7 +123,7 @@ func (pl *plane) dismiss(ctx context.Context) {
 func (n *Node) stopEntities(ctx context.Context) {
 	for _, h := range n.hosted() {
 		if h.instance != nil {
-			h.instance.quit(ctx)
+			h.instance.Quit(ctx)
 		}
 		for i := range h.shards {
 			h.shards[i].stop(ctx)

@@ -11,6 +11,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/shardgen/shardgen/internal/hostmeta"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/membership"
@@ -210,10 +211,7 @@ func (g *gateway) kinds() []*wire.GatewayKind {
 	seen := map[string]bool{}
 	for _, m := range g.control.view.Load().ByAddress {
 		for _, kv := range m.Meta {
-			name, ok := strings.CutPrefix(kv.Key, metaKind)
-			if !ok {
-				name, ok = strings.CutPrefix(kv.Key, metaSingleton)
-			}
+			name, ok := hostmeta.Split(kv.Key)
 			f := strings.Fields(kv.Value) // and what else members must agree on
 			if !ok || seen[name] || len(f) < 3 {
 				continue

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/shardgen/shardgen/internal/shardhost"
+	"github.com/shardgen/shardgen/internal/singlehost"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/runtime/region"
@@ -19,8 +20,8 @@ type host struct {
 	desc     codegen.Host
 	settings hostSettings
 	shards   []hostedShard
-	instance *instance // of a singleton; else nil
-	memory   *memory   // of a type whose entities are remembered; else nil
+	instance *singlehost.Instance // of a singleton; else nil
+	memory   *memory              // of a type whose entities are remembered; else nil
 	starter  *starter
 
 	passivator *passivator
@@ -57,7 +58,7 @@ func newHost(pl *plane, k *kind, desc codegen.Host, settings hostSettings) (*hos
 		h.shards[i].init(h, id, cfg, limits)
 	}
 	if desc.Singleton {
-		h.instance = newInstance(&h.shards[0])
+		h.instance = singlehost.NewInstance(&h.shards[0].Shard, (*singletonHome)(&h.shards[0]))
 	}
 	return h, nil
 }

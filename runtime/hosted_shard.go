@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"context"
+	"fmt"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/shardhost"
@@ -37,6 +39,28 @@ func (s *hostedShard) init(h *host, id placement.ShardID, cfg *shardhost.Config,
 }
 
 func (s *hostedShard) plane() *plane { return s.host.plane }
+
+// waitLease waits until turns may run here: see plane.waitLease. The turn of a singleton
+// whose own lease is over never may.
+func (s *hostedShard) waitLease(ctx context.Context) error {
+	if err := s.plane().waitLease(ctx); err != nil {
+		return err
+	}
+	if in := s.host.instance; in != nil && !in.LeaseValid() {
+		return fmt.Errorf("run %s: %w", s.ID.Kind, errNoLease)
+	}
+	return nil
+}
+
+// mayRun reports whether a turn may begin at this moment.
+func (s *hostedShard) mayRun() bool {
+	return s.plane().lease.Valid() && (s.host.instance == nil || s.host.instance.LeaseValid())
+}
+
+// mayRunAt reports whether a turn may begin at a time of the lease's clock.
+func (s *hostedShard) mayRunAt(now int64) bool {
+	return s.plane().lease.ValidAt(now) && (s.host.instance == nil || s.host.instance.LeaseValid())
+}
 
 // Direct notes whether this process's calls come straight here, as its route has it.
 func (s *hostedShard) Direct(on bool) {

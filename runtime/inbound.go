@@ -325,7 +325,7 @@ func (pl *plane) moveStep(from *peerSession, e *wire.Envelope) {
 	sh := k.host.shard(e.Shard)
 	var opens func(transport.Address, placement.Epoch)
 	if in := k.host.instance; in != nil {
-		opens = in.opened // its manager has the last word
+		opens = in.PredecessorOpened // its manager has the last word
 	}
 	if !sh.Step(from, e, opens) {
 		pl.counters.add(frameIgnored)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/shardgen/shardgen/internal/hostmeta"
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
@@ -35,7 +36,7 @@ func (c *control) leave() {
 func (c *control) exit() {
 	c.loop.Post(func() {
 		if !c.exitReady {
-			c.singles.abandon()
+			c.singles.Abandon()
 			c.readyToExit()
 		}
 	})
@@ -47,7 +48,7 @@ func (c *control) checkExit() {
 	if c.exitReady || v == nil || v.SelfStatus != membership.Leaving {
 		return
 	}
-	if !c.singles.settled(v) {
+	if !c.singles.Settled() {
 		return
 	}
 	if !c.otherHosts(v) {
@@ -75,7 +76,7 @@ func (c *control) readyToExit() {
 // otherHosts reports whether anybody could take this node's shards.
 func (c *control) otherHosts(v *membership.View) bool {
 	for _, m := range v.ByAge {
-		if m.Address != c.self && m.Status == membership.Up && hosts(m.Member) {
+		if m.Address != c.self && m.Status == membership.Up && hostmeta.HostsAny(m.Member) {
 			return true
 		}
 	}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/coordinator"
-	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -43,7 +42,7 @@ func (c *Conn) welcomed(from transport.Peer, w *wire.GatewayWelcome) bool {
 		}
 		c.beginAnew(before, members)
 	}
-	c.guided()
+	c.seekers.Guided()
 	return true
 }
 
@@ -61,19 +60,11 @@ func (c *Conn) beginAnew(before transport.Address, members map[transport.Address
 	c.digest, c.members = 0, nil
 	clear(c.absent)
 	c.reasons.clear()
-	for _, s := range c.seekers {
-		if err := s.begin(); err != nil {
-			c.log.Error("singleton cannot be called", "kind", s.kind.desc.Name, "err", err)
-		}
-	}
+	c.seekers.BeginAnew()
 	c.plane.beginAnew(members)
 	c.log.Warn("the cluster was founded anew: this client follows it, and what entities kept in memory is gone",
 		"cluster", c.cfg.Cluster, "founder", c.life.founder.String(), "before", before.String(), "served by", c.gateway.String())
-	for name, s := range c.seekers {
-		if c.plane.heldFor(name) > 0 {
-			c.stepSeeker(s, singleton.Want{})
-		}
-	}
+	c.seekers.WantWaiting(func(kind string) bool { return c.plane.heldFor(kind) > 0 })
 }
 
 // search looks for a member that serves this client: from the next hello on, which

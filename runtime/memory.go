@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/hostmeta"
 	"github.com/shardgen/shardgen/internal/loop"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/membership"
@@ -133,11 +134,11 @@ func (m *memory) message(from transport.Address, body []byte) error {
 func (m *memory) viewChanged(v *membership.View) {
 	var view remember.View
 	for _, o := range v.ByAge {
-		if o.Address == m.node.plane.self.Address || o.Status == membership.Down || !hosts(o.Member) {
+		if o.Address == m.node.plane.self.Address || o.Status == membership.Down || !hostmeta.HostsAny(o.Member) {
 			continue
 		}
 		view.Members = append(view.Members, remember.Member{
-			Address: o.Address, Up: o.Status == membership.Up, Kinds: kindsOf(o.Member),
+			Address: o.Address, Up: o.Status == membership.Up, Kinds: hostmeta.Kinds(o.Member),
 		})
 	}
 	m.loop.Post(func() { m.stepMachine(view) })

@@ -34,7 +34,7 @@ func (c *control) operatorMessage(kind transport.Kind, from transport.Peer, body
 	if kind == transport.Broadcast && r.Command != operator.RollCall && !concerned {
 		return // meant for another
 	}
-	if r.Command == operator.Members && c.singles.seek() {
+	if r.Command == operator.Members && c.singles.Seek() {
 		time.AfterFunc(seekTime, func() {
 			c.loop.Post(func() { c.answerOperator(id, from, operator.Answer{View: c.operatorView()}) })
 		})
@@ -114,7 +114,7 @@ func (c *control) operatorView() operator.View {
 			Address: p.Address, Status: p.Status, Age: m.UpNumber, Reachable: p.Reachable, Evidence: p.Evidence, Roles: p.Roles, Hosts: p.Hosts,
 		})
 	}
-	view.Singletons = c.singles.rows(v)
+	view.Singletons = c.singles.Rows(v)
 	return view
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/singlehost"
 	"github.com/shardgen/shardgen/internal/turnlease"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/call"
@@ -279,6 +280,15 @@ func (pl *plane) kind(c codegen.Kind) *kind {
 	next[c.Name] = k
 	pl.kinds.Store(&next)
 	k.adopt(nil, pl.table.Load())
+	return k
+}
+
+// singleton returns the singleton of that name, if it may be called here; else nil.
+func (pl *plane) singleton(name string) singlehost.Callable {
+	k := (*pl.kinds.Load())[name]
+	if k == nil || !k.desc.Singleton || k.err != nil {
+		return nil
+	}
 	return k
 }
 

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/shardgen/shardgen/internal/hostmeta"
 	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
@@ -81,7 +82,7 @@ func (n *Node) ShardingStats(ctx context.Context, kind string) (ShardingStats, e
 	err := c.inquire(ctx, func(id uint64) bool {
 		clear(missing) // members come and go
 		for _, m := range c.view.Load().ByAge {
-			if m.Status != membership.Down && hosts(m.Member) && !heard[m.Address] {
+			if m.Status != membership.Down && hostmeta.HostsAny(m.Member) && !heard[m.Address] {
 				missing[m.Address] = true
 				c.sendPlacement(transport.Peer{Address: m.Address}, coordinator.Inspect{ID: id, Kind: kind})
 			}
@@ -118,10 +119,11 @@ func (n *Node) TypeNames() []string {
 	}
 	names := map[string]bool{}
 	for _, m := range v.ByAge {
-		for _, kv := range m.Meta {
-			if m.Status != membership.Down && len(kv.Key) > len(metaKind) && kv.Key[:len(metaKind)] == metaKind {
-				names[kv.Key[len(metaKind):]] = true
-			}
+		if m.Status == membership.Down {
+			continue
+		}
+		for _, kind := range hostmeta.Kinds(m.Member) {
+			names[kind] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(names))

@@ -7,7 +7,6 @@ import (
 
 	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/placement"
-	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -236,17 +235,14 @@ func (c *control) askForRemembered() {
 
 // askHome looks for a home of the kind's shards, or for a singleton's instance.
 func (c *control) askHome(kind string) {
-	if s := c.singles.get(kind); s != nil {
-		s.search(singleton.Want{})
-		return
+	if !c.singles.Want(kind) {
+		c.reports.ask(kind)
 	}
-	c.reports.ask(kind)
 }
 
 func (c *control) moveDone(id placement.ShardID, epoch placement.Epoch) {
 	c.loop.Post(func() {
-		if c.singles.get(id.Kind) != nil {
-			c.singles.announce(id.Kind, epoch)
+		if c.singles.Opened(id.Kind, epoch) {
 			return
 		}
 		c.reports.opened(id, epoch)
@@ -256,12 +252,9 @@ func (c *control) moveDone(id placement.ShardID, epoch placement.Epoch) {
 
 func (c *control) moveAborted(id placement.ShardID, epoch placement.Epoch, reason string) {
 	c.loop.Post(func() {
-		if s := c.singles.get(id.Kind); s != nil {
-			c.node.log.Warn("singleton's successor does not take its state", "kind", id.Kind, "reason", reason)
-			s.instance.close()
-			return
+		if !c.singles.Refused(id.Kind, reason) {
+			c.reports.abort(id, epoch, reason)
 		}
-		c.reports.abort(id, epoch, reason)
 	})
 }
 

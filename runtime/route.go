@@ -82,6 +82,15 @@ func (k *kind) adopt(old, t *placement.Table) {
 	}
 }
 
+// Found brings the shard and the routes of a singleton to where it runs. A node that still
+// has something of the instance knows better itself.
+func (k *kind) Found(node transport.Address, epoch placement.Epoch, hosts bool) {
+	if k.host != nil && !hosts {
+		k.host.shards[0].Place(node, epoch, 0)
+	}
+	k.routes[0].Found(node, epoch)
+}
+
 // comeBack goes to the shards of a member by the new session on that lane, for it has
 // dropped the one before. Where the table does not know of the shard, it is asked for.
 func (k *kind) comeBack(t *placement.Table, a transport.Address, lane int) {

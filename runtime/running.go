@@ -329,7 +329,7 @@ func (s *hostedShard) notePanic(id, method string, r any) {
 // died ends a singleton's instance; other entities live on.
 func (s *hostedShard) died(why string) {
 	if s.host.instance != nil {
-		s.host.instance.fail(why)
+		s.host.instance.Fail(why)
 	}
 }
 

@@ -65,11 +65,11 @@ func (v *shardEnv) Run(e *region.Entity, c *shardhost.Call) {
 func (v *shardEnv) Grant(c *shardhost.Call, e *region.Entity) { inbound(&c.Call).granted <- e }
 
 // Lead brings a singleton's instance to life.
-func (v *shardEnv) Lead(e *region.Entity) { v.host.instance.lead(e) }
+func (v *shardEnv) Lead(e *region.Entity) { v.host.instance.Lead(e) }
 
 // Keeps reports whether the turn is a singleton's last.
 func (v *shardEnv) Keeps(e *region.Entity) bool {
-	return v.host.instance != nil && v.host.instance.keepLocked(e)
+	return v.host.instance != nil && v.host.instance.KeepLocked(e)
 }
 
 // Release ends all back-offs.
@@ -78,7 +78,7 @@ func (v *shardEnv) Release() { v.shard().releaseAll() }
 // Drained hands the shard off, or ends a singleton's instance, on a goroutine.
 func (v *shardEnv) Drained() {
 	if in := v.host.instance; in != nil {
-		v.host.plane.wg.Go(in.handOff)
+		v.host.plane.wg.Go(in.HandOff)
 		return
 	}
 	v.host.plane.wg.Go(v.shard().HandOff)

@@ -14,6 +14,9 @@ var (
 	ErrNotSingleton = errors.New("not a singleton's turn")
 )
 
+// errNoLease: the singleton's lease is over.
+var errNoLease = errors.New("the singleton's lease is over (retry: its next instance takes the call)")
+
 // errSingletonStays: passivating or forgetting an instance would leave its tasks
 // running beside those of the next one.
 var errSingletonStays = errors.New("a singleton lives as long as its node may run it (return an error from a task to have it begin anew)")

@@ -77,8 +77,8 @@ func (s *hostSettings) validateSingleton(k codegen.Kind) error {
 	}
 	o := &s.single
 	set(&o.LeaseTTL, defaultLeaseTTL)
-	if err := checkLease(o.LeaseTTL); o.Lease != nil && err != nil {
-		return fault("Singleton.LeaseTTL: %w", err)
+	if o.Lease != nil && o.LeaseTTL < store.MinTTL {
+		return fault("Singleton.LeaseTTL: TTL is %v: want at least %v", o.LeaseTTL, store.MinTTL)
 	}
 	if n := o.MaxHandOverRetries; n < 0 {
 		return fault("Singleton.MaxHandOverRetries is %d: want 0 for the default, or more", n)

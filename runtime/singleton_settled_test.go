@@ -24,18 +24,17 @@ func TestStateOfASingletonThatNobodyRunsHoldsNobodyUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.control.link = noLink{}
-	if err := n.control.singles.prepare(); err != nil {
+	if err := n.control.hostSingletons(); err != nil {
 		t.Fatal(err)
 	}
-	s := n.control.singles.order[0]
+	core := n.hosted()[0].shards[0].Core
 	for _, last := range []bool{false, true} {
-		core := s.instance.shard.Core
 		epoch := max(core.Epoch(), core.MoveEpoch()) + 1
 		core.Prepare(transport.Address{Name: "n2", Incarnation: 2}, placement.Epoch(epoch), nil, last)
-		if !s.instance.holds() {
+		if core.State() == region.Closed {
 			t.Fatalf("%v: nothing is held after a part of the state has come", core.State())
 		}
-		if !n.control.singles.settled(nil) || core.State() != region.Closed {
+		if !n.control.singles.Settled() || core.State() != region.Closed {
 			t.Errorf("last part %v: the shard is %v and holds the node up, want closed", last, core.State())
 		}
 	}

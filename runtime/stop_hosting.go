@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/hostmeta"
 	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
@@ -32,7 +32,7 @@ func (n *Node) StopHosting(ctx context.Context, kind string) error {
 	case k == nil || k.host == nil || k.desc.Singleton:
 		return fail(errors.New("this node hosts no such entity type (TypeNames has those of the cluster)"))
 	case !slices.ContainsFunc(v.ByAge, func(m membership.MemberView) bool {
-		return m.Address != c.self && m.Status == membership.Up && hostsKind(m.Member, kind)
+		return m.Address != c.self && m.Status == membership.Up && hostmeta.Hosts(m.Member, kind)
 	}):
 		return fail(errors.New("no other member that is up hosts it (start one, or shut this node down)"))
 	}
@@ -64,18 +64,4 @@ func (h *host) holds() bool {
 		}
 	}
 	return false
-}
-
-// kindsOf are the entity types that the member hosts.
-func kindsOf(m membership.Member) (kinds []string) {
-	for _, kv := range m.Meta {
-		if kind, ok := strings.CutPrefix(kv.Key, metaKind); ok {
-			kinds = append(kinds, kind)
-		}
-	}
-	return kinds
-}
-
-func hostsKind(m membership.Member, kind string) bool {
-	return slices.ContainsFunc(m.Meta, func(kv membership.KeyValue) bool { return kv.Key == metaKind+kind })
 }

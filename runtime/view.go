@@ -1,8 +1,7 @@
 package shard
 
 import (
-	"strings"
-
+	"github.com/shardgen/shardgen/internal/hostmeta"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -96,10 +95,6 @@ func memberOf(m membership.Member, reachable bool, e membership.Evidence) Member
 	if !reachable {
 		member.Evidence = e.String()
 	}
-	for _, kv := range m.Meta {
-		if kind, ok := strings.CutPrefix(kv.Key, metaKind); ok {
-			member.Hosts = append(member.Hosts, kind)
-		}
-	}
+	member.Hosts = hostmeta.Kinds(m)
 	return member
 }

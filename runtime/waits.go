@@ -3,10 +3,10 @@ package shard
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/hostmeta"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -179,7 +179,7 @@ func (c *control) waits(kind string, now time.Time) (why string, hosted bool) {
 	if v.SelfStatus != membership.WeaklyUp && !c.plane.lease.Valid() {
 		return noContact(c.self.Name), true
 	}
-	if !anyHosts(v, kind) {
+	if !hostmeta.Hosted(v, kind) {
 		return fmt.Sprintf("%s is hosted by none of the %d members (start a node that calls Host%s)", kind, len(v.ByAge), kind), false
 	}
 	if why := c.reasons.lately(kind, now); why != "" {
@@ -196,13 +196,4 @@ func (c *control) waits(kind string, now time.Time) (why string, hosted bool) {
 		}
 	}
 	return "the coordinator has not given it one", true
-}
-
-// anyHosts reports whether a member hosts the kind, as entities or as a singleton.
-func anyHosts(v *membership.View, kind string) bool {
-	return slices.ContainsFunc(v.ByAge, func(m membership.MemberView) bool {
-		return slices.ContainsFunc(m.Meta, func(kv membership.KeyValue) bool {
-			return kv.Key == metaKind+kind || kv.Key == metaSingleton+kind
-		})
-	})
 }

@@ -25,6 +25,7 @@ internal/gen/model
 
 shardtest
 runtime
+internal/singlehost
 internal/shardhost internal/session
 internal/routing
 runtime/admin
@@ -35,6 +36,7 @@ internal/durable
 runtime/coordinator
 runtime/remember
 runtime/singleton
+internal/hostmeta
 runtime/membership
 internal/membership/join
 internal/membership/spread internal/membership/downing

@@ -1,4 +1,4 @@
-package shard
+package singlehost
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 // leaseTimeout bounds one request to the store that keeps a singleton's lease.
 const leaseTimeout = 3 * time.Second
 
-// leaseKeeper gets, renews and gives back the lease of a singleton. What it
-// learns it posts to the control loop; the requests run beside it.
+// A leaseKeeper acquires, renews and releases the lease of a singleton. What it learns it
+// posts to the control loop; the requests run beside it.
 type leaseKeeper struct {
 	single *single
 	leases store.Lease
@@ -24,33 +24,24 @@ type leaseKeeper struct {
 }
 
 func newLeaseKeeper(s *single, leases store.Lease, ttl time.Duration) *leaseKeeper {
-	cfg := s.control.node.cfg
 	return &leaseKeeper{
 		single: s, leases: leases,
 		claim: store.Claim{
-			Name:   "singleton/" + cfg.Cluster + "/" + s.kind.desc.Name,
-			Holder: s.control.self.String(), TTL: ttl,
+			Name:   "singleton/" + s.set.cluster + "/" + s.kind,
+			Holder: s.set.self.Address.String(), TTL: ttl,
 		},
 	}
 }
 
-// checkLease is what is wrong with a lease for a singleton.
-func checkLease(ttl time.Duration) error {
-	if ttl < store.MinTTL {
-		return fmt.Errorf("TTL is %v: want at least %v", ttl, store.MinTTL)
-	}
-	return nil
-}
+func (k *leaseKeeper) home() Home { return k.single.instance.home }
 
-func (k *leaseKeeper) post(in singleton.Input) {
-	k.single.control.loop.Post(func() { k.single.step(in) })
-}
+func (k *leaseKeeper) post(in singleton.Input) { k.single.instance.post(in) }
 
 // acquire asks for the lease once.
 func (k *leaseKeeper) acquire() {
-	pl := k.single.control.plane
-	pl.wg.Go(func() {
-		ctx, cancel := context.WithTimeout(pl.ctx, leaseTimeout)
+	home := k.home()
+	home.Go(func() {
+		ctx, cancel := context.WithTimeout(home.Context(), leaseTimeout)
 		defer cancel()
 		held, err := k.leases.Acquire(ctx, k.claim)
 		if err == nil && time.Until(held.Until) <= k.spare() {
@@ -59,12 +50,12 @@ func (k *leaseKeeper) acquire() {
 		var taken *store.HeldError
 		switch {
 		case err == nil:
-			pl.log.Info("singleton's lease acquired", "lease", k.claim.Name, "token", held.Token)
-			k.single.control.loop.Post(func() { k.hold(held) })
+			home.Log().Info("singleton's lease acquired", "lease", k.claim.Name, "token", held.Token)
+			k.single.set.process.Post(func() { k.hold(held) })
 		case errors.As(err, &taken):
 			k.post(singleton.LeaseDenied{RetryAfter: taken.RetryAfter, Reason: err.Error()})
 		default:
-			pl.seldom.warn(pl.log, "singleton's lease not acquired", k.claim.Name, "", "lease", k.claim.Name, "err", err)
+			home.WarnSeldom("singleton's lease not acquired", k.claim.Name, "lease", k.claim.Name, "err", err)
 			k.post(singleton.LeaseDenied{Reason: err.Error() + " (is the lease's store up?)"})
 		}
 	})
@@ -72,12 +63,11 @@ func (k *leaseKeeper) acquire() {
 
 // hold renews what was acquired until it is dropped or lost.
 func (k *leaseKeeper) hold(held store.Held) {
-	pl := k.single.control.plane
-	ctx, drop := context.WithCancel(pl.ctx)
+	ctx, drop := context.WithCancel(k.home().Context())
 	k.drop, k.kept = drop, make(chan store.Held, 1)
 	kept := k.kept
 	k.guard(held)
-	pl.wg.Go(func() { kept <- k.renew(ctx, held) })
+	k.home().Go(func() { kept <- k.renew(ctx, held) })
 	k.single.step(singleton.LeaseAcquired{})
 }
 
@@ -87,10 +77,10 @@ func (k *leaseKeeper) spare() time.Duration { return k.claim.TTL / 10 }
 // guard lets turns run until shortly before the lease ends.
 func (k *leaseKeeper) guard(h store.Held) { k.single.instance.guard.Renew(h.Until.Add(-k.spare())) }
 
-// renew prolongs the lease, and says when it is over: at once when another has
-// it, else in time for the instance to stop before it ends.
+// renew prolongs the lease, and reports when it is over: at once when another has it, else in
+// time for the instance to stop before it ends.
 func (k *leaseKeeper) renew(ctx context.Context, held store.Held) store.Held {
-	pl := k.single.control.plane
+	log := k.home().Log()
 	every, warned := k.claim.TTL/3, false
 	for wait := every; ; {
 		over := time.Until(held.Until) - k.spare()
@@ -101,7 +91,7 @@ func (k *leaseKeeper) renew(ctx context.Context, held store.Held) store.Held {
 		}
 		over = time.Until(held.Until) - k.spare()
 		if over <= 0 {
-			pl.log.Error("singleton's lease could not be renewed in time", "lease", k.claim.Name)
+			log.Error("singleton's lease could not be renewed in time", "lease", k.claim.Name)
 			k.post(singleton.LeaseLost{})
 			return held
 		}
@@ -113,7 +103,7 @@ func (k *leaseKeeper) renew(ctx context.Context, held store.Held) store.Held {
 			held, wait, warned = next, every, false
 			k.guard(held)
 		case errors.Is(err, store.ErrLost):
-			pl.log.Error("singleton's lease is lost", "lease", k.claim.Name, "err", err)
+			log.Error("singleton's lease is lost", "lease", k.claim.Name, "err", err)
 			k.single.instance.guard.Renew(time.Now())
 			k.post(singleton.LeaseLost{})
 			return held
@@ -121,7 +111,7 @@ func (k *leaseKeeper) renew(ctx context.Context, held store.Held) store.Held {
 			return held
 		default:
 			if !warned {
-				pl.log.Warn("singleton's lease not renewed", "lease", k.claim.Name, "until", time.Until(held.Until).String(), "err", err)
+				log.Warn("singleton's lease not renewed", "lease", k.claim.Name, "until", time.Until(held.Until).String(), "err", err)
 			}
 			warned, wait = true, every/8
 		}
@@ -130,13 +120,13 @@ func (k *leaseKeeper) renew(ctx context.Context, held store.Held) store.Held {
 
 // release gives the lease back; the instance has stopped.
 func (k *leaseKeeper) release() {
-	pl, kept := k.single.control.plane, k.kept
+	home, kept := k.home(), k.kept
 	k.drop()
-	pl.wg.Go(func() {
-		ctx, cancel := context.WithTimeout(pl.ctx, leaseTimeout)
+	home.Go(func() {
+		ctx, cancel := context.WithTimeout(home.Context(), leaseTimeout)
 		defer cancel()
 		if err := k.leases.Release(ctx, <-kept); err != nil {
-			pl.log.Warn("singleton's lease not released: it ends by itself", "lease", k.claim.Name, "err", err)
+			home.Log().Warn("singleton's lease not released: it ends by itself", "lease", k.claim.Name, "err", err)
 		}
 		k.post(singleton.LeaseReleased{})
 	})

@@ -1,0 +1,78 @@
+// Package hostmeta is how members announce the types that they host, in the metadata that
+// membership spreads.
+package hostmeta
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// The keys of hosted types begin with these; the type's name follows.
+const (
+	entityPrefix    = "kind/"
+	singletonPrefix = "singleton/"
+)
+
+// EntityKey is the metadata key of a hosted entity type.
+func EntityKey(kind string) string { return entityPrefix + kind }
+
+// SingletonKey is the metadata key of a hosted singleton.
+func SingletonKey(kind string) string { return singletonPrefix + kind }
+
+// HostsAny reports whether the member hosts an entity type.
+func HostsAny(m membership.Member) bool {
+	return slices.ContainsFunc(m.Meta, func(kv membership.KeyValue) bool {
+		return len(kv.Key) > len(entityPrefix) && strings.HasPrefix(kv.Key, entityPrefix)
+	})
+}
+
+// Hosts reports whether the member hosts the entity type.
+func Hosts(m membership.Member, kind string) bool { return has(m, EntityKey(kind)) }
+
+// HostsSingleton reports whether the member hosts the singleton.
+func HostsSingleton(m membership.Member, kind string) bool { return has(m, SingletonKey(kind)) }
+
+func has(m membership.Member, key string) bool {
+	return slices.ContainsFunc(m.Meta, func(kv membership.KeyValue) bool { return kv.Key == key })
+}
+
+// Kinds returns the entity types that the member hosts.
+func Kinds(m membership.Member) (kinds []string) {
+	for _, kv := range m.Meta {
+		if kind, ok := strings.CutPrefix(kv.Key, entityPrefix); ok {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds
+}
+
+// Split returns the hosted type, of entities or a singleton, that a metadata key stands for.
+func Split(key string) (kind string, ok bool) {
+	if kind, ok = strings.CutPrefix(key, entityPrefix); !ok {
+		kind, ok = strings.CutPrefix(key, singletonPrefix)
+	}
+	return kind, ok
+}
+
+// Hosted reports whether a member hosts the type, as entities or as a singleton.
+func Hosted(v *membership.View, kind string) bool {
+	return slices.ContainsFunc(v.ByAge, func(m membership.MemberView) bool {
+		return Hosts(m.Member, kind) || HostsSingleton(m.Member, kind)
+	})
+}
+
+// Singletons returns the members that may run each singleton, the oldest first.
+func Singletons(v *membership.View) map[string][]transport.Address {
+	hosts := map[string][]transport.Address{}
+	for _, m := range v.ByAge {
+		for _, kv := range m.Meta {
+			if kind, ok := strings.CutPrefix(kv.Key, singletonPrefix); ok && m.Status != membership.Down {
+				hosts[kind] = append(hosts[kind], m.Address)
+			}
+		}
+	}
+	return hosts
+}

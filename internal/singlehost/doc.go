@@ -1,0 +1,16 @@
+// Package singlehost hosts and finds the singletons of one process.
+//
+// A [Set] is a member's. The control loop gives it the view, the messages and the time, and
+// it gives them to two cores of package singleton for each type: the Manager, which decides
+// whether this member runs the instance, and the Proxy, which finds it. [Seekers] are the
+// proxies of a process that is no member.
+//
+// An [Instance] is the only entity of a hosted singleton, in the only shard of its type. It
+// has turns beside those of calls: one that activates it before any call, and one that is
+// kept from its death to its next activation, so that calls wait. It also runs the tasks
+// that the instance has started.
+//
+// Set, Seekers and what belongs to them are used on one goroutine at a time. What an
+// instance, its tasks and the keeping of its lease learn on goroutines of their own they
+// post to the control loop, by [Process.Post].
+package singlehost

@@ -1,0 +1,139 @@
+package singlehost
+
+import (
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/singleton"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// An Outsider is a process that is no member and calls singletons.
+type Outsider interface {
+	Finder
+	// Member returns the member that serves the process; zero for none.
+	Member() transport.Address
+}
+
+// Seekers find singletons for a process that is no member: the member that serves it
+// searches for both.
+type Seekers struct {
+	process Outsider
+	log     *slog.Logger
+	byName  map[string]*seeker
+}
+
+type seeker struct {
+	callable Callable
+	proxy    *singleton.Proxy
+	wake     time.Time
+}
+
+// NewSeekers returns Seekers that look for nothing yet.
+func NewSeekers(p Outsider, log *slog.Logger) *Seekers {
+	return &Seekers{process: p, log: log, byName: map[string]*seeker{}}
+}
+
+// begin makes the seeker know nobody.
+func (s *seeker) begin(kind string) (err error) {
+	s.wake = time.Time{}
+	s.proxy, err = singleton.NewProxy(singleton.ProxyConfig{Name: namePrefix + kind})
+	return err
+}
+
+// Want looks for the instance of a singleton, because calls wait for it. It reports false if
+// the type is no singleton.
+func (g *Seekers) Want(kind string) bool {
+	s := g.byName[kind]
+	if s == nil {
+		callable := g.process.Callable(kind)
+		if callable == nil {
+			return false
+		}
+		s = &seeker{callable: callable}
+		if err := s.begin(kind); err != nil {
+			g.log.Error("singleton cannot be called", "kind", kind, "err", err)
+			return true
+		}
+		g.byName[kind] = s
+		g.step(kind, s, singleton.Guide{Member: g.process.Member()})
+	}
+	g.step(kind, s, singleton.Want{})
+	return true
+}
+
+func (g *Seekers) step(kind string, s *seeker, in singleton.ProxyInput) {
+	out := s.proxy.Step(g.process.Now(), in)
+	s.wake = out.WakeAt
+	for _, e := range out.Send {
+		g.process.Send(transport.Peer{Address: e.To}, e.Message)
+	}
+	g.process.SetWhy(kind, s.proxy.Why())
+	if out.Found != nil {
+		s.callable.Found(out.Found.Node, out.Found.Epoch, false)
+	}
+}
+
+// Message handles a message of the member that serves the process. It reports false if
+// nobody here waits for it.
+func (g *Seekers) Message(from transport.Address, m singleton.Message) bool {
+	kind, _ := strings.CutPrefix(m.Name, namePrefix)
+	s := g.byName[kind]
+	if s == nil || m.Name != namePrefix+kind {
+		return false
+	}
+	g.step(kind, s, singleton.Receive{From: from, Message: m})
+	return true
+}
+
+// Guided has all seekers ask the member that serves the process now.
+func (g *Seekers) Guided() {
+	for kind, s := range g.byName {
+		g.step(kind, s, singleton.Guide{Member: g.process.Member()})
+	}
+}
+
+// Lost notes that a member is gone.
+func (g *Seekers) Lost(a transport.Address) {
+	for kind, s := range g.byName {
+		g.step(kind, s, singleton.Lost{Node: a})
+	}
+}
+
+// BeginAnew forgets where the singletons ran, because the cluster was founded anew.
+func (g *Seekers) BeginAnew() {
+	for kind, s := range g.byName {
+		if err := s.begin(kind); err != nil {
+			g.log.Error("singleton cannot be called", "kind", kind, "err", err)
+		}
+	}
+}
+
+// WantWaiting looks again for the singletons that calls wait for.
+func (g *Seekers) WantWaiting(waits func(kind string) bool) {
+	for kind, s := range g.byName {
+		if waits(kind) {
+			g.step(kind, s, singleton.Want{})
+		}
+	}
+}
+
+// WakeAt returns when a seeker is due, if that is before at; else at.
+func (g *Seekers) WakeAt(at time.Time) time.Time {
+	for _, s := range g.byName {
+		if !s.wake.IsZero() && s.wake.Before(at) {
+			at = s.wake
+		}
+	}
+	return at
+}
+
+// Tick gives the seekers the time.
+func (g *Seekers) Tick(now time.Time) {
+	for kind, s := range g.byName {
+		if !s.wake.IsZero() && !now.Before(s.wake) {
+			g.step(kind, s, singleton.Tick{})
+		}
+	}
+}
