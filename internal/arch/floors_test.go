@@ -32,6 +32,7 @@ runtime/admin
 internal/operator
 runtime/call
 runtime/region
+internal/durablehost
 internal/durable
 runtime/coordinator
 runtime/remember
@@ -102,8 +103,8 @@ var dependencies = map[string][]string{
 	"github.com/nats-io/nats-server/v2": {"transport/nats/embedded", "internal/natsproc", "internal/e2e", "examples"},
 	"github.com/nats-io/nats.go":        {"transport/nats", "store/nats", "internal/natsproc", "internal/e2e", "cmd/shardctl"},
 	"github.com/nats-io/nuid":           {"transport/nats"},
-	"github.com/cespare/xxhash/v2":      {"runtime"},
-	"google.golang.org/protobuf":        {"internal/wire", "internal/durable", "internal/sim", "internal/membership/message", "internal/operator", "runtime", "internal/gen", "templates"},
+	"github.com/cespare/xxhash/v2":      {"runtime", "internal/durablehost"},
+	"google.golang.org/protobuf":        {"internal/wire", "internal/durable", "internal/durablehost", "internal/sim", "internal/membership/message", "internal/operator", "runtime", "internal/gen", "templates"},
 	"github.com/dave/jennifer":          {"internal/gen", "templates"},
 	"golang.org/x/tools":                {"internal/gen"},
 	"github.com/anishathalye/porcupine": {"internal/sim", "internal/e2e"},

@@ -1,0 +1,145 @@
+package durablehost
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/cespare/xxhash/v2"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/shardgen/shardgen/internal/durable"
+)
+
+// An ID names a command as it travels with its call. The zero ID is none.
+type ID struct {
+	Source uint64 // incarnation of the process that made the command; 0: who sends the call
+	Number uint64 // of the source's commands, from 1 on
+	Floor  uint64 // the source's lowest number that is not finished
+	Path   durable.Path
+	Key    string // given by the user instead of all others; "": none
+}
+
+// Fields of an ID. Others are skipped.
+const (
+	idSource = 1
+	idNumber = 2
+	idFloor  = 3
+	idPath   = 4
+	idKey    = 5
+)
+
+// IsZero reports whether there is no command.
+func (id ID) IsZero() bool { return id.Number == 0 && id.Key == "" }
+
+// Append appends the encoded ID.
+func (id ID) Append(b []byte) []byte {
+	number := func(field protowire.Number, v uint64) {
+		if v != 0 {
+			b = protowire.AppendTag(b, field, protowire.VarintType)
+			b = protowire.AppendVarint(b, v)
+		}
+	}
+	text := func(field protowire.Number, v string) {
+		if v != "" {
+			b = protowire.AppendTag(b, field, protowire.BytesType)
+			b = protowire.AppendString(b, v)
+		}
+	}
+	number(idSource, id.Source)
+	number(idNumber, id.Number)
+	number(idFloor, id.Floor)
+	text(idPath, string(id.Path))
+	text(idKey, id.Key)
+	return b
+}
+
+// ReadID decodes an ID.
+func ReadID(b []byte) (id ID, err error) {
+	for len(b) > 0 {
+		field, kind, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return ID{}, fmt.Errorf("command id: %w", protowire.ParseError(n))
+		}
+		b = b[n:]
+		var v uint64
+		var text []byte
+		switch kind {
+		case protowire.VarintType:
+			v, n = protowire.ConsumeVarint(b)
+		case protowire.BytesType:
+			text, n = protowire.ConsumeBytes(b)
+		default:
+			n = protowire.ConsumeFieldValue(field, kind, b)
+		}
+		if n < 0 {
+			return ID{}, fmt.Errorf("command id: %w", protowire.ParseError(n))
+		}
+		b = b[n:]
+		switch {
+		case field == idSource && kind == protowire.VarintType:
+			id.Source = v
+		case field == idNumber && kind == protowire.VarintType:
+			id.Number = v
+		case field == idFloor && kind == protowire.VarintType:
+			id.Floor = v
+		case field == idPath && kind == protowire.BytesType:
+			id.Path = durable.Path(text)
+		case field == idKey && kind == protowire.BytesType:
+			id.Key = string(text)
+		}
+	}
+	if id.Floor > id.Number {
+		return ID{}, fmt.Errorf("command id: its floor %d is above its number %d", id.Floor, id.Number)
+	}
+	return id, nil
+}
+
+// keySource is the incarnation of all sources that are made of a user's keys. No process
+// has it but by a chance of one in 2^64, and a process's log is empty.
+const keySource = 1
+
+// Command is the command of an ID that a process with that incarnation has sent, for a
+// method of an entity with those arguments.
+func (id ID) Command(sender uint64, entity, method string, args []byte) durable.Command {
+	c := durable.Command{
+		Source: durable.Source{Incarnation: sender}, Number: id.Number, Floor: id.Floor, Path: id.Path,
+		Hash: hashOf(entity, method, args),
+	}
+	switch {
+	case id.Key != "":
+		c.Source = durable.Source{Incarnation: keySource, Log: keyLog(entity, id.Key)}
+		c.Number, c.Floor, c.Path = 1, 1, ""
+	case id.Source != 0:
+		c.Source.Incarnation = id.Source
+	}
+	return c
+}
+
+// keyLog names the source that a key is at an entity. It is plain text whatever the two are.
+func keyLog(entity, key string) string {
+	sum := sha256.Sum256(append(binary.AppendUvarint(nil, uint64(len(entity))), entity+key...))
+	return hex.EncodeToString(sum[:])
+}
+
+// Nested is the ID of a call that a turn for c makes.
+func Nested(c durable.Command, calls *durable.Calls, kind, entity, method string) ID {
+	path := calls.Path(c.Path, kind+"/"+entity, method)
+	if c.Source.Log != "" { // a key's: its calls have keys too
+		return ID{Key: c.Source.Log + "/" + string(path)}
+	}
+	return ID{Source: c.Source.Incarnation, Number: c.Number, Floor: c.Floor, Path: path}
+}
+
+func hashOf(entity, method string, args []byte) uint64 {
+	h := xxhash.New()
+	b := binary.AppendUvarint(nil, uint64(len(entity)))
+	_, _ = h.Write(b)
+	_, _ = h.WriteString(entity)
+	b = binary.AppendUvarint(b[:0], uint64(len(method)))
+	_, _ = h.Write(b)
+	_, _ = h.WriteString(method)
+	_, _ = h.Write(args)
+	return h.Sum64()
+}

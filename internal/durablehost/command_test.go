@@ -1,0 +1,105 @@
+package durablehost
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/shardgen/shardgen/internal/durable"
+)
+
+func TestIDsTravel(t *testing.T) {
+	for _, id := range []ID{
+		{}, {Number: 1, Floor: 1}, {Source: 1 << 63, Number: 9, Floor: 4, Path: "\x00\xffpath"}, {Key: "pay\xff"},
+	} {
+		got, err := ReadID(id.Append(nil))
+		if err != nil || got != id {
+			t.Errorf("%+v became %+v, %v", id, got, err)
+		}
+	}
+	for _, bad := range [][]byte{{0xff}, {8}, (ID{Number: 1, Floor: 2}).Append(nil)} {
+		if _, err := ReadID(bad); err == nil {
+			t.Errorf("%x was read", bad)
+		}
+	}
+}
+
+// TestCommandsOfKeysDiffer: a key names one command of one entity, whoever sends it.
+func TestCommandsOfKeysDiffer(t *testing.T) {
+	one := ID{Key: "k"}.Command(7, "a\xff", "Add", []byte{1})
+	for _, other := range []durable.Command{
+		ID{Key: "k"}.Command(7, "b", "Add", []byte{1}), ID{Key: "l"}.Command(7, "a\xff", "Add", []byte{1}), ID{Key: "\xffk"}.Command(7, "a", "Add", []byte{1}),
+	} {
+		if other.Source == one.Source {
+			t.Errorf("%+v and %+v have one source", one, other)
+		}
+	}
+	if again := (ID{Key: "k"}).Command(8, "a\xff", "Add", []byte{1}); again != one {
+		t.Errorf("sent by another it is %+v, want %+v", again, one)
+	}
+	if strings.ToValidUTF8(one.Source.Log, "") != one.Source.Log {
+		t.Errorf("%q", one.Source.Log)
+	}
+}
+
+// TestNestedIDsAreThoseOfTheRunBefore: a turn that runs again makes calls of the same ids.
+func TestNestedIDsAreThoseOfTheRunBefore(t *testing.T) {
+	for _, id := range []ID{{Number: 3, Floor: 2}, {Key: "k"}} {
+		c := id.Command(7, "a", "Transfer", nil)
+		run := func() (ids []ID) {
+			var calls durable.Calls
+			for _, to := range []string{"b", "c", "b"} {
+				ids = append(ids, Nested(c, &calls, "Account", to, "Add"))
+			}
+			return ids
+		}
+		first, second := run(), run()
+		if !reflect.DeepEqual(first, second) || first[0] == first[2] || first[0] == first[1] {
+			t.Errorf("%+v, then %+v", first, second)
+		}
+	}
+}
+
+func TestReplies(t *testing.T) {
+	for _, r := range []Reply{{}, {Code: 1, Text: "no", Payload: []byte{1, 2}}, {Payload: []byte("x")}} {
+		got, err := ReadReply(r.Append(nil))
+		if err != nil || !reflect.DeepEqual(got, r) {
+			t.Errorf("%+v became %+v, %v", r, got, err)
+		}
+	}
+	// What earlier programs wrote is read for ever.
+	got, err := ReadReply([]byte("\x08\x01\x12\x02no\x1a\x02\x01\x02"))
+	if err != nil || got.Code != 1 || got.Text != "no" || string(got.Payload) != "\x01\x02" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, bad := range []string{"\x20\x01", "\x08", "\x12\x05no"} {
+		if _, err := ReadReply([]byte(bad)); err == nil {
+			t.Errorf("%q was read", bad)
+		}
+	}
+}
+
+func TestSourceKnowsItsFloor(t *testing.T) {
+	var s Source
+	var numbers []uint64
+	for i := range 100 {
+		n, floor := s.Begin()
+		if n != uint64(i)+1 || floor != 1 {
+			t.Fatalf("number %d, floor %d", n, floor)
+		}
+		numbers = append(numbers, n)
+	}
+	for i := len(numbers) - 1; i > 0; i-- {
+		s.End(numbers[i])
+	}
+	if f := s.Floor(); f != 1 {
+		t.Errorf("the floor is %d, want 1", f)
+	}
+	s.End(1)
+	if f := s.Floor(); f != 101 {
+		t.Errorf("the floor is %d, want 101", f)
+	}
+	if n, floor := s.Begin(); n != 101 || floor != 101 {
+		t.Errorf("number %d, floor %d", n, floor)
+	}
+}

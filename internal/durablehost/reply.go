@@ -1,0 +1,72 @@
+package durablehost
+
+import (
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// A Reply is what a command was answered, as the log keeps it for those who ask again.
+type Reply struct {
+	Code    uint32 // of package wire; 0: results
+	Text    string // of an error
+	Payload []byte // encoded results, or an error's causes
+}
+
+// Fields of a reply. They outlive programs: a number keeps its meaning for ever.
+const (
+	replyCode    = 1
+	replyText    = 2
+	replyPayload = 3
+)
+
+var errReply = errors.New("a kept reply cannot be read (was it written by a newer program? run that version, or a later one, here too)")
+
+// Append appends the encoded reply.
+func (r Reply) Append(b []byte) []byte {
+	if r.Code != 0 {
+		b = protowire.AppendTag(b, replyCode, protowire.VarintType)
+		b = protowire.AppendVarint(b, uint64(r.Code))
+	}
+	if r.Text != "" {
+		b = protowire.AppendTag(b, replyText, protowire.BytesType)
+		b = protowire.AppendString(b, r.Text)
+	}
+	if len(r.Payload) > 0 {
+		b = protowire.AppendTag(b, replyPayload, protowire.BytesType)
+		b = protowire.AppendBytes(b, r.Payload)
+	}
+	return b
+}
+
+// ReadReply decodes a reply. What it does not know it refuses: a caller must not be told
+// less than was answered.
+func ReadReply(b []byte) (r Reply, err error) {
+	for len(b) > 0 {
+		number, kind, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return Reply{}, fmt.Errorf("%w: %w", errReply, protowire.ParseError(n))
+		}
+		b = b[n:]
+		switch {
+		case number == replyCode && kind == protowire.VarintType:
+			var v uint64
+			v, n = protowire.ConsumeVarint(b)
+			r.Code = uint32(v)
+		case number == replyText && kind == protowire.BytesType:
+			var v []byte
+			v, n = protowire.ConsumeBytes(b)
+			r.Text = string(v)
+		case number == replyPayload && kind == protowire.BytesType:
+			r.Payload, n = protowire.ConsumeBytes(b)
+		default:
+			return Reply{}, fmt.Errorf("%w: field %d", errReply, number)
+		}
+		if n < 0 {
+			return Reply{}, fmt.Errorf("%w: %w", errReply, protowire.ParseError(n))
+		}
+		b = b[n:]
+	}
+	return r, nil
+}

@@ -1,0 +1,246 @@
+package durablehost
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/store"
+)
+
+// A Host is the process that has the shard.
+type Host interface {
+	// Context ends when the process ends.
+	Context() context.Context
+	// Go runs f on a goroutine that the process waits for. It may be called with a lock of
+	// this package held.
+	Go(f func())
+	// Event is told what happened to a tenure. It is called without a lock and must not
+	// block.
+	Event(t *Tenure, e durable.Event)
+}
+
+// Config describes one shard at one process.
+type Config struct {
+	Shard store.Shard
+	Store store.Shards
+	// Node and Incarnation are the process's.
+	Node        string
+	Incarnation uint64
+	Limits      durable.Limits
+	// Patience bounds the wait for one answer of the store. Reads of a log and writes of
+	// many records may take six times as long. Default 5s.
+	Patience time.Duration
+	Host     Host
+}
+
+// Causes of a turn that cannot be, or whose end is not known; test with errors.Is.
+var (
+	// ErrNotHere: the shard is not placed at this process.
+	ErrNotHere = errors.New("the shard is not here")
+	// ErrInDoubt: the tenure ended before the log was known to have the commit. The next
+	// tenure knows: ask it with the same command.
+	ErrInDoubt = errors.New("the shard was given up before its log had confirmed the commit")
+	// ErrBroken: the shard cannot be claimed or recovered. It is tried again.
+	ErrBroken = errors.New("the shard cannot be opened")
+)
+
+// A Shard is one shard at one process. It is safe for concurrent use.
+type Shard struct {
+	cfg Config
+
+	mu      sync.Mutex
+	epoch   uint64 // under which the shard was placed here last
+	here    bool
+	attempt uint64 // of the tenures under this epoch
+	failed  int    // tenures that have ended in a row without opening
+	tenure  *Tenure
+	changed chan struct{} // closed when the tenure, or whether there is one, changes
+	broken  error         // why the last tenure ended; nil after one has opened
+	again   *time.Timer   // begins the next attempt; nil: none is due
+}
+
+// New returns the shard, which is not here.
+func New(c Config) *Shard {
+	if c.Patience <= 0 {
+		c.Patience = 5 * time.Second
+	}
+	return &Shard{cfg: c, changed: make(chan struct{})}
+}
+
+// The attempts under one epoch: the store's epochs have them in their lowest bits.
+const (
+	attemptBits = 10
+	maxAttempt  = 1<<attemptBits - 1
+	// counterBits of a placement's epoch are its counter, of which the store's epoch
+	// leaves room for fewer.
+	counterBits = 32
+)
+
+// StoreEpoch is the epoch of the store for a placement's: the term is the same, and the
+// counter leaves room for the attempts of one home. It fails after four million
+// placements of one shard within one term.
+func StoreEpoch(placed, attempt uint64) (uint64, error) {
+	term, counter := placed>>counterBits, placed&(1<<counterBits-1)
+	if counter >= 1<<(counterBits-attemptBits) || attempt > maxAttempt {
+		return 0, fmt.Errorf("epoch %d.%d, attempt %d: too many in one term (restart the node that has the coordinator)", term, counter, attempt)
+	}
+	return term<<counterBits | counter<<attemptBits | attempt, nil
+}
+
+// Term is the coordinator's term in an epoch of the store.
+func Term(epoch uint64) uint32 { return uint32(epoch >> counterBits) }
+
+// Open says that the shard is placed here under an epoch: it is claimed. An epoch that is
+// known, or lower than one that is, changes nothing.
+func (s *Shard) Open(epoch uint64) {
+	s.mu.Lock()
+	if epoch < s.epoch || epoch == s.epoch && s.here {
+		s.mu.Unlock()
+		return
+	}
+	if epoch > s.epoch {
+		s.epoch, s.attempt, s.failed = epoch, 0, 0
+	} else {
+		s.attempt++ // it was given up here, and comes back under the same epoch
+	}
+	s.here, s.broken = true, nil
+	old := s.begin()
+	s.mu.Unlock()
+	old.Drop()
+}
+
+// begin begins a tenure and returns the one before, to be dropped. mu is held.
+func (s *Shard) begin() (old *Tenure) {
+	old = s.end()
+	epoch, err := StoreEpoch(s.epoch, s.attempt)
+	if err != nil {
+		s.broken = err
+		return old
+	}
+	s.tenure = newTenure(s, epoch)
+	return old
+}
+
+// end ends the tenure, and returns it to be dropped. mu is held.
+func (s *Shard) end() (old *Tenure) {
+	if s.again != nil {
+		s.again.Stop()
+		s.again = nil
+	}
+	old, s.tenure = s.tenure, nil
+	close(s.changed)
+	s.changed = make(chan struct{})
+	return old
+}
+
+// Close gives the shard up at once. What waits is answered ErrInDoubt.
+func (s *Shard) Close() {
+	s.mu.Lock()
+	s.here = false
+	old := s.end()
+	s.mu.Unlock()
+	old.Drop()
+}
+
+// Leave gives the shard up in order: what is committed goes to the log and to records, so
+// that the next home recovers quickly. It gives the shard up in any case, when ctx ends at
+// the latest, and returns why that was not in order.
+func (s *Shard) Leave(ctx context.Context) error {
+	s.mu.Lock()
+	t := s.tenure
+	s.mu.Unlock()
+	err := t.leave(ctx)
+	s.Close()
+	return err
+}
+
+// Current returns the tenure if it is open, or nil. It does not wait.
+func (s *Shard) Current() *Tenure {
+	s.mu.Lock()
+	t := s.tenure
+	s.mu.Unlock()
+	if t == nil || !t.isOpen() {
+		return nil
+	}
+	return t
+}
+
+// Tenure returns the tenure once it is open. It fails with ErrNotHere, with ErrBroken and
+// the reason if the shard cannot be opened at the moment, and with ctx's error and what the
+// store said last.
+func (s *Shard) Tenure(ctx context.Context) (*Tenure, error) {
+	for {
+		s.mu.Lock()
+		t, here, broken, changed := s.tenure, s.here, s.broken, s.changed
+		s.mu.Unlock()
+		switch {
+		case !here:
+			return nil, fmt.Errorf("shard %v: %w", s.cfg.Shard, ErrNotHere)
+		case broken != nil && (t == nil || !t.isOpen()):
+			return nil, fmt.Errorf("shard %v: %w: %w", s.cfg.Shard, ErrBroken, broken)
+		case t != nil && t.isOpen():
+			return t, nil
+		}
+		var opened <-chan struct{}
+		if t != nil {
+			opened = t.opened
+		}
+		select {
+		case <-opened:
+		case <-changed:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("shard %v: %w: it is not recovered yet%s", s.cfg.Shard, ctx.Err(), t.trouble())
+		}
+	}
+}
+
+// First and longest pause before a shard that could not be opened is tried again.
+const (
+	firstPause   = 100 * time.Millisecond
+	longestPause = 30 * time.Second
+)
+
+// ended is told that a tenure has ended by itself.
+func (s *Shard) ended(t *Tenure, e durable.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tenure != t {
+		return
+	}
+	s.end()
+	if e.Err == nil { // another home has it, or will have it
+		s.here = false
+		return
+	}
+	s.broken = e.Err
+	if large := (*store.TooLargeError)(nil); errors.As(e.Err, &large) && large.Limit > 0 {
+		s.cfg.Limits.AppendBytes = large.Limit // from now on the turn is refused that needs more
+	}
+	if s.attempt == maxAttempt {
+		s.broken = fmt.Errorf("%w (tried %d times; restart this node)", e.Err, s.attempt)
+		return
+	}
+	s.attempt++
+	pause := min(firstPause<<min(s.failed, 10), longestPause)
+	s.failed++
+	s.again = time.AfterFunc(pause, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.again != nil && s.here && s.tenure == nil && s.cfg.Host.Context().Err() == nil {
+			s.begin()
+		}
+	})
+}
+
+// opened notes that the tenure has opened.
+func (s *Shard) opened(t *Tenure) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tenure == t {
+		s.broken, s.failed = nil, 0
+	}
+}

@@ -1,0 +1,269 @@
+package durablehost
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/store"
+	"github.com/shardgen/shardgen/store/memory"
+)
+
+const anEpoch = 3 << 32
+
+// TestNextHomeHasWhatWasAcknowledged: a home that was killed left its commits in the log, one
+// that left wrote them to records, and the next home has them either way.
+func TestNextHomeHasWhatWasAcknowledged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := memory.New()
+		first, killed := newShard(t, server.Client().Shards(), 1, durable.Limits{})
+		first.Open(anEpoch + 1)
+		set(t, tenureOf(t, first), "alice", "5")
+		killed.end() // nothing is written any more
+
+		second, _ := newShard(t, server.Client().Shards(), 2, durable.Limits{})
+		second.Open(anEpoch + 2)
+		tenure := tenureOf(t, second)
+		if got := get(t, tenure, "alice"); got != "5" {
+			t.Errorf("after a kill alice has %q, want 5", got)
+		}
+		set(t, tenure, "bob", "7")
+		tenure.Rest("bob")
+		if err := second.Leave(within(t, time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+
+		third, _ := newShard(t, server.Client().Shards(), 3, durable.Limits{})
+		third.Open(anEpoch + 3)
+		tenure = tenureOf(t, third)
+		for id, want := range map[string]string{"alice": "5", "bob": "7", "carol": ""} {
+			if got := get(t, tenure, id); got != want {
+				t.Errorf("after a move %s has %q, want %q", id, got, want)
+			}
+		}
+	})
+}
+
+// TestFormerHomeIsInDoubt: what a home had not been told of when another one took the shard
+// is in doubt there, and does not stand.
+func TestFormerHomeIsInDoubt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := memory.New()
+		client := server.Client()
+		first, p := newShard(t, client.Shards(), 1, durable.Limits{})
+		first.Open(anEpoch + 1)
+		old := tenureOf(t, first)
+		set(t, old, "alice", "5")
+
+		client.Cut(true)
+		ticket, err := old.Commit(durable.Turn{Entity: "alice", State: []byte("6")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, _ := newShard(t, server.Client().Shards(), 2, durable.Limits{})
+		second.Open(anEpoch + 2)
+		if got := get(t, tenureOf(t, second), "alice"); got != "5" {
+			t.Errorf("alice has %q, want 5", got)
+		}
+		client.Cut(false)
+		if err := old.Wait(within(t, time.Minute), ticket); !errors.Is(err, ErrInDoubt) {
+			t.Errorf("the former home's commit ended with %v, want ErrInDoubt", err)
+		}
+		if _, err := first.Tenure(within(t, time.Minute)); !errors.Is(err, ErrNotHere) {
+			t.Errorf("the former home's tenure: %v, want ErrNotHere", err)
+		}
+		if p.saw(durable.Ended) != 1 {
+			t.Errorf("events: %v", p.events)
+		}
+	})
+}
+
+// TestNothingLeavesBeforeItsAppend: an answer waits as long as the store does not
+// acknowledge, and those that wait together are appended together.
+func TestNothingLeavesBeforeItsAppend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := memory.New()
+		client := server.Client()
+		s, _ := newShard(t, client.Shards(), 1, durable.Limits{})
+		s.Open(anEpoch + 1)
+		tenure := tenureOf(t, s)
+		ctx := within(t, time.Hour)
+		ids := []string{"a", "b", "c", "d"}
+		for _, id := range ids {
+			if _, err := tenure.Load(ctx, id); err != nil {
+				t.Fatal(err)
+			}
+		}
+		appends := 0
+		client.Fault(func(op memory.Op) memory.Fault {
+			if op.Name == "append" {
+				appends++
+			}
+			return memory.Fault{Delay: 300 * time.Millisecond}
+		})
+		left := 0
+		for _, id := range ids {
+			ticket, err := tenure.Commit(durable.Turn{Entity: id, State: []byte(id)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			tenure.Then(ticket, func(err error) {
+				if err != nil {
+					t.Error(err)
+				}
+				left++
+			})
+		}
+		time.Sleep(299 * time.Millisecond)
+		synctest.Wait()
+		if left != 0 {
+			t.Errorf("%d answers left before any append was acknowledged", left)
+		}
+		time.Sleep(2 * time.Millisecond)
+		synctest.Wait()
+		if left != 1 {
+			t.Errorf("%d answers left after the first append, want 1", left)
+		}
+		time.Sleep(300 * time.Millisecond)
+		synctest.Wait()
+		if left != len(ids) || appends != 2 {
+			t.Errorf("%d answers left after %d appends, want %d after 2", left, appends, len(ids))
+		}
+	})
+}
+
+// TestBrokenShardIsTriedAgain: a shard that cannot be recovered fails its turns at once with
+// the reason and its name, and serves when the cause is gone.
+func TestBrokenShardIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := memory.New()
+		raw := server.Client().Shards()
+		ctx := context.Background()
+		at, err := raw.SetHead(ctx, account, store.Head{Value: []byte("garbage")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, _ := newShard(t, server.Client().Shards(), 1, durable.Limits{})
+		s.Open(anEpoch + 1)
+		synctest.Wait()
+		_, err = s.Tenure(within(t, time.Second))
+		if !errors.Is(err, ErrBroken) || !errors.Is(err, durable.ErrCorrupt) || !strings.Contains(err.Error(), "Account/70") {
+			t.Errorf("got %v", err)
+		}
+		// A head of another store's first claim.
+		other, _ := newShard(t, memory.New().Client().Shards(), 2, durable.Limits{})
+		other.Open(1)
+		tenureOf(t, other)
+		head, err := other.cfg.Store.Head(ctx, account)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := raw.SetHead(ctx, account, store.Head{Revision: at, Value: head.Value}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		set(t, tenureOf(t, s), "alice", "5")
+	})
+}
+
+// TestWaitSaysWhatTheStoreSaid: who waits for a shard that the store does not give is told
+// why.
+func TestWaitSaysWhatTheStoreSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := memory.New().Client()
+		client.Cut(true)
+		s, _ := newShard(t, client.Shards(), 1, durable.Limits{})
+		s.Open(anEpoch + 1)
+		_, err := s.Tenure(within(t, time.Second))
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "store unavailable") {
+			t.Errorf("got %v", err)
+		}
+		client.Cut(false)
+		tenureOf(t, s)
+	})
+}
+
+// TestCommitTooLargeForTheServer: a server that takes less than the limit ends the tenure
+// once, and then only the turn is refused that needs more.
+func TestCommitTooLargeForTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, p := newShard(t, &small{Shards: memory.New().Client().Shards(), limit: 1000}, 1, durable.Limits{})
+		s.Open(anEpoch + 1)
+		ctx := within(t, time.Minute)
+		for try := range 2 {
+			tenure := tenureOf(t, s)
+			if _, err := tenure.Load(ctx, "alice"); err != nil {
+				t.Fatal(err)
+			}
+			ticket, err := tenure.Commit(durable.Turn{Entity: "alice", State: make([]byte, 2000)})
+			if try == 0 {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := tenure.Wait(ctx, ticket); !errors.Is(err, ErrInDoubt) {
+					t.Errorf("got %v", err)
+				}
+				time.Sleep(time.Second)
+				continue
+			}
+			if !errors.Is(err, durable.ErrTooLarge) {
+				t.Errorf("got %v", err)
+			}
+			set(t, tenure, "bob", "7")
+		}
+		if p.saw(durable.Ended) != 1 || p.saw(durable.Opened) != 2 {
+			t.Errorf("events: %v", p.events)
+		}
+	})
+}
+
+// small is a store whose server takes little.
+type small struct {
+	store.Shards
+	limit int
+}
+
+func (s *small) Append(ctx context.Context, sh store.Shard, expect store.Position, data []byte) (store.Position, error) {
+	if err := store.CheckSize(len(data), s.limit); err != nil {
+		return 0, err
+	}
+	return s.Shards.Append(ctx, sh, expect, data)
+}
+
+// TestIdleShardMovesItsSince: a shard in which nothing happens does not hold up the trimming
+// of others.
+func TestIdleShardMovesItsSince(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, p := newShard(t, memory.New().Client().Shards(), 1, durable.Limits{})
+		s.Open(anEpoch + 1)
+		set(t, tenureOf(t, s), "alice", "5")
+		time.Sleep(2 * time.Minute)
+		if n := p.saw(durable.Checkpointed); n != 1 {
+			t.Errorf("%d checkpoints after two minutes, want 1", n)
+		}
+		time.Sleep(time.Hour)
+		if n := p.saw(durable.Checkpointed); n < 4 || n > 7 {
+			t.Errorf("%d checkpoints after an hour, want about 6", n)
+		}
+	})
+}
+
+func TestStoreEpochs(t *testing.T) {
+	last := uint64(0)
+	for _, placed := range []uint64{1, 2, 1<<32 | 1, 1<<32 | 2, 2 << 32} {
+		for attempt := range uint64(3) {
+			e, err := StoreEpoch(placed, attempt)
+			if err != nil || e <= last || Term(e) != uint32(placed>>32) {
+				t.Errorf("StoreEpoch(%x, %d) = %x, %v after %x", placed, attempt, e, err, last)
+			}
+			last = e
+		}
+	}
+	if _, err := StoreEpoch(1<<22, 0); err == nil {
+		t.Error("a counter that leaves no room is no error")
+	}
+}

@@ -1,0 +1,249 @@
+package durablehost
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/durable"
+)
+
+// A Tenure is one time for which a process has a shard, from its claim on. It is safe for
+// concurrent use, but an entity has one turn at a time.
+type Tenure struct {
+	shard *Shard
+	epoch uint64
+
+	ctx    context.Context // of its requests
+	cancel context.CancelFunc
+	opened chan struct{} // closed when it has opened
+	open   atomic.Bool   // it has opened, and not ended
+
+	mu      sync.Mutex
+	core    *durable.Shard
+	durable durable.Ticket // up to which all is in the log
+	waits   []wait
+	loads   loads
+	timer   *time.Timer
+	wake    time.Time // when timer fires
+	over    bool
+	left    chan struct{} // closed when it has ended; made by leave
+	failed  error         // the store's last fault; nil after a success
+	changed time.Time     // when something was committed last
+	moved   time.Time     // when since was moved for the sake of others
+}
+
+// A wait is for a ticket.
+type wait struct {
+	ticket durable.Ticket
+	do     func(error)
+}
+
+// newTenure begins a claim. The shard's lock is held.
+func newTenure(s *Shard, epoch uint64) *Tenure {
+	now := time.Now()
+	t := &Tenure{shard: s, epoch: epoch, opened: make(chan struct{}), changed: now, moved: now}
+	t.ctx, t.cancel = context.WithCancel(s.cfg.Host.Context())
+	t.core = durable.New(now, durable.Config{
+		Epoch: epoch, Node: s.cfg.Node, Incarnation: s.cfg.Incarnation, Limits: s.cfg.Limits,
+	})
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.takeLocked() // requests only: nothing is to be done without the lock
+	return t
+}
+
+// Epoch is the store's. It only grows over the tenures of a shard, wherever they are.
+func (t *Tenure) Epoch() uint64 { return t.epoch }
+
+// isOpen reports whether turns may begin.
+func (t *Tenure) isOpen() bool { return t.open.Load() }
+
+// Ended reports whether the tenure is over.
+func (t *Tenure) Ended() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.over
+}
+
+// do changes the core and does what that asks for.
+func (t *Tenure) do(f func(now time.Time)) {
+	t.mu.Lock()
+	if t.over {
+		t.mu.Unlock()
+		return
+	}
+	f(time.Now())
+	after := t.takeLocked()
+	t.mu.Unlock()
+	for _, f := range after {
+		f()
+	}
+}
+
+// takeLocked does what the core says. What must be done without the lock is returned.
+func (t *Tenure) takeLocked() (after []func()) {
+	out := t.core.Take()
+	for _, r := range out.Requests {
+		t.sendLocked(r)
+	}
+	for _, l := range out.Loaded {
+		t.loads.done(l)
+	}
+	ended := durable.Event{Kind: durable.Ended}
+	for _, e := range out.Events {
+		switch e.Kind {
+		case durable.Opened:
+			t.open.Store(true)
+			after = append(after, func() {
+				t.shard.opened(t)
+				close(t.opened)
+			})
+		case durable.Ended:
+			ended = e
+		default:
+		}
+		after = append(after, func() { t.shard.cfg.Host.Event(t, e) })
+	}
+	if t.left != nil && t.core.State() == durable.Open && !t.core.Busy() {
+		t.core.Drop() // all is in records
+		for _, e := range t.core.Take().Events {
+			after = append(after, func() { t.shard.cfg.Host.Event(t, e) })
+		}
+	}
+	if t.core.State() == durable.Dropped {
+		return append(after, t.endLocked(ended)...)
+	}
+	if out.Durable > t.durable {
+		t.durable = out.Durable
+		after = append(after, t.releaseLocked()...)
+	}
+	t.armLocked()
+	return after
+}
+
+// releaseLocked returns what waited for tickets that are in the log.
+func (t *Tenure) releaseLocked() (due []func()) {
+	kept := t.waits[:0]
+	for _, w := range t.waits {
+		if w.ticket <= t.durable {
+			due = append(due, func() { w.do(nil) })
+		} else {
+			kept = append(kept, w)
+		}
+	}
+	clear(t.waits[len(kept):])
+	t.waits = kept
+	return due
+}
+
+// endLocked ends everything that waits.
+func (t *Tenure) endLocked(e durable.Event) (after []func()) {
+	t.over = true
+	t.open.Store(false)
+	t.cancel()
+	if t.timer != nil {
+		t.timer.Stop()
+	}
+	if t.left != nil {
+		close(t.left)
+	}
+	why := t.inDoubt(e)
+	for _, w := range t.waits {
+		after = append(after, func() { w.do(why) })
+	}
+	t.waits = nil
+	t.loads.end()
+	return append(after, func() { t.shard.ended(t, e) })
+}
+
+// inDoubt is what those are told who wait when the tenure ends.
+func (t *Tenure) inDoubt(e durable.Event) error {
+	err := fmt.Errorf("shard %v: %w", t.shard.cfg.Shard, ErrInDoubt)
+	if e.Err != nil {
+		err = fmt.Errorf("%w: %w", err, e.Err)
+	}
+	return err
+}
+
+// Drop ends the tenure. It may be called again, and on nil.
+func (t *Tenure) Drop() {
+	if t != nil {
+		t.do(func(time.Time) { t.core.Drop() })
+	}
+}
+
+// leave has all that is committed written to records, and ends the tenure then.
+func (t *Tenure) leave(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
+	t.mu.Lock()
+	if t.over {
+		t.mu.Unlock()
+		return nil
+	}
+	if t.left == nil {
+		t.left = make(chan struct{})
+	}
+	left := t.left
+	t.mu.Unlock()
+	t.do(func(now time.Time) { t.core.Checkpoint(now) })
+	select {
+	case <-left:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("shard %v: write its entities to the store: %w%s", t.shard.cfg.Shard, ctx.Err(), t.trouble())
+	}
+}
+
+// trouble is ": " and the store's last fault, or nothing.
+func (t *Tenure) trouble() string {
+	if t == nil {
+		return ""
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.failed == nil {
+		return ""
+	}
+	return ": " + t.failed.Error()
+}
+
+// An idle shard moves its since so that the store can trim the log of others: once after it
+// has become idle, and then seldom.
+const (
+	idleAfter   = time.Minute
+	idlePeriod  = 10 * time.Minute
+	shortestNap = time.Millisecond
+)
+
+// armLocked sets the timer to the core's next wake.
+func (t *Tenure) armLocked() {
+	at := t.core.Wake()
+	if t.timer != nil && !at.Before(t.wake) {
+		return // it fires sooner anyway
+	}
+	t.wake = at
+	d := max(time.Until(at), shortestNap)
+	if t.timer == nil {
+		t.timer = time.AfterFunc(d, t.tick)
+	} else {
+		t.timer.Reset(d)
+	}
+}
+
+// tick lets time pass for the core.
+func (t *Tenure) tick() {
+	t.do(func(now time.Time) {
+		t.wake = now.Add(24 * time.Hour) // the timer has fired: the next one counts
+		t.core.Tick(now)
+		idle := now.Sub(t.changed) >= idleAfter
+		if idle && (!t.changed.Before(t.moved) || now.Sub(t.moved) >= idlePeriod) && !t.core.Busy() {
+			t.moved = now
+			t.core.Advance(now)
+		}
+	})
+}
