@@ -18,6 +18,7 @@ type process struct {
 	wg   sync.WaitGroup
 
 	mu     sync.Mutex
+	ended  bool
 	events []durable.Event
 }
 
@@ -30,11 +31,21 @@ func newProcess(t *testing.T) *process {
 
 func (p *process) end() {
 	p.stop()
+	p.mu.Lock()
+	p.ended = true
+	p.mu.Unlock()
 	p.wg.Wait()
 }
 
 func (p *process) Context() context.Context { return p.ctx }
-func (p *process) Go(f func())              { p.wg.Go(f) }
+
+func (p *process) Go(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.ended {
+		p.wg.Go(f)
+	}
+}
 
 func (p *process) Event(_ *Tenure, e durable.Event) {
 	p.mu.Lock()

@@ -46,7 +46,7 @@ func TestJetStreamIsKilled(t *testing.T) {
 				number, floor := source.Begin()
 				c := ID{Number: number, Floor: floor}.Command(99, entity, "Add", nil)
 				for !addOnce(t, shard, c, entity) {
-					time.Sleep(10 * time.Millisecond)
+					<-time.After(10 * time.Millisecond)
 				}
 				source.End(number)
 				counts[i]++
@@ -56,8 +56,8 @@ func TestJetStreamIsKilled(t *testing.T) {
 	acked := func() int { return p.saw(durable.Checkpointed) }
 	for range 2 {
 		before := acked()
-		for deadline := time.Now().Add(20 * time.Second); acked() == before && time.Now().Before(deadline); {
-			time.Sleep(5 * time.Millisecond)
+		for ctx := within(t, 20*time.Second); acked() == before && ctx.Err() == nil; {
+			<-time.After(time.Millisecond)
 		}
 		if err := server.Kill(); err != nil {
 			t.Fatal(err)

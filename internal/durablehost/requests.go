@@ -2,11 +2,8 @@ package durablehost
 
 import (
 	"context"
-	"errors"
-	"time"
 
 	"github.com/shardgen/shardgen/internal/durable"
-	"github.com/shardgen/shardgen/store"
 )
 
 // loads are the records that turns wait for. Several that are asked for at the same time
@@ -69,51 +66,20 @@ func (l *loads) next() (together []durable.Request) {
 	return together
 }
 
-// sendLocked asks the store.
-func (t *Tenure) sendLocked(r durable.Request) {
-	if r.Op == durable.OpGet && len(r.IDs) == 1 && t.core.State() == durable.Open {
-		t.loads.queue = append(t.loads.queue, r)
-		t.loadLocked()
-		return
-	}
-	t.shard.cfg.Host.Go(func() {
-		a := t.ask(r)
-		t.do(func(now time.Time) {
-			t.note(r, a)
-			t.core.Done(now, a)
-		})
-	})
-}
-
-// loadLocked reads what is to be read, as far as reads may be under way.
-func (t *Tenure) loadLocked() {
-	for {
-		together := t.loads.next()
-		if together == nil {
-			return
-		}
-		t.shard.cfg.Host.Go(func() {
-			all := t.askTogether(together)
-			t.do(func(now time.Time) {
-				t.loads.under--
-				for i, a := range all {
-					t.note(together[i], a)
-					t.core.Done(now, a)
-				}
-				t.loadLocked()
-			})
-		})
-	}
+// An asker asks the store for one tenure.
+type asker struct {
+	cfg *Config
+	ctx context.Context // the tenure's
 }
 
 // askTogether reads the records of several requests at once.
-func (t *Tenure) askTogether(together []durable.Request) []durable.Response {
+func (q asker) askTogether(together []durable.Request) []durable.Response {
 	one := together[0]
 	one.IDs = make([]string, len(together))
 	for i, r := range together {
 		one.IDs[i] = r.IDs[0]
 	}
-	a := t.ask(one)
+	a := q.ask(one)
 	all := make([]durable.Response, len(together))
 	for i, r := range together {
 		all[i] = durable.Response{ID: r.ID, Outcome: a.Outcome, Err: a.Err, Head: a.Head}
@@ -125,13 +91,13 @@ func (t *Tenure) askTogether(together []durable.Request) []durable.Response {
 }
 
 // ask does one request.
-func (t *Tenure) ask(r durable.Request) durable.Response {
-	c := &t.shard.cfg
+func (q asker) ask(r durable.Request) durable.Response {
+	c := q.cfg
 	patience := c.Patience
 	if r.Op == durable.OpRead || r.Op == durable.OpPut {
 		patience *= 6
 	}
-	ctx, cancel := context.WithTimeout(t.ctx, patience)
+	ctx, cancel := context.WithTimeout(q.ctx, patience)
 	defer cancel()
 	a := durable.Response{ID: r.ID}
 	switch r.Op {
@@ -152,16 +118,4 @@ func (t *Tenure) ask(r durable.Request) durable.Response {
 	}
 	a.Outcome = durable.OutcomeOf(r.Op, a.Err)
 	return a
-}
-
-// note keeps the store's last fault, to be told to those who wait for too long. A conflict
-// is none.
-func (t *Tenure) note(r durable.Request, a durable.Response) {
-	switch {
-	case r.Op == durable.OpTrim:
-	case a.Err == nil:
-		t.failed = nil
-	case !errors.Is(a.Err, store.ErrConflict) && t.ctx.Err() == nil:
-		t.failed = a.Err
-	}
 }

@@ -15,8 +15,8 @@ import (
 type Host interface {
 	// Context ends when the process ends.
 	Context() context.Context
-	// Go runs f on a goroutine that the process waits for. It may be called with a lock of
-	// this package held.
+	// Go runs f on a goroutine that the process waits for, or not at all if the process has
+	// ended. It may be called with a lock of this package held.
 	Go(f func())
 	// Event is told what happened to a tenure. It is called without a lock and must not
 	// block.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -98,14 +99,13 @@ func TestNothingLeavesBeforeItsAppend(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		appends := 0
+		var appends, left atomic.Int64
 		client.Fault(func(op memory.Op) memory.Fault {
 			if op.Name == "append" {
-				appends++
+				appends.Add(1)
 			}
 			return memory.Fault{Delay: 300 * time.Millisecond}
 		})
-		left := 0
 		for _, id := range ids {
 			ticket, err := tenure.Commit(durable.Turn{Entity: id, State: []byte(id)})
 			if err != nil {
@@ -115,23 +115,23 @@ func TestNothingLeavesBeforeItsAppend(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-				left++
+				left.Add(1)
 			})
 		}
 		time.Sleep(299 * time.Millisecond)
 		synctest.Wait()
-		if left != 0 {
-			t.Errorf("%d answers left before any append was acknowledged", left)
+		if left.Load() != 0 {
+			t.Errorf("%d answers left before any append was acknowledged", left.Load())
 		}
 		time.Sleep(2 * time.Millisecond)
 		synctest.Wait()
-		if left != 1 {
-			t.Errorf("%d answers left after the first append, want 1", left)
+		if left.Load() != 1 {
+			t.Errorf("%d answers left after the first append, want 1", left.Load())
 		}
 		time.Sleep(300 * time.Millisecond)
 		synctest.Wait()
-		if left != len(ids) || appends != 2 {
-			t.Errorf("%d answers left after %d appends, want %d after 2", left, appends, len(ids))
+		if left.Load() != int64(len(ids)) || appends.Load() != 2 {
+			t.Errorf("%d answers left after %d appends, want %d after 2", left.Load(), appends.Load(), len(ids))
 		}
 	})
 }
