@@ -307,7 +307,12 @@ func TestCodec(t *testing.T) {
 			t.Errorf("%v was encoded as %x", m, b)
 		}
 	}
-	for _, b := range []string{"", "\x08\x02\x12\x02it\x18\x01", "\x08\x01\x18\x01", "\x08\x01\x12\x02it", "\x08\x01\x12\x02it\x18\x09", "foreign"} {
+	for _, b := range []string{
+		"", "\x08\x02\x12\x02it\x18\x01", "\x08\x01\x18\x01", "\x08\x01\x12\x02it", "\x08\x01\x12\x02it\x18\x09",
+		"\x08\x01\x12\x02it\x18\x81\x02",                                 // type 257, of which the lowest byte is 1
+		"\x08\x01\x12\x02it\x18\x81\xfe\xff\xff\xff\xff\xff\xff\xff\x01", // and -255
+		"foreign",
+	} {
 		if m, err := Decode([]byte(b)); err == nil {
 			t.Errorf("%q was decoded as %v", b, m)
 		}
