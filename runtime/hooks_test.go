@@ -38,7 +38,7 @@ func TestPassivationKeepsState(t *testing.T) {
 	lines, err := accounts.Ref("bob").Lines(testContext(t))
 	require.NoError(t, err)
 	require.Equal(t, []string{"line"}, lines)
-	c.hooks("bob", "fresh", "idle", "resumed", "idle")
+	c.hooks("bob", "fresh", "idle", "reactivated", "idle")
 	c.hooks("busy", "fresh") // who has a turn is not idle
 	close(c.gate.Release)
 	require.NoError(t, receive(t, held, "Hold returns"))

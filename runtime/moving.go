@@ -192,7 +192,7 @@ func (s *hostedShard) wake(ctx context.Context, e *region.Entity) (err error) {
 			return err
 		}
 	}
-	e.Value, e.State, e.Why = value, unknown, codegen.Resumed
+	e.Value, e.State, e.Why = value, unknown, codegen.Reactivated
 	h.woke()
 	return nil
 }

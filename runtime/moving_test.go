@@ -62,7 +62,7 @@ func TestMoveGivenUpStopsNoEntityThatHasATurn(t *testing.T) {
 	c.gate.Release <- struct{}{}
 	_, err := accounts.Ref(slow).Get(ctx) // begins when the hooks of the move have ended
 	require.NoError(t, err)
-	require.Equal(t, []string{"fresh", "idle", "resumed"}, c.gate.Hooks(passive))
+	require.Equal(t, []string{"fresh", "idle", "reactivated"}, c.gate.Hooks(passive))
 	require.Equal(t, []string{"fresh"}, c.gate.Hooks(active))
 	close(goOn)
 	for range others {

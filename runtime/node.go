@@ -32,7 +32,7 @@ type (
 // The reasons of an activation and of a passivation.
 const (
 	Fresh   = codegen.Fresh   // it has no state
-	Resumed = codegen.Resumed // it was passivated here, and has its state
+	Reactivated = codegen.Reactivated // it was passivated here, and has its state
 	Moved   = codegen.Moved   // its state came from another node
 
 	Idle      = codegen.Idle      // nobody called it, or it asked for Passivate

@@ -63,8 +63,8 @@ func TestIdleHooksThatDoNotEnd(t *testing.T) {
 		add(t, accounts, id, 2)
 	}
 	for i := range all {
-		c.hooks(fmt.Sprint("bob", i), "fresh", "idle", "resumed")
-		c.hooks(fmt.Sprint("hangs when it stops ", i), "fresh", "idle", "resumed")
+		c.hooks(fmt.Sprint("bob", i), "fresh", "idle", "reactivated")
+		c.hooks(fmt.Sprint("hangs when it stops ", i), "fresh", "idle", "reactivated")
 	}
 	c.hooks(ids[0], "fresh", "idle")
 	c.hooks(ids[1], "fresh", "idle")

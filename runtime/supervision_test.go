@@ -29,7 +29,7 @@ func TestPassivateAndForget(t *testing.T) {
 		c.hooks("bob", "fresh", "idle")
 		add(t, accounts, "bob", 2) // the state was kept
 		require.NoError(t, accounts.Ref("bob").End(testContext(t)))
-		c.hooks("bob", "fresh", "idle", "resumed", "forgotten")
+		c.hooks("bob", "fresh", "idle", "reactivated", "forgotten")
 		add(t, accounts, "bob", 1) // and is gone now
 		counters := c.nodes["a"].Counters()
 		require.EqualValues(t, 1, counters["entity forgotten"])

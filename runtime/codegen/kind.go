@@ -96,8 +96,8 @@ type Activation int
 const (
 	// Fresh: the entity has no state; it is as the factory made it.
 	Fresh Activation = iota
-	// Resumed: it was passivated on this node and called again.
-	Resumed
+	// Reactivated: it was passivated on this node and called again.
+	Reactivated
 	// Moved: its shard came from another node and brought its state.
 	Moved
 )
@@ -107,8 +107,8 @@ func (a Activation) String() string {
 	switch a {
 	case Fresh:
 		return "fresh"
-	case Resumed:
-		return "resumed"
+	case Reactivated:
+		return "reactivated"
 	case Moved:
 		return "moved"
 	}

@@ -408,6 +408,6 @@ func (s *hosted) wake(e *region.Entity) *value {
 	if e.State != nil {
 		v.turns = binary.BigEndian.Uint64(e.State)
 	}
-	e.Value, e.State, e.Why = v, nil, codegen.Resumed
+	e.Value, e.State, e.Why = v, nil, codegen.Reactivated
 	return v
 }
