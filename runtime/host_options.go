@@ -36,7 +36,7 @@ type hostSettings struct {
 	maxActive   int // 0: no limit
 	stopTimeout time.Duration
 	remember    *Remembering          // nil: entities are not remembered
-	decide      func(error) Directive // nil: resume
+	decide      func(error) SupervisorAction // nil: resume
 	backoff     time.Duration
 	backoffMost time.Duration
 }

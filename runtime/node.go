@@ -31,9 +31,9 @@ type (
 
 // The reasons of an activation and of a passivation.
 const (
-	Fresh   = codegen.Fresh   // it has no state
+	Fresh       = codegen.Fresh       // it has no state
 	Reactivated = codegen.Reactivated // it was passivated here, and has its state
-	Moved   = codegen.Moved   // its state came from another node
+	Moved       = codegen.Moved       // its state came from another node
 
 	Idle      = codegen.Idle      // nobody called it, or it asked for Passivate
 	Moving    = codegen.Moving    // its shard moves to another node

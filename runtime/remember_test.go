@@ -132,11 +132,11 @@ func TestRememberedAfterMove(t *testing.T) {
 func TestRememberedUntil(t *testing.T) {
 	t.Parallel()
 	c := emptyCluster(t)
-	c.opts = append(rememberAccounts(shard.Remembering{Backoff: 30 * time.Millisecond}), shard.Supervise(func(err error) shard.Directive {
+	c.opts = append(rememberAccounts(shard.Remembering{Backoff: 30 * time.Millisecond}), shard.Supervise(func(err error) shard.SupervisorAction {
 		if err.Error() == "fail stopped: too poor" {
-			return shard.Stop
+			return shard.ActionStop
 		}
-		return shard.Restart
+		return shard.ActionRestart
 	}), shard.RestartBackoff(10*time.Millisecond, 10*time.Millisecond))
 	c.start("a")
 	accounts := fixture.NewAccountClient(c.nodes["a"])

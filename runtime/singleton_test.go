@@ -285,7 +285,7 @@ func TestSingletonIsRefused(t *testing.T) {
 		"handoff":    {shard.Handoff("drop"), "always handed over in order"},
 		"count":      {shard.MaxActive(1), "never rests"},
 		"inline":     {shard.Inline(true), "callers' goroutines"},
-		"supervisor": {shard.Supervise(func(error) shard.Directive { return shard.Restart }), "SingletonOf"},
+		"supervisor": {shard.Supervise(func(error) shard.SupervisorAction { return shard.ActionRestart }), "SingletonOf"},
 		"restarts":   {shard.RestartBackoff(time.Second, time.Minute), "Singleton.RestartBackoff"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,34 +10,34 @@ import (
 	"github.com/shardgen/shardgen/runtime/region"
 )
 
-// A Directive is the decision of a supervisor about an entity whose turn failed.
-type Directive int
+// A SupervisorAction is the decision of a supervisor about an entity whose turn failed.
+type SupervisorAction int
 
-// The directives of a supervisor.
+// The actions of a supervisor.
 const (
-	// Resume keeps the entity as it is.
-	Resume Directive = iota
-	// Restart replaces the entity by a fresh one, as the factory makes it, without its
+	// ActionResume keeps the entity as it is.
+	ActionResume SupervisorAction = iota
+	// ActionRestart replaces the entity by a fresh one, as the factory makes it, without its
 	// state. Calls wait for the back-off (see [RestartBackoff]).
-	Restart
-	// Stop ends the entity as [Forget] does, including its stop hook. The next call
+	ActionRestart
+	// ActionStop ends the entity as [Forget] does, including its stop hook. The next call
 	// begins a new one. A remembered entity also begins anew after Remembering.Backoff.
-	Stop
-	// Escalate ends the node at once, without leaving; Node.Err returns [ErrEscalated] and
+	ActionStop
+	// ActionEscalate ends the node at once, without leaving; Node.Err returns [ErrEscalated] and
 	// the cause. It is for errors after which nothing in the process can be trusted.
-	Escalate
+	ActionEscalate
 )
 
-// String names the directive.
-func (d Directive) String() string {
-	switch d {
-	case Resume:
+// String names the action.
+func (a SupervisorAction) String() string {
+	switch a {
+	case ActionResume:
 		return "resume"
-	case Restart:
+	case ActionRestart:
 		return "restart"
-	case Stop:
+	case ActionStop:
 		return "stop"
-	case Escalate:
+	case ActionEscalate:
 		return "escalate"
 	}
 	return "unknown"
@@ -54,7 +54,7 @@ var ErrEscalated = errors.New("escalated by a supervisor")
 // any case. The function is called from many goroutines; if it panics, the entity
 // resumes. Default: every entity resumes, because its state has no other copy. Members
 // may differ.
-func Supervise(decide func(err error) Directive) HostOption {
+func Supervise(decide func(err error) SupervisorAction) HostOption {
 	return func(s *hostSettings) { s.decide = decide }
 }
 
@@ -104,22 +104,22 @@ func endWith(ctx context.Context, what string, after uint32) error {
 func (s *hostedShard) endTurnOf(t *turn, failed *failure) {
 	e, after := t.entity, t.flags.Load()
 	forget, rest := after&forgetAfter != 0, after&restAfter != 0
-	d := Resume
+	d := ActionResume
 	if failed != nil && s.host.settings.decide != nil {
-		d = s.directive(failed, e)
+		d = s.askSupervisor(failed, e)
 	}
-	if d == Restart || d == Stop || forget || rest {
+	if d == ActionRestart || d == ActionStop || forget || rest {
 		s.Mu.Lock()
 		s.Core.Kept(e) // the call may be used again before the turn has ended
 		s.Mu.Unlock()
 	}
 	switch {
-	case d == Escalate:
+	case d == ActionEscalate:
 		s.plane().ctl.escalate(fmt.Errorf("%w: %s/%s.%s: %w", ErrEscalated, s.ID.Kind, clip(e.ID), failed.method, failed.err))
-	case d == Restart:
+	case d == ActionRestart:
 		s.restart(e)
 		return
-	case d == Stop || forget:
+	case d == ActionStop || forget:
 		s.plane().wg.Go(func() { s.end(e, forget) })
 		return
 	case rest && e.Value != nil:
@@ -132,17 +132,17 @@ func (s *hostedShard) endTurnOf(t *turn, failed *failure) {
 	s.endTurn(e)
 }
 
-// directive asks the supervisor about a turn that came to an error.
-func (s *hostedShard) directive(failed *failure, e *region.Entity) (d Directive) {
+// askSupervisor asks the supervisor about a turn that failed.
+func (s *hostedShard) askSupervisor(failed *failure, e *region.Entity) (d SupervisorAction) {
 	defer func() {
 		if r := recover(); r != nil {
-			d = Resume
+			d = ActionResume
 			s.logPanic(e.ID, failed.method, fmt.Sprintf("the supervisor: %v", r))
 		}
 	}()
-	if d = s.host.settings.decide(failed.err); d != Resume {
+	if d = s.host.settings.decide(failed.err); d != ActionResume {
 		s.plane().counters.add(entitySupervised)
-		if n, tell := s.plane().seldom.tell("supervisor decides "+d.String(), s.ID.Kind, failed.method); tell || d == Escalate {
+		if n, tell := s.plane().seldom.tell("supervisor decides "+d.String(), s.ID.Kind, failed.method); tell || d == ActionEscalate {
 			s.plane().log.Warn("supervisor decides", "kind", s.ID.Kind, "entity", clip(e.ID), "decision", d.String(), "err", failed.err, "count", n)
 		}
 	}

@@ -63,16 +63,16 @@ func TestCallsWaitForTheNextActivation(t *testing.T) {
 }
 
 func TestSupervision(t *testing.T) {
-	decide := func(err error) shard.Directive {
+	decide := func(err error) shard.SupervisorAction {
 		switch {
 		case errors.Is(err, fixture.ErrPoor):
-			return shard.Stop
+			return shard.ActionStop
 		case errors.Is(err, shard.ErrActivation), errors.Is(err, shard.ErrPanic):
-			return shard.Restart
+			return shard.ActionRestart
 		case err.Error() == "no line 7 among 0":
 			panic("undecided")
 		}
-		return shard.Resume
+		return shard.ActionResume
 	}
 	eachWay(t, nil, func(t *testing.T, c *cluster, accounts *fixture.AccountClient) {
 		add(t, accounts, "bob", 1)
@@ -101,7 +101,7 @@ func TestGivingUpInABackoff(t *testing.T) {
 		c := emptyCluster(t)
 		c.opts = []shard.HostOption{
 			shard.Inline(false), shard.RestartBackoff(time.Hour, time.Hour),
-			shard.Supervise(func(error) shard.Directive { return shard.Restart }),
+			shard.Supervise(func(error) shard.SupervisorAction { return shard.ActionRestart }),
 		}
 		n := c.start("a")
 		accounts := fixture.NewAccountClient(n)
@@ -127,7 +127,7 @@ func TestGivingUpInABackoff(t *testing.T) {
 func TestMovesDoNotWaitForBackoffs(t *testing.T) {
 	c := emptyCluster(t)
 	c.opts = []shard.HostOption{
-		shard.Supervise(func(error) shard.Directive { return shard.Restart }),
+		shard.Supervise(func(error) shard.SupervisorAction { return shard.ActionRestart }),
 		shard.RestartBackoff(time.Hour, time.Hour),
 	}
 	c.start("a")
@@ -141,7 +141,7 @@ func TestMovesDoNotWaitForBackoffs(t *testing.T) {
 
 func TestEscalation(t *testing.T) {
 	c := emptyCluster(t)
-	c.opts = []shard.HostOption{shard.Supervise(func(error) shard.Directive { return shard.Escalate })}
+	c.opts = []shard.HostOption{shard.Supervise(func(error) shard.SupervisorAction { return shard.ActionEscalate })}
 	n := c.start("a")
 	accounts := fixture.NewAccountClient(n)
 	settle(t, accounts, "bob")

@@ -107,11 +107,11 @@ func TestTellsAndCallsInOrder(t *testing.T) {
 func TestTellsThatFail(t *testing.T) {
 	var mu sync.Mutex
 	var seen []string
-	decide := func(err error) shard.Directive {
+	decide := func(err error) shard.SupervisorAction {
 		mu.Lock()
 		defer mu.Unlock()
 		seen = append(seen, err.Error())
-		return shard.Resume
+		return shard.ActionResume
 	}
 	eachWay(t, nil, func(t *testing.T, c *cluster, accounts *fixture.AccountClient) {
 		mu.Lock()

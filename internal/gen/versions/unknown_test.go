@@ -39,7 +39,7 @@ func newRolloutFrom(t *testing.T, host func(n *shard.Node, path string, opts ...
 	}
 	r := &rollout{t: t, old: node("old"), new: node("new")}
 	opts := []shard.HostOption{
-		shard.Supervise(func(error) shard.Directive { return shard.Restart }),
+		shard.Supervise(func(error) shard.SupervisorAction { return shard.ActionRestart }),
 		shard.RestartBackoff(0, time.Millisecond),
 	}
 	ok(t, "host the old", host(r.old, "github.com/shardgen/shardgen/internal/gen/versions/today", opts...))
