@@ -60,11 +60,11 @@ type Config struct {
 	// BufferSize bounds the calls that wait at this process because their shards have no
 	// home. Default 100,000, minimum 1.
 	BufferSize int
-	// MailboxSize bounds the calls that wait for one entity; [Mailbox] sets it for a
+	// MailboxCalls bounds the calls that wait for one entity; [MaxMailboxCalls] sets it for a
 	// type. Default 1,000, minimum 1.
-	MailboxSize int
+	MailboxCalls int
 	// MailboxBytes bounds the bytes of the calls that wait for one entity: their
-	// arguments, ids and method names. [MailboxBytes] sets it for a type. Default 8 MiB,
+	// arguments, ids and method names. [MaxMailboxBytes] sets it for a type. Default 8 MiB,
 	// 64 KiB to 1 GiB.
 	MailboxBytes int
 	// ShardBytes bounds the bytes of the calls that wait in one shard, counted as for
@@ -117,7 +117,7 @@ func (c Config) withDefaults() Config {
 	set(&c.HandoffTimeout, 60*time.Second)
 	set(&c.LeaveTimeout, 60*time.Second)
 	set(&c.BufferSize, 100_000)
-	set(&c.MailboxSize, 1_000)
+	set(&c.MailboxCalls, 1_000)
 	set(&c.MailboxBytes, 8<<20)
 	set(&c.ShardBytes, max(32<<20, c.MailboxBytes))
 	set(&c.BufferBytes, max(128<<20, c.ShardBytes))
@@ -191,7 +191,7 @@ func (c Config) validate() error {
 	bad(c.HandoffTimeout >= time.Second, "HandoffTimeout is %v: want at least 1s", c.HandoffTimeout)
 	bad(c.LeaveTimeout >= time.Second, "LeaveTimeout is %v: want at least 1s", c.LeaveTimeout)
 	bad(c.BufferSize >= 1, "BufferSize is %d: want at least 1", c.BufferSize)
-	bad(c.MailboxSize >= 1, "MailboxSize is %d: want at least 1", c.MailboxSize)
+	bad(c.MailboxCalls >= 1, "MailboxCalls is %d: want at least 1", c.MailboxCalls)
 	bad(c.MailboxBytes >= minBytes && c.MailboxBytes <= maxBytes, "MailboxBytes is %d: want 64 KiB to 1 GiB", c.MailboxBytes)
 	bad(c.ShardBytes >= c.MailboxBytes && c.ShardBytes <= maxBytes, "ShardBytes is %d: want at least MailboxBytes (%d), at most 1 GiB", c.ShardBytes, c.MailboxBytes)
 	bad(c.BufferBytes >= c.ShardBytes && int64(c.BufferBytes) <= maxBytes<<10, "BufferBytes is %d: want at least ShardBytes (%d), at most 1 TiB", c.BufferBytes, c.ShardBytes)

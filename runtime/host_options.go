@@ -44,7 +44,7 @@ type hostSettings struct {
 // defaultHostSettings are the settings of a type without options.
 func defaultHostSettings(cfg Config) hostSettings {
 	return hostSettings{
-		idle: 2 * time.Minute, inline: true, mailbox: cfg.MailboxSize, bytes: cfg.MailboxBytes,
+		idle: 2 * time.Minute, inline: true, mailbox: cfg.MailboxCalls, bytes: cfg.MailboxBytes,
 		stopTimeout: max(cfg.HandoffTimeout-5*time.Second, time.Second),
 		backoff:     100 * time.Millisecond, backoffMost: 10 * time.Second,
 	}
@@ -120,14 +120,14 @@ func Handoff(options ...string) HostOption {
 	return func(s *hostSettings) { s.handoff, s.handoffErr = region.ParseHandoff(options...) }
 }
 
-// Mailbox bounds the calls that wait for one entity of the type; further calls fail with
-// [ErrOverloaded]. Default Config.MailboxSize, minimum 1. Members may differ.
-func Mailbox(n int) HostOption { return func(s *hostSettings) { s.mailbox = n } }
+// MaxMailboxCalls bounds the calls that wait for one entity of the type; further calls fail with
+// [ErrOverloaded]. Default Config.MailboxCalls, minimum 1. Members may differ.
+func MaxMailboxCalls(n int) HostOption { return func(s *hostSettings) { s.mailbox = n } }
 
-// MailboxBytes bounds the bytes of the calls that wait for one entity of the type: their
+// MaxMailboxBytes bounds the bytes of the calls that wait for one entity of the type: their
 // arguments, ids and method names. Further calls fail with [ErrOverloaded]. Default
 // Config.MailboxBytes, 64 KiB to 1 GiB; Config.ShardBytes counts too. Members may differ.
-func MailboxBytes(n int) HostOption { return func(s *hostSettings) { s.bytes = n } }
+func MaxMailboxBytes(n int) HostOption { return func(s *hostSettings) { s.bytes = n } }
 
 // Strategies that place shards, for [Allocation].
 type (
@@ -167,9 +167,9 @@ func (s *hostSettings) validate(kind string, stateful bool) error {
 	case s.hosts < 0 || s.hosts > coordinator.MaxTuning:
 		return fault("MinHosts(%d): want 1 to %d", s.hosts, coordinator.MaxTuning)
 	case s.mailbox < 1:
-		return fault("Mailbox(%d): want at least 1", s.mailbox)
+		return fault("MaxMailboxCalls(%d): want at least 1", s.mailbox)
 	case s.bytes < minBytes || s.bytes > maxBytes:
-		return fault("MailboxBytes(%d): want 64 KiB to 1 GiB", s.bytes)
+		return fault("MaxMailboxBytes(%d): want 64 KiB to 1 GiB", s.bytes)
 	}
 	if s.role != "" {
 		if err := transport.CheckName("role", s.role); err != nil {

@@ -49,7 +49,7 @@ type Singleton struct {
 
 // SingletonOf configures a singleton. It is refused with [ErrNotSingleton] for other
 // types, as are options for types with shards for a singleton; [HostRole], [Proxy],
-// [Mailbox] and [StopTimeout] work for both.
+// [MaxMailboxCalls] and [StopTimeout] work for both.
 func SingletonOf(s Singleton) HostOption {
 	return func(h *hostSettings) { h.single, h.singleSet = s, true }
 }

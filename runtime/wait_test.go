@@ -220,7 +220,7 @@ func TestTimeouts(t *testing.T) {
 }
 
 func TestMailboxOverflows(t *testing.T) {
-	tune := func(cfg *shard.Config) { cfg.MailboxSize = 2 }
+	tune := func(cfg *shard.Config) { cfg.MailboxCalls = 2 }
 	eachWay(t, tune, func(t *testing.T, c *cluster, accounts *fixture.AccountClient) {
 		held := c.hold(testContext(t), accounts)
 		adds := make(chan error, 2)

@@ -234,9 +234,9 @@ func Host(n *shard.Node, w *witness.Writer) error {
 		return workload.RelayTargets{Ask: tallies.API(id), Tell: tallies.Tell(id)}
 	}
 	return errors.Join(
-		workload.HostClerk(n, func() *workload.Clerk { return &workload.Clerk{} }, shard.Mailbox(100)),
+		workload.HostClerk(n, func() *workload.Clerk { return &workload.Clerk{} }, shard.MaxMailboxCalls(100)),
 		workload.HostPoison(n, func() *workload.Poison { return &workload.Poison{Node: n.Name()} },
-			shard.Mailbox(10), shard.Supervise(func(error) shard.SupervisorAction { return shard.ActionRestart })),
+			shard.MaxMailboxCalls(10), shard.Supervise(func(error) shard.SupervisorAction { return shard.ActionRestart })),
 		workload.HostTally(n, func() *workload.Tally { return &workload.Tally{Node: n.Name(), Witness: see} }),
 		workload.HostRelay(n, func() *workload.Relay { return &workload.Relay{Node: n.Name(), Tallies: target} }),
 	)
