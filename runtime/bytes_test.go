@@ -95,7 +95,7 @@ func TestBytesOptions(t *testing.T) {
 		"mailbox":     {func(c *shard.Config) { c.MailboxBytes = 1 }, nil, "MailboxBytes is 1: want 64 KiB to 1 GiB"},
 		"shard":       {func(c *shard.Config) { c.ShardBytes = 1 << 20 }, nil, "ShardBytes is 1048576: want at least MailboxBytes (8388608)"},
 		"node":        {func(c *shard.Config) { c.BufferBytes = 1 << 20 }, nil, "BufferBytes is 1048576: want at least ShardBytes (33554432)"},
-		"the mailbox": {func(*shard.Config) {}, shard.MaxMailboxBytes(1), "MailboxBytes(1): want 64 KiB to 1 GiB"},
+		"the mailbox": {func(*shard.Config) {}, shard.MaxMailboxBytes(1), "MaxMailboxBytes(1): want 64 KiB to 1 GiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := emptyCluster(t)

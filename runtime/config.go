@@ -39,7 +39,7 @@ type Config struct {
 	// have come before the first becomes Up. Default none.
 	MinRoleMembers map[string]int
 	// Membership tunes failure detection and gossip.
-	Membership Membership
+	Membership MembershipOptions
 	// Lanes is the number of data connections, 1 to 64; it must be equal at all processes
 	// of a cluster. One goroutine reads each, and all calls of a shard take the same one.
 	// More than one helps where a process has many cores and receives several 100,000

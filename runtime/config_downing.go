@@ -40,9 +40,9 @@ const (
 	DowningLeaseMajority = membership.DowningLeaseMajority
 )
 
-// Downing configures how unreachable members are judged. All fields but Lease must be
+// DowningOptions configures how unreachable members are judged. All fields but Lease must be
 // equal at all members: a node that differs is refused at joining.
-type Downing struct {
+type DowningOptions struct {
 	// Strategy is the rule. Default DowningBroker.
 	Strategy DowningStrategy
 	// Role restricts the vote of DowningStaticQuorum, DowningKeepMajority,
@@ -75,14 +75,14 @@ type Downing struct {
 }
 
 // configure sets the core's config.
-func (d Downing) configure(c *membership.Config) {
+func (d DowningOptions) configure(c *membership.Config) {
 	c.Downing, c.DowningRole, c.StableAfter = d.Strategy, d.Role, d.StableAfter
 	c.AutoDownAfter, c.QuorumSize, c.KeepOldestAlone = d.AutoDownAfter, d.QuorumSize, d.KeepOldestAlone
 	c.MinorityDelay = d.MinorityDelay
 }
 
 // validate adds what is wrong; the core knows which options go together.
-func (d Downing) validate(leaseMajority time.Duration, bad func(ok bool, format string, args ...any)) {
+func (d DowningOptions) validate(leaseMajority time.Duration, bad func(ok bool, format string, args ...any)) {
 	const at = "Membership.Downing."
 	bad(d.StableAfter >= leaseMajority, at+"StableAfter is %v: want at least Membership.LeaseMajority (%v)", d.StableAfter, leaseMajority)
 	bad(d.AutoDownAfter == 0 || d.AutoDownAfter >= leaseMajority, at+"AutoDownAfter is %v: want at least Membership.LeaseMajority (%v)", d.AutoDownAfter, leaseMajority)
@@ -94,7 +94,7 @@ var errAutoDown = errors.New("auto-down splits a cluster in a partition, and eve
 	"(choose another Membership.Downing.Strategy, or set AutoDownDespiteSharding)")
 
 // check refuses what is not safe for a node that hosts types.
-func (d Downing) check(hosts bool) error {
+func (d DowningOptions) check(hosts bool) error {
 	if d.Strategy == DowningAuto && hosts && !d.AutoDownDespiteSharding {
 		return errAutoDown
 	}

@@ -12,12 +12,12 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Membership configures how members find, watch and judge each other. The zero value of
+// MembershipOptions configures how members find, watch and judge each other. The zero value of
 // every field is its default, which suits most clusters. Watched, Detection, LeaseEcho,
 // LeaseMajority, GoneAfter, CutAfter, SilentAfter and AgreedAfter must be equal at all
 // members: a node that differs is refused at joining. Connections from outside use none
 // of the fields.
-type Membership struct {
+type MembershipOptions struct {
 	// WeaklyUpAfter is how long joining members wait for all members to agree before they
 	// become weakly up, in which they serve clients but host nothing. Default 0: never.
 	WeaklyUpAfter time.Duration
@@ -90,7 +90,7 @@ type Membership struct {
 	// minimum 5s.
 	QuarantineAfter time.Duration
 	// Downing configures how unreachable members are judged. Default DowningBroker.
-	Downing Downing
+	Downing DowningOptions
 }
 
 // Detection is the number of observers that it takes to make a member unreachable that is
@@ -112,7 +112,7 @@ const (
 
 // withDefaults fills in the defaults that this package needs. The others are left to
 // package membership, because some of them depend on the size of the cluster.
-func (m Membership) withDefaults() Membership {
+func (m MembershipOptions) withDefaults() MembershipOptions {
 	set(&m.SeedTimeout, time.Second) // also how long seeds are waited for before they are asked about
 	set(&m.LeaseEcho, time.Second)
 	set(&m.LeaseMajority, 5*time.Second)
@@ -128,7 +128,7 @@ func (m Membership) withDefaults() Membership {
 
 // compat has the settings that must be equal at all members: a member that judges must
 // wait for longer than the member that is judged may go on.
-func (m Membership) compat() []membership.KeyValue {
+func (m MembershipOptions) compat() []membership.KeyValue {
 	return []membership.KeyValue{
 		{Key: "Membership.LeaseEcho", Value: m.LeaseEcho.String()},
 		{Key: "Membership.LeaseMajority", Value: m.LeaseMajority.String()},

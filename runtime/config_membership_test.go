@@ -13,7 +13,7 @@ import (
 // package heeds itself is the core's option of the same name.
 func TestMembershipOptionsReachTheCore(t *testing.T) {
 	own := map[string]bool{"QuarantineAfter": true, "Downing": true}
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[Membership]()) {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[MembershipOptions]()) {
 		if own[f.Name] {
 			continue
 		}
@@ -37,7 +37,7 @@ func TestMembershipOptionsReachTheCore(t *testing.T) {
 // TestDetectionMustMatch: members that judge by different rules are refused.
 func TestDetectionMustMatch(t *testing.T) {
 	values := func(d Detection) (found []membership.KeyValue) {
-		for _, kv := range (Membership{Detection: d}).compat() {
+		for _, kv := range (MembershipOptions{Detection: d}).compat() {
 			if kv.Key == "Membership.Detection" {
 				found = append(found, kv)
 			}

@@ -15,27 +15,27 @@ import (
 )
 
 // hasty makes a cluster judge as fast as its bounds allow.
-func hasty(m *shard.Membership) {
+func hasty(m *shard.MembershipOptions) {
 	m.LeaseMajority, m.CutAfter, m.SilentAfter = time.Second, time.Second, time.Second
 	m.Downing.StableAfter = time.Second
 }
 
 func TestAutoDownIsRefusedWithSharding(t *testing.T) {
 	t.Parallel()
-	auto := shard.Downing{Strategy: shard.DowningAuto, AutoDownAfter: 10 * time.Second}
+	auto := shard.DowningOptions{Strategy: shard.DowningAuto, AutoDownAfter: 10 * time.Second}
 	insisting := auto
 	insisting.AutoDownDespiteSharding = true
 	for name, test := range map[string]struct {
-		downing shard.Downing
+		downing shard.DowningOptions
 		hosts   bool
 		refused bool
 	}{
 		"with types":               {auto, true, true},
 		"with types, insisting":    {insisting, true, false},
 		"without types":            {auto, false, false},
-		"another way, with types":  {shard.Downing{Strategy: shard.DowningKeepOldest}, true, false},
-		"the default":              {shard.Downing{}, true, false},
-		"static quorum, one alone": {shard.Downing{Strategy: shard.DowningStaticQuorum, QuorumSize: 1}, true, false},
+		"another way, with types":  {shard.DowningOptions{Strategy: shard.DowningKeepOldest}, true, false},
+		"the default":              {shard.DowningOptions{}, true, false},
+		"static quorum, one alone": {shard.DowningOptions{Strategy: shard.DowningStaticQuorum, QuorumSize: 1}, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := emptyCluster(t)
@@ -56,7 +56,7 @@ func TestAutoDownIsRefusedWithSharding(t *testing.T) {
 }
 
 func TestDowningConfigErrors(t *testing.T) {
-	for want, downing := range map[string]shard.Downing{
+	for want, downing := range map[string]shard.DowningOptions{
 		"StableAfter is 1s: want at least Membership.LeaseMajority (5s)":   {StableAfter: time.Second},
 		"AutoDownAfter is 1s: want at least Membership.LeaseMajority (5s)": {Strategy: shard.DowningAuto, AutoDownAfter: time.Second},
 		"MinorityDelay is -1s": {MinorityDelay: -time.Second},

@@ -27,7 +27,7 @@ type hostSettings struct {
 	mailbox int
 	bytes   int // of one mailbox
 
-	single    Singleton
+	single    SingletonOptions
 	singleSet bool
 
 	handoff    region.Handoff
@@ -35,7 +35,7 @@ type hostSettings struct {
 
 	maxActive   int // 0: no limit
 	stopTimeout time.Duration
-	remember    *Remembering          // nil: entities are not remembered
+	remember    *RememberOptions          // nil: entities are not remembered
 	decide      func(error) SupervisorAction // nil: resume
 	backoff     time.Duration
 	backoffMost time.Duration

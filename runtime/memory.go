@@ -179,7 +179,7 @@ func (m *memory) add(ctx context.Context, s *hostedShard, entity string) (fresh 
 	select {
 	case d := <-done:
 		if errors.Is(d.Err, remember.ErrFull) {
-			d.Err = fmt.Errorf("%w: %w (raise Remembering.MaxPerShard, or use more shards)", ErrOverloaded, d.Err)
+			d.Err = fmt.Errorf("%w: %w (raise RememberOptions.MaxPerShard, or use more shards)", ErrOverloaded, d.Err)
 		}
 		return d.New, d.Err
 	case <-patience.C:

@@ -103,5 +103,5 @@ func (b *bookkeeper) fault(id placement.ShardID, err error) error {
 	if n, tell := b.host.plane.counters.addSeldom(rememberFailed); tell {
 		b.host.plane.log.Error("the store of remembered entities fails; it is tried again every second", "shard", id.String(), "err", err, "count", n)
 	}
-	return fmt.Errorf("shard %v: %w (is the store of Remembering up?)", id, err)
+	return fmt.Errorf("shard %v: %w (is RememberOptions.Store reachable?)", id, err)
 }

@@ -138,7 +138,7 @@ func TestRestingIsForgotten(t *testing.T) {
 	t.Parallel()
 	const all = 500
 	c := emptyCluster(t)
-	c.opts = append(rememberAccounts(shard.Remembering{}), shard.IdleAfter(time.Second))
+	c.opts = append(rememberAccounts(shard.RememberOptions{}), shard.IdleAfter(time.Second))
 	c.start("a")
 	c.start("b")
 	accounts := fixture.NewAccountClient(c.nodes["a"])

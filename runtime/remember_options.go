@@ -8,9 +8,9 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// Remembering configures how the entities of a type are remembered, with [Remember]. The
+// RememberOptions configures how the entities of a type are remembered, with [Remember]. The
 // zero value of each field is its default. Members may differ, except in Store.
-type Remembering struct {
+type RememberOptions struct {
 	// Store keeps the ids, so that entities are activated again after a stop of all
 	// members too. Default none: other members keep them in memory. All members must have
 	// the same store, or none.
@@ -50,7 +50,7 @@ type Remembering struct {
 //
 // Members must agree on whether the type is remembered, and on whether in a store: one
 // that differs is refused at joining.
-func Remember(r Remembering) HostOption {
+func Remember(r RememberOptions) HostOption {
 	return func(s *hostSettings) { s.remember = &r }
 }
 
@@ -78,7 +78,7 @@ func (s *hostSettings) validateRemember(k codegen.Kind) error {
 		return fault("Remember: a singleton lives by itself")
 	}
 	if r.Store != nil && r.Copies != 0 {
-		return fault("Remembering.Copies is %d: it is for types without Remembering.Store", r.Copies)
+		return fault("RememberOptions.Copies is %d: it is for types without RememberOptions.Store", r.Copies)
 	}
 	with := *r // the user may use the same value for several types
 	r, s.remember = &with, &with
@@ -92,15 +92,15 @@ func (s *hostSettings) validateRemember(k codegen.Kind) error {
 	set(&r.MaxPerShard, 10_000)
 	switch {
 	case r.Copies < 1 || r.Copies > 5:
-		return fault("Remembering.Copies is %d: want 1 to 5", r.Copies)
+		return fault("RememberOptions.Copies is %d: want 1 to 5", r.Copies)
 	case r.Entities < 1:
-		return fault("Remembering.Entities is %d: want at least 1", r.Entities)
+		return fault("RememberOptions.Entities is %d: want at least 1", r.Entities)
 	case r.Every < time.Millisecond:
-		return fault("Remembering.Every is %v: want at least 1ms", r.Every)
+		return fault("RememberOptions.Every is %v: want at least 1ms", r.Every)
 	case r.Backoff < 10*time.Millisecond || r.Backoff > time.Hour:
-		return fault("Remembering.Backoff is %v: want 10ms to 1h", r.Backoff)
+		return fault("RememberOptions.Backoff is %v: want 10ms to 1h", r.Backoff)
 	case r.MaxPerShard < 1 || r.MaxPerShard > 1_000_000:
-		return fault("Remembering.MaxPerShard is %d: want 1 to 1000000", r.MaxPerShard)
+		return fault("RememberOptions.MaxPerShard is %d: want 1 to 1000000", r.MaxPerShard)
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func (c *cluster) fresh() (n int) {
 	return n
 }
 
-func rememberAccounts(r shard.Remembering) []shard.HostOption {
+func rememberAccounts(r shard.RememberOptions) []shard.HostOption {
 	return []shard.HostOption{shard.Remember(r)}
 }
 
@@ -83,7 +83,7 @@ func enliven(t *testing.T, accounts *fixture.AccountClient, n int) {
 func TestRememberedAfterCrash(t *testing.T) {
 	t.Parallel()
 	c := emptyCluster(t)
-	c.opts = rememberAccounts(shard.Remembering{})
+	c.opts = rememberAccounts(shard.RememberOptions{})
 	for _, n := range []string{"a", "b", "c", "d"} {
 		c.start(n)
 	}
@@ -112,7 +112,7 @@ func TestRememberedAfterMove(t *testing.T) {
 	for _, way := range []string{"2b 3b 4a", "drop"} {
 		t.Run(way, func(t *testing.T) {
 			c := emptyCluster(t)
-			c.opts = rememberAccounts(shard.Remembering{})
+			c.opts = rememberAccounts(shard.RememberOptions{})
 			want := "moved"
 			if way == "drop" {
 				c.opts, want = append(c.opts, shard.Handoff("drop")), "fresh"
@@ -132,7 +132,7 @@ func TestRememberedAfterMove(t *testing.T) {
 func TestRememberedUntil(t *testing.T) {
 	t.Parallel()
 	c := emptyCluster(t)
-	c.opts = append(rememberAccounts(shard.Remembering{Backoff: 30 * time.Millisecond}), shard.Supervise(func(err error) shard.SupervisorAction {
+	c.opts = append(rememberAccounts(shard.RememberOptions{Backoff: 30 * time.Millisecond}), shard.Supervise(func(err error) shard.SupervisorAction {
 		if err.Error() == "fail stopped: too poor" {
 			return shard.ActionStop
 		}
@@ -168,7 +168,7 @@ func TestRememberedInStore(t *testing.T) {
 	server := storememory.New()
 	start := func() *cluster {
 		c := emptyCluster(t)
-		c.opts = rememberAccounts(shard.Remembering{Store: server.Client()})
+		c.opts = rememberAccounts(shard.RememberOptions{Store: server.Client()})
 		c.start("a")
 		c.start("b")
 		return c
@@ -198,7 +198,7 @@ func TestRememberingFails(t *testing.T) {
 	server := storememory.New()
 	client := server.Client()
 	c := emptyCluster(t)
-	c.opts = rememberAccounts(shard.Remembering{Store: client})
+	c.opts = rememberAccounts(shard.RememberOptions{Store: client})
 	accounts := fixture.NewAccountClient(c.start("a"))
 	add(t, accounts, "bob", 1)
 	client.Cut(true)
@@ -214,14 +214,14 @@ func TestRememberingFails(t *testing.T) {
 
 func TestRememberTooMany(t *testing.T) {
 	c := emptyCluster(t)
-	c.opts = rememberAccounts(shard.Remembering{MaxPerShard: 1})
+	c.opts = rememberAccounts(shard.RememberOptions{MaxPerShard: 1})
 	accounts := fixture.NewAccountClient(c.start("a"))
 	kind := 0
 	for i := range 1000 {
 		_, err := accounts.Ref(fmt.Sprint("e", i)).Add(testContext(t), 1)
 		if err != nil {
 			require.ErrorIs(t, err, shard.ErrOverloaded)
-			require.ErrorContains(t, err, "remembers as many entities as it may: 1 (raise Remembering.MaxPerShard, or use more shards)")
+			require.ErrorContains(t, err, "remembers as many entities as it may: 1 (raise RememberOptions.MaxPerShard, or use more shards)")
 			kind++
 		}
 	}
@@ -233,11 +233,11 @@ func TestRememberTooMany(t *testing.T) {
 func TestConstantRate(t *testing.T) {
 	server := storememory.New()
 	c := emptyCluster(t)
-	c.opts = rememberAccounts(shard.Remembering{Store: server.Client()})
+	c.opts = rememberAccounts(shard.RememberOptions{Store: server.Client()})
 	enliven(t, fixture.NewAccountClient(c.start("a")), 10)
 	require.NoError(t, c.nodes["a"].Shutdown(testContext(t)))
 	c = emptyCluster(t)
-	c.opts = rememberAccounts(shard.Remembering{Store: server.Client(), ConstantRate: true, Entities: 2, Every: 40 * time.Millisecond})
+	c.opts = rememberAccounts(shard.RememberOptions{Store: server.Client(), ConstantRate: true, Entities: 2, Every: 40 * time.Millisecond})
 	c.start("b")
 	require.Eventually(t, func() bool { return lives(c.nodes["b"]) > 0 }, testPatience, time.Millisecond)
 	begin := time.Now()
@@ -247,15 +247,15 @@ func TestConstantRate(t *testing.T) {
 
 func TestRememberOptions(t *testing.T) {
 	for _, tt := range []struct {
-		r    shard.Remembering
+		r    shard.RememberOptions
 		want string
 	}{
-		{shard.Remembering{Copies: 6}, "host Account: Remembering.Copies is 6: want 1 to 5"},
-		{shard.Remembering{Copies: 1, Store: storememory.New().Client()}, "host Account: Remembering.Copies is 1: it is for types without Remembering.Store"},
-		{shard.Remembering{Entities: -1}, "host Account: Remembering.Entities is -1: want at least 1"},
-		{shard.Remembering{Every: 1}, "host Account: Remembering.Every is 1ns: want at least 1ms"},
-		{shard.Remembering{Backoff: 2 * time.Hour}, "host Account: Remembering.Backoff is 2h0m0s: want 10ms to 1h"},
-		{shard.Remembering{MaxPerShard: -1}, "host Account: Remembering.MaxPerShard is -1: want 1 to 1000000"},
+		{shard.RememberOptions{Copies: 6}, "host Account: RememberOptions.Copies is 6: want 1 to 5"},
+		{shard.RememberOptions{Copies: 1, Store: storememory.New().Client()}, "host Account: RememberOptions.Copies is 1: it is for types without RememberOptions.Store"},
+		{shard.RememberOptions{Entities: -1}, "host Account: RememberOptions.Entities is -1: want at least 1"},
+		{shard.RememberOptions{Every: 1}, "host Account: RememberOptions.Every is 1ns: want at least 1ms"},
+		{shard.RememberOptions{Backoff: 2 * time.Hour}, "host Account: RememberOptions.Backoff is 2h0m0s: want 10ms to 1h"},
+		{shard.RememberOptions{MaxPerShard: -1}, "host Account: RememberOptions.MaxPerShard is -1: want 1 to 1000000"},
 	} {
 		n := shard.New(emptyCluster(t).config("a"))
 		require.EqualError(t, fixture.HostAccount(n, func() *fixture.Account { return nil }, shard.Remember(tt.r)), tt.want)
@@ -265,7 +265,7 @@ func TestRememberOptions(t *testing.T) {
 // TestRememberMustAgree: a member that forgets cannot be home to who is remembered.
 func TestRememberMustAgree(t *testing.T) {
 	c := emptyCluster(t)
-	c.opts = rememberAccounts(shard.Remembering{})
+	c.opts = rememberAccounts(shard.RememberOptions{})
 	c.start("a")
 	c.opts = nil
 	err := c.add("b").Start(testContext(t))

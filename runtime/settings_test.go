@@ -22,9 +22,9 @@ func TestSettingsExist(t *testing.T) {
 		_, ok := reflect.TypeFor[shard.Config]().FieldByName(f[1])
 		require.True(t, ok || f[1] == "X", "Config.%s", f[1])
 	}
-	for _, f := range regexp.MustCompile(`Remembering\.(\w+)`).FindAllStringSubmatch(string(page), -1) {
-		_, ok := reflect.TypeFor[shard.Remembering]().FieldByName(f[1])
-		require.True(t, ok, "Remembering.%s", f[1])
+	for _, f := range regexp.MustCompile(`RememberOptions\.(\w+)`).FindAllStringSubmatch(string(page), -1) {
+		_, ok := reflect.TypeFor[shard.RememberOptions]().FieldByName(f[1])
+		require.True(t, ok, "RememberOptions.%s", f[1])
 	}
 	var source strings.Builder
 	files, err := os.ReadDir(".")

@@ -35,7 +35,7 @@ func newLeased(t *testing.T, names ...string) *leasedChiefs {
 
 func (l *leasedChiefs) start(name string) *shard.Node {
 	l.clients[name] = l.server.Client()
-	l.opts = []shard.HostOption{shard.SingletonOf(shard.Singleton{
+	l.opts = []shard.HostOption{shard.WithSingletonOptions(shard.SingletonOptions{
 		Lease: l.clients[name], LeaseTTL: testTTL, LeaseRetry: 20 * time.Millisecond,
 	})}
 	return l.chiefs.start(name)

@@ -9,11 +9,11 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// Singleton configures a singleton, with [SingletonOf]. The zero value of each field is
+// SingletonOptions configures a singleton, with [WithSingletonOptions]. The zero value of each field is
 // its default. Members may differ, except in Lease.
 //
 // To limit a singleton to members with a role, use [HostRole].
-type Singleton struct {
+type SingletonOptions struct {
 	// Lease guards the instance: it runs only while its node holds the lease, which is
 	// given back when the instance has stopped. So there is one instance even if the
 	// cluster falls apart and both halves go on. While the store of the lease cannot be
@@ -47,10 +47,10 @@ type Singleton struct {
 	RestartBackoff, MaxRestartBackoff, StableAfter time.Duration
 }
 
-// SingletonOf configures a singleton. It is refused with [ErrNotSingleton] for other
+// WithSingletonOptions configures a singleton. It is refused with [ErrNotSingleton] for other
 // types, as are options for types with shards for a singleton; [HostRole], [Proxy],
 // [MaxMailboxCalls] and [StopTimeout] work for both.
-func SingletonOf(s Singleton) HostOption {
+func WithSingletonOptions(s SingletonOptions) HostOption {
 	return func(h *hostSettings) { h.single, h.singleSet = s, true }
 }
 
@@ -68,7 +68,7 @@ func (s *hostSettings) validateSingleton(k codegen.Kind) error {
 	}
 	switch {
 	case !k.Singleton && s.singleSet:
-		return fault("SingletonOf: %w (only for types with //shard:singleton)", ErrNotSingleton)
+		return fault("WithSingletonOptions: %w (only for types with //shard:singleton)", ErrNotSingleton)
 	case !k.Singleton:
 		return nil
 	}
@@ -78,10 +78,10 @@ func (s *hostSettings) validateSingleton(k codegen.Kind) error {
 	o := &s.single
 	set(&o.LeaseTTL, defaultLeaseTTL)
 	if o.Lease != nil && o.LeaseTTL < store.MinTTL {
-		return fault("Singleton.LeaseTTL: TTL is %v: want at least %v", o.LeaseTTL, store.MinTTL)
+		return fault("SingletonOptions.LeaseTTL: TTL is %v: want at least %v", o.LeaseTTL, store.MinTTL)
 	}
 	if n := o.MaxHandOverRetries; n < 0 {
-		return fault("Singleton.MaxHandOverRetries is %d: want 0 for the default, or more", n)
+		return fault("SingletonOptions.MaxHandOverRetries is %d: want 0 for the default, or more", n)
 	}
 	for _, d := range []struct {
 		name       string
@@ -95,7 +95,7 @@ func (s *hostSettings) validateSingleton(k codegen.Kind) error {
 		{"StableAfter", o.StableAfter, 0},
 	} {
 		if d.got != 0 && d.got < d.least {
-			return fault("Singleton.%s is %v: want at least %v", d.name, d.got, d.least)
+			return fault("SingletonOptions.%s is %v: want at least %v", d.name, d.got, d.least)
 		}
 	}
 	return nil
@@ -116,8 +116,8 @@ func (s *hostSettings) notForSingletons() string {
 		{s.idle != 0, "IdleAfter: a singleton is never idle"},
 		{s.maxActive != 0, "MaxActive: there is one of a singleton, and it never rests"},
 		{s.inline, "Inline: a singleton does not run on its callers' goroutines"},
-		{s.decide != nil, "Supervise: a singleton that panics is started again (tune it by SingletonOf)"},
-		{s.backoff != plain.backoff || s.backoffMost != plain.backoffMost, "RestartBackoff: set Singleton.RestartBackoff by SingletonOf"},
+		{s.decide != nil, "Supervise: a singleton that panics is started again (tune it by WithSingletonOptions)"},
+		{s.backoff != plain.backoff || s.backoffMost != plain.backoffMost, "RestartBackoff: set SingletonOptions.RestartBackoff by WithSingletonOptions"},
 	} {
 		if o.set {
 			return o.why

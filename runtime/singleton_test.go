@@ -277,16 +277,16 @@ func TestSingletonIsRefused(t *testing.T) {
 		"allocation": {shard.Allocation(shard.LeastShards{}), "oldest member"},
 		"idle":       {shard.IdleAfter(time.Minute), "never idle"},
 		"moves":      {shard.MaxMoves(3), "not for a singleton"},
-		"lease":      {shard.SingletonOf(shard.Singleton{LeaseRetry: 1}), "at least 10ms"},
-		"hand over":  {shard.SingletonOf(shard.Singleton{HandOverRetry: 1}), "at least 10ms"},
-		"retries":    {shard.SingletonOf(shard.Singleton{MaxHandOverRetries: -1}), "Singleton.MaxHandOverRetries is -1"},
-		"margin":     {shard.SingletonOf(shard.Singleton{RemovalMargin: -1}), "Singleton.RemovalMargin is -1ns"},
-		"back-off":   {shard.SingletonOf(shard.Singleton{RestartBackoff: 2, MaxRestartBackoff: 1}), "want at least 2ns"},
+		"lease":      {shard.WithSingletonOptions(shard.SingletonOptions{LeaseRetry: 1}), "at least 10ms"},
+		"hand over":  {shard.WithSingletonOptions(shard.SingletonOptions{HandOverRetry: 1}), "at least 10ms"},
+		"retries":    {shard.WithSingletonOptions(shard.SingletonOptions{MaxHandOverRetries: -1}), "SingletonOptions.MaxHandOverRetries is -1"},
+		"margin":     {shard.WithSingletonOptions(shard.SingletonOptions{RemovalMargin: -1}), "SingletonOptions.RemovalMargin is -1ns"},
+		"back-off":   {shard.WithSingletonOptions(shard.SingletonOptions{RestartBackoff: 2, MaxRestartBackoff: 1}), "want at least 2ns"},
 		"handoff":    {shard.Handoff("drop"), "always handed over in order"},
 		"count":      {shard.MaxActive(1), "never rests"},
 		"inline":     {shard.Inline(true), "callers' goroutines"},
-		"supervisor": {shard.Supervise(func(error) shard.SupervisorAction { return shard.ActionRestart }), "SingletonOf"},
-		"restarts":   {shard.RestartBackoff(time.Second, time.Minute), "Singleton.RestartBackoff"},
+		"supervisor": {shard.Supervise(func(error) shard.SupervisorAction { return shard.ActionRestart }), "WithSingletonOptions"},
+		"restarts":   {shard.RestartBackoff(time.Second, time.Minute), "SingletonOptions.RestartBackoff"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := shard.New(emptyCluster(t).config("a"))
@@ -294,7 +294,7 @@ func TestSingletonIsRefused(t *testing.T) {
 		})
 	}
 	n := shard.New(emptyCluster(t).config("a"))
-	require.ErrorIs(t, fixture.HostAccount(n, func() *fixture.Account { return nil }, shard.SingletonOf(shard.Singleton{})), shard.ErrNotSingleton)
+	require.ErrorIs(t, fixture.HostAccount(n, func() *fixture.Account { return nil }, shard.WithSingletonOptions(shard.SingletonOptions{})), shard.ErrNotSingleton)
 	n = shard.New(emptyCluster(t).config("b"))
 	require.NoError(t, fixture.HostChief(n, factory))
 	require.ErrorContains(t, fixture.HostChief(n, factory), "hosted already")

@@ -21,7 +21,7 @@ const (
 	// state. Calls wait for the back-off (see [RestartBackoff]).
 	ActionRestart
 	// ActionStop ends the entity as [Forget] does, including its stop hook. The next call
-	// begins a new one. A remembered entity also begins anew after Remembering.Backoff.
+	// begins a new one. A remembered entity also begins anew after RememberOptions.Backoff.
 	ActionStop
 	// ActionEscalate ends the node at once, without leaving; Node.Err returns [ErrEscalated] and
 	// the cause. It is for errors after which nothing in the process can be trusted.

@@ -3,7 +3,7 @@
 // small records with compare-and-set ([Store]); and leases that one holder at a
 // time has ([Lease]). A [Backend] is all three.
 //
-// The runtime keeps the ids of remembered entities in a Store (Remembering.Store) and
+// The runtime keeps the ids of remembered entities in a Store (RememberOptions.Store) and
 // guards singletons and downing by a Lease. store/memory is a store inside the process, for
 // tests. Others are written by users, and pass the suite in store/conformance.
 //

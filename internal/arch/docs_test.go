@@ -57,18 +57,18 @@ var (
 // membersOf are the types of package shard whose fields and methods pages name
 // without the package, as in Config.Membership.Downing or Node.Locate.
 var membersOf = map[string]reflect.Type{
-	"Config":        reflect.TypeFor[shard.Config](),
-	"Membership":    reflect.TypeFor[shard.Membership](),
-	"Remembering":   reflect.TypeFor[shard.Remembering](),
-	"Singleton":     reflect.TypeFor[shard.Singleton](),
-	"LeastShards":   reflect.TypeFor[shard.LeastShards](),
-	"ShardState":    reflect.TypeFor[shard.ShardState](),
-	"ShardingStats": reflect.TypeFor[shard.ShardingStats](),
-	"Location":      reflect.TypeFor[shard.Location](),
-	"EntityError":   reflect.TypeFor[shard.EntityError](),
-	"CallError":     reflect.TypeFor[shard.CallError](),
-	"Node":          reflect.TypeFor[*shard.Node](),
-	"Conn":          reflect.TypeFor[*shard.Conn](),
+	"Config":           reflect.TypeFor[shard.Config](),
+	"Membership":       reflect.TypeFor[shard.MembershipOptions](),
+	"RememberOptions":  reflect.TypeFor[shard.RememberOptions](),
+	"SingletonOptions": reflect.TypeFor[shard.SingletonOptions](),
+	"LeastShards":      reflect.TypeFor[shard.LeastShards](),
+	"ShardState":       reflect.TypeFor[shard.ShardState](),
+	"ShardingStats":    reflect.TypeFor[shard.ShardingStats](),
+	"Location":         reflect.TypeFor[shard.Location](),
+	"EntityError":      reflect.TypeFor[shard.EntityError](),
+	"CallError":        reflect.TypeFor[shard.CallError](),
+	"Node":             reflect.TypeFor[*shard.Node](),
+	"Conn":             reflect.TypeFor[*shard.Conn](),
 }
 
 // missingMember returns the first part of a name like Config.Membership.Downing that

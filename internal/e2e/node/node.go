@@ -188,7 +188,7 @@ func run(ctx context.Context, o Options, v *voice) (err error) {
 	}
 	if o.Pulses {
 		pulse := func() *workload.Pulse { return &workload.Pulse{Node: n.Name(), Witness: testify(w)} }
-		if err := workload.HostPulse(n, pulse, shard.Remember(shard.Remembering{})); err != nil {
+		if err := workload.HostPulse(n, pulse, shard.Remember(shard.RememberOptions{})); err != nil {
 			return err
 		}
 	}
