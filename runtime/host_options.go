@@ -35,7 +35,7 @@ type hostSettings struct {
 
 	maxActive   int // 0: no limit
 	stopTimeout time.Duration
-	remember    *RememberOptions          // nil: entities are not remembered
+	remember    *RememberOptions             // nil: entities are not remembered
 	decide      func(error) SupervisorAction // nil: resume
 	backoff     time.Duration
 	backoffMost time.Duration

@@ -183,7 +183,7 @@ func TestBadConfigs(t *testing.T) {
 		"config: HandoffTimeout is 1ms":               func(c *shard.Config) { c.HandoffTimeout = time.Millisecond },
 		"config: LeaveTimeout is -1s":                 func(c *shard.Config) { c.LeaveTimeout = -time.Second },
 		"config: BufferSize is -1":                    func(c *shard.Config) { c.BufferSize = -1 },
-		"config: MailboxCalls is -1":                   func(c *shard.Config) { c.MailboxCalls = -1 },
+		"config: MailboxCalls is -1":                  func(c *shard.Config) { c.MailboxCalls = -1 },
 		"config: Window is 1024":                      func(c *shard.Config) { c.Window = 1024 },
 		"config: Window is 33554432":                  func(c *shard.Config) { c.Window = 32 << 20 },
 		"config: MaxBuffered is 1: want at least Win": func(c *shard.Config) { c.MaxBuffered = 1 },
