@@ -196,7 +196,7 @@ func (p port) notRun(res result) error {
 	case wire.CodeUnsendable:
 		return fmt.Errorf("%w: %s%s", ErrTooLarge, res.text, smaller)
 	case codeShed:
-		return fmt.Errorf("%w: at most %d calls wait for an instance (raise Config.SingletonBuffer?)", ErrBufferFull, p.kind.plane.cfg.singletonBuffer())
+		return fmt.Errorf("%w: at most %d calls wait for an instance (raise Config.SingletonBuffer?)", ErrBufferFull, *p.kind.plane.cfg.SingletonBuffer)
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 
 // causeNode is a node that was not started, and a call of it.
 func causeNode() (*plane, port, *outCall) {
-	n := New(Config{Cluster: "test", Name: "a", BufferSize: 7, SingletonBuffer: 5})
+	n := New(Config{Cluster: "test", Name: "a", BufferSize: 7, SingletonBuffer: new(5)})
 	k := n.plane.kind(codegen.Kind{Name: "Cart", Package: "shop"})
 	return n.plane, port{k}, &outCall{Ref: &codegen.Ref{ID: "42"}, Method: "Add"}
 }

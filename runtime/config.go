@@ -86,9 +86,9 @@ type Config struct {
 	MaxBuffered int
 	// SingletonBuffer bounds the calls that wait at this process for a singleton without
 	// an instance. When it is full, the oldest call is dropped and fails with
-	// [ErrBufferFull]. Default 1,000, at most 10,000, as in Akka; [NoBuffer] (-1) drops
-	// every call that finds no instance.
-	SingletonBuffer int
+	// [ErrBufferFull]. With 0, as new(0), every call that finds no instance fails.
+	// Default (nil) 1,000; at most 10,000.
+	SingletonBuffer *int
 	// MaxMoves bounds the shards of a type that move at once for rebalancing. Default 3,
 	// minimum 1. Shards of leaving nodes do not count.
 	MaxMoves int
@@ -123,7 +123,7 @@ func (c Config) withDefaults() Config {
 	set(&c.BufferBytes, max(128<<20, c.ShardBytes))
 	set(&c.Window, 1<<20)
 	set(&c.MaxBuffered, max(8<<20, c.Window))
-	set(&c.SingletonBuffer, 1_000)
+	set(&c.SingletonBuffer, new(1_000))
 	set(&c.MaxMoves, 3)
 	set(&c.RebalanceThreshold, 1)
 	set(&c.RebalanceInterval, 10*time.Second)
@@ -139,12 +139,6 @@ const (
 	minBytes = 64 << 10
 	maxBytes = 1 << 30
 )
-
-// NoBuffer is the value of Config.SingletonBuffer with which calls never wait for an
-// instance.
-const NoBuffer = -1
-
-func (c *Config) singletonBuffer() int { return max(c.SingletonBuffer, 0) }
 
 func set[T comparable](v *T, def T) {
 	var zero T
@@ -197,7 +191,7 @@ func (c Config) validate() error {
 	bad(c.BufferBytes >= c.ShardBytes && int64(c.BufferBytes) <= maxBytes<<10, "BufferBytes is %d: want at least ShardBytes (%d), at most 1 TiB", c.BufferBytes, c.ShardBytes)
 	bad(c.Window >= 64<<10 && c.Window <= 16<<20, "Window is %d: want 64 KiB to 16 MiB", c.Window)
 	bad(c.MaxBuffered >= c.Window, "MaxBuffered is %d: want at least Window (%d)", c.MaxBuffered, c.Window)
-	bad(c.SingletonBuffer >= NoBuffer && c.SingletonBuffer <= 10_000, "SingletonBuffer is %d: want 1 to 10000, or NoBuffer", c.SingletonBuffer)
+	bad(*c.SingletonBuffer >= 0 && *c.SingletonBuffer <= 10_000, "SingletonBuffer is %d: want 0 to 10000, or nil for the default", *c.SingletonBuffer)
 	bad(c.MaxMoves >= 1, "MaxMoves is %d: want at least 1", c.MaxMoves)
 	bad(c.RebalanceInterval >= time.Second, "RebalanceInterval is %v: want at least 1s", c.RebalanceInterval)
 	bad(c.RebalanceThreshold >= 1, "RebalanceThreshold is %d: want at least 1", c.RebalanceThreshold)

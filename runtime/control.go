@@ -3,7 +3,6 @@ package shard
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -137,10 +136,10 @@ func (c *control) describe() (meta, compat []membership.KeyValue) {
 		case declared.host == nil: // a proxy
 		case k.Singleton:
 			add(&meta, hostmeta.SingletonKey(k.Name), "%d %s %s role=%s handoff=%s", declared.shards, k.HashName, k.Package,
-				declared.declared.role, strings.ReplaceAll(declared.declared.handoff.String(), " ", "+"))
+				declared.declared.role, declared.declared.handoff)
 		default:
 			add(&meta, hostmeta.EntityKey(k.Name), "%d %s %s role=%s handoff=%s", declared.shards, k.HashName, k.Package,
-				declared.declared.role, strings.ReplaceAll(declared.declared.handoff.String(), " ", "+"))
+				declared.declared.role, declared.declared.handoff)
 		}
 		add(&compat, "type "+k.Name+" shards", "%d", declared.shards)
 		add(&compat, "type "+k.Name+" shard function", "%s", k.HashName)

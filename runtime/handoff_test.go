@@ -14,13 +14,13 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// TestHandoffOptionsKeepState moves accounts by the options that types with state
-// may have: whatever is dropped or turned away comes again.
+// TestHandoffOptionsKeepState moves accounts by the modes that types with state may
+// have: callers repeat calls that were dropped or refused.
 func TestHandoffOptionsKeepState(t *testing.T) {
-	for _, options := range [][]string{{"2c"}, {"4b"}, {"2c", "3b", "4b"}} {
-		t.Run(fmt.Sprint(options), func(t *testing.T) {
+	for _, modes := range [][]shard.HandoffMode{{shard.HandoffDropCalls}, {shard.HandoffRefusing}, {shard.HandoffDropCalls, shard.HandoffRefusing}} {
+		t.Run(fmt.Sprint(modes), func(t *testing.T) {
 			c := emptyCluster(t)
-			c.opts = []shard.HostOption{shard.Handoff(options...)}
+			c.opts = []shard.HostOption{shard.Handoff(modes...)}
 			c.start("a")
 			c.start("b")
 			conn := c.dial("client")
@@ -37,7 +37,7 @@ func TestHandoffOptionsKeepState(t *testing.T) {
 // TestHandoffDrop: the state stays behind, and no call fails.
 func TestHandoffDrop(t *testing.T) {
 	c := emptyCluster(t)
-	c.opts = []shard.HostOption{shard.Handoff("drop")}
+	c.opts = []shard.HostOption{shard.Handoff(shard.HandoffDropState)}
 	c.start("a")
 	accounts := fixture.NewAccountClient(c.dial("client"))
 	add(t, accounts, "bob", 1)
@@ -47,12 +47,18 @@ func TestHandoffDrop(t *testing.T) {
 	c.hooks("bob", "fresh", "moving", "fresh")
 }
 
-// TestHandoffOptionsWithoutState moves a type without state by the options that
-// only such have, under load.
+// TestHandoffOptionsWithoutState moves a type without state, under load, by the
+// modes that only such types may have.
 func TestHandoffOptionsWithoutState(t *testing.T) {
 	t.Parallel()
-	for _, options := range [][]string{{"2a"}, {"3a"}, {"2a", "3a", "4a"}, {"2a", "3b", "4b"}, {"drop"}} {
-		t.Run(fmt.Sprint(options), func(t *testing.T) {
+	for _, modes := range [][]shard.HandoffMode{
+		{shard.HandoffServing},
+		{shard.HandoffUnordered},
+		{shard.HandoffServing, shard.HandoffUnordered},
+		{shard.HandoffServing, shard.HandoffRefusing},
+		{shard.HandoffDropState},
+	} {
+		t.Run(fmt.Sprint(modes), func(t *testing.T) {
 			c := emptyCluster(t)
 			start := func(name string) *shard.Node {
 				n := shard.New(c.config(name))
@@ -64,7 +70,7 @@ func TestHandoffOptionsWithoutState(t *testing.T) {
 				require.NoError(t, workload.HostTally(n, func() *workload.Tally { return &workload.Tally{} }))
 				require.NoError(t, workload.HostRelay(n, func() *workload.Relay {
 					return &workload.Relay{Node: name, Tallies: target}
-				}, shard.Handoff(options...)))
+				}, shard.Handoff(modes...)))
 				require.NoError(t, n.Start(testContext(t)))
 				return n
 			}
@@ -111,17 +117,18 @@ func TestHandoffOptionsWithoutState(t *testing.T) {
 
 func TestHandoffRefused(t *testing.T) {
 	for _, tt := range []struct {
-		options []string
-		want    string
+		modes []shard.HandoffMode
+		want  string
 	}{
-		{[]string{"2a"}, "Handoff(2a 3b 4a): the type has state: 2a would lose"},
-		{[]string{"2b", "3a"}, "the type has state: 3a would run calls out of order"},
-		{[]string{"2b", "2c"}, "options 2b and 2c exclude each other"},
-		{[]string{"ordered", "4b"}, `"ordered" stands for all options`},
-		{[]string{"5a"}, `unknown option "5a": want ordered, drop`},
+		{[]shard.HandoffMode{shard.HandoffServing}, "Handoff(serving): the type has state: serving would lose"},
+		{[]shard.HandoffMode{shard.HandoffUnordered}, "the type has state: unordered would run calls out of order (want HandoffOrdered or HandoffDropState)"},
+		{[]shard.HandoffMode{shard.HandoffServing, shard.HandoffDropCalls}, "serving and drop-calls exclude each other"},
+		{[]shard.HandoffMode{shard.HandoffOrdered, shard.HandoffRefusing}, "ordered stands alone"},
+		{[]shard.HandoffMode{shard.HandoffRefusing, shard.HandoffDropState}, "drop-state stands alone"},
+		{[]shard.HandoffMode{17}, "HandoffMode(17) is no mode"},
 	} {
 		n := shard.New(emptyCluster(t).config("a"))
-		err := fixture.HostAccount(n, newAccount, shard.Handoff(tt.options...))
+		err := fixture.HostAccount(n, newAccount, shard.Handoff(tt.modes...))
 		require.ErrorContains(t, err, "host Account: Handoff")
 		require.ErrorContains(t, err, tt.want)
 		require.NoError(t, n.Close())

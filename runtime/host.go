@@ -50,7 +50,7 @@ func newHost(pl *plane, k *kind, desc codegen.Host, settings hostSettings) (*hos
 	}
 	cfg := &shardhost.Config{
 		Kind: k.name, Self: pl.self.Address, CallTimeout: pl.cfg.CallTimeout, HandoffTimeout: pl.cfg.HandoffTimeout,
-		Drops: settings.handoff.Drops, Settles: !desc.Singleton,
+		Drops: settings.handoff.DropState, Settles: !desc.Singleton,
 	}
 	h.shards = make([]hostedShard, k.shards)
 	for i := range h.shards {

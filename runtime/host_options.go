@@ -102,24 +102,6 @@ func MaxMoves(n int) HostOption { return func(s *hostSettings) { s.moves = n } }
 // members of all types. Members may differ: the value of the last to join counts.
 func MinHosts(n int) HostOption { return func(s *hostSettings) { s.hosts = n } }
 
-// Handoff sets how the type's shards move, by the options of the Akka Cluster
-// specification, at most one of each number:
-//
-//	2a  the old home runs turns until the new one is ready (only types without state)
-//	2b  calls that arrive while the shard is given away wait
-//	2c  such calls are dropped: callers try again until their deadlines, tells are lost
-//	3a  the new home runs calls in the order of arrival (only types without state)
-//	3b  the new home holds each sender's calls until its earlier calls have arrived
-//	4a  the old home forwards calls that still arrive
-//	4b  the old home refuses them, and the senders send them to the new home
-//
-// Two names stand for several options: "ordered" is 2b 3b 4a, and the default; "drop"
-// is 2c 3a 4b and leaves the state behind. Only 2b or 2a with 3b and 4a keep each
-// sender's order. Members must agree: one that differs is refused at joining.
-func Handoff(options ...string) HostOption {
-	return func(s *hostSettings) { s.handoff, s.handoffErr = region.ParseHandoff(options...) }
-}
-
 // MaxMailboxCalls bounds the calls that wait for one entity of the type; further calls fail with
 // [ErrOverloaded]. Default Config.MailboxCalls, minimum 1. Members may differ.
 func MaxMailboxCalls(n int) HostOption { return func(s *hostSettings) { s.mailbox = n } }
@@ -151,7 +133,7 @@ func (s *hostSettings) validate(kind string, stateful bool) error {
 		return fault("Handoff: %w", s.handoffErr)
 	}
 	if err := s.handoff.CheckState(); stateful && err != nil {
-		return fault("Handoff(%v): %w", s.handoff, err)
+		return fault("Handoff(%v): %w (want HandoffOrdered or HandoffDropState)", s.handoff, err)
 	}
 	switch {
 	case s.idle != 0 && s.idle < time.Second:

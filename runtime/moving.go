@@ -37,7 +37,7 @@ func (s *hostedShard) restAll(entities []*region.Entity, why codegen.Passivation
 			return nil
 		}
 		var err error
-		if states[i], err = s.encodeState(e); err == nil || s.host.settings.handoff.Drops {
+		if states[i], err = s.encodeState(e); err == nil || s.host.settings.handoff.DropState {
 			continue
 		}
 		err = fmt.Errorf("encode the state of %s/%s: %w (mend what its encoder refuses)", s.ID.Kind, clip(e.ID), err)

@@ -109,13 +109,13 @@ func TestRememberedAfterCrash(t *testing.T) {
 // TestRememberedAfterMove: they are active again where their shards went, with what they
 // had; also those that waited for nothing but a call at the old home.
 func TestRememberedAfterMove(t *testing.T) {
-	for _, way := range []string{"2b 3b 4a", "drop"} {
-		t.Run(way, func(t *testing.T) {
+	for _, mode := range []shard.HandoffMode{shard.HandoffOrdered, shard.HandoffDropState} {
+		t.Run(mode.String(), func(t *testing.T) {
 			c := emptyCluster(t)
 			c.opts = rememberAccounts(shard.RememberOptions{})
 			want := "moved"
-			if way == "drop" {
-				c.opts, want = append(c.opts, shard.Handoff("drop")), "fresh"
+			if mode == shard.HandoffDropState {
+				c.opts, want = append(c.opts, shard.Handoff(shard.HandoffDropState)), "fresh"
 			}
 			c.start("a")
 			enliven(t, fixture.NewAccountClient(c.nodes["a"]), remembered)

@@ -216,7 +216,7 @@ func (r *route) holdWithin(e *wire.Envelope) (err error) {
 		r.Mu.Unlock()
 		return r.errHoldingBytes(shardhost.SizeOf(e))
 	}
-	dropped := r.Core.HoldWithin(call.Outgoing{Envelope: keep(e), Driver: time.Now()}, pl.cfg.singletonBuffer())
+	dropped := r.Core.HoldWithin(call.Outgoing{Envelope: keep(e), Driver: time.Now()}, *pl.cfg.SingletonBuffer)
 	r.Mu.Unlock()
 	pl.held.Add(1)
 	(*routeEnv)(r).Released(dropped)
@@ -227,7 +227,7 @@ func (r *route) holdWithin(e *wire.Envelope) (err error) {
 		switch {
 		case d.ID != 0:
 			pl.pending.complete(d.ID, result{code: codeShed})
-		case e.ID == 0 && pl.cfg.singletonBuffer() == 0:
+		case e.ID == 0 && *pl.cfg.SingletonBuffer == 0:
 			err = r.errUnbuffered() // the caller is here to hear it
 		default:
 			pl.loseTell(NotExecuted)

@@ -213,7 +213,7 @@ func TestSingletonCallsItself(t *testing.T) {
 
 func TestSingletonBuffer(t *testing.T) {
 	c := &chiefs{cluster: emptyCluster(t), watch: fixture.NewWatch()}
-	c.tune = func(cfg *shard.Config) { cfg.SingletonBuffer = 2 }
+	c.tune = func(cfg *shard.Config) { cfg.SingletonBuffer = new(2) }
 	guest := c.cluster.start("guest") // nobody hosts it yet
 	chief := fixture.NewChiefClient(guest).Ref()
 	type answer struct {
@@ -243,7 +243,7 @@ func TestSingletonBuffer(t *testing.T) {
 
 func TestSingletonWithoutABuffer(t *testing.T) {
 	c := emptyCluster(t)
-	c.tune = func(cfg *shard.Config) { cfg.SingletonBuffer = shard.NoBuffer }
+	c.tune = func(cfg *shard.Config) { cfg.SingletonBuffer = new(0) }
 	guest := c.start("guest")
 	_, _, err := fixture.NewChiefClient(guest).Ref().Next(testContext(t))
 	require.ErrorIs(t, err, shard.ErrBufferFull)
@@ -282,7 +282,7 @@ func TestSingletonIsRefused(t *testing.T) {
 		"retries":    {shard.WithSingletonOptions(shard.SingletonOptions{MaxHandOverRetries: -1}), "SingletonOptions.MaxHandOverRetries is -1"},
 		"margin":     {shard.WithSingletonOptions(shard.SingletonOptions{RemovalMargin: -1}), "SingletonOptions.RemovalMargin is -1ns"},
 		"back-off":   {shard.WithSingletonOptions(shard.SingletonOptions{RestartBackoff: 2, MaxRestartBackoff: 1}), "want at least 2ns"},
-		"handoff":    {shard.Handoff("drop"), "always handed over in order"},
+		"handoff":    {shard.Handoff(shard.HandoffDropState), "always handed over in order"},
 		"count":      {shard.MaxActive(1), "never rests"},
 		"inline":     {shard.Inline(true), "callers' goroutines"},
 		"supervisor": {shard.Supervise(func(error) shard.SupervisorAction { return shard.ActionRestart }), "WithSingletonOptions"},

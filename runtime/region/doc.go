@@ -67,11 +67,12 @@
 //
 // # Other ways to move
 //
-// A type may choose other options ([Handoff]). With 2a N1 stays Open after
-// BeginMove and offers the shard: N2 prepares it without state, and when it is
-// Ready, N1 ends its turns (Draining) and goes on as above, from Open on. With 2c
-// N1 drops calls that arrive while it is Draining or Sent. With 3a there are no barriers.
-// With 4b N1 refuses calls that arrive while it is Forwarding, and still passes flushes on.
+// A type may choose other modes ([Handoff]). With Serving, N1 stays Open after
+// BeginMove and offers the shard: N2 prepares it without state, and when it is Ready,
+// N1 ends its turns (Draining) and goes on as above, from Open on. With DropCalls, N1
+// drops calls that arrive while it is Draining or Sent. With Unordered there are no
+// barriers. With Refusing, N1 refuses calls that arrive while it is Forwarding, and still
+// passes flushes on.
 //
 // The driver in package shard owns a lock per Shard, runs turns and hooks
 // outside of it, and sends the messages of an [Effects].

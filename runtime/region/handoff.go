@@ -8,97 +8,61 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Handoff says how a shard moves, by the options of the Akka Cluster
-// specification's graceful handoff. Both homes must go by the same. The zero value
-// is 2b, 3b and 4a: the state travels and each sender's order holds.
+// A Handoff is how a shard moves. Both homes must have the same one. With the zero value
+// the shard's state moves with it, and each sender's calls run in the order in which they
+// were made. The numbers are those of the options in the Akka Cluster specification
+// (graceful handoff); the zero value is its 2b, 3b and 4a.
 type Handoff struct {
-	// Serves is 2a: the old home runs turns until the new one is ready. What they
-	// change does not travel.
-	Serves bool
-	// Sheds is 2c: the old home drops the calls that come while it gives the shard
-	// away; their senders may try again.
-	Sheds bool
-	// Unordered is 3a: the new home runs a sender's calls as they come, though older
-	// ones may still come by way of the old home.
+	// Serving: the old home runs turns until the new one is ready (2a). State that they
+	// change does not move.
+	Serving bool
+	// DropCalls: the old home drops calls that arrive while it gives the shard away (2c).
+	// Their senders may try again.
+	DropCalls bool
+	// Unordered: the new home runs a sender's calls as they arrive, even while older
+	// ones may still arrive through the old home (3a).
 	Unordered bool
-	// TurnsAway is 4b: the old home refuses what still comes once the new home has
-	// the shard, and says where it is.
-	TurnsAway bool
-	// Drops leaves the state behind.
-	Drops bool
+	// Refusing: once the new home has the shard, the old home refuses calls that still
+	// arrive, and names the new home (4b).
+	Refusing bool
+	// DropState: the state stays behind.
+	DropState bool
 }
 
-// ParseHandoff reads the paper's options, of each number at most one, or one of
-// "ordered" (the default: 2b 3b 4a) and "drop" (2c 3a 4b, without the state).
-func ParseHandoff(options ...string) (h Handoff, err error) {
-	numbers := map[byte]string{}
-	for _, o := range options {
-		switch o {
-		case "2a":
-			h.Serves = true
-		case "2c":
-			h.Sheds = true
-		case "3a":
-			h.Unordered = true
-		case "4b":
-			h.TurnsAway = true
-		case "2b", "3b", "4a":
-		case "ordered", "drop":
-			if len(options) > 1 {
-				return Handoff{}, fmt.Errorf("%q stands for all options: name no other", o)
-			}
-			if o == "drop" {
-				return Handoff{Sheds: true, Unordered: true, TurnsAway: true, Drops: true}, nil
-			}
-			return Handoff{}, nil
-		default:
-			return Handoff{}, fmt.Errorf("unknown option %.20q: want ordered, drop, or of 2a 2b 2c, 3a 3b and 4a 4b one each", o)
-		}
-		if was := numbers[o[0]]; was != "" {
-			return Handoff{}, fmt.Errorf("options %s and %s exclude each other", was, o)
-		}
-		numbers[o[0]] = o
-	}
-	return h, nil
-}
-
-// CheckState returns why a type with state cannot move so.
+// CheckState returns an error if entities with state cannot move that way.
 func (h Handoff) CheckState() error {
 	var bad []string
-	if h.Serves {
-		bad = append(bad, "2a would lose what turns change while the state is on its way")
+	if h.Serving {
+		bad = append(bad, "serving would lose changes that turns make while the state is being sent")
 	}
-	if h.Unordered && !h.Drops {
-		bad = append(bad, "3a would run calls out of order")
+	if h.Unordered && !h.DropState {
+		bad = append(bad, "unordered would run calls out of order")
 	}
 	if bad == nil {
 		return nil
 	}
-	return fmt.Errorf("the type has state: %s (want 2b and 3b, or drop)", strings.Join(bad, ", and "))
+	return fmt.Errorf("the type has state: %s", strings.Join(bad, ", and "))
 }
 
-// String names the options: "ordered", "drop", or "2a 3b 4a".
+// String joins the names of the set fields by "+": "ordered" if none is set, and
+// "drop-state" alone, which implies others.
 func (h Handoff) String() string {
-	switch h {
-	case Handoff{}:
+	if h.DropState {
+		return "drop-state"
+	}
+	var words []string
+	for _, o := range []struct {
+		on   bool
+		word string
+	}{{h.Serving, "serving"}, {h.DropCalls, "drop-calls"}, {h.Unordered, "unordered"}, {h.Refusing, "refusing"}} {
+		if o.on {
+			words = append(words, o.word)
+		}
+	}
+	if words == nil {
 		return "ordered"
-	case Handoff{Sheds: true, Unordered: true, TurnsAway: true, Drops: true}:
-		return "drop"
 	}
-	words := []string{"2b", "3b", "4a"}
-	if h.Serves {
-		words[0] = "2a"
-	}
-	if h.Sheds {
-		words[0] = "2c"
-	}
-	if h.Unordered {
-		words[1] = "3a"
-	}
-	if h.TurnsAway {
-		words[2] = "4b"
-	}
-	return strings.Join(words, " ")
+	return strings.Join(words, "+")
 }
 
 // offer begins a move while the shard goes on: the driver sends an Init without
@@ -147,7 +111,7 @@ func (s *Shard) drain() (fx Effects) {
 		s.waiting.take(&e.mailbox)
 	}
 	s.waiting.take(&later)
-	if s.how.Sheds {
+	if s.how.DropCalls {
 		fx.Drop = s.sift(&s.waiting, func(c *Call) bool { return c.Epoch <= s.epoch || c.Local })
 	}
 	fx.Drained = s.running == 0

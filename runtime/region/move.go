@@ -21,7 +21,7 @@ func (s *Shard) BeginMove(to transport.Address, epoch placement.Epoch) Effects {
 		s.pending = &move{to, epoch}
 		return Effects{}
 	}
-	if s.how.Serves {
+	if s.how.Serving {
 		return s.offer(to, epoch)
 	}
 	s.peer, s.moveE, s.granted = to, epoch, false

@@ -18,12 +18,12 @@ var handoffs = []Handoff{
 	{},
 	{},
 	{},
-	{Serves: true},
-	{Sheds: true},
+	{Serving: true},
+	{DropCalls: true},
 	{Unordered: true},
-	{TurnsAway: true},
-	{Serves: true, Unordered: true},
-	{Sheds: true, Unordered: true, TurnsAway: true, Drops: true},
+	{Refusing: true},
+	{Serving: true, Unordered: true},
+	{DropCalls: true, Unordered: true, Refusing: true, DropState: true},
 }
 
 // A dice gives a shard random commands, legal or not, and keeps account of every

@@ -22,7 +22,7 @@ const maxOwed = 1024
 // onward is what becomes of a call for a shard that has left. Only what goes on from
 // a shard that is still away is followed by a Flush that matters to Settle.
 func (s *Shard) onward(c *Call) Verdict {
-	if s.how.TurnsAway {
+	if s.how.Refusing {
 		return Moved
 	}
 	s.owe(c)

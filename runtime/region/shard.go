@@ -130,7 +130,7 @@ type Shard struct {
 	pending   *move // a move that waits for the barriers
 
 	how     Handoff
-	offered *move // under way while the shard goes on (2a)
+	offered *move // under way while the shard goes on (Handoff.Serving)
 	granted bool  // the other end is ready: no Init follows when the turns have ended
 }
 
@@ -287,11 +287,11 @@ func (s *Shard) bring(c *Call, now uint32) (*Entity, Verdict) {
 		if !s.stops && c.Chain != nil && c.Chain.HoldsShard(s.id) {
 			return s.deliver(c, now) // else the turn that waits for it would never end
 		}
-		if s.how.Sheds {
+		if s.how.DropCalls {
 			return nil, Shed
 		}
 	case Sent:
-		if s.how.Sheds {
+		if s.how.DropCalls {
 			return nil, Shed
 		}
 	case Forwarding:
@@ -465,7 +465,7 @@ func (s *Shard) Check() error {
 	if err := s.checkRoom(); err != nil {
 		return err
 	}
-	if s.offered != nil && (s.state != Open || !s.how.Serves) {
+	if s.offered != nil && (s.state != Open || !s.how.Serving) {
 		return fmt.Errorf("shard %v: invariant 8: %v and on offer", s.id, s.state)
 	}
 	if s.state == Draining && running != s.running {

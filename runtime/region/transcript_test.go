@@ -16,7 +16,7 @@ import (
 // TestTranscripts runs testdata/*.txt: one shard at node a, see package transcript.
 // Epochs are the counters of term 1. The commands:
 //
-//	handoff OPTION...                     a new shard that moves so
+//	handoff MODE...                       a new shard that moves that way
 //	place NODE|none EPOCH [force]         the table's entry
 //	call SENDER ENTITY EPOCH [via=NODE] [chain=shard|entity] [local]
 //	begin ENTITY                          a local call, if the entity is idle
@@ -124,9 +124,23 @@ func (s *script) command(command string, args []string, say func(string, ...any)
 	}
 	switch command {
 	case "handoff":
-		how, err := ParseHandoff(args...)
-		if err != nil {
-			s.t.Fatal(err)
+		var how Handoff
+		for _, word := range args {
+			switch word {
+			case "ordered":
+			case "serving":
+				how.Serving = true
+			case "drop-calls":
+				how.DropCalls = true
+			case "unordered":
+				how.Unordered = true
+			case "refusing":
+				how.Refusing = true
+			case "drop-state":
+				how = Handoff{DropCalls: true, Unordered: true, Refusing: true, DropState: true}
+			default:
+				s.t.Fatalf("handoff %s: unknown", word)
+			}
 		}
 		fresh := newScript(s.t)
 		fresh.s = New(fresh.s.ID(), node("a"), Limits{Mailbox: 2, Waiting: 3, Handoff: how})

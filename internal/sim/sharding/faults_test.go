@@ -31,7 +31,7 @@ type plan struct {
 	stale    time.Duration  // how late tables come to some
 	small    bool           // buffers
 	handoff  region.Handoff // how shards move; zero: ordered
-	anyWay   bool           // they move in one of ways
+	anyWay   bool           // they move as one of handoffs says
 	mayLose  bool           // calls may be lost
 	timeout  time.Duration  // of calls; 0: callTimeout
 }

@@ -51,7 +51,7 @@ func newHosted(p *process, id placement.ShardID) *hosted {
 	s := &hosted{process: p, queued: map[*inCall]bool{}}
 	s.Init(id, s, &shardhost.Config{
 		Kind: []byte(id.Kind), Self: p.self.Address, CallTimeout: callTimeout, HandoffTimeout: drainBound,
-		Drops: p.w.plan.handoff.Drops, Settles: true,
+		Drops: p.w.plan.handoff.DropState, Settles: true,
 	}, p.w.plan.limits())
 	return s
 }

@@ -263,7 +263,7 @@ func (o *oracle) state(s *hosted, e *region.Entity) {
 	}
 	how := o.w.plan.handoff
 	switch want := o.turns[e.ID]; {
-	case v.turns == want, how.Serves, how.Drops && v.turns < want:
+	case v.turns == want, how.Serving, how.DropState && v.turns < want:
 	case !awake && v.turns < want && o.forgiven[e.ID]:
 		o.forgotten++
 	default:
