@@ -262,7 +262,7 @@ func (s *Shard) takeAlong(f Flush) Effects {
 	}
 	older := s.sift(&s.waiting, func(c *Call) bool { return c.Sender.Address == f.Sender.Address && c.Epoch < f.Epoch })
 	for _, c := range older {
-		if s.how.TurnsAway {
+		if s.how.Refusing {
 			fx.Refuse = append(fx.Refuse, c)
 			continue
 		}
