@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/await"
+	"github.com/shardgen/shardgen/internal/nocopy"
+	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
@@ -19,22 +22,22 @@ func (p port) Do(ctx context.Context, r *codegen.Ref, method string, args []byte
 	c := outCall{Context: ctx, Args: args, Ref: r, Method: method}
 	pl := p.kind.plane
 	turnOf(c.Context).yieldLane()
-	limit := newDeadline(c.Context, c.Ref.Timeout(), pl.cfg.CallTimeout, pl.tr.Load() != nil)
+	limit := await.New(c.Context, c.Ref.Timeout(), pl.cfg.CallTimeout, pl.tr.Load() != nil)
 	for try, again := 0, true; again; try++ {
-		var w *pendingCall
+		var w *pending.Call
 		var id uint64
 		if w, id, err = p.attempt(&c, &limit); err != nil {
 			break
 		}
-		answered := pl.pending.await(c.Context, w, id, &limit)
-		if answered && w.res.code == wire.CodeOK {
-			reply = w.res.payload
-			pl.pending.free(w, c.Ref.Hash)
+		answered := await.Answer(c.Context, &pl.pending, w, id, &limit)
+		if answered && w.Result().Code == wire.CodeOK {
+			reply = w.Result().Payload
+			pl.pending.Free(w, c.Ref.Hash)
 			break
 		}
 		again, err = p.failed(&c, w, id, &limit, answered, try)
 	}
-	limit.stop()
+	limit.Stop()
 	codegen.Recycle(c.Args) // whatever still waits has a copy
 	return reply, err
 }
@@ -42,70 +45,43 @@ func (p port) Do(ctx context.Context, r *codegen.Ref, method string, args []byte
 // attempt sends the call once. The answer comes to w.
 //
 //go:noinline
-func (p port) attempt(c *outCall, limit *deadline) (w *pendingCall, id uint64, err error) {
+func (p port) attempt(c *outCall, limit *await.Deadline) (w *pending.Call, id uint64, err error) {
 	pl, r := p.kind.plane, p.route(c)
 	if pl.closed() {
 		return nil, 0, p.fail(c.Ref, c.Method, NotExecuted, pl.errClosed())
 	}
-	left := limit.micros()
-	if limit.passed() {
+	left := limit.Micros()
+	if limit.Passed() {
 		return nil, 0, p.fail(c.Ref, c.Method, NotExecuted, late(context.DeadlineExceeded, errPassed))
 	}
-	if w, id = pl.pending.open(r, limit.swept(pl.lease.Base()), c.Ref.Hash); w == nil {
+	if w, id = pl.pending.Open(limit.Swept(pl.lease.Base()), c.Ref.Hash); w == nil {
 		return nil, 0, p.fail(c.Ref, c.Method, NotExecuted, errPending)
 	}
 	if pl.closed() { // nobody would answer what was opened after the end
-		pl.pending.complete(id, result{code: codeClosed})
+		pl.pending.Complete(id, pending.Result{Code: codeClosed})
 	}
 	e := p.envelope(c, wire.TypeCall)
 	e.ID, e.Timeout = id, left
 	if err := r.send(&e); err != nil {
-		pl.pending.abandon(w, id, c.Ref.Hash)
+		await.Abandon(&pl.pending, w, id, c.Ref.Hash)
 		return nil, 0, p.fail(c.Ref, c.Method, NotExecuted, publicError(err))
 	}
 	return w, id, nil
-}
-
-// await waits for the answer, or for the call's time to be over.
-func (t *pendingTable) await(ctx context.Context, w *pendingCall, id uint64, limit *deadline) (answered bool) {
-	if ctx.Done() == nil && limit.timer == nil {
-		<-w.done // the sweep sees to the end
-	} else if !w.wait(ctx, limit) {
-		if t.remove(id) != nil {
-			return false
-		}
-		<-w.done // the answer came at the same time
-	}
-	t.coalescer.resumed()
-	return true
-}
-
-// wait is await where more than the answer may end it.
-//
-//go:noinline
-func (w *pendingCall) wait(ctx context.Context, limit *deadline) (answered bool) {
-	select {
-	case <-w.done:
-		return true
-	case <-limit.over():
-	case <-ctx.Done():
-	}
-	return false
 }
 
 // failed ends a try that came to no results: the call goes again after a pause, or
 // fails with err.
 //
 //go:noinline
-func (p port) failed(c *outCall, w *pendingCall, id uint64, limit *deadline, answered bool, try int) (again bool, err error) {
+func (p port) failed(c *outCall, w *pending.Call, id uint64, limit *await.Deadline, answered bool, try int) (again bool, err error) {
 	pl := p.kind.plane
-	if res := w.res; answered && res.code != codeExpired && res.code != codeClosed {
-		limit.seen(w.over.Load(), pl.lease.Base())
-		pl.pending.free(w, c.Ref.Hash)
-		switch res.code {
+	if res := *w.Result(); answered && res.Code != pending.Expired && res.Code != codeClosed {
+		limit.Seen(w.Over(), pl.lease.Base())
+		pl.pending.Free(w, c.Ref.Hash)
+		switch res.Code {
 		case wire.CodeMoved, wire.CodeDropped, wire.CodeStopped:
 			pl.counters.add(callRetried)
-			if limit.sleep(retryPause(try)) {
+			if limit.Sleep(retryPause(try)) {
 				return true, nil
 			}
 			if err := c.Context.Err(); err != nil {
@@ -116,7 +92,7 @@ func (p port) failed(c *outCall, w *pendingCall, id uint64, limit *deadline, ans
 		return false, p.resultError(c, res)
 	}
 	if !answered {
-		pl.pending.coalescer.gaveUp()
+		pl.pending.Coalescer.GaveUp()
 	}
 	pl.counters.add(callExpired)
 	err = context.DeadlineExceeded
@@ -126,7 +102,7 @@ func (p port) failed(c *outCall, w *pendingCall, id uint64, limit *deadline, ans
 		err = c.Context.Err()
 	}
 	outcome, why := p.giveUp(c, w, id)
-	pl.pending.free(w, c.Ref.Hash)
+	pl.pending.Free(w, c.Ref.Hash)
 	return false, p.fail(c.Ref, c.Method, outcome, late(err, why))
 }
 
@@ -137,20 +113,21 @@ func retryPause(try int) time.Duration {
 
 // giveUp takes a call back whose time is over, as far as that can be done, and
 // reports whether it ran.
-func (p port) giveUp(c *outCall, w *pendingCall, id uint64) (Outcome, error) {
-	pl := p.kind.plane
-	if w.route.forget(id) {
+func (p port) giveUp(c *outCall, w *pending.Call, id uint64) (Outcome, error) {
+	pl, r := p.kind.plane, p.route(c)
+	if r.forget(id) {
 		if p.kind.desc.Singleton {
-			return NotExecuted, w.route.noInstance(time.Now())
+			return NotExecuted, r.noInstance(time.Now())
 		}
 		if n := pl.ctl.shardsOf(p.kind.desc.Name); n != 0 && n != p.kind.shards {
 			return NotExecuted, fmt.Errorf("%w: %d shards here and %d in the cluster (generate both from one version)", ErrMismatch, p.kind.shards, n)
 		}
-		return NotExecuted, w.route.waitsFor(time.Now())
+		return NotExecuted, r.waitsFor(time.Now())
 	}
-	way, seq := w.way()
-	if way == nil {
-		if k := p.kind; k.host != nil && k.host.shard(w.route.shard).Cancel(pl.self.Address, c.Ref.ID, id) {
+	to, seq := w.SentOn()
+	way, sent := to.(*peerSession)
+	if !sent {
+		if k := p.kind; k.host != nil && k.host.shard(r.shard).Cancel(pl.self.Address, c.Ref.ID, id) {
 			return NotExecuted, errBusy
 		}
 		return Unknown, errNoAnswer
@@ -159,7 +136,7 @@ func (p port) giveUp(c *outCall, w *pendingCall, id uint64) (Outcome, error) {
 		return NotExecuted, fmt.Errorf("%w: %s could not be reached%s", errOutOfReach, way.Peer().Name, way.silence(time.Now()))
 	}
 	way.post(&wire.Envelope{
-		Type: wire.TypeCancel, ID: id, Kind: p.kind.name, Shard: w.route.shard, Entity: bytesOf(c.Ref.ID),
+		Type: wire.TypeCancel, ID: id, Kind: p.kind.name, Shard: r.shard, Entity: nocopy.Bytes(c.Ref.ID),
 	})
 	return Unknown, fmt.Errorf("%w from %s%s", errNoAnswer, way.Peer().Name, way.silence(time.Now()))
 }

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/call"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/region"
 )
@@ -24,7 +26,7 @@ var (
 )
 
 // errPending: the table of calls that wait for answers has no place left.
-var errPending = fmt.Errorf("%w: %d calls of this process wait for answers (let some of them end before making more)", ErrOverloaded, maxSlots)
+var errPending = fmt.Errorf("%w: %d calls of this process wait for answers (let some of them end before making more)", ErrOverloaded, pending.MaxCalls)
 
 // expired is the cause of a call whose time ran out; it is
 // context.DeadlineExceeded to errors.Is and says what the time went on.
@@ -132,29 +134,29 @@ func (s *hostedShard) leaseError(err error) error {
 }
 
 // resultError is the error for an answer that is no result.
-func (p port) resultError(c *outCall, res result) error {
+func (p port) resultError(c *outCall, res pending.Result) error {
 	kind := p.kind.desc.Name
-	switch res.code {
+	switch res.Code {
 	case wire.CodeMethodError:
-		return &EntityError{Kind: kind, ID: c.Ref.ID, Method: c.Method, Text: res.text, causes: codegen.Causes(p.kind.errors(), res.payload)}
+		return &EntityError{Kind: kind, ID: c.Ref.ID, Method: c.Method, Text: res.Text, causes: codegen.Causes(p.kind.errors(), res.Payload)}
 	case wire.CodePanic:
-		return &EntityError{Kind: kind, ID: c.Ref.ID, Method: c.Method, Text: res.text, Panic: true}
+		return &EntityError{Kind: kind, ID: c.Ref.ID, Method: c.Method, Text: res.Text, Panic: true}
 	case wire.CodeTooLarge:
-		return p.fail(c.Ref, c.Method, Executed, fmt.Errorf("%w: %s%s", ErrTooLarge, res.text, smaller))
+		return p.fail(c.Ref, c.Method, Executed, fmt.Errorf("%w: %s%s", ErrTooLarge, res.Text, smaller))
 	case wire.CodeNoResult:
-		return p.fail(c.Ref, c.Method, Executed, noResult(errors.New(res.text)))
+		return p.fail(c.Ref, c.Method, Executed, noResult(errors.New(res.Text)))
 	case codeUnrepeatable:
-		return p.fail(c.Ref, c.Method, Unknown, fmt.Errorf("%w: %s when it was to be sent again (it may have run: ask the entity before calling again)", ErrTooLarge, res.text))
+		return p.fail(c.Ref, c.Method, Unknown, fmt.Errorf("%w: %s when it was to be sent again (it may have run: ask the entity before calling again)", ErrTooLarge, res.Text))
 	case codeLost:
-		if res.text != "" {
-			return p.fail(c.Ref, c.Method, Unknown, fmt.Errorf("%w: %v %s (it may have run: ask the entity before calling again)", ErrLost, res.lost, res.text))
+		if res.Text != "" {
+			return p.fail(c.Ref, c.Method, Unknown, fmt.Errorf("%w: %v %s (it may have run: ask the entity before calling again)", ErrLost, res.Lost, res.Text))
 		}
-		return p.fail(c.Ref, c.Method, Unknown, fmt.Errorf("%w: %v (it may have run: ask the entity before calling again)", ErrLost, res.lost))
+		return p.fail(c.Ref, c.Method, Unknown, fmt.Errorf("%w: %v (it may have run: ask the entity before calling again)", ErrLost, res.Lost))
 	}
 	if cause := p.notRun(res); cause != nil {
 		return p.fail(c.Ref, c.Method, NotExecuted, cause)
 	}
-	return p.fail(c.Ref, c.Method, Unknown, fmt.Errorf("answer of unknown code %d (is the other side newer?)", res.code))
+	return p.fail(c.Ref, c.Method, Unknown, fmt.Errorf("answer of unknown code %d (is the other side newer?)", res.Code))
 }
 
 // noResult is the cause of a call whose results do not encode.
@@ -163,38 +165,38 @@ func noResult(why error) error {
 }
 
 // notRun is the cause of a call that was refused; nil for other answers.
-func (p port) notRun(res result) error {
+func (p port) notRun(res pending.Result) error {
 	kind := p.kind.desc.Name
-	switch res.code {
+	switch res.Code {
 	case wire.CodeOverloaded:
-		if res.text == "" {
-			res.text = "a mailbox or buffer at its home is full (retry later)"
+		if res.Text == "" {
+			res.Text = "a mailbox or buffer at its home is full (retry later)"
 		}
-		return fmt.Errorf("%w: %s", ErrOverloaded, res.text)
+		return fmt.Errorf("%w: %s", ErrOverloaded, res.Text)
 	case wire.CodeCircular:
-		return circular(res.text)
+		return circular(res.Text)
 	case wire.CodeUnknownKind:
-		if res.text != "" {
-			return fmt.Errorf("%w: %s (generate both from one version)", ErrMismatch, res.text)
+		if res.Text != "" {
+			return fmt.Errorf("%w: %s (generate both from one version)", ErrMismatch, res.Text)
 		}
 		return fmt.Errorf("%w: the home of its shard does not know %s (start members that host it)", ErrNoHost, kind)
 	case wire.CodeNoMethod:
-		return fmt.Errorf("%w: %s has no %s where it lives (its host runs an older or a newer program: a new method goes to hosts before callers, a removed one leaves callers before hosts)", ErrNoMethod, kind, res.text)
+		return fmt.Errorf("%w: %s has no %s where it lives (its host runs an older or a newer program: a new method goes to hosts before callers, a removed one leaves callers before hosts)", ErrNoMethod, kind, res.Text)
 	case wire.CodeBadArgs:
-		return fmt.Errorf("%w: %s (generate caller and host from one version)", ErrBadArgs, res.text)
+		return fmt.Errorf("%w: %s (generate caller and host from one version)", ErrBadArgs, res.Text)
 	case wire.CodeActivation:
-		return fmt.Errorf("%w: %s (the log of the entity's node has more)", ErrActivation, res.text)
+		return fmt.Errorf("%w: %s (the log of the entity's node has more)", ErrActivation, res.Text)
 	case wire.CodeExpired:
-		if res.text == "" {
+		if res.Text == "" {
 			return late(context.DeadlineExceeded, errBusy)
 		}
-		return fmt.Errorf("%w: %s", context.DeadlineExceeded, res.text)
+		return fmt.Errorf("%w: %s", context.DeadlineExceeded, res.Text)
 	case wire.CodeCanceled:
 		return fmt.Errorf("%w: before its turn", context.Canceled)
 	case codeUnsent:
-		return fmt.Errorf("%w: %s%s", ErrOverloaded, res.text, slower)
+		return fmt.Errorf("%w: %s%s", ErrOverloaded, res.Text, slower)
 	case wire.CodeUnsendable:
-		return fmt.Errorf("%w: %s%s", ErrTooLarge, res.text, smaller)
+		return fmt.Errorf("%w: %s%s", ErrTooLarge, res.Text, smaller)
 	case codeShed:
 		return fmt.Errorf("%w: at most %d calls wait for an instance (raise Config.SingletonBuffer?)", ErrBufferFull, *p.kind.plane.cfg.SingletonBuffer)
 	}
@@ -203,12 +205,11 @@ func (p port) notRun(res result) error {
 
 // Codes of this process's own, never on the wire.
 const (
-	codeLost         wire.Code = 1<<16 + iota // the node left without an answer
-	codeUnsent                                // it could not even be queued
-	codeUnrepeatable                          // it was sent, and is too large to be sent again
-	codeClosed                                // this process shuts down
-	codeExpired                               // its time is over
-	codeShed                                  // younger calls took its place in a full buffer
+	codeLost         wire.Code = pending.Expired + 1 + iota // the node left without an answer
+	codeUnsent                                              // it could not even be queued
+	codeUnrepeatable                                        // it was sent, and is too large to be sent again
+	codeClosed                                              // this process shuts down
+	codeShed                                                // younger calls took its place in a full buffer
 )
 
 // whyDropped says why nobody knows what became of what a client sent before it was away.
@@ -223,9 +224,9 @@ const (
 // publicError maps the causes of the layers below to this package's.
 func publicError(err error) error {
 	switch {
-	case errors.Is(err, errTooLarge):
+	case errors.Is(err, call.ErrTooLarge):
 		return fmt.Errorf("%w: %w%s", ErrTooLarge, err, smaller)
-	case errors.Is(err, errFull):
+	case errors.Is(err, call.ErrFull):
 		return &overload{err, slower}
 	}
 	return err

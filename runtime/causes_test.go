@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/call"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -27,28 +28,28 @@ func TestCausesOfAnswers(t *testing.T) {
 	_, p, c := causeNode()
 	for _, test := range []struct {
 		name    string
-		res     result
+		res     pending.Result
 		is      error
 		outcome Outcome
 		want    string
 	}{
-		{"overloaded", result{code: wire.CodeOverloaded, text: "its mailbox at b holds 9 calls (retry later, or raise its Mailbox)"}, ErrOverloaded, NotExecuted, "overloaded: its mailbox at b holds 9 calls (retry later, or raise its Mailbox)"},
-		{"overloaded, of an older host", result{code: wire.CodeOverloaded}, ErrOverloaded, NotExecuted, "overloaded: a mailbox or buffer at its home is full (retry later)"},
-		{"circular", result{code: wire.CodeCircular, text: "Cart/42 → Cart/42"}, ErrCircular, NotExecuted, "circular call: Cart/42 → Cart/42 (make one of these calls a Tell, or after the turn)"},
-		{"unknown type", result{code: wire.CodeUnknownKind}, ErrNoHost, NotExecuted, "no member hosts the type: the home of its shard does not know Cart (start members that host it)"},
-		{"other shards", result{code: wire.CodeUnknownKind, text: "it has 4 shards at b, the caller's shard is 9"}, ErrMismatch, NotExecuted, "type mismatch: it has 4 shards at b, the caller's shard is 9 (generate both from one version)"},
-		{"unknown method", result{code: wire.CodeNoMethod, text: "Add"}, ErrNoMethod, NotExecuted, "unknown method: Cart has no Add where it lives (its host runs an older or a newer program: a new method goes to hosts before callers, a removed one leaves callers before hosts)"},
-		{"arguments", result{code: wire.CodeBadArgs, text: "field 1: cut off"}, ErrBadArgs, NotExecuted, "arguments do not decode: field 1: cut off (generate caller and host from one version)"},
-		{"activation", result{code: wire.CodeActivation, text: "no such row"}, ErrActivation, NotExecuted, "activation failed: no such row (the log of the entity's node has more)"},
-		{"expired before its turn", result{code: wire.CodeExpired}, context.DeadlineExceeded, NotExecuted, "context deadline exceeded: the entity was busy (give it more time: shard.Timeout, or a later deadline)"},
-		{"expired without a lease", result{code: wire.CodeExpired, text: noContact("b")}, context.DeadlineExceeded, NotExecuted, "context deadline exceeded: node b has lost contact with the cluster and runs nothing (check its way to NATS, and that to the other members)"},
-		{"results too large", result{code: wire.CodeTooLarge, text: "9 bytes of results, at most 5"}, ErrTooLarge, Executed, "message too large: 9 bytes of results, at most 5 (send less at once, or raise max_payload of the NATS server)"},
-		{"results that do not encode", result{code: wire.CodeNoResult, text: "encode total: oops"}, ErrNoResult, Executed, "results do not encode: encode total: oops (the method has run: mend what it returns)"},
-		{"lost", result{code: codeLost, lost: transport.Address{Name: "b", Incarnation: 7}}, ErrLost, Unknown, "node was lost: b#0000000000000007 (it may have run: ask the entity before calling again)"},
-		{"not queued", result{code: codeUnsent, text: "too much unacknowledged: 9 bytes for b"}, ErrOverloaded, NotExecuted, "overloaded: too much unacknowledged: 9 bytes for b (slow down and retry, or raise Config.MaxBuffered)"},
-		{"arguments too large", result{code: wire.CodeUnsendable, text: "9 bytes, at most 5"}, ErrTooLarge, NotExecuted, "message too large: 9 bytes, at most 5 (send less at once, or raise max_payload of the NATS server)"},
-		{"shed", result{code: codeShed}, ErrBufferFull, NotExecuted, "dropped from a full buffer: at most 5 calls wait for an instance (raise Config.SingletonBuffer?)"},
-		{"a later code", result{code: 999}, nil, Unknown, "answer of unknown code 999 (is the other side newer?)"},
+		{"overloaded", pending.Result{Code: wire.CodeOverloaded, Text: "its mailbox at b holds 9 calls (retry later, or raise its Mailbox)"}, ErrOverloaded, NotExecuted, "overloaded: its mailbox at b holds 9 calls (retry later, or raise its Mailbox)"},
+		{"overloaded, of an older host", pending.Result{Code: wire.CodeOverloaded}, ErrOverloaded, NotExecuted, "overloaded: a mailbox or buffer at its home is full (retry later)"},
+		{"circular", pending.Result{Code: wire.CodeCircular, Text: "Cart/42 → Cart/42"}, ErrCircular, NotExecuted, "circular call: Cart/42 → Cart/42 (make one of these calls a Tell, or after the turn)"},
+		{"unknown type", pending.Result{Code: wire.CodeUnknownKind}, ErrNoHost, NotExecuted, "no member hosts the type: the home of its shard does not know Cart (start members that host it)"},
+		{"other shards", pending.Result{Code: wire.CodeUnknownKind, Text: "it has 4 shards at b, the caller's shard is 9"}, ErrMismatch, NotExecuted, "type mismatch: it has 4 shards at b, the caller's shard is 9 (generate both from one version)"},
+		{"unknown method", pending.Result{Code: wire.CodeNoMethod, Text: "Add"}, ErrNoMethod, NotExecuted, "unknown method: Cart has no Add where it lives (its host runs an older or a newer program: a new method goes to hosts before callers, a removed one leaves callers before hosts)"},
+		{"arguments", pending.Result{Code: wire.CodeBadArgs, Text: "field 1: cut off"}, ErrBadArgs, NotExecuted, "arguments do not decode: field 1: cut off (generate caller and host from one version)"},
+		{"activation", pending.Result{Code: wire.CodeActivation, Text: "no such row"}, ErrActivation, NotExecuted, "activation failed: no such row (the log of the entity's node has more)"},
+		{"expired before its turn", pending.Result{Code: wire.CodeExpired}, context.DeadlineExceeded, NotExecuted, "context deadline exceeded: the entity was busy (give it more time: shard.Timeout, or a later deadline)"},
+		{"expired without a lease", pending.Result{Code: wire.CodeExpired, Text: noContact("b")}, context.DeadlineExceeded, NotExecuted, "context deadline exceeded: node b has lost contact with the cluster and runs nothing (check its way to NATS, and that to the other members)"},
+		{"results too large", pending.Result{Code: wire.CodeTooLarge, Text: "9 bytes of results, at most 5"}, ErrTooLarge, Executed, "message too large: 9 bytes of results, at most 5 (send less at once, or raise max_payload of the NATS server)"},
+		{"results that do not encode", pending.Result{Code: wire.CodeNoResult, Text: "encode total: oops"}, ErrNoResult, Executed, "results do not encode: encode total: oops (the method has run: mend what it returns)"},
+		{"lost", pending.Result{Code: codeLost, Lost: transport.Address{Name: "b", Incarnation: 7}}, ErrLost, Unknown, "node was lost: b#0000000000000007 (it may have run: ask the entity before calling again)"},
+		{"not queued", pending.Result{Code: codeUnsent, Text: "too much unacknowledged: 9 bytes for b"}, ErrOverloaded, NotExecuted, "overloaded: too much unacknowledged: 9 bytes for b (slow down and retry, or raise Config.MaxBuffered)"},
+		{"arguments too large", pending.Result{Code: wire.CodeUnsendable, Text: "9 bytes, at most 5"}, ErrTooLarge, NotExecuted, "message too large: 9 bytes, at most 5 (send less at once, or raise max_payload of the NATS server)"},
+		{"shed", pending.Result{Code: codeShed}, ErrBufferFull, NotExecuted, "dropped from a full buffer: at most 5 calls wait for an instance (raise Config.SingletonBuffer?)"},
+		{"a later code", pending.Result{Code: 999}, nil, Unknown, "answer of unknown code 999 (is the other side newer?)"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			err := p.resultError(c, test.res)
@@ -63,7 +64,7 @@ func TestCausesOfAnswers(t *testing.T) {
 			}
 		})
 	}
-	err := p.resultError(c, result{code: wire.CodeCanceled})
+	err := p.resultError(c, pending.Result{Code: wire.CodeCanceled})
 	require.ErrorIs(t, err, context.Canceled) // the caller's own doing needs no remedy
 }
 

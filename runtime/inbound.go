@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/bounded"
+	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -191,8 +192,8 @@ func inbound(c *region.Call) *inCall { return c.Driver.(*inCall) }
 // reply hands an answer of this process to its caller.
 func (pl *plane) reply(e *wire.Envelope) {
 	if c := pl.answered(e); c != nil {
-		pl.pending.coalescer.wake(1)
-		c.done <- struct{}{}
+		pl.pending.Coalescer.Wake(1)
+		c.Caller.Wake()
 	}
 }
 
@@ -209,33 +210,33 @@ func (l *lane) wake() {
 	if len(l.answered) == 0 {
 		return
 	}
-	l.plane.pending.coalescer.wake(len(l.answered))
+	l.plane.pending.Coalescer.Wake(len(l.answered))
 	for i, c := range l.answered {
 		l.answered[i] = nil
-		c.done <- struct{}{}
+		c.Caller.Wake()
 	}
 	l.answered = l.answered[:0]
 }
 
 // answered takes the call out of the table that an answer is for; nil if nobody
 // waits for it. The caller must wake who does.
-func (pl *plane) answered(e *wire.Envelope) *pendingCall {
+func (pl *plane) answered(e *wire.Envelope) *pending.Call {
 	if e.Code == wire.CodeMoved && e.Epoch != 0 {
 		pl.learn(e)
 	}
-	c := pl.pending.remove(e.ID)
+	c := pl.pending.Remove(e.ID)
 	if c == nil {
 		pl.counters.add(replyUnclaimed)
 		return nil
 	}
-	c.res = result{payload: e.Payload, code: e.Code, text: string(e.Text)}
+	c.Answer(pending.Result{Payload: e.Payload, Code: e.Code, Text: string(e.Text)})
 	return c
 }
 
 // refusal takes back an envelope that the peer did not execute.
 func (pl *plane) refusal(from *peerSession, e *wire.Envelope) {
 	if e.Code != wire.CodeMoved {
-		if e.ID == 0 || !pl.pending.complete(e.ID, result{code: e.Code, text: string(e.Text)}) {
+		if e.ID == 0 || !pl.pending.Complete(e.ID, pending.Result{Code: e.Code, Text: string(e.Text)}) {
 			pl.tellRefused(from, e)
 		}
 		return

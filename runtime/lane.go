@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/bounded"
+	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -29,7 +30,7 @@ type lane struct {
 	open   bool           // a frame is under way
 	dirty  []*peerSession // sessions with something to publish, answers or acknowledgements
 	// answered are this process's calls whose answers have come in the frame.
-	answered []*pendingCall
+	answered []*pending.Call
 	slow     slowTurnDetector
 	kind     *kind   // of the call before; mostly of the next one too
 	spare    *inCall // of a turn that has ended, to be used again

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardgen/shardgen/internal/await"
+	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/turnlease"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -115,8 +117,8 @@ func TestNoTurnWhenTheLeaseEndsInOnActivate(t *testing.T) {
 // TestNoAnswerWithoutALease: what has run is answered when the node may answer again,
 // and never if it may not: others may have run the entity since.
 func TestNoAnswerWithoutALease(t *testing.T) {
-	ask := func(st *stand) (*pendingCall, *inCall) {
-		waits, id := st.plane.pending.open(nil, 0, 0)
+	ask := func(st *stand) (*pending.Call, *inCall) {
+		waits, id := st.plane.pending.Open(0, 0)
 		c := &inCall{Call: shardhost.Call{ID: id}}
 		c.Sender = st.plane.self
 		return waits, c
@@ -126,10 +128,10 @@ func TestNoAnswerWithoutALease(t *testing.T) {
 		waits, c := ask(st)
 		id := c.ID
 		st.plane.answerTurn(c, answer{}, nil)
-		require.True(t, st.plane.pending.waits(id), "answered without a lease")
+		require.True(t, st.plane.pending.Waits(id), "answered without a lease")
 		st.plane.lease.Renew(time.Time{})
-		<-waits.done
-		require.Equal(t, wire.CodeOK, waits.res.code)
+		st.answered(waits)
+		require.Equal(t, wire.CodeOK, waits.Result().Code)
 	})
 	t.Run("to a caller of this process, which ends", func(t *testing.T) {
 		st := newStand(t)
@@ -140,7 +142,7 @@ func TestNoAnswerWithoutALease(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		require.True(t, st.plane.waitEnd(ctx))
-		require.True(t, st.plane.pending.waits(id), "answered without a lease")
+		require.True(t, st.plane.pending.Waits(id), "answered without a lease")
 	})
 	t.Run("to another process", func(t *testing.T) {
 		st := newStand(t)
@@ -181,15 +183,21 @@ func TestGoodbyeEndsNoCall(t *testing.T) {
 	for _, bye := range []bool{true, false} {
 		st := newStand(t)
 		peer := transport.Peer{Address: transport.Address{Name: "b", Incarnation: 1}}
-		c, id := st.plane.pending.open(nil, 0, 0)
-		c.session = st.plane.session(peer, 0)
-		c.session.Close(bye)
+		c, id := st.plane.pending.Open(0, 0)
+		p := st.plane.session(peer, 0)
+		st.plane.pending.Sent(id, p, 1)
+		p.Close(bye)
 		st.plane.peerGone(peer.Address, -1, false)
-		require.Equal(t, bye, st.plane.pending.waits(id))
+		require.Equal(t, bye, st.plane.pending.Waits(id))
 		if !bye {
-			<-c.done
-			require.Equal(t, codeLost, c.res.code)
-			require.Equal(t, peer.Address, c.res.lost)
+			st.answered(c)
+			require.Equal(t, codeLost, c.Result().Code)
+			require.Equal(t, peer.Address, c.Result().Lost)
 		}
 	}
+}
+
+// answered waits until the call is answered.
+func (st *stand) answered(c *pending.Call) {
+	await.Answer(context.Background(), &st.plane.pending, c, 0, &await.Deadline{})
 }

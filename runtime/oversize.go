@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/call"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -40,7 +41,7 @@ func (p *peerSession) oversize(o *call.Oversize) {
 		if !o.NotExecuted {
 			code = codeUnrepeatable
 		}
-		pl.pending.complete(e.ID, result{code: code, text: o.Error()})
+		pl.pending.Complete(e.ID, pending.Result{Code: code, Text: o.Error()})
 	case wire.TypeTell:
 		if n, tell := pl.counters.addSeldom(tellLost); tell {
 			pl.log.Warn("tell lost: the broker takes less than it did", "to", p.Peer().Address, "kind", string(e.Kind),

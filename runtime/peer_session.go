@@ -7,6 +7,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/session"
 	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/call"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -51,7 +52,7 @@ func (p *peerSession) append(e *wire.Envelope) error {
 func (p *peerSession) answer(e *wire.Envelope, by publisher) bool {
 	p.Lock()
 	_, err := p.AppendLocked(e)
-	if errors.Is(err, errTooLarge) && e.Type == wire.TypeReply {
+	if errors.Is(err, call.ErrTooLarge) && e.Type == wire.TypeReply {
 		_, err = p.AppendLocked(tooLarge(e, err))
 	}
 	if err == nil && by == nil && !p.WritingLocked() {
@@ -80,20 +81,20 @@ const (
 
 // publishUnlock has what was appended published, and unlocks.
 func (p *peerSession) publishUnlock(by publication) {
-	f := &p.plane.pending.coalescer
+	f := &p.plane.pending.Coalescer
 	switch {
 	case p.WritingLocked() || p.queued:
 		p.Unlock()
 	case by == pumped:
 		p.queued = true
 		p.Unlock()
-		p.pump()
-	case f.woken() > 0:
+		p.Publish()
+	case f.Woken() > 0:
 		p.queued = true
 		p.Unlock()
-		f.delay(p)
+		f.Delay(p)
 	default:
-		p.PublishLocked(by == alone && f.underWay() > yieldAbove)
+		p.PublishLocked(by == alone && f.UnderWay() > yieldAbove)
 		p.Unlock()
 	}
 }

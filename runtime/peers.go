@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/routing"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/call"
@@ -108,9 +109,9 @@ func (pl *plane) peerGone(a transport.Address, lane int, bye bool) {
 	}
 	// Who said goodbye on a lane had answered or forwarded all that it had taken
 	// there: what has no answer yet runs elsewhere.
-	pl.pending.completeIf(func(c *pendingCall) bool {
-		return c.session != nil && c.session.Peer().Address == a && !c.session.SaidGoodbye()
-	}, result{code: codeLost, lost: a})
+	pl.pending.CompleteSent(func(p pending.Session) bool {
+		return p.Peer().Address == a && !p.(*peerSession).SaidGoodbye()
+	}, pending.Result{Code: codeLost, Lost: a})
 }
 
 // eachHosted calls f for the shards that this node may have, on one lane or, with
@@ -230,7 +231,7 @@ func (pl *plane) replaceSession(p *peerSession) *peerSession {
 	if p.Peer().Client {
 		return next.sessions[p.ch]
 	}
-	lost := pl.pending.completeIf(func(c *pendingCall) bool { return c.session == p }, result{code: codeLost, lost: a, text: whyDropped})
+	lost := pl.pending.CompleteSent(func(s pending.Session) bool { return s == p }, pending.Result{Code: codeLost, Lost: a, Text: whyDropped})
 	pl.log.Warn("a member has dropped what it knew of this connection, which was away for too long",
 		"member", a, "lane", int(p.ch), "unacknowledged", len(left), "calls without an answer", lost)
 	for _, k := range *pl.kinds.Load() {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/singlehost"
+	"github.com/shardgen/shardgen/internal/await"
+	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/turnlease"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/call"
@@ -52,7 +54,7 @@ type plane struct {
 	leaving atomic.Bool // this node gives its shards away, to leave the cluster
 	exiting atomic.Bool // this node has nothing left to give away: it takes nothing any more
 
-	pending pendingTable
+	pending pending.Table
 	held    atomic.Int64   // calls held in routes
 	budget  *region.Budget // bytes of calls that wait, in routes and hosted shards
 	clock   atomic.Uint32
@@ -117,6 +119,7 @@ func newPlane(cfg Config, self transport.Peer, ctl planeControl) *plane {
 	for i := range pl.pumps {
 		pl.pumps[i].signal = make(chan struct{}, 1)
 	}
+	pl.pending.Init(await.NewCaller)
 	pl.lease.Init(time.Now())
 	pl.watch.init(pl.lease.Base())
 	pl.runs = make([]runner, max(runtime.GOMAXPROCS(0), minRunners))
@@ -148,7 +151,7 @@ func (pl *plane) open(l transport.Link) {
 	}
 }
 
-// lately is the time, about pendingSweep ago: to bound waiting by, where reading the
+// lately is the time, about await.Sweep ago: to bound waiting by, where reading the
 // clock would cost much of the rest.
 func (pl *plane) lately() time.Time {
 	if at := pl.swept.Load(); at != 0 {
@@ -159,7 +162,7 @@ func (pl *plane) lately() time.Time {
 
 // sweepPending ends calls whose time is over, and every second tells.
 func (pl *plane) sweepPending() {
-	calls, tells := time.NewTicker(pendingSweep), time.NewTicker(time.Second)
+	calls, tells := time.NewTicker(await.Sweep), time.NewTicker(time.Second)
 	defer calls.Stop()
 	defer tells.Stop()
 	for {
@@ -169,7 +172,7 @@ func (pl *plane) sweepPending() {
 		case <-calls.C:
 			now := pl.lease.Now()
 			pl.swept.Store(now)
-			pl.pending.sweep(now)
+			pl.pending.Sweep(now)
 		case <-tells.C:
 			pl.expireTells()
 		}
@@ -207,7 +210,7 @@ func (pl *plane) close() {
 		left, _ := p.Close(false)
 		pl.lost.count(&pl.counters, left)
 	}
-	pl.pending.completeIf(func(*pendingCall) bool { return true }, result{code: codeClosed})
+	pl.pending.CompleteAll(pending.Result{Code: codeClosed})
 }
 
 // waitEnd waits for all goroutines of the plane until ctx ends. It reports whether

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/shardgen/shardgen/internal/nocopy"
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -214,7 +215,7 @@ func (p port) envelope(c *outCall, t wire.Type) wire.Envelope {
 	k := p.kind
 	e := wire.Envelope{
 		Type: t, Kind: k.name, Shard: placement.ShardOf(c.Ref.Hash, k.shards),
-		Entity: bytesOf(c.Ref.ID), Method: bytesOf(c.Method), Payload: c.Args,
+		Entity: nocopy.Bytes(c.Ref.ID), Method: nocopy.Bytes(c.Method), Payload: c.Args,
 	}
 	if t == wire.TypeCall {
 		e.Chain = turnOf(c.Context).appendChain(nil)

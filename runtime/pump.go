@@ -10,8 +10,8 @@ type pump struct {
 	signal chan struct{}
 }
 
-// pump leaves the session, whose queued is set, to its lane's pump.
-func (p *peerSession) pump() {
+// Publish leaves the session, whose queued is set, to its lane's pump.
+func (p *peerSession) Publish() {
 	q := &p.plane.pumps[p.ch]
 	q.mu.Lock()
 	q.paths = append(q.paths, p)

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"github.com/shardgen/shardgen/internal/nocopy"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/region"
 )
@@ -62,8 +63,8 @@ func (l *lane) warmFor(envelopes []wire.Envelope) (sum byte) {
 		case wire.TypeCall, wire.TypeTell:
 			entities[i] = l.likely(e)
 		case wire.TypeReply:
-			if c := l.plane.pending.at(e.ID); c != nil {
-				sum += byte(c.id.Load()) + byte(len(c.done))
+			if c := l.plane.pending.At(e.ID); c != nil {
+				sum += c.Touch()
 			}
 		}
 	}
@@ -90,5 +91,5 @@ func (l *lane) likely(e *wire.Envelope) *region.Entity {
 	if sh == nil {
 		return nil
 	}
-	return sh.Core.Peek(region.Hash(stringOf(e.Entity)))
+	return sh.Core.Peek(region.Hash(nocopy.String(e.Entity)))
 }

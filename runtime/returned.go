@@ -3,6 +3,7 @@ package shard
 import (
 	"time"
 
+	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/routing"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -21,7 +22,7 @@ func (t returner) RouteOf(e *wire.Envelope) *routing.Route {
 }
 
 // Waits reports whether a caller waits for the answer.
-func (t returner) Waits(id uint64) bool { return t.session.plane.pending.waits(id) }
+func (t returner) Waits(id uint64) bool { return t.session.plane.pending.Waits(id) }
 
 // Lost answers a call that may have run, and counts a tell.
 func (t returner) Lost(e *wire.Envelope) {
@@ -29,12 +30,12 @@ func (t returner) Lost(e *wire.Envelope) {
 	if e.Type == wire.TypeTell {
 		pl.loseTell(Unknown)
 	}
-	pl.pending.complete(e.ID, result{code: codeLost, lost: t.session.Peer().Address, text: t.session.lostBy()})
+	pl.pending.Complete(e.ID, pending.Result{Code: codeLost, Lost: t.session.Peer().Address, Text: t.session.lostBy()})
 }
 
 // Again counts a call that is sent again.
 func (t returner) Again(e *wire.Envelope) {
-	t.session.plane.pending.sent(e.ID, nil, 0)
+	t.session.plane.pending.Sent(e.ID, nil, 0)
 	t.session.plane.counters.add(callRetried)
 }
 

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/routing"
 	"github.com/shardgen/shardgen/internal/session"
 	"github.com/shardgen/shardgen/internal/shardhost"
@@ -168,7 +169,7 @@ func (r *route) send(e *wire.Envelope) error {
 			}
 			r.Core.LastSeq = seq
 			if e.ID != 0 { // before anybody can publish it
-				pl.pending.sent(e.ID, p, seq)
+				pl.pending.Sent(e.ID, p, seq)
 			}
 			by := alone
 			if e.ID == 0 { // a tell
@@ -226,7 +227,7 @@ func (r *route) holdWithin(e *wire.Envelope) (err error) {
 		pl.counters.add(callShed)
 		switch {
 		case d.ID != 0:
-			pl.pending.complete(d.ID, result{code: codeShed})
+			pl.pending.Complete(d.ID, pending.Result{Code: codeShed})
 		case e.ID == 0 && *pl.cfg.SingletonBuffer == 0:
 			err = r.errUnbuffered() // the caller is here to hear it
 		default:
@@ -321,12 +322,12 @@ func (v *routeEnv) Local() (routing.Local, bool) {
 func (v *routeEnv) Ask() { v.kind.plane.ctl.ask(v.kind.desc.Name) }
 
 // Waits reports whether a caller waits for the answer.
-func (v *routeEnv) Waits(id uint64) bool { return v.kind.plane.pending.waits(id) }
+func (v *routeEnv) Waits(id uint64) bool { return v.kind.plane.pending.Waits(id) }
 
 // Sent notes in the pending table where a call went.
 func (v *routeEnv) Sent(id uint64, to routing.Session, seq uint64) {
-	p, _ := to.(*peerSession)
-	v.kind.plane.pending.sent(id, p, seq)
+	s, _ := to.(pending.Session)
+	v.kind.plane.pending.Sent(id, s, seq)
 }
 
 // Expired counts a call that is not sent.
@@ -335,10 +336,10 @@ func (v *routeEnv) Expired() { v.kind.plane.counters.add(callExpired) }
 // Unsent answers a call that could not be appended.
 func (v *routeEnv) Unsent(e *wire.Envelope, err error) {
 	pl, code := v.kind.plane, codeUnsent
-	if errors.Is(err, errTooLarge) {
+	if errors.Is(err, call.ErrTooLarge) {
 		code = wire.CodeUnsendable
 	}
-	if e.ID == 0 || !pl.pending.complete(e.ID, result{code: code, text: err.Error()}) {
+	if e.ID == 0 || !pl.pending.Complete(e.ID, pending.Result{Code: code, Text: err.Error()}) {
 		pl.loseTell(NotExecuted)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"sync"
 
+	"github.com/shardgen/shardgen/internal/nocopy"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/region"
@@ -95,7 +96,7 @@ func (pl *plane) answerTurn(c *inCall, a answer, by publisher) {
 }
 
 func (pl *plane) answerNow(c *inCall, a answer, by publisher) {
-	e := wire.Envelope{Type: wire.TypeReply, ID: c.ID, Code: a.code, Text: bytesOf(clipText(a.text))}
+	e := wire.Envelope{Type: wire.TypeReply, ID: c.ID, Code: a.code, Text: nocopy.Bytes(clipText(a.text))}
 	if a.payload != nil {
 		e.Payload = *a.payload
 	}

@@ -126,7 +126,7 @@ func (v *shardEnv) Answer(c *shardhost.Call, e *wire.Envelope) {
 // Forwarded notes where a call of this process went.
 func (v *shardEnv) Forwarded(c *shardhost.Call, to shardhost.Session, seq uint64) {
 	if pl := v.host.plane; c.Sender.Address == pl.self.Address && c.ID != 0 {
-		pl.pending.sent(c.ID, to.(*peerSession), seq)
+		pl.pending.Sent(c.ID, to.(*peerSession), seq)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/shardgen/shardgen/internal/nocopy"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -64,7 +65,7 @@ func (l *lane) tellFar(s *hostedShard, e *wire.Envelope, seq uint64) (ran, kept 
 	if e.Type != wire.TypeTell || !e.Node.IsZero() || e.Epoch == 0 || l.slow.isSlow() {
 		return false, false
 	}
-	name, id := stringOf(e.Method), stringOf(e.Entity)
+	name, id := nocopy.String(e.Method), nocopy.String(e.Entity)
 	now, method := l.plane.lease.Now(), s.host.desc.Dispatch[name]
 	if method == nil || !s.mayRunAt(now) {
 		return false, false
@@ -124,7 +125,7 @@ func (s *hostedShard) invokeTold(m codegen.Method, t *encodedTurn, name string, 
 // are a copy, for the batch goes on without it.
 func (s *hostedShard) toldCall(e *region.Entity, name string, args []byte) *inCall {
 	c := &inCall{lane: s.lane}
-	c.Method, c.Args, c.Tell = bytesOf(name), slices.Clone(args), true
+	c.Method, c.Args, c.Tell = nocopy.Bytes(name), slices.Clone(args), true
 	c.Entity, c.Sender, c.Driver = e.ID, s.plane().self, c
 	return c
 }

@@ -26,6 +26,8 @@ internal/gen/model
 shardtest
 runtime
 internal/singlehost
+internal/await
+internal/pending
 internal/shardhost internal/session
 internal/routing
 runtime/admin
@@ -59,6 +61,7 @@ internal/wire
 transport
 store
 internal/invariant
+internal/nocopy
 internal/bounded
 internal/loop internal/turnlease
 internal/transcript

@@ -1,0 +1,112 @@
+package await
+
+import (
+	"context"
+	"time"
+)
+
+// A Deadline is the end of a call: its context's, or the time-out where that has
+// none or a later one. Time-outs are watched by the sweep of the pending calls, which
+// costs a call nothing, not even a look at the clock, and by a timer where the
+// sweep is too coarse.
+type Deadline struct {
+	ctx     context.Context
+	at      time.Time     // zero: timeout after the sweep that first sees the call
+	timeout time.Duration // our own, not the context's; 0: at is the context's
+	timer   *time.Timer
+	left    time.Duration // when Micros last looked
+}
+
+// Sweep is how often calls are looked at whose time is over.
+const Sweep = 50 * time.Millisecond
+
+// New is the deadline of a call in ctx with a time-out of its own, 0 for none; def is for
+// calls with neither. sweeping reports whether the process sweeps its pending calls.
+func New(ctx context.Context, option, def time.Duration, sweeping bool) Deadline {
+	at, ok := ctx.Deadline()
+	timeout := option
+	if timeout == 0 && !ok {
+		timeout = def
+	}
+	if timeout == 0 {
+		return Deadline{ctx: ctx, at: at}
+	}
+	if !ok && sweeping && timeout >= 20*Sweep {
+		return Deadline{ctx: ctx, timeout: timeout}
+	}
+	own := time.Now().Add(timeout)
+	if ok && at.Before(own) {
+		return Deadline{ctx: ctx, at: at}
+	}
+	d := Deadline{ctx: ctx, at: own, timeout: timeout}
+	if timeout < 20*Sweep || !sweeping {
+		d.timer = time.NewTimer(timeout)
+	}
+	return d
+}
+
+// Swept is when the sweep ends the call, as pending.Table's Open takes it; 0 when a timer
+// or the context does.
+func (d *Deadline) Swept(base time.Time) int64 {
+	switch {
+	case d.timeout == 0 || d.timer != nil:
+		return 0
+	case d.at.IsZero():
+		return -int64(d.timeout)
+	}
+	return int64(d.at.Sub(base))
+}
+
+// Seen takes what the sweep made of Swept, before the next try: later tries have
+// no more time than the first.
+func (d *Deadline) Seen(over int64, base time.Time) {
+	switch {
+	case !d.at.IsZero():
+	case over > 0:
+		d.at = base.Add(time.Duration(over))
+	default:
+		d.at = time.Now().Add(d.timeout) // no sweep saw it: it took less than Sweep
+	}
+}
+
+// over is filled when a short time-out of the call's own is over; nil when
+// something else ends it.
+func (d *Deadline) over() <-chan time.Time {
+	if d.timer == nil {
+		return nil
+	}
+	return d.timer.C
+}
+
+func (d *Deadline) Stop() {
+	if d.timer != nil {
+		d.timer.Stop()
+	}
+}
+
+// Micros is what remains, for the wire; at least 1.
+func (d *Deadline) Micros() uint64 {
+	d.left = d.timeout
+	if !d.at.IsZero() {
+		d.left = time.Until(d.at)
+	}
+	return uint64(max(d.left.Microseconds(), 1))
+}
+
+// Passed reports whether nothing remained when Micros last looked.
+func (d *Deadline) Passed() bool { return !d.at.IsZero() && d.left <= 0 }
+
+// Sleep waits for t and reports whether there is time left.
+func (d *Deadline) Sleep(t time.Duration) bool {
+	if time.Until(d.at) <= t {
+		return false
+	}
+	timer := time.NewTimer(t)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-d.ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,296 @@
+package pending
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+const (
+	// parts divides the free places, so that callers do not meet at one lock.
+	parts = 64
+	// slotBits is how much of a call's number names its place; the rest tells one
+	// call of the place from another.
+	slotBits = 20
+	// MaxCalls is how many calls a Table holds at most.
+	MaxCalls = 1 << slotBits
+
+	// keptPlaces is how many places a Table always keeps, and keptOf of how
+	// many one is in use where it keeps them all.
+	keptPlaces, keptOf = 1 << 10, 8
+	// shrinkAfter is how many sweeps in a row must find fewer in use: 5 s.
+	shrinkAfter = 100
+)
+
+// A Table finds the caller of an answer. A call's number leads to its place
+// without a search, and callers share no lock. It is safe for concurrent use.
+type Table struct {
+	Coalescer Coalescer
+	_         [64]byte                // what every call writes is no neighbor of what it reads
+	newCaller func() Caller           // for a new place
+	slots     atomic.Pointer[[]*Call] // copied when it grows
+	limit     atomic.Int64            // places from this number on go when they are free; 0: none
+	grow      sync.Mutex              // guards changes of slots and limit, and gone and uses
+	gone      []*Call                 // those that went; empty without a limit
+	uses      uint64                  // how often a place was used that is no more, at most
+	few       int                     // Sweep's: how often in a row few places were in use
+	parts     [parts]struct {
+		mu   sync.Mutex
+		free []*Call
+		_    [32]byte // a cache line each
+	}
+}
+
+// Init sets what makes the caller of a new place. It is called once, before anything else.
+func (t *Table) Init(newCaller func() Caller) { t.newCaller = newCaller }
+
+// Open enters a call. over is when its time is over, on Sweep's clock; 0 if its caller
+// watches itself; and below 0 it is how long the call may take from the next Sweep on.
+// Callers with different hints meet at different locks. Open returns nil when MaxCalls are
+// under way.
+func (t *Table) Open(over int64, hint uint64) (c *Call, id uint64) {
+	c = t.place(hint % parts)
+	if c == nil {
+		return nil, 0
+	}
+	c.mu.Lock()
+	c.session, c.seq = nil, 0
+	c.mu.Unlock()
+	c.last += MaxCalls
+	c.over.Store(over)
+	c.id.Store(c.last)
+	t.Coalescer.begin()
+	return c, c.last
+}
+
+// place takes a free place: of that part, or a new one, or of any part.
+func (t *Table) place(part uint64) *Call {
+	c := t.take(part)
+	if c == nil {
+		c = t.add()
+	}
+	for i := uint64(0); c == nil && i < parts; i++ {
+		c = t.take(i)
+	}
+	return c
+}
+
+func (t *Table) take(part uint64) (c *Call) {
+	s := &t.parts[part]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.free); n > 0 {
+		c, s.free = s.free[n-1], s.free[:n-1]
+	}
+	return c
+}
+
+// add makes a new place, unless there are as many as can be named.
+func (t *Table) add() *Call {
+	t.grow.Lock()
+	defer t.grow.Unlock()
+	if last := len(t.gone) - 1; last >= 0 {
+		c := t.gone[last]
+		t.gone = t.gone[:last]
+		return c
+	}
+	var old []*Call
+	if p := t.slots.Load(); p != nil {
+		old = *p
+	}
+	n := len(old)
+	if n == MaxCalls {
+		return nil
+	}
+	c := &Call{Caller: t.newCaller(), last: t.uses*MaxCalls + uint64(n)}
+	grown := append(old, c) // readers see no more than their own length
+	t.slots.Store(&grown)
+	return c
+}
+
+// Free gives a place back with the hint of Open. Its call must be out of the table, and its
+// caller must not be about to be woken.
+func (t *Table) Free(c *Call, hint uint64) {
+	c.res = Result{}
+	if t.limit.Load() != 0 && t.letGo(c) {
+		return
+	}
+	s := &t.parts[hint%parts]
+	s.mu.Lock()
+	s.free = append(s.free, c)
+	s.mu.Unlock()
+}
+
+// At returns the place that a call's number names; nil if there is none. It may belong to
+// another call by now.
+func (t *Table) At(id uint64) *Call {
+	slots := t.slots.Load()
+	if i := id % MaxCalls; id != 0 && slots != nil && i < uint64(len(*slots)) {
+		return (*slots)[i]
+	}
+	return nil
+}
+
+// Sent notes where the call with that number went; a nil session: nowhere any more.
+func (t *Table) Sent(id uint64, to Session, seq uint64) {
+	c := t.At(id)
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	if c.id.Load() == id {
+		c.session, c.seq = to, seq
+	}
+	c.mu.Unlock()
+}
+
+// Remove takes a call out of the table, and returns nil if somebody else has: then its
+// caller has been woken, or will be at once. Otherwise whoever removes the call for an
+// answer sets that, counts the caller with Coalescer.Wake, and wakes it.
+func (t *Table) Remove(id uint64) *Call {
+	c := t.At(id)
+	if c == nil || !c.id.CompareAndSwap(id, 0) {
+		return nil
+	}
+	return c
+}
+
+// Waits reports whether somebody waits for the call's answer.
+func (t *Table) Waits(id uint64) bool {
+	c := t.At(id)
+	return c != nil && c.id.Load() == id
+}
+
+// Complete answers the call, and reports whether anybody waited for it.
+func (t *Table) Complete(id uint64, r Result) bool {
+	c := t.Remove(id)
+	if c == nil {
+		return false
+	}
+	c.res = r
+	t.Coalescer.Wake(1)
+	c.Caller.Wake()
+	return true
+}
+
+// Sweep ends the calls whose time is over at now. It does not forget what they were sent
+// on, so that their callers can take back what has not arrived. Only one goroutine at a
+// time may call it.
+func (t *Table) Sweep(now int64) {
+	slots := t.slots.Load()
+	if slots == nil {
+		return
+	}
+	defer t.shrink()
+	if t.Coalescer.UnderWay() == 0 {
+		return
+	}
+	for _, c := range *slots {
+		id, over := c.id.Load(), c.over.Load()
+		switch {
+		case id == 0 || over == 0:
+		case over < 0:
+			c.over.CompareAndSwap(over, now-over) // from now on
+		case now >= over && c.id.Load() == id: // over is id's, for numbers are not used again
+			t.Complete(id, Result{Code: Expired})
+		}
+	}
+}
+
+// CompleteAll answers every call.
+func (t *Table) CompleteAll(r Result) (n int) {
+	return t.completeIf(func(*Call) bool { return true }, r)
+}
+
+// CompleteSent answers every call that was last sent on a session that lost reports. lost
+// must not call the table.
+func (t *Table) CompleteSent(lost func(Session) bool, r Result) (n int) {
+	return t.completeIf(func(c *Call) bool { return c.session != nil && lost(c.session) }, r)
+}
+
+// completeIf answers every call that match picks; match is called under the
+// call's lock.
+func (t *Table) completeIf(match func(*Call) bool, r Result) (n int) {
+	slots := t.slots.Load()
+	if slots == nil {
+		return 0
+	}
+	for _, c := range *slots {
+		c.mu.Lock()
+		id := c.id.Load()
+		hit := id != 0 && match(c)
+		c.mu.Unlock()
+		if hit && t.Complete(id, r) {
+			n++
+		}
+	}
+	return n
+}
+
+// shrink lets go of three of four places when few were in use for a while: a burst of
+// calls is over, and each sweep looks at all places. Those that calls still have go
+// when they are free. Only the sweep calls it.
+func (t *Table) shrink() {
+	n, inUse, limit := len(*t.slots.Load()), int(t.Coalescer.UnderWay()), int(t.limit.Load())
+	switch {
+	case limit != 0 && inUse > limit/2:
+		t.keepAll()
+		fallthrough
+	case limit != 0 || n <= keptPlaces || inUse > n/keptOf:
+		t.few = 0
+		return
+	}
+	if t.few++; t.few < shrinkAfter {
+		return
+	}
+	t.few = 0
+	t.grow.Lock()
+	t.limit.Store(int64(max(keptPlaces, n/4)))
+	t.grow.Unlock()
+	for i := range t.parts {
+		s := &t.parts[i]
+		var free []*Call
+		s.mu.Lock()
+		s.free, free = nil, s.free
+		s.mu.Unlock()
+		for _, c := range free {
+			t.Free(c, uint64(i))
+		}
+	}
+}
+
+// letGo takes a free place out of use if it lies beyond the limit, and reports that;
+// when all that do are, they go. A place that is made later goes on with their numbers,
+// so that a late answer to a call of theirs is nobody's.
+func (t *Table) letGo(c *Call) bool {
+	t.grow.Lock()
+	defer t.grow.Unlock()
+	slots, limit := *t.slots.Load(), int(t.limit.Load())
+	if limit == 0 || c.index() < limit {
+		return false
+	}
+	t.gone = append(t.gone, c)
+	if len(t.gone) < len(slots)-limit {
+		return true
+	}
+	for _, c := range t.gone {
+		t.uses = max(t.uses, c.last/MaxCalls)
+	}
+	kept := slices.Clone(slots[:limit])
+	t.slots.Store(&kept)
+	t.gone = nil
+	t.limit.Store(0)
+	return true
+}
+
+// keepAll is for calls that are many again.
+func (t *Table) keepAll() {
+	t.grow.Lock()
+	t.limit.Store(0)
+	gone := t.gone
+	t.gone = nil
+	t.grow.Unlock()
+	for i, c := range gone {
+		t.Free(c, uint64(i))
+	}
+}

@@ -1,0 +1,188 @@
+package pending
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A waiter is the caller in these tests: a channel.
+type waiter chan struct{}
+
+func (w waiter) Wake() { w <- struct{}{} }
+
+func newTable() *Table {
+	t := &Table{}
+	t.Init(func() Caller { return make(waiter, 1) })
+	return t
+}
+
+// TestPlacesGoAfterABurst: a table that had many calls under way is small again when
+// it had few for a while, and a late answer to a call of the burst is nobody's.
+func TestPlacesGoAfterABurst(t *testing.T) {
+	const burst = 10_000
+	table := newTable()
+	type call struct {
+		place *Call
+		id    uint64
+	}
+	open := func(n int) (calls []call) {
+		for i := range n {
+			c, id := table.Open(0, uint64(i))
+			require.NotNil(t, c)
+			calls = append(calls, call{c, id})
+		}
+		return calls
+	}
+	end := func(calls []call) {
+		for i, c := range calls {
+			require.True(t, table.Complete(c.id, Result{}))
+			<-c.place.Caller.(waiter)
+			table.Coalescer.Resumed()
+			table.Free(c.place, uint64(i))
+		}
+	}
+	places := func() int { return len(*table.slots.Load()) }
+	sweep := func(n int) {
+		for range n {
+			table.Sweep(1)
+		}
+	}
+	calls := open(burst)
+	sweep(2 * shrinkAfter)
+	require.Equal(t, burst, places(), "all are in use")
+	late := calls[len(calls)-1].id
+	rest := calls[burst-3 : burst-1]
+	end(calls[:burst-3])
+	end(calls[burst-1:])
+	sweep(2 * shrinkAfter)
+	require.Equal(t, burst, places(), "two of the last are in use")
+	end(rest)
+	require.Equal(t, burst/4, places())
+	sweep(2 * shrinkAfter)
+	require.Equal(t, keptPlaces, places())
+
+	calls = open(burst)
+	require.False(t, table.Complete(late, Result{}), "a late answer to a call of the first burst")
+	seen := map[uint64]bool{}
+	for _, c := range calls {
+		require.False(t, seen[c.id])
+		seen[c.id] = true
+		require.True(t, table.Waits(c.id))
+	}
+	end(calls)
+}
+
+// TestPlacesStayForCallsThatComeBack: what was about to go is used again.
+func TestPlacesStayForCallsThatComeBack(t *testing.T) {
+	const burst = 4 * keptPlaces
+	table := newTable()
+	bursts := func(n int) {
+		for range n {
+			var wg sync.WaitGroup
+			for w := range uint64(4) {
+				wg.Go(func() {
+					var ids []uint64
+					for range burst / 4 {
+						_, id := table.Open(0, w)
+						ids = append(ids, id)
+					}
+					for _, id := range ids {
+						c := table.At(id)
+						if !table.Complete(id, Result{}) {
+							t.Error("a call is gone")
+							return
+						}
+						<-c.Caller.(waiter)
+						table.Coalescer.Resumed()
+						table.Free(c, w)
+					}
+				})
+			}
+			wg.Wait()
+		}
+	}
+	bursts(1)
+	pin, id := table.Open(0, 0) // keeps those beyond the limit from going all at once
+	for range shrinkAfter {
+		table.Sweep(1)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 10 * shrinkAfter {
+			table.Sweep(1)
+		}
+	}()
+	bursts(8)
+	<-done
+	require.True(t, table.Complete(id, Result{}))
+	<-pin.Caller.(waiter)
+	table.Coalescer.Resumed()
+	table.Free(pin, 0)
+	for range 10 * shrinkAfter {
+		table.Sweep(1)
+	}
+	require.Zero(t, table.Coalescer.UnderWay())
+	require.Equal(t, keptPlaces, len(*table.slots.Load()))
+	free := 0
+	for i := range table.parts {
+		free += len(table.parts[i].free)
+	}
+	require.Equal(t, keptPlaces, free, "none is lost, none is there twice")
+}
+
+// TestSweepEndsCalls: a call whose time is over is answered so, by whichever sweep comes
+// first after it; and one whose caller watches itself never is.
+func TestSweepEndsCalls(t *testing.T) {
+	table := newTable()
+	at, atID := table.Open(10, 0)
+	_, ownID := table.Open(0, 0)
+	_, afterID := table.Open(-10, 0)
+	table.Sweep(9)
+	require.True(t, table.Waits(atID))
+	table.Sweep(10)
+	require.False(t, table.Waits(atID))
+	require.Equal(t, Expired, at.Result().Code)
+	require.Len(t, at.Caller, 1)
+	table.Sweep(18)
+	require.True(t, table.Waits(afterID), "it has 10 from the sweep at 9 on")
+	table.Sweep(19)
+	require.False(t, table.Waits(afterID))
+	require.True(t, table.Waits(ownID))
+}
+
+// A session is one with nobody.
+type session struct{ peer transport.Peer }
+
+func (s *session) Peer() transport.Peer { return s.peer }
+
+// TestCompleteSent: the calls on a session that is lost end, and those that were sent
+// elsewhere since, or nowhere, do not.
+func TestCompleteSent(t *testing.T) {
+	table := newTable()
+	lost, other := &session{}, &session{}
+	var ids []uint64
+	for range 4 {
+		_, id := table.Open(0, 0)
+		ids = append(ids, id)
+	}
+	table.Sent(ids[0], lost, 1)
+	table.Sent(ids[1], lost, 2)
+	table.Sent(ids[1], other, 1)
+	table.Sent(ids[2], lost, 3)
+	table.Sent(ids[2], nil, 0)
+	n := table.CompleteSent(func(s Session) bool { return s == lost }, Result{Code: Expired})
+	require.Equal(t, 1, n)
+	require.False(t, table.Waits(ids[0]))
+	for _, id := range ids[1:] {
+		require.True(t, table.Waits(id))
+	}
+	table.Sent(ids[0], other, 9)
+	s, seq := table.At(ids[0]).SentOn()
+	require.Same(t, lost, s, "it is not in the table any more")
+	require.Equal(t, uint64(1), seq)
+}
