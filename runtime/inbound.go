@@ -140,8 +140,10 @@ func (l *lane) call(e *wire.Envelope, seq uint64) bool {
 			Text: fmt.Sprintf("it has %d shards at %s, the caller's shard is %d", k.shards, pl.self.Name, e.Shard),
 		})
 	}
-	if ran, kept := l.tellFar(sh, e, seq); ran {
-		return kept
+	if e.Type == wire.TypeTell {
+		if ran, kept := l.tellFar(sh, e, seq); ran {
+			return kept
+		}
 	}
 	c := l.take()
 	c.fill(pl, p.Peer(), e, int(l.ch), l.at)

@@ -62,7 +62,7 @@ func (s *hostedShard) runTold(e *region.Entity, name string, args []byte, r *run
 // where it may not: nothing has happened. kept reports whether this goroutine still has
 // the lane.
 func (l *lane) tellFar(s *hostedShard, e *wire.Envelope, seq uint64) (ran, kept bool) {
-	if e.Type != wire.TypeTell || !e.Node.IsZero() || e.Epoch == 0 || l.slow.isSlow() {
+	if !e.Node.IsZero() || e.Epoch == 0 || l.slow.isSlow() {
 		return false, false
 	}
 	name, id := nocopy.String(e.Method), nocopy.String(e.Entity)
