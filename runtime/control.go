@@ -283,7 +283,7 @@ func (c *control) message(m transport.Message, at time.Time) {
 	case wire.ControlTopic_CONTROL_TOPIC_GATEWAY:
 		c.gateway.message(from, body)
 	case wire.ControlTopic_CONTROL_TOPIC_REMEMBER:
-		if err := c.node.memory.message(from.Address, body); err != nil {
+		if err := c.node.memory.Message(from.Address, body); err != nil {
 			c.foreign(len(body), err)
 		}
 	case wire.ControlTopic_CONTROL_TOPIC_ADMIN:
@@ -426,7 +426,7 @@ func (c *control) viewChanged() {
 	c.gateway.membersChanged()
 	c.stepManager(managed)
 	c.singles.ViewChanged(v)
-	c.node.memory.viewChanged(v)
+	c.node.memory.ViewChanged(v)
 	if c.coord != nil {
 		c.stepCoordinator(placed)
 	}

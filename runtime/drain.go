@@ -16,7 +16,7 @@ import (
 func (n *Node) drain(ctx context.Context) {
 	n.plane.lease.End(turnlease.Ending)
 	n.stopEntities(ctx)
-	n.memory.flush(ctx)
+	n.memory.Flush(ctx)
 	n.plane.settleSessions(ctx)
 	n.plane.drain(ctx)
 }

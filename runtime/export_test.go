@@ -43,9 +43,8 @@ func (n *Node) Opening() bool {
 }
 
 // Kept is the number of ids that the node keeps for other members' shards.
-func (n *Node) Kept() (kept int) {
-	n.memory.ask(func() { kept = n.memory.machine.KeptFor() })
-	return kept
+func (n *Node) Kept() int {
+	return n.memory.Kept()
 }
 
 // Placed is the entity's shard on the wire, and the epoch under which it is here.

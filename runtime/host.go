@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/shardgen/shardgen/internal/remembering"
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/singlehost"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -15,14 +16,13 @@ import (
 
 // host is one entity type that lives at this node.
 type host struct {
-	plane    *plane
-	kind     *kind
-	desc     codegen.Host
-	settings hostSettings
-	shards   []hostedShard
-	instance *singlehost.Instance // of a singleton; else nil
-	memory   *memory              // of a type whose entities are remembered; else nil
-	starter  *starter
+	plane      *plane
+	kind       *kind
+	desc       codegen.Host
+	settings   hostSettings
+	shards     []hostedShard
+	instance   *singlehost.Instance // of a singleton; else nil
+	remembered *remembering.Type    // of a type whose entities are remembered; else nil
 
 	passivator *passivator
 	unreadable unreadable
@@ -46,7 +46,7 @@ func newHost(pl *plane, k *kind, desc codegen.Host, settings hostSettings) (*hos
 		limits.Lead = codegen.SingletonID
 	}
 	if settings.remember != nil {
-		h.memory, h.starter = pl.memory, newStarter(h)
+		h.remembered = pl.memory.Type(desc.Name, settings.remember.settings())
 	}
 	cfg := &shardhost.Config{
 		Kind: k.name, Self: pl.self.Address, CallTimeout: pl.cfg.CallTimeout, HandoffTimeout: pl.cfg.HandoffTimeout,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/remembering"
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -18,16 +19,14 @@ import (
 // Lock order: route.Mu, then Mu, then the session's lock.
 type hostedShard struct {
 	shardhost.Shard
-	host *host
-	lane int
+	host       *host
+	lane       int
+	remembered *remembering.Shard // nil where entities are not remembered
 
 	// Guarded by Mu.
 	failures  map[string]failureRecord       // of entities that were restarted, by id
 	resting   map[*region.Entity]*time.Timer // restarted, and waiting for their back-off
-	reviving  map[string]*time.Timer         // remembered, and waiting for being started again
 	turnEnded chan struct{}                  // closed when turns end; nil: nobody waits for that
-	remembers bool                           // the memory knows that the shard runs here
-	coming    *shardhost.RememberedIDs       // remembered ids that come with the shard
 
 	unsent int // how often in a row the state did not encode for a move; StopEntities's
 }
@@ -36,6 +35,9 @@ func (s *hostedShard) init(h *host, id placement.ShardID, cfg *shardhost.Config,
 	s.host, s.lane = h, h.plane.laneOf(id.Shard)
 	s.Init(id, (*shardEnv)(s), cfg, l)
 	s.Core.Driver = s
+	if h.remembered != nil {
+		s.remembered = h.remembered.Shard(&s.Shard, (*rememberedHome)(s))
+	}
 }
 
 func (s *hostedShard) plane() *plane { return s.host.plane }
@@ -60,6 +62,15 @@ func (s *hostedShard) mayRun() bool {
 // mayRunAt reports whether a turn may begin at a time of the lease's clock.
 func (s *hostedShard) mayRunAt(now int64) bool {
 	return s.plane().lease.ValidAt(now) && (s.host.instance == nil || s.host.instance.LeaseValid())
+}
+
+// activate is wake for an entity that may have to be remembered.
+func (s *hostedShard) activate(t *turn, e *region.Entity) error {
+	if s.remembered == nil {
+		return s.wake(t, e)
+	}
+	t.yieldLane()
+	return s.remembered.Activate(t, e.ID, func() error { return s.wake(t, e) })
 }
 
 // Direct notes whether this process's calls come straight here, as its route has it.

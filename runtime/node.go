@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/remembering"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -55,7 +56,7 @@ type Node struct {
 	log     *slog.Logger
 	plane   *plane
 	control *control
-	memory  *memory
+	memory  *remembering.Memory
 	events  events
 	cfgErr  error
 
@@ -97,7 +98,7 @@ func New(cfg Config) *Node {
 	cfg.Logger = n.log
 	n.plane = newPlane(cfg, self, nil)
 	n.control = newControl(n)
-	n.memory = newMemory(n)
+	n.memory = remembering.New(rememberingNode{n})
 	n.plane.memory = n.memory
 	n.plane.ctl = n.control
 	return n

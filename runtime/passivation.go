@@ -215,21 +215,16 @@ func (r resting) now() {
 // paceForgetting waits until the memory has heard of entities that rest: it is told
 // faster than it forgets.
 func (s *hostedShard) paceForgetting(rested int) {
-	if m := s.host.memory; m != nil && rested > 0 {
-		m.ask(func() {})
+	if s.remembered != nil && rested > 0 {
+		s.remembered.WaitForgotten()
 	}
 }
 
 // forgetRested ends the remembering of an entity that rests, unless its shard was lost
 // meanwhile: whoever has the shard now remembers it, also if that is this node again.
 func (s *hostedShard) forgetRested(e *region.Entity) {
-	if s.host.memory == nil {
-		return
-	}
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	if !e.Lost() {
-		s.forgetID(e.ID)
+	if s.remembered != nil {
+		s.remembered.ForgetRested(e)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/remembering"
 	"github.com/shardgen/shardgen/internal/singlehost"
 	"github.com/shardgen/shardgen/internal/await"
 	"github.com/shardgen/shardgen/internal/pending"
@@ -34,7 +35,7 @@ type plane struct {
 	ctl      planeControl
 	counters counters
 	lease    turnlease.Lease
-	memory   *memory // a node's
+	memory   *remembering.Memory // a node's
 
 	wg   sync.WaitGroup
 	ctx  context.Context // ends with close; turns of remote calls derive theirs from it

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/remembering"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/store"
 )
@@ -63,6 +64,14 @@ func (s *hostSettings) remembers() string {
 		return "by members"
 	}
 	return "in a store"
+}
+
+// settings are the options as package remembering uses them.
+func (r *RememberOptions) settings() remembering.Settings {
+	return remembering.Settings{
+		Store: r.Store, Copies: r.Copies, MaxPerShard: r.MaxPerShard,
+		ConstantRate: r.ConstantRate, Entities: r.Entities, Every: r.Every, Backoff: r.Backoff,
+	}
 }
 
 // validateRemember fills in the defaults and returns a fault of the settings.

@@ -221,7 +221,7 @@ func (c *control) ask(kind string) {
 // coordinator that knew.
 func (c *control) missesHomes(kind string) bool {
 	k := (*c.plane.kinds.Load())[kind]
-	return k != nil && k.host != nil && k.host.memory != nil && c.plane.table.Load().Kind(kind) == nil
+	return k != nil && k.host != nil && k.host.remembered != nil && c.plane.table.Load().Kind(kind) == nil
 }
 
 // askForRemembered asks for homes that nobody's call may ever ask for.

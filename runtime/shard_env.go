@@ -106,7 +106,9 @@ func (v *shardEnv) StopEntities(entities []*region.Entity, done func(error)) {
 
 // Changed follows what the shard has become.
 func (v *shardEnv) Changed(opened bool) {
-	v.shard().rememberLocked(opened)
+	if v.remembered != nil {
+		v.remembered.ChangedLocked(opened)
+	}
 	v.TurnEnded() // with the hooks of a move, or when the shard was lost
 }
 
@@ -167,10 +169,19 @@ func (v *shardEnv) MoveAborted(e placement.Epoch, reason string) {
 func (v *shardEnv) Progress() { v.host.plane.ctl.progress(v.ID) }
 
 // Remembered are the ids that the memory keeps for the shard.
-func (v *shardEnv) Remembered() shardhost.RememberedIDs { return v.shard().packs() }
+func (v *shardEnv) Remembered() (ids shardhost.RememberedIDs) {
+	if v.remembered != nil {
+		ids = v.remembered.Leaving()
+	}
+	return ids
+}
 
 // Arrived keeps the ids that came until the shard opens.
-func (v *shardEnv) Arrived(ids shardhost.RememberedIDs) { v.shard().comesLocked(ids) }
+func (v *shardEnv) Arrived(ids shardhost.RememberedIDs) {
+	if v.remembered != nil {
+		v.remembered.ArrivedLocked(ids)
+	}
+}
 
 // BarrierTimedOut counts and logs a barrier that nobody opened.
 func (v *shardEnv) BarrierTimedOut(b region.Shut) {

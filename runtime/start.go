@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/membership/message"
-
 	"github.com/shardgen/shardgen/internal/bounded"
+	"github.com/shardgen/shardgen/internal/membership/message"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -136,8 +135,8 @@ func (n *Node) begin(ctx context.Context) error {
 	n.plane.open(link)
 	n.plane.wg.Go(n.control.receive)
 	n.plane.wg.Go(func() { n.control.run(n.plane.stop) })
-	n.memory.prepare()
-	n.plane.wg.Go(func() { n.memory.run(n.plane.stop) })
+	n.memory.Begin(link.MaxPayload())
+	n.plane.wg.Go(func() { n.memory.Run(n.plane.stop) })
 	for _, h := range n.hosted() {
 		if h.settings.idle > 0 || h.settings.maxActive > 0 {
 			n.plane.wg.Go(h.passivator.run)

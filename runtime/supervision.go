@@ -164,10 +164,12 @@ func (s *hostedShard) end(e *region.Entity, forget bool) {
 	delete(s.failures, e.ID)
 	s.Mu.Unlock()
 	e.Value, e.State = nil, nil
-	if forget {
-		s.forgetID(e.ID)
-	} else {
-		s.reviveLater(e.ID)
+	switch {
+	case s.remembered == nil:
+	case forget:
+		s.remembered.Forget(e.ID)
+	default:
+		s.remembered.ReviveLater(e.ID)
 	}
 	s.endTurn(e)
 }
@@ -208,7 +210,9 @@ func (s *hostedShard) restart(e *region.Entity) {
 	s.Mu.Unlock()
 	if !wait {
 		s.endTurn(e)
-		s.revive(e.ID)
+		if s.remembered != nil {
+			s.remembered.Revive(e.ID)
+		}
 	}
 }
 
@@ -221,7 +225,9 @@ func (s *hostedShard) release(e *region.Entity) {
 	if timer != nil {
 		timer.Stop()
 		s.endTurn(e)
-		s.revive(e.ID)
+		if s.remembered != nil {
+			s.remembered.Revive(e.ID)
+		}
 	}
 }
 

@@ -25,7 +25,7 @@ internal/gen/model
 
 shardtest
 runtime
-internal/singlehost
+internal/singlehost internal/remembering
 internal/await
 internal/pending
 internal/shardhost internal/session

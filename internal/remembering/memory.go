@@ -1,0 +1,263 @@
+package remembering
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/hostmeta"
+	"github.com/shardgen/shardgen/internal/loop"
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/remember"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A Memory is what a process remembers: the ids of its own shards' entities, and those that
+// it keeps for other members. It is safe for concurrent use, but for Type and Begin, which
+// come before Run.
+type Memory struct {
+	process Process
+	loop    *loop.Loop
+	types   map[string]*Type
+
+	// The loop's own.
+	machine  *remember.Machine
+	recorder map[string]*recorder // of the types with a store, by name
+	wakeAt   time.Time
+	token    remember.Token
+	waiting  map[remember.Token]chan remember.Done
+}
+
+// How long an activation waits for its id to be safe.
+const (
+	memberPatience = time.Second
+	storePatience  = 3 * time.Second
+)
+
+// New returns a Memory of nothing.
+func New(p Process) *Memory {
+	return &Memory{process: p, loop: loop.New(), types: map[string]*Type{}, waiting: map[remember.Token]chan remember.Done{}}
+}
+
+// Type adds a type whose entities are remembered.
+func (m *Memory) Type(kind string, s Settings) *Type {
+	t := newType(m, kind, s)
+	m.types[kind] = t
+	return t
+}
+
+// Begin makes the machines for the types; nothing runs yet. maxMessage is what the broker
+// takes in a message, in bytes.
+func (m *Memory) Begin(maxMessage int) {
+	kinds := map[string]remember.Kind{}
+	m.recorder = map[string]*recorder{}
+	for kind, t := range m.types {
+		if t.settings.Store != nil {
+			m.recorder[kind] = newRecorder(m, t.settings)
+		} else {
+			kinds[kind] = remember.Kind{Copies: t.settings.Copies, Max: t.settings.MaxPerShard}
+		}
+	}
+	m.machine = remember.New(remember.Config{
+		Self: m.process.Self(), Kinds: kinds, MaxBatch: min(48<<10, maxMessage/4),
+	})
+}
+
+// Run drives the machines until stop is closed.
+func (m *Memory) Run(stop <-chan struct{}) {
+	m.loop.Run(stop, m.tick, func() time.Time { return m.wakeAt })
+}
+
+// tick gives the time to all that remember.
+func (m *Memory) tick() {
+	m.wakeAt = time.Time{}
+	m.stepMachine(remember.Tick{})
+	for _, r := range m.recorder {
+		r.step(remember.Tick{})
+	}
+}
+
+// step gives an input about one type to the core that remembers it.
+func (m *Memory) step(kind string, in remember.Input) {
+	if r := m.recorder[kind]; r != nil {
+		r.step(in)
+		return
+	}
+	m.stepMachine(in)
+}
+
+func (m *Memory) stepMachine(in remember.Input) {
+	out := m.machine.Step(time.Now(), in)
+	m.due(out.WakeAt)
+	for _, e := range out.Send {
+		m.process.Send(e.To, e.Message)
+	}
+	m.finish(out.Done, out.Recalled, out.Start)
+}
+
+// due makes the loop wake up by then; too early does no harm.
+func (m *Memory) due(at time.Time) {
+	if !at.IsZero() && (m.wakeAt.IsZero() || at.Before(m.wakeAt)) {
+		m.wakeAt = at
+	}
+}
+
+// finish answers the calls that waited, and starts the entities that are to be activated
+// again.
+func (m *Memory) finish(done []remember.Done, recalled []remember.Recollection, start []remember.Start) {
+	for _, d := range done {
+		if ch := m.waiting[d.Token]; ch != nil {
+			delete(m.waiting, d.Token)
+			ch <- d
+		}
+	}
+	for _, r := range recalled {
+		if len(r.Silent) > 0 {
+			m.process.Log().Warn("entities may be forgotten: members that may remember more do not answer", "shard", r.ShardID.String(),
+				"remembered", r.Found, "silent", fmt.Sprint(r.Silent))
+		} else if r.Found > 0 {
+			m.process.Log().Debug("entities remembered", "shard", r.ShardID.String(), "entities", r.Found)
+		}
+	}
+	for _, s := range start {
+		if t := m.types[s.Kind]; t != nil && t.shards[s.Shard] != nil {
+			t.start(t.shards[s.Shard], s.IDs)
+		}
+	}
+}
+
+// Message takes a message of a member.
+func (m *Memory) Message(from transport.Address, body []byte) error {
+	msg, err := remember.Decode(body)
+	if err != nil {
+		return err
+	}
+	m.loop.Post(func() { m.stepMachine(remember.Receive{From: from, Message: msg}) })
+	return nil
+}
+
+// ViewChanged updates the members that may keep ids.
+func (m *Memory) ViewChanged(v *membership.View) {
+	var view remember.View
+	for _, o := range v.ByAge {
+		if o.Address == m.process.Self() || o.Status == membership.Down || !hostmeta.HostsAny(o.Member) {
+			continue
+		}
+		view.Members = append(view.Members, remember.Member{
+			Address: o.Address, Up: o.Status == membership.Up, Kinds: hostmeta.Kinds(o.Member),
+		})
+	}
+	m.loop.Post(func() { m.stepMachine(view) })
+}
+
+// post leaves word of a shard.
+func (m *Memory) post(kind string, in remember.Input) {
+	m.loop.Post(func() { m.step(kind, in) })
+}
+
+var errStore = errors.New("the store of remembered ids does not answer (is it up?)")
+
+// add remembers an entity, whose turn the caller has, and waits until its id is safe. fresh
+// is true when it was not remembered before.
+func (m *Memory) add(ctx context.Context, t *Type, id placement.ShardID, entity string) (fresh bool, err error) {
+	done := make(chan remember.Done, 1)
+	m.loop.Post(func() {
+		m.token++
+		m.waiting[m.token] = done
+		m.step(id.Kind, remember.Add{ShardID: id, ID: entity, Token: m.token})
+	})
+	limit := memberPatience
+	if t.settings.Store != nil {
+		limit = storePatience
+	}
+	patience := time.NewTimer(limit)
+	defer patience.Stop()
+	select {
+	case d := <-done:
+		if errors.Is(d.Err, remember.ErrFull) {
+			d.Err = m.process.Full(d.Err)
+		}
+		return d.New, d.Err
+	case <-patience.C:
+		m.process.Count(Late)
+		if t.settings.Store != nil {
+			return false, fmt.Errorf("%w within %v", errStore, limit)
+		}
+		return false, nil // it is sent on; nobody else is there to have it, or soon to be
+	case <-ctx.Done():
+		return false, ctx.Err()
+	case <-m.process.Context().Done():
+		return false, m.process.Stopped()
+	}
+}
+
+// ids returns what travels with a shard; known is false when there may be more.
+func (m *Memory) ids(id placement.ShardID) (ids []string, known bool) {
+	m.ask(func() {
+		if r := m.recorder[id.Kind]; r != nil {
+			ids, known = r.book.IDs(id)
+			return
+		}
+		ids, known = m.machine.IDs(id)
+	})
+	return ids, known
+}
+
+// has reports whether an entity, whose turn the caller has, is remembered.
+func (m *Memory) has(id placement.ShardID, entity string) (has bool) {
+	m.ask(func() {
+		if r := m.recorder[id.Kind]; r != nil {
+			has = r.book.Has(id, entity)
+			return
+		}
+		has = m.machine.Has(id, entity)
+	})
+	return has
+}
+
+// Kept returns the number of ids that are kept for other members' shards.
+func (m *Memory) Kept() (kept int) {
+	m.ask(func() { kept = m.machine.KeptFor() })
+	return kept
+}
+
+// Flush waits until the stores have all that they should, until ctx ends, for 3 seconds at
+// most.
+func (m *Memory) Flush(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, storePatience)
+	defer cancel()
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for {
+		idle := true
+		m.ask(func() {
+			for _, r := range m.recorder {
+				idle = idle && r.book.Idle()
+			}
+		})
+		if idle {
+			return
+		}
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			m.process.Log().Warn("the store of remembered entities does not have the last of them", "after", storePatience)
+			return
+		}
+	}
+}
+
+// ask runs f on the loop and waits for it, unless the process stops.
+func (m *Memory) ask(f func()) {
+	ended := make(chan struct{})
+	m.loop.Post(func() {
+		f()
+		close(ended)
+	})
+	select {
+	case <-ended:
+	case <-m.process.Context().Done():
+	}
+}

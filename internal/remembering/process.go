@@ -1,0 +1,74 @@
+package remembering
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/region"
+	"github.com/shardgen/shardgen/runtime/remember"
+	"github.com/shardgen/shardgen/store"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A Process is the member that a Memory is part of. It is safe for concurrent use.
+type Process interface {
+	Self() transport.Address
+	Cluster() string
+	Log() *slog.Logger
+	// Send sends a message to a member.
+	Send(to transport.Address, m remember.Message)
+
+	// Context ends when the process stops, and Stopped returns the error for that.
+	Context() context.Context
+	Stopped() error
+	// Go runs f on a goroutine that the process waits for before it has stopped.
+	Go(f func())
+
+	// MayAnswer reports whether this process may answer for its shards at this moment, and
+	// WaitLease waits until it may run turns, or until ctx ends or the process stops.
+	MayAnswer() bool
+	WaitLease(ctx context.Context) error
+
+	// Full returns the error of an entity that is not remembered because of err: its shard
+	// remembers as many as it may.
+	Full(err error) error
+	// Count counts an event, and reports how often it has happened and whether the log shall
+	// have a line of it.
+	Count(e Event) (n uint64, tell bool)
+}
+
+// An Event is something that a process counts.
+type Event uint8
+
+// The events.
+const (
+	Started     Event = iota // a remembered entity was started again
+	StartFailed              // such an entity's activation failed
+	Late                     // an id was not safe in time
+	StoreFailed              // the store of remembered ids failed
+)
+
+// Settings are how the entities of a type are remembered: see shard.Remember.
+type Settings struct {
+	Store        store.Store // nil: other members keep the ids
+	Copies       int
+	MaxPerShard  int
+	ConstantRate bool
+	Entities     int
+	Every        time.Duration
+	Backoff      time.Duration
+}
+
+// A Home runs the entities of one shard. It is safe for concurrent use.
+type Home interface {
+	// MayRun reports whether a turn may begin at this moment.
+	MayRun() bool
+	// Ticks is the coarse clock that region.Shard takes as now.
+	Ticks() uint32
+	// Start activates an entity in a turn that has begun. Before it ends the turn it calls
+	// ended, with the reason if the activation failed.
+	Start(e *region.Entity, ended func(error))
+	// EndTurn ends the turn of an entity and begins the next one.
+	EndTurn(e *region.Entity)
+}

@@ -1,0 +1,105 @@
+package remembering
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/runtime/remember"
+	"github.com/shardgen/shardgen/store"
+)
+
+// A recorder remembers one type's entities in a store. What it learns it posts to the
+// memory's loop; the requests run beside it.
+type recorder struct {
+	memory *Memory
+	store  store.Store
+	book   *remember.Book
+	slots  chan struct{} // bounds the requests under way
+}
+
+// storeRequests bounds a type's requests to its store that are under way at once.
+const storeRequests = 16
+
+func newRecorder(m *Memory, s Settings) *recorder {
+	return &recorder{
+		memory: m, store: s.Store, slots: make(chan struct{}, storeRequests),
+		book: remember.NewBook(remember.Kind{Max: s.MaxPerShard}),
+	}
+}
+
+// prefix is where a shard's records are: "remembered/<cluster>/<kind>/<shard>/".
+func (r *recorder) prefix(id placement.ShardID) string {
+	return "remembered/" + r.memory.process.Cluster() + "/" + id.Kind + "/" + strconv.FormatUint(uint64(id.Shard), 10) + "/"
+}
+
+func (r *recorder) step(in remember.Input) {
+	out := r.book.Step(time.Now(), in)
+	r.memory.due(out.WakeAt)
+	for _, l := range out.Load {
+		r.request(func(ctx context.Context) remember.Input { return r.load(ctx, l) })
+	}
+	for _, w := range out.Write {
+		r.request(func(ctx context.Context) remember.Input {
+			revision, err := r.store.Put(ctx, r.prefix(w.ShardID)+strconv.Itoa(w.Bucket), w.Value, w.Expect)
+			return remember.Written{Load: w.Load, Bucket: w.Bucket, Revision: revision, Err: r.fault(w.ShardID, err)}
+		})
+	}
+	for _, w := range out.Find {
+		r.request(func(ctx context.Context) remember.Input {
+			record, err := r.store.Get(ctx, r.prefix(w.ShardID)+strconv.Itoa(w.Bucket))
+			if errors.Is(err, store.ErrNotFound) {
+				record, err = store.Record{}, nil
+			}
+			return remember.Found{Load: w.Load, Bucket: w.Bucket, Revision: record.Revision, Err: r.fault(w.ShardID, err)}
+		})
+	}
+	r.memory.finish(out.Done, out.Recalled, out.Start)
+}
+
+// request asks the store and brings the answer to the book.
+func (r *recorder) request(do func(context.Context) remember.Input) {
+	p := r.memory.process
+	p.Go(func() {
+		select {
+		case r.slots <- struct{}{}:
+		case <-p.Context().Done():
+			return
+		}
+		if !p.MayAnswer() && p.WaitLease(p.Context()) != nil {
+			return // the shards may be another node's
+		}
+		ctx, cancel := context.WithTimeout(p.Context(), storePatience)
+		in := do(ctx)
+		cancel()
+		<-r.slots
+		r.memory.loop.Post(func() { r.step(in) })
+	})
+}
+
+func (r *recorder) load(ctx context.Context, l remember.Load) remember.Loaded {
+	prefix := r.prefix(l.ShardID)
+	records, err := r.store.List(ctx, prefix)
+	in := remember.Loaded{Load: l, Err: r.fault(l.ShardID, err)}
+	for _, record := range records {
+		if n, err := strconv.Atoi(strings.TrimPrefix(record.Key, prefix)); err == nil && n < remember.Buckets {
+			in.Records = append(in.Records, remember.Record{Bucket: n, Value: record.Value, Revision: record.Revision})
+		}
+	}
+	return in
+}
+
+// fault returns the error for a failure of the store, and counts it.
+func (r *recorder) fault(id placement.ShardID, err error) error {
+	if err == nil || errors.Is(err, store.ErrConflict) {
+		return err
+	}
+	if n, tell := r.memory.process.Count(StoreFailed); tell {
+		r.memory.process.Log().Error("the store of remembered entities fails; it is tried again every second", "shard", id.String(), "err", err, "count", n)
+	}
+	return fmt.Errorf("shard %v: %w (is the store of remembered ids up?)", id, err)
+}

@@ -1,0 +1,183 @@
+package remembering
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/bounded"
+	"github.com/shardgen/shardgen/internal/shardhost"
+	"github.com/shardgen/shardgen/runtime/region"
+	"github.com/shardgen/shardgen/runtime/remember"
+)
+
+// A Shard is what is remembered of one shard of a type at its home. It is safe for
+// concurrent use. Methods that end in Locked are called with the shard's lock held.
+type Shard struct {
+	kind  *Type
+	shard *shardhost.Shard
+	home  Home
+
+	// Guarded by shard.Mu.
+	open     bool                     // the memory knows that the shard runs here
+	reviving map[string]*time.Timer   // entities that wait for being started again
+	coming   *shardhost.RememberedIDs // ids that come with the shard
+}
+
+// Leaving returns the ids that leave with the shard; its turns have ended.
+func (s *Shard) Leaving() (l shardhost.RememberedIDs) {
+	ids, known := s.kind.memory.ids(s.shard.ID)
+	l.IDs, l.All = make(map[string]struct{}, len(ids)), known
+	for _, id := range ids {
+		l.IDs[id] = struct{}{}
+	}
+	return l
+}
+
+// ArrivedLocked keeps ids that came with a part of the shard's state until the shard opens.
+func (s *Shard) ArrivedLocked(part shardhost.RememberedIDs) {
+	if s.coming == nil || s.coming.Epoch != part.Epoch {
+		s.coming = &shardhost.RememberedIDs{Epoch: part.Epoch, IDs: map[string]struct{}{}}
+	}
+	maps.Copy(s.coming.IDs, part.IDs)
+	s.coming.All = s.coming.All || part.All
+}
+
+// ChangedLocked follows a change of the shard. opened: it runs here under a new epoch.
+func (s *Shard) ChangedLocked(opened bool) {
+	switch state := s.shard.Core.State(); {
+	case opened:
+		o := remember.Open{ShardID: s.shard.ID, Epoch: s.shard.Core.Epoch()}
+		if l := s.coming; l != nil && l.All {
+			o.IDs, o.Known = slices.Sorted(maps.Keys(l.IDs)), true
+		}
+		s.open, s.coming = true, nil
+		s.kind.memory.post(o.Kind, o)
+	case state == region.Preparing, state == region.Prepared:
+	case state == region.Open, state == region.Draining, state == region.Sent:
+		s.coming = nil
+	default:
+		s.coming = nil
+		if s.open {
+			s.open = false
+			for _, t := range s.reviving {
+				t.Stop()
+			}
+			s.reviving = nil
+			s.kind.memory.post(s.shard.ID.Kind, remember.Close{ShardID: s.shard.ID})
+		}
+	}
+}
+
+// Activate activates an entity, by wake, in a turn of it that the caller has. The entity is
+// remembered before, and ctx bounds the waiting for that.
+func (s *Shard) Activate(ctx context.Context, id string, wake func() error) error {
+	fresh, err := s.kind.memory.add(ctx, s.kind, s.shard.ID, id)
+	if err != nil {
+		if fresh {
+			s.Forget(id)
+		} else {
+			s.ReviveLater(id) // if it is remembered after all
+		}
+		return fmt.Errorf("remember %s/%s (shard %v): %w", s.shard.ID.Kind, bounded.ID(id), s.shard.ID, err)
+	}
+	alive := false
+	defer func() { // also when the hook ends this goroutine
+		switch {
+		case alive:
+		case fresh:
+			s.Forget(id)
+		default:
+			s.ReviveLater(id)
+		}
+	}()
+	err = wake()
+	alive = err == nil
+	return err
+}
+
+// Forget ends the remembering of an entity, whose turn the caller has. It does not wait.
+func (s *Shard) Forget(id string) {
+	s.kind.memory.post(s.shard.ID.Kind, remember.Remove{ShardID: s.shard.ID, ID: id})
+}
+
+// ForgetRested is Forget for an entity that rests, unless its shard was lost meanwhile: the
+// process that has the shard now remembers it, also if that is this one again.
+func (s *Shard) ForgetRested(e *region.Entity) {
+	s.shard.Mu.Lock()
+	defer s.shard.Mu.Unlock()
+	if !e.Lost() {
+		s.Forget(e.ID)
+	}
+}
+
+// WaitForgotten waits until the memory has heard of what was forgotten before: word of that
+// comes faster than the memory forgets.
+func (s *Shard) WaitForgotten() { s.kind.memory.ask(func() {}) }
+
+// Revive starts an entity again, if it is remembered.
+func (s *Shard) Revive(id string) { s.kind.start(s, []string{id}) }
+
+// ReviveLater is Revive after the type's back-off.
+func (s *Shard) ReviveLater(id string) {
+	s.shard.Mu.Lock()
+	defer s.shard.Mu.Unlock()
+	if state := s.shard.Core.State(); s.reviving[id] != nil || state != region.Open && state != region.Draining {
+		return // where the shard goes it is started anyway
+	}
+	if s.reviving == nil {
+		s.reviving = map[string]*time.Timer{}
+	}
+	s.reviving[id] = time.AfterFunc(s.kind.settings.Backoff, func() {
+		s.shard.Mu.Lock()
+		delete(s.reviving, id)
+		s.shard.Mu.Unlock()
+		if s.kind.memory.process.Context().Err() == nil {
+			s.Revive(id)
+		}
+	})
+}
+
+// mayStart reports whether the entity does not live already, and the shard is here.
+func (s *Shard) mayStart(id string) bool {
+	s.shard.Mu.Lock()
+	defer s.shard.Mu.Unlock()
+	return s.shard.Core.State() == region.Open && !s.shard.Core.Lives(id)
+}
+
+// start activates an entity in a turn that is nobody's call. If it has a turn already, that
+// one does it.
+func (s *Shard) start(id string) {
+	p := s.kind.memory.process
+	if p.WaitLease(p.Context()) != nil {
+		return
+	}
+	s.shard.Mu.Lock()
+	e := s.shard.Core.Take(id, s.home.Ticks())
+	s.shard.Mu.Unlock()
+	if e == nil {
+		return
+	}
+	if e.Value != nil || !s.kind.memory.has(s.shard.ID, id) {
+		s.home.EndTurn(e)
+		return
+	}
+	if !s.home.MayRun() { // lost between; the table, or the lease's return, decides
+		s.home.EndTurn(e)
+		s.ReviveLater(id)
+		return
+	}
+	s.home.Start(e, func(err error) {
+		if err == nil {
+			p.Count(Started)
+			return
+		}
+		if n, tell := p.Count(StartFailed); tell {
+			p.Log().Error("a remembered entity's activation failed; it is tried again", "kind", s.shard.ID.Kind, "entity", bounded.ID(id),
+				"shard", s.shard.ID.String(), "after", s.kind.settings.Backoff, "err", err, "count", n)
+		}
+		s.ReviveLater(id)
+	})
+}

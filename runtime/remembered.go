@@ -1,0 +1,103 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/shardgen/shardgen/internal/remembering"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/region"
+	"github.com/shardgen/shardgen/runtime/remember"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// rememberingNode is a node as package remembering uses it.
+type rememberingNode struct{ node *Node }
+
+var _ remembering.Process = rememberingNode{}
+
+// Self is the node's address.
+func (m rememberingNode) Self() transport.Address { return m.node.plane.self.Address }
+
+// Cluster is the name of the cluster.
+func (m rememberingNode) Cluster() string { return m.node.cfg.Cluster }
+
+// Log is the node's.
+func (m rememberingNode) Log() *slog.Logger { return m.node.log }
+
+// Send sends a message to a member.
+func (m rememberingNode) Send(to transport.Address, msg remember.Message) {
+	body, err := remember.Encode(msg)
+	m.node.control.send(transport.Peer{Address: to}, wire.ControlTopic_CONTROL_TOPIC_REMEMBER, body, err)
+}
+
+// Context ends when the node stops.
+func (m rememberingNode) Context() context.Context { return m.node.plane.ctx }
+
+// Stopped is the error for that.
+func (m rememberingNode) Stopped() error { return m.node.plane.errClosed() }
+
+// Go runs f on a goroutine that the node waits for.
+func (m rememberingNode) Go(f func()) { m.node.plane.wg.Go(f) }
+
+// MayAnswer reports whether the node may answer for its shards at this moment.
+func (m rememberingNode) MayAnswer() bool { return m.node.plane.lease.MayAnswer() }
+
+// WaitLease waits until the node may run turns.
+func (m rememberingNode) WaitLease(ctx context.Context) error { return m.node.plane.waitLease(ctx) }
+
+// Full is the error of an entity whose shard remembers as many as it may.
+func (m rememberingNode) Full(err error) error {
+	return fmt.Errorf("%w: %w (raise RememberOptions.MaxPerShard, or use more shards)", ErrOverloaded, err)
+}
+
+// rememberingReasons is what package remembering counts, as a node counts it.
+var rememberingReasons = [...]reason{
+	remembering.Started:     rememberedStarted,
+	remembering.StartFailed: rememberedFailed,
+	remembering.Late:        rememberedLate,
+	remembering.StoreFailed: rememberFailed,
+}
+
+// Count counts an event.
+func (m rememberingNode) Count(e remembering.Event) (n uint64, tell bool) {
+	return m.node.plane.counters.addSeldom(rememberingReasons[e])
+}
+
+// rememberedHome is a shard of a type whose entities are remembered as package remembering
+// uses it.
+type rememberedHome hostedShard
+
+var _ remembering.Home = (*rememberedHome)(nil)
+
+func (v *rememberedHome) shard() *hostedShard { return (*hostedShard)(v) }
+
+// MayRun reports whether a turn may begin at this moment.
+func (v *rememberedHome) MayRun() bool { return v.shard().mayRun() }
+
+// Ticks is the coarse clock by which entities go to rest.
+func (v *rememberedHome) Ticks() uint32 { return v.host.plane.clock.Load() }
+
+// EndTurn ends the turn of an entity and begins the next one.
+func (v *rememberedHome) EndTurn(e *region.Entity) { v.shard().endTurn(e) }
+
+// Start activates an entity in a turn that is nobody's call.
+func (v *rememberedHome) Start(e *region.Entity, ended func(error)) {
+	pl := v.host.plane
+	ctx, cancel := context.WithTimeout(pl.ctx, pl.cfg.CallTimeout)
+	defer cancel()
+	t := &turn{parent: ctx, entity: e}
+	err := errors.New("runtime.Goexit in OnActivate or the factory")
+	defer func() { // also when the hook ends this goroutine
+		ended(err)
+		var failed *failure
+		if err != nil {
+			failed = &failure{"OnActivate", fmt.Errorf("%w: %w", ErrActivation, err)}
+		}
+		t.end()
+		v.shard().endTurnOf(t, failed)
+	}()
+	err = v.shard().wake(t, e)
+}
