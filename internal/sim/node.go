@@ -172,6 +172,9 @@ func (w *World) step(n *Node, in membership.Input) {
 		w.takeLease(n, *out.TakeLease)
 	}
 	w.check(n, &out)
+	if w.OnChange != nil && (out.Changed || len(out.Events) > 0) {
+		w.OnChange(n, out.Events)
+	}
 	if len(out.Events) == 0 {
 		return
 	}

@@ -105,6 +105,8 @@ type World struct {
 	// recoded is the last state that went through its bytes, before and after.
 	recoded struct{ from, to *gossip.State }
 
+	// OnChange, if set, is told of a step that changed the node's view, before OnEvents.
+	OnChange func(n *Node, events []membership.Event)
 	// OnEvents, if set, is told the events of a step after it.
 	OnEvents func(n *Node, events []membership.Event)
 	// OnEnd, if set, is told when a machine has ended, with its last event.
@@ -164,6 +166,15 @@ func (w *World) At(at time.Duration, do func()) { w.queue.put(max(at, w.now), ev
 
 // After calls do when so much time has passed.
 func (w *World) After(d time.Duration, do func()) { w.At(w.now+d, do) }
+
+// Next is when something happens next by itself. It reports false if nothing does.
+func (w *World) Next() (at time.Duration, ok bool) {
+	at, ok = w.queue.next()
+	if n := w.wakes.next(); n != nil && (!ok || n.wake < at) {
+		return max(n.wake, w.now), true
+	}
+	return at, ok
+}
 
 // Run lets time pass.
 func (w *World) Run(d time.Duration) { w.RunUntil(d, 0, nil) }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/runtime/coordinator"
+	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
@@ -20,11 +21,10 @@ type control struct {
 	manager   *singleton.Manager
 	coord     *coordinator.Coordinator
 	follower  *coordinator.Follower
-	seen      uint64 // the view
-	views     []memberView
-	converged bool
-	status    singleton.Status
-	up        uint64
+	seen      uint64           // the number of views until now
+	view      *membership.View // nil: none yet
+	status    singleton.Status // 0: none yet
+	up        uint32
 	exitReady bool
 	exiting   bool // nothing comes in any more
 
@@ -93,8 +93,7 @@ func (c *control) ask() {
 // report sends a message to the coordinator, if one is known.
 func (c *control) report(m coordinator.Message) {
 	a := c.follower.Coordinator()
-	known := slices.ContainsFunc(c.views, func(o memberView) bool { return o.p.self.Address == a && o.status < singleton.Exiting })
-	if !known {
+	if !lives(c.view, a) {
 		a = c.manager.Oldest()
 	}
 	if !a.IsZero() {
@@ -148,43 +147,40 @@ func (p *process) placement(from *process, m coordinator.Message) {
 }
 
 // onView takes what the membership says.
-func (c *control) onView(seq uint64, views []memberView, converged bool) {
-	p := c.process
-	if seq < c.seen {
-		return
-	}
-	if seq > c.seen {
-		c.lost(views)
-	}
-	c.seen, c.views, c.converged = seq, views, converged
-	for _, o := range views {
-		if o.p == p {
-			c.status, c.up = o.status, o.up
-		}
-	}
-	for _, id := range p.w.ids {
-		c.partWithAbsent(p.routes[id].Core.Owner)
+func (c *control) onView(v *membership.View) {
+	c.seen++
+	c.view = v
+	if me, ok := v.Member(v.Self); ok {
+		c.status, c.up = statusOf(me.Status), me.UpNumber
 	}
 	c.gateway.membersChanged()
-	c.manage(managed(views))
+	c.manage(managed(v))
 	if c.coord != nil {
-		c.coordinate(placed(views, converged))
+		c.coordinate(placed(v))
+	}
+	for _, id := range c.process.w.ids {
+		c.partWithAbsent(c.process.routes[id].Core.Owner)
 	}
 	c.checkExit()
 }
 
-// lost ends dealings with members that went down or left.
-func (c *control) lost(views []memberView) {
+// onEvent ends dealings with members that went down or left.
+func (c *control) onEvent(e membership.Event) {
 	p := c.process
-	for _, was := range c.views {
-		i := slices.IndexFunc(views, func(o memberView) bool { return o.p == was.p })
-		switch a := was.p.self.Address; {
-		case was.p == p || was.status == singleton.Down:
-		case i < 0 && (was.status == singleton.Exiting || was.status == singleton.Leaving):
-			p.after(byeGrace, func() { p.peerGone(a, false, true) })
-		case i < 0 || views[i].status == singleton.Down:
-			c.gateway.lostMember(was.p)
+	lose := func(a transport.Address) {
+		if a != p.self.Address {
 			p.peerGone(a, false, true)
+			c.gateway.lostMember(a)
+		}
+	}
+	switch e := e.(type) {
+	case membership.MemberDowned:
+		lose(e.Member.Address)
+	case membership.MemberRemoved:
+		if s := e.Member.Status; s == membership.Exiting || s == membership.Leaving {
+			p.after(byeGrace, func() { p.peerGone(e.Member.Address, false, true) })
+		} else {
+			lose(e.Member.Address)
 		}
 	}
 }
@@ -198,8 +194,10 @@ func (c *control) partWithAbsent(a transport.Address) {
 	p := c.process
 	up := c.status == singleton.Up || c.status == singleton.Leaving
 	home := slices.ContainsFunc(p.w.ids, func(id placement.ShardID) bool { return p.routes[id].Core.Owner == a })
-	member := slices.ContainsFunc(c.views, func(o memberView) bool { return o.p.self.Address == a })
-	if up && home && !member && !a.IsZero() && !c.left[a] {
+	if !up || a.IsZero() {
+		return
+	}
+	if _, member := c.view.Member(a); home && !member && !c.left[a] {
 		c.left[a] = true
 		p.after(byeGrace, func() { p.peerGone(a, false, true) })
 	}
@@ -231,7 +229,7 @@ func (c *control) manage(in singleton.Input) {
 
 func (c *control) startCoordinator() {
 	p := c.process
-	term := placement.Term{Number: uint32(c.up), Incarnation: p.self.Incarnation}
+	term := placement.Term{Number: c.up, Incarnation: p.self.Incarnation}
 	p.w.oracle.term(p, term)
 	coord, err := coordinator.New(coordinator.Config{
 		Self: p.self.Address, Term: term, MaxMoves: 4, RebalanceInterval: 200 * time.Millisecond,
@@ -243,7 +241,7 @@ func (c *control) startCoordinator() {
 	p.w.log("%s: coordinator starts, term %v", p.name, term)
 	c.coord = coord
 	c.manage(singleton.InstanceStarted{})
-	c.coordinate(placed(c.views, c.converged))
+	c.coordinate(placed(c.view))
 }
 
 // coordinate steps the coordinator.
@@ -413,12 +411,15 @@ func (c *control) checkExit() {
 	if c.exitReady || c.status != singleton.Leaving || p.busy() {
 		return
 	}
-	others := slices.ContainsFunc(c.views, func(o memberView) bool { return o.p != p && o.status == singleton.Up })
+	others := slices.ContainsFunc(c.view.ByAge, func(m membership.MemberView) bool {
+		return m.Address != p.self.Address && m.Status == membership.Up
+	})
 	if others && slices.ContainsFunc(p.w.ids, func(id placement.ShardID) bool { return p.shards[id].holds() }) {
 		return
 	}
 	p.w.log("%s has nothing left to give", p.name)
 	c.exitReady, c.exiting = true, true
+	p.w.members.Give(p.node, membership.ExitReady{})
 }
 
 // owned is what a process registers.

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/region"
-	"github.com/shardgen/shardgen/runtime/singleton"
 )
 
 // A plan says what happens in a run.
@@ -44,6 +44,9 @@ const (
 	// spellTime is how long silences go on after that, where there are any.
 	spellTime = 3 * time.Second
 )
+
+// servers is how many servers the broker's cluster has.
+func (p plan) servers() int { return min(1+p.cuts, 2) }
 
 // lasts is how long a run goes until its faults end.
 func (p plan) lasts() time.Duration {
@@ -109,8 +112,8 @@ func (w *world) victim() *process {
 // spare tells whether the cluster can lose one more host and go on.
 func (w *world) spare() bool {
 	n := 0
-	for _, o := range w.members.list {
-		if o.status == singleton.Up && o.p.healthy() {
+	for _, p := range w.procs {
+		if p.healthy() {
 			n++
 		}
 	}
@@ -130,6 +133,9 @@ func (w *world) kill(p *process) {
 func (w *world) pause(p *process, d time.Duration) {
 	w.log("%s stands still for %v", p.name, d)
 	p.paused = true
+	if p.host {
+		w.members.Freeze(p.node)
+	}
 	w.after(d, p.resume)
 }
 
@@ -140,6 +146,9 @@ func (p *process) resume() {
 	}
 	p.w.log("%s goes on", p.name)
 	p.paused = false
+	if p.host {
+		p.w.members.Thaw(p.node)
+	}
 	backlog := p.backlog
 	p.backlog = nil
 	for _, do := range backlog {
@@ -152,7 +161,7 @@ func (w *world) strike(p *process) {
 	switch {
 	case !w.spare() || !p.alive || p.paused:
 	case w.plan.cuts > 0 && w.one(2):
-		w.isolate(p, w.spell())
+		w.cutOff(p, w.spell())
 	case w.plan.pauses > 0 && w.one(2):
 		w.pause(p, w.spell())
 	default:
@@ -162,7 +171,7 @@ func (w *world) strike(p *process) {
 
 func (w *world) cutAny() {
 	if p := w.victim(); p != nil {
-		w.isolate(p, w.spell())
+		w.cutOff(p, w.spell())
 	}
 }
 
@@ -177,45 +186,30 @@ func (w *world) hide(coordinator *process) {
 		return
 	}
 	w.hidden++
-	d := w.between(unreachableFrom, silentWithin)
+	d := w.between(leaseEcho, silentAfter)
 	if w.one(2) {
-		w.isolate(p, d)
+		w.cutOff(p, d)
 	} else {
 		w.pause(p, d)
 	}
 }
 
-// isolate cuts one process off, in both directions or one, or the cluster in two.
-func (w *world) isolate(p *process, d time.Duration) {
-	side := map[*process]bool{p: true}
+// cutOff cuts one process off, in both directions or one, or the cluster in two.
+func (w *world) cutOff(p *process, d time.Duration) {
 	kind := w.r.IntN(4)
-	if kind == 3 {
-		for _, o := range w.procs {
-			if w.one(2) {
-				side[o] = true
-			}
-		}
-	}
 	w.log("%s cut off for %v, kind %d", p.name, d, kind)
-	for _, in := range w.procs {
-		for _, out := range w.procs {
-			if !side[in] || side[out] {
-				continue
-			}
-			if kind != 1 {
-				w.cut(in, out, d)
-			}
-			if kind != 2 {
-				w.cut(out, in, d)
-			}
-		}
+	if kind == 3 && w.plan.servers() > 1 {
+		w.split(d)
+		return
 	}
+	w.isolate(p, kind != 2, kind != 1, d)
 }
 
 // leaveAny lets a host leave in order.
 func (w *world) leaveAny() {
 	if p := w.victim(); p != nil {
-		w.members.leave(p)
+		w.log("%s leaves", p.name)
+		w.members.Give(p.node, membership.Leave{})
 	}
 }
 
@@ -233,7 +227,7 @@ func (w *world) wish() {
 func (w *world) heal() {
 	w.log("the faults end")
 	w.faulty = false
-	clear(w.cuts)
+	w.mend()
 	for _, p := range w.procs {
 		p.resume()
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/runtime/coordinator"
+	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
@@ -17,13 +18,14 @@ type gateway struct {
 	control *control
 	clients map[*process]*served
 	last    *placement.Table
-	gone    []*process // the latest that were downed
-	asked   time.Time  // when a client last waited for a home
+	gone    []transport.Address // the latest that were downed
+	asked   time.Time           // when a client last waited for a home
 }
 
 type served struct {
 	seen    time.Time
 	members uint64 // version of the view that it was told
+	hello   uint64 // its latest
 }
 
 func (g *gateway) init(c *control) { g.control, g.clients = c, map[*process]*served{} }
@@ -39,7 +41,7 @@ func (g *gateway) sorted() []*process {
 }
 
 // hello takes a client in, or hears that it is still there.
-func (g *gateway) hello(from *process, asks bool) {
+func (g *gateway) hello(from *process, n uint64, asks bool) {
 	c := g.control
 	if c.status != singleton.Up {
 		return // another member answers the next one
@@ -49,7 +51,7 @@ func (g *gateway) hello(from *process, asks bool) {
 		s = &served{}
 		g.clients[from] = s
 	}
-	s.seen = c.process.w.now
+	s.seen, s.hello = c.process.w.now, n
 	if asks {
 		g.asked = c.process.w.now
 		c.ask()
@@ -62,10 +64,13 @@ func (g *gateway) hello(from *process, asks bool) {
 func (g *gateway) welcome(to *process) {
 	c := g.control
 	g.clients[to].members = c.seen
-	w := welcome{members: map[transport.Address]bool{}, lost: slices.Clone(g.gone)}
-	for _, o := range c.views {
-		if o.status != singleton.Down {
-			w.members[o.p.self.Address] = true
+	w := welcome{
+		founder: c.view.Founder, hello: g.clients[to].hello,
+		members: map[transport.Address]bool{}, lost: slices.Clone(g.gone),
+	}
+	for _, m := range c.view.ByAge {
+		if m.Status != membership.Down {
+			w.members[m.Address] = true
 		}
 	}
 	c.process.w.post(c.process, to, func() { to.client.welcome(c.process, w) })
@@ -104,7 +109,7 @@ func (g *gateway) membersChanged() {
 	}
 }
 
-func (g *gateway) lostMember(p *process) { g.gone = append(g.gone, p) }
+func (g *gateway) lostMember(a transport.Address) { g.gone = append(g.gone, a) }
 
 // wants tells whether a client waits for a home.
 func (g *gateway) wants() bool {
@@ -123,8 +128,10 @@ func (g *gateway) tick() {
 
 // A welcome is what a gateway tells of the members.
 type welcome struct {
+	founder transport.Address
+	hello   uint64 // that it answers
 	members map[transport.Address]bool
-	lost    []*process
+	lost    []transport.Address
 }
 
 // A client is the control plane of a process that is no member: it follows the
@@ -133,6 +140,9 @@ type client struct {
 	process  *process
 	follower *coordinator.Follower
 	gateway  *process
+	founder  transport.Address // of the life of the cluster that it is in
+	hellos   uint64            // that were sent
+	since    uint64            // the first hello since it looks for a member
 	heard    time.Time
 	asks     bool
 	members  map[transport.Address]bool
@@ -153,7 +163,7 @@ func (c *client) start() { c.process.after(c.process.w.upTo(100*time.Millisecond
 func (c *client) tick() {
 	w := c.process.w
 	if w.now.Sub(c.heard) > 3*helloEvery {
-		c.gateway = nil
+		c.search()
 	}
 	next := helloEvery
 	if c.gateway == nil {
@@ -167,7 +177,8 @@ func (c *client) tick() {
 func (c *client) hello() {
 	w, to := c.process.w, c.gateway
 	if to != nil && !to.alive { // the broker says that nobody listens
-		c.gateway, to = nil, nil
+		c.search()
+		to = nil
 	}
 	if to == nil {
 		to = w.pick(func(p *process) bool { return p.host && p.alive && p.control.status == singleton.Up })
@@ -177,7 +188,38 @@ func (c *client) hello() {
 	}
 	c.asks = c.asks && c.process.held() > 0
 	asks := c.asks
-	w.post(c.process, to, func() { to.control.gateway.hello(c.process, asks) })
+	c.hellos++
+	n := c.hellos
+	w.post(c.process, to, func() { to.control.gateway.hello(c.process, n, asks) })
+}
+
+// search looks for a member that serves this client: from the next hello on.
+func (c *client) search() {
+	if c.gateway != nil {
+		c.gateway, c.since = nil, c.hellos+1
+	}
+}
+
+// beginAnew forgets what was known of another life of the cluster.
+func (c *client) beginAnew(members map[transport.Address]bool) {
+	p := c.process
+	p.w.log("%s begins anew", p.name)
+	c.follower, p.table = coordinator.NewFollower(false), nil
+	clear(c.absent)
+	for _, l := range p.sortedLinks() {
+		if a := l.Peer().Address; !members[a] {
+			p.peerGone(a, false, true)
+		}
+	}
+	for a := range members {
+		delete(p.gone, a) // a life that this client comes back to
+	}
+	for _, id := range p.w.ids {
+		p.routes[id].BeginAnew()
+	}
+	if p.held() > 0 {
+		c.ask()
+	}
 }
 
 func (c *client) ask() {
@@ -189,13 +231,20 @@ func (c *client) ask() {
 
 // welcome takes a gateway's word on who is a member.
 func (c *client) welcome(from *process, m welcome) {
-	if c.gateway == nil {
-		c.gateway = from
+	switch {
+	case c.gateway == nil && m.hello >= c.since:
+		before := c.founder
+		c.gateway, c.founder = from, m.founder
+		if before != m.founder && !before.IsZero() {
+			c.beginAnew(m.members)
+		}
+	case c.gateway != from:
+		return
 	}
 	c.heard = c.process.w.now
 	c.members = m.members
-	for _, p := range m.lost {
-		c.process.peerGone(p.self.Address, false, true)
+	for _, a := range m.lost {
+		c.process.peerGone(a, false, true)
 	}
 	c.partWithAbsent()
 }

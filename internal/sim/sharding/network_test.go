@@ -8,19 +8,66 @@ import (
 	"github.com/shardgen/shardgen/runtime/call"
 )
 
-// A way is a direction between two processes.
-type way struct{ from, to *process }
+// A spell is what a process does not hear, or is not heard of, until some time.
+type spell struct{ deaf, mute time.Time }
 
-// cut lets nothing through from one process to another for a time.
-func (w *world) cut(from, to *process, d time.Duration) {
-	if until := w.now.Add(d); w.cuts[way{from, to}].Before(until) {
-		w.cuts[way{from, to}] = until
+// isolate lets nothing through to a process, from it, or both, for a time.
+func (w *world) isolate(p *process, in, out bool, d time.Duration) {
+	over := w.now.Add(d)
+	if in && p.cut.deaf.Before(over) {
+		p.cut.deaf = over
+	}
+	if out && p.cut.mute.Before(over) {
+		p.cut.mute = over
+	}
+	w.lose(p)
+	w.after(d, func() { w.lose(p) })
+}
+
+// lose has the membership lose what the process does not hear, or is not heard of.
+func (w *world) lose(p *process) {
+	if !p.host || !p.alive {
+		return
+	}
+	share := func(until time.Time) float64 {
+		if w.now.Before(until) {
+			return 1
+		}
+		return 0
+	}
+	w.members.Lose(p.node, share(p.cut.deaf), share(p.cut.mute))
+}
+
+// split cuts the broker's cluster in two for a time.
+func (w *world) split(d time.Duration) {
+	if over := w.now.Add(d); w.parted.Before(over) {
+		w.parted = over
+	}
+	a, b := w.members.Servers()[0], w.members.Servers()[1]
+	w.members.Cut(a, b)
+	w.members.Cut(b, a)
+	w.after(d, func() {
+		if !w.now.Before(w.parted) {
+			w.members.Mend(a, b)
+		}
+	})
+}
+
+// mend ends all cuts.
+func (w *world) mend() {
+	w.parted = time.Time{}
+	if servers := w.members.Servers(); len(servers) > 1 {
+		w.members.Mend(servers[0], servers[1])
+	}
+	for _, p := range w.procs {
+		p.cut = spell{}
+		w.lose(p)
 	}
 }
 
 func (w *world) blocked(from, to *process) bool {
-	until, ok := w.cuts[way{from, to}]
-	return ok && w.now.Before(until)
+	return from != to && (w.now.Before(from.cut.mute) || w.now.Before(to.cut.deaf) ||
+		from.server != to.server && w.now.Before(w.parted))
 }
 
 // transmit brings a payload from one process to another on their lane: in order

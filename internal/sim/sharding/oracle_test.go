@@ -10,6 +10,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/runtime/region"
+	"github.com/shardgen/shardgen/transport"
 )
 
 // A value is an entity's: how many turns it has had.
@@ -24,21 +25,18 @@ type value struct{ turns uint64 }
 //  4. nothing runs twice, and what is said not to have run never does;
 //  5. nothing is lost, unless the plan allows it;
 //  6. epochs and terms grow.
+//
+// All but the fourth and the fifth hold in each life of the cluster by itself: another one
+// begins where a process is cut off from all members as it joins, and ends when it meets
+// the first.
 type oracle struct {
-	w        *world
-	running  map[string]*process
-	turns    map[string]uint64
-	last     map[string]int // by thread and entity: the number of the last turn
-	ran      map[string]bool
-	asked    map[string]bool
-	refused  map[string]bool // calls whose callers were told that they did not run
-	owners   map[activation]*process
-	epochs   map[placement.ShardID]placement.Epoch // the highest that opened
-	terms    map[placement.Term]*process
-	lost     map[placement.ShardID]bool // its last copy may be gone
-	forgiven map[string]bool            // entities whose next activation may know less
-	strikes  int
-	onMove   func(at *process, e coordinator.Event) // told of each move that begins
+	w       *world
+	lives   map[transport.Address]*life // by founder
+	ran     map[string]bool
+	asked   map[string]bool
+	refused map[string]bool // calls whose callers were told that they did not run
+	strikes int
+	onMove  func(at *process, e coordinator.Event) // told of each move that begins
 
 	counts       map[coordinator.EventKind]int
 	cuts         int // barriers that timed out
@@ -49,6 +47,36 @@ type oracle struct {
 	nested       int
 }
 
+// A life is what an oracle sees of one life of the cluster.
+type life struct {
+	running  map[string]*process
+	turns    map[string]uint64
+	last     map[string]int // by thread and entity: the number of the last turn
+	owners   map[activation]*process
+	epochs   map[placement.ShardID]placement.Epoch // the highest that opened
+	terms    map[placement.Term]*process
+	lost     map[placement.ShardID]bool // its last copy may be gone
+	forgiven map[string]bool            // entities whose next activation may know less
+}
+
+// life is that of a process's cluster.
+func (o *oracle) life(p *process) *life {
+	var founder transport.Address
+	if v := p.control.view; v != nil {
+		founder = v.Founder
+	}
+	l := o.lives[founder]
+	if l == nil {
+		l = &life{
+			running: map[string]*process{}, turns: map[string]uint64{}, last: map[string]int{},
+			owners: map[activation]*process{}, epochs: map[placement.ShardID]placement.Epoch{},
+			terms: map[placement.Term]*process{}, lost: map[placement.ShardID]bool{}, forgiven: map[string]bool{},
+		}
+		o.lives[founder] = l
+	}
+	return l
+}
+
 type activation struct {
 	placement.ShardID
 	epoch placement.Epoch
@@ -56,10 +84,8 @@ type activation struct {
 
 func newOracle(w *world) *oracle {
 	return &oracle{
-		w: w, running: map[string]*process{}, turns: map[string]uint64{}, last: map[string]int{},
+		w: w, lives: map[transport.Address]*life{},
 		ran: map[string]bool{}, asked: map[string]bool{}, refused: map[string]bool{},
-		owners: map[activation]*process{}, epochs: map[placement.ShardID]placement.Epoch{},
-		terms: map[placement.Term]*process{}, lost: map[placement.ShardID]bool{}, forgiven: map[string]bool{},
 		counts: map[coordinator.EventKind]int{}, strikes: w.plan.strikes,
 	}
 }
@@ -71,10 +97,11 @@ func (o *oracle) ask(payload string) { o.asked[payload] = true }
 
 // term notes that a coordinator begins.
 func (o *oracle) term(p *process, t placement.Term) {
-	if other := o.terms[t]; other != nil {
+	terms := o.life(p).terms
+	if other := terms[t]; other != nil {
 		o.w.fail("term %v begins at %s, and began at %s", t, p.name, other.name)
 	}
-	o.terms[t] = p
+	terms[t] = p
 	if o.w.now.Sub(epochStart) > warmUp {
 		o.w.hide(p)
 	}
@@ -106,7 +133,7 @@ func (o *oracle) writeOff(p *process) {
 	for _, id := range o.w.ids {
 		if p.shards[id].lastCopy() {
 			o.w.log("%v may be lost with %s", id, p.name)
-			o.lost[id] = true
+			o.life(p).lost[id] = true
 		}
 	}
 }
@@ -136,32 +163,32 @@ func (s *hosted) lastCopy() bool {
 
 // opened notes that a shard runs at a process from now on.
 func (o *oracle) opened(s *hosted) {
-	p, epoch := s.process, s.Core.Epoch()
+	p, epoch, l := s.process, s.Core.Epoch(), o.life(s.process)
 	a := activation{s.ID, epoch}
-	if other := o.owners[a]; other != nil && other != p {
+	if other := l.owners[a]; other != nil && other != p {
 		o.w.fail("%v at %v opens at %s and opened at %s", s.ID, epoch, p.name, other.name)
 	}
-	o.owners[a] = p
-	if o.lost[s.ID] && !p.written {
-		delete(o.lost, s.ID)
+	l.owners[a] = p
+	if l.lost[s.ID] && !p.written {
+		delete(l.lost, s.ID)
 		for i := range entitiesAShard {
-			o.forgiven[entity(s.ID, i)] = true
+			l.forgiven[entity(s.ID, i)] = true
 		}
 	}
 	if !p.leased() {
 		return // it runs nothing yet, and perhaps never
 	}
-	if epoch < o.epochs[s.ID] {
-		o.w.fail("%v opens at %s under %v, and opened under %v", s.ID, p.name, epoch, o.epochs[s.ID])
+	if epoch < l.epochs[s.ID] {
+		o.w.fail("%v opens at %s under %v, and opened under %v", s.ID, p.name, epoch, l.epochs[s.ID])
 	}
-	o.epochs[s.ID] = epoch
+	l.epochs[s.ID] = epoch
 	o.alone(s)
 }
 
 // alone checks that a shard is open nowhere else where turns may begin.
 func (o *oracle) alone(s *hosted) {
 	for _, p := range o.w.procs {
-		if p == s.process || !p.alive || !p.host || !p.leased() {
+		if p == s.process || !p.alive || !p.host || !p.leased() || o.life(p) != o.life(s.process) {
 			continue
 		}
 		if other := p.shards[s.ID].Core; other.State() == region.Open || other.State() == region.Draining {
@@ -231,10 +258,11 @@ func (o *oracle) begin(s *hosted, e *region.Entity, payload string) {
 	}
 	o.alone(s)
 	key := e.ID
-	if other := o.running[key]; other != nil && other.alive && (other == p || other.leased()) {
+	l := o.life(p)
+	if other := l.running[key]; other != nil && other.alive && (other == p || other.leased()) {
 		o.w.fail("%s runs at %s and at %s", key, other.name, p.name)
 	}
-	o.running[key] = p
+	l.running[key] = p
 	o.state(s, e)
 	if o.ran[payload] {
 		o.w.fail("%s ran twice, now at %s", payload, p.name)
@@ -249,10 +277,10 @@ func (o *oracle) begin(s *hosted, e *region.Entity, payload string) {
 		o.w.fail("payload %q: %v", payload, err)
 	}
 	order := thread + " → " + entity
-	if last := o.last[order]; n <= last && !o.w.plan.handoff.Unordered {
+	if last := l.last[order]; n <= last && !o.w.plan.handoff.Unordered {
 		o.w.fail("%s: %d runs at %s after %d", order, n, p.name, last)
 	}
-	o.last[order] = n
+	l.last[order] = n
 }
 
 // state compares what an entity knows with what it should, and has it count.
@@ -261,22 +289,22 @@ func (o *oracle) state(s *hosted, e *region.Entity) {
 	if !awake {
 		v = s.wake(e)
 	}
-	how := o.w.plan.handoff
-	switch want := o.turns[e.ID]; {
+	how, l := o.w.plan.handoff, o.life(s.process)
+	switch want := l.turns[e.ID]; {
 	case v.turns == want, how.Serving, how.DropState && v.turns < want:
-	case !awake && v.turns < want && o.forgiven[e.ID]:
+	case !awake && v.turns < want && l.forgiven[e.ID]:
 		o.forgotten++
 	default:
 		o.w.fail("%s at %s has seen %d turns, want %d", e.ID, s.process.name, v.turns, want)
 	}
-	delete(o.forgiven, e.ID)
+	delete(l.forgiven, e.ID)
 	v.turns++
-	o.turns[e.ID] = v.turns
+	l.turns[e.ID] = v.turns
 }
 
 func (o *oracle) end(s *hosted, e *region.Entity) {
-	if o.running[e.ID] == s.process {
-		delete(o.running, e.ID)
+	if l := o.life(s.process); l.running[e.ID] == s.process {
+		delete(l.running, e.ID)
 	}
 }
 

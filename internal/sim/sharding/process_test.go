@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/routing"
+	"github.com/shardgen/shardgen/internal/sim"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/call"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -17,34 +18,36 @@ import (
 // A process has links to others, a route to each shard, and, if it hosts, the
 // shards and a control plane.
 type process struct {
-	w          *world
-	number     int // of its begin
-	name       string
-	self       transport.Peer
-	host       bool
-	alive      bool
-	paused     bool
-	backlog    []func() // what came while it was paused
-	written    bool     // the oracle counts its state as lost
-	connected  bool
-	leaseUntil time.Time
-	ending     bool     // it has left in order: no turn begins any more, answers may leave
-	control    *control // a host's
-	client     *client  // another one's
-	life       int      // of its connection
-	links      map[transport.Address]*link
-	gone       map[transport.Address]bool
-	silent     []transport.Address // the latest from which nothing comes any more
-	routes     map[placement.ShardID]*route
-	shards     map[placement.ShardID]*hosted
-	pending    map[uint64]*ask
-	near       map[string]*region.Entity // entities that were met at this process
-	holding    int                       // calls that routes hold, as they count them
-	threads    []*thread
-	nextID     uint64
-	table      *placement.Table
-	late       bool // gets tables late
-	dirty      []*link
+	w         *world
+	number    int // of its begin
+	name      string
+	self      transport.Peer
+	host      bool
+	alive     bool
+	paused    bool
+	backlog   []func() // what came while it was paused
+	server    int      // of the broker, to which it is connected
+	cut       spell
+	written   bool // the oracle counts its state as lost
+	connected bool
+	node      *sim.Node // a host's, in the membership
+	ending    bool      // it has left in order: no turn begins any more, answers may leave
+	control   *control  // a host's
+	client    *client   // another one's
+	life      int       // of its connection
+	links     map[transport.Address]*link
+	gone      map[transport.Address]bool
+	silent    []transport.Address // the latest from which nothing comes any more
+	routes    map[placement.ShardID]*route
+	shards    map[placement.ShardID]*hosted
+	pending   map[uint64]*ask
+	near      map[string]*region.Entity // entities that were met at this process
+	holding   int                       // calls that routes hold, as they count them
+	threads   []*thread
+	nextID    uint64
+	table     *placement.Table
+	late      bool // gets tables late
+	dirty     []*link
 }
 
 func newProcess(w *world, name string, incarnation uint64, host bool) *process {
@@ -55,7 +58,7 @@ func newProcess(w *world, name string, incarnation uint64, host bool) *process {
 		gone:   map[transport.Address]bool{},
 		routes: map[placement.ShardID]*route{}, shards: map[placement.ShardID]*hosted{},
 		pending: map[uint64]*ask{}, near: map[string]*region.Entity{},
-		late: w.one(3),
+		late: w.one(3), server: w.r.IntN(w.plan.servers()),
 	}
 	for _, id := range w.ids {
 		p.routes[id] = newRoute(p, id)
@@ -75,7 +78,7 @@ func newProcess(w *world, name string, incarnation uint64, host bool) *process {
 func (p *process) after(d time.Duration, do func()) { p.w.schedule(d, p, do) }
 
 // leased tells whether a turn may begin.
-func (p *process) leased() bool { return p.w.now.Before(p.leaseUntil) && !p.ending }
+func (p *process) leased() bool { return p.alive && !p.ending && p.w.members.leased(p) }
 
 // mayAnswer tells whether what has run may be answered, and calls leave behind it.
 func (p *process) mayAnswer() bool { return !p.host || p.ending || p.leased() }
@@ -104,12 +107,24 @@ func (p *process) end() {
 	if !p.alive {
 		return
 	}
-	w.log("%s#%d ends", p.name, p.self.Incarnation)
-	p.alive = false
-	w.oracle.writeOff(p)
+	p.stop()
 	if w.plan.restarts && w.faulty && p.host && !w.one(4) {
 		w.after(w.between(20*time.Millisecond, 2*time.Second), func() { w.begin(p.name, true) })
 	}
+}
+
+// stop ends a process for good.
+func (p *process) stop() {
+	w := p.w
+	if !p.alive {
+		return
+	}
+	w.log("%s#%d ends", p.name, p.self.Incarnation)
+	p.alive = false
+	if p.host {
+		w.members.Kill(p.node)
+	}
+	w.oracle.writeOff(p)
 }
 
 func (p *process) sortedLinks() []*link {

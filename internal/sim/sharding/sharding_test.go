@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/invariant"
+	"github.com/shardgen/shardgen/internal/sim"
 	"github.com/shardgen/shardgen/runtime/call"
 	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -178,8 +179,7 @@ func simulate(seed uint64, p plan, trace *strings.Builder) *world {
 	if p.anyWay {
 		p.handoff = handoffs[seed%uint64(len(handoffs))]
 	}
-	w := newWorld(seed, p)
-	w.trace = trace
+	w := newWorld(seed, p, trace)
 	for _, p := range slices.Clone(w.procs) {
 		p.startThreads()
 	}
@@ -238,10 +238,8 @@ func (w *world) settled() {
 		w.fail("%d coordinators", len(cs))
 		return
 	}
-	for _, o := range w.members.list {
-		if o.status != singleton.Up {
-			w.fail("%s is %v still", o.p.name, o.status)
-		}
+	if nodes := w.members.Running(); !sim.Agreed(nodes) {
+		w.fail("the members do not agree on who they are: %v", nodes[0].View())
 	}
 	table := cs[0].control.coord.Table()
 	for _, p := range w.procs {

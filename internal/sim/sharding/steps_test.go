@@ -68,8 +68,7 @@ type killing struct {
 }
 
 func (k *killing) run(seed uint64, trace *strings.Builder) error {
-	w := newWorld(seed, plan{name: "one move", hosts: 4, clients: 1, shards: 1, mayLose: true, stale: 100 * time.Millisecond, loss: 0.05})
-	w.trace = trace
+	w := newWorld(seed, plan{name: "one move", hosts: 4, clients: 1, shards: 1, mayLose: true, stale: 100 * time.Millisecond, loss: 0.05}, trace)
 	for _, p := range w.procs {
 		p.startThreads()
 	}

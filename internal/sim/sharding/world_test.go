@@ -24,7 +24,7 @@ type world struct {
 	ids      []placement.ShardID
 	procs    []*process // all that ever were, in the order of their begin
 	members  *members
-	cuts     map[way]time.Time // until when nothing passes
+	parted   time.Time // until when nothing passes from one server to the other
 	oracle   *oracle
 	err      error
 	trace    *strings.Builder // nil: none wanted
@@ -62,8 +62,8 @@ func (q *events) Pop() any {
 	return last
 }
 
-func newWorld(seed uint64, p plan) *world {
-	w := &world{r: rand.New(rand.NewPCG(seed, 23)), now: epochStart, plan: p, cuts: map[way]time.Time{}, faulty: true}
+func newWorld(seed uint64, p plan, trace *strings.Builder) *world {
+	w := &world{r: rand.New(rand.NewPCG(seed, 23)), now: epochStart, plan: p, faulty: true, trace: trace}
 	for i := range p.shards {
 		w.ids = append(w.ids, placement.ShardID{Kind: kindName, Shard: uint32(p.shards + i)})
 	}
@@ -129,10 +129,32 @@ func (w *world) log(format string, args ...any) {
 	}
 }
 
+// membersTrace takes what the membership's trace says of faults and views.
+func (w *world) membersTrace() func(string) {
+	if w.trace == nil {
+		return nil
+	}
+	return func(line string) {
+		if strings.Contains(line, " -- ") || strings.Contains(line, " == ") {
+			fmt.Fprintln(w.trace, "membership:", strings.TrimSpace(line))
+		}
+	}
+}
+
 // run lets time pass for d.
 func (w *world) run(d time.Duration) {
 	until := w.now.Add(d)
-	for w.err == nil && len(w.queue) > 0 && !w.queue[0].at.After(until) {
+	for w.err == nil {
+		next := until
+		if len(w.queue) > 0 && w.queue[0].at.Before(until) {
+			next = w.queue[0].at
+		}
+		if w.members.pass(next) {
+			continue
+		}
+		if len(w.queue) == 0 || w.queue[0].at.After(until) {
+			break
+		}
 		e := heap.Pop(&w.queue).(event)
 		w.now = e.at
 		w.mix(uint64(e.order))
