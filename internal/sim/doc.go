@@ -4,9 +4,10 @@
 // [World.Hash] is a hash of everything that happened, every input of every machine and every
 // event, and two runs of a seed must have the same.
 //
-// Three packages use it: internal/sim/chaos makes random runs of small clusters with every
-// fault; internal/sim/scenario measures one fault at a large cluster; and the command
-// internal/sim/cmd/simulate runs both.
+// These packages use it: internal/sim/chaos makes random runs of small clusters with every
+// fault; internal/sim/scenario measures one fault at a large cluster; the command
+// internal/sim/cmd/simulate runs both; internal/sim/singleton runs singletons on it, and
+// internal/sim/sharding all of sharding.
 //
 // # Replaying a seed
 //

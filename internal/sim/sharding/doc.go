@@ -1,13 +1,14 @@
 // Package sharding runs the whole of sharding together, in virtual time and from a
-// seed: coordinators and followers (runtime/coordinator) under their singleton
-// (runtime/singleton), shards (runtime/region), senders (runtime/call), entities
+// seed: membership (runtime/membership, in a world of internal/sim), coordinators and
+// followers (runtime/coordinator) under their singleton (runtime/singleton), shards (runtime/region), senders (runtime/call), entities
 // that call each other, and clients that are no members and get the table through
 // a gateway. It holds tests only.
 //
-// The processes drive the cores as package shard does, without its goroutines and
-// locks. The membership is an oracle that knows all and tells no more than package
-// membership promises; that one has its own simulation in internal/sim. The broker
-// loses and delays.
+// Shards, routes and sessions run by the code that ships (internal/shardhost,
+// internal/routing, internal/session). The control plane, the gateway's clients and the
+// pending calls are driven as package shard drives them, without its goroutines and locks.
+// The membership has the times of memberConfig, which are shorter than the defaults, so
+// that much happens in a run. The broker loses and delays.
 //
 // # What happens
 //
