@@ -1,8 +1,8 @@
 // Package sharding runs the whole of sharding together, in virtual time and from a
 // seed: membership (runtime/membership, in a world of internal/sim), coordinators and
-// followers (runtime/coordinator) under their singleton (runtime/singleton), shards (runtime/region), senders (runtime/call), entities
-// that call each other, and clients that are no members and get the table through
-// a gateway. It holds tests only.
+// followers (runtime/coordinator) under their singleton (runtime/singleton), shards
+// (runtime/region), senders (runtime/call), entities that call each other, and clients
+// that are no members and get the table through a gateway. It holds tests only.
 //
 // Shards, routes and sessions run by the code that ships (internal/shardhost,
 // internal/routing, internal/session). The control plane, the gateway's clients and the
@@ -18,9 +18,9 @@
 // are killed, half of the time the coordinator's and often in the middle of a move,
 // and come back under their names; hosts fall silent just as a new coordinator waits
 // for what they own; frames come that hold what has come already and more; bounces
-// come twice; they stand still; they are cut off, in one
-// direction or both, or the cluster falls in two; who was removed goes on and
-// learns it late.
+// come twice; they stand still; they are cut off, in one direction or both, or the
+// broker's cluster falls in two; who was removed goes on and learns it late; a process
+// that is cut off as it joins founds another cluster, which gives way later.
 //
 // # What is checked
 //
