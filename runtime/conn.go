@@ -15,13 +15,13 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/shardgen/shardgen/internal/bounded"
+	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/loop"
 	"github.com/shardgen/shardgen/internal/singlehost"
+	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
-	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/placement"
-	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
 )
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/shardgen/shardgen/runtime/region"
+	"github.com/shardgen/shardgen/internal/region"
 )
 
 // A HandoffMode departs from the default way in which shards move, for [Handoff]. The

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardgen/shardgen/runtime/coordinator"
-	"github.com/shardgen/shardgen/runtime/region"
+	"github.com/shardgen/shardgen/internal/coordinator"
+	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/transport"
 )
 

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/shardgen/shardgen/runtime/coordinator"
+	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/transport"
 )
 

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/runtime/codegen"
-	"github.com/shardgen/shardgen/runtime/region"
 )
 
 // errEncodeExits: a method that encodes state ended its goroutine.

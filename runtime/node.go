@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/remembering"
 	"github.com/shardgen/shardgen/runtime/codegen"
-	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )

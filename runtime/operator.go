@@ -12,10 +12,10 @@ import (
 
 	"github.com/shardgen/shardgen/internal/bounded"
 	"github.com/shardgen/shardgen/internal/operator"
+	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
-	"github.com/shardgen/shardgen/runtime/region"
 	"github.com/shardgen/shardgen/transport"
 )
 

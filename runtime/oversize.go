@@ -1,9 +1,9 @@
 package shard
 
 import (
+	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/wire"
-	"github.com/shardgen/shardgen/runtime/call"
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/runtime/codegen"
-	"github.com/shardgen/shardgen/runtime/region"
 )
 
 // clockTick is the coarse clock's step: to which an entity's last use is known.

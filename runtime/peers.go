@@ -5,10 +5,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/routing"
 	"github.com/shardgen/shardgen/internal/wire"
-	"github.com/shardgen/shardgen/runtime/call"
 	"github.com/shardgen/shardgen/transport"
 )
 

@@ -11,16 +11,16 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/await"
+	"github.com/shardgen/shardgen/internal/call"
+	"github.com/shardgen/shardgen/internal/pending"
+	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/remembering"
 	"github.com/shardgen/shardgen/internal/singlehost"
-	"github.com/shardgen/shardgen/internal/await"
-	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/turnlease"
 	"github.com/shardgen/shardgen/internal/wire"
-	"github.com/shardgen/shardgen/runtime/call"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
-	"github.com/shardgen/shardgen/runtime/region"
 	"github.com/shardgen/shardgen/transport"
 )
 

@@ -8,11 +8,11 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/shardgen/shardgen/internal/nocopy"
+	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
-	"github.com/shardgen/shardgen/runtime/region"
 )
 
 // maxIDBytes bounds an entity id.

@@ -3,7 +3,7 @@ package shard
 import (
 	"unsafe"
 
-	"github.com/shardgen/shardgen/runtime/region"
+	"github.com/shardgen/shardgen/internal/region"
 )
 
 // prefetchTurns is how many turns prefetch is for at a time: few enough for the processor's

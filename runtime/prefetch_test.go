@@ -4,7 +4,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/shardgen/shardgen/runtime/region"
+	"github.com/shardgen/shardgen/internal/region"
 )
 
 // TestWarmIsNobodysRace: what warm reads may be written meanwhile by goroutines of the

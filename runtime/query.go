@@ -7,8 +7,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/hostmeta"
-	"github.com/shardgen/shardgen/runtime/coordinator"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
 )

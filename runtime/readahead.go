@@ -2,8 +2,8 @@ package shard
 
 import (
 	"github.com/shardgen/shardgen/internal/nocopy"
+	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/wire"
-	"github.com/shardgen/shardgen/runtime/region"
 )
 
 // readAhead are the next envelopes of a frame, parsed before the first of them is

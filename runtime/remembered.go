@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/remember"
 	"github.com/shardgen/shardgen/internal/remembering"
 	"github.com/shardgen/shardgen/internal/wire"
-	"github.com/shardgen/shardgen/runtime/region"
-	"github.com/shardgen/shardgen/runtime/remember"
 	"github.com/shardgen/shardgen/transport"
 )
 

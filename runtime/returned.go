@@ -4,10 +4,10 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/pending"
+	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/routing"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/placement"
-	"github.com/shardgen/shardgen/runtime/region"
 )
 
 // returner sorts what was not acknowledged on a session whose peer is gone.

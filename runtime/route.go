@@ -5,12 +5,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/routing"
 	"github.com/shardgen/shardgen/internal/session"
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/wire"
-	"github.com/shardgen/shardgen/runtime/call"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"

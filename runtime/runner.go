@@ -3,7 +3,7 @@ package shard
 import (
 	"sync"
 
-	"github.com/shardgen/shardgen/runtime/region"
+	"github.com/shardgen/shardgen/internal/region"
 )
 
 // A runner runs turns that have begun and whose calls came from this process or

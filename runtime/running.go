@@ -8,9 +8,9 @@ import (
 	"sync"
 
 	"github.com/shardgen/shardgen/internal/nocopy"
+	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
-	"github.com/shardgen/shardgen/runtime/region"
 )
 
 // answer is what a turn's caller gets.

@@ -3,11 +3,11 @@ package shard
 import (
 	"time"
 
+	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
-	"github.com/shardgen/shardgen/runtime/region"
 	"github.com/shardgen/shardgen/transport"
 )
 

@@ -4,9 +4,9 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/singlehost"
+	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/membership"
-	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
 )
 

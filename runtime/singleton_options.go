@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/runtime/codegen"
-	"github.com/shardgen/shardgen/runtime/region"
 	"github.com/shardgen/shardgen/store"
 )
 

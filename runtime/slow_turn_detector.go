@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/shardgen/shardgen/runtime/region"
+	"github.com/shardgen/shardgen/internal/region"
 )
 
 // slowTurn is how long turns take on average from where on each has a goroutine of

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/runtime/codegen"
-	"github.com/shardgen/shardgen/runtime/region"
 )
 
 // A SupervisorAction is the decision of a supervisor about an entity whose turn failed.

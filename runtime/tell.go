@@ -5,10 +5,10 @@ import (
 	"slices"
 
 	"github.com/shardgen/shardgen/internal/nocopy"
+	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
-	"github.com/shardgen/shardgen/runtime/region"
 )
 
 // tellNear begins the turn of a tell outside the shard's lock, and leaves it to a

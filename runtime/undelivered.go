@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/wire"
-	"github.com/shardgen/shardgen/runtime/call"
 )
 
 // lostTells are the tells of this process that were lost, by whether their methods

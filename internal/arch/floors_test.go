@@ -32,13 +32,13 @@ internal/shardhost internal/session
 internal/routing
 runtime/admin
 internal/operator
-runtime/call
-runtime/region
+internal/call
+internal/region
 internal/durablehost
 internal/durable
-runtime/coordinator
-runtime/remember
-runtime/singleton
+internal/coordinator
+internal/remember
+internal/singleton
 internal/hostmeta
 runtime/membership
 internal/membership/join
@@ -106,8 +106,8 @@ var dependencies = map[string][]string{
 	"github.com/nats-io/nats-server/v2": {"transport/nats/embedded", "internal/natsproc", "internal/e2e", "examples"},
 	"github.com/nats-io/nats.go":        {"transport/nats", "store/nats", "internal/natsproc", "internal/e2e", "cmd/shardctl"},
 	"github.com/nats-io/nuid":           {"transport/nats"},
-	"github.com/cespare/xxhash/v2":      {"runtime", "internal/durablehost"},
-	"google.golang.org/protobuf":        {"internal/wire", "internal/durable", "internal/durablehost", "internal/sim", "internal/membership/message", "internal/operator", "runtime", "internal/gen", "templates"},
+	"github.com/cespare/xxhash/v2":      {"runtime", "internal/region", "internal/coordinator", "internal/remember", "internal/durablehost"},
+	"google.golang.org/protobuf":        {"internal/wire", "internal/durable", "internal/durablehost", "internal/sim", "internal/membership/message", "internal/operator", "internal/coordinator", "internal/singleton", "internal/remember", "runtime", "internal/gen", "templates"},
 	"github.com/dave/jennifer":          {"internal/gen", "templates"},
 	"golang.org/x/tools":                {"internal/gen"},
 	"github.com/anishathalye/porcupine": {"internal/sim", "internal/e2e"},
@@ -228,17 +228,17 @@ func TestCheckImport(t *testing.T) {
 		dir, path string
 		want      string // part of the refusal; "" when allowed
 	}{
-		{"runtime", module + "/runtime/region", ""},
+		{"runtime", module + "/internal/region", ""},
 		{"runtime", module + "/transport", ""},
 		{"runtime", "time", ""},
 		{"transport/nats", "runtime", ""}, // the standard library's
 		{"runtime", "google.golang.org/protobuf/proto", ""},
 		{"internal/e2e/cmd/fault", module + "/internal/e2e", ""},
 		{"examples/counter", module + "/transport/nats/embedded", ""},
-		{"runtime/region", module + "/runtime", "not below"},
-		{"runtime/membership", module + "/runtime/coordinator", "not below"},
+		{"internal/region", module + "/runtime", "not below"},
+		{"runtime/membership", module + "/internal/coordinator", "not below"},
 		{"transport/nats", module + "/transport/memory", "not below"},
-		{"transport/nats", module + "/runtime/call", "knows nothing of entities"},
+		{"transport/nats", module + "/runtime/placement", "knows nothing of entities"},
 		{"store/nats", module + "/runtime", "knows nothing of entities"},
 		{"runtime", module + "/transport/nats", "chooses the transport"},
 		{"transport/nats", "github.com/nats-io/nats-server/v2/server", "dependencies does not allow"},

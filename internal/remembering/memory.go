@@ -8,9 +8,9 @@ import (
 
 	"github.com/shardgen/shardgen/internal/hostmeta"
 	"github.com/shardgen/shardgen/internal/loop"
+	"github.com/shardgen/shardgen/internal/remember"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
-	"github.com/shardgen/shardgen/runtime/remember"
 	"github.com/shardgen/shardgen/transport"
 )
 

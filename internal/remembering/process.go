@@ -5,8 +5,8 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/shardgen/shardgen/runtime/region"
-	"github.com/shardgen/shardgen/runtime/remember"
+	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/remember"
 	"github.com/shardgen/shardgen/store"
 	"github.com/shardgen/shardgen/transport"
 )

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/remember"
 	"github.com/shardgen/shardgen/runtime/placement"
-	"github.com/shardgen/shardgen/runtime/remember"
 	"github.com/shardgen/shardgen/store"
 )
 

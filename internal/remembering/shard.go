@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/bounded"
+	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/remember"
 	"github.com/shardgen/shardgen/internal/shardhost"
-	"github.com/shardgen/shardgen/runtime/region"
-	"github.com/shardgen/shardgen/runtime/remember"
 )
 
 // A Shard is what is remembered of one shard of a type at its home. It is safe for

@@ -1,8 +1,8 @@
 package routing
 
 import (
+	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/wire"
-	"github.com/shardgen/shardgen/runtime/call"
 	"github.com/shardgen/shardgen/transport"
 )
 

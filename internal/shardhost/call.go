@@ -3,9 +3,9 @@ package shardhost
 import (
 	"time"
 
+	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/placement"
-	"github.com/shardgen/shardgen/runtime/region"
 	"github.com/shardgen/shardgen/transport"
 )
 

@@ -4,9 +4,9 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/placement"
-	"github.com/shardgen/shardgen/runtime/region"
 )
 
 // RememberedIDs are remembered ids that travel with a shard.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/runtime/codegen"
-	"github.com/shardgen/shardgen/runtime/region"
 	"github.com/shardgen/shardgen/transport"
 )
 

@@ -4,11 +4,11 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/hostmeta"
+	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/shardhost"
+	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
-	"github.com/shardgen/shardgen/runtime/region"
-	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
 )
 

@@ -1,7 +1,7 @@
 // Package sharding runs the whole of sharding together, in virtual time and from a
 // seed: membership (runtime/membership, in a world of internal/sim), coordinators and
-// followers (runtime/coordinator) under their singleton (runtime/singleton), shards
-// (runtime/region), senders (runtime/call), entities that call each other, and clients
+// followers (internal/coordinator) under their singleton (internal/singleton), shards
+// (internal/region), senders (internal/call), entities that call each other, and clients
 // that are no members and get the table through a gateway. It holds tests only.
 //
 // Shards, routes and sessions run by the code that ships (internal/shardhost,

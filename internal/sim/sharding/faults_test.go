@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/runtime/membership"
-	"github.com/shardgen/shardgen/runtime/region"
 )
 
 // A plan says what happens in a run.

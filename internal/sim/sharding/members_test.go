@@ -3,10 +3,10 @@ package sharding
 import (
 	"time"
 
+	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/sim"
-	"github.com/shardgen/shardgen/runtime/coordinator"
+	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/runtime/membership"
-	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
 )
 

@@ -5,13 +5,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/call"
+	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/routing"
 	"github.com/shardgen/shardgen/internal/sim"
+	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/internal/wire"
-	"github.com/shardgen/shardgen/runtime/call"
 	"github.com/shardgen/shardgen/runtime/placement"
-	"github.com/shardgen/shardgen/runtime/region"
-	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
 )
 

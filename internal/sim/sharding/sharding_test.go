@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/call"
+	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/invariant"
+	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/sim"
-	"github.com/shardgen/shardgen/runtime/call"
-	"github.com/shardgen/shardgen/runtime/coordinator"
+	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/runtime/placement"
-	"github.com/shardgen/shardgen/runtime/region"
-	"github.com/shardgen/shardgen/runtime/singleton"
 	"github.com/shardgen/shardgen/transport"
 )
 

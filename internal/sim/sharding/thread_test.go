@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/call"
+	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/shardhost"
+	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/internal/wire"
-	"github.com/shardgen/shardgen/runtime/call"
 	"github.com/shardgen/shardgen/runtime/placement"
-	"github.com/shardgen/shardgen/runtime/region"
-	"github.com/shardgen/shardgen/runtime/singleton"
 )
 
 // entitiesAShard is how many entities each shard has.

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/sim"
+	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/runtime/membership"
-	"github.com/shardgen/shardgen/runtime/singleton"
 )
 
 // name is the singleton's.

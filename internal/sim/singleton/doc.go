@@ -1,5 +1,5 @@
 // Package singleton runs singletons on simulated clusters: the managers and
-// proxies of runtime/singleton on the membership machines of sim.World, over a
+// proxies of internal/singleton on the membership machines of sim.World, over a
 // network of their own that loses, delays, repeats and reorders, with a store of
 // leases that is slow, out of reach, or whose answers are lost.
 //

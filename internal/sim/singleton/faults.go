@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/sim"
+	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/runtime/membership"
-	"github.com/shardgen/shardgen/runtime/singleton"
 )
 
 // delay is how long a message takes.

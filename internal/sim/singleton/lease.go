@@ -3,7 +3,7 @@ package singleton
 import (
 	"time"
 
-	"github.com/shardgen/shardgen/runtime/singleton"
+	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/transport"
 )
 

@@ -2,7 +2,7 @@
 // of a cluster, as a pure core.
 //
 // One [Coordinator] runs in a cluster, on its oldest Up or Leaving member (by
-// runtime/singleton), and decides during one [placement.Term]. It writes the
+// internal/singleton), and decides during one [placement.Term]. It writes the
 // table; every process follows it with a [Follower]. The steady path of calls
 // never asks the coordinator. All messages are idempotent and sent again until
 // their effect shows, so the control channel may lose, repeat and reorder.
@@ -64,7 +64,7 @@
 // N1 owns a shard under e, and it moves to N2 under m, the next epoch:
 //
 //	coordinator      to N1: MoveBegin          every 500 ms while the move lasts
-//	N1, N2           Init, Ready, Open         on the data lanes; runtime/region
+//	N1, N2           Init, Ready, Open         on the data lanes; internal/region
 //	N2               MoveDone                  the table shows N2 at m: committed
 //
 // Failures, and how they end, always with one owner:

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/runtime/placement"
-	"github.com/shardgen/shardgen/runtime/region"
 	"github.com/shardgen/shardgen/transport"
 )
 

@@ -5,8 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/wire"
-	"github.com/shardgen/shardgen/runtime/call"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
