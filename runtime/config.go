@@ -198,3 +198,7 @@ func (c Config) validate() error {
 	c.validateMembership(bad)
 	return errors.Join(errs...)
 }
+
+// runnerBytes is how many bytes of arguments may wait at each of that many runners; as much
+// again is being run.
+func (c *Config) runnerBytes(runners int) int { return c.BufferBytes / (2 * runners) }

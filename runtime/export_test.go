@@ -98,13 +98,12 @@ func (n *Node) WaitingBytes() int64 { return n.plane.budget.Used() }
 // FillRunners has the node's runners hold as many bytes of arguments as they may, or
 // none.
 func (n *Node) FillRunners(full bool) {
+	most := 0
+	if !full {
+		most = n.plane.cfg.runnerBytes(len(n.plane.runs))
+	}
 	for i := range n.plane.runs {
-		r := &n.plane.runs[i]
-		r.mu.Lock()
-		if r.queue.bytes = 0; full {
-			r.queue.bytes = r.most
-		}
-		r.mu.Unlock()
+		n.plane.runs[i].SetMost(most)
 	}
 }
 

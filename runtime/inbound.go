@@ -9,6 +9,7 @@ import (
 	"github.com/shardgen/shardgen/internal/bounded"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/runtoken"
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -19,7 +20,7 @@ import (
 // inCall is a call as the hosting side holds it: from another process, from this
 // one through its queues, or a local caller that waits for its turn. One whose
 // turn has ended and was answered is used again: by its lane (keep), its runner
-// (runner.keep) or anybody (recycle). Until then others may find it through its
+// (toldCalls.keep) or anybody (recycle). Until then others may find it through its
 // entity, so whoever answers first sees to it that the shard has let go of it (End,
 // or Kept).
 type inCall struct {
@@ -29,7 +30,7 @@ type inCall struct {
 	lane     int
 	from     *peerSession                // the session that it came on; nil for this process's own
 	encoded  atomic.Pointer[encodedTurn] // nil until its turn begins
-	run      hold                        // the turn's hold on its lane or runner; zero: it has none
+	run      runtoken.Hold               // the turn's hold on its lane or runner; zero: it has none
 	began    int64                       // when its turn did, in nanoseconds after the plane's base
 
 	// granted is a waiting local caller's: it gets its turn, or nil to look for the home anew.
@@ -96,6 +97,16 @@ func (c *inCall) recycle() {
 	}
 	*c = inCall{}
 	inCalls.Put(c)
+}
+
+// empty makes a tell ready to be filled again, with its buffer unless that is large.
+func (c *inCall) empty() {
+	args := c.Args[:0]
+	if cap(args) > maxSpareArgs {
+		args = nil
+	}
+	*c = inCall{}
+	c.Args = args
 }
 
 // envelope handles one envelope from the lane's peer. It reports whether this

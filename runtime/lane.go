@@ -6,6 +6,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/bounded"
 	"github.com/shardgen/shardgen/internal/pending"
+	"github.com/shardgen/shardgen/internal/runtoken"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -14,7 +15,7 @@ import (
 // after another on one goroutine, as long as they are quick. Its other fields
 // belong to whoever has the run token.
 type lane struct {
-	runToken
+	runtoken.Token
 	plane *plane
 	ch    transport.Channel
 
@@ -31,7 +32,7 @@ type lane struct {
 	dirty  []*peerSession // sessions with something to publish, answers or acknowledgements
 	// answered are this process's calls whose answers have come in the frame.
 	answered []*pending.Call
-	slow     slowTurnDetector
+	slow     runtoken.SlowTurnDetector
 	kind     *kind   // of the call before; mostly of the next one too
 	spare    *inCall // of a turn that has ended, to be used again
 	// unpublished counts the frames whose answers are in dirty.
@@ -42,8 +43,8 @@ type lane struct {
 
 func newLane(pl *plane, ch transport.Channel) *lane {
 	l := &lane{plane: pl, ch: ch, done: make(chan struct{})}
-	l.wg, l.next = &pl.wg, l.resume
-	pl.watch.mind(&l.runToken)
+	l.Init(&pl.wg, l.resume)
+	pl.watch.Mind(&l.Token)
 	return l
 }
 
@@ -59,7 +60,7 @@ func (l *lane) run() {
 		}
 		m, ok := l.plane.link().TryReceive(l.ch)
 		if !ok {
-			l.slow.last = 0 // how long nothing comes is no turn's time
+			l.slow.Rest()
 			l.publish()
 			var err error
 			if m, err = l.plane.link().Receive(l.ch); err != nil {
@@ -77,7 +78,7 @@ func (l *lane) run() {
 // resume is run for a goroutine that goes on behind a turn that takes long, or
 // waits.
 func (l *lane) resume() {
-	l.slow.slowDown()
+	l.slow.SlowDown()
 	l.run()
 }
 

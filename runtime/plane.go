@@ -16,6 +16,7 @@ import (
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/remembering"
+	"github.com/shardgen/shardgen/internal/runtoken"
 	"github.com/shardgen/shardgen/internal/singlehost"
 	"github.com/shardgen/shardgen/internal/turnlease"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -45,12 +46,12 @@ type plane struct {
 	tr    atomic.Pointer[transport.Link]
 	lanes []*lane
 	pumps []pump // one a lane
-	runs  []runner
+	runs  []turnRunner
 	alone atomic.Int64 // turns of remote calls with a goroutine of their own
 	// answering are turns that end on other goroutines than the lanes', from before
 	// their end until their answers are in their sessions.
 	answering atomic.Int64
-	watch     watchdog
+	watch     runtoken.Watchdog
 
 	leaving atomic.Bool // this node gives its shards away, to leave the cluster
 	exiting atomic.Bool // this node has nothing left to give away: it takes nothing any more
@@ -122,11 +123,11 @@ func newPlane(cfg Config, self transport.Peer, ctl planeControl) *plane {
 	}
 	pl.pending.Init(await.NewCaller)
 	pl.lease.Init(time.Now())
-	pl.watch.init(pl.lease.Base())
-	pl.runs = make([]runner, max(runtime.GOMAXPROCS(0), minRunners))
+	pl.watch.Init(pl.lease.Base())
+	pl.runs = make([]turnRunner, max(runtime.GOMAXPROCS(0), minRunners))
 	for i := range pl.runs {
-		pl.runs[i].init(pl)
-		pl.runs[i].most = cfg.BufferBytes / (2 * len(pl.runs)) // and as much again is being run
+		pl.runs[i].Init(&pl.wg, &pl.watch, &pl.runs[i])
+		pl.runs[i].SetMost(cfg.runnerBytes(len(pl.runs)))
 	}
 	return pl
 }
@@ -136,7 +137,7 @@ func newPlane(cfg Config, self transport.Peer, ctl planeControl) *plane {
 const minRunners = 4
 
 // runner is the one for a shard's turns.
-func (pl *plane) runner(shard uint32) *runner { return &pl.runs[int(shard)%len(pl.runs)] }
+func (pl *plane) runner(shard uint32) *turnRunner { return &pl.runs[int(shard)%len(pl.runs)] }
 
 // open starts the lanes over an open link.
 func (pl *plane) open(l transport.Link) {
@@ -144,7 +145,7 @@ func (pl *plane) open(l transport.Link) {
 	for i := range pl.cfg.Lanes {
 		pl.lanes = append(pl.lanes, newLane(pl, transport.Channel(i)))
 	}
-	pl.wg.Go(func() { pl.watch.run(pl.stop) })
+	pl.wg.Go(func() { pl.watch.Run(pl.stop) })
 	pl.wg.Go(pl.sweepPending)
 	for i, l := range pl.lanes {
 		pl.wg.Go(l.run)

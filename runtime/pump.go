@@ -47,3 +47,12 @@ func (q *pump) run(stop <-chan struct{}) {
 		spare = paths
 	}
 }
+
+// pumps leaves sessions to their pumps, so that answers of many goroutines share
+// frames.
+type pumps struct{}
+
+func (pumps) publishLater(p *peerSession) {
+	p.Lock()
+	p.publishUnlock(pumped)
+}

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"github.com/shardgen/shardgen/internal/nocopy"
+	"github.com/shardgen/shardgen/internal/prefetch"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/wire"
 )
@@ -10,7 +11,7 @@ import (
 // handled, so that the processor waits for what they need all at once, as a runner's prefetch
 // does. The memory is the lane's, and used again.
 type readAhead struct {
-	envelopes  [prefetchTurns]wire.Envelope
+	envelopes  [prefetch.Turns]wire.Envelope
 	at, n      int  // the next one, and how many there are
 	prefetched byte // keeps the compiler from leaving warmFor's reads out
 }
@@ -57,7 +58,7 @@ func (l *lane) readOn() error {
 // structs of calls, and the places of this process's calls that are answered. It decides
 // nothing. What is returned means nothing.
 func (l *lane) warmFor(envelopes []wire.Envelope) (sum byte) {
-	var entities [prefetchTurns]*region.Entity
+	var entities [prefetch.Turns]*region.Entity
 	for i := range envelopes {
 		switch e := &envelopes[i]; e.Type {
 		case wire.TypeCall, wire.TypeTell:
@@ -75,7 +76,7 @@ func (l *lane) warmFor(envelopes []wire.Envelope) (sum byte) {
 	}
 	for _, e := range entities {
 		if e != nil && e.ID != "" {
-			sum += e.ID[0] + firstByte(e)
+			sum += e.ID[0] + prefetch.FirstByte(e)
 		}
 	}
 	return sum

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardgen/shardgen/internal/prefetch"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -39,7 +40,7 @@ func kept(l *lane) int {
 
 // TestReadAheadInOrder: each envelope comes once and in order.
 func TestReadAheadInOrder(t *testing.T) {
-	for n := range 3*prefetchTurns + 2 {
+	for n := range 3*prefetch.Turns + 2 {
 		l := laneWith(n)
 		for i := range n {
 			e, err := l.nextEnvelope()
@@ -57,7 +58,7 @@ func TestReadAheadInOrder(t *testing.T) {
 // TestReadAheadOfWhatIsNone: what stands before what is no envelope comes first, and the
 // error is not lost.
 func TestReadAheadOfWhatIsNone(t *testing.T) {
-	for n := range 2*prefetchTurns + 2 {
+	for n := range 2*prefetch.Turns + 2 {
 		l := laneWith(n)
 		l.rest = append(l.rest, 0x7a, 0x02, 0x08) // an envelope that is cut off
 		for i := range n {
@@ -75,7 +76,7 @@ func TestReadAheadOfWhatIsNone(t *testing.T) {
 
 // TestReadAheadLetsGo: no envelope stays behind its frame.
 func TestReadAheadLetsGo(t *testing.T) {
-	for n := range 3*prefetchTurns + 2 {
+	for n := range 3*prefetch.Turns + 2 {
 		l := laneWith(n)
 		for range n {
 			_, err := l.nextEnvelope()
@@ -88,7 +89,7 @@ func TestReadAheadLetsGo(t *testing.T) {
 
 // TestReadAheadNextFrame: what a frame has beyond the number it says is not the next's.
 func TestReadAheadNextFrame(t *testing.T) {
-	l := laneWith(prefetchTurns)
+	l := laneWith(prefetch.Turns)
 	for range 3 {
 		_, err := l.nextEnvelope()
 		require.NoError(t, err)
@@ -102,9 +103,9 @@ func TestReadAheadNextFrame(t *testing.T) {
 
 // TestCallOutlivesItsEnvelope: a turn that lost its lane keeps nothing of the lane's.
 func TestCallOutlivesItsEnvelope(t *testing.T) {
-	l := laneWith(2 * prefetchTurns)
+	l := laneWith(2 * prefetch.Turns)
 	var calls []*inCall
-	for range 2 * prefetchTurns {
+	for range 2 * prefetch.Turns {
 		e, err := l.nextEnvelope()
 		require.NoError(t, err)
 		c := new(inCall)

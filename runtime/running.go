@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"time"
 
 	"github.com/shardgen/shardgen/internal/nocopy"
 	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/runtoken"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
@@ -31,32 +33,52 @@ type publisher interface{ publishLater(p *peerSession) }
 // long. It reports whether this goroutine still has the lane afterwards.
 func (l *lane) runTurn(sh *hostedShard, e *region.Entity, c *inCall) bool {
 	l.wake() // a turn may take long
-	if l.slow.isSlow() && sh.runAlone(e, c, &l.slow) {
+	if l.slow.IsSlow() && sh.runAlone(e, c, &l.slow) {
 		return true
 	}
-	l.plane.watch.awake()
-	c.run = l.enter()
+	l.plane.watch.Awake()
+	c.run = l.Enter()
 	a := sh.guarded(e, c)
-	if !c.run.leave() {
+	if !c.run.Leave() {
 		sh.finish(c, a, c.failed(), nil)
 		return false
 	}
-	l.slow.ran(c.began)
+	l.slow.Ran(c.began)
 	sh.endTurnOf(c.turn(), c.failed())
 	sh.plane().answerTurn(c, a, l)
 	return true
 }
 
+// maxAlone bounds the turns of remote calls that have a goroutine of their own.
+// Beyond it the lane runs turns itself, and so makes the senders wait.
+const maxAlone = 16 << 10
+
+// runAlone runs a turn on a goroutine of its own, unless there are too many.
+func (s *hostedShard) runAlone(e *region.Entity, c *inCall, p *runtoken.SlowTurnDetector) bool {
+	pl := s.plane()
+	if pl.alone.Add(1) > maxAlone {
+		pl.alone.Add(-1)
+		return false
+	}
+	pl.wg.Go(func() {
+		defer pl.alone.Add(-1)
+		a := s.guarded(e, c)
+		p.Took(time.Duration(pl.lease.Now() - c.began))
+		s.finish(c, a, c.failed(), pumps{})
+	})
+	return true
+}
+
 // runQueued runs a turn on a runner's goroutine. It reports whether this goroutine
 // still has the run token afterwards.
-func (s *hostedShard) runQueued(e *region.Entity, c *inCall, r *runner) bool {
-	c.run = r.enter()
+func (s *hostedShard) runQueued(e *region.Entity, c *inCall, r *turnRunner) bool {
+	c.run = r.Enter()
 	a := s.guarded(e, c)
-	kept := c.run.leave()
+	kept := c.run.Leave()
 	told := c.told // finish gives away what is not
 	s.finish(c, a, c.failed(), pumps{})
 	if kept && told {
-		r.keep(c)
+		r.told.keep(c)
 	}
 	return kept
 }
@@ -129,7 +151,7 @@ func (s *hostedShard) guarded(e *region.Entity, c *inCall) (a answer) {
 		if returned {
 			return
 		}
-		c.run.handOver()
+		c.run.HandOver()
 		s.died("runtime.Goexit in " + string(c.Method))
 		failed := s.panicFailure(e.ID, string(c.Method), "runtime.Goexit")
 		s.finish(c, answer{code: wire.CodePanic, text: "runtime.Goexit"}, failed, nil)
@@ -444,4 +466,14 @@ func (t *turn) endOddly(method string, recovered any, err error) error {
 			causes: codegen.Causes(s.host.kind.errors(), causes),
 		}
 	}
+}
+
+// mayRunInline is mayRun for a turn on its caller's goroutine: by the coarse clock
+// if the lease lasts longer than that can be wrong.
+func (s *hostedShard) mayRunInline() bool {
+	pl := s.plane()
+	if !pl.watch.Valid(&pl.lease) && !pl.lease.Valid() {
+		return false
+	}
+	return s.host.instance == nil || s.host.instance.LeaseValid()
 }

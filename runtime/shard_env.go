@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/runner"
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -58,7 +59,7 @@ func (v *shardEnv) Learn(owner transport.Address, epoch placement.Epoch) {
 
 // Run leaves a turn that has begun to a runner.
 func (v *shardEnv) Run(e *region.Entity, c *shardhost.Call) {
-	v.host.plane.runner(v.ID.Shard).add(e, inbound(&c.Call))
+	v.host.plane.runner(v.ID.Shard).Add(runner.Turn{Entity: e, Call: c})
 }
 
 // Grant wakes a local caller.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/runtoken"
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
@@ -52,7 +53,7 @@ type failure struct {
 // encodedTurn is a turn for an encoded call. It is all that a tell's is.
 type encodedTurn struct {
 	turn   turn
-	run    hold                    // its hold on its lane or runner; zero: it has none
+	run    runtoken.Hold           // its hold on its lane or runner; zero: it has none
 	failed *failure                // what the supervisor decides about; nil: nothing
 	ctx    atomic.Pointer[endable] // made when somebody asks
 }
@@ -174,7 +175,7 @@ func (r *encodedTurn) finish() { r.cancel(turnOver) }
 func (t *turn) yieldLane() {
 	for ; t != nil; t = t.up() {
 		if r := t.encoded(); r != nil {
-			r.run.handOver()
+			r.run.HandOver()
 			return
 		}
 	}

@@ -26,7 +26,8 @@ internal/gen/model
 shardtest
 runtime
 internal/singlehost internal/remembering
-internal/await
+internal/await internal/runner
+internal/runtoken internal/prefetch
 internal/pending
 internal/shardhost internal/session
 internal/routing

@@ -1,4 +1,4 @@
-package shard
+package runtoken
 
 import (
 	"testing"
@@ -9,16 +9,16 @@ import (
 
 // TestPace: slow turns have goroutines of their own until they are quick again.
 func TestPace(t *testing.T) {
-	var p slowTurnDetector
+	var p SlowTurnDetector
 	now := int64(1)
 	run := func(turns int, each time.Duration) (alone int) {
 		for range turns {
-			if p.isSlow() {
+			if p.IsSlow() {
 				alone++
-				p.took(each)
+				p.Took(each)
 				continue
 			}
-			p.ran(now)
+			p.Ran(now)
 			now += int64(each)
 		}
 		return alone
@@ -26,36 +26,36 @@ func TestPace(t *testing.T) {
 	require.Zero(t, run(1000, time.Microsecond), "quick turns")
 	require.Greater(t, run(1000, 50*time.Microsecond), 980, "of 1000 slow turns")
 	require.Less(t, run(1000, time.Microsecond), 20, "of 1000 quick turns after slow ones")
-	p.last = 0 // another frame: how long nothing came is no turn's time
+	p.Rest() // another frame: how long nothing came is no turn's time
 	now += int64(time.Hour)
 	require.Zero(t, run(1000, time.Microsecond), "quick turns after a rest")
-	p.slowDown() // the lane was taken away
+	p.SlowDown() // the lane was taken away
 	require.Greater(t, run(1000, time.Millisecond), 980, "of 1000 long turns")
 }
 
 // TestFewLongTurns: a few, as when the system stops the process or collects garbage,
 // are no pace; every fourth is, and so are some in a row.
 func TestFewLongTurns(t *testing.T) {
-	var p slowTurnDetector
+	var p SlowTurnDetector
 	now := int64(1)
 	run := func(turns int, each time.Duration) {
 		for range turns {
-			p.ran(now)
+			p.Ran(now)
 			now += int64(each)
 		}
 	}
 	for range 10 {
 		run(100, 3*time.Microsecond)
 		run(3, time.Second)
-		require.False(t, p.isSlow())
+		require.False(t, p.IsSlow())
 	}
 	run(100, 3*time.Microsecond)
 	run(6, 50*time.Microsecond)
-	require.True(t, p.isSlow())
-	p = slowTurnDetector{}
+	require.True(t, p.IsSlow())
+	p = SlowTurnDetector{}
 	for range 100 {
 		run(3, time.Microsecond)
 		run(1, 500*time.Microsecond)
 	}
-	require.True(t, p.isSlow())
+	require.True(t, p.IsSlow())
 }

@@ -1,4 +1,4 @@
-package shard
+package runtoken
 
 import (
 	"testing"
@@ -13,12 +13,12 @@ import (
 func TestCoarseClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l turnlease.Lease
-		var w watchdog
+		var w Watchdog
 		base := time.Now()
 		l.Init(base)
-		w.init(base)
+		w.Init(base)
 		stop := make(chan struct{})
-		go w.run(stop)
+		go w.Run(stop)
 		defer close(stop)
 		sleep := func(d time.Duration) {
 			time.Sleep(d)
@@ -27,10 +27,10 @@ func TestCoarseClock(t *testing.T) {
 		moment := func() { sleep(longTurn) } // a tick, and what follows from it
 		read := func() bool {                // until the clock goes for certain
 			for range restingLook/longTurn + 2 {
-				validByCoarse(&l, &w)
+				w.Valid(&l)
 				moment()
 			}
-			return validByCoarse(&l, &w)
+			return w.Valid(&l)
 		}
 		const reading = restingLook + 2*longTurn
 		if read() {
@@ -38,7 +38,7 @@ func TestCoarseClock(t *testing.T) {
 		}
 		l.Renew(base.Add(time.Second))
 		for range 100 { // read all the time
-			if moment(); !validByCoarse(&l, &w) {
+			if moment(); !w.Valid(&l) {
 				t.Fatalf("no clock at %v, though it is read", time.Since(base))
 			}
 		}
@@ -51,21 +51,21 @@ func TestCoarseClock(t *testing.T) {
 			t.Errorf("valid %v before its end by a clock that may be %v wrong", time.Second-time.Since(base), coarseSlack)
 		}
 		l.Renew(base.Add(time.Hour))
-		if !validByCoarse(&l, &w) {
+		if !w.Valid(&l) {
 			t.Error("not valid, though it was renewed")
 		}
 		sleep(2 * idleLooks * restingLook)
 		if at := w.clock.at.Load(); at != 0 || !w.asleep.Load() {
 			t.Errorf("the clock says %d, and nobody reads it", at)
 		}
-		if validByCoarse(&l, &w) {
+		if w.Valid(&l) {
 			t.Error("valid by a clock that stands still")
 		}
 		if !read() {
 			t.Error("reading it did not set it going")
 		}
 		l.End(turnlease.Ending)
-		if validByCoarse(&l, &w) {
+		if w.Valid(&l) {
 			t.Error("valid, though it ends")
 		}
 	})

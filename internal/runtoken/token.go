@@ -1,19 +1,21 @@
-package shard
+package runtoken
 
 import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/shardgen/shardgen/internal/turnlease"
 )
 
-// A runToken is passed among the goroutines that run a series of turns, one after
+// A Token is passed among the goroutines that run a series of turns, one after
 // another, as long as they are quick. A turn that takes long, or waits for a call
 // of its own, hands it over: another goroutine goes on with the rest, and the
 // first one only ends its turn.
 //
 // word arbitrates: it is odd while a turn runs, and whoever raises it by one at
 // that moment has the run token: the runner when its turn ends, or a thief.
-type runToken struct {
+type Token struct {
 	word atomic.Uint64
 	wg   *sync.WaitGroup
 	next func() // goes on with the series
@@ -21,37 +23,41 @@ type runToken struct {
 	seen uint64 // the watchdog's: word at its last look
 }
 
-// hold is a turn's hold on the run token of its series.
-type hold struct {
-	token *runToken
+// A Hold is a turn's hold on the run token of its series.
+type Hold struct {
+	token *Token
 	word  uint64 // odd
 }
 
-// enter marks that a turn begins on the goroutine that has the run token.
-func (b *runToken) enter() hold { return hold{token: b, word: b.word.Add(1)} }
+// Init sets where goroutines run that go on with the series, and what they run. It is
+// called once, before anything else.
+func (t *Token) Init(wg *sync.WaitGroup, next func()) { t.wg, t.next = wg, next }
 
-// leave marks that the turn ended. It reports whether this goroutine still has
-// the run token.
-func (h hold) leave() bool { return h.token.word.CompareAndSwap(h.word, h.word+1) }
+// Enter marks that a turn begins on the goroutine that has the run token.
+func (t *Token) Enter() Hold { return Hold{token: t, word: t.word.Add(1)} }
 
-// handOver lets another goroutine go on with the series, if this turn still has
+// Leave marks that the turn has ended. It reports whether this goroutine still has
 // the run token.
-func (h hold) handOver() {
-	if h.token != nil && h.leave() {
+func (h Hold) Leave() bool { return h.token.word.CompareAndSwap(h.word, h.word+1) }
+
+// HandOver lets another goroutine go on with the series, if this turn still has
+// the run token.
+func (h Hold) HandOver() {
+	if h.token != nil && h.Leave() {
 		h.token.wg.Go(h.token.next)
 	}
 }
 
-// watchdog takes the run token from turns that run for long, and sets the coarse clock
+// A Watchdog takes the run token from turns that run for long, and sets the coarse clock
 // while somebody reads it. It sleeps while there is nothing to do, and seldom looks
 // while turns are so quick that none is under way when it does: each look of a
 // process that is nearly idle costs as much as some calls.
-type watchdog struct {
-	tokens []*runToken
+type Watchdog struct {
+	tokens []*Token
 	asleep atomic.Bool
 	wake   chan struct{}
 	base   time.Time // of clock
-	clock  coarseClock
+	clock  clock
 }
 
 const (
@@ -64,19 +70,21 @@ const (
 	idleLooks = 10
 )
 
-func (w *watchdog) init(base time.Time) { w.base, w.wake = base, make(chan struct{}, 1) }
+// Init sets the base of the clock. It is called once, before anything else.
+func (w *Watchdog) Init(base time.Time) { w.base, w.wake = base, make(chan struct{}, 1) }
 
-// mind has the watchdog look after a series; before run.
-func (w *watchdog) mind(b *runToken) { w.tokens = append(w.tokens, b) }
+// Mind has the watchdog look after a series. It is called before Run.
+func (w *Watchdog) Mind(t *Token) { w.tokens = append(w.tokens, t) }
 
-// awake tells the watchdog that a series is busy, or that the clock is read.
-func (w *watchdog) awake() {
+// Awake tells the watchdog that a series is busy, or that the clock is read.
+func (w *Watchdog) Awake() {
 	if w.asleep.Load() && w.asleep.CompareAndSwap(true, false) {
 		w.wake <- struct{}{}
 	}
 }
 
-func (w *watchdog) run(stop <-chan struct{}) {
+// Run looks until stop is closed.
+func (w *Watchdog) Run(stop <-chan struct{}) {
 	timer := time.NewTimer(longTurn)
 	defer timer.Stop()
 	for idle := 0; ; {
@@ -114,18 +122,32 @@ func (w *watchdog) run(stop <-chan struct{}) {
 
 // look hands over series whose turn has not changed since the last look, reports
 // whether any did something, and returns when to look again.
-func (w *watchdog) look() (next time.Duration, busy bool) {
+func (w *Watchdog) look() (next time.Duration, busy bool) {
 	next = restingLook
 	for _, b := range w.tokens {
 		word := b.word.Load()
 		if word%2 == 1 {
 			next, busy = longTurn, true
 			if word == b.seen {
-				hold{token: b, word: word}.handOver()
+				Hold{token: b, word: word}.HandOver()
 			}
 		}
 		busy = busy || word != b.seen
 		b.seen = word
 	}
 	return next, busy
+}
+
+// Valid reports whether a turn may begin for certain by the lease, without reading the real
+// clock. It has the clock go on if that stands still.
+func (w *Watchdog) Valid(l *turnlease.Lease) bool {
+	if !l.Bounded() {
+		return l.Phase() == turnlease.Renewed
+	}
+	at, ok := w.clock.now()
+	if !ok {
+		w.Awake()
+		return false
+	}
+	return l.ValidAt(at + int64(coarseSlack))
 }

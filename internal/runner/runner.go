@@ -1,0 +1,185 @@
+// Package runner runs turns that have begun on few goroutines, which live only as long as there
+// is something to run: turns of calls that had to wait, and of tells of this process. The
+// arguments of tells are copied behind each other into buffers that are used again.
+package runner
+
+import (
+	"sync"
+
+	"github.com/shardgen/shardgen/internal/prefetch"
+	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/runtoken"
+	"github.com/shardgen/shardgen/internal/shardhost"
+)
+
+// An Env is the process that a Runner is in.
+type Env interface {
+	// Run runs a turn on the goroutine that has the run token, and reports whether it has it
+	// still. args are valid until Run returns.
+	Run(t *Turn, args []byte) (kept bool)
+	// Emptied is called by whoever has the run token when a batch of turns has run. idle:
+	// no other turn waits. It must not block, or add turns.
+	Emptied(idle bool)
+}
+
+// A Runner runs turns one after another, those that take long excepted. It is safe for
+// concurrent use.
+type Runner struct {
+	runtoken.Token
+	env   Env
+	wg    *sync.WaitGroup
+	watch *runtoken.Watchdog
+
+	mu    sync.Mutex
+	most  int // bytes of arguments from which on turns are refused
+	queue batch
+	busy  bool // a goroutine is at it
+
+	// What follows belongs to whoever has the run token.
+	batch      batch
+	at         int        // index of the next turn in batch
+	args       argsReader // of batch
+	lent       bool       // a turn that lost the run token may still read the batch's arguments
+	prefetched byte       // what fetch returned, so that it is not left out
+}
+
+// Init sets where the Runner's goroutines are counted, and which Watchdog looks after it.
+// It is called once, before anything else and before the Watchdog runs.
+func (r *Runner) Init(wg *sync.WaitGroup, watch *runtoken.Watchdog, env Env) {
+	r.env, r.wg, r.watch = env, wg, watch
+	r.Token.Init(wg, r.resume)
+	watch.Mind(&r.Token)
+}
+
+// SetMost sets from how many bytes of waiting arguments on Offer refuses.
+func (r *Runner) SetMost(bytes int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.most = bytes
+}
+
+// A batch is turns to be run, first to last, with the arguments of the tells among
+// them.
+type batch struct {
+	turns []Turn
+	args  argsBuffer
+	bytes int // of the arguments
+}
+
+// A Turn has begun and waits to be run: for Call, or if that is nil, for a tell of this
+// process. It is as short as it can be, for it goes from processor to processor.
+type Turn struct {
+	Entity *region.Entity
+	Call   *shardhost.Call
+	Method string  // of a tell
+	args   argsEnd // where the turn's arguments end in the batch's
+}
+
+// Add has a turn run behind those that were added before.
+func (r *Runner) Add(t Turn) {
+	r.mu.Lock()
+	r.addLocked(t, nil)
+}
+
+// Offer is Add for a turn with arguments, of which it keeps a copy. It reports false when too
+// many bytes wait: nothing has happened then.
+func (r *Runner) Offer(t Turn, args []byte) bool {
+	r.mu.Lock()
+	if r.queue.bytes >= r.most {
+		r.mu.Unlock()
+		return false
+	}
+	r.addLocked(t, args)
+	return true
+}
+
+// addLocked adds a turn for who holds mu, which it releases.
+func (r *Runner) addLocked(t Turn, args []byte) {
+	t.args = r.queue.args.add(args)
+	r.queue.bytes += len(args)
+	r.queue.turns = append(r.queue.turns, t)
+	idle := !r.busy
+	r.busy = true
+	r.mu.Unlock()
+	if idle {
+		r.wg.Go(r.run)
+	}
+}
+
+// run runs turns until none is left or the run token is taken away.
+func (r *Runner) run() {
+	for {
+		r.watch.Awake()
+		for r.at < len(r.batch.turns) {
+			if r.at%prefetch.Turns == 0 {
+				r.prefetched = fetch(r.batch.turns[r.at:min(r.at+prefetch.Turns, len(r.batch.turns))])
+			}
+			t := &r.batch.turns[r.at]
+			args := r.args.next(r.batch.args, t.args)
+			r.at++
+			if !r.env.Run(t, args) {
+				return // another goroutine goes on
+			}
+		}
+		if !r.nextBatch() {
+			return
+		}
+	}
+}
+
+// fetch has the processor ask for what the turns will read first. The caller has the turns.
+func fetch(turns []Turn) (sum byte) {
+	for i := range turns {
+		turns[i].Entity.Busy()
+	}
+	for i := range turns {
+		sum += prefetch.FirstByte(turns[i].Entity)
+	}
+	return sum
+}
+
+// resume is run for a goroutine that goes on behind a turn that takes long.
+func (r *Runner) resume() {
+	r.lent = true
+	r.run()
+}
+
+// keptTurns is of how many turns a batch is at most whose memory is used again, and
+// idleTurns that which a runner keeps that has nothing to do.
+const (
+	keptTurns = 4 << 10
+	idleTurns = 1 << 10
+)
+
+// nextBatch takes what was added since the batch began. It reports false when that is
+// nothing, and so the runner ends.
+func (r *Runner) nextBatch() bool {
+	if r.lent {
+		r.batch.args = nil
+	}
+	r.batch = r.batch.emptied(keptTurns)
+	r.at, r.args, r.lent = 0, argsReader{}, false
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.queue.turns) == 0 {
+		r.env.Emptied(true)
+		r.busy = false
+		r.batch = r.batch.emptied(idleTurns)
+		r.queue = r.queue.emptied(idleTurns)
+		return false
+	}
+	r.env.Emptied(false)
+	r.batch, r.queue = r.queue, r.batch
+	return true
+}
+
+// emptied is a batch without anything, in the same memory as far as that is for no more
+// turns.
+func (b batch) emptied(turns int) batch {
+	e := batch{args: b.args.emptied()}
+	if cap(b.turns) <= turns {
+		clear(b.turns)
+		e.turns = b.turns[:0]
+	}
+	return e
+}

@@ -1,0 +1,111 @@
+package runner
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/runtoken"
+)
+
+// TestPrefetchIsNobodysRace: what fetch reads may be written meanwhile by goroutines of the
+// user's own, which have no turn but a lock.
+func TestPrefetchIsNobodysRace(t *testing.T) {
+	type entity struct {
+		mu    sync.Mutex
+		beats int
+	}
+	busy := &entity{}
+	var turns []Turn
+	for _, value := range []any{busy, nil, (*entity)(nil), &struct{}{}, 7} {
+		turns = append(turns, Turn{Entity: &region.Entity{Value: value}})
+	}
+	var own sync.WaitGroup
+	own.Go(func() {
+		for range 10_000 {
+			busy.mu.Lock()
+			busy.beats++
+			busy.mu.Unlock()
+		}
+	})
+	for range 10_000 {
+		fetch(turns)
+	}
+	own.Wait()
+}
+
+// A script is the process of a runner in a test.
+type script struct {
+	run     func(t *Turn, args []byte) bool
+	emptied []bool
+}
+
+func (s *script) Run(t *Turn, args []byte) bool { return s.run(t, args) }
+func (s *script) Emptied(idle bool)             { s.emptied = append(s.emptied, idle) }
+
+// TestTurnsInOrder: turns run in the order in which they were added, each with its own
+// arguments, also behind a turn that lost the run token.
+func TestTurnsInOrder(t *testing.T) {
+	var wg sync.WaitGroup
+	var watch runtoken.Watchdog
+	watch.Init(time.Now())
+	var r Runner
+	var ran []string
+	var mu sync.Mutex
+	s := &script{}
+	s.run = func(b *Turn, args []byte) bool {
+		hold := r.Enter()
+		mu.Lock()
+		ran = append(ran, b.Method+":"+string(args))
+		mu.Unlock()
+		if b.Method == "3" {
+			hold.HandOver()
+		}
+		return hold.Leave()
+	}
+	r.Init(&wg, &watch, s)
+	r.SetMost(1 << 20)
+	var want []string
+	for i := range 10 {
+		args := strings.Repeat("x", i)
+		require.True(t, r.Offer(Turn{Entity: &region.Entity{}, Method: strconv.Itoa(i)}, []byte(args)))
+		want = append(want, strconv.Itoa(i)+":"+args)
+	}
+	wg.Wait()
+	require.Equal(t, want, ran)
+	require.True(t, s.emptied[len(s.emptied)-1], "nothing is left")
+}
+
+// TestOfferIsBounded: what waits holds no more bytes than it may.
+func TestOfferIsBounded(t *testing.T) {
+	var wg sync.WaitGroup
+	var watch runtoken.Watchdog
+	watch.Init(time.Now())
+	var r Runner
+	release := make(chan struct{})
+	s := &script{run: func(*Turn, []byte) bool {
+		<-release
+		return true
+	}}
+	r.Init(&wg, &watch, s)
+	r.SetMost(100)
+	turn := Turn{Entity: &region.Entity{}}
+	require.True(t, r.Offer(turn, make([]byte, 50)))
+	refused := 0
+	for range 10 {
+		if !r.Offer(turn, make([]byte, 50)) {
+			refused++
+		}
+	}
+	require.GreaterOrEqual(t, refused, 7, "50 bytes are being run, and 100 may wait")
+	r.Add(turn)
+	close(release)
+	wg.Wait()
+	require.True(t, r.Offer(turn, nil), "there is room again")
+	wg.Wait()
+}
