@@ -461,7 +461,7 @@ func (c *control) startCoordinator() {
 	coord, err := coordinator.New(coordinator.Config{
 		Self: c.self, Term: placement.Term{Number: me.UpNumber, Incarnation: c.self.Incarnation},
 		MinMembers: cfg.MinMembers, MaxMoves: cfg.MaxMoves,
-		Strategy:          coordinator.LeastShards{Threshold: cfg.RebalanceThreshold},
+		Strategy:          placement.LeastShards{Threshold: cfg.RebalanceThreshold},
 		RebalanceInterval: cfg.RebalanceInterval,
 		Strategies:        c.node.strategies(),
 	})

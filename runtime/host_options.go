@@ -7,6 +7,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -116,12 +117,12 @@ type (
 	// A Strategy decides where the shards of a type live. A strategy of your own must be
 	// pure: the coordinator calls it with its knowledge of the cluster and checks the
 	// result.
-	Strategy = coordinator.Strategy
+	Strategy = placement.Strategy
 	// LeastShards gives each shard to the member with the fewest of its type.
-	LeastShards = coordinator.LeastShards
+	LeastShards = placement.LeastShards
 	// ConsistentHash gives each shard to a member that its number determines, so that few
 	// shards move when a member comes or goes.
-	ConsistentHash = coordinator.ConsistentHash
+	ConsistentHash = placement.ConsistentHash
 )
 
 // validate returns a fault of the settings of a type.

@@ -170,7 +170,7 @@ var debts = map[string]debt{
 	"runtime":                {55, 221},
 	"runtime/admin":          {15, 8},
 	"internal/call":          {15, 20},
-	"internal/coordinator":   {15, 65},
+	"internal/coordinator":   {15, 64},
 	"internal/region":        {15, 85},
 	"internal/remember":      {15, 25},
 	"internal/singleton":     {15, 29},
@@ -187,7 +187,16 @@ var maxExported = map[string]int{
 	"runtime/admin":      60,
 	"runtime/codegen":    215,
 	"runtime/membership": 87,
-	"runtime/placement":  57,
+	"runtime/placement":  76,
+}
+
+// maxPublic bounds the exported names of all public packages outside package shard
+// together, of which there were 1,442 once. It is only ever lowered.
+const maxPublic = 700
+
+// public reports whether users may import the package, and it is not package shard.
+func public(dir string) bool {
+	return dir != "runtime" && !slices.ContainsFunc([]string{"internal", "examples", "cmd", "bench"}, func(folder string) bool { return under(dir, folder) })
 }
 
 // TestStructure fails when a package gets worse than it is.
@@ -199,12 +208,20 @@ func TestStructure(t *testing.T) {
 		}
 	}
 	seen := map[string]bool{}
+	exported := 0
 	for _, p := range loadTyped(t, dirs...) {
 		dir := strings.TrimPrefix(strings.TrimPrefix(p.PkgPath, module), "/")
 		s := structureOf(p, dir)
 		seen[dir] = true
 		s.check(t)
+		if public(dir) {
+			exported += s.exported
+		}
 	}
+	if exported > maxPublic {
+		t.Errorf("public packages export %d names outside package shard, at most %d may be", exported, maxPublic)
+	}
+	t.Logf("public packages export %d names outside package shard", exported)
 	for _, dir := range slices.Sorted(maps.Keys(debts)) {
 		if !seen[dir] {
 			t.Errorf("debts names %s, which is no package", dir)

@@ -35,8 +35,8 @@ type Config struct {
 	// StatusInterval is the time between two TableStatus to all. Default 1s.
 	StatusInterval time.Duration
 	// Strategy places shards of kinds that name none. Default
-	// LeastShards{Threshold: 1}.
-	Strategy Strategy
+	// placement.LeastShards{Threshold: 1}.
+	Strategy placement.Strategy
 	// Strategies are the user's own, for kinds that name them. A kind that names
 	// one which this node does not know gets Strategy.
 	Strategies Strategies
@@ -62,7 +62,7 @@ func (c Config) withDefaults() Config {
 		c.StatusInterval = time.Second
 	}
 	if c.Strategy == nil {
-		c.Strategy = LeastShards{}
+		c.Strategy = placement.LeastShards{}
 	}
 	return c
 }
@@ -356,7 +356,7 @@ func (c *Coordinator) refuse(from transport.Address, m Message, reason string) {
 // A kind is one entity type with its shards.
 type kind struct {
 	info   KindInfo
-	place  Strategy
+	place  placement.Strategy
 	pins   Pins
 	shards []shard // shards[i] has number info.Shards+i
 	wanted bool    // somebody has calls for it

@@ -48,7 +48,7 @@
 // hosted are given shards. Shards of a node that is Down or removed are given to
 // others in the step that learns of it.
 //
-// The [Strategy] of a kind, by the name that its hosts registered last, decides where its
+// The [placement.Strategy] of a kind, by the name that its hosts registered last, decides where its
 // shards go. A kind has its own bound of moves and its own minimum of hosts. Members may
 // differ in these, so that a change can be rolled out.
 //

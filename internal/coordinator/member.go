@@ -209,20 +209,20 @@ func describe(k KindInfo) string {
 	return fmt.Sprintf("%s with %d shards by %s", k.Package, k.Shards, k.HashName)
 }
 
-// homes are the members that may be given shards of the kind, with their load,
-// in order of address.
-func (c *Coordinator) homes(k *kind) []Load {
-	var loads []Load
+// homes returns the members that may be given shards of the kind, with their load, in
+// order of address, and the moves that pins ask for, in order of the present home.
+func (c *Coordinator) homes(k *kind) (loads []placement.Load, wishes []wish) {
 	at := map[transport.Address]int{}
 	for _, a := range c.order {
 		if c.members[a].home(k.info.Name) {
 			at[a] = len(loads)
-			loads = append(loads, Load{Node: a, Total: c.totals[a]})
+			loads = append(loads, placement.Load{Node: a, Total: c.totals[a]})
 		}
 	}
 	if len(loads) == 0 {
-		return nil
+		return nil, nil
 	}
+	wishesFrom := make([][]wish, len(loads))
 	for i := range k.shards {
 		s := &k.shards[i]
 		l, ok := at[s.goesTo()]
@@ -236,10 +236,10 @@ func (c *Coordinator) homes(k *kind) []Load {
 		if to, wished := k.pinned(s.id.Shard, loads); !wished {
 			loads[l].Movable = append(loads[l].Movable, s.id.Shard)
 		} else if to != loads[l].Node {
-			loads[l].pinned = append(loads[l].pinned, s.id.Shard)
+			wishesFrom[l] = append(wishesFrom[l], wish{loads[l].Node, placement.Transfer{Shard: s.id.Shard, To: to}})
 		}
 	}
-	return loads
+	return loads, slices.Concat(wishesFrom...)
 }
 
 // countTotals counts every node's shards of all kinds, once for each plan.

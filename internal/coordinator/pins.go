@@ -82,8 +82,8 @@ func (p *Pins) at(shard uint32) string {
 	return p.Pins[i].Node
 }
 
-// pinned is the home that was wished for the shard, if it is one of the homes.
-func (k *kind) pinned(shard uint32, homes []Load) (transport.Address, bool) {
+// pinned returns the home that a pin names for the shard, if it is one of homes.
+func (k *kind) pinned(shard uint32, homes []placement.Load) (transport.Address, bool) {
 	name := k.pins.at(shard)
 	if name == "" {
 		return transport.Address{}, false
@@ -155,19 +155,24 @@ func (c *Coordinator) spreadPins() {
 	c.answerPlaced()
 }
 
-// pinMoves are the transfers to where shards were wished, at most limit. It counts
-// them in homes, for the strategy that comes after.
-func (k *kind) pinMoves(homes []Load, limit int) (transfers []Transfer) {
-	for i := range homes {
-		for _, n := range homes[i].pinned {
-			to, ok := k.pinned(n, homes)
-			if !ok || len(transfers) == limit {
-				continue
+// A wish is a move of a pinned shard to the home that its pin names.
+type wish struct {
+	from transport.Address
+	placement.Transfer
+}
+
+// fulfil returns the transfers of the first wishes, at most limit. It counts them in
+// homes, for the strategy that comes after.
+func fulfil(wishes []wish, homes []placement.Load, limit int) (transfers []placement.Transfer) {
+	for _, w := range wishes[:min(limit, len(wishes))] {
+		transfers = append(transfers, w.Transfer)
+		for i := range homes {
+			switch homes[i].Node {
+			case w.from:
+				homes[i].Shards, homes[i].Total = homes[i].Shards-1, homes[i].Total-1
+			case w.To:
+				homes[i].Shards, homes[i].Total = homes[i].Shards+1, homes[i].Total+1
 			}
-			transfers = append(transfers, Transfer{n, to})
-			homes[i].Shards, homes[i].Total = homes[i].Shards-1, homes[i].Total-1
-			j := slices.IndexFunc(homes, func(h Load) bool { return h.Node == to })
-			homes[j].Shards, homes[j].Total = homes[j].Shards+1, homes[j].Total+1
 		}
 	}
 	return transfers

@@ -79,7 +79,8 @@ func (c *Coordinator) allocate() {
 		if !k.wanted || k.homeless() == 0 || c.whyNot(k) != "" {
 			continue
 		}
-		homes, given := c.homes(k), 0
+		homes, _ := c.homes(k)
+		given := 0
 		for i := range k.shards {
 			s := &k.shards[i]
 			if !s.owner.IsZero() {
@@ -98,7 +99,7 @@ func (c *Coordinator) allocate() {
 }
 
 // choose asks the strategy for a home and counts the shard there.
-func (c *Coordinator) choose(id placement.ShardID, homes []Load) transport.Address {
+func (c *Coordinator) choose(id placement.ShardID, homes []placement.Load) transport.Address {
 	k := c.kinds[id.Kind]
 	to, wished := k.pinned(id.Shard, homes)
 	if !wished {
@@ -125,7 +126,7 @@ func (c *Coordinator) emptyLeaving() {
 	free := c.config.MaxLeaveMoves - c.count(leaving)
 	for _, name := range c.names {
 		k := c.kinds[name]
-		var homes []Load
+		var homes []placement.Load
 		for i := range k.shards {
 			s := &k.shards[i]
 			if free <= 0 {
@@ -135,7 +136,7 @@ func (c *Coordinator) emptyLeaving() {
 				continue
 			}
 			if homes == nil {
-				if homes = c.homes(k); homes == nil {
+				if homes, _ = c.homes(k); homes == nil {
 					break // nobody to give to: the shards stay
 				}
 			}
@@ -166,21 +167,22 @@ func (c *Coordinator) rebalance() {
 		if free <= 0 || !k.opened {
 			continue
 		}
-		homes := c.homes(k)
+		homes, wishes := c.homes(k)
 		if len(homes) < 2 {
 			continue
 		}
-		transfers := k.pinMoves(homes, free)
-		if len(transfers) < free {
-			transfers = append(transfers, k.place.Rebalance(name, homes, free-len(transfers))...)
+		transfers := fulfil(wishes, homes, free)
+		pinned := len(transfers)
+		if pinned < free {
+			transfers = append(transfers, k.place.Rebalance(name, homes, free-pinned)...)
 		}
 		if len(transfers) > 0 && !c.view.Converged {
 			refused = "view not converged" + c.unreachable()
 			break
 		}
-		for _, t := range transfers[:min(free, len(transfers))] {
+		for i, t := range transfers[:min(free, len(transfers))] {
 			id := placement.ShardID{Kind: name, Shard: t.Shard}
-			if !allowed(homes, t) {
+			if i >= pinned && !allowed(homes, t) {
 				c.event(Event{What: StrategyRefused, Shard: id, Node: t.To, Reason: "not a move that can be made"})
 				continue
 			}
@@ -196,13 +198,12 @@ func (c *Coordinator) rebalance() {
 	c.refused = refused
 }
 
-// allowed reports whether a strategy may ask for the transfer: out of what it was
-// offered, to another of the homes, once. The same for a wish.
-func allowed(homes []Load, t Transfer) bool {
+// allowed reports whether a strategy may ask for the transfer: of a shard that it was
+// offered, to another of the homes, and once.
+func allowed(homes []placement.Load, t placement.Transfer) bool {
 	known, movable := false, false
 	for i := range homes {
 		known = known || homes[i].Node == t.To
-		movable = movable || slices.Contains(homes[i].pinned, t.Shard) && homes[i].Node != t.To
 		if j, ok := slices.BinarySearch(homes[i].Movable, t.Shard); ok && homes[i].Node != t.To {
 			homes[i].Movable = slices.Delete(homes[i].Movable, j, j+1)
 			movable = true

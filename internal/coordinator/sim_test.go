@@ -346,7 +346,7 @@ func (w *world) checkEnd() {
 }
 
 func (c *Coordinator) checkKind(w *world, name string) {
-	loads := c.homes(c.kinds[name])
+	loads, _ := c.homes(c.kinds[name])
 	if len(loads) == 0 {
 		return
 	}

@@ -1,0 +1,147 @@
+package placement
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A Strategy decides where shards of a kind go. It must be a pure function of
+// its arguments. Homes are the members that may be given shards of the kind: Up,
+// reachable and hosting it, in order of address, never empty.
+type Strategy interface {
+	// Allocate names the home of a shard that has none or whose home leaves. A
+	// zero address leaves the shard where it is, or without a home until something
+	// changes.
+	Allocate(s ShardID, homes []Load) transport.Address
+	// Rebalance names shards of the kind that should be elsewhere, at most limit,
+	// out of those that are Movable.
+	Rebalance(kind string, homes []Load, limit int) []Transfer
+	// String names the strategy with its settings, as "least-shards(1)". By this
+	// name members tell the coordinator what they want.
+	String() string
+}
+
+// Load is what one member carries, as it will be when all moves under way have ended.
+type Load struct {
+	Node    transport.Address
+	Shards  int      // of the kind
+	Total   int      // of all kinds
+	Movable []uint32 // shards of the kind that are here, do not move and may, in order
+}
+
+// A Transfer proposes to move one shard.
+type Transfer struct {
+	Shard uint32
+	To    transport.Address
+}
+
+// ParseStrategy returns the strategy of this package that has that name; "" is
+// LeastShards{}. ok is false for others.
+func ParseStrategy(name string) (s Strategy, ok bool) {
+	if name == "" {
+		return LeastShards{}, true
+	}
+	var l LeastShards
+	if c := (ConsistentHash{}); c.String() == name {
+		return c, true
+	}
+	if n, err := fmt.Sscanf(name, "least-shards(%d)", &l.Threshold); err == nil && n == 1 && l.String() == name {
+		return l, true
+	}
+	return nil, false
+}
+
+// LeastShards gives each shard to the member with the fewest of its kind; the
+// fewest of all kinds, then the address, decide between equals.
+type LeastShards struct {
+	// Threshold is the difference between the members with the most and the fewest
+	// shards of a kind from which on, if it is greater, shards move. Default 1,
+	// which is the most even; minimum 1.
+	Threshold int
+}
+
+// String implements [Strategy].
+func (l LeastShards) String() string { return fmt.Sprintf("least-shards(%d)", max(l.Threshold, 1)) }
+
+// lighter orders loads, the best home first.
+func lighter(a, b Load) int {
+	return cmp.Or(cmp.Compare(a.Shards, b.Shards), cmp.Compare(a.Total, b.Total), a.Node.Compare(b.Node))
+}
+
+// Allocate implements [Strategy].
+func (l LeastShards) Allocate(_ ShardID, homes []Load) transport.Address {
+	return slices.MinFunc(homes, lighter).Node
+}
+
+// Rebalance implements [Strategy]. It takes the lowest shards of the fullest
+// member, as long as that narrows the difference.
+func (l LeastShards) Rebalance(_ string, homes []Load, limit int) []Transfer {
+	homes = slices.Clone(homes)
+	var moves []Transfer
+	for len(moves) < limit {
+		from := slices.MaxFunc(homes, lighter)
+		to := slices.MinFunc(homes, lighter)
+		if from.Shards-to.Shards <= max(l.Threshold, 1) || len(from.Movable) == 0 {
+			return moves
+		}
+		moves = append(moves, Transfer{from.Movable[0], to.Node})
+		transfer(homes, from, to)
+	}
+	return moves
+}
+
+// transfer counts the first movable shard of from at to.
+func transfer(homes []Load, from, to Load) {
+	for i := range homes {
+		switch homes[i].Node {
+		case from.Node:
+			homes[i].Shards, homes[i].Total = from.Shards-1, from.Total-1
+			homes[i].Movable = from.Movable[1:]
+		case to.Node:
+			homes[i].Shards, homes[i].Total = to.Shards+1, to.Total+1
+		}
+	}
+}
+
+// ConsistentHash gives each shard to the member that the shard's number and the
+// member's name choose, so that shards of equal number of all kinds live
+// together, a member that comes back under its name gets the same shards, and
+// one that comes or goes moves only its own share, 1/n of all. It is less even
+// than LeastShards: with 256 shards on 3 members some have a fifth more than
+// others. The choice is rendezvous hashing (Thaler and Ravishankar, 1998).
+type ConsistentHash struct{}
+
+// String implements [Strategy].
+func (ConsistentHash) String() string { return "consistent-hash" }
+
+// Allocate implements [Strategy].
+func (ConsistentHash) Allocate(s ShardID, homes []Load) transport.Address {
+	return slices.MaxFunc(homes, func(a, b Load) int {
+		return cmp.Or(cmp.Compare(weight(s.Shard, a.Node), weight(s.Shard, b.Node)), b.Node.Compare(a.Node))
+	}).Node
+}
+
+// weight is how much a shard wants to live at a member.
+func weight(shard uint32, a transport.Address) uint64 {
+	return xxhash.Sum64String(fmt.Sprintf("%d@%s", shard, a.Name))
+}
+
+// Rebalance implements [Strategy]: what is not where it should be moves there,
+// the lowest shards first.
+func (c ConsistentHash) Rebalance(kind string, homes []Load, limit int) []Transfer {
+	var moves []Transfer
+	for _, h := range homes {
+		for _, n := range h.Movable {
+			if to := c.Allocate(ShardID{Kind: kind, Shard: n}, homes); to != h.Node {
+				moves = append(moves, Transfer{n, to})
+			}
+		}
+	}
+	slices.SortFunc(moves, func(a, b Transfer) int { return cmp.Compare(a.Shard, b.Shard) })
+	return moves[:min(limit, len(moves))]
+}
