@@ -41,9 +41,10 @@ func main() {
 	seed := flag.Uint64("seed", 1, "seed of the draw")
 	only := flag.String("only", "", "mutate only the packages whose directories end in one of these names, separated by commas")
 	list := flag.Bool("list", false, "print the mutants and do not run them")
+	own := flag.Bool("own", false, "run each package's own tests only")
 	limit := flag.Duration("timeout", 10*time.Minute, "of each suite; one that takes longer has noticed")
 	flag.Parse()
-	survivors, err := run(*n, *seed, *only, *list, *limit)
+	survivors, err := run(*n, *seed, *only, *list, *own, *limit)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
@@ -52,7 +53,7 @@ func main() {
 	}
 }
 
-func run(n int, seed uint64, only string, list bool, limit time.Duration) (survivors int, err error) {
+func run(n int, seed uint64, only string, list, own bool, limit time.Duration) (survivors int, err error) {
 	dirs, err := packages(only)
 	if err != nil {
 		return 0, err
@@ -78,7 +79,11 @@ func run(n int, seed uint64, only string, list bool, limit time.Duration) (survi
 			continue
 		}
 		began := time.Now()
-		v, err := m.try(suites[filepath.Base(m.dir)], limit)
+		all := suites[filepath.Base(m.dir)]
+		if own {
+			all = all[:1]
+		}
+		v, err := m.try(all, limit)
 		if err != nil {
 			return survivors, err
 		}
