@@ -3,36 +3,8 @@ package shard
 import (
 	"slices"
 
-	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
 )
-
-// partWithAbsent ends dealings with homes that this node's routes lead to and that
-// are no members: they were removed before it was let in, so no event ever names
-// them. Who owns a shard was Up, and who becomes Up has been seen by all that are;
-// so a home that a member does not see has been removed. It may still say goodbye.
-func (c *control) partWithAbsent() {
-	v := c.view.Load()
-	if v == nil || v.SelfStatus != membership.Up && v.SelfStatus != membership.Leaving {
-		return
-	}
-	for _, a := range c.plane.homes() {
-		if _, member := v.Member(a); !member && !c.plane.hasLeft(a) && !c.plane.hasGone(a) {
-			c.node.log.Info("home parted with: it is no member any more", "member", a.String())
-			c.plane.peerLeft(a)
-		}
-	}
-}
-
-// bounced notes that nobody listens at the address.
-func (c *control) bounced(a transport.Address, server string) {
-	c.stepMembers(membership.Unreachable{Peer: a, Server: server})
-	if v := c.view.Load(); v != nil {
-		if _, member := v.Member(a); !member {
-			c.partWithAbsent()
-		}
-	}
-}
 
 // homes are the other processes that routes lead to, each once.
 func (pl *plane) homes() (all []transport.Address) {

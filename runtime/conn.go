@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/shardgen/shardgen/internal/bounded"
+	"github.com/shardgen/shardgen/internal/control"
 	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/loop"
 	"github.com/shardgen/shardgen/internal/singlehost"
@@ -48,7 +49,7 @@ type Conn struct {
 	mu      sync.Mutex
 	refused error             // why no member serves us
 	kinds   map[string]uint32 // hosted in the cluster, with their shards
-	reasons homeReasons       // why kinds have no home
+	reasons control.Reasons   // why kinds have no home
 	heardAt time.Time         // as heard
 
 	// The loop's own.
@@ -244,10 +245,10 @@ func (c *Conn) tick() {
 	if now.Before(c.helloAt) {
 		return
 	}
-	if !c.gateway.IsZero() && now.Sub(c.heard) > 3*helloEvery {
+	if !c.gateway.IsZero() && now.Sub(c.heard) > 3*control.HelloEvery {
 		c.search(now)
 	}
-	c.helloAt = now.Add(helloEvery)
+	c.helloAt = now.Add(control.HelloEvery)
 	if c.gateway.IsZero() {
 		c.helloAt = now.Add(100 * time.Millisecond)
 	}
@@ -368,12 +369,12 @@ func (c *Conn) meet(w *wire.GatewayWelcome) {
 	if len(w.GetMembers()) > 0 {
 		c.digest, c.members = w.GetDigest(), map[transport.Address]bool{}
 		for _, n := range w.GetMembers() {
-			c.members[addressOf(n)] = true
+			c.members[control.AddressOf(n)] = true
 		}
 	}
 	for _, n := range w.GetLost() {
-		c.plane.peerGone(addressOf(n), -1, false)
-		c.seekers.Lost(addressOf(n))
+		c.plane.peerGone(control.AddressOf(n), -1, false)
+		c.seekers.Lost(control.AddressOf(n))
 	}
 	c.partWithAbsent()
 }
@@ -438,7 +439,7 @@ func (c *Conn) moveAborted(placement.ShardID, placement.Epoch, string) {}
 func (c *Conn) progress(placement.ShardID)                             {}
 func (c *Conn) escalate(error)                                         {}
 
-func (c *Conn) setWhy(kind, reason string) { c.reasons.note(kind, reason, time.Now()) }
+func (c *Conn) setWhy(kind, reason string) { c.reasons.Note(kind, reason, time.Now()) }
 
 // heardNow notes that the member that serves this process spoke.
 func (c *Conn) heardNow() {
@@ -455,18 +456,18 @@ func (c *Conn) shardsOf(kind string) uint32 {
 }
 
 // why no home is known for the kind, as it was last said.
-func (c *Conn) why(kind string, now time.Time) string { return c.reasons.said(kind, now) }
+func (c *Conn) why(kind string, now time.Time) string { return c.reasons.Said(kind, now) }
 
 // waits is what calls of the kind wait for, as far as a process outside can know.
 func (c *Conn) waits(kind string, now time.Time) (why string, hosted bool) {
 	c.mu.Lock()
 	silent, names := now.Sub(c.heardAt), slices.Sorted(maps.Keys(c.kinds))
 	c.mu.Unlock()
-	if silent > 2*helloEvery {
+	if silent > 2*control.HelloEvery {
 		return fmt.Sprintf("no member has answered this process for %v (is one up?)", silent.Round(100*time.Millisecond)), true
 	}
 	if !slices.Contains(names, kind) {
 		return fmt.Sprintf("no member hosts %s, only [%s] (start a node that calls Host%s)", kind, strings.Join(names, " "), kind), false
 	}
-	return c.reasons.lately(kind, now), true
+	return c.reasons.Lately(kind, now), true
 }

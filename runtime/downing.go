@@ -13,39 +13,32 @@ import (
 // leaseRetry is the time between two tries while the store does not answer.
 const leaseRetry = 500 * time.Millisecond
 
-// takeLease tries to take the lease that decides a split, for as long as the
-// membership allows, and answers it. The loop goes on meanwhile.
-func (c *control) takeLease(r membership.LeaseRequest) {
-	c.plane.wg.Go(func() {
-		answer := c.tryLease(r)
-		c.loop.Post(func() { c.stepMembers(answer) })
-	})
-}
-
-func (c *control) tryLease(r membership.LeaseRequest) membership.LeaseAnswer {
+// takeSplitLease tries to take the lease that decides a split, for as long as the
+// membership allows.
+func takeSplitLease(n *Node, r membership.LeaseRequest) membership.LeaseAnswer {
 	ctx, cancel := context.WithTimeout(context.Background(), r.Within)
 	defer cancel()
-	c.plane.wg.Go(func() { // a store that does not answer must not hold up the node's end
+	n.plane.wg.Go(func() { // a store that does not answer must not hold up the node's end
 		select {
-		case <-c.plane.stop:
+		case <-n.plane.stop:
 			cancel()
 		case <-ctx.Done():
 		}
 	})
 	claim := store.Claim{
-		Name:   fmt.Sprintf("%s/downing/%s=%016x", c.node.cfg.Cluster, r.Founder.Name, r.Founder.Incarnation),
-		Holder: c.self.String(), TTL: r.TTL, Over: r.Over,
+		Name:   fmt.Sprintf("%s/downing/%s=%016x", n.cfg.Cluster, r.Founder.Name, r.Founder.Incarnation),
+		Holder: n.plane.self.Address.String(), TTL: r.TTL, Over: r.Over,
 	}
 	for {
-		held, err := c.node.cfg.Membership.Downing.Lease.Acquire(ctx, claim)
+		held, err := n.cfg.Membership.Downing.Lease.Acquire(ctx, claim)
 		switch {
 		case err == nil:
-			c.node.log.Warn("took the lease that decides a split", "lease", claim.Name, "token", held.Token)
+			n.log.Warn("took the lease that decides a split", "lease", claim.Name, "token", held.Token)
 			return membership.LeaseAnswer{Seq: r.Seq, Token: held.Token}
 		case errors.Is(err, store.ErrHeld):
 			return membership.LeaseAnswer{Seq: r.Seq, Held: true, Reason: err.Error()}
 		}
-		c.node.log.Warn("the lease that decides a split was not taken", "lease", claim.Name, "err", err)
+		n.log.Warn("the lease that decides a split was not taken", "lease", claim.Name, "err", err)
 		select {
 		case <-ctx.Done():
 			return membership.LeaseAnswer{Seq: r.Seq, Reason: err.Error()}

@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"log/slog"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/region"
@@ -33,7 +32,7 @@ func (n *Node) Waiting(kind, id string) (waiting int) {
 }
 
 // Started reports whether the node has joined as far as knowing of itself.
-func (n *Node) Started() bool { return n.control.view.Load() != nil }
+func (n *Node) Started() bool { return n.control.member.View() != nil }
 
 // Opening reports whether the node is connecting.
 func (n *Node) Opening() bool {
@@ -106,20 +105,6 @@ func (n *Node) FillRunners(full bool) {
 		n.plane.runs[i].SetMost(most)
 	}
 }
-
-// Stays gathers moves that were given up.
-type Stays struct{ stays }
-
-// NewStays returns one that logs there.
-func NewStays(log *slog.Logger) *Stays { return &Stays{stays{log: log}} }
-
-// Add takes one in.
-func (s *Stays) Add(kind string, shard uint32, reason string, now time.Time) {
-	s.add(placement.ShardID{Kind: kind, Shard: shard}, 1, reason, now)
-}
-
-// Tick logs what is due.
-func (s *Stays) Tick(now time.Time) { s.tick(now) }
 
 // SetClientPatience sets how long the node keeps what it knows of an absent client.
 func (n *Node) SetClientPatience(d time.Duration) { n.plane.clientPatience = d }

@@ -3,6 +3,7 @@ package shard
 import (
 	"time"
 
+	"github.com/shardgen/shardgen/internal/control"
 	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/transport"
@@ -34,11 +35,11 @@ func (c *Conn) welcomed(from transport.Peer, w *wire.GatewayWelcome) bool {
 		return false
 	}
 	before := c.life.founder
-	c.gateway, c.life.founder = from, addressOf(w.GetFounder())
+	c.gateway, c.life.founder = from, control.AddressOf(w.GetFounder())
 	if !before.IsZero() && before != c.life.founder {
 		members := map[transport.Address]bool{}
 		for _, n := range w.GetMembers() {
-			members[addressOf(n)] = true
+			members[control.AddressOf(n)] = true
 		}
 		c.beginAnew(before, members)
 	}
@@ -59,7 +60,7 @@ func (c *Conn) beginAnew(before transport.Address, members map[transport.Address
 	c.follower, c.follow = coordinator.NewFollower(false), time.Time{}
 	c.digest, c.members = 0, nil
 	clear(c.absent)
-	c.reasons.clear()
+	c.reasons.Clear()
 	c.seekers.BeginAnew()
 	c.plane.beginAnew(members)
 	c.log.Warn("the cluster was founded anew: this client follows it, and what entities kept in memory is gone",

@@ -8,16 +8,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
-
-	"github.com/shardgen/shardgen/internal/membership/message"
-
-	"github.com/shardgen/shardgen/internal/membership/gossip"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/shardgen/shardgen/internal/fixture"
+	"github.com/shardgen/shardgen/internal/membership/gossip"
+	"github.com/shardgen/shardgen/internal/membership/message"
 	"github.com/shardgen/shardgen/internal/wire"
 	shard "github.com/shardgen/shardgen/runtime"
 	"github.com/shardgen/shardgen/runtime/membership"
@@ -159,30 +156,6 @@ func TestForeignBytesAreNotPrinted(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestShardsThatStayAreOneLine: moves given up for one reason are logged together.
-func TestShardsThatStayAreOneLine(t *testing.T) {
-	j := newLogBook()
-	s := shard.NewStays(slog.New(j))
-	begin := time.Now()
-	for i := range uint32(100) {
-		s.Add("Account", 256+i, "the new home leaves", begin)
-	}
-	s.Add("Cart", 7, "it does not encode", begin)
-	s.Tick(begin.Add(time.Second - 1))
-	require.Empty(t, j.take())
-	s.Tick(begin.Add(time.Second))
-	lines := j.take()
-	require.Len(t, lines, 2)
-	require.Contains(t, lines[0].String(), "kind=Account shards=100 first=Account/256")
-	require.Contains(t, lines[1].String(), "kind=Cart shards=1 first=Cart/7")
-	s.Tick(begin.Add(time.Hour))
-	require.Empty(t, j.take())
-	for i := range 100 {
-		s.Add("Account", 256, fmt.Sprint("reason ", i), begin)
-	}
-	require.Len(t, j.take(), 96, "reasons are not gathered without end")
 }
 
 // TestPanicsInALoopAreFewLines: a method that panics on every call does not fill the log.

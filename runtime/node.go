@@ -55,7 +55,7 @@ type Node struct {
 	cfg     Config
 	log     *slog.Logger
 	plane   *plane
-	control *control
+	control *controlLoop
 	memory  *remembering.Memory
 	events  events
 	cfgErr  error
@@ -97,7 +97,7 @@ func New(cfg Config) *Node {
 	n.log = cfg.Logger.With("node", cfg.Name)
 	cfg.Logger = n.log
 	n.plane = newPlane(cfg, self, nil)
-	n.control = newControl(n)
+	n.control = newControlLoop(n)
 	n.memory = remembering.New(rememberingNode{n})
 	n.plane.memory = n.memory
 	n.plane.ctl = n.control

@@ -6,165 +6,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/bounded"
 	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/internal/region"
-	"github.com/shardgen/shardgen/internal/wire"
-	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
-	"github.com/shardgen/shardgen/transport"
 )
-
-// operatorMessage handles what an operator says; see package operator.
-func (c *control) operatorMessage(kind transport.Kind, from transport.Peer, body []byte) {
-	id, r, _, err := operator.Decode(body)
-	if err != nil {
-		c.foreign(len(body), err)
-		return
-	}
-	if r == nil {
-		c.plane.counters.add(frameForeign) // an answer: this node asks nothing
-		return
-	}
-	concerned := r.Node == c.self || r.Command == operator.Join && r.Node.Name == c.self.Name
-	if kind == transport.Broadcast && r.Command != operator.RollCall && !concerned {
-		return // meant for another
-	}
-	if r.Command == operator.Members && c.singles.Seek() {
-		time.AfterFunc(seekTime, func() {
-			c.loop.Post(func() { c.answerOperator(id, from, operator.Answer{View: c.operatorView()}) })
-		})
-		return
-	}
-	if r.Command == operator.State || r.Command == operator.SetState {
-		c.node.plane.wg.Go(func() { // decoders are the user's, and may take long
-			var a operator.Answer
-			var err error
-			if a.Entities, err = (repairs{c.node}).states(r); err != nil {
-				a.Refusal = err.Error()
-			}
-			c.loop.Post(func() { c.answerOperator(id, from, a) })
-		})
-		return
-	}
-	c.answerOperator(id, from, c.obey(from, r))
-	if r.Command == operator.Down && r.Node == c.self && c.refuseDown(r) == nil {
-		c.stepMembers(membership.DownNode{Node: c.self}) // behind the answer, for it ends the node
-	}
-}
-
-// obey does what a request asks for and returns the answer.
-func (c *control) obey(from transport.Peer, r *operator.Request) operator.Answer {
-	var err error
-	switch r.Command {
-	case operator.Members, operator.RollCall:
-	case operator.Join:
-		c.node.log.Info("told to join", "by", from.Name, "seeds", bounded.Text(strings.Join(r.Seeds, ",")))
-		err = c.join(r.Seeds)
-	case operator.Leave:
-		if r.Node != c.self {
-			err = fmt.Errorf("this is %v", c.self)
-			break
-		}
-		c.node.log.Info("told to leave", "by", from.Name)
-		c.node.leaveByOrder()
-	case operator.Down:
-		if err = c.refuseDown(r); err == nil && r.Node != c.self {
-			c.node.log.Warn("told to down a member", "by", from.Name, "member", r.Node.String(), "force", r.Force)
-			c.stepMembers(membership.DownNode{Node: r.Node})
-		}
-	default:
-		err = fmt.Errorf("%v is unknown to this version (upgrade this node)", r.Command)
-	}
-	a := operator.Answer{View: c.operatorView()}
-	if err != nil {
-		a.Refusal = err.Error()
-	}
-	return a
-}
-
-// refuseDown returns the reason for refusing an operator's command to down a member.
-func (c *control) refuseDown(r *operator.Request) error {
-	v := c.members.View()
-	m, ok := v.Member(r.Node)
-	switch {
-	case v.SelfStatus == membership.NoStatus:
-		return fmt.Errorf("%s is no member itself (ask one that is)", c.self.Name)
-	case !ok:
-		return fmt.Errorf("%v is no member (shardctl members lists them)", r.Node)
-	case m.Reachable && m.Status != membership.Down && !r.Force:
-		return fmt.Errorf("%v is %v and reachable: what it runs would be given to others while it still does (let it leave; or force it if its process has certainly stopped)", r.Node, m.Status)
-	}
-	return nil
-}
-
-// operatorView is what operators are shown.
-func (c *control) operatorView() operator.View {
-	v := c.members.View()
-	view := operator.View{
-		Self: c.self, Status: v.SelfStatus, Waits: !c.joining, Founder: v.Founder, Leader: v.Leader, Converged: v.Converged, Why: v.Why,
-	}
-	for _, m := range v.ByAge {
-		p := memberOf(m.Member, m.Reachable, m.Evidence)
-		view.Members = append(view.Members, operator.Member{
-			Address: p.Address, Status: p.Status, Age: m.UpNumber, Reachable: p.Reachable, Evidence: p.Evidence, Roles: p.Roles, Hosts: p.Hosts,
-		})
-	}
-	view.Singletons = c.singles.Rows(v)
-	return view
-}
-
-// seekTime is how long an operator waits for the answer to where singletons run,
-// if this node did not know: far more than the question takes.
-const seekTime = 100 * time.Millisecond
-
-func (c *control) answerOperator(id uint64, to transport.Peer, a operator.Answer) {
-	b, err := operator.Encode(id, nil, &a)
-	if limit := c.link.MaxPayload() - operatorOverhead; err == nil && len(b) > limit {
-		what := fmt.Sprintf("the list of %d members", len(a.View.Members))
-		if len(a.Entities) > 0 {
-			what = fmt.Sprintf("what is known of %d entities", len(a.Entities))
-		}
-		b, err = operator.Encode(id, nil, &operator.Answer{Refusal: fmt.Sprintf(
-			"%s has %d bytes and the broker takes %d (raise its max_payload)", what, len(b), limit)})
-	}
-	c.send(to, wire.ControlTopic_CONTROL_TOPIC_ADMIN, b, err)
-}
-
-// operatorOverhead is what the control envelope adds to an answer, at most.
-const operatorOverhead = 512
-
-// join begins joining, through the given nodes if there are any. It does nothing
-// once joining has begun.
-func (c *control) join(seeds []string) error {
-	if c.joining {
-		return nil
-	}
-	for _, s := range seeds {
-		if err := transport.CheckName("seed", s); err != nil {
-			return err
-		}
-	}
-	names := c.node.cfg.Seeds
-	if len(seeds) > 0 {
-		names = seeds
-		m, err := c.newMembers(seeds)
-		if err != nil {
-			return err
-		}
-		c.members = m
-		s := c.link.State(transport.Control)
-		c.stepMembers(membership.ConnState{Connected: s.Connected, Server: s.Server})
-	}
-	c.joining = true
-	c.seeds.begin(names, c.self.Name, c.node.cfg.Membership.SeedTimeout, time.Now())
-	c.stepMembers(membership.Start{})
-	return nil
-}
 
 // Join makes a node that was started with Config.JoinByCommand join, through the
 // nodes named by seeds or, if there are none, as its config says; the first seed
@@ -175,7 +23,7 @@ func (n *Node) Join(ctx context.Context, seeds ...string) error {
 	if !n.cfg.JoinByCommand {
 		return fmt.Errorf("join node %s: it joins at Start (set Config.JoinByCommand)", n.cfg.Name)
 	}
-	if err := n.order(ctx, "join node "+n.cfg.Name, func() error { return n.control.join(seeds) }); err != nil {
+	if err := n.order(ctx, "join node "+n.cfg.Name, func() error { return n.control.member.Join(seeds) }); err != nil {
 		return err
 	}
 	if n.awaitUp(ctx) {
@@ -189,19 +37,7 @@ func (n *Node) Join(ctx context.Context, seeds ...string) error {
 // answers for that. A member that is up and reachable is refused unless force. A
 // downed node that is alive stops itself with [ErrDowned].
 func (n *Node) Down(ctx context.Context, member string, force bool) error {
-	return n.order(ctx, "down "+member, func() error {
-		c := n.control
-		m, err := c.operatorView().Find(member)
-		if err != nil {
-			return err
-		}
-		if err := c.refuseDown(&operator.Request{Node: m.Address, Force: force}); err != nil {
-			return err
-		}
-		c.node.log.Warn("member downed by this process", "member", m.Address.String(), "force", force)
-		c.stepMembers(membership.DownNode{Node: m.Address})
-		return nil
-	})
+	return n.order(ctx, "down "+member, func() error { return n.control.member.Down(member, force) })
 }
 
 var errNotStarted = errors.New("the node is not started (call Start first)")
@@ -349,14 +185,14 @@ func (p repairs) one(h *host, r *operator.Request) (operator.Entity, error) {
 		return at, errors.New("a call of it is under way (try again)")
 	default:
 		home, ok := p.node.plane.table.Load().Kind(at.Kind).Lookup(number)
-		if !ok || home.Owner.IsZero() || home.Owner == p.node.control.self {
+		if !ok || home.Owner.IsZero() || home.Owner == p.node.plane.self.Address {
 			return at, errors.New("its shard is on its way (try again)")
 		}
 		at.Node = home.Owner
 		return at, nil
 	}
 	defer s.endTurn(e)
-	at.Node, at.Active = p.node.control.self, e.Value != nil
+	at.Node, at.Active = p.node.plane.self.Address, e.Value != nil
 	if r.Command == operator.SetState {
 		return at, setState(s, e, r.Entity.State)
 	}

@@ -31,8 +31,8 @@ func (n *Node) PlaceShards(ctx context.Context, kind string, homes map[uint32]st
 		return fail(err)
 	}
 	var refused string
-	err := n.control.inquire(ctx, func(id uint64) bool {
-		n.control.reports.toCoordinator(coordinator.Place{ID: id, Kind: kind, Pins: pins})
+	err := inquire(ctx, n.control, func(id uint64) bool {
+		n.control.member.ToCoordinator(coordinator.Place{ID: id, Kind: kind, Pins: pins})
 		return false
 	}, func(_ transport.Address, m coordinator.Message) bool {
 		done, ok := m.(coordinator.PlaceDone)

@@ -79,12 +79,12 @@ func (n *Node) ShardingStats(ctx context.Context, kind string) (ShardingStats, e
 	c := n.control
 	stats := ShardingStats{Nodes: map[string][]ShardState{}}
 	missing, heard := map[transport.Address]bool{}, map[transport.Address]bool{}
-	err := c.inquire(ctx, func(id uint64) bool {
+	err := inquire(ctx, c, func(id uint64) bool {
 		clear(missing) // members come and go
-		for _, m := range c.view.Load().ByAge {
+		for _, m := range c.member.View().ByAge {
 			if m.Status != membership.Down && hostmeta.HostsAny(m.Member) && !heard[m.Address] {
 				missing[m.Address] = true
-				c.sendPlacement(transport.Peer{Address: m.Address}, coordinator.Inspect{ID: id, Kind: kind})
+				c.member.SendPlacement(transport.Peer{Address: m.Address}, coordinator.Inspect{ID: id, Kind: kind})
 			}
 		}
 		return len(missing) == 0
@@ -113,7 +113,7 @@ func (n *Node) ShardingStats(ctx context.Context, kind string) (ShardingStats, e
 
 // TypeNames returns the types hosted by any member that is not down, sorted.
 func (n *Node) TypeNames() []string {
-	v := n.control.view.Load()
+	v := n.control.member.View()
 	if v == nil {
 		return nil
 	}
@@ -163,9 +163,9 @@ func (n *Node) Locate(ctx context.Context, kind, id string) (Location, error) {
 	}
 	question := coordinator.Explain{}
 	question.Kind, question.Shard = kind, shard
-	err = n.control.inquire(ctx, func(id uint64) bool {
+	err = inquire(ctx, n.control, func(id uint64) bool {
 		question.ID = id
-		n.control.reports.toCoordinator(question)
+		n.control.member.ToCoordinator(question)
 		return false
 	}, func(_ transport.Address, m coordinator.Message) bool {
 		e, ok := m.(coordinator.Explained)

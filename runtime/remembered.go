@@ -30,7 +30,7 @@ func (m rememberingNode) Log() *slog.Logger { return m.node.log }
 // Send sends a message to a member.
 func (m rememberingNode) Send(to transport.Address, msg remember.Message) {
 	body, err := remember.Encode(msg)
-	m.node.control.send(transport.Peer{Address: to}, wire.ControlTopic_CONTROL_TOPIC_REMEMBER, body, err)
+	m.node.control.member.Send(transport.Peer{Address: to}, wire.ControlTopic_CONTROL_TOPIC_REMEMBER, body, err)
 }
 
 // Context ends when the node stops.

@@ -24,7 +24,7 @@ func TestStateOfASingletonThatNobodyRunsHoldsNobodyUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.control.link = noLink{}
-	if err := n.control.hostSingletons(); err != nil {
+	if err := n.control.member.Prepare(controlSetup(n)); err != nil {
 		t.Fatal(err)
 	}
 	core := n.hosted()[0].shards[0].Core
@@ -34,7 +34,7 @@ func TestStateOfASingletonThatNobodyRunsHoldsNobodyUp(t *testing.T) {
 		if core.State() == region.Closed {
 			t.Fatalf("%v: nothing is held after a part of the state has come", core.State())
 		}
-		if !n.control.singles.Settled() || core.State() != region.Closed {
+		if !n.control.member.Singletons().Settled() || core.State() != region.Closed {
 			t.Errorf("last part %v: the shard is %v and holds the node up, want closed", last, core.State())
 		}
 	}

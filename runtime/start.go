@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/bounded"
-	"github.com/shardgen/shardgen/internal/membership/message"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -164,22 +162,10 @@ func (n *Node) opening(give context.CancelFunc) error {
 	if err := n.cfg.Membership.Downing.check(len(n.hosted()) > 0); err != nil {
 		return fmt.Errorf("start node %s: %w", n.cfg.Name, err)
 	}
-	if err := n.control.prepare(); err != nil {
+	if err := n.control.member.Prepare(controlSetup(n)); err != nil {
 		return err
 	}
 	n.state, n.give = stateOpening, give
 	n.plane.wg.Add(1)
 	return nil
-}
-
-// noteRefusal says at once why a member does not admit this node for now, which
-// keeps asking; what is final ends the node with its reason.
-func (c *control) noteRefusal(from transport.Address, m membership.Message) {
-	r, ok := m.(message.JoinRefused)
-	if !ok || r.Final || r.Target != uint32(c.self.Incarnation) || r.Reason == c.refusal {
-		return
-	}
-	c.refusal = r.Reason
-	c.node.log.Warn("not admitted yet, asking again", "cluster", c.node.cfg.Cluster, "self", c.self.String(),
-		"by", from.String(), "why", bounded.Text(r.Reason), "until", c.node.cfg.JoinTimeout)
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/hostmeta"
 	"github.com/shardgen/shardgen/runtime/membership"
-	"github.com/shardgen/shardgen/transport"
 )
 
 // stopLook is how often StopHosting looks whether the shards are gone.
@@ -24,7 +23,7 @@ const stopLook = 20 * time.Millisecond
 func (n *Node) StopHosting(ctx context.Context, kind string) error {
 	fail := func(err error) error { return fmt.Errorf("stop hosting %s: %w", clip(kind), err) }
 	c := n.control
-	v := c.view.Load()
+	v := c.member.View()
 	k := (*n.plane.kinds.Load())[kind]
 	switch {
 	case v == nil:
@@ -32,15 +31,12 @@ func (n *Node) StopHosting(ctx context.Context, kind string) error {
 	case k == nil || k.host == nil || k.desc.Singleton:
 		return fail(errors.New("this node hosts no such entity type (TypeNames has those of the cluster)"))
 	case !slices.ContainsFunc(v.ByAge, func(m membership.MemberView) bool {
-		return m.Address != c.self && m.Status == membership.Up && hostmeta.Hosts(m.Member, kind)
+		return m.Address != n.plane.self.Address && m.Status == membership.Up && hostmeta.Hosts(m.Member, kind)
 	}):
 		return fail(errors.New("no other member that is up hosts it (start one, or shut this node down)"))
 	}
 	k.host.stopped.Store(true)
-	c.loop.Post(func() {
-		c.follower.Changed()
-		c.stepFollower(transport.Address{}, nil)
-	})
+	c.loop.Post(c.member.HostingChanged)
 	look := time.NewTicker(stopLook)
 	defer look.Stop()
 	for k.host.holds() {

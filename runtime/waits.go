@@ -6,81 +6,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/hostmeta"
-	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/internal/control"
 	"github.com/shardgen/shardgen/transport"
 )
 
 // What a call without a home waits for, worded when one has failed.
-
-// reasonLife is for how long a coordinator's reason is told. It is asked again every
-// half second, and says nothing when a home can be given.
-const reasonLife = 3 * time.Second
-
-// homeReasons are why kinds have no home, as others said. It is safe for concurrent use.
-type homeReasons struct {
-	mu   sync.Mutex
-	kind map[string]reasonSaid
-}
-
-// maxReasons bounds the kinds of which a reason is kept.
-const maxReasons = 4096
-
-type reasonSaid struct {
-	text        string
-	first, last time.Time // when it was said
-}
-
-// note takes a reason that was said now.
-func (r *homeReasons) note(kind, text string, now time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.kind == nil || len(r.kind) > maxReasons { // the names are a user's, and may be any
-		r.kind = map[string]reasonSaid{}
-	}
-	said := r.kind[kind]
-	if said.text != text || now.Sub(said.last) > reasonLife {
-		said = reasonSaid{text: text, first: now}
-	}
-	said.last = now
-	r.kind[kind] = said
-}
-
-// clear forgets them all.
-func (r *homeReasons) clear() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.kind = nil
-}
-
-// said is the last reason, and how long it has held if it is not over.
-func (r *homeReasons) said(kind string, now time.Time) string {
-	if why := r.lately(kind, now); why != "" {
-		return why
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.kind[kind].text
-}
-
-// lately is the last reason and for how long it has been said; "" if it is over.
-func (r *homeReasons) lately(kind string, now time.Time) string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	said := r.kind[kind]
-	if said.text == "" || now.Sub(said.last) > reasonLife {
-		return ""
-	}
-	return said.text + forSome(now.Sub(said.first))
-}
-
-// forSome is " (for 4.2s)", or nothing for a short time.
-func forSome(d time.Duration) string {
-	if d < 100*time.Millisecond {
-		return ""
-	}
-	return fmt.Sprintf(" (for %v)", d.Round(100*time.Millisecond))
-}
 
 // reach is since when channels have had no connection to the broker. It is safe for
 // concurrent use.
@@ -125,7 +55,7 @@ func (r *route) waitsFor(now time.Time) error {
 	from, to, left := r.moving()
 	since := ""
 	if !left.IsZero() {
-		since = forSome(now.Sub(left))
+		since = control.ForSome(now.Sub(left))
 	}
 	switch {
 	case from.IsZero():
@@ -169,31 +99,3 @@ const silenceTold = time.Second
 
 // errPassed is the cause of a call whose deadline was over before it could be sent.
 var errPassed = errors.New("its deadline had passed before it was sent")
-
-// waits is what calls of a kind without a home wait for, as this member knows it.
-func (c *control) waits(kind string, now time.Time) (why string, hosted bool) {
-	v := c.view.Load()
-	if v == nil || v.SelfStatus < membership.WeaklyUp {
-		return fmt.Sprintf("node %s is not up yet", c.self.Name), true
-	}
-	if v.SelfStatus != membership.WeaklyUp && !c.plane.lease.Valid() {
-		return noContact(c.self.Name), true
-	}
-	if !hostmeta.Hosted(v, kind) {
-		return fmt.Sprintf("%s is hosted by none of the %d members (start a node that calls Host%s)", kind, len(v.ByAge), kind), false
-	}
-	if why := c.reasons.lately(kind, now); why != "" {
-		return why, true
-	}
-	for _, m := range v.ByAge {
-		if m.Status == membership.Down && m.MayRun() {
-			return fmt.Sprintf("%s was downed, and what it had waits until it certainly runs nothing", m.Name), true
-		}
-	}
-	for _, m := range v.ByAge {
-		if !m.Reachable && m.Status != membership.Down {
-			return fmt.Sprintf("%s cannot be reached (%v) and is not downed yet", m.Name, m.Evidence), true
-		}
-	}
-	return "the coordinator has not given it one", true
-}

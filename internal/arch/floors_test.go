@@ -25,6 +25,7 @@ internal/gen/model
 
 shardtest
 runtime
+internal/control
 internal/singlehost internal/remembering
 internal/await internal/runner
 internal/runtoken internal/prefetch
@@ -107,8 +108,8 @@ var dependencies = map[string][]string{
 	"github.com/nats-io/nats-server/v2": {"transport/nats/embedded", "internal/natsproc", "internal/e2e", "examples"},
 	"github.com/nats-io/nats.go":        {"transport/nats", "store/nats", "internal/natsproc", "internal/e2e", "cmd/shardctl"},
 	"github.com/nats-io/nuid":           {"transport/nats"},
-	"github.com/cespare/xxhash/v2":      {"runtime", "internal/region", "internal/remember", "internal/durablehost"},
-	"google.golang.org/protobuf":        {"internal/wire", "internal/durable", "internal/durablehost", "internal/sim", "internal/membership/message", "internal/operator", "internal/coordinator", "internal/singleton", "internal/remember", "runtime", "internal/gen", "templates"},
+	"github.com/cespare/xxhash/v2":      {"internal/control", "runtime", "internal/region", "internal/remember", "internal/durablehost"},
+	"google.golang.org/protobuf":        {"internal/control", "internal/wire", "internal/durable", "internal/durablehost", "internal/sim", "internal/membership/message", "internal/operator", "internal/coordinator", "internal/singleton", "internal/remember", "runtime", "internal/gen", "templates"},
 	"github.com/dave/jennifer":          {"internal/gen", "templates"},
 	"golang.org/x/tools":                {"internal/gen"},
 	"github.com/anishathalye/porcupine": {"internal/sim", "internal/e2e"},

@@ -19,6 +19,7 @@ import (
 // too. What they know comes in, and what must be done goes out: that is what makes a
 // simulated run replay.
 var pure = []string{
+	"internal/control",
 	"internal/pending",
 	"internal/routing",
 	"internal/session",

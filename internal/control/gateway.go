@@ -1,8 +1,9 @@
-package shard
+package control
 
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,14 +24,14 @@ import (
 const (
 	gatewayStatusEvery = time.Second
 	gatewayForget      = 10 * time.Second // after the last hello
-	helloEvery         = time.Second
+	HelloEvery         = time.Second      // is how often a process outside says hello to its gateway
 )
 
 // gateway serves the table to processes that are not members, as a coordinator does to
 // members: differences at once, a status every second, and the whole table on request. It
 // is used only by the control loop.
 type gateway struct {
-	control *control
+	m       *Member
 	clients map[transport.Address]*servedClient
 	asked   map[string]time.Time // kinds that clients wait for
 	last    *placement.Table     // the latest that clients were sent
@@ -45,45 +46,50 @@ type servedClient struct {
 	hello  uint64 // the number of its latest hello
 }
 
-func (g *gateway) init(c *control) {
-	g.control, g.clients, g.asked = c, map[transport.Address]*servedClient{}, map[string]time.Time{}
+func (g *gateway) init(m *Member) {
+	g.m, g.clients, g.asked = m, map[transport.Address]*servedClient{}, map[string]time.Time{}
+}
+
+// served returns the clients, in order of their addresses.
+func (g *gateway) served() []*servedClient {
+	return slices.SortedFunc(maps.Values(g.clients), func(a, b *servedClient) int {
+		return a.peer.Compare(b.peer.Address)
+	})
 }
 
 func (g *gateway) wakeAt() time.Time { return g.at }
 
 // message handles a message of a client.
-func (g *gateway) message(from transport.Peer, body []byte) {
+func (g *gateway) message(from transport.Peer, body []byte) error {
 	var m wire.Gateway
 	if err := proto.Unmarshal(body, &m); err != nil {
-		g.control.foreign(len(body), fmt.Errorf("read gateway message: %w", err))
-		return
+		return fmt.Errorf("read gateway message: %w", err)
 	}
 	switch {
 	case m.GetProbe() != nil:
 		// Its arrival is enough: the broker did not answer that nobody listens.
 	case !from.Client:
-		g.control.foreign(len(body), fmt.Errorf("gateway message from %v, which is no client", from.Address))
+		return fmt.Errorf("gateway message from %v, which is no client", from.Address)
 	case m.GetBye() != nil:
 		delete(g.clients, from.Address)
 	case m.GetHello() != nil:
 		g.hello(from, m.GetHello())
 	}
+	return nil
 }
 
 // probe asks the broker whether any member serves. The broker answers only if none does.
 func (g *gateway) probe() {
 	body, err := proto.Marshal(&wire.Gateway{Probe: &wire.GatewayProbe{}})
 	if err == nil {
-		c := g.control
-		err = c.link.Anycast(0, wire.SealControl(c.node.cfg.Cluster, c.plane.self, wire.ControlTopic_CONTROL_TOPIC_GATEWAY, body))
+		err = g.m.env.Link().Anycast(0, g.m.seal(wire.ControlTopic_CONTROL_TOPIC_GATEWAY, body))
 	}
 	if err != nil && !errors.Is(err, transport.ErrDisconnected) {
-		g.control.plane.seldom.warn(g.control.node.log, "members cannot be asked whether one serves", "", "", "err", err)
+		g.m.env.LogSeldom(Warn, "members cannot be asked whether one serves", "", "err", err)
 	}
 }
 
 func (g *gateway) hello(from transport.Peer, h *wire.GatewayHello) {
-	c := g.control
 	if !g.serves() {
 		g.send(from, &wire.Gateway{Bye: &wire.GatewayBye{}}) // another member answers the next one
 		return
@@ -92,7 +98,7 @@ func (g *gateway) hello(from transport.Peer, h *wire.GatewayHello) {
 		g.send(from, &wire.Gateway{Refusal: &wire.GatewayRefusal{Reason: reason}})
 		return
 	}
-	now := time.Now()
+	now := g.m.env.Now()
 	client := g.clients[from.Address]
 	if client == nil {
 		client = &servedClient{peer: from}
@@ -101,7 +107,7 @@ func (g *gateway) hello(from transport.Peer, h *wire.GatewayHello) {
 	client.seen, client.digest, client.hello = now, h.GetMembers(), h.GetSeq()
 	for _, kind := range h.GetAsks() {
 		g.asked[kind] = now
-		c.reports.ask(kind)
+		g.m.reports.ask(kind)
 	}
 	g.welcome(client)
 	g.status(from)
@@ -114,7 +120,7 @@ func (g *gateway) hello(from transport.Peer, h *wire.GatewayHello) {
 // that were lost.
 func (g *gateway) welcome(client *servedClient) {
 	m := &wire.GatewayWelcome{
-		Kinds: g.kinds(), Lost: g.lost, Founder: nodeOf(g.control.view.Load().Founder), Hello: client.hello,
+		Kinds: g.kinds(), Lost: g.lost, Founder: nodeOf(g.m.View().Founder), Hello: client.hello,
 	}
 	members := g.members()
 	if m.Digest = digestOf(members); m.Digest != client.digest {
@@ -126,7 +132,7 @@ func (g *gateway) welcome(client *servedClient) {
 // members are the members that clients may call.
 func (g *gateway) members() []*wire.GatewayNode {
 	var list []*wire.GatewayNode
-	for _, m := range g.control.view.Load().ByAddress {
+	for _, m := range g.m.View().ByAddress {
 		if m.Status != membership.Down {
 			list = append(list, nodeOf(m.Address))
 		}
@@ -138,7 +144,8 @@ func nodeOf(a transport.Address) *wire.GatewayNode {
 	return &wire.GatewayNode{Name: a.Name, Incarnation: a.Incarnation}
 }
 
-func addressOf(n *wire.GatewayNode) transport.Address {
+// AddressOf returns the address of a process in a gateway message.
+func AddressOf(n *wire.GatewayNode) transport.Address {
 	return transport.Address{Name: n.GetName(), Incarnation: n.GetIncarnation()}
 }
 
@@ -157,12 +164,12 @@ const maxLost = 64
 // lostMember remembers that a member was downed, so that clients give up at once on calls
 // that wait for it.
 func (g *gateway) lostMember(a transport.Address) {
-	if slices.ContainsFunc(g.lost, func(n *wire.GatewayNode) bool { return addressOf(n) == a }) {
+	if slices.ContainsFunc(g.lost, func(n *wire.GatewayNode) bool { return AddressOf(n) == a }) {
 		return
 	}
 	g.lost = append(g.lost, nodeOf(a))
 	g.lost = g.lost[max(0, len(g.lost)-maxLost):]
-	for _, client := range g.clients {
+	for _, client := range g.served() {
 		g.welcome(client)
 	}
 }
@@ -170,7 +177,7 @@ func (g *gateway) lostMember(a transport.Address) {
 // serves reports whether this member may serve clients. One that leaves may not, because
 // it will soon have no table.
 func (g *gateway) serves() bool {
-	v := g.control.view.Load()
+	v := g.m.View()
 	return v != nil && v.SelfStatus == membership.Up
 }
 
@@ -181,14 +188,14 @@ func (g *gateway) membersChanged() {
 		return
 	}
 	if !g.serves() {
-		for a, client := range g.clients {
+		for _, client := range g.served() {
 			g.send(client.peer, &wire.Gateway{Bye: &wire.GatewayBye{}})
-			delete(g.clients, a)
 		}
+		clear(g.clients)
 		return
 	}
 	now := digestOf(g.members())
-	for _, client := range g.clients {
+	for _, client := range g.served() {
 		if client.digest != now {
 			g.welcome(client)
 		}
@@ -196,7 +203,7 @@ func (g *gateway) membersChanged() {
 }
 
 func (g *gateway) mismatch(h *wire.GatewayHello) string {
-	if lanes := g.control.node.cfg.Lanes; int(h.GetLanes()) != lanes {
+	if lanes := g.m.cfg.Lanes; int(h.GetLanes()) != lanes {
 		return fmt.Sprintf("Config.Lanes is %d in the cluster and %d in this process (set it alike)", lanes, h.GetLanes())
 	}
 	if h.GetFrame() != wire.FrameVersion {
@@ -209,7 +216,7 @@ func (g *gateway) mismatch(h *wire.GatewayHello) string {
 func (g *gateway) kinds() []*wire.GatewayKind {
 	var kinds []*wire.GatewayKind
 	seen := map[string]bool{}
-	for _, m := range g.control.view.Load().ByAddress {
+	for _, m := range g.m.View().ByAddress {
 		for _, kv := range m.Meta {
 			name, ok := hostmeta.Split(kv.Key)
 			f := strings.Fields(kv.Value) // and what else members must agree on
@@ -227,28 +234,28 @@ func (g *gateway) kinds() []*wire.GatewayKind {
 
 func (g *gateway) send(to transport.Peer, m *wire.Gateway) {
 	body, err := proto.Marshal(m)
-	g.control.send(to, wire.ControlTopic_CONTROL_TOPIC_GATEWAY, body, err)
+	g.m.send(to, wire.ControlTopic_CONTROL_TOPIC_GATEWAY, body, err)
 }
 
 // status sends a client the version of the latest table, so that it asks for the parts
 // that it lacks.
 func (g *gateway) status(to transport.Peer) {
-	if t := g.control.follower.Table(); t != nil {
-		g.control.sendPlacement(to, coordinator.TableStatus{Version: t.Version()})
+	if t := g.m.follower.core.Table(); t != nil {
+		g.m.SendPlacement(to, coordinator.TableStatus{Version: t.Version()})
 	}
 }
 
 // placement answers a client's part of the table protocol.
 func (g *gateway) placement(from transport.Peer, m coordinator.Message) {
-	t := g.control.follower.Table()
+	t := g.m.follower.core.Table()
 	switch m := m.(type) {
 	case coordinator.TableRequest:
 		for _, part := range coordinator.Answer(t, m) {
-			g.control.sendPlacement(from, part)
+			g.m.SendPlacement(from, part)
 		}
 	case coordinator.Ask:
-		g.asked[m.Kind] = time.Now()
-		g.control.reports.ask(m.Kind)
+		g.asked[m.Kind] = g.m.env.Now()
+		g.m.reports.ask(m.Kind)
 	}
 }
 
@@ -260,23 +267,23 @@ func (g *gateway) tableChanged(t *placement.Table) {
 		return
 	}
 	for _, part := range coordinator.Split(last.Diff(t)) {
-		for _, client := range g.clients {
-			g.control.sendPlacement(client.peer, part)
+		for _, client := range g.served() {
+			g.m.SendPlacement(client.peer, part)
 		}
 	}
 }
 
 // noHome sends all clients the reason why calls of a kind wait.
 func (g *gateway) noHome(m coordinator.NoHome) {
-	for _, client := range g.clients {
-		g.control.sendPlacement(client.peer, m)
+	for _, client := range g.served() {
+		g.m.SendPlacement(client.peer, m)
 	}
 }
 
 // wants reports whether a client waits for a home of the kind.
 func (g *gateway) wants(kind string) bool {
 	at, ok := g.asked[kind]
-	return ok && time.Since(at) < 2*helloEvery
+	return ok && g.m.env.Now().Sub(at) < 2*HelloEvery
 }
 
 // unreachable stops serving a client that does not listen. If it lives it says hello
@@ -288,18 +295,14 @@ func (g *gateway) tick(now time.Time) {
 		return
 	}
 	g.at = now.Add(gatewayStatusEvery)
-	for a, client := range g.clients {
+	for _, client := range g.served() {
 		if now.Sub(client.seen) > gatewayForget {
-			delete(g.clients, a)
+			delete(g.clients, client.peer.Address)
 			continue
 		}
 		g.status(client.peer)
 	}
-	for kind := range g.asked {
-		if !g.wants(kind) {
-			delete(g.asked, kind)
-		}
-	}
+	maps.DeleteFunc(g.asked, func(kind string, _ time.Time) bool { return !g.wants(kind) })
 	if len(g.clients) == 0 {
 		g.at = time.Time{}
 	}

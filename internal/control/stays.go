@@ -1,8 +1,8 @@
-package shard
+package control
 
 import (
 	"cmp"
-	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -18,10 +18,10 @@ const (
 	maxStays = 16
 )
 
-// stays gathers moves that were given up: when nodes leave together there are many, for
-// one reason. It belongs to the control loop.
+// stays gathers moves that were given up: when nodes leave together there are many, for one
+// reason.
 type stays struct {
-	log *slog.Logger
+	log func(l Level, text string, args ...any)
 	all map[stayWhy]*stay
 	at  time.Time // when to log; zero: nothing to log
 }
@@ -34,12 +34,12 @@ type stay struct {
 	epoch  placement.Epoch
 }
 
-// add takes one in, to be logged within staysEvery.
+// add takes a move in, to be logged within staysEvery.
 func (s *stays) add(id placement.ShardID, epoch placement.Epoch, reason string, now time.Time) {
-	s.log.Debug("shard stays: its move was given up", "shard", id.String(), "epoch", epoch.String(), "reason", bounded.Text(reason))
+	s.log(Debug, "shard stays: its move was given up", "shard", id.String(), "epoch", epoch.String(), "reason", bounded.Text(reason))
 	why := stayWhy{id.Kind, bounded.Text(reason)}
 	if s.all[why] == nil && len(s.all) == maxStays {
-		s.tell()
+		s.flush()
 	}
 	if len(s.all) == 0 {
 		s.all, s.at = map[stayWhy]*stay{}, now.Add(staysEvery)
@@ -50,24 +50,20 @@ func (s *stays) add(id placement.ShardID, epoch placement.Epoch, reason string, 
 	s.all[why].shards++
 }
 
-// tick logs what has gathered, when it is time.
+// tick logs the moves that have gathered, when it is time.
 func (s *stays) tick(now time.Time) {
-	if !s.at.IsZero() && !now.Before(s.at) {
-		s.tell()
+	if due(s.at, now) {
+		s.flush()
 	}
 }
 
-func (s *stays) tell() {
-	var order []stayWhy
-	for why := range s.all {
-		order = append(order, why)
-	}
-	slices.SortFunc(order, func(a, b stayWhy) int {
+func (s *stays) flush() {
+	order := slices.SortedFunc(maps.Keys(s.all), func(a, b stayWhy) int {
 		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.reason, b.reason))
 	})
 	for _, why := range order {
 		one := s.all[why]
-		s.log.Info("shards stay: their moves were given up", "kind", why.kind, "shards", one.shards,
+		s.log(Info, "shards stay: their moves were given up", "kind", why.kind, "shards", one.shards,
 			"first", one.first.String(), "epoch", one.epoch.String(), "reason", why.reason)
 	}
 	s.all, s.at = nil, time.Time{}

@@ -1,0 +1,19 @@
+// Package control is the control plane of one member: it does what the effects of the cores
+// of membership, singleton and coordinator ask for.
+//
+// A [Member] is used on one goroutine, the control loop. It takes messages of the control
+// channel and the time, gives them to the cores, and turns what these return into messages,
+// tables and orders for the shards of this process. It has no goroutine, clock or I/O of its
+// own: all that comes by its [Env]. So the driver in package shard and a simulation run the
+// same code.
+//
+// Who owns what:
+//
+//	members    the membership: who is a member, joining, being downed and removed
+//	seat       the coordinator's seat: which member runs it, and the coordinator while it is here
+//	follower   the table: what the coordinator says of homes, and its orders for shards here
+//	reports    what the coordinator has to be told until the table shows it
+//	gateway    processes outside the cluster that this member serves
+//	leaving    giving everything away before this member exits
+//	operators  the commands of operators
+package control

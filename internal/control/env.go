@@ -1,0 +1,176 @@
+package control
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/internal/coordinator"
+	"github.com/shardgen/shardgen/internal/operator"
+	"github.com/shardgen/shardgen/internal/singlehost"
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// An Env is the process that a Member is part of. Its methods are called on the control loop
+// and must not block.
+type Env interface {
+	Clock
+	Log
+	Shards
+	Peers
+	Process
+	// Link returns the control channel's connection to the broker.
+	Link() Link
+}
+
+// A Clock is the time, and the queue of the control loop.
+type Clock interface {
+	Now() time.Time
+	// Post has f called on the control loop, soon and not from here.
+	Post(f func())
+	// After is Post after d.
+	After(d time.Duration, f func())
+}
+
+// A Link is the connection to the broker as control uses it; a transport.Link is one.
+type Link interface {
+	Send(ch transport.Channel, to transport.Peer, seq uint64, payload []byte) error
+	Broadcast(payload []byte) error
+	Anycast(token uint64, payload []byte) error
+	State(ch transport.Channel) transport.State
+	MaxPayload() int
+}
+
+// A Level is the severity of a line of the log, as log/slog has it.
+type Level int
+
+// The levels.
+const (
+	Debug Level = -4
+	Info  Level = 0
+	Warn  Level = 4
+	Error Level = 8
+)
+
+// A Log takes what people should know, and what is counted.
+type Log interface {
+	Log(l Level, text string, args ...any)
+	// LogSeldom is Log, but for most of the lines that are alike in text and subject.
+	LogSeldom(l Level, text, subject string, args ...any)
+	// Count counts an event, and reports how often it has happened and whether the log shall
+	// have a line of it.
+	Count(e Event) (n uint64, tell bool)
+	// CountRefused counts a message of the membership that was refused.
+	CountRefused(why membership.Refusal)
+}
+
+// An Event is something that a process counts.
+type Event uint8
+
+// The events.
+const (
+	Foreign Event = iota // bytes that are no message of this cluster
+	Newer                // a message that only a later release can read
+	Ignored              // a message that nobody here waits for
+)
+
+// Shards are the shards of the process, and its routes to those of others.
+type Shards interface {
+	// Shard returns a shard of a type that is hosted here; nil for others.
+	Shard(id placement.ShardID) Shard
+	// Inventory returns what the process registers with a coordinator.
+	Inventory() (kinds []coordinator.KindInfo, owned []coordinator.Owned)
+	// Held returns the shards of a type, or of all types if kind is "".
+	Held(kind string) []coordinator.Held
+	// HoldsShards reports whether any shard is still here, or on its way here or away.
+	HoldsShards() bool
+	// Remembered returns the hosted types whose entities are remembered, in order.
+	Remembered() []string
+	// Waiting returns how many calls of a type wait for a home, and WaitingKinds the types of
+	// such calls.
+	Waiting(kind string) int
+	WaitingKinds() []string
+	// SetTable takes a newer table.
+	SetTable(t *placement.Table)
+	// SetExiting has the shards take nothing any more, or again.
+	SetExiting(on bool)
+}
+
+// A Shard is one shard of a hosted type; a *shardhost.Shard is one.
+type Shard interface {
+	Obey(m coordinator.Message, term placement.Term) coordinator.Message
+	CancelMove(epoch placement.Epoch) bool
+	Owned() (o coordinator.Owned, ok bool)
+}
+
+// Peers are the process's dealings with others.
+type Peers interface {
+	// PeerGone ends the dealings with a process that is dead. PeerLeft does so with one that
+	// left in order and may still say goodbye.
+	PeerGone(a transport.Address)
+	PeerLeft(a transport.Address)
+	// Homes returns the processes that routes lead to, but for those of PeerGone and
+	// PeerLeft.
+	Homes() []transport.Address
+}
+
+// A Process is what else the control plane moves in its process.
+type Process interface {
+	// RenewLease sets the time until which turns may run; zero for no bound. LeaseValid
+	// reports whether they may at this moment.
+	RenewLease(until time.Time)
+	LeaseValid() bool
+	// TakeLease asks the store for the lease that decides a split. The answer goes to
+	// Member.LeaseAnswer.
+	TakeLease(r membership.LeaseRequest)
+	// Serve tells the broker whether processes without a table may be sent here.
+	Serve(on bool)
+
+	// Publish tells the user of changes of the cluster.
+	Publish(v *membership.View, events []membership.Event)
+	// Remember takes a message about remembered entities; RememberView takes the members.
+	Remember(from transport.Address, body []byte) error
+	RememberView(v *membership.View)
+
+	// Up notes that the cluster has let the process in, Leaving that it is on its way out,
+	// and Left that the cluster has let it go in order.
+	Up()
+	Leaving()
+	Left()
+	// Fail ends the process. Downed does so because the others declared it dead.
+	Fail(err error)
+	Downed(reason string)
+
+	// LeaveByOrder has the process leave, by an operator's command.
+	LeaveByOrder()
+	// States does what an operator asks for about entities of this process. It calls answer
+	// on the control loop, later.
+	States(r *operator.Request, answer func(operator.Answer))
+}
+
+// A Config is how a Member works.
+type Config struct {
+	Cluster string
+	Self    transport.Peer
+	Lanes   int
+	// Seeds, SeedTimeout, JoinTimeout and JoinByCommand are those of shard.Config.
+	Seeds                    []string
+	SeedTimeout, JoinTimeout time.Duration
+	JoinByCommand            bool
+	QuarantineAfter          time.Duration
+}
+
+// A Setup is what a Member runs. It is known when all types were declared.
+type Setup struct {
+	// Members returns the membership's machine for a process that joins through seeds.
+	Members func(seeds []string) (*membership.Machine, error)
+	// Coordinator's Self and Term are set when the coordinator starts.
+	Coordinator coordinator.Config
+	// Hosts reports whether the process hosts a type.
+	Hosts bool
+	// Singletons returns the singletons of the process.
+	Singletons func(p singlehost.Process) (*singlehost.Set, error)
+	// Callable returns the singleton of that name as the process calls it; nil if it cannot
+	// call one.
+	Callable func(kind string) singlehost.Callable
+}

@@ -1,0 +1,136 @@
+package control
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/internal/coordinator"
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A follower drives the core that follows the table, and brings the coordinator's orders to
+// the shards of this process.
+type follower struct {
+	m      *Member
+	core   *coordinator.Follower
+	table  *placement.Table // the latest; nil before the first
+	wakeAt time.Time
+}
+
+func (f *follower) tick(now time.Time) {
+	if due(f.wakeAt, now) {
+		f.step(transport.Address{}, nil)
+	}
+}
+
+// message brings a message of the coordinator's protocol to the coordinator, if it is here,
+// or obeys it.
+func (f *follower) message(from transport.Peer, msg coordinator.Message) {
+	m := f.m
+	switch msg := msg.(type) {
+	case coordinator.Inspect:
+		m.SendPlacement(from, coordinator.Inspected{ID: msg.ID, Shards: m.env.Held(msg.Kind)})
+		return
+	case coordinator.Inspected:
+		m.inquiries.answered(msg.ID, from.Address, msg)
+		return
+	case coordinator.Register, coordinator.Ask, coordinator.TableRequest, coordinator.Place, coordinator.PinsKept, coordinator.Explain, coordinator.MoveStatus,
+		coordinator.MoveDone, coordinator.MoveAborted, coordinator.MoveCancelled:
+		if from.Client {
+			m.gateway.placement(from, msg)
+		} else if m.seat.core != nil {
+			m.seat.step(coordinator.Receive{From: from.Address, Message: msg})
+		}
+		return
+	}
+	if !from.Client && f.step(from.Address, msg) {
+		f.order(msg)
+	}
+}
+
+// step gives the core one input and does what it asks for. It reports whether the message is
+// to be obeyed.
+func (f *follower) step(from transport.Address, msg coordinator.Message) bool {
+	m := f.m
+	before := f.core.Coordinator()
+	out := f.core.Step(m.env.Now(), from, msg)
+	f.wakeAt = out.WakeAt
+	if f.core.Coordinator() != before {
+		m.reports.at = m.env.Now() // what the former one was told may be lost with it
+	}
+	if out.Table != nil {
+		f.table = out.Table
+		m.env.SetTable(out.Table)
+		m.reports.tableChanged(out.Table)
+		m.gateway.tableChanged(out.Table)
+		m.reports.askForRemembered()
+		m.leaving.check()
+	}
+	if out.Register {
+		kinds, owned := m.env.Inventory()
+		m.SendPlacement(transport.Peer{Address: out.Coordinator}, f.core.Register(m.self.Address, kinds, owned))
+	}
+	for _, msg := range out.Send {
+		m.SendPlacement(transport.Peer{Address: out.Coordinator}, msg)
+	}
+	return !out.Refused
+}
+
+// register has the process register anew.
+func (f *follower) register() {
+	f.core.Changed()
+	f.step(transport.Address{}, nil)
+}
+
+// progressed registers anew while a new coordinator still goes by registrations.
+func (f *follower) progressed() {
+	if f.core.Unsettled() && f.core.Term() != (placement.Term{}) {
+		f.register()
+	}
+}
+
+// coordinator returns the member to ask about homes; zero for none.
+func (f *follower) coordinator() transport.Address {
+	if a := f.core.Coordinator(); !a.IsZero() {
+		if v := f.m.View(); v != nil {
+			if m, ok := v.Member(a); ok && m.Status < membership.Exiting {
+				return a
+			}
+		}
+	}
+	return f.m.seat.manager.Oldest()
+}
+
+// order obeys an order of the coordinator.
+func (f *follower) order(msg coordinator.Message) {
+	m := f.m
+	switch msg := msg.(type) {
+	case coordinator.NoHome:
+		m.reasons.Note(msg.Kind, msg.Reason, m.env.Now())
+		m.gateway.noHome(msg)
+	case coordinator.PlaceDone:
+		m.inquiries.answered(msg.ID, m.self.Address, msg)
+	case coordinator.Explained:
+		m.inquiries.answered(msg.ID, m.self.Address, msg)
+	case coordinator.MoveBegin:
+		f.obey(msg.ShardID, msg)
+	case coordinator.MoveCancel:
+		if !f.obey(msg.ShardID, msg) {
+			m.ToCoordinator(coordinator.MoveCancelled(msg))
+		}
+	}
+}
+
+// obey brings an order to its shard, and the shard's answer to the coordinator. It reports
+// false when this process has no such shard.
+func (f *follower) obey(id placement.ShardID, msg coordinator.Message) bool {
+	s := f.m.env.Shard(id)
+	if s == nil {
+		return false
+	}
+	if answer := s.Obey(msg, f.core.Term()); answer != nil {
+		f.m.ToCoordinator(answer)
+	}
+	return true
+}

@@ -1,0 +1,276 @@
+package control
+
+import (
+	"errors"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/coordinator"
+	"github.com/shardgen/shardgen/internal/singlehost"
+	"github.com/shardgen/shardgen/internal/singleton"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A Member is the control plane of one member: the membership, the coordinator's singleton,
+// the coordinator while it is here, the table, and the singletons of the user. Its methods
+// are called on the control loop, but for View and Waits, which any goroutine may call.
+type Member struct {
+	sender
+	cfg     Config
+	setup   Setup
+	started bool
+	reasons *Reasons
+
+	members   members
+	seat      seat
+	follower  follower
+	reports   reports
+	inquiries inquiries
+	gateway   gateway
+	leaving   leaving
+	operators operators
+	seeds     seeds
+	singles   *singlehost.Set
+}
+
+// New returns a Member that has not begun.
+func New(cfg Config, env Env) *Member {
+	m := &Member{sender: sender{env: env, cluster: cfg.Cluster, self: cfg.Self}, cfg: cfg, reasons: &Reasons{}}
+	m.members.m, m.seat.m, m.follower.m, m.leaving.m, m.operators.m = m, m, m, m, m
+	m.reports.init(m)
+	m.gateway.init(m)
+	m.inquiries.open = map[uint64]func(transport.Address, coordinator.Message){}
+	return m
+}
+
+// Prepare makes the machines; nothing runs yet.
+func (m *Member) Prepare(s Setup) (err error) {
+	m.setup = s
+	if m.members.machine, err = s.Members(m.cfg.Seeds); err != nil {
+		return err
+	}
+	if m.seat.manager, err = singleton.New(singleton.Config{Name: coordinatorSingleton, Self: m.self.Address}); err != nil {
+		return err
+	}
+	m.follower.core = coordinator.NewFollower(s.Hosts)
+	m.singles, err = s.Singletons(singletons{m})
+	return err
+}
+
+// Begin starts the machines over an open link. The process joins, unless it joins by
+// command.
+func (m *Member) Begin() {
+	m.started = true
+	m.ConnState(m.env.Link().State(transport.Control))
+	if !m.cfg.JoinByCommand {
+		m.members.start(m.cfg.Seeds)
+	}
+	for _, kind := range m.env.WaitingKinds() { // calls since before Begin
+		m.Ask(kind)
+	}
+}
+
+// ConnState follows the control channel's connection. It does nothing before Begin.
+func (m *Member) ConnState(s transport.State) {
+	if m.started {
+		m.members.step(membership.ConnState{Connected: s.Connected, Server: s.Server})
+	}
+}
+
+// Tick gives all machines the time.
+func (m *Member) Tick() {
+	now := m.env.Now()
+	m.members.tick(now)
+	m.seat.tick(now)
+	m.follower.tick(now)
+	m.seeds.tick(now, m.env.Log)
+	m.singles.Tick(now)
+	m.reports.resend(now)
+	m.gateway.tick(now)
+}
+
+// WakeAt returns when Tick is due.
+func (m *Member) WakeAt() time.Time {
+	at := m.env.Now().Add(time.Second)
+	for _, w := range []time.Time{
+		m.members.wakeAt, m.seat.managerAt, m.seat.coreAt, m.follower.wakeAt, m.reports.wakeAt(), m.gateway.wakeAt(), m.singles.WakeAt(),
+	} {
+		if !w.IsZero() && w.Before(at) {
+			at = w
+		}
+	}
+	return at
+}
+
+// Receive handles one message of the control channel, which came at a time.
+func (m *Member) Receive(msg transport.Message, at time.Time) {
+	if msg.Kind == transport.Unreachable {
+		m.members.unreachable(msg.From, msg.Server)
+		return
+	}
+	from, topic, body, err := wire.OpenControl(m.cfg.Cluster, msg.Payload)
+	if err != nil {
+		m.foreign(len(msg.Payload), err)
+		return
+	}
+	if err := m.dispatch(from, topic, body, msg, at); errors.Is(err, membership.ErrUnknown) {
+		m.newer(err)
+	} else if err != nil {
+		m.foreign(len(body), err)
+	}
+}
+
+// dispatch brings the body of a message to the part that it is for. An error is that of
+// reading it.
+func (m *Member) dispatch(from transport.Peer, topic wire.ControlTopic, body []byte, of transport.Message, at time.Time) error {
+	switch topic {
+	case wire.ControlTopic_CONTROL_TOPIC_MEMBERSHIP:
+		return m.members.message(from, body, of.Server, at)
+	case wire.ControlTopic_CONTROL_TOPIC_SINGLETON:
+		msg, err := singleton.Decode(body)
+		switch {
+		case err != nil:
+			return err
+		case msg.Name != coordinatorSingleton:
+			m.singles.Message(from, msg)
+		case !from.Client:
+			m.seat.stepManager(singleton.Receive{From: from.Address, Message: msg})
+		}
+	case wire.ControlTopic_CONTROL_TOPIC_COORDINATOR:
+		msg, err := coordinator.Decode(body)
+		if err != nil {
+			return err
+		}
+		m.follower.message(from, msg)
+	case wire.ControlTopic_CONTROL_TOPIC_GATEWAY:
+		return m.gateway.message(from, body)
+	case wire.ControlTopic_CONTROL_TOPIC_REMEMBER:
+		return m.env.Remember(from.Address, body)
+	case wire.ControlTopic_CONTROL_TOPIC_ADMIN:
+		return m.operators.message(of.Kind, from, body)
+	default:
+		m.newer(unknownTopic(topic))
+	}
+	return nil
+}
+
+// Send sends a message of another part of the process; err is that of encoding it.
+func (m *Member) Send(to transport.Peer, topic wire.ControlTopic, body []byte, err error) {
+	m.send(to, topic, body, err)
+}
+
+// SendPlacement sends a message of the coordinator's protocol. One to this process takes the
+// short way.
+func (m *Member) SendPlacement(to transport.Peer, msg coordinator.Message) {
+	if to.Address == m.self.Address {
+		m.env.Post(func() { m.follower.message(m.self, msg) })
+		return
+	}
+	body, err := coordinator.Encode(msg)
+	m.send(to, wire.ControlTopic_CONTROL_TOPIC_COORDINATOR, body, err)
+}
+
+// ToCoordinator sends a message to the coordinator, if it is known which member runs it.
+func (m *Member) ToCoordinator(msg coordinator.Message) {
+	if to := m.follower.coordinator(); !to.IsZero() {
+		m.SendPlacement(transport.Peer{Address: to}, msg)
+	}
+}
+
+// View returns the members; nil before there is a view.
+func (m *Member) View() *membership.View { return m.members.view.Load() }
+
+// Reasons returns why types have no home, as others have said.
+func (m *Member) Reasons() *Reasons { return m.reasons }
+
+// Singletons returns the singletons of the process.
+func (m *Member) Singletons() *singlehost.Set { return m.singles }
+
+// Ask looks for a home of a type's shards, or for a singleton's instance. It does nothing
+// before Begin.
+func (m *Member) Ask(kind string) {
+	if m.started && !m.singles.Want(kind) {
+		m.reports.ask(kind)
+	}
+}
+
+// MoveDone notes that a shard runs here under a new epoch.
+func (m *Member) MoveDone(id placement.ShardID, epoch placement.Epoch) {
+	if m.singles.Opened(id.Kind, epoch) {
+		return
+	}
+	m.reports.opened(id, epoch)
+	m.follower.progressed()
+}
+
+// MoveAborted gives a move up that a shard here cannot make.
+func (m *Member) MoveAborted(id placement.ShardID, epoch placement.Epoch, reason string) {
+	if !m.singles.Refused(id.Kind, reason) {
+		m.reports.abort(id, epoch, reason)
+	}
+}
+
+// Progress notes that something about a shard has changed that others may wait for.
+func (m *Member) Progress(id placement.ShardID) {
+	m.follower.progressed()
+	if s := m.env.Shard(id); s != nil {
+		if _, ok := s.Owned(); ok {
+			m.leaving.check()
+		}
+	}
+}
+
+// HostingChanged registers the process anew: it hosts a type no more.
+func (m *Member) HostingChanged() { m.follower.register() }
+
+// Bounced notes that nobody listens at an address, as the broker's server says.
+func (m *Member) Bounced(a transport.Address, server string) { m.members.bounced(a, server) }
+
+// LeaseAnswer takes the answer to Env.TakeLease.
+func (m *Member) LeaseAnswer(a membership.LeaseAnswer) { m.members.step(a) }
+
+// Leave begins leaving in order.
+func (m *Member) Leave() { m.leaving.begin() }
+
+// Exit gives leaving in order up: shards that are still here stay.
+func (m *Member) Exit() { m.leaving.exit() }
+
+// Join begins joining, through the given seeds if there are any. It does nothing once
+// joining has begun.
+func (m *Member) Join(seeds []string) error { return m.members.join(seeds) }
+
+// Down declares a member dead by the name or the address that an operator gave.
+func (m *Member) Down(member string, force bool) error { return m.operators.down(member, force) }
+
+// Inquire opens an inquiry, whose answers go to got until Conclude. Its number is not 0.
+func (m *Member) Inquire(got func(from transport.Address, msg coordinator.Message)) (id uint64) {
+	return m.inquiries.begin(got)
+}
+
+// Conclude ends an inquiry. Inquires reports whether it is open.
+func (m *Member) Conclude(id uint64) { delete(m.inquiries.open, id) }
+
+// Inquires reports whether an inquiry is open.
+func (m *Member) Inquires(id uint64) bool { return m.inquiries.open[id] != nil }
+
+// viewChanged tells the parts that stand on membership.
+func (m *Member) viewChanged() {
+	v := m.View()
+	m.seeds.seen(v)
+	m.gateway.membersChanged()
+	m.seat.managed(v)
+	m.singles.ViewChanged(v)
+	m.env.RememberView(v)
+	m.seat.placed(v)
+	m.members.partWithAbsent()
+	m.leaving.check()
+}
+
+// lost notes that a member is dead.
+func (m *Member) lost(a transport.Address) {
+	m.env.PeerGone(a)
+	m.gateway.lostMember(a)
+	m.singles.Lost(a)
+}

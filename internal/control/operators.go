@@ -1,0 +1,129 @@
+package control
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/bounded"
+	"github.com/shardgen/shardgen/internal/hostmeta"
+	"github.com/shardgen/shardgen/internal/operator"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// operators does what operators ask for; see package operator.
+type operators struct{ m *Member }
+
+// seekTime is how long an operator waits for the answer to where singletons run, if this
+// member did not know: far more than the question takes.
+const seekTime = 100 * time.Millisecond
+
+// message handles a message of an operator.
+func (o *operators) message(kind transport.Kind, from transport.Peer, body []byte) error {
+	id, r, _, err := operator.Decode(body)
+	if err != nil {
+		return err
+	}
+	if r == nil {
+		o.m.env.Count(Foreign) // an answer: this process asks nothing
+		return nil
+	}
+	self := o.m.self.Address
+	concerned := r.Node == self || r.Command == operator.Join && r.Node.Name == self.Name
+	if kind == transport.Broadcast && r.Command != operator.RollCall && !concerned {
+		return nil // meant for another
+	}
+	if r.Command == operator.Members && o.m.singles.Seek() {
+		o.m.env.After(seekTime, func() { o.answer(id, from, operator.Answer{View: o.view()}) })
+		return nil
+	}
+	if r.Command == operator.State || r.Command == operator.SetState {
+		o.m.env.States(r, func(a operator.Answer) { o.answer(id, from, a) })
+		return nil
+	}
+	o.answer(id, from, o.obey(from, r))
+	if r.Command == operator.Down && r.Node == self && o.m.members.refuseDown(r.Node, r.Force) == nil {
+		o.m.members.step(membership.DownNode{Node: self}) // behind the answer, for it ends the process
+	}
+	return nil
+}
+
+// obey does what a request asks for and returns the answer.
+func (o *operators) obey(from transport.Peer, r *operator.Request) operator.Answer {
+	var err error
+	switch r.Command {
+	case operator.Members, operator.RollCall:
+	case operator.Join:
+		o.m.env.Log(Info, "told to join", "by", from.Name, "seeds", bounded.Text(strings.Join(r.Seeds, ",")))
+		err = o.m.members.join(r.Seeds)
+	case operator.Leave:
+		if r.Node != o.m.self.Address {
+			err = fmt.Errorf("this is %v", o.m.self.Address)
+			break
+		}
+		o.m.env.Log(Info, "told to leave", "by", from.Name)
+		o.m.env.LeaveByOrder()
+	case operator.Down:
+		if err = o.m.members.refuseDown(r.Node, r.Force); err == nil && r.Node != o.m.self.Address {
+			o.m.env.Log(Warn, "told to down a member", "by", from.Name, "member", r.Node.String(), "force", r.Force)
+			o.m.members.step(membership.DownNode{Node: r.Node})
+		}
+	default:
+		err = fmt.Errorf("%v is unknown to this version (upgrade this node)", r.Command)
+	}
+	a := operator.Answer{View: o.view()}
+	if err != nil {
+		a.Refusal = err.Error()
+	}
+	return a
+}
+
+// down downs a member by this process's own command.
+func (o *operators) down(member string, force bool) error {
+	m, err := o.view().Find(member)
+	if err != nil {
+		return err
+	}
+	if err := o.m.members.refuseDown(m.Address, force); err != nil {
+		return err
+	}
+	o.m.env.Log(Warn, "member downed by this process", "member", m.Address.String(), "force", force)
+	o.m.members.step(membership.DownNode{Node: m.Address})
+	return nil
+}
+
+// view is the cluster as operators are shown it.
+func (o *operators) view() operator.View {
+	v := o.m.members.machine.View()
+	view := operator.View{
+		Self: o.m.self.Address, Status: v.SelfStatus, Waits: !o.m.members.joining, Founder: v.Founder, Leader: v.Leader, Converged: v.Converged, Why: v.Why,
+	}
+	for _, m := range v.ByAge {
+		row := operator.Member{
+			Address: m.Address, Status: m.Status, Age: m.UpNumber, Reachable: m.Reachable,
+			Roles: append([]string(nil), m.Roles...), Hosts: hostmeta.Kinds(m.Member),
+		}
+		if !m.Reachable {
+			row.Evidence = m.Evidence.String()
+		}
+		view.Members = append(view.Members, row)
+	}
+	view.Singletons = o.m.singles.Rows(v)
+	return view
+}
+
+// answer sends an answer, or the reason why it cannot be sent.
+func (o *operators) answer(id uint64, to transport.Peer, a operator.Answer) {
+	b, err := operator.Encode(id, nil, &a)
+	if limit := o.m.limit(); err == nil && len(b) > limit {
+		content := fmt.Sprintf("the list of %d members", len(a.View.Members))
+		if len(a.Entities) > 0 {
+			content = fmt.Sprintf("what is known of %d entities", len(a.Entities))
+		}
+		b, err = operator.Encode(id, nil, &operator.Answer{Refusal: fmt.Sprintf(
+			"%s has %d bytes and the broker takes %d (raise its max_payload)", content, len(b), limit)})
+	}
+	o.m.send(to, wire.ControlTopic_CONTROL_TOPIC_ADMIN, b, err)
+}

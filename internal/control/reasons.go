@@ -1,0 +1,76 @@
+package control
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+// reasonLife is for how long a coordinator's reason is told. It is asked again every
+// half second, and says nothing when a home can be given.
+const reasonLife = 3 * time.Second
+
+// Reasons are why kinds have no home, as others said. It is safe for concurrent use.
+type Reasons struct {
+	mu   sync.Mutex
+	kind map[string]reasonSaid
+}
+
+// maxReasons bounds the kinds of which a reason is kept.
+const maxReasons = 4096
+
+type reasonSaid struct {
+	text        string
+	first, last time.Time // when it was said
+}
+
+// Note takes a reason that was said now.
+func (r *Reasons) Note(kind, text string, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.kind == nil || len(r.kind) > maxReasons { // the names are a user's, and may be any
+		r.kind = map[string]reasonSaid{}
+	}
+	said := r.kind[kind]
+	if said.text != text || now.Sub(said.last) > reasonLife {
+		said = reasonSaid{text: text, first: now}
+	}
+	said.last = now
+	r.kind[kind] = said
+}
+
+// Clear forgets them all.
+func (r *Reasons) Clear() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.kind = nil
+}
+
+// Said returns the last reason, and how long it has held if it is not over.
+func (r *Reasons) Said(kind string, now time.Time) string {
+	if why := r.Lately(kind, now); why != "" {
+		return why
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.kind[kind].text
+}
+
+// Lately returns the last reason and for how long it has been said; "" if it is over.
+func (r *Reasons) Lately(kind string, now time.Time) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	said := r.kind[kind]
+	if said.text == "" || now.Sub(said.last) > reasonLife {
+		return ""
+	}
+	return said.text + ForSome(now.Sub(said.first))
+}
+
+// ForSome returns " (for 4.2s)", or nothing for a short time.
+func ForSome(d time.Duration) string {
+	if d < 100*time.Millisecond {
+		return ""
+	}
+	return fmt.Sprintf(" (for %v)", d.Round(100*time.Millisecond))
+}

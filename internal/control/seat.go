@@ -1,0 +1,130 @@
+package control
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/coordinator"
+	"github.com/shardgen/shardgen/internal/hostmeta"
+	"github.com/shardgen/shardgen/internal/singlehost"
+	"github.com/shardgen/shardgen/internal/singleton"
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// coordinatorSingleton names the coordinator among singletons.
+const coordinatorSingleton = "coordinator"
+
+// A seat is the coordinator's: the manager of its singleton, and the coordinator while it
+// is here.
+type seat struct {
+	m          *Member
+	manager    *singleton.Manager
+	managerAt  time.Time
+	core       *coordinator.Coordinator // nil where it does not run
+	coreAt     time.Time
+	quarantine quarantine
+}
+
+func (s *seat) tick(now time.Time) {
+	if due(s.managerAt, now) {
+		s.stepManager(singleton.Tick{})
+	}
+	if s.core != nil && due(s.coreAt, now) {
+		s.step(coordinator.Tick{})
+	}
+}
+
+// managed gives the manager the members.
+func (s *seat) managed(v *membership.View) {
+	var view singleton.View
+	for _, m := range v.ByAge {
+		view.Members = append(view.Members, singleton.Member{
+			Address: m.Address, Status: singlehost.StatusOf(m.Status), UpNumber: uint64(m.UpNumber), Roles: m.Roles,
+		})
+	}
+	s.stepManager(view)
+}
+
+// placed gives the coordinator, if it is here, the members.
+func (s *seat) placed(v *membership.View) {
+	if s.core == nil {
+		return
+	}
+	view := coordinator.View{Converged: v.Converged}
+	for _, m := range v.ByAge {
+		status, unreachable := singlehost.StatusOf(m.Status), !m.Reachable
+		if m.Status == membership.Down && m.MayRun() {
+			status, unreachable = singleton.Up, true // its shards are its own until its lease is over
+		}
+		view.Members = append(view.Members, coordinator.Member{
+			Address: m.Address, Status: status, Unreachable: unreachable, Hosts: hostmeta.HostsAny(m.Member),
+		})
+	}
+	s.step(view)
+}
+
+// stepManager gives the manager one input and does what it asks for.
+func (s *seat) stepManager(in singleton.Input) {
+	out := s.manager.Step(s.m.env.Now(), in)
+	s.managerAt = out.WakeAt
+	for _, e := range out.Send {
+		s.m.sendSingleton(transport.Peer{Address: e.To}, e.Message)
+	}
+	for _, e := range out.Events {
+		s.m.env.Log(Debug, "coordinator singleton", "state", e.State.String(), "peer", e.Peer.String(), "what", e.What)
+	}
+	if out.StartInstance {
+		s.start()
+	}
+	if out.StopInstance {
+		s.core, s.coreAt = nil, time.Time{}
+		s.stepManager(singleton.InstanceStopped{})
+	}
+}
+
+// start starts the coordinator here.
+func (s *seat) start() {
+	me, _ := s.m.View().Member(s.m.self.Address)
+	cfg := s.m.setup.Coordinator
+	cfg.Self = s.m.self.Address
+	cfg.Term = placement.Term{Number: me.UpNumber, Incarnation: s.m.self.Incarnation}
+	core, err := coordinator.New(cfg)
+	if err != nil {
+		s.m.env.Fail(fmt.Errorf("start the coordinator: %w", err))
+		return
+	}
+	s.m.env.Log(Info, "coordinator starts here", "term", me.UpNumber)
+	s.core = core
+	s.stepManager(singleton.InstanceStarted{})
+	s.m.viewChanged()
+}
+
+// step gives the coordinator one input and does what it asks for.
+func (s *seat) step(in coordinator.Input) {
+	out := s.core.Step(s.m.env.Now(), in)
+	s.coreAt = out.WakeAt
+	for _, e := range out.Events {
+		s.m.env.Log(Debug, "coordinator", "event", e.String())
+	}
+	for _, e := range out.Send {
+		s.m.SendPlacement(transport.Peer{Address: e.To}, e.Message)
+	}
+	s.lookForOwing()
+}
+
+// lookForOwing quarantines members that owe the coordinator an answer for too long. Only
+// time in which this process itself could hear counts: its turn lease runs, and the member
+// is reachable.
+func (s *seat) lookForOwing() {
+	var owing []transport.Address
+	if s.core != nil && s.m.env.LeaseValid() {
+		owing = s.core.Owing()
+	}
+	for _, node := range s.quarantine.look(owing, s.m.cfg.QuarantineAfter, s.m.env.Now()) {
+		s.m.env.Log(Error, "member quarantined: it answers heartbeats, and what it must answer it does not",
+			"member", node.String(), "after", s.m.cfg.QuarantineAfter)
+		s.m.env.Post(func() { s.m.members.step(membership.Undeliverable{Peer: node}) })
+	}
+}

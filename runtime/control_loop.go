@@ -1,0 +1,138 @@
+package shard
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/control"
+	"github.com/shardgen/shardgen/internal/hostmeta"
+	"github.com/shardgen/shardgen/internal/loop"
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A controlLoop runs the control plane of a member on one goroutine. Everything that others
+// call only posts to the loop.
+type controlLoop struct {
+	node   *Node
+	plane  *plane
+	link   transport.Link // set before run
+	loop   *loop.Loop
+	member *control.Member // used on the loop, but for what is safe for concurrent use
+	serves serving
+
+	suspectMu sync.Mutex
+	suspects  map[transport.Address]time.Time // when last reported
+}
+
+func newControlLoop(n *Node) *controlLoop {
+	c := &controlLoop{node: n, plane: n.plane, loop: loop.New(), suspects: map[transport.Address]time.Time{}}
+	c.member = control.New(control.Config{
+		Cluster: n.cfg.Cluster, Self: n.plane.self, Lanes: n.cfg.Lanes,
+		Seeds: n.cfg.Seeds, SeedTimeout: n.cfg.Membership.SeedTimeout, JoinTimeout: n.cfg.JoinTimeout,
+		JoinByCommand: n.cfg.JoinByCommand, QuarantineAfter: n.cfg.Membership.QuarantineAfter,
+	}, (*controlEnv)(c))
+	return c
+}
+
+// run drives the control plane until the node stops.
+func (c *controlLoop) run(stop <-chan struct{}) {
+	c.loop.Post(c.member.Begin)
+	c.loop.Run(stop, c.member.Tick, c.member.WakeAt)
+}
+
+// receive brings the control channel's messages to the loop.
+func (c *controlLoop) receive() {
+	for {
+		m, err := c.link.Receive(transport.Control)
+		if err != nil {
+			if !errors.Is(err, transport.ErrClosed) {
+				c.node.log.Error("control channel stopped", "err", err)
+			}
+			return
+		}
+		at := time.Now()
+		c.loop.Post(func() { c.member.Receive(m, at) })
+	}
+}
+
+// connState follows the control channel's connection.
+func (c *controlLoop) connState(s transport.State) {
+	c.loop.Post(func() { c.member.ConnState(s) })
+}
+
+// leave begins leaving in order; exit gives that up: shards that are still here stay.
+func (c *controlLoop) leave() { c.loop.Post(c.member.Leave) }
+func (c *controlLoop) exit()  { c.loop.Post(c.member.Exit) }
+
+// The methods that follow are the data plane's: see planeControl.
+
+func (c *controlLoop) ask(kind string) { c.loop.Post(func() { c.member.Ask(kind) }) }
+
+func (c *controlLoop) moveDone(id placement.ShardID, epoch placement.Epoch) {
+	c.loop.Post(func() { c.member.MoveDone(id, epoch) })
+}
+
+func (c *controlLoop) moveAborted(id placement.ShardID, epoch placement.Epoch, reason string) {
+	c.loop.Post(func() { c.member.MoveAborted(id, epoch, reason) })
+}
+
+func (c *controlLoop) progress(id placement.ShardID) {
+	c.loop.Post(func() { c.member.Progress(id) })
+}
+
+func (c *controlLoop) suspect(a transport.Address, server string) {
+	c.suspectMu.Lock()
+	now := time.Now()
+	recent := now.Sub(c.suspects[a]) < 100*time.Millisecond
+	if !recent {
+		c.suspects[a] = now
+	}
+	if len(c.suspects) > 1024 {
+		clear(c.suspects)
+	}
+	c.suspectMu.Unlock()
+	if !recent {
+		c.loop.Post(func() { c.member.Bounced(a, server) })
+	}
+}
+
+func (c *controlLoop) escalate(err error) { c.loop.Post(func() { c.node.fail(err) }) }
+
+func (c *controlLoop) shardsOf(kind string) uint32 { return c.plane.table.Load().Kind(kind).Shards() }
+
+// why no home is known for the kind, as it was last said.
+func (c *controlLoop) why(kind string, now time.Time) string {
+	return c.member.Reasons().Said(kind, now)
+}
+
+// waits returns what calls of a kind without a home wait for, as this member knows it.
+func (c *controlLoop) waits(kind string, now time.Time) (why string, hosted bool) {
+	v, self := c.member.View(), c.plane.self.Name
+	if v == nil || v.SelfStatus < membership.WeaklyUp {
+		return fmt.Sprintf("node %s is not up yet", self), true
+	}
+	if v.SelfStatus != membership.WeaklyUp && !c.plane.lease.Valid() {
+		return noContact(self), true
+	}
+	if !hostmeta.Hosted(v, kind) {
+		return fmt.Sprintf("%s is hosted by none of the %d members (start a node that calls Host%s)", kind, len(v.ByAge), kind), false
+	}
+	if why := c.member.Reasons().Lately(kind, now); why != "" {
+		return why, true
+	}
+	for _, m := range v.ByAge {
+		if m.Status == membership.Down && m.MayRun() {
+			return fmt.Sprintf("%s was downed, and what it had waits until it certainly runs nothing", m.Name), true
+		}
+	}
+	for _, m := range v.ByAge {
+		if !m.Reachable && m.Status != membership.Down {
+			return fmt.Sprintf("%s cannot be reached (%v) and is not downed yet", m.Name, m.Evidence), true
+		}
+	}
+	return "the coordinator has not given it one", true
+}

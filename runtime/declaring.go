@@ -1,0 +1,90 @@
+package shard
+
+import (
+	"fmt"
+
+	"github.com/shardgen/shardgen/internal/control"
+	"github.com/shardgen/shardgen/internal/coordinator"
+	"github.com/shardgen/shardgen/internal/hostmeta"
+	"github.com/shardgen/shardgen/internal/singlehost"
+	"github.com/shardgen/shardgen/internal/singleton"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/runtime/placement"
+)
+
+// controlSetup is what the control plane of a node runs, whose types were all declared.
+func controlSetup(n *Node) control.Setup {
+	return control.Setup{
+		Members: func(seeds []string) (*membership.Machine, error) {
+			meta, compat := declarations(n)
+			return membership.New(n.cfg.membershipConfig(n.plane.self.Address, seeds, meta, compat))
+		},
+		Coordinator: coordinator.Config{
+			MinMembers: n.cfg.MinMembers, MaxMoves: n.cfg.MaxMoves,
+			Strategy:          placement.LeastShards{Threshold: n.cfg.RebalanceThreshold},
+			RebalanceInterval: n.cfg.RebalanceInterval,
+			Strategies:        n.strategies(),
+		},
+		Hosts:      len(n.hosted()) > 0,
+		Singletons: func(p singlehost.Process) (*singlehost.Set, error) { return hostSingletons(n, p) },
+		Callable:   n.plane.singleton,
+	}
+}
+
+// hostSingletons begins the hosting of singletons.
+func hostSingletons(n *Node, p singlehost.Process) (*singlehost.Set, error) {
+	set := singlehost.NewSet(p, n.cfg.Cluster, n.plane.self, n.log)
+	for _, h := range n.hosted() {
+		if !h.desc.Singleton {
+			continue
+		}
+		o := h.settings.single
+		err := set.Host(singlehost.Hosting{
+			Kind: h.desc.Name, Instance: h.instance, Lease: o.Lease, LeaseTTL: o.LeaseTTL,
+			Manager: singleton.Config{
+				RetryInterval: o.HandOverRetry, MaxRetries: o.MaxHandOverRetries, RemovalMargin: o.RemovalMargin,
+				RestartBackoff: o.RestartBackoff, MaxRestartBackoff: o.MaxRestartBackoff, StableAfter: o.StableAfter,
+				LeaseRetryInterval: o.LeaseRetry,
+			},
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return set, nil
+}
+
+// declarations is what a node tells others of itself, and what must be equal at all members.
+func declarations(n *Node) (meta, compat []membership.KeyValue) {
+	add := func(list *[]membership.KeyValue, key, format string, args ...any) {
+		*list = append(*list, membership.KeyValue{Key: key, Value: fmt.Sprintf(format, args...)})
+	}
+	add(&compat, "lanes", "%d", n.cfg.Lanes)
+	add(&compat, "frame format", "%d", wire.FrameVersion)
+	add(&compat, "control format", "%d", wire.ControlFormat)
+	compat = append(compat, n.cfg.Membership.compat()...)
+	for _, declared := range n.declared() {
+		k := declared.desc
+		switch {
+		case declared.host == nil: // a proxy
+		case k.Singleton:
+			add(&meta, hostmeta.SingletonKey(k.Name), "%d %s %s role=%s handoff=%s", declared.shards, k.HashName, k.Package,
+				declared.declared.role, declared.declared.handoff)
+		default:
+			add(&meta, hostmeta.EntityKey(k.Name), "%d %s %s role=%s handoff=%s", declared.shards, k.HashName, k.Package,
+				declared.declared.role, declared.declared.handoff)
+		}
+		add(&compat, "type "+k.Name+" shards", "%d", declared.shards)
+		add(&compat, "type "+k.Name+" shard function", "%s", k.HashName)
+		add(&compat, "type "+k.Name+" package", "%s", k.Package)
+		add(&compat, "type "+k.Name+" role", "%s", declared.declared.role)
+		add(&compat, "type "+k.Name+" handoff", "%v", declared.declared.handoff)
+		add(&compat, "type "+k.Name+" is a singleton", "%t", k.Singleton)
+		add(&compat, "type "+k.Name+" is remembered", "%s", declared.declared.remembers())
+		if k.Singleton {
+			add(&compat, "type "+k.Name+" has a lease", "%t", declared.declared.single.Lease != nil)
+		}
+	}
+	return meta, compat
+}
