@@ -26,7 +26,7 @@ func TestAbsentClientRunsNothingTwice(t *testing.T) {
 	far := fixture.NewAccountClient(conn)
 	require.Eventually(t, conn.KnowsTable, testPatience, testTick)
 	lost := memory.Path{From: "a", To: "client"}
-	require.NoError(t, far.Tell("bob").Add(context.Background(), 0)) // it learns the path's number
+	require.NoError(t, far.Tell("bob").Add(context.Background(), 0)) // it learns the session's number
 	require.Eventually(t, func() bool { return conn.Begun("Account", "bob") }, testPatience, testTick)
 	c.broker.Cut(lost)
 	require.NoError(t, far.Tell("bob").Add(context.Background(), 1))

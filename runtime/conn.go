@@ -187,7 +187,7 @@ func (c *Conn) finish() error {
 	settling, settled := context.WithTimeout(ctx, tellPatience)
 	c.plane.settleTells(settling)
 	settled()
-	c.sayFarewell(ctx)
+	c.sayGoodbye(ctx)
 	c.plane.close()
 	c.plane.wg.Go(func() { _ = c.link.Close() })
 	if !c.plane.waitEnd(ctx) {
@@ -197,9 +197,9 @@ func (c *Conn) finish() error {
 	return c.plane.lost.since(unsent, unsure)
 }
 
-// sayFarewell ends the data plane in order and says goodbye to the member that serves
+// sayGoodbye ends the data plane in order and says goodbye to the member that serves
 // this connection, unless the broker holds that up for too long.
-func (c *Conn) sayFarewell(ctx context.Context) {
+func (c *Conn) sayGoodbye(ctx context.Context) {
 	by, _ := ctx.Deadline()
 	ctx, cancel := context.WithDeadline(ctx, by.Add(-endPatience))
 	defer cancel()

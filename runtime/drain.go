@@ -35,15 +35,15 @@ const (
 // not follow, and what is lost on the way would not be sent again. It counts and logs
 // what was not acknowledged when ctx or the time had ended.
 func (pl *plane) settleSessions(ctx context.Context) {
-	begin, paths := time.Now(), pl.allSessions()
-	last := make([]uint64, len(paths)) // the sequence that is waited for
-	for i, p := range paths {
+	begin, sessions := time.Now(), pl.allSessions()
+	last := make([]uint64, len(sessions)) // the sequence that is waited for
+	for i, p := range sessions {
 		p.Lock()
 		last[i] = p.Core.Next() - 1
 		p.Unlock()
 	}
 	open := func(now time.Time) bool {
-		for i, p := range paths {
+		for i, p := range sessions {
 			if p.owed(last[i], now) > 0 {
 				return true
 			}
@@ -54,7 +54,7 @@ func (pl *plane) settleSessions(ctx context.Context) {
 	for ; now.Sub(begin) < settlePatience && ctx.Err() == nil && open(now); now = time.Now() {
 		time.Sleep(time.Millisecond) // the lanes go on
 	}
-	for i, p := range paths {
+	for i, p := range sessions {
 		if n := p.owed(last[i], now); n > 0 {
 			pl.counters.addN(leftUnacked, n)
 			pl.log.Warn("leaving although a peer has not acknowledged all that was sent to it: what does not arrive is lost",
@@ -163,11 +163,11 @@ func (s *hostedShard) stopIdle() (ended <-chan struct{}) {
 }
 
 // allSessions are the sessions with all peers.
-func (pl *plane) allSessions() (paths []*peerSession) {
+func (pl *plane) allSessions() (sessions []*peerSession) {
 	pl.peersMu.RLock()
 	defer pl.peersMu.RUnlock()
 	for _, pp := range pl.peers {
-		paths = append(paths, pp.sessions...)
+		sessions = append(sessions, pp.sessions...)
 	}
-	return paths
+	return sessions
 }

@@ -109,7 +109,7 @@ func (n *Node) FillRunners(full bool) {
 // SetClientPatience sets how long the node keeps what it knows of an absent client.
 func (n *Node) SetClientPatience(d time.Duration) { n.plane.clientPatience = d }
 
-// KnowsPeer reports whether the node has a path to the process.
+// KnowsPeer reports whether the node has a session with the process.
 func (n *Node) KnowsPeer(a transport.Address) bool { return n.plane.knownSession(a, 0) != nil }
 
 // KnowsTable reports whether the connection knows where shards are.

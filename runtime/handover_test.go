@@ -63,7 +63,7 @@ func testFrameGoesOn(t *testing.T, typ wire.Type) {
 	require.NoError(t, receive(t, c.gate.Left, "Hold ends"))
 }
 
-// sessionOf asks a member for the number of its path to a client.
+// sessionOf asks a member for the number of its session with a client.
 func sessionOf(t *testing.T, link transport.Link, client, member transport.Peer) uint64 {
 	hello := wire.AppendFrameHeader(nil, &wire.FrameHeader{Version: wire.FrameVersion, From: client, Seq: 1, Hello: 1})
 	require.NoError(t, link.Send(0, member, 0, hello))

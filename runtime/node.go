@@ -300,7 +300,7 @@ func (n *Node) Shutdown(ctx context.Context) error {
 	for {
 		select {
 		case <-n.gone:
-			n.stop(n.sayFarewell(ctx))
+			n.stop(n.sayGoodbye(ctx))
 			return n.awaitEnd(ctx)
 		case <-n.done:
 			return n.Err()
@@ -314,9 +314,9 @@ func (n *Node) Shutdown(ctx context.Context) error {
 	}
 }
 
-// sayFarewell ends the data plane in order, unless ctx ends first: hooks, the store and
+// sayGoodbye ends the data plane in order, unless ctx ends first: hooks, the store and
 // the broker may hold it up.
-func (n *Node) sayFarewell(ctx context.Context) error {
+func (n *Node) sayGoodbye(ctx context.Context) error {
 	said := make(chan struct{})
 	n.plane.wg.Go(func() {
 		defer close(said)

@@ -55,12 +55,12 @@ func (pl *plane) connState(ch transport.Channel, s transport.State) {
 		return
 	}
 	pl.peersMu.RLock()
-	var paths []*peerSession
+	var sessions []*peerSession
 	for _, pp := range pl.peers {
-		paths = append(paths, pp.sessions[ch])
+		sessions = append(sessions, pp.sessions[ch])
 	}
 	pl.peersMu.RUnlock()
-	for _, p := range paths {
+	for _, p := range sessions {
 		p.Rewind()
 	}
 }

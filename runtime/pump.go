@@ -5,16 +5,16 @@ import "sync"
 // pump publishes the sessions of one lane that are left to it, so that whoever has
 // something to send can go on. Leaving a session never blocks.
 type pump struct {
-	mu     sync.Mutex
-	paths  []*peerSession
-	signal chan struct{}
+	mu       sync.Mutex
+	sessions []*peerSession
+	signal   chan struct{}
 }
 
 // Publish leaves the session, whose queued is set, to its lane's pump.
 func (p *peerSession) Publish() {
 	q := &p.plane.pumps[p.ch]
 	q.mu.Lock()
-	q.paths = append(q.paths, p)
+	q.sessions = append(q.sessions, p)
 	q.mu.Unlock()
 	select {
 	case q.signal <- struct{}{}:
@@ -32,19 +32,19 @@ func (q *pump) run(stop <-chan struct{}) {
 		case <-q.signal:
 		}
 		q.mu.Lock()
-		paths := q.paths
-		q.paths = spare[:0]
+		sessions := q.sessions
+		q.sessions = spare[:0]
 		q.mu.Unlock()
-		for i, p := range paths {
+		for i, p := range sessions {
 			p.Lock()
 			p.queued = false
 			if !p.WritingLocked() {
 				p.PublishLocked(true)
 			}
 			p.Unlock()
-			paths[i] = nil
+			sessions[i] = nil
 		}
-		spare = paths
+		spare = sessions
 	}
 }
 

@@ -7,22 +7,21 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// bufferSizes are those of the buffers that frames are encoded into, and that all
-// paths share: each a few times the one before, so that a frame takes little more
-// memory than it has bytes. A frame of one envelope that is larger still has a
-// buffer of its own.
+// bufferSizes are the sizes of the buffers into which frames are encoded, and which all
+// sessions share. Each is a few times the one before, so that a frame takes little more
+// memory than it has bytes. A larger frame, of one envelope, has a buffer of its own.
 var bufferSizes = [...]int{2 << 10, 8 << 10, 24 << 10, frameBytes}
 
-// buffers are those that nobody uses, by size; each is its first byte.
+// buffers has the unused buffers, by size; each is stored as a pointer to its first byte.
 var buffers [len(bufferSizes)]sync.Pool
 
-// newBuffer is a buffer with nothing but the room for a header, which is likely to hold
-// that many bytes without being copied to a larger one.
+// newBuffer returns a buffer with room for a header, which is likely to hold that many
+// bytes without being copied to a larger one.
 func newBuffer(likely int) []byte {
 	return buffer(max(wire.MaxFrameHeader, min(likely, frameBytes)))[:wire.MaxFrameHeader]
 }
 
-// buffer is an empty buffer with room for n bytes.
+// buffer returns an empty buffer with room for n bytes.
 func buffer(n int) []byte {
 	for i, size := range bufferSizes {
 		if n > size {
@@ -46,7 +45,7 @@ func reserve(b []byte, size int) []byte {
 	return larger
 }
 
-// recycle gives a buffer back, when nobody reads it any more.
+// recycle gives back a buffer that is no longer read.
 func recycle(b []byte) {
 	for i, size := range bufferSizes {
 		if cap(b) == size {

@@ -1,12 +1,12 @@
 // Package call is a sender's side of calls, without I/O: it delivers envelopes to another
 // process once, in order, and with a known outcome when that fails.
 //
-// A [Path] is one end of a session: it makes a reliable, ordered stream of envelopes out of a
-// broker that promises at most once. There is one for each (own incarnation, peer's
-// incarnation, lane), and it carries both directions. Sequence numbers start at 1 and never
-// start again. The sender keeps every envelope until the peer's cumulative acknowledgement, a
-// gap is answered with a request to send again, and a window bounds what is under way. It is
-// the method of TCP, over messages.
+// A [Session] makes a reliable, ordered stream of envelopes out of a broker that promises
+// at most once. There is one at each end for each (own incarnation, peer's incarnation,
+// lane), and it carries both directions. Sequence numbers start at 1 and never start
+// again. The sender keeps every envelope until the peer's cumulative acknowledgement, a
+// gap is answered with a request to send again, and a window bounds what is under way.
+// The method is that of TCP, over messages.
 //
 // An acknowledgement means handled: the envelope's turn has begun, or it waits in a queue
 // whose owner answers for it, or its refusal is earlier in the same stream. So a process that

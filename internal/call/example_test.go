@@ -18,7 +18,7 @@ func ExampleRoute() {
 
 	step := r.Learn(a, placement.MakeEpoch(1, 1), 0, false)
 	fmt.Println(r.State, "at", r.Owner.Name, "- deliver", step.Deliver[0].Driver)
-	r.LastSeq = 7 // of that call, on the path to a
+	r.LastSeq = 7 // of that call, on the session to a
 
 	step = r.Learn(b, placement.MakeEpoch(1, 2), 0, false)
 	r.LastSeq = 8 // of the Flush
@@ -34,13 +34,13 @@ func ExampleRoute() {
 }
 
 // What was sent is kept until the other side has handled it.
-func ExamplePath() {
+func ExampleSession() {
 	a, b := transport.Peer{Address: transport.Address{Name: "a", Incarnation: 1}}, transport.Peer{Address: transport.Address{Name: "b", Incarnation: 1}}
 	limits := call.Config{MaxPayload: 1 << 20, Window: 1 << 20, MaxBuffered: 1 << 20}
 	limits.Self = a
-	there := call.NewPath(limits, b)
+	there := call.NewSession(limits, b)
 	limits.Self = b
-	back := call.NewPath(limits, a)
+	back := call.NewSession(limits, a)
 	now := time.Unix(0, 0)
 
 	for range 2 {
@@ -50,7 +50,7 @@ func ExamplePath() {
 		}
 	}
 	// receive takes a frame, handles all of it and returns the sender's news.
-	receive := func(p *call.Path, payload []byte) {
+	receive := func(p *call.Session, payload []byte) {
 		var reader wire.FrameReader
 		h, envelopes, err := reader.Header(payload)
 		if _, ok := p.Receive(&h, now); err != nil || !ok {

@@ -27,13 +27,13 @@ type pair struct {
 	err   error
 }
 
-// An end is one of the two: a driver of its path and a lane that handles frames
+// An end is one of the two: a driver of its session and a lane that handles frames
 // one after another.
 type end struct {
 	p         *pair
 	other     *end
 	name      string
-	path      *Path
+	session   *Session
 	connected bool
 	listening bool
 	dead      bool
@@ -95,7 +95,7 @@ func newPair(seed uint64) *pair {
 	for i, e := range p.ends {
 		e.other = p.ends[1-i]
 		cfg.Self = peerNamed(e.name)
-		e.path = NewPath(cfg, peerNamed(e.other.name))
+		e.session = NewSession(cfg, peerNamed(e.other.name))
 	}
 	return p
 }
@@ -125,7 +125,7 @@ func (p *pair) run(until time.Time) {
 		p.now = e.at
 		e.do()
 		for _, end := range p.ends {
-			if err := end.path.Check(); err != nil {
+			if err := end.session.Check(); err != nil {
 				p.fail("%v", err)
 			}
 		}
@@ -148,15 +148,15 @@ func (e *end) add() {
 func fill(s sent) []byte { return bytes.Repeat([]byte{byte(s.id)}, s.size) }
 
 func (e *end) append(env *wire.Envelope, s sent) {
-	seq, err := e.path.Append(env)
+	seq, err := e.session.Append(env)
 	if err != nil {
-		if full := e.path.held > e.path.cfg.MaxBuffered; !full {
+		if full := e.session.held > e.session.cfg.MaxBuffered; !full {
 			e.p.fail("%s: Append: %v", e.name, err)
 		}
 		return
 	}
 	e.sent = append(e.sent, s)
-	if seq != uint64(len(e.sent)) || seq != e.path.Next()-1 {
+	if seq != uint64(len(e.sent)) || seq != e.session.Next()-1 {
 		e.p.fail("%s: got sequence %d, want %d", e.name, seq, len(e.sent))
 	}
 	e.flush()
@@ -167,19 +167,19 @@ func (e *end) flush() {
 	if e.writing || e.dead {
 		return
 	}
-	before := e.path.unacked
-	payload, token, ok := e.path.Take(e.p.now, e.handled)
+	before := e.session.unacked
+	payload, token, ok := e.session.Take(e.p.now, e.handled)
 	if !ok {
-		if wake := e.path.Tick(e.p.now); !wake.IsZero() {
+		if wake := e.session.Tick(e.p.now); !wake.IsZero() {
 			e.p.after(max(wake.Sub(e.p.now), time.Millisecond), e.tick)
 		}
 		return
 	}
-	if token != 0 && before >= e.path.window {
-		e.p.fail("%s: sent with %d bytes under way, the window is %d", e.name, before, e.path.window)
+	if token != 0 && before >= e.session.window {
+		e.p.fail("%s: sent with %d bytes under way, the window is %d", e.name, before, e.session.window)
 	}
-	if len(payload) > e.path.cfg.MaxPayload {
-		e.p.fail("%s: frame of %d bytes, at most %d", e.name, len(payload), e.path.cfg.MaxPayload)
+	if len(payload) > e.session.cfg.MaxPayload {
+		e.p.fail("%s: frame of %d bytes, at most %d", e.name, len(payload), e.session.cfg.MaxPayload)
 	}
 	e.writing, e.lease, e.copy = true, payload, bytes.Clone(payload)
 	e.p.after(e.p.upTo(2*time.Millisecond), func() { e.publish(token) })
@@ -187,7 +187,7 @@ func (e *end) flush() {
 
 func (e *end) tick() {
 	if !e.dead {
-		e.path.Tick(e.p.now)
+		e.session.Tick(e.p.now)
 		e.flush()
 	}
 }
@@ -201,7 +201,7 @@ func (e *end) publish(token uint64) {
 		return
 	}
 	if !e.connected {
-		e.path.Unsent(token, e.p.now)
+		e.session.Unsent(token, e.p.now)
 		return
 	}
 	e.transmit(token, e.copy)
@@ -225,7 +225,7 @@ func (e *end) transmit(token uint64, payload []byte) {
 		case o.dead || !o.listening:
 			bounce := func() {
 				if e.connected && e.life == mine {
-					e.path.Bounced(token, p.now)
+					e.session.Bounced(token, p.now)
 					e.flush()
 				}
 			}
@@ -284,7 +284,7 @@ func (e *end) work() {
 			e.p.fail("%v", err)
 			return
 		}
-		skip, ok := e.path.Receive(&h, e.p.now)
+		skip, ok := e.session.Receive(&h, e.p.now)
 		if !ok {
 			e.flush()
 			continue
@@ -319,10 +319,10 @@ func (e *end) frame(h wire.FrameHeader, rest []byte, seq uint64, skip uint32, si
 			return
 		}
 	}
-	e.path.Ack(&h, e.p.now)
-	e.path.AckOwed(e.handled, size)
+	e.session.Ack(&h, e.p.now)
+	e.session.AckOwed(e.handled, size)
 	if h.Flags&wire.FlagBye != 0 {
-		e.farewell(true)
+		e.goodbye(true)
 		return
 	}
 	e.flush()
@@ -346,9 +346,9 @@ func (e *end) handle(env *wire.Envelope, seq uint64) {
 	case env.Type != want.kind || env.ID != want.id || !bytes.Equal(env.Payload, fill(want)):
 		e.p.fail("%s: envelope %d is %+v, want %+v", e.name, seq, env, want)
 	case env.Type == wire.TypeRefusal:
-		got, ok := e.path.Find(env.Seq)
-		if !ok || env.Seq <= e.path.Acked() || got.ID != e.sent[env.Seq-1].id {
-			e.p.fail("%s: refusal of %d came when it was given up (acknowledged %d)", e.name, env.Seq, e.path.Acked())
+		got, ok := e.session.Find(env.Seq)
+		if !ok || env.Seq <= e.session.Acked() || got.ID != e.sent[env.Seq-1].id {
+			e.p.fail("%s: refusal of %d came when it was given up (acknowledged %d)", e.name, env.Seq, e.session.Acked())
 		}
 		e.heard[env.Seq] = true
 	case env.Type == wire.TypeCall && e.p.r.IntN(6) == 0: // refused before it counts as handled
@@ -368,7 +368,7 @@ func (e *end) breakConnection(d time.Duration) {
 	e.arrives, e.other.arrives = time.Time{}, time.Time{}
 	e.p.after(d, func() {
 		e.connected = true
-		e.path.Rewind()
+		e.session.Rewind()
 		e.flush()
 	})
 }
@@ -380,7 +380,7 @@ func (e *end) takeBack() {
 		return
 	}
 	seq := n - e.p.r.Uint64N(min(n, 20))
-	if e.sent[seq-1].kind != wire.TypeRefusal && e.path.Void(seq) {
+	if e.sent[seq-1].kind != wire.TypeRefusal && e.session.Void(seq) {
 		e.voided[seq] = true
 		if slices.Contains(e.other.ran, seq) {
 			e.p.fail("%s: took %d back, which had been handled", e.name, seq)
@@ -388,10 +388,10 @@ func (e *end) takeBack() {
 	}
 }
 
-// farewell gives the path up because the other end is gone.
-func (e *end) farewell(bye bool) {
-	acked := e.path.Acked()
-	left := e.path.TakeUnacknowledged(bye)
+// goodbye gives the session up because the other end is gone.
+func (e *end) goodbye(bye bool) {
+	acked := e.session.Acked()
+	left := e.session.TakeUnacknowledged(bye)
 	if len(left) != len(e.sent)-int(acked) {
 		e.p.fail("%s: %d left over, want all of %d beyond %d", e.name, len(left), len(e.sent), acked)
 	}

@@ -9,17 +9,17 @@ import (
 // Receive takes the header of a frame from the peer and returns how many of its
 // envelopes, from the front, are known already; the others must be handled now,
 // in order. ok is false when the whole frame must be ignored, its
-// acknowledgement too: something before it is missing, or it is old, or of a path
+// acknowledgement too: something before it is missing, or it is old, or of a session
 // that was dropped.
 //
 // After a frame with ok the driver handles the envelopes and then calls Ack.
-func (p *Path) Receive(h *wire.FrameHeader, now time.Time) (skip uint32, ok bool) {
+func (p *Session) Receive(h *wire.FrameHeader, now time.Time) (skip uint32, ok bool) {
 	defer p.check()
 	last := h.Seq + uint64(h.Count) - 1 // h.Seq-1 for a frame without envelopes
 	switch {
 	case h.Seq == 0 || last+1 < h.Seq:
 		return 0, false // foreign: sequences start at 1 and do not wrap
-	case !p.ofSession(h, now):
+	case !p.belongs(h, now):
 		return 0, false
 	case h.Seq > p.received+1:
 		if now.Sub(p.nackedAt) >= nackGap || p.nackedAt.IsZero() {
@@ -43,9 +43,9 @@ func (p *Path) Receive(h *wire.FrameHeader, now time.Time) (skip uint32, ok bool
 	return skip, true
 }
 
-// Unreached tells that the peer never heard of the path: it sent nothing, and
-// whatever was published to it bounced.
-func (p *Path) Unreached() bool {
+// Unreached reports whether the peer never heard of the session: it sent nothing, and
+// every frame that was published to it bounced.
+func (p *Session) Unreached() bool {
 	if p.received > 0 || p.handledTo > 0 {
 		return false
 	}
@@ -57,13 +57,13 @@ func (p *Path) Unreached() bool {
 	return true
 }
 
-// Received is the highest sequence received without a gap.
-func (p *Path) Received() uint64 { return p.received }
+// Received returns the highest sequence received without a gap.
+func (p *Session) Received() uint64 { return p.received }
 
-// AckOwed ends a frame of that many bytes, all handled with ack. It makes the next
-// Take send an acknowledgement if those since the last one fill a quarter of the
-// window, for the peer may soon have to wait for it, and reports it.
-func (p *Path) AckOwed(ack uint64, bytes int) bool {
+// AckOwed ends a frame of that many bytes, all handled with ack. It makes the next Take
+// send an acknowledgement, and returns true, if the frames since the last one fill a
+// quarter of the window, because the peer may soon have to wait for it.
+func (p *Session) AckOwed(ack uint64, bytes int) bool {
 	if p.unsaid += bytes; p.unsaid >= p.cfg.Window/4 && ack > p.ackSent {
 		p.ackNow = true
 	}
@@ -71,4 +71,4 @@ func (p *Path) AckOwed(ack uint64, bytes int) bool {
 }
 
 // AckSoon makes the next Take send an acknowledgement.
-func (p *Path) AckSoon() { p.ackNow = true }
+func (p *Session) AckSoon() { p.ackNow = true }

@@ -9,7 +9,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// RouteState is what a sender knows of a shard's home.
+// RouteState is a sender's knowledge of a shard's home.
 type RouteState uint8
 
 // The states of a route.
@@ -18,9 +18,9 @@ const (
 	Unknown RouteState = iota
 	// Known: calls go to Owner under Epoch.
 	Known
-	// Stopped: the home changed while envelopes to the old one were not
-	// acknowledged; calls are held until they are, so that what the old home
-	// refused goes first.
+	// Stopped: the home changed while envelopes to the old one were not acknowledged.
+	// Calls are held until they are, so that envelopes that the old home refused are sent
+	// first.
 	Stopped
 )
 
@@ -37,8 +37,8 @@ func (s RouteState) String() string {
 	return fmt.Sprintf("RouteState(%d)", uint8(s))
 }
 
-// An Outgoing is a call or a tell that waits at its sender. Driver is the
-// driver's own: what to complete when the call ends.
+// An Outgoing is a call or a tell that waits at its sender. Driver belongs to the driver,
+// which completes it when the call ends.
 type Outgoing struct {
 	Envelope wire.Envelope
 	Driver   any
@@ -46,12 +46,11 @@ type Outgoing struct {
 
 // A Route is one shard as one sender sees it. It is not safe for concurrent use.
 //
-// Order per (sender, entity) rests on three rules: a route leaves its owner only
-// with a Flush behind the last envelope sent there; while anything sent there is
-// not acknowledged it is Stopped; and what comes out of Stopped are first the
-// refused envelopes in the order in which they were sent, then the held ones in
-// the order in which they came, behind a Barrier that makes the new owner wait for
-// the Flush.
+// Order per (sender, entity) rests on three rules: a route leaves its owner only with a
+// Flush behind the last envelope sent there; it is Stopped while an envelope sent there
+// is not acknowledged; and when it leaves Stopped it sends a Barrier, which makes the new
+// owner wait for the Flush, then the refused envelopes in the order in which they were
+// sent, then the held ones in the order in which they were made.
 type Route struct {
 	State RouteState
 	Owner transport.Address // of Known; the old one of Stopped
@@ -60,10 +59,10 @@ type Route struct {
 	// included; 0: none.
 	LastSeq uint64
 
-	via     transport.Address // whom calls went to before Owner, or last, from Unknown
+	via     transport.Address // the home before Owner; in Unknown the last one
 	left    placement.Epoch   // under which they went there; 0: via is gone
 	lost    transport.Address // the last owner after via, which is gone; zero: none
-	next    transport.Address // who to go to from Stopped; zero: not known
+	next    transport.Address // the owner after Stopped; zero: not known
 	nextAt  placement.Epoch
 	flushed placement.Epoch // the placement that a Flush already went out for
 	refused []Outgoing
@@ -71,7 +70,7 @@ type Route struct {
 }
 
 // A Step is what the driver must do after a change of a route, in this order:
-// append a Flush to the path of FlushTo, naming Owner, Epoch and Left, the epoch
+// append a Flush to the session of FlushTo, naming Owner, Epoch and Left, the epoch
 // under which calls went there until now, and tell the route its sequence if it is Stopped;
 // if Go, append a Barrier by way of each of Via to the new owner, then Deliver, and only
 // then let calls pass by. Ask: find out who owns the shard.
@@ -92,8 +91,8 @@ func (r *Route) Hold(o Outgoing) (ask bool) {
 	return r.State == Unknown
 }
 
-// HoldWithin is Hold where at most limit calls may wait: those that have waited
-// longest make room and are returned. With a limit of 0 that is o itself.
+// HoldWithin is Hold for at most limit waiting calls. It drops and returns those that
+// have waited longest; with a limit of 0, o itself.
 func (r *Route) HoldWithin(o Outgoing, limit int) (dropped []Outgoing) {
 	r.held = append(r.held, o)
 	for r.Held() > limit {
@@ -108,23 +107,23 @@ func (r *Route) HoldWithin(o Outgoing, limit int) (dropped []Outgoing) {
 	return dropped
 }
 
-// BeginAnew forgets every placement, for what comes next cannot be compared with
-// them: the cluster was founded anew, and counts epochs from the beginning. Calls
-// that wait go on waiting, in order; nothing older of this sender is on its way to
-// where they will go.
+// BeginAnew forgets every placement. The cluster was founded anew and counts epochs from
+// the beginning, so later placements cannot be compared with earlier ones. Waiting calls
+// go on waiting, in order. No earlier call of this sender is on its way to their new
+// home.
 func (r *Route) BeginAnew() Step {
 	*r = Route{held: append(r.refused, r.held...)}
 	return Step{Ask: true}
 }
 
-// Next is the home that a Stopped route goes to when the old one has acknowledged
-// what was sent there; zero: it is not known.
+// Next returns the home that a Stopped route goes to when the old one has acknowledged
+// all envelopes; zero: it is not known.
 func (r *Route) Next() transport.Address { return r.next }
 
-// Held is the number of calls that wait here.
+// Held returns the number of calls that wait here.
 func (r *Route) Held() int { return len(r.held) + len(r.refused) }
 
-// Holds reports whether one of the calls that wait here is such a one.
+// Holds reports whether is returns true for one of the calls that wait here.
 func (r *Route) Holds(such func(Outgoing) bool) bool {
 	return slices.ContainsFunc(r.refused, such) || slices.ContainsFunc(r.held, such)
 }
@@ -147,9 +146,9 @@ func (r *Route) Drop(gone func(Outgoing) bool) (out []Outgoing) {
 	return out
 }
 
-// Learn takes a newer placement: from the table, or from a Moved. acked is what
-// the old owner has acknowledged on the shard's lane; local tells that the old
-// owner is this process, whose own queue keeps the order.
+// Learn takes a newer placement, from the table or from a Moved. acked is the highest
+// sequence that the old owner has acknowledged on the shard's lane. local says that the
+// old owner is this process, whose own queue keeps the order.
 func (r *Route) Learn(owner transport.Address, epoch placement.Epoch, acked uint64, local bool) Step {
 	switch r.State {
 	case Unknown:
@@ -177,7 +176,7 @@ func (r *Route) Learn(owner transport.Address, epoch placement.Epoch, acked uint
 		if !local && r.LastSeq == 0 {
 			return r.resolve(Step{}, transport.Address{}, 0, transport.Address{})
 		}
-		return r.resolve(s, r.Owner, r.Epoch, transport.Address{}) // also when nobody is known: what was sent may be on its way round
+		return r.resolve(s, r.Owner, r.Epoch, transport.Address{}) // also without a known owner: sent envelopes may be on their way through others
 	default:
 		if epoch > r.nextAt && epoch > r.Epoch {
 			r.next, r.nextAt = owner, epoch
@@ -186,8 +185,8 @@ func (r *Route) Learn(owner transport.Address, epoch placement.Epoch, acked uint
 	}
 }
 
-// Refused takes an envelope back that the owner of the path it was sent on did
-// not execute, with the placement that the owner named (zero if it knows none).
+// Refused takes back an envelope that its receiver did not execute, with the placement
+// that the receiver named (zero if it knows none).
 func (r *Route) Refused(from transport.Address, o Outgoing, owner transport.Address, epoch placement.Epoch) {
 	if r.State == Known && r.Owner == from {
 		r.State = Stopped
@@ -199,7 +198,7 @@ func (r *Route) Refused(from transport.Address, o Outgoing, owner transport.Addr
 	r.refused = append(r.refused, o)
 }
 
-// Acked takes the progress of the path to the old owner.
+// Acked takes the progress of the session to the old owner.
 func (r *Route) Acked(from transport.Address, acked uint64) Step {
 	if r.State != Stopped || r.Owner != from || acked < r.LastSeq {
 		return Step{}
@@ -211,9 +210,9 @@ func (r *Route) Acked(from transport.Address, acked uint64) Step {
 	return r.resolve(s, r.Owner, r.Epoch, transport.Address{}) // as in Learn
 }
 
-// leave is the Flush behind what was sent to the owner; none while nobody is
-// known to turn to. Also an owner that has lost the shard and got it back is
-// left: what it forwarded meanwhile may still be on its way round.
+// leave returns the Flush behind the envelopes sent to the owner, or none while no new
+// owner is known. It is also sent to an owner that has lost the shard and got it back,
+// because envelopes that it forwarded meanwhile may still be under way.
 func (r *Route) leave() (s Step) {
 	if !r.next.IsZero() {
 		s.FlushTo, s.Owner, s.Epoch, s.Left = r.Owner, r.next, r.nextAt, r.Epoch
@@ -221,7 +220,7 @@ func (r *Route) leave() (s Step) {
 	return s
 }
 
-// OwnerGone tells that the owner left or died. Unacknowledged are the envelopes for
+// OwnerGone takes the news that the owner left or died. Unacknowledged are the envelopes for
 // this shard that it certainly did not execute, in order.
 func (r *Route) OwnerGone(gone transport.Address, unacknowledged []Outgoing) Step {
 	if r.State == Unknown || r.Owner != gone {
@@ -246,12 +245,12 @@ func (r *Route) OwnerGone(gone transport.Address, unacknowledged []Outgoing) Ste
 	return r.resolve(s, via, left, lost)
 }
 
-// before is where older calls may still come from when the owner is gone. What it had not
-// handled comes back to the home before, if that forwarded it, and goes on from there; and
-// what the owner has forwarded itself may not have arrived.
+// before returns the homes from which older calls may still come when the owner is gone.
+// Calls that the owner had not handled come back to the home that forwarded them, and go
+// on from there. Calls that the owner itself forwarded may not have arrived.
 func (r *Route) before(gone transport.Address) (via transport.Address, left placement.Epoch, lost transport.Address) {
 	switch {
-	case r.LastSeq == 0: // nothing went there, not even the Barrier: what went before is where it was
+	case r.LastSeq == 0: // nothing was sent there, not even the Barrier: earlier calls are where they were
 		return r.via, r.left, r.lost
 	case r.left > 0:
 		return r.via, r.left, gone

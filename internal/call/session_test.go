@@ -1,280 +1,349 @@
 package call
 
 import (
-	"bytes"
-	"math/rand/v2"
+	"errors"
+	"os"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// A visit is a client's dealings with a member over a network that loses, delays and
-// repeats frames, while the member, and seldom the client, drops its side of the path
-// again and again. Each tell has a number, and is sent on the next path if it certainly
-// did not reach the member on the one before.
-type visit struct {
-	t       *testing.T
-	r       *rand.Rand
-	now     time.Time
-	client  *Path
-	member  *Path
-	number  uint64         // of the member's latest path
-	begun   uint64         // the number of the client's latest path
-	handled [2]uint64      // from the client, and from the member
-	ran     map[uint64]int // how often each tell did
-	unknown map[uint64]bool
-	wire    []flight
-	calm    bool
-}
-
-type flight struct {
-	at       time.Time
-	toMember bool
-	frame    []byte
-}
-
-func newVisit(t *testing.T, seed uint64) *visit {
-	v := &visit{t: t, r: rand.New(rand.NewPCG(seed, 5)), now: time.Unix(1000, 0), ran: map[uint64]int{}, unknown: map[uint64]bool{}}
-	v.client = v.clientPath()
-	return v
-}
-
-var visitConfig = Config{MaxPayload: 4000, Window: 2000, MaxBuffered: 1 << 20}
-
-func (v *visit) clientPath() *Path {
-	v.begun++
-	c := visitConfig
-	c.Self, c.Session = peerNamed("client"), v.begun
-	c.Self.Client = true
-	return NewPath(c, peerNamed("member"))
-}
-
-func (v *visit) memberPath() *Path {
-	if v.member == nil {
-		v.number++
-		c, client := visitConfig, peerNamed("client")
-		client.Client = true
-		c.Self, c.Session = peerNamed("member"), v.number
-		v.member, v.handled[0] = NewPath(c, client), 0
+// seedFactor is SHARDGEN_SEEDS: by how much longer tests with random faults run.
+func seedFactor(t *testing.T) int {
+	s := os.Getenv("SHARDGEN_SEEDS")
+	if s == "" {
+		return 1
 	}
-	return v.member
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 {
+		t.Fatalf("SHARDGEN_SEEDS=%q: want a number from 1", s)
+	}
+	return n
 }
 
-func (v *visit) tell(p *Path, id uint64) {
-	if _, err := p.Append(&wire.Envelope{Type: wire.TypeTell, ID: id, Payload: make([]byte, v.r.IntN(300))}); err != nil {
-		v.t.Fatal(err)
+// eachSeed runs f for many seeds and names the first that fails.
+func eachSeed(t *testing.T, n int, f func(p *pair)) {
+	t.Helper()
+	for seed := range uint64(n * seedFactor(t)) {
+		p := newPair(seed)
+		f(p)
+		if p.err != nil {
+			t.Fatalf("seed %d, at %v: %v", seed, p.now.Sub(time.Unix(1000, 0)), p.err)
+		}
 	}
 }
 
-// flush sends what a side has to send.
-func (v *visit) flush(p *Path, toMember bool) {
-	handled := v.handled[0]
-	if toMember {
-		handled = v.handled[1]
-	}
-	for {
-		payload, _, ok := p.Take(v.now, handled)
-		if !ok {
+// TestExactlyOnceInOrder: whatever happens, both ends handle each other's
+// envelopes once and in order, and when the faults end all is acknowledged.
+func TestExactlyOnceInOrder(t *testing.T) {
+	eachSeed(t, 100, func(p *pair) {
+		p.faults(2 * time.Second)
+		p.traffic(2 * time.Second)
+		p.run(p.now.Add(3 * time.Second))
+		p.calm = true
+		p.run(p.now.Add(10 * time.Second))
+		for _, e := range p.ends {
+			if len(e.other.ran) != len(e.sent) || e.session.Acked() != uint64(len(e.sent)) || e.session.held != 0 {
+				p.fail("%s sent %d; %d were handled, %d acknowledged, %d bytes are held",
+					e.name, len(e.sent), len(e.other.ran), e.session.Acked(), e.session.held)
+			}
+			for seq := range e.refused {
+				if !e.other.heard[seq] {
+					p.fail("%s: the refusal of %d never came", e.other.name, seq)
+				}
+			}
+		}
+	})
+}
+
+// TestCrashLeftovers: what counts as not executed when the other end dies was
+// not handled by it.
+func TestCrashLeftovers(t *testing.T) {
+	eachSeed(t, 60, func(p *pair) {
+		p.faults(time.Second)
+		p.traffic(time.Second)
+		a, b := p.ends[0], p.ends[1]
+		p.run(p.now.Add(p.upTo(time.Second)))
+		b.dead = true
+		p.run(p.now.Add(p.upTo(time.Second)))
+		if p.err == nil {
+			a.goodbye(false)
+		}
+	})
+}
+
+// TestByeLeftovers: a goodbye tells for certain what was not handled.
+func TestByeLeftovers(t *testing.T) {
+	certain := 0
+	eachSeed(t, 60, func(p *pair) {
+		p.faults(time.Second)
+		p.traffic(time.Second)
+		a, b := p.ends[0], p.ends[1]
+		p.run(p.now.Add(p.upTo(1200 * time.Millisecond)))
+		for p.err == nil && (b.busy || b.writing || !b.connected) {
+			p.run(p.now.Add(time.Millisecond))
+		}
+		if p.err != nil {
 			return
 		}
-		times := 1
-		if !v.calm {
-			times = []int{0, 1, 1, 1, 2}[v.r.IntN(5)]
+		b.inbox, b.busy = nil, true // handles nothing more
+		b.transmit(0, b.session.Bye(b.handled))
+		b.saidBye, b.dead = true, true
+		p.run(p.now.Add(time.Second))
+		if a.dead {
+			certain++
+		} else if p.err == nil { // the goodbye was lost
+			a.goodbye(false)
 		}
-		for range times {
-			at := v.now.Add(time.Duration(v.r.IntN(5)) * time.Millisecond)
-			if !v.calm && v.r.IntN(5) == 0 {
-				at = v.now.Add(time.Duration(v.r.IntN(2000)) * time.Millisecond)
-			}
-			v.wire = append(v.wire, flight{at, toMember, bytes.Clone(payload)})
-		}
+	})
+	if certain == 0 {
+		t.Error("no goodbye arrived in any run: the test shows nothing")
 	}
 }
 
-// arrive handles a frame, as the driver does.
-func (v *visit) arrive(f flight) {
-	h, rest, err := new(wire.FrameReader).Header(f.frame)
+// TestAcknowledgementAfterLongTurn: when an acknowledgement went out before all
+// of a frame was handled, another one follows by itself.
+func TestAcknowledgementAfterLongTurn(t *testing.T) {
+	p := NewSession(Config{Self: peerNamed("a"), MaxPayload: 2000, Window: 1000, MaxBuffered: 3000}, peerNamed("b"))
+	now := time.Unix(1000, 0)
+	h := &wire.FrameHeader{Seq: 1, Count: 3}
+	p.Receive(h, now)
+	now = now.Add(AckDelay)
+	if _, _, ok := p.Take(now, 1); !ok {
+		t.Fatal("no acknowledgement of the first envelope")
+	}
+	p.Ack(h, now)
+	if wake := p.Tick(now); !wake.Equal(now.Add(AckDelay)) {
+		t.Errorf("wakes at %v, want %v", wake, now.Add(AckDelay))
+	}
+	payload, _, ok := p.Take(now.Add(AckDelay), 3)
+	if got, _, err := new(wire.FrameReader).Header(payload); !ok || err != nil || got.Ack != 3 {
+		t.Errorf("acknowledged %d, %v, %v, want 3", got.Ack, ok, err)
+	}
+}
+
+func TestAppendRefuses(t *testing.T) {
+	p := NewSession(Config{Self: peerNamed("a"), MaxPayload: 2000, Window: 1000, MaxBuffered: 3000}, peerNamed("b"))
+	if _, err := p.Append(&wire.Envelope{Type: wire.TypeCall, Payload: make([]byte, 1900)}); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("got %v, want ErrTooLarge", err)
+	}
+	for range 10 {
+		_, _ = p.Append(&wire.Envelope{Type: wire.TypeTell, Payload: make([]byte, 500)})
+	}
+	if _, err := p.Append(&wire.Envelope{Type: wire.TypeCall}); !errors.Is(err, ErrFull) {
+		t.Errorf("got %v, want ErrFull", err)
+	}
+	if _, err := p.Append(&wire.Envelope{Type: wire.TypeReply}); err != nil {
+		t.Errorf("an answer: got %v, want none, for calls bound answers", err)
+	}
+}
+
+// TestVoidAfterBounce: a call to a process that nobody hears can be taken back
+// for certain, once the frame is not being published any more.
+func TestVoidAfterBounce(t *testing.T) {
+	p := NewSession(Config{Self: peerNamed("a"), MaxPayload: 2000, Window: 1000, MaxBuffered: 3000}, peerNamed("b"))
+	now := time.Unix(1000, 0)
+	seq, err := p.Append(&wire.Envelope{Type: wire.TypeCall, ID: 1})
 	if err != nil {
-		v.t.Fatal(err)
+		t.Fatal(err)
 	}
-	p, handled := v.client, &v.handled[1]
-	if f.toMember {
-		p, handled = v.memberPath(), &v.handled[0]
+	_, token, _ := p.Take(now, 0)
+	p.Bounced(token, now)
+	if p.Void(seq) {
+		t.Error("taken back while it was being published")
 	}
-	skip, ok := p.Receive(&h, v.now)
-	if !ok && p.Dropped() {
-		if f.toMember {
-			v.member = nil
-			p = v.memberPath()
-		} else {
-			p = v.beginAnew()
-		}
-		skip, ok = p.Receive(&h, v.now)
+	if _, _, ok := p.Take(now, 0); ok {
+		t.Error("sent again at once: the peer is absent")
 	}
-	if !ok {
-		return
+	if !p.Void(seq) {
+		t.Error("not taken back, and it bounced each time")
 	}
-	var e wire.Envelope
-	for seq := h.Seq; seq < h.Seq+uint64(h.Count); seq++ {
-		if rest, _, err = wire.NextEnvelope(rest, &e); err != nil {
-			v.t.Fatal(err)
-		}
-		if skip > 0 {
-			skip--
-			continue
-		}
-		*handled = seq
-		if f.toMember {
-			v.ran[e.ID]++
-		}
-	}
-	p.Ack(&h, v.now)
-}
-
-func (v *visit) beginAnew() *Path {
-	old := v.client
-	v.client, v.handled[1] = v.clientPath(), 0
-	for _, l := range old.TakeUnacknowledged(false) {
-		if l.NotExecuted {
-			v.tell(v.client, l.Envelope.ID)
-		} else {
-			v.unknown[l.Envelope.ID] = true
-		}
-	}
-	return v.client
-}
-
-func (v *visit) step() {
-	v.now = v.now.Add(time.Millisecond)
-	v.client.Tick(v.now)
-	if v.member != nil {
-		v.member.Tick(v.now)
-		v.flush(v.member, false)
-	}
-	v.flush(v.client, true)
-	kept := v.wire[:0:0]
-	for _, f := range v.wire {
-		if f.at.After(v.now) {
-			kept = append(kept, f)
-		} else {
-			v.arrive(f)
-		}
-	}
-	v.wire = kept
-}
-
-// A member that has dropped its path to a client takes nothing of it again, and what the
-// client is told to be not executed was not.
-func TestDroppedPathRunsNothingTwice(t *testing.T) {
-	unknown, drops := 0, 0
-	for seed := range uint64(300) {
-		v := newVisit(t, seed)
-		const tells = 60
-		for id := uint64(1); id <= tells; id++ {
-			v.tell(v.client, id)
-			for range v.r.IntN(40) {
-				v.step()
-			}
-			if v.r.IntN(10) == 0 && v.member != nil {
-				v.member = nil
-				drops++
-			}
-			if v.r.IntN(20) == 0 { // it parts, and comes back at once
-				v.beginAnew()
-			}
-		}
-		v.calm = true
-		for range 5000 {
-			v.step()
-		}
-		for id := uint64(1); id <= tells; id++ {
-			if v.ran[id] > 1 || v.ran[id] == 0 && !v.unknown[id] {
-				t.Fatalf("seed %d: tell %d ran %d times, unknown %v", seed, id, v.ran[id], v.unknown[id])
-			}
-		}
-		unknown += len(v.unknown)
-	}
-	t.Logf("%d drops, %d of %d tells unknown", drops, unknown, 300*60)
-	if drops < 100 || unknown == 0 {
-		t.Error("too few drops: the test shows nothing")
+	if left := p.TakeUnacknowledged(false); len(left) != 1 || !left[0].NotExecuted || left[0].Envelope.Type != 0 {
+		t.Errorf("got %+v, want one void envelope", left)
 	}
 }
 
-// A client asks for the path's number with an empty frame, again until it has it, and
-// sends nothing else before.
-func TestClientSaysHelloFirst(t *testing.T) {
-	v := newVisit(t, 1)
-	v.calm = true
-	v.tell(v.client, 1)
+// TestLateAcknowledgement: what was about to be sent again and is acknowledged
+// after all must not block the session.
+func TestLateAcknowledgement(t *testing.T) {
+	p := NewSession(Config{Self: peerNamed("a"), MaxPayload: 2000, Window: 1000, MaxBuffered: 3000}, peerNamed("b"))
+	now := time.Unix(1000, 0)
+	if _, err := p.Append(&wire.Envelope{Type: wire.TypeTell}); err != nil {
+		t.Fatal(err)
+	}
+	p.Take(now, 0)
+	p.Rewind() // the connection was lost and is back
+	if !p.Ack(&wire.FrameHeader{Seq: 1, Ack: 1}, now) {
+		t.Error("no progress")
+	}
+	if _, err := p.Append(&wire.Envelope{Type: wire.TypeTell}); err != nil {
+		t.Fatal(err)
+	}
+	payload, _, ok := p.Take(now, 0)
+	h, _, err := new(wire.FrameReader).Header(payload)
+	if !ok || err != nil || h.Seq != 2 {
+		t.Errorf("took sequence %d, %v, %v, want 2", h.Seq, ok, err)
+	}
+	if wake := p.Tick(now); !wake.Equal(now.Add(RetryAfter)) {
+		t.Errorf("wakes at %v, want %v", wake, now.Add(RetryAfter))
+	}
+}
+
+// TestSteadyPathDoesNotAllocate: one call there, one answer back.
+func TestSteadyPathDoesNotAllocate(t *testing.T) {
+	cfg := Config{Self: peerNamed("a"), MaxPayload: 1 << 20, Window: 1 << 20, MaxBuffered: 1 << 23}
+	a := NewSession(cfg, peerNamed("b"))
+	cfg.Self = peerNamed("b")
+	b := NewSession(cfg, peerNamed("a"))
+	now := time.Unix(1000, 0)
 	var fr wire.FrameReader
-	for range 3 {
-		payload, token, ok := v.client.Take(v.now, 0)
-		h, _, err := fr.Header(payload)
-		if !ok || err != nil || token != 0 || h.Count != 0 || h.Session != 0 || h.Hello != 1 {
-			t.Fatalf("got %+v, token %d, %v, %v; want an empty frame", h, token, ok, err)
+	var h wire.FrameHeader
+	var e wire.Envelope
+	call := wire.Envelope{Type: wire.TypeCall, ID: 1, Kind: []byte("Cart"), Entity: []byte("17"), Payload: make([]byte, 64)}
+	send := func(from, to *Session) {
+		if _, err := from.Append(&call); err != nil {
+			t.Error(err)
 		}
-		if _, _, ok := v.client.Take(v.now, 0); ok {
-			t.Fatal("a second frame at once")
+		payload, _, _ := from.Take(now, from.Received())
+		var rest []byte
+		var err error
+		if h, rest, err = fr.Header(payload); err != nil {
+			t.Error(err)
 		}
-		if wake := v.client.Tick(v.now); !wake.Equal(v.now.Add(RetryAfter)) {
-			t.Fatalf("wakes at %v, want %v", wake, v.now.Add(RetryAfter))
+		if _, ok := to.Receive(&h, now); !ok {
+			t.Error("ignored")
 		}
-		v.now = v.now.Add(RetryAfter)
+		if _, ok, err := wire.NextEnvelope(rest, &e); !ok || err != nil {
+			t.Error(ok, err)
+		}
+		to.Ack(&h, now)
+		from.Take(now, from.Received())
 	}
-	if !v.client.Void(1) {
-		t.Error("the tell was not sent, and cannot be taken back")
-	}
-	for range 300 {
-		v.step()
-	}
-	if v.client.Acked() != 1 {
-		t.Errorf("acknowledged %d, want 1", v.client.Acked())
+	n := testing.AllocsPerRun(200, func() {
+		send(a, b)
+		fr = wire.FrameReader{}
+		send(b, a)
+		fr = wire.FrameReader{}
+	})
+	if n > 2 { // the two names, which a lane's own reader keeps
+		t.Errorf("%v allocations, want at most 2", n)
 	}
 }
 
-// A question for the number that comes late, or again, changes nothing on a path that is
-// in use, be it this path's or one's before; a newer one shows that the client has dropped
-// the path.
-func TestLateHelloDropsNothing(t *testing.T) {
-	v := newVisit(t, 1)
-	v.calm = true
-	v.beginAnew() // as the second of the client's paths
-	v.tell(v.client, 1)
-	for range 300 {
-		v.step()
-	}
-	for hello := range uint64(3) {
-		h := wire.FrameHeader{Version: 1, From: v.client.cfg.Self, Seq: 1, Hello: hello}
-		if _, ok := v.member.Receive(&h, v.now); ok || v.member.Dropped() {
-			t.Errorf("hello %d: handled %v, dropped %v; want neither", hello, ok, v.member.Dropped())
+// TestUnreached: a peer may know of the session as long as one frame may have come to it.
+func TestUnreached(t *testing.T) {
+	now := time.Unix(0, 0)
+	p := NewSession(Config{MaxPayload: 1 << 20, Window: 1 << 20, MaxBuffered: 1 << 20}, peerNamed("b"))
+	check := func(what string, want bool) {
+		t.Helper()
+		if got := p.Unreached(); got != want {
+			t.Errorf("%s: got %v, want %v", what, got, want)
 		}
 	}
-	v.tell(v.client, 2)
-	for range 300 {
-		v.step()
+	check("new", true)
+	if _, err := p.Append(&wire.Envelope{Type: wire.TypeCall, ID: 1}); err != nil {
+		t.Fatal(err)
 	}
-	if v.ran[2] != 1 || v.number != 1 {
-		t.Errorf("ran %d times on path %d, want once on the first", v.ran[2], v.number)
+	check("appended", true)
+	_, token, _ := p.Take(now, 0)
+	check("published", false)
+	p.Bounced(token, now)
+	check("bounced", true)
+	now = now.Add(RetryAfter)
+	p.Tick(now)
+	p.Take(now, 0)
+	check("published again", false)
+	p.Ack(&wire.FrameHeader{Handled: 1}, now)
+	check("handled", false)
+}
+
+// TestFrameBuffers: a frame has room for as much as the one before had, at once.
+func TestFrameBuffers(t *testing.T) {
+	p := NewSession(Config{Self: peerNamed("a"), MaxPayload: 4 << 20, Window: 8 << 20, MaxBuffered: 8 << 20}, peerNamed("b"))
+	take := func() { p.Take(time.Unix(1, 0), 0) }
+	room := func(what string, payload, want int) {
+		t.Helper()
+		if _, err := p.Append(&wire.Envelope{Type: wire.TypeTell, Payload: make([]byte, payload)}); err != nil {
+			t.Fatal(err)
+		}
+		if got := cap(p.frames[len(p.frames)-1].buf); got != want {
+			t.Errorf("%s: room for %d bytes, want %d", what, got, want)
+		}
 	}
-	h := wire.FrameHeader{Version: 1, From: v.client.cfg.Self, Seq: 1, Hello: 3}
-	if _, ok := v.member.Receive(&h, v.now); ok || !v.member.Dropped() {
-		t.Error("a newer hello does not show that the client has dropped the path")
+	room("the first frame", 10, 2<<10)
+	take()
+	room("a large one", 60<<10, 64<<10)
+	room("one behind a full one that was not handed out", 10<<10, 64<<10)
+	take()
+	take()
+	room("one behind a smaller one", 10, 24<<10)
+	take()
+	room("one behind a small one", 10, 2<<10)
+	room("what is appended to it", 1<<10, 2<<10)
+	take()
+}
+
+// TestPartlyKnownFrame: of a frame that overlaps what has come already, as from a peer
+// that puts what it sends again into other frames, only the rest is handled.
+func TestPartlyKnownFrame(t *testing.T) {
+	p := NewSession(Config{Self: peerNamed("a"), MaxPayload: 2000, Window: 1000, MaxBuffered: 3000}, peerNamed("b"))
+	for _, step := range []struct {
+		name     string
+		seq      uint64
+		count    uint32
+		skip     uint32
+		ok       bool
+		received uint64
+	}{
+		{"the first three", 1, 3, 0, true, 3},
+		{"two of them and two more", 2, 4, 2, true, 5},
+		{"all of them and one more", 1, 6, 5, true, 6},
+		{"the last two", 5, 2, 2, true, 6},
+		{"behind a gap", 8, 2, 0, false, 6},
+		{"the gap and what is behind it", 7, 3, 0, true, 9},
+		{"no envelope", 10, 0, 0, true, 9},
+	} {
+		skip, ok := p.Receive(&wire.FrameHeader{Seq: step.seq, Count: step.count}, time.Unix(1000, 0))
+		if skip != step.skip || ok != step.ok || p.Received() != step.received {
+			t.Errorf("%s: got skip %d, %v, received %d; want %d, %v, %d",
+				step.name, skip, ok, p.Received(), step.skip, step.ok, step.received)
+		}
 	}
 }
 
-// A client adopts no number that was said to a path that it had before.
-func TestLateAnswerIsNotAdopted(t *testing.T) {
-	v := newVisit(t, 1)
-	v.calm = true
-	old := v.client
-	v.beginAnew()
-	h := wire.FrameHeader{Version: 1, From: old.Peer(), Seq: 1, Session: 7, Hello: 1}
-	if _, ok := v.client.Receive(&h, v.now); ok {
-		t.Error("the answer to the path before was taken")
-	}
-	h.Hello = 2
-	if _, ok := v.client.Receive(&h, v.now); !ok {
-		t.Error("the answer was not taken")
+// TestBounceThatComesTwice: one bounce says of one sending that it did not arrive, however
+// often and however late it comes.
+func TestBounceThatComesTwice(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		p := NewSession(Config{Self: peerNamed("a"), MaxPayload: 2000, Window: 1000, MaxBuffered: 3000}, peerNamed("b"))
+		now := time.Unix(1000, 0)
+		seq, err := p.Append(&wire.Envelope{Type: wire.TypeCall, ID: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, first, _ := p.Take(now, 0)
+		p.Bounced(first, now)
+		if !late {
+			p.Bounced(first, now)
+		}
+		now = now.Add(RetryAfter)
+		p.Tick(now)
+		_, second, ok := p.Take(now, 0)
+		if !ok || second == first {
+			t.Fatalf("sent again: %v, with token %d, want another than %d", ok, second, first)
+		}
+		if late {
+			p.Bounced(first, now)
+		}
+		p.Take(now, 0) // nothing is being published any more
+		if p.Unreached() || p.Void(seq) {
+			t.Errorf("late %v: the second sending may have arrived, and counts as bounced", late)
+		}
+		p.Bounced(second, now)
+		if !p.Unreached() || !p.Void(seq) {
+			t.Errorf("late %v: both sendings bounced, and the call cannot be taken back", late)
+		}
 	}
 }

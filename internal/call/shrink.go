@@ -8,9 +8,9 @@ import (
 )
 
 // An Oversize is an envelope that was appended when the broker took larger messages than
-// it does now. The peer gets something small in its place, if it has not got it before.
+// it does now. The peer gets a small envelope in its place, unless it has received it before.
 type Oversize struct {
-	Envelope wire.Envelope // of a frame that nobody changes any more
+	Envelope wire.Envelope // of a frame that is not changed any more
 	// NotExecuted: it certainly never reached the peer. Otherwise nobody knows.
 	NotExecuted bool
 	Size, Limit int // in bytes
@@ -21,17 +21,17 @@ func (o *Oversize) Error() string {
 	return fmt.Sprintf("%v: %d bytes, at most %d", ErrTooLarge, o.Size, o.Limit)
 }
 
-// SetLimit sets how large the payloads of frames to come may be, in bytes.
-func (p *Path) SetLimit(bytes int) { p.cfg.MaxPayload = bytes }
+// SetLimit bounds the payloads of later frames, in bytes.
+func (p *Session) SetLimit(bytes int) { p.cfg.MaxPayload = bytes }
 
-// Shrink takes back a Take whose frame is larger than limit, which is what the broker
-// takes now. Frames that are not sent yet, or are to be sent again, are divided so that
-// they fit. Sequences stay as they are, so that a peer that has got some of them before
-// passes over those. Envelopes that do not fit alone are taken out and returned: in the
-// place of results stands the answer that they are too large, and nothing in that of
-// others. With a part of a shard's state go the others that wait, the last one with
-// them, for the new home must not take what it has got for the whole.
-func (p *Path) Shrink(token uint64, limit int) (out []Oversize) {
+// Shrink takes back a Take whose frame is larger than limit, the broker's present bound
+// in bytes. Frames that are not sent yet, or are to be sent again, are divided so that
+// they fit. Sequences stay the same, so that a peer that has received some of them skips
+// those. Envelopes that do not fit alone are removed and returned: results are replaced
+// by the answer that they are too large, and others by nothing. With a part of a shard's
+// state all other waiting parts are removed, including the last, because the new home
+// must not take an incomplete state for the whole.
+func (p *Session) Shrink(token uint64, limit int) (out []Oversize) {
 	defer p.check()
 	p.lent = 0
 	p.cfg.MaxPayload = limit
@@ -61,8 +61,8 @@ func (p *Path) Shrink(token uint64, limit int) (out []Oversize) {
 	return out
 }
 
-// divide makes frames of one that fit, and returns what does not fit alone.
-func (p *Path) divide(f *frame) (parts []frame, out []Oversize) {
+// divide splits a frame into frames that fit, and returns the envelopes that do not fit alone.
+func (p *Session) divide(f *frame) (parts []frame, out []Oversize) {
 	p.held -= len(f.body())
 	if f.refuses > 0 {
 		p.refusals--
@@ -96,7 +96,7 @@ func (p *Path) divide(f *frame) (parts []frame, out []Oversize) {
 	return parts, out
 }
 
-// instead is what stands in the envelope's place.
+// instead returns the replacement of an envelope.
 func (o *Oversize) instead() wire.Envelope {
 	e := &o.Envelope
 	switch {
@@ -106,12 +106,12 @@ func (o *Oversize) instead() wire.Envelope {
 		text := fmt.Sprintf("%d bytes of results, at most %d", o.Size, o.Limit)
 		return wire.Envelope{Type: e.Type, ID: e.ID, Code: wire.CodeTooLarge, Text: []byte(text)}
 	}
-	// What the error was stays, and the beginning of what it says.
+	// The kind of error stays, and the beginning of its text.
 	return wire.Envelope{Type: e.Type, ID: e.ID, Code: e.Code, Text: e.Text[:min(len(e.Text), o.Limit/2)]}
 }
 
-// voidState takes the parts of the shard's state out that are to be sent still.
-func (p *Path) voidState(init *wire.Envelope) {
+// voidState removes the parts of the shard's state that have not been sent.
+func (p *Session) voidState(init *wire.Envelope) {
 	for i := p.sendAt; i < len(p.frames); i++ {
 		rest := p.frames[i].body()
 		for len(rest) > 0 {

@@ -12,11 +12,11 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// A shrinking is a path whose broker takes less and less.
+// A shrinking is a session whose broker takes less and less.
 type shrinking struct {
 	t        *testing.T
 	now      time.Time
-	from, to *Path
+	from, to *Session
 	limit    int
 	got      []string // type, id and code of what was handled
 	over     []Oversize
@@ -26,7 +26,7 @@ func newShrinking(t *testing.T) *shrinking {
 	c := Config{MaxPayload: 60_000, Window: 1 << 20, MaxBuffered: 8 << 20}
 	a, b := c, c
 	a.Self, b.Self = peerNamed("a"), peerNamed("b")
-	return &shrinking{t: t, now: time.Unix(1000, 0), from: NewPath(a, b.Self), to: NewPath(b, a.Self), limit: c.MaxPayload}
+	return &shrinking{t: t, now: time.Unix(1000, 0), from: NewSession(a, b.Self), to: NewSession(b, a.Self), limit: c.MaxPayload}
 }
 
 func (s *shrinking) add(e wire.Envelope, size int) {
@@ -74,7 +74,7 @@ func (s *shrinking) arrive(frame []byte) {
 	}
 }
 
-// again has the path send again what was not acknowledged, and all arrive.
+// again has the session send again what was not acknowledged, and all arrive.
 func (s *shrinking) again() {
 	s.now = s.now.Add(RetryAfter)
 	s.from.Rewind()

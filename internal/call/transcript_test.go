@@ -34,7 +34,7 @@ func TestTranscripts(t *testing.T) {
 type script struct {
 	t      *testing.T
 	r      Route
-	seq    uint64 // of the last envelope on any path
+	seq    uint64 // of the last envelope on any session
 	before string
 	absent []transport.Address
 }

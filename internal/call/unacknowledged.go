@@ -12,10 +12,10 @@ type Unacknowledged struct {
 	NotExecuted bool
 }
 
-// TakeUnacknowledged empties the path, in sequence order. Bye says that the peer said
-// goodbye, so that whatever is beyond what it handled never will be; without it,
-// only what was never published, or bounced each time, is certain.
-func (p *Path) TakeUnacknowledged(bye bool) []Unacknowledged {
+// TakeUnacknowledged empties the session, in order of sequence. With bye the peer has
+// said goodbye, so envelopes that it had not handled never will be. Without, only
+// envelopes that were never published, or bounced each time, are certainly not executed.
+func (p *Session) TakeUnacknowledged(bye bool) []Unacknowledged {
 	var out []Unacknowledged
 	for i := p.head; i < len(p.frames); i++ {
 		f := &p.frames[i]
@@ -31,7 +31,7 @@ func (p *Path) TakeUnacknowledged(bye bool) []Unacknowledged {
 }
 
 // Find returns a copy of the envelope with that sequence, if it is still held.
-func (p *Path) Find(seq uint64) (e wire.Envelope, ok bool) {
+func (p *Session) Find(seq uint64) (e wire.Envelope, ok bool) {
 	for i := p.head; i < len(p.frames); i++ {
 		f := &p.frames[i]
 		if f.count == 0 || seq < f.first || seq > f.last() {
@@ -48,10 +48,9 @@ func (p *Path) Find(seq uint64) (e wire.Envelope, ok bool) {
 	return e, false
 }
 
-// Void takes the envelope with that sequence back, if it certainly never
-// reached the peer: a void one takes its place in the stream. It reports whether
-// it did.
-func (p *Path) Void(seq uint64) bool {
+// Void replaces the envelope with that sequence by a void one, if it certainly never
+// reached the peer. It reports whether it did.
+func (p *Session) Void(seq uint64) bool {
 	for i := p.head; i < len(p.frames); i++ {
 		f := &p.frames[i]
 		if f.count == 0 || seq < f.first || seq > f.last() || !f.neverArrived() || f.first == p.lent {
@@ -76,7 +75,7 @@ func (p *Path) Void(seq uint64) bool {
 	return false
 }
 
-func (p *Path) eachEnvelope(f *frame, visit func(seq uint64, e *wire.Envelope) bool) {
+func (p *Session) eachEnvelope(f *frame, visit func(seq uint64, e *wire.Envelope) bool) {
 	var e wire.Envelope
 	rest := f.body()
 	for seq := f.first; ; seq++ {

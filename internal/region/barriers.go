@@ -8,66 +8,67 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// BarrierTimeout is how long a sender's direct calls wait for its Flush by way of
-// the old home. It only passes when the old home is neither gone nor answering.
+// BarrierTimeout is how long a sender's direct calls wait for its Flush through the old
+// home. It only passes when the old home is neither gone nor answering.
 const BarrierTimeout = 2 * time.Second
 
-// What is remembered of flushes whose barriers have not come yet is bounded.
+// Bounds for flushes that arrive before their barriers: their number, and how long they are kept.
 const (
 	maxFlushed  = 1024
 	flushedKept = 30 * time.Second
 )
 
-// path is a sender, the old home that its older calls pass through, and the
-// placement that made the sender turn away from there.
-type path struct {
+// flushKey names one Flush: its sender, the old home that the sender's older calls pass
+// through, and the placement because of which the sender left that home.
+type flushKey struct {
 	sender, via transport.Address
 	epoch       placement.Epoch
 }
 
-// A Flush says that nothing older of Sender's follows by way of Via, which it
-// left when it learnt of Epoch. It takes the way that the calls took.
+// A Flush says that no older call of Sender follows through Via, which Sender left when
+// it learnt of Epoch. It takes the route of those calls.
 type Flush struct {
 	Sender transport.Peer
 	Via    transport.Peer
 	Epoch  placement.Epoch
-	// Hop is the epoch of the calls that it came with: the sender's until then, or
-	// the one under which the node before forwards them.
+	// Hop is the epoch of the calls before it: the sender's former epoch, or the one
+	// under which the last node forwarded them.
 	Hop placement.Epoch
-	// To is whom the sender turned to. Only Via is told.
+	// To is the sender's new home for the shard. It is sent only to Via.
 	To transport.Address
 }
 
-func (f Flush) path() path { return path{f.Sender.Address, f.Via.Address, f.Epoch} }
+func (f Flush) key() flushKey { return flushKey{f.Sender.Address, f.Via.Address, f.Epoch} }
 
-// barrier holds one sender's direct calls until its older ones have come through.
+// barrier holds one sender's direct calls until its older ones have arrived.
 type barrier struct {
-	path
+	flushKey
 	since time.Time
 	held  queue
-	after []Flush // of the same sender, which has left this node too: they follow what is held
+	after []Flush // of the same sender, which has left this node too: they follow the held calls
 }
 
-// barriers are few and short-lived, so lists do.
+// barriers are the barriers of one shard. They are few and short-lived, so lists suffice.
 type barriers struct {
 	closed  []*barrier
 	flushed []early // flushes whose barrier has not come, or that wait for the shard to move
-	// direct are the senders whose barrier is open, and for which epoch it was: under
-	// the ownership that holds that epoch, what still comes of theirs by way of an
-	// old home is out of order.
+	// direct has the senders whose barrier has opened, with the barrier's epoch. Under
+	// the ownership that holds that epoch, calls of theirs that still arrive through an
+	// old home are out of order.
 	direct map[transport.Address]placement.Epoch
-	// refused are the ways that barriers waited for in vain, here and at the homes
-	// before. They go with the shard, for what comes on them is out of order there too.
-	refused []Way
+	// refused are the detours whose barriers timed out, here and at former homes. They
+	// move with the shard, because calls that arrive by them are out of order at the next
+	// home too.
+	refused []Detour
 }
 
-// A Way is that of a sender's calls by way of an old home.
-type Way struct{ Sender, Via transport.Address }
+// A Detour is the route of a sender's calls through an old home.
+type Detour struct{ Sender, Via transport.Address }
 
-// maxRefused bounds the ways that are refused; the oldest are forgotten first.
+// maxRefused bounds the refused detours; the oldest are forgotten first.
 const maxRefused = 64
 
-func (g *barriers) refuse(w Way) {
+func (g *barriers) refuse(w Detour) {
 	if slices.Contains(g.refused, w) {
 		return
 	}
@@ -143,13 +144,13 @@ func (s *Shard) CloseBarrier(sender, via transport.Address, epoch placement.Epoc
 	if s.how.Unordered {
 		return
 	}
-	p := path{sender, via, epoch}
-	if came := s.barriers.take(func(f Flush) bool { return f.path() == p }); len(came) > 0 {
+	p := flushKey{sender, via, epoch}
+	if came := s.barriers.take(func(f Flush) bool { return f.key() == p }); len(came) > 0 {
 		s.GoDirect(sender, epoch)
 		return
 	}
-	if !slices.ContainsFunc(s.barriers.closed, func(t *barrier) bool { return t.path == p }) {
-		s.barriers.closed = append(s.barriers.closed, &barrier{path: p, since: at})
+	if !slices.ContainsFunc(s.barriers.closed, func(t *barrier) bool { return t.flushKey == p }) {
+		s.barriers.closed = append(s.barriers.closed, &barrier{flushKey: p, since: at})
 	}
 	s.rebar()
 }
@@ -189,7 +190,7 @@ func (s *Shard) late(c *Call) bool {
 	if c.Via.IsZero() {
 		return false
 	}
-	if slices.Contains(s.barriers.refused, Way{c.Sender.Address, c.Via}) {
+	if slices.Contains(s.barriers.refused, Detour{c.Sender.Address, c.Via}) {
 		return true
 	}
 	direct, ok := s.barriers.direct[c.Sender.Address]
@@ -236,7 +237,7 @@ func (s *Shard) Flushed(f Flush, now uint32, at time.Time) Effects {
 		return Effects{Flushed: []Flush{f}}
 	}
 	for i, t := range s.barriers.closed {
-		if t.path == f.path() {
+		if t.flushKey == f.key() {
 			s.barriers.closed = slices.Delete(s.barriers.closed, i, i+1)
 			s.GoDirect(t.sender, t.epoch)
 			return s.reopen([]*barrier{t}, now, at)
@@ -288,7 +289,7 @@ func (s *Shard) OpenBarriers(gone func(transport.Address) bool, now uint32, at t
 	for _, t := range open {
 		s.GoDirect(t.sender, t.epoch)
 		if !gone(t.via) {
-			s.barriers.refuse(Way{t.sender, t.via})
+			s.barriers.refuse(Detour{t.sender, t.via})
 		}
 	}
 	return s.reopen(open, now, at)
@@ -296,11 +297,11 @@ func (s *Shard) OpenBarriers(gone func(transport.Address) bool, now uint32, at t
 
 // RefusedWays are those that barriers of this shard waited for in vain. They belong
 // into Open, and stay the shard's own.
-func (s *Shard) RefusedWays() []Way { return s.barriers.refused }
+func (s *Shard) RefusedDetours() []Detour { return s.barriers.refused }
 
-// RefuseWays takes those that came with Open. What was sent by way of this node has
+// RefuseDetours adds those that came with Open. What was sent by way of this node has
 // arrived, or will never be forwarded.
-func (s *Shard) RefuseWays(ways []Way) {
+func (s *Shard) RefuseDetours(ways []Detour) {
 	for _, w := range ways {
 		if w.Via != s.self && !s.how.Unordered {
 			s.barriers.refuse(w)

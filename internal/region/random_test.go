@@ -261,7 +261,7 @@ func (d *dice) barriers(n int) {
 		d.effects(d.s.Flush(f, 0, d.now))
 	case 33, 34:
 		if len(d.s.barriers.closed) > 0 {
-			p := d.s.barriers.closed[0].path
+			p := d.s.barriers.closed[0].flushKey
 			f.Sender.Address, f.Via.Address, f.Epoch = p.sender, p.via, p.epoch
 		}
 		d.effects(d.s.Flushed(f, 0, d.now))

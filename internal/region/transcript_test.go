@@ -233,12 +233,12 @@ func (s *script) gateCommand(command string, arg func(int) string, args []string
 		f := Flush{Sender: peer(0), Via: peer(1), Epoch: s.epoch(arg(2)), Hop: s.epoch(arg(3))}
 		s.effects(s.s.Flushed(f, 0, s.now), say)
 	case "ways":
-		for _, w := range s.s.RefusedWays() {
+		for _, w := range s.s.RefusedDetours() {
 			say("refused: %s via %s", name(w.Sender), name(w.Via))
 		}
 	case "refuse":
 		for i := 0; i < len(args); i += 2 {
-			s.s.RefuseWays([]Way{{node(arg(i)), node(arg(i + 1))}})
+			s.s.RefuseDetours([]Detour{{node(arg(i)), node(arg(i + 1))}})
 		}
 	case "gone":
 		is := func(a transport.Address) bool { return a == node(arg(0)) }

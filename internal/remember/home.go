@@ -22,9 +22,9 @@ type home struct {
 	came  int // ids that it began with: more than Kind.Max, if they were so many
 	waits []wait
 
-	recall  *recall
-	keepers []transport.Address
-	tell    bool // others may keep what is not needed any more
+	recall   *recall
+	replicas []transport.Address
+	tell     bool // others may keep what is not needed any more
 }
 
 // wait is an Add whose change is not safe yet.
@@ -42,8 +42,8 @@ func (m *Machine) open(in Open) {
 	h := m.homes[in.ShardID]
 	if h != nil { // it never left, whatever was tried
 		h.epoch = max(h.epoch, in.Epoch)
-		for _, a := range h.keepers {
-			m.boxes[a].queue(h.id).begin(m.boxes[a], h.id)
+		for _, a := range h.replicas {
+			m.outboxes[a].queue(h.id).begin(m.outboxes[a], h.id)
 		}
 		if h.recall == nil {
 			m.start(h, h.sorted())
@@ -78,8 +78,8 @@ func (m *Machine) close(id placement.ShardID) {
 		return
 	}
 	delete(m.homes, id)
-	for _, a := range h.keepers {
-		m.boxes[a].forget(id)
+	for _, a := range h.replicas {
+		m.outboxes[a].forget(id)
 	}
 	m.recalls = slices.DeleteFunc(m.recalls, func(o placement.ShardID) bool { return o == id })
 	for _, w := range h.waits {
@@ -131,14 +131,14 @@ func (m *Machine) remove(in Remove) {
 	}
 }
 
-// changed tells the keepers of a change.
+// changed queues a change for the replicas.
 func (m *Machine) changed(h *home, c Change) {
 	h.seq++
 	if h.recall != nil && !c.Gone {
 		delete(h.recall.gone, c.ID)
 	}
-	for _, a := range h.keepers {
-		m.boxes[a].queue(h.id).append(m.boxes[a], h, c)
+	for _, a := range h.replicas {
+		m.outboxes[a].queue(h.id).append(m.outboxes[a], h, c)
 	}
 	m.release(h) // with nobody to keep it, it is as safe as it gets
 }
@@ -149,24 +149,24 @@ func (m *Machine) assign(h *home) {
 		return
 	}
 	now := m.rank(h)
-	for _, a := range h.keepers {
+	for _, a := range h.replicas {
 		if !slices.Contains(now, a) {
 			h.tell = true
-			if b := m.boxes[a]; b != nil {
+			if b := m.outboxes[a]; b != nil {
 				b.forget(h.id)
 			}
 		}
 	}
-	was := h.keepers
-	h.keepers = now
+	was := h.replicas
+	h.replicas = now
 	for _, a := range now {
 		if slices.Contains(was, a) {
 			continue
 		}
-		b := m.boxes[a]
+		b := m.outboxes[a]
 		if b == nil {
-			b = newBox(a)
-			m.boxes[a] = b
+			b = newOutbox(a)
+			m.outboxes[a] = b
 		}
 		b.keepAfterAll(h.id)
 		b.queue(h.id).begin(b, h.id)
@@ -199,11 +199,11 @@ func (m *Machine) rank(h *home) []transport.Address {
 
 // safe is up to which change the shard's ids survive this node.
 func (m *Machine) safe(h *home) (seq uint64) {
-	if len(h.keepers) == 0 {
+	if len(h.replicas) == 0 {
 		return h.seq
 	}
-	for _, a := range h.keepers {
-		if q := m.boxes[a].queues[h.id]; q.ready {
+	for _, a := range h.replicas {
+		if q := m.outboxes[a].queues[h.id]; q.ready {
 			seq = max(seq, q.acked)
 		}
 	}
@@ -222,14 +222,14 @@ func (m *Machine) release(h *home) {
 	}
 }
 
-// settle tells all others, once every keeper has the set, that they need not keep
+// settle tells all others, once every replica has the set, that they need not keep
 // it.
 func (m *Machine) settle(h *home) {
 	if !h.tell || h.recall != nil {
 		return
 	}
-	for _, a := range h.keepers {
-		if !m.boxes[a].queues[h.id].ready {
+	for _, a := range h.replicas {
+		if !m.outboxes[a].queues[h.id].ready {
 			return
 		}
 	}
@@ -239,13 +239,13 @@ func (m *Machine) settle(h *home) {
 		delete(m.kept, h.id)
 	}
 	for _, a := range m.order {
-		if slices.Contains(h.keepers, a) {
+		if slices.Contains(h.replicas, a) {
 			continue
 		}
-		b := m.boxes[a]
+		b := m.outboxes[a]
 		if b == nil {
-			b = newBox(a)
-			m.boxes[a] = b
+			b = newOutbox(a)
+			m.outboxes[a] = b
 		}
 		b.drop(h, m.now.Add(m.config.DropDelay))
 	}

@@ -35,7 +35,7 @@ type Config struct {
 
 // A Kind is how the entities of one type are remembered.
 type Kind struct {
-	Copies int // keepers of each shard, beside its home. Default 2
+	Copies int // replicas of each shard, beside its home. Default 2
 	Max    int // ids of one shard. Default 10,000
 }
 
@@ -169,35 +169,35 @@ type Recollection struct {
 // other members, and keeps what others give it. It is not safe for concurrent use.
 //
 // Invariants:
-//  1. Only shards that run here have queues, and only at their keepers.
-//  2. A shard that is recalled has no keepers.
+//  1. Only shards that run here have queues, and only for their replicas.
+//  2. A shard that is recalled has no replicas.
 //  3. A shard's ids are at most Kind.Max, unless more were recalled.
-//  4. A keeper has acknowledged at most what the home has.
-//  5. Who waits in a shard waits for a change that no keeper has.
+//  4. A replica has acknowledged at most the changes that the home has.
+//  5. A call that waits in a shard waits for a change that no replica has.
 type Machine struct {
-	config  Config
-	now     time.Time
-	out     Output
-	members map[transport.Address]Member
-	order   []transport.Address // keys of members, sorted
-	homes   map[placement.ShardID]*home
-	kept    map[placement.ShardID]*kept
-	dropped map[placement.ShardID]placement.Epoch // up to which nothing need be kept
-	boxes   map[transport.Address]*box
-	askers  map[transport.Address]*asker
-	recalls []placement.ShardID // of homes that are recalled, in the order they opened
+	config   Config
+	now      time.Time
+	out      Output
+	members  map[transport.Address]Member
+	order    []transport.Address // keys of members, sorted
+	homes    map[placement.ShardID]*home
+	kept     map[placement.ShardID]*kept
+	dropped  map[placement.ShardID]placement.Epoch // up to which nothing need be kept
+	outboxes map[transport.Address]*outbox
+	askers   map[transport.Address]*asker
+	recalls  []placement.ShardID // of homes that are recalled, in the order they opened
 }
 
 // New returns a machine that knows nothing yet.
 func New(c Config) *Machine {
 	return &Machine{
-		config:  c.withDefaults(),
-		members: map[transport.Address]Member{},
-		homes:   map[placement.ShardID]*home{},
-		kept:    map[placement.ShardID]*kept{},
-		dropped: map[placement.ShardID]placement.Epoch{},
-		boxes:   map[transport.Address]*box{},
-		askers:  map[transport.Address]*asker{},
+		config:   c.withDefaults(),
+		members:  map[transport.Address]Member{},
+		homes:    map[placement.ShardID]*home{},
+		kept:     map[placement.ShardID]*kept{},
+		dropped:  map[placement.ShardID]placement.Epoch{},
+		outboxes: map[transport.Address]*outbox{},
+		askers:   map[transport.Address]*asker{},
 	}
 }
 
@@ -262,7 +262,7 @@ func (m *Machine) view(v View) {
 	slices.SortFunc(m.order, transport.Address.Compare)
 	for a := range was { //arch:order-free each is dropped by itself
 		if _, ok := m.members[a]; !ok {
-			delete(m.boxes, a)
+			delete(m.outboxes, a)
 			delete(m.askers, a)
 			maps.DeleteFunc(m.kept, func(_ placement.ShardID, k *kept) bool {
 				if k.filling != nil && k.from == a {
@@ -301,7 +301,7 @@ func (m *Machine) wakeAt() (at time.Time) {
 			at = t
 		}
 	}
-	for _, b := range m.boxes { //arch:order-free the earliest
+	for _, b := range m.outboxes { //arch:order-free the earliest
 		if b.flight != nil {
 			sooner(b.resendAt)
 		} else {
@@ -350,11 +350,11 @@ func (m *Machine) KeptFor() (n int) {
 
 // Check returns the first broken invariant.
 func (m *Machine) Check() error {
-	for a, b := range m.boxes { //arch:order-free any violation will do
+	for a, b := range m.outboxes { //arch:order-free any violation will do
 		for id, q := range b.queues { //arch:order-free any violation will do
 			h := m.homes[id]
 			switch {
-			case h == nil || !slices.Contains(h.keepers, a):
+			case h == nil || !slices.Contains(h.replicas, a):
 				return fmt.Errorf("remember %v: invariant 1: a queue to %v, which does not keep it", id, a)
 			case q.acked > h.seq:
 				return fmt.Errorf("remember %v: invariant 4: %v has %d changes of %d", id, a, q.acked, h.seq)
@@ -363,8 +363,8 @@ func (m *Machine) Check() error {
 	}
 	for id, h := range m.homes { //arch:order-free any violation will do
 		switch {
-		case h.recall != nil && len(h.keepers) > 0:
-			return fmt.Errorf("remember %v: invariant 2: recalled, and kept by %v", id, h.keepers)
+		case h.recall != nil && len(h.replicas) > 0:
+			return fmt.Errorf("remember %v: invariant 2: recalled, and kept by %v", id, h.replicas)
 		case len(h.ids) > h.kind.Max && len(h.ids) > h.came:
 			return fmt.Errorf("remember %v: invariant 3: %d ids, at most %d", id, len(h.ids), h.kind.Max)
 		case h.recall == nil && len(h.waits) > 0 && h.waits[0].seq <= m.safe(h):

@@ -218,7 +218,7 @@ func (w *world) act(shards []placement.ShardID) {
 }
 
 // TestRandom lets homes crash one at a time: no id that was safe is lost, and in
-// the end exactly the keepers keep exactly what the homes have.
+// the end exactly the replicas keep exactly what the homes have.
 func TestRandom(t *testing.T) {
 	for seed := range uint64(60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -252,7 +252,7 @@ func TestRandom(t *testing.T) {
 	}
 }
 
-// settled waits until every set has a keeper again; what is added meanwhile is not
+// settled waits until every set has a replica again; what is added meanwhile is not
 // waited for.
 func (w *world) settled() {
 	for range 100 {
@@ -261,8 +261,8 @@ func (w *world) settled() {
 			m := w.nodes[a]
 			h := m.homes[id]
 			ready := h.recall == nil
-			for _, k := range h.keepers {
-				ready = ready && m.boxes[k].queues[id].ready
+			for _, k := range h.replicas {
+				ready = ready && m.outboxes[k].queues[id].ready
 			}
 			done = done && ready
 		}
@@ -271,7 +271,7 @@ func (w *world) settled() {
 		}
 		w.pass(100 * time.Millisecond)
 	}
-	w.t.Fatal("the keepers never have all sets")
+	w.t.Fatal("the replicas never have all sets")
 }
 
 // end checks who keeps what when nothing happens any more.
@@ -281,8 +281,8 @@ func (w *world) end() {
 		for id, k := range m.kept {
 			h := w.nodes[w.owner[id]].homes[id]
 			switch {
-			case !slices.Contains(h.keepers, a):
-				w.t.Errorf("%s keeps %v, although it is no keeper", a.Name, id)
+			case !slices.Contains(h.replicas, a):
+				w.t.Errorf("%s keeps %v, although it is no replica", a.Name, id)
 			case k.filling != nil || k.epoch != h.epoch || k.seq != h.seq || !maps.Equal(k.ids, h.ids):
 				w.t.Errorf("%s keeps %v of %v with change %d, want %v with change %d", a.Name, id, k.epoch, k.seq, h.epoch, h.seq)
 			}
@@ -291,7 +291,7 @@ func (w *world) end() {
 			if w.owner[id] != a || len(h.waits) > 0 {
 				w.t.Errorf("%s: %v is at %s, and %d wait", a.Name, id, w.owner[id].Name, len(h.waits))
 			}
-			for _, k := range h.keepers {
+			for _, k := range h.replicas {
 				if w.nodes[k].kept[id] == nil {
 					w.t.Errorf("%s keeps nothing of %v", k.Name, id)
 				}

@@ -18,7 +18,7 @@ import (
 type recorder struct {
 	memory *Memory
 	store  store.Store
-	book   *remember.Book
+	book   *remember.StoreMachine
 	slots  chan struct{} // bounds the requests under way
 }
 
@@ -28,7 +28,7 @@ const storeRequests = 16
 func newRecorder(m *Memory, s Settings) *recorder {
 	return &recorder{
 		memory: m, store: s.Store, slots: make(chan struct{}, storeRequests),
-		book: remember.NewBook(remember.Kind{Max: s.MaxPerShard}),
+		book: remember.NewStoreMachine(remember.Kind{Max: s.MaxPerShard}),
 	}
 }
 

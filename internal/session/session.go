@@ -37,7 +37,7 @@ type Env interface {
 // A Session drives one end of a stream. It is safe for concurrent use. Core is guarded by
 // Lock, as are the methods named …Locked.
 type Session struct {
-	Core *call.Path
+	Core *call.Session
 	// Handled is the highest sequence number from the peer whose envelope was handled:
 	// acknowledgements say so. Only one goroutine at a time raises it.
 	Handled atomic.Uint64
@@ -57,7 +57,7 @@ type Session struct {
 
 // Init begins a session with a peer. It is called once, before anything else.
 func (s *Session) Init(env Env, cfg call.Config, peer transport.Peer) {
-	s.env, s.peer, s.Core = env, peer, call.NewPath(cfg, peer)
+	s.env, s.peer, s.Core = env, peer, call.NewSession(cfg, peer)
 	s.idle.L = &s.mu
 }
 
@@ -286,7 +286,7 @@ func (s *Session) Receive(h *wire.FrameHeader, at time.Time) (skip uint32, dropp
 	skip, ok = s.Core.Receive(h, at)
 	if !ok {
 		dropped = s.Core.Dropped() && !s.gone
-		bye := !dropped && s.Core.Farewell(h)
+		bye := !dropped && s.Core.Goodbye(h)
 		s.mu.Unlock()
 		if !dropped {
 			s.env.Ignored(bye)

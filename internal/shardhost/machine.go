@@ -269,27 +269,27 @@ const MaxDeparted = 64
 // more, here and at the homes before, and whose older calls come too late.
 func (s *machine) openWordLocked() []byte {
 	all := append(slices.Clone(s.departed), s.host.Departed()...)
-	w := wire.OpenWord{Silent: all[max(0, len(all)-MaxDeparted):]}
-	for _, r := range s.Core.RefusedWays() {
-		w.Refused = append(w.Refused, wire.Way(r))
+	w := wire.OpenPayload{Departed: all[max(0, len(all)-MaxDeparted):]}
+	for _, r := range s.Core.RefusedDetours() {
+		w.Refused = append(w.Refused, wire.Detour(r))
 	}
-	return wire.AppendOpenWord(nil, w)
+	return wire.AppendOpenPayload(nil, w)
 }
 
 // hearOpen takes openWordLocked, and opens the barriers that wait for who has departed. If
 // it does not decode, barriers time out instead.
 func (s *machine) hearOpen(payload []byte) {
-	w, err := wire.ParseOpenWord(payload)
+	w, err := wire.ParseOpenPayload(payload)
 	if err != nil {
 		return
 	}
-	var refused []region.Way
+	var refused []region.Detour
 	for _, r := range w.Refused {
-		refused = append(refused, region.Way(r))
+		refused = append(refused, region.Detour(r))
 	}
-	departed := w.Silent[:min(len(w.Silent), MaxDeparted)]
+	departed := w.Departed[:min(len(w.Departed), MaxDeparted)]
 	s.Mu.Lock()
-	s.Core.RefuseWays(refused)
+	s.Core.RefuseDetours(refused)
 	if len(departed) > 0 {
 		s.departed = departed
 	}

@@ -83,8 +83,8 @@ func (s *script) envelope(e *wire.Envelope) string {
 		}
 		text += fmt.Sprintf(" %d remembered, last: %v", len(ids.IDs), e.Last)
 	case wire.TypeOpen:
-		w, _ := wire.ParseOpenWord(e.Payload)
-		for _, a := range w.Silent {
+		w, _ := wire.ParseOpenPayload(e.Payload)
+		for _, a := range w.Departed {
 			text += ", departed: " + a.Name
 		}
 		for _, r := range w.Refused {

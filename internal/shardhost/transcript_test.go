@@ -393,7 +393,7 @@ func (s *script) step(args []string) {
 	default:
 		e.Epoch = uint64(s.epoch(args[2]))
 		if w, ok := option(args, "departed"); ok {
-			e.Payload = wire.AppendOpenWord(nil, wire.OpenWord{Silent: []transport.Address{node(w)}})
+			e.Payload = wire.AppendOpenPayload(nil, wire.OpenPayload{Departed: []transport.Address{node(w)}})
 		}
 		if args[1] == "reject" {
 			e.Text = []byte("it leaves")

@@ -13,9 +13,9 @@ import (
 // leaseTimeout bounds one request to the store that keeps a singleton's lease.
 const leaseTimeout = 3 * time.Second
 
-// A leaseKeeper acquires, renews and releases the lease of a singleton. What it learns it
-// posts to the control loop; the requests run beside it.
-type leaseKeeper struct {
+// A leaseHolder acquires, renews and releases the lease of a singleton. It posts results
+// to the control loop; the requests run beside it.
+type leaseHolder struct {
 	single *single
 	leases store.Lease
 	claim  store.Claim
@@ -23,8 +23,8 @@ type leaseKeeper struct {
 	kept   chan store.Held    // the latest holding, when renewing has ended
 }
 
-func newLeaseKeeper(s *single, leases store.Lease, ttl time.Duration) *leaseKeeper {
-	return &leaseKeeper{
+func newLeaseHolder(s *single, leases store.Lease, ttl time.Duration) *leaseHolder {
+	return &leaseHolder{
 		single: s, leases: leases,
 		claim: store.Claim{
 			Name:   "singleton/" + s.set.cluster + "/" + s.kind,
@@ -33,12 +33,12 @@ func newLeaseKeeper(s *single, leases store.Lease, ttl time.Duration) *leaseKeep
 	}
 }
 
-func (k *leaseKeeper) home() Home { return k.single.instance.home }
+func (k *leaseHolder) home() Home { return k.single.instance.home }
 
-func (k *leaseKeeper) post(in singleton.Input) { k.single.instance.post(in) }
+func (k *leaseHolder) post(in singleton.Input) { k.single.instance.post(in) }
 
 // acquire asks for the lease once.
-func (k *leaseKeeper) acquire() {
+func (k *leaseHolder) acquire() {
 	home := k.home()
 	home.Go(func() {
 		ctx, cancel := context.WithTimeout(home.Context(), leaseTimeout)
@@ -62,7 +62,7 @@ func (k *leaseKeeper) acquire() {
 }
 
 // hold renews what was acquired until it is dropped or lost.
-func (k *leaseKeeper) hold(held store.Held) {
+func (k *leaseHolder) hold(held store.Held) {
 	ctx, drop := context.WithCancel(k.home().Context())
 	k.drop, k.kept = drop, make(chan store.Held, 1)
 	kept := k.kept
@@ -72,14 +72,14 @@ func (k *leaseKeeper) hold(held store.Held) {
 }
 
 // spare is how long before the lease's end the instance has to stop.
-func (k *leaseKeeper) spare() time.Duration { return k.claim.TTL / 10 }
+func (k *leaseHolder) spare() time.Duration { return k.claim.TTL / 10 }
 
 // guard lets turns run until shortly before the lease ends.
-func (k *leaseKeeper) guard(h store.Held) { k.single.instance.guard.Renew(h.Until.Add(-k.spare())) }
+func (k *leaseHolder) guard(h store.Held) { k.single.instance.guard.Renew(h.Until.Add(-k.spare())) }
 
 // renew prolongs the lease, and reports when it is over: at once when another has it, else in
 // time for the instance to stop before it ends.
-func (k *leaseKeeper) renew(ctx context.Context, held store.Held) store.Held {
+func (k *leaseHolder) renew(ctx context.Context, held store.Held) store.Held {
 	log := k.home().Log()
 	every, warned := k.claim.TTL/3, false
 	for wait := every; ; {
@@ -119,7 +119,7 @@ func (k *leaseKeeper) renew(ctx context.Context, held store.Held) store.Held {
 }
 
 // release gives the lease back; the instance has stopped.
-func (k *leaseKeeper) release() {
+func (k *leaseHolder) release() {
 	home, kept := k.home(), k.kept
 	k.drop()
 	home.Go(func() {

@@ -104,7 +104,7 @@ func (g *Set) Host(h Hosting) error {
 		g.process.Post(func() { s.predecessorOpened(from, epoch) })
 	}
 	if h.Lease != nil {
-		s.keeper = newLeaseKeeper(s, h.Lease, h.LeaseTTL)
+		s.holder = newLeaseHolder(s, h.Lease, h.LeaseTTL)
 	}
 	s.search(singleton.Want{}) // its shard here has to know where it went
 	return nil

@@ -27,7 +27,7 @@ type single struct {
 	manager   *singleton.Manager // nil where the type is not hosted
 	managerAt time.Time          // when manager is due
 	instance  *Instance          // nil where the type is not hosted
-	keeper    *leaseKeeper       // nil without a lease
+	holder    *leaseHolder       // nil without a lease
 	opening   *opening           // an instance that waits for its predecessor
 	arrived   opening            // whose Open came last, and under which epoch
 }
@@ -89,7 +89,7 @@ func (s *single) step(in singleton.Input) {
 		level("singleton", "state", e.State.String(), "peer", e.Peer.String(), "what", e.What)
 	}
 	if out.AcquireLease {
-		s.keeper.acquire()
+		s.holder.acquire()
 	}
 	if out.StartInstance {
 		s.start(out.Epoch, out.Predecessor)
@@ -98,7 +98,7 @@ func (s *single) step(in singleton.Input) {
 		s.stop(out.Successor, out.Epoch)
 	}
 	if out.ReleaseLease {
-		s.keeper.release()
+		s.holder.release()
 	}
 	for _, e := range out.Send {
 		s.set.send(transport.Peer{Address: e.To}, e.Message)

@@ -6,21 +6,21 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An OpenWord is what goes with Open: what the old home of a shard knows of ways
-// that lead there.
-type OpenWord struct {
-	Silent  []transport.Address // of whom nothing comes any more
-	Refused []Way               // what still comes on them is out of order
+// An OpenPayload accompanies Open. It has the old home's knowledge of processes and
+// routes from which no more calls are accepted.
+type OpenPayload struct {
+	Departed []transport.Address // processes from which nothing more arrives
+	Refused  []Detour            // calls that still arrive by them are out of order
 }
 
-// A Way is that of a sender's calls by way of an old home.
-type Way struct{ Sender, Via transport.Address }
+// A Detour is the route of a sender's calls through an old home.
+type Detour struct{ Sender, Via transport.Address }
 
-// AppendOpenWord appends the payload of Open: a record for each process, with its
-// incarnation as the state, and one for each way, with the sender's incarnation,
-// that of the old home, and its name.
-func AppendOpenWord(b []byte, w OpenWord) []byte {
-	for _, a := range w.Silent {
+// AppendOpenPayload appends the payload of Open: a record for each departed process, with
+// its incarnation as the state, and one for each refused detour, with the sender's
+// incarnation, that of the old home, and its name.
+func AppendOpenPayload(b []byte, w OpenPayload) []byte {
+	for _, a := range w.Departed {
 		b = AppendRecord(b, a.Name, binary.BigEndian.AppendUint64(nil, a.Incarnation), NotRemembered)
 	}
 	for _, r := range w.Refused {
@@ -31,14 +31,14 @@ func AppendOpenWord(b []byte, w OpenWord) []byte {
 	return b
 }
 
-// ParseOpenWord is the reverse. Records of another shape are skipped.
-func ParseOpenWord(b []byte) (w OpenWord, err error) {
+// ParseOpenPayload is the reverse. Other records are skipped.
+func ParseOpenPayload(b []byte) (w OpenPayload, err error) {
 	err = ParseRecords(b, func(r Record) {
 		switch n := len(r.State); {
 		case n == 8:
-			w.Silent = append(w.Silent, transport.Address{Name: r.Entity, Incarnation: binary.BigEndian.Uint64(r.State)})
+			w.Departed = append(w.Departed, transport.Address{Name: r.Entity, Incarnation: binary.BigEndian.Uint64(r.State)})
 		case n > 16:
-			w.Refused = append(w.Refused, Way{
+			w.Refused = append(w.Refused, Detour{
 				Sender: transport.Address{Name: r.Entity, Incarnation: binary.BigEndian.Uint64(r.State)},
 				Via:    transport.Address{Name: string(r.State[16:]), Incarnation: binary.BigEndian.Uint64(r.State[8:])},
 			})

@@ -101,16 +101,16 @@ type leaseBench struct {
 	quorum      splitbrain.Quorum
 	voters      []*detector.Peer // in the order of quorum.voters; nil: this node
 	times       []time.Time
-	others      []leaseWord
+	others      []leaseVoter
 }
 
-// A leaseWord is one of the others that are not Down.
-type leaseWord struct {
+// A leaseVoter is another member that is not Down.
+type leaseVoter struct {
 	*detector.Peer
 	reachable bool
 }
 
-// bench returns whose word counts now.
+// bench returns the members that count for the lease now.
 func (l *Lease) bench() *leaseBench {
 	f, b := l.Local(), &l.kept
 	if b.of == f.Summary && b.elected == l.Voters.Elected {
@@ -130,7 +130,7 @@ func (l *Lease) bench() *leaseBench {
 			}
 		}
 		if i != f.Self && r.Status != gossip.Down {
-			b.others = append(b.others, leaseWord{l.Peers.Peer(r.Address), f.Evidence[i] == gossip.NoEvidence})
+			b.others = append(b.others, leaseVoter{l.Peers.Peer(r.Address), f.Evidence[i] == gossip.NoEvidence})
 		}
 	}
 	b.quorum, b.times = l.Strategy.Quorum(l.Voters.Electorate(voters)), make([]time.Time, len(voters))

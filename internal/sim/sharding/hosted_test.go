@@ -364,12 +364,12 @@ func (s *hosted) step(l *link, e *wire.Envelope) bool {
 	if e.Type != wire.TypeOpen {
 		return ok
 	}
-	word, err := wire.ParseOpenWord(e.Payload)
+	word, err := wire.ParseOpenPayload(e.Payload)
 	if err != nil {
 		s.process.w.fail("%v", err)
 	}
-	if len(word.Silent) > 0 {
-		s.silent = word.Silent
+	if len(word.Departed) > 0 {
+		s.silent = word.Departed
 	}
 	for _, b := range s.Core.Overdue(s.process.w.now.Add(time.Hour)) { // all that are closed
 		s.waitsForDeparted(b)

@@ -114,7 +114,7 @@ func (m *members) ended(n *sim.Node, last membership.Event) {
 		m.w.log("%s: %v", p.name, last)
 		switch last := last.(type) {
 		case membership.SelfRemoved:
-			p.farewell(0)
+			p.leaveInOrder(0)
 		case membership.SelfDowned:
 			if last.Rejoin {
 				p.stop()

@@ -354,12 +354,12 @@ func (p *process) setTable(t *placement.Table) {
 // calls belong that it still holds.
 const dismissAfter = time.Second
 
-// farewell ends a process in order: it begins no more turns, sends on or refuses
+// leaveInOrder ends a process in order: it begins no more turns, sends on or refuses
 // what waits, handles nothing more, and says so.
-func (p *process) farewell(waited time.Duration) {
+func (p *process) leaveInOrder(waited time.Duration) {
 	holds := func(id placement.ShardID) bool { return p.shards[id].Holds() }
 	if waited < dismissAfter && slices.ContainsFunc(p.w.ids, holds) {
-		p.after(20*time.Millisecond, func() { p.farewell(waited + 20*time.Millisecond) })
+		p.after(20*time.Millisecond, func() { p.leaveInOrder(waited + 20*time.Millisecond) })
 		return
 	}
 	p.ending = true

@@ -8,11 +8,11 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// box is what goes to one member: one message at a time is under way.
-type box struct {
+// outbox has the changes for one member. One message at a time is under way.
+type outbox struct {
 	to       transport.Address
 	seq      uint64
-	flight   []sent // what the message under way holds; nil: none is
+	flight   []sent // parts of the message under way; nil: there is none
 	message  Keep
 	resendAt time.Time
 
@@ -32,7 +32,7 @@ type sent struct {
 	sealed bool
 }
 
-// queue is what one keeper has not been sent of one shard.
+// queue has the changes of one shard that were not sent to one replica.
 type queue struct {
 	stale   bool // the whole set is to be sent
 	reset   bool // the next part begins it
@@ -40,19 +40,19 @@ type queue struct {
 	full    int    // so many of changes make the set whole
 	sealed  bool   // the whole set was sent
 	seq     uint64 // of the home's changes, after what was sent
-	acked   uint64 // up to which the keeper has them
+	acked   uint64 // up to which the replica has them
 	ready   bool   // it has had a whole set
 }
 
-// slack is how many changes may wait for a keeper that does not answer, beside
-// twice the size of the set: from there on the set itself is less.
+// slack is how many changes, beyond twice the size of the set, may wait for a replica
+// that does not answer. With more of them the whole set is shorter.
 const slack = 1024
 
-func newBox(to transport.Address) *box {
-	return &box{to: to, queues: map[placement.ShardID]*queue{}}
+func newOutbox(to transport.Address) *outbox {
+	return &outbox{to: to, queues: map[placement.ShardID]*queue{}}
 }
 
-func (b *box) queue(id placement.ShardID) *queue {
+func (b *outbox) queue(id placement.ShardID) *queue {
 	q := b.queues[id]
 	if q == nil {
 		q = &queue{}
@@ -62,12 +62,12 @@ func (b *box) queue(id placement.ShardID) *queue {
 }
 
 // begin makes the whole set go, under a new epoch.
-func (q *queue) begin(b *box, id placement.ShardID) {
+func (q *queue) begin(b *outbox, id placement.ShardID) {
 	*q = queue{stale: true}
 	b.has(id)
 }
 
-func (q *queue) append(b *box, h *home, c Change) {
+func (q *queue) append(b *outbox, h *home, c Change) {
 	if !q.stale {
 		q.changes = append(q.changes, c)
 		if len(q.changes) > slack+2*len(h.ids) {
@@ -80,20 +80,20 @@ func (q *queue) append(b *box, h *home, c Change) {
 func (q *queue) empty() bool { return !q.stale && len(q.changes) == 0 }
 
 // has notes that there is something to send of the shard.
-func (b *box) has(id placement.ShardID) {
+func (b *outbox) has(id placement.ShardID) {
 	if !slices.Contains(b.order, id) {
 		b.order = append(b.order, id)
 	}
 }
 
-// forget drops what was to be sent of a shard.
-func (b *box) forget(id placement.ShardID) {
+// forget drops the unsent changes of a shard.
+func (b *outbox) forget(id placement.ShardID) {
 	delete(b.queues, id)
 	b.order = slices.DeleteFunc(b.order, func(o placement.ShardID) bool { return o == id })
 }
 
-// drop tells the member, some time, that it need not keep the shard.
-func (b *box) drop(h *home, at time.Time) {
+// drop schedules the message that the member need not keep the shard.
+func (b *outbox) drop(h *home, at time.Time) {
 	b.keepAfterAll(h.id)
 	b.drops = append(b.drops, Part{ShardID: h.id, Epoch: h.epoch, Drop: true})
 	if b.dropsAt.IsZero() {
@@ -102,7 +102,7 @@ func (b *box) drop(h *home, at time.Time) {
 }
 
 // keepAfterAll takes a drop back that was not sent.
-func (b *box) keepAfterAll(id placement.ShardID) {
+func (b *outbox) keepAfterAll(id placement.ShardID) {
 	b.drops = slices.DeleteFunc(b.drops, func(p Part) bool { return p.ShardID == id })
 	if len(b.drops) == 0 {
 		b.dropsAt = time.Time{}
@@ -143,7 +143,7 @@ func (q *queue) cut(h *home, budget int) (p Part, spent int) {
 
 // pump sends the next message to a member, or the last one again.
 func (m *Machine) pump(a transport.Address) {
-	b := m.boxes[a]
+	b := m.outboxes[a]
 	switch {
 	case b == nil:
 	case b.flight == nil:
@@ -154,7 +154,7 @@ func (m *Machine) pump(a transport.Address) {
 	}
 }
 
-func (m *Machine) send(b *box) {
+func (m *Machine) send(b *outbox) {
 	var parts []Part
 	budget := m.config.MaxBatch
 	if !b.dropsAt.IsZero() && !m.now.Before(b.dropsAt) {
@@ -187,9 +187,9 @@ func (m *Machine) send(b *box) {
 	m.out.Send = append(m.out.Send, Envelope{b.to, b.message})
 }
 
-// acknowledged notes what a keeper has, and lets the next message go.
+// acknowledged notes the changes that a replica has, and sends the next message.
 func (m *Machine) acknowledged(from transport.Address, seq uint64) {
-	b := m.boxes[from]
+	b := m.outboxes[from]
 	if b == nil || b.flight == nil || seq != b.seq {
 		return
 	}

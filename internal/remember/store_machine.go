@@ -21,25 +21,25 @@ const Buckets = 8
 // somebody waits for it.
 const storeRetry = time.Second
 
-// A Book remembers the entities of one type's shards at one node in a store. Its
-// driver sends requests only while the node's lease is valid. It
-// takes [Open], [Close], [Add], [Remove] and [Tick], and what the store answered:
-// [Loaded], [Written] and [Found]. It is not safe for concurrent use.
+// A StoreMachine remembers the entities of one type's shards at one node in a store. Its
+// driver sends requests only while the node's lease is valid. Its inputs are [Open],
+// [Close], [Add], [Remove] and [Tick], and the store's answers [Loaded], [Written] and
+// [Found]. It is not safe for concurrent use.
 //
 // Invariants:
-//  1. Nothing is written of a shard before it was read.
+//  1. No record of a shard is written before the shard was read.
 //  2. Of each record one write, or the read after a conflict, is under way.
-//  3. Who waits for a record that is at rest waits for a shard that is read.
-type Book struct {
-	kind  Kind
-	now   time.Time
-	out   BookOutput
-	gen   uint64
-	pages map[placement.ShardID]*page
+//  3. A call that waits for an idle record waits for a shard that is being read.
+type StoreMachine struct {
+	kind   Kind
+	now    time.Time
+	out    StoreOutput
+	gen    uint64
+	shards map[placement.ShardID]*shardSet
 }
 
-// A BookOutput is what must be done.
-type BookOutput struct {
+// A StoreOutput has requests to the store and results for the driver.
+type StoreOutput struct {
 	Load     []Load
 	Write    []Write
 	Find     []Write // get the revision of that record
@@ -50,8 +50,8 @@ type BookOutput struct {
 	WakeAt time.Time
 }
 
-// Load asks for all records of a shard. Gen tells answers apart that come after
-// the shard has left and come back.
+// Load asks for all records of a shard. Gen distinguishes answers from before and after
+// the shard left and came back.
 type Load struct {
 	placement.ShardID
 	Gen uint64
@@ -94,8 +94,8 @@ func (Loaded) input()  {}
 func (Written) input() {}
 func (Found) input()   {}
 
-// page is a shard that runs here.
-type page struct {
+// shardSet is the set of ids of a shard that runs here.
+type shardSet struct {
 	id      placement.ShardID
 	gen     uint64
 	ids     map[string]struct{}
@@ -116,14 +116,14 @@ type bucket struct {
 	flight   []wait    // for the one under way
 }
 
-// NewBook returns a book that has no shards.
-func NewBook(k Kind) *Book {
-	return &Book{kind: k.withDefaults(), pages: map[placement.ShardID]*page{}}
+// NewStoreMachine returns a machine without shards.
+func NewStoreMachine(k Kind) *StoreMachine {
+	return &StoreMachine{kind: k.withDefaults(), shards: map[placement.ShardID]*shardSet{}}
 }
 
 // Step takes one input and returns what must be done. Time never goes back.
-func (b *Book) Step(now time.Time, in Input) BookOutput {
-	b.now, b.out = now, BookOutput{}
+func (b *StoreMachine) Step(now time.Time, in Input) StoreOutput {
+	b.now, b.out = now, StoreOutput{}
 	switch in := in.(type) {
 	case Open:
 		b.open(in)
@@ -154,65 +154,65 @@ func (b *Book) Step(now time.Time, in Input) BookOutput {
 }
 
 // page is the one that an answer is for; nil when it has left.
-func (b *Book) page(l Load) *page {
-	if p := b.pages[l.ShardID]; p != nil && p.gen == l.Gen {
+func (b *StoreMachine) page(l Load) *shardSet {
+	if p := b.shards[l.ShardID]; p != nil && p.gen == l.Gen {
 		return p
 	}
 	return nil
 }
 
-func (b *Book) open(in Open) {
-	if p := b.pages[in.ShardID]; p != nil { // it never left
+func (b *StoreMachine) open(in Open) {
+	if p := b.shards[in.ShardID]; p != nil { // it never left
 		if p.loaded || p.known {
 			b.start(p, sortedIDs(p.ids))
 		}
 		return
 	}
 	b.gen++
-	p := &page{id: in.ShardID, gen: b.gen, known: in.Known, ids: map[string]struct{}{}, gone: map[string]struct{}{}}
+	p := &shardSet{id: in.ShardID, gen: b.gen, known: in.Known, ids: map[string]struct{}{}, gone: map[string]struct{}{}}
 	for _, id := range in.IDs {
 		p.ids[id] = struct{}{}
 	}
-	b.pages[in.ShardID] = p
+	b.shards[in.ShardID] = p
 	b.out.Load = append(b.out.Load, Load{p.id, p.gen})
 	if p.known {
 		b.start(p, sortedIDs(p.ids))
 	}
 }
 
-func (b *Book) start(p *page, ids []string) {
+func (b *StoreMachine) start(p *shardSet, ids []string) {
 	if len(ids) > 0 {
 		b.out.Start = append(b.out.Start, Start{p.id, ids})
 	}
 }
 
-func (b *Book) close(id placement.ShardID) {
-	p := b.pages[id]
+func (b *StoreMachine) close(id placement.ShardID) {
+	p := b.shards[id]
 	if p == nil {
 		return
 	}
-	delete(b.pages, id)
+	delete(b.shards, id)
 	for i := range p.buckets {
 		b.fail(&p.buckets[i], nil) // their turns have left with the shard
 	}
 }
 
 // fail answers all who wait for a bucket.
-func (b *Book) fail(k *bucket, err error) {
+func (b *StoreMachine) fail(k *bucket, err error) {
 	for _, w := range slices.Concat(k.flight, k.waits) {
 		b.done(w, err)
 	}
 	k.flight, k.waits = nil, nil
 }
 
-func (b *Book) done(w wait, err error) {
+func (b *StoreMachine) done(w wait, err error) {
 	b.out.Done = append(b.out.Done, Done{w.token, w.added, err})
 }
 
 func bucketOf(id string) int { return int(xxhash.Sum64String(id) % Buckets) }
 
-func (b *Book) add(in Add) {
-	p := b.pages[in.ShardID]
+func (b *StoreMachine) add(in Add) {
+	p := b.shards[in.ShardID]
 	if p == nil {
 		b.done(wait{token: in.Token}, nil)
 		return
@@ -241,8 +241,8 @@ func (b *Book) add(in Add) {
 	k.retryAt = time.Time{} // somebody waits: try at once
 }
 
-func (b *Book) remove(in Remove) {
-	p := b.pages[in.ShardID]
+func (b *StoreMachine) remove(in Remove) {
+	p := b.shards[in.ShardID]
 	if p == nil {
 		return
 	}
@@ -256,7 +256,7 @@ func (b *Book) remove(in Remove) {
 }
 
 // loaded takes in what the store has of a shard. What came along counts for more.
-func (b *Book) loaded(p *page, in Loaded) {
+func (b *StoreMachine) loaded(p *shardSet, in Loaded) {
 	var stored []string
 	err := in.Err
 	for _, r := range in.Records {
@@ -300,7 +300,7 @@ func (b *Book) loaded(p *page, in Loaded) {
 }
 
 // bucket is the ids that belong there, sorted.
-func (p *page) bucket(i int) (ids []string) {
+func (p *shardSet) bucket(i int) (ids []string) {
 	for id := range p.ids { //arch:order-free sorted below
 		if bucketOf(id) == i {
 			ids = append(ids, id)
@@ -310,7 +310,7 @@ func (p *page) bucket(i int) (ids []string) {
 	return ids
 }
 
-func (b *Book) written(p *page, in Written) {
+func (b *StoreMachine) written(p *shardSet, in Written) {
 	k := &p.buckets[in.Bucket]
 	switch {
 	case in.Err == nil:
@@ -327,7 +327,7 @@ func (b *Book) written(p *page, in Written) {
 }
 
 // found writes over what was in the way.
-func (b *Book) found(p *page, in Found) {
+func (b *StoreMachine) found(p *shardSet, in Found) {
 	k := &p.buckets[in.Bucket]
 	if in.Err != nil {
 		b.gaveUp(k, in.Err)
@@ -338,21 +338,21 @@ func (b *Book) found(p *page, in Found) {
 	k.flight, k.dirty = nil, true
 }
 
-func (b *Book) gaveUp(k *bucket, err error) {
+func (b *StoreMachine) gaveUp(k *bucket, err error) {
 	k.busy, k.dirty = false, true
 	k.retryAt = b.now.Add(storeRetry)
 	b.fail(k, err)
 }
 
 // again writes and reads what is due.
-func (b *Book) again() {
+func (b *StoreMachine) again() {
 	sooner := func(t time.Time) {
 		if b.out.WakeAt.IsZero() || t.Before(b.out.WakeAt) {
 			b.out.WakeAt = t
 		}
 	}
-	for _, id := range sortedPages(b.pages) {
-		p := b.pages[id]
+	for _, id := range sortedPages(b.shards) {
+		p := b.shards[id]
 		switch {
 		case p.loaded:
 		case p.retryAt.IsZero(): // under way
@@ -378,7 +378,7 @@ func (b *Book) again() {
 	}
 }
 
-func (b *Book) write(p *page, i int) {
+func (b *StoreMachine) write(p *shardSet, i int) {
 	k := &p.buckets[i]
 	value, err := encodePage(p.id, p.bucket(i))
 	if err != nil {
@@ -390,7 +390,7 @@ func (b *Book) write(p *page, i int) {
 	b.out.Write = append(b.out.Write, Write{Load{p.id, p.gen}, i, value, k.revision})
 }
 
-func sortedPages(pages map[placement.ShardID]*page) []placement.ShardID {
+func sortedPages(pages map[placement.ShardID]*shardSet) []placement.ShardID {
 	ids := make([]placement.ShardID, 0, len(pages))
 	for id := range pages { //arch:order-free sorted below
 		ids = append(ids, id)
@@ -400,8 +400,8 @@ func sortedPages(pages map[placement.ShardID]*page) []placement.ShardID {
 }
 
 // Idle reports whether the store has everything that it can have.
-func (b *Book) Idle() bool {
-	for _, p := range b.pages { //arch:order-free any will do
+func (b *StoreMachine) Idle() bool {
+	for _, p := range b.shards { //arch:order-free any will do
 		for i := range p.buckets {
 			if k := &p.buckets[i]; p.loaded && (k.dirty || k.busy) {
 				return false
@@ -412,8 +412,8 @@ func (b *Book) Idle() bool {
 }
 
 // Has reports whether an entity of a shard that runs here is remembered.
-func (b *Book) Has(id placement.ShardID, entity string) (has bool) {
-	if p := b.pages[id]; p != nil {
+func (b *StoreMachine) Has(id placement.ShardID, entity string) (has bool) {
+	if p := b.shards[id]; p != nil {
 		_, has = p.ids[entity]
 	}
 	return has
@@ -421,8 +421,8 @@ func (b *Book) Has(id placement.ShardID, entity string) (has bool) {
 
 // IDs are those of a shard that runs here, sorted. Known is false while they are
 // read: there may be more.
-func (b *Book) IDs(id placement.ShardID) (ids []string, known bool) {
-	p := b.pages[id]
+func (b *StoreMachine) IDs(id placement.ShardID) (ids []string, known bool) {
+	p := b.shards[id]
 	if p == nil {
 		return nil, false
 	}

@@ -31,10 +31,10 @@ func (k *kept) nothing() bool { return k.epoch == 0 && k.filling == nil }
 
 // keep takes changes in. A message that came before is only answered.
 func (m *Machine) keep(from transport.Address, k Keep) {
-	b := m.boxes[from]
+	b := m.outboxes[from]
 	if b == nil {
-		b = newBox(from)
-		m.boxes[from] = b
+		b = newOutbox(from)
+		m.outboxes[from] = b
 	}
 	if k.Seq == b.taken+1 {
 		b.taken++

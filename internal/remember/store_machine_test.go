@@ -20,7 +20,7 @@ type shelf struct {
 	now      time.Time
 	records  map[int]Record
 	revision store.Revision
-	book     *Book
+	book     *StoreMachine
 	pending  []func() // requests and answers under way
 	tokens   map[Token]string
 	token    Token
@@ -28,7 +28,7 @@ type shelf struct {
 	started  map[string]bool
 }
 
-func (s *shelf) step(b *Book, in Input) {
+func (s *shelf) step(b *StoreMachine, in Input) {
 	out := b.Step(s.now, in)
 	if b != s.book {
 		return // it has no lease: its driver sends nothing any more
@@ -80,7 +80,7 @@ func (s *shelf) step(b *Book, in Input) {
 }
 
 // later does a request some time, and answers it some time after.
-func (s *shelf) later(b *Book, do func() Input) {
+func (s *shelf) later(b *StoreMachine, do func() Input) {
 	s.pending = append(s.pending, func() {
 		in := do()
 		s.pending = append(s.pending, func() { s.step(b, in) })
@@ -137,14 +137,14 @@ func TestBookRandom(t *testing.T) {
 		}
 		for range 5 {
 			s.started = map[string]bool{}
-			s.book, s.tokens = NewBook(Kind{}), map[Token]string{}
+			s.book, s.tokens = NewStoreMachine(Kind{}), map[Token]string{}
 			s.step(s.book, Open{ShardID: cart, Epoch: 1})
 			must := map[string]bool{}
 			for id := range s.safe {
 				must[id] = true
 			}
 			for range 120 {
-				if s.rng.IntN(3) == 0 && s.book.pages[cart].loaded {
+				if s.rng.IntN(3) == 0 && s.book.shards[cart].loaded {
 					s.act()
 				}
 				s.pass()
@@ -174,7 +174,7 @@ func (s *shelf) end(seed uint64) {
 	}
 	var got []string
 	for i, r := range s.records {
-		if s.book.pages[cart].buckets[i].revision == store.None {
+		if s.book.shards[cart].buckets[i].revision == store.None {
 			continue // a late write of a former home's, which the first change writes over
 		}
 		ids, err := decodePage(cart, r.Value)
@@ -197,7 +197,7 @@ func (s *shelf) end(seed uint64) {
 // TestBookBounds: a shard that is full refuses, and what is no record of this
 // shard's is not overwritten.
 func TestBookBounds(t *testing.T) {
-	b := NewBook(Kind{Max: 1})
+	b := NewStoreMachine(Kind{Max: 1})
 	l := b.Step(time.Unix(1, 0), Open{ShardID: cart, Epoch: 1}).Load[0]
 	value, err := encodePage(placement.ShardID{Kind: "Other", Shard: 4}, []string{"x"})
 	if err != nil {
