@@ -207,7 +207,6 @@ func (s *Shard) placeHere(epoch placement.Epoch, now uint32) Effects {
 		// It was lost. What was sent on to its former home may come back from there,
 		// when this node learns that it is gone: so the departures stay, and a sender's
 		// Flush takes the way of its older calls.
-		s.entities.clear()
 	}
 	return s.open(epoch, min(since, epoch), now)
 }

@@ -91,6 +91,7 @@ type Limits struct {
 //  12. Each call that waits has reserved its size, and nothing else has.
 //  13. Senders have yet to flush only while the shard is Forwarding and not settled,
 //     and only a Forwarding shard is settled.
+//  14. A shard that is Closed or Forwarding has no entity.
 type Shard struct {
 	entities index
 	barred   atomic.Bool   // no turn begins outside the lock: see Entity.Enter
@@ -464,6 +465,9 @@ func (s *Shard) Check() error {
 	}
 	if err := s.checkRoom(); err != nil {
 		return err
+	}
+	if n := s.entities.n; n > 0 && (s.state == Closed || s.state == Forwarding) {
+		return fmt.Errorf("shard %v: invariant 14: %v with %d entities", s.id, s.state, n)
 	}
 	if s.offered != nil && (s.state != Open || !s.how.Serving) {
 		return fmt.Errorf("shard %v: invariant 8: %v and on offer", s.id, s.state)

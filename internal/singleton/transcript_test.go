@@ -276,6 +276,9 @@ func TestConfigIsChecked(t *testing.T) {
 			t.Errorf("%s is accepted", name)
 		}
 	}
+	if _, err := New(Config{Name: strings.Repeat("x", 256), Self: node("a")}); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestCodec(t *testing.T) {

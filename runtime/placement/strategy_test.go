@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -42,3 +43,20 @@ func TestLeastShards(t *testing.T) {
 }
 
 func node(name string) transport.Address { return transport.Address{Name: name, Incarnation: 1} }
+
+func TestStrategiesHaveNames(t *testing.T) {
+	for _, s := range []interface{ String() string }{LeastShards{}, LeastShards{Threshold: 7}, ConsistentHash{}} {
+		got, ok := ParseStrategy(s.String())
+		if !ok || fmt.Sprint(got) != s.String() {
+			t.Errorf("%q is read as %v, %v", s, got, ok)
+		}
+	}
+	if got, ok := ParseStrategy(""); !ok || fmt.Sprint(got) != "least-shards(1)" {
+		t.Errorf("no name is read as %v, %v", got, ok)
+	}
+	for _, name := range []string{"least-shards(0)", "least-shards(7) ", "least-shards(07)", "least-shards", "other"} {
+		if got, ok := ParseStrategy(name); ok {
+			t.Errorf("%q is read as %v", name, got)
+		}
+	}
+}
