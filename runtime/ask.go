@@ -15,9 +15,9 @@ import (
 // Do sends a call and waits for its results. What did not run because its shard
 // moved is sent again until the deadline.
 //
-// The stacks of many waiting callers do not fit the processor's cache. So what only
-// sending or failing needs is on the stack while that lasts, in functions that are
-// not inlined here.
+// The stacks of many waiting callers do not fit the processor's cache. So variables for
+// sending or failing are on the stack only as long as needed, in functions that are not
+// inlined here.
 func (p port) Do(ctx context.Context, r *codegen.Ref, method string, args []byte) (reply []byte, err error) {
 	c := outCall{Context: ctx, Args: args, Ref: r, Method: method}
 	pl := p.kind.plane

@@ -13,7 +13,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// Why a call did not end as it should, and what to do about it. All of it is
+// Causes of failed calls, and their remedies. All of it is
 // worded when a call has failed: one that succeeds pays nothing for it.
 
 // Causes of calls whose time was over, or that were given up.
@@ -29,11 +29,11 @@ var (
 var errPending = fmt.Errorf("%w: %d calls of this process wait for answers (let some of them end before making more)", ErrOverloaded, pending.MaxCalls)
 
 // expired is the cause of a call whose time ran out; it is
-// context.DeadlineExceeded to errors.Is and says what the time went on.
+// context.DeadlineExceeded to errors.Is and says how the time was spent.
 func expired(why string) error { return fmt.Errorf("%w: %s", context.DeadlineExceeded, why) }
 
-// late is the cause of a call that err ended while it waited because of why. What
-// only time can mend says so.
+// late is the cause of a call that err ended while it waited because of why. Causes that
+// only time can mend say so.
 func late(err, why error) error {
 	for _, waited := range []error{errNoHome, errNoAnswer, errBusy, errMoving, errOutOfReach, errPassed} {
 		if errors.Is(why, waited) {
@@ -82,8 +82,7 @@ func (r *route) errHoldingBytes(size int) error {
 		ErrOverloaded, pl.self.Name, pl.cfg.BufferBytes, size, r.shard, r.kind.desc.Name)
 }
 
-// errUnbuffered is what the caller of a tell hears when no tell may wait for the
-// singleton.
+// errUnbuffered is the error of a tell when no tell may wait for the singleton.
 func (r *route) errUnbuffered() error {
 	return fmt.Errorf("%w: Config.SingletonBuffer lets no call wait at %s, and no instance of %s is known yet (retry later)",
 		ErrBufferFull, r.kind.plane.self.Name, r.kind.desc.Name)
@@ -212,10 +211,10 @@ const (
 	codeShed                                                // younger calls took its place in a full buffer
 )
 
-// whyDropped says why nobody knows what became of what a client sent before it was away.
+// whyDropped says why the outcome of calls that a client made before it was away is unknown.
 const whyDropped = "dropped what it knew of this connection, which was away for too long"
 
-// Remedies of what the layers below refuse.
+// Remedies for refusals of the layers below.
 const (
 	smaller = " (send less at once, or raise max_payload of the NATS server)"
 	slower  = " (slow down and retry, or raise Config.MaxBuffered)"
@@ -232,8 +231,8 @@ func publicError(err error) error {
 	return err
 }
 
-// overload is ErrOverloaded with a cause and what to do. Its text is made when somebody
-// reads it, for who is refused may try again very often.
+// overload is ErrOverloaded with a cause and a remedy. Its text is made only when it is
+// read, because a refused caller may try again very often.
 type overload struct {
 	cause error
 	hint  string

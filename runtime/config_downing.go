@@ -81,7 +81,7 @@ func (d DowningOptions) configure(c *membership.Config) {
 	c.MinorityDelay = d.MinorityDelay
 }
 
-// validate adds what is wrong; the core knows which options go together.
+// validate adds the faults of the options; the core knows which options exclude each other.
 func (d DowningOptions) validate(leaseMajority time.Duration, bad func(ok bool, format string, args ...any)) {
 	const at = "Membership.Downing."
 	bad(d.StableAfter >= leaseMajority, at+"StableAfter is %v: want at least Membership.LeaseMajority (%v)", d.StableAfter, leaseMajority)
@@ -93,7 +93,7 @@ func (d DowningOptions) validate(leaseMajority time.Duration, bad func(ok bool, 
 var errAutoDown = errors.New("auto-down splits a cluster in a partition, and every entity would be alive on each side " +
 	"(choose another Membership.Downing.Strategy, or set AutoDownDespiteSharding)")
 
-// check refuses what is not safe for a node that hosts types.
+// check refuses options that are not safe for a node that hosts types.
 func (d DowningOptions) check(hosts bool) error {
 	if d.Strategy == DowningAuto && hosts && !d.AutoDownDespiteSharding {
 		return errAutoDown

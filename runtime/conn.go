@@ -45,7 +45,7 @@ type Conn struct {
 	deny    sync.Once
 	end     sync.Once
 	done    chan struct{}
-	unsent  error // what Close returns; set before done is closed
+	unsent  error // the result of Close; set before done is closed
 	mu      sync.Mutex
 	refused error             // why no member serves us
 	kinds   map[string]uint32 // hosted in the cluster, with their shards
@@ -159,8 +159,8 @@ func (c *Conn) ShardPort(k codegen.Kind) codegen.Port { return port{c.plane.kind
 // Close ends the connection. It waits up to two seconds until all tells have arrived;
 // calls that still wait fail. Its error says how many tells were not delivered, how many
 // of these did not run, and how many may have run. It is nil if the entities' homes have
-// all of them. Close returns within three seconds, whatever the state of the broker and
-// the homes. It may be called twice.
+// all of them. Close returns within three seconds, in any state of the broker and the
+// homes. It may be called twice.
 func (c *Conn) Close() error {
 	c.end.Do(func() {
 		c.unsent = c.finish()
@@ -171,8 +171,8 @@ func (c *Conn) Close() error {
 }
 
 const (
-	// tellPatience is how long Close waits until what was told has arrived, and
-	// closePatience how long it takes in all.
+	// tellPatience is how long Close waits until tells have arrived, and closePatience
+	// bounds Close altogether.
 	tellPatience  = 2 * time.Second
 	closePatience = 3 * time.Second
 	// endPatience is how much of that is left for the end of goroutines.
@@ -364,7 +364,7 @@ func (c *Conn) gatewayMessage(from transport.Peer, body []byte) {
 	}
 }
 
-// meet takes the gateway's word on who is a member.
+// meet takes the list of members from the gateway.
 func (c *Conn) meet(w *wire.GatewayWelcome) {
 	if len(w.GetMembers()) > 0 {
 		c.digest, c.members = w.GetDigest(), map[transport.Address]bool{}
@@ -416,7 +416,7 @@ func (c *Conn) step(from transport.Address, m coordinator.Message) {
 	}
 }
 
-// What the data plane leaves word of. A client hosts nothing, so most of it
+// Notes of the data plane. A client hosts nothing, so most of it
 // cannot come.
 
 func (c *Conn) ask(kind string) {
@@ -431,7 +431,7 @@ func (c *Conn) ask(kind string) {
 	})
 }
 
-// askDelay gathers what calls wait for into one hello.
+// askDelay is how long questions of waiting calls are gathered into one hello.
 const askDelay = 5 * time.Millisecond
 
 func (c *Conn) moveDone(placement.ShardID, placement.Epoch)            {}
@@ -458,7 +458,7 @@ func (c *Conn) shardsOf(kind string) uint32 {
 // why no home is known for the kind, as it was last said.
 func (c *Conn) why(kind string, now time.Time) string { return c.reasons.Said(kind, now) }
 
-// waits is what calls of the kind wait for, as far as a process outside can know.
+// waits returns the reason why calls of the kind wait, as far as a process outside can know.
 func (c *Conn) waits(kind string, now time.Time) (why string, hosted bool) {
 	c.mu.Lock()
 	silent, names := now.Sub(c.heardAt), slices.Sorted(maps.Keys(c.kinds))

@@ -44,7 +44,7 @@ func (v *controlEnv) LogSeldom(l control.Level, text, subject string, args ...an
 	v.plane.seldom.log(v.node.log, slog.Level(l), text, subject, "", args...)
 }
 
-// controlReasons is what package control counts, as this process counts it.
+// controlReasons maps the counters of package control to those of this process.
 var controlReasons = [...]reason{
 	control.Foreign: frameForeign,
 	control.Newer:   messageNewer,
@@ -67,7 +67,7 @@ func (v *controlEnv) Shard(id placement.ShardID) control.Shard {
 	return nil
 }
 
-// Inventory returns what the node registers with a coordinator.
+// Inventory returns the node's registration with a coordinator.
 func (v *controlEnv) Inventory() (kinds []coordinator.KindInfo, owned []coordinator.Owned) {
 	return v.node.inventory()
 }
@@ -172,7 +172,7 @@ func (v *controlEnv) Downed(reason string) {
 // LeaveByOrder has the node leave, by an operator's command.
 func (v *controlEnv) LeaveByOrder() { v.node.leaveByOrder() }
 
-// States does what an operator asks for about entities of this node. Decoders are the
+// States serves an operator's requests about the states of entities of this node. Decoders are the
 // user's, and may take long, so that the loop goes on meanwhile.
 func (v *controlEnv) States(r *operator.Request, answer func(operator.Answer)) {
 	v.plane.wg.Go(func() {

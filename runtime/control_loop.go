@@ -109,7 +109,7 @@ func (c *controlLoop) why(kind string, now time.Time) string {
 	return c.member.Reasons().Said(kind, now)
 }
 
-// waits returns what calls of a kind without a home wait for, as this member knows it.
+// waits returns the reason why calls of a kind without a home wait, as far as this member knows.
 func (c *controlLoop) waits(kind string, now time.Time) (why string, hosted bool) {
 	v, self := c.member.View(), c.plane.self.Name
 	if v == nil || v.SelfStatus < membership.WeaklyUp {

@@ -45,7 +45,7 @@ const (
 	rememberedStarted               // remembered entities that were started again
 	rememberedFailed                // of these, whose activation failed
 	rememberedLate                  // ids that were not safe in time
-	rememberFailed                  // what the store of remembered ids could not do
+	rememberFailed                  // failures of the store of remembered ids
 	stateLost                       // entities whose state did not encode when their node left
 	hookAbandoned                   // stop hooks that did not return in time
 	leftUnacked                     // messages that a peer had not acknowledged when this node left
@@ -90,8 +90,8 @@ type counters [reasons]atomic.Uint64
 
 func (l *counters) add(r reason) { l[r].Add(1) }
 
-// addSeldom is add, and reports whether what may happen very often is to be
-// logged this time: the first, second, fourth, eighth …; n is how often it did.
+// addSeldom is add for frequent events. It reports whether to log this one, which it does
+// for the first, second, fourth, eighth …; n is the number of events so far.
 func (l *counters) addSeldom(r reason) (n uint64, tell bool) {
 	n = l[r].Add(1)
 	return n, n&(n-1) == 0

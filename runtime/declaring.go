@@ -55,7 +55,7 @@ func hostSingletons(n *Node, p singlehost.Process) (*singlehost.Set, error) {
 	return set, nil
 }
 
-// declarations is what a node tells others of itself, and what must be equal at all members.
+// declarations returns the node's description for others, and the settings that must be equal at all members.
 func declarations(n *Node) (meta, compat []membership.KeyValue) {
 	add := func(list *[]membership.KeyValue, key, format string, args ...any) {
 		*list = append(*list, membership.KeyValue{Key: key, Value: fmt.Sprintf(format, args...)})

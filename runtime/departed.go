@@ -12,9 +12,9 @@ import (
 const maxDeparted = shardhost.MaxDeparted
 
 // departedPeers are the latest processes from which nothing comes any more: they said
-// goodbye on a lane, or were removed. An old home tells them with Open, so that a
-// new home which came after they had left does not wait for what cannot come. It
-// is safe for concurrent use.
+// goodbye on a lane, or were removed. An old home tells them with Open, so that a new
+// home that came after they had left does not wait for calls that cannot arrive. It is
+// safe for concurrent use.
 type departedPeers struct {
 	mu   sync.Mutex
 	list []departedPeer // latest last

@@ -10,9 +10,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// drain ends the data plane in order: peers acknowledge what was sent to them;
-// what has arrived is still handled; and every peer hears up to where,
-// so that it knows for certain what was not.
+// drain ends the data plane in order: peers acknowledge the envelopes sent to them,
+// envelopes that have arrived are still handled, and every peer is told the last handled
+// one, so that it knows for certain which were not.
 func (n *Node) drain(ctx context.Context) {
 	n.plane.lease.End(turnlease.Ending)
 	n.stopEntities(ctx)
@@ -22,18 +22,18 @@ func (n *Node) drain(ctx context.Context) {
 }
 
 // settlePatience is how long a node that has left waits for acknowledgements. After
-// byeGrace the others would not listen any more; and who sent what is late has waited
-// for it for region.BarrierTimeout. A peer for which everything has bounced for
+// byeGrace the others do not listen any more, and barriers that wait for late calls have
+// opened after region.BarrierTimeout. A peer for which everything has bounced for
 // absentPatience is not waited for.
 const (
 	settlePatience = byeGrace - 500*time.Millisecond
 	absentPatience = time.Second
 )
 
-// settleSessions waits until the peers have acknowledged what has been sent to them so far,
-// for once the link drains no acknowledgement arrives: what the window holds back could
-// not follow, and what is lost on the way would not be sent again. It counts and logs
-// what was not acknowledged when ctx or the time had ended.
+// settleSessions waits until the peers have acknowledged all envelopes so far. Once the
+// link drains no acknowledgement arrives, so envelopes that the window holds back could
+// not follow, and lost ones would not be sent again. It counts and logs the envelopes
+// that were not acknowledged when ctx or the time had ended.
 func (pl *plane) settleSessions(ctx context.Context) {
 	begin, sessions := time.Now(), pl.allSessions()
 	last := make([]uint64, len(sessions)) // the sequence that is waited for
@@ -104,10 +104,9 @@ func (pl *plane) drain(ctx context.Context) {
 // where the calls belong that it still holds.
 const dismissAfter = time.Second
 
-// dismiss sees to the calls that came late, for shards whose next home has left
-// too: they go on as soon as the table names a newer one, and else are refused. Who
-// hears the goodbye believes that all which was taken in has been answered or
-// passed on.
+// dismiss sees to the calls that came late, for shards whose next home has left too: they
+// go on as soon as the table names a newer one, and else are refused. A peer that
+// receives the goodbye assumes that all received calls have been answered or passed on.
 func (pl *plane) dismiss(ctx context.Context) {
 	holds := func() (any bool) {
 		pl.eachHosted(-1, func(s *hostedShard) { any = any || s.Holds() })
@@ -142,8 +141,8 @@ func (s *hostedShard) stop(ctx context.Context) {
 	}
 }
 
-// stopIdle rests every idle entity. If turns are left running it returns what is
-// closed when the next of them ends, else nil.
+// stopIdle rests every idle entity. If turns are left running it returns a channel that
+// is closed when the next of them ends, else nil.
 func (s *hostedShard) stopIdle() (ended <-chan struct{}) {
 	s.releaseAll()
 	s.Mu.Lock()

@@ -135,5 +135,5 @@ func (e *EntityError) Unwrap() []error { return e.causes }
 // Is reports ErrPanic for a panic.
 func (e *EntityError) Is(target error) bool { return e.Panic && target == ErrPanic }
 
-// clip shortens what a user chose, for messages.
+// clip shortens a text that a user chose, for messages.
 func clip(s string) string { return bounded.ID(s) }

@@ -13,8 +13,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
-// hostedShard is one shard of a hosted type: what package shardhost makes of it, which
-// shardEnv joins to this process, and what the entities' hooks need beside.
+// hostedShard is one shard of a hosted type: the shard of package shardhost, which
+// shardEnv joins to this process, and the state of its entities' hooks.
 //
 // Lock order: route.Mu, then Mu, then the session's lock.
 type hostedShard struct {
@@ -76,7 +76,7 @@ func (s *hostedShard) activate(t *turn, e *region.Entity) error {
 // Direct notes whether this process's calls come straight here, as its route has it.
 func (s *hostedShard) Direct(on bool) {
 	if s.host.instance != nil || !s.host.settings.inline {
-		return // a singleton's turns end under the lock; and who does not want it, queues
+		return // a singleton's turns end under the lock; calls that may not run inline queue
 	}
 	s.Shard.Direct(on)
 }

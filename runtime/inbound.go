@@ -52,10 +52,10 @@ func (c *inCall) newTurn(e *region.Entity) (r *encodedTurn) {
 	return r
 }
 
-// turn is what newTurn made.
+// turn is the result of newTurn.
 func (c *inCall) turn() *turn { return &c.encoded.Load().turn }
 
-// failed is what its supervisor decides about; nil: nothing.
+// failed is the failure that its supervisor decides about; nil: none.
 func (c *inCall) failed() *failure { return c.encoded.Load().failed }
 
 var inCalls = sync.Pool{New: func() any { return new(inCall) }}
@@ -131,8 +131,8 @@ func (l *lane) envelope(e *wire.Envelope, seq uint64) bool {
 	return true
 }
 
-// call brings a call or a tell to its shard. What is refused here is refused
-// before it is acknowledged, so its sender still has it.
+// call brings a call or a tell to its shard. Envelopes are refused here before they are
+// acknowledged, so their sender still has them.
 func (l *lane) call(e *wire.Envelope, seq uint64) bool {
 	pl, p := l.plane, l.from
 	defer func() { // the last word about seq; a turn that runs has stored it already
@@ -232,7 +232,7 @@ func (l *lane) wake() {
 }
 
 // answered takes the call out of the table that an answer is for; nil if nobody
-// waits for it. The caller must wake who does.
+// waits for it. The caller must wake the goroutine that does.
 func (pl *plane) answered(e *wire.Envelope) *pending.Call {
 	if e.Code == wire.CodeMoved && e.Epoch != 0 {
 		pl.learn(e)
@@ -273,7 +273,7 @@ func (pl *plane) tellRefused(from *peerSession, e *wire.Envelope) {
 	if !tell || e.Code == wire.CodeDropped { // which is as its type's handoff wants it
 		return
 	}
-	env, _ := from.Find(e.Seq) // what it was, if that is still known
+	env, _ := from.Find(e.Seq) // the envelope, if it is still known
 	pl.log.Warn("tell refused", "by", from.Peer().Address, "kind", clip(string(e.Kind)), "entity", clip(string(env.Entity)),
 		"method", clip(string(env.Method)), "code", int(e.Code), "why", bounded.Text(string(e.Text)), "lost so far", n)
 }

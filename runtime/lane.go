@@ -11,9 +11,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// lane receives one lane's messages and runs the turns of remote calls, one
-// after another on one goroutine, as long as they are quick. Its other fields
-// belong to whoever has the run token.
+// lane receives one lane's messages and runs the turns of remote calls, one after another
+// on one goroutine, as long as they are quick. Its other fields belong to the goroutine
+// that has the run token.
 type lane struct {
 	runtoken.Token
 	plane *plane
@@ -24,7 +24,7 @@ type lane struct {
 	size   int // of the frame under way, in bytes
 	from   *peerSession
 	at     time.Time // when the frame came
-	rest   []byte    // of the frame under way, what is not parsed yet
+	rest   []byte    // the part of the frame under way that is not parsed yet
 	seq    uint64    // of the next envelope
 	ahead  readAhead // the envelopes that are parsed and not handled
 	skip   uint32
@@ -82,7 +82,7 @@ func (l *lane) resume() {
 	l.run()
 }
 
-// message begins a frame, or handles what is not one.
+// message begins a frame, or handles another message.
 func (l *lane) message(m transport.Message) {
 	pl := l.plane
 	l.at = time.Now()
@@ -161,7 +161,7 @@ func (l *lane) frame() bool {
 	return true
 }
 
-// publish sends what has gathered on sessions since.
+// publish sends the envelopes that were appended to sessions since.
 func (l *lane) publish() {
 	for i, p := range l.dirty {
 		p.Lock()

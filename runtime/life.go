@@ -55,7 +55,7 @@ func (c *Conn) notServed(from transport.Peer) {
 	}
 }
 
-// beginAnew forgets what was known of the life before, and says so.
+// beginAnew forgets everything about the former life, and logs that.
 func (c *Conn) beginAnew(before transport.Address, members map[transport.Address]bool) {
 	c.follower, c.follow = coordinator.NewFollower(false), time.Time{}
 	c.digest, c.members = 0, nil
@@ -80,8 +80,9 @@ func (c *Conn) search(at time.Time) {
 	}
 }
 
-// beginAnew parts with all processes but those and forgets where shards live. What
-// certainly did not run waits for the next home; what may have run is answered so.
+// beginAnew parts with all processes but those and forgets where shards live. Calls that
+// certainly did not run wait for the next home; those that may have run fail with an
+// unknown outcome.
 func (pl *plane) beginAnew(members map[transport.Address]bool) {
 	pl.kindsMu.Lock()
 	pl.table.Store(nil)

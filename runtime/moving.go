@@ -16,7 +16,7 @@ var errEncodeExits = fmt.Errorf("encode the state: %w: runtime.Goexit", ErrPanic
 // encode, before it leaves the state of such entities behind.
 const leaveTries = 3
 
-// mustGo reports whether the shard is to be given away without what does not encode.
+// mustGo reports whether the shard is to be given away even without states that do not encode.
 func (s *hostedShard) mustGo() bool { return s.plane().leaving.Load() && s.unsent >= leaveTries-1 }
 
 // cannotMove notes that the state of the shard does not encode, so that it stays.
@@ -60,7 +60,7 @@ func (s *hostedShard) restAll(entities []*region.Entity, why codegen.Passivation
 
 // rest runs the stop hook of an entity and keeps its state encoded. The caller has its
 // turn. An idle entity whose state cannot be encoded stays active; one that must go loses
-// what it had since it was last encoded, with a line in the log.
+// its changes since it was last encoded, and that is logged.
 func (s *hostedShard) rest(e *region.Entity, why codegen.Passivation) {
 	state, err := s.encodeState(e)
 	if err == nil {
@@ -69,8 +69,8 @@ func (s *hostedShard) rest(e *region.Entity, why codegen.Passivation) {
 	s.settle(e, why, state, err)
 }
 
-// settle puts an entity to rest whose hook has run, with that encoded state; err is what
-// failed. One that is idle stays active then, unless its hook goes on.
+// settle puts an entity to rest whose hook has run, with that encoded state; err is the
+// failure of encoding. One that is idle stays active then, unless its hook goes on.
 func (s *hostedShard) settle(e *region.Entity, why codegen.Passivation, state []byte, err error) {
 	if err != nil && why == codegen.Idle && !errors.Is(err, errHookStuck) {
 		s.passivationFailed(e, why, err)
@@ -101,8 +101,8 @@ func (s *hostedShard) passivationFailed(e *region.Entity, why codegen.Passivatio
 		"kind", s.ID.Kind, "entity", clip(e.ID), "why", why.String(), "err", err)
 }
 
-// retire puts an entity to rest whose hook has run, with that encoded state; err is what
-// failed before.
+// retire puts an entity to rest whose hook has run, with that encoded state; err is an
+// earlier failure.
 func (s *hostedShard) retire(e *region.Entity, why codegen.Passivation, state []byte, err error) {
 	if err != nil {
 		s.passivationFailed(e, why, err)
@@ -115,8 +115,9 @@ func (s *hostedShard) retire(e *region.Entity, why codegen.Passivation, state []
 	s.plane().counters.add(entityPassivated)
 }
 
-// encodeState encodes the state of an active entity, with what its program does not
-// know of it. It returns nil for a type without state. The caller has the entity's turn.
+// encodeState encodes the state of an active entity, with the fields that its program
+// does not know. It returns nil for a type without state. The caller has the entity's
+// turn.
 func (s *hostedShard) encodeState(e *region.Entity) (state []byte, err error) {
 	return s.appendState([]byte{}, e)
 }
@@ -139,9 +140,9 @@ func (s *hostedShard) appendState(b []byte, e *region.Entity) (state []byte, err
 	return codegen.AppendUnknown(state, e.State, h.StateFields), nil
 }
 
-// decodeState decodes an entity's state into its value. It returns what this program
-// does not know of it, nil mostly: that stays with the entity while it is active, and
-// is written back.
+// decodeState decodes an entity's state into its value. It returns the fields that this
+// program does not know, mostly nil: they stay with the entity while it is active, and
+// are written back.
 func (s *hostedShard) decodeState(value any, state []byte) (unknown []byte, err error) {
 	h := &s.host.desc
 	if h.DecodeState == nil {

@@ -217,7 +217,7 @@ func (n *Node) hostedShard(id placement.ShardID) *hostedShard {
 	return k.host.shard(id.Shard)
 }
 
-// inventory is what the node registers with a coordinator.
+// inventory returns the node's registration with a coordinator.
 func (n *Node) inventory() (kinds []coordinator.KindInfo, owned []coordinator.Owned) {
 	for _, h := range n.hosted() {
 		if h.instance != nil {
@@ -281,11 +281,11 @@ func (n *Node) Run(ctx context.Context) error {
 
 // Shutdown leaves the cluster in order. The node gives its shards and their state to
 // others, for at most Config.LeaveTimeout, waits up to 2.5s more until they have
-// acknowledged what it passed on to them, says goodbye and stops. Shutdown then returns
-// nil. If ctx ends first, the node stops at once, and Shutdown returns the error of ctx
-// within a second, although methods, hooks or the broker may delay the end of the node
-// until [Node.Done] is closed. Calls by this node's own clients fail once it has stopped.
-// Shutdown may be called twice.
+// acknowledged the calls that it passed on to them, says goodbye and stops. Shutdown then
+// returns nil. If ctx ends first, the node stops at once, and Shutdown returns the error
+// of ctx within a second, although methods, hooks or the broker may delay the end of the
+// node until [Node.Done] is closed. Calls by this node's own clients fail once it has
+// stopped. Shutdown may be called twice.
 func (n *Node) Shutdown(ctx context.Context) error {
 	n.mu.Lock()
 	started := n.state == stateStarted

@@ -32,10 +32,10 @@ func (n *Node) Join(ctx context.Context, seeds ...string) error {
 	return fmt.Errorf("join node %s: %w: %s", n.cfg.Name, ctx.Err(), n.whyNotUp())
 }
 
-// Down declares a member dead: "name", or "name#incarnation" where several have
-// the name. What it had is given to others, so it must have stopped; the caller
-// answers for that. A member that is up and reachable is refused unless force. A
-// downed node that is alive stops itself with [ErrDowned].
+// Down declares a member dead: "name", or "name#incarnation" where several have the name.
+// Its shards are given to others, so it must have stopped; the caller is responsible for
+// that. A member that is up and reachable is refused unless force. A downed node that is
+// alive stops itself with [ErrDowned].
 func (n *Node) Down(ctx context.Context, member string, force bool) error {
 	return n.order(ctx, "down "+member, func() error { return n.control.member.Down(member, force) })
 }
@@ -120,8 +120,8 @@ func (u *unreadable) all() []string {
 // repairs show and set the states of entities of a node.
 type repairs struct{ node *Node }
 
-// states does what an operator asks for about entities of this node, outside
-// the control loop: it may have to wait for their decoders.
+// states serves an operator's requests about the states of entities of this node. It runs
+// outside the control loop, because it may wait for their decoders.
 func (p repairs) states(r *operator.Request) (found []operator.Entity, err error) {
 	defer func() {
 		if r := recover(); r != nil {

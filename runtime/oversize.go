@@ -7,9 +7,9 @@ import (
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
-// shrinkLocked makes what waits in the session fit a broker that takes less than it did, and
-// answers what does not. It reports false where that helps nothing: the payload fits again,
-// or not even small messages would.
+// shrinkLocked makes waiting envelopes fit the broker's lowered limit, and answers those
+// that do not fit. It reports false where that helps nothing: the payload fits again, or
+// not even small messages would.
 func (p *peerSession) shrinkLocked(token uint64, size int) bool {
 	limit := p.plane.link().MaxPayload()
 	if token == 0 || size <= limit {
@@ -28,7 +28,7 @@ func (p *peerSession) shrinkLocked(token uint64, size int) bool {
 	return true
 }
 
-// oversize sees to what was in an envelope that the broker takes no more. mu is held.
+// oversize answers an envelope that exceeds the broker's lowered limit. mu is held.
 func (p *peerSession) oversize(o *call.Oversize) {
 	pl, e := p.plane, &o.Envelope
 	switch e.Type {
@@ -68,7 +68,7 @@ func (p *peerSession) refuseForwarded(o *call.Oversize) {
 	})
 }
 
-// tooLarge is what a caller gets instead of results that the broker takes no more.
+// tooLarge is the answer in place of results that exceed the broker's lowered limit.
 func tooLarge(reply *wire.Envelope, err error) *wire.Envelope {
 	code := reply.Code
 	if code == wire.CodeOK {

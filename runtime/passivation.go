@@ -221,7 +221,7 @@ func (s *hostedShard) paceForgetting(rested int) {
 }
 
 // forgetRested ends the remembering of an entity that rests, unless its shard was lost
-// meanwhile: whoever has the shard now remembers it, also if that is this node again.
+// meanwhile. The present home remembers it, even if that is this node again.
 func (s *hostedShard) forgetRested(e *region.Entity) {
 	if s.remembered != nil {
 		s.remembered.ForgetRested(e)

@@ -31,7 +31,7 @@ type restWorkers struct {
 	wake  chan struct{} // an idle worker is to look at the batch
 	taken chan struct{} // the batch has been taken
 
-	mu     sync.Mutex    // guards what follows
+	mu     sync.Mutex    // guards the fields below
 	batch  []resting     // those that no worker has taken yet
 	places int           // workers whose hook is not slow
 	idle   int           // workers that wait for a batch
@@ -139,7 +139,7 @@ type restWorker struct {
 	since   int    // entities put to rest since others were let run
 	state   []byte // an entity's state before its hook; used again
 
-	mu      sync.Mutex   // guards what follows
+	mu      sync.Mutex   // guards the fields below
 	hook    idleHook     // the hook that runs; zero: none
 	context *hookContext // of the hook that runs, or of the one before
 	timer   *time.Timer  // of the watchdog; made with the first hook

@@ -11,8 +11,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// peerSession is a session with a peer on one lane: what package session makes of it, which sessionEnv
-// joins to this process, and when what was appended is published.
+// peerSession is a session with a peer on one lane: the session of package session, which
+// sessionEnv joins to this process, and the decision when appended envelopes are
+// published.
 //
 // Lock order: route.Mu or hostedShard.Mu, then the session's lock.
 type peerSession struct {
@@ -30,8 +31,8 @@ func newSession(pl *plane, peer transport.Peer, ch transport.Channel) *peerSessi
 	return p
 }
 
-// post appends an envelope that is not a call, and publishes. What cannot be
-// appended is counted and gone with its peer.
+// post appends an envelope that is not a call, and publishes. Envelopes that cannot be
+// appended are counted and lost with their peer.
 func (p *peerSession) post(e *wire.Envelope) {
 	if err := p.append(e); err == nil {
 		p.Flush()
@@ -65,7 +66,7 @@ func (p *peerSession) answer(e *wire.Envelope, by publisher) bool {
 	return err == nil
 }
 
-// A publication is who publishes what was appended, unless somebody is at it anyway.
+// A publication names the goroutine that publishes appended envelopes, unless one is publishing already.
 type publication uint8
 
 const (
@@ -79,7 +80,7 @@ const (
 	pumped
 )
 
-// publishUnlock has what was appended published, and unlocks.
+// publishUnlock arranges the publishing of appended envelopes, and unlocks.
 func (p *peerSession) publishUnlock(by publication) {
 	f := &p.plane.pending.Coalescer
 	switch {
@@ -103,9 +104,9 @@ func (p *peerSession) publishUnlock(by publication) {
 // before it publishes.
 const yieldAbove = 2
 
-// clientPatience is how long a process outside the cluster may be absent before
-// what is kept for it goes. Members are judged by the membership instead. Nothing is
-// remembered of what went: see the sessions of package call.
+// clientPatience is how long a process outside the cluster may be absent before its
+// unacknowledged envelopes are dropped. Members are judged by the membership instead. No
+// record of it is kept: see package call.
 const clientPatience = time.Minute
 
 // bounced notes that nobody listened for a frame.
@@ -127,8 +128,8 @@ func (p *peerSession) partIfStranger() {
 	}
 }
 
-// lostBy says what became of what the peer did not answer, for people; "" if the peer
-// has left.
+// lostBy says, for people, why the outcome of unanswered calls to the peer is unknown; ""
+// if the peer has left.
 func (p *peerSession) lostBy() string {
 	if p.Dropped() {
 		return whyDropped
@@ -160,7 +161,7 @@ func (v *sessionEnv) Repack(token uint64, size int, err error) bool {
 // MayAnswer reports whether this node's lease lets answers leave.
 func (v *sessionEnv) MayAnswer() bool { return v.plane.lease.MayAnswer() }
 
-// MaxPayload is what the broker takes, at least minPayload.
+// MaxPayload returns the broker's payload limit, at least minPayload.
 func (v *sessionEnv) MaxPayload() int { return max(v.plane.link().MaxPayload(), minPayload) }
 
 // WakeAfter sets the timer.

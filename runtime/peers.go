@@ -65,10 +65,9 @@ func (pl *plane) connState(ch transport.Channel, s transport.State) {
 	}
 }
 
-// peerGone ends all dealings with a process that was removed, or those on one
-// lane (0 and up) on which it said goodbye.
-// What it certainly did not execute is sent to the shards' next homes; what
-// nobody knows about is answered so.
+// peerGone ends all dealings with a process that was removed, or those on one lane (0 and
+// up) on which it said goodbye. Calls that it certainly did not execute are sent to the
+// shards' next homes; others fail with an unknown outcome.
 func (pl *plane) peerGone(a transport.Address, lane int, bye bool) {
 	pl.peersMu.Lock()
 	if pl.gone.has(a) {
@@ -93,7 +92,7 @@ func (pl *plane) peerGone(a transport.Address, lane int, bye bool) {
 		}
 	}
 	is := func(o transport.Address) bool { return o == a }
-	// What comes back from the peer goes another way, and before what barriers hold.
+	// Calls that come back from the peer take another route, ahead of calls that barriers hold.
 	pl.eachHosted(lane, func(s *hostedShard) { s.Forget(is) })
 	for _, f := range reroute {
 		f()
@@ -107,8 +106,8 @@ func (pl *plane) peerGone(a transport.Address, lane int, bye bool) {
 			k.routes[i].OwnerGone(a, nil)
 		}
 	}
-	// Who said goodbye on a lane had answered or forwarded all that it had taken
-	// there: what has no answer yet runs elsewhere.
+	// A peer that said goodbye on a lane had answered or forwarded all calls of that
+	// lane: those without an answer run elsewhere.
 	pl.pending.CompleteSent(func(p pending.Session) bool {
 		return p.Peer().Address == a && !p.(*peerSession).SaidGoodbye()
 	}, pending.Result{Code: codeLost, Lost: a})
@@ -124,8 +123,8 @@ func (pl *plane) eachHosted(lane int, f func(*hostedShard)) {
 	}
 }
 
-// byeGrace is how long a member that left in order may still say goodbye on its
-// lanes before what it did not acknowledge counts as lost.
+// byeGrace is how long a member that left in order may still say goodbye on its lanes
+// before its unacknowledged calls count as lost.
 const byeGrace = 3 * time.Second
 
 // peerLeft is peerGone for a member that left in order.
@@ -176,8 +175,8 @@ func (pl *plane) hasLeft(a transport.Address) bool {
 	return pl.left[a]
 }
 
-// clientLeft takes a client's goodbye on one lane. What it sent on others may still be
-// on its way: it is forgotten when it has said goodbye on all that it used.
+// clientLeft takes a client's goodbye on one lane. Envelopes on other lanes may still be
+// on their way: the peer is forgotten when it has said goodbye on all lanes that it used.
 func (pl *plane) clientLeft(p *peerSession) {
 	p.Close(true)
 	pl.peersMu.RLock()
@@ -210,10 +209,10 @@ func (pl *plane) dropPeer(a transport.Address) {
 	}
 }
 
-// replaceSession begins a new session with a peer that has dropped its side of p, and returns
-// it; nil if the peer is gone. What a member may have taken over p and did not answer
-// nobody knows; what never reached it goes to the shards' homes now. Other lanes find out
-// by themselves.
+// replaceSession begins a new session with a peer that has dropped its side of p, and
+// returns it; nil if the peer is gone. The outcome of calls that may have reached the
+// member over p, and have no answer, is unknown. Calls that never reached it go to the
+// shards' homes now. Other lanes find out by themselves.
 func (pl *plane) replaceSession(p *peerSession) *peerSession {
 	a := p.Peer().Address
 	pl.peersMu.Lock()
@@ -240,7 +239,7 @@ func (pl *plane) replaceSession(p *peerSession) *peerSession {
 	return next.sessions[p.ch]
 }
 
-// reroute gives what a gone peer left to the routes.
+// reroute gives the unacknowledged envelopes of a departed peer to the routes.
 func (pl *plane) reroute(p *peerSession, left []call.Unacknowledged, stopped []*routing.Route) {
 	routing.GiveBack(returner{p}, p.Peer().Address, left, stopped)
 }

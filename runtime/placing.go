@@ -17,9 +17,9 @@ import (
 // view has converged, and stay as long as that node hosts the type; while it does
 // not, they live where the type's [Allocation] puts them.
 //
-// PlaceShards returns nil when every member that hosts types keeps the wishes, so
-// that they outlive the coordinator, and those who restart; not a restart of all.
-// It does not wait for the moves. Any member may call it.
+// PlaceShards returns nil when every member that hosts types keeps the wishes, so that
+// they outlive the coordinator and restarts of members, but not a restart of all members
+// at once. It does not wait for the moves. Any member may call it.
 func (n *Node) PlaceShards(ctx context.Context, kind string, homes map[uint32]string) error {
 	fail := func(err error) error { return fmt.Errorf("place shards of %s: %w", clip(kind), err) }
 	var pins []coordinator.Pin

@@ -81,7 +81,7 @@ type plane struct {
 	table   atomic.Pointer[placement.Table]
 }
 
-// planeControl is what the data plane asks of the control plane. Calls must not
+// planeControl has the data plane's requests to the control plane. Calls must not
 // block: they only leave word.
 type planeControl interface {
 	// ask: calls of the kind wait for a home.
@@ -101,8 +101,8 @@ type planeControl interface {
 	// why no home is known for the kind, as it was last said, for people; "" if
 	// nothing was.
 	why(kind string, now time.Time) string
-	// waits is what calls of the kind wait for at the moment, for people, and whether
-	// any member hosts it.
+	// waits returns the reason, for people, why calls of the kind wait at the moment, and
+	// whether any member hosts it.
 	waits(kind string, now time.Time) (why string, hosted bool)
 }
 
@@ -117,7 +117,7 @@ func newPlane(cfg Config, self transport.Peer, ctl planeControl) *plane {
 	pl.ctx, pl.halt = context.WithCancel(context.Background())
 	pl.stop = pl.ctx.Done()
 	pl.kinds.Store(&map[string]*kind{})
-	pl.pumps = make([]pump, max(cfg.Lanes, 0)) // what is wrong with cfg Start tells
+	pl.pumps = make([]pump, max(cfg.Lanes, 0)) // the faults of cfg, which Start returns Start tells
 	for i := range pl.pumps {
 		pl.pumps[i].signal = make(chan struct{}, 1)
 	}
@@ -235,7 +235,7 @@ func (pl *plane) waitEnd(ctx context.Context) bool {
 // names and some room for state or arguments.
 const minPayload = 8 << 10
 
-// smallMessage is what fits any broker, in bytes: nobody asks for the limit below it.
+// smallMessage is a size in bytes that fits any broker, so that the limit is not looked up for smaller messages.
 const smallMessage = minPayload / 2
 
 func checkPayload(l transport.Link) error {

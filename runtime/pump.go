@@ -2,8 +2,8 @@ package shard
 
 import "sync"
 
-// pump publishes the sessions of one lane that are left to it, so that whoever has
-// something to send can go on. Leaving a session never blocks.
+// pump publishes sessions of one lane on behalf of senders, which can go on meanwhile.
+// Leaving a session never blocks.
 type pump struct {
 	mu       sync.Mutex
 	sessions []*peerSession

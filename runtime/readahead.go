@@ -8,8 +8,8 @@ import (
 )
 
 // readAhead are the next envelopes of a frame, parsed before the first of them is
-// handled, so that the processor waits for what they need all at once, as a runner's prefetch
-// does. The memory is the lane's, and used again.
+// handled, so that the processor waits for all their cache misses at once, as in a
+// runner's prefetch. The memory is the lane's, and used again.
 type readAhead struct {
 	envelopes  [prefetch.Turns]wire.Envelope
 	at, n      int  // the next one, and how many there are
@@ -22,8 +22,8 @@ func (r *readAhead) clear() {
 	r.at, r.n = 0, 0
 }
 
-// nextEnvelope is the next envelope of the frame under way; nil when the frame ends, or
-// goes on with what is none.
+// nextEnvelope returns the next envelope of the frame under way; nil when the frame ends
+// or goes on with something else.
 func (l *lane) nextEnvelope() (*wire.Envelope, error) {
 	r := &l.ahead
 	if r.at == r.n {
@@ -38,8 +38,8 @@ func (l *lane) nextEnvelope() (*wire.Envelope, error) {
 	return &r.envelopes[r.at-1], nil
 }
 
-// readOn parses the next envelopes, up to the frame's end or to what is none: an error is
-// for who has handled those before it, and comes again.
+// readOn parses the next envelopes, up to the frame's end or to bytes that are no
+// envelope. That error is returned again when the envelopes before it have been handled.
 func (l *lane) readOn() error {
 	r := &l.ahead
 	before := r.n
@@ -54,9 +54,9 @@ func (l *lane) readOn() error {
 	return nil
 }
 
-// warmFor reads what handling the envelopes will read first: the entities and the user's
-// structs of calls, and the places of this process's calls that are answered. It decides
-// nothing. What is returned means nothing.
+// warmFor prefetches memory that the handling of the envelopes reads first: the entities
+// and the user's structs of calls, and the table entries of this process's answered
+// calls. It decides nothing. Its result has no meaning.
 func (l *lane) warmFor(envelopes []wire.Envelope) (sum byte) {
 	var entities [prefetch.Turns]*region.Entity
 	for i := range envelopes {

@@ -53,7 +53,7 @@ func (m rememberingNode) Full(err error) error {
 	return fmt.Errorf("%w: %w (raise RememberOptions.MaxPerShard, or use more shards)", ErrOverloaded, err)
 }
 
-// rememberingReasons is what package remembering counts, as a node counts it.
+// rememberingReasons maps the counters of package remembering to those of a node.
 var rememberingReasons = [...]reason{
 	remembering.Started:     rememberedStarted,
 	remembering.StartFailed: rememberedFailed,

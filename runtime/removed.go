@@ -8,11 +8,11 @@ import (
 
 const (
 	// removedFor is how long a removed process is known. Nothing of it can arrive so
-	// late: it publishes no call and no answer once its lease is over, at most
-	// seconds after it was removed. What it published before waits in a broker for
-	// minutes at most, for a broker ends connections that take nothing; and a process
-	// that stood still between its look at the lease and its sending has lost its own
-	// connection by then. Clients are not among them: they are known anew.
+	// late: it publishes no call and no answer once its lease is over, at most seconds
+	// after it was removed. Messages that it published before wait in a broker for
+	// minutes at most, because a broker closes connections that do not read. A process
+	// that stood still between checking the lease and sending has lost its own connection
+	// by then. Clients are not among them: they are known anew.
 	removedFor = 24 * time.Hour
 	// maxRemoved bounds the processes that are known to be removed: the latest. So
 	// many removals take a cluster far longer than anything stays under way, and
@@ -50,7 +50,7 @@ func (r *removed) add(a transport.Address, now time.Time) {
 		}
 		delete(r.at, r.order[first])
 	}
-	r.order = r.order[first:] // append copies what is left when the array is full
+	r.order = r.order[first:] // append copies the remaining elements when the array is full
 }
 
 // forget takes add back.

@@ -97,8 +97,8 @@ func (n *Node) request(k *kind, r *transport.Request) {
 	n.respond(r, asJSON, body, err)
 }
 
-// respond answers a request, if an answer is wanted: the outcome in a header, and
-// an error in another and, to who sent JSON, as an object.
+// respond answers a request, if an answer is wanted: the outcome in a header, and an
+// error in another header and, for requests in JSON, as an object.
 func (n *Node) respond(r *transport.Request, asJSON bool, body []byte, err error) {
 	if r.Answer == nil {
 		return

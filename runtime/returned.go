@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
-// returner sorts what was not acknowledged on a session whose peer is gone.
+// returner sorts the unacknowledged envelopes of a session whose peer is gone.
 type returner struct{ session *peerSession }
 
 // RouteOf is the route of an envelope.
@@ -39,9 +39,9 @@ func (t returner) Again(e *wire.Envelope) {
 	t.session.plane.counters.add(callRetried)
 }
 
-// Returned takes back what this node had forwarded to a peer that is gone, after the shard
-// has forgotten that peer. certain: it was not handled there. Of other calls nobody knows
-// whether they ran, and their senders wait until their deadlines.
+// Returned takes back a call that this node had forwarded to a departed peer, after the
+// shard has forgotten that peer. certain: it was not handled there. Of other calls nobody
+// knows whether they ran, and their senders wait until their deadlines.
 func (t returner) Returned(e *wire.Envelope, certain bool) {
 	pl, lane := t.session.plane, int(t.session.ch)
 	k := (*pl.kinds.Load())[string(e.Kind)]

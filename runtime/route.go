@@ -59,8 +59,8 @@ func (k *kind) routeOf(hash uint64) *route {
 	return &k.routes[placement.ShardOf(hash, k.shards)-k.shards]
 }
 
-// adopt follows the table from an older one. What did not change is passed over,
-// for tables come as often as shards move; but for routes that wait for a home.
+// adopt follows the table from an older one. Unchanged entries are skipped, because a
+// table arrives with every move, except for routes that wait for a home.
 func (k *kind) adopt(old, t *placement.Table) {
 	was, part := old.Kind(k.desc.Name), t.Kind(k.desc.Name)
 	if part == nil || k.err != nil {
@@ -107,7 +107,7 @@ func (k *kind) comeBack(t *placement.Table, a transport.Address, lane int) {
 	}
 }
 
-// route is the route of one shard: what package routing makes of it, which routeEnv joins to
+// route is the route of one shard: the route of package routing, which routeEnv joins to
 // this process, and the calls that the process itself sends by it.
 type route struct {
 	routing.Route
@@ -237,7 +237,7 @@ func (r *route) holdWithin(e *wire.Envelope) (err error) {
 	return err
 }
 
-// keep copies what belongs to the caller. The entity and the method are of
+// keep copies slices that belong to the caller. The entity and the method are of
 // strings, which nobody changes.
 func keep(e *wire.Envelope) wire.Envelope {
 	c := *e
@@ -274,8 +274,8 @@ func (r *route) dropTells(t time.Time) int {
 	return len(out)
 }
 
-// moving is the home that the shard leaves, while what was sent there is not
-// acknowledged, the next one if it is known, and since when calls wait for it.
+// moving returns the home that the shard leaves, while calls sent there are
+// unacknowledged, the next one if it is known, and since when calls wait for it.
 func (r *route) moving() (from, to transport.Address, left time.Time) {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()

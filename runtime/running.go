@@ -15,7 +15,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// answer is what a turn's caller gets.
+// answer is the answer to a turn's caller.
 type answer struct {
 	code    wire.Code
 	text    string
@@ -25,8 +25,8 @@ type answer struct {
 // replyPool keeps the buffers that results are encoded into. None is nil.
 var replyPool = sync.Pool{New: func() any { return &[]byte{} }}
 
-// A publisher brings what was appended to a session to the broker, now or together
-// with more.
+// A publisher publishes envelopes that were appended to a session, now or together with
+// later ones.
 type publisher interface{ publishLater(p *peerSession) }
 
 // runTurn runs a remote call's turn, on the lane's goroutine unless turns take
@@ -75,7 +75,7 @@ func (s *hostedShard) runQueued(e *region.Entity, c *inCall, r *turnRunner) bool
 	c.run = r.Enter()
 	a := s.guarded(e, c)
 	kept := c.run.Leave()
-	told := c.told // finish gives away what is not
+	told := c.told // finish copies the others
 	s.finish(c, a, c.failed(), pumps{})
 	if kept && told {
 		r.told.keep(c)
@@ -83,8 +83,8 @@ func (s *hostedShard) runQueued(e *region.Entity, c *inCall, r *turnRunner) bool
 	return kept
 }
 
-// finish ends a turn and answers its call, on a goroutine that nobody waits for who
-// says goodbye: so they wait for the answers that are on their way.
+// finish ends a turn and answers its call. A process that leaves does not wait for this
+// goroutine, so it waits for the answers that are under way.
 func (s *hostedShard) finish(c *inCall, a answer, failed *failure, by publisher) {
 	pl, answers := s.plane(), c.ID != 0
 	if answers {
@@ -95,7 +95,7 @@ func (s *hostedShard) finish(c *inCall, a answer, failed *failure, by publisher)
 	pl.answerTurn(c, a, by)
 }
 
-// answerTurn sends what a turn came to, unless it was a tell's, and ends the call.
+// answerTurn sends the result of a turn, unless its call was a tell, and ends the call.
 // An answer to another process waits in its session for the lease if it must, one to
 // a caller in this process on a goroutine.
 func (pl *plane) answerTurn(c *inCall, a answer, by publisher) {
@@ -293,8 +293,8 @@ func (pl *plane) maxResult() int {
 // methodError is the answer for an error that a method, or decoding its
 // arguments, came to.
 func methodError(table func() []codegen.Error, err error) answer {
-	// Only the value itself counts: the method may return what a call of its own came
-	// to, but no call returns one of these.
+	// Only the value itself counts: a method may return the error of a nested call, and
+	// no call returns one of these.
 	switch err := err.(type) { //nolint:errorlint
 	case *panicked:
 		return answer{code: wire.CodePanic, text: err.Error()}
@@ -396,8 +396,8 @@ func (s *hostedShard) beginSlowly(t *turn, method string) error {
 	return err
 }
 
-// prepareTurn does what a turn seldom needs: wait for the lease, activate. failed
-// is what the supervisor decides about.
+// prepareTurn does the rare steps before a turn: it waits for the lease and activates.
+// failed is the failure that the supervisor decides about.
 func (s *hostedShard) prepareTurn(t *turn, method string) (failed *failure, err error) {
 	t.yieldLane()
 	ctx, cancel := t.parent, context.CancelFunc(func() {})

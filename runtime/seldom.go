@@ -13,7 +13,7 @@ type seldom struct {
 	counts sync.Map // of seldomKey: *atomic.Uint64; as many as the process has types and methods
 }
 
-// seldomKey is of what the lines are alike.
+// seldomKey has the fields in which similar lines are equal.
 type seldomKey struct{ text, kind, method string }
 
 // tell counts one more line, and reports whether it is to be logged: the first, second,

@@ -49,7 +49,7 @@ func (v *shardEnv) Departed() []transport.Address { return v.host.plane.departed
 // HasDeparted reports whether nothing comes from a process any more on the lane.
 func (v *shardEnv) HasDeparted(a transport.Address) bool { return v.host.plane.hasDeparted(a, v.lane) }
 
-// MaxPayload is what the broker takes, at least minPayload.
+// MaxPayload returns the broker's payload limit, at least minPayload.
 func (v *shardEnv) MaxPayload() int { return max(v.host.plane.link().MaxPayload(), minPayload) }
 
 // Learn tells the route where the shard is.
@@ -105,7 +105,7 @@ func (v *shardEnv) StopEntities(entities []*region.Entity, done func(error)) {
 	done(err)
 }
 
-// Changed follows what the shard has become.
+// Changed follows a change of the shard's state.
 func (v *shardEnv) Changed(opened bool) {
 	if v.remembered != nil {
 		v.remembered.ChangedLocked(opened)
@@ -113,7 +113,7 @@ func (v *shardEnv) Changed(opened bool) {
 	v.TurnEnded() // with the hooks of a move, or when the shard was lost
 }
 
-// TurnEnded wakes who stops the shard.
+// TurnEnded wakes the goroutine that stops the shard.
 func (v *shardEnv) TurnEnded() {
 	if v.turnEnded != nil {
 		close(v.turnEnded)
@@ -192,7 +192,7 @@ func (v *shardEnv) BarrierTimedOut(b region.Shut) {
 		"epoch", b.Epoch.String(), "calls", b.Held, "after", region.BarrierTimeout)
 }
 
-// reasonOf is what package shardhost counts, as this process counts it.
+// reasonOf maps the counters of package shardhost to those of this process.
 var reasonOf = [...]reason{
 	shardhost.CallForwarded: callForwarded,
 	shardhost.CallRefused:   callRefused,

@@ -9,10 +9,10 @@ import (
 // loop with a ticker. ctx is that of OnActivate or of a method.
 //
 // The task's context ends when the instance must stop: when it is handed over or dies, or
-// when the node may no longer run it. The next instance, on whatever node, starts only
-// after the task has returned, so the task should return soon. If the node has lost
-// contact with the cluster, the context ends too, and task is called again when the
-// contact is back.
+// when the node may no longer run it. The next instance, on any node, starts only after
+// the task has returned, so the task should return soon. If the node has lost contact
+// with the cluster, the context ends too, and task is called again when the contact is
+// back.
 //
 // A task runs beside the methods. Fields that both use need a lock, or the task calls the
 // singleton through its client. A task that returns nil has ended. An error, a panic or

@@ -54,11 +54,11 @@ func (n *Node) giveUpJoining(why error) {
 	<-n.done
 }
 
-// tellAfter is when it is said what is waited for.
+// tellAfter is how long to wait before the reason is logged.
 const tellAfter = 2 * time.Second
 
 // awaitUp waits until the node is Up, or cannot be any more. It reports false
-// when ctx ended first. After a while it says what it waits for.
+// when ctx ended first. After a while it logs the reason.
 func (n *Node) awaitUp(ctx context.Context) bool {
 	late := time.NewTimer(tellAfter)
 	defer late.Stop()
@@ -74,7 +74,7 @@ func (n *Node) awaitUp(ctx context.Context) bool {
 	}
 }
 
-// whyNotUp says what the node waits for.
+// whyNotUp says why the node is not up yet.
 func (n *Node) whyNotUp() string {
 	v := n.events.current()
 	if v == nil || v.SelfStatus == membership.NoStatus {
@@ -99,7 +99,7 @@ func (n *Node) startErr() error {
 	return n.err
 }
 
-// begin connects and starts everything. What fails may be tried again.
+// begin connects and starts everything. A failed step may be tried again.
 func (n *Node) begin(ctx context.Context) error {
 	ctx, give := context.WithCancel(ctx)
 	defer give()

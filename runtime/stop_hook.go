@@ -42,8 +42,8 @@ func (s *hostedShard) stopHook(e *region.Entity, why codegen.Passivation) error 
 	}
 }
 
-// callStopHook runs OnPassivate. It returns the hook's panic as an error; what the hook
-// returns is only logged.
+// callStopHook runs OnPassivate. It returns the hook's panic as an error; an error that
+// the hook returns is only logged.
 func (s *hostedShard) callStopHook(ctx context.Context, id string, value any, why codegen.Passivation) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

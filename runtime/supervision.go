@@ -99,8 +99,8 @@ func endWith(ctx context.Context, what string, after uint32) error {
 	return nil
 }
 
-// endTurnOf ends a turn as its entity or its supervisor wants: mostly at once.
-// failed is what the supervisor decides about; nil: nothing.
+// endTurnOf ends a turn as its entity or its supervisor wants, mostly at once. failed is
+// the failure that the supervisor decides about; nil: none.
 func (s *hostedShard) endTurnOf(t *turn, failed *failure) {
 	e, after := t.entity, t.flags.Load()
 	forget, rest := after&forgetAfter != 0, after&restAfter != 0

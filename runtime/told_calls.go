@@ -8,7 +8,7 @@ type toldCalls struct {
 	mu    sync.Mutex
 	spare []*inCall
 
-	done []*inCall // to become spare; it belongs to whoever has the run token
+	done []*inCall // to become spare; it belongs to the goroutine with the run token
 }
 
 // maxSpare is how many calls are kept for tells, and maxSpareArgs the longest
@@ -53,8 +53,8 @@ func (t *toldCalls) keep(c *inCall) {
 // fewSpare is how many calls are kept for a runner that has nothing to do.
 const fewSpare = 64
 
-// collect hands take what keep has kept. With shrink it lets go of half of what is spare,
-// for a burst is over.
+// collect hands take what keep has kept. With shrink it frees half of the spare ones,
+// because a burst is over.
 func (t *toldCalls) collect(shrink bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

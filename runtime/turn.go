@@ -21,13 +21,13 @@ type turn struct {
 	parent context.Context // a local caller's, or the encodedTurn or remoteTurn that this is part of
 	entity *region.Entity
 	depth  int32         // turns on this goroutine below this one
-	flags  atomic.Uint32 // turnOver, gaveUp, and what the entity asked for its end
+	flags  atomic.Uint32 // turnOver, gaveUp, and the entity's requests for its end
 }
 
 // The flags of a turn.
 const (
 	turnOver uint32 = 1 << iota
-	gaveUp          // whoever waited for an encoded call
+	gaveUp          // the goroutine that waited for an encoded call
 	restAfter
 	forgetAfter
 )
@@ -54,11 +54,11 @@ type failure struct {
 type encodedTurn struct {
 	turn   turn
 	run    runtoken.Hold           // its hold on its lane or runner; zero: it has none
-	failed *failure                // what the supervisor decides about; nil: nothing
+	failed *failure                // the failure that the supervisor decides about; nil: none
 	ctx    atomic.Pointer[endable] // made when somebody asks
 }
 
-// remoteTurn is a turn for an encoded call with what came with the call.
+// remoteTurn is a turn for an encoded call, with the call's envelope.
 type remoteTurn struct {
 	encodedTurn
 	deadline int64  // nanoseconds after the plane's base; 0: none
@@ -103,7 +103,7 @@ func (t *turn) Value(key any) any {
 	return nil
 }
 
-// encoded is what a turn for an encoded call has more; nil for a local one.
+// encoded has the additional fields of a turn for an encoded call; nil for a local one.
 func (t *turn) encoded() *encodedTurn {
 	switch r := t.parent.(type) {
 	case *encodedTurn:

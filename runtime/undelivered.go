@@ -27,7 +27,7 @@ func (pl *plane) loseTell(o Outcome) {
 	}
 }
 
-// count counts the tells among what a session that was closed leaves.
+// count counts the tells among the unacknowledged envelopes of a closed session.
 func (l *lostTells) count(led *counters, left []call.Unacknowledged) {
 	for i := range left {
 		if left[i].Envelope.Type != wire.TypeTell {
@@ -76,8 +76,8 @@ func (pl *plane) dropTells(limit time.Time) (dropped int) {
 	return dropped
 }
 
-// settleTells waits until what was told has arrived, or has no home until ctx ends:
-// what was only sent may still come back, from a node that is not its home any more.
+// settleTells waits until tells have arrived, or until ctx ends if they have no home. A
+// tell that was only sent may still come back, from a node that is not its home any more.
 func (pl *plane) settleTells(ctx context.Context) {
 	for pl.hasUnsettled() && ctx.Err() == nil {
 		time.Sleep(time.Millisecond) // the lanes and the control loop go on

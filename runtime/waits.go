@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// What a call without a home waits for, worded when one has failed.
+// Reasons why calls without a home wait, worded when one has failed.
 
 // reach is since when channels have had no connection to the broker. It is safe for
 // concurrent use.
@@ -46,7 +46,7 @@ func (r *reach) away(now time.Time, channels ...transport.Channel) (longest time
 	return longest
 }
 
-// waitsFor is what a call of the route waits for that has no home to go to.
+// waitsFor returns the reason why calls of a route without a home wait.
 func (r *route) waitsFor(now time.Time) error {
 	pl, name := r.kind.plane, r.kind.desc.Name
 	if d := pl.reach.away(now, transport.Control, transport.Channel(pl.laneOf(r.shard))); d > 0 {

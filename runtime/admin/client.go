@@ -19,7 +19,7 @@ import (
 
 // Causes of a client's errors; test with errors.Is.
 var (
-	// ErrNoCluster: no process of the cluster answers. The error says what to look at.
+	// ErrNoCluster: no process of the cluster answers. The error names the faulty part.
 	ErrNoCluster = errors.New("no process of this cluster answers")
 	// ErrNoMember: processes answer, but none of them is a member that is up.
 	ErrNoMember = errors.New("no member is up")
@@ -62,8 +62,8 @@ type Client struct {
 	pending map[uint64]chan reply
 }
 
-// reply is what comes back for a request: an answer, or the broker's word that
-// nobody listens.
+// reply is the response to a request: an answer, or the broker's notice that nobody
+// listens.
 type reply struct {
 	from   transport.Peer
 	answer operator.Answer
@@ -158,7 +158,7 @@ func (c *Client) open() (id uint64, replies <-chan reply, end func()) {
 	}
 }
 
-// A recipient is whom a request goes to.
+// A recipient receives a request.
 type recipient struct {
 	to   transport.Address // zero: not one process
 	what string
@@ -220,9 +220,9 @@ func (c *Client) ask(ctx context.Context, to recipient, r operator.Request) (ope
 	}
 }
 
-// Unreadable lists the entities of a type whose state their nodes could not read
-// when they were last called, in order of ids; up to 1,000 of each node. Members that
-// do not answer are named by the error, beside what the others said.
+// Unreadable lists the entities of a type whose state their nodes could not read when
+// they were last called, in order of ids; up to 1,000 of each node. The error names
+// members that do not answer; the answers of the others are returned.
 func (c *Client) Unreadable(ctx context.Context, kind string) ([]Entity, error) {
 	at, err := hosts(ctx, c, kind)
 	if err != nil {

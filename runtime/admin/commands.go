@@ -194,7 +194,7 @@ func (c *Client) find(ctx context.Context, op, node string) (Member, View, error
 	return m, v, nil
 }
 
-// until looks again and again until what it asks for holds or fails.
+// until repeats a check until it holds or fails.
 func (c *Client) until(ctx context.Context, holds func() (bool, error)) error {
 	again := time.NewTicker(look)
 	defer again.Stop()

@@ -10,7 +10,7 @@ type argsBuffer [2 << 10]byte
 // NewArgs is an empty buffer for the arguments of a call, to be given back by Recycle.
 func NewArgs() []byte { return argsPool.Get().(*argsBuffer)[:0] }
 
-// Recycle gives the arguments of a call back, when nobody has them any more. What
+// Recycle gives the arguments of a call back, when nobody has them any more. A slice that
 // has outgrown its buffer is left to the garbage collector.
 func Recycle(args []byte) {
 	if cap(args) == len(argsBuffer{}) {

@@ -10,8 +10,8 @@ import (
 // A Caller reaches entities: a node that is a member, or a connection from
 // outside. It is safe for concurrent use.
 type Caller interface {
-	// ShardPort returns the caller's way to one kind. It never fails: what is
-	// wrong with the kind is answered by the calls.
+	// ShardPort returns the caller's way to one kind. It never fails: the calls return
+	// the faults of the kind.
 	ShardPort(k Kind) Port
 }
 
@@ -40,11 +40,11 @@ type Ref struct {
 	Port Port
 	Hash uint64
 	ID   string       // as on the wire; 1 to 1024 bytes
-	Near atomic.Value // the Port's own: what it found at an earlier call
+	Near atomic.Value // the Port's own: the result of an earlier lookup
 	Odd  *Odd         // nil for most, so that a Ref fits a cache line
 }
 
-// Odd is what is special about a reference.
+// Odd has the unusual properties of a reference.
 type Odd struct {
 	Err     error // why every call fails: a bad id
 	Options CallOptions
@@ -103,7 +103,7 @@ func (r *Ref) Begin(ctx context.Context, method string) (t Turn, err error) {
 
 // Ask sends a call and returns a decoder of its results. The arguments, in a buffer of
 // NewArgs, are the reference's own from then on. Where err, from Begin, is not nil
-// nothing is sent. It, or what went wrong with the call, is the decoder's error: see
+// nothing is sent. It, or the call's other failure, is the decoder's error: see
 // [Decoder.Results].
 func (r *Ref) Ask(ctx context.Context, method string, args []byte, err error) Decoder {
 	reply, err := r.do(ctx, method, args, err)

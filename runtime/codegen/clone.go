@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// The Clone functions copy what a local call must not share, and give it the
-// form in which it would have come off the wire.
+// The Clone functions copy values that a local call must not share, and give them the
+// form in which they would have come off the wire.
 
 // CloneSlice copies a slice whose elements share nothing; an empty one is nil.
 func CloneSlice[S ~[]T, T any](s S) S {
@@ -34,7 +34,7 @@ func InitMap[M ~map[K]V, K comparable, V any](m *M) {
 	}
 }
 
-// ClonePointer copies what p points to, which shares nothing.
+// ClonePointer copies the value that p points to, which shares nothing.
 func ClonePointer[P ~*T, T any](p P) P {
 	if p == nil {
 		return nil

@@ -6,8 +6,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// The codec helpers write and read the protobuf wire format. What a Go type
-// becomes on the wire, and what arrives of it:
+// The codec helpers write and read the protobuf wire format. The form of each Go type on
+// the wire, and the value that arrives:
 //
 //   - Integers are varints as protobuf's int64 and uint64; time.Duration is one
 //     too. A number that does not fit the reader's type is an error, not cut.
@@ -24,12 +24,12 @@ import (
 //   - A protobuf message is itself; a type with MarshalText and UnmarshalText is
 //     a string; one with MarshalBinary and UnmarshalBinary is bytes.
 //
-// An empty slice arrives as nil and a nil map as an empty one: both append to a
-// slice and assignment to a map work on what arrives. Arguments and results of a
-// local call are copied (Clone…) so that they arrive the same.
+// An empty slice arrives as nil and a nil map as an empty one: both append to a slice and
+// assignment to a map work on the value that arrives. Arguments and results of a local
+// call are copied (Clone…) so that they arrive the same.
 //
 // Append… leaves out a value that is zero, as protobuf does; Put… never does, for
-// elements and for what a pointer points to.
+// elements and for targets of pointers.
 
 // signed is every signed integer type.
 type signed interface {
@@ -136,8 +136,8 @@ func PutBytes[T ~[]byte](b []byte, num int, v T) []byte {
 	return protowire.AppendBytes(tag(b, num, protowire.BytesType), v)
 }
 
-// Open begins a message as field num. What is appended until [Close], which
-// wants the returned position, is its content.
+// Open begins a message as field num. All that is appended until [Close], which takes the
+// returned position, is its content.
 func Open(b []byte, num int) ([]byte, int) {
 	b = append(tag(b, num, protowire.BytesType), 0)
 	return b, len(b)

@@ -9,7 +9,7 @@ import (
 )
 
 // maxDecodeDepth bounds the messages within messages that a [Decoder] enters.
-// It is protobuf's own bound, and above what [MaxDepth] lets a writer write.
+// It is protobuf's own bound, and above the depth that [MaxDepth] lets a writer write.
 const maxDecodeDepth = 10_000
 
 var errDecodeDepth = fmt.Errorf("messages nested deeper than %d", maxDecodeDepth)
@@ -43,12 +43,12 @@ type Decoder struct {
 	method string
 }
 
-// NewDecoder returns a decoder of the message b. What it reads never shares
+// NewDecoder returns a decoder of the message b. The values that it reads never share
 // memory with b.
 func NewDecoder(b []byte) Decoder { return Decoder{b: b, end: len(b)} }
 
-// NewStateDecoder returns a decoder of a state. What a newer program wrote into it
-// is kept where [NewDecoder] would have it refused.
+// NewStateDecoder returns a decoder of a state. It keeps fields of a newer program, which
+// [NewDecoder] refuses.
 func NewStateDecoder(b []byte) Decoder { return Decoder{b: b, end: len(b), keeps: true} }
 
 // Next goes to the next field of the message and reports whether there is one.
@@ -72,7 +72,7 @@ func (d *Decoder) Next() bool {
 // Field is the number of the field that Next went to.
 func (d *Decoder) Field() int { return int(d.num) }
 
-// Enter goes into the message in the field. It returns what [Decoder.Leave] wants.
+// Enter goes into the message in the field. It returns the argument for [Decoder.Leave].
 func (d *Decoder) Enter() (outer int) {
 	outer = d.end
 	d.depth++
@@ -102,7 +102,7 @@ func (d *Decoder) Leave(outer int) {
 // nobody: the writer's program is newer.
 func (d *Decoder) Skipped() bool { return d.passed }
 
-// Err returns nil, or a [*DecodeError] about what could not be decoded.
+// Err returns nil, or a [*DecodeError] about the value named by what.
 func (d *Decoder) Err(what string) error {
 	if d.err == nil {
 		return nil
@@ -110,7 +110,7 @@ func (d *Decoder) Err(what string) error {
 	return &DecodeError{What: what, Err: d.err}
 }
 
-// Arguments returns nil, or an [*ArgumentsError] about what could not be decoded.
+// Arguments returns nil, or an [*ArgumentsError] about the arguments named by what.
 func (d *Decoder) Arguments() error {
 	if d.err == nil {
 		return nil
@@ -118,8 +118,8 @@ func (d *Decoder) Arguments() error {
 	return &ArgumentsError{Err: d.Err("arguments")}
 }
 
-// Results returns nil, or the error of the call whose results these are: its own, or
-// one about what could not be decoded.
+// Results returns nil, or the error of the call whose results these are: its own, or one
+// about results that cannot be decoded.
 func (d *Decoder) Results() error {
 	switch {
 	case d.err == nil:
@@ -130,7 +130,7 @@ func (d *Decoder) Results() error {
 	return d.ref.Port.Failed(d.ref, d.method, true, d.Err("results"))
 }
 
-// ReadBack returns nil, or an [*EncodeError] about what, which this program has just
+// ReadBack returns nil, or an [*EncodeError] about a value that this program has just
 // written and cannot read: a type's own form may write values that it does not read.
 func (d *Decoder) ReadBack(what string) error {
 	if d.err == nil {
@@ -192,8 +192,8 @@ func (d *Decoder) varint() uint64 {
 	return x
 }
 
-// bytes returns the content of the field, which is part of the input. Who appends to it
-// does not write to what follows.
+// bytes returns the content of the field, which is part of the input. Appending to it
+// does not write to the bytes that follow.
 func (d *Decoder) bytes() []byte {
 	if !d.want(protowire.BytesType) {
 		return nil

@@ -43,7 +43,7 @@ func Locate(k Kind, id string) (hash uint64, shard uint32, err error) {
 	return hash, placement.ShardOf(hash, uint32(shards)), nil
 }
 
-// EntityShard is the shard alone of what [Locate] returns.
+// EntityShard returns only the shard of [Locate].
 func EntityShard(k Kind, id string) (uint32, error) {
 	_, shard, err := Locate(k, id)
 	return shard, err

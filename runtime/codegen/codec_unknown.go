@@ -2,19 +2,19 @@ package codegen
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// Fields reports which fields of a message this program knows. Inside is that of
-// the message in field num, if that holds a single one (a struct, or a pointer to
-// one): what is unknown in there is kept too. It is nil for every other field.
+// Fields reports which fields of a message this program knows. Inside is that of the
+// message in field num, if that holds a single one (a struct, or a pointer to one), whose
+// unknown fields are kept too. It is nil for every other field.
 type Fields func(num int) (known bool, inside Fields)
 
 // UnknownFields returns the fields of the message b that f does not know, and those
 // of the messages in it, each within the fields that lead to it. It returns nil if
 // there are none, and never shares memory with b.
 //
-// A state that a newer program wrote has such fields. The program that reads it
-// keeps them beside the entity and writes them back with [AppendUnknown]. What is
-// in elements of slices, arrays and maps is not kept: no element is the same one
-// once the program has changed the list.
+// A state that a newer program wrote has such fields. The program that reads it keeps
+// them beside the entity and writes them back with [AppendUnknown]. Unknown fields of
+// elements of slices, arrays and maps are not kept: no element is the same one once the
+// program has changed the list.
 func UnknownFields(b []byte, f Fields) []byte { return appendUnknown(nil, b, f) }
 
 func appendUnknown(out, b []byte, f Fields) []byte {
@@ -33,10 +33,10 @@ func appendUnknown(out, b []byte, f Fields) []byte {
 	return out
 }
 
-// AppendUnknown appends to the encoded message b what [UnknownFields] kept of an
-// earlier one. What was kept of a message that b does not have any more, because a
-// pointer became nil, is left out. A field that occurs twice then is one message in
-// two parts, which every reader of protobuf merges.
+// AppendUnknown appends to the encoded message b the fields that [UnknownFields] kept of
+// an earlier one. Kept fields of a message that b no longer has, because a pointer became
+// nil, are left out. A field that occurs twice then is one message in two parts, which
+// every reader of protobuf merges.
 func AppendUnknown(b, kept []byte, f Fields) []byte {
 	if len(kept) == 0 {
 		return b

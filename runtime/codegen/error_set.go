@@ -7,7 +7,7 @@ import (
 
 // An ErrorSet collects the errors that callers of one package's entities can tell
 // apart: those that the package declares, and those of the packages whose clients it
-// uses, for its entities' methods may return what calls of theirs came to.
+// uses, because its entities' methods may return the errors of nested calls.
 type ErrorSet struct {
 	list []Error
 	seen []string // packages

@@ -5,13 +5,13 @@ import (
 	"fmt"
 )
 
-// An Error is one that a package declares with //shard:error: a caller far away
-// finds it in what a method returned, with errors.Is or errors.As, as a near one
-// does. It comes from [SentinelError], [ValueError] or [PointerError].
+// An Error is one that a package declares with //shard:error: a remote caller finds it in
+// a method's error, with errors.Is or errors.As, as a local one does. It comes from
+// [SentinelError], [ValueError] or [PointerError].
 type Error struct {
 	Name string // on the wire, unique in a kind
-	// find looks for the error in err's tree. What it found is pointer when it was
-	// a pointer to a type whose values are errors too.
+	// find looks for the error in err's tree. pointer reports whether it found a pointer
+	// to a type whose values are errors too.
 	find func(err error) (content []byte, pointer, ok bool)
 	// revive makes the error that find found.
 	revive func(content []byte, pointer bool) (error, error)
@@ -105,9 +105,9 @@ const (
 	causePointer = 3
 )
 
-// DescribeError returns what crosses the wire of an error that a method returned:
-// its text, and those of the table that are in its tree. More than 64 KiB of the
-// latter are left out. A user's methods that panic here are told in the text.
+// DescribeError returns the form on the wire of an error that a method returned: its
+// text, and the errors of the table that are in its tree. More than 64 KiB of the latter
+// are left out. A user's methods that panic here are told in the text.
 func DescribeError(table []Error, err error) (text string, causes []byte) {
 	defer func() {
 		if r := recover(); r != nil {

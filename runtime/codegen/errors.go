@@ -2,8 +2,8 @@ package codegen
 
 import "fmt"
 
-// A DecodeError says that bytes from the wire are not what this program's
-// contract says: an older or newer peer with a broken contract, or foreign bytes.
+// A DecodeError says that bytes from the wire break this program's contract: they are of
+// an older or newer peer with a broken contract, or foreign.
 type DecodeError struct {
 	What string // "arguments", or "state of Stock"
 	Err  error

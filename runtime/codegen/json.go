@@ -30,9 +30,9 @@ type JSONField struct {
 	Value any
 }
 
-// ReadJSON reads an object of named values. One that is absent stays zero; an
-// unknown name is an error, for it is misspelt. What it refuses is an
-// [*EncodeError], for the call was not sent.
+// ReadJSON reads an object of named values. One that is absent stays zero; an unknown
+// name is an error, for it is misspelt. Its errors are [*EncodeError], because the call
+// was not sent.
 func ReadJSON(text []byte, fields ...JSONField) error {
 	if err := readJSON(text, fields); err != nil {
 		return &EncodeError{What: "arguments from JSON", Err: err}
@@ -218,8 +218,7 @@ func CallRaw(ctx context.Context, p Port, k Kind, r Raw) ([]byte, error) {
 	return reply, err
 }
 
-// form is what turns the call's JSON into its message and back, unless it is protobuf
-// already.
+// form converts the call's JSON to its message and back, unless it is protobuf already.
 func (r *Raw) form(k Kind) (m JSONMethod, asJSON bool, err error) {
 	asJSON, err = r.IsJSON()
 	switch {

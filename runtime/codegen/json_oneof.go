@@ -12,10 +12,10 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// JSONOneof makes what p points to a value of a [JSONField], where interfaces with
-// cases may be in it. A value of one is an object whose one member is called as the
-// case, {"Card": {…}}; a nil one is null. Known has, by a nil pointer to each
-// interface, zero values of the types that implement it, by the names of the cases.
+// JSONOneof makes the value that p points to a value of a [JSONField], where it may hold
+// interfaces with cases. A value of one is an object whose one member is called as the
+// case, {"Card": {…}}; a nil one is null. Known has, by a nil pointer to each interface,
+// zero values of the types that implement it, by the names of the cases.
 func JSONOneof(p any, known map[any]map[string]any) any {
 	o := &oneofs{make(map[reflect.Type]*interfaceJSON), make(map[reflect.Type]bool)}
 	for of, cases := range known {

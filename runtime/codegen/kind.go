@@ -19,7 +19,7 @@ type Kind struct {
 	// package path and name. Hash is that function; nil means XXH64 of the id's bytes.
 	HashName string
 	Hash     func(id string) (uint64, error)
-	Methods  []string // names, sorted: what a client of this contract may call
+	Methods  []string // names, sorted: the methods that a client of this contract may call
 	// Errors adds those that callers can tell apart; nil for none. It is called when a
 	// call of the kind first comes to an error.
 	Errors func(*ErrorSet)
@@ -29,7 +29,7 @@ type Kind struct {
 	Stateful bool // some fields are tagged state
 }
 
-// A Host is a kind together with what it takes to keep its entities alive.
+// A Host is a kind together with the functions that make, run and encode its entities.
 // All functions are called with entities that New returned.
 type Host struct {
 	Kind

@@ -14,13 +14,13 @@ import "context"
 //	return decodeStockReserveReply(r.ref.Ask(ctx, "Reserve", args, err))
 type Turn struct {
 	Entity  any             // whose turn it is
-	Context context.Context // what the method sees; it is an ender
+	Context context.Context // the method's context, which is an ender
 }
 
 // An ender ends a turn.
 type ender interface {
-	// End ends the turn of the method: panicked is what it panicked with, err what
-	// it returned. It returns the error that the caller gets.
+	// End ends the turn of the method: panicked is its panic value, err its error. It
+	// returns the error that the caller gets.
 	End(method string, panicked any, err error) error
 }
 
@@ -31,8 +31,8 @@ func (t Turn) End(method string, err *error) {
 	*err = t.Context.(ender).End(method, panicked, *err)
 }
 
-// Result is what a method returned, without the result where there is an error: over
-// the wire none would come.
+// Result returns a method's results, without the value where there is an error: over the
+// wire none would arrive.
 func Result[T any](v T, err error) (T, error) {
 	if err != nil {
 		var none T

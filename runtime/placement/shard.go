@@ -60,7 +60,7 @@ func (s ShardID) check() error {
 // shardsOf is how many shards a kind has that numbers one of them so.
 func shardsOf(shard uint32) uint32 { return 1 << (bits.Len32(shard) - 1) }
 
-// An Entry says who owns a shard. A zero Owner means that nobody does now; the
+// An Entry has the owner of a shard. A zero Owner means that nobody does now; the
 // epoch is then the last one given out.
 type Entry struct {
 	ShardID

@@ -21,12 +21,12 @@ type Strategy interface {
 	// Rebalance names shards of the kind that should be elsewhere, at most limit,
 	// out of those that are Movable.
 	Rebalance(kind string, homes []Load, limit int) []Transfer
-	// String names the strategy with its settings, as "least-shards(1)". By this
-	// name members tell the coordinator what they want.
+	// String names the strategy with its settings, as "least-shards(1)". Members announce
+	// their strategy to the coordinator by this name.
 	String() string
 }
 
-// Load is what one member carries, as it will be when all moves under way have ended.
+// Load is the number of shards of one member, as it will be when all moves under way have ended.
 type Load struct {
 	Node    transport.Address
 	Shards  int      // of the kind
@@ -131,8 +131,8 @@ func weight(shard uint32, a transport.Address) uint64 {
 	return xxhash.Sum64String(fmt.Sprintf("%d@%s", shard, a.Name))
 }
 
-// Rebalance implements [Strategy]: what is not where it should be moves there,
-// the lowest shards first.
+// Rebalance implements [Strategy]: each misplaced shard moves to its home, the lowest
+// shards first.
 func (c ConsistentHash) Rebalance(kind string, homes []Load, limit int) []Transfer {
 	var moves []Transfer
 	for _, h := range homes {

@@ -9,13 +9,13 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// maxGone bounds the removed addresses that a table remembers. Those who ask
-// hold calls to a node that was just removed, so the latest are enough.
+// maxGone bounds the removed addresses that a table remembers. Askers hold calls to a
+// node that was just removed, so the latest are enough.
 const maxGone = 64
 
-// A Table is one version of who owns which shard. It never changes, so that it
-// can be shared and read without a lock; [Table.Apply] makes the next one and
-// shares what stayed the same. nil is the empty table.
+// A Table is one version of the list of all shards and their owners. It never changes, so
+// that it can be shared and read without a lock; [Table.Apply] makes the next one and
+// shares its unchanged parts. nil is the empty table.
 type Table struct {
 	version Version
 	kinds   map[string]*Kind
@@ -136,7 +136,7 @@ func (k *Kind) All() iter.Seq[Entry] {
 type Diff struct {
 	From, To Version
 	Full     bool
-	Entries  []Entry             // what is new or changed, in order of kind and number
+	Entries  []Entry             // new and changed entries, in order of kind and number
 	Gone     []transport.Address // in addition to those of From
 }
 
@@ -148,7 +148,7 @@ func (t *Table) Full() Diff {
 	return Diff{To: t.Version(), Full: true, Entries: slices.Collect(t.All()), Gone: slices.Clone(t.Gone())}
 }
 
-// Diff is what leads from t to a later table of the same term. Tables of
+// Diff returns the difference from t to a later table of the same term. Tables of
 // different terms have nothing in common that could be relied on: the result is
 // full then, and so it is where an entry of t is missing in to.
 func (t *Table) Diff(to *Table) Diff {
@@ -196,9 +196,8 @@ func (k *Kind) within(other *Kind) bool {
 	return true
 }
 
-// Apply makes the table that d leads to. It fails, and t stays right, when d
-// does not start at t's version ([GapError]), does not lead forward, or holds
-// what cannot be an entry.
+// Apply makes the table that d leads to. It fails, and t stays right, when d does not
+// start at t's version ([GapError]), does not lead forward, or holds an impossible entry.
 func (t *Table) Apply(d Diff) (*Table, error) {
 	if !d.Full && d.From != t.Version() {
 		return nil, &GapError{Have: t.Version(), From: d.From}
