@@ -2,10 +2,12 @@ package shard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/await"
+	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/nocopy"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -21,6 +23,9 @@ import (
 func (p port) Do(ctx context.Context, r *codegen.Ref, method string, args []byte) (reply []byte, err error) {
 	c := outCall{Context: ctx, Args: args, Ref: r, Method: method}
 	pl := p.kind.plane
+	if p.kind.desc.Durable {
+		c.Command = newCommand(p, &c)
+	}
 	turnOf(c.Context).yieldLane()
 	limit := await.New(c.Context, c.Ref.Timeout(), pl.cfg.CallTimeout, pl.tr.Load() != nil)
 	for try, again := 0, true; again; try++ {
@@ -38,6 +43,9 @@ func (p port) Do(ctx context.Context, r *codegen.Ref, method string, args []byte
 		again, err = p.failed(&c, w, id, &limit, answered, try)
 	}
 	limit.Stop()
+	if c.Command != nil {
+		err = c.Command.end(pl, err)
+	}
 	codegen.Recycle(c.Args) // whatever still waits has a copy
 	return reply, err
 }
@@ -78,8 +86,7 @@ func (p port) failed(c *outCall, w *pending.Call, id uint64, limit *await.Deadli
 	if res := *w.Result(); answered && res.Code != pending.Expired && res.Code != codeClosed {
 		limit.Seen(w.Over(), pl.lease.Base())
 		pl.pending.Free(w, c.Ref.Hash)
-		switch res.Code {
-		case wire.CodeMoved, wire.CodeDropped, wire.CodeStopped:
+		if c.sendsAgain(res.Code) {
 			pl.counters.add(callRetried)
 			if limit.Sleep(retryPause(try)) {
 				return true, nil
@@ -139,4 +146,84 @@ func (p port) giveUp(c *outCall, w *pending.Call, id uint64) (Outcome, error) {
 		Type: wire.TypeCancel, ID: id, Kind: p.kind.name, Shard: r.shard, Entity: nocopy.Bytes(c.Ref.ID),
 	})
 	return Unknown, fmt.Errorf("%w from %s%s", errNoAnswer, way.Peer().Name, way.silence(time.Now()))
+}
+
+// An outCall is one call that goes encoded.
+type outCall struct {
+	Context context.Context
+	Args    []byte // encoded arguments, in a buffer of codegen.NewArgs
+	Ref     *codegen.Ref
+	Method  string
+	Command *sentCommand // of a durable type; nil otherwise
+}
+
+// sendsAgain reports whether an answer has the call sent again: it did not run there. One
+// with a command may be sent again although it may have run.
+func (c *outCall) sendsAgain(code wire.Code) bool {
+	switch code {
+	case wire.CodeMoved, wire.CodeDropped, wire.CodeStopped:
+		return true
+	case codeLost, wire.CodeInDoubt:
+		if c.Command != nil {
+			c.Command.unsure = true
+			return true
+		}
+	case wire.CodeOverloaded:
+		return c.Command != nil && c.Command.unsure
+	}
+	return false
+}
+
+// CommandID makes all calls of a reference to an entity of a durable type one command: the
+// first is run, and the others get its answer, from whatever process and after whatever
+// restart they come. So a request with an id of its own, of a payment for example, is carried
+// out once although it was sent again. The shard keeps the answer for 10 minutes after it was
+// last asked for. Later the key is new. A call with the same key and another method or other
+// arguments fails. A method marked //shard:read, and one that changed nothing, is run each
+// time.
+func CommandID(key string) CallOption {
+	return func(o *codegen.CallOptions) { o.CommandID = key }
+}
+
+// sentCommand is the command of a call to a durable type: the same for each try.
+type sentCommand struct {
+	id     durablehost.ID
+	number uint64 // of this process's commands; 0: it is part of another's command
+	unsure bool   // an earlier try may have run
+}
+
+// newCommand numbers a call.
+func newCommand(p port, c *outCall) *sentCommand {
+	if d := durableOf(turnOf(c.Context)); d != nil {
+		if id := d.nested(p.kind.desc.Name, c.Ref.ID, c.Method); !id.IsZero() {
+			return &sentCommand{id: id}
+		}
+	}
+	if c.Ref.Odd != nil && c.Ref.Odd.Options.CommandID != "" {
+		return &sentCommand{id: durablehost.ID{Key: c.Ref.Odd.Options.CommandID}}
+	}
+	number, floor := p.kind.plane.commands.Begin()
+	return &sentCommand{id: durablehost.ID{Number: number, Floor: floor}, number: number}
+}
+
+// encoded is the command as it travels now.
+func (s *sentCommand) encoded(pl *plane) []byte {
+	if s.number != 0 {
+		s.id.Floor = pl.commands.Floor()
+	}
+	return s.id.Append(nil)
+}
+
+// end ends a call's command. Where an earlier try may have run, it is not known that
+// the call did not.
+func (s *sentCommand) end(pl *plane, err error) error {
+	if s.number != 0 {
+		pl.commands.End(s.number)
+	}
+	var failed *CallError
+	if s.unsure && errors.As(err, &failed) && failed.Outcome == NotExecuted {
+		failed.Outcome = Unknown
+		failed.Err = fmt.Errorf("%w (an earlier try may have run: ask the entity before calling again)", failed.Err)
+	}
+	return err
 }

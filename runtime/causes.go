@@ -194,6 +194,8 @@ func (p port) notRun(res pending.Result) error {
 		return fmt.Errorf("%w: before its turn", context.Canceled)
 	case codeUnsent:
 		return fmt.Errorf("%w: %s%s", ErrOverloaded, res.Text, slower)
+	case wire.CodeRefused:
+		return errors.New(res.Text)
 	case wire.CodeUnsendable:
 		return fmt.Errorf("%w: %s%s", ErrTooLarge, res.Text, smaller)
 	case codeShed:

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/shardgen/shardgen/store"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -89,6 +90,11 @@ type Config struct {
 	// [ErrBufferFull]. With 0, as new(0), every call that finds no instance fails.
 	// Default (nil) 1,000; at most 10,000.
 	SingletonBuffer *int
+	// Store keeps the state of durable types, and the coordinator's terms, so that they grow
+	// over full restarts too. Durable types need one: package natsstore has it on JetStream,
+	// package memory of store/memory for tests. All members must have the same store, or
+	// none. Default none.
+	Store store.Backend
 	// MaxMoves bounds the shards of a type that move at once for rebalancing. Default 3,
 	// minimum 1. Shards of leaving nodes do not count.
 	MaxMoves int

@@ -136,6 +136,20 @@ func (v *controlEnv) TakeLease(r membership.LeaseRequest) {
 	})
 }
 
+// TakeTerm takes a coordinator's term from the store, if there is one.
+func (v *controlEnv) TakeTerm(atLeast uint32, take func(term uint32)) {
+	process := v.plane.durable
+	if process == nil {
+		take(atLeast)
+		return
+	}
+	v.plane.wg.Go(func() {
+		if term, err := process.TakeTerm(atLeast); err == nil { // else the node has ended
+			v.loop.Post(func() { take(term) })
+		}
+	})
+}
+
 // Serve tells the broker whether processes without a table may be sent here.
 func (v *controlEnv) Serve(on bool) { v.serves.set(v.plane, on) }
 

@@ -63,6 +63,7 @@ func declarations(n *Node) (meta, compat []membership.KeyValue) {
 	add(&compat, "lanes", "%d", n.cfg.Lanes)
 	add(&compat, "frame format", "%d", wire.FrameVersion)
 	add(&compat, "control format", "%d", wire.ControlFormat)
+	add(&compat, "store", "%t", n.cfg.Store != nil)
 	compat = append(compat, n.cfg.Membership.compat()...)
 	for _, declared := range n.declared() {
 		k := declared.desc
@@ -81,6 +82,7 @@ func declarations(n *Node) (meta, compat []membership.KeyValue) {
 		add(&compat, "type "+k.Name+" role", "%s", declared.declared.role)
 		add(&compat, "type "+k.Name+" handoff", "%v", declared.declared.handoff)
 		add(&compat, "type "+k.Name+" is a singleton", "%t", k.Singleton)
+		add(&compat, "type "+k.Name+" is durable", "%t", k.Durable)
 		add(&compat, "type "+k.Name+" is remembered", "%s", declared.declared.remembers())
 		if k.Singleton {
 			add(&compat, "type "+k.Name+" has a lease", "%t", declared.declared.single.Lease != nil)

@@ -41,6 +41,9 @@ func newHost(pl *plane, k *kind, desc codegen.Host, settings hostSettings) (*hos
 		Mailbox: settings.mailbox, Waiting: pl.cfg.BufferSize, Handoff: settings.handoff,
 		MailboxBytes: settings.bytes, ShardBytes: pl.cfg.ShardBytes, Budget: pl.budget,
 	}
+	if desc.Durable {
+		h.settings.inline = false // a turn's answer waits for the store
+	}
 	h.passivator = newPassivator(h)
 	if desc.Singleton {
 		limits.Lead = codegen.SingletonID
@@ -56,6 +59,9 @@ func newHost(pl *plane, k *kind, desc codegen.Host, settings hostSettings) (*hos
 	for i := range h.shards {
 		id := placement.ShardID{Kind: desc.Name, Shard: k.shards + uint32(i)}
 		h.shards[i].init(h, id, cfg, limits)
+		if desc.Durable {
+			h.shards[i].durable = newDurableShard(&h.shards[i])
+		}
 	}
 	if desc.Singleton {
 		h.instance = singlehost.NewInstance(&h.shards[0].Shard, (*singletonHome)(&h.shards[0]))
@@ -84,6 +90,9 @@ func (h *host) eachShard(lane int, f func(*hostedShard)) {
 func checkKind(k *codegen.Kind) error {
 	if k.Shards == 0 {
 		k.Shards = placement.DefaultShards
+		if k.Durable {
+			k.Shards = durableShards
+		}
 	}
 	var errs []error
 	if err := transport.CheckName("type", k.Name); err != nil {

@@ -28,6 +28,8 @@ type hostedShard struct {
 	resting   map[*region.Entity]*time.Timer // restarted, and waiting for their back-off
 	turnEnded chan struct{}                  // closed when turns end; nil: nobody waits for that
 
+	durable *durableShard // of a durable type; else nil
+
 	unsent int // how often in a row the state did not encode for a move; StopEntities's
 }
 

@@ -39,7 +39,11 @@ type inCall struct {
 
 // newTurn is the call's turn, which has begun.
 func (c *inCall) newTurn(e *region.Entity) (r *encodedTurn) {
-	if c.Tell {
+	if hostedOf(e).durable != nil {
+		d := &durableTurn{remoteTurn: remoteTurn{deadline: c.Deadline, chain: c.Links}}
+		r = &d.encodedTurn
+		r.turn.parent = d
+	} else if c.Tell {
 		r = new(encodedTurn)
 		r.turn.parent = r
 	} else {

@@ -107,6 +107,9 @@ func (s *hostedShard) retire(e *region.Entity, why codegen.Passivation, state []
 	if err != nil {
 		s.passivationFailed(e, why, err)
 	}
+	if s.durable != nil {
+		state = s.durable.retire(e, state, err)
+	}
 	s.host.lost(e)
 	e.Value, e.State = nil, state
 	if why == codegen.Idle {
@@ -186,6 +189,11 @@ func (s *hostedShard) wake(ctx context.Context, e *region.Entity) (err error) {
 		if unknown, err = s.decodeState(value, e.State); err != nil {
 			h.unreadable.add(e.ID)
 			return errUnreadable(s.ID.Kind, e.ID, err)
+		}
+	}
+	if s.durable != nil {
+		if err := s.durable.begin(e.ID, value, unknown); err != nil {
+			return err
 		}
 	}
 	if h.desc.Activate != nil {

@@ -35,6 +35,7 @@ const (
 	Fresh       = codegen.Fresh       // it has no state
 	Reactivated = codegen.Reactivated // it was passivated here, and has its state
 	Moved       = codegen.Moved       // its state came from another node
+	Recovered   = codegen.Recovered   // it is of a durable type, and its state comes from the store
 
 	Idle      = codegen.Idle      // nobody called it, or it asked for Passivate
 	Moving    = codegen.Moving    // its shard moves to another node
@@ -142,6 +143,9 @@ func (n *Node) hostLocked(h codegen.Host, opts []HostOption) error {
 		return fmt.Errorf("host %s: %w: it is called as a singleton and hosted as an entity, or the other way round (set name= in one's directive)", h.Name, ErrMismatch)
 	case k.desc.Package != h.Package:
 		return fmt.Errorf("host %s: %w: it is a type of %s and of %s (set name= in one's directive)", h.Name, ErrMismatch, k.desc.Package, h.Package)
+	}
+	if h.Durable && n.cfg.Store == nil {
+		return fmt.Errorf("host %s: it is durable, and Config.Store is nil (set what natsstore.Open returns)", h.Name)
 	}
 	settings := defaultHostSettings(n.cfg)
 	if h.Singleton {

@@ -253,6 +253,9 @@ func (h *host) lost(e *region.Entity) {
 	if e.Value != nil {
 		h.active.Add(-1)
 	}
+	if d := hostedOf(e).durable; d != nil {
+		d.lost(e)
+	}
 }
 
 // evict rests the longest unused entities until there are at most the type's

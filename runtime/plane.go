@@ -13,6 +13,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/await"
 	"github.com/shardgen/shardgen/internal/call"
+	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/remembering"
@@ -61,6 +62,9 @@ type plane struct {
 	budget  *region.Budget // bytes of calls that wait, in routes and hosted shards
 	clock   atomic.Uint32
 	swept   atomic.Int64 // when pending was, in nanoseconds after the lease's base
+
+	commands durablehost.Source   // of this process's calls to durable types
+	durable  *durablehost.Process // of a node with a store; else nil
 
 	lost   lostTells
 	seldom seldom
@@ -116,6 +120,13 @@ func newPlane(cfg Config, self transport.Peer, ctl planeControl) *plane {
 	pl.budget = region.NewBudget(cfg.BufferBytes)
 	pl.ctx, pl.halt = context.WithCancel(context.Background())
 	pl.stop = pl.ctx.Done()
+	if cfg.Store != nil {
+		pl.durable = &durablehost.Process{Cluster: cfg.Cluster, Store: cfg.Store, Ctx: pl.ctx, Log: cfg.Logger, Spawn: func(f func()) {
+			if !pl.closed() {
+				pl.wg.Go(f)
+			}
+		}}
+	}
 	pl.kinds.Store(&map[string]*kind{})
 	pl.pumps = make([]pump, max(cfg.Lanes, 0)) // the faults of cfg, which Start returns Start tells
 	for i := range pl.pumps {

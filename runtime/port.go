@@ -78,8 +78,15 @@ func (p port) Begin(ctx context.Context, r *codegen.Ref, method string) (codegen
 		}
 	}
 	up := turnOf(ctx)
-	if up != nil && up.depth >= maxInline {
-		return codegen.Turn{}, nil
+	if up != nil {
+		if d := durableOf(up); d != nil {
+			if err := d.before(ctx); err != nil {
+				return codegen.Turn{}, p.fail(r, method, NotExecuted, err)
+			}
+		}
+		if up.depth >= maxInline {
+			return codegen.Turn{}, nil
+		}
 	}
 	if e, ok := r.Near.Load().(*region.Entity); ok && hostedOf(e).tryEnter(e) {
 		return hostedOf(e).begin(ctx, up, e, method)
@@ -185,16 +192,26 @@ func (p port) Send(ctx context.Context, r *codegen.Ref, method string, args []by
 	if err := p.cannot(c.Context, c.Ref, c.Method); err != nil {
 		return err
 	}
+	if d := durableOf(turnOf(ctx)); d != nil { // it leaves when the turn has committed
+		args := append(codegen.NewArgs(), args...)
+		d.later(func() { tellLater(p, r, method, args) })
+		return nil
+	}
+	return p.tell(&c)
+}
+
+// tell is Send for a tell that may leave now.
+func (p port) tell(c *outCall) error {
 	if p.kind.plane.closed() {
 		return p.fail(c.Ref, c.Method, NotExecuted, p.kind.plane.errClosed())
 	}
-	if near, err := p.tellNear(&c); err != nil {
+	if near, err := p.tellNear(c); err != nil {
 		return p.fail(c.Ref, c.Method, NotExecuted, err)
 	} else if near {
 		return nil
 	}
-	e := p.envelope(&c, wire.TypeTell)
-	if err := p.route(&c).send(&e); err != nil {
+	e := p.envelope(c, wire.TypeTell)
+	if err := p.route(c).send(&e); err != nil {
 		return p.fail(c.Ref, c.Method, NotExecuted, publicError(err))
 	}
 	return nil
@@ -219,6 +236,9 @@ func (p port) envelope(c *outCall, t wire.Type) wire.Envelope {
 	}
 	if t == wire.TypeCall {
 		e.Chain = turnOf(c.Context).appendChain(nil)
+	}
+	if c.Command != nil {
+		e.Command = c.Command.encoded(p.kind.plane)
 	}
 	return e
 }

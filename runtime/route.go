@@ -243,6 +243,7 @@ func keep(e *wire.Envelope) wire.Envelope {
 	c := *e
 	c.Payload = append([]byte(nil), e.Payload...)
 	c.Chain = append([]byte(nil), e.Chain...)
+	c.Command = append([]byte(nil), e.Command...)
 	return c
 }
 

@@ -19,7 +19,8 @@ import (
 type answer struct {
 	code    wire.Code
 	text    string
-	payload *[]byte // of CodeOK: the results, in a buffer of replyPool; of CodeMethodError: causes
+	payload *[]byte      // of CodeOK: the results, in a buffer of replyPool; of CodeMethodError: causes
+	after   *durableTurn // whose log must have what the answer saw; nil: it may leave at once
 }
 
 // replyPool keeps the buffers that results are encoded into. None is nil.
@@ -99,6 +100,10 @@ func (s *hostedShard) finish(c *inCall, a answer, failed *failure, by publisher)
 // An answer to another process waits in its session for the lease if it must, one to
 // a caller in this process on a goroutine.
 func (pl *plane) answerTurn(c *inCall, a answer, by publisher) {
+	if a.after != nil && c.ID != 0 && !a.after.mayLeave() {
+		a.after.answer(pl, c, a)
+		return
+	}
 	own := c.Sender.Address == pl.self.Address
 	if c.ID != 0 && own && !pl.lease.MayAnswer() {
 		pl.wg.Go(func() { pl.answerLeased(c, a) })
@@ -233,18 +238,33 @@ func (s *hostedShard) runCall(e *region.Entity, c *inCall) answer {
 	if !ok {
 		return answer{code: wire.CodeNoMethod, text: string(c.Method)}
 	}
+	if s.durable != nil {
+		return s.durable.run(t.parent.(*durableTurn), e, c, method)
+	}
 	if e.Value == nil {
 		if err := s.activate(t, e); err != nil {
-			r.failed = &failure{string(c.Method), fmt.Errorf("%w: %w", ErrActivation, err)}
-			if n, tell := pl.seldom.tell("activation failed", s.ID.Kind, ""); tell {
-				pl.log.Error("activation failed", "kind", s.ID.Kind, "entity", clip(e.ID), "err", err, "count", n)
-			}
-			return answer{code: wire.CodeActivation, text: err.Error()}
+			return notActivated(s, r, e, c, err)
 		}
 		if a, ok := s.leased(t); !ok { // the hook may have taken long
 			return a
 		}
 	}
+	return runMethod(s, r, e, c, method)
+}
+
+// notActivated is the answer to a call whose entity could not be activated.
+func notActivated(s *hostedShard, r *encodedTurn, e *region.Entity, c *inCall, err error) answer {
+	pl := s.plane()
+	r.failed = &failure{string(c.Method), fmt.Errorf("%w: %w", ErrActivation, err)}
+	if n, tell := pl.seldom.tell("activation failed", s.ID.Kind, ""); tell {
+		pl.log.Error("activation failed", "kind", s.ID.Kind, "entity", clip(e.ID), "err", err, "count", n)
+	}
+	return answer{code: wire.CodeActivation, text: err.Error()}
+}
+
+// runMethod runs the method of an encoded call on its entity, which is active.
+func runMethod(s *hostedShard, r *encodedTurn, e *region.Entity, c *inCall, method codegen.Method) answer {
+	pl, t := s.plane(), &r.turn
 	var buf *[]byte
 	var out []byte // nil: nobody wants the results
 	if c.ID != 0 {

@@ -101,6 +101,8 @@ func (v *shardEnv) StopEntities(entities []*region.Entity, done func(error)) {
 	rested = true
 	if err != nil {
 		s.cannotMove(err)
+	} else if s.durable != nil {
+		s.durable.leave()
 	}
 	done(err)
 }
@@ -109,6 +111,9 @@ func (v *shardEnv) StopEntities(entities []*region.Entity, done func(error)) {
 func (v *shardEnv) Changed(opened bool) {
 	if v.remembered != nil {
 		v.remembered.ChangedLocked(opened)
+	}
+	if d := v.durable; d != nil {
+		d.placedLocked(opened)
 	}
 	v.TurnEnded() // with the hooks of a move, or when the shard was lost
 }

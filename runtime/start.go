@@ -107,6 +107,15 @@ func (n *Node) begin(ctx context.Context) error {
 		return err
 	}
 	defer n.plane.wg.Done()
+	if err := checkStore(ctx, n); err != nil {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.give = nil
+		if n.state == stateOpening {
+			n.state = stateNew
+		}
+		return err
+	}
 	link, err := n.cfg.Transport.Open(ctx, transport.Options{ // without the lock: Close must not wait for it
 		Cluster: n.cfg.Cluster, Self: n.plane.self.Address, Lanes: n.cfg.Lanes,
 		OnState: n.connState, Logger: n.log,
@@ -167,5 +176,18 @@ func (n *Node) opening(give context.CancelFunc) error {
 	}
 	n.state, n.give = stateOpening, give
 	n.plane.wg.Add(1)
+	return nil
+}
+
+// checkStore compares the durable types that the node hosts with what the store has.
+func checkStore(ctx context.Context, n *Node) error {
+	for _, h := range n.hosted() {
+		if !h.desc.Durable {
+			continue
+		}
+		if err := n.plane.durable.Check(ctx, h.desc.Name, h.kind.shards, h.desc.HashName); err != nil {
+			return fmt.Errorf("start node %s: host %s: %w", n.cfg.Name, h.desc.Name, err)
+		}
+	}
 	return nil
 }

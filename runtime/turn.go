@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -110,6 +111,8 @@ func (t *turn) encoded() *encodedTurn {
 		return r
 	case *remoteTurn:
 		return &r.encodedTurn
+	case *durableTurn:
+		return &r.encodedTurn
 	}
 	return nil
 }
@@ -190,10 +193,28 @@ func (t *turn) appendChain(b []byte) []byte {
 	switch r := t.parent.(type) {
 	case *remoteTurn:
 		b = append(b, r.chain...)
+	case *durableTurn:
+		b = append(b, r.chain...)
 	case *encodedTurn: // nobody waits for a tell
 	default:
 		b = t.up().appendChain(b)
 	}
 	id := t.shard().ID
 	return wire.AppendLink(b, id.Kind, t.entity.ID, id.Shard)
+}
+
+// ErrNoFence is the error of [Epoch] where there is none.
+var ErrNoFence = errors.New("ctx is not that of a turn of a durable type, whose epochs grow over full restarts")
+
+// Epoch is the fence of the turn that ctx belongs to, for conditional writes to a database of
+// the user's own: a number that only grows for the entity, wherever it lives, over moves,
+// deaths and full restarts. Who writes under an epoch that is lower than one that the
+// database has seen is a former home, and must be refused. It fails with ErrNoFence if ctx
+// belongs to no turn of a durable type.
+func Epoch(ctx context.Context) (uint64, error) {
+	d := durableOf(turnOf(ctx))
+	if d == nil {
+		return 0, ErrNoFence
+	}
+	return d.tenure.Epoch(), nil
 }

@@ -89,10 +89,20 @@ func (e *emitter) clientFields(n *model.Entity) []hostField {
 		}
 		methods = append(methods, jen.Lit(m.Wire).Op(":").Add(run))
 	}
-	return []hostField{
+	list := []hostField{
 		{"Kind", jen.Id(n.KindFunc()).Call()},
 		{"Dispatch", jen.Map(jen.String()).Add(codegen("Method")).Add(fields(methods...))},
 	}
+	var reads []jen.Code
+	for _, m := range sortedMethods(n) {
+		if m.Read {
+			reads = append(reads, jen.Lit(m.Wire).Op(":").True())
+		}
+	}
+	if len(reads) > 0 {
+		list = append(list, hostField{"Reads", jen.Map(jen.String()).Bool().Values(reads...)})
+	}
+	return list
 }
 
 // ownFields are the fields that the entity's own package knows: how it is made,
@@ -145,6 +155,9 @@ func (e *emitter) kind(n *model.Entity) {
 	list = append(list, field("Errors", jen.Id(model.ErrorsFunc)))
 	if len(n.State) > 0 {
 		list = append(list, field("Stateful", jen.True()))
+	}
+	if n.Durable {
+		list = append(list, field("Durable", jen.True()))
 	}
 	e.comment("%s describes %s: what every member of a cluster must agree on.", n.KindFunc(), n.Name)
 	e.file.Func().Id(n.KindFunc()).Params().Add(codegen("Kind")).Block(

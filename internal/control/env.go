@@ -123,6 +123,10 @@ type Process interface {
 	// TakeLease asks the store for the lease that decides a split. The answer goes to
 	// Member.LeaseAnswer.
 	TakeLease(r membership.LeaseRequest)
+	// TakeTerm calls take with the term of a coordinator that starts here: above those of all
+	// before it, and at least the given one. Without a store that is the given one, and take
+	// is called at once; else on the control loop, once the store has answered.
+	TakeTerm(atLeast uint32, take func(term uint32))
 	// Serve tells the broker whether processes without a table may be sent here.
 	Serve(on bool)
 

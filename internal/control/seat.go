@@ -24,6 +24,7 @@ type seat struct {
 	managerAt  time.Time
 	core       *coordinator.Coordinator // nil where it does not run
 	coreAt     time.Time
+	starts     int // of the coordinator, and its stops
 	quarantine quarantine
 }
 
@@ -79,23 +80,36 @@ func (s *seat) stepManager(in singleton.Input) {
 		s.start()
 	}
 	if out.StopInstance {
+		s.starts++
 		s.core, s.coreAt = nil, time.Time{}
 		s.stepManager(singleton.InstanceStopped{})
 	}
 }
 
-// start starts the coordinator here.
+// start starts the coordinator here when it has its term, unless it was stopped or started
+// again meanwhile.
 func (s *seat) start() {
+	s.starts++
+	n := s.starts
 	me, _ := s.m.View().Member(s.m.self.Address)
+	s.m.env.TakeTerm(me.UpNumber, func(term uint32) {
+		if s.starts == n {
+			s.begin(term)
+		}
+	})
+}
+
+// begin starts the coordinator here under a term.
+func (s *seat) begin(term uint32) {
 	cfg := s.m.setup.Coordinator
 	cfg.Self = s.m.self.Address
-	cfg.Term = placement.Term{Number: me.UpNumber, Incarnation: s.m.self.Incarnation}
+	cfg.Term = placement.Term{Number: term, Incarnation: s.m.self.Incarnation}
 	core, err := coordinator.New(cfg)
 	if err != nil {
 		s.m.env.Fail(fmt.Errorf("start the coordinator: %w", err))
 		return
 	}
-	s.m.env.Log(Info, "coordinator starts here", "term", me.UpNumber)
+	s.m.env.Log(Info, "coordinator starts here", "term", term)
 	s.core = core
 	s.stepManager(singleton.InstanceStarted{})
 	s.m.viewChanged()

@@ -44,7 +44,7 @@ func (h *homes) next(kill bool) {
 	} else if old := h.now(); old != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		_ = old.Leave(ctx) // in order or not
+		_ = old.Leave(ctx, anEpoch+h.epoch) // in order or not
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -95,7 +95,7 @@ func StoreEpoch(placed, attempt uint64) (uint64, error) {
 func Term(epoch uint64) uint32 { return uint32(epoch >> counterBits) }
 
 // Open says that the shard is placed here under an epoch: it is claimed. An epoch that is
-// known, or lower than one that is, changes nothing.
+// known, or lower than one that is, changes nothing. It may be called with a lock held.
 func (s *Shard) Open(epoch uint64) {
 	s.mu.Lock()
 	if epoch < s.epoch || epoch == s.epoch && s.here {
@@ -108,9 +108,15 @@ func (s *Shard) Open(epoch uint64) {
 		s.attempt++ // it was given up here, and comes back under the same epoch
 	}
 	s.here, s.broken = true, nil
-	old := s.begin()
+	s.drop(s.begin())
 	s.mu.Unlock()
-	old.Drop()
+}
+
+// drop ends a tenure without the callers' locks. mu is held.
+func (s *Shard) drop(t *Tenure) {
+	if t != nil {
+		s.cfg.Host.Go(t.Drop)
+	}
 }
 
 // begin begins a tenure and returns the one before, to be dropped. mu is held.
@@ -137,24 +143,33 @@ func (s *Shard) end() (old *Tenure) {
 	return old
 }
 
-// Close gives the shard up at once. What waits is answered ErrInDoubt.
+// Close gives the shard up at once. What waits is answered ErrInDoubt. It may be called
+// with a lock held.
 func (s *Shard) Close() {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.here = false
-	old := s.end()
-	s.mu.Unlock()
-	old.Drop()
+	s.drop(s.end())
 }
 
 // Leave gives the shard up in order: what is committed goes to the log and to records, so
 // that the next home recovers quickly. It gives the shard up in any case, when ctx ends at
-// the latest, and returns why that was not in order.
-func (s *Shard) Leave(ctx context.Context) error {
+// the latest, and returns why that was not in order. If the shard is not here under that
+// epoch any more, nothing happens.
+func (s *Shard) Leave(ctx context.Context, epoch uint64) error {
 	s.mu.Lock()
-	t := s.tenure
+	t, now := s.tenure, s.epoch
 	s.mu.Unlock()
+	if now != epoch {
+		return nil
+	}
 	err := t.leave(ctx)
-	s.Close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tenure == t { // else it has ended, or the shard has come back meanwhile
+		s.here = false
+		s.drop(s.end())
+	}
 	return err
 }
 
@@ -176,6 +191,9 @@ func (s *Shard) Tenure(ctx context.Context) (*Tenure, error) {
 	for {
 		s.mu.Lock()
 		t, here, broken, changed := s.tenure, s.here, s.broken, s.changed
+		if s.failed <= patientTries && s.attempt < maxAttempt {
+			broken = nil // it is tried again at once
+		}
 		s.mu.Unlock()
 		switch {
 		case !here:
@@ -197,6 +215,9 @@ func (s *Shard) Tenure(ctx context.Context) (*Tenure, error) {
 		}
 	}
 }
+
+// patientTries is how many tenures may end in a row before those who wait are told why.
+const patientTries = 2
 
 // First and longest pause before a shard that could not be opened is tried again.
 const (

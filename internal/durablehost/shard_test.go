@@ -34,7 +34,7 @@ func TestNextHomeHasWhatWasAcknowledged(t *testing.T) {
 		}
 		set(t, tenure, "bob", "7")
 		tenure.Rest("bob")
-		if err := second.Leave(within(t, time.Minute)); err != nil {
+		if err := second.Leave(within(t, time.Minute), anEpoch+2); err != nil {
 			t.Fatal(err)
 		}
 

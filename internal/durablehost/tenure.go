@@ -239,6 +239,10 @@ func (t *Tenure) armLocked() {
 
 // tick lets time pass for the core.
 func (t *Tenure) tick() {
+	if t.ctx.Err() != nil { // the process has ended
+		t.Drop()
+		return
+	}
 	t.do(func(now time.Time) {
 		t.wake = now.Add(24 * time.Hour) // the timer has fired: the next one counts
 		t.core.Tick(now)
@@ -355,6 +359,13 @@ func (t *Tenure) Then(ticket durable.Ticket, do func(error)) {
 	}
 }
 
+// Reached reports whether the log has all up to the ticket.
+func (t *Tenure) Reached(ticket durable.Ticket) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return ticket <= t.durable && !t.over
+}
+
 // Wait is Then for a caller that waits.
 func (t *Tenure) Wait(ctx context.Context, ticket durable.Ticket) error {
 	done := make(chan error, 1)
@@ -407,3 +418,6 @@ func (t *Tenure) Load(ctx context.Context, entity string) (durable.Loaded, error
 func (t *Tenure) Rest(entity string) {
 	t.do(func(time.Time) { t.core.Rest(entity) })
 }
+
+// Shard is the shard in the store.
+func (t *Tenure) Shard() store.Shard { return t.shard.cfg.Shard }

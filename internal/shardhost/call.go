@@ -20,7 +20,8 @@ type Call struct {
 	Links    []byte // the encoded turns that wait for it
 	Deadline int64  // nanoseconds after the process's base; 0: none
 	Tell     bool
-	Frame    int // bytes of the frame that the slices are part of; 0: they are the call's own
+	Command  []byte // the id of a durable entity's command, encoded; nil: none
+	Frame    int    // bytes of the frame that the slices are part of; 0: they are the call's own
 }
 
 // carrier is what region.Call.Driver holds.
@@ -34,7 +35,7 @@ func of(c *region.Call) *Call { return c.Driver.(carrier).hosted() }
 // Fill makes an empty c the call of an envelope that came from a process at a time, in
 // nanoseconds after the process's base. The slices stay those of the envelope.
 func (c *Call) Fill(from transport.Peer, e *wire.Envelope, at int64) {
-	c.ID, c.Method, c.Args, c.Links = e.ID, e.Method, e.Payload, e.Chain
+	c.ID, c.Method, c.Args, c.Links, c.Command = e.ID, e.Method, e.Payload, e.Chain, e.Command
 	c.Tell = e.Type == wire.TypeTell
 	c.Entity = stringOf(e.Entity)
 	c.Sender = from
@@ -52,7 +53,7 @@ func (c *Call) Fill(from transport.Peer, e *wire.Envelope, at int64) {
 
 // SizeOf is how many bytes are kept for a call that waits.
 func SizeOf(e *wire.Envelope) int {
-	return len(e.Payload) + len(e.Entity) + len(e.Method) + len(e.Chain)
+	return len(e.Payload) + len(e.Entity) + len(e.Method) + len(e.Chain) + len(e.Command)
 }
 
 // smallFrame is the size in bytes up to which a frame is kept in any case.
@@ -73,7 +74,7 @@ func (c *Call) Detach() {
 		own = append(own, b...)
 		return own[at:len(own):len(own)]
 	}
-	c.Args, c.Method, c.Links = take(c.Args), take(c.Method), take(c.Links)
+	c.Args, c.Method, c.Links, c.Command = take(c.Args), take(c.Method), take(c.Links), take(c.Command)
 	at := len(own)
 	own = append(own, c.Entity...)
 	c.Entity = stringOf(own[at:])
@@ -88,6 +89,7 @@ func (c *Call) envelope(kind []byte, shard uint32, now int64) *wire.Envelope {
 	e := &wire.Envelope{
 		Type: wire.TypeCall, ID: c.ID, Kind: kind, Shard: shard,
 		Entity: []byte(c.Entity), Method: c.Method, Payload: c.Args, Chain: c.Links,
+		Command: c.Command,
 	}
 	if c.Tell {
 		e.Type = wire.TypeTell

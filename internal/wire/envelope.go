@@ -50,6 +50,8 @@ const (
 	CodeDropped     Code = 14 // accepted, but its shard was lost before the turn began
 	CodeNoResult    Code = 15 // the results do not encode: executed
 	CodeUnsendable  Code = 16 // the arguments exceed the broker's limit on the way to the home
+	CodeInDoubt     Code = 17 // the shard's home does not know whether the commit stands: the next one does, by the same command
+	CodeRefused     Code = 18 // it did not run, or nothing that it changed stands; Text says why
 )
 
 // Executed reports whether the call ran when it was answered with the code.
@@ -77,6 +79,7 @@ type Envelope struct {
 	Last    bool
 	Via     transport.Peer
 	Hop     uint64
+	Command []byte // of a call to a durable entity
 }
 
 // Field numbers of Envelope in framepb/frame.proto.
@@ -98,6 +101,7 @@ const (
 	envLast    = 15
 	envVia     = 16
 	envHop     = 17
+	envCommand = 18
 )
 
 // Overhead bounds the bytes of an encoded envelope beside its byte slices.
@@ -106,7 +110,7 @@ const Overhead = 160
 // SizeBound is an upper bound of the envelope's encoded size in a frame.
 func (e *Envelope) SizeBound() int {
 	return Overhead + len(e.Kind) + len(e.Entity) + len(e.Method) + len(e.Payload) +
-		len(e.Text) + len(e.Node.Name) + len(e.Chain) + len(e.Via.Name)
+		len(e.Text) + len(e.Node.Name) + len(e.Chain) + len(e.Via.Name) + len(e.Command)
 }
 
 // AppendEnvelope appends the envelope as the next one of a frame. Its length is
@@ -173,7 +177,8 @@ func appendEnvelopeFields(b []byte, e *Envelope) []byte {
 		b = protowire.AppendTag(b, envVia, protowire.BytesType)
 		b = protowire.AppendBytes(b, appendNode(nil, e.Via))
 	}
-	return appendUint(b, envHop, e.Hop)
+	b = appendUint(b, envHop, e.Hop)
+	return appendBytes(b, envCommand, e.Command)
 }
 
 // The wire types of tags that are written or read as one byte.
@@ -322,6 +327,8 @@ func (e *Envelope) setBytes(num protowire.Number, v []byte) (err error) {
 		e.Chain = v
 	case envVia:
 		e.Via, err = parseNode(v)
+	case envCommand:
+		e.Command = v
 	}
 	return err
 }

@@ -152,6 +152,9 @@ type CallOptions struct {
 	// Timeout bounds each call of the reference that has no earlier deadline.
 	// 0 means the caller's CallTimeout.
 	Timeout time.Duration
+	// CommandID names the command that each call of the reference is; "": each call is one
+	// of its own. It is for durable types.
+	CommandID string
 }
 
 // A CallOption changes the settings of one reference.

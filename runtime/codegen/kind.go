@@ -27,6 +27,9 @@ type Kind struct {
 	// without arguments and results. Nil: the directive does not ask for it.
 	JSON     func(method string) JSONMethod
 	Stateful bool // some fields are tagged state
+	// Durable: the state of the kind's entities is in the store, and a call's answer comes
+	// when it is.
+	Durable bool
 }
 
 // A Host is a kind together with the functions that make, run and encode its entities.
@@ -40,6 +43,8 @@ type Host struct {
 	Exported int
 	SetID    func(entity any, id string) error // nil: no field tagged id
 	Dispatch map[string]Method
+	// Reads names the methods that change no state; nil for none.
+	Reads map[string]bool
 	// AppendState and DecodeState move the fields tagged state; nil without any.
 	// DecodeState reports whether it skipped fields: those that StateFields, the
 	// fields that this program knows, does not know are kept beside the entity.
@@ -100,6 +105,9 @@ const (
 	Reactivated
 	// Moved: its shard came from another node and brought its state.
 	Moved
+	// Recovered: it is of a durable type, and its state comes from the store. Its node
+	// or all nodes may have ended since, its shard may have moved, or it has rested.
+	Recovered
 )
 
 // String names the activation.
@@ -111,6 +119,8 @@ func (a Activation) String() string {
 		return "reactivated"
 	case Moved:
 		return "moved"
+	case Recovered:
+		return "recovered"
 	}
 	return "unknown"
 }

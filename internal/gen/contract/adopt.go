@@ -79,9 +79,9 @@ func (a *adoption) gone(line int, what, path, renamed, lost string) {
 const reset = "if no running program knows it, run shardgen contract reset "
 
 func (a *adoption) kind(old *Contract, before, k *Kind) *Kind {
-	next := &Kind{Name: k.Name, ID: k.ID, Hash: k.Hash, Shards: k.Shards, Singleton: k.Singleton}
+	next := &Kind{Name: k.Name, ID: k.ID, Hash: k.Hash, Shards: k.Shards, Singleton: k.Singleton, Durable: k.Durable}
 	if before == nil {
-		before = &Kind{Name: k.Name, ID: k.ID, Hash: k.Hash, Shards: k.Shards, Singleton: k.Singleton}
+		before = &Kind{Name: k.Name, ID: k.ID, Hash: k.Hash, Shards: k.Shards, Singleton: k.Singleton, Durable: k.Durable}
 	}
 	changed := func(what string, was, is any) {
 		if was != is {
@@ -95,6 +95,10 @@ func (a *adoption) kind(old *Contract, before, k *Kind) *Kind {
 		changed("id", before.ID, k.ID)
 		changed("shards", before.Shards, k.Shards)
 		changed("hash", before.Hash, k.Hash)
+	}
+	if before.Durable != k.Durable {
+		a.add(CodeChanged, before.line, "change it back; "+reset+k.Name,
+			"kind %s: it was %s and is %s: one version would not find the state that the other keeps", k.Name, article(form(before)), article(form(k)))
 	}
 	next.State = a.fields(k.Name, "state", before.State, k.State)
 	for _, m := range k.Methods {
@@ -113,10 +117,21 @@ func (a *adoption) kind(old *Contract, before, k *Kind) *Kind {
 }
 
 func form(k *Kind) string {
-	if k.Singleton {
+	switch {
+	case k.Singleton:
 		return "singleton"
+	case k.Durable:
+		return "durable entity"
 	}
 	return "entity"
+}
+
+// article is "an entity" or "a singleton".
+func article(form string) string {
+	if form == "entity" {
+		return "an entity"
+	}
+	return "a " + form
 }
 
 // newMethods are those that a kind did not have before.
@@ -139,7 +154,7 @@ func sameTypes(now, before []*Field) bool {
 }
 
 func (a *adoption) method(old *Contract, k *Kind, before, m *Method) *Method {
-	next := &Method{Name: m.Name, Wire: m.Name, Tell: m.Tell}
+	next := &Method{Name: m.Name, Wire: m.Name, Tell: m.Tell, Read: m.Read}
 	if before == nil {
 		before = &Method{}
 	} else {

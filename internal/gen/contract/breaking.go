@@ -24,7 +24,11 @@ func Breaking(old, now *Contract) []Break {
 	b := breaks{old: old, now: now, compared: make(map[renaming]bool)}
 	for _, k := range old.Kinds {
 		if n := now.kind(k.Name); !k.Retired && (n == nil || n.Retired) {
-			b.add("kind "+k.Name, "gone", "callers of the old version wait for a host until their deadline")
+			who := "callers of the old version wait for a host until their deadline"
+			if k.Durable {
+				who += ", and the state of its entities stays in the store, unread"
+			}
+			b.add("kind "+k.Name, "gone", who)
 		} else if n != nil && !k.Retired {
 			b.kind(k, n)
 		}

@@ -22,6 +22,7 @@ type Kind struct {
 	Hash      string // the shard function
 	Shards    int
 	Singleton bool
+	Durable   bool // its state is in the store, and outlives programs
 	Methods   []*Method
 	State     []*Field
 	Retired   bool // gone, and its name with it
@@ -33,6 +34,7 @@ type Method struct {
 	Name    string // in Go
 	Wire    string // what callers send; the first name it had
 	Tell    bool
+	Read    bool // it changes no state
 	Args    []*Field
 	Results []*Field
 	Retired bool

@@ -91,7 +91,7 @@ var idForms = map[model.IDForm]string{
 }
 
 func (o *source) kind(e *model.Entity) *Kind {
-	k := &Kind{Name: e.Kind, ID: idForms[e.ID.Form], Hash: "xxh64", Shards: e.Shards, Singleton: e.Singleton}
+	k := &Kind{Name: e.Kind, ID: idForms[e.ID.Form], Hash: "xxh64", Shards: e.Shards, Singleton: e.Singleton, Durable: e.Durable}
 	if e.Hash != nil {
 		k.Hash = e.Hash.Name
 	}
@@ -104,7 +104,7 @@ func (o *source) kind(e *model.Entity) *Kind {
 	}
 	for _, m := range e.Methods {
 		k.Methods = append(k.Methods, &Method{
-			Name: m.Name, Wire: m.Name, Tell: m.OneWay, set: &m.Wire,
+			Name: m.Name, Wire: m.Name, Tell: m.OneWay, Read: m.Read, set: &m.Wire,
 			Args: o.params(m.Params, "arg"), Results: o.params(m.Results, "result"),
 		})
 	}

@@ -96,6 +96,9 @@ func (r *reader) kindFact(line int, name string, words []string, retired bool) b
 	case len(words) == 1 && words[0] == "singleton":
 		k.Singleton, k.Shards, k.Hash = true, 1, "xxh64"
 		return true
+	case len(words) == 1 && words[0] == "durable":
+		k.Durable = true
+		return true
 	case len(words) != 2:
 		return false
 	case words[0] == "id":
@@ -130,6 +133,9 @@ func methodFact(k *Kind, line int, name string, words []string, retired bool) bo
 	}
 	if len(words) > 0 && words[0] == "tell" {
 		m.Tell, words = true, words[1:]
+	}
+	if len(words) > 0 && words[0] == "read" {
+		m.Read, words = true, words[1:]
 	}
 	return len(words) == 0
 }

@@ -76,6 +76,9 @@ func formatKind(k *Kind, add func(retired bool, fields ...any)) {
 		add(false, "kind", k.Name, "shards", k.Shards)
 		add(false, "kind", k.Name, "hash", k.Hash)
 	}
+	if k.Durable {
+		add(false, "kind", k.Name, "durable")
+	}
 	for _, f := range k.State {
 		add(f.Retired, "kind", k.Name, "state", f.Number, f.Name, f.Type)
 	}
@@ -86,6 +89,9 @@ func formatKind(k *Kind, add func(retired bool, fields ...any)) {
 		}
 		if m.Tell {
 			fields = append(fields, "tell")
+		}
+		if m.Read {
+			fields = append(fields, "read")
 		}
 		add(m.Retired, fields...)
 		for _, f := range m.Args {

@@ -16,7 +16,6 @@ const (
 	CodePackage     Code = "SG002" // the package cannot be read
 	CodeNearMiss    Code = "SG101" // a comment that was meant as a directive
 	CodeOption      Code = "SG102" // an unknown or malformed option of a directive
-	CodeUnsupported Code = "SG103" // an option of a later version
 	CodeMisplaced   Code = "SG104" // a directive in the wrong place
 	CodeEntity      Code = "SG105" // a struct that cannot be an entity
 	CodeShards      Code = "SG106" // shards= is not a power of two

@@ -12,7 +12,7 @@ import (
 // The directives that exist.
 var (
 	entityDirectives = []string{"entity", "singleton"}
-	methodDirectives = []string{"ignore", "tell"}
+	methodDirectives = []string{"ignore", "read", "tell"}
 	directives       = slices.Concat(entityDirectives, methodDirectives, []string{"error", oneofDirective})
 )
 

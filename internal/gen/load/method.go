@@ -34,7 +34,7 @@ func (s *source) methods(n *model.Entity, m *marked, h *source) {
 		case takesContext(signature):
 			tried = true
 			s.onPointer(n, f)
-			s.message(n, f, h, d != nil)
+			s.message(n, f, h, d)
 		case !slices.Contains(customary, f.Name()):
 			s.add(f.Pos(), CodeNoContext, "let it take a ctx context.Context first, or write //shard:ignore above it",
 				"%s.%s: exported, and no message: it takes no context", n.Name, f.Name())
@@ -139,7 +139,8 @@ func (s *source) hook(n *model.Entity, f *types.Func) {
 
 // message reads a method that takes a context; h's code sends it. Of one that is
 // oneWay nobody hears what it returns.
-func (s *source) message(n *model.Entity, f *types.Func, h *source, oneWay bool) {
+func (s *source) message(n *model.Entity, f *types.Func, h *source, d *methodDirective) {
+	oneWay, read := d != nil && d.directive.Name == "tell", d != nil && d.directive.Name == "read"
 	subject, signature := n.Name+"."+f.Name(), f.Signature()
 	params, results := signature.Params(), signature.Results()
 	if !isContext(params.At(0).Type()) {
@@ -159,6 +160,10 @@ func (s *source) message(n *model.Entity, f *types.Func, h *source, oneWay bool)
 		Error:    results.At(results.Len() - 1).Name(),
 		Variadic: signature.Variadic(),
 		OneWay:   oneWay,
+		Read:     read,
+	}
+	if read && !n.Durable {
+		s.add(d.directive.Slash, CodeMisplaced, "remove it: a call of a type that is not durable waits for no store", "//shard:read: %s is not durable", n.Name)
 	}
 	if oneWay && results.Len() > 1 {
 		s.add(f.Pos(), CodeMethod, "let it return an error alone, or remove the directive", "%s: has results, which nobody hears of a //shard:tell", subject)

@@ -5,7 +5,7 @@ import (
 	"go/types"
 )
 
-// A methodDirective is a shard:ignore or a shard:tell.
+// A methodDirective is a shard:ignore, a shard:read or a shard:tell.
 type methodDirective struct {
 	directive ast.Directive
 	used      bool // it stands at a method of an entity

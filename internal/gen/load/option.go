@@ -15,12 +15,16 @@ import (
 const (
 	defaultShards = 256
 	maxShards     = 1 << 16 // every process holds the table of all
+	// Commits of one shard share appends, so a durable type has few, and the store bounds
+	// their numbers.
+	durableShards    = 64
+	maxDurableShards = 2048
 )
 
 // options are those that each directive takes.
 var options = map[string][]string{
 	"entity":    {"name", "shards", "hash", "durable", "client", "json", "tell"},
-	"singleton": {"name", "durable", "client", "json", "tell"},
+	"singleton": {"name", "client", "json", "tell"},
 }
 
 // kindName is what a kind's name may be: it stands in subjects and metrics.
@@ -44,16 +48,13 @@ func (s *source) readOptions(n *model.Entity, m *marked, h *source, id types.Typ
 		case seen[key]:
 			s.add(a.Pos, CodeOption, "keep one", "%s: given twice", key)
 			continue
-		case key == "durable":
-			s.add(a.Pos, CodeUnsupported, laterRemedy[key], "%s: not supported by this version", key)
-			continue
-		case key == "json" && hasValue:
-			s.add(a.Pos, CodeOption, "write json", "%s: takes no value", a.Arg)
+		case (key == "json" || key == "durable") && hasValue:
+			s.add(a.Pos, CodeOption, "write "+key, "%s: takes no value", a.Arg)
 			continue
 		case key == "tell" && value != "all":
 			s.add(a.Pos, CodeOption, "write tell=all for one-way forms of methods with results, or leave it out", "%s: not a choice of one-way forms", a.Arg)
 			continue
-		case key != "json" && (!hasValue || value == ""):
+		case key != "json" && key != "durable" && (!hasValue || value == ""):
 			s.add(a.Pos, CodeOption, "write "+key+"=VALUE", "%s: no value", key)
 			continue
 		}
@@ -65,21 +66,37 @@ func (s *source) readOptions(n *model.Entity, m *marked, h *source, id types.Typ
 			s.readShards(n, a, value)
 		case "hash":
 			s.readHash(n, a, value, h, id)
+		case "durable":
+			n.Durable = true
 		case "json":
 			n.JSON = true
 		case "tell":
 			n.TellAll = true
 		}
 	}
+	if n.Durable {
+		checkDurable(s, n, m, seen["shards"])
+	}
 }
 
-// laterRemedy says what to do without the options of later versions.
-var laterRemedy = map[string]string{
-	"durable": "remove it, and save what must survive a crash in the methods",
+// checkDurable checks an entity whose state is in the store.
+func checkDurable(s *source, n *model.Entity, m *marked, shards bool) {
+	switch {
+	case !shards:
+		n.Shards = durableShards
+	case n.Shards > maxDurableShards:
+		s.add(m.directive.Slash, CodeShards, "write shards="+strconv.Itoa(maxDurableShards)+" or fewer", "shards=%d: a durable type has at most %d", n.Shards, maxDurableShards)
+	}
+	if len(n.State) == 0 {
+		s.add(m.directive.Slash, CodeOption, "tag the fields that must survive `shard:\"state\"`, or remove durable", "%s: durable, and no field is tagged state", n.Name)
+	}
 }
 
 func optionRemedy(m *marked, key string) string {
 	known := options[m.directive.Name]
+	if key == "durable" {
+		return "remove it, and save what must survive in the methods: a singleton's state is not kept by the store"
+	}
 	if slices.Contains(options["entity"], key) {
 		return "remove it: a singleton is one instance, wherever it lives"
 	}

@@ -92,6 +92,7 @@ type Entity struct {
 	Singleton bool   // there is one in a cluster, and it has no id
 	Shards    int    // a power of two
 	JSON      bool   // its messages have a form in JSON, for gateways and CallRaw
+	Durable   bool   // its state is in the store
 	TellAll   bool   // methods with results have a one-way form, too
 	Hash      *Hash  // nil: XXH64
 	ID        ID
@@ -174,6 +175,7 @@ type Method struct {
 	Results  []Param  // without the error
 	Error    string   // the result's name; "" when results are not named
 	Variadic bool     // the last of Params is a slice, written ...T
+	Read     bool     // it changes no state: it has a shard:read directive
 	OneWay   bool     // nobody waits for it: it has a shard:tell directive
 	Glue     string   // in the names of its functions; "" for those of the entity and of itself
 }

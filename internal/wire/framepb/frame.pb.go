@@ -182,6 +182,7 @@ type Envelope struct {
 	Last          bool                   `protobuf:"varint,15,opt,name=last,proto3" json:"last,omitempty"`      // the last part of a state transfer
 	Via           *Node                  `protobuf:"bytes,16,opt,name=via,proto3" json:"via,omitempty"`         // the old home that a flush or a barrier speaks of
 	Hop           uint64                 `protobuf:"varint,17,opt,name=hop,proto3" json:"hop,omitempty"`        // of a flush and a flushed: the epoch of the calls that it follows
+	Command       []byte                 `protobuf:"bytes,18,opt,name=command,proto3" json:"command,omitempty"` // of a call to a durable entity: its command id, encoded
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -333,6 +334,13 @@ func (x *Envelope) GetHop() uint64 {
 		return x.Hop
 	}
 	return 0
+}
+
+func (x *Envelope) GetCommand() []byte {
+	if x != nil {
+		return x.Command
+	}
+	return nil
 }
 
 // Node is an address and how to reach it.
@@ -627,7 +635,7 @@ const file_shardgen_wire_frame_proto_rawDesc = "" +
 	" \x01(\x04R\ahandled\x12\x18\n" +
 	"\asession\x18\v \x01(\x04R\asession\x12\x14\n" +
 	"\x05hello\x18\f \x01(\x04R\x05hello\x12;\n" +
-	"\tenvelopes\x18\x0f \x03(\v2\x1d.shardgen.wire.frame.EnvelopeR\tenvelopes\"\xa4\x03\n" +
+	"\tenvelopes\x18\x0f \x03(\v2\x1d.shardgen.wire.frame.EnvelopeR\tenvelopes\"\xbe\x03\n" +
 	"\bEnvelope\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\rR\x04type\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\x04R\x02id\x12\x12\n" +
@@ -646,7 +654,8 @@ const file_shardgen_wire_frame_proto_rawDesc = "" +
 	"\x03seq\x18\x0e \x01(\x04R\x03seq\x12\x12\n" +
 	"\x04last\x18\x0f \x01(\bR\x04last\x12+\n" +
 	"\x03via\x18\x10 \x01(\v2\x19.shardgen.wire.frame.NodeR\x03via\x12\x10\n" +
-	"\x03hop\x18\x11 \x01(\x04R\x03hop\"T\n" +
+	"\x03hop\x18\x11 \x01(\x04R\x03hop\x12\x18\n" +
+	"\acommand\x18\x12 \x01(\fR\acommand\"T\n" +
 	"\x04Node\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x06R\vincarnation\x12\x16\n" +

@@ -1,0 +1,96 @@
+package durablehost
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/store"
+)
+
+// A Process is the usual [Host]: it logs what operators should know.
+type Process struct {
+	Cluster string
+	Store   store.Backend
+	Ctx     context.Context // of the process; it is no call's
+	Spawn   func(func())    // Host.Go
+	Log     *slog.Logger
+}
+
+var _ Host = (*Process)(nil)
+
+// Context ends with the process.
+func (p *Process) Context() context.Context { return p.Ctx }
+
+// Go runs f unless the process has ended.
+func (p *Process) Go(f func()) { p.Spawn(f) }
+
+// Event logs what happened to a tenure. Where a higher term was met than the coordinator's,
+// its record was lost, and is raised again.
+func (p *Process) Event(t *Tenure, e durable.Event) {
+	log := p.Log.With("shard", t.Shard().String(), "epoch", epochText(t.Epoch()))
+	switch {
+	case e.Kind == durable.Opened:
+		log.Debug("durable shard opened", "position", e.Position)
+	case e.Kind == durable.Resent:
+		log.Error("the store has lost what it had acknowledged; it was appended again from memory", "appends", e.N)
+	case e.Kind == durable.Ended && e.Err != nil:
+		log.Error("durable shard cannot be opened; it is tried again", "err", e.Err)
+	case e.Kind == durable.Ended && e.Epoch != 0:
+		log.Warn("durable shard is another home's", "met", epochText(e.Epoch))
+		if Term(e.Epoch) > Term(t.Epoch()) {
+			p.Go(func() { p.raiseTerm(Term(e.Epoch)) })
+		}
+	}
+}
+
+func epochText(epoch uint64) string {
+	return fmt.Sprintf("%d.%d.%d", Term(epoch), uint32(epoch)>>attemptBits, epoch&maxAttempt)
+}
+
+// One request of the control plane to the store may take try, and the next begins after
+// pause. What fails is logged seldom.
+const (
+	try     = 5 * time.Second
+	pause   = 250 * time.Millisecond
+	logEach = 40
+)
+
+func (p *Process) raiseTerm(met uint32) {
+	ctx, cancel := context.WithTimeout(p.Ctx, try)
+	defer cancel()
+	if err := RaiseTerm(ctx, p.Store, p.Cluster, met); err != nil && p.Ctx.Err() == nil {
+		p.Log.Warn("the record of the coordinator's terms could not be raised", "err", err)
+	}
+}
+
+// TakeTerm returns the term of a coordinator that begins: see NextTerm. It tries until the
+// process ends.
+func (p *Process) TakeTerm(atLeast uint32) (uint32, error) {
+	for n := 0; ; n++ {
+		ctx, cancel := context.WithTimeout(p.Ctx, try)
+		term, err := NextTerm(ctx, p.Store, p.Cluster, atLeast)
+		cancel()
+		if err == nil || p.Ctx.Err() != nil {
+			return term, err
+		}
+		if n%logEach == 0 && !errors.Is(err, store.ErrConflict) {
+			p.Log.Warn("the coordinator waits for its term: shards that are lost or move get no home until the store answers", "err", err)
+		}
+		select {
+		case <-p.Ctx.Done():
+			return 0, p.Ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+// Check compares a durable type with what the store has of it.
+func (p *Process) Check(ctx context.Context, kind string, shards uint32, hash string) error {
+	ctx, cancel := context.WithTimeout(ctx, try)
+	defer cancel()
+	return CheckType(ctx, p.Store, kind, Type{Cluster: p.Cluster, Shards: shards, Hash: hash})
+}

@@ -1,0 +1,106 @@
+package durablehost
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/shardgen/shardgen/store"
+)
+
+// A Type is what must not change about a durable type, for its entities could not be found
+// any more.
+type Type struct {
+	Format  int    `json:"format"` // 1
+	Cluster string `json:"cluster"`
+	Shards  uint32 `json:"shards"`
+	Hash    string `json:"hash"` // the name of the shard function
+}
+
+const typeFormat = 1
+
+// ErrType is a durable type that the store has in another form; test with errors.Is.
+var ErrType = errors.New("the store has the type in another form")
+
+// CheckType notes the type in the store when it comes there first. Later it must be the same.
+func CheckType(ctx context.Context, s store.Store, kind string, want Type) error {
+	key := "types/" + kind
+	want.Format = typeFormat
+	value, err := json.Marshal(want)
+	if err != nil {
+		return err
+	}
+	for {
+		_, err := s.Put(ctx, key, value, store.None)
+		if err == nil {
+			return nil
+		}
+		found, getErr := s.Get(ctx, key)
+		switch {
+		case errors.Is(getErr, store.ErrNotFound):
+			return err
+		case getErr != nil:
+			return getErr
+		}
+		var have Type
+		if err := json.Unmarshal(found.Value, &have); err != nil {
+			return fmt.Errorf("type %s: record %q of the store is damaged: %w (restore it from a backup)", kind, key, err)
+		}
+		return have.differs(kind, want)
+	}
+}
+
+// differs returns in what the type in the store is not the one that is wanted.
+func (t Type) differs(kind string, want Type) error {
+	switch {
+	case t.Format > typeFormat:
+		return fmt.Errorf("type %s: %w: format %d, this program reads %d (run the newer program here too)", kind, ErrType, t.Format, typeFormat)
+	case t.Cluster != want.Cluster:
+		return fmt.Errorf("type %s: %w: it belongs to cluster %s, and this one is %s (give each cluster a store with a Name of its own)", kind, ErrType, t.Cluster, want.Cluster)
+	case t.Shards != want.Shards:
+		return fmt.Errorf("type %s: %w: %d shards, and %d in this program (keep shards=%d in its directive: the number cannot be changed)", kind, ErrType, t.Shards, want.Shards, t.Shards)
+	case t.Hash != want.Hash:
+		return fmt.Errorf("type %s: %w: shard function %s, and %s in this program (keep the function: it cannot be changed)", kind, ErrType, t.Hash, want.Hash)
+	}
+	return nil
+}
+
+// NextTerm returns the term of a coordinator that takes over: above all before it, over full
+// restarts too, and at least the given one. It tries once.
+func NextTerm(ctx context.Context, s store.Store, cluster string, atLeast uint32) (uint32, error) {
+	key := "terms/" + cluster
+	found, err := s.Get(ctx, key)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return 0, err
+	}
+	term := uint64(0)
+	if err == nil {
+		if term, err = strconv.ParseUint(string(found.Value), 10, 32); err != nil {
+			return 0, fmt.Errorf("record %q of the store is damaged: %w (restore it, or write a number above all earlier terms)", key, err)
+		}
+	}
+	term = max(term+1, uint64(atLeast))
+	if term >= 1<<32 {
+		return 0, fmt.Errorf("record %q of the store has reached the last term", key)
+	}
+	if _, err := s.Put(ctx, key, strconv.AppendUint(nil, term, 10), found.Revision); err != nil {
+		return 0, err
+	}
+	return uint32(term), nil
+}
+
+// RaiseTerm has later terms be above one that was met.
+func RaiseTerm(ctx context.Context, s store.Store, cluster string, met uint32) error {
+	key := "terms/" + cluster
+	found, err := s.Get(ctx, key)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	if term, err := strconv.ParseUint(string(found.Value), 10, 32); err == nil && uint32(term) >= met {
+		return nil
+	}
+	_, err = s.Put(ctx, key, strconv.AppendUint(nil, uint64(met), 10), found.Revision)
+	return err
+}

@@ -1,0 +1,49 @@
+package durablehost
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/shardgen/shardgen/store/memory"
+)
+
+func TestTypeCannotChange(t *testing.T) {
+	s, ctx := memory.New().Client(), context.Background()
+	first := Type{Cluster: "bank", Shards: 64, Hash: "xxh64"}
+	for range 2 {
+		if err := CheckType(ctx, s, "Account", first); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, other := range []Type{
+		{Cluster: "shop", Shards: 64, Hash: "xxh64"}, {Cluster: "bank", Shards: 128, Hash: "xxh64"}, {Cluster: "bank", Shards: 64, Hash: "mine"},
+	} {
+		err := CheckType(ctx, s, "Account", other)
+		if !errors.Is(err, ErrType) || !strings.Contains(err.Error(), "Account") {
+			t.Errorf("%+v: %v", other, err)
+		}
+	}
+}
+
+// TestTermsGrow: over coordinators, full restarts, and a record that was lost.
+func TestTermsGrow(t *testing.T) {
+	s, ctx := memory.New().Client(), context.Background()
+	next := func(atLeast, want uint32) {
+		t.Helper()
+		if got, err := NextTerm(ctx, s, "bank", atLeast); err != nil || got != want {
+			t.Errorf("term %d, %v, want %d", got, err, want)
+		}
+	}
+	next(1, 1)
+	next(1, 2)
+	next(7, 7)
+	next(1, 8)
+	for _, met := range []uint32{20, 3} {
+		if err := RaiseTerm(ctx, s, "bank", met); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next(1, 21)
+}

@@ -1,0 +1,468 @@
+package shard
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/internal/durablehost"
+	"github.com/shardgen/shardgen/internal/invariant"
+	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/store"
+)
+
+// durableShards is how many shards a durable type has by default. Commits of one shard are
+// appended together, so few shards make more commits a second than many.
+const durableShards = 64
+
+// durableShard is a hosted shard of a durable type, as the store has it.
+type durableShard struct {
+	*durablehost.Shard
+	hosted *hostedShard
+
+	mu     sync.Mutex
+	tenure *durablehost.Tenure
+	active map[string]*durableEntity // of that tenure, by id
+}
+
+// durableEntity is an active entity. It belongs to whoever has the entity's turn.
+type durableEntity struct {
+	state []byte // as the store has it, or will have it
+	ready bool   // it has a value of this tenure
+}
+
+func newDurableShard(s *hostedShard) *durableShard {
+	pl := s.plane()
+	d := &durableShard{hosted: s}
+	c := durablehost.Config{
+		Shard: store.Shard{Type: s.ID.Kind, Number: int(s.ID.Shard)},
+		Node:  pl.self.Name, Incarnation: pl.self.Incarnation, Host: pl.durable,
+	}
+	if pl.cfg.Store != nil { // without one the node does not start
+		c.Store = pl.cfg.Store.Shards()
+	}
+	d.Shard = durablehost.New(c)
+	return d
+}
+
+// placedLocked follows what has become of the shard here.
+func (d *durableShard) placedLocked(opened bool) {
+	switch d.hosted.Core.State() {
+	case region.Open, region.Draining:
+		if opened {
+			d.Open(uint64(d.hosted.Core.Epoch()))
+		}
+	default:
+		d.Close()
+	}
+}
+
+// leaveTimeout bounds the writing of records before a shard moves. What is not written by
+// then the next home finds in the log.
+const leaveTimeout = 5 * time.Second
+
+// leave ends the tenure of a shard that moves, after the stop hooks of its entities have
+// run; unless the move is off.
+func (d *durableShard) leave() {
+	s, pl := d.hosted, d.hosted.plane()
+	s.Mu.Lock()
+	epoch, moves := s.Core.Epoch(), s.Core.State() == region.Draining
+	s.Mu.Unlock()
+	if !moves {
+		return
+	}
+	ctx, cancel := context.WithTimeout(pl.ctx, leaveTimeout)
+	defer cancel()
+	if err := d.Leave(ctx, uint64(epoch)); err != nil {
+		pl.seldom.warn(pl.log, "shard moves without its records", d.hosted.ID.Kind, "", "shard", d.hosted.ID.String(), "err", err)
+	}
+}
+
+// current forgets the entities of an earlier tenure.
+func (d *durableShard) current(t *durablehost.Tenure) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.tenure == nil || t.Epoch() > d.tenure.Epoch() {
+		d.tenure, d.active = t, map[string]*durableEntity{}
+	}
+}
+
+// entity is the active entity with that id under the tenure, or nil.
+func (d *durableShard) entity(t *durablehost.Tenure, id string) *durableEntity {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.tenure != t {
+		return nil
+	}
+	return d.active[id]
+}
+
+// activate sees to it that the entity has a value of that tenure.
+func (d *durableShard) activate(t *turn, e *region.Entity, tenure *durablehost.Tenure) (*durableEntity, error) {
+	s := d.hosted
+	if a := d.entity(tenure, e.ID); a != nil && a.ready && e.Value != nil {
+		return a, nil
+	}
+	s.host.lost(e)
+	e.Value, e.State = nil, nil
+	t.yieldLane()
+	ctx, cancel := d.patience(t)
+	defer cancel()
+	loaded, err := tenure.Load(ctx, e.ID)
+	if err != nil {
+		return nil, err
+	}
+	if loaded.Found {
+		e.State, e.Why = slices.Concat([]byte{}, loaded.State), codegen.Recovered
+	}
+	d.mu.Lock()
+	if d.tenure == tenure {
+		d.active[e.ID] = &durableEntity{}
+	}
+	d.mu.Unlock()
+	if err := s.activate(t, e); err != nil {
+		e.Value, e.State = nil, nil
+		d.lost(e)
+		return nil, fmt.Errorf("%w: %w", errActivate, err)
+	}
+	a := d.entity(tenure, e.ID)
+	if a == nil {
+		return nil, durablehost.ErrNotHere
+	}
+	a.ready = true
+	return a, nil
+}
+
+// errActivate is the cause of an entity that is there and does not come to life.
+var errActivate = errors.New("activate")
+
+// begin notes the state of an entity before its OnActivate, which may change it.
+func (d *durableShard) begin(id string, value any, unknown []byte) error {
+	state, err := d.encode(value, unknown)
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if a := d.active[id]; a != nil {
+		a.state = state
+	}
+	return nil
+}
+
+func (d *durableShard) encode(value any, unknown []byte) (state []byte, err error) {
+	h := &d.hosted.host.desc
+	if h.AppendState == nil {
+		return unknown, nil
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			state, err = nil, panicError("encoding the state", r)
+		}
+	}()
+	if state, err = h.AppendState([]byte{}, value); err != nil {
+		return nil, err
+	}
+	return codegen.AppendUnknown(state, unknown, h.StateFields), nil
+}
+
+// retire commits what the stop hook of an entity has changed: err says that state is not
+// what the hook left. The region is to keep no state of it.
+func (d *durableShard) retire(e *region.Entity, state []byte, err error) []byte {
+	d.mu.Lock()
+	tenure, a := d.tenure, d.active[e.ID]
+	d.mu.Unlock()
+	if a != nil && a.ready && err == nil && !bytes.Equal(a.state, state) {
+		if _, err := tenure.Commit(durable.Turn{Entity: e.ID, State: state}); err != nil {
+			d.hosted.passivationFailed(e, codegen.Idle, fmt.Errorf("what OnPassivate changed is lost: %w", err))
+		}
+	}
+	return nil
+}
+
+// lost notes that an entity has no value any more.
+func (d *durableShard) lost(e *region.Entity) {
+	d.mu.Lock()
+	tenure, there := d.tenure, d.active[e.ID] != nil
+	delete(d.active, e.ID)
+	d.mu.Unlock()
+	if there {
+		tenure.Rest(e.ID)
+	}
+}
+
+// run runs an encoded call on an entity of a durable type, and commits what it changes.
+func (d *durableShard) run(r *durableTurn, e *region.Entity, c *inCall, method codegen.Method) answer {
+	s, t := d.hosted, &r.turn
+	tenure := d.Current()
+	if tenure == nil {
+		t.yieldLane()
+		ctx, cancel := d.patience(t)
+		defer cancel()
+		var err error
+		if tenure, err = d.Tenure(ctx); err != nil {
+			return notOpen(err)
+		}
+	}
+	d.current(tenure)
+	r.tenure = tenure
+	read := s.host.desc.Reads[string(c.Method)]
+	if len(c.Command) > 0 && !read {
+		if a, ok := d.admit(r, e, c); !ok {
+			return a
+		}
+	}
+	settled := false
+	defer func() { // also when the method ends this goroutine
+		if !settled {
+			d.discard(r)
+			s.host.lost(e)
+			e.Value, e.State = nil, nil
+		}
+	}()
+	active, err := d.activate(t, e, tenure)
+	settled = err != nil || settled
+	if err != nil {
+		d.discard(r)
+		if errors.Is(err, errActivate) {
+			return notActivated(s, &r.encodedTurn, e, c, err)
+		}
+		return notOpen(err)
+	}
+	if a, ok := s.leased(t); !ok { // the store or the hook may have taken long
+		settled = true
+		d.discard(r)
+		return a
+	}
+	r.seen = tenure.Seen(e.ID)
+	a := runMethod(s, &r.encodedTurn, e, c, method)
+	a = d.settle(r, e, active, a, read)
+	settled = true
+	return a
+}
+
+// patience is the turn's context, with a bound for a tell, which has none.
+func (d *durableShard) patience(t *turn) (context.Context, context.CancelFunc) {
+	if _, ok := t.Deadline(); ok {
+		return t, func() {}
+	}
+	return context.WithTimeout(t, d.hosted.plane().cfg.CallTimeout)
+}
+
+// notOpen is the answer where the shard's tenure cannot be had.
+func notOpen(err error) answer {
+	switch {
+	case errors.Is(err, durablehost.ErrNotHere):
+		return answer{code: wire.CodeDropped} // its caller looks for its home
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return answer{code: wire.CodeExpired, text: err.Error()}
+	}
+	return answer{code: wire.CodeRefused, text: err.Error()}
+}
+
+// admit decides on the call's command. It reports whether the method is to run.
+func (d *durableShard) admit(r *durableTurn, e *region.Entity, c *inCall) (a answer, run bool) {
+	id, err := durablehost.ReadID(c.Command)
+	if err != nil {
+		return answer{code: wire.CodeBadArgs, text: err.Error()}, false
+	}
+	if id.IsZero() {
+		return a, true
+	}
+	if c.Sender.Client {
+		id.Source = 0 // a client's commands are its own
+	}
+	command := id.Command(c.Sender.Incarnation, e.ID, string(c.Method), c.Args)
+	switch v := r.tenure.Admit(command); v.Verdict {
+	case durable.Run:
+		r.command = command
+		return a, true
+	case durable.Replay:
+		reply, err := durablehost.ReadReply(v.Reply)
+		if err != nil {
+			return answer{code: wire.CodeRefused, text: err.Error()}, false
+		}
+		r.ticket = v.Ticket
+		payload := slices.Clone(reply.Payload) // for buffers of answers are used again
+		return answer{code: wire.Code(reply.Code), text: reply.Text, payload: &payload, after: r}, false
+	case durable.BelowFloor:
+		return answer{code: wire.CodeCanceled, text: "its caller does not wait for it any more"}, false
+	case durable.Mismatch:
+		return answer{code: wire.CodeRefused, text: fmt.Sprintf(
+			"another call of %s has its command id (a key of shard.CommandID names one call with its arguments; a turn that runs again must make the calls that it made before)", d.hosted.ID.Kind)}, false
+	case durable.Overloaded:
+		return answer{code: wire.CodeOverloaded, text: fmt.Sprintf(
+			"shard %v has too much that the store has not taken, or too many commands whose callers have not finished (retry later)", d.hosted.ID)}, false
+	}
+	return answer{code: wire.CodeDropped}, false
+}
+
+func (d *durableShard) discard(r *durableTurn) {
+	if r.command.Number != 0 {
+		r.tenure.Discard(r.command)
+	}
+}
+
+// settle commits what a turn has changed, or finds that it changed nothing. The answer waits
+// for the log.
+func (d *durableShard) settle(r *durableTurn, e *region.Entity, active *durableEntity, a answer, read bool) answer {
+	s := d.hosted
+	a.after = r
+	if a.code == wire.CodePanic {
+		d.drop(r, e) // what the method did until then does not stand
+		r.ticket = r.tenure.Observe(e.ID, s.mayRun())
+		return a
+	}
+	forget := r.turn.flags.Load()&forgetAfter != 0
+	var state []byte
+	if !read || invariant.Enabled {
+		var err error
+		if state, err = d.encode(e.Value, e.State); err != nil {
+			d.drop(r, e)
+			return d.refused(r, a, fmt.Sprintf("encode the state of %s/%s: %v (mend what its encoder refuses)", s.ID.Kind, clip(e.ID), err))
+		}
+	}
+	changed := !read && !bytes.Equal(state, active.state)
+	if read && invariant.Enabled && !bytes.Equal(state, active.state) {
+		d.drop(r, e)
+		return d.refused(r, a, fmt.Sprintf("%s/%s: a method marked //shard:read has changed the state", s.ID.Kind, clip(e.ID)))
+	}
+	if !changed && !forget {
+		r.ticket = r.tenure.Observe(e.ID, s.mayRun())
+		d.discard(r)
+		d.sendTells(r)
+		return a
+	}
+	turn := durable.Turn{Entity: e.ID, State: state, Ended: forget}
+	if r.command.Number != 0 {
+		turn.Command, turn.Reply = &r.command, replyOf(a)
+	}
+	ticket, err := r.tenure.Commit(turn)
+	switch {
+	case errors.Is(err, durable.ErrTooLarge):
+		d.drop(r, e)
+		return d.refused(r, a, err.Error())
+	case err != nil:
+		d.drop(r, e)
+		return answer{code: wire.CodeDropped}
+	}
+	r.ticket, active.state = ticket, state
+	d.sendTells(r)
+	return a
+}
+
+// drop ends an activation whose turn commits nothing: the next one begins with what is
+// committed.
+func (d *durableShard) drop(r *durableTurn, e *region.Entity) {
+	d.discard(r)
+	d.hosted.host.lost(e)
+	e.Value, e.State = nil, nil
+}
+
+// refused is the answer for a turn of which nothing stands.
+func (d *durableShard) refused(r *durableTurn, a answer, text string) answer {
+	if a.code == wire.CodeOK && a.payload != nil {
+		replyPool.Put(a.payload)
+	}
+	return answer{code: wire.CodeRefused, text: text}
+}
+
+// sendTells sends what the turn told others, once the log has the turn.
+func (d *durableShard) sendTells(r *durableTurn) {
+	r.mu.Lock()
+	tells := r.tells
+	r.tells = nil
+	r.mu.Unlock()
+	if len(tells) == 0 {
+		return
+	}
+	r.tenure.Then(r.ticket, func(err error) {
+		if err != nil {
+			return // the turn runs again elsewhere, if its caller asks again
+		}
+		for _, tell := range tells {
+			tell()
+		}
+	})
+}
+
+// durableTurn is a turn of a durable type's entity.
+type durableTurn struct {
+	remoteTurn
+	tenure  *durablehost.Tenure
+	command durable.Command // the zero Command: none
+	ticket  durable.Ticket  // what the answer waits for
+	seen    durable.Ticket  // what a call that the turn makes waits for
+
+	mu    sync.Mutex
+	calls durable.Calls
+	tells []func() // to be sent when the turn has committed
+}
+
+// durableOf is the turn of a durable type that t is; else nil.
+func durableOf(t *turn) *durableTurn {
+	if t == nil {
+		return nil
+	}
+	d, _ := t.parent.(*durableTurn)
+	return d
+}
+
+// mayLeave reports whether the answer may leave at once.
+func (d *durableTurn) mayLeave() bool { return d.tenure.Reached(d.ticket) }
+
+// answer sends an answer when the log has what it saw. Where the tenure ends before that,
+// the caller asks the next one.
+func (d *durableTurn) answer(pl *plane, c *inCall, a answer) {
+	a.after = nil
+	pl.answering.Add(1)
+	d.tenure.Then(d.ticket, func(err error) {
+		defer pl.answering.Add(-1)
+		if err != nil {
+			a = answer{code: wire.CodeInDoubt, text: err.Error()}
+		}
+		pl.answerTurn(c, a, pumps{})
+	})
+}
+
+// before waits until the log has what the turn saw, for something is about to leave it.
+func (d *durableTurn) before(ctx context.Context) error {
+	if d.tenure.Reached(d.seen) {
+		return nil
+	}
+	d.turn.yieldLane()
+	return d.tenure.Wait(ctx, d.seen)
+}
+
+// nested is the command of a call that the turn makes; zero where the turn has none itself.
+func (d *durableTurn) nested(kind, entity, method string) durablehost.ID {
+	if d.command.Number == 0 {
+		return durablehost.ID{}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return durablehost.Nested(d.command, &d.calls, kind, entity, method)
+}
+
+// later has a tell sent when the turn has committed.
+func (d *durableTurn) later(tell func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.tells = append(d.tells, tell)
+}
+
+// replyOf is an answer as the log keeps it.
+func replyOf(a answer) []byte {
+	r := durablehost.Reply{Code: uint32(a.code), Text: clipText(a.text)}
+	if a.payload != nil {
+		r.Payload = *a.payload
+	}
+	return r.Append(nil)
+}

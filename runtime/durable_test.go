@@ -1,0 +1,304 @@
+package shard_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/internal/fixture/vault"
+	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/store"
+	memorystore "github.com/shardgen/shardgen/store/memory"
+	"github.com/shardgen/shardgen/transport/memory"
+)
+
+// A vaults is a cluster of nodes that host vaults, over one store.
+type vaults struct {
+	t      *testing.T
+	broker *memory.Broker
+	store  *memorystore.Server
+	nodes  map[string]*shard.Node
+	own    map[string]*memorystore.Client // of each node
+	tune   func(*shard.Config)
+	opts   []shard.HostOption
+}
+
+func newVaults(t *testing.T, names ...string) *vaults {
+	v := &vaults{
+		t: t, broker: memory.NewBroker(memory.Options{}), store: memorystore.New(),
+		nodes: map[string]*shard.Node{}, own: map[string]*memorystore.Client{},
+	}
+	t.Cleanup(func() {
+		for _, n := range v.nodes {
+			_ = n.Close()
+		}
+	})
+	for _, name := range names {
+		v.start(name)
+	}
+	return v
+}
+
+func (v *vaults) config(name string) shard.Config {
+	return shard.Config{Cluster: "test", Name: name, Transport: v.broker.Transport(), Logger: logger(name), CallTimeout: testPatience / 4}
+}
+
+func (v *vaults) start(name string) *shard.Node {
+	v.t.Helper()
+	cfg := v.config(name)
+	v.own[name] = v.store.Client()
+	cfg.Store = v.own[name]
+	if v.tune != nil {
+		v.tune(&cfg)
+	}
+	n := shard.New(cfg)
+	client := vault.NewVaultClient(n)
+	require.NoError(v.t, vault.HostVault(n, func() *vault.Vault { return &vault.Vault{Others: client.API} }, v.opts...))
+	require.NoError(v.t, n.Start(testContext(v.t)))
+	v.nodes[name] = n
+	return n
+}
+
+func (v *vaults) kill(name string) {
+	v.t.Helper()
+	_ = v.nodes[name].Close()
+	delete(v.nodes, name)
+}
+
+func ref(n shard.Caller, id string, opts ...shard.CallOption) vault.VaultRef {
+	return vault.NewVaultClient(n).Ref(id, opts...)
+}
+
+func total(t *testing.T, n shard.Caller, id string, want int64) {
+	t.Helper()
+	got, err := ref(n, id).Get(testContext(t))
+	require.NoError(t, err)
+	require.Equal(t, want, got, id)
+}
+
+// TestDurableStateSurvives: a restart of all nodes, with whatever one of them was doing.
+func TestDurableStateSurvives(t *testing.T) {
+	v := newVaults(t, "a")
+	ctx := testContext(t)
+	for i := range int64(50) {
+		_, err := ref(v.nodes["a"], fmt.Sprint("v", i)).Add(ctx, i)
+		require.NoError(t, err)
+	}
+	before, err := ref(v.nodes["a"], "v1").Epoch(ctx)
+	require.NoError(t, err)
+	v.kill("a")
+	v.start("b")
+	for i := range int64(50) {
+		total(t, v.nodes["b"], fmt.Sprint("v", i), i)
+	}
+	why, err := ref(v.nodes["b"], "v7").Activated(ctx)
+	require.NoError(t, err)
+	require.Equal(t, "recovered", why)
+	why, err = ref(v.nodes["b"], "new").Activated(ctx)
+	require.NoError(t, err)
+	require.Equal(t, "fresh", why)
+	after, err := ref(v.nodes["b"], "v1").Epoch(ctx)
+	require.NoError(t, err)
+	require.Greater(t, after, before)
+}
+
+// TestDurableCallsAreAppliedOnceOverDeaths: callers lose no call and double none while homes
+// end, in order or not.
+func TestDurableCallsAreAppliedOnceOverDeaths(t *testing.T) {
+	v := newVaults(t, "a", "b", "c")
+	conn, err := shard.Dial(testContext(t), v.config("client"))
+	require.NoError(t, err)
+	defer conn.Close()
+	over := make(chan struct{})
+	const callers = 8
+	var sums [callers]int64
+	var calls sync.WaitGroup
+	for i := range callers {
+		calls.Go(func() {
+			r := ref(conn, fmt.Sprint("v", i))
+			for {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				got, err := r.Add(testContext(t), 1)
+				if err != nil {
+					t.Errorf("v%d: %v", i, err)
+					return
+				}
+				if sums[i]++; got != sums[i] {
+					t.Errorf("v%d has %d after %d calls", i, got, sums[i])
+					return
+				}
+			}
+		})
+	}
+	for i := range 3 {
+		name := []string{"a", "b", "c"}[i]
+		<-time.After(100 * time.Millisecond)
+		if i%2 == 0 {
+			v.kill(name)
+		} else {
+			require.NoError(t, v.nodes[name].Shutdown(testContext(t)))
+			delete(v.nodes, name)
+		}
+		v.start(name + "2")
+	}
+	close(over)
+	calls.Wait()
+	for i, want := range sums {
+		require.Positive(t, want)
+		total(t, conn, fmt.Sprint("v", i), want)
+	}
+}
+
+// TestDurableNothingIsAnsweredBeforeTheStoreHasIt: a call whose commit the store does not
+// take is not answered, and its outcome is unknown; a read says what is committed, and serves
+// on.
+func TestDurableNothingIsAnsweredBeforeTheStoreHasIt(t *testing.T) {
+	v := newVaults(t, "a")
+	n := v.nodes["a"]
+	_, err := ref(n, "v").Add(testContext(t), 1)
+	require.NoError(t, err)
+	v.own["a"].Cut(true)
+	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	_, err = ref(n, "v").Add(ctx, 1)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Equal(t, shard.Unknown, shard.OutcomeOf(err))
+	v.own["a"].Cut(false)
+	total(t, n, "v", 2)
+}
+
+// TestDurableErrorsPanicsAndEnds: an error commits what was changed, and a panic does not; an
+// entity that ends begins anew.
+func TestDurableErrorsPanicsAndEnds(t *testing.T) {
+	v := newVaults(t, "a")
+	r, ctx := ref(v.nodes["a"], "v"), testContext(t)
+	_, err := r.Add(ctx, 1)
+	require.NoError(t, err)
+	require.ErrorIs(t, r.Refuse(ctx, 10), vault.ErrRefused)
+	require.ErrorIs(t, r.Break(ctx, 100), shard.ErrPanic)
+	total(t, v.nodes["a"], "v", 11)
+	err = r.Fill(ctx, 600<<10)
+	require.ErrorContains(t, err, "too large")
+	require.Equal(t, shard.NotExecuted, shard.OutcomeOf(err))
+	total(t, v.nodes["a"], "v", 11)
+	require.NoError(t, r.Leave(ctx))
+	total(t, v.nodes["a"], "v", 0)
+	v.kill("a")
+	v.start("b")
+	total(t, v.nodes["b"], "v", 0)
+}
+
+// TestDurableNestedCallsAndTells: what a turn asks of others is part of its command, and what
+// it tells leaves when it is committed.
+func TestDurableNestedCallsAndTells(t *testing.T) {
+	v := newVaults(t, "a", "b")
+	ctx := testContext(t)
+	for i := range int64(20) {
+		from, to := fmt.Sprint("from", i), fmt.Sprint("to", i)
+		got, err := ref(v.nodes["a"], from).Send(ctx, to, i)
+		require.NoError(t, err)
+		require.Equal(t, -i, got)
+		total(t, v.nodes["b"], to, i)
+		require.NoError(t, vault.NewVaultClient(v.nodes["a"]).Tell(to).Put(ctx, 1))
+	}
+	for i := range int64(20) {
+		require.Eventually(t, func() bool {
+			got, err := ref(v.nodes["b"], fmt.Sprint("to", i)).Get(ctx)
+			return err == nil && got == i+1
+		}, testPatience, time.Millisecond)
+	}
+}
+
+// TestDurableCommandID: calls with one key are one command, from whatever process and over a
+// restart; with other arguments they fail.
+func TestDurableCommandID(t *testing.T) {
+	v := newVaults(t, "a")
+	ctx := testContext(t)
+	for range 2 {
+		got, err := ref(v.nodes["a"], "v", shard.CommandID("payment-1")).Add(ctx, 5)
+		require.NoError(t, err)
+		require.EqualValues(t, 5, got)
+	}
+	_, err := ref(v.nodes["a"], "v", shard.CommandID("payment-1")).Add(ctx, 6)
+	require.ErrorContains(t, err, "CommandID")
+	require.Equal(t, shard.NotExecuted, shard.OutcomeOf(err))
+	v.kill("a")
+	v.start("b")
+	got, err := ref(v.nodes["b"], "v", shard.CommandID("payment-1")).Add(ctx, 5)
+	require.NoError(t, err)
+	require.EqualValues(t, 5, got)
+	total(t, v.nodes["b"], "v", 5)
+	_, err = ref(v.nodes["b"], "v", shard.CommandID("payment-2")).Add(ctx, 5)
+	require.NoError(t, err)
+	total(t, v.nodes["b"], "v", 10)
+}
+
+// TestDurableEntitiesRest: an entity that was passivated comes back with its state.
+func TestDurableEntitiesRest(t *testing.T) {
+	v := newVaults(t)
+	v.opts = []shard.HostOption{shard.MaxActive(2)}
+	v.start("a")
+	ctx := testContext(t)
+	for round := range int64(3) {
+		for i := range 40 {
+			got, err := ref(v.nodes["a"], fmt.Sprint("v", i)).Add(ctx, 1)
+			require.NoError(t, err)
+			require.Equal(t, round+1, got)
+		}
+	}
+}
+
+// TestDurableTypeNeedsItsStore: what is missing or has changed is said before the node joins.
+func TestDurableTypeNeedsItsStore(t *testing.T) {
+	v := newVaults(t)
+	cfg := v.config("a")
+	err := vault.HostVault(shard.New(cfg), func() *vault.Vault { return &vault.Vault{} })
+	require.ErrorContains(t, err, "Config.Store")
+
+	v.start("b")
+	cfg = v.config("c")
+	cfg.Cluster, cfg.Store = "other", v.store.Client()
+	n := shard.New(cfg)
+	require.NoError(t, vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }))
+	require.ErrorContains(t, n.Start(testContext(t)), "belongs to cluster test")
+	_ = n.Close()
+}
+
+// TestDurableShardSaysWhatIsWrong: a shard that cannot be recovered fails its calls with its
+// name and what to do, and others serve.
+func TestDurableShardSaysWhatIsWrong(t *testing.T) {
+	v := newVaults(t, "a")
+	ctx := testContext(t)
+	_, err := ref(v.nodes["a"], "v").Add(ctx, 1)
+	require.NoError(t, err)
+	v.kill("a")
+	raw := v.store.Client().Shards()
+	damaged := 0
+	for i := 64; i < 128; i++ {
+		s := store.Shard{Type: "Vault", Number: i}
+		head, err := raw.Head(ctx, s)
+		require.NoError(t, err)
+		if head.Revision == store.None {
+			continue
+		}
+		head.Value = []byte("damaged")
+		_, err = raw.SetHead(ctx, s, head)
+		require.NoError(t, err)
+		damaged++
+	}
+	require.Positive(t, damaged)
+	v.start("b")
+	_, err = ref(v.nodes["b"], "v").Add(ctx, 1)
+	require.ErrorContains(t, err, "Vault/")
+	require.ErrorContains(t, err, "corrupt")
+	require.False(t, errors.Is(err, context.DeadlineExceeded), err)
+}
