@@ -23,7 +23,7 @@
 //	                                              changes the contract, or prints it as .proto
 //	shardgen breaking -against PATH|REVISION [./...]
 //	                                              what programs of two contracts do not agree on
-//	shardgen explain [SG103]                      what a diagnostic means
+//	shardgen explain [SG102]                      what a diagnostic means
 //	shardgen init [folder]                        writes a first entity
 package main
 

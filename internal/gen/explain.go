@@ -9,7 +9,7 @@ import (
 
 // An Explanation is the meaning of a diagnostic's code.
 type Explanation struct {
-	Code  string // SG103
+	Code  string // SG102
 	Title string
 	Text  string // what it is about, and what to do; several lines
 }
