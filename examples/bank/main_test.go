@@ -1,0 +1,39 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestMain makes this program its own workers, too.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "worker" {
+		if err := run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr); err != nil {
+			fmt.Fprintln(os.Stderr, "bank:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// TestKilledWorkersLoseNothing: processes with accounts are killed with SIGKILL under load.
+func TestKilledWorkersLoseNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts processes")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	var out, progress bytes.Buffer
+	if err := run(ctx, []string{"-transfers", "500", "-kills", "2"}, nil, &out, &progress); err != nil {
+		t.Fatalf("%v\n%s", err, progress.String())
+	}
+	if got := out.String(); !strings.HasSuffix(got, " lost=0 doubled=0 sum=kept\n") {
+		t.Errorf("got %q\n%s", got, progress.String())
+	}
+}
