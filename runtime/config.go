@@ -208,3 +208,6 @@ func (c Config) validate() error {
 // runnerBytes is how many bytes of arguments may wait at each of that many runners; as much
 // again is being run.
 func (c *Config) runnerBytes(runners int) int { return c.BufferBytes / (2 * runners) }
+
+// tellAfter is after how long a start or a dial logs the reason why it still waits.
+const tellAfter = 2 * time.Second

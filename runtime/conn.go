@@ -65,10 +65,7 @@ type Conn struct {
 	absent  map[transport.Address]time.Time // peers that are no members: since when
 }
 
-var (
-	_ Caller = (*Conn)(nil)
-	_ Caller = (*Node)(nil)
-)
+var _ Caller = (*Conn)(nil)
 
 // Dial connects to a cluster from outside. It returns when a member serves the
 // connection. It fails at once when a member refuses the connection, and otherwise when

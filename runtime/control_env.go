@@ -12,6 +12,7 @@ import (
 	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/store"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -130,8 +131,15 @@ func (v *controlEnv) LeaseValid() bool { return v.plane.lease.Valid() }
 
 // TakeLease asks the store for the lease that decides a split. The loop goes on meanwhile.
 func (v *controlEnv) TakeLease(r membership.LeaseRequest) {
+	claim := store.Claim{
+		Name:   fmt.Sprintf("%s/downing/%s=%016x", v.node.cfg.Cluster, r.Founder.Name, r.Founder.Incarnation),
+		Holder: v.plane.self.Address.String(), TTL: r.TTL, Over: r.Over,
+	}
 	v.plane.wg.Go(func() {
-		answer := takeSplitLease(v.node, r)
+		ctx, cancel := context.WithTimeout(v.plane.ctx, r.Within)
+		defer cancel()
+		answer := takeSplitLease(ctx, v.node.cfg.Membership.Downing.Lease, claim, v.node.log)
+		answer.Seq = r.Seq
 		v.loop.Post(func() { v.member.LeaseAnswer(answer) })
 	})
 }
@@ -151,7 +159,10 @@ func (v *controlEnv) TakeTerm(atLeast uint32, take func(term uint32)) {
 }
 
 // Serve tells the broker whether processes without a table may be sent here.
-func (v *controlEnv) Serve(on bool) { v.serves.set(v.plane, on) }
+func (v *controlEnv) Serve(on bool) {
+	v.serves.wished.Store(on)
+	v.plane.wg.Go(func() { v.serves.announce(v.plane.ctx, v.link, v.node.log) })
+}
 
 // Publish tells the user of changes of the cluster.
 func (v *controlEnv) Publish(view *membership.View, events []membership.Event) {

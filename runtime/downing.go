@@ -3,7 +3,7 @@ package shard
 import (
 	"context"
 	"errors"
-	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/shardgen/shardgen/runtime/membership"
@@ -13,35 +13,21 @@ import (
 // leaseRetry is the time between two tries while the store does not answer.
 const leaseRetry = 500 * time.Millisecond
 
-// takeSplitLease tries to take the lease that decides a split, for as long as the
-// membership allows.
-func takeSplitLease(n *Node, r membership.LeaseRequest) membership.LeaseAnswer {
-	ctx, cancel := context.WithTimeout(context.Background(), r.Within)
-	defer cancel()
-	n.plane.wg.Go(func() { // a store that does not answer must not hold up the node's end
-		select {
-		case <-n.plane.stop:
-			cancel()
-		case <-ctx.Done():
-		}
-	})
-	claim := store.Claim{
-		Name:   fmt.Sprintf("%s/downing/%s=%016x", n.cfg.Cluster, r.Founder.Name, r.Founder.Incarnation),
-		Holder: n.plane.self.Address.String(), TTL: r.TTL, Over: r.Over,
-	}
+// takeSplitLease tries to take the lease that decides a split, until ctx ends.
+func takeSplitLease(ctx context.Context, leases store.Lease, claim store.Claim, log *slog.Logger) membership.LeaseAnswer {
 	for {
-		held, err := n.cfg.Membership.Downing.Lease.Acquire(ctx, claim)
+		held, err := leases.Acquire(ctx, claim)
 		switch {
 		case err == nil:
-			n.log.Warn("took the lease that decides a split", "lease", claim.Name, "token", held.Token)
-			return membership.LeaseAnswer{Seq: r.Seq, Token: held.Token}
+			log.Warn("took the lease that decides a split", "lease", claim.Name, "token", held.Token)
+			return membership.LeaseAnswer{Token: held.Token}
 		case errors.Is(err, store.ErrHeld):
-			return membership.LeaseAnswer{Seq: r.Seq, Held: true, Reason: err.Error()}
+			return membership.LeaseAnswer{Held: true, Reason: err.Error()}
 		}
-		n.log.Warn("the lease that decides a split was not taken", "lease", claim.Name, "err", err)
+		log.Warn("the lease that decides a split was not taken", "lease", claim.Name, "err", err)
 		select {
 		case <-ctx.Done():
-			return membership.LeaseAnswer{Seq: r.Seq, Reason: err.Error()}
+			return membership.LeaseAnswer{Reason: err.Error()}
 		case <-time.After(leaseRetry):
 		}
 	}

@@ -3,7 +3,6 @@ package shard
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -17,37 +16,6 @@ import (
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
-
-// The names that user code and generated code share with package codegen.
-type (
-	// A Caller makes calls: a [*Node] or a [*Conn].
-	Caller = codegen.Caller
-	// A CallOption configures one reference; see [Timeout].
-	CallOption = codegen.CallOption
-	// An Activation is the reason that OnActivate gets for the activation of its entity.
-	Activation = codegen.Activation
-	// A Passivation is the reason that OnPassivate gets for the end of its entity.
-	Passivation = codegen.Passivation
-)
-
-// The reasons of an activation and of a passivation.
-const (
-	Fresh       = codegen.Fresh       // it has no state
-	Reactivated = codegen.Reactivated // it was passivated here, and has its state
-	Moved       = codegen.Moved       // its state came from another node
-	Recovered   = codegen.Recovered   // it is of a durable type, and its state comes from the store
-
-	Idle      = codegen.Idle      // nobody called it, or it asked for Passivate
-	Moving    = codegen.Moving    // its shard moves to another node
-	Stopping  = codegen.Stopping  // its node stops without giving its shard away
-	Forgotten = codegen.Forgotten // it asked for Forget, or its supervisor stopped it
-)
-
-// Timeout bounds each call of a reference. The default is Config.CallTimeout, for calls
-// whose context has no deadline.
-func Timeout(d time.Duration) CallOption {
-	return func(o *codegen.CallOptions) { o.Timeout = d }
-}
 
 // A Node is one member of a cluster. Its life is New, HostX for each type it
 // hosts, Start (or Run), and Shutdown or Close; it cannot be started again.
@@ -76,6 +44,8 @@ type Node struct {
 	done     chan struct{} // closed when everything has stopped
 	end      sync.Once
 }
+
+var _ Caller = (*Node)(nil)
 
 type nodeState int
 
@@ -240,6 +210,29 @@ func (n *Node) inventory() (kinds []coordinator.KindInfo, owned []coordinator.Ow
 	return kinds, owned
 }
 
+// held returns this node's shards of a type, or of all types if kind is "".
+func (n *Node) held(kind string) (held []coordinator.Held) {
+	for _, h := range n.hosted() {
+		if kind != "" && h.desc.Name != kind {
+			continue
+		}
+		for i := range h.shards {
+			s := &h.shards[i]
+			o, ok := s.Owned()
+			if !ok {
+				continue
+			}
+			s.Mu.Lock()
+			held = append(held, coordinator.Held{
+				ShardID: s.ID, State: o.State, Entities: uint32(s.Core.Entities()),
+				Active: uint32(s.Core.Active()), Waiting: uint32(s.Core.Waiting()),
+			})
+			s.Mu.Unlock()
+		}
+	}
+	return held
+}
+
 // holdsShards reports whether any shard is still here, or on its way here or away.
 func (n *Node) holdsShards() bool {
 	for _, h := range n.hosted() {
@@ -261,26 +254,6 @@ func (n *Node) connState(ch transport.Channel, s transport.State) {
 	if ch == transport.Control {
 		n.control.connState(s)
 	}
-}
-
-// Run calls Start, waits for ctx to end, and calls Shutdown with 10s more than
-// Config.LeaveTimeout. It returns nil after the node has left in order, and otherwise the
-// reason why it ended.
-func (n *Node) Run(ctx context.Context) error {
-	if err := n.Start(ctx); err != nil {
-		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-			return nil
-		}
-		return err
-	}
-	select {
-	case <-ctx.Done():
-	case <-n.done:
-		return n.Err()
-	}
-	leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.cfg.LeaveTimeout+10*time.Second)
-	defer cancel()
-	return n.Shutdown(leave)
 }
 
 // Shutdown leaves the cluster in order. The node gives its shards and their state to
@@ -316,6 +289,17 @@ func (n *Node) Shutdown(ctx context.Context) error {
 			return n.awaitEnd(ctx)
 		}
 	}
+}
+
+// leaveByOrder is Shutdown by an operator's word.
+func (n *Node) leaveByOrder() {
+	n.ordered.Do(func() {
+		go func() { // ends with the node, which waits for none but its own
+			ctx, cancel := context.WithTimeout(context.Background(), n.cfg.LeaveTimeout+10*time.Second)
+			defer cancel()
+			_ = n.Shutdown(ctx) // Err tells
+		}()
+	})
 }
 
 // sayGoodbye ends the data plane in order, unless ctx ends first: hooks, the store and

@@ -16,26 +16,6 @@ const clockTick = 100 * time.Millisecond
 // ticksASecond is how often the coarse clock ticks in a second.
 const ticksASecond = uint32(time.Second / clockTick)
 
-// tickClock advances the coarse clock, and has the passivators look every second. It
-// waits for none of them.
-func (n *Node) tickClock() {
-	ticker := time.NewTicker(clockTick)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-n.plane.stop:
-			return
-		case <-ticker.C:
-		}
-		if n.plane.clock.Add(1)%ticksASecond != 0 {
-			continue
-		}
-		for _, h := range n.hosted() {
-			notify(h.passivator.second)
-		}
-	}
-}
-
 // passivator puts entities of one type to rest: those that nobody called for the type's
 // idle time and, where more are active than may be, the longest unused.
 //

@@ -43,28 +43,6 @@ func stateOf(h coordinator.Held) ShardState {
 	return ShardState{h.Kind, h.Shard, h.State.String(), int(h.Entities), int(h.Active), int(h.Waiting)}
 }
 
-func (n *Node) held(kind string) (held []coordinator.Held) {
-	for _, h := range n.hosted() {
-		if kind != "" && h.desc.Name != kind {
-			continue
-		}
-		for i := range h.shards {
-			s := &h.shards[i]
-			o, ok := s.Owned()
-			if !ok {
-				continue
-			}
-			s.Mu.Lock()
-			held = append(held, coordinator.Held{
-				ShardID: s.ID, State: o.State, Entities: uint32(s.Core.Entities()),
-				Active: uint32(s.Core.Active()), Waiting: uint32(s.Core.Waiting()),
-			})
-			s.Mu.Unlock()
-		}
-	}
-	return held
-}
-
 // ShardingStats are the shards of a type, or of all, in the whole cluster.
 type ShardingStats struct {
 	Nodes map[string][]ShardState // by the name of each member that hosts types

@@ -34,6 +34,26 @@ func (n *Node) Start(ctx context.Context) error {
 	return err
 }
 
+// Run calls Start, waits for ctx to end, and calls Shutdown with 10s more than
+// Config.LeaveTimeout. It returns nil after the node has left in order, and otherwise the
+// reason why it ended.
+func (n *Node) Run(ctx context.Context) error {
+	if err := n.Start(ctx); err != nil {
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			return nil
+		}
+		return err
+	}
+	select {
+	case <-ctx.Done():
+	case <-n.done:
+		return n.Err()
+	}
+	leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.cfg.LeaveTimeout+10*time.Second)
+	defer cancel()
+	return n.Shutdown(leave)
+}
+
 // takeBackTime bounds leaving in order for a node that was never Up. It has
 // nothing to give away: a round of gossip or two is enough.
 const takeBackTime = 2 * time.Second
@@ -53,9 +73,6 @@ func (n *Node) giveUpJoining(why error) {
 	n.stop(why)
 	<-n.done
 }
-
-// tellAfter is how long to wait before the reason is logged.
-const tellAfter = 2 * time.Second
 
 // awaitUp waits until the node is Up, or cannot be any more. It reports false
 // when ctx ended first. After a while it logs the reason.
@@ -190,4 +207,24 @@ func checkStore(ctx context.Context, n *Node) error {
 		}
 	}
 	return nil
+}
+
+// tickClock advances the coarse clock, and has the passivators look every second. It
+// waits for none of them.
+func (n *Node) tickClock() {
+	ticker := time.NewTicker(clockTick)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-n.plane.stop:
+			return
+		case <-ticker.C:
+		}
+		if n.plane.clock.Add(1)%ticksASecond != 0 {
+			continue
+		}
+		for _, h := range n.hosted() {
+			notify(h.passivator.second)
+		}
+	}
 }

@@ -67,16 +67,6 @@ func (v ClusterView) Member(a transport.Address) (Member, bool) {
 	return Member{}, false
 }
 
-// Cluster returns the cluster as this node sees it now. Its cost is proportional to the
-// number of members; [Node.Events] returns only changes.
-func (n *Node) Cluster() ClusterView {
-	v := n.events.current()
-	if v == nil {
-		return ClusterView{Self: n.plane.self.Address}
-	}
-	return clusterView(v)
-}
-
 func clusterView(v *membership.View) ClusterView {
 	view := ClusterView{
 		Self: v.Self, Status: v.SelfStatus, Founder: v.Founder, Leader: v.Leader, Converged: v.Converged, Why: v.Why,

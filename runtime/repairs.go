@@ -1,0 +1,127 @@
+package shard
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/shardgen/shardgen/internal/operator"
+	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/runtime/placement"
+)
+
+// repairs show and set the states of entities of a node.
+type repairs struct{ node *Node }
+
+// states serves an operator's requests about the states of entities of this node. It runs
+// outside the control loop, because it may wait for their decoders.
+func (p repairs) states(r *operator.Request) (found []operator.Entity, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			found, err = nil, panicError("reading the state", r)
+		}
+	}()
+	h, err := p.hostOf(r.Entity.Kind)
+	if err != nil {
+		return nil, err
+	}
+	if r.Entity.ID != "" {
+		one, err := p.one(h, r)
+		return []operator.Entity{one}, err
+	}
+	for _, id := range h.unreadable.all() {
+		one, err := p.one(h, &operator.Request{Command: operator.State, Entity: operator.Entity{Kind: r.Entity.Kind, ID: id}})
+		if err == nil && one.Why != "" {
+			one.State = nil // all of them would be too much for one answer
+			found = append(found, one)
+		} else if err == nil {
+			h.unreadable.remove(id) // it is elsewhere, or was mended
+		}
+	}
+	return found, nil
+}
+
+func (p repairs) hostOf(kind string) (*host, error) {
+	k := (*p.node.plane.kinds.Load())[kind]
+	switch {
+	case k == nil || k.host == nil:
+		return nil, fmt.Errorf("this node does not host %s", clip(kind))
+	case k.host.desc.Singleton:
+		return nil, fmt.Errorf("%s is a singleton: one whose state cannot be read starts anew by itself", clip(kind))
+	case k.host.desc.DecodeState == nil:
+		return nil, fmt.Errorf("%s has no state", clip(kind))
+	}
+	return k.host, nil
+}
+
+// one shows the state of one entity, or sets it.
+func (p repairs) one(h *host, r *operator.Request) (operator.Entity, error) {
+	at := operator.Entity{Kind: r.Entity.Kind, ID: r.Entity.ID}
+	_, number, err := port{h.kind}.Locate(at.ID)
+	if err != nil {
+		return at, err
+	}
+	s := p.node.hostedShard(placement.ShardID{Kind: at.Kind, Shard: number})
+	if s == nil {
+		return at, errors.New("no such shard")
+	}
+	s.Mu.Lock()
+	open := s.Core.State() == region.Open
+	var e *region.Entity
+	if open {
+		e = s.Core.Take(at.ID, p.node.plane.clock.Load())
+	}
+	s.Mu.Unlock()
+	switch {
+	case e != nil:
+	case open:
+		return at, errors.New("a call of it is under way (try again)")
+	default:
+		home, ok := p.node.plane.table.Load().Kind(at.Kind).Lookup(number)
+		if !ok || home.Owner.IsZero() || home.Owner == p.node.plane.self.Address {
+			return at, errors.New("its shard is on its way (try again)")
+		}
+		at.Node = home.Owner
+		return at, nil
+	}
+	defer s.endTurn(e)
+	at.Node, at.Active = p.node.plane.self.Address, e.Value != nil
+	if r.Command == operator.SetState {
+		return at, setState(s, e, r.Entity.State)
+	}
+	return at, showState(s, e, &at)
+}
+
+// showState takes the state of an entity whose turn the caller has.
+func showState(s *hostedShard, e *region.Entity, to *operator.Entity) (err error) {
+	if e.Value != nil {
+		to.State, err = s.encodeState(e)
+		return err
+	}
+	if to.State = slices.Clone(e.State); e.State != nil {
+		if _, err := s.decodeState(s.host.desc.New(), e.State); err != nil {
+			to.Why = err.Error()
+		}
+	}
+	return nil
+}
+
+// setState replaces the state of an entity whose turn the caller has.
+func setState(s *hostedShard, e *region.Entity, state []byte) error {
+	if e.Value != nil {
+		return errors.New("it is active, so its state is fine: call it")
+	}
+	if !s.mayRun() {
+		return errors.New("its shard may be another node's (try again)")
+	}
+	if state != nil {
+		if _, err := s.decodeState(s.host.desc.New(), state); err != nil {
+			return fmt.Errorf("the new state cannot be read either: %w", err)
+		}
+	}
+	before := len(e.State)
+	e.State = state
+	s.host.unreadable.remove(e.ID)
+	s.plane().log.Warn("state set by an operator", "kind", s.ID.Kind, "entity", clip(e.ID), "bytes", len(state), "before", before, "dropped", state == nil)
+	return nil
+}
