@@ -132,8 +132,9 @@ func (c *collector) statements(list []ast.Stmt) {
 	}
 }
 
-// talk matches calls that only word something, or check an invariant.
-var talk = regexp.MustCompile(`^(fmt\.|errors\.|invariant\.|.*\.(log|trace|Info|Warn|Debug|Error)\()`)
+// talk matches calls that only word something or check an invariant, and those of locks,
+// without which a test hangs or the race detector reports it.
+var talk = regexp.MustCompile(`^(fmt\.|errors\.|invariant\.|.*\.(log|trace|Info|Warn|Debug|Error|R?Lock|R?Unlock)\()`)
 
 func (c *collector) isTalk(n *ast.CallExpr) bool {
 	return talk.MatchString(c.source(n))
