@@ -45,8 +45,11 @@ func TestTranscripts(t *testing.T) {
 	transcript.Run(t, func(t *testing.T) transcript.Command { return newScript(t).run })
 }
 
-// term is the coordinator's.
-var term = placement.Term{Number: 1}
+// The shard, and the term of the coordinator.
+var (
+	shardID = placement.ShardID{Kind: "K", Shard: 1}
+	term    = placement.Term{Number: 1}
+)
 
 func node(name string) transport.Address {
 	if name == "none" {
@@ -106,7 +109,7 @@ func newScript(t *testing.T) *script {
 
 func (s *script) begin(how region.Handoff) {
 	s.shard = new(Shard)
-	s.shard.Init(placement.ShardID{Kind: "K", Shard: 1}, s, &s.cfg, region.Limits{Mailbox: 2, Waiting: 3, Handoff: how})
+	s.shard.Init(shardID, s, &s.cfg, region.Limits{Mailbox: 2, Waiting: 3, Handoff: how})
 	s.before = s.status()
 }
 
