@@ -87,6 +87,13 @@ func (pl *plane) beginAnew(members map[transport.Address]bool) {
 	pl.kindsMu.Lock()
 	pl.table.Store(nil)
 	pl.kindsMu.Unlock()
+	// Routes first: one that waits for the word of a home which is gone would go on to the
+	// next home of the life before, by a session that outlives this.
+	for _, k := range *pl.kinds.Load() {
+		for i := range k.routes {
+			k.routes[i].BeginAnew()
+		}
+	}
 	for _, p := range pl.allSessions() {
 		if !members[p.Peer().Address] {
 			p.Part()
@@ -102,11 +109,6 @@ func (pl *plane) beginAnew(members map[transport.Address]bool) {
 		pl.gone.forget(a) // a life that this client comes back to
 	}
 	pl.peersMu.Unlock()
-	for _, k := range *pl.kinds.Load() {
-		for i := range k.routes {
-			k.routes[i].BeginAnew()
-		}
-	}
 }
 
 // suspect: nobody listens at the address. If that is the end of a life, the member

@@ -236,6 +236,10 @@ func (s *Shard) Flushed(f Flush, now uint32, at time.Time) Effects {
 		s.repay(f)
 		return Effects{Flushed: []Flush{f}}
 	}
+	if went && f.Epoch > d.epoch && d.to.IsZero() && !f.To.IsZero() && f.To != s.self {
+		s.repay(f)
+		return s.takeAlong(f)
+	}
 	for i, t := range s.barriers.closed {
 		if t.flushKey == f.key() {
 			s.barriers.closed = slices.Delete(s.barriers.closed, i, i+1)
@@ -254,8 +258,8 @@ func (s *Shard) Flushed(f Flush, now uint32, at time.Time) Effects {
 }
 
 // takeAlong passes a Flush on that no older call of its sender has gone before. Those calls
-// wait here for a table by which the shard would have come, and it went to another node
-// instead. They go ahead of the Flush, to whom the sender turned.
+// wait here for a table: the shard would have come by it and went to another node instead,
+// or it went to one that is gone. They go ahead of the Flush, to whom the sender turned.
 func (s *Shard) takeAlong(f Flush) Effects {
 	fx := Effects{Flushed: []Flush{f}}
 	if f.To.IsZero() {
@@ -307,6 +311,19 @@ func (s *Shard) RefuseDetours(ways []Detour) {
 			s.barriers.refuse(w)
 		}
 	}
+}
+
+// RefuseWaiting refuses what waits here although a barrier elsewhere waited for it in vain,
+// so that younger calls of its sender have run. The detours came with the Open of that move,
+// which is taken next.
+func (s *Shard) RefuseWaiting(from transport.Address, epoch placement.Epoch, detours []Detour) Effects {
+	defer s.check()
+	if s.state != Prepared || s.peer != from || s.moveE != epoch {
+		return Effects{}
+	}
+	return Effects{Refuse: s.sift(&s.waiting, func(c *Call) bool {
+		return !c.Local && c.Epoch < epoch && slices.Contains(detours, Detour{c.Sender.Address, s.self})
+	})}
 }
 
 // A Shut barrier waits for the flush of Sender, which left Via under Epoch.

@@ -105,7 +105,7 @@ func (s *Shard) Successor(c *Call) (transport.Address, placement.Epoch) {
 // FlushTo is where a Flush of Effects goes, and its Hop then: zero if nowhere.
 func (s *Shard) FlushTo(f Flush) (transport.Address, placement.Epoch) {
 	switch d, went := s.forwarding.beyond(f.Hop); {
-	case went:
+	case went && !d.to.IsZero():
 		return d.to, d.epoch
 	case !f.To.IsZero():
 		return f.To, f.Epoch

@@ -231,14 +231,16 @@ func (s *Shard) open(epoch, since placement.Epoch, now uint32) Effects {
 	return fx
 }
 
-// strayed takes out the calls that waited for word of where the shard had gone, when
-// it comes back by a move: others had it meanwhile, and younger calls may have run.
+// strayed takes out the calls that waited for word of where the shard had gone, when it
+// comes back by a move: others had it meanwhile, and younger calls of those that came by
+// way of another home may have run. What came from its sender itself may run: the sender's
+// Flush has not come, so younger calls wait at a barrier, or were refused for it.
 func (s *Shard) strayed() []*Call {
 	if s.state != Prepared || len(s.forwarding) == 0 || !s.forwarding.last().to.IsZero() {
 		return nil
 	}
 	left := s.forwarding.last().epoch
-	return s.sift(&s.waiting, func(c *Call) bool { return !c.Local && c.Epoch <= left })
+	return s.sift(&s.waiting, func(c *Call) bool { return !c.Via.IsZero() && c.Epoch <= left })
 }
 
 // redeliverAll brings what waits to the shard once more, in order.

@@ -31,6 +31,7 @@ import (
 //	flushed SENDER VIA EPOCH HOP
 //	ways                                  that barriers waited for in vain
 //	refuse SENDER VIA ...                 ways that came with Open
+//	waiting NODE EPOCH SENDER             a way by this node that comes with Open
 //	gone NODE                             forget it, open its barriers
 //	return SENDER ENTITY EPOCH            a call that came back
 //	dismiss                               the node ends
@@ -240,6 +241,8 @@ func (s *script) gateCommand(command string, arg func(int) string, args []string
 		for i := 0; i < len(args); i += 2 {
 			s.s.RefuseDetours([]Detour{{node(arg(i)), node(arg(i + 1))}})
 		}
+	case "waiting":
+		s.effects(s.s.RefuseWaiting(node(arg(0)), s.epoch(arg(1)), []Detour{{node(arg(2)), node("a")}}), say)
 	case "gone":
 		is := func(a transport.Address) bool { return a == node(arg(0)) }
 		s.effects(s.s.Forget(is, 0), say)

@@ -276,18 +276,20 @@ func (s *machine) openWordLocked() []byte {
 	return wire.AppendOpenPayload(nil, w)
 }
 
-// hearOpen takes openWordLocked, and opens the barriers that wait for who has departed. If
-// it does not decode, barriers time out instead.
-func (s *machine) hearOpen(payload []byte) {
+// openPayload is what openWordLocked wrote. If it does not decode, barriers time out instead.
+func openPayload(payload []byte) (refused []region.Detour, departed []transport.Address) {
 	w, err := wire.ParseOpenPayload(payload)
 	if err != nil {
-		return
+		return nil, nil
 	}
-	var refused []region.Detour
 	for _, r := range w.Refused {
 		refused = append(refused, region.Detour(r))
 	}
-	departed := w.Departed[:min(len(w.Departed), MaxDeparted)]
+	return refused, w.Departed[:min(len(w.Departed), MaxDeparted)]
+}
+
+// hearOpen takes openPayload, and opens the barriers that wait for who has departed.
+func (s *machine) hearOpen(refused []region.Detour, departed []transport.Address) {
 	s.Mu.Lock()
 	s.Core.RefuseDetours(refused)
 	if len(departed) > 0 {

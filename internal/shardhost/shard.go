@@ -346,8 +346,10 @@ func (s *Shard) Step(from Session, e *wire.Envelope, opens func(from transport.A
 		if opens == nil {
 			opens = s.OpenAt
 		}
+		refused, departed := openPayload(e.Payload)
+		s.Do(func(uint32, time.Time) region.Effects { return s.Core.RefuseWaiting(a, epoch, refused) })
 		opens(a, epoch)
-		s.hearOpen(e.Payload)
+		s.hearOpen(refused, departed)
 	case wire.TypeReject:
 		s.host.MoveAborted(epoch, "the new home refused: "+string(e.Text))
 	case wire.TypeBarrier:

@@ -65,7 +65,7 @@ func (g *gateway) welcome(to *process) {
 	c := g.control
 	g.clients[to].members = c.seen
 	w := welcome{
-		founder: c.view.Founder, hello: g.clients[to].hello,
+		founder: c.view.Founder, hello: g.clients[to].hello, version: c.seen,
 		members: map[transport.Address]bool{}, lost: slices.Clone(g.gone),
 	}
 	for _, m := range c.view.ByAge {
@@ -130,6 +130,7 @@ func (g *gateway) tick() {
 type welcome struct {
 	founder transport.Address
 	hello   uint64 // that it answers
+	version uint64 // of the view; a session's messages keep their order
 	members map[transport.Address]bool
 	lost    []transport.Address
 }
@@ -143,6 +144,7 @@ type client struct {
 	founder  transport.Address // of the life of the cluster that it is in
 	hellos   uint64            // that were sent
 	since    uint64            // the first hello since it looks for a member
+	version  uint64            // of its gateway's view
 	heard    time.Time
 	asks     bool
 	members  map[transport.Address]bool
@@ -171,7 +173,6 @@ func (c *client) tick() {
 	}
 	c.process.after(next, c.tick)
 	c.hello()
-	c.partWithAbsent()
 }
 
 func (c *client) hello() {
@@ -206,6 +207,9 @@ func (c *client) beginAnew(members map[transport.Address]bool) {
 	p.w.log("%s begins anew", p.name)
 	c.follower, p.table = coordinator.NewFollower(false), nil
 	clear(c.absent)
+	for _, id := range p.w.ids {
+		p.routes[id].BeginAnew()
+	}
 	for _, l := range p.sortedLinks() {
 		if a := l.Peer().Address; !members[a] {
 			p.peerGone(a, false, true)
@@ -213,9 +217,6 @@ func (c *client) beginAnew(members map[transport.Address]bool) {
 	}
 	for a := range members {
 		delete(p.gone, a) // a life that this client comes back to
-	}
-	for _, id := range p.w.ids {
-		p.routes[id].BeginAnew()
 	}
 	if p.held() > 0 {
 		c.ask()
@@ -234,13 +235,14 @@ func (c *client) welcome(from *process, m welcome) {
 	switch {
 	case c.gateway == nil && m.hello >= c.since:
 		before := c.founder
-		c.gateway, c.founder = from, m.founder
+		c.gateway, c.founder, c.version = from, m.founder, 0
 		if before != m.founder && !before.IsZero() {
 			c.beginAnew(m.members)
 		}
-	case c.gateway != from:
+	case c.gateway != from, m.version < c.version:
 		return
 	}
+	c.version = m.version
 	c.heard = c.process.w.now
 	c.members = m.members
 	for _, a := range m.lost {
@@ -250,7 +252,7 @@ func (c *client) welcome(from *process, m welcome) {
 }
 
 // partWithAbsent ends dealings with peers that have been no members for so long
-// that they would have said goodbye by now.
+// that they would have said goodbye by now. It goes by fresh word of the members.
 func (c *client) partWithAbsent() {
 	if len(c.members) == 0 {
 		return

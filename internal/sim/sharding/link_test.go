@@ -7,6 +7,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/internal/routing"
 	"github.com/shardgen/shardgen/internal/session"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -42,6 +43,32 @@ func (p *process) link(a transport.Address) *link {
 		p.links[a] = l
 	}
 	return l
+}
+
+// replace begins a new session with a peer that has dropped its side of l. That happens
+// where a client comes back to a life of the cluster that it had left.
+func (p *process) replace(l *link) *link {
+	a := l.Peer().Address
+	p.w.log("%s: %s has dropped the session", p.name, a.Name)
+	delete(p.links, a)
+	next := p.link(a)
+	left, stopped := l.Close(false)
+	routing.GiveBack(returner{l}, a, left, stopped)
+	if l.Peer().Client {
+		return next
+	}
+	p.lost(func(c *ask) bool { return c.link == l })
+	for _, id := range p.w.ids {
+		r := p.routes[id]
+		if !r.LeadsTo(a) {
+			continue
+		}
+		r.OwnerGone(a, nil)
+		if e, ok := p.table.Lookup(id); ok && e.Owner == a {
+			r.Learn(a, e.Epoch, true)
+		}
+	}
+	return next
 }
 
 // append adds an envelope and has it published; ok is false when the peer is gone.

@@ -100,7 +100,7 @@ func (m *members) fenced(v *membership.View, events []membership.Event) {
 		}
 	}
 	for _, e := range events {
-		if e, ok := e.(membership.MemberRemoved); ok && e.Member.Status == membership.Down {
+		if e, ok := e.(membership.MemberRemoved); ok { // perhaps downed and fenced in the same step
 			m.w.oracle.writeOff(m.w.process(e.Member.Address))
 		}
 	}

@@ -2,7 +2,9 @@ package sharding
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/call"
@@ -101,6 +103,30 @@ func (p *process) busy() bool {
 	return len(p.pending) > 0 || p.held() > 0 || slices.ContainsFunc(p.threads, func(t *thread) bool { return t.busy })
 }
 
+// waitsFor describes what busy goes by.
+func (p *process) waitsFor() string {
+	var out []string
+	for id, c := range p.pending {
+		if c.link != nil {
+			out = append(out, fmt.Sprintf("%d sent to %s as %d", id, c.link.Peer().Name, c.seq))
+		} else {
+			out = append(out, fmt.Sprintf("%d held", id))
+		}
+	}
+	for id, r := range p.routes {
+		if n := r.Core.Held(); n > 0 {
+			out = append(out, fmt.Sprintf("%v holds %d, is %v to %s at %v", id, n, r.Core.State, r.Core.Owner.Name, r.Core.Epoch))
+		}
+	}
+	for _, t := range p.threads {
+		if t.busy {
+			out = append(out, t.name)
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, ", ")
+}
+
 // end ends a process at once. One that is to come back begins anew after a while.
 func (p *process) end() {
 	w := p.w
@@ -181,7 +207,8 @@ func (p *process) arrive(payload []byte) {
 	}
 	skip, dropped, ok := l.Receive(&h, p.w.now)
 	if dropped {
-		p.w.fail("%s: %s counts as having dropped the session", p.name, l.Peer().Name)
+		l = p.replace(l)
+		skip, _, ok = l.Receive(&h, p.w.now)
 	}
 	if !ok {
 		return

@@ -208,7 +208,7 @@ func (w *world) rest() {
 	w.run(answerBound)
 	for _, who := range slices.Sorted(maps.Keys(waiting)) {
 		if waiting[who].alive { // one that was removed learns it after the faults
-			w.fail("%v after the faults: no answer to %s", answerBound, who)
+			w.fail("%v after the faults: no answer to %s; it waits for: %s", answerBound, who, waiting[who].waitsFor())
 		}
 	}
 	w.run(12 * time.Second)
@@ -250,7 +250,7 @@ func (w *world) settled() {
 			w.fail("%s counts %d calls that wait for homes, and %d do", p.name, p.holding, p.held())
 		}
 		if p.busy() {
-			w.fail("%s still waits for %d calls", p.name, len(p.pending)+p.held())
+			w.fail("%s still waits for %d calls, %s", p.name, len(p.pending)+p.held(), p.waitsFor())
 		}
 		if p.table.Version() != table.Version() {
 			w.fail("%s has table %v, want %v", p.name, p.table.Version(), table.Version())
