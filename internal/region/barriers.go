@@ -202,15 +202,6 @@ func (s *Shard) late(c *Call) bool {
 	return went == left && way == its
 }
 
-// begins is from which epoch on the shard is or was owned here; while it
-// arrives, from which on it will be.
-func (s *Shard) begins() placement.Epoch {
-	if s.state == Preparing || s.state == Prepared {
-		return s.moveE
-	}
-	return s.since
-}
-
 // Flush takes a sender's Flush from the sender itself: this node is its Via.
 func (s *Shard) Flush(f Flush, now uint32, at time.Time) Effects {
 	defer s.check()

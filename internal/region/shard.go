@@ -178,6 +178,15 @@ func (s *Shard) Restable() bool { return s.state == Open && s.pending == nil }
 // Waiting is the number of calls that wait for the shard to open.
 func (s *Shard) Waiting() int { return s.waiting.len() + s.barriers.held() }
 
+// begins is from which epoch on the shard is or was owned here; while it
+// arrives, from which on it will be.
+func (s *Shard) begins() placement.Epoch {
+	if s.state == Preparing || s.state == Prepared {
+		return s.moveE
+	}
+	return s.since
+}
+
 // leaves reports whether the shard is about to move away.
 func (s *Shard) leaves() bool { return s.state == Draining || s.state == Sent }
 
