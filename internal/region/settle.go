@@ -10,7 +10,8 @@ import (
 
 // A shard that has moved away is settled when no sender is known whose calls still
 // come here. From then on it counts as gone, and late direct calls are answered with
-// Moved. Its departures stay, at most maxForwardings of them: late flushes, and calls that
+// Moved, also while it comes back: an older one, which was refused, may not have come here
+// again. Its departures stay, at most maxForwardings of them: late flushes, and calls that
 // older homes forward, still take the way of the calls before them.
 
 // owedFor is how long the Flush of a sender is waited for after its last call came.
@@ -62,6 +63,9 @@ func (s *Shard) Settle(at time.Time) {
 	}
 	maps.DeleteFunc(s.owed, func(_ transport.Address, last time.Time) bool { return at.Sub(last) >= owedFor })
 	s.settled = len(s.owed) == 0
+	if s.settled {
+		s.over = s.forwarding.last().epoch
+	}
 }
 
 // Unsettled reports whether Settle is to be called again after a while. Until the table

@@ -116,6 +116,7 @@ type Shard struct {
 
 	shown   placement.Epoch                 // the highest that a table named
 	settled bool                            // Forwarding: no sender is known whose calls still come here
+	over    placement.Epoch                 // of the latest departure after which the shard was settled
 	owed    map[transport.Address]time.Time // senders that have yet to flush, and when their last calls came
 
 	running  int             // turns under way, counted while Draining
@@ -265,11 +266,13 @@ func (s *Shard) ahead(c *Call) bool {
 // when the call may go on.
 func (s *Shard) admit(c *Call) Verdict {
 	direct := c.Via.IsZero()
-	_, went := s.forwarding.beyond(c.Epoch)
+	d, went := s.forwarding.beyond(c.Epoch)
 	switch {
 	case s.ahead(c):
 		return Run
 	case s.state == Closed, direct && s.Settled():
+		return Moved
+	case direct && !c.Local && went && d.epoch <= s.over: // an older one may have been refused
 		return Moved
 	case c.Local:
 		return Run
