@@ -168,9 +168,8 @@ func (c *Conn) Close() error {
 }
 
 const (
-	// tellPatience is how long Close waits until tells have arrived, and closePatience
-	// bounds Close altogether.
-	tellPatience  = 2 * time.Second
+	// closePatience bounds Close. Before that it waits for tellPatience until tells have
+	// arrived.
 	closePatience = 3 * time.Second
 	// endPatience is how much of that is left for the end of goroutines.
 	endPatience = 500 * time.Millisecond
@@ -468,3 +467,6 @@ func (c *Conn) waits(kind string, now time.Time) (why string, hosted bool) {
 	}
 	return c.reasons.Lately(kind, now), true
 }
+
+// Counters are those of [Node.Counters] for this connection.
+func (c *Conn) Counters() map[string]uint64 { return c.plane.counters.snapshot() }

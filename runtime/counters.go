@@ -6,15 +6,6 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// Counters returns how many calls, tells, frames and shards of this node did not
-// take the direct way, by reason: "buffered", "forwarded", "retried",
-// "refused", "expired", "tell lost", "shards moved" and so on. They count from
-// New and only grow.
-func (n *Node) Counters() map[string]uint64 { return n.plane.counters.snapshot() }
-
-// Counters are those of [Node.Counters] for this connection.
-func (c *Conn) Counters() map[string]uint64 { return c.plane.counters.snapshot() }
-
 // Every call, tell and frame that does not take the straight way is counted
 // under its reason.
 type reason int

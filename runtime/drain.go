@@ -5,21 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/turnlease"
-	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/transport"
 )
-
-// drain ends the data plane in order: peers acknowledge the envelopes sent to them,
-// envelopes that have arrived are still handled, and every peer is told the last handled
-// one, so that it knows for certain which were not.
-func (n *Node) drain(ctx context.Context) {
-	n.plane.lease.End(turnlease.Ending)
-	n.stopEntities(ctx)
-	n.memory.Flush(ctx)
-	n.plane.settleSessions(ctx)
-	n.plane.drain(ctx)
-}
 
 // settlePatience is how long a node that has left waits for acknowledgements. After
 // byeGrace the others do not listen any more, and barriers that wait for late calls have
@@ -116,49 +103,6 @@ func (pl *plane) dismiss(ctx context.Context) {
 		time.Sleep(5 * time.Millisecond) // the control loop goes on
 	}
 	pl.eachHosted(-1, func(s *hostedShard) { s.Dismiss() })
-}
-
-// stopEntities runs the stop hooks of entities that nobody took over.
-func (n *Node) stopEntities(ctx context.Context) {
-	for _, h := range n.hosted() {
-		if h.instance != nil {
-			h.instance.Quit(ctx)
-		}
-		for i := range h.shards {
-			h.shards[i].stop(ctx)
-		}
-	}
-}
-
-// stop runs the stop hooks of the shard's entities, each when its turn is over.
-func (s *hostedShard) stop(ctx context.Context) {
-	for ended := s.stopIdle(); ended != nil; ended = s.stopIdle() {
-		select {
-		case <-ended:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// stopIdle rests every idle entity. If turns are left running it returns a channel that
-// is closed when the next of them ends, else nil.
-func (s *hostedShard) stopIdle() (ended <-chan struct{}) {
-	s.releaseAll()
-	s.Mu.Lock()
-	idle := s.Core.Idle(^uint32(0), s.Core.Entities())
-	if s.Core.WatchRunning() > len(idle) {
-		if s.turnEnded == nil {
-			s.turnEnded = make(chan struct{})
-		}
-		ended = s.turnEnded
-	}
-	s.Mu.Unlock()
-	for _, e := range idle {
-		s.rest(e, codegen.Stopping)
-		s.endTurn(e)
-	}
-	return ended
 }
 
 // allSessions are the sessions with all peers.

@@ -112,3 +112,34 @@ func (s *hostedShard) Enqueue(e *wire.Envelope) {
 		pl.answerCode(c, wire.CodeMoved, "")
 	}
 }
+
+// stop runs the stop hooks of the shard's entities, each when its turn is over.
+func (s *hostedShard) stop(ctx context.Context) {
+	for ended := s.stopIdle(); ended != nil; ended = s.stopIdle() {
+		select {
+		case <-ended:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// stopIdle rests every idle entity. If turns are left running it returns a channel that
+// is closed when the next of them ends, else nil.
+func (s *hostedShard) stopIdle() (ended <-chan struct{}) {
+	s.releaseAll()
+	s.Mu.Lock()
+	idle := s.Core.Idle(^uint32(0), s.Core.Entities())
+	if s.Core.WatchRunning() > len(idle) {
+		if s.turnEnded == nil {
+			s.turnEnded = make(chan struct{})
+		}
+		ended = s.turnEnded
+	}
+	s.Mu.Unlock()
+	for _, e := range idle {
+		s.rest(e, codegen.Stopping)
+		s.endTurn(e)
+	}
+	return ended
+}

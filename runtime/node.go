@@ -12,6 +12,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/remembering"
+	"github.com/shardgen/shardgen/internal/turnlease"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -320,6 +321,29 @@ func (n *Node) sayGoodbye(ctx context.Context) error {
 	return nil
 }
 
+// drain ends the data plane in order: peers acknowledge the envelopes sent to them,
+// envelopes that have arrived are still handled, and every peer is told the last handled
+// one, so that it knows for certain which were not.
+func (n *Node) drain(ctx context.Context) {
+	n.plane.lease.End(turnlease.Ending)
+	n.stopEntities(ctx)
+	n.memory.Flush(ctx)
+	n.plane.settleSessions(ctx)
+	n.plane.drain(ctx)
+}
+
+// stopEntities runs the stop hooks of entities that nobody took over.
+func (n *Node) stopEntities(ctx context.Context) {
+	for _, h := range n.hosted() {
+		if h.instance != nil {
+			h.instance.Quit(ctx)
+		}
+		for i := range h.shards {
+			h.shards[i].stop(ctx)
+		}
+	}
+}
+
 // endGrace is how long after the end of its context Shutdown waits for a node that
 // stops.
 const endGrace = 500 * time.Millisecond
@@ -405,3 +429,9 @@ func (n *Node) stop(err error) {
 		}()
 	})
 }
+
+// Counters returns how many calls, tells, frames and shards of this node did not
+// take the direct way, by reason: "buffered", "forwarded", "retried",
+// "refused", "expired", "tell lost", "shards moved" and so on. They count from
+// New and only grow.
+func (n *Node) Counters() map[string]uint64 { return n.plane.counters.snapshot() }

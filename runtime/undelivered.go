@@ -10,6 +10,9 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
+// tellPatience is how long a connection that is closed waits until tells have arrived.
+const tellPatience = 2 * time.Second
+
 // lostTells are the tells of this process that were lost, by whether their methods
 // may have run. It is safe for concurrent use.
 type lostTells struct {
