@@ -32,24 +32,21 @@ func CheckType(ctx context.Context, s store.Store, kind string, want Type) error
 	if err != nil {
 		return err
 	}
-	for {
-		_, err := s.Put(ctx, key, value, store.None)
-		if err == nil {
-			return nil
-		}
-		found, getErr := s.Get(ctx, key)
-		switch {
-		case errors.Is(getErr, store.ErrNotFound):
-			return err
-		case getErr != nil:
-			return getErr
-		}
-		var have Type
-		if err := json.Unmarshal(found.Value, &have); err != nil {
-			return fmt.Errorf("type %s: record %q of the store is damaged: %w (restore it from a backup)", kind, key, err)
-		}
-		return have.differs(kind, want)
+	if _, err = s.Put(ctx, key, value, store.None); err == nil {
+		return nil
 	}
+	found, getErr := s.Get(ctx, key)
+	switch {
+	case errors.Is(getErr, store.ErrNotFound):
+		return err
+	case getErr != nil:
+		return getErr
+	}
+	var have Type
+	if err := json.Unmarshal(found.Value, &have); err != nil {
+		return fmt.Errorf("type %s: record %q of the store is damaged: %w (restore it from a backup)", kind, key, err)
+	}
+	return have.differs(kind, want)
 }
 
 // differs returns in what the type in the store is not the one that is wanted.

@@ -45,6 +45,9 @@ type Options struct {
 	Singleton bool
 	// Pulses: the nodes host a type whose entities are remembered.
 	Pulses bool
+	// Durable: the server, which is one of the cluster's own, runs JetStream, and the nodes
+	// host a durable type.
+	Durable bool
 	// CallTimeout bounds the calls of nodes and callers that have no deadline;
 	// 0: as Config does.
 	CallTimeout time.Duration
@@ -118,7 +121,11 @@ func (c *Cluster) runServers(n int) ([]*natsproc.Server, error) {
 	if n > 1 {
 		return natsproc.RunClusterAt(places...)
 	}
-	server, err := natsproc.RunAt(places[0])
+	var args []string
+	if c.options.Durable {
+		args = []string{"-js", "-sd", filepath.Join(c.options.Dir, "jetstream")}
+	}
+	server, err := natsproc.RunAt(places[0], args...)
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +215,7 @@ func (c *Cluster) Launch(name string) (*Node, error) {
 	c.logs = append(c.logs, logs)
 	o := node.Options{
 		URL: c.urlFor(name), Ordered: c.options.Near != nil, Cluster: c.name, Name: name, Witness: base + ".witness",
-		Pulses: c.options.Pulses, CallTimeout: c.options.CallTimeout,
+		Pulses: c.options.Pulses, Durable: c.options.Durable, CallTimeout: c.options.CallTimeout,
 		MinMembers: c.options.MinMembers,
 	}
 	if c.options.Singleton {

@@ -28,6 +28,9 @@ const (
 	// OnEveryNode: all nodes together, Times times, while a client from outside stays.
 	// RestartAll runs it. It is judged by Limits.Recovery.
 	OnEveryNode
+	// OnDurable: a node with durable entities that are called all the time, Times times.
+	// Durable runs it. It is judged by Limits.Failed, Lost, Doubled and Recovery.
+	OnDurable
 )
 
 // String names the subject.
@@ -41,6 +44,8 @@ func (s Subject) String() string {
 		return "a node with remembered entities"
 	case OnEveryNode:
 		return "all nodes together"
+	case OnDurable:
+		return "a node with durable entities"
 	}
 	return fmt.Sprintf("Subject(%d)", int(s))
 }
@@ -98,7 +103,7 @@ type Fault struct {
 }
 
 // faults are all that can be run, in the order they are listed.
-var faults = []Fault{join, leave, rolling, overload, kill, pause, hang, natsOutage, natsRestart, singletonLeave, singletonKill, remembered, fullRestart, partition, oneWay, flipFlop, loss, longPause, poison, starved, clock}
+var faults = []Fault{join, leave, rolling, overload, kill, pause, hang, natsOutage, natsRestart, singletonLeave, singletonKill, remembered, durableKill, fullRestart, partition, oneWay, flipFlop, loss, longPause, poison, starved, clock}
 
 // All returns all faults.
 func All() []Fault { return append([]Fault(nil), faults...) }

@@ -37,3 +37,16 @@ var kill = Fault{
 		return awaitMoved(ctx, r)
 	},
 }
+
+// durableKill: a node with durable entities is killed, and nothing that was answered is
+// lost, nothing is done twice, and no call fails.
+var durableKill = Fault{
+	Name:    "durable-kill",
+	About:   "the process of a node with durable entities is killed, with SIGKILL",
+	Subject: OnDurable,
+	Nodes:   5,
+	Times:   20,
+	Rate:    1000,
+	Limits:  Limits{Failed: 0, Lost: 0, Doubled: 0, Recovery: 2500 * time.Millisecond},
+	Strike:  kill.Strike,
+}

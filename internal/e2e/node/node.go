@@ -22,6 +22,7 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/witness"
 	"github.com/shardgen/shardgen/internal/e2e/workload"
 	shard "github.com/shardgen/shardgen/runtime"
+	natsstore "github.com/shardgen/shardgen/store/nats"
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
@@ -63,6 +64,7 @@ type Options struct {
 	Witness string // the file for the record of its calls, which must not exist
 	Trace   string // the file in which a singleton says when it lived; "": none is hosted
 	Pulses  bool   // it hosts a type whose entities are remembered
+	Durable bool   // it hosts a durable type, whose store is on the servers
 	// CallTimeout and MinMembers are those of the node's Config; 0: the defaults.
 	CallTimeout time.Duration
 	MinMembers  int
@@ -72,7 +74,7 @@ type Options struct {
 func (o Options) Args() []string {
 	return []string{
 		Command, "-nats", o.URL, "-cluster", o.Cluster, "-name", o.Name, "-witness", o.Witness, "-trace", o.Trace,
-		"-ordered=" + strconv.FormatBool(o.Ordered), "-pulses=" + strconv.FormatBool(o.Pulses), "-call-timeout", o.CallTimeout.String(),
+		"-ordered=" + strconv.FormatBool(o.Ordered), "-pulses=" + strconv.FormatBool(o.Pulses), "-durable=" + strconv.FormatBool(o.Durable), "-call-timeout", o.CallTimeout.String(),
 		"-min-members", strconv.Itoa(o.MinMembers),
 	}
 }
@@ -90,6 +92,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer)
 	flags.StringVar(&o.Witness, "witness", "", "`file` for the record of calls that ran")
 	flags.StringVar(&o.Trace, "trace", "", "`file` for when the singleton lived (default: none is hosted)")
 	flags.BoolVar(&o.Pulses, "pulses", false, "host a type whose entities are remembered")
+	flags.BoolVar(&o.Durable, "durable", false, "host a durable type, whose store is on the servers")
 	flags.DurationVar(&o.CallTimeout, "call-timeout", 0, "bound on calls without a deadline (default: Config's)")
 	flags.IntVar(&o.MinMembers, "min-members", 0, "`number` of members before the first one is up (default: Config's)")
 	if err := flags.Parse(args); err != nil {
@@ -179,12 +182,26 @@ func run(ctx context.Context, o Options, v *voice) (err error) {
 	if o.Ordered {
 		options = append(options, natstransport.ConnectOptions(nats.DontRandomize()))
 	}
-	n := shard.New(shard.Config{
+	cfg := shard.Config{
 		Cluster: o.Cluster, Name: o.Name, Transport: natstransport.New(o.URL, options...), CallTimeout: o.CallTimeout,
 		MinMembers: o.MinMembers,
-	})
+	}
+	if o.Durable {
+		s, err := natsstore.Open(ctx, o.URL, natsstore.Config{})
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		cfg.Store = s
+	}
+	n := shard.New(cfg)
 	if err := Host(n, w); err != nil {
 		return err
+	}
+	if o.Durable {
+		if err := workload.HostLedger(n, func() *workload.Ledger { return &workload.Ledger{Node: n.Name()} }); err != nil {
+			return err
+		}
 	}
 	if o.Pulses {
 		pulse := func() *workload.Pulse { return &workload.Pulse{Node: n.Name(), Witness: testify(w)} }

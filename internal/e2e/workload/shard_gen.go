@@ -315,6 +315,178 @@ func knownLeaderState(num int) (bool, codegen.Fields) {
 	return false, nil
 }
 
+// LedgerAPI is what a [Ledger] answers: the entity itself, and a reference to
+// one wherever it lives.
+type LedgerAPI interface {
+	// Add adds n. It returns the sum, and the node where it lives.
+	Add(_ context.Context, n int64) (total int64, node string, err error)
+}
+
+var (
+	_ LedgerAPI = (*Ledger)(nil)
+	_ LedgerAPI = LedgerRef{}
+)
+
+// LedgerClient makes references to Ledger entities. It is safe for concurrent
+// use.
+type LedgerClient struct {
+	port codegen.Port
+}
+
+// NewLedgerClient returns a client that calls through c: a node, or a
+// connection from outside.
+func NewLedgerClient(c shard.Caller) *LedgerClient {
+	return &LedgerClient{port: c.ShardPort(ledgerKind())}
+}
+
+// Ref returns a reference to the Ledger with that id, which need not live yet.
+// A bad id is answered by the calls.
+func (c *LedgerClient) Ref(id string, opts ...shard.CallOption) LedgerRef {
+	return LedgerRef{ref: codegen.NewRef(c.port, id, nil, opts...)}
+}
+
+// API is Ref as the interface, for callers that are tested against plain
+// structs.
+func (c *LedgerClient) API(id string) LedgerAPI {
+	return c.Ref(id)
+}
+
+// LedgerRef is one Ledger, wherever it lives. It comes from [LedgerClient.Ref]
+// and is safe for concurrent use.
+type LedgerRef struct {
+	ref *codegen.Ref
+}
+
+// Add adds n. It returns the sum, and the node where it lives.
+func (r LedgerRef) Add(ctx context.Context, n int64) (total int64, node string, err error) {
+	turn, err := r.ref.Begin(ctx, "Add")
+	if e, ok := turn.Entity.(*Ledger); ok {
+		defer turn.End("Add", &err)
+		if total, node, err = e.Add(turn.Context, n); err != nil {
+			return 0, "", err
+		}
+		return total, node, nil
+	}
+	return decodeLedgerAddReply(r.ref.Ask(ctx, "Add", codegen.AppendInt(codegen.NewArgs(), 1, n), err))
+}
+
+// LedgerExtractor tells which entity and which shard an id stands for. Its zero
+// value works.
+type LedgerExtractor struct{}
+
+// EntityID returns the id as it is on the wire.
+func (LedgerExtractor) EntityID(id string) (string, error) {
+	return id, codegen.CheckID(id)
+}
+
+// Shard returns the number of the shard in which the entity lives.
+func (LedgerExtractor) Shard(id string) (uint32, error) {
+	return codegen.EntityShard(ledgerKind(), id)
+}
+
+// HostLedger lets n keep Ledger entities alive. It must be called before n
+// starts. The factory makes an entity without state; it is called for each
+// activation.
+func HostLedger(n *shard.Node, factory func() *Ledger, opts ...shard.HostOption) error {
+	return n.Host(codegen.Host{
+		Kind: ledgerKind(),
+		New:  codegen.Factory(factory),
+		Dispatch: map[string]codegen.Method{
+			"Add": dispatchLedgerAdd,
+		},
+		Struct:      (*Ledger)(nil),
+		Exported:    1,
+		SetID:       setLedgerID,
+		AppendState: appendLedgerState,
+		DecodeState: decodeLedgerState,
+		StateFields: knownLedgerState,
+	}, opts...)
+}
+
+// ledgerKind describes Ledger: what every member of a cluster must agree on.
+func ledgerKind() codegen.Kind {
+	return codegen.Kind{
+		Name:     "Ledger",
+		Package:  "github.com/shardgen/shardgen/internal/e2e/workload",
+		Shards:   64,
+		HashName: "xxh64",
+		Methods:  []string{"Add"},
+		Errors:   ShardErrors,
+		Stateful: true,
+		Durable:  true,
+	}
+}
+
+// setLedgerID sets the field that a Ledger finds its own id in.
+func setLedgerID(entity any, id string) error {
+	entity.(*Ledger).ID = id
+	return nil
+}
+
+// The functions dispatchLedger… run methods of Ledger on encoded arguments.
+
+func dispatchLedgerAdd(ctx context.Context, entity any, args, out []byte) ([]byte, error) {
+	var n int64
+	d := codegen.NewDecoder(args)
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadInt(&d, &n)
+		}
+	}
+	if err := d.Arguments(); err != nil {
+		return out, err
+	}
+	total, node, err := entity.(*Ledger).Add(ctx, n)
+	if err != nil || out == nil {
+		return out, err
+	}
+	out = codegen.AppendInt(out, 1, total)
+	return codegen.AppendString(out, 2, node), nil
+}
+
+func decodeLedgerAddReply(d codegen.Decoder) (total int64, node string, err error) {
+	for d.Next() {
+		switch d.Field() {
+		case 1:
+			codegen.ReadInt(&d, &total)
+		case 2:
+			codegen.ReadString(&d, &node)
+		}
+	}
+	return total, node, d.Results()
+}
+
+// appendLedgerState encodes the fields tagged state.
+func appendLedgerState(b []byte, entity any) ([]byte, error) {
+	e := entity.(*Ledger)
+	return codegen.AppendInt(b, 1, e.Total), nil
+}
+
+// decodeLedgerState decodes what appendLedgerState encoded, and reports whether
+// it skipped fields. A field that is absent becomes zero, whatever the factory
+// set it to.
+func decodeLedgerState(entity any, b []byte) (skipped bool, err error) {
+	e := entity.(*Ledger)
+	e.Total = 0
+	d := codegen.NewDecoder(b)
+	for d.Next() {
+		if d.Field() == 1 {
+			codegen.ReadInt(&d, &e.Total)
+		}
+	}
+	return d.Skipped(), d.Err("state of Ledger")
+}
+
+// knownLedgerState reports which fields of the state are known: others are kept
+// as they came.
+func knownLedgerState(num int) (bool, codegen.Fields) {
+	switch num {
+	case 1:
+		return true, nil
+	}
+	return false, nil
+}
+
 // PoisonAPI is what a [Poison] answers: the entity itself, and a reference to
 // one wherever it lives.
 type PoisonAPI interface {
@@ -1110,6 +1282,7 @@ func readUint64SliceElement(d *codegen.Decoder, v *[]uint64) {
 var (
 	_ = func(e *Clerk) *Clerk { return &Clerk{e.ID} }
 	_ = func(e *Leader) *Leader { return &Leader{e.Last, e.Node, e.Trace} }
+	_ = func(e *Ledger) *Ledger { return &Ledger{e.ID, e.Total, e.Node} }
 	_ = func(e *Poison) *Poison { return &Poison{e.ID, e.Node} }
 	_ = func(e *Pulse) *Pulse { return &Pulse{e.ID, e.Node, e.Witness} }
 	_ = func(e *Relay) *Relay { return &Relay{e.ID, e.Node, e.Tallies} }

@@ -145,6 +145,12 @@ func rows(ctx context.Context, f fault.Fault, o fault.Options, stdout io.Writer)
 			return 0, err
 		}
 		return len(again.Missed()), again.Print(stdout)
+	case fault.OnDurable:
+		survival, err := fault.Durable(ctx, f, o)
+		if err != nil {
+			return 0, err
+		}
+		return len(survival.Missed()), survival.Print(stdout)
 	case fault.OnEveryNode:
 		restarts, err := fault.RestartAll(ctx, f, o)
 		if err != nil {

@@ -1,0 +1,245 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/e2e/cluster"
+	"github.com/shardgen/shardgen/internal/e2e/workload"
+	shard "github.com/shardgen/shardgen/runtime"
+)
+
+// A Survival is what became of durable entities whose nodes were struck again and again.
+type Survival struct {
+	Fault                 string
+	Nodes, Entities       int
+	Calls                 int
+	Failed, Lost, Doubled int
+	Limits                Limits
+	Rounds                []SurvivalRound
+	Errors                []string // the first that callers got
+}
+
+// SurvivalRound is one strike.
+type SurvivalRound struct {
+	Victim string
+	After  []time.Duration // when each entity that lived there answered again, sorted
+}
+
+// p99 is the time within which 99 of 100 entities answered again.
+func (r SurvivalRound) p99() time.Duration {
+	if len(r.After) == 0 {
+		return 0
+	}
+	return r.After[min(len(r.After)*99/100, len(r.After)-1)]
+}
+
+// Missed names what is over the limits.
+func (s Survival) Missed() (misses []string) {
+	for _, c := range []struct {
+		what      string
+		got, most int
+	}{{"failed", s.Failed, s.Limits.Failed}, {"lost", s.Lost, s.Limits.Lost}, {"doubled", s.Doubled, s.Limits.Doubled}} {
+		if c.got > c.most {
+			misses = append(misses, fmt.Sprintf("%s: %d, want at most %d", c.what, c.got, c.most))
+		}
+	}
+	for i, r := range s.Rounds {
+		if p := r.p99(); p > s.Limits.Recovery {
+			misses = append(misses, fmt.Sprintf("time %d: entities answer after %v, p99, want at most %v", i+1, round(p), s.Limits.Recovery))
+		}
+	}
+	return misses
+}
+
+// Print writes each round, and the figures over all of them.
+func (s Survival) Print(w io.Writer) error {
+	for i, r := range s.Rounds {
+		var last time.Duration
+		if n := len(r.After); n > 0 {
+			last = r.After[n-1]
+		}
+		fmt.Fprintf(w, "%s %2d: %s, its %d entities answer again: p99 after %v, all after %v\n", s.Fault, i+1, r.Victim, len(r.After),
+			r.p99().Round(time.Millisecond), last.Round(time.Millisecond))
+	}
+	_, err := fmt.Fprintf(w, "%s of one of %d nodes with %d entities, %d times: calls=%d failed=%d lost=%d doubled=%d\n",
+		s.Fault, s.Nodes, s.Entities, len(s.Rounds), s.Calls, s.Failed, s.Lost, s.Doubled)
+	for _, e := range s.Errors {
+		fmt.Fprintln(w, e)
+	}
+	for _, m := range s.Missed() {
+		fmt.Fprintln(w, "miss:", m)
+	}
+	return err
+}
+
+// Durable strikes nodes with durable entities that are called all the time, one after the
+// other and each replaced before the next. ctx bounds the run.
+func Durable(ctx context.Context, f Fault, o Options) (s Survival, err error) {
+	o = o.withDefaults(f)
+	o.Cluster.Durable = true
+	if err := o.Validate(f); err != nil {
+		return s, err
+	}
+	c, err := cluster.New(o.Cluster)
+	if err != nil {
+		return s, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	var nodes []*cluster.Node
+	for i := range o.Nodes {
+		started, err := c.Start(ctx, fmt.Sprint("n", i+1))
+		if err != nil {
+			return s, err
+		}
+		nodes = append(nodes, started...)
+	}
+	conn, err := c.Dial(ctx, "client")
+	if err != nil {
+		return s, err
+	}
+	defer func() { _ = conn.Close() }() // nothing waits for it
+	o.Say("%d nodes at %s, %d entities; %d times: %s", o.Nodes, c.URL(), o.Load.Entities, o.Times, f.About)
+	l := newLedgers(conn, o.Load.Entities, o.Load.Rate)
+	defer l.end()
+	for i := range o.Times {
+		if err := until(ctx, "all entities have answered lately", func() bool { return l.answeredSince(time.Now().Add(-2 * l.tick)) }); err != nil {
+			return s, err
+		}
+		at := i % len(nodes) // the oldest, too, which coordinates
+		r, err := l.strike(ctx, f, nodes[at])
+		if err != nil {
+			return s, fmt.Errorf("%s %s: %w", f.Name, nodes[at].Name(), err)
+		}
+		s.Rounds = append(s.Rounds, r)
+		started, err := c.Start(ctx, fmt.Sprint("n", o.Nodes+i+1))
+		if err != nil {
+			return s, err
+		}
+		nodes[at] = started[0]
+	}
+	l.end()
+	s.Fault, s.Nodes, s.Entities, s.Limits = f.Name, o.Nodes, o.Load.Entities, f.Limits
+	s.Calls, s.Failed, s.Lost, s.Doubled, s.Errors = l.calls, l.failed, l.lost, l.doubled, l.errors
+	return s, nil
+}
+
+// ledgers are durable entities that are called all the time, each by one caller.
+type ledgers struct {
+	tick time.Duration // between two calls of an entity
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+
+	mu                           sync.Mutex
+	all                          []ledger
+	calls, failed, lost, doubled int
+	errors                       []string
+}
+
+// A ledger is what its caller knows of an entity.
+type ledger struct {
+	node     string    // where it lived at the last answer
+	answered time.Time // when that was
+	sum      int64     // that it has
+	unsure   int64     // that it may have more
+}
+
+// ledgerPatience bounds one call.
+const ledgerPatience = 20 * time.Second
+
+// newLedgers begins to call.
+func newLedgers(caller shard.Caller, entities, rate int) *ledgers {
+	ctx, stop := context.WithCancel(context.Background())
+	l := &ledgers{tick: time.Second * time.Duration(entities) / time.Duration(rate), stop: stop, all: make([]ledger, entities)}
+	client := workload.NewLedgerClient(caller)
+	for i := range entities {
+		r := client.Ref(fmt.Sprint("ledger-", i), shard.Timeout(ledgerPatience))
+		l.wg.Go(func() {
+			wait := time.NewTimer(l.tick * time.Duration(i) / time.Duration(entities))
+			defer wait.Stop()
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-wait.C:
+				}
+				wait.Reset(l.tick)
+				total, node, err := r.Add(context.Background(), 1)
+				l.note(i, total, node, err)
+			}
+		})
+	}
+	return l
+}
+
+// end lets the calls under way end and makes no more. It may be called again.
+func (l *ledgers) end() {
+	l.stop()
+	l.wg.Wait()
+}
+
+// note compares an answer with what the caller knows.
+func (l *ledgers) note(i int, total int64, node string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := &l.all[i]
+	l.calls++
+	if err != nil {
+		l.failed++
+		if len(l.errors) < 10 {
+			l.errors = append(l.errors, err.Error())
+		}
+		if shard.OutcomeOf(err) != shard.NotExecuted {
+			e.unsure++
+		}
+		return
+	}
+	e.sum++
+	l.lost += int(max(e.sum-total, 0))
+	l.doubled += int(max(total-e.sum-e.unsure, 0))
+	e.sum, e.unsure, e.node, e.answered = total, 0, node, time.Now()
+}
+
+func (l *ledgers) answeredSince(t time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !slices.ContainsFunc(l.all, func(e ledger) bool { return e.answered.Before(t) })
+}
+
+// strike makes the fault happen once and waits until all entities of the victim answer.
+func (l *ledgers) strike(ctx context.Context, f Fault, victim *cluster.Node) (r SurvivalRound, err error) {
+	r.Victim = victim.Name()
+	at, err := f.Strike(victim)
+	if err != nil {
+		return r, err
+	}
+	l.mu.Lock()
+	var there []int
+	for i := range l.all {
+		if l.all[i].node == r.Victim {
+			there = append(there, i)
+		}
+	}
+	l.mu.Unlock()
+	after := map[int]time.Duration{}
+	err = until(ctx, "the victim's entities answer", func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for _, i := range there {
+			if e := l.all[i]; e.node != r.Victim && after[i] == 0 {
+				after[i] = e.answered.Sub(at)
+			}
+		}
+		return len(after) == len(there)
+	})
+	for _, d := range after {
+		r.After = append(r.After, d)
+	}
+	slices.Sort(r.After)
+	return r, err
+}
