@@ -16,7 +16,7 @@ import (
 //  4. a move is of an owned shard, between two nodes, away from the owner, under
 //     an epoch above the owner's and not above the highest given out; the old
 //     home lives, and so does the new one unless the old one is being asked;
-//  5. every move is on its shard and on the list, and will be seen to again
+//  5. every move is on its shard and on the list, and will be looked at again
 //     within the resend interval;
 //  6. before recovery there is no table, no move and no owner.
 func (c *Coordinator) Check() error {

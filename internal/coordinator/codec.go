@@ -12,8 +12,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// format is the version of the encoding, which every message names. Fields that
-// are added do not change it: readers skip what they do not know.
+// format is the version of the encoding, which every message names. Fields that are added
+// do not change it: readers skip unknown fields.
 const format = 1
 
 // Encode makes bytes of a message, per internal/wire/coordinator.proto.
@@ -78,9 +78,9 @@ func Encode(m Message) ([]byte, error) {
 	return b, nil
 }
 
-// Decode reads what Encode wrote. Bytes that are no message of this format, or
-// one that cannot be, give an error and never a panic; what comes back is safe
-// to use without further checks of form.
+// Decode reads the output of Encode. Bytes that are no message of this format, or an
+// impossible one, give an error and never a panic. The result is safe to use without
+// further checks of form.
 func Decode(b []byte) (Message, error) {
 	var w wire.CoordinatorMessage
 	if err := proto.Unmarshal(b, &w); err != nil {

@@ -15,8 +15,8 @@ const (
 	maxParts = 1 << 10
 )
 
-// registerToWire groups what a node owns by kind, state and peer: most of it
-// is active, and then a shard costs three bytes.
+// registerToWire groups a node's shards by kind, state and peer: most are active, and
+// then a shard costs three bytes.
 func registerToWire(m Register) *wire.CoordinatorRegister {
 	w := &wire.CoordinatorRegister{Term: termToWire(m.Term), Node: addressToWire(m.Node), Seq: m.Seq}
 	for _, k := range m.Kinds {

@@ -92,12 +92,12 @@ const maxAsked = 1024
 // about 120 bytes.
 const maxShards = 1 << 20
 
-// An Input is what happened: [View], [Receive] or [Tick].
+// An Input is an event: [View], [Receive] or [Tick].
 type Input interface{ input() }
 
 // View is the cluster as membership sees it now. It replaces the last one.
 type View struct {
-	Members []Member // in any order; who is absent was removed
+	Members []Member // in any order; absent members were removed
 	// Converged: all members agree on this view, and none is unreachable. Without
 	// it no shard moves for balance.
 	Converged bool
@@ -106,7 +106,7 @@ type View struct {
 // Status is a member's status.
 type Status = singleton.Status
 
-// A Member is what the coordinator needs to know of one.
+// A Member is the coordinator's view of a member.
 type Member struct {
 	Address     transport.Address
 	Status      Status
@@ -127,7 +127,7 @@ func (View) input()    {}
 func (Receive) input() {}
 func (Tick) input()    {}
 
-// Output is what must be done, in this order.
+// Output has the driver's duties, in this order.
 type Output struct {
 	Send   []Envelope
 	Events []Event
@@ -167,7 +167,7 @@ type Coordinator struct {
 	planAt  time.Time       // when the first resting shard may move again; zero: none rests
 	asked   map[string]bool // kinds that were asked for before they were known
 	refused string          // why balance was refused last, to say it once
-	waiting string          // for whom recovery waits, to say it once
+	waiting string          // the members that recovery waits for, to report each set once
 
 	requests []*request // wishes under way, and the latest that are done
 	pinsAt   time.Time  // when to send wishes that members do not keep; zero: all do
@@ -182,9 +182,9 @@ type Coordinator struct {
 	unchecked int // steps since the last Check
 }
 
-// checkedPerStep bounds what the costly assertions add to a step: with more
-// shards they are checked every few steps, as nobody would wait for a cluster of
-// thousands otherwise. Tests of this package call Check after every step.
+// checkedPerStep bounds what the costly assertions add to a step: with more shards they
+// are checked every few steps, because checking thousands at each step takes too long.
+// Tests of this package call Check after every step.
 const checkedPerStep = 64
 
 // New returns a coordinator that knows nothing yet. Its first Step should bring
@@ -215,7 +215,7 @@ func (c *Coordinator) version() placement.Version {
 	return c.table.Version()
 }
 
-// Step takes one input and returns what must be done. Time never goes back.
+// Step takes one input and returns the driver's duties. Time never goes back.
 func (c *Coordinator) Step(now time.Time, in Input) Output {
 	c.now, c.out = now, Output{}
 	if c.superseded {
@@ -244,7 +244,7 @@ func (c *Coordinator) Step(now time.Time, in Input) Output {
 	c.announce()
 	c.out.WakeAt = c.wakeAt()
 	if c.superseded {
-		// What this step wanted was decided without knowing of the higher term.
+		// The messages of this step were decided without knowing of the higher term.
 		return Output{Events: c.out.Events, WakeAt: c.out.WakeAt}
 	}
 	if c.unchecked++; invariant.Enabled && c.unchecked*checkedPerStep >= c.shards {
@@ -300,9 +300,9 @@ func (c *Coordinator) wakeAt() time.Time {
 	return at
 }
 
-// onReceive hands a message to whom it concerns. Messages of another term and
-// from those who are no members are refused: the sender is told of this term by
-// the periodic status, or it knows better than this coordinator.
+// onReceive dispatches a message. Messages of another term and from non-members are
+// refused: the sender learns this term from the periodic status, or it knows better than
+// this coordinator.
 func (c *Coordinator) onReceive(from transport.Address, m Message) {
 	term := TermOf(m)
 	if term.Compare(c.config.Term) > 0 {

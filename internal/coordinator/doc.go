@@ -77,8 +77,8 @@
 //	both are gone                                                     lost: allocated anew
 //
 // An older MoveStatus does not show whether N1 has sent Open, so N1 is asked, and its
-// answer is a promise. The same holds for N2 before N1 resumes: what N2 prepared must be
-// dropped first. Otherwise it would be adopted, and answered calls undone, if N1 resumed,
+// answer is a promise. The same holds for N2 before N1 resumes: N2 must drop the prepared
+// shard first. Otherwise it would be adopted, and answered calls undone, if N1 resumed,
 // ran on and was lost.
 //
 // Shards move away from members that leave (32 at once by default), whether or

@@ -8,12 +8,12 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An EventKind says what an [Event] tells.
+// An EventKind is the kind of an [Event].
 type EventKind uint8
 
-// What a coordinator tells of itself.
+// The kinds of events of a coordinator.
 const (
-	Waiting          EventKind = iota + 1 // for whom recovery waits (Reason)
+	Waiting          EventKind = iota + 1 // recovery waits for members (Reason)
 	Recovered                             // everybody registered; Count shards were known
 	Allocated                             // Count shards of a kind got a home
 	OwnerLost                             // Count shards, or one, lost their home Node
@@ -23,9 +23,9 @@ const (
 	MoveCancelling                        // Node gave up; Peer is asked to forget
 	MoveResumed                           // Shard stays at Node under a new Epoch
 	MovePromoted                          // Node is gone; Peer owns Shard under a new Epoch
-	ClaimLost                             // Node claimed what Peer owns under a higher Epoch
+	ClaimLost                             // Node claimed a shard that Peer owns under a higher Epoch
 	RebalanceRefused                      // shards should move and may not (Reason)
-	StrategyRefused                       // the strategy asked for what cannot be
+	StrategyRefused                       // the strategy asked for an impossible home or move
 	KindRefused                           // Node registered a kind that does not match
 	KindTuned                             // Node registered a kind with other settings, which count now
 	Pinned                                // Node wished for the homes of Count shards of a kind
@@ -49,8 +49,8 @@ func (k EventKind) String() string {
 	return fmt.Sprintf("EventKind(%d)", uint8(k))
 }
 
-// An Event is something to log, to count or to show. Which fields are set
-// depends on What.
+// An Event is something to log, to count or to show. The fields that are set depend on
+// What.
 type Event struct {
 	What   EventKind
 	Shard  placement.ShardID // the kind alone where Shard.Shard is 0

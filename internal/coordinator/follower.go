@@ -12,17 +12,17 @@ import (
 // requestInterval is the time between two requests for the same missing table.
 const requestInterval = 200 * time.Millisecond
 
-// A Follower is any process's side of the table protocol: it keeps the table,
-// asks for what was lost, promises and refuses terms, and says when to register.
-// It is a pure machine, not safe for concurrent use.
+// A Follower is any process's side of the table protocol: it keeps the table, asks for
+// lost differences, promises and refuses terms, and says when to register. It is a pure
+// machine, not safe for concurrent use.
 type Follower struct {
 	hosts       bool
 	term        placement.Term    // the highest heard of: everything below is refused
-	coordinator transport.Address // who spoke last for that term
+	coordinator transport.Address // the last sender of a message of that term
 	table       *placement.Table
 	latest      placement.Version // the highest heard of
 	parts       []Table           // of one difference that has not come whole
-	seq         uint64            // of what the node has to say; 0: nothing
+	seq         uint64            // of the node's latest Register; 0: none
 	registered  bool              // the term's coordinator knows seq
 	registerAt  time.Time         // next Register
 	requestAt   time.Time         // no TableRequest before
@@ -35,14 +35,14 @@ func NewFollower(hosts bool) *Follower {
 	return &Follower{hosts: hosts, seq: 1}
 }
 
-// Followed is what must be done after a step of a [Follower], in this order.
+// Followed has the driver's duties after a step of a [Follower], in this order.
 type Followed struct {
 	// Refused: the message is of a term that is over; ignore it.
 	Refused bool
 	// Table is the new table, if there is one.
 	Table *placement.Table
-	// Register: send what [Follower.Register] returns to Coordinator, at once and
-	// with what the node owns at this moment.
+	// Register: send the result of [Follower.Register] to Coordinator, at once and with
+	// the shards that the node owns at this moment.
 	Register bool
 	// Send is for the coordinator, whose address is Coordinator.
 	Send        []Message
@@ -57,7 +57,7 @@ func (f *Follower) Table() *placement.Table { return f.table }
 // Term is the highest term heard of, which is the one promised to.
 func (f *Follower) Term() placement.Term { return f.term }
 
-// Coordinator is who speaks for the term; zero before any was heard.
+// Coordinator is the term's coordinator; zero before any was heard.
 func (f *Follower) Coordinator() transport.Address { return f.coordinator }
 
 // Changed says that the node has something new to register: its kinds changed
@@ -69,8 +69,8 @@ func (f *Follower) Changed() {
 	f.registerAt = time.Time{}
 }
 
-// Unsettled reports whether the term's first table is still to come, so that the
-// coordinator goes by what was registered.
+// Unsettled reports whether the term's first table has not arrived, so that the
+// coordinator relies on registrations.
 func (f *Follower) Unsettled() bool { return f.table.Version().Term != f.term }
 
 // Register is the message to register with now.
@@ -120,8 +120,8 @@ func (f *Follower) Step(now time.Time, from transport.Address, m Message) Follow
 		f.keep(m, &out)
 	case TableStatus:
 		f.hear(m.Version)
-		// Who is new to the coordinator is told where it stands: a Register that
-		// came before the node was a member was refused, and goes again at once.
+		// Members that are new to the coordinator get its status: a Register that came
+		// before the node was a member was refused, and is sent again at once.
 		f.registerAt = now
 	case Table:
 		f.hear(m.To)

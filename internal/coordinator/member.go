@@ -10,7 +10,7 @@ import (
 )
 
 // A member is one process of the cluster, kept until the coordinator ends if it
-// registered: what it said about its moves outlives it.
+// registered: its reports about its moves outlive it.
 type member struct {
 	Member
 	present  bool      // in the last view
@@ -49,7 +49,7 @@ func (c *Coordinator) onView(v View) {
 	for _, a := range c.order {
 		c.members[a].present = false
 	}
-	before := map[transport.Address]bool{} // who was alive
+	before := map[transport.Address]bool{} // members that were alive
 	for _, a := range c.order {
 		before[a] = c.members[a].Status != singleton.Down
 	}
@@ -90,7 +90,7 @@ func (c *Coordinator) forget(a transport.Address) {
 	}
 }
 
-// onRegister takes in what a node hosts and, before recovery, what it owns.
+// onRegister takes a node's hosted kinds and, before recovery, the shards that it owns.
 // After recovery its claims count only where nothing else is known.
 func (c *Coordinator) onRegister(from transport.Address, r Register) {
 	if r.Node != from {
@@ -153,7 +153,7 @@ func (o Owned) sound(node transport.Address) bool {
 	return (o.State == Draining || o.State == Sent) && o.Epoch > 0 && o.Epoch < o.Move
 }
 
-// learn compares what a node says about a kind with what is known. A node that
+// learn compares a node's description of a kind with the known one. A node that
 // only calls the kind does not make it known.
 func (c *Coordinator) learn(info KindInfo) error {
 	k := c.kinds[info.Name]

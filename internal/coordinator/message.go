@@ -10,7 +10,7 @@ import (
 // idempotent and sent again until its effect shows.
 type Message interface{ message() }
 
-// A KindInfo is what a node says about one entity type.
+// A KindInfo is a node's description of one entity type.
 type KindInfo struct {
 	Name     string
 	Package  string // import path of the struct
@@ -23,8 +23,8 @@ type KindInfo struct {
 // MaxTuning bounds the numbers of a [Tuning].
 const MaxTuning = 1 << 20
 
-// Tuning is what operators say about the placement of one kind. Members may
-// differ while a change is rolled out: what was registered last counts.
+// Tuning has the operators' settings for the placement of one kind. Members may differ
+// while a change is rolled out: the last registration counts.
 type Tuning struct {
 	Allocation string // name of the strategy; "": the coordinator's default
 	MaxMoves   uint32 // moves for balance at once; 0: the coordinator's default
@@ -89,19 +89,19 @@ type Owned struct {
 	Peer transport.Address
 }
 
-// Register is what a member tells a coordinator of a higher term than it knew,
-// and again when its kinds change, every 500 ms until [Registered] comes. By
-// sending it the node promises to refuse everything of a lower term from then
-// on; so the promise comes first, and Owned is read after it.
+// Register is sent by a member to a coordinator of a higher term than it knew, and again
+// when its kinds change, every 500 ms until [Registered] arrives. By sending it the node
+// promises to refuse everything of a lower term from then on; so the promise comes first,
+// and Owned is read after it.
 //
 // Members that host nothing need not register.
 type Register struct {
 	Term  placement.Term
 	Node  transport.Address
-	Seq   uint64 // grows with each change of what the node says; from 1
+	Seq   uint64 // grows with each change of the content; from 1
 	Kinds []KindInfo
 	Owned []Owned
-	Pins  []Pins // what it keeps, one for each kind that has any
+	Pins  []Pins // the pins that it keeps, one for each kind that has any
 }
 
 // Registered answers [Register], with the Seq that it carried.
@@ -110,27 +110,26 @@ type Registered struct {
 	Seq  uint64
 }
 
-// TableStatus says which table is the current one: to every member, every
-// second and at once when the coordinator starts. Who has an older one asks
-// with [TableRequest]; who has not registered with this term does so.
+// TableStatus says which table is the current one: to every member, every second and at
+// once when the coordinator starts. A process with an older one asks with [TableRequest];
+// a member that has not registered with this term does so.
 type TableStatus struct {
 	Version placement.Version
 }
 
-// TableRequest asks the coordinator for what is missing since Have.
+// TableRequest asks the coordinator for the changes since Have.
 type TableRequest struct {
 	Have placement.Version
 }
 
-// Table is one part of a difference, or of a whole table. All parts of one
-// difference have the same From, To and Full, and only together are they applied
-// ([Follower] does so). It is an order: a node that finds itself owner of a
-// shard under a new epoch opens it, with what it had prepared for a lower epoch
-// of this shard, or goes on with what it has (a move that was cancelled), or
-// starts empty; but what it has given away under a higher epoch since it
-// registered stays away, as MoveDone will tell. A node that finds another owner,
-// under a higher epoch than its own, gives up what it holds of the shard, prepared
-// or active, unless it is forwarding to that owner: then it goes on forwarding.
+// Table is one part of a difference, or of a whole table. All parts of one difference
+// have the same From, To and Full, and only together are they applied ([Follower] does
+// so). It is an order: a node that finds itself owner of a shard under a new epoch opens
+// it with the state that it had prepared for a lower epoch of this shard, or goes on with
+// its own (a move that was cancelled), or starts empty. But a shard that it has given
+// away under a higher epoch since it registered stays away, as MoveDone will report. A
+// node that finds another owner, under a higher epoch than its own, gives up the shard,
+// prepared or active, unless it is forwarding to that owner: then it goes on forwarding.
 type Table struct {
 	placement.Diff
 	Part, Parts uint32 // 0 to Parts-1
@@ -145,7 +144,7 @@ type Ask struct {
 }
 
 // NoHome answers [Ask] when no home can be given yet. Calls go on waiting;
-// Reason is what their error says when their time is over.
+// Reason is the text of their error when their time is over.
 type NoHome struct {
 	Term   placement.Term
 	Kind   string
@@ -195,9 +194,9 @@ type MoveAborted struct {
 // MoveCancel asks one side of a move whose other side gave up or is gone to end
 // it, every 500 ms until it answers or is removed.
 //
-// The new home answers [MoveCancelled] when it was not open: it dropped what it
-// had prepared and refuses Init and Open of this epoch for good. It answers
-// [MoveDone] when it is open.
+// The new home answers [MoveCancelled] when it was not open: it dropped the prepared
+// shard and refuses Init and Open of this epoch for good. It answers [MoveDone] when it
+// is open.
 //
 // The old home answers [MoveCancelled] when it has not sent Open and never will
 // for this epoch, or MoveStatus with Forwarding when it has. It does not resume
@@ -208,8 +207,8 @@ type MoveCancel struct {
 	Epoch placement.Epoch
 }
 
-// MoveCancelled answers [MoveCancel]. Who never heard of the move answers so
-// too, and remembers.
+// MoveCancelled answers [MoveCancel]. A node that never heard of the move answers the
+// same, and remembers it.
 type MoveCancelled struct {
 	Term placement.Term
 	placement.ShardID
@@ -272,7 +271,7 @@ type Explained struct {
 	Text string
 }
 
-// Inspect asks a member what it holds, for people.
+// Inspect asks a member for a description of its shards, for people.
 type Inspect struct {
 	ID   uint64 // tells questions of one asker apart
 	Kind string // "": all kinds
@@ -315,9 +314,9 @@ func (MoveAborted) message()   {}
 func (MoveCancel) message()    {}
 func (MoveCancelled) message() {}
 
-// TermOf is the coordinator's term that a message belongs to. Who promised a
-// higher one refuses it. The zero term is that of messages that any coordinator
-// may answer.
+// TermOf is the coordinator's term that a message belongs to. A node that promised a
+// higher term refuses it. The zero term is that of messages that any coordinator may
+// answer.
 func TermOf(m Message) placement.Term {
 	switch m := m.(type) {
 	case Register:

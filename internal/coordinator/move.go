@@ -63,7 +63,7 @@ type move struct {
 	epoch    placement.Epoch // the new home's
 	cause    cause
 	phase    phase
-	state    OwnedState // what the old home said last; 0: nothing
+	state    OwnedState // the old home's last report; 0: none
 	reason   string     // why the old home gave up
 	resendAt time.Time
 }
@@ -139,7 +139,7 @@ func (c *Coordinator) resume(m *move, why string) {
 }
 
 // promote ends the move with the new home as owner by the coordinator's word:
-// the old home is gone. The new home goes on with what it prepared.
+// the old home is gone. The new home goes on with the prepared shard.
 func (c *Coordinator) promote(m *move) {
 	c.end(m)
 	c.give(m.shard, m.to)
@@ -167,8 +167,8 @@ func (c *Coordinator) reapMoves() {
 		case !to && m.phase == askingNew:
 			c.resume(m, "the old home gave up, then the new home was lost")
 		case !to && m.phase == moving:
-			// Whether Open went out, only the old home knows: what it said last may
-			// be older than a Ready that came since.
+			// Only the old home knows whether Open was sent: its last report may be older
+			// than a Ready that came since.
 			m.become(askingOld)
 			m.resendAt = c.now
 		}
@@ -196,7 +196,7 @@ func (c *Coordinator) reapShards() {
 	}
 }
 
-// resendMoves sends what each move waits for, when it is due.
+// resendMoves sends again the request that each move waits for, when it is due.
 func (c *Coordinator) resendMoves() {
 	for _, m := range c.moves {
 		if c.now.Before(m.resendAt) {
@@ -236,8 +236,8 @@ func (c *Coordinator) onMoveStatus(from transport.Address, r MoveStatus) {
 	}
 }
 
-// onMoveDone commits, in whatever phase: who is open is the home. A MoveDone of
-// a move that is over needs no answer: the table tells the sender what holds.
+// onMoveDone commits, in any phase: the node that is open is the home. A MoveDone of a
+// move that is over needs no answer: the table informs the sender.
 func (c *Coordinator) onMoveDone(from transport.Address, r MoveDone) {
 	if m := c.moveOf(r.ShardID, r.Epoch); m != nil && from == m.to {
 		c.commit(m)
@@ -246,9 +246,9 @@ func (c *Coordinator) onMoveDone(from transport.Address, r MoveDone) {
 	c.send(from, TableStatus{c.version()})
 }
 
-// onMoveAborted asks the new home to forget the move. The old home promised not
-// to send Open, so nothing can run at the new one any more; but what it prepared
-// would be adopted, and undo answered calls, if the old home resumed and died.
+// onMoveAborted asks the new home to forget the move. The old home promised not to send
+// Open, so nothing can run at the new one any more; but its prepared state would be
+// adopted, and undo answered calls, if the old home resumed and died.
 func (c *Coordinator) onMoveAborted(from transport.Address, r MoveAborted) {
 	m := c.moveOf(r.ShardID, r.Epoch)
 	switch {

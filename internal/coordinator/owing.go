@@ -6,11 +6,11 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Owing returns the other members that can be reached and owe this coordinator an
-// answer which needs no time of their own, by address: they have not registered,
-// or not said what became of a move that is to be cancelled. They are asked again
-// and again; while one of them owes, shards have no home. What to do about one that
-// owes for long is the driver's.
+// Owing returns the other members that can be reached and owe this coordinator an answer
+// which needs no time of their own, by address: they have not registered, or not reported
+// the state of a move that is to be cancelled. They are asked again and again; while one
+// of them owes, shards have no home. The driver decides about a member that owes an
+// answer for long.
 func (c *Coordinator) Owing() []transport.Address {
 	var nodes []transport.Address
 	owes := func(a transport.Address) {

@@ -18,11 +18,11 @@ type request struct {
 	from transport.Address
 	id   uint64
 	kind string
-	seq  placement.Epoch // what it led to
+	seq  placement.Epoch // its result
 	done bool
 }
 
-// onPlace changes wishes at once and answers when all who host types keep them.
+// onPlace changes wishes at once and answers when all members that host types keep them.
 func (c *Coordinator) onPlace(from transport.Address, p Place) {
 	for _, r := range c.requests {
 		if r.from == from && r.id == p.ID {
@@ -96,7 +96,7 @@ func (k *kind) pinned(shard uint32, homes []placement.Load) (transport.Address, 
 	return transport.Address{}, false
 }
 
-// keepPins takes in what a node kept. The latest change counts.
+// keepPins takes the pins that a node kept. The latest change counts.
 func (c *Coordinator) keepPins(m *member, all []Pins) {
 	for _, p := range all {
 		if k := c.kinds[p.Kind]; k != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// onAsk remembers that a kind is wanted. Whoever asks for what has a home
+// onAsk remembers that a kind is wanted. A process that asks for a kind that has homes
 // already has an old table.
 func (c *Coordinator) onAsk(from transport.Address, a Ask) {
 	k := c.kinds[a.Kind]
@@ -157,8 +157,8 @@ func (c *Coordinator) mustGo(s *shard) bool {
 	return m.Status != singleton.Up || !m.hosts[s.id.Kind]
 }
 
-// rebalance begins to move shards to members that have fewer, if all agree on
-// who the members are: a leader of half a cluster must not move a shard.
+// rebalance begins to move shards to members that have fewer, if all agree on the
+// members: a leader of half a cluster must not move a shard.
 func (c *Coordinator) rebalance() {
 	refused := ""
 	for _, name := range c.names {

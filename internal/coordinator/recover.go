@@ -9,7 +9,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A claim is what one node said about one shard.
+// A claim is one node's report about one shard.
 type claim struct {
 	node transport.Address
 	Owned
@@ -18,7 +18,7 @@ type claim struct {
 // rank orders claims: the highest epoch that a claim names decides.
 func (c claim) rank() placement.Epoch { return max(c.Epoch, c.Move) }
 
-// recover ends recovery once everybody who may own something has registered.
+// recover ends recovery once every node that may own shards has registered.
 func (c *Coordinator) recover() {
 	var silent []string
 	present := false
@@ -64,7 +64,7 @@ func (c *Coordinator) recover() {
 
 // adopt takes in the claims of a node that registered after recovery, for
 // shards of which nothing else is known. Such a node was no member when this
-// coordinator began, so it owns nothing but what it was given.
+// coordinator began, so it owns only the shards that it was given.
 func (c *Coordinator) adopt(from transport.Address, owned []Owned) {
 	var fresh []claim
 	for _, o := range owned {
@@ -75,8 +75,8 @@ func (c *Coordinator) adopt(from transport.Address, owned []Owned) {
 	c.resolve(fresh)
 }
 
-// resolve decides shard by shard who owns what was claimed, and returns how many
-// shards that was.
+// resolve decides the owner of each claimed shard, and returns the number of those
+// shards.
 func (c *Coordinator) resolve(all []claim) int {
 	slices.SortStableFunc(all, func(a, b claim) int { return a.ShardID.Compare(b.ShardID) })
 	n := 0

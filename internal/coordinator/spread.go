@@ -17,9 +17,9 @@ const (
 	maxPartEntries = 50_000
 )
 
-// publish makes the next table out of what this step changed and sends the
-// difference to every member. The first table is sent even if it is empty: it
-// says that this term has begun.
+// publish makes the next table from the changes of this step and sends the difference to
+// every member. The first table is sent even if it is empty: it says that this term has
+// begun.
 func (c *Coordinator) publish() {
 	first := c.table == nil
 	if !first && len(c.changed) == 0 && len(c.gone) == 0 {
@@ -49,8 +49,8 @@ func (c *Coordinator) publish() {
 	}
 }
 
-// onTableRequest answers with the difference, or with all when what the asker
-// has is of another term or too old.
+// onTableRequest answers with the difference, or with the whole table when the asker's is
+// of another term or too old.
 func (c *Coordinator) onTableRequest(from transport.Address, r TableRequest) {
 	if r.Have.Compare(c.version()) >= 0 {
 		c.send(from, TableStatus{c.version()})

@@ -17,7 +17,7 @@ type Coalescer struct {
 	any     atomic.Bool
 }
 
-// A Delayed is what the Coalescer has published later: a session with something to send.
+// A Delayed is a session with envelopes whose publishing the Coalescer may delay.
 type Delayed interface {
 	// Publish must not block, and must not call the Coalescer.
 	Publish()
@@ -33,9 +33,8 @@ func (f *Coalescer) UnderWay() int64 { return f.calls.Load() >> 32 }
 // Woken is how many callers have been woken and have not run since.
 func (f *Coalescer) Woken() int32 { return int32(f.calls.Load()) }
 
-// Wake notes that n callers are about to be woken. What is delayed since the
-// ones before goes now, so that an endless stream of answers delays nothing for
-// long.
+// Wake notes that n callers are about to be woken. Sessions that were delayed since then
+// publish now, so that an endless stream of answers delays nothing for long.
 func (f *Coalescer) Wake(n int) {
 	if f.any.Load() {
 		f.release()

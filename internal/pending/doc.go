@@ -3,8 +3,7 @@
 // it wakes.
 //
 // Each try of a call has a number of its own, so that a late answer to an earlier try is
-// not taken for the later one's. What a process does about a call that failed is not
-// decided here.
+// not taken for the later one's. How a process handles a failed call is not decided here.
 //
 // A Table has locks and nothing else of the outside world: no goroutine, no clock and no
 // I/O. It gets the time with Sweep, and wakes callers through the Caller interface, which is

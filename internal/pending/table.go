@@ -37,7 +37,7 @@ type Result struct {
 // codes above it, which belong to the Table's user.
 const Expired wire.Code = 1 << 16
 
-// A Caller is who waits at a place of the table, for one call after another.
+// A Caller waits at a place of the table, for one call after another.
 type Caller interface {
 	// Wake has the caller go on. It is called once for each call whose end Complete or an
 	// equal brought about, must not block, and must not call the table.
@@ -59,7 +59,7 @@ type Call struct {
 	over atomic.Int64
 	res  Result // set before the caller is woken
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	session Session    // the session it was last sent on; nil while it is held or local
 	seq     uint64
 }
@@ -67,14 +67,14 @@ type Call struct {
 // Result is how the call ended. It is for the caller, once it was woken.
 func (c *Call) Result() *Result { return &c.res }
 
-// Answer sets how the call ended, which Remove has taken out of the table. Who sets it
-// wakes the caller then.
+// Answer sets how the call ended, which Remove has taken out of the table. The goroutine
+// that sets it wakes the caller then.
 func (c *Call) Answer(r Result) { c.res = r }
 
 // Over is when the call's time is over, as Open was given it and Sweep has seen it.
 func (c *Call) Over() int64 { return c.over.Load() }
 
-// Touch reads what an answer reads first, so that the processor fetches it.
+// Touch reads the memory that an answer reads first, so that the processor fetches it.
 func (c *Call) Touch() byte { return byte(c.id.Load()) }
 
 // SentOn returns where the call went last; nil where it went to no peer.
@@ -84,14 +84,14 @@ func (c *Call) SentOn() (Session, uint64) {
 	return c.session, c.seq
 }
 
-// index is the number of the place in its table. It is for who has the place.
+// index is the number of the place in its table. Only the owner of the place may call it.
 func (c *Call) index() int { return int(c.last % MaxCalls) }
 
 // A Table finds the caller of an answer. A call's number leads to its place
 // without a search, and callers share no lock. It is safe for concurrent use.
 type Table struct {
 	Coalescer Coalescer
-	_         [64]byte                // what every call writes is no neighbor of what it reads
+	_         [64]byte                // fields that every call writes do not share a cache line with those that it reads
 	newCaller func() Caller           // for a new place
 	slots     atomic.Pointer[[]*Call] // copied when it grows
 	limit     atomic.Int64            // places from this number on go when they are free; 0: none
@@ -106,7 +106,7 @@ type Table struct {
 	}
 }
 
-// Init sets what makes the caller of a new place. It is called once, before anything else.
+// Init sets the function that makes the caller of a new place. It is called once, before anything else.
 func (t *Table) Init(newCaller func() Caller) { t.newCaller = newCaller }
 
 // Open enters a call. over is when its time is over, on Sweep's clock; 0 if its caller
@@ -210,8 +210,8 @@ func (t *Table) Sent(id uint64, to Session, seq uint64) {
 }
 
 // Remove takes a call out of the table, and returns nil if somebody else has: then its
-// caller has been woken, or will be at once. Otherwise whoever removes the call for an
-// answer sets that, counts the caller with Coalescer.Wake, and wakes it.
+// caller has been woken, or will be at once. Otherwise the goroutine that removes the
+// call sets its answer, counts the caller with Coalescer.Wake, and wakes it.
 func (t *Table) Remove(id uint64) *Call {
 	c := t.At(id)
 	if c == nil || !c.id.CompareAndSwap(id, 0) {
@@ -238,9 +238,9 @@ func (t *Table) Complete(id uint64, r Result) bool {
 	return true
 }
 
-// Sweep ends the calls whose time is over at now. It does not forget what they were sent
-// on, so that their callers can take back what has not arrived. Only one goroutine at a
-// time may call it.
+// Sweep ends the calls whose time is over at now. It keeps the sessions by which they
+// were sent, so that their callers can take back calls that have not arrived. Only one
+// goroutine at a time may call it.
 func (t *Table) Sweep(now int64) {
 	slots := t.slots.Load()
 	if slots == nil {

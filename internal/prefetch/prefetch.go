@@ -1,8 +1,8 @@
-// Package prefetch reads what turns will read first, for many turns at once: of 10,000
-// entities that are called in no order hardly one is in the processor's cache. A turn would
-// wait for its entity, and then for the user's struct; so the processor is asked for those
-// of all the turns together. What is returned means nothing, and is to be kept so that the
-// compiler does not leave the reads out.
+// Package prefetch reads the memory that turns read first, for many turns at once: of
+// 10,000 entities that are called in random order hardly one is in the processor's cache.
+// A turn would wait for its entity, and then for the user's struct; so the processor is
+// asked for those of all the turns together. The result has no meaning; it must be used
+// so that the compiler does not remove the reads.
 package prefetch
 
 import (
@@ -15,10 +15,10 @@ import (
 // cache, and enough to wait for memory all at once.
 const Turns = 16
 
-// FirstByte is the first byte of the user's struct, or 0. Who has not got the turn may
-// call it too: then Value may change meanwhile, so only its one word that is a pointer is
-// read, never its type. And goroutines of the user's own may write to the struct, under a
-// lock of theirs. So the race detector does not get to see these reads.
+// FirstByte is the first byte of the user's struct, or 0. It may be called without
+// holding the turn: then Value may change meanwhile, so only its pointer word is read,
+// never its type. And goroutines of the user's own may write to the struct, under a lock
+// of theirs. So the race detector does not get to see these reads.
 //
 //go:norace
 func FirstByte(e *region.Entity) byte {

@@ -155,7 +155,7 @@ func (s *Shard) CloseBarrier(sender, via transport.Address, epoch placement.Epoc
 	s.rebar()
 }
 
-// rebar tells Enter whether turns may begin outside the lock. What barriers held goes
+// rebar tells Enter whether turns may begin outside the lock. Calls that barriers held go
 // first.
 func (s *Shard) rebar() {
 	s.barred.Store(!s.direct || len(s.barriers.closed) > 0 || s.reopening > 0)
@@ -250,7 +250,7 @@ func (s *Shard) Flushed(f Flush, now uint32, at time.Time) Effects {
 
 // takeAlong passes a Flush on that no older call of its sender has gone before. Those calls
 // wait here for a table: the shard would have come by it and went to another node instead,
-// or it went to one that is gone. They go ahead of the Flush, to whom the sender turned.
+// or it went to one that is gone. They go ahead of the Flush, to the sender's new home.
 func (s *Shard) takeAlong(f Flush) Effects {
 	fx := Effects{Flushed: []Flush{f}}
 	if f.To.IsZero() {
@@ -268,9 +268,9 @@ func (s *Shard) takeAlong(f Flush) Effects {
 	return fx
 }
 
-// OpenBarriers opens the barriers whose old home is gone, and those that have waited
-// for BarrierTimeout; what still comes through those is refused, for it would be
-// out of order. Forget and Return come first.
+// OpenBarriers opens the barriers whose old home is gone, and those that have waited for
+// BarrierTimeout; calls that still arrive through those homes are refused, because they
+// would be out of order. Forget and Return come first.
 func (s *Shard) OpenBarriers(gone func(transport.Address) bool, now uint32, at time.Time) Effects {
 	defer s.check()
 	var open []*barrier
@@ -294,7 +294,7 @@ func (s *Shard) OpenBarriers(gone func(transport.Address) bool, now uint32, at t
 // into Open, and stay the shard's own.
 func (s *Shard) RefusedDetours() []Detour { return s.barriers.refused }
 
-// RefuseDetours adds those that came with Open. What was sent by way of this node has
+// RefuseDetours adds those that came with Open. Calls sent through this node have
 // arrived, or will never be forwarded.
 func (s *Shard) RefuseDetours(ways []Detour) {
 	for _, w := range ways {
@@ -340,15 +340,15 @@ func (s *Shard) HasBarriers() bool { return len(s.barriers.closed) > 0 }
 // Barriers is the number of closed barriers.
 func (s *Shard) Barriers() int { return len(s.barriers.closed) }
 
-// holdsBack reports whether a barrier of this ownership is closed: its calls would
-// have to pass through two homes if the shard moved now. Barriers of an earlier
-// ownership only hold back what follows the shard.
+// holdsBack reports whether a barrier of this ownership is closed: its calls would have
+// to pass through two homes if the shard moved now. Barriers of an earlier ownership only
+// hold back calls that follow the shard.
 func (s *Shard) holdsBack() bool {
 	return slices.ContainsFunc(s.barriers.closed, func(t *barrier) bool { return t.epoch >= s.begins() })
 }
 
-// reopen delivers what barriers held, passes on the flushes behind it, and begins
-// the move that waited for it.
+// reopen delivers the calls that barriers held, passes on the flushes behind them, and
+// begins the move that waited for them.
 func (s *Shard) reopen(open []*barrier, now uint32, at time.Time) Effects {
 	var fx Effects
 	s.reopening++

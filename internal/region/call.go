@@ -107,7 +107,7 @@ func (q *queue) filter(drop func(*Call) bool) []*Call {
 	return out
 }
 
-// A Verdict says what became of a delivered call.
+// A Verdict is the outcome of delivering a call.
 type Verdict uint8
 
 // The verdicts.
@@ -115,7 +115,7 @@ const (
 	Run        Verdict = iota // its turn has begun; End must follow
 	Queued                    // it waits and comes out of a later Effects
 	Moved                     // this node does not own the shard: Owner and Epoch name the owner
-	Forward                   // send it on to Successor: the shard, or what must run first, has left
+	Forward                   // send it on to Successor: the shard, or calls that must run first, have left
 	Overloaded                // there is no room for it to wait: Call.Full says where
 	Shed                      // the shard is moving, and its type's handoff waits for nobody
 	Circular                  // its chain holds the entity's turn: it would wait for itself
@@ -148,8 +148,8 @@ type Start struct {
 	Call   *Call
 }
 
-// Effects are what the driver must do, in this order, before it gives up the
-// shard's lock (only appending to queues and waking goroutines, nothing slow).
+// Effects are the driver's duties, in this order, before it releases the shard's lock.
+// They only append to queues and wake goroutines.
 type Effects struct {
 	Lead    *Entity // a turn of the driver's own has begun: bring the entity to life
 	Start   []Start // run these turns

@@ -1,5 +1,5 @@
-// Package region is one shard at one node, without I/O: it decides which calls run and which
-// wait, and what happens to both while the shard moves.
+// Package region is one shard at one node, without I/O: it decides which calls run, which
+// wait, and how both are treated while the shard moves.
 //
 // A [Shard] holds its entities. A call that finds its entity idle and the shard
 // open begins a turn at once; otherwise it waits, in the entity's mailbox while
@@ -39,9 +39,9 @@
 //   - A shard that comes back after a loss keeps its departures. A node that gave the
 //     shard away, and gets it back because it was lost elsewhere, may still have calls
 //     under way to the lost home. A flush follows them there, comes back behind them
-//     when the node learns of the loss, and only then opens the barrier. What came back
-//     waits until the table names the home; if the shard comes here by a move before
-//     that, it is refused, because younger calls may have run elsewhere.
+//     when the node learns of the loss, and only then opens the barrier. Calls that
+//     came back wait until the table names the home; if the shard comes here by a move
+//     before that, they are refused, because younger calls may have run elsewhere.
 //   - A node may receive calls before the table that names it, and the next coordinator
 //     may give the shard to another node, for nobody has registered it. Those calls wait
 //     in a shard that never opens. A sender that learns of the other node takes its calls
@@ -59,8 +59,8 @@
 //     flush until the timeout. In a rolling restart the new home may never have
 //     known them.
 //   - The pairs of sender and old home whose flush did not come within the timeout are
-//     kept with the shard, the latest 64, and also go with Open: what still arrives that
-//     way is refused at the next home, too.
+//     kept with the shard, the latest 64, and also go with Open: calls that still
+//     arrive that way are refused at the next home, too.
 //   - A node that leaves may receive a call under an old table after its shards have
 //     gone. It gives the table a second to name their homes, passes such calls on, and
 //     refuses the rest with Moved ([Shard.Dismiss]), before it says goodbye.

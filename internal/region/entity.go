@@ -6,15 +6,15 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// An Entity is one entity of a shard: active with a Value, passivated with its
-// encoded State, or both nil when the next call makes it fresh. An active entity's
-// State is what its program does not know of the state that it came to life with:
-// nil, unless a newer program wrote that.
+// An Entity is one entity of a shard: active with a Value, passivated with its encoded
+// State, or both nil when the next call makes it fresh. An active entity's State has the
+// fields of its loaded state that its program does not know: nil, unless a newer program
+// wrote that state.
 //
-// ID and shard never change. Value, State and Why belong to whoever holds the turn (the
-// driver may read where Value points to at any time, and decides nothing by it); word is
-// for everybody (see Enter); everything else is the shard's lock's. What a call of an
-// idle entity needs comes first, and is one cache line.
+// ID and shard never change. Value, State and Why belong to the goroutine that holds the
+// turn. The driver may prefetch the memory that Value points to at any time, and decides
+// nothing by it. word is atomic (see Enter); all other fields are guarded by the shard's
+// lock. The fields for a call of an idle entity come first, in one cache line.
 type Entity struct {
 	ID    string
 	hash  uint64
@@ -22,7 +22,7 @@ type Entity struct {
 	Value any
 	shard *Shard
 	State []byte
-	// Why says what the next activation tells the entity.
+	// Why is the reason that the next activation gives the entity.
 	Why codegen.Activation
 
 	next    *Entity // behind it in the shard's list of active entities; see actives
@@ -48,8 +48,8 @@ func (e *Entity) Shard() *Shard { return e.shard }
 // Busy reports whether a turn is under way.
 func (e *Entity) Busy() bool { return e.has(busy) }
 
-// Lost reports whether the shard was lost during the turn under way: what the turn did
-// counts for nothing.
+// Lost reports whether the shard was lost during the turn under way: the changes of the
+// turn are dropped.
 func (e *Entity) Lost() bool { return e.has(orphan) }
 
 // Turn is the call whose turn is under way; nil when there is none or when it
@@ -61,7 +61,7 @@ func (e *Entity) Mailbox() int { return e.mailbox.len() }
 
 func (e *Entity) has(flag uint64) bool { return e.word.Load()&flag != 0 }
 
-// change replaces the flags by what f makes of them, and returns what they were.
+// change replaces the flags by f of them, and returns the former ones.
 func (e *Entity) change(f func(was uint64) uint64) (was uint64) {
 	for {
 		w := e.word.Load()

@@ -2,9 +2,9 @@ package region
 
 import "github.com/shardgen/shardgen/runtime/placement"
 
-// Look finds an entity without the shard's lock; nil: there is none, or the index
-// changes just now. hash is [Hash] of id. It may be called at any time, from any
-// goroutine, and what it returned may be kept for later calls.
+// Look finds an entity without the shard's lock; nil: there is none, or the index changes
+// just now. hash is [Hash] of id. It may be called at any time, from any goroutine, and
+// its result may be kept for later calls.
 func (s *Shard) Look(hash uint64, id string) *Entity { return s.entities.find(hash, id) }
 
 // Peek is the entity that Look looks at first for an id with that hash; nil: there is
@@ -12,7 +12,7 @@ func (s *Shard) Look(hash uint64, id string) *Entity { return s.entities.find(ha
 // for memory. It may be called at any time, from any goroutine.
 func (s *Shard) Peek(hash uint64) *Entity { return s.entities.peek(hash) }
 
-// An Entry is what Enter came to.
+// An Entry is the result of Enter.
 type Entry uint8
 
 // The ways to enter.
@@ -29,33 +29,34 @@ const (
 // are direct. The entity comes from Look, Begin or Deliver, now or long ago. It may
 // be called at any time, from any goroutine.
 //
-// This, EnterUnder and Leave are all that goes round the lock. They touch nothing but
-// the entity's word, and whoever has the lock sees to it that this is enough:
+// This, EnterUnder and Leave are all that goes round the lock. They touch only the
+// entity's word. The code that runs under the lock makes sure that this is enough:
 //
-//   - One turn at a time: whoever begins one does so by a compare-and-swap of the
-//     word from not busy to busy.
+//   - One turn at a time: each begins by a compare-and-swap of the word from not busy to
+//     busy.
 //   - Turns begin here only while the shard is Open: only an Open shard has
-//     entities that are live and not wanted. Who closes it makes every entity
-//     wanted or not live, one by one, and counts those that are busy then. A turn
-//     that began before is counted; none begins after. What is not in the index any
-//     more is not live, and never will be, so it does no harm to keep it.
+//     entities that are live and not wanted. Closing it makes every entity wanted or
+//     not live, one by one, and counts those that are busy then. A turn
+//     that began before is counted; none begins after. An entity that has left the
+//     index is not live, and never will be, so it does no harm to keep it.
 //   - No turn begins behind a closed barrier, or when calls are not direct any more.
 //     Enter writes the word and looks at barred then; CloseBarrier and Direct write barred
 //     before they return. In the one order of all atomic operations either Enter sees
 //     what they wrote, or its turn began before.
-//   - Nobody waits in vain. Who puts a call into a mailbox, counts a turn, or makes
-//     an orphan, makes the busy entity wanted by a compare-and-swap; so the one that
-//     would end the turn here fails, and its End, under the lock, finds what waits.
-//   - What a turn did happens before the next turn, for both touch the word.
-//   - live is the lock's way of knowing who has a Value without reading it, for
-//     Value is the turn's. A turn that changes it from or to nil ends under the lock.
+//   - Nobody waits in vain. Putting a call into a mailbox, counting a turn, or making an
+//     orphan makes the busy entity wanted by a compare-and-swap. So the compare-and-swap
+//     that would end the turn here fails, and its End, under the lock, finds the waiting
+//     calls.
+//   - The changes of a turn happen before the next turn, because both touch the word.
+//   - live shows under the lock whether the entity has a Value, which only the turn may
+//     read. A turn that changes it from or to nil ends under the lock.
 func (e *Entity) Enter() Entry { return e.enter(0) }
 
 // EnterUnder is Enter for a call that came straight from another process, whose sender
-// believes the shard to be placed under that epoch, which is not zero: it must be the
-// one that the shard opened under. A sender that knows less or more, and what waits for
-// a newer epoch, is Deliver's. So is a call that may be cancelled or that others wait
-// for, for nobody finds what begins here.
+// believes the shard to be placed under that epoch, which is not zero: it must be the one
+// that the shard opened under. Calls of another epoch go through Deliver. So do calls
+// that may be cancelled or that others wait for, because turns that begin here cannot be
+// found.
 func (e *Entity) EnterUnder(epoch placement.Epoch) Entry { return e.enter(epoch) }
 
 // passable reports whether a turn may begin outside the lock: of a local caller, or of one
@@ -78,9 +79,8 @@ func (e *Entity) enter(epoch placement.Epoch) Entry {
 	return Withdrawn
 }
 
-// Leave ends a turn without the shard's lock, and reports whether it did: if not,
-// the driver calls End. It may be called by whoever holds the turn, however it
-// began.
+// Leave ends a turn without the shard's lock, and reports whether it did: if not, the
+// driver calls End. The holder of the turn may call it, however the turn began.
 func (e *Entity) Leave(now uint32) bool {
 	w := e.word.Load()
 	return w&flags == busy|live && e.Value != nil && e.word.CompareAndSwap(w, uint64(now)<<usedAt|live)

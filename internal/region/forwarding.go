@@ -26,7 +26,7 @@ type departure struct {
 // to hop, so no message goes in circles, although a shard may.
 type forwarding []departure
 
-// beyond is the way of what came under that epoch.
+// beyond returns the departure that calls of that epoch take.
 func (t forwarding) beyond(e placement.Epoch) (d departure, ok bool) {
 	for _, d := range t {
 		if d.epoch > e {
@@ -43,8 +43,8 @@ func (t *forwarding) add(to transport.Address, e placement.Epoch) {
 	*t = append(*t, departure{to, e})
 }
 
-// forget drops the departures to nodes that are gone. What came under older
-// epochs then takes the next way, for nothing older is left on the former one.
+// forget drops the departures to nodes that are gone. Calls of older epochs then take the
+// next departure, because no older call is left on the former one.
 func (t *forwarding) forget(gone func(transport.Address) bool) {
 	*t = slices.DeleteFunc(*t, func(d departure) bool { return gone(d.to) })
 }
@@ -52,12 +52,12 @@ func (t *forwarding) forget(gone func(transport.Address) bool) {
 // last is the latest departure; there must be one.
 func (t forwarding) last() *departure { return &t[len(t)-1] }
 
-// strays reports whether the shard was forwarded to somebody who is gone, and
-// nobody is known yet who has it now: what comes waits for the table.
+// strays reports whether the shard was forwarded to a departed home, and its present home
+// is unknown: calls wait for the table.
 func (s *Shard) strays() bool { return s.state == Forwarding && s.forwarding.last().to.IsZero() }
 
-// Forget is for nodes that are gone: nothing is forwarded to them any more. What
-// still comes goes on to the owner that the table names.
+// Forget is for nodes that are gone: nothing is forwarded to them any more. Calls that
+// still arrive go on to the owner that the table names.
 func (s *Shard) Forget(gone func(transport.Address) bool, now uint32) (fx Effects) {
 	defer s.check()
 	maps.DeleteFunc(s.owed, func(a transport.Address, _ time.Time) bool { return gone(a) })
@@ -74,7 +74,7 @@ func (s *Shard) Forget(gone func(transport.Address) bool, now uint32) (fx Effect
 	return fx
 }
 
-// findWay forwards what strays to the owner, if the table names a newer one.
+// findWay forwards straying calls to the owner, if the table names a newer one.
 func (s *Shard) findWay(now uint32) Effects {
 	last := s.forwarding.last()
 	if s.owner.IsZero() || s.epoch <= last.epoch {

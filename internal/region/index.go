@@ -13,9 +13,9 @@ import (
 // linear probing, by [Hash]. One goroutine at a time may change it; others may
 // call find meanwhile. The zero value is empty.
 //
-// A find that runs beside a change may miss an entity, or come upon one that is
-// not in the index any more. Both are borne: where nothing is found, or cannot be
-// entered, the shard's lock is taken, and who leaves the index is not live.
+// A find that runs beside a change may miss an entity, or come upon one that is not in
+// the index any more. Both are harmless: if no entity is found, or it cannot be entered,
+// the shard's lock is taken, and an entity that leaves the index is not live.
 type index struct {
 	table   atomic.Pointer[[]slot] // its length is a power of two; nil: empty
 	n       int
@@ -64,7 +64,7 @@ func (x *index) peek(hash uint64) *Entity {
 	return (*t)[hash&uint64(len(*t)-1)].Load()
 }
 
-// get is find for who has not hashed the id.
+// get is find with an id that is not hashed yet.
 func (x *index) get(id string) *Entity { return x.find(Hash(id), id) }
 
 // put adds an entity that is not in the index.
@@ -142,8 +142,8 @@ func (x *index) slots() []slot {
 	return nil
 }
 
-// all are the entities, in the order of the table. What is added or removed
-// meanwhile may be missed or come twice.
+// all are the entities, in the order of the table. Entities that are added or removed
+// meanwhile may be missed or occur twice.
 func (x *index) all() iter.Seq[*Entity] {
 	return func(yield func(*Entity) bool) {
 		slots := x.slots()

@@ -28,8 +28,8 @@ func (s *Shard) BeginMove(to transport.Address, epoch placement.Epoch) Effects {
 	return s.drain()
 }
 
-// Ready takes the new home's answer: it has everything. What waited is forwarded
-// to it, behind that goes Open, and from now on it is the owner.
+// Ready takes the new home's answer: it has everything. Waiting calls are forwarded to
+// it, Open follows them, and from now on it is the owner.
 func (s *Shard) Ready(from transport.Address, epoch placement.Epoch) Effects {
 	defer s.check()
 	if s.peer != from || s.moveE != epoch || epoch <= s.off {
@@ -46,7 +46,7 @@ func (s *Shard) Ready(from transport.Address, epoch placement.Epoch) Effects {
 	return fx
 }
 
-// follow makes the other end of the move the owner, and sends on what waited.
+// follow makes the other end of the move the owner, and sends on the waiting calls.
 func (s *Shard) follow() Effects {
 	s.become(Forwarding)
 	s.last = s.epoch
@@ -116,9 +116,9 @@ func (s *Shard) OpenAt(from transport.Address, epoch placement.Epoch, now uint32
 // to that epoch is off. It reports false when it is too late: the shard is open
 // under that epoch here, or Open has gone out.
 //
-// The new home drops what it had prepared. The old home never sends Open for
+// The new home drops the prepared shard. The old home never sends Open for
 // the epoch from then on, and runs nothing before the table says that it may.
-// Who never heard of the move refuses it from now on.
+// A node that never heard of the move refuses it from now on.
 func (s *Shard) CancelMove(epoch placement.Epoch) (Effects, bool) {
 	defer s.check()
 	if (s.state == Open || s.state == Forwarding) && s.epoch >= epoch {
@@ -137,7 +137,7 @@ func (s *Shard) CancelMove(epoch placement.Epoch) (Effects, bool) {
 	return Effects{}, true
 }
 
-// unprepare drops what was prepared. A node that had the shard before goes on
+// unprepare drops the prepared shard. A node that had the shard before goes on
 // forwarding.
 func (s *Shard) unprepare() Effects {
 	if len(s.forwarding) == 0 {
@@ -151,11 +151,11 @@ func (s *Shard) unprepare() Effects {
 	return s.redeliverAll(0)
 }
 
-// Place takes a placement from the table. To be named as owner under a new epoch
-// is the order to open: with the state that was prepared, as before if the shard
-// never left, else with nothing. Force takes an epoch lower than the known one,
-// from a coordinator of a later term; but what has left under a higher epoch does
-// not come back under a lower one.
+// Place takes a placement from the table. To be named as owner under a new epoch is the
+// order to open: with the state that was prepared, as before if the shard never left,
+// else with nothing. Force takes an epoch lower than the known one, from a coordinator of
+// a later term; but a shard that has left under a higher epoch does not come back under a
+// lower one.
 func (s *Shard) Place(owner transport.Address, epoch placement.Epoch, force bool, now uint32, at time.Time) Effects {
 	defer s.check()
 	s.shown = max(s.shown, epoch)
@@ -164,7 +164,7 @@ func (s *Shard) Place(owner transport.Address, epoch placement.Epoch, force bool
 	}
 	if owner == s.self {
 		if s.state == Forwarding && epoch < s.forwarding.last().epoch {
-			return Effects{} // decided by what this node registered before the shard left
+			return Effects{} // decided by this node's registration before the shard left
 		}
 		return s.placeHere(epoch, now)
 	}
@@ -204,9 +204,9 @@ func (s *Shard) placeHere(epoch placement.Epoch, now uint32) Effects {
 	case Preparing, Prepared:
 		since = s.moveE // nobody else ran it meanwhile
 	case Closed, Forwarding:
-		// It was lost. What was sent on to its former home may come back from there,
-		// when this node learns that it is gone: so the departures stay, and a sender's
-		// Flush takes the way of its older calls.
+		// It was lost. Calls that were sent on to its former home may come back from
+		// there when this node learns that it is gone. So the departures stay, and a
+		// sender's Flush takes the route of its older calls.
 	}
 	return s.open(epoch, min(since, epoch), now)
 }
@@ -227,7 +227,7 @@ func (s *Shard) open(epoch, since placement.Epoch, now uint32) Effects {
 	fx.add(s.unstop(now))
 	fx.Lead, fx.Refuse = s.lead(now), strayed
 	fx.add(s.redeliverAll(now))
-	s.opened.Store(uint64(epoch)) // last, so that nothing overtakes what waited for it
+	s.opened.Store(uint64(epoch)) // last, so that nothing overtakes the calls that waited for it
 	return fx
 }
 
@@ -243,7 +243,7 @@ func (s *Shard) strayed() []*Call {
 	return s.sift(&s.waiting, func(c *Call) bool { return !c.Via.IsZero() && c.Epoch <= left })
 }
 
-// redeliverAll brings what waits to the shard once more, in order.
+// redeliverAll delivers the waiting calls once more, in order.
 func (s *Shard) redeliverAll(now uint32) Effects {
 	var waiting queue
 	waiting.take(&s.waiting)
@@ -278,8 +278,8 @@ func (s *Shard) redeliver(q *queue, now uint32) (fx Effects) {
 	return fx
 }
 
-// Return takes back a call that was forwarded to somebody who is gone and
-// certainly has not handled it, under the epoch that it was forwarded with.
+// Return takes back a call that was forwarded to a departed home, which certainly has not
+// handled it, under the epoch that it was forwarded with.
 func (s *Shard) Return(c *Call, now uint32, at time.Time) Effects {
 	defer s.check()
 	c.at = at
@@ -324,8 +324,8 @@ func (s *Shard) dismiss() {
 	s.entities.clear()
 }
 
-// empty is for an entity that leaves the index: callers may keep it, but not what it
-// held. While the driver encodes the shard's entities it has what they hold.
+// empty clears an entity that leaves the index: callers may keep it, but not its
+// contents. While the driver encodes the shard's entities it owns their contents.
 func (s *Shard) empty(e *Entity) {
 	if !s.stops {
 		e.Value, e.State = nil, nil

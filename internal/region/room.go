@@ -17,7 +17,7 @@ const (
 	NodeBytes                 // Limits.Budget
 )
 
-// A Budget bounds the bytes of what waits in several shards together. Nil is no bound.
+// A Budget bounds the bytes of the calls that wait in several shards together. Nil is no bound.
 // It is safe for concurrent use.
 type Budget struct {
 	limit int64
@@ -36,7 +36,7 @@ func (b *Budget) Take(n int) bool {
 	return false
 }
 
-// Force takes n bytes even if there are not so many, for what was taken in before.
+// Force takes n bytes even if there are not so many, for calls that were accepted before.
 func (b *Budget) Force(n int) {
 	if b != nil {
 		b.used.Add(int64(n))
@@ -70,7 +70,7 @@ func (s *Shard) reserve(c *Call) bool {
 	return true
 }
 
-// release gives back what a call took that does not wait any more.
+// release gives back the bytes of a call that no longer waits.
 func (s *Shard) release(c *Call) {
 	if c.held {
 		c.held = false
@@ -137,7 +137,7 @@ func (s *Shard) checkRoom() error {
 	count(&s.waiting)
 	s.barriers.find(count)
 	if s.reopening > 0 {
-		return nil // what barriers held is on its way
+		return nil // calls that barriers held are on their way
 	}
 	if sum != s.bytes || lost {
 		return fmt.Errorf("shard %v: invariant 12: calls of %d bytes wait, %d are reserved", s.id, sum, s.bytes)

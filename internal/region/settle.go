@@ -20,8 +20,8 @@ const owedFor = 10 * time.Second
 // maxOwed bounds the senders whose Flush is waited for by name.
 const maxOwed = 1024
 
-// onward is what becomes of a call for a shard that has left. Only what goes on from
-// a shard that is still away is followed by a Flush that matters to Settle.
+// onward returns the verdict on a call for a shard that has left. Only calls that go on
+// from a shard that is still away are followed by a Flush that matters to Settle.
 func (s *Shard) onward(c *Call) Verdict {
 	if s.how.Refusing {
 		return Moved

@@ -21,7 +21,7 @@ const (
 	Open                    // here: turns run
 	Draining                // moving away: running turns end, no new ones begin
 	Sent                    // moving away: the state is on its way
-	Forwarding              // moved away: what still arrives is sent on
+	Forwarding              // moved away: calls that still arrive are sent on
 )
 
 // String names the state.
@@ -56,7 +56,7 @@ var legal = map[State][]State{
 	Forwarding: {Open, Preparing, Closed},
 }
 
-// Limits bound what waits in one shard.
+// Limits bound the calls that wait in one shard.
 type Limits struct {
 	Mailbox int // calls that wait for one entity
 	Waiting int // calls that wait for the shard to open, or at one barrier
@@ -79,7 +79,7 @@ type Limits struct {
 //  2. While the shard is Draining, running is the number of busy entities.
 //  3. A mailbox is empty unless its entity is busy and wanted.
 //  4. While the shard is Open, Forwarding or Closed, only calls of a newer epoch
-//     than its own wait in its queue; unless it was forwarded to who is gone.
+//     than its own wait in its queue; unless it was forwarded to a departed home.
 //  5. A Forwarding shard remembers where it went, a Closed one does not.
 //  6. A shard that runs or ran here was owned since an epoch of at most its own.
 //  7. In a shard that is Sent no entity is active: each is encoded, or forgotten.
@@ -95,7 +95,7 @@ type Limits struct {
 type Shard struct {
 	entities index
 	barred   atomic.Bool   // no turn begins outside the lock: see Entity.Enter
-	opened   atomic.Uint64 // the epoch under which the shard opened last, and what had waited was delivered
+	opened   atomic.Uint64 // the epoch under which the shard opened last, and waiting calls were delivered
 	direct   bool          // see Direct
 	// Driver is the driver's own. It is set once, before anything else.
 	Driver any
@@ -201,9 +201,9 @@ func (s *Shard) become(to State) {
 	invariant.Failf("shard %v: %v → %v", s.id, s.state, to)
 }
 
-// Begin begins a turn of the entity for a local caller if nothing stands in its
-// way: the shard is open, no barrier is closed, the entity idle. It is for whom Enter
-// has refused; when it returns nil the caller makes a Call and delivers it.
+// Begin begins a turn of the entity for a local caller if nothing stands in its way: the
+// shard is open, no barrier is closed, the entity idle. It is called after Enter has
+// refused; when it returns nil the caller makes a Call and delivers it.
 func (s *Shard) Begin(id string, now uint32) *Entity {
 	if len(s.barriers.closed) > 0 {
 		return nil

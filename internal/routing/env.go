@@ -13,7 +13,7 @@ import (
 // A Session is the ordered way to another process, on the route's lane.
 type Session interface {
 	Peer() transport.Peer
-	// Lock guards what a session's calls append, and Route.Core.LastSeq of the routes that
+	// Lock guards appending to the session, and Route.Core.LastSeq of the routes that
 	// lead there. The methods named …Locked are called with it.
 	Lock()
 	Unlock()
@@ -25,7 +25,7 @@ type Session interface {
 	AppendLocked(e *wire.Envelope) (uint64, error)
 	// AwaitLocked has r.Acked called, without the lock, when the peer acknowledges more.
 	AwaitLocked(r *Route)
-	// Flush publishes what was appended. It takes the lock.
+	// Flush publishes appended envelopes. It takes the lock.
 	Flush()
 }
 

@@ -35,8 +35,8 @@ type Route struct {
 // Init makes the route of a shard, to nowhere. It is called once, before anything else.
 func (r *Route) Init(env Env, kind []byte, shard uint32) { r.env, r.kind, r.shard = env, kind, shard }
 
-// Target is where calls go at the moment; nil: they are held. Whoever sends there must hold
-// the lock of the target, and look again under it.
+// Target is where calls go at the moment; nil: they are held. A sender must hold the lock
+// of the target, and check again under it.
 func (r *Route) Target() *Target { return r.target.Load() }
 
 // LeadsTo reports whether a is the shard's home, as the route knows it.
@@ -50,9 +50,9 @@ func (r *Route) LeadsTo(a transport.Address) bool {
 // went to one. Mu is held.
 func (r *Route) LeftLocked() time.Time { return r.left }
 
-// Place takes a table's entry. Term is the table's: an epoch of a lower term that the table
-// does not show is past, even if it is higher. But what it has itself, or has given away,
-// this process knows best.
+// Place takes a table's entry. Term is the table's: an epoch of a lower term that the
+// table does not show is past, even if it is higher. But about shards that it has, or has
+// given away, this process knows best.
 func (r *Route) Place(owner transport.Address, epoch placement.Epoch, term uint32) {
 	self := r.env.Self().Address
 	r.Change(func(acked uint64) call.Step {
@@ -61,7 +61,7 @@ func (r *Route) Place(owner transport.Address, epoch placement.Epoch, term uint3
 	})
 }
 
-// Learn takes a placement; force: also one that is no newer than what is known.
+// Learn takes a placement; force: also one that is not newer than the known one.
 func (r *Route) Learn(owner transport.Address, epoch placement.Epoch, force bool) {
 	r.Change(func(acked uint64) call.Step { return r.learnLocked(owner, epoch, acked, force) })
 }
@@ -92,24 +92,24 @@ func (r *Route) Refused(by transport.Address, e wire.Envelope, owner transport.A
 	})
 }
 
-// Acked takes what the old owner has acknowledged.
+// Acked takes the acknowledgement of the old owner.
 func (r *Route) Acked(by transport.Address, seq uint64) {
 	r.Change(func(uint64) call.Step { return r.Core.Acked(by, seq) })
 }
 
-// OwnerGone notes that a process was removed. left is what it certainly did not execute.
+// OwnerGone notes that a process was removed. left are the calls that it certainly did not execute.
 func (r *Route) OwnerGone(a transport.Address, left []call.Outgoing) {
 	r.env.Taken(left)
 	r.Change(func(uint64) call.Step { return r.Core.OwnerGone(a, left) })
 }
 
-// BeginAnew forgets every placement. What waits goes on waiting.
+// BeginAnew forgets every placement. Waiting calls go on waiting.
 func (r *Route) BeginAnew() {
 	r.Change(func(uint64) call.Step { return r.Core.BeginAnew() })
 }
 
-// Change applies f to Core and does what it says, before any other call for the shard
-// passes. acked is what the present owner has acknowledged.
+// Change applies f to Core and executes the resulting step, before any other call for the
+// shard passes. acked is the highest sequence that the present owner has acknowledged.
 func (r *Route) Change(f func(acked uint64) call.Step) {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
@@ -118,7 +118,7 @@ func (r *Route) Change(f func(acked uint64) call.Step) {
 	if leads {
 		was.Lock()
 		if acked = was.AckedLocked(); was.GoneLocked() {
-			acked = ^uint64(0) // what the peer never handled was taken back when it went
+			acked = ^uint64(0) // envelopes that the peer never handled were taken back when it left
 		}
 	}
 	step := f(acked)
@@ -197,7 +197,7 @@ func (r *Route) flush(step call.Step) *wire.Envelope {
 	}
 }
 
-// goTo delivers what waited to the new owner and lets calls pass again.
+// goTo delivers waiting calls to the new owner and lets calls pass again.
 func (r *Route) goTo(step call.Step) {
 	owner, epoch := r.Core.Owner, r.Core.Epoch
 	r.env.Released(step.Deliver)
@@ -223,7 +223,7 @@ func (r *Route) goTo(step call.Step) {
 		seq, err := p.AppendLocked(&wire.Envelope{
 			Type: wire.TypeBarrier, Kind: r.kind, Shard: r.shard, Epoch: uint64(epoch), Via: transport.Peer{Address: via},
 		})
-		if err == nil { // who comes this way needs a Flush to leave again, calls or not
+		if err == nil { // a sender that arrives here needs a Flush to leave again, calls or not
 			r.Core.LastSeq = seq
 		}
 	}

@@ -6,14 +6,14 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Sender is a process that sorts what a peer never acknowledged.
+// A Sender is a process that sorts envelopes that a peer never acknowledged.
 type Sender interface {
 	// RouteOf is the route of an envelope's shard; nil if this process knows no such shard.
 	RouteOf(e *wire.Envelope) *Route
 	// Waits reports whether a caller still waits for the answer to a call.
 	Waits(id uint64) bool
-	// Returned takes back what this process had forwarded for others; certain: the peer did
-	// not handle it.
+	// Returned takes back a call that this process had forwarded for another; certain:
+	// the peer did not handle it.
 	Returned(e *wire.Envelope, certain bool)
 	// Lost notes a call or a tell of this process that the peer may have run.
 	Lost(e *wire.Envelope)
@@ -21,7 +21,7 @@ type Sender interface {
 	Again(e *wire.Envelope)
 }
 
-// GiveBack sorts what a peer that is gone never acknowledged: this process's own calls go to
+// GiveBack sorts the unacknowledged envelopes of a departed peer: this process's own calls go to
 // the shards' next homes, in order, if they certainly did not run. stopped are the routes
 // that waited for the peer's acknowledgements.
 func GiveBack(s Sender, peer transport.Address, left []call.Unacknowledged, stopped []*Route) {

@@ -10,8 +10,8 @@ const (
 	// firstChunk is the size that a buffer's first chunk grows to, from leastChunk. The
 	// buffer keeps it: most batches need no other.
 	firstChunk, leastChunk = 8 << 10, 512
-	// chunkBytes is the size of the others, which all buffers share. What does not fit
-	// has a chunk of its own size.
+	// chunkBytes is the size of the others, which all buffers share. Larger arguments
+	// have a chunk of their own size.
 	chunkBytes = 64 << 10
 	// keptChunks is for how many chunks a buffer keeps the places.
 	keptChunks = 64
@@ -76,7 +76,7 @@ func (b argsBuffer) emptied() argsBuffer {
 // beginning.
 type argsReader struct{ chunk, at int }
 
-// next are the arguments that end there, behind those before: what add was given.
+// next returns the next arguments, which end at that position, as add was given them.
 func (r *argsReader) next(b argsBuffer, end argsEnd) []byte {
 	if end == 0 {
 		return nil

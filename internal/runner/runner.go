@@ -17,7 +17,7 @@ type Env interface {
 	// Run runs a turn on the goroutine that has the run token, and reports whether it has it
 	// still. args are valid until Run returns.
 	Run(t *Turn, args []byte) (kept bool)
-	// Emptied is called by whoever has the run token when a batch of turns has run. idle:
+	// Emptied is called by the holder of the run token when a batch of turns has run. idle:
 	// no other turn waits. It must not block, or add turns.
 	Emptied(idle bool)
 }
@@ -35,12 +35,12 @@ type Runner struct {
 	queue batch
 	busy  bool // a goroutine is at it
 
-	// What follows belongs to whoever has the run token.
+	// The fields below belong to the holder of the run token.
 	batch      batch
 	at         int        // index of the next turn in batch
 	args       argsReader // of batch
 	lent       bool       // a turn that lost the run token may still read the batch's arguments
-	prefetched byte       // what fetch returned, so that it is not left out
+	prefetched byte       // the result of fetch, so that its reads are not removed
 }
 
 // Init sets where the Runner's goroutines are counted, and which Watchdog looks after it.
@@ -93,7 +93,7 @@ func (r *Runner) Offer(t Turn, args []byte) bool {
 	return true
 }
 
-// addLocked adds a turn for who holds mu, which it releases.
+// addLocked adds a turn and releases mu, which the caller holds.
 func (r *Runner) addLocked(t Turn, args []byte) {
 	t.args = r.queue.args.add(args)
 	r.queue.bytes += len(args)
@@ -127,7 +127,7 @@ func (r *Runner) run() {
 	}
 }
 
-// fetch has the processor ask for what the turns will read first. The caller has the turns.
+// fetch prefetches the memory that the turns read first. The caller has the turns.
 func fetch(turns []Turn) (sum byte) {
 	for i := range turns {
 		turns[i].Entity.Busy()
@@ -151,7 +151,7 @@ const (
 	idleTurns = 1 << 10
 )
 
-// nextBatch takes what was added since the batch began. It reports false when that is
+// nextBatch takes the turns that were added since the batch began. It reports false when that is
 // nothing, and so the runner ends.
 func (r *Runner) nextBatch() bool {
 	if r.lent {

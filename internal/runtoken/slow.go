@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// slowTurn is how long turns take on average from where on each has a goroutine of
-// its own: many times what that costs.
+// slowTurn is the average duration of turns above which each has a goroutine of its own:
+// many times the cost of one.
 const slowTurn = 10 * time.Microsecond
 
-// A SlowTurnDetector measures how long turns take, and so whether a lane should run them: quick
-// ones it does, for handing them over costs more than they do. Slow ones would hold
-// up the others, for they compute for long or wait for a database. All but Took
-// belongs to whoever has the lane.
+// A SlowTurnDetector measures how long turns take, and so whether a lane should run them:
+// quick ones it does, for handing them over costs more than they do. Slow ones would hold
+// up the others, for they compute for long or wait for a database. All methods but Took
+// may only be called by the goroutine that has the lane.
 type SlowTurnDetector struct {
 	slow  bool
 	last  int64         // when the lane's turn before began; 0: it is not known
@@ -49,8 +49,8 @@ func (d *SlowTurnDetector) SlowDown() {
 	d.alone.Store(int64(2 * slowTurn))
 }
 
-// Took notes how long a turn took that had a goroutine of its own, with what it
-// waited for the lease. It is safe for concurrent use; a lost note does not matter.
+// Took notes the duration of a turn with a goroutine of its own, including its wait for
+// the lease. It is safe for concurrent use; a lost note does not matter.
 func (d *SlowTurnDetector) Took(turn time.Duration) {
 	d.alone.Store(int64(average(time.Duration(d.alone.Load()), turn, 2*slowTurn, 8)))
 }

@@ -13,8 +13,8 @@ import (
 // of its own, hands it over: another goroutine goes on with the rest, and the
 // first one only ends its turn.
 //
-// word arbitrates: it is odd while a turn runs, and whoever raises it by one at
-// that moment has the run token: the runner when its turn ends, or a thief.
+// word arbitrates: it is odd while a turn runs, and the goroutine that raises it by one
+// then has the run token: the runner when its turn ends, or a thief.
 type Token struct {
 	word atomic.Uint64
 	wg   *sync.WaitGroup
@@ -29,7 +29,7 @@ type Hold struct {
 	word  uint64 // odd
 }
 
-// Init sets where goroutines run that go on with the series, and what they run. It is
+// Init sets the function that goroutines run to continue the series, and how they are started. It is
 // called once, before anything else.
 func (t *Token) Init(wg *sync.WaitGroup, next func()) { t.wg, t.next = wg, next }
 

@@ -21,7 +21,7 @@ type Env interface {
 	// Repack has frames that the broker refused for their size made anew. It reports false
 	// where that helps nothing.
 	Repack(token uint64, size int, err error) bool
-	// MayAnswer reports whether answers may leave, and with them what stands behind answers.
+	// MayAnswer reports whether answers may leave, and envelopes behind them.
 	MayAnswer() bool
 	// MaxPayload is the largest message that the broker takes, in bytes.
 	MaxPayload() int
@@ -64,7 +64,7 @@ func (s *Session) Init(env Env, cfg call.Config, peer transport.Peer) {
 // Peer is the process at the other end.
 func (s *Session) Peer() transport.Peer { return s.peer }
 
-// Lock guards what is appended.
+// Lock guards appending.
 func (s *Session) Lock() { s.mu.Lock() }
 
 // Unlock ends Lock.
@@ -73,7 +73,7 @@ func (s *Session) Unlock() { s.mu.Unlock() }
 // GoneLocked reports whether the peer is gone.
 func (s *Session) GoneLocked() bool { return s.gone }
 
-// WritingLocked reports whether somebody publishes, who will take along what is appended.
+// WritingLocked reports whether a goroutine is publishing, which will also publish envelopes appended now.
 func (s *Session) WritingLocked() bool { return s.writing }
 
 // AckedLocked is the highest sequence number that the peer has acknowledged.
@@ -114,10 +114,10 @@ func (s *Session) IsGone() bool {
 // SaidGoodbye reports whether the peer has said so itself.
 func (s *Session) SaidGoodbye() bool { return s.bye.Load() }
 
-// smallEnvelope is what fits any broker, in bytes: below it nobody asks for the limit.
+// smallEnvelope is a size in bytes that fits any broker, so that the limit is not looked up for smaller ones.
 const smallEnvelope = 4 << 10
 
-// AppendLocked adds an envelope, which is published by whoever publishes next. The error is
+// AppendLocked adds an envelope, which the next publishing takes along. The error is
 // ErrGone or one of package call.
 func (s *Session) AppendLocked(e *wire.Envelope) (uint64, error) {
 	if s.gone {
@@ -148,7 +148,7 @@ func (s *Session) AppendAll(parts []*wire.Envelope) error {
 	return nil
 }
 
-// Flush publishes what has gathered, unless somebody else is at it.
+// Flush publishes appended envelopes, unless another goroutine is publishing.
 func (s *Session) Flush() {
 	s.mu.Lock()
 	if !s.writing {
@@ -157,7 +157,7 @@ func (s *Session) Flush() {
 	s.mu.Unlock()
 }
 
-// PublishLocked publishes what has gathered. With gather it first lets others add theirs.
+// PublishLocked publishes the appended envelopes. With gather it first lets others add theirs.
 // Nobody else may be at it; the lock is released while frames are sent.
 func (s *Session) PublishLocked(gather bool) {
 	s.writing = true
@@ -235,7 +235,7 @@ func (s *Session) armLocked() {
 	s.env.WakeAfter(max(wake.Sub(now), time.Millisecond))
 }
 
-// Tick does what WakeAfter has asked for.
+// Tick does the work for which WakeAfter was called.
 func (s *Session) Tick() {
 	s.mu.Lock()
 	s.wakeAt = time.Time{}
@@ -247,7 +247,7 @@ func (s *Session) Tick() {
 	}
 }
 
-// Rewind sends again what was not acknowledged, because the connection is back.
+// Rewind sends unacknowledged envelopes again, because the connection is back.
 func (s *Session) Rewind() {
 	s.mu.Lock()
 	s.Core.Rewind()
@@ -325,7 +325,7 @@ func (s *Session) Received(h *wire.FrameHeader, size int) (more bool) {
 	return more
 }
 
-// AckSoon has what was handled acknowledged with little delay.
+// AckSoon acknowledges handled envelopes with little delay.
 func (s *Session) AckSoon() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -353,8 +353,8 @@ func (s *Session) Dropped() bool {
 	return s.Core.Dropped()
 }
 
-// Close gives the session up and returns what the peer never acknowledged, and the routes
-// that wait for it. bye: the peer has said goodbye.
+// Close gives the session up and returns the unacknowledged envelopes, and the routes
+// that wait for them. bye: the peer has said goodbye.
 func (s *Session) Close(bye bool) (left []call.Unacknowledged, stopped []*routing.Route) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -367,7 +367,7 @@ func (s *Session) Close(bye bool) (left []call.Unacknowledged, stopped []*routin
 	return s.Core.TakeUnacknowledged(bye), stopped
 }
 
-// Goodbye publishes what is left and a last frame that says so. It does nothing in a session
+// Goodbye publishes the remaining envelopes and a last frame that says so. It does nothing in a session
 // that was never used.
 func (s *Session) Goodbye() {
 	s.mu.Lock()
@@ -379,7 +379,7 @@ func (s *Session) Goodbye() {
 		return
 	}
 	s.writing = true
-	s.Core.LiftWindow() // what came late can wait for no acknowledgement any more
+	s.Core.LiftWindow() // late envelopes get no acknowledgement any more
 	s.writeLocked(false)
 	frame := s.Core.Bye(s.Handled.Load())
 	s.mu.Unlock()
@@ -389,8 +389,8 @@ func (s *Session) Goodbye() {
 }
 
 // Part says goodbye to a peer that most likely does not exist any more. If it does, it
-// forgets this process, whose next frame begins a new session. What was not sent is not sent
-// now, so that it certainly did not run.
+// forgets this process, whose next frame begins a new session. Unsent envelopes are not
+// sent now, so that they certainly did not run.
 func (s *Session) Part() {
 	s.mu.Lock()
 	if s.gone || !s.UsedLocked() {

@@ -24,7 +24,7 @@ type Call struct {
 	Frame    int    // bytes of the frame that the slices are part of; 0: they are the call's own
 }
 
-// carrier is what region.Call.Driver holds.
+// carrier is the type of region.Call.Driver.
 type carrier interface{ hosted() *Call }
 
 func (c *Call) hosted() *Call { return c }

@@ -1,7 +1,7 @@
-// Package shardhost drives shards: it turns what happens to a region.Shard into calls of
-// that machine, and its effects into turns, envelopes, answers and timers. The steps of a
-// move, the forwarding of calls behind it, and the barriers that keep each sender's order
-// are all interpreted here.
+// Package shardhost drives shards: it turns events into calls of a region.Shard, and that
+// machine's effects into turns, envelopes, answers and timers. The steps of a move, the
+// forwarding of calls behind it, and the barriers that keep each sender's order are all
+// interpreted here.
 //
 // A Shard has a lock and nothing else of the outside world: no goroutine, no clock and no
 // I/O. Those belong to the Host, which is package shard in a real process and the

@@ -18,7 +18,7 @@ type Session interface {
 	Append(e *wire.Envelope) (seq uint64, err error)
 	// AppendAll adds envelopes with nothing between them. It ends at the first error.
 	AppendAll(parts []*wire.Envelope) error
-	// Flush publishes what was appended.
+	// Flush publishes appended envelopes.
 	Flush()
 }
 
@@ -87,7 +87,7 @@ type Turns interface {
 	Forwarded(c *Call, to Session, seq uint64)
 	// LoseTell notes that a tell was taken and will not run. Mu may be held.
 	LoseTell(c *Call)
-	// Canceler returns what cancels the turn of a call that has one; nil for nothing. Mu is
+	// Canceler returns the function that cancels the turn of a call; nil if there is none. Mu is
 	// held, for the call is the turn's only until that ends; the result is called without.
 	Canceler(c *Call) func()
 	// Why explains the verdict on a call to its caller.
@@ -95,7 +95,7 @@ type Turns interface {
 }
 
 // Control is a process's control plane, and its records. All of its methods may be called
-// with Mu held; what they cause happens later.
+// with Mu held; their effects happen later.
 type Control interface {
 	// Exiting reports whether the process takes no shard any more.
 	Exiting() bool
@@ -103,7 +103,7 @@ type Control interface {
 	MoveDone(placement.Epoch)
 	// MoveAborted: a move from or to this process must be given up.
 	MoveAborted(e placement.Epoch, reason string)
-	// Progress: others may wait for what has changed in the shard.
+	// Progress: others may wait for a change in the shard.
 	Progress()
 	// Remembered are the remembered ids that leave with the shard, and Arrived takes those
 	// that come with it.

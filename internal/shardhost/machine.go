@@ -13,17 +13,17 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A machine is a shard's core with its lock, and does what the core's effects ask for.
+// A machine is a shard's core with its lock, and executes the core's effects.
 type machine struct {
 	outlet
 	Mu   sync.Mutex
 	Core *region.Shard
 
-	sweeping bool                // a sweep will look at what waits
+	sweeping bool                // a sweep will look at waiting calls
 	departed []transport.Address // by the old home's word, when it gave the shard to this process
 }
 
-// later is what has to be done once Mu was released, in order.
+// later has the work to be done after Mu is released, in order.
 type later []func()
 
 func (l *later) add(f func()) { *l = append(*l, f) }
@@ -43,7 +43,7 @@ func (s *machine) Holds() bool {
 
 func (s *machine) holdsLocked() bool { return s.Core.Waiting() > 0 || s.Core.HasBarriers() }
 
-// Do changes the core and does what the change asks for.
+// Do changes the core and executes the effects.
 func (s *machine) Do(f func(now uint32, at time.Time) region.Effects) {
 	s.Mu.Lock()
 	held := s.holdsLocked()
@@ -58,7 +58,7 @@ func (s *machine) Do(f func(now uint32, at time.Time) region.Effects) {
 	}
 }
 
-// applyLocked does what the core says. What cannot be done under Mu is returned.
+// applyLocked executes the core's effects. Work that cannot be done under Mu is returned.
 func (s *machine) applyLocked(fx region.Effects) (after later) {
 	if fx.Lead != nil {
 		after.add(func() { s.host.Lead(fx.Lead) })
@@ -144,7 +144,7 @@ func (s *machine) passLocked(f region.Flush, after *later) {
 func (s *machine) openNextLocked(after *later) {
 	owner, epoch := s.Core.Owner(), s.Core.Epoch()
 	e := s.envelope(wire.TypeOpen, epoch)
-	e.Payload = s.openWordLocked()
+	e.Payload = s.openPayloadLocked()
 	p, ok := s.post(transport.Peer{Address: owner}, e)
 	if ok {
 		s.host.Count(MovedOut)
@@ -179,7 +179,7 @@ func (s *machine) offerLocked(after *later) {
 // sweepEvery is how often calls that wait are looked at.
 const sweepEvery = 250 * time.Millisecond
 
-// sweepLocked makes sure that what waits is looked at again.
+// sweepLocked makes sure that waiting calls are looked at again.
 func (s *machine) sweepLocked() {
 	if !s.sweeping {
 		s.sweeping = true
@@ -265,9 +265,9 @@ func (s *machine) Dismiss() {
 // MaxDeparted bounds the departed processes that travel with a shard.
 const MaxDeparted = 64
 
-// openWordLocked is what the new home has to know of this one: from whom nothing comes any
-// more, here and at the homes before, and whose older calls come too late.
-func (s *machine) openWordLocked() []byte {
+// openPayloadLocked returns the payload of Open for the new home: the departed peers, here
+// and at former homes, and the detours whose calls arrive too late.
+func (s *machine) openPayloadLocked() []byte {
 	all := append(slices.Clone(s.departed), s.host.Departed()...)
 	w := wire.OpenPayload{Departed: all[max(0, len(all)-MaxDeparted):]}
 	for _, r := range s.Core.RefusedDetours() {
@@ -276,7 +276,7 @@ func (s *machine) openWordLocked() []byte {
 	return wire.AppendOpenPayload(nil, w)
 }
 
-// openPayload is what openWordLocked wrote. If it does not decode, barriers time out instead.
+// openPayload is what openPayloadLocked wrote. If it does not decode, barriers time out instead.
 func openPayload(payload []byte) (refused []region.Detour, departed []transport.Address) {
 	w, err := wire.ParseOpenPayload(payload)
 	if err != nil {

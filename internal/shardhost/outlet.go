@@ -9,7 +9,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Config is what the shards of one kind have in common at a process.
+// A Config has the settings shared by the shards of one kind at a process.
 type Config struct {
 	Kind []byte // its name on the wire
 	Self transport.Address
@@ -41,7 +41,7 @@ func (o *outlet) start(st region.Start) {
 }
 
 // post appends an envelope that is not a call, to be flushed later. It reports false when
-// there is no session with the peer. What cannot be appended is counted.
+// there is no session with the peer. Envelopes that cannot be appended are counted.
 func (o *outlet) post(to transport.Peer, e *wire.Envelope) (Session, bool) {
 	p, ok := o.host.Session(to)
 	if ok {

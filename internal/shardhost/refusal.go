@@ -14,9 +14,9 @@ type Refusal struct {
 	Text  string
 }
 
-// Answer is the answer to the call that came as an envelope with that sequence number. Who
-// sent it still has it, unless it was forwarded: then direct is false, and the answer goes
-// to e.Node. ok is false for a forwarded tell, which is lost.
+// Answer is the answer to the call that came as an envelope with that sequence number.
+// Its sender still has it, unless it was forwarded: then direct is false, and the answer
+// goes to e.Node. ok is false for a forwarded tell, which is lost.
 func (r Refusal) Answer(e *wire.Envelope, seq uint64) (answer *wire.Envelope, direct, ok bool) {
 	answer = &wire.Envelope{
 		Type: wire.TypeRefusal, ID: e.ID, Kind: e.Kind, Shard: e.Shard, Seq: seq,

@@ -94,7 +94,7 @@ func (s *Shard) Begin(entity string) *region.Entity {
 	return s.Core.Begin(entity, s.host.Ticks())
 }
 
-// EndTurn gives the entity to the next call, for whom Entity.Leave has refused.
+// EndTurn gives the entity to the next call, after Entity.Leave has refused.
 func (s *Shard) EndTurn(e *region.Entity) {
 	s.Mu.Lock()
 	if s.host.Keeps(e) {
@@ -140,7 +140,7 @@ func (s *Shard) Cancel(from transport.Address, entity string, id uint64) (waited
 	return waited
 }
 
-// Placement is who owns the shard, as far as this process knows.
+// Placement returns the shard's owner, as far as this process knows.
 func (s *Shard) Placement() (placement.Epoch, transport.Address) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
@@ -222,7 +222,7 @@ func (s *Shard) MayStop(e *region.Entity) bool {
 	return s.Core.Rest(e)
 }
 
-// send sends what the stop hooks left to the new home, if the move is still on.
+// send sends the states that the stop hooks left to the new home, if the move is still on.
 func (s *Shard) send(to transport.Address, epoch placement.Epoch) {
 	parts := s.Parts(epoch, s.host.Remembered())
 	p, ok := s.host.Session(transport.Peer{Address: to})
@@ -397,7 +397,7 @@ func (s *Shard) status(epoch placement.Epoch, term placement.Term) (m coordinato
 	return coordinator.MoveStatus{Term: term, ShardID: s.ID, Epoch: epoch, State: o.State}, true
 }
 
-// Owned is what the process registers of the shard. It reports false when nothing of the
+// Owned returns the process's registration of the shard. It reports false when nothing of the
 // shard is here any more, and for one that moved away for good, as the table shows.
 func (s *Shard) Owned() (o coordinator.Owned, ok bool) {
 	s.Mu.Lock()
