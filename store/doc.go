@@ -22,8 +22,8 @@
 // that the replica must have.
 //
 // The log holds the writes since the last checkpoint, and the records everything older.
-// Head.Since is the position from which the log is needed; the store trims what no head
-// needs.
+// Head.Since is the position from which the log is needed; the store trims appends that
+// no head needs.
 //
 // # Reads and writes
 //

@@ -9,20 +9,20 @@ import (
 var (
 	// ErrNotFound: there is no record under the key.
 	ErrNotFound = errors.New("not found")
-	// ErrConflict: the record, the head or the log is not as was expected; what was
-	// to be written was not. Read again and decide anew.
+	// ErrConflict: the record, the head or the log is not as expected; nothing was
+	// written. Read again and decide anew.
 	ErrConflict = errors.New("conflict: it has another revision or position (read it and decide anew)")
 	// ErrBusy: the store refused the write because of others under way. It was not
 	// and will not be applied; try the same again.
 	ErrBusy = errors.New("store busy: not applied (try the same again)")
-	// ErrGone: the log does not have what was asked for: it was trimmed, or the
-	// store has lost it.
+	// ErrGone: the log does not have the requested appends: they were trimmed, or the
+	// store has lost them.
 	ErrGone = errors.New("gone: the log was trimmed, or the store lost a part of it")
 	// ErrUnavailable: the store cannot be reached, and nothing was or will be
 	// written. Try again later.
 	ErrUnavailable = errors.New("store unavailable")
 	// ErrUncertain: the store did not answer. The write was applied, or not, or may
-	// be applied yet. See the package's doc for what to do.
+	// be applied yet. See the package's doc for the remedy.
 	ErrUncertain = errors.New("outcome uncertain: it may have been applied (read, or try the same again)")
 	// ErrTooLarge: the value exceeds MaxValue, MaxAppend, or the store's own limit;
 	// nothing was written. A [*TooLargeError] has the sizes.
@@ -41,7 +41,7 @@ var (
 type TooLargeError struct {
 	Size  int    // bytes, of the value or append
 	Limit int    // bytes that the store takes
-	Hint  string // what raises the limit; may be empty
+	Hint  string // the setting that raises the limit; may be empty
 }
 
 // Error names both sizes.

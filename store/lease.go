@@ -35,9 +35,9 @@ type Claim struct {
 	// Holder tells claims apart: 1 to MaxKey bytes, never the same for two
 	// processes, nor for two starts of one. A node's name and incarnation do.
 	Holder string
-	// Over is the token of a holding that this claim succeeds: the lease is granted
-	// under a new token although that one lasts, whoever has it. Of several claims
-	// over one holding one succeeds. Zero: none.
+	// Over is the token of a holding that this claim succeeds: the lease is granted under
+	// a new token although that one lasts, even to another holder. Of several claims over
+	// one holding one succeeds. Zero: none.
 	Over uint64
 	// TTL is how long the lease lasts without being renewed, at least MinTTL.
 	// Renew it every third of that. An adapter may ask for more.

@@ -51,7 +51,7 @@ const (
 	Any Position = math.MaxUint64
 )
 
-// An Append is what one call of Append wrote.
+// An Append is the result of one call of Append.
 type Append struct {
 	Position Position
 	Data     []byte // belongs to the caller
@@ -71,7 +71,7 @@ type Head struct {
 // MaxHead is the largest value of a head, in bytes.
 const MaxHead = 4 << 10
 
-// A Change is what Put does to one record.
+// A Change is one record's part of a Put.
 type Change struct {
 	ID    string // the record's key, 1 to MaxID bytes, any
 	Value []byte // at most MaxValue bytes; an empty one deletes the record
@@ -85,7 +85,7 @@ func CheckID(id string) error {
 	return nil
 }
 
-// CheckSize returns a [*TooLargeError] for what has more than limit bytes.
+// CheckSize returns a [*TooLargeError] for a value of more than limit bytes.
 func CheckSize(size, limit int) error {
 	if size > limit {
 		return &TooLargeError{Size: size, Limit: limit}
@@ -111,7 +111,7 @@ func CheckIDs(ids []string) error {
 	return nil
 }
 
-// CheckChanges checks what Put is given: the fence, the ids, and sizes up to limit.
+// CheckChanges checks the arguments of Put: the fence, the ids, and sizes up to limit.
 func CheckChanges(fence Revision, changes []Change, limit int) error {
 	if fence == None {
 		return fmt.Errorf("%w: revision None fences nothing (SetHead first)", ErrBadKey)

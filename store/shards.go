@@ -9,9 +9,8 @@ import "context"
 // every method may return ErrUnavailable and ErrBadKey, every write ErrBusy and
 // ErrUncertain too. Bytes that are passed in are not kept.
 //
-// A write whose outcome is uncertain may be applied later, also after others of
-// this process that were applied. It is applied only if what it expects holds
-// then.
+// A write whose outcome is uncertain may be applied later, also after others of this
+// process that were applied. It is applied only if its expectation holds then.
 type Shards interface {
 	Logs
 	Records
@@ -73,7 +72,7 @@ type Records interface {
 	List(ctx context.Context, s Shard, after Revision) ([]Record, error)
 }
 
-// ListBytes bounds what List returns in one call, but for the last record.
+// ListBytes bounds the bytes that List returns in one call, but for the last record.
 const ListBytes = 1 << 20
 
 // A Backend is a store that keeps all that a cluster needs in one place.

@@ -20,7 +20,7 @@ const (
 // None is the revision of a record that does not exist.
 type Revision uint64
 
-// None is the revision of what is not there.
+// None is the revision of an absent record.
 const None Revision = 0
 
 // A Record is a value under a key.
@@ -35,9 +35,9 @@ type Record struct {
 // nothing was sent, anything else with ErrUnavailable, wrapped with ctx's error.
 // Their errors are of type [*Error].
 type Store interface {
-	// Get returns the record under key, or ErrNotFound. What it returns may have
-	// been overtaken, even by a write that this process was told of before. Other
-	// errors: ErrUnavailable, ErrBadKey.
+	// Get returns the record under key, or ErrNotFound. Its result may be out of date,
+	// even relative to a write of which this process had the answer. Other errors:
+	// ErrUnavailable, ErrBadKey.
 	Get(ctx context.Context, key string) (Record, error)
 	// Put writes value if the key's revision is expect; None means that there must
 	// be no record. It returns the new revision. Value is not kept, and may be

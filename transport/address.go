@@ -37,7 +37,7 @@ func (a Address) String() string {
 	return fmt.Sprintf("%s#%016x", a.Name, a.Incarnation)
 }
 
-// ParseAddress reads what String writes.
+// ParseAddress reads the output of String.
 func ParseAddress(s string) (Address, error) {
 	name, hex, ok := strings.Cut(s, "#")
 	if !ok {
@@ -54,7 +54,7 @@ func ParseAddress(s string) (Address, error) {
 }
 
 // CheckName returns an error unless name is 1 to 64 of [A-Za-z0-9_-], the characters that
-// subjects and permissions allow. The error calls it what.
+// subjects and permissions allow. what names the text in the error.
 func CheckName(what, name string) error {
 	if name == "" {
 		return fmt.Errorf("%s name is empty: want 1 to %d of A-Z a-z 0-9 _ -", what, MaxNameBytes)

@@ -119,7 +119,7 @@ type Link interface {
 	Drain(ctx context.Context) error
 	// Flush waits until the broker has received everything that was sent on the channel.
 	Flush(ctx context.Context, ch Channel) error
-	// Close flushes what was sent, closes all connections and wakes receivers.
+	// Close flushes sent messages, closes all connections and wakes receivers.
 	// It may be called twice.
 	Close() error
 }
@@ -135,7 +135,7 @@ const (
 	Unreachable             // the broker's answer to a Send or Anycast without a listener
 )
 
-// A Message is what Receive returns. Payload belongs to the receiver; it is
+// A Message is a received message. Payload belongs to the receiver; it is
 // never reused by the link.
 type Message struct {
 	Kind    Kind

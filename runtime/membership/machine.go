@@ -16,8 +16,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Machine is one node's membership. It is not safe for concurrent use; what it
-// returns is. See [Machine.Check] for its invariants.
+// A Machine is one node's membership. It is not safe for concurrent use; its results are.
+// See [Machine.Check] for its invariants.
 type Machine struct {
 	node        *core.Node
 	echo        detector.Echo
@@ -183,7 +183,7 @@ func (m *Machine) take(in core.Input) {
 	}
 }
 
-// run does what is due. Every part says when it wants to be run again.
+// run does the work that is due. Every part says when it wants to be run again.
 func (m *Machine) run() {
 	if m.node.Phase == core.Searching || m.node.Phase == core.Asking {
 		m.joiner.RunJoining()
@@ -208,8 +208,8 @@ func (m *Machine) run() {
 	m.votes.RunVotes()
 }
 
-// onReceive sorts messages. What comes from a node that is removed, or will be,
-// is answered with Removal, so that it stops.
+// onReceive sorts messages. Messages from a node that is removed, or will be, are
+// answered with Removal, so that it stops.
 func (m *Machine) onReceive(in core.Receive) {
 	if m.node.Phase == core.Idle || in.Message == nil {
 		return
@@ -347,7 +347,7 @@ func (m *Machine) noteEntry() {
 	m.company.Last = m.node.Now
 }
 
-// sweep forgets what is kept about nodes that are no members any more.
+// sweep forgets nodes that are no members any more.
 func (m *Machine) sweep() {
 	if now := m.node.Local().Summary; m.swept != now {
 		m.swept = now
@@ -451,10 +451,10 @@ func (m *Machine) Preform(now time.Time, g *gossip.State) {
 	m.lease.RenewLease()
 }
 
-// onUndeliverable quarantines a member. It never comes back from unreachable: what
-// it has missed it would not know of. The mark travels with the gossiped state, so
-// all hold it unreachable, and the way of downing decides what becomes of it. Where
-// the member hears of it, it stops by itself: another incarnation may join.
+// onUndeliverable quarantines a member. It never comes back from unreachable, because it
+// would not know what it has missed. The mark travels with the gossiped state, so all
+// hold it unreachable, and the downing strategy decides about it. Where the member hears
+// of it, it stops by itself: another incarnation may join.
 func (m *Machine) onUndeliverable(node transport.Address) {
 	if m.node.Phase != core.Joined || node == m.node.Config.Self {
 		return

@@ -43,7 +43,7 @@ const (
 	Joining  = gossip.Joining  // admitted; waits for the leader
 	WeaklyUp = gossip.WeaklyUp // serves although the view has not converged
 	Up       = gossip.Up       // a full member
-	Leaving  = gossip.Leaving  // hands over what it hosts
+	Leaving  = gossip.Leaving  // hands over its shards and singletons
 	Exiting  = gossip.Exiting  // has handed over everything; is removed next
 	Down     = gossip.Down     // judged dead, or told to go; is removed next
 	Removed  = gossip.Removed  // no member any more; this incarnation never is again
@@ -111,7 +111,7 @@ type RoleMinimum = core.RoleMinimum
 // address, the leader, and whether the view has converged. It never changes.
 type View = core.View
 
-// Output is what a driver must do after a step: send messages, publish events, heed the
+// Output has the driver's duties after a step: send messages, publish events, obey the
 // lease, and call Step again at WakeAt.
 type Output = core.Output
 

@@ -57,7 +57,7 @@ func (c *Client) faults(op Op) [2]Fault {
 	return met
 }
 
-// do is carry for what no fault of a shard meets.
+// do is carry for operations without faults of a shard.
 func (c *Client) do(ctx context.Context, op Op, apply func() error) error {
 	return c.carry(ctx, op, func(Fault) error { return apply() })
 }

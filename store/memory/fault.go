@@ -12,14 +12,14 @@ type Op struct {
 	Write bool   // it changes something, renewing and releasing leases too
 }
 
-// A Fault is what happens to an operation. The zero value does nothing.
+// A Fault is a failure of an operation. The zero value does nothing.
 type Fault struct {
 	// Delay passes before the operation reaches the server. Below 0 is 0.
 	Delay time.Duration
 	// Answer passes before the answer comes, after the server has done its part.
 	// Below 0 is 0.
 	Answer time.Duration
-	// Loss is what gets lost.
+	// Loss is the lost part.
 	Loss Loss
 	// Late is how much later a write arrives that meets LoseTouch. Below 0 is 0.
 	Late time.Duration
@@ -30,7 +30,7 @@ type Fault struct {
 	Follower bool
 }
 
-// A Loss says what of an operation gets lost.
+// A Loss is the part of an operation that gets lost.
 type Loss uint8
 
 // The losses.

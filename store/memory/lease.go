@@ -7,7 +7,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// lease is what the server knows of a name. It stays when nobody holds it, for
+// lease is the server's record of a name. It stays when nobody holds it, for
 // its token.
 type lease struct {
 	holder string // empty: nobody
@@ -88,8 +88,8 @@ func (c *Client) Release(ctx context.Context, h store.Held) error {
 	}))
 }
 
-// prolong never shortens: a request that comes late, or with another TTL, must
-// not end what was promised before.
+// prolong never shortens: a request that comes late, or with another TTL, must not end a
+// lease that was promised before.
 func (l *lease) prolong(now time.Time, ttl time.Duration) {
 	if ends := now.Add(ttl + store.Margin(ttl)); ends.After(l.ends) {
 		l.ends = ends

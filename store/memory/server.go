@@ -124,8 +124,7 @@ func (s *Server) delay(after time.Duration, apply func() error) {
 	s.late = slices.Insert(s.late, at, w)
 }
 
-// serve is what happens at the server; it reports whether the answer has a way to
-// go.
+// serve runs an operation at the server, and reports whether its answer is delivered.
 func (s *Server) serve(op Op, met Fault, lost error, apply func(Fault) error) (answered bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

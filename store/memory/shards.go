@@ -248,7 +248,7 @@ func (s *Shards) read(ctx context.Context, op string, sh store.Shard, look func(
 	}))
 }
 
-// answer drops the value of what failed.
+// answer drops the value of a failed operation.
 func answer[T any](v T, err error) (T, error) {
 	if err != nil {
 		return *new(T), err

@@ -20,7 +20,7 @@ type Trouble struct {
 	Latest        time.Duration // of Fault.Late
 }
 
-// Faults returns what [Client.Fault] and [Server.Fault] take. The same seed of
+// Faults returns all faults, for [Client.Fault] and [Server.Fault]. The same seed of
 // random and the same operations make the same faults.
 func (t Trouble) Faults(random *rand.Rand) func(Op) Fault {
 	between := func(d time.Duration) time.Duration {

@@ -15,8 +15,8 @@ import (
 // An api asks JetStream's API.
 type api struct{ *conn }
 
-// inquire is call for what changes nothing: it asks again while servers elect their
-// leaders, who do not answer or have not heard the question.
+// inquire is call for requests that change nothing: it asks again while servers elect
+// leaders and do not answer.
 func (c *api) inquire(ctx context.Context, subject string, in, v any) error {
 	return c.again(ctx, func(ctx context.Context) (bool, error) {
 		err := c.call(ctx, subject, in, v)
@@ -52,7 +52,7 @@ func (c *api) call(ctx context.Context, subject string, in, v any) error {
 	return json.Unmarshal(got[0].Data, v)
 }
 
-// why says what it means that nobody takes what is sent to a stream. Nothing was
+// why explains that nobody listens on a stream's subject. Nothing was
 // applied.
 func (c *api) why(ctx context.Context, stream string) error {
 	var info streamInfo
@@ -72,8 +72,8 @@ func (c *api) why(ctx context.Context, stream string) error {
 const firstAttempt = 500 * time.Millisecond
 
 // again calls f until it is done, with pauses: a replica that lags, or that does not
-// answer, need not be the next one. When ctx or the time for one call ends it gives
-// up with what f said last.
+// answer, need not be the next one. When ctx or the time for one call ends it gives up
+// with f's last error.
 func (c *api) again(ctx context.Context, f func(context.Context) (done bool, err error)) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()

@@ -24,9 +24,9 @@ type Config struct {
 	// Timeout bounds the wait for each answer of the server, beside the context that
 	// bounds the call. Default 5s, minimum 100ms.
 	Timeout time.Duration
-	// ConnectOptions go to nats.go: TLS, credentials, a name. What the store relies
-	// on cannot be changed: no buffering while disconnected, reconnects for ever, and
-	// its own handlers for errors and disconnects.
+	// ConnectOptions go to nats.go: TLS, credentials, a name. The options that the store
+	// relies on cannot be changed: no buffering while disconnected, reconnects for ever,
+	// and its own handlers for errors and disconnects.
 	ConnectOptions []nats.Option
 }
 

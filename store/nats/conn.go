@@ -61,7 +61,7 @@ func connect(url string, cfg Config) (*conn, error) {
 	}
 	c.nc, c.inbox = nc, nc.NewInbox()+"."
 	sub, err := nc.Subscribe(c.inbox+"*", c.receive)
-	if err == nil { // the requests under way bound what comes
+	if err == nil { // the requests under way bound the number of answers
 		err = sub.SetPendingLimits(-1, -1)
 	}
 	if err != nil {
@@ -140,7 +140,7 @@ func (c *conn) forget(token uint64) {
 	delete(c.waiting, token)
 }
 
-// send publishes m with a reply subject and returns what waits for the answer.
+// send publishes m with a reply subject and returns the waiter for the answer.
 func (c *conn) send(ctx context.Context, m *nats.Msg, many bool) (*request, uint64, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, 0, fmt.Errorf("%w: %w", store.ErrUnavailable, err)

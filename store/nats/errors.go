@@ -46,12 +46,12 @@ func (e *apiError) Error() string {
 	return fmt.Sprintf("JetStream: %s (%d)", e.Description, e.ErrCode)
 }
 
-// mended wraps cause and says what mends it.
+// mended wraps cause and adds the remedy.
 func mended(cause error, e *apiError, mend string) error {
 	return fmt.Errorf("%w: %w (%s)", cause, e, mend)
 }
 
-// cause says of a refused write what it is to the store's user, for a stream.
+// cause converts a stream's refusal of a write to the store's error.
 func (e *apiError) cause(stream string) error {
 	switch e.ErrCode {
 	case codeWrongLast:
@@ -81,7 +81,7 @@ func (e *apiError) cause(stream string) error {
 			return mended(store.ErrUnavailable, e, "stream "+stream+" is at its limit: unset max_bytes and max_msgs")
 		}
 	}
-	// Whatever else: it may have been stored before it failed.
+	// Otherwise it may have been stored before it failed.
 	return mended(store.ErrUncertain, e, "see the log of nats-server: is the disk full?")
 }
 

@@ -30,7 +30,7 @@ type sighting struct {
 	since    time.Time
 }
 
-// A holding is what the message says.
+// A holding is the content of the message.
 type holding struct {
 	Holder string        `json:"holder"` // empty: nobody
 	Token  uint64        `json:"token"`
@@ -127,7 +127,7 @@ func (l *leases) prolong(ctx context.Context, h store.Held) (store.Held, error) 
 	if now.Holder != h.Holder || now.Token != h.Token {
 		return store.Held{}, store.ErrLost
 	}
-	// A shorter time would end what an answer that is still on its way promises.
+	// A shorter time would end the lease that an answer still under way promises.
 	return l.write(ctx, h.Claim, holding{Holder: h.Holder, Token: h.Token, TTL: max(now.TTL, h.TTL)}, revision)
 }
 
@@ -168,8 +168,8 @@ func (l *leases) read(ctx context.Context, name string) (holding, uint64, error)
 	return h, m.seq, nil
 }
 
-// write replaces the message of that revision. What it grants counts from before it
-// was sent.
+// write replaces the message of that revision. The granted time counts from before the
+// request was sent.
 func (l *leases) write(ctx context.Context, c store.Claim, h holding, revision uint64) (store.Held, error) {
 	data, err := json.Marshal(h)
 	if err != nil {

@@ -65,7 +65,7 @@ func idToken(id string) string {
 	return token
 }
 
-// idOf reads what idToken wrote.
+// idOf is the reverse of idToken.
 func idOf(token string) (string, error) {
 	if text, ok := strings.CutPrefix(token, long); ok {
 		id, err := base64.RawURLEncoding.DecodeString(text)

@@ -14,7 +14,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// Headers of what is published.
+// Headers of published messages.
 const (
 	headerLast        = "Nats-Expected-Last-Subject-Sequence"
 	headerLastSubject = "Nats-Expected-Last-Subject-Sequence-Subject"
@@ -23,7 +23,7 @@ const (
 	headerBatchSeq    = "Nats-Batch-Sequence"
 	headerCommit      = "Nats-Batch-Commit"
 	headerSince       = "Shardgen-Since"   // of a head
-	headerDeleted     = "Shardgen-Deleted" // of what stands for no record
+	headerDeleted     = "Shardgen-Deleted" // of the mark of a deleted record
 )
 
 // deletedFor is how long an empty message stands for a record that was deleted. It
@@ -98,7 +98,7 @@ func (c *writer) publishIdle(ctx context.Context, stream string, m *nats.Msg) (u
 	}
 }
 
-// acknowledged waits for the answer to what was published.
+// acknowledged waits for the answer to a published message.
 func (c *writer) acknowledged(ctx context.Context, stream string, r *request, token uint64) (uint64, error) {
 	got, err := c.await(ctx, r, token, store.ErrUncertain)
 	if err != nil {
@@ -143,7 +143,7 @@ func plainAck(data []byte, stream string) (seq uint64, ok bool) {
 	return seq, err == nil && seq != 0
 }
 
-// A window bounds what is under way of one Put.
+// A window bounds the messages under way of one Put.
 const (
 	windowMessages = 500 // an atomic batch may have 1,000
 	windowBytes    = 4 << 20
@@ -218,7 +218,7 @@ func (c *writer) publishBatch(ctx context.Context, stream string, all []*nats.Ms
 	for i, m := range all[:len(all)-1] {
 		m.Header[headerBatch], m.Header[headerBatchSeq] = []string{id}, []string{strconv.Itoa(i + 1)}
 		if err := c.nc.PublishMsg(m); err != nil {
-			return 0, unsent(err) // the server drops what has no end
+			return 0, unsent(err) // the server drops batches without an end
 		}
 	}
 	end := all[len(all)-1]

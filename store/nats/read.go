@@ -13,7 +13,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// getRequest is what JetStream's direct get takes, and in part its message get.
+// getRequest is the request of JetStream's direct get, and in part of its message get.
 type getRequest struct {
 	Seq       uint64   `json:"seq,omitempty"`
 	LastFor   string   `json:"last_by_subj,omitempty"`
@@ -45,7 +45,7 @@ func (m *stored) head() store.Head {
 // deleted reports whether the message stands for no record.
 func (m *stored) deleted() bool { return m.header.Get(headerDeleted) != "" }
 
-// A page is what one replica answered.
+// A page is one replica's answer.
 type page struct {
 	messages []stored
 	more     bool   // there are others
@@ -117,7 +117,7 @@ func (c *reader) leaderHas(ctx context.Context, stream string, r getRequest) (*s
 	return m, nil
 }
 
-// streamInfo is what the store reads of a stream.
+// streamInfo has the properties of a stream that the store reads.
 type streamInfo struct {
 	Config jetstream.StreamConfig `json:"config"`
 	State  struct {

@@ -183,9 +183,9 @@ func (s *shards) get(ctx context.Context, sh store.Shard, ids []string, atLeast 
 		records[i].Key = id
 		left[at.entities+idToken(id)] = i
 	}
-	// What does not fit in one answer is asked for with the next. The head comes with
-	// the last: what was read before was read under it or under one before it, and
-	// not before atLeast.
+	// Messages that do not fit in one answer are requested with the next. The head comes
+	// with the last page: earlier pages were read under it or under a former one, and not
+	// before atLeast.
 	err = s.again(ctx, func(ctx context.Context) (bool, error) {
 		for {
 			subjects := make([]string, 0, len(left)+1)
@@ -358,8 +358,8 @@ func (r *logReader) next(ctx context.Context) (done bool, err error) {
 	}
 }
 
-// absent says what it means that a replica lacks a position: it lags, or there is no
-// such append. A leader that has just been elected may lack it for a moment too.
+// absent explains that a replica lacks a position: it lags, or there is no such append. A
+// leader that has just been elected may lack it for a moment too.
 func (r *logReader) absent(ctx context.Context, position store.Position) (done bool, err error) {
 	m, err := r.leaderHas(ctx, r.place.logs, getRequest{Seq: uint64(position)})
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// What a stream's metadata says.
+// Keys and values of a stream's metadata.
 const (
 	metaFormat     = "shardgen.format"
 	metaType       = "shardgen.type"
@@ -64,7 +64,7 @@ type streams struct {
 	creating sync.Mutex        // held while streams are looked for and created
 }
 
-// stream is what all streams have in common.
+// stream has the settings common to all streams.
 func (s *streams) stream(name, subject string, meta map[string]string) jetstream.StreamConfig {
 	all := map[string]string{metaFormat: strconv.Itoa(format)}
 	maps.Copy(all, meta)

@@ -14,7 +14,7 @@ import (
 type Options struct {
 	// Name begins the identity of the broker's instances. Default "memory".
 	Name string
-	// Seed decides what Lose loses and whom Anycast chooses. Default 0.
+	// Seed decides which messages Lose loses and which receiver Anycast chooses. Default 0.
 	Seed uint64
 	// MaxPayload in bytes. Default 1 MiB.
 	MaxPayload int
@@ -70,15 +70,15 @@ func NewBroker(o Options) *Broker {
 	return b
 }
 
-// SetMaxPayload changes Options.MaxPayload, as the reload of a server does. What was sent
-// before is delivered.
+// SetMaxPayload changes Options.MaxPayload, as the reload of a server does. Messages that
+// were sent before are delivered.
 func (b *Broker) SetMaxPayload(bytes int) { b.maxPayload.Store(int64(bytes)) }
 
 // Transport returns a transport over this broker.
 func (b *Broker) Transport() *Transport { return &Transport{broker: b} }
 
 // Stop takes the broker down: all connections break, held messages are gone.
-// What links have already received stays with them. Like Start, Disconnect and
+// Links keep messages that they have already received. Like Start, Disconnect and
 // Reconnect it has called every OnState when it returns, unless one of those
 // calls is under way in another goroutine.
 func (b *Broker) Stop() {
@@ -171,8 +171,8 @@ func (b *Broker) updateLocked(l *link) []*channel {
 	return changed
 }
 
-// An envelope is a message on its way. Who is to answer for it, if it reaches
-// nobody, is the channel that sent it.
+// An envelope is a message on its way. If it reaches nobody, the channel that sent it is
+// informed.
 type envelope struct {
 	from    *channel
 	to      *link          // chosen by Broadcast or Anycast, else nil

@@ -8,7 +8,7 @@ const Any = "*"
 // Unreachable is the broker's own and passes every fault.
 type Path struct{ From, To string }
 
-// A fault is what is commanded for one path. A zero one does nothing.
+// A fault has the commanded faults of one path. A zero one does nothing.
 type fault struct {
 	cut  bool
 	next int
@@ -43,7 +43,7 @@ func (b *Broker) Lose(p Path, probability float64) {
 // Hold keeps back everything on p until Release or Mend.
 func (b *Broker) Hold(p Path) { b.fault(p, func(f *fault) { f.hold = true }) }
 
-// Release ends Hold and delivers in order what was held back. It returns how
+// Release ends Hold and delivers held messages in order. It returns how
 // many that were.
 func (b *Broker) Release(p Path) int {
 	b.mu.Lock()
@@ -51,7 +51,7 @@ func (b *Broker) Release(p Path) int {
 	return b.releaseLocked(b.faults[p])
 }
 
-// Mend ends all faults of p, and delivers what was held back.
+// Mend ends all faults of p, and delivers held messages.
 func (b *Broker) Mend(p Path) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

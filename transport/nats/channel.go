@@ -51,11 +51,11 @@ type channel struct {
 	session  atomic.Pointer[session]
 
 	foreign atomic.Uint64 // subjects that no link writes
-	denied  atomic.Uint64 // errors of the server about what was sent
+	denied  atomic.Uint64 // errors of the server about sent messages
 	crowded atomic.Uint64 // how often the queue was full
 	faults  atomic.Uint64 // other errors of the broker
 
-	mu       sync.Mutex // guards what follows; never held while sending
+	mu       sync.Mutex // guards the fields below; never held while sending
 	closed   bool
 	interest interest
 	past     []*session // ended, latest first
@@ -66,7 +66,7 @@ type channel struct {
 	routes   map[transport.Peer]route
 }
 
-// interest is what may change in a channel's subscriptions. It outlives sessions.
+// interest has the changeable part of a channel's subscriptions. It outlives sessions.
 type interest struct {
 	drained bool // none at all
 	serves  bool // the gateway's queue group too
@@ -83,8 +83,8 @@ func (c *channel) isClosed() bool {
 	}
 }
 
-// open makes the first session. It retries until ctx ends, unless what failed
-// can never succeed.
+// open makes the first session. It retries until ctx ends, unless the attempt can never
+// succeed.
 func (c *channel) open(ctx context.Context) error {
 	var last error
 	for {
@@ -133,7 +133,7 @@ func (c *channel) adopt(s *session, subscribed interest) bool {
 	return true
 }
 
-// retire notes what is still needed of an ended session.
+// retire keeps the still needed part of an ended session.
 func (c *channel) retire(s *session) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -51,7 +51,7 @@ func (d *dialer) InProcessConn() (net.Conn, error) {
 	return d.took(d.opts.InProcessServer.InProcessConn())
 }
 
-// SkipTLSHandshake returns what the user's dialer returns.
+// SkipTLSHandshake returns the result of the user's dialer.
 func (d *dialer) SkipTLSHandshake() bool {
 	s, ok := d.opts.CustomDialer.(interface{ SkipTLSHandshake() bool })
 	return ok && s.SkipTLSHandshake()

@@ -86,12 +86,12 @@ func (c *channel) publish(subject, reply string, payload []byte) error {
 	case c.isClosed():
 		return transport.ErrClosed
 	}
-	// Whatever else fails is a connection that has ended or, a write having
-	// failed, is about to.
+	// Other failures are of a connection that has ended or, after a failed write, is
+	// about to.
 	return fmt.Errorf("channel %s: %w: %w", c.subjects.channel, transport.ErrDisconnected, err)
 }
 
-// MaxPayload is the least of what the servers behind the channels allow now: a server may
+// MaxPayload returns the least of the limits that the servers behind the channels set now: a server may
 // be told another limit while it runs.
 func (l *link) MaxPayload() int {
 	least := l.channels[0].session.Load().nc.MaxPayload()
@@ -208,8 +208,8 @@ func (c *channel) close(timeout time.Duration) {
 	if s == nil {
 		return // never opened
 	}
-	// Closing a socket with unread bytes resets it, and the server may lose what
-	// we had just written: wait until it has taken that.
+	// Closing a socket with unread bytes resets it, and the server may lose the last
+	// writes: wait until it has read them.
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	if err := s.flush(ctx); err != nil {

@@ -34,12 +34,11 @@ type settings struct {
 	connectTimeout time.Duration
 }
 
-// ConnectOptions passes options on to nats.go for every connection: TLS,
-// credentials, a name, ping intervals, ReconnectWait. Handlers for errors and
-// disconnects are called beside the link's own. What the link relies on cannot
-// be changed: no buffering while disconnected, own messages echoed, and a new
-// nats.Conn for each reconnect (so a ReconnectHandler is never called: use
-// transport.Options.OnState).
+// ConnectOptions passes options on to nats.go for every connection: TLS, credentials, a
+// name, ping intervals, ReconnectWait. Handlers for errors and disconnects are called
+// beside the link's own. The options that the link relies on cannot be changed: no
+// buffering while disconnected, own messages echoed, and a new nats.Conn for each
+// reconnect (so a ReconnectHandler is never called: use transport.Options.OnState).
 //
 // nats.PingInterval (default 1s) is how often a server is pinged, and after how long
 // without an answer another connection is made beside the first. After
@@ -55,7 +54,7 @@ func ConnectTimeout(d time.Duration) Option {
 	return func(s *settings) { s.connectTimeout = d }
 }
 
-// natsOptions builds what every connection of the link has in common.
+// natsOptions builds the options common to all connections of the link.
 func (t *Transport) natsOptions() (nats.Options, error) {
 	o := nats.GetDefaultOptions()
 	o.ReconnectWait = defaultReconnectWait
@@ -64,7 +63,7 @@ func (t *Transport) natsOptions() (nats.Options, error) {
 	o.PingInterval = defaultPingInterval
 	o.MaxPingsOut = defaultMaxPingsOut
 	o.FlusherTimeout = defaultFlusherTimeout
-	o.WriteBufferSize = 1 // what is published is a batch: write it at once, not from another goroutine
+	o.WriteBufferSize = 1 // each message is a batch: write it at once, not from another goroutine
 	for _, f := range t.settings.connect {
 		if f == nil {
 			continue

@@ -12,9 +12,8 @@ import (
 // logged; a restart of a server is shorter, and one line when it is over.
 const tellAfter = time.Second
 
-// An outage gathers what the channels of a link tell about their connections, so
-// that people read of a server's end once, and not once a channel. It is safe
-// for concurrent use.
+// An outage gathers the reports of a link's channels about their connections, so that a
+// server's end is logged once, and not once a channel. It is safe for concurrent use.
 type outage struct {
 	log *slog.Logger
 

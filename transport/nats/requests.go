@@ -62,7 +62,7 @@ func (t *Transport) ServeRequests(ctx context.Context, o transport.RequestOption
 		return nil, fmt.Errorf("serve requests: %s: %w", redact(t.url), err)
 	}
 	return func() {
-		_ = nc.Drain() // what is under way is still answered
+		_ = nc.Drain() // requests under way are still answered
 		s.close()
 		nc.Close()
 	}, nil

@@ -24,7 +24,7 @@ func (c *channel) run(ctx context.Context) {
 		s := c.session.Load()
 		next := c.watch(ctx, s)
 		if s.stale {
-			if c.isControl() { // what the others take for proof is its subjects
+			if c.isControl() { // others take its subjects for proof
 				held.hold(s)
 			}
 			s.end()
@@ -78,11 +78,11 @@ func (c *channel) watch(ctx context.Context, s *session) (spare *session) {
 	}
 }
 
-// ping waits for the server's answer. If it is a PingInterval late, another
-// connection is made; when that stands, or MaxPingsOut intervals are over, the
-// session is stale. On a lane an answer waits behind what is sent there, so a lane
-// that receives anything is given the whole time. Intervals are counted and not timed, so that a process that
-// was stopped for long reads what came meanwhile before it judges.
+// ping waits for the server's answer. If it is a PingInterval late, another connection is
+// made; when that stands, or MaxPingsOut intervals are over, the session is stale. On a
+// lane an answer waits behind other messages, so a lane that receives anything is given
+// the whole time. Intervals are counted and not timed, so that a process that was stopped
+// for long reads the messages of that time before it judges.
 func (c *channel) ping(ctx context.Context, s *session) (spare *session) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup

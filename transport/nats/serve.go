@@ -54,8 +54,8 @@ func (c *channel) serve(ctx context.Context, on bool) error {
 	return err
 }
 
-// wish notes what sessions to come subscribe to and returns the one that must be
-// told, for adopt takes none that does not know.
+// wish notes the subscriptions of later sessions and returns the present one, which must
+// be informed, because adopt takes none that does not know them.
 func (c *channel) wish(serves bool) (*session, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,7 +98,7 @@ func (c *channel) refusesGateway(err error) bool {
 		strings.Contains(err.Error(), "Subscription to "+strconv.Quote(c.subjects.gateway))
 }
 
-// endGateway ends the subscription but keeps what the server has routed to it.
+// endGateway ends the subscription but keeps the messages that the server has routed to it.
 func (s *session) endGateway() {
 	if s.gateway != nil {
 		s.forget(s.gateway)

@@ -18,7 +18,7 @@ import (
 // confirmTimeout bounds the round trip that confirms a session's subscriptions.
 const confirmTimeout = 5 * time.Second
 
-// dialExtra bounds what follows the dial, TLS and the greetings.
+// dialExtra bounds the steps after the dial: TLS and the greetings.
 const dialExtra = 5 * time.Second
 
 // A session is one connection of a channel from its connect to its end. It has
@@ -34,7 +34,7 @@ type session struct {
 	stale   bool          // it was ended because the server did not answer; run's
 
 	// The gateway's subscription, nil while there is none, and the last refusal of
-	// it; both belong to whoever holds the channel's serving token.
+	// it; both belong to the holder of the channel's serving token.
 	gateway *nats.Subscription
 	refused error
 
@@ -44,8 +44,8 @@ type session struct {
 	forgotten uint64               // of them, by subscriptions that were ended
 }
 
-// connect makes one attempt: it dials, subscribes to what is of interest and
-// returns when the server has confirmed that.
+// connect makes one attempt: it dials, subscribes and returns when the server has
+// confirmed that.
 func (c *channel) connect(ctx context.Context, in interest) (*session, error) {
 	s, err := c.dial(ctx)
 	if err != nil {
@@ -96,8 +96,8 @@ func (c *channel) dial(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// confirm subscribes to what is of interest, and returns when the server has
-// confirmed that. If it fails, the session has ended.
+// confirm subscribes, and returns when the server has confirmed that. If it fails, the
+// session has ended.
 func (c *channel) confirm(ctx context.Context, s *session, in interest) error {
 	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
 	defer cancel()
@@ -159,8 +159,8 @@ func (c *channel) listen(s *session, subject, queue string) (*nats.Subscription,
 	return sub, nil
 }
 
-// forget takes a subscription that is about to end out of the books, but for
-// what it dropped.
+// forget removes a subscription that is about to end, but keeps its count of dropped
+// messages.
 func (s *session) forget(sub *nats.Subscription) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,9 +224,9 @@ func (s *session) flush(ctx context.Context) error {
 	return s.nc.FlushWithContext(ctx)
 }
 
-// settle returns nil when what was asked of the server holds: it answered a
-// flush, or the session has ended, so that nothing more comes of it and the next
-// one asks anew. Otherwise it fails with ctx.
+// settle returns nil when the server's subscriptions are as requested: it answered a
+// flush, or the session has ended, so that the next one requests them anew. Otherwise it
+// fails with ctx.
 func (s *session) settle(ctx context.Context) error {
 	if s.flush(ctx) == nil {
 		return nil
@@ -246,8 +246,8 @@ var refusals = []error{
 	nats.ErrUserInfoAlreadySet, nats.ErrTokenAlreadySet,
 }
 
-// remedy returns what a person can do about a failed attempt, and whether the
-// same attempt can never succeed.
+// remedy returns the remedy for a failed attempt, and whether the same attempt can never
+// succeed.
 func remedy(err error) (hint string, permanent bool) {
 	is := func(target error) bool { return errors.Is(err, target) }
 	var (

@@ -79,7 +79,7 @@ func replySubject(prefix string, token uint64) string {
 	return string(strconv.AppendUint(append(b[:0], prefix...), token, 16))
 }
 
-// parseUnreachable reads what follows wordUnreachable and the dot.
+// parseUnreachable reads the text after wordUnreachable and the dot.
 func parseUnreachable(s string) (from transport.Address, token uint64, ok bool) {
 	name, rest, ok := strings.Cut(s, ".")
 	if !ok {

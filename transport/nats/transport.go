@@ -120,5 +120,5 @@ func newLink(o transport.Options, no nats.Options) *link {
 	return l
 }
 
-// closeTimeout bounds how long Close waits for the server to take what was sent.
+// closeTimeout bounds how long Close waits for the server to read sent messages.
 const closeTimeout = time.Second

@@ -21,8 +21,8 @@ type wire struct {
 	reads atomic.Uint64
 }
 
-// hold takes the wire from nats.go. What nats.go still writes, as TLS does before
-// it closes, is discarded.
+// hold takes the wire from nats.go. Later writes of nats.go, such as that of TLS before
+// it closes, are discarded.
 func (w *wire) hold() {
 	w.held.Store(true)
 	_ = w.Conn.SetDeadline(time.Unix(1, 0)) // ends a Read and a Write that wait
@@ -110,7 +110,7 @@ func (h *heldWire) drop() {
 // channel's run.
 type holder struct{ wires []*heldWire }
 
-// hold keeps the session's wire open. What is to end the session comes after it.
+// hold keeps the session's wire open. Calls that end the session come after it.
 func (h *holder) hold(s *session) {
 	s.wire.hold()
 	if len(h.wires) == maxHeld {

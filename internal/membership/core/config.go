@@ -28,8 +28,8 @@ type Config struct {
 	Seeds []string
 	// Meta is told to all members with the record of this one, sorted by New.
 	Meta []gossip.KeyValue
-	// Compat holds what must be equal at all members that know the key: the member
-	// that is joined through compares, and refuses with both values.
+	// Compat holds settings that must be equal at all members that know the key: the
+	// member through which a node joins compares them, and refuses with both values.
 	Compat []gossip.KeyValue
 	// MatchMeta begins the keys of Meta which must have one value at all members
 	// that have them: also where the member that is joined through does not know
@@ -85,11 +85,11 @@ type Config struct {
 	// Detection says how many observers make a member unreachable. It should be the
 	// same at all members. Default DetectionManyEdges.
 	Detection gossip.Detection
-	// SmallCluster is the number of members up to which everybody tells everybody
-	// at once: changes are pushed to all, and leases follow from broadcasts that all
-	// hear. In larger clusters the leader spreads changes, a few collect what leases
-	// need, and the leader alone downs, all victims at one time. Default 50; it
-	// should be the same at all members.
+	// SmallCluster is the number of members up to which everybody tells everybody at
+	// once: changes are pushed to all, and leases follow from broadcasts that all hear.
+	// In larger clusters the leader spreads changes, a few members collect votes for
+	// leases, and only the leader downs, all victims at one time. Default 50; it should
+	// be the same at all members.
 	SmallCluster int
 	// PhiThreshold is the suspicion at which a silent member is unreachable.
 	// Default 8; 12 suits virtual machines that are moved or starved.
@@ -283,7 +283,7 @@ func (c Config) validateTimes() error {
 	return c.validateDowning()
 }
 
-// withDowning fills in what a way of downing implies.
+// withDowning fills in the settings that a downing strategy implies.
 func (c Config) withDowning() Config {
 	if c.Downing == splitbrain.DowningStaticQuorum {
 		// Fewer would be let up to find that nothing runs.

@@ -7,7 +7,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An Input is what happened; see the types below.
+// An Input is an event; see the types below.
 type Input interface{ input() }
 
 // Start begins joining. It comes once, after the first ConnState.
@@ -69,7 +69,7 @@ type Undeliverable struct{ Peer transport.Address }
 // Shutdown abandons the cluster without a word: nothing is sent from now on.
 type Shutdown struct{}
 
-// LeaseAnswer is what became of a [LeaseRequest].
+// LeaseAnswer is the answer to a [LeaseRequest].
 type LeaseAnswer struct {
 	Seq uint64 // of the request
 	// Token is above 0 if the lease was taken; then it was asked for in the request,

@@ -11,7 +11,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Node is what the parts of one node's machine share: its settings, the time of the
+// A Node has the fields that the parts of one node's machine share: its settings, the time of the
 // step, the gossiped state and the conclusions from it, and the output of the step.
 type Node struct {
 	Config   Config
@@ -120,7 +120,7 @@ func (n *Node) EndRemoved(left bool, by transport.Address, reason string) {
 
 // EndMember ends a member: it left in order, or was downed for that reason.
 func (n *Node) EndMember(left bool, reason string) {
-	n.Publish() // what led here comes first
+	n.Publish() // the events that led here come first
 	if left {
 		n.Emit(SelfRemoved{})
 	} else {
@@ -184,7 +184,7 @@ func (n *Node) Due(timer *time.Time, interval time.Duration) bool {
 	return ran
 }
 
-// Publish makes the view of what has changed, and the events that lead there.
+// Publish makes the view after changes, and the events that lead there.
 func (n *Node) Publish() {
 	if n.Gossip == n.Published || n.Phase == Ended {
 		return
@@ -201,10 +201,10 @@ func (n *Node) Publish() {
 	}
 }
 
-// emitMembers says how the members changed, and then who is no more.
+// emitMembers emits the changes of members, and then the removals.
 func (n *Node) emitMembers(old, next []gossip.MemberView) {
 	if len(old) == len(next) && (len(next) == 0 || &old[0] == &next[0]) {
-		return // only who has seen it is new
+		return // only Seen is new
 	}
 	var removed []gossip.MemberView
 	for i, j := 0, 0; i < len(old) || j < len(next); {

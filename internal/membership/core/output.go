@@ -20,13 +20,13 @@ type LeaseRequest struct {
 	Within time.Duration
 }
 
-// Output is what must be done, in this order.
+// Output has the driver's duties, in this order.
 type Output struct {
 	Send   []Envelope // messages, in this order
-	Events []Event    // what changed, in order
+	Events []Event    // the changes, in order
 	// Changed: [Machine.View] has changed.
 	Changed bool
-	// LeaseChanged: [Machine.Lease] has changed; Lease is what it is now.
+	// LeaseChanged: [Machine.Lease] has changed; Lease is the present lease.
 	LeaseChanged bool
 	Lease        time.Time // until when turns may run
 	// Probe: ask the broker whether any Up member listens; if none does, Vacant

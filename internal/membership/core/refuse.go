@@ -22,7 +22,7 @@ const (
 	RefusedStale
 	// RefusedLate: it waited too long in the driver's queue.
 	RefusedLate
-	// RefusedMalformed: it says what cannot be.
+	// RefusedMalformed: its content is impossible.
 	RefusedMalformed
 
 	knownRefusals

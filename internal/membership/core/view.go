@@ -12,14 +12,14 @@ import (
 type View struct {
 	Self       transport.Address // whose view it is
 	SelfStatus gossip.Status     // Removed once the machine has ended
-	Founder    transport.Address // who formed the cluster, which tells clusters of one name apart
+	Founder    transport.Address // the founder, which distinguishes clusters of one name
 	// ByAge holds the members from the oldest to the youngest; those that never
 	// were Up come last. ByAddress holds the same members by address.
 	ByAge     []gossip.MemberView
 	ByAddress []gossip.MemberView
-	Leader    transport.Address // who may act for the cluster; zero: nobody
-	// Converged: every member agrees, and the leader can act. Why is empty then,
-	// and otherwise says what is missing.
+	Leader    transport.Address // the member that may act for the cluster; zero: none
+	// Converged: every member agrees, and the leader can act. Why is empty then, and
+	// otherwise names the obstacle.
 	Converged bool
 	Why       string
 }

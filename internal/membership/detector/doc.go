@@ -12,6 +12,6 @@
 //
 // [Presence] broadcasts that the node is alive, so that two clusters of one name meet.
 //
-// The package knows core, message and gossip. It does not decide what follows from
-// evidence; that is for package gossip (who counts as unreachable) and package downing.
+// The package knows core, message and gossip. It does not draw conclusions from evidence;
+// package gossip (which members count as unreachable) and package downing do.
 package detector

@@ -101,10 +101,10 @@ func (h *Heartbeats) OnHeartbeatAck(in core.Receive, msg message.HeartbeatAck) {
 	}
 }
 
-// lookAround makes the lists of whom this node watches and of whom anything may
-// be due to: the neighbours on the ring, who is missed by anybody, so that those
-// on the right server can tell more, who is suspected, and who is Down, so that
-// it learns it.
+// lookAround makes the lists of the members that this node watches and of those that it
+// may have to write to: its neighbours on the ring, members that are missed by anybody,
+// which members on the right server can prove or disprove, suspected members, and Down
+// ones, so that they learn it.
 func (h *Heartbeats) lookAround() {
 	f := h.Local()
 	if h.madeFor == f.Summary && !h.Stale {
@@ -155,7 +155,7 @@ func placesOf(n int) []int {
 	return places
 }
 
-// runBeats sends the heartbeats that are due, and often to whom this node
+// runBeats sends the heartbeats that are due, more often to members that this node
 // suspects.
 func (h *Heartbeats) runBeats() {
 	h.lookAround()
@@ -188,11 +188,10 @@ func (h *Heartbeats) runBeats() {
 	}
 }
 
-// beats reports whether a member is sent heartbeats that nobody suspects here: a
-// neighbour; whoever is asked because a lease ran out; and who is missed by
-// others. In a large cluster only those look at that one who can prove that it
-// is gone, and those who hold something against it themselves: nobody else can
-// take that back.
+// beats reports whether an unsuspected member is sent heartbeats: a neighbour, one that
+// is asked because a lease ran out, or one that is missed by others. In a large cluster
+// only members that can prove its death, and those that hold evidence against it, look at
+// the latter: nobody else can withdraw that.
 func (h *Heartbeats) beats(own []gossip.Record, p subject, status gossip.Status) bool {
 	switch {
 	case status == gossip.Down:
@@ -235,7 +234,7 @@ func (h *Heartbeats) suspectAt(p *Peer) time.Time {
 	return p.phi.SuspectAt(h.Threshold, h.Config.PauseAllowance)
 }
 
-// Suspect probes a member now, whoever watches it.
+// Suspect probes a member now, even if others watch it.
 func (h *Heartbeats) Suspect(node transport.Address) {
 	p := h.Peers.Peer(node)
 	p.Beat = h.Now.Add(h.Config.ProbeInterval)

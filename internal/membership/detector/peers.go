@@ -126,7 +126,7 @@ func (ps *Peers) VouchedAt(node transport.Address) time.Time {
 	return time.Time{}
 }
 
-// DropEvidence forgets what this node's connection has shown of others.
+// DropEvidence forgets the evidence that this node's connection has given about others.
 func (ps *Peers) DropEvidence() {
 	ps.Cleared = ps.Now
 	//arch:order-free each peer is treated alike

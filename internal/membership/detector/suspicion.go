@@ -15,7 +15,7 @@ func (s *Suspicion) RetractAll() {
 	}
 }
 
-// A Suspicion weighs what the heartbeats show, and writes this node's records into the
+// A Suspicion weighs the evidence of heartbeats, and writes this node's records into the
 // gossiped state.
 type Suspicion struct {
 	*core.Node
@@ -24,7 +24,7 @@ type Suspicion struct {
 	Beats *Heartbeats
 }
 
-// RunDetection sends heartbeats and weighs what is known.
+// RunDetection sends heartbeats and weighs the evidence.
 func (s *Suspicion) RunDetection() {
 	s.Beats.runBeats()
 	if !s.Echo.EchoAlive() {
@@ -69,7 +69,7 @@ const probeFirst = 2 * time.Second
 // absentProbes is how many times in a row the broker must have said it.
 const absentProbes = 3
 
-// weigh says what is to be held against a peer now, and how long it lasted.
+// weigh returns the evidence against a peer now, and how long it has lasted.
 func (s *Suspicion) weigh(p subject, most bool) (e gossip.Evidence, quiet time.Duration) {
 	if !p.Absent.IsZero() {
 		at := p.Absent.Add(s.Config.GoneAfter)
@@ -86,16 +86,16 @@ func (s *Suspicion) weigh(p subject, most bool) (e gossip.Evidence, quiet time.D
 	}
 	at := s.Beats.suspectAt(p.Peer)
 	if !s.Small() {
-		// What is said is told to all, so it is probed for a while first.
+		// A record is spread to all, so the member is probed for a while first.
 		at = at.Add(probeFirst)
 		if !p.watched {
 			return gossip.NoEvidence, 0 // only its watchers are counted
 		}
 	}
 	if most && (s.Small() || s.Now.Sub(s.Beats.HalfHeard) > s.Config.LeaseMajority) {
-		// The fault is more likely here. Being alone is judged by runCompany; what
-		// is still silent then is held against it, so that a half that goes on can. Who
-		// hears from half of all through a collector is not alone.
+		// The fault is more likely here. Being alone is judged by runCompany; a member
+		// that is still silent then gets a record, so that a half that goes on can. A
+		// node that hears from half of all through a collector is not alone.
 		at = core.Later(at, p.phi.last.Add(s.Config.SilentAfter))
 	}
 	if s.Now.Before(at) {
@@ -111,7 +111,7 @@ const mostPeers = 4
 
 // mostQuiet reports whether most watched members fell silent together. It looks
 // earlier than the suspicion does, or the first to be suspected would be
-// marked before the others are counted. Whom the broker has lost does not count.
+// marked before the others are counted. Members that the broker has lost do not count.
 func (s *Suspicion) mostQuiet() bool {
 	watched, quiet := 0, 0
 	for _, p := range s.Beats.interest {

@@ -12,7 +12,7 @@ import (
 )
 
 // Where all watch all, a silent member is judged after AgreedAfter in place of
-// SilentAfter if more than half of the voters miss it by what they hear themselves.
+// SilentAfter if more than half of the voters miss it themselves.
 // A single broken way, or a member that is starved and hears late, does not make so
 // many.
 

@@ -9,7 +9,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A batch is what a large cluster's leader is about to down. Every decision is a
+// A batch is the set of members that a large cluster's leader is about to down. Every decision is a
 // new view for all, with its shards to be moved, so one that loses many members
 // at once should get one new view: the leader waits until no more come in.
 type batch struct {
@@ -56,7 +56,7 @@ func (x *Execution) downTogether(victims []gossip.Member) {
 	}
 }
 
-// runBatch downs what has been gathered, less those who are well again.
+// runBatch downs the gathered members, except those that are well again.
 func (x *Execution) runBatch() {
 	b := &x.batch
 	if len(b.victims) == 0 {
@@ -142,10 +142,10 @@ func (x *Execution) stopAsMinority(reason string) {
 	}
 }
 
-// acts reports whether it is on this node to down others for its side. In a small
-// cluster all on a side find the same, so one of them acts. In a large one only the
-// leader looks for whose ways are broken, and whoever else comes first may be one
-// that is missed by others and does not know.
+// acts reports whether it is on this node to down others for its side. In a small cluster
+// all on a side find the same, so one of them acts. In a large one only the leader looks
+// for members with broken connections. The first of the others may itself be missed by
+// others without knowing it.
 func (x *Execution) acts(side []transport.Address) bool {
 	if x.Small() {
 		return x.firstOf(side) == x.Config.Self
@@ -153,8 +153,8 @@ func (x *Execution) acts(side []transport.Address) bool {
 	return x.Leads()
 }
 
-// firstOf is who acts for a side: the first full member, or the first at all
-// where none is.
+// firstOf returns the member that acts for a side: the first full member, or the first
+// one if there is none.
 func (x *Execution) firstOf(side []transport.Address) transport.Address {
 	for _, node := range side {
 		if r, _ := x.Gossip.Member(node); r.Status == gossip.Up || r.Status == gossip.Leaving {

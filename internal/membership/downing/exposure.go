@@ -13,13 +13,13 @@ import (
 
 // A member whose server has lost it is downed by anyone who can prove that, also by the
 // smaller half of the cluster. When the server gave up a process that only stood still,
-// the process comes back over a new connection, and learns that it was downed from those
-// who did it. If they cannot be reached any more, it cannot know: of two members, each
-// would then go on alone, the younger because it has proved the older dead, the older
-// because it wins a tie. So a node that may have been proved dead wins no tie until
+// the process comes back over a new connection, and learns from the members that downed
+// it that it is Down. If they cannot be reached any more, it cannot know: of two members,
+// each would then go on alone, the younger because it has proved the older dead, the
+// older because it wins a tie. So a node that may have been proved dead wins no tie until
 // another voter counts on it again.
 
-// exposure is what a node knows of those who may have proved it dead.
+// exposure is a node's knowledge of members that may have proved it dead.
 type exposure struct {
 	server string    // to which this node was connected last
 	since  time.Time // when it came back to a server that may have lost it
@@ -37,9 +37,9 @@ type Exposure struct {
 	known  exposure
 }
 
-// NoteExposed is called when a connection to a server has been opened, before what was
-// heard through the one before is dropped. Nobody can prove this node dead within
-// GoneAfter of its last echo, and only members at the server that lost it can.
+// NoteExposed is called when a connection to a server has been opened, before evidence
+// from the former one is dropped. Nobody can prove this node dead within GoneAfter of its
+// last echo, and only members at the server that lost it can.
 func (e *Exposure) NoteExposed(server string) {
 	x := &e.known
 	same, last := server == x.server, e.Echo.Sent

@@ -113,11 +113,11 @@ func (f *Fence) fencedAt(r gossip.Member) (at time.Time, known bool) {
 	return at, known
 }
 
-// provenGone reports whether somebody who holds the proof of a member's death knows
-// that it is Down. The proof alone may be old: the member may have come back since,
-// and found a lease. But for that it needs the word of all that it can reach, also
-// of who held the proof; and that one takes the proof back with the first message
-// from the member, and gives it no word once it knows it Down.
+// provenGone reports whether a holder of the proof of a member's death knows that it is
+// Down. The proof alone may be old: the member may have come back since, and found a
+// lease. But for that it needs the votes of all that it can reach, including the holder
+// of the proof. The holder withdraws the proof with the first message from the member,
+// and never votes for it once it knows it Down.
 func (f *Fence) provenGone(node transport.Address) bool {
 	if f.EvidenceAgainst(node) != gossip.EvidenceGone {
 		return false

@@ -18,13 +18,13 @@ type Indirect struct {
 	since time.Time // since when this node would lose by a pick. See pickWait.
 }
 
-// survivors returns this node's side, by address. After a clean cut that is who
-// is reachable. But when ways between some members are broken, and others reach
-// both ends, each end would down the other, and both lists would be followed. That
-// shows in an unreachable member that is still heard, that accuses in turn, or
-// that not all its watchers accuse; then all that see the same accusations pick
-// the same side: again and again the member with the most broken ways goes, of
-// equal ones the youngest, until nobody is unreachable any more.
+// survivors returns this node's side, by address. After a clean cut these are the
+// reachable members. But when ways between some members are broken, and others reach both
+// ends, each end would down the other, and both lists would be followed. That shows in an
+// unreachable member that is still heard, that accuses in turn, or that not all its
+// watchers accuse; then all that see the same accusations pick the same side: again and
+// again the member with the most broken ways goes, of equal ones the youngest, until
+// nobody is unreachable any more.
 //
 // In a large cluster only the leader downs, so nobody else has to pick.
 func (i *Indirect) survivors() (side []transport.Address, picked bool) {
@@ -53,9 +53,9 @@ func (i *Indirect) survivors() (side []transport.Address, picked bool) {
 	return side, picked
 }
 
-// pickWait is how long a node that would lose by a pick waits for what others
-// hold, before it stops: where ways break one after another, a pick among the first
-// accusations to arrive may take those who are well for the broken ones.
+// pickWait is how long a node that would lose by a pick waits for the evidence of others
+// before it stops. Where connections break one after another, a pick among the first
+// accusations may take healthy members for the broken ones.
 const pickWait = 2 * time.Second
 
 // waitsForOthers reports whether a node that has lost waits longer.
@@ -137,7 +137,7 @@ func (i *Indirect) mostBroken(list *gossip.Accusations, out []bool) (worst int) 
 	return worst
 }
 
-// evidenceWithout is what stands against members when some are out.
+// evidenceWithout returns the evidence against members when some are left out.
 func (i *Indirect) evidenceWithout(list *gossip.Accusations, out []bool) []gossip.Evidence {
 	f := i.Local()
 	evidence := list.Weigh(out)
@@ -147,10 +147,10 @@ func (i *Indirect) evidenceWithout(list *gossip.Accusations, out []bool) []gossi
 	return evidence
 }
 
-// dropHopeless puts those out of whom nothing speaks for staying: whoever accuses
-// them can be reached, and of their watchers nobody hears them whom this node hears.
-// After a cut of a large cluster they are all on the other side, hundreds, and those
-// on this side have more broken ways than they, who cannot tell of theirs.
+// dropHopeless leaves out members with no evidence in their favour: their accusers can be
+// reached, and no watcher that this node hears can hear them. After a cut of a large
+// cluster they are all on the other side, hundreds, and those on this side report more
+// broken connections than they can.
 func (i *Indirect) dropHopeless(list *gossip.Accusations, out []bool) {
 	g, f := i.Gossip, i.Local()
 	evidence := i.evidenceWithout(list, out)

@@ -41,8 +41,8 @@ func (d *Majority) downGone() {
 	d.Execution.downTogether(victims)
 }
 
-// downAt is when an unreachable member is due to be judged. What the observer
-// had waited before its word came counts.
+// downAt is when an unreachable member is due to be judged. The time that the observer
+// waited before its report counts.
 //
 // Before SilentAfter a member is judged only by a node whose own echoes have come
 // back without a gap for as long. Where packets are lost, connections stand still for
@@ -67,11 +67,11 @@ func (d *Majority) downAt(place int) time.Time {
 	return at
 }
 
-// downByMajority judges the members that have been unreachable for long enough:
-// the winning side downs them, the losing side stops. A side has lost only when it
-// does so together with all whose time is not over, this node too: where ways have
-// just opened, what the other side held against members of this one is read here
-// for a moment.
+// downByMajority judges the members that have been unreachable for long enough: the
+// winning side downs them, the losing side stops. A side has lost only when it does so
+// together with all members whose time is not over, including this node: when connections
+// have just opened, the other side's accusations against members of this one are visible
+// here for a moment.
 func (d *Majority) downByMajority() {
 	var due []gossip.Member
 	var pending []transport.Address
@@ -106,7 +106,7 @@ func (d *Majority) downByMajority() {
 	}
 	d.Indirect.since = time.Time{}
 	if !d.Execution.acts(side) {
-		return // who acts is reachable
+		return // the acting member is reachable
 	}
 	due = slices.DeleteFunc(due, func(r gossip.Member) bool { return gossip.HasAddress(side, r.Address) })
 	picked := d.pickedFor(side)

@@ -52,7 +52,7 @@ func (d *Resolver) RunDowning() {
 	}
 }
 
-// ForgetRemoved drops what is kept about nodes that are no members any more.
+// ForgetRemoved drops the records of nodes that are no members any more.
 func (d *Resolver) ForgetRemoved() {
 	gone := func(node transport.Address) bool {
 		_, ok := d.Gossip.Index(node)

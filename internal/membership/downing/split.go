@@ -45,7 +45,7 @@ func (s *Splits) judgeSplit() {
 	switch v := s.Strategy.Decide(side); v {
 	case splitbrain.Wait:
 	case splitbrain.GoOn:
-		if s.Execution.acts(reachable) { // else another one does, who is reachable
+		if s.Execution.acts(reachable) { // else another reachable member does
 			s.downLost(reachable, Sentence{})
 		}
 	case splitbrain.Stop:
@@ -116,7 +116,7 @@ func (s *Splits) downLost(side []transport.Address, by Sentence) {
 	s.Execution.DownMembers(victims, by)
 }
 
-// autoDown is the leader's part: it downs whoever was unreachable for long enough.
+// autoDown is the leader's part: it downs members that were unreachable for long enough.
 func (s *Splits) autoDown() {
 	if !s.Leads() {
 		return
@@ -137,7 +137,7 @@ func (s *Splits) autoDown() {
 	s.Execution.downTogether(victims)
 }
 
-// claimLease asks for the lease for this side, and does what the answer says.
+// claimLease asks for the lease for this side, and acts on the answer.
 func (s *Splits) claimLease(later bool, side []transport.Address) {
 	c := &s.claim
 	if c.due.IsZero() {

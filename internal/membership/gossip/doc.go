@@ -1,11 +1,11 @@
 // Package gossip is the state that the members of a cluster spread among each other,
 // and the conclusions that follow from it.
 //
-// A [State] holds the members, the observations of who cannot reach whom, and the
-// nodes that were removed lately. It is an immutable value with a version; two states
-// of one cluster are joined by [State.Merge], whatever the order in which they arrive.
-// Everything that follows from a state is computed once for each version: a [Summary]
-// holds the conclusions that are the same at all nodes, and a [Local] those of one node.
+// A [State] holds the members, the reachability records, and the nodes that were removed
+// lately. It is an immutable value with a version; two states of one cluster are joined
+// by [State.Merge], in any order of arrival. Everything that follows from a state is
+// computed once for each version: a [Summary] holds the conclusions that are the same at
+// all nodes, and a [Local] those of one node.
 //
 // The package has no clock, no I/O and no settings of its own. It knows nothing of
 // messages, detectors or downing, which are built on it.

@@ -9,7 +9,7 @@ type Local struct {
 	State    *State            // the state that it is about
 	Self     int               // the node's own index in Members, or -1
 	Leader   transport.Address // the member that may act for the cluster; zero: none
-	Why      string            // what keeps the view from converging; empty: it has
+	Why      string            // the obstacle to convergence; empty: the view has converged
 
 	common *Summary // as all nodes see it
 }

@@ -23,7 +23,7 @@ const (
 	WeaklyUp
 	// Up members are full members.
 	Up
-	// Leaving members have asked to leave and hand over what they host.
+	// Leaving members have asked to leave and hand over their shards and singletons.
 	Leaving
 	// Exiting members have handed over everything and are removed next.
 	Exiting

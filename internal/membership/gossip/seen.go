@@ -46,7 +46,7 @@ func (s SeenSet) with(i int) SeenSet {
 	return s
 }
 
-// union returns what is in either; both are of one version.
+// union returns the elements of both; they are of one version.
 func (s SeenSet) union(o SeenSet) SeenSet {
 	s = slices.Clone(s)
 	for i := range min(len(s), len(o)) {

@@ -14,7 +14,7 @@ import (
 // also between goroutines.
 //
 // It is a join semilattice: [State.Merge] is commutative, associative, idempotent and
-// monotonic, whatever the versions are.
+// monotonic, for all versions.
 //
 // Invariants (see Check):
 //  1. Members, Rows, Tombstones and Version are sorted by address, and no
@@ -36,7 +36,7 @@ type State struct {
 	Seen           SeenSet     // the members that have this very version
 	Version        VectorClock // the number of changes by each node
 
-	summary *summaryOnce // what follows from the rest but Seen; nil: nothing is kept
+	summary *summaryOnce // conclusions from all fields but Seen; nil: none are cached
 	// ownMembers is set while Members is this change's own copy, within ChangedBy.
 	ownMembers bool
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A Summary holds the conclusions from a state that are the same at all nodes, whoever
-// has seen it. It is made once for a version and shared. It never changes, so equal
+// A Summary holds the conclusions from a state that do not depend on Seen and are the
+// same at all nodes. It is made once for a version and shared. It never changes, so equal
 // pointers mean equal conclusions.
 type Summary struct {
 	Ring     Ring
@@ -39,8 +39,8 @@ type Summary struct {
 	malformed error // the result of checkAllButSeen
 }
 
-// A summaryOnce keeps the summary of a state, and is shared by states that differ only
-// in who has seen them. It is safe for concurrent use.
+// A summaryOnce keeps the summary of a state, and is shared by states that differ only in
+// Seen. It is safe for concurrent use.
 type summaryOnce struct {
 	once sync.Once
 	made *Summary
@@ -122,7 +122,7 @@ func (s *Summary) makeViews(g *State) {
 	slices.SortFunc(s.ByAge, func(a, b MemberView) int { return a.CompareAge(b.Member) })
 }
 
-// convergence describes what keeps the view from converging, or is "".
+// convergence describes the obstacle to convergence, or is "".
 func (s *Summary) convergence(g *State) string {
 	unseen := g.Seen.missing(s.Must)
 	for _, i := range s.Unreachable {

@@ -26,7 +26,7 @@ type Admission struct {
 	group     admission
 }
 
-// admission is whom a member of a large cluster admits next.
+// admission returns the joiner that a member of a large cluster admits next.
 type admission struct {
 	waiting []gossip.Member
 	next    time.Time // not before that
@@ -127,10 +127,10 @@ func (a *Admission) headless() bool {
 	return true
 }
 
-// answersFirst reports whether it is on this node to answer: it is one of the
-// joiner's seeds, or where it names none one of the few members after it on the
-// ring. In a large cluster that is the leader, so that many who join at once get
-// into one version; when it does not answer, the few. In the end everybody is.
+// answersFirst reports whether it is on this node to answer: it is one of the joiner's
+// seeds, or where it names none one of the few members after it on the ring. In a large
+// cluster that is the leader, so that many simultaneous joiners get into one version;
+// when it does not answer, the few. In the end everybody is.
 func (a *Admission) answersFirst(joiner transport.Address, seeds []string, attempt uint32) bool {
 	patient := attempt >= patientAttempt
 	switch {
@@ -186,7 +186,7 @@ func (a *Admission) OnJoin(from transport.Address, msg message.Join) {
 	a.admit(joiner)
 }
 
-// incompatible compares what both know, and names the first difference.
+// incompatible compares the settings that both know, and names the first difference.
 func (a *Admission) incompatible(from transport.Address, msg message.Join) string {
 	if transport.CheckName("node", from.Name) != nil || !gossip.KeysAscend(msg.Meta) || !gossip.KeysAscend(msg.Compat) ||
 		!slices.IsSorted(msg.Roles) || len(msg.Roles) > gossip.MaxRoles || len(msg.Meta) > gossip.MaxKeyValues || len(msg.Compat) > gossip.MaxKeyValues {
@@ -205,8 +205,7 @@ func (a *Admission) incompatible(from transport.Address, msg message.Join) strin
 	return a.mismatch(msg.Meta)
 }
 
-// mismatch compares what a joiner tells of itself with what members do, where
-// that must be equal.
+// mismatch compares a joiner's settings with those of members, where they must be equal.
 func (a *Admission) mismatch(meta []gossip.KeyValue) string {
 	if a.Config.MatchMeta == "" {
 		return ""

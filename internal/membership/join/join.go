@@ -17,7 +17,7 @@ type Joiner struct {
 	Progress joining
 }
 
-// joining is what a node keeps until it is a member.
+// joining has a node's state until it is a member.
 type joining struct {
 	started time.Time
 	helloAt time.Time // when the next hello is due
@@ -64,9 +64,9 @@ const (
 	// its own: the admission may merely have been lost.
 	offerLife = 3 * time.Second
 	// occupiedWait is how much longer a joiner waits for an answer where somebody
-	// listens as members do. It may be a spectator who subscribed to everything.
+	// listens as members do. It may be a spectator that subscribed to everything.
 	occupiedWait = 6 * time.Second
-	// maxCandidates bounds what strangers can make a joiner remember.
+	// maxCandidates bounds the candidates that strangers can make a joiner remember.
 	maxCandidates = 4096
 )
 
@@ -78,7 +78,7 @@ func (j *Joiner) OnStart() {
 	j.Progress.started = j.Now
 }
 
-// search begins a new round: who answers, or else who forms?
+// search begins a new round of looking for a cluster to join, or for the node that founds one.
 func (j *Joiner) search(after time.Duration) {
 	j.Phase = core.Searching
 	j.Progress.notBefore = j.Now.Add(after)
@@ -87,7 +87,7 @@ func (j *Joiner) search(after time.Duration) {
 	j.Progress.Vacant = false
 }
 
-// ForgetJoining drops what was needed until the node became a member.
+// ForgetJoining drops the state that was needed until the node became a member.
 func (j *Joiner) ForgetJoining() { j.Progress = joining{} }
 
 // HelloAgain makes the next hello due, over a new connection.
@@ -155,7 +155,7 @@ func (j *Joiner) helloInterval() time.Duration {
 	return min(helloInterval<<min(before/fewCandidates, 10), longestHello)
 }
 
-// joinError says what is known about the failure, and the remedy.
+// joinError describes the failure and the remedy.
 func (j *Joiner) joinError() error {
 	if j.Progress.trouble != "" {
 		return fmt.Errorf("join cluster %q: node %v: not admitted within %v: %s", j.Config.Cluster, j.Config.Self, j.Config.JoinTimeout, j.Progress.trouble)

@@ -8,8 +8,8 @@ import (
 	"github.com/shardgen/shardgen/internal/membership/message"
 )
 
-// Room that an admitted member may come to need, besides what it told of itself:
-// for its place in clocks and tombstones, and for what its watchers hold against it.
+// Room that an admitted member may come to need, besides its own description: for its
+// entries in clocks and tombstones, and for its watchers' records against it.
 const (
 	memberRoom = 24
 	recordRoom = 12
@@ -22,9 +22,9 @@ type Size struct {
 	limit int // bytes of a message; 0: any number
 }
 
-// tooLarge returns why the state does not fit a message with these joiners in it; ""
-// if it does. What members may come to need is counted in, so that later changes of
-// those who were admitted always fit.
+// tooLarge returns why the state does not fit a message with these joiners in it; "" if
+// it does. The room that members may come to need is counted in, so that later changes of
+// admitted members always fit.
 func (s *Size) tooLarge(joiners []gossip.Member) string {
 	if s.limit <= 0 || s.atMost(joiners) <= s.limit {
 		return ""

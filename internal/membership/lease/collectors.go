@@ -9,9 +9,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Who collects votes follows from the view: the first full members on the ring
-// that can be reached. They are the same for all, and lie anywhere: members of one
-// rack, named in a row, are not the collectors together.
+// The collectors of votes follow from the view: the first full members on the ring that
+// can be reached. They are the same for all, and lie anywhere: members of one rack, named
+// in a row, are not the collectors together.
 //
 // A cut may take all of them away before the view says so. Then those that do not
 // answer are passed over, by each member for itself, until three answer. All on
@@ -53,7 +53,7 @@ type Collectors struct {
 	chosen *gossip.Summary
 }
 
-// walk takes the candidates from the view, and keeps what is known of them.
+// walk takes the candidates from the view, and keeps earlier knowledge of them.
 func (cs *Collectors) walk() {
 	g, f := cs.Gossip, cs.Local()
 	if cs.chosen == f.Summary {

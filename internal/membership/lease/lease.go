@@ -39,7 +39,7 @@ type Lease struct {
 	Met map[transport.Address]time.Time
 }
 
-// leaseNow computes the lease from who vouched for this node and when.
+// leaseNow computes the lease from the vouchers for this node and their times.
 func (l *Lease) leaseNow() time.Time {
 	over := l.Until
 	if over.IsZero() || over.After(l.Now) {
@@ -137,7 +137,7 @@ func (l *Lease) bench() *leaseBench {
 	return b
 }
 
-// countVouched takes in what this node heard itself, in a small cluster: when a
+// countVouched counts direct vouchers, in a small cluster: when a
 // quorum vouched, when all others did, and whether all that can be reached have
 // since the doubt began.
 func (l *Lease) countVouched() (all bool) {
@@ -173,20 +173,20 @@ func (l *Lease) Doubt() {
 	l.WakeAt(l.Now)
 }
 
-// LeaseHold bounds how long a side may go on without having taken the lease,
-// counted from when any one of the others was last heard to count on it: for as
-// long as it takes to find that one unreachable, to judge that, and to take the
-// lease. After it nobody on that side runs turns, so the side that took the lease
-// may give away what was there; and as the lease is kept for twice as long, no
-// side takes it later in good faith.
+// LeaseHold bounds how long a side may go on without having taken the lease, counted from
+// when any one of the others was last heard to count on it: for as long as it takes to
+// find that one unreachable, to judge that, and to take the lease. After it nobody on
+// that side runs turns, so the side that took the lease may give away the shards that
+// were there; and as the lease is kept for twice as long, no side takes it later in good
+// faith.
 func (l *Lease) LeaseHold() time.Duration {
 	c := l.Config
 	return c.SilentAfter + 2*c.StableAfter + c.MinorityDelay + MaxClaim + c.LeaseMajority
 }
 
-// Unheard returns a voter, not Down, of whom this node has heard nothing that
-// counts for longer than leaseHold. That one's side may have taken the lease, and
-// given away what is here: no turns then, and no claim.
+// Unheard returns a voter, not Down, from which no counting message has arrived for
+// longer than leaseHold. That voter's side may have taken the lease, and given away the
+// shards of this node: then it runs no turns, and claims nothing.
 func (l *Lease) Unheard() (gossip.Member, bool) {
 	if l.Config.Downing != splitbrain.DowningLeaseMajority {
 		return gossip.Member{}, false

@@ -17,11 +17,10 @@ type Voters struct {
 	Elected   *gossip.Summary     // the view for which converged was made
 }
 
-// Voters are the members whose vote decides: those of the last converged view,
-// but for those that were proven dead, left, are fenced, or that an operator
-// answers for. A Down member goes on counting until it is fenced: otherwise
-// members that stood still through one decision after the other would wake up as
-// a majority of what they remember.
+// Voters are the members whose vote decides: those of the last converged view, but for
+// those that were proven dead, left, are fenced, or that an operator answers for. A Down
+// member goes on counting until it is fenced: otherwise members that stood still through
+// several decisions would wake up as a majority of the members that they remember.
 func (v *Voters) Voters() []transport.Address {
 	return slices.DeleteFunc(v.settled(), func(node transport.Address) bool {
 		r, ok := v.Gossip.Member(node)
@@ -47,8 +46,8 @@ func (v *Voters) settled() []transport.Address {
 	return nodes
 }
 
-// Electorate adds to the voters who is the oldest, in the last converged view and
-// among them.
+// Electorate adds the oldest member to the voters: that of the last converged view and
+// that among them.
 func (v *Voters) Electorate(voters []transport.Address) splitbrain.Electorate {
 	e := splitbrain.Electorate{Voters: voters}
 	settled := slices.DeleteFunc(v.settled(), func(node transport.Address) bool {

@@ -13,17 +13,17 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A node runs turns only while a majority has lately counted on it (see lease.go).
-// In a small cluster all hear from all. In a large one each member tells a few
-// collectors on whom it counts: on everybody but the barred, those that it holds
-// Down or removed, of which it sends a fingerprint. A collector answers a vote
-// with the age of the vote that makes a quorum for the voter: of those with the
-// same fingerprint, for they count on it as it does on itself.
+// A node runs turns only while a majority has lately counted on it (see lease.go). In a
+// small cluster all hear from all. In a large one each member sends a few collectors the
+// members that it counts on: all but the barred, those that it holds Down or removed, of
+// which it sends a fingerprint. A collector answers a vote with the age of the vote that
+// makes a quorum for the voter: of those with the same fingerprint, for they count on it
+// as it does on itself.
 //
 // The ages are safe in the same way as [Machine.vouched] is: a vote is as old as
 // the collector's last returned echo, before which it cannot have come to the
 // broker unseen; and the voter takes the ages as of the time at which it sent the
-// vote that is answered. So whatever stands still on the way makes leases shorter.
+// vote that is answered. So any process that stands still on the way makes leases shorter.
 
 // Votes sends this node's votes, and counts those of others as a collector.
 type Votes struct {
@@ -44,9 +44,9 @@ type Votes struct {
 	ballots  map[transport.Address]ballot // of the voters, at a collector
 	tally    tally                        // kept for tallyLife: a thousand voters ask for much the same
 
-	// majority is when a quorum certainly vouched for this node last. What was proven
-	// then stays so, whoever joins or goes later. all is when all reachable members did,
-	// every when all did that are not Down.
+	// majority is when a quorum certainly vouched for this node last. That proof stays
+	// valid, even if members join or leave later. all is the time when all reachable
+	// members did, every when all did that are not Down.
 	majority, all, every time.Time
 }
 
@@ -65,13 +65,13 @@ type ballot struct {
 	at     time.Time // since when it certainly stood last
 }
 
-// A tally is what a collector counts for all that bar the same.
+// A tally is a collector's count for all members that bar the same ones.
 type tally struct {
 	of     *gossip.Summary
 	barred uint64
 	made   time.Time
 	quorum splitbrain.Quorum
-	same   map[transport.Address]time.Time // since when who bars the same counts on the others
+	same   map[transport.Address]time.Time // since when members that bar the same count on the others
 	enough time.Time                       // since when a quorum does
 	half   time.Time                       // since when half of all were heard, whomever they bar
 	// oldest is the oldest vote of those that can be reached and bar the same, every

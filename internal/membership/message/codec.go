@@ -13,8 +13,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// format is the version of the encoding, which every message names. Fields that
-// are added do not change it: readers skip what they do not know.
+// format is the version of the encoding, which every message names. Fields that are added
+// do not change it: readers skip unknown fields.
 const format = 1
 
 // Encode makes bytes of a message, per internal/wire/membership.proto.
@@ -95,8 +95,8 @@ func encodeBody(w *wire.MembershipMessage, m Message) error {
 	return err
 }
 
-// Decode reads what [Encode] wrote. The bytes may come from anybody: what it
-// returns without an error is well formed, though not thereby true.
+// Decode reads the output of [Encode]. The bytes may come from anybody: a message without
+// an error is well formed, though not thereby true.
 func Decode(b []byte) (Message, error) {
 	w := &wire.MembershipMessage{}
 	if err := proto.Unmarshal(b, w); err != nil {
@@ -162,12 +162,12 @@ func decodeBody(w *wire.MembershipMessage) (Message, error) {
 	return nil, ErrUnknown
 }
 
-// age rounds up to milliseconds: what is older is worth less.
+// age rounds up to milliseconds, because older evidence is weaker.
 func age(d time.Duration) uint64 {
 	return uint64((min(d, maxQuiet) + time.Millisecond - 1).Milliseconds())
 }
 
-// milliseconds bounds what others claim.
+// milliseconds bounds durations that others claim.
 func milliseconds(n uint64) time.Duration {
 	return time.Duration(min(n, uint64(maxQuiet.Milliseconds()))) * time.Millisecond
 }

@@ -21,7 +21,7 @@ const (
 	compressFrom = 512
 	// maxGossipBytes bounds a state unpacked: some ten thousand members.
 	maxGossipBytes = 16 << 20
-	// maxQuiet bounds what a record may claim.
+	// maxQuiet bounds the silence that a record may claim.
 	maxQuiet = 24 * time.Hour
 )
 

@@ -50,7 +50,7 @@ func statusToWire(s Status) *wire.MembershipStatus {
 	return w
 }
 
-// maxMembers bounds what a status may claim.
+// maxMembers bounds the number of members that a status may claim.
 const maxMembers = 1 << 16
 
 func statusFromWire(w *wire.MembershipStatus) (Status, error) {

@@ -1,7 +1,7 @@
 package splitbrain
 
-// downAll lets nobody go on: for those who would rather start everything anew
-// than guess. As no side wins, turns may run by majority until all have stopped.
+// downAll lets no side go on, for clusters that should rather be restarted than split. As
+// no side wins, turns may run by majority until all have stopped.
 type downAll struct{}
 
 func (downAll) Decide(Split) Verdict { return StopAll }

@@ -1,9 +1,9 @@
 package splitbrain
 
-// staticQuorum lets a side of a fixed size go on. The leader lets no more than
-// 2*size-1 voters up, so no two sides have the size, and what is enough for
-// turns is the same as what is enough to go on. Too many nevertheless, which
-// takes members of other settings: all stop, as no side can know.
+// staticQuorum lets a side of a fixed size go on. The leader lets no more than 2*size-1
+// voters up, so no two sides have the size, and the quorum for turns is the same as that
+// for going on. Too many nevertheless, which takes members of other settings: all stop,
+// as no side can know.
 type staticQuorum struct{ size int }
 
 func (q staticQuorum) Decide(s Split) Verdict {

@@ -29,7 +29,7 @@ type Electorate struct {
 	Oldest []transport.Address
 }
 
-// A Split is one side of a partition, or of what looks like one.
+// A Split is one side of a partition, or of an apparent one.
 type Split struct {
 	Electorate
 	Side []transport.Address // the members on this side, this node included, by address

@@ -78,7 +78,7 @@ func (b *Broadcaster) LeaderSpoke(from transport.Address) {
 	}
 }
 
-// spreadLarge does what is due after a step.
+// spreadLarge does the spreading that is due after a step.
 func (b *Broadcaster) spreadLarge() {
 	f := b.Local()
 	broadcastNode := b.broadcastNode()

@@ -15,11 +15,11 @@ type Spreader struct {
 	Broadcaster *Broadcaster
 }
 
-// Spread tells others at once what this step changed, so that they need not wait
-// for the rounds. In a small cluster who makes a version tells all; who is told
-// it tells the leader, which acts when all have seen it; and the leader tells all
-// that they have. So a change takes two ways there and back and about three
-// messages a member. For large ones see broadcast.go.
+// Spread sends the changes of this step to others at once, so that they need not wait for
+// the rounds. In a small cluster the maker of a version sends it to all; each receiver
+// informs the leader, which acts when all have seen it; and the leader informs all of
+// that. So a change takes two ways there and back and about three messages a member. For
+// large ones see broadcast.go.
 func (s *Spreader) Spread(before *gossip.State) {
 	if s.Phase != core.Joined {
 		return
@@ -52,9 +52,8 @@ func (s *Spreader) Spread(before *gossip.State) {
 	}
 }
 
-// tell sends what the node needs: the status if it has seen the version, and
-// otherwise the state. In a large cluster it may ask for that, for it will most
-// often have it from the leader.
+// tell sends the status if the node has seen the version, and otherwise the state. In a
+// large cluster it may ask for that, for it will most often have it from the leader.
 func (s *Spreader) tell(node transport.Address) {
 	if node.IsZero() || node == s.Config.Self {
 		return
@@ -90,7 +89,7 @@ func (s *Spreader) RunGossip() {
 	}
 }
 
-// partner is whom the round goes to: any member that can be reached, or most often
+// partner returns the receiver of a round: any member that can be reached, or most often
 // one that has not seen the version, if there is one.
 func (s *Spreader) partner() (transport.Address, bool) {
 	n := len(s.Gossip.Members)
@@ -179,8 +178,8 @@ func (s *Spreader) OnGossip(in core.Receive, msg message.Gossip) {
 		return
 	}
 	// A member that was Up and is unknown was removed so long ago that its tombstone is
-	// forgotten. One that was not may be known to nobody, because who admitted it died:
-	// it joins, or leaves, by this very message.
+	// forgotten. One that was not may be known to nobody, because the member that
+	// admitted it died: it joins, or leaves, by this very message.
 	if sender, ok := msg.State.Member(in.From); !ok ||
 		(sender.UpNumber != 0 || sender.Status > gossip.Leaving) && s.Gossip.Forgotten(in.From) {
 		s.Refuse(core.RefusedStranger)
@@ -227,8 +226,8 @@ func (s *Spreader) comparable(from transport.Address, g *gossip.State) bool {
 	return true
 }
 
-// OnStatus compares versions: who has less asks with its status, who has more
-// or something else answers with its state.
+// OnStatus compares versions: a node with an older one asks with its status, one with a
+// newer or concurrent one answers with its state.
 func (s *Spreader) OnStatus(from transport.Address, msg message.Status) {
 	if !s.acceptable(from, msg.Target, s.Gossip.Founder) {
 		return
