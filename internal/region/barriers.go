@@ -290,7 +290,7 @@ func (s *Shard) OpenBarriers(gone func(transport.Address) bool, now uint32, at t
 	return s.reopen(open, now, at)
 }
 
-// RefusedWays are those that barriers of this shard waited for in vain. They belong
+// RefusedDetours returns the detours whose barriers of this shard timed out. They belong
 // into Open, and stay the shard's own.
 func (s *Shard) RefusedDetours() []Detour { return s.barriers.refused }
 
@@ -304,7 +304,7 @@ func (s *Shard) RefuseDetours(ways []Detour) {
 	}
 }
 
-// RefuseWaiting refuses what waits here although a barrier elsewhere waited for it in vain,
+// RefuseWaiting refuses what waits here although a barrier elsewhere timed out,
 // so that younger calls of its sender have run. The detours came with the Open of that move,
 // which is taken next.
 func (s *Shard) RefuseWaiting(from transport.Address, epoch placement.Epoch, detours []Detour) Effects {

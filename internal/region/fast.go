@@ -43,7 +43,7 @@ const (
 //     Enter writes the word and looks at barred then; CloseBarrier and Direct write barred
 //     before they return. In the one order of all atomic operations either Enter sees
 //     what they wrote, or its turn began before.
-//   - Nobody waits in vain. Putting a call into a mailbox, counting a turn, or making an
+//   - No call is left waiting. Putting a call into a mailbox, counting a turn, or making an
 //     orphan makes the busy entity wanted by a compare-and-swap. So the compare-and-swap
 //     that would end the turn here fails, and its End, under the lock, finds the waiting
 //     calls.
