@@ -33,7 +33,7 @@ var maxHeadless = map[string]int{
 	"templates":            19,
 }
 
-const fewHeadless = 10
+const fewHeadless = 15
 
 // TestHeadlessClauses fails when a folder's comments get more of those words.
 func TestHeadlessClauses(t *testing.T) {
