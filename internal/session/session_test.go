@@ -133,6 +133,10 @@ func TestEnvelopesArriveInOrder(t *testing.T) {
 	a.Flush()
 	b.arrive(a)
 	require.Equal(t, "12", string(b.got), "what stands behind a gap waits")
+	require.NotEmpty(t, b.sent, "it is asked for")
+	asks, _ := b.header(b.sent[len(b.sent)-1])
+	require.NotZero(t, asks.Flags&wire.FlagNack)
+	b.sent = nil
 	a.Rewind()
 	b.arrive(a)
 	require.Equal(t, "1234", string(b.got))
@@ -215,6 +219,26 @@ func TestNothingLeavesWithoutALease(t *testing.T) {
 	a.Tick()
 	b.arrive(a)
 	require.Equal(t, "1", string(b.got))
+}
+
+// TestWakesOnce: what arrives is acknowledged after a while, for which one timer is enough.
+func TestWakesOnce(t *testing.T) {
+	a, b := pair(t)
+	a.append("1")
+	a.Flush()
+	b.arrive(a)
+	require.Len(t, b.wakes, 1)
+	a.append("2")
+	a.Flush()
+	b.arrive(a)
+	require.Len(t, b.wakes, 1)
+	require.Empty(t, b.sent)
+	b.now = b.now.Add(b.wakes[0])
+	b.Tick()
+	a.arrive(b)
+	a.Lock()
+	require.Equal(t, uint64(2), a.AckedLocked())
+	a.Unlock()
 }
 
 // TestBounced counts for how long nobody has listened, until somebody does.

@@ -22,9 +22,10 @@ import (
 // is all that it asks of its process, in order. Epochs are the counters of term 1. The
 // commands:
 //
-//	config [drops] [settles] [drop-calls] [serving]
+//	config [drops] [settles] [drop-calls] [serving] [lead=ENTITY]
 //	place NODE EPOCH [term=N]             the table's entry
 //	call SENDER ENTITY EPOCH [tell] [local] [via=NODE] [left] [chain=ENTITY]
+//	accept SENDER ENTITY EPOCH …          a call of this process, which is run or answered
 //	begin ENTITY | end ENTITY [kept]
 //	cancel SENDER ENTITY CALL | withdraw CALL
 //	order move NODE EPOCH [from=EPOCH] | order cancel EPOCH
@@ -103,13 +104,13 @@ func newScript(t *testing.T) *script {
 		cfg:   Config{Kind: []byte("K"), Self: node("a"), CallTimeout: 5 * time.Second, HandoffTimeout: 10 * time.Second},
 		calls: map[string]*driven{}, turns: map[string]*region.Entity{}, sessions: map[string]*session{},
 	}
-	s.begin(region.Handoff{})
+	s.begin(region.Handoff{}, "")
 	return s
 }
 
-func (s *script) begin(how region.Handoff) {
+func (s *script) begin(how region.Handoff, lead string) {
 	s.shard = new(Shard)
-	s.shard.Init(shardID, s, &s.cfg, region.Limits{Mailbox: 2, Waiting: 3, Handoff: how})
+	s.shard.Init(shardID, s, &s.cfg, region.Limits{Mailbox: 2, Waiting: 3, Handoff: how, Lead: lead})
 	s.before = s.status()
 }
 
@@ -172,7 +173,8 @@ func (s *script) command(command string, args []string) {
 	switch command {
 	case "config":
 		s.cfg.Drops, s.cfg.Settles = has("drops"), has("settles")
-		s.begin(region.Handoff{DropCalls: has("drop-calls"), Serving: has("serving")})
+		lead, _ := option(args, "lead")
+		s.begin(region.Handoff{DropCalls: has("drop-calls"), Serving: has("serving")}, lead)
 	case "place":
 		term := uint32(1)
 		if v, ok := option(args, "term"); ok {
@@ -181,6 +183,9 @@ func (s *script) command(command string, args []string) {
 		s.shard.Place(node(args[0]), s.epoch(args[1]), term)
 	case "call":
 		s.call(args)
+	case "accept":
+		c := s.newCall(args)
+		s.say("%s is accepted: %v", c.name, s.shard.Accept(&c.Call, s.now, nil))
 	case "begin":
 		if e := s.shard.Begin(args[0]); e != nil {
 			s.turn(e)
