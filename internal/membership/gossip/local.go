@@ -46,3 +46,22 @@ func (l *Local) EvidenceAgainst(node transport.Address) Evidence {
 	}
 	return l.Evidence[i]
 }
+
+// Speaker returns the member that tells all of a version merged of concurrent ones: the
+// leader, if no member holds this node unreachable. A node that is held unreachable may
+// lead in its own view, and after a split of the cluster all are; so it leaves that to the
+// leader in the view of the others or, if that has none, to the first member by the order
+// of leaders.
+func (l *Local) Speaker() transport.Address {
+	if l.Self < 0 || l.Evidence[l.Self] == NoEvidence {
+		return l.Leader
+	}
+	speaker := l.common.leader
+	if speaker < 0 {
+		speaker = leaderIndex(l.State, make([]Evidence, len(l.State.Members)), -1)
+	}
+	if speaker < 0 {
+		return l.Leader
+	}
+	return l.State.Members[speaker].Address
+}

@@ -32,7 +32,7 @@ func (s *Spreader) Spread(before *gossip.State) {
 	if s.Gossip == before {
 		return
 	}
-	leader := s.Local().Leader
+	leader := s.Local().Speaker()
 	newVersion := before == nil || s.Local().Digest != before.Summary(s.Rule()).Digest
 	switch {
 	case s.Own:
@@ -46,7 +46,7 @@ func (s *Spreader) Spread(before *gossip.State) {
 			s.tell(node)
 		}
 	case newVersion && s.Gossip.Seen.Count() == 1:
-		// Merged of concurrent ones. Only the leader tells all of it, or every
+		// Merged of concurrent ones. Only one member tells all of it, or every
 		// member would tell every member of every step on the way.
 		s.PushToAll()
 	}
