@@ -249,7 +249,7 @@ func (m *Member) Inquire(got func(from transport.Address, msg coordinator.Messag
 	return m.inquiries.begin(got)
 }
 
-// Conclude ends an inquiry. Inquires reports whether it is open.
+// Conclude ends an inquiry.
 func (m *Member) Conclude(id uint64) { delete(m.inquiries.open, id) }
 
 // Inquires reports whether an inquiry is open.
