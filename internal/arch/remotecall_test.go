@@ -68,7 +68,9 @@ func TestRemoteCall(t *testing.T) {
 }
 
 // callers reports whether a folder has the program and its entity.
-func callers(dir string) bool { return dir == "internal/fixture" || strings.HasPrefix(dir, "internal/e2e") }
+func callers(dir string) bool {
+	return dir == "internal/fixture" || strings.HasPrefix(dir, "internal/e2e")
+}
 
 // A block is where a stretch of code begins that ran at each call.
 type block struct{ line int }
