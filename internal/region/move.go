@@ -163,7 +163,8 @@ func (s *Shard) Place(owner transport.Address, epoch placement.Epoch, force bool
 		return Effects{}
 	}
 	if owner == s.self {
-		if s.state == Forwarding && epoch < s.forwarding.last().epoch {
+		away := s.state == Forwarding || s.state == Preparing || s.state == Prepared
+		if away && len(s.forwarding) > 0 && epoch < s.forwarding.last().epoch {
 			return Effects{} // decided by this node's registration before the shard left
 		}
 		return s.placeHere(epoch, now)

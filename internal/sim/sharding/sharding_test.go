@@ -99,6 +99,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		bug  string
 	}{
 		{"joins and leaves", 100045, "a call that waited for word of a home that had left was refused when the shard came back by a move"},
+		{"other ways", 300189, "a table from before a departure opened a shard that was prepared to come back by a move"},
 		{"two homes", 200479, "a settled home refused a call, and forwarded a younger one when the shard came back"},
 		{"everything", 24, "a client that met another life of the cluster went on to a home of the life before, and kept its calls"},
 	} {
