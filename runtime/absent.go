@@ -21,10 +21,3 @@ func (pl *plane) homes() (all []transport.Address) {
 	}
 	return all
 }
-
-// hasGone reports whether all dealings with the process have ended.
-func (pl *plane) hasGone(a transport.Address) bool {
-	pl.peersMu.RLock()
-	defer pl.peersMu.RUnlock()
-	return pl.gone.has(a)
-}

@@ -9,6 +9,7 @@ import (
 	"github.com/shardgen/shardgen/internal/await"
 	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/nocopy"
+	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -132,7 +133,7 @@ func (p port) giveUp(c *outCall, w *pending.Call, id uint64) (Outcome, error) {
 		return NotExecuted, r.waitsFor(time.Now())
 	}
 	to, seq := w.SentOn()
-	way, sent := to.(*peerSession)
+	way, sent := to.(*peers.Session)
 	if !sent {
 		if k := p.kind; k.host != nil && k.host.shard(r.shard).Cancel(pl.self.Address, c.Ref.ID, id) {
 			return NotExecuted, errBusy
@@ -140,12 +141,12 @@ func (p port) giveUp(c *outCall, w *pending.Call, id uint64) (Outcome, error) {
 		return Unknown, errNoAnswer
 	}
 	if way.Void(seq) {
-		return NotExecuted, fmt.Errorf("%w: %s could not be reached%s", errOutOfReach, way.Peer().Name, way.silence(time.Now()))
+		return NotExecuted, fmt.Errorf("%w: %s could not be reached%s", errOutOfReach, way.Peer().Name, silence(way, time.Now()))
 	}
-	way.post(&wire.Envelope{
+	way.Post(&wire.Envelope{
 		Type: wire.TypeCancel, ID: id, Kind: p.kind.name, Shard: r.shard, Entity: nocopy.Bytes(c.Ref.ID),
 	})
-	return Unknown, fmt.Errorf("%w from %s%s", errNoAnswer, way.Peer().Name, way.silence(time.Now()))
+	return Unknown, fmt.Errorf("%w from %s%s", errNoAnswer, way.Peer().Name, silence(way, time.Now()))
 }
 
 // An outCall is one call that goes encoded.

@@ -18,6 +18,7 @@ import (
 	"github.com/shardgen/shardgen/internal/control"
 	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/loop"
+	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/singlehost"
 	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -89,12 +90,12 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	c.seekers = singlehost.NewSeekers(singletonClient{c}, c.log)
 	link, err := cfg.Transport.Open(ctx, transport.Options{
 		Cluster: cfg.Cluster, Self: self.Address, Client: true, Lanes: cfg.Lanes,
-		OnState: c.plane.connState, Logger: c.log,
+		OnState: c.plane.peers.connState, Logger: c.log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("dial cluster %s: %w", cfg.Cluster, err)
 	}
-	if err := checkPayload(link); err != nil {
+	if err := peers.CheckPayload(link); err != nil {
 		_ = link.Close()
 		return nil, fmt.Errorf("dial cluster %s: %w", cfg.Cluster, err)
 	}
@@ -369,7 +370,7 @@ func (c *Conn) meet(w *wire.GatewayWelcome) {
 		}
 	}
 	for _, n := range w.GetLost() {
-		c.plane.peerGone(control.AddressOf(n), -1, false)
+		c.plane.peers.peerGone(control.AddressOf(n), -1, false)
 		c.seekers.Lost(control.AddressOf(n))
 	}
 	c.partWithAbsent()
@@ -379,20 +380,20 @@ func (c *Conn) meet(w *wire.GatewayWelcome) {
 // that they would have said goodbye by now.
 func (c *Conn) partWithAbsent() {
 	now := time.Now()
-	for _, a := range c.plane.peerAddresses() {
+	for _, a := range c.plane.peers.Addresses() {
 		since, absent := c.absent[a]
 		switch {
 		case c.members[a]:
 			if absent {
 				delete(c.absent, a)
-				c.plane.peerBack(a)
+				c.plane.peers.MarkBack(a)
 			}
 		case !absent:
 			c.absent[a] = now
-			c.plane.markLeft(a)
+			c.plane.peers.MarkLeft(a)
 		case now.Sub(since) >= byeGrace:
 			delete(c.absent, a)
-			c.plane.peerGone(a, -1, false)
+			c.plane.peers.peerGone(a, -1, false)
 			c.seekers.Lost(a)
 		}
 	}

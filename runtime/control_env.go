@@ -110,16 +110,16 @@ func (v *controlEnv) SetTable(t *placement.Table) { v.plane.setTable(t) }
 func (v *controlEnv) SetExiting(on bool) { v.plane.exiting.Store(on) }
 
 // PeerGone ends the dealings with a process that is dead.
-func (v *controlEnv) PeerGone(a transport.Address) { v.plane.peerGone(a, -1, false) }
+func (v *controlEnv) PeerGone(a transport.Address) { v.plane.peers.peerGone(a, -1, false) }
 
 // PeerLeft ends the dealings with a process that left in order.
-func (v *controlEnv) PeerLeft(a transport.Address) { v.plane.peerLeft(a) }
+func (v *controlEnv) PeerLeft(a transport.Address) { v.plane.peers.peerLeft(a) }
 
 // Homes returns the processes that routes lead to, but for those with which the dealings
 // have ended.
 func (v *controlEnv) Homes() []transport.Address {
 	return slices.DeleteFunc(v.plane.homes(), func(a transport.Address) bool {
-		return v.plane.hasLeft(a) || v.plane.hasGone(a)
+		return v.plane.peers.HasLeft(a) || v.plane.peers.HasGone(a)
 	})
 }
 

@@ -22,16 +22,14 @@ const (
 // not follow, and lost ones would not be sent again. It counts and logs the envelopes
 // that were not acknowledged when ctx or the time had ended.
 func (pl *plane) settleSessions(ctx context.Context) {
-	begin, sessions := time.Now(), pl.allSessions()
+	begin, sessions := time.Now(), pl.peers.All()
 	last := make([]uint64, len(sessions)) // the sequence that is waited for
 	for i, p := range sessions {
-		p.Lock()
-		last[i] = p.Core.Next() - 1
-		p.Unlock()
+		last[i] = p.Last()
 	}
 	open := func(now time.Time) bool {
 		for i, p := range sessions {
-			if p.owed(last[i], now) > 0 {
+			if p.Owed(last[i], now, absentPatience) > 0 {
 				return true
 			}
 		}
@@ -42,23 +40,12 @@ func (pl *plane) settleSessions(ctx context.Context) {
 		time.Sleep(time.Millisecond) // the lanes go on
 	}
 	for i, p := range sessions {
-		if n := p.owed(last[i], now); n > 0 {
+		if n := p.Owed(last[i], now, absentPatience); n > 0 {
 			pl.counters.addN(leftUnacked, n)
 			pl.log.Warn("leaving although a peer has not acknowledged all that was sent to it: what does not arrive is lost",
-				"peer", p.Peer().Address.String(), "lane", int(p.ch), "messages", n, "after", now.Sub(begin).Round(time.Millisecond))
+				"peer", p.Peer().Address.String(), "lane", p.Lane(), "messages", n, "after", now.Sub(begin).Round(time.Millisecond))
 		}
 	}
-}
-
-// owed is how many messages up to last the peer has not acknowledged, if it is to be
-// waited for.
-func (p *peerSession) owed(last uint64, now time.Time) int {
-	p.Lock()
-	defer p.Unlock()
-	if absent := p.AbsentLocked(); p.GoneLocked() || !absent.IsZero() && now.Sub(absent) >= absentPatience {
-		return 0
-	}
-	return p.UnackedLocked(last)
 }
 
 func (pl *plane) drain(ctx context.Context) {
@@ -77,7 +64,7 @@ func (pl *plane) drain(ctx context.Context) {
 	for pl.answering.Load() > 0 && ctx.Err() == nil {
 		time.Sleep(time.Millisecond)
 	}
-	for _, p := range pl.allSessions() {
+	for _, p := range pl.peers.All() {
 		p.Goodbye()
 	}
 	for i := range pl.lanes {
@@ -103,14 +90,4 @@ func (pl *plane) dismiss(ctx context.Context) {
 		time.Sleep(5 * time.Millisecond) // the control loop goes on
 	}
 	pl.eachHosted(-1, func(s *hostedShard) { s.Dismiss() })
-}
-
-// allSessions are the sessions with all peers.
-func (pl *plane) allSessions() (sessions []*peerSession) {
-	pl.peersMu.RLock()
-	defer pl.peersMu.RUnlock()
-	for _, pp := range pl.peers {
-		sessions = append(sessions, pp.sessions...)
-	}
-	return sessions
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/shardgen/shardgen/internal/durable"
 	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/invariant"
+	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
@@ -428,7 +429,7 @@ func (d *durableTurn) answer(pl *plane, c *inCall, a answer) {
 		if err != nil {
 			a = answer{code: wire.CodeInDoubt, text: err.Error()}
 		}
-		pl.answerTurn(c, a, pumps{})
+		pl.answerTurn(c, a, peers.Pumps{})
 	})
 }
 

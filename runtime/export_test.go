@@ -3,6 +3,7 @@ package shard
 import (
 	"time"
 
+	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/turnlease"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -107,10 +108,10 @@ func (n *Node) FillRunners(full bool) {
 }
 
 // SetClientPatience sets how long the node keeps what it knows of an absent client.
-func (n *Node) SetClientPatience(d time.Duration) { n.plane.clientPatience = d }
+func (n *Node) SetClientPatience(d time.Duration) { n.plane.peers.SetClientPatience(d) }
 
 // KnowsPeer reports whether the node has a session with the process.
-func (n *Node) KnowsPeer(a transport.Address) bool { return n.plane.knownSession(a, 0) != nil }
+func (n *Node) KnowsPeer(a transport.Address) bool { return n.plane.peers.Known(a, 0) != nil }
 
 // KnowsTable reports whether the connection knows where shards are.
 func (c *Conn) KnowsTable() bool { return c.plane.table.Load() != nil }
@@ -121,9 +122,9 @@ func (c *Conn) Begun(kind, id string) bool {
 	if t == nil || t.Session == nil {
 		return false
 	}
-	t.Session.(*peerSession).Lock()
-	defer t.Session.(*peerSession).Unlock()
-	return t.Session.(*peerSession).Core.Acked() > 0 && t.Session.(*peerSession).Core.Acked() == t.Session.(*peerSession).Core.Next()-1
+	t.Session.(*peers.Session).Lock()
+	defer t.Session.(*peers.Session).Unlock()
+	return t.Session.(*peers.Session).Core.Acked() > 0 && t.Session.(*peers.Session).Core.Acked() == t.Session.(*peers.Session).Core.Next()-1
 }
 
 // Appended is how much the connection has appended for the entity's home.
@@ -132,7 +133,7 @@ func (c *Conn) Appended(kind, id string) uint64 {
 	if t == nil || t.Session == nil {
 		return 0
 	}
-	t.Session.(*peerSession).Lock()
-	defer t.Session.(*peerSession).Unlock()
-	return t.Session.(*peerSession).Core.Next() - 1
+	t.Session.(*peers.Session).Lock()
+	defer t.Session.(*peers.Session).Unlock()
+	return t.Session.(*peers.Session).Core.Next() - 1
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/bounded"
+	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/runtoken"
@@ -28,7 +29,7 @@ type inCall struct {
 	ownsArgs bool // Args is one of codegen.NewArgs
 	told     bool // enqueueTold's, which its runner keeps
 	lane     int
-	from     *peerSession                // the session that it came on; nil for this process's own
+	from     *peers.Session              // the session that it came on; nil for this process's own
 	encoded  atomic.Pointer[encodedTurn] // nil until its turn begins
 	run      runtoken.Hold               // the turn's hold on its lane or runner; zero: it has none
 	began    int64                       // when its turn did, in nanoseconds after the plane's base
@@ -185,7 +186,7 @@ func (l *lane) refuse(e *wire.Envelope, seq uint64, r shardhost.Refusal) bool {
 	case direct:
 		l.answerLater(l.from, answer)
 	default:
-		l.answerLater(pl.session(e.Node, int(l.ch)), answer)
+		l.answerLater(pl.peers.Session(e.Node, int(l.ch)), answer)
 	}
 	return true
 }
@@ -251,7 +252,7 @@ func (pl *plane) answered(e *wire.Envelope) *pending.Call {
 }
 
 // refusal takes back an envelope that the peer did not execute.
-func (pl *plane) refusal(from *peerSession, e *wire.Envelope) {
+func (pl *plane) refusal(from *peers.Session, e *wire.Envelope) {
 	if e.Code != wire.CodeMoved {
 		if e.ID == 0 || !pl.pending.Complete(e.ID, pending.Result{Code: e.Code, Text: string(e.Text)}) {
 			pl.tellRefused(from, e)
@@ -271,7 +272,7 @@ func (pl *plane) refusal(from *peerSession, e *wire.Envelope) {
 
 // tellRefused counts a tell that the peer did not run, and says so seldom, for there may
 // be very many.
-func (pl *plane) tellRefused(from *peerSession, e *wire.Envelope) {
+func (pl *plane) tellRefused(from *peers.Session, e *wire.Envelope) {
 	pl.lost.unsent.Add(1)
 	n, tell := pl.counters.addSeldom(tellLost)
 	if !tell || e.Code == wire.CodeDropped { // which is as its type's handoff wants it
@@ -319,20 +320,20 @@ func (l *lane) flushed(e *wire.Envelope) {
 	if e.Node.IsZero() {
 		return
 	}
-	if p := pl.session(e.Node, int(l.ch)); p != nil {
-		p.post(&wire.Envelope{Type: wire.TypeFlushed, Kind: e.Kind, Shard: e.Shard, Epoch: e.Epoch, Node: f.Sender, Via: f.Via, Hop: e.Epoch})
+	if p := pl.peers.Session(e.Node, int(l.ch)); p != nil {
+		p.Post(&wire.Envelope{Type: wire.TypeFlushed, Kind: e.Kind, Shard: e.Shard, Epoch: e.Epoch, Node: f.Sender, Via: f.Via, Hop: e.Epoch})
 	}
 }
 
 // moveStep handles the envelopes of a shard's move.
-func (pl *plane) moveStep(from *peerSession, e *wire.Envelope) {
+func (pl *plane) moveStep(from *peers.Session, e *wire.Envelope) {
 	k := (*pl.kinds.Load())[string(e.Kind)]
 	if e.Type == 0 {
 		return // a call that was taken back
 	}
 	if k == nil || k.host == nil || k.host.shard(e.Shard) == nil {
 		if e.Type == wire.TypeInit {
-			from.post(&wire.Envelope{
+			from.Post(&wire.Envelope{
 				Type: wire.TypeReject, Kind: e.Kind, Shard: e.Shard, Epoch: e.Epoch,
 				Text: []byte(pl.self.Name + " does not host the type"),
 			})

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/bounded"
+	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/runtoken"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -16,26 +17,26 @@ import (
 // that has the run token.
 type lane struct {
 	runtoken.Token
-	plane *plane
-	ch    transport.Channel
+	peers.Batch // sessions with something to publish, answers or acknowledgements
+	plane       *plane
+	ch          transport.Channel
 
 	reader wire.FrameReader
 	header wire.FrameHeader
 	size   int // of the frame under way, in bytes
-	from   *peerSession
+	from   *peers.Session
 	at     time.Time // when the frame came
 	rest   []byte    // the part of the frame under way that is not parsed yet
 	seq    uint64    // of the next envelope
 	ahead  readAhead // the envelopes that are parsed and not handled
 	skip   uint32
-	open   bool           // a frame is under way
-	dirty  []*peerSession // sessions with something to publish, answers or acknowledgements
+	open   bool // a frame is under way
 	// answered are this process's calls whose answers have come in the frame.
 	answered []*pending.Call
 	slow     runtoken.SlowTurnDetector
 	kind     *kind   // of the call before; mostly of the next one too
 	spare    *inCall // of a turn that has ended, to be used again
-	// unpublished counts the frames whose answers are in dirty.
+	// unpublished counts the frames whose answers are in the Batch.
 	unpublished int
 
 	done chan struct{} // closed when the link has nothing more to receive
@@ -89,8 +90,8 @@ func (l *lane) message(m transport.Message) {
 	if m.Kind == transport.Unreachable {
 		pl.counters.add(frameBounced)
 		pl.ctl.suspect(m.From, m.Server)
-		if p := pl.knownSession(m.From, int(l.ch)); p != nil {
-			p.bounced(m.Token)
+		if p := pl.peers.Known(m.From, int(l.ch)); p != nil {
+			p.NobodyListens(m.Token)
 		}
 		return
 	}
@@ -101,14 +102,14 @@ func (l *lane) message(m transport.Message) {
 		}
 		return
 	}
-	p := pl.session(h.From, int(l.ch))
+	p := pl.peers.Session(h.From, int(l.ch))
 	if p == nil {
 		pl.counters.add(frameIgnored)
 		return
 	}
 	skip, dropped, ok := p.Receive(&h, l.at)
 	if dropped {
-		if p = pl.replaceSession(p); p != nil {
+		if p = pl.peers.replaceSession(p); p != nil {
 			skip, _, ok = p.Receive(&h, l.at)
 		}
 	}
@@ -146,13 +147,13 @@ func (l *lane) frame() bool {
 	h, p := l.header, l.from
 	l.open, l.rest = false, nil
 	if p.Received(&h, l.size) {
-		l.publishLater(p)
+		l.PublishLater(p)
 	}
 	if h.Flags&wire.FlagBye != 0 {
 		if p.Peer().Client {
-			l.plane.clientLeft(p)
+			l.plane.peers.ClientLeft(p)
 		} else {
-			l.plane.peerGone(p.Peer().Address, int(l.ch), true)
+			l.plane.peers.peerGone(p.Peer().Address, int(l.ch), true)
 		}
 	}
 	if l.unpublished++; l.unpublished >= framesAPublish {
@@ -163,27 +164,13 @@ func (l *lane) frame() bool {
 
 // publish sends the envelopes that were appended to sessions since.
 func (l *lane) publish() {
-	for i, p := range l.dirty {
-		p.Lock()
-		p.publishUnlock(together)
-		l.dirty[i] = nil
-	}
-	l.dirty, l.unpublished = l.dirty[:0], 0
+	l.Publish()
+	l.unpublished = 0
 }
 
 // answerLater appends an envelope to a session and publishes it with the next batch.
-func (l *lane) answerLater(p *peerSession, e *wire.Envelope) {
-	if p == nil || !p.answer(e, l) {
+func (l *lane) answerLater(p *peers.Session, e *wire.Envelope) {
+	if p == nil || !p.Answer(e, l) {
 		l.plane.counters.add(dropNoPeer)
 	}
-}
-
-// publishLater has the session published with the next batch.
-func (l *lane) publishLater(p *peerSession) {
-	for _, d := range l.dirty {
-		if d == p {
-			return
-		}
-	}
-	l.dirty = append(l.dirty, p)
 }

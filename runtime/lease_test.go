@@ -147,7 +147,7 @@ func TestNoAnswerWithoutALease(t *testing.T) {
 	t.Run("to another process", func(t *testing.T) {
 		st := newStand(t)
 		peer := transport.Peer{Address: transport.Address{Name: "b", Incarnation: 1}}
-		p := st.plane.session(peer, 0)
+		p := st.plane.peers.Session(peer, 0)
 		c := &inCall{Call: shardhost.Call{ID: 7}, from: p}
 		c.Sender = peer
 		st.plane.answerTurn(c, answer{}, nil)
@@ -184,10 +184,10 @@ func TestGoodbyeEndsNoCall(t *testing.T) {
 		st := newStand(t)
 		peer := transport.Peer{Address: transport.Address{Name: "b", Incarnation: 1}}
 		c, id := st.plane.pending.Open(0, 0)
-		p := st.plane.session(peer, 0)
+		p := st.plane.peers.Session(peer, 0)
 		st.plane.pending.Sent(id, p, 1)
 		p.Close(bye)
-		st.plane.peerGone(peer.Address, -1, false)
+		st.plane.peers.peerGone(peer.Address, -1, false)
 		require.Equal(t, bye, st.plane.pending.Waits(id))
 		if !bye {
 			st.answered(c)

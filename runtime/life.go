@@ -94,21 +94,19 @@ func (pl *plane) beginAnew(members map[transport.Address]bool) {
 			k.routes[i].BeginAnew()
 		}
 	}
-	for _, p := range pl.allSessions() {
+	for _, p := range pl.peers.All() {
 		if !members[p.Peer().Address] {
 			p.Part()
 		}
 	}
-	for _, a := range pl.peerAddresses() {
+	for _, a := range pl.peers.Addresses() {
 		if !members[a] {
-			pl.peerGone(a, -1, false)
+			pl.peers.peerGone(a, -1, false)
 		}
 	}
-	pl.peersMu.Lock()
 	for a := range members {
-		pl.gone.forget(a) // a life that this client comes back to
+		pl.peers.Forgive(a) // a life that this client comes back to
 	}
-	pl.peersMu.Unlock()
 }
 
 // suspect: nobody listens at the address. If that is the end of a life, the member

@@ -251,7 +251,7 @@ func (n *Node) holdsShards() bool {
 }
 
 func (n *Node) connState(ch transport.Channel, s transport.State) {
-	n.plane.connState(ch, s)
+	n.plane.peers.connState(ch, s)
 	if ch == transport.Control {
 		n.control.connState(s)
 	}

@@ -1,101 +1,130 @@
 package shard
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/call"
+	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/routing"
 	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
 
-type peerSessions struct {
-	peer     transport.Peer
-	sessions []*peerSession // one a lane
+// peerHost is the other processes as this one deals with them: their sessions, which package
+// peers has, and what becomes of calls, routes and shards when one of them goes.
+type peerHost struct {
+	peers.Set
+	plane *plane
 }
 
-// session is the session with a peer on a lane, made when it is first used. It is nil
-// when the peer was removed.
-func (pl *plane) session(peer transport.Peer, lane int) *peerSession {
-	pl.peersMu.RLock()
-	pp := pl.peers[peer.Address]
-	pl.peersMu.RUnlock()
-	if pp == nil {
-		if pp = pl.addPeer(peer); pp == nil {
-			return nil
+var _ peers.Env = (*peerHost)(nil)
+
+// init makes it without peers.
+func (h *peerHost) init(pl *plane) {
+	h.plane = pl
+	h.Init(h, peers.Config{
+		Self: pl.self, Lanes: pl.cfg.Lanes, Window: pl.cfg.Window, MaxBuffered: pl.cfg.MaxBuffered,
+		Calls: &pl.pending.Coalescer,
+	})
+}
+
+// Link is the connection to the broker.
+func (h *peerHost) Link() transport.Link { return h.plane.link() }
+
+// MayAnswer reports whether this node's lease lets answers leave.
+func (h *peerHost) MayAnswer() bool { return h.plane.lease.MayAnswer() }
+
+// Closed reports whether this process ends.
+func (h *peerHost) Closed() bool { return h.plane.closed() }
+
+// peerReasons are under what this process counts what package peers does.
+var peerReasons = [...]reason{
+	peers.FrameSent:    frameSent,
+	peers.FrameIgnored: frameIgnored,
+	peers.NoPeer:       dropNoPeer,
+	peers.LimitTooLow:  limitTooLow,
+}
+
+// Count counts an event, and logs what an operator has to mend.
+func (h *peerHost) Count(e peers.Event) {
+	if e != peers.LimitTooLow {
+		h.plane.counters.add(peerReasons[e])
+		return
+	}
+	if n, tell := h.plane.counters.addSeldom(limitTooLow); tell {
+		h.plane.log.Error("the broker takes too little: raise its max_payload", "max_payload", h.Link().MaxPayload(), "least", minPayload, "count", n)
+	}
+}
+
+// Stranger ends the dealings on a lane with a member that says no goodbye there.
+func (h *peerHost) Stranger(p *peers.Session) { h.peerGone(p.Peer().Address, p.Lane(), false) }
+
+// Oversize sees to what was in an envelope that the broker takes no more. The session's lock
+// is held.
+func (h *peerHost) Oversize(p *peers.Session, o *call.Oversize) {
+	pl, e := h.plane, &o.Envelope
+	switch e.Type {
+	case wire.TypeCall:
+		if !e.Node.IsZero() && e.Node.Address != pl.self.Address {
+			h.refuseForwarded(p, o)
+			return
 		}
+		code := wire.CodeUnsendable
+		if !o.NotExecuted {
+			code = codeUnrepeatable
+		}
+		pl.pending.Complete(e.ID, pending.Result{Code: code, Text: o.Error()})
+	case wire.TypeTell:
+		if n, tell := pl.counters.addSeldom(tellLost); tell {
+			pl.log.Warn("tell lost: the broker takes less than it did", "to", p.Peer().Address, "kind", string(e.Kind),
+				"entity", clip(string(e.Entity)), "method", clip(string(e.Method)), "err", o, "lost so far", n)
+		}
+	case wire.TypeInit:
+		id := placement.ShardID{Kind: string(e.Kind), Shard: e.Shard}
+		pl.ctl.moveAborted(id, placement.Epoch(e.Epoch), "send the state to "+p.Peer().Address.String()+": "+o.Error())
 	}
-	return pp.sessions[lane]
 }
 
-func (pl *plane) addPeer(peer transport.Peer) *peerSessions {
-	pl.peersMu.Lock()
-	defer pl.peersMu.Unlock()
-	if pl.gone.has(peer.Address) {
-		return nil
+// refuseForwarded answers the sender of a call that this node has passed on. Of one that
+// may have arrived nobody knows: its sender waits until its deadline.
+func (h *peerHost) refuseForwarded(p *peers.Session, o *call.Oversize) {
+	if !o.NotExecuted {
+		return
 	}
-	if pp := pl.peers[peer.Address]; pp != nil {
-		return pp
-	}
-	pp := &peerSessions{peer: peer}
-	for i := range pl.cfg.Lanes {
-		pp.sessions = append(pp.sessions, newSession(pl, peer, transport.Channel(i)))
-	}
-	pl.peers[peer.Address] = pp
-	return pp
+	to, lane := o.Envelope.Node, p.Lane()
+	answer := &wire.Envelope{Type: wire.TypeReply, ID: o.Envelope.ID, Code: wire.CodeUnsendable, Text: []byte(o.Error())}
+	h.plane.wg.Go(func() { // not below the lock of this session
+		if other := h.Session(to, lane); other != nil {
+			other.Post(answer)
+		}
+	})
 }
 
 // connState follows a lane's connection.
-func (pl *plane) connState(ch transport.Channel, s transport.State) {
-	pl.reach.note(ch, s.Connected, time.Now())
-	if !s.Connected || ch == transport.Control {
-		return
-	}
-	pl.peersMu.RLock()
-	var sessions []*peerSession
-	for _, pp := range pl.peers {
-		sessions = append(sessions, pp.sessions[ch])
-	}
-	pl.peersMu.RUnlock()
-	for _, p := range sessions {
-		p.Rewind()
+func (h *peerHost) connState(ch transport.Channel, s transport.State) {
+	h.plane.reach.note(ch, s.Connected, time.Now())
+	if s.Connected && ch != transport.Control {
+		h.Rewind(ch)
 	}
 }
 
-// peerGone ends all dealings with a process that was removed, or those on one lane (0 and
-// up) on which it said goodbye. Calls that it certainly did not execute are sent to the
-// shards' next homes; others fail with an unknown outcome.
-func (pl *plane) peerGone(a transport.Address, lane int, bye bool) {
-	pl.peersMu.Lock()
-	if pl.gone.has(a) {
-		pl.peersMu.Unlock()
+// peerGone ends all dealings with a process that was removed, or those on one
+// lane (0 and up) on which it said goodbye.
+// What it certainly did not execute is sent to the shards' next homes; what
+// nobody knows about is answered so.
+func (h *peerHost) peerGone(a transport.Address, lane int, bye bool) {
+	pl := h.plane
+	left, ok := h.Remove(a, lane, bye)
+	if !ok {
 		return
-	}
-	pp := pl.peers[a]
-	if lane < 0 {
-		delete(pl.peers, a)
-		delete(pl.left, a)
-		pl.gone.add(a, time.Now())
-	}
-	pl.peersMu.Unlock()
-	pl.departed.add(a, lane)
-	var reroute []func()
-	if pp != nil {
-		for i, p := range pp.sessions {
-			if lane < 0 || lane == i {
-				left, stopped := p.Close(bye)
-				reroute = append(reroute, func() { pl.reroute(p, left, stopped) })
-			}
-		}
 	}
 	is := func(o transport.Address) bool { return o == a }
 	// Calls that come back from the peer take another route, ahead of calls that barriers hold.
 	pl.eachHosted(lane, func(s *hostedShard) { s.Forget(is) })
-	for _, f := range reroute {
-		f()
+	for i := range left {
+		h.reroute(&left[i])
 	}
 	pl.eachHosted(lane, func(s *hostedShard) { s.OpenBarriers(is) })
 	if lane >= 0 {
@@ -109,171 +138,48 @@ func (pl *plane) peerGone(a transport.Address, lane int, bye bool) {
 	// A peer that said goodbye on a lane had answered or forwarded all calls of that
 	// lane: those without an answer run elsewhere.
 	pl.pending.CompleteSent(func(p pending.Session) bool {
-		return p.Peer().Address == a && !p.(*peerSession).SaidGoodbye()
+		return p.Peer().Address == a && !p.(*peers.Session).SaidGoodbye()
 	}, pending.Result{Code: codeLost, Lost: a})
 }
 
-// eachHosted calls f for the shards that this node may have, on one lane or, with
-// -1, on all.
-func (pl *plane) eachHosted(lane int, f func(*hostedShard)) {
-	for _, k := range *pl.kinds.Load() {
-		if k.host != nil {
-			k.host.eachShard(lane, f)
-		}
-	}
-}
-
-// byeGrace is how long a member that left in order may still say goodbye on its lanes
-// before its unacknowledged calls count as lost.
+// byeGrace is how long a member that left in order may still say goodbye on its
+// lanes before what it did not acknowledge counts as lost.
 const byeGrace = 3 * time.Second
 
 // peerLeft is peerGone for a member that left in order.
-func (pl *plane) peerLeft(a transport.Address) {
-	pl.markLeft(a)
+func (h *peerHost) peerLeft(a transport.Address) {
+	h.MarkLeft(a)
 	time.AfterFunc(byeGrace, func() {
-		if !pl.closed() {
-			pl.peerGone(a, -1, false)
+		if !h.plane.closed() {
+			h.peerGone(a, -1, false)
 		}
 	})
 }
 
-// markLeft notes that a member has left. On a lane on which nothing came to it
-// it says no goodbye: there a bounce ends the wait.
-func (pl *plane) markLeft(a transport.Address) {
-	pl.peersMu.Lock()
-	pl.left[a] = true
-	pp := pl.peers[a]
-	pl.peersMu.Unlock()
-	if pp != nil {
-		for _, p := range pp.sessions {
-			p.partIfStranger()
-		}
+// replaceSession begins a new session with a peer that has dropped its side of p, and returns
+// it; nil if the peer is gone. What a member may have taken over p and did not answer
+// nobody knows; what never reached it goes to the shards' homes now. Other lanes find out
+// by themselves.
+func (h *peerHost) replaceSession(p *peers.Session) *peers.Session {
+	next, left := h.Replace(p)
+	if left == nil {
+		return next
 	}
-}
-
-// peerBack takes markLeft back: the word was early.
-func (pl *plane) peerBack(a transport.Address) {
-	pl.peersMu.Lock()
-	defer pl.peersMu.Unlock()
-	delete(pl.left, a)
-	pp := pl.peers[a]
-	if pp == nil {
-		return
-	}
-	next := &peerSessions{peer: pp.peer, sessions: slices.Clone(pp.sessions)}
-	for i, p := range next.sessions {
-		if p.IsGone() { // nothing was ever exchanged there: it begins anew
-			next.sessions[i] = newSession(pl, pp.peer, transport.Channel(i))
-		}
-	}
-	pl.peers[a] = next
-}
-
-func (pl *plane) hasLeft(a transport.Address) bool {
-	pl.peersMu.RLock()
-	defer pl.peersMu.RUnlock()
-	return pl.left[a]
-}
-
-// clientLeft takes a client's goodbye on one lane. Envelopes on other lanes may still be
-// on their way: the peer is forgotten when it has said goodbye on all lanes that it used.
-func (pl *plane) clientLeft(p *peerSession) {
-	p.Close(true)
-	pl.peersMu.RLock()
-	pp := pl.peers[p.Peer().Address]
-	pl.peersMu.RUnlock()
-	if pp == nil || slices.ContainsFunc(pp.sessions, func(p *peerSession) bool { return p.inUse() }) {
-		return
-	}
-	pl.dropPeer(p.Peer().Address)
-}
-
-// inUse tells whether anything went or came by the session, and its peer is not gone.
-func (p *peerSession) inUse() bool {
-	p.Lock()
-	defer p.Unlock()
-	return !p.GoneLocked() && p.UsedLocked()
-}
-
-// dropPeer ends dealings with a client that said goodbye, or does not listen any
-// more. If it lives after all it is known anew.
-func (pl *plane) dropPeer(a transport.Address) {
-	pl.peersMu.Lock()
-	pp := pl.peers[a]
-	delete(pl.peers, a)
-	pl.peersMu.Unlock()
-	if pp != nil {
-		for _, p := range pp.sessions {
-			p.Close(true)
-		}
-	}
-}
-
-// replaceSession begins a new session with a peer that has dropped its side of p, and
-// returns it; nil if the peer is gone. The outcome of calls that may have reached the
-// member over p, and have no answer, is unknown. Calls that never reached it go to the
-// shards' homes now. Other lanes find out by themselves.
-func (pl *plane) replaceSession(p *peerSession) *peerSession {
-	a := p.Peer().Address
-	pl.peersMu.Lock()
-	pp := pl.peers[a]
-	if pp == nil || pp.sessions[p.ch] != p {
-		pl.peersMu.Unlock()
-		return pl.knownSession(a, int(p.ch))
-	}
-	next := &peerSessions{peer: pp.peer, sessions: slices.Clone(pp.sessions)}
-	next.sessions[p.ch] = newSession(pl, pp.peer, p.ch)
-	pl.peers[a] = next
-	pl.peersMu.Unlock()
-	left, stopped := p.Close(false)
-	pl.reroute(p, left, stopped)
+	pl, a := h.plane, p.Peer().Address
+	h.reroute(left)
 	if p.Peer().Client {
-		return next.sessions[p.ch]
+		return next
 	}
 	lost := pl.pending.CompleteSent(func(s pending.Session) bool { return s == p }, pending.Result{Code: codeLost, Lost: a, Text: whyDropped})
 	pl.log.Warn("a member has dropped what it knew of this connection, which was away for too long",
-		"member", a, "lane", int(p.ch), "unacknowledged", len(left), "calls without an answer", lost)
+		"member", a, "lane", p.Lane(), "unacknowledged", len(left.Unacknowledged), "calls without an answer", lost)
 	for _, k := range *pl.kinds.Load() {
-		k.comeBack(pl.table.Load(), a, int(p.ch))
+		k.comeBack(pl.table.Load(), a, p.Lane())
 	}
-	return next.sessions[p.ch]
+	return next
 }
 
-// reroute gives the unacknowledged envelopes of a departed peer to the routes.
-func (pl *plane) reroute(p *peerSession, left []call.Unacknowledged, stopped []*routing.Route) {
-	routing.GiveBack(returner{p}, p.Peer().Address, left, stopped)
-}
-
-func (pl *plane) routeFor(e *wire.Envelope) *route {
-	k := (*pl.kinds.Load())[string(e.Kind)]
-	if k == nil {
-		return nil
-	}
-	return k.route(e.Shard)
-}
-
-// peerAddresses are all processes that this one deals with.
-func (pl *plane) peerAddresses() []transport.Address {
-	pl.peersMu.RLock()
-	defer pl.peersMu.RUnlock()
-	return slices.Collect(maps.Keys(pl.peers))
-}
-
-// hasDeparted reports whether nothing comes from a process on the lane any more: it
-// was removed, or said goodbye.
-func (pl *plane) hasDeparted(a transport.Address, lane int) bool {
-	pl.peersMu.RLock()
-	pp, gone := pl.peers[a], pl.gone.has(a)
-	pl.peersMu.RUnlock()
-	return gone || pp != nil && pp.sessions[lane].IsGone()
-}
-
-// knownSession is the session with a peer that this process has dealt with, else nil.
-func (pl *plane) knownSession(a transport.Address, lane int) *peerSession {
-	pl.peersMu.RLock()
-	defer pl.peersMu.RUnlock()
-	if pp := pl.peers[a]; pp != nil {
-		return pp.sessions[lane]
-	}
-	return nil
+// reroute gives what a gone peer left to the routes.
+func (h *peerHost) reroute(left *peers.Left) {
+	routing.GiveBack(returner{h.plane, left.Session}, left.Session.Peer().Address, left.Unacknowledged, left.Stopped)
 }

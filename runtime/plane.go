@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/await"
-	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/durablehost"
+	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/remembering"
@@ -46,7 +46,6 @@ type plane struct {
 
 	tr    atomic.Pointer[transport.Link]
 	lanes []*lane
-	pumps []pump // one a lane
 	runs  []turnRunner
 	alone atomic.Int64 // turns of remote calls with a goroutine of their own
 	// answering are turns that end on other goroutines than the lanes', from before
@@ -69,16 +68,8 @@ type plane struct {
 	lost   lostTells
 	seldom seldom
 
-	peersMu sync.RWMutex
-	peers   map[transport.Address]*peerSessions
-	gone    removed
-	left    map[transport.Address]bool // left in order, and may still say goodbye
-
-	departed departedPeers
-	reach    reach
-
-	sessions       atomic.Uint64 // sessions between members and clients that this process has begun
-	clientPatience time.Duration // clientPatience, but for tests
+	peers peerHost
+	reach reach
 
 	kindsMu sync.Mutex
 	kinds   atomic.Pointer[map[string]*kind] // copied on write
@@ -113,9 +104,6 @@ type planeControl interface {
 func newPlane(cfg Config, self transport.Peer, ctl planeControl) *plane {
 	pl := &plane{
 		cfg: cfg, self: self, log: cfg.Logger, ctl: ctl,
-		peers:          map[transport.Address]*peerSessions{},
-		left:           map[transport.Address]bool{},
-		clientPatience: clientPatience,
 	}
 	pl.budget = region.NewBudget(cfg.BufferBytes)
 	pl.ctx, pl.halt = context.WithCancel(context.Background())
@@ -128,10 +116,7 @@ func newPlane(cfg Config, self transport.Peer, ctl planeControl) *plane {
 		}}
 	}
 	pl.kinds.Store(&map[string]*kind{})
-	pl.pumps = make([]pump, max(cfg.Lanes, 0)) // the faults of cfg, which Start returns Start tells
-	for i := range pl.pumps {
-		pl.pumps[i].signal = make(chan struct{}, 1)
-	}
+	pl.peers.init(pl) // what is wrong with cfg Start tells
 	pl.pending.Init(await.NewCaller)
 	pl.lease.Init(time.Now())
 	pl.watch.Init(pl.lease.Base())
@@ -160,7 +145,7 @@ func (pl *plane) open(l transport.Link) {
 	pl.wg.Go(pl.sweepPending)
 	for i, l := range pl.lanes {
 		pl.wg.Go(l.run)
-		pl.wg.Go(func() { pl.pumps[i].run(pl.stop) })
+		pl.wg.Go(func() { pl.peers.RunPump(pl.ctx, i) })
 	}
 }
 
@@ -213,13 +198,7 @@ func (pl *plane) closed() bool {
 func (pl *plane) close() {
 	pl.lease.End(turnlease.Over)
 	pl.halt()
-	pl.peersMu.RLock()
-	var all []*peerSession
-	for _, pp := range pl.peers {
-		all = append(all, pp.sessions...)
-	}
-	pl.peersMu.RUnlock()
-	for _, p := range all {
+	for _, p := range pl.peers.All() {
 		left, _ := p.Close(false)
 		pl.lost.count(&pl.counters, left)
 	}
@@ -242,30 +221,11 @@ func (pl *plane) waitEnd(ctx context.Context) bool {
 	}
 }
 
-// minPayload is the least that the broker must take in one message: an id, the
-// names and some room for state or arguments.
-const minPayload = 8 << 10
+// minPayload is the least that the broker must take in one message, in bytes.
+const minPayload = peers.MinPayload
 
 // smallMessage is a size in bytes that fits any broker, so that the limit is not looked up for smaller messages.
 const smallMessage = minPayload / 2
-
-func checkPayload(l transport.Link) error {
-	if n := l.MaxPayload(); n < minPayload {
-		return fmt.Errorf("the broker takes %d bytes a message: want at least %d (raise its max_payload)", n, minPayload)
-	}
-	return nil
-}
-
-func (pl *plane) sessionConfig(peer transport.Peer) call.Config {
-	c := call.Config{
-		Self: pl.self, MaxPayload: pl.link().MaxPayload(),
-		Window: pl.cfg.Window, MaxBuffered: pl.cfg.MaxBuffered,
-	}
-	if peer.Client || pl.self.Client {
-		c.Session = pl.sessions.Add(1)
-	}
-	return c
-}
 
 func (pl *plane) laneOf(shard uint32) int { return laneOf(shard, pl.cfg.Lanes) }
 
@@ -398,7 +358,7 @@ func (pl *plane) answerCode(c *inCall, code wire.Code, text string) {
 
 // answer brings a reply to the call's sender: into this process's own table, or
 // onto its session, to be published by by; at once if that is nil.
-func (pl *plane) answer(c *inCall, e *wire.Envelope, by publisher) {
+func (pl *plane) answer(c *inCall, e *wire.Envelope, by peers.Publisher) {
 	if c.ID == 0 {
 		return
 	}
@@ -406,11 +366,11 @@ func (pl *plane) answer(c *inCall, e *wire.Envelope, by publisher) {
 		pl.reply(e)
 		return
 	}
-	if c.from != nil && c.Via.IsZero() && c.from.answer(e, by) {
+	if c.from != nil && c.Via.IsZero() && c.from.Answer(e, by) {
 		return
 	}
 	// It was forwarded, or its sender is known anew.
-	if p := pl.session(c.Sender, c.lane); p == nil || !p.answer(e, by) {
+	if p := pl.peers.Session(c.Sender, c.lane); p == nil || !p.Answer(e, by) {
 		pl.counters.add(dropNoPeer)
 	}
 }
@@ -431,3 +391,21 @@ func (noLink) Send(transport.Channel, transport.Peer, uint64, []byte) error {
 }
 
 func (noLink) MaxPayload() int { return 1 << 20 }
+
+// eachHosted calls f for the shards that this node may have, on one lane or, with
+// -1, on all.
+func (pl *plane) eachHosted(lane int, f func(*hostedShard)) {
+	for _, k := range *pl.kinds.Load() {
+		if k.host != nil {
+			k.host.eachShard(lane, f)
+		}
+	}
+}
+
+func (pl *plane) routeFor(e *wire.Envelope) *route {
+	k := (*pl.kinds.Load())[string(e.Kind)]
+	if k == nil {
+		return nil
+	}
+	return k.route(e.Shard)
+}

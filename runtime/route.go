@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/call"
+	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/routing"
 	"github.com/shardgen/shardgen/internal/session"
@@ -149,7 +150,7 @@ func (r *route) send(e *wire.Envelope) error {
 				return err
 			}
 		default:
-			p := t.Session.(*peerSession)
+			p := t.Session.(*peers.Session)
 			p.Lock()
 			if r.Target() != t {
 				p.Unlock()
@@ -171,11 +172,11 @@ func (r *route) send(e *wire.Envelope) error {
 			if e.ID != 0 { // before anybody can publish it
 				pl.pending.Sent(e.ID, p, seq)
 			}
-			by := alone
+			by := peers.Alone
 			if e.ID == 0 { // a tell
-				by = pumped
+				by = peers.Pumped
 			}
-			p.publishUnlock(by)
+			p.PublishUnlock(by)
 			return nil
 		}
 	}
@@ -185,7 +186,7 @@ func (r *route) send(e *wire.Envelope) error {
 func (r *route) hold(e *wire.Envelope) (bool, error) {
 	pl := r.kind.plane
 	r.Mu.Lock()
-	if t := r.Target(); t != nil && (t.Local != nil || !t.Session.(*peerSession).IsGone()) {
+	if t := r.Target(); t != nil && (t.Local != nil || !t.Session.(*peers.Session).IsGone()) {
 		r.Mu.Unlock()
 		return false, nil
 	}
@@ -300,14 +301,14 @@ func (v *routeEnv) Now() time.Time { return time.Now() }
 // Session is the session with a process, made if there is none.
 func (v *routeEnv) Session(a transport.Address) (routing.Session, bool) {
 	pl := v.kind.plane
-	p := pl.session(transport.Peer{Address: a}, pl.laneOf(v.shard))
+	p := pl.peers.Session(transport.Peer{Address: a}, pl.laneOf(v.shard))
 	return p, p != nil
 }
 
 // Known is the session with a process that this one has dealt with.
 func (v *routeEnv) Known(a transport.Address) (routing.Session, bool) {
 	pl := v.kind.plane
-	p := pl.knownSession(a, pl.laneOf(v.shard))
+	p := pl.peers.Known(a, pl.laneOf(v.shard))
 	return p, p != nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/nocopy"
+	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/runtoken"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -25,10 +26,6 @@ type answer struct {
 
 // replyPool keeps the buffers that results are encoded into. None is nil.
 var replyPool = sync.Pool{New: func() any { return &[]byte{} }}
-
-// A publisher publishes envelopes that were appended to a session, now or together with
-// later ones.
-type publisher interface{ publishLater(p *peerSession) }
 
 // runTurn runs a remote call's turn, on the lane's goroutine unless turns take
 // long. It reports whether this goroutine still has the lane afterwards.
@@ -65,7 +62,7 @@ func (s *hostedShard) runAlone(e *region.Entity, c *inCall, p *runtoken.SlowTurn
 		defer pl.alone.Add(-1)
 		a := s.guarded(e, c)
 		p.Took(time.Duration(pl.lease.Now() - c.began))
-		s.finish(c, a, c.failed(), pumps{})
+		s.finish(c, a, c.failed(), peers.Pumps{})
 	})
 	return true
 }
@@ -77,7 +74,7 @@ func (s *hostedShard) runQueued(e *region.Entity, c *inCall, r *turnRunner) bool
 	a := s.guarded(e, c)
 	kept := c.run.Leave()
 	told := c.told // finish copies the others
-	s.finish(c, a, c.failed(), pumps{})
+	s.finish(c, a, c.failed(), peers.Pumps{})
 	if kept && told {
 		r.told.keep(c)
 	}
@@ -86,7 +83,7 @@ func (s *hostedShard) runQueued(e *region.Entity, c *inCall, r *turnRunner) bool
 
 // finish ends a turn and answers its call. A process that leaves does not wait for this
 // goroutine, so it waits for the answers that are under way.
-func (s *hostedShard) finish(c *inCall, a answer, failed *failure, by publisher) {
+func (s *hostedShard) finish(c *inCall, a answer, failed *failure, by peers.Publisher) {
 	pl, answers := s.plane(), c.ID != 0
 	if answers {
 		pl.answering.Add(1)
@@ -99,7 +96,7 @@ func (s *hostedShard) finish(c *inCall, a answer, failed *failure, by publisher)
 // answerTurn sends the result of a turn, unless its call was a tell, and ends the call.
 // An answer to another process waits in its session for the lease if it must, one to
 // a caller in this process on a goroutine.
-func (pl *plane) answerTurn(c *inCall, a answer, by publisher) {
+func (pl *plane) answerTurn(c *inCall, a answer, by peers.Publisher) {
 	if a.after != nil && c.ID != 0 && !a.after.mayLeave() {
 		a.after.answer(pl, c, a)
 		return
@@ -122,7 +119,7 @@ func (pl *plane) answerTurn(c *inCall, a answer, by publisher) {
 	}
 }
 
-func (pl *plane) answerNow(c *inCall, a answer, by publisher) {
+func (pl *plane) answerNow(c *inCall, a answer, by peers.Publisher) {
 	e := wire.Envelope{Type: wire.TypeReply, ID: c.ID, Code: a.code, Text: nocopy.Bytes(clipText(a.text))}
 	if a.payload != nil {
 		e.Payload = *a.payload

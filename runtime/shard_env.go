@@ -3,6 +3,7 @@ package shard
 import (
 	"time"
 
+	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/runner"
 	"github.com/shardgen/shardgen/internal/shardhost"
@@ -39,15 +40,17 @@ func (v *shardEnv) After(d time.Duration, f func()) {
 
 // Session is the session with a process on the shard's lane.
 func (v *shardEnv) Session(to transport.Peer) (shardhost.Session, bool) {
-	p := v.host.plane.session(to, v.lane)
+	p := v.host.plane.peers.Session(to, v.lane)
 	return p, p != nil
 }
 
 // Departed are the latest processes from which nothing comes any more on the lane.
-func (v *shardEnv) Departed() []transport.Address { return v.host.plane.departed.on(v.lane) }
+func (v *shardEnv) Departed() []transport.Address { return v.host.plane.peers.Departed(v.lane) }
 
 // HasDeparted reports whether nothing comes from a process any more on the lane.
-func (v *shardEnv) HasDeparted(a transport.Address) bool { return v.host.plane.hasDeparted(a, v.lane) }
+func (v *shardEnv) HasDeparted(a transport.Address) bool {
+	return v.host.plane.peers.HasDeparted(a, v.lane)
+}
 
 // MaxPayload returns the broker's payload limit, at least minPayload.
 func (v *shardEnv) MaxPayload() int { return max(v.host.plane.link().MaxPayload(), minPayload) }
@@ -134,7 +137,7 @@ func (v *shardEnv) Answer(c *shardhost.Call, e *wire.Envelope) {
 // Forwarded notes where a call of this process went.
 func (v *shardEnv) Forwarded(c *shardhost.Call, to shardhost.Session, seq uint64) {
 	if pl := v.host.plane; c.Sender.Address == pl.self.Address && c.ID != 0 {
-		pl.pending.Sent(c.ID, to.(*peerSession), seq)
+		pl.pending.Sent(c.ID, to.(*peers.Session), seq)
 	}
 }
 

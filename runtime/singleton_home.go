@@ -70,13 +70,13 @@ func (v *singletonHome) Rest(entities []*region.Entity, why codegen.Passivation)
 
 // Session is the session with a process on the shard's lane.
 func (v *singletonHome) Session(to transport.Peer) (shardhost.Session, bool) {
-	p := v.host.plane.session(to, v.lane)
+	p := v.host.plane.peers.Session(to, v.lane)
 	return p, p != nil
 }
 
 // HasDeparted reports whether nothing comes from a process any more on the lane.
 func (v *singletonHome) HasDeparted(a transport.Address) bool {
-	return v.host.plane.hasDeparted(a, v.lane)
+	return v.host.plane.peers.HasDeparted(a, v.lane)
 }
 
 // Progress wakes the control loop.

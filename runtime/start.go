@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -138,7 +139,7 @@ func (n *Node) begin(ctx context.Context) error {
 		OnState: n.connState, Logger: n.log,
 	})
 	if err == nil {
-		if err = checkPayload(link); err != nil {
+		if err = peers.CheckPayload(link); err != nil {
 			_ = link.Close()
 		}
 	}

@@ -98,11 +98,8 @@ func (pl *plane) hasUnsettled() bool {
 			}
 		}
 	}
-	for _, p := range pl.allSessions() {
-		p.Lock()
-		unsettled := !p.GoneLocked() && p.UnackedLocked(p.Core.Next()-1) > 0
-		p.Unlock()
-		if unsettled {
+	for _, p := range pl.peers.All() {
+		if p.Unsettled() {
 			return true
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/control"
+	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -83,12 +84,10 @@ func (r *route) noInstance(now time.Time) error {
 	return fmt.Errorf("%w: %s", ErrNoInstance, pl.ctl.why(r.kind.desc.Name, now))
 }
 
-// silence is how long a peer has sent nothing on the session, for errors; "" if it is
+// silence is for how long a peer has sent nothing on the session, for errors; "" if that is
 // short, or nothing ever came.
-func (p *peerSession) silence(now time.Time) string {
-	p.Lock()
-	defer p.Unlock()
-	if d := now.Sub(p.HeardLocked()); !p.HeardLocked().IsZero() && d >= silenceTold {
+func silence(p *peers.Session, now time.Time) string {
+	if d := p.Silence(now); d >= silenceTold {
 		return fmt.Sprintf(", which has been silent for %v", d.Round(100*time.Millisecond))
 	}
 	return ""

@@ -1,4 +1,4 @@
-package shard
+package peers
 
 import (
 	"testing"
@@ -35,15 +35,18 @@ func TestRemovedProcessesAreForgotten(t *testing.T) {
 	require.Len(t, r.order, 3)
 }
 
-// TestPlaneForgetsRemovedProcesses: a process that sees others come and go does not keep
+// TestSetForgetsRemovedProcesses: a process that sees others come and go does not keep
 // all of them.
-func TestPlaneForgetsRemovedProcesses(t *testing.T) {
-	pl := New(Config{Cluster: "test", Name: "a", Lanes: 1}).plane
-	defer pl.close()
+func TestSetForgetsRemovedProcesses(t *testing.T) {
+	var s Set
+	s.Init(nil, Config{Lanes: 1})
 	for i := range 2 * maxRemoved {
 		a := transport.Address{Name: "n", Incarnation: uint64(i + 1)}
-		pl.peerGone(a, -1, false)
-		require.Nil(t, pl.session(transport.Peer{Address: a}, 0))
+		_, ok := s.Remove(a, -1, false)
+		require.True(t, ok)
+		require.Nil(t, s.Session(transport.Peer{Address: a}, 0))
+		_, ok = s.Remove(a, -1, false)
+		require.False(t, ok, "twice")
 	}
-	require.LessOrEqual(t, len(pl.gone.at), maxRemoved)
+	require.LessOrEqual(t, len(s.gone.at), maxRemoved)
 }

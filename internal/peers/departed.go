@@ -1,4 +1,4 @@
-package shard
+package peers
 
 import (
 	"sync"
@@ -11,29 +11,27 @@ import (
 // ask have just learnt that a shard left such a one, so the latest are enough.
 const maxDeparted = shardhost.MaxDeparted
 
-// departedPeers are the latest processes from which nothing comes any more: they said
-// goodbye on a lane, or were removed. An old home tells them with Open, so that a new
-// home that came after they had left does not wait for calls that cannot arrive. It is
-// safe for concurrent use.
-type departedPeers struct {
+// departed are the latest processes from which nothing comes any more: they said
+// goodbye on a lane, or were removed. It is safe for concurrent use.
+type departed struct {
 	mu   sync.Mutex
-	list []departedPeer // latest last
+	list []departure // latest last
 }
 
-type departedPeer struct {
+type departure struct {
 	address transport.Address
 	lane    int // -1: all
 }
 
-func (s *departedPeers) add(a transport.Address, lane int) {
+func (s *departed) add(a transport.Address, lane int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.list = append(s.list, departedPeer{a, lane})
+	s.list = append(s.list, departure{a, lane})
 	s.list = s.list[max(0, len(s.list)-maxDeparted):]
 }
 
 // on are those that are silent on the lane.
-func (s *departedPeers) on(lane int) (all []transport.Address) {
+func (s *departed) on(lane int) (all []transport.Address) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, o := range s.list {

@@ -1,0 +1,12 @@
+// Package peers holds the sessions of one process with the others, one for each peer and
+// lane, and decides when what was appended to them is published. It knows which peers have
+// left, which were removed and get no session again, and from which nothing comes any more.
+//
+// What becomes of the calls that a peer leaves behind is not decided here: a Set hands them
+// to its user.
+//
+// # Locks
+//
+// A Set has a lock of its own, which is never held while a session's is taken, nor while
+// the Env is called. The session's lock comes last of all.
+package peers

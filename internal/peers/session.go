@@ -1,0 +1,223 @@
+package peers
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/call"
+	"github.com/shardgen/shardgen/internal/session"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// MinPayload is the least that the broker must take in one message, in bytes: an id, the
+// names and some room for state or arguments.
+const MinPayload = 8 << 10
+
+// A Session is a session with a peer on one lane: what package session makes of it, which
+// sessionEnv joins to this process, and when what was appended is published. It is safe for
+// concurrent use.
+type Session struct {
+	session.Session
+	set  *Set
+	lane transport.Channel
+	// Guarded by the session's lock.
+	queued bool // it waits for the pump, or for the last of the woken callers
+	timer  *time.Timer
+}
+
+func newSession(s *Set, to transport.Peer, lane transport.Channel) *Session {
+	p := &Session{set: s, lane: lane}
+	p.Init((*sessionEnv)(p), s.config(to), to)
+	return p
+}
+
+// Lane is the lane that the session is on.
+func (p *Session) Lane() int { return int(p.lane) }
+
+// Post appends an envelope that is not a call, and publishes. What cannot be
+// appended is counted and gone with its peer.
+func (p *Session) Post(e *wire.Envelope) {
+	if err := p.append(e); err == nil {
+		p.Flush()
+	}
+}
+
+// append is Post without publishing.
+func (p *Session) append(e *wire.Envelope) error {
+	_, err := p.Append(e)
+	if err != nil {
+		p.set.env.Count(NoPeer)
+	}
+	return err
+}
+
+// Answer appends an envelope that is not a call, to be published by by; at once if
+// that is nil. It reports false when the peer is gone.
+func (p *Session) Answer(e *wire.Envelope, by Publisher) bool {
+	p.Lock()
+	_, err := p.AppendLocked(e)
+	if errors.Is(err, call.ErrTooLarge) && e.Type == wire.TypeReply {
+		_, err = p.AppendLocked(tooLarge(e, err))
+	}
+	if err == nil && by == nil && !p.WritingLocked() {
+		p.PublishLocked(false)
+	}
+	p.Unlock()
+	if err == nil && by != nil {
+		by.PublishLater(p)
+	}
+	return err == nil
+}
+
+// tooLarge is what a caller gets instead of results that the broker takes no more.
+func tooLarge(reply *wire.Envelope, err error) *wire.Envelope {
+	code := reply.Code
+	if code == wire.CodeOK {
+		code = wire.CodeTooLarge
+	}
+	return &wire.Envelope{Type: wire.TypeReply, ID: reply.ID, Code: code, Text: []byte(err.Error())}
+}
+
+// NobodyListens notes that nobody listened for the frame with that token.
+func (p *Session) NobodyListens(token uint64) {
+	absent, a := p.Bounced(token), p.Peer().Address
+	if p.Peer().Client && absent > time.Duration(p.set.patient.Load()) {
+		p.set.drop(a)
+	}
+	if p.set.HasLeft(a) {
+		p.partIfStranger()
+	}
+}
+
+// partIfStranger ends the session with a member that has left, if nothing ever came to
+// it this way and it does not listen any more.
+func (p *Session) partIfStranger() {
+	if p.Unreached() {
+		p.set.env.Stranger(p)
+	}
+}
+
+// inUse reports whether anything went or came by the session, and its peer is not gone.
+func (p *Session) inUse() bool {
+	p.Lock()
+	defer p.Unlock()
+	return !p.GoneLocked() && p.UsedLocked()
+}
+
+// Owed is how many messages up to a sequence number the peer has not acknowledged. It is 0
+// if everything has bounced for that long: such a peer is not to be waited for.
+func (p *Session) Owed(last uint64, now time.Time, patience time.Duration) int {
+	p.Lock()
+	defer p.Unlock()
+	if absent := p.AbsentLocked(); p.GoneLocked() || !absent.IsZero() && now.Sub(absent) >= patience {
+		return 0
+	}
+	return p.UnackedLocked(last)
+}
+
+// Last is the sequence number of what was appended last.
+func (p *Session) Last() uint64 {
+	p.Lock()
+	defer p.Unlock()
+	return p.Core.Next() - 1
+}
+
+// Unsettled reports whether anything waits for the peer's acknowledgement.
+func (p *Session) Unsettled() bool {
+	p.Lock()
+	defer p.Unlock()
+	return !p.GoneLocked() && p.UnackedLocked(p.Core.Next()-1) > 0
+}
+
+// Silence is for how long the peer has sent nothing; 0 if nothing ever came.
+func (p *Session) Silence(now time.Time) time.Duration {
+	p.Lock()
+	defer p.Unlock()
+	if p.HeardLocked().IsZero() {
+		return 0
+	}
+	return now.Sub(p.HeardLocked())
+}
+
+// shrinkLocked makes what waits in the session fit a broker that takes less than it did, and
+// answers what does not. It reports false where that helps nothing: the payload fits again,
+// or not even small messages would.
+func (p *Session) shrinkLocked(token uint64, size int) bool {
+	limit := p.set.env.Link().MaxPayload()
+	if token == 0 || size <= limit {
+		return false
+	}
+	if limit < MinPayload {
+		p.set.env.Count(LimitTooLow)
+		return false
+	}
+	over := p.Core.Shrink(token, limit)
+	for i := range over {
+		p.set.env.Oversize(p, &over[i])
+	}
+	return true
+}
+
+// CheckPayload returns why a link's broker takes too little.
+func CheckPayload(l transport.Link) error {
+	if n := l.MaxPayload(); n < MinPayload {
+		return fmt.Errorf("the broker takes %d bytes a message: want at least %d (raise its max_payload)", n, MinPayload)
+	}
+	return nil
+}
+
+// sessionEnv is a Session as package session uses it: this process, for one session.
+type sessionEnv Session
+
+var _ session.Env = (*sessionEnv)(nil)
+
+// Now is the time.
+func (v *sessionEnv) Now() time.Time { return time.Now() }
+
+// Send publishes a frame on the lane.
+func (v *sessionEnv) Send(token uint64, frame []byte) error {
+	if token != 0 {
+		v.set.env.Count(FrameSent)
+	}
+	return v.set.env.Link().Send(v.lane, v.Peer(), token, frame)
+}
+
+// Repack makes frames fit a broker that takes less than it did.
+func (v *sessionEnv) Repack(token uint64, size int, err error) bool {
+	return errors.Is(err, transport.ErrTooLarge) && (*Session)(v).shrinkLocked(token, size)
+}
+
+// MayAnswer reports whether this node's lease lets answers leave.
+func (v *sessionEnv) MayAnswer() bool { return v.set.env.MayAnswer() }
+
+// MaxPayload is what the broker takes, at least MinPayload.
+func (v *sessionEnv) MaxPayload() int { return max(v.set.env.Link().MaxPayload(), MinPayload) }
+
+// WakeAfter sets the timer.
+func (v *sessionEnv) WakeAfter(d time.Duration) {
+	if v.timer == nil {
+		v.timer = time.AfterFunc(d, v.tick)
+	} else {
+		v.timer.Reset(d)
+	}
+}
+
+func (v *sessionEnv) tick() {
+	if !v.set.env.Closed() {
+		v.Tick()
+	}
+}
+
+// Yield lets other goroutines run.
+func (v *sessionEnv) Yield() { runtime.Gosched() }
+
+// Ignored counts a frame, and parts with a client that says goodbye.
+func (v *sessionEnv) Ignored(bye bool) {
+	v.set.env.Count(FrameIgnored)
+	if bye {
+		v.set.ClientLeft((*Session)(v))
+	}
+}
