@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -65,32 +64,6 @@ func (c *inCall) failed() *failure { return c.encoded.Load().failed }
 
 var inCalls = sync.Pool{New: func() any { return new(inCall) }}
 
-// keep is recycle for the lane's next call.
-func (l *lane) keep(c *inCall) {
-	if l.spare != nil {
-		c.recycle()
-		return
-	}
-	*c = inCall{}
-	l.spare = c
-}
-
-// take is a call to be filled.
-func (l *lane) take() (c *inCall) {
-	if c, l.spare = l.spare, nil; c == nil {
-		c = inCalls.Get().(*inCall)
-	}
-	return c
-}
-
-// kindOf finds a kind by its name; nil where it is not known.
-func (l *lane) kindOf(name []byte) *kind {
-	if l.kind == nil || string(l.kind.name) != string(name) {
-		l.kind = (*l.plane.kinds.Load())[string(name)]
-	}
-	return l.kind
-}
-
 // recycle gives the call back for reuse: its turn has ended, and nobody knows of
 // it any more.
 func (c *inCall) recycle() {
@@ -112,83 +85,6 @@ func (c *inCall) empty() {
 	}
 	*c = inCall{}
 	c.Args = args
-}
-
-// envelope handles one envelope from the lane's peer. It reports whether this
-// goroutine still has the lane.
-func (l *lane) envelope(e *wire.Envelope, seq uint64) bool {
-	pl, from := l.plane, l.from
-	switch e.Type {
-	case wire.TypeCall, wire.TypeTell:
-		return l.call(e, seq)
-	case wire.TypeReply:
-		l.reply(e)
-	case wire.TypeRefusal:
-		pl.refusal(from, e)
-	case wire.TypeCancel:
-		pl.cancelCall(from.Peer(), e)
-	case wire.TypeFlush:
-		l.flushed(e)
-	default:
-		pl.moveStep(from, e)
-	}
-	from.Handled.Store(seq)
-	return true
-}
-
-// call brings a call or a tell to its shard. Envelopes are refused here before they are
-// acknowledged, so their sender still has them.
-func (l *lane) call(e *wire.Envelope, seq uint64) bool {
-	pl, p := l.plane, l.from
-	defer func() { // the last word about seq; a turn that runs has stored it already
-		if p.Handled.Load() < seq {
-			p.Handled.Store(seq)
-		}
-	}()
-	k := l.kindOf(e.Kind)
-	if k == nil || k.host == nil {
-		return l.refuse(e, seq, shardhost.Refusal{Code: wire.CodeUnknownKind})
-	}
-	sh := k.host.shard(e.Shard)
-	if sh == nil || len(e.Entity) == 0 || len(e.Entity) > maxIDBytes {
-		return l.refuse(e, seq, shardhost.Refusal{
-			Code: wire.CodeUnknownKind,
-			Text: fmt.Sprintf("it has %d shards at %s, the caller's shard is %d", k.shards, pl.self.Name, e.Shard),
-		})
-	}
-	if e.Type == wire.TypeTell {
-		if ran, kept := l.tellFar(sh, e, seq); ran {
-			return kept
-		}
-	}
-	c := l.take()
-	c.fill(pl, p.Peer(), e, int(l.ch), l.at)
-	c.from, c.Frame = p, l.size
-	entity, v := sh.Deliver(&c.Call, l.at, nil)
-	if v == region.Run {
-		p.Handled.Store(seq)
-		return l.runTurn(sh, entity, c)
-	}
-	if r, refused := sh.Refusal(&c.Call, v); refused {
-		l.refuse(e, seq, r)
-	}
-	return true
-}
-
-// refuse answers a call that is not taken, with the next batch of answers.
-func (l *lane) refuse(e *wire.Envelope, seq uint64, r shardhost.Refusal) bool {
-	pl := l.plane
-	pl.counters.add(callRefused)
-	answer, direct, ok := r.Answer(e, seq)
-	switch {
-	case !ok:
-		pl.counters.add(tellLost)
-	case direct:
-		l.answerLater(l.from, answer)
-	default:
-		l.answerLater(pl.peers.Session(e.Node, int(l.ch)), answer)
-	}
-	return true
 }
 
 // newInCall makes a call of an envelope that came at a time.
@@ -213,27 +109,6 @@ func (pl *plane) reply(e *wire.Envelope) {
 		pl.pending.Coalescer.Wake(1)
 		c.Caller.Wake()
 	}
-}
-
-// reply notes an answer; its caller is woken together with others.
-func (l *lane) reply(e *wire.Envelope) {
-	if c := l.plane.answered(e); c != nil {
-		l.answered = append(l.answered, c)
-	}
-}
-
-// wake wakes the callers whose answers have come. It counts all of them first,
-// so that each knows of the others when it calls again.
-func (l *lane) wake() {
-	if len(l.answered) == 0 {
-		return
-	}
-	l.plane.pending.Coalescer.Wake(len(l.answered))
-	for i, c := range l.answered {
-		l.answered[i] = nil
-		c.Caller.Wake()
-	}
-	l.answered = l.answered[:0]
 }
 
 // answered takes the call out of the table that an answer is for; nil if nobody
@@ -300,28 +175,6 @@ func (pl *plane) cancelCall(from transport.Peer, e *wire.Envelope) {
 	}
 	if sh := k.host.shard(e.Shard); sh != nil {
 		sh.Cancel(from.Address, string(e.Entity), e.ID)
-	}
-}
-
-// flushed passes a Flush on to the shard's new home, behind everything that was
-// forwarded there.
-func (l *lane) flushed(e *wire.Envelope) {
-	pl := l.plane
-	l.from.AckSoon()
-	f := region.Flush{
-		Sender: l.from.Peer(), Via: pl.self, Epoch: placement.Epoch(e.Epoch), Hop: placement.Epoch(e.Hop), To: e.Node.Address,
-	}
-	if k := (*pl.kinds.Load())[string(e.Kind)]; k != nil && k.host != nil {
-		if sh := k.host.shard(e.Shard); sh != nil {
-			sh.Flush(f)
-			return
-		}
-	}
-	if e.Node.IsZero() {
-		return
-	}
-	if p := pl.peers.Session(e.Node, int(l.ch)); p != nil {
-		p.Post(&wire.Envelope{Type: wire.TypeFlushed, Kind: e.Kind, Shard: e.Shard, Epoch: e.Epoch, Node: f.Sender, Via: f.Via, Hop: e.Epoch})
 	}
 }
 

@@ -2,13 +2,19 @@ package shard
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/bounded"
+	"github.com/shardgen/shardgen/internal/nocopy"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/pending"
+	"github.com/shardgen/shardgen/internal/prefetch"
+	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/runtoken"
+	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -173,4 +179,238 @@ func (l *lane) answerLater(p *peers.Session, e *wire.Envelope) {
 	if p == nil || !p.Answer(e, l) {
 		l.plane.counters.add(dropNoPeer)
 	}
+}
+
+// keep is recycle for the lane's next call.
+func (l *lane) keep(c *inCall) {
+	if l.spare != nil {
+		c.recycle()
+		return
+	}
+	*c = inCall{}
+	l.spare = c
+}
+
+// take is a call to be filled.
+func (l *lane) take() (c *inCall) {
+	if c, l.spare = l.spare, nil; c == nil {
+		c = inCalls.Get().(*inCall)
+	}
+	return c
+}
+
+// kindOf finds a kind by its name; nil where it is not known.
+func (l *lane) kindOf(name []byte) *kind {
+	if l.kind == nil || string(l.kind.name) != string(name) {
+		l.kind = (*l.plane.kinds.Load())[string(name)]
+	}
+	return l.kind
+}
+
+// envelope handles one envelope from the lane's peer. It reports whether this
+// goroutine still has the lane.
+func (l *lane) envelope(e *wire.Envelope, seq uint64) bool {
+	pl, from := l.plane, l.from
+	switch e.Type {
+	case wire.TypeCall, wire.TypeTell:
+		return l.call(e, seq)
+	case wire.TypeReply:
+		l.reply(e)
+	case wire.TypeRefusal:
+		pl.refusal(from, e)
+	case wire.TypeCancel:
+		pl.cancelCall(from.Peer(), e)
+	case wire.TypeFlush:
+		l.flushed(e)
+	default:
+		pl.moveStep(from, e)
+	}
+	from.Handled.Store(seq)
+	return true
+}
+
+// call brings a call or a tell to its shard. Envelopes are refused here before they are
+// acknowledged, so their sender still has them.
+func (l *lane) call(e *wire.Envelope, seq uint64) bool {
+	pl, p := l.plane, l.from
+	defer func() { // the last word about seq; a turn that runs has stored it already
+		if p.Handled.Load() < seq {
+			p.Handled.Store(seq)
+		}
+	}()
+	k := l.kindOf(e.Kind)
+	if k == nil || k.host == nil {
+		return l.refuse(e, seq, shardhost.Refusal{Code: wire.CodeUnknownKind})
+	}
+	sh := k.host.shard(e.Shard)
+	if sh == nil || len(e.Entity) == 0 || len(e.Entity) > maxIDBytes {
+		return l.refuse(e, seq, shardhost.Refusal{
+			Code: wire.CodeUnknownKind,
+			Text: fmt.Sprintf("it has %d shards at %s, the caller's shard is %d", k.shards, pl.self.Name, e.Shard),
+		})
+	}
+	if e.Type == wire.TypeTell {
+		if ran, kept := l.tellFar(sh, e, seq); ran {
+			return kept
+		}
+	}
+	c := l.take()
+	c.fill(pl, p.Peer(), e, int(l.ch), l.at)
+	c.from, c.Frame = p, l.size
+	entity, v := sh.Deliver(&c.Call, l.at, nil)
+	if v == region.Run {
+		p.Handled.Store(seq)
+		return l.runTurn(sh, entity, c)
+	}
+	if r, refused := sh.Refusal(&c.Call, v); refused {
+		l.refuse(e, seq, r)
+	}
+	return true
+}
+
+// refuse answers a call that is not taken, with the next batch of answers.
+func (l *lane) refuse(e *wire.Envelope, seq uint64, r shardhost.Refusal) bool {
+	pl := l.plane
+	pl.counters.add(callRefused)
+	answer, direct, ok := r.Answer(e, seq)
+	switch {
+	case !ok:
+		pl.counters.add(tellLost)
+	case direct:
+		l.answerLater(l.from, answer)
+	default:
+		l.answerLater(pl.peers.Session(e.Node, int(l.ch)), answer)
+	}
+	return true
+}
+
+// reply notes an answer; its caller is woken together with others.
+func (l *lane) reply(e *wire.Envelope) {
+	if c := l.plane.answered(e); c != nil {
+		l.answered = append(l.answered, c)
+	}
+}
+
+// wake wakes the callers whose answers have come. It counts all of them first,
+// so that each knows of the others when it calls again.
+func (l *lane) wake() {
+	if len(l.answered) == 0 {
+		return
+	}
+	l.plane.pending.Coalescer.Wake(len(l.answered))
+	for i, c := range l.answered {
+		l.answered[i] = nil
+		c.Caller.Wake()
+	}
+	l.answered = l.answered[:0]
+}
+
+// flushed passes a Flush on to the shard's new home, behind everything that was
+// forwarded there.
+func (l *lane) flushed(e *wire.Envelope) {
+	pl := l.plane
+	l.from.AckSoon()
+	f := region.Flush{
+		Sender: l.from.Peer(), Via: pl.self, Epoch: placement.Epoch(e.Epoch), Hop: placement.Epoch(e.Hop), To: e.Node.Address,
+	}
+	if k := (*pl.kinds.Load())[string(e.Kind)]; k != nil && k.host != nil {
+		if sh := k.host.shard(e.Shard); sh != nil {
+			sh.Flush(f)
+			return
+		}
+	}
+	if e.Node.IsZero() {
+		return
+	}
+	if p := pl.peers.Session(e.Node, int(l.ch)); p != nil {
+		p.Post(&wire.Envelope{Type: wire.TypeFlushed, Kind: e.Kind, Shard: e.Shard, Epoch: e.Epoch, Node: f.Sender, Via: f.Via, Hop: e.Epoch})
+	}
+}
+
+// readAhead are the next envelopes of a frame, parsed before the first of them is
+// handled, so that the processor waits for all their cache misses at once, as in a
+// runner's prefetch. The memory is the lane's, and used again.
+type readAhead struct {
+	envelopes  [prefetch.Turns]wire.Envelope
+	at, n      int  // the next one, and how many there are
+	prefetched byte // keeps the compiler from leaving warmFor's reads out
+}
+
+// clear lets go of the frame.
+func (r *readAhead) clear() {
+	clear(r.envelopes[:r.n])
+	r.at, r.n = 0, 0
+}
+
+// nextEnvelope returns the next envelope of the frame under way; nil when the frame ends
+// or goes on with something else.
+func (l *lane) nextEnvelope() (*wire.Envelope, error) {
+	r := &l.ahead
+	if r.at == r.n {
+		if err := l.readOn(); r.n == 0 {
+			return nil, err
+		}
+		if r.n > 1 {
+			r.prefetched = l.warmFor(r.envelopes[:r.n])
+		}
+	}
+	r.at++
+	return &r.envelopes[r.at-1], nil
+}
+
+// readOn parses the next envelopes, up to the frame's end or to bytes that are no
+// envelope. That error is returned again when the envelopes before it have been handled.
+func (l *lane) readOn() error {
+	r := &l.ahead
+	before := r.n
+	for r.at, r.n = 0, 0; r.n < len(r.envelopes); r.n++ {
+		rest, ok, err := wire.NextEnvelope(l.rest, &r.envelopes[r.n])
+		if !ok || err != nil {
+			clear(r.envelopes[r.n:max(before, r.n+1)]) // what was there before, or parsed in part
+			return err
+		}
+		l.rest = rest
+	}
+	return nil
+}
+
+// warmFor prefetches memory that the handling of the envelopes reads first: the entities
+// and the user's structs of calls, and the table entries of this process's answered
+// calls. It decides nothing. Its result has no meaning.
+func (l *lane) warmFor(envelopes []wire.Envelope) (sum byte) {
+	var entities [prefetch.Turns]*region.Entity
+	for i := range envelopes {
+		switch e := &envelopes[i]; e.Type {
+		case wire.TypeCall, wire.TypeTell:
+			entities[i] = l.likely(e)
+		case wire.TypeReply:
+			if c := l.plane.pending.At(e.ID); c != nil {
+				sum += c.Touch()
+			}
+		}
+	}
+	for _, e := range entities {
+		if e != nil {
+			e.Busy() // reads its word
+		}
+	}
+	for _, e := range entities {
+		if e != nil && e.ID != "" {
+			sum += e.ID[0] + prefetch.FirstByte(e)
+		}
+	}
+	return sum
+}
+
+// likely is the entity that an envelope is probably for; nil if there is none.
+func (l *lane) likely(e *wire.Envelope) *region.Entity {
+	k := l.kindOf(e.Kind)
+	if k == nil || k.host == nil || len(e.Entity) == 0 {
+		return nil
+	}
+	sh := k.host.shard(e.Shard)
+	if sh == nil {
+		return nil
+	}
+	return sh.Core.Peek(region.Hash(nocopy.String(e.Entity)))
 }
