@@ -43,7 +43,16 @@ func (p *Session) PublishUnlock(by By) {
 }
 
 // Publish leaves the session, whose queued is set, to its lane's pump.
-func (p *Session) Publish() { p.set.pumps[p.lane].add(p) }
+func (p *Session) Publish() {
+	q := &p.set.pumps[p.lane]
+	q.mu.Lock()
+	q.sessions = append(q.sessions, p)
+	q.mu.Unlock()
+	select {
+	case q.signal <- struct{}{}:
+	default:
+	}
+}
 
 // A Publisher brings what was appended to a session to the broker, now or together
 // with more.
@@ -89,16 +98,6 @@ type pump struct {
 	mu       sync.Mutex
 	sessions []*Session
 	signal   chan struct{}
-}
-
-func (q *pump) add(p *Session) {
-	q.mu.Lock()
-	q.sessions = append(q.sessions, p)
-	q.mu.Unlock()
-	select {
-	case q.signal <- struct{}{}:
-	default:
-	}
 }
 
 // run publishes until stop is closed.

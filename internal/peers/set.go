@@ -100,13 +100,15 @@ func (s *Set) RunPump(ctx context.Context, lane int) { s.pumps[lane].run(ctx.Don
 // Session is the session with a peer on a lane, made when it is first used. It is nil
 // when the peer was removed.
 func (s *Set) Session(to transport.Peer, lane int) *Session {
-	if p := s.find(to.Address); p != nil {
-		return p.sessions[lane]
+	s.mu.RLock()
+	p := s.peers[to.Address]
+	s.mu.RUnlock()
+	if p == nil {
+		if p = s.add(to); p == nil {
+			return nil
+		}
 	}
-	if p := s.add(to); p != nil {
-		return p.sessions[lane]
-	}
-	return nil
+	return p.sessions[lane]
 }
 
 func (s *Set) find(a transport.Address) *peer {
