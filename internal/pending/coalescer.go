@@ -25,8 +25,6 @@ type Delayed interface {
 
 const oneUnderWay = 1 << 32
 
-func (f *Coalescer) begin() { f.calls.Add(oneUnderWay) }
-
 // UnderWay is how many calls are under way: opened, and neither given up nor resumed.
 func (f *Coalescer) UnderWay() int64 { return f.calls.Load() >> 32 }
 

@@ -124,7 +124,7 @@ func (t *Table) Open(over int64, hint uint64) (c *Call, id uint64) {
 	c.last += MaxCalls
 	c.over.Store(over)
 	c.id.Store(c.last)
-	t.Coalescer.begin()
+	t.Coalescer.calls.Add(oneUnderWay)
 	return c, c.last
 }
 
