@@ -89,7 +89,7 @@ func (pl *plane) beginAnew(members map[transport.Address]bool) {
 	pl.kindsMu.Unlock()
 	// Routes first: one that waits for the word of a home which is gone would go on to the
 	// next home of the life before, by a session that outlives this.
-	pl.forgetHomes()
+	forgetHomes(*pl.kinds.Load())
 	for _, p := range pl.peers.All() {
 		if !members[p.Peer().Address] {
 			p.Part()
@@ -103,12 +103,12 @@ func (pl *plane) beginAnew(members map[transport.Address]bool) {
 	for a := range members {
 		pl.peers.Forgive(a) // a life that this client comes back to
 	}
-	pl.forgetHomes() // again, so that homes are asked for: calls have come back meanwhile
+	forgetHomes(*pl.kinds.Load()) // again, so that homes are asked for: calls have come back meanwhile
 }
 
 // forgetHomes has all routes forget where their shards are, and ask if calls wait.
-func (pl *plane) forgetHomes() {
-	for _, k := range *pl.kinds.Load() {
+func forgetHomes(kinds map[string]*kind) {
+	for _, k := range kinds {
 		for i := range k.routes {
 			k.routes[i].BeginAnew()
 		}
