@@ -63,6 +63,9 @@ func TestFaults(t *testing.T) {
 			case fault.OnRemembered:
 				testAgain(ctx, t, f, o)
 				return
+			case fault.OnDurable:
+				testSurvival(ctx, t, f, o)
+				return
 			case fault.OnEveryNode:
 				testRestarts(ctx, t, f, o)
 				return
@@ -107,6 +110,21 @@ func testAgain(ctx context.Context, t *testing.T, f fault.Fault, o fault.Options
 	}
 	if len(r.Missed()) > 0 || len(r.Rounds) != o.Times {
 		t.Errorf("%d misses, %d of %d times:\n%s", len(r.Missed()), len(r.Rounds), o.Times, &text)
+	}
+	t.Logf("\n%s", &text)
+}
+
+func testSurvival(ctx context.Context, t *testing.T, f fault.Fault, o fault.Options) {
+	s, err := fault.Durable(ctx, f, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	if err := s.Print(&text); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Missed()) > 0 || len(s.Rounds) != o.Times {
+		t.Errorf("%d misses, %d of %d times:\n%s", len(s.Missed()), len(s.Rounds), o.Times, &text)
 	}
 	t.Logf("\n%s", &text)
 }
