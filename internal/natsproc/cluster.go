@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -42,14 +44,18 @@ func runCluster(places []Place, args [][]string) (servers []*Server, err error) 
 			}
 		}
 	}()
-	routes, err := freeAddresses(places)
+	addresses, err := freeAddresses(places)
 	if err != nil {
 		return nil, fmt.Errorf("start %d nats-servers: %w", n, err)
 	}
-	for i, own := range routes {
+	config, err := routeConfig()
+	if err != nil {
+		return nil, fmt.Errorf("start %d nats-servers: %w", n, err)
+	}
+	for i, own := range addresses {
 		s, err := RunAt(places[i], append([]string{
-			"-n", fmt.Sprint("s", i+1), "-cluster_name", "e2e",
-			"-cluster", "nats://" + own, "-routes", "nats://" + strings.Join(routes, ",nats://"),
+			"-c", config, "-n", fmt.Sprint("s", i+1), "-cluster_name", "e2e",
+			"-cluster", "nats://" + own, "-routes", "nats://" + strings.Join(addresses, ",nats://"),
 		}, args[i]...)...)
 		if err != nil {
 			return servers, err
@@ -57,6 +63,32 @@ func runCluster(places []Place, args [][]string) (servers []*Server, err error) 
 		servers = append(servers, s)
 	}
 	return servers, awaitMesh(servers)
+}
+
+// routes is the configuration of each server of a cluster, as docs/guide/deploying.md
+// recommends it. By default a server asks every 30 s, three times, until it gives a route
+// up over which nothing comes, and TCP may wait a minute to try again after a partition.
+const routes = "cluster {\n  ping_interval: 2s\n  ping_max: 2\n}\n"
+
+// routeConfig returns a file with that configuration, beside the program.
+func routeConfig() (path string, err error) {
+	bin, err := Build()
+	if err != nil {
+		return "", err
+	}
+	path = bin + ".routes.conf"
+	if now, err := os.ReadFile(path); err == nil && string(now) == routes {
+		return path, nil
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(bin), "routes-")
+	if err != nil {
+		return "", err
+	}
+	_, err = tmp.WriteString(routes)
+	if err := errors.Join(err, tmp.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(tmp.Name()))
+	}
+	return path, os.Rename(tmp.Name(), path) // as in buildServer: the last one wins, all are equal
 }
 
 // routePort is where servers of other places listen for each other: nobody else
