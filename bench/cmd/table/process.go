@@ -101,6 +101,12 @@ func serve(ctx context.Context, role, url, cluster, name string) error {
 			return err
 		}
 		defer func() { _ = node.Close() }()
+	case "vaults-r1", "vaults-r3":
+		_, stop, err := keeper(ctx, url, cluster, name, int(role[len(role)-1]-'0'))
+		if err != nil {
+			return err
+		}
+		defer stop()
 	case "answer":
 		stop, err := answer(url)
 		if err != nil {
@@ -120,7 +126,7 @@ func serve(ctx context.Context, role, url, cluster, name string) error {
 		fmt.Println(time.Since(begin).Nanoseconds())
 		return nil
 	default:
-		return fmt.Errorf("role %q: want host, shards, answer or first", role)
+		return fmt.Errorf("role %q: want host, shards, vaults-r1, vaults-r3, answer or first", role)
 	}
 	fmt.Println("ready")
 	_, err := io.Copy(io.Discard, os.Stdin)
