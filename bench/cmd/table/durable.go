@@ -214,13 +214,26 @@ func newPublishes(ctx context.Context, url string, replicas int) (*publishes, er
 	}
 	js, err := jetstream.New(conn, jetstream.WithPublishAsyncMaxPending(2*manyCallers))
 	if err == nil {
-		_, err = js.CreateStream(ctx, jetstream.StreamConfig{Name: "RAW", Subjects: []string{"raw.>"}, MaxMsgsPerSubject: 1, Replicas: replicas, Storage: jetstream.FileStorage})
+		err = createStream(ctx, js, jetstream.StreamConfig{Name: "RAW", Subjects: []string{"raw.>"}, MaxMsgsPerSubject: 1, Replicas: replicas, Storage: jetstream.FileStorage})
 	}
 	if err != nil {
 		conn.Close()
 		return nil, err
 	}
 	return &publishes{conn: conn, js: js, last: make([]uint64, entities)}, nil
+}
+
+// createStream tries until the servers have a leader.
+func createStream(ctx context.Context, js jetstream.JetStream, c jetstream.StreamConfig) (err error) {
+	for range 30 {
+		try, cancel := context.WithTimeout(ctx, time.Second)
+		_, err = js.CreateStream(try, c)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+	}
+	return err
 }
 
 // publish writes an entity's state and waits for the acknowledgement.
