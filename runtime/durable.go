@@ -401,6 +401,7 @@ type durableTurn struct {
 	command durable.Command // the zero Command: none
 	ticket  durable.Ticket  // what the answer waits for
 	seen    durable.Ticket  // what a call that the turn makes waits for
+	caller  context.Context // of a turn on its caller's goroutine, which ends the turn's; else nil
 
 	mu    sync.Mutex
 	calls durable.Calls

@@ -41,9 +41,6 @@ func newHost(pl *plane, k *kind, desc codegen.Host, settings hostSettings) (*hos
 		Mailbox: settings.mailbox, Waiting: pl.cfg.BufferSize, Handoff: settings.handoff,
 		MailboxBytes: settings.bytes, ShardBytes: pl.cfg.ShardBytes, Budget: pl.budget,
 	}
-	if desc.Durable {
-		h.settings.inline = false // a turn's answer waits for the store
-	}
 	h.passivator = newPassivator(h)
 	if desc.Singleton {
 		limits.Lead = codegen.SingletonID

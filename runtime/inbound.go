@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,6 +34,9 @@ type inCall struct {
 	run      runtoken.Hold               // the turn's hold on its lane or runner; zero: it has none
 	began    int64                       // when its turn did, in nanoseconds after the plane's base
 
+	// caller is the context of a local caller whose goroutine runs the turn of a durable
+	// entity; else nil.
+	caller context.Context
 	// granted is a waiting local caller's: it gets its turn, or nil to look for the home anew.
 	granted chan *region.Entity
 }
@@ -40,9 +44,14 @@ type inCall struct {
 // newTurn is the call's turn, which has begun.
 func (c *inCall) newTurn(e *region.Entity) (r *encodedTurn) {
 	if hostedOf(e).durable != nil {
-		d := &durableTurn{remoteTurn: remoteTurn{deadline: c.Deadline, chain: c.Links}}
+		d := &durableTurn{remoteTurn: remoteTurn{deadline: c.Deadline, chain: c.Links}, caller: c.caller}
 		r = &d.encodedTurn
 		r.turn.parent = d
+		if c.caller != nil {
+			if up := turnOf(c.caller); up != nil {
+				r.turn.depth = up.depth + 1
+			}
+		}
 	} else if c.Tell {
 		r = new(encodedTurn)
 		r.turn.parent = r

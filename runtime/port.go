@@ -88,6 +88,9 @@ func (p port) Begin(ctx context.Context, r *codegen.Ref, method string) (codegen
 			return codegen.Turn{}, nil
 		}
 	}
+	if p.kind.desc.Durable {
+		return codegen.Turn{}, nil // its arguments and results are part of its commit: see attempt
+	}
 	if e, ok := r.Near.Load().(*region.Entity); ok && hostedOf(e).tryEnter(e) {
 		return hostedOf(e).begin(ctx, up, e, method)
 	}

@@ -18,6 +18,9 @@ import (
 // or has a turn. Then the tell takes the long way, where it may wait; so a sender's
 // tells and calls stay in order.
 func (p port) tellNear(c *outCall) (near bool, err error) {
+	if p.kind.desc.Durable {
+		return false, nil // its turn is one that commits
+	}
 	if e, ok := c.Ref.Near.Load().(*region.Entity); ok && hostedOf(e).tryEnter(e) {
 		return true, hostedOf(e).addTold(e, c)
 	}
@@ -60,7 +63,7 @@ func (s *hostedShard) runTold(e *region.Entity, name string, args []byte, r *tur
 // where it may not: nothing has happened. kept reports whether this goroutine still has
 // the lane.
 func (l *lane) tellFar(s *hostedShard, e *wire.Envelope, seq uint64) (ran, kept bool) {
-	if !e.Node.IsZero() || e.Epoch == 0 || l.slow.IsSlow() {
+	if !e.Node.IsZero() || e.Epoch == 0 || l.slow.IsSlow() || s.durable != nil {
 		return false, false
 	}
 	name, id := nocopy.String(e.Method), nocopy.String(e.Entity)

@@ -144,6 +144,9 @@ func (r *encodedTurn) context() *endable {
 		return c
 	}
 	c, parent := &endable{}, r.turn.shard().plane().ctx
+	if d, ok := r.turn.parent.(*durableTurn); ok && d.caller != nil {
+		parent = d.caller
+	}
 	if at, ok := r.turn.Deadline(); ok {
 		c.Context, c.cancel = context.WithDeadline(parent, at)
 	} else {
