@@ -47,6 +47,18 @@ func seal(m stored) []byte {
 	return binary.LittleEndian.AppendUint32(append(b, checkTag), sum)
 }
 
+// sealAppend is seal for an append whose entries are encoded.
+func sealAppend(a *wire.DurableAppend, b batch) []byte {
+	data, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(make([]byte, 0, appendRoom+b.bytes+checkSize), a)
+	if err != nil {
+		panic(err) // as in seal
+	}
+	for _, e := range b.entries {
+		data = append(data, e.data...)
+	}
+	return binary.LittleEndian.AppendUint32(append(data, checkTag), crc32.Checksum(data, castagnoli))
+}
+
 // unseal decodes what seal encoded. It refuses what was not written like that, and what
 // this program would understand in part only.
 func unseal(b []byte, m stored) error {

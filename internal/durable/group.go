@@ -17,15 +17,72 @@ type Ticket uint64
 // appendRoom is what an append has beside its entries, at most.
 const appendRoom = 64
 
+// An encodedEntry is one of an append, with its bytes there.
+type encodedEntry struct {
+	*wire.DurableEntry
+	data []byte
+}
+
+// encode returns the entry with its bytes, as a field of the append. A commit is encoded
+// without the oneof around it, which the library encodes by reflection.
+func encode(e *wire.DurableEntry) encodedEntry {
+	outer, inner := protowire.SizeTag(entriesField), 0
+	var m proto.Message = e
+	if c := e.GetCommit(); c != nil {
+		m, inner = c, protowire.SizeTag(commitField)
+	}
+	n := proto.Size(m)
+	whole := n
+	if inner > 0 {
+		whole = inner + protowire.SizeBytes(n)
+	}
+	b := protowire.AppendTag(make([]byte, 0, outer+protowire.SizeBytes(whole)), entriesField, protowire.BytesType)
+	b = protowire.AppendVarint(b, uint64(whole))
+	if inner > 0 {
+		b = protowire.AppendVarint(protowire.AppendTag(b, commitField, protowire.BytesType), uint64(n))
+	}
+	b, err := proto.MarshalOptions{Deterministic: true, UseCachedSize: true}.MarshalAppend(b, m)
+	if err != nil {
+		panic(err) // as in seal
+	}
+	return encodedEntry{e, b}
+}
+
+// Fields of DurableAppend and DurableEntry.
+const (
+	entriesField = 6
+	commitField  = 2
+)
+
 // A batch is what one append has.
 type batch struct {
 	counter  uint64
-	entries  []*wire.DurableEntry
-	commits  int  // how many entries
-	own      bool // appended by this tenure
+	entries  []encodedEntry // without messages once it is acknowledged
+	commits  int     // how many entries
+	own      bool    // appended by this tenure
 	bytes    int
 	last     Ticket
 	position store.Position // once it is acknowledged
+}
+
+// shed forgets the messages of an acknowledged batch. Their bytes stay, in case that the
+// log loses them.
+func (b *batch) shed() {
+	for i := range b.entries {
+		b.entries[i].DurableEntry = nil
+	}
+}
+
+// read is the opposite of shed.
+func (b *batch) read() {
+	for i, e := range b.entries {
+		_, tag := protowire.ConsumeVarint(e.data)
+		body, _ := protowire.ConsumeBytes(e.data[tag:])
+		b.entries[i].DurableEntry = &wire.DurableEntry{}
+		if err := proto.Unmarshal(body, b.entries[i].DurableEntry); err != nil {
+			panic(err) // encode wrote it
+		}
+	}
 }
 
 // A group appends what is pending: one append under way, and all that came meanwhile in
@@ -39,26 +96,20 @@ type batch struct {
 type group struct {
 	line     line
 	limit    int
-	pending  []*wire.DurableEntry // tickets last-len+1 … last
-	sizes    []int                // of pending
-	bytes    int                  // of what is not acknowledged
-	queue    []batch              // numbered, and not acknowledged; the first is under way
-	position store.Position       // the log's last
+	pending  []encodedEntry        // tickets last-len+1 … last
+	bytes    int            // of what is not acknowledged
+	queue    []batch        // numbered, and not acknowledged; the first is under way
+	position store.Position // the log's last
 	counter  uint64
 	acked    Ticket
 	last     Ticket
 }
 
-// size is what an entry takes in an append.
-func size(e *wire.DurableEntry) int {
-	return protowire.SizeTag(6) + protowire.SizeBytes(proto.Size(e))
-}
-
 // add has e appended.
-func (g *group) add(e *wire.DurableEntry, bytes int) Ticket {
-	g.pending, g.sizes = append(g.pending, e), append(g.sizes, bytes)
+func (g *group) add(e encodedEntry) Ticket {
+	g.pending = append(g.pending, e)
 	g.last++
-	g.bytes += bytes
+	g.bytes += len(e.data)
 	return g.last
 }
 
@@ -75,17 +126,17 @@ func (g *group) next(d *desk, s *Shard) {
 		g.queue = append(g.queue, b)
 	}
 	b := g.queue[0]
-	g.line.ask(d, Request{Op: OpAppend, Expect: g.position, Data: seal(&wire.DurableAppend{
+	g.line.ask(d, Request{Op: OpAppend, Expect: g.position, Data: sealAppend(&wire.DurableAppend{
 		Format: formatNow, Epoch: s.config.Epoch, Incarnation: s.config.Incarnation,
-		Claim: s.claim.number, Counter: b.counter, Entries: b.entries,
-	})})
+		Claim: s.claim.number, Counter: b.counter,
+	}, b)})
 }
 
 // cut takes what fits in one append from what is pending.
 func (g *group) cut() (batch, bool) {
 	n, bytes := 0, 0
-	for n < len(g.pending) && (n == 0 || appendRoom+bytes+g.sizes[n] <= g.limit) {
-		bytes += g.sizes[n]
+	for n < len(g.pending) && (n == 0 || appendRoom+bytes+len(g.pending[n].data) <= g.limit) {
+		bytes += len(g.pending[n].data)
 		n++
 	}
 	if n == 0 {
@@ -93,7 +144,7 @@ func (g *group) cut() (batch, bool) {
 	}
 	g.counter++
 	b := batch{counter: g.counter, entries: g.pending[:n:n], commits: n, own: true, bytes: bytes, last: g.last - Ticket(len(g.pending)-n)}
-	g.pending, g.sizes = g.pending[n:], g.sizes[n:]
+	g.pending = g.pending[n:]
 	return b, true
 }
 
@@ -110,8 +161,9 @@ func (g *group) acknowledge(p store.Position) batch {
 
 // resend has appends that the log has lost appended again, before all others.
 func (g *group) resend(lost []batch) {
-	for _, b := range lost {
-		g.bytes += b.bytes
+	for i := range lost {
+		lost[i].read()
+		g.bytes += lost[i].bytes
 	}
 	g.queue = append(lost, g.queue...)
 }
@@ -123,12 +175,7 @@ func (g *group) uncut() bool {
 	if len(g.queue) > 1 || len(b.entries) == 1 || b.last <= g.acked {
 		return false
 	}
-	sizes := make([]int, len(b.entries))
-	for i, e := range b.entries {
-		sizes[i] = size(e)
-	}
 	g.pending = append(b.entries, g.pending...)
-	g.sizes = append(sizes, g.sizes...)
 	g.limit, g.queue = max(b.bytes/2, 1), nil
 	g.counter--
 	return true
@@ -148,13 +195,13 @@ func (g *group) check(open bool) error {
 		}
 		bytes += b.bytes
 	}
-	for _, n := range g.sizes {
-		bytes += n
+	for _, e := range g.pending {
+		bytes += len(e.data)
 	}
 	if bytes != g.bytes {
 		return fmt.Errorf("invariant 4: %d bytes wait, counted %d", g.bytes, bytes)
 	}
-	if g.acked+Ticket(waiting) != g.last || len(g.pending) != len(g.sizes) {
+	if g.acked+Ticket(waiting) != g.last {
 		return fmt.Errorf("invariant 1: %d acknowledged and %d waiting of %d", g.acked, waiting, g.last)
 	}
 	if !g.line.idle() && (!open || len(g.queue) == 0) {

@@ -130,7 +130,7 @@ func (s *Shard) Tick(now time.Time) {
 		s.tell = true
 		s.table.forget(now.Add(-s.limits.Silent))
 		if e := s.outbox.dead(now.Add(-s.limits.DeadAfter), s.group.acked); e != nil {
-			s.group.add(e, size(e))
+			s.group.add(encode(e))
 		}
 	}
 	s.next()
@@ -267,12 +267,15 @@ func (s *Shard) Commit(now time.Time, t Turn) (Ticket, error) {
 	for _, tell := range t.Tells { // for its size
 		w.Tells = append(w.Tells, &wire.DurableTell{Log: tell.Target.Log, Shard: tell.Target.Shard, Number: 1 << 62, Body: tell.Body})
 	}
-	entry := &wire.DurableEntry{Kind: &wire.DurableEntry_Commit{Commit: w}}
-	if n := size(entry) + appendRoom; n > s.group.limit {
+	entry := encode(&wire.DurableEntry{Kind: &wire.DurableEntry_Commit{Commit: w}})
+	if n := len(entry.data) + appendRoom; n > s.group.limit {
 		return 0, fmt.Errorf("commit: entity %q: %w: %d bytes, want at most %d", t.Entity, ErrTooLarge, n, s.group.limit)
 	}
-	w.Tells = s.outbox.number(t.Tells)
-	ticket := s.group.add(entry, size(entry))
+	if len(t.Tells) > 0 {
+		w.Tells = s.outbox.number(t.Tells)
+		entry = encode(entry.DurableEntry)
+	}
+	ticket := s.group.add(entry)
 	e.commit(w, ticket)
 	s.outbox.put(w, ticket)
 	if w.Command != nil {
@@ -294,7 +297,7 @@ func (s *Shard) Observe(now time.Time, id string, leased bool) Ticket {
 		return s.group.last // not sent yet: it proves the same
 	}
 	e := &wire.DurableEntry{Kind: &wire.DurableEntry_Empty{Empty: &wire.DurableEmpty{}}}
-	ticket := s.group.add(e, size(e))
+	ticket := s.group.add(encode(e))
 	s.next()
 	return ticket
 }
@@ -333,7 +336,7 @@ func (s *Shard) Advance(now time.Time) {
 		return
 	}
 	e := &wire.DurableEntry{Kind: &wire.DurableEntry_Empty{Empty: &wire.DurableEmpty{}}}
-	s.checkpoint.after = s.group.add(e, size(e))
+	s.checkpoint.after = s.group.add(encode(e))
 	s.next()
 }
 
@@ -342,7 +345,7 @@ func (s *Shard) next() {
 	if s.state == Open && s.claim.step == stepNone {
 		if len(s.group.pending) > 0 || len(s.group.queue) > 0 {
 			if e := s.outbox.acknowledgements(); e != nil {
-				s.group.add(e, size(e))
+				s.group.add(encode(e))
 			}
 			s.group.next(&s.desk, s)
 		}
@@ -383,6 +386,7 @@ func (s *Shard) acknowledged(p store.Position) {
 			s.out.Events = append(s.out.Events, Event{Kind: DeadLetter, Tell: t})
 		}
 	}
+	b.shed()
 	s.tell = true
 }
 
