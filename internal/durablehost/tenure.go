@@ -23,18 +23,20 @@ type Tenure struct {
 	opened chan struct{} // closed when it has opened
 	open   atomic.Bool   // it has opened, and not ended
 
-	mu      sync.Mutex
-	core    *durable.Shard
-	durable durable.Ticket // up to which all is in the log
-	waits   []wait
-	loads   loads
-	timer   *time.Timer
-	wake    time.Time // when timer fires
-	over    bool
-	left    chan struct{} // closed when it has ended; made by leave
-	failed  error         // the store's last fault; nil after a success
-	changed time.Time     // when something was committed last
-	moved   time.Time     // when since was moved for the sake of others
+	mu        sync.Mutex
+	core      *durable.Shard
+	durable   durable.Ticket // up to which all is in the log
+	waits     []wait
+	loads     loads
+	timer     *time.Timer
+	wake      time.Time        // when timer fires
+	next      *durable.Request // the append to be made next; nil: none
+	appending bool             // append runs
+	over      bool
+	left      chan struct{} // closed when it has ended; made by leave
+	failed    error         // the store's last fault; nil after a success
+	changed   time.Time     // when something was committed last
+	moved     time.Time     // when since was moved for the sake of others
 }
 
 // A wait is for a ticket.
@@ -264,13 +266,39 @@ func (t *Tenure) sendLocked(r durable.Request) {
 		t.loadLocked()
 		return
 	}
-	t.shard.cfg.Host.Go(func() {
-		a := t.asker().ask(r)
-		t.do(func(now time.Time) {
-			t.note(r, a)
-			t.core.Done(now, a)
-		})
+	if r.Op == durable.OpAppend {
+		if t.next = &r; !t.appending {
+			t.appending = true
+			t.shard.cfg.Host.Go(t.append)
+		}
+		return
+	}
+	t.shard.cfg.Host.Go(func() { t.ask(r) })
+}
+
+// ask asks the store, and tells the core.
+func (t *Tenure) ask(r durable.Request) {
+	a := t.asker().ask(r)
+	t.do(func(now time.Time) {
+		t.note(r, a)
+		t.core.Done(now, a)
 	})
+}
+
+// append appends for as long as there is something to append. The core has one append under
+// way at a time, so one goroutine does them all, and its stack need not grow each time.
+func (t *Tenure) append() {
+	for {
+		t.mu.Lock()
+		r := t.next
+		t.next = nil
+		t.appending = r != nil
+		t.mu.Unlock()
+		if r == nil {
+			return
+		}
+		t.ask(*r)
+	}
 }
 
 // loadLocked reads what is to be read, as far as reads may be under way.
