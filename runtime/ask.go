@@ -71,12 +71,14 @@ func (p port) attempt(c *outCall, limit *await.Deadline) (w *pending.Call, id ui
 	}
 	e := p.envelope(c, wire.TypeCall)
 	e.ID, e.Timeout = id, left
-	if s, entity := p.enterDurable(c, r); entity != nil {
-		s.runHere(entity, c, &e, func() { // runtime.Goexit in the method ends the caller
-			await.Abandon(&pl.pending, w, id, c.Ref.Hash)
-			_ = c.Command.end(pl, nil)
-		})
-		return w, id, nil
+	if c.Command != nil {
+		if s, entity := p.enterDurable(c, r); entity != nil {
+			s.durable.runHere(entity, c, &e, func() { // runtime.Goexit in the method ends the caller
+				await.Abandon(&pl.pending, w, id, c.Ref.Hash)
+				_ = c.Command.end(pl, nil)
+			})
+			return w, id, nil
+		}
 	}
 	if err := r.send(&e); err != nil {
 		await.Abandon(&pl.pending, w, id, c.Ref.Hash)

@@ -249,6 +249,27 @@ func (d *durableShard) run(r *durableTurn, e *region.Entity, c *inCall, method c
 	return a
 }
 
+// runHere runs the turn of a local caller, which has begun, on the caller's goroutine. The
+// answer comes like that of any other call, when the log has all that it saw. exits is called if
+// the method ends the goroutine.
+func (d *durableShard) runHere(e *region.Entity, c *outCall, call *wire.Envelope, exits func()) {
+	s, pl := d.hosted, d.hosted.plane()
+	in := pl.newInCall(pl.self, call, s.lane, time.Now())
+	in.caller = c.Context
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		failed := s.panicFailure(e.ID, c.Method, "runtime.Goexit")
+		s.endTurnOf(in.turn(), failed)
+		exits()
+	}()
+	a := s.runCall(e, in)
+	returned = true
+	s.finish(in, a, in.failed(), peers.Pumps{})
+}
+
 // patience is the turn's context, with a bound for a tell, which has none.
 func (d *durableShard) patience(t *turn) (context.Context, context.CancelFunc) {
 	if _, ok := t.Deadline(); ok {

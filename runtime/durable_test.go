@@ -302,3 +302,32 @@ func TestDurableShardSaysWhatIsWrong(t *testing.T) {
 	require.ErrorContains(t, err, "corrupt")
 	require.False(t, errors.Is(err, context.DeadlineExceeded), err)
 }
+
+// TestDurableLocalCalls: a local call runs on its caller's goroutine, ends with its context,
+// and holds nobody up if its method ends the goroutine; unless the type's calls queue.
+func TestDurableLocalCalls(t *testing.T) {
+	for name, opts := range map[string][]shard.HostOption{"inline": nil, "queued": {shard.Inline(false)}} {
+		t.Run(name, func(t *testing.T) {
+			v := newVaults(t)
+			v.opts = opts
+			n := v.start("n1")
+			ctx, cancel := context.WithTimeout(testContext(t), 50*time.Millisecond)
+			defer cancel()
+			err := ref(n, "a").Wait(ctx, 1)
+			require.Error(t, err)
+			require.NotEqual(t, shard.NotExecuted, shard.OutcomeOf(err))
+			total(t, n, "a", 1) // what the method did stands: it was not undone by its end
+
+			ended := make(chan bool)
+			go func() {
+				defer close(ended)
+				_ = ref(n, "a").Exit(testContext(t), 1)
+			}()
+			<-ended
+			total(t, n, "a", 1)
+			got, err := ref(n, "a").Add(testContext(t), 1)
+			require.NoError(t, err)
+			require.Equal(t, int64(2), got)
+		})
+	}
+}

@@ -245,3 +245,23 @@ func (p port) envelope(c *outCall, t wire.Type) wire.Envelope {
 	}
 	return e
 }
+
+// enterDurable begins a turn of a durable entity for a local caller, whose goroutine is to run
+// it. It returns no entity where the call has to queue, or where its home is elsewhere.
+func (p port) enterDurable(c *outCall, r *route) (*hostedShard, *region.Entity) {
+	k := p.kind
+	if k.host == nil || !k.host.settings.inline {
+		return nil, nil
+	}
+	if up := turnOf(c.Context); up != nil && up.depth >= maxInline {
+		return nil, nil
+	}
+	if e, ok := c.Ref.Near.Load().(*region.Entity); ok && hostedOf(e).tryEnter(e) {
+		return hostedOf(e), e
+	}
+	s := r.local()
+	if s == nil {
+		return nil, nil
+	}
+	return s, s.enter(c.Ref)
+}

@@ -18,7 +18,7 @@ var headless = regexp.MustCompile(`(?i)\b(what|whatever|who|whoever|whom)\b`)
 var maxHeadless = map[string]int{
 	"bench/cmd":            12,
 	"internal/control":     24,
-	"internal/durable":     82,
+	"internal/durable":     81,
 	"internal/durablehost": 28,
 	"internal/e2e":         110,
 	"internal/fixture":     12,

@@ -52,7 +52,7 @@ func durableOn(ctx context.Context, s settings, replicas int) error {
 		return err
 	}
 	defer raw.conn.Close()
-	node, closeNode, err := keeper(ctx, url, "vaults", "n1", replicas)
+	node, closeNode, err := vaultNode(ctx, url, "vaults", "n1", replicas)
 	if err != nil {
 		return err
 	}
@@ -139,8 +139,8 @@ func storeServers(folder string, n int) (url string, stop func(), err error) {
 	}, nil
 }
 
-// keeper starts a node that hosts vaults and accounts.
-func keeper(ctx context.Context, url, cluster, name string, replicas int) (node *shard.Node, stop func(), err error) {
+// vaultNode starts a node that hosts vaults and accounts.
+func vaultNode(ctx context.Context, url, cluster, name string, replicas int) (node *shard.Node, stop func(), err error) {
 	backend, err := natsstore.Open(ctx, url, natsstore.Config{Name: cluster, Replicas: replicas})
 	if err != nil {
 		return nil, nil, err

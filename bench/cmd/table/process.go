@@ -102,7 +102,7 @@ func serve(ctx context.Context, role, url, cluster, name string) error {
 		}
 		defer func() { _ = node.Close() }()
 	case "vaults-r1", "vaults-r3":
-		_, stop, err := keeper(ctx, url, cluster, name, int(role[len(role)-1]-'0'))
+		_, stop, err := vaultNode(ctx, url, cluster, name, int(role[len(role)-1]-'0'))
 		if err != nil {
 			return err
 		}
