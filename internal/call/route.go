@@ -150,9 +150,23 @@ func (r *Route) Drop(gone func(Outgoing) bool) (out []Outgoing) {
 // sequence that the old owner has acknowledged on the shard's lane. local says that the
 // old owner is this process, whose own queue keeps the order.
 func (r *Route) Learn(owner transport.Address, epoch placement.Epoch, acked uint64, local bool) Step {
+	known := r.Epoch // in Unknown, its owner refused, or is gone
+	if r.State == Stopped {
+		known = max(known, r.nextAt)
+	}
+	if epoch <= known {
+		return Step{}
+	}
+	return r.Supersede(owner, epoch, acked, local)
+}
+
+// Supersede is Learn for a placement that counts although its epoch is not above the known
+// one: the known one is of a term that is over, and the table of a later term does not show
+// it.
+func (r *Route) Supersede(owner transport.Address, epoch placement.Epoch, acked uint64, local bool) Step {
 	switch r.State {
 	case Unknown:
-		if epoch <= r.Epoch || owner.IsZero() { // the owner under r.Epoch refused, or is gone
+		if owner.IsZero() {
 			return Step{}
 		}
 		r.next, r.nextAt = owner, epoch
@@ -164,9 +178,6 @@ func (r *Route) Learn(owner transport.Address, epoch placement.Epoch, acked uint
 		}
 		return r.resolve(s, r.via, r.left, r.lost)
 	case Known:
-		if epoch <= r.Epoch {
-			return Step{}
-		}
 		r.next, r.nextAt = owner, epoch
 		s := r.leave()
 		if !local && acked < r.LastSeq {
@@ -178,9 +189,7 @@ func (r *Route) Learn(owner transport.Address, epoch placement.Epoch, acked uint
 		}
 		return r.resolve(s, r.Owner, r.Epoch, transport.Address{}) // also without a known owner: sent envelopes may be on their way through others
 	default:
-		if epoch > r.nextAt && epoch > r.Epoch {
-			r.next, r.nextAt = owner, epoch
-		}
+		r.next, r.nextAt = owner, epoch
 		return Step{}
 	}
 }
@@ -228,7 +237,7 @@ func (r *Route) OwnerGone(gone transport.Address, unacknowledged []Outgoing) Ste
 			r.left = 0
 		}
 		r.held = append(unacknowledged, r.held...)
-		return Step{}
+		return r.sendHeld()
 	}
 	r.refused = append(r.refused, unacknowledged...)
 	if r.next == gone {
@@ -243,6 +252,17 @@ func (r *Route) OwnerGone(gone transport.Address, unacknowledged []Outgoing) Ste
 		s.FlushTo, s.Owner, s.Epoch, s.Left = via, r.next, r.nextAt, left
 	}
 	return r.resolve(s, via, left, lost)
+}
+
+// sendHeld delivers what waits although the route is Known: calls that came back from a
+// home of another life of the cluster. Nothing else would have them sent.
+func (r *Route) sendHeld() Step {
+	if r.State != Known || r.Held() == 0 {
+		return Step{}
+	}
+	s := Step{Go: true, Deliver: append(r.refused, r.held...)}
+	r.refused, r.held = nil, nil
+	return s
 }
 
 // before returns the homes from which older calls may still come when the owner is gone.

@@ -16,6 +16,7 @@ import (
 // transcript. Epochs are the counters of term 1. The commands:
 //
 //	learn OWNER|none EPOCH [acked=SEQ] [local]
+//	supersede OWNER EPOCH [acked=SEQ]
 //	send CALL SEQ               append it where the route is known
 //	hold CALL...                it is not
 //	refused CALL BY OWNER|none EPOCH
@@ -90,6 +91,12 @@ func (s *script) run(words []string) string {
 
 func (s *script) command(command string, args []string, say func(string, ...any)) {
 	switch command {
+	case "supersede":
+		acked := uint64(0)
+		for _, a := range args[2:] {
+			acked = s.number(strings.TrimPrefix(a, "acked="))
+		}
+		s.step(s.r.Supersede(address(args[0]), s.epoch(args[1]), acked, false), say)
 	case "learn":
 		acked := uint64(0)
 		for _, a := range args[2:] {

@@ -44,9 +44,22 @@ func (f *follower) message(from transport.Peer, msg coordinator.Message) {
 		}
 		return
 	}
-	if !from.Client && f.step(from.Address, msg) {
+	if f.heeds(from) && f.step(from.Address, msg) {
 		f.order(msg)
 	}
+}
+
+// heeds reports whether a process may be the coordinator of this one. A coordinator is a
+// member. A process that joins hears those of every cluster under its name: of the one that
+// it was cut off from, too, whose epochs cannot be compared with those of the one that it
+// will be let into.
+func (f *follower) heeds(from transport.Peer) bool {
+	v := f.m.View()
+	if from.Client || v == nil {
+		return false
+	}
+	_, member := v.Member(from.Address)
+	return member
 }
 
 // step gives the core one input and does what it asks for. It reports whether the message is

@@ -199,6 +199,9 @@ func (s *Shard) late(c *Call) bool {
 	}
 	way, went := s.forwarding.beyond(c.Epoch)
 	its, left := s.forwarding.beyond(direct)
+	if !left && direct < s.begins() {
+		return false // it was direct under an ownership of which nothing is known any more
+	}
 	return went == left && way == its
 }
 
@@ -206,7 +209,7 @@ func (s *Shard) late(c *Call) bool {
 func (s *Shard) Flush(f Flush, now uint32, at time.Time) Effects {
 	defer s.check()
 	for _, t := range slices.Backward(s.barriers.closed) {
-		if t.sender == f.Sender.Address && t.epoch < f.Epoch {
+		if t.sender == f.Sender.Address && (t.epoch < f.Epoch || t.epoch <= f.Hop) {
 			t.after = append(t.after, f)
 			return Effects{}
 		}
@@ -214,7 +217,15 @@ func (s *Shard) Flush(f Flush, now uint32, at time.Time) Effects {
 	if s.state == Closed && f.To != s.self {
 		return s.takeAlong(f)
 	}
-	return s.Flushed(f, now, at)
+	var fx Effects
+	older := func(c *Call) bool {
+		return c.Sender.Address == f.Sender.Address && c.Via.IsZero() && c.Epoch <= f.Hop
+	}
+	if f.To == s.self && s.waiting.lower(f.Epoch, older) {
+		fx = s.redeliverAll(now)
+	}
+	fx.add(s.Flushed(f, now, at))
+	return fx
 }
 
 // Flushed takes a Flush that has come through its Via. It follows the calls that
@@ -256,7 +267,9 @@ func (s *Shard) takeAlong(f Flush) Effects {
 	if f.To.IsZero() {
 		return fx
 	}
-	older := s.sift(&s.waiting, func(c *Call) bool { return c.Sender.Address == f.Sender.Address && c.Epoch < f.Epoch })
+	older := s.sift(&s.waiting, func(c *Call) bool {
+		return c.Sender.Address == f.Sender.Address && (c.Epoch < f.Epoch || c.Via.IsZero() && c.Epoch <= f.Hop)
+	})
 	for _, c := range older {
 		if s.how.Refusing {
 			fx.Refuse = append(fx.Refuse, c)

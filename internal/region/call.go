@@ -13,8 +13,10 @@ type Call struct {
 	// Sender is the process that made the call; its order is kept.
 	Sender transport.Peer
 	// Via is the old home that forwarded the call; zero if it came directly.
-	Via   transport.Address
-	Epoch placement.Epoch // under which the sender believes the shard to be placed
+	Via transport.Address
+	// Straight: the home that forwarded the call, Via, had it from its sender.
+	Straight bool
+	Epoch    placement.Epoch // under which the sender believes the shard to be placed
 	// Chain are the turns that wait for this call; nil without any.
 	Chain Chain
 	// Local calls run on their caller's goroutine and cannot be forwarded: when
@@ -31,6 +33,12 @@ type Call struct {
 	at    time.Time
 	held  bool      // Size is reserved
 	along departure // where its sender's Flush goes, if the call goes ahead of that
+}
+
+// SentTo reports whether the call's sender sent it to that home, which may have forwarded
+// it since, and got it back.
+func (c *Call) SentTo(home transport.Address) bool {
+	return c.Via.IsZero() || c.Via == home && c.Straight
 }
 
 // A Chain is the turns that wait for a call.
@@ -90,6 +98,17 @@ func (q *queue) take(o *queue) {
 	q.n += o.n
 	q.bytes += o.bytes
 	*o = queue{}
+}
+
+// lower gives the calls for which is returns true that epoch, if theirs is higher, and
+// reports whether there are any.
+func (q *queue) lower(to placement.Epoch, is func(*Call) bool) (any bool) {
+	for c := q.head; c != nil; c = c.next {
+		if c.Epoch > to && is(c) {
+			c.Epoch, any = to, true
+		}
+	}
+	return any
 }
 
 // filter removes the calls for which drop returns true and returns them.

@@ -232,16 +232,17 @@ func (s *Shard) open(epoch, since placement.Epoch, now uint32) Effects {
 	return fx
 }
 
-// strayed takes out the calls that waited for word of where the shard had gone, when it
-// comes back by a move: others had it meanwhile, and younger calls of those that came by
-// way of another home may have run. What came from its sender itself may run: the sender's
-// Flush has not come, so younger calls wait at a barrier, or were refused for it.
+// strayed removes the calls that waited until it was known where the shard had gone, when
+// it comes back by a move. Others had the shard meanwhile. A call that its sender sent to
+// this node may run, also if it was forwarded and came back: the sender's Flush by way of
+// this node has not passed, so its younger calls wait at a barrier. Calls that came by way
+// of another home are refused, because that home may be gone and younger calls may have run.
 func (s *Shard) strayed() []*Call {
 	if s.state != Prepared || len(s.forwarding) == 0 || !s.forwarding.last().to.IsZero() {
 		return nil
 	}
 	left := s.forwarding.last().epoch
-	return s.sift(&s.waiting, func(c *Call) bool { return !c.Via.IsZero() && c.Epoch <= left })
+	return s.sift(&s.waiting, func(c *Call) bool { return !c.SentTo(s.self) && c.Epoch <= left })
 }
 
 // redeliverAll delivers the waiting calls once more, in order.

@@ -106,6 +106,7 @@ type Shard struct {
 
 	state      State
 	epoch      placement.Epoch   // of the latest placement known here
+	term       uint32            // of the latest table known here
 	since      placement.Epoch   // from which epoch on this node owned it without a break; 0: Closed
 	last       placement.Epoch   // Forwarding: under which this node owned it
 	owner      transport.Address // under epoch
@@ -247,6 +248,9 @@ func (s *Shard) entity(id string) *Entity {
 func (s *Shard) Deliver(c *Call, now uint32, at time.Time) (*Entity, Verdict) {
 	defer s.check()
 	c.at = at
+	if c.Epoch > s.epoch && s.past(c) {
+		c.Epoch = s.epoch
+	}
 	if s.late(c) {
 		return nil, Moved
 	}
@@ -260,6 +264,22 @@ func (s *Shard) Deliver(c *Call, now uint32, at time.Time) (*Entity, Verdict) {
 // is on its way.
 func (s *Shard) ahead(c *Call) bool {
 	return c.Epoch > s.epoch && s.state != Preparing && s.state != Prepared
+}
+
+// past reports whether a call names a placement that no table will show, because another
+// term has begun, while the shard is open here.
+func (s *Shard) past(c *Call) bool { return s.state == Open && c.Epoch.Term() < s.term }
+
+// BeginTerm takes the number of the term of the table that shows the shard's placement,
+// after Place. If the shard stayed open here, calls that wait for the table of a higher
+// epoch run: that table was lost with its coordinator.
+func (s *Shard) BeginTerm(term uint32, now uint32) (fx Effects) {
+	defer s.check()
+	s.term = max(s.term, term)
+	if s.waiting.lower(s.epoch, s.past) {
+		fx = s.redeliverAll(now)
+	}
+	return fx
 }
 
 // admit is about calls that come for the first time, and under an old epoch: Run

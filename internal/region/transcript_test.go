@@ -18,6 +18,7 @@ import (
 //
 //	handoff MODE...                       a new shard that moves that way
 //	place NODE|none EPOCH [force]         the table's entry
+//	term NUMBER                           that of the table which showed the entry
 //	call SENDER ENTITY EPOCH [via=NODE] [chain=shard|entity] [local]
 //	begin ENTITY                          a local call, if the entity is idle
 //	end ENTITY                            its turn
@@ -33,7 +34,7 @@ import (
 //	refuse SENDER VIA ...                 ways that came with Open
 //	waiting NODE EPOCH SENDER             a way by this node that comes with Open
 //	gone NODE                             forget it, open its barriers
-//	return SENDER ENTITY EPOCH            a call that came back
+//	return SENDER ENTITY EPOCH [straight] a call that came back, sent to a by its sender
 //	dismiss                               the node ends
 //	settle                                end forwarding if nobody needs it
 //	tick DURATION                         time passes, barriers are looked at
@@ -149,6 +150,12 @@ func (s *script) command(command string, args []string, say func(string, ...any)
 		say("%v", how)
 	case "place":
 		s.effects(s.s.Place(node(arg(0)), s.epoch(arg(1)), slices.Contains(args, "force"), 0, s.now), say)
+	case "term":
+		n, err := strconv.ParseUint(arg(0), 10, 32)
+		if err != nil {
+			s.t.Fatalf("term %q: %v", arg(0), err)
+		}
+		s.effects(s.s.BeginTerm(uint32(n), 0), say)
 	case "call":
 		s.call(args, say)
 	case "begin":
@@ -254,7 +261,7 @@ func (s *script) gateCommand(command string, arg func(int) string, args []string
 		s.effects(s.s.Dismiss(), say)
 	case "return":
 		c := s.newCall(arg(0), arg(1), arg(2))
-		c.Via = node("a")
+		c.Via, c.Straight = node("a"), slices.Contains(args, "straight")
 		s.effects(s.s.Return(c, 0, s.now), say)
 	case "tick":
 		d, err := time.ParseDuration(arg(0))

@@ -75,10 +75,11 @@ func (r *Route) Found(owner transport.Address, epoch placement.Epoch) {
 }
 
 func (r *Route) learnLocked(owner transport.Address, epoch placement.Epoch, acked uint64, force bool) call.Step {
+	local := r.Core.Owner == r.env.Self().Address
 	if force && epoch <= r.Core.Epoch {
-		r.Core.Epoch = epoch - 1
+		return r.Core.Supersede(owner, epoch, acked, local)
 	}
-	return r.Core.Learn(owner, epoch, acked, r.Core.Owner == r.env.Self().Address)
+	return r.Core.Learn(owner, epoch, acked, local)
 }
 
 // Refused takes back an envelope that its owner refused, which names another placement.

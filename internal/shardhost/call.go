@@ -40,7 +40,7 @@ func (c *Call) Fill(from transport.Peer, e *wire.Envelope, at int64) {
 	c.Entity = stringOf(e.Entity)
 	c.Sender = from
 	if !e.Node.IsZero() {
-		c.Sender, c.Via = e.Node, from.Address
+		c.Sender, c.Via, c.Straight = e.Node, from.Address, e.Hop != 0
 	}
 	c.Epoch, c.Size = placement.Epoch(e.Epoch), SizeOf(e)
 	if len(e.Chain) > 0 {

@@ -108,6 +108,9 @@ func (s *machine) forwardLocked(c *Call, after *later) {
 	to, epoch := s.Core.Successor(&c.Call)
 	e := c.envelope(s.cfg.Kind, s.ID.Shard, s.host.Elapsed())
 	e.Epoch, e.Node = uint64(epoch), c.Sender
+	if c.SentTo(s.cfg.Self) {
+		e.Hop = uint64(max(c.Epoch, 1))
+	}
 	p, ok := s.host.Session(transport.Peer{Address: to})
 	if !ok {
 		after.add(func() { s.drop(c) })

@@ -164,7 +164,7 @@ func (s *Shard) Place(owner transport.Address, epoch placement.Epoch, term uint3
 		// A shard that opened here by a move is owned here, although the first table of a
 		// new coordinator may still show the old home: MoveDone tells that coordinator.
 		force := epoch < known && known.Term() < term && s.Core.Owner() != s.cfg.Self
-		return s.Core.Place(owner, epoch, force, now, at)
+		return s.Core.Place(owner, epoch, force, now, at).With(s.Core.BeginTerm(term, now))
 	})
 }
 

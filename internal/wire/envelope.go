@@ -78,7 +78,7 @@ type Envelope struct {
 	Seq     uint64
 	Last    bool
 	Via     transport.Peer
-	Hop     uint64
+	Hop     uint64 // of a Flush; of a call: not 0 if it came from its sender, Node, to the home that forwards it
 	Command []byte // of a call to a durable entity
 }
 

@@ -141,9 +141,18 @@ func (p *process) placement(from *process, m coordinator.Message) {
 		}
 		return
 	}
-	if p.control.follow(from.self.Address, m) {
+	if p.control.heeds(from) && p.control.follow(from.self.Address, m) {
 		p.control.order(m)
 	}
+}
+
+// heeds reports whether a process may be the coordinator of this one.
+func (c *control) heeds(from *process) bool {
+	if from.self.Client || c.view == nil {
+		return false
+	}
+	_, member := c.view.Member(from.self.Address)
+	return member
 }
 
 // onView takes what the membership says.

@@ -278,10 +278,10 @@ func (c *client) step(from *process, m coordinator.Message) {
 	p := c.process
 	var address transport.Address
 	if from != nil {
-		address = from.self.Address
-		if from == c.gateway {
-			c.heard = p.w.now
+		if from != c.gateway {
+			return // of another life of the cluster, perhaps
 		}
+		address, c.heard = from.self.Address, p.w.now
 	}
 	out := c.follower.Step(p.w.now, address, m)
 	if out.Table != nil {

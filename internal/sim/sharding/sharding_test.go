@@ -101,6 +101,11 @@ func TestSeedsThatFailed(t *testing.T) {
 		{"joins and leaves", 100045, "a call that waited for word of a home that had left was refused when the shard came back by a move"},
 		{"other ways", 300189, "a table from before a departure opened a shard that was prepared to come back by a move"},
 		{"two homes", 200479, "a settled home refused a call, and forwarded a younger one when the shard came back"},
+		{"joins and leaves", 13, "a call that had come back from a home that had left was refused when the shard came back by a move"},
+		{"joins and leaves", 31, "calls that another home forwarded were refused for a barrier of an ownership that a later term had ended"},
+		{"joins and leaves", 200016, "a call waited for the table of an epoch that was lost with its coordinator"},
+		{"joins and leaves", 300001, "a client followed the table of a member that was not its gateway"},
+		{"everything", 300047, "a process that joined followed the coordinator of another life of the cluster"},
 		{"everything", 24, "a client that met another life of the cluster went on to a home of the life before, and kept its calls"},
 	} {
 		i := slices.IndexFunc(plans, func(p plan) bool { return p.name == found.plan })
