@@ -14,6 +14,8 @@ type checkpoint struct {
 	wanted bool   // another one is to begin
 	after  Ticket // and one more when this is acknowledged; 0: none
 	active bool
+	light  bool // the one under way writes the journal alone
+	doubt  bool // a Put of it may still be on its way, beside its repetition
 	line   line
 	puts   [][]store.Change // the first is under way
 	write  headWrite
@@ -30,15 +32,19 @@ func (c *checkpoint) next(s *Shard) {
 		c.wanted, c.after = true, 0
 	}
 	full := s.tail.bytes >= s.limits.TailBytes || s.tail.commits >= s.limits.TailCommits
-	if (c.wanted || full) && s.group.position > s.head.stored.Since {
-		c.begin(s)
+	switch {
+	case (c.wanted || full) && s.group.position > s.head.stored.Since:
+		c.begin(s, false)
+	case s.journal.isDue(s.desk.now):
+		c.begin(s, true)
 	}
 	c.wanted = false
 }
 
-// begin takes what is acknowledged now.
-func (c *checkpoint) begin(s *Shard) {
-	c.wanted, c.active = false, true
+// begin takes all that is acknowledged now. A light one has the journal alone.
+func (c *checkpoint) begin(s *Shard, light bool) {
+	c.wanted, c.active, c.light = false, true, light
+	c.doubt = false
 	c.since, c.puts = s.group.position, nil
 	var put []store.Change
 	bytes := 0
@@ -49,14 +55,19 @@ func (c *checkpoint) begin(s *Shard) {
 		put = append(put, change)
 		bytes += len(change.ID) + len(change.Value)
 	}
-	for _, e := range s.tail.dirty() {
-		e.saving = e.acked.number
-		add(e.change())
-	}
-	table := c.table(s)
-	c.parts = uint32(len(table))
-	for _, change := range table {
+	for _, change := range s.journal.begin(s.desk.now) {
 		add(change)
+	}
+	if !light {
+		for _, e := range s.tail.dirty() {
+			e.saving = e.acked.number
+			add(e.change())
+		}
+		table := c.table(s)
+		c.parts = uint32(len(table))
+		for _, change := range table {
+			add(change)
+		}
 	}
 	if len(put) > 0 {
 		c.puts = append(c.puts, put)
@@ -99,11 +110,22 @@ func (c *checkpoint) put(s *Shard) {
 		return
 	}
 	c.line.close()
+	switch {
+	case c.light && c.doubt:
+		// A Put that comes late would undo a later Put under this head, and so the head changes.
+		c.write.begin(&s.desk, s.head.replace(s.config, s.head.stored.Since, s.head.value.GetGeneration(), s.head.value.GetParts()))
+		return
+	case c.light:
+		c.active = false
+		s.journal.written(s.desk.now)
+		return
+	}
 	c.write.begin(&s.desk, s.head.replace(s.config, c.since, s.head.value.GetGeneration()+1, c.parts))
 }
 
 // done takes the answer to a Put, or to the reading of the head after one was refused.
 func (c *checkpoint) done(s *Shard, r Response) {
+	c.doubt = c.doubt || r.Outcome == Uncertain
 	if !c.line.settled(&s.desk, r) {
 		return
 	}
@@ -135,6 +157,10 @@ func (c *checkpoint) headDone(s *Shard, r Response) {
 	case written != nil:
 		s.head = *written
 		c.active = false
+		s.journal.written(s.desk.now)
+		if c.light {
+			return
+		}
 		s.tail.saved(c.since, s.group.acked)
 		s.out.Events = append(s.out.Events, Event{Kind: Checkpointed, Position: c.since})
 		s.desk.send(Request{Op: OpTrim, Head: s.head.stored})

@@ -3,6 +3,8 @@ package durable
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/store"
@@ -18,6 +20,7 @@ const (
 	stepAppend      // the claim is appended
 	stepRead        // the log is read up to it
 	stepTable       // the table is read; not when the shard claims again
+	stepBases       // the records are read that events of the log follow
 )
 
 // A claim makes the log this home's: when the shard comes here (a full one), and again
@@ -58,6 +61,10 @@ func (c *claim) done(s *Shard, r Response) {
 	case stepTable:
 		if c.line.settled(&s.desk, r) {
 			c.haveTable(s, r)
+		}
+	case stepBases:
+		if c.line.settled(&s.desk, r) {
+			c.haveBases(s, r)
 		}
 	default:
 	}
@@ -156,15 +163,16 @@ func (c *claim) read(s *Shard, r Response) {
 		return
 	}
 	c.log = r.Appends
-	if s.head.value.GetParts() == 0 {
+	ids := tableKeys(s.head.value.GetGeneration(), s.head.value.GetParts())
+	if s.journal.config.Kept {
+		ids = append(ids, journalKey)
+	}
+	if len(ids) == 0 {
 		c.recover(s, nil)
 		return
 	}
 	c.step = stepTable
-	c.line.ask(&s.desk, Request{
-		Op: OpGet, AtLeast: s.head.stored.Revision,
-		IDs: tableKeys(s.head.value.GetGeneration(), s.head.value.GetParts()),
-	})
+	c.line.ask(&s.desk, Request{Op: OpGet, AtLeast: s.head.stored.Revision, IDs: ids})
 }
 
 var errLost = errors.New("the store has lost a part of it (restore it from a backup)")
@@ -177,7 +185,14 @@ func (c *claim) haveTable(s *Shard, r Response) {
 		return
 	}
 	var parts []*wire.DurableTable
-	for i, rec := range r.Records {
+	records := r.Records[:s.head.value.GetParts()]
+	for _, index := range r.Records[len(records):] {
+		if err := s.journal.recover(index); err != nil {
+			s.broken(err)
+			return
+		}
+	}
+	for i, rec := range records {
 		t := &wire.DurableTable{}
 		if rec.Revision == store.None {
 			s.broken(fmt.Errorf("table, part %d: %w: it is missing", i, ErrCorrupt))
@@ -213,11 +228,53 @@ func (c *claim) recover(s *Shard, parts []*wire.DurableTable) {
 			if commit := e.GetCommit(); commit != nil && commit.GetCommand() != nil {
 				s.table.replay(commit.GetCommand(), 0, s.desk.now)
 			}
+			s.journal.ack(e.GetCommit(), s.desk.now)
 			s.outbox.replay(e)
 		}
 	}
 	c.log = nil
-	c.finish(s)
+	c.bases(s)
+}
+
+// basesAtOnce bounds one reading of records.
+const basesAtOnce = 32
+
+// bases reads the records of entities whose commits in the log have events alone: as many
+// as were on their way to the log when the last checkpoint began.
+func (c *claim) bases(s *Shard) {
+	var ids []string
+	for _, id := range slices.Sorted(maps.Keys(s.tail.entities)) {
+		if len(s.tail.entities[id].loose) > 0 && len(ids) < basesAtOnce {
+			ids = append(ids, entityKey(id))
+		}
+	}
+	if len(ids) == 0 {
+		c.finish(s)
+		return
+	}
+	c.step = stepBases
+	c.line.ask(&s.desk, Request{Op: OpGet, AtLeast: s.head.stored.Revision, IDs: ids})
+}
+
+func (c *claim) haveBases(s *Shard, r Response) {
+	if r.Outcome != OK || !s.ours(r.Head) {
+		if s.state != Dropped {
+			c.line.again(&s.desk) // it was stale
+		}
+		return
+	}
+	for i, key := range c.line.request.IDs {
+		id := key[len(entityKey("")):]
+		v, err := readRecord(id, r.Records[i])
+		if err == nil {
+			err = s.tail.entities[id].base(v)
+		}
+		if err != nil {
+			s.broken(fmt.Errorf("entity %q: %w", id, err))
+			return
+		}
+	}
+	c.bases(s)
 }
 
 // finish has appends go on behind the claim.

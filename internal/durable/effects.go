@@ -19,9 +19,11 @@ type Effects struct {
 
 // Loaded is an entity that Load did not have at hand.
 type Loaded struct {
-	Entity  string
-	Found   bool   // it has state: it has committed, and not ended
-	State   []byte // not to be changed
+	Entity string
+	Found  bool   // it has state: it has committed, and not ended
+	State  []byte // not to be changed
+	// Since are events that are to be applied to State. Not to be changed.
+	Since   [][]byte
 	Version uint64 // of its last commit, which the next one follows
 	Err     error  // its record cannot be read; it names the entity
 }

@@ -1,6 +1,9 @@
 package durable
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/store"
 )
@@ -9,7 +12,30 @@ import (
 type version struct {
 	number uint64 // 0: it never was
 	state  []byte
+	since  [][]byte // events that are to be applied to state
 	ended  bool
+}
+
+// after is the version after a commit that counts.
+func (v version) after(c *wire.DurableCommit) version {
+	if c.GetFolded() {
+		return version{c.GetVersion(), v.state, slices.Concat(v.since, c.GetEvents()), false}
+	}
+	return version{c.GetVersion(), c.GetState(), nil, c.GetEnded()}
+}
+
+// folds reports whether a turn's events say enough, so that its state stays out of the log.
+func (v version) folds(t Turn, every, limit int) bool {
+	if v.number == 0 || v.ended || t.Ended || len(t.Events) == 0 || len(v.since)+len(t.Events) > every {
+		return false
+	}
+	bytes := 0
+	for _, all := range [][][]byte{v.since, t.Events} {
+		for _, e := range all {
+			bytes += len(e) + appendRoom
+		}
+	}
+	return bytes <= sinceBytes && appendRoom+len(t.Entity)+len(v.state)+bytes <= limit
 }
 
 // An entity is one that is active, or whose last commit is not in a record.
@@ -23,11 +49,14 @@ type entity struct {
 	active bool    // the driver has it
 	loaded bool    // last is known: it came from the log, or its record was read
 	bare   bool    // its state is in its record only
+	// loose are commits that were read from the log without the state that they follow,
+	// which is in the record.
+	loose []*wire.DurableCommit
 }
 
 // commit notes a commit that is pending.
 func (e *entity) commit(c *wire.DurableCommit, t Ticket) {
-	e.last = version{c.GetVersion(), c.GetState(), c.GetEnded()}
+	e.last = e.last.after(c)
 	e.ticket, e.loaded, e.bare = t, true, false
 }
 
@@ -37,13 +66,41 @@ func (e *entity) ack(c *wire.DurableCommit) {
 	if c.GetVersion() < e.acked.number && !e.acked.ended {
 		return
 	}
-	e.acked, e.dirty = version{c.GetVersion(), c.GetState(), c.GetEnded()}, true
+	if c.GetFolded() && (e.acked.ended || c.GetVersion() != e.acked.number+1) {
+		return
+	}
+	e.acked, e.dirty = e.acked.after(c), true
 }
 
 // recover notes a commit that was read from the log.
 func (e *entity) recover(c *wire.DurableCommit) {
+	if c.GetFolded() && (!e.loaded || len(e.loose) > 0) {
+		e.loose = append(e.loose, c)
+		return
+	}
+	e.loose = nil
 	e.commit(c, 0)
 	e.ack(c)
+}
+
+// base gives loose commits the record that they follow. A checkpoint that did not end may
+// have put some of them into it.
+func (e *entity) base(v version) error {
+	loose := e.loose
+	e.loose = nil
+	e.last, e.acked, e.loaded = v, v, true
+	for _, c := range loose {
+		switch {
+		case c.GetVersion() <= v.number:
+			e.dirty = true
+			continue
+		case c.GetVersion() != e.last.number+1:
+			return fmt.Errorf("%w: its record has version %d, and the log goes on with version %d", ErrCorrupt, v.number, c.GetVersion())
+		}
+		e.commit(c, 0)
+		e.ack(c)
+	}
+	return nil
 }
 
 // saved ends a checkpoint. Reports whether the entity is to be forgotten here.
@@ -63,6 +120,7 @@ func (e *entity) saved(acked Ticket) bool {
 func (e *entity) forgetState() {
 	if e.loaded && !e.last.ended {
 		e.last.state, e.acked.state, e.bare = nil, nil, true
+		e.last.since, e.acked.since = nil, nil
 	}
 }
 
@@ -77,6 +135,6 @@ func (e *entity) change() store.Change {
 		return store.Change{ID: e.key()}
 	}
 	return store.Change{ID: e.key(), Value: seal(&wire.DurableRecord{
-		Format: formatNow, Entity: []byte(e.id), Version: e.acked.number, State: e.acked.state,
+		Format: formatNow, Entity: []byte(e.id), Version: e.acked.number, State: e.acked.state, Since: e.acked.since,
 	})}
 }

@@ -58,8 +58,8 @@ const (
 type batch struct {
 	counter  uint64
 	entries  []encodedEntry // without messages once it is acknowledged
-	commits  int     // how many entries
-	own      bool    // appended by this tenure
+	commits  int            // how many entries
+	own      bool           // appended by this tenure
 	bytes    int
 	last     Ticket
 	position store.Position // once it is acknowledged
@@ -96,7 +96,7 @@ func (b *batch) read() {
 type group struct {
 	line     line
 	limit    int
-	pending  []encodedEntry        // tickets last-len+1 … last
+	pending  []encodedEntry // tickets last-len+1 … last
 	bytes    int            // of what is not acknowledged
 	queue    []batch        // numbered, and not acknowledged; the first is under way
 	position store.Position // the log's last

@@ -31,6 +31,9 @@ type Limits struct {
 	Pause time.Duration
 	// TellPause is the same for tells that are not acknowledged. Default 1 s.
 	TellPause time.Duration
+	// JournalPause is how long events are in the log before they are written to the
+	// journal, where followers read them. Default 250 ms.
+	JournalPause time.Duration
 }
 
 // refuseAt is at how many times the tail's limits calls are refused.
@@ -56,6 +59,7 @@ func (l Limits) withDefaults() Limits {
 	set(&l.DeadAfter, time.Hour)
 	set(&l.Pause, 20*time.Millisecond)
 	set(&l.TellPause, time.Second)
+	set(&l.JournalPause, 250*time.Millisecond)
 	return l
 }
 

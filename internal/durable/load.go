@@ -61,7 +61,7 @@ func (l *loads) done(s *Shard, r Response) bool {
 	} else {
 		e.last, e.acked = v, v
 		e.loaded, e.bare = true, false
-		loaded.Found, loaded.State, loaded.Version = v.number > 0, v.state, v.number
+		loaded.Found, loaded.State, loaded.Since, loaded.Version = v.number > 0, v.state, v.since, v.number
 		e.forgetState()
 	}
 	s.out.Loaded = append(s.out.Loaded, loaded)
@@ -92,7 +92,7 @@ func readRecord(id string, r store.Record) (version, error) {
 	if string(w.GetEntity()) != id || w.GetVersion() == 0 {
 		return version{}, fmt.Errorf("%w: it is version %d of %q", ErrCorrupt, w.GetVersion(), w.GetEntity())
 	}
-	return version{w.GetVersion(), w.GetState(), false}, nil
+	return version{w.GetVersion(), w.GetState(), w.GetSince(), false}, nil
 }
 
 func (l *loads) check() error {

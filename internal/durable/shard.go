@@ -18,6 +18,7 @@ type Config struct {
 	Node        string
 	Incarnation uint64
 	Limits      Limits
+	Journal     Journal
 }
 
 // State is where a shard stands.
@@ -58,6 +59,7 @@ type Shard struct {
 	table      table
 	outbox     outbox
 	checkpoint checkpoint
+	journal    journal
 	loads      loads
 	tell       bool // tells may be due
 }
@@ -73,6 +75,7 @@ func New(now time.Time, c Config) *Shard {
 	}
 	s.desk = desk{now: now, pause: s.limits.Pause}
 	s.group.limit = s.limits.AppendBytes
+	s.journal = newJournal(c.Journal, s.limits.JournalPause)
 	s.claim.begin(s, true)
 	return s
 }
@@ -103,6 +106,9 @@ func (s *Shard) Wake() time.Time {
 			wake = l.at
 		}
 	}
+	if at := s.journal.due; !at.IsZero() && at.Before(wake) && !s.checkpoint.active && s.state == Open && s.claim.step == stepNone {
+		wake = at
+	}
 	for _, id := range s.loads.pause {
 		if at := s.loads.lines[id].at; at.Before(wake) {
 			wake = at
@@ -112,7 +118,7 @@ func (s *Shard) Wake() time.Time {
 }
 
 func (s *Shard) lines() []*line {
-	return []*line{&s.claim.line, &s.claim.write.line, &s.group.line, &s.checkpoint.line, &s.checkpoint.write.line}
+	return []*line{&s.claim.line, &s.claim.write.line, &s.group.line, &s.checkpoint.line, &s.checkpoint.write.line, &s.journal.line}
 }
 
 // Tick lets time pass: what failed is asked again, tells are sent again or given up, silent
@@ -154,6 +160,8 @@ func (s *Shard) Done(now time.Time, r Response) {
 		s.checkpoint.headDone(s, r)
 	case s.group.line.id:
 		s.appended(r)
+	case s.journal.line.id:
+		s.journal.looked(s, r)
 	default:
 		s.loads.done(s, r)
 	}
@@ -216,7 +224,7 @@ func (s *Shard) Load(now time.Time, id string) (Loaded, bool) {
 		return Loaded{}, false
 	}
 	v := e.last
-	return Loaded{Entity: id, Found: v.number > 0 && !v.ended, State: v.state, Version: v.number}, true
+	return Loaded{Entity: id, Found: v.number > 0 && !v.ended, State: v.state, Since: v.since, Version: v.number}, true
 }
 
 // Rest ends what Load began: the driver does not have the entity any more.
@@ -236,6 +244,10 @@ type Turn struct {
 	Entity string
 	// State is the entity's, encoded; nil is one without fields. It is not copied.
 	State []byte
+	// Events are those that the turn recorded, each encoded. Where the state before and these give
+	// State, it stays out of the log; it is written again after [Journal.Every] of them. They
+	// are not copied.
+	Events [][]byte
 	// Ended: the entity ends, and has no state.
 	Ended bool
 	// Command is what the turn was for; nil: none that is sent again.
@@ -256,7 +268,11 @@ func (s *Shard) Commit(now time.Time, t Turn) (Ticket, error) {
 	w := &wire.DurableCommit{
 		Entity: []byte(t.Entity), Version: e.last.number + 1, State: t.State, Ended: t.Ended, At: now.UnixMilli(),
 	}
-	if t.Ended {
+	if w.Events = t.Events; len(t.Events) > 0 {
+		w.Event = s.journal.next
+	}
+	w.Folded = !e.bare && e.last.folds(t, s.journal.config.Every, s.group.limit)
+	if t.Ended || w.Folded {
 		w.State = nil
 	}
 	if c := t.Command; c != nil {
@@ -275,6 +291,7 @@ func (s *Shard) Commit(now time.Time, t Turn) (Ticket, error) {
 		w.Tells = s.outbox.number(t.Tells)
 		entry = encode(entry.DurableEntry)
 	}
+	s.journal.next += uint64(len(t.Events))
 	ticket := s.group.add(entry)
 	e.commit(w, ticket)
 	s.outbox.put(w, ticket)
@@ -314,6 +331,10 @@ func (s *Shard) Seen(id string) Ticket {
 // Arrived says that a tell's receiver has committed it, or that it is below its floor there.
 func (s *Shard) Arrived(t Target, number uint64) { s.outbox.arrive(t, number) }
 
+// Followed says which chunk of the journal is the oldest that a named follower needs: the
+// lowest [Place.Chunk] of all. Before it is called, [Journal.Followers] keeps all of them.
+func (s *Shard) Followed(chunk uint64) { s.journal.read = chunk }
+
 // Checkpoint asks for a checkpoint: entities rest, the shard is to move, or the node has too
 // much in its logs' tails.
 func (s *Shard) Checkpoint(now time.Time) {
@@ -349,6 +370,7 @@ func (s *Shard) next() {
 			}
 			s.group.next(&s.desk, s)
 		}
+		s.journal.look(s)
 		s.checkpoint.next(s)
 	}
 	if invariant.Enabled {
@@ -381,6 +403,7 @@ func (s *Shard) acknowledged(p store.Position) {
 	b := s.group.acknowledge(p)
 	s.tail.ack(b)
 	for _, e := range b.entries {
+		s.journal.ack(e.GetCommit(), s.desk.now)
 		s.outbox.settle(e.GetAcknowledged())
 		for _, t := range s.outbox.settle(e.GetDead()) {
 			s.out.Events = append(s.out.Events, Event{Kind: DeadLetter, Tell: t})
@@ -476,5 +499,5 @@ func (s *Shard) Check() error {
 		}
 		return nil
 	}
-	return errors.Join(s.group.check(s.state == Open), s.tail.check(), s.table.check(), s.outbox.check(), s.loads.check())
+	return errors.Join(s.group.check(s.state == Open), s.tail.check(), s.table.check(), s.outbox.check(), s.journal.check(), s.loads.check())
 }

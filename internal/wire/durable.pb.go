@@ -337,7 +337,10 @@ type DurableCommit struct {
 	Ended         bool                   `protobuf:"varint,4,opt,name=ended,proto3" json:"ended,omitempty"`     // the entity has ended, and has no state
 	Command       *DurableCommand        `protobuf:"bytes,5,opt,name=command,proto3" json:"command,omitempty"`  // that the turn was for; absent: none
 	Tells         []*DurableTell         `protobuf:"bytes,6,rep,name=tells,proto3" json:"tells,omitempty"`
-	At            int64                  `protobuf:"varint,7,opt,name=at,proto3" json:"at,omitempty"` // Unix time of the turn's end, in milliseconds
+	At            int64                  `protobuf:"varint,7,opt,name=at,proto3" json:"at,omitempty"`          // Unix time of the turn's end, in milliseconds
+	Events        [][]byte               `protobuf:"bytes,8,rep,name=events,proto3" json:"events,omitempty"`   // that the turn recorded
+	Event         uint64                 `protobuf:"varint,9,opt,name=event,proto3" json:"event,omitempty"`    // the number of the first of them in the shard's journal
+	Folded        bool                   `protobuf:"varint,10,opt,name=folded,proto3" json:"folded,omitempty"` // state is absent: the events, applied to the state before, give it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -419,6 +422,27 @@ func (x *DurableCommit) GetAt() int64 {
 		return x.At
 	}
 	return 0
+}
+
+func (x *DurableCommit) GetEvents() [][]byte {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
+func (x *DurableCommit) GetEvent() uint64 {
+	if x != nil {
+		return x.Event
+	}
+	return 0
+}
+
+func (x *DurableCommit) GetFolded() bool {
+	if x != nil {
+		return x.Folded
+	}
+	return false
 }
 
 // DurableSource is where commands come from: a process, or the log of a shard.
@@ -851,6 +875,7 @@ type DurableRecord struct {
 	Entity        []byte                 `protobuf:"bytes,2,opt,name=entity,proto3" json:"entity,omitempty"`
 	Version       uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
 	State         []byte                 `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
+	Since         [][]byte               `protobuf:"bytes,5,rep,name=since,proto3" json:"since,omitempty"` // events that are to be applied to the state
 	Check         uint32                 `protobuf:"fixed32,15,opt,name=check,proto3" json:"check,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -914,11 +939,242 @@ func (x *DurableRecord) GetState() []byte {
 	return nil
 }
 
+func (x *DurableRecord) GetSince() [][]byte {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
 func (x *DurableRecord) GetCheck() uint32 {
 	if x != nil {
 		return x.Check
 	}
 	return 0
+}
+
+// DurableJournal says which chunks a shard's journal has, and up to which event.
+type DurableJournal struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Format        uint32                 `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"`
+	First         uint64                 `protobuf:"varint,2,opt,name=first,proto3" json:"first,omitempty"`   // the oldest chunk that is kept
+	Last          uint64                 `protobuf:"varint,3,opt,name=last,proto3" json:"last,omitempty"`     // the newest chunk; 0: none was ever written
+	Number        uint64                 `protobuf:"varint,4,opt,name=number,proto3" json:"number,omitempty"` // of the last event
+	Check         uint32                 `protobuf:"fixed32,15,opt,name=check,proto3" json:"check,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DurableJournal) Reset() {
+	*x = DurableJournal{}
+	mi := &file_shardgen_wire_durable_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DurableJournal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DurableJournal) ProtoMessage() {}
+
+func (x *DurableJournal) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_durable_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DurableJournal.ProtoReflect.Descriptor instead.
+func (*DurableJournal) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *DurableJournal) GetFormat() uint32 {
+	if x != nil {
+		return x.Format
+	}
+	return 0
+}
+
+func (x *DurableJournal) GetFirst() uint64 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *DurableJournal) GetLast() uint64 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
+func (x *DurableJournal) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *DurableJournal) GetCheck() uint32 {
+	if x != nil {
+		return x.Check
+	}
+	return 0
+}
+
+// DurableChunk is a part of a shard's journal. It may have events beyond those
+// that the DurableJournal counts.
+type DurableChunk struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Format        uint32                 `protobuf:"varint,1,opt,name=format,proto3" json:"format,omitempty"`
+	Chunk         uint64                 `protobuf:"varint,2,opt,name=chunk,proto3" json:"chunk,omitempty"`
+	Events        []*DurableEvent        `protobuf:"bytes,3,rep,name=events,proto3" json:"events,omitempty"`
+	Check         uint32                 `protobuf:"fixed32,15,opt,name=check,proto3" json:"check,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DurableChunk) Reset() {
+	*x = DurableChunk{}
+	mi := &file_shardgen_wire_durable_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DurableChunk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DurableChunk) ProtoMessage() {}
+
+func (x *DurableChunk) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_durable_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DurableChunk.ProtoReflect.Descriptor instead.
+func (*DurableChunk) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *DurableChunk) GetFormat() uint32 {
+	if x != nil {
+		return x.Format
+	}
+	return 0
+}
+
+func (x *DurableChunk) GetChunk() uint64 {
+	if x != nil {
+		return x.Chunk
+	}
+	return 0
+}
+
+func (x *DurableChunk) GetEvents() []*DurableEvent {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
+func (x *DurableChunk) GetCheck() uint32 {
+	if x != nil {
+		return x.Check
+	}
+	return 0
+}
+
+// DurableEvent is one event of an entity.
+type DurableEvent struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // in the shard's journal, without gaps
+	Entity        []byte                 `protobuf:"bytes,2,opt,name=entity,proto3" json:"entity,omitempty"`
+	Version       uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"` // of the entity, after the commit that recorded it
+	At            int64                  `protobuf:"varint,4,opt,name=at,proto3" json:"at,omitempty"`           // Unix time of the commit, in milliseconds
+	Event         []byte                 `protobuf:"bytes,5,opt,name=event,proto3" json:"event,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DurableEvent) Reset() {
+	*x = DurableEvent{}
+	mi := &file_shardgen_wire_durable_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DurableEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DurableEvent) ProtoMessage() {}
+
+func (x *DurableEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_durable_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DurableEvent.ProtoReflect.Descriptor instead.
+func (*DurableEvent) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *DurableEvent) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *DurableEvent) GetEntity() []byte {
+	if x != nil {
+		return x.Entity
+	}
+	return nil
+}
+
+func (x *DurableEvent) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *DurableEvent) GetAt() int64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *DurableEvent) GetEvent() []byte {
+	if x != nil {
+		return x.Event
+	}
+	return nil
 }
 
 // DurableTable is one part of what a shard knows of commands and tells. The parts
@@ -937,7 +1193,7 @@ type DurableTable struct {
 
 func (x *DurableTable) Reset() {
 	*x = DurableTable{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[12]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -949,7 +1205,7 @@ func (x *DurableTable) String() string {
 func (*DurableTable) ProtoMessage() {}
 
 func (x *DurableTable) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[12]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -962,7 +1218,7 @@ func (x *DurableTable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableTable.ProtoReflect.Descriptor instead.
 func (*DurableTable) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{12}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *DurableTable) GetFormat() uint32 {
@@ -1019,7 +1275,7 @@ type DurableKnown struct {
 
 func (x *DurableKnown) Reset() {
 	*x = DurableKnown{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[13]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1031,7 +1287,7 @@ func (x *DurableKnown) String() string {
 func (*DurableKnown) ProtoMessage() {}
 
 func (x *DurableKnown) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[13]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1044,7 +1300,7 @@ func (x *DurableKnown) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableKnown.ProtoReflect.Descriptor instead.
 func (*DurableKnown) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{13}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DurableKnown) GetSource() *DurableSource {
@@ -1081,7 +1337,7 @@ type DurableOutbox struct {
 
 func (x *DurableOutbox) Reset() {
 	*x = DurableOutbox{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[14]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1093,7 +1349,7 @@ func (x *DurableOutbox) String() string {
 func (*DurableOutbox) ProtoMessage() {}
 
 func (x *DurableOutbox) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[14]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1106,7 +1362,7 @@ func (x *DurableOutbox) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableOutbox.ProtoReflect.Descriptor instead.
 func (*DurableOutbox) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{14}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DurableOutbox) GetLog() string {
@@ -1149,7 +1405,7 @@ type DurableWaiting struct {
 
 func (x *DurableWaiting) Reset() {
 	*x = DurableWaiting{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[15]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1161,7 +1417,7 @@ func (x *DurableWaiting) String() string {
 func (*DurableWaiting) ProtoMessage() {}
 
 func (x *DurableWaiting) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[15]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1174,7 +1430,7 @@ func (x *DurableWaiting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableWaiting.ProtoReflect.Descriptor instead.
 func (*DurableWaiting) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{15}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *DurableWaiting) GetNumber() uint64 {
@@ -1220,7 +1476,7 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"\x04kind\"\"\n" +
 	"\fDurableClaim\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\"\x0e\n" +
-	"\fDurableEmpty\"\xee\x01\n" +
+	"\fDurableEmpty\"\xba\x02\n" +
 	"\rDurableCommit\x12\x16\n" +
 	"\x06entity\x18\x01 \x01(\fR\x06entity\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x14\n" +
@@ -1228,7 +1484,11 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"\x05ended\x18\x04 \x01(\bR\x05ended\x127\n" +
 	"\acommand\x18\x05 \x01(\v2\x1d.shardgen.wire.DurableCommandR\acommand\x120\n" +
 	"\x05tells\x18\x06 \x03(\v2\x1a.shardgen.wire.DurableTellR\x05tells\x12\x0e\n" +
-	"\x02at\x18\a \x01(\x03R\x02atJ\x04\b\b\x10\r\"Y\n" +
+	"\x02at\x18\a \x01(\x03R\x02at\x12\x16\n" +
+	"\x06events\x18\b \x03(\fR\x06events\x12\x14\n" +
+	"\x05event\x18\t \x01(\x04R\x05event\x12\x16\n" +
+	"\x06folded\x18\n" +
+	" \x01(\bR\x06foldedJ\x04\b\v\x10\fJ\x04\b\f\x10\r\"Y\n" +
 	"\rDurableSource\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x06R\vincarnation\x12\x10\n" +
 	"\x03log\x18\x02 \x01(\tR\x03log\x12\x14\n" +
@@ -1261,13 +1521,31 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"generation\x18\x06 \x01(\x04R\n" +
 	"generation\x12\x14\n" +
 	"\x05parts\x18\a \x01(\rR\x05parts\x12\x14\n" +
-	"\x05check\x18\x0f \x01(\aR\x05check\"\x85\x01\n" +
+	"\x05check\x18\x0f \x01(\aR\x05check\"\x9b\x01\n" +
 	"\rDurableRecord\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x16\n" +
 	"\x06entity\x18\x02 \x01(\fR\x06entity\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\x04R\aversion\x12\x14\n" +
 	"\x05state\x18\x04 \x01(\fR\x05state\x12\x14\n" +
-	"\x05check\x18\x0f \x01(\aR\x05check\"\xe1\x01\n" +
+	"\x05since\x18\x05 \x03(\fR\x05since\x12\x14\n" +
+	"\x05check\x18\x0f \x01(\aR\x05check\"\x80\x01\n" +
+	"\x0eDurableJournal\x12\x16\n" +
+	"\x06format\x18\x01 \x01(\rR\x06format\x12\x14\n" +
+	"\x05first\x18\x02 \x01(\x04R\x05first\x12\x12\n" +
+	"\x04last\x18\x03 \x01(\x04R\x04last\x12\x16\n" +
+	"\x06number\x18\x04 \x01(\x04R\x06number\x12\x14\n" +
+	"\x05check\x18\x0f \x01(\aR\x05check\"\x87\x01\n" +
+	"\fDurableChunk\x12\x16\n" +
+	"\x06format\x18\x01 \x01(\rR\x06format\x12\x14\n" +
+	"\x05chunk\x18\x02 \x01(\x04R\x05chunk\x123\n" +
+	"\x06events\x18\x03 \x03(\v2\x1b.shardgen.wire.DurableEventR\x06events\x12\x14\n" +
+	"\x05check\x18\x0f \x01(\aR\x05check\"~\n" +
+	"\fDurableEvent\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x16\n" +
+	"\x06entity\x18\x02 \x01(\fR\x06entity\x12\x18\n" +
+	"\aversion\x18\x03 \x01(\x04R\aversion\x12\x0e\n" +
+	"\x02at\x18\x04 \x01(\x03R\x02at\x12\x14\n" +
+	"\x05event\x18\x05 \x01(\fR\x05event\"\xe1\x01\n" +
 	"\fDurableTable\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1e\n" +
 	"\n" +
@@ -1303,7 +1581,7 @@ func file_shardgen_wire_durable_proto_rawDescGZIP() []byte {
 	return file_shardgen_wire_durable_proto_rawDescData
 }
 
-var file_shardgen_wire_durable_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_shardgen_wire_durable_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_shardgen_wire_durable_proto_goTypes = []any{
 	(*DurableAppend)(nil),  // 0: shardgen.wire.DurableAppend
 	(*DurableEntry)(nil),   // 1: shardgen.wire.DurableEntry
@@ -1317,10 +1595,13 @@ var file_shardgen_wire_durable_proto_goTypes = []any{
 	(*DurableNumbers)(nil), // 9: shardgen.wire.DurableNumbers
 	(*DurableHead)(nil),    // 10: shardgen.wire.DurableHead
 	(*DurableRecord)(nil),  // 11: shardgen.wire.DurableRecord
-	(*DurableTable)(nil),   // 12: shardgen.wire.DurableTable
-	(*DurableKnown)(nil),   // 13: shardgen.wire.DurableKnown
-	(*DurableOutbox)(nil),  // 14: shardgen.wire.DurableOutbox
-	(*DurableWaiting)(nil), // 15: shardgen.wire.DurableWaiting
+	(*DurableJournal)(nil), // 12: shardgen.wire.DurableJournal
+	(*DurableChunk)(nil),   // 13: shardgen.wire.DurableChunk
+	(*DurableEvent)(nil),   // 14: shardgen.wire.DurableEvent
+	(*DurableTable)(nil),   // 15: shardgen.wire.DurableTable
+	(*DurableKnown)(nil),   // 16: shardgen.wire.DurableKnown
+	(*DurableOutbox)(nil),  // 17: shardgen.wire.DurableOutbox
+	(*DurableWaiting)(nil), // 18: shardgen.wire.DurableWaiting
 }
 var file_shardgen_wire_durable_proto_depIdxs = []int32{
 	1,  // 0: shardgen.wire.DurableAppend.entries:type_name -> shardgen.wire.DurableEntry
@@ -1333,16 +1614,17 @@ var file_shardgen_wire_durable_proto_depIdxs = []int32{
 	7,  // 7: shardgen.wire.DurableCommit.tells:type_name -> shardgen.wire.DurableTell
 	5,  // 8: shardgen.wire.DurableCommand.source:type_name -> shardgen.wire.DurableSource
 	9,  // 9: shardgen.wire.DurableTold.tells:type_name -> shardgen.wire.DurableNumbers
-	13, // 10: shardgen.wire.DurableTable.sources:type_name -> shardgen.wire.DurableKnown
-	14, // 11: shardgen.wire.DurableTable.outboxes:type_name -> shardgen.wire.DurableOutbox
-	5,  // 12: shardgen.wire.DurableKnown.source:type_name -> shardgen.wire.DurableSource
-	6,  // 13: shardgen.wire.DurableKnown.commands:type_name -> shardgen.wire.DurableCommand
-	15, // 14: shardgen.wire.DurableOutbox.waiting:type_name -> shardgen.wire.DurableWaiting
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	14, // 10: shardgen.wire.DurableChunk.events:type_name -> shardgen.wire.DurableEvent
+	16, // 11: shardgen.wire.DurableTable.sources:type_name -> shardgen.wire.DurableKnown
+	17, // 12: shardgen.wire.DurableTable.outboxes:type_name -> shardgen.wire.DurableOutbox
+	5,  // 13: shardgen.wire.DurableKnown.source:type_name -> shardgen.wire.DurableSource
+	6,  // 14: shardgen.wire.DurableKnown.commands:type_name -> shardgen.wire.DurableCommand
+	18, // 15: shardgen.wire.DurableOutbox.waiting:type_name -> shardgen.wire.DurableWaiting
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_shardgen_wire_durable_proto_init() }
@@ -1363,7 +1645,7 @@ func file_shardgen_wire_durable_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardgen_wire_durable_proto_rawDesc), len(file_shardgen_wire_durable_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   16,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

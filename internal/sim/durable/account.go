@@ -51,7 +51,7 @@ func (t *tenure) loaded(l durable.Loaded) {
 func (a *account) take(l durable.Loaded) {
 	a.loaded, a.version, a.balance = true, l.Version, 0
 	if l.Found {
-		a.balance = balanceOf(l.State)
+		a.balance = fold(l.State, l.Since)
 	}
 }
 
@@ -136,9 +136,14 @@ func (a *account) commit(c *call, change int64, tells []durable.Tell) {
 		res.balance = 0
 	}
 	state := binary.AppendVarint(nil, res.balance)
-	state = append(state, make([]byte, r.padding())...)
+	padding := r.padding()
+	if r.plan.journal {
+		padding /= 2
+	}
+	state = append(state, make([]byte, padding)...)
 	ticket, err := t.core.Commit(r.w.clock(), durable.Turn{
 		Entity: a.id, State: state, Ended: res.ended, Command: &c.command, Reply: res.encode(), Tells: tells,
+		Events: a.events(res.balance-a.balance, padding),
 	})
 	switch {
 	case errors.Is(err, durable.ErrTooLarge):

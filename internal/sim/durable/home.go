@@ -116,7 +116,7 @@ func (h *home) assign(shard int, epoch uint64) {
 	h.used[[2]uint64{uint64(shard), epoch}] = true
 	t := &tenure{home: h, shard: shard, epoch: epoch, accounts: map[string]*account{}}
 	h.tenures[shard] = t
-	t.core = durable.New(h.r.w.clock(), durable.Config{Epoch: epoch, Node: h.name, Incarnation: h.incarnation, Limits: h.r.plan.limits})
+	t.core = durable.New(h.r.w.clock(), durable.Config{Epoch: epoch, Node: h.name, Incarnation: h.incarnation, Limits: h.r.plan.limits, Journal: h.r.plan.journaling})
 	h.r.w.trace("%s claims %d under %d", h.name, shard, epoch)
 	t.step()
 }

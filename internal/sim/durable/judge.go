@@ -1,7 +1,7 @@
 package durable
 
 import (
-	"bytes"
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"slices"
@@ -20,6 +20,7 @@ type judge struct {
 	shards map[int]*truth
 	// applied are the commands of all shards that were committed, by commandKey.
 	applied map[string]commit
+	folded  int // commits with events alone
 }
 
 // truth is what a shard's log says.
@@ -30,6 +31,7 @@ type truth struct {
 	tells    map[string]bool // by tellKey; true: given up
 	since    store.Position
 	first    store.Position // of the log's appends that were ever there
+	events   []recorded     // of all commits, in order
 }
 
 // A commit is one that counts.
@@ -139,6 +141,16 @@ func (j *judge) commit(shard int, p store.Position, c *wire.DurableCommit) error
 		return fmt.Errorf("invariant 3: %s: version %d behind %d", id, c.GetVersion(), before.version)
 	}
 	now := commit{p, c.GetVersion(), c.GetState(), c.GetEnded()}
+	if c.GetFolded() {
+		j.folded++
+		now.state = binary.AppendVarint(nil, fold(before.state, c.GetEvents()))
+	}
+	for i, e := range c.GetEvents() {
+		t.events = append(t.events, recorded{id, c.GetVersion(), e})
+		if number := c.GetEvent() + uint64(i); number != uint64(len(t.events)) {
+			return fmt.Errorf("invariant 7: event %d of the log has number %d", len(t.events), number)
+		}
+	}
 	t.entities[id] = append(t.entities[id], now)
 	key := commandKey(c.GetCommand())
 	if c.GetCommand().GetSource().GetIncarnation() == 0 {
@@ -197,7 +209,7 @@ func (j *judge) put(incarnation uint64, shard int, changes []store.Change) error
 		if err := decode(c.Value, r); err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(all, func(x commit) bool { return x.version == r.GetVersion() && bytes.Equal(x.state, r.GetState()) }) {
+		if !slices.ContainsFunc(all, func(x commit) bool { return x.version == r.GetVersion() && x.is(r) }) {
 			return fmt.Errorf("invariant 3: the record of %s has version %d, which was not committed so", c.ID[1:], r.GetVersion())
 		}
 	}
@@ -228,7 +240,7 @@ func (j *judge) recoverable(shard int) error {
 		if err := decode(rec.Value, r); err != nil {
 			return err
 		}
-		if r.GetVersion() != last.version || last.ended || !bytes.Equal(r.GetState(), last.state) {
+		if r.GetVersion() != last.version || last.ended || !last.is(r) {
 			return fmt.Errorf("invariant 2: %s v%d at %d is before since %d, and its record has v%d", id, last.version, last.position, since, r.GetVersion())
 		}
 	}

@@ -25,6 +25,8 @@ type plan struct {
 	memory                           bool // the store is that of package memory
 	closed                           bool // accounts change by what callers ask of them only
 	without                          without
+	journaling                       durable.Journal
+	journal                          bool // accounts record events
 }
 
 // without takes rules out of the driver, for tests that show what they are for.
@@ -32,7 +34,7 @@ type without struct{ lostTerm bool }
 
 func newPlan(r *rand.Rand) plan {
 	pick := func(of ...float64) float64 { return of[r.IntN(len(of))] }
-	return plan{
+	p := plan{
 		homes: 2 + r.IntN(3), shards: 1 + r.IntN(3), accounts: 2 + r.IntN(8), callers: 2 + r.IntN(6),
 		faults: 4 + r.IntN(10), pause: time.Duration(300+r.IntN(2500)) * time.Millisecond,
 		think: time.Duration(1+r.IntN(60)) * time.Millisecond, rest: time.Duration(1+r.IntN(400)) * time.Millisecond,
@@ -45,12 +47,17 @@ func newPlan(r *rand.Rand) plan {
 			DeadAfter: time.Duration(pick(3, 600, 600)) * time.Second,
 		},
 	}
+	if p.journal = r.IntN(2) == 0; p.journal {
+		p.journaling = durable.Journal{Kept: true, Every: 1 + r.IntN(20), Followers: r.IntN(2) == 0}
+	}
+	return p
 }
 
 // Counts are how often what happened. They show that the faults reach everything.
 type Counts struct {
 	Answered, Unknown, Replayed, Refused, Overloaded, Nested, Mismatches, Tells, Leased, Panics, TooLarge int
 	Opened, Reclaimed, Checkpoints, Outgrown, Dead                                                        int
+	Followed, Folded, Deleted                                                                             int
 	Crashes, Freezes, Cuts, Moves, Cancels, Forgets, Restarts                                             int
 }
 
@@ -103,6 +110,7 @@ type run struct {
 	history     []Operation
 	routes      map[route]*home // who answered last; not for all callers
 	named       int
+	followers   []*follower // one a shard; none without journals
 	calm        bool
 	counts      Counts
 }
@@ -160,6 +168,11 @@ func newRun(p plan, random *rand.Rand, trace func(string)) *run {
 	w.trace("%+v", p)
 	for range p.homes {
 		newHome(r)
+	}
+	if p.journal {
+		for i := range p.shards {
+			r.followers = append(r.followers, newFollower(r, i))
+		}
 	}
 	return r
 }
@@ -344,13 +357,14 @@ func (r *run) end() Result {
 			}
 		})
 	}
-	well := r.w.run(settleTime, func() bool { return left == 0 && r.arrived() && r.quiet() })
+	well := r.w.run(settleTime, func() bool { return left == 0 && r.arrived() && r.quiet() && r.followed() })
 	if !well {
-		r.w.fail("not well %v after the last fault: %d accounts do not answer, all tells arrived: %v", settleTime, left, r.arrived())
+		r.w.fail("not well %v after the last fault: %d accounts do not answer, all tells arrived: %v, all events followed: %v", settleTime, left, r.arrived(), r.followed())
 	}
 	if r.w.err == nil {
 		r.finalCheck()
 	}
+	r.counts.Folded = r.judge.folded
 	return Result{Err: r.w.err, Hash: r.w.hash, Counts: r.counts, History: r.history, Settled: r.w.now - began}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/store"
 )
 
 // TestTrimDuringTakeOver: the old home's checkpoint has written its records, and its head is
@@ -352,5 +353,79 @@ func TestLoadMeetsAnotherHome(t *testing.T) {
 	a.run()
 	if l, loaded := a.loaded["a"]; loaded || a.core.State() != durable.Dropped || a.events[len(a.events)-1].Epoch != 2 {
 		t.Errorf("loaded %v %+v, state %d, events %+v: want that the shard is dropped for epoch 2", loaded, l, a.core.State(), a.events)
+	}
+}
+
+// TestLatePutOfTheJournal: a Put of the journal is in doubt, is repeated, and the first one
+// comes late. It must not undo later Puts: the head changes before that.
+func TestLatePutOfTheJournal(t *testing.T) {
+	d := newDesk(t, 1)
+	a := d.seat(0, 1)
+	a.journal = true
+	a.claim(1)
+	a.open()
+	var late *durable.Request
+	a.hold = func(r durable.Request) bool {
+		if r.Op == durable.OpPut && late == nil {
+			late = &r
+			return true
+		}
+		return false
+	}
+	a.commit("a", "\x02")
+	if late == nil {
+		t.Fatal("events are not written to the journal by themselves")
+	}
+	a.core.Done(d.w.clock(), durable.Response{ID: late.ID, Outcome: durable.Uncertain})
+	a.run()
+	a.commit("a", "\x04")
+	a.commit("a", "\x06")
+	a.bring(*late)
+	place, n := durable.Place{}, 0
+	for range 5 {
+		keys, err := place.Keys(d.server.record(0, durable.JournalIndex))
+		if err != nil || len(keys) == 0 {
+			break
+		}
+		var records []store.Record
+		for _, key := range keys {
+			records = append(records, d.server.record(0, key))
+		}
+		events, after, err := place.Next(records)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, place = n+len(events), after
+	}
+	if n != 3 {
+		t.Errorf("a follower reads %d events, want 3: a late Put has undone the journal", n)
+	}
+}
+
+// TestEventsFollowARecord: when a checkpoint begins, commits of events alone are on their
+// way. Behind it the log has them without the state that they follow, which the next home
+// takes from the record.
+func TestEventsFollowARecord(t *testing.T) {
+	d := newDesk(t, 1)
+	a := d.seat(0, 1)
+	a.journal = true
+	a.claim(1)
+	a.open()
+	a.commit("a", "\x02")
+	a.hold = only(durable.OpAppend)
+	a.apply("a", durable.Command{Source: durable.Source{Incarnation: 1}, Number: 900}, "\x04")
+	a.run()
+	a.core.Checkpoint(d.w.clock())
+	a.run()
+	a.hold = nil
+	a.bring(a.held[0])
+	a.run()
+	b := d.seat(0, 2)
+	b.journal = true
+	b.claim(2)
+	b.open()
+	l := b.state("a")
+	if got := fold(l.State, l.Since); got != 2 || l.Version != 2 {
+		t.Errorf("the entity is %d, version %d, events since its state %q: want 2, version 2", got, l.Version, l.Since)
 	}
 }

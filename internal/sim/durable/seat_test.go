@@ -26,13 +26,14 @@ func newDesk(t *testing.T, shards int) *desk {
 
 // A seat is a home with one shard.
 type seat struct {
-	d      *desk
-	home   *home
-	shard  int
-	core   *durable.Shard
-	limits durable.Limits
-	held   []durable.Request // not brought to the store yet
-	hold   func(durable.Request) bool
+	d       *desk
+	home    *home
+	shard   int
+	core    *durable.Shard
+	limits  durable.Limits
+	journal bool
+	held    []durable.Request // not brought to the store yet
+	hold    func(durable.Request) bool
 
 	tells  []durable.Tell
 	events []durable.Event
@@ -54,7 +55,7 @@ func (d *desk) limited(shard int, epoch uint64, limits durable.Limits) *seat {
 
 // claim gives the seat's process the shard under an epoch.
 func (s *seat) claim(epoch uint64) {
-	s.core = durable.New(s.d.w.clock(), durable.Config{Epoch: epoch, Node: s.home.name, Incarnation: s.home.incarnation, Limits: s.limits})
+	s.core = durable.New(s.d.w.clock(), durable.Config{Epoch: epoch, Node: s.home.name, Incarnation: s.home.incarnation, Limits: s.limits, Journal: durable.Journal{Kept: s.journal}})
 	s.ready = 0
 }
 
@@ -123,7 +124,12 @@ func (s *seat) apply(id string, c durable.Command, state string, tells ...durabl
 	if v := s.core.Admit(s.d.w.clock(), c).Verdict; v != durable.Run {
 		s.d.t.Fatalf("%s: %s: verdict %d, want that it runs", s.home.name, id, v)
 	}
+	var events [][]byte
+	if s.journal {
+		events = [][]byte{{2}}
+	}
 	ticket, err := s.core.Commit(s.d.w.clock(), durable.Turn{
+		Events: events,
 		Entity: id, State: []byte(state), Command: &c, Reply: []byte("reply to " + state), Tells: tells,
 	})
 	if err != nil {

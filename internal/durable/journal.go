@@ -1,0 +1,278 @@
+package durable
+
+import (
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/store"
+)
+
+// Journal says whether and how the events of a type's entities are kept. An event is
+// deleted when neither Age, Events nor Followers asks for it any more; where none of the
+// three is set, all are kept.
+type Journal struct {
+	Kept bool // the type has a journal
+	// Every is how many events may follow a state in the log and in a record before the
+	// state is written again. Default 1000.
+	Every     int
+	Age       time.Duration // keep events that are younger
+	Events    uint64        // keep as many of the shard's
+	Followers bool          // keep events that a named follower has not read
+}
+
+// Bounds of the journal's records.
+const (
+	everyEvents = 1000
+	sinceBytes  = 64 << 10  // of the events that follow a state
+	chunkBytes  = 256 << 10 // of a chunk of several events
+	chunkFull   = 16 << 10  // of a chunk to which later writes add nothing
+	dropChunks  = 64        // that are deleted at once
+)
+
+// journalKey is the key of the record that counts the journal's chunks.
+const journalKey = "j"
+
+func chunkKey(chunk uint64) string { return fmt.Sprintf("j%d", chunk) }
+
+// A journal has the events of a shard's commits, in the order of the log and numbered
+// without gaps. They wait here from the moment that the log has them until a Put under the
+// shard's head has written them to chunks.
+//
+// The chunks follow from the log alone. So a chunk that was written without the
+// index, because its home died in between, is written again by the next home with the same
+// events, though perhaps with others beside them.
+//
+// Invariants:
+//  1. Numbers of waiting events follow the index's, without gaps.
+//  2. next is above all of them.
+type journal struct {
+	config  Journal
+	pause   time.Duration
+	next    uint64               // the number of the next event that is recorded
+	index   *wire.DurableJournal // as it was written last
+	waiting []*wire.DurableEvent // in the log, and not in chunks
+	due     time.Time            // when they are to be written; zero: nothing waits
+	open    *wire.DurableChunk   // the last chunk, when this home wrote it
+
+	ends map[uint64]chunkEnd // of chunks, as far as they are known; nil where all are kept
+	line line                // reads the oldest chunk
+	read uint64              // the oldest chunk that a named follower needs; 0: all
+
+	// The index and the last chunk after the Put that is under way, and how many of waiting
+	// it writes.
+	writing *wire.DurableJournal
+	adding  *wire.DurableChunk
+	count   int
+}
+
+// A chunkEnd is the last event of a chunk.
+type chunkEnd struct {
+	number uint64
+	at     int64
+}
+
+func newJournal(c Journal, pause time.Duration) journal {
+	if c.Every <= 0 {
+		c.Every = everyEvents
+	}
+	j := journal{config: c, pause: pause, next: 1, index: &wire.DurableJournal{Format: formatNow, First: 1}}
+	if c.Age > 0 || c.Events > 0 || c.Followers {
+		j.ends = map[uint64]chunkEnd{}
+	}
+	return j
+}
+
+// recover takes the index that a former home wrote.
+func (j *journal) recover(r store.Record) error {
+	if r.Revision == store.None {
+		return nil
+	}
+	index, err := readIndex(r)
+	if err != nil {
+		return err
+	}
+	j.index, j.next = index, index.GetNumber()+1
+	return nil
+}
+
+func readIndex(r store.Record) (*wire.DurableJournal, error) {
+	index := &wire.DurableJournal{}
+	if err := unseal(r.Value, index); err != nil {
+		return nil, fmt.Errorf("journal: %w", err)
+	}
+	return index, nil
+}
+
+// ack notes that a commit is in the log. One that came there a second time has nothing new.
+func (j *journal) ack(c *wire.DurableCommit, now time.Time) {
+	if !j.config.Kept {
+		return
+	}
+	last := j.index.GetNumber()
+	if n := len(j.waiting); n > 0 {
+		last = j.waiting[n-1].GetNumber()
+	}
+	for i, event := range c.GetEvents() {
+		number := c.GetEvent() + uint64(i)
+		j.next = max(j.next, number+1)
+		if number <= last {
+			continue
+		}
+		j.waiting = append(j.waiting, &wire.DurableEvent{
+			Number: number, Entity: c.GetEntity(), Version: c.GetVersion(), At: c.GetAt(), Event: event,
+		})
+	}
+	if len(j.waiting) > 0 && j.due.IsZero() {
+		j.due = now.Add(j.pause)
+	}
+}
+
+// isDue reports whether the journal is to be written.
+func (j *journal) isDue(now time.Time) bool {
+	return !j.due.IsZero() && !now.Before(j.due) || j.expired(now) > 0
+}
+
+// expired is how many of the oldest chunks may be deleted now.
+func (j *journal) expired(now time.Time) (n uint64) {
+	if j.ends == nil {
+		return 0
+	}
+	for first := j.index.GetFirst(); first+n < j.index.GetLast() && n < dropChunks; n++ {
+		end, known := j.ends[first+n]
+		c := j.config
+		if !known || c.Age > 0 && now.Sub(time.UnixMilli(end.at)) < c.Age ||
+			c.Events > 0 && j.index.GetNumber()-end.number < c.Events ||
+			c.Followers && first+n >= j.read {
+			break
+		}
+	}
+	return n
+}
+
+// look reads the oldest chunk if it is not known when that may be deleted.
+func (j *journal) look(s *Shard) {
+	first := j.index.GetFirst()
+	if j.ends == nil || first >= j.index.GetLast() || !j.line.idle() {
+		return
+	}
+	if _, known := j.ends[first]; !known {
+		j.line.ask(&s.desk, Request{Op: OpGet, IDs: []string{chunkKey(first)}, AtLeast: s.head.stored.Revision})
+	}
+}
+
+// looked takes the oldest chunk.
+func (j *journal) looked(s *Shard, r Response) {
+	if !j.line.settled(&s.desk, r) {
+		return
+	}
+	if r.Outcome != OK || !s.ours(r.Head) {
+		if s.state != Dropped {
+			j.line.again(&s.desk)
+		}
+		return
+	}
+	j.line.close()
+	// One that is not there was deleted by a home that died before it had counted that.
+	end := chunkEnd{}
+	if r.Records[0].Revision != store.None {
+		chunk := &wire.DurableChunk{}
+		if err := unseal(r.Records[0].Value, chunk); err != nil || len(chunk.GetEvents()) == 0 {
+			return // it stays: unreadable events are not deleted
+		}
+		last := chunk.GetEvents()[len(chunk.GetEvents())-1]
+		end = chunkEnd{last.GetNumber(), last.GetAt()}
+	}
+	j.ends[j.index.GetFirst()] = end
+}
+
+// begin returns the changes of the next Put, with all events that wait.
+func (j *journal) begin(now time.Time) (changes []store.Change) {
+	if !j.config.Kept {
+		return nil
+	}
+	j.writing = proto.CloneOf(j.index)
+	for range j.expired(now) {
+		changes = append(changes, store.Change{ID: chunkKey(j.writing.First)})
+		j.writing.First++
+	}
+	j.count = len(j.waiting)
+	if j.count == 0 && len(changes) == 0 {
+		j.writing = nil
+		return nil
+	}
+	changes = append(changes, j.chunks()...)
+	return append(changes, store.Change{ID: journalKey, Value: seal(j.writing)})
+}
+
+// chunks puts the events that wait into chunks.
+func (j *journal) chunks() (changes []store.Change) {
+	open := &wire.DurableChunk{}
+	bytes := 0
+	if j.open != nil {
+		open, bytes = proto.CloneOf(j.open), proto.Size(j.open)
+	}
+	if bytes == 0 || bytes >= chunkFull {
+		open, bytes = nil, 0
+	}
+	shut := func() {
+		if open != nil {
+			changes = append(changes, store.Change{ID: chunkKey(open.GetChunk()), Value: seal(open)})
+		}
+	}
+	for _, e := range j.waiting {
+		n := protowire.SizeTag(3) + protowire.SizeBytes(proto.Size(e))
+		if open == nil || bytes+n > chunkBytes {
+			shut()
+			j.writing.Last++
+			open, bytes = &wire.DurableChunk{Format: formatNow, Chunk: j.writing.Last}, 0
+		}
+		open.Events = append(open.Events, e)
+		bytes += n
+		j.writing.Number = e.GetNumber()
+		if j.ends != nil {
+			j.ends[open.GetChunk()] = chunkEnd{e.GetNumber(), e.GetAt()}
+		}
+	}
+	if j.count > 0 {
+		shut()
+	}
+	j.adding = open
+	return changes
+}
+
+// written ends a Put.
+func (j *journal) written(now time.Time) {
+	if j.writing == nil {
+		return
+	}
+	for chunk := j.index.GetFirst(); chunk < j.writing.GetFirst(); chunk++ {
+		delete(j.ends, chunk)
+	}
+	j.index, j.writing = j.writing, nil
+	if j.count > 0 {
+		j.open, j.adding = j.adding, nil
+	}
+	j.waiting = append([]*wire.DurableEvent(nil), j.waiting[j.count:]...)
+	j.count, j.due = 0, time.Time{}
+	if len(j.waiting) > 0 {
+		j.due = now.Add(j.pause)
+	}
+}
+
+func (j *journal) check() error {
+	last := j.index.GetNumber()
+	for _, e := range j.waiting {
+		if e.GetNumber() != last+1 {
+			return fmt.Errorf("invariant 1 of the journal: event %d behind %d", e.GetNumber(), last)
+		}
+		last++
+	}
+	if j.config.Kept && j.next <= last {
+		return fmt.Errorf("invariant 2 of the journal: the next event is %d, and there is %d", j.next, last)
+	}
+	return nil
+}
