@@ -27,16 +27,22 @@ const durableShards = 64
 type durableShard struct {
 	*durablehost.Shard
 	hosted *hostedShard
-
-	mu     sync.Mutex
-	tenure *durablehost.Tenure
-	active map[string]*durableEntity // of that tenure, by id
+	active sync.Map // durableEntity of each *region.Entity that is active
 }
 
-// durableEntity is an active entity. It belongs to whoever has the entity's turn.
+// durableEntity is an active entity. It belongs to the holder of the entity's turn.
 type durableEntity struct {
-	state []byte // as the store has it, or will have it
-	ready bool   // it has a value of this tenure
+	tenure *durablehost.Tenure // that it was activated under
+	state  []byte              // as the store has it, or will have it
+	last   durable.Ticket      // of its last commit
+	ready  bool                // it has a value
+}
+
+// entity is the active entity that e is, or nil.
+func (d *durableShard) entity(e *region.Entity) *durableEntity {
+	a, _ := d.active.Load(e)
+	active, _ := a.(*durableEntity)
+	return active
 }
 
 func newDurableShard(s *hostedShard) *durableShard {
@@ -62,6 +68,7 @@ func (d *durableShard) placedLocked(opened bool) {
 		}
 	default:
 		d.Close()
+		d.active.Clear()
 	}
 }
 
@@ -86,29 +93,10 @@ func (d *durableShard) leave() {
 	}
 }
 
-// current forgets the entities of an earlier tenure.
-func (d *durableShard) current(t *durablehost.Tenure) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.tenure == nil || t.Epoch() > d.tenure.Epoch() {
-		d.tenure, d.active = t, map[string]*durableEntity{}
-	}
-}
-
-// entity is the active entity with that id under the tenure, or nil.
-func (d *durableShard) entity(t *durablehost.Tenure, id string) *durableEntity {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.tenure != t {
-		return nil
-	}
-	return d.active[id]
-}
-
 // activate sees to it that the entity has a value of that tenure.
 func (d *durableShard) activate(t *turn, e *region.Entity, tenure *durablehost.Tenure) (*durableEntity, error) {
 	s := d.hosted
-	if a := d.entity(tenure, e.ID); a != nil && a.ready && e.Value != nil {
+	if a := d.entity(e); a != nil && a.tenure == tenure && a.ready && e.Value != nil {
 		return a, nil
 	}
 	s.host.lost(e)
@@ -123,19 +111,12 @@ func (d *durableShard) activate(t *turn, e *region.Entity, tenure *durablehost.T
 	if loaded.Found {
 		e.State, e.Why = slices.Concat([]byte{}, loaded.State), codegen.Recovered
 	}
-	d.mu.Lock()
-	if d.tenure == tenure {
-		d.active[e.ID] = &durableEntity{}
-	}
-	d.mu.Unlock()
+	a := &durableEntity{tenure: tenure, last: tenure.Seen(e.ID)}
+	d.active.Store(e, a)
 	if err := s.activate(t, e); err != nil {
 		e.Value, e.State = nil, nil
 		d.lost(e)
 		return nil, fmt.Errorf("%w: %w", errActivate, err)
-	}
-	a := d.entity(tenure, e.ID)
-	if a == nil {
-		return nil, durablehost.ErrNotHere
 	}
 	a.ready = true
 	return a, nil
@@ -145,17 +126,9 @@ func (d *durableShard) activate(t *turn, e *region.Entity, tenure *durablehost.T
 var errActivate = errors.New("activate")
 
 // begin notes the state of an entity before its OnActivate, which may change it.
-func (d *durableShard) begin(id string, value any, unknown []byte) error {
-	state, err := d.encode(value, unknown)
-	if err != nil {
-		return err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if a := d.active[id]; a != nil {
-		a.state = state
-	}
-	return nil
+func (d *durableShard) begin(e *region.Entity, value any, unknown []byte) (err error) {
+	d.entity(e).state, err = d.encode(value, unknown)
+	return err
 }
 
 func (d *durableShard) encode(value any, unknown []byte) (state []byte, err error) {
@@ -177,11 +150,9 @@ func (d *durableShard) encode(value any, unknown []byte) (state []byte, err erro
 // retire commits what the stop hook of an entity has changed: err says that state is not
 // what the hook left. The region is to keep no state of it.
 func (d *durableShard) retire(e *region.Entity, state []byte, err error) []byte {
-	d.mu.Lock()
-	tenure, a := d.tenure, d.active[e.ID]
-	d.mu.Unlock()
+	a := d.entity(e)
 	if a != nil && a.ready && err == nil && !bytes.Equal(a.state, state) {
-		if _, err := tenure.Commit(durable.Turn{Entity: e.ID, State: state}); err != nil {
+		if _, err := a.tenure.Commit(durable.Turn{Entity: e.ID, State: state}); err != nil {
 			d.hosted.passivationFailed(e, codegen.Idle, fmt.Errorf("what OnPassivate changed is lost: %w", err))
 		}
 	}
@@ -190,12 +161,9 @@ func (d *durableShard) retire(e *region.Entity, state []byte, err error) []byte 
 
 // lost notes that an entity has no value any more.
 func (d *durableShard) lost(e *region.Entity) {
-	d.mu.Lock()
-	tenure, there := d.tenure, d.active[e.ID] != nil
-	delete(d.active, e.ID)
-	d.mu.Unlock()
-	if there {
-		tenure.Rest(e.ID)
+	if a := d.entity(e); a != nil {
+		d.active.Delete(e)
+		a.tenure.Rest(e.ID)
 	}
 }
 
@@ -212,9 +180,9 @@ func (d *durableShard) run(r *durableTurn, e *region.Entity, c *inCall, method c
 			return notOpen(err)
 		}
 	}
-	d.current(tenure)
 	r.tenure = tenure
 	read := s.host.desc.Reads[string(c.Method)]
+	r.read = read
 	if len(c.Command) > 0 && !read {
 		if a, ok := d.admit(r, e, c); !ok {
 			return a
@@ -242,7 +210,7 @@ func (d *durableShard) run(r *durableTurn, e *region.Entity, c *inCall, method c
 		d.discard(r)
 		return a
 	}
-	r.seen = tenure.Seen(e.ID)
+	r.seen = active.last
 	a := runMethod(s, &r.encodedTurn, e, c, method)
 	a = d.settle(r, e, active, a, read)
 	settled = true
@@ -268,6 +236,14 @@ func (d *durableShard) runHere(e *region.Entity, c *outCall, call *wire.Envelope
 	a := s.runCall(e, in)
 	returned = true
 	s.finish(in, a, in.failed(), peers.Pumps{})
+}
+
+// mayRead reports whether a turn that changes nothing may run on an active entity, whose
+// turn has begun, and be answered at once: all that the entity's state has is in the log,
+// and the shard is here.
+func (d *durableShard) mayRead(e *region.Entity) bool {
+	a := d.entity(e)
+	return a != nil && a.ready && e.Value != nil && a.tenure == d.Current() && a.tenure.Reached(a.last) && d.hosted.mayRunInline()
 }
 
 // patience is the turn's context, with a bound for a tell, which has none.
@@ -375,7 +351,7 @@ func (d *durableShard) settle(r *durableTurn, e *region.Entity, active *durableE
 		d.drop(r, e)
 		return answer{code: wire.CodeDropped}
 	}
-	r.ticket, active.state = ticket, state
+	r.ticket, active.state, active.last = ticket, state, ticket
 	d.sendTells(r)
 	return a
 }
@@ -419,6 +395,7 @@ func (d *durableShard) sendTells(r *durableTurn) {
 type durableTurn struct {
 	remoteTurn
 	tenure  *durablehost.Tenure
+	read    bool            // its method changes nothing
 	command durable.Command // the zero Command: none
 	ticket  durable.Ticket  // what the answer waits for
 	seen    durable.Ticket  // what a call that the turn makes waits for

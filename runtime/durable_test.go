@@ -331,3 +331,32 @@ func TestDurableLocalCalls(t *testing.T) {
 		})
 	}
 }
+
+// TestDurableReads: a read is answered without the store, but not before the store has what
+// it saw; it knows its fence, and cannot end its entity.
+func TestDurableReads(t *testing.T) {
+	v := newVaults(t, "a")
+	r := ref(v.nodes["a"], "v")
+	_, err := r.Add(testContext(t), 1)
+	require.NoError(t, err)
+	v.own["a"].Cut(true)
+	total(t, v.nodes["a"], "v", 1)
+	short, cancel := context.WithTimeout(testContext(t), 200*time.Millisecond)
+	defer cancel()
+	_, err = r.Add(short, 1)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	other, cancelOther := context.WithTimeout(testContext(t), 200*time.Millisecond)
+	defer cancelOther()
+	_, err = r.Get(other)
+	require.ErrorIs(t, err, context.DeadlineExceeded, "it saw what the store has not taken")
+	v.own["a"].Cut(false)
+	total(t, v.nodes["a"], "v", 2)
+
+	wrote, err := r.Epoch(testContext(t))
+	require.NoError(t, err)
+	seen, err := r.Seen(testContext(t))
+	require.NoError(t, err)
+	require.Equal(t, wrote, seen)
+	require.ErrorContains(t, r.Stay(testContext(t)), "//shard:read")
+	total(t, v.nodes["a"], "v", 2)
+}

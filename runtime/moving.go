@@ -192,7 +192,7 @@ func (s *hostedShard) wake(ctx context.Context, e *region.Entity) (err error) {
 		}
 	}
 	if s.durable != nil {
-		if err := s.durable.begin(e.ID, value, unknown); err != nil {
+		if err := s.durable.begin(e, value, unknown); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/shardgen/shardgen/internal/invariant"
 	"github.com/shardgen/shardgen/internal/nocopy"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/shardhost"
@@ -89,7 +90,7 @@ func (p port) Begin(ctx context.Context, r *codegen.Ref, method string) (codegen
 		}
 	}
 	if p.kind.desc.Durable {
-		return codegen.Turn{}, nil // its arguments and results are part of its commit: see attempt
+		return p.beginRead(ctx, up, r, method)
 	}
 	if e, ok := r.Near.Load().(*region.Entity); ok && hostedOf(e).tryEnter(e) {
 		return hostedOf(e).begin(ctx, up, e, method)
@@ -264,4 +265,31 @@ func (p port) enterDurable(c *outCall, r *route) (*hostedShard, *region.Entity) 
 		return nil, nil
 	}
 	return s, s.enter(c.Ref)
+}
+
+// beginRead is Begin for a durable type. A method that changes nothing runs on the caller's
+// goroutine, as one of a volatile type does, if its entity is active and the log has all of
+// its state. The arguments and results of others are part of their commits: see attempt.
+func (p port) beginRead(ctx context.Context, up *turn, r *codegen.Ref, method string) (codegen.Turn, error) {
+	k := p.kind
+	if k.host == nil || !k.host.desc.Reads[method] || !k.host.settings.inline || invariant.Enabled {
+		return codegen.Turn{}, nil // with invariants on, the method's end is compared with its beginning
+	}
+	e, ok := r.Near.Load().(*region.Entity)
+	if !ok || !hostedOf(e).tryEnter(e) {
+		s := k.routeOf(r.Hash).local()
+		if s == nil {
+			return codegen.Turn{}, nil
+		}
+		if e = s.look(r); e == nil || !s.tryEnter(e) {
+			return codegen.Turn{}, nil
+		}
+		r.Near.Store(e)
+	}
+	s := hostedOf(e)
+	if !s.durable.mayRead(e) {
+		s.endTurn(e)
+		return codegen.Turn{}, nil
+	}
+	return s.begin(ctx, up, e, method)
 }

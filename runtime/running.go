@@ -461,6 +461,10 @@ func (t *turn) endOddly(method string, recovered any, err error) error {
 	case recovered != nil:
 		s.died(fmt.Sprintf("panic in %s: %v", method, recovered))
 		failed = s.panicFailure(e.ID, method, fmt.Sprint(recovered))
+		if s.durable != nil { // as where the turn is encoded: it may have changed something
+			s.host.lost(e)
+			e.Value, e.State = nil, nil
+		}
 	case err != nil:
 		failed = s.failureOf(e.ID, method, err)
 	}

@@ -39,6 +39,8 @@ func RestartBackoff(first, longest time.Duration) HostOption {
 // Default Config.HandoffTimeout less 5s, at least 1s; minimum 1ms. Members may differ.
 func StopTimeout(d time.Duration) HostOption { return func(s *hostSettings) { s.stopTimeout = d } }
 
+var errReadForgets = errors.New("the method is marked //shard:read, and changes nothing (remove the mark)")
+
 var errNoTurn = errors.New("ctx is not one that an entity's method was called with (pass the method's own, before it returns)")
 
 // Passivate puts the entity to rest at the end of the turn that ctx belongs to: its stop
@@ -50,8 +52,8 @@ func Passivate(ctx context.Context) error { return endWith(ctx, "passivate", res
 
 // Forget ends the entity for good at the end of the turn that ctx belongs to: its stop
 // hook runs with [Forgotten], its state is dropped, and it is no longer remembered. A
-// later call begins a new entity. Forget fails if ctx belongs to no turn, or to a turn of
-// a singleton, which is never forgotten.
+// later call begins a new entity. Forget fails if ctx belongs to no turn, to a turn of
+// a singleton, which is never forgotten, or to a turn of a method marked //shard:read.
 func Forget(ctx context.Context) error { return endWith(ctx, "forget", forgetAfter) }
 
 func endWith(ctx context.Context, what string, after uint32) error {
@@ -61,6 +63,11 @@ func endWith(ctx context.Context, what string, after uint32) error {
 	}
 	if t.shard().host.instance != nil {
 		return fmt.Errorf("%s %s: %w", what, t.shard().ID.Kind, errSingletonStays)
+	}
+	if after == forgetAfter && t.shard().durable != nil {
+		if d := durableOf(t); d == nil || d.read {
+			return fmt.Errorf("%s %s/%s: %w", what, t.shard().ID.Kind, clip(t.entity.ID), errReadForgets)
+		}
 	}
 	t.flags.Or(after)
 	return nil

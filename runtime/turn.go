@@ -3,6 +3,7 @@ package shard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -215,9 +216,16 @@ var ErrNoFence = errors.New("ctx is not that of a turn of a durable type, whose 
 // database has seen is a former home, and must be refused. It fails with ErrNoFence if ctx
 // belongs to no turn of a durable type.
 func Epoch(ctx context.Context) (uint64, error) {
-	d := durableOf(turnOf(ctx))
-	if d == nil {
+	t := turnOf(ctx)
+	if t == nil || t.shard().durable == nil {
 		return 0, ErrNoFence
 	}
-	return d.tenure.Epoch(), nil
+	if d := durableOf(t); d != nil {
+		return d.tenure.Epoch(), nil
+	}
+	a := t.shard().durable.entity(t.entity) // of a turn that only reads
+	if a == nil {
+		return 0, fmt.Errorf("%w: its shard was lost meanwhile", ErrNoFence)
+	}
+	return a.tenure.Epoch(), nil
 }

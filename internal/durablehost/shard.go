@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/durable"
@@ -58,9 +59,10 @@ type Shard struct {
 	attempt uint64 // of the tenures under this epoch
 	failed  int    // tenures that have ended in a row without opening
 	tenure  *Tenure
-	changed chan struct{} // closed when the tenure, or whether there is one, changes
-	broken  error         // why the last tenure ended; nil after one has opened
-	again   *time.Timer   // begins the next attempt; nil: none is due
+	current atomic.Pointer[Tenure] // tenure, for those without the lock
+	changed chan struct{}          // closed when the tenure, or whether there is one, changes
+	broken  error                  // why the last tenure ended; nil after one has opened
+	again   *time.Timer            // begins the next attempt; nil: none is due
 }
 
 // New returns the shard, which is not here.
@@ -128,6 +130,7 @@ func (s *Shard) begin() (old *Tenure) {
 		return old
 	}
 	s.tenure = newTenure(s, epoch)
+	s.current.Store(s.tenure)
 	return old
 }
 
@@ -138,6 +141,7 @@ func (s *Shard) end() (old *Tenure) {
 		s.again = nil
 	}
 	old, s.tenure = s.tenure, nil
+	s.current.Store(nil)
 	close(s.changed)
 	s.changed = make(chan struct{})
 	return old
@@ -175,13 +179,10 @@ func (s *Shard) Leave(ctx context.Context, epoch uint64) error {
 
 // Current returns the tenure if it is open, or nil. It does not wait.
 func (s *Shard) Current() *Tenure {
-	s.mu.Lock()
-	t := s.tenure
-	s.mu.Unlock()
-	if t == nil || !t.isOpen() {
-		return nil
+	if t := s.current.Load(); t != nil && t.isOpen() {
+		return t
 	}
-	return t
+	return nil
 }
 
 // Tenure returns the tenure once it is open. It fails with ErrNotHere, with ErrBroken and

@@ -25,7 +25,7 @@ type Tenure struct {
 
 	mu        sync.Mutex
 	core      *durable.Shard
-	durable   durable.Ticket // up to which all is in the log
+	reached   atomic.Uint64 // the ticket up to which all is in the log; changed under mu
 	waits     []wait
 	loads     loads
 	timer     *time.Timer
@@ -120,8 +120,8 @@ func (t *Tenure) takeLocked() (after []func()) {
 	if t.core.State() == durable.Dropped {
 		return append(after, t.endLocked(ended)...)
 	}
-	if out.Durable > t.durable {
-		t.durable = out.Durable
+	if out.Durable > durable.Ticket(t.reached.Load()) {
+		t.reached.Store(uint64(out.Durable))
 		after = append(after, t.releaseLocked()...)
 	}
 	t.armLocked()
@@ -130,9 +130,9 @@ func (t *Tenure) takeLocked() (after []func()) {
 
 // releaseLocked returns what waited for tickets that are in the log.
 func (t *Tenure) releaseLocked() (due []func()) {
-	kept := t.waits[:0]
+	kept, reached := t.waits[:0], durable.Ticket(t.reached.Load())
 	for _, w := range t.waits {
-		if w.ticket <= t.durable {
+		if w.ticket <= reached {
 			due = append(due, func() { w.do(nil) })
 		} else {
 			kept = append(kept, w)
@@ -378,7 +378,7 @@ func (t *Tenure) Then(ticket durable.Ticket, do func(error)) {
 	case t.over:
 		t.mu.Unlock()
 		do(t.inDoubt(durable.Event{}))
-	case ticket <= t.durable:
+	case ticket <= durable.Ticket(t.reached.Load()):
 		t.mu.Unlock()
 		do(nil)
 	default:
@@ -387,11 +387,9 @@ func (t *Tenure) Then(ticket durable.Ticket, do func(error)) {
 	}
 }
 
-// Reached reports whether the log has all up to the ticket.
+// Reached reports whether the log has all up to the ticket, and the tenure has not ended.
 func (t *Tenure) Reached(ticket durable.Ticket) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return ticket <= t.durable && !t.over
+	return ticket <= durable.Ticket(t.reached.Load()) && t.open.Load()
 }
 
 // Wait is Then for a caller that waits.
