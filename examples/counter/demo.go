@@ -24,7 +24,8 @@ const demoTimeout = 2 * time.Minute
 type demo struct {
 	url, cluster          string
 	calls, counters, rate int
-	joinAt, leaveAt       int // calls
+	joinAt, killAt        int // calls
+	leaveAt               int
 	progress              *progress
 	conn                  *shard.Conn
 	load                  *load
@@ -49,12 +50,17 @@ func runDemo(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	if d.calls < 10 || d.counters < 1 || d.rate < 1 {
 		return usageError("-calls must be at least 10, -counters and -rate at least 1")
 	}
-	d.joinAt, d.leaveAt = d.calls/5, d.calls/2
+	d.joinAt, d.killAt, d.leaveAt = d.calls/5, d.calls*2/5, d.calls*3/5
 	began := time.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, demoTimeout, fmt.Errorf("the run took longer than %v", demoTimeout))
 	defer cancel()
 	if d.url == "" {
-		server, err := embedded.Start(embedded.Options{})
+		dir, err := os.MkdirTemp("", "counter-")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = os.RemoveAll(dir) }()
+		server, err := embedded.Start(embedded.Options{StoreDir: dir})
 		if err != nil {
 			return err
 		}
@@ -147,7 +153,8 @@ func (d *demo) startWorkers(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// changeMembers lets a worker join and another leave while calls go on.
+// changeMembers lets a worker join, kills another one and lets a third leave, while calls
+// go on.
 func (d *demo) changeMembers(ctx context.Context) error {
 	if err := d.until(ctx, func() bool { return d.load.pace.taken() >= d.joinAt }); err != nil {
 		return err
@@ -155,6 +162,18 @@ func (d *demo) changeMembers(ctx context.Context) error {
 	d.progress.event("worker-4 joins")
 	before := d.moved()
 	if err := d.startWorkers(ctx, "worker-4"); err != nil {
+		return err
+	}
+	if err := d.until(ctx, func() bool { return d.moved() > before && d.load.pace.taken() >= d.killAt }); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	second := d.workers[1]
+	d.mu.Unlock()
+	before = d.moved()
+	second.kill()
+	d.progress.event(second.name + " was killed with SIGKILL; worker-5 takes its place")
+	if err := d.startWorkers(ctx, "worker-5"); err != nil {
 		return err
 	}
 	if err := d.until(ctx, func() bool { return d.moved() > before && d.load.pace.taken() >= d.leaveAt }); err != nil {

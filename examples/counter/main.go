@@ -7,7 +7,9 @@
 //
 // Without a command it shows the whole of it: a NATS server inside this process
 // (or the one at -nats), three workers as processes of their own, and typed calls
-// on many counters while a fourth worker joins and one of the first three leaves.
+// on many counters while a fourth worker joins, one of the first three is killed with
+// SIGKILL and replaced, and another leaves. Counters are durable: the server keeps them in
+// JetStream, in a temporary folder unless -nats names a server.
 // Then it checks every counter and prints one line on standard output:
 //
 //	calls=20000 failed=0 wrong=0 moved=128 seconds=8.6

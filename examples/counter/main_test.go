@@ -32,7 +32,7 @@ func testContext(t *testing.T) context.Context {
 
 func startServer(t *testing.T) (url string) {
 	t.Helper()
-	s, err := embedded.Start(embedded.Options{})
+	s, err := embedded.Start(embedded.Options{StoreDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestDemo(t *testing.T) {
 	if code != exitOK || !want.MatchString(stdout.String()) {
 		t.Errorf("exit code %d, output %q, want %d and %v\n%s", code, stdout.String(), exitOK, want, stderr.String())
 	}
-	for _, event := range []string{"worker-4 joins", "worker-4 is up", "worker-1 leaves", "worker-1 has left"} {
+	for _, event := range []string{"worker-4 joins", "worker-4 is up", "worker-2 was killed", "worker-5 is up", "worker-1 leaves", "worker-1 has left"} {
 		if !strings.Contains(stderr.String(), event) {
 			t.Errorf("progress lacks %q:\n%s", event, stderr.String())
 		}
@@ -131,10 +131,10 @@ func TestBadCommandLines(t *testing.T) {
 		{"call alice add", exitUsage, "want add N, or get"},
 		{"call alice add x", exitUsage, "add x: not a whole number"},
 		{"call alice get 5", exitUsage, "want add N, or get"},
-		{"worker -nats http://localhost", exitWrong, "want for example nats://127.0.0.1:4222"},
+		{"worker -nats http://localhost", exitWrong, "is a server running there?"},
 		{"call -nats http://localhost alice get", exitWrong, "want for example nats://127.0.0.1:4222"},
-		{"-nats http://localhost", exitWrong, "want for example nats://127.0.0.1:4222"},
-		{"worker -cluster a.b", exitWrong, `cluster name "a.b" holds '.'`},
+		{"-nats http://localhost", exitWrong, "is a server running there?"},
+		{"worker -cluster a.b", exitWrong, "Name is \"a.b\""},
 		{"call -cluster * alice get", exitWrong, `cluster name "*" holds '*'`},
 		{"-h", exitOK, "usage: counter"},
 		{"worker -h", exitOK, "flags of worker"},

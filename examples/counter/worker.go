@@ -9,6 +9,7 @@ import (
 
 	"github.com/shardgen/shardgen/examples/counter/counter"
 	shard "github.com/shardgen/shardgen/runtime"
+	natsstore "github.com/shardgen/shardgen/store/nats"
 	natstransport "github.com/shardgen/shardgen/transport/nats"
 )
 
@@ -40,10 +41,16 @@ func runWorker(ctx context.Context, args []string, stdin io.Reader, stdout, stde
 	if *verbose {
 		level = slog.LevelInfo
 	}
+	s, err := natsstore.Open(ctx, *url, natsstore.Config{Name: *cluster})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
 	node := shard.New(shard.Config{
 		Cluster:   *cluster,
 		Name:      *name,
 		Transport: natstransport.New(*url),
+		Store:     s,
 		Logger:    slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})),
 	})
 	defer func() { _ = node.Close() }()

@@ -1,4 +1,4 @@
-// Package counter is the smallest entity there is: a number with a name.
+// Package counter is the smallest durable entity there is: a number with a name.
 package counter
 
 import "context"
@@ -8,10 +8,10 @@ import "context"
 // A Counter adds up what it is given. It is in one process at a time and runs
 // one call at a time, so it needs no lock.
 //
-//shard:entity
+//shard:entity durable
 type Counter struct {
 	ID    string `shard:"id"`    // its name
-	Total int64  `shard:"state"` // of all that was added; travels with the counter
+	Total int64  `shard:"state"` // of all that was added; survives the process
 }
 
 // Add adds n and returns the new total.
@@ -21,4 +21,6 @@ func (c *Counter) Add(_ context.Context, n int64) (total int64, err error) {
 }
 
 // Get returns the total.
+//
+//shard:read
 func (c *Counter) Get(context.Context) (total int64, err error) { return c.Total, nil }

@@ -8,12 +8,13 @@ import (
 
 	"github.com/shardgen/shardgen/examples/counter/counter"
 	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/store/memory"
 	"github.com/shardgen/shardgen/transport/nats/embedded"
 )
 
 // A node that hosts counters, and a connection from outside that calls one.
 // Usually they are two processes and the server is a third:
-// natstransport.New(url) is the transport to it.
+// natstransport.New(url) is the transport to it, and natsstore.Open(ctx, url, …) the store.
 func Example() {
 	server, err := embedded.Start(embedded.Options{NoListen: true})
 	if err != nil {
@@ -25,7 +26,9 @@ func Example() {
 	}
 	ctx := context.Background()
 
-	node := shard.New(config("worker"))
+	hosting := config("worker")
+	hosting.Store = memory.New().Client()
+	node := shard.New(hosting)
 	if err := counter.HostCounter(node, func() *counter.Counter { return &counter.Counter{} }); err != nil {
 		log.Fatal(err)
 	}

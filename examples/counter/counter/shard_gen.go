@@ -104,6 +104,7 @@ func HostCounter(n *shard.Node, factory func() *Counter, opts ...shard.HostOptio
 			"Add": dispatchCounterAdd,
 			"Get": dispatchCounterGet,
 		},
+		Reads:       map[string]bool{"Get": true},
 		Struct:      (*Counter)(nil),
 		Exported:    2,
 		SetID:       setCounterID,
@@ -118,11 +119,12 @@ func counterKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Counter",
 		Package:  "github.com/shardgen/shardgen/examples/counter/counter",
-		Shards:   256,
+		Shards:   64,
 		HashName: "xxh64",
 		Methods:  []string{"Add", "Get"},
 		Errors:   ShardErrors,
 		Stateful: true,
+		Durable:  true,
 	}
 }
 

@@ -45,9 +45,12 @@ type Options struct {
 	Singleton bool
 	// Pulses: the nodes host a type whose entities are remembered.
 	Pulses bool
-	// Durable: the server, which is one of the cluster's own, runs JetStream, and the nodes
-	// host a durable type.
+	// Durable: the servers, which are the cluster's own and not separate, run JetStream, and
+	// the nodes host a durable type.
 	Durable bool
+	// Replicas is on how many of the servers the durable type's store keeps its streams.
+	// Default 1.
+	Replicas int
 	// CallTimeout bounds the calls of nodes and callers that have no deadline;
 	// 0: as Config does.
 	CallTimeout time.Duration
@@ -117,6 +120,13 @@ func (c *Cluster) runServers(n int) ([]*natsproc.Server, error) {
 			return nil, err
 		}
 		places[i] = h
+	}
+	if n > 1 && c.options.Durable {
+		folders := make([]string, n)
+		for i := range folders {
+			folders[i] = filepath.Join(c.options.Dir, fmt.Sprint("jetstream-", i+1))
+		}
+		return natsproc.RunStores(folders...)
 	}
 	if n > 1 {
 		return natsproc.RunClusterAt(places...)
@@ -215,7 +225,7 @@ func (c *Cluster) Launch(name string) (*Node, error) {
 	c.logs = append(c.logs, logs)
 	o := node.Options{
 		URL: c.urlFor(name), Ordered: c.options.Near != nil, Cluster: c.name, Name: name, Witness: base + ".witness",
-		Pulses: c.options.Pulses, Durable: c.options.Durable, CallTimeout: c.options.CallTimeout,
+		Pulses: c.options.Pulses, Durable: c.options.Durable, Replicas: c.options.Replicas, CallTimeout: c.options.CallTimeout,
 		MinMembers: c.options.MinMembers,
 	}
 	if c.options.Singleton {

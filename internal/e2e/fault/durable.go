@@ -27,8 +27,8 @@ type Survival struct {
 
 // SurvivalRound is one strike.
 type SurvivalRound struct {
-	Victim string
-	After  []time.Duration // when each entity that lived there answered again, sorted
+	Victim string          // what it happened to
+	After  []time.Duration // when each entity that it concerned answered again, or how long it took to; sorted
 }
 
 // p99 is the time within which 99 of 100 entities answered again.
@@ -64,10 +64,10 @@ func (s Survival) Print(w io.Writer) error {
 		if n := len(r.After); n > 0 {
 			last = r.After[n-1]
 		}
-		fmt.Fprintf(w, "%s %2d: %s, its %d entities answer again: p99 after %v, all after %v\n", s.Fault, i+1, r.Victim, len(r.After),
+		fmt.Fprintf(w, "%s %2d: %s, %d entities answer again: p99 after %v, all after %v\n", s.Fault, i+1, r.Victim, len(r.After),
 			r.p99().Round(time.Millisecond), last.Round(time.Millisecond))
 	}
-	_, err := fmt.Fprintf(w, "%s of one of %d nodes with %d entities, %d times: calls=%d failed=%d lost=%d doubled=%d\n",
+	_, err := fmt.Fprintf(w, "%s of %d nodes with %d entities, %d times: calls=%d failed=%d lost=%d doubled=%d\n",
 		s.Fault, s.Nodes, s.Entities, len(s.Rounds), s.Calls, s.Failed, s.Lost, s.Doubled)
 	for _, e := range s.Errors {
 		fmt.Fprintln(w, e)
@@ -78,8 +78,35 @@ func (s Survival) Print(w io.Writer) error {
 	return err
 }
 
-// Durable strikes nodes with durable entities that are called all the time, one after the
-// other and each replaced before the next. ctx bounds the run.
+// A DurableRun is a cluster with durable entities that are called all the time.
+type DurableRun struct {
+	Cluster *cluster.Cluster
+	Nodes   []*cluster.Node // all that are members
+	Round   int             // how often the fault has happened before
+	Length  time.Duration   // how long it lasts
+
+	started int // nodes, for their names
+}
+
+// A Blow is one time of a fault under way.
+type Blow struct {
+	Victim string    // what it happened to
+	At     time.Time // answers again are measured from here
+	// Nodes are those whose entities are concerned; nil: all entities.
+	Nodes []*cluster.Node
+	// Length after At, End ends it. Nil: it has ended.
+	Length time.Duration
+	End    func(ctx context.Context) error
+	// Stays: the nodes stay, or may stay, and their own answers count after the end.
+	Stays bool
+	// Slowest: what counts is not when an entity answered again but its slowest call, up to
+	// the first that was made after the end.
+	Slowest bool
+}
+
+// Durable makes the fault happen again and again to a cluster with durable entities that
+// are called all the time. Nodes that end are replaced before the next time. ctx bounds the
+// run.
 func Durable(ctx context.Context, f Fault, o Options) (s Survival, err error) {
 	o = o.withDefaults(f)
 	o.Cluster.Durable = true
@@ -91,13 +118,11 @@ func Durable(ctx context.Context, f Fault, o Options) (s Survival, err error) {
 		return s, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	var nodes []*cluster.Node
-	for i := range o.Nodes {
-		started, err := c.Start(ctx, fmt.Sprint("n", i+1))
-		if err != nil {
+	d := &DurableRun{Cluster: c, Length: o.Length}
+	for range o.Nodes {
+		if err := d.start(ctx); err != nil {
 			return s, err
 		}
-		nodes = append(nodes, started...)
 	}
 	conn, err := c.Dial(ctx, "client")
 	if err != nil {
@@ -111,22 +136,43 @@ func Durable(ctx context.Context, f Fault, o Options) (s Survival, err error) {
 		if err := until(ctx, "all entities have answered lately", func() bool { return l.answeredSince(time.Now().Add(-2 * l.tick)) }); err != nil {
 			return s, err
 		}
-		at := i % len(nodes) // the oldest, too, which coordinates
-		r, err := l.strike(ctx, f, nodes[at])
+		d.Round = i
+		r, err := l.strike(ctx, f, d)
 		if err != nil {
-			return s, fmt.Errorf("%s %s: %w", f.Name, nodes[at].Name(), err)
+			return s, fmt.Errorf("%s, time %d: %w", f.Name, i+1, err)
 		}
 		s.Rounds = append(s.Rounds, r)
-		started, err := c.Start(ctx, fmt.Sprint("n", o.Nodes+i+1))
-		if err != nil {
+		if err := d.replace(ctx); err != nil {
 			return s, err
 		}
-		nodes[at] = started[0]
 	}
 	l.end()
 	s.Fault, s.Nodes, s.Entities, s.Limits = f.Name, o.Nodes, o.Load.Entities, f.Limits
 	s.Calls, s.Failed, s.Lost, s.Doubled, s.Errors = l.calls, l.failed, l.lost, l.doubled, l.errors
 	return s, nil
+}
+
+// start starts one more node and waits until it is up.
+func (d *DurableRun) start(ctx context.Context) error {
+	d.started++
+	n, err := d.Cluster.Start(ctx, fmt.Sprint("n", d.started))
+	d.Nodes = append(d.Nodes, n...)
+	return err
+}
+
+// replace starts a node in the place of each that has ended.
+func (d *DurableRun) replace(ctx context.Context) error {
+	for i, n := range d.Nodes {
+		if !n.Ended() {
+			continue
+		}
+		if err := d.start(ctx); err != nil {
+			return err
+		}
+		last := len(d.Nodes) - 1
+		d.Nodes[i], d.Nodes = d.Nodes[last], d.Nodes[:last]
+	}
+	return nil
 }
 
 // ledgers are durable entities that are called all the time, each by one caller.
@@ -143,10 +189,12 @@ type ledgers struct {
 
 // A ledger is what its caller knows of an entity.
 type ledger struct {
-	node     string    // where it lived at the last answer
-	answered time.Time // when that was
-	sum      int64     // that it has
-	unsure   int64     // that it may have more
+	node     string        // where it lived at the last answer
+	answered time.Time     // when that was
+	made     time.Time     // when that call was made
+	slowest  time.Duration // of its calls since the last blow
+	sum      int64         // that it has
+	unsure   int64         // that it may have more
 }
 
 // ledgerPatience bounds one call.
@@ -169,8 +217,9 @@ func newLedgers(caller shard.Caller, entities, rate int) *ledgers {
 				case <-wait.C:
 				}
 				wait.Reset(l.tick)
+				made := time.Now()
 				total, node, err := r.Add(context.Background(), 1)
-				l.note(i, total, node, err)
+				l.note(i, made, total, node, err)
 			}
 		})
 	}
@@ -184,11 +233,12 @@ func (l *ledgers) end() {
 }
 
 // note compares an answer with what the caller knows.
-func (l *ledgers) note(i int, total int64, node string, err error) {
+func (l *ledgers) note(i int, made time.Time, total int64, node string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := &l.all[i]
 	l.calls++
+	e.slowest = max(e.slowest, time.Since(made))
 	if err != nil {
 		l.failed++
 		if len(l.errors) < 10 {
@@ -202,7 +252,7 @@ func (l *ledgers) note(i int, total int64, node string, err error) {
 	e.sum++
 	l.lost += int(max(e.sum-total, 0))
 	l.doubled += int(max(total-e.sum-e.unsure, 0))
-	e.sum, e.unsure, e.node, e.answered = total, 0, node, time.Now()
+	e.sum, e.unsure, e.node, e.made, e.answered = total, 0, node, made, time.Now()
 }
 
 func (l *ledgers) answeredSince(t time.Time) bool {
@@ -211,35 +261,69 @@ func (l *ledgers) answeredSince(t time.Time) bool {
 	return !slices.ContainsFunc(l.all, func(e ledger) bool { return e.answered.Before(t) })
 }
 
-// strike makes the fault happen once and waits until all entities of the victim answer.
-func (l *ledgers) strike(ctx context.Context, f Fault, victim *cluster.Node) (r SurvivalRound, err error) {
-	r.Victim = victim.Name()
-	at, err := f.Strike(victim)
+// strike makes the fault happen once and waits until all entities that it concerns answer.
+func (l *ledgers) strike(ctx context.Context, f Fault, d *DurableRun) (r SurvivalRound, err error) {
+	l.mu.Lock()
+	for i := range l.all {
+		l.all[i].slowest = 0
+	}
+	l.mu.Unlock()
+	b, err := f.Hit(ctx, d)
 	if err != nil {
 		return r, err
+	}
+	r.Victim = b.Victim
+	hit := make(map[string]bool)
+	for _, n := range b.Nodes {
+		hit[n.Name()] = true
 	}
 	l.mu.Lock()
 	var there []int
 	for i := range l.all {
-		if l.all[i].node == r.Victim {
+		if b.Nodes == nil || hit[l.all[i].node] {
 			there = append(there, i)
 		}
 	}
 	l.mu.Unlock()
 	after := map[int]time.Duration{}
-	err = until(ctx, "the victim's entities answer", func() bool {
+	ended := b.At
+	var endErr error
+	err = until(ctx, "its entities answer", func() bool {
+		if b.End != nil && time.Since(b.At) >= b.Length {
+			endErr = b.End(ctx)
+			b.End, ended = nil, time.Now()
+		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		for _, i := range there {
-			if e := l.all[i]; e.node != r.Victim && after[i] == 0 {
-				after[i] = e.answered.Sub(at)
+			if e := l.all[i]; after[i] == 0 && b.again(e, hit[e.node], ended) {
+				after[i] = e.answered.Sub(b.At)
+				if b.Slowest {
+					after[i] = e.slowest
+				}
 			}
 		}
-		return len(after) == len(there)
+		return endErr != nil || len(after) == len(there) && b.End == nil
 	})
 	for _, d := range after {
 		r.After = append(r.After, d)
 	}
 	slices.Sort(r.After)
-	return r, err
+	return r, errors.Join(err, endErr)
+}
+
+// again reports whether an entity has answered after the blow, which ended at the given
+// time unless it lasts.
+func (b *Blow) again(e ledger, hit bool, ended time.Time) bool {
+	if hit && !b.Stays {
+		return false
+	}
+	if hit || b.Nodes == nil {
+		from := e.answered
+		if b.Slowest {
+			from = e.made
+		}
+		return b.End == nil && from.After(ended)
+	}
+	return true
 }

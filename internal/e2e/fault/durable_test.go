@@ -29,9 +29,9 @@ func TestLedgersAreJudged(t *testing.T) {
 		l := &ledgers{all: make([]ledger, 1)}
 		for _, a := range test.answers {
 			if err, ok := a.(error); ok {
-				l.note(0, 0, "", err)
+				l.note(0, time.Now(), 0, "", err)
 			} else {
-				l.note(0, int64(a.(int)), "n1", nil)
+				l.note(0, time.Now(), int64(a.(int)), "n1", nil)
 			}
 		}
 		if l.lost != test.lost || l.doubled != test.doubled {

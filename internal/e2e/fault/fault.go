@@ -28,8 +28,8 @@ const (
 	// OnEveryNode: all nodes together, Times times, while a client from outside stays.
 	// RestartAll runs it. It is judged by Limits.Recovery.
 	OnEveryNode
-	// OnDurable: a node with durable entities that are called all the time, Times times.
-	// Durable runs it. It is judged by Limits.Failed, Lost, Doubled and Recovery.
+	// OnDurable: nodes or servers of durable entities that are called all the time, Times
+	// times. Durable runs it, by Hit. It is judged by Limits.Failed, Lost, Doubled and Recovery.
 	OnDurable
 )
 
@@ -45,7 +45,7 @@ func (s Subject) String() string {
 	case OnEveryNode:
 		return "all nodes together"
 	case OnDurable:
-		return "a node with durable entities"
+		return "a cluster with durable entities"
 	}
 	return fmt.Sprintf("Subject(%d)", int(s))
 }
@@ -95,6 +95,10 @@ type Fault struct {
 	Notice time.Duration
 	// Strike makes it happen to a node and returns when.
 	Strike func(n *cluster.Node) (time.Time, error)
+	// Hit makes it happen to a cluster with durable entities.
+	Hit func(ctx context.Context, d *DurableRun) (Blow, error)
+	// Replicas is on how many servers the store keeps durable entities. 0: one.
+	Replicas int
 	// Lengths is how often it lasts Length, one after the other, in each round if it
 	// has Rounds. Default 1.
 	Lengths int
@@ -103,7 +107,7 @@ type Fault struct {
 }
 
 // faults are all that can be run, in the order they are listed.
-var faults = []Fault{join, leave, rolling, overload, kill, pause, hang, natsOutage, natsRestart, singletonLeave, singletonKill, remembered, durableKill, fullRestart, partition, oneWay, flipFlop, loss, longPause, poison, starved, clock}
+var faults = []Fault{join, leave, rolling, overload, kill, pause, hang, natsOutage, natsRestart, singletonLeave, singletonKill, remembered, durableKill, durableKillR3, durablePause, durableRestart, durableServer, durableServerR3, fullRestart, partition, oneWay, flipFlop, loss, longPause, poison, starved, clock}
 
 // All returns all faults.
 func All() []Fault { return append([]Fault(nil), faults...) }

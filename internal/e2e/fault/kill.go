@@ -48,5 +48,5 @@ var durableKill = Fault{
 	Times:   20,
 	Rate:    1000,
 	Limits:  Limits{Failed: 0, Lost: 0, Doubled: 0, Recovery: 2500 * time.Millisecond},
-	Strike:  kill.Strike,
+	Hit:     killNode,
 }

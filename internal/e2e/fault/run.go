@@ -40,6 +40,7 @@ func (o Options) withDefaults(f Fault) Options {
 	set(&o.Length, f.Length)
 	set(&o.Times, f.Times)
 	set(&o.Cluster.Servers, f.Servers)
+	set(&o.Cluster.Replicas, f.Replicas)
 	o.Cluster.Separate, o.Cluster.Near = f.Separate, f.Near
 	if f.MinMembers {
 		o.Cluster.MinMembers = o.Nodes/2 + 1
@@ -274,7 +275,9 @@ func (r *Run) Miss(format string, args ...any) {
 }
 
 // Sleep waits for d.
-func (r *Run) Sleep(ctx context.Context, d time.Duration) error {
+func (r *Run) Sleep(ctx context.Context, d time.Duration) error { return sleep(ctx, d) }
+
+func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

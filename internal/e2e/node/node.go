@@ -65,6 +65,8 @@ type Options struct {
 	Trace   string // the file in which a singleton says when it lived; "": none is hosted
 	Pulses  bool   // it hosts a type whose entities are remembered
 	Durable bool   // it hosts a durable type, whose store is on the servers
+	// Replicas is on how many servers the store keeps what it creates; 0: the store's default.
+	Replicas int
 	// CallTimeout and MinMembers are those of the node's Config; 0: the defaults.
 	CallTimeout time.Duration
 	MinMembers  int
@@ -75,7 +77,7 @@ func (o Options) Args() []string {
 	return []string{
 		Command, "-nats", o.URL, "-cluster", o.Cluster, "-name", o.Name, "-witness", o.Witness, "-trace", o.Trace,
 		"-ordered=" + strconv.FormatBool(o.Ordered), "-pulses=" + strconv.FormatBool(o.Pulses), "-durable=" + strconv.FormatBool(o.Durable), "-call-timeout", o.CallTimeout.String(),
-		"-min-members", strconv.Itoa(o.MinMembers),
+		"-min-members", strconv.Itoa(o.MinMembers), "-replicas", strconv.Itoa(o.Replicas),
 	}
 }
 
@@ -93,6 +95,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer)
 	flags.StringVar(&o.Trace, "trace", "", "`file` for when the singleton lived (default: none is hosted)")
 	flags.BoolVar(&o.Pulses, "pulses", false, "host a type whose entities are remembered")
 	flags.BoolVar(&o.Durable, "durable", false, "host a durable type, whose store is on the servers")
+	flags.IntVar(&o.Replicas, "replicas", 0, "`number` of servers that keep each stream of the store (default: the store's)")
 	flags.DurationVar(&o.CallTimeout, "call-timeout", 0, "bound on calls without a deadline (default: Config's)")
 	flags.IntVar(&o.MinMembers, "min-members", 0, "`number` of members before the first one is up (default: Config's)")
 	if err := flags.Parse(args); err != nil {
@@ -187,7 +190,7 @@ func run(ctx context.Context, o Options, v *voice) (err error) {
 		MinMembers: o.MinMembers,
 	}
 	if o.Durable {
-		s, err := natsstore.Open(ctx, o.URL, natsstore.Config{})
+		s, err := natsstore.Open(ctx, o.URL, natsstore.Config{Replicas: o.Replicas})
 		if err != nil {
 			return err
 		}
