@@ -48,7 +48,7 @@ type Options struct {
 	// Durable: the servers, which are the cluster's own and not separate, run JetStream, and
 	// the nodes host a durable type.
 	Durable bool
-	// Replicas is on how many of the servers the durable type's store keeps its streams.
+	// Replicas is the number of servers that keep each stream of the durable type's store.
 	// Default 1.
 	Replicas int
 	// CallTimeout bounds the calls of nodes and callers that have no deadline;

@@ -2,6 +2,7 @@ package fault
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -107,4 +108,53 @@ func (r *Run) sameRate(ctx context.Context, before float64) error {
 			return nil
 		}
 	}
+}
+
+// durableServer: the only server, which keeps the entities, is killed. Calls wait until it
+// is back.
+var durableServer = Fault{
+	Name:    "durable-server",
+	About:   "the only NATS server, which keeps the durable entities, is killed, with SIGKILL, and started again after 1s",
+	Subject: OnDurable,
+	Nodes:   5,
+	Servers: 1,
+	Times:   10,
+	Rate:    1000,
+	Length:  time.Second,
+	Limits:  Limits{Failed: 0, Lost: 0, Doubled: 0, Recovery: 2500 * time.Millisecond},
+	Hit: func(ctx context.Context, d *DurableRun) (Blow, error) {
+		server := d.Cluster.Servers()[0]
+		if err := server.Kill(); err != nil {
+			return Blow{}, err
+		}
+		if err := sleep(ctx, d.Length); err != nil {
+			return Blow{}, err
+		}
+		err := server.Start()
+		return Blow{Victim: "the server", At: time.Now()}, err
+	},
+}
+
+// durableServerR3: one of the three servers that keep the entities is killed, in turn.
+var durableServerR3 = Fault{
+	Name:     "durable-server-r3",
+	About:    "one of three NATS servers, which keep the durable entities, is killed, with SIGKILL, and started again after 2s",
+	Subject:  OnDurable,
+	Nodes:    5,
+	Servers:  3,
+	Replicas: 3,
+	Times:    10,
+	Rate:     1000,
+	Length:   2 * time.Second,
+	// The streams that it led elect others, which takes NATS 4 to 9 s.
+	Limits: Limits{Failed: 0, Lost: 0, Doubled: 0, Recovery: 12 * time.Second},
+	Hit: func(_ context.Context, d *DurableRun) (Blow, error) {
+		servers := d.Cluster.Servers()
+		victim := d.Round % len(servers)
+		b := Blow{
+			Victim: fmt.Sprintf("server %d of %d", victim+1, len(servers)), At: time.Now(), Length: d.Length, Slowest: true,
+			End: func(context.Context) error { return servers[victim].Start() },
+		}
+		return b, servers[victim].Kill()
+	},
 }

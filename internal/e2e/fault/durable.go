@@ -27,7 +27,7 @@ type Survival struct {
 
 // SurvivalRound is one strike.
 type SurvivalRound struct {
-	Victim string          // what it happened to
+	Victim string          // the node, nodes or server that were hit
 	After  []time.Duration // when each entity that it concerned answered again, or how long it took to; sorted
 }
 
@@ -78,32 +78,6 @@ func (s Survival) Print(w io.Writer) error {
 	return err
 }
 
-// A DurableRun is a cluster with durable entities that are called all the time.
-type DurableRun struct {
-	Cluster *cluster.Cluster
-	Nodes   []*cluster.Node // all that are members
-	Round   int             // how often the fault has happened before
-	Length  time.Duration   // how long it lasts
-
-	started int // nodes, for their names
-}
-
-// A Blow is one time of a fault under way.
-type Blow struct {
-	Victim string    // what it happened to
-	At     time.Time // answers again are measured from here
-	// Nodes are those whose entities are concerned; nil: all entities.
-	Nodes []*cluster.Node
-	// Length after At, End ends it. Nil: it has ended.
-	Length time.Duration
-	End    func(ctx context.Context) error
-	// Stays: the nodes stay, or may stay, and their own answers count after the end.
-	Stays bool
-	// Slowest: what counts is not when an entity answered again but its slowest call, up to
-	// the first that was made after the end.
-	Slowest bool
-}
-
 // Durable makes the fault happen again and again to a cluster with durable entities that
 // are called all the time. Nodes that end are replaced before the next time. ctx bounds the
 // run.
@@ -150,29 +124,6 @@ func Durable(ctx context.Context, f Fault, o Options) (s Survival, err error) {
 	s.Fault, s.Nodes, s.Entities, s.Limits = f.Name, o.Nodes, o.Load.Entities, f.Limits
 	s.Calls, s.Failed, s.Lost, s.Doubled, s.Errors = l.calls, l.failed, l.lost, l.doubled, l.errors
 	return s, nil
-}
-
-// start starts one more node and waits until it is up.
-func (d *DurableRun) start(ctx context.Context) error {
-	d.started++
-	n, err := d.Cluster.Start(ctx, fmt.Sprint("n", d.started))
-	d.Nodes = append(d.Nodes, n...)
-	return err
-}
-
-// replace starts a node in the place of each that has ended.
-func (d *DurableRun) replace(ctx context.Context) error {
-	for i, n := range d.Nodes {
-		if !n.Ended() {
-			continue
-		}
-		if err := d.start(ctx); err != nil {
-			return err
-		}
-		last := len(d.Nodes) - 1
-		d.Nodes[i], d.Nodes = d.Nodes[last], d.Nodes[:last]
-	}
-	return nil
 }
 
 // ledgers are durable entities that are called all the time, each by one caller.
@@ -296,7 +247,7 @@ func (l *ledgers) strike(ctx context.Context, f Fault, d *DurableRun) (r Surviva
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		for _, i := range there {
-			if e := l.all[i]; after[i] == 0 && b.again(e, hit[e.node], ended) {
+			if e := l.all[i]; after[i] == 0 && answersAgain(&b, e, hit[e.node], ended) {
 				after[i] = e.answered.Sub(b.At)
 				if b.Slowest {
 					after[i] = e.slowest
@@ -312,9 +263,9 @@ func (l *ledgers) strike(ctx context.Context, f Fault, d *DurableRun) (r Surviva
 	return r, errors.Join(err, endErr)
 }
 
-// again reports whether an entity has answered after the blow, which ended at the given
+// answersAgain reports whether an entity has answered after the blow, which ended at the given
 // time unless it lasts.
-func (b *Blow) again(e ledger, hit bool, ended time.Time) bool {
+func answersAgain(b *Blow, e ledger, hit bool, ended time.Time) bool {
 	if hit && !b.Stays {
 		return false
 	}

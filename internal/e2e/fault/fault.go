@@ -97,7 +97,7 @@ type Fault struct {
 	Strike func(n *cluster.Node) (time.Time, error)
 	// Hit makes it happen to a cluster with durable entities.
 	Hit func(ctx context.Context, d *DurableRun) (Blow, error)
-	// Replicas is on how many servers the store keeps durable entities. 0: one.
+	// Replicas is the number of servers that keep each durable entity. 0: one.
 	Replicas int
 	// Lengths is how often it lasts Length, one after the other, in each round if it
 	// has Rounds. Default 1.

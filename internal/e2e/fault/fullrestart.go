@@ -323,3 +323,37 @@ func (s *stayer) answers(ctx context.Context) ([]time.Time, error) {
 	slices.SortFunc(at, time.Time.Compare)
 	return at, errors.Join(errs...)
 }
+
+// durableRestart: all processes are killed at the same moment, and others started.
+var durableRestart = Fault{
+	Name:    "durable-restart",
+	About:   "the processes of all nodes with durable entities are killed together, with SIGKILL, and others are started",
+	Subject: OnDurable,
+	Nodes:   5,
+	Times:   3,
+	Rate:    1000,
+	Limits:  Limits{Failed: 0, Lost: 0, Doubled: 0, Recovery: 5 * time.Second},
+	Hit: func(ctx context.Context, d *DurableRun) (Blow, error) {
+		all := slices.Clone(d.Nodes)
+		b := Blow{Victim: fmt.Sprintf("all %d nodes", len(all)), At: time.Now(), Nodes: all}
+		for _, n := range all {
+			if err := n.Signal(syscall.SIGKILL); err != nil {
+				return b, err
+			}
+		}
+		var started []*cluster.Node
+		for _, n := range all {
+			if err := n.Kill(); err != nil { // waits for its end
+				return b, err
+			}
+			d.started++
+			again, err := d.Cluster.Launch(fmt.Sprint("n", d.started))
+			if err != nil {
+				return b, err
+			}
+			started = append(started, again)
+		}
+		d.Nodes = started
+		return b, nil
+	},
+}

@@ -2,6 +2,8 @@ package fault
 
 import (
 	"context"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/e2e/cluster"
@@ -49,4 +51,37 @@ var durableKill = Fault{
 	Rate:    1000,
 	Limits:  Limits{Failed: 0, Lost: 0, Doubled: 0, Recovery: 2500 * time.Millisecond},
 	Hit:     killNode,
+}
+
+// inPairs has each node connect to a server to which another node connects, too. That one
+// learns from the server at once that the node is gone; of a node that is alone at its
+// server the others hear nothing, which takes Membership.AgreedAfter.
+func inPairs(name string) int {
+	n, err := strconv.Atoi(strings.TrimPrefix(name, "n"))
+	if err != nil {
+		return 2 // a caller
+	}
+	return (n - 1) % 5 % 2 // killNode goes round, and the sixth node takes the place of the first
+}
+
+// killNode kills one node: the oldest, too, which coordinates.
+func killNode(_ context.Context, d *DurableRun) (Blow, error) {
+	victim := d.Nodes[d.Round%len(d.Nodes)]
+	b := Blow{Victim: victim.Name(), At: time.Now(), Nodes: []*cluster.Node{victim}}
+	return b, victim.Kill()
+}
+
+// durableKillR3 is durableKill with entities on three servers.
+var durableKillR3 = Fault{
+	Name:     "durable-kill-r3",
+	About:    "as durable-kill, with entities kept on three NATS servers",
+	Subject:  OnDurable,
+	Nodes:    5,
+	Servers:  3,
+	Replicas: 3,
+	Times:    20,
+	Rate:     1000,
+	Near:     inPairs,
+	Limits:   Limits{Failed: 0, Lost: 0, Doubled: 0, Recovery: 5 * time.Second},
+	Hit:      killNode,
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"syscall"
 	"time"
+
+	"github.com/shardgen/shardgen/internal/e2e/cluster"
 )
 
 // pause: a process stands still for a moment, as a virtual machine that is moved.
@@ -25,5 +27,27 @@ var pause = Fault{
 			err = cont
 		}
 		return err
+	},
+}
+
+// durablePause: a process with durable entities stands still so long that others take its
+// shards over. Its late writes are refused.
+var durablePause = Fault{
+	Name:    "durable-pause",
+	About:   "the process of a node with durable entities stands still for 30s, by SIGSTOP, and goes on",
+	Subject: OnDurable,
+	Nodes:   5,
+	Times:   5,
+	Rate:    1000,
+	Length:  30 * time.Second,
+	// 5 s of silence until more than half agree, and a lease that is over by then.
+	Limits: Limits{Failed: 0, Lost: 0, Doubled: 0, Recovery: 10 * time.Second},
+	Hit: func(_ context.Context, d *DurableRun) (Blow, error) {
+		victim := d.Nodes[d.Round%len(d.Nodes)]
+		b := Blow{
+			Victim: victim.Name(), At: time.Now(), Nodes: []*cluster.Node{victim}, Length: d.Length, Stays: true,
+			End: func(context.Context) error { return victim.Signal(syscall.SIGCONT) },
+		}
+		return b, victim.Signal(syscall.SIGSTOP)
 	},
 }

@@ -65,7 +65,7 @@ type Options struct {
 	Trace   string // the file in which a singleton says when it lived; "": none is hosted
 	Pulses  bool   // it hosts a type whose entities are remembered
 	Durable bool   // it hosts a durable type, whose store is on the servers
-	// Replicas is on how many servers the store keeps what it creates; 0: the store's default.
+	// Replicas is the number of servers that keep each stream of the store; 0: its default.
 	Replicas int
 	// CallTimeout and MinMembers are those of the node's Config; 0: the defaults.
 	CallTimeout time.Duration
