@@ -167,11 +167,12 @@ func vaultNode(ctx context.Context, url, cluster, name string, replicas int) (no
 
 // vaults returns references to durable entities, all called once.
 func vaults(ctx context.Context, c shard.Caller) ([]vault.VaultRef, error) {
-	client := vault.NewVaultClient(c)
-	refs := make([]vault.VaultRef, entities)
-	for i := range refs {
-		refs[i] = client.Ref(id(i))
-	}
+	refs := vaultRefs(c, entities)
+	return refs, addToAll(ctx, refs)
+}
+
+// addToAll calls each entity once, from many goroutines.
+func addToAll(ctx context.Context, refs []vault.VaultRef) (err error) {
 	errs := make(chan error, callers)
 	for w := range callers {
 		go func() {
@@ -182,11 +183,10 @@ func vaults(ctx context.Context, c shard.Caller) ([]vault.VaultRef, error) {
 			errs <- err
 		}()
 	}
-	var err error
 	for range callers {
 		err = errors.Join(err, <-errs)
 	}
-	return refs, err
+	return err
 }
 
 // adders is so many callers of durable entities at random.
