@@ -19,7 +19,7 @@ func Contract(path string) (*contract.Contract, error) {
 	return parseContract(path, content)
 }
 
-// parseContract is [contract.Parse] with an error for what is wrong first.
+// parseContract is [contract.Parse] with an error for the first problem.
 func parseContract(path string, content []byte) (*contract.Contract, error) {
 	c, problems := contract.Parse(content)
 	if len(problems) > 0 {
@@ -49,7 +49,7 @@ func Edit(dir string, change func(*contract.Contract) error) error {
 }
 
 // Mend makes the contract file of a folder usable again; see [contract.Mend].
-// It returns what was given anew, in words.
+// It returns the new numbers, in words.
 func Mend(dir, released string) ([]string, error) {
 	var known *contract.Contract
 	if released != "" {

@@ -11,7 +11,7 @@ import (
 type Explanation struct {
 	Code  string // SG102
 	Title string
-	Text  string // what it is about, and what to do; several lines
+	Text  string // its cause and its remedy; several lines
 }
 
 //go:embed explain.txt
@@ -43,7 +43,7 @@ func Codes() []string {
 	return codes
 }
 
-// Explain explains a code, in whatever case it is written.
+// Explain explains a code, written in upper or lower case.
 func Explain(code string) (Explanation, bool) {
 	list := readExplanations()
 	i := slices.IndexFunc(list, func(e Explanation) bool { return strings.EqualFold(e.Code, code) })

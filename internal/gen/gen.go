@@ -21,10 +21,10 @@ import (
 	"github.com/shardgen/shardgen/templates"
 )
 
-// Options say what to generate.
+// Options choose the packages and the kind of a run.
 type Options struct {
 	load.Options
-	// Check writes nothing; what would be written is in Outcome.Stale.
+	// Check writes nothing; files that would be written are in Outcome.Stale.
 	Check bool
 }
 
@@ -41,13 +41,13 @@ type Outcome struct {
 	dir string // Options.Dir
 }
 
-// A change is what is to become of one file.
+// A change is the new content of one file, or its removal.
 type change struct {
 	path    string
 	content []byte // nil: remove it
 }
 
-// gcPercent lets the heap grow to five times of what is in use, and memoryLimit is
+// gcPercent lets the heap grow to five times the memory in use, and memoryLimit is
 // where that ends. A run is short and most of what it allocates dies with it: with
 // Go's default the collector takes a third of the time of a large first run.
 const (
@@ -132,7 +132,7 @@ func relative(dir, path string) string {
 	return path
 }
 
-// plan finds what is to change. It adds to the outcome's diagnostics and to its
+// plan finds the files that are to change. It adds to the outcome's diagnostics and to its
 // count of files that need nothing.
 func plan(loaded *load.Result, out *Outcome) ([]change, error) {
 	holes := make(map[string]bool) // folders of packages whose models may have some

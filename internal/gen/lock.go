@@ -61,7 +61,7 @@ func adopt(dir string, pkg *model.Package, out *Outcome) ([]change, error) {
 // contractCommand begins the commands that remedies name.
 const contractCommand = "run shardgen contract "
 
-// addProblems reports what is wrong with a contract, with commands as they are
+// addProblems reports the problems of a contract, with commands as they are
 // typed in the folder that the run was started in.
 func (o *Outcome) addProblems(path string, problems []contract.Problem) {
 	command := "run go tool shardgen contract "

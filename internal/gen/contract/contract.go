@@ -32,7 +32,7 @@ type Kind struct {
 // A Method is a message.
 type Method struct {
 	Name    string // in Go
-	Wire    string // what callers send; the first name it had
+	Wire    string // the name that callers send, which is the first that it had
 	Tell    bool
 	Read    bool // it changes no state
 	Args    []*Field
@@ -67,14 +67,14 @@ type Message struct {
 // An Error is one that callers can tell apart.
 type Error struct {
 	Name    string // in Go
-	Wire    string // what answers carry; the first name it had
+	Wire    string // the name that answers carry, which is the first that it had
 	Type    string // "" of a sentinel
 	Retired bool
 	set     *string // gets the name on the wire
 	line    int
 }
 
-// An Enum is an integer type whose values have names: what a number means.
+// An Enum is an integer type whose values have names.
 type Enum struct {
 	Name   string
 	Values []*Value
@@ -88,7 +88,7 @@ type Value struct {
 	line    int
 }
 
-// A Problem is what keeps a contract from being used or changed.
+// A Problem keeps a contract from being used or changed.
 type Problem struct {
 	Code    string
 	Line    int // of the contract file, from 1
@@ -102,8 +102,8 @@ const (
 	CodeEdited   = "SG602" // not as this tool writes it
 	CodeNewer    = "SG603" // written by a newer shardgen
 	CodeTwice    = "SG604" // one number or name for two things
-	CodeChanged  = "SG611" // what cannot change in a running cluster
-	CodeGone     = "SG612" // what others may still call or send
+	CodeChanged  = "SG611" // a change that a running cluster cannot take
+	CodeGone     = "SG612" // a removal of something that others may still call or send
 	CodeType     = "SG613" // a number that would get another type
 )
 
@@ -123,7 +123,7 @@ func (c *Contract) message(name string) *Message {
 	return c.Messages[i]
 }
 
-// fieldsAre is what a message has fields for.
+// fieldsAre names the fields of a message: arguments, results or state.
 func (m *Message) fieldsAre() string {
 	if m.Oneof {
 		return "case"
@@ -177,7 +177,7 @@ func (k *Kind) method(name string) *Method {
 	return k.Methods[i]
 }
 
-// list is a set of numbered fields together with what it belongs to.
+// list is a set of numbered fields together with their owner.
 type list struct {
 	of     string // "Stock.Reserve"
 	what   string // argument, result, state, field

@@ -2,7 +2,7 @@ package contract
 
 import "slices"
 
-// enums takes over what numbers mean. A name whose number changed would give the
+// enums takes over the meanings of numbers. A name whose number changed would give the
 // numbers in messages and kept state another meaning; so would a number that was
 // another name's, which is gone.
 func (a *adoption) enums(old, now, next *Contract) {
@@ -66,7 +66,7 @@ func renamedValue(before, e *Enum, gone *Value) string {
 	return ""
 }
 
-// enums compares what numbers mean.
+// enums compares the meanings of numbers.
 func (b *breaks) enums(old, now *Contract) {
 	for _, e := range old.Enums {
 		n := now.enum(e.Name)

@@ -57,7 +57,7 @@ func Descriptor(c *Contract, pkg string) (*descriptorpb.FileDescriptorProto, err
 // describing makes one descriptor.
 type describing struct {
 	file  *descriptorpb.FileDescriptorProto
-	names map[string]string // of messages, by what the contract calls them
+	names map[string]string // of messages, by their names in the contract
 	taken map[string]bool
 	made  map[string]bool // messages around elements
 	// circles are the types that hold themselves and are no structs.
@@ -176,7 +176,7 @@ func (d *describing) oneof(name string, cases []*Field) {
 	d.file.MessageType = append(d.file.MessageType, m)
 }
 
-// oneofField is what protobuf calls the choice in a message of [describing.oneof].
+// oneofField is the name of the choice in a message of [describing.oneof].
 const oneofField = "value"
 
 // snake is a field's name as protobuf writes names: "OrderID" is order_id.
@@ -202,7 +202,7 @@ func snake(name string) string {
 
 // Text prints a descriptor as a .proto file.
 func Text(file *descriptorpb.FileDescriptorProto) (string, error) {
-	// What protobuf itself does not accept must not be given to others.
+	// A definition that protobuf itself does not accept must not be given to others.
 	if _, err := protodesc.NewFile(file, wellKnown{}); err != nil {
 		return "", fmt.Errorf("describe contract: %w", err)
 	}

@@ -10,7 +10,7 @@ import (
 
 // A struct of the client's package that has a field tagged id, and is all that a
 // method takes, says itself which entity it is for. Generated code gives it
-// methods, so that what is no such message does not compile.
+// methods, so that other types do not compile.
 
 // An address is the field tagged id of a struct that methods take alone.
 type address struct {

@@ -67,7 +67,7 @@ func clientOf(d ast.Directive) string {
 	return ""
 }
 
-// importPath is what a package of a module may be called. It keeps patterns and
+// importPath matches import paths of packages of a module. It keeps patterns and
 // flags away from the go command.
 var importPath = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.~-]*(/[A-Za-z0-9_~-][A-Za-z0-9_.~-]*)*$`)
 
@@ -144,7 +144,7 @@ func (s *source) called(about *source) string {
 	return s.pkg.PkgPath
 }
 
-// packageName is what a package is called whose path is known alone.
+// packageName guesses a package's name from its path.
 func packageName(p string) string {
 	name := path.Base(p)
 	if len(name) > 1 && name[0] == 'v' && strings.Trim(name[1:], "0123456789") == "" {

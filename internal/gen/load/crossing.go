@@ -49,7 +49,7 @@ type crossing struct {
 	depth int
 	// formed are the types in another form than their own choice.
 	formed map[formKey]*model.Type
-	// within counts, by generic type, the instances that hold what is looked at.
+	// within counts, by generic type, the instances around the type that is looked at.
 	within map[*types.TypeName]int
 }
 
@@ -61,7 +61,7 @@ func newCrossing(s *source) *crossing {
 // type T[A any] struct{ N *T[[]A] } each holds one of a larger type, without end.
 const maxInstances = 16
 
-// enter notes that what t is made of is looked at next. It refuses a type that
+// enter notes that the parts of t are looked at next. It refuses a type that
 // goes on without end.
 func (c *crossing) enter(t types.Type) (leave func(), r *refusal) {
 	named, ok := types.Unalias(t).(*types.Named)
@@ -128,7 +128,7 @@ func zeroOf(t types.Type) model.Zero {
 	return model.ZeroNil
 }
 
-// fill finds the shape of t and what it is made of.
+// fill finds the shape of t and its parts.
 func (c *crossing) fill(m *model.Type, t types.Type) (r *refusal) {
 	leave, r := c.enter(t)
 	if r != nil {
@@ -175,7 +175,7 @@ func (c *crossing) fill(m *model.Type, t types.Type) (r *refusal) {
 	return c.refuse(t)
 }
 
-// fillKnown fills in the types that are more than what they are made of.
+// fillKnown fills in the types that have a meaning beyond their parts, such as times.
 func (c *crossing) fillKnown(m *model.Type, t types.Type) (done bool, r *refusal) {
 	if p, ok := types.Unalias(t).(*types.Pointer); ok {
 		if isMessage(p) {
@@ -240,7 +240,7 @@ func fillBasic(m *model.Type, u *types.Basic, t types.Type) *refusal {
 	return nil
 }
 
-// sized names an integer type by what it can hold everywhere.
+// sized names an integer type by the range that it has on all platforms.
 func sized(u *types.Basic) string {
 	name := types.Typ[u.Kind()].Name() // not its alias byte or rune
 	if name == "int" || name == "uint" {

@@ -45,8 +45,8 @@ const (
 type Diagnostic struct {
 	Pos     token.Position
 	Code    Code
-	Message string // what is wrong: subject: cause
-	Remedy  string // what to do; may be empty
+	Message string // subject and cause of the mistake, with a colon between them
+	Remedy  string // may be empty
 }
 
 // String reads file:line:col: code: message (remedy).

@@ -71,7 +71,7 @@ func (s *source) passedOn(h *source) {
 	}
 }
 
-// A survey is what a package holds, as its source says: it may not be generated yet.
+// A survey has the declarations of a package by its source, because the package may not be generated yet.
 type survey struct {
 	client bool // clients of entities
 	errors bool // declared errors
@@ -108,7 +108,7 @@ func (l *loader) surveyed(path string) survey {
 	return found
 }
 
-// read adds what the directives of a file say.
+// read adds the declarations that the directives of a file mark.
 func (v *survey) read(file *ast.File) {
 	for _, group := range file.Comments {
 		for _, c := range group.List {

@@ -20,7 +20,7 @@ type Excluded struct {
 	Constraint string // "special && !windows"
 }
 
-// String names the directive and what its file waits for.
+// String names the directive and the build constraint of its file.
 func (e Excluded) String() string {
 	return fmt.Sprintf("%v is built when %s", e.Pos, e.Constraint)
 }

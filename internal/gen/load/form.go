@@ -137,7 +137,7 @@ func hiddenInStruct(t types.Type, u *types.Struct, seen map[types.Type]bool) typ
 			}
 		}
 		if method(pointer, pair[0]) != nil {
-			return nil // its own form, whatever it holds
+			return nil // its own form, with all its fields
 		}
 	}
 	for i := range u.NumFields() {

@@ -18,7 +18,7 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// Options say what to load.
+// Options choose the packages to load.
 type Options struct {
 	Dir      string   // where patterns start; "" is the working directory
 	Patterns []string // as of go list; none means "."
@@ -26,7 +26,7 @@ type Options struct {
 	Env      []string // nil is the process's
 }
 
-// A Result is what the packages hold.
+// A Result has the declarations of the packages.
 type Result struct {
 	Packages []*model.Package // those with entities, in the order of their paths
 	// Bare lists the folders of packages that have no entity.
@@ -84,7 +84,7 @@ func Load(ctx context.Context, o Options) (*Result, error) {
 	return result, nil
 }
 
-// listError is what go list says of a package that has no files.
+// listError is the message of go list about a package that has no files.
 func listError(p *packages.Package) error {
 	var errs []error
 	for _, e := range p.Errors {
@@ -252,7 +252,7 @@ func (s *source) markOneof(d ast.Directive, file *ast.File, at ast.Node) {
 	}
 }
 
-// checkOneofs reports what is wrong with interfaces that nothing passes.
+// checkOneofs reports mistakes in interfaces that no method or state uses.
 func (s *source) checkOneofs() {
 	for _, name := range s.pkg.Types.Scope().Names() {
 		o, _ := s.pkg.Types.Scope().Lookup(name).(*types.TypeName)

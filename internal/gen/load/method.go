@@ -46,7 +46,7 @@ func (s *source) methods(n *model.Entity, m *marked, h *source) {
 }
 
 // onPointer reports a message or hook that is declared on the value: it would work
-// on a copy, and lose what it changes.
+// on a copy, and lose its changes.
 func (s *source) onPointer(n *model.Entity, f *types.Func) {
 	if _, ok := types.Unalias(f.Signature().Recv().Type()).(*types.Pointer); ok {
 		return
@@ -138,7 +138,7 @@ func (s *source) hook(n *model.Entity, f *types.Func) {
 }
 
 // message reads a method that takes a context; h's code sends it. Of one that is
-// oneWay nobody hears what it returns.
+// oneWay nobody gets its results.
 func (s *source) message(n *model.Entity, f *types.Func, h *source, d *methodDirective) {
 	oneWay, read := d != nil && d.directive.Name == "tell", d != nil && d.directive.Name == "read"
 	subject, signature := n.Name+"."+f.Name(), f.Signature()

@@ -20,8 +20,8 @@ const oneofDirective = "oneof"
 type oneof struct {
 	spec *ast.TypeSpec
 	file *ast.File
-	list string // what stands behind the directive
-	// told: what is wrong with it has been reported.
+	list string // the text after the directive
+	// told: its mistake has been reported.
 	told bool
 }
 
@@ -228,7 +228,7 @@ func deref(t types.Type) types.Type {
 	return t
 }
 
-// caseName is the name of a type, or of what it points to; that of an instance of a
+// caseName is the name of a type, or of its pointer's target; that of an instance of a
 // generic type has the names of its arguments. It is "" without one.
 func caseName(t types.Type) string {
 	switch t := types.Unalias(deref(t)).(type) {

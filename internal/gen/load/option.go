@@ -27,7 +27,7 @@ var options = map[string][]string{
 	"singleton": {"name", "client", "json", "tell"},
 }
 
-// kindName is what a kind's name may be: it stands in subjects and metrics.
+// kindName matches allowed names of kinds: they stand in subjects and metrics.
 var kindName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 // readOptions applies a directive's options to an entity. The id must be known:

@@ -288,7 +288,7 @@ func (l *loader) Import(path string) (*types.Package, error) {
 }
 
 // sourceOf returns the files of a package that is imported, with their comments, and
-// makes what they import known.
+// makes their imports known.
 func (l *loader) sourceOf(path string, inModule bool) []*ast.File {
 	if p := l.roots[path]; p != nil {
 		return p.Syntax

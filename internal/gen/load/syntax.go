@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A syntax finds the source of what the type checker tells only the name of.
+// A syntax finds the source of declarations that the type checker only names.
 type syntax struct {
 	fields map[token.Pos]*ast.Field // by the position of each name
 	funcs  map[token.Pos]*ast.FuncDecl
@@ -48,7 +48,7 @@ func (s *syntax) addField(f *ast.Field) {
 	})
 }
 
-// unknown says what the type checker said about a field's or parameter's type.
+// unknown returns the type checker's message about a field's or parameter's type.
 func (s *source) unknown(v *types.Var, otherwise string) string {
 	f := s.syntax.fields[v.Pos()]
 	if f == nil {

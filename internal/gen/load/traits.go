@@ -2,7 +2,7 @@ package load
 
 import "github.com/shardgen/shardgen/internal/gen/model"
 
-// setTraits finds what only shows once all types are known.
+// setTraits sets the properties that are known only once all types are.
 func setTraits(types []*model.Type) {
 	for _, t := range types {
 		t.Recursive = holds(t, t, make(map[*model.Type]bool))

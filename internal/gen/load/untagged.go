@@ -40,7 +40,7 @@ func isEmpty(t types.Type) bool {
 	return ok && u.NumFields() == 0
 }
 
-// isTool reports whether a value of t, or what it points to, is one that an entity
+// isTool reports whether a value of t, or the target of a pointer t, is one that an entity
 // works with and that only its factory can make: a channel, a function, an
 // interface, a lock or another package's struct with unexported fields, as sql.DB.
 // All else may hold data of the entity's own.

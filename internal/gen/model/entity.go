@@ -215,7 +215,7 @@ type Field struct {
 	Type   *Type
 }
 
-// glue is what the names of a message's functions are made of.
+// glue joins the parts of the names of a message's functions.
 func (e *Entity) glue(m *Method) string {
 	if m.Glue != "" {
 		return m.Glue

@@ -29,7 +29,7 @@ func (e *Entity) Extractor() string { return e.Name + "Extractor" }
 // Host is the generated host function.
 func (e *Entity) Host() string { return "Host" + e.Name }
 
-// Describe returns, in a client's own package, what the host function needs of it.
+// Describe returns, in a client's own package, the name of the description for the host function.
 func (e *Entity) Describe() string { return "Describe" + e.Name }
 
 // Message is the interface of the messages that say themselves which entity they
@@ -42,7 +42,7 @@ func (e *Entity) AddressFunc() string { return Lower(e.Name) + "Address" }
 // DeliverFunc is the method with which such a message calls its method.
 func (e *Entity) DeliverFunc() string { return "deliverTo" + e.Name }
 
-// JSONFunc returns what turns messages from JSON and into it.
+// JSONFunc returns the name of the function that converts messages from and to JSON.
 func (e *Entity) JSONFunc() string { return Lower(e.Name) + "JSON" }
 
 // JSONArgsFunc encodes a message's arguments that come as JSON.

@@ -56,7 +56,7 @@ type Type struct {
 	Recursive bool
 	// Fallible: encoding may refuse a value.
 	Fallible bool
-	// Plain: a copy by assignment shares nothing and is what would arrive.
+	// Plain: a copy by assignment shares nothing and equals the value that would arrive.
 	Plain bool
 	// CloneFallible: copying may refuse a value.
 	CloneFallible bool
@@ -74,7 +74,7 @@ type Constant struct {
 type Case struct {
 	Name   string // of the type, without its package
 	Number int    // from 1
-	Type   *Type  // what travels
+	Type   *Type  // of the value that is sent
 	// Pointer: not values of Type implement the interface, but pointers to them.
 	Pointer bool
 }

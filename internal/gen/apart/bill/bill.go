@@ -9,7 +9,7 @@ import (
 
 //go:generate go tool shardgen
 
-// Bill is what somebody owes.
+// Bill is a debt of one customer.
 //
 //shard:entity client=github.com/shardgen/shardgen/internal/gen/apart/billapi
 type Bill struct {

@@ -11,7 +11,7 @@ import (
 
 //go:generate go tool shardgen
 
-// Order is what somebody wants.
+// Order is a list of goods for one customer.
 //
 //shard:entity client=github.com/shardgen/shardgen/internal/gen/apart/orderapi
 type Order struct {
