@@ -20,7 +20,7 @@ var maxHeadless = map[string]int{
 	"internal/control":     24,
 	"internal/durable":     81,
 	"internal/durablehost": 28,
-	"internal/e2e":         110,
+	"internal/e2e":         22,
 	"internal/fixture":     12,
 	"internal/gen":         120,
 	"internal/remember":    33,

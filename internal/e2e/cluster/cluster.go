@@ -30,7 +30,7 @@ import (
 
 // Options say how a cluster runs.
 type Options struct {
-	Program string // what to start as a node, with node.Command as its first argument
+	Program string // that is started as a node, with node.Command as its first argument
 	URL     string // of NATS servers that run; "": nats-server processes of its own
 	Servers int    // how many of its own. Default 1
 	Dir     string // for logs and witnesses; must exist
@@ -142,7 +142,7 @@ func (c *Cluster) runServers(n int) ([]*natsproc.Server, error) {
 	return []*natsproc.Server{server}, nil
 }
 
-// Network is what connects the hosts; nil if they are not separate.
+// Network connects the hosts; nil if they are not separate.
 func (c *Cluster) Network() *netns.Network { return c.network }
 
 // Host is where the server, node or caller of that name runs or will run; nil if

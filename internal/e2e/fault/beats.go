@@ -17,7 +17,7 @@ type beats struct {
 	leader workload.LeaderRef
 
 	mu     sync.Mutex
-	node   string // who answered last
+	node   string // that answered last
 	well   int
 	since  time.Time // the last answer, or the beginning of the round
 	pause  time.Duration
@@ -108,7 +108,7 @@ func (b *beats) begin() {
 	b.pause, b.failed, b.forgot, b.errs = 0, 0, 0, nil
 }
 
-// add adds what the round came to.
+// add adds the figures of the round.
 func (b *beats) add(r *HandedRound) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -35,7 +35,7 @@ var natsOutage = Fault{
 		if err := server.Start(); err != nil {
 			return err
 		}
-		r.Begin() // what is judged begins with the server's return
+		r.Begin() // figures count from the server's return
 		return r.sameRate(ctx, before)
 	},
 }
@@ -88,7 +88,7 @@ func (r *Run) rate(ctx context.Context) (float64, error) {
 const leastRate = 0.9
 
 // sameRate waits until the rate is the former one again, two windows in a row for
-// the first makes good what waited, and judges when.
+// the first runs the calls that waited, and judges when.
 func (r *Run) sameRate(ctx context.Context, before float64) error {
 	for windows := 0; ; {
 		after, err := r.rate(ctx)

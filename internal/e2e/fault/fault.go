@@ -1,5 +1,5 @@
 // Package fault runs faults on a cluster of real processes under load, and
-// judges what became of the calls. Each fault has a file of its own.
+// judges the fate of the calls. Each fault has a file of its own.
 package fault
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/cluster"
 )
 
-// A Subject is what a fault happens to, and so how it is run and judged.
+// A Subject is the kind of entities that a fault is about, which decides how it is run and judged.
 type Subject int
 
 // The subjects of faults.
@@ -125,7 +125,7 @@ func ByName(name string) (Fault, error) {
 // unjudged is the limit of a figure that is printed only.
 const unjudged = -1
 
-// Limits are the most that a fault may cost; unjudged for what is not limited.
+// Limits are the most that a fault may cost; unjudged where there is no limit.
 type Limits struct {
 	Failed, Unknown, Lost, Doubled, Disorder, Misstated int
 

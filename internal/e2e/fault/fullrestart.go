@@ -32,7 +32,7 @@ var fullRestart = Fault{
 // staying is how many entities the client that stays calls, besides a singleton.
 const staying = 16
 
-// Restarts is what a client that stayed saw of full restarts.
+// Restarts has the observations of a client that stayed during full restarts.
 type Restarts struct {
 	Fault  string
 	Nodes  int
@@ -52,7 +52,7 @@ type Restart struct {
 	FreshAnswered time.Duration // until the client that was started meanwhile got an answer
 }
 
-// Missed names what is over the limits.
+// Missed names the figures over their limits.
 func (r Restarts) Missed() (misses []string) {
 	for i, round := range r.Rounds {
 		if round.Last > r.Limit {

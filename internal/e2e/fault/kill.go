@@ -10,7 +10,7 @@ import (
 )
 
 // kill: a process dies with the state of its entities. They live again elsewhere,
-// empty; what ran there never runs again, and the others feel nothing.
+// empty; calls that ran there never run again, and the others notice nothing.
 var kill = Fault{
 	Name:   "kill",
 	About:  "the process of a node is killed, with SIGKILL",
@@ -27,7 +27,7 @@ var kill = Fault{
 		Pause: unjudged, Recovery: 10 * time.Second,
 	},
 	Inject: func(ctx context.Context, r *Run) error {
-		// Who dies must be known, relays too; the other faults do not wait for those.
+		// The victims must be known, relays too; the other faults do not wait for those.
 		if err := r.Until(ctx, "every relay has answered", func() bool { return r.Load.Unseen() == 0 }); err != nil {
 			return err
 		}

@@ -8,7 +8,7 @@ import (
 
 // longPause: a process stands still for so long that it is removed, as a virtual
 // machine that is suspended, and then goes on as if nothing had been. Others have
-// what it had: it must not run one more turn, and end.
+// its entities: it must not run one more turn, and end.
 var longPause = Fault{
 	Name:         "long-pause",
 	About:        "the process of a node stands still for 60s, by SIGSTOP, and goes on when it was removed",
@@ -46,7 +46,7 @@ var longPause = Fault{
 // exitLimit is how soon a process that was removed ends when it goes on.
 const exitLimit = time.Second
 
-// awake judges what a process does that goes on after it was removed, and starts
+// awake judges a process that goes on after it was removed, and starts
 // it again.
 func (r *Run) awake(ctx context.Context, v victim, woken time.Time) error {
 	if err := r.Until(ctx, v.node.Name()+" has ended", v.node.Ended); err != nil {

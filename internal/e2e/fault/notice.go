@@ -82,7 +82,7 @@ func Notice(ctx context.Context, f Fault, o Options) (result Noticing, err error
 	if err := o.Validate(f); err != nil {
 		return Noticing{}, err
 	}
-	o.Cluster.Dir = filepath.Join(o.Cluster.Dir, "quiet") // beside what Do left
+	o.Cluster.Dir = filepath.Join(o.Cluster.Dir, "quiet") // beside the files of Do
 	if err := os.Mkdir(o.Cluster.Dir, 0o755); err != nil {
 		return Noticing{}, err
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // oneWay: of one node's packets those of one direction vanish, as with a broken
-// cable or a firewall. What it sends arrives and it hears nothing, or the other way
+// cable or a firewall. Its messages arrive and it hears nothing, or the other way
 // round. It is removed, and nobody that it accuses is.
 var oneWay = Fault{
 	Name:         "one-way",
@@ -49,7 +49,7 @@ var oneWay = Fault{
 			if err := r.heal(); err != nil {
 				return err
 			}
-			r.Begin() // what is judged begins with the last heal
+			r.Begin() // figures count from the last heal
 			if err := r.oneView(ctx, r.began, viewLimit); err != nil {
 				return err
 			}
@@ -92,7 +92,7 @@ var flipFlop = Fault{
 			if err := r.heal(); err != nil {
 				return err
 			}
-			r.Begin() // what is judged begins with the last heal
+			r.Begin() // figures count from the last heal
 			if err := r.Sleep(ctx, r.Length); err != nil {
 				return err
 			}

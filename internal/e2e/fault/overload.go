@@ -17,8 +17,8 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// overload: clerks are offered ten times what they can serve, beside the usual
-// calls. What is too much is refused at once, and the rest is served as ever.
+// overload: clerks are offered ten times the calls that they can serve, beside the usual
+// calls. The excess is refused at once, and the rest is served as before.
 var overload = Fault{
 	Name:   "overload",
 	About:  "for a minute ten times as many calls as the entities of one type can serve",
@@ -45,7 +45,7 @@ var overload = Fault{
 	},
 }
 
-// How the clerks are overloaded, and what is asked of them then.
+// How the clerks are overloaded, and the limits of their figures then.
 const (
 	clerks     = 4
 	served     = 10 * time.Millisecond // each call
@@ -56,7 +56,7 @@ const (
 	memoryLimit  = 64 << 20 // growth of a node
 )
 
-// A crowd calls clerks and counts what becomes of it.
+// A crowd calls clerks and counts the outcomes.
 type crowd struct {
 	clerks *workload.ClerkClient
 	wg     sync.WaitGroup
@@ -108,7 +108,7 @@ func (c *crowd) closed(ctx context.Context, long time.Duration) float64 {
 	return float64(c.good.Load()) / time.Since(begin).Seconds()
 }
 
-// open makes so many calls a second, whatever becomes of them.
+// open makes so many calls a second, without waiting for their answers.
 func (c *crowd) open(ctx context.Context, rate float64, long time.Duration) {
 	begin := time.Now()
 	tick := time.NewTicker(time.Millisecond)
@@ -120,12 +120,12 @@ func (c *crowd) open(ctx context.Context, rate float64, long time.Duration) {
 		}
 	}
 	c.took = time.Since(begin)
-	served := c.good.Load() // what is served later is not of this time
+	served := c.good.Load() // later answers do not belong to this time
 	c.wg.Wait()
 	c.good.Store(served)
 }
 
-// memory is what each node of the run holds resident, in bytes.
+// memory is the resident memory of each node of the run, in bytes.
 func (r *Run) memory() []int {
 	var all []int
 	for _, n := range r.Nodes {
@@ -140,7 +140,7 @@ func (r *Run) memory() []int {
 	return all
 }
 
-// judgeOverload compares what the crowd got with what is asked.
+// judgeOverload compares the crowd's figures with their limits.
 func (r *Run) judgeOverload(c *crowd, peak float64, before []int) {
 	goodput := float64(c.good.Load()) / c.took.Seconds()
 	var p99 time.Duration

@@ -111,7 +111,7 @@ func (r *Run) reunite(ctx context.Context, minority []victim, k *keeper) error {
 	if err := r.heal(); err != nil {
 		return err
 	}
-	r.Begin() // what is judged begins with the heal
+	r.Begin() // figures count from the heal
 	if err := r.oneView(ctx, r.began, viewLimit); err != nil {
 		return err
 	}

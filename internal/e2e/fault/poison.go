@@ -60,7 +60,7 @@ const (
 	quietTime   = 10 * time.Second
 )
 
-// A poisoner calls poisoned entities and counts what they answer.
+// A poisoner calls poisoned entities and counts their answers.
 type poisoner struct {
 	entities *workload.PoisonClient
 

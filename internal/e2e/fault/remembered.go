@@ -25,7 +25,7 @@ var remembered = Fault{
 	Strike:  kill.Strike,
 }
 
-// An Again is what became of remembered entities whose node was struck again and
+// An Again is the fate of remembered entities whose node was struck again and
 // again.
 type Again struct {
 	Fault    string
@@ -43,7 +43,7 @@ type AgainRound struct {
 	Doubled []string        // entities that began to live more often than they died
 }
 
-// Missed names what is over the limits.
+// Missed names the figures over their limits.
 func (a Again) Missed() (misses []string) {
 	for i, r := range a.Rounds {
 		if len(r.After) < r.Lived {
@@ -230,7 +230,7 @@ func strikeRemembered(ctx context.Context, f Fault, c *cluster.Cluster, victim *
 	return r, nil
 }
 
-// compare fills in when who lived again.
+// compare fills in when each entity was active again.
 func (r *AgainRound) compare(after []witness.Record, lived map[string]string, before map[string]int, at time.Time) {
 	_, began := homes(after)
 	seen := map[string]bool{}

@@ -10,17 +10,17 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/load"
 )
 
-// A Row is what one run of a fault came to.
+// A Row has the figures of one run of a fault.
 type Row struct {
 	Fault string
 	load.Verdict
 	load.Timing
-	Notes  []string // what else there is to know
+	Notes  []string // further figures, in words
 	Errors []string // the first that callers got
 	Misses []string // figures over their limits; none when the run passed
 }
 
-// Print writes the row below its header, and what there is to say of it.
+// Print writes the row below its header, and its notes.
 func (r Row) Print(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "fault\tcalls\tfailed\tunknown\tlost\tdoubled\tout of order\tmisstated\tlongest pause\tall succeed after")

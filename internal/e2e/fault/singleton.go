@@ -39,7 +39,7 @@ var singletonKill = Fault{
 	},
 }
 
-// A Handing is what became of a singleton whose node was struck again and again.
+// A Handing is the fate of a singleton whose node was struck repeatedly.
 type Handing struct {
 	Fault  string
 	Nodes  int
@@ -64,7 +64,7 @@ type Life struct {
 	From, To time.Time
 }
 
-// Missed names what is over the limits, and instances that lived at once.
+// Missed names the figures over their limits, and instances that lived at once.
 func (h Handing) Missed() (misses []string) {
 	for i, r := range h.Rounds {
 		if h.Limits.Failed != unjudged && r.Failed > h.Limits.Failed {

@@ -56,7 +56,7 @@ var starved = Fault{
 
 const starvedTo = 5 // percent of a core
 
-// noteOthers notes what became of the victim, and how the entities of the others
+// noteOthers notes the fate of the victim, and how the entities of the others
 // answered meanwhile.
 func (r *Run) noteOthers(v victim) {
 	now := time.Now()
@@ -74,7 +74,7 @@ func (r *Run) noteOthers(v victim) {
 // fed waits until all is as before the victim starved. If it was removed its
 // process ends, and another one is started.
 func (r *Run) fed(ctx context.Context, v victim) error {
-	r.Begin() // what is judged begins here
+	r.Begin() // figures count from here
 	k := r.keep(v.node)
 	defer func() { _ = k.end() }()
 	if !r.removal(v.node.Name(), v.since).IsZero() {

@@ -24,7 +24,7 @@ type victim struct {
 }
 
 // Strike notes that something happens to these nodes now: they may be removed, and
-// what lives at them is lost then.
+// their entities are lost then.
 func (r *Run) Strike(nodes ...*cluster.Node) (struck []victim) {
 	for _, n := range nodes {
 		r.struck[n.Name()] = true
@@ -34,7 +34,7 @@ func (r *Run) Strike(nodes ...*cluster.Node) (struck []victim) {
 	return struck
 }
 
-// mourn notes what was lost with the victims that were removed. A process that was
+// mourn notes the entities that were lost with the victims that were removed. A process that was
 // struck several times counts as it was the last time.
 func (r *Run) mourn() {
 	last := make(map[*cluster.Node]victim)
@@ -65,7 +65,7 @@ func (r *Run) removal(name string, after time.Time) (at time.Time) {
 }
 
 // views counts how often the surviving nodes together saw their members change
-// after a time: what they see at the same moment is one change.
+// after a time: changes that they see at the same moment are one.
 func (r *Run) changes(after time.Time) (n int) {
 	seen := make(map[string]bool)
 	for _, by := range r.Cluster.Nodes() {
@@ -294,7 +294,7 @@ func (r *Run) oneView(ctx context.Context, from time.Time, limit time.Duration) 
 const leastStill = 2 * time.Second
 
 // spread waits until the nodes of the run have their share of the entities and none
-// moves any more, so that it is known what dies with a node.
+// moves any more, so that the entities of each node are known.
 func (r *Run) spread(ctx context.Context) error {
 	var seen map[string]string
 	var since time.Time

@@ -1,4 +1,4 @@
-// Package idle measures what a cluster of real processes says to itself while
+// Package idle measures the messages among the processes of a real cluster while
 // nobody calls it, by listening to all of its subjects.
 package idle
 
@@ -23,7 +23,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// Options say what is measured.
+// Options choose the cluster and the time of a measurement.
 type Options struct {
 	Cluster cluster.Options
 	Nodes   int
@@ -31,7 +31,7 @@ type Options struct {
 	Settle, Length time.Duration
 }
 
-// A Traffic is what was said, by the kind of message.
+// A Traffic has the counts and bytes of messages, by kind.
 type Traffic struct {
 	Nodes  int
 	Length time.Duration
@@ -134,7 +134,7 @@ func (t *Traffic) count(cluster, subject, reply string, data []byte) {
 	s.subjects += names * (1 + others)
 }
 
-// kindOf names what a message is, and its sender.
+// kindOf returns the kind of a message, and its sender.
 func kindOf(cluster string, data []byte) (kind, from string) {
 	peer, topic, body, err := wire.OpenControl(cluster, data)
 	if err != nil {

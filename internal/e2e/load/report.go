@@ -17,8 +17,8 @@ import (
 // askers is how many goroutines collect the entities' reports.
 const askers = 16
 
-// Judge asks every entity what it remembers and compares it with what the
-// senders were told and what the witness saw: all of the records, in order of
+// Judge reads the record of every entity and compares it with the answers that
+// senders got and with the runs that the witness saw: all of the records, in order of
 // time. died are the entities whose process was killed. An entity that does not
 // answer remembers nothing. Judge is called after Stop.
 func (l *Load) Judge(ctx context.Context, c shard.Caller, ran []witness.Record, died map[string]bool) Verdict {

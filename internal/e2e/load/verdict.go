@@ -7,7 +7,7 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/witness"
 )
 
-// A Fate is what the caller knows of a call.
+// A Fate is the outcome of a call, as its caller knows it.
 type Fate uint8
 
 // The fates of a call.
@@ -18,7 +18,7 @@ const (
 	Uncertain             // an error that leaves open whether it ran
 )
 
-// A Verdict is what became of all calls.
+// A Verdict has the outcomes of all calls.
 type Verdict struct {
 	Calls     int
 	Failed    int // refused, with an error that says so
@@ -31,7 +31,7 @@ type Verdict struct {
 	Examples  []string
 }
 
-// maxExamples bounds what a verdict tells of single calls.
+// maxExamples bounds the single calls that a verdict describes.
 const maxExamples = 10
 
 func (v *Verdict) note(count *int, format string, args ...any) {
@@ -47,7 +47,7 @@ type call struct {
 	seq            uint64
 }
 
-// A history is what is known about the calls of one run.
+// A history has the records of the calls of one run.
 type history struct {
 	fates map[pairKey][]Fate // of sequence numbers 1, 2, …
 	ran   []witness.Record   // in order of time
@@ -59,7 +59,7 @@ type history struct {
 
 type pairKey struct{ entity, sender string }
 
-// judge compares what callers were told with what ran and what is remembered.
+// judge compares the answers of callers with the runs and with the entities' records.
 func (h history) judge() Verdict {
 	var v Verdict
 	times := h.judgeRuns(&v)
@@ -95,7 +95,7 @@ func (h history) judgeRuns(v *Verdict) map[call]int {
 	return times
 }
 
-// judgePair finds what is lost of one sender's calls to one entity.
+// judgePair finds lost calls of one sender to one entity.
 func (h history) judgePair(v *Verdict, key pairKey, times map[call]int) {
 	remembers := make(map[uint64]bool)
 	for _, seq := range h.remembered[key] {

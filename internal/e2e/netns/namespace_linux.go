@@ -87,7 +87,7 @@ func (s *namespace) run(stdin, program string, args ...string) error {
 	return err
 }
 
-// output is run, and returns what the program wrote.
+// output is run, and returns the program's output.
 func (s *namespace) output(stdin, program string, args ...string) (text string, err error) {
 	err = s.do(func() error {
 		var stdout, stderr strings.Builder

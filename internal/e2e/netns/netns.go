@@ -172,7 +172,7 @@ func (h *Host) Name() string { return h.name }
 // Addr is the host's address, as "10.77.0.1".
 func (h *Host) Addr() string { return h.addr }
 
-// Do runs f on a thread of the host's namespace and returns what f does: sockets
+// Do runs f on a thread of the host's namespace and returns its result: sockets
 // that f makes, and processes that it starts, belong to the host for ever. That
 // holds for f itself, not for goroutines that it starts.
 func (h *Host) Do(f func() error) error { return h.namespace.do(f) }

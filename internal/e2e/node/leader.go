@@ -10,7 +10,7 @@ import (
 )
 
 // hostLeader makes n host the singleton, which writes when it lived: a line with
-// nanoseconds of the wall clock each time. What was written survives SIGKILL.
+// nanoseconds of the wall clock each time. Written lines survive SIGKILL.
 func hostLeader(n *shard.Node, path string) (closed func() error, err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {

@@ -29,7 +29,7 @@ import (
 // Command is the first argument of a program that is to be a node.
 const Command = "node"
 
-// What a node says of itself.
+// The kinds of events that a node reports about itself.
 const (
 	Up    = "up"    // it has joined
 	Left  = "left"  // it has left in order
@@ -37,11 +37,11 @@ const (
 	Saw   = "saw"   // it saw a change of the cluster: Kind, Member and Time say which
 	// Agreed: it saw that from then on all members agree on View, or no more.
 	Agreed = "agreed"
-	// Shifted: it did what ShiftClock says.
+	// Shifted: its clock was changed by ShiftClock.
 	Shifted = "shifted"
 )
 
-// An Event is one line of what a node says.
+// An Event is one line of a node's output.
 type Event struct {
 	Event  string    `json:"event"`
 	Node   string    `json:"node"`
@@ -128,7 +128,7 @@ func (v *voice) say(e Event) {
 	_ = v.to.Encode(e) // fails when nobody listens any more
 }
 
-// watch says what the node sees of others, until the node stops.
+// watch reports the node's view of others, until the node stops.
 func (v *voice) watch(n *shard.Node) {
 	for e := range n.Events(context.Background()) {
 		switch {
@@ -142,10 +142,10 @@ func (v *voice) watch(n *shard.Node) {
 
 // ShiftClock is the line on standard input that sets the wall clock of a node
 // wrong by a duration, if its program is one of wallclock.Build. It says Shifted
-// then, with the time that it has, or what went wrong as its Error.
+// then, with the time that it has, or the failure as its Error.
 func ShiftClock(d time.Duration) string { return "clock " + d.String() + "\n" }
 
-// obey does what the lines on standard input say, until that closes.
+// obey follows the commands on standard input, until that closes.
 func (v *voice) obey(stdin io.Reader) {
 	for lines := bufio.NewScanner(stdin); lines.Scan(); {
 		err := fmt.Errorf("not a command: %q", lines.Text())
@@ -237,7 +237,7 @@ func run(ctx context.Context, o Options, v *voice) (err error) {
 	return n.Shutdown(leave)
 }
 
-// testify writes down what it is told.
+// testify records each run that it is given.
 func testify(w *witness.Writer) func(entity, sender string, seq uint64) {
 	return func(entity, sender string, seq uint64) {
 		if err := w.Write(entity, sender, seq); err != nil {

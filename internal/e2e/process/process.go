@@ -39,7 +39,7 @@ type Process struct {
 type Event struct {
 	Event string `json:"event"`
 	Error string `json:"error"`
-	// What some processes say beside it: what they saw, of whom, and when.
+	// Further output of some processes: an observation, its subject, and its time.
 	Kind   string    `json:"kind"`
 	Member string    `json:"member"`
 	Time   time.Time `json:"time"`
@@ -118,7 +118,7 @@ func (p *Process) Ended() bool {
 	}
 }
 
-// Said is what the process has said so far.
+// Said is the output of the process so far.
 func (p *Process) Said() []Event {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -172,7 +172,7 @@ func (p *Process) AwaitEnd(ctx context.Context) error {
 	return nil
 }
 
-// ended is how an ended process ended, with what it said of it.
+// ended is the exit status of a process that has ended, with its last output.
 func (p *Process) ended() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -65,7 +65,7 @@ import (
 var wallShift atomic.Int64
 `
 
-// What is changed of time.Now.
+// The changes to time.Now.
 const (
 	readsClock   = "\nfunc Now() Time {\n\tsec, nsec, mono := runtimeNow()\n"
 	addsTheShift = "\tsec += wallShift.Load()\n"

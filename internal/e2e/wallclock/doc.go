@@ -5,7 +5,7 @@
 // monotonic clocks, and Go programs read the clock without the C library, so that
 // it cannot be replaced from outside. [Build] therefore builds the program with a
 // package time of its own, by go build -overlay: time.Now adds a shift of whole
-// seconds to what it reads, and is otherwise the standard library's.
+// seconds to the time that it reads, and is otherwise the standard library's.
 //
 // So a program with a [Shift] is one whose machine's clock was set: everything in it
 // that reads the wall clock in Go is shifted at once, all libraries included.

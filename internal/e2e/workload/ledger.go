@@ -2,12 +2,12 @@ package workload
 
 import "context"
 
-// A Ledger is durable: what it has answered survives its process.
+// A Ledger is durable: changes that it has answered survive its process.
 //
 //shard:entity durable
 type Ledger struct {
 	ID    string `shard:"id"`
-	Total int64  `shard:"state"` // of what was added
+	Total int64  `shard:"state"` // of all added amounts
 
 	Node string `shard:"-"` // where it lives
 }

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// A Poison is what goes wrong in a method: one that panics, and one that never
+// A Poison is a failure of a method: one that panics, and one that never
 // comes to an end.
 //
 //shard:entity shards=16
@@ -21,7 +21,7 @@ func (p *Poison) Where(context.Context) (node string, err error) { return p.Node
 func (p *Poison) Panic(context.Context) error { panic("poisoned") }
 
 // Loop never returns and never rests: it takes a whole core from its process,
-// whatever becomes of the context.
+// also after the end of its context.
 func (p *Poison) Loop(context.Context) error {
 	var rounds atomic.Uint64 // else there would be nothing to do
 	for {

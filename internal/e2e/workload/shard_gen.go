@@ -497,7 +497,7 @@ type PoisonAPI interface {
 	Panic(context.Context) error
 
 	// Loop never returns and never rests: it takes a whole core from its process,
-	// whatever becomes of the context.
+	// also after the end of its context.
 	Loop(context.Context) error
 }
 
@@ -562,7 +562,7 @@ func (r PoisonRef) Panic(ctx context.Context) (err error) {
 }
 
 // Loop never returns and never rests: it takes a whole core from its process,
-// whatever becomes of the context.
+// also after the end of its context.
 func (r PoisonRef) Loop(ctx context.Context) (err error) {
 	turn, err := r.ref.Begin(ctx, "Loop")
 	if e, ok := turn.Entity.(*Poison); ok {
@@ -933,7 +933,7 @@ type TallyAPI interface {
 	// Apply records one call. Each sender numbers its calls to an entity from 1.
 	Apply(_ context.Context, sender string, seq uint64) (Receipt, error)
 
-	// Report returns what the entity remembers.
+	// Report returns the entity's record.
 	Report(context.Context) (seen map[string][]uint64, err error)
 }
 
@@ -987,7 +987,7 @@ func (r TallyRef) Apply(ctx context.Context, sender string, seq uint64) (result 
 	return decodeTallyApplyReply(r.ref.Ask(ctx, "Apply", appendTallyApplyArgs(codegen.NewArgs(), sender, seq), err))
 }
 
-// Report returns what the entity remembers.
+// Report returns the entity's record.
 func (r TallyRef) Report(ctx context.Context) (seen map[string][]uint64, err error) {
 	turn, err := r.ref.Begin(ctx, "Report")
 	if e, ok := turn.Entity.(*Tally); ok {

@@ -36,5 +36,5 @@ func (t *Tally) Apply(_ context.Context, sender string, seq uint64) (Receipt, er
 	return Receipt{Count: uint64(len(t.Seen[sender])), Node: t.Node}, nil
 }
 
-// Report returns what the entity remembers.
+// Report returns the entity's record.
 func (t *Tally) Report(context.Context) (seen map[string][]uint64, err error) { return t.Seen, nil }

@@ -1,10 +1,10 @@
 // Command fault runs a fault on a cluster of real processes under load, against a
-// real nats-server, and prints what it cost.
+// real nats-server, and prints its costs.
 //
 //	fault -list
 //	fault [flags] NAME
 //
-// It exits with 0 when every figure is what is asked of that fault, with 1 when
+// It exits with 0 when every figure is within that fault's limits, with 1 when
 // one misses it or the run could not be done, with 2 when it was called wrongly.
 package main
 
@@ -130,7 +130,7 @@ func do(ctx context.Context, f fault.Fault, o fault.Options, stdout, stderr io.W
 	return exitOK
 }
 
-// rows runs what there is of the fault: under load, and on quiet nodes.
+// rows runs the variants of the fault: under load, and on quiet nodes.
 func rows(ctx context.Context, f fault.Fault, o fault.Options, stdout io.Writer) (misses int, err error) {
 	switch f.Subject {
 	case fault.OnSingleton:

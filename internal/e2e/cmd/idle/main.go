@@ -1,4 +1,4 @@
-// Command idle measures what nodes say to each other over a real nats-server
+// Command idle measures the messages among nodes over a real nats-server
 // while nobody calls them, a node a second, by the kind of message.
 //
 //	idle [-nodes N] [-settle D] [-length D]
