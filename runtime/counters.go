@@ -20,6 +20,7 @@ const (
 	callCancelled                   // its caller gave up while it waited here: it did not run
 	callDropped                     // accepted, then lost with its shard
 	tellLost                        // a tell nobody could deliver
+	tellGivenUp                     // a tell of a durable entity that was not committed in time
 	dropNoPeer                      // an envelope to a peer that is gone
 	replyUnclaimed                  // an answer nobody waits for any more
 	frameForeign                    // bytes that are no frame
@@ -53,7 +54,7 @@ const (
 var reasonNames = [membershipRefused]string{
 	callBuffered: "buffered", callForwarded: "forwarded", callRetried: "retried",
 	callShed: "shed", callRefused: "refused", callExpired: "expired", callCancelled: "cancelled", callDropped: "dropped",
-	tellLost: "tell lost", dropNoPeer: "peer gone", replyUnclaimed: "answer unclaimed",
+	tellLost: "tell lost", tellGivenUp: "tell given up", dropNoPeer: "peer gone", replyUnclaimed: "answer unclaimed",
 	frameForeign: "foreign frame", frameIgnored: "ignored frame", frameBounced: "bounced frame",
 	shardMovedIn: "shard moved in", shardMovedOut: "shard moved out",
 	tableMoved: "shards moved", barrierTimedOut: "barrier timed out",

@@ -274,8 +274,8 @@ func (d *durableShard) admit(r *durableTurn, e *region.Entity, c *inCall) (a ans
 	if id.IsZero() {
 		return a, true
 	}
-	if c.Sender.Client {
-		id.Source = 0 // a client's commands are its own
+	if c.Sender.Client { // its commands are its own
+		id.Source, id.Log, id.To = 0, durable.Target{}, durable.Target{}
 	}
 	command := id.Command(c.Sender.Incarnation, e.ID, string(c.Method), c.Args)
 	switch v := r.tenure.Admit(command); v.Verdict {
@@ -288,7 +288,7 @@ func (d *durableShard) admit(r *durableTurn, e *region.Entity, c *inCall) (a ans
 			return answer{code: wire.CodeRefused, text: err.Error()}, false
 		}
 		r.ticket = v.Ticket
-		payload := slices.Clone(reply.Payload) // for buffers of answers are used again
+		payload := append([]byte{}, reply.Payload...) // for buffers of answers are used again, and none is nil
 		return answer{code: wire.Code(reply.Code), text: reply.Text, payload: &payload, after: r}, false
 	case durable.BelowFloor:
 		return answer{code: wire.CodeCanceled, text: "its caller does not wait for it any more"}, false
@@ -327,7 +327,8 @@ func (d *durableShard) settle(r *durableTurn, e *region.Entity, active *durableE
 			return d.refused(r, a, fmt.Sprintf("encode the state of %s/%s: %v (mend what its encoder refuses)", s.ID.Kind, clip(e.ID), err))
 		}
 	}
-	changed := !read && !bytes.Equal(state, active.state)
+	tells := r.told()
+	changed := !read && (!bytes.Equal(state, active.state) || len(tells) > 0)
 	if read && invariant.Enabled && !bytes.Equal(state, active.state) {
 		d.drop(r, e)
 		return d.refused(r, a, fmt.Sprintf("%s/%s: a method marked //shard:read has changed the state", s.ID.Kind, clip(e.ID)))
@@ -335,10 +336,10 @@ func (d *durableShard) settle(r *durableTurn, e *region.Entity, active *durableE
 	if !changed && !forget {
 		r.ticket = r.tenure.Observe(e.ID, s.mayRun())
 		d.discard(r)
-		d.sendTells(r)
+		r.sendTells(tells) // of a method that is marked //shard:read
 		return a
 	}
-	turn := durable.Turn{Entity: e.ID, State: state, Ended: forget}
+	turn := durable.Turn{Entity: e.ID, State: state, Ended: forget, Tells: waiting(tells)}
 	if r.command.Number != 0 {
 		turn.Command, turn.Reply = &r.command, replyOf(a)
 	}
@@ -352,7 +353,6 @@ func (d *durableShard) settle(r *durableTurn, e *region.Entity, active *durableE
 		return answer{code: wire.CodeDropped}
 	}
 	r.ticket, active.state, active.last = ticket, state, ticket
-	d.sendTells(r)
 	return a
 }
 
@@ -372,25 +372,6 @@ func (d *durableShard) refused(r *durableTurn, a answer, text string) answer {
 	return answer{code: wire.CodeRefused, text: text}
 }
 
-// sendTells sends what the turn told others, once the log has the turn.
-func (d *durableShard) sendTells(r *durableTurn) {
-	r.mu.Lock()
-	tells := r.tells
-	r.tells = nil
-	r.mu.Unlock()
-	if len(tells) == 0 {
-		return
-	}
-	r.tenure.Then(r.ticket, func(err error) {
-		if err != nil {
-			return // the turn runs again elsewhere, if its caller asks again
-		}
-		for _, tell := range tells {
-			tell()
-		}
-	})
-}
-
 // durableTurn is a turn of a durable type's entity.
 type durableTurn struct {
 	remoteTurn
@@ -401,9 +382,10 @@ type durableTurn struct {
 	seen    durable.Ticket  // what a call that the turn makes waits for
 	caller  context.Context // of a turn on its caller's goroutine, which ends the turn's; else nil
 
-	mu    sync.Mutex
-	calls durable.Calls
-	tells []func() // to be sent when the turn has committed
+	mu      sync.Mutex
+	calls   durable.Calls
+	tells   []durableTell // what the turn has told others
+	settled bool          // its tells are taken
 }
 
 // durableOf is the turn of a durable type that t is; else nil.
@@ -448,14 +430,8 @@ func (d *durableTurn) nested(kind, entity, method string) durablehost.ID {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return durablehost.Nested(d.command, &d.calls, kind, entity, method)
-}
-
-// later has a tell sent when the turn has committed.
-func (d *durableTurn) later(tell func()) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.tells = append(d.tells, tell)
+	id := d.turn.shard().ID
+	return durablehost.Nested(d.command, durable.Target{Log: id.Kind, Shard: id.Shard}, &d.calls, kind, entity, method)
 }
 
 // replyOf is an answer as the log keeps it.

@@ -242,6 +242,22 @@ func TestDurableCommandID(t *testing.T) {
 	total(t, v.nodes["b"], "v", 10)
 }
 
+// TestDurableEmptyAnswersAreReplayed: an answer without results that is given again leaves
+// later answers whole.
+func TestDurableEmptyAnswersAreReplayed(t *testing.T) {
+	v := newVaults(t, "a")
+	ctx := testContext(t)
+	conn, err := shard.Dial(ctx, v.config("client"))
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = ref(conn, "v").Add(ctx, 7)
+	require.NoError(t, err)
+	for range 100 {
+		require.NoError(t, ref(conn, "v", shard.CommandID("fill")).Fill(ctx, 1))
+		total(t, conn, "v", 7)
+	}
+}
+
 // TestDurableEntitiesRest: an entity that was passivated comes back with its state.
 func TestDurableEntitiesRest(t *testing.T) {
 	v := newVaults(t)

@@ -109,11 +109,15 @@ func newPlane(cfg Config, self transport.Peer, ctl planeControl) *plane {
 	pl.ctx, pl.halt = context.WithCancel(context.Background())
 	pl.stop = pl.ctx.Done()
 	if cfg.Store != nil {
-		pl.durable = &durablehost.Process{Cluster: cfg.Cluster, Store: cfg.Store, Ctx: pl.ctx, Log: cfg.Logger, Spawn: func(f func()) {
-			if !pl.closed() {
-				pl.wg.Go(f)
-			}
-		}}
+		pl.durable = &durablehost.Process{
+			Cluster: cfg.Cluster, Store: cfg.Store, Ctx: pl.ctx, Log: cfg.Logger,
+			Spawn: func(f func()) {
+				if !pl.closed() {
+					pl.wg.Go(f)
+				}
+			},
+			Send: pl.sendTold, GivenUp: pl.tellGivenUp,
+		}
 	}
 	pl.kinds.Store(&map[string]*kind{})
 	pl.peers.init(pl) // what is wrong with cfg Start tells

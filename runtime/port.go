@@ -196,9 +196,7 @@ func (p port) Send(ctx context.Context, r *codegen.Ref, method string, args []by
 	if err := p.cannot(c.Context, c.Ref, c.Method); err != nil {
 		return err
 	}
-	if d := durableOf(turnOf(ctx)); d != nil { // it leaves when the turn has committed
-		args := append(codegen.NewArgs(), args...)
-		d.later(func() { tellLater(p, r, method, args) })
+	if d := durableOf(turnOf(ctx)); d != nil && d.tell(&c, p) { // it is part of the turn's commit
 		return nil
 	}
 	return p.tell(&c)

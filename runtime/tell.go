@@ -152,14 +152,3 @@ func (s *hostedShard) enqueueTold(e *wire.Envelope, current func() bool) (settle
 	}
 	return s.Accepted(&c.Call, entity, v), nil
 }
-
-// tellLater sends a tell of a turn that has committed.
-func tellLater(p port, r *codegen.Ref, method string, args []byte) {
-	pl := p.kind.plane
-	defer codegen.Recycle(args)
-	if err := p.tell(&outCall{Context: pl.ctx, Args: args, Ref: r, Method: method}); err != nil {
-		pl.loseTell(NotExecuted)
-		pl.seldom.warn(pl.log, "tell of a durable entity could not be sent", p.kind.desc.Name, method,
-			"kind", p.kind.desc.Name, "entity", clip(r.ID), "method", method, "err", err)
-	}
-}

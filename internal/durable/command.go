@@ -3,6 +3,7 @@ package durable
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"time"
 
 	"github.com/shardgen/shardgen/internal/wire"
 )
@@ -13,9 +14,22 @@ type Source struct {
 	Incarnation uint64 // of the caller's process; 0: a log
 	Log         string // the type of the shard whose log it is
 	Shard       uint32
+	// To is where the log's tell went from whose turn the command comes, for numbers of one
+	// log differ by receiver. Zero: the command is the tell itself.
+	To Target
 }
 
-func (s Source) process() bool { return s.Incarnation != 0 }
+// silent reports whether a source that was not heard since is to be forgotten: a process, and
+// the turns of a tell. A log tells again after any time.
+func (s Source) silent(heard, process, nested time.Time) bool {
+	switch {
+	case s.Incarnation != 0:
+		return heard.Before(process)
+	case s.To != (Target{}):
+		return heard.Before(nested)
+	}
+	return false
+}
 
 func (s Source) compare(o Source) int {
 	switch {
@@ -23,8 +37,10 @@ func (s Source) compare(o Source) int {
 		return order(s.Incarnation, o.Incarnation)
 	case s.Log != o.Log:
 		return order(s.Log, o.Log)
+	case s.Shard != o.Shard:
+		return order(s.Shard, o.Shard)
 	}
-	return order(s.Shard, o.Shard)
+	return s.To.compare(o.To)
 }
 
 func order[T uint64 | uint32 | string](a, b T) int {
@@ -37,11 +53,11 @@ func order[T uint64 | uint32 | string](a, b T) int {
 }
 
 func (s Source) wire() *wire.DurableSource {
-	return &wire.DurableSource{Incarnation: s.Incarnation, Log: s.Log, Shard: s.Shard}
+	return &wire.DurableSource{Incarnation: s.Incarnation, Log: s.Log, Shard: s.Shard, To: s.To.Log, ToShard: s.To.Shard}
 }
 
 func sourceOf(s *wire.DurableSource) Source {
-	return Source{s.GetIncarnation(), s.GetLog(), s.GetShard()}
+	return Source{s.GetIncarnation(), s.GetLog(), s.GetShard(), Target{s.GetTo(), s.GetToShard()}}
 }
 
 // A Command names what an entity is asked to do, so that it is applied once however often

@@ -38,7 +38,20 @@ func samples() map[string]stored {
 		Tells:   []*wire.DurableTell{{Log: "bank.Account", Shard: 1, Number: 3, Body: []byte("body")}},
 	}
 	ended := &wire.DurableCommit{Entity: []byte("e"), Version: 2, Ended: true, At: 1, Command: &wire.DurableCommand{Source: log, Number: 1, Floor: 1}}
+	nested := &wire.DurableSource{Log: "bank.Account", Shard: 63, To: "bank.Bank", ToShard: 2}
+	tells := &wire.DurableCommit{
+		Entity: []byte("e"), Version: 2, At: 1, Command: &wire.DurableCommand{Source: nested, Number: 1, Path: []byte("0123456789abcdef"), Floor: 1},
+		Tells: []*wire.DurableTell{{Log: "bank.Account", Shard: 1, Number: 3, Entity: []byte("told \x00\xff"), Body: []byte("body")}},
+	}
 	return map[string]stored{
+		"tells": entry(&wire.DurableEntry{Kind: &wire.DurableEntry_Commit{Commit: tells}}),
+		"table-tells": &wire.DurableTable{
+			Format: 1, Generation: 6,
+			Sources: []*wire.DurableKnown{{Source: nested, Floor: 2}},
+			Outboxes: []*wire.DurableOutbox{{Log: "bank.Account", Shard: 1, Next: 4, Waiting: []*wire.DurableWaiting{
+				{Number: 3, At: 12, Entity: []byte("told \x00\xff"), Body: []byte("body")},
+			}}},
+		},
 		"claim":        &wire.DurableAppend{Format: 1, Epoch: 7, Incarnation: 0x1234567890abcdef, Claim: 2, Entries: []*wire.DurableEntry{claimEntry()}},
 		"commit":       entry(&wire.DurableEntry{Kind: &wire.DurableEntry_Commit{Commit: commit}}),
 		"ended":        entry(&wire.DurableEntry{Kind: &wire.DurableEntry_Commit{Commit: ended}}),

@@ -29,12 +29,20 @@ type Limits struct {
 	// Pause is between two attempts of the same request; it doubles up to 32 times
 	// as much. Default 20 ms.
 	Pause time.Duration
-	// TellPause is the same for tells that are not acknowledged. Default 1 s.
+	// TellPause is the same for tells that are not acknowledged. It is also how long an
+	// acknowledgement waits for an append that it can ride in. Default 1 s.
 	TellPause time.Duration
 	// JournalPause is how long events are in the log before they are written to the
 	// journal, where followers read them. Default 250 ms.
 	JournalPause time.Duration
 }
+
+// deadGrace is how long a shard is open, at least, before it gives tells up.
+const deadGrace = time.Minute
+
+// nestedSilent is after how many times DeadAfter a shard forgets what the turns of tells have
+// called: such a turn comes again only as long as its tell.
+const nestedSilent = 2
 
 // refuseAt is at how many times the tail's limits calls are refused.
 const refuseAt = 4

@@ -25,7 +25,8 @@ func (t Target) compare(o Target) int {
 // A Tell is a message that waits in the shard's log until its receiver has committed it.
 type Tell struct {
 	Target Target
-	Body   []byte // names the entity, the method and its arguments
+	Entity string // that is told; its tells are sent one after the other
+	Body   []byte // names the method and its arguments
 	// Number and Floor are the shard's own: the command that the receiver is sent has the
 	// log as its Source, and these.
 	Number, Floor uint64
@@ -33,6 +34,7 @@ type Tell struct {
 
 // A waiting is a tell that the log has, or will have.
 type waiting struct {
+	row     *row
 	body    []byte
 	at      time.Time // of its commit
 	ticket  Ticket
@@ -45,7 +47,18 @@ type waiting struct {
 // A pair is what the shard has told one other.
 type pair struct {
 	next  uint64 // the number of the next tell
+	low   uint64 // no lower number waits for the receiver; 0: not known yet
 	tells map[uint64]*waiting
+	rows  map[string]*row // by the entity that is told
+}
+
+// A row is what waits for one entity, in order. The first is sent; the others wait until its
+// receiver has committed it, or it was given up.
+type row struct {
+	target  Target
+	entity  string
+	numbers []uint64
+	queued  bool // in outbox.look
 }
 
 // An outbox is the shard's tells.
@@ -53,17 +66,20 @@ type pair struct {
 // Invariants:
 //  1. count and bytes are the sums over all pairs.
 //  2. Numbers of what waits are below next.
+//  3. What waits is in the row of its entity, in the order of its numbers.
 type outbox struct {
 	pairs   map[Target]*pair
 	count   int
 	bytes   int
+	look    []*row              // whose first may be due
 	arrived map[Target][]uint64 // to be acknowledged by the next append
+	since   time.Time           // when the first of arrived came
 }
 
 func (o *outbox) pair(t Target) *pair {
 	p := o.pairs[t]
 	if p == nil {
-		p = &pair{next: 1, tells: map[uint64]*waiting{}}
+		p = &pair{next: 1, tells: map[uint64]*waiting{}, rows: map[string]*row{}}
 		o.pairs[t] = p
 	}
 	return p
@@ -73,7 +89,7 @@ func (o *outbox) pair(t Target) *pair {
 func (o *outbox) number(tells []Tell) (all []*wire.DurableTell) {
 	for _, t := range tells {
 		p := o.pair(t.Target)
-		all = append(all, &wire.DurableTell{Log: t.Target.Log, Shard: t.Target.Shard, Number: p.next, Body: t.Body})
+		all = append(all, &wire.DurableTell{Log: t.Target.Log, Shard: t.Target.Shard, Number: p.next, Entity: []byte(t.Entity), Body: t.Body})
 		p.next++
 	}
 	return all
@@ -82,26 +98,66 @@ func (o *outbox) number(tells []Tell) (all []*wire.DurableTell) {
 // put has the tells of a commit wait.
 func (o *outbox) put(c *wire.DurableCommit, ticket Ticket) {
 	for _, t := range c.GetTells() {
-		o.wait(o.pair(Target{t.GetLog(), t.GetShard()}), t.GetNumber(), &waiting{
+		o.wait(Target{t.GetLog(), t.GetShard()}, string(t.GetEntity()), t.GetNumber(), &waiting{
 			body: t.GetBody(), at: time.UnixMilli(c.GetAt()), ticket: ticket,
 		})
 	}
 }
 
-func (o *outbox) wait(p *pair, number uint64, w *waiting) {
+func (o *outbox) wait(t Target, entity string, number uint64, w *waiting) {
+	p := o.pair(t)
 	o.drop(p, number)
+	r := p.rows[entity]
+	if r == nil {
+		r = &row{target: t, entity: entity}
+		p.rows[entity] = r
+	}
+	if n := len(r.numbers); n == 0 || r.numbers[n-1] < number {
+		r.numbers = append(r.numbers, number)
+	} else if i, there := slices.BinarySearch(r.numbers, number); !there {
+		r.numbers = slices.Insert(r.numbers, i, number)
+	}
+	w.row = r
 	p.tells[number] = w
 	p.next = max(p.next, number+1)
 	o.count++
 	o.bytes += len(w.body)
+	o.queue(r)
+}
+
+// queue has a row looked at when what is due is asked for.
+func (o *outbox) queue(r *row) {
+	if !r.queued {
+		r.queued = true
+		o.look = append(o.look, r)
+	}
 }
 
 func (o *outbox) drop(p *pair, number uint64) {
-	if w := p.tells[number]; w != nil {
-		o.count--
-		o.bytes -= len(w.body)
-		delete(p.tells, number)
+	w := p.tells[number]
+	if w == nil {
+		return
 	}
+	o.count--
+	o.bytes -= len(w.body)
+	delete(p.tells, number)
+	o.queue(w.row) // the next one may be due
+}
+
+// first returns the first of the row that has not arrived, and takes out what has gone; nil
+// for a row that is empty then.
+func (p *pair) first(r *row) (number uint64, w *waiting) {
+	for len(r.numbers) > 0 {
+		number = r.numbers[0]
+		if w = p.tells[number]; w != nil && !w.arrived {
+			return number, w
+		}
+		r.numbers = r.numbers[1:]
+	}
+	if p.rows[r.entity] == r {
+		delete(p.rows, r.entity)
+	}
+	return 0, nil
 }
 
 // settle takes out what an entry of the log says of tells, and returns it.
@@ -110,7 +166,7 @@ func (o *outbox) settle(told *wire.DurableTold) (all []Tell) {
 		p := o.pair(Target{n.GetLog(), n.GetShard()})
 		for _, number := range n.GetNumbers() {
 			if w := p.tells[number]; w != nil {
-				all = append(all, Tell{Target: Target{n.GetLog(), n.GetShard()}, Body: w.body, Number: number})
+				all = append(all, Tell{Target: Target{n.GetLog(), n.GetShard()}, Entity: w.row.entity, Body: w.body, Number: number})
 			}
 			o.drop(p, number)
 		}
@@ -127,28 +183,35 @@ func (o *outbox) replay(e *wire.DurableEntry) (dead []Tell) {
 
 // floor is the lowest number to the target that is not finished.
 func (p *pair) floor() uint64 {
-	floor := p.next
-	//arch:order-free the least of them
-	for n, w := range p.tells {
-		if !w.arrived && n < floor {
-			floor = n
+	if p.low == 0 {
+		p.low = p.next
+		//arch:order-free the least of them
+		for n := range p.tells {
+			p.low = min(p.low, n)
 		}
 	}
-	return floor
+	for p.low < p.next {
+		if w := p.tells[p.low]; w != nil && !w.arrived {
+			break
+		}
+		p.low++
+	}
+	return p.low
 }
 
 // arrive notes that the receiver has committed a tell, or says that it is below its floor.
-func (o *outbox) arrive(t Target, number uint64) {
+func (o *outbox) arrive(t Target, number uint64, now time.Time) {
 	p := o.pairs[t]
 	if p == nil {
 		return
 	}
 	if w := p.tells[number]; w != nil && !w.arrived && !w.dying {
 		w.arrived = true
-		if o.arrived == nil {
-			o.arrived = map[Target][]uint64{}
+		if len(o.arrived) == 0 {
+			o.arrived, o.since = map[Target][]uint64{}, now
 		}
 		o.arrived[t] = append(o.arrived[t], number)
+		o.queue(w.row)
 	}
 }
 
@@ -164,6 +227,9 @@ func (o *outbox) acknowledgements() *wire.DurableEntry {
 
 // dead returns the entry that gives up what was told before a time; nil: nothing.
 func (o *outbox) dead(before time.Time, acked Ticket) *wire.DurableEntry {
+	if !o.olderThan(before) {
+		return nil
+	}
 	gone := map[Target][]uint64{}
 	o.each(func(t Target, n uint64, w *waiting) {
 		if w.at.Before(before) && !w.arrived && !w.dying && w.ticket <= acked {
@@ -177,21 +243,54 @@ func (o *outbox) dead(before time.Time, acked Ticket) *wire.DurableEntry {
 	return &wire.DurableEntry{Kind: &wire.DurableEntry_Dead{Dead: numbers(gone)}}
 }
 
-// due returns the tells to be sent now, and has them sent again later.
+// olderThan reports whether something waits that was told before a time.
+func (o *outbox) olderThan(before time.Time) bool {
+	//arch:order-free whether there is one
+	for _, p := range o.pairs {
+		//arch:order-free whether there is one
+		for _, w := range p.tells {
+			if w.at.Before(before) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// lookAgain has all rows looked at whose first is to be sent again by now.
+func (o *outbox) lookAgain(now time.Time) {
+	if o.count == 0 {
+		return
+	}
+	for _, t := range slices.SortedFunc(maps.Keys(o.pairs), Target.compare) {
+		p := o.pairs[t]
+		for _, id := range slices.Sorted(maps.Keys(p.rows)) {
+			if _, w := p.first(p.rows[id]); w != nil && !now.Before(w.again) {
+				o.queue(w.row)
+			}
+		}
+	}
+}
+
+// due returns the tells to be sent now: the first of each row that is in the log. They are
+// sent again later.
 func (o *outbox) due(now time.Time, pause time.Duration, acked Ticket) (all []Tell) {
-	var of Target
-	var floor uint64 // to that target; 0: not known yet
-	o.each(func(t Target, n uint64, w *waiting) {
-		if w.arrived || w.dying || w.ticket > acked || now.Before(w.again) {
-			return
+	look := o.look
+	o.look = nil
+	for _, r := range look {
+		r.queued = false
+		p := o.pairs[r.target]
+		number, w := p.first(r)
+		switch {
+		case w == nil, w.dying, now.Before(w.again):
+		case w.ticket > acked:
+			o.queue(r)
+		default:
+			all = append(all, Tell{Target: r.target, Entity: r.entity, Body: w.body, Number: number, Floor: p.floor()})
+			w.again = now.Add(pause << min(w.tries, 5))
+			w.tries++
 		}
-		if floor == 0 || t != of {
-			of, floor = t, o.pairs[t].floor()
-		}
-		all = append(all, Tell{Target: t, Body: w.body, Number: n, Floor: floor})
-		w.again = now.Add(pause << min(w.tries, 5))
-		w.tries++
-	})
+	}
 	return all
 }
 
@@ -211,7 +310,7 @@ func (o *outbox) recover(part *wire.DurableTable) {
 		p := o.pair(Target{w.GetLog(), w.GetShard()})
 		p.next = max(p.next, w.GetNext())
 		for _, t := range w.GetWaiting() {
-			o.wait(p, t.GetNumber(), &waiting{body: t.GetBody(), at: time.UnixMilli(t.GetAt())})
+			o.wait(Target{w.GetLog(), w.GetShard()}, string(t.GetEntity()), t.GetNumber(), &waiting{body: t.GetBody(), at: time.UnixMilli(t.GetAt())})
 		}
 	}
 }
@@ -230,7 +329,7 @@ func (o *outbox) snapshot(acked Ticket) (all []*wire.DurableOutbox) {
 			}
 			if !w.arrived {
 				waits = append(waits, &wire.DurableOutbox{Log: t.Log, Shard: t.Shard, Waiting: []*wire.DurableWaiting{
-					{Number: n, At: w.at.UnixMilli(), Body: w.body},
+					{Number: n, At: w.at.UnixMilli(), Entity: []byte(w.row.entity), Body: w.body},
 				}})
 			}
 		}
@@ -247,6 +346,9 @@ func (o *outbox) check() error {
 		count, bytes = count+1, bytes+len(w.body)
 		if n >= o.pairs[t].next {
 			err = fmt.Errorf("invariant 2 of the outbox: number %d to %v, next %d", n, t, o.pairs[t].next)
+		}
+		if r := o.pairs[t].rows[w.row.entity]; !w.arrived && (r != w.row || !slices.IsSorted(r.numbers) || !slices.Contains(r.numbers, n)) {
+			err = fmt.Errorf("invariant 3 of the outbox: number %d to %v is not in the row of %q", n, t, w.row.entity)
 		}
 	})
 	if err == nil && (count != o.count || bytes != o.bytes) {

@@ -61,7 +61,8 @@ type Shard struct {
 	checkpoint checkpoint
 	journal    journal
 	loads      loads
-	tell       bool // tells may be due
+	opened     time.Time // when the claim stood
+	tell       bool      // tells may be due
 }
 
 // New returns a shard that claims.
@@ -134,12 +135,26 @@ func (s *Shard) Tick(now time.Time) {
 	s.loads.tick(s)
 	if s.state == Open {
 		s.tell = true
-		s.table.forget(now.Add(-s.limits.Silent))
+		s.table.forget(now.Add(-s.limits.Silent), now.Add(-nestedSilent*s.limits.DeadAfter))
+		s.tickTells(now)
+	}
+	s.next()
+}
+
+// tickTells has tells sent again or given up. Those that have arrived are acknowledged by an
+// append of its own if none came by itself. A home that has just opened does not give up yet
+// what older homes told: it may have arrived.
+func (s *Shard) tickTells(now time.Time) {
+	s.outbox.lookAgain(now)
+	if now.Sub(s.opened) >= min(s.limits.DeadAfter, deadGrace) {
 		if e := s.outbox.dead(now.Add(-s.limits.DeadAfter), s.group.acked); e != nil {
 			s.group.add(encode(e))
 		}
 	}
-	s.next()
+	if len(s.outbox.arrived) > 0 && now.Sub(s.outbox.since) >= s.limits.TellPause {
+		e := s.outbox.acknowledgements()
+		s.group.add(encode(e))
+	}
 }
 
 // Done takes the store's answer to a request. Answers to what is not asked any more are
@@ -281,7 +296,9 @@ func (s *Shard) Commit(now time.Time, t Turn) (Ticket, error) {
 		}
 	}
 	for _, tell := range t.Tells { // for its size
-		w.Tells = append(w.Tells, &wire.DurableTell{Log: tell.Target.Log, Shard: tell.Target.Shard, Number: 1 << 62, Body: tell.Body})
+		w.Tells = append(w.Tells, &wire.DurableTell{
+			Log: tell.Target.Log, Shard: tell.Target.Shard, Number: 1 << 62, Entity: []byte(tell.Entity), Body: tell.Body,
+		})
 	}
 	entry := encode(&wire.DurableEntry{Kind: &wire.DurableEntry_Commit{Commit: w}})
 	if n := len(entry.data) + appendRoom; n > s.group.limit {
@@ -329,7 +346,10 @@ func (s *Shard) Seen(id string) Ticket {
 }
 
 // Arrived says that a tell's receiver has committed it, or that it is below its floor there.
-func (s *Shard) Arrived(t Target, number uint64) { s.outbox.arrive(t, number) }
+func (s *Shard) Arrived(now time.Time, t Target, number uint64) {
+	s.desk.now, s.tell = now, true
+	s.outbox.arrive(t, number, now)
+}
 
 // Followed says which chunk of the journal is the oldest that a named follower needs: the
 // lowest [Place.Chunk] of all. Before it is called, [Journal.Followers] keeps all of them.
@@ -418,7 +438,7 @@ func (s *Shard) acknowledged(p store.Position) {
 func (s *Shard) claimed(p store.Position, stands uint64, at map[uint64]store.Position) {
 	if s.state == Claiming {
 		s.group.position = p
-		s.state, s.tell = Open, true
+		s.state, s.tell, s.opened = Open, true, s.desk.now
 		s.out.Events = append(s.out.Events, Event{Kind: Opened, Position: p})
 		return
 	}

@@ -116,12 +116,12 @@ func (t *table) end(k *known, c *wire.DurableCommand, ticket Ticket) {
 	t.bytes += len(c.GetReply()) + len(n.path)
 }
 
-// forget forgets processes that were silent since a time, unless one of their commands
-// runs. It does not forget logs: they may send again after any time.
-func (t *table) forget(since time.Time) {
+// forget forgets processes, and the turns of tells, that were silent since a time, unless one
+// of their commands runs. It does not forget logs: they may send again after any time.
+func (t *table) forget(process, nested time.Time) {
 	//arch:order-free each source is judged by itself
 	for s, k := range t.sources {
-		if !s.process() || !k.heard.Before(since) || k.runs() {
+		if !s.silent(k.heard, process, nested) || k.runs() {
 			continue
 		}
 		//arch:order-free all of them go

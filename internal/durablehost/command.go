@@ -19,15 +19,22 @@ type ID struct {
 	Floor  uint64 // the source's lowest number that is not finished
 	Path   durable.Path
 	Key    string // given by the user instead of all others; "": none
+	// Log is the source instead of a process: that of a shard which tells, and To is where it
+	// told, for a call of the turn that the tell had. Both are zero for others.
+	Log, To durable.Target
 }
 
 // Fields of an ID. Others are skipped.
 const (
-	idSource = 1
-	idNumber = 2
-	idFloor  = 3
-	idPath   = 4
-	idKey    = 5
+	idSource  = 1
+	idNumber  = 2
+	idFloor   = 3
+	idPath    = 4
+	idKey     = 5
+	idLog     = 6
+	idShard   = 7
+	idTo      = 8
+	idToShard = 9
 )
 
 // IsZero reports whether there is no command.
@@ -52,6 +59,10 @@ func (id ID) Append(b []byte) []byte {
 	number(idFloor, id.Floor)
 	text(idPath, string(id.Path))
 	text(idKey, id.Key)
+	text(idLog, id.Log.Log)
+	number(idShard, uint64(id.Log.Shard))
+	text(idTo, id.To.Log)
+	number(idToShard, uint64(id.To.Shard))
 	return b
 }
 
@@ -77,23 +88,46 @@ func ReadID(b []byte) (id ID, err error) {
 			return ID{}, fmt.Errorf("command id: %w", protowire.ParseError(n))
 		}
 		b = b[n:]
-		switch {
-		case field == idSource && kind == protowire.VarintType:
-			id.Source = v
-		case field == idNumber && kind == protowire.VarintType:
-			id.Number = v
-		case field == idFloor && kind == protowire.VarintType:
-			id.Floor = v
-		case field == idPath && kind == protowire.BytesType:
-			id.Path = durable.Path(text)
-		case field == idKey && kind == protowire.BytesType:
-			id.Key = string(text)
+		switch kind {
+		case protowire.VarintType:
+			id.number(field, v)
+		case protowire.BytesType:
+			id.text(field, string(text))
+		default:
 		}
 	}
 	if id.Floor > id.Number {
 		return ID{}, fmt.Errorf("command id: its floor %d is above its number %d", id.Floor, id.Number)
 	}
 	return id, nil
+}
+
+func (id *ID) number(field protowire.Number, v uint64) {
+	switch field {
+	case idSource:
+		id.Source = v
+	case idNumber:
+		id.Number = v
+	case idFloor:
+		id.Floor = v
+	case idShard:
+		id.Log.Shard = uint32(v)
+	case idToShard:
+		id.To.Shard = uint32(v)
+	}
+}
+
+func (id *ID) text(field protowire.Number, v string) {
+	switch field {
+	case idPath:
+		id.Path = durable.Path(v)
+	case idKey:
+		id.Key = v
+	case idLog:
+		id.Log.Log = v
+	case idTo:
+		id.To.Log = v
+	}
 }
 
 // keySource is the incarnation of all sources that are made of a user's keys. No process
@@ -111,6 +145,8 @@ func (id ID) Command(sender uint64, entity, method string, args []byte) durable.
 	case id.Key != "":
 		c.Source = durable.Source{Incarnation: keySource, Log: keyLog(entity, id.Key)}
 		c.Number, c.Floor, c.Path = 1, 1, ""
+	case id.Log.Log != "":
+		c.Source = durable.Source{Log: id.Log.Log, Shard: id.Log.Shard, To: id.To}
 	case id.Source != 0:
 		c.Source.Incarnation = id.Source
 	}
@@ -123,13 +159,22 @@ func keyLog(entity, key string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Nested is the ID of a call that a turn for c makes.
-func Nested(c durable.Command, calls *durable.Calls, kind, entity, method string) ID {
+// Nested is the ID of a call that a turn for c makes at a shard.
+func Nested(c durable.Command, at durable.Target, calls *durable.Calls, kind, entity, method string) ID {
 	path := calls.Path(c.Path, kind+"/"+entity, method)
-	if c.Source.Log != "" { // a key's: its calls have keys too
-		return ID{Key: c.Source.Log + "/" + string(path)}
+	id := ID{Number: c.Number, Floor: c.Floor, Path: path}
+	switch s := c.Source; {
+	case s.Incarnation == keySource: // a key's: its calls have keys too
+		return ID{Key: s.Log + "/" + string(path)}
+	case s.Incarnation != 0:
+		id.Source = s.Incarnation
+	default:
+		id.Log, id.To = durable.Target{Log: s.Log, Shard: s.Shard}, s.To
+		if id.To == (durable.Target{}) { // c is the tell itself
+			id.To = at
+		}
 	}
-	return ID{Source: c.Source.Incarnation, Number: c.Number, Floor: c.Floor, Path: path}
+	return id
 }
 
 func hashOf(entity, method string, args []byte) uint64 {

@@ -10,7 +10,11 @@ import (
 
 func TestIDsTravel(t *testing.T) {
 	for _, id := range []ID{
-		{}, {Number: 1, Floor: 1}, {Source: 1 << 63, Number: 9, Floor: 4, Path: "\x00\xffpath"}, {Key: "pay\xff"},
+		{},
+		{Number: 1, Floor: 1},
+		{Source: 1 << 63, Number: 9, Floor: 4, Path: "\x00\xffpath"},
+		{Key: "pay\xff"},
+		{Number: 9, Floor: 4, Log: durable.Target{Log: "Account", Shard: 63}, To: durable.Target{Log: "Bank", Shard: 1 << 31}},
 	} {
 		got, err := ReadID(id.Append(nil))
 		if err != nil || got != id {
@@ -44,12 +48,12 @@ func TestCommandsOfKeysDiffer(t *testing.T) {
 
 // TestNestedIDsAreThoseOfTheRunBefore: a turn that runs again makes calls of the same ids.
 func TestNestedIDsAreThoseOfTheRunBefore(t *testing.T) {
-	for _, id := range []ID{{Number: 3, Floor: 2}, {Key: "k"}} {
+	for _, id := range []ID{{Number: 3, Floor: 2}, {Key: "k"}, {Number: 3, Floor: 2, Log: durable.Target{Log: "Bank", Shard: 2}}} {
 		c := id.Command(7, "a", "Transfer", nil)
 		run := func() (ids []ID) {
 			var calls durable.Calls
 			for _, to := range []string{"b", "c", "b"} {
-				ids = append(ids, Nested(c, &calls, "Account", to, "Add"))
+				ids = append(ids, Nested(c, durable.Target{Log: "Account", Shard: 1}, &calls, "Account", to, "Add"))
 			}
 			return ids
 		}
@@ -57,6 +61,25 @@ func TestNestedIDsAreThoseOfTheRunBefore(t *testing.T) {
 		if !reflect.DeepEqual(first, second) || first[0] == first[2] || first[0] == first[1] {
 			t.Errorf("%+v, then %+v", first, second)
 		}
+	}
+}
+
+// TestNestedIDsOfATellNameItsWay: numbers of a log are counted by receiver.
+func TestNestedIDsOfATellNameItsWay(t *testing.T) {
+	from, to := durable.Target{Log: "Bank", Shard: 2}, durable.Target{Log: "Account", Shard: 1}
+	tell := ID{Number: 3, Floor: 2, Log: from}.Command(7, "a", "Add", nil)
+	if want := (durable.Source{Log: "Bank", Shard: 2}); tell.Source != want {
+		t.Errorf("the tell has source %+v, want %+v", tell.Source, want)
+	}
+	first := Nested(tell, to, new(durable.Calls), "Account", "b", "Add")
+	below := Nested(first.Command(7, "b", "Add", nil), durable.Target{Log: "Account", Shard: 9}, new(durable.Calls), "Account", "c", "Add")
+	for _, id := range []ID{first, below} {
+		if id.Log != from || id.To != to || id.Number != 3 || id.Floor != 2 || id.Path == "" {
+			t.Errorf("%+v: want the log and its receiver", id)
+		}
+	}
+	if first.Path == below.Path {
+		t.Error("the two have one path")
 	}
 }
 

@@ -20,6 +20,7 @@ type process struct {
 	mu     sync.Mutex
 	ended  bool
 	events []durable.Event
+	tells  func(durable.Tell) bool // takes a tell; nil: none
 }
 
 func newProcess(t *testing.T) *process {
@@ -45,6 +46,13 @@ func (p *process) Go(f func()) {
 	if !p.ended {
 		p.wg.Go(f)
 	}
+}
+
+func (p *process) Tell(_ context.Context, _ store.Shard, tell durable.Tell) bool {
+	p.mu.Lock()
+	take := p.tells
+	p.mu.Unlock()
+	return take != nil && take(tell)
 }
 
 func (p *process) Event(_ *Tenure, e durable.Event) {

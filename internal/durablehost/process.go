@@ -17,6 +17,10 @@ type Process struct {
 	Store   store.Backend
 	Ctx     context.Context // of the process; it is no call's
 	Spawn   func(func())    // Host.Go
+	// Send is Host.Tell.
+	Send func(ctx context.Context, from store.Shard, tell durable.Tell) (arrived bool)
+	// GivenUp is told of a dead letter.
+	GivenUp func(from store.Shard, tell durable.Tell)
 	Log     *slog.Logger
 }
 
@@ -28,6 +32,11 @@ func (p *Process) Context() context.Context { return p.Ctx }
 // Go runs f unless the process has ended.
 func (p *Process) Go(f func()) { p.Spawn(f) }
 
+// Tell sends a tell.
+func (p *Process) Tell(ctx context.Context, from store.Shard, tell durable.Tell) bool {
+	return p.Send(ctx, from, tell)
+}
+
 // Event logs what happened to a tenure. Where a higher term was met than the coordinator's,
 // its record was lost, and is raised again.
 func (p *Process) Event(t *Tenure, e durable.Event) {
@@ -37,6 +46,8 @@ func (p *Process) Event(t *Tenure, e durable.Event) {
 		log.Debug("durable shard opened", "position", e.Position)
 	case e.Kind == durable.Resent:
 		log.Error("the store has lost what it had acknowledged; it was appended again from memory", "appends", e.N)
+	case e.Kind == durable.DeadLetter:
+		p.GivenUp(t.Shard(), e.Tell)
 	case e.Kind == durable.Ended && e.Err != nil:
 		log.Error("durable shard cannot be opened; it is tried again", "err", e.Err)
 	case e.Kind == durable.Ended && e.Epoch != 0:

@@ -22,6 +22,10 @@ type Host interface {
 	// Event is told what happened to a tenure. It is called without a lock and must not
 	// block.
 	Event(t *Tenure, e durable.Event)
+	// Tell brings a tell of a shard's log to its receiver, as the command TellID. It reports
+	// whether the receiver has committed it, or will never run it. It blocks until it knows,
+	// or ctx ends. It is called without a lock, at most once at a time for one entity.
+	Tell(ctx context.Context, from store.Shard, tell durable.Tell) (arrived bool)
 }
 
 // Config describes one shard at one process.

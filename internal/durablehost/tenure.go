@@ -28,6 +28,7 @@ type Tenure struct {
 	reached   atomic.Uint64 // the ticket up to which all is in the log; changed under mu
 	waits     []wait
 	loads     loads
+	outbox    outbox
 	timer     *time.Timer
 	wake      time.Time        // when timer fires
 	next      *durable.Request // the append to be made next; nil: none
@@ -124,6 +125,10 @@ func (t *Tenure) takeLocked() (after []func()) {
 		t.reached.Store(uint64(out.Durable))
 		after = append(after, t.releaseLocked()...)
 	}
+	for _, tell := range out.Tells {
+		t.outbox.put(tell)
+	}
+	t.tellLocked()
 	t.armLocked()
 	return after
 }

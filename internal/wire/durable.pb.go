@@ -451,6 +451,8 @@ type DurableSource struct {
 	Incarnation   uint64                 `protobuf:"fixed64,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"` // of the caller's process; 0: a log
 	Log           string                 `protobuf:"bytes,2,opt,name=log,proto3" json:"log,omitempty"`                   // the log's type
 	Shard         uint32                 `protobuf:"varint,3,opt,name=shard,proto3" json:"shard,omitempty"`
+	To            string                 `protobuf:"bytes,4,opt,name=to,proto3" json:"to,omitempty"`                           // of a call nested in the turn of a tell: the type that was told
+	ToShard       uint32                 `protobuf:"varint,5,opt,name=to_shard,json=toShard,proto3" json:"to_shard,omitempty"` // and the shard of that type
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -502,6 +504,20 @@ func (x *DurableSource) GetLog() string {
 func (x *DurableSource) GetShard() uint32 {
 	if x != nil {
 		return x.Shard
+	}
+	return 0
+}
+
+func (x *DurableSource) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+func (x *DurableSource) GetToShard() uint32 {
+	if x != nil {
+		return x.ToShard
 	}
 	return 0
 }
@@ -598,6 +614,7 @@ type DurableTell struct {
 	Shard         uint32                 `protobuf:"varint,2,opt,name=shard,proto3" json:"shard,omitempty"`
 	Number        uint64                 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`
 	Body          []byte                 `protobuf:"bytes,4,opt,name=body,proto3" json:"body,omitempty"`
+	Entity        []byte                 `protobuf:"bytes,5,opt,name=entity,proto3" json:"entity,omitempty"` // that is told
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -656,6 +673,13 @@ func (x *DurableTell) GetNumber() uint64 {
 func (x *DurableTell) GetBody() []byte {
 	if x != nil {
 		return x.Body
+	}
+	return nil
+}
+
+func (x *DurableTell) GetEntity() []byte {
+	if x != nil {
+		return x.Entity
 	}
 	return nil
 }
@@ -1399,6 +1423,7 @@ type DurableWaiting struct {
 	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	At            int64                  `protobuf:"varint,2,opt,name=at,proto3" json:"at,omitempty"` // Unix time of its commit, in milliseconds
 	Body          []byte                 `protobuf:"bytes,3,opt,name=body,proto3" json:"body,omitempty"`
+	Entity        []byte                 `protobuf:"bytes,4,opt,name=entity,proto3" json:"entity,omitempty"` // that is told
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1454,6 +1479,13 @@ func (x *DurableWaiting) GetBody() []byte {
 	return nil
 }
 
+func (x *DurableWaiting) GetEntity() []byte {
+	if x != nil {
+		return x.Entity
+	}
+	return nil
+}
+
 var File_shardgen_wire_durable_proto protoreflect.FileDescriptor
 
 const file_shardgen_wire_durable_proto_rawDesc = "" +
@@ -1488,23 +1520,26 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"\x06events\x18\b \x03(\fR\x06events\x12\x14\n" +
 	"\x05event\x18\t \x01(\x04R\x05event\x12\x16\n" +
 	"\x06folded\x18\n" +
-	" \x01(\bR\x06foldedJ\x04\b\v\x10\fJ\x04\b\f\x10\r\"Y\n" +
+	" \x01(\bR\x06foldedJ\x04\b\v\x10\fJ\x04\b\f\x10\r\"\x84\x01\n" +
 	"\rDurableSource\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x06R\vincarnation\x12\x10\n" +
 	"\x03log\x18\x02 \x01(\tR\x03log\x12\x14\n" +
-	"\x05shard\x18\x03 \x01(\rR\x05shard\"\xb2\x01\n" +
+	"\x05shard\x18\x03 \x01(\rR\x05shard\x12\x0e\n" +
+	"\x02to\x18\x04 \x01(\tR\x02to\x12\x19\n" +
+	"\bto_shard\x18\x05 \x01(\rR\atoShard\"\xb2\x01\n" +
 	"\x0eDurableCommand\x124\n" +
 	"\x06source\x18\x01 \x01(\v2\x1c.shardgen.wire.DurableSourceR\x06source\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x12\n" +
 	"\x04path\x18\x03 \x01(\fR\x04path\x12\x14\n" +
 	"\x05floor\x18\x04 \x01(\x04R\x05floor\x12\x12\n" +
 	"\x04hash\x18\x05 \x01(\x06R\x04hash\x12\x14\n" +
-	"\x05reply\x18\x06 \x01(\fR\x05reply\"a\n" +
+	"\x05reply\x18\x06 \x01(\fR\x05reply\"y\n" +
 	"\vDurableTell\x12\x10\n" +
 	"\x03log\x18\x01 \x01(\tR\x03log\x12\x14\n" +
 	"\x05shard\x18\x02 \x01(\rR\x05shard\x12\x16\n" +
 	"\x06number\x18\x03 \x01(\x04R\x06number\x12\x12\n" +
-	"\x04body\x18\x04 \x01(\fR\x04body\"B\n" +
+	"\x04body\x18\x04 \x01(\fR\x04body\x12\x16\n" +
+	"\x06entity\x18\x05 \x01(\fR\x06entity\"B\n" +
 	"\vDurableTold\x123\n" +
 	"\x05tells\x18\x01 \x03(\v2\x1d.shardgen.wire.DurableNumbersR\x05tells\"R\n" +
 	"\x0eDurableNumbers\x12\x10\n" +
@@ -1563,11 +1598,12 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"\x03log\x18\x01 \x01(\tR\x03log\x12\x14\n" +
 	"\x05shard\x18\x02 \x01(\rR\x05shard\x12\x12\n" +
 	"\x04next\x18\x03 \x01(\x04R\x04next\x127\n" +
-	"\awaiting\x18\x04 \x03(\v2\x1d.shardgen.wire.DurableWaitingR\awaiting\"L\n" +
+	"\awaiting\x18\x04 \x03(\v2\x1d.shardgen.wire.DurableWaitingR\awaiting\"d\n" +
 	"\x0eDurableWaiting\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x0e\n" +
 	"\x02at\x18\x02 \x01(\x03R\x02at\x12\x12\n" +
-	"\x04body\x18\x03 \x01(\fR\x04bodyB,Z*github.com/shardgen/shardgen/internal/wireb\x06proto3"
+	"\x04body\x18\x03 \x01(\fR\x04body\x12\x16\n" +
+	"\x06entity\x18\x04 \x01(\fR\x06entityB,Z*github.com/shardgen/shardgen/internal/wireb\x06proto3"
 
 var (
 	file_shardgen_wire_durable_proto_rawDescOnce sync.Once

@@ -240,6 +240,6 @@ func (a *account) transfer(c *call) {
 func (a *account) send(c *call) {
 	to := a.target(c)
 	a.commit(c, -c.amount, []durable.Tell{{
-		Target: durable.Target{Log: logName, Shard: uint32(a.t.home.r.shardOf(to))}, Body: body(to, c.amount),
+		Target: durable.Target{Log: logName, Shard: uint32(a.t.home.r.shardOf(to))}, Entity: to, Body: body(to, c.amount),
 	}})
 }

@@ -203,12 +203,12 @@ func TestTellsAreAcknowledgedInTheLog(t *testing.T) {
 		target := durable.Target{Log: logName, Shard: 1}
 		a := d.seat(0, 1).open()
 		for n := range uint64(3) {
-			a.apply("a", number(n+1, 1), "1", durable.Tell{Target: target, Body: []byte{byte('1' + n)}})
+			a.apply("a", number(n+1, 1), "1", durable.Tell{Target: target, Entity: string(rune('a' + n)), Body: []byte{byte('1' + n)}})
 		}
 		a.run()
-		a.core.Arrived(target, 2)
-		a.core.Arrived(target, 1)
-		a.core.Arrived(target, 7) // never sent
+		a.core.Arrived(d.w.clock(), target, 2)
+		a.core.Arrived(d.w.clock(), target, 1)
+		a.core.Arrived(d.w.clock(), target, 7) // never sent
 		a.tells = nil
 		d.w.now += time.Minute
 		a.core.Tick(d.w.clock())

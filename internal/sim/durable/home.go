@@ -262,7 +262,7 @@ func (t *tenure) tell(tell durable.Tell) {
 			r.judge.shards[t.shard].tells[tellKey(t.shard, tell.Target.Shard, tell.Number)] = true
 		}
 		if ran(a.verdict) || a.verdict == durable.BelowFloor {
-			t.core.Arrived(tell.Target, tell.Number)
+			t.core.Arrived(r.w.clock(), tell.Target, tell.Number)
 			t.step()
 		}
 	})

@@ -28,7 +28,8 @@ type truth struct {
 	claim    *wire.DurableAppend
 	head     *wire.DurableHead
 	entities map[string][]commit
-	tells    map[string]bool // by tellKey; true: given up
+	tells    map[string]bool   // by tellKey; true: given up
+	told     map[string]uint64 // the last tell of a log that was applied, by log and entity
 	since    store.Position
 	first    store.Position // of the log's appends that were ever there
 	events   []recorded     // of all commits, in order
@@ -45,7 +46,7 @@ type commit struct {
 func newJudge(s *server) *judge {
 	j := &judge{server: s, shards: map[int]*truth{}, applied: map[string]commit{}}
 	for i := range s.shards {
-		j.shards[i] = &truth{entities: map[string][]commit{}, tells: map[string]bool{}}
+		j.shards[i] = &truth{entities: map[string][]commit{}, tells: map[string]bool{}, told: map[string]uint64{}}
 	}
 	s.judge = j
 	return j
@@ -154,7 +155,13 @@ func (j *judge) commit(shard int, p store.Position, c *wire.DurableCommit) error
 	t.entities[id] = append(t.entities[id], now)
 	key := commandKey(c.GetCommand())
 	if c.GetCommand().GetSource().GetIncarnation() == 0 {
-		key = tellKey(int(c.GetCommand().GetSource().GetShard()), uint32(shard), c.GetCommand().GetNumber())
+		from, number := c.GetCommand().GetSource().GetShard(), c.GetCommand().GetNumber()
+		key = tellKey(int(from), uint32(shard), number)
+		row := fmt.Sprintf("%d>%s", from, id)
+		if last := t.told[row]; number < last {
+			return fmt.Errorf("order of tells: %s: number %d of shard %d is applied behind number %d", id, number, from, last)
+		}
+		t.told[row] = number
 	}
 	if was, twice := j.applied[key]; twice {
 		return fmt.Errorf("invariant 3: %s: command %s was applied at %d, and now at %d", id, key, was.position, p)

@@ -155,7 +155,7 @@ func TestTellAgainAfterAWeek(t *testing.T) {
 		d := newDesk(t, 2)
 		a, b := d.seat(0, 1).open(), d.seat(1, 1).open()
 		a.apply("a", durable.Command{Source: durable.Source{Incarnation: 1}, Number: 1}, "told",
-			durable.Tell{Target: durable.Target{Log: logName, Shard: 1}, Body: []byte("add")})
+			durable.Tell{Target: durable.Target{Log: logName, Shard: 1}, Entity: "b", Body: []byte("add")})
 		a.run()
 		if len(a.tells) == 0 {
 			t.Fatal("nothing is told")

@@ -1,0 +1,132 @@
+package durablehost
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/store"
+)
+
+// maxTells bounds the tells of one shard that are under way.
+const maxTells = 1024
+
+// outbox sends what the core says is due. Of one entity's tells one is under way at a time,
+// for the core gives out no more.
+type outbox struct {
+	queue []durable.Tell
+	under map[tellKey]bool // queued, or under way
+	busy  int              // under way
+}
+
+type tellKey struct {
+	target durable.Target
+	number uint64
+}
+
+func (o *outbox) put(tell durable.Tell) {
+	key := tellKey{tell.Target, tell.Number}
+	if o.under[key] {
+		return // it takes long, and is due again
+	}
+	if o.under == nil {
+		o.under = map[tellKey]bool{}
+	}
+	o.under[key] = true
+	o.queue = append(o.queue, tell)
+}
+
+func (o *outbox) next() (tell durable.Tell, ok bool) {
+	if o.busy == maxTells || len(o.queue) == 0 {
+		return tell, false
+	}
+	tell = o.queue[0]
+	o.queue = o.queue[1:]
+	o.busy++
+	return tell, true
+}
+
+func (o *outbox) done(tell durable.Tell) {
+	delete(o.under, tellKey{tell.Target, tell.Number})
+	o.busy--
+}
+
+// tellLocked sends what may be sent.
+func (t *Tenure) tellLocked() {
+	for {
+		tell, ok := t.outbox.next()
+		if !ok {
+			return
+		}
+		t.shard.cfg.Host.Go(func() {
+			arrived := t.shard.cfg.Host.Tell(t.ctx, t.Shard(), tell)
+			t.do(func(now time.Time) {
+				t.outbox.done(tell)
+				if arrived {
+					t.core.Arrived(now, tell.Target, tell.Number)
+				}
+				t.tellLocked()
+			})
+		})
+	}
+}
+
+// TellID is the command of a tell that a shard's log has.
+func TellID(from store.Shard, tell durable.Tell) ID {
+	return ID{
+		Log: durable.Target{Log: from.Type, Shard: uint32(from.Number)}, Number: tell.Number, Floor: tell.Floor,
+	}
+}
+
+// A Body is what a tell asks of its entity. Its form outlives programs, as a Reply's.
+type Body struct {
+	Method string
+	Args   []byte
+}
+
+// Fields of a body.
+const (
+	bodyMethod = 1
+	bodyArgs   = 2
+)
+
+var errBody = errors.New("a kept tell cannot be read (was it written by a newer program? run that version, or a later one, here too)")
+
+// Append appends the encoded body.
+func (d Body) Append(b []byte) []byte {
+	b = protowire.AppendTag(b, bodyMethod, protowire.BytesType)
+	b = protowire.AppendString(b, d.Method)
+	if len(d.Args) > 0 {
+		b = protowire.AppendTag(b, bodyArgs, protowire.BytesType)
+		b = protowire.AppendBytes(b, d.Args)
+	}
+	return b
+}
+
+// ReadBody decodes a body. What it does not know it refuses.
+func ReadBody(b []byte) (d Body, err error) {
+	for len(b) > 0 {
+		number, kind, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return Body{}, fmt.Errorf("%w: %w", errBody, protowire.ParseError(n))
+		}
+		b = b[n:]
+		if kind != protowire.BytesType || number != bodyMethod && number != bodyArgs {
+			return Body{}, fmt.Errorf("%w: field %d", errBody, number)
+		}
+		v, n := protowire.ConsumeBytes(b)
+		if n < 0 {
+			return Body{}, fmt.Errorf("%w: %w", errBody, protowire.ParseError(n))
+		}
+		b = b[n:]
+		if number == bodyMethod {
+			d.Method = string(v)
+		} else {
+			d.Args = v
+		}
+	}
+	return d, nil
+}

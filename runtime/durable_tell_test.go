@@ -1,0 +1,135 @@
+package shard_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	shard "github.com/shardgen/shardgen/runtime"
+)
+
+// homeOf is the node that has a vault, as another sees it.
+func (v *vaults) homeOf(n *shard.Node, id string) string {
+	v.t.Helper()
+	at, err := n.Locate(testContext(v.t), "Vault", id)
+	require.NoError(v.t, err)
+	return at.Node
+}
+
+// vaultsAt returns ids of vaults that a node has.
+func (v *vaults) vaultsAt(name string, count int) (ids []string) {
+	v.t.Helper()
+	for i := 0; len(ids) < count; i++ {
+		id := fmt.Sprint(name, i)
+		if v.homeOf(v.nodes[name], id) == name {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+func countUpTo(n int64) (all []int64) {
+	for i := range n {
+		all = append(all, i+1)
+	}
+	return all
+}
+
+func (v *vaults) noted(n shard.Caller, id string, want []int64) {
+	v.t.Helper()
+	var got []int64
+	var err error
+	require.Eventually(v.t, func() bool {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		got, err = ref(n, id).Noted(ctx)
+		return err == nil && len(got) >= len(want)
+	}, testPatience, 5*time.Millisecond, "%s: %v, %v", id, &got, &err)
+	require.Equal(v.t, want, got, id)
+}
+
+// TestDurableTellsOutliveTheirSender: what a turn has told others is in its commit. The
+// receiver's home ends, then the sender's, before anything could arrive; the next homes send
+// it, once and in order.
+func TestDurableTellsOutliveTheirSender(t *testing.T) {
+	v := newVaults(t, "a", "b")
+	ctx := testContext(t)
+	for _, n := range v.nodes { // each knows the homes of all
+		_, err := ref(n, "any").Get(ctx)
+		require.NoError(t, err)
+	}
+	require.Eventually(t, func() bool {
+		homes := map[string]bool{}
+		for i := range 64 {
+			homes[v.homeOf(v.nodes["a"], fmt.Sprint("x", i))] = true
+		}
+		return homes["a"] && homes["b"]
+	}, testPatience, 10*time.Millisecond)
+	from, to := v.vaultsAt("a", 5), v.vaultsAt("b", 5)
+	for i := range from { // both are active
+		total(t, v.nodes["a"], from[i], 0)
+		total(t, v.nodes["a"], to[i], 0)
+	}
+	v.own["b"].Cut(true) // what b is told it cannot commit
+	for i := range from {
+		last, err := ref(v.nodes["a"], from[i]).Dictate(ctx, to[i], 1, 10)
+		require.NoError(t, err)
+		require.EqualValues(t, 10, last)
+	}
+	v.kill("b")
+	v.kill("a")
+	v.start("c")
+	for i := range to {
+		v.noted(v.nodes["c"], to[i], countUpTo(10))
+	}
+}
+
+// TestDurableTellsArriveOnceOverDeaths: every tell of a call that was answered arrives, once
+// and in order, while homes end, in order or not.
+func TestDurableTellsArriveOnceOverDeaths(t *testing.T) {
+	v := newVaults(t, "a", "b", "c")
+	conn, err := shard.Dial(testContext(t), v.config("client"))
+	require.NoError(t, err)
+	defer conn.Close()
+	over := make(chan struct{})
+	const callers, each = 6, 3
+	var sent [callers]int64
+	var calls sync.WaitGroup
+	for i := range callers {
+		calls.Go(func() {
+			for r := ref(conn, fmt.Sprint("from", i)); ; {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				if _, err := r.Dictate(testContext(t), fmt.Sprint("to", i), sent[i]+1, sent[i]+each); err != nil {
+					t.Errorf("from%d: %v", i, err)
+					return
+				}
+				sent[i] += each
+			}
+		})
+	}
+	for i := range 3 {
+		name := []string{"a", "b", "c"}[i]
+		<-time.After(100 * time.Millisecond)
+		if i%2 == 0 {
+			v.kill(name)
+		} else {
+			require.NoError(t, v.nodes[name].Shutdown(testContext(t)))
+			delete(v.nodes, name)
+		}
+		v.start(name + "2")
+	}
+	close(over)
+	calls.Wait()
+	for i, n := range sent {
+		require.Positive(t, n)
+		v.noted(conn, fmt.Sprint("to", i), countUpTo(n))
+	}
+}
