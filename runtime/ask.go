@@ -23,21 +23,16 @@ import (
 // inlined here.
 func (p port) Do(ctx context.Context, r *codegen.Ref, method string, args []byte) (reply []byte, err error) {
 	c := outCall{Context: ctx, Args: args, Ref: r, Method: method}
+	pl := p.kind.plane
 	if p.kind.desc.Durable {
 		c.Command = newCommand(p, &c)
 	}
-	return p.do(&c)
-}
-
-// do sends a call, as the command that it has, and waits for its results.
-func (p port) do(c *outCall) (reply []byte, err error) {
-	pl := p.kind.plane
 	turnOf(c.Context).yieldLane()
 	limit := await.New(c.Context, c.Ref.Timeout(), pl.cfg.CallTimeout, pl.tr.Load() != nil)
 	for try, again := 0, true; again; try++ {
 		var w *pending.Call
 		var id uint64
-		if w, id, err = p.attempt(c, &limit); err != nil {
+		if w, id, err = p.attempt(&c, &limit); err != nil {
 			break
 		}
 		answered := await.Answer(c.Context, &pl.pending, w, id, &limit)
@@ -46,7 +41,7 @@ func (p port) do(c *outCall) (reply []byte, err error) {
 			pl.pending.Free(w, c.Ref.Hash)
 			break
 		}
-		again, err = p.failed(c, w, id, &limit, answered, try)
+		again, err = p.failed(&c, w, id, &limit, answered, try)
 	}
 	limit.Stop()
 	if c.Command != nil {
@@ -209,6 +204,9 @@ type sentCommand struct {
 
 // newCommand numbers a call.
 func newCommand(p port, c *outCall) *sentCommand {
+	if t, ok := c.Context.(*toldContext); ok {
+		return &sentCommand{id: t.id}
+	}
 	if d := durableOf(turnOf(c.Context)); d != nil {
 		if id := d.nested(p.kind.desc.Name, c.Ref.ID, c.Method); !id.IsZero() {
 			return &sentCommand{id: id}

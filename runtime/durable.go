@@ -327,7 +327,7 @@ func (d *durableShard) settle(r *durableTurn, e *region.Entity, active *durableE
 			return d.refused(r, a, fmt.Sprintf("encode the state of %s/%s: %v (mend what its encoder refuses)", s.ID.Kind, clip(e.ID), err))
 		}
 	}
-	tells := r.told()
+	tells := r.tells.take()
 	changed := !read && (!bytes.Equal(state, active.state) || len(tells) > 0)
 	if read && invariant.Enabled && !bytes.Equal(state, active.state) {
 		d.drop(r, e)
@@ -336,10 +336,10 @@ func (d *durableShard) settle(r *durableTurn, e *region.Entity, active *durableE
 	if !changed && !forget {
 		r.ticket = r.tenure.Observe(e.ID, s.mayRun())
 		d.discard(r)
-		r.sendTells(tells) // of a method that is marked //shard:read
+		d.sendTells(r, tells)
 		return a
 	}
-	turn := durable.Turn{Entity: e.ID, State: state, Ended: forget, Tells: waiting(tells)}
+	turn := durable.Turn{Entity: e.ID, State: state, Ended: forget, Tells: loggedTells(tells)}
 	if r.command.Number != 0 {
 		turn.Command, turn.Reply = &r.command, replyOf(a)
 	}
@@ -372,6 +372,21 @@ func (d *durableShard) refused(r *durableTurn, a answer, text string) answer {
 	return answer{code: wire.CodeRefused, text: text}
 }
 
+// sendTells sends the tells of a turn that has no commit, of a method marked //shard:read, when
+// the log has all that the turn saw.
+func (d *durableShard) sendTells(r *durableTurn, tells []durableTell) {
+	if len(tells) == 0 {
+		return
+	}
+	r.tenure.Then(r.ticket, func(err error) {
+		for _, t := range tells {
+			if err == nil { // else the turn runs again elsewhere, if its caller asks again
+				t.send()
+			}
+		}
+	})
+}
+
 // durableTurn is a turn of a durable type's entity.
 type durableTurn struct {
 	remoteTurn
@@ -382,10 +397,9 @@ type durableTurn struct {
 	seen    durable.Ticket  // what a call that the turn makes waits for
 	caller  context.Context // of a turn on its caller's goroutine, which ends the turn's; else nil
 
-	mu      sync.Mutex
-	calls   durable.Calls
-	tells   []durableTell // what the turn has told others
-	settled bool          // its tells are taken
+	mu    sync.Mutex
+	calls durable.Calls
+	tells durableTells
 }
 
 // durableOf is the turn of a durable type that t is; else nil.

@@ -116,7 +116,7 @@ func newPlane(cfg Config, self transport.Peer, ctl planeControl) *plane {
 					pl.wg.Go(f)
 				}
 			},
-			Send: pl.sendTold, GivenUp: pl.tellGivenUp,
+			Send: outbox{pl}.send, GivenUp: outbox{pl}.givenUp,
 		}
 	}
 	pl.kinds.Store(&map[string]*kind{})

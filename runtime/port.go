@@ -196,7 +196,7 @@ func (p port) Send(ctx context.Context, r *codegen.Ref, method string, args []by
 	if err := p.cannot(c.Context, c.Ref, c.Method); err != nil {
 		return err
 	}
-	if d := durableOf(turnOf(ctx)); d != nil && d.tell(&c, p) { // it is part of the turn's commit
+	if d := durableOf(turnOf(ctx)); d != nil && d.tells.add(&c, p) { // it is part of the turn's commit
 		return nil
 	}
 	return p.tell(&c)

@@ -1,9 +1,15 @@
 package shard
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"sync"
+	"time"
 
+	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/nocopy"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/runner"
@@ -11,6 +17,7 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/store"
 )
 
 // tellNear begins the turn of a tell outside the shard's lock, and leaves it to a
@@ -151,4 +158,132 @@ func (s *hostedShard) enqueueTold(e *wire.Envelope, current func() bool) (settle
 		return false, nil
 	}
 	return s.Accepted(&c.Call, entity, v), nil
+}
+
+// durableTell is a tell of a durable entity's turn, which leaves when the turn is committed.
+type durableTell struct {
+	port   port
+	ref    *codegen.Ref
+	method string
+	args   []byte
+}
+
+// durableTells are the tells of one turn. It is safe for concurrent use.
+type durableTells struct {
+	mu    sync.Mutex
+	all   []durableTell
+	taken bool // the turn has ended
+}
+
+// add notes a tell of the turn. It reports false for a turn that has ended.
+func (d *durableTells) add(c *outCall, p port) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.taken {
+		d.all = append(d.all, durableTell{p, c.Ref, c.Method, slices.Clone(c.Args)})
+	}
+	return !d.taken
+}
+
+// take ends the turn and returns its tells.
+func (d *durableTells) take() []durableTell {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := d.all
+	d.all, d.taken = nil, true
+	return all
+}
+
+// logged is a tell as the log has it.
+func (t durableTell) logged() durable.Tell {
+	k := t.port.kind
+	return durable.Tell{
+		Target: durable.Target{Log: k.desc.Name, Shard: placement.ShardOf(t.ref.Hash, k.shards)},
+		Entity: t.ref.ID, Body: durablehost.Body{Method: t.method, Args: t.args}.Append(nil),
+	}
+}
+
+// loggedTells are the tells of a commit.
+func loggedTells(tells []durableTell) (all []durable.Tell) {
+	for _, t := range tells {
+		all = append(all, t.logged())
+	}
+	return all
+}
+
+// send sends a tell of a turn that has no commit. It is not kept, and so may be lost.
+func (t durableTell) send() {
+	pl := t.port.kind.plane
+	if err := t.port.tell(&outCall{Context: pl.ctx, Args: t.args, Ref: t.ref, Method: t.method}); err != nil {
+		pl.loseTell(NotExecuted)
+		pl.seldom.warn(pl.log, "tell of a durable entity could not be sent", t.port.kind.desc.Name, t.method,
+			"kind", t.port.kind.desc.Name, "entity", clip(t.ref.ID), "method", t.method, "err", err)
+	}
+}
+
+// toldContext is the context of the call that brings a tell of a shard's log to its receiver.
+type toldContext struct {
+	context.Context
+	id durablehost.ID
+}
+
+// storedTellPatience bounds one try to have a tell of a durable entity committed at its
+// receiver. It is the deadline of the turn there.
+const storedTellPatience = time.Minute
+
+// outbox sends the tells that the logs of this process's shards have.
+type outbox struct{ plane *plane }
+
+// send brings a tell to its receiver. It reports whether the receiver has run it, and has
+// committed that if it is durable.
+func (o outbox) send(ctx context.Context, from store.Shard, tell durable.Tell) (arrived bool) {
+	pl := o.plane
+	body, err := durablehost.ReadBody(tell.Body)
+	if err == nil {
+		arrived, err = o.call(ctx, from, tell, body)
+	}
+	if !arrived && ctx.Err() == nil {
+		pl.counters.add(callRetried)
+		pl.seldom.warn(pl.log, "tell of a durable entity waits; it is sent again", tell.Target.Log, body.Method, "from", from.String(),
+			"kind", tell.Target.Log, "entity", clip(tell.Entity), "method", body.Method, "err", err)
+	}
+	return arrived
+}
+
+// errNoClient is about a type that this program does not use.
+var errNoClient = errors.New("this process has no client of the type (make one before the node starts)")
+
+// call makes the call that a tell is on the way: it is answered, so that the sender knows.
+func (o outbox) call(ctx context.Context, from store.Shard, tell durable.Tell, body durablehost.Body) (arrived bool, err error) {
+	k := (*o.plane.kinds.Load())[tell.Target.Log]
+	if k == nil {
+		return false, errNoClient
+	}
+	within, cancel := context.WithTimeout(ctx, storedTellPatience)
+	defer cancel()
+	p := port{k}
+	ref := codegen.NewRef(p, tell.Entity, nil)
+	if err := p.Check(within, ref, body.Method); err != nil {
+		return false, err
+	}
+	as := &toldContext{within, durablehost.TellID(from, tell)}
+	_, err = p.Do(as, ref, body.Method, append(codegen.NewArgs(), body.Args...))
+	var failed *EntityError
+	switch {
+	case errors.As(err, &failed) && failed.Panic:
+		return !k.desc.Durable, err // nothing of it stands: it runs again
+	case err == nil, OutcomeOf(err) == Executed:
+		return true, err
+	case errors.Is(err, context.Canceled) && within.Err() == nil:
+		return true, err // it is below the receiver's floor: it has run before
+	}
+	return false, err
+}
+
+// givenUp says that a tell was not committed in time.
+func (o outbox) givenUp(from store.Shard, tell durable.Tell) {
+	o.plane.counters.add(tellGivenUp)
+	body, err := durablehost.ReadBody(tell.Body)
+	o.plane.log.Error("dead letter: a tell of a durable entity was given up, for its receiver has not run it in time", "from", from.String(),
+		"kind", tell.Target.Log, "entity", clip(tell.Entity), "method", body.Method, "number", tell.Number, "err", err)
 }

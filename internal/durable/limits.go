@@ -40,8 +40,8 @@ type Limits struct {
 // deadGrace is how long a shard is open, at least, before it gives tells up.
 const deadGrace = time.Minute
 
-// nestedSilent is after how many times DeadAfter a shard forgets what the turns of tells have
-// called: such a turn comes again only as long as its tell.
+// nestedSilent is after how many times DeadAfter a shard forgets the calls that turns of tells
+// have made: such a turn comes again only as long as its tell.
 const nestedSilent = 2
 
 // refuseAt is at how many times the tail's limits calls are refused.

@@ -52,7 +52,7 @@ type pair struct {
 	rows  map[string]*row // by the entity that is told
 }
 
-// A row is what waits for one entity, in order. The first is sent; the others wait until its
+// A row has the tells that wait for one entity, in order. The first is sent; the others wait until its
 // receiver has committed it, or it was given up.
 type row struct {
 	target  Target
@@ -65,8 +65,8 @@ type row struct {
 //
 // Invariants:
 //  1. count and bytes are the sums over all pairs.
-//  2. Numbers of what waits are below next.
-//  3. What waits is in the row of its entity, in the order of its numbers.
+//  2. Numbers of tells that wait are below next.
+//  3. A tell that waits is in the row of its entity, in the order of its numbers.
 type outbox struct {
 	pairs   map[Target]*pair
 	count   int
@@ -125,7 +125,7 @@ func (o *outbox) wait(t Target, entity string, number uint64, w *waiting) {
 	o.queue(r)
 }
 
-// queue has a row looked at when what is due is asked for.
+// queue has a row looked at when due is asked for tells.
 func (o *outbox) queue(r *row) {
 	if !r.queued {
 		r.queued = true
@@ -144,7 +144,7 @@ func (o *outbox) drop(p *pair, number uint64) {
 	o.queue(w.row) // the next one may be due
 }
 
-// first returns the first of the row that has not arrived, and takes out what has gone; nil
+// first returns the first of the row that has not arrived, and takes out all before it; nil
 // for a row that is empty then.
 func (p *pair) first(r *row) (number uint64, w *waiting) {
 	for len(r.numbers) > 0 {
@@ -215,7 +215,7 @@ func (o *outbox) arrive(t Target, number uint64, now time.Time) {
 	}
 }
 
-// acknowledgements is what the next append is to say; nil: nothing.
+// acknowledgements is the entry for tells that have arrived; nil: there are none.
 func (o *outbox) acknowledgements() *wire.DurableEntry {
 	if len(o.arrived) == 0 {
 		return nil
@@ -294,7 +294,7 @@ func (o *outbox) due(now time.Time, pause time.Duration, acked Ticket) (all []Te
 	return all
 }
 
-// each calls f for what waits, in order.
+// each calls f for all tells that wait, in order.
 func (o *outbox) each(f func(t Target, number uint64, w *waiting)) {
 	for _, t := range slices.SortedFunc(maps.Keys(o.pairs), Target.compare) {
 		p := o.pairs[t]

@@ -143,7 +143,7 @@ func (s *Shard) Tick(now time.Time) {
 
 // tickTells has tells sent again or given up. Those that have arrived are acknowledged by an
 // append of its own if none came by itself. A home that has just opened does not give up yet
-// what older homes told: it may have arrived.
+// the tells of older homes: they may have arrived.
 func (s *Shard) tickTells(now time.Time) {
 	s.outbox.lookAgain(now)
 	if now.Sub(s.opened) >= min(s.limits.DeadAfter, deadGrace) {

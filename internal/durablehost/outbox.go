@@ -14,7 +14,7 @@ import (
 // maxTells bounds the tells of one shard that are under way.
 const maxTells = 1024
 
-// outbox sends what the core says is due. Of one entity's tells one is under way at a time,
+// outbox sends the tells that the core says are due. Of one entity's tells one is under way at a time,
 // for the core gives out no more.
 type outbox struct {
 	queue []durable.Tell
@@ -54,7 +54,7 @@ func (o *outbox) done(tell durable.Tell) {
 	o.busy--
 }
 
-// tellLocked sends what may be sent.
+// tellLocked sends tells as long as more may be under way.
 func (t *Tenure) tellLocked() {
 	for {
 		tell, ok := t.outbox.next()
@@ -81,7 +81,7 @@ func TellID(from store.Shard, tell durable.Tell) ID {
 	}
 }
 
-// A Body is what a tell asks of its entity. Its form outlives programs, as a Reply's.
+// A Body is the call that a tell makes of its entity. Its form outlives programs, as a Reply's.
 type Body struct {
 	Method string
 	Args   []byte
@@ -106,7 +106,7 @@ func (d Body) Append(b []byte) []byte {
 	return b
 }
 
-// ReadBody decodes a body. What it does not know it refuses.
+// ReadBody decodes a body. It refuses unknown fields.
 func ReadBody(b []byte) (d Body, err error) {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)
