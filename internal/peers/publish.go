@@ -22,7 +22,7 @@ const (
 // before it publishes.
 const yieldAbove = 2
 
-// PublishUnlock has what was appended published, and unlocks.
+// PublishUnlock has appended envelopes published, and unlocks.
 func (p *Session) PublishUnlock(by By) {
 	calls := p.set.cfg.Calls
 	switch {

@@ -118,7 +118,7 @@ func (p *Session) Owed(last uint64, now time.Time, patience time.Duration) int {
 	return p.UnackedLocked(last)
 }
 
-// Last is the sequence number of what was appended last.
+// Last is the sequence number of the last appended envelope.
 func (p *Session) Last() uint64 {
 	p.Lock()
 	defer p.Unlock()
@@ -193,7 +193,7 @@ func (v *sessionEnv) Repack(token uint64, size int, err error) bool {
 // MayAnswer reports whether this node's lease lets answers leave.
 func (v *sessionEnv) MayAnswer() bool { return v.set.env.MayAnswer() }
 
-// MaxPayload is what the broker takes, at least MinPayload.
+// MaxPayload is the broker's limit, at least MinPayload.
 func (v *sessionEnv) MaxPayload() int { return max(v.set.env.Link().MaxPayload(), MinPayload) }
 
 // WakeAfter sets the timer.

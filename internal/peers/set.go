@@ -42,7 +42,7 @@ type Env interface {
 	Stranger(*Session)
 }
 
-// A Config is what a Set is for.
+// A Config describes the process of a Set.
 type Config struct {
 	Self  transport.Peer
 	Lanes int
@@ -66,7 +66,7 @@ type Set struct {
 	begun   atomic.Uint64 // sessions between members and clients that this process has begun
 	patient atomic.Int64  // clientPatience, but for tests
 
-	mu    sync.RWMutex // guards what follows
+	mu    sync.RWMutex // guards the fields below
 	peers map[transport.Address]*peer
 	gone  removed
 	left  map[transport.Address]bool // left in order, and may still say goodbye
@@ -91,10 +91,10 @@ func (s *Set) Init(env Env, cfg Config) {
 	}
 }
 
-// SetClientPatience sets how long a client may be absent before what is kept for it goes.
+// SetClientPatience sets how long a client may be absent before its sessions are dropped.
 func (s *Set) SetClientPatience(d time.Duration) { s.patient.Store(int64(d)) }
 
-// RunPump publishes what is left to the lane's pump, until ctx ends.
+// RunPump publishes the sessions that are left to the lane's pump, until ctx ends.
 func (s *Set) RunPump(ctx context.Context, lane int) { s.pumps[lane].run(ctx.Done()) }
 
 // Session is the session with a peer on a lane, made when it is first used. It is nil
@@ -313,7 +313,7 @@ func (s *Set) HasDeparted(a transport.Address, lane int) bool {
 
 // Departed are the latest processes from which nothing comes any more on the lane. An old
 // home sends them with Open, so that a new home which came after they had left does not wait
-// for what cannot come.
+// for acknowledgements that cannot come.
 func (s *Set) Departed(lane int) []transport.Address { return s.departed.on(lane) }
 
 // config is that of a new session's stream.

@@ -148,7 +148,7 @@ func encodePage(id placement.ShardID, ids []string) ([]byte, error) {
 	return proto.Marshal(w)
 }
 
-// decodePage reads what encodePage wrote for that shard.
+// decodePage is the opposite of encodePage for that shard.
 func decodePage(id placement.ShardID, b []byte) ([]string, error) {
 	var w wire.RememberSet
 	if err := proto.Unmarshal(b, &w); err != nil {

@@ -24,7 +24,7 @@ type home struct {
 
 	recall   *recall
 	replicas []transport.Address
-	tell     bool // others may keep what is not needed any more
+	tell     bool // others may keep ids that are not needed any more
 }
 
 // wait is an Add whose change is not safe yet.
@@ -40,7 +40,7 @@ func sortedIDs(ids map[string]struct{}) []string { return slices.Sorted(maps.Key
 
 func (m *Machine) open(in Open) {
 	h := m.homes[in.ShardID]
-	if h != nil { // it never left, whatever was tried
+	if h != nil { // it never left
 		h.epoch = max(h.epoch, in.Epoch)
 		for _, a := range h.replicas {
 			m.outboxes[a].queue(h.id).begin(m.outboxes[a], h.id)

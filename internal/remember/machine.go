@@ -70,7 +70,7 @@ var ErrFull = errors.New("the shard remembers as many entities as it may")
 // A Token is the driver's name for an Add that it waits for. 0: it does not.
 type Token uint64
 
-// An Input is what happened: [View], [Open], [Close], [Add], [Remove], [Receive]
+// An Input is an event: [View], [Open], [Close], [Add], [Remove], [Receive]
 // or [Tick].
 type Input interface{ input() }
 
@@ -127,7 +127,7 @@ func (Remove) input()  {}
 func (Receive) input() {}
 func (Tick) input()    {}
 
-// Output is what must be done.
+// Output has the actions to be taken.
 type Output struct {
 	Send  []Envelope
 	Start []Start
@@ -158,11 +158,11 @@ type Done struct {
 	Err   error // it is not remembered: ErrFull, or the store's
 }
 
-// A Recollection is what a recall came to.
+// A Recollection is the result of a recall.
 type Recollection struct {
 	placement.ShardID
 	Found  int
-	Silent []transport.Address // who was not waited for any longer
+	Silent []transport.Address // members that were not waited for any longer
 }
 
 // A Machine remembers the entities of the shards of one node in the memory of
@@ -201,7 +201,7 @@ func New(c Config) *Machine {
 	}
 }
 
-// Step takes one input and returns what must be done. Time never goes back.
+// Step takes one input and returns the resulting actions. Time never goes back.
 func (m *Machine) Step(now time.Time, in Input) Output {
 	m.now, m.out = now, Output{}
 	switch in := in.(type) {

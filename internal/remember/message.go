@@ -4,7 +4,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
-// A Message is what members say: [Keep], [Kept], [Recall] or [Recalled].
+// A Message is one of the messages among members: [Keep], [Kept], [Recall] or [Recalled].
 type Message interface{ message() }
 
 // Keep brings changes from a home to one that keeps its ids. Seq counts the
@@ -50,7 +50,7 @@ type Part struct {
 	Seq     uint64
 	Reset   bool // the set begins anew with this part
 	Seal    bool // with this part the set is whole
-	Drop    bool // what is kept up to Epoch is not needed any more
+	Drop    bool // ids kept up to Epoch are not needed any more
 	More    bool // of a Recalled: more is left
 	Changes []Change
 }

@@ -11,7 +11,7 @@ import (
 
 // recall looks for the ids of a shard whose home was lost.
 type recall struct {
-	from     map[transport.Address]*answering // who has not answered in full
+	from     map[transport.Address]*answering // members that have not answered in full
 	best     set
 	gone     map[string]struct{} // forgotten here meanwhile
 	deadline time.Time

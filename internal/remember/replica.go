@@ -20,7 +20,7 @@ func (s set) newer(o set) bool {
 	return s.epoch > o.epoch || s.epoch == o.epoch && s.seq > o.seq
 }
 
-// kept is what this node keeps of a shard that runs elsewhere.
+// kept has the ids that this node keeps for a shard that runs elsewhere.
 type kept struct {
 	set          // the latest that is whole; epoch 0: none yet
 	filling *set // the next one, while it comes

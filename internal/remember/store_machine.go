@@ -121,7 +121,7 @@ func NewStoreMachine(k Kind) *StoreMachine {
 	return &StoreMachine{kind: k.withDefaults(), shards: map[placement.ShardID]*shardSet{}}
 }
 
-// Step takes one input and returns what must be done. Time never goes back.
+// Step takes one input and returns the resulting actions. Time never goes back.
 func (b *StoreMachine) Step(now time.Time, in Input) StoreOutput {
 	b.now, b.out = now, StoreOutput{}
 	switch in := in.(type) {
@@ -197,7 +197,7 @@ func (b *StoreMachine) close(id placement.ShardID) {
 	}
 }
 
-// fail answers all who wait for a bucket.
+// fail answers all requests that wait for a bucket.
 func (b *StoreMachine) fail(k *bucket, err error) {
 	for _, w := range slices.Concat(k.flight, k.waits) {
 		b.done(w, err)
@@ -344,7 +344,7 @@ func (b *StoreMachine) gaveUp(k *bucket, err error) {
 	b.fail(k, err)
 }
 
-// again writes and reads what is due.
+// again repeats the reads and writes that are due.
 func (b *StoreMachine) again() {
 	sooner := func(t time.Time) {
 		if b.out.WakeAt.IsZero() || t.Before(b.out.WakeAt) {

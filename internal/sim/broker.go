@@ -30,7 +30,7 @@ func (s *Server) Up() bool { return s.up }
 // A way is how one server reaches another.
 type way struct {
 	route bool // they are connected, and tell each other who listens
-	hole  bool // what is sent vanishes
+	hole  bool // messages vanish
 	since time.Duration
 }
 

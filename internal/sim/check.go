@@ -9,7 +9,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A judge keeps what the invariants need to know of the past.
+// A judge keeps the facts of the past that the invariants need.
 //
 //  1. After every step the machine's own invariants hold (membership's
 //     Machine.Check).
@@ -22,7 +22,7 @@ import (
 //  6. UpCounter, RemovalCounter and the own count of the version never fall.
 type judge struct {
 	fenced map[*Node]transport.Address // by whom it is fenced: the first
-	ages   map[age]transport.Address   // who had it first
+	ages   map[age]transport.Address   // the first that had it
 	grants map[grant]transport.Address // at which node that was first seen: the leader
 	downed map[transport.Address]bool  // or removed without having left, in anybody's eyes, once
 	reach  [membership.Removed + 1][membership.Removed + 1]bool
@@ -33,7 +33,7 @@ type age struct {
 	number  uint32
 }
 
-// A grant is an age and who has it.
+// A grant is an age and its member.
 type grant struct {
 	age
 	to transport.Address

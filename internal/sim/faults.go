@@ -71,7 +71,7 @@ func (w *World) Thaw(n *Node) {
 	}
 }
 
-// Lose makes the node lose a share of what is sent to it and of what it sends.
+// Lose makes the node lose a share of its messages, both ways.
 // With a share of 1 that direction is dead.
 func (w *World) Lose(n *Node, in, out float64) {
 	w.trace.line(w.now, "%v loses %v in, %v out", n.Address, in, out)
@@ -98,7 +98,7 @@ func (w *World) LoseAll(share float64) {
 	w.loss = share
 }
 
-// Cut makes what one server sends to another vanish. If that lasts for
+// Cut makes messages of one server to another vanish. If that lasts for
 // RouteTimeout, they give up their connection in both directions.
 func (w *World) Cut(from, to *Server) {
 	way := &w.ways[from.index][to.index]

@@ -48,7 +48,7 @@ func (w *World) takeLease(n *Node, r membership.LeaseRequest) {
 	})
 }
 
-// take is what the store does. It returns 0 if another has the lease.
+// take takes the lease at the store. It returns 0 if another has it.
 func (w *World) take(n *Node, r membership.LeaseRequest) (token uint64) {
 	h := w.leases[r.Founder]
 	mine := h.holder == n.Address && w.now < h.until

@@ -187,7 +187,7 @@ func (w *World) step(n *Node, in membership.Input) {
 	}
 }
 
-// follow does what a driver does about an event.
+// follow reacts to an event as a driver does.
 func (w *World) follow(n *Node, e membership.Event) {
 	n.track.follow(e)
 	switch e := e.(type) {
@@ -227,7 +227,7 @@ type clock struct {
 
 var epoch = time.Unix(1_000_000_000, 0)
 
-// local is what the clock shows at a virtual time.
+// local is the clock's reading at a virtual time.
 func (c clock) local(t time.Duration) time.Time {
 	return epoch.Add(c.offset + t + t/1_000_000*time.Duration(c.ppm))
 }

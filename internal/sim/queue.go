@@ -6,7 +6,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// An eventKind says what an event does when its time has come.
+// An eventKind is the kind of an event.
 type eventKind uint8
 
 const (

@@ -18,7 +18,7 @@ type repeated struct {
 	at       time.Duration
 }
 
-// up is when what a node sends now reaches its server. A connection keeps order.
+// up is when a message that a node sends now reaches its server. A connection keeps order.
 func (w *World) up(n *Node) time.Duration {
 	at := w.now + w.config.Latency
 	if w.config.Jitter > 0 {
@@ -127,7 +127,7 @@ func (w *World) passes(from, to *Server) bool {
 	return way.route && !way.hole
 }
 
-// lost reports whether what is on its way to the node gets lost.
+// lost reports whether a message on its way to the node gets lost.
 func (w *World) lost(n *Node) bool {
 	return w.loss > 0 && w.random.Float64() < w.loss || n.lossIn > 0 && w.random.Float64() < n.lossIn
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// Traffic is what a node has sent and received. Bytes are those of payloads: the
+// Traffic counts the messages that a node has sent and received. Bytes are those of payloads: the
 // message in the envelope that the driver puts around it. Subjects are counted
 // apart, for the broker's protocol carries them beside the payload.
 type Traffic struct {
@@ -31,7 +31,7 @@ func (f *Flow) add(size int32) {
 	f.Bytes += uint64(size)
 }
 
-// Traffic is what the node has sent and received since ResetTraffic.
+// Traffic is the node's traffic since ResetTraffic.
 func (n *Node) Traffic() Traffic { return n.traffic }
 
 // ResetTraffic begins to count anew at all nodes.
@@ -86,7 +86,7 @@ type stateKey struct {
 // exactStates is the number of members up to which every state is measured.
 const exactStates = 100
 
-// maxStates bounds what is remembered.
+// maxStates bounds the remembered sizes.
 const maxStates = 1 << 16
 
 func newSizes(cluster string) sizes {

@@ -37,7 +37,7 @@ func (t *trace) text(s string) {
 	t.mix(h)
 }
 
-// line notes what the world itself does.
+// line notes an action of the world itself.
 func (t *trace) line(now time.Duration, format string, args ...any) {
 	t.mix(uint64(now))
 	t.text(format)
@@ -58,7 +58,7 @@ func (t *trace) line(now time.Duration, format string, args ...any) {
 	}
 }
 
-// event notes what a machine says.
+// event notes an event of a machine.
 func (t *trace) event(now time.Duration, n *Node, e membership.Event) {
 	kind, node := eventWords(e)
 	t.mix(kind)
@@ -126,7 +126,7 @@ func (t *trace) step(now time.Duration, n *Node, in membership.Input) {
 	}
 }
 
-// message hashes what tells one message from another.
+// message hashes the fields that tell one message from another.
 func (t *trace) message(m membership.Message) {
 	switch m := m.(type) {
 	case message.Heartbeat:

@@ -6,7 +6,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// tracked is what a node's published views come to, kept from its events so that
+// tracked is the sum of a node's published views, kept from its events so that
 // nothing must be looked through.
 type tracked struct {
 	set       uint64 // a hash of the members that are not Down
@@ -60,7 +60,7 @@ func (t *tracked) publish() { t.published = t.set }
 // many they are.
 func (n *Node) Set() (hash uint64, size int) { return n.track.published, n.track.size }
 
-// SetOf is what [Node.Set] is for these nodes.
+// SetOf is [Node.Set] for these nodes.
 func SetOf(nodes []*Node) uint64 {
 	sum := uint64(0)
 	for _, n := range nodes {

@@ -26,7 +26,7 @@ type Config struct {
 	// Jitter is the most that is added, at random, on the way to the server. A
 	// connection keeps its order all the same. Default 0.
 	Jitter time.Duration
-	// Between is what the way from one server to another takes beside that.
+	// Between is the additional time from one server to another.
 	// Default 500µs.
 	Between time.Duration
 	// Spread is how long it takes until a server knows that a node listens, or
@@ -84,7 +84,7 @@ func (c Config) withDefaults() Config {
 
 // A World is a broker and the processes that are connected to it, in virtual
 // time. It is not safe for concurrent use, has no goroutine and reads no clock:
-// what it does follows from its Config and from the calls made to it.
+// its behaviour follows from its Config and from the calls made to it.
 type World struct {
 	config  Config
 	random  *rand.Rand
@@ -248,7 +248,7 @@ func (w *World) fail(err error) {
 	}
 }
 
-// happen does what an event says.
+// happen carries an event out.
 func (w *World) happen(e *event) {
 	switch e.kind {
 	case eventCall:

@@ -14,7 +14,7 @@ import (
 // format is the version of the encoding, which every message names.
 const format = 1
 
-// Bounds of what stands on the wire.
+// Bounds of fields on the wire.
 const (
 	maxNameBytes   = 256
 	maxReasonBytes = 1024

@@ -2,7 +2,7 @@ package singleton
 
 import "time"
 
-// leaseState is what the manager knows of its lease.
+// leaseState is the manager's knowledge of its lease.
 type leaseState struct {
 	held      bool      // LeaseAcquired came, and neither LeaseLost nor ReleaseLease followed
 	asking    bool      // AcquireLease went out and was not answered
@@ -10,7 +10,7 @@ type leaseState struct {
 	askAt     time.Time // no AcquireLease before
 }
 
-// onLease takes what became of the lease. The lease is held from before the
+// onLease takes the outcome of a request for the lease. The lease is held from before the
 // instance starts until after it has stopped: so it is given back when the
 // instance has ended, and if it is lost before, the instance ends.
 func (m *Manager) onLease(in Input) {

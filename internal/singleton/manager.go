@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An Input is what happened to a [Manager]: [View], [Receive],
+// An Input is an event for a [Manager]: [View], [Receive],
 // [InstanceStarted], [InstanceStopped], [LeaseAcquired], [LeaseDenied],
 // [LeaseLost], [LeaseReleased], [Quit] or [Tick].
 type Input interface{ input() }
@@ -18,7 +18,7 @@ type Input interface{ input() }
 // View is the cluster as membership sees it now. It replaces the last one.
 type View struct{ Members []Member }
 
-// A Member is what the manager needs to know of one.
+// A Member is one member, as far as the manager needs to know it.
 type Member struct {
 	Address  transport.Address
 	Status   Status
@@ -75,7 +75,7 @@ func (LeaseReleased) input()   {}
 func (Quit) input()            {}
 func (Tick) input()            {}
 
-// Output is what must be done, in this order.
+// Output has the actions to be taken, in this order.
 type Output struct {
 	AcquireLease  bool // answer with LeaseAcquired or LeaseDenied
 	StartInstance bool // answer with InstanceStarted, or InstanceStopped
@@ -197,7 +197,7 @@ func (m *Manager) Why() string {
 	return fmt.Sprintf("%s is %v", m.config.Self.Name, m.state)
 }
 
-// Step takes one input and returns what must be done. Time never goes back.
+// Step takes one input and returns the resulting actions. Time never goes back.
 func (m *Manager) Step(now time.Time, in Input) Output {
 	m.now, m.out = now, Output{}
 	switch in := in.(type) {

@@ -24,7 +24,7 @@ type Message struct {
 	Reason   string
 }
 
-// A MessageType says what a [Message] means.
+// A MessageType is the kind of a [Message].
 type MessageType uint8
 
 // The messages of the hand-over and of the search, as in Akka's cluster

@@ -21,7 +21,7 @@ type ProxyConfig struct {
 	Interval time.Duration
 }
 
-// A ProxyInput is what happened to a [Proxy]: [View], [Guide], [Receive], [Want],
+// A ProxyInput is an event for a [Proxy]: [View], [Guide], [Receive], [Want],
 // [Lost] or [Tick].
 type ProxyInput interface{ proxyInput() }
 
@@ -32,7 +32,7 @@ type Guide struct{ Member transport.Address }
 // Want says that a call waits because nobody knows where the instance runs.
 type Want struct{}
 
-// Lost says that a process is gone, and what ran there with it.
+// Lost reports that a process is gone, and its instance with it.
 type Lost struct{ Node transport.Address }
 
 func (View) proxyInput()    {}
@@ -42,7 +42,7 @@ func (Want) proxyInput()    {}
 func (Lost) proxyInput()    {}
 func (Tick) proxyInput()    {}
 
-// ProxyOutput is what must be done.
+// ProxyOutput has the actions to be taken.
 type ProxyOutput struct {
 	Send []Envelope
 	// Found: the instance runs there, send it what waits.
@@ -110,7 +110,7 @@ func (p *Proxy) Why() string {
 	return p.why
 }
 
-// Step takes one input and returns what must be done. Time never goes back.
+// Step takes one input and returns the resulting actions. Time never goes back.
 func (p *Proxy) Step(now time.Time, in ProxyInput) ProxyOutput {
 	p.now, p.out = now, ProxyOutput{}
 	switch in := in.(type) {

@@ -309,7 +309,7 @@ func (m *Manager) onHandOverToMe(from transport.Address) {
 	}
 }
 
-// retry sends what has not been answered, when it is due.
+// retry sends unanswered messages again, when they are due.
 func (m *Manager) retry() {
 	if m.now.Before(m.retryAt) {
 		return

@@ -18,10 +18,10 @@ type Options struct {
 	Trace func(line string)
 }
 
-// A Result is what a run came to.
+// A Result has the outcome of a run.
 type Result struct {
 	Seed  uint64
-	Err   error // what went wrong, nil if nothing
+	Err   error // the first failure, or nil
 	Hash  uint64
 	Steps uint64
 	// Virtual is how long the run took in virtual time, Settled how much of it was
@@ -31,7 +31,7 @@ type Result struct {
 	Counts           Counts
 }
 
-// Counts are how often what happened, at any node. They show that the faults
+// Counts count events, at any node. They show that the faults
 // reach everything.
 type Counts struct {
 	Ups, Downs, Removals, Leaves, Rejoins, SelfDowned, JoinFailed, Fenced, Unreachable int
@@ -99,7 +99,7 @@ func (r *run) happen() {
 		r.fault()
 		wait := milliseconds(r.random, 0, float64(r.plan.pause/time.Millisecond))
 		if r.random.IntN(6) == 0 {
-			wait += milliseconds(r.random, 5000, 25_000) // long enough for what is slow
+			wait += milliseconds(r.random, 5000, 25_000) // long enough for slow nodes
 		}
 		r.world.Run(wait)
 		if r.world.Err() != nil {
@@ -231,7 +231,7 @@ func (r *run) makeRoom(nodes []*sim.Node) {
 	}
 }
 
-// downDead is the operator, who knows which processes are dead.
+// downDead is the operator, and knows which processes are dead.
 func (r *run) downDead(nodes []*sim.Node) {
 	dead := make(map[string]bool)
 	for _, n := range r.world.Nodes() {
@@ -251,7 +251,7 @@ func (r *run) downDead(nodes []*sim.Node) {
 	}
 }
 
-// describe shows what the nodes see, those together that see the same.
+// describe shows the views of the nodes; nodes of one view stand together.
 func (r *run) describe() string {
 	var pictures []string
 	seenBy := make(map[string][]string)

@@ -5,7 +5,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// faults are what can happen; each is as likely as it stands there often.
+// faults are all that can happen; each is as likely as it stands there often.
 var faults = []func(*run){
 	(*run).join, (*run).join, (*run).restart,
 	(*run).kill, (*run).kill, (*run).killSome, (*run).killHost,
@@ -163,7 +163,7 @@ func (r *run) mute() {
 	}
 }
 
-// loseSome makes some nodes lose a share of what they send and are sent.
+// loseSome makes some nodes lose a share of their messages, both ways.
 func (r *run) loseSome() {
 	for _, n := range r.few() {
 		r.world.Lose(n, r.random.Float64()*0.9, r.random.Float64()*0.9)

@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A plan is what a seed decides before anything happens.
+// A plan has the decisions of a seed before anything happens.
 type plan struct {
 	nodes  int
 	faults int
@@ -19,9 +19,9 @@ type plan struct {
 	pause  time.Duration // the most between two faults, mostly
 	drift  int           // of clocks, in parts of a million
 	most   int           // how many processes may run at a time
-	settle time.Duration // within what a healed cluster must have one view
+	settle time.Duration // in which a healed cluster must have one view
 	world  sim.Config
-	config membership.Config // of every node, but for what is its own
+	config membership.Config // of every node, without its name and role
 }
 
 // maxNodes and minNodes bound the clusters.
@@ -151,7 +151,7 @@ func (p *plan) server(r *rand.Rand, i int) int {
 	return r.IntN(p.world.Servers)
 }
 
-// configOf is what a node of that name is started with.
+// configOf is the configuration of a node of that name.
 func (p *plan) configOf(r *rand.Rand, name string) membership.Config {
 	c := p.config
 	c.Self = transport.Address{Name: name, Incarnation: r.Uint64()}

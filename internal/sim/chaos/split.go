@@ -32,7 +32,7 @@ func (r *run) groups() (one, other []*sim.Server) {
 // closed, or what they send vanishes.
 func (r *run) split() { r.cutOff(r.forWhile) }
 
-// cutOff does it, and hands what undoes it to later.
+// cutOff cuts, and hands the function that heals to later.
 func (r *run) cutOff(later func(undo func())) (one, other []*sim.Server) {
 	one, other = r.groups()
 	closed := r.random.IntN(2) == 0

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// A coordinator says who has which shard. Its epochs may fall, when its term record is
+// A coordinator gives shards to homes. Its epochs may fall, when its term record is
 // lost; it may take the living for dead, and change its mind during a move.
 type coordinator struct {
 	r      *run
 	epoch  uint64
 	places map[int]*place
-	known  []*home // who was ever heard
+	known  []*home // all that were ever heard
 	heard  map[*home]time.Duration
 	leased map[*home]time.Duration // until when a home may answer reads by itself
 	gone   map[*home]bool          // taken for dead
@@ -45,7 +45,7 @@ func newCoordinator(r *run) *coordinator {
 	return c
 }
 
-// hear takes what a home says of itself.
+// hear takes a home's report about itself.
 func (c *coordinator) hear(h *home, report []held, met, handed map[int]uint64) {
 	if c.r.w.now < c.mute {
 		return
@@ -209,7 +209,7 @@ func (c *coordinator) forget() {
 	clear(c.gone)
 }
 
-// homeOf returns who has the shard, as far as the coordinator knows.
+// homeOf returns the home of the shard, as far as the coordinator knows.
 func (c *coordinator) homeOf(shard int) *home {
 	if p := c.places[shard]; p != nil {
 		return p.home

@@ -3,7 +3,7 @@
 // Several homes drive the core. A coordinator places the shards and may be wrong.
 // Callers send a command again until it is answered. The faults are crashes,
 // pauses, partitions, moves that are cancelled, lost term records, and a store
-// that is slow, unavailable or restarted, loses answers, and reads what is stale.
+// that is slow, unavailable or restarted, loses answers, and returns stale reads.
 // One seed is one run.
 //
 // A judge sees everything that the store applies and everything that leaves a

@@ -15,7 +15,7 @@ type home struct {
 	incarnation uint64
 	dead        bool
 	frozen      bool
-	backlog     []func() // what came while it was frozen
+	backlog     []func() // inputs that came while it was frozen
 	cutStore    bool     // from the store
 	cutCluster  bool     // from the coordinator, callers and other homes
 	cutControl  bool     // from the coordinator only
@@ -78,7 +78,7 @@ func (h *home) thaw() {
 	}
 }
 
-// beat tells the coordinator what the home has, now and then.
+// beat reports the home's shards to the coordinator, now and then.
 func (h *home) beat() {
 	if !h.cutCluster && !h.cutControl {
 		var report []held
@@ -143,7 +143,7 @@ func (t *tenure) drop() {
 	t.step()
 }
 
-// step does what the core says.
+// step carries out the core's effects.
 func (t *tenure) step() {
 	h, r := t.home, t.home.r
 	if err := t.core.Check(); err != nil {
@@ -242,7 +242,7 @@ func (t *tenure) release() {
 	}
 }
 
-// tell sends a tell to whoever has its target.
+// tell sends a tell to the home of its target.
 func (t *tenure) tell(tell durable.Tell) {
 	h, r := t.home, t.home.r
 	entity, amount := readBody(tell.Body)

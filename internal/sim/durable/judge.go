@@ -14,7 +14,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A judge knows what is true, and compares. It reads the log by its own rules.
+// A judge knows the truth, and compares. It reads the log by its own rules.
 type judge struct {
 	server *server
 	shards map[int]*truth
@@ -23,7 +23,7 @@ type judge struct {
 	folded  int // commits with events alone
 }
 
-// truth is what a shard's log says.
+// truth is the content of a shard's log.
 type truth struct {
 	claim    *wire.DurableAppend
 	head     *wire.DurableHead

@@ -8,7 +8,7 @@ import (
 	"github.com/shardgen/shardgen/internal/durable"
 )
 
-// What entities are asked to do. An entity is an account.
+// The requests to entities. An entity is an account.
 type method uint8
 
 const (
@@ -36,7 +36,7 @@ type answer struct {
 	result  result
 }
 
-// A result is what an account answers.
+// A result is an account's answer.
 type result struct {
 	balance int64
 	version uint64
@@ -64,7 +64,7 @@ func balanceOf(state []byte) int64 {
 	return balance
 }
 
-// hash is of what a call asks.
+// hash is the hash of a call's request.
 func (c *call) hash() uint64 {
 	h := fnv.New64a()
 	_, _ = fmt.Fprintf(h, "%s %d %d %s", c.entity, c.method, c.amount, c.other)

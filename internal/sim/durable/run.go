@@ -9,7 +9,7 @@ import (
 	"github.com/shardgen/shardgen/internal/durable"
 )
 
-// A plan is what a seed decides before anything happens.
+// A plan has the decisions of a seed before anything happens.
 type plan struct {
 	homes, shards, accounts, callers int
 	faults                           int
@@ -23,7 +23,7 @@ type plan struct {
 	trouble                          trouble
 	limits                           durable.Limits
 	memory                           bool // the store is that of package memory
-	closed                           bool // accounts change by what callers ask of them only
+	closed                           bool // accounts change by calls of callers alone
 	without                          without
 	journaling                       durable.Journal
 	journal                          bool // accounts record events
@@ -53,7 +53,7 @@ func newPlan(r *rand.Rand) plan {
 	return p
 }
 
-// Counts are how often what happened. They show that the faults reach everything.
+// Counts count events. They show that the faults reach everything.
 type Counts struct {
 	Answered, Unknown, Replayed, Refused, Overloaded, Nested, Mismatches, Tells, Leased, Panics, TooLarge int
 	Opened, Reclaimed, Checkpoints, Outgrown, Dead                                                        int
@@ -88,7 +88,7 @@ func (c *Counts) verdict(v durable.Verdict) {
 	}
 }
 
-// A Result is what a run came to.
+// A Result has the outcome of a run.
 type Result struct {
 	Err     error
 	Hash    uint64
@@ -121,7 +121,7 @@ type route struct {
 	shard  int
 }
 
-// settleTime is within what all must be well after the last fault.
+// settleTime is the time in which all must be well after the last fault.
 const settleTime = 90 * time.Second
 
 // Run makes the run of a seed. Trace, if set, is told every line of it.
@@ -391,7 +391,7 @@ func (r *run) arrived() bool {
 	return true
 }
 
-// finalCheck tests the histories, and what tells add up to.
+// finalCheck tests the histories, and the sums of tells.
 func (r *run) finalCheck() {
 	if err := checkHistory(r.history); err != nil {
 		r.w.fail("%v", err)

@@ -8,7 +8,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A server is the store. What it has applied it keeps; all else may go wrong.
+// A server is the store. It keeps all writes that it has applied; everything else may go wrong.
 type server struct {
 	w        *world
 	judge    *judge
@@ -18,7 +18,7 @@ type server struct {
 	memory   *shelf // instead of shards: the store of package memory; nil: not
 	trouble  trouble
 	downTill time.Duration
-	run      uint64 // counts its restarts: what was under way is lost
+	run      uint64 // counts its restarts, at which requests under way are lost
 }
 
 // trouble is how unreliable the store is now.
@@ -29,7 +29,7 @@ type trouble struct {
 	stale float64 // the share of reads that see the past
 }
 
-// kept is what the store has of one shard.
+// kept is the store's content of one shard.
 type kept struct {
 	log     []store.Append
 	head    []store.Head // all that it ever was
@@ -44,7 +44,7 @@ func newServer(w *world, shards int) *server {
 	return s
 }
 
-// patience is after what a home takes an answer for lost.
+// patience is the time after which a home takes an answer for lost.
 const patience = 300 * time.Millisecond
 
 // ask brings a request of a home to the store and the answer back. The answer is Uncertain,
@@ -94,7 +94,7 @@ func reads(op durable.Op) bool {
 	return op == durable.OpHead || op == durable.OpRead || op == durable.OpGet
 }
 
-// serve does what a request asks, at one moment.
+// serve carries a request out, at one moment.
 func (s *server) serve(from *home, shard int, r durable.Request) (a durable.Response, err error) {
 	if s.w.now < s.downTill || s.w.chance(s.trouble.busy) {
 		return durable.Response{Outcome: durable.NotApplied}, nil
@@ -180,7 +180,7 @@ func (s *server) head(shard int) store.Head {
 	return s.shards[shard].headAt(s.revision)
 }
 
-// record is what a shard has under a key, as it is.
+// record is the value of a shard's key, without staleness.
 func (s *server) record(shard int, id string) store.Record {
 	if s.memory != nil {
 		return s.memory.record(shard, id)
@@ -244,7 +244,7 @@ func (k *kept) read(from, to store.Position, lags bool) durable.Response {
 	return a
 }
 
-// restart loses what is under way and keeps the disk.
+// restart loses requests under way and keeps the disk.
 func (s *server) restart(down time.Duration) {
 	s.run++
 	if s.memory != nil {

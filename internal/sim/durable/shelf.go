@@ -29,7 +29,7 @@ func newShelf(s *server) *shelf {
 
 func shardAt(shard int) store.Shard { return store.Shard{Type: logName, Number: shard} }
 
-// serve does what a request asks, at one moment.
+// serve carries a request out, at one moment.
 func (x *shelf) serve(from *home, shard int, r durable.Request) (durable.Response, error) {
 	x.next = memory.Fault{Follower: x.s.w.chance(x.s.trouble.stale)}
 	if x.next.Follower {
@@ -104,7 +104,7 @@ func (x *shelf) whole(shard int, since store.Position) bool {
 	return err == nil
 }
 
-// must is for what has no fault.
+// must is for requests that cannot fail.
 func (x *shelf) must(err error) {
 	if err != nil {
 		x.s.w.fail("the store: %v", err)

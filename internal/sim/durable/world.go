@@ -73,7 +73,7 @@ func (w *world) fail(format string, args ...any) {
 	}
 }
 
-// trace adds a line to what a run is told apart by.
+// trace adds a line to the hash that identifies a run.
 func (w *world) trace(format string, args ...any) {
 	line := fmt.Sprintf("%10v "+format, append([]any{w.now.Round(10 * time.Microsecond)}, args...)...)
 	h := fnv.New64a()

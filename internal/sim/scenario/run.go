@@ -14,7 +14,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Options choose what a scenario runs on.
+// Options choose the cluster of a scenario.
 type Options struct {
 	// Nodes is the size of the cluster. Default: the scenario's largest.
 	Nodes int
@@ -27,7 +27,7 @@ type Options struct {
 	Trace func(line string)
 }
 
-// A run is one scenario under way: a cluster, what is done to it, and what its
+// A run is one scenario under way: a cluster, its faults, and what its
 // healthy members publish from then on.
 type run struct {
 	options Options
@@ -152,7 +152,7 @@ func (r *run) healthy() []*sim.Node {
 	return slices.DeleteFunc(slices.Clone(r.nodes), func(n *sim.Node) bool { return r.ill[n.Address] })
 }
 
-// watch follows what the healthy publish.
+// watch follows the views of healthy nodes.
 func (r *run) watch(n *sim.Node, events []membership.Event) {
 	if r.fault < 0 || r.ill[n.Address] {
 		return
@@ -253,7 +253,7 @@ func (r *run) result() Result {
 	return out
 }
 
-// traffic sums up what the healthy have sent and received since measure.
+// traffic sums up the messages of healthy nodes since measure.
 func (r *run) traffic(out *Result) {
 	seconds := (r.world.Now() - r.measured).Seconds()
 	count := 0

@@ -16,7 +16,7 @@ type Scenario struct {
 	// Compared are the sizes that are on the page with a single observer too.
 	Compared []int
 	do       func(*run)
-	world    sim.Config // what differs from the other scenarios
+	world    sim.Config // differences to the other scenarios
 }
 
 // fiveServers are for cuts between servers. Those of NATS notice a dead route

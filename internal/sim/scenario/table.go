@@ -11,7 +11,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// A Result is what a scenario came to. Traffic is that of healthy nodes, sent
+// A Result has the figures of a scenario. Traffic is that of healthy nodes, sent
 // plus received.
 type Result struct {
 	Scenario string
@@ -79,7 +79,7 @@ func Print(w io.Writer, results []Result) error {
 	return t.Flush()
 }
 
-// PrintKinds writes what the traffic consisted of.
+// PrintKinds writes the traffic by kinds of messages.
 func PrintKinds(w io.Writer, r Result) error {
 	type part struct {
 		kind  string

@@ -12,7 +12,7 @@ import (
 // name is the singleton's.
 const name = "it"
 
-// An actor is what a node does for the singleton: its manager and its proxy,
+// An actor is a node's part in the singleton: its manager and its proxy,
 // driven as package shard does, and its instance.
 type actor struct {
 	run     *run
@@ -20,7 +20,7 @@ type actor struct {
 	manager *singleton.Manager
 	proxy   *singleton.Proxy
 	view    *membership.View // that the machines have
-	waiting []func()         // what came while the process stood still
+	waiting []func()         // inputs that came while the process stood still
 	wake    [2]time.Duration // when the manager and the proxy are due; 0: not
 
 	active  bool // an instance was started and has not stopped
@@ -73,7 +73,7 @@ func (a *actor) poll() {
 	a.run.world.After(pollEvery, a.poll)
 }
 
-// over reports whether the process has ended; what it ran has ended with it.
+// over reports whether the process has ended, and its instance with it.
 func (a *actor) over() bool {
 	if a.node.Ended() {
 		a.active, a.placed = false, singleton.Placement{}
@@ -96,7 +96,7 @@ func (a *actor) do(what func()) {
 	}
 }
 
-// thaw goes on with what was kept.
+// thaw goes on with the inputs that were kept.
 func (a *actor) thaw() {
 	if a.over() {
 		return
@@ -143,7 +143,7 @@ func (a *actor) due(at time.Time) time.Duration {
 	return max(1, at.Sub(time.Unix(1_000_000, 0)))
 }
 
-// step gives the manager one input and does what it says.
+// step gives the manager one input and carries out its output.
 func (a *actor) step(in singleton.Input) {
 	if a.over() {
 		return
@@ -216,7 +216,7 @@ func (a *actor) end(in singleton.InstanceStopped) {
 	a.step(in)
 }
 
-// find gives the proxy one input and does what it says.
+// find gives the proxy one input and carries out its output.
 func (a *actor) find(in singleton.ProxyInput) {
 	out := a.proxy.Step(a.clock(), in)
 	a.wake[1] = a.due(out.WakeAt)
@@ -261,7 +261,7 @@ func (a *actor) exit() {
 	a.run.world.Give(a.node, membership.ExitReady{})
 }
 
-// mayRun reports whether what is active may really run at this moment.
+// mayRun reports whether an active instance may really run at this moment.
 func (a *actor) mayRun() bool {
 	if !a.active || a.over() || a.node.Frozen() || a.forced {
 		return false

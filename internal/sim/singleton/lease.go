@@ -86,7 +86,7 @@ func (l *leaseHold) acquire(a *actor) {
 	}, func() { a.step(singleton.LeaseDenied{Reason: "no answer"}) })
 }
 
-// tick renews what is held, and says so when it is over.
+// tick renews held leases, and reports when one is over.
 func (l *leaseHold) tick(a *actor) {
 	now := a.run.world.Now()
 	if !l.held {

@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A guard is what keeps the singleton the only one.
+// A guard keeps the singleton the only one.
 type guard uint8
 
 const (
@@ -21,7 +21,7 @@ const (
 	byNothing              // automatic downing
 )
 
-// A plan is what a seed decides before anything happens.
+// A plan has the decisions of a seed before anything happens.
 type plan struct {
 	guard      guard
 	nodes      int
@@ -57,10 +57,10 @@ func newPlan(r *rand.Rand) plan {
 	return p
 }
 
-// Counts are how often what happened. They show that the faults reach everything.
+// Counts count events. They show that the faults reach everything.
 type Counts struct{ Started, Died, Found, Leases, LeasesLost, Halves int }
 
-// A Result is what a run came to.
+// A Result has the outcome of a run.
 type Result struct {
 	Err    error
 	Hash   uint64
@@ -88,7 +88,7 @@ type run struct {
 	counts Counts
 }
 
-// settleTime is within what all must be well after the last fault.
+// settleTime is the time in which all must be well after the last fault.
 const settleTime = 2 * time.Minute
 
 // Run makes the run of a seed. Trace, if set, is told every line of it.
@@ -181,7 +181,7 @@ func (r *run) settled() bool {
 	return true
 }
 
-// cull does what an operator must after automatic downing has made two clusters
+// cull acts as an operator must after automatic downing has made two clusters
 // of one: it ends the smaller one.
 func (r *run) cull(nodes []*sim.Node) {
 	size := map[uint64]int{}
@@ -268,7 +268,7 @@ func (r *run) fail(format string, args ...any) {
 	}
 }
 
-// trace adds a line to what a run is told apart by.
+// trace adds a line to the hash that identifies a run.
 func (r *run) trace(format string, args ...any) {
 	line := fmt.Sprintf("%10v "+format, append([]any{r.now()}, args...)...)
 	h := fnv.New64a()

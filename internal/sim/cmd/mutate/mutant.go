@@ -156,7 +156,7 @@ func (c *collector) source(n ast.Node) string {
 	return string(c.text[c.fset.Position(n.Pos()).Offset:c.fset.Position(n.End()).Offset])
 }
 
-// An outcome is what became of a mutant.
+// An outcome is the fate of a mutant.
 type outcome string
 
 const (
@@ -231,7 +231,7 @@ func (m mutant) overlay() (name string, clean func(), err error) {
 	return name, clean, os.WriteFile(name, list, 0o600)
 }
 
-// goTool runs the go command and returns what it printed.
+// goTool runs the go command and returns its output.
 func goTool(limit time.Duration, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
