@@ -12,16 +12,9 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
-	"github.com/shardgen/shardgen/internal/bounded"
 	"github.com/shardgen/shardgen/internal/control"
-	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/loop"
 	"github.com/shardgen/shardgen/internal/peers"
-	"github.com/shardgen/shardgen/internal/singlehost"
-	"github.com/shardgen/shardgen/internal/singleton"
-	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -33,12 +26,12 @@ import (
 // have run in the former cluster end with [ErrLost], and calls that certainly did not run
 // are made in the new one. It is safe for concurrent use.
 type Conn struct {
-	cfg      Config
-	log      *slog.Logger
-	plane    *plane
-	link     transport.Link
-	loop     *loop.Loop
-	follower *coordinator.Follower
+	cfg     Config
+	log     *slog.Logger
+	plane   *plane
+	link    transport.Link
+	loop    *loop.Loop
+	control *control.Client // used on the loop
 
 	served  chan struct{} // closed when the first table came
 	once    sync.Once
@@ -52,18 +45,6 @@ type Conn struct {
 	kinds   map[string]uint32 // hosted in the cluster, with their shards
 	reasons control.Reasons   // why kinds have no home
 	heardAt time.Time         // as heard
-
-	// The loop's own.
-	gateway transport.Peer // zero: not found yet
-	life    life           // of the cluster
-	heard   time.Time
-	asks    map[string]bool
-	helloAt time.Time
-	follow  time.Time
-	seekers *singlehost.Seekers
-	digest  uint64                          // of members
-	members map[transport.Address]bool      // as the gateway sees them
-	absent  map[transport.Address]time.Time // peers that are no members: since when
 }
 
 var _ Caller = (*Conn)(nil)
@@ -79,15 +60,14 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, cfg.JoinTimeout)
 	defer cancel()
 	c := &Conn{
-		cfg: cfg, loop: loop.New(), follower: coordinator.NewFollower(false),
+		cfg: cfg, loop: loop.New(),
 		served: make(chan struct{}), denied: make(chan struct{}), done: make(chan struct{}), kinds: map[string]uint32{},
-		asks: map[string]bool{}, absent: map[transport.Address]time.Time{},
 	}
 	c.log = cfg.Logger.With("client", cfg.Name)
 	self := transport.Peer{Address: transport.Address{Name: cfg.Name, Incarnation: rand.Uint64()}, Client: true}
 	c.plane = newPlane(cfg, self, c)
 	c.plane.lease.Renew(time.Time{})
-	c.seekers = singlehost.NewSeekers(singletonClient{c}, c.log)
+	c.control = control.NewClient(control.ClientConfig{Cluster: cfg.Cluster, Self: self, Lanes: cfg.Lanes, Logger: c.log}, (*clientEnv)(c))
 	link, err := cfg.Transport.Open(ctx, transport.Options{
 		Cluster: cfg.Cluster, Self: self.Address, Client: true, Lanes: cfg.Lanes,
 		OnState: c.plane.peers.connState, Logger: c.log,
@@ -102,8 +82,8 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	c.link = link
 	c.plane.open(link)
 	c.plane.wg.Go(c.receive)
-	c.plane.wg.Go(func() { c.loop.Run(c.plane.stop, c.tick, c.wake) })
-	c.loop.Post(c.tick)
+	c.plane.wg.Go(func() { c.loop.Run(c.plane.stop, c.control.Tick, c.control.WakeAt) })
+	c.loop.Post(c.control.Tick)
 	if err := c.awaitServed(ctx); err != nil {
 		_ = c.Close()
 		return nil, fmt.Errorf("dial cluster %s: %w", cfg.Cluster, err)
@@ -204,7 +184,7 @@ func (c *Conn) sayGoodbye(ctx context.Context) {
 	c.plane.wg.Go(func() {
 		c.plane.drain(ctx)
 		c.loop.Post(func() {
-			c.send(c.gateway, &wire.Gateway{Bye: &wire.GatewayBye{}})
+			c.control.Bye()
 			close(said)
 		})
 	})
@@ -220,231 +200,22 @@ func (c *Conn) receive() {
 		if err != nil {
 			return
 		}
-		c.loop.Post(func() { c.message(m) })
-	}
-}
-
-func (c *Conn) wake() time.Time {
-	at := c.helloAt
-	if !c.follow.IsZero() && c.follow.Before(at) {
-		at = c.follow
-	}
-	return c.seekers.WakeAt(at)
-}
-
-// tick says hello to the member that serves us, or looks for one.
-func (c *Conn) tick() {
-	now := time.Now()
-	c.seekers.Tick(now)
-	if !c.follow.IsZero() && !now.Before(c.follow) {
-		c.step(c.gateway.Address, nil)
-	}
-	if now.Before(c.helloAt) {
-		return
-	}
-	if !c.gateway.IsZero() && now.Sub(c.heard) > 3*control.HelloEvery {
-		c.search(now)
-	}
-	c.helloAt = now.Add(control.HelloEvery)
-	if c.gateway.IsZero() {
-		c.helloAt = now.Add(100 * time.Millisecond)
-	}
-	c.hello()
-}
-
-func (c *Conn) hello() {
-	c.life.hello++
-	c.life.helloAt = time.Now()
-	m := &wire.GatewayHello{Lanes: uint32(c.cfg.Lanes), Frame: wire.FrameVersion, Members: c.digest, Seq: c.life.hello}
-	if c.gateway.IsZero() {
-		m.Members = 0 // it may be a member of another life, whose list is needed in any case
-	}
-	for kind := range c.asks {
-		if c.plane.heldFor(kind) == 0 {
-			delete(c.asks, kind)
-			continue
-		}
-		m.Asks = append(m.Asks, kind)
-	}
-	slices.Sort(m.Asks)
-	c.send(c.gateway, &wire.Gateway{Hello: m})
-}
-
-// send speaks to the gateway, or to any member if none is known.
-func (c *Conn) send(to transport.Peer, m *wire.Gateway) {
-	body, err := proto.Marshal(m)
-	if err != nil {
-		c.log.Error("gateway message not sent", "err", err)
-		return
-	}
-	c.sendBody(to, wire.ControlTopic_CONTROL_TOPIC_GATEWAY, body)
-}
-
-func (c *Conn) sendBody(to transport.Peer, topic wire.ControlTopic, body []byte) {
-	b := wire.SealControl(c.cfg.Cluster, c.plane.self, topic, body)
-	if to.IsZero() {
-		_ = c.link.Anycast(0, b) // repeated until somebody answers
-	} else {
-		_ = c.link.Send(transport.Control, to, 0, b)
-	}
-}
-
-func (c *Conn) message(m transport.Message) {
-	if m.Kind == transport.Unreachable {
-		if !m.From.IsZero() && m.From == c.gateway.Address {
-			c.search(time.Now().Add(askDelay))
-		}
-		return
-	}
-	from, topic, body, err := wire.OpenControl(c.cfg.Cluster, m.Payload)
-	if err != nil {
-		c.plane.counters.add(frameForeign)
-		return
-	}
-	switch topic {
-	case wire.ControlTopic_CONTROL_TOPIC_GATEWAY:
-		c.gatewayMessage(from, body)
-	case wire.ControlTopic_CONTROL_TOPIC_SINGLETON:
-		msg, err := singleton.Decode(body)
-		if err != nil {
-			c.plane.counters.add(frameForeign)
-			return
-		}
-		if !c.seekers.Message(from.Address, msg) {
-			c.plane.counters.add(frameIgnored)
-		}
-	case wire.ControlTopic_CONTROL_TOPIC_COORDINATOR:
-		msg, err := coordinator.Decode(body)
-		if err != nil {
-			c.plane.counters.add(frameForeign)
-			return
-		}
-		if from.Address != c.gateway.Address { // it may be of another life
-			c.plane.counters.add(frameIgnored)
-			return
-		}
-		c.heardNow()
-		if n, ok := msg.(coordinator.NoHome); ok {
-			c.setWhy(n.Kind, n.Reason)
-		}
-		c.step(from.Address, msg)
-	}
-}
-
-func (c *Conn) gatewayMessage(from transport.Peer, body []byte) {
-	var m wire.Gateway
-	if err := proto.Unmarshal(body, &m); err != nil {
-		c.plane.counters.add(frameForeign)
-		return
-	}
-	switch {
-	case m.GetBye() != nil:
-		if c.gateway.IsZero() || from.Address == c.gateway.Address {
-			c.search(time.Now().Add(askDelay))
-		}
-	case m.GetRefusal() != nil:
-		c.refusal(fmt.Errorf("%s refuses this process: %s", from.Name, bounded.Text(m.GetRefusal().GetReason())))
-	case m.GetWelcome() != nil:
-		if !c.welcomed(from, m.GetWelcome()) {
-			c.notServed(from)
-			return
-		}
-		c.heardNow()
-		c.mu.Lock()
-		clear(c.kinds)
-		for _, k := range m.GetWelcome().GetKinds() {
-			c.kinds[k.GetName()] = k.GetShards()
-		}
-		c.mu.Unlock()
-		c.meet(m.GetWelcome())
-		c.once.Do(func() { close(c.served) })
-	}
-}
-
-// meet takes the list of members from the gateway.
-func (c *Conn) meet(w *wire.GatewayWelcome) {
-	if len(w.GetMembers()) > 0 {
-		c.digest, c.members = w.GetDigest(), map[transport.Address]bool{}
-		for _, n := range w.GetMembers() {
-			c.members[control.AddressOf(n)] = true
-		}
-	}
-	for _, n := range w.GetLost() {
-		c.plane.peers.peerGone(control.AddressOf(n), -1, false)
-		c.seekers.Lost(control.AddressOf(n))
-	}
-	c.partWithAbsent()
-}
-
-// partWithAbsent ends dealings with peers that have been no members for so long
-// that they would have said goodbye by now.
-func (c *Conn) partWithAbsent() {
-	now := time.Now()
-	for _, a := range c.plane.peers.Addresses() {
-		since, absent := c.absent[a]
-		switch {
-		case c.members[a]:
-			if absent {
-				delete(c.absent, a)
-				c.plane.peers.MarkBack(a)
-			}
-		case !absent:
-			c.absent[a] = now
-			c.plane.peers.MarkLeft(a)
-		case now.Sub(since) >= byeGrace:
-			delete(c.absent, a)
-			c.plane.peers.peerGone(a, -1, false)
-			c.seekers.Lost(a)
-		}
-	}
-}
-
-// step follows the table.
-func (c *Conn) step(from transport.Address, m coordinator.Message) {
-	out := c.follower.Step(time.Now(), from, m)
-	c.follow = out.WakeAt
-	if out.Table != nil {
-		c.plane.setTable(out.Table)
-	}
-	for _, msg := range out.Send {
-		if body, err := coordinator.Encode(msg); err == nil {
-			c.sendBody(c.gateway, wire.ControlTopic_CONTROL_TOPIC_COORDINATOR, body)
-		}
+		c.loop.Post(func() { c.control.Receive(m) })
 	}
 }
 
 // Notes of the data plane. A client hosts nothing, so most of it
 // cannot come.
 
-func (c *Conn) ask(kind string) {
-	c.loop.Post(func() {
-		if c.seekers.Want(kind) {
-			return
-		}
-		if !c.asks[kind] {
-			c.asks[kind] = true
-			c.helloAt = time.Now().Add(askDelay)
-		}
-	})
-}
+func (c *Conn) ask(kind string) { c.loop.Post(func() { c.control.Ask(kind) }) }
 
-// askDelay is how long questions of waiting calls are gathered into one hello.
-const askDelay = 5 * time.Millisecond
+// suspect: nobody listens at the address.
+func (c *Conn) suspect(transport.Address, string) { c.loop.Post(c.control.Suspect) }
 
 func (c *Conn) moveDone(placement.ShardID, placement.Epoch)            {}
 func (c *Conn) moveAborted(placement.ShardID, placement.Epoch, string) {}
 func (c *Conn) progress(placement.ShardID)                             {}
 func (c *Conn) escalate(error)                                         {}
-
-func (c *Conn) setWhy(kind, reason string) { c.reasons.Note(kind, reason, time.Now()) }
-
-// heardNow notes that the member that serves this process spoke.
-func (c *Conn) heardNow() {
-	c.heard = time.Now()
-	c.mu.Lock()
-	c.heardAt = c.heard
-	c.mu.Unlock()
-}
 
 func (c *Conn) shardsOf(kind string) uint32 {
 	c.mu.Lock()

@@ -16,7 +16,7 @@ import (
 // controlSetup is what the control plane of a node runs, whose types were all declared.
 func controlSetup(n *Node) control.Setup {
 	return control.Setup{
-		Members: func(seeds []string) (*membership.Machine, error) {
+		Members: func(seeds []string) (control.Machine, error) {
 			meta, compat := declarations(n)
 			return membership.New(n.cfg.membershipConfig(n.plane.self.Address, seeds, meta, compat))
 		},

@@ -1,84 +1,6 @@
 package shard
 
-import (
-	"time"
-
-	"github.com/shardgen/shardgen/internal/control"
-	"github.com/shardgen/shardgen/internal/coordinator"
-	"github.com/shardgen/shardgen/internal/wire"
-	"github.com/shardgen/shardgen/transport"
-)
-
-// A life of a cluster begins when a node founds it and ends with its last member.
-// The next one of the same name counts its terms, epochs and tables from the
-// beginning, so none of them can be compared with those of another life.
-//
-// A client is always in the life of the member that serves it. It leaves that life
-// only when that member does not serve it any more and a member of another life
-// answers a hello that was sent since. So nothing that was said before can take it
-// back; and of two clusters of one name it is served by the one that stays as soon
-// as the other one has given way, for its members do not serve then.
-type life struct {
-	founder transport.Address // zero: the client was never served
-	hello   uint64            // the latest hello that was sent
-	since   uint64            // the first hello since the client looks for a member
-	helloAt time.Time         // when the latest hello was sent
-}
-
-// welcomed takes a member's welcome. It reports whether that member serves this
-// client.
-func (c *Conn) welcomed(from transport.Peer, w *wire.GatewayWelcome) bool {
-	if !c.gateway.IsZero() {
-		return from.Address == c.gateway.Address
-	}
-	if w.GetFounder() == nil || w.GetHello() < c.life.since || w.GetHello() > c.life.hello {
-		return false
-	}
-	before := c.life.founder
-	c.gateway, c.life.founder = from, control.AddressOf(w.GetFounder())
-	if !before.IsZero() && before != c.life.founder {
-		members := map[transport.Address]bool{}
-		for _, n := range w.GetMembers() {
-			members[control.AddressOf(n)] = true
-		}
-		c.beginAnew(before, members)
-	}
-	c.seekers.Guided()
-	return true
-}
-
-// notServed answers a member whose welcome comes too late: another one serves.
-func (c *Conn) notServed(from transport.Peer) {
-	c.plane.counters.add(frameIgnored)
-	if !c.gateway.IsZero() {
-		c.send(from, &wire.Gateway{Bye: &wire.GatewayBye{}})
-	}
-}
-
-// beginAnew forgets everything about the former life, and logs that.
-func (c *Conn) beginAnew(before transport.Address, members map[transport.Address]bool) {
-	c.follower, c.follow = coordinator.NewFollower(false), time.Time{}
-	c.digest, c.members = 0, nil
-	clear(c.absent)
-	c.reasons.Clear()
-	c.seekers.BeginAnew()
-	c.plane.beginAnew(members)
-	c.log.Warn("the cluster was founded anew: this client follows it, and what entities kept in memory is gone",
-		"cluster", c.cfg.Cluster, "founder", c.life.founder.String(), "before", before.String(), "served by", c.gateway.String())
-	c.seekers.WantWaiting(func(kind string) bool { return c.plane.heldFor(kind) > 0 })
-}
-
-// search looks for a member that serves this client: from the next hello on, which
-// is said at that time at the latest.
-func (c *Conn) search(at time.Time) {
-	if !c.gateway.IsZero() {
-		c.gateway, c.helloAt = transport.Peer{}, at
-		c.life.since = c.life.hello + 1
-	}
-	if at.Before(c.helloAt) {
-		c.helloAt = at
-	}
-}
+import "github.com/shardgen/shardgen/transport"
 
 // beginAnew parts with all processes but those and forgets where shards live. Calls that
 // certainly did not run wait for the next home; those that may have run fail with an
@@ -113,14 +35,4 @@ func forgetHomes(kinds map[string]*kind) {
 			k.routes[i].BeginAnew()
 		}
 	}
-}
-
-// suspect: nobody listens at the address. If that is the end of a life, the member
-// that serves this client does not answer either: a hello finds out.
-func (c *Conn) suspect(transport.Address, string) {
-	c.loop.Post(func() {
-		if !c.gateway.IsZero() && time.Since(c.life.helloAt) >= askDelay {
-			c.helloAt = time.Now()
-		}
-	})
 }

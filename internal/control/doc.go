@@ -1,5 +1,7 @@
-// Package control is the control plane of one member: it does what the effects of the cores
-// of membership, singleton and coordinator ask for.
+// Package control is the control plane of one process: it does what the effects of the cores
+// of membership, singleton and coordinator ask for. A [Member] is that of a member, a
+// [Client] that of a process outside the cluster, which finds a member that serves it and
+// follows the table and the list of members by it.
 //
 // A [Member] is used on one goroutine, the control loop. It takes messages of the control
 // channel and the time, gives them to the cores, and turns what these return into messages,

@@ -152,6 +152,12 @@ type Process interface {
 	States(r *operator.Request, answer func(operator.Answer))
 }
 
+// A Machine is the membership of a process; a *membership.Machine is one.
+type Machine interface {
+	Step(now time.Time, in membership.Input) membership.Output
+	View() *membership.View
+}
+
 // A Config is how a Member works.
 type Config struct {
 	Cluster string
@@ -167,9 +173,11 @@ type Config struct {
 // A Setup is what a Member runs. It is known when all types were declared.
 type Setup struct {
 	// Members returns the membership's machine for a process that joins through seeds.
-	Members func(seeds []string) (*membership.Machine, error)
+	Members func(seeds []string) (Machine, error)
 	// Coordinator's Self and Term are set when the coordinator starts.
 	Coordinator coordinator.Config
+	// Coordinated is told of the events of the coordinator while it is here; nil: nobody is.
+	Coordinated func(coordinator.Event)
 	// Hosts reports whether the process hosts a type.
 	Hosts bool
 	// Singletons returns the singletons of the process.

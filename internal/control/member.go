@@ -89,6 +89,7 @@ func (m *Member) Tick() {
 	m.singles.Tick(now)
 	m.reports.resend(now)
 	m.gateway.tick(now)
+	m.leaving.check()
 }
 
 // WakeAt returns when Tick is due.
@@ -181,6 +182,17 @@ func (m *Member) ToCoordinator(msg coordinator.Message) {
 
 // View returns the members; nil before there is a view.
 func (m *Member) View() *membership.View { return m.members.view.Load() }
+
+// Coordinator returns the coordinator while it is here; nil else.
+func (m *Member) Coordinator() *coordinator.Coordinator { return m.seat.core }
+
+// Check returns the first broken invariant of the coordinator and of its singleton.
+func (m *Member) Check() error {
+	if err := m.seat.manager.Check(); err != nil || m.seat.core == nil {
+		return err
+	}
+	return m.seat.core.Check()
+}
 
 // Reasons returns why types have no home, as others have said.
 func (m *Member) Reasons() *Reasons { return m.reasons }

@@ -15,7 +15,7 @@ import (
 // members drives the membership's machine.
 type members struct {
 	m        *Member
-	machine  *membership.Machine
+	machine  Machine
 	view     atomic.Pointer[membership.View]
 	wakeAt   time.Time
 	joining  bool   // the machine has started

@@ -121,6 +121,9 @@ func (s *seat) step(in coordinator.Input) {
 	s.coreAt = out.WakeAt
 	for _, e := range out.Events {
 		s.m.env.Log(Debug, "coordinator", "event", e.String())
+		if told := s.m.setup.Coordinated; told != nil {
+			told(e)
+		}
 	}
 	for _, e := range out.Send {
 		s.m.SendPlacement(transport.Peer{Address: e.To}, e.Message)

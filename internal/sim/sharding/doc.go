@@ -4,9 +4,9 @@
 // (internal/region), senders (internal/call), entities that call each other, and clients
 // that are no members and get the table through a gateway. It holds tests only.
 //
-// Shards, routes and sessions run by the code that ships (internal/shardhost,
-// internal/routing, internal/session). The control plane, the gateway's clients and the
-// pending calls are driven as package shard drives them, without its goroutines and locks.
+// Shards, routes, sessions and the control planes of members and clients run by the code
+// that ships (internal/shardhost, internal/routing, internal/session, internal/control).
+// The pending calls are driven as package shard drives them, without its locks.
 // The membership has the times of memberConfig, which are shorter than the defaults, so
 // that much happens in a run. The broker loses and delays.
 //

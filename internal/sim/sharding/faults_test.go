@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/region"
-	"github.com/shardgen/shardgen/runtime/membership"
 )
 
 // A plan says what happens in a run.
@@ -209,7 +208,7 @@ func (w *world) cutOff(p *process, d time.Duration) {
 func (w *world) leaveAny() {
 	if p := w.victim(); p != nil {
 		w.log("%s leaves", p.name)
-		w.members.Give(p.node, membership.Leave{})
+		p.control.do(p.control.Leave)
 	}
 }
 

@@ -237,7 +237,7 @@ func (s *hosted) StopEntities(entities []*region.Entity, done func(error)) {
 		if p.w.plan.aborts && p.w.one(4) { // the new home takes too long
 			p.after(p.w.upTo(8*time.Millisecond), func() {
 				if s.Core.State() == region.Sent && s.Core.MoveEpoch() == epoch {
-					p.control.abort(s.ID, epoch)
+					s.MoveAborted(epoch, "simulated")
 				}
 			})
 		}
@@ -323,17 +323,17 @@ func (s *hosted) Exiting() bool { return s.process.control.exiting }
 
 // MoveDone has the control plane report the shard.
 func (s *hosted) MoveDone(e placement.Epoch) {
-	s.process.after(0, func() { s.process.control.opened(s.ID, e) })
+	s.process.onLoop(func(c *member) { c.MoveDone(s.ID, e) })
 }
 
 // MoveAborted has the control plane give the move up.
-func (s *hosted) MoveAborted(e placement.Epoch, _ string) {
+func (s *hosted) MoveAborted(e placement.Epoch, reason string) {
 	s.aborted = e
-	s.process.after(0, func() { s.process.control.abort(s.ID, e) })
+	s.process.onLoop(func(c *member) { c.MoveAborted(s.ID, e, reason) })
 }
 
 // Progress has the control plane look.
-func (s *hosted) Progress() { s.process.after(0, s.process.control.progressed) }
+func (s *hosted) Progress() { s.process.onLoop(func(c *member) { c.Progress(s.ID) }) }
 
 // Remembered are none.
 func (s *hosted) Remembered() shardhost.RememberedIDs { return shardhost.RememberedIDs{} }

@@ -3,11 +3,8 @@ package sharding
 import (
 	"time"
 
-	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/sim"
-	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/runtime/membership"
-	"github.com/shardgen/shardgen/transport"
 )
 
 // members is the membership of the hosts: the code that ships, in a world of package sim
@@ -48,7 +45,7 @@ func newMembers(w *world) *members {
 // join has a process join.
 func (m *members) join(p *process) {
 	c := memberConfig
-	c.Self, c.Seed = p.self.Address, m.w.r.Uint64()
+	c.Self, c.Seed, c.Meta = p.self.Address, m.w.r.Uint64(), metaOf(m.w.plan)
 	node, err := m.Add(c, sim.Place{Server: p.server, Drift: m.w.r.IntN(2001) - 1000})
 	if err != nil {
 		m.w.fail("%v", err)
@@ -85,10 +82,7 @@ func (m *members) changed(n *sim.Node, events []membership.Event) {
 	view := n.View()
 	p.after(0, func() {
 		m.fenced(view, events)
-		p.control.onView(view)
-		for _, e := range events {
-			p.control.onEvent(e)
-		}
+		p.control.changed(view, events)
 	})
 }
 
@@ -130,49 +124,3 @@ func (m *members) ended(n *sim.Node, last membership.Event) {
 
 // leased reports whether turns may begin at a process.
 func (m *members) leased(p *process) bool { return m.Lease(p.node) }
-
-// placed is a view as the coordinator takes it, and managed as its singleton does, as
-// package shard makes them: the shards of who is Down are its own until it is fenced.
-func placed(v *membership.View) coordinator.View {
-	out := coordinator.View{Converged: v.Converged}
-	for _, m := range v.ByAge {
-		status, unreachable := statusOf(m.Status), !m.Reachable
-		if m.Status == membership.Down && m.MayRun() {
-			status, unreachable = singleton.Up, true
-		}
-		out.Members = append(out.Members, coordinator.Member{Address: m.Address, Status: status, Unreachable: unreachable, Hosts: true})
-	}
-	return out
-}
-
-func managed(v *membership.View) (out singleton.View) {
-	for _, m := range v.ByAge {
-		out.Members = append(out.Members, singleton.Member{Address: m.Address, Status: statusOf(m.Status), UpNumber: uint64(m.UpNumber)})
-	}
-	return out
-}
-
-func statusOf(s membership.Status) singleton.Status {
-	switch s {
-	case membership.Joining:
-		return singleton.Joining
-	case membership.WeaklyUp:
-		return singleton.WeaklyUp
-	case membership.Up:
-		return singleton.Up
-	case membership.Leaving:
-		return singleton.Leaving
-	case membership.Exiting:
-		return singleton.Exiting
-	}
-	return singleton.Down
-}
-
-// lives reports whether a member is in a view and is not about to go.
-func lives(v *membership.View, a transport.Address) bool {
-	if v == nil {
-		return false
-	}
-	m, ok := v.Member(a)
-	return ok && m.Status != membership.Exiting && m.Status != membership.Down
-}

@@ -91,7 +91,9 @@ func (w *world) transmit(l *link, token uint64, payload []byte) {
 					l.Bounced(token)
 					l.later()
 					if from.host {
-						from.control.partWithAbsent(to.self.Address)
+						from.control.do(func() { from.control.Bounced(to.self.Address, "") })
+					} else {
+						from.client.do(from.client.Suspect)
 					}
 				}
 			}

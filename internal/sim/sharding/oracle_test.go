@@ -62,7 +62,7 @@ type life struct {
 // life is that of a process's cluster.
 func (o *oracle) life(p *process) *life {
 	var founder transport.Address
-	if v := p.control.view; v != nil {
+	if v := p.control.View(); v != nil {
 		founder = v.Founder
 	}
 	l := o.lives[founder]
@@ -144,7 +144,7 @@ func (s *hosted) lastCopy() bool {
 	case region.Closed, region.Preparing, region.Forwarding:
 		return false
 	case region.Sent:
-		if s.process.control.aborted[s.ID] == s.Core.MoveEpoch() {
+		if s.aborted == s.Core.MoveEpoch() {
 			return true // it gave the move up, so the new home is told to forget
 		}
 		for _, o := range s.process.w.procs {

@@ -11,8 +11,8 @@ import (
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/routing"
 	"github.com/shardgen/shardgen/internal/sim"
-	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -34,7 +34,7 @@ type process struct {
 	connected bool
 	node      *sim.Node // a host's, in the membership
 	ending    bool      // it has left in order: no turn begins any more, answers may leave
-	control   *control  // a host's
+	control   *member   // a host's
 	client    *client   // another one's
 	life      int       // of its connection
 	links     map[transport.Address]*link
@@ -69,7 +69,7 @@ func newProcess(w *world, name string, incarnation uint64, host bool) *process {
 		}
 	}
 	if host {
-		p.control = newControl(p)
+		p.control = newMember(p)
 	} else {
 		p.client = newClient(p)
 	}
@@ -87,7 +87,7 @@ func (p *process) mayAnswer() bool { return !p.host || p.ending || p.leased() }
 
 // healthy tells whether it is a member that works.
 func (p *process) healthy() bool {
-	return p.alive && p.host && !p.paused && p.control.status == singleton.Up && p.leased()
+	return p.alive && p.host && !p.paused && p.control.status() == membership.Up && p.leased()
 }
 
 // held is how many calls wait for a home.

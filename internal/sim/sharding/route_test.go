@@ -108,10 +108,15 @@ const maxHeld = 12
 // ask asks for homes.
 func (p *process) ask() {
 	if p.host {
-		p.control.ask()
+		p.onLoop(func(c *member) { c.Ask(kindName) })
 	} else {
-		p.client.ask()
+		p.after(0, func() { p.client.do(func() { p.client.Ask(kindName) }) })
 	}
+}
+
+// onLoop does something on the control loop of a host, soon.
+func (p *process) onLoop(f func(*member)) {
+	p.after(0, func() { p.control.do(func() { f(p.control) }) })
 }
 
 func keep(e *wire.Envelope) wire.Envelope {

@@ -8,8 +8,8 @@ import (
 	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/shardhost"
-	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
@@ -43,7 +43,7 @@ func (p *process) startThreads() {
 // next does one thing, then waits for it or not.
 func (t *thread) next() {
 	p := t.process
-	if p.w.calm || p.host && p.control.status >= singleton.Leaving {
+	if p.w.calm || p.host && p.control.status() >= membership.Leaving {
 		return
 	}
 	id := p.w.ids[p.w.r.IntN(p.w.plan.shards)]

@@ -191,6 +191,11 @@ func (w *world) mix(n uint64) {
 // check holds the cores of the process that had the last event to their invariants. Those of
 // a path are checked by itself where invariants are compiled in.
 func (w *world) check(p *process) {
+	if p.host {
+		if err := p.control.Check(); err != nil {
+			w.fail("%s: %v", p.name, err)
+		}
+	}
 	for _, id := range w.ids {
 		if s := p.shards[id]; s != nil {
 			if err := s.Core.Check(); err != nil {
@@ -213,7 +218,7 @@ func (w *world) process(a transport.Address) *process {
 // coordinators are the processes that run one.
 func (w *world) coordinators() (all []*process) {
 	for _, p := range w.procs {
-		if p.alive && p.host && p.control.coord != nil {
+		if p.alive && p.host && p.control.Coordinator() != nil {
 			all = append(all, p)
 		}
 	}

@@ -1,0 +1,293 @@
+package control
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/shardgen/shardgen/internal/bounded"
+	"github.com/shardgen/shardgen/internal/coordinator"
+	"github.com/shardgen/shardgen/internal/singlehost"
+	"github.com/shardgen/shardgen/internal/singleton"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// Times of a Client.
+const (
+	AskDelay   = 5 * time.Millisecond   // questions of waiting calls are gathered into one hello
+	seekEvery  = 100 * time.Millisecond // between two hellos while no member serves the process
+	silence    = 3 * HelloEvery         // after which another member is looked for
+	byeAllowed = 3 * time.Second        // a process that is no member any more may still say goodbye
+)
+
+// A Client is the control plane of a process outside the cluster. It finds a member that
+// serves the process, its gateway, and follows the table and the list of members as that
+// member sends them. It is used on one goroutine, the control loop, as a [Member] is.
+type Client struct {
+	env      ClientEnv
+	cfg      ClientConfig
+	follower *coordinator.Follower
+	seekers  *singlehost.Seekers
+
+	gateway transport.Peer // zero: not found yet
+	life    life           // of the cluster
+	heard   time.Time      // when the gateway spoke last
+	asks    map[string]bool
+	helloAt time.Time
+	follow  time.Time                       // when the follower is due; zero: never
+	digest  uint64                          // of members
+	members map[transport.Address]bool      // as the gateway sees them
+	absent  map[transport.Address]time.Time // peers that are no members: since when
+}
+
+// NewClient returns a Client that has no gateway.
+func NewClient(cfg ClientConfig, env ClientEnv) *Client {
+	c := &Client{
+		env: env, cfg: cfg, follower: coordinator.NewFollower(false),
+		asks: map[string]bool{}, absent: map[transport.Address]time.Time{},
+	}
+	c.seekers = singlehost.NewSeekers(seeking{c}, cfg.Logger)
+	return c
+}
+
+// Gateway returns the member that serves the process; zero for none.
+func (c *Client) Gateway() transport.Peer { return c.gateway }
+
+// WakeAt returns when Tick is due.
+func (c *Client) WakeAt() time.Time {
+	at := c.helloAt
+	if !c.follow.IsZero() && c.follow.Before(at) {
+		at = c.follow
+	}
+	return c.seekers.WakeAt(at)
+}
+
+// Tick says hello to the member that serves the process, or looks for one.
+func (c *Client) Tick() {
+	now := c.env.Now()
+	c.seekers.Tick(now)
+	if due(c.follow, now) {
+		c.step(c.gateway.Address, nil)
+	}
+	if now.Before(c.helloAt) {
+		return
+	}
+	if !c.gateway.IsZero() && now.Sub(c.heard) > silence {
+		c.search(now)
+	}
+	c.helloAt = now.Add(HelloEvery)
+	if c.gateway.IsZero() {
+		c.helloAt = now.Add(seekEvery)
+	}
+	c.hello()
+}
+
+func (c *Client) hello() {
+	c.life.hello++
+	c.life.helloAt = c.env.Now()
+	m := &wire.GatewayHello{Lanes: uint32(c.cfg.Lanes), Frame: wire.FrameVersion, Members: c.digest, Seq: c.life.hello}
+	if c.gateway.IsZero() {
+		m.Members = 0 // it may be a member of another life, whose list is needed in any case
+	}
+	for kind := range c.asks {
+		if c.env.Waiting(kind) == 0 {
+			delete(c.asks, kind)
+			continue
+		}
+		m.Asks = append(m.Asks, kind)
+	}
+	slices.Sort(m.Asks)
+	c.send(c.gateway, &wire.Gateway{Hello: m})
+}
+
+// Bye says goodbye to the member that serves the process.
+func (c *Client) Bye() { c.send(c.gateway, &wire.Gateway{Bye: &wire.GatewayBye{}}) }
+
+// send speaks to a member, or to any that serves if to is zero.
+func (c *Client) send(to transport.Peer, m *wire.Gateway) {
+	body, err := proto.Marshal(m)
+	if err != nil {
+		c.env.Log(Error, "gateway message not sent", "err", err)
+		return
+	}
+	c.sendBody(to, wire.ControlTopic_CONTROL_TOPIC_GATEWAY, body)
+}
+
+func (c *Client) sendBody(to transport.Peer, topic wire.ControlTopic, body []byte) {
+	b := wire.SealControl(c.cfg.Cluster, c.cfg.Self, topic, body)
+	if to.IsZero() {
+		_ = c.env.Link().Anycast(0, b) // repeated until somebody answers
+	} else {
+		_ = c.env.Link().Send(transport.Control, to, 0, b)
+	}
+}
+
+// Receive handles one message of the control channel.
+func (c *Client) Receive(m transport.Message) {
+	if m.Kind == transport.Unreachable {
+		if !m.From.IsZero() && m.From == c.gateway.Address {
+			c.search(c.env.Now().Add(AskDelay))
+		}
+		return
+	}
+	from, topic, body, err := wire.OpenControl(c.cfg.Cluster, m.Payload)
+	if err == nil {
+		err = c.dispatch(from, topic, body)
+	}
+	if err != nil {
+		c.env.Count(Foreign)
+	}
+}
+
+// dispatch handles the body of a message. An error is that of reading it.
+func (c *Client) dispatch(from transport.Peer, topic wire.ControlTopic, body []byte) error {
+	switch topic {
+	case wire.ControlTopic_CONTROL_TOPIC_GATEWAY:
+		var m wire.Gateway
+		if err := proto.Unmarshal(body, &m); err != nil {
+			return err
+		}
+		c.gatewayMessage(from, &m)
+	case wire.ControlTopic_CONTROL_TOPIC_SINGLETON:
+		msg, err := singleton.Decode(body)
+		if err != nil {
+			return err
+		}
+		if !c.seekers.Message(from.Address, msg) {
+			c.env.Count(Ignored)
+		}
+	case wire.ControlTopic_CONTROL_TOPIC_COORDINATOR:
+		msg, err := coordinator.Decode(body)
+		if err != nil {
+			return err
+		}
+		c.placement(from, msg)
+	}
+	return nil
+}
+
+// placement takes a message of the table's protocol. It is ignored unless it comes from the
+// gateway, for it may be of another life of the cluster.
+func (c *Client) placement(from transport.Peer, msg coordinator.Message) {
+	if from.Address != c.gateway.Address {
+		c.env.Count(Ignored)
+		return
+	}
+	c.heardNow()
+	if n, ok := msg.(coordinator.NoHome); ok {
+		c.env.SetWhy(n.Kind, n.Reason)
+	}
+	c.step(from.Address, msg)
+}
+
+func (c *Client) gatewayMessage(from transport.Peer, m *wire.Gateway) {
+	switch {
+	case m.GetBye() != nil:
+		if c.gateway.IsZero() || from.Address == c.gateway.Address {
+			c.search(c.env.Now().Add(AskDelay))
+		}
+	case m.GetRefusal() != nil:
+		c.env.Refused(fmt.Errorf("%s refuses this process: %s", from.Name, bounded.Text(m.GetRefusal().GetReason())))
+	case m.GetWelcome() != nil:
+		if !c.welcomed(from, m.GetWelcome()) {
+			c.notServed(from)
+			return
+		}
+		c.heardNow()
+		c.meet(m.GetWelcome())
+		kinds := map[string]uint32{}
+		for _, k := range m.GetWelcome().GetKinds() {
+			kinds[k.GetName()] = k.GetShards()
+		}
+		c.env.Served(kinds)
+	}
+}
+
+// heardNow notes that the member that serves the process spoke.
+func (c *Client) heardNow() {
+	c.heard = c.env.Now()
+	c.env.Heard(c.heard)
+}
+
+// meet takes the list of members from the gateway.
+func (c *Client) meet(w *wire.GatewayWelcome) {
+	if len(w.GetMembers()) > 0 {
+		c.digest, c.members = w.GetDigest(), addressesOf(w.GetMembers())
+	}
+	for _, n := range w.GetLost() {
+		c.part(AddressOf(n))
+	}
+	c.partWithAbsent()
+}
+
+func addressesOf(nodes []*wire.GatewayNode) map[transport.Address]bool {
+	all := map[transport.Address]bool{}
+	for _, n := range nodes {
+		all[AddressOf(n)] = true
+	}
+	return all
+}
+
+// part ends the dealings with a process.
+func (c *Client) part(a transport.Address) {
+	c.env.PeerGone(a)
+	c.seekers.Lost(a)
+}
+
+// partWithAbsent ends the dealings with peers that have been no members for so long that
+// they would have said goodbye by now.
+func (c *Client) partWithAbsent() {
+	now := c.env.Now()
+	for _, a := range c.env.Peers() {
+		since, absent := c.absent[a]
+		switch {
+		case c.members[a]:
+			if absent {
+				delete(c.absent, a)
+				c.env.PeerBack(a)
+			}
+		case !absent:
+			c.absent[a] = now
+			c.env.PeerAbsent(a)
+		case now.Sub(since) >= byeAllowed:
+			delete(c.absent, a)
+			c.part(a)
+		}
+	}
+}
+
+// step follows the table.
+func (c *Client) step(from transport.Address, m coordinator.Message) {
+	out := c.follower.Step(c.env.Now(), from, m)
+	c.follow = out.WakeAt
+	if out.Table != nil {
+		c.env.SetTable(out.Table)
+	}
+	for _, msg := range out.Send {
+		if body, err := coordinator.Encode(msg); err == nil {
+			c.sendBody(c.gateway, wire.ControlTopic_CONTROL_TOPIC_COORDINATOR, body)
+		}
+	}
+}
+
+// Ask looks for a home of a type's shards, or for a singleton's instance.
+func (c *Client) Ask(kind string) {
+	if c.seekers.Want(kind) {
+		return
+	}
+	if !c.asks[kind] {
+		c.asks[kind] = true
+		c.helloAt = c.env.Now().Add(AskDelay)
+	}
+}
+
+// Suspect notes that nobody listens at the address of a peer. If that is the end of a life
+// of the cluster, the gateway does not answer either: a hello finds out.
+func (c *Client) Suspect() {
+	if now := c.env.Now(); !c.gateway.IsZero() && now.Sub(c.life.helloAt) >= AskDelay {
+		c.helloAt = now
+	}
+}

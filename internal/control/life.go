@@ -1,0 +1,101 @@
+package control
+
+import (
+	"time"
+
+	"github.com/shardgen/shardgen/internal/coordinator"
+	"github.com/shardgen/shardgen/internal/singlehost"
+	"github.com/shardgen/shardgen/internal/singleton"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A life of a cluster begins when a node founds it and ends with its last member.
+// The next one of the same name counts its terms, epochs and tables from the
+// beginning, so none of them can be compared with those of another life.
+//
+// A client is always in the life of the member that serves it. It leaves that life
+// only when that member does not serve it any more and a member of another life
+// answers a hello that was sent since. So nothing that was said before can take it
+// back; and of two clusters of one name it is served by the one that stays as soon
+// as the other one has given way, for its members do not serve then.
+type life struct {
+	founder transport.Address // zero: the client was never served
+	hello   uint64            // the latest hello that was sent
+	since   uint64            // the first hello since the client looks for a member
+	helloAt time.Time         // when the latest hello was sent
+}
+
+// welcomed takes a member's welcome. It reports whether that member serves this
+// client.
+func (c *Client) welcomed(from transport.Peer, w *wire.GatewayWelcome) bool {
+	if !c.gateway.IsZero() {
+		return from.Address == c.gateway.Address
+	}
+	if w.GetFounder() == nil || w.GetHello() < c.life.since || w.GetHello() > c.life.hello {
+		return false
+	}
+	before := c.life.founder
+	c.gateway, c.life.founder = from, AddressOf(w.GetFounder())
+	if !before.IsZero() && before != c.life.founder {
+		c.beginAnew(before, addressesOf(w.GetMembers()))
+	}
+	c.seekers.Guided()
+	return true
+}
+
+// notServed answers a member whose welcome comes too late: another one serves.
+func (c *Client) notServed(from transport.Peer) {
+	c.env.Count(Ignored)
+	if !c.gateway.IsZero() {
+		c.send(from, &wire.Gateway{Bye: &wire.GatewayBye{}})
+	}
+}
+
+// beginAnew forgets everything about the former life, and logs that.
+func (c *Client) beginAnew(before transport.Address, members map[transport.Address]bool) {
+	c.follower, c.follow = coordinator.NewFollower(false), time.Time{}
+	c.digest, c.members = 0, nil
+	clear(c.absent)
+	c.seekers.BeginAnew()
+	c.env.BeginAnew(members)
+	c.env.Log(Warn, "the cluster was founded anew: this client follows it, and what entities kept in memory is gone",
+		"cluster", c.cfg.Cluster, "founder", c.life.founder.String(), "before", before.String(), "served by", c.gateway.String())
+	c.seekers.WantWaiting(func(kind string) bool { return c.env.Waiting(kind) > 0 })
+}
+
+// search looks for a member that serves this client: from the next hello on, which
+// is said at that time at the latest.
+func (c *Client) search(at time.Time) {
+	if !c.gateway.IsZero() {
+		c.gateway, c.helloAt = transport.Peer{}, at
+		c.life.since = c.life.hello + 1
+	}
+	if at.Before(c.helloAt) {
+		c.helloAt = at
+	}
+}
+
+// seeking is a Client as package singlehost uses it.
+type seeking struct{ c *Client }
+
+var _ singlehost.Outsider = seeking{}
+
+// Now is the time.
+func (s seeking) Now() time.Time { return s.c.env.Now() }
+
+// Member returns the member that serves the process.
+func (s seeking) Member() transport.Address { return s.c.gateway.Address }
+
+// Send sends a message to a member.
+func (s seeking) Send(to transport.Peer, m singleton.Message) {
+	if body, err := singleton.Encode(m); err == nil {
+		s.c.sendBody(to, wire.ControlTopic_CONTROL_TOPIC_SINGLETON, body)
+	}
+}
+
+// Callable returns the singleton of that name as this process calls it.
+func (s seeking) Callable(kind string) singlehost.Callable { return s.c.env.Callable(kind) }
+
+// SetWhy notes the reason why no instance of the singleton is known.
+func (s seeking) SetWhy(kind, reason string) { s.c.env.SetWhy(kind, reason) }

@@ -1,0 +1,187 @@
+package sharding
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/control"
+	"github.com/shardgen/shardgen/internal/coordinator"
+	"github.com/shardgen/shardgen/internal/singlehost"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// A client is the control plane of a process that is no member: the code that ships, over
+// the world's time and control channel.
+type client struct {
+	*control.Client
+	steps
+}
+
+func newClient(p *process) *client {
+	c := &client{}
+	c.Client = control.NewClient(control.ClientConfig{
+		Cluster: clusterName, Self: p.self, Lanes: 1, Logger: slog.New(slog.DiscardHandler),
+	}, &clientEnv{worldEnv{p}})
+	c.steps = steps{process: p, plane: c.Client}
+	return c
+}
+
+// start looks for a member that serves the process.
+func (c *client) start() {
+	c.process.after(c.process.w.upTo(100*time.Millisecond), func() { c.do(c.Tick) })
+}
+
+// A clientEnv is a process that is no member as package control uses it.
+type clientEnv struct{ worldEnv }
+
+var _ control.ClientEnv = (*clientEnv)(nil)
+
+// Waiting returns how many calls wait for a home.
+func (v *clientEnv) Waiting(string) int { return v.process.held() }
+
+// SetTable takes a newer table.
+func (v *clientEnv) SetTable(t *placement.Table) { v.process.setTable(t) }
+
+// BeginAnew forgets what was known of another life of the cluster.
+func (v *clientEnv) BeginAnew(members map[transport.Address]bool) {
+	p := v.process
+	p.w.log("%s begins anew", p.name)
+	p.table = nil
+	for _, id := range p.w.ids {
+		p.routes[id].BeginAnew()
+	}
+	for _, a := range v.Peers() {
+		if !members[a] {
+			p.peerGone(a, false, true)
+		}
+	}
+	for a := range members {
+		delete(p.gone, a) // a life that this client comes back to
+	}
+	for _, id := range p.w.ids {
+		p.routes[id].BeginAnew() // again, so that homes are asked for: calls have come back
+	}
+}
+
+// Callable returns nothing: there are no singletons.
+func (v *clientEnv) Callable(string) singlehost.Callable { return nil }
+
+// Peers returns the processes that this one has dealt with.
+func (v *clientEnv) Peers() (all []transport.Address) {
+	for _, l := range v.process.sortedLinks() {
+		all = append(all, l.Peer().Address)
+	}
+	return all
+}
+
+// PeerGone ends the dealings with a process that is no member any more.
+func (v *clientEnv) PeerGone(a transport.Address) { v.process.peerGone(a, false, true) }
+
+func (v *clientEnv) PeerAbsent(transport.Address) {}
+func (v *clientEnv) PeerBack(transport.Address)   {}
+func (v *clientEnv) Heard(time.Time)              {}
+func (v *clientEnv) Served(map[string]uint32)     {}
+func (v *clientEnv) SetWhy(string, string)        {}
+
+// Refused fails: all are of one version.
+func (v *clientEnv) Refused(why error) { v.process.w.fail("%s: %v", v.process.name, why) }
+
+// A worldEnv is the world as the control planes of a process use it.
+type worldEnv struct{ process *process }
+
+// Now is the world's time.
+func (v worldEnv) Now() time.Time { return v.process.w.now }
+
+// Link is the process's connection to the control channel.
+func (v worldEnv) Link() control.Link { return controlLink{v.process} }
+
+// Log takes a line into the trace.
+func (v worldEnv) Log(l control.Level, text string, args ...any) {
+	if l >= control.Info {
+		v.process.w.log("%s: %s %v", v.process.name, text, args)
+	}
+}
+
+// Count fails for a message that cannot be read.
+func (v worldEnv) Count(e control.Event) (uint64, bool) {
+	if e != control.Ignored {
+		v.process.w.fail("%s: a message of the control channel cannot be read", v.process.name)
+	}
+	return 1, false
+}
+
+// A controlLink is the control channel as a process has it.
+type controlLink struct{ process *process }
+
+// Send sends a message to one process. The broker says so if nobody listens there.
+func (l controlLink) Send(_ transport.Channel, to transport.Peer, _ uint64, payload []byte) error {
+	p := l.process
+	other := p.w.process(to.Address)
+	if other == nil || !other.alive {
+		p.w.post(p, p, func() { p.hear(transport.Message{Kind: transport.Unreachable, From: to.Address}) })
+		return nil
+	}
+	l.post(other, payload)
+	return nil
+}
+
+// Broadcast sends a message to all hosts.
+func (l controlLink) Broadcast(payload []byte) error {
+	for _, to := range l.process.w.procs {
+		if to.host && to.alive {
+			l.post(to, payload)
+		}
+	}
+	return nil
+}
+
+// Anycast sends a message to one member that serves.
+func (l controlLink) Anycast(_ uint64, payload []byte) error {
+	to := l.process.w.pick(func(p *process) bool { return p.host && p.alive && p.control.serves })
+	if to != nil {
+		l.post(to, payload)
+	}
+	return nil
+}
+
+// post brings a message on its way. Tables come late to some.
+func (l controlLink) post(to *process, payload []byte) {
+	w := l.process.w
+	w.post(l.process, to, func() {
+		deliver := func() { to.hear(transport.Message{Payload: payload}) }
+		if to.late && w.faulty && isTable(payload) {
+			to.after(w.upTo(w.plan.stale), deliver)
+			return
+		}
+		deliver()
+	})
+}
+
+func isTable(payload []byte) bool {
+	_, topic, body, err := wire.OpenControl(clusterName, payload)
+	if err != nil || topic != wire.ControlTopic_CONTROL_TOPIC_COORDINATOR {
+		return false
+	}
+	m, err := coordinator.Decode(body)
+	_, table := m.(coordinator.Table)
+	return err == nil && table
+}
+
+// State is that of a connection that always holds: what is lost is lost on its way.
+func (l controlLink) State(transport.Channel) transport.State {
+	return transport.State{Connected: true}
+}
+
+// MaxPayload is what the broker takes.
+func (l controlLink) MaxPayload() int { return 1 << 20 }
+
+// hear takes a message of the control channel.
+func (p *process) hear(m transport.Message) {
+	if p.host {
+		p.control.do(func() { p.control.Receive(m, p.w.now) })
+	} else {
+		p.client.do(func() { p.client.Receive(m) })
+	}
+}

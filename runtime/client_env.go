@@ -1,0 +1,81 @@
+package shard
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/control"
+	"github.com/shardgen/shardgen/internal/singlehost"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// clientEnv is a Conn as package control uses it: this process, which is no member.
+type clientEnv Conn
+
+var _ control.ClientEnv = (*clientEnv)(nil)
+
+// Now is the time.
+func (v *clientEnv) Now() time.Time { return time.Now() }
+
+// Link returns the control channel's connection to the broker.
+func (v *clientEnv) Link() control.Link { return v.link }
+
+// Log logs a line.
+func (v *clientEnv) Log(l control.Level, text string, args ...any) {
+	v.log.Log(context.Background(), slog.Level(l), text, args...)
+}
+
+// Count counts an event.
+func (v *clientEnv) Count(e control.Event) (n uint64, tell bool) {
+	return v.plane.counters.addSeldom(controlReasons[e])
+}
+
+// Waiting returns how many calls of a type wait for a home.
+func (v *clientEnv) Waiting(kind string) int { return v.plane.heldFor(kind) }
+
+// SetTable takes a newer table.
+func (v *clientEnv) SetTable(t *placement.Table) { v.plane.setTable(t) }
+
+// BeginAnew forgets everything about the former life of the cluster.
+func (v *clientEnv) BeginAnew(members map[transport.Address]bool) {
+	v.reasons.Clear()
+	v.plane.beginAnew(members)
+}
+
+// Callable returns the singleton of that name as this process calls it.
+func (v *clientEnv) Callable(kind string) singlehost.Callable { return v.plane.singleton(kind) }
+
+// Peers returns the processes that this one has dealt with.
+func (v *clientEnv) Peers() []transport.Address { return v.plane.peers.Addresses() }
+
+// PeerGone ends the dealings with a process that is no member any more.
+func (v *clientEnv) PeerGone(a transport.Address) { v.plane.peers.peerGone(a, -1, false) }
+
+// PeerAbsent notes that a process is not in the list of members.
+func (v *clientEnv) PeerAbsent(a transport.Address) { v.plane.peers.MarkLeft(a) }
+
+// PeerBack notes that a process is in the list of members again.
+func (v *clientEnv) PeerBack(a transport.Address) { v.plane.peers.MarkBack(a) }
+
+// Heard notes that the member that serves this process spoke.
+func (v *clientEnv) Heard(at time.Time) {
+	v.mu.Lock()
+	v.heardAt = at
+	v.mu.Unlock()
+}
+
+// Served takes the types that are hosted in the cluster.
+func (v *clientEnv) Served(kinds map[string]uint32) {
+	v.mu.Lock()
+	v.kinds = kinds
+	v.mu.Unlock()
+	v.once.Do(func() { close(v.served) })
+}
+
+// Refused takes the reason why a member does not serve this process.
+func (v *clientEnv) Refused(why error) { (*Conn)(v).refusal(why) }
+
+// SetWhy takes the reason why a type has no home.
+func (v *clientEnv) SetWhy(kind, reason string) { v.reasons.Note(kind, reason, time.Now()) }
