@@ -15,6 +15,7 @@ import (
 	"github.com/shardgen/shardgen/internal/control"
 	"github.com/shardgen/shardgen/internal/loop"
 	"github.com/shardgen/shardgen/internal/peers"
+	"github.com/shardgen/shardgen/internal/singlehost"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -67,7 +68,10 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	self := transport.Peer{Address: transport.Address{Name: cfg.Name, Incarnation: rand.Uint64()}, Client: true}
 	c.plane = newPlane(cfg, self, c)
 	c.plane.lease.Renew(time.Time{})
-	c.control = control.NewClient(control.ClientConfig{Cluster: cfg.Cluster, Self: self, Lanes: cfg.Lanes, Logger: c.log}, (*clientEnv)(c))
+	c.control = control.NewClient(control.ClientConfig{
+		Cluster: cfg.Cluster, Self: self, Lanes: cfg.Lanes,
+		Seekers: func(p singlehost.Outsider) *singlehost.Seekers { return singlehost.NewSeekers(p, c.log) },
+	}, (*clientEnv)(c))
 	link, err := cfg.Transport.Open(ctx, transport.Options{
 		Cluster: cfg.Cluster, Self: self.Address, Client: true, Lanes: cfg.Lanes,
 		OnState: c.plane.peers.connState, Logger: c.log,

@@ -2,6 +2,7 @@ package control
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -49,7 +50,7 @@ func NewClient(cfg ClientConfig, env ClientEnv) *Client {
 		env: env, cfg: cfg, follower: coordinator.NewFollower(false),
 		asks: map[string]bool{}, absent: map[transport.Address]time.Time{},
 	}
-	c.seekers = singlehost.NewSeekers(seeking{c}, cfg.Logger)
+	c.seekers = cfg.Seekers(seeking{c})
 	return c
 }
 
@@ -92,14 +93,13 @@ func (c *Client) hello() {
 	if c.gateway.IsZero() {
 		m.Members = 0 // it may be a member of another life, whose list is needed in any case
 	}
-	for kind := range c.asks {
+	for _, kind := range slices.Sorted(maps.Keys(c.asks)) {
 		if c.env.Waiting(kind) == 0 {
 			delete(c.asks, kind)
 			continue
 		}
 		m.Asks = append(m.Asks, kind)
 	}
-	slices.Sort(m.Asks)
 	c.send(c.gateway, &wire.Gateway{Hello: m})
 }
 

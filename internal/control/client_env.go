@@ -1,7 +1,6 @@
 package control
 
 import (
-	"log/slog"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/singlehost"
@@ -52,5 +51,6 @@ type ClientConfig struct {
 	Cluster string
 	Self    transport.Peer
 	Lanes   int
-	Logger  *slog.Logger // of singletons that are looked for
+	// Seekers returns the search for singletons.
+	Seekers func(p singlehost.Outsider) *singlehost.Seekers
 }

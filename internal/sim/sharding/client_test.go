@@ -22,7 +22,10 @@ type client struct {
 func newClient(p *process) *client {
 	c := &client{}
 	c.Client = control.NewClient(control.ClientConfig{
-		Cluster: clusterName, Self: p.self, Lanes: 1, Logger: slog.New(slog.DiscardHandler),
+		Cluster: clusterName, Self: p.self, Lanes: 1,
+		Seekers: func(o singlehost.Outsider) *singlehost.Seekers {
+			return singlehost.NewSeekers(o, slog.New(slog.DiscardHandler))
+		},
 	}, &clientEnv{worldEnv{p}})
 	c.steps = steps{process: p, plane: c.Client}
 	return c
@@ -95,7 +98,7 @@ type worldEnv struct{ process *process }
 func (v worldEnv) Now() time.Time { return v.process.w.now }
 
 // Link is the process's connection to the control channel.
-func (v worldEnv) Link() control.Link { return controlLink{v.process} }
+func (v worldEnv) Link() control.Link { return controlLink(v) }
 
 // Log takes a line into the trace.
 func (v worldEnv) Log(l control.Level, text string, args ...any) {
