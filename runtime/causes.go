@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/pending"
-	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/wire"
-	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
 // Causes of failed calls, and their remedies. All of it is
@@ -59,103 +56,9 @@ func circular(chain string) error {
 	return fmt.Errorf("%w: %s (make one of these calls a Tell, or after the turn)", ErrCircular, chain)
 }
 
-// errClosed is ErrClosed of this process.
-func (pl *plane) errClosed() error {
-	if pl.self.Client {
-		return fmt.Errorf("%w: connection %s has ended (Dial anew)", ErrClosed, pl.self.Name)
-	}
-	return fmt.Errorf("%w: node %s has ended (its Err tells why; make calls at another, or start a new one)", ErrClosed, pl.self.Name)
-}
-
-// errHolding is the cause of a call for which there is no room to wait for a home.
-func (r *route) errHolding() error {
-	pl, kind := r.kind.plane, r.kind.desc.Name
-	return fmt.Errorf("%w: %d calls wait at %s already: shard %d of %s: %v (retry later, or raise Config.BufferSize)",
-		ErrOverloaded, pl.cfg.BufferSize, pl.self.Name, r.shard, kind, r.waitsFor(time.Now()))
-}
-
-// errHoldingBytes is the cause of a call for which there is no room, by its bytes, to
-// wait for a home.
-func (r *route) errHoldingBytes(size int) error {
-	pl := r.kind.plane
-	return fmt.Errorf("%w: all calls that wait at %s may hold %d bytes, and %d more are too many: shard %d of %s has no home yet (retry later, send less at once, or raise Config.BufferBytes)",
-		ErrOverloaded, pl.self.Name, pl.cfg.BufferBytes, size, r.shard, r.kind.desc.Name)
-}
-
-// errUnbuffered is the error of a tell when no tell may wait for the singleton.
-func (r *route) errUnbuffered() error {
-	return fmt.Errorf("%w: Config.SingletonBuffer lets no call wait at %s, and no instance of %s is known yet (retry later)",
-		ErrBufferFull, r.kind.plane.self.Name, r.kind.desc.Name)
-}
-
-// noRoom is the bound that refused a call, for people: this process's caller, or one
-// far away. Its text is made when somebody reads it.
-type noRoom struct {
-	shard *hostedShard
-	bound region.Bound
-	size  int // of the call
-}
-
-// noRoom is why the shard had no room for a call to wait.
-func (s *hostedShard) noRoom(c *region.Call) *noRoom { return &noRoom{s, c.Full, c.Size} }
-
-func (e *noRoom) Error() string {
-	s, cfg := e.shard, &e.shard.plane().cfg
-	bytes := func(whose string, limit int, setting string) string {
-		return fmt.Sprintf("%s %s may hold %d bytes, and %d more are too many (retry later, send less at once, or raise %s)",
-			whose, cfg.Name, limit, e.size, setting)
-	}
-	switch e.bound {
-	case region.MailboxBytes:
-		return bytes("its mailbox at", s.host.settings.bytes, "its MailboxBytes")
-	case region.ShardBytes:
-		return bytes(fmt.Sprintf("the calls that wait in its shard %v at", s.ID), cfg.ShardBytes, "Config.ShardBytes")
-	case region.NodeBytes:
-		return bytes("all calls that wait at", cfg.BufferBytes, "Config.BufferBytes")
-	case region.ShardCalls:
-		return fmt.Sprintf("its shard %v at %s is not open and holds %d calls (retry later, or raise Config.BufferSize)", s.ID, cfg.Name, cfg.BufferSize)
-	case region.MailboxCalls:
-	}
-	return fmt.Sprintf("its mailbox at %s holds %d calls (retry later, or raise its Mailbox)", cfg.Name, s.host.settings.mailbox)
-}
-
 // noContact is why a node runs nothing although it has the entity.
 func noContact(node string) string {
 	return "node " + node + " has lost contact with the cluster and runs nothing (check its way to NATS, and that to the other members)"
-}
-
-// leaseError is the cause of a call whose turn might not begin here.
-func (s *hostedShard) leaseError(err error) error {
-	if errors.Is(err, ErrClosed) || errors.Is(err, errNoLease) {
-		return err
-	}
-	return fmt.Errorf("%w: %s", err, noContact(s.plane().self.Name))
-}
-
-// resultError is the error for an answer that is no result.
-func (p port) resultError(c *outCall, res pending.Result) error {
-	kind := p.kind.desc.Name
-	switch res.Code {
-	case wire.CodeMethodError:
-		return &EntityError{Kind: kind, ID: c.Ref.ID, Method: c.Method, Text: res.Text, causes: codegen.Causes(p.kind.errors(), res.Payload)}
-	case wire.CodePanic:
-		return &EntityError{Kind: kind, ID: c.Ref.ID, Method: c.Method, Text: res.Text, Panic: true}
-	case wire.CodeTooLarge:
-		return p.fail(c.Ref, c.Method, Executed, fmt.Errorf("%w: %s%s", ErrTooLarge, res.Text, smaller))
-	case wire.CodeNoResult:
-		return p.fail(c.Ref, c.Method, Executed, noResult(errors.New(res.Text)))
-	case codeUnrepeatable:
-		return p.fail(c.Ref, c.Method, Unknown, fmt.Errorf("%w: %s when it was to be sent again (it may have run: ask the entity before calling again)", ErrTooLarge, res.Text))
-	case codeLost:
-		if res.Text != "" {
-			return p.fail(c.Ref, c.Method, Unknown, fmt.Errorf("%w: %v %s (it may have run: ask the entity before calling again)", ErrLost, res.Lost, res.Text))
-		}
-		return p.fail(c.Ref, c.Method, Unknown, fmt.Errorf("%w: %v (it may have run: ask the entity before calling again)", ErrLost, res.Lost))
-	}
-	if cause := p.notRun(res); cause != nil {
-		return p.fail(c.Ref, c.Method, NotExecuted, cause)
-	}
-	return p.fail(c.Ref, c.Method, Unknown, fmt.Errorf("answer of unknown code %d (is the other side newer?)", res.Code))
 }
 
 // noResult is the cause of a call whose results do not encode.
@@ -163,9 +66,8 @@ func noResult(why error) error {
 	return fmt.Errorf("%w: %w (the method has run: mend what it returns)", ErrNoResult, why)
 }
 
-// notRun is the cause of a call that was refused; nil for other answers.
-func (p port) notRun(res pending.Result) error {
-	kind := p.kind.desc.Name
+// notRun is the cause of a call that was refused; nil for other answers. buffered is Config.SingletonBuffer.
+func notRun(kind string, res pending.Result, buffered int) error {
 	switch res.Code {
 	case wire.CodeOverloaded:
 		if res.Text == "" {
@@ -199,7 +101,7 @@ func (p port) notRun(res pending.Result) error {
 	case wire.CodeUnsendable:
 		return fmt.Errorf("%w: %s%s", ErrTooLarge, res.Text, smaller)
 	case codeShed:
-		return fmt.Errorf("%w: at most %d calls wait for an instance (raise Config.SingletonBuffer?)", ErrBufferFull, *p.kind.plane.cfg.SingletonBuffer)
+		return fmt.Errorf("%w: at most %d calls wait for an instance (raise Config.SingletonBuffer?)", ErrBufferFull, buffered)
 	}
 	return nil
 }

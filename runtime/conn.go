@@ -166,7 +166,7 @@ func (c *Conn) finish() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
 	defer cancel()
 	settling, settled := context.WithTimeout(ctx, tellPatience)
-	c.plane.settleTells(settling)
+	drain{c.plane}.settleTells(settling)
 	settled()
 	c.sayGoodbye(ctx)
 	c.plane.close()
@@ -186,7 +186,7 @@ func (c *Conn) sayGoodbye(ctx context.Context) {
 	defer cancel()
 	said := make(chan struct{})
 	c.plane.wg.Go(func() {
-		c.plane.drain(ctx)
+		drain{c.plane}.run(ctx)
 		c.loop.Post(func() {
 			c.control.Bye()
 			close(said)

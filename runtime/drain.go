@@ -17,11 +17,14 @@ const (
 	absentPatience = time.Second
 )
 
+// drain is how a process ends its dealings with the others in order.
+type drain struct{ *plane }
+
 // settleSessions waits until the peers have acknowledged all envelopes so far. Once the
 // link drains no acknowledgement arrives, so envelopes that the window holds back could
 // not follow, and lost ones would not be sent again. It counts and logs the envelopes
 // that were not acknowledged when ctx or the time had ended.
-func (pl *plane) settleSessions(ctx context.Context) {
+func (pl drain) settleSessions(ctx context.Context) {
 	begin, sessions := time.Now(), pl.peers.All()
 	last := make([]uint64, len(sessions)) // the sequence that is waited for
 	for i, p := range sessions {
@@ -48,7 +51,8 @@ func (pl *plane) settleSessions(ctx context.Context) {
 	}
 }
 
-func (pl *plane) drain(ctx context.Context) {
+// run ends the link: what has been received is handled and answered, and peers are told.
+func (pl drain) run(ctx context.Context) {
 	link := pl.link()
 	if err := link.Drain(ctx); err != nil && !errors.Is(err, transport.ErrClosed) {
 		pl.log.Warn("drain", "err", err)
@@ -81,7 +85,7 @@ const dismissAfter = time.Second
 // dismiss sees to the calls that came late, for shards whose next home has left too: they
 // go on as soon as the table names a newer one, and else are refused. A peer that
 // receives the goodbye assumes that all received calls have been answered or passed on.
-func (pl *plane) dismiss(ctx context.Context) {
+func (pl drain) dismiss(ctx context.Context) {
 	holds := func() (any bool) {
 		pl.eachHosted(-1, func(s *hostedShard) { any = any || s.Holds() })
 		return any
@@ -90,4 +94,31 @@ func (pl *plane) dismiss(ctx context.Context) {
 		time.Sleep(5 * time.Millisecond) // the control loop goes on
 	}
 	pl.eachHosted(-1, func(s *hostedShard) { s.Dismiss() })
+}
+
+// settleTells waits until tells have arrived, or until ctx ends if they have no home. A
+// tell that was only sent may still come back, from a node that is not its home any more.
+func (pl drain) settleTells(ctx context.Context) {
+	for pl.hasUnsettled() && ctx.Err() == nil {
+		time.Sleep(time.Millisecond) // the lanes and the control loop go on
+	}
+	pl.dropTells(time.Now())
+}
+
+// hasUnsettled reports whether tells wait for a home, or anything for its peer's
+// acknowledgement.
+func (pl drain) hasUnsettled() bool {
+	for _, k := range *pl.kinds.Load() {
+		for i := 0; i < len(k.routes) && pl.held.Load() > 0; i++ {
+			if k.routes[i].holdsTells() {
+				return true
+			}
+		}
+	}
+	for _, p := range pl.peers.All() {
+		if p.Unsettled() {
+			return true
+		}
+	}
+	return false
 }

@@ -153,7 +153,7 @@ func (d *durableShard) retire(e *region.Entity, state []byte, err error) []byte 
 	a := d.entity(e)
 	if a != nil && a.ready && err == nil && !bytes.Equal(a.state, state) {
 		if _, err := a.tenure.Commit(durable.Turn{Entity: e.ID, State: state}); err != nil {
-			d.hosted.passivationFailed(e, codegen.Idle, fmt.Errorf("what OnPassivate changed is lost: %w", err))
+			d.hosted.host.passivationFailed(e, codegen.Idle, fmt.Errorf("what OnPassivate changed is lost: %w", err))
 		}
 	}
 	return nil
@@ -222,20 +222,20 @@ func (d *durableShard) run(r *durableTurn, e *region.Entity, c *inCall, method c
 // the method ends the goroutine.
 func (d *durableShard) runHere(e *region.Entity, c *outCall, call *wire.Envelope, exits func()) {
 	s, pl := d.hosted, d.hosted.plane()
-	in := pl.newInCall(pl.self, call, s.lane, time.Now())
+	in := newInCall(pl, pl.self, call, s.lane, time.Now())
 	in.caller = c.Context
 	returned := false
 	defer func() {
 		if returned {
 			return
 		}
-		failed := s.panicFailure(e.ID, c.Method, "runtime.Goexit")
+		failed := s.host.panicFailure(e.ID, c.Method, "runtime.Goexit")
 		s.endTurnOf(in.turn(), failed)
 		exits()
 	}()
-	a := s.runCall(e, in)
+	a := in.execute(s, e)
 	returned = true
-	s.finish(in, a, in.failed(), peers.Pumps{})
+	in.finish(s, a, in.failed(), peers.Pumps{})
 }
 
 // mayRead reports whether a turn that changes nothing may run on an active entity, whose
@@ -424,7 +424,7 @@ func (d *durableTurn) answer(pl *plane, c *inCall, a answer) {
 		if err != nil {
 			a = answer{code: wire.CodeInDoubt, text: err.Error()}
 		}
-		pl.answerTurn(c, a, peers.Pumps{})
+		c.answer(pl, a, peers.Pumps{})
 	})
 }
 

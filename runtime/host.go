@@ -1,10 +1,14 @@
 package shard
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync/atomic"
+	"time"
 
+	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/remembering"
 	"github.com/shardgen/shardgen/internal/shardhost"
@@ -101,4 +105,207 @@ func checkKind(k *codegen.Kind) error {
 		errs = append(errs, fmt.Errorf("type %s: %w", k.Name, err))
 	}
 	return errors.Join(errs...)
+}
+
+// encodeState encodes the state of an active entity, with the fields that its program
+// does not know. It returns nil for a type without state. The caller has the entity's
+// turn.
+func (h *host) encodeState(e *region.Entity) (state []byte, err error) {
+	return h.appendState([]byte{}, e)
+}
+
+// appendState is encodeState into a buffer. It does not use the buffer for a type that
+// has no encoder.
+func (h *host) appendState(b []byte, e *region.Entity) (state []byte, err error) {
+	d := &h.desc
+	if d.AppendState == nil {
+		return e.State, nil
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			state, err = nil, panicError("encoding the state", r)
+		}
+	}()
+	if state, err = d.AppendState(b, e.Value); err != nil {
+		return nil, err
+	}
+	return codegen.AppendUnknown(state, e.State, d.StateFields), nil
+}
+
+// decodeState decodes an entity's state into its value. It returns the fields that this
+// program does not know, mostly nil: they stay with the entity while it is active, and
+// are written back.
+func (h *host) decodeState(value any, state []byte) (unknown []byte, err error) {
+	d := &h.desc
+	if d.DecodeState == nil {
+		if len(state) == 0 {
+			return nil, nil
+		}
+		return state, nil // an older program's type has no state at all
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			unknown, err = nil, panicError("decoding the state", r)
+		}
+	}()
+	skipped, err := d.DecodeState(value, state)
+	if err != nil || !skipped {
+		return nil, err
+	}
+	return codegen.UnknownFields(state, d.StateFields), nil
+}
+
+// stopHook runs OnPassivate on a goroutine of its own, for it may never return, or
+// end its goroutine. Its error is only logged: the entity goes anyway.
+func (h *host) stopHook(e *region.Entity, why codegen.Passivation) error {
+	if h.desc.Passivate == nil {
+		return nil
+	}
+	pl, id, value, limit := h.plane, e.ID, e.Value, h.settings.stopTimeout
+	ctx := newHookContext(pl.ctx, time.Now().Add(limit))
+	defer ctx.end()
+	ended := make(chan error, 1)
+	pl.wg.Go(func() {
+		err := errHookExited
+		defer func() { ended <- err }()
+		err = h.callStopHook(ctx, id, value, why)
+	})
+	patience := time.NewTimer(limit)
+	defer patience.Stop()
+	select {
+	case err := <-ended:
+		return err
+	case <-patience.C:
+		return h.hookAbandoned()
+	}
+}
+
+// callStopHook runs OnPassivate. It returns the hook's panic as an error; an error that
+// the hook returns is only logged.
+func (h *host) callStopHook(ctx context.Context, id string, value any, why codegen.Passivation) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = panicError("OnPassivate", r)
+		}
+	}()
+	if failed := h.desc.Passivate(ctx, value, why); failed != nil {
+		pl := h.plane
+		pl.seldom.warn(pl.log, "OnPassivate failed", h.desc.Name, "", "kind", h.desc.Name, "entity", clip(id), "err", failed)
+	}
+	return nil
+}
+
+// hookAbandoned counts a stop hook that did not return in time, and returns the error.
+func (h *host) hookAbandoned() error {
+	h.plane.counters.add(hookAbandoned)
+	return fmt.Errorf("%w within %v (heed its context, or raise StopTimeout)", errHookStuck, h.settings.stopTimeout)
+}
+
+func (h *host) passivationFailed(e *region.Entity, why codegen.Passivation, err error) {
+	pl := h.plane
+	pl.seldom.error(pl.log, "passivation failed", h.desc.Name, why.String(),
+		"kind", h.desc.Name, "entity", clip(e.ID), "why", why.String(), "err", err)
+}
+
+// died ends a singleton's instance; other entities live on.
+func (h *host) died(why string) {
+	if h.instance != nil {
+		h.instance.Fail(why)
+	}
+}
+
+// notePanic is about a method's panic, which a singleton's instance does not outlive.
+func (h *host) notePanic(id, method string, r any) {
+	h.logPanic(id, method, r)
+	h.died(fmt.Sprintf("panic in %s: %v", method, r))
+}
+
+func (h *host) logPanic(entity, method string, r any) {
+	const text = "panic in an entity's turn"
+	if n, tell := h.plane.seldom.tell(text, h.desc.Name, method); tell {
+		h.plane.log.Error(text, "kind", h.desc.Name, "entity", clip(entity),
+			"method", method, "panic", r, "count", n, "stack", string(debug.Stack()))
+	}
+}
+
+func (h *host) panicFailure(id, method, text string) *failure {
+	return &failure{method, &EntityError{Kind: h.desc.Name, ID: id, Method: method, Text: text, Panic: true}}
+}
+
+// failureOf is a method's error as a supervisor sees it; nil where the method did
+// not run, or its results are at fault.
+func (h *host) failureOf(id, method string, err error) *failure {
+	switch err := err.(type) { //nolint:errorlint // only the value itself counts
+	case *panicked:
+		return h.panicFailure(id, method, err.Error())
+	case *codegen.ArgumentsError, *codegen.ResultsError:
+		return nil
+	}
+	return &failure{method, err}
+}
+
+func (h *host) notRun(id, method string, err error) error {
+	return &CallError{Kind: h.desc.Name, ID: id, Method: method, Outcome: NotExecuted, Err: err}
+}
+
+// countActive counts the active entities anew: a shard that is lost takes its own
+// with it, uncounted.
+func (h *host) countActive() {
+	n := 0
+	for i := range h.shards {
+		s := &h.shards[i]
+		s.Mu.Lock()
+		n += s.Core.Live()
+		s.Mu.Unlock()
+	}
+	h.active.Store(int64(n))
+}
+
+// holds reports whether any shard of the type is here, or calls for one wait here.
+func (h *host) holds() bool {
+	for i := range h.shards {
+		s := &h.shards[i]
+		if o, ok := s.Owned(); ok && (o.State != coordinator.Forwarding || s.Holds()) {
+			return true
+		}
+	}
+	return false
+}
+
+// lost notes that an entity is about to lose its value.
+func (h *host) lost(e *region.Entity) {
+	if e.Value != nil {
+		h.active.Add(-1)
+	}
+	if d := hostedOf(e).durable; d != nil {
+		d.lost(e)
+	}
+}
+
+// mayRest reports whether entities may be put to rest: the node has not ended, and no
+// other node may have them.
+func (h *host) mayRest() bool { return !h.plane.closed() && h.plane.lease.Valid() }
+
+// woke notes one more active entity, and has room made if there are too many.
+func (h *host) woke() {
+	if n := h.active.Add(1); h.settings.maxActive > 0 && n > int64(h.settings.maxActive) {
+		notify(h.passivator.excess)
+	}
+}
+
+// askSupervisor asks the supervisor about a turn that failed.
+func (h *host) askSupervisor(failed *failure, e *region.Entity) (d SupervisorAction) {
+	defer func() {
+		if r := recover(); r != nil {
+			d = ActionResume
+			h.logPanic(e.ID, failed.method, fmt.Sprintf("the supervisor: %v", r))
+		}
+	}()
+	if d = h.settings.decide(failed.err); d != ActionResume {
+		h.plane.counters.add(entitySupervised)
+		if n, tell := h.plane.seldom.tell("supervisor decides "+d.String(), h.desc.Name, failed.method); tell || d == ActionEscalate {
+			h.plane.log.Warn("supervisor decides", "kind", h.desc.Name, "entity", clip(e.ID), "decision", d.String(), "err", failed.err, "count", n)
+		}
+	}
+	return d
 }

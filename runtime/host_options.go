@@ -7,7 +7,9 @@ import (
 
 	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/region"
+	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/store"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -179,4 +181,122 @@ func (s *hostSettings) tuning() coordinator.Tuning {
 		t.Allocation = s.place.String()
 	}
 	return t
+}
+
+// notForSingletons names an option that is set and would have no effect for a
+// singleton, or would harm it: options that drop the value between turns would leave
+// its tasks running beside those of the next instance.
+func (s *hostSettings) notForSingletons() string {
+	plain := defaultHostSettings(Config{})
+	for _, o := range []struct {
+		set bool
+		why string
+	}{
+		{s.place != nil, "Allocation: a singleton lives on the oldest member"},
+		{s.moves != 0 || s.hosts != 0, "MaxMoves and MinHosts are for types with shards, not for a singleton"},
+		{s.handoff != region.Handoff{}, "Handoff: a singleton is always handed over in order"},
+		{s.idle != 0, "IdleAfter: a singleton is never idle"},
+		{s.maxActive != 0, "MaxActive: there is one of a singleton, and it never rests"},
+		{s.inline, "Inline: a singleton does not run on its callers' goroutines"},
+		{s.decide != nil, "Supervise: a singleton that panics is started again (tune it by WithSingletonOptions)"},
+		{s.backoff != plain.backoff || s.backoffMost != plain.backoffMost, "RestartBackoff: set SingletonOptions.RestartBackoff by WithSingletonOptions"},
+	} {
+		if o.set {
+			return o.why
+		}
+	}
+	return ""
+}
+
+// remembers names the way of remembering, on which members must agree.
+func (s *hostSettings) remembers() string {
+	switch {
+	case s.remember == nil:
+		return "no"
+	case s.remember.Store == nil:
+		return "by members"
+	}
+	return "in a store"
+}
+
+// validateRemember fills in the defaults and returns a fault of the settings.
+func (s *hostSettings) validateRemember(k codegen.Kind) error {
+	fault := func(format string, args ...any) error {
+		return fmt.Errorf("host %s: "+format, append([]any{k.Name}, args...)...)
+	}
+	r := s.remember
+	if r == nil {
+		return nil
+	}
+	if k.Singleton {
+		return fault("Remember: a singleton lives by itself")
+	}
+	if r.Store != nil && r.Copies != 0 {
+		return fault("RememberOptions.Copies is %d: it is for types without RememberOptions.Store", r.Copies)
+	}
+	with := *r // the user may use the same value for several types
+	r, s.remember = &with, &with
+	if !s.idleSet {
+		s.idle = 0
+	}
+	set(&r.Copies, 2)
+	set(&r.Entities, 5)
+	set(&r.Every, 100*time.Millisecond)
+	set(&r.Backoff, 10*time.Second)
+	set(&r.MaxPerShard, 10_000)
+	switch {
+	case r.Copies < 1 || r.Copies > 5:
+		return fault("RememberOptions.Copies is %d: want 1 to 5", r.Copies)
+	case r.Entities < 1:
+		return fault("RememberOptions.Entities is %d: want at least 1", r.Entities)
+	case r.Every < time.Millisecond:
+		return fault("RememberOptions.Every is %v: want at least 1ms", r.Every)
+	case r.Backoff < 10*time.Millisecond || r.Backoff > time.Hour:
+		return fault("RememberOptions.Backoff is %v: want 10ms to 1h", r.Backoff)
+	case r.MaxPerShard < 1 || r.MaxPerShard > 1_000_000:
+		return fault("RememberOptions.MaxPerShard is %d: want 1 to 1000000", r.MaxPerShard)
+	}
+	return nil
+}
+
+// validateSingleton returns a fault of the settings of a singleton, or of another type
+// with settings of a singleton. It fills in the defaults that the singleton's manager
+// does not.
+func (s *hostSettings) validateSingleton(k codegen.Kind) error {
+	fault := func(format string, args ...any) error {
+		return fmt.Errorf("host %s: "+format, append([]any{k.Name}, args...)...)
+	}
+	switch {
+	case !k.Singleton && s.singleSet:
+		return fault("WithSingletonOptions: %w (only for types with //shard:singleton)", ErrNotSingleton)
+	case !k.Singleton:
+		return nil
+	}
+	if why := s.notForSingletons(); why != "" {
+		return fault("%s", why)
+	}
+	o := &s.single
+	set(&o.LeaseTTL, defaultLeaseTTL)
+	if o.Lease != nil && o.LeaseTTL < store.MinTTL {
+		return fault("SingletonOptions.LeaseTTL: TTL is %v: want at least %v", o.LeaseTTL, store.MinTTL)
+	}
+	if n := o.MaxHandOverRetries; n < 0 {
+		return fault("SingletonOptions.MaxHandOverRetries is %d: want 0 for the default, or more", n)
+	}
+	for _, d := range []struct {
+		name       string
+		got, least time.Duration
+	}{
+		{"LeaseRetry", o.LeaseRetry, minSingletonRetry},
+		{"HandOverRetry", o.HandOverRetry, minSingletonRetry},
+		{"RemovalMargin", o.RemovalMargin, 0},
+		{"RestartBackoff", o.RestartBackoff, 0},
+		{"MaxRestartBackoff", o.MaxRestartBackoff, o.RestartBackoff},
+		{"StableAfter", o.StableAfter, 0},
+	} {
+		if d.got != 0 && d.got < d.least {
+			return fault("SingletonOptions.%s is %v: want at least %v", d.name, d.got, d.least)
+		}
+	}
+	return nil
 }

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -90,11 +91,11 @@ func (s *hostedShard) Direct(on bool) {
 // otherwise.
 func (s *hostedShard) enqueue(e *wire.Envelope, current func() bool) (settled bool, err error) {
 	if e.Type == wire.TypeTell {
-		return s.enqueueTold(e, current)
+		return s.plane().runner(s.ID.Shard).enqueue(s, e, current)
 	}
 	pl := s.plane()
 	at := time.Now()
-	c := pl.newInCall(pl.self, e, s.lane, at)
+	c := newInCall(pl, pl.self, e, s.lane, at)
 	c.Args, c.ownsArgs = append(codegen.NewArgs(), e.Payload...), true
 	if s.Accept(&c.Call, at, current) {
 		return true, nil
@@ -108,7 +109,7 @@ func (s *hostedShard) enqueue(e *wire.Envelope, current func() bool) (settled bo
 func (s *hostedShard) Enqueue(e *wire.Envelope) {
 	pl := s.plane()
 	at := time.Now()
-	if c := pl.newInCall(pl.self, e, s.lane, at); !s.Accept(&c.Call, at, nil) {
+	if c := newInCall(pl, pl.self, e, s.lane, at); !s.Accept(&c.Call, at, nil) {
 		pl.answerCode(c, wire.CodeMoved, "")
 	}
 }
@@ -142,4 +143,357 @@ func (s *hostedShard) stopIdle() (ended <-chan struct{}) {
 		s.endTurn(e)
 	}
 	return ended
+}
+
+// tryEnter begins a turn without the shard's lock, if that can be.
+func (s *hostedShard) tryEnter(e *region.Entity) bool { return s.entered(e, e.Enter()) }
+
+func (s *hostedShard) entered(e *region.Entity, how region.Entry) bool {
+	switch how {
+	case region.Entered:
+		return true
+	case region.Withdrawn:
+		s.EndTurn(e)
+	}
+	return false
+}
+
+// look finds the reference's entity, without the shard's lock.
+func (s *hostedShard) look(r *codegen.Ref) *region.Entity {
+	hash := r.Hash
+	if s.host.desc.Hash != nil { // the user's
+		hash = region.Hash(r.ID)
+	}
+	return s.Core.Look(hash, r.ID)
+}
+
+// enter begins a turn on the caller's goroutine, for a reference that has not met
+// the entity, or whose entity is gone or has something to do; nil where it has to
+// wait.
+func (s *hostedShard) enter(r *codegen.Ref) *region.Entity {
+	if e := s.look(r); e != nil && s.tryEnter(e) {
+		r.Near.Store(e)
+		return e
+	}
+	e := s.Begin(r.ID)
+	if e != nil {
+		r.Near.Store(e)
+	}
+	return e
+}
+
+// endTurn gives the entity to the next call.
+func (s *hostedShard) endTurn(e *region.Entity) {
+	if !e.Leave(s.plane().clock.Load()) {
+		s.EndTurn(e)
+	}
+}
+
+// begin starts a turn of a local caller on its own goroutine.
+func (s *hostedShard) begin(ctx context.Context, up *turn, e *region.Entity, method string) (codegen.Turn, error) {
+	t := &turn{parent: ctx, entity: e}
+	if up != nil {
+		t.depth = up.depth + 1
+	}
+	if e.Value == nil || !s.mayRunInline() {
+		if err := s.beginSlowly(t, method); err != nil {
+			return codegen.Turn{}, err
+		}
+	}
+	return codegen.Turn{Entity: e.Value, Context: t}, nil
+}
+
+// beginSlowly is for turns that cannot begin at once; one that cannot at all has
+// ended when it returns.
+func (s *hostedShard) beginSlowly(t *turn, method string) error {
+	prepared := false
+	var failed *failure
+	defer func() { // also when a hook ends this goroutine
+		if !prepared {
+			t.end()
+			s.endTurnOf(t, failed)
+		}
+	}()
+	failed, err := s.prepareTurn(t, method)
+	prepared = err == nil
+	return err
+}
+
+// prepareTurn does the rare steps before a turn: it waits for the lease and activates.
+// failed is the failure that the supervisor decides about.
+func (s *hostedShard) prepareTurn(t *turn, method string) (failed *failure, err error) {
+	t.yieldLane()
+	ctx, cancel := t.parent, context.CancelFunc(func() {})
+	if _, ok := ctx.Deadline(); !ok {
+		ctx, cancel = context.WithTimeout(ctx, s.plane().cfg.CallTimeout)
+	}
+	defer cancel()
+	if err := s.waitLease(ctx); err != nil {
+		return nil, s.host.notRun(t.entity.ID, method, s.leaseError(err))
+	}
+	if t.entity.Value != nil {
+		return nil, nil
+	}
+	if err := s.activate(t, t.entity); err != nil {
+		return &failure{method, fmt.Errorf("%w: %w", ErrActivation, err)},
+			s.host.notRun(t.entity.ID, method, fmt.Errorf("%w: %w (the log of the entity's node has more)", ErrActivation, err))
+	}
+	if err := s.waitLease(ctx); err != nil { // the hook may have taken long
+		return nil, s.host.notRun(t.entity.ID, method, s.leaseError(err))
+	}
+	return nil, nil
+}
+
+// mayRunInline is mayRun for a turn on its caller's goroutine: by the coarse clock
+// if the lease lasts longer than that can be wrong.
+func (s *hostedShard) mayRunInline() bool {
+	pl := s.plane()
+	if !pl.watch.Valid(&pl.lease) && !pl.lease.Valid() {
+		return false
+	}
+	return s.host.instance == nil || s.host.instance.LeaseValid()
+}
+
+// leaseError is the cause of a call whose turn might not begin here.
+func (s *hostedShard) leaseError(err error) error {
+	if errors.Is(err, ErrClosed) || errors.Is(err, errNoLease) {
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, noContact(s.plane().self.Name))
+}
+
+// noRoom is why the shard had no room for a call to wait.
+func (s *hostedShard) noRoom(c *region.Call) *noRoom { return &noRoom{s, c.Full, c.Size} }
+
+// hostedOf is the shard that the entity is one of.
+func hostedOf(e *region.Entity) *hostedShard { return e.Shard().Driver.(*hostedShard) }
+
+// leaveTries is how often a leaving node tries to give a shard away whose state does not
+// encode, before it leaves the state of such entities behind.
+const leaveTries = 3
+
+// errEncodeExits: a method that encodes state ended its goroutine.
+var errEncodeExits = fmt.Errorf("encode the state: %w: runtime.Goexit", ErrPanic)
+
+// mustGo reports whether the shard is to be given away even without states that do not encode.
+func (s *hostedShard) mustGo() bool { return s.plane().leaving.Load() && s.unsent >= leaveTries-1 }
+
+// cannotMove notes that the state of the shard does not encode, so that it stays.
+func (s *hostedShard) cannotMove(why error) {
+	if s.unsent++; s.unsent&(s.unsent-1) == 0 { // seldom, for it is tried again
+		s.plane().log.Error("shard cannot move: the state of an entity does not encode", "err", why, "tries", s.unsent)
+	}
+}
+
+// restAll encodes the entities that the core has stopped for a move, runs their stop
+// hooks. It ends early when the move is given up, for then others may have turns. An entity
+// whose state does not encode is an error, and then no hook has run; unless the shard must
+// go, without that entity's state.
+func (s *hostedShard) restAll(entities []*region.Entity, why codegen.Passivation, must bool) error {
+	states := make([][]byte, len(entities))
+	for i, e := range entities {
+		if !s.MayStop(e) {
+			return nil
+		}
+		var err error
+		if states[i], err = s.host.encodeState(e); err == nil || s.host.settings.handoff.DropState {
+			continue
+		}
+		err = fmt.Errorf("encode the state of %s/%s: %w (mend what its encoder refuses)", s.ID.Kind, clip(e.ID), err)
+		if !must {
+			return err
+		}
+		s.plane().counters.add(stateLost)
+		s.plane().log.Error("state lost: its node leaves and it does not encode", "kind", s.ID.Kind, "entity", clip(e.ID), "err", err)
+	}
+	s.unsent = 0
+	for i, e := range entities {
+		if !s.MayStop(e) {
+			return nil
+		}
+		state, err := s.hookAndEncode(e, why, states[i])
+		s.retire(e, why, state, err)
+	}
+	return nil
+}
+
+// rest runs the stop hook of an entity and keeps its state encoded. The caller has its
+// turn. An idle entity whose state cannot be encoded stays active; one that must go loses
+// its changes since it was last encoded, and that is logged.
+func (s *hostedShard) rest(e *region.Entity, why codegen.Passivation) {
+	state, err := s.host.encodeState(e)
+	if err == nil {
+		state, err = s.hookAndEncode(e, why, state)
+	}
+	s.settle(e, why, state, err)
+}
+
+// settle puts an entity to rest whose hook has run, with that encoded state; err is the
+// failure of encoding. One that is idle stays active then, unless its hook goes on.
+func (s *hostedShard) settle(e *region.Entity, why codegen.Passivation, state []byte, err error) {
+	if err != nil && why == codegen.Idle && !errors.Is(err, errHookStuck) {
+		s.host.passivationFailed(e, why, err)
+		return
+	}
+	s.retire(e, why, state, err)
+}
+
+// hookAndEncode runs the stop hook of an entity that was encoded as state, and returns
+// the state as the hook left it. If either fails, that is the state from before the hook.
+func (s *hostedShard) hookAndEncode(e *region.Entity, why codegen.Passivation, state []byte) ([]byte, error) {
+	if s.host.desc.Passivate == nil {
+		return state, nil
+	}
+	if err := s.host.stopHook(e, why); err != nil {
+		return state, err
+	}
+	after, err := s.host.encodeState(e)
+	if err != nil {
+		return state, err
+	}
+	return after, nil
+}
+
+// retire puts an entity to rest whose hook has run, with that encoded state; err is an
+// earlier failure.
+func (s *hostedShard) retire(e *region.Entity, why codegen.Passivation, state []byte, err error) {
+	if err != nil {
+		s.host.passivationFailed(e, why, err)
+	}
+	if s.durable != nil {
+		state = s.durable.retire(e, state, err)
+	}
+	s.host.lost(e)
+	e.Value, e.State = nil, state
+	if why == codegen.Idle {
+		if s.remembered != nil {
+			s.remembered.ForgetRested(e) // unless its shard was lost: its present home remembers it, even if that is this node again
+		}
+	}
+	s.plane().counters.add(entityPassivated)
+}
+
+// wake brings an entity to life at the start of a turn.
+func (s *hostedShard) wake(ctx context.Context, e *region.Entity) (err error) {
+	h := s.host
+	defer func() {
+		if r := recover(); r != nil {
+			e.Value, err = nil, panicError("OnActivate or the factory", r)
+		}
+	}()
+	why := e.Why
+	if e.State == nil {
+		why = codegen.Fresh
+	}
+	value := h.desc.New()
+	if h.desc.SetID != nil {
+		if err := h.desc.SetID(value, e.ID); err != nil {
+			return err
+		}
+	}
+	var unknown []byte
+	if e.State != nil {
+		if unknown, err = s.host.decodeState(value, e.State); err != nil {
+			h.unreadable.add(e.ID)
+			return errUnreadable(s.ID.Kind, e.ID, err)
+		}
+	}
+	if s.durable != nil {
+		if err := s.durable.begin(e, value, unknown); err != nil {
+			return err
+		}
+	}
+	if h.desc.Activate != nil {
+		if err := h.desc.Activate(ctx, value, why); err != nil {
+			return err
+		}
+	}
+	e.Value, e.State, e.Why = value, unknown, codegen.Reactivated
+	h.woke()
+	return nil
+}
+
+// leased waits until a remote turn may run. ok is false when it never may here.
+func (s *hostedShard) leased(t *turn) (a answer, ok bool) {
+	if s.mayRun() {
+		return answer{}, true
+	}
+	t.yieldLane()
+	switch err := s.waitLease(t); {
+	case err == nil:
+		return answer{}, true
+	case errors.Is(err, errNoLease):
+		return answer{code: wire.CodeDropped}, false // the caller looks for the next instance
+	case errors.Is(err, ErrClosed):
+		return answer{code: wire.CodeStopped}, false
+	}
+	return answer{code: wire.CodeExpired, text: noContact(s.plane().self.Name)}, false
+}
+
+// noRoom is the bound that refused a call, for people: this process's caller, or one
+// far away. Its text is made when somebody reads it.
+type noRoom struct {
+	shard *hostedShard
+	bound region.Bound
+	size  int // of the call
+}
+
+func (e *noRoom) Error() string {
+	s, cfg := e.shard, &e.shard.plane().cfg
+	bytes := func(whose string, limit int, setting string) string {
+		return fmt.Sprintf("%s %s may hold %d bytes, and %d more are too many (retry later, send less at once, or raise %s)",
+			whose, cfg.Name, limit, e.size, setting)
+	}
+	switch e.bound {
+	case region.MailboxBytes:
+		return bytes("its mailbox at", s.host.settings.bytes, "its MailboxBytes")
+	case region.ShardBytes:
+		return bytes(fmt.Sprintf("the calls that wait in its shard %v at", s.ID), cfg.ShardBytes, "Config.ShardBytes")
+	case region.NodeBytes:
+		return bytes("all calls that wait at", cfg.BufferBytes, "Config.BufferBytes")
+	case region.ShardCalls:
+		return fmt.Sprintf("its shard %v at %s is not open and holds %d calls (retry later, or raise Config.BufferSize)", s.ID, cfg.Name, cfg.BufferSize)
+	case region.MailboxCalls:
+	}
+	return fmt.Sprintf("its mailbox at %s holds %d calls (retry later, or raise its Mailbox)", cfg.Name, s.host.settings.mailbox)
+}
+
+// endTurnOf ends a turn as its entity or its supervisor wants, mostly at once. failed is
+// the failure that the supervisor decides about; nil: none.
+func (s *hostedShard) endTurnOf(t *turn, failed *failure) {
+	e, after := t.entity, t.flags.Load()
+	forget, rest := after&forgetAfter != 0, after&restAfter != 0
+	d := ActionResume
+	if failed != nil && s.host.settings.decide != nil {
+		d = s.host.askSupervisor(failed, e)
+	}
+	if d == ActionRestart || d == ActionStop || forget || rest {
+		s.Mu.Lock()
+		s.Core.Kept(e) // the call may be used again before the turn has ended
+		s.Mu.Unlock()
+	}
+	switch {
+	case d == ActionEscalate:
+		s.plane().ctl.escalate(fmt.Errorf("%w: %s/%s.%s: %w", ErrEscalated, s.ID.Kind, clip(e.ID), failed.method, failed.err))
+	case d == ActionRestart:
+		s.restart(e)
+		return
+	case d == ActionStop || forget:
+		s.plane().wg.Go(func() { s.end(e, forget) })
+		return
+	case rest && e.Value != nil:
+		s.plane().wg.Go(func() {
+			s.rest(e, codegen.Idle)
+			s.endTurn(e)
+		})
+		return
+	}
+	s.endTurn(e)
+}
+
+// rested ends the turn of an idle entity whose stop hook has ended or is abandoned.
+func (s *hostedShard) rested(e *region.Entity, state []byte, err error) {
+	defer s.host.resting.Add(-1)
+	defer s.endTurn(e)
+	s.settle(e, codegen.Idle, state, err)
 }

@@ -217,13 +217,13 @@ func (l *lane) envelope(e *wire.Envelope, seq uint64) bool {
 	case wire.TypeReply:
 		l.reply(e)
 	case wire.TypeRefusal:
-		pl.refusal(from, e)
+		pl.peers.refusal(from, e)
 	case wire.TypeCancel:
-		pl.cancelCall(from.Peer(), e)
+		pl.peers.cancelCall(from.Peer(), e)
 	case wire.TypeFlush:
 		l.flushed(e)
 	default:
-		pl.moveStep(from, e)
+		pl.peers.moveStep(from, e)
 	}
 	from.Handled.Store(seq)
 	return true
@@ -413,4 +413,51 @@ func (l *lane) likely(e *wire.Envelope) *region.Entity {
 		return nil
 	}
 	return sh.Core.Peek(region.Hash(nocopy.String(e.Entity)))
+}
+
+// runTurn runs a remote call's turn, on the lane's goroutine unless turns take
+// long. It reports whether this goroutine still has the lane afterwards.
+func (l *lane) runTurn(sh *hostedShard, e *region.Entity, c *inCall) bool {
+	l.wake() // a turn may take long
+	if l.slow.IsSlow() && c.runAlone(sh, e, &l.slow) {
+		return true
+	}
+	l.plane.watch.Awake()
+	c.run = l.Enter()
+	a := c.guarded(sh, e)
+	if !c.run.Leave() {
+		c.finish(sh, a, c.failed(), nil)
+		return false
+	}
+	l.slow.Ran(c.began)
+	sh.endTurnOf(c.turn(), c.failed())
+	c.answer(sh.plane(), a, l)
+	return true
+}
+
+// tellFar runs the turn of a tell that came straight from another process, outside the
+// shard's lock and without a record of the call, if it may run at once. ran is false
+// where it may not: nothing has happened. kept reports whether this goroutine still has
+// the lane.
+func (l *lane) tellFar(s *hostedShard, e *wire.Envelope, seq uint64) (ran, kept bool) {
+	if !e.Node.IsZero() || e.Epoch == 0 || l.slow.IsSlow() || s.durable != nil {
+		return false, false
+	}
+	name, id := nocopy.String(e.Method), nocopy.String(e.Entity)
+	now, method := l.plane.lease.Now(), s.host.desc.Dispatch[name]
+	if method == nil || !s.mayRunAt(now) {
+		return false, false
+	}
+	entity := s.Core.Look(region.Hash(id), id)
+	if entity == nil || !s.entered(entity, entity.EnterUnder(placement.Epoch(e.Epoch))) {
+		return false, false
+	}
+	l.from.Handled.Store(seq)
+	l.wake() // a turn may take long
+	l.plane.watch.Awake()
+	if !runTell(s, method, entity, name, e.Payload, &l.Token) {
+		return true, false
+	}
+	l.slow.Ran(now)
+	return true, true
 }

@@ -88,7 +88,7 @@ func TestNoTurnWhenTheLeaseEndsInOnActivate(t *testing.T) {
 		st.plane.lease.Renew(time.Time{})
 		st.activate = st.lose
 		c := &inCall{Call: shardhost.Call{ID: 1, Method: []byte("Add")}}
-		a := st.shard.runCall(st.take("x"), c)
+		a := c.execute(st.shard, st.take("x"))
 		require.Equal(t, wire.CodeStopped, a.code)
 		require.Zero(t, st.ran)
 	})
@@ -127,7 +127,7 @@ func TestNoAnswerWithoutALease(t *testing.T) {
 		st := newStand(t)
 		waits, c := ask(st)
 		id := c.ID
-		st.plane.answerTurn(c, answer{}, nil)
+		c.answer(st.plane, answer{}, nil)
 		require.True(t, st.plane.pending.Waits(id), "answered without a lease")
 		st.plane.lease.Renew(time.Time{})
 		st.answered(waits)
@@ -137,7 +137,7 @@ func TestNoAnswerWithoutALease(t *testing.T) {
 		st := newStand(t)
 		_, c := ask(st)
 		id := c.ID
-		st.plane.answerTurn(c, answer{}, nil)
+		c.answer(st.plane, answer{}, nil)
 		st.plane.lease.End(turnlease.Over)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
@@ -150,7 +150,7 @@ func TestNoAnswerWithoutALease(t *testing.T) {
 		p := st.plane.peers.Session(peer, 0)
 		c := &inCall{Call: shardhost.Call{ID: 7}, from: p}
 		c.Sender = peer
-		st.plane.answerTurn(c, answer{}, nil)
+		c.answer(st.plane, answer{}, nil)
 		require.Empty(t, st.sent.frames, "answered without a lease")
 		st.plane.lease.Renew(time.Time{})
 		p.Flush()
@@ -162,7 +162,7 @@ func TestNoAnswerWithoutALease(t *testing.T) {
 func TestNoRestWithoutALease(t *testing.T) {
 	st := newStand(t)
 	st.plane.lease.Renew(time.Time{})
-	require.Equal(t, wire.CodeOK, st.shard.runCall(st.take("x"), &inCall{Call: shardhost.Call{ID: 1, Method: []byte("Add")}}).code)
+	require.Equal(t, wire.CodeOK, (&inCall{Call: shardhost.Call{ID: 1, Method: []byte("Add")}}).execute(st.shard, st.take("x")).code)
 	e := st.shard.Core.Look(region.Hash("x"), "x")
 	st.shard.endTurn(e)
 	idle := st.plane.clock.Load() + 100

@@ -328,8 +328,8 @@ func (n *Node) drain(ctx context.Context) {
 	n.plane.lease.End(turnlease.Ending)
 	n.stopEntities(ctx)
 	n.memory.Flush(ctx)
-	n.plane.settleSessions(ctx)
-	n.plane.drain(ctx)
+	drain{n.plane}.settleSessions(ctx)
+	drain{n.plane}.run(ctx)
 }
 
 // stopEntities runs the stop hooks of entities that nobody took over.
@@ -435,3 +435,33 @@ func (n *Node) stop(err error) {
 // "refused", "expired", "tell lost", "shards moved" and so on. They count from
 // New and only grow.
 func (n *Node) Counters() map[string]uint64 { return n.plane.counters.snapshot() }
+
+// tickClock advances the coarse clock, and has the passivators look every second. It
+// waits for none of them.
+func (n *Node) tickClock() {
+	ticker := time.NewTicker(clockTick)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-n.plane.stop:
+			return
+		case <-ticker.C:
+		}
+		if n.plane.clock.Add(1)%ticksASecond != 0 {
+			continue
+		}
+		for _, h := range n.hosted() {
+			notify(h.passivator.second)
+		}
+	}
+}
+
+// startErr is why the node is not Up although it was waited for.
+func (n *Node) startErr() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.err == nil && n.state == stateEnding {
+		return fmt.Errorf("start node %s: %w", n.cfg.Name, n.plane.errClosed())
+	}
+	return n.err
+}

@@ -123,7 +123,7 @@ func (p *passivator) restBefore(s *hostedShard, t uint32, which func(used uint32
 		s.Mu.Unlock()
 		p.restBatch()
 		found += len(p.batch)
-		s.paceForgetting(len(p.batch))
+		p.paceForgetting(s, len(p.batch))
 		clear(p.batch)
 		p.yield(1)
 		if which == nil {
@@ -147,10 +147,6 @@ func (p *passivator) restBatch() {
 		p.yield(1)
 	}
 }
-
-// mayRest reports whether entities may be put to rest: the node has not ended, and no
-// other node may have them.
-func (h *host) mayRest() bool { return !h.plane.closed() && h.plane.lease.Valid() }
 
 // yield lets other goroutines run, now and then, so that calls do not wait for those
 // that rest.
@@ -194,47 +190,9 @@ func (r resting) now() {
 
 // paceForgetting waits until the memory has heard of entities that rest: it is told
 // faster than it forgets.
-func (s *hostedShard) paceForgetting(rested int) {
+func (p *passivator) paceForgetting(s *hostedShard, rested int) {
 	if s.remembered != nil && rested > 0 {
 		s.remembered.WaitForgotten()
-	}
-}
-
-// forgetRested ends the remembering of an entity that rests, unless its shard was lost
-// meanwhile. The present home remembers it, even if that is this node again.
-func (s *hostedShard) forgetRested(e *region.Entity) {
-	if s.remembered != nil {
-		s.remembered.ForgetRested(e)
-	}
-}
-
-// countActive counts the active entities anew: a shard that is lost takes its own
-// with it, uncounted.
-func (h *host) countActive() {
-	n := 0
-	for i := range h.shards {
-		s := &h.shards[i]
-		s.Mu.Lock()
-		n += s.Core.Live()
-		s.Mu.Unlock()
-	}
-	h.active.Store(int64(n))
-}
-
-// woke notes one more active entity, and has room made if there are too many.
-func (h *host) woke() {
-	if n := h.active.Add(1); h.settings.maxActive > 0 && n > int64(h.settings.maxActive) {
-		notify(h.passivator.excess)
-	}
-}
-
-// lost notes that an entity is about to lose its value.
-func (h *host) lost(e *region.Entity) {
-	if e.Value != nil {
-		h.active.Add(-1)
-	}
-	if d := hostedOf(e).durable; d != nil {
-		d.lost(e)
 	}
 }
 

@@ -203,18 +203,18 @@ func (r *restWorker) rest(next resting) bool {
 			s.rested(e, state, err)
 		}
 	}()
-	if r.state, err = s.appendState(r.state[:0], e); err != nil {
+	if r.state, err = s.host.appendState(r.state[:0], e); err != nil {
 		return true
 	}
 	value := e.Value
 	ctx := r.watch(s, e)
 	err = errHookExited // should the hook end this goroutine
-	err = s.callStopHook(ctx, e.ID, value, codegen.Idle)
+	err = s.host.callStopHook(ctx, e.ID, value, codegen.Idle)
 	if !r.ended() {
 		return false
 	}
 	if err == nil {
-		state, err = s.encodeState(e)
+		state, err = s.host.encodeState(e)
 	}
 	return r.hasPlace()
 }
@@ -297,12 +297,5 @@ func (r *restWorker) look() {
 // abandon puts an entity to rest whose hook does not return, with the state that it had
 // before the hook. The worker does not touch the entity any more.
 func (r *restWorker) abandon(h idleHook) {
-	h.shard.rested(h.entity, bytes.Clone(r.state), h.shard.hookAbandoned())
-}
-
-// rested ends the turn of an idle entity whose stop hook has ended or is abandoned.
-func (s *hostedShard) rested(e *region.Entity, state []byte, err error) {
-	defer s.host.resting.Add(-1)
-	defer s.endTurn(e)
-	s.settle(e, codegen.Idle, state, err)
+	h.shard.rested(h.entity, bytes.Clone(r.state), h.shard.host.hookAbandoned())
 }

@@ -3,9 +3,11 @@ package shard
 import (
 	"time"
 
+	"github.com/shardgen/shardgen/internal/bounded"
 	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/pending"
+	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/routing"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -182,4 +184,143 @@ func (h *peerHost) replaceSession(p *peers.Session) *peers.Session {
 // reroute gives what a gone peer left to the routes.
 func (h *peerHost) reroute(left *peers.Left) {
 	routing.GiveBack(returner{h.plane, left.Session}, left.Session.Peer().Address, left.Unacknowledged, left.Stopped)
+}
+
+// returner sorts what was not acknowledged on a session whose peer is gone.
+type returner struct {
+	plane   *plane
+	session *peers.Session
+}
+
+// RouteOf is the route of an envelope.
+func (t returner) RouteOf(e *wire.Envelope) *routing.Route {
+	if r := t.plane.routeFor(e); r != nil {
+		return &r.Route
+	}
+	return nil
+}
+
+// Waits reports whether a caller waits for the answer.
+func (t returner) Waits(id uint64) bool { return t.plane.pending.Waits(id) }
+
+// Lost answers a call that may have run, and counts a tell.
+func (t returner) Lost(e *wire.Envelope) {
+	pl := t.plane
+	if e.Type == wire.TypeTell {
+		pl.lost.lose(&pl.counters, Unknown)
+	}
+	pl.pending.Complete(e.ID, pending.Result{Code: codeLost, Lost: t.session.Peer().Address, Text: t.lostBy()})
+}
+
+// Again counts a call that is sent again.
+func (t returner) Again(e *wire.Envelope) {
+	t.plane.pending.Sent(e.ID, nil, 0)
+	t.plane.counters.add(callRetried)
+}
+
+// Returned takes back a call that this node had forwarded to a departed peer, after the
+// shard has forgotten that peer. certain: it was not handled there. Of other calls nobody
+// knows whether they ran, and their senders wait until their deadlines.
+func (t returner) Returned(e *wire.Envelope, certain bool) {
+	pl, lane := t.plane, t.session.Lane()
+	k := (*pl.kinds.Load())[string(e.Kind)]
+	if k == nil || k.host == nil {
+		return
+	}
+	s := k.host.shard(e.Shard)
+	switch {
+	case s == nil:
+	case e.Type == wire.TypeFlushed:
+		s.Flushed(region.Flush{
+			Sender: e.Node, Via: e.Via, Epoch: placement.Epoch(e.Epoch), Hop: placement.Epoch(e.Hop),
+		})
+	case certain:
+		pl.counters.add(callRetried)
+		c := newInCall(pl, pl.self, e, lane, time.Now())
+		s.Return(&c.Call)
+	case e.Type == wire.TypeTell:
+		pl.counters.add(tellLost)
+	}
+}
+
+// lostBy says what became of what the peer did not answer, for people; "" if the peer
+// has left.
+func (t returner) lostBy() string {
+	if t.session.Dropped() {
+		return whyDropped
+	}
+	return ""
+}
+
+// refusal takes back an envelope that the peer did not execute.
+func (h *peerHost) refusal(from *peers.Session, e *wire.Envelope) {
+	pl := h.plane
+	if e.Code != wire.CodeMoved {
+		if e.ID == 0 || !pl.pending.Complete(e.ID, pending.Result{Code: e.Code, Text: string(e.Text)}) {
+			h.tellRefused(from, e)
+		}
+		return
+	}
+	env, ok := from.Find(e.Seq)
+	if !ok {
+		pl.counters.add(frameIgnored)
+		return
+	}
+	if r := pl.routeFor(&env); r != nil {
+		pl.counters.add(callRetried)
+		r.Refused(from.Peer().Address, env, e.Node.Address, placement.Epoch(e.Epoch))
+	}
+}
+
+// tellRefused counts a tell that the peer did not run, and says so seldom, for there may
+// be very many.
+func (h *peerHost) tellRefused(from *peers.Session, e *wire.Envelope) {
+	pl := h.plane
+	pl.lost.unsent.Add(1)
+	n, tell := pl.counters.addSeldom(tellLost)
+	if !tell || e.Code == wire.CodeDropped { // which is as its type's handoff wants it
+		return
+	}
+	env, _ := from.Find(e.Seq) // the envelope, if it is still known
+	pl.log.Warn("tell refused", "by", from.Peer().Address, "kind", clip(string(e.Kind)), "entity", clip(string(env.Entity)),
+		"method", clip(string(env.Method)), "code", int(e.Code), "why", bounded.Text(string(e.Text)), "lost so far", n)
+}
+
+// cancelCall passes a caller's giving up on to its call.
+func (h *peerHost) cancelCall(from transport.Peer, e *wire.Envelope) {
+	pl := h.plane
+	k := (*pl.kinds.Load())[string(e.Kind)]
+	if k == nil || k.host == nil {
+		return
+	}
+	if sh := k.host.shard(e.Shard); sh != nil {
+		sh.Cancel(from.Address, string(e.Entity), e.ID)
+	}
+}
+
+// moveStep handles the envelopes of a shard's move.
+func (h *peerHost) moveStep(from *peers.Session, e *wire.Envelope) {
+	pl := h.plane
+	k := (*pl.kinds.Load())[string(e.Kind)]
+	if e.Type == 0 {
+		return // a call that was taken back
+	}
+	if k == nil || k.host == nil || k.host.shard(e.Shard) == nil {
+		if e.Type == wire.TypeInit {
+			from.Post(&wire.Envelope{
+				Type: wire.TypeReject, Kind: e.Kind, Shard: e.Shard, Epoch: e.Epoch,
+				Text: []byte(pl.self.Name + " does not host the type"),
+			})
+		}
+		pl.counters.add(frameIgnored)
+		return
+	}
+	sh := k.host.shard(e.Shard)
+	var opens func(transport.Address, placement.Epoch)
+	if in := k.host.instance; in != nil {
+		opens = in.PredecessorOpened // its manager has the last word
+	}
+	if !sh.Step(from, e, opens) {
+		pl.counters.add(frameIgnored)
+	}
 }

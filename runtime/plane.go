@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/bits"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -176,7 +177,7 @@ func (pl *plane) sweepPending() {
 			pl.swept.Store(now)
 			pl.pending.Sweep(now)
 		case <-tells.C:
-			pl.expireTells()
+			pl.dropTells(time.Now().Add(-pl.cfg.CallTimeout)) // calls end by themselves
 		}
 	}
 }
@@ -412,4 +413,85 @@ func (pl *plane) routeFor(e *wire.Envelope) *route {
 		return nil
 	}
 	return k.route(e.Shard)
+}
+
+// errClosed is ErrClosed of this process.
+func (pl *plane) errClosed() error {
+	if pl.self.Client {
+		return fmt.Errorf("%w: connection %s has ended (Dial anew)", ErrClosed, pl.self.Name)
+	}
+	return fmt.Errorf("%w: node %s has ended (its Err tells why; make calls at another, or start a new one)", ErrClosed, pl.self.Name)
+}
+
+// maxResult is the largest result that fits the broker.
+func (pl *plane) maxResult() int {
+	return max(pl.link().MaxPayload(), minPayload) - wire.MaxFrameHeader - wire.Overhead
+}
+
+// dropTells drops the tells that wait for a home since before limit, and counts them.
+func (pl *plane) dropTells(limit time.Time) (dropped int) {
+	if pl.held.Load() == 0 {
+		return 0
+	}
+	for name, k := range *pl.kinds.Load() {
+		n := 0
+		for i := range k.routes {
+			n += k.routes[i].dropTells(limit)
+		}
+		if n > 0 {
+			pl.counters.addN(tellLost, n)
+			pl.lost.unsent.Add(int64(n))
+			pl.log.Warn("tells dropped: their shards found no home", "kind", name, "tells", n, "why", pl.ctl.why(name, time.Now()))
+		}
+		dropped += n
+	}
+	return dropped
+}
+
+// reply hands an answer of this process to its caller.
+func (pl *plane) reply(e *wire.Envelope) {
+	if c := pl.answered(e); c != nil {
+		pl.pending.Coalescer.Wake(1)
+		c.Caller.Wake()
+	}
+}
+
+// answered takes the call out of the table that an answer is for; nil if nobody
+// waits for it. The caller must wake the goroutine that does.
+func (pl *plane) answered(e *wire.Envelope) *pending.Call {
+	if e.Code == wire.CodeMoved && e.Epoch != 0 {
+		pl.learn(e)
+	}
+	c := pl.pending.Remove(e.ID)
+	if c == nil {
+		pl.counters.add(replyUnclaimed)
+		return nil
+	}
+	c.Answer(pending.Result{Payload: e.Payload, Code: e.Code, Text: string(e.Text)})
+	return c
+}
+
+// learn takes a placement from an answer.
+func (pl *plane) learn(e *wire.Envelope) {
+	if k := (*pl.kinds.Load())[string(e.Kind)]; k != nil {
+		if r := k.route(e.Shard); r != nil {
+			r.Learn(e.Node.Address, placement.Epoch(e.Epoch), false)
+		}
+	}
+}
+
+// homes are the other processes that routes lead to, each once.
+func (pl *plane) homes() (all []transport.Address) {
+	for _, k := range *pl.kinds.Load() {
+		for i := range k.routes {
+			r := &k.routes[i]
+			r.Mu.Lock()
+			a := r.Core.Owner
+			r.Mu.Unlock()
+			if !a.IsZero() && a != pl.self.Address && !slices.Contains(all, a) {
+				all = append(all, a)
+			}
+		}
+	}
+	return all
 }

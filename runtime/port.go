@@ -2,13 +2,18 @@ package shard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/shardgen/shardgen/internal/await"
+	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/invariant"
 	"github.com/shardgen/shardgen/internal/nocopy"
+	"github.com/shardgen/shardgen/internal/peers"
+	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -42,28 +47,6 @@ func (p port) Locate(id string) (hash uint64, shard uint32, err error) {
 		}
 	}
 	return hash, placement.ShardOf(hash, k.shards), nil
-}
-
-// ownHash asks the user's shard function, twice: two answers for one id would be
-// two homes for one entity.
-func (k *kind) ownHash(id string) (hash uint64, err error) {
-	name := k.desc.HashName
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("the shard function %s of %s panicked for id %s: %v (it must take every id)", name, k.desc.Name, clip(id), r)
-		}
-	}()
-	for i := range 2 {
-		h, err := k.desc.Hash(id)
-		switch {
-		case err != nil:
-			return 0, fmt.Errorf("the shard function %s of %s refused id %s: %w", name, k.desc.Name, clip(id), err)
-		case i > 0 && h != hash:
-			return 0, fmt.Errorf("the shard function %s of %s has two answers for id %s: %#x and %#x (it must depend on the id alone)", name, k.desc.Name, clip(id), hash, h)
-		}
-		hash = h
-	}
-	return hash, nil
 }
 
 func (p port) fail(r *codegen.Ref, method string, outcome Outcome, err error) error {
@@ -240,7 +223,7 @@ func (p port) envelope(c *outCall, t wire.Type) wire.Envelope {
 		e.Chain = turnOf(c.Context).appendChain(nil)
 	}
 	if c.Command != nil {
-		e.Command = c.Command.encoded(p.kind.plane)
+		e.Command = c.Command.encoded(&p.kind.plane.commands)
 	}
 	return e
 }
@@ -290,4 +273,215 @@ func (p port) beginRead(ctx context.Context, up *turn, r *codegen.Ref, method st
 		return codegen.Turn{}, nil
 	}
 	return s.begin(ctx, up, e, method)
+}
+
+// Do sends a call and waits for its results. What did not run because its shard
+// moved is sent again until the deadline.
+//
+// The stacks of many waiting callers do not fit the processor's cache. So variables for
+// sending or failing are on the stack only as long as needed, in functions that are not
+// inlined here.
+func (p port) Do(ctx context.Context, r *codegen.Ref, method string, args []byte) (reply []byte, err error) {
+	c := outCall{Context: ctx, Args: args, Ref: r, Method: method}
+	pl := p.kind.plane
+	if p.kind.desc.Durable {
+		c.Command = newCommand(p, &c)
+	}
+	turnOf(c.Context).yieldLane()
+	limit := await.New(c.Context, c.Ref.Timeout(), pl.cfg.CallTimeout, pl.tr.Load() != nil)
+	for try, again := 0, true; again; try++ {
+		var w *pending.Call
+		var id uint64
+		if w, id, err = p.attempt(&c, &limit); err != nil {
+			break
+		}
+		answered := await.Answer(c.Context, &pl.pending, w, id, &limit)
+		if answered && w.Result().Code == wire.CodeOK {
+			reply = w.Result().Payload
+			pl.pending.Free(w, c.Ref.Hash)
+			break
+		}
+		again, err = p.failed(&c, w, id, &limit, answered, try)
+	}
+	limit.Stop()
+	if c.Command != nil {
+		err = c.Command.end(&pl.commands, err)
+	}
+	codegen.Recycle(c.Args) // whatever still waits has a copy
+	return reply, err
+}
+
+// attempt sends the call once. The answer comes to w.
+//
+//go:noinline
+func (p port) attempt(c *outCall, limit *await.Deadline) (w *pending.Call, id uint64, err error) {
+	pl, r := p.kind.plane, p.route(c)
+	if pl.closed() {
+		return nil, 0, p.fail(c.Ref, c.Method, NotExecuted, pl.errClosed())
+	}
+	left := limit.Micros()
+	if limit.Passed() {
+		return nil, 0, p.fail(c.Ref, c.Method, NotExecuted, late(context.DeadlineExceeded, errPassed))
+	}
+	if w, id = pl.pending.Open(limit.Swept(pl.lease.Base()), c.Ref.Hash); w == nil {
+		return nil, 0, p.fail(c.Ref, c.Method, NotExecuted, errPending)
+	}
+	if pl.closed() { // nobody would answer what was opened after the end
+		pl.pending.Complete(id, pending.Result{Code: codeClosed})
+	}
+	e := p.envelope(c, wire.TypeCall)
+	e.ID, e.Timeout = id, left
+	if c.Command != nil {
+		if s, entity := p.enterDurable(c, r); entity != nil {
+			s.durable.runHere(entity, c, &e, func() { // runtime.Goexit in the method ends the caller
+				await.Abandon(&pl.pending, w, id, c.Ref.Hash)
+				_ = c.Command.end(&pl.commands, nil)
+			})
+			return w, id, nil
+		}
+	}
+	if err := r.send(&e); err != nil {
+		await.Abandon(&pl.pending, w, id, c.Ref.Hash)
+		return nil, 0, p.fail(c.Ref, c.Method, NotExecuted, publicError(err))
+	}
+	return w, id, nil
+}
+
+// failed ends a try that came to no results: the call goes again after a pause, or
+// fails with err.
+//
+//go:noinline
+func (p port) failed(c *outCall, w *pending.Call, id uint64, limit *await.Deadline, answered bool, try int) (again bool, err error) {
+	pl := p.kind.plane
+	if res := *w.Result(); answered && res.Code != pending.Expired && res.Code != codeClosed {
+		limit.Seen(w.Over(), pl.lease.Base())
+		pl.pending.Free(w, c.Ref.Hash)
+		if c.sendsAgain(res.Code) {
+			pl.counters.add(callRetried)
+			if limit.Sleep(retryPause(try)) {
+				return true, nil
+			}
+			if err := c.Context.Err(); err != nil {
+				return false, p.fail(c.Ref, c.Method, NotExecuted, waitError(c.Context, errMoving))
+			}
+			return false, p.fail(c.Ref, c.Method, NotExecuted, late(context.DeadlineExceeded, errMoving))
+		}
+		return false, p.resultError(c, res)
+	}
+	if !answered {
+		pl.pending.Coalescer.GaveUp()
+	}
+	pl.counters.add(callExpired)
+	err = context.DeadlineExceeded
+	if pl.closed() {
+		err = pl.errClosed()
+	} else if c.Context.Err() != nil {
+		err = c.Context.Err()
+	}
+	outcome, why := p.giveUp(c, w, id)
+	pl.pending.Free(w, c.Ref.Hash)
+	return false, p.fail(c.Ref, c.Method, outcome, late(err, why))
+}
+
+// retryPause spaces the tries of a call whose shard is on the move.
+func retryPause(try int) time.Duration {
+	return min(time.Millisecond<<min(try, 6), 50*time.Millisecond)
+}
+
+// giveUp takes a call back whose time is over, as far as that can be done, and
+// reports whether it ran.
+func (p port) giveUp(c *outCall, w *pending.Call, id uint64) (Outcome, error) {
+	pl, r := p.kind.plane, p.route(c)
+	if r.forget(id) {
+		if p.kind.desc.Singleton {
+			return NotExecuted, r.noInstance(time.Now())
+		}
+		if n := pl.ctl.shardsOf(p.kind.desc.Name); n != 0 && n != p.kind.shards {
+			return NotExecuted, fmt.Errorf("%w: %d shards here and %d in the cluster (generate both from one version)", ErrMismatch, p.kind.shards, n)
+		}
+		return NotExecuted, r.waitsFor(time.Now())
+	}
+	to, seq := w.SentOn()
+	way, sent := to.(*peers.Session)
+	if !sent {
+		if k := p.kind; k.host != nil && k.host.shard(r.shard).Cancel(pl.self.Address, c.Ref.ID, id) {
+			return NotExecuted, errBusy
+		}
+		return Unknown, errNoAnswer
+	}
+	if way.Void(seq) {
+		return NotExecuted, fmt.Errorf("%w: %s could not be reached%s", errOutOfReach, way.Peer().Name, silence(way, time.Now()))
+	}
+	way.Post(&wire.Envelope{
+		Type: wire.TypeCancel, ID: id, Kind: p.kind.name, Shard: r.shard, Entity: nocopy.Bytes(c.Ref.ID),
+	})
+	return Unknown, fmt.Errorf("%w from %s%s", errNoAnswer, way.Peer().Name, silence(way, time.Now()))
+}
+
+// tellNear begins the turn of a tell outside the shard's lock, and leaves it to a
+// runner. It reports false where that cannot be: the entity is elsewhere, or sleeps,
+// or has a turn. Then the tell takes the long way, where it may wait; so a sender's
+// tells and calls stay in order.
+func (p port) tellNear(c *outCall) (near bool, err error) {
+	if p.kind.desc.Durable {
+		return false, nil // its turn is one that commits
+	}
+	if e, ok := c.Ref.Near.Load().(*region.Entity); ok && hostedOf(e).tryEnter(e) {
+		s := hostedOf(e)
+		return true, p.kind.plane.runner(s.ID.Shard).offer(s, e, c)
+	}
+	k := p.kind
+	s := k.routeOf(c.Ref.Hash).local()
+	if s == nil {
+		return false, nil
+	}
+	e := s.look(c.Ref)
+	if e == nil || e == c.Ref.Near.Load() || !s.tryEnter(e) {
+		return false, nil
+	}
+	c.Ref.Near.Store(e)
+	return true, p.kind.plane.runner(s.ID.Shard).offer(s, e, c)
+}
+
+// resultError is the error for an answer that is no result.
+func (p port) resultError(c *outCall, res pending.Result) error {
+	kind := p.kind.desc.Name
+	switch res.Code {
+	case wire.CodeMethodError:
+		return &EntityError{Kind: kind, ID: c.Ref.ID, Method: c.Method, Text: res.Text, causes: codegen.Causes(p.kind.errors(), res.Payload)}
+	case wire.CodePanic:
+		return &EntityError{Kind: kind, ID: c.Ref.ID, Method: c.Method, Text: res.Text, Panic: true}
+	case wire.CodeTooLarge:
+		return p.fail(c.Ref, c.Method, Executed, fmt.Errorf("%w: %s%s", ErrTooLarge, res.Text, smaller))
+	case wire.CodeNoResult:
+		return p.fail(c.Ref, c.Method, Executed, noResult(errors.New(res.Text)))
+	case codeUnrepeatable:
+		return p.fail(c.Ref, c.Method, Unknown, fmt.Errorf("%w: %s when it was to be sent again (it may have run: ask the entity before calling again)", ErrTooLarge, res.Text))
+	case codeLost:
+		if res.Text != "" {
+			return p.fail(c.Ref, c.Method, Unknown, fmt.Errorf("%w: %v %s (it may have run: ask the entity before calling again)", ErrLost, res.Lost, res.Text))
+		}
+		return p.fail(c.Ref, c.Method, Unknown, fmt.Errorf("%w: %v (it may have run: ask the entity before calling again)", ErrLost, res.Lost))
+	}
+	if cause := notRun(kind, res, *p.kind.plane.cfg.SingletonBuffer); cause != nil {
+		return p.fail(c.Ref, c.Method, NotExecuted, cause)
+	}
+	return p.fail(c.Ref, c.Method, Unknown, fmt.Errorf("answer of unknown code %d (is the other side newer?)", res.Code))
+}
+
+// newCommand numbers a call.
+func newCommand(p port, c *outCall) *sentCommand {
+	if t, ok := c.Context.(*toldContext); ok {
+		return &sentCommand{id: t.id}
+	}
+	if d := durableOf(turnOf(c.Context)); d != nil {
+		if id := d.nested(p.kind.desc.Name, c.Ref.ID, c.Method); !id.IsZero() {
+			return &sentCommand{id: id}
+		}
+	}
+	if c.Ref.Odd != nil && c.Ref.Odd.Options.CommandID != "" {
+		return &sentCommand{id: durablehost.ID{Key: c.Ref.Odd.Options.CommandID}}
+	}
+	number, floor := p.kind.plane.commands.Begin()
+	return &sentCommand{id: durablehost.ID{Number: number, Floor: floor}, number: number}
 }

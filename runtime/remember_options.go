@@ -1,11 +1,9 @@
 package shard
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/remembering"
-	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/store"
 )
 
@@ -55,61 +53,10 @@ func Remember(r RememberOptions) HostOption {
 	return func(s *hostSettings) { s.remember = &r }
 }
 
-// remembers names the way of remembering, on which members must agree.
-func (s *hostSettings) remembers() string {
-	switch {
-	case s.remember == nil:
-		return "no"
-	case s.remember.Store == nil:
-		return "by members"
-	}
-	return "in a store"
-}
-
 // settings are the options as package remembering uses them.
 func (r *RememberOptions) settings() remembering.Settings {
 	return remembering.Settings{
 		Store: r.Store, Copies: r.Copies, MaxPerShard: r.MaxPerShard,
 		ConstantRate: r.ConstantRate, Entities: r.Entities, Every: r.Every, Backoff: r.Backoff,
 	}
-}
-
-// validateRemember fills in the defaults and returns a fault of the settings.
-func (s *hostSettings) validateRemember(k codegen.Kind) error {
-	fault := func(format string, args ...any) error {
-		return fmt.Errorf("host %s: "+format, append([]any{k.Name}, args...)...)
-	}
-	r := s.remember
-	if r == nil {
-		return nil
-	}
-	if k.Singleton {
-		return fault("Remember: a singleton lives by itself")
-	}
-	if r.Store != nil && r.Copies != 0 {
-		return fault("RememberOptions.Copies is %d: it is for types without RememberOptions.Store", r.Copies)
-	}
-	with := *r // the user may use the same value for several types
-	r, s.remember = &with, &with
-	if !s.idleSet {
-		s.idle = 0
-	}
-	set(&r.Copies, 2)
-	set(&r.Entities, 5)
-	set(&r.Every, 100*time.Millisecond)
-	set(&r.Backoff, 10*time.Second)
-	set(&r.MaxPerShard, 10_000)
-	switch {
-	case r.Copies < 1 || r.Copies > 5:
-		return fault("RememberOptions.Copies is %d: want 1 to 5", r.Copies)
-	case r.Entities < 1:
-		return fault("RememberOptions.Entities is %d: want at least 1", r.Entities)
-	case r.Every < time.Millisecond:
-		return fault("RememberOptions.Every is %v: want at least 1ms", r.Every)
-	case r.Backoff < 10*time.Millisecond || r.Backoff > time.Hour:
-		return fault("RememberOptions.Backoff is %v: want 10ms to 1h", r.Backoff)
-	case r.MaxPerShard < 1 || r.MaxPerShard > 1_000_000:
-		return fault("RememberOptions.MaxPerShard is %d: want 1 to 1000000", r.MaxPerShard)
-	}
-	return nil
 }

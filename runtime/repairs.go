@@ -95,11 +95,11 @@ func (p repairs) one(h *host, r *operator.Request) (operator.Entity, error) {
 // showState takes the state of an entity whose turn the caller has.
 func showState(s *hostedShard, e *region.Entity, to *operator.Entity) (err error) {
 	if e.Value != nil {
-		to.State, err = s.encodeState(e)
+		to.State, err = s.host.encodeState(e)
 		return err
 	}
 	if to.State = slices.Clone(e.State); e.State != nil {
-		if _, err := s.decodeState(s.host.desc.New(), e.State); err != nil {
+		if _, err := s.host.decodeState(s.host.desc.New(), e.State); err != nil {
 			to.Why = err.Error()
 		}
 	}
@@ -115,7 +115,7 @@ func setState(s *hostedShard, e *region.Entity, state []byte) error {
 		return errors.New("its shard may be another node's (try again)")
 	}
 	if state != nil {
-		if _, err := s.decodeState(s.host.desc.New(), state); err != nil {
+		if _, err := s.host.decodeState(s.host.desc.New(), state); err != nil {
 			return fmt.Errorf("the new state cannot be read either: %w", err)
 		}
 	}

@@ -34,8 +34,12 @@ const (
 // maxRequests bounds the requests that one node handles at once.
 const maxRequests = 1024
 
-// serveRequests takes calls of any client of the broker for the hosted types.
-func (n *Node) serveRequests(ctx context.Context) error {
+// requests are the calls that a node makes for clients of the broker outside the cluster.
+type requests struct{ node *Node }
+
+// serve takes calls of any client of the broker for the hosted types.
+func (g requests) serve(ctx context.Context) error {
+	n := g.node
 	if !n.cfg.Gateway {
 		return nil
 	}
@@ -52,8 +56,8 @@ func (n *Node) serveRequests(ctx context.Context) error {
 	slices.Sort(names)
 	stop, err := requester.ServeRequests(ctx, transport.RequestOptions{
 		Cluster: n.cfg.Cluster, Name: n.cfg.Name, Kinds: names, Limit: maxRequests, Logger: n.log,
-		Handle: func(r *transport.Request) { n.request(kinds[r.Kind], r) },
-		Refuse: func(r *transport.Request) { n.respond(r, false, nil, notSent(r, n.errRequests())) },
+		Handle: func(r *transport.Request) { g.call(kinds[r.Kind], r) },
+		Refuse: func(r *transport.Request) { g.respond(r, false, nil, notSent(r, g.errTooMany())) },
 	})
 	if err != nil {
 		return fmt.Errorf("start node %s: Config.Gateway: %w", n.cfg.Name, err)
@@ -65,28 +69,29 @@ func (n *Node) serveRequests(ctx context.Context) error {
 	return nil
 }
 
-// errRequests is the cause of a request that came when enough were under way.
-func (n *Node) errRequests() error {
-	return fmt.Errorf("%w: the gateway at %s has %d requests under way (retry later, or start more members with one)", ErrOverloaded, n.cfg.Name, maxRequests)
+// errTooMany is the cause of a request that came when enough were under way.
+func (g requests) errTooMany() error {
+	return fmt.Errorf("%w: the gateway at %s has %d requests under way (retry later, or start more members with one)", ErrOverloaded, g.node.cfg.Name, maxRequests)
 }
 
 func notSent(r *transport.Request, err error) error {
 	return &CallError{Kind: r.Kind, ID: r.ID, Method: r.Method, Outcome: NotExecuted, Err: err}
 }
 
-// request makes one call for somebody outside.
-func (n *Node) request(k *kind, r *transport.Request) {
+// call makes one call for somebody outside.
+func (g requests) call(k *kind, r *transport.Request) {
+	n := g.node
 	raw := Raw{Method: r.Method, ID: r.ID, ContentType: r.ContentType, Body: r.Body}
 	asJSON, _ := raw.IsJSON()
 	if r.IDErr != nil {
-		n.respond(r, asJSON, nil, notSent(r, fmt.Errorf("%w: %w", ErrBadID, r.IDErr)))
+		g.respond(r, asJSON, nil, notSent(r, fmt.Errorf("%w: %w", ErrBadID, r.IDErr)))
 		return
 	}
 	timeout := n.cfg.CallTimeout
 	if r.Timeout != "" {
 		d, err := time.ParseDuration(r.Timeout)
 		if err != nil || d <= 0 {
-			n.respond(r, asJSON, nil, notSent(r, fmt.Errorf("its time-out %q is not a positive one such as 2s", r.Timeout)))
+			g.respond(r, asJSON, nil, notSent(r, fmt.Errorf("its time-out %q is not a positive one such as 2s", r.Timeout)))
 			return
 		}
 		timeout = d
@@ -94,12 +99,13 @@ func (n *Node) request(k *kind, r *transport.Request) {
 	ctx, cancel := context.WithTimeout(n.plane.ctx, timeout)
 	defer cancel()
 	body, err := codegen.CallRaw(ctx, port{k}, k.desc, raw)
-	n.respond(r, asJSON, body, err)
+	g.respond(r, asJSON, body, err)
 }
 
 // respond answers a request, if an answer is wanted: the outcome in a header, and an
 // error in another header and, for requests in JSON, as an object.
-func (n *Node) respond(r *transport.Request, asJSON bool, body []byte, err error) {
+func (g requests) respond(r *transport.Request, asJSON bool, body []byte, err error) {
+	n := g.node
 	if r.Answer == nil {
 		return
 	}

@@ -2,10 +2,12 @@ package shard
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/call"
+	"github.com/shardgen/shardgen/internal/control"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/routing"
@@ -232,7 +234,7 @@ func (r *route) holdWithin(e *wire.Envelope) (err error) {
 		case e.ID == 0 && *pl.cfg.SingletonBuffer == 0:
 			err = r.errUnbuffered() // the caller is here to hear it
 		default:
-			pl.loseTell(NotExecuted)
+			pl.lost.lose(&pl.counters, NotExecuted)
 		}
 	}
 	return err
@@ -342,7 +344,7 @@ func (v *routeEnv) Unsent(e *wire.Envelope, err error) {
 		code = wire.CodeUnsendable
 	}
 	if e.ID == 0 || !pl.pending.Complete(e.ID, pending.Result{Code: code, Text: err.Error()}) {
-		pl.loseTell(NotExecuted)
+		pl.lost.lose(&pl.counters, NotExecuted)
 	}
 }
 
@@ -363,4 +365,84 @@ func (v *routeEnv) Released(out []call.Outgoing) {
 		pl.budget.Give(shardhost.SizeOf(&out[i].Envelope))
 	}
 	pl.held.Add(-int64(len(out)))
+}
+
+// ownHash asks the user's shard function, twice: two answers for one id would be
+// two homes for one entity.
+func (k *kind) ownHash(id string) (hash uint64, err error) {
+	name := k.desc.HashName
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("the shard function %s of %s panicked for id %s: %v (it must take every id)", name, k.desc.Name, clip(id), r)
+		}
+	}()
+	for i := range 2 {
+		h, err := k.desc.Hash(id)
+		switch {
+		case err != nil:
+			return 0, fmt.Errorf("the shard function %s of %s refused id %s: %w", name, k.desc.Name, clip(id), err)
+		case i > 0 && h != hash:
+			return 0, fmt.Errorf("the shard function %s of %s has two answers for id %s: %#x and %#x (it must depend on the id alone)", name, k.desc.Name, clip(id), hash, h)
+		}
+		hash = h
+	}
+	return hash, nil
+}
+
+// waitsFor returns the reason why calls of a route without a home wait.
+func (r *route) waitsFor(now time.Time) error {
+	pl, name := r.kind.plane, r.kind.desc.Name
+	if d := pl.reach.away(now, transport.Control, transport.Channel(pl.laneOf(r.shard))); d > 0 {
+		return fmt.Errorf("%w: NATS has not been reached for %v", errNoHome, d.Round(time.Millisecond))
+	}
+	from, to, left := r.moving()
+	since := ""
+	if !left.IsZero() {
+		since = control.ForSome(now.Sub(left))
+	}
+	switch {
+	case from.IsZero():
+	case to.IsZero():
+		return fmt.Errorf("%w: shard %d of %s leaves %s, and its next home is not known yet%s", errMoving, r.shard, name, from.Name, since)
+	default:
+		return fmt.Errorf("%w: shard %d of %s moves from %s to %s%s", errMoving, r.shard, name, from.Name, to.Name, since)
+	}
+	why, hosted := pl.ctl.waits(name, now)
+	switch {
+	case !hosted:
+		return fmt.Errorf("%w: %s", ErrNoHost, why)
+	case why != "":
+		return fmt.Errorf("%w: %s", errNoHome, why)
+	}
+	return errNoHome
+}
+
+// noInstance is why a call of a singleton found no instance to go to.
+func (r *route) noInstance(now time.Time) error {
+	pl := r.kind.plane
+	if d := pl.reach.away(now, transport.Control, transport.Channel(pl.laneOf(r.shard))); d > 0 {
+		return fmt.Errorf("%w: NATS has not been reached for %v", ErrNoInstance, d.Round(time.Millisecond))
+	}
+	return fmt.Errorf("%w: %s", ErrNoInstance, pl.ctl.why(r.kind.desc.Name, now))
+}
+
+// errHolding is the cause of a call for which there is no room to wait for a home.
+func (r *route) errHolding() error {
+	pl, kind := r.kind.plane, r.kind.desc.Name
+	return fmt.Errorf("%w: %d calls wait at %s already: shard %d of %s: %v (retry later, or raise Config.BufferSize)",
+		ErrOverloaded, pl.cfg.BufferSize, pl.self.Name, r.shard, kind, r.waitsFor(time.Now()))
+}
+
+// errHoldingBytes is the cause of a call for which there is no room, by its bytes, to
+// wait for a home.
+func (r *route) errHoldingBytes(size int) error {
+	pl := r.kind.plane
+	return fmt.Errorf("%w: all calls that wait at %s may hold %d bytes, and %d more are too many: shard %d of %s has no home yet (retry later, send less at once, or raise Config.BufferBytes)",
+		ErrOverloaded, pl.self.Name, pl.cfg.BufferBytes, size, r.shard, r.kind.desc.Name)
+}
+
+// errUnbuffered is the error of a tell when no tell may wait for the singleton.
+func (r *route) errUnbuffered() error {
+	return fmt.Errorf("%w: Config.SingletonBuffer lets no call wait at %s, and no instance of %s is known yet (retry later)",
+		ErrBufferFull, r.kind.plane.self.Name, r.kind.desc.Name)
 }

@@ -1,11 +1,8 @@
 package shard
 
 import (
-	"fmt"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/region"
-	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/store"
 )
 
@@ -58,70 +55,3 @@ const (
 	defaultLeaseTTL   = 20 * time.Second
 	minSingletonRetry = 10 * time.Millisecond
 )
-
-// validateSingleton returns a fault of the settings of a singleton, or of another type
-// with settings of a singleton. It fills in the defaults that the singleton's manager
-// does not.
-func (s *hostSettings) validateSingleton(k codegen.Kind) error {
-	fault := func(format string, args ...any) error {
-		return fmt.Errorf("host %s: "+format, append([]any{k.Name}, args...)...)
-	}
-	switch {
-	case !k.Singleton && s.singleSet:
-		return fault("WithSingletonOptions: %w (only for types with //shard:singleton)", ErrNotSingleton)
-	case !k.Singleton:
-		return nil
-	}
-	if why := s.notForSingletons(); why != "" {
-		return fault("%s", why)
-	}
-	o := &s.single
-	set(&o.LeaseTTL, defaultLeaseTTL)
-	if o.Lease != nil && o.LeaseTTL < store.MinTTL {
-		return fault("SingletonOptions.LeaseTTL: TTL is %v: want at least %v", o.LeaseTTL, store.MinTTL)
-	}
-	if n := o.MaxHandOverRetries; n < 0 {
-		return fault("SingletonOptions.MaxHandOverRetries is %d: want 0 for the default, or more", n)
-	}
-	for _, d := range []struct {
-		name       string
-		got, least time.Duration
-	}{
-		{"LeaseRetry", o.LeaseRetry, minSingletonRetry},
-		{"HandOverRetry", o.HandOverRetry, minSingletonRetry},
-		{"RemovalMargin", o.RemovalMargin, 0},
-		{"RestartBackoff", o.RestartBackoff, 0},
-		{"MaxRestartBackoff", o.MaxRestartBackoff, o.RestartBackoff},
-		{"StableAfter", o.StableAfter, 0},
-	} {
-		if d.got != 0 && d.got < d.least {
-			return fault("SingletonOptions.%s is %v: want at least %v", d.name, d.got, d.least)
-		}
-	}
-	return nil
-}
-
-// notForSingletons names an option that is set and would have no effect for a
-// singleton, or would harm it: options that drop the value between turns would leave
-// its tasks running beside those of the next instance.
-func (s *hostSettings) notForSingletons() string {
-	plain := defaultHostSettings(Config{})
-	for _, o := range []struct {
-		set bool
-		why string
-	}{
-		{s.place != nil, "Allocation: a singleton lives on the oldest member"},
-		{s.moves != 0 || s.hosts != 0, "MaxMoves and MinHosts are for types with shards, not for a singleton"},
-		{s.handoff != region.Handoff{}, "Handoff: a singleton is always handed over in order"},
-		{s.idle != 0, "IdleAfter: a singleton is never idle"},
-		{s.maxActive != 0, "MaxActive: there is one of a singleton, and it never rests"},
-		{s.inline, "Inline: a singleton does not run on its callers' goroutines"},
-		{s.decide != nil, "Supervise: a singleton that panics is started again (tune it by WithSingletonOptions)"},
-		{s.backoff != plain.backoff || s.backoffMost != plain.backoffMost, "RestartBackoff: set SingletonOptions.RestartBackoff by WithSingletonOptions"},
-	} {
-		if o.set {
-			return o.why
-		}
-	}
-	return ""
-}

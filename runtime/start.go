@@ -19,7 +19,7 @@ import (
 func (n *Node) Start(ctx context.Context) error {
 	err := n.begin(ctx)
 	if err == nil {
-		if err = n.serveRequests(ctx); err != nil {
+		if err = (requests{n}).serve(ctx); err != nil {
 			n.stop(err)
 			<-n.done
 		}
@@ -105,16 +105,6 @@ func (n *Node) whyNotUp() string {
 		return "the members do not agree yet: " + v.Why
 	}
 	return "the leader has not let it in yet (does a role lack members? see Config.MinRoleMembers)"
-}
-
-// startErr is why the node is not Up although it was waited for.
-func (n *Node) startErr() error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.err == nil && n.state == stateEnding {
-		return fmt.Errorf("start node %s: %w", n.cfg.Name, n.plane.errClosed())
-	}
-	return n.err
 }
 
 // begin connects and starts everything. A failed step may be tried again.
@@ -208,24 +198,4 @@ func checkStore(ctx context.Context, n *Node) error {
 		}
 	}
 	return nil
-}
-
-// tickClock advances the coarse clock, and has the passivators look every second. It
-// waits for none of them.
-func (n *Node) tickClock() {
-	ticker := time.NewTicker(clockTick)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-n.plane.stop:
-			return
-		case <-ticker.C:
-		}
-		if n.plane.clock.Add(1)%ticksASecond != 0 {
-			continue
-		}
-		for _, h := range n.hosted() {
-			notify(h.passivator.second)
-		}
-	}
 }

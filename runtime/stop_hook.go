@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
-
-	"github.com/shardgen/shardgen/internal/region"
-	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
 // errHookStuck: the hook goes on with the entity, which nobody else may touch.
@@ -16,52 +13,6 @@ var errHookStuck = errors.New("OnPassivate does not return")
 
 // errHookExited: the hook, or the state's encoder, ended its goroutine.
 var errHookExited = fmt.Errorf("%w in OnPassivate or in encoding the state: runtime.Goexit", ErrPanic)
-
-// stopHook runs OnPassivate on a goroutine of its own, for it may never return, or
-// end its goroutine. Its error is only logged: the entity goes anyway.
-func (s *hostedShard) stopHook(e *region.Entity, why codegen.Passivation) error {
-	if s.host.desc.Passivate == nil {
-		return nil
-	}
-	pl, id, value, limit := s.plane(), e.ID, e.Value, s.host.settings.stopTimeout
-	ctx := newHookContext(pl.ctx, time.Now().Add(limit))
-	defer ctx.end()
-	ended := make(chan error, 1)
-	pl.wg.Go(func() {
-		err := errHookExited
-		defer func() { ended <- err }()
-		err = s.callStopHook(ctx, id, value, why)
-	})
-	patience := time.NewTimer(limit)
-	defer patience.Stop()
-	select {
-	case err := <-ended:
-		return err
-	case <-patience.C:
-		return s.hookAbandoned()
-	}
-}
-
-// callStopHook runs OnPassivate. It returns the hook's panic as an error; an error that
-// the hook returns is only logged.
-func (s *hostedShard) callStopHook(ctx context.Context, id string, value any, why codegen.Passivation) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = panicError("OnPassivate", r)
-		}
-	}()
-	if failed := s.host.desc.Passivate(ctx, value, why); failed != nil {
-		pl := s.plane()
-		pl.seldom.warn(pl.log, "OnPassivate failed", s.ID.Kind, "", "kind", s.ID.Kind, "entity", clip(id), "err", failed)
-	}
-	return nil
-}
-
-// hookAbandoned counts a stop hook that did not return in time, and returns the error.
-func (s *hostedShard) hookAbandoned() error {
-	s.plane().counters.add(hookAbandoned)
-	return fmt.Errorf("%w within %v (heed its context, or raise StopTimeout)", errHookStuck, s.host.settings.stopTimeout)
-}
 
 // hookContext is the context of one stop hook. It has a timer and a channel only if the
 // hook asks for Done or derives a context: most do not, and a million entities may rest
@@ -118,4 +69,10 @@ func (c *hookContext) end() {
 	if made := c.made.Load(); made != nil {
 		made.cancel()
 	}
+}
+
+// endable is a context with the way to end it.
+type endable struct {
+	context.Context
+	cancel context.CancelFunc
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/hostmeta"
 	"github.com/shardgen/shardgen/runtime/membership"
 )
@@ -49,15 +48,4 @@ func (n *Node) StopHosting(ctx context.Context, kind string) error {
 		}
 	}
 	return nil
-}
-
-// holds reports whether any shard of the type is here, or calls for one wait here.
-func (h *host) holds() bool {
-	for i := range h.shards {
-		s := &h.shards[i]
-		if o, ok := s.Owned(); ok && (o.State != coordinator.Forwarding || s.Holds()) {
-			return true
-		}
-	}
-	return false
 }

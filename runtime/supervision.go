@@ -73,61 +73,11 @@ func endWith(ctx context.Context, what string, after uint32) error {
 	return nil
 }
 
-// endTurnOf ends a turn as its entity or its supervisor wants, mostly at once. failed is
-// the failure that the supervisor decides about; nil: none.
-func (s *hostedShard) endTurnOf(t *turn, failed *failure) {
-	e, after := t.entity, t.flags.Load()
-	forget, rest := after&forgetAfter != 0, after&restAfter != 0
-	d := ActionResume
-	if failed != nil && s.host.settings.decide != nil {
-		d = s.askSupervisor(failed, e)
-	}
-	if d == ActionRestart || d == ActionStop || forget || rest {
-		s.Mu.Lock()
-		s.Core.Kept(e) // the call may be used again before the turn has ended
-		s.Mu.Unlock()
-	}
-	switch {
-	case d == ActionEscalate:
-		s.plane().ctl.escalate(fmt.Errorf("%w: %s/%s.%s: %w", ErrEscalated, s.ID.Kind, clip(e.ID), failed.method, failed.err))
-	case d == ActionRestart:
-		s.restart(e)
-		return
-	case d == ActionStop || forget:
-		s.plane().wg.Go(func() { s.end(e, forget) })
-		return
-	case rest && e.Value != nil:
-		s.plane().wg.Go(func() {
-			s.rest(e, codegen.Idle)
-			s.endTurn(e)
-		})
-		return
-	}
-	s.endTurn(e)
-}
-
-// askSupervisor asks the supervisor about a turn that failed.
-func (s *hostedShard) askSupervisor(failed *failure, e *region.Entity) (d SupervisorAction) {
-	defer func() {
-		if r := recover(); r != nil {
-			d = ActionResume
-			s.logPanic(e.ID, failed.method, fmt.Sprintf("the supervisor: %v", r))
-		}
-	}()
-	if d = s.host.settings.decide(failed.err); d != ActionResume {
-		s.plane().counters.add(entitySupervised)
-		if n, tell := s.plane().seldom.tell("supervisor decides "+d.String(), s.ID.Kind, failed.method); tell || d == ActionEscalate {
-			s.plane().log.Warn("supervisor decides", "kind", s.ID.Kind, "entity", clip(e.ID), "decision", d.String(), "err", failed.err, "count", n)
-		}
-	}
-	return d
-}
-
 // end runs the stop hook of an entity that ends, whose turn the caller has: for
 // good, or until it is called or, if it is remembered, started again.
 func (s *hostedShard) end(e *region.Entity, forget bool) {
 	if e.Value != nil {
-		if err := s.stopHook(e, codegen.Forgotten); err != nil {
+		if err := s.host.stopHook(e, codegen.Forgotten); err != nil {
 			pl := s.plane()
 			pl.seldom.error(pl.log, "stop hook failed", s.ID.Kind, "", "kind", s.ID.Kind, "entity", clip(e.ID), "err", err)
 		}

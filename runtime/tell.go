@@ -3,7 +3,6 @@ package shard
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -13,41 +12,34 @@ import (
 	"github.com/shardgen/shardgen/internal/nocopy"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/runner"
-	"github.com/shardgen/shardgen/internal/runtoken"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/store"
 )
 
-// tellNear begins the turn of a tell outside the shard's lock, and leaves it to a
-// runner. It reports false where that cannot be: the entity is elsewhere, or sleeps,
-// or has a turn. Then the tell takes the long way, where it may wait; so a sender's
-// tells and calls stay in order.
-func (p port) tellNear(c *outCall) (near bool, err error) {
-	if p.kind.desc.Durable {
-		return false, nil // its turn is one that commits
-	}
-	if e, ok := c.Ref.Near.Load().(*region.Entity); ok && hostedOf(e).tryEnter(e) {
-		return true, hostedOf(e).addTold(e, c)
-	}
-	k := p.kind
-	s := k.routeOf(c.Ref.Hash).local()
-	if s == nil {
-		return false, nil
-	}
-	e := s.look(c.Ref)
-	if e == nil || e == c.Ref.Near.Load() || !s.tryEnter(e) {
-		return false, nil
-	}
-	c.Ref.Near.Store(e)
-	return true, s.addTold(e, c)
+// turnRunner is one of this process's runners, with the calls that its tells use again.
+type turnRunner struct {
+	runner.Runner
+	told toldCalls
 }
 
-// addTold has the turn of a tell run, which has begun. The error says that there is no
+// Run runs one turn. It reports whether this goroutine still has the run token.
+func (r *turnRunner) Run(t *runner.Turn, args []byte) bool {
+	s := hostedOf(t.Entity)
+	if t.Call == nil {
+		return r.runTold(s, t.Entity, t.Method, args)
+	}
+	return inbound(&t.Call.Call).runQueued(s, t.Entity, r)
+}
+
+// Emptied makes the calls of tells that have run spare.
+func (r *turnRunner) Emptied(idle bool) { r.told.collect(idle) }
+
+// offer has the turn of a tell run, which has begun. The error says that there is no
 // room for its arguments: then the turn has ended.
-func (s *hostedShard) addTold(e *region.Entity, c *outCall) error {
-	if s.plane().runner(s.ID.Shard).Offer(runner.Turn{Entity: e, Method: c.Method}, c.Args) {
+func (r *turnRunner) offer(s *hostedShard, e *region.Entity, c *outCall) error {
+	if r.Offer(runner.Turn{Entity: e, Method: c.Method}, c.Args) {
 		return nil
 	}
 	s.endTurn(e)
@@ -57,91 +49,26 @@ func (s *hostedShard) addTold(e *region.Entity, c *outCall) error {
 
 // runTold runs the turn of a tell on its runner's goroutine. It reports whether this
 // goroutine still has the run token.
-func (s *hostedShard) runTold(e *region.Entity, name string, args []byte, r *turnRunner) bool {
+func (r *turnRunner) runTold(s *hostedShard, e *region.Entity, name string, args []byte) bool {
 	method := s.host.desc.Dispatch[name]
 	if method == nil || e.Value == nil || !s.mayRunInline() {
-		return s.runQueued(e, s.toldCall(e, name, args), r)
+		return newToldCall(s, e, name, args).runQueued(s, e, r)
 	}
-	return s.tellMethod(method, e, name, args, &r.Token)
+	return runTell(s, method, e, name, args, &r.Token)
 }
 
-// tellFar runs the turn of a tell that came straight from another process, outside the
-// shard's lock and without a record of the call, if it may run at once. ran is false
-// where it may not: nothing has happened. kept reports whether this goroutine still has
-// the lane.
-func (l *lane) tellFar(s *hostedShard, e *wire.Envelope, seq uint64) (ran, kept bool) {
-	if !e.Node.IsZero() || e.Epoch == 0 || l.slow.IsSlow() || s.durable != nil {
-		return false, false
-	}
-	name, id := nocopy.String(e.Method), nocopy.String(e.Entity)
-	now, method := l.plane.lease.Now(), s.host.desc.Dispatch[name]
-	if method == nil || !s.mayRunAt(now) {
-		return false, false
-	}
-	entity := s.Core.Look(region.Hash(id), id)
-	if entity == nil || !s.entered(entity, entity.EnterUnder(placement.Epoch(e.Epoch))) {
-		return false, false
-	}
-	l.from.Handled.Store(seq)
-	l.wake() // a turn may take long
-	l.plane.watch.Awake()
-	if !s.tellMethod(method, entity, name, e.Payload, &l.Token) {
-		return true, false
-	}
-	l.slow.Ran(now)
-	return true, true
-}
-
-// tellMethod runs a tell's method and ends its turn, which has begun. It reports whether
-// this goroutine still has the run token.
-func (s *hostedShard) tellMethod(m codegen.Method, e *region.Entity, name string, args []byte, b *runtoken.Token) bool {
-	t := &encodedTurn{run: b.Enter()}
-	t.turn.parent, t.turn.entity = t, e
-	s.invokeTold(m, t, name, args)
-	t.finish()
-	kept := t.run.Leave()
-	s.endTurnOf(&t.turn, t.failed)
-	return kept
-}
-
-// invokeTold runs the method of a tell. Its results and its error are nobody's but
-// the supervisor's.
-func (s *hostedShard) invokeTold(m codegen.Method, t *encodedTurn, name string, args []byte) {
-	e, returned := t.turn.entity, false
-	defer func() {
-		if returned {
-			return
-		}
-		if r := recover(); r != nil {
-			s.notePanic(e.ID, name, r)
-			t.failed = s.panicFailure(e.ID, name, fmt.Sprint(r))
-			return
-		}
-		// runtime.Goexit ends this goroutine: nobody must wait for it.
-		t.run.HandOver()
-		s.died("runtime.Goexit in " + name)
-		t.finish()
-		s.endTurnOf(&t.turn, s.panicFailure(e.ID, name, "runtime.Goexit"))
-	}()
-	if _, err := m(&t.turn, e.Value, args, nil); err != nil {
-		t.failed = s.failureOf(e.ID, name, err)
-	}
-	returned = true
-}
-
-// toldCall is the call of a tell whose turn must wait or activate first. Its arguments
+// newToldCall is the call of a tell whose turn must wait or activate first. Its arguments
 // are a copy, for the batch goes on without it.
-func (s *hostedShard) toldCall(e *region.Entity, name string, args []byte) *inCall {
+func newToldCall(s *hostedShard, e *region.Entity, name string, args []byte) *inCall {
 	c := &inCall{lane: s.lane}
 	c.Method, c.Args, c.Tell = nocopy.Bytes(name), slices.Clone(args), true
 	c.Entity, c.Sender, c.Driver = e.ID, s.plane().self, c
 	return c
 }
 
-// enqueueTold is enqueue for a tell, which has neither a chain nor a deadline.
-func (s *hostedShard) enqueueTold(e *wire.Envelope, current func() bool) (settled bool, err error) {
+// enqueue is hostedShard.enqueue for a tell, which has neither a chain nor a deadline.
+func (r *turnRunner) enqueue(s *hostedShard, e *wire.Envelope, current func() bool) (settled bool, err error) {
 	pl := s.plane()
-	r := pl.runner(s.ID.Shard)
 	c := r.told.take()
 	args, at := append(c.Args, e.Payload...), pl.lately()
 	c.fill(pl, pl.self, e, s.lane, at)
@@ -158,6 +85,72 @@ func (s *hostedShard) enqueueTold(e *wire.Envelope, current func() bool) (settle
 		return false, nil
 	}
 	return s.Accepted(&c.Call, entity, v), nil
+}
+
+// toldCalls are calls that are used again for the tells of one runner that had to wait. It is
+// safe for concurrent use, but for keep.
+type toldCalls struct {
+	mu    sync.Mutex
+	spare []*inCall
+
+	done []*inCall // to become spare; it belongs to the goroutine with the run token
+}
+
+// maxSpare is how many calls are kept for tells, and maxSpareArgs the longest
+// buffer for arguments that is kept with one.
+const (
+	maxSpare     = 1 << 12
+	maxSpareArgs = 2 << 10
+)
+
+// take returns a call to be filled; its args are empty, and may have room.
+func (t *toldCalls) take() (c *inCall) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	last := len(t.spare) - 1
+	if last < 0 {
+		return new(inCall)
+	}
+	c, t.spare = t.spare[last], t.spare[:last]
+	return c
+}
+
+// giveBack makes a call that was taken and did not become a turn spare again.
+func (t *toldCalls) giveBack(c *inCall) {
+	c.empty()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.spare) < maxSpare {
+		t.spare = append(t.spare, c)
+	}
+}
+
+// keep is recycle for tells: take is to return the call again, and its buffer is used
+// again.
+func (t *toldCalls) keep(c *inCall) {
+	if len(t.done) >= maxSpare {
+		return
+	}
+	c.empty()
+	t.done = append(t.done, c)
+}
+
+// fewSpare is how many calls are kept for a runner that has nothing to do.
+const fewSpare = 64
+
+// collect hands take what keep has kept. With shrink it frees half of the spare ones,
+// because a burst is over.
+func (t *toldCalls) collect(shrink bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.spare = append(t.spare, t.done[:min(len(t.done), maxSpare-len(t.spare))]...)
+	clear(t.done)
+	t.done = t.done[:0]
+	if shrink {
+		n := min(len(t.spare), max(len(t.spare)/2, fewSpare))
+		clear(t.spare[n:])
+		t.spare = t.spare[:n]
+	}
 }
 
 // durableTell is a tell of a durable entity's turn, which leaves when the turn is committed.
@@ -215,7 +208,7 @@ func loggedTells(tells []durableTell) (all []durable.Tell) {
 func (t durableTell) send() {
 	pl := t.port.kind.plane
 	if err := t.port.tell(&outCall{Context: pl.ctx, Args: t.args, Ref: t.ref, Method: t.method}); err != nil {
-		pl.loseTell(NotExecuted)
+		pl.lost.lose(&pl.counters, NotExecuted)
 		pl.seldom.warn(pl.log, "tell of a durable entity could not be sent", t.port.kind.desc.Name, t.method,
 			"kind", t.port.kind.desc.Name, "entity", clip(t.ref.ID), "method", t.method, "err", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/runtoken"
 	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
 // maxInline is how deep local calls run on one goroutine before they queue.
@@ -65,12 +66,6 @@ type remoteTurn struct {
 	encodedTurn
 	deadline int64  // nanoseconds after the plane's base; 0: none
 	chain    []byte // encoded turns that wait for this one
-}
-
-// endable is a context with the way to end it.
-type endable struct {
-	context.Context
-	cancel context.CancelFunc
 }
 
 // turnKey finds the turn in a context derived from it.
@@ -228,4 +223,88 @@ func Epoch(ctx context.Context) (uint64, error) {
 		return 0, fmt.Errorf("%w: its shard was lost meanwhile", ErrNoFence)
 	}
 	return a.tenure.Epoch(), nil
+}
+
+// End ends a local caller's turn and returns the error that the caller gets: the
+// same as a remote one would.
+func (t *turn) End(method string, recovered any, err error) error {
+	t.end()
+	if recovered != nil || err != nil || t.flags.Load() != turnOver {
+		return t.endOddly(method, recovered, err)
+	}
+	t.shard().endTurn(t.entity)
+	return nil
+}
+
+// endOddly is End for a turn that failed, or after which more is to be done.
+func (t *turn) endOddly(method string, recovered any, err error) error {
+	s, e := t.shard(), t.entity
+	var failed *failure
+	switch {
+	case recovered != nil:
+		s.host.died(fmt.Sprintf("panic in %s: %v", method, recovered))
+		failed = s.host.panicFailure(e.ID, method, fmt.Sprint(recovered))
+		if s.durable != nil { // as where the turn is encoded: it may have changed something
+			s.host.lost(e)
+			e.Value, e.State = nil, nil
+		}
+	case err != nil:
+		failed = s.host.failureOf(e.ID, method, err)
+	}
+	s.endTurnOf(t, failed)
+	if recovered != nil {
+		s.host.logPanic(e.ID, method, recovered)
+		return &EntityError{Kind: s.ID.Kind, ID: e.ID, Method: method, Text: fmt.Sprint(recovered), Panic: true}
+	}
+	switch err := err.(type) { //nolint:errorlint
+	case nil:
+		return nil
+	case *codegen.ArgumentsError:
+		return s.host.notRun(e.ID, method, err.Err)
+	case *codegen.ResultsError:
+		return &CallError{Kind: s.ID.Kind, ID: e.ID, Method: method, Outcome: Executed, Err: noResult(err.Err)}
+	default:
+		text, causes := codegen.DescribeError(s.host.kind.errors(), err)
+		return &EntityError{
+			Kind: s.ID.Kind, ID: e.ID, Method: method, Text: clipText(text),
+			causes: codegen.Causes(s.host.kind.errors(), causes),
+		}
+	}
+}
+
+// runTell runs a tell's method and ends its turn, which has begun. It reports whether
+// this goroutine still has the run token.
+func runTell(s *hostedShard, m codegen.Method, e *region.Entity, name string, args []byte, b *runtoken.Token) bool {
+	t := &encodedTurn{run: b.Enter()}
+	t.turn.parent, t.turn.entity = t, e
+	t.invokeTold(s, m, name, args)
+	t.finish()
+	kept := t.run.Leave()
+	s.endTurnOf(&t.turn, t.failed)
+	return kept
+}
+
+// invokeTold runs the method of a tell. Its results and its error are nobody's but
+// the supervisor's.
+func (t *encodedTurn) invokeTold(s *hostedShard, m codegen.Method, name string, args []byte) {
+	e, returned := t.turn.entity, false
+	defer func() {
+		if returned {
+			return
+		}
+		if r := recover(); r != nil {
+			s.host.notePanic(e.ID, name, r)
+			t.failed = s.host.panicFailure(e.ID, name, fmt.Sprint(r))
+			return
+		}
+		// runtime.Goexit ends this goroutine: nobody must wait for it.
+		t.run.HandOver()
+		s.host.died("runtime.Goexit in " + name)
+		t.finish()
+		s.endTurnOf(&t.turn, s.host.panicFailure(e.ID, name, "runtime.Goexit"))
+	}()
+	if _, err := m(&t.turn, e.Value, args, nil); err != nil {
+		t.failed = s.host.failureOf(e.ID, name, err)
+	}
+	returned = true
 }

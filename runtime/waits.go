@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/control"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -45,43 +44,6 @@ func (r *reach) away(now time.Time, channels ...transport.Channel) (longest time
 		}
 	}
 	return longest
-}
-
-// waitsFor returns the reason why calls of a route without a home wait.
-func (r *route) waitsFor(now time.Time) error {
-	pl, name := r.kind.plane, r.kind.desc.Name
-	if d := pl.reach.away(now, transport.Control, transport.Channel(pl.laneOf(r.shard))); d > 0 {
-		return fmt.Errorf("%w: NATS has not been reached for %v", errNoHome, d.Round(time.Millisecond))
-	}
-	from, to, left := r.moving()
-	since := ""
-	if !left.IsZero() {
-		since = control.ForSome(now.Sub(left))
-	}
-	switch {
-	case from.IsZero():
-	case to.IsZero():
-		return fmt.Errorf("%w: shard %d of %s leaves %s, and its next home is not known yet%s", errMoving, r.shard, name, from.Name, since)
-	default:
-		return fmt.Errorf("%w: shard %d of %s moves from %s to %s%s", errMoving, r.shard, name, from.Name, to.Name, since)
-	}
-	why, hosted := pl.ctl.waits(name, now)
-	switch {
-	case !hosted:
-		return fmt.Errorf("%w: %s", ErrNoHost, why)
-	case why != "":
-		return fmt.Errorf("%w: %s", errNoHome, why)
-	}
-	return errNoHome
-}
-
-// noInstance is why a call of a singleton found no instance to go to.
-func (r *route) noInstance(now time.Time) error {
-	pl := r.kind.plane
-	if d := pl.reach.away(now, transport.Control, transport.Channel(pl.laneOf(r.shard))); d > 0 {
-		return fmt.Errorf("%w: NATS has not been reached for %v", ErrNoInstance, d.Round(time.Millisecond))
-	}
-	return fmt.Errorf("%w: %s", ErrNoInstance, pl.ctl.why(r.kind.desc.Name, now))
 }
 
 // silence is for how long a peer has sent nothing on the session, for errors; "" if that is

@@ -167,7 +167,6 @@ var debts = map[string]debt{
 	"internal/sim":           {15, 58},
 	"internal/sim/chaos":     {15, 29},
 	"internal/sim/singleton": {15, 12},
-	"runtime":                {27, 134},
 	"runtime/admin":          {15, 8},
 	"internal/call":          {15, 20},
 	"internal/coordinator":   {15, 64},
