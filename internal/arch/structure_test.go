@@ -163,20 +163,18 @@ var debts = map[string]debt{
 	"internal/e2e/load":      {15, 5},
 	"internal/gen/contract":  {15, 25},
 	"internal/gen/load":      {22, 82},
-	"internal/gen/model":     {15, 40},
 	"internal/sim":           {15, 58},
 	"internal/sim/chaos":     {15, 29},
 	"internal/sim/singleton": {15, 12},
 	"runtime/admin":          {15, 8},
 	"internal/call":          {15, 20},
 	"internal/coordinator":   {15, 64},
-	"internal/region":        {15, 85},
+	"internal/region":        {15, 77},
 	"internal/remember":      {15, 25},
-	"internal/singleton":     {15, 29},
 	"store/conformance":      {15, 4},
 	"templates":              {18, 67},
 	"transport/memory":       {15, 12},
-	"transport/nats":         {15, 29},
+	"transport/nats":         {15, 27},
 }
 
 // maxExported bounds the exported names of the public packages from runtime down. It is

@@ -15,10 +15,6 @@ type actives struct {
 // minDead is how many entities that left the index the list may keep.
 const minDead = 64
 
-// listed reports whether the entity is in the list: only then it has a next one. The
-// last one's is itself. A flag would make each entity larger.
-func (e *Entity) listed() bool { return e.next != nil }
-
 func (a *actives) push(e *Entity) {
 	e.next = e
 	if a.tail == nil {

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/runtime/placement"
 )
 
 // An Entity is one entity of a shard: active with a Value, passivated with its encoded
@@ -113,3 +114,75 @@ func (e *Entity) abandon() uint64 {
 func (e *Entity) rest(flag uint64, now uint32) { e.word.Store(uint64(now)<<usedAt | flag) }
 
 func lastUsed(word uint64) uint32 { return uint32(word >> usedAt) }
+
+// An Entry is the result of Enter.
+type Entry uint8
+
+// Enter begins a turn of a local caller without the shard's lock, of an entity that
+// is live and idle in a shard that is open, with no barrier closed, and to which calls
+// are direct. The entity comes from Look, Begin or Deliver, now or long ago. It may
+// be called at any time, from any goroutine.
+//
+// This, EnterUnder and Leave are all that goes round the lock. They touch only the
+// entity's word. The code that runs under the lock makes sure that this is enough:
+//
+//   - One turn at a time: each begins by a compare-and-swap of the word from not busy to
+//     busy.
+//   - Turns begin here only while the shard is Open: only an Open shard has
+//     entities that are live and not wanted. Closing it makes every entity wanted or
+//     not live, one by one, and counts those that are busy then. A turn
+//     that began before is counted; none begins after. An entity that has left the
+//     index is not live, and never will be, so it does no harm to keep it.
+//   - No turn begins behind a closed barrier, or when calls are not direct any more.
+//     Enter writes the word and looks at barred then; CloseBarrier and Direct write barred
+//     before they return. In the one order of all atomic operations either Enter sees
+//     what they wrote, or its turn began before.
+//   - No call is left waiting. Putting a call into a mailbox, counting a turn, or making an
+//     orphan makes the busy entity wanted by a compare-and-swap. So the compare-and-swap
+//     that would end the turn here fails, and its End, under the lock, finds the waiting
+//     calls.
+//   - The changes of a turn happen before the next turn, because both touch the word.
+//   - live shows under the lock whether the entity has a Value, which only the turn may
+//     read. A turn that changes it from or to nil ends under the lock.
+func (e *Entity) Enter() Entry { return e.enter(0) }
+
+// EnterUnder is Enter for a call that came straight from another process, whose sender
+// believes the shard to be placed under that epoch, which is not zero: it must be the one
+// that the shard opened under. Calls of another epoch go through Deliver. So do calls
+// that may be cancelled or that others wait for, because turns that begin here cannot be
+// found.
+func (e *Entity) EnterUnder(epoch placement.Epoch) Entry { return e.enter(epoch) }
+
+func (e *Entity) enter(epoch placement.Epoch) Entry {
+	w := e.word.Load()
+	if w&flags != live || !e.shard.passable(epoch) || !e.word.CompareAndSwap(w, w|busy) {
+		return Refused
+	}
+	if e.shard.passable(epoch) {
+		return Entered
+	}
+	if e.word.CompareAndSwap(w|busy, w) {
+		return Refused
+	}
+	return Withdrawn
+}
+
+// Leave ends a turn without the shard's lock, and reports whether it did: if not, the
+// driver calls End. The holder of the turn may call it, however the turn began.
+func (e *Entity) Leave(now uint32) bool {
+	w := e.word.Load()
+	return w&flags == busy|live && e.Value != nil && e.word.CompareAndSwap(w, uint64(now)<<usedAt|live)
+}
+
+// listed reports whether the entity is in the list: only then it has a next one. The
+// last one's is itself. A flag would make each entity larger.
+func (e *Entity) listed() bool { return e.next != nil }
+
+// The ways to enter.
+const (
+	Refused Entry = iota // no turn: Begin is the long way, then Deliver
+	Entered              // a turn has begun
+	// Withdrawn is Refused, but somebody began to wait for the entity while Enter
+	// looked at it: the driver calls End for it first.
+	Withdrawn
+)

@@ -509,3 +509,19 @@ func (s *Shard) Check() error {
 	}
 	return nil
 }
+
+// passable reports whether a turn may begin outside the lock: of a local caller, or of one
+// that knows of that epoch.
+func (s *Shard) passable(epoch placement.Epoch) bool {
+	return !s.barred.Load() && (epoch == 0 || s.opened.Load() == uint64(epoch))
+}
+
+// Look finds an entity without the shard's lock; nil: there is none, or the index changes
+// just now. hash is [Hash] of id. It may be called at any time, from any goroutine, and
+// its result may be kept for later calls.
+func (s *Shard) Look(hash uint64, id string) *Entity { return s.entities.find(hash, id) }
+
+// Peek is the entity that Look looks at first for an id with that hash; nil: there is
+// none. It may be another id's: it is there to be read early, so that Look need not wait
+// for memory. It may be called at any time, from any goroutine.
+func (s *Shard) Peek(hash uint64) *Entity { return s.entities.peek(hash) }

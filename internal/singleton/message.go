@@ -66,3 +66,22 @@ func (t MessageType) String() string {
 	}
 	return fmt.Sprintf("MessageType(%d)", uint8(t))
 }
+
+func (m Message) check() error {
+	switch {
+	case m.Name == "" || len(m.Name) > maxNameBytes:
+		return fmt.Errorf("name of %d bytes: want 1 to %d", len(m.Name), maxNameBytes)
+	case m.Type < HandOverToMe || m.Type > Identity:
+		return fmt.Errorf("unknown type %v", m.Type)
+	case len(m.Reason) > maxReasonBytes:
+		return fmt.Errorf("reason of %d bytes: want at most %d", len(m.Reason), maxReasonBytes)
+	case m.Instance.IsZero():
+		if m.Epoch != 0 {
+			return fmt.Errorf("epoch %v of nobody's", m.Epoch)
+		}
+		return nil
+	case m.Type != Identity || m.Epoch == 0:
+		return fmt.Errorf("%v names %v as the instance's node, at epoch %v", m.Type, m.Instance, m.Epoch)
+	}
+	return transport.CheckName("node", m.Instance.Name)
+}

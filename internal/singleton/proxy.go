@@ -35,12 +35,10 @@ type Want struct{}
 // Lost reports that a process is gone, and its instance with it.
 type Lost struct{ Node transport.Address }
 
-func (View) proxyInput()    {}
-func (Guide) proxyInput()   {}
-func (Receive) proxyInput() {}
-func (Want) proxyInput()    {}
-func (Lost) proxyInput()    {}
-func (Tick) proxyInput()    {}
+func (Guide) proxyInput() {}
+
+func (Want) proxyInput() {}
+func (Lost) proxyInput() {}
 
 // ProxyOutput has the actions to be taken.
 type ProxyOutput struct {
@@ -191,15 +189,4 @@ func (p *Proxy) onIdentity(from transport.Address, m Message) {
 		p.found = Placement{m.Instance, m.Epoch}
 		p.out.Found = &Placement{m.Instance, m.Epoch}
 	}
-}
-
-// oldest is the member that the instance belongs to.
-func (v View) oldest(role string, handOverAt Status) transport.Address {
-	var first Member
-	for _, o := range v.Members {
-		if o.candidate(role, handOverAt) && (first.Address.IsZero() || o.olderThan(first)) {
-			first = o
-		}
-	}
-	return first.Address
 }

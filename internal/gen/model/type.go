@@ -190,3 +190,30 @@ func (t *Type) ChecksKeys() bool {
 	}
 	return false
 }
+
+// AppendFunc encodes a field of the type.
+func (t *Type) AppendFunc() string { return "append" + t.Name }
+
+// ReadFunc decodes a field of the type.
+func (t *Type) ReadFunc() string { return "read" + t.Name }
+
+// CloneFunc copies a value of the type.
+func (t *Type) CloneFunc() string { return "clone" + t.Name }
+
+// InitFunc makes the maps in a value of the type.
+func (t *Type) InitFunc() string { return "init" + t.Name }
+
+// KnownFunc reports which fields of the type are known.
+func (t *Type) KnownFunc() string { return "known" + t.Name }
+
+// AppendElementFunc encodes a value as an element, in a message of its own.
+func (t *Type) AppendElementFunc() string { return "append" + t.Name + "Element" }
+
+// ReadElementFunc decodes an element.
+func (t *Type) ReadElementFunc() string { return "read" + t.Name + "Element" }
+
+// EncodeFunc encodes a value of an error's type by itself.
+func (t *Type) EncodeFunc() string { return "encode" + t.Name }
+
+// DecodeFunc decodes a value of an error's type.
+func (t *Type) DecodeFunc() string { return "decode" + t.Name }
