@@ -29,7 +29,7 @@ var maxHeadless = map[string]int{
 	"internal/singlehost":  14,
 	"internal/singleton":   27,
 	"internal/wire":        13,
-	"runtime":              46,
+	"runtime":              45,
 	"store/conformance":    12,
 	"templates":            19,
 }
