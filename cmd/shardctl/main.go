@@ -5,6 +5,7 @@
 //	shardctl down    -cluster shop web-3#5a0c8e1f22d90b47
 //	shardctl join    -cluster shop web-4
 //	shardctl state   -cluster shop stock tea
+//	shardctl store   list
 //
 // shardctl -h and shardctl COMMAND -h print the flags. The exit code is 0 when the command
 // was carried out, 1 when it was not, and 2 when it was called wrongly.
@@ -43,6 +44,7 @@ const usage = `usage: shardctl COMMAND -cluster NAME [flags] [NODE]
   leave NODE         make a member leave in order, and wait until it is gone
   down NODE          declare a member dead whose process has stopped
   state TYPE [ID]    list the entities whose state cannot be read; print, replace or drop a state
+  store COMMAND      list, verify, export, import, repair and delete durable entities (shardctl store -h)
 
 NODE is a name, or name#incarnation where several have the name.
 shardctl COMMAND -h lists a command's flags. NATS_URL and SHARD_CLUSTER stand in
@@ -124,6 +126,8 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 		}
 	}
 	switch args[0] {
+	case "store":
+		return runStore(ctx, args[1:], env, stdout, stderr)
 	case "help", "-h", "-help", "--help":
 		fmt.Fprint(stdout, usage)
 		return exitOK

@@ -37,6 +37,7 @@ runtime/admin
 internal/operator
 internal/call
 internal/region
+internal/storeops
 internal/durablehost
 internal/durable
 internal/coordinator

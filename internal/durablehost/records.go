@@ -21,12 +21,15 @@ type Type struct {
 
 const typeFormat = 1
 
+// TypeKey is the key of a type's record.
+func TypeKey(kind string) string { return "types/" + kind }
+
 // ErrType is a durable type that the store has in another form; test with errors.Is.
 var ErrType = errors.New("the store has the type in another form")
 
 // CheckType notes the type in the store when it comes there first. Later it must be the same.
 func CheckType(ctx context.Context, s store.Store, kind string, want Type) error {
-	key := "types/" + kind
+	key := TypeKey(kind)
 	want.Format = typeFormat
 	value, err := json.Marshal(want)
 	if err != nil {

@@ -123,6 +123,7 @@ type streamInfo struct {
 	State  struct {
 		Messages uint64 `json:"messages"`
 		LastSeq  uint64 `json:"last_seq"`
+		Bytes    uint64 `json:"bytes"`
 	} `json:"state"`
 }
 

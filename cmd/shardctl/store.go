@@ -1,0 +1,314 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/shardgen/shardgen/internal/durablehost"
+	"github.com/shardgen/shardgen/internal/storeops"
+	"github.com/shardgen/shardgen/runtime/admin"
+	natsstore "github.com/shardgen/shardgen/store/nats"
+	natstransport "github.com/shardgen/shardgen/transport/nats"
+)
+
+const storeUsage = `usage: shardctl store COMMAND [flags] [TYPE [ID]]
+
+  list                list the types in the store, with their shards, entities and sizes
+  verify [TYPE]       read all heads, logs and records, and say what cannot be decoded
+  show TYPE ID        print an entity
+  export [TYPE [ID]]  write entities as JSON, one a line
+  import              read what export wrote, and write it to the store
+  repair TYPE ID      replace the state of an entity, or drop it
+  delete TYPE         delete a type with all its entities, for ever
+
+import, repair and delete are refused while a member of the cluster hosts the type.
+shardctl store COMMAND -h lists a command's flags. NATS_URL stands in for -nats.
+`
+
+// storeOptions are what the command line of shardctl store says.
+type storeOptions struct {
+	url, creds, ca, store string
+	timeout               time.Duration
+	json                  bool
+	kind, id              string
+	out, from             string
+	drop, replace         bool
+	replicas, partitions  int
+}
+
+// A storeCommand is one of shardctl store's.
+type storeCommand struct {
+	name, about string
+	least, most int // arguments
+	creates     bool
+	flags       func(*flag.FlagSet, *storeOptions)
+	run         func(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Writer) error
+}
+
+var storeCommands = []storeCommand{
+	{name: "list", run: storeList, about: "Lists the types in the store. Nodes may run meanwhile."},
+	{
+		name: "verify", most: 1, run: storeVerify,
+		about: "Reads all heads, logs and records, of one type or of all, and prints what cannot be decoded.\nThe exit code is 1 if there is any. Nodes may run meanwhile.",
+	},
+	{name: "show", least: 2, most: 2, run: storeShow, about: "Prints an entity, its version and its encoded state. Nodes may run meanwhile."},
+	{
+		name: "export", most: 2, run: storeExport,
+		about: "Writes entities as JSON, one a line, after a line for each type. The state is the protobuf message\nthat shardgen contract proto describes, in base64. Nodes may run meanwhile: each entity is then\nas it was at some moment of the export.",
+		flags: func(f *flag.FlagSet, o *storeOptions) {
+			f.StringVar(&o.out, "o", "", "write to `file` (default: standard output)")
+		},
+	},
+	{
+		name: "import", run: storeImport, creates: true,
+		about: "Reads what export wrote and writes it to the store. An entity that is there is refused.\nRepeat an import that failed with -replace.",
+		flags: func(f *flag.FlagSet, o *storeOptions) {
+			f.StringVar(&o.from, "from", "", "read from `file`")
+			f.BoolVar(&o.replace, "replace", false, "overwrite entities that are there")
+			f.IntVar(&o.replicas, "replicas", 0, "`number` of servers that keep each stream that is created (default 1)")
+			f.IntVar(&o.partitions, "partitions", 0, "`number` of pairs of streams of a type that is created (default 4)")
+		},
+	},
+	{
+		name: "repair", least: 2, most: 2, run: storeRepair,
+		about: "Replaces the state of an entity, also of one whose record cannot be decoded, or drops it.",
+		flags: func(f *flag.FlagSet, o *storeOptions) {
+			f.StringVar(&o.from, "from", "", "the new state is the one line for the entity in `file`, as export writes it")
+			f.BoolVar(&o.drop, "drop", false, "drop the entity: its next call finds it fresh")
+		},
+	},
+	{
+		name: "delete", least: 1, most: 1, run: storeDelete,
+		about: "Deletes a type with all its entities, for ever.",
+	},
+}
+
+// runStore is shardctl store.
+func runStore(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) int {
+	if len(args) == 0 {
+		fmt.Fprint(stderr, storeUsage)
+		return exitUsage
+	}
+	i := slices.IndexFunc(storeCommands, func(c storeCommand) bool { return c.name == args[0] })
+	switch {
+	case i >= 0:
+		return storeCommands[i].main(ctx, args[1:], env, stdout, stderr)
+	case slices.Contains([]string{"help", "-h", "-help", "--help"}, args[0]):
+		fmt.Fprint(stdout, storeUsage)
+		return exitOK
+	}
+	fmt.Fprintf(stderr, "shardctl store: unknown command %q\n\n%s", args[0], storeUsage)
+	return exitUsage
+}
+
+func (c storeCommand) main(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) int {
+	o, err := c.parse(args, env, stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return exitOK
+	case err != nil:
+		fmt.Fprintf(stderr, "shardctl store %s: %v (shardctl store %s -h)\n", c.name, err, c.name)
+		return exitUsage
+	}
+	if err := c.do(ctx, o, stdout); err != nil {
+		fmt.Fprintln(stderr, "shardctl:", err)
+		return exitFailed
+	}
+	return exitOK
+}
+
+// parse reads the flags, which may stand before and after the arguments.
+func (c storeCommand) parse(args []string, env func(string) string, stderr io.Writer) (*storeOptions, error) {
+	var o storeOptions
+	f := flag.NewFlagSet(c.name, flag.ContinueOnError)
+	f.SetOutput(io.Discard) // main prints the error
+	f.StringVar(&o.url, "nats", or(env("NATS_URL"), "nats://127.0.0.1:4222"), "`URLs` of NATS servers, separated by commas")
+	f.StringVar(&o.store, "store", "shardgen", "`name` of the store, as in natsstore.Config.Name")
+	f.StringVar(&o.creds, "creds", "", "NATS credentials `file`")
+	f.StringVar(&o.ca, "ca", "", "`file` of the authority that signed the servers' certificates")
+	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "bound of the whole command")
+	f.BoolVar(&o.json, "json", false, "print JSON")
+	if c.flags != nil {
+		c.flags(f, &o)
+	}
+	err := f.Parse(args)
+	given := 0
+	for _, to := range []*string{&o.kind, &o.id} {
+		if err == nil && f.NArg() > 0 && given < c.most {
+			*to = f.Arg(0)
+			given++
+			err = f.Parse(f.Args()[1:])
+		}
+	}
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprintf(stderr, "usage: shardctl store %s [flags]%s\n\n%s\n\n", c.name, []string{"", " TYPE", " TYPE ID"}[c.most], c.about)
+		f.SetOutput(stderr)
+		f.PrintDefaults()
+	case err != nil:
+	case f.NArg() > 0:
+		err = fmt.Errorf("unexpected argument %q", f.Arg(0))
+	case given < c.least:
+		err = errors.New([]string{"say which type", "say which entity"}[given])
+	case c.name == "import" && o.from == "":
+		err = errors.New("say -from which file")
+	case c.name == "repair" && o.drop == (o.from != ""):
+		err = errors.New("give one of -from and -drop")
+	case o.timeout <= 0:
+		err = fmt.Errorf("-timeout is %v: want more than 0", o.timeout)
+	}
+	return &o, err
+}
+
+// connectOptions are how the command reaches NATS.
+func (o *storeOptions) connectOptions() (connect []nats.Option) {
+	if o.creds != "" {
+		connect = append(connect, nats.UserCredentials(o.creds))
+	}
+	if o.ca != "" {
+		connect = append(connect, nats.RootCAs(o.ca))
+	}
+	return connect
+}
+
+func (c storeCommand) do(ctx context.Context, o *storeOptions, w io.Writer) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not within %v (raise -timeout?)", o.timeout))
+	defer cancel()
+	s, err := natsstore.Open(ctx, o.url, natsstore.Config{
+		Name: o.store, NoCreate: !c.creates, Replicas: o.replicas, Partitions: o.partitions, ConnectOptions: o.connectOptions(),
+	})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return c.run(ctx, s, o, w)
+}
+
+// typesOf are the types that a command is about, all if it names none.
+func typesOf(ctx context.Context, s *natsstore.Store, o *storeOptions) ([]natsstore.Type, error) {
+	types, err := s.Types(ctx)
+	if err != nil || o.kind == "" {
+		return types, err
+	}
+	i := slices.IndexFunc(types, func(t natsstore.Type) bool { return t.Name == o.kind })
+	if i < 0 {
+		var names []string
+		for _, t := range types {
+			names = append(names, t.Name)
+		}
+		return nil, fmt.Errorf("type %s is not in the store %s, which has %s", o.kind, o.store, or(strings.Join(names, ", "), "no types"))
+	}
+	return types[i : i+1], nil
+}
+
+// refuseHosted fails if a member of the type's cluster hosts it.
+func refuseHosted(ctx context.Context, o *storeOptions, kind string, t durablehost.Type) error {
+	c, err := admin.Dial(ctx, admin.Options{
+		Cluster: t.Cluster, Transport: natstransport.New(o.url, natstransport.ConnectOptions(o.connectOptions()...)),
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }() // everything was answered
+	v, err := c.Members(ctx)
+	if errors.Is(err, admin.ErrNoCluster) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("type %s: is it hosted? %w (stop these processes)", kind, err)
+	}
+	for _, m := range v.Members {
+		if slices.Contains(m.Hosts, kind) {
+			return fmt.Errorf("type %s is hosted by %s of cluster %s: stop all nodes that host it first", kind, m.Name, t.Cluster)
+		}
+	}
+	return nil
+}
+
+func storeDelete(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Writer) error {
+	if _, err := typesOf(ctx, s, o); err != nil {
+		return err
+	}
+	t, err := storeops.TypeOf(ctx, s, o.kind)
+	if err != nil {
+		return err
+	}
+	if err := refuseHosted(ctx, o, o.kind, t); err != nil {
+		return err
+	}
+	if err := s.DropType(ctx, o.kind); err != nil {
+		return err
+	}
+	key := durablehost.TypeKey(o.kind)
+	r, err := s.Get(ctx, key)
+	if err == nil {
+		err = s.Delete(ctx, key, r.Revision)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "type %s is deleted\n", o.kind)
+	return err
+}
+
+func storeRepair(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Writer) error {
+	t, err := storeops.TypeOf(ctx, s, o.kind)
+	if err != nil {
+		return err
+	}
+	if err := refuseHosted(ctx, o, o.kind, t); err != nil {
+		return err
+	}
+	e := storeops.Entity{ID: o.id, Ended: o.drop}
+	if o.from != "" {
+		file, err := os.Open(o.from)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = file.Close() }() // it was only read
+		if e, err = findEntity(file, o.kind, o.id); err != nil {
+			return fmt.Errorf("%s: %w", o.from, err)
+		}
+	}
+	found, err := find(ctx, s, t, o)
+	if err != nil {
+		return err
+	}
+	if found.problem != nil {
+		if err := storeops.DropRecord(ctx, s, t.Cluster, found.shard, o.id); err != nil {
+			return err
+		}
+	}
+	if o.from != "" && found.shard.Type != "" && e.Shard != found.shard.Number {
+		return fmt.Errorf("%s/%s is in shard %d, and the file says %d", o.kind, o.id, found.shard.Number, e.Shard)
+	}
+	if found.shard.Type != "" {
+		e.Shard = found.shard.Number
+	}
+	if found.shard.Type == "" && o.drop {
+		return fmt.Errorf("%s/%s is not in the store", o.kind, o.id)
+	}
+	wr, err := storeops.NewWriter(ctx, s, o.kind, t)
+	if err != nil {
+		return err
+	}
+	wr.Replace = true
+	if err := errors.Join(wr.Write(ctx, e), wr.Close(ctx)); err != nil {
+		return err
+	}
+	done := "replaced"
+	if o.drop {
+		done = "dropped"
+	}
+	_, err = fmt.Fprintf(w, "%s/%s: state %s\n", o.kind, o.id, done)
+	return err
+}

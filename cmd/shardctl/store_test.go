@@ -1,0 +1,267 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/internal/fixture/vault"
+	"github.com/shardgen/shardgen/internal/natsproc"
+	"github.com/shardgen/shardgen/internal/storeops"
+	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/store"
+	natsstore "github.com/shardgen/shardgen/store/nats"
+	natstransport "github.com/shardgen/shardgen/transport/nats"
+)
+
+// runJetStream starts a server that keeps its streams in dir.
+func runJetStream(t *testing.T, dir string) *natsproc.Server {
+	t.Helper()
+	s, err := natsproc.Run("-js", "-sd", dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Kill(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func openStore(t *testing.T, url string) *natsstore.Store {
+	t.Helper()
+	s, err := natsstore.Open(t.Context(), url, natsstore.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// hostVaults starts a node that hosts vaults.
+func hostVaults(t *testing.T, url string) (client *vault.VaultClient, stop func()) {
+	t.Helper()
+	n := shard.New(shard.Config{
+		Cluster: "bank", Name: "w1", Transport: natstransport.New(url), Store: openStore(t, url),
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
+	t.Cleanup(func() { _ = n.Close() })
+	if err := vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return vault.NewVaultClient(n), func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		if err := n.Shutdown(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// odd is an id that is no text.
+const odd = "a/b \xff"
+
+func vaultID(i int) string {
+	if i == 0 {
+		return odd
+	}
+	return fmt.Sprint("vault-", i)
+}
+
+const vaults = 40
+
+// fillVaults gives each vault a sum of its own.
+func fillVaults(t *testing.T, c *vault.VaultClient) {
+	t.Helper()
+	for i := range vaults {
+		if _, err := c.Ref(vaultID(i)).Add(t.Context(), int64(i+1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// checkVaults compares each sum, but those of the vaults that are named.
+func checkVaults(t *testing.T, c *vault.VaultClient, but ...int) {
+	t.Helper()
+	for i := range vaults {
+		want := int64(i + 1)
+		if len(but) > 0 && but[0] == i {
+			want = 0
+		}
+		if got, err := c.Ref(vaultID(i)).Get(t.Context()); err != nil || got != want {
+			t.Errorf("%s: %d, %v, want %d", vaultID(i), got, err, want)
+		}
+	}
+}
+
+func TestStoreCommandLine(t *testing.T) {
+	for _, tt := range []struct {
+		args           string
+		code           int
+		stdout, stderr string
+	}{
+		{"store", exitUsage, "", "usage: shardctl store COMMAND"},
+		{"store help", exitOK, "usage: shardctl store COMMAND", ""},
+		{"store dance", exitUsage, "", `unknown command "dance"`},
+		{"store export -h", exitOK, "", "Writes entities as JSON"},
+		{"store show", exitUsage, "", "say which type (shardctl store show -h)"},
+		{"store show Vault", exitUsage, "", "say which entity"},
+		{"store list x", exitUsage, "", `unexpected argument "x"`},
+		{"store import", exitUsage, "", "say -from which file"},
+		{"store repair Vault a", exitUsage, "", "give one of -from and -drop"},
+		{"store repair Vault a -drop -from f", exitUsage, "", "give one of -from and -drop"},
+		{"store list -timeout 0s", exitUsage, "", "want more than 0"},
+		{"store list -nats nats://127.0.0.1:1", exitFailed, "", "is a server running there?"},
+	} {
+		shardctl(t, nil, tt.args).check(t, tt.args, tt.code, tt.stdout, tt.stderr)
+	}
+}
+
+// TestStoreExportImport moves all entities to an empty store by a file, deletes the type in
+// the old store, and refuses both while the type is hosted.
+func TestStoreExportImport(t *testing.T) {
+	url := runJetStream(t, t.TempDir()).URL()
+	env := map[string]string{"NATS_URL": url}
+	client, stop := hostVaults(t, url)
+	fillVaults(t, client)
+	file := filepath.Join(t.TempDir(), "vaults.json")
+	ctl := func(args string, code int, stdout, stderr string) {
+		t.Helper()
+		shardctl(t, env, args).check(t, args, code, stdout, stderr)
+	}
+	ctl("store list", exitOK, "Vault  bank     64      40 ", "")
+	ctl("store list -json", exitOK, `"entities": 40`, "")
+	ctl("store verify", exitOK, "1 types, 64 shards, 40 entities can be read", "")
+	ctl("store verify Safe", exitFailed, "", "type Safe is not in the store shardgen, which has Vault")
+	ctl("store show Vault vault-3", exitOK, "Vault/vault-3 in shard ", "")
+	ctl("store show Vault nobody", exitFailed, "", "Vault/nobody is not in the store")
+	ctl("store export Vault vault-3", exitOK, `"id":"vault-3"`, "")
+	ctl("store export Vault nobody", exitFailed, "", "Vault/nobody is not in the store")
+	ctl("store export -o "+file, exitOK, "", "")
+	ctl("store import -from "+file, exitFailed, "", "type Vault is hosted by w1 of cluster bank: stop all nodes that host it first")
+	ctl("store delete Vault", exitFailed, "", "type Vault is hosted by w1")
+	ctl("store repair Vault vault-3 -drop", exitFailed, "", "type Vault is hosted by w1")
+	stop()
+	ctl("store import -from "+file, exitFailed, "", "the entity is there already (-replace overwrites it)")
+	ctl("store import -replace -from "+file, exitOK, "40 entities of 1 types are in the store", "")
+
+	other := runJetStream(t, t.TempDir()).URL()
+	to := map[string]string{"NATS_URL": other}
+	shardctl(t, to, "store list").check(t, "store list", exitFailed, "", "is not there")
+	shardctl(t, to, "store import -from "+file).check(t, "store import", exitOK, "40 entities of 1 types are in the store", "")
+	shardctl(t, to, "store verify").check(t, "store verify", exitOK, "40 entities can be read", "")
+	client, stop = hostVaults(t, other)
+	checkVaults(t, client)
+	if got, err := client.Ref(odd).Add(t.Context(), 1); err != nil || got != 2 {
+		t.Errorf("after the import: %d, %v, want 2", got, err)
+	}
+	stop()
+
+	ctl("store delete Vault", exitOK, "type Vault is deleted", "")
+	ctl("store list", exitOK, "TYPE", "")
+	ctl("store delete Vault", exitFailed, "", "type Vault is not in the store shardgen, which has no types")
+	client, stop = hostVaults(t, url)
+	defer stop()
+	if got, err := client.Ref("vault-3").Add(t.Context(), 5); err != nil || got != 5 {
+		t.Errorf("after the type was deleted: %d, %v, want 5", got, err)
+	}
+}
+
+// TestStoreFolderCopied: a copy of a stopped server's folder is a backup of everything.
+func TestStoreFolderCopied(t *testing.T) {
+	dir, copied := t.TempDir(), filepath.Join(t.TempDir(), "copy")
+	server := runJetStream(t, dir)
+	client, stop := hostVaults(t, server.URL())
+	fillVaults(t, client)
+	stop()
+	if err := server.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	restored := runJetStream(t, copied).URL()
+	args := "store verify -nats " + restored
+	shardctl(t, nil, args).check(t, args, exitOK, "40 entities can be read", "")
+	client, stop = hostVaults(t, restored)
+	defer stop()
+	checkVaults(t, client)
+}
+
+// TestStoreRepair replaces and drops entities whose records are corrupt.
+func TestStoreRepair(t *testing.T) {
+	url := runJetStream(t, t.TempDir()).URL()
+	env := map[string]string{"NATS_URL": url}
+	ctl := func(args string, code int, stdout, stderr string) {
+		t.Helper()
+		shardctl(t, env, args).check(t, args, code, stdout, stderr)
+	}
+	client, stop := hostVaults(t, url)
+	fillVaults(t, client)
+	stop()
+	file := filepath.Join(t.TempDir(), "vaults.json")
+	ctl("store export -o "+file, exitOK, "", "")
+	corrupt(t, openStore(t, url), "vault-3")
+	corrupt(t, openStore(t, url), "vault-4")
+	ctl("store verify", exitFailed, `record of entity "vault-3": corrupt`, "2 heads, appends or records cannot be decoded")
+	ctl("store list", exitOK, " 40 ", "") // two of them are not vaults of the test
+	ctl("store show Vault vault-3", exitFailed, "", "shardctl store repair replaces or drops it")
+	ctl("store export Vault -o "+file+".new", exitFailed, "", "the export lacks them")
+
+	client, stop = hostVaults(t, url)
+	if _, err := client.Ref("vault-3").Get(t.Context()); err == nil || !strings.Contains(err.Error(), "vault-3") || !strings.Contains(err.Error(), "corrupt") {
+		t.Errorf("a call to an entity with a corrupt record: error %v", err)
+	}
+	if got, err := client.Ref("vault-5").Get(t.Context()); err != nil || got != 6 {
+		t.Errorf("another entity: %d, %v, want 6", got, err)
+	}
+	stop()
+
+	ctl("store repair Vault vault-3 -from "+file, exitOK, "Vault/vault-3: state replaced", "")
+	ctl("store repair Vault vault-4 -drop", exitOK, "Vault/vault-4: state dropped", "")
+	ctl("store verify", exitOK, "41 entities can be read", "")
+	client, stop = hostVaults(t, url)
+	defer stop()
+	checkVaults(t, client, 4)
+}
+
+// corrupt damages the record of a vault. Its shard's log goes on behind it.
+func corrupt(t *testing.T, s *natsstore.Store, id string) {
+	t.Helper()
+	kind, err := storeops.TypeOf(t.Context(), s, "Vault")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := find(t.Context(), s, kind, &storeOptions{kind: "Vault", id: id})
+	if err != nil || found.shard.Type == "" {
+		t.Fatalf("%s: %v, %v", id, found, err)
+	}
+	w, err := storeops.NewWriter(t.Context(), s, "Vault", kind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.Write(t.Context(), storeops.Entity{Shard: found.shard.Number, ID: "beside-" + id}), w.Close(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	key := []string{durable.EntityKey(id)}
+	head, records, err := s.Shards().Get(t.Context(), found.shard, key, store.None)
+	if err != nil || records[0].Revision == store.None {
+		t.Fatalf("%s has no record: %v", id, err)
+	}
+	records[0].Value[len(records[0].Value)/2] ^= 1
+	if _, err := s.Shards().Put(t.Context(), found.shard, head.Revision, []store.Change{{ID: key[0], Value: records[0].Value}}); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,364 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+
+	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/internal/durablehost"
+	"github.com/shardgen/shardgen/internal/storeops"
+	"github.com/shardgen/shardgen/store"
+	natsstore "github.com/shardgen/shardgen/store/nats"
+)
+
+// exportFormat is the format of what export writes. Import reads everything up to it.
+const exportFormat = 1
+
+// A line is one of an export: a type, or an entity of the type before it.
+type line struct {
+	Format  int    `json:"format,omitempty"` // of a type's line
+	Type    string `json:"type"`
+	Cluster string `json:"cluster,omitempty"`
+	Shards  uint32 `json:"shards,omitempty"`
+	Hash    string `json:"hash,omitempty"`
+
+	ID      *string `json:"id,omitempty"` // of an entity's line; in base64 if Binary
+	Binary  bool    `json:"binary,omitempty"`
+	Shard   int     `json:"shard,omitempty"`
+	Version uint64  `json:"version,omitempty"`
+	State   []byte  `json:"state,omitempty"`
+}
+
+// lineOf is an entity's line. JSON has no strings that are not UTF-8.
+func lineOf(kind string, shard int, k durable.Kept) line {
+	id, binary := textOf(k.ID)
+	return line{Type: kind, ID: &id, Binary: binary, Shard: shard, Version: k.Version, State: k.State}
+}
+
+// each reads shard after shard of a type.
+func each(ctx context.Context, s *natsstore.Store, kind string, t durablehost.Type, do func(shard store.Shard, snap durable.Snapshot) error) error {
+	first, end := storeops.ShardsOf(t)
+	for n := first; n < end; n++ {
+		shard := store.Shard{Type: kind, Number: n}
+		snap, err := storeops.ReadShard(ctx, s, shard)
+		if err == nil {
+			err = do(shard, snap)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A storedType is a type as list prints it.
+type storedType struct {
+	Type     string `json:"type"`
+	Cluster  string `json:"cluster"`
+	Shards   uint32 `json:"shards"`
+	Entities int    `json:"entities"`
+	Bytes    uint64 `json:"bytes"` // of the streams, in one copy
+	Replicas int    `json:"replicas"`
+	Problems int    `json:"problems"`
+}
+
+func storeList(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Writer) error {
+	types, err := typesOf(ctx, s, o)
+	if err != nil {
+		return err
+	}
+	all := make([]storedType, 0, len(types))
+	for _, found := range types {
+		t, err := storeops.TypeOf(ctx, s, found.Name)
+		if err != nil {
+			return err
+		}
+		row := storedType{Type: found.Name, Cluster: t.Cluster, Shards: t.Shards, Bytes: found.Bytes, Replicas: found.Replicas}
+		err = each(ctx, s, found.Name, t, func(_ store.Shard, snap durable.Snapshot) error {
+			row.Entities += len(snap.Entities)
+			row.Problems += len(snap.Problems)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		all = append(all, row)
+	}
+	if o.json {
+		return printJSON(w, all)
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "TYPE\tCLUSTER\tSHARDS\tENTITIES\tBYTES\tREPLICAS\tUNREADABLE")
+	for _, r := range all {
+		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%d\t%d\n", r.Type, r.Cluster, r.Shards, r.Entities, r.Bytes, r.Replicas, r.Problems)
+	}
+	return table.Flush()
+}
+
+// A storeProblem is what verify prints.
+type storeProblem struct {
+	Shard string `json:"shard"`
+	Place string `json:"place"`
+	Error string `json:"error"`
+}
+
+func storeVerify(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Writer) error {
+	types, err := typesOf(ctx, s, o)
+	if err != nil {
+		return err
+	}
+	shards, entities := 0, 0
+	problems := []storeProblem{}
+	for _, found := range types {
+		t, err := storeops.TypeOf(ctx, s, found.Name)
+		if err != nil {
+			return err
+		}
+		err = each(ctx, s, found.Name, t, func(shard store.Shard, snap durable.Snapshot) error {
+			shards++
+			entities += len(snap.Entities)
+			for _, p := range snap.Problems {
+				problems = append(problems, storeProblem{shard.String(), p.Place, p.Err.Error()})
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if o.json {
+		err = printJSON(w, problems)
+	} else {
+		for _, p := range problems {
+			fmt.Fprintf(w, "shard %s: %s: %s\n", p.Shard, p.Place, p.Error)
+		}
+		_, err = fmt.Fprintf(w, "%d types, %d shards, %d entities can be read\n", len(types), shards, entities)
+	}
+	if err == nil && len(problems) > 0 {
+		err = fmt.Errorf("%d heads, appends or records cannot be decoded (restore them from a backup; or shardctl store repair for an entity's record)", len(problems))
+	}
+	return err
+}
+
+// A sought is where an entity is.
+type sought struct {
+	shard   store.Shard // of no type: it is nowhere
+	kept    durable.Kept
+	problem error // why its record cannot be decoded
+}
+
+// find looks for one entity in all shards.
+func find(ctx context.Context, s *natsstore.Store, t durablehost.Type, o *storeOptions) (found sought, err error) {
+	err = each(ctx, s, o.kind, t, func(shard store.Shard, snap durable.Snapshot) error {
+		for _, p := range snap.Problems {
+			if p.Entity == o.id && o.id != "" {
+				found = sought{shard: shard, problem: p.Err}
+			}
+		}
+		for _, k := range snap.Entities {
+			if k.ID == o.id {
+				found = sought{shard: shard, kept: k}
+			}
+		}
+		return nil
+	})
+	return found, err
+}
+
+func storeShow(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Writer) error {
+	if _, err := typesOf(ctx, s, o); err != nil {
+		return err
+	}
+	t, err := storeops.TypeOf(ctx, s, o.kind)
+	if err != nil {
+		return err
+	}
+	found, err := find(ctx, s, t, o)
+	switch {
+	case err != nil:
+		return err
+	case found.shard.Type == "":
+		return fmt.Errorf("%s/%s is not in the store", o.kind, o.id)
+	case found.problem != nil:
+		return fmt.Errorf("%s/%s in shard %v: %w (shardctl store repair replaces or drops it)", o.kind, o.id, found.shard, found.problem)
+	case o.json:
+		return printJSON(w, lineOf(o.kind, found.shard.Number, found.kept))
+	}
+	_, err = fmt.Fprintf(w, "%s/%s in shard %d, version %d, %d bytes: %x\n",
+		o.kind, o.id, found.shard.Number, found.kept.Version, len(found.kept.State), found.kept.State)
+	return err
+}
+
+func storeExport(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Writer) (err error) {
+	types, err := typesOf(ctx, s, o)
+	if err != nil {
+		return err
+	}
+	if o.out != "" {
+		file, err := os.OpenFile(o.out, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, file.Close()) }()
+		w = file
+	}
+	buffered := bufio.NewWriter(w)
+	entities, unreadable := 0, 0
+	lines := json.NewEncoder(buffered)
+	for _, found := range types {
+		t, err := storeops.TypeOf(ctx, s, found.Name)
+		if err != nil {
+			return err
+		}
+		err = lines.Encode(line{Format: exportFormat, Type: found.Name, Cluster: t.Cluster, Shards: t.Shards, Hash: t.Hash})
+		if err != nil {
+			return err
+		}
+		err = each(ctx, s, found.Name, t, func(shard store.Shard, snap durable.Snapshot) error {
+			for _, p := range snap.Problems {
+				if o.id == "" || p.Entity == o.id {
+					unreadable++
+				}
+			}
+			for _, k := range snap.Entities {
+				if o.id != "" && k.ID != o.id {
+					continue
+				}
+				entities++
+				if err := lines.Encode(lineOf(found.Name, shard.Number, k)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	switch err := buffered.Flush(); {
+	case err != nil:
+		return err
+	case unreadable > 0:
+		return fmt.Errorf("%d heads, appends or records cannot be decoded: the export lacks them (shardctl store verify names them)", unreadable)
+	case o.id != "" && entities == 0:
+		return fmt.Errorf("%s/%s is not in the store", o.kind, o.id)
+	}
+	return nil
+}
+
+// readLines reads an export.
+func readLines(r io.Reader, do func(line) error) error {
+	lines := json.NewDecoder(r)
+	lines.DisallowUnknownFields()
+	for n := 1; ; n++ {
+		var l line
+		err := lines.Decode(&l)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil && l.Format > exportFormat {
+			err = fmt.Errorf("format %d, this program reads up to %d (use a newer shardctl)", l.Format, exportFormat)
+		}
+		if err == nil && l.ID != nil {
+			*l.ID, err = idOf(*l.ID, l.Binary)
+		}
+		if err == nil {
+			err = do(l)
+		}
+		if err != nil {
+			return fmt.Errorf("line %d: %w", n, err)
+		}
+	}
+}
+
+// findEntity finds the line of one entity.
+func findEntity(r io.Reader, kind, id string) (e storeops.Entity, err error) {
+	found := false
+	err = readLines(r, func(l line) error {
+		if l.ID != nil && l.Type == kind && *l.ID == id {
+			e, found = storeops.Entity{Shard: l.Shard, ID: id, State: l.State}, true
+		}
+		return nil
+	})
+	if err == nil && !found {
+		err = fmt.Errorf("no line for %s/%s", kind, id)
+	}
+	return e, err
+}
+
+func storeImport(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Writer) error {
+	file, err := os.Open(o.from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	im := importer{store: s, options: o}
+	err = readLines(file, func(l line) error { return im.line(ctx, l) })
+	if err := errors.Join(err, im.close(ctx)); err != nil {
+		return fmt.Errorf("%s: %w", o.from, err)
+	}
+	_, err = fmt.Fprintf(w, "%d entities of %d types are in the store\n", im.entities, im.types)
+	return err
+}
+
+// An importer writes what export wrote.
+type importer struct {
+	store           *natsstore.Store
+	options         *storeOptions
+	writer          *storeops.Writer // of the type of the last type's line
+	kind            string
+	first, end      int // of its shards
+	types, entities int
+}
+
+func (i *importer) line(ctx context.Context, l line) error {
+	if l.ID == nil {
+		return i.begin(ctx, l)
+	}
+	switch {
+	case i.writer == nil || l.Type != i.kind:
+		return fmt.Errorf("%s/%s: the line of the type must come before", l.Type, *l.ID)
+	case l.Shard < i.first || l.Shard >= i.end:
+		return fmt.Errorf("%s/%s: shard %d: want %d to %d", l.Type, *l.ID, l.Shard, i.first, i.end-1)
+	}
+	i.entities++
+	return i.writer.Write(ctx, storeops.Entity{Shard: l.Shard, ID: *l.ID, State: l.State})
+}
+
+// begin begins a type.
+func (i *importer) begin(ctx context.Context, l line) error {
+	if err := i.close(ctx); err != nil {
+		return err
+	}
+	if l.Format == 0 || l.Cluster == "" || l.Shards == 0 {
+		return fmt.Errorf("type %q: not the line of a type as export writes it", l.Type)
+	}
+	t := durablehost.Type{Cluster: l.Cluster, Shards: l.Shards, Hash: l.Hash}
+	if err := refuseHosted(ctx, i.options, l.Type, t); err != nil {
+		return err
+	}
+	writer, err := storeops.NewWriter(ctx, i.store, l.Type, t)
+	if err != nil {
+		return err
+	}
+	writer.Replace = i.options.replace
+	i.writer, i.kind = writer, l.Type
+	i.first, i.end = storeops.ShardsOf(t)
+	i.types++
+	return nil
+}
+
+func (i *importer) close(ctx context.Context) error {
+	if i.writer == nil {
+		return nil
+	}
+	err := i.writer.Close(ctx)
+	i.writer = nil
+	return err
+}

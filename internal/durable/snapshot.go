@@ -1,0 +1,119 @@
+package durable
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/store"
+)
+
+// A Snapshot is a shard as the store has it, read without a claim.
+type Snapshot struct {
+	Epoch    uint64 // of the head; 0: it has none
+	Node     string // that wrote the head
+	Entities []Kept // by id
+	// Problems are the head, appends and records that cannot be decoded. An entity with a
+	// problem is missing among Entities, or has an older state there.
+	Problems []Problem
+}
+
+// A Kept is an entity in the store.
+type Kept struct {
+	ID      string
+	Version uint64
+	State   []byte
+}
+
+// A Problem is something that cannot be decoded.
+type Problem struct {
+	Place  string // such as `record of entity "a"`
+	Entity string // "": it is no entity's record
+	Err    error
+}
+
+// Snap decodes a shard: its head, the log from the head's since, and its records. The
+// records were read after the log.
+func Snap(h store.Head, log []store.Append, records []store.Record) Snapshot {
+	var s Snapshot
+	if decoded, err := readHead(h); err != nil {
+		s.Problems = append(s.Problems, Problem{Place: "head", Err: err})
+	} else {
+		s.Epoch, s.Node = decoded.value.GetEpoch(), decoded.value.GetNode()
+	}
+	tail := s.tail(log)
+	kept := make(map[string]Kept)
+	for _, r := range records {
+		id, ok := strings.CutPrefix(r.Key, entityKey(""))
+		if !ok {
+			continue // a part of the shard's table, or of a journal
+		}
+		v, err := readRecord(id, r)
+		if err != nil {
+			if tail[id] == nil { // what the log has replaces the record
+				s.Problems = append(s.Problems, Problem{fmt.Sprintf("record of entity %q", id), id, err})
+			}
+			continue
+		}
+		kept[id] = Kept{id, v.number, v.state}
+	}
+	for id, e := range tail {
+		switch {
+		case e.last.ended && kept[id].Version <= e.last.number:
+			delete(kept, id)
+		case !e.last.ended && kept[id].Version <= e.last.number:
+			kept[id] = Kept{id, e.last.number, e.last.state}
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(kept)) {
+		s.Entities = append(s.Entities, kept[id])
+	}
+	return s
+}
+
+// tail is what the log says of entities.
+func (s *Snapshot) tail(log []store.Append) map[string]*entity {
+	var counted chain
+	tail := make(map[string]*entity)
+	for _, a := range log {
+		decoded, err := readAppend(a.Data)
+		if err != nil {
+			s.Problems = append(s.Problems, Problem{Place: fmt.Sprintf("append at position %d", a.Position), Err: err})
+			continue
+		}
+		if !counted.add(decoded) {
+			continue
+		}
+		for _, entry := range decoded.GetEntries() {
+			c, ok := entry.GetKind().(*wire.DurableEntry_Commit)
+			if !ok {
+				continue
+			}
+			id := string(c.Commit.GetEntity())
+			if tail[id] == nil {
+				tail[id] = &entity{id: id}
+			}
+			tail[id].recover(c.Commit)
+		}
+	}
+	return tail
+}
+
+// TakeHead returns the head that claims the shard in the place of h, under a higher epoch.
+// What its log and records say stays.
+func TakeHead(h store.Head, node string, incarnation, epoch uint64) (store.Head, error) {
+	was, err := readHead(h)
+	if err != nil {
+		return store.Head{}, err
+	}
+	if was.value.GetEpoch() >= epoch {
+		return store.Head{}, fmt.Errorf("the shard has epoch %d, and %d was to follow it (try again)", was.value.GetEpoch(), epoch)
+	}
+	c := Config{Node: node, Incarnation: incarnation, Epoch: epoch}
+	return was.replace(c, h.Since, was.value.GetGeneration(), was.value.GetParts()).stored, nil
+}
+
+// EntityKey is the key of an entity's record.
+func EntityKey(id string) string { return entityKey(id) }

@@ -1,0 +1,175 @@
+package storeops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+
+	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/internal/durablehost"
+	"github.com/shardgen/shardgen/store"
+)
+
+// ErrExists is an entity that would be overwritten; test with errors.Is.
+var ErrExists = errors.New("the entity is there already")
+
+// An Entity is one to be written.
+type Entity struct {
+	Shard int
+	ID    string
+	State []byte
+	Ended bool // delete it
+}
+
+// A Writer writes entities of one type. Close it in any case.
+type Writer struct {
+	Replace bool // entities that are there, too
+
+	store       Store
+	kind        string
+	term        uint32
+	incarnation uint64
+	ctx         context.Context // of its goroutines; it is no call's
+	stop        context.CancelFunc
+	shards      map[int]*durablehost.Shard
+	cluster     string
+	unconfirmed map[*durablehost.Tenure]durable.Ticket // the last of each
+	written     int                                    // since the last Flush
+
+	mu    sync.Mutex
+	ended bool
+	wg    sync.WaitGroup
+}
+
+// together is how many entities are written before the log must have confirmed them.
+const together = 256
+
+const writerName = "shardctl"
+
+// NewWriter begins a term for the cluster and notes the type in the store, unless it is
+// there and the same.
+func NewWriter(ctx context.Context, s Store, kind string, t durablehost.Type) (*Writer, error) {
+	if err := durablehost.CheckType(ctx, s, kind, t); err != nil {
+		return nil, err
+	}
+	term, err := durablehost.NextTerm(ctx, s, t.Cluster, 1)
+	if err != nil {
+		return nil, err
+	}
+	w := &Writer{
+		store: s, kind: kind, term: term, incarnation: rand.Uint64(), cluster: t.Cluster,
+		shards: make(map[int]*durablehost.Shard), unconfirmed: make(map[*durablehost.Tenure]durable.Ticket),
+	}
+	w.ctx, w.stop = context.WithCancel(context.Background())
+	return w, nil
+}
+
+// placed is the epoch of the writer's shards, as a coordinator of its term would give it.
+func (w *Writer) placed() uint64 { return uint64(w.term)<<32 | 1 }
+
+// Write writes an entity. It is in the store when Flush or Close has returned nil. Write
+// fails with ErrExists if the entity is there, unless Replace is set.
+func (w *Writer) Write(ctx context.Context, e Entity) error {
+	subject := fmt.Sprintf("write %s/%s", w.kind, e.ID)
+	t, err := w.shard(e.Shard).Tenure(ctx)
+	if err != nil {
+		return fmt.Errorf("%s: %w", subject, err)
+	}
+	there, err := t.Load(ctx, e.ID)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", subject, err)
+	case there.Found && !w.Replace:
+		return fmt.Errorf("%s: %w (-replace overwrites it)", subject, ErrExists)
+	case !there.Found && e.Ended:
+		return nil
+	}
+	ticket, err := t.Commit(durable.Turn{Entity: e.ID, State: e.State, Ended: e.Ended})
+	if err != nil {
+		return fmt.Errorf("%s: %w", subject, err)
+	}
+	w.unconfirmed[t] = ticket
+	if w.written++; w.written%together == 0 {
+		return w.Flush(ctx)
+	}
+	return nil
+}
+
+// Flush waits until the store has all that was written.
+func (w *Writer) Flush(ctx context.Context) error {
+	for t, ticket := range w.unconfirmed {
+		if err := t.Wait(ctx, ticket); err != nil {
+			return fmt.Errorf("write %s: %w (repeat it)", w.kind, err)
+		}
+		delete(w.unconfirmed, t)
+	}
+	return nil
+}
+
+// shard claims a shard.
+func (w *Writer) shard(number int) *durablehost.Shard {
+	if s := w.shards[number]; s != nil {
+		return s
+	}
+	host := &durablehost.Process{Cluster: w.cluster, Store: w.store, Ctx: w.ctx, Spawn: w.spawn, Log: slog.New(slog.DiscardHandler)}
+	s := durablehost.New(durablehost.Config{
+		Shard: store.Shard{Type: w.kind, Number: number}, Store: w.store.Shards(),
+		Node: writerName, Incarnation: w.incarnation, Host: host,
+	})
+	s.Open(w.placed())
+	w.shards[number] = s
+	return s
+}
+
+// spawn runs f unless the writer is closed.
+func (w *Writer) spawn(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.ended {
+		w.wg.Go(f)
+	}
+}
+
+// Close waits as Flush does, then writes what is in logs to records and gives the shards up.
+func (w *Writer) Close(ctx context.Context) error {
+	errs := []error{w.Flush(ctx)}
+	for _, s := range w.shards {
+		errs = append(errs, s.Leave(ctx, w.placed()))
+		s.Close()
+	}
+	w.stop()
+	w.mu.Lock()
+	w.ended = true
+	w.mu.Unlock()
+	w.wg.Wait()
+	return errors.Join(errs...)
+}
+
+// DropRecord deletes the record of an entity that cannot be decoded, so that the entity can
+// be written again. What the shard's log has of the entity stays.
+func DropRecord(ctx context.Context, s Store, cluster string, shard store.Shard, id string) error {
+	term, err := durablehost.NextTerm(ctx, s, cluster, 1)
+	if err != nil {
+		return err
+	}
+	epoch, err := durablehost.StoreEpoch(uint64(term)<<32|1, 0)
+	if err != nil {
+		return err
+	}
+	head, err := s.Shards().Head(ctx, shard)
+	if err != nil {
+		return err
+	}
+	if head, err = durable.TakeHead(head, writerName, rand.Uint64(), epoch); err != nil {
+		return fmt.Errorf("shard %v: %w", shard, err)
+	}
+	fence, err := s.Shards().SetHead(ctx, shard, head)
+	if err != nil {
+		return err
+	}
+	_, err = s.Shards().Put(ctx, shard, fence, []store.Change{{ID: durable.EntityKey(id)}})
+	return err
+}
