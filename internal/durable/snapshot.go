@@ -59,7 +59,8 @@ func Snap(h store.Head, log []store.Append, records []store.Record) Snapshot {
 		}
 		kept[id] = Kept{id, v.number, v.state}
 	}
-	for id, e := range tail {
+	for _, id := range slices.Sorted(maps.Keys(tail)) {
+		e := tail[id]
 		switch {
 		case e.last.ended && kept[id].Version <= e.last.number:
 			delete(kept, id)

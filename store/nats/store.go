@@ -2,7 +2,9 @@ package natsstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/shardgen/shardgen/store"
 )
@@ -51,3 +53,68 @@ func (s *Store) Shards() store.Shards { return s.shards }
 // Close ends the connection. Calls under way end: reads with ErrUnavailable, writes
 // with ErrUncertain. It may be called twice.
 func (s *Store) Close() { s.streams.close() }
+
+// A Type describes the streams of one type of entities.
+type Type struct {
+	Name     string
+	Replicas int    // of each stream
+	Bytes    uint64 // of all streams, in one copy
+	streams  []string
+}
+
+// Types lists the types of entities that have streams, by name. It needs the permission to
+// publish to $JS.API.STREAM.LIST. It fails with ErrUnavailable.
+func (s *Store) Types(ctx context.Context) ([]Type, error) {
+	types, err := s.streams.types(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("store: list types: %w", err)
+	}
+	return types, nil
+}
+
+// DropType deletes the streams of a type with all its entities, for ever. No node may host
+// the type, and this is not checked. It needs the permission to publish to
+// $JS.API.STREAM.DELETE of these streams. When it fails, a part may be deleted: repeat it.
+// It fails with ErrNotFound if the type has no streams.
+func (s *Store) DropType(ctx context.Context, name string) error {
+	types, err := s.streams.types(ctx)
+	if err != nil {
+		return fmt.Errorf("store: delete type %s: %w", name, err)
+	}
+	i := slices.IndexFunc(types, func(t Type) bool { return t.Name == name })
+	if i < 0 {
+		return fmt.Errorf("store: delete type %s: %w", name, store.ErrNotFound)
+	}
+	// The first partition's log says that the type is there: without it nobody begins to use
+	// the others.
+	first := streamName(s.streams.cfg.Name, typeToken(name), kindLog, 0)
+	streams := slices.DeleteFunc(types[i].streams, func(stream string) bool { return stream == first })
+	for _, stream := range append([]string{first}, streams...) {
+		var done struct{}
+		err := s.streams.call(ctx, "STREAM.DELETE."+stream, nil, &done)
+		var refused *apiError
+		if errors.As(err, &refused) && refused.ErrCode == codeNoStream {
+			continue // deleted by an earlier attempt
+		}
+		if err != nil {
+			return fmt.Errorf("store: delete type %s: %w", name, readError(err, stream))
+		}
+	}
+	s.streams.forget(name)
+	return nil
+}
+
+// Last returns the position of the last append of a shard's log, as the stream's leader has
+// it: Start if the log is empty. Another append may have been added meanwhile.
+func (s *Store) Last(ctx context.Context, shard store.Shard) (store.Position, error) {
+	const op = "last"
+	at, _, err := s.streams.place(ctx, shard)
+	if err != nil {
+		return 0, fail(op, shard.String(), err)
+	}
+	m, err := s.streams.leaderHas(ctx, at.logs, getRequest{LastFor: at.log})
+	if err != nil || m == nil {
+		return 0, fail(op, shard.String(), err)
+	}
+	return store.Position(m.seq), nil
+}

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -253,4 +255,61 @@ func (s *streams) openKeys(ctx context.Context) error {
 	}
 	_, _, err = s.info(ctx, stream)
 	return err
+}
+
+// listed is a page of JetStream's list of streams.
+type listed struct {
+	Total   int          `json:"total"`
+	Streams []streamInfo `json:"streams"`
+}
+
+func (s *streams) types(ctx context.Context) ([]Type, error) {
+	byName := make(map[string]*Type)
+	request := struct {
+		Offset  int    `json:"offset"`
+		Subject string `json:"subject"`
+	}{Subject: s.cfg.Name + ".t.>"}
+	for {
+		var page listed
+		if err := s.inquire(ctx, "STREAM.LIST", request, &page); err != nil {
+			return nil, readError(err, s.cfg.Name+"_*")
+		}
+		for _, info := range page.Streams {
+			name, err := strconv.Unquote(info.Config.Metadata[metaType])
+			if err != nil {
+				continue // it is not of this store
+			}
+			t := byName[name]
+			if t == nil {
+				t = &Type{Name: name, Replicas: info.Config.Replicas}
+				byName[name] = t
+			}
+			t.streams = append(t.streams, info.Config.Name)
+			t.Bytes += info.State.Bytes
+		}
+		request.Offset += len(page.Streams)
+		if len(page.Streams) == 0 || request.Offset >= page.Total {
+			break
+		}
+	}
+	var types []Type
+	for _, t := range byName {
+		slices.Sort(t.streams)
+		types = append(types, *t)
+	}
+	slices.SortFunc(types, func(a, b Type) int { return strings.Compare(a.Name, b.Name) })
+	return types, nil
+}
+
+// forget has the streams of a type be looked for again.
+func (s *streams) forget(name string) {
+	s.mu.Lock()
+	delete(s.layouts, name)
+	s.mu.Unlock()
+	s.places.Range(func(key, _ any) bool {
+		if key.(store.Shard).Type == name {
+			s.places.Delete(key)
+		}
+		return true
+	})
 }
