@@ -158,6 +158,18 @@ func (v *controlEnv) TakeTerm(atLeast uint32, take func(term uint32)) {
 	})
 }
 
+// LastTerm reads the highest term from the store, if there is one.
+func (v *controlEnv) LastTerm(take func(term uint32)) {
+	process := v.plane.durable
+	if process == nil {
+		return
+	}
+	v.plane.wg.Go(func() {
+		term := process.LastTerm()
+		v.loop.Post(func() { take(term) })
+	})
+}
+
 // Serve tells the broker whether processes without a table may be sent here.
 func (v *controlEnv) Serve(on bool) {
 	v.serves.wished.Store(on)

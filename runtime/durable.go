@@ -177,6 +177,9 @@ func (d *durableShard) run(r *durableTurn, e *region.Entity, c *inCall, method c
 		defer cancel()
 		var err error
 		if tenure, err = d.Tenure(ctx); err != nil {
+			if d.Outgrown() { // a coordinator that has begun anew knows of no home
+				s.plane().ctl.ask(s.ID.Kind)
+			}
 			return notOpen(err)
 		}
 	}

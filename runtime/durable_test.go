@@ -376,3 +376,42 @@ func TestDurableReads(t *testing.T) {
 	require.ErrorContains(t, r.Stay(testContext(t)), "//shard:read")
 	total(t, v.nodes["a"], "v", 2)
 }
+
+// TestDurableShardsOpenAboveALostTerm: the store has lost the record of the coordinator's terms,
+// and a cluster that starts then has a lower one than its shards have had. Its homes say so, and
+// the coordinator goes above it without being started again; so it does once more later.
+func TestDurableShardsOpenAboveALostTerm(t *testing.T) {
+	for name, lives := range map[string][2][]string{
+		"a later term":  {{"a", "b", "c"}, {"d", "e"}},
+		"the same term": {{"a"}, {"b"}},
+	} {
+		t.Run(name, func(t *testing.T) { testLostTerm(t, lives) })
+	}
+}
+
+// testLostTerm has processes live one after the other; the second ones begin without the record.
+func testLostTerm(t *testing.T, lives [2][]string) {
+	v := newVaults(t)
+	want := int64(0)
+	for _, name := range lives[0] {
+		v.start(name)
+		want++
+		_, err := ref(v.nodes[name], "v").Add(testContext(t), 1)
+		require.NoError(t, err)
+		v.kill(name)
+	}
+	for _, name := range lives[1] {
+		client, ctx := v.store.Client(), testContext(t)
+		found, err := client.Get(ctx, "terms/test")
+		require.NoError(t, err)
+		require.NoError(t, client.Delete(ctx, "terms/test", found.Revision))
+		v.start(name)
+		want++
+		require.Eventually(t, func() bool {
+			_, err = ref(v.nodes[name], "v", shard.CommandID(name)).Add(ctx, 1)
+			return err == nil
+		}, testPatience, time.Second, "%v", &err)
+		total(t, v.nodes[name], "v", want)
+		v.kill(name)
+	}
+}

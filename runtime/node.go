@@ -203,7 +203,11 @@ func (n *Node) inventory() (kinds []coordinator.KindInfo, owned []coordinator.Ow
 			Tuning: h.settings.tuning(),
 		})
 		for i := range h.shards {
-			if o, ok := h.shards[i].Owned(); ok {
+			s := &h.shards[i]
+			if s.durable != nil && s.durable.Outgrown() {
+				continue // it needs an epoch of a later term
+			}
+			if o, ok := s.Owned(); ok {
 				owned = append(owned, o)
 			}
 		}

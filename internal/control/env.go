@@ -127,6 +127,9 @@ type Process interface {
 	// before it, and at least the given one. Without a store that is the given one, and take
 	// is called at once; else on the control loop, once the store has answered.
 	TakeTerm(atLeast uint32, take func(term uint32))
+	// LastTerm calls take with the highest term that the store has; 0: it does not answer. It
+	// does nothing without a store.
+	LastTerm(take func(term uint32))
 	// Serve tells the broker whether processes without a table may be sent here.
 	Serve(on bool)
 

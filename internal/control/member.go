@@ -96,7 +96,7 @@ func (m *Member) Tick() {
 func (m *Member) WakeAt() time.Time {
 	at := m.env.Now().Add(time.Second)
 	for _, w := range []time.Time{
-		m.members.wakeAt, m.seat.managerAt, m.seat.coreAt, m.follower.wakeAt, m.reports.wakeAt(), m.gateway.wakeAt(), m.singles.WakeAt(),
+		m.members.wakeAt, m.seat.managerAt, m.seat.coreAt, m.seat.termAt, m.follower.wakeAt, m.reports.wakeAt(), m.gateway.wakeAt(), m.singles.WakeAt(),
 	} {
 		if !w.IsZero() && w.Before(at) {
 			at = w

@@ -24,7 +24,11 @@ type seat struct {
 	managerAt  time.Time
 	core       *coordinator.Coordinator // nil where it does not run
 	coreAt     time.Time
-	starts     int // of the coordinator, and its stops
+	term       uint32    // of core
+	termAt     time.Time // when the store's last term is compared with it next; zero: never
+	behind     int       // how often in a row the store's was higher
+	starts     int       // of the coordinator, and its stops
+	begun      bool      // the manager knows that it has started
 	quarantine quarantine
 }
 
@@ -35,6 +39,43 @@ func (s *seat) tick(now time.Time) {
 	if s.core != nil && due(s.coreAt, now) {
 		s.step(coordinator.Tick{})
 	}
+	if s.core != nil && due(s.termAt, now) {
+		s.compareTerm(now)
+	}
+}
+
+// The store's last term is read every termEvery. One that was higher termTries times in a row is
+// not that of a successor, of which this process would have heard: the record of the terms was
+// lost, and homes have met a later one in the store.
+const (
+	termEvery = 2 * time.Second
+	termTries = 3
+)
+
+// compareTerm has the coordinator begin anew, above all terms that the store knows, when it has
+// fallen behind them: under its own no home can open the shards that had later ones.
+func (s *seat) compareTerm(now time.Time) {
+	s.termAt = now.Add(termEvery)
+	n := s.starts
+	s.m.env.LastTerm(func(last uint32) {
+		switch {
+		case s.starts != n || s.core == nil:
+		case last <= s.term:
+			s.behind = 0
+		default:
+			if s.behind++; s.behind >= termTries {
+				s.m.env.Log(Warn, "the store has seen a later term than the coordinator's, which begins anew above it", "term", s.term, "later", last)
+				s.stop()
+				s.start()
+			}
+		}
+	})
+}
+
+// stop ends the coordinator here.
+func (s *seat) stop() {
+	s.starts++
+	s.core, s.coreAt, s.termAt, s.behind = nil, time.Time{}, time.Time{}, 0
 }
 
 // managed gives the manager the members.
@@ -80,8 +121,8 @@ func (s *seat) stepManager(in singleton.Input) {
 		s.start()
 	}
 	if out.StopInstance {
-		s.starts++
-		s.core, s.coreAt = nil, time.Time{}
+		s.stop()
+		s.begun = false
 		s.stepManager(singleton.InstanceStopped{})
 	}
 }
@@ -110,8 +151,11 @@ func (s *seat) begin(term uint32) {
 		return
 	}
 	s.m.env.Log(Info, "coordinator starts here", "term", term)
-	s.core = core
-	s.stepManager(singleton.InstanceStarted{})
+	s.core, s.term, s.termAt = core, term, s.m.env.Now().Add(termEvery)
+	if !s.begun {
+		s.begun = true
+		s.stepManager(singleton.InstanceStarted{})
+	}
 	s.m.viewChanged()
 }
 

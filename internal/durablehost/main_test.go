@@ -20,6 +20,7 @@ type process struct {
 	mu     sync.Mutex
 	ended  bool
 	events []durable.Event
+	above  []uint32
 	tells  func(durable.Tell) bool // takes a tell; nil: none
 }
 
@@ -46,6 +47,12 @@ func (p *process) Go(f func()) {
 	if !p.ended {
 		p.wg.Go(f)
 	}
+}
+
+func (p *process) Above(term uint32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.above = append(p.above, term)
 }
 
 func (p *process) Tell(_ context.Context, _ store.Shard, tell durable.Tell) bool {

@@ -37,8 +37,7 @@ func (p *Process) Tell(ctx context.Context, from store.Shard, tell durable.Tell)
 	return p.Send(ctx, from, tell)
 }
 
-// Event logs what happened to a tenure. Where a higher term was met than the coordinator's,
-// its record was lost, and is raised again.
+// Event logs what happened to a tenure.
 func (p *Process) Event(t *Tenure, e durable.Event) {
 	log := p.Log.With("shard", t.Shard().String(), "epoch", epochText(t.Epoch()))
 	switch {
@@ -52,9 +51,6 @@ func (p *Process) Event(t *Tenure, e durable.Event) {
 		log.Error("durable shard cannot be opened; it is tried again", "err", e.Err)
 	case e.Kind == durable.Ended && e.Epoch != 0:
 		log.Warn("durable shard is another home's", "met", epochText(e.Epoch))
-		if Term(e.Epoch) > Term(t.Epoch()) {
-			p.Go(func() { p.raiseTerm(Term(e.Epoch)) })
-		}
 	}
 }
 
@@ -70,12 +66,36 @@ const (
 	logEach = 40
 )
 
-func (p *Process) raiseTerm(met uint32) {
+// Above raises the record of the coordinator's terms, which the coordinator then finds above its
+// own. It tries until the process ends.
+func (p *Process) Above(term uint32) {
+	for n := 0; p.Ctx.Err() == nil; n++ {
+		ctx, cancel := context.WithTimeout(p.Ctx, try)
+		err := RaiseTerm(ctx, p.Store, p.Cluster, term)
+		cancel()
+		if err == nil {
+			return
+		}
+		if n%logEach == 0 && !errors.Is(err, store.ErrConflict) && p.Ctx.Err() == nil {
+			p.Log.Warn("the record of the coordinator's terms could not be raised; it is tried again", "err", err)
+		}
+		select {
+		case <-p.Ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// LastTerm returns the highest term in the store, or 0 if the store does not answer: it is asked
+// again later.
+func (p *Process) LastTerm() uint32 {
 	ctx, cancel := context.WithTimeout(p.Ctx, try)
 	defer cancel()
-	if err := RaiseTerm(ctx, p.Store, p.Cluster, met); err != nil && p.Ctx.Err() == nil {
-		p.Log.Warn("the record of the coordinator's terms could not be raised", "err", err)
+	term, err := LastTerm(ctx, p.Store, p.Cluster)
+	if err != nil {
+		return 0
 	}
+	return term
 }
 
 // TakeTerm returns the term of a coordinator that begins: see NextTerm. It tries until the

@@ -91,6 +91,18 @@ func NextTerm(ctx context.Context, s store.Store, cluster string, atLeast uint32
 	return uint32(term), nil
 }
 
+// LastTerm returns the highest term that the store's record has; 0: there is none.
+func LastTerm(ctx context.Context, s store.Store, cluster string) (uint32, error) {
+	found, err := s.Get(ctx, "terms/"+cluster)
+	if errors.Is(err, store.ErrNotFound) {
+		return 0, nil
+	} else if err != nil {
+		return 0, err
+	}
+	term, err := strconv.ParseUint(string(found.Value), 10, 32)
+	return uint32(term), err
+}
+
 // RaiseTerm has later terms be above one that was met.
 func RaiseTerm(ctx context.Context, s store.Store, cluster string, met uint32) error {
 	key := "terms/" + cluster

@@ -22,6 +22,8 @@ type Host interface {
 	// Event is told what happened to a tenure. It is called without a lock and must not
 	// block.
 	Event(t *Tenure, e durable.Event)
+	// Above has the coordinator begin anew, under a term that is higher than one. It may block.
+	Above(term uint32)
 	// Tell brings a tell of a shard's log to its receiver, as the command TellID. It reports
 	// whether the receiver has committed it, or will never run it. It blocks until it knows,
 	// or ctx ends. It is called without a lock, at most once at a time for one entity.
@@ -60,6 +62,8 @@ type Shard struct {
 	mu      sync.Mutex
 	epoch   uint64 // under which the shard was placed here last
 	here    bool
+	placed  bool   // here, as far as the cluster is concerned
+	outgrow bool   // it needs an epoch of a later term
 	attempt uint64 // of the tenures under this epoch
 	failed  int    // tenures that have ended in a row without opening
 	tenure  *Tenure
@@ -88,11 +92,12 @@ const (
 
 // StoreEpoch is the epoch of the store for a placement's: the term is the same, and the
 // counter leaves room for the attempts of one home. It fails after four million
-// placements of one shard within one term.
+// placements of one shard within one term, or a thousand attempts: then the coordinator
+// begins a new term.
 func StoreEpoch(placed, attempt uint64) (uint64, error) {
 	term, counter := placed>>counterBits, placed&(1<<counterBits-1)
 	if counter >= 1<<(counterBits-attemptBits) || attempt > maxAttempt {
-		return 0, fmt.Errorf("epoch %d.%d, attempt %d: too many in one term (restart the node that has the coordinator)", term, counter, attempt)
+		return 0, fmt.Errorf("epoch %d.%d, attempt %d: too many in one term (the coordinator begins a new one)", term, counter, attempt)
 	}
 	return term<<counterBits | counter<<attemptBits | attempt, nil
 }
@@ -109,11 +114,11 @@ func (s *Shard) Open(epoch uint64) {
 		return
 	}
 	if epoch > s.epoch {
-		s.epoch, s.attempt, s.failed = epoch, 0, 0
+		s.epoch, s.attempt, s.failed, s.outgrow = epoch, 0, 0, false
 	} else {
 		s.attempt++ // it was given up here, and comes back under the same epoch
 	}
-	s.here, s.broken = true, nil
+	s.here, s.placed, s.broken = true, true, nil
 	s.drop(s.begin())
 	s.mu.Unlock()
 }
@@ -131,6 +136,7 @@ func (s *Shard) begin() (old *Tenure) {
 	epoch, err := StoreEpoch(s.epoch, s.attempt)
 	if err != nil {
 		s.broken = err
+		s.goAbove(Term(s.epoch) + 1)
 		return old
 	}
 	s.tenure = newTenure(s, epoch)
@@ -156,7 +162,7 @@ func (s *Shard) end() (old *Tenure) {
 func (s *Shard) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.here = false
+	s.here, s.placed = false, false
 	s.drop(s.end())
 }
 
@@ -175,10 +181,47 @@ func (s *Shard) Leave(ctx context.Context, epoch uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.tenure == t { // else it has ended, or the shard has come back meanwhile
-		s.here = false
+		s.here, s.placed = false, false
 		s.drop(s.end())
 	}
 	return err
+}
+
+// Outgrown reports whether the shard cannot be opened under the epoch that it was placed here
+// with, for the store has seen a later term of the coordinator. It must be placed anew.
+func (s *Shard) Outgrown() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.outgrow
+}
+
+// staleAfter is how long a shard stays here whose epoch another home has outgrown within one
+// term, before the term is taken for one that a lost record has given out twice. A home that is
+// merely stale hears of its successor sooner.
+const staleAfter = 5 * time.Second
+
+// beyond follows the epoch that a tenure has met. One of a later term says that the coordinator
+// has fallen behind. mu is held.
+func (s *Shard) beyond(own, met uint64) {
+	switch placed := s.epoch; {
+	case met == 0:
+	case Term(met) > Term(own):
+		s.goAbove(Term(met))
+	default:
+		s.again = time.AfterFunc(staleAfter, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if s.again != nil && s.placed && s.epoch == placed && !s.here {
+				s.goAbove(Term(met) + 1)
+			}
+		})
+	}
+}
+
+// goAbove has the coordinator place the shard anew, under a later term. mu is held.
+func (s *Shard) goAbove(term uint32) {
+	s.outgrow = true
+	s.cfg.Host.Go(func() { s.cfg.Host.Above(term) })
 }
 
 // Current returns the tenure if it is open, or nil. It does not wait.
@@ -240,6 +283,7 @@ func (s *Shard) ended(t *Tenure, e durable.Event) {
 	s.end()
 	if e.Err == nil { // another home has it, or will have it
 		s.here = false
+		s.beyond(t.epoch, e.Epoch)
 		return
 	}
 	s.broken = e.Err
@@ -247,7 +291,8 @@ func (s *Shard) ended(t *Tenure, e durable.Event) {
 		s.cfg.Limits.AppendBytes = large.Limit // from now on the turn is refused that needs more
 	}
 	if s.attempt == maxAttempt {
-		s.broken = fmt.Errorf("%w (tried %d times; restart this node)", e.Err, s.attempt)
+		s.broken = fmt.Errorf("%w (tried %d times)", e.Err, s.attempt)
+		s.goAbove(Term(s.epoch) + 1)
 		return
 	}
 	s.attempt++

@@ -3,6 +3,7 @@ package durablehost
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -265,5 +266,46 @@ func TestStoreEpochs(t *testing.T) {
 	}
 	if _, err := StoreEpoch(1<<22, 0); err == nil {
 		t.Error("a counter that leaves no room is no error")
+	}
+}
+
+// TestShardNeedsALaterTermAfterItsAttempts: a home has a thousand attempts under one epoch. Then
+// it has the coordinator begin anew, and opens under the epoch that it is given.
+func TestShardNeedsALaterTermAfterItsAttempts(t *testing.T) {
+	server := memory.New()
+	raw := server.Client().Shards()
+	ctx := within(t, 20*time.Second)
+	revision, err := raw.SetHead(ctx, account, store.Head{Value: []byte("damaged")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sh, p := newShard(t, server.Client().Shards(), 1, durable.Limits{})
+	sh.attempt = maxAttempt - 1
+	sh.epoch = 7 << counterBits
+	sh.Open(7 << counterBits)
+	for {
+		p.mu.Lock()
+		above := slices.Clone(p.above)
+		p.mu.Unlock()
+		if len(above) > 0 {
+			if above[0] != 8 || !sh.Outgrown() {
+				t.Fatalf("terms %v are to be gone above, outgrown %v: want term 8", above, sh.Outgrown())
+			}
+			break
+		}
+		if ctx.Err() != nil {
+			t.Fatal("no later term is asked for")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if _, err := sh.Tenure(ctx); !errors.Is(err, ErrBroken) {
+		t.Errorf("a call meanwhile: %v, want ErrBroken", err)
+	}
+	if _, err := raw.SetHead(ctx, account, store.Head{Revision: revision, Value: nil}); err != nil {
+		t.Log(err)
+	}
+	sh.Open(9 << counterBits)
+	if sh.Outgrown() {
+		t.Error("the shard still needs a later term")
 	}
 }
