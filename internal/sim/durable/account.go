@@ -157,7 +157,7 @@ func (a *account) commit(c *call, change int64, tells []durable.Tell) {
 	default:
 		a.balance, a.version = res.balance, res.version
 		t.wait(ticket, func() {
-			seen := t.leaves(a.id, res)
+			seen := t.leavesCommit(a.id, c.command, res)
 			if _, there := r.judge.applied[commandKeyOf(c.command)]; !there && c.command.Source.Incarnation != 0 {
 				r.w.fail("invariant 4: an answer to %s leaves, which is not in the log", commandKeyOf(c.command))
 			}

@@ -286,13 +286,23 @@ func (h *home) receive(c *call) {
 		t.account(c.entity).enqueue(c)
 	case durable.Replay:
 		t.wait(a.Ticket, func() {
-			c.answer(answer{durable.Replay, t.leaves(c.entity, decodeResult(a.Reply))})
+			c.answer(answer{durable.Replay, t.leavesCommit(c.entity, c.command, decodeResult(a.Reply))})
 		})
 	case durable.Running: // its caller asks again
 	default:
 		c.answer(answer{verdict: a.Verdict})
 	}
 	t.step()
+}
+
+// leavesCommit is leaves for the answer to a command that was applied, whose commit the judge
+// knows: of lives of an entity, two may look the same.
+func (t *tenure) leavesCommit(entity string, c durable.Command, r result) result {
+	seen := t.leaves(entity, r)
+	if now, there := t.home.r.judge.applied[commandKeyOf(c)]; there && c.Source.Incarnation != 0 {
+		seen.version = now.ordinal
+	}
+	return seen
 }
 
 // leaves has the judge test what an answer saw. The version that callers are told is how

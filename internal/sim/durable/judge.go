@@ -41,6 +41,7 @@ type commit struct {
 	version  uint64
 	state    []byte
 	ended    bool
+	ordinal  uint64 // how many commits the entity has had, over all its lives
 }
 
 func newJudge(s *server) *judge {
@@ -141,7 +142,7 @@ func (j *judge) commit(shard int, p store.Position, c *wire.DurableCommit) error
 	if again := before.ended && c.GetVersion() == 1; c.GetVersion() != before.version+1 && !again {
 		return fmt.Errorf("invariant 3: %s: version %d behind %d", id, c.GetVersion(), before.version)
 	}
-	now := commit{p, c.GetVersion(), c.GetState(), c.GetEnded()}
+	now := commit{p, c.GetVersion(), c.GetState(), c.GetEnded(), uint64(len(t.entities[id]) + 1)}
 	if c.GetFolded() {
 		j.folded++
 		now.state = binary.AppendVarint(nil, fold(before.state, c.GetEvents()))
