@@ -266,6 +266,9 @@ func (v *memberEnv) TakeTerm(atLeast uint32, take func(uint32)) {
 	take(atLeast)
 }
 
+// LastTerm does nothing: there is no store.
+func (v *memberEnv) LastTerm(func(uint32)) {}
+
 // metaOf announces the type that all members host.
 func metaOf(p plan) []membership.KeyValue {
 	return []membership.KeyValue{{Key: hostmeta.EntityKey(kindName), Value: strconv.Itoa(p.shards) + " xxh64 p"}}
