@@ -168,12 +168,10 @@ var debts = map[string]debt{
 	"internal/sim/singleton": {15, 12},
 	"runtime/admin":          {15, 8},
 	"internal/call":          {15, 20},
-	"internal/coordinator":   {15, 64},
+	"internal/coordinator":   {15, 53},
 	"internal/region":        {15, 77},
 	"internal/remember":      {15, 25},
-	"store/conformance":      {15, 4},
 	"templates":              {18, 67},
-	"transport/memory":       {15, 12},
 	"transport/nats":         {15, 27},
 }
 

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -235,4 +236,150 @@ func addressToWire(a transport.Address) *wire.PlacementAddress {
 
 func moveToWire(t placement.Term, s placement.ShardID, e placement.Epoch) *wire.CoordinatorMove {
 	return &wire.CoordinatorMove{Term: termToWire(t), Kind: s.Kind, Shard: s.Shard, Epoch: uint64(e)}
+}
+
+func (r *reader) pins(w *wire.CoordinatorPins) Pins {
+	p := Pins{Kind: r.kind(w.GetKind()), Seq: placement.Epoch(w.GetSeq())}
+	if len(w.GetShards()) != len(w.GetHomes()) {
+		r.fail("pins of %q: columns of different lengths", w.GetKind())
+		return p
+	}
+	for _, name := range w.GetNodes() {
+		if err := transport.CheckName("node", name); err != nil {
+			r.fail("%w", err)
+		}
+	}
+	last := uint32(0)
+	for i, shard := range w.GetShards() {
+		id := r.shard(p.Kind, uint64(int64(last)+int64(shard)))
+		home := w.GetHomes()[i]
+		if int(home) > len(w.GetNodes()) {
+			r.fail("pin of %v: node %d of %d", id, home, len(w.GetNodes()))
+		}
+		if r.err != nil {
+			return p
+		}
+		pin := Pin{Shard: id.Shard}
+		if home > 0 {
+			pin.Node = w.GetNodes()[home-1]
+		}
+		p.Pins, last = append(p.Pins, pin), id.Shard
+	}
+	return p
+}
+
+func (r *reader) inspected(w *wire.CoordinatorInspected) Inspected {
+	m := Inspected{ID: w.GetId()}
+	for _, g := range w.GetKinds() {
+		n := len(g.GetShards())
+		if len(g.GetStates()) != n || len(g.GetEntities()) != n || len(g.GetActive()) != n || len(g.GetWaiting()) != n {
+			r.fail("held shards of %q: columns of different lengths", g.GetKind())
+			return m
+		}
+		kind := r.kind(g.GetKind())
+		for i, shard := range g.GetShards() {
+			m.Shards = append(m.Shards, Held{
+				r.shard(kind, uint64(shard)), r.state(g.GetStates()[i]), g.GetEntities()[i], g.GetActive()[i], g.GetWaiting()[i],
+			})
+		}
+	}
+	return m
+}
+
+func (r *reader) register(w *wire.CoordinatorRegister) Register {
+	m := Register{Term: r.term(w.GetTerm()), Node: r.address(w.GetNode()), Seq: w.GetSeq()}
+	for _, k := range w.GetKinds() {
+		m.Kinds = append(m.Kinds, KindInfo{
+			Name: r.kind(k.GetName()), Package: k.GetPackage(), Shards: k.GetShards(), HashName: k.GetHashName(), Hosts: k.GetHosts(),
+			Tuning: Tuning{Allocation: k.GetAllocation(), MaxMoves: k.GetMaxMoves(), MinHosts: k.GetMinHosts()},
+		})
+	}
+	for _, p := range w.GetPins() {
+		m.Pins = append(m.Pins, r.pins(p))
+	}
+	for _, g := range w.GetOwned() {
+		state := r.state(g.GetState())
+		moves := g.GetMoves()
+		if len(g.GetEpochs()) != len(g.GetShards()) || state != Active && len(moves) != len(g.GetShards()) {
+			r.fail("owned shards of %q: columns of different lengths", g.GetKind())
+		}
+		last := Owned{ShardID: placement.ShardID{Kind: r.kind(g.GetKind())}, State: state}
+		if g.GetPeer() != nil {
+			last.Peer = r.address(g.GetPeer())
+		}
+		for i, shard := range g.GetShards() {
+			if r.err != nil {
+				return m
+			}
+			last.ShardID = r.shard(last.Kind, uint64(int64(last.Shard)+int64(shard)))
+			last.Epoch += placement.Epoch(g.GetEpochs()[i])
+			if state != Active {
+				last.Move += placement.Epoch(moves[i])
+			}
+			m.Owned = append(m.Owned, last)
+		}
+	}
+	return m
+}
+
+func (r *reader) table(w *wire.CoordinatorTable) Table {
+	t := Table{Part: w.GetPart(), Parts: w.GetParts(), Diff: placement.Diff{
+		From: r.anyVersion(w.GetFrom()), To: r.version(w.GetTo()), Full: w.GetFull(),
+	}}
+	if t.Parts == 0 || t.Parts > maxParts || t.Part >= t.Parts {
+		r.fail("part %d of %d: want one of 1 to %d", t.Part, t.Parts, maxParts)
+	}
+	for _, a := range w.GetGone() {
+		t.Gone = append(t.Gone, r.address(a))
+	}
+	owners := []transport.Address{{}}
+	for _, a := range w.GetOwners() {
+		owners = append(owners, r.address(a))
+	}
+	for _, k := range w.GetKinds() {
+		if r.err != nil {
+			return t
+		}
+		t.Entries = r.runs(t.Entries, k, owners)
+	}
+	return t
+}
+
+// runs appends the entries of one kind. A few bytes can name many shards, so the
+// sum is bounded before memory is taken.
+func (r *reader) runs(entries []placement.Entry, w *wire.CoordinatorRuns, owners []transport.Address) []placement.Entry {
+	n := len(w.GetSkip())
+	if len(w.GetLength()) != n || len(w.GetOwner()) != n || len(w.GetEpoch()) != n {
+		r.fail("table of %q: columns of different lengths", w.GetKind())
+		return entries
+	}
+	kind := r.kind(w.GetKind())
+	shard, epoch := uint64(0), placement.Epoch(0)
+	for i := range n {
+		shard += uint64(w.GetSkip()[i]) + 1
+		end := shard + uint64(w.GetLength()[i])
+		epoch += placement.Epoch(w.GetEpoch()[i])
+		r.shard(kind, shard)
+		r.shard(kind, end)
+		if epoch == 0 {
+			r.fail("table of %q: an entry without an epoch", kind)
+		}
+		if uint64(w.GetOwner()[i]) >= uint64(len(owners)) {
+			r.fail("table of %q: owner %d of %d", kind, w.GetOwner()[i], len(owners)-1)
+		}
+		if uint64(len(entries))+end-shard+1 > maxPartEntries {
+			r.fail("more than %d entries in one part", maxPartEntries)
+		}
+		if r.err != nil {
+			return entries
+		}
+		entries = slices.Grow(entries, int(end-shard)+1)
+		for ; shard <= end; shard++ {
+			entries = append(entries, placement.Entry{
+				ShardID: placement.ShardID{Kind: kind, Shard: uint32(shard)}, Owner: owners[w.GetOwner()[i]], Epoch: epoch,
+			})
+		}
+		shard = end
+	}
+	return entries
 }

@@ -1,10 +1,6 @@
 package coordinator
 
-import (
-	"github.com/shardgen/shardgen/internal/wire"
-	"github.com/shardgen/shardgen/runtime/placement"
-	"github.com/shardgen/shardgen/transport"
-)
+import "github.com/shardgen/shardgen/internal/wire"
 
 // pinsToWire names each node once: a wish costs some three bytes then.
 func pinsToWire(p Pins) *wire.CoordinatorPins {
@@ -25,36 +21,6 @@ func pinsToWire(p Pins) *wire.CoordinatorPins {
 	return w
 }
 
-func (r *reader) pins(w *wire.CoordinatorPins) Pins {
-	p := Pins{Kind: r.kind(w.GetKind()), Seq: placement.Epoch(w.GetSeq())}
-	if len(w.GetShards()) != len(w.GetHomes()) {
-		r.fail("pins of %q: columns of different lengths", w.GetKind())
-		return p
-	}
-	for _, name := range w.GetNodes() {
-		if err := transport.CheckName("node", name); err != nil {
-			r.fail("%w", err)
-		}
-	}
-	last := uint32(0)
-	for i, shard := range w.GetShards() {
-		id := r.shard(p.Kind, uint64(int64(last)+int64(shard)))
-		home := w.GetHomes()[i]
-		if int(home) > len(w.GetNodes()) {
-			r.fail("pin of %v: node %d of %d", id, home, len(w.GetNodes()))
-		}
-		if r.err != nil {
-			return p
-		}
-		pin := Pin{Shard: id.Shard}
-		if home > 0 {
-			pin.Node = w.GetNodes()[home-1]
-		}
-		p.Pins, last = append(p.Pins, pin), id.Shard
-	}
-	return p
-}
-
 func inspectedToWire(m Inspected) *wire.CoordinatorInspected {
 	w := &wire.CoordinatorInspected{Id: m.ID}
 	var group *wire.CoordinatorHeld
@@ -70,22 +36,4 @@ func inspectedToWire(m Inspected) *wire.CoordinatorInspected {
 		group.Waiting = append(group.Waiting, h.Waiting)
 	}
 	return w
-}
-
-func (r *reader) inspected(w *wire.CoordinatorInspected) Inspected {
-	m := Inspected{ID: w.GetId()}
-	for _, g := range w.GetKinds() {
-		n := len(g.GetShards())
-		if len(g.GetStates()) != n || len(g.GetEntities()) != n || len(g.GetActive()) != n || len(g.GetWaiting()) != n {
-			r.fail("held shards of %q: columns of different lengths", g.GetKind())
-			return m
-		}
-		kind := r.kind(g.GetKind())
-		for i, shard := range g.GetShards() {
-			m.Shards = append(m.Shards, Held{
-				r.shard(kind, uint64(shard)), r.state(g.GetStates()[i]), g.GetEntities()[i], g.GetActive()[i], g.GetWaiting()[i],
-			})
-		}
-	}
-	return m
 }

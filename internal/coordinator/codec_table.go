@@ -1,8 +1,6 @@
 package coordinator
 
 import (
-	"slices"
-
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -49,42 +47,6 @@ func registerToWire(m Register) *wire.CoordinatorRegister {
 	return w
 }
 
-func (r *reader) register(w *wire.CoordinatorRegister) Register {
-	m := Register{Term: r.term(w.GetTerm()), Node: r.address(w.GetNode()), Seq: w.GetSeq()}
-	for _, k := range w.GetKinds() {
-		m.Kinds = append(m.Kinds, KindInfo{
-			Name: r.kind(k.GetName()), Package: k.GetPackage(), Shards: k.GetShards(), HashName: k.GetHashName(), Hosts: k.GetHosts(),
-			Tuning: Tuning{Allocation: k.GetAllocation(), MaxMoves: k.GetMaxMoves(), MinHosts: k.GetMinHosts()},
-		})
-	}
-	for _, p := range w.GetPins() {
-		m.Pins = append(m.Pins, r.pins(p))
-	}
-	for _, g := range w.GetOwned() {
-		state := r.state(g.GetState())
-		moves := g.GetMoves()
-		if len(g.GetEpochs()) != len(g.GetShards()) || state != Active && len(moves) != len(g.GetShards()) {
-			r.fail("owned shards of %q: columns of different lengths", g.GetKind())
-		}
-		last := Owned{ShardID: placement.ShardID{Kind: r.kind(g.GetKind())}, State: state}
-		if g.GetPeer() != nil {
-			last.Peer = r.address(g.GetPeer())
-		}
-		for i, shard := range g.GetShards() {
-			if r.err != nil {
-				return m
-			}
-			last.ShardID = r.shard(last.Kind, uint64(int64(last.Shard)+int64(shard)))
-			last.Epoch += placement.Epoch(g.GetEpochs()[i])
-			if state != Active {
-				last.Move += placement.Epoch(moves[i])
-			}
-			m.Owned = append(m.Owned, last)
-		}
-	}
-	return m
-}
-
 // tableToWire writes entries as runs of one owner and one epoch.
 func tableToWire(t Table) *wire.CoordinatorTable {
 	w := &wire.CoordinatorTable{
@@ -119,66 +81,4 @@ func tableToWire(t Table) *wire.CoordinatorTable {
 		last = e
 	}
 	return w
-}
-
-func (r *reader) table(w *wire.CoordinatorTable) Table {
-	t := Table{Part: w.GetPart(), Parts: w.GetParts(), Diff: placement.Diff{
-		From: r.anyVersion(w.GetFrom()), To: r.version(w.GetTo()), Full: w.GetFull(),
-	}}
-	if t.Parts == 0 || t.Parts > maxParts || t.Part >= t.Parts {
-		r.fail("part %d of %d: want one of 1 to %d", t.Part, t.Parts, maxParts)
-	}
-	for _, a := range w.GetGone() {
-		t.Gone = append(t.Gone, r.address(a))
-	}
-	owners := []transport.Address{{}}
-	for _, a := range w.GetOwners() {
-		owners = append(owners, r.address(a))
-	}
-	for _, k := range w.GetKinds() {
-		if r.err != nil {
-			return t
-		}
-		t.Entries = r.runs(t.Entries, k, owners)
-	}
-	return t
-}
-
-// runs appends the entries of one kind. A few bytes can name many shards, so the
-// sum is bounded before memory is taken.
-func (r *reader) runs(entries []placement.Entry, w *wire.CoordinatorRuns, owners []transport.Address) []placement.Entry {
-	n := len(w.GetSkip())
-	if len(w.GetLength()) != n || len(w.GetOwner()) != n || len(w.GetEpoch()) != n {
-		r.fail("table of %q: columns of different lengths", w.GetKind())
-		return entries
-	}
-	kind := r.kind(w.GetKind())
-	shard, epoch := uint64(0), placement.Epoch(0)
-	for i := range n {
-		shard += uint64(w.GetSkip()[i]) + 1
-		end := shard + uint64(w.GetLength()[i])
-		epoch += placement.Epoch(w.GetEpoch()[i])
-		r.shard(kind, shard)
-		r.shard(kind, end)
-		if epoch == 0 {
-			r.fail("table of %q: an entry without an epoch", kind)
-		}
-		if uint64(w.GetOwner()[i]) >= uint64(len(owners)) {
-			r.fail("table of %q: owner %d of %d", kind, w.GetOwner()[i], len(owners)-1)
-		}
-		if uint64(len(entries))+end-shard+1 > maxPartEntries {
-			r.fail("more than %d entries in one part", maxPartEntries)
-		}
-		if r.err != nil {
-			return entries
-		}
-		entries = slices.Grow(entries, int(end-shard)+1)
-		for ; shard <= end; shard++ {
-			entries = append(entries, placement.Entry{
-				ShardID: placement.ShardID{Kind: kind, Shard: uint32(shard)}, Owner: owners[w.GetOwner()[i]], Epoch: epoch,
-			})
-		}
-		shard = end
-	}
-	return entries
 }

@@ -353,27 +353,6 @@ func (c *Coordinator) refuse(from transport.Address, m Message, reason string) {
 	c.event(Event{What: Refused, Node: from, Reason: fmt.Sprintf("%s: %s", nameOf(m), reason)})
 }
 
-// A kind is one entity type with its shards.
-type kind struct {
-	info   KindInfo
-	place  placement.Strategy
-	pins   Pins
-	shards []shard // shards[i] has number info.Shards+i
-	wanted bool    // somebody has calls for it
-	opened bool    // it was allocated before: the minimum of members no longer counts
-}
-
-// A shard is one shard as the coordinator knows it.
-type shard struct {
-	id    placement.ShardID
-	owner transport.Address // zero: none
-	epoch placement.Epoch   // of the table's entry; 0: never in a table
-	last  placement.Epoch   // the highest ever heard of or given out
-	move  *move
-	rest  time.Time // not moved before
-	why   string    // it is where it is, for people
-}
-
 func (c *Coordinator) shard(id placement.ShardID) *shard {
 	k := c.kinds[id.Kind]
 	if k == nil || id.Shard < k.info.Shards || id.Shard >= 2*k.info.Shards {

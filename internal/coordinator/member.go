@@ -138,21 +138,6 @@ func (c *Coordinator) onRegister(from transport.Address, r Register) {
 	}
 }
 
-// sound reports whether the fields of a node's claim go together.
-func (o Owned) sound(node transport.Address) bool {
-	switch {
-	case o.State == Active:
-		return o.Epoch > 0 && o.Move == 0
-	case o.Peer.IsZero() || o.Peer == node || o.Move == 0:
-		return false
-	case o.State.target():
-		return o.Epoch == 0
-	case o.State == Forwarding:
-		return o.Epoch < o.Move
-	}
-	return (o.State == Draining || o.State == Sent) && o.Epoch > 0 && o.Epoch < o.Move
-}
-
 // learn compares a node's description of a kind with the known one. A node that
 // only calls the kind does not make it known.
 func (c *Coordinator) learn(info KindInfo) error {
@@ -252,12 +237,4 @@ func (c *Coordinator) countTotals() {
 			}
 		}
 	}
-}
-
-// goesTo is where the shard will be when its move has ended.
-func (s *shard) goesTo() transport.Address {
-	if s.move != nil {
-		return s.move.to
-	}
-	return s.owner
 }

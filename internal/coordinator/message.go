@@ -1,6 +1,9 @@
 package coordinator
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -351,4 +354,46 @@ func TermOf(m Message) placement.Term {
 		return m.Term
 	}
 	return placement.Term{}
+}
+
+// sound reports whether the fields of a node's claim go together.
+func (o Owned) sound(node transport.Address) bool {
+	switch {
+	case o.State == Active:
+		return o.Epoch > 0 && o.Move == 0
+	case o.Peer.IsZero() || o.Peer == node || o.Move == 0:
+		return false
+	case o.State.target():
+		return o.Epoch == 0
+	case o.State == Forwarding:
+		return o.Epoch < o.Move
+	}
+	return (o.State == Draining || o.State == Sent) && o.Epoch > 0 && o.Epoch < o.Move
+}
+
+// change applies wishes to those there are.
+func (p *Pins) change(kind string, changes []Pin) {
+	p.Kind = kind
+	all := slices.Clone(p.Pins)
+	for _, pin := range changes {
+		i, found := slices.BinarySearchFunc(all, pin.Shard, func(o Pin, n uint32) int { return cmp.Compare(o.Shard, n) })
+		switch {
+		case found && pin.Node == "":
+			all = slices.Delete(all, i, i+1)
+		case found:
+			all[i] = pin
+		case pin.Node != "":
+			all = slices.Insert(all, i, pin)
+		}
+	}
+	p.Pins = all
+}
+
+// at is the node that the shard should live at; "" if nobody wished anything.
+func (p *Pins) at(shard uint32) string {
+	i, found := slices.BinarySearchFunc(p.Pins, shard, func(o Pin, n uint32) int { return cmp.Compare(o.Shard, n) })
+	if !found {
+		return ""
+	}
+	return p.Pins[i].Node
 }

@@ -55,47 +55,6 @@ func (c *Coordinator) onPlace(from transport.Address, p Place) {
 	c.spreadPins()
 }
 
-// change applies wishes to those there are.
-func (p *Pins) change(kind string, changes []Pin) {
-	p.Kind = kind
-	all := slices.Clone(p.Pins)
-	for _, pin := range changes {
-		i, found := slices.BinarySearchFunc(all, pin.Shard, func(o Pin, n uint32) int { return cmp.Compare(o.Shard, n) })
-		switch {
-		case found && pin.Node == "":
-			all = slices.Delete(all, i, i+1)
-		case found:
-			all[i] = pin
-		case pin.Node != "":
-			all = slices.Insert(all, i, pin)
-		}
-	}
-	p.Pins = all
-}
-
-// at is the node that the shard should live at; "" if nobody wished anything.
-func (p *Pins) at(shard uint32) string {
-	i, found := slices.BinarySearchFunc(p.Pins, shard, func(o Pin, n uint32) int { return cmp.Compare(o.Shard, n) })
-	if !found {
-		return ""
-	}
-	return p.Pins[i].Node
-}
-
-// pinned returns the home that a pin names for the shard, if it is one of homes.
-func (k *kind) pinned(shard uint32, homes []placement.Load) (transport.Address, bool) {
-	name := k.pins.at(shard)
-	if name == "" {
-		return transport.Address{}, false
-	}
-	for _, h := range homes {
-		if h.Node.Name == name {
-			return h.Node, true
-		}
-	}
-	return transport.Address{}, false
-}
-
 // keepPins takes the pins that a node kept. The latest change counts.
 func (c *Coordinator) keepPins(m *member, all []Pins) {
 	for _, p := range all {

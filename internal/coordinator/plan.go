@@ -38,17 +38,6 @@ func (c *Coordinator) onAsk(from transport.Address, a Ask) {
 	}
 }
 
-// homeless counts the shards without a home.
-func (k *kind) homeless() int {
-	n := 0
-	for i := range k.shards {
-		if k.shards[i].owner.IsZero() {
-			n++
-		}
-	}
-	return n
-}
-
 // whyNot returns the reason why shards of the kind cannot be allocated now; "" when they can.
 func (c *Coordinator) whyNot(k *kind) string {
 	up, homes := 0, 0

@@ -127,3 +127,38 @@ func must[T any](t *testing.T) func(T, error) T {
 		return v
 	}
 }
+
+func (h Harness) claim(holder string) store.Claim {
+	return store.Claim{Name: leaseName, Holder: holder, TTL: h.TTL}
+}
+
+// patience is how long a candidate may have to wait for a lease that ended: an
+// implementation that watches from when it is first asked waits twice.
+func (h Harness) patience() time.Duration { return 2*(h.TTL+store.Margin(h.TTL)) + h.TTL }
+
+// takes asks until the claim is granted, and returns how long that was.
+func (h Harness) takes(t *testing.T, c Client, holder string) (store.Held, time.Duration) {
+	t.Helper()
+	began := time.Now()
+	for {
+		held, err := c.Acquire(t.Context(), h.claim(holder))
+		waited := time.Since(began)
+		if err == nil {
+			return held, waited
+		}
+		if !errors.Is(err, store.ErrHeld) || waited > h.patience() {
+			t.Fatalf("%s: after %v: %v", holder, waited, err)
+		}
+		h.Wait(h.TTL / 10)
+	}
+}
+
+func (h Harness) wantHeld(t *testing.T, c Client, holder, by string) {
+	t.Helper()
+	_, err := c.Acquire(t.Context(), h.claim(holder))
+	wantError(t, holder+" acquires", err, store.ErrHeld)
+	var held *store.HeldError
+	if !errors.As(err, &held) || held.Holder != "" && held.Holder != by || held.RetryAfter < 0 || held.RetryAfter > h.patience() {
+		t.Errorf("%s acquires: got %v, want a *store.HeldError about %s", holder, err, by)
+	}
+}
