@@ -152,7 +152,7 @@ func (r *Route) Drop(gone func(Outgoing) bool) (out []Outgoing) {
 func (r *Route) Learn(owner transport.Address, epoch placement.Epoch, acked uint64, local bool) Step {
 	known := r.Epoch // in Unknown, its owner refused, or is gone
 	if r.State == Stopped {
-		known = max(known, r.nextAt)
+		known = r.nextAt // at least Epoch, unless that was superseded
 	}
 	if epoch <= known {
 		return Step{}
@@ -284,7 +284,7 @@ func (r *Route) before(gone transport.Address) (via transport.Address, left plac
 func (r *Route) resolve(s Step, via transport.Address, left placement.Epoch, lost transport.Address) Step {
 	r.LastSeq, r.flushed, r.via, r.left, r.lost = 0, 0, via, left, lost
 	if r.next.IsZero() {
-		r.State, r.Owner = Unknown, transport.Address{}
+		r.State, r.Owner, r.Epoch = Unknown, transport.Address{}, min(r.Epoch, r.nextAt)
 		r.held = append(r.refused, r.held...)
 		r.refused = nil
 		s.Ask = true

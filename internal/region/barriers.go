@@ -56,6 +56,10 @@ type barriers struct {
 	// the ownership that holds that epoch, calls of theirs that still arrive through an
 	// old home are out of order.
 	direct map[transport.Address]placement.Epoch
+	// returned has the senders of calls that came back from a home that is gone. That home
+	// may have passed on older ones, which are out of order if they arrive by another home
+	// before the sender's next Flush.
+	returned map[transport.Address]bool
 	// refused are the detours whose barriers timed out, here and at former homes. They
 	// move with the shard, because calls that arrive by them are out of order at the next
 	// home too.
@@ -190,7 +194,7 @@ func (s *Shard) late(c *Call) bool {
 	if c.Via.IsZero() {
 		return false
 	}
-	if slices.Contains(s.barriers.refused, Detour{c.Sender.Address, c.Via}) {
+	if s.barriers.returned[c.Sender.Address] || slices.Contains(s.barriers.refused, Detour{c.Sender.Address, c.Via}) {
 		return true
 	}
 	direct, ok := s.barriers.direct[c.Sender.Address]
@@ -208,6 +212,7 @@ func (s *Shard) late(c *Call) bool {
 // Flush takes a sender's Flush from the sender itself: this node is its Via.
 func (s *Shard) Flush(f Flush, now uint32, at time.Time) Effects {
 	defer s.check()
+	delete(s.barriers.returned, f.Sender.Address)
 	for _, t := range slices.Backward(s.barriers.closed) {
 		if t.sender == f.Sender.Address && (t.epoch < f.Epoch || t.epoch <= f.Hop) {
 			t.after = append(t.after, f)

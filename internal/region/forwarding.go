@@ -60,6 +60,7 @@ func (s *Shard) strays() bool { return s.state == Forwarding && s.forwarding.las
 // still arrive go on to the owner that the table names.
 func (s *Shard) Forget(gone func(transport.Address) bool, now uint32) (fx Effects) {
 	defer s.check()
+	maps.DeleteFunc(s.barriers.returned, func(a transport.Address, _ bool) bool { return gone(a) })
 	maps.DeleteFunc(s.owed, func(a transport.Address, _ time.Time) bool { return gone(a) })
 	if s.state != Forwarding || !gone(s.forwarding.last().to) {
 		s.forwarding.forget(gone)

@@ -285,6 +285,10 @@ func (s *Shard) redeliver(q *queue, now uint32) (fx Effects) {
 func (s *Shard) Return(c *Call, now uint32, at time.Time) Effects {
 	defer s.check()
 	c.at = at
+	if s.barriers.returned == nil {
+		s.barriers.returned = map[transport.Address]bool{}
+	}
+	s.barriers.returned[c.Sender.Address] = true
 	var q queue
 	q.push(c)
 	return s.redeliver(&q, now)

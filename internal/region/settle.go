@@ -65,6 +65,7 @@ func (s *Shard) Settle(at time.Time) {
 	s.settled = len(s.owed) == 0
 	if s.settled {
 		s.over = s.forwarding.last().epoch
+		s.barriers.returned = nil
 	}
 }
 
