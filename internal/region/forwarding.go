@@ -82,6 +82,7 @@ func (s *Shard) findWay(now uint32) Effects {
 		return Effects{}
 	}
 	*last = departure{s.owner, s.epoch}
+	s.barriers.returned = nil // those calls go there
 	fx := s.redeliverAll(now)
 	fx.Flushed = s.barriers.take(func(f Flush) bool {
 		d, went := s.forwarding.beyond(f.Hop)

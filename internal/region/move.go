@@ -52,6 +52,7 @@ func (s *Shard) follow() Effects {
 	s.last = s.epoch
 	s.owner, s.epoch = s.peer, s.moveE
 	s.forwarding.add(s.peer, s.moveE)
+	s.barriers.returned = nil
 	s.dismiss()
 	s.granted = false
 	waited := s.sift(&s.waiting, func(c *Call) bool { return c.Epoch <= s.epoch })
@@ -285,13 +286,16 @@ func (s *Shard) redeliver(q *queue, now uint32) (fx Effects) {
 func (s *Shard) Return(c *Call, now uint32, at time.Time) Effects {
 	defer s.check()
 	c.at = at
-	if s.barriers.returned == nil {
-		s.barriers.returned = map[transport.Address]bool{}
-	}
-	s.barriers.returned[c.Sender.Address] = true
 	var q queue
 	q.push(c)
-	return s.redeliver(&q, now)
+	fx := s.redeliver(&q, now)
+	if len(fx.Forward)+len(fx.Refuse)+len(fx.Drop) == 0 { // it waits or runs here
+		if s.barriers.returned == nil {
+			s.barriers.returned = map[transport.Address]bool{}
+		}
+		s.barriers.returned[c.Sender.Address] = true
+	}
+	return fx
 }
 
 // Dismiss gives up all that waits here, for a node that ends: neither the shard nor
