@@ -53,7 +53,10 @@ func newDurableShard(s *hostedShard) *durableShard {
 		Node:  pl.self.Name, Incarnation: pl.self.Incarnation, Host: pl.durable,
 	}
 	if pl.cfg.Store != nil { // without one the node does not start
-		c.Store = pl.cfg.Store.Shards()
+		c.Store, c.Records = pl.cfg.Store.Shards(), pl.cfg.Store
+	}
+	if e := s.host.desc.Events; e != nil {
+		c.Journal = journalOf(e, s.host.desc.Shards)
 	}
 	d.Shard = durablehost.New(c)
 	return d
@@ -110,6 +113,11 @@ func (d *durableShard) activate(t *turn, e *region.Entity, tenure *durablehost.T
 	}
 	if loaded.Found {
 		e.State, e.Why = slices.Concat([]byte{}, loaded.State), codegen.Recovered
+		if e.State, err = d.fold(e.ID, e.State, loaded.Since); err != nil {
+			tenure.Rest(e.ID)
+			e.State = nil
+			return nil, fmt.Errorf("%w: the events that follow its state: %w", errActivate, err)
+		}
 	}
 	a := &durableEntity{tenure: tenure, last: tenure.Seen(e.ID)}
 	d.active.Store(e, a)
@@ -152,7 +160,11 @@ func (d *durableShard) encode(value any, unknown []byte) (state []byte, err erro
 func (d *durableShard) retire(e *region.Entity, state []byte, err error) []byte {
 	a := d.entity(e)
 	if a != nil && a.ready && err == nil && !bytes.Equal(a.state, state) {
-		if _, err := a.tenure.Commit(durable.Turn{Entity: e.ID, State: state}); err != nil {
+		events, err := d.recorded(e.Value, a.state, state, true, e.ID)
+		if err == nil {
+			_, err = a.tenure.Commit(durable.Turn{Entity: e.ID, State: state, Events: events})
+		}
+		if err != nil {
 			d.hosted.host.passivationFailed(e, codegen.Idle, fmt.Errorf("what OnPassivate changed is lost: %w", err))
 		}
 	}
@@ -336,13 +348,18 @@ func (d *durableShard) settle(r *durableTurn, e *region.Entity, active *durableE
 		d.drop(r, e)
 		return d.refused(r, a, fmt.Sprintf("%s/%s: a method marked //shard:read has changed the state", s.ID.Kind, clip(e.ID)))
 	}
-	if !changed && !forget {
+	events, err := d.recorded(e.Value, active.state, state, changed, e.ID)
+	if err != nil {
+		d.drop(r, e)
+		return d.refused(r, a, fmt.Sprintf("%s/%s: %v", s.ID.Kind, clip(e.ID), err))
+	}
+	if !changed && !forget && len(events) == 0 {
 		r.ticket = r.tenure.Observe(e.ID, s.mayRun())
 		d.discard(r)
 		d.sendTells(r, tells)
 		return a
 	}
-	turn := durable.Turn{Entity: e.ID, State: state, Ended: forget, Tells: loggedTells(tells)}
+	turn := durable.Turn{Entity: e.ID, State: state, Events: events, Ended: forget, Tells: loggedTells(tells)}
 	if r.command.Number != 0 {
 		turn.Command, turn.Reply = &r.command, replyOf(a)
 	}

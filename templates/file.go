@@ -62,6 +62,7 @@ func File(pkg *model.Package) ([]byte, error) {
 		}{
 			{client, e.api},
 			{client, e.client},
+			{client, e.followers},
 			{client && !entity.Singleton, e.extractor},
 			{client, e.addressed},
 			{host, e.host},
@@ -71,6 +72,7 @@ func File(pkg *model.Package) ([]byte, error) {
 			{client, e.messages},
 			{client, e.json},
 			{host, e.state},
+			{host, e.journal},
 		} {
 			if part.wanted {
 				part.emit(entity)

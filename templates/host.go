@@ -124,6 +124,9 @@ func ownFields(n *model.Entity) []hostField {
 	optional("AppendState", n.AppendStateFunc(), len(n.State) > 0)
 	optional("DecodeState", n.DecodeStateFunc(), len(n.State) > 0)
 	optional("StateFields", n.StateFieldsFunc(), len(n.State) > 0)
+	if n.Journal != nil {
+		list = append(list, hostField{"Events", events(n)})
+	}
 	optional("Activate", n.ActivateFunc(), n.Hooks.Activate)
 	optional("Passivate", n.PassivateFunc(), n.Hooks.Passivate)
 	return list

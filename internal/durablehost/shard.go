@@ -38,6 +38,9 @@ type Config struct {
 	Node        string
 	Incarnation uint64
 	Limits      durable.Limits
+	Journal     durable.Journal
+	// Records has the positions of named followers; not used without Journal.Followers.
+	Records store.Store
 	// Patience bounds the wait for one answer of the store. Reads of a log and writes of
 	// many records may take six times as long. Default 5s.
 	Patience time.Duration

@@ -38,6 +38,7 @@ type Tenure struct {
 	failed    error         // the store's last fault; nil after a success
 	changed   time.Time     // when something was committed last
 	moved     time.Time     // when since was moved for the sake of others
+	asked     time.Time     // when named followers were looked for last
 }
 
 // A wait is for a ticket.
@@ -52,7 +53,7 @@ func newTenure(s *Shard, epoch uint64) *Tenure {
 	t := &Tenure{shard: s, epoch: epoch, opened: make(chan struct{}), changed: now, moved: now}
 	t.ctx, t.cancel = context.WithCancel(s.cfg.Host.Context())
 	t.core = durable.New(now, durable.Config{
-		Epoch: epoch, Node: s.cfg.Node, Incarnation: s.cfg.Incarnation, Limits: s.cfg.Limits,
+		Epoch: epoch, Node: s.cfg.Node, Incarnation: s.cfg.Incarnation, Limits: s.cfg.Limits, Journal: s.cfg.Journal,
 	})
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -253,10 +254,31 @@ func (t *Tenure) tick() {
 	t.do(func(now time.Time) {
 		t.wake = now.Add(24 * time.Hour) // the timer has fired: the next one counts
 		t.core.Tick(now)
+		t.followersLocked(now)
 		idle := now.Sub(t.changed) >= idleAfter
 		if idle && (!t.changed.Before(t.moved) || now.Sub(t.moved) >= idlePeriod) && !t.core.Busy() {
 			t.moved = now
 			t.core.Advance(now)
+		}
+	})
+}
+
+// followersPeriod is how often a home looks how far named followers have read.
+const followersPeriod = 10 * time.Second
+
+// followersLocked has the core know how far named followers have read.
+func (t *Tenure) followersLocked(now time.Time) {
+	c := &t.shard.cfg
+	if !c.Journal.Followers || c.Records == nil || now.Sub(t.asked) < followersPeriod {
+		return
+	}
+	t.asked = now
+	c.Host.Go(func() {
+		ctx, cancel := context.WithTimeout(t.ctx, c.Patience)
+		defer cancel()
+		chunk, err := slowest(ctx, c.Records, c.Shard)
+		if err == nil { // else nothing is deleted until it is known
+			t.do(func(time.Time) { t.core.Followed(chunk) })
 		}
 	})
 }

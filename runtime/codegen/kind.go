@@ -51,6 +51,8 @@ type Host struct {
 	AppendState func(b []byte, entity any) ([]byte, error)
 	DecodeState func(entity any, b []byte) (skipped bool, err error)
 	StateFields Fields
+	// Events is the journal; nil without one.
+	Events *Events
 	// Activate and Passivate are the user's hooks; nil without them.
 	Activate  func(ctx context.Context, entity any, a Activation) error
 	Passivate func(ctx context.Context, entity any, p Passivation) error

@@ -101,6 +101,7 @@ func (a *adoption) kind(old *Contract, before, k *Kind) *Kind {
 			"kind %s: it was %s and is %s: one version would not find the state that the other keeps", k.Name, article(form(before)), article(form(k)))
 	}
 	next.State = a.fields(k.Name, "state", before.State, k.State)
+	next.Events = a.fields(k.Name, "event", before.Events, k.Events)
 	for _, m := range k.Methods {
 		next.Methods = append(next.Methods, a.method(old, k, before.method(m.Name), m))
 	}
@@ -245,6 +246,7 @@ func (a *adoption) fields(of, what string, before, now []*Field) []*Field {
 // lostWith says what becomes of the values of what is gone.
 var lostWith = map[string]string{
 	"state":    "what is kept of it is lost",
+	"event":    "the events that are kept cannot be read, and states that follow from them are lost",
 	"field":    "what is kept or sent of it is lost",
 	"case":     "messages that hold it are refused",
 	"argument": "what callers of the old version pass for it is lost",

@@ -86,6 +86,7 @@ func (b *breaks) kind(old, now *Kind) {
 	changed("shards", old.Shards, now.Shards)
 	changed("hash", old.Hash, now.Hash)
 	b.fields(old.Name, "state", old.State, now.State)
+	b.fields(old.Name, "event", old.Events, now.Events)
 	for _, m := range old.Methods {
 		if m.Retired {
 			continue
@@ -172,6 +173,9 @@ func (b *breaks) newCases(of string, old, now []*Field) {
 
 // goneFor says who notices that a number means nothing any more.
 func goneFor(what string) string {
+	if what == "event" {
+		return "the events that are kept cannot be read, and states that follow from them are lost"
+	}
 	if what == "case" {
 		return "programs of the new version refuse messages of the old that hold it"
 	}

@@ -25,7 +25,8 @@ type Kind struct {
 	Durable   bool // its state is in the store, and outlives programs
 	Methods   []*Method
 	State     []*Field
-	Retired   bool // gone, and its name with it
+	Events    []*Field // the type of the journal's events; empty without one
+	Retired   bool     // gone, and its name with it
 	line      int
 }
 
@@ -188,7 +189,7 @@ type list struct {
 func (c *Contract) lists() []list {
 	var all []list
 	for _, k := range c.Kinds {
-		all = append(all, list{k.Name, "state", &k.State})
+		all = append(all, list{k.Name, "state", &k.State}, list{k.Name, "event", &k.Events})
 		for _, m := range k.Methods {
 			of := k.Name + "." + m.Name
 			all = append(all, list{of, "argument", &m.Args}, list{of, "result", &m.Results})

@@ -102,6 +102,9 @@ func (o *source) kind(e *model.Entity) *Kind {
 		f := &e.State[i]
 		k.State = append(k.State, &Field{Name: f.Name, Type: o.typeName(f.Type), set: []*int{&f.Number}})
 	}
+	if j := e.Journal; j != nil {
+		k.Events = []*Field{{Name: j.Event.Name, Type: o.typeName(j.Event.Type), set: []*int{&j.Event.Number}}}
+	}
 	for _, m := range e.Methods {
 		k.Methods = append(k.Methods, &Method{
 			Name: m.Name, Wire: m.Name, Tell: m.OneWay, Read: m.Read, set: &m.Wire,

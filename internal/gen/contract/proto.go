@@ -69,6 +69,9 @@ func (d *describing) kind(k *Kind) {
 	if len(k.State) > 0 {
 		d.message(d.pick(title(k.Name)+"State"), k.State)
 	}
+	if len(k.Events) > 0 {
+		d.message(d.pick(title(k.Name)+"Event"), k.Events)
+	}
 	service := &descriptorpb.ServiceDescriptorProto{Name: proto.String(d.pick(title(k.Name) + "Service"))}
 	for _, m := range k.Methods {
 		if m.Retired {

@@ -91,6 +91,8 @@ func (r *reader) kindFact(line int, name string, words []string, retired bool) b
 		return methodFact(k, line, words[1], words[2:], retired)
 	case words[0] == "state":
 		return field(&k.State, line, words[1:], retired)
+	case words[0] == "event":
+		return field(&k.Events, line, words[1:], retired)
 	case retired:
 		return false
 	case len(words) == 1 && words[0] == "singleton":

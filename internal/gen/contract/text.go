@@ -82,6 +82,9 @@ func formatKind(k *Kind, add func(retired bool, fields ...any)) {
 	for _, f := range k.State {
 		add(f.Retired, "kind", k.Name, "state", f.Number, f.Name, f.Type)
 	}
+	for _, f := range k.Events {
+		add(f.Retired, "kind", k.Name, "event", f.Number, f.Name, f.Type)
+	}
 	for _, m := range k.Methods {
 		fields := []any{"kind", k.Name, "method", m.Name}
 		if m.Wire != m.Name {

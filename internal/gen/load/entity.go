@@ -36,6 +36,10 @@ func (s *source) fields(n *model.Entity, m *marked, h *source) types.Type {
 		if f.Name() == "_" {
 			continue
 		}
+		if event := journalEvent(f.Type()); event != nil {
+			s.journal(n, m, f, event, u.Tag(i))
+			continue
+		}
 		tag, form, hasTag := s.tag(n, f, u.Tag(i))
 		switch {
 		case !hasTag:

@@ -130,6 +130,10 @@ func (s *source) imports(taken map[string]bool) []model.Import {
 			for _, f := range n.Own {
 				use(f.Lock)
 			}
+			if n.Journal != nil {
+				use(n.Journal.Event.Type.Expr)
+				used["iter"], used["time"] = "iter", "time"
+			}
 		}
 		if s.model.Owner == "" && n.Client != "" {
 			used[n.Client] = s.homes[n.Client].model.Name

@@ -23,7 +23,7 @@ const (
 
 // options are those that each directive takes.
 var options = map[string][]string{
-	"entity":    {"name", "shards", "hash", "durable", "client", "json", "tell"},
+	"entity":    {"name", "shards", "hash", "durable", "keep", "snapshot", "client", "json", "tell"},
 	"singleton": {"name", "client", "json", "tell"},
 }
 
@@ -72,8 +72,23 @@ func (s *source) readOptions(n *model.Entity, m *marked, h *source, id types.Typ
 			n.JSON = true
 		case "tell":
 			n.TellAll = true
+		case "keep":
+			if n.Journal != nil {
+				s.readKeep(n.Journal, a, value)
+			}
+		case "snapshot":
+			if n.Journal != nil {
+				s.readSnapshot(n.Journal, a, value)
+			}
 		}
 	}
+	option := ""
+	for _, key := range []string{"keep", "snapshot"} {
+		if seen[key] {
+			option = key
+		}
+	}
+	checkJournal(s, n, m, option)
 	if n.Durable {
 		checkDurable(s, n, m, seen["shards"])
 	}

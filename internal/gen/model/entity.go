@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // OutputName is the name of the generated file.
@@ -100,6 +101,7 @@ type Entity struct {
 	// Addressed are the messages that say themselves which entity they are for.
 	Addressed []*Addressed
 	State     []Field
+	Journal   *Journal // nil: none
 	Hooks     Hooks
 	// Own are all fields of the struct, in order; nil where generated code cannot
 	// name them all.
@@ -159,6 +161,18 @@ const (
 	IDUint                 // decimal
 	IDText                 // MarshalText
 )
+
+// A Journal keeps the events of a durable entity.
+type Journal struct {
+	Field string // of the entity
+	Event Field
+	// After how many events the state is written again, and which events are kept; zero: as
+	// the runtime has it.
+	Every     int
+	Age       time.Duration
+	Count     int
+	Followers bool
+}
 
 // Hooks tells which hooks an entity has.
 type Hooks struct {
@@ -295,6 +309,18 @@ func (e *Entity) DecodeStateFunc() string { return "decode" + e.Name + "State" }
 // StateFieldsFunc reports which fields of the state are known.
 func (e *Entity) StateFieldsFunc() string { return "known" + e.Name + "State" }
 
+// TakeEventsFunc encodes the events that a turn recorded.
+func (e *Entity) TakeEventsFunc() string { return "take" + e.Name + "Events" }
+
+// AppendEventFunc encodes an event.
+func (e *Entity) AppendEventFunc() string { return "append" + e.Name + "Event" }
+
+// DecodeEventFunc decodes an event.
+func (e *Entity) DecodeEventFunc() string { return "decode" + e.Name + "Event" }
+
+// ApplyEventFunc applies an encoded event.
+func (e *Entity) ApplyEventFunc() string { return "apply" + e.Name + "Event" }
+
 // ActivateFunc calls the activation hook.
 func (e *Entity) ActivateFunc() string { return "activate" + e.Name }
 
@@ -387,6 +413,9 @@ func (e *Entity) declaredByHost() []string {
 	}
 	if len(e.State) > 0 {
 		names = append(names, e.AppendStateFunc(), e.DecodeStateFunc(), e.StateFieldsFunc())
+	}
+	if e.Journal != nil {
+		names = append(names, e.TakeEventsFunc(), e.AppendEventFunc(), e.DecodeEventFunc(), e.ApplyEventFunc())
 	}
 	if e.Hooks.Activate {
 		names = append(names, e.ActivateFunc())

@@ -1,0 +1,139 @@
+package durablehost
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/store"
+)
+
+// A Follower reads the journals of all shards of a type. It is not safe for concurrent use.
+type Follower struct {
+	Store  store.Shards
+	Type   string
+	Places []durable.Place // by shard, as many as the type has
+}
+
+// Number is the number of the shard whose place is Places[i]. A type's shards are numbered
+// from their count on: see package placement.
+func (f *Follower) Number(i int) int { return len(f.Places) + i }
+
+// readAtOnce is how many journals one follower reads at the same time.
+const readAtOnce = 16
+
+// Poll returns events of all shards that have any after the follower's places, by shard. A
+// shard's events are in order. The places do not move: see Read.
+func (f *Follower) Poll(ctx context.Context) ([][]durable.Recorded, error) {
+	all := make([][]durable.Recorded, len(f.Places))
+	errs := make([]error, len(f.Places))
+	for first := 0; first < len(all); first += readAtOnce {
+		var wg sync.WaitGroup
+		for i := first; i < min(first+readAtOnce, len(all)); i++ {
+			wg.Go(func() { all[i], errs[i] = f.poll(ctx, i) })
+		}
+		wg.Wait()
+	}
+	return all, errors.Join(errs...)
+}
+
+func (f *Follower) poll(ctx context.Context, i int) ([]durable.Recorded, error) {
+	shard, place := store.Shard{Type: f.Type, Number: f.Number(i)}, f.Places[i]
+	_, index, err := f.Store.Get(ctx, shard, []string{durable.JournalIndex}, store.None)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := place.Keys(index[0])
+	if err != nil || len(keys) == 0 {
+		return nil, wrap(shard, err)
+	}
+	_, records, err := f.Store.Get(ctx, shard, keys, store.None)
+	if err != nil {
+		return nil, err
+	}
+	events, after, err := place.Next(records)
+	if err == nil && len(events) == 0 {
+		f.Places[i] = after
+	}
+	return events, wrap(shard, err)
+}
+
+func wrap(shard store.Shard, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("shard %v: %w", shard, err)
+}
+
+// Read notes that an event was read.
+func (f *Follower) Read(i int, e durable.Recorded) { f.Places[i] = e.Place }
+
+// Followed is how far a named follower has read, as the store has it.
+type Followed struct {
+	Format int             `json:"format"`
+	Places []durable.Place `json:"places"`
+}
+
+const followedFormat = 1
+
+// followers is the prefix of the records of a type's named followers.
+func followers(kind string) string { return "followers/" + kind + "/" }
+
+// LoadFollowed returns how far a named follower has read, nil if it is new, and its record's
+// revision.
+func LoadFollowed(ctx context.Context, s store.Store, kind, name string) ([]durable.Place, store.Revision, error) {
+	r, err := s.Get(ctx, followers(kind)+name)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, store.None, nil
+	} else if err != nil {
+		return nil, store.None, err
+	}
+	f, err := readFollowed(r)
+	return f.Places, r.Revision, err
+}
+
+func readFollowed(r store.Record) (f Followed, err error) {
+	if err = json.Unmarshal(r.Value, &f); err != nil {
+		return f, fmt.Errorf("record %q of the store is damaged: %w (restore it from a backup)", r.Key, err)
+	}
+	if f.Format > followedFormat {
+		return f, fmt.Errorf("record %q of the store has format %d, this program reads %d (run the newer program here too)", r.Key, f.Format, followedFormat)
+	}
+	return f, nil
+}
+
+// SaveFollowed notes how far a named follower has read.
+func SaveFollowed(ctx context.Context, s store.Store, kind, name string, places []durable.Place, expect store.Revision) (store.Revision, error) {
+	value, err := json.Marshal(Followed{followedFormat, places})
+	if err != nil {
+		return store.None, err
+	}
+	return s.Put(ctx, followers(kind)+name, value, expect)
+}
+
+// slowest returns the oldest chunk of a shard's journal that a named follower needs. Without
+// any, all are needed.
+func slowest(ctx context.Context, s store.Store, shard store.Shard) (uint64, error) {
+	all, err := s.List(ctx, followers(shard.Type))
+	if err != nil {
+		return 0, err
+	}
+	chunk := uint64(0)
+	for i, r := range all {
+		f, err := readFollowed(r)
+		if err != nil {
+			return 0, err
+		}
+		needs := uint64(0)
+		if at := shard.Number - len(f.Places); at >= 0 && at < len(f.Places) {
+			needs = f.Places[at].Chunk
+		}
+		if i == 0 || needs < chunk {
+			chunk = needs
+		}
+	}
+	return chunk, nil
+}

@@ -1,0 +1,281 @@
+package shard
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/internal/durablehost"
+	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/store"
+)
+
+// A Position is how far the events of a type were read. It is text without spaces, of
+// about ten bytes a shard at most, and holds over restarts and moves. Empty is the
+// beginning: the oldest events that are kept.
+type Position string
+
+// An Event is one that an entity recorded and committed.
+type Event[E any] struct {
+	Entity  string    // the id, as on the wire
+	Version uint64    // of the entity: it grows by one with each of its commits
+	At      time.Time // when the turn ended, by the clock of the entity's node
+	// Shard and Number name the event: numbers of a shard grow by one, without gaps.
+	Shard  uint32
+	Number uint64
+	Event  E
+	// Position is behind this event: whoever has stored it goes on there.
+	Position Position
+}
+
+// Errors of following events; test with errors.Is.
+var (
+	// ErrEventsGone: events were deleted that the follower had not read. Keep them longer
+	// by keep= in the directive, or give the follower a name and write keep=followed.
+	ErrEventsGone = errors.New("events are not kept any more")
+	// ErrPosition: a position is not one of this type.
+	ErrPosition = errors.New("not a position of this type's events")
+	// ErrFollowed: another process follows under this name since.
+	ErrFollowed = errors.New("another follower has this name")
+)
+
+// An EventsOption changes how events are followed.
+type EventsOption func(*eventsOptions)
+
+type eventsOptions struct{ name string }
+
+// FollowerName gives a follower a name, of 1 to 64 letters, digits, _ and -. Its position is
+// kept in the store, about once a second and when the loop ends; an event at which the loop
+// breaks is not counted as read. It is where the next
+// follower of that name begins if its position is empty. One process at a time may follow
+// under a name: the one that began last. Types with keep=followed keep the events that a
+// named follower has not read.
+func FollowerName(name string) EventsOption {
+	return func(o *eventsOptions) { o.name = name }
+}
+
+// A follower waits followPause when there is nothing to read. Events are in the journal
+// about 250 ms after their commit, so they are read within a second where the store answers
+// promptly.
+const (
+	followPause  = 250 * time.Millisecond
+	followSave   = time.Second
+	followAnswer = 5 * time.Second // bounds one answer of the store
+)
+
+// FollowEvents is for generated code.
+func FollowEvents[E any](ctx context.Context, p codegen.Port, from Position, decode func([]byte) (E, error), opts ...EventsOption) iter.Seq2[Event[E], error] {
+	return func(yield func(Event[E], error) bool) {
+		f, err := newFollowing(p, from, opts)
+		if err == nil {
+			err = f.begin(ctx)
+		}
+		if err != nil {
+			yield(Event[E]{}, err)
+			return
+		}
+		defer f.end(ctx)
+		for {
+			err := f.round(ctx, func(shard int, r durable.Recorded) (bool, error) {
+				event, err := decode(r.Event)
+				if err != nil {
+					return false, fmt.Errorf("events of %s: event %d of shard %d: %w", f.kind, r.Place.Number, f.Number(shard), err)
+				}
+				before := f.Places[shard]
+				f.Read(shard, r)
+				more := yield(Event[E]{
+					Entity: r.Entity, Version: r.Version, At: time.UnixMilli(r.At), Shard: uint32(f.Number(shard)),
+					Number: r.Place.Number, Event: event, Position: f.position(),
+				}, nil)
+				if !more { // the body may have failed at it
+					f.Places[shard] = before
+				}
+				return more, nil
+			})
+			if errors.Is(err, errStop) {
+				return
+			}
+			if err != nil {
+				yield(Event[E]{}, err)
+				return
+			}
+		}
+	}
+}
+
+var errStop = errors.New("the loop has ended")
+
+// A following is one loop over the events of a type.
+type following struct {
+	durablehost.Follower
+	kind     string
+	store    store.Backend
+	options  eventsOptions
+	from     Position
+	revision store.Revision // of the named follower's record
+	saved    time.Time
+	dirty    bool
+}
+
+func newFollowing(p codegen.Port, from Position, opts []EventsOption) (*following, error) {
+	at, ok := p.(port)
+	if !ok {
+		return nil, errors.New("events: the caller is neither a Node nor a Conn")
+	}
+	k := at.kind
+	backend := k.plane.cfg.Store
+	if backend == nil {
+		return nil, fmt.Errorf("events of %s: no store (set Config.Store: events are read there)", k.desc.Name)
+	}
+	f := &following{kind: k.desc.Name, store: backend, from: from}
+	for _, o := range opts {
+		o(&f.options)
+	}
+	f.Follower = durablehost.Follower{Store: backend.Shards(), Type: k.desc.Name, Places: make([]durable.Place, k.shards)}
+	return f, nil
+}
+
+// begin finds where the follower begins.
+func (f *following) begin(ctx context.Context) error {
+	if f.options.name != "" {
+		places, revision, err := durablehost.LoadFollowed(ctx, f.store, f.kind, f.options.name)
+		if err != nil {
+			return fmt.Errorf("events of %s: follower %s: %w", f.kind, f.options.name, err)
+		}
+		f.revision = revision
+		if len(places) == len(f.Places) {
+			f.Places = places
+		}
+	}
+	if f.from != "" {
+		if err := f.take(f.from); err != nil {
+			return err
+		}
+	}
+	f.dirty = true
+	return f.save(ctx)
+}
+
+// round reads once what is there, or waits where there is nothing.
+func (f *following) round(ctx context.Context, each func(int, durable.Recorded) (bool, error)) error {
+	asking, cancel := context.WithTimeout(ctx, followAnswer)
+	all, err := f.Poll(asking)
+	cancel()
+	gone := (*durable.GoneError)(nil)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(err, &gone):
+		return fmt.Errorf("events of %s: %w: %w", f.kind, ErrEventsGone, err)
+	case errors.Is(err, durable.ErrCorrupt), errors.Is(err, durable.ErrNewer):
+		return fmt.Errorf("events of %s: %w", f.kind, err)
+	}
+	any := false // an answer that is missing is asked for again
+	for shard, events := range all {
+		for _, e := range events {
+			any, f.dirty = true, true
+			if more, err := each(shard, e); err != nil {
+				return err
+			} else if !more {
+				return errStop
+			}
+			if time.Since(f.saved) >= followSave {
+				if err := f.save(ctx); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if err := f.save(ctx); err != nil || any {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(followPause):
+		return nil
+	}
+}
+
+// save keeps a named follower's position. Where the store does not answer, it is kept later.
+func (f *following) save(ctx context.Context) error {
+	if f.options.name == "" || !f.dirty || time.Since(f.saved) < followSave {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, followAnswer)
+	defer cancel()
+	f.saved = time.Now()
+	revision, err := durablehost.SaveFollowed(ctx, f.store, f.kind, f.options.name, f.Places, f.revision)
+	switch {
+	case err == nil:
+		f.revision, f.dirty = revision, false
+	case errors.Is(err, store.ErrConflict):
+		// It may be the own write of which the answer was lost.
+		places, found, loadErr := durablehost.LoadFollowed(ctx, f.store, f.kind, f.options.name)
+		if loadErr != nil {
+			return nil //nolint:nilerr // later
+		}
+		for i, p := range places {
+			if i < len(f.Places) && p.Number > f.Places[i].Number {
+				return fmt.Errorf("events of %s: follower %s: %w", f.kind, f.options.name, ErrFollowed)
+			}
+		}
+		f.revision = found
+	case errors.Is(err, store.ErrBadKey), errors.Is(err, store.ErrTooLarge):
+		return fmt.Errorf("events of %s: follower %s: %w", f.kind, f.options.name, err)
+	}
+	return nil
+}
+
+// end keeps the position once more, though ctx may have ended.
+func (f *following) end(ctx context.Context) {
+	f.saved = time.Time{}
+	_ = f.save(context.WithoutCancel(ctx)) // the next follower begins a little earlier then
+}
+
+// positionFormat begins every position.
+const positionFormat = "1."
+
+// position encodes where the follower is.
+func (f *following) position() Position {
+	b := binary.AppendUvarint(nil, uint64(len(f.Places)))
+	for _, p := range f.Places {
+		b = binary.AppendUvarint(binary.AppendUvarint(b, p.Chunk), p.Number)
+	}
+	return Position(positionFormat + f.kind + "." + base64.RawURLEncoding.EncodeToString(b))
+}
+
+// take begins where a position says.
+func (f *following) take(p Position) error {
+	bad := fmt.Errorf("events of %s: %w: %q", f.kind, ErrPosition, clip(string(p)))
+	text, ok := strings.CutPrefix(string(p), positionFormat+f.kind+".")
+	b, err := base64.RawURLEncoding.DecodeString(text)
+	if !ok || err != nil {
+		return bad
+	}
+	next := func() uint64 {
+		v, n := binary.Uvarint(b)
+		if n <= 0 {
+			ok = false
+			return 0
+		}
+		b = b[n:]
+		return v
+	}
+	if next() != uint64(len(f.Places)) {
+		return bad
+	}
+	for i := range f.Places {
+		f.Places[i] = durable.Place{Chunk: next(), Number: next()}
+	}
+	if !ok || len(b) > 0 {
+		return bad
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+package shard
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/internal/invariant"
+	"github.com/shardgen/shardgen/runtime/codegen"
+)
+
+// A Journal is a field of a durable entity whose methods decide and record events:
+//
+//	type Account struct {
+//		ID      string `shard:"id"`
+//		Balance int64  `shard:"state"`
+//		Journal shard.Journal[Entry]
+//	}
+//
+//	func (a *Account) Apply(e Entry) { a.Balance += e.Amount }
+//
+//	func (a *Account) Deposit(_ context.Context, amount int64) (int64, error) {
+//		a.Journal.Record(a, Entry{Amount: amount})
+//		return a.Balance, nil
+//	}
+//
+// The log carries a turn's events instead of the state. Clients follow the events of all
+// entities of the type with the generated method Events.
+type Journal[E any] = codegen.Journal[E]
+
+// journalOf is how the home of a shard keeps events.
+func journalOf(e *codegen.Events, shards int) durable.Journal {
+	j := durable.Journal{Kept: true, Every: e.Every, Age: e.Age, Followers: e.Followers}
+	if e.Count > 0 {
+		j.Events = max(e.Count/uint64(max(shards, 1)), 1)
+	}
+	return j
+}
+
+var errNotRecorded = errors.New("its turn changed the state without an event (change it in Apply alone, and record what it should apply)")
+
+// fold applies events to a state. They panic as methods do.
+func (d *durableShard) fold(id string, state []byte, events [][]byte) (folded []byte, err error) {
+	if len(events) == 0 {
+		return state, nil
+	}
+	h := &d.hosted.host.desc
+	if h.Events == nil {
+		return nil, errors.New("the type has a journal in the store, and none in this program (keep its field of type shard.Journal)")
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			folded, err = nil, panicError("Apply", r)
+		}
+	}()
+	return h.FoldEvents(id, state, events)
+}
+
+// recorded takes the events of a turn. It fails where they do not give the new state.
+func (d *durableShard) recorded(value any, before, after []byte, changed bool, id string) (events [][]byte, err error) {
+	h := &d.hosted.host.desc
+	if h.Events == nil || value == nil {
+		return nil, nil
+	}
+	if events, err = h.Events.Take(value); err != nil {
+		return nil, fmt.Errorf("encode an event: %w (mend what its encoder refuses)", err)
+	}
+	if changed && len(events) == 0 {
+		return nil, errNotRecorded
+	}
+	if invariant.Enabled && len(events) > 0 {
+		folded, err := d.fold(id, before, events)
+		if err == nil && !bytes.Equal(folded, after) {
+			err = errNotRecorded
+		}
+		return events, err
+	}
+	return events, nil
+}

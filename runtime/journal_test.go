@@ -1,0 +1,160 @@
+package shard_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/internal/fixture/ledger"
+	shard "github.com/shardgen/shardgen/runtime"
+)
+
+// startLedger starts a node that hosts accounts, over the store of v.
+func startLedger(v *vaults, name string) (*shard.Node, *ledger.AccountClient) {
+	v.t.Helper()
+	cfg := v.config(name)
+	cfg.Store = v.store.Client()
+	n := shard.New(cfg)
+	require.NoError(v.t, ledger.HostAccount(n, func() *ledger.Account { return &ledger.Account{} }))
+	require.NoError(v.t, n.Start(testContext(v.t)))
+	v.nodes[name] = n
+	return n, ledger.NewAccountClient(n)
+}
+
+// A projection is what follows from events alone.
+type projection struct {
+	balance map[string]int64
+	last    map[string]uint64 // version, by entity
+	seen    map[string]bool   // by shard and number
+	at      shard.Position
+}
+
+func newProjection() *projection {
+	return &projection{balance: map[string]int64{}, last: map[string]uint64{}, seen: map[string]bool{}}
+}
+
+// follow reads events until the projection has n.
+func (p *projection) follow(t *testing.T, c *ledger.AccountClient, n int, opts ...shard.EventsOption) {
+	t.Helper()
+	for e, err := range c.Events(testContext(t), p.at, opts...) {
+		require.NoError(t, err)
+		name := fmt.Sprint(e.Shard, "/", e.Number)
+		require.False(t, p.seen[name], "event %s comes twice", name)
+		require.GreaterOrEqual(t, e.Version, p.last[e.Entity], "events of %s are out of order", e.Entity)
+		p.seen[name], p.last[e.Entity], p.at = true, e.Version, e.Position
+		p.balance[e.Entity] += e.Event.Amount
+		if len(p.seen) >= n {
+			return
+		}
+	}
+}
+
+// TestEventsAreFollowed: a projection gets each event of committed turns once, over deaths of
+// homes and pauses of its own, and comes to the state of the entities.
+func TestEventsAreFollowed(t *testing.T) {
+	v := newVaults(t)
+	_, c := startLedger(v, "a")
+	ctx := testContext(t)
+	want := map[string]int64{}
+	enter := func(c *ledger.AccountClient, i int) {
+		id := fmt.Sprint("account-", i%7)
+		_, err := c.Ref(id).Enter(ctx, int64(i), "x")
+		require.NoError(t, err)
+		want[id] += int64(i)
+	}
+	for i := range 100 {
+		enter(c, i)
+	}
+	_, err := c.Ref("account-0").Enter(ctx, -1_000_000, "too much")
+	require.ErrorIs(t, err, ledger.ErrNotCovered)
+	p := newProjection()
+	p.follow(t, c, 60)
+	v.kill("a")
+	_, c = startLedger(v, "b")
+	for i := range 100 {
+		enter(c, i)
+	}
+	p.follow(t, c, 200)
+	require.True(t, maps.Equal(want, p.balance), "%v, want %v", p.balance, want)
+	for id, balance := range want {
+		got, entries, err := c.Ref(id).Statement(ctx)
+		require.NoError(t, err)
+		require.Equal(t, balance, got)
+		require.NotZero(t, entries)
+	}
+}
+
+// TestNamedFollowerGoesOn: the position of a named follower is in the store.
+func TestNamedFollowerGoesOn(t *testing.T) {
+	v := newVaults(t)
+	_, c := startLedger(v, "a")
+	ctx := testContext(t)
+	enter := func(n int) {
+		for range n {
+			_, err := c.Ref("a").Enter(ctx, 1, "")
+			require.NoError(t, err)
+		}
+	}
+	read := func(n int) (numbers []uint64) {
+		for e, err := range c.Events(ctx, "", shard.FollowerName("billing")) {
+			require.NoError(t, err)
+			numbers = append(numbers, e.Number)
+			if len(numbers) == n {
+				return numbers
+			}
+		}
+		return nil
+	}
+	enter(5)
+	require.Equal(t, []uint64{1, 2, 3}, read(3))
+	require.Equal(t, []uint64{3, 4, 5}, read(3), "the event at which the loop broke comes again, and none before it")
+	_, err := func() (shard.Position, error) {
+		for _, err := range c.Events(ctx, "1.Other.AAAA") {
+			return "", err
+		}
+		return "", nil
+	}()
+	require.ErrorIs(t, err, shard.ErrPosition)
+}
+
+// TestStateWithoutAnEventIsRefused: what the log would not have does not stand.
+func TestStateWithoutAnEventIsRefused(t *testing.T) {
+	v := newVaults(t)
+	_, c := startLedger(v, "a")
+	ctx := testContext(t)
+	_, err := c.Ref("a").Enter(ctx, 7, "")
+	require.NoError(t, err)
+	err = c.Ref("a").Cheat(ctx, 100)
+	require.ErrorContains(t, err, "without an event")
+	balance, entries, err := c.Ref("a").Statement(ctx)
+	require.NoError(t, err)
+	require.Equal(t, [2]int64{7, 1}, [2]int64{balance, entries})
+}
+
+// TestFollowerEndsWithItsContext: Events waits, and ends with ctx.
+func TestFollowerEndsWithItsContext(t *testing.T) {
+	v := newVaults(t)
+	_, c := startLedger(v, "a")
+	ctx, cancel := context.WithTimeout(testContext(t), 50*time.Millisecond)
+	defer cancel()
+	n := 0
+	for _, err := range c.Events(ctx, "") {
+		n++
+		require.True(t, errors.Is(err, context.DeadlineExceeded), "%v", err)
+	}
+	require.Equal(t, 1, n)
+}
+
+// TestAnEntityWithAJournalIsAPlainStruct: it works without a node.
+func TestAnEntityWithAJournalIsAPlainStruct(t *testing.T) {
+	a := &ledger.Account{ID: "a"}
+	balance, err := a.Enter(context.Background(), 5, "rent")
+	require.NoError(t, err)
+	require.EqualValues(t, 5, balance)
+	require.Equal(t, []ledger.Entry{{Amount: 5, Note: "rent"}}, a.Journal.Recorded())
+}

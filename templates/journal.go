@@ -1,0 +1,87 @@
+package templates
+
+import (
+	"time"
+
+	"github.com/dave/jennifer/jen"
+
+	"github.com/shardgen/shardgen/internal/gen/model"
+)
+
+// followers emits the method of the client that follows events.
+func (e *emitter) followers(n *model.Entity) {
+	if n.Journal == nil {
+		return
+	}
+	event := typ(n.Journal.Event.Type.Expr)
+	e.comment("Events returns the events of all %s entities behind a position, each once and those of one entity in order. It waits for more until ctx ends, and then yields ctx's error. An error is the last that it yields.", n.Name)
+	e.file.Func().Params(jen.Id("c").Op("*").Id(n.ClientType())).Id("Events").Params(
+		jen.Id("ctx").Add(contextType()), jen.Id("from").Add(shard("Position")), jen.Id("opts").Op("...").Add(shard("EventsOption")),
+	).Qual("iter", "Seq2").Types(shard("Event").Types(event.Clone()), jen.Error()).Block(
+		jen.Return(shard("FollowEvents").Call(jen.Id("ctx"), jen.Id("c").Dot("port"), jen.Id("from"), jen.Id(n.DecodeEventFunc()), jen.Id("opts").Op("..."))),
+	)
+}
+
+// journal emits the glue of the entity's events.
+func (e *emitter) journal(n *model.Entity) {
+	j := n.Journal
+	if j == nil {
+		return
+	}
+	event, what := typ(j.Event.Type.Expr), "event of "+n.Name
+	self := func() *jen.Statement { return jen.Id("entity").Assert(jen.Op("*").Id(n.Name)) }
+
+	e.comment("%s encodes the events that were recorded, and forgets them.", n.TakeEventsFunc())
+	e.file.Func().Id(n.TakeEventsFunc()).Params(jen.Id("entity").Any()).Params(jen.Index().Index().Byte(), jen.Error()).Block(
+		jen.Return(codegen("TakeEvents").Call(jen.Op("&").Add(self()).Dot(j.Field), jen.Id(n.AppendEventFunc()))),
+	)
+
+	e.comment("%s encodes %s.", n.AppendEventFunc(), article(what))
+	encoded := e.appendField(j.Event.Type, jen.Id("b"), j.Event.Number, jen.Id("event"), nil)
+	e.file.Func().Id(n.AppendEventFunc()).Params(jen.Id("b").Index().Byte(), jen.Id("event").Add(event.Clone())).Params(jen.Index().Byte(), jen.Error()).BlockFunc(func(g *jen.Group) {
+		if !j.Event.Type.Fallible {
+			g.Return(encoded, jen.Nil())
+			return
+		}
+		g.List(jen.Id("b"), jen.Err()).Op(":=").Add(encoded)
+		g.If(jen.Err().Op("!=").Nil()).Block(jen.Return(jen.Nil(), encodeErrorOf(what, "err")))
+		g.Return(jen.Id("b"), jen.Nil())
+	})
+
+	e.comment("%s decodes what %s encoded.", n.DecodeEventFunc(), n.AppendEventFunc())
+	e.file.Func().Id(n.DecodeEventFunc()).Params(jen.Id("b").Index().Byte()).Params(jen.Id("event").Add(event.Clone()), jen.Err().Error()).BlockFunc(func(g *jen.Group) {
+		p := variable("event")
+		e.init(g, j.Event.Type, p)
+		g.Id("d").Op(":=").Add(codegen("NewDecoder")).Call(jen.Id("b"))
+		e.readFields(g, jen.Id("d"), jen.Op("&").Id("d"), []int{j.Event.Number}, []*model.Type{j.Event.Type}, []place{p})
+		g.Return(jen.Id("event"), jen.Id("d").Dot("Err").Call(jen.Lit(what)))
+	})
+
+	e.comment("%s applies an encoded event.", n.ApplyEventFunc())
+	e.file.Func().Id(n.ApplyEventFunc()).Params(jen.Id("entity").Any(), jen.Id("b").Index().Byte()).Error().BlockFunc(func(g *jen.Group) {
+		g.List(jen.Id("event"), jen.Err()).Op(":=").Id(n.DecodeEventFunc()).Call(jen.Id("b"))
+		ifErr(g, "err", jen.Err())
+		g.Add(self()).Dot("Apply").Call(jen.Id("event"))
+		g.Return(jen.Nil())
+	})
+}
+
+// events describes the journal to the node that hosts the entity.
+func events(n *model.Entity) *jen.Statement {
+	j := n.Journal
+	var list []jen.Code
+	if j.Every > 0 {
+		list = append(list, field("Every", jen.Lit(j.Every)))
+	}
+	if j.Age > 0 {
+		list = append(list, field("Age", jen.Lit(int(j.Age/time.Minute)).Op("*").Qual("time", "Minute")))
+	}
+	if j.Count > 0 {
+		list = append(list, field("Count", jen.Lit(j.Count)))
+	}
+	if j.Followers {
+		list = append(list, field("Followers", jen.True()))
+	}
+	list = append(list, field("Take", jen.Id(n.TakeEventsFunc())), field("Apply", jen.Id(n.ApplyEventFunc())))
+	return jen.Op("&").Add(codegen("Events")).Add(fields(list...))
+}
