@@ -57,8 +57,11 @@ func (d *durableShard) fold(id string, state []byte, events [][]byte) (folded []
 	return h.FoldEvents(id, state, events)
 }
 
-// recorded takes the events of a turn. It fails where they do not give the new state.
-func (d *durableShard) recorded(value any, before, after []byte, changed bool, id string) (events [][]byte, err error) {
+var errReadRecorded = errors.New("a method marked //shard:read has recorded an event (remove the mark)")
+
+// recorded takes the events of a turn. It fails where they do not give the new state; after
+// is not known of a turn that is marked to read.
+func (d *durableShard) recorded(value any, before, after []byte, read bool, id string) (events [][]byte, err error) {
 	h := &d.hosted.host.desc
 	if h.Events == nil || value == nil {
 		return nil, nil
@@ -66,7 +69,10 @@ func (d *durableShard) recorded(value any, before, after []byte, changed bool, i
 	if events, err = h.Events.Take(value); err != nil {
 		return nil, fmt.Errorf("encode an event: %w (mend what its encoder refuses)", err)
 	}
-	if changed && len(events) == 0 {
+	switch {
+	case read && len(events) > 0:
+		return nil, errReadRecorded
+	case !read && len(events) == 0 && !bytes.Equal(before, after):
 		return nil, errNotRecorded
 	}
 	if invariant.Enabled && len(events) > 0 {

@@ -131,6 +131,7 @@ func TestStateWithoutAnEventIsRefused(t *testing.T) {
 	require.NoError(t, err)
 	err = c.Ref("a").Cheat(ctx, 100)
 	require.ErrorContains(t, err, "without an event")
+	require.Error(t, c.Ref("a").Peek(ctx), "a method marked to read has recorded an event")
 	balance, entries, err := c.Ref("a").Statement(ctx)
 	require.NoError(t, err)
 	require.Equal(t, [2]int64{7, 1}, [2]int64{balance, entries})
