@@ -43,7 +43,14 @@ func samples() map[string]stored {
 		Entity: []byte("e"), Version: 2, At: 1, Command: &wire.DurableCommand{Source: nested, Number: 1, Path: []byte("0123456789abcdef"), Floor: 1},
 		Tells: []*wire.DurableTell{{Log: "bank.Account", Shard: 1, Number: 3, Entity: []byte("told \x00\xff"), Body: []byte("body")}},
 	}
+	folded := &wire.DurableCommit{Entity: []byte("e"), Version: 3, At: 1, Events: [][]byte{[]byte("event"), {}}, Event: 17, Folded: true}
 	return map[string]stored{
+		"folded":       entry(&wire.DurableEntry{Kind: &wire.DurableEntry_Commit{Commit: folded}}),
+		"record-since": &wire.DurableRecord{Format: 1, Entity: []byte("e"), Version: 3, State: []byte("state"), Since: [][]byte{[]byte("event"), {}}},
+		"journal":      &wire.DurableJournal{Format: 1, First: 2, Last: 3, Number: 18},
+		"chunk": &wire.DurableChunk{Format: 1, Chunk: 3, Events: []*wire.DurableEvent{
+			{Number: 17, Entity: []byte("e"), Version: 3, At: 1, Event: []byte("event")},
+		}},
 		"tells": entry(&wire.DurableEntry{Kind: &wire.DurableEntry_Commit{Commit: tells}}),
 		"table-tells": &wire.DurableTable{
 			Format: 1, Generation: 6,
