@@ -10,20 +10,20 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/shardgen/shardgen/internal/fixture/ledger"
+	"github.com/shardgen/shardgen/internal/fixture/giro"
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// startLedger starts a node that hosts accounts, over the store of v.
-func startLedger(v *vaults, name string) (*shard.Node, *ledger.AccountClient) {
+// startGiro starts a node that hosts accounts, over the store of v.
+func startGiro(v *vaults, name string) (*shard.Node, *giro.AccountClient) {
 	v.t.Helper()
 	cfg := v.config(name)
 	cfg.Store = v.store.Client()
 	n := shard.New(cfg)
-	require.NoError(v.t, ledger.HostAccount(n, func() *ledger.Account { return &ledger.Account{} }))
+	require.NoError(v.t, giro.HostAccount(n, func() *giro.Account { return &giro.Account{} }))
 	require.NoError(v.t, n.Start(testContext(v.t)))
 	v.nodes[name] = n
-	return n, ledger.NewAccountClient(n)
+	return n, giro.NewAccountClient(n)
 }
 
 // A projection is what follows from events alone.
@@ -39,7 +39,7 @@ func newProjection() *projection {
 }
 
 // follow reads events until the projection has n.
-func (p *projection) follow(t *testing.T, c *ledger.AccountClient, n int, opts ...shard.EventsOption) {
+func (p *projection) follow(t *testing.T, c *giro.AccountClient, n int, opts ...shard.EventsOption) {
 	t.Helper()
 	for e, err := range c.Events(testContext(t), p.at, opts...) {
 		require.NoError(t, err)
@@ -58,10 +58,10 @@ func (p *projection) follow(t *testing.T, c *ledger.AccountClient, n int, opts .
 // homes and pauses of its own, and comes to the state of the entities.
 func TestEventsAreFollowed(t *testing.T) {
 	v := newVaults(t)
-	_, c := startLedger(v, "a")
+	_, c := startGiro(v, "a")
 	ctx := testContext(t)
 	want := map[string]int64{}
-	enter := func(c *ledger.AccountClient, i int) {
+	enter := func(c *giro.AccountClient, i int) {
 		id := fmt.Sprint("account-", i%7)
 		_, err := c.Ref(id).Enter(ctx, int64(i), "x")
 		require.NoError(t, err)
@@ -71,11 +71,11 @@ func TestEventsAreFollowed(t *testing.T) {
 		enter(c, i)
 	}
 	_, err := c.Ref("account-0").Enter(ctx, -1_000_000, "too much")
-	require.ErrorIs(t, err, ledger.ErrNotCovered)
+	require.ErrorIs(t, err, giro.ErrNotCovered)
 	p := newProjection()
 	p.follow(t, c, 60)
 	v.kill("a")
-	_, c = startLedger(v, "b")
+	_, c = startGiro(v, "b")
 	for i := range 100 {
 		enter(c, i)
 	}
@@ -92,7 +92,7 @@ func TestEventsAreFollowed(t *testing.T) {
 // TestNamedFollowerGoesOn: the position of a named follower is in the store.
 func TestNamedFollowerGoesOn(t *testing.T) {
 	v := newVaults(t)
-	_, c := startLedger(v, "a")
+	_, c := startGiro(v, "a")
 	ctx := testContext(t)
 	enter := func(n int) {
 		for range n {
@@ -125,7 +125,7 @@ func TestNamedFollowerGoesOn(t *testing.T) {
 // TestStateWithoutAnEventIsRefused: what the log would not have does not stand.
 func TestStateWithoutAnEventIsRefused(t *testing.T) {
 	v := newVaults(t)
-	_, c := startLedger(v, "a")
+	_, c := startGiro(v, "a")
 	ctx := testContext(t)
 	_, err := c.Ref("a").Enter(ctx, 7, "")
 	require.NoError(t, err)
@@ -140,7 +140,7 @@ func TestStateWithoutAnEventIsRefused(t *testing.T) {
 // TestFollowerEndsWithItsContext: Events waits, and ends with ctx.
 func TestFollowerEndsWithItsContext(t *testing.T) {
 	v := newVaults(t)
-	_, c := startLedger(v, "a")
+	_, c := startGiro(v, "a")
 	ctx, cancel := context.WithTimeout(testContext(t), 50*time.Millisecond)
 	defer cancel()
 	n := 0
@@ -153,9 +153,9 @@ func TestFollowerEndsWithItsContext(t *testing.T) {
 
 // TestAnEntityWithAJournalIsAPlainStruct: it works without a node.
 func TestAnEntityWithAJournalIsAPlainStruct(t *testing.T) {
-	a := &ledger.Account{ID: "a"}
+	a := &giro.Account{ID: "a"}
 	balance, err := a.Enter(context.Background(), 5, "rent")
 	require.NoError(t, err)
 	require.EqualValues(t, 5, balance)
-	require.Equal(t, []ledger.Entry{{Amount: 5, Note: "rent"}}, a.Journal.Recorded())
+	require.Equal(t, []giro.Entry{{Amount: 5, Note: "rent"}}, a.Journal.Recorded())
 }

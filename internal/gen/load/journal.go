@@ -52,7 +52,7 @@ func (s *source) journal(n *model.Entity, m *marked, f *types.Var, event types.T
 	}
 }
 
-// checkJournal checks what the directive says of a journal.
+// checkJournal checks the options of a journal.
 func checkJournal(s *source, n *model.Entity, m *marked, option string) {
 	switch {
 	case n.Journal != nil && !n.Durable:
