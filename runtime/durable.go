@@ -113,7 +113,7 @@ func (d *durableShard) activate(t *turn, e *region.Entity, tenure *durablehost.T
 	}
 	if loaded.Found {
 		e.State, e.Why = slices.Concat([]byte{}, loaded.State), codegen.Recovered
-		if e.State, err = d.fold(e.ID, e.State, loaded.Since); err != nil {
+		if e.State, err = foldEvents(&s.host.desc, e.ID, e.State, loaded.Since); err != nil {
 			tenure.Rest(e.ID)
 			e.State = nil
 			return nil, fmt.Errorf("%w: the events that follow its state: %w", errActivate, err)
@@ -160,7 +160,7 @@ func (d *durableShard) encode(value any, unknown []byte) (state []byte, err erro
 func (d *durableShard) retire(e *region.Entity, state []byte, err error) []byte {
 	a := d.entity(e)
 	if a != nil && a.ready && err == nil && !bytes.Equal(a.state, state) {
-		events, err := d.recorded(e.Value, a.state, state, false, e.ID)
+		events, err := takeEvents(&d.hosted.host.desc, e.Value, a.state, state, false, e.ID)
 		if err == nil {
 			_, err = a.tenure.Commit(durable.Turn{Entity: e.ID, State: state, Events: events})
 		}
@@ -348,7 +348,7 @@ func (d *durableShard) settle(r *durableTurn, e *region.Entity, active *durableE
 		d.drop(r, e)
 		return d.refused(r, a, fmt.Sprintf("%s/%s: a method marked //shard:read has changed the state", s.ID.Kind, clip(e.ID)))
 	}
-	events, err := d.recorded(e.Value, active.state, state, read, e.ID)
+	events, err := takeEvents(&s.host.desc, e.Value, active.state, state, read, e.ID)
 	if err != nil {
 		d.drop(r, e)
 		return d.refused(r, a, fmt.Sprintf("%s/%s: %v", s.ID.Kind, clip(e.ID), err))

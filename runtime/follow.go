@@ -30,7 +30,7 @@ type Event[E any] struct {
 	Shard  uint32
 	Number uint64
 	Event  E
-	// Position is behind this event: whoever has stored it goes on there.
+	// Position is behind this event. A follower that has stored it goes on there.
 	Position Position
 }
 
@@ -162,7 +162,7 @@ func (f *following) begin(ctx context.Context) error {
 	return f.save(ctx)
 }
 
-// round reads once what is there, or waits where there is nothing.
+// round reads all journals once, and waits if there is nothing new.
 func (f *following) round(ctx context.Context, each func(int, durable.Recorded) (bool, error)) error {
 	asking, cancel := context.WithTimeout(ctx, followAnswer)
 	all, err := f.Poll(asking)

@@ -40,12 +40,11 @@ func journalOf(e *codegen.Events, shards int) durable.Journal {
 
 var errNotRecorded = errors.New("its turn changed the state without an event (change it in Apply alone, and record what it should apply)")
 
-// fold applies events to a state. They panic as methods do.
-func (d *durableShard) fold(id string, state []byte, events [][]byte) (folded []byte, err error) {
+// foldEvents applies events to a state. They panic as methods do.
+func foldEvents(h *codegen.Host, id string, state []byte, events [][]byte) (folded []byte, err error) {
 	if len(events) == 0 {
 		return state, nil
 	}
-	h := &d.hosted.host.desc
 	if h.Events == nil {
 		return nil, errors.New("the type has a journal in the store, and none in this program (keep its field of type shard.Journal)")
 	}
@@ -59,10 +58,9 @@ func (d *durableShard) fold(id string, state []byte, events [][]byte) (folded []
 
 var errReadRecorded = errors.New("a method marked //shard:read has recorded an event (remove the mark)")
 
-// recorded takes the events of a turn. It fails where they do not give the new state; after
+// takeEvents takes the events of a turn. It fails where they do not give the new state; after
 // is not known of a turn that is marked to read.
-func (d *durableShard) recorded(value any, before, after []byte, read bool, id string) (events [][]byte, err error) {
-	h := &d.hosted.host.desc
+func takeEvents(h *codegen.Host, value any, before, after []byte, read bool, id string) (events [][]byte, err error) {
 	if h.Events == nil || value == nil {
 		return nil, nil
 	}
@@ -76,7 +74,7 @@ func (d *durableShard) recorded(value any, before, after []byte, read bool, id s
 		return nil, errNotRecorded
 	}
 	if invariant.Enabled && len(events) > 0 {
-		folded, err := d.fold(id, before, events)
+		folded, err := foldEvents(h, id, before, events)
 		if err == nil && !bytes.Equal(folded, after) {
 			err = errNotRecorded
 		}

@@ -26,7 +26,7 @@ func startGiro(v *vaults, name string) (*shard.Node, *giro.AccountClient) {
 	return n, giro.NewAccountClient(n)
 }
 
-// A projection is what follows from events alone.
+// A projection follows events alone.
 type projection struct {
 	balance map[string]int64
 	last    map[string]uint64 // version, by entity
@@ -122,7 +122,7 @@ func TestNamedFollowerGoesOn(t *testing.T) {
 	require.ErrorIs(t, err, shard.ErrPosition)
 }
 
-// TestStateWithoutAnEventIsRefused: what the log would not have does not stand.
+// TestStateWithoutAnEventIsRefused: such a change does not stand.
 func TestStateWithoutAnEventIsRefused(t *testing.T) {
 	v := newVaults(t)
 	_, c := startGiro(v, "a")
