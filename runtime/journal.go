@@ -50,7 +50,7 @@ func foldEvents(h *codegen.Host, id string, state []byte, events [][]byte) (fold
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			folded, err = nil, panicError("Apply", r)
+			folded, err = nil, fmt.Errorf("%w in Apply: %v", ErrPanic, r)
 		}
 	}()
 	return h.FoldEvents(id, state, events)
