@@ -1,0 +1,59 @@
+// Package account has a durable entity whose events others follow.
+package account
+
+import (
+	"context"
+	"errors"
+
+	shard "github.com/shardgen/shardgen/runtime"
+)
+
+//go:generate go tool shardgen
+
+// An Entry is an event of an account.
+type Entry struct {
+	Amount int64
+	Note   string
+}
+
+// An Account has money, and records its entries.
+//
+//shard:entity durable keep=90d,followed
+type Account struct {
+	ID      string `shard:"id"`
+	Balance int64  `shard:"state"`
+	Journal shard.Journal[Entry]
+}
+
+// ErrNotCovered says that an account has less than is to be taken.
+//
+//shard:error
+var ErrNotCovered = errors.New("not covered")
+
+// Apply changes the account as an entry says.
+func (a *Account) Apply(e Entry) { a.Balance += e.Amount }
+
+// Enter adds amount, unless the account has less than is to be taken.
+func (a *Account) Enter(_ context.Context, amount int64, note string) (int64, error) {
+	if a.Balance+amount < 0 {
+		return a.Balance, ErrNotCovered
+	}
+	a.Journal.Record(a, Entry{Amount: amount, Note: note})
+	return a.Balance, nil
+}
+
+// Follow reads events from a position on until f fails or ctx ends. It returns where to go
+// on.
+func Follow(ctx context.Context, accounts *AccountClient, from shard.Position, f func(shard.Event[Entry]) error) (shard.Position, error) {
+	for e, err := range accounts.Events(ctx, from) {
+		if err != nil {
+			return from, err
+		}
+		// e.Entity, e.Version, e.At, e.Event
+		if err := f(e); err != nil {
+			return from, err
+		}
+		from = e.Position
+	}
+	return from, nil
+}
