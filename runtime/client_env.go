@@ -57,7 +57,10 @@ func (v *clientEnv) PeerGone(a transport.Address) { v.plane.peers.peerGone(a, -1
 func (v *clientEnv) PeerAbsent(a transport.Address) { v.plane.peers.MarkLeft(a) }
 
 // PeerBack notes that a process is in the list of members again.
-func (v *clientEnv) PeerBack(a transport.Address) { v.plane.peers.MarkBack(a) }
+func (v *clientEnv) PeerBack(a transport.Address) {
+	v.plane.peers.Forgive(a)
+	v.plane.peers.MarkBack(a)
+}
 
 // Heard notes that the member that serves this process spoke.
 func (v *clientEnv) Heard(at time.Time) {

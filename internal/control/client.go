@@ -42,13 +42,14 @@ type Client struct {
 	digest  uint64                          // of members
 	members map[transport.Address]bool      // as the gateway sees them
 	absent  map[transport.Address]time.Time // peers that are no members: since when
+	parted  map[transport.Address]bool      // peers whose dealings were ended, in this life
 }
 
 // NewClient returns a Client that has no gateway.
 func NewClient(cfg ClientConfig, env ClientEnv) *Client {
 	c := &Client{
 		env: env, cfg: cfg, follower: coordinator.NewFollower(false),
-		asks: map[string]bool{}, absent: map[transport.Address]time.Time{},
+		asks: map[string]bool{}, absent: map[transport.Address]time.Time{}, parted: map[transport.Address]bool{},
 	}
 	c.seekers = cfg.Seekers(seeking{c})
 	return c
@@ -220,6 +221,13 @@ func (c *Client) meet(w *wire.GatewayWelcome) {
 	for _, n := range w.GetLost() {
 		c.part(AddressOf(n))
 	}
+	// The gateway before was on the side of a split that lost, and took a member for dead.
+	for _, a := range slices.SortedFunc(maps.Keys(c.parted), transport.Address.Compare) {
+		if c.members[a] {
+			delete(c.parted, a)
+			c.env.PeerBack(a)
+		}
+	}
 	c.partWithAbsent()
 }
 
@@ -233,6 +241,7 @@ func addressesOf(nodes []*wire.GatewayNode) map[transport.Address]bool {
 
 // part ends the dealings with a process.
 func (c *Client) part(a transport.Address) {
+	c.parted[a] = true
 	c.env.PeerGone(a)
 	c.seekers.Lost(a)
 }

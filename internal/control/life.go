@@ -57,6 +57,7 @@ func (c *Client) beginAnew(before transport.Address, members map[transport.Addre
 	c.follower, c.follow = coordinator.NewFollower(false), time.Time{}
 	c.digest, c.members = 0, nil
 	clear(c.absent)
+	clear(c.parted)
 	c.seekers.BeginAnew()
 	c.env.BeginAnew(members)
 	c.env.Log(Warn, "the cluster was founded anew: this client follows it, and what entities kept in memory is gone",

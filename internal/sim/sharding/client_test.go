@@ -82,8 +82,10 @@ func (v *clientEnv) Peers() (all []transport.Address) {
 // PeerGone ends the dealings with a process that is no member any more.
 func (v *clientEnv) PeerGone(a transport.Address) { v.process.peerGone(a, false, true) }
 
+// PeerBack notes that a process is in the list of members again.
+func (v *clientEnv) PeerBack(a transport.Address) { delete(v.process.gone, a) }
+
 func (v *clientEnv) PeerAbsent(transport.Address) {}
-func (v *clientEnv) PeerBack(transport.Address)   {}
 func (v *clientEnv) Heard(time.Time)              {}
 func (v *clientEnv) Served(map[string]uint32)     {}
 func (v *clientEnv) SetWhy(string, string)        {}

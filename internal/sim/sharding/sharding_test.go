@@ -106,6 +106,9 @@ func TestSeedsThatFailed(t *testing.T) {
 		{"joins and leaves", 200016, "a call waited for the table of an epoch that was lost with its coordinator"},
 		{"joins and leaves", 300001, "a client followed the table of a member that was not its gateway"},
 		{"everything", 300047, "a process that joined followed the coordinator of another life of the cluster"},
+		{"everything", 318, "a client whose gateway was on the losing side of a split took a surviving member for dead for good"},
+		{"rebounds", 700015, "a call that a departed home had passed on ran after a younger one that had come back"},
+		{"joins and leaves", 700050, "a call that came by way of a new home was refused for one that had come back and gone on there"},
 		{"everything", 24, "a client that met another life of the cluster went on to a home of the life before, and kept its calls"},
 	} {
 		i := slices.IndexFunc(plans, func(p plan) bool { return p.name == found.plan })
