@@ -56,8 +56,8 @@ type barriers struct {
 	// the ownership that holds that epoch, calls of theirs that still arrive through an
 	// old home are out of order.
 	direct map[transport.Address]placement.Epoch
-	// returned has the senders of calls that came back from a home that is gone, and wait or
-	// ran here. That home may have passed on older ones, which are out of order if they arrive
+	// returned has the senders of calls that were sent here, came back from a home that is
+	// gone, and wait or ran here. That home may have passed on older ones, which are out of order if they arrive
 	// by another home before the sender's next Flush, or before the shard moves on.
 	returned map[transport.Address]bool
 	// refused are the detours whose barriers timed out, here and at former homes. They

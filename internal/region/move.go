@@ -289,7 +289,7 @@ func (s *Shard) Return(c *Call, now uint32, at time.Time) Effects {
 	var q queue
 	q.push(c)
 	fx := s.redeliver(&q, now)
-	if len(fx.Forward)+len(fx.Refuse)+len(fx.Drop) == 0 { // it waits or runs here
+	if c.SentTo(s.self) && len(fx.Forward)+len(fx.Refuse)+len(fx.Drop) == 0 { // it waits or runs here
 		if s.barriers.returned == nil {
 			s.barriers.returned = map[transport.Address]bool{}
 		}
