@@ -28,10 +28,11 @@
 // before it looks at the next. It also asks Down members, and waits for them: only their
 // answer, or their removal, which needs convergence and fencing, proves that they stopped.
 //
-// HandOverToMe is sent only to members that the sender saw leaving, which is final. So its
-// receiver obeys in every state, even before its own view shows that it leaves, and never
-// starts an instance afterwards. It does not obey a sender that it sees as Down, or not at
-// all, because that may belong to the other half of a cluster that fell apart.
+// HandOverToMe is sent only to members that the sender saw leaving or Down. Its receiver obeys
+// once its own view shows that it leaves, which is final, and never starts an instance
+// afterwards. Before that it does not answer: the sender may belong to the other half of a
+// cluster that fell apart, and have downed it there, and that half may be the one that ends.
+// Nor does it obey a sender that it sees as Down, or not at all.
 //
 // An instance that stops by itself is started again after a pause that doubles.
 // (The coordinator is the exception: package coordinator says why its driver

@@ -463,31 +463,26 @@ func (m *Manager) onMessage(from transport.Address, msg Message) {
 	}
 }
 
-// onHandOverToMe obeys in every state. The sender saw this node leave or Down,
-// of which there is no way back; this node may only not know yet. So whatever it
-// answers HandOverDone to, it never starts an instance again. But it does not obey
-// one that it sees as Down, or does not know: that may be of another half of a
-// cluster that fell apart, where this node counts for nothing, while here it stays.
+// onHandOverToMe obeys once this node sees itself leave, of which there is no way back: after
+// HandOverDone it never starts an instance again. Until then it waits, and the sender asks
+// again. For the sender may have seen it Down in another half of a cluster that fell apart,
+// and that half may be the one that ends. For the same reason it does not obey a sender that
+// it sees as Down, or does not know.
 func (m *Manager) onHandOverToMe(from transport.Address) {
-	if o, known := m.view[from]; m.state != End && (!known || o.Status == Down) {
+	if m.state == End {
+		m.send(from, HandOverDone)
 		return
 	}
-	if !m.Holds() {
-		if m.state != End {
-			m.become(End, from, "a younger member takes over")
-		}
-		m.send(from, HandOverDone)
+	leaving, _, _ := m.leaving()
+	if o, known := m.view[from]; !known || o.Status == Down || !leaving || !m.Holds() {
 		return
 	}
 	if !slices.Contains(m.askers, from) {
 		m.askers = append(m.askers, from)
 	}
 	m.send(from, HandOverInProgress)
-	switch m.state {
-	case Oldest, WasOldest:
+	if m.state != HandingOver {
 		m.stop(from, "asked to hand over")
-	case LosingLease:
-		m.become(HandingOver, from, "asked to hand over")
 	}
 }
 
