@@ -7,8 +7,8 @@ import (
 	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/pending"
-	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/routing"
+	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -231,9 +231,7 @@ func (t returner) Returned(e *wire.Envelope, certain bool) {
 	switch {
 	case s == nil:
 	case e.Type == wire.TypeFlushed:
-		s.Flushed(region.Flush{
-			Sender: e.Node, Via: e.Via, Epoch: placement.Epoch(e.Epoch), Hop: placement.Epoch(e.Hop),
-		})
+		s.Flushed(shardhost.FlushOf(e))
 	case certain:
 		pl.counters.add(callRetried)
 		c := newInCall(pl, pl.self, e, lane, time.Now())

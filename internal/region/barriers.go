@@ -34,8 +34,18 @@ type Flush struct {
 	// Hop is the epoch of the calls before it: the sender's former epoch, or the one
 	// under which the last node forwarded them.
 	Hop placement.Epoch
-	// To is the sender's new home for the shard. It is sent only to Via.
+	// To is the sender's new home for the shard. It is sent to Via, and further only where
+	// the calls before the Flush went under a higher epoch than Epoch: then the Flush
+	// follows them first, and comes to its barrier behind them.
 	To transport.Address
+}
+
+// follows reports whether the Flush takes the departure from self that the calls before it
+// took. If it names a lower epoch, its barrier is here or at the sender's new home. The shard
+// may have left by a table that skipped that home: then the younger calls go from there to
+// where the older ones went, and the Flush has to pass there first.
+func (f Flush) follows(d departure, self transport.Address) bool {
+	return f.Epoch >= d.epoch || !f.To.IsZero() && f.To != self
 }
 
 func (f Flush) key() flushKey { return flushKey{f.Sender.Address, f.Via.Address, f.Epoch} }
@@ -239,7 +249,7 @@ func (s *Shard) Flush(f Flush, now uint32, at time.Time) Effects {
 func (s *Shard) Flushed(f Flush, now uint32, at time.Time) Effects {
 	defer s.check()
 	d, went := s.forwarding.beyond(f.Hop)
-	if went && f.Epoch >= d.epoch && !d.to.IsZero() {
+	if went && !d.to.IsZero() && f.follows(d, s.self) {
 		s.repay(f)
 		return Effects{Flushed: []Flush{f}}
 	}

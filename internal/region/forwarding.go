@@ -86,7 +86,7 @@ func (s *Shard) findWay(now uint32) Effects {
 	fx := s.redeliverAll(now)
 	fx.Flushed = s.barriers.take(func(f Flush) bool {
 		d, went := s.forwarding.beyond(f.Hop)
-		return went && f.Epoch >= d.epoch
+		return went && f.follows(d, s.self)
 	})
 	return fx
 }

@@ -29,7 +29,7 @@ import (
 //	cancel EPOCH                          the move is off
 //	barrier SENDER VIA EPOCH | direct SENDER EPOCH
 //	flush SENDER EPOCH HOP TO             from the sender itself
-//	flushed SENDER VIA EPOCH HOP
+//	flushed SENDER VIA EPOCH HOP [TO]
 //	ways                                  that barriers waited for in vain
 //	refuse SENDER VIA ...                 ways that came with Open
 //	waiting NODE EPOCH SENDER             a way by this node that comes with Open
@@ -239,6 +239,9 @@ func (s *script) gateCommand(command string, arg func(int) string, args []string
 		s.effects(s.s.Flush(f, 0, s.now), say)
 	case "flushed":
 		f := Flush{Sender: peer(0), Via: peer(1), Epoch: s.epoch(arg(2)), Hop: s.epoch(arg(3))}
+		if len(args) > 4 {
+			f.To = node(arg(4))
+		}
 		s.effects(s.s.Flushed(f, 0, s.now), say)
 	case "ways":
 		for _, w := range s.s.RefusedDetours() {

@@ -333,6 +333,16 @@ func (s *Shard) CancelMove(epoch placement.Epoch) (off bool) {
 	return off
 }
 
+// FlushOf is the Flush of an envelope that passed it on. If the home that it ends at does
+// not decode, the barrier there times out.
+func FlushOf(e *wire.Envelope) region.Flush {
+	f := region.Flush{Sender: e.Node, Via: e.Via, Epoch: placement.Epoch(e.Epoch), Hop: placement.Epoch(e.Hop)}
+	if to, err := wire.ParsePeer(e.Payload); err == nil {
+		f.To = to.Address
+	}
+	return f
+}
+
 // Step takes an envelope of a shard's move from another process. It reports false for one
 // that is no such step. opens, if it is not nil, is called instead of OpenAt.
 func (s *Shard) Step(from Session, e *wire.Envelope, opens func(from transport.Address, epoch placement.Epoch)) bool {
@@ -355,7 +365,7 @@ func (s *Shard) Step(from Session, e *wire.Envelope, opens func(from transport.A
 	case wire.TypeBarrier:
 		s.CloseBarrier(a, e.Via.Address, epoch)
 	case wire.TypeFlushed:
-		s.Flushed(region.Flush{Sender: e.Node, Via: e.Via, Epoch: epoch, Hop: placement.Epoch(e.Hop)})
+		s.Flushed(FlushOf(e))
 	default:
 		return false
 	}

@@ -20,7 +20,7 @@ const (
 	TypeRefusal Type = 4  // envelope Seq of this path was not executed; Code says why
 	TypeCancel  Type = 5  // the caller of ID gave up
 	TypeFlush   Type = 6  // nothing older for the shard follows; pass it on behind what was forwarded, or to Node
-	TypeFlushed Type = 7  // a Flush that passed through Via; Node is who sent it
+	TypeFlushed Type = 7  // a Flush that passed through Via; Node sent it, Payload is where it ends, if it follows calls of a higher epoch first
 	TypeBarrier Type = 8  // hold what follows for the shard until the Flush by way of Via came
 	TypeInit    Type = 9  // a shard's state, in parts
 	TypeReady   Type = 10 // the shard is prepared
@@ -166,7 +166,7 @@ func appendEnvelopeFields(b []byte, e *Envelope) []byte {
 	b = room[:n]
 	if !e.Node.IsZero() {
 		b = protowire.AppendTag(b, envNode, protowire.BytesType)
-		b = protowire.AppendBytes(b, appendNode(nil, e.Node))
+		b = protowire.AppendBytes(b, AppendPeer(nil, e.Node))
 	}
 	b = appendBytes(b, envChain, e.Chain)
 	b = appendUint(b, envSeq, e.Seq)
@@ -175,7 +175,7 @@ func appendEnvelopeFields(b []byte, e *Envelope) []byte {
 	}
 	if !e.Via.IsZero() {
 		b = protowire.AppendTag(b, envVia, protowire.BytesType)
-		b = protowire.AppendBytes(b, appendNode(nil, e.Via))
+		b = protowire.AppendBytes(b, AppendPeer(nil, e.Via))
 	}
 	b = appendUint(b, envHop, e.Hop)
 	return appendBytes(b, envCommand, e.Command)
@@ -322,18 +322,19 @@ func (e *Envelope) setBytes(num protowire.Number, v []byte) (err error) {
 	case envText:
 		e.Text = v
 	case envNode:
-		e.Node, err = parseNode(v)
+		e.Node, err = ParsePeer(v)
 	case envChain:
 		e.Chain = v
 	case envVia:
-		e.Via, err = parseNode(v)
+		e.Via, err = ParsePeer(v)
 	case envCommand:
 		e.Command = v
 	}
 	return err
 }
 
-func appendNode(b []byte, p transport.Peer) []byte {
+// AppendPeer appends an encoded peer.
+func AppendPeer(b []byte, p transport.Peer) []byte {
 	b = appendString(b, 1, p.Name)
 	b = protowire.AppendTag(b, 2, protowire.Fixed64Type)
 	b = protowire.AppendFixed64(b, p.Incarnation)
@@ -343,7 +344,8 @@ func appendNode(b []byte, p transport.Peer) []byte {
 	return b
 }
 
-func parseNode(b []byte) (p transport.Peer, err error) {
+// ParsePeer reads what AppendPeer wrote; of nothing it is zero.
+func ParsePeer(b []byte) (p transport.Peer, err error) {
 	for len(b) > 0 {
 		num, typ, n := protowire.ConsumeTag(b)
 		if n < 0 {

@@ -10,6 +10,7 @@ import (
 	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/routing"
+	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/sim"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/membership"
@@ -350,7 +351,7 @@ func (p *process) returned(e *wire.Envelope, certain bool) {
 	s := p.shards[placement.ShardID{Kind: string(e.Kind), Shard: e.Shard}]
 	switch {
 	case e.Type == wire.TypeFlushed:
-		s.Flushed(flushOf(e.Node, e.Via, placement.Epoch(e.Epoch), placement.Epoch(e.Hop), transport.Address{}))
+		s.Flushed(shardhost.FlushOf(e))
 	case !certain:
 		p.w.oracle.lose(e, "forwarded to one who is gone")
 	default:

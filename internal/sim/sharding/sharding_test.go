@@ -110,6 +110,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		{"rebounds", 700015, "a call that a departed home had passed on ran after a younger one that had come back"},
 		{"joins and leaves", 700050, "a call that came by way of a new home was refused for one that had come back and gone on there"},
 		{"everything", 800369, "the coordinator's member, on its way out, obeyed a member of the other half of a split, which had taken it for dead, and nobody was the coordinator any more"},
+		{"joins and leaves", 800110, "a home whose table skipped the sender's new home kept the Flush to itself, and the barrier there timed out"},
 		{"everything", 24, "a client that met another life of the cluster went on to a home of the life before, and kept its calls"},
 	} {
 		i := slices.IndexFunc(plans, func(p plan) bool { return p.name == found.plan })

@@ -173,7 +173,7 @@ type Envelope struct {
 	Entity        []byte                 `protobuf:"bytes,6,opt,name=entity,proto3" json:"entity,omitempty"`
 	Method        string                 `protobuf:"bytes,7,opt,name=method,proto3" json:"method,omitempty"`
 	Timeout       uint64                 `protobuf:"varint,8,opt,name=timeout,proto3" json:"timeout,omitempty"` // what remains of the deadline, in microseconds
-	Payload       []byte                 `protobuf:"bytes,9,opt,name=payload,proto3" json:"payload,omitempty"`  // arguments, results or state
+	Payload       []byte                 `protobuf:"bytes,9,opt,name=payload,proto3" json:"payload,omitempty"`  // arguments, results or state; of a FLUSHED, the Node that it ends at
 	Code          uint32                 `protobuf:"varint,10,opt,name=code,proto3" json:"code,omitempty"`      // of an answer that is not a result
 	Text          string                 `protobuf:"bytes,11,opt,name=text,proto3" json:"text,omitempty"`       // what the code's error says
 	Node          *Node                  `protobuf:"bytes,12,opt,name=node,proto3" json:"node,omitempty"`       // the owner (moved, flush), the sender (flushed), the caller (forwarded)
