@@ -94,10 +94,11 @@ type Config struct {
 	// [ErrBufferFull]. With 0, as new(0), every call that finds no instance fails.
 	// Default (nil) 1,000; at most 10,000.
 	SingletonBuffer *int
-	// Store keeps the state of durable types, and the coordinator's terms, so that they grow
-	// over full restarts too. Durable types need one: package natsstore has it on JetStream,
-	// package memory of store/memory for tests. All members must have the same store, or
-	// none. Default none.
+	// Store keeps all that outlives processes: the state of durable types, the ids of
+	// remembered entities, the leases of singletons and of DowningLeaseMajority, and the
+	// coordinator's terms, so that they grow over full restarts. Durable types and leases
+	// need one. Package natsstore has it on JetStream, package memory of store/memory for
+	// tests. All members must have the same store, or none. Default none.
 	Store store.Backend
 	// MaxMoves bounds the shards of a type that move at once for rebalancing. Default 3,
 	// minimum 1. Shards of leaving nodes do not count.
@@ -270,6 +271,6 @@ func (c Config) validateMembership(bad func(ok bool, format string, args ...any)
 	bad(m.CutAfter >= m.LeaseMajority, "Membership.CutAfter is %v: want at least LeaseMajority (%v), %s", m.CutAfter, m.LeaseMajority, why)
 	bad(m.QuarantineAfter >= 5*time.Second, "Membership.QuarantineAfter is %v: want at least 5s", m.QuarantineAfter)
 	bad(m.AgreedAfter >= m.LeaseMajority, "Membership.AgreedAfter is %v: want at least LeaseMajority (%v), %s", m.AgreedAfter, m.LeaseMajority, why)
-	m.Downing.validate(m.LeaseMajority, bad)
+	m.Downing.validate(m.LeaseMajority, c.Store != nil, bad)
 	bad(m.SilentAfter >= m.LeaseMajority, "Membership.SilentAfter is %v: want at least LeaseMajority (%v), %s", m.SilentAfter, m.LeaseMajority, why)
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/runtime/membership"
-	"github.com/shardgen/shardgen/store"
 )
 
 // A DowningStrategy is the rule by which unreachable members are judged. Its String
@@ -35,13 +34,13 @@ const (
 	DowningKeepOldest = membership.DowningKeepOldest
 	// DowningAll stops all nodes when any member is unreachable.
 	DowningAll = membership.DowningAll
-	// DowningLeaseMajority lets the side go on that takes a lease of Lease, for which the
-	// larger side tries first. It is meant for clusters of up to a few hundred members.
+	// DowningLeaseMajority lets the side go on that takes a lease in Config.Store, for which
+	// the larger side tries first. It is meant for clusters of up to a few hundred members.
 	DowningLeaseMajority = membership.DowningLeaseMajority
 )
 
-// DowningOptions configures how unreachable members are judged. All fields but Lease must be
-// equal at all members: a node that differs is refused at joining.
+// DowningOptions configures how unreachable members are judged. All fields must be equal
+// at all members: a node that differs is refused at joining.
 type DowningOptions struct {
 	// Strategy is the rule. Default DowningBroker.
 	Strategy DowningStrategy
@@ -69,9 +68,6 @@ type DowningOptions struct {
 	// MinorityDelay is how much later than the larger side the smaller side tries to take
 	// the lease of DowningLeaseMajority. Default 2s.
 	MinorityDelay time.Duration
-	// Lease is the store of the lease of DowningLeaseMajority, which all members must
-	// share. Other strategies use none.
-	Lease store.Lease
 }
 
 // configure sets the core's config.
@@ -81,13 +77,14 @@ func (d DowningOptions) configure(c *membership.Config) {
 	c.MinorityDelay = d.MinorityDelay
 }
 
-// validate adds the faults of the options; the core knows which options exclude each other.
-func (d DowningOptions) validate(leaseMajority time.Duration, bad func(ok bool, format string, args ...any)) {
+// validate adds the faults of the options; the core knows which options
+// exclude each other. stored: there is a store.
+func (d DowningOptions) validate(leaseMajority time.Duration, stored bool, bad func(ok bool, format string, args ...any)) {
 	const at = "Membership.Downing."
 	bad(d.StableAfter >= leaseMajority, at+"StableAfter is %v: want at least Membership.LeaseMajority (%v)", d.StableAfter, leaseMajority)
 	bad(d.AutoDownAfter == 0 || d.AutoDownAfter >= leaseMajority, at+"AutoDownAfter is %v: want at least Membership.LeaseMajority (%v)", d.AutoDownAfter, leaseMajority)
 	bad(d.MinorityDelay >= 0, at+"MinorityDelay is %v: want 0 for the default, or more", d.MinorityDelay)
-	bad((d.Strategy == DowningLeaseMajority) == (d.Lease != nil), at+"Strategy is %q and Lease set is %v: they go together", d.Strategy, d.Lease != nil)
+	bad(d.Strategy != DowningLeaseMajority || stored, at+"Strategy is %q, and Config.Store is nil: set what natsstore.Open returns", d.Strategy)
 }
 
 var errAutoDown = errors.New("auto-down splits a cluster in a partition, and every entity would be alive on each side " +

@@ -138,7 +138,7 @@ func (v *controlEnv) TakeLease(r membership.LeaseRequest) {
 	v.plane.wg.Go(func() {
 		ctx, cancel := context.WithTimeout(v.plane.ctx, r.Within)
 		defer cancel()
-		answer := takeSplitLease(ctx, v.node.cfg.Membership.Downing.Lease, claim, v.node.log)
+		answer := takeSplitLease(ctx, v.node.cfg.Store, claim, v.node.log)
 		answer.Seq = r.Seq
 		v.loop.Post(func() { v.member.LeaseAnswer(answer) })
 	})

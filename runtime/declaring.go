@@ -11,6 +11,7 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/store"
 )
 
 // controlSetup is what the control plane of a node runs, whose types were all declared.
@@ -40,8 +41,12 @@ func hostSingletons(n *Node, p singlehost.Process) (*singlehost.Set, error) {
 			continue
 		}
 		o := h.settings.single
+		var leases store.Lease // nil: none is asked for
+		if o.Lease {
+			leases = n.cfg.Store
+		}
 		err := set.Host(singlehost.Hosting{
-			Kind: h.desc.Name, Instance: h.instance, Lease: o.Lease, LeaseTTL: o.LeaseTTL,
+			Kind: h.desc.Name, Instance: h.instance, Lease: leases, LeaseTTL: o.LeaseTTL,
 			Manager: singleton.Config{
 				RetryInterval: o.HandOverRetry, MaxRetries: o.MaxHandOverRetries, RemovalMargin: o.RemovalMargin,
 				RestartBackoff: o.RestartBackoff, MaxRestartBackoff: o.MaxRestartBackoff, StableAfter: o.StableAfter,
@@ -83,9 +88,9 @@ func declarations(n *Node) (meta, compat []membership.KeyValue) {
 		add(&compat, "type "+k.Name+" handoff", "%v", declared.declared.handoff)
 		add(&compat, "type "+k.Name+" is a singleton", "%t", k.Singleton)
 		add(&compat, "type "+k.Name+" is durable", "%t", k.Durable)
-		add(&compat, "type "+k.Name+" is remembered", "%s", declared.declared.remembers())
+		add(&compat, "type "+k.Name+" is remembered", "%t", declared.declared.remember != nil)
 		if k.Singleton {
-			add(&compat, "type "+k.Name+" has a lease", "%t", declared.declared.single.Lease != nil)
+			add(&compat, "type "+k.Name+" has a lease", "%t", declared.declared.single.Lease)
 		}
 	}
 	return meta, compat

@@ -60,11 +60,10 @@ func TestDowningConfigErrors(t *testing.T) {
 		"StableAfter is 1s: want at least Membership.LeaseMajority (5s)":   {StableAfter: time.Second},
 		"AutoDownAfter is 1s: want at least Membership.LeaseMajority (5s)": {Strategy: shard.DowningAuto, AutoDownAfter: time.Second},
 		"MinorityDelay is -1s": {MinorityDelay: -time.Second},
-		`Strategy is "lease majority" and Lease set is false: they go together`: {Strategy: shard.DowningLeaseMajority},
-		`Strategy is "broker" and Lease set is true: they go together`:          {Lease: memorystore.New().Client()},
-		`Downing is "auto" and AutoDownAfter 0s`:                                {Strategy: shard.DowningAuto},
-		`Downing is "static quorum" and QuorumSize 0`:                           {Strategy: shard.DowningStaticQuorum},
-		`downing "broker" does not go by role`:                                  {Role: "core"},
+		`Strategy is "lease majority", and Config.Store is nil: set what natsstore.Open returns`: {Strategy: shard.DowningLeaseMajority},
+		`Downing is "auto" and AutoDownAfter 0s`:                                                 {Strategy: shard.DowningAuto},
+		`Downing is "static quorum" and QuorumSize 0`:                                            {Strategy: shard.DowningStaticQuorum},
+		`downing "broker" does not go by role`:                                                   {Role: "core"},
 	} {
 		c := emptyCluster(t)
 		c.tune = func(cfg *shard.Config) { cfg.Membership.Downing = downing }
@@ -88,7 +87,7 @@ func leased(t *testing.T) (*cluster, *memorystore.Server) {
 	c := emptyCluster(t)
 	c.tune = func(cfg *shard.Config) {
 		hasty(&cfg.Membership)
-		cfg.Membership.Downing.Strategy, cfg.Membership.Downing.Lease = shard.DowningLeaseMajority, server.Client()
+		cfg.Membership.Downing.Strategy, cfg.Store = shard.DowningLeaseMajority, server.Client()
 	}
 	for _, name := range []string{"a", "b", "c"} {
 		c.start(name)

@@ -50,7 +50,7 @@ func newHost(pl *plane, k *kind, desc codegen.Host, settings hostSettings) (*hos
 		limits.Lead = codegen.SingletonID
 	}
 	if settings.remember != nil {
-		h.remembered = pl.memory.Type(desc.Name, settings.remember.settings())
+		h.remembered = pl.memory.Type(desc.Name, settings.remember.settings(pl.cfg.Store))
 	}
 	cfg := &shardhost.Config{
 		Kind: k.name, Self: pl.self.Address, CallTimeout: pl.cfg.CallTimeout, HandoffTimeout: pl.cfg.HandoffTimeout,

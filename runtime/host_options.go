@@ -208,19 +208,9 @@ func (s *hostSettings) notForSingletons() string {
 	return ""
 }
 
-// remembers names the way of remembering, on which members must agree.
-func (s *hostSettings) remembers() string {
-	switch {
-	case s.remember == nil:
-		return "no"
-	case s.remember.Store == nil:
-		return "by members"
-	}
-	return "in a store"
-}
-
-// validateRemember fills in the defaults and returns a fault of the settings.
-func (s *hostSettings) validateRemember(k codegen.Kind) error {
+// validateRemember fills in the defaults and returns a fault of the settings. stored: the
+// node has a store.
+func (s *hostSettings) validateRemember(k codegen.Kind, stored bool) error {
 	fault := func(format string, args ...any) error {
 		return fmt.Errorf("host %s: "+format, append([]any{k.Name}, args...)...)
 	}
@@ -231,8 +221,8 @@ func (s *hostSettings) validateRemember(k codegen.Kind) error {
 	if k.Singleton {
 		return fault("Remember: a singleton lives by itself")
 	}
-	if r.Store != nil && r.Copies != 0 {
-		return fault("RememberOptions.Copies is %d: it is for types without RememberOptions.Store", r.Copies)
+	if stored && r.Copies != 0 {
+		return fault("RememberOptions.Copies is %d: want 0, because Config.Store keeps the ids", r.Copies)
 	}
 	with := *r // the user may use the same value for several types
 	r, s.remember = &with, &with
@@ -262,7 +252,7 @@ func (s *hostSettings) validateRemember(k codegen.Kind) error {
 // validateSingleton returns a fault of the settings of a singleton, or of another type
 // with settings of a singleton. It fills in the defaults that the singleton's manager
 // does not.
-func (s *hostSettings) validateSingleton(k codegen.Kind) error {
+func (s *hostSettings) validateSingleton(k codegen.Kind, stored bool) error {
 	fault := func(format string, args ...any) error {
 		return fmt.Errorf("host %s: "+format, append([]any{k.Name}, args...)...)
 	}
@@ -277,7 +267,10 @@ func (s *hostSettings) validateSingleton(k codegen.Kind) error {
 	}
 	o := &s.single
 	set(&o.LeaseTTL, defaultLeaseTTL)
-	if o.Lease != nil && o.LeaseTTL < store.MinTTL {
+	if o.Lease && !stored {
+		return fault("SingletonOptions.Lease is set, and Config.Store is nil (set what natsstore.Open returns)")
+	}
+	if o.Lease && o.LeaseTTL < store.MinTTL {
 		return fault("SingletonOptions.LeaseTTL: TTL is %v: want at least %v", o.LeaseTTL, store.MinTTL)
 	}
 	if n := o.MaxHandOverRetries; n < 0 {

@@ -128,10 +128,10 @@ func (n *Node) hostLocked(h codegen.Host, opts []HostOption) error {
 	if err := settings.validate(h.Name, h.Stateful); err != nil {
 		return err
 	}
-	if err := settings.validateSingleton(h.Kind); err != nil {
+	if err := settings.validateSingleton(h.Kind, n.cfg.Store != nil); err != nil {
 		return err
 	}
-	if err := settings.validateRemember(h.Kind); err != nil {
+	if err := settings.validateRemember(h.Kind, n.cfg.Store != nil); err != nil {
 		return err
 	}
 	if settings.hostsAt(n.cfg.Roles) {

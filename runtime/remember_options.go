@@ -8,15 +8,12 @@ import (
 )
 
 // RememberOptions configures how the entities of a type are remembered, with [Remember]. The
-// zero value of each field is its default. Members may differ, except in Store.
+// zero value of each field is its default. Members may differ.
 type RememberOptions struct {
-	// Store keeps the ids, so that entities are activated again after a stop of all
-	// members too. Default none: other members keep them in memory. All members must have
-	// the same store, or none.
-	Store store.Store
-	// Copies is the number of other members that keep the ids of a shard if there is no
-	// Store. Ids survive the loss, at the same time, of as many members as Copies, the
-	// shard's home included. Default 2, 1 to 5.
+	// Copies is the number of other members that keep the ids of a shard if the node has
+	// no Config.Store. Ids survive the loss, at the same time, of as many members as
+	// Copies, the shard's home included. Default 2, 1 to 5. With a Config.Store, which
+	// keeps the ids, it must be 0.
 	Copies int
 	// ConstantRate starts Entities of the type at this node every Every. Default false:
 	// all are started at once, but no more than 64 at a time.
@@ -35,8 +32,8 @@ type RememberOptions struct {
 }
 
 // Remember makes the runtime activate the type's active entities again, without a call,
-// when their shard has moved, when its home has crashed and, with a store, after a stop
-// of all members. Unless their shard moved and brought their state along, they start
+// when their shard has moved, when its home has crashed and, with a [Config].Store, which
+// then keeps the ids, after a stop of all members. Unless their shard moved and brought their state along, they start
 // without it.
 //
 // An entity is remembered from before its first activation, which waits for that. Without
@@ -47,16 +44,16 @@ type RememberOptions struct {
 // IdleAfter or [MaxActive] is set all the same, entities that it passivates are no longer
 // remembered.
 //
-// Members must agree on whether the type is remembered, and on whether in a store: one
-// that differs is refused at joining.
+// Members must agree on whether the type is remembered: one that differs is refused at
+// joining.
 func Remember(r RememberOptions) HostOption {
 	return func(s *hostSettings) { s.remember = &r }
 }
 
-// settings are the options as package remembering uses them.
-func (r *RememberOptions) settings() remembering.Settings {
+// settings are the options as package remembering uses them; ids is nil without a store.
+func (r *RememberOptions) settings(ids store.Store) remembering.Settings {
 	return remembering.Settings{
-		Store: r.Store, Copies: r.Copies, MaxPerShard: r.MaxPerShard,
+		Store: ids, Copies: r.Copies, MaxPerShard: r.MaxPerShard,
 		ConstantRate: r.ConstantRate, Entities: r.Entities, Every: r.Every, Backoff: r.Backoff,
 	}
 }

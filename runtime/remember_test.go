@@ -66,6 +66,11 @@ func (c *cluster) fresh() (n int) {
 	return n
 }
 
+// storeAt gives a store to the nodes that start from now on.
+func (c *cluster) storeAt(backend store.Backend) {
+	c.tune = func(cfg *shard.Config) { cfg.Store = backend }
+}
+
 func rememberAccounts(r shard.RememberOptions) []shard.HostOption {
 	return []shard.HostOption{shard.Remember(r)}
 }
@@ -168,7 +173,8 @@ func TestRememberedInStore(t *testing.T) {
 	server := storememory.New()
 	start := func() *cluster {
 		c := emptyCluster(t)
-		c.opts = rememberAccounts(shard.RememberOptions{Store: server.Client()})
+		c.storeAt(server.Client())
+		c.opts = rememberAccounts(shard.RememberOptions{})
 		c.start("a")
 		c.start("b")
 		return c
@@ -198,7 +204,8 @@ func TestRememberingFails(t *testing.T) {
 	server := storememory.New()
 	client := server.Client()
 	c := emptyCluster(t)
-	c.opts = rememberAccounts(shard.RememberOptions{Store: client})
+	c.storeAt(client)
+	c.opts = rememberAccounts(shard.RememberOptions{})
 	accounts := fixture.NewAccountClient(c.start("a"))
 	add(t, accounts, "bob", 1)
 	client.Cut(true)
@@ -233,11 +240,13 @@ func TestRememberTooMany(t *testing.T) {
 func TestConstantRate(t *testing.T) {
 	server := storememory.New()
 	c := emptyCluster(t)
-	c.opts = rememberAccounts(shard.RememberOptions{Store: server.Client()})
+	c.storeAt(server.Client())
+	c.opts = rememberAccounts(shard.RememberOptions{})
 	enliven(t, fixture.NewAccountClient(c.start("a")), 10)
 	require.NoError(t, c.nodes["a"].Shutdown(testContext(t)))
 	c = emptyCluster(t)
-	c.opts = rememberAccounts(shard.RememberOptions{Store: server.Client(), ConstantRate: true, Entities: 2, Every: 40 * time.Millisecond})
+	c.storeAt(server.Client())
+	c.opts = rememberAccounts(shard.RememberOptions{ConstantRate: true, Entities: 2, Every: 40 * time.Millisecond})
 	c.start("b")
 	require.Eventually(t, func() bool { return lives(c.nodes["b"]) > 0 }, testPatience, time.Millisecond)
 	begin := time.Now()
@@ -251,7 +260,6 @@ func TestRememberOptions(t *testing.T) {
 		want string
 	}{
 		{shard.RememberOptions{Copies: 6}, "host Account: RememberOptions.Copies is 6: want 1 to 5"},
-		{shard.RememberOptions{Copies: 1, Store: storememory.New().Client()}, "host Account: RememberOptions.Copies is 1: it is for types without RememberOptions.Store"},
 		{shard.RememberOptions{Entities: -1}, "host Account: RememberOptions.Entities is -1: want at least 1"},
 		{shard.RememberOptions{Every: 1}, "host Account: RememberOptions.Every is 1ns: want at least 1ms"},
 		{shard.RememberOptions{Backoff: 2 * time.Hour}, "host Account: RememberOptions.Backoff is 2h0m0s: want 10ms to 1h"},
@@ -262,6 +270,14 @@ func TestRememberOptions(t *testing.T) {
 	}
 }
 
+// TestStoreKeepsTheIDs: where there is a store, no members do.
+func TestStoreKeepsTheIDs(t *testing.T) {
+	c := emptyCluster(t)
+	c.storeAt(storememory.New().Client())
+	err := fixture.HostAccount(shard.New(c.config("a")), func() *fixture.Account { return nil }, shard.Remember(shard.RememberOptions{Copies: 1}))
+	require.EqualError(t, err, "host Account: RememberOptions.Copies is 1: want 0, because Config.Store keeps the ids")
+}
+
 // TestRememberMustAgree: a member that forgets cannot be home to who is remembered.
 func TestRememberMustAgree(t *testing.T) {
 	c := emptyCluster(t)
@@ -269,7 +285,7 @@ func TestRememberMustAgree(t *testing.T) {
 	c.start("a")
 	c.opts = nil
 	err := c.add("b").Start(testContext(t))
-	for _, what := range []string{"type Account is remembered", "no", "by members"} {
+	for _, what := range []string{"type Account is remembered", "false", "true"} {
 		require.ErrorContains(t, err, what)
 	}
 }

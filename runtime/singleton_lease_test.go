@@ -27,6 +27,10 @@ func newLeased(t *testing.T, names ...string) *leasedChiefs {
 	l := &leasedChiefs{
 		chiefs: newChiefs(t), server: storememory.New(), clients: map[string]*storememory.Client{},
 	}
+	l.tune = func(cfg *shard.Config) {
+		l.clients[cfg.Name] = l.server.Client()
+		cfg.Store = l.clients[cfg.Name]
+	}
 	for _, name := range names {
 		l.start(name)
 	}
@@ -34,9 +38,8 @@ func newLeased(t *testing.T, names ...string) *leasedChiefs {
 }
 
 func (l *leasedChiefs) start(name string) *shard.Node {
-	l.clients[name] = l.server.Client()
 	l.opts = []shard.HostOption{shard.WithSingletonOptions(shard.SingletonOptions{
-		Lease: l.clients[name], LeaseTTL: testTTL, LeaseRetry: 20 * time.Millisecond,
+		Lease: true, LeaseTTL: testTTL, LeaseRetry: 20 * time.Millisecond,
 	})}
 	return l.chiefs.start(name)
 }
@@ -63,6 +66,13 @@ func TestSingletonLeaseIsHandedOver(t *testing.T) {
 	l.leave("b")
 	_, err = other.Acquire(testContext(t), claim)
 	require.NoError(t, err, "who leaves last gives it back, too")
+}
+
+// TestSingletonLeaseNeedsAStore: without one there is nothing that guards.
+func TestSingletonLeaseNeedsAStore(t *testing.T) {
+	n := shard.New(emptyCluster(t).config("a"))
+	err := fixture.HostChief(n, func() *fixture.Chief { return nil }, shard.WithSingletonOptions(shard.SingletonOptions{Lease: true}))
+	require.EqualError(t, err, "host Chief: SingletonOptions.Lease is set, and Config.Store is nil (set what natsstore.Open returns)")
 }
 
 // TestSingletonWaitsForItsLease: somebody else has it, or the store does not

@@ -1,22 +1,18 @@
 package shard
 
-import (
-	"time"
-
-	"github.com/shardgen/shardgen/store"
-)
+import "time"
 
 // SingletonOptions configures a singleton, with [WithSingletonOptions]. The zero value of each field is
 // its default. Members may differ, except in Lease.
 //
 // To limit a singleton to members with a role, use [HostRole].
 type SingletonOptions struct {
-	// Lease guards the instance: it runs only while its node holds the lease, which is
-	// given back when the instance has stopped. So there is one instance even if the
-	// cluster falls apart and both halves go on. While the store of the lease cannot be
-	// reached there is none. All members must use the same store, or none. Default none:
-	// downing and fencing alone keep the instance unique.
-	Lease store.Lease
+	// Lease guards the instance by a lease in Config.Store: it runs only while its node
+	// holds the lease, which is given back when the instance has stopped. So there is one
+	// instance even if the cluster falls apart and both halves go on. While the store
+	// cannot be reached there is none. Default false: downing and fencing alone keep the
+	// instance unique.
+	Lease bool
 	// LeaseTTL is the time after which the lease of a node that crashed ends. Default
 	// 20s, minimum 100ms; the store may ask for more. If the lease cannot be renewed, the
 	// instance is told to stop a tenth of this time before the lease ends.

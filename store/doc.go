@@ -3,8 +3,9 @@
 // small records with compare-and-set ([Store]); and leases that one holder at a
 // time has ([Lease]). A [Backend] is all three.
 //
-// The runtime keeps the ids of remembered entities in a Store (RememberOptions.Store) and
-// guards singletons and downing by a Lease. store/memory is a store inside the process, for
+// The runtime takes one Backend, Config.Store, for all that outlives its processes: the state
+// of durable entities, the ids of remembered ones, leases of singletons and of downing, and
+// the coordinator's terms. store/memory is a store inside the process, for
 // tests. Others are written by users, and pass the suite in store/conformance.
 //
 // # Shards
