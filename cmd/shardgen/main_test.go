@@ -27,8 +27,8 @@ func TestRun(t *testing.T) {
 		stdout       string // part of it
 		stderr       string // part of it; "" is nothing
 	}{
-		{"mistakes", bad, nil, exitWrong, "", "x.go:4:6: SG203: Thing: answers no message"},
-		{"mistakes for editors", bad, []string{"-json"}, exitWrong, `{"file":"x.go","line":4,"column":6,"severity":"error","code":"SG203","message":"Thing: answers no message","mend":"give it`, ""},
+		{"mistakes", bad, nil, exitWrong, "", "x.go:4:6: SG203: Thing: has no messages"},
+		{"mistakes for editors", bad, []string{"-json"}, exitWrong, `{"file":"x.go","line":4,"column":6,"severity":"error","code":"SG203","message":"Thing: has no messages","mend":"give it`, ""},
 		{"stale for editors", good, []string{"-json", "-check"}, exitWrong, `{"file":"shard_gen.go","line":1,"column":1,"severity":"error","code":"stale","message":"not up to date","mend":"run go generate"}`, ""},
 		{"no package for editors", good, []string{"-json", "./nowhere"}, exitWrong, `"severity":"error"`, ""},
 		{"stale", good, []string{"-check"}, exitWrong, "", "shard_gen.go: not up to date (run go generate)"},

@@ -15,8 +15,8 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/contract"
 )
 
-// A Breach is what running programs and those of a folder's contract would not
-// agree on.
+// A Breach is a difference between the contracts of running programs and those of a
+// folder that would break a program.
 type Breach struct {
 	Folder string // of the contract, relative to the one asked about; "." for itself
 	contract.Break
@@ -47,7 +47,7 @@ func Breaking(against, dir string, all bool) ([]Breach, error) {
 	return breaches, nil
 }
 
-// contracts are those of several folders, by their slashed paths.
+// contracts are the contracts of several folders, by their slash-separated paths.
 type contracts map[string]*contract.Contract
 
 func (c contracts) folders() []string {
@@ -98,7 +98,7 @@ func contractsBelow(root string) (contracts, error) {
 	return found, err
 }
 
-// skipFolder reports whether the go command passes a folder over.
+// skipFolder reports whether the go command ignores a folder.
 func skipFolder(name string) bool {
 	return name == "testdata" || name == "vendor" || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_")
 }
@@ -116,7 +116,7 @@ func contractsAt(revision, dir string, all bool) (contracts, error) {
 		}
 		return string(out), nil
 	}
-	// What begins with a dash would be an option of git's.
+	// A revision that begins with a dash would be an option of git.
 	commit, err := git("rev-parse", "--verify", "--quiet", "--end-of-options", revision+"^{commit}")
 	if err != nil {
 		return nil, err

@@ -15,12 +15,11 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// The cache spares printing a package's file when the one that is there came of
-// the same model by the same tool. It holds one line for each folder that was
-// generated on this machine, in the user's cache folder; losing it costs time
-// alone.
+// The cache avoids printing a package's file again when the existing file was made from
+// the same model by the same build of the tool. It holds one line for each folder that
+// was generated on this machine, in the user's cache folder. Losing it costs only time.
 
-// toolIdentity tells one build of this tool from another.
+// toolIdentity distinguishes builds of this tool.
 var toolIdentity = sync.OnceValue(func() string {
 	path, err := os.Executable()
 	if err != nil {
@@ -46,7 +45,8 @@ func sum(b []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// isCurrent reports whether the content came of that model by this tool.
+// isCurrent reports whether the content was made from that model by this build of the
+// tool.
 func isCurrent(pkg *model.Package, content []byte) bool {
 	path := cachePath(pkg)
 	if content == nil || path == "" {
@@ -60,7 +60,8 @@ func isCurrent(pkg *model.Package, content []byte) bool {
 	return output == sum(content) && key == modelKey(pkg)
 }
 
-// remember notes what came of a model. That it cannot is no mistake.
+// remember records the content that was made from a model. A failure to do so is
+// ignored: it only costs time.
 func remember(pkg *model.Package, content []byte) {
 	path := cachePath(pkg)
 	if path == "" {
@@ -75,7 +76,7 @@ func remember(pkg *model.Package, content []byte) {
 	}
 }
 
-// modelKey is a hash of the tool and of all that a model says.
+// modelKey is a hash of the tool and of the whole model.
 func modelKey(pkg *model.Package) string {
 	h := hasher{Hash: sha256.New(), seen: make(map[uintptr]int)}
 	h.text(toolIdentity())
@@ -83,10 +84,10 @@ func modelKey(pkg *model.Package) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// A hasher hashes plain data in which pointers may go in circles.
+// A hasher hashes plain data which may hold cycles of pointers.
 type hasher struct {
 	hash.Hash
-	seen map[uintptr]int // pointers by the order in which they came
+	seen map[uintptr]int // pointers in the order in which they were met
 }
 
 func (h *hasher) text(s string) { fmt.Fprintf(h, "%d:%s", len(s), s) }

@@ -48,8 +48,8 @@ func Edit(dir string, change func(*contract.Contract) error) error {
 	return writeAtomic(contractPath(dir), contract.Format(c))
 }
 
-// Mend makes the contract file of a folder usable again; see [contract.Mend].
-// It returns the new numbers, in words.
+// Mend makes the contract file of a folder usable again; see [contract.Mend]. It
+// returns descriptions of the new numbers.
 func Mend(dir, released string) ([]string, error) {
 	var known *contract.Contract
 	if released != "" {
@@ -70,9 +70,9 @@ func Mend(dir, released string) ([]string, error) {
 	return told, writeAtomic(path, contract.Format(c))
 }
 
-// Proto prints the contract of a folder as a .proto file. Pkg is the protobuf
-// package; "" is the folder's name, so that several contracts go together, or
-// "shard" where that is no name.
+// Proto prints the contract of a folder as a .proto file. Pkg is the protobuf package;
+// "" stands for the name of the folder, so that several contracts can be used together,
+// or for "shard" if that is not a valid name.
 func Proto(dir, pkg string) (string, error) {
 	c, err := Contract(dir)
 	if err != nil {

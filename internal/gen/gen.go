@@ -24,18 +24,20 @@ import (
 // Options choose the packages and the kind of a run.
 type Options struct {
 	load.Options
-	// Check writes nothing; files that would be written are in Outcome.Stale.
+	// Check writes nothing; the files that would be written are listed in
+	// Outcome.Stale.
 	Check bool
 }
 
-// An Outcome is what a run did. Paths are relative to Options.Dir where they lie
-// below it.
+// An Outcome describes a run. Paths are relative to Options.Dir where they lie below
+// it.
 type Outcome struct {
-	// Diagnostics are the mistakes in the source. With any, nothing was written.
+	// Diagnostics are the mistakes in the source. If there are any, nothing was
+	// written.
 	Diagnostics []load.Diagnostic
-	Written     []string // files that were written or, the last entity gone, removed
+	Written     []string // files that were written or, if their last entity is gone, removed
 	Stale       []string // files that Check found not up to date
-	UpToDate    int      // packages that needed no change, those of clients too
+	UpToDate    int      // packages that needed no change, including those of clients
 	Packages    []string // import paths of the packages with entities, sorted
 
 	dir string // Options.Dir
@@ -47,16 +49,16 @@ type change struct {
 	content []byte // nil: remove it
 }
 
-// gcPercent lets the heap grow to five times the memory in use, and memoryLimit is
-// where that ends. A run is short and most of what it allocates dies with it: with
-// Go's default the collector takes a third of the time of a large first run.
+// gcPercent lets the heap grow to five times the memory in use, up to memoryLimit. A
+// run is short and most of its allocations live until its end; with Go's default the
+// collector takes a third of the time of a large first run.
 const (
 	gcPercent   = 400
 	memoryLimit = 1 << 30
 )
 
-// Tune sets the garbage collector for a process that generates and ends. What the
-// user's GOGC and GOMEMLIMIT say stands.
+// Tune sets the garbage collector for a process that generates and ends. It does not
+// override GOGC and GOMEMLIMIT of the environment.
 func Tune() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
@@ -107,7 +109,8 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 	return out, nil
 }
 
-// errNothing says that no entity was found, and where one is that was left out.
+// errNothing reports that no entity was found, and names one that was left out by build
+// constraints, if any.
 func errNothing(o Options, excluded []load.Excluded) error {
 	remedy := "write it above a struct"
 	if len(excluded) > 0 {
@@ -132,8 +135,8 @@ func relative(dir, path string) string {
 	return path
 }
 
-// plan finds the files that are to change. It adds to the outcome's diagnostics and to its
-// count of files that need nothing.
+// plan finds the files that are to change. It adds diagnostics to the outcome, and counts
+// the files that need no change.
 func plan(loaded *load.Result, out *Outcome) ([]change, error) {
 	holes := make(map[string]bool) // folders of packages whose models may have some
 	for _, d := range loaded.Diagnostics {
@@ -186,8 +189,8 @@ func plan(loaded *load.Result, out *Outcome) ([]change, error) {
 	return append(changes, bare...), err
 }
 
-// planBare removes the output from packages that have no entity any more. Where a
-// mistake keeps one from being an entity there may be some, and nothing is said of it.
+// planBare removes the output from packages that have no entity any more. It does
+// nothing for packages in which a mistake may hide an entity.
 func planBare(dirs []string, holes map[string]bool, out *Outcome) ([]change, error) {
 	var changes []change
 	for _, dir := range dirs {
@@ -213,9 +216,9 @@ type printing struct {
 	err     error
 }
 
-// printAll prints the files of all packages, as many at once as there are
-// processors: formatting is most of a run's time. Old are the files that are
-// there; those that would come out the same are not printed.
+// printAll prints the files of all packages, as many at once as there are processors:
+// formatting is most of a run's time. Old are the existing files; those that would not
+// change are not printed.
 func printAll(packages []*model.Package, old map[*model.Package][]byte) map[*model.Package]*printing {
 	printed := make(map[*model.Package]*printing, len(packages))
 	for _, pkg := range packages {
@@ -240,8 +243,8 @@ func printAll(packages []*model.Package, old map[*model.Package][]byte) map[*mod
 	return printed
 }
 
-// existing reads the file in the output's place. One that the user wrote is a
-// mistake.
+// existing reads the file at the path of the output. A file that was not generated is
+// reported as a mistake.
 func existing(path string, out *Outcome) ([]byte, error) {
 	old, err := os.ReadFile(path)
 	old = contract.UnixLines(old)
@@ -261,8 +264,8 @@ func existing(path string, out *Outcome) ([]byte, error) {
 	return old, nil
 }
 
-// apply writes the file, or removes it. A reader sees the old content or the new,
-// never a part.
+// apply writes the file, or removes it. A reader sees the old content or the new one,
+// never a part of either.
 func (c change) apply() error {
 	if c.content == nil {
 		if err := os.Remove(c.path); err != nil {
@@ -270,7 +273,7 @@ func (c change) apply() error {
 		}
 		return nil
 	}
-	err := os.MkdirAll(filepath.Dir(c.path), 0o755) // of a client's package there may be none yet
+	err := os.MkdirAll(filepath.Dir(c.path), 0o755) // the folder of a client's package may not exist yet
 	if err == nil {
 		err = writeAtomic(c.path, c.content)
 	}

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 )
 
-// firstEntity is what Init writes; the package's name goes in. It is a file of
-// its own because go generate also runs the directives in strings.
+// firstEntity is the file that Init writes, with the package's name filled in. It is
+// embedded because go generate would also run directives in a string of a Go file.
 //
 //go:embed init.txt
 var firstEntity string

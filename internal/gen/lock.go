@@ -16,10 +16,10 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// adopt numbers what crosses the wire as the contract file of the package's
-// folder says, and returns that file as it is to become. Problems go to the
-// outcome's diagnostics, and then nothing may be written. Pkg may be nil: there
-// is no entity in the folder.
+// adopt numbers everything that crosses the wire according to the contract file of the
+// package's folder, and returns the new content of that file. Problems go to the
+// outcome's diagnostics, and then nothing may be written. Pkg is nil if the folder has
+// no entity.
 func adopt(dir string, pkg *model.Package, out *Outcome) ([]change, error) {
 	path := filepath.Join(dir, contract.FileName)
 	content, err := os.ReadFile(path)
@@ -58,11 +58,11 @@ func adopt(dir string, pkg *model.Package, out *Outcome) ([]change, error) {
 	return nil, nil
 }
 
-// contractCommand begins the commands that remedies name.
+// contractCommand is the beginning of the commands in remedies.
 const contractCommand = "run shardgen contract "
 
-// addProblems reports the problems of a contract, with commands as they are
-// typed in the folder that the run was started in.
+// addProblems reports the problems of a contract, with commands that can be typed in
+// the folder in which the run was started.
 func (o *Outcome) addProblems(path string, problems []contract.Problem) {
 	command := "run go tool shardgen contract "
 	if dir := relative(o.dir, filepath.Dir(path)); dir != "." {

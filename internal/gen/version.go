@@ -16,7 +16,8 @@ var Version = sync.OnceValue(func() string {
 		return devel
 	}
 	for _, s := range info.Settings {
-		// Of a working tree the version changes with every commit, and says little.
+		// The version of a working tree changes with every commit, so it is not
+		// used.
 		if strings.HasPrefix(s.Key, "vcs") {
 			return devel
 		}

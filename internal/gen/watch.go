@@ -15,8 +15,8 @@ import (
 )
 
 // Watch runs o, and again after each change of a Go file, of go.mod or of a contract in
-// the module, until ctx ends. It looks every interval, and runs when one has passed
-// without a further change. After each run it calls report.
+// the module, until ctx ends. It looks for changes every interval, and runs when an
+// interval has passed without a further change. After each run it calls report.
 func Watch(ctx context.Context, o Options, interval time.Duration, report func(out *Outcome, err error, took time.Duration)) error {
 	if o.Dir == "" {
 		dir, err := os.Getwd()
@@ -53,7 +53,7 @@ func Watch(ctx context.Context, o Options, interval time.Duration, report func(o
 	}
 }
 
-// moduleRoot is the folder with the go.mod that is in force in dir, or dir.
+// moduleRoot is the folder of the go.mod that applies in dir, or dir.
 func moduleRoot(dir string) string {
 	for at := dir; ; at = filepath.Dir(at) {
 		if _, err := os.Stat(filepath.Join(at, "go.mod")); err == nil {
@@ -65,16 +65,16 @@ func moduleRoot(dir string) string {
 	}
 }
 
-// A stamp tells two contents of a file apart.
+// A stamp distinguishes versions of a file.
 type stamp struct {
 	size int64
 	time int64
 }
 
-// stamps are those of the files of a module that a run depends on.
+// stamps are the stamps of the files of a module on which a run depends.
 type stamps map[string]stamp
 
-// own takes over the stamps of files that a run wrote.
+// own updates the stamps of files that a run wrote.
 func (s stamps) own(dir string, written []string) {
 	for _, name := range written {
 		path := name
@@ -97,7 +97,7 @@ var notWatched = []string{"vendor", "testdata", "node_modules"}
 
 func snapshot(root string) stamps {
 	s := make(stamps)
-	// What cannot be read is as good as not there: the run will say so.
+	// A file that cannot be read is ignored: the run will report it.
 	_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		name := d.Name()
 		switch {

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// Adopt makes the source's contract, now, the successor of old, which may be nil.
-// It returns what to write, with what is gone but kept in mind, and gives the
-// numbers to the model that now was made of. What would break a running program
-// is a problem; then nothing of the result may be used.
+// Adopt makes now, the contract of the source, the successor of old, which may be nil.
+// It returns the contract to be written, which still has the retired entries, and
+// assigns the numbers to the model from which now was made. A change that would break a
+// running program is a problem; the result must not be used then.
 func (now *Contract) Adopt(old *Contract) (*Contract, []Problem) {
 	if old == nil {
 		old = &Contract{}
@@ -34,7 +34,7 @@ func (now *Contract) Adopt(old *Contract) (*Contract, []Problem) {
 				before = o.Fields
 			}
 			if o.Is != m.Is || o.Oneof != m.Oneof {
-				a.add(CodeType, o.line, "give what is new another name; or, "+reset+m.Name, "type %s: its form has changed", m.Name)
+				a.add(CodeType, o.line, "give the new one another name; or,  "+reset+m.Name, "type %s: its form has changed", m.Name)
 			}
 		}
 		kept.Fields = a.fields(m.Name, m.fieldsAre(), before, m.Fields)
@@ -42,7 +42,7 @@ func (now *Contract) Adopt(old *Contract) (*Contract, []Problem) {
 	}
 	for _, m := range old.Messages {
 		if now.message(m.Name) == nil {
-			next.Messages = append(next.Messages, m) // nothing passes it now; its numbers stay
+			next.Messages = append(next.Messages, m) // no longer used; its numbers stay reserved
 		}
 	}
 	a.errors(old, now, next)
@@ -51,20 +51,20 @@ func (now *Contract) Adopt(old *Contract) (*Contract, []Problem) {
 	return next, sorted(a.problems)
 }
 
-// An adoption collects what is wrong.
+// An adoption collects problems.
 type adoption struct {
 	old, now *Contract
 	problems []Problem
-	renamed  []renaming // structs that seem to have other names now
+	renamed  []renaming // structs that seem to have been renamed
 }
 
 func (a *adoption) add(code string, line int, remedy, format string, args ...any) {
 	a.problems = append(a.problems, Problem{code, line, fmt.Sprintf(format, args...), remedy})
 }
 
-// gone reports what the source no longer has. Renamed is the advice for one that
-// has another name now, and lost what becomes of its values if it is gone; both
-// may be "".
+// gone reports an entry that the source no longer has. Renamed is the advice in case it
+// was renamed, and lost says what happens to its values if it was removed; both may be
+// "".
 func (a *adoption) gone(line int, what, path, renamed, lost string) {
 	remedy := "run shardgen contract rm " + path + " if it is gone for good"
 	if lost != "" {
@@ -135,7 +135,7 @@ func article(form string) string {
 	return "a " + form
 }
 
-// newMethods are those that a kind did not have before.
+// newMethods are the methods that a kind did not have before.
 func newMethods(before, k *Kind) (list []*Method) {
 	for _, m := range k.Methods {
 		if before.method(m.Name) == nil {
@@ -186,8 +186,8 @@ func (c *Contract) wire(kind, method string) string {
 	return ""
 }
 
-// fields numbers the fields of one list: those that were there keep theirs, new
-// ones get what nobody had.
+// fields assigns numbers to the fields of one list: existing fields keep theirs, new
+// ones get numbers that were never used.
 func (a *adoption) fields(of, what string, before, now []*Field) []*Field {
 	next := make([]*Field, 0, len(now))
 	taken := make(map[*Field]bool)
@@ -243,17 +243,17 @@ func (a *adoption) fields(of, what string, before, now []*Field) []*Field {
 	return next
 }
 
-// lostWith says what becomes of the values of what is gone.
+// lostWith says, for each kind of entry, what happens to its values when it is removed.
 var lostWith = map[string]string{
-	"state":    "what is kept of it is lost",
+	"state":    "its stored values are lost",
 	"event":    "the events that are kept cannot be read, and states that follow from them are lost",
-	"field":    "what is kept or sent of it is lost",
+	"field":    "its values in state and messages are lost",
 	"case":     "messages that hold it are refused",
-	"argument": "what callers of the old version pass for it is lost",
+	"argument": "values that callers of the old version pass for it are lost",
 	"result":   "callers of the old version find its zero value",
 }
 
-// match finds what a field was before.
+// match finds the field of the old contract that f was.
 func match(before []*Field, taken map[*Field]bool, f *Field) *Field {
 	for _, b := range before {
 		if !b.Retired && !taken[b] && b.Name == f.Name {
@@ -262,7 +262,7 @@ func match(before []*Field, taken map[*Field]bool, f *Field) *Field {
 	}
 	for _, b := range before {
 		if b.Retired && !taken[b] && b.Name == f.Name && b.Type == f.Type {
-			return b // it is back
+			return b // it was retired and is declared again
 		}
 	}
 	return nil

@@ -4,22 +4,22 @@ import (
 	"fmt"
 )
 
-// A Break is what programs of two versions do not agree on.
+// A Break is an incompatibility between programs of two versions.
 type Break struct {
 	Subject string // "Stock.Reserve"
-	What    string // what changed
-	Who     string // which running program notices, and how
-	// Compatible: nothing that works now stops working. It only says from when on
-	// what is new can be used.
+	What    string // the change
+	Who     string // the running programs that notice, and the effect on them
+	// Compatible reports that nothing that works now stops working: the Break only
+	// says from when on a new thing can be used.
 	Compatible bool
 }
 
 // String reads subject: what: who.
 func (b Break) String() string { return b.Subject + ": " + b.What + ": " + b.Who }
 
-// Breaking returns what a program of contract now and a running one of contract
-// old would not agree on. Both are as read from files. Names of structs do not
-// travel: structs are compared by where they are used.
+// Breaking returns the incompatibilities between programs with contract now and running
+// ones with contract old. Both were read from files. Names of structs do not travel, so
+// structs are compared by the places in which they are used.
 func Breaking(old, now *Contract) []Break {
 	b := breaks{old: old, now: now, compared: make(map[renaming]bool)}
 	for _, k := range old.Kinds {
@@ -61,11 +61,11 @@ func (c *Contract) byWire(wire string) *Error {
 	return nil
 }
 
-// breaks collects what two contracts do not agree on.
+// breaks collects the incompatibilities of two contracts.
 type breaks struct {
 	old, now *Contract
 	list     []Break
-	waiting  []renaming // structs of both that stand in one place, to be compared
+	waiting  []renaming // pairs of structs that are used in the same place and are still to be compared
 	compared map[renaming]bool
 }
 
@@ -80,7 +80,7 @@ func (b *breaks) kind(old, now *Kind) {
 		}
 	}
 	if changed("form", form(old), form(now)); old.Singleton != now.Singleton {
-		return // what calls it is another client
+		return // another generated client calls it
 	}
 	changed("id", old.ID, now.ID)
 	changed("shards", old.Shards, now.Shards)
@@ -97,7 +97,7 @@ func (b *breaks) kind(old, now *Kind) {
 			continue
 		}
 		if m.Tell && !n.Tell || !m.Tell && n.Tell {
-			b.add(old.Name+"."+m.Name, "told before or now", "callers of one version wait for it and those of the other do not")
+			b.add(old.Name+"."+m.Name, "its //shard:tell was added or removed", "callers of one version wait for it and those of the other do not")
 		}
 		b.fields(old.Name+"."+m.Name, "argument", m.Args, n.Args)
 		b.fields(old.Name+"."+m.Name, "result", m.Results, n.Results)
@@ -113,20 +113,20 @@ func methodByWire(k *Kind, wire string) *Method {
 	return nil
 }
 
-// structs compares two structs that stand in one place.
+// structs compares two structs that are used in the same place.
 func (b *breaks) structs(was, is string) {
 	old, now := b.old.message(was), b.now.message(is)
 	switch {
 	case old.Oneof != now.Oneof:
-		b.add("type "+was, "its form has changed", "neither version can read what the other writes")
+		b.add("type "+was, "its form has changed", "neither version can read the other's data")
 	case old.Is == "" && now.Is == "":
 		b.fields(was, old.fieldsAre(), old.Fields, now.Fields)
 	case (old.Is == "") != (now.Is == "") || !b.sameType(old.Is, now.Is):
-		b.add("type "+was, "its form has changed", "neither version can read what the other writes")
+		b.add("type "+was, "its form has changed", "neither version can read the other's data")
 	}
 }
 
-// fields compares by number: that is what travels. JSON has names instead.
+// fields compares by number, because fields travel by number. JSON uses names instead.
 func (b *breaks) fields(of, what string, old, now []*Field) {
 	for _, f := range old {
 		if f.Retired {
@@ -139,9 +139,9 @@ func (b *breaks) fields(of, what string, old, now []*Field) {
 			b.add(subject, "gone", goneFor(what))
 			continue
 		case formsDiffer(loose(f.Type), loose(n.Type)):
-			b.add(subject, "was "+f.Type+", is "+n.Type, "either version reads what the other writes only if both types read each other's form")
+			b.add(subject, "was "+f.Type+", is "+n.Type, "the versions read each other's data only if the two types read each other's form")
 		case !b.sameType(f.Type, n.Type):
-			b.add(subject, "was "+f.Type+", is "+n.Type, "neither version can read what the other writes")
+			b.add(subject, "was "+f.Type+", is "+n.Type, "neither version can read the other's data")
 		case narrower(f.Type, n.Type) || narrower(n.Type, f.Type):
 			b.add(subject, "was "+f.Type+", is "+n.Type, "numbers that do not fit the narrower are refused by its reader")
 		}
@@ -159,7 +159,7 @@ func (b *breaks) fields(of, what string, old, now []*Field) {
 	}
 }
 
-// newCases says of cases that are new what becomes of them in older programs.
+// newCases reports new cases, and what older programs do with them.
 func (b *breaks) newCases(of string, old, now []*Field) {
 	for _, f := range now {
 		if !f.Retired && byNumber(old, f.Number) == nil {
@@ -171,7 +171,7 @@ func (b *breaks) newCases(of string, old, now []*Field) {
 	}
 }
 
-// goneFor says who notices that a number means nothing any more.
+// goneFor describes the effect of a removed number.
 func goneFor(what string) string {
 	if what == "event" {
 		return "the events that are kept cannot be read, and states that follow from them are lost"
@@ -182,8 +182,8 @@ func goneFor(what string) string {
 	return "programs of the old version find its zero value"
 }
 
-// sameType reports whether two types are compatible but for the names of structs,
-// and has those compared that stand in one place.
+// sameType reports whether two types are compatible apart from the names of structs. It
+// schedules the comparison of structs that are used in the same place.
 func (b *breaks) sameType(was, is string) bool {
 	return b.sameNode(loose(was), loose(is))
 }

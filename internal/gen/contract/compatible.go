@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// compatible reports whether a field of one type can be read as the other: they
-// are the same but for the width of integers and for being optional. A number
-// that does not fit is refused by its reader, not cut.
+// compatible reports whether a field of one type can be read as the other: they differ
+// at most in the width of integers and in being optional. A number that does not fit is
+// refused by its reader, not cut.
 func compatible(a, b string) bool { return loose(a) == loose(b) }
 
 // integers are the types of integers, each kind from the narrowest to the widest.
@@ -16,8 +16,8 @@ var integers = map[string][]string{
 	"uint": {"uint8", "uint16", "uint32", "uint64"},
 }
 
-// loose is a type without what a reader does not mind: being optional, and how wide
-// its integers are.
+// loose is a type without the parts that a reader does not depend on: whether it is
+// optional, and the width of its integers.
 func loose(t string) string {
 	elem, slice := element(t)
 	for kind, widths := range integers {
@@ -31,7 +31,7 @@ func loose(t string) string {
 	return elem
 }
 
-// element is what a field or a list of the type holds.
+// element is the type of the elements of a field or list.
 func element(t string) (elem string, slice bool) {
 	if is, optional := strings.CutPrefix(t, "*"); optional && oneField(is) {
 		t = is
@@ -39,8 +39,8 @@ func element(t string) (elem string, slice bool) {
 	return strings.CutPrefix(t, "[]")
 }
 
-// narrower reports whether the integers of a type are fewer than those of another
-// that it is compatible with.
+// narrower reports whether the integers of a type have a smaller range than those of
+// another type, with which it is compatible.
 func narrower(is, than string) bool {
 	a, _ := element(is)
 	b, _ := element(than)
@@ -52,8 +52,8 @@ func narrower(is, than string) bool {
 	return false
 }
 
-// oneField reports whether a type is one field, which may then be optional with
-// the same bytes: not a repeated one, nor one that is optional itself.
+// oneField reports whether a type is one field, so that making it optional does not
+// change its bytes. Repeated and optional types are not.
 func oneField(t string) bool {
 	return !strings.HasPrefix(t, "[") && !strings.HasPrefix(t, "map[") && !strings.HasPrefix(t, "*")
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// A Contract is what is known of one package: what its source says now, and what
-// it said before.
+// A Contract is the contract of one package: the entries of its present source, and
+// retired ones.
 type Contract struct {
 	Kinds    []*Kind
 	Messages []*Message // the structs that cross the wire
@@ -33,13 +33,13 @@ type Kind struct {
 // A Method is a message.
 type Method struct {
 	Name    string // in Go
-	Wire    string // the name that callers send, which is the first that it had
+	Wire    string // the name that callers send: the first name of the method
 	Tell    bool
 	Read    bool // it changes no state
 	Args    []*Field
 	Results []*Field
 	Retired bool
-	set     *string // gets the name on the wire
+	set     *string // receives the name on the wire
 	line    int
 }
 
@@ -49,14 +49,14 @@ type Field struct {
 	Name    string
 	Type    string // in the notation of [TypeName]
 	Retired bool
-	// Unnamed: the source gives no name, and Name is made up of the position.
+	// Unnamed: the source gives no name, and Name is made from the position.
 	Unnamed bool
-	set     []*int // get the number
+	set     []*int // receive the number
 	line    int
 }
 
-// A Message is a struct; with Oneof an interface, whose fields are its cases; or, with
-// Is, another type that holds itself.
+// A Message is a struct. With Oneof it is an interface, whose fields are its cases;
+// with Is it is another type that contains itself.
 type Message struct {
 	Name   string
 	Oneof  bool
@@ -68,10 +68,10 @@ type Message struct {
 // An Error is one that callers can tell apart.
 type Error struct {
 	Name    string // in Go
-	Wire    string // the name that answers carry, which is the first that it had
+	Wire    string // the name in answers: the first name of the error
 	Type    string // "" of a sentinel
 	Retired bool
-	set     *string // gets the name on the wire
+	set     *string // receives the name on the wire
 	line    int
 }
 
@@ -103,9 +103,9 @@ const (
 	CodeEdited   = "SG602" // not as this tool writes it
 	CodeNewer    = "SG603" // written by a newer shardgen
 	CodeTwice    = "SG604" // one number or name for two things
-	CodeChanged  = "SG611" // a change that a running cluster cannot take
+	CodeChanged  = "SG611" // a change that would break a running cluster
 	CodeGone     = "SG612" // a removal of something that others may still call or send
-	CodeType     = "SG613" // a number that would get another type
+	CodeType     = "SG613" // a number whose type would change
 )
 
 func (c *Contract) kind(name string) *Kind {
@@ -124,7 +124,7 @@ func (c *Contract) message(name string) *Message {
 	return c.Messages[i]
 }
 
-// fieldsAre names the fields of a message: arguments, results or state.
+// fieldsAre returns the term for the fields of a message: arguments, results or state.
 func (m *Message) fieldsAre() string {
 	if m.Oneof {
 		return "case"
@@ -201,7 +201,7 @@ func (c *Contract) lists() []list {
 	return all
 }
 
-// problems in the order of their lines.
+// sorted returns the problems in the order of their lines.
 func sorted(problems []Problem) []Problem {
 	slices.SortStableFunc(problems, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), strings.Compare(a.Message, b.Message))

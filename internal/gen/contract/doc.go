@@ -1,7 +1,7 @@
 // Package contract reads, writes and checks the committed file shard.lock: the wire format
-// of a package's entities, one fact a line, and the rules for changing it. Numbers stay with
-// their names and are never given to others, so that programs of different versions
-// understand each other.
+// of a package's entities, one entry on each line, and the rules for changing it. A number
+// stays with its name and is never reused, so that programs of different versions understand
+// each other.
 //
 // It is pure: text in, text and problems out.
 package contract

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// The commands on a contract file take paths: Stock is a kind, a struct or an
-// error; Stock.Reserve a message, Stock.Left a field of the state or of a
-// struct; Stock.Reserve.order an argument or a result.
+// The commands on a contract file take paths. Stock is a kind, a struct or an error;
+// Stock.Reserve is a message; Stock.Left is a field of the state or of a struct;
+// Stock.Reserve.order is an argument or a result.
 
-// Move renames what the path names; name is its new last part. What it is on the
-// wire stays: the number of a field, the first name of a message.
+// Move renames the entry at path; name is its new last part. Its form on the wire does
+// not change: a field keeps its number, and a message keeps its first name.
 func (c *Contract) Move(path, name string) error {
 	fail := func(why string, args ...any) error {
 		return fmt.Errorf("move %s: "+why, append([]any{path}, args...)...)
@@ -42,7 +42,7 @@ func (c *Contract) Move(path, name string) error {
 	}
 	e := c.err(path)
 	plain := name
-	if e != nil { // it may be another package's now
+	if e != nil { // it may now belong to another package
 		plain = name[strings.LastIndexByte(name, '.')+1:]
 	}
 	if !token.IsIdentifier(plain) {
@@ -69,15 +69,15 @@ func (c *Contract) Move(path, name string) error {
 	if slices.ContainsFunc(*fields, func(o *Field) bool { return o.Name == name && !o.Retired }) {
 		return fail("there is a field %s already", name)
 	}
-	if isCase(c, f) { // a case is called as its type, which may stand behind a form: text:Code
+	if isCase(c, f) { // a case has the name of its type, which may follow a form: text:Code
 		f.Type = replaceName(f.Type, f.Name, name)
 	}
 	f.Name = name
 	return nil
 }
 
-// Retire marks what the path names as gone for good: its number or name is never
-// given to anything else.
+// Retire marks the entry at path as removed permanently. Its number or name is never
+// used again.
 func (c *Contract) Retire(path string) error {
 	if k := c.kind(path); k != nil {
 		k.Retired = true
@@ -102,9 +102,9 @@ func (c *Contract) Retire(path string) error {
 	return fmt.Errorf("remove %s: not in the contract", path)
 }
 
-// Retype notes that the field which the path names has another type, in the
-// notation of the contract. Nobody checks that programs of both versions
-// understand each other: it is for types whose values they read alike.
+// Retype records that the field at path has another type, in the notation of the
+// contract. It does not check that programs of both versions understand each other; it
+// is for types whose encoded values both read alike.
 func (c *Contract) Retype(path, to string) error {
 	f, _ := c.field(path)
 	switch {
@@ -117,8 +117,8 @@ func (c *Contract) Retype(path, to string) error {
 	return nil
 }
 
-// Reset forgets what the path names, with all numbers in it, as if it had never
-// been: for what no running program knows.
+// Reset removes the entry at path, with all its numbers, as if it had never existed. It
+// is for entries that no running program knows.
 func (c *Contract) Reset(path string) error {
 	before := len(c.Kinds) + len(c.Messages) + len(c.Errors) + len(c.Enums)
 	c.Kinds = slices.DeleteFunc(c.Kinds, func(k *Kind) bool { return k.Name == path })
@@ -155,8 +155,8 @@ func (c *Contract) method(path string) (*Kind, *Method) {
 	return nil, nil
 }
 
-// field finds a field by what it belongs to and its name; one that is not retired
-// first.
+// field finds a field by its owner and its name. A field that is not retired is
+// preferred.
 func (c *Contract) field(path string) (found *Field, in *[]*Field) {
 	for _, l := range c.lists() {
 		for _, f := range *l.fields {
@@ -179,7 +179,7 @@ func (c *Contract) renameType(name, to string) {
 	for _, l := range c.lists() {
 		for _, f := range *l.fields {
 			if l.what == "case" && f.Type == name && f.Name == shortName(name) && !f.Retired {
-				f.Name = shortName(to) // it is called as its type
+				f.Name = shortName(to) // a case has the name of its type
 			}
 			f.Type = replaceName(f.Type, name, to)
 		}
@@ -229,10 +229,10 @@ func replaceName(t, name, to string) string {
 	return b.String()
 }
 
-// twice reports numbers and names that stand for two things.
+// twice reports numbers and names that are used for two entries.
 func (c *Contract) twice() []Problem {
 	var problems []Problem
-	const remedy = "run shardgen contract mend: while no running program knows one of them, that gets a new number"
+	const remedy = "run shardgen contract mend: it gives a new number to the one that no running program knows"
 	for _, l := range c.lists() {
 		for i, f := range *l.fields {
 			for _, g := range (*l.fields)[:i] {
@@ -253,11 +253,11 @@ func (c *Contract) twice() []Problem {
 	return sorted(problems)
 }
 
-// Mend makes a usable contract of one that was merged or edited by hand: marks of
-// conflicts go, the lines of both sides stay, and of two fields with one number
-// the one that released does not have gets a new one. Released is the contract
-// that running programs know, or nil: then the later line gets it. It returns
-// what was given anew or not understood and dropped, in words.
+// Mend makes a usable contract of one that was merged or edited by hand. It removes
+// conflict marks and keeps the lines of both sides. Of two fields with one number, the
+// one that released does not have gets a new number. Released is the contract that
+// running programs know, or nil; then the later line gets the new number. Mend returns
+// descriptions of the new numbers and of the dropped lines.
 func Mend(content []byte, released *Contract) (*Contract, []string, error) {
 	var kept []string
 	for line := range strings.SplitSeq(string(UnixLines(content)), "\n") {
@@ -290,7 +290,7 @@ func Mend(content []byte, released *Contract) (*Contract, []string, error) {
 	return c, told, nil
 }
 
-// mendList gives doubled numbers of one list anew, and drops doubled names.
+// mendList replaces duplicate numbers of one list, and drops duplicate names.
 func mendList(l list, known map[string]int) (told []string) {
 	isKnown := func(f *Field) bool { return known[l.of+"."+f.Name] == f.Number }
 	slices.SortStableFunc(*l.fields, func(a, b *Field) int {

@@ -2,9 +2,9 @@ package contract
 
 import "slices"
 
-// enums takes over the meanings of numbers. A name whose number changed would give the
-// numbers in messages and kept state another meaning; so would a number that was
-// another name's, which is gone.
+// enums compares the names and numbers of constants. A name whose number changed would
+// change the meaning of numbers in messages and in kept state; so would a number that
+// belonged to another name that is gone.
 func (a *adoption) enums(old, now, next *Contract) {
 	for _, e := range now.Enums {
 		before := old.enum(e.Name)
@@ -15,7 +15,7 @@ func (a *adoption) enums(old, now, next *Contract) {
 	}
 	for _, e := range old.Enums {
 		if now.enum(e.Name) == nil {
-			next.Enums = append(next.Enums, e) // nothing passes it now; its meanings stay
+			next.Enums = append(next.Enums, e) // no longer used; its values stay reserved
 		}
 	}
 }
@@ -28,7 +28,7 @@ func (a *adoption) enum(before, e *Enum) *Enum {
 		switch {
 		case was != nil && was.Number != v.Number:
 			a.add(CodeChanged, was.line, "give it its number back: write constants that are new behind those that were there; or, "+reset+path,
-				"constant %s: was %s and is %s: programs of both versions, and kept state, would take one for the other", path, was.Number, v.Number)
+				"constant %s: was %s and is %s: programs of both versions, and kept state, would mistake one for the other", path, was.Number, v.Number)
 		case was == nil && before.retired(v.Number) != nil:
 			gone := before.retired(v.Number)
 			a.add(CodeTwice, gone.line, "give it a number that nothing had", "constant %s: %s was %s, which is gone for good", path, v.Number, gone.Name)
@@ -47,7 +47,8 @@ func (a *adoption) enum(before, e *Enum) *Enum {
 	return next
 }
 
-// retired is the name that had the number and is gone for good; nil if none is.
+// retired is the name that had the number and was removed permanently; nil if there is
+// none.
 func (e *Enum) retired(number string) *Value {
 	i := slices.IndexFunc(e.Values, func(v *Value) bool { return v.Retired && v.Number == number })
 	if i < 0 || slices.ContainsFunc(e.Values, func(v *Value) bool { return !v.Retired && v.Number == number }) {
@@ -56,7 +57,8 @@ func (e *Enum) retired(number string) *Value {
 	return e.Values[i]
 }
 
-// renamedValue asks whether a new name for the same number is a former one's.
+// renamedValue asks whether a constant with a new name and a known number is a renamed
+// one.
 func renamedValue(before, e *Enum, gone *Value) string {
 	for _, v := range e.Values {
 		if v.Number == gone.Number && before.value(v.Name) == nil {

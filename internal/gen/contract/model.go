@@ -7,8 +7,8 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// Of returns the contract of a package as its source is now, without numbers: of
-// its entities, wherever their clients are. [Contract.Adopt] writes the numbers
+// Of returns the contract of a package's present source, without numbers. It covers the
+// package's entities, wherever their clients are. [Contract.Adopt] writes the numbers
 // back into the model.
 func Of(pkg *model.Package) *Contract {
 	o := &source{contract: &Contract{}, namer: newNamer(pkg), messages: make(map[string]*Message), errors: make(map[*model.Error]bool)}

@@ -12,10 +12,10 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// Descriptor returns a contract as protobuf describes such messages: for each
-// message of a kind the arguments and the results, for each kind its state and a
-// service, for each declared error that is a type its value, and what they are
-// made of. Pkg is the protobuf package.
+// Descriptor returns a contract as a protobuf file: the arguments and the results of
+// each message of a kind, the state and a service for each kind, the value of each
+// declared error that is a type, and all messages that these use. Pkg is the protobuf
+// package.
 func Descriptor(c *Contract, pkg string) (*descriptorpb.FileDescriptorProto, error) {
 	d := &describing{
 		file:  &descriptorpb.FileDescriptorProto{Name: proto.String(pkg + ".proto"), Package: proto.String(pkg), Syntax: proto.String("proto3")},
@@ -60,7 +60,7 @@ type describing struct {
 	names map[string]string // of messages, by their names in the contract
 	taken map[string]bool
 	made  map[string]bool // messages around elements
-	// circles are the types that hold themselves and are no structs.
+	// circles are the types that contain themselves and are not structs.
 	circles map[string]string
 	err     error
 }
@@ -89,7 +89,7 @@ func (d *describing) kind(k *Kind) {
 
 func (d *describing) full(name string) string { return "." + d.file.GetPackage() + "." + name }
 
-// pick gives out a name for a message.
+// pick returns an unused name for a message.
 func (d *describing) pick(name string) string {
 	for d.taken[name] {
 		name += "_"
@@ -108,7 +108,7 @@ func (d *describing) nameOf(goName string) string {
 	return name
 }
 
-// title makes a message's name of a Go type: "example.com/other.Line" is
+// title makes the name of a message from a Go type: "example.com/other.Line" is
 // OtherLine, and "Page[Line]" is PageLine.
 func title(t string) string {
 	var b strings.Builder
@@ -205,7 +205,7 @@ func snake(name string) string {
 
 // Text prints a descriptor as a .proto file.
 func Text(file *descriptorpb.FileDescriptorProto) (string, error) {
-	// A definition that protobuf itself does not accept must not be given to others.
+	// A definition that protobuf itself does not accept must not be printed.
 	if _, err := protodesc.NewFile(file, wellKnown{}); err != nil {
 		return "", fmt.Errorf("describe contract: %w", err)
 	}

@@ -56,7 +56,7 @@ func parseType(t string) node {
 	return node{name: t}
 }
 
-// parse is parseType that knows what types are that hold themselves.
+// parse is parseType with the types that contain themselves.
 func (d *describing) parse(t string) node {
 	if is, ok := d.circles[t]; ok {
 		t = is
@@ -64,7 +64,7 @@ func (d *describing) parse(t string) node {
 	return parseType(t)
 }
 
-// closing is where the bracket that opens at i closes.
+// closing is the index of the bracket that closes the one at i.
 func closing(t string, i int) int {
 	depth := 0
 	for j := i; j < len(t); j++ {
@@ -91,7 +91,8 @@ var scalars = map[string]descriptorpb.FieldDescriptorProto_Type{
 	"bytes":  descriptorpb.FieldDescriptorProto_TYPE_BYTES,
 }
 
-// scalar is what protobuf calls a type that it has, which text and bytes are.
+// scalar is the protobuf name of a type that protobuf has. Text is a string there, and
+// a binary form is bytes.
 func scalar(t string) (kind descriptorpb.FieldDescriptorProto_Type, ok bool) {
 	switch {
 	case strings.HasPrefix(t, "text:"):
@@ -109,8 +110,8 @@ func packs(t string) bool {
 	return ok && kind != descriptorpb.FieldDescriptorProto_TYPE_STRING && kind != descriptorpb.FieldDescriptorProto_TYPE_BYTES
 }
 
-// field adds a field of a type: what the generated append function of that type
-// writes.
+// field adds a field of a type, as the generated append function of that type writes
+// it.
 func (d *describing) field(m *descriptorpb.DescriptorProto, name string, number int, t string) {
 	f := &descriptorpb.FieldDescriptorProto{
 		Name: proto.String(name), Number: proto.Int32(int32(number)), Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(),
@@ -136,8 +137,8 @@ func (d *describing) field(m *descriptorpb.DescriptorProto, name string, number 
 	m.Field = append(m.Field, f)
 }
 
-// element sets the type of exactly one value. What repeats or may be absent is a
-// message with the value in field 1.
+// element sets the type of exactly one value. A type that repeats or may be absent
+// becomes a message with the value in field 1.
 func (d *describing) element(f *descriptorpb.FieldDescriptorProto, t string) {
 	n := d.parse(t)
 	if n.op == 0 {
@@ -180,7 +181,7 @@ func wrapperName(n node) string {
 	return "Optional" + spell(n.elem)
 }
 
-// spell makes part of a message's name of a type.
+// spell makes part of a message's name from a type.
 func spell(t string) string {
 	if n := parseType(t); n.op != 0 {
 		return wrapperName(n)

@@ -5,13 +5,13 @@ import (
 	"strconv"
 )
 
-// A reader makes a contract of lines.
+// A reader builds a contract from lines.
 type reader struct {
 	c        *Contract
 	problems []Problem
 }
 
-// fact takes one line in and reports whether it is one.
+// fact reads one line and reports whether it is a valid entry.
 func (r *reader) fact(line int, words []string) bool {
 	retired := false
 	if n := len(words); n > 1 && words[n-1] == retiredWord {
@@ -155,5 +155,5 @@ func field(fields *[]*Field, line int, words []string, retired bool) bool {
 	return true
 }
 
-// maxNumber is protobuf's.
+// maxNumber is the largest field number of protobuf.
 const maxNumber = 1<<29 - 1

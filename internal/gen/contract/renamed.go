@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// moveCommand is the advice for what has another name now.
+// moveCommand is the advice for an entry that was renamed.
 func moveCommand(path, name string) string {
 	return "run shardgen contract mv " + path + " " + name + " if it is called " + name + " now"
 }
@@ -13,9 +13,10 @@ func moveCommand(path, name string) string {
 // named is what has a name that may change.
 type named interface{ *Field | *Method | *Error }
 
-// renamed is the advice for what is gone, if one of those that were added may be
-// it: the first of the same form that is not taken as the new name of another, for
-// two of them may have been renamed at once, and most likely kept their order.
+// renamed returns the advice for a removed entry that one of the added entries may be
+// under a new name. It takes the first of the same form that is not yet the new name of
+// another: several may have been renamed at once, and then they most likely kept their
+// order.
 func renamed[T named](of string, gone T, added []T, taken map[T]bool, same func(gone, now T) bool) string {
 	i := slices.IndexFunc(added, func(now T) bool { return !taken[now] && same(gone, now) })
 	if i < 0 {
@@ -43,7 +44,7 @@ func nameOf[T named](x T) string {
 
 func sameField(gone, now *Field) bool { return compatible(gone.Type, now.Type) }
 
-// sameAs compares fields of a kind. A case is called as its type.
+// sameAs compares fields of a kind. A case has the name of its type.
 func sameAs(what string) func(gone, now *Field) bool {
 	if what != "case" {
 		return sameField
@@ -55,7 +56,7 @@ func sameAs(what string) func(gone, now *Field) bool {
 
 func sameError(gone, now *Error) bool { return gone.Type == now.Type }
 
-// A renaming is a struct that seems to have another name now.
+// A renaming is a struct that seems to have been renamed.
 type renaming struct{ from, to string }
 
 // typeOf compares the types that a field had and has.
@@ -63,22 +64,22 @@ func (a *adoption) typeOf(path, what string, was, is *Field) {
 	switch {
 	case narrower(is.Type, was.Type):
 		a.add(CodeType, was.line, "change it back; or, if every number fits that kept state and running programs hold, run "+retypeCommand(path, is.Type),
-			"%s %s: number %d was %s and is %s: it could not hold all that the old version writes", what, path, was.Number, was.Type, is.Type)
+			"%s %s: number %d was %s and is %s: it could not hold all values of the old version", what, path, was.Number, was.Type, is.Type)
 	case compatible(was.Type, is.Type), a.onlyRenamed(was.Type, is.Type):
 	case formsDiffer(loose(was.Type), loose(is.Type)):
-		a.add(CodeType, was.line, "give what is new another name; or, if each of the types reads what the other writes, run "+retypeCommand(path, is.Type),
+		a.add(CodeType, was.line, "give the new one another name; or,  if the two types read each other's form, run "+retypeCommand(path, is.Type),
 			"%s %s: number %d was %s and is %s", what, path, was.Number, was.Type, is.Type)
 	case formTag(what, was.Type, is.Type) != "":
 		a.add(CodeType, was.line, "tag the field "+formTag(what, was.Type, is.Type)+" to keep its form; or, "+reset+path,
 			"%s %s: number %d was %s and is %s", what, path, was.Number, was.Type, is.Type)
 	default:
-		a.add(CodeType, was.line, "give what is new another name; or, "+reset+path,
+		a.add(CodeType, was.line, "give the new one another name; or,  "+reset+path,
 			"%s %s: number %d was %s and is %s", what, path, was.Number, was.Type, is.Type)
 	}
 }
 
-// formTag is the tag by which a field keeps the form that it had: its type is the same
-// and its text or its bytes travel now instead of the other. It is "" of all else.
+// formTag is the tag by which a field keeps its former form, if its type is unchanged
+// but now travels as its bytes instead of its text, or the reverse. Otherwise it is "".
 func formTag(what, was, is string) string {
 	const text, binary = "text:", "binary:"
 	form := ""
@@ -99,8 +100,8 @@ func formTag(what, was, is string) string {
 	return "" // arguments and results have no tags
 }
 
-// formsDiffer reports whether two types are alike but for other types in one place,
-// each with a text, or each with a binary form of its own.
+// formsDiffer reports whether two types are alike except for one place, where each has
+// another type with a text form of its own, or each another type with a binary form.
 func formsDiffer(a, b string) bool {
 	x, y := parseType(a), parseType(b)
 	switch {
@@ -118,7 +119,7 @@ func formsDiffer(a, b string) bool {
 	return x.name == y.name && same(x.key, y.key) && same(x.elem, y.elem)
 }
 
-// retypeCommand is quoted where a shell would read brackets as something else.
+// retypeCommand is the command to type, quoted where a shell would interpret brackets.
 func retypeCommand(path, to string) string {
 	if strings.ContainsAny(to, "[]*()") {
 		to = "'" + to + "'"
@@ -126,9 +127,9 @@ func retypeCommand(path, to string) string {
 	return "shardgen contract retype " + path + " " + to
 }
 
-// onlyRenamed reports whether two types differ by the name of a struct alone that
-// the source has under the other name now. It notes what was renamed: that is one
-// mistake, however many fields are of the type.
+// onlyRenamed reports whether two types differ only by the name of a struct, which the
+// source now has under the other name. It records the renaming, because that is one
+// mistake however many fields have the type.
 func (a *adoption) onlyRenamed(was, is string) bool {
 	for _, from := range typeNames(was) {
 		if a.old.message(from) == nil || a.now.message(from) != nil {
@@ -148,8 +149,8 @@ func (a *adoption) onlyRenamed(was, is string) bool {
 	return false
 }
 
-// caseRenamed reports whether a case is gone because its type has another name now,
-// and notes that. Of several new types the one with the same fields is meant.
+// caseRenamed reports whether a case is gone because its type was renamed, and records
+// that. Of several new types it takes the one with the same fields.
 func caseRenamed(a *adoption, gone *Field, added []*Field) bool {
 	was := a.old.message(gone.Type)
 	if was == nil || a.now.message(gone.Type) != nil {
@@ -179,7 +180,7 @@ func caseRenamed(a *adoption, gone *Field, added []*Field) bool {
 	return true
 }
 
-// alike counts the fields of one struct that the other has, too.
+// alike returns the number of fields that two structs have in common.
 func alike(a, b *Message) (n int) {
 	for _, f := range a.Fields {
 		if slices.ContainsFunc(b.Fields, func(o *Field) bool { return o.Name == f.Name && o.Type == f.Type }) {
@@ -194,7 +195,7 @@ func typeNames(t string) []string {
 	return strings.FieldsFunc(t, func(r rune) bool { return strings.ContainsRune("[]*,():", r) })
 }
 
-// reportRenamed reports each struct that has another name now.
+// reportRenamed reports each struct that was renamed.
 func (a *adoption) reportRenamed() {
 	for _, r := range a.renamed {
 		a.add(CodeGone, a.old.message(r.from).line,

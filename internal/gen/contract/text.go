@@ -17,7 +17,7 @@ const (
 	note = "# Written by shardgen. Commit it. Change it with shardgen contract, not by hand.\n"
 )
 
-// Format writes a contract: sorted, one line a fact.
+// Format writes a contract: sorted, one entry on each line.
 func Format(c *Contract) []byte {
 	var lines []string
 	add := func(retired bool, fields ...any) {
@@ -129,10 +129,10 @@ func compareWords(a, b string) int {
 
 func isNumber(s string) bool { return s != "" && s[0] >= '0' && s[0] <= '9' }
 
-// Parse reads a contract. It wants it exactly as [Format] writes it, so that what
-// somebody changed by hand, or a merge left, is not taken for a decision.
+// Parse reads a contract. It accepts only the output of [Format], so that an edit by
+// hand or the result of a merge is not mistaken for a decision.
 //
-// Line ends may be those of a check-out on Windows.
+// Line ends may be those of Windows.
 func Parse(content []byte) (*Contract, []Problem) {
 	content = UnixLines(content)
 	c, problems := read(content)
@@ -152,13 +152,13 @@ func Parse(content []byte) (*Contract, []Problem) {
 	return c, nil
 }
 
-// UnixLines returns text with line ends as this tool writes them, where a
-// check-out on Windows may have changed them.
+// UnixLines converts the line ends of Windows, which a check-out may have made, to
+// those that this tool writes.
 func UnixLines(text []byte) []byte { return bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")) }
 
-const mend = "restore it from version control, or run shardgen contract mend, which keeps what it understands"
+const mend = "restore it from version control, or run shardgen contract mend, which keeps the lines that it can read"
 
-// read understands the lines, in whatever order.
+// read reads the lines, in any order.
 func read(content []byte) (*Contract, []Problem) {
 	r := &reader{c: &Contract{}}
 	lines := strings.Split(string(content), "\n")
@@ -166,7 +166,7 @@ func read(content []byte) (*Contract, []Problem) {
 		if strings.HasPrefix(line, "<<<<<<<") || strings.HasPrefix(line, ">>>>>>>") || strings.HasPrefix(line, "=======") {
 			return nil, []Problem{{
 				CodeConflict, i + 1, "the mark of a conflict: two branches changed the contract",
-				"run shardgen contract mend: it keeps what both sides say and gives doubled numbers anew",
+				"run shardgen contract mend: it keeps the lines of both sides and replaces duplicate numbers",
 			}}
 		}
 	}

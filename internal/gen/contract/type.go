@@ -8,9 +8,9 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A namer writes types. Those that the package declares, or the packages of its
-// clients, stand without a path, so that a type which moves from the one to the
-// other is the same to the contract; the package goes first.
+// A namer writes types. Types of the package, or of the packages of its clients, stand
+// without a path, so that the contract does not change when a type moves from one to
+// the other. If both have a type of that name, the package's own stands without a path.
 type namer struct {
 	own map[string]string // paths by the names of types
 }
@@ -31,7 +31,8 @@ func newNamer(pkg *model.Package) *namer {
 	return n
 }
 
-// take notes the names of a package in a type that no package before had.
+// take records the names of a package that a type uses, unless an earlier package has
+// them.
 func (n *namer) take(path string, x *model.Expr) {
 	if x == nil {
 		return
@@ -46,9 +47,9 @@ func (n *namer) take(path string, x *model.Expr) {
 	n.take(path, x.Elem)
 }
 
-// typeName is how a contract writes a type: what it is on the wire, as Go writes
-// such a type. Names of types show where the package, or the type, decides what
-// the bytes mean: of structs, and of types with a text or binary form of their own.
+// typeName is the notation of a type in a contract: its form on the wire, in the syntax
+// of Go. Names appear only for types that define the meaning of their bytes: structs,
+// and types with a text or binary form of their own.
 //
 //	bool int8 … uint64 float32 float64 string
 //	bytes [16]byte time proto(example.com/pb.Order)
@@ -61,13 +62,13 @@ func (n *namer) typeName(t *model.Type) string {
 	return n.unnamed(t)
 }
 
-// isNamedCircle reports whether a type holds itself and is no struct: it could
-// not be written without its name.
+// isNamedCircle reports whether a type contains itself and is not a struct: it cannot
+// be written without its name.
 func isNamedCircle(t *model.Type) bool {
 	return t.Recursive && t.Shape != model.Struct && t.Shape != model.Oneof && t.Expr.Op == model.Named
 }
 
-// unnamed writes a type by what it is made of.
+// unnamed writes a type by its elements.
 func (n *namer) unnamed(t *model.Type) string {
 	switch t.Shape {
 	case model.Bool:
@@ -104,7 +105,7 @@ func (n *namer) unnamed(t *model.Type) string {
 	return n.expr(t.Expr)
 }
 
-// expr writes a Go type with full import paths, but for those that are own.
+// expr writes a Go type with full import paths, except for the package's own types.
 func (n *namer) expr(x *model.Expr) string {
 	switch x.Op {
 	case model.SliceOf:

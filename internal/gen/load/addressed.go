@@ -8,20 +8,21 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A struct of the client's package that has a field tagged id, and is all that a
-// method takes, says itself which entity it is for. Generated code gives it
-// methods, so that other types do not compile.
+// A message may name its entity: a struct of the client's package that has a field
+// tagged id and is the only parameter of a method. Generated code declares methods on
+// it, so that passing another type does not compile.
 
-// An address is the field tagged id of a struct that methods take alone.
+// An address is the field tagged id of a struct that is the only parameter of some
+// methods.
 type address struct {
 	field  *types.Var
-	used   bool   // an entity is found by it
-	entity string // else: whose method takes it, and what its ids are
+	used   bool   // it names an entity
+	entity string // otherwise: the entity whose method takes it, with the type of its ids
 	want   types.Type
 }
 
-// addressed finds the messages of an entity that say themselves which one they are
-// for. H is the source of its client, id the type of its ids.
+// addressed finds the messages of an entity that name their entity. H is the source of
+// its client, id the type of its ids.
 func (s *source) addressed(n *model.Entity, m *marked, h *source, id types.Type) {
 	named := m.object.Type().(*types.Named)
 	for _, method := range n.Methods {
@@ -58,8 +59,8 @@ func (s *source) addressed(n *model.Entity, m *marked, h *source, id types.Type)
 	}
 }
 
-// addressField is the field tagged id of a struct that this package declares, or
-// nil: of another's, generated code can declare no methods.
+// addressField is the field tagged id of a struct that this package declares, or nil.
+// Generated code cannot declare methods on a struct of another package.
 func (s *source) addressField(t *model.Type, of types.Type) *types.Var {
 	if t.Shape != model.Struct || t.IDField == "" || t.Expr.Path != s.pkg.PkgPath || len(t.Expr.Args) > 0 {
 		return nil
@@ -69,7 +70,8 @@ func (s *source) addressField(t *model.Type, of types.Type) *types.Var {
 	return field
 }
 
-// checkMessageMethods reports the names of generated methods that a struct has.
+// checkMessageMethods reports the names of generated methods that a struct declares
+// already.
 func (s *source) checkMessageMethods(n *model.Entity, field *types.Var, t *model.Type) {
 	o := s.pkg.Types.Scope().Lookup(t.Expr.Name)
 	if o == nil {
@@ -82,8 +84,8 @@ func (s *source) checkMessageMethods(n *model.Entity, field *types.Var, t *model
 	}
 }
 
-// unusedAddresses reports the fields tagged id, of structs that this package
-// declares, by which no entity is found.
+// unusedAddresses reports fields tagged id, in structs of this package, that name no
+// entity.
 func (s *source) unusedAddresses() {
 	for _, t := range s.crossing.list {
 		if t.Shape != model.Struct || t.IDField == "" || t.Expr.Path != s.pkg.PkgPath || len(t.Expr.Args) > 0 {

@@ -16,17 +16,17 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// An entity's client may have a package of its own: then packages that call each
-// other import each other's clients, which makes no circle, and callers do not
-// link what the entity needs. What the client is made of, the types of ids,
-// arguments and results and the declared errors, cannot be declared beside the
-// entity then. The directive names that package; what is made of it is called a
+// An entity's client may be in a package of its own. Packages that call each other then
+// import each other's clients, without a cycle of imports, and callers do not link the
+// entity's dependencies. The types of the client, which are those of ids, arguments and
+// results and the declared errors, cannot then be declared beside the entity. The
+// directive names the package of the client; the source of that package is called a
 // home here.
 
 // clientOption is the option that names the package.
 const clientOption = "client"
 
-// clientPaths are the packages that directives name, as far as they can be read.
+// clientPaths are the packages that readable directives name.
 func clientPaths(list []*packages.Package) []string {
 	var paths []string
 	for _, p := range list {
@@ -67,8 +67,8 @@ func clientOf(d ast.Directive) string {
 	return ""
 }
 
-// importPath matches import paths of packages of a module. It keeps patterns and
-// flags away from the go command.
+// importPath matches import paths of packages of a module. It keeps patterns and flags
+// from reaching the go command.
 var importPath = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.~-]*(/[A-Za-z0-9_~-][A-Za-z0-9_.~-]*)*$`)
 
 func isImportPath(s string) bool { return importPath.MatchString(s) && !strings.Contains(s, "...") }
@@ -130,13 +130,13 @@ func (s *source) newHome(path string, m *marked) (*source, bool) {
 	case !token.IsIdentifier(p.Name) || p.Name == "main":
 		return fail("name another", "%s cannot be imported", p.Name)
 	case h.importsOwner():
-		return fail("move what it needs from there into it", "it imports %s", s.pkg.PkgPath)
+		return fail("move the declarations that it needs from there into it", "it imports %s", s.pkg.PkgPath)
 	}
 	s.claimed[path] = s.pkg.PkgPath
 	return h, true
 }
 
-// called is how a diagnostic about a package names this one.
+// called returns the name of this package in a diagnostic about another.
 func (s *source) called(about *source) string {
 	if s == about {
 		return "this package"
@@ -200,8 +200,8 @@ func (s *source) finishHomes() {
 	}
 }
 
-// ownerOf is the package of the entities whose clients are in p, as the output
-// that is there says; "" if there is none.
+// ownerOf is the package of the entities whose clients are in p, according to its
+// generated file; "" if there is none.
 func ownerOf(p *packages.Package) string {
 	for _, name := range p.GoFiles {
 		if filepath.Base(name) != model.OutputName {

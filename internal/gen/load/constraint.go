@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// The systems and architectures that the end of a file's name may stand for; see
-// go help buildconstraint.
+// The systems and architectures that the end of a file's name may select; see go help
+// buildconstraint.
 var (
 	systems = []string{
 		"aix", "android", "darwin", "dragonfly", "freebsd", "hurd", "illumos", "ios", "js", "linux", "nacl", "netbsd", "openbsd",
@@ -52,8 +52,8 @@ func constraintOf(name string, file *ast.File) string {
 	return strings.Join(parts, " && ")
 }
 
-// constrain gives the generated file the build constraint of the entities' files:
-// where those are left out, it must be, too. All must have the same one.
+// constrain gives the generated file the build constraint of the entities' files, so
+// that both are left out together. All of these files must have the same constraint.
 func (s *source) constrain() {
 	files := make(map[string]*ast.File)
 	for _, file := range s.pkg.Syntax {

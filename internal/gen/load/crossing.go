@@ -10,24 +10,24 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// Packages that generated code knows.
+// Packages that generated code imports.
 const (
 	codegenPath = "github.com/shardgen/shardgen/runtime/codegen"
 	protoPath   = "google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// A refusal says why a type cannot cross the wire.
+// A refusal is the reason why a type cannot cross the wire.
 type refusal struct {
 	code   Code
-	path   string    // from the value to the culprit: ".Lines[].Done"
-	pos    token.Pos // of the culprit's field, if that is the user's own
+	path   string    // from the value to the refused type: ".Lines[].Done"
+	pos    token.Pos // of the field of the refused type, if it is in the user's package
 	why    string
 	remedy string
 	told   bool // it has been reported
-	owned  bool // it is declared beside the entity, where its client's package cannot look
+	owned  bool // it is declared beside the entity, which the client's package cannot import
 }
 
-// at puts a step before the path. Of a long one the end is left out.
+// at puts a step before the path. The end of a long path is left out.
 func (r *refusal) at(step string) *refusal {
 	c := *r
 	if c.path = step + r.path; len(c.path) > maxPath {
@@ -38,18 +38,20 @@ func (r *refusal) at(step string) *refusal {
 
 const maxPath = 80
 
-// A crossing turns Go types into the model's, each once.
+// A crossing converts Go types to types of the model, each once.
 type crossing struct {
 	*source
 	known typeutil.Map // types.Type to *model.Type or *refusal
-	// added since the outermost call began: it is forgotten when that is refused,
-	// for it may have been accepted only in the hope that the culprit would be.
+	// added are the types that were added since the outermost call began. They are
+	// removed if that call refuses its type, because they may have been accepted on
+	// the assumption that the refused type would be.
 	added []types.Type
 	list  []*model.Type
 	depth int
-	// formed are the types in another form than their own choice.
+	// formed are the types whose form a tag chose.
 	formed map[formKey]*model.Type
-	// within counts, by generic type, the instances around the type that is looked at.
+	// within counts, for each generic type, the instances that enclose the current
+	// type.
 	within map[*types.TypeName]int
 }
 
@@ -57,12 +59,12 @@ func newCrossing(s *source) *crossing {
 	return &crossing{source: s, formed: make(map[formKey]*model.Type), within: make(map[*types.TypeName]int)}
 }
 
-// maxInstances is how many instances of one generic type may hold each other. In
-// type T[A any] struct{ N *T[[]A] } each holds one of a larger type, without end.
+// maxInstances bounds how many instances of one generic type may be nested. In type T[A
+// any] struct{ N *T[[]A] } each instance contains a larger one, without end.
 const maxInstances = 16
 
-// enter notes that the parts of t are looked at next. It refuses a type that
-// goes on without end.
+// enter begins the conversion of the parts of t. It refuses a type that expands without
+// end.
 func (c *crossing) enter(t types.Type) (leave func(), r *refusal) {
 	named, ok := types.Unalias(t).(*types.Named)
 	if !ok || named.TypeArgs().Len() == 0 {
@@ -128,7 +130,7 @@ func zeroOf(t types.Type) model.Zero {
 	return model.ZeroNil
 }
 
-// fill finds the shape of t and its parts.
+// fill determines the shape of t and its parts.
 func (c *crossing) fill(m *model.Type, t types.Type) (r *refusal) {
 	leave, r := c.enter(t)
 	if r != nil {
@@ -175,7 +177,8 @@ func (c *crossing) fill(m *model.Type, t types.Type) (r *refusal) {
 	return c.refuse(t)
 }
 
-// fillKnown fills in the types that have a meaning beyond their parts, such as times.
+// fillKnown fills in the types with a form that is not that of their parts, such as
+// times.
 func (c *crossing) fillKnown(m *model.Type, t types.Type) (done bool, r *refusal) {
 	if p, ok := types.Unalias(t).(*types.Pointer); ok {
 		if isMessage(p) {
@@ -202,8 +205,8 @@ func (c *crossing) fillKnown(m *model.Type, t types.Type) (done bool, r *refusal
 	return true, nil
 }
 
-// refuseHalf refuses a type that declares one method of a pair alone: which of its
-// forms was meant to travel cannot be known.
+// refuseHalf refuses a type that declares only one method of a pair, because the
+// intended form is unknown.
 func (c *crossing) refuseHalf(t types.Type) *refusal {
 	has, lacks, ok := half(t)
 	if !ok {
@@ -211,7 +214,7 @@ func (c *crossing) refuseHalf(t types.Type) *refusal {
 	}
 	remedy := "declare " + lacks + " too"
 	if o := types.Unalias(t).(*types.Named).Obj(); o.Pkg() != c.pkg.Types {
-		remedy = "copy what you need into a type of your own"
+		remedy = "copy the values that you need into a type of your own"
 	}
 	return &refusal{code: CodeType, why: c.short(t) + " declares " + has + " without " + lacks, remedy: remedy}
 }
@@ -219,7 +222,7 @@ func (c *crossing) refuseHalf(t types.Type) *refusal {
 func fillBasic(m *model.Type, u *types.Basic, t types.Type) *refusal {
 	switch info := u.Info(); {
 	case u.Kind() == types.Uintptr, u.Kind() == types.UnsafePointer:
-		return &refusal{code: CodeType, why: "an address means nothing elsewhere", remedy: "pass what it points to"}
+		return &refusal{code: CodeType, why: "an address means nothing elsewhere", remedy: "pass the value that it points to"}
 	case info&types.IsBoolean != 0:
 		m.Shape = model.Bool
 	case info&types.IsUnsigned != 0:
@@ -242,7 +245,7 @@ func fillBasic(m *model.Type, u *types.Basic, t types.Type) *refusal {
 
 // sized names an integer type by the range that it has on all platforms.
 func sized(u *types.Basic) string {
-	name := types.Typ[u.Kind()].Name() // not its alias byte or rune
+	name := types.Typ[u.Kind()].Name() // not the alias byte or rune
 	if name == "int" || name == "uint" {
 		name += "64"
 	}
@@ -261,16 +264,16 @@ func (c *crossing) fillMap(m *model.Type, u *types.Map) (r *refusal) {
 		return r.at("[key]")
 	}
 	if m.Key.Shape == model.Pointer || m.Key.Shape == model.Proto {
-		return &refusal{code: CodeType, path: "[key]", why: "a pointer is another key after every call", remedy: "use what it points to as the key"}
+		return &refusal{code: CodeType, path: "[key]", why: "a pointer is another key after every call", remedy: "use the value that it points to as the key"}
 	}
 	if m.Key.Shape == model.Oneof {
-		return &refusal{code: CodeType, path: "[key]", why: "what an interface holds may be another key after every call", remedy: "use a concrete type as the key"}
+		return &refusal{code: CodeType, path: "[key]", why: "the value in an interface may be another key after every call", remedy: "use a concrete type as the key"}
 	}
 	return c.fillElem(m, u.Elem())
 }
 
-// fillStruct takes the fields. Those of the user's own package cross whether they
-// are exported or not, for generated code stands beside them; of another
+// fillStruct reads the fields. Fields of the user's own package cross whether or not
+// they are exported, because generated code is in the same package. Of another
 // package's struct every field must be exported, or part of it would be lost.
 func (c *crossing) fillStruct(m *model.Type, t types.Type, u *types.Struct) *refusal {
 	if named, ok := types.Unalias(t).(*types.Named); ok && named.Obj().Pkg() == c.pkg.Types && named.TypeArgs().Len() == 0 {
@@ -316,7 +319,7 @@ func (c *crossing) fillStruct(m *model.Type, t types.Type, u *types.Struct) *ref
 		elem, r := c.inForm(f.Type(), chosen)
 		if r != nil && !own {
 			foreign := *r
-			foreign.remedy = "copy what you need into a struct of your own"
+			foreign.remedy = "copy the values that you need into a struct of your own"
 			r = &foreign
 		}
 		if r != nil {
@@ -355,7 +358,7 @@ func (c *crossing) fillOneof(m *model.Type, t types.Type) *refusal {
 	return nil
 }
 
-// travels is the type that stands for a case on the wire.
+// travels is the type that represents a case on the wire.
 func travels(t types.Type) types.Type {
 	if p, ok := t.(*types.Pointer); ok && !isMessage(t) {
 		return p.Elem()
@@ -381,7 +384,7 @@ func (c *crossing) oneofOf(t types.Type) *oneof {
 	return o
 }
 
-// at is the position of an interface that is declared here, or none.
+// at is the position of an interface that this package declares, or token.NoPos.
 func (c *crossing) at(o *oneof, t types.Type) token.Pos {
 	if types.Unalias(t).(*types.Named).Obj().Pkg() != c.pkg.Types {
 		return token.NoPos
@@ -389,8 +392,8 @@ func (c *crossing) at(o *oneof, t types.Type) token.Pos {
 	return o.spec.Name.Pos()
 }
 
-// oneofCases are the implementations of an interface. What is wrong with one that is
-// declared here is reported there, once.
+// oneofCases are the implementations of an interface. A mistake in an interface that
+// this package declares is reported at its declaration, once.
 func (c *crossing) oneofCases(t types.Type, decl *oneof) ([]oneofCase, *refusal) {
 	pkg := types.Unalias(t).(*types.Named).Obj().Pkg()
 	f := &caseFinder{pkg: pkg, file: decl.file, short: c.short, importNamed: c.loader.importNamed}
@@ -413,8 +416,8 @@ func (c *crossing) oneofCases(t types.Type, decl *oneof) ([]oneofCase, *refusal)
 	return nil, r
 }
 
-// locate gives a refusal the position of the innermost field of the user's own,
-// and the advice that holds for fields.
+// locate gives a refusal the position of the innermost field in the user's own package,
+// and the advice for fields.
 func (c *crossing) locate(r *refusal, f *types.Var, own bool) *refusal {
 	if own && !r.pos.IsValid() {
 		r.pos = f.Pos()
@@ -435,11 +438,11 @@ func (c *crossing) unexported(t types.Type, f *types.Var) *refusal {
 	return &refusal{
 		code:   CodeType,
 		why:    c.short(t) + " has the unexported field " + f.Name(),
-		remedy: "copy what you need into a struct of your own",
+		remedy: "copy the values that you need into a struct of your own",
 	}
 }
 
-// refuse explains the types that no codec can help.
+// refuse explains why a type has no codec.
 func (c *crossing) refuse(t types.Type) *refusal {
 	why, remedy := c.short(t)+" cannot cross the wire", "use a concrete type"
 	switch t.Underlying().(type) {

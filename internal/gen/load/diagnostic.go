@@ -14,7 +14,7 @@ type Code string
 const (
 	CodeSyntax      Code = "SG001" // the package does not parse
 	CodePackage     Code = "SG002" // the package cannot be read
-	CodeNearMiss    Code = "SG101" // a comment that was meant as a directive
+	CodeNearMiss    Code = "SG101" // a misspelt directive
 	CodeOption      Code = "SG102" // an unknown or malformed option of a directive
 	CodeMisplaced   Code = "SG104" // a directive in the wrong place
 	CodeEntity      Code = "SG105" // a struct that cannot be an entity
@@ -37,7 +37,7 @@ const (
 	CodeIDTwice     Code = "SG402" // two fields tagged id
 	CodeIDType      Code = "SG403" // an id type that cannot be a key
 	CodeUntagged    Code = "SG404" // a field that would be lost
-	CodeTaken       Code = "SG501" // a name that generated code needs
+	CodeTaken       Code = "SG501" // a name that generated code declares
 	CodeForeign     Code = "SG502" // a file in the way of the output
 )
 

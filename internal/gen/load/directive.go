@@ -25,8 +25,7 @@ type marked struct {
 
 func (m *marked) singleton() bool { return m.directive.Name == "singleton" }
 
-// findDirectives finds the entities, and the comments that were meant as
-// directives and are none.
+// findDirectives finds the entities, and comments that are misspelt directives.
 func (s *source) findDirectives() {
 	for _, file := range s.pkg.Syntax {
 		attached := s.attachments(file)
@@ -39,9 +38,9 @@ func (s *source) findDirectives() {
 	inSourceOrder(s.fset, s.marked, func(m *marked) (string, token.Pos) { return m.object.Name(), m.spec.Pos() })
 }
 
-// attachments maps the comments that document a type, variables or a function to
-// what they document: a *ast.TypeSpec, a *ast.ValueSpec, all specs of a *ast.GenDecl
-// or a *ast.FuncDecl.
+// attachments maps the comments that document a type, variables or a function to the
+// declaration: a *ast.TypeSpec, a *ast.ValueSpec, all specs of a *ast.GenDecl or a
+// *ast.FuncDecl.
 func (s *source) attachments(file *ast.File) map[*ast.Comment]ast.Node {
 	attached := make(map[*ast.Comment]ast.Node)
 	attach := func(doc *ast.CommentGroup, node ast.Node) {
@@ -101,8 +100,8 @@ func (s *source) readComment(c *ast.Comment, file *ast.File, attached map[*ast.C
 	}
 }
 
-// readNearMiss reports a comment that is no directive but was meant as one. Prose
-// that begins with the word is left alone.
+// readNearMiss reports a comment that was meant as a directive and is not one. It
+// ignores prose that begins with the word.
 func (s *source) readNearMiss(c *ast.Comment) {
 	match := almost.FindStringSubmatch(c.Text)
 	if match == nil {
@@ -129,7 +128,8 @@ func suggestion(name string) string {
 	return "there are //shard:" + strings.Join(directives, ", //shard:")
 }
 
-// nearest returns which of names a misspelt name was meant to be, or "".
+// nearest returns the one of names that a misspelt name was probably meant to be, or
+// "".
 func nearest(name string, names []string) string {
 	best, least := "", 3
 	for _, n := range names {
@@ -140,8 +140,8 @@ func nearest(name string, names []string) string {
 	return best
 }
 
-// distance is the number of letters to insert, drop, change or swap with the next
-// (Damerau 1964).
+// distance is the number of letters to insert, delete, change or transpose (Damerau
+// 1964).
 func distance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {
@@ -166,7 +166,7 @@ func distance(a, b string) int {
 	return rows[len(a)][len(b)]
 }
 
-// mark notes an entity, if the directive stands at a struct that can be one.
+// mark records an entity, if the directive stands at a struct that can be one.
 func (s *source) mark(d ast.Directive, spec *ast.TypeSpec) {
 	if spec == nil {
 		s.add(d.Slash, CodeMisplaced, "put it into the comment right above one struct, without a blank line between",
@@ -190,7 +190,7 @@ func (s *source) mark(d ast.Directive, spec *ast.TypeSpec) {
 	}
 }
 
-// fit reports whether a type can be an entity, with a diagnostic if not.
+// fit reports whether a type can be an entity, and adds a diagnostic if not.
 func (s *source) fit(m *marked) bool {
 	object, spec, name, a := m.object, m.spec, m.object.Name(), "an entity"
 	if m.singleton() {

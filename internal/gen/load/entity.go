@@ -24,8 +24,8 @@ func (s *source) entity(m *marked) *model.Entity {
 	return n
 }
 
-// fields reads the struct's fields. It returns the type of the id, which h's code
-// names.
+// fields reads the struct's fields. It returns the type of the id, which the client's
+// package h must be able to name.
 func (s *source) fields(n *model.Entity, m *marked, h *source) types.Type {
 	var id types.Type = types.Typ[types.String]
 	n.ID = model.ID{Type: &model.Expr{Name: "string"}}
@@ -63,8 +63,8 @@ func (s *source) fields(n *model.Entity, m *marked, h *source) types.Type {
 	return id
 }
 
-// tag returns a field's shard tag, if it has one that means something, and the form
-// that it chooses for state.
+// tag returns a field's shard tag, if it is a known one, and the form that it chooses
+// for state.
 func (s *source) tag(n *model.Entity, f *types.Var, raw string) (tag, form string, ok bool) {
 	tag, ok = reflect.StructTag(raw).Lookup("shard")
 	subject := n.Name + "." + f.Name()
@@ -129,12 +129,12 @@ func (s *source) stateField(n *model.Entity, f *types.Var, form string) {
 		return
 	}
 	if r.code == CodeUnknownType && s.awaited(f) {
-		r = &refusal{code: CodeType, why: "what is generated cannot be state", remedy: `tag it shard:"-" and set it in the factory`}
+		r = &refusal{code: CodeType, why: "a generated type cannot be state", remedy: `tag it shard:"-" and set it in the factory`}
 	}
 	s.refuse(f, n.Name+"."+f.Name(), r)
 }
 
-// looksLikeID reports whether a field is called as people call an id.
+// looksLikeID reports whether a field has a name that is usual for ids.
 func looksLikeID(n *model.Entity, f *types.Var) bool {
 	name := strings.ToLower(f.Name())
 	if _, basic := f.Type().Underlying().(*types.Basic); !basic && !hasText(f.Type()) {
@@ -143,8 +143,8 @@ func looksLikeID(n *model.Entity, f *types.Var) bool {
 	return name == "id" || name == "key" || name == strings.ToLower(n.Name)+"id"
 }
 
-// refuse reports a type that cannot cross the wire, at the culprit's field once,
-// or at the parameter or field that asks for it.
+// refuse reports a type that cannot cross the wire: once, at the field of the refused
+// type or, if that is elsewhere, at the parameter or field that uses it.
 func (s *source) refuse(at *types.Var, subject string, r *refusal) {
 	pos := at.Pos()
 	if r.told {

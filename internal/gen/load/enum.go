@@ -12,13 +12,13 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// bounds are the names of constants that are no values of an enumeration but say
-// how many there are; they change when one is added.
+// bounds are the names of constants that are not values of an enumeration but bounds of
+// it, such as their number; they change when a value is added.
 var bounds = regexp.MustCompile(`(?i)^_?(num|max|min|count|last|first|end)|(count|max|min|last|end)$`)
 
-// constants are the names of an integer type's values, where the user's module
-// declares it as an enumeration: two names and more, of numbers that follow each
-// other or are single bits. Of another package only exported ones count.
+// constants are the named values of an integer type, if the user's module declares it
+// as an enumeration: at least two names, for consecutive numbers or single bits. Of
+// another package only exported names count.
 func (c *crossing) constants(t types.Type) []model.Constant {
 	named, ok := types.Unalias(t).(*types.Named)
 	if !ok || named.Obj().Pkg() == nil || !c.inModule(named.Obj().Pkg()) {
@@ -47,8 +47,7 @@ func (c *crossing) constants(t types.Type) []model.Constant {
 	return list
 }
 
-// inModule reports whether a package belongs to the module of the package that is
-// generated for.
+// inModule reports whether a package belongs to the module of the user's package.
 func (c *crossing) inModule(p *types.Package) bool {
 	if p == c.pkg.Types {
 		return true
@@ -62,7 +61,7 @@ func integer(c model.Constant) *big.Int {
 	return n
 }
 
-// isEnumeration reports whether the numbers look counted, as iota counts.
+// isEnumeration reports whether the numbers are consecutive, as iota makes them.
 func isEnumeration(list []model.Constant) bool {
 	numbers := make(map[string]bool)
 	bits := true

@@ -16,7 +16,7 @@ type markedError struct {
 	spec      ast.Spec // *ast.TypeSpec or *ast.ValueSpec
 }
 
-// markError notes a directive that stands at types or variables.
+// markError records a directive that stands at types or variables.
 func (s *source) markError(d ast.Directive, at ast.Node) {
 	if d.Args != "" {
 		s.add(d.ArgsPos, CodeOption, "remove "+d.Args, "//shard:error: takes no options")
@@ -40,8 +40,8 @@ func (s *source) markError(d ast.Directive, at ast.Node) {
 	}
 }
 
-// errorsAlone reports errors that are declared in a package without entities, and
-// without the clients of any.
+// errorsAlone reports errors that are declared in a package that has neither entities
+// nor clients of any.
 func (s *source) errorsAlone() {
 	if len(s.errors) > 0 && s.model.Owner == "" {
 		s.add(s.errors[0].directive.Slash, CodeMisplaced, "declare it in the entity's package: var _ = thispackage.ErrName with the directive above it",
@@ -75,7 +75,7 @@ func (s *source) addError(pos token.Pos, e *model.Error) {
 	s.model.Errors = append(s.model.Errors, e)
 }
 
-// addForeign adds another package's error, unless it is declared here too.
+// addForeign adds another package's error, unless it is declared in this package too.
 func (s *source) addForeign(e *model.Error) {
 	here := func(o *model.Error) bool { return o.Var != nil && o.Var.Path == e.Var.Path && o.Var.Name == e.Var.Name }
 	if slices.ContainsFunc(s.model.Errors, here) {
@@ -91,8 +91,8 @@ func (s *source) declaresForeign(m markedError) bool {
 	return ok && !slices.ContainsFunc(v.Names, func(n *ast.Ident) bool { return n.Name != "_" })
 }
 
-// sentinel reads a variable. One that is called _ stands for the other package's
-// that it is set to.
+// sentinel reads a variable. A variable named _ stands for the variable of another
+// package that it is set to.
 func (s *source) sentinel(name *ast.Ident, spec *ast.ValueSpec, i int) {
 	if name.Name == "_" {
 		s.foreignSentinel(name, spec, i)
@@ -109,7 +109,7 @@ func (s *source) sentinel(name *ast.Ident, spec *ast.ValueSpec, i int) {
 	}
 }
 
-// isSentinel reports whether a variable is an error, with a diagnostic if not.
+// isSentinel reports whether a variable is an error, and adds a diagnostic if not.
 func (s *source) isSentinel(at *ast.Ident, v *types.Var) bool {
 	switch t := v.Type(); {
 	case isInvalid(t):

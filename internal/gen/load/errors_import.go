@@ -16,11 +16,12 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A method may return what a call of its own came to. The caller then finds the
-// errors of that other entity's package, if it knows them: the package of a client
-// passes on the errors of the packages with clients that it imports.
+// A method may return the error of a call that it made. Its caller gets the declared
+// errors of that other entity's package only if the client's package knows them: it
+// imports the packages of the clients that the methods use.
 
-// importsOfErrors notes the packages with clients that the package's own files import.
+// importsOfErrors records the packages with clients that the package's own files
+// import.
 func (s *source) importsOfErrors() {
 	for path := range s.clientImports() {
 		s.model.ErrorImports = append(s.model.ErrorImports, path)
@@ -29,8 +30,8 @@ func (s *source) importsOfErrors() {
 	slices.Sort(s.model.ErrorImports)
 }
 
-// clientImports are the imports of the package that hold clients, and where each is
-// imported.
+// clientImports are the imports of the package that hold clients, with the positions of
+// the imports.
 func (s *source) clientImports() map[string]token.Pos {
 	found := make(map[string]token.Pos)
 	for _, file := range s.pkg.Syntax {
@@ -57,8 +58,9 @@ func (s *source) nameOf(path string) string {
 	return packageName(path)
 }
 
-// passedOn reports the imports whose errors the entities' methods may return, and that
-// the client's package h does not import: its callers would get their text alone.
+// passedOn reports imports whose errors the entities' methods may return but that the
+// client's package h does not import. Its callers would get only the text of these
+// errors.
 func (s *source) passedOn(h *source) {
 	there := h.clientImports()
 	for path, pos := range s.clientImports() {
@@ -71,13 +73,15 @@ func (s *source) passedOn(h *source) {
 	}
 }
 
-// A survey has the declarations of a package by its source, because the package may not be generated yet.
+// A survey describes the declarations of a package, read from its source because the package may
+// not be generated yet.
 type survey struct {
 	client bool // clients of entities
 	errors bool // declared errors
 }
 
-// surveyed looks at an import of the packages asked for, or at one of those.
+// surveyed returns the survey of a package: one that is imported, or one that is being
+// generated.
 func (l *loader) surveyed(path string) survey {
 	if known, ok := l.surveys[path]; ok {
 		return known

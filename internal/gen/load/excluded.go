@@ -14,7 +14,7 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// An Excluded is an entity's directive in a file that is not built here.
+// An Excluded is an entity's directive in a file that the build constraints leave out.
 type Excluded struct {
 	Pos        token.Position
 	Constraint string // "special && !windows"
@@ -63,8 +63,8 @@ func excludedIn(p *packages.Package) (list []Excluded) {
 	return list
 }
 
-// testDirectives reports entities in test files: other files cannot name them, and
-// so could no generated one.
+// testDirectives reports entities in test files, which other files, and so generated
+// ones, cannot name.
 func (r *report) testDirectives(dir string) {
 	names, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 	if err != nil {

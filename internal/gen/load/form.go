@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The pairs of methods by which a type says itself how it travels.
+// The pairs of methods by which a type defines its own form.
 var forms = [...]struct{ marshal, unmarshal string }{
 	{"MarshalText", "UnmarshalText"},
 	{"MarshalBinary", "UnmarshalBinary"},
@@ -23,8 +23,8 @@ func method(t types.Type, name string) *types.Signature {
 }
 
 // declared returns the method of that name which the type of t, a pointer, itself
-// declares, on the value or on the pointer. A method that an embedded field
-// promotes speaks for that field alone, so it does not count.
+// declares, on the value or on the pointer. A method that is promoted from an embedded
+// field does not count, because it covers only that field.
 func declared(t types.Type, name string) *types.Signature {
 	o, index, _ := types.LookupFieldOrMethod(t, true, nil, name)
 	f, ok := o.(*types.Func)
@@ -41,12 +41,12 @@ func isMessage(t types.Type) bool {
 		strings.HasSuffix(types.TypeString(types.Unalias(s.Results().At(0).Type()), nil), protoPath+".Message")
 }
 
-// hasText reports whether values of t have a text, and can be read from one.
+// hasText reports whether values of t have a text form and can be read from it.
 func hasText(t types.Type) bool {
 	return hasReverse(types.NewPointer(t), "MarshalText", "UnmarshalText")
 }
 
-// hasBinary reports whether values of t have bytes, and can be read from them.
+// hasBinary reports whether values of t have a binary form and can be read from it.
 func hasBinary(t types.Type) bool {
 	return hasReverse(types.NewPointer(t), "MarshalBinary", "UnmarshalBinary")
 }
@@ -95,12 +95,12 @@ func signatureIs(s *types.Signature, params, results []types.Type) bool {
 	return same(s.Params(), params) && same(s.Results(), results)
 }
 
-// isLossless reports whether a copy of t by assignment shares nothing with t that
-// changes, and is exactly what its text is read as. That can be said of few types:
-// a netip.Prefix may be one that has no text, a netip.AddrPort may lose its port.
+// isLossless reports whether a copy of t by assignment shares no changeable data with t
+// and equals the result of reading t's text. That is true of few types: a netip.Prefix
+// may have no text, and a netip.AddrPort may lose its port.
 func isLossless(t types.Type) bool { return isNamed(t, "net/netip", "Addr") }
 
-// hiddenByJSON returns a struct in t that has the JSON of one of its embedded fields,
+// hiddenByJSON returns a struct in t whose JSON is that of one of its embedded fields,
 // or nil.
 func hiddenByJSON(t types.Type, seen map[types.Type]bool) types.Type {
 	if seen[t] {

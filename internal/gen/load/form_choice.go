@@ -20,8 +20,8 @@ type formKey struct {
 	form string
 }
 
-// setForm sets how a type travels that says so itself, and reports whether it does.
-// Without a choice bytes go before text: they are the more exact of the two.
+// setForm sets the form of a type that defines its own, and reports whether it does.
+// Without a choice by a tag it takes bytes, which lose less than text.
 func setForm(m *model.Type, t types.Type, chosen string) bool {
 	switch {
 	case chosen != formText && hasBinary(t):
@@ -37,8 +37,8 @@ func setForm(m *model.Type, t types.Type, chosen string) bool {
 	return true
 }
 
-// inForm is of for a field whose tag chooses a form, of its type or of what that
-// points to or has as keys or elements.
+// inForm is of for a field whose tag chooses a form. The choice applies to the field's
+// type, or to the elements and keys of that type and the values that it points to.
 func (c *crossing) inForm(t types.Type, chosen string) (*model.Type, *refusal) {
 	m, r := c.of(t)
 	if r != nil || chosen == "" {
@@ -77,10 +77,10 @@ func (c *crossing) reform(m *model.Type, t types.Type, chosen string) (*model.Ty
 	return c.addFormed(key, &other), nil
 }
 
-// reformElem makes other, a copy of key's type, hold elements in the chosen form.
+// reformElem gives other, a copy of key's type, elements in the chosen form.
 func (c *crossing) reformElem(other *model.Type, key formKey, elem types.Type) (*model.Type, *refusal) {
 	if key.t.Elem == nil || key.t.Elem == key.t {
-		return nil, c.formless(elem, key.form) // it holds itself
+		return nil, c.formless(elem, key.form) // it contains itself
 	}
 	e, r := c.reform(key.t.Elem, elem, key.form)
 	if r != nil {
@@ -93,10 +93,11 @@ func (c *crossing) reformElem(other *model.Type, key formKey, elem types.Type) (
 	return c.addFormed(key, other), nil
 }
 
-// reformMap does so for keys and elements, of which one may have no such form.
+// reformMap gives a map keys and elements in the chosen form; one of the two may have
+// no such form.
 func (c *crossing) reformMap(other *model.Type, key formKey, u *types.Map) (*model.Type, *refusal) {
 	if key.t.Elem == nil || key.t.Elem == key.t {
-		return nil, c.formless(u.Elem(), key.form) // it holds itself
+		return nil, c.formless(u.Elem(), key.form) // it contains itself
 	}
 	k, noKey := c.reform(key.t.Key, u.Key(), key.form)
 	e, noElem := c.reform(key.t.Elem, u.Elem(), key.form)

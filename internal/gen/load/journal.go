@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// journalEvent returns the type of a journal's events, or nil for a type that is none.
+// journalEvent returns the type of a journal's events, or nil if t is not a journal.
 func journalEvent(t types.Type) types.Type {
 	n, ok := types.Unalias(t).(*types.Named)
 	if !ok || !isNamed(t, codegenPath, "Journal") || n.TypeArgs().Len() != 1 {
@@ -19,7 +19,7 @@ func journalEvent(t types.Type) types.Type {
 	return n.TypeArgs().At(0)
 }
 
-// applyMethod folds the events of a journal into the state.
+// applyMethod is the method that applies an event to the state.
 const applyMethod = "Apply"
 
 // journal reads the field that has an entity's journal.
@@ -62,7 +62,8 @@ func checkJournal(s *source, n *model.Entity, m *marked, option string) {
 	}
 }
 
-// readKeep reads how long events are kept: an age, a number, followed, or several of them.
+// readKeep reads the option that says how long events are kept: an age, a number,
+// "followed", or several of these.
 func (s *source) readKeep(j *model.Journal, a ast.DirectiveArg, value string) {
 	for part := range strings.SplitSeq(value, ",") {
 		age, isAge := readAge(part)
@@ -97,7 +98,7 @@ func readAge(text string) (time.Duration, bool) {
 
 const maxAge = 100 * 365 * 24 * time.Hour
 
-// readSnapshot reads after how many events the state is written again.
+// readSnapshot reads the number of events after which the state is written again.
 func (s *source) readSnapshot(j *model.Journal, a ast.DirectiveArg, value string) {
 	n, err := strconv.Atoi(value)
 	if err != nil || n < 1 || n > 1_000_000 {

@@ -23,7 +23,7 @@ type Options struct {
 	Dir      string   // where patterns start; "" is the working directory
 	Patterns []string // as of go list; none means "."
 	Tags     string   // build tags, comma-separated
-	Env      []string // nil is the process's
+	Env      []string // nil: the environment of the process
 }
 
 // A Result has the declarations of the packages.
@@ -31,14 +31,14 @@ type Result struct {
 	Packages []*model.Package // those with entities, in the order of their paths
 	// Bare lists the folders of packages that have no entity.
 	Bare []string
-	// Excluded are entities in files that these build tags leave out. What was
-	// generated for them stays as it is.
+	// Excluded are entities in files that these build tags leave out. Their
+	// generated files stay as they are.
 	Excluded    []Excluded
 	Diagnostics []Diagnostic
 }
 
-// Load reads packages. An error means that nothing could be read; mistakes in
-// what was read are diagnostics.
+// Load reads packages. An error means that nothing could be read; mistakes in the
+// source are diagnostics.
 func Load(ctx context.Context, o Options) (*Result, error) {
 	patterns := o.Patterns
 	if len(patterns) == 0 {
@@ -93,9 +93,8 @@ func listError(p *packages.Package) error {
 	return errors.Join(errs...)
 }
 
-// parseFile parses a source file. Of earlier output it keeps the package clause
-// alone: what that declares must not be mistaken for the user's code, and it may
-// be stale.
+// parseFile parses a source file. Of earlier output it keeps only the package clause:
+// its declarations are not the user's code, and may be stale.
 func parseFile(fset *token.FileSet, name string, src []byte) (*ast.File, error) {
 	m := parser.SkipObjectResolution | parser.ParseComments
 	if filepath.Base(name) == model.OutputName && Generated(src) {
@@ -109,16 +108,16 @@ func Generated(src []byte) bool {
 	return model.Generated(string(src))
 }
 
-// A source is one package of the user's while its model is made.
+// A source is one package of the user while its model is made.
 type source struct {
 	*report
 	pkg              *packages.Package
 	model            *model.Package
 	marked           []*marked
-	entities         map[*types.TypeName]bool       // those that are entities
-	expected         map[string]bool                // exported names that will be generated here
-	reported         map[token.Pos]bool             // fields that a refusal was reported at
-	addresses        map[*types.Var]*address        // fields tagged id of structs that methods take alone
+	entities         map[*types.TypeName]bool       // the types that are entities
+	expected         map[string]bool                // exported names that will be generated in this package
+	reported         map[token.Pos]bool             // fields at which a refusal was reported
+	addresses        map[*types.Var]*address        // fields tagged id of structs that are the only parameter of methods
 	packages         map[string]string              // names of packages by path
 	methodDirectives map[token.Pos]*methodDirective // by the position of the method's name
 	errors           []markedError
@@ -190,8 +189,8 @@ func loadPackage(r *report, p *packages.Package, l *loader, claimed map[string]s
 	return s
 }
 
-// syntaxErrors reports the files that do not parse: a message may stand in the
-// part that was skipped.
+// syntaxErrors reports the files that do not parse: the parser may have skipped a
+// message.
 func (s *source) syntaxErrors() bool {
 	found := false
 	for _, e := range s.pkg.Errors {
@@ -203,8 +202,8 @@ func (s *source) syntaxErrors() bool {
 	return found
 }
 
-// severalPackages reports files that say they are of another package than those
-// before them.
+// severalPackages reports files whose package clause differs from that of the first
+// file.
 func (s *source) severalPackages() bool {
 	found := false
 	for _, file := range s.pkg.Syntax {
@@ -233,7 +232,7 @@ func parsePosition(pos string) token.Position {
 	return p
 }
 
-// markOneof notes the directive.
+// markOneof records the directive.
 func (s *source) markOneof(d ast.Directive, file *ast.File, at ast.Node) {
 	spec, _ := at.(*ast.TypeSpec)
 	if spec == nil {
@@ -262,12 +261,12 @@ func (s *source) checkOneofs() {
 	}
 }
 
-// unknownType is the cause where the type checker says nothing about the type itself:
-// it said so at what the type comes from.
+// unknownType is the message for a type about which the type checker reports nothing,
+// because it reported the cause elsewhere.
 const unknownType = "unknown type"
 
-// missingImports reports the imports that cannot be read, in place of all types that
-// are unknown for that alone: they are one mistake.
+// missingImports reports imports that cannot be read, instead of each type that is
+// unknown because of them: they are one mistake.
 func (s *source) missingImports() {
 	before := len(s.list)
 	s.list = slices.DeleteFunc(s.list, func(d Diagnostic) bool {
@@ -293,7 +292,7 @@ func (s *source) lacksImport() bool {
 	return false
 }
 
-// missingImport returns the path in what the type checker says of an import that it
+// missingImport returns the path in the type checker's message about an import that it
 // could not read.
 func missingImport(message string) (path string, ok bool) {
 	rest, ok := strings.CutPrefix(message, "could not import ")

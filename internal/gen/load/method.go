@@ -12,8 +12,8 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// methods reads the entity's own methods: messages, hooks, and those that are
-// nearly one.
+// methods reads the entity's own methods: messages, hooks, and methods that resemble
+// them.
 func (s *source) methods(n *model.Entity, m *marked, h *source) {
 	named := m.object.Type().(*types.Named)
 	methods := slices.Collect(named.Methods())
@@ -38,17 +38,17 @@ func (s *source) methods(n *model.Entity, m *marked, h *source) {
 			s.onPointer(n, f)
 			s.message(n, f, h, d)
 		case !slices.Contains(customary, f.Name()):
-			s.add(f.Pos(), CodeNoContext, "let it take a ctx context.Context first, or write //shard:ignore above it",
-				"%s.%s: exported, and no message: it takes no context", n.Name, f.Name())
+			s.add(f.Pos(), CodeNoContext, "make ctx context.Context its first parameter, or write //shard:ignore above it",
+				"%s.%s: exported, but not a message: it takes no context", n.Name, f.Name())
 		}
 	}
 	if !tried {
-		s.add(m.spec.Pos(), CodeNoMessages, "give it an exported method like Get(ctx context.Context) (int64, error)", "%s: answers no message", n.Name)
+		s.add(m.spec.Pos(), CodeNoMessages, "give it an exported method like Get(ctx context.Context) (int64, error)", "%s: has no messages", n.Name)
 	}
 }
 
-// onPointer reports a message or hook that is declared on the value: it would work
-// on a copy, and lose its changes.
+// onPointer reports a message or hook that is declared on the value: it would run on a
+// copy of the entity, and its changes would be lost.
 func (s *source) onPointer(n *model.Entity, f *types.Func) {
 	if _, ok := types.Unalias(f.Signature().Recv().Type()).(*types.Pointer); ok {
 		return
@@ -58,11 +58,11 @@ func (s *source) onPointer(n *model.Entity, f *types.Func) {
 		name = model.Lower(n.Name[:1])
 	}
 	s.add(at, CodeReceiver, fmt.Sprintf("write func (%s *%s) %s", name, n.Name, f.Name()),
-		"%s.%s: its receiver is a copy of the entity: what it changes would be lost", n.Name, f.Name())
+		"%s.%s: its receiver is a copy of the entity, so its changes would be lost", n.Name, f.Name())
 }
 
-// customary are the methods that the standard library looks for. They are no
-// messages, and everybody knows that.
+// customary are the methods that the standard library looks for. They need no
+// directive, because they are never meant as messages.
 var customary = []string{
 	"String", "GoString", "Format", "Error", "LogValue", "Len", "Less", "Swap", "Lock", "Unlock",
 	"MarshalJSON", "UnmarshalJSON", "MarshalText", "UnmarshalText", "AppendText", "MarshalBinary", "UnmarshalBinary", "AppendBinary",
@@ -87,11 +87,11 @@ func takesContext(s *types.Signature) bool {
 // Hooks are known by the type of their parameter.
 var hookTypes = map[string]string{"Activation": "OnActivate", "Passivation": "OnPassivate"}
 
-// isHook reports whether a method is, or was meant as, a hook.
+// isHook reports whether a method is a hook, or was meant as one.
 func isHook(f *types.Func) bool { return hookReason(f) != "" }
 
-// hookReason returns the name of the hook's reason: what its name says, or its
-// parameter, or its name when that is misspelt.
+// hookReason returns the name of the hook's reason type: according to the method's name
+// or its parameter, or to the name that a misspelt one is nearest to.
 func hookReason(f *types.Func) string {
 	for reason, name := range hookTypes {
 		if f.Name() == name {
@@ -139,8 +139,8 @@ func (s *source) hook(n *model.Entity, f *types.Func) {
 	}
 }
 
-// message reads a method that takes a context; h's code sends it. Of one that is
-// oneWay nobody gets its results.
+// message reads a method that takes a context. H is the source of its client. The
+// results of a oneWay method are dropped.
 func (s *source) message(n *model.Entity, f *types.Func, h *source, d *methodDirective) {
 	oneWay, read := d != nil && d.directive.Name == "tell", d != nil && d.directive.Name == "read"
 	subject, signature := n.Name+"."+f.Name(), f.Signature()
@@ -168,7 +168,7 @@ func (s *source) message(n *model.Entity, f *types.Func, h *source, d *methodDir
 		s.add(d.directive.Slash, CodeMisplaced, "remove it: a call of a type that is not durable waits for no store", "//shard:read: %s is not durable", n.Name)
 	}
 	if oneWay && results.Len() > 1 {
-		s.add(f.Pos(), CodeMethod, "let it return an error alone, or remove the directive", "%s: has results, which nobody hears of a //shard:tell", subject)
+		s.add(f.Pos(), CodeMethod, "let it return an error alone, or remove the directive", "%s: has results, which callers of a //shard:tell method cannot get", subject)
 		return
 	}
 	for i := 1; i < params.Len(); i++ {
@@ -205,9 +205,9 @@ func (s *source) param(h *source, method string, v *types.Var, role string, numb
 	return model.Param{}, false
 }
 
-// checkJSON reports what encoding/json writes otherwise than it travels: a struct that
-// embeds a type with a JSON or text form of its own has that form, without its other
-// fields.
+// checkJSON reports a struct whose JSON would differ from its form on the wire: one
+// that embeds a type with a JSON or text form of its own takes that form, without its
+// other fields.
 func checkJSON(s *source, n *model.Entity, subject string, v *types.Var) {
 	if !n.JSON {
 		return

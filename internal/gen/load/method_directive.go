@@ -11,7 +11,7 @@ type methodDirective struct {
 	used      bool // it stands at a method of an entity
 }
 
-// markMethod notes a directive that stands at a method.
+// markMethod records a directive that stands at a method.
 func (s *source) markMethod(d ast.Directive, at ast.Node) {
 	f, _ := at.(*ast.FuncDecl)
 	if d.Args != "" {
@@ -36,7 +36,7 @@ func (s *source) methodDirective(f *types.Func) *methodDirective {
 	return d
 }
 
-// unusedMethodDirectives reports the directives at methods of no entity.
+// unusedMethodDirectives reports directives at methods that do not belong to an entity.
 func (s *source) unusedMethodDirectives() {
 	for _, d := range s.methodDirectives { //arch:order-free diagnostics are sorted
 		if !d.used {

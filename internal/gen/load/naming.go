@@ -8,8 +8,8 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// nameAll gives types and imports names that nothing else in the package has, and
-// reports the names that are taken and cannot be others.
+// nameAll gives types and imports names that are unique in the package, and reports
+// names of declarations that are taken and cannot be changed.
 func (s *source) nameAll() {
 	taken := make(map[string]bool)
 	for _, name := range s.pkg.Types.Scope().Names() {
@@ -52,8 +52,8 @@ func (s *source) nameAll() {
 	s.model.Imports = s.imports(taken)
 }
 
-// checkDeclares reports the names of generated declarations that are taken, and
-// takes the others.
+// checkDeclares reports generated declarations whose names are taken, and marks the
+// names of the others as taken.
 func (s *source) checkDeclares(n *model.Entity, m *marked, names []string, taken map[string]bool) {
 	for _, name := range names {
 		if !taken[name] {
@@ -68,7 +68,7 @@ func (s *source) checkDeclares(n *model.Entity, m *marked, names []string, taken
 	}
 }
 
-// typeName makes the name that a type's functions end in.
+// typeName makes the suffix of the names of a type's functions.
 func (s *source) typeName(x *model.Expr, taken map[string]bool) string {
 	base := s.plainName(x)
 	for i := 1; ; i++ {
@@ -106,7 +106,7 @@ func (s *source) plainName(x *model.Expr) string {
 	return name
 }
 
-// fixed are the packages that every generated file may name.
+// fixed are the packages that every generated file may import.
 var fixed = map[string]string{
 	"context":                              "context",
 	"errors":                               "errors",
@@ -114,7 +114,7 @@ var fixed = map[string]string{
 	codegenPath:                            "codegen",
 }
 
-// imports names the packages that generated code may name.
+// imports returns the packages that generated code may name.
 func (s *source) imports(taken map[string]bool) []model.Import {
 	used := make(map[string]string)
 	for path, name := range fixed {
@@ -165,7 +165,8 @@ func (s *source) imports(taken map[string]bool) []model.Import {
 		for n := 2; taken[i.Name] || names[i.Name]; n++ {
 			i.Name = used[path] + strconv.Itoa(n)
 		}
-		// The shard package lies in a folder of another name: say which it is.
+		// The folder of the shard package has another name, so its import gets an
+		// explicit one.
 		i.Alias = i.Name != used[path] || i.Name == "shard" && path == "github.com/shardgen/shardgen/runtime"
 		names[i.Name] = true
 		imports = append(imports, i)

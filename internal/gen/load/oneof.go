@@ -11,9 +11,10 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// oneofDirective marks an interface whose implementations are a closed set, so that
-// it can cross the wire: those that the directive lists, or all of its package where
-// an unexported method keeps other packages from adding some.
+// oneofDirective marks an interface whose implementations are a closed set, so that it
+// can cross the wire. The set is the types that the directive lists or, if an
+// unexported method keeps other packages from implementing the interface, all
+// implementations in its package.
 const oneofDirective = "oneof"
 
 // A oneof is an interface with that directive.
@@ -21,7 +22,7 @@ type oneof struct {
 	spec *ast.TypeSpec
 	file *ast.File
 	list string // the text after the directive
-	// told: its mistake has been reported.
+	// told reports that its mistake has been reported.
 	told bool
 }
 
@@ -75,12 +76,12 @@ func (k oneofCase) isPointer() bool {
 	return ok
 }
 
-// A caseFinder finds the implementations of an interface, or why there are none and
-// what to do about it.
+// A caseFinder finds the implementations of an interface. If there are none, it says
+// why, and how to correct that.
 type caseFinder struct {
 	pkg  *types.Package // of the interface
 	file *ast.File      // with its declaration
-	// foreign is the source of a package that is not the one generated for.
+	// foreign is the source of a package other than the user's.
 	foreign     []*ast.File
 	short       func(types.Type) string                          // for messages
 	importNamed func(name string, file *ast.File) *types.Package // nil: there is none
@@ -147,14 +148,14 @@ func (f *caseFinder) declared(u *types.Interface) []oneofCase {
 	return list
 }
 
-// standsForUnknown reports whether a type stands in generated code for the cases that
-// a program does not know.
+// standsForUnknown reports whether a type is the generated one that holds cases that
+// the program does not know.
 func standsForUnknown(t types.Type) bool {
 	o, _, _ := types.LookupFieldOrMethod(t, true, nil, "ShardUnknownCase")
 	return o != nil
 }
 
-// implementation is t or the pointer to it, whichever implements u.
+// implementation is t or a pointer to it, whichever implements u.
 func implementation(t types.Type, u *types.Interface) (types.Type, bool) {
 	switch p := types.NewPointer(t); {
 	case types.Implements(t, u):
@@ -228,8 +229,8 @@ func deref(t types.Type) types.Type {
 	return t
 }
 
-// caseName is the name of a type, or of its pointer's target; that of an instance of a
-// generic type has the names of its arguments. It is "" without one.
+// caseName is the name of a type, or of the type that it points to, with the names of
+// type arguments. It is "" for a type without a name.
 func caseName(t types.Type) string {
 	switch t := types.Unalias(deref(t)).(type) {
 	case *types.Basic:
@@ -244,7 +245,7 @@ func caseName(t types.Type) string {
 	return ""
 }
 
-// splitTypes splits a list of types at blanks and commas outside of brackets.
+// splitTypes splits a list of types at spaces and commas outside of brackets.
 func splitTypes(list string) []string {
 	depth := 0
 	return strings.FieldsFunc(list, func(r rune) bool {
@@ -258,8 +259,8 @@ func splitTypes(list string) []string {
 	})
 }
 
-// typeOf is the type that an expression names where the interface is declared, or nil. That
-// may be a package whose types came without source, so the checker cannot be asked.
+// typeOf is the type that an expression names in the scope of the interface, or nil. The
+// types of that package may come from export data, so the type checker cannot be used.
 func (f *caseFinder) typeOf(x ast.Expr) types.Type {
 	switch x := x.(type) {
 	case *ast.ParenExpr:

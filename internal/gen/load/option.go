@@ -15,19 +15,20 @@ import (
 const (
 	defaultShards = 256
 	maxShards     = 1 << 16 // every process holds the table of all
-	// Commits of one shard share appends, so a durable type has few, and the store bounds
-	// their numbers.
+	// Commits of one shard share appends, so a durable type has few shards. The store
+	// bounds their number.
 	durableShards    = 64
 	maxDurableShards = 2048
 )
 
-// options are those that each directive takes.
+// options are the options of each directive.
 var options = map[string][]string{
 	"entity":    {"name", "shards", "hash", "durable", "keep", "snapshot", "client", "json", "tell"},
 	"singleton": {"name", "client", "json", "tell"},
 }
 
-// kindName matches allowed names of kinds: they stand in subjects and metrics.
+// kindName matches allowed names of kinds: they are part of subjects and of names of
+// metrics.
 var kindName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 // readOptions applies a directive's options to an entity. The id must be known:
@@ -110,7 +111,7 @@ func checkDurable(s *source, n *model.Entity, m *marked, shards bool) {
 func optionRemedy(m *marked, key string) string {
 	known := options[m.directive.Name]
 	if key == "durable" {
-		return "remove it, and save what must survive in the methods: a singleton's state is not kept by the store"
+		return "remove it, and save the data that must survive in the methods: a singleton's state is not kept by the store"
 	}
 	if slices.Contains(options["entity"], key) {
 		return "remove it: a singleton is one instance, wherever it lives"
@@ -177,7 +178,7 @@ func (s *source) readHash(n *model.Entity, a ast.DirectiveArg, value string, h *
 	n.Hash = &model.Hash{Func: value, Name: s.pkg.PkgPath + "." + value}
 }
 
-// checkKinds reports kinds of one name.
+// checkKinds reports kinds that have the same name.
 func (s *source) checkKinds() {
 	first := make(map[string]string)
 	for i, n := range s.model.Entities {

@@ -7,8 +7,8 @@ import (
 )
 
 // inSourceOrder sorts declarations: those of one file in their order, and the files by
-// the least name that they declare. A file's own name has no influence, so renaming it
-// changes nothing.
+// the least name that they declare. File names have no influence, so renaming a file
+// does not change the output.
 func inSourceOrder[T any](fset *token.FileSet, list []T, declared func(T) (name string, pos token.Pos)) {
 	least := make(map[string]string)
 	for _, d := range list {

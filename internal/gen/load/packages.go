@@ -23,14 +23,14 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A loader reads packages: those asked for from source, what they import from the
-// compiler's export data. It does not let the go command compile the packages
-// asked for, whose earlier output is large and may be stale. An import that does
-// not compile is read from source, too, as far as it goes.
+// A loader reads packages: the requested ones from source, and their imports from the
+// compiler's export data. It does not let the go command compile the requested
+// packages, whose earlier output is large and may be stale. An import that does not
+// compile is read from source, too, as far as possible.
 type loader struct {
 	config  *packages.Config
 	roots   map[string]*packages.Package // by import path
-	clients map[string]*packages.Package // those that directives name, by import path
+	clients map[string]*packages.Package // the clients' packages, named by directives, by import path
 	sources map[string]*packages.Package // imports without export data
 	exports map[string]string            // files by import path
 	files   map[string][]string          // sources of imports, by import path
@@ -44,8 +44,8 @@ type loader struct {
 	imported map[string]*types.Package
 }
 
-// loadPackages returns a loader with the packages that match the patterns, which
-// have syntax and types, as have those that their directives name for clients.
+// loadPackages returns a loader with the packages that match the patterns. They have
+// syntax and types, and so have the packages of clients that their directives name.
 func loadPackages(ctx context.Context, o Options, patterns []string) (*loader, []*packages.Package, error) {
 	l := &loader{
 		config:  &packages.Config{Context: ctx, Dir: o.Dir, Env: o.Env, Fset: token.NewFileSet()},
@@ -85,8 +85,8 @@ func loadPackages(ctx context.Context, o Options, patterns []string) (*loader, [
 	return l, found, nil
 }
 
-// findClients loads the packages that directives name as those of clients and that
-// were not asked for. One that does not exist yet is made up: it has a path alone.
+// findClients loads the packages of clients that directives name and that were not
+// requested. For one that does not exist yet it makes a package with only a path.
 func (l *loader) findClients(list []*packages.Package) ([]*packages.Package, error) {
 	var wanted []string
 	for _, path := range clientPaths(list) {
@@ -151,10 +151,10 @@ func (l *loader) parseAll(list []*packages.Package, parse parseFunc) {
 	}
 }
 
-// dropFormerOutput leaves out earlier output that has another package clause than
-// the user's files: the package was renamed since, and the output will be.
+// dropFormerOutput drops earlier output whose package clause differs from that of the
+// user's files: the package was renamed, and the output will be written anew.
 func (l *loader) dropFormerOutput(p *packages.Package) {
-	isOutput := func(file *ast.File) bool { // it was parsed no further than that clause
+	isOutput := func(file *ast.File) bool { // only its package clause was parsed
 		return filepath.Base(l.config.Fset.Position(file.Package).Filename) == model.OutputName && len(file.Decls) == 0
 	}
 	for _, file := range p.Syntax {
@@ -180,14 +180,14 @@ func parseErrors(name string, err error) []packages.Error {
 	return errs
 }
 
-// parseWhole parses a file of an import: with earlier output, but without
+// parseWhole parses a file of an import: including earlier output, but without
 // comments.
 func parseWhole(fset *token.FileSet, name string, src []byte) (*ast.File, error) {
 	return parser.ParseFile(fset, name, src, parser.SkipObjectResolution)
 }
 
-// findImports finds the export data of what packages import; of what does not
-// compile it parses the source, and goes on with what that imports.
+// findImports finds the export data of the packages' imports. It parses the source of
+// those that do not compile, and continues with their imports.
 func (l *loader) findImports(list []*packages.Package) error {
 	for len(list) > 0 {
 		wanted := l.imports(list)
@@ -233,8 +233,8 @@ func (l *loader) imports(list []*packages.Package) []string {
 	return slices.Compact(wanted)
 }
 
-// check finds the types of a package whose files are parsed. Its mistakes are
-// kept: they matter only where the model is made of them.
+// check determines the types of a package whose files are parsed. It keeps type errors,
+// which matter only in declarations from which the model is made.
 func (l *loader) check(p *packages.Package) {
 	if l.checked[p] {
 		return
@@ -276,9 +276,9 @@ func (l *loader) Import(path string) (*types.Package, error) {
 		return nil, fmt.Errorf("import %s: not found", path)
 	}
 	defer f.Close() //nolint:errcheck // it was only read
-	// An archive until Go 1.28, bare export data from then on; no other reader
-	// of archives shares its packages with those checked from source.
-	//
+	// The compiler writes archives up to Go 1.27 and bare export data from then on.
+	// No other reader of archives shares its packages with those that are checked
+	// from source.
 	//lint:ignore SA1019 needed as long as the go command writes archives
 	r, err := gcexportdata.NewReader(f)
 	if err != nil {
@@ -301,14 +301,14 @@ func (l *loader) sourceOf(path string, inModule bool) []*ast.File {
 	first, _, _ := strings.Cut(path, "/")
 	switch {
 	case len(p.GoFiles) > 0 && (inModule || strings.Contains(first, ".")):
-	case inModule: // it is imported by an import alone
+	case inModule: // only an import imports it
 		config := *l.config
 		config.Mode = packages.NeedName | packages.NeedFiles
 		if found, err := packages.Load(&config, path); err == nil && len(found) == 1 {
 			p.GoFiles = found[0].GoFiles
 		}
 	default:
-		p.GoFiles = nil // the standard library has no directives of ours
+		p.GoFiles = nil // the standard library has no directives of shardgen
 	}
 	l.parseAll([]*packages.Package{p}, parseFile)
 	return p.Syntax

@@ -6,11 +6,11 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// Generated code names all fields of the structs it knows, so that one which is
-// added without generating does not compile, and counts an entity's methods, so
-// that Host finds one which is added.
+// Generated code names all fields of the structs that it knows, so that it does not
+// compile after a field was added without generating. It also counts an entity's
+// methods, so that Host notices a method that was added.
 
-// ownFields are the names of a struct's fields, or nil when one has none.
+// ownFields are the names of a struct's fields, or nil when a field has no name.
 func ownFields(u *types.Struct) []string {
 	var names []string
 	for f := range u.Fields() {
@@ -22,8 +22,8 @@ func ownFields(u *types.Struct) []string {
 	return names
 }
 
-// entityFields are all fields of an entity, or nil when one cannot be named or
-// neither be copied nor made.
+// entityFields are all fields of an entity, or nil if generated code cannot name one,
+// or can neither copy nor make its values.
 func (s *source) entityFields(u *types.Struct) []model.OwnField {
 	var fields []model.OwnField
 	for f := range u.Fields() {
@@ -46,8 +46,8 @@ func (s *source) entityFields(u *types.Struct) []model.OwnField {
 	return fields
 }
 
-// holdsLock reports whether vet forbids to copy a value of t: its pointer has
-// Lock and Unlock, or a part of it is such.
+// holdsLock reports whether go vet refuses copies of t: a pointer to t has Lock and
+// Unlock, or one of its parts is such a type.
 func holdsLock(t types.Type) bool {
 	if _, isPointer := t.Underlying().(*types.Pointer); isPointer || types.IsInterface(t) {
 		return false
@@ -69,9 +69,9 @@ func holdsLock(t types.Type) bool {
 	return false
 }
 
-// exportedMethods counts the exported methods of an entity. It is 0 when it embeds
-// what other packages declare, or what is not known: those may change, and the
-// entity with them, without anybody's generating.
+// exportedMethods returns the number of exported methods of an entity. It is 0 when the
+// entity embeds a type of another package, or an unknown one, because its methods may
+// change without a change in this package.
 func (s *source) exportedMethods(named *types.Named) int {
 	if s.embedsForeign(named.Underlying().(*types.Struct)) {
 		return 0

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A syntax finds the source of declarations that the type checker only names.
+// A syntax finds the source of declarations that the type checker knows only by name.
 type syntax struct {
 	fields map[token.Pos]*ast.Field // by the position of each name
 	funcs  map[token.Pos]*ast.FuncDecl
@@ -38,7 +38,8 @@ func (s *syntax) addField(f *ast.Field) {
 	if len(f.Names) > 0 {
 		return
 	}
-	// Embedded, or a parameter without a name: its position is its type's.
+	// The field is embedded, or a parameter without a name: its position is that of
+	// its type.
 	s.fields[f.Type.Pos()] = f
 	ast.Inspect(f.Type, func(n ast.Node) bool {
 		if id, ok := n.(*ast.Ident); ok {
@@ -62,11 +63,11 @@ func (s *source) unknown(v *types.Var, otherwise string) string {
 	return otherwise
 }
 
-// generatedSuffixes end the names of generated types.
+// generatedSuffixes are the endings of the names of generated types.
 var generatedSuffixes = []string{"API", "Client", "Ref", "Tell", "Extractor"}
 
-// awaited reports whether a field's type is unknown only because it names what is
-// still to be generated, here or in another package.
+// awaited reports whether a field's type is unknown only because it names a type that
+// is still to be generated, in this package or another.
 func (s *source) awaited(v *types.Var) bool {
 	f := s.syntax.fields[v.Pos()]
 	if f == nil {

@@ -26,7 +26,7 @@ func setTraits(types []*model.Type) {
 	}
 }
 
-// parts are the types that a value of t is made of.
+// parts are the types that a value of t directly contains.
 func parts(t *model.Type) []*model.Type {
 	var list []*model.Type
 	if t.Key != nil {
@@ -60,14 +60,14 @@ func holds(t, target *model.Type, seen map[*model.Type]bool) bool {
 	return false
 }
 
-// plain: see [model.Type]. It ends on recursive types, whose circles all lead
-// through pointers, slices, maps or interfaces.
+// plain computes [model.Type].Plain. It ends on recursive types, because every cycle of
+// types leads through pointers, slices, maps or interfaces.
 func plain(t *model.Type) bool {
 	switch t.Shape {
 	case model.Bytes, model.Time, model.Proto, model.Slice, model.Map, model.Pointer, model.Oneof:
 		return false
 	case model.Text, model.Binary, model.Gob:
-		return t.Plain // as the loader found it
+		return t.Plain // the loader has set it
 	case model.Array:
 		return plain(t.Elem)
 	case model.Struct:

@@ -92,8 +92,8 @@ func (c *crossing) canName(o *types.TypeName) bool {
 	return o.Pkg() == c.pkg.Types || o.Exported()
 }
 
-// canImport reports whether the package of an object may be imported here: one
-// below a folder internal only from within the folder that holds it.
+// canImport reports whether the package of an object may be imported here: a package
+// below a folder named internal only from within that folder's parent.
 func (c *crossing) canImport(o *types.TypeName) bool {
 	if o.Pkg() == nil || !slices.Contains(strings.Split(o.Pkg().Path(), "/"), "internal") {
 		return true
@@ -102,7 +102,7 @@ func (c *crossing) canImport(o *types.TypeName) bool {
 	return c.pkg.PkgPath == parent || strings.HasPrefix(c.pkg.PkgPath, parent+"/")
 }
 
-// above is the folder that holds the last folder internal of a path.
+// above is the parent of the last folder named internal in a path.
 func above(path string) string {
 	if i := strings.LastIndex("/"+path+"/", "/internal/"); i > 0 {
 		return path[:i-1]
@@ -135,7 +135,7 @@ func (c *crossing) named(o *types.TypeName, args *types.TypeList) (*model.Expr, 
 	return x, nil
 }
 
-// alias gives a type of the user's another name in generated code.
+// alias gives a type of the user another name in generated code.
 func (c *crossing) alias(x *model.Expr) {
 	plain := *x
 	name := model.Lower(c.plainName(x)) + "Type"
@@ -150,8 +150,8 @@ func (c *crossing) alias(x *model.Expr) {
 	}
 }
 
-// isByte reports whether t is byte itself: a slice of a named byte type is no
-// []byte to Go.
+// isByte reports whether t is byte itself: to Go, a slice of a named byte type is not a
+// []byte.
 func isByte(t types.Type) bool {
 	return types.Identical(t, types.Typ[types.Byte])
 }

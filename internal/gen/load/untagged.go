@@ -7,9 +7,9 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// untaggedField reports a field that would be lost when its entity goes idle or
-// moves. No tag is needed where there is nothing to lose, and where the type says
-// that only the factory can make its values: see [source.isTool].
+// untaggedField reports a field whose value would be lost when its entity is passivated
+// or moves. A field needs no tag if its type holds no data, or if only the factory can
+// make its values: see [source.isTool].
 func (s *source) untaggedField(n *model.Entity, f *types.Var) {
 	subject := n.Name + "." + f.Name()
 	const why = "%s: has no tag, and would be lost when the entity goes idle or moves"
@@ -34,16 +34,16 @@ func (s *source) untaggedField(n *model.Entity, f *types.Var) {
 	}
 }
 
-// isEmpty reports whether a type's values hold nothing.
+// isEmpty reports whether a type's values hold no data.
 func isEmpty(t types.Type) bool {
 	u, ok := t.Underlying().(*types.Struct)
 	return ok && u.NumFields() == 0
 }
 
-// isTool reports whether a value of t, or the target of a pointer t, is one that an entity
-// works with and that only its factory can make: a channel, a function, an
-// interface, a lock or another package's struct with unexported fields, as sql.DB.
-// All else may hold data of the entity's own.
+// isTool reports whether a value of t, or the target of a pointer t, is a tool of the
+// entity that only its factory can make: a channel, a function, an interface, a lock or
+// another package's struct with unexported fields, as sql.DB. Any other value may hold
+// data of the entity.
 func (s *source) isTool(t types.Type) bool {
 	if p, ok := t.Underlying().(*types.Pointer); ok {
 		t = p.Elem()
@@ -64,8 +64,8 @@ func (s *source) isTool(t types.Type) bool {
 	return false
 }
 
-// taggedInside finds a field tagged id or state in a struct, or in what t points to,
-// and in the structs that it holds.
+// taggedInside finds a field tagged id or state in a struct, in a value that t points
+// to, or in a struct inside either.
 func (s *source) taggedInside(t types.Type) (path, tag string) {
 	if p, ok := t.Underlying().(*types.Pointer); ok {
 		t = p.Elem()

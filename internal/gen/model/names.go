@@ -8,7 +8,7 @@ import (
 
 // The names that generated code declares for an entity.
 
-// Functions of a type.
+// The functions that are generated for a type.
 
 // ErrorsFunc adds the errors of a package with clients to a set. It is exported:
 // packages that use the clients call it.

@@ -1,10 +1,10 @@
 package model
 
-// Shape is how a type travels.
+// Shape is the form of a type on the wire.
 type Shape int
 
-// The shapes of types. Those up to Proto are done by the codec helpers of the
-// runtime; the others have generated functions.
+// The shapes of types. Shapes up to Proto are encoded by functions of the runtime; the
+// others have generated functions.
 const (
 	Bool Shape = iota
 	Int
@@ -39,7 +39,7 @@ type Type struct {
 	Name      string // part of the names of its functions: "SKULineMap"
 	Elem      *Type  // of Slice, Array, Map, Pointer
 	Key       *Type  // of Map
-	// Fields of a Struct cross; Skipped do not, and arrive as zero.
+	// Fields of a Struct cross; Skipped fields do not, and arrive as zero.
 	Fields  []Field
 	Skipped []Skipped
 	Zero    Zero
@@ -48,19 +48,22 @@ type Type struct {
 	Own []string
 	// Cases are the types that a Oneof may hold.
 	Cases []Case
-	// IDField is, of a Struct, the field tagged id: it may be a message that says
-	// itself which entity it is for.
+	// IDField is the field tagged id of a Struct that may be a message that names
+	// its entity; otherwise "".
 	IDField string
 
-	// Recursive: a value may hold values of the same type, without end.
+	// Recursive means that a value may contain values of the same type, to any
+	// depth.
 	Recursive bool
-	// Fallible: encoding may refuse a value.
+	// Fallible means that encoding may refuse a value.
 	Fallible bool
-	// Plain: a copy by assignment shares nothing and equals the value that would arrive.
+	// Plain means that a copy by assignment shares no data with the original and equals
+	// the value that would arrive.
 	Plain bool
-	// CloneFallible: copying may refuse a value.
+	// CloneFallible means that copying may refuse a value.
 	CloneFallible bool
-	// NeedsInit: a value that is absent on the wire holds a map, which is never nil.
+	// NeedsInit means that a value that is absent on the wire contains a map, which
+	// must be made because it is never nil.
 	NeedsInit bool
 }
 
@@ -75,7 +78,8 @@ type Case struct {
 	Name   string // of the type, without its package
 	Number int    // from 1
 	Type   *Type  // of the value that is sent
-	// Pointer: not values of Type implement the interface, but pointers to them.
+	// Pointer means that pointers to Type implement the interface, and values of it
+	// do not.
 	Pointer bool
 }
 
@@ -87,17 +91,17 @@ func (c *Case) Expr() *Expr {
 	return c.Type.Expr
 }
 
-// CanBeNil reports whether such a value may be a pointer to nothing.
+// CanBeNil reports whether such a value may be a nil pointer.
 func (c *Case) CanBeNil() bool { return c.Pointer || c.Type.Shape == Proto }
 
-// A Skipped field does not cross the wire.
+// A Skipped field is not sent.
 type Skipped struct {
 	Name string
 	Expr *Expr // nil where the type cannot be written in generated code
 	Zero Zero
 }
 
-// Zero is how Go writes a type's zero value.
+// Zero is the Go notation of a type's zero value.
 type Zero int
 
 // The zero values.
@@ -136,9 +140,9 @@ func (t *Type) OneField() bool {
 	}
 }
 
-// Message returns the struct, or the interface with its cases, of which a field of
-// the type holds at most one: t itself, or what t points to. It returns nil for
-// every other type.
+// Message returns the struct, or the interface with cases, of which a field of type t
+// holds at most one: t itself, or the type that t points to. It returns nil for every
+// other type.
 func (t *Type) Message() *Type {
 	switch {
 	case t.Shape == Struct || t.Shape == Oneof:
@@ -154,8 +158,8 @@ func (t *Type) UnknownType() string { return "unknown" + t.Name }
 
 // An Expr is a type as Go code writes it.
 type Expr struct {
-	// Alias is what generated code calls a named type instead, where the name is one
-	// of its own locals'; else "".
+	// Alias is the name that generated code uses for a named type whose own name is
+	// that of a local variable there; otherwise "".
 	Alias string
 	Op    Op
 	Path  string  // Named: import path, "" for predeclared types
@@ -178,8 +182,8 @@ const (
 	PointerTo
 )
 
-// ChecksKeys reports whether two keys of a map may travel as one: their text or bytes
-// are the same, or they are one instant in two places.
+// ChecksKeys reports whether two different keys of a map may travel as the same key:
+// they have the same text or bytes, or they are the same instant in two time zones.
 func (t *Type) ChecksKeys() bool {
 	if t.Shape != Map || t.Key.Plain {
 		return false
@@ -203,7 +207,7 @@ func (t *Type) CloneFunc() string { return "clone" + t.Name }
 // InitFunc makes the maps in a value of the type.
 func (t *Type) InitFunc() string { return "init" + t.Name }
 
-// KnownFunc reports which fields of the type are known.
+// KnownFunc returns the fields of the type are known.
 func (t *Type) KnownFunc() string { return "known" + t.Name }
 
 // AppendElementFunc encodes a value as an element, in a message of its own.
