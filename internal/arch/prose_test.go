@@ -22,7 +22,7 @@ var maxHeadless = map[string]int{
 	"internal/durablehost": 28,
 	"internal/e2e":         22,
 	"internal/fixture":     12,
-	"internal/gen":         120,
+	"internal/gen":         43,
 	"internal/remember":    33,
 	"internal/peers":       33,
 	"internal/sim":         155,
