@@ -25,10 +25,8 @@ type Leader struct {
 // version that the others must see before the next, except where there are none.
 func (l *Leader) runLeader() {
 	for {
+		l.voters.Note()
 		if l.Local().Why == "" {
-			if l.voters.Elected != l.Local().Summary {
-				l.voters.Elected, l.voters.Converged = l.Local().Summary, l.Gossip.Electorate()
-			}
 			l.since = time.Time{}
 		} else if l.since.IsZero() {
 			l.since = l.Now

@@ -36,9 +36,9 @@ func (c *Company) runCompany() {
 	}
 	var side []transport.Address
 	if c.Small() {
-		for _, node := range c.Voters.Voters() {
+		for _, node := range append(c.Voters.Voters(), c.Voters.Newcomers()...) {
 			if p := c.Peers.Known[node]; p != nil && c.Now.Sub(p.Company) <= c.Config.LeaseMajority {
-				side = append(side, node)
+				side = gossip.WithAddress(side, node)
 			}
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/shardgen/shardgen/internal/membership/detector"
 	"github.com/shardgen/shardgen/internal/membership/gossip"
 	"github.com/shardgen/shardgen/internal/membership/lease"
-	"github.com/shardgen/shardgen/internal/membership/splitbrain"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -119,7 +118,7 @@ func (d *Majority) downByMajority() {
 // remain are leaving. A node that is alone on its side and may have been downed by
 // the other half does not win by its age.
 func (d *Majority) wins(side []transport.Address) bool {
-	s := splitbrain.Split{Electorate: d.Voters.Electorate(d.Voters.Voters()), Side: side}
+	s := d.Voters.Split(side)
 	if len(s.Voters) == 2 && s.Votes() == 1 && d.Exposure.mayBeDowned() {
 		return false
 	}

@@ -36,7 +36,7 @@ func (s *Splits) judgeSplit() {
 		return
 	}
 	reachable, _ := s.Indirect.survivors()
-	side := splitbrain.Split{Electorate: s.Voters.Electorate(s.Voters.Voters()), Side: reachable}
+	side := s.Voters.Split(reachable)
 	missing := gossip.Names(s.lost)
 	if !gossip.HasAddress(side.Side, s.Config.Self) {
 		s.Execution.stopAsMinority(missing + " cannot be reached by all, nor can this node")

@@ -15,24 +15,64 @@ type Voters struct {
 	*core.Node
 	Converged []transport.Address // the Up and Leaving members of the last converged view
 	Elected   *gossip.Summary     // the view for which converged was made
+	// joined are the voters that this node knew last while it was not Up itself.
+	joined []transport.Address
+}
+
+// Note keeps the voters of the present view if it has converged, or if this node is still
+// joining.
+func (v *Voters) Note() {
+	f := v.Local()
+	switch {
+	case f.Why == "" && v.Elected != f.Summary:
+		v.Elected, v.Converged = f.Summary, v.Gossip.Electorate()
+	case len(v.Converged) == 0 && v.Self().UpNumber == 0:
+		v.joined = v.settled()
+	}
 }
 
 // Voters are the members whose vote decides: those of the last converged view, but for
 // those that were proven dead, left, are fenced, or that an operator answers for. A Down
 // member goes on counting until it is fenced: otherwise members that stood still through
 // several decisions would wake up as a majority of the members that they remember.
-func (v *Voters) Voters() []transport.Address {
-	return slices.DeleteFunc(v.settled(), func(node transport.Address) bool {
-		r, ok := v.Gossip.Member(node)
-		return !ok || r.Status == gossip.Exiting || r.Fenced || r.Forced || !v.Config.Votes(r) ||
-			v.Config.Downing.ProvesDeath() && v.EvidenceAgainst(node) == gossip.EvidenceGone
+func (v *Voters) Voters() []transport.Address { return slices.DeleteFunc(v.settled(), v.voteless) }
+
+// voteless reports whether a member's vote does not count, or does not count any more.
+func (v *Voters) voteless(node transport.Address) bool {
+	r, ok := v.Gossip.Member(node)
+	return !ok || r.Status == gossip.Exiting || r.Fenced || r.Forced || !v.Config.Votes(r) ||
+		v.Config.Downing.ProvesDeath() && v.EvidenceAgainst(node) == gossip.EvidenceGone
+}
+
+// Newcomers are the members that came Up after the last converged view.
+func (v *Voters) Newcomers() []transport.Address {
+	settled := v.settled()
+	return slices.DeleteFunc(v.Gossip.Electorate(), func(node transport.Address) bool {
+		return slices.Contains(settled, node) || v.voteless(node)
 	})
 }
 
-// settled are the Up and Leaving members of the last converged view, or those that
-// are joining before any is Up.
+// Split is one side of a partition for a strategy to judge. Newcomers have no vote on this
+// side, because the other may not know them, and have one on the other, which may know that
+// the view with them has converged. So two sides never both win (ADR 0053).
+func (v *Voters) Split(side []transport.Address) splitbrain.Split {
+	voters := v.Voters()
+	for _, node := range v.Newcomers() {
+		if !gossip.HasAddress(side, node) {
+			voters = gossip.WithAddress(voters, node)
+		}
+	}
+	return splitbrain.Split{Electorate: v.Electorate(voters), Side: side}
+}
+
+// settled are the Up and Leaving members of the last converged view. A node that knows none
+// goes by those that it knew before it was Up, which the leader has seen in a converged view,
+// or by those that are joining before any is Up.
 func (v *Voters) settled() []transport.Address {
 	nodes := slices.Clone(v.Converged)
+	if len(nodes) == 0 && v.Self().UpNumber != 0 {
+		return slices.Clone(v.joined)
+	}
 	if len(nodes) == 0 {
 		nodes = v.Gossip.Electorate()
 	}

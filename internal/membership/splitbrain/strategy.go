@@ -20,7 +20,8 @@ type Strategy interface {
 // An Electorate is the members that have a vote, as one node knows them.
 type Electorate struct {
 	// Voters are the Up and Leaving members, and the Down ones that may still run, by
-	// address; with a role only the members that have it.
+	// address; with a role only the members that have it. Members that came Up after the
+	// last converged view are voters only for a side that they are not on.
 	Voters []transport.Address
 	// Oldest are the oldest of the voters of the last view that this node knows to have
 	// converged, and of the voters that it knows now. They are two only while the oldest
