@@ -245,8 +245,7 @@ func (n *Node) holdsShards() bool {
 			continue // see singles.settled
 		}
 		for i := range h.shards {
-			s := &h.shards[i]
-			if o, ok := s.Owned(); ok && (o.State != coordinator.Forwarding || s.Holds()) {
+			if h.shards[i].Needed() {
 				return true
 			}
 		}

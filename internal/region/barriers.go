@@ -250,11 +250,11 @@ func (s *Shard) Flushed(f Flush, now uint32, at time.Time) Effects {
 	defer s.check()
 	d, went := s.forwarding.beyond(f.Hop)
 	if went && !d.to.IsZero() && f.follows(d, s.self) {
-		s.repay(f)
+		s.owed.repay(f, s.self)
 		return Effects{Flushed: []Flush{f}}
 	}
 	if went && f.Epoch > d.epoch && d.to.IsZero() && !f.To.IsZero() && f.To != s.self {
-		s.repay(f)
+		s.owed.repay(f, s.self)
 		return s.takeAlong(f)
 	}
 	for i, t := range s.barriers.closed {

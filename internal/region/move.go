@@ -66,7 +66,7 @@ func (s *Shard) follow() Effects {
 	}
 	fx.add(Effects{Flushed: s.barriers.take(func(f Flush) bool { return f.Epoch >= s.moveE })})
 	for _, f := range fx.Flushed {
-		s.repay(f)
+		s.owed.repay(f, s.self)
 	}
 	return fx
 }

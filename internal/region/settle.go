@@ -42,15 +42,18 @@ func (s *Shard) owe(c *Call) {
 		sender = transport.Address{} // stands for all others, until they have been silent
 	}
 	if s.owed == nil {
-		s.owed = map[transport.Address]time.Time{}
+		s.owed = owed{}
 	}
 	s.owed[sender] = c.at
 }
 
-// repay notes that a sender's Flush goes the way of its calls.
-func (s *Shard) repay(f Flush) {
-	if f.Via.Address == s.self {
-		delete(s.owed, f.Sender.Address)
+// owed has the senders that have yet to flush, and when their last calls came.
+type owed map[transport.Address]time.Time
+
+// repay notes that a sender's Flush goes from self the way of its calls.
+func (o owed) repay(f Flush, self transport.Address) {
+	if f.Via.Address == self {
+		delete(o, f.Sender.Address)
 	}
 }
 
@@ -67,6 +70,21 @@ func (s *Shard) Settle(at time.Time) {
 		s.over = s.forwarding.last().epoch
 		s.barriers.returned = nil
 	}
+}
+
+// leavingFor is how long after a sender's last call a node that leaves waits for its Flush.
+const leavingFor = time.Second
+
+// Owes reports whether the Flush of a sender is to come whose last call was forwarded less
+// than 1 s ago. A node that leaves waits for it: the home to which it forwarded may hold the
+// sender's calls back, and only the Flush tells the sender's next home to wait for them.
+func (s *Shard) Owes(at time.Time) bool {
+	for _, last := range s.owed { //arch:order-free any of them
+		if at.Sub(last) < leavingFor {
+			return true
+		}
+	}
+	return false
 }
 
 // Unsettled reports whether Settle is to be called again after a while. Until the table

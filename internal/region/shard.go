@@ -115,10 +115,10 @@ type Shard struct {
 	off        placement.Epoch   // moves up to this epoch are cancelled
 	forwarding forwarding        // where the shard went from here
 
-	shown   placement.Epoch                 // the highest that a table named
-	settled bool                            // Forwarding: no sender is known whose calls still come here
-	over    placement.Epoch                 // of the latest departure after which the shard was settled
-	owed    map[transport.Address]time.Time // senders that have yet to flush, and when their last calls came
+	shown   placement.Epoch // the highest that a table named
+	settled bool            // Forwarding: no sender is known whose calls still come here
+	over    placement.Epoch // of the latest departure after which the shard was settled
+	owed    owed            // senders that have yet to flush
 
 	running  int             // turns under way, counted while Draining
 	stops    bool            // the driver is between Stop and Stopped

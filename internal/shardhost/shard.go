@@ -407,6 +407,18 @@ func (s *Shard) status(epoch placement.Epoch, term placement.Term) (m coordinato
 	return coordinator.MoveStatus{Term: term, ShardID: s.ID, Epoch: epoch, State: o.State}, true
 }
 
+// Needed reports whether a process that leaves waits for the shard: it is here, or on its way
+// here or away, calls wait here, or a sender will have its last calls followed by a Flush.
+func (s *Shard) Needed() bool {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	if s.Core.Settled() {
+		return false
+	}
+	o, ok := standing(s.Core)
+	return ok && (o.State != coordinator.Forwarding || s.holdsLocked() || s.Core.Owes(s.host.Now()))
+}
+
 // Owned returns the process's registration of the shard. It reports false when nothing of the
 // shard is here any more, and for one that moved away for good, as the table shows.
 func (s *Shard) Owned() (o coordinator.Owned, ok bool) {

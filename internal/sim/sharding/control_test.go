@@ -220,10 +220,7 @@ func (v *memberEnv) Inventory() (kinds []coordinator.KindInfo, owned []coordinat
 // HoldsShards reports whether shards are here, calls for them, or calls of the process.
 func (v *memberEnv) HoldsShards() bool {
 	p := v.process
-	return p.busy() || slices.ContainsFunc(p.w.ids, func(id placement.ShardID) bool {
-		o, ok := p.shards[id].Owned()
-		return ok && (o.State != coordinator.Forwarding || p.shards[id].Holds())
-	})
+	return p.busy() || slices.ContainsFunc(p.w.ids, func(id placement.ShardID) bool { return p.shards[id].Needed() })
 }
 
 // WaitingKinds returns the types of the calls that wait for homes.

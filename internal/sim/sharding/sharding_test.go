@@ -111,6 +111,8 @@ func TestSeedsThatFailed(t *testing.T) {
 		{"joins and leaves", 700050, "a call that came by way of a new home was refused for one that had come back and gone on there"},
 		{"everything", 800369, "the coordinator's member, on its way out, obeyed a member of the other half of a split, which had taken it for dead, and nobody was the coordinator any more"},
 		{"joins and leaves", 800110, "a home whose table skipped the sender's new home kept the Flush to itself, and the barrier there timed out"},
+		{"joins and leaves", 900457, "a home left before a sender had flushed, and nobody knew that another still held its calls"},
+		{"everything", 900452, "a member that came Up while the network was cut counted itself, its side won with it, and the other without it"},
 		{"everything", 24, "a client that met another life of the cluster went on to a home of the life before, and kept its calls"},
 	} {
 		i := slices.IndexFunc(plans, func(p plan) bool { return p.name == found.plan })
