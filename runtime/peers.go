@@ -235,7 +235,7 @@ func (t returner) Returned(e *wire.Envelope, certain bool) {
 	case certain:
 		pl.counters.add(callRetried)
 		c := newInCall(pl, pl.self, e, lane, time.Now())
-		s.Return(&c.Call)
+		s.Return(&c.Call, !t.session.SaidGoodbye())
 	case e.Type == wire.TypeTell:
 		pl.counters.add(tellLost)
 	}

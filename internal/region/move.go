@@ -282,10 +282,15 @@ func (s *Shard) redeliver(q *queue, now uint32) (fx Effects) {
 }
 
 // Return takes back a call that was forwarded to a departed home, which certainly has not
-// handled it, under the epoch that it was forwarded with.
-func (s *Shard) Return(c *Call, now uint32, at time.Time) Effects {
+// handled it, under the epoch that it was forwarded with. died is false if that home left in
+// order. A call that its sender sent to another home is refused if the next one died: the
+// home between may be gone too, and then its sender's younger calls came there directly.
+func (s *Shard) Return(c *Call, died bool, now uint32, at time.Time) Effects {
 	defer s.check()
 	c.at = at
+	if died && !c.SentTo(s.self) && !s.how.Unordered {
+		return Effects{Refuse: []*Call{c}}
+	}
 	var q queue
 	q.push(c)
 	fx := s.redeliver(&q, now)

@@ -34,7 +34,9 @@ import (
 //	refuse SENDER VIA ...                 ways that came with Open
 //	waiting NODE EPOCH SENDER             a way by this node that comes with Open
 //	gone NODE                             forget it, open its barriers
-//	return SENDER ENTITY EPOCH [straight] a call that came back, sent to a by its sender
+//	return SENDER ENTITY EPOCH [straight] [died]
+//	                                      a call that came back; straight: its sender sent it
+//	                                      to a; died: the home that it comes from did
 //	dismiss                               the node ends
 //	settle                                end forwarding if nobody needs it
 //	tick DURATION                         time passes, barriers are looked at
@@ -265,7 +267,7 @@ func (s *script) gateCommand(command string, arg func(int) string, args []string
 	case "return":
 		c := s.newCall(arg(0), arg(1), arg(2))
 		c.Via, c.Straight = node("a"), slices.Contains(args, "straight")
-		s.effects(s.s.Return(c, 0, s.now), say)
+		s.effects(s.s.Return(c, slices.Contains(args, "died"), 0, s.now), say)
 	case "tick":
 		d, err := time.ParseDuration(arg(0))
 		if err != nil {

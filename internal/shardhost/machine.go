@@ -258,9 +258,10 @@ func (s *machine) Forget(gone func(transport.Address) bool) {
 }
 
 // Return takes back a call that this process had forwarded to one that is gone, and that
-// certainly did not run there. Forget comes first.
-func (s *machine) Return(c *Call) {
-	s.Do(func(now uint32, at time.Time) region.Effects { return s.Core.Return(&c.Call, now, at) })
+// certainly did not run there. died is false if that process left in order. Forget comes
+// first.
+func (s *machine) Return(c *Call, died bool) {
+	s.Do(func(now uint32, at time.Time) region.Effects { return s.Core.Return(&c.Call, died, now, at) })
 }
 
 // Dismiss sends on or refuses all that waits, for the process ends.

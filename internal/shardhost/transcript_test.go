@@ -268,7 +268,7 @@ func (s *script) processCommand(command string, args []string) {
 	case "return":
 		c := s.newCall(args)
 		c.Via = node("a")
-		s.shard.Return(&c.Call)
+		s.shard.Return(&c.Call, slices.Contains(args, "died"))
 	case "dismiss":
 		s.shard.Dismiss()
 	case "exiting":

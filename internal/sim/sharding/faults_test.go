@@ -2,6 +2,7 @@ package sharding
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/region"
@@ -67,7 +68,7 @@ func (w *world) faults() {
 	at(p.breaks, func() {
 		w.pick(func(p *process) bool { return p.alive && !p.paused }).breakConnection(w.upTo(200 * time.Millisecond))
 	})
-	at(p.joins, func() { w.begin("j"+string(rune('0'+len(w.procs))), true) })
+	at(p.joins, func() { w.begin("j"+strconv.Itoa(len(w.procs)), true) })
 	at(p.leaves, w.leaveAny)
 	at(p.kills, func() {
 		if p := w.victim(); p != nil {

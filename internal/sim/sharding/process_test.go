@@ -335,7 +335,9 @@ func (t returner) RouteOf(e *wire.Envelope) *routing.Route {
 func (t returner) Waits(id uint64) bool { return t.link.process.pending[id] != nil }
 
 // Returned takes back what the process had forwarded.
-func (t returner) Returned(e *wire.Envelope, certain bool) { t.link.process.returned(e, certain) }
+func (t returner) Returned(e *wire.Envelope, certain bool) {
+	t.link.process.returned(e, certain, !t.link.SaidGoodbye())
+}
 
 // Lost notes what may have run.
 func (t returner) Lost(e *wire.Envelope) {
@@ -347,7 +349,7 @@ func (t returner) Lost(e *wire.Envelope) {
 func (t returner) Again(e *wire.Envelope) { t.link.process.sent(e.ID, nil, 0) }
 
 // returned takes back what this process had passed on to one who is gone.
-func (p *process) returned(e *wire.Envelope, certain bool) {
+func (p *process) returned(e *wire.Envelope, certain, died bool) {
 	s := p.shards[placement.ShardID{Kind: string(e.Kind), Shard: e.Shard}]
 	switch {
 	case e.Type == wire.TypeFlushed:
@@ -356,7 +358,7 @@ func (p *process) returned(e *wire.Envelope, certain bool) {
 		p.w.oracle.lose(e, "forwarded to one who is gone")
 	default:
 		c := newInCall(p.self, e, p.w)
-		s.Return(&c.Call)
+		s.Return(&c.Call, died)
 	}
 }
 
