@@ -50,7 +50,7 @@ func newDurableShard(s *hostedShard) *durableShard {
 	d := &durableShard{hosted: s}
 	c := durablehost.Config{
 		Shard: store.Shard{Type: s.ID.Kind, Number: int(s.ID.Shard)},
-		Node:  pl.self.Name, Incarnation: pl.self.Incarnation, Host: pl.durable,
+		Node:  pl.self.Name, Incarnation: pl.self.Incarnation, Host: pl.durable, Limits: pl.limits,
 	}
 	if pl.cfg.Store != nil { // without one the node does not start
 		c.Store, c.Records = pl.cfg.Store.Shards(), pl.cfg.Store
@@ -225,6 +225,13 @@ func (d *durableShard) run(r *durableTurn, e *region.Entity, c *inCall, method c
 		d.discard(r)
 		return a
 	}
+	if r.command.Key != "" {
+		if v := tenure.Keyed(e.ID, r.command); v.Verdict != durable.Run {
+			settled = true
+			d.discard(r)
+			return d.decided(r, v)
+		}
+	}
 	r.seen = active.last
 	a := runMethod(s, &r.encodedTurn, e, c, method)
 	a = d.settle(r, e, active, a, read)
@@ -293,28 +300,35 @@ func (d *durableShard) admit(r *durableTurn, e *region.Entity, c *inCall) (a ans
 		id.Source, id.Log, id.To = 0, durable.Target{}, durable.Target{}
 	}
 	command := id.Command(c.Sender.Incarnation, e.ID, string(c.Method), c.Args)
-	switch v := r.tenure.Admit(command); v.Verdict {
-	case durable.Run:
+	v := r.tenure.Admit(command)
+	if v.Verdict == durable.Run {
 		r.command = command
 		return a, true
+	}
+	return d.decided(r, v), false
+}
+
+// decided is the answer to a command that is not run.
+func (d *durableShard) decided(r *durableTurn, v durable.Admission) answer {
+	switch v.Verdict {
 	case durable.Replay:
 		reply, err := durablehost.ReadReply(v.Reply)
 		if err != nil {
-			return answer{code: wire.CodeRefused, text: err.Error()}, false
+			return answer{code: wire.CodeRefused, text: err.Error()}
 		}
 		r.ticket = v.Ticket
 		payload := append([]byte{}, reply.Payload...) // for buffers of answers are used again, and none is nil
-		return answer{code: wire.Code(reply.Code), text: reply.Text, payload: &payload, after: r}, false
+		return answer{code: wire.Code(reply.Code), text: reply.Text, payload: &payload, after: r}
 	case durable.BelowFloor:
-		return answer{code: wire.CodeCanceled, text: "its caller does not wait for it any more"}, false
+		return answer{code: wire.CodeCanceled, text: "its caller does not wait for it any more"}
 	case durable.Mismatch:
 		return answer{code: wire.CodeRefused, text: fmt.Sprintf(
-			"another call of %s has its command id (a key of shard.CommandID names one call with its arguments; a turn that runs again must make the calls that it made before)", d.hosted.ID.Kind)}, false
+			"another call of %s has its command id (a key of shard.CommandID names one call with its arguments; a turn that runs again must make the calls that it made before)", d.hosted.ID.Kind)}
 	case durable.Overloaded:
 		return answer{code: wire.CodeOverloaded, text: fmt.Sprintf(
-			"shard %v has too much that the store has not taken, or too many commands whose callers have not finished (retry later)", d.hosted.ID)}, false
+			"shard %v has too much that the store has not taken, or too many commands whose callers have not finished (retry later)", d.hosted.ID)}
 	}
-	return answer{code: wire.CodeDropped}, false
+	return answer{code: wire.CodeDropped}
 }
 
 func (d *durableShard) discard(r *durableTurn) {

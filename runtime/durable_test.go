@@ -26,6 +26,7 @@ type vaults struct {
 	own    map[string]*memorystore.Client // of each node
 	tune   func(*shard.Config)
 	opts   []shard.HostOption
+	made   func(*shard.Node)
 }
 
 func newVaults(t *testing.T, names ...string) *vaults {
@@ -57,6 +58,9 @@ func (v *vaults) start(name string) *shard.Node {
 		v.tune(&cfg)
 	}
 	n := shard.New(cfg)
+	if v.made != nil {
+		v.made(n)
+	}
 	client := vault.NewVaultClient(n)
 	require.NoError(v.t, vault.HostVault(n, func() *vault.Vault { return &vault.Vault{Others: client.API} }, v.opts...))
 	require.NoError(v.t, n.Start(testContext(v.t)))
@@ -216,6 +220,47 @@ func TestDurableNestedCallsAndTells(t *testing.T) {
 			return err == nil && got == i+1
 		}, testPatience, time.Millisecond)
 	}
+}
+
+// TestDurableCommandIDOutlivesTheTable: the shard has forgotten the caller, and the entity's
+// record still has the answer: while it is active, at rest, after a full restart, and after its
+// end.
+func TestDurableCommandIDOutlivesTheTable(t *testing.T) {
+	v := newVaults(t)
+	v.made = func(n *shard.Node) { n.ForgetCommands(time.Millisecond) }
+	v.start("a")
+	ctx := testContext(t)
+	pay := func(n shard.Caller) {
+		t.Helper()
+		for range 2 { // the table has forgotten the key after its next tick
+			<-time.After(1100 * time.Millisecond)
+			got, err := ref(n, "v", shard.CommandID("payment-1")).Add(ctx, 5)
+			require.NoError(t, err)
+			require.EqualValues(t, 5, got)
+		}
+		_, err := ref(n, "v", shard.CommandID("payment-1")).Add(ctx, 6)
+		require.ErrorContains(t, err, "CommandID")
+		require.Equal(t, shard.NotExecuted, shard.OutcomeOf(err))
+	}
+	pay(v.nodes["a"])
+	v.kill("a")
+	v.start("b")
+	pay(v.nodes["b"])
+	total(t, v.nodes["b"], "v", 5)
+	leave := func(n shard.Caller) {
+		t.Helper()
+		<-time.After(1100 * time.Millisecond)
+		require.NoError(t, ref(n, "v", shard.CommandID("leave")).Leave(ctx))
+	}
+	leave(v.nodes["b"])
+	_, err := ref(v.nodes["b"], "v").Add(ctx, 1)
+	require.NoError(t, err)
+	leave(v.nodes["b"])
+	total(t, v.nodes["b"], "v", 1)
+	require.NoError(t, v.nodes["b"].Shutdown(ctx))
+	v.start("c")
+	leave(v.nodes["c"])
+	total(t, v.nodes["c"], "v", 1)
 }
 
 // TestDurableCommandID: calls with one key are one command, from whatever process and over a

@@ -10,6 +10,10 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
+// ForgetCommands has the shards of durable types forget the commands of callers that were
+// silent for d. It is called before types are hosted.
+func (n *Node) ForgetCommands(d time.Duration) { n.plane.limits.Silent = d }
+
 // Peer is the node as transports name it.
 func (n *Node) Peer() transport.Peer { return n.plane.self }
 

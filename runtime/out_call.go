@@ -39,10 +39,14 @@ func (c *outCall) sendsAgain(code wire.Code) bool {
 // CommandID makes all calls of a reference to an entity of a durable type one command: the
 // first is run, and the others get its answer, from whatever process and after whatever
 // restart they come. So a request with an id of its own, of a payment for example, is carried
-// out once although it was sent again. The shard keeps the answer for 10 minutes after it was
-// last asked for. Later the key is new. A call with the same key and another method or other
-// arguments fails. A method marked //shard:read, and one that changed nothing, is run each
-// time.
+// out once although it was sent again. A call with the same key and another method or other
+// arguments fails.
+//
+// The shard keeps each key for 10 minutes after it was last asked for. Beyond that, and also
+// when it was passivated or has ended by [Forget], the entity keeps its last 128 keys for 24
+// hours, as many of them as fit with their answers in 64 KiB, and in 512 KiB together with the
+// entity's state. A key that is kept no longer is new: the call is run. A method marked
+// //shard:read, and one that changed nothing, is run each time.
 func CommandID(key string) CallOption {
 	return func(o *codegen.CallOptions) { o.CommandID = key }
 }

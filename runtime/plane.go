@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/await"
+	"github.com/shardgen/shardgen/internal/durable"
 	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/pending"
@@ -65,6 +66,7 @@ type plane struct {
 
 	commands durablehost.Source   // of this process's calls to durable types
 	durable  *durablehost.Process // of a node with a store; else nil
+	limits   durable.Limits       // of its durable shards; tests have other ones than the defaults
 
 	lost   lostTells
 	seldom seldom

@@ -61,7 +61,7 @@ func (c *checkpoint) begin(s *Shard, light bool) {
 	if !light {
 		for _, e := range s.tail.dirty() {
 			e.saving = e.acked.number
-			add(e.change())
+			add(e.change(s.desk.now, s.limits.AppendBytes))
 		}
 		table := c.table(s)
 		c.parts = uint32(len(table))

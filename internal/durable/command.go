@@ -68,6 +68,7 @@ type Command struct {
 	Path   Path   // of a nested call below it
 	Floor  uint64 // the lowest of the source's numbers that is not finished, at most Number
 	Hash   uint64 // of the entity, the method and its arguments
+	Key    string // by which the entity itself keeps it; "": it does not
 }
 
 // A Path names a nested call below a command; empty is the command itself.

@@ -3,6 +3,7 @@ package durable
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/store"
@@ -14,14 +15,16 @@ type version struct {
 	state  []byte
 	since  [][]byte // events that are to be applied to state
 	ended  bool
+	keys   []key // not to be changed
 }
 
 // after is the version after a commit that counts.
 func (v version) after(c *wire.DurableCommit) version {
+	next := version{number: c.GetVersion(), state: c.GetState(), ended: c.GetEnded(), keys: keysAfter(v.keys, c)}
 	if c.GetFolded() {
-		return version{c.GetVersion(), v.state, slices.Concat(v.since, c.GetEvents()), false}
+		next.state, next.since = v.state, slices.Concat(v.since, c.GetEvents())
 	}
-	return version{c.GetVersion(), c.GetState(), nil, c.GetEnded()}
+	return next
 }
 
 // folds reports whether a turn's events say enough, so that its state stays out of the log.
@@ -49,8 +52,8 @@ type entity struct {
 	active bool    // the driver has it
 	loaded bool    // last is known: it came from the log, or its record was read
 	bare   bool    // its state is in its record only
-	// loose are commits that were read from the log without the state that they follow,
-	// which is in the record.
+	// loose are commits that were read from the log without the state or the keys that they
+	// follow, which are in the record.
 	loose []*wire.DurableCommit
 }
 
@@ -74,7 +77,7 @@ func (e *entity) ack(c *wire.DurableCommit) {
 
 // recover notes a commit that was read from the log.
 func (e *entity) recover(c *wire.DurableCommit) {
-	if c.GetFolded() && (!e.loaded || len(e.loose) > 0) {
+	if (c.GetFolded() || c.GetKeys() > 0) && (!e.loaded || len(e.loose) > 0) {
 		e.loose = append(e.loose, c)
 		return
 	}
@@ -94,7 +97,7 @@ func (e *entity) base(v version) error {
 		case c.GetVersion() <= v.number:
 			e.dirty = true
 			continue
-		case c.GetVersion() != e.last.number+1:
+		case c.GetFolded() && c.GetVersion() != e.last.number+1:
 			return fmt.Errorf("%w: its record has version %d, and the log goes on with version %d", ErrCorrupt, v.number, c.GetVersion())
 		}
 		e.commit(c, 0)
@@ -129,12 +132,27 @@ func (e *entity) key() string { return entityKey(e.id) }
 
 func entityKey(id string) string { return "e" + id }
 
-// change is what a checkpoint writes of it.
-func (e *entity) change() store.Change {
-	if e.acked.ended {
+// change is what a checkpoint writes of it. The oldest keys that would make the record larger
+// than limit are left out.
+func (e *entity) change(now time.Time, limit int) store.Change {
+	v := e.acked
+	keys := freshKeys(v.keys, now.UnixMilli())
+	if v.ended && len(keys) == 0 {
 		return store.Change{ID: e.key()}
 	}
+	size := 2*appendRoom + len(e.id) + len(v.state)
+	for _, event := range v.since {
+		size += len(event) + appendRoom
+	}
+	for _, k := range keys {
+		size += k.size()
+	}
+	for size > limit && len(keys) > 0 {
+		size -= keys[0].size()
+		keys = keys[1:]
+	}
 	return store.Change{ID: e.key(), Value: seal(&wire.DurableRecord{
-		Format: formatNow, Entity: []byte(e.id), Version: e.acked.number, State: e.acked.state, Since: e.acked.since,
+		Format: formatNow, Entity: []byte(e.id), Version: v.number, State: v.state, Since: v.since,
+		Keys: wireKeys(keys), Ended: v.ended,
 	})}
 }

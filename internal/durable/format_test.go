@@ -44,7 +44,15 @@ func samples() map[string]stored {
 		Tells: []*wire.DurableTell{{Log: "bank.Account", Shard: 1, Number: 3, Entity: []byte("told \x00\xff"), Body: []byte("body")}},
 	}
 	folded := &wire.DurableCommit{Entity: []byte("e"), Version: 3, At: 1, Events: [][]byte{[]byte("event"), {}}, Event: 17, Folded: true}
+	keyed := &wire.DurableCommit{
+		Entity: []byte("e"), Version: 3, State: []byte("state"), At: 1, Keys: 2,
+		Command: &wire.DurableCommand{Source: &wire.DurableSource{Incarnation: 1, Log: "sum"}, Number: 1, Floor: 1, Hash: 5, Key: []byte("key \x00\xff")},
+	}
+	keys := []*wire.DurableKey{{Key: []byte("key \x00\xff"), Hash: 5, Reply: []byte("reply"), At: 1_763_820_000_123}}
 	return map[string]stored{
+		"keyed":        entry(&wire.DurableEntry{Kind: &wire.DurableEntry_Commit{Commit: keyed}}),
+		"record-keys":  &wire.DurableRecord{Format: 1, Entity: []byte("e"), Version: 3, State: []byte("state"), Keys: keys},
+		"record-ended": &wire.DurableRecord{Format: 1, Entity: []byte("e"), Version: 3, Keys: keys, Ended: true},
 		"folded":       entry(&wire.DurableEntry{Kind: &wire.DurableEntry_Commit{Commit: folded}}),
 		"record-since": &wire.DurableRecord{Format: 1, Entity: []byte("e"), Version: 3, State: []byte("state"), Since: [][]byte{[]byte("event"), {}}},
 		"journal":      &wire.DurableJournal{Format: 1, First: 2, Last: 3, Number: 18},

@@ -61,7 +61,10 @@ func (l *loads) done(s *Shard, r Response) bool {
 	} else {
 		e.last, e.acked = v, v
 		e.loaded, e.bare = true, false
-		loaded.Found, loaded.State, loaded.Since, loaded.Version = v.number > 0, v.state, v.since, v.number
+		loaded.Found, loaded.State, loaded.Since, loaded.Version = v.number > 0 && !v.ended, v.state, v.since, v.number
+		if v.ended && len(freshKeys(v.keys, s.desk.now.UnixMilli())) == 0 {
+			e.dirty = true // the next checkpoint deletes its record
+		}
 		e.forgetState()
 	}
 	s.out.Loaded = append(s.out.Loaded, loaded)
@@ -92,7 +95,7 @@ func readRecord(id string, r store.Record) (version, error) {
 	if string(w.GetEntity()) != id || w.GetVersion() == 0 {
 		return version{}, fmt.Errorf("%w: it is version %d of %q", ErrCorrupt, w.GetVersion(), w.GetEntity())
 	}
-	return version{w.GetVersion(), w.GetState(), w.GetSince(), false}, nil
+	return version{w.GetVersion(), w.GetState(), w.GetSince(), w.GetEnded(), keysOf(w.GetKeys())}, nil
 }
 
 func (l *loads) check() error {

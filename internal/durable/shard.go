@@ -293,8 +293,10 @@ func (s *Shard) Commit(now time.Time, t Turn) (Ticket, error) {
 	if c := t.Command; c != nil {
 		w.Command = &wire.DurableCommand{
 			Source: c.Source.wire(), Number: c.Number, Path: []byte(c.Path), Floor: c.Floor, Hash: c.Hash, Reply: t.Reply,
+			Key: []byte(c.Key),
 		}
 	}
+	w.Keys = uint32(len(e.last.keys))
 	for _, tell := range t.Tells { // for its size
 		w.Tells = append(w.Tells, &wire.DurableTell{
 			Log: tell.Target.Log, Shard: tell.Target.Shard, Number: 1 << 62, Entity: []byte(tell.Entity), Body: tell.Body,

@@ -57,10 +57,21 @@ func Snap(h store.Head, log []store.Append, records []store.Record) Snapshot {
 			}
 			continue
 		}
-		kept[id] = Kept{id, v.number, v.state}
+		if e := tail[id]; e != nil && len(e.loose) > 0 {
+			if err := e.base(v); err != nil {
+				s.Problems = append(s.Problems, Problem{fmt.Sprintf("record of entity %q", id), id, err})
+				continue
+			}
+		}
+		if !v.ended {
+			kept[id] = Kept{id, v.number, v.state}
+		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(tail)) {
 		e := tail[id]
+		if len(e.loose) > 0 && e.base(version{}) != nil {
+			continue // its record is not there, or has a problem
+		}
 		switch {
 		case e.last.ended && kept[id].Version <= e.last.number:
 			delete(kept, id)

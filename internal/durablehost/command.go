@@ -143,7 +143,9 @@ func (id ID) Command(sender uint64, entity, method string, args []byte) durable.
 	}
 	switch {
 	case id.Key != "":
-		c.Source = durable.Source{Incarnation: keySource, Log: keyLog(entity, id.Key)}
+		sum := keySum(entity, id.Key)
+		c.Source = durable.Source{Incarnation: keySource, Log: hex.EncodeToString(sum[:])}
+		c.Key = string(sum[:keySize])
 		c.Number, c.Floor, c.Path = 1, 1, ""
 	case id.Log.Log != "":
 		c.Source = durable.Source{Log: id.Log.Log, Shard: id.Log.Shard, To: id.To}
@@ -153,10 +155,12 @@ func (id ID) Command(sender uint64, entity, method string, args []byte) durable.
 	return c
 }
 
-// keyLog names the source that a key is at an entity. It is plain text whatever the two are.
-func keyLog(entity, key string) string {
-	sum := sha256.Sum256(append(binary.AppendUvarint(nil, uint64(len(entity))), entity+key...))
-	return hex.EncodeToString(sum[:])
+// keySize is how many bytes of a key's sum an entity keeps.
+const keySize = 16
+
+// keySum stands for a key at an entity.
+func keySum(entity, key string) [sha256.Size]byte {
+	return sha256.Sum256(append(binary.AppendUvarint(nil, uint64(len(entity))), entity+key...))
 }
 
 // Nested is the ID of a call that a turn for c makes at a shard.

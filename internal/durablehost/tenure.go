@@ -368,6 +368,14 @@ func (t *Tenure) Admit(c durable.Command) (a durable.Admission) {
 	return a
 }
 
+// Keyed decides on a command with a key, for an entity that was loaded: see
+// [durable.Shard.Keyed].
+func (t *Tenure) Keyed(entity string, c durable.Command) (a durable.Admission) {
+	a.Verdict = durable.Closed
+	t.do(func(now time.Time) { a = t.core.Keyed(now, entity, c) })
+	return a
+}
+
 // Discard ends a command whose turn committed nothing.
 func (t *Tenure) Discard(c durable.Command) {
 	t.do(func(time.Time) { t.core.Discard(c) })

@@ -341,6 +341,7 @@ type DurableCommit struct {
 	Events        [][]byte               `protobuf:"bytes,8,rep,name=events,proto3" json:"events,omitempty"`   // that the turn recorded
 	Event         uint64                 `protobuf:"varint,9,opt,name=event,proto3" json:"event,omitempty"`    // the number of the first of them in the shard's journal
 	Folded        bool                   `protobuf:"varint,10,opt,name=folded,proto3" json:"folded,omitempty"` // state is absent: the events, applied to the state before, give it
+	Keys          uint32                 `protobuf:"varint,13,opt,name=keys,proto3" json:"keys,omitempty"`     // how many keys of earlier commands the entity keeps
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -445,6 +446,13 @@ func (x *DurableCommit) GetFolded() bool {
 	return false
 }
 
+func (x *DurableCommit) GetKeys() uint32 {
+	if x != nil {
+		return x.Keys
+	}
+	return 0
+}
+
 // DurableSource is where commands come from: a process, or the log of a shard.
 type DurableSource struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -531,6 +539,7 @@ type DurableCommand struct {
 	Floor         uint64                 `protobuf:"varint,4,opt,name=floor,proto3" json:"floor,omitempty"`   // the lowest of the source's numbers that is not finished
 	Hash          uint64                 `protobuf:"fixed64,5,opt,name=hash,proto3" json:"hash,omitempty"`    // of the method and its arguments
 	Reply         []byte                 `protobuf:"bytes,6,opt,name=reply,proto3" json:"reply,omitempty"`
+	Key           []byte                 `protobuf:"bytes,7,opt,name=key,proto3" json:"key,omitempty"` // that the user gave, hashed; empty: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -607,6 +616,82 @@ func (x *DurableCommand) GetReply() []byte {
 	return nil
 }
 
+func (x *DurableCommand) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+// DurableKey is a command that was applied and has a key of the user's.
+type DurableKey struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           []byte                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"` // hashed
+	Hash          uint64                 `protobuf:"fixed64,2,opt,name=hash,proto3" json:"hash,omitempty"`
+	Reply         []byte                 `protobuf:"bytes,3,opt,name=reply,proto3" json:"reply,omitempty"`
+	At            int64                  `protobuf:"varint,4,opt,name=at,proto3" json:"at,omitempty"` // Unix time of its commit, in milliseconds
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DurableKey) Reset() {
+	*x = DurableKey{}
+	mi := &file_shardgen_wire_durable_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DurableKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DurableKey) ProtoMessage() {}
+
+func (x *DurableKey) ProtoReflect() protoreflect.Message {
+	mi := &file_shardgen_wire_durable_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DurableKey.ProtoReflect.Descriptor instead.
+func (*DurableKey) Descriptor() ([]byte, []int) {
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *DurableKey) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *DurableKey) GetHash() uint64 {
+	if x != nil {
+		return x.Hash
+	}
+	return 0
+}
+
+func (x *DurableKey) GetReply() []byte {
+	if x != nil {
+		return x.Reply
+	}
+	return nil
+}
+
+func (x *DurableKey) GetAt() int64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
 // DurableTell is a tell that waits until its receiver has committed it.
 type DurableTell struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -621,7 +706,7 @@ type DurableTell struct {
 
 func (x *DurableTell) Reset() {
 	*x = DurableTell{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[7]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -633,7 +718,7 @@ func (x *DurableTell) String() string {
 func (*DurableTell) ProtoMessage() {}
 
 func (x *DurableTell) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[7]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -646,7 +731,7 @@ func (x *DurableTell) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableTell.ProtoReflect.Descriptor instead.
 func (*DurableTell) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{7}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *DurableTell) GetLog() string {
@@ -694,7 +779,7 @@ type DurableTold struct {
 
 func (x *DurableTold) Reset() {
 	*x = DurableTold{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[8]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -706,7 +791,7 @@ func (x *DurableTold) String() string {
 func (*DurableTold) ProtoMessage() {}
 
 func (x *DurableTold) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[8]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -719,7 +804,7 @@ func (x *DurableTold) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableTold.ProtoReflect.Descriptor instead.
 func (*DurableTold) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{8}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *DurableTold) GetTells() []*DurableNumbers {
@@ -741,7 +826,7 @@ type DurableNumbers struct {
 
 func (x *DurableNumbers) Reset() {
 	*x = DurableNumbers{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[9]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -753,7 +838,7 @@ func (x *DurableNumbers) String() string {
 func (*DurableNumbers) ProtoMessage() {}
 
 func (x *DurableNumbers) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[9]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -766,7 +851,7 @@ func (x *DurableNumbers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableNumbers.ProtoReflect.Descriptor instead.
 func (*DurableNumbers) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{9}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *DurableNumbers) GetLog() string {
@@ -808,7 +893,7 @@ type DurableHead struct {
 
 func (x *DurableHead) Reset() {
 	*x = DurableHead{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[10]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -820,7 +905,7 @@ func (x *DurableHead) String() string {
 func (*DurableHead) ProtoMessage() {}
 
 func (x *DurableHead) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[10]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -833,7 +918,7 @@ func (x *DurableHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableHead.ProtoReflect.Descriptor instead.
 func (*DurableHead) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{10}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *DurableHead) GetFormat() uint32 {
@@ -899,7 +984,9 @@ type DurableRecord struct {
 	Entity        []byte                 `protobuf:"bytes,2,opt,name=entity,proto3" json:"entity,omitempty"`
 	Version       uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
 	State         []byte                 `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
-	Since         [][]byte               `protobuf:"bytes,5,rep,name=since,proto3" json:"since,omitempty"` // events that are to be applied to the state
+	Since         [][]byte               `protobuf:"bytes,5,rep,name=since,proto3" json:"since,omitempty"`  // events that are to be applied to the state
+	Keys          []*DurableKey          `protobuf:"bytes,6,rep,name=keys,proto3" json:"keys,omitempty"`    // in the order of their commits
+	Ended         bool                   `protobuf:"varint,7,opt,name=ended,proto3" json:"ended,omitempty"` // it has no state, only keys
 	Check         uint32                 `protobuf:"fixed32,15,opt,name=check,proto3" json:"check,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -907,7 +994,7 @@ type DurableRecord struct {
 
 func (x *DurableRecord) Reset() {
 	*x = DurableRecord{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[11]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -919,7 +1006,7 @@ func (x *DurableRecord) String() string {
 func (*DurableRecord) ProtoMessage() {}
 
 func (x *DurableRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[11]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -932,7 +1019,7 @@ func (x *DurableRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableRecord.ProtoReflect.Descriptor instead.
 func (*DurableRecord) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{11}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *DurableRecord) GetFormat() uint32 {
@@ -970,6 +1057,20 @@ func (x *DurableRecord) GetSince() [][]byte {
 	return nil
 }
 
+func (x *DurableRecord) GetKeys() []*DurableKey {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *DurableRecord) GetEnded() bool {
+	if x != nil {
+		return x.Ended
+	}
+	return false
+}
+
 func (x *DurableRecord) GetCheck() uint32 {
 	if x != nil {
 		return x.Check
@@ -991,7 +1092,7 @@ type DurableJournal struct {
 
 func (x *DurableJournal) Reset() {
 	*x = DurableJournal{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[12]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1003,7 +1104,7 @@ func (x *DurableJournal) String() string {
 func (*DurableJournal) ProtoMessage() {}
 
 func (x *DurableJournal) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[12]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1016,7 +1117,7 @@ func (x *DurableJournal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableJournal.ProtoReflect.Descriptor instead.
 func (*DurableJournal) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{12}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *DurableJournal) GetFormat() uint32 {
@@ -1068,7 +1169,7 @@ type DurableChunk struct {
 
 func (x *DurableChunk) Reset() {
 	*x = DurableChunk{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[13]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1080,7 +1181,7 @@ func (x *DurableChunk) String() string {
 func (*DurableChunk) ProtoMessage() {}
 
 func (x *DurableChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[13]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1093,7 +1194,7 @@ func (x *DurableChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableChunk.ProtoReflect.Descriptor instead.
 func (*DurableChunk) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{13}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *DurableChunk) GetFormat() uint32 {
@@ -1138,7 +1239,7 @@ type DurableEvent struct {
 
 func (x *DurableEvent) Reset() {
 	*x = DurableEvent{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[14]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1150,7 +1251,7 @@ func (x *DurableEvent) String() string {
 func (*DurableEvent) ProtoMessage() {}
 
 func (x *DurableEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[14]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1163,7 +1264,7 @@ func (x *DurableEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableEvent.ProtoReflect.Descriptor instead.
 func (*DurableEvent) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{14}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *DurableEvent) GetNumber() uint64 {
@@ -1217,7 +1318,7 @@ type DurableTable struct {
 
 func (x *DurableTable) Reset() {
 	*x = DurableTable{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[15]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1229,7 +1330,7 @@ func (x *DurableTable) String() string {
 func (*DurableTable) ProtoMessage() {}
 
 func (x *DurableTable) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[15]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1242,7 +1343,7 @@ func (x *DurableTable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableTable.ProtoReflect.Descriptor instead.
 func (*DurableTable) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{15}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DurableTable) GetFormat() uint32 {
@@ -1299,7 +1400,7 @@ type DurableKnown struct {
 
 func (x *DurableKnown) Reset() {
 	*x = DurableKnown{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[16]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1311,7 +1412,7 @@ func (x *DurableKnown) String() string {
 func (*DurableKnown) ProtoMessage() {}
 
 func (x *DurableKnown) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[16]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1324,7 +1425,7 @@ func (x *DurableKnown) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableKnown.ProtoReflect.Descriptor instead.
 func (*DurableKnown) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{16}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DurableKnown) GetSource() *DurableSource {
@@ -1361,7 +1462,7 @@ type DurableOutbox struct {
 
 func (x *DurableOutbox) Reset() {
 	*x = DurableOutbox{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[17]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1373,7 +1474,7 @@ func (x *DurableOutbox) String() string {
 func (*DurableOutbox) ProtoMessage() {}
 
 func (x *DurableOutbox) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[17]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1386,7 +1487,7 @@ func (x *DurableOutbox) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableOutbox.ProtoReflect.Descriptor instead.
 func (*DurableOutbox) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{17}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *DurableOutbox) GetLog() string {
@@ -1430,7 +1531,7 @@ type DurableWaiting struct {
 
 func (x *DurableWaiting) Reset() {
 	*x = DurableWaiting{}
-	mi := &file_shardgen_wire_durable_proto_msgTypes[18]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1442,7 +1543,7 @@ func (x *DurableWaiting) String() string {
 func (*DurableWaiting) ProtoMessage() {}
 
 func (x *DurableWaiting) ProtoReflect() protoreflect.Message {
-	mi := &file_shardgen_wire_durable_proto_msgTypes[18]
+	mi := &file_shardgen_wire_durable_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1455,7 +1556,7 @@ func (x *DurableWaiting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DurableWaiting.ProtoReflect.Descriptor instead.
 func (*DurableWaiting) Descriptor() ([]byte, []int) {
-	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{18}
+	return file_shardgen_wire_durable_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *DurableWaiting) GetNumber() uint64 {
@@ -1508,7 +1609,7 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"\x04kind\"\"\n" +
 	"\fDurableClaim\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\"\x0e\n" +
-	"\fDurableEmpty\"\xba\x02\n" +
+	"\fDurableEmpty\"\xce\x02\n" +
 	"\rDurableCommit\x12\x16\n" +
 	"\x06entity\x18\x01 \x01(\fR\x06entity\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x14\n" +
@@ -1520,20 +1621,28 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"\x06events\x18\b \x03(\fR\x06events\x12\x14\n" +
 	"\x05event\x18\t \x01(\x04R\x05event\x12\x16\n" +
 	"\x06folded\x18\n" +
-	" \x01(\bR\x06foldedJ\x04\b\v\x10\fJ\x04\b\f\x10\r\"\x84\x01\n" +
+	" \x01(\bR\x06folded\x12\x12\n" +
+	"\x04keys\x18\r \x01(\rR\x04keysJ\x04\b\v\x10\fJ\x04\b\f\x10\r\"\x84\x01\n" +
 	"\rDurableSource\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x06R\vincarnation\x12\x10\n" +
 	"\x03log\x18\x02 \x01(\tR\x03log\x12\x14\n" +
 	"\x05shard\x18\x03 \x01(\rR\x05shard\x12\x0e\n" +
 	"\x02to\x18\x04 \x01(\tR\x02to\x12\x19\n" +
-	"\bto_shard\x18\x05 \x01(\rR\atoShard\"\xb2\x01\n" +
+	"\bto_shard\x18\x05 \x01(\rR\atoShard\"\xc4\x01\n" +
 	"\x0eDurableCommand\x124\n" +
 	"\x06source\x18\x01 \x01(\v2\x1c.shardgen.wire.DurableSourceR\x06source\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x12\n" +
 	"\x04path\x18\x03 \x01(\fR\x04path\x12\x14\n" +
 	"\x05floor\x18\x04 \x01(\x04R\x05floor\x12\x12\n" +
 	"\x04hash\x18\x05 \x01(\x06R\x04hash\x12\x14\n" +
-	"\x05reply\x18\x06 \x01(\fR\x05reply\"y\n" +
+	"\x05reply\x18\x06 \x01(\fR\x05reply\x12\x10\n" +
+	"\x03key\x18\a \x01(\fR\x03key\"X\n" +
+	"\n" +
+	"DurableKey\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\fR\x03key\x12\x12\n" +
+	"\x04hash\x18\x02 \x01(\x06R\x04hash\x12\x14\n" +
+	"\x05reply\x18\x03 \x01(\fR\x05reply\x12\x0e\n" +
+	"\x02at\x18\x04 \x01(\x03R\x02at\"y\n" +
 	"\vDurableTell\x12\x10\n" +
 	"\x03log\x18\x01 \x01(\tR\x03log\x12\x14\n" +
 	"\x05shard\x18\x02 \x01(\rR\x05shard\x12\x16\n" +
@@ -1556,13 +1665,15 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"generation\x18\x06 \x01(\x04R\n" +
 	"generation\x12\x14\n" +
 	"\x05parts\x18\a \x01(\rR\x05parts\x12\x14\n" +
-	"\x05check\x18\x0f \x01(\aR\x05check\"\x9b\x01\n" +
+	"\x05check\x18\x0f \x01(\aR\x05check\"\xe0\x01\n" +
 	"\rDurableRecord\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x16\n" +
 	"\x06entity\x18\x02 \x01(\fR\x06entity\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\x04R\aversion\x12\x14\n" +
 	"\x05state\x18\x04 \x01(\fR\x05state\x12\x14\n" +
-	"\x05since\x18\x05 \x03(\fR\x05since\x12\x14\n" +
+	"\x05since\x18\x05 \x03(\fR\x05since\x12-\n" +
+	"\x04keys\x18\x06 \x03(\v2\x19.shardgen.wire.DurableKeyR\x04keys\x12\x14\n" +
+	"\x05ended\x18\a \x01(\bR\x05ended\x12\x14\n" +
 	"\x05check\x18\x0f \x01(\aR\x05check\"\x80\x01\n" +
 	"\x0eDurableJournal\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x14\n" +
@@ -1617,7 +1728,7 @@ func file_shardgen_wire_durable_proto_rawDescGZIP() []byte {
 	return file_shardgen_wire_durable_proto_rawDescData
 }
 
-var file_shardgen_wire_durable_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_shardgen_wire_durable_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_shardgen_wire_durable_proto_goTypes = []any{
 	(*DurableAppend)(nil),  // 0: shardgen.wire.DurableAppend
 	(*DurableEntry)(nil),   // 1: shardgen.wire.DurableEntry
@@ -1626,41 +1737,43 @@ var file_shardgen_wire_durable_proto_goTypes = []any{
 	(*DurableCommit)(nil),  // 4: shardgen.wire.DurableCommit
 	(*DurableSource)(nil),  // 5: shardgen.wire.DurableSource
 	(*DurableCommand)(nil), // 6: shardgen.wire.DurableCommand
-	(*DurableTell)(nil),    // 7: shardgen.wire.DurableTell
-	(*DurableTold)(nil),    // 8: shardgen.wire.DurableTold
-	(*DurableNumbers)(nil), // 9: shardgen.wire.DurableNumbers
-	(*DurableHead)(nil),    // 10: shardgen.wire.DurableHead
-	(*DurableRecord)(nil),  // 11: shardgen.wire.DurableRecord
-	(*DurableJournal)(nil), // 12: shardgen.wire.DurableJournal
-	(*DurableChunk)(nil),   // 13: shardgen.wire.DurableChunk
-	(*DurableEvent)(nil),   // 14: shardgen.wire.DurableEvent
-	(*DurableTable)(nil),   // 15: shardgen.wire.DurableTable
-	(*DurableKnown)(nil),   // 16: shardgen.wire.DurableKnown
-	(*DurableOutbox)(nil),  // 17: shardgen.wire.DurableOutbox
-	(*DurableWaiting)(nil), // 18: shardgen.wire.DurableWaiting
+	(*DurableKey)(nil),     // 7: shardgen.wire.DurableKey
+	(*DurableTell)(nil),    // 8: shardgen.wire.DurableTell
+	(*DurableTold)(nil),    // 9: shardgen.wire.DurableTold
+	(*DurableNumbers)(nil), // 10: shardgen.wire.DurableNumbers
+	(*DurableHead)(nil),    // 11: shardgen.wire.DurableHead
+	(*DurableRecord)(nil),  // 12: shardgen.wire.DurableRecord
+	(*DurableJournal)(nil), // 13: shardgen.wire.DurableJournal
+	(*DurableChunk)(nil),   // 14: shardgen.wire.DurableChunk
+	(*DurableEvent)(nil),   // 15: shardgen.wire.DurableEvent
+	(*DurableTable)(nil),   // 16: shardgen.wire.DurableTable
+	(*DurableKnown)(nil),   // 17: shardgen.wire.DurableKnown
+	(*DurableOutbox)(nil),  // 18: shardgen.wire.DurableOutbox
+	(*DurableWaiting)(nil), // 19: shardgen.wire.DurableWaiting
 }
 var file_shardgen_wire_durable_proto_depIdxs = []int32{
 	1,  // 0: shardgen.wire.DurableAppend.entries:type_name -> shardgen.wire.DurableEntry
 	2,  // 1: shardgen.wire.DurableEntry.claim:type_name -> shardgen.wire.DurableClaim
 	4,  // 2: shardgen.wire.DurableEntry.commit:type_name -> shardgen.wire.DurableCommit
 	3,  // 3: shardgen.wire.DurableEntry.empty:type_name -> shardgen.wire.DurableEmpty
-	8,  // 4: shardgen.wire.DurableEntry.acknowledged:type_name -> shardgen.wire.DurableTold
-	8,  // 5: shardgen.wire.DurableEntry.dead:type_name -> shardgen.wire.DurableTold
+	9,  // 4: shardgen.wire.DurableEntry.acknowledged:type_name -> shardgen.wire.DurableTold
+	9,  // 5: shardgen.wire.DurableEntry.dead:type_name -> shardgen.wire.DurableTold
 	6,  // 6: shardgen.wire.DurableCommit.command:type_name -> shardgen.wire.DurableCommand
-	7,  // 7: shardgen.wire.DurableCommit.tells:type_name -> shardgen.wire.DurableTell
+	8,  // 7: shardgen.wire.DurableCommit.tells:type_name -> shardgen.wire.DurableTell
 	5,  // 8: shardgen.wire.DurableCommand.source:type_name -> shardgen.wire.DurableSource
-	9,  // 9: shardgen.wire.DurableTold.tells:type_name -> shardgen.wire.DurableNumbers
-	14, // 10: shardgen.wire.DurableChunk.events:type_name -> shardgen.wire.DurableEvent
-	16, // 11: shardgen.wire.DurableTable.sources:type_name -> shardgen.wire.DurableKnown
-	17, // 12: shardgen.wire.DurableTable.outboxes:type_name -> shardgen.wire.DurableOutbox
-	5,  // 13: shardgen.wire.DurableKnown.source:type_name -> shardgen.wire.DurableSource
-	6,  // 14: shardgen.wire.DurableKnown.commands:type_name -> shardgen.wire.DurableCommand
-	18, // 15: shardgen.wire.DurableOutbox.waiting:type_name -> shardgen.wire.DurableWaiting
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	10, // 9: shardgen.wire.DurableTold.tells:type_name -> shardgen.wire.DurableNumbers
+	7,  // 10: shardgen.wire.DurableRecord.keys:type_name -> shardgen.wire.DurableKey
+	15, // 11: shardgen.wire.DurableChunk.events:type_name -> shardgen.wire.DurableEvent
+	17, // 12: shardgen.wire.DurableTable.sources:type_name -> shardgen.wire.DurableKnown
+	18, // 13: shardgen.wire.DurableTable.outboxes:type_name -> shardgen.wire.DurableOutbox
+	5,  // 14: shardgen.wire.DurableKnown.source:type_name -> shardgen.wire.DurableSource
+	6,  // 15: shardgen.wire.DurableKnown.commands:type_name -> shardgen.wire.DurableCommand
+	19, // 16: shardgen.wire.DurableOutbox.waiting:type_name -> shardgen.wire.DurableWaiting
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_shardgen_wire_durable_proto_init() }
@@ -1681,7 +1794,7 @@ func file_shardgen_wire_durable_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_shardgen_wire_durable_proto_rawDesc), len(file_shardgen_wire_durable_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   19,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -248,7 +248,7 @@ func (j *judge) recoverable(shard int) error {
 		if err := decode(rec.Value, r); err != nil {
 			return err
 		}
-		if r.GetVersion() != last.version || last.ended || !last.is(r) {
+		if r.GetVersion() != last.version || last.ended != r.GetEnded() || !last.is(r) {
 			return fmt.Errorf("invariant 2: %s v%d at %d is before since %d, and its record has v%d", id, last.version, last.position, since, r.GetVersion())
 		}
 	}

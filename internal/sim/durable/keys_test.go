@@ -1,0 +1,181 @@
+package durable
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/durable"
+)
+
+// keyed is a command with a user's key, as package durablehost makes it.
+func keyed(key string) durable.Command {
+	return durable.Command{Source: durable.Source{Incarnation: 1, Log: key}, Number: 1, Floor: 1, Hash: 7, Key: key}
+}
+
+// key applies a command with a key.
+func (s *seat) key(id, key, state string) {
+	s.d.t.Helper()
+	ticket := s.apply(id, keyed(key), state)
+	s.run()
+	if s.ready < ticket {
+		s.d.t.Fatalf("%s is not acknowledged; events %+v", key, s.events)
+	}
+}
+
+// verdict requires what becomes of a command that the table has forgotten.
+func (s *seat) verdict(id string, c durable.Command, want durable.Verdict, reply string) {
+	s.d.t.Helper()
+	s.state(id)
+	if a := s.core.Admit(s.d.w.clock(), c); a.Verdict != durable.Run {
+		s.d.t.Fatalf("%s: %s: the table says %d: it is to have forgotten it", s.home.name, c.Key, a.Verdict)
+	}
+	s.core.Discard(c)
+	a := s.core.Keyed(s.d.w.clock(), id, c)
+	if a.Verdict != want || string(a.Reply) != reply {
+		s.d.t.Errorf("%s: %s: verdict %d, reply %q: want %d, %q", s.home.name, c.Key, a.Verdict, a.Reply, want, reply)
+	}
+}
+
+// pass lets time go by, in which every caller is forgotten.
+func (s *seat) pass(d time.Duration) {
+	s.d.w.now += d
+	s.run()
+}
+
+// save has all that is committed written to records.
+func (s *seat) save(ids ...string) {
+	for _, id := range ids {
+		s.core.Rest(id)
+	}
+	s.core.Checkpoint(s.d.w.clock())
+	s.run()
+}
+
+// TestKeysOutliveTheTable: a key is known for a day at its entity, at rest and active, after
+// a move and a death, from the record, the log, or both; then it is new.
+func TestKeysOutliveTheTable(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		before func(*seat) // between the two keys
+		after  func(*seat)
+	}{
+		{"in the log", func(*seat) {}, func(*seat) {}},
+		{"in the record", func(*seat) {}, func(a *seat) { a.save("a") }},
+		{"one in the record, one in the log", func(a *seat) { a.save("a") }, func(*seat) {}},
+		{"one in the record of an active entity", func(a *seat) { a.save() }, func(*seat) {}},
+		{"with commits without keys behind them", func(a *seat) { a.save("a") }, func(a *seat) { a.commit("a", "3") }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := newDesk(t, 1)
+			a := d.seat(0, 1).open()
+			a.key("a", "k1", "1")
+			c.before(a)
+			a.key("a", "k2", "2")
+			c.after(a)
+			look := func(s *seat) {
+				t.Helper()
+				s.verdict("a", keyed("k1"), durable.Replay, "reply to 1")
+				s.verdict("a", keyed("k2"), durable.Replay, "reply to 2")
+				s.verdict("a", keyed("k3"), durable.Run, "")
+				s.verdict("b", keyed("k1"), durable.Run, "")
+				other := keyed("k1")
+				other.Hash++
+				s.verdict("a", other, durable.Mismatch, "")
+			}
+			a.pass(time.Hour)
+			look(a)
+			b := d.seat(0, 2).open()
+			b.pass(time.Hour)
+			look(b)
+			b.save("a", "b")
+			b.pass(20 * time.Hour)
+			look(b)
+			e := d.seat(0, 3).open()
+			e.pass(3 * time.Hour)
+			e.verdict("a", keyed("k1"), durable.Run, "")
+			again := keyed("k1")
+			again.Number = 2 // for the judge, who knows nothing of keys
+			e.apply("a", again, "4")
+			e.pass(time.Hour)
+			e.verdict("a", keyed("k1"), durable.Replay, "reply to 4")
+		})
+	}
+}
+
+// TestKeysOutliveTheirEntity: an entity that a command has ended says so when the command
+// comes again. Its record goes when its keys are a day old.
+func TestKeysOutliveTheirEntity(t *testing.T) {
+	d := newDesk(t, 1)
+	a := d.seat(0, 1).open()
+	a.key("a", "k1", "1")
+	a.save("a")
+	c := keyed("k2")
+	a.state("a")
+	a.core.Admit(d.w.clock(), c)
+	if _, err := a.core.Commit(d.w.clock(), durable.Turn{Entity: "a", Ended: true, Command: &c, Reply: []byte("ended")}); err != nil {
+		t.Fatal(err)
+	}
+	a.run()
+	a.save("a")
+	b := d.seat(0, 2).open()
+	b.pass(time.Hour)
+	if l := b.state("a"); l.Found {
+		t.Errorf("the ended entity is there: %+v", l)
+	}
+	b.verdict("a", c, durable.Replay, "ended")
+	b.save("a")
+	b.pass(25 * time.Hour)
+	b.verdict("a", c, durable.Run, "")
+	b.core.Advance(d.w.clock())
+	b.run()
+	b.save("a")
+	if r := d.server.record(0, "ea"); len(r.Value) > 0 {
+		t.Errorf("the record of the ended entity is kept: %d bytes", len(r.Value))
+	}
+}
+
+// TestKeysAreBounded: an entity keeps its last 128 keys, as many as fit in 64 KiB, and its
+// record does not grow beyond what the store takes.
+func TestKeysAreBounded(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		keys, kept   int
+		state, reply int
+	}{
+		{"by number", 140, durable.KeysKept, 10, 10},
+		{"by bytes", 20, 15, 10, 4 << 10},
+		{"by the record", 20, 3, 500 << 10, 3 << 10},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := newDesk(t, 1)
+			a := d.seat(0, 1).open()
+			for i := range c.keys {
+				k := keyed(fmt.Sprint("k", i))
+				a.state("a")
+				a.core.Admit(d.w.clock(), k)
+				turn := durable.Turn{Entity: "a", State: bytes.Repeat([]byte{byte(i)}, c.state), Command: &k, Reply: bytes.Repeat([]byte{1}, c.reply)}
+				if _, err := a.core.Commit(d.w.clock(), turn); err != nil {
+					t.Fatal(err)
+				}
+				a.run()
+			}
+			a.save("a")
+			b := d.seat(0, 2).open()
+			b.pass(time.Hour)
+			b.state("a")
+			kept := 0
+			for i := range c.keys {
+				if b.core.Keyed(d.w.clock(), "a", keyed(fmt.Sprint("k", i))).Verdict == durable.Replay {
+					kept++
+				} else if kept > 0 {
+					t.Errorf("key %d is forgotten before an older one", i)
+				}
+			}
+			if kept != c.kept {
+				t.Errorf("%d keys are kept, want %d", kept, c.kept)
+			}
+		})
+	}
+}
