@@ -1,7 +1,6 @@
 package durable
 
 import (
-	"slices"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/wire"
@@ -15,7 +14,7 @@ const (
 	KeyAge = 24 * time.Hour
 	// keyBytes bounds the keys with their replies; the newest is kept whatever its size.
 	keyBytes = 64 << 10
-	// keyRoom is what a key has in a record beside its reply, at most.
+	// keyRoom bounds the bytes of a key in a record, beside its reply.
 	keyRoom = 64
 )
 
@@ -82,22 +81,12 @@ func keysOf(all []*wire.DurableKey) (keys []key) {
 	return keys
 }
 
-// Keyed decides on a command with a key, for an entity that is active. [Shard.Admit] has said
-// that it may run: the table has forgotten the command or never had it. The entity itself
-// keeps the last [KeysKept] keys for [KeyAge].
-func (s *Shard) Keyed(now time.Time, id string, c Command) Admission {
-	s.desk.now = now
-	e := s.tail.entities[id]
-	if s.state != Open || e == nil || !e.loaded {
-		return Admission{Verdict: Closed}
+// findKey returns the key of a name, if there is one that is not too old at a time.
+func findKey(keys []key, name string, at int64) (key, bool) {
+	for _, k := range freshKeys(keys, at) {
+		if k.name == name && name != "" {
+			return k, true
+		}
 	}
-	keys := freshKeys(e.last.keys, now.UnixMilli())
-	i := slices.IndexFunc(keys, func(k key) bool { return k.name == c.Key })
-	switch {
-	case c.Key == "" || i < 0:
-		return Admission{Verdict: Run}
-	case keys[i].hash != c.Hash:
-		return Admission{Verdict: Mismatch}
-	}
-	return Admission{Verdict: Replay, Reply: keys[i].reply, Ticket: e.ticket}
+	return key{}, false
 }

@@ -208,6 +208,25 @@ func (s *Shard) Admit(now time.Time, c Command) Admission {
 	return Admission{Verdict: Run}
 }
 
+// Keyed decides on a command with a key, for an entity that is active. [Shard.Admit] has said
+// that it may run: the table has forgotten the command or never had it. The entity itself
+// keeps the last [KeysKept] keys for [KeyAge].
+func (s *Shard) Keyed(now time.Time, id string, c Command) Admission {
+	s.desk.now = now
+	e := s.tail.entities[id]
+	if s.state != Open || e == nil || !e.loaded {
+		return Admission{Verdict: Closed}
+	}
+	k, ok := findKey(e.last.keys, c.Key, now.UnixMilli())
+	switch {
+	case !ok:
+		return Admission{Verdict: Run}
+	case k.hash != c.Hash:
+		return Admission{Verdict: Mismatch}
+	}
+	return Admission{Verdict: Replay, Reply: k.reply, Ticket: e.ticket}
+}
+
 // overloaded reports whether a command is to be refused. The first that its source has not
 // finished is not refused for the ids that are kept: some of them go only when it is done.
 func (s *Shard) overloaded(first bool) bool {

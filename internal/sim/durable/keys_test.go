@@ -96,7 +96,7 @@ func TestKeysOutliveTheTable(t *testing.T) {
 			e.pass(3 * time.Hour)
 			e.verdict("a", keyed("k1"), durable.Run, "")
 			again := keyed("k1")
-			again.Number = 2 // for the judge, who knows nothing of keys
+			again.Number = 2 // for the judge: it knows nothing of keys
 			e.apply("a", again, "4")
 			e.pass(time.Hour)
 			e.verdict("a", keyed("k1"), durable.Replay, "reply to 4")
