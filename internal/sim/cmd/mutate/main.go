@@ -31,6 +31,8 @@ var suites = map[string][]suite{
 	"shardhost":   {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding|TestMove"}, {pkg: "./runtime"}},
 	"routing":     {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
 	"session":     {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
+	"control":     {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding|TestMove"}, {pkg: "./runtime"}},
+	"pending":     {{pkg: "."}, {pkg: "./internal/sim/sharding", run: "TestSharding"}, {pkg: "./runtime"}},
 }
 
 // A suite is a package's tests, or those of them that run matches.
@@ -38,13 +40,14 @@ type suite struct{ pkg, run string }
 
 func main() {
 	n := flag.Int("n", 50, "how many mutants to try")
+	from := flag.Int("from", 0, "position in the draw of the first mutant to try, so that a draw can be run in parts")
 	seed := flag.Uint64("seed", 1, "seed of the draw")
 	only := flag.String("only", "", "mutate only the packages whose directories end in one of these names, separated by commas")
 	list := flag.Bool("list", false, "print the mutants and do not run them")
 	own := flag.Bool("own", false, "run each package's own tests only")
 	limit := flag.Duration("timeout", 10*time.Minute, "of each suite; one that takes longer has noticed")
 	flag.Parse()
-	survivors, err := run(*n, *seed, *only, *list, *own, *limit)
+	survivors, err := run(*n, *from, *seed, *only, *list, *own, *limit)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
@@ -53,7 +56,7 @@ func main() {
 	}
 }
 
-func run(n int, seed uint64, only string, list, own bool, limit time.Duration) (survivors int, err error) {
+func run(n, from int, seed uint64, only string, list, own bool, limit time.Duration) (survivors int, err error) {
 	dirs, err := packages(only)
 	if err != nil {
 		return 0, err
@@ -69,21 +72,19 @@ func run(n int, seed uint64, only string, list, own bool, limit time.Duration) (
 	chance := rand.New(rand.NewPCG(seed, 0))
 	chance.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	tried := 0
-	for _, m := range all {
-		if tried == n {
-			break
-		}
+	for i := from; i >= 0 && i < len(all) && tried < n; i++ {
+		m := all[i]
 		if list {
 			tried++
-			fmt.Println(m)
+			fmt.Printf("%d %s\n", i, m)
 			continue
 		}
 		began := time.Now()
-		all := suites[filepath.Base(m.dir)]
+		tests := suites[filepath.Base(m.dir)]
 		if own {
-			all = all[:1]
+			tests = tests[:1]
 		}
-		v, err := m.try(all, limit)
+		v, err := m.try(tests, limit)
 		if err != nil {
 			return survivors, err
 		}
@@ -91,7 +92,7 @@ func run(n int, seed uint64, only string, list, own bool, limit time.Duration) (
 			continue
 		}
 		tried++
-		fmt.Printf("%-8s %3d %s: %s (%v)\n", v.outcome, tried, m, v.by, time.Since(began).Round(time.Second))
+		fmt.Printf("%-8s %3d %s: %s (%v)\n", v.outcome, i, m, v.by, time.Since(began).Round(time.Second))
 		if v.outcome == survived {
 			survivors++
 		}
