@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -152,7 +153,7 @@ func (s *hosted) enqueue(e *wire.Envelope, current func() bool) bool {
 func (s *hosted) Enqueue(e *wire.Envelope) {
 	if !s.enqueue(e, nil) {
 		s.process.w.oracle.lose(e, "its own shard refused it")
-		s.process.complete(e.ID, answer{code: wire.CodeMoved})
+		s.process.pending.Complete(e.ID, pending.Result{Code: wire.CodeMoved})
 	}
 }
 
@@ -297,7 +298,7 @@ func (s *hosted) Forwarded(c *shardhost.Call, to shardhost.Session, seq uint64) 
 	delete(s.queued, inbound(&c.Call))
 	p.w.log("%s: forwards %s of %s to %s", p.name, c.Args, c.Sender.Name, l.Peer().Name)
 	if c.Sender.Address == p.self.Address && !c.Tell {
-		p.sent(c.ID, l, seq)
+		p.pending.Sent(c.ID, l, seq)
 	}
 }
 

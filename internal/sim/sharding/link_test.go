@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/call"
+	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/routing"
 	"github.com/shardgen/shardgen/internal/session"
@@ -57,7 +58,7 @@ func (p *process) replace(l *link) *link {
 	if l.Peer().Client {
 		return next
 	}
-	p.lost(func(c *ask) bool { return c.link == l })
+	p.pending.CompleteSent(func(s pending.Session) bool { return s == l }, pending.Result{Code: codeLost, Lost: a})
 	for _, id := range p.w.ids {
 		r := p.routes[id]
 		if !r.LeadsTo(a) {

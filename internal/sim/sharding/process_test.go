@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/call"
+	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/routing"
 	"github.com/shardgen/shardgen/internal/shardhost"
@@ -43,11 +44,11 @@ type process struct {
 	silent    []transport.Address // the latest from which nothing comes any more
 	routes    map[placement.ShardID]*route
 	shards    map[placement.ShardID]*hosted
-	pending   map[uint64]*ask
+	pending   pending.Table
+	asks      []*ask                    // the places of pending
 	near      map[string]*region.Entity // entities that were met at this process
 	holding   int                       // calls that routes hold, as they count them
 	threads   []*thread
-	nextID    uint64
 	table     *placement.Table
 	late      bool // gets tables late
 	dirty     []*link
@@ -60,9 +61,14 @@ func newProcess(w *world, name string, incarnation uint64, host bool) *process {
 		links:  map[transport.Address]*link{},
 		gone:   map[transport.Address]bool{},
 		routes: map[placement.ShardID]*route{}, shards: map[placement.ShardID]*hosted{},
-		pending: map[uint64]*ask{}, near: map[string]*region.Entity{},
+		near: map[string]*region.Entity{},
 		late: w.one(3), server: w.r.IntN(w.plan.servers()),
 	}
+	p.pending.Init(func() pending.Caller {
+		c := &ask{process: p}
+		p.asks = append(p.asks, c)
+		return c
+	})
 	for _, id := range w.ids {
 		p.routes[id] = newRoute(p, id)
 		if host {
@@ -101,17 +107,20 @@ func (p *process) held() (n int) {
 
 // busy tells whether calls of the process itself are under way.
 func (p *process) busy() bool {
-	return len(p.pending) > 0 || p.held() > 0 || slices.ContainsFunc(p.threads, func(t *thread) bool { return t.busy })
+	return p.pending.Coalescer.UnderWay() > 0 || p.held() > 0 || slices.ContainsFunc(p.threads, func(t *thread) bool { return t.busy })
 }
 
 // waitsFor describes what busy goes by.
 func (p *process) waitsFor() string {
 	var out []string
-	for id, c := range p.pending {
-		if c.link != nil {
-			out = append(out, fmt.Sprintf("%d sent to %s as %d", id, c.link.Peer().Name, c.seq))
+	for _, c := range p.asks {
+		if c.place == nil {
+			continue
+		}
+		if to, seq := c.place.SentOn(); to != nil {
+			out = append(out, fmt.Sprintf("%d sent to %s as %d", c.id, to.Peer().Name, seq))
 		} else {
-			out = append(out, fmt.Sprintf("%d held", id))
+			out = append(out, fmt.Sprintf("%d held", c.id))
 		}
 	}
 	for id, r := range p.routes {
@@ -270,7 +279,7 @@ func (p *process) refusal(l *link, e *wire.Envelope) {
 		if e.ID == 0 {
 			p.w.oracle.refusedTells++
 		}
-		p.complete(e.ID, answer{code: e.Code})
+		p.pending.Complete(e.ID, pending.Result{Code: e.Code})
 		return
 	}
 	env, ok := l.Find(e.Seq)
@@ -320,7 +329,9 @@ func (p *process) peerGone(a transport.Address, bye, removed bool) {
 		p.routes[id].OwnerGone(a, nil)
 	}
 	// Who said goodbye had answered or forwarded all that it had taken.
-	p.lost(func(c *ask) bool { return c.link != nil && c.link.Peer().Address == a && !c.link.SaidGoodbye() })
+	p.pending.CompleteSent(func(s pending.Session) bool {
+		return s.Peer().Address == a && !s.(*link).SaidGoodbye()
+	}, pending.Result{Code: codeLost, Lost: a})
 }
 
 // returner sorts what was not acknowledged on a link whose peer is gone.
@@ -332,7 +343,7 @@ func (t returner) RouteOf(e *wire.Envelope) *routing.Route {
 }
 
 // Waits reports whether a caller waits for the answer.
-func (t returner) Waits(id uint64) bool { return t.link.process.pending[id] != nil }
+func (t returner) Waits(id uint64) bool { return t.link.process.pending.Waits(id) }
 
 // Returned takes back what the process had forwarded.
 func (t returner) Returned(e *wire.Envelope, certain bool) {
@@ -342,11 +353,11 @@ func (t returner) Returned(e *wire.Envelope, certain bool) {
 // Lost notes what may have run.
 func (t returner) Lost(e *wire.Envelope) {
 	t.link.process.w.oracle.lose(e, "sent to one who is gone")
-	t.link.process.complete(e.ID, answer{lost: true})
+	t.link.process.pending.Complete(e.ID, pending.Result{Code: codeLost, Lost: t.link.Peer().Address})
 }
 
 // Again notes what is sent again.
-func (t returner) Again(e *wire.Envelope) { t.link.process.sent(e.ID, nil, 0) }
+func (t returner) Again(e *wire.Envelope) { t.link.process.pending.Sent(e.ID, nil, 0) }
 
 // returned takes back what this process had passed on to one who is gone.
 func (p *process) returned(e *wire.Envelope, certain, died bool) {

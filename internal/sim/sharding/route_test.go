@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/call"
+	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/routing"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -29,17 +30,37 @@ func newRoute(p *process, id placement.ShardID) *route {
 	return r
 }
 
-// An ask is a call whose answer somebody waits for.
+// An ask is a call whose answer somebody waits for: the caller of a place in the process's
+// pending calls, for one call after another.
 type ask struct {
-	id   uint64
-	link *link // it was last sent on; nil while it is held or local
-	seq  uint64
-	done func(answer)
+	process *process
+	place   *pending.Call // nil between two calls
+	id      uint64
+	done    func(pending.Result)
 }
 
-type answer struct {
-	code wire.Code
-	lost bool
+// codeLost is the code of a call that was sent to a process that is gone.
+const codeLost = pending.Expired + 1
+
+// await enters a call that ends at that time, and returns its number.
+func (p *process) await(over time.Time, done func(c *pending.Call, r pending.Result)) uint64 {
+	place, id := p.pending.Open(int64(over.Sub(epochStart)), 0)
+	c := place.Caller.(*ask)
+	c.place, c.id = place, id
+	c.done = func(r pending.Result) { done(place, r) }
+	p.after(over.Sub(p.w.now), func() { p.pending.Sweep(int64(p.w.now.Sub(epochStart))) })
+	return id
+}
+
+// Wake has the caller go on, soon.
+func (c *ask) Wake() {
+	c.process.after(0, func() {
+		p, place, done := c.process, c.place, c.done
+		p.pending.Coalescer.Resumed()
+		done(*place.Result())
+		c.place, c.done = nil, nil
+		p.pending.Free(place, 0)
+	})
 }
 
 // label names a call in the trace.
@@ -83,7 +104,7 @@ func (r *route) send(e *wire.Envelope) {
 		}
 		p.w.log("%s: sends %s to %s at %v", p.name, label(e), l.Peer().Name, t.Epoch)
 		r.Core.LastSeq = seq
-		p.sent(e.ID, l, seq)
+		p.pending.Sent(e.ID, l, seq)
 	}
 }
 
@@ -91,7 +112,7 @@ func (r *route) send(e *wire.Envelope) {
 func (r *route) hold(e *wire.Envelope) {
 	p := r.process
 	if p.w.plan.small && p.held() >= maxHeld {
-		if !p.complete(e.ID, answer{code: wire.CodeOverloaded}) {
+		if !p.pending.Complete(e.ID, pending.Result{Code: wire.CodeOverloaded}) {
 			p.w.oracle.refusedTells++
 		}
 		return
@@ -153,12 +174,12 @@ func (r *route) Ask() { r.process.after(0, r.process.ask) }
 // Waits reports whether a caller waits for the answer.
 func (r *route) Now() time.Time { return r.process.w.now }
 
-func (r *route) Waits(id uint64) bool { return r.process.pending[id] != nil }
+func (r *route) Waits(id uint64) bool { return r.process.pending.Waits(id) }
 
 // Sent notes where a call went.
 func (r *route) Sent(id uint64, to routing.Session, seq uint64) {
-	l, _ := to.(*link)
-	r.process.sent(id, l, seq)
+	l, _ := to.(pending.Session) // nil: nowhere any more
+	r.process.pending.Sent(id, l, seq)
 }
 
 // Expired counts nothing.
@@ -167,7 +188,7 @@ func (r *route) Expired() {}
 // Unsent ends a call that could not be appended.
 func (r *route) Unsent(e *wire.Envelope, err error) {
 	r.process.w.oracle.lose(e, "not appended: %v", err)
-	r.process.complete(e.ID, answer{code: wire.CodeMoved})
+	r.process.pending.Complete(e.ID, pending.Result{Code: wire.CodeMoved})
 }
 
 // Taken and Released count what the route holds.
@@ -176,42 +197,16 @@ func (r *route) Taken(out []call.Outgoing) { r.process.holding += len(out) }
 // Released is the opposite of Taken.
 func (r *route) Released(out []call.Outgoing) { r.process.holding -= len(out) }
 
-func (p *process) sent(id uint64, l *link, seq uint64) {
-	if c := p.pending[id]; c != nil {
-		c.link, c.seq = l, seq
-	}
-}
-
-// complete ends one try of a call. It reports whether anybody waited for it.
-func (p *process) complete(id uint64, a answer) bool {
-	c := p.pending[id]
-	if c == nil {
-		return false
-	}
-	delete(p.pending, id)
-	p.after(0, func() { c.done(a) })
-	return true
-}
-
-func (p *process) lost(match func(*ask) bool) {
-	var ids []uint64
-	for id, c := range p.pending {
-		if match(c) {
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
-	for _, id := range ids {
-		p.complete(id, answer{lost: true})
-	}
-}
-
 func (p *process) reply(e *wire.Envelope) {
 	if e.Code == wire.CodeMoved && e.Epoch != 0 {
 		r := p.routes[placement.ShardID{Kind: string(e.Kind), Shard: e.Shard}]
 		r.Learn(e.Node.Address, placement.Epoch(e.Epoch), false)
 	}
-	p.complete(e.ID, answer{code: e.Code})
+	if c := p.pending.Remove(e.ID); c != nil {
+		c.Answer(pending.Result{Code: e.Code})
+		p.pending.Coalescer.Wake(1)
+		c.Caller.Wake()
+	}
 }
 
 func flushOf(sender, via transport.Peer, epoch, hop placement.Epoch, to transport.Address) region.Flush {

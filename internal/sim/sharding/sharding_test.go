@@ -256,7 +256,7 @@ func (w *world) settled() {
 			w.fail("%s counts %d calls that wait for homes, and %d do", p.name, p.holding, p.held())
 		}
 		if p.busy() {
-			w.fail("%s still waits for %d calls, %s", p.name, len(p.pending)+p.held(), p.waitsFor())
+			w.fail("%s still waits for %d calls, %s", p.name, int(p.pending.Coalescer.UnderWay())+p.held(), p.waitsFor())
 		}
 		if p.table.Version() != table.Version() {
 			w.fail("%s has table %v, want %v", p.name, p.table.Version(), table.Version())

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/call"
+	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -187,58 +188,53 @@ func (op *operation) encoded(try int) {
 		op.end(notExecuted)
 		return
 	}
-	p.nextID++
-	c := &ask{id: p.nextID}
-	c.done = func(a answer) {
-		switch {
-		case a.lost:
+	id := p.await(op.over, func(c *pending.Call, r pending.Result) {
+		switch r.Code {
+		case pending.Expired:
+			op.end(op.giveUp(c))
+		case codeLost:
 			op.end(unknown)
-		case a.code == wire.CodeOK:
+		case wire.CodeOK:
 			op.end(executed)
-		case a.code == wire.CodeOverloaded, a.code == wire.CodeExpired:
+		case wire.CodeOverloaded, wire.CodeExpired:
 			op.end(notExecuted)
 		default:
-			p.w.log("%s: call %s again, code %d", p.name, op.payload, a.code)
+			p.w.log("%s: call %s again, code %d", p.name, op.payload, r.Code)
 			pause := min(time.Millisecond<<min(try, 6), 50*time.Millisecond)
 			p.after(min(pause, op.over.Sub(p.w.now)), func() { op.encoded(try + 1) })
 		}
-	}
-	p.pending[c.id] = c
-	p.after(op.over.Sub(p.w.now), func() {
-		if p.pending[c.id] == c {
-			delete(p.pending, c.id)
-			op.end(op.giveUp(c))
-		}
 	})
 	p.routes[op.id].send(&wire.Envelope{
-		Type: wire.TypeCall, ID: c.id, Kind: []byte(op.id.Kind), Shard: op.id.Shard,
+		Type: wire.TypeCall, ID: id, Kind: []byte(op.id.Kind), Shard: op.id.Shard,
 		Entity: []byte(op.entity), Payload: []byte(op.payload), Chain: op.up,
 		Timeout: uint64(op.over.Sub(p.w.now).Microseconds()),
 	})
 }
 
 // giveUp takes a call back whose time is over, as far as that can be done, and
-// tells whether it ran.
-func (op *operation) giveUp(c *ask) outcome {
-	p := op.process
+// reports whether it ran.
+func (op *operation) giveUp(c *pending.Call) outcome {
+	p, id := op.process, c.Caller.(*ask).id
 	p.w.log("%s: call %s timed out", p.name, op.payload)
 	r := p.routes[op.id]
-	held := r.Core.Drop(func(o call.Outgoing) bool { return o.Envelope.ID == c.id && o.Envelope.Type == wire.TypeCall })
+	held := r.Core.Drop(func(o call.Outgoing) bool { return o.Envelope.ID == id && o.Envelope.Type == wire.TypeCall })
 	r.Released(held)
 	if len(held) > 0 {
 		return notExecuted
 	}
-	if c.link == nil {
-		if s := p.shards[op.id]; s != nil && s.cancel(p.self.Address, op.entity, c.id) {
+	to, seq := c.SentOn()
+	l, sent := to.(*link)
+	if !sent {
+		if s := p.shards[op.id]; s != nil && s.cancel(p.self.Address, op.entity, id) {
 			return notExecuted
 		}
 		return unknown
 	}
-	if c.link.Void(c.seq) {
+	if l.Void(seq) {
 		return notExecuted
 	}
-	c.link.append(&wire.Envelope{
-		Type: wire.TypeCancel, ID: c.id, Kind: []byte(op.id.Kind), Shard: op.id.Shard, Entity: []byte(op.entity),
+	l.append(&wire.Envelope{
+		Type: wire.TypeCancel, ID: id, Kind: []byte(op.id.Kind), Shard: op.id.Shard, Entity: []byte(op.entity),
 	})
 	return unknown
 }
