@@ -36,6 +36,21 @@ type durableEntity struct {
 	state  []byte              // as the store has it, or will have it
 	last   durable.Ticket      // of its last commit
 	ready  bool                // it has a value
+	// expires is the Unix time in milliseconds from which it is as if it had ended; 0: never.
+	expires int64
+}
+
+// expired reports whether the entity has outlived its ttl.
+func (a *durableEntity) expired() bool {
+	return a.expires != 0 && time.Now().UnixMilli() >= a.expires
+}
+
+// expiry is when an entity that commits now expires; 0: never.
+func (d *durableShard) expiry() int64 {
+	if ttl := d.hosted.host.desc.TTL; ttl > 0 {
+		return time.Now().Add(ttl).UnixMilli()
+	}
+	return 0
 }
 
 // entity is the active entity that e is, or nil.
@@ -99,7 +114,7 @@ func (d *durableShard) leave() {
 // activate sees to it that the entity has a value of that tenure.
 func (d *durableShard) activate(t *turn, e *region.Entity, tenure *durablehost.Tenure) (*durableEntity, error) {
 	s := d.hosted
-	if a := d.entity(e); a != nil && a.tenure == tenure && a.ready && e.Value != nil {
+	if a := d.entity(e); a != nil && a.tenure == tenure && a.ready && e.Value != nil && !a.expired() {
 		return a, nil
 	}
 	s.host.lost(e)
@@ -119,7 +134,7 @@ func (d *durableShard) activate(t *turn, e *region.Entity, tenure *durablehost.T
 			return nil, fmt.Errorf("%w: the events that follow its state: %w", errActivate, err)
 		}
 	}
-	a := &durableEntity{tenure: tenure, last: tenure.Seen(e.ID)}
+	a := &durableEntity{tenure: tenure, last: tenure.Seen(e.ID), expires: loaded.Expires}
 	d.active.Store(e, a)
 	if err := s.activate(t, e); err != nil {
 		e.Value, e.State = nil, nil
@@ -159,10 +174,10 @@ func (d *durableShard) encode(value any, unknown []byte) (state []byte, err erro
 // what the hook left. The region is to keep no state of it.
 func (d *durableShard) retire(e *region.Entity, state []byte, err error) []byte {
 	a := d.entity(e)
-	if a != nil && a.ready && err == nil && !bytes.Equal(a.state, state) {
+	if a != nil && a.ready && err == nil && !a.expired() && !bytes.Equal(a.state, state) {
 		events, err := takeEvents(&d.hosted.host.desc, e.Value, a.state, state, false, e.ID)
 		if err == nil {
-			_, err = a.tenure.Commit(durable.Turn{Entity: e.ID, State: state, Events: events})
+			_, err = a.tenure.Commit(durable.Turn{Entity: e.ID, State: state, Events: events, Expires: d.expiry()})
 		}
 		if err != nil {
 			d.hosted.host.passivationFailed(e, codegen.Idle, fmt.Errorf("what OnPassivate changed is lost: %w", err))
@@ -265,7 +280,7 @@ func (d *durableShard) runHere(e *region.Entity, c *outCall, call *wire.Envelope
 // and the shard is here.
 func (d *durableShard) mayRead(e *region.Entity) bool {
 	a := d.entity(e)
-	return a != nil && a.ready && e.Value != nil && a.tenure == d.Current() && a.tenure.Reached(a.last) && d.hosted.mayRunInline()
+	return a != nil && a.ready && e.Value != nil && a.tenure == d.Current() && !a.expired() && a.tenure.Reached(a.last) && d.hosted.mayRunInline()
 }
 
 // patience is the turn's context, with a bound for a tell, which has none.
@@ -373,7 +388,7 @@ func (d *durableShard) settle(r *durableTurn, e *region.Entity, active *durableE
 		d.sendTells(r, tells)
 		return a
 	}
-	turn := durable.Turn{Entity: e.ID, State: state, Events: events, Ended: forget, Tells: loggedTells(tells)}
+	turn := durable.Turn{Entity: e.ID, State: state, Events: events, Ended: forget, Tells: loggedTells(tells), Expires: d.expiry()}
 	if r.command.Number != 0 {
 		turn.Command, turn.Reply = &r.command, replyOf(a)
 	}
@@ -386,7 +401,7 @@ func (d *durableShard) settle(r *durableTurn, e *region.Entity, active *durableE
 		d.drop(r, e)
 		return answer{code: wire.CodeDropped}
 	}
-	r.ticket, active.state, active.last = ticket, state, ticket
+	r.ticket, active.state, active.last, active.expires = ticket, state, ticket, turn.Expires
 	return a
 }
 

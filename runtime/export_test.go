@@ -14,6 +14,11 @@ import (
 // silent for d. It is called before types are hosted.
 func (n *Node) ForgetCommands(d time.Duration) { n.plane.limits.Silent = d }
 
+// Expire has entities of a durable type expire after ttl. It is called before the node starts.
+func (n *Node) Expire(kind string, ttl time.Duration) {
+	(*n.plane.kinds.Load())[kind].host.desc.TTL = ttl
+}
+
 // Peer is the node as transports name it.
 func (n *Node) Peer() transport.Peer { return n.plane.self }
 

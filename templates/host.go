@@ -3,6 +3,7 @@ package templates
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dave/jennifer/jen"
 
@@ -161,6 +162,9 @@ func (e *emitter) kind(n *model.Entity) {
 	}
 	if n.Durable {
 		list = append(list, field("Durable", jen.True()))
+	}
+	if n.TTL > 0 {
+		list = append(list, field("TTL", jen.Lit(int(n.TTL/time.Minute)).Op("*").Qual("time", "Minute")))
 	}
 	e.comment("%s describes %s: what every member of a cluster must agree on.", n.KindFunc(), n.Name)
 	e.file.Func().Id(n.KindFunc()).Params().Add(codegen("Kind")).Block(

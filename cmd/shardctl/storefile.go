@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"text/tabwriter"
+	"time"
 
 	"github.com/shardgen/shardgen/internal/durable"
 	"github.com/shardgen/shardgen/internal/durablehost"
@@ -33,12 +34,30 @@ type line struct {
 	Shard   int     `json:"shard,omitempty"`
 	Version uint64  `json:"version,omitempty"`
 	State   []byte  `json:"state,omitempty"`
+
+	Expires time.Time `json:"expires,omitzero"` // unless it commits again before; absent: never
+}
+
+// expiry is the line's Expires as the store has it.
+func (l line) expiry() int64 {
+	if l.Expires.IsZero() {
+		return 0
+	}
+	return l.Expires.UnixMilli()
+}
+
+// expiresAt is the time of an expiry in the store; zero: never.
+func expiresAt(expires int64) time.Time {
+	if expires == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(expires).UTC()
 }
 
 // lineOf is an entity's line. JSON has no strings that are not UTF-8.
 func lineOf(kind string, shard int, k durable.Kept) line {
 	id, binary := textOf(k.ID)
-	return line{Type: kind, ID: &id, Binary: binary, Shard: shard, Version: k.Version, State: k.State}
+	return line{Type: kind, ID: &id, Binary: binary, Shard: shard, Version: k.Version, State: k.State, Expires: expiresAt(k.Expires)}
 }
 
 // each reads shard after shard of a type.
@@ -190,8 +209,12 @@ func storeShow(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Wr
 	case o.json:
 		return printJSON(w, lineOf(o.kind, found.shard.Number, found.kept))
 	}
-	_, err = fmt.Fprintf(w, "%s/%s in shard %d, version %d, %d bytes: %x\n",
-		o.kind, o.id, found.shard.Number, found.kept.Version, len(found.kept.State), found.kept.State)
+	expires := ""
+	if at := expiresAt(found.kept.Expires); !at.IsZero() {
+		expires = ", expires at " + at.Format(time.RFC3339)
+	}
+	_, err = fmt.Fprintf(w, "%s/%s in shard %d, version %d%s, %d bytes: %x\n",
+		o.kind, o.id, found.shard.Number, found.kept.Version, expires, len(found.kept.State), found.kept.State)
 	return err
 }
 
@@ -282,7 +305,7 @@ func findEntity(r io.Reader, kind, id string) (e storeops.Entity, err error) {
 	found := false
 	err = readLines(r, func(l line) error {
 		if l.ID != nil && l.Type == kind && *l.ID == id {
-			e, found = storeops.Entity{Shard: l.Shard, ID: id, State: l.State}, true
+			e, found = storeops.Entity{Shard: l.Shard, ID: id, State: l.State, Expires: l.expiry()}, true
 		}
 		return nil
 	})
@@ -328,7 +351,7 @@ func (i *importer) line(ctx context.Context, l line) error {
 		return fmt.Errorf("%s/%s: shard %d: want %d to %d", l.Type, *l.ID, l.Shard, i.first, i.end-1)
 	}
 	i.entities++
-	return i.writer.Write(ctx, storeops.Entity{Shard: l.Shard, ID: *l.ID, State: l.State})
+	return i.writer.Write(ctx, storeops.Entity{Shard: l.Shard, ID: *l.ID, State: l.State, Expires: l.expiry()})
 }
 
 // begin begins a type.

@@ -25,6 +25,7 @@ type Loaded struct {
 	// Since are events that are to be applied to State. Not to be changed.
 	Since   [][]byte
 	Version uint64 // of its last commit, which the next one follows
+	Expires int64  // Unix time in milliseconds from which it is to be loaded again; 0: never
 	Err     error  // its record cannot be read; it names the entity
 }
 

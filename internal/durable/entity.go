@@ -16,11 +16,18 @@ type version struct {
 	since  [][]byte // events that are to be applied to state
 	ended  bool
 	keys   []key // not to be changed
+	// expires is the Unix time from which it is as if it had ended, in milliseconds; 0: never.
+	expires int64
+}
+
+// gone reports whether the entity has no state at a time.
+func (v version) gone(now time.Time) bool {
+	return v.ended || v.expires != 0 && now.UnixMilli() >= v.expires
 }
 
 // after is the version after a commit that counts.
 func (v version) after(c *wire.DurableCommit) version {
-	next := version{number: c.GetVersion(), state: c.GetState(), ended: c.GetEnded(), keys: keysAfter(v.keys, c)}
+	next := version{number: c.GetVersion(), state: c.GetState(), ended: c.GetEnded(), keys: keysAfter(v.keys, c), expires: c.GetExpires()}
 	if c.GetFolded() {
 		next.state, next.since = v.state, slices.Concat(v.since, c.GetEvents())
 	}
@@ -48,6 +55,7 @@ type entity struct {
 	ticket Ticket  // of last
 	acked  version // what a checkpoint writes
 	dirty  bool    // acked is in the log alone
+	stale  bool    // it is dirty only because its record is to be deleted, which may wait
 	saving uint64  // its version that the checkpoint under way writes; 0: none
 	active bool    // the driver has it
 	loaded bool    // last is known: it came from the log, or its record was read
@@ -60,7 +68,7 @@ type entity struct {
 // commit notes a commit that is pending.
 func (e *entity) commit(c *wire.DurableCommit, t Ticket) {
 	e.last = e.last.after(c)
-	e.ticket, e.loaded, e.bare = t, true, false
+	e.ticket, e.loaded, e.bare, e.stale = t, true, false, false
 }
 
 // ack notes that a commit is in the log. One that came there a second time, because a
@@ -97,6 +105,11 @@ func (e *entity) base(v version) error {
 		case c.GetVersion() <= v.number:
 			e.dirty = true
 			continue
+		case c.GetFolded() && c.GetExpires() != 0 && e.last.lapsed():
+			// Its record went when the entity had expired. No state is to be had of it.
+			e.last = version{number: c.GetVersion(), ended: true, keys: keysAfter(e.last.keys, c)}
+			e.acked, e.dirty = e.last, true
+			continue
 		case c.GetFolded() && c.GetVersion() != e.last.number+1:
 			return fmt.Errorf("%w: its record has version %d, and the log goes on with version %d", ErrCorrupt, v.number, c.GetVersion())
 		}
@@ -106,10 +119,30 @@ func (e *entity) base(v version) error {
 	return nil
 }
 
+// lapsed reports whether there is nothing that events could be applied to.
+func (v version) lapsed() bool { return v.number == 0 || v.ended }
+
+// lapse ends an entity that is active again after it has expired. It stays ended, whatever the
+// clock says next. The next checkpoint deletes what the store has of it.
+func (e *entity) lapse(acked Ticket) {
+	e.last = version{number: e.last.number, ended: true, keys: e.last.keys}
+	e.loaded, e.bare = true, false
+	if e.ticket <= acked {
+		e.acked = e.last
+	}
+	e.outlived(acked)
+}
+
+// outlived has the next checkpoint write the entity, whose record says what is over.
+func (e *entity) outlived(acked Ticket) {
+	e.stale = e.stale || !e.dirty && e.ticket <= acked
+	e.dirty = true
+}
+
 // saved ends a checkpoint. Reports whether the entity is to be forgotten here.
 func (e *entity) saved(acked Ticket) bool {
 	if e.saving != 0 && e.saving == e.acked.number {
-		e.dirty = false
+		e.dirty, e.stale = false, false
 	}
 	e.saving = 0
 	if e.dirty || e.ticket > acked {
@@ -137,8 +170,12 @@ func entityKey(id string) string { return "e" + id }
 func (e *entity) change(now time.Time, limit int) store.Change {
 	v := e.acked
 	keys := freshKeys(v.keys, now.UnixMilli())
-	if v.ended && len(keys) == 0 {
+	gone := v.gone(now)
+	if gone && len(keys) == 0 {
 		return store.Change{ID: e.key()}
+	}
+	if gone {
+		v = version{number: v.number, ended: true}
 	}
 	size := 2*appendRoom + len(e.id) + len(v.state)
 	for _, event := range v.since {
@@ -153,6 +190,6 @@ func (e *entity) change(now time.Time, limit int) store.Change {
 	}
 	return store.Change{ID: e.key(), Value: seal(&wire.DurableRecord{
 		Format: formatNow, Entity: []byte(e.id), Version: v.number, State: v.state, Since: v.since,
-		Keys: wireKeys(keys), Ended: v.ended,
+		Keys: wireKeys(keys), Ended: v.ended, Expires: v.expires,
 	})}
 }

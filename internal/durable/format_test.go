@@ -50,12 +50,16 @@ func samples() map[string]stored {
 	}
 	keys := []*wire.DurableKey{{Key: []byte("key \x00\xff"), Hash: 5, Reply: []byte("reply"), At: 1_763_820_000_123}}
 	return map[string]stored{
-		"keyed":        entry(&wire.DurableEntry{Kind: &wire.DurableEntry_Commit{Commit: keyed}}),
-		"record-keys":  &wire.DurableRecord{Format: 1, Entity: []byte("e"), Version: 3, State: []byte("state"), Keys: keys},
-		"record-ended": &wire.DurableRecord{Format: 1, Entity: []byte("e"), Version: 3, Keys: keys, Ended: true},
-		"folded":       entry(&wire.DurableEntry{Kind: &wire.DurableEntry_Commit{Commit: folded}}),
-		"record-since": &wire.DurableRecord{Format: 1, Entity: []byte("e"), Version: 3, State: []byte("state"), Since: [][]byte{[]byte("event"), {}}},
-		"journal":      &wire.DurableJournal{Format: 1, First: 2, Last: 3, Number: 18},
+		"keyed": entry(&wire.DurableEntry{Kind: &wire.DurableEntry_Commit{Commit: keyed}}),
+		"expires": entry(&wire.DurableEntry{Kind: &wire.DurableEntry_Commit{Commit: &wire.DurableCommit{
+			Entity: []byte("e"), Version: 3, State: []byte("state"), At: 1, Expires: 1_763_820_000_123,
+		}}}),
+		"record-expires": &wire.DurableRecord{Format: 1, Entity: []byte("e"), Version: 3, State: []byte("state"), Expires: 1_763_820_000_123},
+		"record-keys":    &wire.DurableRecord{Format: 1, Entity: []byte("e"), Version: 3, State: []byte("state"), Keys: keys},
+		"record-ended":   &wire.DurableRecord{Format: 1, Entity: []byte("e"), Version: 3, Keys: keys, Ended: true},
+		"folded":         entry(&wire.DurableEntry{Kind: &wire.DurableEntry_Commit{Commit: folded}}),
+		"record-since":   &wire.DurableRecord{Format: 1, Entity: []byte("e"), Version: 3, State: []byte("state"), Since: [][]byte{[]byte("event"), {}}},
+		"journal":        &wire.DurableJournal{Format: 1, First: 2, Last: 3, Number: 18},
 		"chunk": &wire.DurableChunk{Format: 1, Chunk: 3, Events: []*wire.DurableEvent{
 			{Number: 17, Entity: []byte("e"), Version: 3, At: 1, Event: []byte("event")},
 		}},

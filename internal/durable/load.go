@@ -61,14 +61,27 @@ func (l *loads) done(s *Shard, r Response) bool {
 	} else {
 		e.last, e.acked = v, v
 		e.loaded, e.bare = true, false
-		loaded.Found, loaded.State, loaded.Since, loaded.Version = v.number > 0 && !v.ended, v.state, v.since, v.number
-		if v.ended && len(freshKeys(v.keys, s.desk.now.UnixMilli())) == 0 {
-			e.dirty = true // the next checkpoint deletes its record
+		switch {
+		case v.expires != 0 && v.gone(s.desk.now):
+			e.lapse(s.group.acked)
+		case v.ended && len(freshKeys(v.keys, s.desk.now.UnixMilli())) == 0:
+			e.outlived(s.group.acked)
 		}
+		loaded = e.loadedNow()
 		e.forgetState()
 	}
 	s.out.Loaded = append(s.out.Loaded, loaded)
 	return true
+}
+
+// loadedNow is what the driver gets of an entity whose last version is at hand.
+func (e *entity) loadedNow() Loaded {
+	v := e.last
+	l := Loaded{Entity: e.id, Version: v.number, Expires: v.expires}
+	if v.number > 0 && !v.ended {
+		l.Found, l.State, l.Since = true, v.state, v.since
+	}
+	return l
 }
 
 // tick asks again what is due.
@@ -95,7 +108,7 @@ func readRecord(id string, r store.Record) (version, error) {
 	if string(w.GetEntity()) != id || w.GetVersion() == 0 {
 		return version{}, fmt.Errorf("%w: it is version %d of %q", ErrCorrupt, w.GetVersion(), w.GetEntity())
 	}
-	return version{w.GetVersion(), w.GetState(), w.GetSince(), w.GetEnded(), keysOf(w.GetKeys())}, nil
+	return version{w.GetVersion(), w.GetState(), w.GetSince(), w.GetEnded(), keysOf(w.GetKeys()), w.GetExpires()}, nil
 }
 
 func (l *loads) check() error {

@@ -257,8 +257,10 @@ func (s *Shard) Load(now time.Time, id string) (Loaded, bool) {
 		s.loads.begin(s, id)
 		return Loaded{}, false
 	}
-	v := e.last
-	return Loaded{Entity: id, Found: v.number > 0 && !v.ended, State: v.state, Since: v.since, Version: v.number}, true
+	if e.last.expires != 0 && e.last.gone(now) {
+		e.lapse(s.group.acked)
+	}
+	return e.loadedNow(), true
 }
 
 // Rest ends what Load began: the driver does not have the entity any more.
@@ -268,7 +270,7 @@ func (s *Shard) Rest(id string) {
 		return
 	}
 	e.active = false
-	if !e.dirty && e.ticket <= s.group.acked {
+	if (!e.dirty || e.stale) && e.saving == 0 && e.ticket <= s.group.acked {
 		delete(s.tail.entities, id)
 	}
 }
@@ -284,6 +286,9 @@ type Turn struct {
 	Events [][]byte
 	// Ended: the entity ends, and has no state.
 	Ended bool
+	// Expires is the Unix time from which the entity is as if it had ended, unless it commits
+	// again before, in milliseconds. 0: never.
+	Expires int64
 	// Command is what the turn was for; nil: none that is sent again.
 	Command *Command
 	Reply   []byte
@@ -305,7 +310,10 @@ func (s *Shard) Commit(now time.Time, t Turn) (Ticket, error) {
 	if w.Events = t.Events; len(t.Events) > 0 {
 		w.Event = s.journal.next
 	}
-	w.Folded = !e.bare && e.last.folds(t, s.journal.config.Every, s.group.limit)
+	if !t.Ended {
+		w.Expires = t.Expires
+	}
+	w.Folded = !e.bare && !e.last.gone(now) && e.last.folds(t, s.journal.config.Every, s.group.limit)
 	if t.Ended || w.Folded {
 		w.State = nil
 	}

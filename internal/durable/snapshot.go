@@ -25,6 +25,7 @@ type Kept struct {
 	ID      string
 	Version uint64
 	State   []byte
+	Expires int64 // Unix time in milliseconds, from which it is not there; 0: never
 }
 
 // A Problem is something that cannot be decoded.
@@ -64,7 +65,7 @@ func Snap(h store.Head, log []store.Append, records []store.Record) Snapshot {
 			}
 		}
 		if !v.ended {
-			kept[id] = Kept{id, v.number, v.state}
+			kept[id] = Kept{id, v.number, v.state, v.expires}
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(tail)) {
@@ -76,7 +77,7 @@ func Snap(h store.Head, log []store.Append, records []store.Record) Snapshot {
 		case e.last.ended && kept[id].Version <= e.last.number:
 			delete(kept, id)
 		case !e.last.ended && kept[id].Version <= e.last.number:
-			kept[id] = Kept{id, e.last.number, e.last.state}
+			kept[id] = Kept{id, e.last.number, e.last.state, e.last.expires}
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(kept)) {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/shardgen/shardgen/internal/durable"
 	"github.com/shardgen/shardgen/internal/durablehost"
@@ -38,10 +40,12 @@ func ShardsOf(t durablehost.Type) (first, end int) { return int(t.Shards), 2 * i
 // readTries is how often a shard is read whose log is trimmed meanwhile.
 const readTries = 5
 
-// ReadShard reads one shard.
+// ReadShard reads one shard. Entities that have expired are left out.
 func ReadShard(ctx context.Context, s Store, shard store.Shard) (durable.Snapshot, error) {
 	for n := 1; ; n++ {
 		snap, err := readShard(ctx, s, shard)
+		now := time.Now().UnixMilli()
+		snap.Entities = slices.DeleteFunc(snap.Entities, func(k durable.Kept) bool { return k.Expires != 0 && k.Expires <= now })
 		if err == nil || n == readTries || !errors.Is(err, store.ErrGone) {
 			return snap, err
 		}

@@ -22,6 +22,8 @@ type Entity struct {
 	ID    string
 	State []byte
 	Ended bool // delete it
+	// Expires is the Unix time in milliseconds from which it is as if it had ended; 0: never.
+	Expires int64
 }
 
 // A Writer writes entities of one type. Close it in any case.
@@ -87,7 +89,7 @@ func (w *Writer) Write(ctx context.Context, e Entity) error {
 	case !there.Found && e.Ended:
 		return nil
 	}
-	ticket, err := t.Commit(durable.Turn{Entity: e.ID, State: e.State, Ended: e.Ended})
+	ticket, err := t.Commit(durable.Turn{Entity: e.ID, State: e.State, Ended: e.Ended, Expires: e.Expires})
 	if err != nil {
 		return fmt.Errorf("%s: %w", subject, err)
 	}

@@ -337,11 +337,12 @@ type DurableCommit struct {
 	Ended         bool                   `protobuf:"varint,4,opt,name=ended,proto3" json:"ended,omitempty"`     // the entity has ended, and has no state
 	Command       *DurableCommand        `protobuf:"bytes,5,opt,name=command,proto3" json:"command,omitempty"`  // that the turn was for; absent: none
 	Tells         []*DurableTell         `protobuf:"bytes,6,rep,name=tells,proto3" json:"tells,omitempty"`
-	At            int64                  `protobuf:"varint,7,opt,name=at,proto3" json:"at,omitempty"`          // Unix time of the turn's end, in milliseconds
-	Events        [][]byte               `protobuf:"bytes,8,rep,name=events,proto3" json:"events,omitempty"`   // that the turn recorded
-	Event         uint64                 `protobuf:"varint,9,opt,name=event,proto3" json:"event,omitempty"`    // the number of the first of them in the shard's journal
-	Folded        bool                   `protobuf:"varint,10,opt,name=folded,proto3" json:"folded,omitempty"` // state is absent: the events, applied to the state before, give it
-	Keys          uint32                 `protobuf:"varint,13,opt,name=keys,proto3" json:"keys,omitempty"`     // how many keys of earlier commands the entity keeps
+	At            int64                  `protobuf:"varint,7,opt,name=at,proto3" json:"at,omitempty"`            // Unix time of the turn's end, in milliseconds
+	Events        [][]byte               `protobuf:"bytes,8,rep,name=events,proto3" json:"events,omitempty"`     // that the turn recorded
+	Event         uint64                 `protobuf:"varint,9,opt,name=event,proto3" json:"event,omitempty"`      // the number of the first of them in the shard's journal
+	Folded        bool                   `protobuf:"varint,10,opt,name=folded,proto3" json:"folded,omitempty"`   // state is absent: the events, applied to the state before, give it
+	Keys          uint32                 `protobuf:"varint,13,opt,name=keys,proto3" json:"keys,omitempty"`       // how many keys of earlier commands the entity keeps
+	Expires       int64                  `protobuf:"varint,14,opt,name=expires,proto3" json:"expires,omitempty"` // Unix time from which the entity is as if it had ended, in milliseconds; 0: never
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -449,6 +450,13 @@ func (x *DurableCommit) GetFolded() bool {
 func (x *DurableCommit) GetKeys() uint32 {
 	if x != nil {
 		return x.Keys
+	}
+	return 0
+}
+
+func (x *DurableCommit) GetExpires() int64 {
+	if x != nil {
+		return x.Expires
 	}
 	return 0
 }
@@ -984,9 +992,10 @@ type DurableRecord struct {
 	Entity        []byte                 `protobuf:"bytes,2,opt,name=entity,proto3" json:"entity,omitempty"`
 	Version       uint64                 `protobuf:"varint,3,opt,name=version,proto3" json:"version,omitempty"`
 	State         []byte                 `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
-	Since         [][]byte               `protobuf:"bytes,5,rep,name=since,proto3" json:"since,omitempty"`  // events that are to be applied to the state
-	Keys          []*DurableKey          `protobuf:"bytes,6,rep,name=keys,proto3" json:"keys,omitempty"`    // in the order of their commits
-	Ended         bool                   `protobuf:"varint,7,opt,name=ended,proto3" json:"ended,omitempty"` // it has no state, only keys
+	Since         [][]byte               `protobuf:"bytes,5,rep,name=since,proto3" json:"since,omitempty"`      // events that are to be applied to the state
+	Keys          []*DurableKey          `protobuf:"bytes,6,rep,name=keys,proto3" json:"keys,omitempty"`        // in the order of their commits
+	Ended         bool                   `protobuf:"varint,7,opt,name=ended,proto3" json:"ended,omitempty"`     // it has no state, only keys
+	Expires       int64                  `protobuf:"varint,8,opt,name=expires,proto3" json:"expires,omitempty"` // as in the commit
 	Check         uint32                 `protobuf:"fixed32,15,opt,name=check,proto3" json:"check,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1069,6 +1078,13 @@ func (x *DurableRecord) GetEnded() bool {
 		return x.Ended
 	}
 	return false
+}
+
+func (x *DurableRecord) GetExpires() int64 {
+	if x != nil {
+		return x.Expires
+	}
+	return 0
 }
 
 func (x *DurableRecord) GetCheck() uint32 {
@@ -1609,7 +1625,7 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"\x04kind\"\"\n" +
 	"\fDurableClaim\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\"\x0e\n" +
-	"\fDurableEmpty\"\xce\x02\n" +
+	"\fDurableEmpty\"\xe8\x02\n" +
 	"\rDurableCommit\x12\x16\n" +
 	"\x06entity\x18\x01 \x01(\fR\x06entity\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x14\n" +
@@ -1622,7 +1638,8 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"\x05event\x18\t \x01(\x04R\x05event\x12\x16\n" +
 	"\x06folded\x18\n" +
 	" \x01(\bR\x06folded\x12\x12\n" +
-	"\x04keys\x18\r \x01(\rR\x04keysJ\x04\b\v\x10\fJ\x04\b\f\x10\r\"\x84\x01\n" +
+	"\x04keys\x18\r \x01(\rR\x04keys\x12\x18\n" +
+	"\aexpires\x18\x0e \x01(\x03R\aexpiresJ\x04\b\v\x10\fJ\x04\b\f\x10\r\"\x84\x01\n" +
 	"\rDurableSource\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x06R\vincarnation\x12\x10\n" +
 	"\x03log\x18\x02 \x01(\tR\x03log\x12\x14\n" +
@@ -1665,7 +1682,7 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"generation\x18\x06 \x01(\x04R\n" +
 	"generation\x12\x14\n" +
 	"\x05parts\x18\a \x01(\rR\x05parts\x12\x14\n" +
-	"\x05check\x18\x0f \x01(\aR\x05check\"\xe0\x01\n" +
+	"\x05check\x18\x0f \x01(\aR\x05check\"\xfa\x01\n" +
 	"\rDurableRecord\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x16\n" +
 	"\x06entity\x18\x02 \x01(\fR\x06entity\x12\x18\n" +
@@ -1673,7 +1690,8 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"\x05state\x18\x04 \x01(\fR\x05state\x12\x14\n" +
 	"\x05since\x18\x05 \x03(\fR\x05since\x12-\n" +
 	"\x04keys\x18\x06 \x03(\v2\x19.shardgen.wire.DurableKeyR\x04keys\x12\x14\n" +
-	"\x05ended\x18\a \x01(\bR\x05ended\x12\x14\n" +
+	"\x05ended\x18\a \x01(\bR\x05ended\x12\x18\n" +
+	"\aexpires\x18\b \x01(\x03R\aexpires\x12\x14\n" +
 	"\x05check\x18\x0f \x01(\aR\x05check\"\x80\x01\n" +
 	"\x0eDurableJournal\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x14\n" +

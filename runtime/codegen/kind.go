@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"time"
 )
 
 // A Kind describes one entity type to callers and hosts. Every member of a
@@ -30,6 +31,8 @@ type Kind struct {
 	// Durable: the state of the kind's entities is in the store, and a call's answer comes
 	// when it is.
 	Durable bool
+	// TTL is after how long without a commit an entity of a durable kind expires; 0: never.
+	TTL time.Duration
 }
 
 // A Host is a kind together with the functions that make, run and encode its entities.

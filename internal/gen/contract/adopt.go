@@ -79,7 +79,7 @@ func (a *adoption) gone(line int, what, path, renamed, lost string) {
 const reset = "if no running program knows it, run shardgen contract reset "
 
 func (a *adoption) kind(old *Contract, before, k *Kind) *Kind {
-	next := &Kind{Name: k.Name, ID: k.ID, Hash: k.Hash, Shards: k.Shards, Singleton: k.Singleton, Durable: k.Durable}
+	next := &Kind{Name: k.Name, ID: k.ID, Hash: k.Hash, Shards: k.Shards, Singleton: k.Singleton, Durable: k.Durable, TTL: k.TTL}
 	if before == nil {
 		before = &Kind{Name: k.Name, ID: k.ID, Hash: k.Hash, Shards: k.Shards, Singleton: k.Singleton, Durable: k.Durable}
 	}

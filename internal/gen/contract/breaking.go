@@ -85,6 +85,14 @@ func (b *breaks) kind(old, now *Kind) {
 	changed("id", old.ID, now.ID)
 	changed("shards", old.Shards, now.Shards)
 	changed("hash", old.Hash, now.Hash)
+	if now.TTL > 0 && (old.TTL == 0 || now.TTL < old.TTL) {
+		before := "never before"
+		if old.TTL > 0 {
+			before = "after " + minutes(old.TTL)
+		}
+		b.add("kind "+old.Name, fmt.Sprintf("entities expire after %s, and did %s", minutes(now.TTL), before),
+			"callers of the old version find an entity gone that they expect, once it has committed at a node of the new version")
+	}
 	b.fields(old.Name, "state", old.State, now.State)
 	b.fields(old.Name, "event", old.Events, now.Events)
 	for _, m := range old.Methods {
@@ -102,6 +110,17 @@ func (b *breaks) kind(old, now *Kind) {
 		b.fields(old.Name+"."+m.Name, "argument", m.Args, n.Args)
 		b.fields(old.Name+"."+m.Name, "result", m.Results, n.Results)
 	}
+}
+
+// minutes writes a ttl as the directive does.
+func minutes(n int) string {
+	switch {
+	case n%(24*60) == 0:
+		return fmt.Sprintf("%dd", n/(24*60))
+	case n%60 == 0:
+		return fmt.Sprintf("%dh", n/60)
+	}
+	return fmt.Sprintf("%dm", n)
 }
 
 func methodByWire(k *Kind, wire string) *Method {

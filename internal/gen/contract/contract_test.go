@@ -192,6 +192,37 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
+// TestBreakingTTL: a ttl that is new, or shorter, takes entities away that callers expect.
+func TestBreakingTTL(t *testing.T) {
+	parse := func(ttl string) *Contract {
+		t.Helper()
+		c, problems := Parse([]byte(header + "kind A\nkind A durable\nkind A hash xxh64\nkind A id string\nkind A shards 64\n" + ttl))
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		return c
+	}
+	never, day, hour := parse(""), parse("kind A ttl 1440\n"), parse("kind A ttl 60\n")
+	for _, tt := range []struct {
+		old, now *Contract
+		want     string
+	}{
+		{never, never, ""},
+		{never, day, "entities expire after 1d, and did never before"},
+		{day, hour, "entities expire after 1h, and did after 1d"},
+		{hour, day, ""},
+		{hour, never, ""},
+	} {
+		got := ""
+		for _, b := range Breaking(tt.old, tt.now) {
+			got += b.What
+		}
+		if got != tt.want {
+			t.Errorf("got %q, want %q", got, tt.want)
+		}
+	}
+}
+
 func TestCompatible(t *testing.T) {
 	for _, tt := range []struct {
 		a, b string

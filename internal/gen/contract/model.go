@@ -3,6 +3,7 @@ package contract
 import (
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
@@ -91,7 +92,7 @@ var idForms = map[model.IDForm]string{
 }
 
 func (o *source) kind(e *model.Entity) *Kind {
-	k := &Kind{Name: e.Kind, ID: idForms[e.ID.Form], Hash: "xxh64", Shards: e.Shards, Singleton: e.Singleton, Durable: e.Durable}
+	k := &Kind{Name: e.Kind, ID: idForms[e.ID.Form], Hash: "xxh64", Shards: e.Shards, Singleton: e.Singleton, Durable: e.Durable, TTL: int(e.TTL / time.Minute)}
 	if e.Hash != nil {
 		k.Hash = e.Hash.Name
 	}

@@ -79,6 +79,9 @@ func formatKind(k *Kind, add func(retired bool, fields ...any)) {
 	if k.Durable {
 		add(false, "kind", k.Name, "durable")
 	}
+	if k.TTL > 0 {
+		add(false, "kind", k.Name, "ttl", k.TTL)
+	}
 	for _, f := range k.State {
 		add(f.Retired, "kind", k.Name, "state", f.Number, f.Name, f.Type)
 	}

@@ -23,7 +23,7 @@ const (
 
 // options are the options of each directive.
 var options = map[string][]string{
-	"entity":    {"name", "shards", "hash", "durable", "keep", "snapshot", "client", "json", "tell"},
+	"entity":    {"name", "shards", "hash", "durable", "ttl", "keep", "snapshot", "client", "json", "tell"},
 	"singleton": {"name", "client", "json", "tell"},
 }
 
@@ -69,6 +69,8 @@ func (s *source) readOptions(n *model.Entity, m *marked, h *source, id types.Typ
 			s.readHash(n, a, value, h, id)
 		case "durable":
 			n.Durable = true
+		case "ttl":
+			s.readTTL(n, a, value)
 		case "json":
 			n.JSON = true
 		case "tell":
@@ -92,6 +94,8 @@ func (s *source) readOptions(n *model.Entity, m *marked, h *source, id types.Typ
 	checkJournal(s, n, m, option)
 	if n.Durable {
 		checkDurable(s, n, m, seen["shards"])
+	} else if n.TTL > 0 {
+		s.add(m.directive.Slash, CodeOption, "write durable, or remove ttl=: entities that are idle are passivated anyway", "ttl=: %s is not durable", n.Name)
 	}
 }
 
@@ -106,6 +110,16 @@ func checkDurable(s *source, n *model.Entity, m *marked, shards bool) {
 	if len(n.State) == 0 {
 		s.add(m.directive.Slash, CodeOption, "tag the fields that must survive `shard:\"state\"`, or remove durable", "%s: durable, and no field is tagged state", n.Name)
 	}
+}
+
+// readTTL reads after how long without a commit an entity expires.
+func (s *source) readTTL(n *model.Entity, a ast.DirectiveArg, value string) {
+	age, ok := readAge(value)
+	if !ok {
+		s.add(a.Pos, CodeOption, "write minutes, hours or days, like ttl=30d", "ttl=%s: not an age from 1m to 36500d", value)
+		return
+	}
+	n.TTL = age
 }
 
 func optionRemedy(m *marked, key string) string {

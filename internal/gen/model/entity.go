@@ -88,15 +88,16 @@ type Import struct {
 
 // An Entity is a struct with a shard:entity or a shard:singleton directive.
 type Entity struct {
-	Name      string // the struct's
-	Kind      string // on the wire
-	Client    string // path of the package that its client is in; "": its own
-	Singleton bool   // a cluster has one, and it has no id
-	Shards    int    // a power of two
-	JSON      bool   // its messages have a form in JSON, for gateways and CallRaw
-	Durable   bool   // its state is in the store
-	TellAll   bool   // methods with results have a one-way form, too
-	Hash      *Hash  // nil: XXH64
+	Name      string        // the struct's
+	Kind      string        // on the wire
+	Client    string        // path of the package that its client is in; "": its own
+	Singleton bool          // a cluster has one, and it has no id
+	Shards    int           // a power of two
+	JSON      bool          // its messages have a form in JSON, for gateways and CallRaw
+	Durable   bool          // its state is in the store
+	TTL       time.Duration // after which a durable one expires that commits nothing; 0: never
+	TellAll   bool          // methods with results have a one-way form, too
+	Hash      *Hash         // nil: XXH64
 	ID        ID
 	Methods   []*Method // in the order of their positions
 	// Addressed are the messages that name their entity.

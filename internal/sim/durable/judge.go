@@ -42,6 +42,12 @@ type commit struct {
 	state    []byte
 	ended    bool
 	ordinal  uint64 // how many commits the entity has had, over all its lives
+	expires  int64
+}
+
+// gone reports whether an entity ended with that commit, or has expired since.
+func (j *judge) gone(c commit) bool {
+	return c.ended || c.expires != 0 && j.server.w.clock().UnixMilli() >= c.expires
 }
 
 func newJudge(s *server) *judge {
@@ -139,10 +145,10 @@ func (j *judge) commit(shard int, p store.Position, c *wire.DurableCommit) error
 	if all := t.entities[id]; len(all) > 0 {
 		before = all[len(all)-1]
 	}
-	if again := before.ended && c.GetVersion() == 1; c.GetVersion() != before.version+1 && !again {
+	if again := j.gone(before) && c.GetVersion() == 1; c.GetVersion() != before.version+1 && !again {
 		return fmt.Errorf("invariant 3: %s: version %d behind %d", id, c.GetVersion(), before.version)
 	}
-	now := commit{p, c.GetVersion(), c.GetState(), c.GetEnded(), uint64(len(t.entities[id]) + 1)}
+	now := commit{p, c.GetVersion(), c.GetState(), c.GetEnded(), uint64(len(t.entities[id]) + 1), c.GetExpires()}
 	if c.GetFolded() {
 		j.folded++
 		now.state = binary.AppendVarint(nil, fold(before.state, c.GetEvents()))
@@ -208,7 +214,7 @@ func (j *judge) put(incarnation uint64, shard int, changes []store.Change) error
 		}
 		all := j.shards[shard].entities[c.ID[1:]]
 		if len(c.Value) == 0 {
-			if !slices.ContainsFunc(all, func(x commit) bool { return x.ended }) {
+			if !slices.ContainsFunc(all, j.gone) {
 				return fmt.Errorf("invariant 3: the record of %s is deleted, which never ended", c.ID[1:])
 			}
 			continue
@@ -217,7 +223,9 @@ func (j *judge) put(incarnation uint64, shard int, changes []store.Change) error
 		if err := decode(c.Value, r); err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(all, func(x commit) bool { return x.version == r.GetVersion() && x.is(r) }) {
+		if !slices.ContainsFunc(all, func(x commit) bool {
+			return x.version == r.GetVersion() && (r.GetEnded() && j.gone(x) || x.is(r))
+		}) {
 			return fmt.Errorf("invariant 3: the record of %s has version %d, which was not committed so", c.ID[1:], r.GetVersion())
 		}
 	}
@@ -239,7 +247,7 @@ func (j *judge) recoverable(shard int) error {
 		}
 		r := &wire.DurableRecord{}
 		rec := j.server.record(shard, "e"+id)
-		if rec.Revision == store.None && last.ended {
+		if rec.Revision == store.None && j.gone(last) {
 			continue
 		}
 		if rec.Revision == store.None {
@@ -248,7 +256,7 @@ func (j *judge) recoverable(shard int) error {
 		if err := decode(rec.Value, r); err != nil {
 			return err
 		}
-		if r.GetVersion() != last.version || last.ended != r.GetEnded() || !last.is(r) {
+		if r.GetVersion() != last.version || !r.GetEnded() && (last.ended || !last.is(r)) || r.GetEnded() && !j.gone(last) {
 			return fmt.Errorf("invariant 2: %s v%d at %d is before since %d, and its record has v%d", id, last.version, last.position, since, r.GetVersion())
 		}
 	}

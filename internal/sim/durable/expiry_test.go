@@ -1,0 +1,140 @@
+package durable
+
+import (
+	"testing"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/durable"
+)
+
+// lasting commits a state that expires after a time, and waits for it.
+func (s *seat) lasting(id, state string, ttl time.Duration, events ...[]byte) {
+	s.d.t.Helper()
+	s.d.seats++
+	c := durable.Command{Source: durable.Source{Incarnation: 1}, Number: s.d.seats, Hash: 1}
+	s.state(id)
+	s.core.Admit(s.d.w.clock(), c)
+	_, err := s.core.Commit(s.d.w.clock(), durable.Turn{
+		Entity: id, State: []byte(state), Command: &c, Expires: s.d.w.clock().Add(ttl).UnixMilli(), Events: events,
+	})
+	if err != nil {
+		s.d.t.Fatal(err)
+	}
+	s.run()
+}
+
+// absent requires that nothing is seen of an entity.
+func (s *seat) absent(id string) {
+	s.d.t.Helper()
+	if l := s.state(id); l.Found || l.State != nil || l.Err != nil {
+		s.d.t.Errorf("%s: %s is there: %+v", s.home.name, id, l)
+	}
+}
+
+// TestExpired: nothing is seen of an entity after its time, whether it is active, at rest, or
+// in the log alone, here and after a move; until then it is there. What commits anew begins anew.
+func TestExpired(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		rest func(*seat)
+	}{
+		{"active", func(*seat) {}},
+		{"at rest, in the log", func(a *seat) { a.core.Rest("a") }},
+		{"in the record", func(a *seat) { a.save("a") }},
+		{"in the record of an active entity", func(a *seat) { a.save() }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := newDesk(t, 1)
+			a := d.seat(0, 1).open()
+			a.commit("a", "0") // never expires
+			a.lasting("a", "1", time.Hour)
+			c.rest(a)
+			a.pass(30 * time.Minute)
+			a.want("a", "1", 2)
+			a.lasting("a", "2", time.Hour) // a commit prolongs
+			c.rest(a)
+			a.pass(45 * time.Minute)
+			a.want("a", "2", 3)
+			a.pass(30 * time.Minute)
+			a.absent("a")
+			b := d.seat(0, 2).open()
+			b.absent("a")
+			b.save("a")
+			b.absent("a")
+			b.lasting("a", "3", time.Hour)
+			if l := b.state("a"); string(l.State) != "3" || !l.Found {
+				t.Errorf("it does not begin anew: %+v", l)
+			}
+			e := d.seat(0, 3).open()
+			if l := e.state("a"); string(l.State) != "3" || !l.Found {
+				t.Errorf("what began anew is lost: %+v", l)
+			}
+			e.pass(2 * time.Hour)
+			e.absent("a")
+			e.core.Advance(d.w.clock())
+			e.run()
+			e.save("a")
+			if r := d.server.record(0, "ea"); len(r.Value) > 0 {
+				t.Errorf("the record of the expired entity is kept: %d bytes", len(r.Value))
+			}
+		})
+	}
+}
+
+// TestExpiredKeepsItsKeys: a command that was applied before the entity expired is not applied
+// to the one that begins anew.
+func TestExpiredKeepsItsKeys(t *testing.T) {
+	d := newDesk(t, 1)
+	a := d.seat(0, 1).open()
+	k := keyed("k1")
+	a.state("a")
+	a.core.Admit(d.w.clock(), k)
+	_, err := a.core.Commit(d.w.clock(), durable.Turn{
+		Entity: "a", State: []byte("1"), Command: &k, Reply: []byte("one"), Expires: d.w.clock().Add(time.Hour).UnixMilli(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.run()
+	a.save("a")
+	a.pass(2 * time.Hour)
+	a.absent("a")
+	a.verdict("a", k, durable.Replay, "one")
+	a.core.Advance(d.w.clock())
+	a.run()
+	a.save("a")
+	b := d.seat(0, 2).open()
+	b.pass(time.Hour)
+	b.absent("a")
+	b.verdict("a", k, durable.Replay, "one")
+}
+
+// TestExpiredEvents: an entity that has expired takes up no event of its former life, even if
+// a checkpoint deleted its record and did not end, so that the log still has its events.
+func TestExpiredEvents(t *testing.T) {
+	d := newDesk(t, 1)
+	a := d.seat(0, 1)
+	a.journal = true
+	a.claim(2)
+	a.open()
+	a.lasting("a", "\x02", time.Hour, []byte{2})
+	a.lasting("a", "\x04", time.Hour, []byte{2}) // its event alone is in the log
+	a.save()                                     // which is needed from there on
+	a.pass(2 * time.Hour)
+	a.absent("a")
+	a.hold = only(durable.OpSetHead)
+	a.core.Advance(d.w.clock())
+	a.run() // its record is deleted, and the head stays
+	if r := d.server.record(0, "ea"); len(r.Value) > 0 {
+		t.Fatalf("the record of the expired entity is kept: %d bytes", len(r.Value))
+	}
+	b := d.seat(0, 3)
+	b.journal = true
+	b.claim(3)
+	b.open()
+	b.absent("a")
+	b.lasting("a", "\x02", time.Hour, []byte{2})
+	if l := b.state("a"); !l.Found || string(l.State) != "\x02" || len(l.Since) > 0 {
+		t.Errorf("it does not begin anew: %+v", l)
+	}
+}

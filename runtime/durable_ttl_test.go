@@ -1,0 +1,67 @@
+package shard_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/internal/fixture/vault"
+	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/store"
+	memorystore "github.com/shardgen/shardgen/store/memory"
+)
+
+// TestDurableEntityExpires: who has changed nothing for the type's ttl is gone, active and at
+// rest, for calls and reads, here and after a restart. Reads do not prolong, changes do.
+func TestDurableEntityExpires(t *testing.T) {
+	v := newVaults(t)
+	const ttl = 2 * time.Second
+	begin := func(name string, backend store.Backend) *shard.Node {
+		cfg := v.config(name)
+		cfg.Store = backend
+		n := shard.New(cfg)
+		require.NoError(t, vault.HostVisit(n, func() *vault.Visit { return &vault.Visit{} }))
+		n.Expire("Visit", ttl)
+		require.NoError(t, n.Start(testContext(t)))
+		v.nodes[name] = n
+		return n
+	}
+	server := memorystore.New()
+	a := begin("a", server.Client())
+	ctx := testContext(t)
+	enter := func(n shard.Caller, id string, want int64) time.Time {
+		t.Helper()
+		got, err := vault.NewVisitClient(n).Ref(id).Enter(ctx)
+		require.NoError(t, err)
+		require.Equal(t, want, got, id)
+		return time.Now()
+	}
+	counts := func(n shard.Caller, id string) [2]int64 {
+		t.Helper()
+		read, err := vault.NewVisitClient(n).Ref(id).Get(ctx)
+		require.NoError(t, err)
+		looked, err := vault.NewVisitClient(n).Ref(id).Look(ctx)
+		require.NoError(t, err)
+		return [2]int64{read, looked}
+	}
+	gone := func(n shard.Caller, id string, since time.Time) {
+		t.Helper()
+		waitFor(t, func() bool { return counts(n, id) == [2]int64{} })
+		require.GreaterOrEqual(t, time.Since(since), ttl-100*time.Millisecond, "it has gone too early")
+	}
+	changed := enter(a, "active", 1)
+	changed = enter(a, "active", 2)
+	gone(a, "active", changed)
+	enter(a, "active", 1)
+
+	changed = enter(a, "moves", 1)
+	v.kill("a")
+	b := begin("b", server.Client())
+	gone(b, "moves", changed)
+	changed = enter(b, "moves", 1)
+	require.NoError(t, b.Shutdown(ctx)) // its record is written
+	c := begin("c", server.Client())
+	gone(c, "moves", changed)
+	enter(c, "moves", 1)
+}
