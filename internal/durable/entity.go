@@ -122,8 +122,8 @@ func (e *entity) base(v version) error {
 // lapsed reports whether there is nothing that events could be applied to.
 func (v version) lapsed() bool { return v.number == 0 || v.ended }
 
-// lapse ends an entity that is active again after it has expired. It stays ended, whatever the
-// clock says next. The next checkpoint deletes what the store has of it.
+// lapse ends an entity that is active again after it has expired. It stays ended even if the
+// clock is set back. The next checkpoint deletes its record.
 func (e *entity) lapse(acked Ticket) {
 	e.last = version{number: e.last.number, ended: true, keys: e.last.keys}
 	e.loaded, e.bare = true, false
@@ -133,7 +133,7 @@ func (e *entity) lapse(acked Ticket) {
 	e.outlived(acked)
 }
 
-// outlived has the next checkpoint write the entity, whose record says what is over.
+// outlived has the next checkpoint write the entity, because its record is out of date.
 func (e *entity) outlived(acked Ticket) {
 	e.stale = e.stale || !e.dirty && e.ticket <= acked
 	e.dirty = true

@@ -74,7 +74,7 @@ func (l *loads) done(s *Shard, r Response) bool {
 	return true
 }
 
-// loadedNow is what the driver gets of an entity whose last version is at hand.
+// loadedNow describes an entity to the driver. Its last version is at hand.
 func (e *entity) loadedNow() Loaded {
 	v := e.last
 	l := Loaded{Entity: e.id, Version: v.number, Expires: v.expires}

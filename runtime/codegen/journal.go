@@ -10,15 +10,12 @@ import "time"
 // whoever has the entity's turn.
 type Journal[E any] struct{ recorded []E }
 
-// An Applier is an entity with a journal. Apply changes the fields tagged state as the event
-// says, and nothing else: the same events must always give the same state, for the state is
-// made again from them. It must not record events.
-type Applier[E any] interface{ Apply(event E) }
-
 // Record applies an event to the entity that has the journal, and keeps it for the commit
-// of the turn. The event must not be changed afterwards. State that changes otherwise
+// of the turn. Apply changes the fields tagged state as the event says, and nothing else: the
+// same events must always give the same state, because the state is made again from them. It
+// must not record events. The event must not be changed afterwards. State that changes otherwise
 // refuses the turn.
-func (j *Journal[E]) Record(entity Applier[E], event E) {
+func (j *Journal[E]) Record(entity interface{ Apply(event E) }, event E) {
 	entity.Apply(event)
 	j.recorded = append(j.recorded, event)
 }

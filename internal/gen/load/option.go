@@ -70,7 +70,7 @@ func (s *source) readOptions(n *model.Entity, m *marked, h *source, id types.Typ
 		case "durable":
 			n.Durable = true
 		case "ttl":
-			s.readTTL(n, a, value)
+			readTTL(s, n, a, value)
 		case "json":
 			n.JSON = true
 		case "tell":
@@ -113,7 +113,7 @@ func checkDurable(s *source, n *model.Entity, m *marked, shards bool) {
 }
 
 // readTTL reads after how long without a commit an entity expires.
-func (s *source) readTTL(n *model.Entity, a ast.DirectiveArg, value string) {
+func readTTL(s *source, n *model.Entity, a ast.DirectiveArg, value string) {
 	age, ok := readAge(value)
 	if !ok {
 		s.add(a.Pos, CodeOption, "write minutes, hours or days, like ttl=30d", "ttl=%s: not an age from 1m to 36500d", value)
