@@ -6,9 +6,12 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
+// An addressedEmitter prints the addresses of entities that calls carry.
+type addressedEmitter struct{ *emitter }
+
 // addressed emits what calls an entity by a message that says itself which one it
 // is for.
-func (e *emitter) addressed(n *model.Entity) {
+func (e addressedEmitter) addressed(n *model.Entity) {
 	if len(n.Addressed) == 0 {
 		return
 	}
@@ -47,7 +50,7 @@ func (e *emitter) addressed(n *model.Entity) {
 }
 
 // addressedMethods emits the methods of one message.
-func (e *emitter) addressedMethods(n *model.Entity, a *model.Addressed) {
+func (e addressedEmitter) addressedMethods(n *model.Entity, a *model.Addressed) {
 	recv := jen.Id("m").Add(typ(a.Struct))
 	if a.Pointer {
 		recv = jen.Id("m").Op("*").Add(typ(a.Struct))

@@ -8,8 +8,11 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
+// An apiEmitter prints the interfaces of entities.
+type apiEmitter struct{ *emitter }
+
 // api emits the interface that the entity and its references satisfy.
-func (e *emitter) api(n *model.Entity) {
+func (e apiEmitter) api(n *model.Entity) {
 	link := "[" + n.Name + "]"
 	if e.isClient() {
 		link = n.Name

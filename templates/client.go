@@ -8,8 +8,11 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
+// A clientEmitter prints the clients of entities, with their refs.
+type clientEmitter struct{ *emitter }
+
 // client emits the client, the reference and the one-way reference.
-func (e *emitter) client(n *model.Entity) {
+func (e clientEmitter) client(n *model.Entity) {
 	f := e.file
 	if n.Singleton {
 		e.comment("%s makes references to the %s of the cluster. It is safe for concurrent use.", n.ClientType(), n.Name)
@@ -111,7 +114,7 @@ func idBytes(n *model.Entity, id *jen.Statement) (key *jen.Statement, fallible b
 
 // refMethod emits a call with an answer: on the entity itself when its turn
 // could begin here, else over the wire.
-func (e *emitter) refMethod(n *model.Entity, m *model.Method) {
+func (e clientEmitter) refMethod(n *model.Entity, m *model.Method) {
 	l := e.messageLocals(m)
 	recv := l.pick("r")
 	e.file.Line()
@@ -155,16 +158,16 @@ func (e *emitter) refMethod(n *model.Entity, m *model.Method) {
 
 // localTurn emits the call of the method itself. Arguments and results are
 // copied, and results beside an error dropped, as if they had crossed the wire.
-func (e *emitter) localTurn(g *jen.Group, l *locals, m *model.Method, entity, turn string) {
+func (e clientEmitter) localTurn(g *jen.Group, l *locals, m *model.Method, entity, turn string) {
 	args := []jen.Code{jen.Id(turn).Dot("Context")}
 	for i, p := range m.Params {
 		v := jen.Id(l.params[i])
 		if p.Type.CloneFallible {
-			cloned := e.cloneValue(p.Type, v.Clone(), nil)
+			cloned := cloneEmitter{e.emitter}.cloneValue(p.Type, v.Clone(), nil)
 			g.If(jen.List(v.Clone(), jen.Id(l.err)).Op("=").Add(cloned), jen.Id(l.err).Op("!=").Nil()).
 				Block(jen.Return(append(l.values(), bad("Arguments", l.err))...))
 		} else {
-			v = e.cloneValue(p.Type, v, nil)
+			v = cloneEmitter{e.emitter}.cloneValue(p.Type, v, nil)
 		}
 		if m.Variadic && i == len(m.Params)-1 {
 			v = v.Clone().Op("...")
@@ -190,15 +193,15 @@ func (e *emitter) localTurn(g *jen.Group, l *locals, m *model.Method, entity, tu
 }
 
 // localResults emits the copying of the results of a method's turn.
-func (e *emitter) localResults(g *jen.Group, l *locals, m *model.Method, zeros []jen.Code) {
+func (e clientEmitter) localResults(g *jen.Group, l *locals, m *model.Method, zeros []jen.Code) {
 	var results []jen.Code
 	for i, r := range m.Results {
 		v := jen.Id(l.results[i])
 		if !r.Type.CloneFallible {
-			results = append(results, e.cloneValue(r.Type, v, nil))
+			results = append(results, cloneEmitter{e.emitter}.cloneValue(r.Type, v, nil))
 			continue
 		}
-		cloned := jen.List(v, jen.Id(l.err)).Op("=").Add(e.cloneValue(r.Type, v.Clone(), nil))
+		cloned := jen.List(v, jen.Id(l.err)).Op("=").Add(cloneEmitter{e.emitter}.cloneValue(r.Type, v.Clone(), nil))
 		if len(m.Results) == 1 {
 			g.Add(cloned)
 			g.Return(v.Clone(), bad("Results", l.err))
@@ -211,7 +214,7 @@ func (e *emitter) localResults(g *jen.Group, l *locals, m *model.Method, zeros [
 }
 
 // tellMethod emits a call without an answer.
-func (e *emitter) tellMethod(n *model.Entity, m *model.Method) {
+func (e clientEmitter) tellMethod(n *model.Entity, m *model.Method) {
 	l := e.messageLocals(m)
 	recv := l.pick("t")
 	e.comment("%s is [%s.%s] without an answer.", m.Name, n.API(), m.Name)
@@ -219,7 +222,7 @@ func (e *emitter) tellMethod(n *model.Entity, m *model.Method) {
 }
 
 // tell emits a method of a reference that sends a call without an answer.
-func (e *emitter) tell(n *model.Entity, m *model.Method, ref string, l *locals, recv string) {
+func (e clientEmitter) tell(n *model.Entity, m *model.Method, ref string, l *locals, recv string) {
 	l.results = nil
 	e.file.Func().Params(jen.Id(recv).Id(ref)).Id(m.Name).Params(l.messageParams(m)...).Error().BlockFunc(func(g *jen.Group) {
 		to := jen.Id(recv).Dot("ref")
@@ -232,14 +235,14 @@ func (e *emitter) tell(n *model.Entity, m *model.Method, ref string, l *locals, 
 
 // encodedArgs emits the encoding of the arguments into a buffer, and prints that.
 // Failed is what is returned when one refuses.
-func (e *emitter) encodedArgs(g *jen.Group, l *locals, n *model.Entity, m *model.Method, failed func(err jen.Code) []jen.Code) jen.Code {
+func (e clientEmitter) encodedArgs(g *jen.Group, l *locals, n *model.Entity, m *model.Method, failed func(err jen.Code) []jen.Code) jen.Code {
 	if len(m.Params) == 0 {
 		return jen.Nil()
 	}
 	buffer := codegen("NewArgs").Call()
 	encoded := jen.Id(n.AppendArgsFunc(m)).Call(append([]jen.Code{buffer}, ids(l.params)...)...)
 	if len(m.Params) == 1 {
-		encoded = e.appendField(m.Params[0].Type, buffer, m.Params[0].Number, jen.Id(l.params[0]), nil)
+		encoded = codecEmitter{e.emitter}.appendField(m.Params[0].Type, buffer, m.Params[0].Number, jen.Id(l.params[0]), nil)
 	}
 	switch args := l.pick("args"); {
 	case m.ArgsFallible():
@@ -253,9 +256,9 @@ func (e *emitter) encodedArgs(g *jen.Group, l *locals, n *model.Entity, m *model
 		for i, place := range byNumber(m.Params) {
 			p, v := m.Params[place], jen.Id(l.params[place])
 			if i == 0 {
-				g.Id(args).Op(":=").Add(e.appendField(p.Type, buffer, p.Number, v, nil))
+				g.Id(args).Op(":=").Add(codecEmitter{e.emitter}.appendField(p.Type, buffer, p.Number, v, nil))
 			} else {
-				g.Id(args).Op("=").Add(e.appendField(p.Type, jen.Id(args), p.Number, v, nil))
+				g.Id(args).Op("=").Add(codecEmitter{e.emitter}.appendField(p.Type, jen.Id(args), p.Number, v, nil))
 			}
 		}
 		return jen.Id(args)

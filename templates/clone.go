@@ -6,10 +6,13 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
+// A cloneEmitter prints the copying of values and types.
+type cloneEmitter struct{ *emitter }
+
 // cloneValue prints a copy of v that shares nothing with it and is as it would
 // have come off the wire; together with an error where t.CloneFallible. In is the
 // type whose function this is for, or nil.
-func (e *emitter) cloneValue(t *model.Type, v *jen.Statement, in *model.Type) *jen.Statement {
+func (e cloneEmitter) cloneValue(t *model.Type, v *jen.Statement, in *model.Type) *jen.Statement {
 	switch {
 	case t.Plain:
 		return v
@@ -22,11 +25,11 @@ func (e *emitter) cloneValue(t *model.Type, v *jen.Statement, in *model.Type) *j
 	case helpers[t.Shape] != "":
 		return codegen("Clone" + helpers[t.Shape]).Call(v)
 	}
-	return e.call(t, cloneFunc, in, v)
+	return codecEmitter{e.emitter}.call(t, cloneFunc, in, v)
 }
 
 // cloneElement is cloneValue for an element.
-func (e *emitter) cloneElement(t *model.Type, v *jen.Statement, in *model.Type) *jen.Statement {
+func (e cloneEmitter) cloneElement(t *model.Type, v *jen.Statement, in *model.Type) *jen.Statement {
 	if t.Shape == model.Proto {
 		return codegen("CloneProtoElement").Call(v)
 	}
@@ -43,7 +46,7 @@ func assign(g *jen.Group, fallible bool, target, cloned *jen.Statement, failed j
 }
 
 // cloneType emits the copying of a type.
-func (e *emitter) cloneType(t *model.Type) jen.Code {
+func (e cloneEmitter) cloneType(t *model.Type) jen.Code {
 	params := []jen.Code{jen.Id("v").Add(typ(t.Expr))}
 	if t.Recursive {
 		params = append(params, jen.Id("depth").Int())
@@ -94,7 +97,7 @@ func (e *emitter) cloneType(t *model.Type) jen.Code {
 			}
 			finish(g, jen.Id("v"))
 		case model.Oneof:
-			oneofEmitter{e}.clone(g, t)
+			oneofEmitter{e.emitter}.clone(g, t)
 		}
 	})
 }
@@ -109,13 +112,13 @@ func skippedZero(t *model.Type, s model.Skipped) *jen.Statement {
 }
 
 // cloneElements prints the copying of v's elements into those of to.
-func (e *emitter) cloneElements(g *jen.Group, t *model.Type, to *jen.Statement, failed jen.Code) {
+func (e cloneEmitter) cloneElements(g *jen.Group, t *model.Type, to *jen.Statement, failed jen.Code) {
 	g.For(jen.List(jen.Id("i"), jen.Id("e")).Op(":=").Range().Id("v")).BlockFunc(func(g *jen.Group) {
 		assign(g, t.Elem.CloneFallible, to.Index(jen.Id("i")), e.cloneElement(t.Elem, jen.Id("e"), t), failed)
 	})
 }
 
-func (e *emitter) cloneMap(g *jen.Group, t *model.Type) {
+func (e cloneEmitter) cloneMap(g *jen.Group, t *model.Type) {
 	g.Id("c").Op(":=").Make(typ(t.Expr), jen.Len(jen.Id("v")))
 	g.For(jen.List(jen.Id("key"), jen.Id("e")).Op(":=").Range().Id("v")).BlockFunc(func(g *jen.Group) {
 		key := jen.Id("key")
@@ -133,7 +136,7 @@ func (e *emitter) cloneMap(g *jen.Group, t *model.Type) {
 }
 
 // cloneLocal prints a new variable with a copy of an element of t.
-func (e *emitter) cloneLocal(g *jen.Group, t, elem *model.Type, name string, v *jen.Statement) {
+func (e cloneEmitter) cloneLocal(g *jen.Group, t, elem *model.Type, name string, v *jen.Statement) {
 	cloned := e.cloneElement(elem, v, t)
 	if !elem.CloneFallible {
 		g.Id(name).Op(":=").Add(cloned)

@@ -35,9 +35,12 @@ var helpers = map[model.Shape]string{
 
 func all(v *jen.Statement) *jen.Statement { return v.Clone().Index(jen.Op(":")) }
 
+// A codecEmitter prints the encoding and decoding of values, and asks for the functions of their types.
+type codecEmitter struct{ *emitter }
+
 // appendField prints the encoding of v as field num of the message b; zero
 // values may be left out. In is the type whose function this is for, or nil.
-func (e *emitter) appendField(t *model.Type, b *jen.Statement, num int, v *jen.Statement, in *model.Type) *jen.Statement {
+func (e codecEmitter) appendField(t *model.Type, b *jen.Statement, num int, v *jen.Statement, in *model.Type) *jen.Statement {
 	helper := ""
 	switch {
 	case t.Shape == model.ByteArray:
@@ -56,7 +59,7 @@ func (e *emitter) appendField(t *model.Type, b *jen.Statement, num int, v *jen.S
 }
 
 // appendElement is appendField for an element: it always makes exactly one field.
-func (e *emitter) appendElement(t *model.Type, b, num, v *jen.Statement, in *model.Type) *jen.Statement {
+func (e codecEmitter) appendElement(t *model.Type, b, num, v *jen.Statement, in *model.Type) *jen.Statement {
 	switch {
 	case t.Shape == model.ByteArray:
 		return codegen("PutBytes").Call(b, num, all(v))
@@ -69,7 +72,7 @@ func (e *emitter) appendElement(t *model.Type, b, num, v *jen.Statement, in *mod
 }
 
 // readField prints the decoding of a field into p, the reverse of appendField.
-func (e *emitter) readField(t *model.Type, d *jen.Statement, p place) *jen.Statement {
+func (e codecEmitter) readField(t *model.Type, d *jen.Statement, p place) *jen.Statement {
 	switch {
 	case t.Shape == model.ByteArray:
 		return codegen("ReadByteArray").Call(d, all(p.value))
@@ -82,7 +85,7 @@ func (e *emitter) readField(t *model.Type, d *jen.Statement, p place) *jen.State
 }
 
 // readElement is the reverse of appendElement.
-func (e *emitter) readElement(t *model.Type, d *jen.Statement, p place) *jen.Statement {
+func (e codecEmitter) readElement(t *model.Type, d *jen.Statement, p place) *jen.Statement {
 	if t.OneField() {
 		return e.readField(t, d, p)
 	}
@@ -90,7 +93,7 @@ func (e *emitter) readElement(t *model.Type, d *jen.Statement, p place) *jen.Sta
 }
 
 // init prints the making of the maps in p, where there are any.
-func (e *emitter) init(g *jen.Group, t *model.Type, p place) {
+func (e codecEmitter) init(g *jen.Group, t *model.Type, p place) {
 	switch {
 	case !t.NeedsInit:
 	case t.Shape == model.Map:
@@ -137,7 +140,7 @@ func (f function) name() string {
 }
 
 // want prints the name of a type's function, which thereby comes to be printed too.
-func (e *emitter) want(t *model.Type, w what) *jen.Statement {
+func (e codecEmitter) want(t *model.Type, w what) *jen.Statement {
 	f := function{t, w}
 	if _, known := e.functions[f]; !known {
 		e.functions[f] = nil
@@ -148,7 +151,7 @@ func (e *emitter) want(t *model.Type, w what) *jen.Statement {
 
 // call prints a call of a type's function, which thereby comes to be printed
 // too. In is the type whose function calls, or nil.
-func (e *emitter) call(t *model.Type, w what, in *model.Type, args ...jen.Code) *jen.Statement {
+func (e codecEmitter) call(t *model.Type, w what, in *model.Type, args ...jen.Code) *jen.Statement {
 	name := e.want(t, w)
 	if t.Recursive && (w == appendFunc || w == appendElementFunc || w == cloneFunc) {
 		switch {
@@ -165,25 +168,25 @@ func (e *emitter) call(t *model.Type, w what, in *model.Type, args ...jen.Code) 
 
 // types emits the functions of types that were asked for, and those that they
 // ask for in turn.
-func (e *emitter) types() {
+func (e codecEmitter) types() {
 	for len(e.wanted) > 0 {
 		f := e.wanted[0]
 		e.wanted = e.wanted[1:]
 		switch f.what {
 		case appendFunc:
-			e.functions[f] = e.appendType(f.of)
+			e.functions[f] = typeEmitter{e.emitter}.appendType(f.of)
 		case appendElementFunc:
-			e.functions[f] = e.appendWrapped(f.of)
+			e.functions[f] = typeEmitter{e.emitter}.appendWrapped(f.of)
 		case readFunc:
-			e.functions[f] = e.readType(f.of)
+			e.functions[f] = typeEmitter{e.emitter}.readType(f.of)
 		case readElementFunc:
-			e.functions[f] = e.readWrapped(f.of)
+			e.functions[f] = typeEmitter{e.emitter}.readWrapped(f.of)
 		case initFunc:
-			e.functions[f] = e.initType(f.of)
+			e.functions[f] = typeEmitter{e.emitter}.initType(f.of)
 		case cloneFunc:
-			e.functions[f] = e.cloneType(f.of)
+			e.functions[f] = cloneEmitter{e.emitter}.cloneType(f.of)
 		case knownFunc:
-			e.functions[f] = e.knownType(f.of)
+			e.functions[f] = stateEmitter{e.emitter}.knownType(f.of)
 		}
 	}
 	for _, t := range e.pkg.Types {

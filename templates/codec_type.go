@@ -2,7 +2,6 @@ package templates
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/dave/jennifer/jen"
 
@@ -16,34 +15,6 @@ func docLine(format string, args ...any) *jen.Statement {
 		s.Comment(line).Line()
 	}
 	return s
-}
-
-// spelt is a type as comments name it.
-func (e *emitter) spelt(x *model.Expr) string {
-	switch x.Op {
-	case model.SliceOf:
-		return "[]" + e.spelt(x.Elem)
-	case model.ArrayOf:
-		return fmt.Sprintf("[%d]%s", x.Len, e.spelt(x.Elem))
-	case model.MapOf:
-		return "map[" + e.spelt(x.Key) + "]" + e.spelt(x.Elem)
-	case model.PointerTo:
-		return "*" + e.spelt(x.Elem)
-	}
-	name := x.Name
-	for _, i := range e.pkg.Imports {
-		if i.Path == x.Path {
-			name = i.Name + "." + name
-		}
-	}
-	if len(x.Args) == 0 {
-		return name
-	}
-	args := make([]string, len(x.Args))
-	for i, a := range x.Args {
-		args[i] = e.spelt(a)
-	}
-	return name + "[" + strings.Join(args, ", ") + "]"
 }
 
 func decoderParam() jen.Code { return jen.Id("d").Op("*").Add(codegen("Decoder")) }
@@ -87,8 +58,11 @@ func open(g *jen.Group, num *jen.Statement) {
 
 func closed() *jen.Statement { return codegen("Close").Call(jen.Id("b"), jen.Id("at")) }
 
+// A typeEmitter prints the functions that encode and decode a type.
+type typeEmitter struct{ *emitter }
+
 // appendType emits the encoding of a type as a field.
-func (e *emitter) appendType(t *model.Type) jen.Code {
+func (e typeEmitter) appendType(t *model.Type) jen.Code {
 	body := func(g *jen.Group) {
 		b, num := jen.Id("b"), jen.Id("num")
 		if t.Recursive {
@@ -97,13 +71,13 @@ func (e *emitter) appendType(t *model.Type) jen.Code {
 		switch t.Shape {
 		case model.Slice:
 			g.For(jen.List(jen.Id("_"), jen.Id("e")).Op(":=").Range().Id("v")).BlockFunc(func(g *jen.Group) {
-				grow(g, t.Elem.Fallible, e.appendElement(t.Elem, b, num, jen.Id("e"), t))
+				grow(g, t.Elem.Fallible, codecEmitter{e.emitter}.appendElement(t.Elem, b, num, jen.Id("e"), t))
 			})
 			done(g, t, b)
 		case model.Array:
 			open(g, num)
 			g.For(jen.List(jen.Id("_"), jen.Id("e")).Op(":=").Range().Id("v")).BlockFunc(func(g *jen.Group) {
-				grow(g, t.Elem.Fallible, e.appendElement(t.Elem, b, jen.Lit(1), jen.Id("e"), t))
+				grow(g, t.Elem.Fallible, codecEmitter{e.emitter}.appendElement(t.Elem, b, jen.Lit(1), jen.Id("e"), t))
 			})
 			done(g, t, closed())
 		case model.Map:
@@ -113,11 +87,11 @@ func (e *emitter) appendType(t *model.Type) jen.Code {
 		case model.Struct:
 			open(g, num)
 			for _, f := range t.Fields {
-				grow(g, f.Type.Fallible, e.appendField(f.Type, b, f.Number, jen.Id("v").Dot(f.Name), t))
+				grow(g, f.Type.Fallible, codecEmitter{e.emitter}.appendField(f.Type, b, f.Number, jen.Id("v").Dot(f.Name), t))
 			}
 			done(g, t, closed())
 		case model.Oneof:
-			oneofEmitter{e}.append(g, t)
+			oneofEmitter{e.emitter}.append(g, t)
 		default:
 			panic(fmt.Sprintf("emit codec of %s: shape %d has no function", e.spelt(t.Expr), t.Shape))
 		}
@@ -125,14 +99,14 @@ func (e *emitter) appendType(t *model.Type) jen.Code {
 	return docLine("%s encodes %s as field num.", t.AppendFunc(), article(e.spelt(t.Expr))).Add(appendSignature(t.AppendFunc(), t)).BlockFunc(body)
 }
 
-func (e *emitter) appendPointer(g *jen.Group, t *model.Type) {
+func (e typeEmitter) appendPointer(g *jen.Group, t *model.Type) {
 	b := jen.Id("b")
 	g.If(jen.Id("v").Op("==").Nil()).BlockFunc(func(g *jen.Group) { done(g, t, b) })
 	target := jen.Op("*").Id("v")
 	if t.Elem.Shape == model.ByteArray {
 		target = jen.Id("v") // slicing goes through the pointer
 	}
-	g.Return(withNil(t.Elem, t, e.appendElement(t.Elem, b, jen.Id("num"), target, t))...)
+	g.Return(withNil(t.Elem, t, codecEmitter{e.emitter}.appendElement(t.Elem, b, jen.Id("num"), target, t))...)
 }
 
 // withNil adds the error that t's function returns and elem's does not.
@@ -143,7 +117,7 @@ func withNil(elem, t *model.Type, call *jen.Statement) []jen.Code {
 	return []jen.Code{call}
 }
 
-func (e *emitter) appendMap(g *jen.Group, t *model.Type) {
+func (e typeEmitter) appendMap(g *jen.Group, t *model.Type) {
 	b := jen.Id("b")
 	keys := jen.List(jen.Id("_"), jen.Id("key")).Op(":=").Range().Add(codegen("SortedKeys")).Call(jen.Id("v"))
 	ordered := t.Key.Shape >= model.Int && t.Key.Shape <= model.String
@@ -162,11 +136,11 @@ func (e *emitter) appendMap(g *jen.Group, t *model.Type) {
 		}
 		g.Var().Id("at").Int()
 		g.List(b, jen.Id("at")).Op("=").Add(codegen("Open")).Call(b, jen.Id("num"))
-		grow(g, t.Key.Fallible, e.appendElement(t.Key, b, jen.Lit(1), jen.Id("key"), t))
+		grow(g, t.Key.Fallible, codecEmitter{e.emitter}.appendElement(t.Key, b, jen.Lit(1), jen.Id("key"), t))
 		if t.ChecksKeys() {
 			g.Id("seen").Index(jen.String().Call(jen.Id("b").Index(jen.Id("at").Op(":")))).Op("=").True()
 		}
-		grow(g, t.Elem.Fallible, e.appendElement(t.Elem, b, jen.Lit(2), value, t))
+		grow(g, t.Elem.Fallible, codecEmitter{e.emitter}.appendElement(t.Elem, b, jen.Lit(2), value, t))
 		g.Add(b).Op("=").Add(closed())
 	})
 	if t.ChecksKeys() {
@@ -184,24 +158,24 @@ func checkKeys(g *jen.Group, distinct string, failed jen.Code) {
 
 // appendWrapped emits the encoding of a type as an element, in a message of its
 // own: elements of its kind have no other form.
-func (e *emitter) appendWrapped(t *model.Type) jen.Code {
+func (e typeEmitter) appendWrapped(t *model.Type) jen.Code {
 	name := t.AppendElementFunc()
 	return docLine("%s encodes %s as an element: a message with it in field 1.", name, article(e.spelt(t.Expr))).
 		Add(appendSignature(name, t)).BlockFunc(func(g *jen.Group) {
 		open(g, jen.Id("num"))
-		grow(g, t.Fallible, e.appendField(t, jen.Id("b"), 1, jen.Id("v"), t))
+		grow(g, t.Fallible, codecEmitter{e.emitter}.appendField(t, jen.Id("b"), 1, jen.Id("v"), t))
 		done(g, t, closed())
 	})
 }
 
 // readType emits the decoding of a field of a type.
-func (e *emitter) readType(t *model.Type) jen.Code {
+func (e typeEmitter) readType(t *model.Type) jen.Code {
 	body := func(g *jen.Group) {
 		d := jen.Id("d")
 		switch t.Shape {
 		case model.Slice:
 			g.Var().Id("e").Add(typ(t.Elem.Expr))
-			g.Add(e.readElement(t.Elem, d, variable("e")))
+			g.Add(codecEmitter{e.emitter}.readElement(t.Elem, d, variable("e")))
 			g.Op("*").Id("v").Op("=").Append(jen.Op("*").Id("v"), jen.Id("e"))
 		case model.Array:
 			e.readArray(g, t)
@@ -209,9 +183,9 @@ func (e *emitter) readType(t *model.Type) jen.Code {
 			e.readMap(g, t)
 		case model.Pointer:
 			g.If(jen.Op("*").Id("v").Op("==").Nil()).Block(jen.Op("*").Id("v").Op("=").New(typ(t.Elem.Expr)))
-			g.Add(e.readElement(t.Elem, d, place{jen.Parens(jen.Op("*").Id("v")), jen.Op("*").Id("v")}))
+			g.Add(codecEmitter{e.emitter}.readElement(t.Elem, d, place{jen.Parens(jen.Op("*").Id("v")), jen.Op("*").Id("v")}))
 		case model.Struct:
-			e.init(g, t, place{pointer: jen.Id("v")})
+			codecEmitter{e.emitter}.init(g, t, place{pointer: jen.Id("v")})
 			enter(g, func() {
 				var places []place
 				var numbers []int
@@ -219,10 +193,10 @@ func (e *emitter) readType(t *model.Type) jen.Code {
 				for _, f := range t.Fields {
 					places, numbers, types = append(places, selected("v", f.Name)), append(numbers, f.Number), append(types, f.Type)
 				}
-				e.readFields(g, d, d, numbers, types, places)
+				messageEmitter{e.emitter}.readFields(g, d, d, numbers, types, places)
 			})
 		case model.Oneof:
-			oneofEmitter{e}.read(g, t)
+			oneofEmitter{e.emitter}.read(g, t)
 		default:
 			panic(fmt.Sprintf("emit codec of %s: shape %d has no function", e.spelt(t.Expr), t.Shape))
 		}
@@ -230,7 +204,7 @@ func (e *emitter) readType(t *model.Type) jen.Code {
 	code := docLine("%s decodes a field into %s.", t.ReadFunc(), article(e.spelt(t.Expr))).
 		Add(jen.Func().Id(t.ReadFunc()).Params(decoderParam(), jen.Id("v").Op("*").Add(typ(t.Expr)))).BlockFunc(body)
 	if t.Shape == model.Oneof {
-		code.Add(oneofEmitter{e}.unknown(t))
+		code.Add(oneofEmitter{e.emitter}.unknown(t))
 	}
 	return code
 }
@@ -242,7 +216,7 @@ func enter(g *jen.Group, inside func()) {
 	g.Id("d").Dot("Leave").Call(jen.Id("outer"))
 }
 
-func (e *emitter) readArray(g *jen.Group, t *model.Type) {
+func (e typeEmitter) readArray(g *jen.Group, t *model.Type) {
 	g.Var().Id("s").Index().Add(typ(t.Elem.Expr))
 	if t.Packed() {
 		g.Add(codegen("Read"+helpers[t.Elem.Shape]+"s")).Call(jen.Id("d"), jen.Op("&").Id("s"))
@@ -251,7 +225,7 @@ func (e *emitter) readArray(g *jen.Group, t *model.Type) {
 			g.For(jen.Id("d").Dot("Next").Call()).Block(
 				jen.If(jen.Id("d").Dot("Field").Call().Op("==").Lit(1)).Block(
 					jen.Var().Id("e").Add(typ(t.Elem.Expr)),
-					e.readElement(t.Elem, jen.Id("d"), variable("e")),
+					codecEmitter{e.emitter}.readElement(t.Elem, jen.Id("d"), variable("e")),
 					jen.Id("s").Op("=").Append(jen.Id("s"), jen.Id("e")),
 				),
 			)
@@ -260,20 +234,20 @@ func (e *emitter) readArray(g *jen.Group, t *model.Type) {
 	g.Add(codegen("Fill")).Call(jen.Id("d"), jen.Id("v").Index(jen.Op(":")), jen.Id("s"))
 }
 
-func (e *emitter) readMap(g *jen.Group, t *model.Type) {
+func (e typeEmitter) readMap(g *jen.Group, t *model.Type) {
 	g.Var().Id("key").Add(typ(t.Key.Expr))
 	g.Var().Id("e").Add(typ(t.Elem.Expr))
 	for _, part := range []struct {
 		name string
 		of   *model.Type
 	}{{"key", t.Key}, {"e", t.Elem}} {
-		e.init(g, part.of, variable(part.name))
+		codecEmitter{e.emitter}.init(g, part.of, variable(part.name))
 	}
 	enter(g, func() {
 		g.For(jen.Id("d").Dot("Next").Call()).Block(
 			jen.Switch(jen.Id("d").Dot("Field").Call()).Block(
-				jen.Case(jen.Lit(1)).Block(e.readElement(t.Key, jen.Id("d"), variable("key"))),
-				jen.Case(jen.Lit(2)).Block(e.readElement(t.Elem, jen.Id("d"), variable("e"))),
+				jen.Case(jen.Lit(1)).Block(codecEmitter{e.emitter}.readElement(t.Key, jen.Id("d"), variable("key"))),
+				jen.Case(jen.Lit(2)).Block(codecEmitter{e.emitter}.readElement(t.Elem, jen.Id("d"), variable("e"))),
 			),
 		)
 	})
@@ -282,31 +256,31 @@ func (e *emitter) readMap(g *jen.Group, t *model.Type) {
 }
 
 // readWrapped emits the reverse of appendWrapped.
-func (e *emitter) readWrapped(t *model.Type) jen.Code {
+func (e typeEmitter) readWrapped(t *model.Type) jen.Code {
 	name := t.ReadElementFunc()
 	return docLine("%s decodes an element into %s.", name, article(e.spelt(t.Expr))).
 		Add(jen.Func().Id(name).Params(decoderParam(), jen.Id("v").Op("*").Add(typ(t.Expr)))).BlockFunc(func(g *jen.Group) {
-		e.init(g, t, pointed("v"))
+		codecEmitter{e.emitter}.init(g, t, pointed("v"))
 		enter(g, func() {
 			g.For(jen.Id("d").Dot("Next").Call()).Block(
-				jen.If(jen.Id("d").Dot("Field").Call().Op("==").Lit(1)).Block(e.readField(t, jen.Id("d"), pointed("v"))),
+				jen.If(jen.Id("d").Dot("Field").Call().Op("==").Lit(1)).Block(codecEmitter{e.emitter}.readField(t, jen.Id("d"), pointed("v"))),
 			)
 		})
 	})
 }
 
 // initType emits the making of the maps in a value of a type.
-func (e *emitter) initType(t *model.Type) jen.Code {
+func (e typeEmitter) initType(t *model.Type) jen.Code {
 	return docLine("%s makes the maps that are nil in %s.", t.InitFunc(), article(e.spelt(t.Expr))).
 		Add(jen.Func().Id(t.InitFunc()).Params(jen.Id("v").Op("*").Add(typ(t.Expr)))).BlockFunc(func(g *jen.Group) {
 		if t.Shape == model.Array {
 			g.For(jen.Id("i").Op(":=").Range().Id("v")).BlockFunc(func(g *jen.Group) {
-				e.init(g, t.Elem, place{pointer: jen.Op("&").Id("v").Index(jen.Id("i"))})
+				codecEmitter{e.emitter}.init(g, t.Elem, place{pointer: jen.Op("&").Id("v").Index(jen.Id("i"))})
 			})
 			return
 		}
 		for _, f := range t.Fields {
-			e.init(g, f.Type, selected("v", f.Name))
+			codecEmitter{e.emitter}.init(g, f.Type, selected("v", f.Name))
 		}
 	})
 }

@@ -8,8 +8,11 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
+// A dispatchEmitter prints the functions that run a call at its entity.
+type dispatchEmitter struct{ *emitter }
+
 // dispatch emits the functions that run one encoded call each.
-func (e *emitter) dispatch(n *model.Entity) {
+func (e dispatchEmitter) dispatch(n *model.Entity) {
 	if slices.ContainsFunc(n.Methods, (*model.Method).HasDispatch) {
 		e.comment("The functions %s… run methods of %s on encoded arguments.", n.DispatchFunc(&model.Method{}), n.Name)
 		e.file.Line()
@@ -21,7 +24,7 @@ func (e *emitter) dispatch(n *model.Entity) {
 	}
 }
 
-func (e *emitter) dispatchMethod(n *model.Entity, m *model.Method) {
+func (e dispatchEmitter) dispatchMethod(n *model.Entity, m *model.Method) {
 	l := e.messageLocals(m)
 	entity, args, out := l.pick("entity"), l.pick("args"), l.pick("out")
 	if len(m.Params) == 0 {
@@ -50,7 +53,7 @@ func (e *emitter) dispatchMethod(n *model.Entity, m *model.Method) {
 }
 
 // decodedArgs emits the decoding of the arguments into variables.
-func (e *emitter) decodedArgs(g *jen.Group, l *locals, m *model.Method, args, out string) {
+func (e dispatchEmitter) decodedArgs(g *jen.Group, l *locals, m *model.Method, args, out string) {
 	d := l.pick("d")
 	variables := typed(m.Params, l.params)
 	for i := 0; i < len(variables); { // neighbours of one type share a line
@@ -64,19 +67,19 @@ func (e *emitter) decodedArgs(g *jen.Group, l *locals, m *model.Method, args, ou
 	var places []place
 	for i, p := range m.Params {
 		places = append(places, variable(l.params[i]))
-		e.init(g, p.Type, places[i])
+		codecEmitter{e.emitter}.init(g, p.Type, places[i])
 	}
 	g.Id(d).Op(":=").Add(codegen("NewDecoder")).Call(jen.Id(args))
-	e.readFields(g, jen.Id(d), jen.Op("&").Id(d), numbers(m.Params), types(m.Params), places)
+	messageEmitter{e.emitter}.readFields(g, jen.Id(d), jen.Op("&").Id(d), numbers(m.Params), types(m.Params), places)
 	g.If(jen.Id(l.err).Op(":=").Id(d).Dot("Arguments").Call(), jen.Id(l.err).Op("!=").Nil()).Block(jen.Return(jen.Id(out), jen.Id(l.err)))
 }
 
 // encodedResults emits the encoding of the results.
-func (e *emitter) encodedResults(g *jen.Group, l *locals, m *model.Method, out string) {
+func (e dispatchEmitter) encodedResults(g *jen.Group, l *locals, m *model.Method, out string) {
 	places := byNumber(m.Results)
 	for i, place := range places {
 		r := m.Results[place]
-		encoded := e.appendField(r.Type, jen.Id(out), r.Number, jen.Id(l.results[place]), nil)
+		encoded := codecEmitter{e.emitter}.appendField(r.Type, jen.Id(out), r.Number, jen.Id(l.results[place]), nil)
 		last := i == len(places)-1
 		switch {
 		case !r.Type.Fallible && last:

@@ -6,9 +6,12 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
+// An errorEmitter prints the codecs of declared errors.
+type errorEmitter struct{ *emitter }
+
 // errors emits the errors that callers can tell apart, and the codecs of those that
 // are types.
-func (e *emitter) errors() {
+func (e errorEmitter) errors() {
 	path := jen.Lit(e.pkg.Path)
 	entries := []jen.Code{path}
 	for _, x := range e.pkg.Errors {
@@ -49,12 +52,12 @@ func (e *emitter) errors() {
 
 // errorCodec emits the functions that encode and decode an error's value: a
 // message with the value in field 1.
-func (e *emitter) errorCodec(x *model.Error) {
+func (e errorEmitter) errorCodec(x *model.Error) {
 	t := x.Type
 	b, v := jen.Id("b"), jen.Id("v")
 	e.comment("%s encodes %s by itself.", t.EncodeFunc(), article(e.spelt(t.Expr)))
 	e.file.Func().Id(t.EncodeFunc()).Params(b.Clone().Index().Byte(), v.Clone().Add(typ(t.Expr))).Params(jen.Index().Byte(), jen.Error()).BlockFunc(func(g *jen.Group) {
-		encoded := e.appendField(t, b.Clone(), 1, v.Clone(), nil)
+		encoded := codecEmitter{e.emitter}.appendField(t, b.Clone(), 1, v.Clone(), nil)
 		if t.Fallible {
 			g.Return(encoded)
 			return
@@ -64,9 +67,9 @@ func (e *emitter) errorCodec(x *model.Error) {
 
 	e.comment("%s decodes what %s encoded.", t.DecodeFunc(), t.EncodeFunc())
 	e.file.Func().Id(t.DecodeFunc()).Params(b.Clone().Index().Byte()).Params(v.Clone().Add(typ(t.Expr)), jen.Err().Error()).BlockFunc(func(g *jen.Group) {
-		e.init(g, t, variable("v"))
+		codecEmitter{e.emitter}.init(g, t, variable("v"))
 		g.Id("d").Op(":=").Add(codegen("NewDecoder")).Call(b.Clone())
-		e.readFields(g, jen.Id("d"), jen.Op("&").Id("d"), []int{1}, []*model.Type{t}, []place{variable("v")})
+		messageEmitter{e.emitter}.readFields(g, jen.Id("d"), jen.Op("&").Id("d"), []int{1}, []*model.Type{t}, []place{variable("v")})
 		g.Return(v.Clone(), jen.Id("d").Dot("Err").Call(jen.Lit("error "+x.Name)))
 	})
 }

@@ -6,8 +6,11 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
+// An extractorEmitter prints the functions that find the entity of a message.
+type extractorEmitter struct{ *emitter }
+
 // extractor emits what tells an entity's id and shard without any cluster.
-func (e *emitter) extractor(n *model.Entity) {
+func (e extractorEmitter) extractor(n *model.Entity) {
 	e.comment("%s tells which entity and which shard an id stands for. Its zero value works.", n.Extractor())
 	e.file.Type().Id(n.Extractor()).Struct()
 
@@ -22,7 +25,7 @@ func (e *emitter) extractor(n *model.Entity) {
 	})
 }
 
-func (e *emitter) extract(n *model.Entity, name string, result, none jen.Code, from func(key *jen.Statement) []jen.Code) {
+func (e extractorEmitter) extract(n *model.Entity, name string, result, none jen.Code, from func(key *jen.Statement) []jen.Code) {
 	e.file.Func().Params(jen.Id(n.Extractor())).Id(name).Params(jen.Id("id").Add(typ(n.ID.Type))).Params(result, jen.Error()).
 		BlockFunc(func(g *jen.Group) {
 			key, fallible := idBytes(n, jen.Id("id"))

@@ -10,8 +10,11 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
+// A hostEmitter prints how a node hosts entities.
+type hostEmitter struct{ *emitter }
+
 // host emits the host function and the description of the kind.
-func (e *emitter) host(n *model.Entity) {
+func (e hostEmitter) host(n *model.Entity) {
 	if n.Singleton {
 		e.comment("%s lets n be the home of the cluster's %s. It must be called before n starts. The factory makes an instance without state; it is called each time that the instance comes to life here.", n.Host(), n.Name)
 	} else {
@@ -39,7 +42,7 @@ func (e *emitter) host(n *model.Entity) {
 }
 
 // glue emits the adapters of the entity's fields and hooks.
-func (e *emitter) glue(n *model.Entity) {
+func (e hostEmitter) glue(n *model.Entity) {
 	if n.ID.Field != "" {
 		e.setID(n)
 	}
@@ -52,7 +55,7 @@ func (e *emitter) glue(n *model.Entity) {
 }
 
 // describe emits what the host function of another package needs.
-func (e *emitter) describe(n *model.Entity) {
+func (e hostEmitter) describe(n *model.Entity) {
 	e.comment("%s describes %s to the package that hosts it.", n.Describe(), n.Name)
 	e.file.Func().Id(n.Describe()).Params().Add(codegen("Host")).Block(
 		jen.Return(codegen("Host").Add(fields(printed(e.clientFields(n))...))),
@@ -74,14 +77,14 @@ func printed(list []hostField) []jen.Code {
 }
 
 // hostFields are all fields, in the order of their declaration.
-func (e *emitter) hostFields(n *model.Entity) []jen.Code {
+func (e hostEmitter) hostFields(n *model.Entity) []jen.Code {
 	client, own := e.clientFields(n), ownFields(n)
 	return printed(slices.Concat(client[:1], own[:1], client[1:], own[1:]))
 }
 
 // clientFields are the fields that the client's package knows: what the entity is,
 // and how its messages are run.
-func (e *emitter) clientFields(n *model.Entity) []hostField {
+func (e hostEmitter) clientFields(n *model.Entity) []hostField {
 	var methods []jen.Code
 	for _, m := range sortedMethods(n) {
 		run := jen.Id(n.DispatchFunc(m))
@@ -134,7 +137,7 @@ func ownFields(n *model.Entity) []hostField {
 }
 
 // kind emits the description in which callers and hosts must agree.
-func (e *emitter) kind(n *model.Entity) {
+func (e hostEmitter) kind(n *model.Entity) {
 	var names []jen.Code
 	for _, m := range sortedMethods(n) {
 		names = append(names, jen.Lit(m.Wire))
@@ -203,7 +206,7 @@ func parsedID(n *model.Entity) (id *jen.Statement, fallible bool) {
 }
 
 // hash emits the adapter of the user's shard function.
-func (e *emitter) hash(n *model.Entity) {
+func (e hostEmitter) hash(n *model.Entity) {
 	e.comment("%s is [%s] of an id as it is on the wire.", n.HashFunc(), n.Hash.Func)
 	e.file.Func().Id(n.HashFunc()).Params(jen.Id("id").String()).Params(jen.Uint64(), jen.Error()).BlockFunc(func(g *jen.Group) {
 		key, fallible := parsedID(n)
@@ -217,7 +220,7 @@ func (e *emitter) hash(n *model.Entity) {
 }
 
 // setID emits the setter of the field tagged id.
-func (e *emitter) setID(n *model.Entity) {
+func (e hostEmitter) setID(n *model.Entity) {
 	e.comment("%s sets the field that %s finds its own id in.", n.SetIDFunc(), article(n.Name))
 	key, fallible := parsedID(n)
 	result := jen.Error()
@@ -237,7 +240,7 @@ func (e *emitter) setID(n *model.Entity) {
 }
 
 // hook emits the adapter of a hook.
-func (e *emitter) hook(function string, n *model.Entity, method, arg, reason string) {
+func (e hostEmitter) hook(function string, n *model.Entity, method, arg, reason string) {
 	e.comment("%s calls [%s.%s].", function, n.Name, method)
 	e.file.Func().Id(function).Params(
 		jen.Id("ctx").Add(contextType()), jen.Id("entity").Any(), jen.Id(arg).Add(codegen(reason)),

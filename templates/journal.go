@@ -8,8 +8,11 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
+// A journalEmitter prints the journals of entities.
+type journalEmitter struct{ *emitter }
+
 // followers emits the method of the client that follows events.
-func (e *emitter) followers(n *model.Entity) {
+func (e journalEmitter) followers(n *model.Entity) {
 	if n.Journal == nil {
 		return
 	}
@@ -23,7 +26,7 @@ func (e *emitter) followers(n *model.Entity) {
 }
 
 // journal emits the glue of the entity's events.
-func (e *emitter) journal(n *model.Entity) {
+func (e journalEmitter) journal(n *model.Entity) {
 	j := n.Journal
 	if j == nil {
 		return
@@ -37,7 +40,7 @@ func (e *emitter) journal(n *model.Entity) {
 	)
 
 	e.comment("%s encodes %s.", n.AppendEventFunc(), article(what))
-	encoded := e.appendField(j.Event.Type, jen.Id("b"), j.Event.Number, jen.Id("event"), nil)
+	encoded := codecEmitter{e.emitter}.appendField(j.Event.Type, jen.Id("b"), j.Event.Number, jen.Id("event"), nil)
 	e.file.Func().Id(n.AppendEventFunc()).Params(jen.Id("b").Index().Byte(), jen.Id("event").Add(event.Clone())).Params(jen.Index().Byte(), jen.Error()).BlockFunc(func(g *jen.Group) {
 		if !j.Event.Type.Fallible {
 			g.Return(encoded, jen.Nil())
@@ -51,9 +54,9 @@ func (e *emitter) journal(n *model.Entity) {
 	e.comment("%s decodes what %s encoded.", n.DecodeEventFunc(), n.AppendEventFunc())
 	e.file.Func().Id(n.DecodeEventFunc()).Params(jen.Id("b").Index().Byte()).Params(jen.Id("event").Add(event.Clone()), jen.Err().Error()).BlockFunc(func(g *jen.Group) {
 		p := variable("event")
-		e.init(g, j.Event.Type, p)
+		codecEmitter{e.emitter}.init(g, j.Event.Type, p)
 		g.Id("d").Op(":=").Add(codegen("NewDecoder")).Call(jen.Id("b"))
-		e.readFields(g, jen.Id("d"), jen.Op("&").Id("d"), []int{j.Event.Number}, []*model.Type{j.Event.Type}, []place{p})
+		messageEmitter{e.emitter}.readFields(g, jen.Id("d"), jen.Op("&").Id("d"), []int{j.Event.Number}, []*model.Type{j.Event.Type}, []place{p})
 		g.Return(jen.Id("event"), jen.Id("d").Dot("Err").Call(jen.Lit(what)))
 	})
 

@@ -8,9 +8,12 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
+// A jsonEmitter prints calls in JSON.
+type jsonEmitter struct{ *emitter }
+
 // json emits what turns messages from JSON and into it, and the call of a client
 // that uses it.
-func (e *emitter) json(n *model.Entity) {
+func (e jsonEmitter) json(n *model.Entity) {
 	if !n.JSON {
 		return
 	}
@@ -48,20 +51,20 @@ func (e *emitter) json(n *model.Entity) {
 }
 
 // jsonArgs emits the reading of arguments.
-func (e *emitter) jsonArgs(n *model.Entity, m *model.Method) {
+func (e jsonEmitter) jsonArgs(n *model.Entity, m *model.Method) {
 	l := e.messageLocals(m)
 	b, text := l.pick("b"), l.pick("text")
 	e.file.Line()
 	e.file.Func().Id(n.JSONArgsFunc(m)).Params(jen.List(jen.Id(b), jen.Id(text)).Index().Byte()).Params(jen.Index().Byte(), jen.Error()).BlockFunc(func(g *jen.Group) {
 		for i, p := range m.Params {
 			g.Var().Id(l.params[i]).Add(typ(p.Type.Expr))
-			e.init(g, p.Type, variable(l.params[i]))
+			codecEmitter{e.emitter}.init(g, p.Type, variable(l.params[i]))
 		}
-		read := codegen("ReadJSON").Call(append([]jen.Code{jen.Id(text)}, jsonFields(e, m.Params, l.params, "arg")...)...)
+		read := codegen("ReadJSON").Call(append([]jen.Code{jen.Id(text)}, jsonFields(e.emitter, m.Params, l.params, "arg")...)...)
 		g.If(jen.Id(l.err).Op(":=").Add(read), jen.Id(l.err).Op("!=").Nil()).Block(jen.Return(jen.Nil(), jen.Id(l.err)))
 		encoded := jen.Id(n.AppendArgsFunc(m)).Call(append([]jen.Code{jen.Id(b)}, ids(l.params)...)...)
 		if len(m.Params) == 1 {
-			encoded = e.appendField(m.Params[0].Type, jen.Id(b), m.Params[0].Number, jen.Id(l.params[0]), nil)
+			encoded = codecEmitter{e.emitter}.appendField(m.Params[0].Type, jen.Id(b), m.Params[0].Number, jen.Id(l.params[0]), nil)
 		}
 		if m.ArgsFallible() {
 			g.Return(encoded)
@@ -72,14 +75,14 @@ func (e *emitter) jsonArgs(n *model.Entity, m *model.Method) {
 }
 
 // jsonReply emits the writing of results.
-func (e *emitter) jsonReply(n *model.Entity, m *model.Method) {
+func (e jsonEmitter) jsonReply(n *model.Entity, m *model.Method) {
 	l := e.messageLocals(m)
 	d := l.pick("d")
 	e.file.Line()
 	e.file.Func().Id(n.JSONReplyFunc(m)).Params(jen.Id(d).Add(codegen("Decoder"))).Params(jen.Index().Byte(), jen.Error()).BlockFunc(func(g *jen.Group) {
 		g.List(append(ids(l.results), jen.Id(l.err))...).Op(":=").Id(n.DecodeReplyFunc(m)).Call(jen.Id(d))
 		ifErr(g, l.err, jen.Nil(), jen.Id(l.err))
-		g.Return(codegen("WriteJSON").Call(jsonFields(e, m.Results, l.results, "result")...))
+		g.Return(codegen("WriteJSON").Call(jsonFields(e.emitter, m.Results, l.results, "result")...))
 	})
 }
 

@@ -9,9 +9,12 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
+// A messageEmitter prints the encoding of calls and the decoding of their replies.
+type messageEmitter struct{ *emitter }
+
 // messages emits the codecs of arguments that several functions encode, and of
 // results.
-func (e *emitter) messages(n *model.Entity) {
+func (e messageEmitter) messages(n *model.Entity) {
 	for _, m := range n.Methods {
 		if n.HasAppendArgs(m) {
 			e.appendArgs(n, m)
@@ -23,7 +26,7 @@ func (e *emitter) messages(n *model.Entity) {
 }
 
 // appendArgs emits the encoder of the arguments, each under its number.
-func (e *emitter) appendArgs(n *model.Entity, m *model.Method) {
+func (e messageEmitter) appendArgs(n *model.Entity, m *model.Method) {
 	l := e.messageLocals(m)
 	b, fallible := l.pick("b"), m.ArgsFallible()
 	result := jen.Index().Byte()
@@ -35,7 +38,7 @@ func (e *emitter) appendArgs(n *model.Entity, m *model.Method) {
 		places := byNumber(m.Params)
 		for i, place := range places {
 			p := m.Params[place]
-			encoded := e.appendField(p.Type, jen.Id(b), p.Number, jen.Id(l.params[place]), nil)
+			encoded := codecEmitter{e.emitter}.appendField(p.Type, jen.Id(b), p.Number, jen.Id(l.params[place]), nil)
 			last := i == len(places)-1
 			switch {
 			case p.Type.Fallible && last:
@@ -66,7 +69,7 @@ func byNumber(params []model.Param) []int {
 }
 
 // decodeReply emits the decoder of the results.
-func (e *emitter) decodeReply(n *model.Entity, m *model.Method) {
+func (e messageEmitter) decodeReply(n *model.Entity, m *model.Method) {
 	l := e.messageLocals(m)
 	d := l.pick("d")
 	results := list(append(typed(m.Results, l.results), coded(l.err, jen.Error())))
@@ -79,7 +82,7 @@ func (e *emitter) decodeReply(n *model.Entity, m *model.Method) {
 		var places []place
 		for i, r := range m.Results {
 			places = append(places, variable(l.results[i]))
-			e.init(g, r.Type, places[i])
+			codecEmitter{e.emitter}.init(g, r.Type, places[i])
 		}
 		e.readFields(g, jen.Id(d), jen.Op("&").Id(d), numbers(m.Results), types(m.Results), places)
 		g.Return(append(l.values(), jen.Id(d).Dot("Results").Call())...)
@@ -87,19 +90,19 @@ func (e *emitter) decodeReply(n *model.Entity, m *model.Method) {
 }
 
 // readFields emits the loop over the fields of one message.
-func (e *emitter) readFields(g *jen.Group, d, pointer *jen.Statement, numbers []int, types []*model.Type, places []place) {
+func (e messageEmitter) readFields(g *jen.Group, d, pointer *jen.Statement, numbers []int, types []*model.Type, places []place) {
 	switch len(types) {
 	case 0:
 		g.For(d.Clone().Dot("Next").Call()).Block(jen.Comment("Nothing is known here: skip it."))
 	case 1:
 		g.For(d.Clone().Dot("Next").Call()).Block(
-			jen.If(d.Clone().Dot("Field").Call().Op("==").Lit(numbers[0])).Block(e.readField(types[0], pointer, places[0])),
+			jen.If(d.Clone().Dot("Field").Call().Op("==").Lit(numbers[0])).Block(codecEmitter{e.emitter}.readField(types[0], pointer, places[0])),
 		)
 	default:
 		g.For(d.Clone().Dot("Next").Call()).Block(
 			jen.Switch(d.Clone().Dot("Field").Call()).BlockFunc(func(g *jen.Group) {
 				for i, t := range types {
-					g.Case(jen.Lit(numbers[i])).Block(e.readField(t, pointer, places[i]))
+					g.Case(jen.Lit(numbers[i])).Block(codecEmitter{e.emitter}.readField(t, pointer, places[i]))
 				}
 			}),
 		)

@@ -14,15 +14,6 @@ import (
 // A scope gives out the local names of one generated function.
 type scope struct{ taken map[string]bool }
 
-// newScope returns a scope in which the names of imports are taken.
-func (e *emitter) newScope() *scope {
-	s := &scope{taken: make(map[string]bool)}
-	for _, i := range e.pkg.Imports {
-		s.taken[i.Name] = true
-	}
-	return s
-}
-
 // pick returns name, or name with a number where it is taken.
 func (s *scope) pick(name string) string {
 	picked := name

@@ -8,9 +8,12 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
+// A stalenessEmitter prints the checks that fail to compile when generated code is out of date.
+type stalenessEmitter struct{ *emitter }
+
 // staleness emits what does not compile any more when a struct gets a field that
 // the rest does not know.
-func (e *emitter) staleness() {
+func (e stalenessEmitter) staleness() {
 	var lines []jen.Code
 	if !e.isClient() {
 		for _, n := range e.pkg.Entities {
@@ -43,12 +46,12 @@ func (e *emitter) staleness() {
 }
 
 // asked reports whether functions of a type were printed.
-func (e *emitter) asked(t *model.Type) bool {
+func (e stalenessEmitter) asked(t *model.Type) bool {
 	return slices.ContainsFunc([]what{appendFunc, readFunc, cloneFunc}, func(w what) bool { return e.functions[function{t, w}] != nil })
 }
 
 // allFields names an entity's fields. Those that must not be copied are made.
-func (e *emitter) allFields(n *model.Entity) jen.Code {
+func (e stalenessEmitter) allFields(n *model.Entity) jen.Code {
 	var values []jen.Code
 	for _, f := range n.Own {
 		if f.Lock != nil {

@@ -6,8 +6,11 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
+// A stateEmitter prints the encoding and decoding of state.
+type stateEmitter struct{ *emitter }
+
 // state emits the glue that moves the fields tagged state.
-func (e *emitter) state(n *model.Entity) {
+func (e stateEmitter) state(n *model.Entity) {
 	if len(n.State) == 0 {
 		return
 	}
@@ -30,14 +33,14 @@ func (e *emitter) state(n *model.Entity) {
 			g.Id("at").Op(":=").Len(jen.Id("b"))
 		}
 		if f := n.State[0]; len(n.State) == 1 && !fallible {
-			g.Return(e.appendField(f.Type, jen.Id("b"), f.Number, jen.Id("e").Dot(f.Name), nil), jen.Nil())
+			g.Return(codecEmitter{e.emitter}.appendField(f.Type, jen.Id("b"), f.Number, jen.Id("e").Dot(f.Name), nil), jen.Nil())
 			return
 		}
 		if fallible {
 			g.Var().Err().Error()
 		}
 		for _, f := range n.State {
-			encoded := e.appendField(f.Type, jen.Id("b"), f.Number, jen.Id("e").Dot(f.Name), nil)
+			encoded := codecEmitter{e.emitter}.appendField(f.Type, jen.Id("b"), f.Number, jen.Id("e").Dot(f.Name), nil)
 			if !f.Type.Fallible {
 				g.Id("b").Op("=").Add(encoded)
 				continue
@@ -50,7 +53,7 @@ func (e *emitter) state(n *model.Entity) {
 			g.Return(jen.Id("b"), jen.Nil())
 			return
 		}
-		readBack(e, g, n, formed)
+		readBack(e.emitter, g, n, formed)
 		g.Return(jen.Id("b"), jen.Id("d").Dot("ReadBack").Call(jen.Lit(what)))
 	})
 
@@ -63,11 +66,11 @@ func (e *emitter) state(n *model.Entity) {
 		for _, f := range n.State {
 			p := selected("e", f.Name)
 			g.Add(p.value).Op("=").Add(zero(f.Type.Zero, f.Type.Expr))
-			e.init(g, f.Type, p)
+			codecEmitter{e.emitter}.init(g, f.Type, p)
 			places, numbers, types = append(places, p), append(numbers, f.Number), append(types, f.Type)
 		}
 		g.Id("d").Op(":=").Add(codegen(decoderOf(n))).Call(jen.Id("b"))
-		e.readFields(g, jen.Id("d"), jen.Op("&").Id("d"), numbers, types, places)
+		messageEmitter{e.emitter}.readFields(g, jen.Id("d"), jen.Op("&").Id("d"), numbers, types, places)
 		g.Return(jen.Id("d").Dot("Skipped").Call(), jen.Id("d").Dot("Err").Call(jen.Lit(what)))
 	})
 	e.knownState(n)
@@ -82,8 +85,8 @@ func readBack(e *emitter, g *jen.Group, n *model.Entity, formed []model.Field) {
 		for _, f := range formed {
 			g.Case(jen.Lit(f.Number)).BlockFunc(func(g *jen.Group) {
 				g.Var().Id("again").Add(typ(f.Type.Expr)) // each part by itself, so that one that is absent costs nothing
-				e.init(g, f.Type, variable("again"))
-				g.Add(e.readField(f.Type, jen.Op("&").Id("d"), variable("again")))
+				codecEmitter{e}.init(g, f.Type, variable("again"))
+				g.Add(codecEmitter{e}.readField(f.Type, jen.Op("&").Id("d"), variable("again")))
 			})
 		}
 	}))
@@ -115,13 +118,13 @@ func decoderOf(n *model.Entity) string {
 }
 
 // knownState emits which fields of an entity's state this program knows.
-func (e *emitter) knownState(n *model.Entity) {
+func (e stateEmitter) knownState(n *model.Entity) {
 	e.comment("%s reports which fields of the state are known: others are kept as they came.", n.StateFieldsFunc())
 	e.file.Add(e.knownFields(n.StateFieldsFunc(), n.State, false))
 }
 
 // knownType emits which fields of a struct this program knows.
-func (e *emitter) knownType(t *model.Type) jen.Code {
+func (e stateEmitter) knownType(t *model.Type) jen.Code {
 	if t.Shape == model.Oneof {
 		return docLine("%s reports what is known of the cases of %s. Those that are not are kept in the value.", t.KnownFunc(), article(e.spelt(t.Expr))).
 			Add(e.knownFields(t.KnownFunc(), caseFields(t), true))
@@ -131,7 +134,7 @@ func (e *emitter) knownType(t *model.Type) jen.Code {
 }
 
 // knownFields emits a [codegen.Fields]. Rest says whether what is not listed is known.
-func (e *emitter) knownFields(function string, list []model.Field, rest bool) jen.Code {
+func (e stateEmitter) knownFields(function string, list []model.Field, rest bool) jen.Code {
 	num := jen.Id("num")
 	if len(list) == 0 {
 		num = jen.Id("_")
@@ -151,7 +154,7 @@ func (e *emitter) knownFields(function string, list []model.Field, rest bool) je
 				for _, m := range inside {
 					fields := jen.Nil()
 					if m != nil {
-						fields = e.want(m, knownFunc)
+						fields = codecEmitter{e.emitter}.want(m, knownFunc)
 					}
 					g.Case(numbers[m]...).Block(jen.Return(jen.True(), fields))
 				}

@@ -159,7 +159,6 @@ const (
 type debt struct{ cycle, away int }
 
 var debts = map[string]debt{
-	"internal/e2e/fault":     {23, 31},
 	"internal/e2e/load":      {15, 5},
 	"internal/gen/contract":  {15, 25},
 	"internal/gen/load":      {23, 85},
@@ -171,7 +170,6 @@ var debts = map[string]debt{
 	"internal/coordinator":   {15, 53},
 	"internal/region":        {15, 77},
 	"internal/remember":      {15, 25},
-	"templates":              {19, 69},
 	"transport/nats":         {15, 27},
 }
 

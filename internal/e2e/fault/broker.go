@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/shardgen/shardgen/internal/e2e/load"
 )
 
 // natsOutage: the only NATS server is away for long. Nothing works meanwhile, for
@@ -22,7 +24,7 @@ var natsOutage = Fault{
 	},
 	Inject: func(ctx context.Context, r *Run) error {
 		server := r.Cluster.Servers()[0]
-		before, err := r.rate(ctx)
+		before, err := callRate(ctx, r.Load)
 		if err != nil {
 			return err
 		}
@@ -36,7 +38,7 @@ var natsOutage = Fault{
 			return err
 		}
 		r.Begin() // figures count from the server's return
-		return r.sameRate(ctx, before)
+		return outage{r, before}.recover(ctx)
 	},
 }
 
@@ -55,7 +57,7 @@ var natsRestart = Fault{
 	},
 	Inject: func(ctx context.Context, r *Run) error {
 		server := r.Cluster.Servers()[0]
-		before, err := r.rate(ctx)
+		before, err := callRate(ctx, r.Load)
 		if err != nil {
 			return err
 		}
@@ -69,42 +71,48 @@ var natsRestart = Fault{
 		if err := server.Start(); err != nil {
 			return err
 		}
-		return r.sameRate(ctx, before)
+		return outage{r, before}.recover(ctx)
 	},
 }
 
 // rateWindow is over how long a rate of calls is measured.
 const rateWindow = time.Second
 
-// rate measures how many calls a second go well now.
-func (r *Run) rate(ctx context.Context) (float64, error) {
-	begin, well := time.Now(), r.Load.Made()-r.Load.Failed()
-	err := r.Sleep(ctx, rateWindow)
-	return float64(r.Load.Made()-r.Load.Failed()-well) / time.Since(begin).Seconds(), err
+// callRate measures how many calls of l a second succeed now.
+func callRate(ctx context.Context, l *load.Load) (float64, error) {
+	begin, well := time.Now(), l.Made()-l.Failed()
+	err := sleep(ctx, rateWindow)
+	return float64(l.Made()-l.Failed()-well) / time.Since(begin).Seconds(), err
 }
 
 // leastRate is the share of the former rate at which all is as it was: no two
 // windows are quite alike.
 const leastRate = 0.9
 
-// sameRate waits until the rate is the former one again, two windows in a row for
+// An outage is a fault of the broker under way.
+type outage struct {
+	*Run
+	before float64 // calls a second before it
+}
+
+// recover waits until the rate is the former one again, two windows in a row for
 // the first runs the calls that waited, and judges when.
-func (r *Run) sameRate(ctx context.Context, before float64) error {
+func (o outage) recover(ctx context.Context) error {
 	for windows := 0; ; {
-		after, err := r.rate(ctx)
+		after, err := callRate(ctx, o.Load)
 		if err != nil {
 			return err
 		}
-		took := time.Since(r.began)
-		if windows++; after < leastRate*before {
+		took := time.Since(o.began)
+		if windows++; after < leastRate*o.before {
 			windows = 0
 		}
 		switch {
 		case windows == 2:
-			r.Note("%.0f calls a second went well before, %.0f in the second up to %v", before, after, took.Round(time.Millisecond))
+			o.Note("%.0f calls a second went well before, %.0f in the second up to %v", o.before, after, took.Round(time.Millisecond))
 			return nil
-		case took > r.options.Settle:
-			r.Miss("%.0f calls a second went well before, %.0f in the second up to %v: want it back within %v", before, after, took.Round(time.Millisecond), r.options.Settle)
+		case took > o.options.Settle:
+			o.Miss("%.0f calls a second went well before, %.0f in the second up to %v: want it back within %v", o.before, after, took.Round(time.Millisecond), o.options.Settle)
 			return nil
 		}
 	}

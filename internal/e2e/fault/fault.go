@@ -106,22 +106,6 @@ type Fault struct {
 	Within time.Duration
 }
 
-// faults are all that can be run, in the order they are listed.
-var faults = []Fault{join, leave, rolling, overload, kill, pause, hang, natsOutage, natsRestart, singletonLeave, singletonKill, remembered, durableKill, durableKillR3, durablePause, durableRestart, durableServer, durableServerR3, fullRestart, partition, oneWay, flipFlop, loss, longPause, poison, starved, clock}
-
-// All returns all faults.
-func All() []Fault { return append([]Fault(nil), faults...) }
-
-// ByName finds a fault.
-func ByName(name string) (Fault, error) {
-	for _, f := range faults {
-		if f.Name == name {
-			return f, nil
-		}
-	}
-	return Fault{}, fmt.Errorf("no fault is called %q (-list names them)", name)
-}
-
 // unjudged is the limit of a figure that is printed only.
 const unjudged = -1
 

@@ -35,51 +35,57 @@ var longPause = Fault{
 		if err != nil {
 			return err
 		}
-		r.noteRemoval("", v)
+		r.noteRemoval("", v, r.Length)
 		if r.Length < certainlyRemoved {
 			return nil // it may go on
 		}
-		return r.awake(ctx, v, woken)
+		return sleeper{r, v, woken}.judge(ctx)
 	},
 }
 
 // exitLimit is how soon a process that was removed ends when it goes on.
 const exitLimit = time.Second
 
-// awake judges a process that goes on after it was removed, and starts
-// it again.
-func (r *Run) awake(ctx context.Context, v victim, woken time.Time) error {
-	if err := r.Until(ctx, v.node.Name()+" has ended", v.node.Ended); err != nil {
+// A sleeper is a process that went on after it had stood still for long.
+type sleeper struct {
+	*Run
+	victim
+	woken time.Time
+}
+
+// judge waits until the process, which was removed, has ended, and starts it again.
+func (s sleeper) judge(ctx context.Context) error {
+	if err := s.Until(ctx, s.node.Name()+" has ended", s.node.Ended); err != nil {
 		return err
 	}
-	took := time.Since(woken)
-	r.Note("it ended %v after it went on", round(took))
+	took := time.Since(s.woken)
+	s.Note("it ended %v after it went on", round(took))
 	if took > exitLimit {
-		r.Miss("it ended %v after it went on, want at most %v", round(took), exitLimit)
+		s.Miss("it ended %v after it went on, want at most %v", round(took), exitLimit)
 	}
-	ran, err := v.node.Witnessed()
+	ran, err := s.node.Witnessed()
 	if err != nil {
 		return err
 	}
 	turns := 0
 	for _, call := range ran {
-		if call.At >= woken.UnixNano() {
+		if call.At >= s.woken.UnixNano() {
 			turns++
 		}
 	}
-	if r.Note("it ran %d turns after it went on", turns); turns > 0 {
-		r.Miss("%d turns after it went on, want none", turns)
+	if s.Note("it ran %d turns after it went on", turns); turns > 0 {
+		s.Miss("%d turns after it went on, want none", turns)
 	}
-	if err := r.judgeOwners(v); err != nil {
+	if err := s.judgeOwners(s.victim); err != nil {
 		return err
 	}
-	started, err := r.Cluster.Start(ctx, v.node.Name())
+	started, err := s.Cluster.Start(ctx, s.node.Name())
 	if err != nil {
 		return err
 	}
-	r.Note("%s is up again", started[0].Name())
-	if err := r.oneView(ctx, woken, viewLimit); err != nil {
+	s.Note("%s is up again", started[0].Name())
+	if err := s.oneView(ctx, s.woken, viewLimit); err != nil {
 		return err
 	}
-	return r.spread(ctx)
+	return s.spread(ctx)
 }

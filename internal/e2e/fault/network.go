@@ -3,13 +3,20 @@ package fault
 import (
 	"slices"
 
+	"github.com/shardgen/shardgen/internal/e2e/cluster"
 	"github.com/shardgen/shardgen/internal/e2e/netns"
 )
 
+// cuts makes the network of a run drop packets between its hosts.
+type cuts struct {
+	*report
+	cluster *cluster.Cluster
+}
+
 // hosts are where these servers, nodes and callers run.
-func (r *Run) hosts(names ...string) (hosts []*netns.Host, err error) {
+func (c *cuts) hosts(names ...string) (hosts []*netns.Host, err error) {
 	for _, name := range names {
-		h, err := r.Cluster.Host(name)
+		h, err := c.cluster.Host(name)
 		if err != nil {
 			return nil, err
 		}
@@ -19,8 +26,8 @@ func (r *Run) hosts(names ...string) (hosts []*netns.Host, err error) {
 }
 
 // everywhere is all hosts of the run but these.
-func (r *Run) everywhere(except ...*netns.Host) (hosts []*netns.Host) {
-	for _, h := range r.Cluster.Network().Hosts() {
+func (c *cuts) everywhere(except ...*netns.Host) (hosts []*netns.Host) {
+	for _, h := range c.cluster.Network().Hosts() {
 		if !slices.Contains(except, h) {
 			hosts = append(hosts, h)
 		}
@@ -29,12 +36,12 @@ func (r *Run) everywhere(except ...*netns.Host) (hosts []*netns.Host) {
 }
 
 // heal ends all cuts and notes how many packets they dropped.
-func (r *Run) heal() error {
-	network := r.Cluster.Network()
+func (c *cuts) heal() error {
+	network := c.cluster.Network()
 	dropped, err := network.Dropped()
 	if err != nil {
 		return err
 	}
-	r.Note("%d packets were dropped", dropped)
+	c.Note("%d packets were dropped", dropped)
 	return network.Drop()
 }

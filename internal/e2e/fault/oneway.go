@@ -26,24 +26,24 @@ var oneWay = Fault{
 	Within:       2 * time.Minute,
 	Limits:       cutLimits,
 	Inject: func(ctx context.Context, r *Run) error {
-		k := r.keep(r.Victim)
+		k := keep(r.Cluster, r.Victim)
 		defer func() { _ = k.end() }()
 		for _, way := range []direction{arriving, leaving} {
 			if err := r.spread(ctx); err != nil {
 				return err
 			}
-			v, err := r.cutOneWay(k.node(r.Victim.Name()), way)
+			v, err := way.cut(r, k.node(r.Victim.Name()))
 			if err != nil {
 				return err
 			}
 			if err := r.Sleep(ctx, r.Length); err != nil {
 				return err
 			}
-			r.noteRemoval(fmt.Sprintf("nothing %v: ", way), v)
+			r.noteRemoval(fmt.Sprintf("nothing %v: ", way), v, r.Length)
 			if err := r.judgeOwners(v); err != nil {
 				return err
 			}
-			if err := r.judgeStopped([]victim{v}); err != nil {
+			if err := r.judgeStopped([]victim{v}, r.Length); err != nil {
 				return err
 			}
 			if err := r.heal(); err != nil {
@@ -77,13 +77,13 @@ var flipFlop = Fault{
 	Within:       5 * time.Minute,
 	Limits:       cutLimits,
 	Inject: func(ctx context.Context, r *Run) error {
-		k := r.keep(r.Victim)
+		k := keep(r.Cluster, r.Victim)
 		defer func() { _ = k.end() }()
 		for range r.options.Rounds {
 			if err := r.spread(ctx); err != nil {
 				return err
 			}
-			if _, err := r.cutOneWay(k.node(r.Victim.Name()), arriving); err != nil {
+			if _, err := arriving.cut(r, k.node(r.Victim.Name())); err != nil {
 				return err
 			}
 			if err := r.Sleep(ctx, r.Length); err != nil {
@@ -129,48 +129,17 @@ func (d direction) String() string {
 	return "arrives"
 }
 
-// cutOneWay drops the victim's packets of one direction.
-func (r *Run) cutOneWay(n *cluster.Node, way direction) (victim, error) {
+// cut drops the packets of a node in this direction.
+func (d direction) cut(r *Run, n *cluster.Node) (victim, error) {
 	own, err := r.hosts(n.Name())
 	if err != nil {
 		return victim{}, err
 	}
 	rule := netns.Rule{From: r.everywhere(own...), To: own}
-	if way == leaving {
+	if d == leaving {
 		rule.From, rule.To = rule.To, rule.From
 	}
 	r.Begin()
 	struck := r.Strike(n)
 	return struck[0], r.Cluster.Network().Drop(rule)
-}
-
-// noteRemoval notes when a victim was given up. One that was not, although it was
-// cut off for long, is a miss.
-func (r *Run) noteRemoval(prefix string, v victim) {
-	switch at := r.removal(v.node.Name(), v.since); {
-	case !at.IsZero():
-		r.Note("%s%s was given up %v after the fault", prefix, v.node.Name(), round(at.Sub(v.since)))
-	case r.Length >= certainlyRemoved:
-		r.Miss("%snobody gave %s up", prefix, v.node.Name())
-	default:
-		r.Note("%snobody gave %s up", prefix, v.node.Name())
-	}
-}
-
-// judgeStrikes looks for turns at two homes after each strike that ended with the
-// removal of the process that was struck.
-func (r *Run) judgeStrikes(k *keeper) error {
-	removed := 0
-	for i, v := range r.strikes {
-		again := i+1 < len(r.strikes) && r.strikes[i+1].node == v.node
-		if again || !v.node.Ended() {
-			continue // it stayed: shards may have come back to it
-		}
-		removed++
-		if err := r.judgeOwners(v); err != nil {
-			return err
-		}
-	}
-	r.Note("%d of %d times the victim was removed, and %d processes were started in its place", removed, len(r.strikes), k.total())
-	return nil
 }

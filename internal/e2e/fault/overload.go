@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/e2e/cluster"
 	"github.com/shardgen/shardgen/internal/e2e/workload"
 	shard "github.com/shardgen/shardgen/runtime"
 )
@@ -34,13 +35,13 @@ var overload = Fault{
 		c := crowd{clerks: workload.NewClerkClient(conn)}
 		peak := c.closed(ctx, min(r.Length, peakTime))
 		r.Begin()
-		before := r.memory()
+		before := memory(r.Nodes)
 		c.reset()
 		c.open(ctx, overloadBy*clerks*float64(time.Second)/float64(served), r.Length)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		r.judgeOverload(&c, peak, before)
+		c.judge(r, peak, before)
 		return nil
 	},
 }
@@ -125,10 +126,10 @@ func (c *crowd) open(ctx context.Context, rate float64, long time.Duration) {
 	c.good.Store(served)
 }
 
-// memory is the resident memory of each node of the run, in bytes.
-func (r *Run) memory() []int {
+// memory is the resident memory of each node, in bytes.
+func memory(nodes []*cluster.Node) []int {
 	var all []int
-	for _, n := range r.Nodes {
+	for _, n := range nodes {
 		statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", n.Pid()))
 		fields := strings.Fields(string(statm))
 		if err != nil || len(fields) < 2 {
@@ -140,8 +141,8 @@ func (r *Run) memory() []int {
 	return all
 }
 
-// judgeOverload compares the crowd's figures with their limits.
-func (r *Run) judgeOverload(c *crowd, peak float64, before []int) {
+// judge compares the crowd's figures with their limits.
+func (c *crowd) judge(r *Run, peak float64, before []int) {
 	goodput := float64(c.good.Load()) / c.took.Seconds()
 	var p99 time.Duration
 	if n := len(c.refusals); n > 0 {
@@ -149,7 +150,7 @@ func (r *Run) judgeOverload(c *crowd, peak float64, before []int) {
 		p99 = c.refusals[n*99/100]
 	}
 	grown := 0
-	for i, after := range r.memory() {
+	for i, after := range memory(r.Nodes) {
 		if i < len(before) {
 			grown = max(grown, after-before[i])
 		}
@@ -158,7 +159,7 @@ func (r *Run) judgeOverload(c *crowd, peak float64, before []int) {
 		peak, overloadBy, round(c.took), goodput, 100*goodput/peak, len(c.refusals), round(p99), c.late.Load(), grown>>20)
 	miss := func(bad bool, format string, args ...any) {
 		if bad {
-			r.misses = append(r.misses, fmt.Sprintf(format, args...))
+			r.Miss(format, args...)
 		}
 	}
 	miss(len(c.refusals) == 0, "refused: none, want some")

@@ -2,7 +2,6 @@ package fault
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -42,16 +41,16 @@ var partition = Fault{
 				smaller = append(smaller, n)
 			}
 		}
-		minority, err := r.cutOff(smaller)
-		if err != nil {
+		p := split{Run: r}
+		if err := p.begin(smaller); err != nil {
 			return err
 		}
-		k := r.keep(smaller...)
-		defer func() { _ = k.end() }()
+		p.keeper = keep(r.Cluster, smaller...)
+		defer func() { _ = p.keeper.end() }()
 		if err := r.Sleep(ctx, r.Length); err != nil {
 			return err
 		}
-		return r.reunite(ctx, minority, k)
+		return p.reunite(ctx)
 	},
 }
 
@@ -76,56 +75,63 @@ func sideOf(name string) int {
 	return 2
 }
 
-// cutOff drops all packets between the side of these nodes and the others. The
+// A split is a partition under way.
+type split struct {
+	*Run
+	minority []victim // on the smaller side when it began
+	keeper   *keeper  // of the nodes of the smaller side
+}
+
+// begin drops all packets between the side of these nodes and the others. The
 // first server and the second caller are on theirs.
-func (r *Run) cutOff(nodes []*cluster.Node) ([]victim, error) {
+func (p *split) begin(nodes []*cluster.Node) error {
 	names := []string{"s1", callerName(1)}
 	for _, n := range nodes {
 		names = append(names, n.Name())
 	}
-	side, err := r.hosts(names...)
+	side, err := p.hosts(names...)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	others := r.everywhere(side...)
-	r.Begin()
-	victims := r.Strike(nodes...)
-	return victims, r.Cluster.Network().Drop(netns.Rule{From: side, To: others}, netns.Rule{From: others, To: side})
+	others := p.everywhere(side...)
+	p.Begin()
+	p.minority = p.Strike(nodes...)
+	return p.Cluster.Network().Drop(netns.Rule{From: side, To: others}, netns.Rule{From: others, To: side})
 }
 
 // reunite heals the partition and waits until all is as before.
-func (r *Run) reunite(ctx context.Context, minority []victim, k *keeper) error {
-	for _, v := range minority {
-		r.noteRemoval("", v)
+func (p *split) reunite(ctx context.Context) error {
+	for _, v := range p.minority {
+		p.noteRemoval("", v, p.Length)
 	}
-	if err := r.judgeOwners(minority...); err != nil {
+	if err := p.judgeOwners(p.minority...); err != nil {
 		return err
 	}
-	if err := r.judgeStopped(minority); err != nil {
+	if err := p.judgeStopped(p.minority, p.Length); err != nil {
 		return err
 	}
-	r.Note("%d processes of the smaller side ended before the heal and were started again", k.total())
-	if err := r.judgeNoSecondCluster(minority); err != nil {
+	p.Note("%d processes of the smaller side ended before the heal and were started again", p.keeper.total())
+	if err := p.judgeNoSecondCluster(); err != nil {
 		return err
 	}
-	if err := r.heal(); err != nil {
+	if err := p.heal(); err != nil {
 		return err
 	}
-	r.Begin() // figures count from the heal
-	if err := r.oneView(ctx, r.began, viewLimit); err != nil {
+	p.Begin() // figures count from the heal
+	if err := p.oneView(ctx, p.began, viewLimit); err != nil {
 		return err
 	}
-	if err := k.end(); err != nil {
+	if err := p.keeper.end(); err != nil {
 		return err
 	}
-	return r.spread(ctx)
+	return p.spread(ctx)
 }
 
 // judgeNoSecondCluster looks for turns at processes that were started on the
 // smaller side while it was cut off.
-func (r *Run) judgeNoSecondCluster(minority []victim) error {
-	for _, n := range r.Cluster.Nodes() {
-		if !r.struck[n.Name()] || slices.ContainsFunc(minority, func(v victim) bool { return v.node == n }) {
+func (p *split) judgeNoSecondCluster() error {
+	for _, n := range p.Cluster.Nodes() {
+		if !p.struck[n.Name()] || slices.ContainsFunc(p.minority, func(v victim) bool { return v.node == n }) {
 			continue
 		}
 		ran, err := n.Witnessed()
@@ -133,33 +139,8 @@ func (r *Run) judgeNoSecondCluster(minority []victim) error {
 			return err
 		}
 		if len(ran) > 0 {
-			r.Miss("%s, started again while it was cut off, ran %d calls", n.Name(), len(ran))
+			p.Miss("%s, started again while it was cut off, ran %d calls", n.Name(), len(ran))
 		}
 	}
 	return nil
 }
-
-// judgeStopped looks for turns that victims ran long after they were cut off.
-func (r *Run) judgeStopped(victims []victim) error {
-	if r.Length < certainlyRemoved {
-		return nil // too short to tell
-	}
-	for _, v := range victims {
-		ran, err := v.node.Witnessed()
-		if err != nil {
-			return err
-		}
-		late := 0
-		for _, call := range ran {
-			if time.Unix(0, call.At).Sub(v.since) > stopLimit {
-				late++
-			}
-		}
-		if late > 0 {
-			r.Miss("%s ran %d calls later than %v after it was cut off", v.node.Name(), late, stopLimit)
-		}
-	}
-	return nil
-}
-
-func callerName(i int) string { return fmt.Sprintf("client-%d", i) }

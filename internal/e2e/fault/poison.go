@@ -36,17 +36,17 @@ var poison = Fault{
 		if err != nil {
 			return err
 		}
-		before := time.Now()
+		beside := neighbours{home: home, quiet: time.Now()}
 		if err := r.Sleep(ctx, min(r.Length, quietTime)); err != nil {
 			return err
 		}
 		r.Begin()
-		seen := r.Load.Seen()
+		beside.seen = r.Load.Seen()
 		if err := p.run(ctx, r.Length); err != nil {
 			return err
 		}
 		p.judge(r)
-		r.judgeNeighbours(seen, home, before)
+		beside.judge(r)
 		return nil
 	},
 }
@@ -140,15 +140,22 @@ func (p *poisoner) judge(r *Run) {
 	}
 }
 
-// judgeNeighbours compares how long calls to the other entities took before and
+// neighbours are the entities that are not poisoned.
+type neighbours struct {
+	seen  map[string]string // the node of each
+	home  string            // of the looping entity
+	quiet time.Time         // the begin of the time before the poison
+}
+
+// judge compares how long calls to the other entities took before and
 // during the poison, at the node of the looping entity and at the other nodes.
-func (r *Run) judgeNeighbours(seen map[string]string, home string, before time.Time) {
+func (n neighbours) judge(r *Run) {
 	now := time.Now()
 	for _, beside := range []bool{true, false} {
 		which := func(entity string) bool {
-			return (seen[entity] == home) == beside
+			return (n.seen[entity] == n.home) == beside
 		}
-		_, quiet := r.Load.Latency(before, r.began, which)
+		_, quiet := r.Load.Latency(n.quiet, r.began, which)
 		_, during := r.Load.Latency(r.began, now, which)
 		where := "at the node of the loop"
 		if !beside {

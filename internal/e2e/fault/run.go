@@ -8,8 +8,6 @@ import (
 
 	"github.com/shardgen/shardgen/internal/e2e/cluster"
 	"github.com/shardgen/shardgen/internal/e2e/load"
-	"github.com/shardgen/shardgen/internal/e2e/node"
-	"github.com/shardgen/shardgen/internal/e2e/process"
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
@@ -111,14 +109,23 @@ type Run struct {
 	Victim  *cluster.Node   // nil for faults without
 	Length  time.Duration   // how long the fault lasts
 
+	*report
+	*strikes
+	cuts
+	clusterView
+
 	options Options
 	limits  Limits
-	began   time.Time       // the fault
-	struck  map[string]bool // names of nodes that may be removed
-	strikes []victim
-	died    map[string]bool // entities of killed processes
-	notes   []string
-	misses  []string
+	began   time.Time // the fault
+}
+
+func newRun(c *cluster.Cluster, f Fault, o Options) *Run {
+	notes := &report{}
+	return &Run{
+		Cluster: c, Length: o.Length, options: o, limits: f.Limits, report: notes,
+		strikes: &strikes{report: notes, cluster: c, struck: make(map[string]bool), died: make(map[string]bool)},
+		cuts:    cuts{notes, c},
+	}
 }
 
 // Do runs a fault. ctx bounds the run; an error is not a miss: the run could not
@@ -146,7 +153,7 @@ func Do(ctx context.Context, f Fault, o Options) (row Row, err error) {
 		return Row{}, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	r := &Run{Cluster: c, Length: o.Length, options: o, limits: f.Limits, died: make(map[string]bool), struck: make(map[string]bool)}
+	r := newRun(c, f, o)
 	if err := r.start(ctx, f); err != nil {
 		return Row{}, err
 	}
@@ -160,6 +167,8 @@ func Do(ctx context.Context, f Fault, o Options) (row Row, err error) {
 		callers = append(callers, conn)
 	}
 	r.Load = load.Start(o.Load, callers...)
+	r.strikes.load = r.Load
+	r.clusterView = clusterView{report: r.report, cluster: c, load: r.Load, nodes: r.Nodes, entities: o.Load.Entities}
 	err = r.underLoad(ctx, f)
 	r.Load.Stop()
 	if err != nil {
@@ -232,20 +241,6 @@ func (r *Run) underLoad(ctx context.Context, f Fault) error {
 // calls it if it has something to do before.
 func (r *Run) Begin() { r.began = time.Now() }
 
-func (r *Run) settled() bool {
-	homes := r.Load.Homes()
-	for _, n := range r.Nodes {
-		if homes[n.Name()] < r.Share(len(r.Nodes)) {
-			return false
-		}
-	}
-	return homes[""] == 0
-}
-
-// Share is the least number of entities that a node has when all are spread over
-// so many nodes: half of the mean, for their shards are not all alike.
-func (r *Run) Share(nodes int) int { return r.options.Load.Entities / nodes / 2 }
-
 // Until looks again and again until the condition holds.
 func (r *Run) Until(ctx context.Context, what string, holds func() bool) error {
 	return until(ctx, what, holds)
@@ -264,16 +259,6 @@ func until(ctx context.Context, what string, holds func() bool) error {
 	return nil
 }
 
-// Note adds a line below the row.
-func (r *Run) Note(format string, args ...any) {
-	r.notes = append(r.notes, fmt.Sprintf(format, args...))
-}
-
-// Miss adds a figure that is not as it should be.
-func (r *Run) Miss(format string, args ...any) {
-	r.misses = append(r.misses, fmt.Sprintf(format, args...))
-}
-
 // Sleep waits for d.
 func (r *Run) Sleep(ctx context.Context, d time.Duration) error { return sleep(ctx, d) }
 
@@ -285,34 +270,6 @@ func sleep(ctx context.Context, d time.Duration) error {
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	}
-}
-
-// removed reports which nodes were given up by others, or have ended, although
-// they were not struck.
-func (r *Run) removed() (misses []string) {
-	for _, n := range r.Cluster.Nodes() {
-		for _, e := range n.Said() {
-			if givenUp(e) && !r.struck[e.Member] {
-				misses = append(misses, fmt.Sprintf("%s saw %s %s at %s", n.Name(), e.Member, e.Kind, e.Time.Format("15:04:05.000")))
-			}
-		}
-		if !r.struck[n.Name()] && n.Ended() {
-			misses = append(misses, n.Name()+" has ended (its log says why)")
-		}
-	}
-	return misses
-}
-
-// givenUp reports whether a node saw that another one is no member any more.
-func givenUp(e process.Event) bool {
-	return e.Event == node.Saw && (e.Kind == shard.EventDowned.String() || e.Kind == shard.EventRemoved.String())
-}
-
-// Died notes that the entities' process was killed: they remember nothing.
-func (r *Run) Died(entities map[string]bool) {
-	for e := range entities {
-		r.died[e] = true
 	}
 }
 
@@ -394,3 +351,5 @@ type Blow struct {
 	// end, and not the time of its next answer.
 	Slowest bool
 }
+
+func callerName(i int) string { return fmt.Sprintf("client-%d", i) }

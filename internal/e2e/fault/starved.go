@@ -46,47 +46,54 @@ var starved = Fault{
 			return err
 		}
 		r.Note("%s wanted more than it got in %d of %d periods of 100ms", v.node.Name(), throttled, of)
-		r.noteOthers(v)
+		s := starvation{r, v}
+		s.noteOthers()
 		if err := group.Close(); err != nil {
 			return err
 		}
-		return r.fed(ctx, v)
+		return s.end(ctx)
 	},
 }
 
 const starvedTo = 5 // percent of a core
 
+// A starvation is a victim that got next to no processor time.
+type starvation struct {
+	*Run
+	victim
+}
+
 // noteOthers notes the fate of the victim, and how the entities of the others
 // answered meanwhile.
-func (r *Run) noteOthers(v victim) {
+func (s starvation) noteOthers() {
 	now := time.Now()
-	p50, p99 := r.Load.Latency(v.since, now, func(entity string) bool { return !v.living[entity] })
-	own50, own99 := r.Load.Latency(v.since, now, func(entity string) bool { return v.living[entity] })
-	r.Note("p50 and p99 meanwhile: entities of %s %v and %v, all others %v and %v",
-		v.node.Name(), round(own50), round(own99), round(p50), round(p99))
-	if at := r.removal(v.node.Name(), v.since); !at.IsZero() {
-		r.Note("%s was given up %v after the fault; %d changes of the view", v.node.Name(), round(at.Sub(v.since)), r.changes(v.since))
+	p50, p99 := s.Load.Latency(s.since, now, func(entity string) bool { return !s.living[entity] })
+	own50, own99 := s.Load.Latency(s.since, now, func(entity string) bool { return s.living[entity] })
+	s.Note("p50 and p99 meanwhile: entities of %s %v and %v, all others %v and %v",
+		s.node.Name(), round(own50), round(own99), round(p50), round(p99))
+	if at := s.removal(s.node.Name(), s.since); !at.IsZero() {
+		s.Note("%s was given up %v after the fault; %d changes of the view", s.node.Name(), round(at.Sub(s.since)), s.changes(s.since))
 	} else {
-		r.Note("%s was not given up; %d changes of the view", v.node.Name(), r.changes(v.since))
+		s.Note("%s was not given up; %d changes of the view", s.node.Name(), s.changes(s.since))
 	}
 }
 
-// fed waits until all is as before the victim starved. If it was removed its
+// end waits until all is as before the victim starved. If it was removed its
 // process ends, and another one is started.
-func (r *Run) fed(ctx context.Context, v victim) error {
-	r.Begin() // figures count from here
-	k := r.keep(v.node)
+func (s starvation) end(ctx context.Context) error {
+	s.Begin() // figures count from here
+	k := keep(s.Cluster, s.node)
 	defer func() { _ = k.end() }()
-	if !r.removal(v.node.Name(), v.since).IsZero() {
-		if err := r.Until(ctx, v.node.Name()+" has ended", v.node.Ended); err != nil {
+	if !s.removal(s.node.Name(), s.since).IsZero() {
+		if err := s.Until(ctx, s.node.Name()+" has ended", s.node.Ended); err != nil {
 			return err
 		}
-		if err := r.judgeOwners(v); err != nil {
+		if err := s.judgeOwners(s.victim); err != nil {
 			return err
 		}
 	}
-	if err := r.oneView(ctx, r.began, lossViewWithin); err != nil {
+	if err := s.oneView(ctx, s.began, lossViewWithin); err != nil {
 		return err
 	}
-	return r.spread(ctx)
+	return s.spread(ctx)
 }

@@ -1,12 +1,9 @@
 package fault
 
 import (
-	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/e2e/cluster"
@@ -23,36 +20,47 @@ type victim struct {
 	living map[string]bool // its entities then
 }
 
+// strikes are the nodes that something was done to in a run, and what became of them.
+type strikes struct {
+	*report
+	cluster *cluster.Cluster
+	load    *load.Load
+
+	struck map[string]bool // names of nodes that may be removed
+	all    []victim
+	died   map[string]bool // entities of killed processes
+}
+
 // Strike notes that something happens to these nodes now: they may be removed, and
 // their entities are lost then.
-func (r *Run) Strike(nodes ...*cluster.Node) (struck []victim) {
+func (s *strikes) Strike(nodes ...*cluster.Node) (struck []victim) {
 	for _, n := range nodes {
-		r.struck[n.Name()] = true
-		struck = append(struck, victim{n, time.Now(), r.Load.LivingAt(n.Name())})
+		s.struck[n.Name()] = true
+		struck = append(struck, victim{n, time.Now(), s.load.LivingAt(n.Name())})
 	}
-	r.strikes = append(r.strikes, struck...)
+	s.all = append(s.all, struck...)
 	return struck
 }
 
 // mourn notes the entities that were lost with the victims that were removed. A process that was
 // struck several times counts as it was the last time.
-func (r *Run) mourn() {
+func (s *strikes) mourn() {
 	last := make(map[*cluster.Node]victim)
-	for _, v := range r.strikes {
+	for _, v := range s.all {
 		last[v.node] = v
 	}
 	for n, v := range last {
-		if n.Ended() || !r.removal(n.Name(), v.since).IsZero() {
-			r.Died(v.living)
+		if n.Ended() || !s.removal(n.Name(), v.since).IsZero() {
+			s.Died(v.living)
 		}
 	}
 }
 
 // removal is when another node than those that were struck saw that a process of
 // this name is no member any more, after the given time; zero if none did.
-func (r *Run) removal(name string, after time.Time) (at time.Time) {
-	for _, n := range r.Cluster.Nodes() {
-		if r.struck[n.Name()] {
+func (s *strikes) removal(name string, after time.Time) (at time.Time) {
+	for _, n := range s.cluster.Nodes() {
+		if s.struck[n.Name()] {
 			continue
 		}
 		for _, e := range n.Said() {
@@ -66,10 +74,10 @@ func (r *Run) removal(name string, after time.Time) (at time.Time) {
 
 // views counts how often the surviving nodes together saw their members change
 // after a time: changes that they see at the same moment are one.
-func (r *Run) changes(after time.Time) (n int) {
+func (s *strikes) changes(after time.Time) (n int) {
 	seen := make(map[string]bool)
-	for _, by := range r.Cluster.Nodes() {
-		if r.struck[by.Name()] {
+	for _, by := range s.cluster.Nodes() {
+		if s.struck[by.Name()] {
 			continue
 		}
 		times := make(map[string]int)
@@ -87,10 +95,10 @@ func (r *Run) changes(after time.Time) (n int) {
 // to run its entities: two homes of one entity. It also notes how long the victims
 // went on, and when their entities ran elsewhere. Victims must not have been given
 // anything back after they were struck.
-func (r *Run) judgeOwners(victims ...victim) error {
+func (s *strikes) judgeOwners(victims ...victim) error {
 	first := make(map[string]int64) // when an entity first ran at a process that is no victim
 	since := victims[0].since
-	for _, n := range r.Cluster.Nodes() {
+	for _, n := range s.cluster.Nodes() {
 		if slices.ContainsFunc(victims, func(v victim) bool { return v.node == n }) {
 			continue
 		}
@@ -120,7 +128,7 @@ func (r *Run) judgeOwners(victims ...victim) error {
 			}
 			if at, ok := first[call.Entity]; ok && v.living[call.Entity] && call.At > at {
 				if stale++; stale == 1 {
-					r.Miss("%s ran call %d of %s to %s at %s, %v after another node had begun to run calls to it",
+					s.Miss("%s ran call %d of %s to %s at %s, %v after another node had begun to run calls to it",
 						v.node.Name(), call.Seq, call.Sender, call.Entity, time.Unix(0, call.At).Format("15:04:05.000"), round(time.Duration(call.At-at)))
 				}
 			}
@@ -132,14 +140,14 @@ func (r *Run) judgeOwners(victims ...victim) error {
 		}
 	}
 	if stale > 1 {
-		r.Miss("%d calls ran at two homes", stale)
+		s.Miss("%d calls ran at two homes", stale)
 	}
 	slices.Sort(taken)
 	if len(taken) > 0 {
-		r.Note("last turn at %s %v after the fault; their entities ran elsewhere after %v to %v; turns at two homes: %d",
+		s.Note("last turn at %s %v after the fault; their entities ran elsewhere after %v to %v; turns at two homes: %d",
 			names(victims), round(last.Sub(since)), round(taken[0]), round(taken[len(taken)-1]), stale)
 	} else {
-		r.Note("last turn at %s %v after the fault; none of their entities ran elsewhere", names(victims), round(last.Sub(since)))
+		s.Note("last turn at %s %v after the fault; none of their entities ran elsewhere", names(victims), round(last.Sub(since)))
 	}
 	return nil
 }
@@ -152,164 +160,84 @@ func names(victims []victim) string {
 	return strings.Join(all, " and ")
 }
 
-// A keeper starts nodes again that have ended, under their names, as an
-// orchestrator does.
-type keeper struct {
-	run      *Run
-	restarts map[string]int
-	stop     chan struct{}
-	wg       sync.WaitGroup
-
-	mu  sync.Mutex
-	now map[string]*cluster.Node
-	err error
-}
-
-// keep starts these nodes again as soon as they end, until the returned keeper is
-// told to stop.
-func (r *Run) keep(nodes ...*cluster.Node) *keeper {
-	k := &keeper{run: r, stop: make(chan struct{}), restarts: make(map[string]int), now: make(map[string]*cluster.Node)}
-	for _, n := range nodes {
-		k.now[n.Name()] = n
-		k.wg.Go(func() { k.watch(n) })
+// removed reports which nodes were given up by others, or have ended, although
+// they were not struck.
+func (s *strikes) removed() (misses []string) {
+	for _, n := range s.cluster.Nodes() {
+		for _, e := range n.Said() {
+			if givenUp(e) && !s.struck[e.Member] {
+				misses = append(misses, fmt.Sprintf("%s saw %s %s at %s", n.Name(), e.Member, e.Kind, e.Time.Format("15:04:05.000")))
+			}
+		}
+		if !s.struck[n.Name()] && n.Ended() {
+			misses = append(misses, n.Name()+" has ended (its log says why)")
+		}
 	}
-	return k
+	return misses
 }
 
-// restartAfter is how soon an ended process is started again.
-const restartAfter = 500 * time.Millisecond
+// givenUp reports whether a node saw that another one is no member any more.
+func givenUp(e process.Event) bool {
+	return e.Event == node.Saw && (e.Kind == shard.EventDowned.String() || e.Kind == shard.EventRemoved.String())
+}
 
-func (k *keeper) watch(n *cluster.Node) {
-	timer := time.NewTimer(restartAfter)
-	defer timer.Stop()
-	for {
-		select {
-		case <-n.Done():
-		case <-k.stop:
-			return
-		}
-		timer.Reset(restartAfter)
-		select {
-		case <-timer.C:
-		case <-k.stop:
-			return
-		}
-		again, err := k.run.Cluster.Launch(n.Name())
-		k.mu.Lock()
-		if err != nil {
-			k.err = err
-			k.mu.Unlock()
-			return
-		}
-		k.restarts[n.Name()]++
-		k.now[n.Name()] = again
-		k.mu.Unlock()
-		n = again
+// Died notes that the entities' process was killed: they remember nothing.
+func (s *strikes) Died(entities map[string]bool) {
+	for e := range entities {
+		s.died[e] = true
 	}
 }
 
-// end stops keeping nodes, and returns an error if one could not be started. It
-// may be called twice.
-func (k *keeper) end() error {
-	k.mu.Lock()
-	select {
-	case <-k.stop:
+// noteRemoval notes when a victim was given up. One that was not, although it was
+// cut off for length, is a miss if that is long enough.
+func (s *strikes) noteRemoval(prefix string, v victim, length time.Duration) {
+	switch at := s.removal(v.node.Name(), v.since); {
+	case !at.IsZero():
+		s.Note("%s%s was given up %v after the fault", prefix, v.node.Name(), round(at.Sub(v.since)))
+	case length >= certainlyRemoved:
+		s.Miss("%snobody gave %s up", prefix, v.node.Name())
 	default:
-		close(k.stop)
+		s.Note("%snobody gave %s up", prefix, v.node.Name())
 	}
-	k.mu.Unlock()
-	k.wg.Wait()
-	return k.err
 }
 
-// node is the process that has the name now.
-func (k *keeper) node(name string) *cluster.Node {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.now[name]
-}
-
-// total is how many processes were started again so far.
-func (k *keeper) total() (n int) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, restarts := range k.restarts {
-		n += restarts
-	}
-	return n
-}
-
-// agreement is the view on which so many processes that have not ended agree, and
-// since when.
-func (r *Run) agreement(nodes int) (view string, since time.Time, ok bool) {
-	running := 0
-	for _, n := range r.Cluster.Nodes() {
-		if n.Ended() {
-			continue
+// judgeStrikes looks for turns at two homes after each strike that ended with the
+// removal of the process that was struck.
+func (s *strikes) judgeStrikes(k *keeper) error {
+	removed := 0
+	for i, v := range s.all {
+		again := i+1 < len(s.all) && s.all[i+1].node == v.node
+		if again || !v.node.Ended() {
+			continue // it stayed: shards may have come back to it
 		}
-		running++
-		e, said := lastAgreed(n)
-		if !said || e.View == "" || view != "" && view != e.View {
-			return "", time.Time{}, false
-		}
-		view = e.View
-		if e.Time.After(since) {
-			since = e.Time
+		removed++
+		if err := s.judgeOwners(v); err != nil {
+			return err
 		}
 	}
-	return view, since, running == nodes && strings.Count(view, "#") == nodes+1
-}
-
-func lastAgreed(n *cluster.Node) (e process.Event, ok bool) {
-	said := n.Said()
-	for i := len(said) - 1; i >= 0; i-- {
-		if said[i].Event == node.Agreed {
-			return said[i], true
-		}
-	}
-	return e, false
-}
-
-// oneView waits until all nodes of the run are members again and agree, and
-// judges how long that took from a time on.
-func (r *Run) oneView(ctx context.Context, from time.Time, limit time.Duration) error {
-	err := r.Until(ctx, "all have one view", func() bool {
-		_, _, ok := r.agreement(len(r.Nodes))
-		return ok
-	})
-	if err != nil {
-		return err
-	}
-	_, since, _ := r.agreement(len(r.Nodes))
-	took := max(0, since.Sub(from))
-	r.Note("all %d nodes had one view again %v after the end of the fault", len(r.Nodes), round(took))
-	if took > limit {
-		r.Miss("one view after %v, want at most %v", round(took), limit)
-	}
+	s.Note("%d of %d times the victim was removed, and %d processes were started in its place", removed, len(s.all), k.total())
 	return nil
 }
 
-// leastStill is how long entities must have stayed where they are to be taken for
-// spread, besides the time in which each is called.
-const leastStill = 2 * time.Second
-
-// spread waits until the nodes of the run have their share of the entities and none
-// moves any more, so that the entities of each node are known.
-func (r *Run) spread(ctx context.Context) error {
-	var seen map[string]string
-	var since time.Time
-	err := r.Until(ctx, "every node has its share and keeps it", func() bool {
-		if !r.settled() || r.Load.Unseen() > 0 {
-			seen = nil
-			return false
+// judgeStopped looks for turns that victims ran long after they were cut off.
+func (s *strikes) judgeStopped(victims []victim, length time.Duration) error {
+	if length < certainlyRemoved {
+		return nil // too short to tell
+	}
+	for _, v := range victims {
+		ran, err := v.node.Witnessed()
+		if err != nil {
+			return err
 		}
-		if now := r.Load.Seen(); seen == nil || !maps.Equal(seen, now) {
-			seen, since = now, time.Now()
+		late := 0
+		for _, call := range ran {
+			if time.Unix(0, call.At).Sub(v.since) > stopLimit {
+				late++
+			}
 		}
-		return time.Since(since) > r.Load.Tick()+leastStill
-	})
-	if err != nil {
-		return fmt.Errorf("%w (%s)", err, load.Describe(r.Load.Homes()))
+		if late > 0 {
+			s.Miss("%s ran %d calls later than %v after it was cut off", v.node.Name(), late, stopLimit)
+		}
 	}
 	return nil
 }

@@ -1,0 +1,281 @@
+package templates
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/dave/jennifer/jen"
+
+	"github.com/shardgen/shardgen/internal/gen/model"
+	abi "github.com/shardgen/shardgen/runtime/codegen"
+)
+
+// spelt is a type as comments name it.
+func (e *emitter) spelt(x *model.Expr) string {
+	switch x.Op {
+	case model.SliceOf:
+		return "[]" + e.spelt(x.Elem)
+	case model.ArrayOf:
+		return fmt.Sprintf("[%d]%s", x.Len, e.spelt(x.Elem))
+	case model.MapOf:
+		return "map[" + e.spelt(x.Key) + "]" + e.spelt(x.Elem)
+	case model.PointerTo:
+		return "*" + e.spelt(x.Elem)
+	}
+	name := x.Name
+	for _, i := range e.pkg.Imports {
+		if i.Path == x.Path {
+			name = i.Name + "." + name
+		}
+	}
+	if len(x.Args) == 0 {
+		return name
+	}
+	args := make([]string, len(x.Args))
+	for i, a := range x.Args {
+		args[i] = e.spelt(a)
+	}
+	return name + "[" + strings.Join(args, ", ") + "]"
+}
+
+// Import paths that generated code may need beside the user's.
+const (
+	ContextPath = "context"
+	ErrorsPath  = "errors"
+	ShardPath   = "github.com/shardgen/shardgen/runtime"
+	CodegenPath = "github.com/shardgen/shardgen/runtime/codegen"
+)
+
+// An emitter prints the parts of one package's file.
+type emitter struct {
+	pkg  *model.Package
+	file *jen.File
+	// What the functions of types are asked for, and those not yet printed.
+	functions map[function]jen.Code
+	wanted    []function
+	// Whether messages hold interfaces with cases, and have JSON.
+	jsonOneofs bool
+}
+
+func newEmitter(pkg *model.Package) *emitter {
+	f := jen.NewFilePathName(pkg.Path, pkg.Name)
+	for _, line := range pkg.Header() {
+		f.HeaderComment(line)
+	}
+	if pkg.Constraint != "" {
+		f.HeaderComment("//go:build " + pkg.Constraint)
+	}
+	for _, i := range pkg.Imports {
+		if i.Alias {
+			f.ImportAlias(i.Path, i.Name)
+		} else {
+			f.ImportName(i.Path, i.Name)
+		}
+	}
+	return &emitter{pkg: pkg, file: f, functions: make(map[function]jen.Code)}
+}
+
+// aliases emits other names of types whose own are names of local variables here.
+func (e *emitter) aliases() {
+	for _, x := range e.pkg.Aliases {
+		plain := *x
+		plain.Alias = ""
+		e.comment("%s is %s, a name that functions of this file have for themselves.", x.Alias, e.spelt(&plain))
+		e.file.Type().Id(x.Alias).Op("=").Add(typ(&plain))
+	}
+}
+
+// abi emits what does not compile with a runtime of another ABI.
+func (e *emitter) abi() {
+	e.comment("This file and the module's shardgen are of one ABI: where the name below is unknown, run go generate.")
+	e.file.Const().Id("_").Op("=").Add(codegen("ABI" + strconv.Itoa(abi.ABI5)))
+}
+
+// isClient reports whether the package holds the clients of another's entities.
+func (e *emitter) isClient() bool { return e.pkg.Owner != "" }
+
+// entityType is what an entity is asserted to be: itself, or where its type cannot
+// be named what it answers.
+func (e *emitter) entityType(n *model.Entity) *jen.Statement {
+	if e.isClient() {
+		return jen.Id(n.API())
+	}
+	return jen.Op("*").Id(n.Name)
+}
+
+// methodOf prints the method as a function of the entity.
+func (e *emitter) methodOf(n *model.Entity, m *model.Method) *jen.Statement {
+	if e.isClient() {
+		return jen.Id(n.API()).Dot(m.Name)
+	}
+	return jen.Parens(jen.Op("*").Id(n.Name)).Dot(m.Name)
+}
+
+// hostPath is the path of the package that hosts the entities.
+func (e *emitter) hostPath() string {
+	if e.isClient() {
+		return e.pkg.Owner
+	}
+	return e.pkg.Path
+}
+
+// methodLink is how comments name a method.
+func (e *emitter) methodLink(n *model.Entity, m *model.Method) string {
+	if e.isClient() {
+		return "[" + n.API() + "." + m.Name + "]"
+	}
+	return "[" + n.Name + "." + m.Name + "]"
+}
+
+func (e *emitter) render() ([]byte, error) {
+	var buf bytes.Buffer
+	if err := e.file.Render(&buf); err != nil {
+		return nil, fmt.Errorf("emit %s: %w", e.pkg.Path, err)
+	}
+	return groupImports(buf.Bytes()), nil
+}
+
+// groupImports puts the imports of the standard library into a group of their
+// own, first, where gofumpt wants them. The printer sorts all into one group.
+func groupImports(src []byte) []byte {
+	const begin, end = "import (\n", "\n)\n"
+	head, rest, ok := strings.Cut(string(src), begin)
+	if !ok {
+		return src
+	}
+	block, rest, ok := strings.Cut(rest, end)
+	if !ok {
+		return src
+	}
+	var std, others []string
+	for line := range strings.SplitSeq(block, "\n") {
+		path := line[strings.Index(line, `"`)+1:]
+		first, _, _ := strings.Cut(path, "/")
+		if strings.Contains(first, ".") {
+			others = append(others, line)
+		} else {
+			std = append(std, line)
+		}
+	}
+	groups := strings.Join(std, "\n")
+	if len(std) > 0 && len(others) > 0 {
+		groups += "\n\n"
+	}
+	groups += strings.Join(others, "\n")
+	return []byte(head + begin + groups + end + rest)
+}
+
+// commentWidth is where generated comments break.
+const commentWidth = 80
+
+// comment writes a comment, broken into lines.
+func (e *emitter) comment(format string, args ...any) {
+	e.file.Line()
+	for _, line := range wrap(fmt.Sprintf(format, args...)) {
+		e.file.Comment(line)
+	}
+}
+
+// wrap breaks a text into lines of a comment.
+func wrap(text string) []string {
+	var lines []string
+	line := "//"
+	for word := range strings.FieldsSeq(text) {
+		if len(line)+1+len(word) > commentWidth && line != "//" {
+			lines = append(lines, line)
+			line = "//"
+		}
+		line += " " + word
+	}
+	return append(lines, line)
+}
+
+// article puts the article before a noun.
+func article(noun string) string {
+	if strings.ContainsAny(noun[:1], "AEIOaeio") {
+		return "an " + noun
+	}
+	return "a " + noun
+}
+
+// typ prints a type.
+func typ(x *model.Expr) *jen.Statement {
+	switch x.Op {
+	case model.SliceOf:
+		return jen.Index().Add(typ(x.Elem))
+	case model.ArrayOf:
+		return jen.Index(jen.Lit(int(x.Len))).Add(typ(x.Elem))
+	case model.MapOf:
+		return jen.Map(typ(x.Key)).Add(typ(x.Elem))
+	case model.PointerTo:
+		return jen.Op("*").Add(typ(x.Elem))
+	}
+	if x.Alias != "" {
+		return jen.Id(x.Alias)
+	}
+	var name *jen.Statement
+	if x.Path == "" {
+		name = jen.Id(x.Name)
+	} else {
+		name = jen.Qual(x.Path, x.Name)
+	}
+	if len(x.Args) == 0 {
+		return name
+	}
+	args := make([]jen.Code, len(x.Args))
+	for i, a := range x.Args {
+		args[i] = typ(a)
+	}
+	return name.Types(args...)
+}
+
+// zero prints the zero value of a type.
+func zero(z model.Zero, x *model.Expr) *jen.Statement {
+	switch z {
+	case model.ZeroNumber:
+		return jen.Lit(0)
+	case model.ZeroString:
+		return jen.Lit("")
+	case model.ZeroBool:
+		return jen.False()
+	case model.ZeroNil:
+		return jen.Nil()
+	}
+	return typ(x).Values()
+}
+
+func codegen(name string) *jen.Statement { return jen.Qual(CodegenPath, name) }
+
+func shard(name string) *jen.Statement { return jen.Qual(ShardPath, name) }
+
+func contextType() *jen.Statement { return jen.Qual(ContextPath, "Context") }
+
+// ifErr prints the early return on an error.
+func ifErr(g *jen.Group, err string, results ...jen.Code) {
+	g.If(jen.Id(err).Op("!=").Nil()).Block(jen.Return(results...))
+}
+
+// fields prints a struct literal, one field a line, in the order given.
+func fields(pairs ...jen.Code) *jen.Statement {
+	return jen.Custom(jen.Options{Open: "{", Close: "}", Separator: ",", Multi: true}, pairs...)
+}
+
+// oneLine is a block in one line.
+func oneLine(statement jen.Code) *jen.Statement {
+	return jen.Custom(jen.Options{Open: "{ ", Close: " }"}, statement)
+}
+
+func field(name string, value jen.Code) *jen.Statement {
+	return jen.Id(name).Op(":").Add(value)
+}
+
+// newScope returns a scope in which the names of imports are taken.
+func (e *emitter) newScope() *scope {
+	s := &scope{taken: make(map[string]bool)}
+	for _, i := range e.pkg.Imports {
+		s.taken[i.Name] = true
+	}
+	return s
+}
