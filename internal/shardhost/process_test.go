@@ -76,6 +76,9 @@ func (s *script) envelope(e *wire.Envelope) string {
 		}
 	case wire.TypeFlushed:
 		text += fmt.Sprintf(" of %s via %s, hop %s", name(e.Node.Address), name(e.Via.Address), counter(placement.Epoch(e.Hop)))
+		if to := FlushOf(e).To; !to.IsZero() {
+			text += ", ends at " + to.Name
+		}
 	case wire.TypeInit:
 		states, ids, _ := unpack(e.Payload)
 		for _, id := range slices.Sorted(maps.Keys(states)) {

@@ -389,6 +389,9 @@ func (s *script) step(args []string) {
 	case "flushed":
 		e.Node.Address, e.Via.Address = node(args[2]), node(args[3])
 		e.Epoch, e.Hop = uint64(s.epoch(args[4])), uint64(s.epoch(args[5]))
+		if to, ok := option(args, "to"); ok {
+			e.Payload = wire.AppendPeer(nil, transport.Peer{Address: node(to)})
+		}
 	case "init":
 		e.Epoch, e.Last = uint64(s.epoch(args[2])), slices.Contains(args, "last")
 		for _, id := range args[3:] {
