@@ -13,7 +13,7 @@ import (
 	"github.com/shardgen/shardgen/internal/e2e/process"
 )
 
-// A clusterView looks at what the nodes of a run agree on, and where its entities live.
+// A clusterView shows the view on which the nodes of a run agree, and the homes of the entities.
 type clusterView struct {
 	*report
 	cluster  *cluster.Cluster

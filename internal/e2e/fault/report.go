@@ -2,7 +2,7 @@ package fault
 
 import "fmt"
 
-// A report is what a run has to say beside its figures.
+// A report has the notes and misses of a run, beside its figures.
 type report struct {
 	notes  []string
 	misses []string

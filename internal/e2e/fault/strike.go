@@ -20,7 +20,7 @@ type victim struct {
 	living map[string]bool // its entities then
 }
 
-// strikes are the nodes that something was done to in a run, and what became of them.
+// strikes are the nodes that a run has struck, with their fates.
 type strikes struct {
 	*report
 	cluster *cluster.Cluster
