@@ -33,7 +33,8 @@ type Fence struct {
 // Fence marks the Down members that certainly run no turns any more. A lease needs
 // messages from a quorum, and a member that knows another to be Down does not vouch for
 // it. So the lease of a Down member ends for good LeaseMajority after so many know of the
-// judgement that the others, together with the Down member, are no quorum. It has ended
+// judgement that the others, together with the Down member, are no quorum, and no side that
+// would win a split. It has ended
 // already if the broker has lost the member, and the observer that proved this still held
 // the proof when it learned that the member is Down. Where all others have reported when
 // they last vouched for the member, it ends LeaseMajority after the latest of these times:
@@ -160,9 +161,20 @@ func (f *Fence) quorumBroken(r gossip.Member, lost func(transport.Address) bool)
 	if f.Config.Votes(r) {
 		voters = gossip.WithAddress(voters, r.Address)
 	}
-	return !f.Strategy.Quorum(f.Voters.Electorate(voters)).Met(func(node transport.Address) bool {
-		return node == r.Address || !lost(node)
-	})
+	others := func(node transport.Address) bool { return node == r.Address || !lost(node) }
+	electorate := f.Voters.Electorate(voters)
+	return !f.Strategy.Quorum(electorate).Met(others) && !f.mayWin(r, electorate, others)
+}
+
+// mayWin reports whether a Down member may be on a side that goes on without a quorum for a
+// lease: half of the voters with the oldest. Such a side downs the other half, and runs
+// turns once that is fenced. A dead member wins nothing.
+func (f *Fence) mayWin(r gossip.Member, e splitbrain.Electorate, with func(transport.Address) bool) bool {
+	if d := f.Config.Downing; d == splitbrain.DowningByHand || d == splitbrain.DowningAuto || f.provenGone(r.Address) {
+		return false
+	}
+	side := slices.DeleteFunc(slices.Clone(e.Voters), func(node transport.Address) bool { return !with(node) })
+	return f.Strategy.Decide(splitbrain.Split{Electorate: e, Side: side}) == splitbrain.GoOn
 }
 
 // resetFence drops the times that count only while this node hears and is heard.
