@@ -67,6 +67,9 @@ func newDurableShard(s *hostedShard) *durableShard {
 		Shard: store.Shard{Type: s.ID.Kind, Number: int(s.ID.Shard)},
 		Node:  pl.self.Name, Incarnation: pl.self.Incarnation, Host: pl.durable, Limits: pl.limits,
 	}
+	if pl.durable != nil {
+		c.Appends = &pl.durable.Appends
+	}
 	if pl.cfg.Store != nil { // without one the node does not start
 		c.Store, c.Records = pl.cfg.Store.Shards(), pl.cfg.Store
 	}

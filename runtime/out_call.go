@@ -56,13 +56,15 @@ type sentCommand struct {
 	id     durablehost.ID
 	number uint64 // of this process's commands; 0: it is part of another's command
 	unsure bool   // an earlier try may have run
+	tried  bool
 }
 
 // encoded is the command as it travels now.
 func (s *sentCommand) encoded(from *durablehost.Source) []byte {
-	if s.number != 0 {
+	if s.number != 0 && s.tried { // at first it has the floor that came with its number
 		s.id.Floor = from.Floor()
 	}
+	s.tried = true
 	return s.id.Append(nil)
 }
 

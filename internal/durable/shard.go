@@ -84,8 +84,32 @@ func New(now time.Time, c Config) *Shard {
 // State returns where the shard stands.
 func (s *Shard) State() State { return s.state }
 
-// Take returns what is to be done since the last Take.
+// Take begins an append if one can begin, and returns what is to be done since the last Take or
+// Hold.
 func (s *Shard) Take() Effects {
+	s.append()
+	return s.Hold()
+}
+
+// append begins an append of all that is pending, if none is under way.
+func (s *Shard) append() {
+	if !s.Waiting() {
+		return
+	}
+	if e := s.outbox.acknowledgements(); e != nil {
+		s.group.add(encode(e))
+	}
+	s.group.next(&s.desk, s)
+}
+
+// Waiting reports whether an append could begin.
+func (s *Shard) Waiting() bool {
+	return s.state == Open && s.claim.step == stepNone && s.group.line.idle() && len(s.group.pending)+len(s.group.queue) > 0
+}
+
+// Hold is Take that begins no append, for a driver that expects more commits in a moment. It must
+// call Take soon.
+func (s *Shard) Hold() Effects {
 	out := s.out
 	s.out = Effects{}
 	out.Requests, s.desk.out = s.desk.out, nil
@@ -295,6 +319,14 @@ type Turn struct {
 	Tells   []Tell
 }
 
+// commitMessages are those of one commit, in one piece of memory.
+type commitMessages struct {
+	entry   wire.DurableEntry
+	kind    wire.DurableEntry_Commit
+	commit  wire.DurableCommit
+	command wire.DurableCommand
+}
+
 // Commit ends a turn that changed something. What it tells others, and its answer, may leave
 // with the ticket. It fails with ErrTooLarge, and then the driver must restore the entity
 // by Load and Discard the command; or with ErrNotOpen.
@@ -304,9 +336,9 @@ func (s *Shard) Commit(now time.Time, t Turn) (Ticket, error) {
 	if s.state != Open || e == nil || !e.loaded {
 		return 0, fmt.Errorf("commit: entity %q: %w", t.Entity, ErrNotOpen)
 	}
-	w := &wire.DurableCommit{
-		Entity: []byte(t.Entity), Version: e.last.number + 1, State: t.State, Ended: t.Ended, At: now.UnixMilli(),
-	}
+	m := &commitMessages{}
+	w := &m.commit
+	w.Entity, w.Version, w.State, w.Ended, w.At = []byte(t.Entity), e.last.number+1, t.State, t.Ended, now.UnixMilli()
 	if w.Events = t.Events; len(t.Events) > 0 {
 		w.Event = s.journal.next
 	}
@@ -318,9 +350,11 @@ func (s *Shard) Commit(now time.Time, t Turn) (Ticket, error) {
 		w.State = nil
 	}
 	if c := t.Command; c != nil {
-		w.Command = &wire.DurableCommand{
-			Source: c.Source.wire(), Number: c.Number, Path: []byte(c.Path), Floor: c.Floor, Hash: c.Hash, Reply: t.Reply,
-			Key: []byte(c.Key),
+		w.Command = &m.command
+		w.Command.Source, w.Command.Number, w.Command.Floor = s.table.source(c.Source, now).named(c.Source), c.Number, c.Floor
+		w.Command.Path, w.Command.Hash, w.Command.Reply = []byte(c.Path), c.Hash, t.Reply
+		if c.Key != "" {
+			w.Command.Key = []byte(c.Key)
 		}
 	}
 	w.Keys = uint32(len(e.last.keys))
@@ -329,7 +363,8 @@ func (s *Shard) Commit(now time.Time, t Turn) (Ticket, error) {
 			Log: tell.Target.Log, Shard: tell.Target.Shard, Number: 1 << 62, Entity: []byte(tell.Entity), Body: tell.Body,
 		})
 	}
-	entry := encode(&wire.DurableEntry{Kind: &wire.DurableEntry_Commit{Commit: w}})
+	m.kind.Commit, m.entry.Kind = w, &m.kind
+	entry := encode(&m.entry)
 	if n := len(entry.data) + appendRoom; n > s.group.limit {
 		return 0, fmt.Errorf("commit: entity %q: %w: %d bytes, want at most %d", t.Entity, ErrTooLarge, n, s.group.limit)
 	}
@@ -413,12 +448,6 @@ func (s *Shard) Advance(now time.Time) {
 // next begins what can begin.
 func (s *Shard) next() {
 	if s.state == Open && s.claim.step == stepNone {
-		if len(s.group.pending) > 0 || len(s.group.queue) > 0 {
-			if e := s.outbox.acknowledgements(); e != nil {
-				s.group.add(encode(e))
-			}
-			s.group.next(&s.desk, s)
-		}
 		s.journal.look(s)
 		s.checkpoint.next(s)
 	}

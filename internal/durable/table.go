@@ -33,6 +33,7 @@ type applied struct {
 // A known is what a shard knows of one source.
 type known struct {
 	floor uint64
+	wire  *wire.DurableSource // the source in commits; nil until one has it
 	ids   map[name]*applied
 	heard time.Time // when a command of it came last, or its shard was opened
 }
@@ -46,6 +47,14 @@ type table struct {
 	sources map[Source]*known
 	count   int
 	bytes   int // of replies and paths
+}
+
+// named is the source in commits. It is not to be changed.
+func (k *known) named(s Source) *wire.DurableSource {
+	if k.wire == nil {
+		k.wire = s.wire()
+	}
+	return k.wire
 }
 
 func (t *table) source(s Source, now time.Time) *known {
@@ -110,10 +119,15 @@ func (t *table) end(k *known, c *wire.DurableCommand, ticket Ticket) {
 	if n.number < k.floor {
 		return
 	}
-	t.drop(k, n)
-	k.ids[n] = &applied{hash: c.GetHash(), reply: c.GetReply(), ticket: ticket}
-	t.count++
-	t.bytes += len(c.GetReply()) + len(n.path)
+	a := k.ids[n]
+	if a == nil {
+		a = &applied{}
+		k.ids[n] = a
+		t.count++
+		t.bytes += len(n.path)
+	}
+	t.bytes += len(c.GetReply()) - len(a.reply)
+	*a = applied{hash: c.GetHash(), reply: c.GetReply(), ticket: ticket}
 }
 
 // forget forgets processes, and the turns of tells, that were silent since a time, unless one

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"slices"
 
 	"github.com/cespare/xxhash/v2"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -37,11 +38,15 @@ const (
 	idToShard = 9
 )
 
+// idBytes is more than an encoded ID has beside its texts, as a rule.
+const idBytes = 40
+
 // IsZero reports whether there is no command.
 func (id ID) IsZero() bool { return id.Number == 0 && id.Key == "" }
 
 // Append appends the encoded ID.
 func (id ID) Append(b []byte) []byte {
+	b = slices.Grow(b, idBytes+len(id.Path)+len(id.Key)+len(id.Log.Log)+len(id.To.Log))
 	number := func(field protowire.Number, v uint64) {
 		if v != 0 {
 			b = protowire.AppendTag(b, field, protowire.VarintType)

@@ -22,6 +22,7 @@ type Process struct {
 	// GivenUp is told of a dead letter.
 	GivenUp func(from store.Shard, tell durable.Tell)
 	Log     *slog.Logger
+	Appends Appends // of all its shards
 }
 
 var _ Host = (*Process)(nil)

@@ -3,6 +3,7 @@ package durablehost
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -21,10 +22,14 @@ const (
 	replyPayload = 3
 )
 
+// replyRoom is what a reply has beside its text and payload, at most.
+const replyRoom = 20
+
 var errReply = errors.New("a kept reply cannot be read (was it written by a newer program? run that version, or a later one, here too)")
 
 // Append appends the encoded reply.
 func (r Reply) Append(b []byte) []byte {
+	b = slices.Grow(b, replyRoom+len(r.Text)+len(r.Payload))
 	if r.Code != 0 {
 		b = protowire.AppendTag(b, replyCode, protowire.VarintType)
 		b = protowire.AppendVarint(b, uint64(r.Code))

@@ -45,6 +45,8 @@ type Config struct {
 	// many records may take six times as long. Default 5s.
 	Patience time.Duration
 	Host     Host
+	// Appends are those of all shards of the process. Default: of this one alone.
+	Appends *Appends
 }
 
 // Causes of a turn that cannot be, or whose end is not known; test with errors.Is.
@@ -80,6 +82,9 @@ type Shard struct {
 func New(c Config) *Shard {
 	if c.Patience <= 0 {
 		c.Patience = 5 * time.Second
+	}
+	if c.Appends == nil {
+		c.Appends = &Appends{}
 	}
 	return &Shard{cfg: c, changed: make(chan struct{})}
 }

@@ -31,8 +31,10 @@ type Tenure struct {
 	outbox    outbox
 	timer     *time.Timer
 	wake      time.Time        // when timer fires
+	begin     beginner         // sends appends without a goroutine; nil: the store cannot
 	next      *durable.Request // the append to be made next; nil: none
 	appending bool             // append runs
+	queued    bool             // it is in the queue of Appends; guarded by the mutex there
 	over      bool
 	left      chan struct{} // closed when it has ended; made by leave
 	failed    error         // the store's last fault; nil after a success
@@ -58,6 +60,7 @@ func newTenure(s *Shard, epoch uint64) *Tenure {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.takeLocked() // requests only: nothing is to be done without the lock
+	t.begin, _ = s.cfg.Store.(beginner)
 	return t
 }
 
@@ -89,10 +92,24 @@ func (t *Tenure) do(f func(now time.Time)) {
 	}
 }
 
+// look is do for what asks for nothing to be done.
+func (t *Tenure) look(f func(now time.Time)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.over {
+		f(time.Now())
+	}
+}
+
 // takeLocked does what the core says. What must be done without the lock is returned.
-func (t *Tenure) takeLocked() (after []func()) {
-	out := t.core.Take()
+func (t *Tenure) takeLocked() (after []func()) { return t.effectsLocked(t.core.Take()) }
+
+func (t *Tenure) effectsLocked(out durable.Effects) (after []func()) {
 	for _, r := range out.Requests {
+		if r.Op == durable.OpAppend && t.begin != nil {
+			after = append(after, func() { t.beginAppend(r) })
+			continue
+		}
 		t.sendLocked(r)
 	}
 	for _, l := range out.Loaded {
@@ -124,7 +141,13 @@ func (t *Tenure) takeLocked() (after []func()) {
 	}
 	if out.Durable > durable.Ticket(t.reached.Load()) {
 		t.reached.Store(uint64(out.Durable))
-		after = append(after, t.releaseLocked()...)
+		if due := t.releaseLocked(); len(due) > 0 {
+			after = append(after, func() {
+				for _, w := range due {
+					w.do(nil)
+				}
+			})
+		}
 	}
 	for _, tell := range out.Tells {
 		t.outbox.put(tell)
@@ -135,16 +158,18 @@ func (t *Tenure) takeLocked() (after []func()) {
 }
 
 // releaseLocked returns what waited for tickets that are in the log.
-func (t *Tenure) releaseLocked() (due []func()) {
-	kept, reached := t.waits[:0], durable.Ticket(t.reached.Load())
-	for _, w := range t.waits {
-		if w.ticket <= reached {
-			due = append(due, func() { w.do(nil) })
-		} else {
+func (t *Tenure) releaseLocked() (due []wait) {
+	kept, reached := t.waits[:0:0], durable.Ticket(t.reached.Load())
+	for i, w := range t.waits {
+		switch {
+		case w.ticket > reached:
 			kept = append(kept, w)
+		case len(kept) > 0:
+			due = append(due, w)
+		default:
+			due = t.waits[: i+1 : i+1] // they come in order, as a rule
 		}
 	}
-	clear(t.waits[len(kept):])
 	t.waits = kept
 	return due
 }
@@ -364,7 +389,7 @@ func (t *Tenure) note(r durable.Request, a durable.Response) {
 // Admit decides on a command that came.
 func (t *Tenure) Admit(c durable.Command) (a durable.Admission) {
 	a.Verdict = durable.Closed
-	t.do(func(now time.Time) { a = t.core.Admit(now, c) })
+	t.look(func(now time.Time) { a = t.core.Admit(now, c) })
 	return a
 }
 
@@ -378,17 +403,27 @@ func (t *Tenure) Keyed(entity string, c durable.Command) (a durable.Admission) {
 
 // Discard ends a command whose turn committed nothing.
 func (t *Tenure) Discard(c durable.Command) {
-	t.do(func(time.Time) { t.core.Discard(c) })
+	t.look(func(time.Time) { t.core.Discard(c) })
 }
 
 // Commit ends a turn that changed something. It fails with durable.ErrTooLarge, and then
 // the entity must be loaded again, or with durable.ErrNotOpen.
 func (t *Tenure) Commit(turn durable.Turn) (ticket durable.Ticket, err error) {
-	err = fmt.Errorf("commit: entity %q: %w", turn.Entity, durable.ErrNotOpen)
-	t.do(func(now time.Time) {
-		t.changed = now
-		ticket, err = t.core.Commit(now, turn)
-	})
+	var after []func()
+	t.mu.Lock()
+	if t.over {
+		t.mu.Unlock()
+		return 0, fmt.Errorf("commit: entity %q: %w", turn.Entity, durable.ErrNotOpen)
+	}
+	t.changed = time.Now()
+	ticket, err = t.core.Commit(t.changed, turn)
+	if t.core.Waiting() && !t.shard.cfg.Appends.late(t) { // else the answer to the append takes it
+		after = t.takeLocked()
+	}
+	t.mu.Unlock()
+	for _, f := range after {
+		f()
+	}
 	return ticket, err
 }
 
@@ -400,7 +435,7 @@ func (t *Tenure) Observe(entity string, leased bool) (ticket durable.Ticket) {
 
 // Seen returns the ticket of the entity's last commit.
 func (t *Tenure) Seen(entity string) (ticket durable.Ticket) {
-	t.do(func(time.Time) { ticket = t.core.Seen(entity) })
+	t.look(func(time.Time) { ticket = t.core.Seen(entity) })
 	return ticket
 }
 

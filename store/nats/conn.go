@@ -23,6 +23,8 @@ type conn struct {
 	mu      sync.Mutex
 	last    uint64
 	waiting map[uint64]*request
+	sweeps  *time.Timer // ends requests with then that are not answered; nil: none is due
+	round   int         // of the sweeps
 }
 
 // A request waits for its answer, of one message or several.
@@ -31,7 +33,18 @@ type request struct {
 	many    bool // the last message has a status
 	got     []*nats.Msg
 	err     error
-	done    chan struct{}
+	done    chan struct{}  // closed when it has ended; nil with then
+	then    func(*request) // called when it has ended, without a lock
+	round   int            // of the conn's sweeps, when it was sent; with then only
+}
+
+// end ends a request that nobody can find any more.
+func (r *request) end() {
+	if r.then != nil {
+		r.then(r)
+		return
+	}
+	close(r.done)
 }
 
 // errLost: the connection was lost after the request was sent.
@@ -83,29 +96,85 @@ func (c *conn) receive(m *nats.Msg) {
 		return
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	r := c.waiting[token]
 	if r == nil {
+		c.mu.Unlock()
 		return // its caller has gone
 	}
 	r.got = append(r.got, m)
-	if !r.many || m.Header.Get("Status") != "" {
+	ends := !r.many || m.Header.Get("Status") != ""
+	if ends {
 		delete(c.waiting, token)
-		close(r.done)
+	}
+	c.mu.Unlock()
+	if ends {
+		r.end()
 	}
 }
 
 // fail ends requests without an answer.
 func (c *conn) fail(err error, which func(*request) bool) {
+	var ended []*request
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	for token, r := range c.waiting {
 		if which(r) {
 			r.err = err
 			delete(c.waiting, token)
-			close(r.done)
+			ended = append(ended, r)
 		}
 	}
+	c.mu.Unlock()
+	for _, r := range ended {
+		r.end()
+	}
+}
+
+// sweepParts is in how many sweeps a request that nobody waits for reaches its timeout.
+const sweepParts = 5
+
+// errUnanswered: the timeout has passed.
+var errUnanswered = errors.New("no answer")
+
+// begin publishes m and has then called when the request has ended, after the timeout and a
+// fifth of it at the latest.
+func (c *conn) begin(m *nats.Msg, then func(*request)) error {
+	r := &request{subject: m.Subject, then: then}
+	c.mu.Lock()
+	c.last++
+	token := c.last
+	r.round = c.round
+	c.waiting[token] = r
+	if c.sweeps == nil {
+		c.sweeps = time.AfterFunc(c.timeout/sweepParts, c.sweep)
+	}
+	c.mu.Unlock()
+	m.Reply = c.reply(token)
+	err := c.nc.PublishMsg(m)
+	if err == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waiting[token] == nil {
+		return nil // it has ended meanwhile
+	}
+	delete(c.waiting, token)
+	return err
+}
+
+// sweep ends the requests with then that have waited for too long.
+func (c *conn) sweep() {
+	c.mu.Lock()
+	c.round++
+	round, left := c.round, false
+	for _, r := range c.waiting {
+		left = left || r.then != nil
+	}
+	if c.sweeps = nil; left {
+		c.sweeps = time.AfterFunc(c.timeout/sweepParts, c.sweep)
+	}
+	c.mu.Unlock()
+	c.fail(errUnanswered, func(r *request) bool { return r.then != nil && round-r.round > sweepParts })
 }
 
 // denied ends the requests that the server did not let pass: it never answers them.
@@ -174,15 +243,26 @@ func (c *conn) await(ctx context.Context, r *request, token uint64, lost error) 
 		return nil, fmt.Errorf("%w: %w", lost, ctx.Err())
 	case <-timer.C:
 		c.forget(token)
-		return nil, fmt.Errorf("%w: no answer from JetStream within %v (is nats-server overloaded, or its disk full? see its log)", lost, c.timeout)
+		return nil, c.unanswered(lost)
 	}
+	return c.outcome(r, lost)
+}
+
+// outcome is what became of a request that has ended.
+func (c *conn) outcome(r *request, lost error) ([]*nats.Msg, error) {
 	switch {
+	case errors.Is(r.err, errUnanswered):
+		return nil, c.unanswered(lost)
 	case errors.Is(r.err, errDenied):
 		return nil, settled{fmt.Errorf("%w: this user has no right to publish to %q (allow it in the server's configuration)", store.ErrUnavailable, r.subject)}
 	case r.err != nil:
 		return nil, fmt.Errorf("%w: %w", lost, r.err)
 	}
 	return r.got, nil
+}
+
+func (c *conn) unanswered(lost error) error {
+	return fmt.Errorf("%w: no answer from JetStream within %v (is nats-server overloaded, or its disk full? see its log)", lost, c.timeout)
 }
 
 // ask sends a request and waits for its answer, of one message or of many. A 503, for

@@ -104,6 +104,36 @@ func (c *writer) acknowledged(ctx context.Context, stream string, r *request, to
 	if err != nil {
 		return 0, err
 	}
+	return c.written(ctx, stream, got)
+}
+
+// begin publishes one message and has then called with its sequence, or with what learns the
+// outcome otherwise. It reports whether the message was sent.
+func (c *writer) begin(stream string, m *nats.Msg, then func(seq uint64, rest func(context.Context) (uint64, error))) bool {
+	err := c.conn.begin(m, func(r *request) {
+		if r.err == nil {
+			if seq, ok := plainAck(r.got[0].Data, stream); ok {
+				then(seq, nil)
+				return
+			}
+		}
+		then(0, func(ctx context.Context) (uint64, error) {
+			got, err := c.outcome(r, store.ErrUncertain)
+			if err != nil {
+				return 0, err
+			}
+			seq, err := c.written(ctx, stream, got)
+			if errors.Is(err, errNoLeader) {
+				return c.publish(ctx, stream, m) // nobody had it
+			}
+			return seq, err
+		})
+	})
+	return err == nil
+}
+
+// written reads the acknowledgement of a published message.
+func (c *writer) written(ctx context.Context, stream string, got []*nats.Msg) (uint64, error) {
 	if nobody(got[0]) {
 		return 0, c.why(ctx, stream)
 	}

@@ -50,6 +50,34 @@ func (s *shards) append(ctx context.Context, sh store.Shard, expect store.Positi
 	return s.publish(ctx, at.logs, m)
 }
 
+// BeginAppend is Append that does not wait for the answer. It reports whether the append was sent;
+// then done is called once, and must not block: with the position, or with a rest that learns
+// what became of the append.
+func (s *shards) BeginAppend(
+	sh store.Shard, expect store.Position, data []byte,
+	done func(store.Position, func(context.Context) (store.Position, error)),
+) bool {
+	known, ok := s.places.Load(sh)
+	if !ok || len(data) > store.MaxAppend || s.checkPayload(data) != nil {
+		return false
+	}
+	at := known.(*placed).place
+	m := message(at.log, data)
+	if expect != store.Any {
+		m = message(at.log, data, headerLast, number(expect))
+	}
+	return s.begin(at.logs, m, func(seq uint64, rest func(context.Context) (uint64, error)) {
+		if rest == nil {
+			done(store.Position(seq), nil)
+			return
+		}
+		done(0, func(ctx context.Context) (store.Position, error) {
+			seq, err := rest(ctx)
+			return store.Position(seq), fail(opAppend, sh.String(), err)
+		})
+	})
+}
+
 // Read implements [store.Logs].
 func (s *shards) Read(ctx context.Context, sh store.Shard, from, to store.Position) ([]store.Append, error) {
 	at, _, err := s.place(ctx, sh)

@@ -143,13 +143,22 @@ func (t *tenure) drop() {
 	t.step()
 }
 
+// take returns the core's effects; some appends begin a moment later.
+func (t *tenure) take() durable.Effects {
+	if w := t.home.r.w; t.core.Waiting() && w.chance(0.3) {
+		t.home.later(w.between(0, 5*time.Millisecond), t.step)
+		return t.core.Hold()
+	}
+	return t.core.Take()
+}
+
 // step carries out the core's effects.
 func (t *tenure) step() {
 	h, r := t.home, t.home.r
 	if err := t.core.Check(); err != nil {
 		r.w.fail("%s, shard %d: %v", h.name, t.shard, err)
 	}
-	out := t.core.Take()
+	out := t.take()
 	for _, q := range out.Requests {
 		r.server.ask(h, t.shard, q, func(a durable.Response) {
 			h.do(func() {

@@ -1,0 +1,166 @@
+package durablehost
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/durable"
+	"github.com/shardgen/shardgen/store"
+)
+
+// A beginner is a store that sends an append without waiting for its answer. So the goroutine
+// of the turn sends it, and the one that reads the connection ends the turns that wait: nobody
+// else is woken.
+type beginner interface {
+	// BeginAppend is Append up to its answer. It reports whether it was sent; then done is
+	// called once, which must not block. A rest that is not nil learns what became of the append,
+	// and may block. With nil it stands at the position.
+	BeginAppend(s store.Shard, expect store.Position, data []byte, done func(p store.Position, rest Rest)) bool
+}
+
+// Rest waits for the outcome of an append that was sent.
+type Rest = func(context.Context) (store.Position, error)
+
+// Appends are those of all shards of one process. The zero value is ready.
+//
+// As long as few are under way, each is sent when a turn has something to append. Otherwise the
+// process has more to do than it can, and an append that leaves later has more turns, at no cost
+// to those that wait: all goroutines that can run do so first.
+type Appends struct {
+	under   atomic.Int32 // sent, and not answered
+	mu      sync.Mutex
+	queue   []*Tenure // have something to append
+	running bool      // run has been started
+	ended   bool      // the process has
+	wake    chan struct{}
+	active  sync.WaitGroup // answers that are handled
+}
+
+// fewAppends is how many may be under way before turns are collected.
+const fewAppends = 3
+
+// late reports whether a tenure's append is to wait for the turns that can run now. The tenure
+// then appends soon.
+func (a *Appends) late(t *Tenure) bool {
+	if a.under.Load() < fewAppends {
+		return false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.startLocked(t.shard.cfg.Host) {
+		return false
+	}
+	if !t.queued {
+		t.queued = true
+		a.queue = append(a.queue, t)
+		select {
+		case a.wake <- struct{}{}:
+		default:
+		}
+	}
+	return true
+}
+
+// startLocked starts run. It reports whether it runs.
+func (a *Appends) startLocked(h Host) bool {
+	if !a.running {
+		a.running, a.wake = true, make(chan struct{}, 1)
+		h.Go(func() { a.run(h.Context()) })
+	}
+	return !a.ended
+}
+
+// run has the tenures append that have something to append, until the process ends.
+func (a *Appends) run(ctx context.Context) {
+	var due []*Tenure
+	for {
+		select {
+		case <-a.wake:
+		case <-ctx.Done():
+			a.mu.Lock()
+			a.ended = true
+			a.mu.Unlock()
+			a.active.Wait()
+			return
+		}
+		runtime.Gosched() // the turns that can run now are appended too
+		a.mu.Lock()
+		a.queue, due = due[:0], a.queue
+		for _, t := range due {
+			t.queued = false
+		}
+		a.mu.Unlock()
+		for i, t := range due {
+			t.do(func(time.Time) {}) // takes
+			due[i] = nil
+		}
+	}
+}
+
+// enter has the process wait for an answer that is handled. It reports whether there is still a
+// process.
+func (a *Appends) enter(h Host) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.startLocked(h) {
+		return false
+	}
+	a.active.Add(1)
+	return true
+}
+
+// beginAppend sends an append, here if the store can.
+func (t *Tenure) beginAppend(r durable.Request) {
+	a := t.shard.cfg.Appends
+	a.under.Add(1)
+	if !t.begin.BeginAppend(t.shard.cfg.Shard, r.Expect, r.Data, func(p store.Position, rest Rest) { t.answered(r, p, rest) }) {
+		a.under.Add(-1)
+		t.mu.Lock()
+		t.sendLocked(r)
+		t.mu.Unlock()
+	}
+}
+
+// answered takes the answer to an append.
+func (t *Tenure) answered(r durable.Request, p store.Position, rest Rest) {
+	a, h := t.shard.cfg.Appends, t.shard.cfg.Host
+	a.under.Add(-1)
+	if !a.enter(h) {
+		return
+	}
+	defer a.active.Done()
+	if rest != nil {
+		h.Go(func() {
+			ctx, cancel := context.WithTimeout(t.ctx, t.shard.cfg.Patience)
+			defer cancel()
+			p, err := rest(ctx)
+			t.done(r, durable.Response{ID: r.ID, Position: p, Err: err, Outcome: durable.OutcomeOf(r.Op, err)})
+		})
+		return
+	}
+	t.done(r, durable.Response{ID: r.ID, Position: p})
+}
+
+// done tells the core of an append, and has the next one follow.
+func (t *Tenure) done(r durable.Request, a durable.Response) {
+	t.mu.Lock()
+	if t.over {
+		t.mu.Unlock()
+		return
+	}
+	t.note(r, a)
+	t.core.Done(time.Now(), a)
+	var after []func()
+	if t.core.Waiting() && t.shard.cfg.Appends.late(t) {
+		after = t.effectsLocked(t.core.Hold())
+	} else {
+		after = t.takeLocked()
+	}
+	t.mu.Unlock()
+	for _, f := range after {
+		f()
+	}
+}
