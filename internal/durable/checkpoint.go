@@ -61,6 +61,7 @@ func (c *checkpoint) begin(s *Shard, light bool) {
 	if !light {
 		for _, e := range s.tail.dirty() {
 			e.saving = e.acked.number
+			s.absent.written(e.id)
 			add(e.change(s.desk.now, s.limits.AppendBytes))
 		}
 		table := c.table(s)

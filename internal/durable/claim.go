@@ -97,6 +97,7 @@ func (c *claim) headDone(s *Shard, r Response) {
 		s.outgrown(beyond.value.GetEpoch())
 	case written != nil:
 		s.head = *written
+		s.absent.fresh = c.write.over == store.None
 		c.append(s)
 	}
 }

@@ -61,12 +61,13 @@ func tableKeys(generation uint64, parts uint32) []string {
 // is the one that was written, or somebody else's.
 type headWrite struct {
 	line line
-	want head // to be written
+	want head           // to be written
+	over store.Revision // of the head that it replaces
 	due  bool
 }
 
 func (w *headWrite) begin(d *desk, want head) {
-	w.want, w.due = want, true
+	w.want, w.due, w.over = want, true, want.stored.Revision
 	w.line.ask(d, Request{Op: OpSetHead, Head: want.stored})
 }
 
@@ -97,7 +98,7 @@ func (w *headWrite) done(d *desk, c Config, r Response) (written, beyond *head, 
 	// It was stale, or the claim came too late by a checkpoint: the head that is read now is
 	// the one to replace, unless this home's own follows it.
 	if h.stored.Revision > w.want.stored.Revision && !h.mine(c) {
-		w.want = h.replace(c, h.stored.Since, h.value.GetGeneration(), h.value.GetParts())
+		w.want, w.over = h.replace(c, h.stored.Since, h.value.GetGeneration(), h.value.GetParts()), h.stored.Revision
 	}
 	w.line.later(d, Request{Op: OpSetHead, Head: w.want.stored})
 	return nil, nil, nil

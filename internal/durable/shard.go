@@ -61,6 +61,7 @@ type Shard struct {
 	checkpoint checkpoint
 	journal    journal
 	loads      loads
+	absent     absent
 	opened     time.Time // when the claim stood
 	tell       bool      // tells may be due
 }
@@ -277,6 +278,9 @@ func (s *Shard) Load(now time.Time, id string) (Loaded, bool) {
 	}
 	e := s.tail.at(id)
 	e.active = true
+	if !e.loaded && s.absent.sure(id) {
+		e.loaded = true
+	}
 	if !e.loaded || e.bare {
 		s.loads.begin(s, id)
 		return Loaded{}, false

@@ -16,8 +16,8 @@ import (
 // else is woken.
 type beginner interface {
 	// BeginAppend is Append up to its answer. It reports whether it was sent; then done is
-	// called once, which must not block. A rest that is not nil learns what became of the append,
-	// and may block. With nil it stands at the position.
+	// called once, which must not block. A rest that is not nil finds the outcome, and may
+	// block. With nil it stands at the position.
 	BeginAppend(s store.Shard, expect store.Position, data []byte, done func(p store.Position, rest Rest)) bool
 }
 

@@ -77,7 +77,7 @@ func (t *Tenure) Ended() bool {
 	return t.over
 }
 
-// do changes the core and does what that asks for.
+// do changes the core and carries out its effects.
 func (t *Tenure) do(f func(now time.Time)) {
 	t.mu.Lock()
 	if t.over {
@@ -92,7 +92,7 @@ func (t *Tenure) do(f func(now time.Time)) {
 	}
 }
 
-// look is do for what asks for nothing to be done.
+// look is do for a function that needs no effects.
 func (t *Tenure) look(f func(now time.Time)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -101,7 +101,7 @@ func (t *Tenure) look(f func(now time.Time)) {
 	}
 }
 
-// takeLocked does what the core says. What must be done without the lock is returned.
+// takeLocked carries out the core's effects. It returns those that need the lock to be free.
 func (t *Tenure) takeLocked() (after []func()) { return t.effectsLocked(t.core.Take()) }
 
 func (t *Tenure) effectsLocked(out durable.Effects) (after []func()) {
@@ -157,7 +157,7 @@ func (t *Tenure) effectsLocked(out durable.Effects) (after []func()) {
 	return after
 }
 
-// releaseLocked returns what waited for tickets that are in the log.
+// releaseLocked returns the waits for tickets that are in the log.
 func (t *Tenure) releaseLocked() (due []wait) {
 	kept, reached := t.waits[:0:0], durable.Ticket(t.reached.Load())
 	for i, w := range t.waits {

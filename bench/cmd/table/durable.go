@@ -140,7 +140,7 @@ func storeServers(folder string, n int) (url string, stop func(), err error) {
 }
 
 // vaultNode starts a node that hosts vaults and accounts.
-func vaultNode(ctx context.Context, url, cluster, name string, replicas int) (node *shard.Node, stop func(), err error) {
+func vaultNode(ctx context.Context, url, cluster, name string, replicas int, options ...shard.HostOption) (node *shard.Node, stop func(), err error) {
 	backend, err := natsstore.Open(ctx, url, natsstore.Config{Name: cluster, Replicas: replicas})
 	if err != nil {
 		return nil, nil, err
@@ -149,7 +149,7 @@ func vaultNode(ctx context.Context, url, cluster, name string, replicas int) (no
 	cfg.Store = backend
 	node = shard.New(cfg)
 	err = errors.Join(
-		vault.HostVault(node, func() *vault.Vault { return &vault.Vault{} }, shard.IdleAfter(0)),
+		vault.HostVault(node, func() *vault.Vault { return &vault.Vault{} }, append([]shard.HostOption{shard.IdleAfter(0)}, options...)...),
 		fixture.HostAccount(node, func() *fixture.Account { return &fixture.Account{} }, shard.IdleAfter(0)),
 	)
 	if err == nil {
@@ -160,7 +160,9 @@ func vaultNode(ctx context.Context, url, cluster, name string, replicas int) (no
 		return nil, nil, err
 	}
 	return node, func() {
-		_ = node.Close()
+		leave, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		_ = node.Shutdown(leave)
 		backend.Close()
 	}, nil
 }

@@ -33,7 +33,7 @@ func main() {
 	flag.IntVar(&s.rounds, "rounds", 5, "rounds of each row")
 	flag.DurationVar(&s.time, "time", time.Second, "time of one contestant in one round")
 	flag.IntVar(&s.entities, "entities", 1_000_000, "idle entities whose memory and passivation are measured")
-	flag.StringVar(&s.only, "only", "", "sections to run, separated by commas: local, memory, resting, remote, cluster, forming, durable, durable-many")
+	flag.StringVar(&s.only, "only", "", "sections to run, separated by commas: local, memory, resting, remote, cluster, forming, durable, durable-many, durable-moves")
 	role := flag.String("role", "", "of a child process; not for people")
 	url := flag.String("url", "", "the broker, of a child process")
 	cluster := flag.String("cluster", "", "of a child process")
@@ -64,7 +64,7 @@ func table(ctx context.Context, s settings) error {
 	sections := []struct {
 		name string
 		run  func(context.Context, settings, string) error
-	}{{"local", local}, {"memory", memory}, {"resting", resting}, {"remote", remote}, {"cluster", clustered}, {"forming", forming}, {"durable", durable}, {"durable-many", durableMany}}
+	}{{"local", local}, {"memory", memory}, {"resting", resting}, {"remote", remote}, {"cluster", clustered}, {"forming", forming}, {"durable", durable}, {"durable-many", durableMany}, {"durable-moves", durableMoves}}
 	for _, sec := range sections {
 		if s.only != "" && !strings.Contains(","+s.only+",", ","+sec.name+",") {
 			continue

@@ -107,6 +107,12 @@ func serve(ctx context.Context, role, url, cluster, name string) error {
 			return err
 		}
 		defer stop()
+	case "vaults-resting":
+		_, stop, err := vaultNode(ctx, url, cluster, name, 1, shard.IdleAfter(2*time.Second))
+		if err != nil {
+			return err
+		}
+		defer stop()
 	case "answer":
 		stop, err := answer(url)
 		if err != nil {
@@ -126,7 +132,7 @@ func serve(ctx context.Context, role, url, cluster, name string) error {
 		fmt.Println(time.Since(begin).Nanoseconds())
 		return nil
 	default:
-		return fmt.Errorf("role %q: want host, shards, vaults-r1, vaults-r3, answer or first", role)
+		return fmt.Errorf("role %q: want host, shards, vaults-r1, vaults-r3, vaults-resting, answer or first", role)
 	}
 	fmt.Println("ready")
 	_, err := io.Copy(io.Discard, os.Stdin)

@@ -31,6 +31,7 @@ func TestTellsToOneEntityComeOneAfterTheOther(t *testing.T) {
 	d := newDesk(t, 2)
 	a := d.seat(0, 1).open()
 	a.apply("a", number(1, 1), "1", tellOf("x", "1"), tellOf("x", "2"), tellOf("y", "3"))
+	a.run()
 	a.apply("b", number(2, 1), "1", tellOf("x", "4"))
 	a.run()
 	want := func(s *seat, bodies ...string) {

@@ -348,11 +348,42 @@ func TestForgedAppendsDoNotCount(t *testing.T) {
 func TestLoadMeetsAnotherHome(t *testing.T) {
 	d := newDesk(t, 1)
 	a := d.seat(0, 1).open()
+	a.commit("a", "0")
+	a.core.Checkpoint(d.w.clock())
+	a.run()
 	d.seat(0, 2).open().commit("a", "1")
 	a.core.Load(d.w.clock(), "a")
 	a.run()
 	if l, loaded := a.loaded["a"]; loaded || a.core.State() != durable.Dropped || a.events[len(a.events)-1].Epoch != 2 {
 		t.Errorf("loaded %v %+v, state %d, events %+v: want that the shard is dropped for epoch 2", loaded, l, a.core.State(), a.events)
+	}
+}
+
+// TestNewEntityOfNewShard: a shard that had no head reads nothing for an entity that it has not
+// written. Once the shard has had another home, and after its own checkpoint, it reads.
+func TestNewEntityOfNewShard(t *testing.T) {
+	d := newDesk(t, 1)
+	a := d.seat(0, 1).open()
+	at := func(s *seat, id string) bool {
+		_, there := s.core.Load(d.w.clock(), id)
+		return there
+	}
+	if !at(a, "a") {
+		t.Error("a new shard reads the record of a new entity")
+	}
+	a.commit("a", "1")
+	a.core.Rest("a")
+	a.core.Checkpoint(d.w.clock())
+	a.run()
+	if at(a, "a") {
+		t.Error("an entity is taken for a new one that has a record")
+	}
+	a.want("a", "1", 1)
+	if !at(a, "b") {
+		t.Error("a new entity is read after a checkpoint of others")
+	}
+	if b := d.seat(0, 2).open(); at(b, "b") {
+		t.Error("a shard that had a home before does not read")
 	}
 }
 

@@ -19,13 +19,13 @@ var (
 )
 
 // plenty is how many seeds must reach every fault.
-const plenty = 60
+const plenty = 300
 
 func usual() int {
 	if invariant.Race {
 		return 10
 	}
-	return plenty
+	return 60
 }
 
 // TestSeeds runs random runs, one in twenty of them twice, which must come to the same.

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/shardgen/shardgen/internal/fixture/vault"
+	"github.com/shardgen/shardgen/internal/natsproc"
+	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/runtime/placement"
+)
+
+// vaultShards is the number of shards of the vaults.
+const vaultShards = 64
+
+// Bounds of the section.
+const (
+	restingEntities = 100_000
+	fullTail        = 3900 // commits of a shard, just fewer than begin a checkpoint
+)
+
+// durableMoves shows how long a shard with many entities at rest does not answer while it moves,
+// beside empty ones, and how soon the shards of a killed process answer whose logs have as much
+// as they can have before a checkpoint.
+func durableMoves(ctx context.Context, _ settings, _ string) error {
+	folder, err := os.MkdirTemp("", "shardgen-table-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	server, err := natsproc.Run("-js", "-sd", folder)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = server.Kill() }()
+	return errors.Join(durableMove(ctx, server.URL()), durableDeath(ctx, server.URL()))
+}
+
+// inShard returns n ids of entities of one shard.
+func inShard(number uint32, n int) (ids []string) {
+	for i := 0; len(ids) < n; i++ {
+		id := "in-" + strconv.Itoa(i)
+		if placement.ShardOf(xxhash.Sum64String(id), vaultShards) == vaultShards+number {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// durableMove has all shards of a process move, of which one has many entities at rest.
+func durableMove(ctx context.Context, url string) error {
+	first, _, err := spawn(url, "vaults-resting", "moves", "n1")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = first.end() }()
+	conn, err := shard.Dial(ctx, config(url, "moves", "caller"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	client := vault.NewVaultClient(conn)
+	var refs []vault.VaultRef
+	for _, id := range inShard(0, restingEntities) {
+		refs = append(refs, client.Ref(id))
+	}
+	if err := addToAll(ctx, refs); err != nil {
+		return err
+	}
+	second, _, err := spawn(url, "vaults-resting", "moves", "n2")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = second.end() }()
+	time.Sleep(10 * time.Second) // the entities come to rest, and half of the shards move to the new member
+	gaps := watchShards(ctx, client, 15*time.Second, func() error { return first.end() })
+	empty := gaps[1:]
+	show := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
+	moved := make([]float64, 0, len(empty))
+	for _, g := range empty {
+		if g > 3*time.Millisecond { // those of the process that left
+			moved = append(moved, show(g))
+		}
+	}
+	if len(moved) == 0 {
+		return errors.New("no shard moved")
+	}
+	fmt.Printf("| longest gap between answers of a shard with %d durable entities at rest whose home leaves | %.1f ms | %d empty shards, median %.1f ms: **%.2f×** | at most 2× |\n",
+		restingEntities, show(gaps[0]), len(moved), median(moved), show(gaps[0])/median(moved))
+	return nil
+}
+
+// durableDeath kills a process whose shards have full tails.
+func durableDeath(ctx context.Context, url string) error {
+	var hosts []*child
+	for i := range 2 {
+		c, _, err := spawn(url, "vaults-r1", "deaths", "n"+strconv.Itoa(i))
+		if err != nil {
+			return err
+		}
+		hosts = append(hosts, c)
+		defer func() { _ = c.end() }()
+	}
+	conn, err := shard.Dial(ctx, config(url, "deaths", "caller"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	client := vault.NewVaultClient(conn)
+	var all [][]vault.VaultRef
+	for s := range uint32(vaultShards) {
+		var refs []vault.VaultRef
+		for _, id := range inShard(s, 64) {
+			refs = append(refs, client.Ref(id))
+		}
+		all = append(all, refs)
+	}
+	time.Sleep(5 * time.Second) // shards spread over both members
+	var wg sync.WaitGroup
+	errs := make(chan error, vaultShards)
+	for _, refs := range all {
+		wg.Go(func() { errs <- fill(ctx, refs) })
+	}
+	wg.Wait()
+	close(errs)
+	for err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	gaps := watchShards(ctx, client, 15*time.Second, func() error { return hosts[0].cmd.Process.Kill() })
+	var longest time.Duration
+	n := 0
+	for _, g := range gaps {
+		longest = max(longest, g)
+		if g > 200*time.Millisecond {
+			n++
+		}
+	}
+	fmt.Printf("| a process is killed whose %d shards have %d commits each in their logs: until the last of them answers | %.2f s | | ≤ 2.5 s |\n", n, fullTail, longest.Seconds())
+	return nil
+}
+
+// fill makes the commits of one shard.
+func fill(ctx context.Context, refs []vault.VaultRef) (err error) {
+	var wg sync.WaitGroup
+	errs := make(chan error, len(refs))
+	for _, r := range refs {
+		wg.Go(func() {
+			var err error
+			for i := 0; i < fullTail/len(refs) && err == nil; i++ {
+				_, err = r.Add(ctx, 1)
+			}
+			errs <- err
+		})
+	}
+	wg.Wait()
+	close(errs)
+	for e := range errs {
+		err = errors.Join(err, e)
+	}
+	return err
+}
+
+// watchShards calls one entity of each shard again and again, and returns the longest time between
+// two answers of each. A moment after the beginning it does the fault.
+func watchShards(ctx context.Context, client *vault.VaultClient, d time.Duration, fault func() error) []time.Duration {
+	gaps := make([]time.Duration, vaultShards)
+	begin := time.Now()
+	var wg sync.WaitGroup
+	for s := range gaps {
+		ref := client.Ref(inShard(uint32(s), 1)[0])
+		wg.Go(func() {
+			for last := time.Now(); time.Since(begin) < d; time.Sleep(5 * time.Millisecond) {
+				if _, err := ref.Get(ctx); err == nil {
+					now := time.Now()
+					if now.Sub(begin) > 500*time.Millisecond { // the first answers activate
+						gaps[s] = max(gaps[s], now.Sub(last))
+					}
+					last = now
+				}
+			}
+		})
+	}
+	time.Sleep(time.Second)
+	if err := fault(); err != nil {
+		fmt.Fprintln(os.Stderr, "table:", err)
+	}
+	wg.Wait()
+	return gaps
+}
