@@ -1,6 +1,6 @@
 package durable
 
-import "github.com/cespare/xxhash/v2"
+import "hash/crc32"
 
 // absent knows of many entities that they have no record, so that the first call of a new entity
 // reads nothing. It is for a shard that had no head before this home's: nobody else has written
@@ -50,6 +50,6 @@ func (a *absent) written(id string) {
 
 // start returns the first of an id's bits, and the distance from each to the next.
 func start(id string) (step, at uint32) {
-	h := xxhash.Sum64String(id)
-	return uint32(h>>32) | 1, uint32(h)
+	b := []byte(id)
+	return crc32.ChecksumIEEE(b) | 1, crc32.Checksum(b, castagnoli)
 }
