@@ -7,11 +7,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/shardgen/shardgen/internal/coordinator"
 	"github.com/shardgen/shardgen/internal/hostmeta"
 	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/internal/singlehost"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/membership"
+	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -144,4 +146,44 @@ func TestSingletonSaysWhyItIsNowhere(t *testing.T) {
 	m, env, _ := newTestMember(t)
 	singletons{m}.SetWhy("K", "no member hosts it")
 	require.Equal(t, "no member hosts it", m.Reasons().Lately("K", env.now))
+}
+
+// TestOpenShardIsReportedUntilTheTableShowsIt: the coordinator hears of a shard that runs here, at
+// once and again, until its table has the epoch.
+func TestOpenShardIsReportedUntilTheTableShowsIt(t *testing.T) {
+	m, env, machine := newTestMember(t)
+	at := transport.Address{Name: "b", Incarnation: 1}
+	machine.view.ByAddress = []membership.MemberView{{Member: membership.Member{Address: at, Status: membership.Up}}}
+	term := placement.Term{Number: 1, Incarnation: 1}
+	m.follower.core.Step(env.now, at, coordinator.TableStatus{Version: placement.Version{Term: term}})
+	require.Equal(t, at, m.follower.coordinator())
+	reported := func() (all []coordinator.Message) {
+		for _, b := range env.sent {
+			_, topic, body, err := wire.OpenControl("c", b)
+			require.NoError(t, err)
+			require.Equal(t, wire.ControlTopic_CONTROL_TOPIC_COORDINATOR, topic)
+			msg, err := coordinator.Decode(body)
+			require.NoError(t, err)
+			all = append(all, msg)
+		}
+		env.sent = nil
+		return all
+	}
+	id, epoch := placement.ShardID{Kind: "K", Shard: 2}, placement.MakeEpoch(1, 3)
+	done := []coordinator.Message{coordinator.MoveDone{Term: term, ShardID: id, Epoch: epoch}}
+	m.reports.opened(id, epoch)
+	require.Equal(t, done, reported())
+	m.reports.resend(env.now.Add(ResendEvery - 1))
+	require.Empty(t, reported(), "before it is due")
+	m.reports.resend(env.now.Add(ResendEvery))
+	require.Equal(t, done, reported(), "while the table does not show it")
+	var old placement.Table
+	shows, err := old.Apply(placement.Diff{
+		Full: true, To: placement.Version{Term: term, Seq: 1},
+		Entries: []placement.Entry{{ShardID: id, Owner: self, Epoch: epoch}},
+	})
+	require.NoError(t, err)
+	m.reports.tableChanged(shows)
+	m.reports.resend(env.now.Add(time.Hour))
+	require.Empty(t, reported(), "when the table shows it")
 }

@@ -64,3 +64,19 @@ func TestDetach(t *testing.T) {
 	small.Detach()
 	require.Equal(t, smallFrame-1, small.Frame, "a call that keeps little keeps it")
 }
+
+// TestChainHoldsThoseOfItsOwnKind: an entity or a shard waits for a call only if both its kind
+// and its name or number are in the chain together.
+func TestChainHoldsThoseOfItsOwnKind(t *testing.T) {
+	links := wire.AppendLink(wire.AppendLink(nil, "K", "y", 1), "L", "x", 2)
+	c := Chain(links)
+	require.True(t, c.HoldsEntity(shardID, "y"))
+	require.False(t, c.HoldsEntity(shardID, "x"), "an entity of another kind")
+	require.False(t, c.HoldsEntity(shardID, "z"), "another entity of the kind")
+	require.True(t, c.HoldsShard(shardID))
+	other := shardID
+	other.Shard = 2
+	require.False(t, c.HoldsShard(other), "a shard of another kind")
+	require.Equal(t, "K/y → L/x → ", c.String())
+	require.False(t, Chain("\xff").HoldsEntity(shardID, "y"), "one that does not parse")
+}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
 )
 
 // TestNoEntityRestsWhileTheShardIsToMove: an entity may keep its turn for longer than it runs only
@@ -25,5 +26,25 @@ func TestNoEntityRestsWhileTheShardIsToMove(t *testing.T) {
 	}
 	if s.Restable() {
 		t.Error("a shard whose move waits lets an entity rest")
+	}
+}
+
+// TestBarrierIsClosedOnce: word of the same barrier that comes twice closes it once, so that one
+// Flush opens it.
+func TestBarrierIsClosedOnce(t *testing.T) {
+	s := New(placement.ShardID{Kind: "K", Shard: 1}, node("a"), Limits{Mailbox: 9, Waiting: 9})
+	at, epoch := time.Unix(1000, 0), placement.MakeEpoch(1, 2)
+	s.Place(node("a"), epoch, false, 0, at)
+	for range 2 {
+		s.CloseBarrier(node("s"), node("b"), epoch, at)
+	}
+	if n := s.Barriers(); n != 1 {
+		t.Errorf("%d barriers are closed, want 1", n)
+	}
+	s.Flushed(Flush{
+		Sender: transport.Peer{Address: node("s")}, Via: transport.Peer{Address: node("b")}, Epoch: epoch, Hop: placement.MakeEpoch(1, 1),
+	}, 0, at)
+	if s.HasBarriers() {
+		t.Error("a barrier is closed after its Flush")
 	}
 }
