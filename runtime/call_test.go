@@ -130,7 +130,7 @@ func TestCircularCall(t *testing.T) {
 			_, err := accounts.Ref("x").Via(testContext(t), strings.Fields(test.path), 1)
 			var entity *shard.EntityError // of x, whose method returned what its own call came to
 			require.ErrorAs(t, err, &entity)
-			require.ErrorContains(t, err, "circular call: "+test.chain+" (make one of these calls a Tell, or after the turn) (not executed)")
+			require.ErrorContains(t, err, "circular call: "+test.chain+" (make one of these calls a Tell, or make it after the turn) (not executed)")
 			require.Equal(t, shard.Executed, shard.OutcomeOf(err), "x itself ran")
 		}
 		for _, id := range []string{"x", "y", "z"} {

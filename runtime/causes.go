@@ -10,10 +10,10 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// Causes of failed calls, and their remedies. All of it is
-// worded when a call has failed: one that succeeds pays nothing for it.
+// Causes of failed calls, and their remedies. Texts are made only when a call has
+// failed, so a call that succeeds pays nothing for them.
 
-// Causes of calls whose time was over, or that were given up.
+// Causes of calls that ran out of time, or that their callers gave up.
 var (
 	errNoHome     = errors.New("its shard has no home yet")
 	errNoAnswer   = errors.New("no answer")
@@ -22,15 +22,15 @@ var (
 	errOutOfReach = errors.New("nothing of it arrived")
 )
 
-// errPending: the table of calls that wait for answers has no place left.
+// errPending is the error of a call that finds the table of pending calls full.
 var errPending = fmt.Errorf("%w: %d calls of this process wait for answers (let some of them end before making more)", ErrOverloaded, pending.MaxCalls)
 
-// expired is the cause of a call whose time ran out; it is
-// context.DeadlineExceeded to errors.Is and says how the time was spent.
+// expired is the cause of a call whose time ran out; it is context.DeadlineExceeded to
+// errors.Is and its text says what the call waited for.
 func expired(why string) error { return fmt.Errorf("%w: %s", context.DeadlineExceeded, why) }
 
-// late is the cause of a call that err ended while it waited because of why. Causes that
-// only time can mend say so.
+// late is the error of a call that err ended while it waited because of why. If more
+// time would help, the text says so.
 func late(err, why error) error {
 	for _, waited := range []error{errNoHome, errNoAnswer, errBusy, errMoving, errOutOfReach, errPassed} {
 		if errors.Is(why, waited) {
@@ -40,7 +40,8 @@ func late(err, why error) error {
 	return fmt.Errorf("%w: %w", err, why)
 }
 
-// moreTime is the remedy where time ran out, and nothing where the caller gave up.
+// moreTime returns the remedy for a deadline that passed, and "" for a caller that gave
+// up.
 func moreTime(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return " (give it more time: shard.Timeout, or a later deadline)"
@@ -48,25 +49,26 @@ func moreTime(err error) string {
 	return ""
 }
 
-// waitError is the cause of a wait that ctx ended.
+// waitError is the error of a wait that ctx ended.
 func waitError(ctx context.Context, why error) error { return late(ctx.Err(), why) }
 
-// circular is the cause of a call that came back to an entity that waits for it.
+// circular is the error of a call that came back to an entity that waits for it.
 func circular(chain string) error {
-	return fmt.Errorf("%w: %s (make one of these calls a Tell, or after the turn)", ErrCircular, chain)
+	return fmt.Errorf("%w: %s (make one of these calls a Tell, or make it after the turn)", ErrCircular, chain)
 }
 
-// noContact is why a node runs nothing although it has the entity.
+// noContact is the reason why a node that has the entity runs no turns.
 func noContact(node string) string {
-	return "node " + node + " has lost contact with the cluster and runs nothing (check its way to NATS, and that to the other members)"
+	return "node " + node + " has lost contact with the cluster and runs nothing (check its connection to NATS, and those of the other members)"
 }
 
-// noResult is the cause of a call whose results do not encode.
+// noResult is the error of a call whose results do not encode.
 func noResult(why error) error {
-	return fmt.Errorf("%w: %w (the method has run: mend what it returns)", ErrNoResult, why)
+	return fmt.Errorf("%w: %w (the method has run: correct the results that it returns)", ErrNoResult, why)
 }
 
-// notRun is the cause of a call that was refused; nil for other answers. buffered is Config.SingletonBuffer.
+// notRun is the error of a call that was refused; nil for other answers. buffered is
+// Config.SingletonBuffer.
 func notRun(kind string, res pending.Result, buffered int) error {
 	switch res.Code {
 	case wire.CodeOverloaded:
@@ -82,7 +84,7 @@ func notRun(kind string, res pending.Result, buffered int) error {
 		}
 		return fmt.Errorf("%w: the home of its shard does not know %s (start members that host it)", ErrNoHost, kind)
 	case wire.CodeNoMethod:
-		return fmt.Errorf("%w: %s has no %s where it lives (its host runs an older or a newer program: a new method goes to hosts before callers, a removed one leaves callers before hosts)", ErrNoMethod, kind, res.Text)
+		return fmt.Errorf("%w: %s has no method %s at its host, which runs an older or a newer program (deploy a new method to hosts before callers, and remove one from callers before hosts)", ErrNoMethod, kind, res.Text)
 	case wire.CodeBadArgs:
 		return fmt.Errorf("%w: %s (generate caller and host from one version)", ErrBadArgs, res.Text)
 	case wire.CodeActivation:
@@ -106,17 +108,18 @@ func notRun(kind string, res pending.Result, buffered int) error {
 	return nil
 }
 
-// Codes of this process's own, never on the wire.
+// Codes that only this process uses, never on the wire.
 const (
 	codeLost         wire.Code = pending.Expired + 1 + iota // the node left without an answer
 	codeUnsent                                              // it could not even be queued
 	codeUnrepeatable                                        // it was sent, and is too large to be sent again
 	codeClosed                                              // this process shuts down
-	codeShed                                                // younger calls took its place in a full buffer
+	codeShed                                                // it was dropped from a full buffer for younger calls
 )
 
-// whyDropped says why the outcome of calls that a client made before it was away is unknown.
-const whyDropped = "dropped what it knew of this connection, which was away for too long"
+// whyDropped is the reason for the unknown outcome of calls that a client made before it was
+// disconnected.
+const whyDropped = "dropped its state of this connection, which was away for too long"
 
 // Remedies for refusals of the layers below.
 const (
@@ -124,7 +127,7 @@ const (
 	slower  = " (slow down and retry, or raise Config.MaxBuffered)"
 )
 
-// publicError maps the causes of the layers below to this package's.
+// publicError maps errors of lower layers to errors of this package.
 func publicError(err error) error {
 	switch {
 	case errors.Is(err, call.ErrTooLarge):
@@ -144,8 +147,8 @@ type overload struct {
 
 func (e *overload) Error() string { return ErrOverloaded.Error() + ": " + e.cause.Error() + e.hint }
 
-// Is tells that it is an ErrOverloaded.
+// Is reports whether target is ErrOverloaded.
 func (e *overload) Is(target error) bool { return target == ErrOverloaded }
 
-// Unwrap is the cause.
+// Unwrap returns the cause.
 func (e *overload) Unwrap() error { return e.cause }

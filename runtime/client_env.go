@@ -11,12 +11,12 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// clientEnv is a Conn as package control uses it: this process, which is no member.
+// clientEnv implements control's interface for a Conn, a process that is not a member.
 type clientEnv Conn
 
 var _ control.ClientEnv = (*clientEnv)(nil)
 
-// Now is the time.
+// Now returns the time.
 func (v *clientEnv) Now() time.Time { return time.Now() }
 
 // Link returns the control channel's connection to the broker.
@@ -38,7 +38,7 @@ func (v *clientEnv) Waiting(kind string) int { return v.plane.heldFor(kind) }
 // SetTable takes a newer table.
 func (v *clientEnv) SetTable(t *placement.Table) { v.plane.setTable(t) }
 
-// BeginAnew forgets everything about the former life of the cluster.
+// BeginAnew forgets the state of the former cluster.
 func (v *clientEnv) BeginAnew(members map[transport.Address]bool) {
 	v.reasons.Clear()
 	v.plane.beginAnew(members)
@@ -50,19 +50,19 @@ func (v *clientEnv) Callable(kind string) singlehost.Callable { return v.plane.s
 // Peers returns the processes that this one has dealt with.
 func (v *clientEnv) Peers() []transport.Address { return v.plane.peers.Addresses() }
 
-// PeerGone ends the dealings with a process that is no member any more.
+// PeerGone closes the sessions with a process that is no longer a member.
 func (v *clientEnv) PeerGone(a transport.Address) { v.plane.peers.peerGone(a, -1, false) }
 
-// PeerAbsent notes that a process is not in the list of members.
+// PeerAbsent records that a process is not in the list of members.
 func (v *clientEnv) PeerAbsent(a transport.Address) { v.plane.peers.MarkLeft(a) }
 
-// PeerBack notes that a process is in the list of members again.
+// PeerBack records that a process is in the list of members again.
 func (v *clientEnv) PeerBack(a transport.Address) {
 	v.plane.peers.Forgive(a)
 	v.plane.peers.MarkBack(a)
 }
 
-// Heard notes that the member that serves this process spoke.
+// Heard records that the member that serves this process sent something.
 func (v *clientEnv) Heard(at time.Time) {
 	v.mu.Lock()
 	v.heardAt = at

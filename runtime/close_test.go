@@ -167,5 +167,5 @@ func TestGoodbyeEndsWithItsContext(t *testing.T) {
 	cancel()
 	err = receive(t, down, "Shutdown returns")
 	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorContains(t, err, "it had left, and its goodbye was cut short")
+	require.ErrorContains(t, err, "it has left, but had no time to finish its goodbye")
 }

@@ -36,16 +36,16 @@ type Conn struct {
 
 	served  chan struct{} // closed when the first table came
 	once    sync.Once
-	denied  chan struct{} // closed when a member refused us
+	denied  chan struct{} // closed when a member refused this connection
 	deny    sync.Once
 	end     sync.Once
 	done    chan struct{}
 	unsent  error // the result of Close; set before done is closed
 	mu      sync.Mutex
-	refused error             // why no member serves us
+	refused error             // the latest refusal by a member
 	kinds   map[string]uint32 // hosted in the cluster, with their shards
 	reasons control.Reasons   // why kinds have no home
-	heardAt time.Time         // as heard
+	heardAt time.Time         // the latest time passed to Heard
 }
 
 var _ Caller = (*Conn)(nil)
@@ -140,9 +140,9 @@ func (c *Conn) ShardPort(k codegen.Kind) codegen.Port { return port{c.plane.kind
 
 // Close ends the connection. It waits up to two seconds until all tells have arrived;
 // calls that still wait fail. Its error says how many tells were not delivered, how many
-// of these did not run, and how many may have run. It is nil if the entities' homes have
-// all of them. Close returns within three seconds, in any state of the broker and the
-// homes. It may be called twice.
+// of these did not run, and how many may have run. It is nil if all tells have reached
+// the entities' homes. Close returns within three seconds, in any state of the broker
+// and the homes. It may be called twice.
 func (c *Conn) Close() error {
 	c.end.Do(func() {
 		c.unsent = c.finish()
@@ -153,14 +153,16 @@ func (c *Conn) Close() error {
 }
 
 const (
-	// closePatience bounds Close. Before that it waits for tellPatience until tells have
+	// closePatience bounds Close. It includes tellPatience, the wait until tells have
 	// arrived.
 	closePatience = 3 * time.Second
-	// endPatience is how much of that is left for the end of goroutines.
+	// endPatience is the part of closePatience that is left for the end of
+	// goroutines.
 	endPatience = 500 * time.Millisecond
 )
 
-// finish ends the connection. It returns an error if tells were lost meanwhile.
+// finish ends the connection. It returns an error if tells were lost since Close was
+// called.
 func (c *Conn) finish() error {
 	unsent, unsure := c.plane.lost.unsent.Load(), c.plane.lost.unsure.Load()
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
@@ -179,7 +181,7 @@ func (c *Conn) finish() error {
 }
 
 // sayGoodbye ends the data plane in order and says goodbye to the member that serves
-// this connection, unless the broker holds that up for too long.
+// this connection. It gives up when the broker blocks it for too long.
 func (c *Conn) sayGoodbye(ctx context.Context) {
 	by, _ := ctx.Deadline()
 	ctx, cancel := context.WithDeadline(ctx, by.Add(-endPatience))
@@ -208,12 +210,12 @@ func (c *Conn) receive() {
 	}
 }
 
-// Notes of the data plane. A client hosts nothing, so most of it
-// cannot come.
+// Requests of the data plane (planeControl). A client hosts nothing, so most of them do
+// not occur.
 
 func (c *Conn) ask(kind string) { c.loop.Post(func() { c.control.Ask(kind) }) }
 
-// suspect: nobody listens at the address.
+// suspect reports that nobody listens at the address.
 func (c *Conn) suspect(transport.Address, string) { c.loop.Post(c.control.Suspect) }
 
 func (c *Conn) moveDone(placement.ShardID, placement.Epoch)            {}
@@ -227,10 +229,11 @@ func (c *Conn) shardsOf(kind string) uint32 {
 	return c.kinds[kind]
 }
 
-// why no home is known for the kind, as it was last said.
+// why returns the latest reason why the kind has no home.
 func (c *Conn) why(kind string, now time.Time) string { return c.reasons.Said(kind, now) }
 
-// waits returns the reason why calls of the kind wait, as far as a process outside can know.
+// waits returns the reason why calls of the kind wait, as far as a process that is not a
+// member can know.
 func (c *Conn) waits(kind string, now time.Time) (why string, hosted bool) {
 	c.mu.Lock()
 	silent, names := now.Sub(c.heardAt), slices.Sorted(maps.Keys(c.kinds))
@@ -244,5 +247,5 @@ func (c *Conn) waits(kind string, now time.Time) (why string, hosted bool) {
 	return c.reasons.Lately(kind, now), true
 }
 
-// Counters are those of [Node.Counters] for this connection.
+// Counters returns the counters of this connection; see [Node.Counters].
 func (c *Conn) Counters() map[string]uint64 { return c.plane.counters.snapshot() }

@@ -16,7 +16,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// controlEnv is a controlLoop as package control uses it: this process.
+// controlEnv implements control's interface for a member: it is this process as the
+// control plane uses it.
 type controlEnv controlLoop
 
 var _ control.Env = (*controlEnv)(nil)
@@ -24,13 +25,13 @@ var _ control.Env = (*controlEnv)(nil)
 // Link returns the control channel's connection to the broker.
 func (v *controlEnv) Link() control.Link { return v.link }
 
-// Now is the time.
+// Now returns the time.
 func (v *controlEnv) Now() time.Time { return time.Now() }
 
-// Post has f called on the control loop.
+// Post has the control loop call f.
 func (v *controlEnv) Post(f func()) { v.loop.Post(f) }
 
-// After is Post after d.
+// After posts f after d.
 func (v *controlEnv) After(d time.Duration, f func()) {
 	time.AfterFunc(d, func() { v.loop.Post(f) })
 }
@@ -40,7 +41,7 @@ func (v *controlEnv) Log(l control.Level, text string, args ...any) {
 	v.node.log.Log(context.Background(), slog.Level(l), text, args...)
 }
 
-// LogSeldom logs a line, but for most of those that are alike.
+// LogSeldom logs a line, and drops most repetitions of similar lines.
 func (v *controlEnv) LogSeldom(l control.Level, text, subject string, args ...any) {
 	v.plane.seldom.log(v.node.log, slog.Level(l), text, subject, "", args...)
 }
@@ -60,7 +61,7 @@ func (v *controlEnv) Count(e control.Event) (n uint64, tell bool) {
 // CountRefused counts a message of the membership that was refused.
 func (v *controlEnv) CountRefused(why membership.Refusal) { v.plane.counters.add(refusedFor(why)) }
 
-// Shard returns a shard of a type that is hosted here.
+// Shard returns a shard of a type that this node hosts.
 func (v *controlEnv) Shard(id placement.ShardID) control.Shard {
 	if s := v.node.hostedShard(id); s != nil {
 		return s
@@ -76,7 +77,7 @@ func (v *controlEnv) Inventory() (kinds []coordinator.KindInfo, owned []coordina
 // Held returns the shards of a type, or of all.
 func (v *controlEnv) Held(kind string) []coordinator.Held { return v.node.held(kind) }
 
-// HoldsShards reports whether any shard is still here, or on its way here or away.
+// HoldsShards reports whether any shard is held here or is moving here or away.
 func (v *controlEnv) HoldsShards() bool { return v.node.holdsShards() }
 
 // Remembered returns the hosted types whose entities are remembered, in order.
@@ -106,17 +107,17 @@ func (v *controlEnv) WaitingKinds() (kinds []string) {
 // SetTable takes a newer table.
 func (v *controlEnv) SetTable(t *placement.Table) { v.plane.setTable(t) }
 
-// SetExiting has the shards take nothing any more, or again.
+// SetExiting sets whether the shards of this node refuse all calls, because it has
+// nothing left to give away.
 func (v *controlEnv) SetExiting(on bool) { v.plane.exiting.Store(on) }
 
-// PeerGone ends the dealings with a process that is dead.
+// PeerGone closes the sessions with a process that is dead.
 func (v *controlEnv) PeerGone(a transport.Address) { v.plane.peers.peerGone(a, -1, false) }
 
-// PeerLeft ends the dealings with a process that left in order.
+// PeerLeft closes the sessions with a process that left in order.
 func (v *controlEnv) PeerLeft(a transport.Address) { v.plane.peers.peerLeft(a) }
 
-// Homes returns the processes that routes lead to, but for those with which the dealings
-// have ended.
+// Homes returns the processes to which routes lead and with which sessions are open.
 func (v *controlEnv) Homes() []transport.Address {
 	return slices.DeleteFunc(v.plane.homes(), func(a transport.Address) bool {
 		return v.plane.peers.HasLeft(a) || v.plane.peers.HasGone(a)
@@ -170,47 +171,48 @@ func (v *controlEnv) LastTerm(take func(term uint32)) {
 	})
 }
 
-// Serve tells the broker whether processes without a table may be sent here.
+// Serve tells the broker whether it may direct processes that have no table to this
+// member.
 func (v *controlEnv) Serve(on bool) {
 	v.serves.wished.Store(on)
 	v.plane.wg.Go(func() { v.serves.announce(v.plane.ctx, v.link, v.node.log) })
 }
 
-// Publish tells the user of changes of the cluster.
+// Publish passes changes of the cluster to the readers of Node.Events.
 func (v *controlEnv) Publish(view *membership.View, events []membership.Event) {
 	v.node.events.publish(view, events)
 }
 
-// Remember takes a message about remembered entities.
+// Remember handles a message about remembered entities.
 func (v *controlEnv) Remember(from transport.Address, body []byte) error {
 	return v.node.memory.Message(from, body)
 }
 
-// RememberView gives the memory the members.
+// RememberView passes the members to the memory of remembered entities.
 func (v *controlEnv) RememberView(view *membership.View) { v.node.memory.ViewChanged(view) }
 
-// Up notes that the cluster has let the node in.
+// Up records that the cluster has admitted the node.
 func (v *controlEnv) Up() { v.node.isUp() }
 
-// Leaving notes that the node is on its way out of the cluster.
+// Leaving records that the node is leaving the cluster.
 func (v *controlEnv) Leaving() { v.plane.leaving.Store(true) }
 
-// Left notes that the cluster has let the node go in order.
+// Left records that the cluster has removed the node, which left in order.
 func (v *controlEnv) Left() { v.node.left() }
 
 // Fail ends the node.
 func (v *controlEnv) Fail(err error) { v.node.fail(err) }
 
-// Downed ends the node, which the others declared dead.
+// Downed ends the node, which the other members declared down.
 func (v *controlEnv) Downed(reason string) {
 	v.node.fail(fmt.Errorf("%w: %s (start the process anew)", ErrDowned, reason))
 }
 
-// LeaveByOrder has the node leave, by an operator's command.
+// LeaveByOrder makes the node leave, on an operator's command.
 func (v *controlEnv) LeaveByOrder() { v.node.leaveByOrder() }
 
-// States serves an operator's requests about the states of entities of this node. Decoders are the
-// user's, and may take long, so that the loop goes on meanwhile.
+// States serves an operator's requests about the states of entities of this node. It does not
+// block the control loop, because decoders are the user's code and may take long.
 func (v *controlEnv) States(r *operator.Request, answer func(operator.Answer)) {
 	v.plane.wg.Go(func() {
 		var a operator.Answer

@@ -14,14 +14,14 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A controlLoop runs the control plane of a member on one goroutine. Everything that others
-// call only posts to the loop.
+// A controlLoop runs the control plane of a member on one goroutine. Its methods may be
+// called from any goroutine and only post functions to the loop.
 type controlLoop struct {
 	node   *Node
 	plane  *plane
 	link   transport.Link // set before run
 	loop   *loop.Loop
-	member *control.Member // used on the loop, but for what is safe for concurrent use
+	member *control.Member // used on the loop, except for methods that are safe for concurrent use
 	serves serving
 
 	suspectMu sync.Mutex
@@ -64,11 +64,12 @@ func (c *controlLoop) connState(s transport.State) {
 	c.loop.Post(func() { c.member.ConnState(s) })
 }
 
-// leave begins leaving in order; exit gives that up: shards that are still here stay.
+// leave begins leaving in order; exit stops giving shards away, and the remaining ones
+// stay until the end.
 func (c *controlLoop) leave() { c.loop.Post(c.member.Leave) }
 func (c *controlLoop) exit()  { c.loop.Post(c.member.Exit) }
 
-// The methods that follow are the data plane's: see planeControl.
+// The following methods implement planeControl, for the data plane.
 
 func (c *controlLoop) ask(kind string) { c.loop.Post(func() { c.member.Ask(kind) }) }
 
@@ -104,7 +105,7 @@ func (c *controlLoop) escalate(err error) { c.loop.Post(func() { c.node.fail(err
 
 func (c *controlLoop) shardsOf(kind string) uint32 { return c.plane.table.Load().Kind(kind).Shards() }
 
-// why no home is known for the kind, as it was last said.
+// why returns the latest reason why the kind has no home.
 func (c *controlLoop) why(kind string, now time.Time) string {
 	return c.member.Reasons().Said(kind, now)
 }
@@ -126,7 +127,7 @@ func (c *controlLoop) waits(kind string, now time.Time) (why string, hosted bool
 	}
 	for _, m := range v.ByAge {
 		if m.Status == membership.Down && m.MayRun() {
-			return fmt.Sprintf("%s was downed, and what it had waits until it certainly runs nothing", m.Name), true
+			return fmt.Sprintf("%s was downed, and its shards wait until it certainly runs no turns", m.Name), true
 		}
 	}
 	for _, m := range v.ByAge {

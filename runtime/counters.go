@@ -6,51 +6,51 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// Every call, tell and frame that does not take the straight way is counted
-// under its reason.
+// A reason says why a call, tell, frame or shard did not take the direct path. Each is
+// counted under its reason.
 type reason int
 
 const (
-	callBuffered      reason = iota // held at the sender: no home known
-	callForwarded                   // sent on to the new home
+	callBuffered      reason = iota // buffered at the sender, because the home is not known
+	callForwarded                   // forwarded to the new home
 	callRetried                     // sent again after it was not executed
 	callRefused                     // answered with an error that says it did not run
 	callExpired                     // its deadline passed first
-	callShed                        // the oldest of too many that waited for a singleton
+	callShed                        // dropped as the oldest of too many calls that waited for a singleton
 	callCancelled                   // its caller gave up while it waited here: it did not run
-	callDropped                     // accepted, then lost with its shard
-	tellLost                        // a tell nobody could deliver
+	callDropped                     // accepted, and lost with its shard
+	tellLost                        // a tell that could not be delivered
 	tellGivenUp                     // a tell of a durable entity that was not committed in time
-	dropNoPeer                      // an envelope to a peer that is gone
-	replyUnclaimed                  // an answer nobody waits for any more
-	frameForeign                    // bytes that are no frame
-	frameIgnored                    // a frame out of order, repeated or from nobody known
-	frameBounced                    // nobody listened
-	shardMovedIn                    // shards that came with their state
-	shardMovedOut                   // shards that went
+	dropNoPeer                      // an envelope for a peer that is gone
+	replyUnclaimed                  // an answer for which no caller waits any more
+	frameForeign                    // bytes that are not a frame
+	frameIgnored                    // a frame that is out of order, repeated or from an unknown process
+	frameBounced                    // a frame for which the broker found no listener
+	shardMovedIn                    // shards that moved here
+	shardMovedOut                   // shards that moved away
 	tableMoved                      // changes of a shard's home in the table
-	barrierTimedOut                 // senders whose older calls did not come through an old home in time
-	entityPassivated                // entities put to rest
-	entityEvicted                   // of these, for their type had too many
-	entityForgotten                 // entities ended for good
+	barrierTimedOut                 // senders whose Flush did not arrive by way of the old home in time
+	entityPassivated                // entities that were passivated
+	entityEvicted                   // of these, because their type had too many active entities
+	entityForgotten                 // entities that were forgotten
 	entitySupervised                // supervisors' decisions other than to resume
 	rememberedStarted               // remembered entities that were started again
 	rememberedFailed                // of these, whose activation failed
-	rememberedLate                  // ids that were not safe in time
+	rememberedLate                  // ids that were not stored or copied in time
 	rememberFailed                  // failures of the store of remembered ids
 	stateLost                       // entities whose state did not encode when their node left
 	hookAbandoned                   // stop hooks that did not return in time
 	leftUnacked                     // messages that a peer had not acknowledged when this node left
 	frameSent                       // frames published, each with many envelopes under load
 	messageNewer                    // control messages that only a later release knows
-	limitTooLow                     // frames that wait because the broker takes next to nothing
+	limitTooLow                     // frames that wait because the broker's payload limit is too low
 	// membershipRefused is the first of the reasons of membership.Refusal, of which
 	// RefusedMalformed is the last.
 	membershipRefused
 	reasons = membershipRefused + reason(membership.RefusedMalformed)
 )
 
-// names of the reasons, as people read them.
+// reasonNames are the keys of Counters.
 var reasonNames = [membershipRefused]string{
 	callBuffered: "buffered", callForwarded: "forwarded", callRetried: "retried",
 	callShed: "shed", callRefused: "refused", callExpired: "expired", callCancelled: "cancelled", callDropped: "dropped",
@@ -73,7 +73,7 @@ func (r reason) String() string {
 	return reasonNames[r]
 }
 
-// refusedFor is the reason under which a membership message that was not obeyed is
+// refusedFor is the reason under which a membership message that was refused is
 // counted.
 func refusedFor(why membership.Refusal) reason { return membershipRefused + reason(why) - 1 }
 

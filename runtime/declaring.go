@@ -14,7 +14,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// controlSetup is what the control plane of a node runs, whose types were all declared.
+// controlSetup is the configuration of a node's control plane, made when all types have
+// been declared.
 func controlSetup(n *Node) control.Setup {
 	return control.Setup{
 		Members: func(seeds []string) (control.Machine, error) {
@@ -33,7 +34,7 @@ func controlSetup(n *Node) control.Setup {
 	}
 }
 
-// hostSingletons begins the hosting of singletons.
+// hostSingletons starts hosting singletons.
 func hostSingletons(n *Node, p singlehost.Process) (*singlehost.Set, error) {
 	set := singlehost.NewSet(p, n.cfg.Cluster, n.plane.self, n.log)
 	for _, h := range n.hosted() {
@@ -60,7 +61,8 @@ func hostSingletons(n *Node, p singlehost.Process) (*singlehost.Set, error) {
 	return set, nil
 }
 
-// declarations returns the node's description for others, and the settings that must be equal at all members.
+// declarations returns the node's announcement for other members, and the settings that must be
+// equal at all members.
 func declarations(n *Node) (meta, compat []membership.KeyValue) {
 	add := func(list *[]membership.KeyValue, key, format string, args ...any) {
 		*list = append(*list, membership.KeyValue{Key: key, Value: fmt.Sprintf(format, args...)})

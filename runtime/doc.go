@@ -1,10 +1,10 @@
 // Package shard keeps entities in memory, each in exactly one process of a cluster whose
 // processes talk only through a broker.
 //
-// A developer annotates a struct with //shard:entity, shardgen writes a typed
-// client and a host function for it, and this package does the rest: it forms
-// the cluster, gives every entity a home, delivers calls there in order, moves
-// entities when nodes come and go, and reports whether each failed call ran.
+// A developer annotates a struct with //shard:entity, shardgen writes a typed client and
+// a host function for it, and this package does the rest: it forms the cluster, gives
+// every entity a home, delivers calls there in order, moves entities when nodes come and
+// go, and reports whether each failed call ran.
 //
 //	node := shard.New(shard.Config{Cluster: "shop", Transport: natstransport.New(url)})
 //	shop.HostStock(node, func() *shop.Stock { return &shop.Stock{} })
@@ -14,15 +14,15 @@
 //
 // # Layers
 //
-// Decisions are made by pure state machines in the packages below: membership,
-// singleton, coordinator, region, call. This package is their driver, and the
-// only home of goroutines, timers, clocks and logs. Control is one goroutine
-// (control.go); data are lanes (lane.go) that receive and run turns, sessions
-// (peer_session.go) that send, routes (route.go) that know where a shard lives, and
-// hosted shards (hosted_shard.go).
+// Decisions are made by pure state machines below internal/: membership, singleton,
+// coordinator, region, call. This package drives them with goroutines, timers and
+// clocks. The control plane is one goroutine (control_loop.go). The data plane
+// (plane.go) consists of lanes (lane.go), which receive frames and run turns, sessions
+// (peers.go), which send, routes (route.go), which know the homes of shards, and hosted
+// shards (hosted_shard.go). docs/architecture.md follows a call and a move through them.
 //
 // # Concurrency
 //
-// All exported methods are safe for concurrent use. An entity's methods run one
-// at a time, so an entity needs no locks of its own.
+// All exported methods are safe for concurrent use. An entity's methods run one at a
+// time, so an entity needs no locks of its own.
 package shard

@@ -8,25 +8,25 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// settlePatience is how long a node that has left waits for acknowledgements. After
-// byeGrace the others do not listen any more, and barriers that wait for late calls have
-// opened after region.BarrierTimeout. A peer for which everything has bounced for
-// absentPatience is not waited for.
+// settlePatience is how long a node that has left waits for acknowledgements. It is less
+// than byeGrace, after which the others no longer listen, and more than
+// region.BarrierTimeout, by which barriers for late calls have opened. The node does not
+// wait for a peer from which everything has bounced for absentPatience.
 const (
 	settlePatience = byeGrace - 500*time.Millisecond
 	absentPatience = time.Second
 )
 
-// drain is how a process ends its dealings with the others in order.
+// drain closes a process's sessions with the others in order.
 type drain struct{ *plane }
 
 // settleSessions waits until the peers have acknowledged all envelopes so far. Once the
-// link drains no acknowledgement arrives, so envelopes that the window holds back could
-// not follow, and lost ones would not be sent again. It counts and logs the envelopes
-// that were not acknowledged when ctx or the time had ended.
+// link drains, no acknowledgement arrives. Envelopes that the window holds back could
+// then not be sent, and lost ones would not be sent again. It counts and logs the
+// envelopes that were not acknowledged when ctx or the time had ended.
 func (pl drain) settleSessions(ctx context.Context) {
 	begin, sessions := time.Now(), pl.peers.All()
-	last := make([]uint64, len(sessions)) // the sequence that is waited for
+	last := make([]uint64, len(sessions)) // the sequence number to wait for, by session
 	for i, p := range sessions {
 		last[i] = p.Last()
 	}
@@ -40,18 +40,19 @@ func (pl drain) settleSessions(ctx context.Context) {
 	}
 	now := begin
 	for ; now.Sub(begin) < settlePatience && ctx.Err() == nil && open(now); now = time.Now() {
-		time.Sleep(time.Millisecond) // the lanes go on
+		time.Sleep(time.Millisecond) // meanwhile the lanes receive
 	}
 	for i, p := range sessions {
 		if n := p.Owed(last[i], now, absentPatience); n > 0 {
 			pl.counters.addN(leftUnacked, n)
-			pl.log.Warn("leaving although a peer has not acknowledged all that was sent to it: what does not arrive is lost",
+			pl.log.Warn("leaving although a peer has not acknowledged everything that was sent to it; envelopes that do not arrive are lost",
 				"peer", p.Peer().Address.String(), "lane", p.Lane(), "messages", n, "after", now.Sub(begin).Round(time.Millisecond))
 		}
 	}
 }
 
-// run ends the link: what has been received is handled and answered, and peers are told.
+// run ends the link: received envelopes are handled and answered, and peers are told of
+// the end.
 func (pl drain) run(ctx context.Context) {
 	link := pl.link()
 	if err := link.Drain(ctx); err != nil && !errors.Is(err, transport.ErrClosed) {
@@ -78,34 +79,36 @@ func (pl drain) run(ctx context.Context) {
 	}
 }
 
-// dismissAfter is how long a process that has left waits for the table to tell
-// where the calls belong that it still holds.
+// dismissAfter is how long a process that has left waits for a table that names the
+// homes of the calls that it still holds.
 const dismissAfter = time.Second
 
-// dismiss sees to the calls that came late, for shards whose next home has left too: they
-// go on as soon as the table names a newer one, and else are refused. A peer that
-// receives the goodbye assumes that all received calls have been answered or passed on.
+// dismiss handles calls that arrived late, for shards whose next home has left too. They
+// are forwarded as soon as the table names a newer home, and refused if it does not in
+// time. A peer that receives the goodbye assumes that all received calls have been
+// answered or forwarded.
 func (pl drain) dismiss(ctx context.Context) {
 	holds := func() (any bool) {
 		pl.eachHosted(-1, func(s *hostedShard) { any = any || s.Holds() })
 		return any
 	}
 	for begin := time.Now(); holds() && time.Since(begin) < dismissAfter && ctx.Err() == nil; {
-		time.Sleep(5 * time.Millisecond) // the control loop goes on
+		time.Sleep(5 * time.Millisecond) // meanwhile the control loop runs
 	}
 	pl.eachHosted(-1, func(s *hostedShard) { s.Dismiss() })
 }
 
 // settleTells waits until tells have arrived, or until ctx ends if they have no home. A
-// tell that was only sent may still come back, from a node that is not its home any more.
+// tell that was sent but not acknowledged may come back from a node that is no longer its
+// home.
 func (pl drain) settleTells(ctx context.Context) {
 	for pl.hasUnsettled() && ctx.Err() == nil {
-		time.Sleep(time.Millisecond) // the lanes and the control loop go on
+		time.Sleep(time.Millisecond) // meanwhile the lanes and the control loop run
 	}
 	pl.dropTells(time.Now())
 }
 
-// hasUnsettled reports whether tells wait for a home, or anything for its peer's
+// hasUnsettled reports whether tells wait for a home, or envelopes for a peer's
 // acknowledgement.
 func (pl drain) hasUnsettled() bool {
 	for _, k := range *pl.kinds.Load() {

@@ -19,23 +19,24 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// durableShards is how many shards a durable type has by default. Commits of one shard are
-// appended together, so few shards make more commits a second than many.
+// durableShards is the default number of shards of a durable type. Commits of one shard
+// are appended together, so few shards allow more commits a second than many.
 const durableShards = 64
 
-// durableShard is a hosted shard of a durable type, as the store has it.
+// durableShard is a hosted shard of a durable type, with its tenure in the store.
 type durableShard struct {
 	*durablehost.Shard
 	hosted *hostedShard
 	active sync.Map // durableEntity of each *region.Entity that is active
 }
 
-// durableEntity is an active entity. It belongs to the holder of the entity's turn.
+// durableEntity is an active entity. Only the goroutine that has the entity's turn may
+// use it.
 type durableEntity struct {
-	tenure *durablehost.Tenure // that it was activated under
-	state  []byte              // as the store has it, or will have it
-	last   durable.Ticket      // of its last commit
-	ready  bool                // it has a value
+	tenure *durablehost.Tenure // under which it was activated
+	state  []byte              // as last committed, or being committed
+	last   durable.Ticket      // the ticket of its last commit
+	ready  bool                // it has been activated
 	// expires is the Unix time in milliseconds from which it is as if it had ended; 0: never.
 	expires int64
 }
@@ -53,7 +54,7 @@ func (d *durableShard) expiry() int64 {
 	return 0
 }
 
-// entity is the active entity that e is, or nil.
+// entity returns the active entity of e, or nil.
 func (d *durableShard) entity(e *region.Entity) *durableEntity {
 	a, _ := d.active.Load(e)
 	active, _ := a.(*durableEntity)
@@ -70,7 +71,7 @@ func newDurableShard(s *hostedShard) *durableShard {
 	if pl.durable != nil {
 		c.Appends = &pl.durable.Appends
 	}
-	if pl.cfg.Store != nil { // without one the node does not start
+	if pl.cfg.Store != nil { // a node without a store does not start
 		c.Store, c.Records = pl.cfg.Store.Shards(), pl.cfg.Store
 	}
 	if e := s.host.desc.Events; e != nil {
@@ -80,7 +81,7 @@ func newDurableShard(s *hostedShard) *durableShard {
 	return d
 }
 
-// placedLocked follows what has become of the shard here.
+// placedLocked follows a change of the shard's state here.
 func (d *durableShard) placedLocked(opened bool) {
 	switch d.hosted.Core.State() {
 	case region.Open, region.Draining:
@@ -93,12 +94,12 @@ func (d *durableShard) placedLocked(opened bool) {
 	}
 }
 
-// leaveTimeout bounds the writing of records before a shard moves. What is not written by
-// then the next home finds in the log.
+// leaveTimeout bounds the writing of records before a shard moves. The next home finds
+// changes that were not written by then in the log.
 const leaveTimeout = 5 * time.Second
 
 // leave ends the tenure of a shard that moves, after the stop hooks of its entities have
-// run; unless the move is off.
+// run. It does nothing if the move was given up.
 func (d *durableShard) leave() {
 	s, pl := d.hosted, d.hosted.plane()
 	s.Mu.Lock()
@@ -114,7 +115,7 @@ func (d *durableShard) leave() {
 	}
 }
 
-// activate sees to it that the entity has a value of that tenure.
+// activate makes sure that the entity has a value of that tenure.
 func (d *durableShard) activate(t *turn, e *region.Entity, tenure *durablehost.Tenure) (*durableEntity, error) {
 	s := d.hosted
 	if a := d.entity(e); a != nil && a.tenure == tenure && a.ready && e.Value != nil && !a.expired() {
@@ -148,10 +149,11 @@ func (d *durableShard) activate(t *turn, e *region.Entity, tenure *durablehost.T
 	return a, nil
 }
 
-// errActivate is the cause of an entity that is there and does not come to life.
+// errActivate is the error of an entity that exists in the store and cannot be
+// activated.
 var errActivate = errors.New("activate")
 
-// begin notes the state of an entity before its OnActivate, which may change it.
+// begin records the state of an entity before its OnActivate, which may change it.
 func (d *durableShard) begin(e *region.Entity, value any, unknown []byte) (err error) {
 	d.entity(e).state, err = d.encode(value, unknown)
 	return err
@@ -173,8 +175,9 @@ func (d *durableShard) encode(value any, unknown []byte) (state []byte, err erro
 	return codegen.AppendUnknown(state, unknown, h.StateFields), nil
 }
 
-// retire commits what the stop hook of an entity has changed: err says that state is not
-// what the hook left. The region is to keep no state of it.
+// retire commits the changes of an entity's stop hook. If err is not nil, state is not
+// the state that the hook left. It returns nil, because the region must not keep a state
+// of a durable entity.
 func (d *durableShard) retire(e *region.Entity, state []byte, err error) []byte {
 	a := d.entity(e)
 	if a != nil && a.ready && err == nil && !a.expired() && !bytes.Equal(a.state, state) {
@@ -183,13 +186,13 @@ func (d *durableShard) retire(e *region.Entity, state []byte, err error) []byte 
 			_, err = a.tenure.Commit(durable.Turn{Entity: e.ID, State: state, Events: events, Expires: d.expiry()})
 		}
 		if err != nil {
-			d.hosted.host.passivationFailed(e, codegen.Idle, fmt.Errorf("what OnPassivate changed is lost: %w", err))
+			d.hosted.host.passivationFailed(e, codegen.Idle, fmt.Errorf("the changes of OnPassivate are lost: %w", err))
 		}
 	}
 	return nil
 }
 
-// lost notes that an entity has no value any more.
+// lost records that an entity has no value any more.
 func (d *durableShard) lost(e *region.Entity) {
 	if a := d.entity(e); a != nil {
 		d.active.Delete(e)
@@ -197,7 +200,7 @@ func (d *durableShard) lost(e *region.Entity) {
 	}
 }
 
-// run runs an encoded call on an entity of a durable type, and commits what it changes.
+// run runs an encoded call on an entity of a durable type, and commits its changes.
 func (d *durableShard) run(r *durableTurn, e *region.Entity, c *inCall, method codegen.Method) answer {
 	s, t := d.hosted, &r.turn
 	tenure := d.Current()
@@ -207,7 +210,7 @@ func (d *durableShard) run(r *durableTurn, e *region.Entity, c *inCall, method c
 		defer cancel()
 		var err error
 		if tenure, err = d.Tenure(ctx); err != nil {
-			if d.Outgrown() { // a coordinator that has begun anew knows of no home
+			if d.Outgrown() { // a coordinator that began anew knows no home yet
 				s.plane().ctl.ask(s.ID.Kind)
 			}
 			return notOpen(err)
@@ -258,8 +261,8 @@ func (d *durableShard) run(r *durableTurn, e *region.Entity, c *inCall, method c
 }
 
 // runHere runs the turn of a local caller, which has begun, on the caller's goroutine. The
-// answer comes like that of any other call, when the log has all that it saw. exits is called if
-// the method ends the goroutine.
+// answer comes as for any other call, when all changes that the turn saw are in the log. exits
+// is called if the method ends the goroutine.
 func (d *durableShard) runHere(e *region.Entity, c *outCall, call *wire.Envelope, exits func()) {
 	s, pl := d.hosted, d.hosted.plane()
 	in := newInCall(pl, pl.self, call, s.lane, time.Now())
@@ -278,15 +281,16 @@ func (d *durableShard) runHere(e *region.Entity, c *outCall, call *wire.Envelope
 	in.finish(s, a, in.failed(), peers.Pumps{})
 }
 
-// mayRead reports whether a turn that changes nothing may run on an active entity, whose
-// turn has begun, and be answered at once: all that the entity's state has is in the log,
-// and the shard is here.
+// mayRead reports whether a turn that changes nothing may run on an active entity and be
+// answered at once: the entity's state is completely in the log, and the shard is here.
+// The caller has begun the turn.
 func (d *durableShard) mayRead(e *region.Entity) bool {
 	a := d.entity(e)
 	return a != nil && a.ready && e.Value != nil && a.tenure == d.Current() && !a.expired() && a.tenure.Reached(a.last) && d.hosted.mayRunInline()
 }
 
-// patience is the turn's context, with a bound for a tell, which has none.
+// patience returns the turn's context. For a tell, which has no deadline, it adds a
+// bound.
 func (d *durableShard) patience(t *turn) (context.Context, context.CancelFunc) {
 	if _, ok := t.Deadline(); ok {
 		return t, func() {}
@@ -294,7 +298,7 @@ func (d *durableShard) patience(t *turn) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(t, d.hosted.plane().cfg.CallTimeout)
 }
 
-// notOpen is the answer where the shard's tenure cannot be had.
+// notOpen is the answer to a call for which the shard's tenure cannot be obtained.
 func notOpen(err error) answer {
 	switch {
 	case errors.Is(err, durablehost.ErrNotHere):
@@ -305,7 +309,7 @@ func notOpen(err error) answer {
 	return answer{code: wire.CodeRefused, text: err.Error()}
 }
 
-// admit decides on the call's command. It reports whether the method is to run.
+// admit checks the call's command, and reports whether the method is to run.
 func (d *durableShard) admit(r *durableTurn, e *region.Entity, c *inCall) (a answer, run bool) {
 	id, err := durablehost.ReadID(c.Command)
 	if err != nil {
@@ -314,7 +318,7 @@ func (d *durableShard) admit(r *durableTurn, e *region.Entity, c *inCall) (a ans
 	if id.IsZero() {
 		return a, true
 	}
-	if c.Sender.Client { // its commands are its own
+	if c.Sender.Client { // clients number their own commands
 		id.Source, id.Log, id.To = 0, durable.Target{}, durable.Target{}
 	}
 	command := id.Command(c.Sender.Incarnation, e.ID, string(c.Method), c.Args)
@@ -335,16 +339,16 @@ func (d *durableShard) decided(r *durableTurn, v durable.Admission) answer {
 			return answer{code: wire.CodeRefused, text: err.Error()}
 		}
 		r.ticket = v.Ticket
-		payload := append([]byte{}, reply.Payload...) // for buffers of answers are used again, and none is nil
+		payload := append([]byte{}, reply.Payload...) // because buffers of answers are reused and must not be nil
 		return answer{code: wire.Code(reply.Code), text: reply.Text, payload: &payload, after: r}
 	case durable.BelowFloor:
-		return answer{code: wire.CodeCanceled, text: "its caller does not wait for it any more"}
+		return answer{code: wire.CodeCanceled, text: "its caller no longer waits for it"}
 	case durable.Mismatch:
 		return answer{code: wire.CodeRefused, text: fmt.Sprintf(
 			"another call of %s has its command id (a key of shard.CommandID names one call with its arguments; a turn that runs again must make the calls that it made before)", d.hosted.ID.Kind)}
 	case durable.Overloaded:
 		return answer{code: wire.CodeOverloaded, text: fmt.Sprintf(
-			"shard %v has too much that the store has not taken, or too many commands whose callers have not finished (retry later)", d.hosted.ID)}
+			"shard %v has too many bytes that are not in the store yet, or too many commands whose callers have not finished (retry later)", d.hosted.ID)}
 	}
 	return answer{code: wire.CodeDropped}
 }
@@ -355,13 +359,12 @@ func (d *durableShard) discard(r *durableTurn) {
 	}
 }
 
-// settle commits what a turn has changed, or finds that it changed nothing. The answer waits
-// for the log.
+// settle commits the changes of a turn, if there are any. The answer waits for the log.
 func (d *durableShard) settle(r *durableTurn, e *region.Entity, active *durableEntity, a answer, read bool) answer {
 	s := d.hosted
 	a.after = r
 	if a.code == wire.CodePanic {
-		d.drop(r, e) // what the method did until then does not stand
+		d.drop(r, e) // the method's changes are dropped
 		r.ticket = r.tenure.Observe(e.ID, s.mayRun())
 		return a
 	}
@@ -371,7 +374,7 @@ func (d *durableShard) settle(r *durableTurn, e *region.Entity, active *durableE
 		var err error
 		if state, err = d.encode(e.Value, e.State); err != nil {
 			d.drop(r, e)
-			return d.refused(r, a, fmt.Sprintf("encode the state of %s/%s: %v (mend what its encoder refuses)", s.ID.Kind, clip(e.ID), err))
+			return d.refused(r, a, fmt.Sprintf("encode the state of %s/%s: %v (correct the value that its encoder refuses)", s.ID.Kind, clip(e.ID), err))
 		}
 	}
 	tells := r.tells.take()
@@ -408,15 +411,15 @@ func (d *durableShard) settle(r *durableTurn, e *region.Entity, active *durableE
 	return a
 }
 
-// drop ends an activation whose turn commits nothing: the next one begins with what is
-// committed.
+// drop ends an activation whose turn commits nothing. The next activation begins with
+// the committed state.
 func (d *durableShard) drop(r *durableTurn, e *region.Entity) {
 	d.discard(r)
 	d.hosted.host.lost(e)
 	e.Value, e.State = nil, nil
 }
 
-// refused is the answer for a turn of which nothing stands.
+// refused is the answer for a turn whose changes are all dropped.
 func (d *durableShard) refused(r *durableTurn, a answer, text string) answer {
 	if a.code == wire.CodeOK && a.payload != nil {
 		replyPool.Put(a.payload)
@@ -424,15 +427,15 @@ func (d *durableShard) refused(r *durableTurn, a answer, text string) answer {
 	return answer{code: wire.CodeRefused, text: text}
 }
 
-// sendTells sends the tells of a turn that has no commit, of a method marked //shard:read, when
-// the log has all that the turn saw.
+// sendTells sends the tells of a turn without a commit, of a method marked //shard:read, once
+// everything that the turn saw is in the log.
 func (d *durableShard) sendTells(r *durableTurn, tells []durableTell) {
 	if len(tells) == 0 {
 		return
 	}
 	r.tenure.Then(r.ticket, func(err error) {
 		for _, t := range tells {
-			if err == nil { // else the turn runs again elsewhere, if its caller asks again
+			if err == nil { // otherwise the turn runs again elsewhere, if its caller sends the call again
 				t.send()
 			}
 		}
@@ -445,16 +448,16 @@ type durableTurn struct {
 	tenure  *durablehost.Tenure
 	read    bool            // its method changes nothing
 	command durable.Command // the zero Command: none
-	ticket  durable.Ticket  // what the answer waits for
-	seen    durable.Ticket  // what a call that the turn makes waits for
-	caller  context.Context // of a turn on its caller's goroutine, which ends the turn's; else nil
+	ticket  durable.Ticket  // the answer waits for it
+	seen    durable.Ticket  // calls that the turn makes wait for it
+	caller  context.Context // if the turn runs on its caller's goroutine, whose end ends the turn's context; otherwise nil
 
 	mu    sync.Mutex
 	calls durable.Calls
 	tells durableTells
 }
 
-// durableOf is the turn of a durable type that t is; else nil.
+// durableOf returns t as a turn of a durable type, or nil if it is none.
 func durableOf(t *turn) *durableTurn {
 	if t == nil {
 		return nil
@@ -466,8 +469,8 @@ func durableOf(t *turn) *durableTurn {
 // mayLeave reports whether the answer may leave at once.
 func (d *durableTurn) mayLeave() bool { return d.tenure.Reached(d.ticket) }
 
-// answer sends an answer when the log has what it saw. Where the tenure ends before that,
-// the caller asks the next one.
+// answer sends an answer when everything that it saw is in the log. If the tenure ends
+// before that, the caller sends the call to the next home.
 func (d *durableTurn) answer(pl *plane, c *inCall, a answer) {
 	a.after = nil
 	pl.answering.Add(1)
@@ -480,7 +483,8 @@ func (d *durableTurn) answer(pl *plane, c *inCall, a answer) {
 	})
 }
 
-// before waits until the log has what the turn saw, for something is about to leave it.
+// before waits until everything that the turn saw is in the log, because something is
+// about to leave the turn.
 func (d *durableTurn) before(ctx context.Context) error {
 	if d.tenure.Reached(d.seen) {
 		return nil
@@ -489,7 +493,8 @@ func (d *durableTurn) before(ctx context.Context) error {
 	return d.tenure.Wait(ctx, d.seen)
 }
 
-// nested is the command of a call that the turn makes; zero where the turn has none itself.
+// nested is the command of a call that the turn makes; it is zero if the turn has no
+// command.
 func (d *durableTurn) nested(kind, entity, method string) durablehost.ID {
 	if d.command.Number == 0 {
 		return durablehost.ID{}
@@ -500,7 +505,7 @@ func (d *durableTurn) nested(kind, entity, method string) durablehost.ID {
 	return durablehost.Nested(d.command, durable.Target{Log: id.Kind, Shard: id.Shard}, &d.calls, kind, entity, method)
 }
 
-// replyOf is an answer as the log keeps it.
+// replyOf encodes an answer for the log.
 func replyOf(a answer) []byte {
 	r := durablehost.Reply{Code: uint32(a.code), Text: clipText(a.text)}
 	if a.payload != nil {

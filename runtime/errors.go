@@ -7,59 +7,63 @@ import (
 	"github.com/shardgen/shardgen/internal/bounded"
 )
 
-// Causes of errors that calls and nodes return; test with errors.Is.
+// Causes of the errors that calls and nodes return. Test for them with errors.Is.
 var (
-	// ErrOverloaded: a mailbox or a buffer is full; the text names the bound. Nothing ran;
-	// slow down and retry.
+	// ErrOverloaded means that a mailbox or a buffer is full; the text names the bound.
+	// Nothing ran; slow down and retry.
 	ErrOverloaded = errors.New("overloaded")
-	// ErrCircular: the chain of calls came back to an entity that waits for it.
+	// ErrCircular means that the chain of calls came back to an entity that waits
+	// in it. The call that closed the circle did not run.
 	ErrCircular = errors.New("circular call")
-	// ErrNoHost: no member of the cluster hosts the entity's type.
+	// ErrNoHost means that no member of the cluster hosts the entity's type.
 	ErrNoHost = errors.New("no member hosts the type")
-	// ErrNoMethod: the host of the type does not know the method.
+	// ErrNoMethod means that the host of the type does not know the method.
 	ErrNoMethod = errors.New("unknown method")
-	// ErrBadArgs: the arguments do not decode at the host.
+	// ErrBadArgs means that the host could not decode the arguments.
 	ErrBadArgs = errors.New("arguments do not decode")
-	// ErrActivation: the factory, the decoding of the state or OnActivate failed.
+	// ErrActivation means that the factory, the decoding of the state or OnActivate
+	// failed.
 	ErrActivation = errors.New("activation failed")
-	// ErrTooLarge: the arguments (outcome NotExecuted) or the results (Executed) exceed the
-	// broker's payload limit. The outcome is Unknown if the limit shrank after the arguments
-	// had been sent.
+	// ErrTooLarge means that the arguments (outcome NotExecuted) or the results (Executed)
+	// exceed the broker's payload limit. The outcome is Unknown if the limit shrank after
+	// the arguments had been sent.
 	ErrTooLarge = errors.New("message too large")
-	// ErrNoResult: the method ran and its results cannot be encoded.
+	// ErrNoResult means that the method ran and its results cannot be encoded.
 	ErrNoResult = errors.New("results do not encode")
-	// ErrBadID: an entity id must be 1 to 1024 bytes.
+	// ErrBadID means that an entity id is not 1 to 1024 bytes long.
 	ErrBadID = errors.New("bad entity id")
-	// ErrMismatch: caller and host disagree about the type, for example about
-	// its number of shards.
+	// ErrMismatch means that caller and host disagree about the type, for example
+	// about its number of shards.
 	ErrMismatch = errors.New("type mismatch")
-	// ErrLost: the node that the call was sent to left the cluster without an answer, or
-	// has forgotten a connection from outside that was away for over a minute.
+	// ErrLost means that the node to which the call was sent left the cluster without an
+	// answer, or dropped its state of a client that was disconnected for over a minute.
 	ErrLost = errors.New("node was lost")
-	// ErrClosed: the node or connection was shut down.
+	// ErrClosed means that the node or connection was shut down.
 	ErrClosed = errors.New("closed")
-	// ErrDowned: the other members declared this node dead; it has stopped itself.
+	// ErrDowned means that the other members declared this node down; it has
+	// stopped itself.
 	ErrDowned = errors.New("downed by the cluster")
-	// ErrStarted: a type was hosted after Start, or Start was called twice.
+	// ErrStarted means that a type was hosted after Start, or that Start was called
+	// twice.
 	ErrStarted = errors.New("already started")
-	// ErrPanic: the method panicked. The entity keeps its state.
+	// ErrPanic means that the method panicked. The entity keeps its state.
 	ErrPanic = errors.New("panic")
 )
 
-// An Outcome is the answer to the question whether a call ran.
+// An Outcome says whether a call ran.
 type Outcome int
 
 // The outcomes of a call.
 const (
-	// Unknown: the call may have run, once.
+	// Unknown means that the call may have run, at most once.
 	Unknown Outcome = iota
-	// NotExecuted: the method certainly did not run and will not.
+	// NotExecuted means that the method certainly did not run and will not.
 	NotExecuted
-	// Executed: the method ran to its end.
+	// Executed means that the method ran to its end.
 	Executed
 )
 
-// String names the outcome.
+// String returns the name of the outcome.
 func (o Outcome) String() string {
 	switch o {
 	case NotExecuted:
@@ -88,14 +92,14 @@ func OutcomeOf(err error) Outcome {
 	return Unknown
 }
 
-// A CallError is a call that did not return its method's own result.
+// A CallError is the error of a call that did not return its method's own result.
 type CallError struct {
-	Kind, ID, Method string  // what was called
+	Kind, ID, Method string  // the method that was called
 	Outcome          Outcome // whether it ran
 	Err              error   // the cause; often one of this package's Err values
 }
 
-// Error reads op: subject: cause.
+// Error returns the operation, its subject and the cause, separated by colons.
 func (e *CallError) Error() string {
 	outcome := e.Outcome.String()
 	if e.Outcome == Unknown {
@@ -114,14 +118,14 @@ func (e *CallError) Unwrap() error { return e.Err }
 type EntityError struct {
 	Kind, ID, Method string // the method that returned it
 	Text             string // of the method's error, or the value of its panic
-	// Panic reports whether the method panicked. The log of the entity's node has the stack,
-	// for panics that repeat only now and then.
+	// Panic reports whether the method panicked. The log of the entity's node has the stack;
+	// repeated panics are logged at growing intervals.
 	Panic bool
 
 	causes []error
 }
 
-// Error is the method's own text with the entity before it.
+// Error returns the method's own text, preceded by the entity.
 func (e *EntityError) Error() string {
 	if e.Panic {
 		return fmt.Sprintf("%s/%s.%s: panic: %s", e.Kind, clip(e.ID), e.Method, e.Text)
@@ -135,5 +139,5 @@ func (e *EntityError) Unwrap() []error { return e.causes }
 // Is reports ErrPanic for a panic.
 func (e *EntityError) Is(target error) bool { return e.Panic && target == ErrPanic }
 
-// clip shortens a text that a user chose, for messages.
+// clip shortens a text from the user, such as an id, for messages.
 func clip(s string) string { return bounded.ID(s) }

@@ -15,7 +15,7 @@ type EventKind int
 // The kinds of events.
 const (
 	// EventView has the whole cluster as the node sees it, in View. It comes first, and
-	// again where events had to be dropped; Missed is their number.
+	// again after events were dropped; Missed is their number.
 	EventView EventKind = iota
 	// The following are about Member. A status may be skipped if the member passed
 	// through it before this node saw it.
@@ -31,9 +31,9 @@ const (
 	EventQuarantined // did not answer the coordinator; stays unreachable until it is downed
 	// EventLeader has the new Leader; it is zero if no member can lead.
 	EventLeader
-	// EventConverged is the change to agreement of all members.
+	// EventConverged means that all members agree on the view from now on.
 	EventConverged
-	// EventDiverged is the end of agreement; Why has the reason.
+	// EventDiverged means that they no longer agree; Why has the reason.
 	EventDiverged
 )
 
@@ -52,7 +52,7 @@ func (k EventKind) String() string {
 
 // A ClusterEvent is one change of the cluster as a node sees it.
 type ClusterEvent struct {
-	Kind   EventKind         // what happened
+	Kind   EventKind         // the kind of the change
 	Time   time.Time         // when this node saw it
 	Member Member            // of events about a member
 	Leader transport.Address // of EventLeader
@@ -95,7 +95,7 @@ type events struct {
 // subscription is one reader. Its fields are guarded by events.mu.
 type subscription struct {
 	queue  []ClusterEvent
-	stale  bool // the next event is the view
+	stale  bool // events were dropped: the next event is the view
 	missed int
 	signal chan struct{} // holds one: look again
 }

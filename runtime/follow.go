@@ -16,12 +16,12 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A Position is how far the events of a type were read. It is text without spaces, of
-// about ten bytes a shard at most, and holds over restarts and moves. Empty is the
-// beginning: the oldest events that are kept.
+// A Position says how far a follower has read the events of a type. It is text without
+// spaces, of about ten bytes for each shard at most, and stays valid over restarts and
+// moves. The empty position is the beginning: the oldest events that are kept.
 type Position string
 
-// An Event is one that an entity recorded and committed.
+// An Event is an event that an entity recorded and committed.
 type Event[E any] struct {
 	Entity  string    // the id, as on the wire
 	Version uint64    // of the entity: it grows by one with each of its commits
@@ -30,18 +30,20 @@ type Event[E any] struct {
 	Shard  uint32
 	Number uint64
 	Event  E
-	// Position is behind this event. A follower that has stored it goes on there.
+	// Position is the position after this event. A follower that has stored it
+	// continues there.
 	Position Position
 }
 
 // Errors of following events; test with errors.Is.
 var (
-	// ErrEventsGone: events were deleted that the follower had not read. Keep them longer
-	// by keep= in the directive, or give the follower a name and write keep=followed.
+	// ErrEventsGone means that events were deleted before the follower had read them.
+	// Keep them longer by keep= in the directive, or give the follower a name and write
+	// keep=followed.
 	ErrEventsGone = errors.New("events are not kept any more")
-	// ErrPosition: a position is not one of this type.
+	// ErrPosition means that a position does not belong to this type.
 	ErrPosition = errors.New("not a position of this type's events")
-	// ErrFollowed: another process follows under this name since.
+	// ErrFollowed means that another process has begun to follow under this name.
 	ErrFollowed = errors.New("another follower has this name")
 )
 
@@ -52,10 +54,10 @@ type eventsOptions struct{ name string }
 
 // FollowerName gives a follower a name, of 1 to 64 letters, digits, _ and -. Its position is
 // kept in the store, about once a second and when the loop ends; an event at which the loop
-// breaks is not counted as read. It is where the next
-// follower of that name begins if its position is empty. One process at a time may follow
-// under a name: the one that began last. Types with keep=followed keep the events that a
-// named follower has not read.
+// breaks does not count as read. A follower of that name whose given position is empty
+// begins at the stored one. Only one process at a time can follow under a name: the one that
+// began last, and the others end with [ErrFollowed]. Types with keep=followed keep the
+// events that a named follower has not read.
 func FollowerName(name string) EventsOption {
 	return func(o *eventsOptions) { o.name = name }
 }
@@ -141,7 +143,7 @@ func newFollowing(p codegen.Port, from Position, opts []EventsOption) (*followin
 	return f, nil
 }
 
-// begin finds where the follower begins.
+// begin finds the position at which the follower begins.
 func (f *following) begin(ctx context.Context) error {
 	if f.options.name != "" {
 		places, revision, err := durablehost.LoadFollowed(ctx, f.store, f.kind, f.options.name)
@@ -203,7 +205,8 @@ func (f *following) round(ctx context.Context, each func(int, durable.Recorded) 
 	}
 }
 
-// save keeps a named follower's position. Where the store does not answer, it is kept later.
+// save stores a named follower's position. If the store does not answer, a later call stores
+// it.
 func (f *following) save(ctx context.Context) error {
 	if f.options.name == "" || !f.dirty || time.Since(f.saved) < followSave {
 		return nil
@@ -216,7 +219,7 @@ func (f *following) save(ctx context.Context) error {
 	case err == nil:
 		f.revision, f.dirty = revision, false
 	case errors.Is(err, store.ErrConflict):
-		// It may be the own write of which the answer was lost.
+		// It may be this follower's own write, whose answer was lost.
 		places, found, loadErr := durablehost.LoadFollowed(ctx, f.store, f.kind, f.options.name)
 		if loadErr != nil {
 			return nil //nolint:nilerr // later
@@ -233,7 +236,7 @@ func (f *following) save(ctx context.Context) error {
 	return nil
 }
 
-// end keeps the position once more, though ctx may have ended.
+// end stores the position once more, even if ctx has ended.
 func (f *following) end(ctx context.Context) {
 	f.saved = time.Time{}
 	_ = f.save(context.WithoutCancel(ctx)) // the next follower begins a little earlier then
@@ -242,7 +245,7 @@ func (f *following) end(ctx context.Context) {
 // positionFormat begins every position.
 const positionFormat = "1."
 
-// position encodes where the follower is.
+// position encodes the follower's position.
 func (f *following) position() Position {
 	b := binary.AppendUvarint(nil, uint64(len(f.Places)))
 	for _, p := range f.Places {
@@ -251,7 +254,7 @@ func (f *following) position() Position {
 	return Position(positionFormat + f.kind + "." + base64.RawURLEncoding.EncodeToString(b))
 }
 
-// take begins where a position says.
+// take sets the follower to a position.
 func (f *following) take(p Position) error {
 	bad := fmt.Errorf("events of %s: %w: %q", f.kind, ErrPosition, clip(string(p)))
 	text, ok := strings.CutPrefix(string(p), positionFormat+f.kind+".")

@@ -8,8 +8,9 @@ import (
 	"github.com/shardgen/shardgen/internal/region"
 )
 
-// A HandoffMode departs from the default way in which shards move, for [Handoff]. The
-// numbers are those of the options in the Akka Cluster specification (graceful handoff).
+// A HandoffMode is a way in which shards move that differs from the default, for
+// [Handoff]. The numbers in the comments are those of the options in the Akka Cluster
+// specification (graceful handoff).
 type HandoffMode int
 
 // The ways in which shards may move.
@@ -17,7 +18,7 @@ const (
 	// HandoffOrdered is the default: 2b, 3b and 4a. State moves with the shard. Calls
 	// that arrive while the shard is given away wait (2b). The new home holds each
 	// sender's calls until its earlier calls have arrived (3b). The old home forwards
-	// calls that still arrive there (4a). It stands alone.
+	// calls that still arrive there (4a). It cannot be combined with other modes.
 	HandoffOrdered HandoffMode = iota
 	// HandoffServing makes the old home run turns until the new one is ready (2a). It is
 	// for types without state.
@@ -34,7 +35,7 @@ const (
 	HandoffRefusing
 	// HandoffDropState leaves the state behind, so that every entity is fresh at the new
 	// home. It includes HandoffDropCalls, HandoffUnordered and HandoffRefusing (2c, 3a,
-	// 4b), and stands alone.
+	// 4b), and cannot be combined with other modes.
 	HandoffDropState
 )
 
@@ -54,7 +55,7 @@ func Handoff(modes ...HandoffMode) HostOption {
 	return func(s *hostSettings) { s.handoff, s.handoffErr = handoffOf(modes) }
 }
 
-// handoffOf returns the sum of modes, or an error if they exclude each other.
+// handoffOf combines modes, or an error if they exclude each other.
 func handoffOf(modes []HandoffMode) (h region.Handoff, err error) {
 	for _, m := range modes {
 		switch m {
@@ -70,14 +71,14 @@ func handoffOf(modes []HandoffMode) (h region.Handoff, err error) {
 		case HandoffDropState:
 			h = region.Handoff{DropCalls: true, Unordered: true, Refusing: true, DropState: true}
 		default:
-			return h, fmt.Errorf("%v is no mode", m)
+			return h, fmt.Errorf("%v is not a mode", m)
 		}
 		if alone := m == HandoffOrdered || m == HandoffDropState; alone && len(modes) > 1 {
-			return h, fmt.Errorf("%v stands alone: give no other mode", m)
+			return h, fmt.Errorf("%v cannot be combined with other modes", m)
 		}
 	}
 	if slices.Contains(modes, HandoffServing) && slices.Contains(modes, HandoffDropCalls) {
-		return h, errors.New("serving and drop-calls exclude each other")
+		return h, errors.New("serving and drop-calls cannot be combined")
 	}
 	return h, nil
 }

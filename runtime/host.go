@@ -32,8 +32,8 @@ type host struct {
 	unreadable unreadable
 
 	stopped atomic.Bool  // StopHosting: the type's shards go elsewhere
-	active  atomic.Int64 // entities with a value, about
-	resting atomic.Int64 // entities that the passivator has resting and whose hooks run
+	active  atomic.Int64 // approximate number of active entities
+	resting atomic.Int64 // entities whose stop hooks the passivator is running
 }
 
 func newHost(pl *plane, k *kind, desc codegen.Host, settings hostSettings) (*host, error) {
@@ -70,7 +70,7 @@ func newHost(pl *plane, k *kind, desc codegen.Host, settings hostSettings) (*hos
 	return h, nil
 }
 
-// shard is the shard with that number, or nil if the kind has no such shard.
+// shard returns the shard with that number, or nil if the kind has no such shard.
 func (h *host) shard(n uint32) *hostedShard {
 	if n < h.kind.shards || n-h.kind.shards >= uint32(len(h.shards)) {
 		return nil
@@ -155,8 +155,9 @@ func (h *host) decodeState(value any, state []byte) (unknown []byte, err error) 
 	return codegen.UnknownFields(state, d.StateFields), nil
 }
 
-// stopHook runs OnPassivate on a goroutine of its own, for it may never return, or
-// end its goroutine. Its error is only logged: the entity goes anyway.
+// stopHook runs OnPassivate on a goroutine of its own, because the hook may never
+// return, or may end its goroutine. An error of the hook is only logged: the entity
+// ends in any case.
 func (h *host) stopHook(e *region.Entity, why codegen.Passivation) error {
 	if h.desc.Passivate == nil {
 		return nil
@@ -207,14 +208,14 @@ func (h *host) passivationFailed(e *region.Entity, why codegen.Passivation, err 
 		"kind", h.desc.Name, "entity", clip(e.ID), "why", why.String(), "err", err)
 }
 
-// died ends a singleton's instance; other entities live on.
+// died ends a singleton's instance. It does nothing for other entities.
 func (h *host) died(why string) {
 	if h.instance != nil {
 		h.instance.Fail(why)
 	}
 }
 
-// notePanic is about a method's panic, which a singleton's instance does not outlive.
+// notePanic logs a method's panic, and ends the instance of a singleton.
 func (h *host) notePanic(id, method string, r any) {
 	h.logPanic(id, method, r)
 	h.died(fmt.Sprintf("panic in %s: %v", method, r))
@@ -232,8 +233,8 @@ func (h *host) panicFailure(id, method, text string) *failure {
 	return &failure{method, &EntityError{Kind: h.desc.Name, ID: id, Method: method, Text: text, Panic: true}}
 }
 
-// failureOf is a method's error as a supervisor sees it; nil where the method did
-// not run, or its results are at fault.
+// failureOf returns a method's error for the supervisor, or nil if the method did not
+// run or only its results failed.
 func (h *host) failureOf(id, method string, err error) *failure {
 	switch err := err.(type) { //nolint:errorlint // only the value itself counts
 	case *panicked:
@@ -248,8 +249,8 @@ func (h *host) notRun(id, method string, err error) error {
 	return &CallError{Kind: h.desc.Name, ID: id, Method: method, Outcome: NotExecuted, Err: err}
 }
 
-// countActive counts the active entities anew: a shard that is lost takes its own
-// with it, uncounted.
+// countActive counts the active entities again, because the loss of a shard removes its
+// entities without counting them.
 func (h *host) countActive() {
 	n := 0
 	for i := range h.shards {
@@ -272,7 +273,7 @@ func (h *host) holds() bool {
 	return false
 }
 
-// lost notes that an entity is about to lose its value.
+// lost records that an entity is about to lose its value.
 func (h *host) lost(e *region.Entity) {
 	if e.Value != nil {
 		h.active.Add(-1)
@@ -282,18 +283,19 @@ func (h *host) lost(e *region.Entity) {
 	}
 }
 
-// mayRest reports whether entities may be put to rest: the node has not ended, and no
-// other node may have them.
+// mayRest reports whether entities may be passivated: the node has not ended, and no
+// other node can have them.
 func (h *host) mayRest() bool { return !h.plane.closed() && h.plane.lease.Valid() }
 
-// woke notes one more active entity, and has room made if there are too many.
+// woke counts one more active entity, and starts evicting entities if there are too
+// many.
 func (h *host) woke() {
 	if n := h.active.Add(1); h.settings.maxActive > 0 && n > int64(h.settings.maxActive) {
 		notify(h.passivator.excess)
 	}
 }
 
-// askSupervisor asks the supervisor about a turn that failed.
+// askSupervisor asks the supervisor for its decision about a failed turn.
 func (h *host) askSupervisor(failed *failure, e *region.Entity) (d SupervisorAction) {
 	defer func() {
 		if r := recover(); r != nil {

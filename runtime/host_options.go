@@ -13,11 +13,11 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A HostOption tunes one hosted type at one node. Each option says whether members may
-// differ, which matters during a rolling change.
+// A HostOption configures one hosted type at one node. Each option says whether members
+// may differ in it, which matters during a rolling restart.
 type HostOption func(*hostSettings)
 
-// hostSettings are the settings of one hosted type at one node.
+// hostSettings is the configuration of one hosted type at one node.
 type hostSettings struct {
 	idle    time.Duration
 	idleSet bool
@@ -28,13 +28,13 @@ type hostSettings struct {
 	moves   int      // 0: the coordinator's default
 	hosts   int
 	mailbox int
-	bytes   int // of one mailbox
+	bytes   int // bound of one mailbox
 
 	single    SingletonOptions
 	singleSet bool
 
 	handoff    region.Handoff
-	handoffErr error // the fault of its options
+	handoffErr error // the error of the options of Handoff
 
 	maxActive   int // 0: no limit
 	stopTimeout time.Duration
@@ -53,8 +53,9 @@ func defaultHostSettings(cfg Config) hostSettings {
 	}
 }
 
-// singletonHostSettings are the settings of a singleton without options: it is never
-// idle, and it does not run on its callers' goroutines, which it would end with its own.
+// singletonHostSettings are the settings of a singleton without options. It is never
+// idle, and does not run on its callers' goroutines, because a method that ends its
+// goroutine would end the caller's.
 func singletonHostSettings(cfg Config) hostSettings {
 	s := defaultHostSettings(cfg)
 	s.idle, s.inline = 0, false
@@ -70,19 +71,20 @@ func IdleAfter(d time.Duration) HostOption {
 	return func(s *hostSettings) { s.idle, s.idleSet = d, true }
 }
 
-// MaxActive bounds the entities of the type that are active at one node: above it those
-// that were unused for longest are passivated. Entities with a turn count and are not
-// passivated, so there may be more for a while. Default 0: no bound. Members may differ.
+// MaxActive bounds the entities of the type that are active at one node: when there are
+// more, those that were unused for the longest time are passivated. Entities with a turn
+// count and are not passivated, so there may be more for a while. Default 0: no bound.
+// Members may differ.
 func MaxActive(n int) HostOption { return func(s *hostSettings) { s.maxActive = n } }
 
 // Inline sets whether a local call may run on its caller's goroutine. Default true: the
 // call is fast and returns when its method returns, even past its deadline. With false
-// the call returns at its deadline, and costs a change of goroutine. Members may differ.
+// the call returns at its deadline, and costs a goroutine switch. Members may differ.
 func Inline(on bool) HostOption { return func(s *hostSettings) { s.inline = on } }
 
-// Proxy makes the node know the type without hosting it: at joining the type is compared
-// with that of its hosts, and if the coordinator runs here it knows the type's
-// [Allocation]. A node that never calls HostX can call the type as well.
+// Proxy makes the type known at the node without hosting it: at joining the type is
+// compared with that of its hosts, and if the coordinator runs here it can use the
+// type's [Allocation]. A node that never calls HostX can call the type as well.
 func Proxy() HostOption { return func(s *hostSettings) { s.proxy = true } }
 
 // HostRole limits the type to nodes with that role; on others HostX works as with
@@ -111,23 +113,25 @@ func MaxMailboxCalls(n int) HostOption { return func(s *hostSettings) { s.mailbo
 
 // MaxMailboxBytes bounds the bytes of the calls that wait for one entity of the type: their
 // arguments, ids and method names. Further calls fail with [ErrOverloaded]. Default
-// Config.MailboxBytes, 64 KiB to 1 GiB; Config.ShardBytes counts too. Members may differ.
+// Config.MailboxBytes, 64 KiB to 1 GiB; Config.ShardBytes applies as well. Members may
+// differ.
 func MaxMailboxBytes(n int) HostOption { return func(s *hostSettings) { s.bytes = n } }
 
 // Strategies that place shards, for [Allocation].
 type (
 	// A Strategy decides where the shards of a type live. A strategy of your own must be
-	// pure: the coordinator calls it with its knowledge of the cluster and checks the
-	// result.
+	// a pure function: the coordinator calls it with its view of the cluster and checks
+	// the result.
 	Strategy = placement.Strategy
-	// LeastShards gives each shard to the member with the fewest of its type.
+	// LeastShards gives each shard to the member with the fewest shards of its
+	// type.
 	LeastShards = placement.LeastShards
-	// ConsistentHash gives each shard to a member that its number determines, so that few
-	// shards move when a member comes or goes.
+	// ConsistentHash chooses the member of each shard by hashing the shard's number, so
+	// that few shards move when a member comes or goes.
 	ConsistentHash = placement.ConsistentHash
 )
 
-// validate returns a fault of the settings of a type.
+// validate returns the first invalid setting of a type.
 func (s *hostSettings) validate(kind string, stateful bool) error {
 	fault := func(format string, args ...any) error {
 		return fmt.Errorf("host %s: "+format, append([]any{kind}, args...)...)
@@ -183,9 +187,9 @@ func (s *hostSettings) tuning() coordinator.Tuning {
 	return t
 }
 
-// notForSingletons names an option that is set and would have no effect for a
-// singleton, or would harm it: options that drop the value between turns would leave
-// its tasks running beside those of the next instance.
+// notForSingletons returns the name of an option that is set and would have no effect
+// on a singleton, or would harm it. Options that drop the value between turns would
+// leave its tasks running beside those of the next instance.
 func (s *hostSettings) notForSingletons() string {
 	plain := defaultHostSettings(Config{})
 	for _, o := range []struct {
@@ -196,7 +200,7 @@ func (s *hostSettings) notForSingletons() string {
 		{s.moves != 0 || s.hosts != 0, "MaxMoves and MinHosts are for types with shards, not for a singleton"},
 		{s.handoff != region.Handoff{}, "Handoff: a singleton is always handed over in order"},
 		{s.idle != 0, "IdleAfter: a singleton is never idle"},
-		{s.maxActive != 0, "MaxActive: there is one of a singleton, and it never rests"},
+		{s.maxActive != 0, "MaxActive: a singleton has one instance, which is never passivated"},
 		{s.inline, "Inline: a singleton does not run on its callers' goroutines"},
 		{s.decide != nil, "Supervise: a singleton that panics is started again (tune it by WithSingletonOptions)"},
 		{s.backoff != plain.backoff || s.backoffMost != plain.backoffMost, "RestartBackoff: set SingletonOptions.RestartBackoff by WithSingletonOptions"},
@@ -208,8 +212,8 @@ func (s *hostSettings) notForSingletons() string {
 	return ""
 }
 
-// validateRemember fills in the defaults and returns a fault of the settings. stored: the
-// node has a store.
+// validateRemember fills in the defaults and returns an error of the settings. stored
+// reports whether the node has a store.
 func (s *hostSettings) validateRemember(k codegen.Kind, stored bool) error {
 	fault := func(format string, args ...any) error {
 		return fmt.Errorf("host %s: "+format, append([]any{k.Name}, args...)...)
@@ -219,7 +223,7 @@ func (s *hostSettings) validateRemember(k codegen.Kind, stored bool) error {
 		return nil
 	}
 	if k.Singleton {
-		return fault("Remember: a singleton lives by itself")
+		return fault("Remember: a singleton starts without a call anyway")
 	}
 	if stored && r.Copies != 0 {
 		return fault("RememberOptions.Copies is %d: want 0, because Config.Store keeps the ids", r.Copies)

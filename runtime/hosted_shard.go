@@ -27,7 +27,7 @@ type hostedShard struct {
 	// Guarded by Mu.
 	failures  map[string]failureRecord       // of entities that were restarted, by id
 	resting   map[*region.Entity]*time.Timer // restarted, and waiting for their back-off
-	turnEnded chan struct{}                  // closed when turns end; nil: nobody waits for that
+	turnEnded chan struct{}                  // closed when turns end; nil: no goroutine waits
 
 	durable *durableShard // of a durable type; else nil
 
@@ -45,8 +45,8 @@ func (s *hostedShard) init(h *host, id placement.ShardID, cfg *shardhost.Config,
 
 func (s *hostedShard) plane() *plane { return s.host.plane }
 
-// waitLease waits until turns may run here: see plane.waitLease. The turn of a singleton
-// whose own lease is over never may.
+// waitLease waits until turns may run here: see plane.waitLease. It fails for a
+// singleton whose own lease has ended.
 func (s *hostedShard) waitLease(ctx context.Context) error {
 	if err := s.plane().waitLease(ctx); err != nil {
 		return err
@@ -76,19 +76,19 @@ func (s *hostedShard) activate(t *turn, e *region.Entity) error {
 	return s.remembered.Activate(t, e.ID, func() error { return s.wake(t, e) })
 }
 
-// Direct notes whether this process's calls come straight here, as its route has it.
+// Direct records whether calls of this process go directly to the shard, according to
+// its route.
 func (s *hostedShard) Direct(on bool) {
 	if s.host.instance != nil || !s.host.settings.inline {
-		return // a singleton's turns end under the lock; calls that may not run inline queue
+		return // turns of a singleton end under the lock; calls that may not run inline must queue
 	}
 	s.Shard.Direct(on)
 }
 
-// enqueue brings an encoded call of this process to the shard. It reports false
-// when the shard is not here any more, or the route left it meanwhile, and the
-// call must look for its home anew: behind the route's Flush it would be late.
-// An error is that there is no room for a tell, which its sender would not hear
-// otherwise.
+// enqueue brings an encoded call of this process to the shard. It reports false if the
+// shard is no longer here, or the route has left it meanwhile: the call must then look
+// for its home again, because it would arrive behind the route's Flush. The error says
+// that there is no room for a tell, of which the sender would not hear otherwise.
 func (s *hostedShard) enqueue(e *wire.Envelope, current func() bool) (settled bool, err error) {
 	if e.Type == wire.TypeTell {
 		return s.plane().runner(s.ID.Shard).enqueue(s, e, current)
@@ -104,8 +104,7 @@ func (s *hostedShard) enqueue(e *wire.Envelope, current func() bool) (settled bo
 	return false, nil
 }
 
-// Enqueue is enqueue for an envelope that belongs to the shard already, when
-// there is no looking anew.
+// Enqueue is enqueue for an envelope that already belongs to the shard.
 func (s *hostedShard) Enqueue(e *wire.Envelope) {
 	pl := s.plane()
 	at := time.Now()
@@ -125,8 +124,8 @@ func (s *hostedShard) stop(ctx context.Context) {
 	}
 }
 
-// stopIdle rests every idle entity. If turns are left running it returns a channel that
-// is closed when the next of them ends, else nil.
+// stopIdle passivates every idle entity. If turns are still running it returns a
+// channel that is closed when the next of them ends, else nil.
 func (s *hostedShard) stopIdle() (ended <-chan struct{}) {
 	s.releaseAll()
 	s.Mu.Lock()
@@ -145,7 +144,7 @@ func (s *hostedShard) stopIdle() (ended <-chan struct{}) {
 	return ended
 }
 
-// tryEnter begins a turn without the shard's lock, if that can be.
+// tryEnter tries to begin a turn without the shard's lock.
 func (s *hostedShard) tryEnter(e *region.Entity) bool { return s.entered(e, e.Enter()) }
 
 func (s *hostedShard) entered(e *region.Entity, how region.Entry) bool {
@@ -158,7 +157,7 @@ func (s *hostedShard) entered(e *region.Entity, how region.Entry) bool {
 	return false
 }
 
-// look finds the reference's entity, without the shard's lock.
+// look finds the entity of a reference without the shard's lock.
 func (s *hostedShard) look(r *codegen.Ref) *region.Entity {
 	hash := r.Hash
 	if s.host.desc.Hash != nil { // the user's
@@ -167,9 +166,8 @@ func (s *hostedShard) look(r *codegen.Ref) *region.Entity {
 	return s.Core.Look(hash, r.ID)
 }
 
-// enter begins a turn on the caller's goroutine, for a reference that has not met
-// the entity, or whose entity is gone or has something to do; nil where it has to
-// wait.
+// enter begins a turn on the caller's goroutine, for a reference that has no entity yet
+// or whose entity is gone or busy. It returns nil if the call has to wait.
 func (s *hostedShard) enter(r *codegen.Ref) *region.Entity {
 	if e := s.look(r); e != nil && s.tryEnter(e) {
 		r.Near.Store(e)
@@ -182,7 +180,7 @@ func (s *hostedShard) enter(r *codegen.Ref) *region.Entity {
 	return e
 }
 
-// endTurn gives the entity to the next call.
+// endTurn ends the entity's turn and begins the next one, if a call waits.
 func (s *hostedShard) endTurn(e *region.Entity) {
 	if !e.Leave(s.plane().clock.Load()) {
 		s.EndTurn(e)
@@ -203,8 +201,8 @@ func (s *hostedShard) begin(ctx context.Context, up *turn, e *region.Entity, met
 	return codegen.Turn{Entity: e.Value, Context: t}, nil
 }
 
-// beginSlowly is for turns that cannot begin at once; one that cannot at all has
-// ended when it returns.
+// beginSlowly begins turns that cannot begin at once. If the turn cannot begin at all,
+// it has ended when beginSlowly returns.
 func (s *hostedShard) beginSlowly(t *turn, method string) error {
 	prepared := false
 	var failed *failure
@@ -244,8 +242,8 @@ func (s *hostedShard) prepareTurn(t *turn, method string) (failed *failure, err 
 	return nil, nil
 }
 
-// mayRunInline is mayRun for a turn on its caller's goroutine: by the coarse clock
-// if the lease lasts longer than that can be wrong.
+// mayRunInline is mayRun for a turn on its caller's goroutine. It uses the coarse clock
+// if the lease lasts longer than the error of that clock.
 func (s *hostedShard) mayRunInline() bool {
 	pl := s.plane()
 	if !pl.watch.Valid(&pl.lease) && !pl.lease.Valid() {
@@ -254,7 +252,7 @@ func (s *hostedShard) mayRunInline() bool {
 	return s.host.instance == nil || s.host.instance.LeaseValid()
 }
 
-// leaseError is the cause of a call whose turn might not begin here.
+// leaseError is the error of a call whose turn was not allowed to begin here.
 func (s *hostedShard) leaseError(err error) error {
 	if errors.Is(err, ErrClosed) || errors.Is(err, errNoLease) {
 		return err
@@ -262,33 +260,34 @@ func (s *hostedShard) leaseError(err error) error {
 	return fmt.Errorf("%w: %s", err, noContact(s.plane().self.Name))
 }
 
-// noRoom is why the shard had no room for a call to wait.
+// noRoom says why the shard had no room for a waiting call.
 func (s *hostedShard) noRoom(c *region.Call) *noRoom { return &noRoom{s, c.Full, c.Size} }
 
-// hostedOf is the shard that the entity is one of.
+// hostedOf returns the shard of an entity.
 func hostedOf(e *region.Entity) *hostedShard { return e.Shard().Driver.(*hostedShard) }
 
-// leaveTries is how often a leaving node tries to give a shard away whose state does not
-// encode, before it leaves the state of such entities behind.
+// leaveTries is how often a leaving node tries to give away a shard whose state does not
+// encode, before it gives the shard away without the state of such entities.
 const leaveTries = 3
 
-// errEncodeExits: a method that encodes state ended its goroutine.
+// errEncodeExits means that a method that encodes state ended its goroutine.
 var errEncodeExits = fmt.Errorf("encode the state: %w: runtime.Goexit", ErrPanic)
 
 // mustGo reports whether the shard is to be given away even without states that do not encode.
 func (s *hostedShard) mustGo() bool { return s.plane().leaving.Load() && s.unsent >= leaveTries-1 }
 
-// cannotMove notes that the state of the shard does not encode, so that it stays.
+// cannotMove counts an attempt to move that failed because state does not encode, so
+// that the shard stays.
 func (s *hostedShard) cannotMove(why error) {
-	if s.unsent++; s.unsent&(s.unsent-1) == 0 { // seldom, for it is tried again
+	if s.unsent++; s.unsent&(s.unsent-1) == 0 { // logged at growing intervals, because moves are tried again
 		s.plane().log.Error("shard cannot move: the state of an entity does not encode", "err", why, "tries", s.unsent)
 	}
 }
 
-// restAll encodes the entities that the core has stopped for a move, runs their stop
-// hooks. It ends early when the move is given up, for then others may have turns. An entity
-// whose state does not encode is an error, and then no hook has run; unless the shard must
-// go, without that entity's state.
+// restAll encodes the entities that the core has stopped for a move, and then runs their
+// stop hooks. It ends early when the move is given up, because turns may run again then. If
+// the state of an entity does not encode, it returns an error and runs no hook, unless the
+// shard must go: then it leaves that entity's state behind.
 func (s *hostedShard) restAll(entities []*region.Entity, why codegen.Passivation, must bool) error {
 	states := make([][]byte, len(entities))
 	for i, e := range entities {
@@ -319,7 +318,7 @@ func (s *hostedShard) restAll(entities []*region.Entity, why codegen.Passivation
 
 // rest runs the stop hook of an entity and keeps its state encoded. The caller has its
 // turn. An idle entity whose state cannot be encoded stays active; one that must go loses
-// its changes since it was last encoded, and that is logged.
+// its changes since it was last encoded, and this is logged.
 func (s *hostedShard) rest(e *region.Entity, why codegen.Passivation) {
 	state, err := s.host.encodeState(e)
 	if err == nil {
@@ -328,8 +327,9 @@ func (s *hostedShard) rest(e *region.Entity, why codegen.Passivation) {
 	s.settle(e, why, state, err)
 }
 
-// settle puts an entity to rest whose hook has run, with that encoded state; err is the
-// failure of encoding. One that is idle stays active then, unless its hook goes on.
+// settle passivates an entity whose hook has run, with the given encoded state; err is
+// an error of encoding. After an error an idle entity stays active, unless its hook is
+// still running.
 func (s *hostedShard) settle(e *region.Entity, why codegen.Passivation, state []byte, err error) {
 	if err != nil && why == codegen.Idle && !errors.Is(err, errHookStuck) {
 		s.host.passivationFailed(e, why, err)
@@ -354,8 +354,8 @@ func (s *hostedShard) hookAndEncode(e *region.Entity, why codegen.Passivation, s
 	return after, nil
 }
 
-// retire puts an entity to rest whose hook has run, with that encoded state; err is an
-// earlier failure.
+// retire passivates an entity whose hook has run, with the given encoded state; err is
+// an earlier error.
 func (s *hostedShard) retire(e *region.Entity, why codegen.Passivation, state []byte, err error) {
 	if err != nil {
 		s.host.passivationFailed(e, why, err)
@@ -373,7 +373,7 @@ func (s *hostedShard) retire(e *region.Entity, why codegen.Passivation, state []
 	s.plane().counters.add(entityPassivated)
 }
 
-// wake brings an entity to life at the start of a turn.
+// wake activates an entity at the start of a turn.
 func (s *hostedShard) wake(ctx context.Context, e *region.Entity) (err error) {
 	h := s.host
 	defer func() {
@@ -430,8 +430,8 @@ func (s *hostedShard) leased(t *turn) (a answer, ok bool) {
 	return answer{code: wire.CodeExpired, text: noContact(s.plane().self.Name)}, false
 }
 
-// noRoom is the bound that refused a call, for people: this process's caller, or one
-// far away. Its text is made when somebody reads it.
+// noRoom is the error of a call that a bound refused, whether its caller is in this
+// process or not. Its text is made when it is read.
 type noRoom struct {
 	shard *hostedShard
 	bound region.Bound
@@ -458,8 +458,8 @@ func (e *noRoom) Error() string {
 	return fmt.Sprintf("its mailbox at %s holds %d calls (retry later, or raise its Mailbox)", cfg.Name, s.host.settings.mailbox)
 }
 
-// endTurnOf ends a turn as its entity or its supervisor wants, mostly at once. failed is
-// the failure that the supervisor decides about; nil: none.
+// endTurnOf ends a turn as its entity or its supervisor decided, mostly at once. failed
+// is the failure for the supervisor, or nil.
 func (s *hostedShard) endTurnOf(t *turn, failed *failure) {
 	e, after := t.entity, t.flags.Load()
 	forget, rest := after&forgetAfter != 0, after&restAfter != 0
@@ -469,7 +469,7 @@ func (s *hostedShard) endTurnOf(t *turn, failed *failure) {
 	}
 	if d == ActionRestart || d == ActionStop || forget || rest {
 		s.Mu.Lock()
-		s.Core.Kept(e) // the call may be used again before the turn has ended
+		s.Core.Kept(e) // the call may be reused before the turn has ended
 		s.Mu.Unlock()
 	}
 	switch {

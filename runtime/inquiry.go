@@ -10,11 +10,12 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// errNotJoined: nobody can be asked before Start has returned.
+// errNotJoined is returned for questions to the cluster before Start has returned.
 var errNotJoined = errors.New("the node has not joined (call Start first)")
 
-// inquire asks now and every control.ResendEvery, until ask or got, on the control loop,
-// find that enough was heard; or until ctx ends, whose error it returns.
+// inquire calls ask at once and then every control.ResendEvery, until ask or got reports
+// on the control loop that there are enough answers, or until ctx ends; then it returns
+// the error of ctx.
 func inquire(ctx context.Context, c *controlLoop, ask func(id uint64) bool, got func(transport.Address, coordinator.Message) bool) error {
 	if c.member.View() == nil {
 		return errNotJoined
@@ -51,7 +52,7 @@ func inquire(ctx context.Context, c *controlLoop, ask func(id uint64) bool, got 
 	}
 }
 
-// giveUp ends an inquiry; when it returns, got is not called any more.
+// giveUp ends an inquiry. When it returns, got is no longer called.
 func giveUp(ctx context.Context, c *controlLoop, id *uint64) error {
 	ended := make(chan struct{})
 	c.loop.Post(func() {

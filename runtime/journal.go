@@ -29,7 +29,7 @@ import (
 // entities of the type with the generated method Events.
 type Journal[E any] = codegen.Journal[E]
 
-// journalOf is how the home of a shard keeps events.
+// journalOf is the configuration of a shard's journal at its home.
 func journalOf(e *codegen.Events, shards int) durable.Journal {
 	j := durable.Journal{Kept: true, Every: e.Every, Age: e.Age, Followers: e.Followers}
 	if e.Count > 0 {
@@ -38,9 +38,9 @@ func journalOf(e *codegen.Events, shards int) durable.Journal {
 	return j
 }
 
-var errNotRecorded = errors.New("its turn changed the state without an event (change it in Apply alone, and record what it should apply)")
+var errNotRecorded = errors.New("its turn changed the state without an event (change it in Apply alone, and record the events that Apply needs)")
 
-// foldEvents applies events to a state. They panic as methods do.
+// foldEvents applies events to a state. A panic of Apply is returned as an error.
 func foldEvents(h *codegen.Host, id string, state []byte, events [][]byte) (folded []byte, err error) {
 	if len(events) == 0 {
 		return state, nil
@@ -58,14 +58,14 @@ func foldEvents(h *codegen.Host, id string, state []byte, events [][]byte) (fold
 
 var errReadRecorded = errors.New("a method marked //shard:read has recorded an event (remove the mark)")
 
-// takeEvents takes the events of a turn. It fails where they do not give the new state; after
-// is not known of a turn that is marked to read.
+// takeEvents takes the events of a turn. It fails if applying them does not give the new
+// state, after. For a method marked //shard:read after is not computed.
 func takeEvents(h *codegen.Host, value any, before, after []byte, read bool, id string) (events [][]byte, err error) {
 	if h.Events == nil || value == nil {
 		return nil, nil
 	}
 	if events, err = h.Events.Take(value); err != nil {
-		return nil, fmt.Errorf("encode an event: %w (mend what its encoder refuses)", err)
+		return nil, fmt.Errorf("encode an event: %w (correct the value that its encoder refuses)", err)
 	}
 	switch {
 	case read && len(events) > 0:

@@ -31,18 +31,18 @@ type lane struct {
 	header wire.FrameHeader
 	size   int // of the frame under way, in bytes
 	from   *peers.Session
-	at     time.Time // when the frame came
+	at     time.Time // when the frame arrived
 	rest   []byte    // the part of the frame under way that is not parsed yet
 	seq    uint64    // of the next envelope
 	ahead  readAhead // the envelopes that are parsed and not handled
 	skip   uint32
 	open   bool // a frame is under way
-	// answered are this process's calls whose answers have come in the frame.
+	// answered are calls of this process whose answers are in the current frame.
 	answered []*pending.Call
 	slow     runtoken.SlowTurnDetector
-	kind     *kind   // of the call before; mostly of the next one too
-	spare    *inCall // of a turn that has ended, to be used again
-	// unpublished counts the frames whose answers are in the Batch.
+	kind     *kind   // of the previous call, and mostly of the next one
+	spare    *inCall // a call whose turn has ended, for reuse
+	// unpublished is the number of frames whose answers are in the Batch.
 	unpublished int
 
 	done chan struct{} // closed when the link has nothing more to receive
@@ -55,11 +55,11 @@ func newLane(pl *plane, ch transport.Channel) *lane {
 	return l
 }
 
-// framesAPublish is how many frames share one publication of their answers at
-// most, while more are waiting to be received.
+// framesAPublish is the largest number of frames whose answers are published together
+// while more frames wait to be received.
 const framesAPublish = 8
 
-// run handles messages until the link closes or the lane is taken away.
+// run handles messages until the link closes or another goroutine takes over the lane.
 func (l *lane) run() {
 	for {
 		if l.open && !l.frame() {
@@ -82,8 +82,8 @@ func (l *lane) run() {
 	}
 }
 
-// resume is run for a goroutine that goes on behind a turn that takes long, or
-// waits.
+// resume is run on a new goroutine, which takes over the lane from a turn that takes
+// long or waits.
 func (l *lane) resume() {
 	l.slow.SlowDown()
 	l.run()
@@ -168,7 +168,7 @@ func (l *lane) frame() bool {
 	return true
 }
 
-// publish sends the envelopes that were appended to sessions since.
+// publish publishes the envelopes that were appended to sessions since the last call.
 func (l *lane) publish() {
 	l.Publish()
 	l.unpublished = 0
@@ -181,7 +181,7 @@ func (l *lane) answerLater(p *peers.Session, e *wire.Envelope) {
 	}
 }
 
-// keep is recycle for the lane's next call.
+// keep keeps a call for reuse by the lane; see inCall.recycle.
 func (l *lane) keep(c *inCall) {
 	if l.spare != nil {
 		c.recycle()
@@ -191,7 +191,7 @@ func (l *lane) keep(c *inCall) {
 	l.spare = c
 }
 
-// take is a call to be filled.
+// take returns an empty call.
 func (l *lane) take() (c *inCall) {
 	if c, l.spare = l.spare, nil; c == nil {
 		c = inCalls.Get().(*inCall)
@@ -229,11 +229,11 @@ func (l *lane) envelope(e *wire.Envelope, seq uint64) bool {
 	return true
 }
 
-// call brings a call or a tell to its shard. Envelopes are refused here before they are
+// call brings a call or a tell to its shard. It refuses envelopes before they are
 // acknowledged, so their sender still has them.
 func (l *lane) call(e *wire.Envelope, seq uint64) bool {
 	pl, p := l.plane, l.from
-	defer func() { // the last word about seq; a turn that runs has stored it already
+	defer func() { // store the outcome of seq; a turn that runs has stored it already
 		if p.Handled.Load() < seq {
 			p.Handled.Store(seq)
 		}
@@ -268,7 +268,7 @@ func (l *lane) call(e *wire.Envelope, seq uint64) bool {
 	return true
 }
 
-// refuse answers a call that is not taken, with the next batch of answers.
+// refuse answers a call that is not accepted, with the next batch of answers.
 func (l *lane) refuse(e *wire.Envelope, seq uint64, r shardhost.Refusal) bool {
 	pl := l.plane
 	pl.counters.add(callRefused)
@@ -284,15 +284,15 @@ func (l *lane) refuse(e *wire.Envelope, seq uint64, r shardhost.Refusal) bool {
 	return true
 }
 
-// reply notes an answer; its caller is woken together with others.
+// reply records an answer. Its caller is woken together with others.
 func (l *lane) reply(e *wire.Envelope) {
 	if c := l.plane.answered(e); c != nil {
 		l.answered = append(l.answered, c)
 	}
 }
 
-// wake wakes the callers whose answers have come. It counts all of them first,
-// so that each knows of the others when it calls again.
+// wake wakes the callers whose answers have come. It counts all of them first, so that
+// the write coalescer knows how many are about to call again.
 func (l *lane) wake() {
 	if len(l.answered) == 0 {
 		return
@@ -329,14 +329,14 @@ func (l *lane) flushed(e *wire.Envelope) {
 
 // readAhead are the next envelopes of a frame, parsed before the first of them is
 // handled, so that the processor waits for all their cache misses at once, as in a
-// runner's prefetch. The memory is the lane's, and used again.
+// runner's prefetch. The lane reuses the memory.
 type readAhead struct {
 	envelopes  [prefetch.Turns]wire.Envelope
 	at, n      int  // the next one, and how many there are
-	prefetched byte // keeps the compiler from leaving warmFor's reads out
+	prefetched byte // keeps the compiler from dropping the reads of warmFor
 }
 
-// clear lets go of the frame.
+// clear drops the references to the frame.
 func (r *readAhead) clear() {
 	clear(r.envelopes[:r.n])
 	r.at, r.n = 0, 0
@@ -358,15 +358,15 @@ func (l *lane) nextEnvelope() (*wire.Envelope, error) {
 	return &r.envelopes[r.at-1], nil
 }
 
-// readOn parses the next envelopes, up to the frame's end or to bytes that are no
-// envelope. That error is returned again when the envelopes before it have been handled.
+// readOn parses the next envelopes, up to the frame's end or to bytes that are not an
+// envelope. The error is returned again when the envelopes before it have been handled.
 func (l *lane) readOn() error {
 	r := &l.ahead
 	before := r.n
 	for r.at, r.n = 0, 0; r.n < len(r.envelopes); r.n++ {
 		rest, ok, err := wire.NextEnvelope(l.rest, &r.envelopes[r.n])
 		if !ok || err != nil {
-			clear(r.envelopes[r.n:max(before, r.n+1)]) // what was there before, or parsed in part
+			clear(r.envelopes[r.n:max(before, r.n+1)]) // envelopes of before, or parsed in part
 			return err
 		}
 		l.rest = rest
@@ -376,7 +376,7 @@ func (l *lane) readOn() error {
 
 // warmFor prefetches memory that the handling of the envelopes reads first: the entities
 // and the user's structs of calls, and the table entries of this process's answered
-// calls. It decides nothing. Its result has no meaning.
+// calls. It has no other effect, and its result has no meaning.
 func (l *lane) warmFor(envelopes []wire.Envelope) (sum byte) {
 	var entities [prefetch.Turns]*region.Entity
 	for i := range envelopes {
@@ -402,7 +402,7 @@ func (l *lane) warmFor(envelopes []wire.Envelope) (sum byte) {
 	return sum
 }
 
-// likely is the entity that an envelope is probably for; nil if there is none.
+// likely returns the entity for which an envelope probably is, or nil.
 func (l *lane) likely(e *wire.Envelope) *region.Entity {
 	k := l.kindOf(e.Kind)
 	if k == nil || k.host == nil || len(e.Entity) == 0 {
@@ -435,10 +435,9 @@ func (l *lane) runTurn(sh *hostedShard, e *region.Entity, c *inCall) bool {
 	return true
 }
 
-// tellFar runs the turn of a tell that came straight from another process, outside the
-// shard's lock and without a record of the call, if it may run at once. ran is false
-// where it may not: nothing has happened. kept reports whether this goroutine still has
-// the lane.
+// tellFar runs the turn of a tell that came directly from another process, without the
+// shard's lock and without an inCall, if it may run at once. If not, ran is false and
+// tellFar has done nothing. kept reports whether this goroutine still has the lane.
 func (l *lane) tellFar(s *hostedShard, e *wire.Envelope, seq uint64) (ran, kept bool) {
 	if !e.Node.IsZero() || e.Epoch == 0 || l.slow.IsSlow() || s.durable != nil {
 		return false, false

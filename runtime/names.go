@@ -25,10 +25,10 @@ const (
 	Moved       = codegen.Moved       // its state came from another node
 	Recovered   = codegen.Recovered   // it is of a durable type, and its state comes from the store
 
-	Idle      = codegen.Idle      // nobody called it, or it asked for Passivate
+	Idle      = codegen.Idle      // it was not called for IdleAfter, or it called Passivate
 	Moving    = codegen.Moving    // its shard moves to another node
 	Stopping  = codegen.Stopping  // its node stops without giving its shard away
-	Forgotten = codegen.Forgotten // it asked for Forget, or its supervisor stopped it
+	Forgotten = codegen.Forgotten // it called Forget, or its supervisor stopped it
 )
 
 // Timeout bounds each call of a reference. The default is Config.CallTimeout, for calls

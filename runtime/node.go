@@ -18,9 +18,10 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Node is one member of a cluster. Its life is New, HostX for each type it
-// hosts, Start (or Run), and Shutdown or Close; it cannot be started again.
-// Clients work from New on: their calls wait until the node is up.
+// A Node is one member of a cluster. Create it with New, call HostX for each type that
+// it hosts, then Start (or Run), and end it with Shutdown or Close. It cannot be
+// started again. A Node is safe for concurrent use. Clients work from New on: their
+// calls wait until the node is up.
 type Node struct {
 	cfg     Config
 	log     *slog.Logger
@@ -33,14 +34,14 @@ type Node struct {
 	mu      sync.Mutex
 	state   nodeState
 	hostErr []error
-	err     error // why it ended
+	err     error // the reason why the node ended
 	link    transport.Link
-	give    context.CancelFunc // gives connecting up; nil unless opening
+	give    context.CancelFunc // cancels connecting; nil unless the state is stateOpening
 
-	ordered  sync.Once     // told to leave
+	ordered  sync.Once     // an operator commanded it to leave
 	up       chan struct{} // closed when Up, or ended
 	upOnce   sync.Once
-	gone     chan struct{} // closed when the cluster let it go in order
+	gone     chan struct{} // closed when the cluster has removed it after leaving in order
 	goneOnce sync.Once
 	done     chan struct{} // closed when everything has stopped
 	end      sync.Once
@@ -57,7 +58,7 @@ const (
 	stateEnding
 )
 
-// New returns a node with that config. It does no I/O; Start reports faults of the
+// New returns a node with that config. It does no I/O; Start returns the errors of the
 // config.
 func New(cfg Config) *Node {
 	cfg = cfg.withDefaults()
@@ -76,7 +77,7 @@ func New(cfg Config) *Node {
 	return n
 }
 
-// Name is the node's name, unique in its cluster.
+// Name returns the node's name, unique in its cluster.
 func (n *Node) Name() string { return n.cfg.Name }
 
 // ShardPort is for generated code.
@@ -161,7 +162,7 @@ func (n *Node) declared() []*kind {
 	return kinds
 }
 
-// strategies are the types' own, for the coordinator.
+// strategies are the types' own placement strategies, for the coordinator.
 func (n *Node) strategies() coordinator.Strategies {
 	all := coordinator.Strategies{}
 	for _, k := range n.declared() {
@@ -238,7 +239,7 @@ func (n *Node) held(kind string) (held []coordinator.Held) {
 	return held
 }
 
-// holdsShards reports whether any shard is still here, or on its way here or away.
+// holdsShards reports whether any shard is held here or is moving here or away.
 func (n *Node) holdsShards() bool {
 	for _, h := range n.hosted() {
 		if h.instance != nil {
@@ -262,7 +263,7 @@ func (n *Node) connState(ch transport.Channel, s transport.State) {
 
 // Shutdown leaves the cluster in order. The node gives its shards and their state to
 // others, for at most Config.LeaveTimeout, waits up to 2.5s more until they have
-// acknowledged the calls that it passed on to them, says goodbye and stops. Shutdown then
+// acknowledged the calls that it forwarded to them, says goodbye and stops. Shutdown then
 // returns nil. If ctx ends first, the node stops at once, and Shutdown returns the error
 // of ctx within a second, although methods, hooks or the broker may delay the end of the
 // node until [Node.Done] is closed. Calls by this node's own clients fail once it has
@@ -295,19 +296,19 @@ func (n *Node) Shutdown(ctx context.Context) error {
 	}
 }
 
-// leaveByOrder is Shutdown by an operator's word.
+// leaveByOrder is Shutdown on an operator's command.
 func (n *Node) leaveByOrder() {
 	n.ordered.Do(func() {
-		go func() { // ends with the node, which waits for none but its own
+		go func() { // ends with the node, which does not wait for this goroutine
 			ctx, cancel := context.WithTimeout(context.Background(), n.cfg.LeaveTimeout+10*time.Second)
 			defer cancel()
-			_ = n.Shutdown(ctx) // Err tells
+			_ = n.Shutdown(ctx) // Err has the reason
 		}()
 	})
 }
 
-// sayGoodbye ends the data plane in order, unless ctx ends first: hooks, the store and
-// the broker may hold it up.
+// sayGoodbye ends the data plane in order, unless ctx ends first, because hooks, the
+// store or the broker may delay it.
 func (n *Node) sayGoodbye(ctx context.Context) error {
 	said := make(chan struct{})
 	n.plane.wg.Go(func() {
@@ -319,14 +320,14 @@ func (n *Node) sayGoodbye(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("shut down node %s: %w: it had left, and its goodbye was cut short (give Shutdown more time)", n.cfg.Name, err)
+		return fmt.Errorf("shut down node %s: %w: it has left, but had no time to finish its goodbye (give Shutdown more time)", n.cfg.Name, err)
 	}
 	return nil
 }
 
 // drain ends the data plane in order: peers acknowledge the envelopes sent to them,
 // envelopes that have arrived are still handled, and every peer is told the last handled
-// one, so that it knows for certain which were not.
+// one, so that it knows which ones were not handled.
 func (n *Node) drain(ctx context.Context) {
 	n.plane.lease.End(turnlease.Ending)
 	n.stopEntities(ctx)
@@ -335,7 +336,7 @@ func (n *Node) drain(ctx context.Context) {
 	drain{n.plane}.run(ctx)
 }
 
-// stopEntities runs the stop hooks of entities that nobody took over.
+// stopEntities runs the stop hooks of entities that no other node took over.
 func (n *Node) stopEntities(ctx context.Context) {
 	for _, h := range n.hosted() {
 		if h.instance != nil {
@@ -347,8 +348,8 @@ func (n *Node) stopEntities(ctx context.Context) {
 	}
 }
 
-// endGrace is how long after the end of its context Shutdown waits for a node that
-// stops.
+// endGrace is how long Shutdown waits, after its context has ended, for a node that is
+// stopping.
 const endGrace = 500 * time.Millisecond
 
 // awaitEnd waits until the node has stopped, not much longer than ctx.
@@ -368,12 +369,12 @@ func (n *Node) awaitEnd(ctx context.Context) error {
 	if err := n.Err(); err != nil {
 		return err
 	}
-	return fmt.Errorf("shut down node %s: %w: it stops, and methods or the broker hold it up (give Shutdown more time)", n.cfg.Name, ctx.Err())
+	return fmt.Errorf("shut down node %s: %w: it is stopping, delayed by methods or the broker (give Shutdown more time)", n.cfg.Name, ctx.Err())
 }
 
-// Close stops the node at once, without leaving: the other members detect that. It waits
-// at most five seconds for running methods, whose contexts have ended. It may be called
-// twice.
+// Close stops the node at once, without leaving, so that the other members detect its
+// end as a failure. It waits at most five seconds for running methods, whose contexts
+// have ended. It may be called twice.
 func (n *Node) Close() error {
 	n.stop(nil)
 	<-n.done
@@ -391,13 +392,13 @@ func (n *Node) Err() error {
 	return n.err
 }
 
-// isUp: the cluster has let the node in.
+// isUp records that the cluster has admitted the node.
 func (n *Node) isUp() { n.upOnce.Do(func() { close(n.up) }) }
 
-// left: the cluster has let the node go.
+// left records that the cluster has removed the node.
 func (n *Node) left() { n.goneOnce.Do(func() { close(n.gone) }) }
 
-// fail ends the node from the control loop.
+// fail ends the node because of an error. It is called on the control loop.
 func (n *Node) fail(err error) {
 	n.log.Error("node ends", "err", err)
 	n.stop(err)
@@ -414,18 +415,18 @@ func (n *Node) stop(err error) {
 		n.state, n.err = stateEnding, err
 		link := n.link
 		if n.give != nil {
-			n.give() // begin closes what it has
+			n.give() // begin then closes what it has opened
 		}
 		n.mu.Unlock()
 		n.plane.close()
-		go func() { // waits for all others, so it belongs to no group
+		go func() { // it waits for all other goroutines, so it is not in their group
 			if link != nil {
 				n.plane.wg.Go(func() { _ = link.Close() })
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), turnPatience)
 			defer cancel()
 			if !n.plane.waitEnd(ctx) {
-				n.log.Error("turns go on although the node has stopped: their methods ignore their contexts, or the broker's connection does not end", "after", turnPatience)
+				n.log.Error("the node has stopped, and turns still run: their methods ignore their contexts, or the broker's connection does not close", "after", turnPatience)
 			}
 			n.upOnce.Do(func() { close(n.up) })
 			close(n.done)
@@ -439,8 +440,8 @@ func (n *Node) stop(err error) {
 // New and only grow.
 func (n *Node) Counters() map[string]uint64 { return n.plane.counters.snapshot() }
 
-// tickClock advances the coarse clock, and has the passivators look every second. It
-// waits for none of them.
+// tickClock advances the coarse clock, and every second starts a round of the
+// passivators without waiting for them.
 func (n *Node) tickClock() {
 	ticker := time.NewTicker(clockTick)
 	defer ticker.Stop()
@@ -459,7 +460,7 @@ func (n *Node) tickClock() {
 	}
 }
 
-// startErr is why the node is not Up although it was waited for.
+// startErr is the error of a node that did not become Up.
 func (n *Node) startErr() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

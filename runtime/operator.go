@@ -6,11 +6,11 @@ import (
 	"fmt"
 )
 
-// Join makes a node that was started with Config.JoinByCommand join, through the
-// nodes named by seeds or, if there are none, as its config says; the first seed
-// may be this node, which then founds the cluster if no other answers. It returns
-// when the node is Up, or with the reason why it cannot be. ctx bounds the
-// waiting alone. Called again it waits like the first call.
+// Join makes a node that was started with Config.JoinByCommand join, through the nodes
+// named by seeds or, if there are none, as its config says; the first seed may be this
+// node, which then founds the cluster if no other answers. It returns nil when the node
+// is Up, and otherwise an error with the reason. The end of ctx ends the waiting, not
+// the joining. A further call waits like the first.
 func (n *Node) Join(ctx context.Context, seeds ...string) error {
 	if !n.cfg.JoinByCommand {
 		return fmt.Errorf("join node %s: it joins at Start (set Config.JoinByCommand)", n.cfg.Name)
@@ -25,16 +25,16 @@ func (n *Node) Join(ctx context.Context, seeds ...string) error {
 }
 
 // Down declares a member dead: "name", or "name#incarnation" where several have the name.
-// Its shards are given to others, so it must have stopped; the caller is responsible for
-// that. A member that is up and reachable is refused unless force. A downed node that is
-// alive stops itself with [ErrDowned].
+// The shards of the member are given to others, so the caller must make sure that it has
+// stopped. Without force Down refuses a member that is up and reachable. A downed node
+// that is alive stops itself with [ErrDowned].
 func (n *Node) Down(ctx context.Context, member string, force bool) error {
 	return n.order(ctx, "down "+member, func() error { return n.control.member.Down(member, force) })
 }
 
 var errNotStarted = errors.New("the node is not started (call Start first)")
 
-// order runs f on the control loop of a node that runs.
+// order runs f on the control loop of a running node, and returns f's error.
 func (n *Node) order(ctx context.Context, op string, f func() error) error {
 	n.mu.Lock()
 	state := n.state
@@ -53,6 +53,6 @@ func (n *Node) order(ctx context.Context, op string, f func() error) error {
 	case <-n.done:
 		return fmt.Errorf("%s: %w", op, n.plane.errClosed())
 	case <-ctx.Done():
-		return fmt.Errorf("%s: %w: node %s does not get to it (try again)", op, ctx.Err(), n.cfg.Name)
+		return fmt.Errorf("%s: %w: the control loop of node %s has not run it yet (try again)", op, ctx.Err(), n.cfg.Name)
 	}
 }

@@ -10,42 +10,46 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// clockTick is the coarse clock's step: to which an entity's last use is known.
+// clockTick is the step of the coarse clock, and so the precision of an entity's last
+// use.
 const clockTick = 100 * time.Millisecond
 
 // ticksASecond is how often the coarse clock ticks in a second.
 const ticksASecond = uint32(time.Second / clockTick)
 
-// passivator puts entities of one type to rest: those that nobody called for the type's
-// idle time and, where more are active than may be, the longest unused.
+// passivator passivates the idle entities of one type: those that were not called for
+// the type's idle time and, when more than the allowed number are active, those that
+// were unused for the longest time.
 //
-// One goroutine looks for them, few at a time, so that it never has a shard's lock for
-// long. It takes the turn of one entity at a time and encodes its state without the
-// shard's lock; the others stay callable, and a shard that is to move waits for one
-// entity at most. Where the type has a stop hook, workers of its own do that, for a hook
-// may take long or hang; then a move waits for as many entities as hooks run.
+// One goroutine looks for them, a few at a time, so that it never holds a shard's lock
+// for long. It takes the turn of one entity at a time and encodes its state without the
+// shard's lock. The other entities stay callable, and a move of the shard waits for one
+// entity at most. If the type has a stop hook, separate workers do this, because a hook
+// may take long or hang; a move then waits for as many entities as hooks are running.
 type passivator struct {
 	host    *host
 	second  chan struct{} // a second has passed
 	excess  chan struct{} // more entities are active than may be
 	workers *restWorkers  // of a type with a stop hook
 
-	round  int       // seconds that have passed
-	batch  []resting // shown by a survey; used again
-	since  int       // entities put to rest since others were let run
-	paused time.Time // when the last pause was over
+	round  int       // number of seconds that have passed
+	batch  []resting // found by a survey; reused
+	since  int       // entities passivated since the last yield
+	paused time.Time // when the last pause ended
 }
 
 const (
-	// surveyed is how many entities are looked at while the shard is locked.
+	// surveyed is the number of entities that are looked at while the shard is
+	// locked.
 	surveyed = 128
-	// restedAtOnce is how many entities rest before other goroutines are let run.
+	// restedAtOnce is the number of entities that are passivated before other
+	// goroutines may run.
 	restedAtOnce = 32
-	// pauseAfter and pauseTime leave half of the time to calls alone while very many idle
-	// entities rest.
+	// pauseAfter and pauseTime leave half of the time to calls while very many idle
+	// entities are passivated.
 	pauseAfter = time.Millisecond
 	pauseTime  = time.Millisecond
-	// rarestLook is how many seconds go by at most until a shard is looked at again.
+	// rarestLook is the longest time, in seconds, between two looks at a shard.
 	rarestLook = 5
 )
 
@@ -55,7 +59,8 @@ func newPassivator(h *host) *passivator {
 	}
 }
 
-// notify has the receiver of a channel of one element run, if it does not anyway.
+// notify wakes the receiver of a channel of capacity one, unless it is already being
+// woken.
 func notify(ch chan<- struct{}) {
 	select {
 	case ch <- struct{}{}:
@@ -85,8 +90,8 @@ func (p *passivator) run() {
 	}
 }
 
-// passivateIdle rests entities that nobody called for the type's idle time. Where that
-// is long it looks at a part of the shards each second, so that each is looked at
+// passivateIdle passivates entities that were not called for the type's idle time. If
+// that is long, it looks at a part of the shards each second, so that each is looked at
 // sixteen times in that time.
 func (p *passivator) passivateIdle() {
 	h := p.host
@@ -105,9 +110,9 @@ func (p *passivator) passivateIdle() {
 	}
 }
 
-// restBefore rests the shard's entities that were last used before t and, if which is
-// not nil, for which it reports true. It returns how many it has found. It makes pauses,
-// unless room must be made.
+// restBefore passivates the shard's entities that were last used before t, restricted by
+// which unless it is nil. It returns the number of entities found. It pauses from time
+// to time, except when it must make room.
 func (p *passivator) restBefore(s *hostedShard, t uint32, which func(used uint32) bool) (found int) {
 	s.Mu.Lock()
 	left := s.Core.Listed()
@@ -133,7 +138,8 @@ func (p *passivator) restBefore(s *hostedShard, t uint32, which func(used uint32
 	return found
 }
 
-// restBatch puts the entities of the batch to rest. Stop hooks may still run then.
+// restBatch passivates the entities of the batch. Stop hooks may still be running when
+// it returns.
 func (p *passivator) restBatch() {
 	if len(p.batch) == 0 {
 		return
@@ -148,8 +154,8 @@ func (p *passivator) restBatch() {
 	}
 }
 
-// yield lets other goroutines run, now and then, so that calls do not wait for those
-// that rest.
+// yield lets other goroutines run from time to time, so that calls do not wait for
+// passivation.
 func (p *passivator) yield(n int) {
 	if p.since += n; p.since >= restedAtOnce {
 		p.since = 0
@@ -157,7 +163,7 @@ func (p *passivator) yield(n int) {
 	}
 }
 
-// pause pauses where there was work for pauseAfter.
+// pause pauses after work for pauseAfter.
 func (p *passivator) pause() {
 	if time.Since(p.paused) >= pauseAfter {
 		time.Sleep(pauseTime)
@@ -165,14 +171,14 @@ func (p *passivator) pause() {
 	}
 }
 
-// resting is an entity that is to rest, unless it was used since t.
+// resting is an entity that is to be passivated, unless it was used since t.
 type resting struct {
 	shard  *hostedShard
 	entity *region.Entity
 	t      uint32
 }
 
-// begin takes the entity's turn, if it may rest.
+// begin takes the entity's turn, if it may still be passivated.
 func (r resting) begin() bool {
 	s := r.shard
 	s.Mu.Lock()
@@ -180,7 +186,7 @@ func (r resting) begin() bool {
 	return s.host.mayRest() && s.Core.RestIdle(r.entity, r.t)
 }
 
-// now puts the entity to rest, if it may.
+// now passivates the entity, if that is still allowed.
 func (r resting) now() {
 	if r.begin() {
 		defer r.shard.endTurn(r.entity)
@@ -188,16 +194,16 @@ func (r resting) now() {
 	}
 }
 
-// paceForgetting waits until the memory has heard of entities that rest: it is told
-// faster than it forgets.
+// paceForgetting waits until the memory of remembered ids has handled the passivated
+// entities, because entities are passivated faster than their ids are forgotten.
 func (p *passivator) paceForgetting(s *hostedShard, rested int) {
 	if s.remembered != nil && rested > 0 {
 		s.remembered.WaitForgotten()
 	}
 }
 
-// evict rests the longest unused entities until there are at most the type's
-// limit, and some fewer, so that it seldom looks at all of them.
+// evict passivates the entities that were unused for the longest time until there are
+// somewhat fewer than the type's limit, so that it seldom has to look at all entities.
 func (p *passivator) evict() {
 	h := p.host
 	most := h.settings.maxActive
@@ -220,7 +226,7 @@ func (p *passivator) evict() {
 	}
 }
 
-// ages counts the entities that could rest by the time of their last use.
+// ages counts the entities that could be passivated by the time of their last use.
 func (p *passivator) ages() map[uint32]int {
 	ages := map[uint32]int{}
 	for i := range p.host.shards {
@@ -238,8 +244,9 @@ func (p *passivator) ages() map[uint32]int {
 	return ages
 }
 
-// oldest finds the n entities that were used longest ago: those that were used before
-// limit, and as many as atLimit of those that were used then.
+// oldest returns a limit that selects the n entities that were unused for the longest
+// time: all that were last used before limit, and atLimit of those that were last used
+// at limit.
 func oldest(ages map[uint32]int, n int) (limit uint32, atLimit int) {
 	for _, limit = range slices.Sorted(maps.Keys(ages)) {
 		if n <= ages[limit] {

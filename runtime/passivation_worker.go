@@ -13,19 +13,20 @@ import (
 
 const (
 	// maxHooks bounds the stop hooks of a type that run at once because their entities
-	// are idle. One that takes longer than slowHook does not count any more, so that
-	// those that hang do not keep other entities from resting.
+	// are idle. A hook that takes longer than slowHook no longer counts, so that hooks
+	// that hang do not keep other entities from being passivated.
 	maxHooks = 64
 	slowHook = time.Second
-	// workersLook is how often it is looked whether a batch needs one more worker. It
-	// does where fewer than quickHooks were taken since: then hooks mostly wait for
-	// something, and do not take the processor from calls.
+	// workersLook is the interval of the check whether a batch needs one more worker.
+	// It does if fewer than quickHooks entities were taken since the last check:
+	// hooks then mostly wait for something, and more workers take no processor time
+	// from calls.
 	workersLook = time.Millisecond
 	quickHooks  = 10
 )
 
 // restWorkers run the stop hooks of a type's idle entities, one batch after another.
-// Mostly one worker takes the whole batch. There are more where hooks take long.
+// Usually one worker takes the whole batch. More are started when hooks take long.
 type restWorkers struct {
 	host  *host
 	wake  chan struct{} // an idle worker is to look at the batch
@@ -42,7 +43,8 @@ func newRestWorkers(h *host) *restWorkers {
 	return &restWorkers{host: h, wake: make(chan struct{}, 1), taken: make(chan struct{}, 1)}
 }
 
-// begin begins a round, which the function that it returns ends. Hooks may go on then.
+// begin begins a round and returns the function that ends it. Hooks may still be
+// running then.
 func (w *restWorkers) begin() (end func()) {
 	over := make(chan struct{})
 	w.mu.Lock()
@@ -51,8 +53,9 @@ func (w *restWorkers) begin() (end func()) {
 	return func() { close(over) }
 }
 
-// rest has workers take all entities of a batch, which is not empty. It returns when
-// they have, and the last hooks may still run; or when the node has ended.
+// rest makes workers take all entities of a batch, which must not be empty. It returns
+// when all have been taken, while the last hooks may still run, or when the node has
+// ended.
 func (w *restWorkers) rest(batch []resting) {
 	w.mu.Lock()
 	w.batch = batch
@@ -81,7 +84,7 @@ func (w *restWorkers) rest(batch []resting) {
 	}
 }
 
-// more has one more worker look at the batch, unless there are as many as may be.
+// more starts one more worker on the batch, unless the maximum is reached.
 func (w *restWorkers) more() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -124,27 +127,27 @@ func (w *restWorkers) next() (r resting, ok bool) {
 	}
 }
 
-// leave gives the place of a worker to another.
+// leave frees the place of a worker.
 func (w *restWorkers) leave() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.places--
 }
 
-// restWorker runs stop hooks on its own goroutine, so that a quick one costs no other.
-// Its watchdog gives its place away when a hook is slow, and takes over the entity of a
-// hook that it abandons.
+// restWorker runs stop hooks on its own goroutine, so that a quick hook needs no
+// further goroutine. Its watchdog frees the worker's place when a hook is slow, and
+// takes over the entity of a hook that it abandons.
 type restWorker struct {
 	workers *restWorkers
-	since   int    // entities put to rest since others were let run
-	state   []byte // an entity's state before its hook; used again
+	since   int    // entities passivated since the last yield
+	state   []byte // an entity's state before its hook; reused
 
 	mu      sync.Mutex   // guards the fields below
 	hook    idleHook     // the hook that runs; zero: none
 	context *hookContext // of the hook that runs, or of the one before
 	timer   *time.Timer  // of the watchdog; made with the first hook
 	armed   bool         // the watchdog will look
-	left    bool         // the place was given away
+	left    bool         // the place was freed
 	lost    bool         // the watchdog has taken over an entity, and the worker is to end
 }
 
@@ -169,7 +172,7 @@ func (r *restWorker) run() {
 	}
 }
 
-// end ends the watchdog, and gives the worker's place away.
+// end ends the watchdog and frees the worker's place.
 func (r *restWorker) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -189,7 +192,8 @@ func (r *restWorker) leaveLocked() {
 	}
 }
 
-// rest puts an entity to rest, if it may. It reports whether the worker may go on.
+// rest passivates an entity, if that is still allowed. It reports whether the worker
+// may continue.
 func (r *restWorker) rest(next resting) bool {
 	if !next.begin() {
 		return true
@@ -219,10 +223,10 @@ func (r *restWorker) rest(next resting) bool {
 	return r.hasPlace()
 }
 
-// watch has the watchdog watch a hook that is about to begin, and returns its context.
-// The worker has the entity's turn for as long as ended reports that. A context of which
-// no hook has asked more than its deadline serves those that begin soon after, which
-// have a hundredth less of their time.
+// watch makes the watchdog watch a hook that is about to begin, and returns its context.
+// The worker has the entity's turn until ended reports otherwise. A context is reused
+// for the following hooks as long as hooks have asked only for its deadline; their time
+// is then shorter by at most a hundredth.
 func (r *restWorker) watch(s *hostedShard, e *region.Entity) context.Context {
 	now, limit := time.Now(), s.host.settings.stopTimeout
 	r.mu.Lock()
@@ -261,15 +265,16 @@ func (r *restWorker) ended() bool {
 	return !r.lost
 }
 
-// hasPlace reports whether the worker's place was not given away.
+// hasPlace reports whether the worker's place has not been freed.
 func (r *restWorker) hasPlace() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return !r.left
 }
 
-// look is the watchdog. It looks at the hook that runs, about once in slowHook if hooks
-// are quick: their beginning and end then cost no change of a timer.
+// look is the watchdog's timer function. It looks at the running hook, about once in
+// slowHook if hooks are quick, so that the beginning and end of a hook do not change
+// the timer.
 func (r *restWorker) look() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -294,7 +299,7 @@ func (r *restWorker) look() {
 	}
 }
 
-// abandon puts an entity to rest whose hook does not return, with the state that it had
+// abandon passivates an entity whose hook does not return, with the state that it had
 // before the hook. The worker does not touch the entity any more.
 func (r *restWorker) abandon(h idleHook) {
 	h.shard.rested(h.entity, bytes.Clone(r.state), h.shard.host.hookAbandoned())

@@ -14,8 +14,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// peerHost is the other processes as this one deals with them: their sessions, which package
-// peers has, and what becomes of calls, routes and shards when one of them goes.
+// peerHost connects package peers, which has the sessions with other processes, to this
+// process: it handles the calls, routes and shards of a process that is gone.
 type peerHost struct {
 	peers.Set
 	plane *plane
@@ -38,10 +38,10 @@ func (h *peerHost) Link() transport.Link { return h.plane.link() }
 // MayAnswer reports whether this node's lease lets answers leave.
 func (h *peerHost) MayAnswer() bool { return h.plane.lease.MayAnswer() }
 
-// Closed reports whether this process ends.
+// Closed reports whether this process is ending.
 func (h *peerHost) Closed() bool { return h.plane.closed() }
 
-// peerReasons are under what this process counts what package peers does.
+// peerReasons maps the events of package peers to the counters of this process.
 var peerReasons = [...]reason{
 	peers.FrameSent:    frameSent,
 	peers.FrameIgnored: frameIgnored,
@@ -49,7 +49,7 @@ var peerReasons = [...]reason{
 	peers.LimitTooLow:  limitTooLow,
 }
 
-// Count counts an event, and logs what an operator has to mend.
+// Count counts an event, and logs events that an operator has to resolve.
 func (h *peerHost) Count(e peers.Event) {
 	if e != peers.LimitTooLow {
 		h.plane.counters.add(peerReasons[e])
@@ -60,11 +60,11 @@ func (h *peerHost) Count(e peers.Event) {
 	}
 }
 
-// Stranger ends the dealings on a lane with a member that says no goodbye there.
+// Stranger closes a lane's session with a member that says no goodbye there.
 func (h *peerHost) Stranger(p *peers.Session) { h.peerGone(p.Peer().Address, p.Lane(), false) }
 
-// Oversize sees to what was in an envelope that the broker takes no more. The session's lock
-// is held.
+// Oversize handles the message in an envelope that is larger than the broker accepts. The
+// session's lock is held.
 func (h *peerHost) Oversize(p *peers.Session, o *call.Oversize) {
 	pl, e := h.plane, &o.Envelope
 	switch e.Type {
@@ -89,8 +89,8 @@ func (h *peerHost) Oversize(p *peers.Session, o *call.Oversize) {
 	}
 }
 
-// refuseForwarded answers the sender of a call that this node has passed on. Of one that
-// may have arrived nobody knows: its sender waits until its deadline.
+// refuseForwarded answers the sender of a call that this node has forwarded. It does not
+// answer for a call that may have arrived: its sender waits until its deadline.
 func (h *peerHost) refuseForwarded(p *peers.Session, o *call.Oversize) {
 	if !o.NotExecuted {
 		return
@@ -112,10 +112,9 @@ func (h *peerHost) connState(ch transport.Channel, s transport.State) {
 	}
 }
 
-// peerGone ends all dealings with a process that was removed, or those on one
-// lane (0 and up) on which it said goodbye.
-// What it certainly did not execute is sent to the shards' next homes; what
-// nobody knows about is answered so.
+// peerGone closes all sessions with a process that was removed, or the session on one
+// lane (0 and up) on which it said goodbye. Calls that it certainly did not run are
+// sent to the shards' next homes. Calls that may have run fail with outcome Unknown.
 func (h *peerHost) peerGone(a transport.Address, lane int, bye bool) {
 	pl := h.plane
 	left, ok := h.Remove(a, lane, bye)
@@ -159,9 +158,9 @@ func (h *peerHost) peerLeft(a transport.Address) {
 }
 
 // replaceSession begins a new session with a peer that has dropped its side of p, and returns
-// it; nil if the peer is gone. What a member may have taken over p and did not answer
-// nobody knows; what never reached it goes to the shards' homes now. Other lanes find out
-// by themselves.
+// it; nil if the peer is gone. Calls that may have reached a member over p and were not
+// answered fail with outcome Unknown; calls that certainly did not reach it go to the shards'
+// homes now. Sessions on other lanes are replaced separately.
 func (h *peerHost) replaceSession(p *peers.Session) *peers.Session {
 	next, left := h.Replace(p)
 	if left == nil {
@@ -173,7 +172,7 @@ func (h *peerHost) replaceSession(p *peers.Session) *peers.Session {
 		return next
 	}
 	lost := pl.pending.CompleteSent(func(s pending.Session) bool { return s == p }, pending.Result{Code: codeLost, Lost: a, Text: whyDropped})
-	pl.log.Warn("a member has dropped what it knew of this connection, which was away for too long",
+	pl.log.Warn("a member has dropped its state of this connection, which was away for too long",
 		"member", a, "lane", p.Lane(), "unacknowledged", len(left.Unacknowledged), "calls without an answer", lost)
 	for _, k := range *pl.kinds.Load() {
 		k.comeBack(pl.table.Load(), a, p.Lane())
@@ -181,12 +180,12 @@ func (h *peerHost) replaceSession(p *peers.Session) *peers.Session {
 	return next
 }
 
-// reroute gives what a gone peer left to the routes.
+// reroute gives the envelopes that a gone peer left unacknowledged to the routes.
 func (h *peerHost) reroute(left *peers.Left) {
 	routing.GiveBack(returner{h.plane, left.Session}, left.Session.Peer().Address, left.Unacknowledged, left.Stopped)
 }
 
-// returner sorts what was not acknowledged on a session whose peer is gone.
+// returner sorts the unacknowledged envelopes of a session whose peer is gone.
 type returner struct {
 	plane   *plane
 	session *peers.Session
@@ -200,7 +199,7 @@ func (t returner) RouteOf(e *wire.Envelope) *routing.Route {
 	return nil
 }
 
-// Waits reports whether a caller waits for the answer.
+// Waits reports whether a caller still waits for the answer.
 func (t returner) Waits(id uint64) bool { return t.plane.pending.Waits(id) }
 
 // Lost answers a call that may have run, and counts a tell.
@@ -219,8 +218,8 @@ func (t returner) Again(e *wire.Envelope) {
 }
 
 // Returned takes back a call that this node had forwarded to a departed peer, after the
-// shard has forgotten that peer. certain: it was not handled there. Of other calls nobody
-// knows whether they ran, and their senders wait until their deadlines.
+// shard has forgotten that peer. If certain, it was not handled there. Otherwise it may
+// have run, and its sender waits until its deadline.
 func (t returner) Returned(e *wire.Envelope, certain bool) {
 	pl, lane := t.plane, t.session.Lane()
 	k := (*pl.kinds.Load())[string(e.Kind)]
@@ -241,8 +240,8 @@ func (t returner) Returned(e *wire.Envelope, certain bool) {
 	}
 }
 
-// lostBy says what became of what the peer did not answer, for people; "" if the peer
-// has left.
+// lostBy describes how the peer lost the unanswered calls, for error texts; it is "" if
+// the peer has left.
 func (t returner) lostBy() string {
 	if t.session.Dropped() {
 		return whyDropped
@@ -270,13 +269,13 @@ func (h *peerHost) refusal(from *peers.Session, e *wire.Envelope) {
 	}
 }
 
-// tellRefused counts a tell that the peer did not run, and says so seldom, for there may
-// be very many.
+// tellRefused counts a tell that the peer did not run, and logs some of them, because
+// there may be very many.
 func (h *peerHost) tellRefused(from *peers.Session, e *wire.Envelope) {
 	pl := h.plane
 	pl.lost.unsent.Add(1)
 	n, tell := pl.counters.addSeldom(tellLost)
-	if !tell || e.Code == wire.CodeDropped { // which is as its type's handoff wants it
+	if !tell || e.Code == wire.CodeDropped { // the handoff mode of its type drops calls
 		return
 	}
 	env, _ := from.Find(e.Seq) // the envelope, if it is still known
@@ -284,7 +283,7 @@ func (h *peerHost) tellRefused(from *peers.Session, e *wire.Envelope) {
 		"method", clip(string(env.Method)), "code", int(e.Code), "why", bounded.Text(string(e.Text)), "lost so far", n)
 }
 
-// cancelCall passes a caller's giving up on to its call.
+// cancelCall cancels the turn of a call whose caller has given up.
 func (h *peerHost) cancelCall(from transport.Peer, e *wire.Envelope) {
 	pl := h.plane
 	k := (*pl.kinds.Load())[string(e.Kind)]
@@ -301,7 +300,7 @@ func (h *peerHost) moveStep(from *peers.Session, e *wire.Envelope) {
 	pl := h.plane
 	k := (*pl.kinds.Load())[string(e.Kind)]
 	if e.Type == 0 {
-		return // a call that was taken back
+		return // a call that was withdrawn
 	}
 	if k == nil || k.host == nil || k.host.shard(e.Shard) == nil {
 		if e.Type == wire.TypeInit {
@@ -316,7 +315,7 @@ func (h *peerHost) moveStep(from *peers.Session, e *wire.Envelope) {
 	sh := k.host.shard(e.Shard)
 	var opens func(transport.Address, placement.Epoch)
 	if in := k.host.instance; in != nil {
-		opens = in.PredecessorOpened // its manager has the last word
+		opens = in.PredecessorOpened // its manager decides
 	}
 	if !sh.Step(from, e, opens) {
 		pl.counters.add(frameIgnored)

@@ -11,15 +11,16 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// PlaceShards wishes for the homes of shards of a type: homes says for shard
-// numbers (as the type's Extractor tells) at which node, by name, each should
-// live; "" takes a wish back. Such shards move there, as other moves do once the
-// view has converged, and stay as long as that node hosts the type; while it does
-// not, they live where the type's [Allocation] puts them.
+// PlaceShards requests homes for shards of a type. For shard numbers (see the type's
+// Extractor), homes has the name of the node at which each should live; "" withdraws a
+// request. Like other moves, these begin once the view has converged. The shards stay as
+// long as that node hosts the type; while it does not, the type's [Allocation] places
+// them.
 //
-// PlaceShards returns nil when every member that hosts types keeps the wishes, so that
-// they outlive the coordinator and restarts of members, but not a restart of all members
-// at once. It does not wait for the moves. Any member may call it.
+// PlaceShards returns nil when every member that hosts types has confirmed the requests.
+// They then survive a change of the coordinator and restarts of members, but not a
+// restart of all members at once. PlaceShards does not wait for the moves. It may be
+// called at any member.
 func (n *Node) PlaceShards(ctx context.Context, kind string, homes map[uint32]string) error {
 	fail := func(err error) error { return fmt.Errorf("place shards of %s: %w", clip(kind), err) }
 	var pins []coordinator.Pin
@@ -41,7 +42,7 @@ func (n *Node) PlaceShards(ctx context.Context, kind string, homes map[uint32]st
 	})
 	switch {
 	case err != nil:
-		return fail(fmt.Errorf("%w: not every member has confirmed it (place them again, which changes nothing that is there)", err))
+		return fail(fmt.Errorf("%w: not every member has confirmed it (call PlaceShards again; repeating a request has no effect)", err))
 	case refused != "":
 		return fail(errors.New(refused))
 	}

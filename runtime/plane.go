@@ -50,19 +50,19 @@ type plane struct {
 	lanes []*lane
 	runs  []turnRunner
 	alone atomic.Int64 // turns of remote calls with a goroutine of their own
-	// answering are turns that end on other goroutines than the lanes', from before
-	// their end until their answers are in their sessions.
+	// answering is the number of turns that end on goroutines other than the
+	// lanes', each counted from before its end until its answer is in its session.
 	answering atomic.Int64
 	watch     runtoken.Watchdog
 
 	leaving atomic.Bool // this node gives its shards away, to leave the cluster
-	exiting atomic.Bool // this node has nothing left to give away: it takes nothing any more
+	exiting atomic.Bool // this node has nothing left to give away: it accepts no more calls
 
 	pending pending.Table
 	held    atomic.Int64   // calls held in routes
 	budget  *region.Budget // bytes of calls that wait, in routes and hosted shards
 	clock   atomic.Uint32
-	swept   atomic.Int64 // when pending was, in nanoseconds after the lease's base
+	swept   atomic.Int64 // when pending was last swept, in nanoseconds after the lease's base
 
 	commands durablehost.Source   // of this process's calls to durable types
 	durable  *durablehost.Process // of a node with a store; else nil
@@ -79,27 +79,28 @@ type plane struct {
 	table   atomic.Pointer[placement.Table]
 }
 
-// planeControl has the data plane's requests to the control plane. Calls must not
-// block: they only leave word.
+// planeControl is the data plane's interface to the control plane. Its methods do not
+// block.
 type planeControl interface {
-	// ask: calls of the kind wait for a home.
+	// ask requests a home for a kind whose calls wait.
 	ask(kind string)
-	// moveDone: a shard runs here under a new epoch.
+	// moveDone reports that a shard runs here under a new epoch.
 	moveDone(id placement.ShardID, epoch placement.Epoch)
-	// moveAborted: a shard that should move stays.
+	// moveAborted reports that a shard that was to move stays here.
 	moveAborted(id placement.ShardID, epoch placement.Epoch, reason string)
-	// progress: something about the shard changed that others may wait for.
+	// progress reports a change of the shard for which others may wait.
 	progress(id placement.ShardID)
-	// suspect: nobody listens at the address.
+	// suspect reports that nobody listens at the address.
 	suspect(a transport.Address, server string)
-	// shardsOf is how many shards the cluster's hosts give the kind; 0: not known.
+	// shardsOf returns the number of shards that the cluster's hosts give the kind,
+	// or 0 if it is unknown.
 	shardsOf(kind string) uint32
-	// escalate: this process must end.
+	// escalate ends this process.
 	escalate(err error)
-	// why no home is known for the kind, as it was last said, for people; "" if
-	// nothing was.
+	// why returns the latest reason why the kind has no home, as text, or "" if
+	// there was none.
 	why(kind string, now time.Time) string
-	// waits returns the reason, for people, why calls of the kind wait at the moment, and
+	// waits returns the reason, as text, why calls of the kind wait at the moment, and
 	// whether any member hosts it.
 	waits(kind string, now time.Time) (why string, hosted bool)
 }
@@ -123,7 +124,7 @@ func newPlane(cfg Config, self transport.Peer, ctl planeControl) *plane {
 		}
 	}
 	pl.kinds.Store(&map[string]*kind{})
-	pl.peers.init(pl) // what is wrong with cfg Start tells
+	pl.peers.init(pl) // Start reports errors of cfg
 	pl.pending.Init(await.NewCaller)
 	pl.lease.Init(time.Now())
 	pl.watch.Init(pl.lease.Base())
@@ -135,11 +136,11 @@ func newPlane(cfg Config, self transport.Peer, ctl planeControl) *plane {
 	return pl
 }
 
-// minRunners is how many runners a process has at least, so that turns that take
-// just under a millisecond do not queue up behind each other.
+// minRunners is the least number of runners of a process, so that turns that take just
+// under a millisecond do not queue up behind each other.
 const minRunners = 4
 
-// runner is the one for a shard's turns.
+// runner returns the runner for a shard's turns.
 func (pl *plane) runner(shard uint32) *turnRunner { return &pl.runs[int(shard)%len(pl.runs)] }
 
 // open starts the lanes over an open link.
@@ -156,8 +157,8 @@ func (pl *plane) open(l transport.Link) {
 	}
 }
 
-// lately is the time, about await.Sweep ago: to bound waiting by, where reading the
-// clock would cost much of the rest.
+// lately returns a time that is at most about await.Sweep ago. It bounds waiting where
+// reading the clock would cost more than the rest.
 func (pl *plane) lately() time.Time {
 	if at := pl.swept.Load(); at != 0 {
 		return pl.lease.Base().Add(time.Duration(at))
@@ -165,7 +166,8 @@ func (pl *plane) lately() time.Time {
 	return time.Now()
 }
 
-// sweepPending ends calls whose time is over, and every second tells.
+// sweepPending ends calls whose deadlines have passed and, every second, drops tells
+// that waited too long.
 func (pl *plane) sweepPending() {
 	calls, tells := time.NewTicker(await.Sweep), time.NewTicker(time.Second)
 	defer calls.Stop()
@@ -179,7 +181,7 @@ func (pl *plane) sweepPending() {
 			pl.swept.Store(now)
 			pl.pending.Sweep(now)
 		case <-tells.C:
-			pl.dropTells(time.Now().Add(-pl.cfg.CallTimeout)) // calls end by themselves
+			pl.dropTells(time.Now().Add(-pl.cfg.CallTimeout)) // calls end at their own deadlines
 		}
 	}
 }
@@ -200,8 +202,8 @@ func (pl *plane) closed() bool {
 	}
 }
 
-// close ends every waiting call and stops timers; the link must be closed before
-// wait returns.
+// close fails every waiting call and stops timers; the link must be closed before wait
+// returns.
 func (pl *plane) close() {
 	pl.lease.End(turnlease.Over)
 	pl.halt()
@@ -228,16 +230,18 @@ func (pl *plane) waitEnd(ctx context.Context) bool {
 	}
 }
 
-// minPayload is the least that the broker must take in one message, in bytes.
+// minPayload is the smallest payload limit of the broker that a process accepts, in
+// bytes.
 const minPayload = peers.MinPayload
 
-// smallMessage is a size in bytes that fits any broker, so that the limit is not looked up for smaller messages.
+// smallMessage is a size in bytes that fits any broker, so that smaller messages need no look at
+// the limit.
 const smallMessage = minPayload / 2
 
 func (pl *plane) laneOf(shard uint32) int { return laneOf(shard, pl.cfg.Lanes) }
 
-// callable is kind for a process that may have its entities: a type of another
-// package, whose name is taken, cannot be called there.
+// callable is kind for a process that may host the type. A type whose name another
+// package's type has at this process cannot be called.
 func (pl *plane) callable(c codegen.Kind) *kind {
 	k := pl.kind(c)
 	if k.desc.Package == c.Package {
@@ -247,7 +251,7 @@ func (pl *plane) callable(c codegen.Kind) *kind {
 		ErrMismatch, c.Name, k.desc.Package, c.Package)}
 }
 
-// kind returns the kind as this process knows it, adding it if it is new.
+// kind returns the kind of this process, which it adds if it is new.
 func (pl *plane) kind(c codegen.Kind) *kind {
 	if k := (*pl.kinds.Load())[c.Name]; k != nil {
 		return k
@@ -266,7 +270,7 @@ func (pl *plane) kind(c codegen.Kind) *kind {
 	return k
 }
 
-// singleton returns the singleton of that name, if it may be called here; else nil.
+// singleton returns the singleton of that name, or nil if it cannot be called here.
 func (pl *plane) singleton(name string) singlehost.Callable {
 	k := (*pl.kinds.Load())[name]
 	if k == nil || !k.desc.Singleton || k.err != nil {
@@ -290,7 +294,7 @@ func (pl *plane) setTable(t *placement.Table) {
 	}
 }
 
-// countMoves counts the shards whose home is another than before.
+// countMoves counts the shards whose home has changed.
 func (pl *plane) countMoves(old, t *placement.Table) {
 	for _, name := range t.Kinds() {
 		was, is := old.Kind(name), t.Kind(name)
@@ -338,8 +342,8 @@ func (pl *plane) heldFor(name string) (n int) {
 	return n
 }
 
-// pause slows a loop down that waits for two parts of this process to agree,
-// and ends it when they do not.
+// pause delays a loop that waits until the table and this process agree about a home.
+// It returns an error when they do not agree in time.
 func (pl *plane) pause(try int) error {
 	switch {
 	case try < 3:
@@ -363,8 +367,8 @@ func (pl *plane) answerCode(c *inCall, code wire.Code, text string) {
 	pl.answer(c, &wire.Envelope{Type: wire.TypeReply, ID: c.ID, Code: code, Text: []byte(text)}, nil)
 }
 
-// answer brings a reply to the call's sender: into this process's own table, or
-// onto its session, to be published by by; at once if that is nil.
+// answer brings a reply to the call's sender: to the pending table of this process, or
+// to the sender's session. By publishes it; if by is nil it is published at once.
 func (pl *plane) answer(c *inCall, e *wire.Envelope, by peers.Publisher) {
 	if c.ID == 0 {
 		return
@@ -376,7 +380,7 @@ func (pl *plane) answer(c *inCall, e *wire.Envelope, by peers.Publisher) {
 	if c.from != nil && c.Via.IsZero() && c.from.Answer(e, by) {
 		return
 	}
-	// It was forwarded, or its sender is known anew.
+	// The call was forwarded, or its sender is new on this lane.
 	if p := pl.peers.Session(c.Sender, c.lane); p == nil || !p.Answer(e, by) {
 		pl.counters.add(dropNoPeer)
 	}
@@ -390,7 +394,7 @@ func laneOf(shard uint32, lanes int) int {
 	return int(hi)
 }
 
-// noLink stands in before Start: everything waits.
+// noLink is the link before Start, on which everything waits.
 type noLink struct{ transport.Link }
 
 func (noLink) Send(transport.Channel, transport.Peer, uint64, []byte) error {
@@ -417,20 +421,21 @@ func (pl *plane) routeFor(e *wire.Envelope) *route {
 	return k.route(e.Shard)
 }
 
-// errClosed is ErrClosed of this process.
+// errClosed is the ErrClosed of this process, with the remedy.
 func (pl *plane) errClosed() error {
 	if pl.self.Client {
 		return fmt.Errorf("%w: connection %s has ended (Dial anew)", ErrClosed, pl.self.Name)
 	}
-	return fmt.Errorf("%w: node %s has ended (its Err tells why; make calls at another, or start a new one)", ErrClosed, pl.self.Name)
+	return fmt.Errorf("%w: node %s has ended (its Err has the reason; make calls at another node, or start a new one)", ErrClosed, pl.self.Name)
 }
 
-// maxResult is the largest result that fits the broker.
+// maxResult is the largest result, in bytes, that fits the broker's payload limit.
 func (pl *plane) maxResult() int {
 	return max(pl.link().MaxPayload(), minPayload) - wire.MaxFrameHeader - wire.Overhead
 }
 
-// dropTells drops the tells that wait for a home since before limit, and counts them.
+// dropTells drops the tells that have waited for a home since before limit, and counts
+// them.
 func (pl *plane) dropTells(limit time.Time) (dropped int) {
 	if pl.held.Load() == 0 {
 		return 0
@@ -450,7 +455,7 @@ func (pl *plane) dropTells(limit time.Time) (dropped int) {
 	return dropped
 }
 
-// reply hands an answer of this process to its caller.
+// reply passes an answer of this process to its caller.
 func (pl *plane) reply(e *wire.Envelope) {
 	if c := pl.answered(e); c != nil {
 		pl.pending.Coalescer.Wake(1)
@@ -458,8 +463,8 @@ func (pl *plane) reply(e *wire.Envelope) {
 	}
 }
 
-// answered takes the call out of the table that an answer is for; nil if nobody
-// waits for it. The caller must wake the goroutine that does.
+// answered takes the call of an answer out of the pending table; it is nil if no caller
+// waits for the answer. The goroutine that calls answered must wake the caller.
 func (pl *plane) answered(e *wire.Envelope) *pending.Call {
 	if e.Code == wire.CodeMoved && e.Epoch != 0 {
 		pl.learn(e)
@@ -473,7 +478,7 @@ func (pl *plane) answered(e *wire.Envelope) *pending.Call {
 	return c
 }
 
-// learn takes a placement from an answer.
+// learn learns the home of a shard from an answer.
 func (pl *plane) learn(e *wire.Envelope) {
 	if k := (*pl.kinds.Load())[string(e.Kind)]; k != nil {
 		if r := k.route(e.Shard); r != nil {
@@ -482,7 +487,7 @@ func (pl *plane) learn(e *wire.Envelope) {
 	}
 }
 
-// homes are the other processes that routes lead to, each once.
+// homes returns the other processes to which routes lead, each once.
 func (pl *plane) homes() (all []transport.Address) {
 	for _, k := range *pl.kinds.Load() {
 		for i := range k.routes {

@@ -24,12 +24,12 @@ import (
 // maxIDBytes bounds an entity id.
 const maxIDBytes = 1024
 
-// port is one kind as this process reaches it.
+// port is one kind as generated clients of this process use it.
 type port struct{ kind *kind }
 
 var _ codegen.Port = port{}
 
-// Locate resolves an id to its hash and shard.
+// Locate returns the hash and the shard of an id.
 func (p port) Locate(id string) (hash uint64, shard uint32, err error) {
 	k := p.kind
 	switch {
@@ -53,8 +53,8 @@ func (p port) fail(r *codegen.Ref, method string, outcome Outcome, err error) er
 	return &CallError{Kind: p.kind.desc.Name, ID: r.ID, Method: method, Outcome: outcome, Err: err}
 }
 
-// Begin starts a call: on the entity itself where it lives here and may run on
-// the caller's goroutine.
+// Begin starts a call. It begins the turn itself if the entity is in this process and
+// may run on the caller's goroutine.
 func (p port) Begin(ctx context.Context, r *codegen.Ref, method string) (codegen.Turn, error) {
 	if r.Odd != nil || ctx.Err() != nil {
 		if err := p.cannot(ctx, r, method); err != nil {
@@ -89,11 +89,12 @@ func (p port) Begin(ctx context.Context, r *codegen.Ref, method string) (codegen
 	return p.waitTurn(ctx, up, s, r, method)
 }
 
-// cannot is why a call cannot begin: its reference is bad, or its time is over.
+// cannot is the reason why a call cannot begin: its reference is invalid, or its time
+// is over.
 func (p port) cannot(ctx context.Context, r *codegen.Ref, method string) error {
 	why := r.Err()
 	if why == nil && r.Timeout() < 0 {
-		why = expired("its time-out is negative (give shard.Timeout a positive one)")
+		why = expired("its timeout is negative (give shard.Timeout a positive duration)")
 	}
 	if err := ctx.Err(); why == nil && err != nil {
 		why = fmt.Errorf("%w: its context was over before it began%s", err, moreTime(err))
@@ -104,8 +105,8 @@ func (p port) cannot(ctx context.Context, r *codegen.Ref, method string) error {
 	return p.fail(r, method, NotExecuted, why)
 }
 
-// waitTurn waits for the entity's turn, for a local caller; the call is encoded
-// after all when the shard leaves meanwhile.
+// waitTurn waits for the entity's turn, for a local caller. If the shard leaves
+// meanwhile, the call is encoded and sent.
 func (p port) waitTurn(ctx context.Context, up *turn, s *hostedShard, r *codegen.Ref, method string) (codegen.Turn, error) {
 	pl := p.kind.plane
 	c := &inCall{granted: make(chan *region.Entity, 1), lane: s.lane}
@@ -136,7 +137,7 @@ func (p port) waitTurn(ctx context.Context, up *turn, s *hostedShard, r *codegen
 	case <-limit.Done():
 	case <-pl.stop:
 	}
-	if !s.Withdraw(&c.Call) { // it was granted at the same time
+	if !s.Withdraw(&c.Call) { // its turn was granted at the same time
 		return p.granted(ctx, up, s, r, method, <-c.granted)
 	}
 	pl.counters.add(callExpired)
@@ -154,7 +155,7 @@ func (p port) granted(ctx context.Context, up *turn, s *hostedShard, r *codegen.
 	return s.begin(ctx, up, e, method)
 }
 
-// limit is ctx with the time-out of calls that have no deadline.
+// limit returns ctx with the timeout for calls that have no deadline.
 func (p port) limit(ctx context.Context, r *codegen.Ref) (context.Context, context.CancelFunc) {
 	timeout := r.Timeout()
 	if _, ok := ctx.Deadline(); ok && timeout == 0 {
@@ -166,13 +167,13 @@ func (p port) limit(ctx context.Context, r *codegen.Ref) (context.Context, conte
 	return context.WithTimeout(ctx, timeout)
 }
 
-// Check returns why a call cannot be sent.
+// Check returns the reason why a call cannot be sent, or nil.
 func (p port) Check(ctx context.Context, r *codegen.Ref, method string) error {
 	return p.cannot(ctx, r, method)
 }
 
-// Send sends a tell. It is on its way, or waits for its shard's home, when nil
-// is returned; nobody says whether it arrived.
+// Send sends a tell. It returns nil when the tell is appended to a session or waits for
+// its shard's home; the sender does not learn whether it arrives.
 func (p port) Send(ctx context.Context, r *codegen.Ref, method string, args []byte) error {
 	c := outCall{Context: ctx, Args: args, Ref: r, Method: method}
 	defer codegen.Recycle(c.Args)
@@ -185,7 +186,7 @@ func (p port) Send(ctx context.Context, r *codegen.Ref, method string, args []by
 	return p.tell(&c)
 }
 
-// tell is Send for a tell that may leave now.
+// tell is Send for a tell that may leave at once.
 func (p port) tell(c *outCall) error {
 	if p.kind.plane.closed() {
 		return p.fail(c.Ref, c.Method, NotExecuted, p.kind.plane.errClosed())
@@ -202,8 +203,8 @@ func (p port) tell(c *outCall) error {
 	return nil
 }
 
-// Failed is the caller's error of a call whose arguments do not encode or, if it ran,
-// whose results do not decode.
+// Failed returns the caller's error for a call whose arguments do not encode or, if it
+// ran, whose results do not decode.
 func (p port) Failed(r *codegen.Ref, method string, ran bool, err error) error {
 	if ran {
 		return p.fail(r, method, Executed, err)
@@ -229,7 +230,7 @@ func (p port) envelope(c *outCall, t wire.Type) wire.Envelope {
 }
 
 // enterDurable begins a turn of a durable entity for a local caller, whose goroutine is to run
-// it. It returns no entity where the call has to queue, or where its home is elsewhere.
+// it. It returns no entity if the call has to queue, or if the home is elsewhere.
 func (p port) enterDurable(c *outCall, r *route) (*hostedShard, *region.Entity) {
 	k := p.kind
 	if k.host == nil || !k.host.settings.inline {
@@ -248,13 +249,14 @@ func (p port) enterDurable(c *outCall, r *route) (*hostedShard, *region.Entity) 
 	return s, s.enter(c.Ref)
 }
 
-// beginRead is Begin for a durable type. A method that changes nothing runs on the caller's
-// goroutine, as one of a volatile type does, if its entity is active and the log has all of
-// its state. The arguments and results of others are part of their commits: see attempt.
+// beginRead is Begin for a durable type. A method marked //shard:read runs on the caller's
+// goroutine, like that of a volatile type, if its entity is active and its state is
+// completely in the log. The arguments and results of other methods are part of their
+// commits: see attempt.
 func (p port) beginRead(ctx context.Context, up *turn, r *codegen.Ref, method string) (codegen.Turn, error) {
 	k := p.kind
 	if k.host == nil || !k.host.desc.Reads[method] || !k.host.settings.inline || invariant.Enabled {
-		return codegen.Turn{}, nil // with invariants on, the method's end is compared with its beginning
+		return codegen.Turn{}, nil // with invariants on, the state is compared before and after the method
 	}
 	e, ok := r.Near.Load().(*region.Entity)
 	if !ok || !hostedOf(e).tryEnter(e) {
@@ -275,12 +277,12 @@ func (p port) beginRead(ctx context.Context, up *turn, r *codegen.Ref, method st
 	return s.begin(ctx, up, e, method)
 }
 
-// Do sends a call and waits for its results. What did not run because its shard
+// Do sends a call and waits for its results. A call that did not run because its shard
 // moved is sent again until the deadline.
 //
-// The stacks of many waiting callers do not fit the processor's cache. So variables for
-// sending or failing are on the stack only as long as needed, in functions that are not
-// inlined here.
+// The stacks of many waiting callers do not fit the processor's cache. Variables for
+// sending and for failing are therefore in separate functions that are not inlined, and
+// are on the stack only as long as needed.
 func (p port) Do(ctx context.Context, r *codegen.Ref, method string, args []byte) (reply []byte, err error) {
 	c := outCall{Context: ctx, Args: args, Ref: r, Method: method}
 	pl := p.kind.plane
@@ -307,7 +309,7 @@ func (p port) Do(ctx context.Context, r *codegen.Ref, method string, args []byte
 	if c.Command != nil {
 		err = c.Command.end(&pl.commands, err)
 	}
-	codegen.Recycle(c.Args) // whatever still waits has a copy
+	codegen.Recycle(c.Args) // a call that still waits has a copy
 	return reply, err
 }
 
@@ -326,7 +328,7 @@ func (p port) attempt(c *outCall, limit *await.Deadline) (w *pending.Call, id ui
 	if w, id = pl.pending.Open(limit.Swept(pl.lease.Base()), c.Ref.Hash); w == nil {
 		return nil, 0, p.fail(c.Ref, c.Method, NotExecuted, errPending)
 	}
-	if pl.closed() { // nobody would answer what was opened after the end
+	if pl.closed() { // a call that is entered after the end gets no answer
 		pl.pending.Complete(id, pending.Result{Code: codeClosed})
 	}
 	e := p.envelope(c, wire.TypeCall)
@@ -347,7 +349,7 @@ func (p port) attempt(c *outCall, limit *await.Deadline) (w *pending.Call, id ui
 	return w, id, nil
 }
 
-// failed ends a try that came to no results: the call goes again after a pause, or
+// failed ends an attempt without results: the call is sent again after a pause, or
 // fails with err.
 //
 //go:noinline
@@ -383,13 +385,13 @@ func (p port) failed(c *outCall, w *pending.Call, id uint64, limit *await.Deadli
 	return false, p.fail(c.Ref, c.Method, outcome, late(err, why))
 }
 
-// retryPause spaces the tries of a call whose shard is on the move.
+// retryPause is the pause between two attempts of a call whose shard is moving.
 func retryPause(try int) time.Duration {
 	return min(time.Millisecond<<min(try, 6), 50*time.Millisecond)
 }
 
-// giveUp takes a call back whose time is over, as far as that can be done, and
-// reports whether it ran.
+// giveUp withdraws a call whose time is over, if that is still possible, and returns
+// whether it ran.
 func (p port) giveUp(c *outCall, w *pending.Call, id uint64) (Outcome, error) {
 	pl, r := p.kind.plane, p.route(c)
 	if r.forget(id) {
@@ -418,13 +420,13 @@ func (p port) giveUp(c *outCall, w *pending.Call, id uint64) (Outcome, error) {
 	return Unknown, fmt.Errorf("%w from %s%s", errNoAnswer, way.Peer().Name, silence(way, time.Now()))
 }
 
-// tellNear begins the turn of a tell outside the shard's lock, and leaves it to a
-// runner. It reports false where that cannot be: the entity is elsewhere, or sleeps,
-// or has a turn. Then the tell takes the long way, where it may wait; so a sender's
-// tells and calls stay in order.
+// tellNear begins the turn of a tell without the shard's lock, and gives it to a
+// runner. It reports false if that is impossible: the entity is elsewhere, not active,
+// or has a turn. The tell then takes the ordinary path, on which it may wait, so that a
+// sender's tells and calls stay in order.
 func (p port) tellNear(c *outCall) (near bool, err error) {
 	if p.kind.desc.Durable {
-		return false, nil // its turn is one that commits
+		return false, nil // its turn commits
 	}
 	if e, ok := c.Ref.Near.Load().(*region.Entity); ok && hostedOf(e).tryEnter(e) {
 		s := hostedOf(e)
@@ -443,7 +445,7 @@ func (p port) tellNear(c *outCall) (near bool, err error) {
 	return true, p.kind.plane.runner(s.ID.Shard).offer(s, e, c)
 }
 
-// resultError is the error for an answer that is no result.
+// resultError is the error for an answer without results.
 func (p port) resultError(c *outCall, res pending.Result) error {
 	kind := p.kind.desc.Name
 	switch res.Code {
@@ -469,7 +471,7 @@ func (p port) resultError(c *outCall, res pending.Result) error {
 	return p.fail(c.Ref, c.Method, Unknown, fmt.Errorf("answer of unknown code %d (is the other side newer?)", res.Code))
 }
 
-// newCommand numbers a call.
+// newCommand gives a call the next command number.
 func newCommand(p port, c *outCall) *sentCommand {
 	if t, ok := c.Context.(*toldContext); ok {
 		return &sentCommand{id: t.id}

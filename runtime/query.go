@@ -29,8 +29,8 @@ type ShardState struct {
 // RegionState returns the shards of a type that this node holds, receives, or still
 // forwards calls for, in order; kind "" stands for all types. A shard that moved away is
 // forwarded for until every node that called it here has heard of the move, has left, or
-// has not called it here for 10s. RegionState looks at every entity, so it is for tests
-// and people.
+// has not called it here for 10s. RegionState visits every entity, so use it for tests
+// and diagnosis only.
 func (n *Node) RegionState(kind string) []ShardState {
 	var states []ShardState
 	for _, h := range n.held(kind) {
@@ -109,13 +109,13 @@ func (n *Node) TypeNames() []string {
 
 // A Location is the place of an entity, with the reason.
 type Location struct {
-	Kind, ID string // of the question
+	Kind, ID string // of the query
 	Shard    uint32 // the number of the shard of the id: of 256 shards, 256 to 511
 	// Node is the home of the shard in this node's table, "" for none, and Epoch its
 	// epoch.
 	Node  string
 	Epoch string
-	// Why is the coordinator's reason, for people.
+	// Why is the coordinator's reason for the place, as text.
 	Why string
 }
 

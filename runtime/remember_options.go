@@ -23,34 +23,32 @@ type RememberOptions struct {
 	Entities int
 	// Every is the time between two such starts. Default 100ms, minimum 1ms.
 	Every time.Duration
-	// Backoff is how long an entity is not started again after its supervisor stopped it
-	// or its activation failed, unless it is called before. Default 10s, 10ms to 1h.
+	// Backoff is the pause before an entity is started again after its supervisor
+	// stopped it or its activation failed. A call starts it earlier. Default 10s, 10ms
+	// to 1h.
 	Backoff time.Duration
 	// MaxPerShard bounds the entities that a shard remembers. A call that would start one
 	// more fails with [ErrOverloaded]. Default 10,000, at most 1,000,000.
 	MaxPerShard int
 }
 
-// Remember makes the runtime activate the type's active entities again, without a call,
-// when their shard has moved, when its home has crashed and, with a [Config].Store, which
-// then keeps the ids, after a stop of all members. Unless their shard moved and brought their state along, they start
-// without it.
+// Remember makes the runtime activate the type's active entities again, without a call, when their
+// shard has moved, when its home has crashed and, with a [Config].Store, which then keeps the ids,
+// after a stop of all members. They have their state only if it came with their shard's move.
 //
-// An entity is remembered from before its first activation, which waits for that. Without
-// a store it waits until another member has the id, or for a second. With a store it
-// waits until the store has the id; if that fails, the call fails with NotExecuted. The
-// entity is remembered until it asks for [Passivate] or [Forget], or its first activation
-// fails. Idleness does not end it: with Remember the default of [IdleAfter] is 0. If
-// IdleAfter or [MaxActive] is set all the same, entities that it passivates are no longer
-// remembered.
+// The first activation of an entity waits until its id is remembered: without a store until another
+// member has the id, but at most a second, and with a store until the store has it. If the store
+// fails, the call fails with outcome NotExecuted. The entity is remembered until it calls
+// [Passivate] or [Forget], or its first activation fails. Idleness does not end it: with Remember
+// the default of [IdleAfter] is 0. If IdleAfter or [MaxActive] is set all the same, entities that
+// it passivates are no longer remembered.
 //
-// Members must agree on whether the type is remembered: one that differs is refused at
-// joining.
+// Members must agree on whether the type is remembered: one that differs is refused at joining.
 func Remember(r RememberOptions) HostOption {
 	return func(s *hostSettings) { s.remember = &r }
 }
 
-// settings are the options as package remembering uses them; ids is nil without a store.
+// settings returns the options in the form of package remembering; ids is nil without a store.
 func (r *RememberOptions) settings(ids store.Store) remembering.Settings {
 	return remembering.Settings{
 		Store: ids, Copies: r.Copies, MaxPerShard: r.MaxPerShard,

@@ -11,7 +11,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// rememberingNode is a node as package remembering uses it.
+// rememberingNode implements the interface of package remembering for a node.
 type rememberingNode struct{ node *Node }
 
 var _ remembering.Process = rememberingNode{}
@@ -22,7 +22,7 @@ func (m rememberingNode) Self() transport.Address { return m.node.plane.self.Add
 // Cluster is the name of the cluster.
 func (m rememberingNode) Cluster() string { return m.node.cfg.Cluster }
 
-// Log is the node's.
+// Log returns the node's logger.
 func (m rememberingNode) Log() *slog.Logger { return m.node.log }
 
 // Send sends a message to a member.
@@ -34,7 +34,7 @@ func (m rememberingNode) Send(to transport.Address, msg remember.Message) {
 // Context ends when the node stops.
 func (m rememberingNode) Context() context.Context { return m.node.plane.ctx }
 
-// Stopped is the error for that.
+// Stopped returns the error of a node that has stopped.
 func (m rememberingNode) Stopped() error { return m.node.plane.errClosed() }
 
 // Go runs f on a goroutine that the node waits for.
@@ -46,7 +46,8 @@ func (m rememberingNode) MayAnswer() bool { return m.node.plane.lease.MayAnswer(
 // WaitLease waits until the node may run turns.
 func (m rememberingNode) WaitLease(ctx context.Context) error { return m.node.plane.waitLease(ctx) }
 
-// Full is the error of an entity whose shard remembers as many as it may.
+// Full returns the error for an entity whose shard remembers the maximum number of
+// entities.
 func (m rememberingNode) Full(err error) error {
 	return fmt.Errorf("%w: %w (raise RememberOptions.MaxPerShard, or use more shards)", ErrOverloaded, err)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
-// repairs show and set the states of entities of a node.
+// repairs shows and replaces states of entities of a node.
 type repairs struct{ node *Node }
 
 // states serves an operator's requests about the states of entities of this node. It runs
@@ -32,10 +32,10 @@ func (p repairs) states(r *operator.Request) (found []operator.Entity, err error
 	for _, id := range h.unreadable.all() {
 		one, err := p.one(h, &operator.Request{Command: operator.State, Entity: operator.Entity{Kind: r.Entity.Kind, ID: id}})
 		if err == nil && one.Why != "" {
-			one.State = nil // all of them would be too much for one answer
+			one.State = nil // all states would be too large for one answer
 			found = append(found, one)
 		} else if err == nil {
-			h.unreadable.remove(id) // it is elsewhere, or was mended
+			h.unreadable.remove(id) // it has moved, or was repaired
 		}
 	}
 	return found, nil
@@ -47,14 +47,14 @@ func (p repairs) hostOf(kind string) (*host, error) {
 	case k == nil || k.host == nil:
 		return nil, fmt.Errorf("this node does not host %s", clip(kind))
 	case k.host.desc.Singleton:
-		return nil, fmt.Errorf("%s is a singleton: one whose state cannot be read starts anew by itself", clip(kind))
+		return nil, fmt.Errorf("%s is a singleton, which starts without state if its state cannot be read", clip(kind))
 	case k.host.desc.DecodeState == nil:
 		return nil, fmt.Errorf("%s has no state", clip(kind))
 	}
 	return k.host, nil
 }
 
-// one shows the state of one entity, or sets it.
+// one shows or replaces the state of one entity.
 func (p repairs) one(h *host, r *operator.Request) (operator.Entity, error) {
 	at := operator.Entity{Kind: r.Entity.Kind, ID: r.Entity.ID}
 	_, number, err := port{h.kind}.Locate(at.ID)
@@ -79,7 +79,7 @@ func (p repairs) one(h *host, r *operator.Request) (operator.Entity, error) {
 	default:
 		home, ok := p.node.plane.table.Load().Kind(at.Kind).Lookup(number)
 		if !ok || home.Owner.IsZero() || home.Owner == p.node.plane.self.Address {
-			return at, errors.New("its shard is on its way (try again)")
+			return at, errors.New("its shard is moving (try again)")
 		}
 		at.Node = home.Owner
 		return at, nil
@@ -92,7 +92,7 @@ func (p repairs) one(h *host, r *operator.Request) (operator.Entity, error) {
 	return at, showState(s, e, &at)
 }
 
-// showState takes the state of an entity whose turn the caller has.
+// showState returns the state of an entity whose turn the caller has.
 func showState(s *hostedShard, e *region.Entity, to *operator.Entity) (err error) {
 	if e.Value != nil {
 		to.State, err = s.host.encodeState(e)
@@ -109,10 +109,10 @@ func showState(s *hostedShard, e *region.Entity, to *operator.Entity) (err error
 // setState replaces the state of an entity whose turn the caller has.
 func setState(s *hostedShard, e *region.Entity, state []byte) error {
 	if e.Value != nil {
-		return errors.New("it is active, so its state is fine: call it")
+		return errors.New("it is active, so its state can be read (call it to change it)")
 	}
 	if !s.mayRun() {
-		return errors.New("its shard may be another node's (try again)")
+		return errors.New("its shard may have moved to another node (try again)")
 	}
 	if state != nil {
 		if _, err := s.host.decodeState(s.host.desc.New(), state); err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Raw is a call whose arguments are bytes already: JSON, an object of them by
-// their names, or the protobuf message that shardgen contract proto describes.
-// Generated clients take it with CallRaw.
+// A Raw is a call whose arguments are already encoded: as a JSON object with the
+// arguments by their names, or as the protobuf message that shardgen contract proto
+// prints. Generated clients send it by CallRaw.
 type Raw = codegen.Raw
 
 // Content types of a [Raw] call.
@@ -27,17 +27,17 @@ const (
 // Headers of an answer to a request.
 const (
 	headerOutcome = "Shard-Outcome" // executed, not executed or unknown
-	headerError   = "Shard-Error"   // one line; absent when the call went well
+	headerError   = "Shard-Error"   // one line; absent if the call succeeded
 	headerContent = "Content-Type"
 )
 
-// maxRequests bounds the requests that one node handles at once.
+// maxRequests bounds the requests that one node handles at the same time.
 const maxRequests = 1024
 
-// requests are the calls that a node makes for clients of the broker outside the cluster.
+// requests are the calls that a node makes for other clients of the broker: the gateway.
 type requests struct{ node *Node }
 
-// serve takes calls of any client of the broker for the hosted types.
+// serve accepts calls of any client of the broker for the hosted types.
 func (g requests) serve(ctx context.Context) error {
 	n := g.node
 	if !n.cfg.Gateway {
@@ -45,7 +45,7 @@ func (g requests) serve(ctx context.Context) error {
 	}
 	requester, ok := n.cfg.Transport.(transport.Requester)
 	if !ok {
-		return fmt.Errorf("start node %s: Config.Gateway: this transport takes no requests", n.cfg.Name)
+		return fmt.Errorf("start node %s: Config.Gateway: this transport does not support requests", n.cfg.Name)
 	}
 	kinds := map[string]*kind{}
 	var names []string
@@ -69,7 +69,7 @@ func (g requests) serve(ctx context.Context) error {
 	return nil
 }
 
-// errTooMany is the cause of a request that came when enough were under way.
+// errTooMany is the error of a request beyond maxRequests.
 func (g requests) errTooMany() error {
 	return fmt.Errorf("%w: the gateway at %s has %d requests under way (retry later, or start more members with one)", ErrOverloaded, g.node.cfg.Name, maxRequests)
 }
@@ -78,7 +78,7 @@ func notSent(r *transport.Request, err error) error {
 	return &CallError{Kind: r.Kind, ID: r.ID, Method: r.Method, Outcome: NotExecuted, Err: err}
 }
 
-// call makes one call for somebody outside.
+// call makes one call for a client of the broker.
 func (g requests) call(k *kind, r *transport.Request) {
 	n := g.node
 	raw := Raw{Method: r.Method, ID: r.ID, ContentType: r.ContentType, Body: r.Body}
@@ -91,7 +91,7 @@ func (g requests) call(k *kind, r *transport.Request) {
 	if r.Timeout != "" {
 		d, err := time.ParseDuration(r.Timeout)
 		if err != nil || d <= 0 {
-			g.respond(r, asJSON, nil, notSent(r, fmt.Errorf("its time-out %q is not a positive one such as 2s", r.Timeout)))
+			g.respond(r, asJSON, nil, notSent(r, fmt.Errorf("its timeout %q is not a positive duration such as 2s", r.Timeout)))
 			return
 		}
 		timeout = d
@@ -102,7 +102,7 @@ func (g requests) call(k *kind, r *transport.Request) {
 	g.respond(r, asJSON, body, err)
 }
 
-// respond answers a request, if an answer is wanted: the outcome in a header, and an
+// respond answers a request that has a reply subject: the outcome in a header, and an
 // error in another header and, for requests in JSON, as an object.
 func (g requests) respond(r *transport.Request, asJSON bool, body []byte, err error) {
 	n := g.node
@@ -124,7 +124,7 @@ func (g requests) respond(r *transport.Request, asJSON bool, body []byte, err er
 	}
 }
 
-// oneLine is a text as a header can hold it.
+// oneLine makes a text fit a header.
 func oneLine(s string) string {
 	const most = 1024
 	s = strings.Map(func(r rune) rune {

@@ -85,7 +85,7 @@ func TestGateway(t *testing.T) {
 		{name: "no id", subject: "Account.Get", body: `{}`, outcome: "not executed", failure: "bad entity id", want: "error"},
 		{name: "bad escape", subject: "Account.Get.=4", body: `{}`, outcome: "not executed", failure: `bad entity id: unescape id "=4": = at its end`, want: "error"},
 		{name: "dots in an id", subject: "Account.Lines.a=20b.c", body: `{}`, outcome: "executed", want: `{"result1":["hello"]}`},
-		{name: "bad time-out", subject: "Account.Get.alice", timeout: "soon", outcome: "not executed", failure: `time-out "soon" is not a positive one such as 2s`, want: "error"},
+		{name: "bad time-out", subject: "Account.Get.alice", timeout: "soon", outcome: "not executed", failure: `timeout "soon" is not a positive duration such as 2s`, want: "error"},
 		{name: "time-out", subject: "Account.Get." + bigID, timeout: "20s", outcome: "executed", want: `{"result1":0}`},
 	}
 	for _, tt := range tests {
@@ -199,7 +199,7 @@ func TestGatewayWantsRequester(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), testPatience)
 	defer cancel()
-	require.ErrorContains(t, node.Start(ctx), "Config.Gateway: this transport takes no requests")
+	require.ErrorContains(t, node.Start(ctx), "Config.Gateway: this transport does not support requests")
 	require.NoError(t, node.Close())
 }
 

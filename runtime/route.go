@@ -19,18 +19,18 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// kind is one entity type as this process knows it: its routes, and its host if
-// it lives here.
+// kind is one entity type at this process: its routes, and its host if this process
+// hosts it.
 type kind struct {
 	plane  *plane
 	desc   codegen.Kind
 	name   []byte
 	shards uint32
-	err    error                  // why no call of it can work
-	errors func() []codegen.Error // those that callers can tell apart
+	err    error                  // why calls of it cannot work; nil if they can
+	errors func() []codegen.Error // the declared errors
 	routes []route
-	// Set before Start: host is nil where the kind is only called, declared where
-	// HostX was not.
+	// Set before Start. host is nil if the kind is only called, and declared is nil
+	// if HostX was not called.
 	host     *host
 	declared *hostSettings
 }
@@ -49,7 +49,7 @@ func newKind(pl *plane, desc codegen.Kind) *kind {
 	return k
 }
 
-// route is the route of a shard number; nil if the kind has no such shard.
+// route returns the route of a shard number, or nil if the kind has no such shard.
 func (k *kind) route(shard uint32) *route {
 	if shard < k.shards || shard-k.shards >= uint32(len(k.routes)) {
 		return nil
@@ -57,7 +57,7 @@ func (k *kind) route(shard uint32) *route {
 	return &k.routes[shard-k.shards]
 }
 
-// routeOf is the route of an entity, by the hash of its reference.
+// routeOf returns the route of an entity, by the hash of its reference.
 func (k *kind) routeOf(hash uint64) *route {
 	return &k.routes[placement.ShardOf(hash, k.shards)-k.shards]
 }
@@ -70,7 +70,7 @@ func (k *kind) adopt(old, t *placement.Table) {
 		return
 	}
 	if part.Shards() != k.shards {
-		return // said by why, when a call runs out of time
+		return // why reports this when a call runs out of time
 	}
 	term := t.Version().Term
 	sameTerm := old.Version().Term == term
@@ -86,8 +86,8 @@ func (k *kind) adopt(old, t *placement.Table) {
 	}
 }
 
-// Found brings the shard and the routes of a singleton to where it runs. A node that still
-// has something of the instance knows better itself.
+// Found sets the home of a singleton. It is ignored at a node that still has a part of the
+// instance, and so knows better.
 func (k *kind) Found(node transport.Address, epoch placement.Epoch, hosts bool) {
 	if k.host != nil && !hosts {
 		k.host.shards[0].Place(node, epoch, 0)
@@ -95,8 +95,9 @@ func (k *kind) Found(node transport.Address, epoch placement.Epoch, hosts bool) 
 	k.routes[0].Found(node, epoch)
 }
 
-// comeBack goes to the shards of a member by the new session on that lane, for it has
-// dropped the one before. Where the table does not know of the shard, it is asked for.
+// comeBack sends the calls for a member's shards by the new session on that lane,
+// because the member has dropped the one before. If the table does not have a shard,
+// its home is asked for.
 func (k *kind) comeBack(t *placement.Table, a transport.Address, lane int) {
 	for i := range k.routes {
 		r := &k.routes[i]
@@ -110,8 +111,8 @@ func (k *kind) comeBack(t *placement.Table, a transport.Address, lane int) {
 	}
 }
 
-// route is the route of one shard: the route of package routing, which routeEnv joins to
-// this process, and the calls that the process itself sends by it.
+// route is the route of one shard: the route of package routing, which routeEnv connects
+// to this process, and the calls of this process that wait in it.
 type route struct {
 	routing.Route
 	kind  *kind
@@ -123,7 +124,8 @@ func (r *route) init(k *kind, shard uint32) {
 	r.Init((*routeEnv)(r), k.name, shard)
 }
 
-// local is the shard at this process, if calls go straight there; else nil.
+// local returns the shard at this process if calls go directly to it, and nil
+// otherwise.
 func (r *route) local() *hostedShard {
 	if t := r.Target(); t != nil && t.Local != nil {
 		return t.Local.(*hostedShard)
@@ -131,8 +133,8 @@ func (r *route) local() *hostedShard {
 	return nil
 }
 
-// send brings an envelope of a call or a tell on its way. Errors say that it
-// never will be.
+// send sends an envelope of a call or a tell, or holds it. An error means that it will
+// never be sent.
 func (r *route) send(e *wire.Envelope) error {
 	pl := r.kind.plane
 	for try := 0; ; try++ {
@@ -212,8 +214,8 @@ func (r *route) hold(e *wire.Envelope) (bool, error) {
 	return true, nil
 }
 
-// holdWithin keeps a call of a singleton, and drops the oldest when too many
-// wait: each is answered and counted. mu is held, and released.
+// holdWithin holds a call of a singleton, and drops the oldest calls when too many
+// wait; it answers and counts each. The caller holds mu, and holdWithin releases it.
 func (r *route) holdWithin(e *wire.Envelope) (err error) {
 	pl := r.kind.plane
 	if !pl.budget.Take(shardhost.SizeOf(e)) {
@@ -232,7 +234,7 @@ func (r *route) holdWithin(e *wire.Envelope) (err error) {
 		case d.ID != 0:
 			pl.pending.Complete(d.ID, pending.Result{Code: codeShed})
 		case e.ID == 0 && *pl.cfg.SingletonBuffer == 0:
-			err = r.errUnbuffered() // the caller is here to hear it
+			err = r.errUnbuffered() // the caller gets the error
 		default:
 			pl.lost.lose(&pl.counters, NotExecuted)
 		}
@@ -240,8 +242,8 @@ func (r *route) holdWithin(e *wire.Envelope) (err error) {
 	return err
 }
 
-// keep copies slices that belong to the caller. The entity and the method are of
-// strings, which nobody changes.
+// keep copies slices that belong to the caller. Entity and Method share memory with
+// strings, which do not change.
 func keep(e *wire.Envelope) wire.Envelope {
 	c := *e
 	c.Payload = append([]byte(nil), e.Payload...)
@@ -250,7 +252,7 @@ func keep(e *wire.Envelope) wire.Envelope {
 	return c
 }
 
-// forget takes a held call back. It reports whether it was still held.
+// forget withdraws a held call. It reports whether the call was still held.
 func (r *route) forget(id uint64) bool {
 	r.Mu.Lock()
 	out := r.Core.Drop(func(o call.Outgoing) bool { return o.Envelope.ID == id })
@@ -266,7 +268,7 @@ func (r *route) holdsTells() bool {
 	return r.Core.Holds(func(o call.Outgoing) bool { return o.Envelope.ID == 0 })
 }
 
-// dropTells drops held tells that wait since before t and counts them.
+// dropTells drops held tells that have waited since before t and counts them.
 func (r *route) dropTells(t time.Time) int {
 	r.Mu.Lock()
 	out := r.Core.Drop(func(o call.Outgoing) bool {
@@ -278,8 +280,9 @@ func (r *route) dropTells(t time.Time) int {
 	return len(out)
 }
 
-// moving returns the home that the shard leaves, while calls sent there are
-// unacknowledged, the next one if it is known, and since when calls wait for it.
+// moving returns the home that the shard leaves while calls that were sent there are
+// unacknowledged, the next home if it is known, and the time since when calls wait for
+// it.
 func (r *route) moving() (from, to transport.Address, left time.Time) {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
@@ -289,25 +292,25 @@ func (r *route) moving() (from, to transport.Address, left time.Time) {
 	return r.Core.Owner, r.Core.Next(), r.LeftLocked()
 }
 
-// routeEnv is a route as package routing uses it: this process, for one route.
+// routeEnv implements the interface of package routing for a route of this process.
 type routeEnv route
 
 var _ routing.Env = (*routeEnv)(nil)
 
-// Self is this process.
+// Self returns this process.
 func (v *routeEnv) Self() transport.Peer { return v.kind.plane.self }
 
-// Now is the time.
+// Now returns the time.
 func (v *routeEnv) Now() time.Time { return time.Now() }
 
-// Session is the session with a process, made if there is none.
+// Session is the session with a process, which it makes if there is none.
 func (v *routeEnv) Session(a transport.Address) (routing.Session, bool) {
 	pl := v.kind.plane
 	p := pl.peers.Session(transport.Peer{Address: a}, pl.laneOf(v.shard))
 	return p, p != nil
 }
 
-// Known is the session with a process that this one has dealt with.
+// Known is the session with a process if there is one already.
 func (v *routeEnv) Known(a transport.Address) (routing.Session, bool) {
 	pl := v.kind.plane
 	p := pl.peers.Known(a, pl.laneOf(v.shard))
@@ -322,13 +325,13 @@ func (v *routeEnv) Local() (routing.Local, bool) {
 	return v.kind.host.shard(v.shard), true
 }
 
-// Ask asks the coordinator for a home.
+// Ask requests a home from the coordinator.
 func (v *routeEnv) Ask() { v.kind.plane.ctl.ask(v.kind.desc.Name) }
 
 // Waits reports whether a caller waits for the answer.
 func (v *routeEnv) Waits(id uint64) bool { return v.kind.plane.pending.Waits(id) }
 
-// Sent notes in the pending table where a call went.
+// Sent records in the pending table where a call was sent.
 func (v *routeEnv) Sent(id uint64, to routing.Session, seq uint64) {
 	s, _ := to.(pending.Session)
 	v.kind.plane.pending.Sent(id, s, seq)
@@ -348,8 +351,8 @@ func (v *routeEnv) Unsent(e *wire.Envelope, err error) {
 	}
 }
 
-// Taken counts calls that are held, room or not: their senders have been told that they are
-// on their way.
+// Taken counts calls that are held without regard to the bounds, because their senders were
+// told that they were accepted.
 func (v *routeEnv) Taken(out []call.Outgoing) {
 	pl := v.kind.plane
 	for i := range out {
@@ -358,7 +361,7 @@ func (v *routeEnv) Taken(out []call.Outgoing) {
 	pl.held.Add(int64(len(out)))
 }
 
-// Released counts calls that are not held any more.
+// Released counts calls that are no longer held.
 func (v *routeEnv) Released(out []call.Outgoing) {
 	pl := v.kind.plane
 	for i := range out {
@@ -367,13 +370,13 @@ func (v *routeEnv) Released(out []call.Outgoing) {
 	pl.held.Add(-int64(len(out)))
 }
 
-// ownHash asks the user's shard function, twice: two answers for one id would be
-// two homes for one entity.
+// ownHash calls the user's shard function twice, because two different results for one
+// id would give one entity two homes.
 func (k *kind) ownHash(id string) (hash uint64, err error) {
 	name := k.desc.HashName
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("the shard function %s of %s panicked for id %s: %v (it must take every id)", name, k.desc.Name, clip(id), r)
+			err = fmt.Errorf("the shard function %s of %s panicked for id %s: %v (it must accept every id)", name, k.desc.Name, clip(id), r)
 		}
 	}()
 	for i := range 2 {
@@ -382,7 +385,7 @@ func (k *kind) ownHash(id string) (hash uint64, err error) {
 		case err != nil:
 			return 0, fmt.Errorf("the shard function %s of %s refused id %s: %w", name, k.desc.Name, clip(id), err)
 		case i > 0 && h != hash:
-			return 0, fmt.Errorf("the shard function %s of %s has two answers for id %s: %#x and %#x (it must depend on the id alone)", name, k.desc.Name, clip(id), hash, h)
+			return 0, fmt.Errorf("the shard function %s of %s has two results for id %s: %#x and %#x (it must depend on the id alone)", name, k.desc.Name, clip(id), hash, h)
 		}
 		hash = h
 	}
@@ -417,7 +420,7 @@ func (r *route) waitsFor(now time.Time) error {
 	return errNoHome
 }
 
-// noInstance is why a call of a singleton found no instance to go to.
+// noInstance is the error of a call that found no instance of its singleton.
 func (r *route) noInstance(now time.Time) error {
 	pl := r.kind.plane
 	if d := pl.reach.away(now, transport.Control, transport.Channel(pl.laneOf(r.shard))); d > 0 {
@@ -426,14 +429,14 @@ func (r *route) noInstance(now time.Time) error {
 	return fmt.Errorf("%w: %s", ErrNoInstance, pl.ctl.why(r.kind.desc.Name, now))
 }
 
-// errHolding is the cause of a call for which there is no room to wait for a home.
+// errHolding is the error of a call for which there is no room to wait for a home.
 func (r *route) errHolding() error {
 	pl, kind := r.kind.plane, r.kind.desc.Name
 	return fmt.Errorf("%w: %d calls wait at %s already: shard %d of %s: %v (retry later, or raise Config.BufferSize)",
 		ErrOverloaded, pl.cfg.BufferSize, pl.self.Name, r.shard, kind, r.waitsFor(time.Now()))
 }
 
-// errHoldingBytes is the cause of a call for which there is no room, by its bytes, to
+// errHoldingBytes is the error of a call for which the bound of bytes has no room to
 // wait for a home.
 func (r *route) errHoldingBytes(size int) error {
 	pl := r.kind.plane
@@ -441,7 +444,8 @@ func (r *route) errHoldingBytes(size int) error {
 		ErrOverloaded, pl.self.Name, pl.cfg.BufferBytes, size, r.shard, r.kind.desc.Name)
 }
 
-// errUnbuffered is the error of a tell when no tell may wait for the singleton.
+// errUnbuffered is the error of a tell to a singleton without an instance when no tell
+// may wait.
 func (r *route) errUnbuffered() error {
 	return fmt.Errorf("%w: Config.SingletonBuffer lets no call wait at %s, and no instance of %s is known yet (retry later)",
 		ErrBufferFull, r.kind.plane.self.Name, r.kind.desc.Name)

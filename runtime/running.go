@@ -17,30 +17,30 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// inCall is a call as the hosting side holds it: from another process, from this
-// one through its queues, or a local caller that waits for its turn. One whose
-// turn has ended and was answered is used again: by its lane (keep), its runner
-// (toldCalls.keep) or anybody (recycle). Until then others may find it through its
-// entity, so whoever answers first sees to it that the shard has let go of it (End,
-// or Kept).
+// inCall is a call at its host: from another process, from a queue of this process, or
+// of a local caller that waits for its turn. After its turn has ended and was answered,
+// it is reused by its lane (keep), its runner (toldCalls.keep) or any goroutine
+// (recycle). Until then it can be reached through its entity, so before it is reused
+// the shard must have dropped it (End, or Kept).
 type inCall struct {
 	shardhost.Call
-	ownsArgs bool // Args is one of codegen.NewArgs
-	told     bool // turnRunner.enqueue's, which its runner keeps
+	ownsArgs bool // Args is a buffer of codegen.NewArgs
+	told     bool // made by turnRunner.enqueue and kept by its runner
 	lane     int
-	from     *peers.Session              // the session that it came on; nil for this process's own
+	from     *peers.Session              // the session on which it came; nil for this process's own
 	encoded  atomic.Pointer[encodedTurn] // nil until its turn begins
 	run      runtoken.Hold               // the turn's hold on its lane or runner; zero: it has none
-	began    int64                       // when its turn did, in nanoseconds after the plane's base
+	began    int64                       // when its turn began, in nanoseconds after the plane's base
 
 	// caller is the context of a local caller whose goroutine runs the turn of a durable
 	// entity; else nil.
 	caller context.Context
-	// granted is a waiting local caller's: it gets its turn, or nil to look for the home anew.
+	// granted is set for a local caller that waits: it receives the entity whose turn the
+	// caller gets, or nil if the caller must look for the home again.
 	granted chan *region.Entity
 }
 
-// newTurn is the call's turn, which has begun.
+// newTurn returns the turn of the call, which begins.
 func (c *inCall) newTurn(e *region.Entity) (r *encodedTurn) {
 	if hostedOf(e).durable != nil {
 		d := &durableTurn{remoteTurn: remoteTurn{deadline: c.Deadline, chain: c.Links}, caller: c.caller}
@@ -67,13 +67,13 @@ func (c *inCall) newTurn(e *region.Entity) (r *encodedTurn) {
 // turn is the result of newTurn.
 func (c *inCall) turn() *turn { return &c.encoded.Load().turn }
 
-// failed is the failure that its supervisor decides about; nil: none.
+// failed returns the failure for the supervisor, or nil.
 func (c *inCall) failed() *failure { return c.encoded.Load().failed }
 
 var inCalls = sync.Pool{New: func() any { return new(inCall) }}
 
-// recycle gives the call back for reuse: its turn has ended, and nobody knows of
-// it any more.
+// recycle makes the call available for reuse. Its turn has ended, and there are no
+// other references to it.
 func (c *inCall) recycle() {
 	if c.told {
 		return // its runner keeps it, or the garbage collector has it
@@ -85,7 +85,7 @@ func (c *inCall) recycle() {
 	inCalls.Put(c)
 }
 
-// empty makes a tell ready to be filled again, with its buffer unless that is large.
+// empty makes a tell ready for reuse, with its buffer unless that is large.
 func (c *inCall) empty() {
 	args := c.Args[:0]
 	if cap(args) > maxSpareArgs {
@@ -95,14 +95,14 @@ func (c *inCall) empty() {
 	c.Args = args
 }
 
-// newInCall makes a call of an envelope that came at a time.
+// newInCall makes a call of an envelope that arrived at the given time.
 func newInCall(pl *plane, from transport.Peer, e *wire.Envelope, lane int, at time.Time) *inCall {
 	c := inCalls.Get().(*inCall)
 	c.fill(pl, from, e, lane, at)
 	return c
 }
 
-// fill makes an empty c that call. Its byte slices stay those of the frame, which
+// fill sets an empty c to that call. Its byte slices are those of the frame, which
 // belongs to this process.
 func (c *inCall) fill(pl *plane, from transport.Peer, e *wire.Envelope, lane int, at time.Time) {
 	c.Fill(from, e, int64(at.Sub(pl.lease.Base())))
@@ -115,15 +115,15 @@ func inbound(c *region.Call) *inCall { return c.Driver.(*inCall) }
 type answer struct {
 	code    wire.Code
 	text    string
-	payload *[]byte      // of CodeOK: the results, in a buffer of replyPool; of CodeMethodError: causes
-	after   *durableTurn // whose log must have what the answer saw; nil: it may leave at once
+	payload *[]byte      // of CodeOK: the results, in a buffer of replyPool; of CodeMethodError: declared errors
+	after   *durableTurn // the answer waits until its log has everything that it saw; nil: no wait
 }
 
-// replyPool keeps the buffers that results are encoded into. None is nil.
+// replyPool keeps the buffers into which results are encoded. None is nil.
 var replyPool = sync.Pool{New: func() any { return &[]byte{} }}
 
-// maxAlone bounds the turns of remote calls that have a goroutine of their own.
-// Beyond it the lane runs turns itself, and so makes the senders wait.
+// maxAlone bounds the turns of remote calls that have a goroutine of their own. Beyond
+// it the lane runs turns itself, which makes senders wait.
 const maxAlone = 16 << 10
 
 // runAlone runs a turn on a goroutine of its own, unless there are too many.
@@ -157,7 +157,7 @@ func (c *inCall) runQueued(s *hostedShard, e *region.Entity, r *turnRunner) bool
 }
 
 // finish ends a turn and answers its call. A process that leaves does not wait for this
-// goroutine, so it waits for the answers that are under way.
+// goroutine, so it waits for plane.answering.
 func (c *inCall) finish(s *hostedShard, a answer, failed *failure, by peers.Publisher) {
 	pl, answers := s.plane(), c.ID != 0
 	if answers {
@@ -168,9 +168,9 @@ func (c *inCall) finish(s *hostedShard, a answer, failed *failure, by peers.Publ
 	c.answer(pl, a, by)
 }
 
-// answer sends the result of a turn, unless its call was a tell, and ends the call.
-// An answer to another process waits in its session for the lease if it must, one to
-// a caller in this process on a goroutine.
+// answer sends the result of a turn, unless its call was a tell, and ends the call. If
+// an answer must wait for the lease, it waits in its session, or on a goroutine if the
+// caller is in this process.
 func (c *inCall) answer(pl *plane, a answer, by peers.Publisher) {
 	if a.after != nil && c.ID != 0 && !a.after.mayLeave() {
 		a.after.answer(pl, c, a)
@@ -185,7 +185,7 @@ func (c *inCall) answer(pl *plane, a answer, by peers.Publisher) {
 		c.answerNow(pl, a, by)
 	}
 	if a.payload != nil && (c.ID == 0 || !own) && cap(*a.payload) <= 64<<10 {
-		replyPool.Put(a.payload) // it was copied into the session
+		replyPool.Put(a.payload) // the session has a copy
 	}
 	if l, ok := by.(*lane); ok {
 		l.keep(c)
@@ -201,14 +201,15 @@ func (c *inCall) answerNow(pl *plane, a answer, by peers.Publisher) {
 	}
 	if a.code != wire.CodeOK {
 		if room := pl.maxResult(); len(e.Text)+len(e.Payload) > room {
-			e.Text, e.Payload = e.Text[:min(len(e.Text), room)], nil // the text is what people read
+			e.Text, e.Payload = e.Text[:min(len(e.Text), room)], nil // keep the text, which people read
 		}
 	}
 	pl.answer(c, &e, by)
 }
 
-// answerLeased sends an answer once this node may: somebody else may have run
-// the entity since, if the cluster has given this node up. Then it never does.
+// answerLeased sends an answer when the lease allows it. If the cluster has declared
+// this node down, another node may have run the entity since, and the answer is never
+// sent.
 func (c *inCall) answerLeased(pl *plane, a answer) {
 	if pl.waitLease(pl.ctx) == nil {
 		c.answerNow(pl, a, nil)
@@ -220,8 +221,8 @@ const maxErrorText = 64 << 10
 
 func clipText(s string) string { return s[:min(len(s), maxErrorText)] }
 
-// guarded is execute that survives a method calling runtime.Goexit, which ends this
-// goroutine: the lane, the entity and the caller must not wait for it.
+// guarded is execute for methods that may call runtime.Goexit, which ends this
+// goroutine. The lane, the entity and the caller then go on without it.
 func (c *inCall) guarded(s *hostedShard, e *region.Entity) (a answer) {
 	returned := false
 	defer func() {
@@ -291,7 +292,7 @@ func notActivated(s *hostedShard, r *encodedTurn, e *region.Entity, c *inCall, e
 func runMethod(s *hostedShard, r *encodedTurn, e *region.Entity, c *inCall, method codegen.Method) answer {
 	pl, t := s.plane(), &r.turn
 	var buf *[]byte
-	var out []byte // nil: nobody wants the results
+	var out []byte // nil: no caller wants the results
 	if c.ID != 0 {
 		buf = replyPool.Get().(*[]byte)
 		out = (*buf)[:0]
@@ -313,11 +314,11 @@ func runMethod(s *hostedShard, r *encodedTurn, e *region.Entity, c *inCall, meth
 	return answer{payload: buf}
 }
 
-// methodError is the answer for an error that a method, or decoding its
-// arguments, came to.
+// methodError is the answer for an error that a method, or the decoding of its
+// arguments, returned.
 func methodError(table func() []codegen.Error, err error) answer {
-	// Only the value itself counts: a method may return the error of a nested call, and
-	// no call returns one of these.
+	// Only the type of err itself counts: a method may return the error of a nested
+	// call, and calls never return these types.
 	switch err := err.(type) { //nolint:errorlint
 	case *panicked:
 		return answer{code: wire.CodePanic, text: err.Error()}
@@ -334,7 +335,7 @@ func methodError(table func() []codegen.Error, err error) answer {
 	return a
 }
 
-// panicked is a method's panic on its way to the caller.
+// panicked is the panic of a method, for its caller.
 type panicked struct{ value any }
 
 func (p *panicked) Error() string { return fmt.Sprint(p.value) }

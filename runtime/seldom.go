@@ -7,17 +7,17 @@ import (
 	"sync/atomic"
 )
 
-// seldom thins out lines of the log that a loop of calls or messages repeats. The zero
-// value has seen none. It is safe for concurrent use.
+// seldom drops most repetitions of log lines that a loop of calls or messages repeats.
+// The zero value is ready for use. It is safe for concurrent use.
 type seldom struct {
 	counts sync.Map // of seldomKey: *atomic.Uint64; as many as the process has types and methods
 }
 
-// seldomKey has the fields in which similar lines are equal.
+// seldomKey has the fields that similar lines have in common.
 type seldomKey struct{ text, kind, method string }
 
-// tell counts one more line, and reports whether it is to be logged: the first, second,
-// fourth, eighth and so on of those that are alike; n is how many there were.
+// tell counts a line, and reports whether to log it: the first, second, fourth, eighth
+// and so on of similar lines. n is their number so far.
 func (s *seldom) tell(text, kind, method string) (n uint64, tell bool) {
 	key := seldomKey{text, kind, method}
 	count, ok := s.counts.Load(key)
@@ -28,8 +28,7 @@ func (s *seldom) tell(text, kind, method string) (n uint64, tell bool) {
 	return n, n&(n-1) == 0
 }
 
-// log logs a line that others may be like, with how many there were as "count", when tell
-// says so.
+// log logs a line with "count", the number of similar lines so far, if tell reports true.
 func (s *seldom) log(to *slog.Logger, level slog.Level, text, kind, method string, args ...any) {
 	if n, tell := s.tell(text, kind, method); tell {
 		to.Log(context.Background(), level, text, append(args, "count", n)...)

@@ -10,16 +10,17 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// serveTimeout bounds telling the broker whether this member serves.
+// serveTimeout bounds the message to the broker that says whether this member serves.
 const serveTimeout = 5 * time.Second
 
-// serving is whether the broker may send processes here that have no table.
+// serving records whether the broker may direct processes that have no table to this
+// member.
 type serving struct {
 	wished atomic.Bool
-	mu     sync.Mutex // held while the broker is told, so that it hears the latest wish last
+	mu     sync.Mutex // held while the broker is informed, so that the latest value is sent last
 }
 
-// announce tells the broker the latest wish. It waits for the broker.
+// announce sends the latest value to the broker, and waits for it.
 func (s *serving) announce(ctx context.Context, link transport.Link, log *slog.Logger) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,20 +19,20 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// shardEnv is a hostedShard as package shardhost uses it: this process, for one shard.
+// shardEnv implements the interface of package shardhost for a hostedShard.
 type shardEnv hostedShard
 
 var _ shardhost.Host = (*shardEnv)(nil)
 
 func (v *shardEnv) shard() *hostedShard { return (*hostedShard)(v) }
 
-// Now is the time.
+// Now returns the time.
 func (v *shardEnv) Now() time.Time { return time.Now() }
 
-// Ticks is the coarse clock by which entities go to rest.
+// Ticks returns the coarse clock, by which entities are passivated.
 func (v *shardEnv) Ticks() uint32 { return v.host.plane.clock.Load() }
 
-// Elapsed is the clock of the lease.
+// Elapsed returns the time of the lease's clock.
 func (v *shardEnv) Elapsed() int64 { return v.host.plane.lease.Now() }
 
 // After calls f after d unless the node has ended.
@@ -44,16 +44,16 @@ func (v *shardEnv) After(d time.Duration, f func()) {
 	})
 }
 
-// Session is the session with a process on the shard's lane.
+// Session returns the session with a process on the shard's lane.
 func (v *shardEnv) Session(to transport.Peer) (shardhost.Session, bool) {
 	p := v.host.plane.peers.Session(to, v.lane)
 	return p, p != nil
 }
 
-// Departed are the latest processes from which nothing comes any more on the lane.
+// Departed returns the departed peers of the lane, latest last.
 func (v *shardEnv) Departed() []transport.Address { return v.host.plane.peers.Departed(v.lane) }
 
-// HasDeparted reports whether nothing comes from a process any more on the lane.
+// HasDeparted reports whether a process is a departed peer of the lane.
 func (v *shardEnv) HasDeparted(a transport.Address) bool {
 	return v.host.plane.peers.HasDeparted(a, v.lane)
 }
@@ -61,12 +61,12 @@ func (v *shardEnv) HasDeparted(a transport.Address) bool {
 // MaxPayload returns the broker's payload limit, at least minPayload.
 func (v *shardEnv) MaxPayload() int { return max(v.host.plane.link().MaxPayload(), minPayload) }
 
-// Learn tells the route where the shard is.
+// Learn passes the shard's home to the route.
 func (v *shardEnv) Learn(owner transport.Address, epoch placement.Epoch) {
 	v.host.kind.route(v.ID.Shard).Learn(owner, epoch, false)
 }
 
-// Run leaves a turn that has begun to a runner.
+// Run gives a turn that has begun to a runner.
 func (v *shardEnv) Run(e *region.Entity, c *shardhost.Call) {
 	v.host.plane.runner(v.ID.Shard).Add(runner.Turn{Entity: e, Call: c})
 }
@@ -74,10 +74,10 @@ func (v *shardEnv) Run(e *region.Entity, c *shardhost.Call) {
 // Grant wakes a local caller.
 func (v *shardEnv) Grant(c *shardhost.Call, e *region.Entity) { inbound(&c.Call).granted <- e }
 
-// Lead brings a singleton's instance to life.
+// Lead activates a singleton's instance.
 func (v *shardEnv) Lead(e *region.Entity) { v.host.instance.Lead(e) }
 
-// Keeps reports whether the turn is a singleton's last.
+// Keeps reports whether the turn is the last one of a singleton's instance.
 func (v *shardEnv) Keeps(e *region.Entity) bool {
 	return v.host.instance != nil && v.host.instance.KeepLocked(e)
 }
@@ -85,7 +85,8 @@ func (v *shardEnv) Keeps(e *region.Entity) bool {
 // Release ends all back-offs.
 func (v *shardEnv) Release() { v.shard().releaseAll() }
 
-// Drained hands the shard off, or ends a singleton's instance, on a goroutine.
+// Drained hands off the shard, or ends a singleton's instance, on a goroutine of its
+// own.
 func (v *shardEnv) Drained() {
 	if in := v.host.instance; in != nil {
 		v.host.plane.wg.Go(in.HandOff)
@@ -140,14 +141,14 @@ func (v *shardEnv) Answer(c *shardhost.Call, e *wire.Envelope) {
 	v.host.plane.answer(inbound(&c.Call), e, nil)
 }
 
-// Forwarded notes where a call of this process went.
+// Forwarded records where a call of this process was forwarded.
 func (v *shardEnv) Forwarded(c *shardhost.Call, to shardhost.Session, seq uint64) {
 	if pl := v.host.plane; c.Sender.Address == pl.self.Address && c.ID != 0 {
 		pl.pending.Sent(c.ID, to.(*peers.Session), seq)
 	}
 }
 
-// LoseTell counts a tell that was taken and will not run.
+// LoseTell counts a tell that was accepted and will not run.
 func (v *shardEnv) LoseTell(*shardhost.Call) { v.host.plane.counters.add(tellLost) }
 
 // Canceler cancels the context of a call's turn.
@@ -172,10 +173,10 @@ func (v *shardEnv) Why(c *shardhost.Call, verdict region.Verdict) string {
 // Exiting reports whether this node has nothing left to give away.
 func (v *shardEnv) Exiting() bool { return v.host.plane.exiting.Load() }
 
-// MoveDone has the coordinator told.
+// MoveDone reports a completed move to the coordinator.
 func (v *shardEnv) MoveDone(e placement.Epoch) { v.host.plane.ctl.moveDone(v.ID, e) }
 
-// MoveAborted has the move given up and the coordinator told.
+// MoveAborted gives up the move and reports that to the coordinator.
 func (v *shardEnv) MoveAborted(e placement.Epoch, reason string) {
 	v.host.plane.ctl.moveAborted(v.ID, e, reason)
 }
@@ -183,7 +184,7 @@ func (v *shardEnv) MoveAborted(e placement.Epoch, reason string) {
 // Progress wakes the control loop.
 func (v *shardEnv) Progress() { v.host.plane.ctl.progress(v.ID) }
 
-// Remembered are the ids that the memory keeps for the shard.
+// Remembered returns the remembered ids of the shard.
 func (v *shardEnv) Remembered() (ids shardhost.RememberedIDs) {
 	if v.remembered != nil {
 		ids = v.remembered.Leaving()
@@ -191,14 +192,14 @@ func (v *shardEnv) Remembered() (ids shardhost.RememberedIDs) {
 	return ids
 }
 
-// Arrived keeps the ids that came until the shard opens.
+// Arrived stores the remembered ids that arrived, until the shard opens.
 func (v *shardEnv) Arrived(ids shardhost.RememberedIDs) {
 	if v.remembered != nil {
 		v.remembered.ArrivedLocked(ids)
 	}
 }
 
-// BarrierTimedOut counts and logs a barrier that nobody opened.
+// BarrierTimedOut counts and logs a barrier that timed out.
 func (v *shardEnv) BarrierTimedOut(b region.Shut) {
 	v.host.plane.counters.add(barrierTimedOut)
 	v.host.plane.log.Warn("ordering barrier timed out: a sender's Flush did not come through the shard's old home",
@@ -220,8 +221,8 @@ var reasonOf = [...]reason{
 // Count counts an event.
 func (v *shardEnv) Count(e shardhost.Event) { v.host.plane.counters.add(reasonOf[e]) }
 
-// singletonHome is the shard of a hosted singleton as package singlehost uses it: this
-// process, for one instance.
+// singletonHome implements the interface of package singlehost for the shard of a
+// singleton.
 type singletonHome hostedShard
 
 var (
@@ -231,13 +232,13 @@ var (
 
 func (v *singletonHome) shard() *hostedShard { return (*hostedShard)(v) }
 
-// Name is the node's.
+// Name returns the node's name.
 func (v *singletonHome) Name() string { return v.host.plane.self.Name }
 
-// Log is the node's.
+// Log returns the node's logger.
 func (v *singletonHome) Log() *slog.Logger { return v.host.plane.log }
 
-// WarnSeldom logs a warning, but for most of those that are alike.
+// WarnSeldom logs a warning, and drops most repetitions of similar ones.
 func (v *singletonHome) WarnSeldom(text, subject string, args ...any) {
 	v.host.plane.seldom.warn(v.host.plane.log, text, subject, "", args...)
 }
@@ -251,7 +252,7 @@ func (v *singletonHome) Context() context.Context { return v.host.plane.ctx }
 // Go runs f on a goroutine that the node waits for.
 func (v *singletonHome) Go(f func()) { v.host.plane.wg.Go(f) }
 
-// Ticks is the coarse clock by which entities go to rest.
+// Ticks returns the coarse clock, by which entities are passivated.
 func (v *singletonHome) Ticks() uint32 { return v.host.plane.clock.Load() }
 
 // WaitLease waits until turns of the instance may run here.
@@ -280,13 +281,13 @@ func (v *singletonHome) Rest(entities []*region.Entity, why codegen.Passivation)
 	_ = v.shard().restAll(entities, why, true) // its node leaves, or it dies
 }
 
-// Session is the session with a process on the shard's lane.
+// Session returns the session with a process on the shard's lane.
 func (v *singletonHome) Session(to transport.Peer) (shardhost.Session, bool) {
 	p := v.host.plane.peers.Session(to, v.lane)
 	return p, p != nil
 }
 
-// HasDeparted reports whether nothing comes from a process any more on the lane.
+// HasDeparted reports whether a process is a departed peer of the lane.
 func (v *singletonHome) HasDeparted(a transport.Address) bool {
 	return v.host.plane.peers.HasDeparted(a, v.lane)
 }
@@ -294,8 +295,8 @@ func (v *singletonHome) HasDeparted(a transport.Address) bool {
 // Progress wakes the control loop.
 func (v *singletonHome) Progress() { v.host.plane.ctl.progress(v.ID) }
 
-// rememberedHome is a shard of a type whose entities are remembered as package remembering
-// uses it.
+// rememberedHome implements the interface of package remembering for a shard of a type
+// whose entities are remembered.
 type rememberedHome hostedShard
 
 func (v *rememberedHome) shard() *hostedShard { return (*hostedShard)(v) }
@@ -303,13 +304,13 @@ func (v *rememberedHome) shard() *hostedShard { return (*hostedShard)(v) }
 // MayRun reports whether a turn may begin at this moment.
 func (v *rememberedHome) MayRun() bool { return v.shard().mayRun() }
 
-// Ticks is the coarse clock by which entities go to rest.
+// Ticks returns the coarse clock, by which entities are passivated.
 func (v *rememberedHome) Ticks() uint32 { return v.host.plane.clock.Load() }
 
 // EndTurn ends the turn of an entity and begins the next one.
 func (v *rememberedHome) EndTurn(e *region.Entity) { v.shard().endTurn(e) }
 
-// Start activates an entity in a turn that is nobody's call.
+// Start activates an entity in a turn without a call.
 func (v *rememberedHome) Start(e *region.Entity, ended func(error)) {
 	pl := v.host.plane
 	ctx, cancel := context.WithTimeout(pl.ctx, pl.cfg.CallTimeout)

@@ -16,8 +16,8 @@ func TestBadShardFunctions(t *testing.T) {
 	answers := uint64(0)
 	own := errors.New("odd id")
 	for want, hash := range map[string]func(string) (uint64, error){
-		"panicked for id bob: boom (it must take every id)": func(string) (uint64, error) { panic("boom") },
-		"has two answers for id bob: 0x1 and 0x2 (it must depend on the id alone)": func(string) (uint64, error) {
+		"panicked for id bob: boom (it must accept every id)": func(string) (uint64, error) { panic("boom") },
+		"has two results for id bob: 0x1 and 0x2 (it must depend on the id alone)": func(string) (uint64, error) {
 			answers++
 			return answers, nil
 		},

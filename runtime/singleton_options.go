@@ -8,9 +8,9 @@ import "time"
 // To limit a singleton to members with a role, use [HostRole].
 type SingletonOptions struct {
 	// Lease guards the instance by a lease in Config.Store: it runs only while its node
-	// holds the lease, which is given back when the instance has stopped. So there is one
-	// instance even if the cluster falls apart and both halves go on. While the store
-	// cannot be reached there is none. Default false: downing and fencing alone keep the
+	// holds the lease, which is given back when the instance has stopped. So there is at most one
+	// instance even if the cluster splits and both halves go on. While the store
+	// cannot be reached, there is none. Default false: downing and fencing alone keep the
 	// instance unique.
 	Lease bool
 	// LeaseTTL is the time after which the lease of a node that crashed ends. Default

@@ -283,7 +283,7 @@ func TestSingletonIsRefused(t *testing.T) {
 		"margin":     {shard.WithSingletonOptions(shard.SingletonOptions{RemovalMargin: -1}), "SingletonOptions.RemovalMargin is -1ns"},
 		"back-off":   {shard.WithSingletonOptions(shard.SingletonOptions{RestartBackoff: 2, MaxRestartBackoff: 1}), "want at least 2ns"},
 		"handoff":    {shard.Handoff(shard.HandoffDropState), "always handed over in order"},
-		"count":      {shard.MaxActive(1), "never rests"},
+		"count":      {shard.MaxActive(1), "never passivated"},
 		"inline":     {shard.Inline(true), "callers' goroutines"},
 		"supervisor": {shard.Supervise(func(error) shard.SupervisorAction { return shard.ActionRestart }), "WithSingletonOptions"},
 		"restarts":   {shard.RestartBackoff(time.Second, time.Minute), "SingletonOptions.RestartBackoff"},

@@ -11,11 +11,11 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Start connects and joins the cluster. It returns when the node is Up, or with
-// the reason why it cannot be: a bad config or host, the broker out of reach, a
-// cluster that refuses it. With Config.JoinByCommand it returns when the node is
-// connected. ctx bounds starting only; a node that was not Up when ctx ended leaves
-// again, which takes 2s at most.
+// Start connects and joins the cluster. It returns nil when the node is Up, and
+// otherwise an error with the reason: an invalid config or host, a broker that cannot
+// be reached, or a cluster that refuses the node. With Config.JoinByCommand it returns
+// when the node is connected. ctx bounds starting only; a node that was not Up when ctx
+// ended leaves again, which takes 2s at most.
 func (n *Node) Start(ctx context.Context) error {
 	err := n.begin(ctx)
 	if err == nil {
@@ -55,12 +55,12 @@ func (n *Node) Run(ctx context.Context) error {
 	return n.Shutdown(leave)
 }
 
-// takeBackTime bounds leaving in order for a node that was never Up. It has
-// nothing to give away: a round of gossip or two is enough.
+// takeBackTime bounds leaving in order for a node that was never Up. Such a node has no
+// shards to give away, so one or two rounds of gossip are enough.
 const takeBackTime = 2 * time.Second
 
-// giveUpJoining ends a node that is not Up: the others are told, so that none has
-// to find out that it is gone.
+// giveUpJoining ends a node that is not Up. It informs the others first, so that they
+// need not detect its end.
 func (n *Node) giveUpJoining(why error) {
 	n.control.leave()
 	ctx, cancel := context.WithTimeout(context.Background(), takeBackTime)
@@ -75,8 +75,8 @@ func (n *Node) giveUpJoining(why error) {
 	<-n.done
 }
 
-// awaitUp waits until the node is Up, or cannot be any more. It reports false
-// when ctx ended first. After a while it logs the reason.
+// awaitUp waits until the node is Up, or can no longer become Up. It reports false when
+// ctx ended first. After a while it logs the reason.
 func (n *Node) awaitUp(ctx context.Context) bool {
 	late := time.NewTimer(tellAfter)
 	defer late.Stop()
@@ -92,7 +92,7 @@ func (n *Node) awaitUp(ctx context.Context) bool {
 	}
 }
 
-// whyNotUp says why the node is not up yet.
+// whyNotUp returns the reason why the node is not Up yet.
 func (n *Node) whyNotUp() string {
 	v := n.events.current()
 	if v == nil || v.SelfStatus == membership.NoStatus {
@@ -104,10 +104,10 @@ func (n *Node) whyNotUp() string {
 	if !v.Converged {
 		return "the members do not agree yet: " + v.Why
 	}
-	return "the leader has not let it in yet (does a role lack members? see Config.MinRoleMembers)"
+	return "the leader has not admitted it yet (does a role lack members? see Config.MinRoleMembers)"
 }
 
-// begin connects and starts everything. A failed step may be tried again.
+// begin connects and starts everything. After an error it may be called again.
 func (n *Node) begin(ctx context.Context) error {
 	ctx, give := context.WithCancel(ctx)
 	defer give()
@@ -161,14 +161,14 @@ func (n *Node) begin(ctx context.Context) error {
 	return nil
 }
 
-// opening enters the state in which the node connects, if it may. The plane's
-// end waits for begin then.
+// opening enters the state in which the node connects, if it may. From then on the end
+// of the plane waits for begin.
 func (n *Node) opening(give context.CancelFunc) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch n.state {
 	case stateOpening, stateStarted:
-		return fmt.Errorf("start node %s: %w (Start once; its Done tells when it ends)", n.cfg.Name, ErrStarted)
+		return fmt.Errorf("start node %s: %w (call Start once; Done is closed when the node has stopped)", n.cfg.Name, ErrStarted)
 	case stateEnding:
 		return fmt.Errorf("start node %s: %w", n.cfg.Name, n.plane.errClosed())
 	case stateNew:
@@ -187,7 +187,7 @@ func (n *Node) opening(give context.CancelFunc) error {
 	return nil
 }
 
-// checkStore compares the durable types that the node hosts with what the store has.
+// checkStore compares the durable types that the node hosts with those in the store.
 func checkStore(ctx context.Context, n *Node) error {
 	for _, h := range n.hosted() {
 		if !h.desc.Durable {

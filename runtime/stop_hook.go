@@ -8,15 +8,16 @@ import (
 	"time"
 )
 
-// errHookStuck: the hook goes on with the entity, which nobody else may touch.
+// errHookStuck means that the hook is still running and still uses the entity, which
+// therefore must not be used elsewhere.
 var errHookStuck = errors.New("OnPassivate does not return")
 
-// errHookExited: the hook, or the state's encoder, ended its goroutine.
+// errHookExited means that the hook, or the encoder of the state, ended its goroutine.
 var errHookExited = fmt.Errorf("%w in OnPassivate or in encoding the state: runtime.Goexit", ErrPanic)
 
 // hookContext is the context of one stop hook. It has a timer and a channel only if the
-// hook asks for Done or derives a context: most do not, and a million entities may rest
-// at once. The embedded context is the node's.
+// hook asks for Done or derives a context: most do not, and a million entities may be
+// passivated at once. The embedded context is the node's.
 type hookContext struct {
 	context.Context
 	deadline time.Time
@@ -37,8 +38,8 @@ func (c *hookContext) Done() <-chan struct{} { return c.context().Done() }
 // Err says why Done is closed.
 func (c *hookContext) Err() error { return c.context().Err() }
 
-// Value lets package context find the context that was made, so that it starts no
-// goroutine for one that is derived.
+// Value lets package context find the context that was made, so that deriving a context
+// starts no goroutine.
 func (c *hookContext) Value(key any) any {
 	if made := c.made.Load(); made != nil {
 		return made.Value(key)
@@ -46,7 +47,7 @@ func (c *hookContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// context is made when somebody asks.
+// context returns the context of package context, which it makes at the first call.
 func (c *hookContext) context() *endable {
 	if made := c.made.Load(); made != nil {
 		return made
@@ -71,7 +72,7 @@ func (c *hookContext) end() {
 	}
 }
 
-// endable is a context with the way to end it.
+// endable is a context with its cancel function.
 type endable struct {
 	context.Context
 	cancel context.CancelFunc

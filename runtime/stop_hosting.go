@@ -11,14 +11,14 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// stopLook is how often StopHosting looks whether the shards are gone.
+// stopLook is the interval at which StopHosting checks whether the shards are gone.
 const stopLook = 20 * time.Millisecond
 
-// StopHosting gives all shards of a type away, with their state, and takes no
-// more: this node then only calls the type, until it is started again. It returns
-// nil when the last shard has left and nothing waits here for one; with ctx's error
-// the shards go on leaving. Another member must host the type. It may be called
-// again, and waits again.
+// StopHosting moves all shards of a type, with their state, to other members, and takes
+// no more: until its next start this node only calls the type. It returns nil when the
+// last shard has left and no calls wait here for one. If ctx ends first, it returns the
+// error of ctx, and the shards go on leaving. Another member must host the type. It may
+// be called again, and waits again.
 func (n *Node) StopHosting(ctx context.Context, kind string) error {
 	fail := func(err error) error { return fmt.Errorf("stop hosting %s: %w", clip(kind), err) }
 	c := n.control

@@ -10,17 +10,17 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// ErrEscalated is the reason of a node that a supervisor ended because of an entity's
+// ErrEscalated is the error of a node that a supervisor ended because of an entity's
 // error.
 var ErrEscalated = errors.New("escalated by a supervisor")
 
 // Supervise sets the function that decides about an entity whose turn failed. Its
-// argument is the error that the method returned, as it is; or for a panic or
-// runtime.Goexit an [*EntityError] with Panic set, so that errors.Is(err, ErrPanic); or
-// for a failed activation [ErrActivation] and its cause. The caller gets its answer in
-// any case. The function is called from many goroutines; if it panics, the entity
-// resumes. Default: every entity resumes, because its state has no other copy. Members
-// may differ.
+// argument is the error that the method returned, unchanged. For a panic or
+// runtime.Goexit it is an [*EntityError] with Panic set, which is ErrPanic to
+// errors.Is. For a failed activation it is [ErrActivation] with its cause. The caller
+// gets its answer in any case. The function is called from many goroutines; if it
+// panics, the entity resumes. Default: every entity resumes, because its state has no
+// other copy. Members may differ.
 func Supervise(decide func(err error) SupervisorAction) HostOption {
 	return func(s *hostSettings) { s.decide = decide }
 }
@@ -41,19 +41,19 @@ func StopTimeout(d time.Duration) HostOption { return func(s *hostSettings) { s.
 
 var errReadForgets = errors.New("the method is marked //shard:read, and changes nothing (remove the mark)")
 
-var errNoTurn = errors.New("ctx is not one that an entity's method was called with (pass the method's own, before it returns)")
+var errNoTurn = errors.New("ctx is not the context of an entity's method (pass the method's own, before it returns)")
 
-// Passivate puts the entity to rest at the end of the turn that ctx belongs to: its stop
-// hook runs with [Idle], its state is kept and its value dropped. Calls that wait lead to
-// the next activation. Until then the entity is not remembered (see [Remember]).
-// Passivate fails if ctx belongs to no turn, or to a turn of a singleton, which never
-// rests.
+// Passivate passivates the entity at the end of the turn to which ctx belongs: its stop
+// hook runs with [Idle], its state is kept and its value dropped. If calls wait, the
+// entity is activated again at once. Until then the entity is not remembered (see
+// [Remember]). Passivate fails if ctx belongs to no turn, or to a turn of a singleton,
+// which is never passivated.
 func Passivate(ctx context.Context) error { return endWith(ctx, "passivate", restAfter) }
 
-// Forget ends the entity for good at the end of the turn that ctx belongs to: its stop
-// hook runs with [Forgotten], its state is dropped, and it is no longer remembered. A
-// later call begins a new entity. Forget fails if ctx belongs to no turn, to a turn of
-// a singleton, which is never forgotten, or to a turn of a method marked //shard:read.
+// Forget deletes the entity at the end of the turn to which ctx belongs: its stop hook
+// runs with [Forgotten], its state is dropped, and it is no longer remembered. A later
+// call begins a new entity. Forget fails if ctx belongs to no turn, to a turn of a
+// singleton, which is never forgotten, or to a turn of a method marked //shard:read.
 func Forget(ctx context.Context) error { return endWith(ctx, "forget", forgetAfter) }
 
 func endWith(ctx context.Context, what string, after uint32) error {
@@ -73,8 +73,8 @@ func endWith(ctx context.Context, what string, after uint32) error {
 	return nil
 }
 
-// end runs the stop hook of an entity that ends, whose turn the caller has: for
-// good, or until it is called or, if it is remembered, started again.
+// end runs the stop hook of an entity and ends it: permanently if forget is set, and
+// otherwise until it is activated again. The caller has the entity's turn.
 func (s *hostedShard) end(e *region.Entity, forget bool) {
 	if e.Value != nil {
 		if err := s.host.stopHook(e, codegen.Forgotten); err != nil {
@@ -98,13 +98,13 @@ func (s *hostedShard) end(e *region.Entity, forget bool) {
 	s.endTurn(e)
 }
 
-// failureRecord is an entity's record with its supervisor.
+// failureRecord counts the failures of an entity, for its back-off.
 type failureRecord struct {
 	times int
 	last  time.Time
 }
 
-// maxFailures bounds the entities of one shard whose failures are remembered.
+// maxFailures bounds the entities of one shard whose failures are recorded.
 const maxFailures = 1024
 
 // restart drops the entity and ends its turn after the back-off.

@@ -36,7 +36,7 @@ func TestPassivateAndForget(t *testing.T) {
 		require.EqualValues(t, 1, counters["entity passivated"])
 	})
 	for what, f := range map[string]func(context.Context) error{"passivate": shard.Passivate, "forget": shard.Forget} {
-		require.ErrorContains(t, f(context.Background()), what+": ctx is not one that an entity's method was called with")
+		require.ErrorContains(t, f(context.Background()), what+": ctx is not the context of an entity's method")
 	}
 }
 

@@ -14,11 +14,11 @@ const (
 	// begins a new one. A remembered entity also begins anew after RememberOptions.Backoff.
 	ActionStop
 	// ActionEscalate ends the node at once, without leaving; Node.Err returns [ErrEscalated] and
-	// the cause. It is for errors after which nothing in the process can be trusted.
+	// the cause. Use it for errors after which the process as a whole cannot be trusted.
 	ActionEscalate
 )
 
-// String names the action.
+// String returns the name of the action.
 func (a SupervisorAction) String() string {
 	switch a {
 	case ActionResume:

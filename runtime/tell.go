@@ -18,7 +18,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// turnRunner is one of this process's runners, with the calls that its tells use again.
+// turnRunner is one of this process's runners, with calls for reuse by its tells.
 type turnRunner struct {
 	runner.Runner
 	told toldCalls
@@ -33,11 +33,11 @@ func (r *turnRunner) Run(t *runner.Turn, args []byte) bool {
 	return inbound(&t.Call.Call).runQueued(s, t.Entity, r)
 }
 
-// Emptied makes the calls of tells that have run spare.
+// Emptied makes the calls of completed tells available for reuse.
 func (r *turnRunner) Emptied(idle bool) { r.told.collect(idle) }
 
-// offer has the turn of a tell run, which has begun. The error says that there is no
-// room for its arguments: then the turn has ended.
+// offer gives the turn of a tell, which has begun, to the runner. An error means that
+// there is no room for the arguments and that the turn has ended.
 func (r *turnRunner) offer(s *hostedShard, e *region.Entity, c *outCall) error {
 	if r.Offer(runner.Turn{Entity: e, Method: c.Method}, c.Args) {
 		return nil
@@ -57,8 +57,8 @@ func (r *turnRunner) runTold(s *hostedShard, e *region.Entity, name string, args
 	return runTell(s, method, e, name, args, &r.Token)
 }
 
-// newToldCall is the call of a tell whose turn must wait or activate first. Its arguments
-// are a copy, for the batch goes on without it.
+// newToldCall makes the call of a tell whose turn must wait, or whose entity must be
+// activated first. It copies the arguments, because the batch goes on without the call.
 func newToldCall(s *hostedShard, e *region.Entity, name string, args []byte) *inCall {
 	c := &inCall{lane: s.lane}
 	c.Method, c.Args, c.Tell = nocopy.Bytes(name), slices.Clone(args), true
@@ -66,7 +66,8 @@ func newToldCall(s *hostedShard, e *region.Entity, name string, args []byte) *in
 	return c
 }
 
-// enqueue is hostedShard.enqueue for a tell, which has neither a chain nor a deadline.
+// enqueue is hostedShard.enqueue for a tell, which has neither a chain of callers nor a
+// deadline.
 func (r *turnRunner) enqueue(s *hostedShard, e *wire.Envelope, current func() bool) (settled bool, err error) {
 	pl := s.plane()
 	c := r.told.take()
@@ -87,13 +88,13 @@ func (r *turnRunner) enqueue(s *hostedShard, e *wire.Envelope, current func() bo
 	return s.Accepted(&c.Call, entity, v), nil
 }
 
-// toldCalls are calls that are used again for the tells of one runner that had to wait. It is
-// safe for concurrent use, but for keep.
+// toldCalls are calls for reuse by the tells of one runner that had to wait. It is safe for
+// concurrent use, except for keep.
 type toldCalls struct {
 	mu    sync.Mutex
 	spare []*inCall
 
-	done []*inCall // to become spare; it belongs to the goroutine with the run token
+	done []*inCall // completed calls, not yet spare; used only by the goroutine with the run token
 }
 
 // maxSpare is how many calls are kept for tells, and maxSpareArgs the longest
@@ -103,7 +104,7 @@ const (
 	maxSpareArgs = 2 << 10
 )
 
-// take returns a call to be filled; its args are empty, and may have room.
+// take returns an empty call; its Args may have capacity.
 func (t *toldCalls) take() (c *inCall) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -135,11 +136,11 @@ func (t *toldCalls) keep(c *inCall) {
 	t.done = append(t.done, c)
 }
 
-// fewSpare is how many calls are kept for a runner that has nothing to do.
+// fewSpare is the number of calls that are kept for a runner that is idle.
 const fewSpare = 64
 
-// collect hands take what keep has kept. With shrink it frees half of the spare ones,
-// because a burst is over.
+// collect makes the calls that keep has kept available. With shrink it frees half of
+// the spare calls, because a burst is over.
 func (t *toldCalls) collect(shrink bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -153,7 +154,8 @@ func (t *toldCalls) collect(shrink bool) {
 	}
 }
 
-// durableTell is a tell of a durable entity's turn, which leaves when the turn is committed.
+// durableTell is a tell of a durable entity's turn, which is sent when the turn is
+// committed.
 type durableTell struct {
 	port   port
 	ref    *codegen.Ref
@@ -168,7 +170,7 @@ type durableTells struct {
 	taken bool // the turn has ended
 }
 
-// add notes a tell of the turn. It reports false for a turn that has ended.
+// add adds a tell of the turn. It reports false if the turn has ended.
 func (d *durableTells) add(c *outCall, p port) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -187,7 +189,7 @@ func (d *durableTells) take() []durableTell {
 	return all
 }
 
-// logged is a tell as the log has it.
+// logged returns the tell in the form of the log.
 func (t durableTell) logged() durable.Tell {
 	k := t.port.kind
 	return durable.Tell{
@@ -196,7 +198,7 @@ func (t durableTell) logged() durable.Tell {
 	}
 }
 
-// loggedTells are the tells of a commit.
+// loggedTells returns the tells of a commit in the form of the log.
 func loggedTells(tells []durableTell) (all []durable.Tell) {
 	for _, t := range tells {
 		all = append(all, t.logged())
@@ -204,7 +206,7 @@ func loggedTells(tells []durableTell) (all []durable.Tell) {
 	return all
 }
 
-// send sends a tell of a turn that has no commit. It is not kept, and so may be lost.
+// send sends a tell of a turn without a commit. It is not stored, so it may be lost.
 func (t durableTell) send() {
 	pl := t.port.kind.plane
 	if err := t.port.tell(&outCall{Context: pl.ctx, Args: t.args, Ref: t.ref, Method: t.method}); err != nil {
@@ -214,21 +216,21 @@ func (t durableTell) send() {
 	}
 }
 
-// toldContext is the context of the call that brings a tell of a shard's log to its receiver.
+// toldContext is the context of a call that delivers a tell from a shard's log.
 type toldContext struct {
 	context.Context
 	id durablehost.ID
 }
 
-// storedTellPatience bounds one try to have a tell of a durable entity committed at its
+// storedTellPatience bounds one attempt to commit a tell of a durable entity at its
 // receiver. It is the deadline of the turn there.
 const storedTellPatience = time.Minute
 
-// outbox sends the tells that the logs of this process's shards have.
+// outbox sends the tells in the logs of this process's shards.
 type outbox struct{ plane *plane }
 
-// send brings a tell to its receiver. It reports whether the receiver has run it, and has
-// committed that if it is durable.
+// send sends a tell to its receiver. It reports whether the receiver has run it and, if
+// it is durable, committed it.
 func (o outbox) send(ctx context.Context, from store.Shard, tell durable.Tell) (arrived bool) {
 	pl := o.plane
 	body, err := durablehost.ReadBody(tell.Body)
@@ -243,10 +245,11 @@ func (o outbox) send(ctx context.Context, from store.Shard, tell durable.Tell) (
 	return arrived
 }
 
-// errNoClient is about a type that this program does not use.
+// errNoClient means that this program has no client of the tell's type.
 var errNoClient = errors.New("this process has no client of the type (make one before the node starts)")
 
-// call makes the call that a tell is on the way: it is answered, so that the sender knows.
+// call makes the call that delivers a tell. It is answered, so that the sender learns of
+// its end.
 func (o outbox) call(ctx context.Context, from store.Shard, tell durable.Tell, body durablehost.Body) (arrived bool, err error) {
 	k := (*o.plane.kinds.Load())[tell.Target.Log]
 	if k == nil {
@@ -264,7 +267,7 @@ func (o outbox) call(ctx context.Context, from store.Shard, tell durable.Tell, b
 	var failed *EntityError
 	switch {
 	case errors.As(err, &failed) && failed.Panic:
-		return !k.desc.Durable, err // nothing of it stands: it runs again
+		return !k.desc.Durable, err // its changes were dropped, so it runs again
 	case err == nil, OutcomeOf(err) == Executed:
 		return true, err
 	case errors.Is(err, context.Canceled) && within.Err() == nil:
@@ -273,10 +276,10 @@ func (o outbox) call(ctx context.Context, from store.Shard, tell durable.Tell, b
 	return false, err
 }
 
-// givenUp says that a tell was not committed in time.
+// givenUp logs a tell that was not committed in time.
 func (o outbox) givenUp(from store.Shard, tell durable.Tell) {
 	o.plane.counters.add(tellGivenUp)
 	body, err := durablehost.ReadBody(tell.Body)
-	o.plane.log.Error("dead letter: a tell of a durable entity was given up, for its receiver has not run it in time", "from", from.String(),
+	o.plane.log.Error("dead letter: a tell of a durable entity was given up, because its receiver has not run it in time", "from", from.String(),
 		"kind", tell.Target.Log, "entity", clip(tell.Entity), "method", body.Method, "number", tell.Number, "err", err)
 }

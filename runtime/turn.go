@@ -13,47 +13,49 @@ import (
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
 
-// maxInline is how deep local calls run on one goroutine before they queue.
+// maxInline is the depth up to which nested local calls run on one goroutine; deeper
+// ones queue.
 const maxInline = 16
 
-// turn is one turn of an entity, and the context that its method sees: deadline
-// and cancellation of the call, and none of the caller's values, so that a method
-// behaves alike for near and far callers. It is the one allocation of a local
-// call, and never used again: a method may keep its context.
+// turn is one turn of an entity, and the context that its method sees: it has the
+// deadline and cancellation of the call and none of the caller's values, so that a
+// method behaves alike for local and remote callers. It is the one allocation of a
+// local call, and is never reused, because a method may keep its context.
 type turn struct {
 	parent context.Context // a local caller's, or the encodedTurn or remoteTurn that this is part of
 	entity *region.Entity
-	depth  int32         // turns on this goroutine below this one
+	depth  int32         // number of turns on this goroutine that wait for this one
 	flags  atomic.Uint32 // turnOver, gaveUp, and the entity's requests for its end
 }
 
 // The flags of a turn.
 const (
 	turnOver uint32 = 1 << iota
-	gaveUp          // the goroutine that waited for an encoded call
+	gaveUp          // the caller of an encoded call has given up
 	restAfter
 	forgetAfter
 )
 
-// shard is where the turn runs.
+// shard returns the shard of the turn's entity.
 func (t *turn) shard() *hostedShard { return hostedOf(t.entity) }
 
-// up is the turn that made this call on this goroutine; nil at the chain's start.
+// up returns the turn that made this call on this goroutine, or nil at the start of the
+// chain.
 func (t *turn) up() *turn { return turnOf(t.parent) }
 
-// over tells that the turn has ended.
+// over reports whether the turn has ended.
 func (t *turn) over() bool { return t.flags.Load()&turnOver != 0 }
 
 // end marks the turn as ended, before another may begin.
 func (t *turn) end() { t.flags.Or(turnOver) }
 
-// failure is the error that a method or an activation came to.
+// failure is the error of a method or an activation, for the supervisor.
 type failure struct {
 	method string
 	err    error
 }
 
-// encodedTurn is a turn for an encoded call. It is all that a tell's is.
+// encodedTurn is a turn for an encoded call. For a tell nothing else is needed.
 type encodedTurn struct {
 	turn   turn
 	run    runtoken.Hold           // its hold on its lane or runner; zero: it has none
@@ -68,22 +70,22 @@ type remoteTurn struct {
 	chain    []byte // encoded turns that wait for this one
 }
 
-// turnKey finds the turn in a context derived from it.
+// turnKey is the key under which a context derived from a turn's context has the turn.
 type turnKey struct{}
 
-// turnOf is the turn that ctx belongs to, or nil.
+// turnOf returns the turn to which ctx belongs, or nil.
 func turnOf(ctx context.Context) *turn {
 	t, ok := ctx.(*turn)
 	if !ok {
 		t, _ = ctx.Value(turnKey{}).(*turn)
 	}
 	if t == nil || t.over() {
-		return nil // a context that outlived its turn is nobody's
+		return nil // a context that outlived its turn belongs to no turn
 	}
 	return t
 }
 
-// Deadline is the call's.
+// Deadline returns the deadline of the call.
 func (t *turn) Deadline() (time.Time, bool) { return t.parent.Deadline() }
 
 // Done is closed when the caller gives up or the deadline passes.
@@ -92,7 +94,7 @@ func (t *turn) Done() <-chan struct{} { return t.parent.Done() }
 // Err returns the reason why Done is closed.
 func (t *turn) Err() error { return t.parent.Err() }
 
-// Value knows the turn itself and nothing of the caller.
+// Value returns the turn itself, and none of the caller's values.
 func (t *turn) Value(key any) any {
 	if key == (turnKey{}) {
 		return t
@@ -100,7 +102,8 @@ func (t *turn) Value(key any) any {
 	return nil
 }
 
-// encoded has the additional fields of a turn for an encoded call; nil for a local one.
+// encoded returns the additional fields of a turn for an encoded call, or nil for a
+// local one.
 func (t *turn) encoded() *encodedTurn {
 	switch r := t.parent.(type) {
 	case *encodedTurn:
@@ -113,10 +116,10 @@ func (t *turn) encoded() *encodedTurn {
 	return nil
 }
 
-// Deadline is none: a tell has no deadline.
+// Deadline returns none, because a tell has no deadline.
 func (r *encodedTurn) Deadline() (time.Time, bool) { return time.Time{}, false }
 
-// Deadline is the call's.
+// Deadline returns the deadline of the call.
 func (r *remoteTurn) Deadline() (time.Time, bool) {
 	if r.deadline == 0 {
 		return time.Time{}, false
@@ -131,10 +134,10 @@ func (r *encodedTurn) Done() <-chan struct{} { return r.context().Done() }
 // Err returns the reason why Done is closed.
 func (r *encodedTurn) Err() error { return r.context().Err() }
 
-// Value is nil: a caller's values are not encoded.
+// Value returns nil, because a caller's values are not encoded.
 func (r *encodedTurn) Value(any) any { return nil }
 
-// context is made when somebody asks.
+// context returns the context of package context, which it makes at the first call.
 func (r *encodedTurn) context() *endable {
 	if c := r.ctx.Load(); c != nil {
 		return c
@@ -152,13 +155,13 @@ func (r *encodedTurn) context() *endable {
 		c.cancel()
 		return r.ctx.Load()
 	}
-	if r.turn.flags.Load()&(turnOver|gaveUp) != 0 { // whose cancel found no context yet
+	if r.turn.flags.Load()&(turnOver|gaveUp) != 0 { // their cancel found no context yet
 		c.cancel()
 	}
 	return c
 }
 
-// cancel cancels the method's context, for the flag that is set with it.
+// cancel cancels the method's context, and sets the flag.
 func (r *encodedTurn) cancel(flag uint32) {
 	r.turn.flags.Or(flag)
 	if c := r.ctx.Load(); c != nil {
@@ -172,8 +175,7 @@ func (r *encodedTurn) giveUp() { r.cancel(gaveUp) }
 // finish ends the turn's context, before another turn may begin.
 func (r *encodedTurn) finish() { r.cancel(turnOver) }
 
-// yieldLane lets the lane that this turn runs on go on without it, before the
-// turn waits for something.
+// yieldLane lets the turn's lane go on without this goroutine, before the turn waits.
 func (t *turn) yieldLane() {
 	for ; t != nil; t = t.up() {
 		if r := t.encoded(); r != nil {
@@ -183,8 +185,8 @@ func (t *turn) yieldLane() {
 	}
 }
 
-// appendChain appends the encoded turns that wait for a call made in t,
-// outermost first.
+// appendChain appends the turns, encoded, that wait for a call made in t, outermost
+// first.
 func (t *turn) appendChain(b []byte) []byte {
 	if t == nil {
 		return b
@@ -202,14 +204,14 @@ func (t *turn) appendChain(b []byte) []byte {
 	return wire.AppendLink(b, id.Kind, t.entity.ID, id.Shard)
 }
 
-// ErrNoFence is the error of [Epoch] where there is none.
+// ErrNoFence means that [Epoch] was called outside a turn of a durable type.
 var ErrNoFence = errors.New("ctx is not that of a turn of a durable type, whose epochs grow over full restarts")
 
-// Epoch is the fence of the turn that ctx belongs to, for conditional writes to a database of
-// the user's own: a number that only grows for the entity, wherever it lives, over moves,
-// deaths and full restarts. Who writes under an epoch that is lower than one that the
-// database has seen is a former home, and must be refused. It fails with ErrNoFence if ctx
-// belongs to no turn of a durable type.
+// Epoch returns the fence of the turn to which ctx belongs, for conditional writes to a
+// database of your own. It is a number that only grows for the entity, over moves, crashes
+// and full restarts. A write under an epoch lower than one that the database has seen comes
+// from a former home and must be refused. It fails with ErrNoFence if ctx belongs to no turn
+// of a durable type.
 func Epoch(ctx context.Context) (uint64, error) {
 	t := turnOf(ctx)
 	if t == nil || t.shard().durable == nil {
@@ -225,8 +227,8 @@ func Epoch(ctx context.Context) (uint64, error) {
 	return a.tenure.Epoch(), nil
 }
 
-// End ends a local caller's turn and returns the error that the caller gets: the
-// same as a remote one would.
+// End ends a local caller's turn and returns the caller's error, which is the same as
+// for a remote caller.
 func (t *turn) End(method string, recovered any, err error) error {
 	t.end()
 	if recovered != nil || err != nil || t.flags.Load() != turnOver {
@@ -236,7 +238,7 @@ func (t *turn) End(method string, recovered any, err error) error {
 	return nil
 }
 
-// endOddly is End for a turn that failed, or after which more is to be done.
+// endOddly is End for a turn that failed or has further requests, such as Passivate.
 func (t *turn) endOddly(method string, recovered any, err error) error {
 	s, e := t.shard(), t.entity
 	var failed *failure
@@ -244,7 +246,7 @@ func (t *turn) endOddly(method string, recovered any, err error) error {
 	case recovered != nil:
 		s.host.died(fmt.Sprintf("panic in %s: %v", method, recovered))
 		failed = s.host.panicFailure(e.ID, method, fmt.Sprint(recovered))
-		if s.durable != nil { // as where the turn is encoded: it may have changed something
+		if s.durable != nil { // as for an encoded turn, it may have changed the state
 			s.host.lost(e)
 			e.Value, e.State = nil, nil
 		}
@@ -272,8 +274,8 @@ func (t *turn) endOddly(method string, recovered any, err error) error {
 	}
 }
 
-// runTell runs a tell's method and ends its turn, which has begun. It reports whether
-// this goroutine still has the run token.
+// runTell runs a tell's method in a turn that has begun, and ends the turn. It reports
+// whether this goroutine still has the run token.
 func runTell(s *hostedShard, m codegen.Method, e *region.Entity, name string, args []byte, b *runtoken.Token) bool {
 	t := &encodedTurn{run: b.Enter()}
 	t.turn.parent, t.turn.entity = t, e
@@ -284,8 +286,8 @@ func runTell(s *hostedShard, m codegen.Method, e *region.Entity, name string, ar
 	return kept
 }
 
-// invokeTold runs the method of a tell. Its results and its error are nobody's but
-// the supervisor's.
+// invokeTold runs the method of a tell. Only the supervisor gets its error; the results
+// are dropped.
 func (t *encodedTurn) invokeTold(s *hostedShard, m codegen.Method, name string, args []byte) {
 	e, returned := t.turn.entity, false
 	defer func() {
@@ -297,7 +299,8 @@ func (t *encodedTurn) invokeTold(s *hostedShard, m codegen.Method, name string, 
 			t.failed = s.host.panicFailure(e.ID, name, fmt.Sprint(r))
 			return
 		}
-		// runtime.Goexit ends this goroutine: nobody must wait for it.
+		// runtime.Goexit ends this goroutine, so another one must take over the run
+		// token.
 		t.run.HandOver()
 		s.host.died("runtime.Goexit in " + name)
 		t.finish()

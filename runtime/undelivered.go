@@ -16,7 +16,7 @@ type lostTells struct {
 	unsure atomic.Int64 // sent, and never acknowledged
 }
 
-// lose counts a tell that is lost.
+// lose counts a lost tell.
 func (l *lostTells) lose(led *counters, o Outcome) {
 	led.add(tellLost)
 	if o == NotExecuted {
@@ -41,8 +41,8 @@ func (l *lostTells) count(led *counters, left []call.Unacknowledged) {
 	}
 }
 
-// since is the error for the tells that were lost since there were unsent and unsure
-// of them, nil for none.
+// since returns the error for the tells that were lost since the counts were unsent and
+// unsure, or nil if there were none.
 func (l *lostTells) since(unsent, unsure int64) error {
 	unsent, unsure = l.unsent.Load()-unsent, l.unsure.Load()-unsure
 	if unsent+unsure == 0 {
@@ -52,5 +52,6 @@ func (l *lostTells) since(unsent, unsure int64) error {
 		"%d may have run (outcome unknown: sent, and not acknowledged within %v)", ErrClosed, unsent+unsure, unsent, unsure, tellPatience)
 }
 
-// tellPatience is how long a connection that is closed waits until tells have arrived.
+// tellPatience is how long a connection that is being closed waits for the delivery of
+// tells.
 const tellPatience = 2 * time.Second

@@ -7,22 +7,23 @@ import (
 	"sync"
 )
 
-// An entity whose state does not decode cannot be activated. Its state is kept as it
-// is, its calls say so, and an operator reads it, replaces it or drops it.
+// An entity whose state does not decode cannot be activated. Its state is kept
+// unchanged, its calls fail with this reason, and an operator can show, replace or drop
+// it.
 
-// errUnreadable names the commands for the state of such an entity.
+// errUnreadable is the error of such an entity. It names the commands for its state.
 func errUnreadable(kind, id string, err error) error {
 	return fmt.Errorf("the state of %s/%s cannot be read and is kept as it is: %w (see it with shardctl state %s %s; the flags -from FILE and -drop replace or drop it)",
 		kind, clip(id), err, kind, clip(id))
 }
 
-// unreadable are the entities of a type whose state could not be read lately.
+// unreadable are the entities of a type whose state could not be read.
 type unreadable struct {
 	mu  sync.Mutex // guards ids
 	ids map[string]struct{}
 }
 
-// maxUnreadable bounds the ids that are noted of a type.
+// maxUnreadable bounds the recorded ids of a type.
 const maxUnreadable = 1000
 
 func (u *unreadable) add(id string) {

@@ -10,10 +10,10 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Reasons why calls without a home wait, worded when one has failed.
+// Reasons why calls without a home wait. Their texts are made when a call has failed.
 
-// reach is since when channels have had no connection to the broker. It is safe for
-// concurrent use.
+// reach records since when each channel has had no connection to the broker. It is safe
+// for concurrent use.
 type reach struct {
 	mu    sync.Mutex
 	since map[transport.Channel]time.Time
@@ -34,7 +34,8 @@ func (r *reach) note(ch transport.Channel, connected bool, now time.Time) {
 	}
 }
 
-// away is for how long one of the channels has had no connection; 0: all have one.
+// away returns the longest time for which one of the channels has had no connection; 0
+// if all have one.
 func (r *reach) away(now time.Time, channels ...transport.Channel) (longest time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -46,8 +47,8 @@ func (r *reach) away(now time.Time, channels ...transport.Channel) (longest time
 	return longest
 }
 
-// silence is for how long a peer has sent nothing on the session, for errors; "" if that is
-// short, or nothing ever came.
+// silence describes for how long a peer has sent nothing on the session, for error texts.
+// It is "" if that time is short, or if nothing ever came.
 func silence(p *peers.Session, now time.Time) string {
 	if d := p.Silence(now); d >= silenceTold {
 		return fmt.Sprintf(", which has been silent for %v", d.Round(100*time.Millisecond))
@@ -55,8 +56,8 @@ func silence(p *peers.Session, now time.Time) string {
 	return ""
 }
 
-// silenceTold is from when on the silence of a home is told.
+// silenceTold is the shortest silence of a home that error texts mention.
 const silenceTold = time.Second
 
-// errPassed is the cause of a call whose deadline was over before it could be sent.
+// errPassed is the error of a call whose deadline was over before it could be sent.
 var errPassed = errors.New("its deadline had passed before it was sent")
