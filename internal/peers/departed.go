@@ -7,12 +7,12 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// maxDeparted bounds the processes that are remembered to be silent. Those who
-// ask have just learnt that a shard left such a one, so the latest are enough.
+// maxDeparted bounds the recorded departed peers. The latest are enough, because the
+// question is asked just after a shard has left such a peer.
 const maxDeparted = shardhost.MaxDeparted
 
-// departed are the latest processes from which nothing comes any more: they said
-// goodbye on a lane, or were removed. It is safe for concurrent use.
+// departed records the latest departed peers: processes that said goodbye on a lane, or
+// were removed. It is safe for concurrent use.
 type departed struct {
 	mu   sync.Mutex
 	list []departure // latest last
@@ -30,7 +30,7 @@ func (s *departed) add(a transport.Address, lane int) {
 	s.list = s.list[max(0, len(s.list)-maxDeparted):]
 }
 
-// on are those that are silent on the lane.
+// on returns the departed peers of the lane.
 func (s *departed) on(lane int) (all []transport.Address) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,9 +1,9 @@
 // Package peers holds the sessions of one process with the others, one for each peer and
-// lane, and decides when what was appended to them is published. It knows which peers have
-// left, which were removed and get no session again, and from which nothing comes any more.
+// lane, and decides when appended envelopes are published. It knows which peers have left,
+// which were removed and get no session again, and which have departed.
 //
-// What becomes of the calls that a peer leaves behind is not decided here: a Set hands them
-// to its user.
+// It does not handle the calls that a peer leaves unacknowledged: a Set returns them to its
+// user.
 //
 // # Locks
 //

@@ -2,27 +2,30 @@ package peers
 
 import "sync"
 
-// By is who publishes what was appended to a session, unless somebody is at it anyway.
-// Whoever appends names the one that fits it, and PublishUnlock decides. No other place does,
-// but for Flush, which publishes what is no call at once.
+// By says which goroutine publishes appended envelopes, unless one is publishing the session
+// already. Each appender passes the one that suits it, and PublishUnlock decides. Only Flush
+// decides by itself: it publishes envelopes that are not calls at once.
 type By uint8
 
 const (
-	// Together is the appender, or the last of the callers that were just woken and are about
-	// to call again, so that one frame holds the calls of all.
+	// Together means the appender, or the last of the callers that were just woken and are
+	// about to call again, so that one frame has the calls of all.
 	Together By = iota
-	// Alone is Together for a single call. An idle session's caller publishes at once, so
-	// that a lone call never waits; one of many first lets others add theirs.
+	// Alone is Together for a single call. On an idle session the caller publishes at
+	// once, so that a lone call never waits. If many calls are under way, it first lets
+	// others append theirs.
 	Alone
-	// Pumped is the lane's pump, for an appender that goes on at once and may have more.
+	// Pumped means the lane's pump, for an appender that continues at once and may
+	// append more.
 	Pumped
 )
 
-// yieldAbove is with how many calls under way a writer lets others add theirs
-// before it publishes.
+// yieldAbove is the number of calls under way above which a writer lets others append
+// theirs before it publishes.
 const yieldAbove = 2
 
-// PublishUnlock has appended envelopes published, and unlocks.
+// PublishUnlock arranges the publication of appended envelopes, and unlocks the
+// session.
 func (p *Session) PublishUnlock(by By) {
 	calls := p.set.cfg.Calls
 	switch {
@@ -42,7 +45,7 @@ func (p *Session) PublishUnlock(by By) {
 	}
 }
 
-// Publish leaves the session, whose queued is set, to its lane's pump.
+// Publish gives the session, whose queued is set, to its lane's pump.
 func (p *Session) Publish() {
 	q := &p.set.pumps[p.lane]
 	q.mu.Lock()
@@ -54,15 +57,15 @@ func (p *Session) Publish() {
 	}
 }
 
-// A Publisher brings what was appended to a session to the broker, now or together
-// with more.
+// A Publisher publishes sessions to which envelopes were appended, now or together with
+// others.
 type Publisher interface{ PublishLater(p *Session) }
 
-// A Batch is sessions to which one goroutine appends much, to be published by that
-// goroutine when it has appended for all. The zero value is empty.
+// A Batch is a set of sessions to which one goroutine appends many envelopes, and which
+// it publishes when it has appended all. The zero value is empty.
 type Batch struct{ sessions []*Session }
 
-// PublishLater has the session published with the batch.
+// PublishLater adds the session to the batch.
 func (b *Batch) PublishLater(p *Session) {
 	for _, s := range b.sessions {
 		if s == p {
@@ -72,7 +75,7 @@ func (b *Batch) PublishLater(p *Session) {
 	b.sessions = append(b.sessions, p)
 }
 
-// Publish has the sessions published, and empties the batch.
+// Publish publishes the sessions, and empties the batch.
 func (b *Batch) Publish() {
 	for i, p := range b.sessions {
 		p.Lock()
@@ -82,18 +85,18 @@ func (b *Batch) Publish() {
 	b.sessions = b.sessions[:0]
 }
 
-// Pumps leaves sessions to their lanes' pumps, so that what many goroutines append shares
+// Pumps gives sessions to their lanes' pumps, so that envelopes of many goroutines share
 // frames.
 type Pumps struct{}
 
-// PublishLater leaves the session to its lane's pump.
+// PublishLater gives the session to its lane's pump.
 func (Pumps) PublishLater(p *Session) {
 	p.Lock()
 	p.PublishUnlock(Pumped)
 }
 
-// A pump publishes the sessions of one lane that are left to it, so that whoever has
-// something to send can go on. Leaving a session never blocks.
+// A pump publishes the sessions of one lane that are given to it, so that senders can
+// continue. Giving it a session never blocks.
 type pump struct {
 	mu       sync.Mutex
 	sessions []*Session

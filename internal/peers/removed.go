@@ -7,16 +7,16 @@ import (
 )
 
 const (
-	// removedFor is how long a removed process is known. Nothing of it can arrive so
-	// late: it publishes no call and no answer once its lease is over, at most seconds
-	// after it was removed. Messages that it published before wait in a broker for
-	// minutes at most, because a broker closes connections that do not read. A process
-	// that stood still between checking the lease and sending has lost its own connection
-	// by then. Clients are not among them: they are known anew.
+	// removedFor is how long a removed process is recorded. None of its messages can
+	// arrive later: it publishes no call and no answer once its lease is over, at most
+	// seconds after it was removed. Messages that it published before wait in a broker
+	// for minutes at most, because a broker closes connections that do not read. A
+	// process that stood still between checking the lease and sending has lost its own
+	// connection by then. Clients are not recorded: they may come back.
 	removedFor = 24 * time.Hour
-	// maxRemoved bounds the processes that are known to be removed: the latest. So
-	// many removals take a cluster far longer than anything stays under way, and
-	// membership itself tells them apart by fewer tombstones.
+	// maxRemoved bounds the recorded processes; the latest are kept. So many
+	// removals take far longer than any message stays under way, and membership
+	// itself keeps fewer tombstones.
 	maxRemoved = 4096
 )
 
@@ -32,8 +32,7 @@ func (r *removed) has(a transport.Address) bool {
 	return ok
 }
 
-// add notes that a was removed now, and lets go of those that are known for long
-// enough.
+// add records that a was removed now, and drops records that are old enough.
 func (r *removed) add(a transport.Address, now time.Time) {
 	if r.has(a) {
 		return
@@ -53,7 +52,7 @@ func (r *removed) add(a transport.Address, now time.Time) {
 	r.order = r.order[first:] // append copies the remaining elements when the array is full
 }
 
-// forget takes add back.
+// forget removes the record of a.
 func (r *removed) forget(a transport.Address) {
 	if !r.has(a) {
 		return

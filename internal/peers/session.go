@@ -12,13 +12,13 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// MinPayload is the least that the broker must take in one message, in bytes: an id, the
-// names and some room for state or arguments.
+// MinPayload is the smallest payload limit, in bytes, that the broker must have: room
+// for an id, the names and some state or arguments.
 const MinPayload = 8 << 10
 
-// A Session is a session with a peer on one lane: what package session makes of it, which
-// sessionEnv joins to this process, and when what was appended is published. It is safe for
-// concurrent use.
+// A Session is the session with a peer on one lane. It connects package session, by
+// sessionEnv, to this process and decides when appended envelopes are published. It is safe
+// for concurrent use.
 type Session struct {
 	session.Session
 	set  *Set
@@ -34,11 +34,11 @@ func newSession(s *Set, to transport.Peer, lane transport.Channel) *Session {
 	return p
 }
 
-// Lane is the lane that the session is on.
+// Lane returns the lane of the session.
 func (p *Session) Lane() int { return int(p.lane) }
 
-// Post appends an envelope that is not a call, and publishes. What cannot be
-// appended is counted and gone with its peer.
+// Post appends an envelope that is not a call, and publishes it. An envelope that
+// cannot be appended, because the peer is gone, is counted and dropped.
 func (p *Session) Post(e *wire.Envelope) {
 	if err := p.append(e); err == nil {
 		p.Flush()
@@ -54,8 +54,8 @@ func (p *Session) append(e *wire.Envelope) error {
 	return err
 }
 
-// Answer appends an envelope that is not a call, to be published by by; at once if
-// that is nil. It reports false when the peer is gone.
+// Answer appends an envelope that is not a call, to be published by by, or at once if
+// by is nil. It reports false if the peer is gone.
 func (p *Session) Answer(e *wire.Envelope, by Publisher) bool {
 	p.Lock()
 	_, err := p.AppendLocked(e)
@@ -72,7 +72,7 @@ func (p *Session) Answer(e *wire.Envelope, by Publisher) bool {
 	return err == nil
 }
 
-// tooLarge is what a caller gets instead of results that the broker takes no more.
+// tooLarge is the answer to a caller whose results are larger than the broker accepts.
 func tooLarge(reply *wire.Envelope, err error) *wire.Envelope {
 	code := reply.Code
 	if code == wire.CodeOK {
@@ -81,7 +81,8 @@ func tooLarge(reply *wire.Envelope, err error) *wire.Envelope {
 	return &wire.Envelope{Type: wire.TypeReply, ID: reply.ID, Code: code, Text: []byte(err.Error())}
 }
 
-// NobodyListens notes that nobody listened for the frame with that token.
+// NobodyListens handles the broker's report that nobody listened for the frame with
+// that token.
 func (p *Session) NobodyListens(token uint64) {
 	absent, a := p.Bounced(token), p.Peer().Address
 	if p.Peer().Client && absent > time.Duration(p.set.patient.Load()) {
@@ -92,23 +93,25 @@ func (p *Session) NobodyListens(token uint64) {
 	}
 }
 
-// partIfStranger ends the session with a member that has left, if nothing ever came to
-// it this way and it does not listen any more.
+// partIfStranger ends the session with a member that has left, if no message ever
+// arrived on it and the member no longer listens.
 func (p *Session) partIfStranger() {
 	if p.Unreached() {
 		p.set.env.Stranger(p)
 	}
 }
 
-// inUse reports whether anything went or came by the session, and its peer is not gone.
+// inUse reports whether any message was sent or received on the session, and its peer
+// is not gone.
 func (p *Session) inUse() bool {
 	p.Lock()
 	defer p.Unlock()
 	return !p.GoneLocked() && p.UsedLocked()
 }
 
-// Owed is how many messages up to a sequence number the peer has not acknowledged. It is 0
-// if everything has bounced for that long: such a peer is not to be waited for.
+// Owed returns the number of messages up to a sequence number that the peer has not
+// acknowledged. It is 0 if everything has bounced for patience, because such a peer need
+// not be waited for.
 func (p *Session) Owed(last uint64, now time.Time, patience time.Duration) int {
 	p.Lock()
 	defer p.Unlock()
@@ -118,21 +121,21 @@ func (p *Session) Owed(last uint64, now time.Time, patience time.Duration) int {
 	return p.UnackedLocked(last)
 }
 
-// Last is the sequence number of the last appended envelope.
+// Last returns the sequence number of the last appended envelope.
 func (p *Session) Last() uint64 {
 	p.Lock()
 	defer p.Unlock()
 	return p.Core.Next() - 1
 }
 
-// Unsettled reports whether anything waits for the peer's acknowledgement.
+// Unsettled reports whether any message is unacknowledged.
 func (p *Session) Unsettled() bool {
 	p.Lock()
 	defer p.Unlock()
 	return !p.GoneLocked() && p.UnackedLocked(p.Core.Next()-1) > 0
 }
 
-// Silence is for how long the peer has sent nothing; 0 if nothing ever came.
+// Silence returns for how long the peer has sent nothing; 0 if it never sent anything.
 func (p *Session) Silence(now time.Time) time.Duration {
 	p.Lock()
 	defer p.Unlock()
@@ -142,9 +145,9 @@ func (p *Session) Silence(now time.Time) time.Duration {
 	return now.Sub(p.HeardLocked())
 }
 
-// shrinkLocked makes what waits in the session fit a broker that takes less than it did, and
-// answers what does not. It reports false where that helps nothing: the payload fits again,
-// or not even small messages would.
+// shrinkLocked adapts waiting envelopes to a smaller payload limit of the broker, and
+// answers those that no longer fit. It reports false if that does not help: the payload fits
+// again, or the limit is too low even for small messages.
 func (p *Session) shrinkLocked(token uint64, size int) bool {
 	limit := p.set.env.Link().MaxPayload()
 	if token == 0 || size <= limit {
@@ -161,20 +164,20 @@ func (p *Session) shrinkLocked(token uint64, size int) bool {
 	return true
 }
 
-// CheckPayload returns why a link's broker takes too little.
+// CheckPayload returns an error if a link's broker has too small a limit.
 func CheckPayload(l transport.Link) error {
 	if n := l.MaxPayload(); n < MinPayload {
-		return fmt.Errorf("the broker takes %d bytes a message: want at least %d (raise its max_payload)", n, MinPayload)
+		return fmt.Errorf("the broker accepts %d bytes a message: want at least %d (raise its max_payload)", n, MinPayload)
 	}
 	return nil
 }
 
-// sessionEnv is a Session as package session uses it: this process, for one session.
+// sessionEnv implements the interface of package session for a Session.
 type sessionEnv Session
 
 var _ session.Env = (*sessionEnv)(nil)
 
-// Now is the time.
+// Now returns the time.
 func (v *sessionEnv) Now() time.Time { return time.Now() }
 
 // Send publishes a frame on the lane.
@@ -185,7 +188,7 @@ func (v *sessionEnv) Send(token uint64, frame []byte) error {
 	return v.set.env.Link().Send(v.lane, v.Peer(), token, frame)
 }
 
-// Repack makes frames fit a broker that takes less than it did.
+// Repack adapts frames to a smaller payload limit of the broker.
 func (v *sessionEnv) Repack(token uint64, size int, err error) bool {
 	return errors.Is(err, transport.ErrTooLarge) && (*Session)(v).shrinkLocked(token, size)
 }
@@ -193,7 +196,7 @@ func (v *sessionEnv) Repack(token uint64, size int, err error) bool {
 // MayAnswer reports whether this node's lease lets answers leave.
 func (v *sessionEnv) MayAnswer() bool { return v.set.env.MayAnswer() }
 
-// MaxPayload is the broker's limit, at least MinPayload.
+// MaxPayload returns the broker's limit, at least MinPayload.
 func (v *sessionEnv) MaxPayload() int { return max(v.set.env.Link().MaxPayload(), MinPayload) }
 
 // WakeAfter sets the timer.
@@ -214,7 +217,7 @@ func (v *sessionEnv) tick() {
 // Yield lets other goroutines run.
 func (v *sessionEnv) Yield() { runtime.Gosched() }
 
-// Ignored counts a frame, and parts with a client that says goodbye.
+// Ignored counts a frame, and closes the sessions with a client that said goodbye.
 func (v *sessionEnv) Ignored(bye bool) {
 	v.set.env.Count(FrameIgnored)
 	if bye {

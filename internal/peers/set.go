@@ -20,25 +20,25 @@ type Event uint8
 // The events.
 const (
 	FrameSent    Event = iota // a frame went to the broker
-	FrameIgnored              // a frame was out of order, repeated or from nobody known
+	FrameIgnored              // a frame was out of order, repeated or from an unknown process
 	NoPeer                    // an envelope was for a peer that is gone
-	LimitTooLow               // the broker takes less than MinPayload
+	LimitTooLow               // the broker's limit is below MinPayload
 )
 
-// An Env is the process that a Set is in. Its methods must not block.
+// An Env is the process of a Set. Its methods must not block.
 type Env interface {
-	// Link is the connection to the broker.
+	// Link returns the connection to the broker.
 	Link() transport.Link
 	// MayAnswer reports whether answers may leave.
 	MayAnswer() bool
-	// Closed reports whether the process ends.
+	// Closed reports whether the process is ending.
 	Closed() bool
 	Count(Event)
-	// Oversize sees to what was in an envelope that the broker takes no more. It is called
-	// with the session's lock held.
+	// Oversize handles the message in an envelope that is larger than the broker accepts.
+	// It is called with the session's lock held.
 	Oversize(*Session, *call.Oversize)
-	// Stranger is called for the session with a member that has left, if nothing ever came to
-	// it this way: it says no goodbye.
+	// Stranger is called for the session with a member that has left, if no message ever
+	// arrived on it: such a member says no goodbye there.
 	Stranger(*Session)
 }
 
@@ -48,13 +48,13 @@ type Config struct {
 	Lanes int
 	// Window and MaxBuffered are as in call.Config.
 	Window, MaxBuffered int
-	// Calls knows the callers of this process that will call again in a moment.
+	// Calls counts the callers of this process that are about to call again.
 	Calls *pending.Coalescer
 }
 
-// clientPatience is how long a process outside the cluster may be absent before
-// what is kept for it goes. Members are judged by the membership instead. Nothing is
-// remembered of what went: see the sessions of package call.
+// clientPatience is how long a client may be absent before its sessions are dropped.
+// Members are judged by membership instead. No record of a dropped session is kept: see
+// package call.
 const clientPatience = time.Minute
 
 // A Set is the sessions of a process. It is safe for concurrent use.
@@ -62,9 +62,9 @@ type Set struct {
 	env Env
 	cfg Config
 
-	pumps   []pump        // one a lane
+	pumps   []pump        // one for each lane
 	begun   atomic.Uint64 // sessions between members and clients that this process has begun
-	patient atomic.Int64  // clientPatience, but for tests
+	patient atomic.Int64  // clientPatience; tests change it
 
 	mu    sync.RWMutex // guards the fields below
 	peers map[transport.Address]*peer
@@ -77,7 +77,7 @@ type Set struct {
 // A peer is another process. It is never changed.
 type peer struct {
 	transport.Peer
-	sessions []*Session // one a lane
+	sessions []*Session // one for each lane
 }
 
 // Init makes a Set without peers. It is called once, before anything else.
@@ -94,11 +94,11 @@ func (s *Set) Init(env Env, cfg Config) {
 // SetClientPatience sets how long a client may be absent before its sessions are dropped.
 func (s *Set) SetClientPatience(d time.Duration) { s.patient.Store(int64(d)) }
 
-// RunPump publishes the sessions that are left to the lane's pump, until ctx ends.
+// RunPump publishes the sessions that are given to the lane's pump, until ctx ends.
 func (s *Set) RunPump(ctx context.Context, lane int) { s.pumps[lane].run(ctx.Done()) }
 
-// Session is the session with a peer on a lane, made when it is first used. It is nil
-// when the peer was removed.
+// Session returns the session with a peer on a lane, which it makes at the first call.
+// It is nil if the peer was removed.
 func (s *Set) Session(to transport.Peer, lane int) *Session {
 	s.mu.RLock()
 	p := s.peers[to.Address]
@@ -134,7 +134,7 @@ func (s *Set) add(to transport.Peer) *peer {
 	return p
 }
 
-// Known is the session with a peer that this process has dealt with, else nil.
+// Known returns the session with a peer if there is one, and nil otherwise.
 func (s *Set) Known(a transport.Address, lane int) *Session {
 	if p := s.find(a); p != nil {
 		return p.sessions[lane]
@@ -142,14 +142,14 @@ func (s *Set) Known(a transport.Address, lane int) *Session {
 	return nil
 }
 
-// Addresses are all processes that this one deals with.
+// Addresses returns all processes with which this one has sessions.
 func (s *Set) Addresses() []transport.Address {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return slices.Collect(maps.Keys(s.peers))
 }
 
-// All are the sessions with all peers.
+// All returns the sessions with all peers.
 func (s *Set) All() (all []*Session) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -159,8 +159,8 @@ func (s *Set) All() (all []*Session) {
 	return all
 }
 
-// Rewind has all sessions of a lane send again what was not acknowledged, because its
-// connection is back.
+// Rewind makes all sessions of a lane send unacknowledged envelopes again, because the
+// lane's connection is back.
 func (s *Set) Rewind(lane transport.Channel) {
 	for _, p := range s.All() {
 		if p.lane == lane {
@@ -169,16 +169,17 @@ func (s *Set) Rewind(lane transport.Channel) {
 	}
 }
 
-// What a peer has Left is for its user to see to: what it certainly did not execute is sent to the
-// shards' next homes, and what nobody knows about is answered so.
+// Left is what remains of a session whose peer is gone, for the Set's user. Calls that the peer
+// certainly did not run are to be sent to the shards' next homes, and calls that it may have run
+// fail with outcome Unknown.
 type Left struct {
 	Session        *Session
 	Unacknowledged []call.Unacknowledged
 	Stopped        []*routing.Route // routes that wait for the peer's acknowledgement
 }
 
-// Remove ends all dealings with a process that was removed, or those on one lane (0 and up)
-// on which it said goodbye. It reports false when the process was removed before.
+// Remove closes all sessions with a process that was removed, or the one on a lane (0 and
+// up) on which it said goodbye. It reports false if the process had been removed before.
 func (s *Set) Remove(a transport.Address, lane int, bye bool) (left []Left, ok bool) {
 	s.mu.Lock()
 	if s.gone.has(a) {
@@ -205,8 +206,8 @@ func (s *Set) Remove(a transport.Address, lane int, bye bool) (left []Left, ok b
 	return left, true
 }
 
-// MarkLeft notes that a member has left. On a lane on which nothing came to it
-// it says no goodbye: there a bounce ends the wait.
+// MarkLeft records that a member has left. On a lane on which it received nothing it
+// says no goodbye; there a bounced frame ends the wait for it.
 func (s *Set) MarkLeft(a transport.Address) {
 	s.mu.Lock()
 	s.left[a] = true
@@ -219,7 +220,7 @@ func (s *Set) MarkLeft(a transport.Address) {
 	}
 }
 
-// MarkBack takes MarkLeft back: the word was early.
+// MarkBack undoes MarkLeft, because the report was premature.
 func (s *Set) MarkBack(a transport.Address) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -230,7 +231,7 @@ func (s *Set) MarkBack(a transport.Address) {
 	}
 	next := &peer{p.Peer, slices.Clone(p.sessions)}
 	for i, old := range next.sessions {
-		if old.IsGone() { // nothing was ever exchanged there: it begins anew
+		if old.IsGone() { // nothing was ever exchanged: it starts again
 			next.sessions[i] = newSession(s, p.Peer, transport.Channel(i))
 		}
 	}
@@ -244,7 +245,7 @@ func (s *Set) HasLeft(a transport.Address) bool {
 	return s.left[a]
 }
 
-// HasGone reports whether all dealings with the process have ended.
+// HasGone reports whether all sessions with the process are closed.
 func (s *Set) HasGone(a transport.Address) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -258,8 +259,8 @@ func (s *Set) Forgive(a transport.Address) {
 	s.gone.forget(a)
 }
 
-// ClientLeft takes a client's goodbye on one lane. What it sent on others may still be
-// on its way: it is forgotten when it has said goodbye on all that it used.
+// ClientLeft handles a client's goodbye on one lane. Its messages on other lanes may
+// still arrive, so it is dropped when it has said goodbye on all lanes that it used.
 func (s *Set) ClientLeft(p *Session) {
 	p.Close(true)
 	a := p.Peer().Address
@@ -268,8 +269,8 @@ func (s *Set) ClientLeft(p *Session) {
 	}
 }
 
-// drop ends dealings with a client that said goodbye, or does not listen any
-// more. If it lives after all it is known anew.
+// drop closes the sessions with a client that said goodbye, or no longer listens. If it
+// is still alive, it gets new ones.
 func (s *Set) drop(a transport.Address) {
 	s.mu.Lock()
 	p := s.peers[a]
@@ -283,8 +284,8 @@ func (s *Set) drop(a transport.Address) {
 }
 
 // Replace begins a new session with a peer that has dropped its side of p, and returns it;
-// nil if the peer is gone. left is what the peer may have taken over p; it is nil if somebody
-// else has replaced p already.
+// nil if the peer is gone. left has the envelopes that the peer may have received over p; it
+// is nil if another goroutine has replaced p already.
 func (s *Set) Replace(p *Session) (next *Session, left *Left) {
 	a, lane := p.Peer().Address, int(p.lane)
 	s.mu.Lock()
@@ -302,8 +303,8 @@ func (s *Set) Replace(p *Session) (next *Session, left *Left) {
 	return next, &Left{p, unacknowledged, stopped}
 }
 
-// HasDeparted reports whether nothing comes from a process on the lane any more: it
-// was removed, or said goodbye.
+// HasDeparted reports whether a process is a departed peer of the lane: it was removed,
+// or said goodbye there.
 func (s *Set) HasDeparted(a transport.Address, lane int) bool {
 	s.mu.RLock()
 	p, gone := s.peers[a], s.gone.has(a)
@@ -311,12 +312,12 @@ func (s *Set) HasDeparted(a transport.Address, lane int) bool {
 	return gone || p != nil && p.sessions[lane].IsGone()
 }
 
-// Departed are the latest processes from which nothing comes any more on the lane. An old
-// home sends them with Open, so that a new home which came after they had left does not wait
-// for acknowledgements that cannot come.
+// Departed returns the latest departed peers of the lane. An old home sends them with Open,
+// so that a new home that started after they had left does not wait for their
+// acknowledgements.
 func (s *Set) Departed(lane int) []transport.Address { return s.departed.on(lane) }
 
-// config is that of a new session's stream.
+// config returns the configuration of a new session.
 func (s *Set) config(to transport.Peer) call.Config {
 	c := call.Config{
 		Self: s.cfg.Self, MaxPayload: s.env.Link().MaxPayload(),

@@ -20,7 +20,7 @@ const (
 	maxReasonBytes = 1024
 )
 
-// Encode makes bytes of a message, per internal/wire/coordinator.proto.
+// Encode encodes a message as defined in internal/wire/coordinator.proto.
 func Encode(m Message) ([]byte, error) {
 	if err := m.check(); err != nil {
 		return nil, fmt.Errorf("encode singleton message: %w", err)

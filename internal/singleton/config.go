@@ -14,24 +14,24 @@ type Config struct {
 	Self transport.Address // the node that the manager runs on
 	// Role restricts the singleton to members that have it. Default: all members.
 	Role string
-	// HandOverAt is the status from which on a member gives the instance away:
+	// HandOverAt is the status from which a member gives the instance away:
 	// Exiting, as in Akka, or Leaving, so that it is given away before the member
-	// may exit. Default Exiting. But an exiting member is removed as soon as all
-	// have seen it, whether or not its instance has stopped: Exiting is for
-	// instances that bear a successor beside them for a moment, as coordinators do,
-	// whose terms are ordered, or that have a lease.
+	// may exit. Default Exiting. An exiting member is removed as soon as all have
+	// seen it, whether or not its instance has stopped. Use Exiting only for
+	// instances that may overlap with their successor for a moment, such as
+	// coordinators, whose terms are ordered, or that have a lease.
 	HandOverAt Status
 	// RetryInterval is the time between two sendings of a message that was not
 	// answered. Default 200ms (Akka's is 1s).
 	RetryInterval time.Duration
 	// MaxRetries is how often a message of the hand-over is sent again before the
-	// manager reports that it is stuck. It goes on all the same: without the other
-	// side's word or its removal a second instance might run. Default 15, as
-	// Akka's, which restarts the manager then.
+	// manager reports that it is stuck. It continues to send it, because without
+	// the other side's confirmation or removal a second instance might run. Default
+	// 15, as Akka's, which restarts the manager then.
 	MaxRetries int
 	// RemovalMargin is how long after its removal an older member that never
-	// confirmed counts as running. Default 0, where Akka takes its downing's
-	// stable-after: removal follows fencing, which has waited already.
+	// confirmed counts as running. Default 0, because removal follows fencing,
+	// which has waited already; Akka's default is its stable-after.
 	RemovalMargin time.Duration
 	// RestartBackoff is the pause before an instance that stopped by itself is
 	// started again; it doubles with each time up to MaxRestartBackoff. Defaults
@@ -40,9 +40,10 @@ type Config struct {
 	// StableAfter is how long an instance has to run for the pause to begin anew.
 	// Default 30s.
 	StableAfter time.Duration
-	// Lease: the instance runs only while this node holds the singleton's lease.
+	// Lease makes the instance run only while this node holds the singleton's
+	// lease.
 	Lease bool
-	// LeaseRetryInterval is the time between two attempts to get it. Default 1s
+	// LeaseRetryInterval is the time between two attempts to acquire it. Default 1s
 	// (Akka's is 5s).
 	LeaseRetryInterval time.Duration
 }

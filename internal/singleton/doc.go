@@ -1,12 +1,12 @@
-// Package singleton keeps one instance of something on the oldest member of a
-// cluster, as pure cores: the cluster singleton of Akka. The shard coordinator
-// runs on it, and so do users' singletons.
+// Package singleton keeps one instance of a service on the oldest member of a cluster, as pure
+// cores: the cluster singleton of Akka. The shard coordinator runs on it, and so do users'
+// singletons.
 //
 // # The manager
 //
-// Every node that may run the instance has a [Manager]. The instance belongs to
-// the oldest member that is Up or Leaving (with the role, if there is one). A
-// member that becomes Exiting hands over:
+// Every node that may run the instance has a [Manager]. The instance belongs to the oldest
+// member that is Up or Leaving (with the role, if there is one). A member that becomes Exiting
+// hands over:
 //
 //	old: Oldest --Exiting--> WasOldest --HandOverToMe--> HandingOver --stopped--> End
 //	new: Younger --oldest--> BecomingOldest --HandOverDone or removed--> Oldest
@@ -16,17 +16,17 @@
 //	old → new  HandOverInProgress  the instance is stopping
 //	old → new  HandOverDone        it has stopped, and never starts again there
 //
-// Users' singletons hand over at Leaving already ([Config].HandOverAt), like
-// shards: a member exits only when it has nothing left to give. The coordinator
-// stays until Exiting, because it has to empty the leaving member; its terms allow that
-// an exiting member is removed before it has stopped.
+// Users' singletons hand over at Leaving already ([Config].HandOverAt), like shards: a member
+// exits only when it has nothing left to give. The coordinator stays until Exiting, because it
+// has to empty the leaving member; its terms allow that an exiting member is removed before it
+// has stopped.
 //
-// A manager starts the instance only when every member that is older than itself
-// has said HandOverDone or is removed from the view, since RemovalMargin if one
-// is set. It asks all of them, because any of them may have been the oldest in
-// between. So it acts only on the latest view, and finishes one change of the oldest
-// before it looks at the next. It also asks Down members, and waits for them: only their
-// answer, or their removal, which needs convergence and fencing, proves that they stopped.
+// A manager starts the instance only when every member that is older than itself has said
+// HandOverDone or is removed from the view, since RemovalMargin if one is set. It asks all of
+// them, because any of them may have been the oldest in between. So it acts only on the latest
+// view, and finishes one change of the oldest before it looks at the next. It also asks Down
+// members, and waits for them: only their answer, or their removal, which needs convergence
+// and fencing, proves that they stopped.
 //
 // HandOverToMe is sent only to members that the sender saw leaving or Down. Its receiver obeys
 // once its own view shows that it leaves, which is final, and never starts an instance
@@ -34,21 +34,21 @@
 // cluster that fell apart, and have downed it there, and that half may be the one that ends.
 // Nor does it obey a sender that it sees as Down, or not at all.
 //
-// An instance that stops by itself is started again after a pause that doubles.
-// (The coordinator is the exception: package coordinator says why its driver
-// ends the node instead.)
+// An instance that stops by itself is started again after a pause that doubles. (The
+// coordinator is the exception: package coordinator says why its driver ends the node
+// instead.)
 //
 // # The lease
 //
-// With [Config].Lease the instance runs only under a lease, so that there is one
-// even where two halves of a cluster each believe to be the whole:
+// With [Config].Lease the instance runs only under a lease, so that there is one even where
+// two halves of a cluster each believe to be the whole:
 //
 //	alone --AcquireLease--> AcquiringLease --LeaseAcquired--> Oldest
 //	Oldest --LeaseLost--> LosingLease --stopped--> AcquiringLease
 //	HandingOver --stopped--> ReleaseLease --LeaseReleased--> HandOverDone, End
 //
-// The lease is given back only when the instance has stopped, and HandOverDone is sent
-// after that. The lease of a node that crashes lasts until it ends by itself.
+// The lease is given back only when the instance has stopped, and HandOverDone is sent after
+// that. The lease of a node that crashes lasts until it ends by itself.
 //
 // # The proxy
 //
@@ -58,7 +58,6 @@
 //	oldest → proxy  Identity    it runs here under this epoch, or the reason why it does not
 //	oldest → all    Identity    unasked, when an instance begins
 //
-// A client asks a member, its guide, whose own proxy searches for both; the guide also
-// reports changes. Calls wait in package call, within a bound; the oldest is dropped
-// first.
+// A client asks a member, its guide, whose own proxy searches for both; the guide also reports
+// changes. Calls wait in package call, within a bound; the oldest is dropped first.
 package singleton

@@ -16,7 +16,7 @@ type Input interface{ input() }
 // View is the cluster as membership sees it now. It replaces the last one.
 type View struct{ Members []Member }
 
-// A Member is one member, as far as the manager needs to know it.
+// A Member has the properties of a member that the manager needs.
 type Member struct {
 	Address  transport.Address
 	Status   Status
@@ -30,36 +30,36 @@ type Receive struct {
 	Message Message
 }
 
-// InstanceStarted: what StartInstance asked for has begun to run.
+// InstanceStarted answers StartInstance: the instance has begun to run.
 type InstanceStarted struct{}
 
-// InstanceStopped answers StopInstance, or tells that the instance ended by
-// itself or could not be started. Nothing of it runs any more.
+// InstanceStopped answers StopInstance, or reports that the instance ended by itself or
+// could not be started. Nothing of it runs any more.
 type InstanceStopped struct {
-	// Handed: its state and the calls that waited are on their way to
+	// Handed reports that the instance's state and the waiting calls were sent to
 	// Output.Successor.
 	Handed bool
-	Reason string // why it stopped by itself, for people
+	Reason string // the reason why it stopped by itself
 }
 
-// LeaseAcquired and LeaseDenied answer AcquireLease; LeaseLost tells that a
-// lease that was acquired is over, or is about to be; LeaseReleased answers
-// ReleaseLease, also when releasing failed: then the lease ends by itself.
+// LeaseAcquired and LeaseDenied answer AcquireLease; LeaseLost reports that a lease
+// that was acquired has ended, or is about to; LeaseReleased answers ReleaseLease, also
+// when releasing failed: then the lease ends by itself.
 type (
 	LeaseAcquired struct{}
 	LeaseDenied   struct {
 		RetryAfter time.Duration // asking earlier is useless; 0: not known
-		Reason     string        // for people
+		Reason     string        // text for operators
 	}
 	LeaseLost     struct{}
 	LeaseReleased struct{}
 )
 
-// Quit says that this node is about to leave and that nobody is there to hand
-// over to: the instance stops for good.
+// Quit means that this node is about to leave and that no node is left to hand over to:
+// the instance stops permanently.
 type Quit struct{}
 
-// Tick says that WakeAt has come, or merely that time passed.
+// Tick means that WakeAt has been reached, or merely that time has passed.
 type Tick struct{}
 
 func (View) input() {}
@@ -86,14 +86,15 @@ func (Tick) input() {}
 type Output struct {
 	AcquireLease  bool // answer with LeaseAcquired or LeaseDenied
 	StartInstance bool // answer with InstanceStarted, or InstanceStopped
-	// Epoch is the one to start under. With StopInstance and a Successor it is the
-	// one under which that will start.
+	// Epoch is the epoch of the instance to be started. With StopInstance and a
+	// Successor it is that of the successor's instance.
 	Epoch placement.Epoch
-	// Predecessor, with StartInstance, has said that the state and the waiting
-	// calls of the former instance follow from there; zero: nothing follows.
+	// Predecessor, with StartInstance, is the node that announced the state and the
+	// waiting calls of the former instance; zero: none will arrive.
 	Predecessor  transport.Address
 	StopInstance bool // answer with InstanceStopped when it has ended
-	// Successor, with StopInstance, takes over; zero: nobody does yet.
+	// Successor, with StopInstance, is the node that takes over; zero: none is
+	// known yet.
 	Successor    transport.Address
 	ReleaseLease bool // answer with LeaseReleased
 	Send         []Envelope
@@ -107,15 +108,15 @@ type Envelope struct {
 	Message Message
 }
 
-// An Event tells of a change, to be logged.
+// An Event is a change that is to be logged.
 type Event struct {
 	State State             // the state after it
-	Peer  transport.Address // whom it concerns; may be zero
-	What  string            // for people
-	Stuck bool              // it should worry an operator
+	Peer  transport.Address // the node that it is about; may be zero
+	What  string            // text for operators
+	Stuck bool              // an operator should look at it
 }
 
-// candidate reports whether the instance may run on the member. One that leaves
+// candidate reports whether the instance may run on the member. A member that leaves
 // before it was ever Up has no age.
 func (o Member) candidate(role string, handOverAt Status) bool {
 	stays := o.Status == Up || o.Status == Leaving && handOverAt == Exiting
@@ -132,7 +133,7 @@ func (o Member) olderThan(p Member) bool {
 	return o.Address.Compare(p.Address) < 0
 }
 
-// oldest is the member that the instance belongs to.
+// oldest returns the oldest candidate.
 func (v View) oldest(role string, handOverAt Status) transport.Address {
 	var first Member
 	for _, o := range v.Members {

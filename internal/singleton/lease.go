@@ -10,16 +10,16 @@ type leaseState struct {
 	askAt     time.Time // no AcquireLease before
 }
 
-// onLease takes the outcome of a request for the lease. The lease is held from before the
-// instance starts until after it has stopped: so it is given back when the
-// instance has ended, and if it is lost before, the instance ends.
+// onLease handles the outcome of a request about the lease. The lease is held from before
+// the instance starts until after it has stopped: it is released when the instance has
+// ended, and if it is lost before, the instance is stopped.
 func (m *Manager) onLease(in Input) {
 	l := &m.lease
 	switch in := in.(type) {
 	case LeaseAcquired:
 		l.asking, l.held = false, true
 		if m.state != AcquiringLease {
-			m.releaseLease() // it came too late: this node leaves
+			m.releaseLease() // it came too late, because this node leaves
 		}
 	case LeaseDenied:
 		l.asking = false
@@ -49,12 +49,12 @@ func (m *Manager) onLease(in Input) {
 	}
 }
 
-// maxLeaseRest bounds how long the manager rests because the lease's holder has
-// time left: a holder that releases it earlier must not be waited out.
+// maxLeaseRest bounds how long the manager waits before it asks again for a lease that
+// another node holds, because the holder may release it early.
 const maxLeaseRest = 2 * time.Second
 
-// askLease asks for the lease when it is due. While an earlier one is still
-// being given back it waits: the two must not cross.
+// askLease asks for the lease when it is due. It waits while an earlier lease is still
+// being released, so that the two requests cannot cross.
 func (m *Manager) askLease() {
 	l := &m.lease
 	if m.state != AcquiringLease || l.held || l.asking || l.releasing || m.now.Before(l.askAt) {
@@ -64,7 +64,7 @@ func (m *Manager) askLease() {
 	m.out.AcquireLease = true
 }
 
-// releaseLease gives the lease back. It reports false when there is none.
+// releaseLease releases the lease. It reports false if there is none.
 func (m *Manager) releaseLease() bool {
 	if !m.lease.held {
 		return false

@@ -17,8 +17,8 @@ type Manager struct {
 	now      time.Time
 	out      Output
 	state    State
-	running  bool // StartInstance went out, InstanceStopped did not come
-	stopping bool // StopInstance went out, InstanceStopped did not come
+	running  bool // StartInstance was returned, and InstanceStopped not received
+	stopping bool // StopInstance was returned, and InstanceStopped not received
 	starts   uint32
 	// older are the members that may still run the instance: older than this one,
 	// not removed for RemovalMargin, and without confirmation.
@@ -30,16 +30,16 @@ type Manager struct {
 	quit      bool
 	askers    []transport.Address
 	successor transport.Address // of the last StopInstance
-	givenTo   transport.Address // the successor that state and calls went to
-	from      transport.Address // whose HandOverDone said that the state follows
+	givenTo   transport.Address // the successor to which state and calls were sent
+	from      transport.Address // the node whose HandOverDone announced the state
 	retryAt   time.Time
 	retries   int
 	started   time.Time     // when the instance began
-	restart   time.Time     // when it begins again; zero: it runs
+	restart   time.Time     // when it is started again; zero: it runs
 	backoff   time.Duration // the next pause
 	confirms  map[transport.Address]bool
 	lease     leaseState
-	why       string // why the instance does not run, for people
+	why       string // the reason why the instance does not run
 }
 
 // An older member and when it disappeared.
@@ -62,21 +62,21 @@ func New(c Config) (*Manager, error) {
 // State returns the manager's state.
 func (m *Manager) State() State { return m.state }
 
-// Oldest is the oldest member that is Up or Leaving, which the instance runs on
-// or soon will; zero when there is none. With HandOverAt Leaving it is the
-// oldest that is Up.
+// Oldest returns the oldest member that is Up or Leaving, on which the instance runs or
+// soon will; zero if there is none. With HandOverAt Leaving it is the oldest that is
+// Up.
 func (m *Manager) Oldest() transport.Address { return m.oldest }
 
 // Running reports whether the instance runs here, or is being started or stopped.
 func (m *Manager) Running() bool { return m.running }
 
-// Holds reports whether this node still has something of the instance: it runs,
-// pauses, stops, or its lease is being given back.
+// Holds reports whether this node still has a part of the instance: it runs, pauses or
+// stops, or its lease is being released.
 func (m *Manager) Holds() bool {
 	return m.state == Oldest || m.state == LosingLease || m.state == WasOldest || m.state == HandingOver
 }
 
-// Why tells people why the instance does not run here; "" when it does.
+// Why returns the reason why the instance does not run here, as text, or "" if it does.
 func (m *Manager) Why() string {
 	switch m.state {
 	case BecomingOldest:
@@ -208,8 +208,8 @@ func (m *Manager) wakeAt() time.Time {
 	return at
 }
 
-// onView takes the new view in: who the oldest is, and which older members may
-// still run the instance.
+// onView handles a new view: it determines the oldest member, and the older members
+// that may still run the instance.
 func (m *Manager) onView(v View) {
 	m.seen = true
 	m.view = make(map[transport.Address]Member, len(v.Members))
@@ -220,9 +220,9 @@ func (m *Manager) onView(v View) {
 	m.trackOlder(v)
 }
 
-// trackOlder notes who is older, whatever its status: the instance may run on
-// any of them, for each was the oldest once or may have been. Only a removal or
-// its own word takes a member off.
+// trackOlder records older members of any status: the instance may run on each of them,
+// because each may have been the oldest once. A member is dropped only when it is
+// removed or has confirmed that it runs nothing.
 func (m *Manager) trackOlder(v View) {
 	self, ok := m.view[m.config.Self]
 	if ok && self.Status >= Up {
@@ -239,7 +239,7 @@ func (m *Manager) trackOlder(v View) {
 			m.older[a].removed = m.now
 		}
 	}
-	//arch:order-free every one is looked at
+	//arch:order-free all are visited
 	for a := range m.confirms {
 		if _, ok := m.view[a]; !ok {
 			delete(m.confirms, a)
@@ -247,7 +247,7 @@ func (m *Manager) trackOlder(v View) {
 	}
 }
 
-// prune drops older members whose removal lies RemovalMargin back.
+// prune drops older members that were removed at least RemovalMargin ago.
 func (m *Manager) prune() {
 	m.order = slices.DeleteFunc(m.order, func(a transport.Address) bool {
 		o := m.older[a]
@@ -259,9 +259,9 @@ func (m *Manager) prune() {
 	})
 }
 
-// leaving reports whether this node must give the instance away, gone whether it
-// is no member any more, so that nobody will ask for it, and last whether it
-// must stop the instance even if nobody can take it.
+// leaving returns whether this node must give the instance away; whether it is gone,
+// which means no longer a member, so that no node will ask for the instance; and last,
+// whether it must stop the instance even if no node can take it.
 func (m *Manager) leaving() (leaving, gone, last bool) {
 	self, ok := m.view[m.config.Self]
 	if !ok || self.Status == Down {
@@ -270,9 +270,9 @@ func (m *Manager) leaving() (leaving, gone, last bool) {
 	return self.Status >= m.config.HandOverAt, false, self.Status == Exiting || m.quit
 }
 
-// advance makes the changes of state that views and time bring. It looks at the
-// last view only, and leaves a state that waits for something alone: so there is
-// one change of the oldest at a time.
+// advance makes the changes of state that views and time bring. It uses only the latest
+// view, and does not leave a state that waits for an answer, so that there is one
+// change of the oldest at a time.
 func (m *Manager) advance() {
 	if !m.seen {
 		return
@@ -347,7 +347,7 @@ func (m *Manager) becomeOldest() {
 	m.become(BecomingOldest, m.order[0], "older members are left")
 }
 
-// proceed starts the instance, or first gets the lease for it.
+// proceed starts the instance, or asks for its lease first.
 func (m *Manager) proceed(why string) {
 	if !m.config.Lease {
 		m.start(why)
@@ -357,8 +357,7 @@ func (m *Manager) proceed(why string) {
 	m.lease.askAt, m.why = m.now, "it asks for it"
 }
 
-// start begins to run the instance for the first time, or anew after the lease
-// was lost.
+// start starts the instance, for the first time or after the lease was lost.
 func (m *Manager) start(why string) {
 	m.become(Oldest, transport.Address{}, why)
 	m.launch()
@@ -373,14 +372,14 @@ func (m *Manager) launch() {
 	m.restart = time.Time{}
 }
 
-// stop begins to hand over to a member, or to nobody.
+// stop begins to hand over to a member; if to is zero, to none.
 func (m *Manager) stop(to transport.Address, why string) {
 	m.restart = time.Time{}
 	m.become(HandingOver, to, why)
 	m.halt(to)
 }
 
-// halt has the instance stopped. Also one that pauses: calls wait for it.
+// halt has the instance stopped, even if it pauses, because calls wait for it.
 func (m *Manager) halt(to transport.Address) {
 	m.stopping = true
 	m.out.StopInstance = true
@@ -391,7 +390,7 @@ func (m *Manager) halt(to transport.Address) {
 	m.successor = m.out.Successor
 }
 
-// onStopped tells those who asked, or plans a restart: an instance that ends by
+// onStopped informs the nodes that asked, or plans a restart: an instance that ended by
 // itself must not leave the cluster without one.
 func (m *Manager) onStopped(in InstanceStopped) {
 	if m.stopping {
@@ -424,7 +423,7 @@ func (m *Manager) onStopped(in InstanceStopped) {
 	m.event(transport.Address{}, "the instance stopped by itself")
 }
 
-// finish gives its word that nothing runs here and never will.
+// finish confirms that no instance runs here and none will be started.
 func (m *Manager) finish() {
 	for _, a := range m.askers {
 		m.send(a, HandOverDone)
@@ -438,7 +437,7 @@ func (m *Manager) onMessage(from transport.Address, msg Message) {
 		m.onHandOverToMe(from)
 	case HandOverInProgress:
 		if m.state == BecomingOldest && m.older[from] != nil {
-			m.retries = 0 // it is at work
+			m.retries = 0 // it has answered
 			m.event(from, "is stopping its instance")
 		}
 	case HandOverDone:
@@ -454,8 +453,8 @@ func (m *Manager) onMessage(from transport.Address, msg Message) {
 			m.event(from, "has stopped its instance")
 		}
 	case TakeOverFromMe:
-		// Before this node knows itself to be the oldest it does nothing: its view
-		// will tell, and the sender repeats itself.
+		// Before this node knows that it is the oldest, it does nothing: its view
+		// will say so, and the sender repeats the message.
 		if m.state == BecomingOldest || m.state == AcquiringLease || m.state == Oldest {
 			m.send(from, HandOverToMe)
 		}
@@ -463,11 +462,11 @@ func (m *Manager) onMessage(from transport.Address, msg Message) {
 	}
 }
 
-// onHandOverToMe obeys once this node sees itself leave, of which there is no way back: after
-// HandOverDone it never starts an instance again. Until then it waits, and the sender asks
-// again. For the sender may have seen it Down in another half of a cluster that fell apart,
-// and that half may be the one that ends. For the same reason it does not obey a sender that
-// it sees as Down, or does not know.
+// onHandOverToMe hands over once this node's own view shows that it leaves, which is final:
+// after HandOverDone it never starts an instance again. Until then it ignores the message,
+// and the sender asks again. The sender may have seen this node Down in the other half of a
+// split cluster, and that half may be the one that ends. For the same reason it ignores a
+// sender that it sees as Down, or does not know.
 func (m *Manager) onHandOverToMe(from transport.Address) {
 	if m.state == End {
 		m.send(from, HandOverDone)
@@ -510,13 +509,14 @@ func (m *Manager) retry() {
 	m.retryAt = m.now.Add(m.config.RetryInterval)
 }
 
-// count reports once that a member has not answered for long.
+// count counts unanswered messages, and reports once that a member has not answered for
+// long.
 func (m *Manager) count(peer transport.Address) {
 	m.retries++
 	if m.retries == m.config.MaxRetries+1 {
 		m.out.Events = append(m.out.Events, Event{
 			State: m.state, Peer: peer, Stuck: true,
-			What: fmt.Sprintf("no answer to %d messages (it hangs, or a turn does not end? it is waited for until it answers or is removed)", m.retries),
+			What: fmt.Sprintf("no answer to %d messages (does it hang, or does a turn not end? the hand-over waits until it answers or is removed)", m.retries),
 		})
 	}
 }

@@ -7,18 +7,19 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Message is one word between two managers of one singleton, or between a
-// proxy and a manager. The control channel may lose, repeat and reorder it.
+// A Message is sent between two managers of one singleton, or between a proxy and a
+// manager. The control channel may lose, repeat and reorder it.
 type Message struct {
 	Name string // of the singleton
 	Type MessageType
-	// Handed, in HandOverDone: the state and the calls that waited follow.
+	// Handed, in HandOverDone, announces that the state and the waiting calls
+	// follow.
 	Handed bool
-	// ID, in Identify, is repeated by the Identity that answers it. 0 in an
-	// Identity that nobody asked for.
+	// ID, in Identify, is repeated in the Identity that answers it. It is 0 in an
+	// unsolicited Identity.
 	ID uint64
-	// Instance and Epoch, in Identity: where the instance runs. A zero Instance:
-	// nowhere yet, and Reason says why.
+	// Instance and Epoch, in Identity, say where the instance runs. If Instance is
+	// zero, it runs nowhere yet, for the given Reason.
 	Instance transport.Address
 	Epoch    placement.Epoch
 	Reason   string
@@ -30,25 +31,26 @@ type MessageType uint8
 // The messages of the hand-over and of the search, as in Akka's cluster
 // singleton.
 const (
-	// HandOverToMe: the sender is the oldest now and asks whether the receiver,
-	// an older member that leaves, has stopped its instance. It is sent again
-	// until HandOverDone comes or the receiver is removed.
+	// HandOverToMe means that the sender is the oldest now and asks whether the
+	// receiver, an older member that leaves, has stopped its instance. It is sent
+	// again until HandOverDone comes or the receiver is removed.
 	HandOverToMe MessageType = iota + 1
-	// HandOverInProgress: the receiver of HandOverToMe is stopping its instance.
+	// HandOverInProgress means that the receiver of HandOverToMe is stopping its
+	// instance.
 	HandOverInProgress
-	// HandOverDone: the sender runs no instance and will never start one.
+	// HandOverDone means that the sender runs no instance and will never start one.
 	HandOverDone
-	// TakeOverFromMe: the sender runs the instance and must not go on; the
-	// receiver is the oldest by the sender's view and shall ask for it.
+	// TakeOverFromMe means that the sender runs the instance and has to give it up.
+	// The receiver is the oldest in the sender's view and should ask for it.
 	TakeOverFromMe
-	// Identify: the sender has calls for the instance and asks whether it runs at
-	// the receiver.
+	// Identify means that the sender has calls for the instance and asks whether it
+	// runs at the receiver.
 	Identify
-	// Identity: where the instance runs, or why it does not.
+	// Identity says where the instance runs, or why it does not run.
 	Identity
 )
 
-// String names the message.
+// String returns the name of the message.
 func (t MessageType) String() string {
 	switch t {
 	case HandOverToMe:
@@ -77,7 +79,7 @@ func (m Message) check() error {
 		return fmt.Errorf("reason of %d bytes: want at most %d", len(m.Reason), maxReasonBytes)
 	case m.Instance.IsZero():
 		if m.Epoch != 0 {
-			return fmt.Errorf("epoch %v of nobody's", m.Epoch)
+			return fmt.Errorf("epoch %v without an instance", m.Epoch)
 		}
 		return nil
 	case m.Type != Identity || m.Epoch == 0:

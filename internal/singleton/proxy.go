@@ -16,7 +16,7 @@ type ProxyConfig struct {
 	Role string
 	// HandOverAt is as in [Config].
 	HandOverAt Status
-	// Interval is the time between two Identify that nobody answered with an
+	// Interval is the time between two Identify messages while no answer has an
 	// instance. Default 100ms (Akka's is 1s).
 	Interval time.Duration
 }
@@ -25,14 +25,14 @@ type ProxyConfig struct {
 // [Lost] or [Tick].
 type ProxyInput interface{ proxyInput() }
 
-// Guide is whom to ask, for a process that is no member and so has no view; zero:
-// nobody is known.
+// Guide is the member to ask, for a process that is not a member and so has no view;
+// zero: none is known.
 type Guide struct{ Member transport.Address }
 
-// Want says that a call waits because nobody knows where the instance runs.
+// Want means that a call waits because the instance's node is unknown.
 type Want struct{}
 
-// Lost reports that a process is gone, and its instance with it.
+// Lost reports that a process is gone, and with it any instance there.
 type Lost struct{ Node transport.Address }
 
 func (Guide) proxyInput() {}
@@ -43,33 +43,34 @@ func (Lost) proxyInput() {}
 // ProxyOutput has the actions to be taken.
 type ProxyOutput struct {
 	Send []Envelope
-	// Found: the instance runs there, send it what waits.
+	// Found is the node at which the instance was found, to which waiting calls are
+	// to be sent.
 	Found  *Placement
 	WakeAt time.Time // of the next Step if nothing happens before; zero: none
 }
 
-// A Placement is where an instance runs, and under which epoch.
+// A Placement is the node of an instance, and its epoch.
 type Placement struct {
 	Node  transport.Address
 	Epoch placement.Epoch
 }
 
-// A Proxy finds the instance of a singleton for the callers at one process: it
-// asks the oldest member again and again until that says that the instance runs
-// there, and begins anew whenever the oldest changes, the instance's node is
-// lost, or a call finds no instance where it was. It is a pure machine, not safe
-// for concurrent use. Calls that wait are kept by package call.
+// A Proxy finds the instance of a singleton for the callers at one process: it asks the
+// oldest member again and again until that says that the instance runs there, and
+// begins anew whenever the oldest changes, the instance's node is lost, or a call finds
+// no instance where it was. It is a pure machine, not safe for concurrent use. Calls
+// that wait are kept by package call.
 //
-// A change of the oldest does not make the calls wait: as long as nobody else is
-// found they go to the former instance, which hands them on. Akka's proxy holds
-// them at once, for its manager hands nothing on.
+// A change of the oldest does not make the calls wait: until another one is found they
+// go to the former instance, which forwards them. Akka's proxy holds them at once,
+// because its manager does not forward.
 type Proxy struct {
 	config ProxyConfig
 	now    time.Time
 	out    ProxyOutput
-	wanted bool              // somebody ever called
+	wanted bool              // a call has been made
 	guided bool              // there is no view: target is a guide
-	target transport.Address // whom to ask
+	target transport.Address // the node to ask
 	found  Placement
 	asking bool
 	id     uint64 // of the latest Identify
@@ -91,11 +92,11 @@ func NewProxy(c ProxyConfig) (*Proxy, error) {
 	return &Proxy{config: c}, nil
 }
 
-// Found is where the instance was found last; zero while it is searched for and
-// nothing is known.
+// Found returns the node where the instance was last found; zero while it is searched
+// for and nothing is known.
 func (p *Proxy) Found() Placement { return p.found }
 
-// Why tells people why the instance was not found; "" when it was.
+// Why returns the reason why the instance was not found, as text, or "" if it was.
 func (p *Proxy) Why() string {
 	switch {
 	case !p.asking:
@@ -138,8 +139,8 @@ func (p *Proxy) Step(now time.Time, in ProxyInput) ProxyOutput {
 	return p.out
 }
 
-// aim takes whom to ask from now on. A guide is asked again only if the instance
-// is searched for; the oldest member always, for it runs the instance itself.
+// aim sets the node to ask from now on. A guide is asked again only while the instance
+// is searched for; the oldest member always, because it runs the instance itself.
 func (p *Proxy) aim(target transport.Address) {
 	if target == p.target {
 		return
@@ -154,11 +155,11 @@ func (p *Proxy) aim(target transport.Address) {
 	}
 }
 
-// search begins to ask, once somebody has called.
+// search begins to ask, once a call has been made.
 func (p *Proxy) search() {
 	if p.wanted && !p.asking {
 		p.asking, p.askAt = true, p.now
-		p.id++ // what is still under way answers an earlier question
+		p.id++ // answers that are under way are to earlier questions
 	}
 }
 
@@ -173,8 +174,8 @@ func (p *Proxy) ask() {
 	p.out.WakeAt = p.askAt
 }
 
-// onIdentity takes an answer to the latest question, or the word of the oldest or
-// of a guide, unasked, that the instance has begun somewhere.
+// onIdentity takes an answer to the latest question, or an unsolicited message of the
+// oldest or of a guide that the instance has started.
 func (p *Proxy) onIdentity(from transport.Address, m Message) {
 	answer := p.asking && m.ID == p.id
 	news := p.wanted && m.ID == 0 && m.Epoch > p.found.Epoch
@@ -183,7 +184,8 @@ func (p *Proxy) onIdentity(from transport.Address, m Message) {
 	case m.Instance.IsZero():
 		p.why = m.Reason
 	case !p.guided && m.Instance != from:
-		// Members speak for themselves; a guide for whom it found.
+		// A member reports only its own instance; a guide reports the one that it
+		// found.
 	default:
 		p.asking, p.why = false, ""
 		p.found = Placement{m.Instance, m.Epoch}

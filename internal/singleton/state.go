@@ -2,31 +2,32 @@ package singleton
 
 import "fmt"
 
-// A State is where a manager stands.
+// A State is the state of a manager.
 type State uint8
 
 // The states of a manager.
 const (
-	// Start: this node is not Up yet.
+	// Start means that this node is not Up yet.
 	Start State = iota + 1
-	// Younger: another member is the oldest.
+	// Younger means that another member is the oldest.
 	Younger
-	// BecomingOldest: this node is the oldest and waits until all older ones have
-	// confirmed that they run nothing, or are removed.
+	// BecomingOldest means that this node is the oldest and waits until all older
+	// ones have confirmed that they run nothing, or are removed.
 	BecomingOldest
-	// AcquiringLease: this node is the oldest and alone, and asks for the lease.
+	// AcquiringLease means that this node is the oldest, no older member is left,
+	// and it asks for the lease.
 	AcquiringLease
-	// Oldest: the instance runs here, or pauses before a restart.
+	// Oldest means that the instance runs here, or pauses before a restart.
 	Oldest
-	// LosingLease: the lease is lost and the instance is stopping; then the lease
-	// is asked for anew.
+	// LosingLease means that the lease is lost and the instance is stopping. Then
+	// the lease is asked for again.
 	LosingLease
-	// WasOldest: the instance runs here, this node leaves, and the new oldest has
-	// yet to ask for it.
+	// WasOldest means that the instance runs here, this node leaves, and the new
+	// oldest has yet to ask for it.
 	WasOldest
-	// HandingOver: the instance is stopping, then the lease is given back.
+	// HandingOver means that the instance is stopping. Then the lease is released.
 	HandingOver
-	// End: nothing runs here, and nothing ever will.
+	// End means that no instance runs here and none will be started.
 	End
 )
 
@@ -35,7 +36,7 @@ var stateNames = [...]string{
 	Oldest: "oldest", LosingLease: "losing lease", WasOldest: "was oldest", HandingOver: "handing over", End: "end",
 }
 
-// String names the state.
+// String returns the name of the state.
 func (s State) String() string {
 	if int(s) < len(stateNames) && stateNames[s] != "" {
 		return stateNames[s]

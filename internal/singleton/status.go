@@ -2,27 +2,28 @@ package singleton
 
 import "fmt"
 
-// A Status is where a member stands in its life.
+// A Status is a stage in the life of a member.
 type Status uint8
 
 // The statuses of Akka's membership, in the order in which a member can go through
 // them. A removed member is not in the view.
 const (
-	// Joining: not all members have seen it yet.
+	// Joining means that not all members have seen it yet.
 	Joining Status = iota + 1
-	// WeaklyUp: the same, while they cannot agree.
+	// WeaklyUp is Joining while the view does not converge.
 	WeaklyUp
-	// Up: a member with an age, on which the instance may run.
+	// Up means that it is a member with an age, on which the instance may run.
 	Up
-	// Leaving: it is on its way out, in order; there is no way back.
+	// Leaving means that it leaves in order, which is final.
 	Leaving
-	// Exiting: all have seen it leave; it is removed soon.
+	// Exiting means that all members have seen it leave; it is removed soon.
 	Exiting
-	// Down: given up by the others; only its removal proves that it has stopped.
+	// Down means that the others have declared it down; only its removal proves
+	// that it has stopped.
 	Down
 )
 
-// String names the status.
+// String returns the name of the status.
 func (s Status) String() string {
 	switch s {
 	case Joining:

@@ -33,7 +33,7 @@ func TestConfigErrors(t *testing.T) {
 		{"a time without auto-down", func(c *core.Config) { c.AutoDownAfter = time.Minute }, "they go together"},
 		{"a quorum without a size", func(c *core.Config) { c.Downing = splitbrain.DowningStaticQuorum }, "QuorumSize 0"},
 		{"a size without a quorum", func(c *core.Config) { c.QuorumSize = 3 }, "QuorumSize 3"},
-		{"a role for the broker", func(c *core.Config) { c.DowningRole = "core" }, "does not go by role"},
+		{"a role for the broker", func(c *core.Config) { c.DowningRole = "core" }, "does not use a role"},
 		{"the oldest kept by another way", func(c *core.Config) { c.KeepOldestAlone = true }, "KeepOldestAlone"},
 		{"a lease that outlives StableAfter", func(c *core.Config) { c.StableAfter = 4 * time.Second }, "below LeaseMajority"},
 		{"a static quorum", func(c *core.Config) {

@@ -1,9 +1,9 @@
-// Package membership keeps one picture of a cluster at all its nodes, without a master,
-// as a pure state machine. It is the membership of the Akka Cluster specification
-// (gossip, vector clocks, convergence, phi-accrual detection, a leader without election),
-// with a failure detection that uses the broker's knowledge of connections.
+// Package membership keeps the same view of a cluster at all its nodes, without a master,
+// as a pure state machine. It is the membership of the Akka Cluster specification (gossip,
+// vector clocks, convergence, phi-accrual detection, a leader without election), with a
+// failure detection that uses the broker's knowledge of connections.
 //
-// A [Machine] is driven from outside: the driver hands an [Input] and the time to
+// A [Machine] is driven from outside: the driver passes an [Input] and the time to
 // [Machine.Step] and carries out the [Output] in order. The machine has no clock,
 // goroutine, random source, I/O or log of its own, so a run can be replayed.
 //
@@ -12,17 +12,17 @@
 //	joining → (weakly up) → up → leaving → exiting → removed
 //	                 any of them → down → removed
 //
-// Only the leader moves members along the upper line, and only when the view has
-// converged: every Up and Leaving member has seen it, and no member is unreachable that
-// is not Down or Exiting. One unreliable connection therefore stalls the leader and
-// nothing else; [ConvergedChanged] and View.Why report it.
+// Only the leader moves members along the upper line, and only when the view has converged:
+// every Up and Leaving member has seen it, and no member is unreachable that is not Down or
+// Exiting. One unreliable connection therefore stalls the leader and nothing else;
+// [ConvergedChanged] and View.Why report it.
 //
 // # Packages
 //
-// This package is the surface of the machine: it dispatches inputs to the parts, calls
-// them in order at each step, and does the leader's duties. The parts are packages under
-// internal/membership, where the simulator reaches them too. Each knows only packages
-// below it:
+// This package is the surface of the machine: it dispatches inputs to the parts, calls them
+// in order at each step, and does the leader's duties. The parts are packages under
+// internal/membership, where the simulator reaches them too. Each knows only packages below
+// it:
 //
 //	join                admission: the joiner's side and the member's
 //	spread   downing    changes to all members; decisions about unreachable ones
@@ -32,19 +32,19 @@
 //	message  splitbrain the messages and their encoding; strategies and quorums
 //	gossip              the gossiped state, its merge, and the conclusions from it
 //
-// # The way of a heartbeat
+// # The path of a heartbeat
 //
 // At each step the machine runs the parts from detector to spread. The detector sends a
 // heartbeat to each of its neighbours on the ring. The receiver's machine passes it to its
 // own detector, which answers, and so vouches for the sender's lease. The answer feeds the
-// sender's phi detector, and its lease is computed from it at the end of the step. If the
-// answer stays away, the detector writes a record into the gossiped state; spread brings
-// the new version to all; and at every node package gossip concludes from the records of
-// all observers whether the member is unreachable.
+// sender's phi detector, and its lease is computed from it at the end of the step. If no
+// answer arrives, the detector writes a record into the gossiped state; spread brings the
+// new version to all; and at every node package gossip concludes from the records of all
+// observers whether the member is unreachable.
 //
-// # The way of a downing decision
+// # The path of a downing decision
 //
-// Package downing notes since when the member is unreachable. When the time of the
+// Package downing records since when the member is unreachable. When the time of the
 // strategy is over, it asks package splitbrain (or, under DowningBroker, the broker's
 // proof) which side goes on. The side that loses stops. On the side that wins, one member
 // moves the victims to Down in the gossiped state, and spread brings that to all. Members
@@ -58,17 +58,17 @@
 // member hosted is given to others before the member is fenced (see Member.Fenced): before
 // its lease has certainly ended. A Down member that is not fenced may still run turns, so
 // the coordinator treats it as unreachable. That holds through pauses, cuts and broker
-// outages, unless an operator downs a member that is alive on the other side of a cut: the
-// operator is believed. It does not hold under DowningAuto.
+// outages, unless an operator downs a member that is alive on the other side of a cut,
+// because an operator's statement is not checked. It does not hold under DowningAuto.
 //
-// The voters that are enough for a lease depend on the strategy ([Downing]): more than
-// half, a fixed number, or more than half with the oldest. Any two such sets share a voter,
-// and the side that goes on after a split has a voter in each, so that a fence always
-// comes. Only the smaller side that goes on under a lease has to wait for time alone.
-// docs/adr has the reasoning, and the tests of package splitbrain try all splits.
+// The sets of voters that are enough for a lease depend on the strategy ([Downing]): more
+// than half, a fixed number, or more than half with the oldest. Any two such sets share a
+// voter, and the side that goes on after a split has a voter in each, so that a fence
+// always comes. Only the smaller side that goes on under a lease has to wait for time
+// alone. docs/adr has the reasoning, and the tests of package splitbrain try all splits.
 //
 // # Testing
 //
-// The transcripts in testdata drive several machines over a simulated broker in
-// virtual time; go test -update rewrites them.
+// The transcripts in testdata drive several machines over a simulated broker in virtual
+// time; go test -update rewrites them.
 package membership

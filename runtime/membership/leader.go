@@ -11,13 +11,13 @@ import (
 	"github.com/shardgen/shardgen/internal/membership/message"
 )
 
-// A Leader does the duties of the leader if they are this node's.
+// A Leader does the leader's duties while this node is the leader.
 type Leader struct {
 	*core.Node
 	voters *lease.Voters
 	fence  *downing.Fence
 	led    *gossip.State // the state for which the duties are done
-	// since is when the view ceased to converge; zero: it has converged.
+	// since is when the view stopped being converged; zero: it has converged.
 	since time.Time
 }
 
@@ -93,7 +93,7 @@ func (l *Leader) lead() bool {
 	return true
 }
 
-// apply makes one new version of all that is due, and tells the removed.
+// apply makes one new version with all due changes, and informs the removed nodes.
 func (l *Leader) apply(moved, removed []gossip.Member) {
 	l.Change(func(g *gossip.State) {
 		for _, r := range moved {
@@ -115,8 +115,8 @@ func (l *Leader) apply(moved, removed []gossip.Member) {
 	}
 }
 
-// doubled reports whether a member that is not up yet has a name that another
-// member holds with more right: two members admitted the two at the same time.
+// doubled reports whether a member that is not up yet has the name of another member
+// that precedes it, because two members admitted the two at the same time.
 func (l *Leader) doubled(r gossip.Member) bool {
 	return slices.ContainsFunc(l.Gossip.Named(r.Name), func(o gossip.Member) bool {
 		if o.Address == r.Address || o.Status == gossip.Down {
@@ -126,8 +126,8 @@ func (l *Leader) doubled(r gossip.Member) bool {
 	})
 }
 
-// enough reports whether joining members may become Up: once one was, always;
-// before that with the configured number of members.
+// enough reports whether joining members may become Up: always once one was Up, and
+// before that when the configured number of members have joined.
 func (l *Leader) enough() bool {
 	if l.Gossip.UpCounter > 0 {
 		return true
@@ -146,7 +146,7 @@ func (l *Leader) enough() bool {
 	})
 }
 
-// leadWeakly lets joining members serve when nothing has converged for long.
+// leadWeakly makes joining members weakly up when the view has not converged for long.
 func (l *Leader) leadWeakly() bool {
 	if l.Config.WeaklyUpAfter == 0 || l.Local().Joining == 0 || !l.enough() || l.Gossip.UpCounter == 0 {
 		return false

@@ -52,7 +52,7 @@ type Machine struct {
 	swept     *gossip.Summary // for which sweep was called last
 }
 
-// New returns a machine, or an error that names the setting that makes no sense.
+// New returns a machine, or an error that names the invalid setting.
 func New(config core.Config) (*Machine, error) {
 	config = config.WithDefaults()
 	if err := config.Validate(); err != nil {
@@ -101,8 +101,8 @@ func New(config core.Config) (*Machine, error) {
 	return m, nil
 }
 
-// Step takes one input in. Now is monotonic: an earlier one than before counts
-// as the same.
+// Step handles one input. Now is monotonic: a time before the last one counts as the
+// last one.
 func (m *Machine) Step(now time.Time, in core.Input) core.Output {
 	m.node.Out = core.Output{Lease: m.lease.Until}
 	if m.node.Phase == core.Ended {
@@ -131,15 +131,14 @@ func (m *Machine) Step(now time.Time, in core.Input) core.Output {
 // View returns the cluster as it is now. It is cheap.
 func (m *Machine) View() *core.View { return m.node.Shown }
 
-// Lease is until when turns may start here and answers may leave: the time the
-// last returned echo was sent plus LeaseEcho, or when a majority was heard plus
-// LeaseMajority, whichever is first. The zero time means without end: there is
-// no other member. A node that is not a member, or none any more, gets a time
-// that is past.
+// Lease returns the time until which turns may start here and answers may leave: the
+// time the last returned echo was sent plus LeaseEcho, or when a majority was heard
+// plus LeaseMajority, whichever is first. The zero time means without end: there is no
+// other member. A node that is not a member, or no longer one, gets a time in the past.
 func (m *Machine) Lease() time.Time { return m.lease.Until }
 
-// advance moves the clock. A step that comes long after the time for which it
-// was asked proves that this process stood still.
+// advance advances the clock. A step that comes long after the requested time proves
+// that this process stood still.
 func (m *Machine) advance(now time.Time) {
 	if m.node.Now.IsZero() || now.After(m.node.Now) {
 		m.node.Now = now
@@ -183,7 +182,7 @@ func (m *Machine) take(in core.Input) {
 	}
 }
 
-// run does the work that is due. Every part says when it wants to be run again.
+// run does the work that is due. Each part sets the time at which it is due again.
 func (m *Machine) run() {
 	if m.node.Phase == core.Searching || m.node.Phase == core.Asking {
 		m.joiner.RunJoining()
@@ -208,8 +207,8 @@ func (m *Machine) run() {
 	m.votes.RunVotes()
 }
 
-// onReceive sorts messages. Messages from a node that is removed, or will be, are
-// answered with Removal, so that it stops.
+// onReceive dispatches messages. It answers messages from a node that is Down or
+// removed with Removal, so that the node stops.
 func (m *Machine) onReceive(in core.Receive) {
 	if m.node.Phase == core.Idle || in.Message == nil {
 		return
@@ -273,7 +272,7 @@ func (m *Machine) onReceive(in core.Receive) {
 	m.broadcaster.LeaderSpoke(in.From)
 }
 
-// outcast reports whether the node is Down or removed, and tells the node.
+// outcast reports whether the node is Down or removed, and informs the node.
 func (m *Machine) outcast(node transport.Address) bool {
 	tomb, removed := m.node.Gossip.Tombstone(node)
 	if r, ok := m.node.Gossip.Member(node); !removed && (!ok || r.Status != gossip.Down) {
@@ -284,8 +283,8 @@ func (m *Machine) outcast(node transport.Address) bool {
 	return true
 }
 
-// clearEvidence drops everything that is held against others, because the cause may
-// have been this node's own connection, or a pause of its process.
+// clearEvidence drops all of this node's evidence against others, because the cause may
+// have been its own connection, or a pause of its process.
 func (m *Machine) clearEvidence() {
 	m.peers.DropEvidence()
 	m.collectors.Forgive()
@@ -298,7 +297,7 @@ func (m *Machine) clearEvidence() {
 	}
 }
 
-// onUnreachable takes the broker's answer that no process listens for a peer.
+// onUnreachable handles the broker's report that no process listens for a peer.
 func (m *Machine) onUnreachable(in core.Unreachable) {
 	if m.node.Phase == core.Asking {
 		m.joiner.AskedIsGone(in.Peer)
@@ -308,9 +307,9 @@ func (m *Machine) onUnreachable(in core.Unreachable) {
 	}
 }
 
-// onConnState takes a change of the connection. All that was known came through the old
-// one, and over a new one others may look different for a while, so all evidence is
-// dropped.
+// onConnState handles a change of the connection. It drops all evidence, because that
+// came through the old connection, and through a new one others may be unreachable for
+// a moment.
 func (m *Machine) onConnState(in core.ConnState) {
 	fresh := in.Connected && (!m.node.Conn.Connected || m.node.Conn.Server != in.Server)
 	m.node.Conn, m.node.Mark = in, message.MarkOf(in.Server)
@@ -324,7 +323,7 @@ func (m *Machine) onConnState(in core.ConnState) {
 	m.clearEvidence()
 }
 
-// onEcho takes the return of an echo.
+// onEcho handles the return of an echo.
 func (m *Machine) onEcho(from transport.Address, msg message.Echo) {
 	if m.node.Phase != core.Joined || from != m.node.Config.Self || !m.echo.AwaitsEcho(msg.Seq) {
 		return
@@ -347,7 +346,7 @@ func (m *Machine) noteEntry() {
 	m.company.Last = m.node.Now
 }
 
-// sweep forgets nodes that are no members any more.
+// sweep forgets nodes that are no longer members.
 func (m *Machine) sweep() {
 	if now := m.node.Local().Summary; m.swept != now {
 		m.swept = now
@@ -356,7 +355,8 @@ func (m *Machine) sweep() {
 	}
 }
 
-// onRemoval: others have removed this incarnation, and it cannot come back.
+// onRemoval handles the message that others have removed this incarnation, which cannot
+// come back.
 func (m *Machine) onRemoval(from transport.Address, msg message.Removal) {
 	if msg.Target != message.TargetOf(m.node.Config.Self) {
 		m.node.Refuse(core.RefusedTarget)
@@ -368,9 +368,9 @@ func (m *Machine) onRemoval(from transport.Address, msg message.Removal) {
 	m.node.EndRemoved(msg.Left, from, from.Name+" says that this node was judged dead and removed")
 }
 
-// State returns the gossiped state of a member, nil before it is one. It never
-// changes, so two equal pointers are the same state. It is for simulations and
-// tests; others take the [View].
+// State returns the gossiped state of a member, or nil before it is one. It never
+// changes, so two equal pointers are the same state. It is for simulations and tests;
+// use the [View] otherwise.
 func (m *Machine) State() *gossip.State {
 	if m.node.Phase != core.Joined {
 		return nil
@@ -412,8 +412,8 @@ func (m *Machine) Check() error {
 	return nil
 }
 
-// onLeave: the member becomes Leaving at once; the rest is the leader's. A node
-// that is no member yet has nothing to wait for.
+// onLeave makes the member Leaving at once; the leader does the rest. A node that is
+// not a member yet has nothing to wait for.
 func (m *Machine) onLeave() {
 	switch m.node.Phase {
 	case core.Idle, core.Searching, core.Asking:
@@ -427,7 +427,7 @@ func (m *Machine) onLeave() {
 	}
 }
 
-// runLeaving tells the leader that nothing is left to hand over.
+// runLeaving informs the leader that nothing is left to hand over.
 func (m *Machine) runLeaving() {
 	if r := m.node.Self(); r.Status == gossip.Leaving && m.exitReady && !r.ExitReady {
 		r.ExitReady = true
@@ -435,8 +435,8 @@ func (m *Machine) runLeaving() {
 	}
 }
 
-// Preform makes an idle machine a member of a preformed cluster, in place of
-// [Start] and without any event.
+// Preform makes an idle machine a member of a preformed cluster, instead of [Start],
+// without events.
 func (m *Machine) Preform(now time.Time, g *gossip.State) {
 	if m.node.Phase != core.Idle {
 		invariant.Failf("preform a machine that has been started")
@@ -453,8 +453,8 @@ func (m *Machine) Preform(now time.Time, g *gossip.State) {
 
 // onUndeliverable quarantines a member. It never comes back from unreachable, because it
 // would not know what it has missed. The mark travels with the gossiped state, so all
-// hold it unreachable, and the downing strategy decides about it. Where the member hears
-// of it, it stops by itself: another incarnation may join.
+// hold it unreachable, and the downing strategy decides about it. A member that learns
+// of its quarantine stops by itself, and another incarnation may join.
 func (m *Machine) onUndeliverable(node transport.Address) {
 	if m.node.Phase != core.Joined || node == m.node.Config.Self {
 		return

@@ -18,8 +18,8 @@ var ErrUnknown = message.ErrUnknown
 // Encode returns the bytes of a message.
 func Encode(m Message) ([]byte, error) { return message.Encode(m) }
 
-// Decode reads the bytes that Encode wrote. They may come from anybody: the message is
-// well formed if there is no error, though not thereby true.
+// Decode reads the bytes that Encode wrote. They may come from any process: a decoded
+// message is well formed, but its content need not be true.
 func Decode(b []byte) (Message, error) { return message.Decode(b) }
 
 // A Member is one node as the gossiped state describes it: its Address, Status, Roles,
@@ -45,8 +45,8 @@ const (
 	Up       = gossip.Up       // a full member
 	Leaving  = gossip.Leaving  // hands over its shards and singletons
 	Exiting  = gossip.Exiting  // has handed over everything; is removed next
-	Down     = gossip.Down     // judged dead, or told to go; is removed next
-	Removed  = gossip.Removed  // no member any more; this incarnation never is again
+	Down     = gossip.Down     // judged dead, or told to stop; is removed next
+	Removed  = gossip.Removed  // no longer a member; this incarnation cannot become one again
 )
 
 // Evidence is the reason why an observer cannot reach a member. A higher value is
@@ -61,13 +61,13 @@ const (
 	EvidenceGone   = gossip.EvidenceGone   // the observer's own server has lost it
 )
 
-// A Detection is the number of observers that it takes to make a member unreachable.
+// A Detection is the number of observers that make a member unreachable.
 type Detection = gossip.Detection
 
 // The kinds of detection.
 const (
-	DetectionManyEdges      = gossip.DetectionManyEdges      // more accusers than content watchers
-	DetectionSingleObserver = gossip.DetectionSingleObserver // one accuser, as the Akka Cluster specification has it
+	DetectionManyEdges      = gossip.DetectionManyEdges      // more accusing observers than other ones
+	DetectionSingleObserver = gossip.DetectionSingleObserver // one accuser, as in the Akka Cluster specification
 )
 
 // A Downing names the strategy by which unreachable members are judged.
@@ -111,7 +111,7 @@ type RoleMinimum = core.RoleMinimum
 // address, the leader, and whether the view has converged. It never changes.
 type View = core.View
 
-// Output has the driver's duties after a step: send messages, publish events, obey the
+// Output is the driver's work after a step: send messages, publish events, keep to the
 // lease, and call Step again at WakeAt.
 type Output = core.Output
 
@@ -156,7 +156,7 @@ type (
 )
 
 // An Event is a change of the view, in the order in which it was seen. A new subscriber
-// takes the current [View] first.
+// starts with the current [View].
 type Event = core.Event
 
 // Events about members.
@@ -166,9 +166,9 @@ type (
 	MemberUp          = core.MemberUp          // a member is full
 	MemberLeaving     = core.MemberLeaving     // a member leaves
 	MemberExiting     = core.MemberExiting     // a member has handed over everything
-	MemberDowned      = core.MemberDowned      // a member was judged dead, or told to go
-	MemberRemoved     = core.MemberRemoved     // a member is no more
-	MemberQuarantined = core.MemberQuarantined // a member missed messages and must go
+	MemberDowned      = core.MemberDowned      // a member was judged dead, or told to stop
+	MemberRemoved     = core.MemberRemoved     // a node is no longer a member
+	MemberQuarantined = core.MemberQuarantined // a member missed messages and must stop
 	UnreachableMember = core.UnreachableMember // a member cannot be reached
 	ReachableMember   = core.ReachableMember   // a member can be reached again
 )
@@ -179,7 +179,7 @@ type (
 	ConvergedChanged = core.ConvergedChanged
 	Formed           = core.Formed         // this node has formed the cluster
 	JoinerTooLarge   = core.JoinerTooLarge // the state has no room for a joiner
-	StateTooLarge    = core.StateTooLarge  // the state does not fit a message any more
+	StateTooLarge    = core.StateTooLarge  // the state no longer fits a message
 	JoinFailed       = core.JoinFailed     // this node could not join
 	SelfDowned       = core.SelfDowned     // this node was downed and has to stop
 	SelfRemoved      = core.SelfRemoved    // this node has left in order

@@ -20,50 +20,54 @@ type Config struct {
 	Self transport.Address
 	// Cluster is the cluster's name, for errors.
 	Cluster string
-	// Roles are free words by which members are chosen. At most 64.
+	// Roles are labels by which members are chosen. At most 64.
 	Roles []string
 	// Seeds are the names of the nodes to join through; other members answer when
-	// these do not. The first of them, and it alone, forms the cluster when nobody
-	// answers at all. Empty: the joiner of the lowest incarnation does.
+	// these do not. If no member answers, the first of them, and no other node,
+	// forms the cluster. If Seeds is empty, the joiner with the lowest incarnation
+	// forms it.
 	Seeds []string
-	// Meta is told to all members with the record of this one, sorted by New.
+	// Meta is sent to all members with the record of this one. New sorts it.
 	Meta []gossip.KeyValue
 	// Compat holds settings that must be equal at all members that know the key: the
-	// member through which a node joins compares them, and refuses with both values.
+	// member through which a node joins compares them, and refuses a node that
+	// differs with both values.
 	Compat []gossip.KeyValue
-	// MatchMeta begins the keys of Meta which must have one value at all members
-	// that have them: also where the member that is joined through does not know
-	// the key. Empty: none.
+	// MatchMeta is the prefix of keys of Meta that must have the same value at all
+	// members that have the key, even if the member through which a node joins does
+	// not have it. Empty: there are none.
 	MatchMeta string
-	// MinMembers is how many members there must be before the leader lets the
-	// first one up. Default 1.
+	// MinMembers is the number of members that must have joined before the leader
+	// makes the first one Up. Default 1.
 	MinMembers int
 	// MinRoleMembers are further minimums, per role.
 	MinRoleMembers []RoleMinimum
 	// Seed starts the machine's own deterministic random numbers.
 	Seed uint64
 
-	// JoinTimeout is when a node that could not join gives up. Default 30s.
+	// JoinTimeout is the time after which a node that could not join gives up.
+	// Default 30s.
 	JoinTimeout time.Duration
 	// FormWindow is how long a joiner without seeds listens for others before it
 	// may form a cluster, from the return of its own first hello. Default 300ms.
 	FormWindow time.Duration
 	// ProbeVacancy makes a joiner without seeds form a cluster after FormWindow
-	// only when the broker said in this round that no Up member listens, and else
-	// 6s later: then starved members that are late with their answers do not make
-	// it form a second one. The driver must carry Output.Probe out. Default false.
+	// only if the broker has reported in this round that no Up member listens, and
+	// otherwise 6s later. Members that answer late, because they have little
+	// processor time, then do not cause a second cluster. The driver must carry out
+	// Output.Probe. Default false.
 	ProbeVacancy bool
 	// SeedTimeout is how long the first seed waits for the others before it forms
 	// the cluster. Default 1s.
 	SeedTimeout time.Duration
 	// WeaklyUpAfter is how long joining members wait for convergence before they
-	// become weakly up. Default 0: for ever.
+	// become weakly up. Default 0: without a limit.
 	WeaklyUpAfter time.Duration
 
 	// GossipInterval is the time between two rounds. Default 1s.
 	GossipInterval time.Duration
 	// GossipSpeedup is how many rounds there are in an interval while under half of
-	// the members have seen the version. Default 3; 1 is as many as ever.
+	// the members have seen the version. Default 3; 1 means no additional rounds.
 	GossipSpeedup int
 	// GossipMaxWait is how long received gossip may have waited in the driver's
 	// queue before it is dropped unread. Default 2s.
@@ -76,61 +80,61 @@ type Config struct {
 	GossipManyMembers int
 
 	// HeartbeatInterval is the time between two heartbeats to one watched member.
-	// Default 500ms up to 50 members, 1s up to 200, 2s up to 600, 3s above: each
-	// member of a larger cluster then costs as little as one of a small one, and a
-	// death is noticed by as much later.
+	// Default 500ms up to 50 members, 1s up to 200, 2s up to 600, 3s above: a
+	// member of a larger cluster then costs no more than one of a small cluster,
+	// and a death is noticed correspondingly later.
 	HeartbeatInterval time.Duration
 	// Watched is how many neighbours on the ring a member watches. Default 5.
 	Watched int
-	// Detection says how many observers make a member unreachable. It should be the
-	// same at all members. Default DetectionManyEdges.
+	// Detection is the number of observers that make a member unreachable. It
+	// should be the same at all members. Default DetectionManyEdges.
 	Detection gossip.Detection
-	// SmallCluster is the number of members up to which everybody tells everybody at
-	// once: changes are pushed to all, and leases follow from broadcasts that all hear.
-	// In larger clusters the leader spreads changes, a few members collect votes for
-	// leases, and only the leader downs, all victims at one time. Default 50; it should
-	// be the same at all members.
+	// SmallCluster is the number of members up to which each member sends its changes
+	// to all others at once, and leases follow from broadcasts that all receive. In
+	// larger clusters the leader spreads changes, a few members collect votes for
+	// leases, and only the leader downs members, in batches. Default 50; it should be
+	// the same at all members.
 	SmallCluster int
 	// PhiThreshold is the suspicion at which a silent member is unreachable.
-	// Default 8; 12 suits virtual machines that are moved or starved.
+	// Default 8; 12 suits virtual machines that are migrated or overcommitted.
 	PhiThreshold float64
 	// PauseAllowance is how long a member may be silent before suspicion begins to
-	// grow: it pays for garbage collection and starved processors. Default 3s.
+	// grow: it allows for garbage collection and busy processors. Default 3s.
 	PauseAllowance time.Duration
 	// EchoInterval is the time between two echoes. Default 300ms.
 	EchoInterval time.Duration
 	// ProbeInterval is the time between two probes of a suspected member. Default
 	// 200ms.
 	ProbeInterval time.Duration
-	// PauseThreshold is how late a Tick may be before the machine takes it that
-	// its process was stopped. Default 1s.
+	// PauseThreshold is the delay of a Tick from which the machine assumes that its
+	// process was stopped. Default 1s.
 	PauseThreshold time.Duration
 
-	// LeaseEcho is how long turns may start after the last echo was sent that came
-	// back. Default 1s. GoneAfter must not be lower.
+	// LeaseEcho is how long turns may start after the sending of the last echo that
+	// came back. Default 1s. GoneAfter must not be lower.
 	LeaseEcho time.Duration
 	// LeaseMajority is how long turns may start after a majority was heard.
 	// Default 5s. CutAfter, SilentAfter and AgreedAfter must not be lower.
 	LeaseMajority time.Duration
-	// Downing decides about unreachable members. All members must agree on it and
-	// on the options that go with it. Default DowningBroker.
+	// Downing decides about unreachable members. It and its options must be equal
+	// at all members. Default DowningBroker.
 	Downing splitbrain.Downing
 	// DowningRole restricts the vote of DowningStaticQuorum, DowningKeepMajority,
 	// DowningKeepOldest and DowningLeaseMajority to the members with this role;
 	// without one of them up nothing runs. Default: all members.
 	DowningRole string
-	// StableAfter is for how long the set of unreachable members must not have
-	// changed before it is judged; one that goes on changing is judged after twice
-	// that. It is for all ways of downing that DowningBroker and DowningByHand are
-	// not. Default 20s; LeaseMajority must not be higher. Akka's default up to
-	// some hundred members is the same.
+	// StableAfter is how long the set of unreachable members must have stayed the
+	// same before it is judged; a set that goes on changing is judged after twice
+	// that time. DowningBroker and DowningByHand do not use it. Default 20s;
+	// LeaseMajority must not be higher. Akka's default up to some hundred members
+	// is the same.
 	StableAfter time.Duration
 	// AutoDownAfter is how long a member must be unreachable before DowningAuto
 	// downs it. No default.
 	AutoDownAfter time.Duration
 	// QuorumSize is how many members DowningStaticQuorum needs. No default. The
-	// cluster never has more than 2*QuorumSize-1 members up, or two sides could
-	// have as many; further ones stay joining.
+	// cluster never has more than 2*QuorumSize-1 members up, because otherwise two
+	// sides could reach the quorum; further nodes stay joining.
 	QuorumSize int
 	// KeepOldestAlone makes DowningKeepOldest keep the oldest member even when it
 	// is cut off from all others. Default false: then the others go on.
@@ -138,8 +142,9 @@ type Config struct {
 	// MinorityDelay is how much later than the larger side the smaller one tries
 	// to take the lease of DowningLeaseMajority. Default 2s.
 	MinorityDelay time.Duration
-	// GoneAfter is how long the broker must have nobody listening for a member,
-	// on the server that both use, before the member counts as dead. Default 1s.
+	// GoneAfter is how long the broker must report that nobody listens for a
+	// member, through the server that both use, before the member counts as dead.
+	// Default 1s.
 	GoneAfter time.Duration
 	// CutAfter is how long a member must have no listener through another server
 	// before it is downed by majority. Default 6s. A node whose own echoes stayed
@@ -218,7 +223,7 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Validate returns an error for settings that make no sense; defaults are in.
+// Validate returns an error for settings that are invalid; c has its defaults.
 func (c Config) Validate() error {
 	if err := transport.CheckName("node", c.Self.Name); err != nil {
 		return fmt.Errorf("configure membership: %w", err)
@@ -269,7 +274,7 @@ func (c Config) validateTimes() error {
 	case c.GossipSpeedup < 0 || c.GossipManyMembers < 0:
 		return fmt.Errorf("configure membership: GossipSpeedup or GossipManyMembers is negative (0 means the default)")
 	case c.Detection > gossip.DetectionSingleObserver:
-		return fmt.Errorf("configure membership: Detection is %d, which is none", c.Detection)
+		return fmt.Errorf("configure membership: Detection is %d, which is not a kind of detection", c.Detection)
 	case c.GossipToUnseen < 0 || c.GossipToUnseen > 1:
 		return fmt.Errorf("configure membership: GossipToUnseen is %v: want 0 to 1", c.GossipToUnseen)
 	case !(c.PhiThreshold > 0) || c.PhiThreshold > 300:
@@ -286,7 +291,8 @@ func (c Config) validateTimes() error {
 // withDowning fills in the settings that a downing strategy implies.
 func (c Config) withDowning() Config {
 	if c.Downing == splitbrain.DowningStaticQuorum {
-		// Fewer would be let up to find that nothing runs.
+		// With fewer members than the quorum no turns run, so none is made Up
+		// before.
 		if c.DowningRole == "" {
 			c.MinMembers = max(c.MinMembers, c.QuorumSize)
 		} else {
@@ -311,7 +317,7 @@ func (c Config) withDowning() Config {
 	return c
 }
 
-// validateDowning returns an error for options that do not go together.
+// validateDowning returns an error for options that cannot be combined.
 func (c Config) validateDowning() error {
 	fail := func(format string, args ...any) error {
 		return fmt.Errorf("configure membership: "+format, args...)
@@ -320,9 +326,9 @@ func (c Config) validateDowning() error {
 		c.Downing == splitbrain.DowningKeepOldest || c.Downing == splitbrain.DowningLeaseMajority
 	switch {
 	case c.Downing >= splitbrain.KnownDownings:
-		return fail("Downing is %d, which is none", c.Downing)
+		return fail("Downing is %d, which is not a strategy", c.Downing)
 	case c.DowningRole != "" && !byRole:
-		return fail("DowningRole is %q: downing %q does not go by role", c.DowningRole, c.Downing)
+		return fail("DowningRole is %q: downing %q does not use a role", c.DowningRole, c.Downing)
 	case !utf8.ValidString(c.DowningRole):
 		return fail("DowningRole %q is not UTF-8", c.DowningRole)
 	case (c.Downing == splitbrain.DowningAuto) != (c.AutoDownAfter > 0):

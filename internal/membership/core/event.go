@@ -8,70 +8,73 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An Event is a change of the view, in the order in which it was seen. A new
-// subscriber takes the current [View] first. String is for people.
+// An Event is a change of the view, in the order in which it was seen. A new subscriber
+// starts with the current [View]. String is for logs and transcripts.
 type Event interface {
 	event()
 	String() string
 }
 
-// Events about members. Intermediate statuses may be skipped by one that was
-// not told of them.
+// Events about members. A status may be skipped if this node did not receive the
+// version in which the member had it.
 type (
-	// MemberJoined: a node was admitted.
+	// MemberJoined means that a node was admitted.
 	MemberJoined struct{ Member gossip.Member }
-	// MemberWeaklyUp: a joining member serves although nothing converges.
+	// MemberWeaklyUp means that a joining member serves although the view has not
+	// converged.
 	MemberWeaklyUp struct{ Member gossip.Member }
-	// MemberUp: a member is full.
+	// MemberUp means that a member became a full one.
 	MemberUp struct{ Member gossip.Member }
-	// MemberLeaving: a member wants to leave.
+	// MemberLeaving means that a member has asked to leave.
 	MemberLeaving struct{ Member gossip.Member }
-	// MemberExiting: a leaving member has given everything away.
+	// MemberExiting means that a leaving member has handed over everything.
 	MemberExiting struct{ Member gossip.Member }
-	// MemberDowned: a member was judged dead, or told to go.
+	// MemberDowned means that a member was judged dead, or told to stop.
 	MemberDowned struct{ Member gossip.Member }
-	// MemberRemoved: a member is no more. Member.Status is the one it had before:
-	// Exiting when it left in order.
+	// MemberRemoved means that a node is no longer a member. Member.Status is its
+	// last status before: Exiting if it left in order.
 	MemberRemoved struct{ Member gossip.Member }
-	// UnreachableMember: a member cannot be heard; Evidence is the strongest there is.
+	// UnreachableMember means that a member cannot be heard; Evidence is the strongest
+	// of all observers.
 	UnreachableMember struct {
-		Member   gossip.Member   // who
+		Member   gossip.Member   // the member
 		Evidence gossip.Evidence // the strongest of all observers
 	}
-	// ReachableMember: it is heard again by all that missed it.
+	// ReachableMember means that all observers that missed a member hear it again.
 	ReachableMember struct{ Member gossip.Member }
-	// MemberQuarantined: messages that had to arrive could not be delivered to a
-	// member; it stays unreachable until it is Down or removed.
+	// MemberQuarantined means that messages that had to arrive could not be
+	// delivered to a member; it stays unreachable until it is Down or removed.
 	MemberQuarantined struct{ Member gossip.Member }
 )
 
 // Events about the cluster and this node.
 type (
-	// LeaderChanged: zero means that nobody can lead.
+	// LeaderChanged names the new leader; zero means that no member can lead.
 	LeaderChanged struct{ Leader transport.Address }
-	// ConvergedChanged: the leader can act, or cannot and Reason says why. Later
-	// reasons are in View.Why.
+	// ConvergedChanged means that the leader can act, or cannot for the given
+	// Reason. Later reasons are in View.Why.
 	ConvergedChanged struct {
 		Converged bool   // the leader can act
-		Reason    string // why it cannot, for people
+		Reason    string // the reason why it cannot
 	}
-	// Formed: this node has formed the cluster.
+	// Formed means that this node has formed the cluster.
 	Formed struct{ Founder transport.Address }
-	// JoinerTooLarge: a node was not admitted, for the state would not fit a message.
+	// JoinerTooLarge means that a node was not admitted, because the state would not
+	// fit a message.
 	JoinerTooLarge struct {
-		Joiner transport.Address // who may ask again
-		Reason string            // with the sizes, for people
+		Joiner transport.Address // the node, which may ask again
+		Reason string            // with both sizes
 	}
-	// StateTooLarge: the broker takes less in a message now than the state has.
-	// Nobody can join, leave or be removed until it takes more.
+	// StateTooLarge means that the broker's limit is now below the size of the
+	// state. No node can join, leave or be removed until the limit is raised.
 	StateTooLarge struct{ Bytes, Limit int }
 	// JoinFailed ends the machine: the node could not join.
 	JoinFailed struct{ Err error }
-	// SelfDowned ends the machine: this node is no member any more and has to
-	// stop. Rejoin: a new incarnation should join at once, for the node's cluster
+	// SelfDowned ends the machine: this node is no longer a member and has to stop.
+	// With Rejoin a new incarnation should join at once, because the node's cluster
 	// gave way to another one of its name.
 	SelfDowned struct {
-		Reason string // for people
+		Reason string // text for operators
 		Rejoin bool   // join again, as a new incarnation
 	}
 	// SelfRemoved ends the machine: this node has left in order and may stop.
@@ -139,7 +142,7 @@ func (e JoinerTooLarge) String() string {
 }
 
 func (e StateTooLarge) String() string {
-	return fmt.Sprintf("the state has %d bytes, and the broker takes %d in a message", e.Bytes, e.Limit)
+	return fmt.Sprintf("the state has %d bytes, and the broker accepts %d in a message", e.Bytes, e.Limit)
 }
 
 func (e JoinFailed) String() string { return "join failed: " + e.Err.Error() }

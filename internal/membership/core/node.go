@@ -52,15 +52,15 @@ func NewNode(config Config) *Node {
 	}
 }
 
-// Bound reports whether all watch all, often enough for leases to rest on the answers to
-// heartbeats. See peers.go.
+// Bound reports whether all members watch each other, and often enough for leases to
+// rest on the answers to heartbeats. See package detector.
 func (n *Node) Bound() bool {
 	return n.Small() && len(n.Gossip.Members) <= n.Config.Watched+1 &&
 		beatsInLease*n.HeartbeatInterval() <= n.Config.LeaseMajority
 }
 
-// beatsInLease is the number of heartbeats that there must be in LeaseMajority for a
-// lease to rest on their answers alone.
+// beatsInLease is the number of heartbeats that must fit into LeaseMajority for a lease
+// to rest on their answers alone.
 const beatsInLease = 4
 
 // BroadcastInterval returns the least time between two states that one member broadcasts.
@@ -109,8 +109,8 @@ func (n *Node) Leads() bool { return n.Local().Leader == n.Config.Self }
 // Small reports whether the cluster is one in which all members push changes to all.
 func (n *Node) Small() bool { return len(n.Gossip.Members) <= n.Config.SmallCluster }
 
-// EndRemoved ends a member that others have removed. Left at one that is not leaving
-// is no end in order: nobody here waits for it.
+// EndRemoved ends a member that others have removed. Left is not trusted at a member
+// that is not leaving, because its driver does not wait for an end in order.
 func (n *Node) EndRemoved(left bool, by transport.Address, reason string) {
 	if r, ok := n.Gossip.Member(n.Config.Self); left && (!ok || r.Status != gossip.Leaving && r.Status != gossip.Exiting) {
 		left, reason = false, by.Name+" says that this node left, but it did not"
@@ -118,9 +118,9 @@ func (n *Node) EndRemoved(left bool, by transport.Address, reason string) {
 	n.EndMember(left, reason)
 }
 
-// EndMember ends a member: it left in order, or was downed for that reason.
+// EndMember ends a member: it left in order, or was downed for the given reason.
 func (n *Node) EndMember(left bool, reason string) {
-	n.Publish() // the events that led here come first
+	n.Publish() // emit earlier events first
 	if left {
 		n.Emit(SelfRemoved{})
 	} else {
@@ -151,7 +151,8 @@ func (n *Node) Self() gossip.Member {
 	return n.Gossip.Members[i]
 }
 
-// Send does nothing without a connection: the broker would refuse.
+// Send sends a message to a node. It does nothing without a connection, because the
+// broker would refuse the message.
 func (n *Node) Send(to transport.Address, msg message.Message) {
 	if n.Conn.Connected {
 		n.Out.Send = append(n.Out.Send, Envelope{To: to, Message: msg})
@@ -173,8 +174,8 @@ func (n *Node) WakeAt(t time.Time) {
 	}
 }
 
-// Due reports whether the timer has run out, starts it again if so, and asks to be
-// woken for it. A zero timer has run out.
+// Due reports whether the timer has expired. If so, it starts the timer again. It asks
+// to be woken when the timer expires. A zero timer has expired.
 func (n *Node) Due(timer *time.Time, interval time.Duration) bool {
 	ran := !n.Now.Before(*timer)
 	if ran {
@@ -184,7 +185,7 @@ func (n *Node) Due(timer *time.Time, interval time.Duration) bool {
 	return ran
 }
 
-// Publish makes the view after changes, and the events that lead there.
+// Publish makes the view after changes, and emits the events that lead to it.
 func (n *Node) Publish() {
 	if n.Gossip == n.Published || n.Phase == Ended {
 		return
@@ -226,7 +227,7 @@ func (n *Node) emitMembers(old, next []gossip.MemberView) {
 	}
 }
 
-// emitMember says how a member changed.
+// emitMember emits the events for the changes of a member.
 func (n *Node) emitMember(was, r gossip.MemberView) {
 	if was.Status == gossip.NoStatus {
 		joined := r.Member
@@ -274,7 +275,7 @@ func (n *Node) NewView() *View {
 	}
 }
 
-// Refuse notes that the message of this step is not obeyed.
+// Refuse records why the message of this step is refused.
 func (n *Node) Refuse(why Refusal) { n.Out.Refused = why }
 
 // PushToAll sends the state to all that have not seen it, in a large cluster to
@@ -303,8 +304,8 @@ func (n *Node) Status(target uint32) message.Status {
 	return s
 }
 
-// Audience are the others that this node can reach, those just downed included:
-// they should know.
+// Audience returns the other nodes that this node can reach, including those that were
+// just downed, which should learn of it.
 func (n *Node) Audience() []transport.Address {
 	nodes := make([]transport.Address, 0, len(n.Gossip.Members))
 	held := n.Gossip.Records(n.Config.Self)

@@ -13,32 +13,33 @@ import (
 type LeaseRequest struct {
 	Seq     uint64            // of this machine's requests
 	Founder transport.Address // of the cluster that splits
-	TTL     time.Duration     // for how long nobody else may take it
-	// Over is a holding that the lease may be taken over from; zero: none.
+	TTL     time.Duration     // no other node may take the lease for this time
+	// Over is a holding from which the lease may be taken over; zero: none.
 	Over uint64
-	// Within is how long the driver may try.
+	// Within bounds the driver's attempts.
 	Within time.Duration
 }
 
-// Output has the driver's duties, in this order.
+// Output is the work for the driver, in this order.
 type Output struct {
 	Send   []Envelope // messages, in this order
 	Events []Event    // the changes, in order
-	// Changed: [Machine.View] has changed.
+	// Changed means that [Machine.View] has changed.
 	Changed bool
-	// LeaseChanged: [Machine.Lease] has changed; Lease is the present lease.
+	// LeaseChanged means that [Machine.Lease] has changed; Lease is the present
+	// lease.
 	LeaseChanged bool
 	Lease        time.Time // until when turns may run
-	// Probe: ask the broker whether any Up member listens; if none does, Vacant
-	// follows. Only with Config.ProbeVacancy.
+	// Probe asks the driver to ask the broker whether any Up member listens. If
+	// none does, the driver answers with Vacant. Only with Config.ProbeVacancy.
 	Probe bool
-	// TakeLease: take the lease that decides a split. Only with
+	// TakeLease asks the driver to take the lease that decides a split. Only with
 	// DowningLeaseMajority.
 	TakeLease *LeaseRequest
-	// Refused: the Receive of this step was not obeyed, and why.
+	// Refused is the reason why the Receive of this step was refused, if it was.
 	Refused Refusal
-	// WakeAt is when the next Step is due, if nothing happens before. Zero: never,
-	// before Start and when the machine has ended.
+	// WakeAt is when the next Step is due, if there is no input before. It is zero,
+	// for never, before Start and after the machine has ended.
 	WakeAt time.Time
 }
 

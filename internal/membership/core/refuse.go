@@ -1,34 +1,35 @@
 package core
 
-// A Refusal is why a message was not obeyed. Drivers count them: a few are the
-// ordinary course of things, many are a sign of a node that should not be there.
+// A Refusal is the reason why a message was not obeyed. Drivers count refusals: a few
+// are normal, and many indicate a node that does not belong to the cluster.
 type Refusal uint8
 
 // The refusals.
 const (
-	// NotRefused: the message was taken.
+	// NotRefused means that the message was accepted.
 	NotRefused Refusal = iota
-	// RefusedTarget: it is for another incarnation of this node.
+	// RefusedTarget means that it is for another incarnation of this node.
 	RefusedTarget
-	// RefusedCluster: its sender's cluster has another founder.
+	// RefusedCluster means that its sender's cluster has another founder.
 	RefusedCluster
-	// RefusedOutcast: its sender is Down or removed; it was told so.
+	// RefusedOutcast means that its sender is Down or removed; the sender was
+	// informed.
 	RefusedOutcast
-	// RefusedUnreachable: this node holds its sender unreachable.
+	// RefusedUnreachable means that its sender is unreachable for this node.
 	RefusedUnreachable
-	// RefusedStranger: its sender is not in the state that it sent.
+	// RefusedStranger means that its sender is not in the state that it sent.
 	RefusedStranger
-	// RefusedStale: it is from before this node was admitted.
+	// RefusedStale means that it was sent before this node was admitted.
 	RefusedStale
-	// RefusedLate: it waited too long in the driver's queue.
+	// RefusedLate means that it waited too long in the driver's queue.
 	RefusedLate
-	// RefusedMalformed: its content is impossible.
+	// RefusedMalformed means that its content is impossible.
 	RefusedMalformed
 
 	knownRefusals
 )
 
-// Refusals are all reasons, in order.
+// Refusals returns all reasons, in order.
 func Refusals() []Refusal {
 	var all []Refusal
 	for r := NotRefused + 1; r < knownRefusals; r++ {
@@ -43,7 +44,7 @@ var refusalNames = [knownRefusals]string{
 	RefusedStale: "from before this node joined", RefusedLate: "waited too long", RefusedMalformed: "malformed",
 }
 
-// String names the reason.
+// String returns the name of the reason.
 func (r Refusal) String() string {
 	if r < knownRefusals {
 		return refusalNames[r]

@@ -18,8 +18,8 @@ type View struct {
 	ByAge     []gossip.MemberView
 	ByAddress []gossip.MemberView
 	Leader    transport.Address // the member that may act for the cluster; zero: none
-	// Converged: every member agrees, and the leader can act. Why is empty then, and
-	// otherwise names the obstacle.
+	// Converged reports whether all members that count have seen this view, so that
+	// the leader can act. If not, Why names the obstacle.
 	Converged bool
 	Why       string
 }
@@ -33,7 +33,7 @@ func (v *View) Member(a transport.Address) (gossip.MemberView, bool) {
 	return v.ByAddress[i], true
 }
 
-// Oldest returns the oldest member that ever was Up and has one of the statuses.
+// Oldest returns the oldest member that was ever Up and has one of the statuses.
 func (v *View) Oldest(statuses ...gossip.Status) (gossip.MemberView, bool) {
 	return v.OldestWithRole("", statuses...)
 }

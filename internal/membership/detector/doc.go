@@ -1,14 +1,14 @@
 // Package detector finds out which members a node can reach, and writes the result into
 // the gossiped state as the node's own records.
 //
-// The way of a heartbeat: [Heartbeats.RunBeats] sends one to each neighbour on the ring,
+// The path of a heartbeat: [Heartbeats.RunBeats] sends one to each neighbour on the ring,
 // and often to a suspected member. The receiver answers in [Heartbeats.OnHeartbeat], and
 // thereby vouches for the sender's lease ([Peers.VouchFor]). The answer arrives in
 // [Heartbeats.OnHeartbeatAck], which feeds the phi-accrual detector of that member and
-// notes in [Peers] until when the member vouched for this node. Package lease reads that.
-// When an answer stays away, [Suspicion.RunDetection] weighs the silence, and the
-// broker's answers that nobody listens, and records evidence. Evidence counts only while
-// the node's own [Echo] returns: otherwise the fault is here, or at the broker.
+// records in [Peers] when the member vouched for this node. Package lease reads that.
+// When an answer does not arrive, [Suspicion.RunDetection] weighs the silence and the
+// broker's reports that nobody listens, and records evidence. Evidence counts only while
+// the node's own [Echo] returns: otherwise the fault is at this node or at the broker.
 //
 // [Presence] broadcasts that the node is alive, so that two clusters of one name meet.
 //

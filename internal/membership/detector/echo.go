@@ -9,36 +9,36 @@ import (
 )
 
 // An Echo sends messages of a node to itself through the broker. Only a node whose own
-// messages come back may conclude from the silence of others that they are missing.
+// messages return may conclude from the silence of others that they have failed.
 type Echo struct {
 	*core.Node
 	At      time.Time // when the next echo is due
 	seq     uint64
-	pending []sentEcho // on their way, through this connection
+	pending []sentEcho // sent through this connection and not yet returned
 	Sent    time.Time  // when the last echo was sent that came back
 	Good    bool       // an echo came back through this connection
-	// Muffled is when echoes last came back after they had stayed away for longer than
-	// LeaseEcho.
+	// Muffled is the last time at which echoes returned after they had been missing
+	// for longer than LeaseEcho.
 	Muffled time.Time
 }
 
-// A sentEcho is an echo on its way.
+// A sentEcho is an echo that has not returned yet.
 type sentEcho struct {
 	seq  uint64
 	sent time.Time
 }
 
-// maxEchoes bounds the echoes on their way: more than a lease holds.
+// maxEchoes bounds the echoes that have not returned: more than are sent within
+// LeaseEcho.
 const maxEchoes = 64
 
-// ResetEcho begins anew over a new connection.
+// ResetEcho starts again for a new connection.
 func (e *Echo) ResetEcho() {
 	e.Good, e.pending = false, nil
 	e.At = e.Now
 }
 
-// RunEcho sends a message through the broker to oneself. Only a node whose own
-// messages come back may take the silence of others for theirs.
+// RunEcho sends an echo when it is due.
 func (e *Echo) RunEcho() {
 	if e.Phase != core.Joined || !e.Due(&e.At, e.Config.EchoInterval) || !e.Conn.Connected {
 		return
@@ -57,14 +57,14 @@ func (e *Echo) AwaitsEcho(seq uint64) bool {
 	return slices.ContainsFunc(e.pending, func(x sentEcho) bool { return x.seq == seq })
 }
 
-// NoteMuffled notes that echoes come back after they had stayed away.
+// NoteMuffled records that echoes return after they were missing.
 func (e *Echo) NoteMuffled() {
 	if last := e.Sent; !last.IsZero() && e.Now.Sub(last) > e.Config.LeaseEcho {
 		e.Muffled = e.Now
 	}
 }
 
-// EchoReturned takes an echo that is awaited.
+// EchoReturned handles the return of an echo that is awaited.
 func (e *Echo) EchoReturned(seq uint64) {
 	i := slices.IndexFunc(e.pending, func(x sentEcho) bool { return x.seq == seq })
 	e.Sent, e.Good = e.pending[i].sent, true

@@ -10,16 +10,16 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Heartbeats asks the watched members for signs of life.
+// Heartbeats sends heartbeats to the watched members.
 type Heartbeats struct {
 	*core.Node
 	Echo  *Echo
 	Peers *Peers
 
 	watched []transport.Address // the neighbours on the ring
-	// interest are the members to which anything may be due, by address: all others
-	// are left alone at every step. It is made for the summary madeFor, and stale once
-	// another member may have to be looked at.
+	// interest are the members to which a message may be due, by address; steps skip
+	// all others. It is made for the summary madeFor, and stale once it may lack a
+	// member.
 	interest []subject
 	madeFor  *gossip.Summary
 	Stale    bool
@@ -29,14 +29,15 @@ type Heartbeats struct {
 	// Loose is when this node last sent a message that vouches for others without being
 	// bound to their heartbeats. See peers.go.
 	Loose time.Time
-	// AskAll is set while the lease of this node is in doubt: all members are asked.
+	// AskAll is set while the lease of this node is in doubt; heartbeats then go to
+	// all members.
 	AskAll bool
 	// HalfHeard is when half of the voters were last heard, through a collector or
 	// directly.
 	HalfHeard time.Time
 }
 
-// A subject is a member that this node has to look at.
+// A subject is a member that steps of this node have to look at.
 type subject struct {
 	*Peer
 	node    transport.Address
@@ -45,8 +46,8 @@ type subject struct {
 	accused bool // by anybody
 }
 
-// firstAck is how long after the first heartbeat its answer counts as expected.
-// Without that a peer that never answers would never be suspected.
+// firstAck is how long after the first heartbeat its answer counts as expected. Without
+// it, a peer that never answers would never be suspected.
 const firstAck = time.Second
 
 // beat sends a heartbeat. The first one's answer is expected within firstAck.
@@ -71,8 +72,8 @@ func (h *Heartbeats) OnHeartbeat(in core.Receive, msg message.Heartbeat) {
 		return
 	}
 	if _, ok := h.Gossip.Member(in.From); !ok && h.Gossip.RemovalCounter >= gossip.MaxTombstones {
-		// A new member, or one whose tombstone is forgotten: it must not count on this
-		// node before it is known which.
+		// The sender is a new member, or one whose tombstone is forgotten. It must not
+		// count on this node before it is known which of the two it is.
 		h.Refuse(core.RefusedStranger)
 		return
 	}
@@ -101,10 +102,10 @@ func (h *Heartbeats) OnHeartbeatAck(in core.Receive, msg message.HeartbeatAck) {
 	}
 }
 
-// lookAround makes the lists of the members that this node watches and of those that it
-// may have to write to: its neighbours on the ring, members that are missed by anybody,
-// which members on the right server can prove or disprove, suspected members, and Down
-// ones, so that they learn it.
+// lookAround makes the lists of the members that this node watches and of those to
+// which it may have to send: its neighbours on the ring; members that any observer
+// misses, because members on the right server can confirm or refute that; suspected
+// members; and Down members, so that they learn of it.
 func (h *Heartbeats) lookAround() {
 	f := h.Local()
 	if h.madeFor == f.Summary && !h.Stale {
@@ -179,8 +180,8 @@ func (h *Heartbeats) runBeats() {
 		switch {
 		case !h.Due(&p.Beat, interval):
 		case r.Status == gossip.Down:
-			// Not a heartbeat, from which it would take courage. If it is gone, the
-			// broker says so.
+			// This is not a heartbeat, because a heartbeat would vouch for the Down
+			// member. If the member is gone, the broker reports it.
 			h.Send(p.node, message.Removal{Target: message.TargetOf(p.node)})
 		default:
 			h.beat(p.node, p.Peer)
@@ -188,10 +189,10 @@ func (h *Heartbeats) runBeats() {
 	}
 }
 
-// beats reports whether an unsuspected member is sent heartbeats: a neighbour, one that
-// is asked because a lease ran out, or one that is missed by others. In a large cluster
-// only members that can prove its death, and those that hold evidence against it, look at
-// the latter: nobody else can withdraw that.
+// beats reports whether an unsuspected member is sent heartbeats: a neighbour, a member
+// that is asked because a lease ran out, or a member that others miss. In a large cluster
+// the last are watched only by members that can prove their death and by those that hold
+// evidence against them, which only they can withdraw.
 func (h *Heartbeats) beats(own []gossip.Record, p subject, status gossip.Status) bool {
 	switch {
 	case status == gossip.Down:
@@ -206,8 +207,8 @@ func (h *Heartbeats) beats(own []gossip.Record, p subject, status gossip.Status)
 	return p.accused && h.Local().Evidence[p.place] != gossip.EvidenceGone && h.Peers.SameServer(p.Peer)
 }
 
-// tellsDown reports whether it is on this node to tell a member that it is Down. In
-// a large cluster it is on the leader and on those that missed it.
+// tellsDown reports whether this node has to inform a member that it is Down. In a
+// large cluster that is the leader, and the members that missed it.
 func (h *Heartbeats) tellsDown(own []gossip.Record, node transport.Address) bool {
 	return h.Small() || h.Leads() || gossip.HasRecord(own, node)
 }
@@ -216,7 +217,7 @@ func (h *Heartbeats) Watches(node transport.Address) bool {
 	return gossip.HasAddress(h.watched, node)
 }
 
-// probeLong is for how many GoneAfter a suspected member is probed often.
+// probeLong is how long a suspected member is probed often, in multiples of GoneAfter.
 const probeLong = 5
 
 // suspected reports whether the peer is to be probed often.
@@ -242,8 +243,9 @@ func (h *Heartbeats) Suspect(node transport.Address) {
 	h.Stale = true
 }
 
-// NotListening notes that the broker knows of no subscription of the peer. One such
-// answer means little, because the peer may be reconnecting; it starts the probing.
+// NotListening records that the broker knows of no subscription of the peer. One such
+// report means little, because the peer may be reconnecting; it starts the probing of
+// the peer.
 func (h *Heartbeats) NotListening(node transport.Address) {
 	r, ok := h.Gossip.Member(node)
 	if !ok || r.Fenced || node == h.Config.Self {

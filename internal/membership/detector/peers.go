@@ -44,7 +44,7 @@ func (ps *Peers) Peer(node transport.Address) *Peer {
 	return p
 }
 
-// Heard notes a sign of life, which refutes the broker's earlier answers.
+// Heard records a sign of life, which refutes the broker's earlier answers.
 func (ps *Peers) Heard(node transport.Address) {
 	if p := ps.Known[node]; p != nil {
 		p.heard = ps.Now
@@ -52,8 +52,8 @@ func (ps *Peers) Heard(node transport.Address) {
 	}
 }
 
-// NamedServer notes the broker instance to which a member is connected, and the own
-// one through which its message came; via is empty for the present one.
+// NamedServer records the broker instance to which a member is connected, and the
+// instance of this node through which its message came; "" stands for the present one.
 func (ps *Peers) NamedServer(from transport.Address, via string, server message.ServerMark) {
 	if _, ok := ps.Gossip.Index(from); !ok {
 		return
@@ -71,7 +71,7 @@ func (ps *Peers) SameServer(p *Peer) bool {
 	return p.server != 0 && p.server == ps.Mark && p.via == ps.Mark
 }
 
-// answeredBeat takes a message that is bound to this node's heartbeat of that number.
+// answeredBeat handles a message that is bound to this node's heartbeat of that number.
 func (ps *Peers) answeredBeat(from transport.Address, seq uint64) {
 	if _, ok := ps.Gossip.Member(from); !ok {
 		return
@@ -85,7 +85,7 @@ func (ps *Peers) answeredBeat(from transport.Address, seq uint64) {
 	p.asked = slices.Delete(p.asked, 0, i) // the same one may be named again
 }
 
-// vouchFor notes that a member's heartbeat is about to be answered.
+// vouchFor records that a member's heartbeat is about to be answered.
 func (ps *Peers) vouchFor(to transport.Address, seq uint64) {
 	if _, ok := ps.Gossip.Member(to); ok {
 		p := ps.Peer(to)
@@ -93,8 +93,8 @@ func (ps *Peers) vouchFor(to transport.Address, seq uint64) {
 	}
 }
 
-// Vouched takes a loose message: the member would not have sent it to a Down or removed
-// one.
+// Vouched handles a loose message, which the member would not have sent to a Down or
+// removed node.
 //
 // The message may have waited long for a paused process. All that is known is that it
 // left the broker after the last returned echo arrived there: they share one connection
@@ -106,8 +106,8 @@ func (ps *Peers) Vouched(node transport.Address) {
 	}
 }
 
-// KeptCompany notes that a member counts on this node, whether or not that prolongs
-// the lease. It counts from when a loose message would.
+// KeptCompany records that a member counts on this node, whether or not that prolongs
+// the lease. The time is that from which a loose message would count.
 func (ps *Peers) KeptCompany(node transport.Address) {
 	if _, ok := ps.Gossip.Member(node); ok && ps.Echo.Good {
 		p := ps.Peer(node)
@@ -137,7 +137,7 @@ func (ps *Peers) DropEvidence() {
 	}
 }
 
-// A Peer is another member as this node's connection shows it.
+// A Peer has the observations of one other member over this node's connection.
 type Peer struct {
 	Vouched  time.Time // from when it last vouched for the lease of this node
 	Company  time.Time // since when it certainly counted on this node last
@@ -159,7 +159,7 @@ type Peer struct {
 	marked             time.Time // when the own record was last made
 }
 
-// ask notes a heartbeat that may be answered.
+// ask records a heartbeat that may be answered.
 func (p *Peer) ask(seq uint64, now time.Time) {
 	if len(p.asked) == maxSentBeats {
 		p.asked = slices.Delete(p.asked, 0, 1)
@@ -179,6 +179,6 @@ type sentBeat struct {
 	sent time.Time
 }
 
-// maxSentBeats bounds the heartbeats on their way to one member: more than
-// LeaseMajority holds.
+// maxSentBeats bounds the unanswered heartbeats to one member: more than LeaseMajority
+// holds.
 const maxSentBeats = 64

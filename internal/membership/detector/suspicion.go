@@ -37,8 +37,9 @@ func (s *Suspicion) RunDetection() {
 		if len(records) > 0 {
 			held, marked = gossip.RecordOf(records, p.node)
 		}
-		// That nobody listens is disproved by any message. Not to take it back at once
-		// would leave a proof of death standing while others count on the member again.
+		// Any message from the member refutes that nobody listens for it. If the record
+		// were not withdrawn at once, a proof of its death would stand while others
+		// count on the member again.
 		if marked && (p.acked.After(p.marked) || held.Evidence >= gossip.EvidenceCut && p.heard.After(p.marked)) {
 			s.MarkAs(p.node, gossip.NoEvidence, 0)
 			held = gossip.Record{}
@@ -54,7 +55,7 @@ func (s *Suspicion) RunDetection() {
 	}
 }
 
-// MarkAs writes the own word about a member into the gossiped state.
+// MarkAs writes this node's observation of a member into the gossiped state.
 func (s *Suspicion) MarkAs(node transport.Address, e gossip.Evidence, quiet time.Duration) {
 	held, _ := s.Gossip.Record(s.Config.Self, node)
 	s.Change(func(g *gossip.State) {
@@ -62,11 +63,11 @@ func (s *Suspicion) MarkAs(node transport.Address, e gossip.Evidence, quiet time
 	})
 }
 
-// probeFirst is for how long a silent member of a large cluster is probed before
-// it is held against it. It is short beside SilentAfter.
+// probeFirst is how long a silent member of a large cluster is probed before a record
+// is made against it. It is short compared with SilentAfter.
 const probeFirst = 2 * time.Second
 
-// absentProbes is how many times in a row the broker must have said it.
+// absentProbes is how many times in a row the broker must report that nobody listens.
 const absentProbes = 3
 
 // weigh returns the evidence against a peer now, and how long it has lasted.
@@ -105,13 +106,13 @@ func (s *Suspicion) weigh(p subject, most bool) (e gossip.Evidence, quiet time.D
 	return gossip.EvidenceSilent, s.Now.Sub(p.phi.last)
 }
 
-// mostPeers is the number of watched members from which on the silence of most
-// of them at once says more about the watcher.
+// mostPeers is the least number of watched members of which the simultaneous silence of
+// most indicates a fault of the watcher.
 const mostPeers = 4
 
-// mostQuiet reports whether most watched members fell silent together. It looks
-// earlier than the suspicion does, or the first to be suspected would be
-// marked before the others are counted. Members that the broker has lost do not count.
+// mostQuiet reports whether most watched members fell silent together. It decides
+// earlier than suspicion does; otherwise the first suspected member would be marked
+// before the others are counted. Members that the broker has lost do not count.
 func (s *Suspicion) mostQuiet() bool {
 	watched, quiet := 0, 0
 	for _, p := range s.Beats.interest {

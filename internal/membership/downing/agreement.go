@@ -11,25 +11,25 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Where all watch all, a silent member is judged after AgreedAfter in place of
-// SilentAfter if more than half of the voters miss it themselves.
-// A single broken way, or a member that is starved and hears late, does not make so
-// many.
+// In a cluster in which all members watch each other, a silent member is judged after
+// AgreedAfter instead of SilentAfter if more than half of the voters miss it
+// themselves. A single broken connection, or a slow observer that hears late, does not
+// cause so many.
 
-// A missing is one observer's silence of a member, as this node was told.
+// A missing is the silence of a member as one observer reported it.
 type missing struct {
-	quiet time.Duration // as the observer said
-	since time.Time     // from when on, at the latest, by the own clock
+	quiet time.Duration // as the observer reported
+	since time.Time     // its latest possible beginning, by this node's clock
 }
 
-// An Agreement keeps since when observers miss members.
+// An Agreement records since when observers miss members.
 type Agreement struct {
 	*core.Node
 	Voters *lease.Voters
 	missed map[[2]transport.Address]missing // by observer and member
 }
 
-// noteMissed keeps since when each observer misses each member.
+// noteMissed records since when each observer misses each member.
 func (a *Agreement) noteMissed() {
 	old := a.missed
 	a.missed = nil
@@ -51,9 +51,8 @@ func (a *Agreement) noteMissed() {
 	}
 }
 
-// agreedSince is since when more than half of the voters, all of which can be
-// reached, have missed a member. Each of them says so only while its own echoes
-// return.
+// agreedSince returns since when more than half of the voters have missed a member;
+// these voters can all be reached. Each reports it only while its own echoes return.
 func (a *Agreement) agreedSince(place int) (since time.Time, agreed bool) {
 	f := a.Local()
 	if len(a.missed) == 0 || !a.Bound() {

@@ -11,7 +11,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Company stops a node that hears a minority only.
+// A Company stops a node that hears only a minority.
 type Company struct {
 	*core.Node
 	Peers     *detector.Peers
@@ -23,9 +23,9 @@ type Company struct {
 	at        time.Time // when to look again
 }
 
-// runCompany stops a node that hears nobody but a minority although its own
-// echoes return. It is for those whose neighbours all fell silent at once, which
-// they take for their own fault and so hold against nobody.
+// runCompany stops a node that hears only a minority although its own echoes return. It
+// is for nodes whose neighbours all fell silent at once: they attribute that to
+// themselves and record no evidence.
 func (c *Company) runCompany() {
 	if !c.Due(&c.at, companyInterval) {
 		return

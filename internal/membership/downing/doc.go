@@ -1,7 +1,7 @@
 // Package downing decides about unreachable members.
 //
-// The way of a decision: [Unreachables] keeps since when each member is unreachable, as
-// package gossip concludes from the records of all observers. [Resolver.RunDowning] is
+// The path of a decision: [Unreachables] records since when each member is unreachable
+// according to the records of all observers (package gossip). [Resolver.RunDowning] is
 // called at each step while the node's echoes return. With the strategy "broker",
 // [Majority] downs members that the broker proves dead at once, and judges the others by
 // keep-majority when their time is over; [Indirect] picks the side where members reach

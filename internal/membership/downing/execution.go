@@ -9,17 +9,17 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A batch is the set of members that a large cluster's leader is about to down. Every decision is a
-// new view for all, with its shards to be moved, so one that loses many members
-// at once should get one new view: the leader waits until no more come in.
+// A batch is the set of members that a large cluster's leader is about to down. Every decision
+// causes a new view and moves of shards, so a cluster that loses many members at once should get
+// one new view: the leader waits until no more members are added.
 type batch struct {
 	begun, grown time.Time
 	victims      []transport.Address // by address
 }
 
 const (
-	// batchQuiet is how long no victim may have come in, and batchLong how long the
-	// first waits at most.
+	// A batch is complete when no victim was added for batchQuiet, and batchLong
+	// after the first one at the latest.
 	batchQuiet = time.Second
 	batchLong  = 3 * time.Second
 )
@@ -33,8 +33,8 @@ type Execution struct {
 	judgeAt time.Time // when to judge again in a large cluster
 }
 
-// downTogether downs the victims; in a large cluster once they are complete. Those
-// that others are gathered for are taken in if they are still judged so then.
+// downTogether downs the victims; in a large cluster once they are complete. Members of
+// a batch are downed only if they are still judged so when it is complete.
 func (x *Execution) downTogether(victims []gossip.Member) {
 	if x.Small() {
 		x.DownMembers(victims, Sentence{})
@@ -56,7 +56,7 @@ func (x *Execution) downTogether(victims []gossip.Member) {
 	}
 }
 
-// runBatch downs the gathered members, except those that are well again.
+// runBatch downs the gathered members, except those that have recovered.
 func (x *Execution) runBatch() {
 	b := &x.batch
 	if len(b.victims) == 0 {
@@ -86,7 +86,7 @@ func (x *Execution) runBatch() {
 	}
 }
 
-// OnDownNode is the operator's word.
+// OnDownNode handles an operator's DownNode.
 func (x *Execution) OnDownNode(node transport.Address) {
 	if x.Phase != core.Joined {
 		return
@@ -119,15 +119,15 @@ func (x *Execution) DownMembers(victims []gossip.Member, by Sentence) {
 		}
 	})
 	if x.Self().Status == gossip.Down {
-		// The others learn it from this last word.
+		// This is this node's last message; the others learn of its end from it.
 		x.PushToAll()
 		x.EndMember(false, by.reason)
 	}
 }
 
-// stopAsMinority ends this node. It tells nobody: those on its side find the
-// same, and the other side downs it. An exiting one had nothing left to do, and
-// one that never was Up can look for another cluster.
+// stopAsMinority ends this node. It informs no other node: members on its side reach
+// the same conclusion, and the other side downs it. An exiting node had nothing left to
+// do, and a node that was never Up can look for another cluster.
 func (x *Execution) stopAsMinority(reason string) {
 	reason += " (is the network cut, or did most members die at once?)"
 	switch x.Self().Status {
@@ -142,10 +142,10 @@ func (x *Execution) stopAsMinority(reason string) {
 	}
 }
 
-// acts reports whether it is on this node to down others for its side. In a small cluster
-// all on a side find the same, so one of them acts. In a large one only the leader looks
-// for members with broken connections. The first of the others may itself be missed by
-// others without knowing it.
+// acts reports whether this node has to down others for its side. In a small cluster all
+// members of a side reach the same conclusion, so one of them acts. In a large one only
+// the leader looks for members with broken connections, because another first member may
+// itself be missed without knowing it.
 func (x *Execution) acts(side []transport.Address) bool {
 	if x.Small() {
 		return x.firstOf(side) == x.Config.Self
@@ -167,7 +167,7 @@ func (x *Execution) firstOf(side []transport.Address) transport.Address {
 	return side[0]
 }
 
-// A Sentence is how members come to be downed.
+// A Sentence is the origin of a decision to down members.
 type Sentence struct {
 	forced bool // an operator says so
 	judged bool // this side has taken the lease

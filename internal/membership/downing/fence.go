@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Fence finds the Down members that certainly run no turns any more.
+// A Fence finds the Down members that certainly run no more turns.
 type Fence struct {
 	*core.Node
 	Echo   *detector.Echo
@@ -22,10 +22,10 @@ type Fence struct {
 	// member to be Down, judged when it first found that a member was downed under the
 	// lease.
 	known, judged map[transport.Address]time.Time
-	// vouches is when others at most vouched last for a Down member, by member and by
-	// observer.
+	// vouches has the latest time at which each observer may have vouched for a Down
+	// member, by member and by observer.
 	vouches map[transport.Address]map[transport.Address]time.Time
-	// at and looked are when and for which view fence looks again.
+	// at is when fence looks again, and looked is the view at its last look.
 	at     time.Time
 	looked *gossip.Summary
 }
@@ -88,7 +88,7 @@ func (f *Fence) Fence() {
 // clockSpread is the share by which clocks may differ in rate, 2 %.
 const clockSpread = 50
 
-// fenceInterval is the time between two looks in a large cluster.
+// fenceInterval is the time between two checks in a large cluster.
 const fenceInterval = 100 * time.Millisecond
 
 // fencedAt is when a Down member's lease has certainly ended, if that is known.
@@ -129,7 +129,7 @@ func (f *Fence) provenGone(node transport.Address) bool {
 	})
 }
 
-// foundOut notes when this node first found that something holds.
+// foundOut records when this node first found that a condition holds.
 func (f *Fence) foundOut(when map[transport.Address]time.Time, node transport.Address, holds func() bool) bool {
 	if _, ok := when[node]; ok {
 		return true
@@ -141,12 +141,12 @@ func (f *Fence) foundOut(when map[transport.Address]time.Time, node transport.Ad
 	return true
 }
 
-// broken reports whether so many know the member to be Down that the others are no
-// quorum for it.
+// broken reports whether so many voters know that the member is Down that the others
+// are not a quorum for it.
 func (f *Fence) broken(r gossip.Member) bool { return f.quorumBroken(r, f.Gossip.SeenBy) }
 
-// quorumBroken reports whether the voters without those for which lost is true are no
-// quorum for a member.
+// quorumBroken reports whether the voters without those for which lost is true are not
+// a quorum for a member.
 func (f *Fence) quorumBroken(r gossip.Member, lost func(transport.Address) bool) bool {
 	voters := f.Voters.Voters()
 	if f.Config.Downing == splitbrain.DowningAuto {

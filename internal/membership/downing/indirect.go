@@ -10,8 +10,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An Indirect finds this node's side where some members reach each other only through
-// others.
+// An Indirect finds this node's side when some members are indirectly connected.
 type Indirect struct {
 	*core.Node
 	Peers *detector.Peers
@@ -53,12 +52,12 @@ func (i *Indirect) survivors() (side []transport.Address, picked bool) {
 	return side, picked
 }
 
-// pickWait is how long a node that would lose by a pick waits for the evidence of others
-// before it stops. Where connections break one after another, a pick among the first
-// accusations may take healthy members for the broken ones.
+// pickWait is how long a node that would have to stop waits for the evidence of others.
+// When connections break one after another, a choice based on the first accusations may
+// remove healthy members.
 const pickWait = 2 * time.Second
 
-// waitsForOthers reports whether a node that has lost waits longer.
+// waitsForOthers reports whether a node that would have to stop still waits.
 func (i *Indirect) waitsForOthers(picked bool) bool {
 	if !picked {
 		return false
@@ -137,7 +136,8 @@ func (i *Indirect) mostBroken(list *gossip.Accusations, out []bool) (worst int) 
 	return worst
 }
 
-// evidenceWithout returns the evidence against members when some are left out.
+// evidenceWithout returns the evidence against members when the members that are out do
+// not count.
 func (i *Indirect) evidenceWithout(list *gossip.Accusations, out []bool) []gossip.Evidence {
 	f := i.Local()
 	evidence := list.Weigh(out)

@@ -24,8 +24,8 @@ type Majority struct {
 	Unreachable *Unreachables
 }
 
-// downGone downs those that the broker proves dead: by the observer itself, or
-// by the leader should the observer have died since.
+// downGone downs the members that the broker proves dead. The observer itself does so,
+// or the leader if the observer has died since.
 func (d *Majority) downGone() {
 	var victims []gossip.Member
 	leads := d.Leads()
@@ -114,9 +114,9 @@ func (d *Majority) downByMajority() {
 }
 
 // wins reports whether a side holds the majority of the voters, or half of them
-// with the oldest. Where nobody has a vote left, everybody may go on: those that
-// remain are leaving. A node that is alone on its side and may have been downed by
-// the other half does not win by its age.
+// with the oldest. If no voter is left, every side may go on: the remaining members are
+// leaving. A node that is alone on its side and may have been downed by the other half
+// does not win by its age.
 func (d *Majority) wins(side []transport.Address) bool {
 	s := d.Voters.Split(side)
 	if len(s.Voters) == 2 && s.Votes() == 1 && d.Exposure.mayBeDowned() {
@@ -125,7 +125,7 @@ func (d *Majority) wins(side []transport.Address) bool {
 	return len(s.Voters) == 0 || s.Majority()
 }
 
-// lostBecause explains why this node's side does not go on.
+// lostBecause explains why this node's side must stop.
 func (d *Majority) lostBecause() string {
 	if d.Exposure.mayBeDowned() {
 		return "it may have downed this node, whose connection to the server was lost"

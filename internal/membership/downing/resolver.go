@@ -26,8 +26,8 @@ type Resolver struct {
 	Fence       *Fence
 }
 
-// RunDowning judges unreachable members. Nobody is judged while own echoes do
-// not return: the fault is then here, or at the broker.
+// RunDowning judges unreachable members. It judges no member while this node's echoes
+// do not return, because the fault is then at this node or at the broker.
 func (d *Resolver) RunDowning() {
 	if d.Phase != core.Joined || d.Config.Downing == splitbrain.DowningByHand || !d.Echo.EchoAlive() {
 		return
@@ -52,7 +52,7 @@ func (d *Resolver) RunDowning() {
 	}
 }
 
-// ForgetRemoved drops the records of nodes that are no members any more.
+// ForgetRemoved drops the records of nodes that are no longer members.
 func (d *Resolver) ForgetRemoved() {
 	gone := func(node transport.Address) bool {
 		_, ok := d.Gossip.Index(node)

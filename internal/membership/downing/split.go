@@ -116,7 +116,8 @@ func (s *Splits) downLost(side []transport.Address, by Sentence) {
 	s.Execution.DownMembers(victims, by)
 }
 
-// autoDown is the leader's part: it downs members that were unreachable for long enough.
+// autoDown downs members that were unreachable for long enough, if this node is the
+// leader.
 func (s *Splits) autoDown() {
 	if !s.Leads() {
 		return
@@ -173,15 +174,17 @@ func (s *Splits) claimLease(later bool, side []transport.Address) {
 	}
 }
 
-// loseClaim stops this side as a whole: the others on it wait for this node's word.
+// loseClaim stops this side as a whole: its other members wait for this node's
+// decision.
 func (s *Splits) loseClaim(side []transport.Address, reason string) {
 	s.Execution.DownMembers(slices.DeleteFunc(slices.Clone(s.Gossip.Members), func(r gossip.Member) bool {
 		return !gossip.HasAddress(side, r.Address)
 	}), Sentence{reason: fmt.Sprintf("%s cannot be reached, and %s", gossip.Names(s.lost), reason)})
 }
 
-// OnLeaseAnswer: also a lease that is not needed any more is told to all, or the
-// next one of this cluster could not take it over.
+// OnLeaseAnswer handles the answer to a claim. A lease that is no longer needed is
+// published to all members as well, so that the next claim of this cluster can take it
+// over.
 func (s *Splits) OnLeaseAnswer(in core.LeaseAnswer) {
 	if s.Phase != core.Joined {
 		return
@@ -202,12 +205,12 @@ func (s *Splits) OnLeaseAnswer(in core.LeaseAnswer) {
 	}
 }
 
-// A claim is a request for the lease, while the split lasts for which it was made.
+// A claim is a request for the lease during one split.
 type claim struct {
-	due, until time.Time // from when to ask, and when to give up
+	due, until time.Time // when to ask first, and when to give up
 	seq        uint64    // of the request that is open; 0: none
 	again      time.Time // when to ask again
 	taken      bool
-	lost       string // why it is another's; empty: it is not
-	trouble    string // why there was no answer that says
+	lost       string // why another side has it; empty: no other side has
+	trouble    string // why there was no conclusive answer
 }

@@ -2,8 +2,8 @@ package gossip
 
 import "slices"
 
-// A Detection is the number of observers that it takes to make a member unreachable
-// that is Silent or Cut. One suffices for a member that is Gone: that is proof.
+// A Detection is the number of observers that make a silent or cut member unreachable.
+// For a member that is gone one suffices, because that is proof.
 type Detection uint8
 
 // The kinds of detection.
@@ -124,7 +124,7 @@ func (a *Accusations) Weigh(out []bool) []Evidence {
 		}
 		return len(found) > 0
 	}
-	// One proof suffices, and under DetectionSingleObserver one accusation of any kind.
+	// One proof suffices and, under DetectionSingleObserver one accusation of any kind.
 	round(func(_ int, _ []Accusation, strongest Evidence) bool {
 		return strongest == EvidenceGone || a.rule.Detection == DetectionSingleObserver
 	})

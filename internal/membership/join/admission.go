@@ -16,7 +16,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// An Admission lets joiners in.
+// An Admission admits joiners.
 type Admission struct {
 	*core.Node
 	Voters    *lease.Voters
@@ -32,7 +32,7 @@ type admission struct {
 	next    time.Time // not before that
 }
 
-// voters counts those that will have a vote.
+// voters returns the number of members that will have a vote.
 func (a admission) voters(c core.Config) int {
 	n := 0
 	for _, r := range a.waiting {
@@ -43,12 +43,13 @@ func (a admission) voters(c core.Config) int {
 	return n
 }
 
-// welcomedAlone is up to how many that are admitted at once are each sent the
-// state. More learn it from the leader's broadcast.
+// welcomedAlone is the largest number of nodes, admitted at once, to which the state is
+// sent one by one. If there are more, they get it from the leader's broadcast.
 const welcomedAlone = 3
 
-// admit takes a joiner in: at once in a small cluster. In a large one, or when so
-// many come that it will be one, those that come close together get one version.
+// admit admits a joiner, in a small cluster at once. In a large one, or when so many
+// join that it will be large, joiners that come within a short time are admitted in one
+// version.
 func (a *Admission) admit(joiner gossip.Member) {
 	if !slices.ContainsFunc(a.group.waiting, func(r gossip.Member) bool { return r.Address == joiner.Address }) {
 		a.group.waiting = append(a.group.waiting, joiner)
@@ -72,7 +73,7 @@ func (a *Admission) RunAdmission() {
 func (a *Admission) admitWaiting() {
 	joiners := a.group.waiting
 	a.group = admission{next: a.Now.Add(a.BroadcastInterval())}
-	// Two may have come under one name, and others may have admitted some.
+	// Two joiners may have the same name, and other members may have admitted some.
 	taken := make(map[string]bool)
 	joiners = slices.DeleteFunc(joiners, func(r gossip.Member) bool {
 		double := taken[r.Name] || len(a.Gossip.Named(r.Name)) > 0 || a.Gossip.Removed(r.Address)
@@ -95,7 +96,7 @@ func (a *Admission) admitWaiting() {
 	}
 }
 
-// OnHello: a joiner looks for members.
+// OnHello handles the hello of a joiner that looks for members.
 func (a *Admission) OnHello(from transport.Address, msg message.Hello) {
 	if a.Phase != core.Joined || from == a.Config.Self {
 		return
@@ -112,8 +113,8 @@ func (a *Admission) OnHello(from transport.Address, msg message.Hello) {
 	a.Send(from, message.HelloAck{Target: message.TargetOf(from)})
 }
 
-// headless reports whether there were full members and none can be reached: this
-// node, that never was one, will stop, or become one without them.
+// headless reports whether there were full members and none can be reached: this node,
+// which never was one, will stop, or become one without them.
 func (a *Admission) headless() bool {
 	if a.Gossip.UpCounter == 0 {
 		return false
@@ -127,10 +128,11 @@ func (a *Admission) headless() bool {
 	return true
 }
 
-// answersFirst reports whether it is on this node to answer: it is one of the joiner's
-// seeds, or where it names none one of the few members after it on the ring. In a large
-// cluster that is the leader, so that many simultaneous joiners get into one version;
-// when it does not answer, the few. In the end everybody is.
+// answersFirst reports whether this node has to answer: it is one of the joiner's seeds
+// or, if there are none, one of the few members after the joiner on the ring. In a
+// large cluster the leader answers first, so that many simultaneous joiners get into
+// one version, and the few if the leader does not. After more attempts every member
+// answers.
 func (a *Admission) answersFirst(joiner transport.Address, seeds []string, attempt uint32) bool {
 	patient := attempt >= patientAttempt
 	switch {
@@ -148,7 +150,7 @@ func (a *Admission) answersFirst(joiner transport.Address, seeds []string, attem
 	return slices.Contains(a.Local().Ring.Successors(joiner, a.Gossip.Members, fewAnswer), a.Config.Self)
 }
 
-// OnJoin admits a node, or says why not.
+// OnJoin admits a node, or refuses it with the reason.
 func (a *Admission) OnJoin(from transport.Address, msg message.Join) {
 	if msg.Target != message.TargetOf(a.Config.Self) {
 		a.Refuse(core.RefusedTarget)
@@ -235,9 +237,9 @@ func (a *Admission) sameName(joiner transport.Address) (gossip.Member, bool) {
 	return gossip.Member{}, false
 }
 
-// replace makes way for a node that was started again under its old name. The
-// old incarnation goes at once if it is known to be gone; otherwise it is looked
-// at now, and the joiner asks again.
+// replace removes the old incarnation of a node that was started again under the same
+// name: at once if it is known to be gone. Otherwise it is probed now, and the joiner
+// asks again.
 func (a *Admission) replace(old gossip.Member) {
 	if old.Address == a.Config.Self || old.Status == gossip.Down || old.Status == gossip.Exiting {
 		return // it is alive, or the leader is about to remove it
@@ -254,8 +256,9 @@ func (a *Admission) replace(old gossip.Member) {
 // takes in the seeds that are started again, in place of a second cluster.
 const patientAttempt = 4
 
-// allAnswerAttempt is the one from which all members of a large cluster answer.
+// allAnswerAttempt is the number of the hello from which all members of a large cluster
+// answer.
 const allAnswerAttempt = 16
 
-// fewAnswer is how many members answer the first hellos.
+// fewAnswer is the number of members that answer the first hellos.
 const fewAnswer = 5

@@ -17,23 +17,25 @@ type Joiner struct {
 	Progress joining
 }
 
-// joining has a node's state until it is a member.
+// joining is the state of a node until it becomes a member.
 type joining struct {
 	started time.Time
 	helloAt time.Time // when the next hello is due
 	// notBefore is the end of the pause after a refusal.
 	notBefore time.Time
 	attempt   uint32
-	// heardSelf is when the first hello of this round came back through the broker.
-	// Zero: others may not have heard this node either, so it must not form.
+	// heardSelf is when the first hello of this round returned through the broker.
+	// While it is zero, others may not have received it either, so this node must
+	// not form a cluster.
 	heardSelf time.Time
-	// Vacant: the broker said in this round that no Up member listens.
+	// Vacant means that the broker reported in this round that no Up member
+	// listens.
 	Vacant     bool
 	offered    time.Time   // when a member last answered: there is a cluster
 	candidates []candidate // other joiners that may form, by address
 	first      candidate   // the one of them that comes before all, when last looked
 	asked      transport.Address
-	askAt      time.Time // when asked is sent the Join; zero: it was
+	askAt      time.Time // when to send the Join to asked; zero: it was sent
 	askedUntil time.Time
 	trouble    string // why the last attempt failed
 }
@@ -46,9 +48,9 @@ type candidate struct {
 
 const (
 	helloInterval = 100 * time.Millisecond
-	// fewCandidates is how many joiners that come before it, and so are to form the
-	// cluster, double the time until a joiner's next hello; it waits for longestHello
-	// at most. So two thousand that start at once do not drown each other.
+	// fewCandidates is the number of preceding joiners for which a joiner doubles the
+	// time until its next hello, up to longestHello. Two thousand nodes that start at
+	// once therefore do not overload each other.
 	fewCandidates = 8
 	longestHello  = 10 * time.Second
 	// candidateLife is for how many of its intervals a joiner counts after a hello.
@@ -63,10 +65,11 @@ const (
 	// offerLife is how long after a member's answer a joiner forms no cluster of
 	// its own: the admission may merely have been lost.
 	offerLife = 3 * time.Second
-	// occupiedWait is how much longer a joiner waits for an answer where somebody
-	// listens as members do. It may be a spectator that subscribed to everything.
+	// occupiedWait is how much longer a joiner waits for an answer if the broker
+	// reports a listener where members listen. It may be an observer that
+	// subscribed to everything.
 	occupiedWait = 6 * time.Second
-	// maxCandidates bounds the candidates that strangers can make a joiner remember.
+	// maxCandidates bounds the candidates that a joiner records.
 	maxCandidates = 4096
 )
 
@@ -101,8 +104,8 @@ func (j *Joiner) AskedIsGone(node transport.Address) {
 	}
 }
 
-// RunJoining says hello, gives up on a member that does not answer, forms the
-// cluster when it is this node's part, and ends at the time-out.
+// RunJoining sends hellos, gives up on a member that does not answer, forms the cluster
+// if this node has to, and ends at the timeout.
 func (j *Joiner) RunJoining() {
 	timeout := j.Progress.started.Add(j.Config.JoinTimeout)
 	if !j.Now.Before(timeout) {
@@ -174,9 +177,9 @@ func (j *Joiner) joinError() error {
 	return fmt.Errorf("join cluster %q: node %v: %s within %v (%s)", j.Config.Cluster, j.Config.Self, cause, j.Config.JoinTimeout, remedy)
 }
 
-// mayForm reports whether it is this node's part to form the cluster: nobody
-// answered in time, and it is the first seed, or without seeds the joiner of the
-// lowest incarnation.
+// mayForm reports whether this node has to form the cluster: no member answered in
+// time, and it is the first seed, or without seeds the joiner of the lowest
+// incarnation.
 func (j *Joiner) mayForm() bool {
 	if j.Progress.heardSelf.IsZero() || !j.Conn.Connected {
 		return false
@@ -217,8 +220,8 @@ func (j *Joiner) precededBy() bool {
 	return false
 }
 
-// form makes this node the first member. The leader's duties, which are its own
-// for want of others, make it Up at once.
+// form makes this node the first member. As the only member it is the leader, and makes
+// itself Up at once.
 func (j *Joiner) form() {
 	g := &gossip.State{Founder: j.Config.Self}
 	j.Gossip = g.ChangedBy(j.Config.Self, func(g *gossip.State) { g.SetMember(j.newSelf()) })
@@ -241,7 +244,7 @@ func (j *Joiner) OnHelloAck(from transport.Address, msg message.HelloAck) {
 	j.ask(from)
 }
 
-// ask asks a member for admission: at once, or where many do at its turn.
+// ask asks a member for admission: at once, or at its turn if many nodes are joining.
 func (j *Joiner) ask(from transport.Address) {
 	j.Phase = core.Asking
 	j.Progress.asked, j.Progress.askAt, j.Progress.askedUntil = from, j.Now, j.Now.Add(joinWait)
@@ -252,8 +255,8 @@ func (j *Joiner) ask(from transport.Address) {
 	}
 }
 
-// OnAliveAsJoiner takes a member's broadcast for an offer where many join: then
-// the hellos are few.
+// OnAliveAsJoiner treats a member's broadcast as an offer when many nodes join, because
+// hellos are rare then.
 func (j *Joiner) OnAliveAsJoiner(from transport.Address) {
 	if len(j.Progress.candidates) > fewCandidates && !j.Now.Before(j.Progress.notBefore) {
 		j.Progress.offered = j.Now
@@ -261,14 +264,14 @@ func (j *Joiner) OnAliveAsJoiner(from transport.Address) {
 	}
 }
 
-// OnBroadcastWelcome takes the state that the leader tells all for a Welcome.
+// OnBroadcastWelcome treats the state that the leader broadcasts as a Welcome.
 func (j *Joiner) OnBroadcastWelcome(msg message.Gossip) {
 	if msg.Target == 0 && msg.State.CheckUnder(j.Rule()) == nil {
 		j.enter(msg.State)
 	}
 }
 
-// OnWelcome: this node is a member.
+// OnWelcome makes this node a member.
 func (j *Joiner) OnWelcome(from transport.Address, msg message.Welcome) {
 	if msg.Target != message.TargetOf(j.Config.Self) {
 		j.Refuse(core.RefusedTarget)
@@ -284,7 +287,7 @@ func (j *Joiner) OnWelcome(from transport.Address, msg message.Welcome) {
 	j.enter(msg.State)
 }
 
-// enter makes this node a member, if the state says so.
+// enter makes this node a member if the state contains it.
 func (j *Joiner) enter(g *gossip.State) {
 	if r, ok := g.Member(j.Config.Self); !ok || r.Status == gossip.Down || r.Quarantined {
 		return
@@ -306,7 +309,7 @@ func (j *Joiner) OnJoinRefused(from transport.Address, msg message.JoinRefused) 
 	j.search(refusedWait)
 }
 
-// OnHelloAsJoiner notes other joiners, and the return of one's own hello.
+// OnHelloAsJoiner records other joiners, and the return of this node's own hello.
 func (j *Joiner) OnHelloAsJoiner(from transport.Address, msg message.Hello) {
 	if from == j.Config.Self {
 		if j.Progress.heardSelf.IsZero() && msg.Attempt == j.Progress.attempt {

@@ -8,7 +8,7 @@ import (
 	"github.com/shardgen/shardgen/internal/membership/message"
 )
 
-// Room that an admitted member may come to need, besides its own description: for its
+// Bytes that an admitted member may need later, besides its own description: for its
 // entries in clocks and tombstones, and for its watchers' records against it.
 const (
 	memberRoom = 24
@@ -23,7 +23,7 @@ type Size struct {
 }
 
 // tooLarge returns why the state does not fit a message with these joiners in it; "" if
-// it does. The room that members may come to need is counted in, so that later changes of
+// it does. The bytes that members may need later are included, so that later changes of
 // admitted members always fit.
 func (s *Size) tooLarge(joiners []gossip.Member) string {
 	if s.limit <= 0 || s.atMost(joiners) <= s.limit {
@@ -42,11 +42,12 @@ func (s *Size) tooLarge(joiners []gossip.Member) string {
 	if len(b)+room <= s.limit {
 		return ""
 	}
-	return fmt.Sprintf("the cluster's state would have %d bytes with it, and %d for what its %d members may come to need, and the broker takes %d in a message (raise its max_payload)",
+	return fmt.Sprintf("the cluster's state would have %d bytes with it, %d more may be needed later by its %d members, and the broker accepts %d in a message (raise its max_payload)",
 		len(b), room, len(g.Members), s.limit)
 }
 
-// atMost is a size that the state with these joiners stays below, and is quickly found.
+// atMost returns an upper bound for the size of the state with these joiners, which is
+// quickly computed.
 func (s *Size) atMost(joiners []gossip.Member) int {
 	size := stateRoom
 	for _, list := range [][]gossip.Member{s.Gossip.Members, joiners} {
@@ -63,7 +64,8 @@ func (s *Size) atMost(joiners []gossip.Member) int {
 	return size
 }
 
-// OnMessageLimit: a smaller limit may leave the state without room.
+// OnMessageLimit handles a change of the limit. A smaller limit may leave the state
+// without room.
 func (s *Size) OnMessageLimit(in core.MessageLimit) {
 	s.limit = in.Bytes
 	if s.Phase != core.Joined || s.limit <= 0 {

@@ -20,30 +20,30 @@ import (
 // is on their side.
 
 const (
-	// collectors is how many members collect. One would do; if it dies, the others
-	// carry the leases on.
+	// collectors is the number of members that collect votes. One would suffice;
+	// with more, leases last when one dies.
 	collectors = 3
-	// maxCollectors bounds the walk. A side that is a majority has none of them
-	// once in 2^24 times.
+	// maxCollectors bounds the number of candidates. The probability that a
+	// majority has none of them is 2^-24.
 	maxCollectors = 24
-	// collectorMute is after how long a vote without an answer makes its collector
-	// passed over. It is short beside LeaseMajority.
+	// collectorMute is the time after which a collector that has not answered a
+	// vote is skipped. It is short compared with LeaseMajority.
 	collectorMute = 1500 * time.Millisecond
 	// VoteInterval is the time in which a member sends one vote to each collector.
 	VoteInterval = 3 * time.Second
 )
 
-// A collector is one of those that may collect, as this node knows it.
+// A collector is a member that may collect votes, with this node's knowledge of it.
 type collector struct {
 	node transport.Address
 	due  time.Time // when to vote there; zero: never yet
 	// asked is when the first vote was sent that it has not answered; zero: none.
 	asked time.Time
-	// answered is when it answered last.
+	// answered is when it last answered.
 	answered time.Time
 }
 
-// Collectors chooses the members at which this node votes.
+// Collectors chooses the members to which this node sends its votes.
 type Collectors struct {
 	*core.Node
 	Echo  *detector.Echo
@@ -77,8 +77,8 @@ func (cs *Collectors) walk() {
 	})
 }
 
-// mute reports whether a collector is to be passed over, and if not, when it will be.
-// While own echoes do not return no answer could.
+// mute reports whether a collector is to be skipped and, if not, when it will be. It is
+// not skipped while this node's echoes do not return, because no answer could arrive.
 func (cs *Collectors) mute(c *collector) (mute bool, at time.Time) {
 	if c.asked.IsZero() || !cs.Echo.EchoAlive() {
 		return false, time.Time{}
@@ -90,8 +90,8 @@ func (cs *Collectors) mute(c *collector) (mute bool, at time.Time) {
 	return !cs.Now.Before(at), at
 }
 
-// inUse are the collectors that this node votes at: the first three that answer,
-// and those before them, which may answer again.
+// inUse returns the collectors to which this node sends votes: the first three that
+// answer, and those before them, which may answer again.
 func (cs *Collectors) inUse() []collector {
 	answering := 0
 	for i := range cs.list {
@@ -109,15 +109,15 @@ func (cs *Collectors) inUse() []collector {
 	return cs.list
 }
 
-// Forgive takes nobody for mute until it is asked again.
+// Forgive makes all collectors count as answering until they are asked again.
 func (cs *Collectors) Forgive() {
 	for i := range cs.list {
 		cs.list[i].asked = time.Time{}
 	}
 }
 
-// Hub is the first collector that answers this node: members on one side of a cut
-// have the same, mostly. Zero: there is none.
+// Hub returns the first collector that answers this node, or zero. Members on one side
+// of a cut mostly have the same.
 func (cs *Collectors) Hub() transport.Address {
 	for i := range cs.list {
 		c := &cs.list[i]

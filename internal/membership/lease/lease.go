@@ -10,7 +10,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// RenewLease computes until when turns may start, and says so if it changed.
+// RenewLease computes the time until which turns may start, and reports a change in the
+// output.
 func (l *Lease) RenewLease() {
 	lease := l.leaseNow()
 	l.Out.LeaseChanged = !lease.Equal(l.Until)
@@ -85,7 +86,7 @@ func (l *Lease) leaseNow() time.Time {
 	return lease
 }
 
-// enoughAlone reports whether this node is a quorum when nobody else counts.
+// enoughAlone reports whether this node is a quorum when no other member counts.
 func (l *Lease) enoughAlone() bool {
 	var voters []transport.Address
 	if l.Config.Votes(l.Self()) {
@@ -94,8 +95,8 @@ func (l *Lease) enoughAlone() bool {
 	return l.Strategy.Quorum(l.Voters.Electorate(voters)).Met(func(node transport.Address) bool { return node == l.Config.Self })
 }
 
-// A leaseBench is whose word counts for the lease, made for a shape and an electorate:
-// it is asked for at every step.
+// A leaseBench is the set of members whose vouchers count for the lease. It is cached
+// for a view and an electorate, because every step needs it.
 type leaseBench struct {
 	of, elected *gossip.Summary
 	quorum      splitbrain.Quorum
@@ -159,7 +160,8 @@ func (l *Lease) countVouched() (all bool) {
 	return all
 }
 
-// Doubt begins, or begins again, and asks everybody at once.
+// Doubt puts the lease in doubt, or does so again, and sends heartbeats to all members
+// at once.
 func (l *Lease) Doubt() {
 	l.Beats.AskAll, l.since = true, l.Now
 	l.Echo.At, l.Beats.Stale = l.Now, true

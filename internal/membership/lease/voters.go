@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Voters keeps the members whose vote decides.
+// Voters determines the members whose vote decides.
 type Voters struct {
 	*core.Node
 	Converged []transport.Address // the Up and Leaving members of the last converged view
@@ -119,8 +119,8 @@ func (v *Voters) counted(r gossip.Member) bool {
 	return false
 }
 
-// Room is how many more voters there may be without two sides that could both have
-// a static quorum. Every member that ever was Up counts until it is removed.
+// Room returns the number of further voters for which two sides still cannot both have
+// a static quorum.
 func (v *Voters) Room() int {
 	most, bounded := splitbrain.MostVoters(v.Strategy)
 	if !bounded {

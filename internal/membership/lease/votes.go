@@ -59,7 +59,7 @@ type sentVote struct {
 // maxSentVotes bounds the votes on their way: more than LeaseMajority holds.
 const maxSentVotes = 2 * maxCollectors
 
-// A ballot is a member's last vote.
+// A ballot is the last vote of a member.
 type ballot struct {
 	barred uint64
 	at     time.Time // since when it certainly stood last
@@ -79,7 +79,7 @@ type tally struct {
 	oldest, every time.Time
 }
 
-// tallyLife is for how long a tally is good. It makes leases shorter by as much.
+// tallyLife is how long a tally is used. It makes leases shorter by this time.
 const tallyLife = 50 * time.Millisecond
 
 // RunVotes sends the votes that are due: one to each collector in its time.
@@ -99,7 +99,7 @@ func (v *Votes) RunVotes() {
 	}
 }
 
-// ForgetBallots drops the votes of nodes that are no members any more.
+// ForgetBallots drops the votes of nodes that are no longer members.
 func (v *Votes) ForgetBallots() {
 	maps.DeleteFunc(v.ballots, func(node transport.Address, _ ballot) bool {
 		_, ok := v.Gossip.Index(node)
@@ -123,7 +123,7 @@ func (v *Votes) nextVote(i int) time.Time {
 	return next.Add(rounds * VoteInterval)
 }
 
-// vote sends one.
+// vote sends a vote to a collector.
 func (v *Votes) vote(c *collector) {
 	v.Beats.Loose = v.Now
 	v.seq++
@@ -149,13 +149,14 @@ func (v *Votes) vote(c *collector) {
 	v.Send(c.node, vote)
 }
 
-// otherVoters is how many other members count, whether or not they have a vote.
+// otherVoters returns the number of other members that count, whether or not they have
+// a vote.
 func (v *Votes) otherVoters() int {
 	v.countVoters()
 	return v.others
 }
 
-// countVoters counts once for a shape.
+// countVoters counts the voters, once for each view.
 func (v *Votes) countVoters() {
 	f := v.Local()
 	if v.counted == f.Summary {
@@ -173,7 +174,7 @@ func (v *Votes) countVoters() {
 	}
 }
 
-// OnVote notes a vote and answers it.
+// OnVote records a vote and answers it.
 func (v *Votes) OnVote(in core.Receive, msg message.Vote) {
 	if _, ok := v.Gossip.Index(in.From); !ok || msg.Target != message.TargetOf(v.Config.Self) {
 		return
@@ -193,7 +194,7 @@ func (v *Votes) OnVote(in core.Receive, msg message.Vote) {
 	v.Send(in.From, v.answer(in.From, msg))
 }
 
-// answer counts for a voter.
+// answer makes a collector's answer to a voter.
 func (v *Votes) answer(voter transport.Address, msg message.Vote) message.VoteAck {
 	t := v.tallied(msg.Barred)
 	enough := t.enough
@@ -265,7 +266,7 @@ func (v *Votes) tallied(barred uint64) *tally {
 	return &v.tally
 }
 
-// OnVoteAck prolongs the lease.
+// OnVoteAck handles a collector's answer, which prolongs the lease.
 func (v *Votes) OnVoteAck(from transport.Address, msg message.VoteAck) {
 	if msg.Target != message.TargetOf(v.Config.Self) {
 		return

@@ -17,7 +17,7 @@ import (
 // do not change it: readers skip unknown fields.
 const format = 1
 
-// Encode makes bytes of a message, per internal/wire/membership.proto.
+// Encode encodes a message as defined in internal/wire/membership.proto.
 func Encode(m Message) ([]byte, error) {
 	w := &wire.MembershipMessage{Format: format}
 	if err := encodeBody(w, m); err != nil {
@@ -95,8 +95,8 @@ func encodeBody(w *wire.MembershipMessage, m Message) error {
 	return err
 }
 
-// Decode reads the output of [Encode]. The bytes may come from anybody: a message without
-// an error is well formed, though not thereby true.
+// Decode reads the output of [Encode]. The bytes may come from any process: a decoded
+// message is well formed, but its content need not be true.
 func Decode(b []byte) (Message, error) {
 	w := &wire.MembershipMessage{}
 	if err := proto.Unmarshal(b, w); err != nil {
@@ -112,8 +112,8 @@ func Decode(b []byte) (Message, error) {
 	return m, nil
 }
 
-// ErrUnknown: the message is of a kind, or says something, that only a later
-// release knows. It is skipped.
+// ErrUnknown means that a message has a kind or a value that only a later release
+// knows. Such a message is skipped.
 var ErrUnknown = errors.New("unknown kind (is the sender newer?)")
 
 func decodeBody(w *wire.MembershipMessage) (Message, error) {
@@ -167,7 +167,7 @@ func age(d time.Duration) uint64 {
 	return uint64((min(d, maxQuiet) + time.Millisecond - 1).Milliseconds())
 }
 
-// milliseconds bounds durations that others claim.
+// milliseconds converts a received duration, and bounds it.
 func milliseconds(n uint64) time.Duration {
 	return time.Duration(min(n, uint64(maxQuiet.Milliseconds()))) * time.Millisecond
 }

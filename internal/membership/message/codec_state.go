@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// compressFrom is the size from which compressing pays.
+	// compressFrom is the size from which compression is worthwhile, in bytes.
 	compressFrom = 512
 	// maxGossipBytes bounds a state unpacked: some ten thousand members.
 	maxGossipBytes = 16 << 20
@@ -25,7 +25,7 @@ const (
 	maxQuiet = 24 * time.Hour
 )
 
-// An addressTable is the addresses of a message, each once.
+// An addressTable has the addresses of a message, each once.
 type addressTable struct {
 	places map[transport.Address]uint32
 	list   []*wire.MembershipAddress
@@ -53,8 +53,8 @@ func (t *addressTable) placeClock(v gossip.VectorClock) (nodes []uint32, counts 
 	return nodes, counts
 }
 
-// addresses are those of a message that was read; err is the first place that is
-// not in the list, and is looked at once at the end.
+// addresses are the addresses of a received message. err is set by the first index
+// outside the list, and is checked once at the end.
 type addresses struct {
 	list []transport.Address
 	err  error
@@ -113,11 +113,11 @@ func stateToWire(g *gossip.State) (*wire.MembershipState, error) {
 	return &wire.MembershipState{Compression: wire.MembershipState_DEFLATE, Gossip: packed}, nil
 }
 
-// deflaters are kept because each is more than half a megabyte.
+// deflaters are reused, because each has more than half a megabyte.
 var deflaters = sync.Pool{New: func() any {
 	w, err := flate.NewWriter(nil, flate.BestSpeed)
 	if err != nil {
-		panic(err) // the level is a good one
+		panic(err) // the level is valid
 	}
 	return w
 }}

@@ -30,7 +30,7 @@ type Broadcaster struct {
 	progress   broadcastProgress
 }
 
-// broadcastProgress is how far the present version is spread.
+// broadcastProgress is the progress of the present version.
 type broadcastProgress struct {
 	digest        gossip.Digest // the version at the last look
 	version       time.Time     // since when it has been the present one
@@ -38,7 +38,7 @@ type broadcastProgress struct {
 	seen          bool          // this node has acknowledged the version to it
 	owed          bool          // the state has to be sent: by the leader to all, by others to the leader
 	next          time.Time     // the earliest time for the next state
-	// told is when the leader was sent something to which it has not answered yet.
+	// told is when the leader was sent something that it has not answered yet.
 	told time.Time
 	// announced is the version that was last broadcast as seen by all.
 	announced gossip.Digest
@@ -48,8 +48,9 @@ const (
 	// broadcastAnswers is how long after a new version members with an older one are not
 	// answered, because the broadcast is on its way.
 	broadcastAnswers = time.Second
-	// leaderMute is how long a leader may be silent. It broadcasts every second as long as
-	// some members have not seen the version that it was sent.
+	// leaderMute is the time after which a leader that does not answer is skipped. It
+	// broadcasts every second as long as some members have not seen the version that it
+	// was sent.
 	leaderMute = 2500 * time.Millisecond
 )
 
@@ -71,7 +72,7 @@ func (b *Broadcaster) broadcastNode() transport.Address {
 // broadcasts reports whether this node has to broadcast changes.
 func (b *Broadcaster) broadcasts() bool { return !b.Small() && b.broadcastNode() == b.Config.Self }
 
-// LeaderSpoke notes a message from a member. A leader that sends is not mute.
+// LeaderSpoke records a message from a member. A leader that sends is not skipped.
 func (b *Broadcaster) LeaderSpoke(from transport.Address) {
 	if !b.progress.told.IsZero() && b.Phase == core.Joined && from == b.Local().Leader {
 		b.progress.told = time.Time{}
@@ -115,7 +116,8 @@ func (b *Broadcaster) spreadLarge() {
 	}
 }
 
-// tellCaster sends a word to the broadcastNode, and expects one from the leader.
+// tellCaster sends a message to the member that broadcasts, and expects an answer if
+// that is the leader.
 func (b *Broadcaster) tellCaster(msg message.Message) {
 	broadcastNode := b.broadcastNode()
 	if b.progress.told.IsZero() {
@@ -126,7 +128,7 @@ func (b *Broadcaster) tellCaster(msg message.Message) {
 }
 
 // allReachedHaveSeen reports whether every member that acts has seen the version,
-// but for unreachable ones.
+// except unreachable ones.
 func (b *Broadcaster) allReachedHaveSeen() bool {
 	f := b.Local()
 	if f.Why == "" {
@@ -141,7 +143,7 @@ func (b *Broadcaster) allReachedHaveSeen() bool {
 	return lacking == 0
 }
 
-// forgetBroadcasts begins anew, in a cluster that is small.
+// forgetBroadcasts resets the progress, in a cluster that is small.
 func (b *Broadcaster) forgetBroadcasts() {
 	b.progress = broadcastProgress{}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Spreader tells others of changes to the gossiped state, and takes in theirs.
+// A Spreader sends changes of the gossiped state to others, and receives theirs.
 type Spreader struct {
 	*core.Node
 	Broadcaster *Broadcaster
@@ -46,8 +46,9 @@ func (s *Spreader) Spread(before *gossip.State) {
 			s.tell(node)
 		}
 	case newVersion && s.Gossip.Seen.Count() == 1:
-		// Merged of concurrent ones. Only one member tells all of it, or every
-		// member would tell every member of every step on the way.
+		// The version was merged from concurrent ones. Only one member sends it to
+		// all; otherwise every member would send every intermediate version to
+		// every other.
 		s.PushToAll()
 	}
 }
