@@ -57,7 +57,7 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
 }
 
-// A command is one of shardctl's.
+// A command is a command of shardctl.
 type command struct {
 	name    string
 	about   string
@@ -68,7 +68,7 @@ type command struct {
 	run     func(ctx context.Context, c *admin.Client, o *options, w io.Writer) error
 }
 
-// options are what the command line says.
+// options are the values of flags and arguments.
 type options struct {
 	url, cluster, creds, ca string
 	timeout                 time.Duration
@@ -90,7 +90,7 @@ var commands = []command{
 		name: "join", node: true, timeout: 60 * time.Second, run: join,
 		about: "Commands the process of that name, which was started with Config.JoinByCommand, to join,\nand waits until it is up. A first node founds the cluster.",
 		flags: func(f *flag.FlagSet, o *options) {
-			f.StringVar(&o.through, "through", "", "comma-separated `names` of nodes to join through (default: those of its config)")
+			f.StringVar(&o.through, "through", "", "comma-separated `names` of nodes to join through (default: the Seeds of its config)")
 		},
 	},
 	{
@@ -109,7 +109,7 @@ var commands = []command{
 		about: "Without ID, lists the entities of a type whose state their nodes could not read when they were\ncalled. With ID, prints the entity's state; with -from or -drop sets it, unless it is active.",
 		flags: func(f *flag.FlagSet, o *options) {
 			f.StringVar(&o.out, "o", "", "write the encoded state to `file`: a message as shardgen contract proto describes it")
-			f.StringVar(&o.from, "from", "", "replace the state by what is in `file`; one that cannot be read is refused")
+			f.StringVar(&o.from, "from", "", "replace the state by the content of `file`; a state that cannot be read is refused")
 			f.BoolVar(&o.drop, "drop", false, "drop the state: the entity's next call finds it fresh")
 		},
 	},
@@ -207,7 +207,7 @@ func (c command) parse(args []string, env func(string) string, stderr io.Writer)
 	return &o, err
 }
 
-// arguments are where what stands beside the flags goes.
+// arguments returns the destinations of the arguments that are not flags.
 func (c command) arguments(o *options) []*string {
 	switch {
 	case c.node:

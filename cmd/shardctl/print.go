@@ -11,7 +11,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// printView prints the cluster for people.
+// printView prints the cluster as text.
 func printView(w io.Writer, v admin.View) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "NODE\tINCARNATION\tSTATUS\tAGE\tREACHABLE\tROLES\tHOSTS")
@@ -83,7 +83,7 @@ type (
 		Converged bool         `json:"converged"`
 		Why       string       `json:"why,omitempty"`
 		Members   []jsonMember `json:"members"`
-		// Singletons is empty where SeenBy is of a version that does not tell.
+		// Singletons is empty if the version of SeenBy does not report them.
 		Singletons []jsonSingleton `json:"singletons"`
 	}
 	jsonSingleton struct {
@@ -142,7 +142,7 @@ func printJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// printDone prints that a command was carried out, unless err says otherwise.
+// printDone prints that a command was carried out, or returns err.
 func printDone(w io.Writer, o *options, node transport.Address, result string, err error) error {
 	switch {
 	case err != nil:

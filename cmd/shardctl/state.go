@@ -10,7 +10,8 @@ import (
 	"github.com/shardgen/shardgen/runtime/admin"
 )
 
-// state lists the entities that cannot be read, or shows one, or sets its state.
+// state lists the entities whose state cannot be read, or shows or replaces the state
+// of one.
 func state(ctx context.Context, c *admin.Client, o *options, w io.Writer) error {
 	switch {
 	case o.id == "":

@@ -34,7 +34,7 @@ import, repair and delete are refused while a member of the cluster hosts the ty
 shardctl store COMMAND -h lists a command's flags. NATS_URL stands in for -nats.
 `
 
-// storeOptions are what the command line of shardctl store says.
+// storeOptions are the values of flags and arguments of shardctl store.
 type storeOptions struct {
 	url, creds, ca, store string
 	timeout               time.Duration
@@ -45,7 +45,7 @@ type storeOptions struct {
 	replicas, partitions  int
 }
 
-// A storeCommand is one of shardctl store's.
+// A storeCommand is a command of shardctl store.
 type storeCommand struct {
 	name, about string
 	least, most int // arguments
@@ -88,7 +88,7 @@ var storeCommands = []storeCommand{
 	},
 	{
 		name: "delete", least: 1, most: 1, run: storeDelete,
-		about: "Deletes a type with all its entities, for ever.",
+		about: "Deletes a type with all its entities, permanently.",
 	},
 }
 
@@ -169,7 +169,7 @@ func (c storeCommand) parse(args []string, env func(string) string, stderr io.Wr
 	return &o, err
 }
 
-// connectOptions are how the command reaches NATS.
+// connectOptions are the options of the connection to NATS.
 func (o *storeOptions) connectOptions() (connect []nats.Option) {
 	if o.creds != "" {
 		connect = append(connect, nats.UserCredentials(o.creds))
@@ -193,7 +193,7 @@ func (c storeCommand) do(ctx context.Context, o *storeOptions, w io.Writer) erro
 	return c.run(ctx, s, o, w)
 }
 
-// typesOf are the types that a command is about, all if it names none.
+// typesOf are the types to which a command applies: all if it names none.
 func typesOf(ctx context.Context, s *natsstore.Store, o *storeOptions) ([]natsstore.Type, error) {
 	types, err := s.Types(ctx)
 	if err != nil || o.kind == "" {

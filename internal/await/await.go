@@ -7,22 +7,22 @@ import (
 	"github.com/shardgen/shardgen/internal/pending"
 )
 
-// caller is a goroutine that waits at a place of the table of pending calls.
+// caller is a goroutine that waits for a call in the table of pending calls.
 type caller chan struct{}
 
-// NewCaller makes the caller of a new place.
+// NewCaller returns the caller for a new slot of the table.
 func NewCaller() pending.Caller { return make(caller, 1) }
 
-// Wake lets the goroutine go on.
+// Wake wakes the goroutine.
 func (c caller) Wake() { c <- struct{}{} }
 
 // Answer waits for the call's answer, or for its time to be over, and reports whether it
-// was answered. Otherwise the call is out of the table; the caller sees to it that the
-// table's Coalescer hears of it, when it knows what the call came to.
+// was answered. Otherwise the call has been removed from the table, and the caller of
+// Answer must inform the table's Coalescer when it knows the result of the call.
 func Answer(ctx context.Context, t *pending.Table, c *pending.Call, id uint64, limit *Deadline) (answered bool) {
 	done := c.Caller.(caller)
 	if ctx.Done() == nil && limit.timer == nil {
-		<-done // the sweep sees to the end
+		<-done // the sweep ends the call
 	} else if !wait(ctx, done, limit) {
 		if t.Remove(id) != nil {
 			return false
@@ -33,7 +33,7 @@ func Answer(ctx context.Context, t *pending.Table, c *pending.Call, id uint64, l
 	return true
 }
 
-// wait is Answer where more than the answer may end it.
+// wait is Answer for calls that something other than the answer may end.
 //
 //go:noinline
 func wait(ctx context.Context, done caller, limit *Deadline) (answered bool) {
@@ -57,10 +57,10 @@ func Abandon(t *pending.Table, c *pending.Call, id, hint uint64) {
 	t.Free(c, hint)
 }
 
-// A Deadline is the end of a call: its context's, or the time-out where that has
-// none or a later one. Time-outs are watched by the sweep of the pending calls, which
-// costs a call nothing, not even a look at the clock, and by a timer where the
-// sweep is too coarse.
+// A Deadline is the end of a call: its context's, or the time-out where that has none
+// or a later one. Timeouts are ended by the sweep of the pending calls, which costs a
+// call nothing, not even a reading of the clock, and by a timer where the sweep is too
+// coarse.
 type Deadline struct {
 	ctx     context.Context
 	at      time.Time     // zero: timeout after the sweep that first sees the call
@@ -69,11 +69,12 @@ type Deadline struct {
 	left    time.Duration // when Micros last looked
 }
 
-// Sweep is how often calls are looked at whose time is over.
+// Sweep is the interval between two sweeps for calls whose time is over.
 const Sweep = 50 * time.Millisecond
 
-// New is the deadline of a call in ctx with a time-out of its own, 0 for none; def is for
-// calls with neither. sweeping reports whether the process sweeps its pending calls.
+// New returns the deadline of a call in ctx with its own timeout, option, 0 for none. Def
+// is the timeout of calls with neither. sweeping reports whether the process sweeps its
+// pending calls.
 func New(ctx context.Context, option, def time.Duration, sweeping bool) Deadline {
 	at, ok := ctx.Deadline()
 	timeout := option
@@ -109,8 +110,8 @@ func (d *Deadline) Swept(base time.Time) int64 {
 	return int64(d.at.Sub(base))
 }
 
-// Seen takes what the sweep made of Swept, before the next try: later tries have
-// no more time than the first.
+// Seen records the result of the sweep for Swept, before the next attempt, so that all
+// attempts together have the time of the first.
 func (d *Deadline) Seen(over int64, base time.Time) {
 	switch {
 	case !d.at.IsZero():
@@ -121,8 +122,8 @@ func (d *Deadline) Seen(over int64, base time.Time) {
 	}
 }
 
-// over is filled when a short time-out of the call's own is over; nil when
-// something else ends it.
+// over returns a channel that receives when a short timeout of the call has passed, or
+// nil if something else ends the call.
 func (d *Deadline) over() <-chan time.Time {
 	if d.timer == nil {
 		return nil

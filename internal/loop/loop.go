@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// A Loop runs functions one after another on one goroutine, and a tick when its time has
-// come.
+// A Loop runs functions one after another on one goroutine, and a tick when it is due.
 type Loop struct {
 	mu     sync.Mutex
 	queue  []func()
@@ -17,8 +16,8 @@ type Loop struct {
 // New returns a loop that has nothing to run.
 func New() *Loop { return &Loop{signal: make(chan struct{}, 1)} }
 
-// Post leaves f to be run. It does not block, and may be called by any goroutine. After
-// the loop's end f is never run.
+// Post queues f. It does not block, and may be called by any goroutine. After the end
+// of the loop f is not run.
 func (l *Loop) Post(f func()) {
 	l.mu.Lock()
 	l.queue = append(l.queue, f)
@@ -29,8 +28,8 @@ func (l *Loop) Post(f func()) {
 	}
 }
 
-// Run runs what is posted until stop is closed. It calls tick when the time has come that
-// wake returned, and wake after every batch and tick.
+// Run runs posted functions until stop is closed. After every batch and tick it calls
+// wake, which returns the time of the next tick.
 func (l *Loop) Run(stop <-chan struct{}, tick func(), wake func() time.Time) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()

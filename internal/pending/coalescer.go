@@ -5,10 +5,10 @@ import (
 	"sync/atomic"
 )
 
-// A Coalescer counts the calls under way and, among them, those that are answered but
-// whose callers have not run since. Such a caller is likely to call again in a
-// moment, so a goroutine that has a frame to publish leaves it to the last of these callers:
-// then the calls of all share one frame. It is safe for concurrent use.
+// A Coalescer counts the calls under way and, among them, those that are answered but whose
+// callers have not run since. Such a caller is likely to call again at once, so a goroutine
+// that has a frame to publish leaves that to the last of these callers, and the calls of all
+// share one frame. It is safe for concurrent use.
 type Coalescer struct {
 	calls atomic.Int64 // under way <<32 | answered, and the caller has not run yet
 
@@ -31,8 +31,8 @@ func (f *Coalescer) UnderWay() int64 { return f.calls.Load() >> 32 }
 // Woken is how many callers have been woken and have not run since.
 func (f *Coalescer) Woken() int32 { return int32(f.calls.Load()) }
 
-// Wake notes that n callers are about to be woken. Sessions that were delayed since then
-// publish now, so that an endless stream of answers delays nothing for long.
+// Wake records that n callers are about to be woken. Sessions that were delayed since
+// then publish now, so that an endless stream of answers delays nothing for long.
 func (f *Coalescer) Wake(n int) {
 	if f.any.Load() {
 		f.release()
@@ -40,14 +40,14 @@ func (f *Coalescer) Wake(n int) {
 	f.calls.Add(int64(n))
 }
 
-// Resumed notes that a caller runs that was woken.
+// Resumed records that a woken caller runs.
 func (f *Coalescer) Resumed() {
 	if now := f.calls.Add(-oneUnderWay - 1); int32(now) == 0 && f.any.Load() {
 		f.release()
 	}
 }
 
-// GaveUp notes that a caller stopped waiting without an answer.
+// GaveUp records that a caller stopped waiting without an answer.
 func (f *Coalescer) GaveUp() { f.calls.Add(-oneUnderWay) }
 
 // Delay leaves the session to the last caller that was woken.
@@ -61,7 +61,7 @@ func (f *Coalescer) Delay(p Delayed) {
 	}
 }
 
-// release has the delayed sessions published.
+// release publishes the delayed sessions.
 func (f *Coalescer) release() {
 	f.mu.Lock()
 	sessions := f.delayed

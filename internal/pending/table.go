@@ -12,20 +12,20 @@ import (
 const (
 	// parts divides the free places, so that callers do not meet at one lock.
 	parts = 64
-	// slotBits is how much of a call's number names its place; the rest tells one
-	// call of the place from another.
+	// slotBits is the number of bits of a call's number that name its slot; the
+	// other bits distinguish the calls of one slot.
 	slotBits = 20
-	// MaxCalls is how many calls a Table holds at most.
+	// MaxCalls is the largest number of calls in a Table.
 	MaxCalls = 1 << slotBits
 
-	// keptPlaces is how many places a Table always keeps, and keptOf of how
-	// many one is in use where it keeps them all.
+	// keptPlaces is the number of slots that a Table always keeps. Above it, the
+	// Table keeps all slots while at least one in keptOf is in use.
 	keptPlaces, keptOf = 1 << 10, 8
 	// shrinkAfter is how many sweeps in a row must find fewer in use: 5 s.
 	shrinkAfter = 100
 )
 
-// A Result is how one try of a call ended.
+// A Result is the result of one attempt of a call.
 type Result struct {
 	Payload []byte
 	Code    wire.Code
@@ -37,18 +37,18 @@ type Result struct {
 // codes above it, which belong to the Table's user.
 const Expired wire.Code = 1 << 16
 
-// A Caller waits at a place of the table, for one call after another.
+// A Caller waits in a slot of the table, for one call after another.
 type Caller interface {
-	// Wake has the caller go on. It is called once for each call whose end Complete or an
-	// equal brought about, must not block, and must not call the table.
+	// Wake wakes the caller. It is called once for each call that Complete or a similar
+	// method has ended. It must not block, and must not call the table.
 	Wake()
 }
 
-// A Session is where a call was sent: to a peer, under a sequence number.
+// A Session is the session by which a call was sent to a peer, under a sequence number.
 type Session interface{ Peer() transport.Peer }
 
-// A Call is a place for a call that waits for its answer. It belongs to one call after
-// another, for as long as the table lives.
+// A Call is a slot for a call that waits for its answer. It is reused by later calls,
+// for as long as the table exists.
 type Call struct {
 	Caller Caller        // made with the place
 	id     atomic.Uint64 // 0: it is not in the table
@@ -64,11 +64,11 @@ type Call struct {
 	seq     uint64
 }
 
-// Result is how the call ended. It is for the caller, once it was woken.
+// Result returns the result of the call, for its caller after it was woken.
 func (c *Call) Result() *Result { return &c.res }
 
-// Answer sets how the call ended, which Remove has taken out of the table. The goroutine
-// that sets it wakes the caller then.
+// Answer sets the result of a call that Remove has taken out of the table. The goroutine
+// that sets it then wakes the caller.
 func (c *Call) Answer(r Result) { c.res = r }
 
 // Over is when the call's time is over, as Open was given it and Sweep has seen it.
@@ -77,7 +77,8 @@ func (c *Call) Over() int64 { return c.over.Load() }
 // Touch reads the memory that an answer reads first, so that the processor fetches it.
 func (c *Call) Touch() byte { return byte(c.id.Load()) }
 
-// SentOn returns where the call went last; nil where it went to no peer.
+// SentOn returns the session and the sequence number by which the call was last sent,
+// or nil if it was not sent to a peer.
 func (c *Call) SentOn() (Session, uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -196,7 +197,8 @@ func (t *Table) At(id uint64) *Call {
 	return nil
 }
 
-// Sent notes where the call with that number went; a nil session: nowhere any more.
+// Sent records the session by which the call with that number was sent; nil means that
+// it is no longer sent.
 func (t *Table) Sent(id uint64, to Session, seq uint64) {
 	c := t.At(id)
 	if c == nil {
@@ -209,9 +211,10 @@ func (t *Table) Sent(id uint64, to Session, seq uint64) {
 	c.mu.Unlock()
 }
 
-// Remove takes a call out of the table, and returns nil if somebody else has: then its
-// caller has been woken, or will be at once. Otherwise the goroutine that removes the
-// call sets its answer, counts the caller with Coalescer.Wake, and wakes it.
+// Remove takes a call out of the table, and returns nil if another goroutine has
+// removed it: its caller then has been woken, or is about to be. Otherwise the
+// goroutine that removes the call sets its answer, counts the caller with
+// Coalescer.Wake, and wakes it.
 func (t *Table) Remove(id uint64) *Call {
 	c := t.At(id)
 	if c == nil || !c.id.CompareAndSwap(id, 0) {
@@ -220,13 +223,13 @@ func (t *Table) Remove(id uint64) *Call {
 	return c
 }
 
-// Waits reports whether somebody waits for the call's answer.
+// Waits reports whether a caller waits for the call's answer.
 func (t *Table) Waits(id uint64) bool {
 	c := t.At(id)
 	return c != nil && c.id.Load() == id
 }
 
-// Complete answers the call, and reports whether anybody waited for it.
+// Complete answers the call, and reports whether a caller waited for it.
 func (t *Table) Complete(id uint64, r Result) bool {
 	c := t.Remove(id)
 	if c == nil {
@@ -292,9 +295,9 @@ func (t *Table) completeIf(match func(*Call) bool, r Result) (n int) {
 	return n
 }
 
-// shrink lets go of three of four places when few were in use for a while: a burst of
-// calls is over, and each sweep looks at all places. Those that calls still have go
-// when they are free. Only the sweep calls it.
+// shrink drops three of four slots when few were in use for a while: a burst of calls
+// is over, and each sweep visits all slots. Slots that are in use are dropped when they
+// become free. Only the sweep calls it.
 func (t *Table) shrink() {
 	n, inUse, limit := len(*t.slots.Load()), int(t.Coalescer.UnderWay()), int(t.limit.Load())
 	switch {
@@ -324,9 +327,10 @@ func (t *Table) shrink() {
 	}
 }
 
-// letGo takes a free place out of use if it lies beyond the limit, and reports that;
-// when all that do are, they go. A place that is made later goes on with their numbers,
-// so that a late answer to a call of theirs is nobody's.
+// letGo takes a free slot beyond the limit out of use, and reports whether it did. When
+// all slots beyond the limit are out of use, they are dropped. Slots that are made
+// later continue their numbers, so that a late answer to a call of a dropped slot
+// matches no call.
 func (t *Table) letGo(c *Call) bool {
 	t.grow.Lock()
 	defer t.grow.Unlock()
@@ -348,7 +352,7 @@ func (t *Table) letGo(c *Call) bool {
 	return true
 }
 
-// keepAll is for calls that are many again.
+// keepAll keeps all slots again, when there are many calls.
 func (t *Table) keepAll() {
 	t.grow.Lock()
 	t.limit.Store(0)

@@ -1,8 +1,8 @@
 // Package prefetch reads the memory that turns read first, for many turns at once: of
 // 10,000 entities that are called in random order hardly one is in the processor's cache.
-// A turn would wait for its entity, and then for the user's struct; so the processor is
-// asked for those of all the turns together. The result has no meaning; it must be used
-// so that the compiler does not remove the reads.
+// A turn would wait for its entity, and then for the user's struct; so these reads are
+// issued for all the turns together. The result has no meaning; it must be used so that
+// the compiler does not remove the reads.
 package prefetch
 
 import (

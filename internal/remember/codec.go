@@ -19,7 +19,7 @@ const format = 1
 // MaxIDBytes is the longest id of an entity.
 const MaxIDBytes = 1024
 
-// Encode makes bytes of a message, per internal/wire/remember.proto.
+// Encode encodes a message as defined in internal/wire/remember.proto.
 func Encode(m Message) ([]byte, error) {
 	w := &wire.RememberMessage{Format: format}
 	switch m := m.(type) {
@@ -66,8 +66,8 @@ func setsToWire(seq uint64, parts []Part) *wire.RememberSets {
 	return w
 }
 
-// Decode reads what Encode wrote. Bytes that are no message of this format, or
-// one that cannot be, give an error and never a panic.
+// Decode reads what Encode wrote. Other bytes, and impossible messages, give an error
+// and never a panic.
 func Decode(b []byte) (Message, error) {
 	var w wire.RememberMessage
 	if err := proto.Unmarshal(b, &w); err != nil {
@@ -139,7 +139,7 @@ func checkShard(id placement.ShardID) error {
 	return transport.CheckName("type", id.Kind)
 }
 
-// encodePage makes the record of some of a shard's ids in a store.
+// encodePage encodes some of a shard's ids as a record of a store.
 func encodePage(id placement.ShardID, ids []string) ([]byte, error) {
 	w := &wire.RememberSet{Kind: id.Kind, Shard: id.Shard}
 	for _, e := range ids {

@@ -1,6 +1,6 @@
 // Package remember keeps the ids of entities that are to be activated again when their
 // home is lost, as pure cores: a [Machine] keeps them in the memory of the
-// cluster's members, a [Book] in a store.
+// cluster's members, a [StoreMachine] in a store.
 //
 // # In the cluster
 //
@@ -36,7 +36,7 @@
 //
 // # In a store
 //
-// A [Book] writes a shard's ids into [Buckets] records, each as a whole, by
+// A [StoreMachine] writes a shard's ids into [Buckets] records, each as a whole, by
 // compare-and-set. While one write of a record is under way further changes share
 // the next. An id is safe when the write that has it was answered. The right to write
 // comes from elsewhere: a home changes ids within turns, which need its lease. So a

@@ -83,7 +83,7 @@ func (m *Machine) close(id placement.ShardID) {
 	}
 	m.recalls = slices.DeleteFunc(m.recalls, func(o placement.ShardID) bool { return o == id })
 	for _, w := range h.waits {
-		m.done(w.token, w.added, nil) // it lives, or will, where the shard has gone
+		m.done(w.token, w.added, nil) // it is remembered where the shard has gone
 	}
 	if k := m.kept[id]; h.recall == nil && (k == nil || k.epoch < h.epoch) {
 		m.kept[id] = &kept{set: set{h.epoch, h.seq, h.ids}}
@@ -140,10 +140,10 @@ func (m *Machine) changed(h *home, c Change) {
 	for _, a := range h.replicas {
 		m.outboxes[a].queue(h.id).append(m.outboxes[a], h, c)
 	}
-	m.release(h) // with nobody to keep it, it is as safe as it gets
+	m.release(h) // without replicas it cannot become safer
 }
 
-// assign chooses who keeps the shard, once its ids are known.
+// assign chooses the replicas of the shard, once its ids are known.
 func (m *Machine) assign(h *home) {
 	if h.recall != nil {
 		return
@@ -175,7 +175,8 @@ func (m *Machine) assign(h *home) {
 	m.settle(h)
 }
 
-// rank are the members that should keep the shard, by rendezvous hashing.
+// rank returns the members in the order in which they are chosen as replicas, by
+// rendezvous hashing.
 func (m *Machine) rank(h *home) []transport.Address {
 	type scored struct {
 		a     transport.Address
@@ -197,7 +198,8 @@ func (m *Machine) rank(h *home) []transport.Address {
 	return best
 }
 
-// safe is up to which change the shard's ids survive this node.
+// safe returns the latest change up to which the shard's ids survive the loss of this
+// node.
 func (m *Machine) safe(h *home) (seq uint64) {
 	if len(h.replicas) == 0 {
 		return h.seq
@@ -210,7 +212,7 @@ func (m *Machine) safe(h *home) (seq uint64) {
 	return seq
 }
 
-// release answers those whose changes are safe.
+// release answers the calls whose changes are safe.
 func (m *Machine) release(h *home) {
 	if h.recall != nil {
 		return
@@ -222,8 +224,8 @@ func (m *Machine) release(h *home) {
 	}
 }
 
-// settle tells all others, once every replica has the set, that they need not keep
-// it.
+// settle informs all other members, once every replica has the set, that they need not
+// keep it.
 func (m *Machine) settle(h *home) {
 	if !h.tell || h.recall != nil {
 		return

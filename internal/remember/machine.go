@@ -28,12 +28,12 @@ type Config struct {
 	// Patience is how long a recall waits for members that do not answer and are
 	// not removed either. Default 5s.
 	Patience time.Duration
-	// DropDelay is how long the word that a set is not needed waits for company.
-	// Default 1s.
+	// DropDelay is how long the message that a set is not needed waits for others
+	// of its kind. Default 1s.
 	DropDelay time.Duration
 }
 
-// A Kind is how the entities of one type are remembered.
+// A Kind says how the entities of one type are remembered.
 type Kind struct {
 	Copies int // replicas of each shard, beside its home. Default 2
 	Max    int // ids of one shard. Default 10,000
@@ -64,10 +64,10 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// ErrFull: the shard remembers as many entities as it may.
+// ErrFull means that the shard remembers the maximum number of entities.
 var ErrFull = errors.New("the shard remembers as many entities as it may")
 
-// A Token is the driver's name for an Add that it waits for. 0: it does not.
+// A Token identifies an Add for whose answer the driver waits; 0 for none.
 type Token uint64
 
 // An Input is an event: [View], [Open], [Close], [Add], [Remove], [Receive]
@@ -78,15 +78,15 @@ type Input interface{ input() }
 // last one.
 type View struct{ Members []Member }
 
-// A Member is one of them.
+// A Member is a member of a View.
 type Member struct {
 	Address transport.Address
 	Up      bool     // it may be given something to keep
 	Kinds   []string // that it hosts
 }
 
-// Open says that a shard runs here, under that epoch. With Known its ids came along
-// or nothing was lost; else they are recalled.
+// Open says that a shard runs here, under that epoch. With Known its ids came with it,
+// or none were lost; otherwise they are recalled.
 type Open struct {
 	placement.ShardID
 	Epoch placement.Epoch
@@ -94,7 +94,7 @@ type Open struct {
 	Known bool
 }
 
-// Close says that a shard does not run here any more.
+// Close says that a shard no longer runs here.
 type Close struct{ placement.ShardID }
 
 // Add remembers an entity. It is done at once, or when the id is safe.
@@ -110,13 +110,13 @@ type Remove struct {
 	ID string
 }
 
-// Receive is a message that came.
+// Receive is a message that arrived.
 type Receive struct {
 	From    transport.Address
 	Message Message
 }
 
-// Tick says that WakeAt has come, or merely that time passed.
+// Tick means that WakeAt has been reached, or merely that time has passed.
 type Tick struct{}
 
 func (View) input()    {}
@@ -145,7 +145,7 @@ type Envelope struct {
 }
 
 // Start names the entities of a shard that are to be activated again, sorted. Some may
-// live already.
+// be active already.
 type Start struct {
 	placement.ShardID
 	IDs []string
@@ -165,15 +165,14 @@ type Recollection struct {
 	Silent []transport.Address // members that were not waited for any longer
 }
 
-// A Machine remembers the entities of the shards of one node in the memory of
-// other members, and keeps what others give it. It is not safe for concurrent use.
+// A Machine remembers the entities of the shards of one node in the memory of other
+// members, and keeps the ids that others send it. It is not safe for concurrent use.
 //
-// Invariants:
-//  1. Only shards that run here have queues, and only for their replicas.
-//  2. A shard that is recalled has no replicas.
-//  3. A shard's ids are at most Kind.Max, unless more were recalled.
-//  4. A replica has acknowledged at most the changes that the home has.
-//  5. A call that waits in a shard waits for a change that no replica has.
+// Invariants:  1. Only shards that run here have queues, and only for their replicas.
+// 2. A shard that is recalled has no replicas.  3. A shard's ids are at most Kind.Max,
+// unless more were recalled.  4. A replica has acknowledged at most the changes that
+// the home has.  5. A call that waits in a shard waits for a change that no replica
+// has.
 type Machine struct {
 	config   Config
 	now      time.Time
@@ -251,7 +250,8 @@ func (m *Machine) receive(from transport.Address, msg Message) {
 	}
 }
 
-// view takes the members in. What was under way to those who are gone is dropped.
+// view handles a new view. Messages that are under way to members that are gone are
+// dropped.
 func (m *Machine) view(v View) {
 	was := m.members
 	m.members, m.order = map[transport.Address]Member{}, nil
@@ -327,8 +327,8 @@ func (m *Machine) Has(id placement.ShardID, entity string) (has bool) {
 	return has
 }
 
-// IDs are those of a shard that runs here, sorted. Known is false while they are
-// recalled: there may be more.
+// IDs returns the ids of a shard that runs here, sorted. Known is false while they are
+// recalled, because there may be more.
 func (m *Machine) IDs(id placement.ShardID) (ids []string, known bool) {
 	h := m.homes[id]
 	if h == nil {

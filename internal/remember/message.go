@@ -7,14 +7,14 @@ import (
 // A Message is one of the messages among members: [Keep], [Kept], [Recall] or [Recalled].
 type Message interface{ message() }
 
-// Keep brings changes from a home to one that keeps its ids. Seq counts the
-// messages between the two, from 1.
+// Keep has changes, from a home to a replica. Seq counts the messages between the two,
+// from 1.
 type Keep struct {
 	Seq   uint64
 	Parts []Part
 }
 
-// Kept says that the Keep of that number was taken in.
+// Kept acknowledges the Keep of that number.
 type Kept struct{ Seq uint64 }
 
 // Recall asks for the ids of shards whose home was lost.
@@ -34,7 +34,7 @@ func (Kept) message()     {}
 func (Recall) message()   {}
 func (Recalled) message() {}
 
-// A Want asks for the ids of a shard behind After, in their order.
+// A Want asks for the ids of a shard that follow After, in their order.
 type Want struct {
 	placement.ShardID
 	After string
@@ -43,8 +43,8 @@ type Want struct {
 // A Part is some changes of one shard's ids, in order, or some of its ids.
 type Part struct {
 	placement.ShardID
-	// Epoch is that under which the home has or had the shard; of a Recalled 0 when
-	// nothing is kept.
+	// Epoch is the epoch of the home that has or had the shard; in a Recalled it is
+	// 0 if the member keeps no ids.
 	Epoch placement.Epoch
 	// Seq counts the home's changes of the shard; 0 while the set is not whole.
 	Seq     uint64
@@ -55,13 +55,13 @@ type Part struct {
 	Changes []Change
 }
 
-// A Change is an id that came, or has gone.
+// A Change is an id that was added or removed.
 type Change struct {
 	ID   string
 	Gone bool
 }
 
-// overhead is what a part and an id cost on the wire beside their bytes, at most.
+// overhead bounds the bytes of a part and of an id on the wire, beside the id's own.
 const (
 	partOverhead = 96
 	idOverhead   = 8

@@ -45,7 +45,7 @@ type queue struct {
 }
 
 // slack is how many changes, beyond twice the size of the set, may wait for a replica
-// that does not answer. With more of them the whole set is shorter.
+// that does not answer. If there are more, sending the whole set is shorter.
 const slack = 1024
 
 func newOutbox(to transport.Address) *outbox {
@@ -61,7 +61,7 @@ func (b *outbox) queue(id placement.ShardID) *queue {
 	return q
 }
 
-// begin makes the whole set go, under a new epoch.
+// begin starts sending the whole set, under a new epoch.
 func (q *queue) begin(b *outbox, id placement.ShardID) {
 	*q = queue{stale: true}
 	b.has(id)
@@ -79,7 +79,7 @@ func (q *queue) append(b *outbox, h *home, c Change) {
 
 func (q *queue) empty() bool { return !q.stale && len(q.changes) == 0 }
 
-// has notes that there is something to send of the shard.
+// has records that changes of the shard are to be sent.
 func (b *outbox) has(id placement.ShardID) {
 	if !slices.Contains(b.order, id) {
 		b.order = append(b.order, id)
@@ -101,7 +101,7 @@ func (b *outbox) drop(h *home, at time.Time) {
 	}
 }
 
-// keepAfterAll takes a drop back that was not sent.
+// keepAfterAll cancels a drop that was not sent yet.
 func (b *outbox) keepAfterAll(id placement.ShardID) {
 	b.drops = slices.DeleteFunc(b.drops, func(p Part) bool { return p.ShardID == id })
 	if len(b.drops) == 0 {
@@ -109,7 +109,7 @@ func (b *outbox) keepAfterAll(id placement.ShardID) {
 	}
 }
 
-// cut takes the next part of a shard's changes.
+// cut returns the next part of a shard's changes, and removes it from the queue.
 func (q *queue) cut(h *home, budget int) (p Part, spent int) {
 	if q.stale {
 		*q = queue{reset: true, ready: q.ready, acked: q.acked, seq: h.seq, full: len(h.ids)}
@@ -187,7 +187,7 @@ func (m *Machine) send(b *outbox) {
 	m.out.Send = append(m.out.Send, Envelope{b.to, b.message})
 }
 
-// acknowledged notes the changes that a replica has, and sends the next message.
+// acknowledged records the changes that a replica has, and sends the next message.
 func (m *Machine) acknowledged(from transport.Address, seq uint64) {
 	b := m.outboxes[from]
 	if b == nil || b.flight == nil || seq != b.seq {

@@ -1,8 +1,8 @@
 // Package remembering remembers the ids of entities and activates these entities again.
 //
-// A [Memory] is a process's. It drives the cores of package remember: the Machine, by which
-// members keep each other's ids, and a Book for each type whose ids a store keeps. It has a
-// loop of its own, so that large sets do not hold heartbeats up. A [Type] is one type of
-// entities that are remembered, and starts them, all at once or at a constant rate. A
-// [Shard] is what is remembered of one shard at its home.
+// A process has one [Memory]. It drives the cores of package remember: the Machine, by
+// which members keep each other's ids, and a StoreMachine for each type whose ids a store
+// keeps. It has a loop of its own, so that large sets do not delay heartbeats. A [Type] is
+// one type of entities that are remembered, and starts them, all at once or at a constant
+// rate. A [Shard] remembers the entities of one shard at its home.
 package remembering

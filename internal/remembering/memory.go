@@ -14,9 +14,9 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A Memory is what a process remembers: the ids of its own shards' entities, and those that
-// it keeps for other members. It is safe for concurrent use, but for Type and Begin, which
-// come before Run.
+// A Memory has the remembered ids of a process: those of its own shards' entities, and
+// those that it keeps for other members. It is safe for concurrent use, except for Type and
+// Begin, which must be called before Run.
 type Memory struct {
 	process Process
 	loop    *loop.Loop
@@ -36,7 +36,7 @@ const (
 	storePatience  = 3 * time.Second
 )
 
-// New returns a Memory of nothing.
+// New returns an empty Memory.
 func New(p Process) *Memory {
 	return &Memory{process: p, loop: loop.New(), types: map[string]*Type{}, waiting: map[remember.Token]chan remember.Done{}}
 }
@@ -48,8 +48,8 @@ func (m *Memory) Type(kind string, s Settings) *Type {
 	return t
 }
 
-// Begin makes the machines for the types; nothing runs yet. maxMessage is what the broker
-// takes in a message, in bytes.
+// Begin makes the machines for the types; nothing runs yet. maxMessage is the broker's
+// limit for a message, in bytes.
 func (m *Memory) Begin(maxMessage int) {
 	kinds := map[string]remember.Kind{}
 	m.recorder = map[string]*recorder{}
@@ -70,7 +70,7 @@ func (m *Memory) Run(stop <-chan struct{}) {
 	m.loop.Run(stop, m.tick, func() time.Time { return m.wakeAt })
 }
 
-// tick gives the time to all that remember.
+// tick passes the time to all cores.
 func (m *Memory) tick() {
 	m.wakeAt = time.Time{}
 	m.stepMachine(remember.Tick{})
@@ -79,7 +79,7 @@ func (m *Memory) tick() {
 	}
 }
 
-// step gives an input about one type to the core that remembers it.
+// step passes an input about one type to the type's core.
 func (m *Memory) step(kind string, in remember.Input) {
 	if r := m.recorder[kind]; r != nil {
 		r.step(in)
@@ -115,7 +115,7 @@ func (m *Memory) finish(done []remember.Done, recalled []remember.Recollection, 
 	}
 	for _, r := range recalled {
 		if len(r.Silent) > 0 {
-			m.process.Log().Warn("entities may be forgotten: members that may remember more do not answer", "shard", r.ShardID.String(),
+			m.process.Log().Warn("entities may be forgotten: members that may have more ids do not answer", "shard", r.ShardID.String(),
 				"remembered", r.Found, "silent", fmt.Sprint(r.Silent))
 		} else if r.Found > 0 {
 			m.process.Log().Debug("entities remembered", "shard", r.ShardID.String(), "entities", r.Found)
@@ -128,7 +128,7 @@ func (m *Memory) finish(done []remember.Done, recalled []remember.Recollection, 
 	}
 }
 
-// Message takes a message of a member.
+// Message handles a message of a member.
 func (m *Memory) Message(from transport.Address, body []byte) error {
 	msg, err := remember.Decode(body)
 	if err != nil {
@@ -152,7 +152,7 @@ func (m *Memory) ViewChanged(v *membership.View) {
 	m.loop.Post(func() { m.stepMachine(view) })
 }
 
-// post leaves word of a shard.
+// post posts an input about a shard to the loop.
 func (m *Memory) post(kind string, in remember.Input) {
 	m.loop.Post(func() { m.step(kind, in) })
 }
@@ -185,7 +185,7 @@ func (m *Memory) add(ctx context.Context, t *Type, id placement.ShardID, entity 
 		if t.settings.Store != nil {
 			return false, fmt.Errorf("%w within %v", errStore, limit)
 		}
-		return false, nil // it is sent on; nobody else is there to have it, or soon to be
+		return false, nil // the id is still being sent; there may be no other member to keep it
 	case <-ctx.Done():
 		return false, ctx.Err()
 	case <-m.process.Context().Done():
@@ -193,7 +193,7 @@ func (m *Memory) add(ctx context.Context, t *Type, id placement.ShardID, entity 
 	}
 }
 
-// ids returns what travels with a shard; known is false when there may be more.
+// ids returns the ids that move with a shard; known is false if there may be more.
 func (m *Memory) ids(id placement.ShardID) (ids []string, known bool) {
 	m.ask(func() {
 		if r := m.recorder[id.Kind]; r != nil {
@@ -223,8 +223,8 @@ func (m *Memory) Kept() (kept int) {
 	return kept
 }
 
-// Flush waits until the stores have all that they should, until ctx ends, for 3 seconds at
-// most.
+// Flush waits until all ids are in the stores, but not after the end of ctx and at most 3
+// seconds.
 func (m *Memory) Flush(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, storePatience)
 	defer cancel()
@@ -243,7 +243,7 @@ func (m *Memory) Flush(ctx context.Context) {
 		select {
 		case <-look.C:
 		case <-ctx.Done():
-			m.process.Log().Warn("the store of remembered entities does not have the last of them", "after", storePatience)
+			m.process.Log().Warn("the store lacks the latest changes of remembered entities", "after", storePatience)
 			return
 		}
 	}

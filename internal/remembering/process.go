@@ -33,8 +33,8 @@ type Process interface {
 	// Full returns the error of an entity that is not remembered because of err: its shard
 	// remembers as many as it may.
 	Full(err error) error
-	// Count counts an event, and reports how often it has happened and whether the log shall
-	// have a line of it.
+	// Count counts an event, and reports how often it has happened and whether it is to be
+	// logged.
 	Count(e Event) (n uint64, tell bool)
 }
 
@@ -45,11 +45,11 @@ type Event uint8
 const (
 	Started     Event = iota // a remembered entity was started again
 	StartFailed              // such an entity's activation failed
-	Late                     // an id was not safe in time
+	Late                     // an id was not stored or copied in time
 	StoreFailed              // the store of remembered ids failed
 )
 
-// Settings are how the entities of a type are remembered: see shard.Remember.
+// Settings say how the entities of a type are remembered: see shard.Remember.
 type Settings struct {
 	Store        store.Store // nil: other members keep the ids
 	Copies       int
@@ -64,7 +64,7 @@ type Settings struct {
 type Home interface {
 	// MayRun reports whether a turn may begin at this moment.
 	MayRun() bool
-	// Ticks is the coarse clock that region.Shard takes as now.
+	// Ticks returns the coarse clock that region.Shard uses.
 	Ticks() uint32
 	// Start activates an entity in a turn that has begun. Before it ends the turn it calls
 	// ended, with the reason if the activation failed.

@@ -13,8 +13,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A recorder remembers one type's entities in a store. What it learns it posts to the
-// memory's loop; the requests run beside it.
+// A recorder remembers one type's entities in a store. It posts answers to the memory's
+// loop; the requests run on other goroutines.
 type recorder struct {
 	memory *Memory
 	store  store.Store
@@ -22,7 +22,7 @@ type recorder struct {
 	slots  chan struct{} // bounds the requests under way
 }
 
-// storeRequests bounds a type's requests to its store that are under way at once.
+// storeRequests bounds a type's concurrent requests to its store.
 const storeRequests = 16
 
 func newRecorder(m *Memory, s Settings) *recorder {
@@ -32,7 +32,8 @@ func newRecorder(m *Memory, s Settings) *recorder {
 	}
 }
 
-// prefix is where a shard's records are: "remembered/<cluster>/<kind>/<shard>/".
+// prefix is the prefix of the keys of a shard's records:
+// "remembered/<cluster>/<kind>/<shard>/".
 func (r *recorder) prefix(id placement.ShardID) string {
 	return "remembered/" + r.memory.process.Cluster() + "/" + id.Kind + "/" + strconv.FormatUint(uint64(id.Shard), 10) + "/"
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/shardgen/shardgen/internal/shardhost"
 )
 
-// A Shard is what is remembered of one shard of a type at its home. It is safe for
+// A Shard remembers the entities of one shard of a type at its home. It is safe for
 // concurrent use. Methods that end in Locked are called with the shard's lock held.
 type Shard struct {
 	kind  *Type
@@ -26,7 +26,7 @@ type Shard struct {
 	coming   *shardhost.RememberedIDs // ids that come with the shard
 }
 
-// Leaving returns the ids that leave with the shard; its turns have ended.
+// Leaving returns the ids that move with the shard, whose turns have ended.
 func (s *Shard) Leaving() (l shardhost.RememberedIDs) {
 	ids, known := s.kind.memory.ids(s.shard.ID)
 	l.IDs, l.All = make(map[string]struct{}, len(ids)), known
@@ -45,7 +45,8 @@ func (s *Shard) ArrivedLocked(part shardhost.RememberedIDs) {
 	s.coming.All = s.coming.All || part.All
 }
 
-// ChangedLocked follows a change of the shard. opened: it runs here under a new epoch.
+// ChangedLocked follows a change of the shard. Opened means that it runs here under a
+// new epoch.
 func (s *Shard) ChangedLocked(opened bool) {
 	switch state := s.shard.Core.State(); {
 	case opened:
@@ -103,8 +104,9 @@ func (s *Shard) Forget(id string) {
 	s.kind.memory.post(s.shard.ID.Kind, remember.Remove{ShardID: s.shard.ID, ID: id})
 }
 
-// ForgetRested is Forget for an entity that rests, unless its shard was lost meanwhile: the
-// process that has the shard now remembers it, also if that is this one again.
+// ForgetRested is Forget for a passivated entity. It does nothing if the shard was lost
+// meanwhile, because the shard's present home, which may be this process again, remembers
+// the entity.
 func (s *Shard) ForgetRested(e *region.Entity) {
 	s.shard.Mu.Lock()
 	defer s.shard.Mu.Unlock()
@@ -113,8 +115,8 @@ func (s *Shard) ForgetRested(e *region.Entity) {
 	}
 }
 
-// WaitForgotten waits until the memory has heard of what was forgotten before: word of that
-// comes faster than the memory forgets.
+// WaitForgotten waits until the memory has handled all earlier calls of Forget, which can
+// be made faster than the memory handles them.
 func (s *Shard) WaitForgotten() { s.kind.memory.ask(func() {}) }
 
 // Revive starts an entity again, if it is remembered.
@@ -140,15 +142,15 @@ func (s *Shard) ReviveLater(id string) {
 	})
 }
 
-// mayStart reports whether the entity does not live already, and the shard is here.
+// mayStart reports whether the entity is not active yet, and the shard is here.
 func (s *Shard) mayStart(id string) bool {
 	s.shard.Mu.Lock()
 	defer s.shard.Mu.Unlock()
 	return s.shard.Core.State() == region.Open && !s.shard.Core.Lives(id)
 }
 
-// start activates an entity in a turn that is nobody's call. If it has a turn already, that
-// one does it.
+// start activates an entity in a turn without a call. If it has a turn already, that turn
+// activates it.
 func (s *Shard) start(id string) {
 	p := s.kind.memory.process
 	if p.WaitLease(p.Context()) != nil {

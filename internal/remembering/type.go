@@ -13,7 +13,7 @@ const maxStarting = 64
 
 // A Type is one type whose entities are remembered, at a process that hosts it. It
 // activates them again: all at once or at a constant rate. It is safe for concurrent use,
-// but for Shard, which comes before Memory.Run.
+// except for Shard, which must be called before Memory.Run.
 type Type struct {
 	memory   *Memory
 	kind     string
@@ -30,7 +30,7 @@ type Type struct {
 	left  int
 }
 
-// starting is entities of one shard that wait for being started.
+// starting has entities of one shard that wait to be started.
 type starting struct {
 	shard *Shard
 	ids   []string
@@ -47,7 +47,7 @@ func (t *Type) Shard(core *shardhost.Shard, home Home) *Shard {
 	return s
 }
 
-// start leaves entities to be started. It does not block.
+// start queues entities to be started. It does not block.
 func (t *Type) start(s *Shard, ids []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -74,7 +74,7 @@ func (t *Type) next() (s *Shard, id string, ok bool) {
 	return first.shard, id, true
 }
 
-// run starts what is in the queue until it is empty.
+// run starts the entities in the queue until it is empty.
 func (t *Type) run() {
 	p := t.memory.process
 	for {
