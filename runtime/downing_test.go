@@ -63,7 +63,7 @@ func TestDowningConfigErrors(t *testing.T) {
 		`Strategy is "lease majority", and Config.Store is nil: set what natsstore.Open returns`: {Strategy: shard.DowningLeaseMajority},
 		`Downing is "auto" and AutoDownAfter 0s`:                                                 {Strategy: shard.DowningAuto},
 		`Downing is "static quorum" and QuorumSize 0`:                                            {Strategy: shard.DowningStaticQuorum},
-		`downing "broker" does not go by role`:                                                   {Role: "core"},
+		`downing "broker" does not use a role`:                                                   {Role: "core"},
 	} {
 		c := emptyCluster(t)
 		c.tune = func(cfg *shard.Config) { cfg.Membership.Downing = downing }
