@@ -131,6 +131,10 @@ func (d *durableShard) activate(t *turn, e *region.Entity, tenure *durablehost.T
 		return nil, err
 	}
 	if loaded.Found {
+		if loaded.State, err = migrated(&s.host.desc, e.ID, &loaded); err != nil {
+			tenure.Rest(e.ID)
+			return nil, fmt.Errorf("%w: %w", errActivate, err)
+		}
 		e.State, e.Why = slices.Concat([]byte{}, loaded.State), codegen.Recovered
 		if e.State, err = foldEvents(&s.host.desc, e.ID, e.State, loaded.Since); err != nil {
 			tenure.Rest(e.ID)
@@ -183,7 +187,7 @@ func (d *durableShard) retire(e *region.Entity, state []byte, err error) []byte 
 	if a != nil && a.ready && err == nil && !a.expired() && !bytes.Equal(a.state, state) {
 		events, err := takeEvents(&d.hosted.host.desc, e.Value, a.state, state, false, e.ID)
 		if err == nil {
-			_, err = a.tenure.Commit(durable.Turn{Entity: e.ID, State: state, Events: events, Expires: d.expiry()})
+			_, err = a.tenure.Commit(durable.Turn{Entity: e.ID, State: state, Events: events, Expires: d.expiry(), Form: form(&d.hosted.host.desc)})
 		}
 		if err != nil {
 			d.hosted.host.passivationFailed(e, codegen.Idle, fmt.Errorf("the changes of OnPassivate are lost: %w", err))
@@ -394,7 +398,7 @@ func (d *durableShard) settle(r *durableTurn, e *region.Entity, active *durableE
 		d.sendTells(r, tells)
 		return a
 	}
-	turn := durable.Turn{Entity: e.ID, State: state, Events: events, Ended: forget, Tells: loggedTells(tells), Expires: d.expiry()}
+	turn := durable.Turn{Entity: e.ID, State: state, Events: events, Ended: forget, Tells: loggedTells(tells), Expires: d.expiry(), Form: form(&s.host.desc)}
 	if r.command.Number != 0 {
 		turn.Command, turn.Reply = &r.command, replyOf(a)
 	}

@@ -19,6 +19,12 @@ func (n *Node) Expire(kind string, ttl time.Duration) {
 	(*n.plane.kinds.Load())[kind].host.desc.TTL = ttl
 }
 
+// WriteStates has the node read and write states of a durable type in another version. It is
+// called before the node starts.
+func (n *Node) WriteStates(kind string, version int) {
+	(*n.plane.kinds.Load())[kind].host.desc.StateVersion = version
+}
+
 // Peer is the node as transports name it.
 func (n *Node) Peer() transport.Peer { return n.plane.self }
 

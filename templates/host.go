@@ -166,6 +166,9 @@ func (e hostEmitter) kind(n *model.Entity) {
 	if n.Durable {
 		list = append(list, field("Durable", jen.True()))
 	}
+	if n.Version > 1 {
+		list = append(list, field("StateVersion", jen.Lit(n.Version)))
+	}
 	if n.TTL > 0 {
 		list = append(list, field("TTL", jen.Lit(int(n.TTL/time.Minute)).Op("*").Qual("time", "Minute")))
 	}

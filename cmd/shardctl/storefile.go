@@ -35,6 +35,8 @@ type line struct {
 	Version uint64  `json:"version,omitempty"`
 	State   []byte  `json:"state,omitempty"`
 
+	StateVersion uint32 `json:"stateVersion,omitempty"` // by the type's directive; absent: 1
+
 	Expires time.Time `json:"expires,omitzero"` // unless it commits again before; absent: never
 }
 
@@ -57,7 +59,7 @@ func expiresAt(expires int64) time.Time {
 // lineOf is an entity's line. JSON has no strings that are not UTF-8.
 func lineOf(kind string, shard int, k durable.Kept) line {
 	id, binary := textOf(k.ID)
-	return line{Type: kind, ID: &id, Binary: binary, Shard: shard, Version: k.Version, State: k.State, Expires: expiresAt(k.Expires)}
+	return line{Type: kind, ID: &id, Binary: binary, Shard: shard, Version: k.Version, State: k.State, StateVersion: k.Form, Expires: expiresAt(k.Expires)}
 }
 
 // each reads shard after shard of a type.
@@ -213,6 +215,9 @@ func storeShow(ctx context.Context, s *natsstore.Store, o *storeOptions, w io.Wr
 	if at := expiresAt(found.kept.Expires); !at.IsZero() {
 		expires = ", expires at " + at.Format(time.RFC3339)
 	}
+	if found.kept.Form > 1 {
+		expires = fmt.Sprintf(", of state version %d%s", found.kept.Form, expires)
+	}
 	_, err = fmt.Fprintf(w, "%s/%s in shard %d, version %d%s, %d bytes: %x\n",
 		o.kind, o.id, found.shard.Number, found.kept.Version, expires, len(found.kept.State), found.kept.State)
 	return err
@@ -305,7 +310,7 @@ func findEntity(r io.Reader, kind, id string) (e storeops.Entity, err error) {
 	found := false
 	err = readLines(r, func(l line) error {
 		if l.ID != nil && l.Type == kind && *l.ID == id {
-			e, found = storeops.Entity{Shard: l.Shard, ID: id, State: l.State, Expires: l.expiry()}, true
+			e, found = storeops.Entity{Shard: l.Shard, ID: id, State: l.State, Form: l.StateVersion, Expires: l.expiry()}, true
 		}
 		return nil
 	})
@@ -351,7 +356,7 @@ func (i *importer) line(ctx context.Context, l line) error {
 		return fmt.Errorf("%s/%s: shard %d: want %d to %d", l.Type, *l.ID, l.Shard, i.first, i.end-1)
 	}
 	i.entities++
-	return i.writer.Write(ctx, storeops.Entity{Shard: l.Shard, ID: *l.ID, State: l.State, Expires: l.expiry()})
+	return i.writer.Write(ctx, storeops.Entity{Shard: l.Shard, ID: *l.ID, State: l.State, Form: l.StateVersion, Expires: l.expiry()})
 }
 
 // begin begins a type.

@@ -26,6 +26,7 @@ type Loaded struct {
 	Since   [][]byte
 	Version uint64 // of its last commit, which the next one follows
 	Expires int64  // Unix time in milliseconds from which it is to be loaded again; 0: never
+	Form    uint32 // the version of State, by the type's directive; 0: the first
 	Err     error  // its record cannot be read; it names the entity
 }
 

@@ -18,6 +18,7 @@ type version struct {
 	keys   []key // not to be changed
 	// expires is the Unix time from which it is as if it had ended, in milliseconds; 0: never.
 	expires int64
+	form    uint32 // the version of state, by the type's directive; 0: the first
 }
 
 // gone reports whether the entity has no state at a time.
@@ -27,7 +28,7 @@ func (v version) gone(now time.Time) bool {
 
 // after is the version after a commit that counts.
 func (v version) after(c *wire.DurableCommit) version {
-	next := version{number: c.GetVersion(), state: c.GetState(), ended: c.GetEnded(), keys: keysAfter(v.keys, c), expires: c.GetExpires()}
+	next := version{number: c.GetVersion(), state: c.GetState(), ended: c.GetEnded(), keys: keysAfter(v.keys, c), expires: c.GetExpires(), form: c.GetForm()}
 	if c.GetFolded() {
 		next.state, next.since = v.state, slices.Concat(v.since, c.GetEvents())
 	}
@@ -36,7 +37,7 @@ func (v version) after(c *wire.DurableCommit) version {
 
 // folds reports whether a turn's events say enough, so that its state stays out of the log.
 func (v version) folds(t Turn, every, limit int) bool {
-	if v.number == 0 || v.ended || t.Ended || len(t.Events) == 0 || len(v.since)+len(t.Events) > every {
+	if v.number == 0 || v.ended || t.Ended || v.form != t.Form || len(t.Events) == 0 || len(v.since)+len(t.Events) > every {
 		return false
 	}
 	bytes := 0
@@ -190,6 +191,6 @@ func (e *entity) change(now time.Time, limit int) store.Change {
 	}
 	return store.Change{ID: e.key(), Value: seal(&wire.DurableRecord{
 		Format: formatNow, Entity: []byte(e.id), Version: v.number, State: v.state, Since: v.since,
-		Keys: wireKeys(keys), Ended: v.ended, Expires: v.expires,
+		Keys: wireKeys(keys), Ended: v.ended, Expires: v.expires, Form: v.form,
 	})}
 }

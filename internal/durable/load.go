@@ -77,7 +77,7 @@ func (l *loads) done(s *Shard, r Response) bool {
 // loadedNow describes an entity to the driver. Its last version is at hand.
 func (e *entity) loadedNow() Loaded {
 	v := e.last
-	l := Loaded{Entity: e.id, Version: v.number, Expires: v.expires}
+	l := Loaded{Entity: e.id, Version: v.number, Expires: v.expires, Form: v.form}
 	if v.number > 0 && !v.ended {
 		l.Found, l.State, l.Since = true, v.state, v.since
 	}
@@ -108,7 +108,7 @@ func readRecord(id string, r store.Record) (version, error) {
 	if string(w.GetEntity()) != id || w.GetVersion() == 0 {
 		return version{}, fmt.Errorf("%w: it is version %d of %q", ErrCorrupt, w.GetVersion(), w.GetEntity())
 	}
-	return version{w.GetVersion(), w.GetState(), w.GetSince(), w.GetEnded(), keysOf(w.GetKeys()), w.GetExpires()}, nil
+	return version{w.GetVersion(), w.GetState(), w.GetSince(), w.GetEnded(), keysOf(w.GetKeys()), w.GetExpires(), w.GetForm()}, nil
 }
 
 func (l *loads) check() error {

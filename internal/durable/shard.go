@@ -317,6 +317,8 @@ type Turn struct {
 	// Expires is the Unix time from which the entity is as if it had ended, unless it commits
 	// again before, in milliseconds. 0: never.
 	Expires int64
+	// Form is the version of State, by the type's directive; 0: the first.
+	Form uint32
 	// Command is what the turn was for; nil: none that is sent again.
 	Command *Command
 	Reply   []byte
@@ -343,6 +345,7 @@ func (s *Shard) Commit(now time.Time, t Turn) (Ticket, error) {
 	m := &commitMessages{}
 	w := &m.commit
 	w.Entity, w.Version, w.State, w.Ended, w.At = []byte(t.Entity), e.last.number+1, t.State, t.Ended, now.UnixMilli()
+	w.Form = t.Form
 	if w.Events = t.Events; len(t.Events) > 0 {
 		w.Event = s.journal.next
 	}

@@ -25,7 +25,8 @@ type Kept struct {
 	ID      string
 	Version uint64
 	State   []byte
-	Expires int64 // Unix time in milliseconds, from which it is not there; 0: never
+	Form    uint32 // the version of State, by the type's directive; 0: the first
+	Expires int64  // Unix time in milliseconds, from which it is not there; 0: never
 }
 
 // A Problem is something that cannot be decoded.
@@ -65,7 +66,7 @@ func Snap(h store.Head, log []store.Append, records []store.Record) Snapshot {
 			}
 		}
 		if !v.ended {
-			kept[id] = Kept{id, v.number, v.state, v.expires}
+			kept[id] = Kept{id, v.number, v.state, v.form, v.expires}
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(tail)) {
@@ -77,7 +78,7 @@ func Snap(h store.Head, log []store.Append, records []store.Record) Snapshot {
 		case e.last.ended && kept[id].Version <= e.last.number:
 			delete(kept, id)
 		case !e.last.ended && kept[id].Version <= e.last.number:
-			kept[id] = Kept{id, e.last.number, e.last.state, e.last.expires}
+			kept[id] = Kept{id, e.last.number, e.last.state, e.last.form, e.last.expires}
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(kept)) {

@@ -21,7 +21,8 @@ type Entity struct {
 	Shard int
 	ID    string
 	State []byte
-	Ended bool // delete it
+	Form  uint32 // the version of State, by the type's directive; 0: the first
+	Ended bool   // delete it
 	// Expires is the Unix time in milliseconds from which it is as if it had ended; 0: never.
 	Expires int64
 }
@@ -89,7 +90,7 @@ func (w *Writer) Write(ctx context.Context, e Entity) error {
 	case !there.Found && e.Ended:
 		return nil
 	}
-	ticket, err := t.Commit(durable.Turn{Entity: e.ID, State: e.State, Ended: e.Ended, Expires: e.Expires})
+	ticket, err := t.Commit(durable.Turn{Entity: e.ID, State: e.State, Ended: e.Ended, Form: e.Form, Expires: e.Expires})
 	if err != nil {
 		return fmt.Errorf("%s: %w", subject, err)
 	}

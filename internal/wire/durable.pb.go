@@ -342,6 +342,7 @@ type DurableCommit struct {
 	Event         uint64                 `protobuf:"varint,9,opt,name=event,proto3" json:"event,omitempty"`      // the number of the first of them in the shard's journal
 	Folded        bool                   `protobuf:"varint,10,opt,name=folded,proto3" json:"folded,omitempty"`   // state is absent: the events, applied to the state before, give it
 	Keys          uint32                 `protobuf:"varint,13,opt,name=keys,proto3" json:"keys,omitempty"`       // how many keys of earlier commands the entity keeps
+	Form          uint32                 `protobuf:"varint,15,opt,name=form,proto3" json:"form,omitempty"`       // the version of the state, by the type's directive; 0: the first
 	Expires       int64                  `protobuf:"varint,14,opt,name=expires,proto3" json:"expires,omitempty"` // Unix time from which the entity is as if it had ended, in milliseconds; 0: never
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -450,6 +451,13 @@ func (x *DurableCommit) GetFolded() bool {
 func (x *DurableCommit) GetKeys() uint32 {
 	if x != nil {
 		return x.Keys
+	}
+	return 0
+}
+
+func (x *DurableCommit) GetForm() uint32 {
+	if x != nil {
+		return x.Form
 	}
 	return 0
 }
@@ -996,6 +1004,7 @@ type DurableRecord struct {
 	Keys          []*DurableKey          `protobuf:"bytes,6,rep,name=keys,proto3" json:"keys,omitempty"`        // in the order of their commits
 	Ended         bool                   `protobuf:"varint,7,opt,name=ended,proto3" json:"ended,omitempty"`     // it has no state, only keys
 	Expires       int64                  `protobuf:"varint,8,opt,name=expires,proto3" json:"expires,omitempty"` // as in the commit
+	Form          uint32                 `protobuf:"varint,9,opt,name=form,proto3" json:"form,omitempty"`       // as in the commit
 	Check         uint32                 `protobuf:"fixed32,15,opt,name=check,proto3" json:"check,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1083,6 +1092,13 @@ func (x *DurableRecord) GetEnded() bool {
 func (x *DurableRecord) GetExpires() int64 {
 	if x != nil {
 		return x.Expires
+	}
+	return 0
+}
+
+func (x *DurableRecord) GetForm() uint32 {
+	if x != nil {
+		return x.Form
 	}
 	return 0
 }
@@ -1625,7 +1641,7 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"\x04kind\"\"\n" +
 	"\fDurableClaim\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\"\x0e\n" +
-	"\fDurableEmpty\"\xe8\x02\n" +
+	"\fDurableEmpty\"\xfc\x02\n" +
 	"\rDurableCommit\x12\x16\n" +
 	"\x06entity\x18\x01 \x01(\fR\x06entity\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x14\n" +
@@ -1638,7 +1654,8 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"\x05event\x18\t \x01(\x04R\x05event\x12\x16\n" +
 	"\x06folded\x18\n" +
 	" \x01(\bR\x06folded\x12\x12\n" +
-	"\x04keys\x18\r \x01(\rR\x04keys\x12\x18\n" +
+	"\x04keys\x18\r \x01(\rR\x04keys\x12\x12\n" +
+	"\x04form\x18\x0f \x01(\rR\x04form\x12\x18\n" +
 	"\aexpires\x18\x0e \x01(\x03R\aexpiresJ\x04\b\v\x10\fJ\x04\b\f\x10\r\"\x84\x01\n" +
 	"\rDurableSource\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x06R\vincarnation\x12\x10\n" +
@@ -1682,7 +1699,7 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"generation\x18\x06 \x01(\x04R\n" +
 	"generation\x12\x14\n" +
 	"\x05parts\x18\a \x01(\rR\x05parts\x12\x14\n" +
-	"\x05check\x18\x0f \x01(\aR\x05check\"\xfa\x01\n" +
+	"\x05check\x18\x0f \x01(\aR\x05check\"\x8e\x02\n" +
 	"\rDurableRecord\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x16\n" +
 	"\x06entity\x18\x02 \x01(\fR\x06entity\x12\x18\n" +
@@ -1691,7 +1708,8 @@ const file_shardgen_wire_durable_proto_rawDesc = "" +
 	"\x05since\x18\x05 \x03(\fR\x05since\x12-\n" +
 	"\x04keys\x18\x06 \x03(\v2\x19.shardgen.wire.DurableKeyR\x04keys\x12\x14\n" +
 	"\x05ended\x18\a \x01(\bR\x05ended\x12\x18\n" +
-	"\aexpires\x18\b \x01(\x03R\aexpires\x12\x14\n" +
+	"\aexpires\x18\b \x01(\x03R\aexpires\x12\x12\n" +
+	"\x04form\x18\t \x01(\rR\x04form\x12\x14\n" +
 	"\x05check\x18\x0f \x01(\aR\x05check\"\x80\x01\n" +
 	"\x0eDurableJournal\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x14\n" +

@@ -31,6 +31,9 @@ type Kind struct {
 	// Durable: the state of the kind's entities is in the store, and a call's answer comes
 	// when it is.
 	Durable bool
+	// StateVersion is that of the state of a durable kind: 0 is 1. Entities of a later one
+	// have a method MigrateState(from int) error.
+	StateVersion int
 	// TTL is after how long without a commit an entity of a durable kind expires; 0: never.
 	TTL time.Duration
 }

@@ -79,7 +79,7 @@ func (a *adoption) gone(line int, what, path, renamed, lost string) {
 const reset = "if no running program knows it, run shardgen contract reset "
 
 func (a *adoption) kind(old *Contract, before, k *Kind) *Kind {
-	next := &Kind{Name: k.Name, ID: k.ID, Hash: k.Hash, Shards: k.Shards, Singleton: k.Singleton, Durable: k.Durable, TTL: k.TTL}
+	next := &Kind{Name: k.Name, ID: k.ID, Hash: k.Hash, Shards: k.Shards, Singleton: k.Singleton, Durable: k.Durable, Version: k.Version, TTL: k.TTL}
 	if before == nil {
 		before = &Kind{Name: k.Name, ID: k.ID, Hash: k.Hash, Shards: k.Shards, Singleton: k.Singleton, Durable: k.Durable}
 	}
@@ -99,6 +99,10 @@ func (a *adoption) kind(old *Contract, before, k *Kind) *Kind {
 	if before.Durable != k.Durable {
 		a.add(CodeChanged, before.line, "change it back; "+reset+k.Name,
 			"kind %s: it was %s and is %s: one version would not find the state that the other keeps", k.Name, article(form(before)), article(form(k)))
+	}
+	if max(k.Version, 1) < max(before.Version, 1) {
+		a.add(CodeChanged, before.line, fmt.Sprintf("write version=%d, or a later one; ", before.Version)+reset+k.Name,
+			"kind %s: the version of its state was %d and is %d: it would not read what is in the store", k.Name, before.Version, max(k.Version, 1))
 	}
 	next.State = a.fields(k.Name, "state", before.State, k.State)
 	next.Events = a.fields(k.Name, "event", before.Events, k.Events)

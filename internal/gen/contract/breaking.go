@@ -85,6 +85,13 @@ func (b *breaks) kind(old, now *Kind) {
 	changed("id", old.ID, now.ID)
 	changed("shards", old.Shards, now.Shards)
 	changed("hash", old.Hash, now.Hash)
+	if was, is := max(old.Version, 1), max(now.Version, 1); was != is {
+		who := "programs of the old version refuse calls to entities that the new one has changed: do not go back"
+		if is < was {
+			who = "programs of the new version refuse calls to entities that the old one has changed"
+		}
+		b.add("kind "+old.Name, fmt.Sprintf("the version of its state was %d, is %d", was, is), who)
+	}
 	if now.TTL > 0 && (old.TTL == 0 || now.TTL < old.TTL) {
 		before := "never before"
 		if old.TTL > 0 {

@@ -23,6 +23,7 @@ type Kind struct {
 	Shards    int
 	Singleton bool
 	Durable   bool // its state is in the store, and outlives programs
+	Version   int  // of a durable one's state; 0: 1
 	TTL       int  // minutes without a commit, after which a durable entity expires; 0: never
 	Methods   []*Method
 	State     []*Field

@@ -223,6 +223,36 @@ func TestBreakingTTL(t *testing.T) {
 	}
 }
 
+// TestStateVersion: the version of a state only grows, and programs of two versions do not go
+// back and forth.
+func TestStateVersion(t *testing.T) {
+	const kind = "kind A\nkind A durable\nkind A hash xxh64\nkind A id string\nkind A shards 64\n"
+	first, problems := Parse([]byte(header + kind))
+	second, more := Parse([]byte(header + kind + "kind A version 2\n"))
+	if len(problems)+len(more) > 0 {
+		t.Fatal(problems, more)
+	}
+	for _, tt := range []struct {
+		old, now *Contract
+		want     string
+	}{
+		{first, first, ""},
+		{first, second, "the version of its state was 1, is 2"},
+		{second, first, "the version of its state was 2, is 1"},
+	} {
+		got := ""
+		for _, b := range Breaking(tt.old, tt.now) {
+			got += b.What
+		}
+		if got != tt.want {
+			t.Errorf("got %q, want %q", got, tt.want)
+		}
+	}
+	if got := string(Format(second)); got != header+kind+"kind A version 2\n" {
+		t.Errorf("it is written back as %q", got)
+	}
+}
+
 func TestCompatible(t *testing.T) {
 	for _, tt := range []struct {
 		a, b string

@@ -92,7 +92,7 @@ var idForms = map[model.IDForm]string{
 }
 
 func (o *source) kind(e *model.Entity) *Kind {
-	k := &Kind{Name: e.Kind, ID: idForms[e.ID.Form], Hash: "xxh64", Shards: e.Shards, Singleton: e.Singleton, Durable: e.Durable, TTL: int(e.TTL / time.Minute)}
+	k := &Kind{Name: e.Kind, ID: idForms[e.ID.Form], Hash: "xxh64", Shards: e.Shards, Singleton: e.Singleton, Durable: e.Durable, Version: e.Version, TTL: int(e.TTL / time.Minute)}
 	if e.Hash != nil {
 		k.Hash = e.Hash.Name
 	}

@@ -109,6 +109,10 @@ func (r *reader) kindFact(line int, name string, words []string, retired bool) b
 	case words[0] == "hash":
 		k.Hash = words[1]
 		return true
+	case words[0] == "version":
+		var err error
+		k.Version, err = strconv.Atoi(words[1])
+		return err == nil && k.Version > 1
 	case words[0] == "ttl":
 		var err error
 		k.TTL, err = strconv.Atoi(words[1])

@@ -79,6 +79,9 @@ func formatKind(k *Kind, add func(retired bool, fields ...any)) {
 	if k.Durable {
 		add(false, "kind", k.Name, "durable")
 	}
+	if k.Version > 1 {
+		add(false, "kind", k.Name, "version", k.Version)
+	}
 	if k.TTL > 0 {
 		add(false, "kind", k.Name, "ttl", k.TTL)
 	}

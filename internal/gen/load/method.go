@@ -28,6 +28,8 @@ func (s *source) methods(n *model.Entity, m *marked, h *source) {
 					"//shard:%s: %s.%s is not exported", d.directive.Name, n.Name, f.Name())
 			}
 		case d != nil && d.directive.Name == "ignore":
+		case n.Durable && f.Name() == migrateMethod && !takesContext(signature):
+			s.onPointer(n, f)
 		case n.Journal != nil && f.Name() == applyMethod && !takesContext(signature):
 			s.onPointer(n, f)
 		case isHook(f):

@@ -23,7 +23,7 @@ const (
 
 // options are the options of each directive.
 var options = map[string][]string{
-	"entity":    {"name", "shards", "hash", "durable", "ttl", "keep", "snapshot", "client", "json", "tell"},
+	"entity":    {"name", "shards", "hash", "durable", "ttl", "version", "keep", "snapshot", "client", "json", "tell"},
 	"singleton": {"name", "client", "json", "tell"},
 }
 
@@ -69,6 +69,8 @@ func (s *source) readOptions(n *model.Entity, m *marked, h *source, id types.Typ
 			s.readHash(n, a, value, h, id)
 		case "durable":
 			n.Durable = true
+		case "version":
+			readVersion(s, n, a, value)
 		case "ttl":
 			readTTL(s, n, a, value)
 		case "json":
@@ -94,6 +96,9 @@ func (s *source) readOptions(n *model.Entity, m *marked, h *source, id types.Typ
 	checkJournal(s, n, m, option)
 	if n.Durable {
 		checkDurable(s, n, m, seen["shards"])
+		checkVersion(s, n, m)
+	} else if n.Version > 0 {
+		s.add(m.directive.Slash, CodeOption, "write durable, or remove version=: no state of it outlives its programs", "version=: %s is not durable", n.Name)
 	} else if n.TTL > 0 {
 		s.add(m.directive.Slash, CodeOption, "write durable, or remove ttl=: entities that are idle are passivated anyway", "ttl=: %s is not durable", n.Name)
 	}
@@ -109,6 +114,37 @@ func checkDurable(s *source, n *model.Entity, m *marked, shards bool) {
 	}
 	if len(n.State) == 0 {
 		s.add(m.directive.Slash, CodeOption, "tag the fields that must survive `shard:\"state\"`, or remove durable", "%s: durable, and no field is tagged state", n.Name)
+	}
+}
+
+// readVersion reads the version of an entity's state.
+func readVersion(s *source, n *model.Entity, a ast.DirectiveArg, value string) {
+	version, err := strconv.Atoi(value)
+	if err != nil || version < 1 || version > maxVersion {
+		s.add(a.Pos, CodeOption, "write a number from 1 on, and the next one with each change of the state that MigrateState makes up for", "version=%s: not a version from 1 to %d", value, maxVersion)
+		return
+	}
+	n.Version = version
+}
+
+const maxVersion = 1_000_000
+
+// migrateMethod brings a state of an earlier version up to the program's.
+const migrateMethod = "MigrateState"
+
+// checkVersion checks that the states of earlier versions can be read.
+func checkVersion(s *source, n *model.Entity, m *marked) {
+	f := declared(types.NewPointer(m.object.Type()), migrateMethod)
+	fits := f != nil && f.Params().Len() == 1 && types.Identical(f.Params().At(0).Type(), types.Typ[types.Int]) && !f.Variadic() &&
+		f.Results().Len() == 1 && isError(f.Results().At(0).Type())
+	want := "func (e *" + n.Name + ") " + migrateMethod + "(from int) error"
+	switch {
+	case n.Version > 1 && f == nil:
+		s.add(m.directive.Slash, CodeHook, "declare "+want, "version=%d: %s has no %s", n.Version, n.Name, migrateMethod)
+	case f != nil && !fits:
+		s.add(m.directive.Slash, CodeHook, "declare "+want, "%s.%s: it cannot migrate a state", n.Name, migrateMethod)
+	case f != nil && n.Version < 2:
+		s.add(m.directive.Slash, CodeOption, "write version=2, or remove the method", "%s.%s: the state has one version", n.Name, migrateMethod)
 	}
 }
 

@@ -94,6 +94,7 @@ type Entity struct {
 	Singleton bool          // a cluster has one, and it has no id
 	Shards    int           // a power of two
 	JSON      bool          // its messages have a form in JSON, for gateways and CallRaw
+	Version   int           // of a durable one's state; 0: 1
 	Durable   bool          // its state is in the store
 	TTL       time.Duration // after which a durable one expires that commits nothing; 0: never
 	TellAll   bool          // methods with results have a one-way form, too

@@ -1,0 +1,67 @@
+package shard_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/shardgen/shardgen/internal/fixture/vault"
+	shard "github.com/shardgen/shardgen/runtime"
+)
+
+// TestStateIsMigrated: a state of an earlier version is brought up to the program's before
+// anything sees it, however often it is read before it is changed. A program refuses a later
+// version, and names the entity, both versions and the remedy. What MigrateState refuses is kept.
+func TestStateIsMigrated(t *testing.T) {
+	v := newVaults(t)
+	begin := func(name string, version int) vault.TabClient {
+		for other, n := range v.nodes {
+			_ = n.Close()
+			delete(v.nodes, other)
+		}
+		cfg := v.config(name)
+		cfg.Store = v.store.Client()
+		n := shard.New(cfg)
+		require.NoError(t, vault.HostTab(n, func() *vault.Tab { return &vault.Tab{} }))
+		n.WriteStates("Tab", version)
+		require.NoError(t, n.Start(testContext(t)))
+		v.nodes[name] = n
+		return *vault.NewTabClient(n)
+	}
+	ctx := testContext(t)
+	old := begin("old", 1)
+	require.NoError(t, old.Ref("ann").PayDollars(ctx, 3))
+	require.NoError(t, old.Ref("bob").PayDollars(ctx, -1))
+
+	for _, name := range []string{"new", "again"} {
+		tabs := begin(name, 2)
+		sum, err := tabs.Ref("ann").Sum(ctx)
+		require.NoError(t, err)
+		require.EqualValues(t, 300, sum)
+		_, err = tabs.Ref("bob").Pay(ctx, 1)
+		require.ErrorIs(t, err, shard.ErrActivation)
+		require.ErrorContains(t, err, "migrate the state of Tab/bob from version 1 to 2: a tab below zero")
+		require.Equal(t, shard.NotExecuted, shard.OutcomeOf(err))
+	}
+	tabs := begin("third", 2)
+	for _, want := range []int64{305, 310} {
+		sum, err := tabs.Ref("ann").Pay(ctx, 5)
+		require.NoError(t, err)
+		require.Equal(t, want, sum)
+	}
+
+	old = begin("back", 1)
+	require.NoError(t, old.Ref("bob").PayDollars(ctx, 2), "its state is as it was")
+	_, err := old.Ref("ann").Sum(ctx)
+	require.ErrorIs(t, err, shard.ErrActivation)
+	require.ErrorContains(t, err, "the state of Tab/ann has version 2 and this program knows versions up to 1: a newer program wrote it (run that program, or a later one, on this node too)")
+	require.Equal(t, shard.NotExecuted, shard.OutcomeOf(err))
+
+	tabs = begin("forth", 2)
+	sum, err := tabs.Ref("ann").Sum(ctx)
+	require.NoError(t, err)
+	require.EqualValues(t, 310, sum)
+	sum, err = tabs.Ref("bob").Pay(ctx, 1)
+	require.NoError(t, err)
+	require.EqualValues(t, 101, sum)
+}
