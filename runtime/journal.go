@@ -53,7 +53,37 @@ func foldEvents(h *codegen.Host, id string, state []byte, events [][]byte) (fold
 			folded, err = nil, fmt.Errorf("%w in Apply: %v", ErrPanic, r)
 		}
 	}()
-	return h.FoldEvents(id, state, events)
+	return restate(h, id, state, func(entity any) error {
+		for _, e := range events {
+			if err := h.Events.Apply(entity, e); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// restate returns an encoded state after a change of it. Fields that this program does not know
+// are kept.
+func restate(h *codegen.Host, id string, state []byte, change func(entity any) error) ([]byte, error) {
+	entity := h.New()
+	if h.SetID != nil {
+		if err := h.SetID(entity, id); err != nil {
+			return nil, err
+		}
+	}
+	skipped, err := h.DecodeState(entity, state)
+	if err != nil {
+		return nil, err
+	}
+	if err := change(entity); err != nil {
+		return nil, err
+	}
+	changed, err := h.AppendState([]byte{}, entity)
+	if err == nil && skipped {
+		changed = codegen.AppendUnknown(changed, codegen.UnknownFields(state, h.StateFields), h.StateFields)
+	}
+	return changed, err
 }
 
 var errReadRecorded = errors.New("a method marked //shard:read has recorded an event (remove the mark)")

@@ -25,33 +25,18 @@ func migrated(h *codegen.Host, id string, loaded *durable.Loaded) (state []byte,
 	case from == now:
 		return loaded.State, nil
 	case from > now:
-		return nil, fmt.Errorf("the state of %s/%s has version %d and this program knows versions up to %d: a newer program wrote it (run that program, or a later one, on this node too)",
-			h.Name, clip(id), from, now)
+		return nil, fmt.Errorf("the state of %s/%.100s has version %d and this program knows versions up to %d: a newer program wrote it (run that program, or a later one, on this node too)",
+			h.Name, id, from, now)
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			state, err = nil, panicError("MigrateState", r)
+			state, err = nil, fmt.Errorf("%w in MigrateState: %v", ErrPanic, r)
 		}
 		if err != nil {
-			err = fmt.Errorf("migrate the state of %s/%s from version %d to %d: %w (it is kept as it is: mend MigrateState)", h.Name, clip(id), from, now, err)
+			err = fmt.Errorf("migrate the state of %s/%.100s from version %d to %d: %w (it is kept as it is: mend MigrateState)", h.Name, id, from, now, err)
 		}
 	}()
-	entity := h.New()
-	if h.SetID != nil {
-		if err := h.SetID(entity, id); err != nil {
-			return nil, err
-		}
-	}
-	skipped, err := h.DecodeState(entity, loaded.State)
-	if err != nil {
-		return nil, err
-	}
-	if err := entity.(migrator).MigrateState(from); err != nil { // the generator has looked for it
-		return nil, err
-	}
-	state, err = h.AppendState([]byte{}, entity)
-	if err == nil && skipped {
-		state = codegen.AppendUnknown(state, codegen.UnknownFields(loaded.State, h.StateFields), h.StateFields)
-	}
-	return state, err
+	return restate(h, id, loaded.State, func(entity any) error {
+		return entity.(migrator).MigrateState(from) // the generator has looked for it
+	})
 }

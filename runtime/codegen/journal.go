@@ -52,28 +52,3 @@ func TakeEvents[E any](j *Journal[E], encode func(b []byte, event E) ([]byte, er
 	}
 	return all, nil
 }
-
-// FoldEvents applies events to an encoded state of an entity, and returns the state that
-// they come to. Fields that this program does not know are kept.
-func (h *Host) FoldEvents(id string, state []byte, events [][]byte) ([]byte, error) {
-	entity := h.New()
-	if h.SetID != nil {
-		if err := h.SetID(entity, id); err != nil {
-			return nil, err
-		}
-	}
-	skipped, err := h.DecodeState(entity, state)
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range events {
-		if err := h.Events.Apply(entity, e); err != nil {
-			return nil, err
-		}
-	}
-	folded, err := h.AppendState([]byte{}, entity)
-	if err == nil && skipped {
-		folded = AppendUnknown(folded, state, h.StateFields)
-	}
-	return folded, err
-}
