@@ -434,6 +434,16 @@ func (s *Shard) Checkpoint(now time.Time) {
 	s.next()
 }
 
+// Relieve is Checkpoint unless one is under way.
+func (s *Shard) Relieve(now time.Time) {
+	if !s.checkpoint.active {
+		s.Checkpoint(now)
+	}
+}
+
+// TailBytes returns the size of the log that the next home would have to read.
+func (s *Shard) TailBytes() int { return s.tail.bytes }
+
 // Busy reports whether an append or a checkpoint is under way or to come.
 func (s *Shard) Busy() bool {
 	return s.state != Open || s.claim.step != stepNone || s.group.acked < s.group.last || len(s.group.queue) > 0 ||

@@ -37,6 +37,32 @@ type Appends struct {
 	ended   bool      // the process has
 	wake    chan struct{}
 	active  sync.WaitGroup // answers that are handled
+
+	tails atomic.Int64 // bytes of all logs' tails
+	open  atomic.Int64 // tenures that have one
+}
+
+// maxTails is what all tails of a process may have together, in bytes, before the larger ones are
+// written to records: others must read them when the process dies.
+const maxTails = 64 << 20
+
+// tailLocked counts the tenure's tail. It reports whether it is to be written to records: the
+// process has too much, and this shard at least half of its share.
+func (t *Tenure) tailLocked() bool {
+	a, size := t.shard.cfg.Appends, int64(t.core.TailBytes())
+	if t.core.State() == durable.Dropped {
+		size = 0
+	}
+	if (size > 0) != (t.tail > 0) {
+		if size > 0 {
+			a.open.Add(1)
+		} else {
+			a.open.Add(-1)
+		}
+	}
+	all := a.tails.Add(size - t.tail)
+	t.tail = size
+	return size > 0 && all > maxTails && 2*size*a.open.Load() >= maxTails
 }
 
 // fewAppends is how many may be under way before turns are collected.
@@ -144,6 +170,15 @@ func (t *Tenure) answered(r durable.Request, p store.Position, rest Rest) {
 	t.done(r, durable.Response{ID: r.ID, Position: p})
 }
 
+// doneLocked brings the core an answer of the store.
+func (t *Tenure) doneLocked(now time.Time, r durable.Request, a durable.Response) {
+	t.note(r, a)
+	t.core.Done(now, a)
+	if t.tailLocked() {
+		t.core.Relieve(now)
+	}
+}
+
 // done tells the core of an append, and has the next one follow.
 func (t *Tenure) done(r durable.Request, a durable.Response) {
 	t.mu.Lock()
@@ -151,8 +186,7 @@ func (t *Tenure) done(r durable.Request, a durable.Response) {
 		t.mu.Unlock()
 		return
 	}
-	t.note(r, a)
-	t.core.Done(time.Now(), a)
+	t.doneLocked(time.Now(), r, a)
 	var after []func()
 	if t.core.Waiting() && t.shard.cfg.Appends.late(t) {
 		after = t.effectsLocked(t.core.Hold())

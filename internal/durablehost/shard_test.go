@@ -253,6 +253,34 @@ func TestIdleShardMovesItsSince(t *testing.T) {
 	})
 }
 
+// TestTailsOfAProcessAreBounded: the log of a shard that is not full is written to records when
+// the process has too much in all of its logs, and counts no more when the shard leaves.
+func TestTailsOfAProcessAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, p := newShard(t, memory.New().Client().Shards(), 1, durable.Limits{})
+		all := s.cfg.Appends
+		all.tails.Store(maxTails) // of others
+		all.open.Store(1000)
+		s.Open(anEpoch + 1)
+		tenure := tenureOf(t, s)
+		set(t, tenure, "alice", strings.Repeat("x", maxTails/3000))
+		synctest.Wait()
+		if n := p.saw(durable.Checkpointed); n != 0 {
+			t.Errorf("%d checkpoints of a shard with less than half of its share, want none", n)
+		}
+		set(t, tenure, "alice", strings.Repeat("x", maxTails/1000))
+		synctest.Wait()
+		if n := p.saw(durable.Checkpointed); n != 1 {
+			t.Errorf("%d checkpoints of a shard with more than its share, want 1", n)
+		}
+		s.Close()
+		synctest.Wait()
+		if tails, open := all.tails.Load(), all.open.Load(); tails != maxTails || open != 1000 {
+			t.Errorf("%d bytes of %d shards are counted after it has left, want %d of 1000", tails, open, maxTails)
+		}
+	})
+}
+
 func TestStoreEpochs(t *testing.T) {
 	last := uint64(0)
 	for _, placed := range []uint64{1, 2, 1<<32 | 1, 1<<32 | 2, 2 << 32} {

@@ -35,6 +35,7 @@ type Tenure struct {
 	next      *durable.Request // the append to be made next; nil: none
 	appending bool             // append runs
 	queued    bool             // it is in the queue of Appends; guarded by the mutex there
+	tail      int64            // bytes of its log's tail, as Appends counts them
 	over      bool
 	left      chan struct{} // closed when it has ended; made by leave
 	failed    error         // the store's last fault; nil after a success
@@ -177,6 +178,7 @@ func (t *Tenure) releaseLocked() (due []wait) {
 // endLocked ends everything that waits.
 func (t *Tenure) endLocked(e durable.Event) (after []func()) {
 	t.over = true
+	t.tailLocked()
 	t.open.Store(false)
 	t.cancel()
 	if t.timer != nil {
@@ -279,6 +281,7 @@ func (t *Tenure) tick() {
 	t.do(func(now time.Time) {
 		t.wake = now.Add(24 * time.Hour) // the timer has fired: the next one counts
 		t.core.Tick(now)
+		t.tailLocked() // after a checkpoint or a recovery too
 		t.followersLocked(now)
 		idle := now.Sub(t.changed) >= idleAfter
 		if idle && (!t.changed.Before(t.moved) || now.Sub(t.moved) >= idlePeriod) && !t.core.Busy() {
@@ -331,10 +334,7 @@ func (t *Tenure) sendLocked(r durable.Request) {
 // ask asks the store, and tells the core.
 func (t *Tenure) ask(r durable.Request) {
 	a := t.asker().ask(r)
-	t.do(func(now time.Time) {
-		t.note(r, a)
-		t.core.Done(now, a)
-	})
+	t.do(func(now time.Time) { t.doneLocked(now, r, a) })
 }
 
 // append appends for as long as there is something to append. The core has one append under
