@@ -46,10 +46,10 @@ type Appends struct {
 // written to records: others must read them when the process dies.
 const maxTails = 64 << 20
 
-// tailLocked counts the tenure's tail. It reports whether it is to be written to records: the
+// tailOf counts a tenure's tail; its lock is held. It reports whether it is to be written to records: the
 // process has too much, and this shard at least half of its share.
-func (t *Tenure) tailLocked() bool {
-	a, size := t.shard.cfg.Appends, int64(t.core.TailBytes())
+func (a *Appends) tailOf(t *Tenure) bool {
+	size := int64(t.core.TailBytes())
 	if t.core.State() == durable.Dropped {
 		size = 0
 	}
@@ -168,15 +168,6 @@ func (t *Tenure) answered(r durable.Request, p store.Position, rest Rest) {
 		return
 	}
 	t.done(r, durable.Response{ID: r.ID, Position: p})
-}
-
-// doneLocked brings the core an answer of the store.
-func (t *Tenure) doneLocked(now time.Time, r durable.Request, a durable.Response) {
-	t.note(r, a)
-	t.core.Done(now, a)
-	if t.tailLocked() {
-		t.core.Relieve(now)
-	}
 }
 
 // done tells the core of an append, and has the next one follow.

@@ -178,7 +178,7 @@ func (t *Tenure) releaseLocked() (due []wait) {
 // endLocked ends everything that waits.
 func (t *Tenure) endLocked(e durable.Event) (after []func()) {
 	t.over = true
-	t.tailLocked()
+	t.shard.cfg.Appends.tailOf(t)
 	t.open.Store(false)
 	t.cancel()
 	if t.timer != nil {
@@ -281,7 +281,7 @@ func (t *Tenure) tick() {
 	t.do(func(now time.Time) {
 		t.wake = now.Add(24 * time.Hour) // the timer has fired: the next one counts
 		t.core.Tick(now)
-		t.tailLocked() // after a checkpoint or a recovery too
+		t.shard.cfg.Appends.tailOf(t) // after a checkpoint or a recovery too
 		t.followersLocked(now)
 		idle := now.Sub(t.changed) >= idleAfter
 		if idle && (!t.changed.Before(t.moved) || now.Sub(t.moved) >= idlePeriod) && !t.core.Busy() {
@@ -335,6 +335,15 @@ func (t *Tenure) sendLocked(r durable.Request) {
 func (t *Tenure) ask(r durable.Request) {
 	a := t.asker().ask(r)
 	t.do(func(now time.Time) { t.doneLocked(now, r, a) })
+}
+
+// doneLocked brings the core an answer of the store.
+func (t *Tenure) doneLocked(now time.Time, r durable.Request, a durable.Response) {
+	t.note(r, a)
+	t.core.Done(now, a)
+	if t.shard.cfg.Appends.tailOf(t) {
+		t.core.Relieve(now)
+	}
 }
 
 // append appends for as long as there is something to append. The core has one append under
