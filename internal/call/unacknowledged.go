@@ -8,7 +8,8 @@ import (
 type Unacknowledged struct {
 	Seq      uint64
 	Envelope wire.Envelope // its slices are copies
-	// NotExecuted: it certainly never reached the peer. Otherwise nobody knows.
+	// NotExecuted reports that it certainly never reached the peer. Otherwise it
+	// may have.
 	NotExecuted bool
 }
 

@@ -2,7 +2,7 @@ package linear
 
 import "github.com/anishathalye/porcupine"
 
-// What a caller did to an account.
+// An action is an operation on an account.
 type action uint8
 
 const (
@@ -51,7 +51,8 @@ func balances(begin map[string]int64) porcupine.Model {
 	}
 }
 
-// balance is an account's; not known: nothing has been done to it.
+// balance is the balance of an account. While it is not known, no operation has been
+// made.
 type balance struct {
 	known  bool
 	amount int64

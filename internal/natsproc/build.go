@@ -14,7 +14,7 @@ import (
 
 const module = "github.com/nats-io/nats-server/v2"
 
-// build runs once a process.
+// build runs at most once in a process.
 var build = sync.OnceValues(buildServer)
 
 // Build returns the path of a nats-server program. It compiles it on the first
@@ -46,8 +46,8 @@ func buildServer() (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	// Packages are tested side by side: each builds for itself and the last one
-	// to rename wins, so nobody ever runs half a program.
+	// Packages are tested at the same time. Each builds for itself and renames the
+	// result, so that no process ever runs an incomplete program.
 	tmp, err := os.MkdirTemp(dir, "build-")
 	if err != nil {
 		return "", err

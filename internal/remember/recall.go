@@ -13,24 +13,24 @@ import (
 type recall struct {
 	from     map[transport.Address]*answering // members that have not answered in full
 	best     set
-	gone     map[string]struct{} // forgotten here meanwhile
+	gone     map[string]struct{} // ids that were forgotten here during the recall
 	deadline time.Time
 }
 
-// answering is a member's answer as far as it has come.
+// answering is the part of a member's answer that has arrived.
 type answering struct {
 	set
 	after string
 }
 
-// asker is the question to one member that is under way.
+// asker has the question to one member that is under way.
 type asker struct {
 	seq      uint64
 	wants    []Want // nil: none is
 	resendAt time.Time
 }
 
-// maxWants bounds the shards that one message asks for.
+// maxWants bounds the shards in one message.
 const maxWants = 256
 
 // begin recalls a shard that has opened here.
@@ -47,7 +47,7 @@ func (m *Machine) begin(h *home) {
 	m.maybeRecalled(h)
 }
 
-// ask asks a member for what it has not answered yet, or asks again.
+// ask asks a member for the ids that it has not sent yet, or repeats the question.
 func (m *Machine) ask(a transport.Address) {
 	k := m.askers[a]
 	if k == nil {
@@ -75,7 +75,7 @@ func (m *Machine) ask(a transport.Address) {
 	m.out.Send = append(m.out.Send, Envelope{a, Recall{k.seq, k.wants}})
 }
 
-// recalled takes an answer.
+// recalled handles an answer.
 func (m *Machine) recalled(from transport.Address, r Recalled) {
 	k := m.askers[from]
 	if k == nil || k.wants == nil || r.Seq != k.seq {
@@ -89,7 +89,7 @@ func (m *Machine) recalled(from transport.Address, r Recalled) {
 		}
 		s := h.recall.from[from]
 		if s.epoch != 0 && (s.epoch != p.Epoch || s.seq != p.Seq) {
-			*s = answering{} // it has changed on the way: once more
+			*s = answering{} // it has changed during the answer, so begin again
 			continue
 		}
 		if s.ids == nil {
@@ -109,7 +109,7 @@ func (m *Machine) recalled(from transport.Address, r Recalled) {
 	}
 }
 
-// loseItsPatience ends the recalls that have waited for too long.
+// loseItsPatience ends recalls that have waited for Config.Patience.
 func (m *Machine) loseItsPatience() {
 	for _, id := range slices.Clone(m.recalls) {
 		if h := m.homes[id]; !m.now.Before(h.recall.deadline) {
@@ -124,7 +124,8 @@ func (m *Machine) maybeRecalled(h *home) {
 	}
 }
 
-// finish goes on with what was recalled and what has happened here meanwhile.
+// finish ends a recall: it combines the recalled ids with the changes that were made
+// here meanwhile.
 func (m *Machine) finish(h *home) {
 	r := h.recall
 	h.recall = nil

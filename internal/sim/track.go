@@ -6,16 +6,16 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// tracked is the sum of a node's published views, kept from its events so that
-// nothing must be looked through.
+// tracked summarizes a node's published views. It is updated from events, so that no
+// view has to be searched.
 type tracked struct {
 	set       uint64 // a hash of the members that are not Down
-	size      int    // how many those are
+	size      int    // the number of these members
 	published uint64 // set, after the last step that had events
 	converged bool
 }
 
-// begin is for a node that starts as a member.
+// begin sets the summary of a node that starts as a member.
 func (t *tracked) begin(g *gossip.State) {
 	for _, m := range g.Members {
 		t.toggle(m.Address, 1)
@@ -28,7 +28,7 @@ func (t *tracked) toggle(a transport.Address, change int) {
 	t.size += change
 }
 
-// mark is a node's share in the hash of a set.
+// mark returns a node's share in the hash of a set.
 func mark(a transport.Address) uint64 {
 	x := a.Incarnation
 	for i := range len(a.Name) {
@@ -56,11 +56,11 @@ func (t *tracked) follow(e membership.Event) {
 
 func (t *tracked) publish() { t.published = t.set }
 
-// Set is a hash of the members that are not Down in the node's last view, and how
-// many they are.
+// Set returns a hash of the members that are not Down in the node's last view, and
+// their number.
 func (n *Node) Set() (hash uint64, size int) { return n.track.published, n.track.size }
 
-// SetOf is [Node.Set] for these nodes.
+// SetOf returns the hash of [Node.Set] for these nodes.
 func SetOf(nodes []*Node) uint64 {
 	sum := uint64(0)
 	for _, n := range nodes {
@@ -69,7 +69,7 @@ func SetOf(nodes []*Node) uint64 {
 	return sum
 }
 
-// Running are the processes that run, frozen ones included.
+// Running returns the processes that run, including frozen ones.
 func (w *World) Running() []*Node {
 	var nodes []*Node
 	for _, n := range w.nodes {

@@ -13,14 +13,14 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// A JSONMethod turns one message's arguments and results from JSON and into it,
-// for callers that have no generated code. It costs reflection, which typed calls
-// do without.
+// A JSONMethod converts one message's arguments from JSON and its results to JSON, for
+// callers without generated code. It uses reflection, unlike typed calls.
 type JSONMethod struct {
-	// Args appends the encoded arguments of an object of them, by name; nil when
-	// there are none.
+	// Args appends the encoded arguments of a JSON object that has them by name. It
+	// is nil if the method has no arguments.
 	Args func(b, text []byte) ([]byte, error)
-	// Reply is the object of the results, by name; nil when there are none.
+	// Reply returns the JSON object of the results, by name. It is nil if the
+	// method has no results.
 	Reply func(results Decoder) ([]byte, error)
 }
 
@@ -30,9 +30,9 @@ type JSONField struct {
 	Value any
 }
 
-// ReadJSON reads an object of named values. One that is absent stays zero; an unknown
-// name is an error, for it is misspelt. Its errors are [*EncodeError], because the call
-// was not sent.
+// ReadJSON reads an object of named values. An absent value stays zero. An unknown name
+// is an error, because it is probably misspelt. Its errors are [*EncodeError], because
+// the call was not sent.
 func ReadJSON(text []byte, fields ...JSONField) error {
 	if err := readJSON(text, fields); err != nil {
 		return &EncodeError{What: "arguments from JSON", Err: err}
@@ -85,8 +85,8 @@ func readValue(raw []byte, to any) error {
 	return json.Unmarshal(raw, to)
 }
 
-// messageAt returns the protobuf message that v, a pointer to a pointer to one,
-// stands for; it makes it if it is nil.
+// messageAt returns the protobuf message for v, a pointer to a pointer to a message,
+// and reports whether v is one. It makes the message if the pointer is nil.
 func messageAt(v any) (proto.Message, bool) {
 	p, ok := v.(interface{ message() proto.Message })
 	if !ok {
@@ -95,7 +95,7 @@ func messageAt(v any) (proto.Message, bool) {
 	return p.message(), true
 }
 
-// JSONProto makes a pointer to a protobuf message a value of a [JSONField].
+// JSONProto makes a pointer to a protobuf message usable as the Value of a [JSONField].
 func JSONProto[M any, P protoPointer[M]](p *P) any { return protoAt[M, P]{p} }
 
 type protoAt[M any, P protoPointer[M]] struct{ p *P }
@@ -148,7 +148,7 @@ const (
 	ContentProtobuf = "application/protobuf"
 )
 
-// A Raw is a call whose arguments are bytes already.
+// A Raw is a call whose arguments are already encoded.
 type Raw struct {
 	Method string
 	ID     string // as on the wire; not of a singleton
@@ -159,7 +159,7 @@ type Raw struct {
 	Body        []byte
 }
 
-// IsJSON reports whether the body is JSON, or why its form is not known.
+// IsJSON reports whether the body is JSON, or returns an error if its form is unknown.
 func (r *Raw) IsJSON() (bool, error) {
 	kind, _, _ := strings.Cut(r.ContentType, ";")
 	switch strings.ToLower(strings.TrimSpace(kind)) {
@@ -174,8 +174,8 @@ func (r *Raw) IsJSON() (bool, error) {
 	return false, fmt.Errorf("content type %q (want %s or %s)", r.ContentType, ContentJSON, ContentProtobuf)
 }
 
-// CallRaw makes a call whose arguments are bytes already, and returns the results
-// in the same form.
+// CallRaw makes a call whose arguments are already encoded, and returns the results in
+// the same form.
 func CallRaw(ctx context.Context, p Port, k Kind, r Raw) ([]byte, error) {
 	id := r.ID
 	if k.Singleton {
@@ -233,5 +233,5 @@ func (r *Raw) form(k Kind) (m JSONMethod, asJSON bool, err error) {
 	return m, asJSON, err
 }
 
-// ErrNoJSON is why a type takes no call in JSON.
+// ErrNoJSON means that a type does not accept calls in JSON.
 var ErrNoJSON = errors.New("its code was generated without JSON (add json to its directive, as in //shard:entity json, and run go generate)")

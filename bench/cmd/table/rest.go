@@ -14,10 +14,10 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// resting has very many entities become idle within a moment, of a type with a stop
-// hook and of one without, while calls of others go on. It shows how long it takes
-// until all are at rest, and what it does to the calls: those before anything is to
-// rest are the limit, in the same run.
+// resting makes very many entities idle within a moment, of a type with a stop hook and
+// of one without, while calls of other entities go on. It measures the time until all
+// are passivated, and the effect on the calls, compared with calls before the
+// passivation in the same run.
 func resting(ctx context.Context, s settings, url string) error {
 	const idle = 30 * time.Second
 	for _, hooked := range []bool{false, true} {
@@ -145,7 +145,7 @@ func (p *paced) run(ctx context.Context, accounts *fixture.AccountClient) {
 	}
 }
 
-// between measures the calls that were due in a time.
+// between returns the measure of the calls that were due in a span of time.
 func (p *paced) between(from, to time.Time) (m measure) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

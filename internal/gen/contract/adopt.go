@@ -34,7 +34,7 @@ func (now *Contract) Adopt(old *Contract) (*Contract, []Problem) {
 				before = o.Fields
 			}
 			if o.Is != m.Is || o.Oneof != m.Oneof {
-				a.add(CodeType, o.line, "give the new one another name; or,  "+reset+m.Name, "type %s: its form has changed", m.Name)
+				a.add(CodeType, o.line, "give the new one another name; or, "+reset+m.Name, "type %s: its form has changed", m.Name)
 			}
 		}
 		kept.Fields = a.fields(m.Name, m.fieldsAre(), before, m.Fields)

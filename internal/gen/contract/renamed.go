@@ -67,13 +67,13 @@ func (a *adoption) typeOf(path, what string, was, is *Field) {
 			"%s %s: number %d was %s and is %s: it could not hold all values of the old version", what, path, was.Number, was.Type, is.Type)
 	case compatible(was.Type, is.Type), a.onlyRenamed(was.Type, is.Type):
 	case formsDiffer(loose(was.Type), loose(is.Type)):
-		a.add(CodeType, was.line, "give the new one another name; or,  if the two types read each other's form, run "+retypeCommand(path, is.Type),
+		a.add(CodeType, was.line, "give the new one another name; or, if the two types read each other's form, run "+retypeCommand(path, is.Type),
 			"%s %s: number %d was %s and is %s", what, path, was.Number, was.Type, is.Type)
 	case formTag(what, was.Type, is.Type) != "":
 		a.add(CodeType, was.line, "tag the field "+formTag(what, was.Type, is.Type)+" to keep its form; or, "+reset+path,
 			"%s %s: number %d was %s and is %s", what, path, was.Number, was.Type, is.Type)
 	default:
-		a.add(CodeType, was.line, "give the new one another name; or,  "+reset+path,
+		a.add(CodeType, was.line, "give the new one another name; or, "+reset+path,
 			"%s %s: number %d was %s and is %s", what, path, was.Number, was.Type, is.Type)
 	}
 }

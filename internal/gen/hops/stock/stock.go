@@ -1,4 +1,4 @@
-// Package stock is the last in the row.
+// Package stock is the last in the chain of calls.
 package stock
 
 import (
