@@ -23,8 +23,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/shardgen/shardgen/runtime/admin"
 	"github.com/shardgen/shardgen/transport"
 	natstransport "github.com/shardgen/shardgen/transport/nats"
@@ -70,15 +68,16 @@ type command struct {
 
 // options are the values of flags and arguments.
 type options struct {
-	url, cluster, creds, ca string
-	timeout                 time.Duration
-	json                    bool
-	node                    string
-	kind, id                string
-	out, from               string
-	drop                    bool
-	through                 string
-	force                   bool
+	connection
+	cluster   string
+	timeout   time.Duration
+	json      bool
+	node      string
+	kind, id  string
+	out, from string
+	drop      bool
+	through   string
+	force     bool
 }
 
 var commands = []command{
@@ -157,10 +156,8 @@ func (c command) parse(args []string, env func(string) string, stderr io.Writer)
 	var o options
 	f := flag.NewFlagSet(c.name, flag.ContinueOnError)
 	f.SetOutput(io.Discard) // main prints the error
-	f.StringVar(&o.url, "nats", or(env("NATS_URL"), "nats://127.0.0.1:4222"), "`URLs` of NATS servers, separated by commas")
+	o.connection.flags(f, env)
 	f.StringVar(&o.cluster, "cluster", env("SHARD_CLUSTER"), "`name` of the cluster")
-	f.StringVar(&o.creds, "creds", "", "NATS credentials `file`")
-	f.StringVar(&o.ca, "ca", "", "`file` of the authority that signed the servers' certificates")
 	f.DurationVar(&o.timeout, "timeout", c.timeout, "bound of the whole command")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	if c.flags != nil {
@@ -202,7 +199,7 @@ func (c command) parse(args []string, env func(string) string, stderr io.Writer)
 	case o.timeout <= 0:
 		err = fmt.Errorf("-timeout is %v: want more than 0", o.timeout)
 	default:
-		err = transport.CheckName("cluster", o.cluster)
+		err = errors.Join(o.validate(), transport.CheckName("cluster", o.cluster))
 	}
 	return &o, err
 }
@@ -228,15 +225,8 @@ func or(s, def string) string {
 func (c command) do(ctx context.Context, o *options, stdout io.Writer) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not within %v (raise -timeout?)", o.timeout))
 	defer cancel()
-	var connect []nats.Option
-	if o.creds != "" {
-		connect = append(connect, nats.UserCredentials(o.creds))
-	}
-	if o.ca != "" {
-		connect = append(connect, nats.RootCAs(o.ca))
-	}
 	client, err := admin.Dial(ctx, admin.Options{
-		Cluster: o.cluster, Transport: natstransport.New(o.url, natstransport.ConnectOptions(connect...)),
+		Cluster: o.cluster, Transport: natstransport.New(o.url, natstransport.ConnectOptions(o.connection.options()...)),
 	})
 	if err != nil {
 		return err

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/storeops"
 	"github.com/shardgen/shardgen/runtime/admin"
@@ -36,13 +34,14 @@ shardctl store COMMAND -h lists a command's flags. NATS_URL stands in for -nats.
 
 // storeOptions are the values of flags and arguments of shardctl store.
 type storeOptions struct {
-	url, creds, ca, store string
-	timeout               time.Duration
-	json                  bool
-	kind, id              string
-	out, from             string
-	drop, replace         bool
-	replicas, partitions  int
+	connection
+	store                string
+	timeout              time.Duration
+	json                 bool
+	kind, id             string
+	out, from            string
+	drop, replace        bool
+	replicas, partitions int
 }
 
 // A storeCommand is a command of shardctl store.
@@ -131,10 +130,8 @@ func (c storeCommand) parse(args []string, env func(string) string, stderr io.Wr
 	var o storeOptions
 	f := flag.NewFlagSet(c.name, flag.ContinueOnError)
 	f.SetOutput(io.Discard) // main prints the error
-	f.StringVar(&o.url, "nats", or(env("NATS_URL"), "nats://127.0.0.1:4222"), "`URLs` of NATS servers, separated by commas")
+	o.connection.flags(f, env)
 	f.StringVar(&o.store, "store", "shardgen", "`name` of the store, as in natsstore.Config.Name")
-	f.StringVar(&o.creds, "creds", "", "NATS credentials `file`")
-	f.StringVar(&o.ca, "ca", "", "`file` of the authority that signed the servers' certificates")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "bound of the whole command")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	if c.flags != nil {
@@ -165,26 +162,17 @@ func (c storeCommand) parse(args []string, env func(string) string, stderr io.Wr
 		err = errors.New("give one of -from and -drop")
 	case o.timeout <= 0:
 		err = fmt.Errorf("-timeout is %v: want more than 0", o.timeout)
+	default:
+		err = o.validate()
 	}
 	return &o, err
-}
-
-// connectOptions are the options of the connection to NATS.
-func (o *storeOptions) connectOptions() (connect []nats.Option) {
-	if o.creds != "" {
-		connect = append(connect, nats.UserCredentials(o.creds))
-	}
-	if o.ca != "" {
-		connect = append(connect, nats.RootCAs(o.ca))
-	}
-	return connect
 }
 
 func (c storeCommand) do(ctx context.Context, o *storeOptions, w io.Writer) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not within %v (raise -timeout?)", o.timeout))
 	defer cancel()
 	s, err := natsstore.Open(ctx, o.url, natsstore.Config{
-		Name: o.store, NoCreate: !c.creates, Replicas: o.replicas, Partitions: o.partitions, ConnectOptions: o.connectOptions(),
+		Name: o.store, NoCreate: !c.creates, Replicas: o.replicas, Partitions: o.partitions, ConnectOptions: o.connection.options(),
 	})
 	if err != nil {
 		return err
@@ -213,7 +201,7 @@ func typesOf(ctx context.Context, s *natsstore.Store, o *storeOptions) ([]natsst
 // refuseHosted fails if a member of the type's cluster hosts it.
 func refuseHosted(ctx context.Context, o *storeOptions, kind string, t durablehost.Type) error {
 	c, err := admin.Dial(ctx, admin.Options{
-		Cluster: t.Cluster, Transport: natstransport.New(o.url, natstransport.ConnectOptions(o.connectOptions()...)),
+		Cluster: t.Cluster, Transport: natstransport.New(o.url, natstransport.ConnectOptions(o.connection.options()...)),
 	})
 	if err != nil {
 		return err
