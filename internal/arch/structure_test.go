@@ -166,11 +166,9 @@ var debts = map[string]debt{
 	"internal/sim/chaos":     {15, 29},
 	"internal/sim/singleton": {15, 12},
 	"runtime/admin":          {15, 8},
-	"internal/call":          {15, 20},
 	"internal/coordinator":   {15, 53},
 	"internal/region":        {15, 77},
 	"internal/remember":      {15, 25},
-	"transport/nats":         {15, 27},
 }
 
 // maxExported bounds the exported names of the public packages from runtime down. It is

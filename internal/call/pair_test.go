@@ -178,8 +178,8 @@ func (e *end) flush() {
 	if token != 0 && before >= e.session.window {
 		e.p.fail("%s: sent with %d bytes under way, the window is %d", e.name, before, e.session.window)
 	}
-	if len(payload) > e.session.cfg.MaxPayload {
-		e.p.fail("%s: frame of %d bytes, at most %d", e.name, len(payload), e.session.cfg.MaxPayload)
+	if len(payload) > e.session.maxPayload {
+		e.p.fail("%s: frame of %d bytes, at most %d", e.name, len(payload), e.session.maxPayload)
 	}
 	e.writing, e.lease, e.copy = true, payload, bytes.Clone(payload)
 	e.p.after(e.p.upTo(2*time.Millisecond), func() { e.publish(token) })

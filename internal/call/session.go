@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/invariant"
@@ -46,9 +47,6 @@ const (
 	nackGap = 10 * time.Millisecond
 )
 
-// frameBytes is the size at which a frame is full, because larger batches gain nothing.
-const frameBytes = 64 << 10
-
 // Config has the settings of a session. Those but Session are equal for all sessions of a process.
 type Config struct {
 	Self transport.Peer
@@ -68,100 +66,40 @@ type Config struct {
 // leaves out handled envelopes whose refusals have not arrived. So two peers that refuse
 // each other's calls do not wait for each other.
 //
-// Invariants:
-//  1. acked ≤ every held sequence < next, without gaps.
-//  2. head ≤ handled ≤ sendAt ≤ the number of frames, and frames before sendAt
-//     were handed out at least once.
-//  3. unacked is the sum of the bodies of the frames from handled to sendAt, and
-//     held that of all frames from head.
-//  4. An acknowledgement never goes out before a refusal below it.
+// Invariant: an acknowledgement never goes out before a refusal below it.
 type Session struct {
+	frames
+	acks
+	handshake handshake
+
 	cfg  Config
 	peer transport.Peer
 
-	// Sending. frames[head:] hold the unacknowledged envelopes, oldest first; the last
-	// frame may still be open.
-	next      uint64
-	acked     uint64
-	handledTo uint64 // the highest sequence that the peer has handled: at least acked
-	frames    []frame
-	head      int
-	handled   int // index of the first frame that the peer has not handled
-	sendAt    int // index of the next frame to hand out
-	unacked   int
-	held      int
-	usual     int // bytes of the frame that was closed last
-	refusals  int // frames with refusals
-	window    int
-	lent      uint64 // first sequence of the frame whose payload the driver may still read
-
+	window  int
 	retryAt time.Time // zero: nothing is under way
 	probing bool      // the peer was absent: one frame at a time until it answers
-
-	// Receiving.
-	received  uint64
-	nackedAt  time.Time
-	nack      bool
-	ackSent   uint64
-	unsaid    int // bytes of frames that were handled since an acknowledgement was sent
-	ackDueAt  time.Time
-	ackNow    bool
-	bye       bool
-	handshake handshake
-}
-
-// frame is one batch of encoded envelopes behind room for a header.
-type frame struct {
-	first   uint64
-	refuses uint64 // the lowest sequence that a refusal in it names; 0: none
-	count   uint32
-	sends   uint32
-	bounces uint32 // number of sendings that bounced
-	bounced uint32 // the latest of those
-	closed  bool
-	buf     []byte // wire.MaxFrameHeader bytes of room, then the envelopes
-}
-
-func (f *frame) last() uint64 { return f.first + uint64(f.count) - 1 }
-func (f *frame) body() []byte { return f.buf[wire.MaxFrameHeader:] }
-
-// neverArrived reports whether each sending of the frame bounced, if there was any.
-func (f *frame) neverArrived() bool { return f.sends == f.bounces }
-
-// sendBits is the number of bits of a token that count the sendings of one frame. The
-// count begins anew after 65,535, which takes hours; bounces are ignored from then on.
-const sendBits = 16
-
-// token returns the name of the frame's latest sending, which is not 0.
-func (f *frame) token() uint64 { return f.first<<sendBits | uint64(f.sends)&(1<<sendBits-1) }
-
-// sendingOf returns the frame and the sending that a token names.
-func sendingOf(token uint64) (first uint64, sending uint32) {
-	return token >> sendBits, uint32(token & (1<<sendBits - 1))
+	bye     bool
 }
 
 // NewSession returns a session with peer. Both sides must make a new one for each pair of
 // incarnations.
 func NewSession(cfg Config, peer transport.Peer) *Session {
-	return &Session{cfg: cfg, peer: peer, next: 1, window: cfg.Window, handshake: newHandshake(cfg, peer)}
+	return &Session{
+		cfg: cfg, peer: peer, window: cfg.Window, handshake: newHandshake(cfg, peer),
+		frames: frames{next: 1, maxPayload: cfg.MaxPayload}, acks: acks{granted: cfg.Window},
+	}
 }
 
 // Peer returns the other end.
 func (p *Session) Peer() transport.Peer { return p.peer }
-
-// Next returns the sequence of the next appended envelope.
-func (p *Session) Next() uint64 { return p.next }
-
-// Acked returns the highest sequence up to which the peer has handled everything.
-func (p *Session) Acked() uint64 { return p.acked }
 
 // Append adds an envelope to the stream and returns its sequence. Calls and tells are
 // refused with ErrFull above MaxBuffered. Answers and control messages are not, because
 // their number is bounded by that of calls.
 func (p *Session) Append(e *wire.Envelope) (uint64, error) {
 	size := e.SizeBound()
-	if size+wire.MaxFrameHeader > p.cfg.MaxPayload {
-		return 0, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, size, p.cfg.MaxPayload-wire.MaxFrameHeader)
+	if size+wire.MaxFrameHeader > p.maxPayload {
+		return 0, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, size, p.maxPayload-wire.MaxFrameHeader)
 	}
 	if p.held > p.cfg.MaxBuffered && (e.Type == wire.TypeCall || e.Type == wire.TypeTell) {
 		return 0, &FullError{Bytes: p.held, Peer: p.peer.Address}
@@ -177,55 +115,6 @@ func (p *Session) Append(e *wire.Envelope) (uint64, error) {
 	return seq, nil
 }
 
-// noteRefusal is called for each envelope that is added to a frame.
-func (p *Session) noteRefusal(f *frame, e *wire.Envelope) {
-	if e.Type != wire.TypeRefusal || e.Seq == 0 {
-		return
-	}
-	if f.refuses == 0 {
-		p.refusals++
-		f.refuses = e.Seq
-	}
-	f.refuses = min(f.refuses, e.Seq)
-}
-
-func (p *Session) openFrame(size int) *frame {
-	if n := len(p.frames); n > p.head {
-		f := &p.frames[n-1]
-		if !f.closed && len(f.buf)+size <= min(frameBytes, p.cfg.MaxPayload) {
-			return f
-		}
-		p.end(f)
-	}
-	if p.head > 64 && p.head*2 > len(p.frames) {
-		p.compact()
-	}
-	p.frames = append(p.frames, frame{first: p.next, buf: newBuffer(p.usual)})
-	return &p.frames[len(p.frames)-1]
-}
-
-// end closes the open frame, so that the next envelope begins a new one.
-func (p *Session) end(f *frame) {
-	if !f.closed {
-		f.closed, p.usual = true, len(f.buf)
-	}
-}
-
-func (p *Session) compact() {
-	n := copy(p.frames, p.frames[p.head:])
-	clear(p.frames[n:])
-	p.frames = p.frames[:n]
-	p.handled -= p.head
-	p.sendAt -= p.head
-	p.head = 0
-}
-
-// Full reports whether at least one frame is closed and waits to be published.
-func (p *Session) Full() bool { return len(p.frames)-p.sendAt > 1 }
-
-// Unpublished reports whether appended envelopes have not been handed out.
-func (p *Session) Unpublished() bool { return p.sendAt < len(p.frames) }
-
 // Take hands out the next frame to publish, with ack as the sequence up to which
 // everything from the peer was handled. The token names this sending of the frame, for
 // Bounced; it is 0 for a frame without envelopes. ok is false when there is nothing to
@@ -237,8 +126,8 @@ func (p *Session) Take(now time.Time, ack uint64) (payload []byte, token uint64,
 	if p.awaitsNumber() {
 		return p.hello(now, ack)
 	}
-	if p.sendAt < len(p.frames) && p.maySend(now) {
-		f := &p.frames[p.sendAt]
+	if p.sendAt < len(p.list) && p.maySend(now) {
+		f := &p.list[p.sendAt]
 		p.end(f)
 		f.sends++
 		p.sendAt++
@@ -269,16 +158,6 @@ func (p *Session) Bye(ack uint64) []byte {
 // LiftWindow makes Take hand out all remaining frames, even beyond the peer's window,
 // because no more acknowledgements will arrive.
 func (p *Session) LiftWindow() { p.window, p.probing = math.MaxInt, false }
-
-// empty returns a frame without envelopes. Its sequence is that of the next frame to be
-// handed out, so that the peer misses nothing.
-func (p *Session) empty() *frame {
-	f := &frame{first: p.next, buf: make([]byte, wire.MaxFrameHeader)}
-	if p.sendAt < len(p.frames) {
-		f.first = p.frames[p.sendAt].first
-	}
-	return f
-}
 
 func (p *Session) maySend(now time.Time) bool {
 	if p.probing {
@@ -311,21 +190,6 @@ func (p *Session) seal(f *frame, ack uint64) []byte {
 	return f.buf[start:]
 }
 
-// safeAck returns ack, or less, so that no frame behind f has a refusal of an envelope at
-// or below it. A sender that receives an acknowledgement forgets the envelope, and sends
-// later ones to another owner.
-func (p *Session) safeAck(f *frame, ack uint64) uint64 {
-	if p.refusals == 0 {
-		return ack
-	}
-	for i := len(p.frames) - 1; i >= p.head && p.frames[i].first >= f.first+uint64(f.count); i-- {
-		if r := p.frames[i].refuses; r > 0 {
-			ack = min(ack, r-1)
-		}
-	}
-	return ack
-}
-
 // Unsent takes back a Take whose frame the broker's client did not accept.
 func (p *Session) Unsent(token uint64, now time.Time) {
 	defer p.check()
@@ -336,8 +200,8 @@ func (p *Session) Unsent(token uint64, now time.Time) {
 	}
 	first, _ := sendingOf(token)
 	for i := p.head; i < p.sendAt; i++ {
-		if p.frames[i].first == first {
-			p.frames[i].sends--
+		if p.list[i].first == first {
+			p.list[i].sends--
 			p.rewindTo(i)
 			p.probing = true
 			p.retryAt = now.Add(RetryAfter)
@@ -352,8 +216,8 @@ func (p *Session) Unsent(token uint64, now time.Time) {
 func (p *Session) Bounced(token uint64, now time.Time) {
 	defer p.check()
 	first, sending := sendingOf(token)
-	for i := p.handled; i < len(p.frames); i++ {
-		if f := &p.frames[i]; f.first == first && sending > f.bounced && sending <= f.sends {
+	for i := p.handled; i < len(p.list); i++ {
+		if f := &p.list[i]; f.first == first && sending > f.bounced && sending <= f.sends {
 			f.bounces++
 			f.bounced = sending
 			p.rewindTo(p.handled)
@@ -371,14 +235,6 @@ func (p *Session) Rewind() {
 	p.rewindTo(p.handled)
 	p.probing = false
 	p.retryAt, p.handshake.helloAt = time.Time{}, time.Time{}
-}
-
-func (p *Session) rewindTo(i int) {
-	i = max(i, p.handled)
-	for j := i; j < p.sendAt; j++ {
-		p.unacked -= len(p.frames[j].body())
-	}
-	p.sendAt = min(p.sendAt, i)
 }
 
 // Ack takes the acknowledgement and the window of a frame that Receive accepted, after
@@ -412,35 +268,6 @@ func (p *Session) Ack(h *wire.FrameHeader, now time.Time) bool {
 	return progress || begun
 }
 
-// release skips the frames that the peer has handled and drops those that it has
-// acknowledged, even if they were about to be sent again.
-func (p *Session) release() {
-	for p.handled < len(p.frames) && p.frames[p.handled].last() <= p.handledTo {
-		if f := &p.frames[p.handled]; p.handled < p.sendAt {
-			p.unacked -= len(f.body())
-		} else {
-			p.end(f)
-			p.sendAt++
-		}
-		p.handled++
-	}
-	for p.head < p.handled && p.frames[p.head].last() <= p.acked {
-		f := &p.frames[p.head]
-		p.held -= len(f.body())
-		if f.refuses > 0 {
-			p.refusals--
-		}
-		if f.first != p.lent {
-			recycle(f.buf)
-		}
-		*f = frame{}
-		p.head++
-	}
-	if p.head == len(p.frames) {
-		p.frames, p.head, p.handled, p.sendAt = p.frames[:0], 0, 0, 0
-	}
-}
-
 // Tick sends again when that is due, and returns when to call it next. Zero means only
 // after another call.
 func (p *Session) Tick(now time.Time) (wake time.Time) {
@@ -450,7 +277,7 @@ func (p *Session) Tick(now time.Time) (wake time.Time) {
 		p.probing = true
 		p.retryAt = now
 	}
-	if p.sendAt > p.handled || p.probing && p.handled < len(p.frames) {
+	if p.sendAt > p.handled || p.probing && p.handled < len(p.list) {
 		wake = p.retryAt
 	}
 	if p.awaitsNumber() && (p.Unpublished() || p.ackNow) {
@@ -464,33 +291,8 @@ func (p *Session) Tick(now time.Time) (wake time.Time) {
 
 // Check returns the first broken invariant.
 func (p *Session) Check() error {
-	seq, unacked, held := p.acked+1, 0, 0
-	for i := p.head; i < len(p.frames); i++ {
-		f := &p.frames[i]
-		if i == p.head {
-			seq = min(seq, f.first)
-		}
-		if f.first != seq {
-			return fmt.Errorf("session to %s: invariant 1: frame begins at %d, want %d", p.peer.Address, f.first, seq)
-		}
-		seq += uint64(f.count)
-		held += len(f.body())
-		if i >= p.handled && i < p.sendAt {
-			unacked += len(f.body())
-			if f.sends == 0 || !f.closed {
-				return fmt.Errorf("session to %s: invariant 2: frame %d counts as sent and was not", p.peer.Address, f.first)
-			}
-		}
-	}
-	if p.head > p.handled || p.handled > p.sendAt || p.sendAt > len(p.frames) {
-		return fmt.Errorf("session to %s: invariant 2: head %d, handled %d, sendAt %d of %d frames",
-			p.peer.Address, p.head, p.handled, p.sendAt, len(p.frames))
-	}
-	if p.head < len(p.frames) && seq != p.next {
-		return fmt.Errorf("session to %s: invariant 1: frames end at %d, next is %d", p.peer.Address, seq, p.next)
-	}
-	if unacked != p.unacked || held != p.held {
-		return fmt.Errorf("session to %s: invariant 3: unacked %d, held %d, counted %d, %d", p.peer.Address, unacked, held, p.unacked, p.held)
+	if err := p.broken(); err != nil {
+		return fmt.Errorf("session to %s: %w", p.peer.Address, err)
 	}
 	return nil
 }
@@ -502,3 +304,163 @@ func (p *Session) check() {
 		}
 	}
 }
+
+// Receive takes the header of a frame from the peer and returns how many of its
+// envelopes, from the front, are known already; the others must be handled now,
+// in order. ok is false when the whole frame must be ignored, its
+// acknowledgement too: something before it is missing, or it is old, or of a session
+// that was dropped.
+//
+// After a frame with ok the driver handles the envelopes and then calls Ack.
+func (p *Session) Receive(h *wire.FrameHeader, now time.Time) (skip uint32, ok bool) {
+	defer p.check()
+	last := h.Seq + uint64(h.Count) - 1 // h.Seq-1 for a frame without envelopes
+	switch {
+	case h.Seq == 0 || last+1 < h.Seq:
+		return 0, false // foreign: sequences start at 1 and do not wrap
+	case !p.belongs(h, now):
+		return 0, false
+	case h.Seq > p.received+1:
+		if now.Sub(p.nackedAt) >= nackGap || p.nackedAt.IsZero() {
+			p.nack, p.ackNow, p.nackedAt = true, true, now
+		}
+		return 0, false
+	case h.Count > 0 && last <= p.received:
+		p.ackNow = true // the acknowledgement was lost
+		return h.Count, true
+	}
+	if h.Count > 0 {
+		skip = uint32(p.received + 1 - h.Seq)
+		p.received = last
+		if p.ackDueAt.IsZero() {
+			p.ackDueAt = now.Add(AckDelay)
+		}
+	}
+	if h.Flags&wire.FlagAckNow != 0 {
+		p.ackNow = true
+	}
+	return skip, true
+}
+
+// Unreached reports whether the peer never heard of the session: it sent nothing, and
+// every frame that was published to it bounced.
+func (p *Session) Unreached() bool {
+	if p.received > 0 || p.handledTo > 0 {
+		return false
+	}
+	for i := p.head; i < len(p.list); i++ {
+		if !p.list[i].neverArrived() {
+			return false
+		}
+	}
+	return true
+}
+
+// awaitsNumber reports whether only an empty frame that asks for the session's number may
+// be sent.
+func (p *Session) awaitsNumber() bool { return p.cfg.Self.Client && p.handshake.number == 0 }
+
+// hello returns the frame that asks for the session's number. ok is false before the next
+// try is due, and while nothing waits to be sent and the member has sent nothing.
+func (p *Session) hello(now time.Time, ack uint64) (payload []byte, token uint64, ok bool) {
+	if !p.Unpublished() && !p.ackNow || now.Before(p.handshake.helloAt) {
+		return nil, 0, false
+	}
+	p.handshake.helloAt = now.Add(RetryAfter)
+	return p.seal(p.empty(), ack), 0, true
+}
+
+// belongs reports whether the frame belongs to this session, and not to one that either
+// side has dropped.
+func (p *Session) belongs(h *wire.FrameHeader, now time.Time) bool {
+	switch {
+	case p.peer.Client && h.Session == 0:
+		p.ackNow = p.handshake.question(h.Hello) || p.ackNow
+		return false
+	case p.peer.Client:
+		if h.Session != p.handshake.number && (p.nackedAt.IsZero() || now.Sub(p.nackedAt) >= nackGap) {
+			p.ackNow, p.nackedAt = true, now // any frame says the number
+		}
+		return h.Session == p.handshake.number
+	case p.cfg.Self.Client:
+		belongs, ask := p.handshake.answer(h)
+		p.ackNow = p.ackNow || ask
+		return belongs
+	}
+	return true
+}
+
+// Dropped reports whether a frame has shown that the peer dropped its side of the
+// session. This side must then begin a new session with that frame.
+func (p *Session) Dropped() bool { return p.handshake.dropped }
+
+// Goodbye reports whether the frame is the goodbye of a client that never used this
+// session, and so never learnt its number.
+func (p *Session) Goodbye(h *wire.FrameHeader) bool {
+	return p.peer.Client && h.Session == 0 && h.Flags&wire.FlagBye != 0 && h.Hello >= p.handshake.hello && p.received == 0
+}
+
+// Shrink takes back a Take whose frame is larger than limit, the broker's present bound
+// in bytes. Frames that are not sent yet, or are to be sent again, are divided so that
+// they fit. Sequences stay the same, so that a peer that has received some of them skips
+// those. Envelopes that do not fit alone are removed and returned: results are replaced
+// by the answer that they are too large, and others by nothing. With a part of a shard's
+// state all other waiting parts are removed, including the last, because the new home
+// must not take an incomplete state for the whole.
+func (p *Session) Shrink(token uint64, limit int) (out []Oversize) {
+	defer p.check()
+	p.lent = 0
+	p.maxPayload = limit
+	first, _ := sendingOf(token)
+	for i := p.head; i < p.sendAt; i++ {
+		if p.list[i].first == first {
+			p.list[i].sends--
+			p.rewindTo(i)
+			break
+		}
+	}
+	for i := p.sendAt; i < len(p.list); i++ {
+		if len(p.list[i].buf) <= limit {
+			continue
+		}
+		parts, over := p.divide(&p.list[i])
+		p.list = slices.Replace(p.list, i, i+1, parts...)
+		i += len(parts) - 1
+		out = append(out, over...)
+	}
+	for i := range out {
+		if out[i].Envelope.Type == wire.TypeInit {
+			p.voidState(&out[i].Envelope)
+		}
+	}
+	p.release() // the peer may have handled a part
+	return out
+}
+
+// acks are the acknowledgements that a session owes its peer for the frames that it received.
+type acks struct {
+	granted  int // bytes granted to the peer
+	received uint64
+	nackedAt time.Time
+	nack     bool
+	ackSent  uint64
+	unsaid   int // bytes of frames that were handled since an acknowledgement was sent
+	ackDueAt time.Time
+	ackNow   bool
+}
+
+// Received returns the highest sequence received without a gap.
+func (a *acks) Received() uint64 { return a.received }
+
+// AckOwed ends a frame of that many bytes, all handled with ack. It makes the next Take
+// send an acknowledgement, and returns true, if the frames since the last one fill a
+// quarter of the window, because the peer may soon have to wait for it.
+func (a *acks) AckOwed(ack uint64, bytes int) bool {
+	if a.unsaid += bytes; a.unsaid >= a.granted/4 && ack > a.ackSent {
+		a.ackNow = true
+	}
+	return a.ackNow
+}
+
+// AckSoon makes the next Take send an acknowledgement.
+func (a *acks) AckSoon() { a.ackNow = true }

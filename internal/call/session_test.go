@@ -268,7 +268,7 @@ func TestFrameBuffers(t *testing.T) {
 		if _, err := p.Append(&wire.Envelope{Type: wire.TypeTell, Payload: make([]byte, payload)}); err != nil {
 			t.Fatal(err)
 		}
-		if got := cap(p.frames[len(p.frames)-1].buf); got != want {
+		if got := cap(p.list[len(p.list)-1].buf); got != want {
 			t.Errorf("%s: room for %d bytes, want %d", what, got, want)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/bits"
-	"math/rand/v2"
 	"net/url"
 	"slices"
 	"strings"
@@ -24,8 +23,6 @@ const (
 	// queueLength is how many received messages wait for Receive. Beyond it
 	// nats.go drops; the credit of the layers above keeps far below it.
 	queueLength = 64 << 10
-	// maxRoutes bounds the cache of peers' subjects; clients come and go.
-	maxRoutes = 4096
 	// maxPast is how many ended sessions can still have messages in the queue
 	// that are told apart.
 	maxPast = 2
@@ -39,6 +36,7 @@ type channel struct {
 	id       transport.Channel
 	options  nats.Options // shared by all sessions; never changed
 	subjects subjects
+	routes   routes
 	client   bool
 	log      *slog.Logger
 	outage   *outage // of all channels of the link
@@ -61,9 +59,6 @@ type channel struct {
 	past     []*session // ended, latest first
 	dropped  uint64     // by sessions past, because the queue was full
 	known    []string   // servers that the cluster told of
-
-	routesMu sync.RWMutex
-	routes   map[transport.Peer]route
 }
 
 // interest has the changeable part of a channel's subscriptions. It outlives sessions.
@@ -79,44 +74,6 @@ func (c *channel) isClosed() bool {
 	case <-c.quit:
 		return true
 	default:
-		return false
-	}
-}
-
-// open makes the first session. It retries until ctx ends, unless the attempt can never
-// succeed.
-func (c *channel) open(ctx context.Context) error {
-	var last error
-	for {
-		s, err := c.connect(ctx, interest{})
-		if err == nil {
-			c.session.Store(s)
-			return nil
-		}
-		if ctx.Err() == nil || last == nil {
-			last = err // an attempt that the end of ctx cut short says less
-		}
-		if _, permanent := remedy(err); permanent {
-			return explain(err)
-		}
-		if !c.pause(ctx) {
-			return fmt.Errorf("%w: %w", context.Cause(ctx), explain(last))
-		}
-	}
-}
-
-// pause waits between two attempts; false means that ctx ended.
-func (c *channel) pause(ctx context.Context) bool {
-	wait := c.options.ReconnectWait
-	if j := c.options.ReconnectJitter; j > 0 {
-		wait += rand.N(j)
-	}
-	t := time.NewTimer(wait)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
 		return false
 	}
 }
@@ -239,24 +196,280 @@ func (c *channel) countDropped() uint64 {
 // is logged, the second, fourth, eighth and so on, with their count.
 func powerOfTwo(n uint64) bool { return bits.OnesCount64(n) == 1 }
 
-func (c *channel) route(to transport.Peer) (route, error) {
-	c.routesMu.RLock()
-	r, ok := c.routes[to]
-	c.routesMu.RUnlock()
+func (c *channel) publish(subject, reply string, payload []byte) error {
+	if c.isClosed() {
+		return transport.ErrClosed
+	}
+	s := c.session.Load()
+	err := s.nc.PublishRequest(subject, reply, payload)
+	if err == nil {
+		return nil
+	}
+	switch {
+	case errors.Is(err, nats.ErrMaxPayload):
+		return fmt.Errorf("%d bytes: %w of %d (send less, or raise max_payload)",
+			len(payload), transport.ErrTooLarge, s.nc.MaxPayload())
+	case c.isClosed():
+		return transport.ErrClosed
+	}
+	// Other failures are of a connection that has ended or, after a failed write, is
+	// about to.
+	return fmt.Errorf("channel %s: %w: %w", c.subjects.channel, transport.ErrDisconnected, err)
+}
+
+// broken names an error of a round trip.
+func (c *channel) broken(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case c.isClosed():
+		return transport.ErrClosed
+	}
+	return fmt.Errorf("%w: %w", transport.ErrDisconnected, err)
+}
+
+func (c *channel) drain(ctx context.Context) error {
+	c.mu.Lock()
+	c.interest.drained = true
+	closed, s := c.closed, c.session.Load()
+	c.mu.Unlock()
+	if closed {
+		return transport.ErrClosed
+	}
+	s.drain()
+	if err := s.settle(ctx); err != nil {
+		return fmt.Errorf("channel %s: %w", c.subjects.channel, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case <-c.dry:
+	default:
+		close(c.dry)
+	}
+	return nil
+}
+
+func (c *channel) close(timeout time.Duration) {
+	close(c.quit)
+	c.mu.Lock()
+	c.closed = true
+	s := c.session.Load()
+	c.mu.Unlock()
+	if s == nil {
+		return // never opened
+	}
+	// Closing a socket with unread bytes resets it, and the server may lose the last
+	// writes: wait until it has read them.
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	if err := s.flush(ctx); err != nil {
+		c.log.Debug("closed without a last flush", "cause", err)
+	}
+	s.end()
+}
+
+// statusHeader and noResponders are how a server says that nobody listens.
+const (
+	statusHeader = "Status"
+	noResponders = "503"
+)
+
+func (c *channel) next() (*nats.Msg, error) {
+	if c.isClosed() {
+		return nil, transport.ErrClosed
+	}
+	select { // a queue that holds something is the common case, and one case is cheap
+	case m := <-c.messages:
+		return m, nil
+	default:
+	}
+	select {
+	case m := <-c.messages:
+		return m, nil
+	case <-c.quit:
+		return nil, transport.ErrClosed
+	case <-c.dry:
+	}
+	select {
+	case m := <-c.messages:
+		return m, nil
+	default:
+		return nil, transport.ErrClosed
+	}
+}
+
+// parse finds the kind of m by the letter that follows "sh.<cluster>.": the link's
+// own subscriptions leave no more to tell apart.
+func (c *channel) parse(m *nats.Msg) (transport.Message, bool) {
+	if i := len(c.subjects.prefix); len(m.Subject) > i {
+		switch m.Subject[i] {
+		case 'n':
+			return transport.Message{Kind: transport.Direct, Payload: m.Data}, true
+		case 'r':
+			if word, ok := strings.CutPrefix(m.Subject, c.subjects.replies); ok {
+				if msg, ok := c.parseReply(word, m); ok {
+					return msg, true
+				}
+			}
+		case 'c':
+			return transport.Message{Kind: transport.Broadcast, Payload: m.Data}, true
+		case 'g':
+			return transport.Message{Kind: transport.Anycast, Payload: m.Data}, true
+		}
+	}
+	if n := c.foreign.Add(1); powerOfTwo(n) {
+		c.log.Warn("foreign message ignored", "subject", bounded.Text(m.Subject), "bytes", len(m.Data), "count", n)
+	}
+	return transport.Message{}, false
+}
+
+func (c *channel) parseReply(word string, m *nats.Msg) (transport.Message, bool) {
+	if word == wordFrame {
+		return transport.Message{Kind: transport.Direct, Payload: m.Data}, c.client
+	}
+	// Anybody may publish to a reply subject; only the server sends a bare 503.
+	if len(m.Data) != 0 || m.Header.Get(statusHeader) != noResponders {
+		return transport.Message{}, false
+	}
+	msg := transport.Message{Kind: transport.Unreachable}
+	kind, rest, _ := strings.Cut(word, ".")
+	var ok bool
+	switch kind {
+	case wordUnreachable:
+		msg.From, msg.Token, ok = parseUnreachable(rest)
+	case wordAnycast:
+		msg.Token, ok = parseToken(rest)
+	}
 	if ok {
-		return r, nil
+		msg.Server = c.serverOf(m)
 	}
-	r, err := c.subjects.route(to)
+	return msg, ok
+}
+
+// wish notes the subscriptions of later sessions and returns the present one, which must
+// be informed, because adopt takes none that does not know them.
+func (c *channel) wish(serves bool) (*session, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, transport.ErrClosed
+	}
+	c.interest.serves = serves
+	return c.session.Load(), nil
+}
+
+// connect makes one attempt: it dials, subscribes and returns when the server has
+// confirmed that.
+func (c *channel) connect(ctx context.Context, in interest) (*session, error) {
+	s, err := c.dial(ctx)
 	if err != nil {
-		return r, err
+		return nil, err
 	}
-	// A name cut from a larger buffer would keep all of it alive.
-	to.Name = strings.Clone(to.Name)
-	c.routesMu.Lock()
-	defer c.routesMu.Unlock()
-	if len(c.routes) >= maxRoutes {
-		clear(c.routes)
+	if err := c.confirm(ctx, s, in); err != nil {
+		return nil, err
 	}
-	c.routes[to] = r
-	return r, nil
+	return s, nil
+}
+
+// dial makes one attempt at a connection. It subscribes to nothing yet.
+func (c *channel) dial(ctx context.Context) (*session, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout+dialExtra)
+	defer cancel()
+	s := &session{over: make(chan struct{})}
+	o := c.options
+	o.PingInterval = 0 // run pings by itself, and does not close a socket for want of an answer
+	o.Servers = c.servers()
+	closedCB := o.ClosedCB
+	o.ClosedCB = func(nc *nats.Conn) {
+		close(s.over)
+		if closedCB != nil {
+			closedCB(nc)
+		}
+	}
+	errorCB := o.AsyncErrorCB
+	o.AsyncErrorCB = func(nc *nats.Conn, sub *nats.Subscription, err error) {
+		c.asyncError(s, sub, err)
+		if errorCB != nil {
+			errorCB(nc, sub, err)
+		}
+	}
+	d := &dialer{ctx: ctx}
+	d.use(&o)
+	defer d.release()
+	nc, err := o.Connect()
+	if err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		} else if errors.Is(err, nats.ErrNoServers) && d.lastErr() != nil {
+			err = d.lastErr()
+		}
+		return nil, err
+	}
+	s.nc, s.wire = nc, d.wire()
+	s.server = nc.ConnectedServerId()
+	return s, nil
+}
+
+// confirm subscribes, and returns when the server has confirmed that. If it fails, the
+// session has ended.
+func (c *channel) confirm(ctx context.Context, s *session, in interest) error {
+	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
+	defer cancel()
+	defer context.AfterFunc(ctx, s.wire.drop)() // nats.go's writes know no context
+	if err := c.subscribe(ctx, s, in); err != nil {
+		s.nc.Close()
+		return err
+	}
+	s.began = time.Now()
+	return nil
+}
+
+func (c *channel) subscribe(ctx context.Context, s *session, in interest) (err error) {
+	if !in.drained {
+		listen := func(subject, queue string) *nats.Subscription {
+			if err != nil {
+				return nil
+			}
+			var sub *nats.Subscription
+			sub, err = c.listen(s, subject, queue)
+			return sub
+		}
+		s.replies = listen(c.subjects.replies+">", "")
+		if !c.client {
+			listen(c.subjects.requests, "")
+			if c.isControl() {
+				listen(c.subjects.broadcast, "")
+			}
+			if in.serves {
+				s.gateway = listen(c.subjects.gateway, gatewayQueue)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := s.nc.FlushWithContext(ctx); err != nil {
+		if last := s.nc.LastError(); last != nil {
+			return last
+		}
+		return err
+	}
+	// A refused subscription comes as an error before the flush's answer.
+	if err := s.nc.LastError(); errors.Is(err, nats.ErrPermissionViolation) {
+		return err
+	}
+	return nil
+}
+
+// listen lets a subscription of the session feed the channel.
+func (c *channel) listen(s *session, subject, queue string) (*nats.Subscription, error) {
+	sub, err := s.nc.ChanQueueSubscribe(subject, queue, c.messages)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.subs = append(s.subs, sub)
+	return sub, nil
 }

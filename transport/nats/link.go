@@ -4,13 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
-	"github.com/shardgen/shardgen/internal/bounded"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -43,7 +39,7 @@ func (l *link) Send(ch transport.Channel, to transport.Peer, token uint64, paylo
 	if err != nil {
 		return fmt.Errorf("send to %v: %w", to.Address, err)
 	}
-	r, err := c.route(to)
+	r, err := c.routes.route(to)
 	if err != nil {
 		return fmt.Errorf("send to %v: %w", to.Address, err)
 	}
@@ -70,27 +66,6 @@ func (l *link) Anycast(token uint64, payload []byte) error {
 		return fmt.Errorf("anycast: %w", err)
 	}
 	return nil
-}
-
-func (c *channel) publish(subject, reply string, payload []byte) error {
-	if c.isClosed() {
-		return transport.ErrClosed
-	}
-	s := c.session.Load()
-	err := s.nc.PublishRequest(subject, reply, payload)
-	if err == nil {
-		return nil
-	}
-	switch {
-	case errors.Is(err, nats.ErrMaxPayload):
-		return fmt.Errorf("%d bytes: %w of %d (send less, or raise max_payload)",
-			len(payload), transport.ErrTooLarge, s.nc.MaxPayload())
-	case c.isClosed():
-		return transport.ErrClosed
-	}
-	// Other failures are of a connection that has ended or, after a failed write, is
-	// about to.
-	return fmt.Errorf("channel %s: %w: %w", c.subjects.channel, transport.ErrDisconnected, err)
 }
 
 // MaxPayload returns the least of the limits that the servers behind the channels set now: a server may
@@ -136,17 +111,6 @@ func (l *link) Flush(ctx context.Context, ch transport.Channel) error {
 	return nil
 }
 
-// broken names an error of a round trip.
-func (c *channel) broken(ctx context.Context, err error) error {
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case c.isClosed():
-		return transport.ErrClosed
-	}
-	return fmt.Errorf("%w: %w", transport.ErrDisconnected, err)
-}
-
 // Drain ends the subscriptions of all lanes. It may be called again after an
 // error. A lane whose connection breaks meanwhile is drained by that: its next
 // connection subscribes to nothing.
@@ -160,28 +124,6 @@ func (l *link) Drain(ctx context.Context) error {
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("drain: %w", err)
-	}
-	return nil
-}
-
-func (c *channel) drain(ctx context.Context) error {
-	c.mu.Lock()
-	c.interest.drained = true
-	closed, s := c.closed, c.session.Load()
-	c.mu.Unlock()
-	if closed {
-		return transport.ErrClosed
-	}
-	s.drain()
-	if err := s.settle(ctx); err != nil {
-		return fmt.Errorf("channel %s: %w", c.subjects.channel, err)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	select {
-	case <-c.dry:
-	default:
-		close(c.dry)
 	}
 	return nil
 }
@@ -200,31 +142,6 @@ func (l *link) Close() error {
 	l.wg.Wait()
 	return nil
 }
-
-func (c *channel) close(timeout time.Duration) {
-	close(c.quit)
-	c.mu.Lock()
-	c.closed = true
-	s := c.session.Load()
-	c.mu.Unlock()
-	if s == nil {
-		return // never opened
-	}
-	// Closing a socket with unread bytes resets it, and the server may lose the last
-	// writes: wait until it has read them.
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
-	if err := s.flush(ctx); err != nil {
-		c.log.Debug("closed without a last flush", "cause", err)
-	}
-	s.end()
-}
-
-// statusHeader and noResponders are how a server says that nobody listens.
-const (
-	statusHeader = "Status"
-	noResponders = "503"
-)
 
 // Receive waits for the channel's next message.
 func (l *link) Receive(ch transport.Channel) (transport.Message, error) {
@@ -261,74 +178,11 @@ func (l *link) TryReceive(ch transport.Channel) (transport.Message, bool) {
 	}
 }
 
-func (c *channel) next() (*nats.Msg, error) {
-	if c.isClosed() {
-		return nil, transport.ErrClosed
+// Serve enters the gateway's queue group, or leaves it. It fails when the server
+// does not grant the subject; the link goes on without.
+func (l *link) Serve(ctx context.Context, on bool) error {
+	if err := l.channels[0].serve(ctx, on); err != nil {
+		return fmt.Errorf("serve: %w", err)
 	}
-	select { // a queue that holds something is the common case, and one case is cheap
-	case m := <-c.messages:
-		return m, nil
-	default:
-	}
-	select {
-	case m := <-c.messages:
-		return m, nil
-	case <-c.quit:
-		return nil, transport.ErrClosed
-	case <-c.dry:
-	}
-	select {
-	case m := <-c.messages:
-		return m, nil
-	default:
-		return nil, transport.ErrClosed
-	}
-}
-
-// parse finds the kind of m by the letter that follows "sh.<cluster>.": the link's
-// own subscriptions leave no more to tell apart.
-func (c *channel) parse(m *nats.Msg) (transport.Message, bool) {
-	if i := len(c.subjects.prefix); len(m.Subject) > i {
-		switch m.Subject[i] {
-		case 'n':
-			return transport.Message{Kind: transport.Direct, Payload: m.Data}, true
-		case 'r':
-			if word, ok := strings.CutPrefix(m.Subject, c.subjects.replies); ok {
-				if msg, ok := c.parseReply(word, m); ok {
-					return msg, true
-				}
-			}
-		case 'c':
-			return transport.Message{Kind: transport.Broadcast, Payload: m.Data}, true
-		case 'g':
-			return transport.Message{Kind: transport.Anycast, Payload: m.Data}, true
-		}
-	}
-	if n := c.foreign.Add(1); powerOfTwo(n) {
-		c.log.Warn("foreign message ignored", "subject", bounded.Text(m.Subject), "bytes", len(m.Data), "count", n)
-	}
-	return transport.Message{}, false
-}
-
-func (c *channel) parseReply(word string, m *nats.Msg) (transport.Message, bool) {
-	if word == wordFrame {
-		return transport.Message{Kind: transport.Direct, Payload: m.Data}, c.client
-	}
-	// Anybody may publish to a reply subject; only the server sends a bare 503.
-	if len(m.Data) != 0 || m.Header.Get(statusHeader) != noResponders {
-		return transport.Message{}, false
-	}
-	msg := transport.Message{Kind: transport.Unreachable}
-	kind, rest, _ := strings.Cut(word, ".")
-	var ok bool
-	switch kind {
-	case wordUnreachable:
-		msg.From, msg.Token, ok = parseUnreachable(rest)
-	case wordAnycast:
-		msg.Token, ok = parseToken(rest)
-	}
-	if ok {
-		msg.Server = c.serverOf(m)
-	}
-	return msg, ok
+	return nil
 }

@@ -54,41 +54,6 @@ func ConnectTimeout(d time.Duration) Option {
 	return func(s *settings) { s.connectTimeout = d }
 }
 
-// natsOptions builds the options common to all connections of the link.
-func (t *Transport) natsOptions() (nats.Options, error) {
-	o := nats.GetDefaultOptions()
-	o.ReconnectWait = defaultReconnectWait
-	o.ReconnectJitter = defaultReconnectJitter
-	o.ReconnectJitterTLS = defaultReconnectJitter
-	o.PingInterval = defaultPingInterval
-	o.MaxPingsOut = defaultMaxPingsOut
-	o.FlusherTimeout = defaultFlusherTimeout
-	o.WriteBufferSize = 1 // each message is a batch: write it at once, not from another goroutine
-	for _, f := range t.settings.connect {
-		if f == nil {
-			continue
-		}
-		if err := f(&o); err != nil {
-			return o, fmt.Errorf("connect option: %w", err)
-		}
-	}
-	if o.InProcessServer == nil || t.url != "" {
-		servers, err := parseURLs(t.url)
-		if err != nil {
-			return o, err
-		}
-		o.Servers = servers
-	}
-	o.AllowReconnect = false
-	o.RetryOnFailedConnect = false
-	o.ReconnectBufSize = -1
-	o.ReconnectOnFlusherError = true // else a failed write loses bytes without a break
-	o.NoEcho = false
-	o.SkipSubjectValidation = true // names are checked once, when a subject is built
-	o.NoCallbacksAfterClientClose = false
-	return o, nil
-}
-
 var errNoURL = errors.New("the URL of the NATS servers is empty (want for example nats://127.0.0.1:4222)")
 
 var schemes = []string{"nats", "tls", "ws", "wss"}

@@ -3,7 +3,6 @@ package natstransport
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -13,15 +12,6 @@ import (
 )
 
 var errClientServes = errors.New("a client takes no Anycast (open the link as a member)")
-
-// Serve enters the gateway's queue group, or leaves it. It fails when the server
-// does not grant the subject; the link goes on without.
-func (l *link) Serve(ctx context.Context, on bool) error {
-	if err := l.channels[0].serve(ctx, on); err != nil {
-		return fmt.Errorf("serve: %w", err)
-	}
-	return nil
-}
 
 func (c *channel) serve(ctx context.Context, on bool) error {
 	if c.client {
@@ -54,18 +44,6 @@ func (c *channel) serve(ctx context.Context, on bool) error {
 	return err
 }
 
-// wish notes the subscriptions of later sessions and returns the present one, which must
-// be informed, because adopt takes none that does not know them.
-func (c *channel) wish(serves bool) (*session, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return nil, transport.ErrClosed
-	}
-	c.interest.serves = serves
-	return c.session.Load(), nil
-}
-
 func (c *channel) enterGateway(ctx context.Context, s *session) error {
 	if s.gateway == nil {
 		sub, err := c.listen(s, c.subjects.gateway, gatewayQueue)
@@ -96,13 +74,4 @@ func (c *channel) renounce(s *session, cause error) error {
 func (c *channel) refusesGateway(err error) bool {
 	return errors.Is(err, nats.ErrPermissionViolation) &&
 		strings.Contains(err.Error(), "Subscription to "+strconv.Quote(c.subjects.gateway))
-}
-
-// endGateway ends the subscription but keeps the messages that the server has routed to it.
-func (s *session) endGateway() {
-	if s.gateway != nil {
-		s.forget(s.gateway)
-		_ = s.gateway.Drain() // fails only where nothing is left to drain
-		s.gateway = nil
-	}
 }

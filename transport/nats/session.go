@@ -44,121 +44,6 @@ type session struct {
 	forgotten uint64               // of them, by subscriptions that were ended
 }
 
-// connect makes one attempt: it dials, subscribes and returns when the server has
-// confirmed that.
-func (c *channel) connect(ctx context.Context, in interest) (*session, error) {
-	s, err := c.dial(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.confirm(ctx, s, in); err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-// dial makes one attempt at a connection. It subscribes to nothing yet.
-func (c *channel) dial(ctx context.Context) (*session, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout+dialExtra)
-	defer cancel()
-	s := &session{over: make(chan struct{})}
-	o := c.options
-	o.PingInterval = 0 // run pings by itself, and does not close a socket for want of an answer
-	o.Servers = c.servers()
-	closedCB := o.ClosedCB
-	o.ClosedCB = func(nc *nats.Conn) {
-		close(s.over)
-		if closedCB != nil {
-			closedCB(nc)
-		}
-	}
-	errorCB := o.AsyncErrorCB
-	o.AsyncErrorCB = func(nc *nats.Conn, sub *nats.Subscription, err error) {
-		c.asyncError(s, sub, err)
-		if errorCB != nil {
-			errorCB(nc, sub, err)
-		}
-	}
-	d := &dialer{ctx: ctx}
-	d.use(&o)
-	defer d.release()
-	nc, err := o.Connect()
-	if err != nil {
-		if ctx.Err() != nil {
-			err = ctx.Err()
-		} else if errors.Is(err, nats.ErrNoServers) && d.lastErr() != nil {
-			err = d.lastErr()
-		}
-		return nil, err
-	}
-	s.nc, s.wire = nc, d.wire()
-	s.server = nc.ConnectedServerId()
-	return s, nil
-}
-
-// confirm subscribes, and returns when the server has confirmed that. If it fails, the
-// session has ended.
-func (c *channel) confirm(ctx context.Context, s *session, in interest) error {
-	ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
-	defer cancel()
-	defer context.AfterFunc(ctx, s.wire.drop)() // nats.go's writes know no context
-	if err := c.subscribe(ctx, s, in); err != nil {
-		s.nc.Close()
-		return err
-	}
-	s.began = time.Now()
-	return nil
-}
-
-func (c *channel) subscribe(ctx context.Context, s *session, in interest) (err error) {
-	if !in.drained {
-		listen := func(subject, queue string) *nats.Subscription {
-			if err != nil {
-				return nil
-			}
-			var sub *nats.Subscription
-			sub, err = c.listen(s, subject, queue)
-			return sub
-		}
-		s.replies = listen(c.subjects.replies+">", "")
-		if !c.client {
-			listen(c.subjects.requests, "")
-			if c.isControl() {
-				listen(c.subjects.broadcast, "")
-			}
-			if in.serves {
-				s.gateway = listen(c.subjects.gateway, gatewayQueue)
-			}
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if err := s.nc.FlushWithContext(ctx); err != nil {
-		if last := s.nc.LastError(); last != nil {
-			return last
-		}
-		return err
-	}
-	// A refused subscription comes as an error before the flush's answer.
-	if err := s.nc.LastError(); errors.Is(err, nats.ErrPermissionViolation) {
-		return err
-	}
-	return nil
-}
-
-// listen lets a subscription of the session feed the channel.
-func (c *channel) listen(s *session, subject, queue string) (*nats.Subscription, error) {
-	sub, err := s.nc.ChanQueueSubscribe(subject, queue, c.messages)
-	if err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.subs = append(s.subs, sub)
-	return sub, nil
-}
-
 // forget removes a subscription that is about to end, but keeps its count of dropped
 // messages.
 func (s *session) forget(sub *nats.Subscription) {
@@ -275,4 +160,13 @@ func remedy(err error) (hint string, permanent bool) {
 func explain(err error) error {
 	hint, _ := remedy(err)
 	return fmt.Errorf("%w (%s)", err, hint)
+}
+
+// endGateway ends the subscription but keeps the messages that the server has routed to it.
+func (s *session) endGateway() {
+	if s.gateway != nil {
+		s.forget(s.gateway)
+		_ = s.gateway.Drain() // fails only where nothing is left to drain
+		s.gateway = nil
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/shardgen/shardgen/transport"
 )
@@ -100,4 +101,38 @@ func parseUnreachable(s string) (from transport.Address, token uint64, ok bool) 
 func parseToken(s string) (token uint64, ok bool) {
 	token, err := strconv.ParseUint(s, 16, 64)
 	return token, err == nil
+}
+
+// maxRoutes bounds the cached routes; clients come and go.
+const maxRoutes = 4096
+
+// routes caches the subjects of peers. It is safe for concurrent use.
+type routes struct {
+	subjects *subjects
+
+	mu     sync.RWMutex
+	byPeer map[transport.Peer]route
+}
+
+// route returns the subjects of a peer.
+func (r *routes) route(to transport.Peer) (route, error) {
+	r.mu.RLock()
+	found, ok := r.byPeer[to]
+	r.mu.RUnlock()
+	if ok {
+		return found, nil
+	}
+	found, err := r.subjects.route(to)
+	if err != nil {
+		return found, err
+	}
+	// A name cut from a larger buffer would keep all of it alive.
+	to.Name = strings.Clone(to.Name)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.byPeer) >= maxRoutes {
+		clear(r.byPeer)
+	}
+	r.byPeer[to] = found
+	return found, nil
 }

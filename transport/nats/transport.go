@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/shardgen/shardgen/internal/bounded"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -68,13 +70,13 @@ func (t *Transport) open(ctx context.Context, o transport.Options) (*link, error
 
 	l := newLink(o, no)
 	// Control goes first: where it fails, lanes would only say the same.
-	if err := l.channels[0].open(ctx); err != nil {
+	if err := (&upkeep{channel: l.channels[0]}).open(ctx); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	errs := make([]error, len(l.channels))
 	var wg sync.WaitGroup
 	for i, c := range l.channels[1:] {
-		wg.Go(func() { errs[i] = c.open(ctx) })
+		wg.Go(func() { errs[i] = (&upkeep{channel: c}).open(ctx) })
 	}
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {
@@ -82,7 +84,7 @@ func (t *Transport) open(ctx context.Context, o transport.Options) (*link, error
 	}
 	for _, c := range l.channels {
 		c.tell(transport.State{Connected: true, Server: c.session.Load().server})
-		l.wg.Go(func() { c.run(l.ctx) })
+		l.wg.Go(func() { (&upkeep{channel: c}).run(l.ctx) })
 	}
 	return l, nil
 }
@@ -112,8 +114,8 @@ func newLink(o transport.Options, no nats.Options) *link {
 			quit:     make(chan struct{}),
 			dry:      make(chan struct{}),
 			serving:  make(chan struct{}, 1),
-			routes:   map[transport.Peer]route{},
 		}
+		c.routes = routes{subjects: &c.subjects, byPeer: map[transport.Peer]route{}}
 		c.options.Name = name + " " + channelWord(id)
 		l.channels = append(l.channels, c)
 	}
@@ -122,3 +124,84 @@ func newLink(o transport.Options, no nats.Options) *link {
 
 // closeTimeout bounds how long Close waits for the server to read sent messages.
 const closeTimeout = time.Second
+
+// natsOptions builds the options common to all connections of the link.
+func (t *Transport) natsOptions() (nats.Options, error) {
+	o := nats.GetDefaultOptions()
+	o.ReconnectWait = defaultReconnectWait
+	o.ReconnectJitter = defaultReconnectJitter
+	o.ReconnectJitterTLS = defaultReconnectJitter
+	o.PingInterval = defaultPingInterval
+	o.MaxPingsOut = defaultMaxPingsOut
+	o.FlusherTimeout = defaultFlusherTimeout
+	o.WriteBufferSize = 1 // each message is a batch: write it at once, not from another goroutine
+	for _, f := range t.settings.connect {
+		if f == nil {
+			continue
+		}
+		if err := f(&o); err != nil {
+			return o, fmt.Errorf("connect option: %w", err)
+		}
+	}
+	if o.InProcessServer == nil || t.url != "" {
+		servers, err := parseURLs(t.url)
+		if err != nil {
+			return o, err
+		}
+		o.Servers = servers
+	}
+	o.AllowReconnect = false
+	o.RetryOnFailedConnect = false
+	o.ReconnectBufSize = -1
+	o.ReconnectOnFlusherError = true // else a failed write loses bytes without a break
+	o.NoEcho = false
+	o.SkipSubjectValidation = true // names are checked once, when a subject is built
+	o.NoCallbacksAfterClientClose = false
+	return o, nil
+}
+
+// ServeRequests takes requests on a connection of its own, so that foreign load
+// delays no call between members. The connection is made anew when it breaks.
+func (t *Transport) ServeRequests(ctx context.Context, o transport.RequestOptions) (stop func(), err error) {
+	options, err := t.natsOptions()
+	if err != nil {
+		return nil, fmt.Errorf("serve requests: %w", err)
+	}
+	log := o.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	options.AllowReconnect, options.MaxReconnect = true, -1
+	options.Timeout = t.settings.connectTimeout
+	options.SkipSubjectValidation = false // reply subjects are strangers'
+	options.Name = "shardgen " + o.Cluster + " " + o.Name + " requests"
+	var faults atomic.Uint64
+	options.AsyncErrorCB = func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		if n := faults.Add(1); powerOfTwo(n) {
+			log.Error("requests", "err", bounded.Error(err), "count", n)
+		}
+	}
+	nc, err := options.Connect()
+	if err != nil {
+		return nil, fmt.Errorf("serve requests: %s: %w", redact(t.url), err)
+	}
+	s := &requests{options: o, slots: make(chan struct{}, max(o.Limit, 1))}
+	for _, kind := range o.Kinds {
+		if _, err := nc.QueueSubscribe("sh."+o.Cluster+".gw."+kind+".>", gatewayQueue, s.take); err != nil {
+			nc.Close()
+			return nil, fmt.Errorf("serve requests: %s: %w", redact(t.url), err)
+		}
+	}
+	// nats.go insists on a deadline, which the context of a node's Run has not.
+	ctx, cancel := context.WithTimeout(ctx, t.settings.connectTimeout)
+	defer cancel()
+	if err := nc.FlushWithContext(ctx); err != nil {
+		nc.Close()
+		return nil, fmt.Errorf("serve requests: %s: %w", redact(t.url), err)
+	}
+	return func() {
+		_ = nc.Drain() // requests under way are still answered
+		s.close()
+		nc.Close()
+	}, nil
+}

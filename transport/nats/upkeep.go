@@ -2,6 +2,8 @@ package natstransport
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -10,6 +12,13 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
+// An upkeep keeps a channel connected: it makes the channel's sessions, watches the
+// present one, and makes the next when that has ended or is stale.
+type upkeep struct {
+	*channel
+	held holder // sockets of stale sessions
+}
+
 // run replaces sessions as they end, until ctx does. It alone calls OnState
 // after Open has, and stores a new session only after it told the end of the old.
 //
@@ -17,19 +26,18 @@ import (
 // until the next session listens: where packets are lost, connections stand still
 // for seconds, and a server that sees no socket tells the others that nobody
 // listens for this node, which they take for the proof that its process is dead.
-func (c *channel) run(ctx context.Context) {
-	var held holder
-	defer held.close()
+func (u *upkeep) run(ctx context.Context) {
+	defer u.held.close()
 	for {
-		s := c.session.Load()
-		next := c.watch(ctx, s)
+		s := u.session.Load()
+		next := u.watch(ctx, s)
 		if s.stale {
-			if c.isControl() { // others take its subjects for proof
-				held.hold(s)
+			if u.isControl() { // others take its subjects for proof
+				u.held.hold(s)
 			}
 			s.end()
 		}
-		c.retire(s)
+		u.retire(s)
 		if ctx.Err() != nil {
 			if next != nil {
 				next.end()
@@ -40,29 +48,29 @@ func (c *channel) run(ctx context.Context) {
 		if s.stale {
 			cause = nats.ErrStaleConnection
 		}
-		c.outage.lost(c.id, s.server, cause)
-		c.tell(transport.State{})
-		next = c.reopen(ctx, next, !s.stale && time.Since(s.began) < time.Second)
+		u.outage.lost(u.id, s.server, cause)
+		u.tell(transport.State{})
+		next = u.reopen(ctx, next, !s.stale && time.Since(s.began) < time.Second)
 		if next == nil {
 			return
 		}
-		held.adopted(next)
-		c.tell(transport.State{Connected: true, Server: next.server})
+		u.held.adopted(next)
+		u.tell(transport.State{Connected: true, Server: next.server})
 	}
 }
 
 // watch returns when s has ended, when ctx ends, or when s is stale: its server
 // has not answered for so long, or not until another connection stood. That one
 // is spare; it subscribes to nothing yet.
-func (c *channel) watch(ctx context.Context, s *session) (spare *session) {
-	if c.options.PingInterval <= 0 {
+func (u *upkeep) watch(ctx context.Context, s *session) (spare *session) {
+	if u.options.PingInterval <= 0 {
 		select {
 		case <-s.over:
 		case <-ctx.Done():
 		}
 		return nil
 	}
-	t := time.NewTicker(c.options.PingInterval)
+	t := time.NewTicker(u.options.PingInterval)
 	defer t.Stop()
 	for {
 		select {
@@ -72,7 +80,7 @@ func (c *channel) watch(ctx context.Context, s *session) (spare *session) {
 			return nil
 		case <-t.C:
 		}
-		if spare = c.ping(ctx, s); s.stale {
+		if spare = u.ping(ctx, s); s.stale {
 			return spare
 		}
 	}
@@ -83,7 +91,7 @@ func (c *channel) watch(ctx context.Context, s *session) (spare *session) {
 // lane an answer waits behind other messages, so a lane that receives anything is given
 // the whole time. Intervals are counted and not timed, so that a process that was stopped
 // for long reads the messages of that time before it judges.
-func (c *channel) ping(ctx context.Context, s *session) (spare *session) {
+func (u *upkeep) ping(ctx context.Context, s *session) (spare *session) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -91,7 +99,7 @@ func (c *channel) ping(ctx context.Context, s *session) (spare *session) {
 	answer := make(chan error, 1)
 	wg.Go(func() { answer <- s.flush(ctx) })
 	spares := make(chan *session, 1)
-	late := time.NewTicker(c.options.PingInterval)
+	late := time.NewTicker(u.options.PingInterval)
 	defer late.Stop()
 	read, dials := s.wire.reads.Load(), false
 	for missed := 0; ; {
@@ -108,7 +116,7 @@ func (c *channel) ping(ctx context.Context, s *session) (spare *session) {
 			return spare
 		case <-late.C:
 			missed++
-			if missed >= c.options.MaxPingsOut {
+			if missed >= u.options.MaxPingsOut {
 				s.stale = true
 				cancel()
 				wg.Wait()
@@ -116,9 +124,9 @@ func (c *channel) ping(ctx context.Context, s *session) (spare *session) {
 			}
 			was := read
 			read = s.wire.reads.Load()
-			if !dials && (c.isControl() || read == was) {
+			if !dials && (u.isControl() || read == was) {
 				dials = true
-				wg.Go(func() { spares <- c.dialAny(ctx) })
+				wg.Go(func() { spares <- u.dialAny(ctx) })
 			}
 		}
 	}
@@ -143,9 +151,9 @@ const (
 )
 
 // dialAny dials until a connection stands. It returns nil when ctx ends.
-func (c *channel) dialAny(ctx context.Context) (first *session) {
+func (u *upkeep) dialAny(ctx context.Context) (first *session) {
 	n := 1
-	if c.isControl() {
+	if u.isControl() {
 		n = atOnce
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -154,7 +162,7 @@ func (c *channel) dialAny(ctx context.Context) (first *session) {
 	defer wg.Wait()
 	stood := make(chan *session, n)
 	for i := range n {
-		wg.Go(func() { stood <- c.dialAgain(ctx, time.Duration(i)*dialApart) })
+		wg.Go(func() { stood <- u.dialAgain(ctx, time.Duration(i)*dialApart) })
 	}
 	for range n { // all of them end
 		s := <-stood
@@ -172,18 +180,18 @@ func (c *channel) dialAny(ctx context.Context) (first *session) {
 
 // dialAgain dials after a while, until a connection stands. It returns nil when
 // ctx ends.
-func (c *channel) dialAgain(ctx context.Context, after time.Duration) *session {
+func (u *upkeep) dialAgain(ctx context.Context, after time.Duration) *session {
 	select {
 	case <-time.After(after):
 	case <-ctx.Done():
 		return nil
 	}
 	for {
-		s, err := c.dial(ctx)
+		s, err := u.dial(ctx)
 		if err == nil {
 			return s
 		}
-		if !c.pause(ctx) {
+		if !u.pause(ctx) {
 			return nil
 		}
 	}
@@ -192,33 +200,71 @@ func (c *channel) dialAgain(ctx context.Context, after time.Duration) *session {
 // reopen connects until it succeeds; nil means that the channel was closed.
 // The first attempt is made at once, with the spare connection if there is one,
 // but for a server that throws us out again and again.
-func (c *channel) reopen(ctx context.Context, spare *session, patient bool) *session {
+func (u *upkeep) reopen(ctx context.Context, spare *session, patient bool) *session {
 	for attempts := 1; ; attempts++ {
-		if (patient || attempts > 1) && !c.pause(ctx) {
+		if (patient || attempts > 1) && !u.pause(ctx) {
 			return nil
 		}
-		c.mu.Lock()
-		in := c.interest
-		c.mu.Unlock()
+		u.mu.Lock()
+		in := u.interest
+		u.mu.Unlock()
 		var s *session
 		var err error
 		if spare != nil {
 			s, spare = spare, nil
-			err = c.confirm(ctx, s, in)
+			err = u.confirm(ctx, s, in)
 		} else {
-			s, err = c.connect(ctx, in)
+			s, err = u.connect(ctx, in)
 		}
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil
 			}
-			c.outage.failed(err)
+			u.outage.failed(err)
 			continue
 		}
-		if c.adopt(s, in) {
-			c.outage.restored(c.id, s.server)
+		if u.adopt(s, in) {
+			u.outage.restored(u.id, s.server)
 			return s
 		}
 		s.end()
+	}
+}
+
+// open makes the first session. It retries until ctx ends, unless the attempt can never
+// succeed.
+func (u *upkeep) open(ctx context.Context) error {
+	var last error
+	for {
+		s, err := u.connect(ctx, interest{})
+		if err == nil {
+			u.session.Store(s)
+			return nil
+		}
+		if ctx.Err() == nil || last == nil {
+			last = err // an attempt that the end of ctx cut short says less
+		}
+		if _, permanent := remedy(err); permanent {
+			return explain(err)
+		}
+		if !u.pause(ctx) {
+			return fmt.Errorf("%w: %w", context.Cause(ctx), explain(last))
+		}
+	}
+}
+
+// pause waits between two attempts; false means that ctx ended.
+func (u *upkeep) pause(ctx context.Context) bool {
+	wait := u.options.ReconnectWait
+	if j := u.options.ReconnectJitter; j > 0 {
+		wait += rand.N(j)
+	}
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
