@@ -293,11 +293,18 @@ func (d *durableShard) mayRead(e *region.Entity) bool {
 	return a != nil && a.ready && e.Value != nil && a.tenure == d.Current() && !a.expired() && a.tenure.Reached(a.last) && d.hosted.mayRunInline()
 }
 
-// patience returns the turn's context. For a tell, which has no deadline, it adds a
-// bound.
+// Before its deadline a call is told why it waits for the store: by a tenth of the time that
+// it has left, and by maxNotice at most.
+const (
+	noticePart = 10
+	maxNotice  = 200 * time.Millisecond
+)
+
+// patience is the turn's context, which ends so early that the caller still hears why it
+// waited. A tell has no deadline, and gets one.
 func (d *durableShard) patience(t *turn) (context.Context, context.CancelFunc) {
-	if _, ok := t.Deadline(); ok {
-		return t, func() {}
+	if deadline, ok := t.Deadline(); ok {
+		return context.WithDeadline(t, deadline.Add(-min(time.Until(deadline)/noticePart, maxNotice)))
 	}
 	return context.WithTimeout(t, d.hosted.plane().cfg.CallTimeout)
 }
@@ -478,7 +485,11 @@ func (d *durableTurn) mayLeave() bool { return d.tenure.Reached(d.ticket) }
 func (d *durableTurn) answer(pl *plane, c *inCall, a answer) {
 	a.after = nil
 	pl.answering.Add(1)
-	d.tenure.Then(d.ticket, func(err error) {
+	then := d.tenure.Then
+	if len(c.Command) > 0 {
+		then = d.tenure.Answer // its caller asks again
+	}
+	then(d.ticket, func(err error) {
 		defer pl.answering.Add(-1)
 		if err != nil {
 			a = answer{code: wire.CodeInDoubt, text: err.Error()}

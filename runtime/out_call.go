@@ -58,6 +58,15 @@ type sentCommand struct {
 	number uint64 // of this process's commands; 0: it is part of another's command
 	unsure bool   // an earlier try may have run
 	tried  bool
+	doubt  string // why it is not known; "" if nobody said
+}
+
+// why is the cause of a call that has to end: the last try's doubt, if there is one.
+func (c *outCall) why(ended, cause error) error {
+	if c.Command != nil && c.Command.doubt != "" {
+		return fmt.Errorf("%w: %s", ended, c.Command.doubt)
+	}
+	return late(ended, cause)
 }
 
 // encoded returns the command as this attempt sends it.

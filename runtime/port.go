@@ -359,14 +359,17 @@ func (p port) failed(c *outCall, w *pending.Call, id uint64, limit *await.Deadli
 		limit.Seen(w.Over(), pl.lease.Base())
 		pl.pending.Free(w, c.Ref.Hash)
 		if c.sendsAgain(res.Code) {
+			if res.Code == wire.CodeInDoubt {
+				c.Command.doubt = res.Text
+			}
 			pl.counters.add(callRetried)
 			if limit.Sleep(retryPause(try)) {
 				return true, nil
 			}
 			if err := c.Context.Err(); err != nil {
-				return false, p.fail(c.Ref, c.Method, NotExecuted, waitError(c.Context, errMoving))
+				return false, p.fail(c.Ref, c.Method, NotExecuted, c.why(err, errMoving))
 			}
-			return false, p.fail(c.Ref, c.Method, NotExecuted, late(context.DeadlineExceeded, errMoving))
+			return false, p.fail(c.Ref, c.Method, NotExecuted, c.why(context.DeadlineExceeded, errMoving))
 		}
 		return false, p.resultError(c, res)
 	}
@@ -382,7 +385,7 @@ func (p port) failed(c *outCall, w *pending.Call, id uint64, limit *await.Deadli
 	}
 	outcome, why := p.giveUp(c, w, id)
 	pl.pending.Free(w, c.Ref.Hash)
-	return false, p.fail(c.Ref, c.Method, outcome, late(err, why))
+	return false, p.fail(c.Ref, c.Method, outcome, c.why(err, why))
 }
 
 // retryPause is the pause between two attempts of a call whose shard is moving.

@@ -39,6 +39,8 @@ type Tenure struct {
 	over      bool
 	left      chan struct{} // closed when it has ended; made by leave
 	failed    error         // the store's last fault; nil after a success
+	failing   time.Time     // when the first fault since the last success was
+	tellDoubt bool          // those who ask again are to be told of failed
 	changed   time.Time     // when something was committed last
 	moved     time.Time     // when since was moved for the sake of others
 	asked     time.Time     // when named followers were looked for last
@@ -47,6 +49,7 @@ type Tenure struct {
 // A wait is for a ticket.
 type wait struct {
 	ticket durable.Ticket
+	again  bool // it is told of the store's faults, and asks again
 	do     func(error)
 }
 
@@ -148,6 +151,15 @@ func (t *Tenure) effectsLocked(out durable.Effects) (after []func()) {
 					w.do(nil)
 				}
 			})
+		}
+	}
+	if t.tellDoubt {
+		t.tellDoubt = false
+		var due []wait
+		due, t.waits = askAgain(t.waits)
+		why := fmt.Errorf("shard %v: %w: %w", t.shard.cfg.Shard, errUnconfirmed, t.failed)
+		for _, w := range due {
+			after = append(after, func() { w.do(why) })
 		}
 	}
 	for _, tell := range out.Tells {
@@ -389,9 +401,13 @@ func (t *Tenure) note(r durable.Request, a durable.Response) {
 	switch {
 	case r.Op == durable.OpTrim:
 	case a.Err == nil:
-		t.failed = nil
+		t.failed, t.failing, t.tellDoubt = nil, time.Time{}, false
 	case !errors.Is(a.Err, store.ErrConflict) && t.ctx.Err() == nil:
-		t.failed = a.Err
+		now := time.Now()
+		if t.failing.IsZero() {
+			t.failing = now
+		}
+		t.failed, t.tellDoubt = a.Err, now.Sub(t.failing) >= doubtAfter
 	}
 }
 
@@ -451,17 +467,26 @@ func (t *Tenure) Seen(entity string) (ticket durable.Ticket) {
 // Then calls do once the log has all up to the ticket, with nil, or when the tenure ends
 // before that, with ErrInDoubt. It may be called before Then returns. Ticket 0 is in the log
 // of a tenure that has not ended.
-func (t *Tenure) Then(ticket durable.Ticket, do func(error)) {
+func (t *Tenure) Then(ticket durable.Ticket, do func(error)) { t.then(wait{ticket: ticket, do: do}) }
+
+// Answer is Then for an answer whose caller asks again with the same command. Where the
+// store has failed for over a second, do is also called with the store's last fault, so that
+// the caller knows it when its time is over. The commit is still under way then.
+func (t *Tenure) Answer(ticket durable.Ticket, do func(error)) {
+	t.then(wait{ticket: ticket, again: true, do: do})
+}
+
+func (t *Tenure) then(w wait) {
 	t.mu.Lock()
 	switch {
 	case t.over:
 		t.mu.Unlock()
-		do(t.inDoubt(durable.Event{}))
-	case ticket <= durable.Ticket(t.reached.Load()):
+		w.do(t.inDoubt(durable.Event{}))
+	case w.ticket <= durable.Ticket(t.reached.Load()):
 		t.mu.Unlock()
-		do(nil)
+		w.do(nil)
 	default:
-		t.waits = append(t.waits, wait{ticket, do})
+		t.waits = append(t.waits, w)
 		t.mu.Unlock()
 	}
 }

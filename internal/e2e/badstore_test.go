@@ -1,0 +1,307 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/shardgen/shardgen/internal/fixture/vault"
+	"github.com/shardgen/shardgen/internal/natsproc"
+	shard "github.com/shardgen/shardgen/runtime"
+	natsstore "github.com/shardgen/shardgen/store/nats"
+	natstransport "github.com/shardgen/shardgen/transport/nats"
+)
+
+// serviceAgain bounds the wait for service after the cause of a trouble is gone.
+const serviceAgain = 60 * time.Second
+
+// A vaultCluster is two nodes that host vaults over one real server with JetStream. It
+// counts what was acknowledged of the additions to each vault.
+type vaultCluster struct {
+	t      *testing.T
+	server *natsproc.Server
+	conf   string // the server's configuration file
+	disk   string // the server's folder of streams
+	caller *shard.Node
+	nodes  []*shard.Node
+	acked  map[string]int64
+	doubt  map[string]int64 // added by calls whose outcome is unknown
+}
+
+// startVaults starts a server, whose configuration has more lines, and the nodes.
+func startVaults(t *testing.T, disk, more string) *vaultCluster {
+	t.Helper()
+	c := &vaultCluster{
+		t: t, disk: disk, conf: filepath.Join(t.TempDir(), "nats.conf"),
+		acked: map[string]int64{}, doubt: map[string]int64{},
+	}
+	c.configure(c.jetStream() + more)
+	c.server = natsproc.Start(t, "-c", c.conf)
+	c.startNodes()
+	return c
+}
+
+func (c *vaultCluster) jetStream() string {
+	return fmt.Sprintf("jetstream {store_dir: %q}\n", c.disk)
+}
+
+func (c *vaultCluster) configure(text string) {
+	c.t.Helper()
+	if err := os.WriteFile(c.conf, []byte(text), 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// restart ends the server, changes something, and starts the server again.
+func (c *vaultCluster) restart(change func()) {
+	c.t.Helper()
+	if err := c.server.Stop(); err != nil {
+		c.t.Fatal(err)
+	}
+	change()
+	if err := c.server.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *vaultCluster) startNodes() {
+	c.t.Helper()
+	c.nodes = nil
+	for _, name := range []string{"a", "b"} {
+		s, err := natsstore.Open(c.t.Context(), c.server.URL(), natsstore.Config{
+			Name: "bank", Partitions: 1, Timeout: time.Second, ConnectOptions: []nats.Option{nats.UserInfo("store", "x")},
+		})
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		c.t.Cleanup(s.Close)
+		n := shard.New(shard.Config{
+			Cluster: "vaults", Name: name, Transport: natstransport.New(c.server.URL()), Store: s, Logger: slog.New(slog.DiscardHandler),
+		})
+		if err := vault.HostVault(n, func() *vault.Vault { return &vault.Vault{} }); err != nil {
+			c.t.Fatal(err)
+		}
+		c.t.Cleanup(func() { _ = n.Close() })
+		ctx, cancel := context.WithTimeout(c.t.Context(), serviceAgain)
+		err = n.Start(ctx)
+		cancel()
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		c.nodes = append(c.nodes, n)
+	}
+	c.caller = c.nodes[0]
+}
+
+// add adds 1 to a vault and notes what is known of it.
+func (c *vaultCluster) add(id string, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(c.t.Context(), within)
+	defer cancel()
+	_, err := vault.NewVaultClient(c.caller).Ref(id).Add(ctx, 1)
+	switch {
+	case err == nil:
+		c.acked[id]++
+	case shard.OutcomeOf(err) == shard.Unknown:
+		c.doubt[id]++
+	}
+	return err
+}
+
+var vaultIDs = []string{"v-0", "v-1", "v-2", "v-3", "v-4", "v-5"}
+
+// serves adds to every vault, each call as often as it fails, for a bounded time.
+func (c *vaultCluster) serves() {
+	c.t.Helper()
+	deadline := time.Now().Add(serviceAgain)
+	for _, id := range vaultIDs {
+		for {
+			err := c.add(id, 5*time.Second)
+			if err == nil {
+				break
+			}
+			if time.Now().After(deadline) {
+				c.t.Fatalf("no service when the cause is gone: %v\nthe server: %s", err, c.server.Output())
+			}
+		}
+	}
+}
+
+// wantRefusal adds to every vault until the error of one names the vault and has one of
+// the words: the first calls may have the outcome of a store that still waits.
+func (c *vaultCluster) wantRefusal(words ...string) {
+	c.t.Helper()
+	var last error
+	for deadline := time.Now().Add(serviceAgain); time.Now().Before(deadline); {
+		for _, id := range vaultIDs {
+			err := c.add(id, 5*time.Second)
+			if err == nil {
+				continue
+			}
+			last = err
+			named := strings.Contains(err.Error(), id)
+			for _, word := range words {
+				named = named && strings.Contains(err.Error(), word)
+			}
+			if named {
+				c.t.Logf("refused: %v", err)
+				return
+			}
+		}
+	}
+	c.t.Errorf("got %v, want an error that names the vault and %q", last, words)
+}
+
+// check compares each vault with what was acknowledged, also after all nodes began anew.
+func (c *vaultCluster) check() {
+	c.t.Helper()
+	c.totals("before the restart")
+	for _, n := range c.nodes {
+		_ = n.Close()
+	}
+	c.startNodes()
+	c.totals("after the restart")
+}
+
+func (c *vaultCluster) totals(when string) {
+	c.t.Helper()
+	for _, id := range vaultIDs {
+		var got int64
+		var err error
+		for deadline := time.Now().Add(serviceAgain); time.Now().Before(deadline); {
+			ctx, cancel := context.WithTimeout(c.t.Context(), 5*time.Second)
+			got, err = vault.NewVaultClient(c.caller).Ref(id).Get(ctx)
+			if cancel(); err == nil {
+				break
+			}
+		}
+		if err != nil {
+			c.t.Fatalf("%s: %v", when, err)
+		}
+		if got < c.acked[id] || got > c.acked[id]+c.doubt[id] {
+			c.t.Errorf("%s: %s has %d: want %d acknowledged, and up to %d in doubt", when, id, got, c.acked[id], c.doubt[id])
+		}
+	}
+}
+
+func (c *vaultCluster) admin() jetstream.JetStream {
+	c.t.Helper()
+	nc, err := nats.Connect(c.server.URL(), nats.UserInfo("store", "x"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return js
+}
+
+// TestBadStore: whatever is wrong with the store of a running cluster, the caller is told
+// which entity it is about and what to do, nothing is acknowledged that is lost later, and
+// the cluster serves again when the cause is gone.
+func TestBadStore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for real time-outs")
+	}
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T)
+	}{
+		{"JetStream disabled", badStoreDisabled},
+		{"rights missing", badStoreRights},
+		{"stream deleted", badStoreDeleted},
+		{"slower than the deadline", badStoreSlow},
+		{"entity larger than the payload limit", badStorePayload},
+	} {
+		t.Run(test.name, test.run)
+	}
+}
+
+func badStoreDisabled(t *testing.T) {
+	c := startVaults(t, t.TempDir(), "")
+	c.serves()
+	c.restart(func() { c.configure("") })
+	c.wantRefusal("JetStream", "-js")
+	c.restart(func() { c.configure(c.jetStream()) })
+	c.serves()
+	c.check()
+}
+
+func badStoreRights(t *testing.T) {
+	users := func(deny string) string {
+		return fmt.Sprintf("no_auth_user: node\nauthorization {users: [{user: node, password: x}, {user: store, password: x, permissions: {publish: {deny: [%s]}}}]}\n", deny)
+	}
+	c := startVaults(t, t.TempDir(), users(""))
+	c.serves()
+	c.restart(func() { c.configure(c.jetStream() + users(`"bank.t.>"`)) })
+	c.wantRefusal("no right to publish", "bank.t.Vault")
+	c.restart(func() { c.configure(c.jetStream() + users("")) })
+	c.serves()
+	c.check()
+}
+
+func badStoreDeleted(t *testing.T) {
+	c := startVaults(t, t.TempDir(), "")
+	c.serves()
+	backup := filepath.Join(t.TempDir(), "backup")
+	c.restart(func() {
+		if err := os.CopyFS(backup, os.DirFS(c.disk)); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if err := c.admin().DeleteStream(t.Context(), "bank_Vault_log_0"); err != nil {
+		t.Fatal(err)
+	}
+	c.wantRefusal("bank_Vault_log_0 is not there", "restore it")
+	c.restart(func() {
+		if err := errors.Join(os.RemoveAll(c.disk), os.CopyFS(c.disk, os.DirFS(backup))); err != nil {
+			t.Fatal(err)
+		}
+	})
+	c.serves()
+	c.check()
+}
+
+func badStoreSlow(t *testing.T) {
+	c := startVaults(t, t.TempDir(), "")
+	c.serves()
+	if err := c.server.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range vaultIDs { // the server stops a moment after it was told to
+		if err := c.add(id, time.Second); err != nil && !strings.Contains(err.Error(), id) {
+			t.Errorf("got %v, want it to name %s", err, id)
+		}
+	}
+	if len(c.doubt) == 0 {
+		t.Errorf("no call was in doubt while the server stood still")
+	}
+	if err := c.server.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	c.serves()
+	c.check()
+}
+
+func badStorePayload(t *testing.T) {
+	c := startVaults(t, t.TempDir(), "max_payload: 64KB\n")
+	c.serves()
+	ctx, cancel := context.WithTimeout(t.Context(), serviceAgain)
+	defer cancel()
+	err := vault.NewVaultClient(c.caller).Ref("v-0").Fill(ctx, 100<<10)
+	if err == nil || !strings.Contains(err.Error(), `entity "v-0": commit too large (keep less in one entity`) {
+		t.Errorf("got %v, want an error that names v-0 and what to do", err)
+	}
+	c.serves()
+	c.check()
+}
