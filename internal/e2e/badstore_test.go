@@ -275,21 +275,27 @@ func badStoreDeleted(t *testing.T) {
 func badStoreSlow(t *testing.T) {
 	c := startVaults(t, t.TempDir(), "")
 	c.serves()
-	if err := c.server.Pause(); err != nil {
-		t.Fatal(err)
-	}
-	for _, id := range vaultIDs { // the server stops a moment after it was told to
-		if err := c.add(id, time.Second); err != nil && !strings.Contains(err.Error(), id) {
-			t.Errorf("got %v, want it to name %s", err, id)
+	// Some calls do not begin at all: the home's lease ends soon after the server stops.
+	for range 10 {
+		if err := c.server.Pause(); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range vaultIDs { // the server stops a moment after it was told to
+			if err := c.add(id, time.Second); err != nil && !strings.Contains(err.Error(), id) {
+				t.Errorf("got %v, want it to name %s", err, id)
+			}
+		}
+		if err := c.server.Resume(); err != nil {
+			t.Fatal(err)
+		}
+		c.serves()
+		if len(c.doubt) > 0 {
+			break
 		}
 	}
 	if len(c.doubt) == 0 {
 		t.Errorf("no call was in doubt while the server stood still")
 	}
-	if err := c.server.Resume(); err != nil {
-		t.Fatal(err)
-	}
-	c.serves()
 	c.check()
 }
 
