@@ -7,13 +7,13 @@ tool github.com/nats-io/nats-server/v2
 replace github.com/shardgen/shardgen => ..
 
 require (
+	github.com/cespare/xxhash/v2 v2.3.0
 	github.com/nats-io/nats.go v1.55.0
 	github.com/shardgen/shardgen v0.0.0-00010101000000-000000000000
 )
 
 require (
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
-	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/google/go-tpm v0.9.8 // indirect
 	github.com/klauspost/compress v1.20.3 // indirect
 	github.com/minio/highwayhash v1.0.4 // indirect
