@@ -132,6 +132,9 @@ func TestDurableCallsAreAppliedOnceOverDeaths(t *testing.T) {
 				default:
 				}
 				got, err := r.Add(testContext(t), 1)
+				if errors.Is(err, shard.ErrOverloaded) {
+					continue // while one call waits for its home, the others may be too many to be remembered
+				}
 				if err != nil {
 					t.Errorf("v%d: %v", i, err)
 					return

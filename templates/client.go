@@ -163,11 +163,11 @@ func (e clientEmitter) localTurn(g *jen.Group, l *locals, m *model.Method, entit
 	for i, p := range m.Params {
 		v := jen.Id(l.params[i])
 		if p.Type.CloneFallible {
-			cloned := cloneEmitter{e.emitter}.cloneValue(p.Type, v.Clone(), nil)
+			cloned := cloneEmitter(e).cloneValue(p.Type, v.Clone(), nil)
 			g.If(jen.List(v.Clone(), jen.Id(l.err)).Op("=").Add(cloned), jen.Id(l.err).Op("!=").Nil()).
 				Block(jen.Return(append(l.values(), bad("Arguments", l.err))...))
 		} else {
-			v = cloneEmitter{e.emitter}.cloneValue(p.Type, v, nil)
+			v = cloneEmitter(e).cloneValue(p.Type, v, nil)
 		}
 		if m.Variadic && i == len(m.Params)-1 {
 			v = v.Clone().Op("...")
@@ -198,10 +198,10 @@ func (e clientEmitter) localResults(g *jen.Group, l *locals, m *model.Method, ze
 	for i, r := range m.Results {
 		v := jen.Id(l.results[i])
 		if !r.Type.CloneFallible {
-			results = append(results, cloneEmitter{e.emitter}.cloneValue(r.Type, v, nil))
+			results = append(results, cloneEmitter(e).cloneValue(r.Type, v, nil))
 			continue
 		}
-		cloned := jen.List(v, jen.Id(l.err)).Op("=").Add(cloneEmitter{e.emitter}.cloneValue(r.Type, v.Clone(), nil))
+		cloned := jen.List(v, jen.Id(l.err)).Op("=").Add(cloneEmitter(e).cloneValue(r.Type, v.Clone(), nil))
 		if len(m.Results) == 1 {
 			g.Add(cloned)
 			g.Return(v.Clone(), bad("Results", l.err))
@@ -242,7 +242,7 @@ func (e clientEmitter) encodedArgs(g *jen.Group, l *locals, n *model.Entity, m *
 	buffer := codegen("NewArgs").Call()
 	encoded := jen.Id(n.AppendArgsFunc(m)).Call(append([]jen.Code{buffer}, ids(l.params)...)...)
 	if len(m.Params) == 1 {
-		encoded = codecEmitter{e.emitter}.appendField(m.Params[0].Type, buffer, m.Params[0].Number, jen.Id(l.params[0]), nil)
+		encoded = codecEmitter(e).appendField(m.Params[0].Type, buffer, m.Params[0].Number, jen.Id(l.params[0]), nil)
 	}
 	switch args := l.pick("args"); {
 	case m.ArgsFallible():
@@ -256,9 +256,9 @@ func (e clientEmitter) encodedArgs(g *jen.Group, l *locals, n *model.Entity, m *
 		for i, place := range byNumber(m.Params) {
 			p, v := m.Params[place], jen.Id(l.params[place])
 			if i == 0 {
-				g.Id(args).Op(":=").Add(codecEmitter{e.emitter}.appendField(p.Type, buffer, p.Number, v, nil))
+				g.Id(args).Op(":=").Add(codecEmitter(e).appendField(p.Type, buffer, p.Number, v, nil))
 			} else {
-				g.Id(args).Op("=").Add(codecEmitter{e.emitter}.appendField(p.Type, jen.Id(args), p.Number, v, nil))
+				g.Id(args).Op("=").Add(codecEmitter(e).appendField(p.Type, jen.Id(args), p.Number, v, nil))
 			}
 		}
 		return jen.Id(args)

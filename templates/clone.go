@@ -25,7 +25,7 @@ func (e cloneEmitter) cloneValue(t *model.Type, v *jen.Statement, in *model.Type
 	case helpers[t.Shape] != "":
 		return codegen("Clone" + helpers[t.Shape]).Call(v)
 	}
-	return codecEmitter{e.emitter}.call(t, cloneFunc, in, v)
+	return codecEmitter(e).call(t, cloneFunc, in, v)
 }
 
 // cloneElement is cloneValue for an element.
@@ -97,7 +97,7 @@ func (e cloneEmitter) cloneType(t *model.Type) jen.Code {
 			}
 			finish(g, jen.Id("v"))
 		case model.Oneof:
-			oneofEmitter{e.emitter}.clone(g, t)
+			oneofEmitter(e).clone(g, t)
 		}
 	})
 }

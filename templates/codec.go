@@ -174,19 +174,19 @@ func (e codecEmitter) types() {
 		e.wanted = e.wanted[1:]
 		switch f.what {
 		case appendFunc:
-			e.functions[f] = typeEmitter{e.emitter}.appendType(f.of)
+			e.functions[f] = typeEmitter(e).appendType(f.of)
 		case appendElementFunc:
-			e.functions[f] = typeEmitter{e.emitter}.appendWrapped(f.of)
+			e.functions[f] = typeEmitter(e).appendWrapped(f.of)
 		case readFunc:
-			e.functions[f] = typeEmitter{e.emitter}.readType(f.of)
+			e.functions[f] = typeEmitter(e).readType(f.of)
 		case readElementFunc:
-			e.functions[f] = typeEmitter{e.emitter}.readWrapped(f.of)
+			e.functions[f] = typeEmitter(e).readWrapped(f.of)
 		case initFunc:
-			e.functions[f] = typeEmitter{e.emitter}.initType(f.of)
+			e.functions[f] = typeEmitter(e).initType(f.of)
 		case cloneFunc:
-			e.functions[f] = cloneEmitter{e.emitter}.cloneType(f.of)
+			e.functions[f] = cloneEmitter(e).cloneType(f.of)
 		case knownFunc:
-			e.functions[f] = stateEmitter{e.emitter}.knownType(f.of)
+			e.functions[f] = stateEmitter(e).knownType(f.of)
 		}
 	}
 	for _, t := range e.pkg.Types {

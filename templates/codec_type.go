@@ -71,13 +71,13 @@ func (e typeEmitter) appendType(t *model.Type) jen.Code {
 		switch t.Shape {
 		case model.Slice:
 			g.For(jen.List(jen.Id("_"), jen.Id("e")).Op(":=").Range().Id("v")).BlockFunc(func(g *jen.Group) {
-				grow(g, t.Elem.Fallible, codecEmitter{e.emitter}.appendElement(t.Elem, b, num, jen.Id("e"), t))
+				grow(g, t.Elem.Fallible, codecEmitter(e).appendElement(t.Elem, b, num, jen.Id("e"), t))
 			})
 			done(g, t, b)
 		case model.Array:
 			open(g, num)
 			g.For(jen.List(jen.Id("_"), jen.Id("e")).Op(":=").Range().Id("v")).BlockFunc(func(g *jen.Group) {
-				grow(g, t.Elem.Fallible, codecEmitter{e.emitter}.appendElement(t.Elem, b, jen.Lit(1), jen.Id("e"), t))
+				grow(g, t.Elem.Fallible, codecEmitter(e).appendElement(t.Elem, b, jen.Lit(1), jen.Id("e"), t))
 			})
 			done(g, t, closed())
 		case model.Map:
@@ -87,11 +87,11 @@ func (e typeEmitter) appendType(t *model.Type) jen.Code {
 		case model.Struct:
 			open(g, num)
 			for _, f := range t.Fields {
-				grow(g, f.Type.Fallible, codecEmitter{e.emitter}.appendField(f.Type, b, f.Number, jen.Id("v").Dot(f.Name), t))
+				grow(g, f.Type.Fallible, codecEmitter(e).appendField(f.Type, b, f.Number, jen.Id("v").Dot(f.Name), t))
 			}
 			done(g, t, closed())
 		case model.Oneof:
-			oneofEmitter{e.emitter}.append(g, t)
+			oneofEmitter(e).append(g, t)
 		default:
 			panic(fmt.Sprintf("emit codec of %s: shape %d has no function", e.spelt(t.Expr), t.Shape))
 		}
@@ -106,7 +106,7 @@ func (e typeEmitter) appendPointer(g *jen.Group, t *model.Type) {
 	if t.Elem.Shape == model.ByteArray {
 		target = jen.Id("v") // slicing goes through the pointer
 	}
-	g.Return(withNil(t.Elem, t, codecEmitter{e.emitter}.appendElement(t.Elem, b, jen.Id("num"), target, t))...)
+	g.Return(withNil(t.Elem, t, codecEmitter(e).appendElement(t.Elem, b, jen.Id("num"), target, t))...)
 }
 
 // withNil adds the error that t's function returns and elem's does not.
@@ -136,11 +136,11 @@ func (e typeEmitter) appendMap(g *jen.Group, t *model.Type) {
 		}
 		g.Var().Id("at").Int()
 		g.List(b, jen.Id("at")).Op("=").Add(codegen("Open")).Call(b, jen.Id("num"))
-		grow(g, t.Key.Fallible, codecEmitter{e.emitter}.appendElement(t.Key, b, jen.Lit(1), jen.Id("key"), t))
+		grow(g, t.Key.Fallible, codecEmitter(e).appendElement(t.Key, b, jen.Lit(1), jen.Id("key"), t))
 		if t.ChecksKeys() {
 			g.Id("seen").Index(jen.String().Call(jen.Id("b").Index(jen.Id("at").Op(":")))).Op("=").True()
 		}
-		grow(g, t.Elem.Fallible, codecEmitter{e.emitter}.appendElement(t.Elem, b, jen.Lit(2), value, t))
+		grow(g, t.Elem.Fallible, codecEmitter(e).appendElement(t.Elem, b, jen.Lit(2), value, t))
 		g.Add(b).Op("=").Add(closed())
 	})
 	if t.ChecksKeys() {
@@ -163,7 +163,7 @@ func (e typeEmitter) appendWrapped(t *model.Type) jen.Code {
 	return docLine("%s encodes %s as an element: a message with it in field 1.", name, article(e.spelt(t.Expr))).
 		Add(appendSignature(name, t)).BlockFunc(func(g *jen.Group) {
 		open(g, jen.Id("num"))
-		grow(g, t.Fallible, codecEmitter{e.emitter}.appendField(t, jen.Id("b"), 1, jen.Id("v"), t))
+		grow(g, t.Fallible, codecEmitter(e).appendField(t, jen.Id("b"), 1, jen.Id("v"), t))
 		done(g, t, closed())
 	})
 }
@@ -175,7 +175,7 @@ func (e typeEmitter) readType(t *model.Type) jen.Code {
 		switch t.Shape {
 		case model.Slice:
 			g.Var().Id("e").Add(typ(t.Elem.Expr))
-			g.Add(codecEmitter{e.emitter}.readElement(t.Elem, d, variable("e")))
+			g.Add(codecEmitter(e).readElement(t.Elem, d, variable("e")))
 			g.Op("*").Id("v").Op("=").Append(jen.Op("*").Id("v"), jen.Id("e"))
 		case model.Array:
 			e.readArray(g, t)
@@ -183,9 +183,9 @@ func (e typeEmitter) readType(t *model.Type) jen.Code {
 			e.readMap(g, t)
 		case model.Pointer:
 			g.If(jen.Op("*").Id("v").Op("==").Nil()).Block(jen.Op("*").Id("v").Op("=").New(typ(t.Elem.Expr)))
-			g.Add(codecEmitter{e.emitter}.readElement(t.Elem, d, place{jen.Parens(jen.Op("*").Id("v")), jen.Op("*").Id("v")}))
+			g.Add(codecEmitter(e).readElement(t.Elem, d, place{jen.Parens(jen.Op("*").Id("v")), jen.Op("*").Id("v")}))
 		case model.Struct:
-			codecEmitter{e.emitter}.init(g, t, place{pointer: jen.Id("v")})
+			codecEmitter(e).init(g, t, place{pointer: jen.Id("v")})
 			enter(g, func() {
 				var places []place
 				var numbers []int
@@ -193,10 +193,10 @@ func (e typeEmitter) readType(t *model.Type) jen.Code {
 				for _, f := range t.Fields {
 					places, numbers, types = append(places, selected("v", f.Name)), append(numbers, f.Number), append(types, f.Type)
 				}
-				messageEmitter{e.emitter}.readFields(g, d, d, numbers, types, places)
+				messageEmitter(e).readFields(g, d, d, numbers, types, places)
 			})
 		case model.Oneof:
-			oneofEmitter{e.emitter}.read(g, t)
+			oneofEmitter(e).read(g, t)
 		default:
 			panic(fmt.Sprintf("emit codec of %s: shape %d has no function", e.spelt(t.Expr), t.Shape))
 		}
@@ -204,7 +204,7 @@ func (e typeEmitter) readType(t *model.Type) jen.Code {
 	code := docLine("%s decodes a field into %s.", t.ReadFunc(), article(e.spelt(t.Expr))).
 		Add(jen.Func().Id(t.ReadFunc()).Params(decoderParam(), jen.Id("v").Op("*").Add(typ(t.Expr)))).BlockFunc(body)
 	if t.Shape == model.Oneof {
-		code.Add(oneofEmitter{e.emitter}.unknown(t))
+		code.Add(oneofEmitter(e).unknown(t))
 	}
 	return code
 }
@@ -225,7 +225,7 @@ func (e typeEmitter) readArray(g *jen.Group, t *model.Type) {
 			g.For(jen.Id("d").Dot("Next").Call()).Block(
 				jen.If(jen.Id("d").Dot("Field").Call().Op("==").Lit(1)).Block(
 					jen.Var().Id("e").Add(typ(t.Elem.Expr)),
-					codecEmitter{e.emitter}.readElement(t.Elem, jen.Id("d"), variable("e")),
+					codecEmitter(e).readElement(t.Elem, jen.Id("d"), variable("e")),
 					jen.Id("s").Op("=").Append(jen.Id("s"), jen.Id("e")),
 				),
 			)
@@ -241,13 +241,13 @@ func (e typeEmitter) readMap(g *jen.Group, t *model.Type) {
 		name string
 		of   *model.Type
 	}{{"key", t.Key}, {"e", t.Elem}} {
-		codecEmitter{e.emitter}.init(g, part.of, variable(part.name))
+		codecEmitter(e).init(g, part.of, variable(part.name))
 	}
 	enter(g, func() {
 		g.For(jen.Id("d").Dot("Next").Call()).Block(
 			jen.Switch(jen.Id("d").Dot("Field").Call()).Block(
-				jen.Case(jen.Lit(1)).Block(codecEmitter{e.emitter}.readElement(t.Key, jen.Id("d"), variable("key"))),
-				jen.Case(jen.Lit(2)).Block(codecEmitter{e.emitter}.readElement(t.Elem, jen.Id("d"), variable("e"))),
+				jen.Case(jen.Lit(1)).Block(codecEmitter(e).readElement(t.Key, jen.Id("d"), variable("key"))),
+				jen.Case(jen.Lit(2)).Block(codecEmitter(e).readElement(t.Elem, jen.Id("d"), variable("e"))),
 			),
 		)
 	})
@@ -260,10 +260,10 @@ func (e typeEmitter) readWrapped(t *model.Type) jen.Code {
 	name := t.ReadElementFunc()
 	return docLine("%s decodes an element into %s.", name, article(e.spelt(t.Expr))).
 		Add(jen.Func().Id(name).Params(decoderParam(), jen.Id("v").Op("*").Add(typ(t.Expr)))).BlockFunc(func(g *jen.Group) {
-		codecEmitter{e.emitter}.init(g, t, pointed("v"))
+		codecEmitter(e).init(g, t, pointed("v"))
 		enter(g, func() {
 			g.For(jen.Id("d").Dot("Next").Call()).Block(
-				jen.If(jen.Id("d").Dot("Field").Call().Op("==").Lit(1)).Block(codecEmitter{e.emitter}.readField(t, jen.Id("d"), pointed("v"))),
+				jen.If(jen.Id("d").Dot("Field").Call().Op("==").Lit(1)).Block(codecEmitter(e).readField(t, jen.Id("d"), pointed("v"))),
 			)
 		})
 	})
@@ -275,12 +275,12 @@ func (e typeEmitter) initType(t *model.Type) jen.Code {
 		Add(jen.Func().Id(t.InitFunc()).Params(jen.Id("v").Op("*").Add(typ(t.Expr)))).BlockFunc(func(g *jen.Group) {
 		if t.Shape == model.Array {
 			g.For(jen.Id("i").Op(":=").Range().Id("v")).BlockFunc(func(g *jen.Group) {
-				codecEmitter{e.emitter}.init(g, t.Elem, place{pointer: jen.Op("&").Id("v").Index(jen.Id("i"))})
+				codecEmitter(e).init(g, t.Elem, place{pointer: jen.Op("&").Id("v").Index(jen.Id("i"))})
 			})
 			return
 		}
 		for _, f := range t.Fields {
-			codecEmitter{e.emitter}.init(g, f.Type, selected("v", f.Name))
+			codecEmitter(e).init(g, f.Type, selected("v", f.Name))
 		}
 	})
 }

@@ -67,10 +67,10 @@ func (e dispatchEmitter) decodedArgs(g *jen.Group, l *locals, m *model.Method, a
 	var places []place
 	for i, p := range m.Params {
 		places = append(places, variable(l.params[i]))
-		codecEmitter{e.emitter}.init(g, p.Type, places[i])
+		codecEmitter(e).init(g, p.Type, places[i])
 	}
 	g.Id(d).Op(":=").Add(codegen("NewDecoder")).Call(jen.Id(args))
-	messageEmitter{e.emitter}.readFields(g, jen.Id(d), jen.Op("&").Id(d), numbers(m.Params), types(m.Params), places)
+	messageEmitter(e).readFields(g, jen.Id(d), jen.Op("&").Id(d), numbers(m.Params), types(m.Params), places)
 	g.If(jen.Id(l.err).Op(":=").Id(d).Dot("Arguments").Call(), jen.Id(l.err).Op("!=").Nil()).Block(jen.Return(jen.Id(out), jen.Id(l.err)))
 }
 
@@ -79,7 +79,7 @@ func (e dispatchEmitter) encodedResults(g *jen.Group, l *locals, m *model.Method
 	places := byNumber(m.Results)
 	for i, place := range places {
 		r := m.Results[place]
-		encoded := codecEmitter{e.emitter}.appendField(r.Type, jen.Id(out), r.Number, jen.Id(l.results[place]), nil)
+		encoded := codecEmitter(e).appendField(r.Type, jen.Id(out), r.Number, jen.Id(l.results[place]), nil)
 		last := i == len(places)-1
 		switch {
 		case !r.Type.Fallible && last:

@@ -57,7 +57,7 @@ func (e errorEmitter) errorCodec(x *model.Error) {
 	b, v := jen.Id("b"), jen.Id("v")
 	e.comment("%s encodes %s by itself.", t.EncodeFunc(), article(e.spelt(t.Expr)))
 	e.file.Func().Id(t.EncodeFunc()).Params(b.Clone().Index().Byte(), v.Clone().Add(typ(t.Expr))).Params(jen.Index().Byte(), jen.Error()).BlockFunc(func(g *jen.Group) {
-		encoded := codecEmitter{e.emitter}.appendField(t, b.Clone(), 1, v.Clone(), nil)
+		encoded := codecEmitter(e).appendField(t, b.Clone(), 1, v.Clone(), nil)
 		if t.Fallible {
 			g.Return(encoded)
 			return
@@ -67,9 +67,9 @@ func (e errorEmitter) errorCodec(x *model.Error) {
 
 	e.comment("%s decodes what %s encoded.", t.DecodeFunc(), t.EncodeFunc())
 	e.file.Func().Id(t.DecodeFunc()).Params(b.Clone().Index().Byte()).Params(v.Clone().Add(typ(t.Expr)), jen.Err().Error()).BlockFunc(func(g *jen.Group) {
-		codecEmitter{e.emitter}.init(g, t, variable("v"))
+		codecEmitter(e).init(g, t, variable("v"))
 		g.Id("d").Op(":=").Add(codegen("NewDecoder")).Call(b.Clone())
-		messageEmitter{e.emitter}.readFields(g, jen.Id("d"), jen.Op("&").Id("d"), []int{1}, []*model.Type{t}, []place{variable("v")})
+		messageEmitter(e).readFields(g, jen.Id("d"), jen.Op("&").Id("d"), []int{1}, []*model.Type{t}, []place{variable("v")})
 		g.Return(v.Clone(), jen.Id("d").Dot("Err").Call(jen.Lit("error "+x.Name)))
 	})
 }

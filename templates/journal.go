@@ -40,7 +40,7 @@ func (e journalEmitter) journal(n *model.Entity) {
 	)
 
 	e.comment("%s encodes %s.", n.AppendEventFunc(), article(what))
-	encoded := codecEmitter{e.emitter}.appendField(j.Event.Type, jen.Id("b"), j.Event.Number, jen.Id("event"), nil)
+	encoded := codecEmitter(e).appendField(j.Event.Type, jen.Id("b"), j.Event.Number, jen.Id("event"), nil)
 	e.file.Func().Id(n.AppendEventFunc()).Params(jen.Id("b").Index().Byte(), jen.Id("event").Add(event.Clone())).Params(jen.Index().Byte(), jen.Error()).BlockFunc(func(g *jen.Group) {
 		if !j.Event.Type.Fallible {
 			g.Return(encoded, jen.Nil())
@@ -54,9 +54,9 @@ func (e journalEmitter) journal(n *model.Entity) {
 	e.comment("%s decodes what %s encoded.", n.DecodeEventFunc(), n.AppendEventFunc())
 	e.file.Func().Id(n.DecodeEventFunc()).Params(jen.Id("b").Index().Byte()).Params(jen.Id("event").Add(event.Clone()), jen.Err().Error()).BlockFunc(func(g *jen.Group) {
 		p := variable("event")
-		codecEmitter{e.emitter}.init(g, j.Event.Type, p)
+		codecEmitter(e).init(g, j.Event.Type, p)
 		g.Id("d").Op(":=").Add(codegen("NewDecoder")).Call(jen.Id("b"))
-		messageEmitter{e.emitter}.readFields(g, jen.Id("d"), jen.Op("&").Id("d"), []int{j.Event.Number}, []*model.Type{j.Event.Type}, []place{p})
+		messageEmitter(e).readFields(g, jen.Id("d"), jen.Op("&").Id("d"), []int{j.Event.Number}, []*model.Type{j.Event.Type}, []place{p})
 		g.Return(jen.Id("event"), jen.Id("d").Dot("Err").Call(jen.Lit(what)))
 	})
 

@@ -58,13 +58,13 @@ func (e jsonEmitter) jsonArgs(n *model.Entity, m *model.Method) {
 	e.file.Func().Id(n.JSONArgsFunc(m)).Params(jen.List(jen.Id(b), jen.Id(text)).Index().Byte()).Params(jen.Index().Byte(), jen.Error()).BlockFunc(func(g *jen.Group) {
 		for i, p := range m.Params {
 			g.Var().Id(l.params[i]).Add(typ(p.Type.Expr))
-			codecEmitter{e.emitter}.init(g, p.Type, variable(l.params[i]))
+			codecEmitter(e).init(g, p.Type, variable(l.params[i]))
 		}
 		read := codegen("ReadJSON").Call(append([]jen.Code{jen.Id(text)}, jsonFields(e.emitter, m.Params, l.params, "arg")...)...)
 		g.If(jen.Id(l.err).Op(":=").Add(read), jen.Id(l.err).Op("!=").Nil()).Block(jen.Return(jen.Nil(), jen.Id(l.err)))
 		encoded := jen.Id(n.AppendArgsFunc(m)).Call(append([]jen.Code{jen.Id(b)}, ids(l.params)...)...)
 		if len(m.Params) == 1 {
-			encoded = codecEmitter{e.emitter}.appendField(m.Params[0].Type, jen.Id(b), m.Params[0].Number, jen.Id(l.params[0]), nil)
+			encoded = codecEmitter(e).appendField(m.Params[0].Type, jen.Id(b), m.Params[0].Number, jen.Id(l.params[0]), nil)
 		}
 		if m.ArgsFallible() {
 			g.Return(encoded)

@@ -38,7 +38,7 @@ func (e messageEmitter) appendArgs(n *model.Entity, m *model.Method) {
 		places := byNumber(m.Params)
 		for i, place := range places {
 			p := m.Params[place]
-			encoded := codecEmitter{e.emitter}.appendField(p.Type, jen.Id(b), p.Number, jen.Id(l.params[place]), nil)
+			encoded := codecEmitter(e).appendField(p.Type, jen.Id(b), p.Number, jen.Id(l.params[place]), nil)
 			last := i == len(places)-1
 			switch {
 			case p.Type.Fallible && last:
@@ -82,7 +82,7 @@ func (e messageEmitter) decodeReply(n *model.Entity, m *model.Method) {
 		var places []place
 		for i, r := range m.Results {
 			places = append(places, variable(l.results[i]))
-			codecEmitter{e.emitter}.init(g, r.Type, places[i])
+			codecEmitter(e).init(g, r.Type, places[i])
 		}
 		e.readFields(g, jen.Id(d), jen.Op("&").Id(d), numbers(m.Results), types(m.Results), places)
 		g.Return(append(l.values(), jen.Id(d).Dot("Results").Call())...)
@@ -96,13 +96,13 @@ func (e messageEmitter) readFields(g *jen.Group, d, pointer *jen.Statement, numb
 		g.For(d.Clone().Dot("Next").Call()).Block(jen.Comment("Nothing is known here: skip it."))
 	case 1:
 		g.For(d.Clone().Dot("Next").Call()).Block(
-			jen.If(d.Clone().Dot("Field").Call().Op("==").Lit(numbers[0])).Block(codecEmitter{e.emitter}.readField(types[0], pointer, places[0])),
+			jen.If(d.Clone().Dot("Field").Call().Op("==").Lit(numbers[0])).Block(codecEmitter(e).readField(types[0], pointer, places[0])),
 		)
 	default:
 		g.For(d.Clone().Dot("Next").Call()).Block(
 			jen.Switch(d.Clone().Dot("Field").Call()).BlockFunc(func(g *jen.Group) {
 				for i, t := range types {
-					g.Case(jen.Lit(numbers[i])).Block(codecEmitter{e.emitter}.readField(t, pointer, places[i]))
+					g.Case(jen.Lit(numbers[i])).Block(codecEmitter(e).readField(t, pointer, places[i]))
 				}
 			}),
 		)

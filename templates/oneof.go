@@ -36,7 +36,7 @@ func (e oneofEmitter) append(g *jen.Group, t *model.Type) {
 				if c.Pointer && c.Type.Shape != model.ByteArray { // slicing goes through the pointer
 					value = jen.Op("*").Id("c")
 				}
-				grow(g, c.Type.Fallible, codecEmitter{e.emitter}.appendElement(c.Type, b, jen.Lit(c.Number), value, t))
+				grow(g, c.Type.Fallible, codecEmitter(e).appendElement(c.Type, b, jen.Lit(c.Number), value, t))
 			})
 		}
 		g.Default().BlockFunc(func(g *jen.Group) {
@@ -71,8 +71,8 @@ func (e oneofEmitter) readCase(g *jen.Group, c *model.Case) {
 		p = pointed("c")
 		g.If(jen.Id("c").Op("==").Nil()).Block(jen.Id("c").Op("=").New(typ(c.Type.Expr)))
 	}
-	codecEmitter{e.emitter}.init(g, c.Type, p)
-	g.Add(codecEmitter{e.emitter}.readElement(c.Type, jen.Id("d"), p))
+	codecEmitter(e).init(g, c.Type, p)
+	g.Add(codecEmitter(e).readElement(c.Type, jen.Id("d"), p))
 	g.Op("*").Id("v").Op("=").Id("c")
 }
 
@@ -107,10 +107,10 @@ func (e oneofEmitter) cloneCase(g *jen.Group, t *model.Type, c *model.Case) {
 		value = jen.Op("*").Id("c")
 	}
 	if !c.Pointer && !c.Type.CloneFallible {
-		g.Return(cloneEmitter{e.emitter}.cloneElement(c.Type, value, t), jen.Nil())
+		g.Return(cloneEmitter(e).cloneElement(c.Type, value, t), jen.Nil())
 		return
 	}
-	cloneEmitter{e.emitter}.cloneLocal(g, t, c.Type, "e", value)
+	cloneEmitter(e).cloneLocal(g, t, c.Type, "e", value)
 	if c.Pointer {
 		g.Return(jen.Op("&").Id("e"), jen.Nil())
 	} else {

@@ -33,14 +33,14 @@ func (e stateEmitter) state(n *model.Entity) {
 			g.Id("at").Op(":=").Len(jen.Id("b"))
 		}
 		if f := n.State[0]; len(n.State) == 1 && !fallible {
-			g.Return(codecEmitter{e.emitter}.appendField(f.Type, jen.Id("b"), f.Number, jen.Id("e").Dot(f.Name), nil), jen.Nil())
+			g.Return(codecEmitter(e).appendField(f.Type, jen.Id("b"), f.Number, jen.Id("e").Dot(f.Name), nil), jen.Nil())
 			return
 		}
 		if fallible {
 			g.Var().Err().Error()
 		}
 		for _, f := range n.State {
-			encoded := codecEmitter{e.emitter}.appendField(f.Type, jen.Id("b"), f.Number, jen.Id("e").Dot(f.Name), nil)
+			encoded := codecEmitter(e).appendField(f.Type, jen.Id("b"), f.Number, jen.Id("e").Dot(f.Name), nil)
 			if !f.Type.Fallible {
 				g.Id("b").Op("=").Add(encoded)
 				continue
@@ -66,11 +66,11 @@ func (e stateEmitter) state(n *model.Entity) {
 		for _, f := range n.State {
 			p := selected("e", f.Name)
 			g.Add(p.value).Op("=").Add(zero(f.Type.Zero, f.Type.Expr))
-			codecEmitter{e.emitter}.init(g, f.Type, p)
+			codecEmitter(e).init(g, f.Type, p)
 			places, numbers, types = append(places, p), append(numbers, f.Number), append(types, f.Type)
 		}
 		g.Id("d").Op(":=").Add(codegen(decoderOf(n))).Call(jen.Id("b"))
-		messageEmitter{e.emitter}.readFields(g, jen.Id("d"), jen.Op("&").Id("d"), numbers, types, places)
+		messageEmitter(e).readFields(g, jen.Id("d"), jen.Op("&").Id("d"), numbers, types, places)
 		g.Return(jen.Id("d").Dot("Skipped").Call(), jen.Id("d").Dot("Err").Call(jen.Lit(what)))
 	})
 	e.knownState(n)
@@ -154,7 +154,7 @@ func (e stateEmitter) knownFields(function string, list []model.Field, rest bool
 				for _, m := range inside {
 					fields := jen.Nil()
 					if m != nil {
-						fields = codecEmitter{e.emitter}.want(m, knownFunc)
+						fields = codecEmitter(e).want(m, knownFunc)
 					}
 					g.Case(numbers[m]...).Block(jen.Return(jen.True(), fields))
 				}
