@@ -69,7 +69,7 @@ func TestClientCertificateAndNKey(t *testing.T) {
 	withCert := base + " -cert " + cert + " -key " + key
 	const connected = "no process of this cluster answers"
 	for _, tt := range []struct{ args, stderr string }{
-		{base + " -nkey " + seed, "certificate"},
+		{base + " -nkey " + seed, "reach cluster c"}, // the server may hang up before it says why
 		{withCert, "uthorization"},
 		{withCert + " -nkey " + seed, connected},
 	} {
