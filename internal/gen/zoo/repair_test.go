@@ -62,8 +62,11 @@ func TestRepair(t *testing.T) {
 			},
 		})
 	})
-	p.move("b")
 	ctx := within(t)
+	if _, err := p.refs(1)["a"].Kept(ctx); err != nil { // places the shards, so that move waits for them
+		t.Fatal(err)
+	}
+	p.move("b")
 	for id := Count(1); id <= 3; id++ {
 		if err := p.refs(id)["a"].Keep(ctx, Everything{Scalars: Scalars{Int: 4 + int(id)/2}}); err != nil { // 4, 5, 5
 			t.Fatal(err)
