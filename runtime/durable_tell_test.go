@@ -62,12 +62,18 @@ func TestDurableTellsOutliveTheirSender(t *testing.T) {
 		_, err := ref(n, "any").Get(ctx)
 		require.NoError(t, err)
 	}
+	var last [64]string
+	same := 0 // looks that found all at home where they were
 	require.Eventually(t, func() bool {
-		homes := map[string]bool{}
-		for i := range 64 {
-			homes[v.homeOf(v.nodes["a"], fmt.Sprint("x", i))] = true
+		homes, now := map[string]bool{}, last
+		for i := range now {
+			now[i] = v.homeOf(v.nodes["a"], fmt.Sprint("x", i))
+			homes[now[i]] = true
 		}
-		return homes["a"] && homes["b"]
+		if same++; now != last {
+			last, same = now, 0
+		}
+		return homes["a"] && homes["b"] && same >= 100
 	}, testPatience, 10*time.Millisecond)
 	from, to := v.vaultsAt("a", 5), v.vaultsAt("b", 5)
 	for i := range from { // both are active
