@@ -165,7 +165,6 @@ var debts = map[string]debt{
 	"internal/sim":           {15, 58},
 	"internal/sim/chaos":     {15, 29},
 	"internal/sim/singleton": {15, 12},
-	"runtime/admin":          {15, 8},
 	"internal/coordinator":   {15, 53},
 	"internal/region":        {15, 77},
 	"internal/remember":      {15, 25},
@@ -175,15 +174,15 @@ var debts = map[string]debt{
 // only ever lowered.
 var maxExported = map[string]int{
 	"runtime":            298,
-	"runtime/admin":      60,
+	"runtime/admin":      26,
 	"runtime/codegen":    233,
 	"runtime/membership": 87,
-	"runtime/placement":  76,
+	"runtime/placement":  72,
 }
 
 // maxPublic bounds the exported names of all public packages outside package shard
 // together, of which there were 1,442 once. It is only ever lowered.
-const maxPublic = 725
+const maxPublic = 720
 
 // public reports whether users may import the package, and it is not package shard.
 func public(dir string) bool {

@@ -9,11 +9,11 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"sync"
+	"strings"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/operator"
-	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/transport"
 )
 
@@ -50,25 +50,7 @@ type Options struct {
 // must be closed. Its methods send a command again until it is answered, so a process may
 // obey one twice, which does no harm. Errors wrap one of this package's Err values where
 // one fits, otherwise the error of the transport or of ctx.
-type Client struct {
-	cluster string
-	timeout time.Duration
-	self    transport.Peer
-	link    transport.Link
-	wg      sync.WaitGroup
-
-	mu      sync.Mutex
-	next    uint64
-	pending map[uint64]chan reply
-}
-
-// reply is the response to a request: an answer, or the broker's notice that nobody
-// listens.
-type reply struct {
-	from   transport.Peer
-	answer operator.Answer
-	nobody bool
-}
+type Client struct{ *requester }
 
 // answerTimeout is the default of Options.AnswerTimeout.
 const answerTimeout = 3 * time.Second
@@ -88,7 +70,7 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 	if o.AnswerTimeout == 0 {
 		o.AnswerTimeout = answerTimeout
 	}
-	c := &Client{cluster: o.Cluster, timeout: o.AnswerTimeout, next: rand.Uint64(), pending: map[uint64]chan reply{}}
+	c := &requester{cluster: o.Cluster, timeout: o.AnswerTimeout, next: rand.Uint64(), pending: map[uint64]chan reply{}}
 	c.self = transport.Peer{Address: transport.Address{Name: o.Name, Incarnation: rand.Uint64()}, Client: true}
 	link, err := o.Transport.Open(ctx, transport.Options{
 		Cluster: o.Cluster, Self: c.self.Address, Client: true, Lanes: 1, Logger: o.Logger,
@@ -98,126 +80,7 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 	}
 	c.link = link
 	c.wg.Go(c.receive)
-	return c, nil
-}
-
-// Close ends the connection. It may be called twice.
-func (c *Client) Close() error {
-	err := c.link.Close()
-	c.wg.Wait()
-	return err
-}
-
-func (c *Client) receive() {
-	for {
-		m, err := c.link.Receive(transport.Control)
-		if err != nil {
-			return
-		}
-		if m.Kind == transport.Unreachable {
-			c.hand(m.Token, reply{from: transport.Peer{Address: m.From}, nobody: true})
-			continue
-		}
-		from, topic, body, err := wire.OpenControl(c.cluster, m.Payload)
-		if err != nil || topic != wire.ControlTopic_CONTROL_TOPIC_ADMIN {
-			continue // not for operators
-		}
-		if id, _, a, err := operator.Decode(body); err == nil && a != nil {
-			c.hand(id, reply{from: from, answer: *a})
-		}
-	}
-}
-
-// repliesKept bounds the answers to one request that wait to be read: the
-// processes of the largest cluster that is simulated, and then some.
-const repliesKept = 4096
-
-func (c *Client) hand(id uint64, r reply) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if ch := c.pending[id]; ch != nil {
-		select {
-		case ch <- r:
-		default: // more processes than anybody reads
-		}
-	}
-}
-
-// open begins a request; end forgets it.
-func (c *Client) open() (id uint64, replies <-chan reply, end func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.next++
-	id = c.next
-	ch := make(chan reply, repliesKept)
-	c.pending[id] = ch
-	return id, ch, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.pending, id)
-	}
-}
-
-// A recipient receives a request.
-type recipient struct {
-	to   transport.Address // zero: not one process
-	what string
-	all  bool // every process
-}
-
-var (
-	anyMember    = recipient{what: "any member"}
-	everyProcess = recipient{what: "every process", all: true}
-)
-
-func (c *Client) send(to recipient, id uint64, r operator.Request) error {
-	body, err := operator.Encode(id, &r, nil)
-	if err != nil {
-		return err
-	}
-	b := wire.SealControl(c.cluster, c.self, wire.ControlTopic_CONTROL_TOPIC_ADMIN, body)
-	switch {
-	case to.all:
-		return c.link.Broadcast(b)
-	case to.to.IsZero():
-		return c.link.Anycast(id, b)
-	}
-	return c.link.Send(transport.Control, transport.Peer{Address: to.to}, id, b)
-}
-
-// askAgain is how long after an unanswered request it is sent once more; all
-// commands may be obeyed twice.
-const askAgain = 500 * time.Millisecond
-
-var errNobody = errors.New("nobody listens there")
-
-// ask sends a request until it is answered. errNobody is the broker's word that
-// nobody listens.
-func (c *Client) ask(ctx context.Context, to recipient, r operator.Request) (operator.Answer, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout, fmt.Errorf("no answer within %v", c.timeout))
-	defer cancel()
-	id, replies, end := c.open()
-	defer end()
-	again := time.NewTicker(askAgain)
-	defer again.Stop()
-	for {
-		if err := c.send(to, id, r); err != nil && !errors.Is(err, transport.ErrDisconnected) {
-			return operator.Answer{}, fmt.Errorf("%v: ask %s: %w", r.Command, to.what, err)
-		}
-		select {
-		case got := <-replies:
-			switch {
-			case got.nobody:
-				return operator.Answer{}, fmt.Errorf("%v: ask %s: %w", r.Command, to.what, errNobody)
-			case got.answer.Refusal != "":
-				return got.answer, fmt.Errorf("%v: %w by %s: %s", r.Command, ErrRefused, got.from.Name, got.answer.Refusal)
-			}
-			return got.answer, nil
-		case <-again.C:
-		case <-ctx.Done():
-			return operator.Answer{}, fmt.Errorf("%v: ask %s: %w", r.Command, to.what, context.Cause(ctx))
-		}
-	}
+	return &Client{c}, nil
 }
 
 // Unreadable lists the entities of a type whose state their nodes could not read when
@@ -297,4 +160,201 @@ func hosts(ctx context.Context, c *Client, kind string) ([]transport.Address, er
 		return nil, fmt.Errorf("cluster %s: no member hosts the type %s (there are: %v)", c.cluster, kind, slices.Compact(kinds))
 	}
 	return at, nil
+}
+
+// Members returns the cluster as one of its members sees it. If no member is up it fails:
+// with ErrNoMember and the names of the processes, or with ErrNoCluster if none answers.
+func (c *Client) Members(ctx context.Context) (View, error) {
+	a, err := c.ask(ctx, anyMember, operator.Request{Command: operator.Members})
+	if err == nil {
+		return a.View, nil
+	}
+	if !errors.Is(err, errNobody) {
+		return View{}, fmt.Errorf("cluster %s: %w", c.cluster, err)
+	}
+	// A member that is up serves a moment later, and not while its lease has
+	// lapsed; the roll call reaches it all the same.
+	views, err := c.RollCall(ctx)
+	if err != nil {
+		return View{}, err
+	}
+	for _, v := range views {
+		if v.Status == membership.Up || v.Status == membership.Leaving {
+			return v, nil
+		}
+	}
+	return View{}, fmt.Errorf("cluster %s: %w: %s", c.cluster, ErrNoMember, describe(views))
+}
+
+// describe tells of processes that are no members how far they are.
+func describe(views []View) string {
+	var waiting, others []string
+	for _, v := range views {
+		if v.Waits {
+			waiting = append(waiting, v.Self.Name)
+		} else {
+			others = append(others, fmt.Sprintf("%s is %v", v.Self.Name, v.Status))
+		}
+	}
+	var parts []string
+	if len(waiting) > 0 {
+		parts = append(parts, fmt.Sprintf("waiting to be told to join: %s (shardctl join %s)", strings.Join(waiting, ", "), waiting[0]))
+	}
+	if len(others) > 0 {
+		parts = append(parts, strings.Join(others, ", ")+" (are there Config.MinMembers of them?)")
+	}
+	return strings.Join(parts, "; ")
+}
+
+// rollCallWait is how long answers to a roll call are gathered.
+const rollCallWait = 500 * time.Millisecond
+
+// RollCall asks every process of the cluster for its own view and collects the answers of
+// half a second, ordered by name. It fails with ErrNoCluster if nobody answers.
+func (c *Client) RollCall(ctx context.Context) ([]View, error) {
+	id, replies, end := c.open()
+	defer end()
+	if err := c.send(everyProcess, id, operator.Request{Command: operator.RollCall}); err != nil {
+		return nil, fmt.Errorf("cluster %s: roll call: %w", c.cluster, err)
+	}
+	enough := time.NewTimer(rollCallWait)
+	defer enough.Stop()
+	var views []View
+	for {
+		select {
+		case r := <-replies:
+			if r.answer.Refusal == "" && !r.nobody {
+				views = append(views, r.answer.View)
+			}
+			continue
+		case <-enough.C:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("cluster %s: roll call: %w", c.cluster, context.Cause(ctx))
+		}
+		break
+	}
+	if len(views) == 0 {
+		return nil, fmt.Errorf("cluster %s: %w (is the name right, does a node run, and is it at this broker?)", c.cluster, ErrNoCluster)
+	}
+	slices.SortFunc(views, func(a, b View) int { return a.Self.Compare(b.Self) })
+	return views, nil
+}
+
+// look is how often a command looks whether it has had its effect.
+const look = 200 * time.Millisecond
+
+// Join commands the process called name, which was started with Config.JoinByCommand, to
+// join through the nodes named by seeds, or through those of its own config if there are
+// none. It waits until the process is up, or until ctx ends.
+func (c *Client) Join(ctx context.Context, name string, seeds ...string) (transport.Address, error) {
+	a, err := c.ask(ctx, everyProcess, operator.Request{Command: operator.Join, Node: transport.Address{Name: name}, Seeds: seeds})
+	switch {
+	case errors.Is(err, ErrRefused):
+		return a.View.Self, fmt.Errorf("cluster %s: %w", c.cluster, err)
+	case err != nil:
+		return transport.Address{}, fmt.Errorf("cluster %s: join %s: no process of that name answers: %w (is it started with Config.JoinByCommand, and connected to this broker?)", c.cluster, name, err)
+	}
+	node := a.View.Self
+	err = c.until(ctx, func() (bool, error) {
+		a, err := c.ask(ctx, recipient{to: node, what: node.String()}, operator.Request{Command: operator.Members})
+		if errors.Is(err, errNobody) {
+			return false, fmt.Errorf("%v has ended (its log says why)", node)
+		}
+		return err == nil && a.View.Status >= membership.Up, nil
+	})
+	if err != nil {
+		return node, fmt.Errorf("cluster %s: join %v: it was told to, and is not up: %w", c.cluster, node, err)
+	}
+	return node, nil
+}
+
+// Leave commands a member ("name" or "name#incarnation") to leave in order. It waits
+// until it is no longer a member, or until ctx ends.
+func (c *Client) Leave(ctx context.Context, node string) (transport.Address, error) {
+	m, _, err := c.find(ctx, "leave", node)
+	if err != nil {
+		return transport.Address{}, err
+	}
+	if _, err := c.ask(ctx, recipient{to: m.Address, what: m.Address.String()}, operator.Request{Command: operator.Leave, Node: m.Address}); err != nil {
+		if errors.Is(err, errNobody) {
+			err = fmt.Errorf("%w (if its process is dead, down it)", err)
+		}
+		return m.Address, fmt.Errorf("cluster %s: %w", c.cluster, err)
+	}
+	err = c.until(ctx, func() (bool, error) {
+		v, err := c.Members(ctx)
+		switch {
+		case errors.Is(err, ErrNoCluster):
+			return true, nil // it was the last
+		case errors.Is(err, ErrNoMember):
+			return c.absent(ctx, m.Address), nil
+		case err != nil:
+			return false, nil // asked again
+		}
+		now, err := v.Find(m.Address.String())
+		if err == nil && now.Status == membership.Down {
+			return false, fmt.Errorf("%v was downed while it left", m.Address)
+		}
+		return err != nil, nil
+	})
+	if err != nil {
+		return m.Address, fmt.Errorf("cluster %s: leave %v: it was told to, and is still a member: %w", c.cluster, m.Address, err)
+	}
+	return m.Address, nil
+}
+
+// absent reports whether a process does not answer a roll call.
+func (c *Client) absent(ctx context.Context, node transport.Address) bool {
+	views, err := c.RollCall(ctx)
+	return errors.Is(err, ErrNoCluster) ||
+		err == nil && !slices.ContainsFunc(views, func(v View) bool { return v.Self == node })
+}
+
+// Down makes another member declare a member dead ("name" or "name#incarnation"). Its
+// shards are then given to others, so its process must have stopped; the operator answers
+// for that. A member that is up and reachable is refused unless force.
+func (c *Client) Down(ctx context.Context, node string, force bool) (transport.Address, error) {
+	m, v, err := c.find(ctx, "down", node)
+	if err != nil {
+		return transport.Address{}, err
+	}
+	by := v.Self
+	for _, o := range v.Members {
+		if by == m.Address && o.Address != m.Address && o.Status == membership.Up && o.Reachable {
+			by = o.Address // its own word would end it before the others heard it
+		}
+	}
+	_, err = c.ask(ctx, recipient{to: by, what: by.String()}, operator.Request{Command: operator.Down, Node: m.Address, Force: force})
+	if err != nil {
+		return m.Address, fmt.Errorf("cluster %s: %w", c.cluster, err)
+	}
+	return m.Address, nil
+}
+
+func (c *Client) find(ctx context.Context, op, node string) (Member, View, error) {
+	v, err := c.Members(ctx)
+	if err != nil {
+		return Member{}, v, err
+	}
+	m, err := v.Find(node)
+	if err != nil {
+		return Member{}, v, fmt.Errorf("cluster %s: %s %w", c.cluster, op, err)
+	}
+	return m, v, nil
+}
+
+// until repeats a check until it holds or fails.
+func (c *Client) until(ctx context.Context, holds func() (bool, error)) error {
+	again := time.NewTicker(look)
+	defer again.Stop()
+	for {
+		if ok, err := holds(); ok || err != nil {
+			return err
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -196,11 +197,14 @@ func (k *Kind) within(other *Kind) bool {
 	return true
 }
 
+// errGap is the error of a difference that starts at another table than the reader's.
+var errGap = errors.New("a difference is missing")
+
 // Apply makes the table that d leads to. It fails, and t stays right, when d does not
-// start at t's version ([GapError]), does not lead forward, or holds an impossible entry.
+// start at t's version, does not lead forward, or holds an impossible entry.
 func (t *Table) Apply(d Diff) (*Table, error) {
 	if !d.Full && d.From != t.Version() {
-		return nil, &GapError{Have: t.Version(), From: d.From}
+		return nil, fmt.Errorf("apply table: %w: it starts at %v, have %v (request the table anew)", errGap, d.From, t.Version())
 	}
 	if d.To.Compare(t.Version()) <= 0 {
 		return nil, fmt.Errorf("apply table %v: not later than %v", d.To, t.Version())
@@ -247,13 +251,4 @@ func (t *Table) put(e Entry, fresh map[string]bool) error {
 	}
 	*s = slot{e.Owner, e.Epoch}
 	return nil
-}
-
-// A GapError says that a difference starts at another table than the reader's:
-// something was lost between. The remedy is to request the table anew.
-type GapError struct{ Have, From Version }
-
-// Error reads op: subject: cause.
-func (e *GapError) Error() string {
-	return fmt.Sprintf("apply table: difference starts at %v, have %v (request the table anew)", e.From, e.Have)
 }
