@@ -26,7 +26,7 @@ var (
 var errPending = fmt.Errorf("%w: %d calls of this process wait for answers (let some of them end before making more)", ErrOverloaded, pending.MaxCalls)
 
 // expired is the cause of a call whose time ran out; it is context.DeadlineExceeded to
-// errors.Is and its text says what the call waited for.
+// errors.Is and its text names the condition that the call waited for.
 func expired(why string) error { return fmt.Errorf("%w: %s", context.DeadlineExceeded, why) }
 
 // late is the error of a call that err ended while it waited because of why. If more

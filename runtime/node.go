@@ -415,7 +415,7 @@ func (n *Node) stop(err error) {
 		n.state, n.err = stateEnding, err
 		link := n.link
 		if n.give != nil {
-			n.give() // begin then closes what it has opened
+			n.give() // begin then closes the connections that it has opened
 		}
 		n.mu.Unlock()
 		n.plane.close()

@@ -144,7 +144,7 @@ func (h *peerHost) peerGone(a transport.Address, lane int, bye bool) {
 }
 
 // byeGrace is how long a member that left in order may still say goodbye on its
-// lanes before what it did not acknowledge counts as lost.
+// lanes before envelopes that it did not acknowledge count as lost.
 const byeGrace = 3 * time.Second
 
 // peerLeft is peerGone for a member that left in order.

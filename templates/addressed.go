@@ -9,8 +9,8 @@ import (
 // An addressedEmitter prints the addresses of entities that calls carry.
 type addressedEmitter struct{ *emitter }
 
-// addressed emits what calls an entity by a message that says itself which one it
-// is for.
+// addressed emits the function that calls an entity by a message that names the
+// entity it is for.
 func (e addressedEmitter) addressed(n *model.Entity) {
 	if len(n.Addressed) == 0 {
 		return

@@ -66,7 +66,7 @@ func (e clientEmitter) client(n *model.Entity) {
 	if !n.HasTell() {
 		return
 	}
-	comment := "%s is %s %s, told without waiting for an answer. It comes from [%s.Tell] and is safe for concurrent use. Its methods return only what kept the call from being sent."
+	comment := "%s is %s %s, told without waiting for an answer. It comes from [%s.Tell] and is safe for concurrent use. Its methods return an error only if the call was not sent."
 	if !n.TellAll && slices.ContainsFunc(n.Methods, func(m *model.Method) bool { return !n.Tells(m) }) {
 		comment += " Methods with results have none of their own here: tell=all in the directive adds them."
 	}
@@ -234,7 +234,7 @@ func (e clientEmitter) tell(n *model.Entity, m *model.Method, ref string, l *loc
 }
 
 // encodedArgs emits the encoding of the arguments into a buffer, and prints that.
-// Failed is what is returned when one refuses.
+// Failed is returned when one of them refuses.
 func (e clientEmitter) encodedArgs(g *jen.Group, l *locals, n *model.Entity, m *model.Method, failed func(err jen.Code) []jen.Code) jen.Code {
 	if len(m.Params) == 0 {
 		return jen.Nil()

@@ -52,7 +52,7 @@ const (
 type emitter struct {
 	pkg  *model.Package
 	file *jen.File
-	// What the functions of types are asked for, and those not yet printed.
+	// The requested functions of types, and those not yet printed.
 	functions map[function]jen.Code
 	wanted    []function
 	// Whether messages hold interfaces with cases, and have JSON.
@@ -87,7 +87,7 @@ func (e *emitter) aliases() {
 	}
 }
 
-// abi emits what does not compile with a runtime of another ABI.
+// abi emits declarations that do not compile with a runtime of another ABI.
 func (e *emitter) abi() {
 	e.comment("This file and the module's shardgen are of one ABI: where the name below is unknown, run go generate.")
 	e.file.Const().Id("_").Op("=").Add(codegen("ABI" + strconv.Itoa(abi.ABI5)))
@@ -96,8 +96,8 @@ func (e *emitter) abi() {
 // isClient reports whether the package holds the clients of another's entities.
 func (e *emitter) isClient() bool { return e.pkg.Owner != "" }
 
-// entityType is what an entity is asserted to be: itself, or where its type cannot
-// be named what it answers.
+// entityType is the type that an entity is asserted to have: its own, or its API
+// where its own cannot be named.
 func (e *emitter) entityType(n *model.Entity) *jen.Statement {
 	if e.isClient() {
 		return jen.Id(n.API())

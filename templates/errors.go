@@ -65,7 +65,7 @@ func (e errorEmitter) errorCodec(x *model.Error) {
 		g.Return(encoded, jen.Nil())
 	})
 
-	e.comment("%s decodes what %s encoded.", t.DecodeFunc(), t.EncodeFunc())
+	e.comment("%s decodes the output of %s.", t.DecodeFunc(), t.EncodeFunc())
 	e.file.Func().Id(t.DecodeFunc()).Params(b.Clone().Index().Byte()).Params(v.Clone().Add(typ(t.Expr)), jen.Err().Error()).BlockFunc(func(g *jen.Group) {
 		codecEmitter(e).init(g, t, variable("v"))
 		g.Id("d").Op(":=").Add(codegen("NewDecoder")).Call(b.Clone())

@@ -9,7 +9,7 @@ import (
 // An extractorEmitter prints the functions that find the entity of a message.
 type extractorEmitter struct{ *emitter }
 
-// extractor emits what tells an entity's id and shard without any cluster.
+// extractor emits the functions that return an entity's id and shard without a cluster.
 func (e extractorEmitter) extractor(n *model.Entity) {
 	e.comment("%s tells which entity and which shard an id stands for. Its zero value works.", n.Extractor())
 	e.file.Type().Id(n.Extractor()).Struct()

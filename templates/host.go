@@ -54,7 +54,7 @@ func (e hostEmitter) glue(n *model.Entity) {
 	}
 }
 
-// describe emits what the host function of another package needs.
+// describe emits the declarations that the host function of another package needs.
 func (e hostEmitter) describe(n *model.Entity) {
 	e.comment("%s describes %s to the package that hosts it.", n.Describe(), n.Name)
 	e.file.Func().Id(n.Describe()).Params().Add(codegen("Host")).Block(
@@ -172,7 +172,7 @@ func (e hostEmitter) kind(n *model.Entity) {
 	if n.TTL > 0 {
 		list = append(list, field("TTL", jen.Lit(int(n.TTL/time.Minute)).Op("*").Qual("time", "Minute")))
 	}
-	e.comment("%s describes %s: what every member of a cluster must agree on.", n.KindFunc(), n.Name)
+	e.comment("%s describes %s. All members of a cluster must agree on it.", n.KindFunc(), n.Name)
 	e.file.Func().Id(n.KindFunc()).Params().Add(codegen("Kind")).Block(
 		jen.Return(codegen("Kind").Add(fields(list...))),
 	)

@@ -51,7 +51,7 @@ func (e journalEmitter) journal(n *model.Entity) {
 		g.Return(jen.Id("b"), jen.Nil())
 	})
 
-	e.comment("%s decodes what %s encoded.", n.DecodeEventFunc(), n.AppendEventFunc())
+	e.comment("%s decodes the output of %s.", n.DecodeEventFunc(), n.AppendEventFunc())
 	e.file.Func().Id(n.DecodeEventFunc()).Params(jen.Id("b").Index().Byte()).Params(jen.Id("event").Add(event.Clone()), jen.Err().Error()).BlockFunc(func(g *jen.Group) {
 		p := variable("event")
 		codecEmitter(e).init(g, j.Event.Type, p)

@@ -11,7 +11,7 @@ import (
 // A jsonEmitter prints calls in JSON.
 type jsonEmitter struct{ *emitter }
 
-// json emits what turns messages from JSON and into it, and the call of a client
+// json emits the functions that convert messages from and to JSON, and the call of a client
 // that uses it.
 func (e jsonEmitter) json(n *model.Entity) {
 	if !n.JSON {
@@ -22,7 +22,7 @@ func (e jsonEmitter) json(n *model.Entity) {
 		Params(jen.Id("ctx").Add(contextType()), jen.Id("raw").Add(shard("Raw"))).Params(jen.Index().Byte(), jen.Error()).Block(
 		jen.Return(codegen("CallRaw").Call(jen.Id("ctx"), jen.Id("c").Dot("port"), jen.Id(n.KindFunc()).Call(), jen.Id("raw"))),
 	)
-	e.comment("%s returns what turns a message of %s from JSON and into it.", n.JSONFunc(), n.Name)
+	e.comment("%s returns the functions that convert messages of %s from and to JSON.", n.JSONFunc(), n.Name)
 	e.file.Func().Id(n.JSONFunc()).Params(jen.Id("method").String()).Add(codegen("JSONMethod")).Block(
 		jen.Switch(jen.Id("method")).BlockFunc(func(g *jen.Group) {
 			for _, m := range sortedMethods(n) {

@@ -8,10 +8,10 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A oneofEmitter prints what there is of interfaces with cases.
+// A oneofEmitter prints the code for interfaces with cases.
 type oneofEmitter struct{ *emitter }
 
-// oneofName is what the runtime calls an interface with cases.
+// oneofName is the runtime's name of an interface with cases.
 func oneofName(t *model.Type) jen.Code { return jen.Lit(t.Expr.Path + "." + t.Expr.Name) }
 
 // refuseNil prints the early return for a pointer to nothing in the interface.
@@ -76,7 +76,7 @@ func (e oneofEmitter) readCase(g *jen.Group, c *model.Case) {
 	g.Op("*").Id("v").Op("=").Id("c")
 }
 
-// unknown emits what stands for a case that the program does not know.
+// unknown emits the placeholder of a case that the program does not know.
 func (e oneofEmitter) unknown(t *model.Type) jen.Code {
 	name := t.UnknownType()
 	return jen.Line().Line().Add(
@@ -86,7 +86,7 @@ func (e oneofEmitter) unknown(t *model.Type) jen.Code {
 		Func().Params(jen.Id("u").Id(name)).Id("ShardUnknownCase").Params().Add(codegen("UnknownCase")).Block(jen.Return(jen.Id("u").Dot("kept")))
 }
 
-// clone prints the copying of what an interface holds.
+// clone prints the copying of an interface's value.
 func (e oneofEmitter) clone(g *jen.Group, t *model.Type) {
 	g.Switch(jen.Id("c").Op(":=").Id("v").Assert(jen.Type())).BlockFunc(func(g *jen.Group) {
 		g.Case(jen.Nil()).Block(jen.Return(jen.Nil(), jen.Nil()))

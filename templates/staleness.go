@@ -11,7 +11,7 @@ import (
 // A stalenessEmitter prints the checks that fail to compile when generated code is out of date.
 type stalenessEmitter struct{ *emitter }
 
-// staleness emits what does not compile any more when a struct gets a field that
+// staleness emits declarations that no longer compile when a struct gets a field that
 // the rest does not know.
 func (e stalenessEmitter) staleness() {
 	var lines []jen.Code

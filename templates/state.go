@@ -57,7 +57,7 @@ func (e stateEmitter) state(n *model.Entity) {
 		g.Return(jen.Id("b"), jen.Id("d").Dot("ReadBack").Call(jen.Lit(what)))
 	})
 
-	e.comment("%s decodes what %s encoded, and reports whether it skipped fields. A field that is absent becomes zero, whatever the factory set it to.", n.DecodeStateFunc(), n.AppendStateFunc())
+	e.comment("%s decodes the output of %s, and reports whether it skipped fields. An absent field becomes zero, even if the factory set it.", n.DecodeStateFunc(), n.AppendStateFunc())
 	e.file.Func().Id(n.DecodeStateFunc()).Params(jen.Id("entity").Any(), jen.Id("b").Index().Byte()).Params(jen.Id("skipped").Bool(), jen.Err().Error()).BlockFunc(func(g *jen.Group) {
 		g.Id("e").Op(":=").Add(self())
 		var places []place
@@ -76,7 +76,7 @@ func (e stateEmitter) state(n *model.Entity) {
 	e.knownState(n)
 }
 
-// readBack prints the reading of what was just written, as far as its types have
+// readBack prints the code that reads back the value just written, as far as its types have
 // forms of their own. It takes no more than skipping the rest.
 func readBack(e *emitter, g *jen.Group, n *model.Entity, formed []model.Field) {
 	g.Comment("Its own form may write a value that it does not read: better now than later.")
@@ -126,14 +126,14 @@ func (e stateEmitter) knownState(n *model.Entity) {
 // knownType emits which fields of a struct this program knows.
 func (e stateEmitter) knownType(t *model.Type) jen.Code {
 	if t.Shape == model.Oneof {
-		return docLine("%s reports what is known of the cases of %s. Those that are not are kept in the value.", t.KnownFunc(), article(e.spelt(t.Expr))).
+		return docLine("%s reports which fields of the cases of %s are known. Unknown fields are kept in the value.", t.KnownFunc(), article(e.spelt(t.Expr))).
 			Add(e.knownFields(t.KnownFunc(), caseFields(t), true))
 	}
 	return docLine("%s reports which fields of %s are known.", t.KnownFunc(), article(e.spelt(t.Expr))).
 		Add(e.knownFields(t.KnownFunc(), t.Fields, false))
 }
 
-// knownFields emits a [codegen.Fields]. Rest says whether what is not listed is known.
+// knownFields emits a [codegen.Fields]. Rest reports whether fields that are not listed are known.
 func (e stateEmitter) knownFields(function string, list []model.Field, rest bool) jen.Code {
 	num := jen.Id("num")
 	if len(list) == 0 {

@@ -14,8 +14,8 @@ import (
 // unknown, run go generate.
 const _ = codegen.ABI5
 
-// OrderAPI is what an [Order] answers: the entity itself, and a reference to
-// one wherever it lives.
+// OrderAPI has the methods of an [Order]. The entity implements it, and so does
+// a reference to an entity at any node.
 type OrderAPI interface {
 	// Add reserves n pieces of an article for the order.
 	Add(ctx context.Context, sku SKU, n int64) error
@@ -72,8 +72,8 @@ func (r OrderRef) Add(ctx context.Context, sku SKU, n int64) (err error) {
 }
 
 // OrderTell is one Order, told without waiting for an answer. It comes from
-// [OrderClient.Tell] and is safe for concurrent use. Its methods return only
-// what kept the call from being sent.
+// [OrderClient.Tell] and is safe for concurrent use. Its methods return an
+// error only if the call was not sent.
 type OrderTell struct {
 	ref *codegen.Ref
 }
@@ -116,7 +116,7 @@ func HostOrder(n *shard.Node, factory func() *Order, opts ...shard.HostOption) e
 	}, opts...)
 }
 
-// orderKind describes Order: what every member of a cluster must agree on.
+// orderKind describes Order. All members of a cluster must agree on it.
 func orderKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Order",
@@ -166,9 +166,8 @@ func appendOrderState(b []byte, entity any) ([]byte, error) {
 	return appendSKUInt64Map(b, 1, e.Lines), nil
 }
 
-// decodeOrderState decodes what appendOrderState encoded, and reports whether
-// it skipped fields. A field that is absent becomes zero, whatever the factory
-// set it to.
+// decodeOrderState decodes the output of appendOrderState, and reports whether
+// it skipped fields. An absent field becomes zero, even if the factory set it.
 func decodeOrderState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Order)
 	e.Lines = nil
@@ -192,8 +191,8 @@ func knownOrderState(num int) (bool, codegen.Fields) {
 	return false, nil
 }
 
-// StockAPI is what a [Stock] answers: the entity itself, and a reference to one
-// wherever it lives.
+// StockAPI has the methods of a [Stock]. The entity implements it, and so does
+// a reference to an entity at any node.
 type StockAPI interface {
 	// Restock adds n pieces.
 	Restock(_ context.Context, n int64) error
@@ -263,8 +262,8 @@ func (r StockRef) Reserve(ctx context.Context, n int64) (left int64, err error) 
 }
 
 // StockTell is one Stock, told without waiting for an answer. It comes from
-// [StockClient.Tell] and is safe for concurrent use. Its methods return only
-// what kept the call from being sent. Methods with results have none of their
+// [StockClient.Tell] and is safe for concurrent use. Its methods return an
+// error only if the call was not sent. Methods with results have none of their
 // own here: tell=all in the directive adds them.
 type StockTell struct {
 	ref *codegen.Ref
@@ -310,7 +309,7 @@ func HostStock(n *shard.Node, factory func() *Stock, opts ...shard.HostOption) e
 	}, opts...)
 }
 
-// stockKind describes Stock: what every member of a cluster must agree on.
+// stockKind describes Stock. All members of a cluster must agree on it.
 func stockKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Stock",
@@ -383,9 +382,8 @@ func appendStockState(b []byte, entity any) ([]byte, error) {
 	return codegen.AppendInt(b, 1, e.Left), nil
 }
 
-// decodeStockState decodes what appendStockState encoded, and reports whether
-// it skipped fields. A field that is absent becomes zero, whatever the factory
-// set it to.
+// decodeStockState decodes the output of appendStockState, and reports whether
+// it skipped fields. An absent field becomes zero, even if the factory set it.
 func decodeStockState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Stock)
 	e.Left = 0

@@ -1,20 +1,20 @@
-// Package control is the control plane of one process: it does what the effects of the cores
+// Package control is the control plane of one process: it carries out the effects of the cores
 // of membership, singleton and coordinator ask for. A [Member] is that of a member, a
 // [Client] that of a process outside the cluster, which finds a member that serves it and
 // follows the table and the list of members by it.
 //
 // A [Member] is used on one goroutine, the control loop. It takes messages of the control
-// channel and the time, gives them to the cores, and turns what these return into messages,
+// channel and the time, gives them to the cores, and turns their effects into messages,
 // tables and orders for the shards of this process. It has no goroutine, clock or I/O of its
 // own: all that comes by its [Env]. So the driver in package shard and a simulation run the
 // same code.
 //
-// Who owns what:
+// The parts:
 //
-//	members    the membership: who is a member, joining, being downed and removed
+//	members    the membership: admission, downing and removal of members
 //	seat       the coordinator's seat: which member runs it, and the coordinator while it is here
-//	follower   the table: what the coordinator says of homes, and its orders for shards here
-//	reports    what the coordinator has to be told until the table shows it
+//	follower   the table of homes from the coordinator, and its orders for shards here
+//	reports    reports to the coordinator, sent until the table shows their effect
 //	gateway    processes outside the cluster that this member serves
 //	leaving    giving everything away before this member exits
 //	operators  the commands of operators

@@ -52,7 +52,7 @@ const (
 	Error Level = 8
 )
 
-// A Log takes what people should know, and what is counted.
+// A Log takes the events that operators should see, and the counters.
 type Log interface {
 	Log(l Level, text string, args ...any)
 	// LogSeldom is Log, but for most of the lines that are alike in text and subject.
@@ -78,7 +78,7 @@ const (
 type Shards interface {
 	// Shard returns a shard of a type that is hosted here; nil for others.
 	Shard(id placement.ShardID) Shard
-	// Inventory returns what the process registers with a coordinator.
+	// Inventory returns the types and shards that the process registers with a coordinator.
 	Inventory() (kinds []coordinator.KindInfo, owned []coordinator.Owned)
 	// Held returns the shards of a type, or of all types if kind is "".
 	Held(kind string) []coordinator.Held
@@ -114,7 +114,7 @@ type Peers interface {
 	Homes() []transport.Address
 }
 
-// A Process is what else the control plane moves in its process.
+// A Process is the rest of the process, as the control plane uses it.
 type Process interface {
 	// RenewLease sets the time until which turns may run; zero for no bound. LeaseValid
 	// reports whether they may at this moment.
@@ -150,7 +150,7 @@ type Process interface {
 
 	// LeaveByOrder has the process leave, by an operator's command.
 	LeaveByOrder()
-	// States does what an operator asks for about entities of this process. It calls answer
+	// States carries out an operator's request about entities of this process. It calls answer
 	// on the control loop, later.
 	States(r *operator.Request, answer func(operator.Answer))
 }
@@ -173,7 +173,7 @@ type Config struct {
 	QuarantineAfter          time.Duration
 }
 
-// A Setup is what a Member runs. It is known when all types were declared.
+// A Setup has the parts of a Member. It is known when all types were declared.
 type Setup struct {
 	// Members returns the membership's machine for a process that joins through seeds.
 	Members func(seeds []string) (Machine, error)

@@ -62,7 +62,7 @@ func (f *follower) heeds(from transport.Peer) bool {
 	return member
 }
 
-// step gives the core one input and does what it asks for. It reports whether the message is
+// step gives the core one input and carries out its effects. It reports whether the message is
 // to be obeyed.
 func (f *follower) step(from transport.Address, msg coordinator.Message) bool {
 	m := f.m
@@ -70,7 +70,7 @@ func (f *follower) step(from transport.Address, msg coordinator.Message) bool {
 	out := f.core.Step(m.env.Now(), from, msg)
 	f.wakeAt = out.WakeAt
 	if f.core.Coordinator() != before {
-		m.reports.at = m.env.Now() // what the former one was told may be lost with it
+		m.reports.at = m.env.Now() // reports to the former coordinator may be lost with it
 	}
 	if out.Table != nil {
 		f.table = out.Table

@@ -219,7 +219,7 @@ func (g *gateway) kinds() []*wire.GatewayKind {
 	for _, m := range g.m.View().ByAddress {
 		for _, kv := range m.Meta {
 			name, ok := hostmeta.Split(kv.Key)
-			f := strings.Fields(kv.Value) // and what else members must agree on
+			f := strings.Fields(kv.Value) // and the other settings that members must agree on
 			if !ok || seen[name] || len(f) < 3 {
 				continue
 			}

@@ -87,7 +87,7 @@ func (s *members) noteRefusal(from transport.Address, m membership.Message) {
 }
 
 // unreachable takes the broker's word that nobody listens at an address; the zero address is
-// that of all who serve.
+// that of all serving members.
 func (s *members) unreachable(a transport.Address, server string) {
 	if a.IsZero() {
 		s.step(membership.Vacant{})
@@ -124,7 +124,7 @@ func (s *members) partWithAbsent() {
 	}
 }
 
-// step gives the machine one input and does what it asks for.
+// step gives the machine one input and carries out its effects.
 func (s *members) step(in membership.Input) {
 	if limit := s.m.limit(); limit != s.limit { // a reconnect or a reload may change it
 		s.limit = limit

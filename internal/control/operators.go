@@ -13,7 +13,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// operators does what operators ask for; see package operator.
+// operators carries out the requests of operators; see package operator.
 type operators struct{ m *Member }
 
 // seekTime is how long an operator waits for the answer to where singletons run, if this
@@ -50,7 +50,7 @@ func (o *operators) message(kind transport.Kind, from transport.Peer, body []byt
 	return nil
 }
 
-// obey does what a request asks for and returns the answer.
+// obey carries out a request and returns the answer.
 func (o *operators) obey(from transport.Peer, r *operator.Request) operator.Answer {
 	var err error
 	switch r.Command {

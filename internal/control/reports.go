@@ -14,8 +14,8 @@ import (
 // table, and of a question.
 const ResendEvery = 500 * time.Millisecond
 
-// reports is what this process has to report to the coordinator about its shards, again and
-// again until the table shows it.
+// reports has the reports of this process to the coordinator about its shards. Each is
+// sent again until the table shows its effect.
 type reports struct {
 	m       *Member
 	done    map[placement.ShardID]placement.Epoch

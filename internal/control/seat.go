@@ -107,7 +107,7 @@ func (s *seat) placed(v *membership.View) {
 	s.step(view)
 }
 
-// stepManager gives the manager one input and does what it asks for.
+// stepManager gives the manager one input and carries out its effects.
 func (s *seat) stepManager(in singleton.Input) {
 	out := s.manager.Step(s.m.env.Now(), in)
 	s.managerAt = out.WakeAt
@@ -159,7 +159,7 @@ func (s *seat) begin(term uint32) {
 	s.m.viewChanged()
 }
 
-// step gives the coordinator one input and does what it asks for.
+// step gives the coordinator one input and carries out its effects.
 func (s *seat) step(in coordinator.Input) {
 	out := s.core.Step(s.m.env.Now(), in)
 	s.coreAt = out.WakeAt

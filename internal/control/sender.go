@@ -61,7 +61,7 @@ func (s *sender) foreign(bytes int, err error) {
 // limit is how many bytes the body of a message may have.
 func (s *sender) limit() int { return s.env.Link().MaxPayload() - envelopeOverhead }
 
-// envelopeOverhead is what the control envelope adds to a message, at most.
+// envelopeOverhead bounds the bytes that the control envelope adds to a message.
 const envelopeOverhead = 512
 
 func unknownTopic(topic wire.ControlTopic) error { return fmt.Errorf("unknown topic %d", topic) }

@@ -10,7 +10,7 @@
 // kept from its death to its next activation, so that calls wait. It also runs the tasks
 // that the instance has started.
 //
-// Set, Seekers and what belongs to them are used on one goroutine at a time. What an
-// instance, its tasks and the keeping of its lease learn on goroutines of their own they
-// post to the control loop, by [Process.Post].
+// Set, Seekers and their parts are used on one goroutine at a time. An instance, its tasks
+// and the renewal of its lease run on goroutines of their own, and post their results to
+// the control loop by [Process.Post].
 package singlehost

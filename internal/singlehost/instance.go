@@ -152,7 +152,7 @@ func (in *Instance) KeepLocked(e *region.Entity) bool {
 	return true
 }
 
-// bury ends what is left of a dead instance and reports its death. What it had in memory is
+// bury ends the tasks that are left of a dead instance and reports its death. Its state in memory is
 // not trusted any more.
 func (in *Instance) bury(e *region.Entity) {
 	s := in.shard
@@ -167,7 +167,7 @@ func (in *Instance) bury(e *region.Entity) {
 	}
 	s.Mu.Unlock()
 	if stopping {
-		in.home.EndTurn(e) // whoever stops it waits for that
+		in.home.EndTurn(e) // the goroutine that stops it waits for that
 		return
 	}
 	in.post(singleton.InstanceStopped{Reason: reason})
@@ -264,7 +264,7 @@ func (in *Instance) close() {
 	})
 }
 
-// dropArrived gives up what a predecessor sent, because no member is left that could run the
+// dropArrived gives up the state that a predecessor sent, because no member is left that could run the
 // instance: all of them leave.
 func (in *Instance) dropArrived() {
 	s := in.shard

@@ -61,7 +61,7 @@ func (k *leaseHolder) acquire() {
 	})
 }
 
-// hold renews what was acquired until it is dropped or lost.
+// hold renews the acquired lease until it is dropped or lost.
 func (k *leaseHolder) hold(held store.Held) {
 	ctx, drop := context.WithCancel(k.home().Context())
 	k.drop, k.kept = drop, make(chan store.Held, 1)

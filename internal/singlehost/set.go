@@ -326,7 +326,7 @@ func (g *Set) identity(m singleton.Message, s *single) singleton.Message {
 	return a
 }
 
-// guide answers a process that is no member with what this member's proxy found.
+// guide sends a process that is no member the location that this member's proxy found.
 func (g *Set) guide(from transport.Peer, m singleton.Message, s *single) {
 	if s == nil { // nobody here ever called it
 		s = g.learn(strings.TrimPrefix(m.Name, namePrefix))

@@ -39,7 +39,7 @@ type opening struct {
 	until time.Time
 }
 
-// view takes who may run the instance: members that announced it at joining.
+// view takes the members that may run the instance, which announced it at joining.
 func (s *single) view(v *membership.View) {
 	var view singleton.View
 	for _, m := range v.ByAge {
@@ -72,7 +72,7 @@ func StatusOf(s membership.Status) singleton.Status {
 	return singleton.Down
 }
 
-// step gives the manager one input and does what it asks for.
+// step gives the manager one input and carries out its effects.
 func (s *single) step(in singleton.Input) {
 	before := s.manager.Holds()
 	out := s.manager.Step(s.set.process.Now(), in)
@@ -108,8 +108,8 @@ func (s *single) step(in singleton.Input) {
 	}
 }
 
-// start brings the instance to life: anew where it died, with what the predecessor sends, or
-// from nothing.
+// start activates the instance: again where it died, with the state that the predecessor
+// sends, or from nothing.
 func (s *single) start(epoch placement.Epoch, from transport.Address) {
 	if s.instance.again() {
 		return
@@ -154,7 +154,7 @@ func (s *single) open(arrived bool) {
 	})
 }
 
-// stop ends the instance, and gives what waits for it to the successor if there is one.
+// stop ends the instance, and passes the calls that wait for it to the successor if there is one.
 func (s *single) stop(to transport.Address, epoch placement.Epoch) {
 	if s.opening != nil {
 		s.opening = nil
@@ -164,7 +164,7 @@ func (s *single) stop(to transport.Address, epoch placement.Epoch) {
 	s.instance.stop(to, epoch)
 }
 
-// search gives the proxy one input and does what it asks for.
+// search gives the proxy one input and carries out its effects.
 func (s *single) search(in singleton.ProxyInput) {
 	p := s.set.process
 	out := s.proxy.Step(p.Now(), in)

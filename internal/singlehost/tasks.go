@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// tasks are what an instance runs beside its methods. Each ends before the next instance
+// tasks are the goroutines that an instance runs beside its methods. Each ends before the next instance
 // starts.
 type tasks struct {
 	instance *Instance

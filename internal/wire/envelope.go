@@ -9,7 +9,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Type says what an envelope is.
+// Type is the type of an envelope.
 type Type uint32
 
 // The types of envelopes. Numbers are never reused.
@@ -19,9 +19,9 @@ const (
 	TypeReply   Type = 3  // results of call ID, or the error that Code names
 	TypeRefusal Type = 4  // envelope Seq of this path was not executed; Code says why
 	TypeCancel  Type = 5  // the caller of ID gave up
-	TypeFlush   Type = 6  // nothing older for the shard follows; pass it on behind what was forwarded, or to Node
+	TypeFlush   Type = 6  // nothing older for the shard follows; pass it on behind the forwarded envelopes, or to Node
 	TypeFlushed Type = 7  // a Flush that passed through Via; Node sent it, Payload is where it ends, if it follows calls of a higher epoch first
-	TypeBarrier Type = 8  // hold what follows for the shard until the Flush by way of Via came
+	TypeBarrier Type = 8  // hold later envelopes for the shard until the Flush by way of Via came
 	TypeInit    Type = 9  // a shard's state, in parts
 	TypeReady   Type = 10 // the shard is prepared
 	TypeOpen    Type = 11 // everything that waited was sent: run
@@ -148,8 +148,8 @@ func VoidEnvelope(b []byte) bool {
 	return true
 }
 
-// appendEnvelopeFields needs room for SizeBound bytes: what nearly every envelope
-// has is written into it without another look at it.
+// appendEnvelopeFields needs room for SizeBound bytes in b: the fields that nearly every
+// envelope has are written without further checks of the capacity.
 func appendEnvelopeFields(b []byte, e *Envelope) []byte {
 	n, room := len(b), b[:cap(b)]
 	n = putUint(room, n, envType<<3|varint, uint64(e.Type))
@@ -210,8 +210,8 @@ func putBytes(b []byte, n int, tag byte, v []byte) int {
 	return n + copy(b[n:], v)
 }
 
-// NextEnvelope parses the first envelope of what Header or NextEnvelope
-// returned, into e, and returns what follows it. ok is false at the end.
+// NextEnvelope parses the first envelope of the bytes that Header or NextEnvelope
+// returned, into e, and returns the bytes behind it. ok is false at the end.
 func NextEnvelope(b []byte, e *Envelope) (rest []byte, ok bool, err error) {
 	for len(b) > 0 {
 		num, typ, n := consumeTag(b)
@@ -344,7 +344,7 @@ func AppendPeer(b []byte, p transport.Peer) []byte {
 	return b
 }
 
-// ParsePeer reads what AppendPeer wrote; of nothing it is zero.
+// ParsePeer reads the peer that AppendPeer wrote. No bytes give the zero value.
 func ParsePeer(b []byte) (p transport.Peer, err error) {
 	for len(b) > 0 {
 		num, typ, n := protowire.ConsumeTag(b)

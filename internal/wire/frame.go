@@ -33,8 +33,8 @@ type FrameHeader struct {
 	From    transport.Peer
 	Seq     uint64
 	Count   uint32
-	// Ack: every envelope of the other direction up to this one was handled, and
-	// what was refused of them stands in or before this frame.
+	// Ack: every envelope of the other direction up to this one was handled, and the
+	// refusals of those refused are in this frame or in an earlier one.
 	Ack uint64
 	// Handled is Ack without the part about refusals, which may still be on their
 	// way: it moves the window, so that two peers that refuse each other's calls
@@ -106,7 +106,7 @@ func (n *names) get(b []byte) string {
 // not safe for concurrent use.
 type FrameReader struct{ names names }
 
-// Header parses the header of a frame and returns what follows it: envelopes,
+// Header parses the header of a frame and returns the bytes that follow it: envelopes,
 // for [NextEnvelope]. Header fields after the first envelope are not seen; no
 // version writes them there.
 func (r *FrameReader) Header(b []byte) (h FrameHeader, rest []byte, err error) {

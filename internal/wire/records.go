@@ -31,7 +31,7 @@ func sizeString(num protowire.Number, s string) int {
 	return protowire.SizeTag(num) + protowire.SizeBytes(len(s))
 }
 
-// maxLinks bounds what a chain from the wire may make the reader allocate.
+// maxLinks bounds the memory that a received chain may make the reader allocate.
 const maxLinks = 1024
 
 // ParseChain reads an encoded chain, outermost link first.
@@ -89,7 +89,7 @@ type Record struct {
 // Remembered says whether an entity is to be activated again without a call.
 type Remembered uint32
 
-// What a record says of its entity.
+// The kinds of a record.
 const (
 	NotRemembered Remembered = iota // it has state, and waits for a call
 	WithState                       // it is to live again
@@ -112,7 +112,7 @@ func AppendRecord(b []byte, entity string, state []byte, r Remembered) []byte {
 	return appendUint(b, 3, uint64(r))
 }
 
-// RecordBound is an upper bound of what AppendRecord appends.
+// RecordBound is an upper bound of the bytes that AppendRecord appends.
 func RecordBound(entity string, state []byte) int { return len(entity) + len(state) + 32 }
 
 // ParseRecords calls f for each record; the state is a copy.

@@ -255,7 +255,7 @@ func (d *Decoder) Leave(outer int) {
 // nobody: the writer's program is newer.
 func (d *Decoder) Skipped() bool { return d.passed }
 
-// Err returns nil, or a [*DecodeError] about the value named by what.
+// Err returns nil, or a [*DecodeError] about the named value.
 func (d *Decoder) Err(what string) error {
 	if d.err == nil {
 		return nil
@@ -263,7 +263,7 @@ func (d *Decoder) Err(what string) error {
 	return &DecodeError{What: what, Err: d.err}
 }
 
-// Arguments returns nil, or an [*ArgumentsError] about the arguments named by what.
+// Arguments returns nil, or an [*ArgumentsError] about the named arguments.
 func (d *Decoder) Arguments() error {
 	if d.err == nil {
 		return nil

@@ -28,7 +28,7 @@ func (e *EncodeError) Error() string { return fmt.Sprintf("encode %s: %v", e.Wha
 // Unwrap returns the cause.
 func (e *EncodeError) Unwrap() error { return e.Err }
 
-// encodeError is err as an [*EncodeError] about what, unless it is one already.
+// encodeError is err as an [*EncodeError] about the named value, unless it is one already.
 func encodeError(what string, err error) error {
 	if e, ok := err.(*EncodeError); ok {
 		return e

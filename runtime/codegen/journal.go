@@ -7,7 +7,7 @@ import "time"
 // the type of the events: a struct, or an interface with cases (shard:oneof).
 //
 // The zero value works, also in an entity that is made by hand for a test. It belongs to
-// whoever has the entity's turn.
+// the goroutine that has the entity's turn.
 type Journal[E any] struct{ recorded []E }
 
 // Record applies an event to the entity that has the journal, and keeps it for the commit

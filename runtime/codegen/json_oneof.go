@@ -75,7 +75,7 @@ func (o *oneofs) reaches(t reflect.Type, seen map[reflect.Type]bool) bool {
 	case seen[t], t.Kind() == reflect.Interface:
 		return false
 	case t.Implements(jsonMarshaler), t.Implements(textMarshaler), t.Implements(protoMessage):
-		return false // it says itself what it is in JSON
+		return false // its JSON form names its own type
 	}
 	seen[t] = true
 	switch t.Kind() {

@@ -24,7 +24,7 @@ type UnknownCase struct {
 	field  []byte // with its tag
 }
 
-// unknownCase is what stands for one in an interface.
+// unknownCase stands for one in an interface.
 type unknownCase interface{ ShardUnknownCase() UnknownCase }
 
 // UnknownCase reads the field that the decoder is at, which is none of the known

@@ -32,11 +32,11 @@ type Harness struct {
 
 	// The rest is tested only where the store can be brought to it.
 
-	// Held opens a way on which requests can be held up: what is sent after hold
-	// arrives only with release, or a moment after, when its callers are gone.
+	// Held opens a client whose requests can be held up. A request sent after hold
+	// arrives only after release, possibly when its caller has gone.
 	Held func(t *testing.T) (c Client, hold, release func())
-	// Stale opens a way whose reads come to a replica that lacks the writes since
-	// lag, until catchUp.
+	// Stale opens a client whose reads come to a replica that lacks the writes between
+	// lag and catchUp.
 	Stale func(t *testing.T) (c Client, lag, catchUp func())
 	// Restart ends the store's processes and starts them again from their disks.
 	// Clients that were open stay so.

@@ -118,7 +118,7 @@ func testLogConflict(t *testing.T, h Harness) {
 	wantLog(t, a, shard, store.Start, at[2], "0", "1", "2")
 }
 
-// A claim needs no expectation, and ends the chain of who wrote before.
+// A claim needs no expectation, and ends the chain of the writer before it.
 func testLogClaimed(t *testing.T, h Harness) {
 	zombie, home := h.Client(t), h.Client(t)
 	at := fill(t, zombie, shard, 2)
@@ -175,13 +175,13 @@ func testLogTrimmed(t *testing.T, h Harness) {
 		t.Fatal(err)
 	}
 	wantLog(t, a, shard, at[3], at[5], "3", "4", "5")
-	// What was trimmed is there wholly, or not at all: the store may have kept it.
+	// A trimmed entry is there wholly or not at all, since the store may have kept it.
 	if got, err := a.Shards().Read(t.Context(), shard, at[0], at[5]); err == nil && len(got) != 6 {
 		t.Errorf("read of what was trimmed has %d of 6 appends", len(got))
 	} else if err != nil {
 		wantError(t, "read of what was trimmed", err, store.ErrGone)
 	}
-	// Nothing goes that the head needs, whatever the hint says.
+	// An entry that the head needs stays for any hint.
 	if err := a.Shards().Trim(t.Context(), shard, store.Head{Revision: second.Revision, Since: at[5]}); err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func testLogTrimmed(t *testing.T, h Harness) {
 
 func testLogsOfOthersTrimmed(t *testing.T, h Harness) {
 	a, b := h.Client(t), h.Client(t)
-	// Shards that may share what they lie in: some without a head, some whose head
+	// Shards that may share a stream: some without a head, some whose head
 	// needs all.
 	var others []store.Shard
 	var kept [][]store.Position
@@ -307,7 +307,7 @@ func testLogContended(t *testing.T, h Harness) {
 }
 
 // testAppendUncertain gives calls up at random moments and tries the same again:
-// each stands once, and what nil says is so.
+// each stands once, and each append that returned nil is there.
 func testAppendUncertain(t *testing.T, h Harness) {
 	a, judge := h.Client(t), h.Client(t)
 	random := rand.New(rand.NewPCG(1, 1))
@@ -350,7 +350,7 @@ func testAppendUncertain(t *testing.T, h Harness) {
 // heldFor is how long the caller of a request waits that is held up.
 const heldFor = 200 * time.Millisecond
 
-// held runs f with requests of c held up; what f is told must be in doubt.
+// held runs f with requests of c held up. The outcome that f gets must be in doubt.
 func held(t *testing.T, hold func(), what string, f func(context.Context) error) {
 	t.Helper()
 	hold()

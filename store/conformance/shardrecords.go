@@ -80,7 +80,7 @@ func testRecordsOfShards(t *testing.T, h Harness) {
 	}
 }
 
-// What is not there is so only together with a head that says when.
+// A record is absent only together with a head that says as of when.
 func testRecordsAbsent(t *testing.T, h Harness) {
 	a := h.Client(t)
 	if head := wantRecords(t, a, shard, store.None, "x", "", "y", ""); head.Revision != store.None {
@@ -132,7 +132,7 @@ func testRecordsLate(t *testing.T, h Harness) {
 }
 
 // testRecordsUnderChangingHead replaces the head while another writes records:
-// what is there when the head has been replaced stays.
+// the records that are there when the head has been replaced stay.
 func testRecordsUnderChangingHead(t *testing.T, h Harness) {
 	zombie, home := h.Client(t), h.Client(t)
 	head := setHead(t, home, shard, store.Head{})
@@ -247,7 +247,7 @@ func testRecordsStale(t *testing.T, h Harness) {
 	wantRecords(t, reader, shard, next.Revision, "x", "new", "y", "")
 }
 
-// Who was told a revision sees what it covers, wherever it asks.
+// A client that has been given a revision sees all writes up to it at every server.
 func testRecordsFresh(t *testing.T, h Harness) {
 	home, reader := h.Client(t), h.Client(t)
 	head := setHead(t, home, shard, store.Head{})

@@ -25,7 +25,7 @@ type row struct {
 	unit   string
 	figure func(measure) float64
 	less   bool   // less is better: ratios are turned over, so that above 1 is better
-	target string // what is wanted
+	target string // the wanted value
 }
 
 func perSecond(m measure) float64 { return m.perSecond }

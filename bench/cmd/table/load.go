@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// measure is what one run of a contestant came to.
+// measure is the result of one run of a contestant.
 type measure struct {
 	perSecond float64
 	p50, p99  time.Duration // zero where single calls are too short to time
-	value     float64       // of what is no rate: bytes, or seconds
+	value     float64       // of a row that is no rate: bytes, or seconds
 	cpu       time.Duration // processor time of this process by call
 }
 

@@ -113,7 +113,7 @@ func tellAll(ctx context.Context, d time.Duration, askEvery int, refs []fixture.
 		return m, err
 	}
 	told := m.perSecond * d.Seconds()
-	for _, r := range refs { // each answers behind what it was told
+	for _, r := range refs { // each answers after its tells
 		if _, err := r.Get(ctx); err != nil {
 			return m, err
 		}
@@ -140,7 +140,7 @@ func channelTells(d time.Duration) (measure, error) {
 	})
 }
 
-// memory measures what idle entities cost beside their struct and id.
+// memory measures the memory of idle entities beside their struct and id.
 func memory(ctx context.Context, s settings, url string) error {
 	run := func(time.Duration) (measure, error) {
 		node, err := member(ctx, config(url, "memory"+strconv.Itoa(os.Getpid()), "node"))

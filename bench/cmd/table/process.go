@@ -34,7 +34,7 @@ type child struct {
 }
 
 // spawn starts this program in another role and waits until it says that it is
-// ready. line is what it said.
+// ready. line is the line that it printed.
 func spawn(url, role, cluster, name string) (c *child, line string, err error) {
 	self, err := os.Executable()
 	if err != nil {

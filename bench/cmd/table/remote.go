@@ -59,7 +59,7 @@ func callEach[E echoer](refs []E, payload []byte) error {
 	return first
 }
 
-// echoer is an entity of any kind that answers with what it got.
+// echoer is an entity of any kind that answers with its argument.
 type echoer interface {
 	Echo(ctx context.Context, payload []byte) ([]byte, error)
 }
@@ -144,7 +144,7 @@ func shardRow(ctx context.Context, s settings, url string) error {
 	return g.print(os.Stdout, s.rounds, s.time)
 }
 
-// limits are the callers of what the answer process serves.
+// limits are the numbers of callers of the answer process.
 type limits struct {
 	request   *nats.Conn
 	requester *limit.Requester

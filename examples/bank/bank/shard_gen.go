@@ -14,8 +14,8 @@ import (
 // unknown, run go generate.
 const _ = codegen.ABI5
 
-// AccountAPI is what an [Account] answers: the entity itself, and a reference
-// to one wherever it lives.
+// AccountAPI has the methods of an [Account]. The entity implements it, and so
+// does a reference to an entity at any node.
 type AccountAPI interface {
 	// Deposit adds amount and returns the balance.
 	Deposit(_ context.Context, amount int64) (balance int64, err error)
@@ -131,7 +131,7 @@ func HostAccount(n *shard.Node, factory func() *Account, opts ...shard.HostOptio
 	}, opts...)
 }
 
-// accountKind describes Account: what every member of a cluster must agree on.
+// accountKind describes Account. All members of a cluster must agree on it.
 func accountKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Account",
@@ -236,9 +236,9 @@ func appendAccountState(b []byte, entity any) ([]byte, error) {
 	return b, nil
 }
 
-// decodeAccountState decodes what appendAccountState encoded, and reports
-// whether it skipped fields. A field that is absent becomes zero, whatever the
-// factory set it to.
+// decodeAccountState decodes the output of appendAccountState, and reports
+// whether it skipped fields. An absent field becomes zero, even if the factory
+// set it.
 func decodeAccountState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Account)
 	e.Balance = 0

@@ -14,8 +14,8 @@ import (
 // unknown, run go generate.
 const _ = codegen.ABI5
 
-// CounterAPI is what a [Counter] answers: the entity itself, and a reference to
-// one wherever it lives.
+// CounterAPI has the methods of a [Counter]. The entity implements it, and so
+// does a reference to an entity at any node.
 type CounterAPI interface {
 	// Add adds n and returns the new total.
 	Add(_ context.Context, n int64) (total int64, err error)
@@ -114,7 +114,7 @@ func HostCounter(n *shard.Node, factory func() *Counter, opts ...shard.HostOptio
 	}, opts...)
 }
 
-// counterKind describes Counter: what every member of a cluster must agree on.
+// counterKind describes Counter. All members of a cluster must agree on it.
 func counterKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Counter",
@@ -186,9 +186,9 @@ func appendCounterState(b []byte, entity any) ([]byte, error) {
 	return codegen.AppendInt(b, 1, e.Total), nil
 }
 
-// decodeCounterState decodes what appendCounterState encoded, and reports
-// whether it skipped fields. A field that is absent becomes zero, whatever the
-// factory set it to.
+// decodeCounterState decodes the output of appendCounterState, and reports
+// whether it skipped fields. An absent field becomes zero, even if the factory
+// set it.
 func decodeCounterState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Counter)
 	e.Total = 0

@@ -16,8 +16,8 @@ import (
 // unknown, run go generate.
 const _ = codegen.ABI5
 
-// AccountAPI is what an [Account] answers: the entity itself, and a reference
-// to one wherever it lives.
+// AccountAPI has the methods of an [Account]. The entity implements it, and so
+// does a reference to an entity at any node.
 type AccountAPI interface {
 	// Enter adds amount, unless the account has less than is to be taken.
 	Enter(_ context.Context, amount int64, note string) (int64, error)
@@ -116,7 +116,7 @@ func HostAccount(n *shard.Node, factory func() *Account, opts ...shard.HostOptio
 	}, opts...)
 }
 
-// accountKind describes Account: what every member of a cluster must agree on.
+// accountKind describes Account. All members of a cluster must agree on it.
 func accountKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Account",
@@ -175,9 +175,9 @@ func appendAccountState(b []byte, entity any) ([]byte, error) {
 	return codegen.AppendInt(b, 1, e.Balance), nil
 }
 
-// decodeAccountState decodes what appendAccountState encoded, and reports
-// whether it skipped fields. A field that is absent becomes zero, whatever the
-// factory set it to.
+// decodeAccountState decodes the output of appendAccountState, and reports
+// whether it skipped fields. An absent field becomes zero, even if the factory
+// set it.
 func decodeAccountState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Account)
 	e.Balance = 0
@@ -210,7 +210,7 @@ func appendAccountEvent(b []byte, event Entry) ([]byte, error) {
 	return appendEntry(b, 1, event), nil
 }
 
-// decodeAccountEvent decodes what appendAccountEvent encoded.
+// decodeAccountEvent decodes the output of appendAccountEvent.
 func decodeAccountEvent(b []byte) (event Entry, err error) {
 	d := codegen.NewDecoder(b)
 	for d.Next() {

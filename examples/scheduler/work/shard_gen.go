@@ -14,8 +14,8 @@ import (
 // unknown, run go generate.
 const _ = codegen.ABI5
 
-// SchedulerAPI is what a [Scheduler] answers: the entity itself, and a
-// reference to one wherever it lives.
+// SchedulerAPI has the methods of a [Scheduler]. The entity implements it, and
+// so does a reference to an entity at any node.
 type SchedulerAPI interface {
 	// HandOut gives the next job to the worker whose turn it is.
 	HandOut(ctx context.Context) error
@@ -88,8 +88,8 @@ func (r SchedulerRef) Status(ctx context.Context) (jobs int64, node string, err 
 
 // SchedulerTell is the Scheduler, told without waiting for an answer. It comes
 // from [SchedulerClient.Tell] and is safe for concurrent use. Its methods
-// return only what kept the call from being sent. Methods with results have
-// none of their own here: tell=all in the directive adds them.
+// return an error only if the call was not sent. Methods with results have none
+// of their own here: tell=all in the directive adds them.
 type SchedulerTell struct {
 	ref *codegen.Ref
 }
@@ -119,8 +119,7 @@ func HostScheduler(n *shard.Node, factory func() *Scheduler, opts ...shard.HostO
 	}, opts...)
 }
 
-// schedulerKind describes Scheduler: what every member of a cluster must agree
-// on.
+// schedulerKind describes Scheduler. All members of a cluster must agree on it.
 func schedulerKind() codegen.Kind {
 	return codegen.Kind{
 		Name:      "Scheduler",
@@ -169,9 +168,9 @@ func appendSchedulerState(b []byte, entity any) ([]byte, error) {
 	return codegen.AppendInt(b, 1, e.Next), nil
 }
 
-// decodeSchedulerState decodes what appendSchedulerState encoded, and reports
-// whether it skipped fields. A field that is absent becomes zero, whatever the
-// factory set it to.
+// decodeSchedulerState decodes the output of appendSchedulerState, and reports
+// whether it skipped fields. An absent field becomes zero, even if the factory
+// set it.
 func decodeSchedulerState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Scheduler)
 	e.Next = 0
@@ -194,8 +193,8 @@ func knownSchedulerState(num int) (bool, codegen.Fields) {
 	return false, nil
 }
 
-// WorkerAPI is what a [Worker] answers: the entity itself, and a reference to
-// one wherever it lives.
+// WorkerAPI has the methods of a [Worker]. The entity implements it, and so
+// does a reference to an entity at any node.
 type WorkerAPI interface {
 	// Do does one job.
 	Do(_ context.Context, job int64) error
@@ -268,8 +267,8 @@ func (r WorkerRef) Done(ctx context.Context) (result []int64, err error) {
 }
 
 // WorkerTell is one Worker, told without waiting for an answer. It comes from
-// [WorkerClient.Tell] and is safe for concurrent use. Its methods return only
-// what kept the call from being sent. Methods with results have none of their
+// [WorkerClient.Tell] and is safe for concurrent use. Its methods return an
+// error only if the call was not sent. Methods with results have none of their
 // own here: tell=all in the directive adds them.
 type WorkerTell struct {
 	ref *codegen.Ref
@@ -314,7 +313,7 @@ func HostWorker(n *shard.Node, factory func() *Worker, opts ...shard.HostOption)
 	}, opts...)
 }
 
-// workerKind describes Worker: what every member of a cluster must agree on.
+// workerKind describes Worker. All members of a cluster must agree on it.
 func workerKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Worker",
@@ -372,9 +371,9 @@ func appendWorkerState(b []byte, entity any) ([]byte, error) {
 	return codegen.AppendInts(b, 1, e.Jobs), nil
 }
 
-// decodeWorkerState decodes what appendWorkerState encoded, and reports whether
-// it skipped fields. A field that is absent becomes zero, whatever the factory
-// set it to.
+// decodeWorkerState decodes the output of appendWorkerState, and reports
+// whether it skipped fields. An absent field becomes zero, even if the factory
+// set it.
 func decodeWorkerState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Worker)
 	e.Jobs = nil

@@ -40,7 +40,7 @@ type Group struct {
 }
 
 // Supported reports whether groups can be made here: nil, or an error that says
-// what lacks.
+// the missing prerequisite.
 func Supported() error {
 	g, err := New()
 	if err != nil {

@@ -42,7 +42,7 @@ var natsOutage = Fault{
 	},
 }
 
-// natsRestart: one of several servers is away for a moment. Who was connected to
+// natsRestart: one of several servers is away for a moment. A client that was connected to
 // it goes to the others.
 var natsRestart = Fault{
 	Name:    "nats-restart",

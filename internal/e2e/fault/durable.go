@@ -14,7 +14,7 @@ import (
 	shard "github.com/shardgen/shardgen/runtime"
 )
 
-// A Survival is what became of durable entities whose nodes were struck again and again.
+// A Survival is the outcome of faults struck again and again on nodes with durable entities.
 type Survival struct {
 	Fault                 string
 	Nodes, Entities       int
@@ -39,7 +39,7 @@ func (r SurvivalRound) p99() time.Duration {
 	return r.After[min(len(r.After)*99/100, len(r.After)-1)]
 }
 
-// Missed names what is over the limits.
+// Missed names the figures that are over the limits.
 func (s Survival) Missed() (misses []string) {
 	for _, c := range []struct {
 		what      string
@@ -138,7 +138,7 @@ type ledgers struct {
 	errors                       []string
 }
 
-// A ledger is what its caller knows of an entity.
+// A ledger is the state of an entity as its caller knows it.
 type ledger struct {
 	node     string        // where it lived at the last answer
 	answered time.Time     // when that was
@@ -183,7 +183,7 @@ func (l *ledgers) end() {
 	l.wg.Wait()
 }
 
-// note compares an answer with what the caller knows.
+// note compares an answer with the caller's ledger.
 func (l *ledgers) note(i int, made time.Time, total int64, node string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -83,7 +83,7 @@ type Fault struct {
 	Near func(name string) int
 	// Spares: nobody may be removed from the cluster by it.
 	Spares bool
-	// SparesOthers: nobody but those whom Inject names to Strike may be removed.
+	// SparesOthers: only processes that Inject names to Strike may be removed.
 	SparesOthers bool
 	// Inject makes it happen and returns when it has taken effect in full.
 	Inject func(ctx context.Context, r *Run) error

@@ -39,8 +39,8 @@ type Traffic struct {
 }
 
 // share is one kind's part, over all nodes and the whole time. A broadcast is
-// sent once and received by every other node. What comes back to its sender is
-// counted apart, and so is the sending of what goes to the sender alone.
+// sent once and received by every other node. Messages that come back to their sender are
+// counted apart, and so are messages that are sent to the sender alone.
 type share struct {
 	sent, received int
 	payload        int // bytes, sent plus received

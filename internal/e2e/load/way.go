@@ -51,8 +51,8 @@ func (w relayed) burst(ctx context.Context, sender string, first uint64, calls i
 	return append(fates, fateOf(Answered, err)), receipt.Node, err
 }
 
-// fateOf is the fate of a call: good if it had no error. What a relay's error
-// says of its own calls is not known here.
+// fateOf is the fate of a call: good if it had no error. The outcome of
+// the calls that a relay made is not known here.
 func fateOf(good Fate, err error) Fate {
 	switch {
 	case err == nil:

@@ -14,7 +14,7 @@ import (
 )
 
 // Supported reports whether networks can be made here: nil, or an error that says
-// what lacks.
+// the missing prerequisite.
 func Supported() error { return supported() }
 
 var supported = sync.OnceValue(func() error {

@@ -1,5 +1,5 @@
 // Package node is the worker process of the fault runs: one node that hosts the
-// workload. It says what happens to it as JSON lines on standard output.
+// workload. It prints its events as JSON lines on standard output.
 package node
 
 import (
@@ -48,7 +48,7 @@ type Event struct {
 	Pid    int       `json:"pid"`
 	Error  string    `json:"error,omitempty"`
 	Kind   string    `json:"kind,omitempty"`   // a shard.EventKind
-	Member string    `json:"member,omitempty"` // the name of whom it is about
+	Member string    `json:"member,omitempty"` // the name of the member that the event is about
 	Time   time.Time `json:"time,omitzero"`    // when the node saw it
 	// View is the cluster as the node saw it then, if all agreed: its founder and its
 	// members. "" if they did not.

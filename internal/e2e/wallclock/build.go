@@ -13,7 +13,7 @@ import (
 )
 
 // Supported reports whether programs can be built here: nil, or an error that says
-// what lacks.
+// the missing prerequisite.
 func Supported() error {
 	_, err := patched(context.Background())
 	return err

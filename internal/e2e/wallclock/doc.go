@@ -10,6 +10,6 @@
 // So a program with a [Shift] is one whose machine's clock was set: everything in it
 // that reads the wall clock in Go is shifted at once, all libraries included.
 // Timers, deadlines and time.Since use the monotonic clock and are not shifted, as
-// they are not when a machine's clock is set. What is not covered is the clock's
+// they are not when a machine's clock is set. It does not cover the clock's
 // rate, and times that the kernel stamps: those of files.
 package wallclock

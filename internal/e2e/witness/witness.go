@@ -1,5 +1,5 @@
 // Package witness keeps a record of calls that ran, outside of the process that
-// ran them: what an entity remembers dies with its process.
+// ran them: an entity's memory dies with its process.
 package witness
 
 import (

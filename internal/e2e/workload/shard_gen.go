@@ -15,8 +15,8 @@ import (
 // unknown, run go generate.
 const _ = codegen.ABI5
 
-// ClerkAPI is what a [Clerk] answers: the entity itself, and a reference to one
-// wherever it lives.
+// ClerkAPI has the methods of a [Clerk]. The entity implements it, and so does
+// a reference to an entity at any node.
 type ClerkAPI interface {
 	// Serve takes that long.
 	Serve(ctx context.Context, long time.Duration) error
@@ -73,8 +73,8 @@ func (r ClerkRef) Serve(ctx context.Context, long time.Duration) (err error) {
 }
 
 // ClerkTell is one Clerk, told without waiting for an answer. It comes from
-// [ClerkClient.Tell] and is safe for concurrent use. Its methods return only
-// what kept the call from being sent.
+// [ClerkClient.Tell] and is safe for concurrent use. Its methods return an
+// error only if the call was not sent.
 type ClerkTell struct {
 	ref *codegen.Ref
 }
@@ -114,7 +114,7 @@ func HostClerk(n *shard.Node, factory func() *Clerk, opts ...shard.HostOption) e
 	}, opts...)
 }
 
-// clerkKind describes Clerk: what every member of a cluster must agree on.
+// clerkKind describes Clerk. All members of a cluster must agree on it.
 func clerkKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Clerk",
@@ -148,8 +148,8 @@ func dispatchClerkServe(ctx context.Context, entity any, args, out []byte) ([]by
 	return out, entity.(*Clerk).Serve(ctx, long)
 }
 
-// LeaderAPI is what a [Leader] answers: the entity itself, and a reference to
-// one wherever it lives.
+// LeaderAPI has the methods of a [Leader]. The entity implements it, and so
+// does a reference to an entity at any node.
 type LeaderAPI interface {
 	// Beat records one call. Each sender numbers its calls from 1. Fresh tells that
 	// this leader knew nothing of the sender; else a number that is not the next one
@@ -227,7 +227,7 @@ func HostLeader(n *shard.Node, factory func() *Leader, opts ...shard.HostOption)
 	}, opts...)
 }
 
-// leaderKind describes Leader: what every member of a cluster must agree on.
+// leaderKind describes Leader. All members of a cluster must agree on it.
 func leaderKind() codegen.Kind {
 	return codegen.Kind{
 		Name:      "Leader",
@@ -289,9 +289,9 @@ func appendLeaderState(b []byte, entity any) ([]byte, error) {
 	return appendStringUint64Map(b, 1, e.Last), nil
 }
 
-// decodeLeaderState decodes what appendLeaderState encoded, and reports whether
-// it skipped fields. A field that is absent becomes zero, whatever the factory
-// set it to.
+// decodeLeaderState decodes the output of appendLeaderState, and reports
+// whether it skipped fields. An absent field becomes zero, even if the factory
+// set it.
 func decodeLeaderState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Leader)
 	e.Last = nil
@@ -315,8 +315,8 @@ func knownLeaderState(num int) (bool, codegen.Fields) {
 	return false, nil
 }
 
-// LedgerAPI is what a [Ledger] answers: the entity itself, and a reference to
-// one wherever it lives.
+// LedgerAPI has the methods of a [Ledger]. The entity implements it, and so
+// does a reference to an entity at any node.
 type LedgerAPI interface {
 	// Add adds n. It returns the sum, and the node where it lives.
 	Add(_ context.Context, n int64) (total int64, node string, err error)
@@ -403,7 +403,7 @@ func HostLedger(n *shard.Node, factory func() *Ledger, opts ...shard.HostOption)
 	}, opts...)
 }
 
-// ledgerKind describes Ledger: what every member of a cluster must agree on.
+// ledgerKind describes Ledger. All members of a cluster must agree on it.
 func ledgerKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Ledger",
@@ -462,9 +462,9 @@ func appendLedgerState(b []byte, entity any) ([]byte, error) {
 	return codegen.AppendInt(b, 1, e.Total), nil
 }
 
-// decodeLedgerState decodes what appendLedgerState encoded, and reports whether
-// it skipped fields. A field that is absent becomes zero, whatever the factory
-// set it to.
+// decodeLedgerState decodes the output of appendLedgerState, and reports
+// whether it skipped fields. An absent field becomes zero, even if the factory
+// set it.
 func decodeLedgerState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Ledger)
 	e.Total = 0
@@ -487,8 +487,8 @@ func knownLedgerState(num int) (bool, codegen.Fields) {
 	return false, nil
 }
 
-// PoisonAPI is what a [Poison] answers: the entity itself, and a reference to
-// one wherever it lives.
+// PoisonAPI has the methods of a [Poison]. The entity implements it, and so
+// does a reference to an entity at any node.
 type PoisonAPI interface {
 	// Where returns where it lives.
 	Where(context.Context) (node string, err error)
@@ -573,8 +573,8 @@ func (r PoisonRef) Loop(ctx context.Context) (err error) {
 }
 
 // PoisonTell is one Poison, told without waiting for an answer. It comes from
-// [PoisonClient.Tell] and is safe for concurrent use. Its methods return only
-// what kept the call from being sent. Methods with results have none of their
+// [PoisonClient.Tell] and is safe for concurrent use. Its methods return an
+// error only if the call was not sent. Methods with results have none of their
 // own here: tell=all in the directive adds them.
 type PoisonTell struct {
 	ref *codegen.Ref
@@ -622,7 +622,7 @@ func HostPoison(n *shard.Node, factory func() *Poison, opts ...shard.HostOption)
 	}, opts...)
 }
 
-// poisonKind describes Poison: what every member of a cluster must agree on.
+// poisonKind describes Poison. All members of a cluster must agree on it.
 func poisonKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Poison",
@@ -659,8 +659,8 @@ func decodePoisonWhereReply(d codegen.Decoder) (node string, err error) {
 	return node, d.Results()
 }
 
-// PulseAPI is what a [Pulse] answers: the entity itself, and a reference to one
-// wherever it lives.
+// PulseAPI has the methods of a [Pulse]. The entity implements it, and so does
+// a reference to an entity at any node.
 type PulseAPI interface {
 	// Beat returns where it lives.
 	Beat(context.Context) (node string, err error)
@@ -742,7 +742,7 @@ func HostPulse(n *shard.Node, factory func() *Pulse, opts ...shard.HostOption) e
 	}, opts...)
 }
 
-// pulseKind describes Pulse: what every member of a cluster must agree on.
+// pulseKind describes Pulse. All members of a cluster must agree on it.
 func pulseKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Pulse",
@@ -784,8 +784,8 @@ func decodePulseBeatReply(d codegen.Decoder) (node string, err error) {
 	return node, d.Results()
 }
 
-// RelayAPI is what a [Relay] answers: the entity itself, and a reference to one
-// wherever it lives.
+// RelayAPI has the methods of a [Relay]. The entity implements it, and so does
+// a reference to an entity at any node.
 type RelayAPI interface {
 	// Burst makes calls with the sequence numbers from first to last, all but the
 	// last one without waiting for an answer. Node of the receipt is the relay's.
@@ -872,7 +872,7 @@ func HostRelay(n *shard.Node, factory func() *Relay, opts ...shard.HostOption) e
 	}, opts...)
 }
 
-// relayKind describes Relay: what every member of a cluster must agree on.
+// relayKind describes Relay. All members of a cluster must agree on it.
 func relayKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Relay",
@@ -927,8 +927,8 @@ func decodeRelayBurstReply(d codegen.Decoder) (result Receipt, err error) {
 	return result, d.Results()
 }
 
-// TallyAPI is what a [Tally] answers: the entity itself, and a reference to one
-// wherever it lives.
+// TallyAPI has the methods of a [Tally]. The entity implements it, and so does
+// a reference to an entity at any node.
 type TallyAPI interface {
 	// Apply records one call. Each sender numbers its calls to an entity from 1.
 	Apply(_ context.Context, sender string, seq uint64) (Receipt, error)
@@ -1001,8 +1001,8 @@ func (r TallyRef) Report(ctx context.Context) (seen map[string][]uint64, err err
 }
 
 // TallyTell is one Tally, told without waiting for an answer. It comes from
-// [TallyClient.Tell] and is safe for concurrent use. Its methods return only
-// what kept the call from being sent.
+// [TallyClient.Tell] and is safe for concurrent use. Its methods return an
+// error only if the call was not sent.
 type TallyTell struct {
 	ref *codegen.Ref
 }
@@ -1051,7 +1051,7 @@ func HostTally(n *shard.Node, factory func() *Tally, opts ...shard.HostOption) e
 	}, opts...)
 }
 
-// tallyKind describes Tally: what every member of a cluster must agree on.
+// tallyKind describes Tally. All members of a cluster must agree on it.
 func tallyKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Tally",
@@ -1135,9 +1135,8 @@ func appendTallyState(b []byte, entity any) ([]byte, error) {
 	return appendStringUint64SliceMap(b, 1, e.Seen), nil
 }
 
-// decodeTallyState decodes what appendTallyState encoded, and reports whether
-// it skipped fields. A field that is absent becomes zero, whatever the factory
-// set it to.
+// decodeTallyState decodes the output of appendTallyState, and reports whether
+// it skipped fields. An absent field becomes zero, even if the factory set it.
 func decodeTallyState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Tally)
 	e.Seen = nil

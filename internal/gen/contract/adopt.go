@@ -63,7 +63,7 @@ func (a *adoption) add(code string, line int, remedy, format string, args ...any
 }
 
 // gone reports an entry that the source no longer has. Renamed is the advice in case it
-// was renamed, and lost says what happens to its values if it was removed; both may be
+// was renamed, and lost says how its values are lost if it was removed; both may be
 // "".
 func (a *adoption) gone(line int, what, path, renamed, lost string) {
 	remedy := "run shardgen contract rm " + path + " if it is gone for good"
@@ -247,7 +247,7 @@ func (a *adoption) fields(of, what string, before, now []*Field) []*Field {
 	return next
 }
 
-// lostWith says, for each kind of entry, what happens to its values when it is removed.
+// lostWith says, for each kind of entry, how its values are lost when it is removed.
 var lostWith = map[string]string{
 	"state":    "its stored values are lost",
 	"event":    "the events that are kept cannot be read, and states that follow from them are lost",

@@ -14,7 +14,7 @@ type Break struct {
 	Compatible bool
 }
 
-// String reads subject: what: who.
+// String returns the change in the form "subject: change: affected programs".
 func (b Break) String() string { return b.Subject + ": " + b.What + ": " + b.Who }
 
 // Breaking returns the incompatibilities between programs with contract now and running
@@ -185,7 +185,7 @@ func (b *breaks) fields(of, what string, old, now []*Field) {
 	}
 }
 
-// newCases reports new cases, and what older programs do with them.
+// newCases reports new cases, and how older programs treat them.
 func (b *breaks) newCases(of string, old, now []*Field) {
 	for _, f := range now {
 		if !f.Retired && byNumber(old, f.Number) == nil {

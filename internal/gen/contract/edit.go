@@ -21,7 +21,7 @@ func (c *Contract) Move(path, name string) error {
 		name = strings.TrimPrefix(name, path[:i+1])
 	}
 	if k := c.kind(path); k != nil && !k.Retired {
-		return fail("a kind's name is what others call: write name=%s in the directive of the struct instead", path)
+		return fail("other programs call a kind by its name: write name=%s in the directive of the struct instead", path)
 	}
 	if v, e := c.value(path); v != nil {
 		if !token.IsIdentifier(name) {

@@ -10,7 +10,7 @@ func moveCommand(path, name string) string {
 	return "run shardgen contract mv " + path + " " + name + " if it is called " + name + " now"
 }
 
-// named is what has a name that may change.
+// named is implemented by declarations whose name may change.
 type named interface{ *Field | *Method | *Error }
 
 // renamed returns the advice for a removed entry that one of the added entries may be

@@ -2,10 +2,10 @@ package zoo
 
 import "context"
 
-// Cage passes back what has a form in JSON of its own.
+// Cage returns values of types with a JSON form of their own.
 //
 //shard:entity json
 type Cage struct{}
 
-// EchoOneofs returns what it is given.
+// EchoOneofs returns its arguments.
 func (c *Cage) EchoOneofs(_ context.Context, v Oneofs) (Oneofs, error) { return v, nil }

@@ -18,10 +18,10 @@ import (
 // unknown, run go generate.
 const _ = codegen.ABI5
 
-// CageAPI is what a [Cage] answers: the entity itself, and a reference to one
-// wherever it lives.
+// CageAPI has the methods of a [Cage]. The entity implements it, and so does a
+// reference to an entity at any node.
 type CageAPI interface {
-	// EchoOneofs returns what it is given.
+	// EchoOneofs returns its arguments.
 	EchoOneofs(_ context.Context, v Oneofs) (Oneofs, error)
 }
 
@@ -59,7 +59,7 @@ type CageRef struct {
 	ref *codegen.Ref
 }
 
-// EchoOneofs returns what it is given.
+// EchoOneofs returns its arguments.
 func (r CageRef) EchoOneofs(ctx context.Context, v Oneofs) (result Oneofs, err error) {
 	turn, err := r.ref.Begin(ctx, "EchoOneofs")
 	if e, ok := turn.Entity.(*Cage); ok {
@@ -108,7 +108,7 @@ func HostCage(n *shard.Node, factory func() *Cage, opts ...shard.HostOption) err
 	}, opts...)
 }
 
-// cageKind describes Cage: what every member of a cluster must agree on.
+// cageKind describes Cage. All members of a cluster must agree on it.
 func cageKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Cage",
@@ -162,7 +162,8 @@ func (c *CageClient) CallRaw(ctx context.Context, raw shard.Raw) ([]byte, error)
 	return codegen.CallRaw(ctx, c.port, cageKind(), raw)
 }
 
-// cageJSON returns what turns a message of Cage from JSON and into it.
+// cageJSON returns the functions that convert messages of Cage from and to
+// JSON.
 func cageJSON(method string) codegen.JSONMethod {
 	switch method {
 	case "EchoOneofs":
@@ -188,52 +189,52 @@ func jsonCageEchoOneofsReply(d codegen.Decoder) ([]byte, error) {
 	return codegen.WriteJSON(codegen.JSONField{Name: "result1", Value: codegen.JSONOneof(&result, shardOneofs())})
 }
 
-// ZooAPI is what a [Zoo] answers: the entity itself, and a reference to one
-// wherever it lives.
+// ZooAPI has the methods of a [Zoo]. The entity implements it, and so does a
+// reference to an entity at any node.
 type ZooAPI interface {
 	// Plain takes five scalars, the case that must not allocate.
 	Plain(ctx context.Context, a int64, b uint32, c bool, d float64, e Level) (int64, Level, error)
 
-	// EchoScalars returns what it is given.
+	// EchoScalars returns its arguments.
 	EchoScalars(_ context.Context, v Scalars) (Scalars, error)
 
-	// EchoLists returns what it is given.
+	// EchoLists returns its arguments.
 	EchoLists(_ context.Context, v Lists) (Lists, error)
 
-	// EchoMaps returns what it is given.
+	// EchoMaps returns its arguments.
 	EchoMaps(_ context.Context, v Maps) (Maps, error)
 
-	// EchoOptional returns what it is given.
+	// EchoOptional returns its arguments.
 	EchoOptional(_ context.Context, v Optional) (Optional, error)
 
-	// EchoOthers returns what it is given.
+	// EchoOthers returns its arguments.
 	EchoOthers(_ context.Context, v Others) (Others, error)
 
-	// EchoTree returns what it is given.
+	// EchoTree returns its arguments.
 	EchoTree(_ context.Context, v *Tree) (*Tree, error)
 
-	// EchoForest returns what it is given.
+	// EchoForest returns its arguments.
 	EchoForest(_ context.Context, v Forest) (Forest, error)
 
-	// EchoPage returns what it is given.
+	// EchoPage returns its arguments.
 	EchoPage(_ context.Context, v Page[Point]) (Page[Point], error)
 
-	// EchoEmbedding returns what it is given.
+	// EchoEmbedding returns its arguments.
 	EchoEmbedding(_ context.Context, v Embedding) (Embedding, error)
 
-	// EchoPromoted returns what it is given.
+	// EchoPromoted returns its arguments.
 	EchoPromoted(_ context.Context, v Promoted) (Promoted, error)
 
-	// EchoTexts returns what it is given.
+	// EchoTexts returns its arguments.
 	EchoTexts(_ context.Context, v Texts) (Texts, error)
 
-	// EchoCode returns what it is given.
+	// EchoCode returns its arguments.
 	EchoCode(_ context.Context, v Code) (Code, error)
 
-	// EchoOneofs returns what it is given.
+	// EchoOneofs returns its arguments.
 	EchoOneofs(_ context.Context, v Oneofs) (Oneofs, error)
 
-	// EchoShapes returns what it is given.
+	// EchoShapes returns its arguments.
 	EchoShapes(_ context.Context, one Shape, more ...Shape) (Shape, []Shape, error)
 
 	// Keep replaces the state.
@@ -245,7 +246,7 @@ type ZooAPI interface {
 	// Rest puts it to rest.
 	Rest(ctx context.Context) error
 
-	// EchoBare returns what it is given: types that no struct holds.
+	// EchoBare returns its arguments, whose types no struct holds.
 	EchoBare(_ context.Context, m map[string][]int, s [][]byte, p *int, t time.Time, n *wrapperspb.StringValue, more ...Name) (map[string][]int, [][]byte, *int, time.Time, *wrapperspb.StringValue, []Name, error)
 
 	// Fail returns results beside its error, which do not arrive.
@@ -304,7 +305,7 @@ func (r ZooRef) Plain(ctx context.Context, a int64, b uint32, c bool, d float64,
 	return decodeZooPlainReply(r.ref.Ask(ctx, "Plain", appendZooPlainArgs(codegen.NewArgs(), a, b, c, d, e), err))
 }
 
-// EchoScalars returns what it is given.
+// EchoScalars returns its arguments.
 func (r ZooRef) EchoScalars(ctx context.Context, v Scalars) (result Scalars, err error) {
 	turn, err := r.ref.Begin(ctx, "EchoScalars")
 	if e, ok := turn.Entity.(*Zoo); ok {
@@ -314,7 +315,7 @@ func (r ZooRef) EchoScalars(ctx context.Context, v Scalars) (result Scalars, err
 	return decodeZooEchoScalarsReply(r.ref.Ask(ctx, "EchoScalars", appendScalars(codegen.NewArgs(), 1, v), err))
 }
 
-// EchoLists returns what it is given.
+// EchoLists returns its arguments.
 func (r ZooRef) EchoLists(ctx context.Context, v Lists) (result Lists, err error) {
 	turn, err := r.ref.Begin(ctx, "EchoLists")
 	if e, ok := turn.Entity.(*Zoo); ok {
@@ -335,7 +336,7 @@ func (r ZooRef) EchoLists(ctx context.Context, v Lists) (result Lists, err error
 	return decodeZooEchoListsReply(r.ref.Ask(ctx, "EchoLists", args, err))
 }
 
-// EchoMaps returns what it is given.
+// EchoMaps returns its arguments.
 func (r ZooRef) EchoMaps(ctx context.Context, v Maps) (result Maps, err error) {
 	turn, err := r.ref.Begin(ctx, "EchoMaps")
 	if e, ok := turn.Entity.(*Zoo); ok {
@@ -352,7 +353,7 @@ func (r ZooRef) EchoMaps(ctx context.Context, v Maps) (result Maps, err error) {
 	return decodeZooEchoMapsReply(r.ref.Ask(ctx, "EchoMaps", args, err))
 }
 
-// EchoOptional returns what it is given.
+// EchoOptional returns its arguments.
 func (r ZooRef) EchoOptional(ctx context.Context, v Optional) (result Optional, err error) {
 	turn, err := r.ref.Begin(ctx, "EchoOptional")
 	if e, ok := turn.Entity.(*Zoo); ok {
@@ -373,7 +374,7 @@ func (r ZooRef) EchoOptional(ctx context.Context, v Optional) (result Optional, 
 	return decodeZooEchoOptionalReply(r.ref.Ask(ctx, "EchoOptional", args, err))
 }
 
-// EchoOthers returns what it is given.
+// EchoOthers returns its arguments.
 func (r ZooRef) EchoOthers(ctx context.Context, v Others) (result Others, err error) {
 	turn, err := r.ref.Begin(ctx, "EchoOthers")
 	if e, ok := turn.Entity.(*Zoo); ok {
@@ -394,7 +395,7 @@ func (r ZooRef) EchoOthers(ctx context.Context, v Others) (result Others, err er
 	return decodeZooEchoOthersReply(r.ref.Ask(ctx, "EchoOthers", args, err))
 }
 
-// EchoTree returns what it is given.
+// EchoTree returns its arguments.
 func (r ZooRef) EchoTree(ctx context.Context, v *Tree) (result *Tree, err error) {
 	turn, err := r.ref.Begin(ctx, "EchoTree")
 	if e, ok := turn.Entity.(*Zoo); ok {
@@ -415,7 +416,7 @@ func (r ZooRef) EchoTree(ctx context.Context, v *Tree) (result *Tree, err error)
 	return decodeZooEchoTreeReply(r.ref.Ask(ctx, "EchoTree", args, err))
 }
 
-// EchoForest returns what it is given.
+// EchoForest returns its arguments.
 func (r ZooRef) EchoForest(ctx context.Context, v Forest) (result Forest, err error) {
 	turn, err := r.ref.Begin(ctx, "EchoForest")
 	if e, ok := turn.Entity.(*Zoo); ok {
@@ -436,7 +437,7 @@ func (r ZooRef) EchoForest(ctx context.Context, v Forest) (result Forest, err er
 	return decodeZooEchoForestReply(r.ref.Ask(ctx, "EchoForest", args, err))
 }
 
-// EchoPage returns what it is given.
+// EchoPage returns its arguments.
 func (r ZooRef) EchoPage(ctx context.Context, v Page[Point]) (result Page[Point], err error) {
 	turn, err := r.ref.Begin(ctx, "EchoPage")
 	if e, ok := turn.Entity.(*Zoo); ok {
@@ -457,7 +458,7 @@ func (r ZooRef) EchoPage(ctx context.Context, v Page[Point]) (result Page[Point]
 	return decodeZooEchoPageReply(r.ref.Ask(ctx, "EchoPage", args, err))
 }
 
-// EchoEmbedding returns what it is given.
+// EchoEmbedding returns its arguments.
 func (r ZooRef) EchoEmbedding(ctx context.Context, v Embedding) (result Embedding, err error) {
 	turn, err := r.ref.Begin(ctx, "EchoEmbedding")
 	if e, ok := turn.Entity.(*Zoo); ok {
@@ -470,7 +471,7 @@ func (r ZooRef) EchoEmbedding(ctx context.Context, v Embedding) (result Embeddin
 	return decodeZooEchoEmbeddingReply(r.ref.Ask(ctx, "EchoEmbedding", appendEmbedding(codegen.NewArgs(), 1, v), err))
 }
 
-// EchoPromoted returns what it is given.
+// EchoPromoted returns its arguments.
 func (r ZooRef) EchoPromoted(ctx context.Context, v Promoted) (result Promoted, err error) {
 	turn, err := r.ref.Begin(ctx, "EchoPromoted")
 	if e, ok := turn.Entity.(*Zoo); ok {
@@ -491,7 +492,7 @@ func (r ZooRef) EchoPromoted(ctx context.Context, v Promoted) (result Promoted, 
 	return decodeZooEchoPromotedReply(r.ref.Ask(ctx, "EchoPromoted", args, err))
 }
 
-// EchoTexts returns what it is given.
+// EchoTexts returns its arguments.
 func (r ZooRef) EchoTexts(ctx context.Context, v Texts) (result Texts, err error) {
 	turn, err := r.ref.Begin(ctx, "EchoTexts")
 	if e, ok := turn.Entity.(*Zoo); ok {
@@ -512,7 +513,7 @@ func (r ZooRef) EchoTexts(ctx context.Context, v Texts) (result Texts, err error
 	return decodeZooEchoTextsReply(r.ref.Ask(ctx, "EchoTexts", args, err))
 }
 
-// EchoCode returns what it is given.
+// EchoCode returns its arguments.
 func (r ZooRef) EchoCode(ctx context.Context, v Code) (result Code, err error) {
 	turn, err := r.ref.Begin(ctx, "EchoCode")
 	if e, ok := turn.Entity.(*Zoo); ok {
@@ -533,7 +534,7 @@ func (r ZooRef) EchoCode(ctx context.Context, v Code) (result Code, err error) {
 	return decodeZooEchoCodeReply(r.ref.Ask(ctx, "EchoCode", args, err))
 }
 
-// EchoOneofs returns what it is given.
+// EchoOneofs returns its arguments.
 func (r ZooRef) EchoOneofs(ctx context.Context, v Oneofs) (result Oneofs, err error) {
 	turn, err := r.ref.Begin(ctx, "EchoOneofs")
 	if e, ok := turn.Entity.(*Zoo); ok {
@@ -554,7 +555,7 @@ func (r ZooRef) EchoOneofs(ctx context.Context, v Oneofs) (result Oneofs, err er
 	return decodeZooEchoOneofsReply(r.ref.Ask(ctx, "EchoOneofs", args, err))
 }
 
-// EchoShapes returns what it is given.
+// EchoShapes returns its arguments.
 func (r ZooRef) EchoShapes(ctx context.Context, one Shape, more ...Shape) (result Shape, result2 []Shape, err error) {
 	turn, err := r.ref.Begin(ctx, "EchoShapes")
 	if e, ok := turn.Entity.(*Zoo); ok {
@@ -624,7 +625,7 @@ func (r ZooRef) Rest(ctx context.Context) (err error) {
 	return r.ref.Run(ctx, "Rest", nil, err)
 }
 
-// EchoBare returns what it is given: types that no struct holds.
+// EchoBare returns its arguments, whose types no struct holds.
 func (r ZooRef) EchoBare(ctx context.Context, m map[string][]int, s [][]byte, p *int, t time.Time, n *wrapperspb.StringValue, more ...Name) (result map[string][]int, result2 [][]byte, result3 *int, result4 time.Time, result5 *wrapperspb.StringValue, result6 []Name, err error) {
 	turn, err := r.ref.Begin(ctx, "EchoBare")
 	if e, ok := turn.Entity.(*Zoo); ok {
@@ -655,8 +656,8 @@ func (r ZooRef) Fail(ctx context.Context) (result int, result2 Names, err error)
 }
 
 // ZooTell is one Zoo, told without waiting for an answer. It comes from
-// [ZooClient.Tell] and is safe for concurrent use. Its methods return only what
-// kept the call from being sent.
+// [ZooClient.Tell] and is safe for concurrent use. Its methods return an error
+// only if the call was not sent.
 type ZooTell struct {
 	ref *codegen.Ref
 }
@@ -868,7 +869,7 @@ func HostZoo(n *shard.Node, factory func() *Zoo, opts ...shard.HostOption) error
 	}, opts...)
 }
 
-// zooKind describes Zoo: what every member of a cluster must agree on.
+// zooKind describes Zoo. All members of a cluster must agree on it.
 func zooKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "zoo",
@@ -1585,9 +1586,8 @@ func appendZooState(b []byte, entity any) ([]byte, error) {
 	return b, d.ReadBack("state of Zoo")
 }
 
-// decodeZooState decodes what appendZooState encoded, and reports whether it
-// skipped fields. A field that is absent becomes zero, whatever the factory set
-// it to.
+// decodeZooState decodes the output of appendZooState, and reports whether it
+// skipped fields. An absent field becomes zero, even if the factory set it.
 func decodeZooState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Zoo)
 	e.Scalars = Scalars{}
@@ -2016,8 +2016,8 @@ func cloneShape(v Shape, depth int) (_ Shape, err error) {
 	return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Shape", v)
 }
 
-// knownShape reports what is known of the cases of a Shape. Those that are not
-// are kept in the value.
+// knownShape reports which fields of the cases of a Shape are known. Unknown
+// fields are kept in the value.
 func knownShape(num int) (bool, codegen.Fields) {
 	switch num {
 	case 1:
@@ -2589,8 +2589,8 @@ func cloneAny(v Any) (_ Any, err error) {
 	return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Any", v)
 }
 
-// knownAny reports what is known of the cases of an Any. Those that are not are
-// kept in the value.
+// knownAny reports which fields of the cases of an Any are known. Unknown
+// fields are kept in the value.
 func knownAny(num int) (bool, codegen.Fields) {
 	switch num {
 	case 1, 2, 3, 6, 8, 9, 10:
@@ -3050,8 +3050,8 @@ func cloneFigure(v Figure) (_ Figure, err error) {
 	return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/zoo.Figure", v)
 }
 
-// knownFigure reports what is known of the cases of a Figure. Those that are
-// not are kept in the value.
+// knownFigure reports which fields of the cases of a Figure are known. Unknown
+// fields are kept in the value.
 func knownFigure(num int) (bool, codegen.Fields) {
 	switch num {
 	case 1:

@@ -42,7 +42,7 @@ func (c *Code) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Cents loses what its text has no room for.
+// Cents loses the digits that its text has no room for.
 type Cents int64
 
 // MarshalText returns the number of whole hundreds.

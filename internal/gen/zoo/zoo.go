@@ -1,5 +1,5 @@
 // Package zoo is an entity that is passed one of everything: the codecs that are
-// generated for it are tested here, against protobuf's own and against what a
+// generated for it are tested here, against protobuf's own and against the code that a
 // local call sees.
 package zoo
 
@@ -168,7 +168,7 @@ type Embedding struct {
 	stays  map[string]int `shard:"-"`
 }
 
-// Promoted has structs that embed what has a form of its own: they have none.
+// Promoted has structs that embed a type with an encoding of its own. The structs have none of their own.
 type Promoted struct {
 	Due    Due
 	Port   Port
@@ -223,7 +223,7 @@ type Zoo struct {
 	texts     Texts       `shard:"state"`
 	oneofs    Oneofs      `shard:"state"`
 	shape     Shape       `shard:"state"`
-	seen      any         // what the last message brought
+	seen      any         // the value of the last message
 }
 
 // Plain takes five scalars, the case that must not allocate.
@@ -231,58 +231,58 @@ func (z *Zoo) Plain(ctx context.Context, a int64, b uint32, c bool, d float64, e
 	return a + int64(b), e, nil
 }
 
-// EchoScalars returns what it is given.
+// EchoScalars returns its arguments.
 func (z *Zoo) EchoScalars(_ context.Context, v Scalars) (Scalars, error) { z.seen = v; return v, nil }
 
-// EchoLists returns what it is given.
+// EchoLists returns its arguments.
 func (z *Zoo) EchoLists(_ context.Context, v Lists) (Lists, error) { z.seen = v; return v, nil }
 
-// EchoMaps returns what it is given.
+// EchoMaps returns its arguments.
 func (z *Zoo) EchoMaps(_ context.Context, v Maps) (Maps, error) { z.seen = v; return v, nil }
 
-// EchoOptional returns what it is given.
+// EchoOptional returns its arguments.
 func (z *Zoo) EchoOptional(_ context.Context, v Optional) (Optional, error) {
 	z.seen = v
 	return v, nil
 }
 
-// EchoOthers returns what it is given.
+// EchoOthers returns its arguments.
 func (z *Zoo) EchoOthers(_ context.Context, v Others) (Others, error) { z.seen = v; return v, nil }
 
-// EchoTree returns what it is given.
+// EchoTree returns its arguments.
 func (z *Zoo) EchoTree(_ context.Context, v *Tree) (*Tree, error) { z.seen = v; return v, nil }
 
-// EchoForest returns what it is given.
+// EchoForest returns its arguments.
 func (z *Zoo) EchoForest(_ context.Context, v Forest) (Forest, error) { z.seen = v; return v, nil }
 
-// EchoPage returns what it is given.
+// EchoPage returns its arguments.
 func (z *Zoo) EchoPage(_ context.Context, v Page[Point]) (Page[Point], error) {
 	z.seen = v
 	return v, nil
 }
 
-// EchoEmbedding returns what it is given.
+// EchoEmbedding returns its arguments.
 func (z *Zoo) EchoEmbedding(_ context.Context, v Embedding) (Embedding, error) {
 	z.seen = v
 	return v, nil
 }
 
-// EchoPromoted returns what it is given.
+// EchoPromoted returns its arguments.
 func (z *Zoo) EchoPromoted(_ context.Context, v Promoted) (Promoted, error) {
 	z.seen = v
 	return v, nil
 }
 
-// EchoTexts returns what it is given.
+// EchoTexts returns its arguments.
 func (z *Zoo) EchoTexts(_ context.Context, v Texts) (Texts, error) { z.seen = v; return v, nil }
 
-// EchoCode returns what it is given.
+// EchoCode returns its arguments.
 func (z *Zoo) EchoCode(_ context.Context, v Code) (Code, error) { z.seen = v; return v, nil }
 
-// EchoOneofs returns what it is given.
+// EchoOneofs returns its arguments.
 func (z *Zoo) EchoOneofs(_ context.Context, v Oneofs) (Oneofs, error) { z.seen = v; return v, nil }
 
-// EchoShapes returns what it is given.
+// EchoShapes returns its arguments.
 func (z *Zoo) EchoShapes(_ context.Context, one Shape, more ...Shape) (Shape, []Shape, error) {
 	z.seen = []any{one, more}
 	return one, more, nil
@@ -327,7 +327,7 @@ func (z *Zoo) Kept(context.Context) (Everything, error) {
 // Rest puts it to rest.
 func (z *Zoo) Rest(ctx context.Context) error { return shard.Passivate(ctx) }
 
-// EchoBare returns what it is given: types that no struct holds.
+// EchoBare returns its arguments, whose types no struct holds.
 func (z *Zoo) EchoBare(
 	_ context.Context, m map[string][]int, s [][]byte, p *int, t time.Time, n *wrapperspb.StringValue, more ...Name,
 ) (map[string][]int, [][]byte, *int, time.Time, *wrapperspb.StringValue, []Name, error) {

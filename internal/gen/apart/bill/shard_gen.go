@@ -34,9 +34,8 @@ func appendBillState(b []byte, entity any) ([]byte, error) {
 	return codegen.AppendInt(b, 1, e.Total), nil
 }
 
-// decodeBillState decodes what appendBillState encoded, and reports whether it
-// skipped fields. A field that is absent becomes zero, whatever the factory set
-// it to.
+// decodeBillState decodes the output of appendBillState, and reports whether it
+// skipped fields. An absent field becomes zero, even if the factory set it.
 func decodeBillState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Bill)
 	e.Total = 0

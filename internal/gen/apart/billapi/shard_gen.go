@@ -15,8 +15,8 @@ import (
 // unknown, run go generate.
 const _ = codegen.ABI5
 
-// BillAPI is what a Bill answers: the entity itself, and a reference to one
-// wherever it lives.
+// BillAPI has the methods of a Bill. The entity implements it, and so does a
+// reference to an entity at any node.
 type BillAPI interface {
 	// Charge adds to the bill.
 	Charge(_ context.Context, amount int64) (total int64, err error)
@@ -95,9 +95,9 @@ func (r BillRef) Repeat(ctx context.Context, m orderapi.PlaceOrder) (err error) 
 }
 
 // BillTell is one Bill, told without waiting for an answer. It comes from
-// [BillClient.Tell] and is safe for concurrent use. Its methods return only
-// what kept the call from being sent. Methods with results have none of their
-// own here: tell=all in the directive adds them.
+// [BillClient.Tell] and is safe for concurrent use. Its methods return an error
+// only if the call was not sent. Methods with results have none of their own
+// here: tell=all in the directive adds them.
 type BillTell struct {
 	ref *codegen.Ref
 }
@@ -121,7 +121,7 @@ func (BillExtractor) Shard(id string) (uint32, error) {
 	return codegen.EntityShard(billKind(), id)
 }
 
-// billKind describes Bill: what every member of a cluster must agree on.
+// billKind describes Bill. All members of a cluster must agree on it.
 func billKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Bill",

@@ -44,9 +44,8 @@ func appendOrderState(b []byte, entity any) ([]byte, error) {
 	return b, nil
 }
 
-// decodeOrderState decodes what appendOrderState encoded, and reports whether
-// it skipped fields. A field that is absent becomes zero, whatever the factory
-// set it to.
+// decodeOrderState decodes the output of appendOrderState, and reports whether
+// it skipped fields. An absent field becomes zero, even if the factory set it.
 func decodeOrderState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Order)
 	e.Lines = nil

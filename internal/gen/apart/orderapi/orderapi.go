@@ -1,5 +1,5 @@
-// Package orderapi is what others know of orders: their client and what it is
-// called with.
+// Package orderapi is the part of orders that other packages import: their client, and
+// the types that it is called with.
 package orderapi
 
 import "errors"

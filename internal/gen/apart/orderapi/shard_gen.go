@@ -14,8 +14,8 @@ import (
 // unknown, run go generate.
 const _ = codegen.ABI5
 
-// OrderAPI is what an Order answers: the entity itself, and a reference to one
-// wherever it lives.
+// OrderAPI has the methods of an Order. The entity implements it, and so does a
+// reference to an entity at any node.
 type OrderAPI interface {
 	// Place adds lines and has them charged.
 	Place(ctx context.Context, m PlaceOrder) (total int64, err error)
@@ -128,7 +128,7 @@ func (m PlaceOrder) deliverToOrder(ctx context.Context, r OrderRef) error {
 	return err
 }
 
-// orderKind describes Order: what every member of a cluster must agree on.
+// orderKind describes Order. All members of a cluster must agree on it.
 func orderKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Order",

@@ -17,7 +17,7 @@ type Cart struct {
 	Stock func(id string) stock.StockAPI
 }
 
-// Put returns what its call came to.
+// Put returns the outcome of its call.
 func (c *Cart) Put(ctx context.Context, what string) error {
 	if err := c.Stock("s").Take(ctx, what); err != nil {
 		return fmt.Errorf("put: %w", err)

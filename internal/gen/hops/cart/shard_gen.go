@@ -15,10 +15,10 @@ import (
 // unknown, run go generate.
 const _ = codegen.ABI5
 
-// CartAPI is what a [Cart] answers: the entity itself, and a reference to one
-// wherever it lives.
+// CartAPI has the methods of a [Cart]. The entity implements it, and so does a
+// reference to an entity at any node.
 type CartAPI interface {
-	// Put returns what its call came to.
+	// Put returns the outcome of its call.
 	Put(ctx context.Context, what string) error
 }
 
@@ -61,7 +61,7 @@ type CartRef struct {
 	ref *codegen.Ref
 }
 
-// Put returns what its call came to.
+// Put returns the outcome of its call.
 func (r CartRef) Put(ctx context.Context, what string) (err error) {
 	turn, err := r.ref.Begin(ctx, "Put")
 	if e, ok := turn.Entity.(*Cart); ok {
@@ -72,8 +72,8 @@ func (r CartRef) Put(ctx context.Context, what string) (err error) {
 }
 
 // CartTell is one Cart, told without waiting for an answer. It comes from
-// [CartClient.Tell] and is safe for concurrent use. Its methods return only
-// what kept the call from being sent.
+// [CartClient.Tell] and is safe for concurrent use. Its methods return an error
+// only if the call was not sent.
 type CartTell struct {
 	ref *codegen.Ref
 }
@@ -111,7 +111,7 @@ func HostCart(n *shard.Node, factory func() *Cart, opts ...shard.HostOption) err
 	}, opts...)
 }
 
-// cartKind describes Cart: what every member of a cluster must agree on.
+// cartKind describes Cart. All members of a cluster must agree on it.
 func cartKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Cart",

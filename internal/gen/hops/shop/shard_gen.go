@@ -15,10 +15,10 @@ import (
 // unknown, run go generate.
 const _ = codegen.ABI5
 
-// ShopAPI is what a [Shop] answers: the entity itself, and a reference to one
-// wherever it lives.
+// ShopAPI has the methods of a [Shop]. The entity implements it, and so does a
+// reference to an entity at any node.
 type ShopAPI interface {
-	// Sell returns what its call came to.
+	// Sell returns the outcome of its call.
 	Sell(ctx context.Context, what string) error
 }
 
@@ -61,7 +61,7 @@ type ShopRef struct {
 	ref *codegen.Ref
 }
 
-// Sell returns what its call came to.
+// Sell returns the outcome of its call.
 func (r ShopRef) Sell(ctx context.Context, what string) (err error) {
 	turn, err := r.ref.Begin(ctx, "Sell")
 	if e, ok := turn.Entity.(*Shop); ok {
@@ -72,8 +72,8 @@ func (r ShopRef) Sell(ctx context.Context, what string) (err error) {
 }
 
 // ShopTell is one Shop, told without waiting for an answer. It comes from
-// [ShopClient.Tell] and is safe for concurrent use. Its methods return only
-// what kept the call from being sent.
+// [ShopClient.Tell] and is safe for concurrent use. Its methods return an error
+// only if the call was not sent.
 type ShopTell struct {
 	ref *codegen.Ref
 }
@@ -111,7 +111,7 @@ func HostShop(n *shard.Node, factory func() *Shop, opts ...shard.HostOption) err
 	}, opts...)
 }
 
-// shopKind describes Shop: what every member of a cluster must agree on.
+// shopKind describes Shop. All members of a cluster must agree on it.
 func shopKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Shop",

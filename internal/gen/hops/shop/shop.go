@@ -22,7 +22,7 @@ type Shop struct {
 	Cart func(id string) cart.CartAPI
 }
 
-// Sell returns what its call came to.
+// Sell returns the outcome of its call.
 func (s *Shop) Sell(ctx context.Context, what string) error {
 	if what == "own" {
 		return ErrSoldOut

@@ -15,10 +15,10 @@ import (
 // unknown, run go generate.
 const _ = codegen.ABI5
 
-// StockAPI is what a [Stock] answers: the entity itself, and a reference to one
-// wherever it lives.
+// StockAPI has the methods of a [Stock]. The entity implements it, and so does
+// a reference to an entity at any node.
 type StockAPI interface {
-	// Take fails in the way that what says.
+	// Take fails with the kind of error that its argument names.
 	Take(_ context.Context, what string) error
 }
 
@@ -62,7 +62,7 @@ type StockRef struct {
 	ref *codegen.Ref
 }
 
-// Take fails in the way that what says.
+// Take fails with the kind of error that its argument names.
 func (r StockRef) Take(ctx context.Context, what string) (err error) {
 	turn, err := r.ref.Begin(ctx, "Take")
 	if e, ok := turn.Entity.(*Stock); ok {
@@ -73,8 +73,8 @@ func (r StockRef) Take(ctx context.Context, what string) (err error) {
 }
 
 // StockTell is one Stock, told without waiting for an answer. It comes from
-// [StockClient.Tell] and is safe for concurrent use. Its methods return only
-// what kept the call from being sent.
+// [StockClient.Tell] and is safe for concurrent use. Its methods return an
+// error only if the call was not sent.
 type StockTell struct {
 	ref *codegen.Ref
 }
@@ -113,7 +113,7 @@ func HostStock(n *shard.Node, factory func() *Stock, opts ...shard.HostOption) e
 	}, opts...)
 }
 
-// stockKind describes Stock: what every member of a cluster must agree on.
+// stockKind describes Stock. All members of a cluster must agree on it.
 func stockKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "Stock",
@@ -157,7 +157,7 @@ func encodeShort(b []byte, v Short) ([]byte, error) {
 	return appendShort(b, 1, v), nil
 }
 
-// decodeShort decodes what encodeShort encoded.
+// decodeShort decodes the output of encodeShort.
 func decodeShort(b []byte) (v Short, err error) {
 	d := codegen.NewDecoder(b)
 	for d.Next() {

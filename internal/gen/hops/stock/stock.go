@@ -28,12 +28,12 @@ func (s *Short) Error() string { return fmt.Sprintf("%d short", s.Missing) }
 // ErrSecret is not declared.
 var ErrSecret = errors.New("secret")
 
-// Stock is what is left of one article.
+// Stock is the number of pieces left of one article.
 //
 //shard:entity
 type Stock struct{}
 
-// Take fails in the way that what says.
+// Take fails with the kind of error that its argument names.
 func (s *Stock) Take(_ context.Context, what string) error {
 	switch what {
 	case "sentinel":

@@ -51,7 +51,7 @@ type Parcel struct {
 	Wraps []Wrapping `shard:"state"`
 }
 
-// Wrapping is what is around it.
+// Wrapping is the packaging of a good.
 //
 //shard:oneof
 type Wrapping interface{ isWrapping() }
@@ -68,13 +68,13 @@ type (
 func (Paper) isWrapping()   {}
 func (*Ribbon) isWrapping() {}
 
-// Set replaces what is around it.
+// Set replaces the wrapping.
 func (p *Parcel) Set(_ context.Context, w Wrapping, more ...Wrapping) error {
 	p.Wrap, p.Wraps = w, more
 	return nil
 }
 
-// Get returns what is around it.
+// Get returns the wrapping.
 func (p *Parcel) Get(context.Context) (int, Wrapping, []Wrapping, error) {
 	return p.Count, p.Wrap, p.Wraps, nil
 }
@@ -107,7 +107,7 @@ func (d *Depot) Add(context.Context) (int, error) {
 	return d.Count, nil
 }
 
-// Discard makes the spare box nil, or what it points to.
+// Discard sets the spare box, or the value that it points to, to nil.
 func (d *Depot) Discard(_ context.Context, next bool) error {
 	if next {
 		d.Spare.Next = nil

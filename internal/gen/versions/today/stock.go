@@ -21,7 +21,7 @@ type Line struct {
 	Count   int64
 }
 
-// Stock is what is left of one article.
+// Stock is the number of pieces left of one article.
 //
 //shard:entity name=stock
 type Stock struct {

@@ -40,7 +40,7 @@ type Parcel struct {
 	Wraps []Wrapping `shard:"state"`
 }
 
-// Wrapping is what is around it.
+// Wrapping is the packaging of a good.
 //
 //shard:oneof
 type Wrapping interface{ isWrapping() }
@@ -50,13 +50,13 @@ type Paper struct{ Color string }
 
 func (Paper) isWrapping() {}
 
-// Set replaces what is around it.
+// Set replaces the wrapping.
 func (p *Parcel) Set(_ context.Context, w Wrapping, more ...Wrapping) error {
 	p.Wrap, p.Wraps = w, more
 	return nil
 }
 
-// Get counts, and returns what is around it.
+// Get counts the call and returns the wrapping.
 func (p *Parcel) Get(context.Context) (int, Wrapping, []Wrapping, error) {
 	p.Count++
 	return p.Count, p.Wrap, p.Wraps, nil
@@ -84,7 +84,7 @@ func (d *Depot) Add(context.Context) (int, error) {
 	return d.Count, nil
 }
 
-// Discard makes the spare box nil, or what it points to.
+// Discard sets the spare box, or the value that it points to, to nil.
 func (d *Depot) Discard(_ context.Context, next bool) error {
 	if next {
 		d.Spare.Next = nil

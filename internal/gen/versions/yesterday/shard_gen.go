@@ -14,13 +14,13 @@ import (
 // unknown, run go generate.
 const _ = codegen.ABI5
 
-// DepotAPI is what a [Depot] answers: the entity itself, and a reference to one
-// wherever it lives.
+// DepotAPI has the methods of a [Depot]. The entity implements it, and so does
+// a reference to an entity at any node.
 type DepotAPI interface {
 	// Add counts, and resizes the boxes.
 	Add(context.Context) (int, error)
 
-	// Discard makes the spare box nil, or what it points to.
+	// Discard sets the spare box, or the value that it points to, to nil.
 	Discard(_ context.Context, next bool) error
 
 	// Rest puts it to rest.
@@ -83,7 +83,7 @@ func (r DepotRef) Add(ctx context.Context) (result int, err error) {
 	return decodeDepotAddReply(r.ref.Ask(ctx, "Add", nil, err))
 }
 
-// Discard makes the spare box nil, or what it points to.
+// Discard sets the spare box, or the value that it points to, to nil.
 func (r DepotRef) Discard(ctx context.Context, next bool) (err error) {
 	turn, err := r.ref.Begin(ctx, "Discard")
 	if e, ok := turn.Entity.(*Depot); ok {
@@ -124,8 +124,8 @@ func (r DepotRef) Fail(ctx context.Context) (err error) {
 }
 
 // DepotTell is one Depot, told without waiting for an answer. It comes from
-// [DepotClient.Tell] and is safe for concurrent use. Its methods return only
-// what kept the call from being sent. Methods with results have none of their
+// [DepotClient.Tell] and is safe for concurrent use. Its methods return an
+// error only if the call was not sent. Methods with results have none of their
 // own here: tell=all in the directive adds them.
 type DepotTell struct {
 	ref *codegen.Ref
@@ -187,7 +187,7 @@ func HostDepot(n *shard.Node, factory func() *Depot, opts ...shard.HostOption) e
 	}, opts...)
 }
 
-// depotKind describes Depot: what every member of a cluster must agree on.
+// depotKind describes Depot. All members of a cluster must agree on it.
 func depotKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "depot",
@@ -250,9 +250,8 @@ func appendDepotState(b []byte, entity any) ([]byte, error) {
 	return b, nil
 }
 
-// decodeDepotState decodes what appendDepotState encoded, and reports whether
-// it skipped fields. A field that is absent becomes zero, whatever the factory
-// set it to.
+// decodeDepotState decodes the output of appendDepotState, and reports whether
+// it skipped fields. An absent field becomes zero, even if the factory set it.
 func decodeDepotState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Depot)
 	e.Count = 0
@@ -291,13 +290,13 @@ func knownDepotState(num int) (bool, codegen.Fields) {
 	return false, nil
 }
 
-// ParcelAPI is what a [Parcel] answers: the entity itself, and a reference to
-// one wherever it lives.
+// ParcelAPI has the methods of a [Parcel]. The entity implements it, and so
+// does a reference to an entity at any node.
 type ParcelAPI interface {
-	// Set replaces what is around it.
+	// Set replaces the wrapping.
 	Set(_ context.Context, w Wrapping, more ...Wrapping) error
 
-	// Get counts, and returns what is around it.
+	// Get counts the call and returns the wrapping.
 	Get(context.Context) (int, Wrapping, []Wrapping, error)
 }
 
@@ -341,7 +340,7 @@ type ParcelRef struct {
 	ref *codegen.Ref
 }
 
-// Set replaces what is around it.
+// Set replaces the wrapping.
 func (r ParcelRef) Set(ctx context.Context, w Wrapping, more ...Wrapping) (err error) {
 	turn, err := r.ref.Begin(ctx, "Set")
 	if e, ok := turn.Entity.(*Parcel); ok {
@@ -361,7 +360,7 @@ func (r ParcelRef) Set(ctx context.Context, w Wrapping, more ...Wrapping) (err e
 	return r.ref.Run(ctx, "Set", args, err)
 }
 
-// Get counts, and returns what is around it.
+// Get counts the call and returns the wrapping.
 func (r ParcelRef) Get(ctx context.Context) (result int, result2 Wrapping, result3 []Wrapping, err error) {
 	turn, err := r.ref.Begin(ctx, "Get")
 	if e, ok := turn.Entity.(*Parcel); ok {
@@ -381,8 +380,8 @@ func (r ParcelRef) Get(ctx context.Context) (result int, result2 Wrapping, resul
 }
 
 // ParcelTell is one Parcel, told without waiting for an answer. It comes from
-// [ParcelClient.Tell] and is safe for concurrent use. Its methods return only
-// what kept the call from being sent. Methods with results have none of their
+// [ParcelClient.Tell] and is safe for concurrent use. Its methods return an
+// error only if the call was not sent. Methods with results have none of their
 // own here: tell=all in the directive adds them.
 type ParcelTell struct {
 	ref *codegen.Ref
@@ -430,7 +429,7 @@ func HostParcel(n *shard.Node, factory func() *Parcel, opts ...shard.HostOption)
 	}, opts...)
 }
 
-// parcelKind describes Parcel: what every member of a cluster must agree on.
+// parcelKind describes Parcel. All members of a cluster must agree on it.
 func parcelKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "parcel",
@@ -512,9 +511,9 @@ func appendParcelState(b []byte, entity any) ([]byte, error) {
 	return b, nil
 }
 
-// decodeParcelState decodes what appendParcelState encoded, and reports whether
-// it skipped fields. A field that is absent becomes zero, whatever the factory
-// set it to.
+// decodeParcelState decodes the output of appendParcelState, and reports
+// whether it skipped fields. An absent field becomes zero, even if the factory
+// set it.
 func decodeParcelState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Parcel)
 	e.Count = 0
@@ -546,8 +545,8 @@ func knownParcelState(num int) (bool, codegen.Fields) {
 	return false, nil
 }
 
-// StockAPI is what a [Stock] answers: the entity itself, and a reference to one
-// wherever it lives.
+// StockAPI has the methods of a [Stock]. The entity implements it, and so does
+// a reference to an entity at any node.
 type StockAPI interface {
 	// Reserve takes pieces for an order.
 	Reserve(_ context.Context, order string, line Line) (left int32, err error)
@@ -648,8 +647,8 @@ func (r StockRef) Old(ctx context.Context) (err error) {
 }
 
 // StockTell is one Stock, told without waiting for an answer. It comes from
-// [StockClient.Tell] and is safe for concurrent use. Its methods return only
-// what kept the call from being sent. Methods with results have none of their
+// [StockClient.Tell] and is safe for concurrent use. Its methods return an
+// error only if the call was not sent. Methods with results have none of their
 // own here: tell=all in the directive adds them.
 type StockTell struct {
 	ref *codegen.Ref
@@ -701,7 +700,7 @@ func HostStock(n *shard.Node, factory func() *Stock, opts ...shard.HostOption) e
 	}, opts...)
 }
 
-// stockKind describes Stock: what every member of a cluster must agree on.
+// stockKind describes Stock. All members of a cluster must agree on it.
 func stockKind() codegen.Kind {
 	return codegen.Kind{
 		Name:     "stock",
@@ -792,9 +791,8 @@ func appendStockState(b []byte, entity any) ([]byte, error) {
 	return b, nil
 }
 
-// decodeStockState decodes what appendStockState encoded, and reports whether
-// it skipped fields. A field that is absent becomes zero, whatever the factory
-// set it to.
+// decodeStockState decodes the output of appendStockState, and reports whether
+// it skipped fields. An absent field becomes zero, even if the factory set it.
 func decodeStockState(entity any, b []byte) (skipped bool, err error) {
 	e := entity.(*Stock)
 	e.Left = 0
@@ -1038,8 +1036,8 @@ func cloneWrapping(v Wrapping) (_ Wrapping, err error) {
 	return nil, codegen.NoCase("github.com/shardgen/shardgen/internal/gen/versions/yesterday.Wrapping", v)
 }
 
-// knownWrapping reports what is known of the cases of a Wrapping. Those that
-// are not are kept in the value.
+// knownWrapping reports which fields of the cases of a Wrapping are known.
+// Unknown fields are kept in the value.
 func knownWrapping(num int) (bool, codegen.Fields) {
 	switch num {
 	case 1:

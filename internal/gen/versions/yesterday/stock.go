@@ -20,7 +20,7 @@ type Line struct {
 	Note  string
 }
 
-// Stock is what is left of one article.
+// Stock is the number of pieces left of one article.
 //
 //shard:entity name=stock
 type Stock struct {

@@ -22,7 +22,7 @@ type (
 // ErrSoldOut: no piece is left.
 var ErrSoldOut = errors.New("sold out")
 
-// Stock is what is left of one article.
+// Stock is the number of pieces left of one article.
 //
 //shard:entity
 type Stock struct {
@@ -69,7 +69,7 @@ func (s *Stock) Recall(ctx context.Context) (recalled []OrderID, err error) {
 	return recalled, nil
 }
 
-// Order is what one customer buys.
+// Order is one customer's purchase.
 //
 //shard:entity
 type Order struct {
