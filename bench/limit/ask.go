@@ -39,7 +39,7 @@ func nextEnvelope(batch []byte) (id uint64, payload, rest []byte, err error) {
 	return id, rest[:n], rest[n:], nil
 }
 
-// A writer gathers envelopes into messages. Whoever finds it idle publishes at
+// A writer gathers envelopes into messages. A goroutine that finds it idle publishes at
 // once, or wakes the pump to do it; meanwhile others only append. It is safe for
 // concurrent use.
 type writer struct {
@@ -138,8 +138,8 @@ type pendingShard struct {
 	_     [40]byte // a cache line each
 }
 
-// NewRequester calls whoever answers on subject, until stop is called. Errors of
-// what arrives go to fail.
+// NewRequester calls the process that answers on subject, until stop is called. Errors of
+// received messages go to fail.
 func NewRequester(conn *nats.Conn, subject string, fail func(error)) (r *Requester, stop func(), err error) {
 	inbox := conn.NewInbox()
 	r = new(Requester)

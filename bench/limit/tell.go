@@ -8,7 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// TellWindow bounds the envelopes under way, so that the figure is of what
+// TellWindow bounds the envelopes under way, so that the figure counts those that
 // arrived, and the server never meets a slow consumer.
 const TellWindow = 16 << 10
 
@@ -24,7 +24,7 @@ type Teller struct {
 	progress      sync.Cond // signalled when arrived grows
 }
 
-// NewTeller sends to whoever counts on subject, until stop is called.
+// NewTeller sends to the counting process on subject, until stop is called.
 func NewTeller(conn *nats.Conn, subject string, fail func(error)) (t *Teller, stop func(), err error) {
 	t = new(Teller)
 	t.progress.L = &t.mu

@@ -90,7 +90,7 @@ func runDemo(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	return nil
 }
 
-// run makes the calls while the members change, and returns what is wrong.
+// run makes the calls while the members change, and returns an error if one of its checks failed.
 func (d *demo) run(ctx context.Context) (wrong []string, err error) {
 	ctx, d.giveUp = context.WithCancelCause(ctx)
 	defer d.giveUp(nil)

@@ -89,10 +89,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 // A usageError is a command line that cannot be run.
 type usageError string
 
-// Error is what is wrong with the command line.
+// Error is the mistake in the command line.
 func (e usageError) Error() string { return string(e) }
 
-// newFlags returns a flag set that says what is wrong in one line.
+// newFlags returns a flag set that reports a mistake in one line.
 func newFlags(command string, stderr io.Writer) *flag.FlagSet {
 	flags := flag.NewFlagSet(command, flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // parse reports errors itself
@@ -105,8 +105,8 @@ func newFlags(command string, stderr io.Writer) *flag.FlagSet {
 	return flags
 }
 
-// parse reads the command line; what remains must be between least and most
-// arguments.
+// parse reads the command line, which must have between least and most arguments after
+// the flags.
 func parse(flags *flag.FlagSet, args []string, least, most int) error {
 	usage := flags.Usage
 	flags.Usage = func() {}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// pace hands out turns to call at a rate, and stretches what remains until the
-// members have changed: the changes must happen under load.
+// pace hands out turns to call at a rate, and makes the remaining calls last until the
+// members have changed, since the changes must happen under load.
 type pace struct {
 	interval time.Duration
 	changed  <-chan struct{} // closed when the members have changed
@@ -58,7 +58,7 @@ func (p *pace) reserve(now time.Time) (at time.Time, last, ok bool) {
 	interval := p.interval
 	select {
 	case <-p.changed:
-	default: // at most half of what is left in a second, so that some is always left
+	default: // at most half of the remaining calls in a second, so that some is always left
 		interval = max(interval, 2*time.Second/time.Duration(left))
 	}
 	p.next = at.Add(interval)

@@ -27,7 +27,7 @@ type process struct {
 }
 
 // startProcess starts a worker and returns without waiting for it to be up.
-// What the worker says goes to report, and that it ended unasked to lost.
+// Each line that the worker prints goes to report. An end that was not asked for goes to lost.
 func startProcess(name, url, cluster string, report func(string), lost func(error)) (*process, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -53,7 +53,7 @@ func startProcess(name, url, cluster string, report func(string), lost func(erro
 	return p, nil
 }
 
-// wait reads what the worker says until it ends. kill waits for it.
+// wait reads the worker's output until it ends. kill waits for it.
 func (p *process) wait(stdout, stderr io.Reader, report func(string), lost func(error)) {
 	var readers sync.WaitGroup
 	readers.Go(func() {

@@ -9,7 +9,7 @@ import (
 
 // Check tests the invariants of the coordinator between two steps:
 //
-//  1. the table shows what the coordinator believes: each shard's owner and epoch;
+//  1. the table shows the coordinator's belief of each shard's owner and epoch;
 //  2. no epoch in the table is above the highest given out for the shard, and
 //     none belongs to a later term;
 //  3. an owner lives, from recovery on;

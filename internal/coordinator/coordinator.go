@@ -182,7 +182,7 @@ type Coordinator struct {
 	unchecked int // steps since the last Check
 }
 
-// checkedPerStep bounds what the costly assertions add to a step: with more shards they
+// checkedPerStep bounds the cost that assertions add to a step: with more shards they
 // are checked every few steps, because checking thousands at each step takes too long.
 // Tests of this package call Check after every step.
 const checkedPerStep = 64

@@ -31,9 +31,9 @@
 //	4    N1 forwarding; N2 lives                      N2 is the owner: under m when it reports the
 //	                                                  shard preparing or prepared, else above m
 //	5    N1 forwarding; N2 gone                       the shard was lost with N2: allocate anew, above m
-//	6    N1 gone; N2 preparing or prepared, or N1     N2 is the owner, above m, with what it prepared
+//	6    N1 gone; N2 preparing or prepared, or N1     N2 is the owner, above m, as prepared
 //	     registered the move before it was lost
-//	7    all who claim it are gone                    allocate anew, above all
+//	7    all its claimants are gone                   allocate anew, above all
 //	8    nobody claims it                             allocate when it is asked for
 //
 // N1 claims a shard that it forwards for only until the table shows the move and its
@@ -71,7 +71,7 @@
 //
 //	N1 gives up      MoveAborted; MoveCancel to N2; MoveCancelled      N1 resumes above m
 //	                 (or N2 is gone; or MoveDone, which commits)
-//	N1 is gone       the table shows N2 above m                       N2 opens with what it prepared
+//	N1 is gone       the table shows N2 above m                       N2 opens as prepared
 //	N2 is gone       MoveCancel to N1; MoveCancelled                  N1 resumes above m
 //	                 MoveCancel to N1; MoveStatus(forwarding)         lost: allocated anew
 //	both are gone                                                     lost: allocated anew

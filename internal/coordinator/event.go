@@ -49,8 +49,8 @@ func (k EventKind) String() string {
 	return fmt.Sprintf("EventKind(%d)", uint8(k))
 }
 
-// An Event is something to log, to count or to show. The fields that are set depend on
-// What.
+// An Event is something to log, to count or to show. Its field What
+// decides which others are set.
 type Event struct {
 	What   EventKind
 	Shard  placement.ShardID // the kind alone where Shard.Shard is 0

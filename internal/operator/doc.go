@@ -1,3 +1,3 @@
-// Package operator is what operators and the processes of a cluster say to each
-// other: the messages of runtime/admin and their encoding. It has no state.
+// Package operator has the messages between operators and the processes of a cluster,
+// which runtime/admin sends, and their encoding. It has no state.
 package operator

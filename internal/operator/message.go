@@ -58,8 +58,8 @@ func (c Command) String() string {
 
 // A Request is one command.
 type Request struct {
-	Command Command           // what to do
-	Node    transport.Address // whom it concerns: of Join by name alone
+	Command Command           // the request
+	Node    transport.Address // the member that it concerns; of Join by name alone
 	Seeds   []string          // of Join: names to join through; empty: the process's own
 	Force   bool              // of Down: also a member that is up and reachable
 	Entity  Entity            // of State and SetState: which, and the new state
@@ -68,14 +68,14 @@ type Request struct {
 // An Answer ends a request.
 type Answer struct {
 	Refusal string // why it was not obeyed; empty: it was
-	View    View   // of the one who answers, afterwards
-	// Entities are what State and SetState ask for. One whose Node is not who answers
-	// lives there, and that node is to be asked.
+	View    View   // of the answering member, afterwards
+	// Entities are the answer to State and SetState. An entity whose Node is not the answering
+	// member lives at that node, which is to be asked.
 	Entities []Entity
 }
 
-// An Entity is one entity with its encoded state, which is the message KindState of
-// what shardgen contract proto prints.
+// An Entity is one entity with its encoded state, which is the message KindState in
+// the output of shardgen contract proto.
 type Entity struct {
 	Kind   string            // its type
 	ID     string            // as on the wire; of State "": all that cannot be read
@@ -87,7 +87,7 @@ type Entity struct {
 
 // A View is the cluster as one process sees it.
 type View struct {
-	Self      transport.Address // who answered
+	Self      transport.Address // the answering member
 	Status    membership.Status // of Self
 	Waits     bool              // Self waits to be told to join
 	Founder   transport.Address // of the cluster; zero: Self is no member
@@ -144,7 +144,7 @@ type Singleton struct {
 	Kind  string              // its name
 	Node  transport.Address   // where it runs; zero: Self has not found it
 	Why   string              // it was not found, for people
-	Hosts []transport.Address // who may run it, the oldest first
+	Hosts []transport.Address // the members that may run it, the oldest first
 }
 
 // A Member is one row of a View.

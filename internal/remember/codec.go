@@ -66,7 +66,7 @@ func setsToWire(seq uint64, parts []Part) *wire.RememberSets {
 	return w
 }
 
-// Decode reads what Encode wrote. Other bytes, and impossible messages, give an error
+// Decode reads the output of Encode. Other bytes, and impossible messages, give an error
 // and never a panic.
 func Decode(b []byte) (Message, error) {
 	var w wire.RememberMessage

@@ -21,7 +21,7 @@
 // lose, repeat and reorder.
 //
 // A shard that moves brings its ids along, from the old home to the new one. The
-// new home of a shard whose home was lost asks all members what they keep:
+// new home of a shard whose home was lost asks all members for the ids that they keep:
 //
 //	new home  Recall                       to every member that hosts something
 //	member    Recalled                     in parts, which may be empty

@@ -39,7 +39,7 @@ type queue struct {
 	changes []Change
 	full    int    // so many of changes make the set whole
 	sealed  bool   // the whole set was sent
-	seq     uint64 // of the home's changes, after what was sent
+	seq     uint64 // of the home's changes, after those that were sent
 	acked   uint64 // up to which the replica has them
 	ready   bool   // it has had a whole set
 }

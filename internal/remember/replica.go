@@ -107,7 +107,7 @@ func (m *Machine) best(id placement.ShardID) (best set) {
 	return best
 }
 
-// answer says what is known of shards, as much as fits into one message.
+// answer sends the known ids of shards, as many as fit into one message.
 func (m *Machine) answer(from transport.Address, r Recall) {
 	var parts []Part
 	budget := m.config.MaxBatch

@@ -111,7 +111,7 @@ type bucket struct {
 	revision store.Revision
 	dirty    bool
 	busy     bool      // a write or a find is under way
-	retryAt  time.Time // of what failed
+	retryAt  time.Time // of the failed request
 	waits    []wait    // for the next write
 	flight   []wait    // for the one under way
 }
@@ -234,7 +234,7 @@ func (b *StoreMachine) add(in Add) {
 	}
 	w := wait{token: in.Token, added: !had}
 	if k.busy && !k.dirty {
-		k.flight = append(k.flight, w) // what is under way has it
+		k.flight = append(k.flight, w) // the write under way has it
 		return
 	}
 	k.waits = append(k.waits, w)
@@ -255,7 +255,8 @@ func (b *StoreMachine) remove(in Remove) {
 	}
 }
 
-// loaded takes in what the store has of a shard. What came along counts for more.
+// loaded adds the ids that the store has of a shard. Ids that came along with the shard
+// take precedence.
 func (b *StoreMachine) loaded(p *shardSet, in Loaded) {
 	var stored []string
 	err := in.Err
@@ -289,8 +290,8 @@ func (b *StoreMachine) loaded(p *shardSet, in Loaded) {
 	}
 	p.gone = nil
 	for i := range p.buckets {
-		// What is there is written once more: a late write of the former home's would
-		// take ids away from it that this one takes for safe.
+		// The stored set is written once more. Otherwise a late write of the former home could
+		// take ids away from it that this one assumes to be safe.
 		k := &p.buckets[i]
 		k.dirty = k.revision != store.None || len(p.bucket(i)) > 0
 		if !k.dirty {
@@ -326,7 +327,7 @@ func (b *StoreMachine) written(p *shardSet, in Written) {
 	}
 }
 
-// found writes over what was in the way.
+// found overwrites the value that was in the way.
 func (b *StoreMachine) found(p *shardSet, in Found) {
 	k := &p.buckets[in.Bucket]
 	if in.Err != nil {

@@ -13,7 +13,7 @@ import (
 const (
 	cluster = "conformance"
 	lanes   = 2
-	// patience is how long a test waits for what must come; a healthy transport
+	// patience is how long a test waits for a message that must come; a healthy transport
 	// needs milliseconds.
 	patience = 20 * time.Second
 )
@@ -76,7 +76,7 @@ var channels = []transport.Channel{transport.Control, 0, 1}
 
 var incarnations atomic.Uint64
 
-// A member is a link under test and what it was told.
+// A member is a link under test and the messages that it received.
 type member struct {
 	transport.Link
 	t      *testing.T

@@ -106,7 +106,7 @@ func testReconnected(t *testing.T, h Harness) {
 	for round := range 2 {
 		a.send(0, b, 0, "before")
 		a.flush(0)
-		b.flush(0) // what was routed before it has arrived
+		b.flush(0) // messages routed before it have arrived
 		h.StopBroker()
 		for _, m := range all {
 			for _, ch := range channels {
@@ -127,7 +127,7 @@ func testReconnected(t *testing.T, h Harness) {
 			}
 		}
 		seen[server] = true
-		// What had arrived stays, and every subject is subscribed to again.
+		// Messages that had arrived stay, and every subject is subscribed to again.
 		b.want(0, transport.Direct, "before")
 		for _, ch := range channels {
 			a.send(ch, b, 0, "after")

@@ -188,7 +188,7 @@ func testBroadcast(t *testing.T, h Harness) {
 			to.want(transport.Control, transport.Broadcast, "from "+from.self.Name)
 		}
 	}
-	// What a sent to the client came behind its broadcast.
+	// The message from a to the client came behind its broadcast.
 	a.send(transport.Control, outside, 0, "behind")
 	outside.want(transport.Control, transport.Direct, "behind")
 }
@@ -270,7 +270,7 @@ func testUnreachableGone(t *testing.T, h Harness) {
 	again := openMember(t, h, "b")
 	for _, ch := range channels {
 		// The broker may take a moment to notice a closed connection; until then
-		// what is sent there is lost.
+		// messages to it are lost.
 		for token := uint64(1); ; token++ {
 			a.send(ch, b, token, "still there?")
 			a.flush(ch)

@@ -136,7 +136,7 @@ func restart(h Harness, all ...*member) {
 	}
 }
 
-// Without a connection Serve says what the next one is to do.
+// Without a connection, Serve decides what the next connection serves.
 func testServeDisconnected(t *testing.T, h Harness) {
 	a, b, outside := openMember(t, h, "a"), openMember(t, h, "b"), openClient(t, h, "outside")
 	all := []*member{a, b, outside}

@@ -5,7 +5,7 @@ import "context"
 
 //go:generate go tool shardgen
 
-// A Counter adds up what it is given. It is in one process at a time and runs
+// A Counter adds up the numbers that it is given. It is in one process at a time and runs
 // one call at a time, so it needs no lock.
 //
 //shard:entity durable

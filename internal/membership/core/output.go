@@ -48,5 +48,5 @@ type Output struct {
 type Envelope struct {
 	To        transport.Address // one node; zero for a broadcast
 	Broadcast bool              // To is zero
-	Message   message.Message   // what is sent
+	Message   message.Message   // the message to send
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A member whose server has lost it is downed by anyone who can prove that, also by the
+// A member whose server has lost it is downed by any member that can prove that, also by the
 // smaller half of the cluster. When the server gave up a process that only stood still,
 // the process comes back over a new connection, and learns from the members that downed
 // it that it is Down. If they cannot be reached any more, it cannot know: of two members,

@@ -14,8 +14,8 @@ type Local struct {
 	common *Summary // as all nodes see it
 }
 
-// NewLocal makes the conclusions of a node. It takes over what it can from the
-// conclusions that the node made before.
+// NewLocal makes the conclusions of a node. It takes over the part of the
+// conclusions that the node made before and that still holds.
 func NewLocal(g *State, rule Rule, node transport.Address, before Local) Local {
 	l := Local{State: g, common: g.Summary(rule)}
 	if l.common == before.common {

@@ -2,8 +2,8 @@
 // membership, and their encoding, which internal/wire/membership.proto defines.
 //
 // It depends on package gossip, whose states messages carry, and on nothing else of
-// membership. [Decode] bounds and checks what it reads, for the bytes may come from
-// anybody; whether a message is obeyed is for the machine to decide.
+// membership. [Decode] checks the message and bounds its size, for the bytes may come from
+// anybody. The machine decides whether it obeys a message.
 //
 //   - message.go: the messages
 //   - codec.go: the envelope and all small messages

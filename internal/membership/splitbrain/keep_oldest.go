@@ -7,7 +7,7 @@ import "github.com/shardgen/shardgen/transport"
 //
 // Enough for turns is more than half with the oldest, or all but the oldest. The
 // oldest alone would do for the proof that two sets share a voter; that it takes
-// more keeps turns safe also while nodes differ about who is the oldest. A small
+// more keeps turns safe also while nodes differ about the oldest. A small
 // side with the oldest runs turns again once the others are fenced, which is
 // soon: without the oldest they have no set that is enough.
 type keepOldest struct{ alone bool }
