@@ -16,8 +16,6 @@ var headless = regexp.MustCompile(`(?i)\b(what|whatever|who|whoever|whom)\b`)
 // It is only ever lowered, with each folder that is edited. Folders that are not listed may
 // have fewHeadless.
 var maxHeadless = map[string]int{
-	"internal/durable":     81,
-	"internal/durablehost": 27,
 	"internal/sim":         64,
 }
 

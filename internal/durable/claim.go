@@ -33,7 +33,7 @@ type claim struct {
 	write  headWrite
 
 	position store.Position
-	log      []store.Append // what was read, until the table is there
+	log      []store.Append // the entries read, until the table is there
 	chain    chain
 	own      map[uint64]store.Position // of this tenure's appends that stand, by counter
 }
@@ -45,7 +45,7 @@ func (c *claim) begin(s *Shard, full bool) {
 	c.line.ask(&s.desk, Request{Op: OpHead})
 }
 
-// done takes the answer to what the claim asked.
+// done takes the answer to a request of the claim.
 func (c *claim) done(s *Shard, r Response) {
 	switch c.step {
 	case stepHead:
@@ -71,7 +71,7 @@ func (c *claim) done(s *Shard, r Response) {
 }
 
 // haveHead goes on with the head that was read. A stale one does no harm: it is replaced by
-// compare-and-set; and when the shard claims again, the log says what it did not.
+// compare-and-set; and when the shard claims again, the log has the rest.
 func (c *claim) haveHead(s *Shard, r Response) {
 	h, err := readHead(r.Head)
 	switch {
@@ -135,7 +135,7 @@ func (c *claim) read(s *Shard, r Response) {
 			s.broken(fmt.Errorf("log: %w: it ends at %d, the head needs it from %d", errLost, c.position, s.head.stored.Since))
 			return
 		}
-		// Who has the shard by now may have had the log trimmed; the head says so.
+		// The present home may have trimmed the log; the head says so.
 		c.step = stepHead
 		c.line.later(&s.desk, Request{Op: OpHead})
 		return
@@ -212,7 +212,7 @@ func (c *claim) haveTable(s *Shard, r Response) {
 	c.recover(s, parts)
 }
 
-// recover makes the shard what the table and the log say.
+// recover builds the shard's state from the table and the log.
 func (c *claim) recover(s *Shard, parts []*wire.DurableTable) {
 	for _, t := range parts {
 		s.table.recover(t, s.desk.now)
@@ -222,7 +222,7 @@ func (c *claim) recover(s *Shard, parts []*wire.DurableTable) {
 	for _, a := range c.log {
 		w, err := readAppend(a.Data)
 		if err != nil || !counting.add(w) {
-			continue // what is read was read before
+			continue // this part was read before
 		}
 		s.tail.recover(w, a.Position, len(a.Data))
 		for _, e := range w.GetEntries() {

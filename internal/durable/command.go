@@ -60,7 +60,7 @@ func sourceOf(s *wire.DurableSource) Source {
 	return Source{s.GetIncarnation(), s.GetLog(), s.GetShard(), Target{s.GetTo(), s.GetToShard()}}
 }
 
-// A Command names what an entity is asked to do, so that it is applied once however often
+// A Command identifies a request to an entity, so that the request is applied once however often
 // it is sent.
 type Command struct {
 	Source Source
@@ -86,7 +86,7 @@ type Calls struct {
 // Path returns the path of the turn's next call of method at target, the entity and its
 // type in one text that is no other's. Calls of one turn that have target and method in
 // common are told apart by how many came before, so the path is the same whenever the
-// turn makes the same calls, in whatever order its goroutines make those of different
+// turn makes the same calls, in any order among those of its goroutines to different
 // targets.
 func (c *Calls) Path(parent Path, target, method string) Path {
 	b := binary.AppendUvarint(nil, uint64(len(parent)))

@@ -1,16 +1,16 @@
 // Package durable is one home's tenure of a shard of durable entities, without
-// I/O: what is appended to the shard's log, what may leave an entity and when,
-// which commands were applied, and what recovery needs.
+// I/O: the appends to the shard's log, the answers and tells that may leave an entity
+// and when, the commands that were applied, and the data that recovery needs.
 //
 // A [Shard] lives from the claim under one epoch until it is dropped. A home that
 // gets the shard again, or goes on under another epoch, makes a new one, which
-// claims again. Its driver gives it what the store answered ([Shard.Done]), the
+// claims again. Its driver gives it the store's answers ([Shard.Done]), the
 // time ([Shard.Tick]), calls ([Shard.Admit]) and the ends of turns
-// ([Shard.Commit], [Shard.Observe]), and does what [Shard.Take] returns.
+// ([Shard.Commit], [Shard.Observe]), and carries out the effects that [Shard.Take] returns.
 //
-// # What is in the store
+// # The data in the store
 //
-// A head says who has the shard. It changes by compare-and-set, at a claim and at
+// A head names the shard's home. It changes by compare-and-set, at a claim and at
 // a checkpoint, and every write of a record names the head's revision. The log
 // has a claim for each home, and behind it that home's appends, each at a
 // compare-and-set on the position before it. Records hold entities at rest, and
@@ -18,19 +18,19 @@
 //
 //	claim:       head (compare-and-set, since kept) → claim appended, expecting nothing
 //	             → log read from since up to the claim → table read under the head
-//	commit:      pending → one append under way → acknowledged → what waited leaves
-//	conflict:    head read; another's: the end → claim again → log read: what stands?
+//	commit:      pending → one append under way → acknowledged → its answers and tells leave
+//	conflict:    head read; another's: the end → claim again → the log shows which appends stand
 //	checkpoint:  records of acknowledged bytes → table → head with the new since → trim
 //
 // An append counts if it belongs to the highest claim before it (see chain).
 // Homes differ by epoch and incarnation, the claims of one home by number.
 //
-// # What may leave
+// # Answers and tells that may leave
 //
 // Commits have tickets, in the order of the log. An answer waits for the ticket
 // of its own commit. A nested call, and an answer to a turn that changed nothing,
-// wait for the ticket that [Shard.Seen] or [Shard.Observe] returned. What the
-// driver holds back leaves once [Effects.Durable] has reached its ticket. When the
+// wait for the ticket that [Shard.Seen] or [Shard.Observe] returned. An answer
+// that the driver holds back leaves once [Effects.Durable] has reached its ticket. When the
 // shard is dropped it does not leave: its caller asks the next home, with the same
 // command, and is answered there.
 //
@@ -38,10 +38,10 @@
 //
 // A command is named by its source, its number there, and the path of nested
 // calls below it. The table keeps those that were applied with their replies,
-// until the source's floor passes them. What is below the floor is refused. A
+// until the source's floor passes them. A command below the floor is refused. A
 // caller's process that was silent for [Limits.Silent] is forgotten; another
 // shard's log never is, for it may tell again after any time.
 //
 // A turn that runs again may call others than its first run did, since another
-// command may have come first. What the first run asked of others stands.
+// command may have come first. The first run's requests to others stand.
 package durable

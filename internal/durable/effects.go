@@ -4,12 +4,12 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// Effects are what a driver is to do, in any order.
+// Effects are the work of a driver, in any order.
 type Effects struct {
-	// Requests are to be asked of the store, all at once. What a driver sends together may be
-	// done in any order.
+	// Requests are to be asked of the store, all at once. Requests that are sent
+	// together may be done in any order.
 	Requests []Request
-	// Durable is the ticket up to which all is in the log: what waited for it may leave.
+	// Durable is the ticket up to which all is in the log. Answers and tells that waited for it may leave.
 	Durable Ticket
 	// Tells are to be sent, as commands whose Source is this shard's log.
 	Tells  []Tell
@@ -30,7 +30,7 @@ type Loaded struct {
 	Err     error  // its record cannot be read; it names the entity
 }
 
-// An EventKind says what happened.
+// An EventKind is the kind of an event.
 type EventKind uint8
 
 // The kinds of events.
@@ -58,11 +58,11 @@ type Event struct {
 	// Epoch of Ended: one that the store has seen, at least as high as the shard's own. The
 	// coordinator must go above it. 0: none was met.
 	Epoch uint64
-	// Err of Ended: why the shard cannot be had here, whoever claims it. Nil with Epoch.
+	// Err of Ended: the reason why this process cannot open the shard, at any claim. Nil with Epoch.
 	Err error
 }
 
-// A Verdict is what becomes of a command.
+// A Verdict is the decision about a command.
 type Verdict uint8
 
 // The verdicts.

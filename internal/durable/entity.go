@@ -52,9 +52,9 @@ func (v version) folds(t Turn, every, limit int) bool {
 // An entity is one that is active, or whose last commit is not in a record.
 type entity struct {
 	id     string
-	last   version // with what is not acknowledged yet
+	last   version // with commits that are not acknowledged yet
 	ticket Ticket  // of last
-	acked  version // what a checkpoint writes
+	acked  version // written by a checkpoint
 	dirty  bool    // acked is in the log alone
 	stale  bool    // it is dirty only because its record is to be deleted, which may wait
 	saving uint64  // its version that the checkpoint under way writes; 0: none
@@ -166,8 +166,8 @@ func (e *entity) key() string { return entityKey(e.id) }
 
 func entityKey(id string) string { return "e" + id }
 
-// change is what a checkpoint writes of it. The oldest keys that would make the record larger
-// than limit are left out.
+// change is the record that a checkpoint writes of it. The oldest keys that would make the
+// record larger than limit are left out.
 func (e *entity) change(now time.Time, limit int) store.Change {
 	v := e.acked
 	keys := freshKeys(v.keys, now.UnixMilli())

@@ -12,7 +12,7 @@ import (
 	"github.com/shardgen/shardgen/internal/wire"
 )
 
-// formatNow is what this program writes. It reads everything up to it.
+// formatNow is the format that this program writes. It reads all formats up to it.
 const formatNow = 1
 
 // Causes of bytes that cannot be read; test with errors.Is.
@@ -20,11 +20,11 @@ var (
 	// ErrNewer: a newer program wrote them. Nothing is wrong with them: run that
 	// program, or a later one, on this node.
 	ErrNewer = errors.New("written by a newer program (run that version, or a later one, here too)")
-	// ErrCorrupt: they are not what was written. See shardctl store.
+	// ErrCorrupt: the bytes differ from those that were written. See shardctl store.
 	ErrCorrupt = errors.New("corrupt (restore it from a backup)")
 )
 
-// A stored is an outer message of what is in the store.
+// A stored is an outer message of the data in the store.
 type stored interface {
 	proto.Message
 	GetFormat() uint32
@@ -59,8 +59,8 @@ func sealAppend(a *wire.DurableAppend, b batch) []byte {
 	return binary.LittleEndian.AppendUint32(append(data, checkTag), crc32.Checksum(data, castagnoli))
 }
 
-// unseal decodes what seal encoded. It refuses what was not written like that, and what
-// this program would understand in part only.
+// unseal decodes the output of seal. It refuses other bytes, and messages that this
+// program would understand only in part.
 func unseal(b []byte, m stored) error {
 	end := len(b) - checkSize
 	if end < 0 || b[end] != checkTag || binary.LittleEndian.Uint32(b[end+1:]) != crc32.Checksum(b[:end], castagnoli) {

@@ -10,11 +10,11 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A Ticket numbers what is to be appended by one [Shard], in the order of the log. Zero is
+// A Ticket numbers the entries that one [Shard] appends, in the order of the log. Zero is
 // durable from the beginning.
 type Ticket uint64
 
-// appendRoom is what an append has beside its entries, at most.
+// appendRoom bounds the bytes of an append beside its entries.
 const appendRoom = 64
 
 // An encodedEntry is one of an append, with its bytes there.
@@ -54,7 +54,7 @@ const (
 	commitField  = 2
 )
 
-// A batch is what one append has.
+// A batch has the entries of one append.
 type batch struct {
 	counter  uint64
 	entries  []encodedEntry // without messages once it is acknowledged
@@ -85,19 +85,19 @@ func (b *batch) read() {
 	}
 }
 
-// A group appends what is pending: one append under way, and all that came meanwhile in
-// the next.
+// A group appends pending entries. One append is under way, and the entries that come
+// meanwhile go into the next.
 //
 // Invariants:
 //  1. Tickets that are acknowledged, under way and pending follow each other.
 //  2. An append is under way only after the shard's claim, and at most one.
 //  3. No append of several entries has more than limit bytes.
-//  4. bytes is the sum of what waits.
+//  4. bytes is the sum of the waiting entries.
 type group struct {
 	line     line
 	limit    int
 	pending  []encodedEntry // tickets last-len+1 … last
-	bytes    int            // of what is not acknowledged
+	bytes    int            // of entries that are not acknowledged
 	queue    []batch        // numbered, and not acknowledged; the first is under way
 	position store.Position // the log's last
 	counter  uint64
@@ -132,7 +132,7 @@ func (g *group) next(d *desk, s *Shard) {
 	}, b)})
 }
 
-// cut takes what fits in one append from what is pending.
+// cut takes the pending entries that fit in one append.
 func (g *group) cut() (batch, bool) {
 	n, bytes := 0, 0
 	for n < len(g.pending) && (n == 0 || appendRoom+bytes+len(g.pending[n].data) <= g.limit) {

@@ -35,7 +35,7 @@ func (h head) beyond(c Config) bool {
 	return h.value.GetEpoch() > c.Epoch || h.value.GetEpoch() == c.Epoch && !h.mine(c)
 }
 
-// replace returns what is to be written over h.
+// replace returns the head that is to be written over h.
 func (h head) replace(c Config, since store.Position, generation uint64, parts uint32) head {
 	v := &wire.DurableHead{
 		Format: formatNow, Epoch: c.Epoch, Node: c.Node, Incarnation: c.Incarnation,

@@ -12,7 +12,7 @@ const (
 	KeysKept = 128
 	// KeyAge is how long it keeps one.
 	KeyAge = 24 * time.Hour
-	// keyBytes bounds the keys with their replies; the newest is kept whatever its size.
+	// keyBytes bounds the keys with their replies; the newest is kept at any size.
 	keyBytes = 64 << 10
 	// keyRoom bounds the bytes of a key in a record, beside its reply.
 	keyRoom = 64

@@ -11,7 +11,7 @@ type Limits struct {
 	// AppendBytes bounds one append, and so one commit. Default and maximum
 	// [store.MaxAppend].
 	AppendBytes int
-	// TailBytes and TailCommits are what may stand in the log before a checkpoint
+	// TailBytes and TailCommits bound the log before a checkpoint
 	// begins. At four times as much, calls are refused. Defaults 4 MiB and 4,000.
 	TailBytes, TailCommits int
 	// Commands bounds the ids of commands that are kept, with those that run, and
@@ -47,7 +47,7 @@ const nestedSilent = 2
 // refuseAt is at how many times the tail's limits calls are refused.
 const refuseAt = 4
 
-// What one Put takes at most; the store's own limit is on each value.
+// Bounds of one Put; the store's own limit is on each value.
 const (
 	putRecords = store.MaxGet
 	putBytes   = 1 << 20

@@ -26,7 +26,7 @@ func (l *loads) begin(s *Shard, id string) {
 }
 
 func (l *loads) ask(s *Shard, id string) {
-	// The store answers with what was there when the head was written, or later: the last
+	// The store answers with the records as of the head's writing, or later: the last
 	// checkpoint's records are older. Only then an absent record says that there is none.
 	line := l.lines[id]
 	line.request = Request{Op: OpGet, IDs: []string{entityKey(id)}, AtLeast: s.head.stored.Revision}
@@ -84,7 +84,7 @@ func (e *entity) loadedNow() Loaded {
 	return l
 }
 
-// tick asks again what is due.
+// tick sends the requests again that are due.
 func (l *loads) tick(s *Shard) {
 	waits := l.pause[:0]
 	for _, id := range l.pause {

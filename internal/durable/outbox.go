@@ -44,7 +44,7 @@ type waiting struct {
 	again   time.Time // when to send it again
 }
 
-// A pair is what the shard has told one other.
+// A pair has the tells of the shard to one other.
 type pair struct {
 	next  uint64 // the number of the next tell
 	low   uint64 // no lower number waits for the receiver; 0: not known yet
@@ -160,7 +160,7 @@ func (p *pair) first(r *row) (number uint64, w *waiting) {
 	return 0, nil
 }
 
-// settle takes out what an entry of the log says of tells, and returns it.
+// settle takes out the tells that an entry of the log settles, and returns them.
 func (o *outbox) settle(told *wire.DurableTold) (all []Tell) {
 	for _, n := range told.GetTells() {
 		p := o.pair(Target{n.GetLog(), n.GetShard()})
@@ -225,7 +225,7 @@ func (o *outbox) acknowledgements() *wire.DurableEntry {
 	return &wire.DurableEntry{Kind: &wire.DurableEntry_Acknowledged{Acknowledged: told}}
 }
 
-// dead returns the entry that gives up what was told before a time; nil: nothing.
+// dead returns the entry that gives up tells from before a time; nil if there are none.
 func (o *outbox) dead(before time.Time, acked Ticket) *wire.DurableEntry {
 	if !o.olderThan(before) {
 		return nil

@@ -21,7 +21,7 @@ const (
 	OpTrim                  // Trim(Head); its answer is not waited for
 )
 
-// A Request is to be asked of the store at once. What it holds is not to be changed.
+// A Request is to be sent to the store at once. Its contents must not be changed.
 type Request struct {
 	ID       uint64 // repeated in the Response
 	Op       Op
@@ -34,7 +34,7 @@ type Request struct {
 	Changes  []store.Change
 }
 
-// An Outcome is what became of a request.
+// An Outcome is the outcome of a request.
 type Outcome uint8
 
 // The outcomes, by the errors of package store.
@@ -43,15 +43,15 @@ const (
 	// NotApplied is ErrBusy, ErrUnavailable, and any error of a read but ErrGone: the same
 	// is asked again.
 	NotApplied
-	// Uncertain is ErrUncertain and what a driver does not know: the same is asked again.
+	// Uncertain is ErrUncertain, or an error that a driver does not know: the same request is sent again.
 	Uncertain
 	Conflict // ErrConflict
 	Gone     // ErrGone
 	TooLarge // ErrTooLarge
 )
 
-// OutcomeOf returns what an error of the store says of a request. One that is none of the
-// store's leaves a write uncertain.
+// OutcomeOf returns the outcome that an error of the store means for a request. An error
+// that is none of the store's leaves a write uncertain.
 func OutcomeOf(op Op, err error) Outcome {
 	read := op == OpHead || op == OpRead || op == OpGet
 	switch {

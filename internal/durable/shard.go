@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// Config is what a home knows of the shard when it gets it.
+// Config describes the shard to its new home.
 type Config struct {
 	// Epoch under which the shard came here. A process uses one epoch for one [Shard] only.
 	Epoch uint64
@@ -44,7 +44,7 @@ var ErrNotOpen = errors.New("shard is not open")
 // Invariants, beside those of its parts:
 //  1. Nothing is appended but claims until the shard is open.
 //  2. A record is written only under the head that this home wrote last.
-//  3. What is dropped asks for nothing.
+//  3. A dropped shard makes no requests.
 type Shard struct {
 	config Config
 	limits Limits
@@ -85,7 +85,7 @@ func New(now time.Time, c Config) *Shard {
 // State returns where the shard stands.
 func (s *Shard) State() State { return s.state }
 
-// Take begins an append if one can begin, and returns what is to be done since the last Take or
+// Take begins an append if one can begin, and returns the effects since the last Take or
 // Hold.
 func (s *Shard) Take() Effects {
 	s.append()
@@ -147,8 +147,8 @@ func (s *Shard) lines() []*line {
 	return []*line{&s.claim.line, &s.claim.write.line, &s.group.line, &s.checkpoint.line, &s.checkpoint.write.line, &s.journal.line}
 }
 
-// Tick lets time pass: what failed is asked again, tells are sent again or given up, silent
-// callers are forgotten.
+// Tick lets time pass. Failed requests are sent again, tells are sent again or given up,
+// and silent callers are forgotten.
 func (s *Shard) Tick(now time.Time) {
 	s.desk.now = now
 	if s.state == Dropped {
@@ -182,8 +182,8 @@ func (s *Shard) tickTells(now time.Time) {
 	}
 }
 
-// Done takes the store's answer to a request. Answers to what is not asked any more are
-// passed over.
+// Done takes the store's answer to a request. Answers to requests that are no longer
+// wanted are passed over.
 func (s *Shard) Done(now time.Time, r Response) {
 	s.desk.now = now
 	if s.state == Dropped || r.ID == 0 {
@@ -291,7 +291,7 @@ func (s *Shard) Load(now time.Time, id string) (Loaded, bool) {
 	return e.loadedNow(), true
 }
 
-// Rest ends what Load began: the driver does not have the entity any more.
+// Rest is the counterpart of Load: the driver does not have the entity any more.
 func (s *Shard) Rest(id string) {
 	e := s.tail.entities[id]
 	if e == nil {
@@ -303,7 +303,7 @@ func (s *Shard) Rest(id string) {
 	}
 }
 
-// A Turn is what a turn of an active entity changed.
+// A Turn has the changes that a turn of an active entity made.
 type Turn struct {
 	Entity string
 	// State is the entity's, encoded; nil is one without fields. It is not copied.
@@ -319,7 +319,7 @@ type Turn struct {
 	Expires int64
 	// Form is the version of State, by the type's directive; 0: the first.
 	Form uint32
-	// Command is what the turn was for; nil: none that is sent again.
+	// Command is the command that the turn ran; nil if it is never sent again.
 	Command *Command
 	Reply   []byte
 	Tells   []Tell
@@ -333,7 +333,7 @@ type commitMessages struct {
 	command wire.DurableCommand
 }
 
-// Commit ends a turn that changed something. What it tells others, and its answer, may leave
+// Commit ends a turn that changed something. Its tells and its answer may leave
 // with the ticket. It fails with ErrTooLarge, and then the driver must restore the entity
 // by Load and Discard the command; or with ErrNotOpen.
 func (s *Shard) Commit(now time.Time, t Turn) (Ticket, error) {
@@ -391,7 +391,7 @@ func (s *Shard) Commit(now time.Time, t Turn) (Ticket, error) {
 }
 
 // Observe ends a turn that changed nothing. Its answer may leave with the ticket. Leased
-// reports that the turn lease, read after the call came, holds: then what is committed is
+// reports that the turn lease, read after the call came, holds. Then the committed state is
 // known to be the entity's state. Otherwise an empty commit proves it.
 func (s *Shard) Observe(now time.Time, id string, leased bool) Ticket {
 	s.desk.now = now
@@ -462,7 +462,7 @@ func (s *Shard) Advance(now time.Time) {
 	s.next()
 }
 
-// next begins what can begin.
+// next begins requests that can begin.
 func (s *Shard) next() {
 	if s.state == Open && s.claim.step == stepNone {
 		s.journal.look(s)
@@ -518,7 +518,7 @@ func (s *Shard) claimed(p store.Position, stands uint64, at map[uint64]store.Pos
 		return
 	}
 	for len(s.group.queue) > 0 && s.group.queue[0].counter <= stands {
-		// Not at p: a checkpoint up to p makes what stood before it superfluous.
+		// Not at p: a checkpoint up to p makes earlier entries superfluous.
 		s.acknowledged(at[s.group.queue[0].counter])
 	}
 	lost := s.tail.missing(stands)

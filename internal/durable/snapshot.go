@@ -54,7 +54,7 @@ func Snap(h store.Head, log []store.Append, records []store.Record) Snapshot {
 		}
 		v, err := readRecord(id, r)
 		if err != nil {
-			if tail[id] == nil { // what the log has replaces the record
+			if tail[id] == nil { // a commit in the log replaces the record
 				s.Problems = append(s.Problems, Problem{fmt.Sprintf("record of entity %q", id), id, err})
 			}
 			continue
@@ -87,7 +87,7 @@ func Snap(h store.Head, log []store.Append, records []store.Record) Snapshot {
 	return s
 }
 
-// tail is what the log says of entities.
+// tail returns the entities as the log has them.
 func (s *Snapshot) tail(log []store.Append) map[string]*entity {
 	var counted chain
 	tail := make(map[string]*entity)
@@ -116,7 +116,7 @@ func (s *Snapshot) tail(log []store.Append) map[string]*entity {
 }
 
 // TakeHead returns the head that claims the shard in the place of h, under a higher epoch.
-// What its log and records say stays.
+// Its log and records stay.
 func TakeHead(h store.Head, node string, incarnation, epoch uint64) (store.Head, error) {
 	was, err := readHead(h)
 	if err != nil {

@@ -30,7 +30,7 @@ type applied struct {
 	ticket  Ticket // of its commit
 }
 
-// A known is what a shard knows of one source.
+// A known is the part of the table about one source.
 type known struct {
 	floor uint64
 	wire  *wire.DurableSource // the source in commits; nil until one has it
@@ -38,7 +38,7 @@ type known struct {
 	heard time.Time // when a command of it came last, or its shard was opened
 }
 
-// A table is what a shard knows of commands.
+// A table has the commands that a shard has applied or is applying.
 //
 // Invariants:
 //  1. No id below its source's floor is kept.
@@ -66,8 +66,8 @@ func (t *table) source(s Source, now time.Time) *known {
 	return k
 }
 
-// raise raises the source's floor, and forgets what is below it. What still runs is
-// forgotten too: nobody waits for it.
+// raise raises the source's floor, and forgets the commands below it. Commands that still run are
+// forgotten too, since nobody waits for them.
 func (t *table) raise(k *known, floor uint64) {
 	if floor <= k.floor {
 		return
@@ -89,7 +89,7 @@ func (t *table) drop(k *known, n name) {
 	}
 }
 
-// admit decides on a command of the source by what is known of it.
+// admit decides on a command of the source.
 func (k *known) admit(c Command) Admission {
 	if c.Number < k.floor {
 		return Admission{Verdict: BelowFloor}

@@ -9,11 +9,11 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A tail is what the log has and records may not: the entities of its commits, and the
+// A tail has the part of the log that records may lack: the entities of its commits, and the
 // home's own appends, which it appends again should a server have lost them.
 //
 // Invariants:
-//  1. bytes and commits are the sums of what the batches have.
+//  1. bytes and commits are the sums over the batches.
 //  2. Positions of batches do not fall.
 //  3. An entity's acknowledged version is at most its last one.
 //  4. An entity that is neither active nor dirty nor has a commit under way is not kept.
@@ -87,7 +87,7 @@ func (t *tail) dirty() (all []*entity) {
 	return all
 }
 
-// saved drops what a checkpoint has made superfluous: what stands before since, and the
+// saved drops the part that a checkpoint has made superfluous: the batches before since, and the
 // entities that rest in their records. It returns how many batches went.
 func (t *tail) saved(since store.Position, acked Ticket) (gone int) {
 	for gone < len(t.batches) && t.batches[gone].position < since {

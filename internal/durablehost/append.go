@@ -42,7 +42,7 @@ type Appends struct {
 	open  atomic.Int64 // tenures that have one
 }
 
-// maxTails is what all tails of a process may have together, in bytes, before the larger ones are
+// maxTails bounds all tails of a process together, in bytes, before the larger ones are
 // written to records: others must read them when the process dies.
 const maxTails = 64 << 20
 

@@ -15,7 +15,7 @@ import (
 
 // An ID names a command as it travels with its call. The zero ID is none.
 type ID struct {
-	Source uint64 // incarnation of the process that made the command; 0: who sends the call
+	Source uint64 // incarnation of the process that made the command; 0: the sender of the call
 	Number uint64 // of the source's commands, from 1 on
 	Floor  uint64 // the source's lowest number that is not finished
 	Path   durable.Path

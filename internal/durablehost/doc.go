@@ -3,7 +3,7 @@
 //
 // A [Shard] is one shard at one process, for as long as the process lives. While the shard
 // is placed there it has a [Tenure], which claims the shard in the store, recovers it, and
-// commits what turns change. A tenure that ends for a reason of the store's is followed by
+// commits the changes of turns. A tenure that ends for a reason of the store's is followed by
 // another one after a pause, under a higher epoch of its own, so that the shard serves again
 // when the cause is gone.
 //

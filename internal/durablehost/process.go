@@ -11,7 +11,7 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A Process is the usual [Host]: it logs what operators should know.
+// A Process is the usual [Host]: it logs the events that operators should see.
 type Process struct {
 	Cluster string
 	Store   store.Backend
@@ -38,7 +38,7 @@ func (p *Process) Tell(ctx context.Context, from store.Shard, tell durable.Tell)
 	return p.Send(ctx, from, tell)
 }
 
-// Event logs what happened to a tenure.
+// Event logs an event of a tenure.
 func (p *Process) Event(t *Tenure, e durable.Event) {
 	log := p.Log.With("shard", t.Shard().String(), "epoch", epochText(t.Epoch()))
 	switch {
@@ -60,7 +60,7 @@ func epochText(epoch uint64) string {
 }
 
 // One request of the control plane to the store may take try, and the next begins after
-// pause. What fails is logged seldom.
+// pause. Failures are logged seldom.
 const (
 	try     = 5 * time.Second
 	pause   = 250 * time.Millisecond
@@ -120,7 +120,7 @@ func (p *Process) TakeTerm(atLeast uint32) (uint32, error) {
 	}
 }
 
-// Check compares a durable type with what the store has of it.
+// Check compares a durable type with its description in the store.
 func (p *Process) Check(ctx context.Context, kind string, shards uint32, hash string) error {
 	ctx, cancel := context.WithTimeout(ctx, try)
 	defer cancel()

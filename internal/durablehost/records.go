@@ -10,8 +10,8 @@ import (
 	"github.com/shardgen/shardgen/store"
 )
 
-// A Type is what must not change about a durable type, for its entities could not be found
-// any more.
+// A Type has the properties of a durable type that must not change, since its entities
+// could not be found any more.
 type Type struct {
 	Format  int    `json:"format"` // 1
 	Cluster string `json:"cluster"`
@@ -52,7 +52,7 @@ func CheckType(ctx context.Context, s store.Store, kind string, want Type) error
 	return have.differs(kind, want)
 }
 
-// differs returns in what the type in the store is not the one that is wanted.
+// differs returns an error that names the differences between the type in the store and want.
 func (t Type) differs(kind string, want Type) error {
 	switch {
 	case t.Format > typeFormat:

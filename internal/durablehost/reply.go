@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// A Reply is what a command was answered, as the log keeps it for those who ask again.
+// A Reply is the answer to a command, as the log keeps it for callers that ask again.
 type Reply struct {
 	Code    uint32 // of package wire; 0: results
 	Text    string // of an error
@@ -22,7 +22,7 @@ const (
 	replyPayload = 3
 )
 
-// replyRoom is what a reply has beside its text and payload, at most.
+// replyRoom bounds the bytes of a reply beside its text and payload.
 const replyRoom = 20
 
 var errReply = errors.New("a kept reply cannot be read (was it written by a newer program? run that version, or a later one, here too)")
@@ -45,8 +45,8 @@ func (r Reply) Append(b []byte) []byte {
 	return b
 }
 
-// ReadReply decodes a reply. What it does not know it refuses: a caller must not be told
-// less than was answered.
+// ReadReply decodes a reply. It refuses fields that it does not know, since a
+// caller must not get less than the answer.
 func ReadReply(b []byte) (r Reply, err error) {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)

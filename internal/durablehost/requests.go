@@ -42,7 +42,7 @@ func (l *loads) done(loaded durable.Loaded) {
 	}
 }
 
-// end closes what waits.
+// end closes all waiting reads.
 func (l *loads) end() {
 	for _, got := range l.waits {
 		close(got)
@@ -50,7 +50,7 @@ func (l *loads) end() {
 	l.waits, l.queue = nil, nil
 }
 
-// next takes what is read together next, or nothing.
+// next takes the requests that are read together next, or none.
 func (l *loads) next() (together []durable.Request) {
 	if l.under == maxReads || len(l.queue) == 0 {
 		return nil

@@ -19,7 +19,7 @@ type Host interface {
 	// Go runs f on a goroutine that the process waits for, or not at all if the process has
 	// ended. It may be called with a lock of this package held.
 	Go(f func())
-	// Event is told what happened to a tenure. It is called without a lock and must not
+	// Event is called for each event of a tenure. It is called without a lock and must not
 	// block.
 	Event(t *Tenure, e durable.Event)
 	// Above has the coordinator begin anew, under a term that is higher than one. It may block.
@@ -165,7 +165,7 @@ func (s *Shard) end() (old *Tenure) {
 	return old
 }
 
-// Close gives the shard up at once. What waits is answered ErrInDoubt. It may be called
+// Close gives the shard up at once. Waiting calls are answered ErrInDoubt. It may be called
 // with a lock held.
 func (s *Shard) Close() {
 	s.mu.Lock()
@@ -174,7 +174,7 @@ func (s *Shard) Close() {
 	s.drop(s.end())
 }
 
-// Leave gives the shard up in order: what is committed goes to the log and to records, so
+// Leave gives the shard up in order: committed changes go to the log and to records, so
 // that the next home recovers quickly. It gives the shard up in any case, when ctx ends at
 // the latest, and returns why that was not in order. If the shard is not here under that
 // epoch any more, nothing happens.
@@ -241,8 +241,8 @@ func (s *Shard) Current() *Tenure {
 }
 
 // Tenure returns the tenure once it is open. It fails with ErrNotHere, with ErrBroken and
-// the reason if the shard cannot be opened at the moment, and with ctx's error and what the
-// store said last.
+// the reason if the shard cannot be opened at the moment, and with ctx's error and the
+// store's last error.
 func (s *Shard) Tenure(ctx context.Context) (*Tenure, error) {
 	for {
 		s.mu.Lock()
@@ -272,7 +272,7 @@ func (s *Shard) Tenure(ctx context.Context) (*Tenure, error) {
 	}
 }
 
-// patientTries is how many tenures may end in a row before those who wait are told why.
+// patientTries is how many tenures may end in a row before waiting callers are told why.
 const patientTries = 2
 
 // First and longest pause before a shard that could not be opened is tried again.

@@ -40,7 +40,7 @@ type Tenure struct {
 	left      chan struct{} // closed when it has ended; made by leave
 	failed    error         // the store's last fault; nil after a success
 	failing   time.Time     // when the first fault since the last success was
-	tellDoubt bool          // those who ask again are to be told of failed
+	tellDoubt bool          // callers that ask again are to be told of failed
 	changed   time.Time     // when something was committed last
 	moved     time.Time     // when since was moved for the sake of others
 	asked     time.Time     // when named followers were looked for last
@@ -208,7 +208,7 @@ func (t *Tenure) endLocked(e durable.Event) (after []func()) {
 	return append(after, func() { t.shard.ended(t, e) })
 }
 
-// inDoubt is what those are told who wait when the tenure ends.
+// inDoubt is the error for calls that wait when the tenure ends.
 func (t *Tenure) inDoubt(e durable.Event) error {
 	err := fmt.Errorf("shard %v: %w", t.shard.cfg.Shard, ErrInDoubt)
 	if e.Err != nil {
@@ -374,7 +374,7 @@ func (t *Tenure) append() {
 	}
 }
 
-// loadLocked reads what is to be read, as far as reads may be under way.
+// loadLocked sends waiting reads, as many as may be under way.
 func (t *Tenure) loadLocked() {
 	for {
 		together := t.loads.next()
@@ -395,7 +395,7 @@ func (t *Tenure) loadLocked() {
 	}
 }
 
-// note keeps the store's last fault, to be told to those who wait for too long. A conflict
+// note keeps the store's last fault, for callers that wait for too long. A conflict
 // is none.
 func (t *Tenure) note(r durable.Request, a durable.Response) {
 	switch {
@@ -544,7 +544,7 @@ func (t *Tenure) Load(ctx context.Context, entity string) (durable.Loaded, error
 	}
 }
 
-// Rest ends what Load began: the entity is not active any more.
+// Rest is the counterpart of Load: the entity is not active any more.
 func (t *Tenure) Rest(entity string) {
 	t.do(func(time.Time) { t.core.Rest(entity) })
 }
