@@ -16,7 +16,7 @@ var headless = regexp.MustCompile(`(?i)\b(what|whatever|who|whoever|whom)\b`)
 // It is only ever lowered, with each folder that is edited. Folders that are not listed may
 // have fewHeadless.
 var maxHeadless = map[string]int{
-	"internal/sim":         64,
+	"internal/sim": 64,
 }
 
 const fewHeadless = 4
