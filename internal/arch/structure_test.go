@@ -166,7 +166,6 @@ var debts = map[string]debt{
 	"internal/sim/chaos":     {15, 29},
 	"internal/sim/singleton": {15, 12},
 	"internal/coordinator":   {15, 53},
-	"internal/region":        {15, 77},
 	"internal/remember":      {15, 25},
 }
 

@@ -88,6 +88,13 @@ func (e *Entity) take(now uint32) bool {
 	}
 }
 
+// takeIdle begins a turn that ends under the lock, and reports whether the entity was
+// active, without a turn, and last used before t.
+func (e *Entity) takeIdle(t uint32) bool {
+	w := e.word.Load()
+	return w&(busy|live) == live && lastUsed(w) < t && e.word.CompareAndSwap(w, w|busy|wanted)
+}
+
 // want makes the next end or beginning of a turn one under the lock, and reports
 // whether a turn is under way.
 func (e *Entity) want() bool {
@@ -186,3 +193,16 @@ const (
 	// looked at it: the driver calls End for it first.
 	Withdrawn
 )
+
+// An entrance is what [Entity.Enter] asks the shard of.
+type entrance struct {
+	barred atomic.Bool   // no turn begins outside the lock
+	opened atomic.Uint64 // the epoch under which the shard opened last, and waiting calls were delivered
+	direct bool          // see Shard.Direct
+}
+
+// passable reports whether a turn may begin outside the lock: of a local caller, or of one
+// that knows of that epoch.
+func (s *entrance) passable(epoch placement.Epoch) bool {
+	return !s.barred.Load() && (epoch == 0 || s.opened.Load() == uint64(epoch))
+}

@@ -3,9 +3,6 @@ package region
 import (
 	"fmt"
 	"strings"
-
-	"github.com/shardgen/shardgen/runtime/placement"
-	"github.com/shardgen/shardgen/transport"
 )
 
 // A Handoff is how a shard moves. Both homes must have the same one. With the zero value
@@ -63,57 +60,4 @@ func (h Handoff) String() string {
 		return "ordered"
 	}
 	return strings.Join(words, "+")
-}
-
-// offer begins a move while the shard goes on: the driver sends an Init without
-// state.
-func (s *Shard) offer(to transport.Address, epoch placement.Epoch) Effects {
-	s.offered = &move{to, epoch}
-	s.peer, s.moveE = to, epoch
-	return Effects{Offer: true}
-}
-
-// Offering reports whether the shard is open, and another node was asked to prepare it.
-func (s *Shard) Offering() bool { return s.offered != nil && s.state == Open }
-
-// Underway is the move of a shard that is open still: it waits for barriers, or the
-// shard is on offer. A new coordinator must hear of it, for it goes on by itself.
-func (s *Shard) Underway() (to transport.Address, epoch placement.Epoch, ok bool) {
-	switch {
-	case s.state != Open:
-	case s.offered != nil:
-		return s.offered.to, s.offered.epoch, true
-	case s.pending != nil:
-		return s.pending.to, s.pending.epoch, true
-	}
-	return transport.Address{}, 0, false
-}
-
-// accepted takes the new home's Ready to an offer: running turns end now, then the
-// shard is the other's.
-func (s *Shard) accepted() Effects {
-	fx := s.drain()
-	s.granted = true
-	return fx
-}
-
-// drain lets no more turns begin.
-func (s *Shard) drain() (fx Effects) {
-	s.become(Draining)
-	s.offered = nil
-	later := s.waiting
-	s.waiting = queue{}
-	s.running = 0
-	for _, e := range s.entities.sorted() {
-		if e.want() {
-			s.running++
-		}
-		s.waiting.take(&e.mailbox)
-	}
-	s.waiting.take(&later)
-	if s.how.DropCalls {
-		fx.Drop = s.sift(&s.waiting, func(c *Call) bool { return c.Epoch <= s.epoch || c.Local })
-	}
-	fx.Drained = s.running == 0
-	return fx
 }

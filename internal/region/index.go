@@ -234,37 +234,3 @@ func (a *actives) clear() {
 	}
 	*a = actives{}
 }
-
-// Live is the number of entities that had a value when their last turn ended.
-func (s *Shard) Live() int { return s.entities.actives.live }
-
-// Listed is how many entities Survey has to look at to have seen every active one.
-func (s *Shard) Listed() int { return s.entities.actives.n }
-
-// Survey looks at n entities of those that may be active, or at all if they are fewer,
-// beginning with those that it has not looked at for longest. It calls f for each that
-// has a value and no turn, with the time of its last use by the driver's coarse clock.
-// To look at few at a time keeps the time short for which the driver has the lock.
-func (s *Shard) Survey(n int, f func(e *Entity, used uint32)) {
-	a := &s.entities.actives
-	for range min(n, a.n) {
-		e := a.pop()
-		w := e.word.Load()
-		if w&(busy|live) == 0 {
-			a.dead = max(a.dead-1, 0) // it may have left the index
-			continue
-		}
-		a.push(e)
-		if w&(busy|live) == live {
-			f(e, lastUsed(w))
-		}
-	}
-}
-
-// RestIdle begins a turn, for passivation, of an entity that Survey has shown, and reports
-// whether it did: the shard is open, and the entity is still active, has no turn and was
-// last used before t. The driver passivates it and calls End.
-func (s *Shard) RestIdle(e *Entity, t uint32) bool {
-	w := e.word.Load()
-	return s.state == Open && w&(busy|live) == live && lastUsed(w) < t && e.word.CompareAndSwap(w, w|busy|wanted)
-}

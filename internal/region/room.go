@@ -1,7 +1,6 @@
 package region
 
 import (
-	"fmt"
 	"sync/atomic"
 )
 
@@ -52,9 +51,31 @@ func (b *Budget) Used() int64 { return b.used.Load() }
 // above reports whether one more call of that size exceeds a limit; 0 is no limit.
 func above(limit, used, size int) bool { return limit > 0 && used+size > limit }
 
+// Limits bound the calls that wait in one shard.
+type Limits struct {
+	Mailbox int // calls that wait for one entity
+	Waiting int // calls that wait for the shard to open, or at one barrier
+	// MailboxBytes and ShardBytes bound the sizes of the calls that wait for one entity,
+	// and of all that wait in the shard; 0: no bound.
+	MailboxBytes, ShardBytes int
+	// Budget bounds the sizes of all that waits in the shards that share it.
+	Budget *Budget
+	// Lead is the entity whose first turn after the shard has opened is the
+	// driver's own, so that it is brought to life before any call; empty: none.
+	Lead string
+	// Handoff is how the shard moves.
+	Handoff Handoff
+}
+
+// room is what the calls that wait in one shard take up, and may take up.
+type room struct {
+	limits Limits
+	bytes  int // reserved by the calls that wait
+}
+
 // reserve takes the room that a call needs to wait in the shard, unless it has it
 // already. It reports false where there is none.
-func (s *Shard) reserve(c *Call) bool {
+func (s *room) reserve(c *Call) bool {
 	switch {
 	case c.held:
 		return true
@@ -71,7 +92,7 @@ func (s *Shard) reserve(c *Call) bool {
 }
 
 // release gives back the bytes of a call that no longer waits.
-func (s *Shard) release(c *Call) {
+func (s *room) release(c *Call) {
 	if c.held {
 		c.held = false
 		s.bytes -= c.Size
@@ -80,7 +101,7 @@ func (s *Shard) release(c *Call) {
 }
 
 // sift removes the calls from a queue for which drop returns true, and returns them.
-func (s *Shard) sift(q *queue, drop func(*Call) bool) []*Call {
+func (s *room) sift(q *queue, drop func(*Call) bool) []*Call {
 	out := q.filter(drop)
 	for _, c := range out {
 		s.release(c)
@@ -89,7 +110,7 @@ func (s *Shard) sift(q *queue, drop func(*Call) bool) []*Call {
 }
 
 // wait puts a call into a queue of the shard's, or of one of its barriers.
-func (s *Shard) wait(q *queue, c *Call) Verdict {
+func (s *room) wait(q *queue, c *Call) Verdict {
 	if q.len() >= s.limits.Waiting {
 		c.Full = ShardCalls
 		return Overloaded
@@ -102,7 +123,7 @@ func (s *Shard) wait(q *queue, c *Call) Verdict {
 }
 
 // post puts a call into the mailbox of an entity that has a turn.
-func (s *Shard) post(e *Entity, c *Call) Verdict {
+func (s *room) post(e *Entity, c *Call) Verdict {
 	switch {
 	case e.mailbox.len() >= s.limits.Mailbox:
 		c.Full = MailboxCalls
@@ -119,28 +140,4 @@ func (s *Shard) post(e *Entity, c *Call) Verdict {
 
 // Bytes is the size of all calls that wait in the shard: for a turn, a barrier, or for it
 // to open.
-func (s *Shard) Bytes() int { return s.bytes }
-
-// checkRoom is invariant 12.
-func (s *Shard) checkRoom() error {
-	sum, lost := 0, false
-	count := func(q *queue) *Call {
-		for c := q.head; c != nil; c = c.next {
-			sum += c.Size
-			lost = lost || !c.held
-		}
-		return nil
-	}
-	for e := range s.entities.all() {
-		count(&e.mailbox)
-	}
-	count(&s.waiting)
-	s.barriers.find(count)
-	if s.reopening > 0 {
-		return nil // calls that barriers held are on their way
-	}
-	if sum != s.bytes || lost {
-		return fmt.Errorf("shard %v: invariant 12: calls of %d bytes wait, %d are reserved", s.id, sum, s.bytes)
-	}
-	return nil
-}
+func (s *room) Bytes() int { return s.bytes }

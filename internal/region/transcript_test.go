@@ -106,7 +106,7 @@ func (s *script) status() string {
 	if to, epoch, ok := s.s.Underway(); ok {
 		text += fmt.Sprintf(", will move to %s at %d", name(to), epoch.Counter())
 	}
-	for _, d := range s.s.forwarding {
+	for _, d := range s.s.departures {
 		text += fmt.Sprintf(", went to %s at %d", name(d.to), d.epoch.Counter())
 	}
 	return text + ")"

@@ -6,12 +6,24 @@ import (
 	"github.com/shardgen/shardgen/runtime/placement"
 )
 
-// Stop begins a turn of each active entity for the stop hooks, and returns those
-// entities, by id. The driver calls Rest before it runs the hook of each, in that
-// order; at the end States, and Stopped. ok is false when the shard is not drained,
-// the move is off, or the hooks of a move run already.
-func (s *Shard) Stop() (entities []*Entity, ok bool) {
-	defer s.check()
+// stopping runs the stop hooks of a shard that moves away, and drops entities that have left.
+type stopping struct {
+	delivery
+
+	off      placement.Epoch // moves up to this epoch are cancelled
+	stopE    placement.Epoch // of the move that Stop was for
+	stopping []*Entity       // in whose turns the stop hooks run, or will, or did
+	resting  *Entity         // the one of stopping that the driver is at; nil: none yet
+}
+
+// An Encoded is an entity's encoded state. Nobody changes the bytes.
+type Encoded struct {
+	ID    string
+	State []byte
+}
+
+// beginStops is [Shard.Stop].
+func (s *stopping) beginStops() (entities []*Entity, ok bool) {
 	if s.state != Draining || s.running > 0 || s.stops || s.moveE <= s.off {
 		return nil, false
 	}
@@ -29,7 +41,7 @@ func (s *Shard) Stop() (entities []*Entity, ok bool) {
 // on. If it is false, the driver goes on with Stopped at once: the move was given up,
 // and other entities of the shard, this one included, may have turns again. Only the
 // entity for which Rest returned true last stays the driver's until Stopped.
-func (s *Shard) Rest(e *Entity) bool {
+func (s *stopping) Rest(e *Entity) bool {
 	if !s.leaving() {
 		return false
 	}
@@ -39,19 +51,13 @@ func (s *Shard) Rest(e *Entity) bool {
 
 // leaving reports whether the move is on for which the stop hooks run: no call's turn
 // has begun since Stop.
-func (s *Shard) leaving() bool {
+func (s *stopping) leaving() bool {
 	return s.stops && s.state == Draining && s.moveE == s.stopE && s.moveE > s.off
-}
-
-// An Encoded is an entity's encoded state. Nobody changes the bytes.
-type Encoded struct {
-	ID    string
-	State []byte
 }
 
 // States are the encoded states of all entities that have one, by id, to be sent if
 // Stopped says so.
-func (s *Shard) States() (all []Encoded) {
+func (s *stopping) States() (all []Encoded) {
 	if !s.leaving() {
 		return nil
 	}
@@ -63,33 +69,12 @@ func (s *Shard) States() (all []Encoded) {
 	return all
 }
 
-// Stopped reports that the stop hooks ran and the state was encoded into the
-// entities' State, for the move to that epoch. When sent is true the driver sends
-// Init now; else the move is off, or a call came in between.
-func (s *Shard) Stopped(epoch placement.Epoch, now uint32) (fx Effects, sent bool) {
-	defer s.check()
-	fx.add(s.endStops(now, nil))
-	s.resting, s.stops = nil, false
-	drained := s.state == Draining && s.running == 0 && s.moveE > s.off
-	if drained && s.moveE == epoch && !s.active() {
-		s.become(Sent)
-		if !s.granted {
-			return fx, true
-		}
-		fx.add(s.follow())
-		fx.Open = true
-		return fx, false
-	}
-	fx.Drained = drained
-	return fx, false
-}
-
 // unstop is for a shard that opens again while stop hooks run. It ends the turns that
 // were begun for them, but for that of the entity whose hook runs now.
-func (s *Shard) unstop(now uint32) Effects { return s.endStops(now, s.resting) }
+func (s *stopping) unstop(now uint32) Effects { return s.endStops(now, s.resting) }
 
 // endStops ends the turns of the entities that Stop began, but for one.
-func (s *Shard) endStops(now uint32, but *Entity) (fx Effects) {
+func (s *stopping) endStops(now uint32, but *Entity) (fx Effects) {
 	stopping := s.stopping
 	s.stopping = nil
 	for _, e := range stopping {
@@ -104,12 +89,34 @@ func (s *Shard) endStops(now uint32, but *Entity) (fx Effects) {
 	return fx
 }
 
-// active reports whether any entity has a value.
-func (s *Shard) active() bool {
-	for e := range s.entities.all() {
-		if e.has(live) {
-			return true
+// orphan gives up the turns under way, whose entities end with them, and the
+// calls that wait for them.
+func (s *stopping) orphan() (fx Effects) {
+	for _, e := range s.entities.sorted() {
+		if e.abandon() != busy {
+			s.empty(e)
+		}
+		for c := e.mailbox.pop(); c != nil; c = e.mailbox.pop() {
+			s.release(c)
+			fx.Drop = append(fx.Drop, c)
 		}
 	}
-	return false
+	s.entities.clear()
+	return fx
+}
+
+// dismiss drops the entities, which are encoded and live elsewhere now.
+func (s *stopping) dismiss() {
+	for e := range s.entities.all() {
+		s.empty(e)
+	}
+	s.entities.clear()
+}
+
+// empty clears an entity that leaves the index: callers may keep it, but not its
+// contents. While the driver encodes the shard's entities it owns their contents.
+func (s *stopping) empty(e *Entity) {
+	if !s.stops {
+		e.Value, e.State = nil, nil
+	}
 }

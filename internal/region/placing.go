@@ -1,0 +1,234 @@
+package region
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/runtime/codegen"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// placing takes the shard over, by a move or by the table, and gives it up by the table.
+type placing struct{ moving }
+
+// prepare is [Shard.Prepare].
+func (s *placing) prepare(from transport.Address, epoch placement.Epoch, states map[string][]byte, last bool) (ready, refused bool) {
+	switch {
+	case epoch <= s.off:
+		return false, true
+	case (s.state == Closed || s.state == Forwarding || s.state == Prepared) && epoch > s.epoch && epoch > s.moveE,
+		s.state == Preparing && epoch > s.moveE:
+		if s.state != Preparing {
+			s.become(Preparing)
+		}
+		s.peer, s.moveE = from, epoch
+		s.entities.clear()
+	case s.state == Preparing && epoch == s.moveE && s.peer == from:
+	default:
+		return false, true
+	}
+	for id, state := range states { //arch:order-free fills a map
+		if e := s.entities.get(id); e != nil {
+			e.State = append(e.State, state...) // it did not fit into one part
+			continue
+		}
+		e := newEntity(s.shard, id)
+		e.State, e.Why = state, codegen.Moved
+		s.entities.put(e)
+	}
+	if last {
+		s.become(Prepared)
+	}
+	return last, false
+}
+
+// openAt is [Shard.OpenAt].
+func (s *placing) openAt(from transport.Address, epoch placement.Epoch, now uint32, at time.Time) Effects {
+	if s.state != Prepared || s.peer != from || s.moveE != epoch {
+		return Effects{}
+	}
+	return s.open(epoch, epoch, now)
+}
+
+// cancelMove is [Shard.CancelMove].
+func (s *placing) cancelMove(epoch placement.Epoch) (Effects, bool) {
+	if (s.state == Open || s.state == Forwarding) && s.epoch >= epoch {
+		return Effects{}, false
+	}
+	s.off = max(s.off, epoch)
+	if s.pending != nil && s.pending.epoch <= epoch {
+		s.pending = nil
+	}
+	if s.offered != nil && s.offered.epoch <= epoch {
+		s.offered = nil
+	}
+	if (s.state == Preparing || s.state == Prepared) && s.moveE <= epoch {
+		return s.unprepare(), true
+	}
+	return Effects{}, true
+}
+
+// unprepare drops the prepared shard. A node that had the shard before goes on
+// forwarding.
+func (s *placing) unprepare() Effects {
+	if len(s.departures) == 0 {
+		return s.close()
+	}
+	s.become(Forwarding)
+	s.entities.clear()
+	last := s.departures.last()
+	s.peer, s.moveE = last.to, last.epoch
+	s.epoch = max(s.epoch, last.epoch)
+	return s.redeliverAll(0)
+}
+
+// takePlacement is [Shard.Place].
+func (s *placing) takePlacement(owner transport.Address, epoch placement.Epoch, force bool, now uint32, at time.Time) Effects {
+	s.shown = max(s.shown, epoch)
+	if epoch == s.epoch && owner == s.owner || epoch < s.epoch && !force {
+		return Effects{}
+	}
+	if owner == s.self {
+		away := s.state == Forwarding || s.state == Preparing || s.state == Prepared
+		if away && len(s.departures) > 0 && epoch < s.departures.last().epoch {
+			return Effects{} // decided by this node's registration before the shard left
+		}
+		return s.placeHere(epoch, now)
+	}
+	if s.leaves() && owner == s.peer && epoch == s.moveE {
+		fx := s.orphan() // it opened without this node's word
+		fx.add(s.follow())
+		return fx
+	}
+	s.epoch, s.owner = epoch, owner
+	switch s.state {
+	case Open, Draining, Sent:
+		fx := s.orphan()
+		fx.add(s.close())
+		return fx
+	case Preparing, Prepared:
+		if epoch > s.moveE {
+			return s.unprepare()
+		}
+		return Effects{}
+	case Forwarding:
+		if force {
+			return s.close() // where it went is history that did not happen
+		}
+		if s.strays() {
+			return s.findWay(now)
+		}
+		return s.redeliverAll(now)
+	}
+	return s.refuseOld()
+}
+
+func (s *placing) placeHere(epoch placement.Epoch, now uint32) Effects {
+	since := epoch
+	switch s.state {
+	case Open, Draining, Sent:
+		since = s.since // it never left
+	case Preparing, Prepared:
+		since = s.moveE // nobody else ran it meanwhile
+	case Closed, Forwarding:
+		// It was lost. Calls that were sent on to its former home may come back from
+		// there when this node learns that it is gone. So the departures stay, and a
+		// sender's Flush takes the route of its older calls.
+	}
+	return s.open(epoch, min(since, epoch), now)
+}
+
+// open lets turns run, under a new epoch.
+func (s *placing) open(epoch, since placement.Epoch, now uint32) Effects {
+	strayed := s.strayed()
+	if s.since != since { // it was elsewhere meanwhile
+		s.barriers.refused = nil
+	}
+	s.become(Open)
+	s.epoch, s.since, s.owner = epoch, since, s.self
+	s.pending, s.offered, s.granted = nil, nil, false
+	s.departures.forget(transport.Address.IsZero)
+	maps.DeleteFunc(s.barriers.direct, func(_ transport.Address, e placement.Epoch) bool { return e < since })
+	fx := Effects{Opened: true}
+	fx.add(s.unstop(now))
+	fx.Lead, fx.Refuse = s.lead(now), strayed
+	fx.add(s.redeliverAll(now))
+	s.opened.Store(uint64(epoch)) // last, so that nothing overtakes the calls that waited for it
+	return fx
+}
+
+// strayed removes the calls that waited until it was known where the shard had gone, when
+// it comes back by a move. Others had the shard meanwhile. A call that its sender sent to
+// this node may run, also if it was forwarded and came back: the sender's Flush by way of
+// this node has not passed, so its younger calls wait at a barrier. Calls that came by way
+// of another home are refused, because that home may be gone and younger calls may have run.
+func (s *placing) strayed() []*Call {
+	if s.state != Prepared || len(s.departures) == 0 || !s.departures.last().to.IsZero() {
+		return nil
+	}
+	left := s.departures.last().epoch
+	return s.sift(&s.waiting, func(c *Call) bool { return !c.SentTo(s.self) && c.Epoch <= left })
+}
+
+func (s *placing) close() Effects {
+	if s.state != Closed {
+		s.become(Closed)
+	}
+	s.entities.clear()
+	s.since, s.pending = 0, nil
+	s.offered, s.granted = nil, false
+	s.departures = nil
+	for _, t := range s.barriers.closed {
+		s.waiting.take(&t.held)
+	}
+	fx := Effects{Flushed: s.barriers.take(func(f Flush) bool { return f.Epoch <= s.epoch })}
+	s.barriers = barriers{flushed: s.barriers.flushed, direct: s.barriers.direct}
+	s.rebar()
+	fx.add(s.refuseOld())
+	return fx
+}
+
+// forgetHomes is [Shard.Forget].
+func (s *placing) forgetHomes(gone func(transport.Address) bool, now uint32) (fx Effects) {
+	maps.DeleteFunc(s.barriers.returned, func(a transport.Address, _ bool) bool { return gone(a) })
+	maps.DeleteFunc(s.owed, func(a transport.Address, _ time.Time) bool { return gone(a) })
+	if s.state != Forwarding || !gone(s.departures.last().to) {
+		s.departures.forget(gone)
+		return fx
+	}
+	last := *s.departures.last()
+	s.departures.forget(gone)
+	s.departures.add(transport.Address{}, last.epoch)
+	if !gone(s.owner) {
+		fx = s.findWay(now)
+	}
+	return fx
+}
+
+// findWay forwards straying calls to the owner, if the table names a newer one.
+func (s *placing) findWay(now uint32) Effects {
+	last := s.departures.last()
+	if s.owner.IsZero() || s.epoch <= last.epoch {
+		return Effects{}
+	}
+	*last = departure{s.owner, s.epoch}
+	s.barriers.returned = nil // those calls go there
+	fx := s.redeliverAll(now)
+	fx.Flushed = s.barriers.take(func(f Flush) bool {
+		d, went := s.departures.beyond(f.Hop)
+		return went && f.follows(d, s.self)
+	})
+	return fx
+}
+
+// refuseWaiting is [Shard.RefuseWaiting].
+func (s *placing) refuseWaiting(from transport.Address, epoch placement.Epoch, detours []Detour) Effects {
+	if s.state != Prepared || s.peer != from || s.moveE != epoch {
+		return Effects{}
+	}
+	return Effects{Refuse: s.sift(&s.waiting, func(c *Call) bool {
+		return !c.Local && c.Epoch < epoch && slices.Contains(detours, Detour{c.Sender.Address, s.self})
+	})}
+}

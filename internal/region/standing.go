@@ -1,0 +1,295 @@
+package region
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/shardgen/shardgen/internal/invariant"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// State is where a shard stands at this node.
+type State uint8
+
+// The states of a shard at one node.
+const (
+	Closed     State = iota // not here
+	Preparing               // its state arrives from the old home
+	Prepared                // all state is here, waiting for Open
+	Open                    // here: turns run
+	Draining                // moving away: running turns end, no new ones begin
+	Sent                    // moving away: the state is on its way
+	Forwarding              // moved away: calls that still arrive are sent on
+)
+
+// String names the state.
+func (s State) String() string {
+	switch s {
+	case Closed:
+		return "closed"
+	case Preparing:
+		return "preparing"
+	case Prepared:
+		return "prepared"
+	case Open:
+		return "open"
+	case Draining:
+		return "draining"
+	case Sent:
+		return "sent"
+	case Forwarding:
+		return "forwarding"
+	}
+	return fmt.Sprintf("State(%d)", uint8(s))
+}
+
+// legal is the table of legal moves between states.
+var legal = map[State][]State{
+	Closed:     {Preparing, Open},
+	Preparing:  {Prepared, Open, Closed, Forwarding},
+	Prepared:   {Open, Closed, Preparing, Forwarding},
+	Open:       {Draining, Closed, Open},
+	Draining:   {Sent, Open, Closed, Forwarding},
+	Sent:       {Forwarding, Open, Closed},
+	Forwarding: {Open, Preparing, Closed},
+}
+
+// A departure is where the shard went from this node, and under which epoch.
+type departure struct {
+	to    transport.Address
+	epoch placement.Epoch
+}
+
+// maxForwardings bounds how many of a shard's departures a node remembers. Only a
+// message that is older than so many of them could take a wrong way.
+const maxForwardings = 8
+
+// departures are a shard's departures from this node, oldest first. Each message
+// names an epoch: that of its sender, or that under which it was forwarded. It
+// takes the first departure beyond its epoch, for that is the way which its
+// older siblings took; where there is none, it has arrived. Epochs grow from hop
+// to hop, so no message goes in circles, although a shard may.
+type departures []departure
+
+// beyond returns the departure that calls of that epoch take.
+func (t departures) beyond(e placement.Epoch) (d departure, ok bool) {
+	for _, d := range t {
+		if d.epoch > e {
+			return d, true
+		}
+	}
+	return departure{}, false
+}
+
+func (t *departures) add(to transport.Address, e placement.Epoch) {
+	if len(*t) == maxForwardings {
+		*t = slices.Delete(*t, 0, 1)
+	}
+	*t = append(*t, departure{to, e})
+}
+
+// forget drops the departures to nodes that are gone. Calls of older epochs then take the
+// next departure, because no older call is left on the former one.
+func (t *departures) forget(gone func(transport.Address) bool) {
+	*t = slices.DeleteFunc(*t, func(d departure) bool { return gone(d.to) })
+}
+
+// last is the latest departure; there must be one.
+func (t departures) last() *departure { return &t[len(t)-1] }
+
+// owed has the senders that have yet to flush, and when their last calls came.
+type owed map[transport.Address]time.Time
+
+// repay notes that a sender's Flush goes from self the way of its calls.
+func (o owed) repay(f Flush, self transport.Address) {
+	if f.Via.Address == self {
+		delete(o, f.Sender.Address)
+	}
+}
+
+// standing is where a shard stands at this node, by the placements and moves that are known
+// here, and where calls and flushes go for which it has left.
+//
+// A shard that has moved away is settled when no sender is known whose calls still
+// come here. From then on it counts as gone, and late direct calls are answered with
+// Moved, also while it comes back: an older one, which was refused, may not have come here
+// again. Its departures stay, at most maxForwardings of them: late flushes, and calls that
+// older homes forward, still take the way of the calls before them.
+type standing struct {
+	id   placement.ShardID
+	self transport.Address
+	how  Handoff
+
+	state State
+	epoch placement.Epoch   // of the latest placement known here
+	term  uint32            // of the latest table known here
+	since placement.Epoch   // from which epoch on this node owned it without a break; 0: Closed
+	last  placement.Epoch   // Forwarding: under which this node owned it
+	owner transport.Address // under epoch
+	peer  transport.Address // the other end of a move
+	moveE placement.Epoch   // the move's epoch
+
+	departures departures
+	shown      placement.Epoch // the highest that a table named
+	settled    bool            // Forwarding: no sender is known whose calls still come here
+	over       placement.Epoch // of the latest departure after which the shard was settled
+	owed       owed            // senders that have yet to flush
+}
+
+// become changes the state, by the table of legal moves. Whose Flush is still to come is
+// known anew from then on.
+func (s *standing) become(to State) {
+	if !slices.Contains(legal[s.state], to) {
+		invariant.Failf("shard %v: %v → %v", s.id, s.state, to)
+	}
+	s.state, s.settled, s.owed = to, false, nil
+}
+
+// ID is the shard's kind and number.
+func (s *standing) ID() placement.ShardID { return s.id }
+
+// State is where the shard stands.
+func (s *standing) State() State { return s.state }
+
+// Epoch and Owner are the latest placement that this node knows.
+func (s *standing) Epoch() placement.Epoch { return s.epoch }
+
+// Owner is zero when nobody is known to own the shard.
+func (s *standing) Owner() transport.Address { return s.owner }
+
+// Peer and MoveEpoch are the other end and the epoch of the latest move.
+func (s *standing) Peer() transport.Address { return s.peer }
+
+// MoveEpoch is the epoch that the latest move leads to.
+func (s *standing) MoveEpoch() placement.Epoch { return s.moveE }
+
+// LastEpoch is the one under which a Forwarding shard was owned here.
+func (s *standing) LastEpoch() placement.Epoch { return s.last }
+
+// begins is from which epoch on the shard is or was owned here; while it
+// arrives, from which on it will be.
+func (s *standing) begins() placement.Epoch {
+	if s.state == Preparing || s.state == Prepared {
+		return s.moveE
+	}
+	return s.since
+}
+
+// leaves reports whether the shard is about to move away.
+func (s *standing) leaves() bool { return s.state == Draining || s.state == Sent }
+
+// ahead reports whether a call knows of a newer placement: the table that says so
+// is on its way.
+func (s *standing) ahead(c *Call) bool {
+	return c.Epoch > s.epoch && s.state != Preparing && s.state != Prepared
+}
+
+// past reports whether a call names a placement that no table will show, because another
+// term has begun, while the shard is open here.
+func (s *standing) past(c *Call) bool { return s.state == Open && c.Epoch.Term() < s.term }
+
+// owedFor is how long the Flush of a sender is waited for after its last call came.
+const owedFor = 10 * time.Second
+
+// maxOwed bounds the senders whose Flush is waited for by name.
+const maxOwed = 1024
+
+// leavingFor is how long after a sender's last call a node that leaves waits for its Flush.
+const leavingFor = time.Second
+
+// strays reports whether the shard was forwarded to a departed home, and its present home
+// is unknown: calls wait for the table.
+func (s *standing) strays() bool { return s.state == Forwarding && s.departures.last().to.IsZero() }
+
+// Successor is where a call is forwarded to, and under which epoch then. It is zero when
+// the call has arrived.
+func (s *standing) Successor(c *Call) (transport.Address, placement.Epoch) {
+	if c.along.epoch != 0 {
+		return c.along.to, c.along.epoch
+	}
+	d, ok := s.departures.beyond(c.Epoch)
+	if !ok && s.state == Forwarding {
+		d = *s.departures.last()
+	}
+	return d.to, d.epoch
+}
+
+// FlushTo is where a Flush of Effects goes, and its Hop then: zero if nowhere.
+func (s *standing) FlushTo(f Flush) (transport.Address, placement.Epoch) {
+	switch d, went := s.departures.beyond(f.Hop); {
+	case went && !d.to.IsZero():
+		return d.to, d.epoch
+	case !f.To.IsZero():
+		return f.To, f.Epoch
+	case s.owner == s.self:
+		return transport.Address{}, 0
+	}
+	return s.owner, f.Epoch
+}
+
+// onward returns the verdict on a call for a shard that has left. Only calls that go on
+// from a shard that is still away are followed by a Flush that matters to Settle.
+func (s *standing) onward(c *Call) Verdict {
+	if s.how.Refusing {
+		return Moved
+	}
+	s.owe(c)
+	return Forward
+}
+
+// owe notes that the call's sender has yet to flush. Calls of this process find their
+// own way, and those by way of an older home are followed by that home's Flush.
+func (s *standing) owe(c *Call) {
+	if s.state != Forwarding || !c.Via.IsZero() || c.Local {
+		return
+	}
+	s.settled = false
+	sender := c.Sender.Address
+	if _, known := s.owed[sender]; !known && len(s.owed) >= maxOwed {
+		sender = transport.Address{} // stands for all others, until they have been silent
+	}
+	if s.owed == nil {
+		s.owed = owed{}
+	}
+	s.owed[sender] = c.at
+}
+
+// Owes reports whether the Flush of a sender is to come whose last call was forwarded less
+// than 1 s ago. A node that leaves waits for it: the home to which it forwarded may hold the
+// sender's calls back, and only the Flush tells the sender's next home to wait for them.
+func (s *standing) Owes(at time.Time) bool {
+	for _, last := range s.owed { //arch:order-free any of them
+		if at.Sub(last) < leavingFor {
+			return true
+		}
+	}
+	return false
+}
+
+// Unsettled reports whether Settle is to be called again after a while. Until the table
+// shows where the shard went, and while nobody is known to have it, it does not settle.
+func (s *standing) Unsettled() bool {
+	return s.state == Forwarding && !s.settled && !s.strays() && s.shown >= s.departures.last().epoch
+}
+
+// Settled reports whether the shard has moved away and nothing of it is left here.
+func (s *standing) Settled() bool { return s.state == Forwarding && s.settled && !s.strays() }
+
+// checkSettled is invariant 13.
+func (s *standing) checkSettled() error {
+	if away := s.state == Forwarding; s.settled && !away || len(s.owed) > 0 && (!away || s.settled) {
+		return fmt.Errorf("shard %v: invariant 13: %v, settled %v, and %d senders have yet to flush", s.id, s.state, s.settled, len(s.owed))
+	}
+	return nil
+}
+
+// settle is [Shard.Settle], when nothing waits here.
+func (s *standing) settle(at time.Time) {
+	maps.DeleteFunc(s.owed, func(_ transport.Address, last time.Time) bool { return at.Sub(last) >= owedFor })
+	if s.settled = len(s.owed) == 0; s.settled {
+		s.over = s.departures.last().epoch
+	}
+}

@@ -1,0 +1,179 @@
+package region
+
+import (
+	"cmp"
+	"slices"
+)
+
+// turns are the entities of a shard, with their turns and mailboxes.
+type turns struct {
+	entities index
+	room
+
+	shard   *Shard // the one whose entities they are
+	running int    // turns under way, counted while Draining
+}
+
+// Entities is the number of entities, active or passivated.
+func (s *turns) Entities() int { return s.entities.n }
+
+// Live is the number of entities that had a value when their last turn ended.
+func (s *turns) Live() int { return s.entities.actives.live }
+
+// Look finds an entity without the shard's lock; nil: there is none, or the index changes
+// just now. hash is [Hash] of id. It may be called at any time, from any goroutine, and
+// its result may be kept for later calls.
+func (s *turns) Look(hash uint64, id string) *Entity { return s.entities.find(hash, id) }
+
+// Peek is the entity that Look looks at first for an id with that hash; nil: there is
+// none. It may be another id's: it is there to be read early, so that Look need not wait
+// for memory. It may be called at any time, from any goroutine.
+func (s *turns) Peek(hash uint64) *Entity { return s.entities.peek(hash) }
+
+// entity is the one with that id, which is made if there is none.
+func (s *turns) entity(id string) *Entity {
+	e := s.entities.get(id)
+	if e == nil {
+		e = newEntity(s.shard, string(append([]byte(nil), id...))) // id may be a slice of a larger buffer
+		s.entities.put(e)
+	}
+	return e
+}
+
+// Kept is for a driver that goes on with the entity's turn when the call is over
+// that it was for: nobody finds that call any more.
+func (s *turns) Kept(e *Entity) { e.turn = nil }
+
+// Listed is how many entities Survey has to look at to have seen every active one.
+func (s *turns) Listed() int { return s.entities.actives.n }
+
+// Survey looks at n entities of those that may be active, or at all if they are fewer,
+// beginning with those that it has not looked at for longest. It calls f for each that
+// has a value and no turn, with the time of its last use by the driver's coarse clock.
+// To look at few at a time keeps the time short for which the driver has the lock.
+func (s *turns) Survey(n int, f func(e *Entity, used uint32)) {
+	a := &s.entities.actives
+	for range min(n, a.n) {
+		e := a.pop()
+		w := e.word.Load()
+		if w&(busy|live) == 0 {
+			a.dead = max(a.dead-1, 0) // it may have left the index
+			continue
+		}
+		a.push(e)
+		if w&(busy|live) == live {
+			f(e, lastUsed(w))
+		}
+	}
+}
+
+// Active counts the entities that have a value or a turn; it looks at each.
+func (s *turns) Active() (n int) {
+	for e := range s.entities.all() {
+		if e.has(busy | live) {
+			n++
+		}
+	}
+	return n
+}
+
+// Lives reports whether an entity has a value or a turn.
+func (s *turns) Lives(id string) bool {
+	e := s.entities.get(id)
+	return e != nil && e.has(busy|live)
+}
+
+// WatchRunning is the number of turns under way; it looks at each entity. Those turns
+// end by End, not by Entity.Leave, and each idle entity's next one begins under the
+// lock.
+func (s *turns) WatchRunning() (n int) {
+	for e := range s.entities.all() {
+		if e.want() {
+			n++
+		}
+	}
+	return n
+}
+
+// idle is [Shard.Idle] in an open shard.
+func (s *turns) idle(t uint32, limit int) []*Entity {
+	type candidate struct {
+		*Entity
+		used uint32
+	}
+	var idle []candidate
+	for e := range s.entities.all() {
+		if w := e.word.Load(); w&(busy|live) == live && lastUsed(w) < t {
+			idle = append(idle, candidate{e, lastUsed(w)})
+		}
+	}
+	slices.SortFunc(idle, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.used, b.used), cmp.Compare(a.ID, b.ID))
+	})
+	var out []*Entity
+	for _, c := range idle {
+		if len(out) < limit && c.take(c.used) { // else somebody called it meanwhile
+			out = append(out, c.Entity)
+		}
+	}
+	return out
+}
+
+// active reports whether any entity has a value.
+func (s *turns) active() bool {
+	for e := range s.entities.all() {
+		if e.has(live) {
+			return true
+		}
+	}
+	return false
+}
+
+// begin begins the turn of the call, or puts the call into the entity's mailbox.
+func (s *turns) begin(c *Call, now uint32) (*Entity, Verdict) {
+	e := s.entity(c.Entity)
+	if !e.take(now) {
+		if c.Chain != nil && c.Chain.HoldsEntity(e.shard.id, c.Entity) {
+			return nil, Circular
+		}
+		return nil, s.post(e, c)
+	}
+	e.turn = c
+	s.running++
+	return e, Run
+}
+
+// end ends the entity's turn in a shard of that state, and begins the turn of the next
+// call in its mailbox.
+func (s *turns) end(e *Entity, now uint32, in State) (next *Call) {
+	if e.has(orphan) {
+		e.turn, e.Value, e.State = nil, nil, nil
+		e.rest(0, now)
+		return nil
+	}
+	if e.mailbox.head != nil && (in == Open || in == Draining) {
+		e.turn = e.mailbox.pop()
+		s.release(e.turn)
+		return e.turn
+	}
+	e.turn = nil
+	s.running--
+	was, is := e.has(live), e.Value != nil
+	e.rest(idleFlags(e, in), now)
+	s.entities.actives.ended(e, was, is)
+	if !is && e.State == nil {
+		s.entities.remove(e) // not activated after all, or forgotten
+	}
+	return nil
+}
+
+// idleFlags are those of an entity whose turn ends in a shard of that state.
+func idleFlags(e *Entity, in State) (f uint64) {
+	if e.Value != nil {
+		f = live
+	}
+	if in != Open {
+		f |= wanted
+	}
+	return f
+}
