@@ -103,8 +103,10 @@ func (s *delivery) admit(c *Call) Verdict {
 
 // bring takes a call to where it runs or waits.
 func (s *delivery) bring(c *Call, now uint32) (*Entity, Verdict) {
-	if t := s.barriers.before(c); t != nil {
-		return nil, s.wait(&t.held, c)
+	if len(s.barriers.closed) > 0 {
+		if t := s.barriers.before(c); t != nil {
+			return nil, s.wait(&t.held, c)
+		}
 	}
 	if s.ahead(c) {
 		return nil, s.hold(c)

@@ -159,21 +159,17 @@ func (s *turns) end(e *Entity, now uint32, in State) (next *Call) {
 	e.turn = nil
 	s.running--
 	was, is := e.has(live), e.Value != nil
-	e.rest(idleFlags(e, in), now)
+	var idle uint64
+	if is {
+		idle = live
+	}
+	if in != Open {
+		idle |= wanted
+	}
+	e.rest(idle, now)
 	s.entities.actives.ended(e, was, is)
 	if !is && e.State == nil {
 		s.entities.remove(e) // not activated after all, or forgotten
 	}
 	return nil
-}
-
-// idleFlags are those of an entity whose turn ends in a shard of that state.
-func idleFlags(e *Entity, in State) (f uint64) {
-	if e.Value != nil {
-		f = live
-	}
-	if in != Open {
-		f |= wanted
-	}
-	return f
 }
