@@ -98,6 +98,9 @@ func encodeBody(w *wire.MembershipMessage, m Message) error {
 // Decode reads the output of [Encode]. The bytes may come from any process: a decoded
 // message is well formed, but its content need not be true.
 func Decode(b []byte) (Message, error) {
+	if err := checkMessage(b); err != nil {
+		return nil, fmt.Errorf("decode membership message: %d bytes: %w", len(b), err)
+	}
 	w := &wire.MembershipMessage{}
 	if err := proto.Unmarshal(b, w); err != nil {
 		return nil, fmt.Errorf("decode membership message: %d bytes: %w", len(b), err)

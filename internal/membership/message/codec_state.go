@@ -19,8 +19,6 @@ import (
 const (
 	// compressFrom is the size from which compression is worthwhile, in bytes.
 	compressFrom = 512
-	// maxGossipBytes bounds a state unpacked: some ten thousand members.
-	maxGossipBytes = 16 << 20
 	// maxQuiet bounds the silence that a record may claim.
 	maxQuiet = 24 * time.Hour
 )
@@ -103,14 +101,20 @@ func stateToWire(g *gossip.State) (*wire.MembershipState, error) {
 	if len(plain) > maxGossipBytes {
 		return nil, fmt.Errorf("state has %d bytes: want at most %d (less Config.Meta?)", len(plain), maxGossipBytes)
 	}
-	if len(plain) < compressFrom {
-		return &wire.MembershipState{Gossip: plain}, nil
+	if len(plain) >= compressFrom {
+		packed, err := deflate(plain)
+		if err != nil {
+			return nil, err
+		}
+		if len(plain) <= unpackedLimit(len(packed)) && checkState(plain, len(packed)) == nil {
+			return &wire.MembershipState{Compression: wire.MembershipState_DEFLATE, Gossip: packed}, nil
+		}
 	}
-	packed, err := deflate(plain)
-	if err != nil {
-		return nil, err
+	// What its receivers would refuse for having been compressed too well is sent as it is.
+	if err := checkState(plain, len(plain)); err != nil {
+		return nil, fmt.Errorf("state has %w (less Config.Meta?)", err)
 	}
-	return &wire.MembershipState{Compression: wire.MembershipState_DEFLATE, Gossip: packed}, nil
+	return &wire.MembershipState{Gossip: plain}, nil
 }
 
 // deflaters are reused, because each has more than half a megabyte.
@@ -183,20 +187,12 @@ func gossipToWire(g *gossip.State) *wire.MembershipGossip {
 }
 
 func stateFromWire(w *wire.MembershipState) (*gossip.State, error) {
-	plain := w.GetGossip()
-	switch w.GetCompression() {
-	case wire.MembershipState_NONE:
-	case wire.MembershipState_DEFLATE:
-		var err error
-		plain, err = io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(plain)), maxGossipBytes+1))
-		if err != nil {
-			return nil, fmt.Errorf("unpack state: %w", err)
-		}
-	default:
-		return nil, fmt.Errorf("unpack state: %w: compression %d", ErrUnknown, w.GetCompression())
+	plain, err := unpack(w)
+	if err != nil {
+		return nil, fmt.Errorf("unpack state: %w", err)
 	}
-	if len(plain) > maxGossipBytes {
-		return nil, fmt.Errorf("unpack state: more than %d bytes", maxGossipBytes)
+	if err := checkState(plain, len(w.GetGossip())); err != nil {
+		return nil, fmt.Errorf("read state: %w", err)
 	}
 	in := &wire.MembershipGossip{}
 	if err := proto.Unmarshal(plain, in); err != nil {
@@ -207,6 +203,26 @@ func stateFromWire(w *wire.MembershipState) (*gossip.State, error) {
 		return nil, fmt.Errorf("read state: %w", err)
 	}
 	return g, nil
+}
+
+// unpack returns a state without its compression, if it is within the bounds.
+func unpack(w *wire.MembershipState) ([]byte, error) {
+	sent := w.GetGossip()
+	limit := unpackedLimit(len(sent))
+	switch w.GetCompression() {
+	case wire.MembershipState_NONE:
+		if len(sent) > maxGossipBytes {
+			return nil, fmt.Errorf("more than %d bytes", maxGossipBytes)
+		}
+		return sent, nil
+	case wire.MembershipState_DEFLATE:
+		plain, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(sent)), int64(limit)+1))
+		if err == nil && len(plain) > limit {
+			err = fmt.Errorf("more than %d bytes", limit)
+		}
+		return plain, err
+	}
+	return nil, fmt.Errorf("%w: compression %d", ErrUnknown, w.GetCompression())
 }
 
 func gossipFromWire(w *wire.MembershipGossip) (*gossip.State, error) {

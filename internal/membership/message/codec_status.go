@@ -50,9 +50,6 @@ func statusToWire(s Status) *wire.MembershipStatus {
 	return w
 }
 
-// maxMembers bounds the number of members that a status may claim.
-const maxMembers = 1 << 16
-
 func statusFromWire(w *wire.MembershipStatus) (Status, error) {
 	s := Status{
 		Version: gossip.Digest{w.VersionLow, w.VersionHigh}, Changes: w.Changes,

@@ -1,0 +1,188 @@
+package message
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/shardgen/shardgen/internal/wire"
+)
+
+// Bounds of a message. They are checked on the encoded bytes, before memory is allocated for
+// what those hold: an empty element takes two bytes of a message, or a hundredth of that if
+// it is compressed, and a hundred bytes of memory.
+const (
+	// maxGossipBytes bounds a state unpacked: some ten thousand members.
+	maxGossipBytes = 16 << 20
+	// maxInflation bounds how many times larger a state is than its compressed form, unless
+	// it has at most freeInflation bytes. A state that would be smaller is sent as it is.
+	maxInflation = 64
+	// freeInflation is the size of an unpacked state, in bytes, up to which maxInflation does
+	// not apply.
+	freeInflation = 1 << 20
+	// maxMembers bounds the addresses of a state, and with them its members, observers,
+	// tombstones and clock entries. It also bounds the members that a status may claim.
+	maxMembers = 1 << 16
+	// maxElements bounds the roles, descriptions and records of all members of a state
+	// together.
+	maxElements = 1 << 18
+	// freeElements is how many addresses, and how many elements, a state of any size may have.
+	// It may have one more address for each byte that it has on the wire, and
+	// elementsPerByte more elements: an address alone has eight random bytes.
+	freeElements    = 1 << 12
+	elementsPerByte = 4
+	// maxSeeds bounds the seeds that a hello names.
+	maxSeeds = 1 << 10
+	// maxDescribed bounds the roles and descriptions of a member that joins.
+	maxDescribed = 1 << 12
+)
+
+// unpackedLimit returns how many bytes a state may have whose compressed form has packed
+// bytes.
+func unpackedLimit(packed int) int {
+	return min(max(freeInflation, maxInflation*min(packed, maxGossipBytes)), maxGossipBytes)
+}
+
+// Numbers of the fields that hold lists, from membership.proto.
+const (
+	messageHello = 3
+	messageJoin  = 5
+
+	helloSeeds = 2
+
+	joinRoles  = 1
+	joinMeta   = 2
+	joinCompat = 3
+
+	gossipAddresses     = 1
+	gossipMembers       = 3
+	gossipRows          = 4
+	gossipTombstones    = 7
+	gossipVersionNodes  = 9
+	gossipVersionCounts = 10
+
+	memberRoles = 3
+	memberMeta  = 7
+
+	rowRecords = 3
+)
+
+// checkMessage reports an error if the encoded message has a list that is too long. The
+// fields of a state are checked by checkState.
+func checkMessage(b []byte) error {
+	seeds, described := 0, 0
+	err := wire.EachField(b, func(f wire.Field) error {
+		switch f.Number {
+		case messageHello:
+			return wire.EachField(f.Bytes, func(f wire.Field) error {
+				if f.Number == helloSeeds {
+					seeds++
+				}
+				return atMost("seeds", seeds, maxSeeds)
+			})
+		case messageJoin:
+			return wire.EachField(f.Bytes, func(f wire.Field) error {
+				switch f.Number {
+				case joinRoles, joinMeta, joinCompat:
+					described++
+				}
+				return atMost("roles and descriptions", described, maxDescribed)
+			})
+		}
+		return nil
+	})
+	return err
+}
+
+// A census has the lengths of the lists in an encoded state, and their bounds.
+type census struct {
+	maxAddresses, maxElements int
+
+	addresses, members, rows, tombstones int
+	versionNodes, versionCounts          int
+	elements                             int
+}
+
+// checkState reports an error if an encoded state has more of anything than its addresses,
+// its size or the bounds allow. It has sent bytes on the wire, fewer if it was compressed.
+func checkState(plain []byte, sent int) error {
+	sent = min(sent, maxGossipBytes)
+	c := census{
+		maxAddresses: min(maxMembers, freeElements+sent),
+		maxElements:  min(maxElements, freeElements+elementsPerByte*sent),
+	}
+	if err := wire.EachField(plain, c.count); err != nil {
+		return err
+	}
+	for _, list := range []struct {
+		what string
+		n    int
+	}{
+		{"members", c.members},
+		{"observers", c.rows},
+		{"tombstones", c.tombstones},
+		{"nodes in its version", c.versionNodes},
+		{"counts in its version", c.versionCounts},
+	} {
+		if list.n > c.addresses {
+			return fmt.Errorf("%d %s for %d addresses", list.n, list.what, c.addresses)
+		}
+	}
+	return nil
+}
+
+func (c *census) count(f wire.Field) error {
+	switch f.Number {
+	case gossipAddresses:
+		c.addresses++
+	case gossipMembers:
+		c.members++
+		if err := c.countElements(f.Bytes, memberRoles, memberMeta); err != nil {
+			return err
+		}
+	case gossipRows:
+		c.rows++
+		if err := c.countElements(f.Bytes, rowRecords, rowRecords); err != nil {
+			return err
+		}
+	case gossipTombstones:
+		c.tombstones++
+	case gossipVersionNodes:
+		c.versionNodes += numbers(f)
+	case gossipVersionCounts:
+		c.versionCounts += numbers(f)
+	}
+	longest := max(c.addresses, c.members, c.rows, c.tombstones, c.versionNodes, c.versionCounts)
+	return atMost("addresses, or of what each address has one", longest, c.maxAddresses)
+}
+
+// countElements counts two fields of an encoded member or row.
+func (c *census) countElements(b []byte, one, other protowire.Number) error {
+	return wire.EachField(b, func(f wire.Field) error {
+		if f.Number == one || f.Number == other {
+			c.elements++
+		}
+		return atMost("roles, descriptions and records", c.elements, c.maxElements)
+	})
+}
+
+// numbers returns how many numbers a repeated field of varints holds, packed or not.
+func numbers(f wire.Field) int {
+	if f.Type != protowire.BytesType {
+		return 1
+	}
+	n := 0
+	for _, x := range f.Bytes {
+		if x < 0x80 { // the last byte of a varint
+			n++
+		}
+	}
+	return n
+}
+
+func atMost(what string, n, limit int) error {
+	if n > limit {
+		return fmt.Errorf("more than %d %s", limit, what)
+	}
+	return nil
+}

@@ -1,0 +1,38 @@
+package wire
+
+import "google.golang.org/protobuf/encoding/protowire"
+
+// A Field is one field of an encoded message. Bytes is its content if Type is BytesType, and
+// nil otherwise. It shares memory with the message.
+type Field struct {
+	Number protowire.Number
+	Type   protowire.Type
+	Bytes  []byte
+}
+
+// EachField calls f with each field of an encoded message, in order, until f returns an
+// error, which it returns. It allocates nothing, so that f can count what a message of a
+// stranger holds before it is decoded.
+func EachField(b []byte, f func(Field) error) error {
+	for len(b) > 0 {
+		number, kind, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		b = b[n:]
+		field := Field{Number: number, Type: kind}
+		if kind == protowire.BytesType {
+			field.Bytes, n = protowire.ConsumeBytes(b)
+		} else {
+			n = protowire.ConsumeFieldValue(number, kind, b)
+		}
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		b = b[n:]
+		if err := f(field); err != nil {
+			return err
+		}
+	}
+	return nil
+}
