@@ -36,7 +36,8 @@ type gateway struct {
 	asked   map[string]time.Time // kinds that clients wait for
 	last    *placement.Table     // the latest that clients were sent
 	lost    []*wire.GatewayNode  // the latest members that were downed
-	at      time.Time            // of the next status; zero: nobody is served
+	at      time.Time            // of the next status; zero: nobody is served and nothing expires
+	met     quota                // of new clients
 }
 
 type servedClient struct {
@@ -44,6 +45,7 @@ type servedClient struct {
 	seen   time.Time
 	digest uint64 // of the member list that it has
 	hello  uint64 // the number of its latest hello
+	hellos quota
 }
 
 func (g *gateway) init(m *Member) {
@@ -90,6 +92,7 @@ func (g *gateway) probe() {
 }
 
 func (g *gateway) hello(from transport.Peer, h *wire.GatewayHello) {
+	now := g.m.env.Now()
 	if !g.serves() {
 		g.send(from, &wire.Gateway{Bye: &wire.GatewayBye{}}) // another member answers the next one
 		return
@@ -98,22 +101,18 @@ func (g *gateway) hello(from transport.Peer, h *wire.GatewayHello) {
 		g.send(from, &wire.Gateway{Refusal: &wire.GatewayRefusal{Reason: reason}})
 		return
 	}
-	now := g.m.env.Now()
-	client := g.clients[from.Address]
+	client := g.admit(from, now)
 	if client == nil {
-		client = &servedClient{peer: from}
-		g.clients[from.Address] = client
+		g.m.env.Count(Ignored)
+		return
 	}
 	client.seen, client.digest, client.hello = now, h.GetMembers(), h.GetSeq()
+	g.wake(now)
 	for _, kind := range h.GetAsks() {
-		g.asked[kind] = now
-		g.m.reports.ask(kind)
+		g.ask(kind, now)
 	}
 	g.welcome(client)
 	g.status(from)
-	if g.at.IsZero() {
-		g.at = now.Add(gatewayStatusEvery)
-	}
 }
 
 // welcome sends a client the types, the members if it has another list, and the members
@@ -254,8 +253,7 @@ func (g *gateway) placement(from transport.Peer, m coordinator.Message) {
 			g.m.SendPlacement(from, part)
 		}
 	case coordinator.Ask:
-		g.asked[m.Kind] = g.m.env.Now()
-		g.m.reports.ask(m.Kind)
+		g.ask(m.Kind, g.m.env.Now())
 	}
 }
 
@@ -303,7 +301,7 @@ func (g *gateway) tick(now time.Time) {
 		g.status(client.peer)
 	}
 	maps.DeleteFunc(g.asked, func(kind string, _ time.Time) bool { return !g.wants(kind) })
-	if len(g.clients) == 0 {
+	if len(g.clients) == 0 && len(g.asked) == 0 {
 		g.at = time.Time{}
 	}
 }
