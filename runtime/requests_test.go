@@ -65,7 +65,7 @@ func TestGateway(t *testing.T) {
 		{name: "guessed protobuf", subject: "Account.Add.bob", body: string(args), outcome: "executed", want: string(codegen.AppendInt(nil, 1, 3))},
 		{name: "no arguments", subject: "Account.Get.alice", outcome: "executed", want: `{"result1":10}`},
 		{name: "no results", subject: "Account.Note.a=20b=2Ec", body: `{"line":"hello"}`, outcome: "executed", want: `{}`},
-		{name: "escaped id", subject: "Account.Lines.a=20b=2ec", body: `{}`, outcome: "executed", want: `{"result1":["hello"]}`},
+		{name: "escaped id", subject: "Account.Lines.a=20b=2Ec", body: `{}`, outcome: "executed", want: `{"result1":["hello"]}`},
 		{name: "bytes", subject: "Account.Echo.alice", body: `{"payload":"aGk="}`, outcome: "executed", want: `{"result1":"aGk="}`},
 		{name: "told", subject: "Desk.Remark.d", body: `{"text":"x"}`, outcome: "executed", want: `{}`},
 		{name: "method's error", subject: "Desk.Refuse.d", body: `{"what":"wrapped"}`, outcome: "executed", failure: "Desk/d.Refuse: desk: shut", want: `"error":"Desk/d.Refuse: desk: shut"`},
@@ -84,7 +84,8 @@ func TestGateway(t *testing.T) {
 		{name: "unknown method in protobuf", subject: "Account.Fly.alice", content: shard.ContentProtobuf, outcome: "not executed", failure: "unknown method"},
 		{name: "no id", subject: "Account.Get", body: `{}`, outcome: "not executed", failure: "bad entity id", want: "error"},
 		{name: "bad escape", subject: "Account.Get.=4", body: `{}`, outcome: "not executed", failure: `bad entity id: unescape id "=4": = at its end`, want: "error"},
-		{name: "dots in an id", subject: "Account.Lines.a=20b.c", body: `{}`, outcome: "executed", want: `{"result1":["hello"]}`},
+		{name: "dots in an id", subject: "Account.Lines.a=20b.c", body: `{}`, outcome: "not executed", failure: `it is written "a=20b=2Ec"`, want: "error"},
+		{name: "another escape of an id", subject: "Account.Add.=61lice", body: `{"n":1}`, outcome: "not executed", failure: `it is written "alice"`, want: "error"},
 		{name: "bad time-out", subject: "Account.Get.alice", timeout: "soon", outcome: "not executed", failure: `timeout "soon" is not a positive duration such as 2s`, want: "error"},
 		{name: "time-out", subject: "Account.Get." + bigID, timeout: "20s", outcome: "executed", want: `{"result1":0}`},
 	}
@@ -215,5 +216,16 @@ func TestEscapeID(t *testing.T) {
 	for _, word := range []string{"=", "=4", "a=4", "=GG", "=4G"} {
 		_, err := transport.UnescapeID(word)
 		require.Error(t, err, word)
+	}
+}
+
+// TestOnlyTheCanonicalEscape: an id has one subject, so that a permission that denies the subject
+// denies the entity.
+func TestOnlyTheCanonicalEscape(t *testing.T) {
+	for word, canonical := range map[string]string{
+		"=61dmin": "admin", "a.b": "a=2Eb", "=c3=a4": "=C3=A4", "ä": "=C3=A4", "=2D": "-", "a b": "a=20b",
+	} {
+		_, err := transport.UnescapeID(word)
+		require.ErrorContains(t, err, canonical, word)
 	}
 }

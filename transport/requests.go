@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+
+	"github.com/shardgen/shardgen/internal/bounded"
 )
 
 // A Requester is a Transport that also receives requests of any client of the broker, in
@@ -58,8 +60,9 @@ func EscapeID(id string) string {
 	return b.String()
 }
 
-// UnescapeID is the reverse of EscapeID. It also accepts bytes that EscapeID would have
-// escaped, so that people can type them.
+// UnescapeID is the reverse of EscapeID. It refuses words that EscapeID does not write, with an
+// error that names the right one, so that each entity has one subject and a permission for that
+// subject cannot be evaded.
 func UnescapeID(word string) (string, error) {
 	var b strings.Builder
 	for i := 0; i < len(word); i++ {
@@ -68,17 +71,21 @@ func UnescapeID(word string) (string, error) {
 			continue
 		}
 		if i+2 >= len(word) {
-			return "", fmt.Errorf("unescape id %q: = at its end (want =HH)", word)
+			return "", fmt.Errorf("unescape id %q: = at its end (want =HH)", bounded.Text(word))
 		}
 		high := strings.IndexByte(hexDigits, upper(word[i+1]))
 		low := strings.IndexByte(hexDigits, upper(word[i+2]))
 		if high < 0 || low < 0 {
-			return "", fmt.Errorf("unescape id %q: %q is no byte (want =HH)", word, word[i:i+3])
+			return "", fmt.Errorf("unescape id %q: %q is no byte (want =HH)", bounded.Text(word), word[i:i+3])
 		}
 		b.WriteByte(byte(high<<4 | low))
 		i += 2
 	}
-	return b.String(), nil
+	id := b.String()
+	if canonical := EscapeID(id); canonical != word {
+		return "", fmt.Errorf("unescape id %q: it is written %q in a subject", bounded.Text(word), bounded.Text(canonical))
+	}
+	return id, nil
 }
 
 func upper(c byte) byte {

@@ -7,8 +7,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// Bounds of what processes outside the cluster make a member keep and do. Clients repeat what
-// was not answered.
+// Bounds of the memory and the work that processes outside the cluster may cost a member. A
+// client repeats a hello that was not answered.
 const (
 	// maxClients bounds the clients that a member serves. Further ones get no answer until
 	// another client says goodbye, or has not said hello for gatewayForget.
@@ -24,7 +24,7 @@ const (
 	maxAsked = 1024
 )
 
-// A quota counts what happened since a moment. The zero value is empty.
+// A quota counts events since a moment. The zero value is empty.
 type quota struct {
 	since time.Time
 	n     int
@@ -69,7 +69,7 @@ func (g *gateway) ask(kind string, now time.Time) {
 	g.wake(now)
 }
 
-// wake makes the next tick due within gatewayStatusEvery. It is where what was noted expires.
+// wake makes the next tick, in which clients and types expire, due within gatewayStatusEvery.
 func (g *gateway) wake(now time.Time) {
 	if g.at.IsZero() {
 		g.at = now.Add(gatewayStatusEvery)

@@ -11,8 +11,8 @@ type Field struct {
 }
 
 // EachField calls f with each field of an encoded message, in order, until f returns an
-// error, which it returns. It allocates nothing, so that f can count what a message of a
-// stranger holds before it is decoded.
+// error, which it returns. It allocates nothing, so that f can count the elements
+// of a stranger's message before it is decoded.
 func EachField(b []byte, f func(Field) error) error {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)

@@ -28,3 +28,23 @@ func TestOpenWord(t *testing.T) {
 		t.Error("got no error for what is no record")
 	}
 }
+
+// FuzzOpenPayload checks that ParseOpenPayload returns for any bytes, and that an accepted payload
+// is the same after it was written and read again.
+func FuzzOpenPayload(f *testing.F) {
+	f.Add([]byte(nil))
+	f.Add(AppendOpenPayload(nil, OpenPayload{
+		Departed: []transport.Address{{Name: "a", Incarnation: 1}},
+		Refused:  []Detour{{transport.Address{Name: "c", Incarnation: 3}, transport.Address{Name: "b", Incarnation: 2}}},
+	}))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		w, err := ParseOpenPayload(b)
+		if err != nil {
+			return
+		}
+		again, err := ParseOpenPayload(AppendOpenPayload(nil, w))
+		if err != nil || !reflect.DeepEqual(again, w) {
+			t.Fatalf("got %+v, %v, want %+v", again, err, w)
+		}
+	})
+}

@@ -46,7 +46,7 @@ func (s *requests) take(m *nats.Msg) {
 			return m.RespondMsg(answer)
 		}
 	}
-	// Dots in an id that nobody escaped stand for themselves.
+	// An id with dots that were not escaped is refused by an error that names the right form.
 	r.ID, r.IDErr = transport.UnescapeID(strings.Join(words[2:], "."))
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -110,7 +110,7 @@ func stateToWire(g *gossip.State) (*wire.MembershipState, error) {
 			return &wire.MembershipState{Compression: wire.MembershipState_DEFLATE, Gossip: packed}, nil
 		}
 	}
-	// What its receivers would refuse for having been compressed too well is sent as it is.
+	// A state whose compressed form receivers would refuse, as too small for it, is sent as it is.
 	if err := checkState(plain, len(plain)); err != nil {
 		return nil, fmt.Errorf("state has %w (less Config.Meta?)", err)
 	}

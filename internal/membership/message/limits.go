@@ -9,7 +9,7 @@ import (
 )
 
 // Bounds of a message. They are checked on the encoded bytes, before memory is allocated for
-// what those hold: an empty element takes two bytes of a message, or a hundredth of that if
+// their content: an empty element takes two bytes of a message, or a hundredth of that if
 // it is compressed, and a hundred bytes of memory.
 const (
 	// maxGossipBytes bounds a state unpacked: some ten thousand members.
@@ -115,7 +115,7 @@ func checkState(plain []byte, sent int) error {
 		return err
 	}
 	for _, list := range []struct {
-		what string
+		name string
 		n    int
 	}{
 		{"members", c.members},
@@ -125,7 +125,7 @@ func checkState(plain []byte, sent int) error {
 		{"counts in its version", c.versionCounts},
 	} {
 		if list.n > c.addresses {
-			return fmt.Errorf("%d %s for %d addresses", list.n, list.what, c.addresses)
+			return fmt.Errorf("%d %s for %d addresses", list.n, list.name, c.addresses)
 		}
 	}
 	return nil
@@ -153,7 +153,7 @@ func (c *census) count(f wire.Field) error {
 		c.versionCounts += numbers(f)
 	}
 	longest := max(c.addresses, c.members, c.rows, c.tombstones, c.versionNodes, c.versionCounts)
-	return atMost("addresses, or of what each address has one", longest, c.maxAddresses)
+	return atMost("addresses, or members, observers, tombstones or clock entries", longest, c.maxAddresses)
 }
 
 // countElements counts two fields of an encoded member or row.
@@ -180,9 +180,9 @@ func numbers(f wire.Field) int {
 	return n
 }
 
-func atMost(what string, n, limit int) error {
+func atMost(name string, n, limit int) error {
 	if n > limit {
-		return fmt.Errorf("more than %d %s", limit, what)
+		return fmt.Errorf("more than %d %s", limit, name)
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func field(number byte, b []byte) []byte {
 }
 
 // TestSmallMessagesTakeLittleMemory checks that messages of well-formed lies are refused
-// before there is memory for what they claim to hold.
+// before memory is allocated for the elements that they claim.
 func TestSmallMessagesTakeLittleMemory(t *testing.T) {
 	packed := func(plain []byte) []byte {
 		var b bytes.Buffer
@@ -69,10 +69,10 @@ func TestSmallMessagesTakeLittleMemory(t *testing.T) {
 		{"eight million empty members in 16 kB", packed(emptyFields(gossipMembers, 8_000_000)), 8 << 20, "unpack state"},
 		{"members without addresses", packed(emptyFields(gossipMembers, 500_000)), 8 << 20, "addresses"},
 		{"more members than addresses", packed(append(member, emptyFields(gossipMembers, 4_000)...)), 8 << 20, "4000 members for 1 addresses"},
-		{"empty addresses", plain(emptyFields(gossipAddresses, 500_000)), 8 << 20, "addresses, or of what"},
+		{"empty addresses", plain(emptyFields(gossipAddresses, 500_000)), 8 << 20, "addresses, or members"},
 		{"observers", packed(emptyFields(gossipRows, 4_000)), 8 << 20, "4000 observers for 0 addresses"},
 		{"tombstones", packed(emptyFields(gossipTombstones, 4_000)), 8 << 20, "4000 tombstones for 0 addresses"},
-		{"clocks", packed(field(gossipVersionNodes, make([]byte, 1_000_000))), 8 << 20, "addresses, or of what"},
+		{"clocks", packed(field(gossipVersionNodes, make([]byte, 1_000_000))), 8 << 20, "addresses, or members"},
 		{"roles of one member", packed(field(gossipMembers, emptyFields(memberRoles, 500_000))), 8 << 20, "roles, descriptions and records"},
 		{"descriptions of one member", packed(field(gossipMembers, emptyFields(memberMeta, 500_000))), 8 << 20, "roles, descriptions and records"},
 		{"records of one observer", packed(field(gossipRows, emptyFields(rowRecords, 500_000))), 8 << 20, "roles, descriptions and records"},
