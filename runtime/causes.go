@@ -110,16 +110,11 @@ func notRun(kind string, res pending.Result, buffered int) error {
 
 // Codes that only this process uses, never on the wire.
 const (
-	codeLost         wire.Code = pending.Expired + 1 + iota // the node left without an answer
-	codeUnsent                                              // it could not even be queued
-	codeUnrepeatable                                        // it was sent, and is too large to be sent again
-	codeClosed                                              // this process shuts down
-	codeShed                                                // it was dropped from a full buffer for younger calls
+	codeUnsent       wire.Code = pending.Lost + 1 + iota // it could not even be queued
+	codeUnrepeatable                                     // it was sent, and is too large to be sent again
+	codeClosed                                           // this process shuts down
+	codeShed                                             // it was dropped from a full buffer for younger calls
 )
-
-// whyDropped is the reason for the unknown outcome of calls that a client made before it was
-// disconnected.
-const whyDropped = "dropped its state of this connection, which was away for too long"
 
 // Remedies for refusals of the layers below.
 const (

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/control"
+	"github.com/shardgen/shardgen/internal/dataplane"
 	"github.com/shardgen/shardgen/internal/singlehost"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
@@ -51,7 +52,9 @@ func (v *clientEnv) Callable(kind string) singlehost.Callable { return v.plane.s
 func (v *clientEnv) Peers() []transport.Address { return v.plane.peers.Addresses() }
 
 // PeerGone closes the sessions with a process that is no longer a member.
-func (v *clientEnv) PeerGone(a transport.Address) { v.plane.peers.peerGone(a, -1, false) }
+func (v *clientEnv) PeerGone(a transport.Address) {
+	v.plane.data.PeerGone(a, dataplane.AllLanes, false)
+}
 
 // PeerAbsent records that a process is not in the list of members.
 func (v *clientEnv) PeerAbsent(a transport.Address) { v.plane.peers.MarkLeft(a) }

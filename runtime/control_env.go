@@ -9,6 +9,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/control"
 	"github.com/shardgen/shardgen/internal/coordinator"
+	"github.com/shardgen/shardgen/internal/dataplane"
 	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/runtime/membership"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -112,7 +113,9 @@ func (v *controlEnv) SetTable(t *placement.Table) { v.plane.setTable(t) }
 func (v *controlEnv) SetExiting(on bool) { v.plane.exiting.Store(on) }
 
 // PeerGone closes the sessions with a process that is dead.
-func (v *controlEnv) PeerGone(a transport.Address) { v.plane.peers.peerGone(a, -1, false) }
+func (v *controlEnv) PeerGone(a transport.Address) {
+	v.plane.data.PeerGone(a, dataplane.AllLanes, false)
+}
 
 // PeerLeft closes the sessions with a process that left in order.
 func (v *controlEnv) PeerLeft(a transport.Address) { v.plane.peers.peerLeft(a) }

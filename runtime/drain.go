@@ -5,15 +5,16 @@ import (
 	"errors"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/dataplane"
 	"github.com/shardgen/shardgen/transport"
 )
 
 // settlePatience is how long a node that has left waits for acknowledgements. It is less
-// than byeGrace, after which the others no longer listen, and more than
+// than dataplane.ByeGrace, after which the others no longer listen, and more than
 // region.BarrierTimeout, by which barriers for late calls have opened. The node does not
 // wait for a peer from which everything has bounced for absentPatience.
 const (
-	settlePatience = byeGrace - 500*time.Millisecond
+	settlePatience = dataplane.ByeGrace - 500*time.Millisecond
 	absentPatience = time.Second
 )
 
@@ -79,23 +80,12 @@ func (pl drain) run(ctx context.Context) {
 	}
 }
 
-// dismissAfter is how long a process that has left waits for a table that names the
-// homes of the calls that it still holds.
-const dismissAfter = time.Second
-
-// dismiss handles calls that arrived late, for shards whose next home has left too. They
-// are forwarded as soon as the table names a newer home, and refused if it does not in
-// time. A peer that receives the goodbye assumes that all received calls have been
-// answered or forwarded.
+// dismiss handles calls that arrived late, for shards whose next home has left too.
 func (pl drain) dismiss(ctx context.Context) {
-	holds := func() (any bool) {
-		pl.eachHosted(-1, func(s *hostedShard) { any = any || s.Holds() })
-		return any
-	}
-	for begin := time.Now(); holds() && time.Since(begin) < dismissAfter && ctx.Err() == nil; {
+	for begin := time.Now(); pl.data.MustWait(time.Since(begin)) && ctx.Err() == nil; {
 		time.Sleep(5 * time.Millisecond) // meanwhile the control loop runs
 	}
-	pl.eachHosted(-1, func(s *hostedShard) { s.Dismiss() })
+	pl.data.Dismiss()
 }
 
 // settleTells waits until tells have arrived, or until ctx ends if they have no home. A

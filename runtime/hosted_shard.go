@@ -113,6 +113,15 @@ func (s *hostedShard) Enqueue(e *wire.Envelope) {
 	}
 }
 
+// MoveStep handles an envelope of the shard's move. It reports false for one that is no such
+// step.
+func (s *hostedShard) MoveStep(from shardhost.Session, e *wire.Envelope) bool {
+	if in := s.host.instance; in != nil {
+		return s.Step(from, e, in.PredecessorOpened) // its manager decides when it opens
+	}
+	return s.Step(from, e, nil)
+}
+
 // stop runs the stop hooks of the shard's entities, each when its turn is over.
 func (s *hostedShard) stop(ctx context.Context) {
 	for ended := s.stopIdle(); ended != nil; ended = s.stopIdle() {

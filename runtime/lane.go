@@ -115,7 +115,7 @@ func (l *lane) message(m transport.Message) {
 	}
 	skip, dropped, ok := p.Receive(&h, l.at)
 	if dropped {
-		if p = pl.peers.replaceSession(p); p != nil {
+		if p, _ = pl.data.Replace(p).(*peers.Session); p != nil {
 			skip, _, ok = p.Receive(&h, l.at)
 		}
 	}
@@ -159,7 +159,7 @@ func (l *lane) frame() bool {
 		if p.Peer().Client {
 			l.plane.peers.ClientLeft(p)
 		} else {
-			l.plane.peers.peerGone(p.Peer().Address, int(l.ch), true)
+			l.plane.data.PeerGone(p.Peer().Address, int(l.ch), true)
 		}
 	}
 	if l.unpublished++; l.unpublished >= framesAPublish {
@@ -210,20 +210,14 @@ func (l *lane) kindOf(name []byte) *kind {
 // envelope handles one envelope from the lane's peer. It reports whether this
 // goroutine still has the lane.
 func (l *lane) envelope(e *wire.Envelope, seq uint64) bool {
-	pl, from := l.plane, l.from
+	from := l.from
 	switch e.Type {
 	case wire.TypeCall, wire.TypeTell:
 		return l.call(e, seq)
 	case wire.TypeReply:
 		l.reply(e)
-	case wire.TypeRefusal:
-		pl.peers.refusal(from, e)
-	case wire.TypeCancel:
-		pl.peers.cancelCall(from.Peer(), e)
-	case wire.TypeFlush:
-		l.flushed(e)
 	default:
-		pl.peers.moveStep(from, e)
+		l.plane.data.Receive(from, int(l.ch), e)
 	}
 	from.Handled.Store(seq)
 	return true
@@ -270,16 +264,8 @@ func (l *lane) call(e *wire.Envelope, seq uint64) bool {
 
 // refuse answers a call that is not accepted, with the next batch of answers.
 func (l *lane) refuse(e *wire.Envelope, seq uint64, r shardhost.Refusal) bool {
-	pl := l.plane
-	pl.counters.add(callRefused)
-	answer, direct, ok := r.Answer(e, seq)
-	switch {
-	case !ok:
-		pl.counters.add(tellLost)
-	case direct:
-		l.answerLater(l.from, answer)
-	default:
-		l.answerLater(pl.peers.Session(e.Node, int(l.ch)), answer)
+	if to, answer := l.plane.data.Refuse(l.from, int(l.ch), e, seq, r); answer != nil {
+		l.answerLater(to.(*peers.Session), answer)
 	}
 	return true
 }
@@ -303,28 +289,6 @@ func (l *lane) wake() {
 		c.Caller.Wake()
 	}
 	l.answered = l.answered[:0]
-}
-
-// flushed passes a Flush on to the shard's new home, behind everything that was
-// forwarded there.
-func (l *lane) flushed(e *wire.Envelope) {
-	pl := l.plane
-	l.from.AckSoon()
-	f := region.Flush{
-		Sender: l.from.Peer(), Via: pl.self, Epoch: placement.Epoch(e.Epoch), Hop: placement.Epoch(e.Hop), To: e.Node.Address,
-	}
-	if k := (*pl.kinds.Load())[string(e.Kind)]; k != nil && k.host != nil {
-		if sh := k.host.shard(e.Shard); sh != nil {
-			sh.Flush(f)
-			return
-		}
-	}
-	if e.Node.IsZero() {
-		return
-	}
-	if p := pl.peers.Session(e.Node, int(l.ch)); p != nil {
-		p.Post(&wire.Envelope{Type: wire.TypeFlushed, Kind: e.Kind, Shard: e.Shard, Epoch: e.Epoch, Node: f.Sender, Via: f.Via, Hop: e.Epoch})
-	}
 }
 
 // readAhead are the next envelopes of a frame, parsed before the first of them is

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/await"
+	"github.com/shardgen/shardgen/internal/dataplane"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/shardhost"
@@ -187,11 +188,11 @@ func TestGoodbyeEndsNoCall(t *testing.T) {
 		p := st.plane.peers.Session(peer, 0)
 		st.plane.pending.Sent(id, p, 1)
 		p.Close(bye)
-		st.plane.peers.peerGone(peer.Address, -1, false)
+		st.plane.data.PeerGone(peer.Address, dataplane.AllLanes, false)
 		require.Equal(t, bye, st.plane.pending.Waits(id))
 		if !bye {
 			st.answered(c)
-			require.Equal(t, codeLost, c.Result().Code)
+			require.Equal(t, pending.Lost, c.Result().Code)
 			require.Equal(t, peer.Address, c.Result().Lost)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/shardgen/shardgen/internal/durablehost"
+	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 )
@@ -25,7 +26,7 @@ func (c *outCall) sendsAgain(code wire.Code) bool {
 	switch code {
 	case wire.CodeMoved, wire.CodeDropped, wire.CodeStopped:
 		return true
-	case codeLost, wire.CodeInDoubt:
+	case pending.Lost, wire.CodeInDoubt:
 		if c.Command != nil {
 			c.Command.unsure = true
 			return true

@@ -5,6 +5,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/bounded"
 	"github.com/shardgen/shardgen/internal/call"
+	"github.com/shardgen/shardgen/internal/dataplane"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/routing"
@@ -15,7 +16,7 @@ import (
 )
 
 // peerHost connects package peers, which has the sessions with other processes, to this
-// process: it handles the calls, routes and shards of a process that is gone.
+// process.
 type peerHost struct {
 	peers.Set
 	plane *plane
@@ -61,7 +62,9 @@ func (h *peerHost) Count(e peers.Event) {
 }
 
 // Stranger closes a lane's session with a member that says no goodbye there.
-func (h *peerHost) Stranger(p *peers.Session) { h.peerGone(p.Peer().Address, p.Lane(), false) }
+func (h *peerHost) Stranger(p *peers.Session) {
+	h.plane.data.PeerGone(p.Peer().Address, p.Lane(), false)
+}
 
 // Oversize handles the message in an envelope that is larger than the broker accepts. The
 // session's lock is held.
@@ -112,212 +115,160 @@ func (h *peerHost) connState(ch transport.Channel, s transport.State) {
 	}
 }
 
-// peerGone closes all sessions with a process that was removed, or the session on one
-// lane (0 and up) on which it said goodbye. Calls that it certainly did not run are
-// sent to the shards' next homes. Calls that may have run fail with outcome Unknown.
-func (h *peerHost) peerGone(a transport.Address, lane int, bye bool) {
-	pl := h.plane
-	left, ok := h.Remove(a, lane, bye)
-	if !ok {
-		return
-	}
-	is := func(o transport.Address) bool { return o == a }
-	// Calls that come back from the peer take another route, ahead of calls that barriers hold.
-	pl.eachHosted(lane, func(s *hostedShard) { s.Forget(is) })
-	for i := range left {
-		h.reroute(&left[i])
-	}
-	pl.eachHosted(lane, func(s *hostedShard) { s.OpenBarriers(is) })
-	if lane >= 0 {
-		return
-	}
-	for _, k := range *pl.kinds.Load() {
-		for i := range k.routes {
-			k.routes[i].OwnerGone(a, nil)
-		}
-	}
-	// A peer that said goodbye on a lane had answered or forwarded all calls of that
-	// lane: those without an answer run elsewhere.
-	pl.pending.CompleteSent(func(p pending.Session) bool {
-		return p.Peer().Address == a && !p.(*peers.Session).SaidGoodbye()
-	}, pending.Result{Code: codeLost, Lost: a})
-}
-
-// byeGrace is how long a member that left in order may still say goodbye on its
-// lanes before envelopes that it did not acknowledge count as lost.
-const byeGrace = 3 * time.Second
-
-// peerLeft is peerGone for a member that left in order.
+// peerLeft ends the sessions with a member that left in order, when it has had time to say
+// goodbye on them.
 func (h *peerHost) peerLeft(a transport.Address) {
 	h.MarkLeft(a)
-	time.AfterFunc(byeGrace, func() {
+	time.AfterFunc(dataplane.ByeGrace, func() {
 		if !h.plane.closed() {
-			h.peerGone(a, -1, false)
+			h.plane.data.PeerGone(a, dataplane.AllLanes, false)
 		}
 	})
 }
 
-// replaceSession begins a new session with a peer that has dropped its side of p, and returns
-// it; nil if the peer is gone. Calls that may have reached a member over p and were not
-// answered fail with outcome Unknown; calls that certainly did not reach it go to the shards'
-// homes now. Sessions on other lanes are replaced separately.
-func (h *peerHost) replaceSession(p *peers.Session) *peers.Session {
-	next, left := h.Replace(p)
-	if left == nil {
-		return next
-	}
-	pl, a := h.plane, p.Peer().Address
-	h.reroute(left)
-	if p.Peer().Client {
-		return next
-	}
-	lost := pl.pending.CompleteSent(func(s pending.Session) bool { return s == p }, pending.Result{Code: codeLost, Lost: a, Text: whyDropped})
-	pl.log.Warn("a member has dropped its state of this connection, which was away for too long",
-		"member", a, "lane", p.Lane(), "unacknowledged", len(left.Unacknowledged), "calls without an answer", lost)
-	for _, k := range *pl.kinds.Load() {
-		k.comeBack(pl.table.Load(), a, p.Lane())
-	}
-	return next
-}
+// dataEnv implements the interface of package dataplane for this process.
+type dataEnv plane
 
-// reroute gives the envelopes that a gone peer left unacknowledged to the routes.
-func (h *peerHost) reroute(left *peers.Left) {
-	routing.GiveBack(returner{h.plane, left.Session}, left.Session.Peer().Address, left.Unacknowledged, left.Stopped)
-}
+var _ dataplane.Env = (*dataEnv)(nil)
 
-// returner sorts the unacknowledged envelopes of a session whose peer is gone.
-type returner struct {
-	plane   *plane
-	session *peers.Session
-}
+// Self returns this process.
+func (v *dataEnv) Self() transport.Peer { return v.self }
 
-// RouteOf is the route of an envelope.
-func (t returner) RouteOf(e *wire.Envelope) *routing.Route {
-	if r := t.plane.routeFor(e); r != nil {
-		return &r.Route
+// Calls returns the calls that wait for their answers.
+func (v *dataEnv) Calls() *pending.Table { return &v.pending }
+
+// Table returns the latest table.
+func (v *dataEnv) Table() *placement.Table { return v.table.Load() }
+
+// Route returns the route of a shard, or nil if this process knows no such shard.
+func (v *dataEnv) Route(kind []byte, shard uint32) *routing.Route {
+	if k := (*v.kinds.Load())[string(kind)]; k != nil {
+		if r := k.route(shard); r != nil {
+			return &r.Route
+		}
 	}
 	return nil
 }
 
-// Waits reports whether a caller still waits for the answer.
-func (t returner) Waits(id uint64) bool { return t.plane.pending.Waits(id) }
-
-// Lost answers a call that may have run, and counts a tell.
-func (t returner) Lost(e *wire.Envelope) {
-	pl := t.plane
-	if e.Type == wire.TypeTell {
-		pl.lost.lose(&pl.counters, Unknown)
-	}
-	pl.pending.Complete(e.ID, pending.Result{Code: codeLost, Lost: t.session.Peer().Address, Text: t.lostBy()})
-}
-
-// Again counts a call that is sent again.
-func (t returner) Again(e *wire.Envelope) {
-	t.plane.pending.Sent(e.ID, nil, 0)
-	t.plane.counters.add(callRetried)
-}
-
-// Returned takes back a call that this node had forwarded to a departed peer, after the
-// shard has forgotten that peer. If certain, it was not handled there. Otherwise it may
-// have run, and its sender waits until its deadline.
-func (t returner) Returned(e *wire.Envelope, certain bool) {
-	pl, lane := t.plane, t.session.Lane()
-	k := (*pl.kinds.Load())[string(e.Kind)]
-	if k == nil || k.host == nil {
-		return
-	}
-	s := k.host.shard(e.Shard)
-	switch {
-	case s == nil:
-	case e.Type == wire.TypeFlushed:
-		s.Flushed(shardhost.FlushOf(e))
-	case certain:
-		pl.counters.add(callRetried)
-		c := newInCall(pl, pl.self, e, lane, time.Now())
-		s.Return(&c.Call, !t.session.SaidGoodbye())
-	case e.Type == wire.TypeTell:
-		pl.counters.add(tellLost)
-	}
-}
-
-// lostBy describes how the peer lost the unanswered calls, for error texts; it is "" if
-// the peer has left.
-func (t returner) lostBy() string {
-	if t.session.Dropped() {
-		return whyDropped
-	}
-	return ""
-}
-
-// refusal takes back an envelope that the peer did not execute.
-func (h *peerHost) refusal(from *peers.Session, e *wire.Envelope) {
-	pl := h.plane
-	if e.Code != wire.CodeMoved {
-		if e.ID == 0 || !pl.pending.Complete(e.ID, pending.Result{Code: e.Code, Text: string(e.Text)}) {
-			h.tellRefused(from, e)
+// EachRoute calls f for the routes of a lane, or of all lanes.
+func (v *dataEnv) EachRoute(lane int, f func(*routing.Route)) {
+	for _, k := range *v.kinds.Load() {
+		for i := range k.routes {
+			if r := &k.routes[i]; lane < 0 || (*plane)(v).laneOf(r.shard) == lane {
+				f(&r.Route)
+			}
 		}
-		return
-	}
-	env, ok := from.Find(e.Seq)
-	if !ok {
-		pl.counters.add(frameIgnored)
-		return
-	}
-	if r := pl.routeFor(&env); r != nil {
-		pl.counters.add(callRetried)
-		r.Refused(from.Peer().Address, env, e.Node.Address, placement.Epoch(e.Epoch))
 	}
 }
 
-// tellRefused counts a tell that the peer did not run, and logs some of them, because
+// Shard returns a shard of a type that this process hosts.
+func (v *dataEnv) Shard(kind []byte, shard uint32) (dataplane.Shard, bool) {
+	k := (*v.kinds.Load())[string(kind)]
+	if k == nil || k.host == nil {
+		return nil, false
+	}
+	s := k.host.shard(shard)
+	return s, s != nil
+}
+
+// EachShard calls f for the shards of a lane, or of all lanes.
+func (v *dataEnv) EachShard(lane int, f func(dataplane.Shard)) {
+	for _, k := range *v.kinds.Load() {
+		if k.host != nil {
+			k.host.eachShard(lane, func(s *hostedShard) { f(s) })
+		}
+	}
+}
+
+// Returned makes a call of an envelope that this process had forwarded.
+func (v *dataEnv) Returned(e *wire.Envelope, lane int) *shardhost.Call {
+	return &newInCall((*plane)(v), v.self, e, lane, time.Now()).Call
+}
+
+// Session returns the session with a process on a lane.
+func (v *dataEnv) Session(to transport.Peer, lane int) (dataplane.Session, bool) {
+	p := v.peers.Session(to, lane)
+	return p, p != nil
+}
+
+// Peers returns the processes with which there are sessions.
+func (v *dataEnv) Peers() []transport.Address { return v.peers.Addresses() }
+
+// Close closes the sessions with a process that was removed, or the session on one lane.
+func (v *dataEnv) Close(a transport.Address, lane int, bye bool) (left []dataplane.Left, ok bool) {
+	closed, ok := v.peers.Remove(a, lane, bye)
+	for i := range closed {
+		left = append(left, leftOf(&closed[i]))
+	}
+	return left, ok
+}
+
+func leftOf(l *peers.Left) dataplane.Left {
+	return dataplane.Left{Session: l.Session, Lane: l.Session.Lane(), Unacknowledged: l.Unacknowledged, Stopped: l.Stopped}
+}
+
+// Renew begins a new session in place of one that the peer has dropped.
+func (v *dataEnv) Renew(s dataplane.Session) (next dataplane.Session, left *dataplane.Left) {
+	p, closed := v.peers.Replace(s.(*peers.Session))
+	if p != nil {
+		next = p
+	}
+	if closed != nil {
+		l := leftOf(closed)
+		left = &l
+	}
+	return next, left
+}
+
+// Part says goodbye, on all lanes, to a process that most likely does not exist any more.
+func (v *dataEnv) Part(a transport.Address) {
+	for lane := range v.cfg.Lanes {
+		if p := v.peers.Known(a, lane); p != nil {
+			p.Part()
+		}
+	}
+}
+
+// Forgive lets a process that was removed have sessions again.
+func (v *dataEnv) Forgive(a transport.Address) { v.peers.Forgive(a) }
+
+// dataReasons maps the events of package dataplane to the counters of this process.
+var dataReasons = [...]reason{
+	dataplane.Ignored: frameIgnored,
+	dataplane.NoPeer:  dropNoPeer,
+	dataplane.Refused: callRefused,
+	dataplane.Retried: callRetried,
+}
+
+// Count counts an event.
+func (v *dataEnv) Count(e dataplane.Event) { v.counters.add(dataReasons[e]) }
+
+// Lost counts a lost tell.
+func (v *dataEnv) Lost(e *wire.Envelope, how dataplane.Loss) {
+	switch {
+	case e.Type != wire.TypeTell:
+	case how == dataplane.LostUnacknowledged:
+		v.lost.lose(&v.counters, Unknown)
+	default: // another process's
+		v.counters.add(tellLost)
+	}
+}
+
+// TellRefused counts a tell that the peer did not run, and logs some of them, because
 // there may be very many.
-func (h *peerHost) tellRefused(from *peers.Session, e *wire.Envelope) {
-	pl := h.plane
-	pl.lost.unsent.Add(1)
-	n, tell := pl.counters.addSeldom(tellLost)
+func (v *dataEnv) TellRefused(from dataplane.Session, e *wire.Envelope) {
+	v.lost.unsent.Add(1)
+	n, tell := v.counters.addSeldom(tellLost)
 	if !tell || e.Code == wire.CodeDropped { // the handoff mode of its type drops calls
 		return
 	}
 	env, _ := from.Find(e.Seq) // the envelope, if it is still known
-	pl.log.Warn("tell refused", "by", from.Peer().Address, "kind", clip(string(e.Kind)), "entity", clip(string(env.Entity)),
+	v.log.Warn("tell refused", "by", from.Peer().Address, "kind", clip(string(e.Kind)), "entity", clip(string(env.Entity)),
 		"method", clip(string(env.Method)), "code", int(e.Code), "why", bounded.Text(string(e.Text)), "lost so far", n)
 }
 
-// cancelCall cancels the turn of a call whose caller has given up.
-func (h *peerHost) cancelCall(from transport.Peer, e *wire.Envelope) {
-	pl := h.plane
-	k := (*pl.kinds.Load())[string(e.Kind)]
-	if k == nil || k.host == nil {
-		return
-	}
-	if sh := k.host.shard(e.Shard); sh != nil {
-		sh.Cancel(from.Address, string(e.Entity), e.ID)
-	}
-}
-
-// moveStep handles the envelopes of a shard's move.
-func (h *peerHost) moveStep(from *peers.Session, e *wire.Envelope) {
-	pl := h.plane
-	k := (*pl.kinds.Load())[string(e.Kind)]
-	if e.Type == 0 {
-		return // a call that was withdrawn
-	}
-	if k == nil || k.host == nil || k.host.shard(e.Shard) == nil {
-		if e.Type == wire.TypeInit {
-			from.Post(&wire.Envelope{
-				Type: wire.TypeReject, Kind: e.Kind, Shard: e.Shard, Epoch: e.Epoch,
-				Text: []byte(pl.self.Name + " does not host the type"),
-			})
-		}
-		pl.counters.add(frameIgnored)
-		return
-	}
-	sh := k.host.shard(e.Shard)
-	var opens func(transport.Address, placement.Epoch)
-	if in := k.host.instance; in != nil {
-		opens = in.PredecessorOpened // its manager decides
-	}
-	if !sh.Step(from, e, opens) {
-		pl.counters.add(frameIgnored)
-	}
+// Renewed logs that a member had dropped a session.
+func (v *dataEnv) Renewed(left *dataplane.Left, lost int) {
+	v.log.Warn("a member has dropped its state of this connection, which was away for too long",
+		"member", left.Session.Peer().Address, "lane", left.Lane, "unacknowledged", len(left.Unacknowledged), "calls without an answer", lost)
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/await"
+	"github.com/shardgen/shardgen/internal/dataplane"
 	"github.com/shardgen/shardgen/internal/durable"
 	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/peers"
@@ -72,6 +73,7 @@ type plane struct {
 	seldom seldom
 
 	peers peerHost
+	data  dataplane.Plane // refusals, moves, departed peers
 	reach reach
 
 	kindsMu sync.Mutex
@@ -124,6 +126,7 @@ func newPlane(cfg Config, self transport.Peer, ctl planeControl) *plane {
 		}
 	}
 	pl.kinds.Store(&map[string]*kind{})
+	pl.data.Init((*dataEnv)(pl))
 	pl.peers.init(pl) // Start reports errors of cfg
 	pl.pending.Init(await.NewCaller)
 	pl.lease.Init(time.Now())
@@ -403,24 +406,6 @@ func (noLink) Send(transport.Channel, transport.Peer, uint64, []byte) error {
 
 func (noLink) MaxPayload() int { return 1 << 20 }
 
-// eachHosted calls f for the shards that this node may have, on one lane or, with
-// -1, on all.
-func (pl *plane) eachHosted(lane int, f func(*hostedShard)) {
-	for _, k := range *pl.kinds.Load() {
-		if k.host != nil {
-			k.host.eachShard(lane, f)
-		}
-	}
-}
-
-func (pl *plane) routeFor(e *wire.Envelope) *route {
-	k := (*pl.kinds.Load())[string(e.Kind)]
-	if k == nil {
-		return nil
-	}
-	return k.route(e.Shard)
-}
-
 // errClosed is the ErrClosed of this process, with the remedy.
 func (pl *plane) errClosed() error {
 	if pl.self.Client {
@@ -457,17 +442,16 @@ func (pl *plane) dropTells(limit time.Time) (dropped int) {
 
 // reply passes an answer of this process to its caller.
 func (pl *plane) reply(e *wire.Envelope) {
-	if c := pl.answered(e); c != nil {
-		pl.pending.Coalescer.Wake(1)
-		c.Caller.Wake()
+	if !pl.data.Reply(e) {
+		pl.counters.add(replyUnclaimed)
 	}
 }
 
 // answered takes the call of an answer out of the pending table; it is nil if no caller
 // waits for the answer. The goroutine that calls answered must wake the caller.
 func (pl *plane) answered(e *wire.Envelope) *pending.Call {
-	if e.Code == wire.CodeMoved && e.Epoch != 0 {
-		pl.learn(e)
+	if e.Code == wire.CodeMoved {
+		pl.data.Learn(e)
 	}
 	c := pl.pending.Remove(e.ID)
 	if c == nil {
@@ -476,15 +460,6 @@ func (pl *plane) answered(e *wire.Envelope) *pending.Call {
 	}
 	c.Answer(pending.Result{Payload: e.Payload, Code: e.Code, Text: string(e.Text)})
 	return c
-}
-
-// learn learns the home of a shard from an answer.
-func (pl *plane) learn(e *wire.Envelope) {
-	if k := (*pl.kinds.Load())[string(e.Kind)]; k != nil {
-		if r := k.route(e.Shard); r != nil {
-			r.Learn(e.Node.Address, placement.Epoch(e.Epoch), false)
-		}
-	}
 }
 
 // homes returns the other processes to which routes lead, each once.

@@ -462,7 +462,7 @@ func (p port) resultError(c *outCall, res pending.Result) error {
 		return p.fail(c.Ref, c.Method, Executed, noResult(errors.New(res.Text)))
 	case codeUnrepeatable:
 		return p.fail(c.Ref, c.Method, Unknown, fmt.Errorf("%w: %s when it was to be sent again (it may have run: ask the entity before calling again)", ErrTooLarge, res.Text))
-	case codeLost:
+	case pending.Lost:
 		if res.Text != "" {
 			return p.fail(c.Ref, c.Method, Unknown, fmt.Errorf("%w: %v %s (it may have run: ask the entity before calling again)", ErrLost, res.Lost, res.Text))
 		}

@@ -62,28 +62,16 @@ func (k *kind) routeOf(hash uint64) *route {
 	return &k.routes[placement.ShardOf(hash, k.shards)-k.shards]
 }
 
-// adopt follows the table from an older one. Unchanged entries are skipped, because a
-// table arrives with every move, except for routes that wait for a home.
+// adopt follows the table from an older one, if it has the kind with as many shards.
 func (k *kind) adopt(old, t *placement.Table) {
-	was, part := old.Kind(k.desc.Name), t.Kind(k.desc.Name)
+	part := t.Kind(k.desc.Name)
 	if part == nil || k.err != nil {
 		return
 	}
 	if part.Shards() != k.shards {
 		return // why reports this when a call runs out of time
 	}
-	term := t.Version().Term
-	sameTerm := old.Version().Term == term
-	for e := range part.All() {
-		r := k.route(e.Shard)
-		if before, ok := was.Lookup(e.Shard); ok && sameTerm && before == e && r.Target() != nil {
-			continue
-		}
-		if k.host != nil {
-			k.host.shard(e.Shard).Place(e.Owner, e.Epoch, term.Number)
-		}
-		r.Place(e.Owner, e.Epoch, term.Number)
-	}
+	k.plane.data.Follow(old, t, k.desc.Name)
 }
 
 // Found sets the home of a singleton. It is ignored at a node that still has a part of the
@@ -93,22 +81,6 @@ func (k *kind) Found(node transport.Address, epoch placement.Epoch, hosts bool) 
 		k.host.shards[0].Place(node, epoch, 0)
 	}
 	k.routes[0].Found(node, epoch)
-}
-
-// comeBack sends the calls for a member's shards by the new session on that lane,
-// because the member has dropped the one before. If the table does not have a shard,
-// its home is asked for.
-func (k *kind) comeBack(t *placement.Table, a transport.Address, lane int) {
-	for i := range k.routes {
-		r := &k.routes[i]
-		if k.plane.laneOf(r.shard) != lane || !r.LeadsTo(a) {
-			continue
-		}
-		r.OwnerGone(a, nil)
-		if e, ok := t.Kind(k.desc.Name).Lookup(r.shard); ok && e.Owner == a {
-			r.Learn(a, e.Epoch, true)
-		}
-	}
 }
 
 // route is the route of one shard: the route of package routing, which routeEnv connects

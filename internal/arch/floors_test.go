@@ -27,6 +27,7 @@ shardtest
 runtime
 internal/control
 internal/singlehost internal/remembering
+internal/dataplane
 internal/peers
 internal/await internal/runner
 internal/runtoken internal/prefetch

@@ -16,21 +16,11 @@ const (
 // under the same name, each with what it still interprets by itself. The list only falls: what
 // is on it belongs in a package below internal that both use.
 var mirrors = map[string]string{
-	"cancel":       "finds the shard of a Cancel",
 	"enqueue":      "accepts an encoded call of the process itself",
 	"entered":      "ends a turn that was withdrawn from one that entered outside the lock",
-	"envelope":     "brings each type of envelope to the part that it is for",
 	"giveUp":       "takes a call back whose time is over",
 	"hold":         "keeps a call until a home is known",
-	"inbound":      "brings a call to its shard and refuses it, as the driver's lane.call",
-	"leaveInOrder": "dismisses the shards and says goodbye, as the driver's drain",
-	"peerGone":     "ends the dealings with a peer, in the order that calls and barriers need",
-	"refusal":      "takes back what a peer refused",
-	"replace":      "begins a session anew, as the driver's replaceSession",
-	"returned":     "takes back what was forwarded, as the driver's returner.Returned",
-	"reply":        "learns a placement from an answer, and completes its call",
 	"send":         "sends a call to where its route leads",
-	"setTable":     "places the shards and routes of a newer table",
 }
 
 // homonyms are methods of the simulator that share only their name with methods of the driver.

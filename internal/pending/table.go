@@ -33,9 +33,11 @@ type Result struct {
 	Lost    transport.Address // the node that took the call is gone
 }
 
-// Expired is the code of a call whose time is over. It is never on the wire, like the
-// codes above it, which belong to the Table's user.
-const Expired wire.Code = 1 << 16
+// Codes that are never on the wire. Those above Lost belong to the Table's user.
+const (
+	Expired wire.Code = 1<<16 + iota // the call's time is over
+	Lost                             // the process that the call was sent to is gone; it may have run
+)
 
 // A Caller waits in a slot of the table, for one call after another.
 type Caller interface {

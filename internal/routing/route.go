@@ -35,6 +35,11 @@ type Route struct {
 // Init makes the route of a shard, to nowhere. It is called once, before anything else.
 func (r *Route) Init(env Env, kind []byte, shard uint32) { r.env, r.kind, r.shard = env, kind, shard }
 
+// Shard returns the shard that the route leads to.
+func (r *Route) Shard() placement.ShardID {
+	return placement.ShardID{Kind: string(r.kind), Shard: r.shard}
+}
+
 // Target is where calls go at the moment; nil: they are held. A sender must hold the lock
 // of the target, and check again under it.
 func (r *Route) Target() *Target { return r.target.Load() }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/control"
 	"github.com/shardgen/shardgen/internal/coordinator"
+	"github.com/shardgen/shardgen/internal/dataplane"
 	"github.com/shardgen/shardgen/internal/singlehost"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -45,42 +46,26 @@ var _ control.ClientEnv = (*clientEnv)(nil)
 func (v *clientEnv) Waiting(string) int { return v.process.held() }
 
 // SetTable takes a newer table.
-func (v *clientEnv) SetTable(t *placement.Table) { v.process.setTable(t) }
+func (v *clientEnv) SetTable(t *placement.Table) { v.process.takeTable(t) }
 
 // BeginAnew forgets what was known of another life of the cluster.
 func (v *clientEnv) BeginAnew(members map[transport.Address]bool) {
 	p := v.process
 	p.w.log("%s begins anew", p.name)
 	p.table = nil
-	for _, id := range p.w.ids {
-		p.routes[id].BeginAnew()
-	}
-	for _, a := range v.Peers() {
-		if !members[a] {
-			p.peerGone(a, false, true)
-		}
-	}
-	for a := range members {
-		delete(p.gone, a) // a life that this client comes back to
-	}
-	for _, id := range p.w.ids {
-		p.routes[id].BeginAnew() // again, so that homes are asked for: calls have come back
-	}
+	p.data.BeginAnew(members)
 }
 
 // Callable returns nothing: there are no singletons.
 func (v *clientEnv) Callable(string) singlehost.Callable { return nil }
 
 // Peers returns the processes that this one has dealt with.
-func (v *clientEnv) Peers() (all []transport.Address) {
-	for _, l := range v.process.sortedLinks() {
-		all = append(all, l.Peer().Address)
-	}
-	return all
-}
+func (v *clientEnv) Peers() []transport.Address { return (*dataEnv)(v.process).Peers() }
 
 // PeerGone ends the dealings with a process that is no member any more.
-func (v *clientEnv) PeerGone(a transport.Address) { v.process.peerGone(a, false, true) }
+func (v *clientEnv) PeerGone(a transport.Address) {
+	v.process.data.PeerGone(a, dataplane.AllLanes, false)
+}
 
 // PeerBack notes that a process is in the list of members again.
 func (v *clientEnv) PeerBack(a transport.Address) { delete(v.process.gone, a) }

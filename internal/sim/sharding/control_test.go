@@ -9,6 +9,7 @@ import (
 
 	"github.com/shardgen/shardgen/internal/control"
 	"github.com/shardgen/shardgen/internal/coordinator"
+	"github.com/shardgen/shardgen/internal/dataplane"
 	"github.com/shardgen/shardgen/internal/hostmeta"
 	"github.com/shardgen/shardgen/internal/operator"
 	"github.com/shardgen/shardgen/internal/singlehost"
@@ -170,7 +171,7 @@ func (v *memberEnv) After(d time.Duration, f func()) {
 }
 func (v *memberEnv) CountRefused(membership.Refusal)   {}
 func (v *memberEnv) Waiting(string) int                { return v.process.held() }
-func (v *memberEnv) SetTable(t *placement.Table)       { v.process.setTable(t) }
+func (v *memberEnv) SetTable(t *placement.Table)       { v.process.takeTable(t) }
 func (v *memberEnv) SetExiting(on bool)                { v.process.control.exiting = on }
 func (v *memberEnv) Serve(on bool)                     { v.process.control.serves = on }
 func (v *memberEnv) LeaseValid() bool                  { return v.process.leased() }
@@ -232,16 +233,15 @@ func (v *memberEnv) WaitingKinds() []string {
 }
 
 // PeerGone ends the dealings with a process that is dead.
-func (v *memberEnv) PeerGone(a transport.Address) { v.process.peerGone(a, false, true) }
+func (v *memberEnv) PeerGone(a transport.Address) {
+	v.process.data.PeerGone(a, dataplane.AllLanes, false)
+}
 
 // PeerLeft ends the dealings with a process that has left, after a while.
 func (v *memberEnv) PeerLeft(a transport.Address) {
 	v.process.control.left[a] = true
-	v.process.after(byeGrace, func() { v.process.peerGone(a, false, true) })
+	v.process.after(dataplane.ByeGrace, func() { v.process.data.PeerGone(a, dataplane.AllLanes, false) })
 }
-
-// byeGrace is how long a member that left in order may still say goodbye.
-const byeGrace = 3 * time.Second
 
 // Homes returns the processes that routes lead to, but for those that have gone or left.
 func (v *memberEnv) Homes() (all []transport.Address) {

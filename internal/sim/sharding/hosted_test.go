@@ -57,7 +57,7 @@ func newHosted(p *process, id placement.ShardID) *hosted {
 	return s
 }
 
-func inbound(c *region.Call) *inCall { return c.Driver.(*inCall) }
+func inCallOf(c *region.Call) *inCall { return c.Driver.(*inCall) }
 
 func newInCall(from transport.Peer, e *wire.Envelope, w *world) *inCall {
 	c := &inCall{}
@@ -74,35 +74,26 @@ func (c *inCall) over() (at time.Time) {
 	return epochStart.Add(time.Duration(c.Deadline))
 }
 
-// inbound is a call from the lane of l.
-func (p *process) inbound(l *link, e *wire.Envelope, seq uint64) {
+// deliver brings a call or a tell that came on a link to its shard.
+func (p *process) deliver(l *link, e *wire.Envelope, seq uint64) {
 	s := p.shards[placement.ShardID{Kind: string(e.Kind), Shard: e.Shard}]
 	if s == nil {
 		p.w.fail("%s hosts nothing and got %s", p.name, label(e))
 		return
 	}
-	copied := keep(e)
-	if s.enterUnder(&copied) {
+	if s.enterUnder(e) {
 		return
 	}
-	c := newInCall(l.Peer(), &copied, p.w)
+	c := newInCall(l.Peer(), e, p.w)
 	entity, v := s.Deliver(&c.Call, p.w.now, nil)
 	s.delivered(c, v)
 	if v == region.Run {
 		s.turn(entity, c)
 	}
-	r, refused := s.Refusal(&c.Call, v)
-	if !refused {
-		return
-	}
-	answer, direct, ok := r.Answer(e, seq)
-	switch {
-	case !ok:
-		p.w.oracle.lose(e, "refused by way of an old home")
-	case direct:
-		l.append(answer)
-	default:
-		p.link(e.Node.Address).append(answer)
+	if r, refused := s.Refusal(&c.Call, v); refused {
+		if to, answer := p.data.Refuse(l, theLane, e, seq, r); answer != nil {
+			to.(*link).append(answer)
+		}
 	}
 }
 
@@ -195,14 +186,14 @@ func (s *hosted) Learn(owner transport.Address, epoch placement.Epoch) {
 
 // Run runs a turn that has begun.
 func (s *hosted) Run(e *region.Entity, c *shardhost.Call) {
-	delete(s.queued, inbound(&c.Call))
-	s.turn(e, inbound(&c.Call))
+	delete(s.queued, inCallOf(&c.Call))
+	s.turn(e, inCallOf(&c.Call))
 }
 
 // Grant lets a local caller go on.
 func (s *hosted) Grant(c *shardhost.Call, e *region.Entity) {
-	granted := inbound(&c.Call).granted
-	delete(s.queued, inbound(&c.Call))
+	granted := inCallOf(&c.Call).granted
+	delete(s.queued, inCallOf(&c.Call))
 	s.process.after(0, func() { granted(e) })
 }
 
@@ -280,13 +271,13 @@ func (s *hosted) TurnEnded() {}
 // Answer brings a reply to the call's sender.
 func (s *hosted) Answer(c *shardhost.Call, e *wire.Envelope) {
 	p := s.process
-	delete(s.queued, inbound(&c.Call))
+	delete(s.queued, inCallOf(&c.Call))
 	if e.Code == wire.CodeMoved && (placement.Epoch(e.Epoch) != s.Core.Epoch() || e.Node.Address != s.Core.Owner()) {
 		p.w.fail("%s: %s is answered that %v moved to %s at %v, and it is at %s at %v",
 			p.name, c.Args, s.ID, e.Node.Address.Name, placement.Epoch(e.Epoch), s.Core.Owner().Name, s.Core.Epoch())
 	}
 	if c.Sender.Address == p.self.Address {
-		p.reply(e)
+		p.data.Reply(e)
 		return
 	}
 	p.link(c.Sender.Address).append(e)
@@ -295,7 +286,7 @@ func (s *hosted) Answer(c *shardhost.Call, e *wire.Envelope) {
 // Forwarded notes where a call of this process went.
 func (s *hosted) Forwarded(c *shardhost.Call, to shardhost.Session, seq uint64) {
 	p, l := s.process, to.(*link)
-	delete(s.queued, inbound(&c.Call))
+	delete(s.queued, inCallOf(&c.Call))
 	p.w.log("%s: forwards %s of %s to %s", p.name, c.Args, c.Sender.Name, l.Peer().Name)
 	if c.Sender.Address == p.self.Address && !c.Tell {
 		p.pending.Sent(c.ID, l, seq)
@@ -304,7 +295,7 @@ func (s *hosted) Forwarded(c *shardhost.Call, to shardhost.Session, seq uint64) 
 
 // LoseTell tells the oracle.
 func (s *hosted) LoseTell(c *shardhost.Call) {
-	delete(s.queued, inbound(&c.Call))
+	delete(s.queued, inCallOf(&c.Call))
 	s.process.w.oracle.lose(&wire.Envelope{Type: wire.TypeTell, Payload: c.Args}, "taken in and then refused")
 }
 
@@ -359,9 +350,9 @@ func (s *hosted) waitsForDeparted(b region.Shut) {
 	}
 }
 
-// step is Step, with what the old home says noted.
-func (s *hosted) step(l *link, e *wire.Envelope) bool {
-	ok := s.Step(l, e, nil)
+// MoveStep handles an envelope of a move, and notes what the old home says.
+func (s *hosted) MoveStep(from shardhost.Session, e *wire.Envelope) bool {
+	ok := s.Step(from, e, nil)
 	if e.Type != wire.TypeOpen {
 		return ok
 	}
@@ -378,9 +369,9 @@ func (s *hosted) step(l *link, e *wire.Envelope) bool {
 	return ok
 }
 
-// cancel takes back a call of a process, if it still waits.
-func (s *hosted) cancel(from transport.Address, entity string, id uint64) bool {
-	waited := s.Cancel(from, entity, id)
+// Cancel takes back a call of a process, and notes whether it still waited.
+func (s *hosted) Cancel(from transport.Address, entity string, id uint64) bool {
+	waited := s.Shard.Cancel(from, entity, id)
 	for c := range s.queued {
 		if waited && c.Sender.Address == from && c.ID == id {
 			delete(s.queued, c)
@@ -395,7 +386,7 @@ func (s *hosted) Count(shardhost.Event) {}
 // rest keeps an entity's state encoded.
 func (s *hosted) rest(e *region.Entity) {
 	if c := e.Turn(); c != nil {
-		s.process.w.fail("%s: %v: %s rests during the turn of %s", s.process.name, s.ID, e.ID, inbound(c).Args)
+		s.process.w.fail("%s: %v: %s rests during the turn of %s", s.process.name, s.ID, e.ID, inCallOf(c).Args)
 	}
 	if v, ok := e.Value.(*value); ok {
 		e.State = binary.BigEndian.AppendUint64([]byte{}, v.turns)

@@ -6,9 +6,8 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/call"
-	"github.com/shardgen/shardgen/internal/pending"
+	"github.com/shardgen/shardgen/internal/dataplane"
 	"github.com/shardgen/shardgen/internal/region"
-	"github.com/shardgen/shardgen/internal/routing"
 	"github.com/shardgen/shardgen/internal/session"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -46,32 +45,6 @@ func (p *process) link(a transport.Address) *link {
 	return l
 }
 
-// replace begins a new session with a peer that has dropped its side of l. That happens
-// where a client comes back to a life of the cluster that it had left.
-func (p *process) replace(l *link) *link {
-	a := l.Peer().Address
-	p.w.log("%s: %s has dropped the session", p.name, a.Name)
-	delete(p.links, a)
-	next := p.link(a)
-	left, stopped := l.Close(false)
-	routing.GiveBack(returner{l}, a, left, stopped)
-	if l.Peer().Client {
-		return next
-	}
-	p.pending.CompleteSent(func(s pending.Session) bool { return s == l }, pending.Result{Code: codeLost, Lost: a})
-	for _, id := range p.w.ids {
-		r := p.routes[id]
-		if !r.LeadsTo(a) {
-			continue
-		}
-		r.OwnerGone(a, nil)
-		if e, ok := p.table.Lookup(id); ok && e.Owner == a {
-			r.Learn(a, e.Epoch, true)
-		}
-	}
-	return next
-}
-
 // append adds an envelope and has it published; ok is false when the peer is gone.
 func (l *link) append(e *wire.Envelope) (seq uint64, ok bool) {
 	if l == nil {
@@ -85,6 +58,15 @@ func (l *link) append(e *wire.Envelope) (seq uint64, ok bool) {
 		l.later()
 	}
 	return seq, err == nil
+}
+
+// Post adds an envelope that is no call. It is lost when the peer is gone.
+func (l *link) Post(e *wire.Envelope) { l.append(e) }
+
+// remains closes the link and returns what remains of it.
+func (l *link) remains(bye bool) dataplane.Left {
+	left, stopped := l.Close(bye)
+	return dataplane.Left{Session: l, Lane: theLane, Unacknowledged: left, Stopped: stopped}
 }
 
 // AppendAll adds the parts of a shard's state, which is to leave now.

@@ -7,11 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/call"
+	"github.com/shardgen/shardgen/internal/dataplane"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
-	"github.com/shardgen/shardgen/internal/routing"
-	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/sim"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/membership"
@@ -39,6 +37,7 @@ type process struct {
 	control   *member   // a host's
 	client    *client   // another one's
 	life      int       // of its connection
+	data      dataplane.Plane
 	links     map[transport.Address]*link
 	gone      map[transport.Address]bool
 	silent    []transport.Address // the latest from which nothing comes any more
@@ -64,6 +63,7 @@ func newProcess(w *world, name string, incarnation uint64, host bool) *process {
 		near: map[string]*region.Entity{},
 		late: w.one(3), server: w.r.IntN(w.plan.servers()),
 	}
+	p.data.Init((*dataEnv)(p))
 	p.pending.Init(func() pending.Caller {
 		c := &ask{process: p}
 		p.asks = append(p.asks, c)
@@ -217,7 +217,7 @@ func (p *process) arrive(payload []byte) {
 	}
 	skip, dropped, ok := l.Receive(&h, p.w.now)
 	if dropped {
-		l = p.replace(l)
+		l = p.data.Replace(l).(*link)
 		skip, _, ok = l.Receive(&h, p.w.now)
 	}
 	if !ok {
@@ -233,7 +233,14 @@ func (p *process) arrive(payload []byte) {
 			skip--
 			continue
 		}
-		p.envelope(l, &e, seq)
+		switch k := keep(&e); e.Type {
+		case wire.TypeCall, wire.TypeTell:
+			p.deliver(l, &k, seq)
+		case wire.TypeReply:
+			p.data.Reply(&k)
+		default:
+			p.data.Receive(l, theLane, &k)
+		}
 		l.Handled.Store(seq)
 	}
 	p.received(l, &h, len(payload))
@@ -244,173 +251,30 @@ func (p *process) received(l *link, h *wire.FrameHeader, size int) {
 		l.later()
 	}
 	if h.Flags&wire.FlagBye != 0 {
-		p.peerGone(l.Peer().Address, true, false)
+		p.data.PeerGone(l.Peer().Address, theLane, true)
 	}
 }
 
-// envelope is what package shard's lanes do.
-func (p *process) envelope(l *link, e *wire.Envelope, seq uint64) {
-	id := placement.ShardID{Kind: string(e.Kind), Shard: e.Shard}
-	epoch := placement.Epoch(e.Epoch)
-	s := p.shards[id]
-	switch e.Type {
-	case wire.TypeCall, wire.TypeTell:
-		p.inbound(l, e, seq)
-	case wire.TypeReply:
-		p.reply(e)
-	case wire.TypeRefusal:
-		p.refusal(l, e)
-	case wire.TypeFlush:
-		l.AckSoon()
-		s.Flush(flushOf(l.Peer(), p.self, epoch, placement.Epoch(e.Hop), e.Node.Address))
-	case wire.TypeCancel:
-		s.cancel(l.Peer().Address, string(e.Entity), e.ID)
-	case 0: // a call that was taken back
-	default:
-		k := keep(e)
-		if !s.step(l, &k) {
-			p.w.fail("%s: envelope of type %d", p.name, e.Type)
-		}
-	}
-}
-
-func (p *process) refusal(l *link, e *wire.Envelope) {
-	if e.Code != wire.CodeMoved {
-		if e.ID == 0 {
-			p.w.oracle.refusedTells++
-		}
-		p.pending.Complete(e.ID, pending.Result{Code: e.Code})
-		return
-	}
-	env, ok := l.Find(e.Seq)
-	if !ok {
-		p.w.fail("%s: %s refused %d, which was given up", p.name, l.Peer().Name, e.Seq)
-		return
-	}
-	r := p.routes[placement.ShardID{Kind: string(env.Kind), Shard: env.Shard}]
-	p.w.log("%s: %s refuses %s, names %v at %v", p.name, l.Peer().Name, label(&env), e.Node.Address.Name, placement.Epoch(e.Epoch))
-	r.Refused(l.Peer().Address, env, e.Node.Address, placement.Epoch(e.Epoch))
-}
-
-// peerGone ends dealings with a peer that said goodbye or was removed.
-func (p *process) peerGone(a transport.Address, bye, removed bool) {
-	l := p.links[a]
-	if p.gone[a] {
-		return
-	}
-	if removed {
-		delete(p.links, a)
-		p.gone[a] = true
-	}
-	p.silent = append(p.silent, a)
-	is := func(o transport.Address) bool { return o == a }
-	var left []call.Unacknowledged
-	var stopped []*routing.Route
-	if l != nil {
-		left, stopped = l.Close(bye)
-	}
-	for _, id := range p.w.ids {
-		if s := p.shards[id]; s != nil {
-			s.Forget(is)
-		}
-	}
-	if l != nil {
-		routing.GiveBack(returner{l}, a, left, stopped)
-	}
-	for _, id := range p.w.ids {
-		if s := p.shards[id]; s != nil {
-			s.OpenBarriers(is)
-		}
-	}
-	if !removed {
-		return
-	}
-	for _, id := range p.w.ids {
-		p.routes[id].OwnerGone(a, nil)
-	}
-	// Who said goodbye had answered or forwarded all that it had taken.
-	p.pending.CompleteSent(func(s pending.Session) bool {
-		return s.Peer().Address == a && !s.(*link).SaidGoodbye()
-	}, pending.Result{Code: codeLost, Lost: a})
-}
-
-// returner sorts what was not acknowledged on a link whose peer is gone.
-type returner struct{ link *link }
-
-// RouteOf is the route of an envelope.
-func (t returner) RouteOf(e *wire.Envelope) *routing.Route {
-	return &t.link.process.routes[placement.ShardID{Kind: string(e.Kind), Shard: e.Shard}].Route
-}
-
-// Waits reports whether a caller waits for the answer.
-func (t returner) Waits(id uint64) bool { return t.link.process.pending.Waits(id) }
-
-// Returned takes back what the process had forwarded.
-func (t returner) Returned(e *wire.Envelope, certain bool) {
-	t.link.process.returned(e, certain, !t.link.SaidGoodbye())
-}
-
-// Lost notes what may have run.
-func (t returner) Lost(e *wire.Envelope) {
-	t.link.process.w.oracle.lose(e, "sent to one who is gone")
-	t.link.process.pending.Complete(e.ID, pending.Result{Code: codeLost, Lost: t.link.Peer().Address})
-}
-
-// Again notes what is sent again.
-func (t returner) Again(e *wire.Envelope) { t.link.process.pending.Sent(e.ID, nil, 0) }
-
-// returned takes back what this process had passed on to one who is gone.
-func (p *process) returned(e *wire.Envelope, certain, died bool) {
-	s := p.shards[placement.ShardID{Kind: string(e.Kind), Shard: e.Shard}]
-	switch {
-	case e.Type == wire.TypeFlushed:
-		s.Flushed(shardhost.FlushOf(e))
-	case !certain:
-		p.w.oracle.lose(e, "forwarded to one who is gone")
-	default:
-		c := newInCall(p.self, e, p.w)
-		s.Return(&c.Call, died)
-	}
-}
-
-// setTable takes a newer table, as a kind of package shard does.
-func (p *process) setTable(t *placement.Table) {
-	old := p.table
-	p.table = t
-	term := t.Version().Term
-	same := old.Version().Term == term
-	for e := range t.All() {
-		r := p.routes[e.ShardID]
-		if before, ok := old.Lookup(e.ShardID); ok && same && before == e && r.Target() != nil {
-			continue
-		}
-		if s := p.shards[e.ShardID]; s != nil {
-			s.Place(e.Owner, e.Epoch, term.Number)
-		}
-		r.Place(e.Owner, e.Epoch, term.Number)
-	}
-}
-
-// dismissAfter is how long a process that has left waits for word of where the
-// calls belong that it still holds.
-const dismissAfter = time.Second
-
-// leaveInOrder ends a process in order: it begins no more turns, sends on or refuses
+// depart ends a process in order: it begins no more turns, sends on or refuses
 // what waits, handles nothing more, and says so.
-func (p *process) leaveInOrder(waited time.Duration) {
-	holds := func(id placement.ShardID) bool { return p.shards[id].Holds() }
-	if waited < dismissAfter && slices.ContainsFunc(p.w.ids, holds) {
-		p.after(20*time.Millisecond, func() { p.leaveInOrder(waited + 20*time.Millisecond) })
+func (p *process) depart(waited time.Duration) {
+	if p.data.MustWait(waited) {
+		p.after(20*time.Millisecond, func() { p.depart(waited + 20*time.Millisecond) })
 		return
 	}
 	p.ending = true
-	for _, id := range p.w.ids {
-		p.shards[id].Dismiss()
-	}
+	p.data.Dismiss()
 	p.publish()
 	p.w.log("%s says goodbye", p.name)
 	for _, l := range p.sortedLinks() {
 		l.Goodbye()
 	}
 	p.end()
+}
+
+// takeTable takes a newer table.
+func (p *process) takeTable(t *placement.Table) {
+	old := p.table
+	p.table = t
+	p.data.Follow(old, t, kindName)
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/pending"
-	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/routing"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -38,9 +37,6 @@ type ask struct {
 	id      uint64
 	done    func(pending.Result)
 }
-
-// codeLost is the code of a call that was sent to a process that is gone.
-const codeLost = pending.Expired + 1
 
 // await enters a call that ends at that time, and returns its number.
 func (p *process) await(over time.Time, done func(c *pending.Call, r pending.Result)) uint64 {
@@ -196,19 +192,3 @@ func (r *route) Taken(out []call.Outgoing) { r.process.holding += len(out) }
 
 // Released is the opposite of Taken.
 func (r *route) Released(out []call.Outgoing) { r.process.holding -= len(out) }
-
-func (p *process) reply(e *wire.Envelope) {
-	if e.Code == wire.CodeMoved && e.Epoch != 0 {
-		r := p.routes[placement.ShardID{Kind: string(e.Kind), Shard: e.Shard}]
-		r.Learn(e.Node.Address, placement.Epoch(e.Epoch), false)
-	}
-	if c := p.pending.Remove(e.ID); c != nil {
-		c.Answer(pending.Result{Code: e.Code})
-		p.pending.Coalescer.Wake(1)
-		c.Caller.Wake()
-	}
-}
-
-func flushOf(sender, via transport.Peer, epoch, hop placement.Epoch, to transport.Address) region.Flush {
-	return region.Flush{Sender: sender, Via: via, Epoch: epoch, Hop: hop, To: to}
-}

@@ -192,7 +192,7 @@ func (op *operation) encoded(try int) {
 		switch r.Code {
 		case pending.Expired:
 			op.end(op.giveUp(c))
-		case codeLost:
+		case pending.Lost:
 			op.end(unknown)
 		case wire.CodeOK:
 			op.end(executed)
@@ -225,7 +225,7 @@ func (op *operation) giveUp(c *pending.Call) outcome {
 	to, seq := c.SentOn()
 	l, sent := to.(*link)
 	if !sent {
-		if s := p.shards[op.id]; s != nil && s.cancel(p.self.Address, op.entity, id) {
+		if s := p.shards[op.id]; s != nil && s.Cancel(p.self.Address, op.entity, id) {
 			return notExecuted
 		}
 		return unknown

@@ -1,0 +1,125 @@
+package sharding
+
+import (
+	"github.com/shardgen/shardgen/internal/dataplane"
+	"github.com/shardgen/shardgen/internal/pending"
+	"github.com/shardgen/shardgen/internal/routing"
+	"github.com/shardgen/shardgen/internal/shardhost"
+	"github.com/shardgen/shardgen/internal/wire"
+	"github.com/shardgen/shardgen/runtime/placement"
+	"github.com/shardgen/shardgen/transport"
+)
+
+// theLane is the only lane of a simulated process.
+const theLane = 0
+
+// dataEnv is a process as package dataplane uses it.
+type dataEnv process
+
+var _ dataplane.Env = (*dataEnv)(nil)
+
+func (v *dataEnv) Self() transport.Peer    { return v.self }
+func (v *dataEnv) Calls() *pending.Table   { return &v.pending }
+func (v *dataEnv) Table() *placement.Table { return v.table }
+
+// Route returns the route of a shard.
+func (v *dataEnv) Route(kind []byte, shard uint32) *routing.Route {
+	return &v.routes[placement.ShardID{Kind: string(kind), Shard: shard}].Route
+}
+
+// EachRoute calls f for all routes, in the order of their shards.
+func (v *dataEnv) EachRoute(_ int, f func(*routing.Route)) {
+	for _, id := range v.w.ids {
+		f(&v.routes[id].Route)
+	}
+}
+
+// Shard returns a shard. It reports false at a process that hosts none.
+func (v *dataEnv) Shard(kind []byte, shard uint32) (dataplane.Shard, bool) {
+	s := v.shards[placement.ShardID{Kind: string(kind), Shard: shard}]
+	return s, s != nil
+}
+
+// EachShard calls f for the shards of a process that hosts them, in order.
+func (v *dataEnv) EachShard(_ int, f func(dataplane.Shard)) {
+	for _, id := range v.w.ids {
+		if s := v.shards[id]; s != nil {
+			f(s)
+		}
+	}
+}
+
+// Returned makes a call of an envelope.
+func (v *dataEnv) Returned(e *wire.Envelope, _ int) *shardhost.Call {
+	return &newInCall(v.self, e, v.w).Call
+}
+
+// Session returns the link to a process.
+func (v *dataEnv) Session(to transport.Peer, _ int) (dataplane.Session, bool) {
+	l := (*process)(v).link(to.Address)
+	return l, l != nil
+}
+
+// Peers returns the processes that this one has dealt with.
+func (v *dataEnv) Peers() (all []transport.Address) {
+	for _, l := range (*process)(v).sortedLinks() {
+		all = append(all, l.Peer().Address)
+	}
+	return all
+}
+
+// Close closes the link to a process, which may be removed.
+func (v *dataEnv) Close(a transport.Address, lane int, bye bool) (left []dataplane.Left, ok bool) {
+	if v.gone[a] {
+		return nil, false
+	}
+	l := v.links[a]
+	if lane == dataplane.AllLanes {
+		delete(v.links, a)
+		v.gone[a] = true
+	}
+	v.silent = append(v.silent, a)
+	if l != nil {
+		left = append(left, l.remains(bye))
+	}
+	return left, true
+}
+
+// Renew makes a new link in place of one that the peer has dropped.
+func (v *dataEnv) Renew(s dataplane.Session) (next dataplane.Session, left *dataplane.Left) {
+	p, l, a := (*process)(v), s.(*link), s.Peer().Address
+	p.w.log("%s: %s has dropped the session", p.name, a.Name)
+	delete(p.links, a)
+	next = p.link(a)
+	closed := l.remains(false)
+	return next, &closed
+}
+
+// Part does nothing: the goodbye gets lost.
+func (v *dataEnv) Part(transport.Address) {}
+
+// Forgive lets a process that was removed have links again.
+func (v *dataEnv) Forgive(a transport.Address) { delete(v.gone, a) }
+
+// Count fails for an envelope that refers to nothing: every process hosts every shard to
+// which the others send anything.
+func (v *dataEnv) Count(e dataplane.Event) {
+	if e == dataplane.Ignored {
+		v.w.fail("%s: an envelope refers to nothing", v.name)
+	}
+}
+
+// Lost tells the oracle.
+func (v *dataEnv) Lost(e *wire.Envelope, how dataplane.Loss) { v.w.oracle.lose(e, "%v", how) }
+
+// TellRefused tells the oracle, unless the envelope was a call that is over.
+func (v *dataEnv) TellRefused(_ dataplane.Session, e *wire.Envelope) {
+	if e.ID == 0 {
+		v.w.oracle.refusedTells++
+	}
+}
+
+// Renewed writes the trace.
+func (v *dataEnv) Renewed(left *dataplane.Left, lost int) {
+	v.w.log("%s: %d unacknowledged, %d calls lost", v.name, len(left.Unacknowledged), lost)
+}
