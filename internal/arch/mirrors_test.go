@@ -16,11 +16,11 @@ const (
 // under the same name, each with what it still interprets by itself. The list only falls: what
 // is on it belongs in a package below internal that both use.
 var mirrors = map[string]string{
-	"enqueue":      "accepts an encoded call of the process itself",
-	"entered":      "ends a turn that was withdrawn from one that entered outside the lock",
-	"giveUp":       "takes a call back whose time is over",
-	"hold":         "keeps a call until a home is known",
-	"send":         "sends a call to where its route leads",
+	"enqueue": "accepts an encoded call of the process itself",
+	"entered": "ends a turn that was withdrawn from one that entered outside the lock",
+	"giveUp":  "takes a call back whose time is over",
+	"hold":    "keeps a call until a home is known",
+	"send":    "sends a call to where its route leads",
 }
 
 // homonyms are methods of the simulator that share only their name with methods of the driver.
