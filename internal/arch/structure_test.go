@@ -165,7 +165,6 @@ var debts = map[string]debt{
 	"internal/sim":           {15, 58},
 	"internal/sim/chaos":     {15, 29},
 	"internal/sim/singleton": {15, 12},
-	"internal/coordinator":   {15, 53},
 	"internal/remember":      {15, 25},
 }
 

@@ -145,40 +145,19 @@ type Envelope struct {
 // A Coordinator decides about all shards of a cluster during one term. It is a
 // pure machine, not safe for concurrent use. See the package's doc for the
 // protocol and [Coordinator.Check] for its invariants.
+//
+// It is built in layers, each of which owns its fields and uses only the layers below:
+//
+//	recovery  rebuilds what a former coordinator knew
+//	planner   decides which shards get a home, and which move
+//	moveList  moves under way
+//	wishes    pins, and the requests that changed them
+//	tables    publish who owns which shard
+//	catalog   kinds and their shards
+//	roster    members and what they registered
+//	step      the time and the output of one Step
 type Coordinator struct {
-	config  Config
-	now     time.Time
-	out     Output
-	members map[transport.Address]*member
-	order   []transport.Address // keys of members, sorted
-	view    View
-	kinds   map[string]*kind
-	names   []string                  // keys of kinds, sorted
-	shards  int                       // of all kinds
-	moves   []*move                   // in the order of their begin
-	totals  map[transport.Address]int // each node's shards, while a plan is made
-	// recovered: every member that hosts types has registered, and shards may be
-	// given and moved.
-	recovered  bool
-	superseded bool // a higher term exists: do nothing any more
-
-	reap    bool            // the view changed: look for shards of the dead
-	plan    bool            // something changed that allocation or balance depend on
-	planAt  time.Time       // when the first resting shard may move again; zero: none rests
-	asked   map[string]bool // kinds that were asked for before they were known
-	refused string          // why balance was refused last, to say it once
-	waiting string          // the members that recovery waits for, to report each set once
-
-	requests []*request // wishes under way, and the latest that are done
-	pinsAt   time.Time  // when to send wishes that members do not keep; zero: all do
-
-	table    *placement.Table
-	history  []*placement.Table // former tables, oldest first
-	changed  []placement.ShardID
-	gone     []transport.Address
-	statusAt time.Time
-	nudgeAt  time.Time // next TableStatus to those that have not registered
-
+	recovery
 	unchecked int // steps since the last Check
 }
 
@@ -193,27 +172,14 @@ func New(c Config) (*Coordinator, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	return &Coordinator{
-		config:  c.withDefaults(),
-		members: map[transport.Address]*member{},
-		kinds:   map[string]*kind{},
-		asked:   map[string]bool{},
-	}, nil
+	k := &Coordinator{}
+	k.config = c.withDefaults()
+	k.members, k.kinds, k.asked = map[transport.Address]*member{}, map[string]*kind{}, map[string]bool{}
+	return k, nil
 }
-
-// Table is the current table, version 0 of this term before recovery.
-func (c *Coordinator) Table() *placement.Table { return c.table }
 
 // Recovered reports whether the coordinator knows all shards and decides.
 func (c *Coordinator) Recovered() bool { return c.recovered }
-
-// version is the current table's, of which there is none before recovery.
-func (c *Coordinator) version() placement.Version {
-	if c.table == nil {
-		return placement.Version{Term: c.config.Term}
-	}
-	return c.table.Version()
-}
 
 // Step takes one input and returns the driver's duties. Time never goes back.
 func (c *Coordinator) Step(now time.Time, in Input) Output {
@@ -276,12 +242,6 @@ func (c *Coordinator) settle() {
 	}
 }
 
-func (c *Coordinator) send(to transport.Address, m Message) {
-	c.out.Send = append(c.out.Send, Envelope{to, m})
-}
-
-func (c *Coordinator) event(e Event) { c.out.Events = append(c.out.Events, e) }
-
 func (c *Coordinator) wakeAt() time.Time {
 	at := c.statusAt
 	if !c.recovered && c.nudgeAt.Before(at) {
@@ -322,7 +282,7 @@ func (c *Coordinator) onReceive(from transport.Address, m Message) {
 		c.onAsk(from, m)
 		return
 	case Explain:
-		c.send(from, Explained{c.config.Term, m.ID, c.explain(m.ShardID)})
+		c.send(from, Explained{c.config.Term, m.ID, explain(&c.planner, m.ShardID)})
 		return
 	}
 	if !c.alive(from) {
@@ -349,51 +309,90 @@ func (c *Coordinator) onReceive(from transport.Address, m Message) {
 	}
 }
 
-func (c *Coordinator) refuse(from transport.Address, m Message, reason string) {
-	c.event(Event{What: Refused, Node: from, Reason: fmt.Sprintf("%s: %s", nameOf(m), reason)})
-}
-
-func (c *Coordinator) shard(id placement.ShardID) *shard {
-	k := c.kinds[id.Kind]
-	if k == nil || id.Shard < k.info.Shards || id.Shard >= 2*k.info.Shards {
-		return nil
+// onView takes the new view in. Newcomers are told of the term at once, so that
+// they register before they are Up.
+func (c *Coordinator) onView(v View) {
+	c.view = v
+	for _, a := range c.order {
+		c.members[a].present = false
 	}
-	return &k.shards[id.Shard-k.info.Shards]
-}
-
-// nextEpoch gives out a new epoch for the shard.
-func (c *Coordinator) nextEpoch(s *shard) placement.Epoch {
-	e := s.last.Next(c.config.Term.Number)
-	if e == 0 {
-		// Unreachable while terms grow: recovery stops at a claim of a later term.
-		invariant.Failf("shard %v: no epoch of term %v is above %v", s.id, c.config.Term, s.last)
+	before := map[transport.Address]bool{} // members that were alive
+	for _, a := range c.order {
+		before[a] = c.members[a].Status != singleton.Down
 	}
-	s.last = e
-	return e
-}
-
-// set makes owner the shard's home under an epoch that was given out before.
-func (c *Coordinator) set(s *shard, owner transport.Address, e placement.Epoch) {
-	s.owner, s.epoch, s.last = owner, e, max(s.last, e)
-	c.changed = append(c.changed, s.id)
-	c.plan = true
-}
-
-// give makes owner the shard's home under a new epoch; a zero owner leaves the
-// shard without one, and the former owner without the right to it.
-func (c *Coordinator) give(s *shard, owner transport.Address) { c.set(s, owner, c.nextEpoch(s)) }
-
-// addKind starts to know a kind.
-func (c *Coordinator) addKind(info KindInfo) *kind {
-	k := &kind{info: info, shards: make([]shard, info.Shards), wanted: c.asked[info.Name]}
-	for i := range k.shards {
-		k.shards[i].id = placement.ShardID{Kind: info.Name, Shard: info.Shards + uint32(i)}
+	for _, in := range v.Members {
+		m := c.members[in.Address]
+		if m == nil {
+			m = &member{}
+			c.members[in.Address] = m
+			i, _ := slices.BinarySearchFunc(c.order, in.Address, transport.Address.Compare)
+			c.order = slices.Insert(c.order, i, in.Address)
+			if in.Status != singleton.Down && !c.statusAt.IsZero() {
+				c.send(in.Address, TableStatus{c.version()})
+			}
+		}
+		m.Member, m.present = in, true
 	}
-	c.shards += len(k.shards)
-	delete(c.asked, info.Name)
-	c.kinds[info.Name] = k
-	c.tune(k, info.Tuning)
-	i, _ := slices.BinarySearch(c.names, info.Name)
-	c.names = slices.Insert(c.names, i, info.Name)
-	return k
+	for _, a := range slices.Clone(c.order) {
+		m := c.members[a]
+		if m.alive() {
+			continue
+		}
+		if before[a] || m.present && !slices.Contains(c.gone, a) && !slices.Contains(c.table.Gone(), a) {
+			c.gone = append(c.gone, a)
+		}
+		m.Status = singleton.Down
+		if !m.present && (c.recovered || m.register == nil) {
+			c.forget(a)
+		}
+	}
+	c.reap = true
+}
+
+// onRegister takes a node's hosted kinds and, before recovery, the shards that it owns.
+// After recovery its claims count only where nothing else is known.
+func (c *Coordinator) onRegister(from transport.Address, r Register) {
+	if r.Node != from {
+		c.refuse(from, r, fmt.Sprintf("it names %v", r.Node))
+		return
+	}
+	m := c.members[from]
+	if m.register != nil && m.register.Seq >= r.Seq {
+		c.send(from, Registered{c.config.Term, m.register.Seq})
+		return
+	}
+	r.Owned = slices.Clone(r.Owned)
+	r.Owned = slices.DeleteFunc(r.Owned, func(o Owned) bool {
+		if o.sound(from) {
+			return false
+		}
+		c.event(Event{What: Refused, Node: from, Shard: o.ShardID, Reason: fmt.Sprintf("a claim that makes no sense: %v at %v, to be %v, with %v", o.State, o.Epoch, o.Move, o.Peer)})
+		return true
+	})
+	for _, o := range r.Owned {
+		if e := max(o.Epoch, o.Move); e.Term() > c.config.Term.Number {
+			c.superseded = true
+			c.event(Event{What: Superseded, Node: from, Shard: o.ShardID, Epoch: e, Reason: "a claim of a later term"})
+			return
+		}
+	}
+	first := m.register == nil
+	m.register = &r
+	m.hosts, m.kept = map[string]bool{}, map[string]placement.Epoch{}
+	for _, info := range r.Kinds {
+		if err := c.learn(info); err != nil {
+			c.event(Event{What: KindRefused, Node: from, Reason: err.Error()})
+			continue
+		}
+		m.hosts[info.Name] = info.Hosts
+	}
+	c.keepPins(m, r.Pins)
+	c.plan, c.pinsAt = true, c.now
+	c.send(from, Registered{c.config.Term, r.Seq})
+	if c.recovered {
+		if first {
+			c.adopt(from, r.Owned)
+		}
+		c.send(from, TableStatus{c.version()})
+	}
 }

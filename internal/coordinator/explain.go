@@ -9,7 +9,7 @@ import (
 )
 
 // chosenBy is why a shard without a home was given that one.
-func (c *Coordinator) chosenBy(k *kind, s *shard, to transport.Address) string {
+func chosenBy(k *kind, s *shard, to transport.Address) string {
 	by := k.place.String()
 	if k.pins.at(s.id.Shard) == to.Name {
 		by = "a wish (PlaceShards)"
@@ -20,20 +20,8 @@ func (c *Coordinator) chosenBy(k *kind, s *shard, to transport.Address) string {
 	return s.why + " and given a new home by " + by
 }
 
-// causeOf is why a shard moved.
-func (c *Coordinator) causeOf(m *move) string {
-	k := c.kinds[m.shard.id.Kind]
-	switch {
-	case m.cause == leaving:
-		return fmt.Sprintf("for %s leaves, or does not host the type any more", m.from.Name)
-	case k.pins.at(m.shard.id.Shard) == m.to.Name:
-		return "by a wish (PlaceShards)"
-	}
-	return "by " + k.place.String()
-}
-
 // explain tells people where a shard is and why.
-func (c *Coordinator) explain(id placement.ShardID) string {
+func explain(c *planner, id placement.ShardID) string {
 	k, s := c.kinds[id.Kind], c.shard(id)
 	switch {
 	case !c.recovered:

@@ -1,8 +1,11 @@
 package coordinator
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/invariant"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
@@ -59,4 +62,95 @@ func (s *shard) goesTo() transport.Address {
 		return s.move.to
 	}
 	return s.owner
+}
+
+// A catalog has the kinds that members registered, with their shards.
+type catalog struct {
+	roster
+	kinds  map[string]*kind
+	names  []string        // keys of kinds, sorted
+	shards int             // of all kinds
+	asked  map[string]bool // kinds that were asked for before they were known
+}
+
+func (c *catalog) shard(id placement.ShardID) *shard {
+	k := c.kinds[id.Kind]
+	if k == nil || id.Shard < k.info.Shards || id.Shard >= 2*k.info.Shards {
+		return nil
+	}
+	return &k.shards[id.Shard-k.info.Shards]
+}
+
+// addKind starts to know a kind.
+func (c *catalog) addKind(info KindInfo) *kind {
+	k := &kind{info: info, shards: make([]shard, info.Shards), wanted: c.asked[info.Name]}
+	for i := range k.shards {
+		k.shards[i].id = placement.ShardID{Kind: info.Name, Shard: info.Shards + uint32(i)}
+	}
+	c.shards += len(k.shards)
+	delete(c.asked, info.Name)
+	c.kinds[info.Name] = k
+	c.tune(k, info.Tuning)
+	i, _ := slices.BinarySearch(c.names, info.Name)
+	c.names = slices.Insert(c.names, i, info.Name)
+	return k
+}
+
+// learn compares a node's description of a kind with the known one. A node that
+// only calls the kind does not make it known.
+func (c *catalog) learn(info KindInfo) error {
+	k := c.kinds[info.Name]
+	if k == nil {
+		if !info.Hosts {
+			return nil
+		}
+		if err := placement.CheckShards(int(info.Shards)); err != nil || info.Name == "" {
+			return fmt.Errorf("register kind %q: %d shards (want a name and a power of two up to %d)", info.Name, info.Shards, placement.MaxShards)
+		}
+		if c.shards+int(info.Shards) > maxShards {
+			return fmt.Errorf("register kind %s: %d shards more than the cluster's %d make over %d (use fewer shards a kind)",
+				info.Name, info.Shards, c.shards, maxShards)
+		}
+		c.addKind(info)
+		return nil
+	}
+	have := k.info
+	have.Hosts, have.Tuning = info.Hosts, info.Tuning
+	if have != info {
+		return fmt.Errorf("register kind %s: %s, but the cluster has %s (both sides must run the same contract)",
+			info.Name, describe(info), describe(have))
+	}
+	if info.Hosts && k.info.Tuning != info.Tuning {
+		c.tune(k, info.Tuning)
+		c.event(Event{What: KindTuned, Shard: placement.ShardID{Kind: info.Name}, Reason: fmt.Sprintf("%+v", info.Tuning)})
+	}
+	return nil
+}
+
+// tune takes settings for a kind.
+func (c *catalog) tune(k *kind, t Tuning) {
+	k.info.Tuning = t
+	place, ok := c.config.Strategies.find(t.Allocation, c.config.Strategy)
+	if !ok {
+		c.event(Event{
+			What: StrategyRefused, Shard: placement.ShardID{Kind: k.info.Name},
+			Reason: fmt.Sprintf("%s does not know %s and uses %v (host the type there too, with shard.Proxy)", c.config.Self.Name, t.Allocation, place),
+		})
+	}
+	k.place = place
+}
+
+// nextEpoch gives out a new epoch for the shard.
+func (c *catalog) nextEpoch(s *shard) placement.Epoch {
+	e := s.last.Next(c.config.Term.Number)
+	if e == 0 {
+		// Unreachable while terms grow: recovery stops at a claim of a later term.
+		invariant.Failf("shard %v: no epoch of term %v is above %v", s.id, c.config.Term, s.last)
+	}
+	s.last = e
+	return e
+}
+
+func describe(k KindInfo) string {
+	return fmt.Sprintf("%s with %d shards by %s", k.Package, k.Shards, k.HashName)
 }

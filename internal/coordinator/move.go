@@ -75,8 +75,15 @@ func (m *move) become(p phase) {
 	m.phase = p
 }
 
+// A moveList has the moves that are under way, and takes what their homes report.
+type moveList struct {
+	wishes
+	moves  []*move   // in the order of their begin
+	planAt time.Time // when the first resting shard may move again; zero: none rests
+}
+
 // count is how many moves of a cause are under way.
-func (c *Coordinator) count(why cause) int {
+func (c *moveList) count(why cause) int {
 	n := 0
 	for _, m := range c.moves {
 		if m.cause == why {
@@ -87,7 +94,7 @@ func (c *Coordinator) count(why cause) int {
 }
 
 // countOf is how many shards of a kind move for balance.
-func (c *Coordinator) countOf(kind string) int {
+func (c *moveList) countOf(kind string) int {
 	n := 0
 	for _, m := range c.moves {
 		if m.cause == balancing && m.shard.id.Kind == kind {
@@ -98,7 +105,7 @@ func (c *Coordinator) countOf(kind string) int {
 }
 
 // begin starts a move. The message goes out in the same step.
-func (c *Coordinator) begin(s *shard, to transport.Address, why cause) {
+func (c *moveList) begin(s *shard, to transport.Address, why cause) {
 	m := &move{shard: s, from: s.owner, to: to, epoch: c.nextEpoch(s), cause: why, phase: moving, resendAt: c.now}
 	s.move = m
 	c.moves = append(c.moves, m)
@@ -106,7 +113,7 @@ func (c *Coordinator) begin(s *shard, to transport.Address, why cause) {
 }
 
 // end takes the move off the books.
-func (c *Coordinator) end(m *move) {
+func (c *moveList) end(m *move) {
 	m.become(ended)
 	m.shard.move = nil
 	c.moves = slices.DeleteFunc(c.moves, func(o *move) bool { return o == m })
@@ -114,7 +121,7 @@ func (c *Coordinator) end(m *move) {
 }
 
 // commit ends the move with the shard at its new home.
-func (c *Coordinator) commit(m *move) {
+func (c *moveList) commit(m *move) {
 	c.end(m)
 	c.set(m.shard, m.to, m.epoch)
 	m.shard.why = fmt.Sprintf("it moved there from %s, %s", m.from.Name, c.causeOf(m))
@@ -123,7 +130,7 @@ func (c *Coordinator) commit(m *move) {
 
 // resume ends the move with the shard at its old home, under an epoch above the
 // move's, so that nothing of the move counts any more.
-func (c *Coordinator) resume(m *move, why string) {
+func (c *moveList) resume(m *move, why string) {
 	c.end(m)
 	c.give(m.shard, m.from)
 	m.shard.why = fmt.Sprintf("it stayed there, for its move to %s was given up: %s", m.to.Name, cmp.Or(m.reason, why))
@@ -140,7 +147,7 @@ func (c *Coordinator) resume(m *move, why string) {
 
 // promote ends the move with the new home as owner by the coordinator's word:
 // the old home is gone. The new home goes on with the prepared shard.
-func (c *Coordinator) promote(m *move) {
+func (c *moveList) promote(m *move) {
 	c.end(m)
 	c.give(m.shard, m.to)
 	m.shard.why = fmt.Sprintf("it was moving there when %s was lost", m.from.Name)
@@ -148,7 +155,7 @@ func (c *Coordinator) promote(m *move) {
 }
 
 // lose ends the move with the shard at nobody's.
-func (c *Coordinator) lose(m *move, why string) {
+func (c *moveList) lose(m *move, why string) {
 	c.end(m)
 	c.give(m.shard, transport.Address{})
 	m.shard.why = fmt.Sprintf("it was lost with %s", m.to.Name)
@@ -156,7 +163,7 @@ func (c *Coordinator) lose(m *move, why string) {
 }
 
 // reapMoves decides about moves one of whose sides is gone.
-func (c *Coordinator) reapMoves() {
+func (c *moveList) reapMoves() {
 	for _, m := range slices.Clone(c.moves) {
 		from, to := c.alive(m.from), c.alive(m.to)
 		switch {
@@ -177,7 +184,7 @@ func (c *Coordinator) reapMoves() {
 
 // reapShards takes shards from owners that are gone. Allocation follows in the
 // same step.
-func (c *Coordinator) reapShards() {
+func (c *moveList) reapShards() {
 	lost := map[transport.Address]int{}
 	for _, name := range c.names {
 		k := c.kinds[name]
@@ -197,7 +204,7 @@ func (c *Coordinator) reapShards() {
 }
 
 // resendMoves sends again the request that each move waits for, when it is due.
-func (c *Coordinator) resendMoves() {
+func (c *moveList) resendMoves() {
 	for _, m := range c.moves {
 		if c.now.Before(m.resendAt) {
 			continue
@@ -217,7 +224,7 @@ func (c *Coordinator) resendMoves() {
 }
 
 // moveOf finds the move that a message speaks of; nil when it is over.
-func (c *Coordinator) moveOf(id placement.ShardID, e placement.Epoch) *move {
+func (c *moveList) moveOf(id placement.ShardID, e placement.Epoch) *move {
 	s := c.shard(id)
 	if s == nil || s.move == nil || s.move.epoch != e {
 		return nil
@@ -225,7 +232,7 @@ func (c *Coordinator) moveOf(id placement.ShardID, e placement.Epoch) *move {
 	return s.move
 }
 
-func (c *Coordinator) onMoveStatus(from transport.Address, r MoveStatus) {
+func (c *moveList) onMoveStatus(from transport.Address, r MoveStatus) {
 	m := c.moveOf(r.ShardID, r.Epoch)
 	if m == nil || from != m.from {
 		return
@@ -238,7 +245,7 @@ func (c *Coordinator) onMoveStatus(from transport.Address, r MoveStatus) {
 
 // onMoveDone commits, in any phase: the node that is open is the home. A MoveDone of a
 // move that is over needs no answer: the table informs the sender.
-func (c *Coordinator) onMoveDone(from transport.Address, r MoveDone) {
+func (c *moveList) onMoveDone(from transport.Address, r MoveDone) {
 	if m := c.moveOf(r.ShardID, r.Epoch); m != nil && from == m.to {
 		c.commit(m)
 		return
@@ -249,7 +256,7 @@ func (c *Coordinator) onMoveDone(from transport.Address, r MoveDone) {
 // onMoveAborted asks the new home to forget the move. The old home promised not to send
 // Open, so nothing can run at the new one any more; but its prepared state would be
 // adopted, and undo answered calls, if the old home resumed and died.
-func (c *Coordinator) onMoveAborted(from transport.Address, r MoveAborted) {
+func (c *moveList) onMoveAborted(from transport.Address, r MoveAborted) {
 	m := c.moveOf(r.ShardID, r.Epoch)
 	switch {
 	case m == nil || from != m.from:
@@ -263,7 +270,7 @@ func (c *Coordinator) onMoveAborted(from transport.Address, r MoveAborted) {
 	}
 }
 
-func (c *Coordinator) onMoveCancelled(from transport.Address, r MoveCancelled) {
+func (c *moveList) onMoveCancelled(from transport.Address, r MoveCancelled) {
 	m := c.moveOf(r.ShardID, r.Epoch)
 	switch {
 	case m == nil:
@@ -273,4 +280,50 @@ func (c *Coordinator) onMoveCancelled(from transport.Address, r MoveCancelled) {
 	case m.phase == askingOld && from == m.from:
 		c.resume(m, "the new home was lost")
 	}
+}
+
+// causeOf is why a shard moved.
+func (c *moveList) causeOf(m *move) string {
+	k := c.kinds[m.shard.id.Kind]
+	switch {
+	case m.cause == leaving:
+		return fmt.Sprintf("for %s leaves, or does not host the type any more", m.from.Name)
+	case k.pins.at(m.shard.id.Shard) == m.to.Name:
+		return "by a wish (PlaceShards)"
+	}
+	return "by " + k.place.String()
+}
+
+// Owing returns the other members that can be reached and owe this coordinator an answer
+// which needs no time of their own, by address: they have not registered, or not reported
+// the state of a move that is to be cancelled. They are asked again and again; while one
+// of them owes, shards have no home. The driver decides about a member that owes an
+// answer for long.
+func (c *moveList) Owing() []transport.Address {
+	var nodes []transport.Address
+	owes := func(a transport.Address) {
+		m := c.members[a]
+		if a != c.config.Self && m != nil && m.alive() && !m.Unreachable && !slices.Contains(nodes, a) {
+			nodes = append(nodes, a)
+		}
+	}
+	if c.superseded {
+		return nil
+	}
+	for _, a := range c.order {
+		if c.members[a].silent() {
+			owes(a)
+		}
+	}
+	for _, m := range c.moves {
+		switch m.phase {
+		case askingNew:
+			owes(m.to)
+		case askingOld:
+			owes(m.from)
+		case moving, ended:
+		}
+	}
+	slices.SortFunc(nodes, transport.Address.Compare)
+	return nodes
 }

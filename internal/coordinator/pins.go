@@ -22,96 +22,11 @@ type request struct {
 	done bool
 }
 
-// onPlace changes wishes at once and answers when all members that host types keep them.
-func (c *Coordinator) onPlace(from transport.Address, p Place) {
-	for _, r := range c.requests {
-		if r.from == from && r.id == p.ID {
-			if r.done {
-				c.send(from, PlaceDone{c.config.Term, p.ID, ""})
-			}
-			return
-		}
-	}
-	if !c.recovered {
-		return // it asks again
-	}
-	k := c.kinds[p.Kind]
-	if k == nil {
-		c.send(from, PlaceDone{c.config.Term, p.ID, fmt.Sprintf("no member hosts %s (start one that does)", p.Kind)})
-		return
-	}
-	for _, pin := range p.Pins {
-		if c.shard(placement.ShardID{Kind: p.Kind, Shard: pin.Shard}) == nil {
-			c.send(from, PlaceDone{c.config.Term, p.ID, fmt.Sprintf("%s has no shard %d, only %d to %d", p.Kind, pin.Shard, k.info.Shards, 2*k.info.Shards-1)})
-			return
-		}
-	}
-	k.pins.change(p.Kind, p.Pins)
-	k.pins.Seq = k.pins.Seq.Next(c.config.Term.Number)
-	c.plan = true
-	c.requests = append(c.requests, &request{from, p.ID, p.Kind, k.pins.Seq, false})
-	c.requests = c.requests[max(0, len(c.requests)-maxAnswered):]
-	c.event(Event{What: Pinned, Shard: placement.ShardID{Kind: p.Kind}, Node: from, Count: len(p.Pins)})
-	c.spreadPins()
-}
-
-// keepPins takes the pins that a node kept. The latest change counts.
-func (c *Coordinator) keepPins(m *member, all []Pins) {
-	for _, p := range all {
-		if k := c.kinds[p.Kind]; k != nil {
-			m.kept[p.Kind] = p.Seq
-			if p.Seq > k.pins.Seq && slices.IsSortedFunc(p.Pins, func(a, b Pin) int { return cmp.Compare(a.Shard, b.Shard) }) {
-				k.pins = Pins{p.Kind, p.Seq, slices.Clone(p.Pins)}
-				c.plan = true
-			}
-		}
-	}
-}
-
-func (c *Coordinator) onPinsKept(from transport.Address, p PinsKept) {
-	m := c.members[from]
-	if m.kept == nil || m.register == nil {
-		return
-	}
-	m.kept[p.Kind] = max(m.kept[p.Kind], p.Seq)
-	c.answerPlaced()
-}
-
-// answerPlaced tells askers whose wishes are kept everywhere.
-func (c *Coordinator) answerPlaced() {
-	for _, r := range c.requests {
-		if r.done {
-			continue
-		}
-		r.done = true
-		for _, a := range c.order {
-			if m := c.members[a]; m.alive() && m.register != nil && m.kept[r.kind] < r.seq {
-				r.done = false
-			}
-		}
-		if r.done {
-			c.send(r.from, PlaceDone{c.config.Term, r.id, ""})
-		}
-	}
-}
-
-// spreadPins sends the wishes to every registered member that does not keep them,
-// every resend interval.
-func (c *Coordinator) spreadPins() {
-	c.pinsAt = time.Time{}
-	for _, name := range c.names {
-		k := c.kinds[name]
-		if k.pins.Seq == 0 {
-			continue
-		}
-		for _, a := range c.order {
-			if m := c.members[a]; m.alive() && m.register != nil && m.kept[name] < k.pins.Seq {
-				c.send(a, Placed{c.config.Term, k.pins})
-				c.pinsAt = c.now.Add(c.config.ResendInterval)
-			}
-		}
-	}
-	c.answerPlaced()
+// wishes are the pins of all kinds, which every registered member keeps.
+type wishes struct {
+	tables
+	requests []*request // wishes under way, and the latest that are done
+	pinsAt   time.Time  // when to send wishes that members do not keep; zero: all do
 }
 
 // A wish is a move of a pinned shard to the home that its pin names.
@@ -155,4 +70,96 @@ func CheckPlace(kind string, pins []Pin) error {
 		}
 	}
 	return nil
+}
+
+// onPlace changes wishes at once and answers when all members that host types keep them.
+func (c *wishes) onPlace(from transport.Address, p Place) {
+	for _, r := range c.requests {
+		if r.from == from && r.id == p.ID {
+			if r.done {
+				c.send(from, PlaceDone{c.config.Term, p.ID, ""})
+			}
+			return
+		}
+	}
+	if !c.recovered {
+		return // it asks again
+	}
+	k := c.kinds[p.Kind]
+	if k == nil {
+		c.send(from, PlaceDone{c.config.Term, p.ID, fmt.Sprintf("no member hosts %s (start one that does)", p.Kind)})
+		return
+	}
+	for _, pin := range p.Pins {
+		if c.shard(placement.ShardID{Kind: p.Kind, Shard: pin.Shard}) == nil {
+			c.send(from, PlaceDone{c.config.Term, p.ID, fmt.Sprintf("%s has no shard %d, only %d to %d", p.Kind, pin.Shard, k.info.Shards, 2*k.info.Shards-1)})
+			return
+		}
+	}
+	k.pins.change(p.Kind, p.Pins)
+	k.pins.Seq = k.pins.Seq.Next(c.config.Term.Number)
+	c.plan = true
+	c.requests = append(c.requests, &request{from, p.ID, p.Kind, k.pins.Seq, false})
+	c.requests = c.requests[max(0, len(c.requests)-maxAnswered):]
+	c.event(Event{What: Pinned, Shard: placement.ShardID{Kind: p.Kind}, Node: from, Count: len(p.Pins)})
+	c.spreadPins()
+}
+
+// keepPins takes the pins that a node kept. The latest change counts.
+func (c *wishes) keepPins(m *member, all []Pins) {
+	for _, p := range all {
+		if k := c.kinds[p.Kind]; k != nil {
+			m.kept[p.Kind] = p.Seq
+			if p.Seq > k.pins.Seq && slices.IsSortedFunc(p.Pins, func(a, b Pin) int { return cmp.Compare(a.Shard, b.Shard) }) {
+				k.pins = Pins{p.Kind, p.Seq, slices.Clone(p.Pins)}
+				c.plan = true
+			}
+		}
+	}
+}
+
+func (c *wishes) onPinsKept(from transport.Address, p PinsKept) {
+	m := c.members[from]
+	if m.kept == nil || m.register == nil {
+		return
+	}
+	m.kept[p.Kind] = max(m.kept[p.Kind], p.Seq)
+	c.answerPlaced()
+}
+
+// answerPlaced tells askers whose wishes are kept everywhere.
+func (c *wishes) answerPlaced() {
+	for _, r := range c.requests {
+		if r.done {
+			continue
+		}
+		r.done = true
+		for _, a := range c.order {
+			if m := c.members[a]; m.alive() && m.register != nil && m.kept[r.kind] < r.seq {
+				r.done = false
+			}
+		}
+		if r.done {
+			c.send(r.from, PlaceDone{c.config.Term, r.id, ""})
+		}
+	}
+}
+
+// spreadPins sends the wishes to every registered member that does not keep them,
+// every resend interval.
+func (c *wishes) spreadPins() {
+	c.pinsAt = time.Time{}
+	for _, name := range c.names {
+		k := c.kinds[name]
+		if k.pins.Seq == 0 {
+			continue
+		}
+		for _, a := range c.order {
+			if m := c.members[a]; m.alive() && m.register != nil && m.kept[name] < k.pins.Seq {
+				c.send(a, Placed{c.config.Term, k.pins})
+				c.pinsAt = c.now.Add(c.config.ResendInterval)
+			}
+		}
+	}
+	c.answerPlaced()
 }

@@ -3,7 +3,6 @@ package coordinator
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/singleton"
@@ -11,9 +10,16 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
+// A planner decides which shards get a home, and which move.
+type planner struct {
+	moveList
+	totals  map[transport.Address]int // each node's shards, while a plan is made
+	refused string                    // why balance was refused last, to say it once
+}
+
 // onAsk remembers that a kind is wanted. A process that asks for a kind that has homes
 // already has an old table.
-func (c *Coordinator) onAsk(from transport.Address, a Ask) {
+func (c *planner) onAsk(from transport.Address, a Ask) {
 	k := c.kinds[a.Kind]
 	switch {
 	case k == nil && !c.recovered:
@@ -39,7 +45,7 @@ func (c *Coordinator) onAsk(from transport.Address, a Ask) {
 }
 
 // whyNot returns the reason why shards of the kind cannot be allocated now; "" when they can.
-func (c *Coordinator) whyNot(k *kind) string {
+func (c *planner) whyNot(k *kind) string {
 	up, homes := 0, 0
 	for _, a := range c.order {
 		m := c.members[a]
@@ -62,7 +68,7 @@ func (c *Coordinator) whyNot(k *kind) string {
 }
 
 // allocate gives a home to every shard of a wanted kind that has none.
-func (c *Coordinator) allocate() {
+func (c *planner) allocate() {
 	for _, name := range c.names {
 		k := c.kinds[name]
 		if !k.wanted || k.homeless() == 0 || c.whyNot(k) != "" {
@@ -77,7 +83,7 @@ func (c *Coordinator) allocate() {
 			}
 			if to := c.choose(s.id, homes); !to.IsZero() {
 				c.give(s, to)
-				s.why = c.chosenBy(k, s, to)
+				s.why = chosenBy(k, s, to)
 				given++
 			}
 		}
@@ -88,7 +94,7 @@ func (c *Coordinator) allocate() {
 }
 
 // choose asks the strategy for a home and counts the shard there.
-func (c *Coordinator) choose(id placement.ShardID, homes []placement.Load) transport.Address {
+func (c *planner) choose(id placement.ShardID, homes []placement.Load) transport.Address {
 	k := c.kinds[id.Kind]
 	to, wished := k.pinned(id.Shard, homes)
 	if !wished {
@@ -111,7 +117,7 @@ func (c *Coordinator) choose(id placement.ShardID, homes []placement.Load) trans
 // emptyLeaving begins to move shards away from members that are on their way
 // out, or that ceased to host the kind. This is no rebalance: it needs no
 // convergence, for a leaving member waits for it.
-func (c *Coordinator) emptyLeaving() {
+func (c *planner) emptyLeaving() {
 	free := c.config.MaxLeaveMoves - c.count(leaving)
 	for _, name := range c.names {
 		k := c.kinds[name]
@@ -138,7 +144,7 @@ func (c *Coordinator) emptyLeaving() {
 }
 
 // mustGo reports whether the shard should leave a home that still lives.
-func (c *Coordinator) mustGo(s *shard) bool {
+func (c *planner) mustGo(s *shard) bool {
 	m := c.members[s.owner]
 	if m == nil || !m.alive() || m.Unreachable || s.move != nil || c.now.Before(s.rest) {
 		return false
@@ -148,7 +154,7 @@ func (c *Coordinator) mustGo(s *shard) bool {
 
 // rebalance begins to move shards to members that have fewer, if all agree on the
 // members: a leader of half a cluster must not move a shard.
-func (c *Coordinator) rebalance() {
+func (c *planner) rebalance() {
 	refused := ""
 	for _, name := range c.names {
 		k := c.kinds[name]
@@ -201,22 +207,8 @@ func allowed(homes []placement.Load, t placement.Transfer) bool {
 	return known && movable
 }
 
-// unreachable names the members that stand in the way of convergence.
-func (c *Coordinator) unreachable() string {
-	var names []string
-	for _, a := range c.order {
-		if m := c.members[a]; m.alive() && m.Unreachable {
-			names = append(names, a.Name)
-		}
-	}
-	if names == nil {
-		return ""
-	}
-	return " (" + strings.Join(names, ", ") + " unreachable)"
-}
-
 // nextRest is when the first resting shard may move again; zero when none rests.
-func (c *Coordinator) nextRest() time.Time {
+func (c *planner) nextRest() time.Time {
 	var at time.Time
 	if c.planAt.IsZero() {
 		return at
@@ -230,4 +222,57 @@ func (c *Coordinator) nextRest() time.Time {
 		}
 	}
 	return at
+}
+
+// moveLimit is how many shards of the kind may move at once for balance.
+func (c *planner) moveLimit(k *kind) int {
+	if k.info.MaxMoves > 0 {
+		return int(k.info.MaxMoves)
+	}
+	return c.config.MaxMoves
+}
+
+// homes returns the members that may be given shards of the kind, with their load, in
+// order of address, and the moves that pins ask for, in order of the present home.
+func (c *planner) homes(k *kind) (loads []placement.Load, wishes []wish) {
+	at := map[transport.Address]int{}
+	for _, a := range c.order {
+		if c.members[a].home(k.info.Name) {
+			at[a] = len(loads)
+			loads = append(loads, placement.Load{Node: a, Total: c.totals[a]})
+		}
+	}
+	if len(loads) == 0 {
+		return nil, nil
+	}
+	wishesFrom := make([][]wish, len(loads))
+	for i := range k.shards {
+		s := &k.shards[i]
+		l, ok := at[s.goesTo()]
+		if !ok {
+			continue
+		}
+		loads[l].Shards++
+		if s.move != nil || c.now.Before(s.rest) {
+			continue
+		}
+		if to, wished := k.pinned(s.id.Shard, loads); !wished {
+			loads[l].Movable = append(loads[l].Movable, s.id.Shard)
+		} else if to != loads[l].Node {
+			wishesFrom[l] = append(wishesFrom[l], wish{loads[l].Node, placement.Transfer{Shard: s.id.Shard, To: to}})
+		}
+	}
+	return loads, slices.Concat(wishesFrom...)
+}
+
+// countTotals counts every node's shards of all kinds, once for each plan.
+func (c *planner) countTotals() {
+	c.totals = map[transport.Address]int{}
+	for _, name := range c.names {
+		for i := range c.kinds[name].shards {
+			if to := c.kinds[name].shards[i].goesTo(); !to.IsZero() {
+				c.totals[to]++
+			}
+		}
+	}
 }

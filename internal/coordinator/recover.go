@@ -18,8 +18,11 @@ type claim struct {
 // rank orders claims: the highest epoch that a claim names decides.
 func (c claim) rank() placement.Epoch { return max(c.Epoch, c.Move) }
 
+// recovery rebuilds, from what members register, what a former coordinator knew.
+type recovery struct{ planner }
+
 // recover ends recovery once every node that may own shards has registered.
-func (c *Coordinator) recover() {
+func (c *recovery) recover() {
 	var silent []string
 	present := false
 	for _, a := range c.order {
@@ -65,7 +68,7 @@ func (c *Coordinator) recover() {
 // adopt takes in the claims of a node that registered after recovery, for
 // shards of which nothing else is known. Such a node was no member when this
 // coordinator began, so it owns only the shards that it was given.
-func (c *Coordinator) adopt(from transport.Address, owned []Owned) {
+func (c *recovery) adopt(from transport.Address, owned []Owned) {
 	var fresh []claim
 	for _, o := range owned {
 		if s := c.shard(o.ShardID); s != nil && s.last == 0 && c.members[from].knows(o.Kind) {
@@ -77,7 +80,7 @@ func (c *Coordinator) adopt(from transport.Address, owned []Owned) {
 
 // resolve decides the owner of each claimed shard, and returns the number of those
 // shards.
-func (c *Coordinator) resolve(all []claim) int {
+func (c *recovery) resolve(all []claim) int {
 	slices.SortStableFunc(all, func(a, b claim) int { return a.ShardID.Compare(b.ShardID) })
 	n := 0
 	for len(all) > 0 {
@@ -99,7 +102,7 @@ func (c *Coordinator) resolve(all []claim) int {
 
 // resolveShard is the decision table of the package's doc, of which the comments
 // name the rows.
-func (c *Coordinator) resolveShard(s *shard, claims []claim) {
+func (c *recovery) resolveShard(s *shard, claims []claim) {
 	for _, o := range claims {
 		s.last = max(s.last, o.rank())
 	}
@@ -128,7 +131,7 @@ func (c *Coordinator) resolveShard(s *shard, claims []claim) {
 }
 
 // resolveMove decides about a move whose old home lives.
-func (c *Coordinator) resolveMove(s *shard, old claim, prepared bool) {
+func (c *recovery) resolveMove(s *shard, old claim, prepared bool) {
 	peer := c.alive(old.Peer)
 	if old.State == Forwarding {
 		e := Event{Shard: s.id, Node: old.node, Peer: old.Peer}
@@ -162,7 +165,7 @@ func (c *Coordinator) resolveMove(s *shard, old claim, prepared bool) {
 
 // contest reports owners that lost to a higher epoch: after a partition that
 // was healed by hand, say. They give up when they see the table.
-func (c *Coordinator) contest(s *shard, claims []claim) {
+func (c *recovery) contest(s *shard, claims []claim) {
 	for _, o := range claims {
 		if o.State == Active && o.node != s.owner {
 			c.event(Event{What: ClaimLost, Shard: s.id, Node: o.node, Peer: s.owner, Epoch: s.epoch, Reason: fmt.Sprintf("it claims %v", o.Epoch)})

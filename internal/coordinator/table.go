@@ -3,11 +3,23 @@ package coordinator
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/shardgen/shardgen/internal/invariant"
 	"github.com/shardgen/shardgen/runtime/placement"
 	"github.com/shardgen/shardgen/transport"
 )
+
+// tables publish who owns which shard.
+type tables struct {
+	catalog
+	table    *placement.Table
+	history  []*placement.Table // former tables, oldest first
+	changed  []placement.ShardID
+	gone     []transport.Address
+	statusAt time.Time
+	nudgeAt  time.Time // next TableStatus to those that have not registered
+}
 
 const (
 	// maxHistory is how many former tables are kept to answer with a difference.
@@ -17,10 +29,32 @@ const (
 	maxPartEntries = 50_000
 )
 
+// Table is the current table, version 0 of this term before recovery.
+func (c *tables) Table() *placement.Table { return c.table }
+
+// version is the current table's, of which there is none before recovery.
+func (c *tables) version() placement.Version {
+	if c.table == nil {
+		return placement.Version{Term: c.config.Term}
+	}
+	return c.table.Version()
+}
+
+// set makes owner the shard's home under an epoch that was given out before.
+func (c *tables) set(s *shard, owner transport.Address, e placement.Epoch) {
+	s.owner, s.epoch, s.last = owner, e, max(s.last, e)
+	c.changed = append(c.changed, s.id)
+	c.plan = true
+}
+
+// give makes owner the shard's home under a new epoch; a zero owner leaves the
+// shard without one, and the former owner without the right to it.
+func (c *tables) give(s *shard, owner transport.Address) { c.set(s, owner, c.nextEpoch(s)) }
+
 // publish makes the next table from the changes of this step and sends the difference to
 // every member. The first table is sent even if it is empty: it says that this term has
 // begun.
-func (c *Coordinator) publish() {
+func (c *tables) publish() {
 	first := c.table == nil
 	if !first && len(c.changed) == 0 && len(c.gone) == 0 {
 		return
@@ -51,7 +85,7 @@ func (c *Coordinator) publish() {
 
 // onTableRequest answers with the difference, or with the whole table when the asker's is
 // of another term or too old.
-func (c *Coordinator) onTableRequest(from transport.Address, r TableRequest) {
+func (c *tables) onTableRequest(from transport.Address, r TableRequest) {
 	if r.Have.Compare(c.version()) >= 0 {
 		c.send(from, TableStatus{c.version()})
 		return
@@ -67,19 +101,9 @@ func (c *Coordinator) onTableRequest(from transport.Address, r TableRequest) {
 	}
 }
 
-// Answer is how any process that holds a table answers a [TableRequest] of one
-// that has an older one: with all of it. It returns nil when the asker's table
-// is not older. Gateways serve outside clients so.
-func Answer(t *placement.Table, r TableRequest) []Table {
-	if t == nil || r.Have.Compare(t.Version()) >= 0 {
-		return nil
-	}
-	return Split(t.Full())
-}
-
 // announce tells all members the current version now and then, and those that
 // recovery waits for more often.
-func (c *Coordinator) announce() {
+func (c *tables) announce() {
 	if !c.now.Before(c.statusAt) {
 		c.statusAt = c.now.Add(c.config.StatusInterval)
 		c.nudgeAt = c.now.Add(c.config.ResendInterval / 2)
@@ -95,6 +119,16 @@ func (c *Coordinator) announce() {
 			c.send(a, TableStatus{c.version()})
 		}
 	}
+}
+
+// Answer is how any process that holds a table answers a [TableRequest] of one
+// that has an older one: with all of it. It returns nil when the asker's table
+// is not older. Gateways serve outside clients so.
+func Answer(t *placement.Table, r TableRequest) []Table {
+	if t == nil || r.Have.Compare(t.Version()) >= 0 {
+		return nil
+	}
+	return Split(t.Full())
 }
 
 // Split makes messages of a difference, each small enough to be sent.

@@ -1,0 +1,30 @@
+package coordinator
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/shardgen/shardgen/transport"
+)
+
+// step is what one Step works with, and what it has decided so far.
+type step struct {
+	config Config
+	now    time.Time
+	out    Output
+	// superseded: a higher term exists: do nothing any more.
+	superseded bool
+
+	reap bool // the view changed: look for shards of the dead
+	plan bool // something changed that allocation or balance depend on
+}
+
+func (c *step) send(to transport.Address, m Message) {
+	c.out.Send = append(c.out.Send, Envelope{to, m})
+}
+
+func (c *step) event(e Event) { c.out.Events = append(c.out.Events, e) }
+
+func (c *step) refuse(from transport.Address, m Message, reason string) {
+	c.event(Event{What: Refused, Node: from, Reason: fmt.Sprintf("%s: %s", nameOf(m), reason)})
+}
