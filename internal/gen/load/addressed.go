@@ -21,12 +21,19 @@ type address struct {
 	want   types.Type
 }
 
-// addressed finds the messages of an entity that name their entity. H is the source of
-// its client, id the type of its ids.
-func (s *source) addressed(n *model.Entity, m *marked, h *source, id types.Type) {
+// addresses finds the messages that name their entity among the types of a client's package.
+type addresses struct {
+	*source
+	crossing *crossing
+	byField  map[*types.Var]*address // fields tagged id of structs that are the only parameter of methods
+}
+
+// addressed finds the messages of an entity of package from that name their entity. id is
+// the type of its ids.
+func (s *addresses) addressed(n *model.Entity, m *marked, from *types.Package, id types.Type) {
 	named := m.object.Type().(*types.Named)
 	for _, method := range n.Methods {
-		o, _, _ := types.LookupFieldOrMethod(types.NewPointer(named), true, s.pkg.Types, method.Name)
+		o, _, _ := types.LookupFieldOrMethod(types.NewPointer(named), true, from, method.Name)
 		f, ok := o.(*types.Func)
 		if !ok || len(method.Params) != 1 || method.Variadic {
 			continue
@@ -35,14 +42,14 @@ func (s *source) addressed(n *model.Entity, m *marked, h *source, id types.Type)
 		if t.Shape == model.Pointer {
 			t, pointer = t.Elem, true
 		}
-		field := h.addressField(t, f.Signature().Params().At(1).Type())
+		field := s.addressField(t, f.Signature().Params().At(1).Type())
 		if field == nil {
 			continue
 		}
-		a := h.addresses[field]
+		a := s.byField[field]
 		if a == nil {
 			a = &address{field: field, entity: n.Name, want: id}
-			h.addresses[field] = a
+			s.byField[field] = a
 		}
 		if n.Singleton || !types.Identical(field.Type(), id) {
 			continue
@@ -54,14 +61,14 @@ func (s *source) addressed(n *model.Entity, m *marked, h *source, id types.Type)
 				n.Name, f.Name(), t.Expr.Name, n.Addressed[other].Method.Name)
 			continue
 		}
-		h.checkMessageMethods(n, field, t)
+		s.checkMessageMethods(n, field, t)
 		n.Addressed = append(n.Addressed, &model.Addressed{Method: method, Struct: t.Expr, Pointer: pointer, Field: t.IDField})
 	}
 }
 
 // addressField is the field tagged id of a struct that this package declares, or nil.
 // Generated code cannot declare methods on a struct of another package.
-func (s *source) addressField(t *model.Type, of types.Type) *types.Var {
+func (s *addresses) addressField(t *model.Type, of types.Type) *types.Var {
 	if t.Shape != model.Struct || t.IDField == "" || t.Expr.Path != s.pkg.PkgPath || len(t.Expr.Args) > 0 {
 		return nil
 	}
@@ -72,7 +79,7 @@ func (s *source) addressField(t *model.Type, of types.Type) *types.Var {
 
 // checkMessageMethods reports the names of generated methods that a struct declares
 // already.
-func (s *source) checkMessageMethods(n *model.Entity, field *types.Var, t *model.Type) {
+func (s *addresses) checkMessageMethods(n *model.Entity, field *types.Var, t *model.Type) {
 	o := s.pkg.Types.Scope().Lookup(t.Expr.Name)
 	if o == nil {
 		return
@@ -86,7 +93,7 @@ func (s *source) checkMessageMethods(n *model.Entity, field *types.Var, t *model
 
 // unusedAddresses reports fields tagged id, in structs of this package, that name no
 // entity.
-func (s *source) unusedAddresses() {
+func (s *addresses) unusedAddresses() {
 	for _, t := range s.crossing.list {
 		if t.Shape != model.Struct || t.IDField == "" || t.Expr.Path != s.pkg.PkgPath || len(t.Expr.Args) > 0 {
 			continue
@@ -102,7 +109,7 @@ func (s *source) unusedAddresses() {
 			if reflect.StructTag(u.Tag(i)).Get("shard") != "id" {
 				continue
 			}
-			switch a := s.addresses[f]; {
+			switch a := s.byField[f]; {
 			case a == nil:
 				s.add(f.Pos(), CodeTag, `remove the tag, or pass the struct as the only argument of a method`,
 					`%s: the tag shard:"id" means nothing: no method takes a %s alone`, subject, t.Expr.Name)

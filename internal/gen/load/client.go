@@ -73,77 +73,6 @@ var importPath = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.~-]*(/[A-Za-z0-9_~-
 
 func isImportPath(s string) bool { return importPath.MatchString(s) && !strings.Contains(s, "...") }
 
-// home returns the source that an entity's client is printed into: the entity's
-// own package, unless its directive names another.
-func (s *source) home(n *model.Entity, m *marked) *source {
-	path := clientOf(m.directive)
-	if path == "" {
-		return s
-	}
-	h := s.homes[path]
-	if h == nil {
-		var ok bool
-		if h, ok = s.newHome(path, m); !ok {
-			return s
-		}
-		s.homes[path] = h
-	}
-	n.Client = path
-	h.model.Entities = append(h.model.Entities, n)
-	h.marked = append(h.marked, m)
-	return h
-}
-
-// newHome makes the source of a client's package, with a diagnostic at the
-// directive if it cannot be one.
-func (s *source) newHome(path string, m *marked) (*source, bool) {
-	fail := func(remedy, format string, args ...any) (*source, bool) {
-		s.add(m.directive.Slash, CodeClient, remedy, "client="+path+": "+format, args...)
-		return nil, false
-	}
-	p := s.loader.clients[path]
-	module := s.pkg.Module
-	switch {
-	case p == nil:
-		return fail("write a path like client="+s.pkg.PkgPath+"api", "not an import path")
-	case path == s.pkg.PkgPath:
-		return fail("leave it out", "it is the entity's own package")
-	case s.claimed[path] != "":
-		return fail("name another", "it holds the clients of %s", s.claimed[path])
-	case module == nil || path != module.Path && !strings.HasPrefix(path, module.Path+"/"):
-		return fail("name one of the entity's module: client="+s.pkg.PkgPath+"api", "not in the entity's module")
-	}
-	h := newSource(s.report, p, s.loader, s.claimed)
-	h.entities, h.model.Owner = s.entities, s.pkg.PkgPath
-	if len(p.GoFiles) == 0 {
-		h.model.Dir = filepath.Join(module.Dir, filepath.FromSlash(strings.TrimPrefix(path, module.Path)))
-		p.Name = packageName(path)
-		p.Types = types.NewPackage(path, p.Name)
-	} else if h.syntaxErrors() {
-		return nil, false
-	}
-	h.model.Name = p.Name
-	h.findDirectives()
-	switch {
-	case len(h.marked) > 0:
-		return fail("name another", "it has entities of its own")
-	case !token.IsIdentifier(p.Name) || p.Name == "main":
-		return fail("name another", "%s cannot be imported", p.Name)
-	case h.importsOwner():
-		return fail("move the declarations that it needs from there into it", "it imports %s", s.pkg.PkgPath)
-	}
-	s.claimed[path] = s.pkg.PkgPath
-	return h, true
-}
-
-// called returns the name of this package in a diagnostic about another.
-func (s *source) called(about *source) string {
-	if s == about {
-		return "this package"
-	}
-	return s.pkg.PkgPath
-}
-
 // packageName guesses a package's name from its path.
 func packageName(p string) string {
 	name := path.Base(p)
@@ -151,53 +80,6 @@ func packageName(p string) string {
 		name = path.Base(path.Dir(p))
 	}
 	return name
-}
-
-// importsOwner reports whether the files of a client's package import the
-// entity's.
-func (s *source) importsOwner() bool {
-	for _, file := range s.pkg.Syntax {
-		for _, spec := range file.Imports {
-			if spec.Path.Value == `"`+s.model.Owner+`"` {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// finishHomes completes the models of the clients' packages.
-func (s *source) finishHomes() {
-	foreign := slices.DeleteFunc(slices.Clone(s.model.Errors), func(e *model.Error) bool { return !e.Foreign() })
-	paths := make([]string, 0, len(s.homes))
-	for path := range s.homes {
-		paths = append(paths, path)
-	}
-	slices.Sort(paths)
-	for _, path := range paths {
-		h := s.homes[path]
-		h.unusedMethodDirectives()
-		h.declaredErrors()
-		h.importsOfErrors()
-		s.passedOn(h)
-		for _, e := range foreign {
-			h.packages[e.Var.Path] = s.packages[e.Var.Path]
-			h.addForeign(e)
-		}
-		h.unusedAddresses()
-		h.checkOneofs()
-		setTraits(h.crossing.list)
-		h.nameAll()
-		s.model.Clients = append(s.model.Clients, h.model)
-	}
-	if len(s.homes) == 0 || slices.ContainsFunc(s.model.Entities, func(n *model.Entity) bool { return n.Client == "" }) {
-		return
-	}
-	for _, m := range s.errors {
-		if !s.declaresForeign(m) {
-			s.add(m.directive.Slash, CodeError, "declare it in "+paths[0], "//shard:error: clients of this package's entities do not import it")
-		}
-	}
 }
 
 // ownerOf is the package of the entities whose clients are in p, according to its
@@ -212,4 +94,130 @@ func ownerOf(p *packages.Package) string {
 		}
 	}
 	return ""
+}
+
+// homes are the units of the clients of a package's entities that are in packages of their own.
+type homes struct {
+	of      *unit
+	claimed map[string]string // packages of clients, by the owner's path; of all packages
+	units   map[string]*unit  // by path
+}
+
+// home returns the unit that an entity's client is printed into: that of the entity's
+// own package, unless its directive names another.
+func (s *homes) home(n *model.Entity, m *marked) *unit {
+	path := clientOf(m.directive)
+	if path == "" {
+		return s.of
+	}
+	h := s.units[path]
+	if h == nil {
+		var ok bool
+		if h, ok = s.newHome(path, m); !ok {
+			return s.of
+		}
+		s.units[path] = h
+	}
+	n.Client = path
+	s.of.packages[path] = h.model.Name
+	h.model.Entities = append(h.model.Entities, n)
+	h.marked = append(h.marked, m)
+	return h
+}
+
+// newHome makes the unit of a client's package, with a diagnostic at the
+// directive if it cannot be one.
+func (s *homes) newHome(path string, m *marked) (*unit, bool) {
+	fail := func(remedy, format string, args ...any) (*unit, bool) {
+		s.of.add(m.directive.Slash, CodeClient, remedy, "client="+path+": "+format, args...)
+		return nil, false
+	}
+	p := s.of.loader.clients[path]
+	module := s.of.pkg.Module
+	switch {
+	case p == nil:
+		return fail("write a path like client="+s.of.pkg.PkgPath+"api", "not an import path")
+	case path == s.of.pkg.PkgPath:
+		return fail("leave it out", "it is the entity's own package")
+	case s.claimed[path] != "":
+		return fail("name another", "it holds the clients of %s", s.claimed[path])
+	case module == nil || path != module.Path && !strings.HasPrefix(path, module.Path+"/"):
+		return fail("name one of the entity's module: client="+s.of.pkg.PkgPath+"api", "not in the entity's module")
+	}
+	h := newUnit(s.of.report, p, s.of.loader, s.claimed)
+	h.entities, h.model.Owner = s.of.entities, s.of.pkg.PkgPath
+	if len(p.GoFiles) == 0 {
+		h.model.Dir = filepath.Join(module.Dir, filepath.FromSlash(strings.TrimPrefix(path, module.Path)))
+		p.Name = packageName(path)
+		p.Types = types.NewPackage(path, p.Name)
+	} else if h.syntaxErrors() {
+		return nil, false
+	}
+	h.model.Name = p.Name
+	h.findDirectives()
+	switch {
+	case len(h.marked) > 0:
+		return fail("name another", "it has entities of its own")
+	case !token.IsIdentifier(p.Name) || p.Name == "main":
+		return fail("name another", "%s cannot be imported", p.Name)
+	case importsPackage(h.pkg, h.model.Owner):
+		return fail("move the declarations that it needs from there into it", "it imports %s", s.of.pkg.PkgPath)
+	}
+	s.claimed[path] = s.of.pkg.PkgPath
+	return h, true
+}
+
+// finishHomes completes the models of the clients' packages.
+func (s *homes) finishHomes() {
+	u := s.of
+	foreign := slices.DeleteFunc(slices.Clone(u.model.Errors), func(e *model.Error) bool { return !e.Foreign() })
+	paths := make([]string, 0, len(s.units))
+	for path := range s.units {
+		paths = append(paths, path)
+	}
+	slices.Sort(paths)
+	for _, path := range paths {
+		h := s.units[path]
+		h.unusedMethodDirectives()
+		h.declaredErrors()
+		importsOfErrors(h.source)
+		passedOn(u.source, h.source)
+		for _, e := range foreign {
+			h.packages[e.Var.Path] = u.packages[e.Var.Path]
+			addForeign(h.model, e)
+		}
+		h.addresses.unusedAddresses()
+		h.crossing.checkOneofs()
+		setTraits(h.crossing.list)
+		h.nameAll()
+		u.model.Clients = append(u.model.Clients, h.model)
+	}
+	if len(s.units) == 0 || slices.ContainsFunc(u.model.Entities, func(n *model.Entity) bool { return n.Client == "" }) {
+		return
+	}
+	for _, m := range u.errors {
+		if !declaresForeign(m) {
+			u.add(m.directive.Slash, CodeError, "declare it in "+paths[0], "//shard:error: clients of this package's entities do not import it")
+		}
+	}
+}
+
+// called returns the name of the package of s in a diagnostic about another.
+func called(s, about *unit) string {
+	if s == about {
+		return "this package"
+	}
+	return s.pkg.PkgPath
+}
+
+// importsPackage reports whether the files of a package import the one with that path.
+func importsPackage(p *packages.Package, path string) bool {
+	for _, file := range p.Syntax {
+		for _, spec := range file.Imports {
+			if spec.Path.Value == `"`+path+`"` {
+				return true
+			}
+		}
+	}
+	return false
 }

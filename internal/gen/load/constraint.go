@@ -52,9 +52,16 @@ func constraintOf(name string, file *ast.File) string {
 	return strings.Join(parts, " && ")
 }
 
+func when(constraint string) string {
+	if constraint == "" {
+		return "always"
+	}
+	return "when " + constraint
+}
+
 // constrain gives the generated file the build constraint of the entities' files, so
 // that both are left out together. All of these files must have the same constraint.
-func (s *source) constrain() {
+func constrain(s *directives) {
 	files := make(map[string]*ast.File)
 	for _, file := range s.pkg.Syntax {
 		files[s.fset.Position(file.Package).Filename] = file
@@ -71,11 +78,4 @@ func (s *source) constrain() {
 				"%s: is built %s, and %s %s: one file is generated for both", m.object.Name(), when(c), first, when(s.model.Constraint))
 		}
 	}
-}
-
-func when(constraint string) string {
-	if constraint == "" {
-		return "always"
-	}
-	return "when " + constraint
 }

@@ -16,31 +16,9 @@ const (
 	protoPath   = "google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// A refusal is the reason why a type cannot cross the wire.
-type refusal struct {
-	code   Code
-	path   string    // from the value to the refused type: ".Lines[].Done"
-	pos    token.Pos // of the field of the refused type, if it is in the user's package
-	why    string
-	remedy string
-	told   bool // it has been reported
-	owned  bool // it is declared beside the entity, which the client's package cannot import
-}
-
-// at puts a step before the path. The end of a long path is left out.
-func (r *refusal) at(step string) *refusal {
-	c := *r
-	if c.path = step + r.path; len(c.path) > maxPath {
-		c.path = c.path[:maxPath] + "…"
-	}
-	return &c
-}
-
-const maxPath = 80
-
 // A crossing converts Go types to types of the model, each once.
 type crossing struct {
-	*source
+	typeWriter
 	known typeutil.Map // types.Type to *model.Type or *refusal
 	// added are the types that were added since the outermost call began. They are
 	// removed if that call refuses its type, because they may have been accepted on
@@ -48,15 +26,16 @@ type crossing struct {
 	added []types.Type
 	list  []*model.Type
 	depth int
-	// formed are the types whose form a tag chose.
-	formed map[formKey]*model.Type
+	forms *formChoice
 	// within counts, for each generic type, the instances that enclose the current
 	// type.
 	within map[*types.TypeName]int
 }
 
 func newCrossing(s *source) *crossing {
-	return &crossing{source: s, formed: make(map[formKey]*model.Type), within: make(map[*types.TypeName]int)}
+	c := &crossing{typeWriter: typeWriter{s}, within: make(map[*types.TypeName]int)}
+	c.forms = &formChoice{crossing: c, formed: make(map[formKey]*model.Type)}
+	return c
 }
 
 // maxInstances bounds how many instances of one generic type may be nested. In type T[A
@@ -106,7 +85,7 @@ func (c *crossing) of(t types.Type) (*model.Type, *refusal) {
 			c.known.Delete(a)
 		}
 		c.list = c.list[:first]
-		clear(c.formed) // some may have been added to the list
+		clear(c.forms.formed) // some may have been added to the list
 		c.known.Set(t, r)
 	}
 	return nil, r
@@ -145,7 +124,7 @@ func (c *crossing) fill(m *model.Type, t types.Type) (r *refusal) {
 	}
 	switch u := t.Underlying().(type) {
 	case *types.Basic:
-		m.Constants = c.constants(t)
+		m.Constants = constants(c.pkg, t)
 		return fillBasic(m, u, t)
 	case *types.Pointer:
 		m.Shape = model.Pointer
@@ -174,7 +153,7 @@ func (c *crossing) fill(m *model.Type, t types.Type) (r *refusal) {
 	case *types.Interface:
 		return c.fillOneof(m, t)
 	}
-	return c.refuse(t)
+	return refuseType(c.source, t)
 }
 
 // fillKnown fills in the types with a form that is not that of their parts, such as
@@ -316,7 +295,7 @@ func (c *crossing) fillStruct(m *model.Type, t types.Type, u *types.Struct) *ref
 		if !isForm(tag) {
 			chosen = ""
 		}
-		elem, r := c.inForm(f.Type(), chosen)
+		elem, r := c.forms.inForm(f.Type(), chosen)
 		if r != nil && !own {
 			foreign := *r
 			foreign.remedy = "copy the values that you need into a struct of your own"
@@ -334,7 +313,7 @@ func (c *crossing) fillStruct(m *model.Type, t types.Type, u *types.Struct) *ref
 func (c *crossing) fillOneof(m *model.Type, t types.Type) *refusal {
 	decl := c.oneofOf(t)
 	if decl == nil {
-		return c.refuse(t)
+		return refuseType(c.source, t)
 	}
 	cases, r := c.oneofCases(t, decl)
 	if r != nil {
@@ -379,7 +358,7 @@ func (c *crossing) oneofOf(t types.Type) *oneof {
 	if o, known := c.oneofs[named.Obj()]; known {
 		return o
 	}
-	o := findOneof(c.loader.sourceOf(named.Obj().Pkg().Path(), c.inModule(named.Obj().Pkg())), named.Obj().Name())
+	o := findOneof(c.loader.sourceOf(named.Obj().Pkg().Path(), inModule(c.pkg, named.Obj().Pkg())), named.Obj().Name())
 	c.oneofs[named.Obj()] = o
 	return o
 }
@@ -425,7 +404,7 @@ func (c *crossing) locate(r *refusal, f *types.Var, own bool) *refusal {
 			r.remedy += `, or tag the field shard:"-"`
 		}
 		if r.code == CodeUnknownType {
-			r.why = c.unknown(f, r.why)
+			r.why = c.syntax.unknown(f, r.why)
 		}
 	}
 	return r
@@ -442,28 +421,12 @@ func (c *crossing) unexported(t types.Type, f *types.Var) *refusal {
 	}
 }
 
-// refuse explains why a type has no codec.
-func (c *crossing) refuse(t types.Type) *refusal {
-	why, remedy := c.short(t)+" cannot cross the wire", "use a concrete type"
-	switch t.Underlying().(type) {
-	case *types.Chan:
-		why, remedy = "a channel cannot cross the wire", "pass the values, or let the entity call back"
-	case *types.Signature:
-		why, remedy = "a function cannot cross the wire", "pass an id, and let the entity call back"
-	case *types.Interface:
-		why, remedy = "an interface cannot cross the wire", "use a concrete struct, or mark an interface of your own //shard:oneof"
-		if types.Identical(t, types.Universe.Lookup("error").Type()) {
-			why, remedy = "an error crosses the wire only as the last result", "pass its text"
+// checkOneofs reports mistakes in interfaces that no method or state uses.
+func (c *crossing) checkOneofs() {
+	for _, name := range c.pkg.Types.Scope().Names() {
+		o, _ := c.pkg.Types.Scope().Lookup(name).(*types.TypeName)
+		if o != nil && c.oneofs[o] != nil {
+			c.oneofCases(o.Type(), c.oneofs[o])
 		}
 	}
-	return &refusal{code: CodeType, why: why, remedy: remedy}
-}
-
-func (c *crossing) short(t types.Type) string {
-	return types.TypeString(t, func(p *types.Package) string {
-		if p == c.pkg.Types {
-			return ""
-		}
-		return p.Name()
-	})
 }

@@ -13,7 +13,7 @@ import (
 var (
 	entityDirectives = []string{"entity", "singleton"}
 	methodDirectives = []string{"ignore", "read", "tell"}
-	directives       = slices.Concat(entityDirectives, methodDirectives, []string{"error", oneofDirective})
+	allDirectives    = slices.Concat(entityDirectives, methodDirectives, []string{"error", oneofDirective})
 )
 
 // A marked is a struct with a shard:entity or a shard:singleton directive.
@@ -25,10 +25,30 @@ type marked struct {
 
 func (m *marked) singleton() bool { return m.directive.Name == "singleton" }
 
+// A methodDirective is a shard:ignore, a shard:read or a shard:tell.
+type methodDirective struct {
+	directive ast.Directive
+	used      bool // it stands at a method of an entity
+}
+
+// A markedError is a declaration with a shard:error directive.
+type markedError struct {
+	directive ast.Directive
+	spec      ast.Spec // *ast.TypeSpec or *ast.ValueSpec
+}
+
+// directives finds what the directives of a package mark.
+type directives struct {
+	*source
+	marked  []*marked
+	methods map[token.Pos]*methodDirective // by the position of the method's name
+	errors  []markedError
+}
+
 // findDirectives finds the entities, and comments that are misspelt directives.
-func (s *source) findDirectives() {
+func (s *directives) findDirectives() {
 	for _, file := range s.pkg.Syntax {
-		attached := s.attachments(file)
+		attached := attachments(file)
 		for _, group := range file.Comments {
 			for _, c := range group.List {
 				s.readComment(c, file, attached)
@@ -41,7 +61,7 @@ func (s *source) findDirectives() {
 // attachments maps the comments that document a type, variables or a function to the
 // declaration: a *ast.TypeSpec, a *ast.ValueSpec, all specs of a *ast.GenDecl or a
 // *ast.FuncDecl.
-func (s *source) attachments(file *ast.File) map[*ast.Comment]ast.Node {
+func attachments(file *ast.File) map[*ast.Comment]ast.Node {
 	attached := make(map[*ast.Comment]ast.Node)
 	attach := func(doc *ast.CommentGroup, node ast.Node) {
 		if doc != nil {
@@ -79,7 +99,7 @@ func (s *source) attachments(file *ast.File) map[*ast.Comment]ast.Node {
 // almost matches comments that look like directives of this tool.
 var almost = regexp.MustCompile(`^(?://|/\*)\s*(?i:shard(?:gen)?)\s*:(\s*)(\w+)(.*)`)
 
-func (s *source) readComment(c *ast.Comment, file *ast.File, attached map[*ast.Comment]ast.Node) {
+func (s *directives) readComment(c *ast.Comment, file *ast.File, attached map[*ast.Comment]ast.Node) {
 	d, ok := ast.ParseDirective(c.Slash, c.Text)
 	if !ok || d.Tool != "shard" {
 		s.readNearMiss(c)
@@ -102,18 +122,150 @@ func (s *source) readComment(c *ast.Comment, file *ast.File, attached map[*ast.C
 
 // readNearMiss reports a comment that was meant as a directive and is not one. It
 // ignores prose that begins with the word.
-func (s *source) readNearMiss(c *ast.Comment) {
+func (s *directives) readNearMiss(c *ast.Comment) {
 	match := almost.FindStringSubmatch(c.Text)
 	if match == nil {
 		return
 	}
 	space, name, rest := match[1], strings.ToLower(match[2]), strings.Trim(match[3], " \t*/")
-	meant := nearest(name, directives)
+	meant := nearest(name, allDirectives)
 	prose := space != "" && rest != "" && !strings.Contains(rest, "=")
 	if meant == "" || prose {
 		return
 	}
 	s.add(c.Slash, CodeNearMiss, "write //shard:"+meant, "%q: not a directive, though it looks like one", firstLine(c.Text))
+}
+
+// mark records an entity, if the directive stands at a struct that can be one.
+func (s *directives) mark(d ast.Directive, spec *ast.TypeSpec) {
+	if spec == nil {
+		s.add(d.Slash, CodeMisplaced, "put it into the comment right above one struct, without a blank line between",
+			"//shard:%s: belongs to no type", d.Name)
+		return
+	}
+	object, _ := s.pkg.TypesInfo.Defs[spec.Name].(*types.TypeName)
+	if object == nil {
+		s.add(spec.Pos(), CodeEntity, "", "%s: its declaration does not type-check", spec.Name.Name)
+		return
+	}
+	for _, m := range s.marked {
+		if m.object == object {
+			s.add(d.Slash, CodeMisplaced, "keep one", "%s: has //shard:%s already", object.Name(), m.directive.Name)
+			return
+		}
+	}
+	m := &marked{object, spec, d}
+	if s.fit(m) {
+		s.marked = append(s.marked, m)
+	}
+}
+
+// fit reports whether a type can be an entity, and adds a diagnostic if not.
+func (s *directives) fit(m *marked) bool {
+	object, spec, name, a := m.object, m.spec, m.object.Name(), "an entity"
+	if m.singleton() {
+		a = "a singleton"
+	}
+	_, isStruct := spec.Type.(*ast.StructType)
+	switch {
+	case object.IsAlias():
+		s.add(spec.Pos(), CodeEntity, "annotate the struct itself", "%s: an alias cannot be %s", name, a)
+	case !isStruct:
+		s.add(spec.Pos(), CodeEntity, "declare it as a struct", "%s: not a struct", name)
+	case spec.TypeParams != nil:
+		s.add(spec.Pos(), CodeEntity, "declare one struct for each type argument", "%s: a generic struct cannot be %s", name, a)
+	case !object.Exported():
+		s.add(spec.Pos(), CodeEntity, "start its name with a capital: clients name it", "%s: not exported", name)
+	default:
+		return true
+	}
+	return false
+}
+
+// markMethod records a directive that stands at a method.
+func (s *directives) markMethod(d ast.Directive, at ast.Node) {
+	f, _ := at.(*ast.FuncDecl)
+	if d.Args != "" {
+		s.add(d.ArgsPos, CodeOption, "remove "+d.Args, "//shard:%s: takes no options", d.Name)
+	}
+	switch {
+	case f == nil || f.Recv == nil:
+		s.add(d.Slash, CodeMisplaced, "put it into the comment right above a method of an entity", "//shard:%s: belongs to no method", d.Name)
+	case s.methods[f.Name.Pos()] != nil:
+		s.add(d.Slash, CodeMisplaced, "keep one", "%s: has //shard:%s already", f.Name.Name, s.methods[f.Name.Pos()].directive.Name)
+	default:
+		s.methods[f.Name.Pos()] = &methodDirective{directive: d}
+	}
+}
+
+// methodDirective returns the directive of an entity's method, or nil.
+func (s *directives) methodDirective(f *types.Func) *methodDirective {
+	d := s.methods[f.Pos()]
+	if d != nil {
+		d.used = true
+	}
+	return d
+}
+
+// unusedMethodDirectives reports directives at methods that do not belong to an entity.
+func (s *directives) unusedMethodDirectives() {
+	for _, d := range s.methods { //arch:order-free diagnostics are sorted
+		if !d.used {
+			s.add(d.directive.Slash, CodeMisplaced, "remove it, or annotate the method's struct", "//shard:%s: stands at no message of an entity", d.directive.Name)
+		}
+	}
+}
+
+// markError records a directive that stands at types or variables.
+func (s *directives) markError(d ast.Directive, at ast.Node) {
+	if d.Args != "" {
+		s.add(d.ArgsPos, CodeOption, "remove "+d.Args, "//shard:error: takes no options")
+	}
+	specs := []ast.Spec{}
+	switch at := at.(type) {
+	case *ast.TypeSpec:
+		specs = append(specs, at)
+	case *ast.ValueSpec:
+		specs = append(specs, at)
+	case *ast.GenDecl:
+		if at.Tok == token.VAR || at.Tok == token.TYPE {
+			specs = at.Specs
+		}
+	}
+	if len(specs) == 0 {
+		s.add(d.Slash, CodeMisplaced, "put it into the comment right above a variable or a type", "//shard:error: belongs to no variable and no type")
+	}
+	for _, spec := range specs {
+		s.errors = append(s.errors, markedError{d, spec})
+	}
+}
+
+// markOneof records the directive.
+func (s *directives) markOneof(d ast.Directive, file *ast.File, at ast.Node) {
+	spec, _ := at.(*ast.TypeSpec)
+	if spec == nil {
+		s.add(d.Slash, CodeMisplaced, "put it into the comment right above one interface, without a blank line between",
+			"//shard:oneof: belongs to no type")
+		return
+	}
+	object, _ := s.pkg.TypesInfo.Defs[spec.Name].(*types.TypeName)
+	switch {
+	case object == nil:
+		s.add(spec.Pos(), CodeUnknownType, "", "%s: its declaration does not type-check", spec.Name.Name)
+	case s.oneofs[object] != nil:
+		s.add(d.Slash, CodeMisplaced, "keep one", "%s: has //shard:oneof already", object.Name())
+	default:
+		s.oneofs[object] = &oneof{spec: spec, file: file, list: d.Args}
+	}
+}
+
+// errorsAlone reports errors that are declared in a package that has neither entities
+// nor clients of any.
+func (s *directives) errorsAlone() {
+	if len(s.errors) > 0 && s.model.Owner == "" {
+		s.add(s.errors[0].directive.Slash, CodeMisplaced, "declare it in the entity's package: var _ = thispackage.ErrName with the directive above it",
+			"//shard:error: no entity of this package returns it")
+	}
 }
 
 func firstLine(text string) string {
@@ -122,10 +274,10 @@ func firstLine(text string) string {
 }
 
 func suggestion(name string) string {
-	if meant := nearest(strings.ToLower(name), directives); meant != "" {
+	if meant := nearest(strings.ToLower(name), allDirectives); meant != "" {
 		return "write //shard:" + meant
 	}
-	return "there are //shard:" + strings.Join(directives, ", //shard:")
+	return "there are //shard:" + strings.Join(allDirectives, ", //shard:")
 }
 
 // nearest returns the one of names that a misspelt name was probably meant to be, or
@@ -166,48 +318,9 @@ func distance(a, b string) int {
 	return rows[len(a)][len(b)]
 }
 
-// mark records an entity, if the directive stands at a struct that can be one.
-func (s *source) mark(d ast.Directive, spec *ast.TypeSpec) {
-	if spec == nil {
-		s.add(d.Slash, CodeMisplaced, "put it into the comment right above one struct, without a blank line between",
-			"//shard:%s: belongs to no type", d.Name)
-		return
-	}
-	object, _ := s.pkg.TypesInfo.Defs[spec.Name].(*types.TypeName)
-	if object == nil {
-		s.add(spec.Pos(), CodeEntity, "", "%s: its declaration does not type-check", spec.Name.Name)
-		return
-	}
-	for _, m := range s.marked {
-		if m.object == object {
-			s.add(d.Slash, CodeMisplaced, "keep one", "%s: has //shard:%s already", object.Name(), m.directive.Name)
-			return
-		}
-	}
-	m := &marked{object, spec, d}
-	if s.fit(m) {
-		s.marked = append(s.marked, m)
-	}
-}
-
-// fit reports whether a type can be an entity, and adds a diagnostic if not.
-func (s *source) fit(m *marked) bool {
-	object, spec, name, a := m.object, m.spec, m.object.Name(), "an entity"
-	if m.singleton() {
-		a = "a singleton"
-	}
-	_, isStruct := spec.Type.(*ast.StructType)
-	switch {
-	case object.IsAlias():
-		s.add(spec.Pos(), CodeEntity, "annotate the struct itself", "%s: an alias cannot be %s", name, a)
-	case !isStruct:
-		s.add(spec.Pos(), CodeEntity, "declare it as a struct", "%s: not a struct", name)
-	case spec.TypeParams != nil:
-		s.add(spec.Pos(), CodeEntity, "declare one struct for each type argument", "%s: a generic struct cannot be %s", name, a)
-	case !object.Exported():
-		s.add(spec.Pos(), CodeEntity, "start its name with a capital: clients name it", "%s: not exported", name)
-	default:
-		return true
-	}
-	return false
+// declaresForeign reports whether a directive stands for other packages' variables
+// alone.
+func declaresForeign(m markedError) bool {
+	v, ok := m.spec.(*ast.ValueSpec)
+	return ok && !slices.ContainsFunc(v.Names, func(n *ast.Ident) bool { return n.Name != "_" })
 }

@@ -8,25 +8,26 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// entity makes the model of one entity.
-func (s *source) entity(m *marked) *model.Entity {
-	n := &model.Entity{Name: m.object.Name(), Kind: m.object.Name(), Shards: defaultShards}
-	if m.singleton() {
-		n.Singleton, n.Shards = true, 1
+// A fieldReader reads the fields of an entity.
+type fieldReader struct {
+	*unit
+	n *model.Entity
+	h *unit // of the package that its client is printed into
+}
+
+// looksLikeID reports whether a field has a name that is usual for ids.
+func looksLikeID(n *model.Entity, f *types.Var) bool {
+	name := strings.ToLower(f.Name())
+	if _, basic := f.Type().Underlying().(*types.Basic); !basic && !hasText(f.Type()) {
+		return false
 	}
-	h := s.home(n, m)
-	id := s.fields(n, m, h)
-	s.readOptions(n, m, h, id)
-	s.methods(n, m, h)
-	s.addressed(n, m, h, id)
-	n.Own = s.entityFields(m.object.Type().Underlying().(*types.Struct))
-	n.MethodCount = s.exportedMethods(m.object.Type().(*types.Named))
-	return n
+	return name == "id" || name == "key" || name == strings.ToLower(n.Name)+"id"
 }
 
 // fields reads the struct's fields. It returns the type of the id, which the client's
-// package h must be able to name.
-func (s *source) fields(n *model.Entity, m *marked, h *source) types.Type {
+// package must be able to name.
+func (s *fieldReader) fields(m *marked) types.Type {
+	n := s.n
 	var id types.Type = types.Typ[types.String]
 	n.ID = model.ID{Type: &model.Expr{Name: "string"}}
 	u := m.object.Type().Underlying().(*types.Struct)
@@ -37,10 +38,10 @@ func (s *source) fields(n *model.Entity, m *marked, h *source) types.Type {
 			continue
 		}
 		if event := journalEvent(f.Type()); event != nil {
-			s.journal(n, m, f, event, u.Tag(i))
+			readJournal(s, m, f, event, u.Tag(i))
 			continue
 		}
-		tag, form, hasTag := s.tag(n, f, u.Tag(i))
+		tag, form, hasTag := s.tag(f, u.Tag(i))
 		switch {
 		case !hasTag:
 			untagged = append(untagged, f)
@@ -50,24 +51,24 @@ func (s *source) fields(n *model.Entity, m *marked, h *source) types.Type {
 			s.add(f.Pos(), CodeIDTwice, "keep one", "%s: %s and %s are both tagged id", n.Name, n.ID.Field, f.Name())
 		case tag == "id":
 			n.ID.Field = f.Name()
-			if s.idType(n, f, h) {
+			if s.idType(f) {
 				id = f.Type()
 			}
 		case tag == "state":
-			s.stateField(n, f, form)
+			s.stateField(f, form)
 		}
 	}
 	for _, f := range untagged {
-		s.untaggedField(n, f)
+		s.untaggedField(f)
 	}
 	return id
 }
 
 // tag returns a field's shard tag, if it is a known one, and the form that it chooses
 // for state.
-func (s *source) tag(n *model.Entity, f *types.Var, raw string) (tag, form string, ok bool) {
+func (s *fieldReader) tag(f *types.Var, raw string) (tag, form string, ok bool) {
 	tag, ok = reflect.StructTag(raw).Lookup("shard")
-	subject := n.Name + "." + f.Name()
+	subject := s.n.Name + "." + f.Name()
 	switch {
 	case !ok && strings.Contains(raw, "shard:"):
 		s.add(f.Pos(), CodeTag, "write `shard:\"state\"`, with quotes and no spaces", "%s: malformed tag `%s`", subject, raw)
@@ -88,14 +89,15 @@ func (s *source) tag(n *model.Entity, f *types.Var, raw string) (tag, form strin
 }
 
 // idType reads the type of the field tagged id.
-func (s *source) idType(n *model.Entity, f *types.Var, h *source) bool {
+func (s *fieldReader) idType(f *types.Var) bool {
+	n := s.n
 	t := f.Type()
-	x, r := h.crossing.expr(t)
+	x, r := s.h.crossing.expr(t)
 	switch {
 	case r == nil:
 		n.ID.Type = x
 	case r.code == CodeUnknownType:
-		s.add(f.Pos(), r.code, "", "%s.%s: %s", n.Name, f.Name(), s.unknown(f, r.why))
+		s.add(f.Pos(), r.code, "", "%s.%s: %s", n.Name, f.Name(), s.syntax.unknown(f, r.why))
 		return false
 	case r.owned:
 		s.refuse(f, n.Name+"."+f.Name(), r)
@@ -122,44 +124,42 @@ func (s *source) idType(n *model.Entity, f *types.Var, h *source) bool {
 	return false
 }
 
-func (s *source) stateField(n *model.Entity, f *types.Var, form string) {
-	t, r := s.crossing.inForm(f.Type(), form)
+func (s *fieldReader) stateField(f *types.Var, form string) {
+	t, r := s.crossing.forms.inForm(f.Type(), form)
 	if r == nil {
-		n.State = append(n.State, model.Field{Name: f.Name(), Number: len(n.State) + 1, Type: t})
+		s.n.State = append(s.n.State, model.Field{Name: f.Name(), Number: len(s.n.State) + 1, Type: t})
 		return
 	}
-	if r.code == CodeUnknownType && s.awaited(f) {
+	if r.code == CodeUnknownType && s.syntax.awaited(f, s.expected) {
 		r = &refusal{code: CodeType, why: "a generated type cannot be state", remedy: `tag it shard:"-" and set it in the factory`}
 	}
-	s.refuse(f, n.Name+"."+f.Name(), r)
+	s.refuse(f, s.n.Name+"."+f.Name(), r)
 }
 
-// looksLikeID reports whether a field has a name that is usual for ids.
-func looksLikeID(n *model.Entity, f *types.Var) bool {
-	name := strings.ToLower(f.Name())
-	if _, basic := f.Type().Underlying().(*types.Basic); !basic && !hasText(f.Type()) {
-		return false
-	}
-	return name == "id" || name == "key" || name == strings.ToLower(n.Name)+"id"
-}
-
-// refuse reports a type that cannot cross the wire: once, at the field of the refused
-// type or, if that is elsewhere, at the parameter or field that uses it.
-func (s *source) refuse(at *types.Var, subject string, r *refusal) {
-	pos := at.Pos()
-	if r.told {
+// untaggedField reports a field whose value would be lost when its entity is passivated
+// or moves. A field needs no tag if its type holds no data, or if only the factory can
+// make its values: see [isTool].
+func (s *fieldReader) untaggedField(f *types.Var) {
+	n := s.n
+	subject := n.Name + "." + f.Name()
+	const why = "%s: has no tag, and would be lost when the entity goes idle or moves"
+	if inside, tag := taggedInside(f.Type()); inside != "" {
+		s.add(f.Pos(), CodeUntagged, "declare "+inside+" in "+n.Name+" itself, or tag "+f.Name()+" `shard:\"-\"` to make it anew",
+			why+": the tag shard:%q of %s.%s means nothing in there", subject, tag, f.Name(), inside)
 		return
 	}
-	if r.pos.IsValid() {
-		pos = r.pos
-		if s.reported[pos] {
-			return
-		}
-		s.reported[pos] = true
+	_, r := s.crossing.of(f.Type())
+	switch {
+	case r == nil && isEmpty(f.Type()):
+	case r == nil && n.ID.Field == "" && !n.Singleton && looksLikeID(n, f):
+		s.add(f.Pos(), CodeUntagged, "tag it `shard:\"id\"` to find the entity's id in it, or `shard:\"state\"` if it is something else", why, subject)
+	case r == nil:
+		s.add(f.Pos(), CodeUntagged, "tag it `shard:\"state\"` to keep it, or `shard:\"-\"` to make it anew", why, subject)
+	case s.syntax.awaited(f, s.expected):
+	case r.code == CodeUnknownType:
+		s.refuse(f, subject, r)
+	case !isTool(s.pkg.Types, f.Type()):
+		s.add(f.Pos(), CodeUntagged, "tag it `shard:\"-\"` to make it anew, or change its type and tag it `shard:\"state\"`",
+			why+", and cannot be state: %s%s: %s", subject, f.Name(), r.path, r.why)
 	}
-	why := r.why
-	if r.code == CodeUnknownType && !r.pos.IsValid() {
-		why = s.unknown(at, why)
-	}
-	s.add(pos, r.code, r.remedy, "%s%s: %s", subject, r.path, why)
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/tools/go/packages"
+
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
@@ -19,9 +21,9 @@ var bounds = regexp.MustCompile(`(?i)^_?(num|max|min|count|last|first|end)|(coun
 // constants are the named values of an integer type, if the user's module declares it
 // as an enumeration: at least two names, for consecutive numbers or single bits. Of
 // another package only exported names count.
-func (c *crossing) constants(t types.Type) []model.Constant {
+func constants(from *packages.Package, t types.Type) []model.Constant {
 	named, ok := types.Unalias(t).(*types.Named)
-	if !ok || named.Obj().Pkg() == nil || !c.inModule(named.Obj().Pkg()) {
+	if !ok || named.Obj().Pkg() == nil || !inModule(from, named.Obj().Pkg()) {
 		return nil
 	}
 	if u, ok := named.Underlying().(*types.Basic); !ok || u.Info()&types.IsInteger == 0 {
@@ -34,7 +36,7 @@ func (c *crossing) constants(t types.Type) []model.Constant {
 		if !ok || !types.Identical(k.Type(), named) || name == "_" || bounds.MatchString(name) {
 			continue
 		}
-		if (c.pkg.Types == k.Pkg() || k.Exported()) && k.Val().Kind() == constant.Int {
+		if (from.Types == k.Pkg() || k.Exported()) && k.Val().Kind() == constant.Int {
 			list = append(list, model.Constant{Name: name, Value: k.Val().ExactString()})
 		}
 	}
@@ -48,11 +50,11 @@ func (c *crossing) constants(t types.Type) []model.Constant {
 }
 
 // inModule reports whether a package belongs to the module of the user's package.
-func (c *crossing) inModule(p *types.Package) bool {
-	if p == c.pkg.Types {
+func inModule(from *packages.Package, p *types.Package) bool {
+	if p == from.Types {
 		return true
 	}
-	m := c.pkg.Module
+	m := from.Module
 	return m != nil && (p.Path() == m.Path || strings.HasPrefix(p.Path(), m.Path+"/"))
 }
 

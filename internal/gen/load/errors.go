@@ -10,47 +10,21 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// A markedError is a declaration with a shard:error directive.
-type markedError struct {
-	directive ast.Directive
-	spec      ast.Spec // *ast.TypeSpec or *ast.ValueSpec
+// An errorReader makes the model of the errors that a package declares.
+type errorReader struct {
+	*directives
+	crossing *crossing
 }
 
-// markError records a directive that stands at types or variables.
-func (s *source) markError(d ast.Directive, at ast.Node) {
-	if d.Args != "" {
-		s.add(d.ArgsPos, CodeOption, "remove "+d.Args, "//shard:error: takes no options")
-	}
-	specs := []ast.Spec{}
-	switch at := at.(type) {
-	case *ast.TypeSpec:
-		specs = append(specs, at)
-	case *ast.ValueSpec:
-		specs = append(specs, at)
-	case *ast.GenDecl:
-		if at.Tok == token.VAR || at.Tok == token.TYPE {
-			specs = at.Specs
-		}
-	}
-	if len(specs) == 0 {
-		s.add(d.Slash, CodeMisplaced, "put it into the comment right above a variable or a type", "//shard:error: belongs to no variable and no type")
-	}
-	for _, spec := range specs {
-		s.errors = append(s.errors, markedError{d, spec})
-	}
-}
+var errorInterface = types.Universe.Lookup("error").Type().Underlying().(*types.Interface)
 
-// errorsAlone reports errors that are declared in a package that has neither entities
-// nor clients of any.
-func (s *source) errorsAlone() {
-	if len(s.errors) > 0 && s.model.Owner == "" {
-		s.add(s.errors[0].directive.Slash, CodeMisplaced, "declare it in the entity's package: var _ = thispackage.ErrName with the directive above it",
-			"//shard:error: no entity of this package returns it")
-	}
+func isInvalid(t types.Type) bool {
+	b, ok := t.(*types.Basic)
+	return ok && b.Kind() == types.Invalid
 }
 
 // declaredErrors makes the model of the declared errors.
-func (s *source) declaredErrors() {
+func (s *errorReader) declaredErrors() {
 	for _, m := range s.errors {
 		switch spec := m.spec.(type) {
 		case *ast.TypeSpec:
@@ -65,7 +39,7 @@ func (s *source) declaredErrors() {
 }
 
 // addError adds an error to the model, unless its name is another's.
-func (s *source) addError(pos token.Pos, e *model.Error) {
+func (s *errorReader) addError(pos token.Pos, e *model.Error) {
 	for _, other := range s.model.Errors {
 		if other.Name == e.Name {
 			s.add(pos, CodeError, "keep one", "%s: declared twice", e.Name)
@@ -75,25 +49,9 @@ func (s *source) addError(pos token.Pos, e *model.Error) {
 	s.model.Errors = append(s.model.Errors, e)
 }
 
-// addForeign adds another package's error, unless it is declared in this package too.
-func (s *source) addForeign(e *model.Error) {
-	here := func(o *model.Error) bool { return o.Var != nil && o.Var.Path == e.Var.Path && o.Var.Name == e.Var.Name }
-	if slices.ContainsFunc(s.model.Errors, here) {
-		return
-	}
-	s.model.Errors = append(s.model.Errors, e)
-}
-
-// declaresForeign reports whether a directive stands for other packages' variables
-// alone.
-func (s *source) declaresForeign(m markedError) bool {
-	v, ok := m.spec.(*ast.ValueSpec)
-	return ok && !slices.ContainsFunc(v.Names, func(n *ast.Ident) bool { return n.Name != "_" })
-}
-
 // sentinel reads a variable. A variable named _ stands for the variable of another
 // package that it is set to.
-func (s *source) sentinel(name *ast.Ident, spec *ast.ValueSpec, i int) {
+func (s *errorReader) sentinel(name *ast.Ident, spec *ast.ValueSpec, i int) {
 	if name.Name == "_" {
 		s.foreignSentinel(name, spec, i)
 		return
@@ -110,7 +68,7 @@ func (s *source) sentinel(name *ast.Ident, spec *ast.ValueSpec, i int) {
 }
 
 // isSentinel reports whether a variable is an error, and adds a diagnostic if not.
-func (s *source) isSentinel(at *ast.Ident, v *types.Var) bool {
+func (s *errorReader) isSentinel(at *ast.Ident, v *types.Var) bool {
 	switch t := v.Type(); {
 	case isInvalid(t):
 		s.add(at.Pos(), CodeUnknownType, "", "%s: its type is unknown", at.Name)
@@ -122,14 +80,7 @@ func (s *source) isSentinel(at *ast.Ident, v *types.Var) bool {
 	return false
 }
 
-var errorInterface = types.Universe.Lookup("error").Type().Underlying().(*types.Interface)
-
-func isInvalid(t types.Type) bool {
-	b, ok := t.(*types.Basic)
-	return ok && b.Kind() == types.Invalid
-}
-
-func (s *source) foreignSentinel(at *ast.Ident, spec *ast.ValueSpec, i int) {
+func (s *errorReader) foreignSentinel(at *ast.Ident, spec *ast.ValueSpec, i int) {
 	if i < len(spec.Values) && len(spec.Values) == len(spec.Names) {
 		if sel, ok := spec.Values[i].(*ast.SelectorExpr); ok {
 			v, isVar := s.pkg.TypesInfo.Uses[sel.Sel].(*types.Var)
@@ -148,7 +99,7 @@ func (s *source) foreignSentinel(at *ast.Ident, spec *ast.ValueSpec, i int) {
 }
 
 // errorType reads a type that is an error.
-func (s *source) errorType(spec *ast.TypeSpec) {
+func (s *errorReader) errorType(spec *ast.TypeSpec) {
 	name, pos := spec.Name.Name, spec.Name.Pos()
 	object, _ := s.pkg.TypesInfo.Defs[spec.Name].(*types.TypeName)
 	switch {
@@ -181,4 +132,13 @@ func (s *source) errorType(spec *ast.TypeSpec) {
 		return
 	}
 	s.addError(pos, &model.Error{Name: name, Wire: name, Type: m, Pointer: !value})
+}
+
+// addForeign adds another package's error, unless it is declared in p too.
+func addForeign(p *model.Package, e *model.Error) {
+	here := func(o *model.Error) bool { return o.Var != nil && o.Var.Path == e.Var.Path && o.Var.Name == e.Var.Name }
+	if slices.ContainsFunc(p.Errors, here) {
+		return
+	}
+	p.Errors = append(p.Errors, e)
 }

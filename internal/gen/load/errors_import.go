@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,19 +21,26 @@ import (
 // errors of that other entity's package only if the client's package knows them: it
 // imports the packages of the clients that the methods use.
 
+// A survey describes the declarations of a package, read from its source because the package may
+// not be generated yet.
+type survey struct {
+	client bool // clients of entities
+	errors bool // declared errors
+}
+
 // importsOfErrors records the packages with clients that the package's own files
 // import.
-func (s *source) importsOfErrors() {
-	for path := range s.clientImports() {
+func importsOfErrors(s *source) {
+	for path := range clientImports(s) {
 		s.model.ErrorImports = append(s.model.ErrorImports, path)
-		s.packages[path] = s.nameOf(path)
+		s.packages[path] = importName(s.pkg.Types, path)
 	}
 	slices.Sort(s.model.ErrorImports)
 }
 
 // clientImports are the imports of the package that hold clients, with the positions of
 // the imports.
-func (s *source) clientImports() map[string]token.Pos {
+func clientImports(s *source) map[string]token.Pos {
 	found := make(map[string]token.Pos)
 	for _, file := range s.pkg.Syntax {
 		for _, spec := range file.Imports {
@@ -40,7 +48,7 @@ func (s *source) clientImports() map[string]token.Pos {
 			if err != nil || path == s.pkg.PkgPath {
 				continue
 			}
-			if _, known := found[path]; !known && s.loader.surveyed(path).client {
+			if _, known := found[path]; !known && surveyOf(s.loader, path).client {
 				found[path] = spec.Pos()
 			}
 		}
@@ -48,9 +56,9 @@ func (s *source) clientImports() map[string]token.Pos {
 	return found
 }
 
-// nameOf is the name of a package that this one imports.
-func (s *source) nameOf(path string) string {
-	for _, p := range s.pkg.Types.Imports() {
+// importName is the name of a package that importer imports.
+func importName(importer *types.Package, path string) string {
+	for _, p := range importer.Imports() {
 		if p.Path() == path {
 			return p.Name()
 		}
@@ -61,11 +69,11 @@ func (s *source) nameOf(path string) string {
 // passedOn reports imports whose errors the entities' methods may return but that the
 // client's package h does not import. Its callers would get only the text of these
 // errors.
-func (s *source) passedOn(h *source) {
-	there := h.clientImports()
-	for path, pos := range s.clientImports() {
+func passedOn(s, h *source) {
+	there := clientImports(h)
+	for path, pos := range clientImports(s) {
 		_, known := there[path]
-		if known || path == h.pkg.PkgPath || !s.loader.surveyed(path).errors {
+		if known || path == h.pkg.PkgPath || !surveyOf(s.loader, path).errors {
 			continue
 		}
 		s.add(pos, CodePassedOn, "write import _ "+strconv.Quote(path)+" there, or let the entity hold an interface of its own in place of the client",
@@ -73,16 +81,9 @@ func (s *source) passedOn(h *source) {
 	}
 }
 
-// A survey describes the declarations of a package, read from its source because the package may
-// not be generated yet.
-type survey struct {
-	client bool // clients of entities
-	errors bool // declared errors
-}
-
-// surveyed returns the survey of a package: one that is imported, or one that is being
+// surveyOf returns the survey of a package: one that is imported, or one that is being
 // generated.
-func (l *loader) surveyed(path string) survey {
+func surveyOf(l *loader, path string) survey {
 	if known, ok := l.surveys[path]; ok {
 		return known
 	}

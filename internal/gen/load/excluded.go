@@ -65,7 +65,7 @@ func excludedIn(p *packages.Package) (list []Excluded) {
 
 // testDirectives reports entities in test files, which other files, and so generated
 // ones, cannot name.
-func (r *report) testDirectives(dir string) {
+func testDirectives(r *report, dir string) {
 	names, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 	if err != nil {
 		return

@@ -20,6 +20,12 @@ type formKey struct {
 	form string
 }
 
+// A formChoice converts types of fields for which a tag chooses a form.
+type formChoice struct {
+	*crossing
+	formed map[formKey]*model.Type // the types whose form a tag chose
+}
+
 // setForm sets the form of a type that defines its own, and reports whether it does.
 // Without a choice by a tag it takes bytes, which lose less than text.
 func setForm(m *model.Type, t types.Type, chosen string) bool {
@@ -37,9 +43,9 @@ func setForm(m *model.Type, t types.Type, chosen string) bool {
 	return true
 }
 
-// inForm is of for a field whose tag chooses a form. The choice applies to the field's
+// inForm is [crossing.of] for a field whose tag chooses a form. The choice applies to the field's
 // type, or to the elements and keys of that type and the values that it points to.
-func (c *crossing) inForm(t types.Type, chosen string) (*model.Type, *refusal) {
+func (c *formChoice) inForm(t types.Type, chosen string) (*model.Type, *refusal) {
 	m, r := c.of(t)
 	if r != nil || chosen == "" {
 		return m, r
@@ -47,7 +53,7 @@ func (c *crossing) inForm(t types.Type, chosen string) (*model.Type, *refusal) {
 	return c.reform(m, t, chosen)
 }
 
-func (c *crossing) reform(m *model.Type, t types.Type, chosen string) (*model.Type, *refusal) {
+func (c *formChoice) reform(m *model.Type, t types.Type, chosen string) (*model.Type, *refusal) {
 	key := formKey{m, chosen}
 	if known := c.formed[key]; known != nil {
 		return known, nil
@@ -78,7 +84,7 @@ func (c *crossing) reform(m *model.Type, t types.Type, chosen string) (*model.Ty
 }
 
 // reformElem gives other, a copy of key's type, elements in the chosen form.
-func (c *crossing) reformElem(other *model.Type, key formKey, elem types.Type) (*model.Type, *refusal) {
+func (c *formChoice) reformElem(other *model.Type, key formKey, elem types.Type) (*model.Type, *refusal) {
 	if key.t.Elem == nil || key.t.Elem == key.t {
 		return nil, c.formless(elem, key.form) // it contains itself
 	}
@@ -95,7 +101,7 @@ func (c *crossing) reformElem(other *model.Type, key formKey, elem types.Type) (
 
 // reformMap gives a map keys and elements in the chosen form; one of the two may have
 // no such form.
-func (c *crossing) reformMap(other *model.Type, key formKey, u *types.Map) (*model.Type, *refusal) {
+func (c *formChoice) reformMap(other *model.Type, key formKey, u *types.Map) (*model.Type, *refusal) {
 	if key.t.Elem == nil || key.t.Elem == key.t {
 		return nil, c.formless(u.Elem(), key.form) // it contains itself
 	}
@@ -116,14 +122,14 @@ func (c *crossing) reformMap(other *model.Type, key formKey, u *types.Map) (*mod
 	return c.addFormed(key, other), nil
 }
 
-func (c *crossing) addFormed(key formKey, t *model.Type) *model.Type {
+func (c *formChoice) addFormed(key formKey, t *model.Type) *model.Type {
 	c.formed[key] = t
 	c.list = append(c.list, t)
 	return t
 }
 
 // formless refuses a choice that a type does not have.
-func (c *crossing) formless(t types.Type, chosen string) *refusal {
+func (c *formChoice) formless(t types.Type, chosen string) *refusal {
 	why, remedy := c.short(t)+" has no text of its own", "declare MarshalText and UnmarshalText, or leave out text"
 	if chosen == formBinary {
 		why, remedy = c.short(t)+" has no bytes of its own", "declare MarshalBinary and UnmarshalBinary, or leave out binary"

@@ -22,36 +22,6 @@ func journalEvent(t types.Type) types.Type {
 // applyMethod is the method that applies an event to the state.
 const applyMethod = "Apply"
 
-// journal reads the field that has an entity's journal.
-func (s *source) journal(n *model.Entity, m *marked, f *types.Var, event types.Type, tag string) {
-	subject := n.Name + "." + f.Name()
-	switch {
-	case n.Journal != nil:
-		s.add(f.Pos(), CodeTag, "keep one, and let its events be an interface with cases", "%s: has two journals, %s and %s", n.Name, n.Journal.Field, f.Name())
-		return
-	case strings.Contains(tag, "shard:"):
-		s.add(f.Pos(), CodeTag, "remove the tag: a journal is kept by itself", "%s: a journal has no tag", subject)
-		return
-	case n.Client != "":
-		s.add(f.Pos(), CodeOption, "leave out client=", "%s: an entity with a journal has its client beside it", subject)
-		return
-	}
-	t, r := s.crossing.inForm(event, "")
-	if r != nil {
-		s.refuse(f, subject, r)
-		return
-	}
-	n.Journal = &model.Journal{Field: f.Name(), Event: model.Field{Name: "event", Number: 1, Type: t}}
-	want := "func (e *" + n.Name + ") " + applyMethod + "(event " + s.crossing.short(event) + ")"
-	apply := declared(types.NewPointer(m.object.Type()), applyMethod)
-	switch {
-	case apply == nil:
-		s.add(f.Pos(), CodeHook, "declare "+want+", which changes the state as the event says", "%s: nothing applies its events", subject)
-	case apply.Params().Len() != 1 || !types.Identical(apply.Params().At(0).Type(), event) || apply.Results().Len() != 0 || apply.Variadic():
-		s.add(f.Pos(), CodeHook, "declare "+want, "%s: %s does not take its events", subject, applyMethod)
-	}
-}
-
 // checkJournal checks the options of a journal.
 func checkJournal(s *source, n *model.Entity, m *marked, option string) {
 	switch {
@@ -59,26 +29,6 @@ func checkJournal(s *source, n *model.Entity, m *marked, option string) {
 		s.add(m.directive.Slash, CodeOption, "write durable, or remove the journal", "%s: has a journal and is not durable: its events would be lost", n.Name)
 	case n.Journal == nil && option != "":
 		s.add(m.directive.Slash, CodeOption, "remove it, or give the entity a field of type shard.Journal", "%s=: %s has no journal", option, n.Name)
-	}
-}
-
-// readKeep reads the option that says how long events are kept: an age, a number,
-// "followed", or several of these.
-func (s *source) readKeep(j *model.Journal, a ast.DirectiveArg, value string) {
-	for part := range strings.SplitSeq(value, ",") {
-		age, isAge := readAge(part)
-		count, err := strconv.Atoi(part)
-		switch {
-		case part == "followed":
-			j.Followers = true
-		case isAge:
-			j.Age = age
-		case err == nil && count > 0:
-			j.Count = count
-		default:
-			s.add(a.Pos, CodeOption, "write an age like keep=90d, a number of events like keep=1000000, keep=followed for those that a named follower has not read, or several with commas", "keep=%s: not a choice of events", value)
-			return
-		}
 	}
 }
 
@@ -98,11 +48,62 @@ func readAge(text string) (time.Duration, bool) {
 
 const maxAge = 100 * 365 * 24 * time.Hour
 
+// readJournal reads the field that has an entity's journal.
+func readJournal(s *fieldReader, m *marked, f *types.Var, event types.Type, tag string) {
+	n := s.n
+	subject := n.Name + "." + f.Name()
+	switch {
+	case n.Journal != nil:
+		s.add(f.Pos(), CodeTag, "keep one, and let its events be an interface with cases", "%s: has two journals, %s and %s", n.Name, n.Journal.Field, f.Name())
+		return
+	case strings.Contains(tag, "shard:"):
+		s.add(f.Pos(), CodeTag, "remove the tag: a journal is kept by itself", "%s: a journal has no tag", subject)
+		return
+	case n.Client != "":
+		s.add(f.Pos(), CodeOption, "leave out client=", "%s: an entity with a journal has its client beside it", subject)
+		return
+	}
+	t, r := s.crossing.forms.inForm(event, "")
+	if r != nil {
+		s.refuse(f, subject, r)
+		return
+	}
+	n.Journal = &model.Journal{Field: f.Name(), Event: model.Field{Name: "event", Number: 1, Type: t}}
+	want := "func (e *" + n.Name + ") " + applyMethod + "(event " + s.crossing.short(event) + ")"
+	apply := declared(types.NewPointer(m.object.Type()), applyMethod)
+	switch {
+	case apply == nil:
+		s.add(f.Pos(), CodeHook, "declare "+want+", which changes the state as the event says", "%s: nothing applies its events", subject)
+	case apply.Params().Len() != 1 || !types.Identical(apply.Params().At(0).Type(), event) || apply.Results().Len() != 0 || apply.Variadic():
+		s.add(f.Pos(), CodeHook, "declare "+want, "%s: %s does not take its events", subject, applyMethod)
+	}
+}
+
+// readKeep reads the option that says how long events are kept: an age, a number,
+// "followed", or several of these.
+func readKeep(r *report, j *model.Journal, a ast.DirectiveArg, value string) {
+	for part := range strings.SplitSeq(value, ",") {
+		age, isAge := readAge(part)
+		count, err := strconv.Atoi(part)
+		switch {
+		case part == "followed":
+			j.Followers = true
+		case isAge:
+			j.Age = age
+		case err == nil && count > 0:
+			j.Count = count
+		default:
+			r.add(a.Pos, CodeOption, "write an age like keep=90d, a number of events like keep=1000000, keep=followed for those that a named follower has not read, or several with commas", "keep=%s: not a choice of events", value)
+			return
+		}
+	}
+}
+
 // readSnapshot reads the number of events after which the state is written again.
-func (s *source) readSnapshot(j *model.Journal, a ast.DirectiveArg, value string) {
+func readSnapshot(r *report, j *model.Journal, a ast.DirectiveArg, value string) {
 	n, err := strconv.Atoi(value)
 	if err != nil || n < 1 || n > 1_000_000 {
-		s.add(a.Pos, CodeOption, "leave it out for 1000", "snapshot=%s: not a number of events from 1 to 1000000", value)
+		r.add(a.Pos, CodeOption, "leave it out for 1000", "snapshot=%s: not a number of events from 1 to 1000000", value)
 		return
 	}
 	j.Every = n

@@ -12,55 +12,11 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// methods reads the entity's own methods: messages, hooks, and methods that resemble
-// them.
-func (s *source) methods(n *model.Entity, m *marked, h *source) {
-	named := m.object.Type().(*types.Named)
-	methods := slices.Collect(named.Methods())
-	inSourceOrder(s.fset, methods, func(f *types.Func) (string, token.Pos) { return f.Name(), f.Pos() })
-	tried := false
-	for _, f := range methods {
-		d := s.methodDirective(f)
-		switch signature := f.Signature(); {
-		case !f.Exported():
-			if d != nil {
-				s.add(d.directive.Slash, CodeMisplaced, "remove it: only exported methods are messages",
-					"//shard:%s: %s.%s is not exported", d.directive.Name, n.Name, f.Name())
-			}
-		case d != nil && d.directive.Name == "ignore":
-		case n.Durable && f.Name() == migrateMethod && !takesContext(signature):
-			s.onPointer(n, f)
-		case n.Journal != nil && f.Name() == applyMethod && !takesContext(signature):
-			s.onPointer(n, f)
-		case isHook(f):
-			s.onPointer(n, f)
-			s.hook(n, f)
-		case takesContext(signature):
-			tried = true
-			s.onPointer(n, f)
-			s.message(n, f, h, d)
-		case !slices.Contains(customary, f.Name()):
-			s.add(f.Pos(), CodeNoContext, "make ctx context.Context its first parameter, or write //shard:ignore above it",
-				"%s.%s: exported, but not a message: it takes no context", n.Name, f.Name())
-		}
-	}
-	if !tried {
-		s.add(m.spec.Pos(), CodeNoMessages, "give it an exported method like Get(ctx context.Context) (int64, error)", "%s: has no messages", n.Name)
-	}
-}
-
-// onPointer reports a message or hook that is declared on the value: it would run on a
-// copy of the entity, and its changes would be lost.
-func (s *source) onPointer(n *model.Entity, f *types.Func) {
-	if _, ok := types.Unalias(f.Signature().Recv().Type()).(*types.Pointer); ok {
-		return
-	}
-	at, name := f.Pos(), f.Signature().Recv().Name()
-	if name == "" || name == "_" {
-		name = model.Lower(n.Name[:1])
-	}
-	s.add(at, CodeReceiver, fmt.Sprintf("write func (%s *%s) %s", name, n.Name, f.Name()),
-		"%s.%s: its receiver is a copy of the entity, so its changes would be lost", n.Name, f.Name())
+// A methodReader reads the methods of an entity.
+type methodReader struct {
+	*unit
+	n *model.Entity
+	h *unit // of the package that its client is printed into
 }
 
 // customary are the methods that the standard library looks for. They need no
@@ -124,89 +80,6 @@ func hookType(s *types.Signature) string {
 	return ""
 }
 
-func (s *source) hook(n *model.Entity, f *types.Func) {
-	reason := hookReason(f)
-	want := hookTypes[reason] + "(context.Context, shard." + reason + ") error"
-	params, results := f.Signature().Params(), f.Signature().Results()
-	fits := f.Name() == hookTypes[reason] && params.Len() == 2 && isContext(params.At(0).Type()) &&
-		isNamed(params.At(1).Type(), codegenPath, reason) && results.Len() == 1 && isError(results.At(0).Type())
-	if !fits {
-		s.add(f.Pos(), CodeHook, "declare it as "+want, "%s.%s: not a hook, though it looks like one", n.Name, f.Name())
-		return
-	}
-	if reason == "Activation" {
-		n.Hooks.Activate = true
-	} else {
-		n.Hooks.Passivate = true
-	}
-}
-
-// message reads a method that takes a context. H is the source of its client. The
-// results of a oneWay method are dropped.
-func (s *source) message(n *model.Entity, f *types.Func, h *source, d *methodDirective) {
-	oneWay, read := d != nil && d.directive.Name == "tell", d != nil && d.directive.Name == "read"
-	subject, signature := n.Name+"."+f.Name(), f.Signature()
-	params, results := signature.Params(), signature.Results()
-	if !isContext(params.At(0).Type()) {
-		s.add(f.Pos(), CodeMethod, "put the context first", "%s: its context is not the first parameter", subject)
-		return
-	}
-	if results.Len() == 0 || !isError(results.At(results.Len()-1).Type()) {
-		s.add(f.Pos(), CodeMethod, "let it return an error last, or write //shard:ignore above it if it is no message",
-			"%s: its last result is no error", subject)
-		return
-	}
-	m := &model.Method{
-		Name:     f.Name(),
-		Wire:     f.Name(),
-		Doc:      s.doc(f),
-		Context:  params.At(0).Name(),
-		Error:    results.At(results.Len() - 1).Name(),
-		Variadic: signature.Variadic(),
-		OneWay:   oneWay,
-		Read:     read,
-	}
-	if read && !n.Durable {
-		s.add(d.directive.Slash, CodeMisplaced, "remove it: a call of a type that is not durable waits for no store", "//shard:read: %s is not durable", n.Name)
-	}
-	if oneWay && results.Len() > 1 {
-		s.add(f.Pos(), CodeMethod, "let it return an error alone, or remove the directive", "%s: has results, which callers of a //shard:tell method cannot get", subject)
-		return
-	}
-	for i := 1; i < params.Len(); i++ {
-		if p, ok := s.param(h, subject, params.At(i), "argument", i); ok {
-			p.Number = i
-			m.Params = append(m.Params, p)
-			checkJSON(s, n, subject, params.At(i))
-		}
-	}
-	for i := range results.Len() - 1 {
-		if r, ok := s.param(h, subject, results.At(i), "result", i+1); ok {
-			r.Number = i + 1
-			m.Results = append(m.Results, r)
-			checkJSON(s, n, subject, results.At(i))
-		}
-	}
-	n.Methods = append(n.Methods, m)
-}
-
-// param reads one parameter or result.
-func (s *source) param(h *source, method string, v *types.Var, role string, number int) (model.Param, bool) {
-	name := v.Name()
-	t, r := h.crossing.of(v.Type())
-	if r == nil {
-		return model.Param{Name: name, Type: t}, true
-	}
-	if name == "" || name == "_" {
-		name = role + " " + strconv.Itoa(number)
-	}
-	if r.code == CodeUnknownType && !r.pos.IsValid() && s.awaited(v) {
-		r = &refusal{code: CodeType, why: "a reference cannot cross the wire", remedy: "pass the id"}
-	}
-	s.refuse(v, method+": "+name, r)
-	return model.Param{}, false
-}
-
 // checkJSON reports a struct whose JSON would differ from its form on the wire: one
 // that embeds a type with a JSON or text form of its own takes that form, without its
 // other fields.
@@ -222,9 +95,144 @@ func checkJSON(s *source, n *model.Entity, subject string, v *types.Var) {
 		"%s: the JSON of %s is that of an embedded field, without the others", subject, types.TypeString(hidden, types.RelativeTo(s.pkg.Types)))
 }
 
-// doc returns the lines of a method's comment without its directives.
-func (s *source) doc(f *types.Func) []string {
-	decl := s.syntax.funcs[f.Pos()]
+// readMethods reads the entity's own methods: messages, hooks, and methods that resemble
+// them.
+func (s *methodReader) readMethods(m *marked) {
+	n := s.n
+	named := m.object.Type().(*types.Named)
+	methods := slices.Collect(named.Methods())
+	inSourceOrder(s.fset, methods, func(f *types.Func) (string, token.Pos) { return f.Name(), f.Pos() })
+	tried := false
+	for _, f := range methods {
+		d := s.methodDirective(f)
+		switch signature := f.Signature(); {
+		case !f.Exported():
+			if d != nil {
+				s.add(d.directive.Slash, CodeMisplaced, "remove it: only exported methods are messages",
+					"//shard:%s: %s.%s is not exported", d.directive.Name, n.Name, f.Name())
+			}
+		case d != nil && d.directive.Name == "ignore":
+		case n.Durable && f.Name() == migrateMethod && !takesContext(signature):
+			s.onPointer(f)
+		case n.Journal != nil && f.Name() == applyMethod && !takesContext(signature):
+			s.onPointer(f)
+		case isHook(f):
+			s.onPointer(f)
+			s.hook(f)
+		case takesContext(signature):
+			tried = true
+			s.onPointer(f)
+			s.message(f, d)
+		case !slices.Contains(customary, f.Name()):
+			s.add(f.Pos(), CodeNoContext, "make ctx context.Context its first parameter, or write //shard:ignore above it",
+				"%s.%s: exported, but not a message: it takes no context", n.Name, f.Name())
+		}
+	}
+	if !tried {
+		s.add(m.spec.Pos(), CodeNoMessages, "give it an exported method like Get(ctx context.Context) (int64, error)", "%s: has no messages", n.Name)
+	}
+}
+
+// onPointer reports a message or hook that is declared on the value: it would run on a
+// copy of the entity, and its changes would be lost.
+func (s *methodReader) onPointer(f *types.Func) {
+	if _, ok := types.Unalias(f.Signature().Recv().Type()).(*types.Pointer); ok {
+		return
+	}
+	at, name := f.Pos(), f.Signature().Recv().Name()
+	if name == "" || name == "_" {
+		name = model.Lower(s.n.Name[:1])
+	}
+	s.add(at, CodeReceiver, fmt.Sprintf("write func (%s *%s) %s", name, s.n.Name, f.Name()),
+		"%s.%s: its receiver is a copy of the entity, so its changes would be lost", s.n.Name, f.Name())
+}
+
+func (s *methodReader) hook(f *types.Func) {
+	n, reason := s.n, hookReason(f)
+	want := hookTypes[reason] + "(context.Context, shard." + reason + ") error"
+	params, results := f.Signature().Params(), f.Signature().Results()
+	fits := f.Name() == hookTypes[reason] && params.Len() == 2 && isContext(params.At(0).Type()) &&
+		isNamed(params.At(1).Type(), codegenPath, reason) && results.Len() == 1 && isError(results.At(0).Type())
+	if !fits {
+		s.add(f.Pos(), CodeHook, "declare it as "+want, "%s.%s: not a hook, though it looks like one", n.Name, f.Name())
+		return
+	}
+	if reason == "Activation" {
+		n.Hooks.Activate = true
+	} else {
+		n.Hooks.Passivate = true
+	}
+}
+
+// message reads a method that takes a context. The results of a oneWay method are dropped.
+func (s *methodReader) message(f *types.Func, d *methodDirective) {
+	n := s.n
+	oneWay, read := d != nil && d.directive.Name == "tell", d != nil && d.directive.Name == "read"
+	subject, signature := n.Name+"."+f.Name(), f.Signature()
+	params, results := signature.Params(), signature.Results()
+	if !isContext(params.At(0).Type()) {
+		s.add(f.Pos(), CodeMethod, "put the context first", "%s: its context is not the first parameter", subject)
+		return
+	}
+	if results.Len() == 0 || !isError(results.At(results.Len()-1).Type()) {
+		s.add(f.Pos(), CodeMethod, "let it return an error last, or write //shard:ignore above it if it is no message",
+			"%s: its last result is no error", subject)
+		return
+	}
+	m := &model.Method{
+		Name:     f.Name(),
+		Wire:     f.Name(),
+		Doc:      docOf(s.syntax, f),
+		Context:  params.At(0).Name(),
+		Error:    results.At(results.Len() - 1).Name(),
+		Variadic: signature.Variadic(),
+		OneWay:   oneWay,
+		Read:     read,
+	}
+	if read && !n.Durable {
+		s.add(d.directive.Slash, CodeMisplaced, "remove it: a call of a type that is not durable waits for no store", "//shard:read: %s is not durable", n.Name)
+	}
+	if oneWay && results.Len() > 1 {
+		s.add(f.Pos(), CodeMethod, "let it return an error alone, or remove the directive", "%s: has results, which callers of a //shard:tell method cannot get", subject)
+		return
+	}
+	for i := 1; i < params.Len(); i++ {
+		if p, ok := s.param(subject, params.At(i), "argument", i); ok {
+			p.Number = i
+			m.Params = append(m.Params, p)
+			checkJSON(s.source, n, subject, params.At(i))
+		}
+	}
+	for i := range results.Len() - 1 {
+		if r, ok := s.param(subject, results.At(i), "result", i+1); ok {
+			r.Number = i + 1
+			m.Results = append(m.Results, r)
+			checkJSON(s.source, n, subject, results.At(i))
+		}
+	}
+	n.Methods = append(n.Methods, m)
+}
+
+// param reads one parameter or result.
+func (s *methodReader) param(method string, v *types.Var, role string, number int) (model.Param, bool) {
+	name := v.Name()
+	t, r := s.h.crossing.of(v.Type())
+	if r == nil {
+		return model.Param{Name: name, Type: t}, true
+	}
+	if name == "" || name == "_" {
+		name = role + " " + strconv.Itoa(number)
+	}
+	if r.code == CodeUnknownType && !r.pos.IsValid() && s.syntax.awaited(v, s.expected) {
+		r = &refusal{code: CodeType, why: "a reference cannot cross the wire", remedy: "pass the id"}
+	}
+	s.refuse(v, method+": "+name, r)
+	return model.Param{}, false
+}
+
+// docOf returns the lines of a method's comment without its directives.
+func docOf(s *syntax, f *types.Func) []string {
+	decl := s.funcs[f.Pos()]
 	if decl == nil || decl.Doc == nil {
 		return nil
 	}

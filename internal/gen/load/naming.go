@@ -1,17 +1,46 @@
 package load
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
+// A namer gives the declarations of generated code names that are free in their package.
+type namer struct {
+	*directives
+	types []*model.Type
+	taken map[string]bool
+}
+
+// fixed are the packages that every generated file may import.
+var fixed = map[string]string{
+	"context":                              "context",
+	"errors":                               "errors",
+	"github.com/shardgen/shardgen/runtime": "shard",
+	codegenPath:                            "codegen",
+}
+
+// sortedImports puts the fixed packages first, so that they keep their names.
+func sortedImports(used map[string]string) []string {
+	var first, rest []string
+	for path := range used {
+		if _, ok := fixed[path]; ok {
+			first = append(first, path)
+		} else {
+			rest = append(rest, path)
+		}
+	}
+	slices.Sort(first)
+	slices.Sort(rest)
+	return append(first, rest...)
+}
+
 // nameAll gives types and imports names that are unique in the package, and reports
 // names of declarations that are taken and cannot be changed.
-func (s *source) nameAll() {
-	taken := make(map[string]bool)
+func (s *namer) nameAll() {
+	taken := s.taken
 	for _, name := range s.pkg.Types.Scope().Names() {
 		taken[name] = true
 	}
@@ -32,7 +61,7 @@ func (s *source) nameAll() {
 		if s.model.Owner != "" {
 			names = n.DeclaredByClient()
 		}
-		s.checkDeclares(n, s.marked[i], names, taken)
+		s.checkDeclares(n, s.marked[i], names)
 	}
 	if o := s.pkg.Types.Scope().Lookup(model.ErrorsFunc); o != nil {
 		s.add(o.Pos(), CodeTaken, "rename it", "%s: generated code for the clients declares this name", model.ErrorsFunc)
@@ -42,19 +71,20 @@ func (s *source) nameAll() {
 		s.add(o.Pos(), CodeTaken, "rename it", "%s: generated code for the clients declares this name", model.OneofsFunc)
 	}
 	taken[model.OneofsFunc] = true
-	for _, t := range s.crossing.list {
-		t.Name = s.typeName(t.Expr, taken)
+	for _, t := range s.types {
+		t.Name = s.typeName(t.Expr)
 		for _, f := range model.TypeFuncs(t.Name) {
 			taken[f] = true
 		}
 	}
-	s.model.Types = s.crossing.list
-	s.model.Imports = s.imports(taken)
+	s.model.Types = s.types
+	s.model.Imports = s.imports()
 }
 
 // checkDeclares reports generated declarations whose names are taken, and marks the
 // names of the others as taken.
-func (s *source) checkDeclares(n *model.Entity, m *marked, names []string, taken map[string]bool) {
+func (s *namer) checkDeclares(n *model.Entity, m *marked, names []string) {
+	taken := s.taken
 	for _, name := range names {
 		if !taken[name] {
 			taken[name] = true
@@ -69,53 +99,21 @@ func (s *source) checkDeclares(n *model.Entity, m *marked, names []string, taken
 }
 
 // typeName makes the suffix of the names of a type's functions.
-func (s *source) typeName(x *model.Expr, taken map[string]bool) string {
+func (s *namer) typeName(x *model.Expr) string {
 	base := s.plainName(x)
 	for i := 1; ; i++ {
 		name := base
 		if i > 1 {
 			name += strconv.Itoa(i)
 		}
-		if !slices.ContainsFunc(model.TypeFuncs(name), func(f string) bool { return taken[f] }) {
+		if !slices.ContainsFunc(model.TypeFuncs(name), func(f string) bool { return s.taken[f] }) {
 			return name
 		}
 	}
 }
 
-func (s *source) plainName(x *model.Expr) string {
-	switch x.Op {
-	case model.SliceOf:
-		return s.plainName(x.Elem) + "Slice"
-	case model.ArrayOf:
-		return fmt.Sprintf("%sArray%d", s.plainName(x.Elem), x.Len)
-	case model.MapOf:
-		return s.plainName(x.Key) + s.plainName(x.Elem) + "Map"
-	case model.PointerTo:
-		return s.plainName(x.Elem) + "Pointer"
-	}
-	if x.Name == emptyStruct {
-		return "Empty"
-	}
-	name := model.Upper(x.Name)
-	if x.Path != "" && x.Path != s.pkg.PkgPath {
-		name = model.Upper(s.packages[x.Path]) + name
-	}
-	for _, a := range x.Args {
-		name += s.plainName(a)
-	}
-	return name
-}
-
-// fixed are the packages that every generated file may import.
-var fixed = map[string]string{
-	"context":                              "context",
-	"errors":                               "errors",
-	"github.com/shardgen/shardgen/runtime": "shard",
-	codegenPath:                            "codegen",
-}
-
 // imports returns the packages that generated code may name.
-func (s *source) imports(taken map[string]bool) []model.Import {
+func (s *namer) imports() []model.Import {
 	used := make(map[string]string)
 	for path, name := range fixed {
 		used[path] = name
@@ -136,7 +134,7 @@ func (s *source) imports(taken map[string]bool) []model.Import {
 			}
 		}
 		if s.model.Owner == "" && n.Client != "" {
-			used[n.Client] = s.homes[n.Client].model.Name
+			used[n.Client] = s.packages[n.Client]
 			continue
 		}
 		for _, m := range n.Methods {
@@ -151,7 +149,7 @@ func (s *source) imports(taken map[string]bool) []model.Import {
 	for _, e := range s.model.Errors {
 		use(e.Var)
 	}
-	for _, t := range s.crossing.list {
+	for _, t := range s.types {
 		use(t.Expr)
 		for _, f := range t.Skipped {
 			use(f.Expr)
@@ -162,7 +160,7 @@ func (s *source) imports(taken map[string]bool) []model.Import {
 	names := make(map[string]bool)
 	for _, path := range sortedImports(used) {
 		i := model.Import{Path: path, Name: used[path]}
-		for n := 2; taken[i.Name] || names[i.Name]; n++ {
+		for n := 2; s.taken[i.Name] || names[i.Name]; n++ {
 			i.Name = used[path] + strconv.Itoa(n)
 		}
 		// The folder of the shard package has another name, so its import gets an
@@ -174,22 +172,7 @@ func (s *source) imports(taken map[string]bool) []model.Import {
 	return imports
 }
 
-// sortedImports puts the fixed packages first, so that they keep their names.
-func sortedImports(used map[string]string) []string {
-	var first, rest []string
-	for path := range used {
-		if _, ok := fixed[path]; ok {
-			first = append(first, path)
-		} else {
-			rest = append(rest, path)
-		}
-	}
-	slices.Sort(first)
-	slices.Sort(rest)
-	return append(first, rest...)
-}
-
-func (s *source) usePackages(x *model.Expr, used map[string]string) {
+func (s *namer) usePackages(x *model.Expr, used map[string]string) {
 	if x == nil {
 		return
 	}

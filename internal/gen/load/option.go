@@ -31,79 +31,6 @@ var options = map[string][]string{
 // metrics.
 var kindName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// readOptions applies a directive's options to an entity. The id must be known:
-// hash= is checked against it.
-func (s *source) readOptions(n *model.Entity, m *marked, h *source, id types.Type) {
-	args, err := m.directive.ParseArgs()
-	if err != nil {
-		s.add(m.directive.Slash, CodeOption, "write options as key=value, separated by spaces", "//shard:%s: %v", m.directive.Name, err)
-		return
-	}
-	seen := make(map[string]bool)
-	for _, a := range args {
-		key, value, hasValue := strings.Cut(a.Arg, "=")
-		switch {
-		case !slices.Contains(options[m.directive.Name], key):
-			s.add(a.Pos, CodeOption, optionRemedy(m, key), "%s: no such option of //shard:%s", key, m.directive.Name)
-			continue
-		case seen[key]:
-			s.add(a.Pos, CodeOption, "keep one", "%s: given twice", key)
-			continue
-		case (key == "json" || key == "durable") && hasValue:
-			s.add(a.Pos, CodeOption, "write "+key, "%s: takes no value", a.Arg)
-			continue
-		case key == "tell" && value != "all":
-			s.add(a.Pos, CodeOption, "write tell=all for one-way forms of methods with results, or leave it out", "%s: not a choice of one-way forms", a.Arg)
-			continue
-		case key != "json" && key != "durable" && (!hasValue || value == ""):
-			s.add(a.Pos, CodeOption, "write "+key+"=VALUE", "%s: no value", key)
-			continue
-		}
-		seen[key] = true
-		switch key {
-		case "name":
-			s.readName(n, a, value)
-		case "shards":
-			s.readShards(n, a, value)
-		case "hash":
-			s.readHash(n, a, value, h, id)
-		case "durable":
-			n.Durable = true
-		case "version":
-			readVersion(s, n, a, value)
-		case "ttl":
-			readTTL(s, n, a, value)
-		case "json":
-			n.JSON = true
-		case "tell":
-			n.TellAll = true
-		case "keep":
-			if n.Journal != nil {
-				s.readKeep(n.Journal, a, value)
-			}
-		case "snapshot":
-			if n.Journal != nil {
-				s.readSnapshot(n.Journal, a, value)
-			}
-		}
-	}
-	option := ""
-	for _, key := range []string{"keep", "snapshot"} {
-		if seen[key] {
-			option = key
-		}
-	}
-	checkJournal(s, n, m, option)
-	if n.Durable {
-		checkDurable(s, n, m, seen["shards"])
-		checkVersion(s, n, m)
-	} else if n.Version > 0 {
-		s.add(m.directive.Slash, CodeOption, "write durable, or remove version=: no state of it outlives its programs", "version=: %s is not durable", n.Name)
-	} else if n.TTL > 0 {
-		s.add(m.directive.Slash, CodeOption, "write durable, or remove ttl=: entities that are idle are passivated anyway", "ttl=: %s is not durable", n.Name)
-	}
-}
-
 // checkDurable checks an entity whose state is in the store.
 func checkDurable(s *source, n *model.Entity, m *marked, shards bool) {
 	switch {
@@ -172,23 +99,6 @@ func optionRemedy(m *marked, key string) string {
 	return "there are " + strings.Join(known, ", ")
 }
 
-func (s *source) readName(n *model.Entity, a ast.DirectiveArg, value string) {
-	if !kindName.MatchString(value) {
-		s.add(a.Pos, CodeKind, "want 1 to 64 letters, digits, _ and -", "name=%s: not a kind's name", value)
-		return
-	}
-	n.Kind = value
-}
-
-func (s *source) readShards(n *model.Entity, a ast.DirectiveArg, value string) {
-	shards, err := strconv.Atoi(value)
-	if err != nil || shards < 1 || shards > maxShards || shards&(shards-1) != 0 {
-		s.add(a.Pos, CodeShards, shardsRemedy(shards, err), "shards=%s: not a power of two from 1 to %d", value, maxShards)
-		return
-	}
-	n.Shards = shards
-}
-
 func shardsRemedy(shards int, err error) string {
 	if err != nil || shards < 1 || shards > maxShards {
 		return "leave it out for 256"
@@ -200,18 +110,130 @@ func shardsRemedy(shards int, err error) string {
 	return "write shards=" + strconv.Itoa(next)
 }
 
+// checkKinds reports kinds that have the same name.
+func checkKinds(s *directives) {
+	first := make(map[string]string)
+	for i, n := range s.model.Entities {
+		if other, twice := first[n.Kind]; twice {
+			s.add(s.marked[i].directive.Slash, CodeKind, "give one of them another name=", "%s: its kind %s is %s's too", n.Name, n.Kind, other)
+			continue
+		}
+		first[n.Kind] = n.Name
+	}
+}
+
+// An optionReader applies the options of an entity's directive.
+type optionReader struct {
+	*unit
+	n  *model.Entity
+	m  *marked
+	h  *unit // of the package that its client is printed into
+	id types.Type
+}
+
+// readOptions applies the options. The id must be known: hash= is checked against it.
+func (s *optionReader) readOptions() {
+	n, m := s.n, s.m
+	args, err := m.directive.ParseArgs()
+	if err != nil {
+		s.add(m.directive.Slash, CodeOption, "write options as key=value, separated by spaces", "//shard:%s: %v", m.directive.Name, err)
+		return
+	}
+	seen := make(map[string]bool)
+	for _, a := range args {
+		key, value, hasValue := strings.Cut(a.Arg, "=")
+		switch {
+		case !slices.Contains(options[m.directive.Name], key):
+			s.add(a.Pos, CodeOption, optionRemedy(m, key), "%s: no such option of //shard:%s", key, m.directive.Name)
+			continue
+		case seen[key]:
+			s.add(a.Pos, CodeOption, "keep one", "%s: given twice", key)
+			continue
+		case (key == "json" || key == "durable") && hasValue:
+			s.add(a.Pos, CodeOption, "write "+key, "%s: takes no value", a.Arg)
+			continue
+		case key == "tell" && value != "all":
+			s.add(a.Pos, CodeOption, "write tell=all for one-way forms of methods with results, or leave it out", "%s: not a choice of one-way forms", a.Arg)
+			continue
+		case key != "json" && key != "durable" && (!hasValue || value == ""):
+			s.add(a.Pos, CodeOption, "write "+key+"=VALUE", "%s: no value", key)
+			continue
+		}
+		seen[key] = true
+		switch key {
+		case "name":
+			s.readName(a, value)
+		case "shards":
+			s.readShards(a, value)
+		case "hash":
+			s.readHash(a, value)
+		case "durable":
+			n.Durable = true
+		case "version":
+			readVersion(s.source, n, a, value)
+		case "ttl":
+			readTTL(s.source, n, a, value)
+		case "json":
+			n.JSON = true
+		case "tell":
+			n.TellAll = true
+		case "keep":
+			if n.Journal != nil {
+				readKeep(s.report, n.Journal, a, value)
+			}
+		case "snapshot":
+			if n.Journal != nil {
+				readSnapshot(s.report, n.Journal, a, value)
+			}
+		}
+	}
+	option := ""
+	for _, key := range []string{"keep", "snapshot"} {
+		if seen[key] {
+			option = key
+		}
+	}
+	checkJournal(s.source, n, m, option)
+	if n.Durable {
+		checkDurable(s.source, n, m, seen["shards"])
+		checkVersion(s.source, n, m)
+	} else if n.Version > 0 {
+		s.add(m.directive.Slash, CodeOption, "write durable, or remove version=: no state of it outlives its programs", "version=: %s is not durable", n.Name)
+	} else if n.TTL > 0 {
+		s.add(m.directive.Slash, CodeOption, "write durable, or remove ttl=: entities that are idle are passivated anyway", "ttl=: %s is not durable", n.Name)
+	}
+}
+
+func (s *optionReader) readName(a ast.DirectiveArg, value string) {
+	if !kindName.MatchString(value) {
+		s.add(a.Pos, CodeKind, "want 1 to 64 letters, digits, _ and -", "name=%s: not a kind's name", value)
+		return
+	}
+	s.n.Kind = value
+}
+
+func (s *optionReader) readShards(a ast.DirectiveArg, value string) {
+	shards, err := strconv.Atoi(value)
+	if err != nil || shards < 1 || shards > maxShards || shards&(shards-1) != 0 {
+		s.add(a.Pos, CodeShards, shardsRemedy(shards, err), "shards=%s: not a power of two from 1 to %d", value, maxShards)
+		return
+	}
+	s.n.Shards = shards
+}
+
 // readHash checks that value names an exported func(ID) uint64 of the client's
 // package.
-func (s *source) readHash(n *model.Entity, a ast.DirectiveArg, value string, h *source, id types.Type) {
+func (s *optionReader) readHash(a ast.DirectiveArg, value string) {
+	h, id := s.h, s.id
 	qualifier := types.RelativeTo(h.pkg.Types)
 	want := "func " + value + "(" + types.TypeString(id, qualifier) + ") uint64"
 	f, _ := h.pkg.Types.Scope().Lookup(value).(*types.Func)
 	switch {
 	case !token.IsIdentifier(value):
-		s.add(a.Pos, CodeHash, "name an exported function of "+h.called(s), "hash=%s: not a function's name", value)
+		s.add(a.Pos, CodeHash, "name an exported function of "+called(h, s.unit), "hash=%s: not a function's name", value)
 		return
 	case f == nil:
-		s.add(a.Pos, CodeHash, "declare "+want, "hash=%s: no such function in %s", value, h.called(s))
+		s.add(a.Pos, CodeHash, "declare "+want, "hash=%s: no such function in %s", value, called(h, s.unit))
 		return
 	case !f.Exported():
 		s.add(a.Pos, CodeHash, "start its name with a capital: clients call it", "hash=%s: not exported", value)
@@ -225,17 +247,5 @@ func (s *source) readHash(n *model.Entity, a ast.DirectiveArg, value string, h *
 		s.add(a.Pos, CodeHash, "declare "+want, "hash=%s: its type is %s", value, types.TypeString(signature, qualifier))
 		return
 	}
-	n.Hash = &model.Hash{Func: value, Name: s.pkg.PkgPath + "." + value}
-}
-
-// checkKinds reports kinds that have the same name.
-func (s *source) checkKinds() {
-	first := make(map[string]string)
-	for i, n := range s.model.Entities {
-		if other, twice := first[n.Kind]; twice {
-			s.add(s.marked[i].directive.Slash, CodeKind, "give one of them another name=", "%s: its kind %s is %s's too", n.Name, n.Kind, other)
-			continue
-		}
-		first[n.Kind] = n.Name
-	}
+	s.n.Hash = &model.Hash{Func: value, Name: s.pkg.PkgPath + "." + value}
 }

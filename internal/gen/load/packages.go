@@ -331,3 +331,18 @@ func (l *loader) importNamed(name string, file *ast.File) *types.Package {
 	}
 	return nil
 }
+
+// parseFile parses a source file. Of earlier output it keeps only the package clause:
+// its declarations are not the user's code, and may be stale.
+func parseFile(fset *token.FileSet, name string, src []byte) (*ast.File, error) {
+	m := parser.SkipObjectResolution | parser.ParseComments
+	if filepath.Base(name) == model.OutputName && Generated(src) {
+		m = parser.PackageClauseOnly
+	}
+	return parser.ParseFile(fset, name, src, m)
+}
+
+// Generated reports whether src is output of this generator.
+func Generated(src []byte) bool {
+	return model.Generated(string(src))
+}

@@ -22,30 +22,6 @@ func ownFields(u *types.Struct) []string {
 	return names
 }
 
-// entityFields are all fields of an entity, or nil if generated code cannot name one,
-// or can neither copy nor make its values.
-func (s *source) entityFields(u *types.Struct) []model.OwnField {
-	var fields []model.OwnField
-	for f := range u.Fields() {
-		own := model.OwnField{Name: f.Name()}
-		if f.Name() == "_" {
-			return nil
-		}
-		if holdsLock(f.Type()) {
-			if _, isStruct := f.Type().Underlying().(*types.Struct); !isStruct {
-				return nil
-			}
-			x, r := s.crossing.expr(f.Type())
-			if r != nil {
-				return nil
-			}
-			own.Lock = x
-		}
-		fields = append(fields, own)
-	}
-	return fields
-}
-
 // holdsLock reports whether go vet refuses copies of t: a pointer to t has Lock and
 // Unlock, or one of its parts is such a type.
 func holdsLock(t types.Type) bool {
@@ -69,11 +45,35 @@ func holdsLock(t types.Type) bool {
 	return false
 }
 
+// entityFields are all fields of an entity, or nil if generated code cannot name one,
+// or can neither copy nor make its values.
+func entityFields(w *typeWriter, u *types.Struct) []model.OwnField {
+	var fields []model.OwnField
+	for f := range u.Fields() {
+		own := model.OwnField{Name: f.Name()}
+		if f.Name() == "_" {
+			return nil
+		}
+		if holdsLock(f.Type()) {
+			if _, isStruct := f.Type().Underlying().(*types.Struct); !isStruct {
+				return nil
+			}
+			x, r := w.expr(f.Type())
+			if r != nil {
+				return nil
+			}
+			own.Lock = x
+		}
+		fields = append(fields, own)
+	}
+	return fields
+}
+
 // exportedMethods returns the number of exported methods of an entity. It is 0 when the
 // entity embeds a type of another package, or an unknown one, because its methods may
 // change without a change in this package.
-func (s *source) exportedMethods(named *types.Named) int {
-	if s.embedsForeign(named.Underlying().(*types.Struct)) {
+func exportedMethods(named *types.Named) int {
+	if embedsForeign(named.Obj().Pkg(), named.Underlying().(*types.Struct)) {
 		return 0
 	}
 	set, count := types.NewMethodSet(types.NewPointer(named)), 0
@@ -85,7 +85,7 @@ func (s *source) exportedMethods(named *types.Named) int {
 	return count
 }
 
-func (s *source) embedsForeign(u *types.Struct) bool {
+func embedsForeign(from *types.Package, u *types.Struct) bool {
 	for f := range u.Fields() {
 		if !f.Embedded() {
 			continue
@@ -95,10 +95,10 @@ func (s *source) embedsForeign(u *types.Struct) bool {
 			t = p.Elem()
 		}
 		named, ok := types.Unalias(t).(*types.Named)
-		if !ok || named.Obj().Pkg() != s.pkg.Types {
+		if !ok || named.Obj().Pkg() != from {
 			return true
 		}
-		if inner, ok := named.Underlying().(*types.Struct); ok && inner != u && s.embedsForeign(inner) {
+		if inner, ok := named.Underlying().(*types.Struct); ok && inner != u && embedsForeign(from, inner) {
 			return true
 		}
 	}

@@ -5,17 +5,21 @@ import (
 	"go/token"
 	"go/types"
 	"strings"
+
+	"golang.org/x/tools/go/packages"
 )
 
-// A syntax finds the source of declarations that the type checker knows only by name.
+// A syntax finds the source of declarations that the type checker knows only by name, and
+// what the type checker reports about them.
 type syntax struct {
+	pkg    *packages.Package
 	fields map[token.Pos]*ast.Field // by the position of each name
 	funcs  map[token.Pos]*ast.FuncDecl
 }
 
-func newSyntax(files []*ast.File) *syntax {
-	s := &syntax{fields: make(map[token.Pos]*ast.Field), funcs: make(map[token.Pos]*ast.FuncDecl)}
-	for _, file := range files {
+func newSyntax(p *packages.Package) *syntax {
+	s := &syntax{pkg: p, fields: make(map[token.Pos]*ast.Field), funcs: make(map[token.Pos]*ast.FuncDecl)}
+	for _, file := range p.Syntax {
 		ast.Inspect(file, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.FuncDecl:
@@ -49,9 +53,21 @@ func (s *syntax) addField(f *ast.Field) {
 	})
 }
 
+// generatedSuffixes are the endings of the names of generated types.
+var generatedSuffixes = []string{"API", "Client", "Ref", "Tell", "Extractor"}
+
+func hasGeneratedSuffix(name string) bool {
+	for _, suffix := range generatedSuffixes {
+		if strings.HasSuffix(name, suffix) {
+			return true
+		}
+	}
+	return false
+}
+
 // unknown returns the type checker's message about a field's or parameter's type.
-func (s *source) unknown(v *types.Var, otherwise string) string {
-	f := s.syntax.fields[v.Pos()]
+func (s *syntax) unknown(v *types.Var, otherwise string) string {
+	f := s.fields[v.Pos()]
 	if f == nil {
 		return otherwise
 	}
@@ -63,13 +79,10 @@ func (s *source) unknown(v *types.Var, otherwise string) string {
 	return otherwise
 }
 
-// generatedSuffixes are the endings of the names of generated types.
-var generatedSuffixes = []string{"API", "Client", "Ref", "Tell", "Extractor"}
-
 // awaited reports whether a field's type is unknown only because it names a type that
-// is still to be generated, in this package or another.
-func (s *source) awaited(v *types.Var) bool {
-	f := s.syntax.fields[v.Pos()]
+// is still to be generated, in another package or as one of the expected names in this one.
+func (s *syntax) awaited(v *types.Var, expected map[string]bool) bool {
+	f := s.fields[v.Pos()]
 	if f == nil {
 		return false
 	}
@@ -88,7 +101,7 @@ func (s *source) awaited(v *types.Var) bool {
 		case *ast.Ident:
 			if s.unresolved(n) {
 				found = true
-				awaited = awaited && s.expected[n.Name]
+				awaited = awaited && expected[n.Name]
 			}
 		}
 		return true
@@ -96,15 +109,6 @@ func (s *source) awaited(v *types.Var) bool {
 	return found && awaited
 }
 
-func (s *source) unresolved(id *ast.Ident) bool {
+func (s *syntax) unresolved(id *ast.Ident) bool {
 	return s.pkg.TypesInfo.Uses[id] == nil && s.pkg.TypesInfo.Defs[id] == nil
-}
-
-func hasGeneratedSuffix(name string) bool {
-	for _, suffix := range generatedSuffixes {
-		if strings.HasSuffix(name, suffix) {
-			return true
-		}
-	}
-	return false
 }

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"go/token"
 	"go/types"
 	"slices"
 	"strconv"
@@ -11,8 +12,33 @@ import (
 
 const emptyStruct = "struct{}"
 
+// A refusal is the reason why a type cannot cross the wire.
+type refusal struct {
+	code   Code
+	path   string    // from the value to the refused type: ".Lines[].Done"
+	pos    token.Pos // of the field of the refused type, if it is in the user's package
+	why    string
+	remedy string
+	told   bool // it has been reported
+	owned  bool // it is declared beside the entity, which the client's package cannot import
+}
+
+const maxPath = 80
+
+// at puts a step before the path. The end of a long path is left out.
+func (r *refusal) at(step string) *refusal {
+	c := *r
+	if c.path = step + r.path; len(c.path) > maxPath {
+		c.path = c.path[:maxPath] + "…"
+	}
+	return &c
+}
+
+// A typeWriter decides how generated code in a package writes types.
+type typeWriter struct{ *source }
+
 // expr returns how generated code writes a type.
-func (c *crossing) expr(t types.Type) (*model.Expr, *refusal) {
+func (c *typeWriter) expr(t types.Type) (*model.Expr, *refusal) {
 	switch t := t.(type) {
 	case *types.Basic:
 		if t.Kind() == types.Invalid {
@@ -67,10 +93,10 @@ func (c *crossing) expr(t types.Type) (*model.Expr, *refusal) {
 		}
 		return nil, &refusal{code: CodeType, why: "a struct without a name cannot cross the wire", remedy: "declare it as a type"}
 	}
-	return nil, c.refuse(t)
+	return nil, refuseType(c.source, t)
 }
 
-func (c *crossing) exprOf(op model.Op, elem types.Type, length int64) (*model.Expr, *refusal) {
+func (c *typeWriter) exprOf(op model.Op, elem types.Type, length int64) (*model.Expr, *refusal) {
 	x, r := c.expr(elem)
 	if r != nil {
 		if op != model.PointerTo {
@@ -82,7 +108,7 @@ func (c *crossing) exprOf(op model.Op, elem types.Type, length int64) (*model.Ex
 }
 
 // canName reports whether generated code can write an object's name.
-func (c *crossing) canName(o *types.TypeName) bool {
+func (c *typeWriter) canName(o *types.TypeName) bool {
 	switch {
 	case o.Pkg() == nil:
 		return true
@@ -94,7 +120,7 @@ func (c *crossing) canName(o *types.TypeName) bool {
 
 // canImport reports whether the package of an object may be imported here: a package
 // below a folder named internal only from within that folder's parent.
-func (c *crossing) canImport(o *types.TypeName) bool {
+func (c *typeWriter) canImport(o *types.TypeName) bool {
 	if o.Pkg() == nil || !slices.Contains(strings.Split(o.Pkg().Path(), "/"), "internal") {
 		return true
 	}
@@ -102,21 +128,13 @@ func (c *crossing) canImport(o *types.TypeName) bool {
 	return c.pkg.PkgPath == parent || strings.HasPrefix(c.pkg.PkgPath, parent+"/")
 }
 
-// above is the parent of the last folder named internal in a path.
-func above(path string) string {
-	if i := strings.LastIndex("/"+path+"/", "/internal/"); i > 0 {
-		return path[:i-1]
-	}
-	return ""
-}
-
 // isOwners reports whether an object is declared beside an entity whose client is
 // in this package.
-func (c *crossing) isOwners(o *types.TypeName) bool {
+func (c *typeWriter) isOwners(o *types.TypeName) bool {
 	return c.model.Owner != "" && o.Pkg() != nil && o.Pkg().Path() == c.model.Owner
 }
 
-func (c *crossing) named(o *types.TypeName, args *types.TypeList) (*model.Expr, *refusal) {
+func (c *typeWriter) named(o *types.TypeName, args *types.TypeList) (*model.Expr, *refusal) {
 	x := &model.Expr{Name: o.Name()}
 	if o.Pkg() != nil {
 		x.Path = o.Pkg().Path()
@@ -136,7 +154,7 @@ func (c *crossing) named(o *types.TypeName, args *types.TypeList) (*model.Expr, 
 }
 
 // alias gives a type of the user another name in generated code.
-func (c *crossing) alias(x *model.Expr) {
+func (c *typeWriter) alias(x *model.Expr) {
 	plain := *x
 	name := model.Lower(c.plainName(x)) + "Type"
 	for n := 2; c.pkg.Types.Scope().Lookup(name) != nil; n++ {
@@ -148,6 +166,14 @@ func (c *crossing) alias(x *model.Expr) {
 		plain.Alias = name
 		c.model.Aliases = append(c.model.Aliases, &plain)
 	}
+}
+
+// above is the parent of the last folder named internal in a path.
+func above(path string) string {
+	if i := strings.LastIndex("/"+path+"/", "/internal/"); i > 0 {
+		return path[:i-1]
+	}
+	return ""
 }
 
 // isByte reports whether t is byte itself: to Go, a slice of a named byte type is not a
@@ -170,4 +196,21 @@ func isReference(t types.Type) bool {
 	}
 	f := s.Field(0).Type()
 	return isNamed(f, codegenPath, "Ref") || isNamed(f, codegenPath, "Port")
+}
+
+// refuseType explains why a type has no codec.
+func refuseType(s *source, t types.Type) *refusal {
+	why, remedy := s.short(t)+" cannot cross the wire", "use a concrete type"
+	switch t.Underlying().(type) {
+	case *types.Chan:
+		why, remedy = "a channel cannot cross the wire", "pass the values, or let the entity call back"
+	case *types.Signature:
+		why, remedy = "a function cannot cross the wire", "pass an id, and let the entity call back"
+	case *types.Interface:
+		why, remedy = "an interface cannot cross the wire", "use a concrete struct, or mark an interface of your own //shard:oneof"
+		if types.Identical(t, types.Universe.Lookup("error").Type()) {
+			why, remedy = "an error crosses the wire only as the last result", "pass its text"
+		}
+	}
+	return &refusal{code: CodeType, why: why, remedy: remedy}
 }

@@ -1,0 +1,182 @@
+package load
+
+import (
+	"fmt"
+	"go/token"
+	"go/types"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/tools/go/packages"
+
+	"github.com/shardgen/shardgen/internal/gen/model"
+)
+
+// A source is one package of the user, as it was read, while its model is made.
+type source struct {
+	*report
+	pkg      *packages.Package
+	model    *model.Package
+	loader   *loader
+	syntax   *syntax
+	entities map[*types.TypeName]bool   // the types that are entities
+	oneofs   map[*types.TypeName]*oneof // interfaces with the directive
+	expected map[string]bool            // exported names that will be generated in this package
+	reported map[token.Pos]bool         // fields at which a refusal was reported
+	packages map[string]string          // names of packages by path
+}
+
+func newSource(r *report, p *packages.Package, l *loader) *source {
+	s := &source{
+		report: r, pkg: p, loader: l,
+		model:    &model.Package{Path: p.PkgPath, Name: p.Name},
+		entities: make(map[*types.TypeName]bool),
+		oneofs:   make(map[*types.TypeName]*oneof),
+		expected: make(map[string]bool),
+		reported: make(map[token.Pos]bool),
+		packages: make(map[string]string),
+		syntax:   newSyntax(p),
+	}
+	if len(p.GoFiles) > 0 {
+		s.model.Dir = filepath.Dir(p.GoFiles[0])
+	}
+	return s
+}
+
+// syntaxErrors reports the files that do not parse: the parser may have skipped a
+// message.
+func (s *source) syntaxErrors() bool {
+	found := false
+	for _, e := range s.pkg.Errors {
+		if e.Kind == packages.ParseError {
+			s.list = append(s.list, Diagnostic{parsePosition(e.Pos), CodeSyntax, e.Msg, ""})
+			found = true
+		}
+	}
+	return found
+}
+
+// severalPackages reports files whose package clause differs from that of the first
+// file.
+func (s *source) severalPackages() bool {
+	found := false
+	for _, file := range s.pkg.Syntax {
+		if first := s.pkg.Syntax[0].Name.Name; file.Name.Name != first && first != "documentation" {
+			s.add(file.Name.Pos(), CodePackage, "a folder holds one package", "this folder has package %s, too", first)
+			found = true
+		}
+	}
+	return found
+}
+
+// parsePosition reads file:line:col.
+func parsePosition(pos string) token.Position {
+	p := token.Position{Filename: pos}
+	for _, field := range []*int{&p.Column, &p.Line} {
+		i := strings.LastIndexByte(p.Filename, ':')
+		if i < 0 {
+			return token.Position{Filename: pos}
+		}
+		n, err := strconv.Atoi(p.Filename[i+1:])
+		if err != nil {
+			return token.Position{Filename: pos}
+		}
+		*field, p.Filename = n, p.Filename[:i]
+	}
+	return p
+}
+
+// unknownType is the message for a type about which the type checker reports nothing,
+// because it reported the cause elsewhere.
+const unknownType = "unknown type"
+
+// missingImports reports imports that cannot be read, instead of each type that is
+// unknown because of them: they are one mistake.
+func (s *source) missingImports() {
+	before := len(s.list)
+	s.list = slices.DeleteFunc(s.list, func(d Diagnostic) bool {
+		return d.Code == CodeUnknownType && strings.HasSuffix(d.Message, ": "+unknownType) &&
+			filepath.Dir(d.Pos.Filename) == s.model.Dir && s.lacksImport()
+	})
+	if len(s.list) == before {
+		return
+	}
+	for _, e := range s.pkg.TypeErrors {
+		if path, ok := missingImport(e.Msg); ok {
+			s.add(e.Pos, CodeUnknownType, "correct the path, or run go get "+path, "import %s: cannot be read, and types of it are used here", path)
+		}
+	}
+}
+
+func (s *source) lacksImport() bool {
+	for _, e := range s.pkg.TypeErrors {
+		if _, ok := missingImport(e.Msg); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// missingImport returns the path in the type checker's message about an import that it
+// could not read.
+func missingImport(message string) (path string, ok bool) {
+	rest, ok := strings.CutPrefix(message, "could not import ")
+	path, _, _ = strings.Cut(rest, " ")
+	return path, ok
+}
+
+// refuse reports a type that cannot cross the wire: once, at the field of the refused
+// type or, if that is elsewhere, at the parameter or field that uses it.
+func (s *source) refuse(at *types.Var, subject string, r *refusal) {
+	pos := at.Pos()
+	if r.told {
+		return
+	}
+	if r.pos.IsValid() {
+		pos = r.pos
+		if s.reported[pos] {
+			return
+		}
+		s.reported[pos] = true
+	}
+	why := r.why
+	if r.code == CodeUnknownType && !r.pos.IsValid() {
+		why = s.syntax.unknown(at, why)
+	}
+	s.add(pos, r.code, r.remedy, "%s%s: %s", subject, r.path, why)
+}
+
+func (s *source) plainName(x *model.Expr) string {
+	switch x.Op {
+	case model.SliceOf:
+		return s.plainName(x.Elem) + "Slice"
+	case model.ArrayOf:
+		return fmt.Sprintf("%sArray%d", s.plainName(x.Elem), x.Len)
+	case model.MapOf:
+		return s.plainName(x.Key) + s.plainName(x.Elem) + "Map"
+	case model.PointerTo:
+		return s.plainName(x.Elem) + "Pointer"
+	}
+	if x.Name == emptyStruct {
+		return "Empty"
+	}
+	name := model.Upper(x.Name)
+	if x.Path != "" && x.Path != s.pkg.PkgPath {
+		name = model.Upper(s.packages[x.Path]) + name
+	}
+	for _, a := range x.Args {
+		name += s.plainName(a)
+	}
+	return name
+}
+
+func (s *source) short(t types.Type) string {
+	return types.TypeString(t, func(p *types.Package) string {
+		if p == s.pkg.Types {
+			return ""
+		}
+		return p.Name()
+	})
+}
