@@ -45,10 +45,10 @@ func runContract(args []string, stdout, stderr io.Writer) int {
 		args int
 		edit func(*contract.Contract) error
 	}{
-		"mv":     {2, func(c *contract.Contract) error { return c.Move(rest[0], rest[1]) }},
-		"rm":     {1, func(c *contract.Contract) error { return c.Retire(rest[0]) }},
-		"retype": {2, func(c *contract.Contract) error { return c.Retype(rest[0], rest[1]) }},
-		"reset":  {1, func(c *contract.Contract) error { return c.Reset(rest[0]) }},
+		"mv":     {2, func(c *contract.Contract) error { return contract.Move(c, rest[0], rest[1]) }},
+		"rm":     {1, func(c *contract.Contract) error { return contract.Retire(c, rest[0]) }},
+		"retype": {2, func(c *contract.Contract) error { return contract.Retype(c, rest[0], rest[1]) }},
+		"reset":  {1, func(c *contract.Contract) error { return contract.Reset(c, rest[0]) }},
 	}
 	if e, ok := edits[command]; ok {
 		if len(rest) != e.args {

@@ -45,7 +45,7 @@ func TestBreakingOfAModule(t *testing.T) {
 	}
 
 	remove := func(path string) error {
-		return Edit(filepath.Join(dir, path), func(c *contract.Contract) error { return c.Retire(c.Kinds[0].Name + ".Do.n") })
+		return Edit(filepath.Join(dir, path), func(c *contract.Contract) error { return contract.Retire(c, c.Kinds[0].Name + ".Do.n") })
 	}
 	for _, path := range []string{"a", "b/deep"} {
 		if err := remove(path); err != nil {
@@ -106,7 +106,7 @@ func TestWindowsLines(t *testing.T) {
 	if out := clean(t, o); len(out.Stale) > 0 {
 		t.Errorf("not up to date: %v", out.Stale)
 	}
-	if err := Edit(filepath.Join(dir, "x"), func(c *contract.Contract) error { return c.Move("x.Do.n", "count") }); err != nil {
+	if err := Edit(filepath.Join(dir, "x"), func(c *contract.Contract) error { return contract.Move(c, "x.Do.n", "count") }); err != nil {
 		t.Error(err)
 	}
 }

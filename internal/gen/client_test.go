@@ -88,7 +88,7 @@ func TestClientPackage(t *testing.T) {
 		t.Errorf("wrote %v with %v, want the moved error to be asked about", out.Written, out.Diagnostics)
 	}
 	for _, move := range [][2]string{{"ErrNone", "example.com/apart/api.ErrNone"}, {"Line", "example.com/apart/api.Line"}} {
-		if err := Edit(filepath.Join(dir, "owner"), func(c *contract.Contract) error { return c.Move(move[0], move[1]) }); err != nil {
+		if err := Edit(filepath.Join(dir, "owner"), func(c *contract.Contract) error { return contract.Move(c, move[0], move[1]) }); err != nil {
 			t.Error(err)
 		}
 	}

@@ -140,13 +140,13 @@ func follow(t *testing.T, dir string, said map[string]*strings.Builder) (followe
 		err := Edit(filepath.Join(dir, m[1]), func(c *contract.Contract) error {
 			switch command {
 			case "mv":
-				return c.Move(path, to)
+				return contract.Move(c, path, to)
 			case "rm":
-				return c.Retire(path)
+				return contract.Retire(c, path)
 			case "retype":
-				return c.Retype(path, to)
+				return contract.Retype(c, path, to)
 			}
-			return c.Reset(path)
+			return contract.Reset(c, path)
 		})
 		if err != nil {
 			t.Errorf("%s: the advice of %v does not work: %v", folder, d, err)

@@ -180,7 +180,7 @@ func TestOutputGoesWithTheLastEntity(t *testing.T) {
 	if out := run(t, options(dir)); len(out.Diagnostics) != 1 || len(out.Written) != 0 {
 		t.Errorf("got %v and wrote %v, want it asked whether the kind is gone", out.Diagnostics, out.Written)
 	}
-	if err := Edit(dir, func(c *contract.Contract) error { return c.Retire("Thing") }); err != nil {
+	if err := Edit(dir, func(c *contract.Contract) error { return contract.Retire(c, "Thing") }); err != nil {
 		t.Fatal(err)
 	}
 	if out := clean(t, options(dir)); !slices.Equal(out.Written, []string{model.OutputName}) || len(found(t, dir, model.OutputName)) != 0 {

@@ -44,7 +44,7 @@ func adopt(dir string, pkg *model.Package, out *Outcome) ([]change, error) {
 	if pkg != nil {
 		now = contract.Of(pkg)
 	}
-	next, problems := now.Adopt(old)
+	next, problems := contract.Adopt(old, now)
 	if len(problems) > 0 {
 		out.addProblems(path, problems)
 		return nil, nil

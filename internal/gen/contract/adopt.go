@@ -9,11 +9,11 @@ import (
 // It returns the contract to be written, which still has the retired entries, and
 // assigns the numbers to the model from which now was made. A change that would break a
 // running program is a problem; the result must not be used then.
-func (now *Contract) Adopt(old *Contract) (*Contract, []Problem) {
+func Adopt(old, now *Contract) (*Contract, []Problem) {
 	if old == nil {
 		old = &Contract{}
 	}
-	a := &adoption{old: old, now: now}
+	a := &adoption{renamings: renamings{old: old, now: now}}
 	next := &Contract{}
 	for _, k := range now.Kinds {
 		next.Kinds = append(next.Kinds, a.kind(old, old.kind(k.Name), k))
@@ -53,9 +53,8 @@ func (now *Contract) Adopt(old *Contract) (*Contract, []Problem) {
 
 // An adoption collects problems.
 type adoption struct {
-	old, now *Contract
+	renamings
 	problems []Problem
-	renamed  []renaming // structs that seem to have been renamed
 }
 
 func (a *adoption) add(code string, line int, remedy, format string, args ...any) {
@@ -180,16 +179,6 @@ func (a *adoption) method(old *Contract, k *Kind, before, m *Method) *Method {
 	return next
 }
 
-// wire is the name on the wire of a kind's message, or "".
-func (c *Contract) wire(kind, method string) string {
-	if k := c.kind(kind); k != nil {
-		if m := k.method(method); m != nil {
-			return m.Wire
-		}
-	}
-	return ""
-}
-
 // fields assigns numbers to the fields of one list: existing fields keep theirs, new
 // ones get numbers that were never used.
 func (a *adoption) fields(of, what string, before, now []*Field) []*Field {
@@ -236,7 +225,7 @@ func (a *adoption) fields(of, what string, before, now []*Field) []*Field {
 			next = append(next, f)
 		default:
 			path := of + "." + f.Name
-			if what == "case" && caseRenamed(a, f, added) {
+			if what == "case" && a.caseRenamed(f, added) {
 				next = append(next, f)
 				continue
 			}
@@ -308,4 +297,88 @@ func errorForm(e *Error) string {
 		return "a variable"
 	}
 	return "of type " + e.Type
+}
+
+// typeOf compares the types that a field had and has.
+func (a *adoption) typeOf(path, what string, was, is *Field) {
+	switch {
+	case narrower(is.Type, was.Type):
+		a.add(CodeType, was.line, "change it back; or, if every number fits that kept state and running programs hold, run "+retypeCommand(path, is.Type),
+			"%s %s: number %d was %s and is %s: it could not hold all values of the old version", what, path, was.Number, was.Type, is.Type)
+	case compatible(was.Type, is.Type), a.onlyRenamed(was.Type, is.Type):
+	case formsDiffer(loose(was.Type), loose(is.Type)):
+		a.add(CodeType, was.line, "give the new one another name; or, if the two types read each other's form, run "+retypeCommand(path, is.Type),
+			"%s %s: number %d was %s and is %s", what, path, was.Number, was.Type, is.Type)
+	case formTag(what, was.Type, is.Type) != "":
+		a.add(CodeType, was.line, "tag the field "+formTag(what, was.Type, is.Type)+" to keep its form; or, "+reset+path,
+			"%s %s: number %d was %s and is %s", what, path, was.Number, was.Type, is.Type)
+	default:
+		a.add(CodeType, was.line, "give the new one another name; or, "+reset+path,
+			"%s %s: number %d was %s and is %s", what, path, was.Number, was.Type, is.Type)
+	}
+}
+
+// enums compares the names and numbers of constants. A name whose number changed would
+// change the meaning of numbers in messages and in kept state; so would a number that
+// belonged to another name that is gone.
+func (a *adoption) enums(old, now, next *Contract) {
+	for _, e := range now.Enums {
+		before := old.enum(e.Name)
+		if before == nil {
+			before = &Enum{}
+		}
+		next.Enums = append(next.Enums, a.enum(before, e))
+	}
+	for _, e := range old.Enums {
+		if now.enum(e.Name) == nil {
+			next.Enums = append(next.Enums, e) // no longer used; its values stay reserved
+		}
+	}
+}
+
+func (a *adoption) enum(before, e *Enum) *Enum {
+	next := &Enum{Name: e.Name}
+	for _, v := range e.Values {
+		path := e.Name + "." + v.Name
+		was := before.value(v.Name)
+		switch {
+		case was != nil && was.Number != v.Number:
+			a.add(CodeChanged, was.line, "give it its number back: write constants that are new behind those that were there; or, "+reset+path,
+				"constant %s: was %s and is %s: programs of both versions, and kept state, would mistake one for the other", path, was.Number, v.Number)
+		case was == nil && before.retired(v.Number) != nil:
+			gone := before.retired(v.Number)
+			a.add(CodeTwice, gone.line, "give it a number that nothing had", "constant %s: %s was %s, which is gone for good", path, v.Number, gone.Name)
+		}
+		next.Values = append(next.Values, &Value{Name: v.Name, Number: v.Number})
+	}
+	for _, v := range before.Values {
+		if e.value(v.Name) != nil && !v.Retired {
+			continue
+		}
+		if !v.Retired {
+			a.gone(v.line, "constant "+e.Name+"."+v.Name, e.Name+"."+v.Name, renamedValue(before, e, v), "")
+		}
+		next.Values = append(next.Values, v)
+	}
+	return next
+}
+
+// renamedValue asks whether a constant with a new name and a known number is a renamed
+// one.
+func renamedValue(before, e *Enum, gone *Value) string {
+	for _, v := range e.Values {
+		if v.Number == gone.Number && before.value(v.Name) == nil {
+			return moveCommand(e.Name+"."+gone.Name, v.Name)
+		}
+	}
+	return ""
+}
+
+// reportRenamed reports each struct that was renamed.
+func (a *adoption) reportRenamed() {
+	for _, r := range a.renamed {
+		a.add(CodeGone, a.old.message(r.from).line,
+			moveCommand(r.from, r.to)+"; if "+r.to+" is something else, give the fields and arguments that are of it names of their own",
+			"type %s: in the contract and no longer in the source, which has %s in its place", r.from, r.to)
+	}
 }

@@ -52,15 +52,6 @@ func Breaking(old, now *Contract) []Break {
 	return b.list
 }
 
-func (c *Contract) byWire(wire string) *Error {
-	for _, e := range c.Errors {
-		if e.Wire == wire {
-			return e
-		}
-	}
-	return nil
-}
-
 // breaks collects the incompatibilities of two contracts.
 type breaks struct {
 	old, now *Contract
@@ -236,4 +227,19 @@ func byNumber(fields []*Field, number int) *Field {
 		}
 	}
 	return nil
+}
+
+// enums compares the meanings of numbers.
+func (b *breaks) enums(old, now *Contract) {
+	for _, e := range old.Enums {
+		n := now.enum(e.Name)
+		if n == nil {
+			continue
+		}
+		for _, v := range e.Values {
+			if is := n.value(v.Name); is != nil && !v.Retired && is.Number != v.Number {
+				b.add("constant "+e.Name+"."+v.Name, "was "+v.Number+", is "+is.Number, "either version takes the other's for another constant")
+			}
+		}
+	}
 }

@@ -118,6 +118,28 @@ func (c *Contract) kind(name string) *Kind {
 	return c.Kinds[i]
 }
 
+// method finds Kind.Method.
+func (c *Contract) method(path string) (*Kind, *Method) {
+	for _, k := range c.Kinds {
+		for _, m := range k.Methods {
+			if k.Name+"."+m.Name == path {
+				return k, m
+			}
+		}
+	}
+	return nil, nil
+}
+
+// wire is the name on the wire of a kind's message, or "".
+func (c *Contract) wire(kind, method string) string {
+	if k := c.kind(kind); k != nil {
+		if m := k.method(method); m != nil {
+			return m.Wire
+		}
+	}
+	return ""
+}
+
 func (c *Contract) message(name string) *Message {
 	i := slices.IndexFunc(c.Messages, func(m *Message) bool { return m.Name == name })
 	if i < 0 {
@@ -142,6 +164,16 @@ func (c *Contract) err(name string) *Error {
 	return c.Errors[i]
 }
 
+// byWire is the error with that name on the wire, or nil.
+func (c *Contract) byWire(wire string) *Error {
+	for _, e := range c.Errors {
+		if e.Wire == wire {
+			return e
+		}
+	}
+	return nil
+}
+
 func (c *Contract) enum(name string) *Enum {
 	i := slices.IndexFunc(c.Enums, func(e *Enum) bool { return e.Name == name })
 	if i < 0 {
@@ -153,6 +185,16 @@ func (c *Contract) enum(name string) *Enum {
 func (e *Enum) value(name string) *Value {
 	i := slices.IndexFunc(e.Values, func(v *Value) bool { return v.Name == name && !v.Retired })
 	if i < 0 {
+		return nil
+	}
+	return e.Values[i]
+}
+
+// retired is the name that had the number and was removed permanently; nil if there is
+// none.
+func (e *Enum) retired(number string) *Value {
+	i := slices.IndexFunc(e.Values, func(v *Value) bool { return v.Retired && v.Number == number })
+	if i < 0 || slices.ContainsFunc(e.Values, func(v *Value) bool { return !v.Retired && v.Number == number }) {
 		return nil
 	}
 	return e.Values[i]
@@ -178,6 +220,19 @@ func (k *Kind) method(name string) *Method {
 		return nil
 	}
 	return k.Methods[i]
+}
+
+// field finds a field by its owner and its name. A field that is not retired is
+// preferred.
+func (c *Contract) field(path string) (found *Field, in *[]*Field) {
+	for _, l := range c.lists() {
+		for _, f := range *l.fields {
+			if l.of+"."+f.Name == path && (found == nil || found.Retired) {
+				found, in = f, l.fields
+			}
+		}
+	}
+	return found, in
 }
 
 // list is a set of numbered fields together with their owner.

@@ -87,7 +87,7 @@ func TestAdopt(t *testing.T) {
 				f.Unnamed = strings.HasPrefix(f.Name, "arg") || strings.HasPrefix(f.Name, "result")
 			}
 		}
-		next, problems := now.Adopt(old)
+		next, problems := Adopt(old, now)
 		if len(problems) > 0 {
 			return printed(problems)
 		}
@@ -142,13 +142,13 @@ func command(t *testing.T, content []byte, part func(string) string, words []str
 	}
 	switch words[0] {
 	case "mv":
-		return c, nil, c.Move(words[1], words[2])
+		return c, nil, Move(c, words[1], words[2])
 	case "rm":
-		return c, nil, c.Retire(words[1])
+		return c, nil, Retire(c, words[1])
 	case "retype":
-		return c, nil, c.Retype(words[1], strings.Join(words[2:], " "))
+		return c, nil, Retype(c, words[1], strings.Join(words[2:], " "))
 	case "reset":
-		return c, nil, c.Reset(words[1])
+		return c, nil, Reset(c, words[1])
 	case "breaking":
 		var told []string
 		for _, b := range Breaking(understood(t, part(words[1])), c) {

@@ -11,9 +11,9 @@ import (
 // Stock.Reserve is a message; Stock.Left is a field of the state or of a struct;
 // Stock.Reserve.order is an argument or a result.
 
-// Move renames the entry at path; name is its new last part. Its form on the wire does
+// Move renames the entry at path of a contract; name is its new last part. Its form on the wire does
 // not change: a field keeps its number, and a message keeps its first name.
-func (c *Contract) Move(path, name string) error {
+func Move(c *Contract, path, name string) error {
 	fail := func(why string, args ...any) error {
 		return fmt.Errorf("move %s: "+why, append([]any{path}, args...)...)
 	}
@@ -37,7 +37,7 @@ func (c *Contract) Move(path, name string) error {
 		if c.message(name) != nil || c.enum(name) != nil {
 			return fail("there is a type %s already", name)
 		}
-		c.renameType(path, name)
+		renameType(c, path, name)
 		return nil
 	}
 	e := c.err(path)
@@ -76,9 +76,9 @@ func (c *Contract) Move(path, name string) error {
 	return nil
 }
 
-// Retire marks the entry at path as removed permanently. Its number or name is never
+// Retire marks the entry at path of a contract as removed permanently. Its number or name is never
 // used again.
-func (c *Contract) Retire(path string) error {
+func Retire(c *Contract, path string) error {
 	if k := c.kind(path); k != nil {
 		k.Retired = true
 		return nil
@@ -102,10 +102,10 @@ func (c *Contract) Retire(path string) error {
 	return fmt.Errorf("remove %s: not in the contract", path)
 }
 
-// Retype records that the field at path has another type, in the notation of the
+// Retype records that the field at path of a contract has another type, in the notation of the
 // contract. It does not check that programs of both versions understand each other; it
 // is for types whose encoded values both read alike.
-func (c *Contract) Retype(path, to string) error {
+func Retype(c *Contract, path, to string) error {
 	f, _ := c.field(path)
 	switch {
 	case f == nil || f.Retired:
@@ -117,9 +117,9 @@ func (c *Contract) Retype(path, to string) error {
 	return nil
 }
 
-// Reset removes the entry at path, with all its numbers, as if it had never existed. It
+// Reset removes the entry at path of a contract, with all its numbers, as if it had never existed. It
 // is for entries that no running program knows.
-func (c *Contract) Reset(path string) error {
+func Reset(c *Contract, path string) error {
 	before := len(c.Kinds) + len(c.Messages) + len(c.Errors) + len(c.Enums)
 	c.Kinds = slices.DeleteFunc(c.Kinds, func(k *Kind) bool { return k.Name == path })
 	c.Messages = slices.DeleteFunc(c.Messages, func(m *Message) bool { return m.Name == path })
@@ -143,33 +143,8 @@ func (c *Contract) Reset(path string) error {
 	return fmt.Errorf("reset %s: not in the contract", path)
 }
 
-// method finds Kind.Method.
-func (c *Contract) method(path string) (*Kind, *Method) {
-	for _, k := range c.Kinds {
-		for _, m := range k.Methods {
-			if k.Name+"."+m.Name == path {
-				return k, m
-			}
-		}
-	}
-	return nil, nil
-}
-
-// field finds a field by its owner and its name. A field that is not retired is
-// preferred.
-func (c *Contract) field(path string) (found *Field, in *[]*Field) {
-	for _, l := range c.lists() {
-		for _, f := range *l.fields {
-			if l.of+"."+f.Name == path && (found == nil || found.Retired) {
-				found, in = f, l.fields
-			}
-		}
-	}
-	return found, in
-}
-
 // renameType renames a struct where it is declared and where it is used.
-func (c *Contract) renameType(name, to string) {
+func renameType(c *Contract, name, to string) {
 	for _, m := range c.Messages {
 		if m.Name == name {
 			m.Name = to
@@ -230,7 +205,7 @@ func replaceName(t, name, to string) string {
 }
 
 // twice reports numbers and names that are used for two entries.
-func (c *Contract) twice() []Problem {
+func twice(c *Contract) []Problem {
 	var problems []Problem
 	const remedy = "run shardgen contract mend: it gives a new number to the one that no running program knows"
 	for _, l := range c.lists() {

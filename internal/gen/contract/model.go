@@ -9,7 +9,7 @@ import (
 )
 
 // Of returns the contract of a package's present source, without numbers. It covers the
-// package's entities, wherever their clients are. [Contract.Adopt] writes the numbers
+// package's entities, wherever their clients are. [Adopt] writes the numbers
 // back into the model.
 func Of(pkg *model.Package) *Contract {
 	o := &source{contract: &Contract{}, namer: newNamer(pkg), messages: make(map[string]*Message), errors: make(map[*model.Error]bool)}

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
@@ -203,103 +202,143 @@ func snake(name string) string {
 	return b.String()
 }
 
-// Text prints a descriptor as a .proto file.
-func Text(file *descriptorpb.FileDescriptorProto) (string, error) {
-	// A definition that protobuf itself does not accept must not be printed.
-	if _, err := protodesc.NewFile(file, wellKnown{}); err != nil {
-		return "", fmt.Errorf("describe contract: %w", err)
+// parse is parseType with the types that contain themselves.
+func (d *describing) parse(t string) node {
+	if is, ok := d.circles[t]; ok {
+		t = is
 	}
-	p := &printer{pkg: file.GetPackage()}
-	p.line("// Written by shardgen from %s: the messages of package %s as they are on the wire.", FileName, file.GetPackage())
-	p.line("syntax = \"proto3\";")
-	p.line("")
-	p.line("package %s;", file.GetPackage())
-	for i, dependency := range file.GetDependency() {
-		if i == 0 {
-			p.line("")
-		}
-		p.line("import %q;", dependency)
-	}
-	for _, s := range file.GetService() {
-		p.line("")
-		p.line("service %s {", s.GetName())
-		for _, m := range s.GetMethod() {
-			p.line("  rpc %s(%s) returns (%s);", m.GetName(), p.short(m.GetInputType()), p.short(m.GetOutputType()))
-		}
-		p.line("}")
-	}
-	for _, m := range file.GetMessageType() {
-		p.line("")
-		p.message(m)
-	}
-	return p.b.String(), nil
+	return parseType(t)
 }
 
-type printer struct {
-	pkg string
-	b   strings.Builder
-}
-
-func (p *printer) line(format string, args ...any) { fmt.Fprintf(&p.b, format+"\n", args...) }
-
-// short drops the file's own package from a name.
-func (p *printer) short(name string) string {
-	if own, ok := strings.CutPrefix(name, "."+p.pkg+"."); ok {
-		return own
+// field adds a field of a type, as the generated append function of that type writes
+// it.
+func (d *describing) field(m *descriptorpb.DescriptorProto, name string, number int, t string) {
+	f := &descriptorpb.FieldDescriptorProto{
+		Name: proto.String(name), Number: proto.Int32(int32(number)), Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(),
 	}
-	return strings.TrimPrefix(name, ".")
-}
-
-func (p *printer) message(m *descriptorpb.DescriptorProto) {
-	if len(m.GetField())+len(m.GetReservedRange()) == 0 {
-		p.line("message %s {}", m.GetName())
-		return
-	}
-	p.line("message %s {", m.GetName())
-	for _, r := range m.GetReservedRange() {
-		p.line("  reserved %d;", r.GetStart())
-	}
-	if choice := m.GetOneofDecl(); len(choice) == 1 && choice[0].GetName() == oneofField {
-		p.line("  oneof %s {", oneofField)
-		for _, f := range m.GetField() {
-			p.line("    %s %s = %d;", p.typeOf(m, f), f.GetName(), f.GetNumber())
-		}
-		p.line("  }")
-		p.line("}")
-		return
-	}
-	for _, f := range m.GetField() {
-		p.line("  %s%s %s = %d;", label(m, f), p.typeOf(m, f), f.GetName(), f.GetNumber())
-	}
-	p.line("}")
-}
-
-func label(m *descriptorpb.DescriptorProto, f *descriptorpb.FieldDescriptorProto) string {
+	n := d.parse(t)
 	switch {
-	case f.GetProto3Optional():
-		return "optional "
-	case f.GetLabel() == descriptorpb.FieldDescriptorProto_LABEL_REPEATED && entryOf(m, f) == nil:
-		return "repeated "
-	}
-	return ""
-}
-
-// entryOf is the entry of a map field, or nil.
-func entryOf(m *descriptorpb.DescriptorProto, f *descriptorpb.FieldDescriptorProto) *descriptorpb.DescriptorProto {
-	for _, n := range m.GetNestedType() {
-		if n.GetOptions().GetMapEntry() && strings.HasSuffix(f.GetTypeName(), "."+m.GetName()+"."+n.GetName()) {
-			return n
+	case n.op == 's', n.op == 'a' && packs(n.elem):
+		f.Label = descriptorpb.FieldDescriptorProto_LABEL_REPEATED.Enum()
+		d.element(f, n.elem)
+	case n.op == 'm':
+		f.Label = descriptorpb.FieldDescriptorProto_LABEL_REPEATED.Enum()
+		d.mapField(m, f, n)
+	case n.op == 'p':
+		d.element(f, n.elem)
+		if f.GetType() != descriptorpb.FieldDescriptorProto_TYPE_MESSAGE {
+			f.Proto3Optional = proto.Bool(true)
+			f.OneofIndex = proto.Int32(int32(len(m.OneofDecl)))
+			m.OneofDecl = append(m.OneofDecl, &descriptorpb.OneofDescriptorProto{Name: proto.String("_" + name)})
 		}
+	default:
+		d.element(f, t)
 	}
-	return nil
+	m.Field = append(m.Field, f)
 }
 
-func (p *printer) typeOf(m *descriptorpb.DescriptorProto, f *descriptorpb.FieldDescriptorProto) string {
-	if e := entryOf(m, f); e != nil {
-		return "map<" + p.typeOf(m, e.GetField()[0]) + ", " + p.typeOf(m, e.GetField()[1]) + ">"
+// element sets the type of exactly one value. A type that repeats or may be absent
+// becomes a message with the value in field 1.
+func (d *describing) element(f *descriptorpb.FieldDescriptorProto, t string) {
+	n := d.parse(t)
+	if n.op == 0 {
+		d.named(f, n.name)
+		return
 	}
-	if f.GetType() == descriptorpb.FieldDescriptorProto_TYPE_MESSAGE {
-		return p.short(f.GetTypeName())
+	f.Type = descriptorpb.FieldDescriptorProto_TYPE_MESSAGE.Enum()
+	name := d.wrapper(t, n)
+	f.TypeName = proto.String(d.full(name))
+}
+
+// wrapper is the message around an element.
+func (d *describing) wrapper(t string, n node) string {
+	name, ok := d.names[t]
+	if !ok {
+		name = d.pick(wrapperName(n))
+		d.names[t] = name
 	}
-	return strings.ToLower(strings.TrimPrefix(f.GetType().String(), "TYPE_"))
+	if d.made[t] {
+		return name
+	}
+	d.made[t] = true
+	inner := t
+	if n.op == 'a' {
+		inner = "[]" + n.elem // an array is such a message by itself
+	}
+	d.message(name, []*Field{{Number: 1, Name: "value", Type: inner}})
+	return name
+}
+
+// named sets a type that has a name.
+func (d *describing) named(f *descriptorpb.FieldDescriptorProto, name string) {
+	if kind, ok := scalar(name); ok {
+		f.Type = kind.Enum()
+		return
+	}
+	f.Type = descriptorpb.FieldDescriptorProto_TYPE_MESSAGE.Enum()
+	if name == "time" {
+		f.TypeName = proto.String(".google.protobuf.Timestamp")
+		d.file.Dependency = append(d.file.Dependency, timestampFile)
+		return
+	}
+	if path, isProto := strings.CutPrefix(name, "proto("); isProto {
+		d.protobuf(f, strings.TrimSuffix(path, ")"))
+		return
+	}
+	if name == "struct{}" && d.names[name] == "" {
+		d.message(d.nameOf(name), nil)
+	}
+	if d.names[name] == "" && d.err == nil {
+		d.err = fmt.Errorf("%s: not in the contract", name)
+	}
+	f.TypeName = proto.String(d.full(d.names[name]))
+}
+
+// protobuf sets a generated protobuf message: a well-known one by its name, any
+// other as its bytes, which look the same on the wire.
+func (d *describing) protobuf(f *descriptorpb.FieldDescriptorProto, goName string) {
+	const known = "google.golang.org/protobuf/types/known/"
+	short, ok := strings.CutPrefix(goName, known)
+	pkg, message, _ := strings.Cut(short, ".")
+	if ok && (pkg == "wrapperspb" || pkg == "timestamppb") {
+		f.TypeName = proto.String(".google.protobuf." + message)
+		file := timestampFile
+		if pkg == "wrapperspb" {
+			file = wrappersFile
+		}
+		d.file.Dependency = append(d.file.Dependency, file)
+		return
+	}
+	f.Type = descriptorpb.FieldDescriptorProto_TYPE_BYTES.Enum()
+}
+
+// mapField makes a field a map, or a list of entries where protobuf has no map
+// with such keys.
+func (d *describing) mapField(m *descriptorpb.DescriptorProto, f *descriptorpb.FieldDescriptorProto, n node) {
+	f.Type = descriptorpb.FieldDescriptorProto_TYPE_MESSAGE.Enum()
+	key, isScalar := scalar(n.key)
+	switch {
+	case !isScalar, key == descriptorpb.FieldDescriptorProto_TYPE_BYTES,
+		key == descriptorpb.FieldDescriptorProto_TYPE_FLOAT, key == descriptorpb.FieldDescriptorProto_TYPE_DOUBLE:
+		name := spell(n.key) + spell(n.elem) + "Entry"
+		if at := "entry " + n.key + " " + n.elem; !d.made[at] {
+			d.made[at] = true
+			d.names[at] = d.pick(name)
+			d.message(d.names[at], []*Field{{Number: 1, Name: "key", Type: single(n.key)}, {Number: 2, Name: "value", Type: single(n.elem)}})
+		}
+		f.TypeName = proto.String(d.full(d.names["entry "+n.key+" "+n.elem]))
+		return
+	}
+	entry := &descriptorpb.DescriptorProto{
+		Name: proto.String(camel(f.GetName()) + "Entry"), Options: &descriptorpb.MessageOptions{MapEntry: proto.Bool(true)},
+	}
+	for i, part := range []struct{ name, of string }{{"key", n.key}, {"value", n.elem}} {
+		pf := &descriptorpb.FieldDescriptorProto{
+			Name: proto.String(part.name), Number: proto.Int32(int32(i + 1)), Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(),
+		}
+		d.element(pf, part.of)
+		entry.Field = append(entry.Field, pf)
+	}
+	m.NestedType = append(m.NestedType, entry)
+	f.TypeName = proto.String(d.full(m.GetName()) + "." + entry.GetName())
 }

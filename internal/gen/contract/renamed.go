@@ -59,23 +59,10 @@ func sameError(gone, now *Error) bool { return gone.Type == now.Type }
 // A renaming is a struct that seems to have been renamed.
 type renaming struct{ from, to string }
 
-// typeOf compares the types that a field had and has.
-func (a *adoption) typeOf(path, what string, was, is *Field) {
-	switch {
-	case narrower(is.Type, was.Type):
-		a.add(CodeType, was.line, "change it back; or, if every number fits that kept state and running programs hold, run "+retypeCommand(path, is.Type),
-			"%s %s: number %d was %s and is %s: it could not hold all values of the old version", what, path, was.Number, was.Type, is.Type)
-	case compatible(was.Type, is.Type), a.onlyRenamed(was.Type, is.Type):
-	case formsDiffer(loose(was.Type), loose(is.Type)):
-		a.add(CodeType, was.line, "give the new one another name; or, if the two types read each other's form, run "+retypeCommand(path, is.Type),
-			"%s %s: number %d was %s and is %s", what, path, was.Number, was.Type, is.Type)
-	case formTag(what, was.Type, is.Type) != "":
-		a.add(CodeType, was.line, "tag the field "+formTag(what, was.Type, is.Type)+" to keep its form; or, "+reset+path,
-			"%s %s: number %d was %s and is %s", what, path, was.Number, was.Type, is.Type)
-	default:
-		a.add(CodeType, was.line, "give the new one another name; or, "+reset+path,
-			"%s %s: number %d was %s and is %s", what, path, was.Number, was.Type, is.Type)
-	}
+// renamings are the structs that seem to have been renamed between two contracts.
+type renamings struct {
+	old, now *Contract
+	renamed  []renaming
 }
 
 // formTag is the tag by which a field keeps its former form, if its type is unchanged
@@ -127,31 +114,9 @@ func retypeCommand(path, to string) string {
 	return "shardgen contract retype " + path + " " + to
 }
 
-// onlyRenamed reports whether two types differ only by the name of a struct, which the
-// source now has under the other name. It records the renaming, because that is one
-// mistake however many fields have the type.
-func (a *adoption) onlyRenamed(was, is string) bool {
-	for _, from := range typeNames(was) {
-		if a.old.message(from) == nil || a.now.message(from) != nil {
-			continue
-		}
-		for _, to := range typeNames(is) {
-			r := renaming{from, to}
-			if a.now.message(to) == nil || a.old.message(to) != nil || !compatible(replaceName(was, from, to), is) {
-				continue
-			}
-			if !slices.Contains(a.renamed, r) {
-				a.renamed = append(a.renamed, r)
-			}
-			return true
-		}
-	}
-	return false
-}
-
 // caseRenamed reports whether a case is gone because its type was renamed, and records
 // that. Of several new types it takes the one with the same fields.
-func caseRenamed(a *adoption, gone *Field, added []*Field) bool {
+func (a *renamings) caseRenamed(gone *Field, added []*Field) bool {
 	was := a.old.message(gone.Type)
 	if was == nil || a.now.message(gone.Type) != nil {
 		return false
@@ -195,11 +160,24 @@ func typeNames(t string) []string {
 	return strings.FieldsFunc(t, func(r rune) bool { return strings.ContainsRune("[]*,():", r) })
 }
 
-// reportRenamed reports each struct that was renamed.
-func (a *adoption) reportRenamed() {
-	for _, r := range a.renamed {
-		a.add(CodeGone, a.old.message(r.from).line,
-			moveCommand(r.from, r.to)+"; if "+r.to+" is something else, give the fields and arguments that are of it names of their own",
-			"type %s: in the contract and no longer in the source, which has %s in its place", r.from, r.to)
+// onlyRenamed reports whether two types differ only by the name of a struct, which the
+// source now has under the other name. It records the renaming, because that is one
+// mistake however many fields have the type.
+func (a *renamings) onlyRenamed(was, is string) bool {
+	for _, from := range typeNames(was) {
+		if a.old.message(from) == nil || a.now.message(from) != nil {
+			continue
+		}
+		for _, to := range typeNames(is) {
+			r := renaming{from, to}
+			if a.now.message(to) == nil || a.old.message(to) != nil || !compatible(replaceName(was, from, to), is) {
+				continue
+			}
+			if !slices.Contains(a.renamed, r) {
+				a.renamed = append(a.renamed, r)
+			}
+			return true
+		}
 	}
+	return false
 }

@@ -145,7 +145,7 @@ func Parse(content []byte) (*Contract, []Problem) {
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	if problems := c.twice(); len(problems) > 0 {
+	if problems := twice(c); len(problems) > 0 {
 		return nil, problems
 	}
 	want := strings.Split(string(Format(c)), "\n")
