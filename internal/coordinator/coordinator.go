@@ -148,13 +148,13 @@ type Envelope struct {
 //
 // It is built in layers, each of which owns its fields and uses only the layers below:
 //
-//	recovery  rebuilds what a former coordinator knew
+//	recovery  rebuilds a former coordinator's knowledge of the shards
 //	planner   decides which shards get a home, and which move
 //	moveList  moves under way
 //	wishes    pins, and the requests that changed them
-//	tables    publish who owns which shard
+//	tables    publish the owner of each shard
 //	catalog   kinds and their shards
-//	roster    members and what they registered
+//	roster    members and their registrations
 //	step      the time and the output of one Step
 type Coordinator struct {
 	recovery

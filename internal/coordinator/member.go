@@ -37,7 +37,7 @@ func (m *member) knows(kind string) bool {
 	return ok
 }
 
-// A roster has the members of the cluster and what they registered.
+// A roster has the members of the cluster and their registrations.
 type roster struct {
 	step
 	members map[transport.Address]*member

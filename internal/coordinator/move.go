@@ -75,7 +75,7 @@ func (m *move) become(p phase) {
 	m.phase = p
 }
 
-// A moveList has the moves that are under way, and takes what their homes report.
+// A moveList has the moves that are under way, and takes the reports of their homes.
 type moveList struct {
 	wishes
 	moves  []*move   // in the order of their begin

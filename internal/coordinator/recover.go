@@ -18,7 +18,7 @@ type claim struct {
 // rank orders claims: the highest epoch that a claim names decides.
 func (c claim) rank() placement.Epoch { return max(c.Epoch, c.Move) }
 
-// recovery rebuilds, from what members register, what a former coordinator knew.
+// recovery rebuilds a former coordinator's knowledge of the shards from registrations.
 type recovery struct{ planner }
 
 // recover ends recovery once every node that may own shards has registered.

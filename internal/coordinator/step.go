@@ -7,7 +7,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// step is what one Step works with, and what it has decided so far.
+// step has the time and the settings of one Step, and its decisions so far.
 type step struct {
 	config Config
 	now    time.Time

@@ -10,7 +10,7 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// tables publish who owns which shard.
+// tables publish the owner of each shard.
 type tables struct {
 	catalog
 	table    *placement.Table

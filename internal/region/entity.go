@@ -194,7 +194,7 @@ const (
 	Withdrawn
 )
 
-// An entrance is what [Entity.Enter] asks the shard of.
+// An entrance is the part of a shard that [Entity.Enter] reads.
 type entrance struct {
 	barred atomic.Bool   // no turn begins outside the lock
 	opened atomic.Uint64 // the epoch under which the shard opened last, and waiting calls were delivered

@@ -67,7 +67,7 @@ type Limits struct {
 	Handoff Handoff
 }
 
-// room is what the calls that wait in one shard take up, and may take up.
+// room is the memory of the calls that wait in one shard, with its bounds.
 type room struct {
 	limits Limits
 	bytes  int // reserved by the calls that wait

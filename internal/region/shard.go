@@ -182,7 +182,7 @@ func (s *Shard) OpenBarriers(gone func(transport.Address) bool, now uint32, at t
 	return s.openBarriers(gone, now, at)
 }
 
-// RefuseWaiting refuses what waits here although a barrier elsewhere timed out,
+// RefuseWaiting refuses calls that wait here although a barrier elsewhere timed out,
 // so that younger calls of its sender have run. The detours came with the Open of that move,
 // which is taken next.
 func (s *Shard) RefuseWaiting(from transport.Address, epoch placement.Epoch, detours []Detour) Effects {

@@ -139,8 +139,8 @@ type standing struct {
 	owed       owed            // senders that have yet to flush
 }
 
-// become changes the state, by the table of legal moves. Whose Flush is still to come is
-// known anew from then on.
+// become changes the state, by the table of legal moves. From then on it is recorded
+// anew which senders have yet to flush.
 func (s *standing) become(to State) {
 	if !slices.Contains(legal[s.state], to) {
 		invariant.Failf("shard %v: %v → %v", s.id, s.state, to)

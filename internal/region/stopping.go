@@ -12,7 +12,7 @@ type stopping struct {
 
 	off      placement.Epoch // moves up to this epoch are cancelled
 	stopE    placement.Epoch // of the move that Stop was for
-	stopping []*Entity       // in whose turns the stop hooks run, or will, or did
+	stopping []*Entity       // the entities in the turns of which the stop hooks run
 	resting  *Entity         // the one of stopping that the driver is at; nil: none yet
 }
 

@@ -1,13 +1,10 @@
 package load
 
 import (
-	"go/ast"
 	"go/token"
 	"go/types"
 	"os"
-	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -22,65 +19,6 @@ import (
 // results and the declared errors, cannot then be declared beside the entity. The
 // directive names the package of the client; the source of that package is called a
 // home here.
-
-// clientOption is the option that names the package.
-const clientOption = "client"
-
-// clientPaths are the packages that readable directives name.
-func clientPaths(list []*packages.Package) []string {
-	var paths []string
-	for _, p := range list {
-		for _, file := range p.Syntax {
-			for _, group := range file.Comments {
-				for _, c := range group.List {
-					if path := clientPath(c); isImportPath(path) {
-						paths = append(paths, path)
-					}
-				}
-			}
-		}
-	}
-	slices.Sort(paths)
-	return slices.Compact(paths)
-}
-
-// clientPath is the package that a comment names, or "".
-func clientPath(c *ast.Comment) string {
-	d, ok := ast.ParseDirective(c.Slash, c.Text)
-	if !ok || d.Tool != "shard" || !slices.Contains(entityDirectives, d.Name) {
-		return ""
-	}
-	return clientOf(d)
-}
-
-// clientOf is the package that a directive names for the client, or "".
-func clientOf(d ast.Directive) string {
-	args, err := d.ParseArgs()
-	if err != nil {
-		return ""
-	}
-	for _, a := range args {
-		if key, value, _ := strings.Cut(a.Arg, "="); key == clientOption {
-			return value
-		}
-	}
-	return ""
-}
-
-// importPath matches import paths of packages of a module. It keeps patterns and flags
-// from reaching the go command.
-var importPath = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.~-]*(/[A-Za-z0-9_~-][A-Za-z0-9_.~-]*)*$`)
-
-func isImportPath(s string) bool { return importPath.MatchString(s) && !strings.Contains(s, "...") }
-
-// packageName guesses a package's name from its path.
-func packageName(p string) string {
-	name := path.Base(p)
-	if len(name) > 1 && name[0] == 'v' && strings.Trim(name[1:], "0123456789") == "" {
-		name = path.Base(path.Dir(p))
-	}
-	return name
-}
 
 // ownerOf is the package of the entities whose clients are in p, according to its
 // generated file; "" if there is none.

@@ -10,12 +10,6 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// Packages that generated code imports.
-const (
-	codegenPath = "github.com/shardgen/shardgen/runtime/codegen"
-	protoPath   = "google.golang.org/protobuf/reflect/protoreflect"
-)
-
 // A crossing converts Go types to types of the model, each once.
 type crossing struct {
 	typeWriter

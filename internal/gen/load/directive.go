@@ -9,13 +9,6 @@ import (
 	"strings"
 )
 
-// The directives that exist.
-var (
-	entityDirectives = []string{"entity", "singleton"}
-	methodDirectives = []string{"ignore", "read", "tell"}
-	allDirectives    = slices.Concat(entityDirectives, methodDirectives, []string{"error", oneofDirective})
-)
-
 // A marked is a struct with a shard:entity or a shard:singleton directive.
 type marked struct {
 	object    *types.TypeName
@@ -37,7 +30,7 @@ type markedError struct {
 	spec      ast.Spec // *ast.TypeSpec or *ast.ValueSpec
 }
 
-// directives finds what the directives of a package mark.
+// directives finds the declarations that the directives of a package mark.
 type directives struct {
 	*source
 	marked  []*marked
@@ -271,51 +264,6 @@ func (s *directives) errorsAlone() {
 func firstLine(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
 	return line
-}
-
-func suggestion(name string) string {
-	if meant := nearest(strings.ToLower(name), allDirectives); meant != "" {
-		return "write //shard:" + meant
-	}
-	return "there are //shard:" + strings.Join(allDirectives, ", //shard:")
-}
-
-// nearest returns the one of names that a misspelt name was probably meant to be, or
-// "".
-func nearest(name string, names []string) string {
-	best, least := "", 3
-	for _, n := range names {
-		if d := distance(name, n); d < least && d <= len(n)/3 {
-			best, least = n, d
-		}
-	}
-	return best
-}
-
-// distance is the number of letters to insert, delete, change or transpose (Damerau
-// 1964).
-func distance(a, b string) int {
-	rows := make([][]int, len(a)+1)
-	for i := range rows {
-		rows[i] = make([]int, len(b)+1)
-		rows[i][0] = i
-	}
-	for j := range rows[0] {
-		rows[0][j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		for j := 1; j <= len(b); j++ {
-			change := rows[i-1][j-1]
-			if a[i-1] != b[j-1] {
-				change++
-			}
-			rows[i][j] = min(change, rows[i-1][j]+1, rows[i][j-1]+1)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
-			}
-		}
-	}
-	return rows[len(a)][len(b)]
 }
 
 // declaresForeign reports whether a directive stands for other packages' variables

@@ -11,14 +11,6 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-// Options choose the packages to load.
-type Options struct {
-	Dir      string   // where patterns start; "" is the working directory
-	Patterns []string // as of go list; none means "."
-	Tags     string   // build tags, comma-separated
-	Env      []string // nil: the environment of the process
-}
-
 // A Result has the declarations of the packages.
 type Result struct {
 	Packages []*model.Package // those with entities, in the order of their paths

@@ -23,6 +23,14 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
+// Options choose the packages to load.
+type Options struct {
+	Dir      string   // where patterns start; "" is the working directory
+	Patterns []string // as of go list; none means "."
+	Tags     string   // build tags, comma-separated
+	Env      []string // nil: the environment of the process
+}
+
 // A loader reads packages: the requested ones from source, and their imports from the
 // compiler's export data. It does not let the go command compile the requested
 // packages, whose earlier output is large and may be stale. An import that does not

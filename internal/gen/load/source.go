@@ -148,6 +148,8 @@ func (s *source) refuse(at *types.Var, subject string, r *refusal) {
 	s.add(pos, r.code, r.remedy, "%s%s: %s", subject, r.path, why)
 }
 
+const emptyStruct = "struct{}"
+
 func (s *source) plainName(x *model.Expr) string {
 	switch x.Op {
 	case model.SliceOf:

@@ -10,7 +10,7 @@ import (
 )
 
 // A syntax finds the source of declarations that the type checker knows only by name, and
-// what the type checker reports about them.
+// the type checker's reports about them.
 type syntax struct {
 	pkg    *packages.Package
 	fields map[token.Pos]*ast.Field // by the position of each name

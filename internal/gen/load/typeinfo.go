@@ -1,7 +1,6 @@
 package load
 
 import (
-	"go/token"
 	"go/types"
 	"slices"
 	"strconv"
@@ -10,29 +9,11 @@ import (
 	"github.com/shardgen/shardgen/internal/gen/model"
 )
 
-const emptyStruct = "struct{}"
-
-// A refusal is the reason why a type cannot cross the wire.
-type refusal struct {
-	code   Code
-	path   string    // from the value to the refused type: ".Lines[].Done"
-	pos    token.Pos // of the field of the refused type, if it is in the user's package
-	why    string
-	remedy string
-	told   bool // it has been reported
-	owned  bool // it is declared beside the entity, which the client's package cannot import
-}
-
-const maxPath = 80
-
-// at puts a step before the path. The end of a long path is left out.
-func (r *refusal) at(step string) *refusal {
-	c := *r
-	if c.path = step + r.path; len(c.path) > maxPath {
-		c.path = c.path[:maxPath] + "…"
-	}
-	return &c
-}
+// Packages that generated code imports.
+const (
+	codegenPath = "github.com/shardgen/shardgen/runtime/codegen"
+	protoPath   = "google.golang.org/protobuf/reflect/protoreflect"
+)
 
 // A typeWriter decides how generated code in a package writes types.
 type typeWriter struct{ *source }

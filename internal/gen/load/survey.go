@@ -1,0 +1,71 @@
+package load
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/tools/go/packages"
+
+	"github.com/shardgen/shardgen/internal/gen/model"
+)
+
+// A survey describes the declarations of a package, read from its source because the package may
+// not be generated yet.
+type survey struct {
+	client bool // clients of entities
+	errors bool // declared errors
+}
+
+// surveyOf returns the survey of a package: one that is imported, or one that is being
+// generated.
+func surveyOf(l *loader, path string) survey {
+	if known, ok := l.surveys[path]; ok {
+		return known
+	}
+	found := survey{client: l.clients[path] != nil}
+	files := l.files[path]
+	for _, p := range []map[string]*packages.Package{l.roots, l.clients} {
+		if p[path] != nil {
+			files = p[path].GoFiles
+		}
+	}
+	for _, name := range files {
+		src, err := os.ReadFile(name)
+		if err != nil || !bytes.Contains(src, []byte("//shard:")) && filepath.Base(name) != model.OutputName {
+			continue
+		}
+		if filepath.Base(name) == model.OutputName && Generated(src) {
+			found.client = found.client || model.OwnerIn(string(src)) != ""
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, src, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			continue
+		}
+		found.read(file)
+	}
+	l.surveys[path] = found
+	return found
+}
+
+// read adds the declarations that the directives of a file mark.
+func (v *survey) read(file *ast.File) {
+	for _, group := range file.Comments {
+		for _, c := range group.List {
+			d, ok := ast.ParseDirective(c.Slash, c.Text)
+			switch {
+			case !ok || d.Tool != "shard":
+			case d.Name == "error":
+				v.errors = true
+			case slices.Contains(entityDirectives, d.Name) && !strings.Contains(d.Args, clientOption+"="):
+				v.client = true
+			}
+		}
+	}
+}
