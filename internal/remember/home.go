@@ -38,65 +38,10 @@ func (h *home) sorted() []string { return sortedIDs(h.ids) }
 
 func sortedIDs(ids map[string]struct{}) []string { return slices.Sorted(maps.Keys(ids)) }
 
-func (m *Machine) open(in Open) {
-	h := m.homes[in.ShardID]
-	if h != nil { // it never left
-		h.epoch = max(h.epoch, in.Epoch)
-		for _, a := range h.replicas {
-			m.outboxes[a].queue(h.id).begin(m.outboxes[a], h.id)
-		}
-		if h.recall == nil {
-			m.start(h, h.sorted())
-		}
-		return
-	}
-	h = &home{id: in.ShardID, kind: m.config.Kinds[in.Kind].withDefaults(), epoch: in.Epoch, seq: 1, ids: map[string]struct{}{}, tell: true}
-	m.homes[in.ShardID] = h
-	if !in.Known {
-		m.begin(h)
-		return
-	}
-	for _, id := range in.IDs {
-		h.ids[id] = struct{}{}
-	}
-	h.came = len(h.ids)
-	m.start(h, h.sorted())
-	m.assign(h)
-}
+// hosting are the shards that run here, with their replicas at other members.
+type hosting struct{ replicas }
 
-func (m *Machine) start(h *home, ids []string) {
-	if len(ids) > 0 {
-		m.out.Start = append(m.out.Start, Start{h.id, ids})
-	}
-}
-
-// close gives a shard up. Its ids are kept until the next home says that it has
-// them.
-func (m *Machine) close(id placement.ShardID) {
-	h := m.homes[id]
-	if h == nil {
-		return
-	}
-	delete(m.homes, id)
-	for _, a := range h.replicas {
-		m.outboxes[a].forget(id)
-	}
-	m.recalls = slices.DeleteFunc(m.recalls, func(o placement.ShardID) bool { return o == id })
-	for _, w := range h.waits {
-		m.done(w.token, w.added, nil) // it is remembered where the shard has gone
-	}
-	if k := m.kept[id]; h.recall == nil && (k == nil || k.epoch < h.epoch) {
-		m.kept[id] = &kept{set: set{h.epoch, h.seq, h.ids}}
-	}
-}
-
-func (m *Machine) done(t Token, added bool, err error) {
-	if t != 0 {
-		m.out.Done = append(m.out.Done, Done{t, added, err})
-	}
-}
-
-func (m *Machine) add(in Add) {
+func (m *hosting) add(in Add) {
 	h := m.homes[in.ShardID]
 	if h == nil {
 		m.done(in.Token, false, nil) // the shard has left, and its turns with it
@@ -117,7 +62,7 @@ func (m *Machine) add(in Add) {
 	}
 }
 
-func (m *Machine) remove(in Remove) {
+func (m *hosting) remove(in Remove) {
 	h := m.homes[in.ShardID]
 	if h == nil {
 		return
@@ -132,7 +77,7 @@ func (m *Machine) remove(in Remove) {
 }
 
 // changed queues a change for the replicas.
-func (m *Machine) changed(h *home, c Change) {
+func (m *hosting) changed(h *home, c Change) {
 	h.seq++
 	if h.recall != nil && !c.Gone {
 		delete(h.recall.gone, c.ID)
@@ -144,7 +89,7 @@ func (m *Machine) changed(h *home, c Change) {
 }
 
 // assign chooses the replicas of the shard, once its ids are known.
-func (m *Machine) assign(h *home) {
+func (m *hosting) assign(h *home) {
 	if h.recall != nil {
 		return
 	}
@@ -163,11 +108,7 @@ func (m *Machine) assign(h *home) {
 		if slices.Contains(was, a) {
 			continue
 		}
-		b := m.outboxes[a]
-		if b == nil {
-			b = newOutbox(a)
-			m.outboxes[a] = b
-		}
+		b := m.outbox(a)
 		b.keepAfterAll(h.id)
 		b.queue(h.id).begin(b, h.id)
 	}
@@ -177,7 +118,7 @@ func (m *Machine) assign(h *home) {
 
 // rank returns the members in the order in which they are chosen as replicas, by
 // rendezvous hashing.
-func (m *Machine) rank(h *home) []transport.Address {
+func (m *hosting) rank(h *home) []transport.Address {
 	type scored struct {
 		a     transport.Address
 		score uint64
@@ -200,7 +141,7 @@ func (m *Machine) rank(h *home) []transport.Address {
 
 // safe returns the latest change up to which the shard's ids survive the loss of this
 // node.
-func (m *Machine) safe(h *home) (seq uint64) {
+func (m *hosting) safe(h *home) (seq uint64) {
 	if len(h.replicas) == 0 {
 		return h.seq
 	}
@@ -213,7 +154,7 @@ func (m *Machine) safe(h *home) (seq uint64) {
 }
 
 // release answers the calls whose changes are safe.
-func (m *Machine) release(h *home) {
+func (m *hosting) release(h *home) {
 	if h.recall != nil {
 		return
 	}
@@ -226,7 +167,7 @@ func (m *Machine) release(h *home) {
 
 // settle informs all other members, once every replica has the set, that they need not
 // keep it.
-func (m *Machine) settle(h *home) {
+func (m *hosting) settle(h *home) {
 	if !h.tell || h.recall != nil {
 		return
 	}
@@ -244,11 +185,26 @@ func (m *Machine) settle(h *home) {
 		if slices.Contains(h.replicas, a) {
 			continue
 		}
-		b := m.outboxes[a]
-		if b == nil {
-			b = newOutbox(a)
-			m.outboxes[a] = b
-		}
+		b := m.outbox(a)
 		b.drop(h, m.now.Add(m.config.DropDelay))
+	}
+}
+
+// acknowledged records the changes that a replica has, and answers the calls that waited for them.
+func (m *hosting) acknowledged(from transport.Address, seq uint64) {
+	b := m.outboxes[from]
+	if b == nil || b.flight == nil || seq != b.seq {
+		return
+	}
+	flight := b.flight
+	b.flight, b.message = nil, Keep{}
+	for _, s := range flight {
+		h, q := m.homes[s.id], b.queues[s.id]
+		if h == nil || q == nil || !s.sealed || s.epoch != h.epoch {
+			continue
+		}
+		q.acked, q.ready = s.seq, true
+		m.release(h)
+		m.settle(h)
 	}
 }

@@ -173,31 +173,24 @@ type Recollection struct {
 // unless more were recalled.  4. A replica has acknowledged at most the changes that
 // the home has.  5. A call that waits in a shard waits for a change that no replica
 // has.
-type Machine struct {
-	config   Config
-	now      time.Time
-	out      Output
-	members  map[transport.Address]Member
-	order    []transport.Address // keys of members, sorted
-	homes    map[placement.ShardID]*home
-	kept     map[placement.ShardID]*kept
-	dropped  map[placement.ShardID]placement.Epoch // up to which nothing need be kept
-	outboxes map[transport.Address]*outbox
-	askers   map[transport.Address]*asker
-	recalls  []placement.ShardID // of homes that are recalled, in the order they opened
-}
+//
+// It is built in layers, each of which owns its fields and uses only the layers below:
+//
+//	recalling  looks for the ids of shards that were lost elsewhere
+//	hosting    shards that run here, with their replicas at other members
+//	replicas   ids that this node keeps for shards that run elsewhere
+//	node       members, outboxes, and the output of one Step
+type Machine struct{ recalling }
 
 // New returns a machine that knows nothing yet.
 func New(c Config) *Machine {
-	return &Machine{
-		config:   c.withDefaults(),
-		members:  map[transport.Address]Member{},
-		homes:    map[placement.ShardID]*home{},
-		kept:     map[placement.ShardID]*kept{},
-		dropped:  map[placement.ShardID]placement.Epoch{},
-		outboxes: map[transport.Address]*outbox{},
-		askers:   map[transport.Address]*asker{},
-	}
+	m := &Machine{}
+	m.config = c.withDefaults()
+	m.members, m.outboxes = map[transport.Address]Member{}, map[transport.Address]*outbox{}
+	m.homes = map[placement.ShardID]*home{}
+	m.kept, m.dropped = map[placement.ShardID]*kept{}, map[placement.ShardID]placement.Epoch{}
+	m.askers = map[transport.Address]*asker{}
+	return m
 }
 
 // Step takes one input and returns the resulting actions. Time never goes back.
@@ -222,7 +215,9 @@ func (m *Machine) Step(now time.Time, in Input) Output {
 	}
 	m.loseItsPatience()
 	for _, a := range m.order {
-		m.pump(a)
+		if b := m.outboxes[a]; b != nil {
+			b.pump(&m.node)
+		}
 		m.ask(a)
 	}
 	m.out.WakeAt = m.wakeAt()
@@ -337,17 +332,6 @@ func (m *Machine) IDs(id placement.ShardID) (ids []string, known bool) {
 	return h.sorted(), h.recall == nil
 }
 
-// KeptFor is the number of ids that are kept for shards that run elsewhere.
-func (m *Machine) KeptFor() (n int) {
-	for _, k := range m.kept { //arch:order-free counts
-		n += len(k.ids)
-		if k.filling != nil {
-			n += len(k.filling.ids)
-		}
-	}
-	return n
-}
-
 // Check returns the first broken invariant.
 func (m *Machine) Check() error {
 	for a, b := range m.outboxes { //arch:order-free any violation will do
@@ -372,4 +356,50 @@ func (m *Machine) Check() error {
 		}
 	}
 	return nil
+}
+
+func (m *Machine) open(in Open) {
+	h := m.homes[in.ShardID]
+	if h != nil { // it never left
+		h.epoch = max(h.epoch, in.Epoch)
+		for _, a := range h.replicas {
+			m.outboxes[a].queue(h.id).begin(m.outboxes[a], h.id)
+		}
+		if h.recall == nil {
+			m.start(h, h.sorted())
+		}
+		return
+	}
+	h = &home{id: in.ShardID, kind: m.config.Kinds[in.Kind].withDefaults(), epoch: in.Epoch, seq: 1, ids: map[string]struct{}{}, tell: true}
+	m.homes[in.ShardID] = h
+	if !in.Known {
+		m.begin(h)
+		return
+	}
+	for _, id := range in.IDs {
+		h.ids[id] = struct{}{}
+	}
+	h.came = len(h.ids)
+	m.start(h, h.sorted())
+	m.assign(h)
+}
+
+// close gives a shard up. Its ids are kept until the next home says that it has
+// them.
+func (m *Machine) close(id placement.ShardID) {
+	h := m.homes[id]
+	if h == nil {
+		return
+	}
+	delete(m.homes, id)
+	for _, a := range h.replicas {
+		m.outboxes[a].forget(id)
+	}
+	m.recalls = slices.DeleteFunc(m.recalls, func(o placement.ShardID) bool { return o == id })
+	for _, w := range h.waits {
+		m.done(w.token, w.added, nil) // it is remembered where the shard has gone
+	}
+	if k := m.kept[id]; h.recall == nil && (k == nil || k.epoch < h.epoch) {
+		m.kept[id] = &kept{set: set{h.epoch, h.seq, h.ids}}
+	}
 }

@@ -141,20 +141,19 @@ func (q *queue) cut(h *home, budget int) (p Part, spent int) {
 	return p, spent
 }
 
-// pump sends the next message to a member, or the last one again.
-func (m *Machine) pump(a transport.Address) {
-	b := m.outboxes[a]
+// pump sends the next message, or the last one again.
+func (b *outbox) pump(m *node) {
 	switch {
-	case b == nil:
 	case b.flight == nil:
-		m.send(b)
+		b.send(m)
 	case !m.now.Before(b.resendAt):
 		b.resendAt = m.now.Add(m.config.Resend)
-		m.out.Send = append(m.out.Send, Envelope{a, b.message})
+		m.send(b.to, b.message)
 	}
 }
 
-func (m *Machine) send(b *outbox) {
+// send sends the next message, if there are changes.
+func (b *outbox) send(m *node) {
 	var parts []Part
 	budget := m.config.MaxBatch
 	if !b.dropsAt.IsZero() && !m.now.Before(b.dropsAt) {
@@ -184,24 +183,5 @@ func (m *Machine) send(b *outbox) {
 	}
 	b.seq++
 	b.message, b.resendAt = Keep{b.seq, parts}, m.now.Add(m.config.Resend)
-	m.out.Send = append(m.out.Send, Envelope{b.to, b.message})
-}
-
-// acknowledged records the changes that a replica has, and sends the next message.
-func (m *Machine) acknowledged(from transport.Address, seq uint64) {
-	b := m.outboxes[from]
-	if b == nil || b.flight == nil || seq != b.seq {
-		return
-	}
-	flight := b.flight
-	b.flight, b.message = nil, Keep{}
-	for _, s := range flight {
-		h, q := m.homes[s.id], b.queues[s.id]
-		if h == nil || q == nil || !s.sealed || s.epoch != h.epoch {
-			continue
-		}
-		q.acked, q.ready = s.seq, true
-		m.release(h)
-		m.settle(h)
-	}
+	m.send(b.to, b.message)
 }

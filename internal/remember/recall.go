@@ -33,8 +33,15 @@ type asker struct {
 // maxWants bounds the shards in one message.
 const maxWants = 256
 
+// recalling looks for the ids of shards that were lost elsewhere.
+type recalling struct {
+	hosting
+	askers  map[transport.Address]*asker
+	recalls []placement.ShardID // of homes that are recalled, in the order they opened
+}
+
 // begin recalls a shard that has opened here.
-func (m *Machine) begin(h *home) {
+func (m *recalling) begin(h *home) {
 	h.recall = &recall{
 		from: map[transport.Address]*answering{}, gone: map[string]struct{}{},
 		deadline: m.now.Add(m.config.Patience),
@@ -48,7 +55,7 @@ func (m *Machine) begin(h *home) {
 }
 
 // ask asks a member for the ids that it has not sent yet, or repeats the question.
-func (m *Machine) ask(a transport.Address) {
+func (m *recalling) ask(a transport.Address) {
 	k := m.askers[a]
 	if k == nil {
 		if len(m.recalls) == 0 {
@@ -72,11 +79,11 @@ func (m *Machine) ask(a transport.Address) {
 		k.seq++
 	}
 	k.resendAt = m.now.Add(m.config.Resend)
-	m.out.Send = append(m.out.Send, Envelope{a, Recall{k.seq, k.wants}})
+	m.send(a, Recall{k.seq, k.wants})
 }
 
 // recalled handles an answer.
-func (m *Machine) recalled(from transport.Address, r Recalled) {
+func (m *recalling) recalled(from transport.Address, r Recalled) {
 	k := m.askers[from]
 	if k == nil || k.wants == nil || r.Seq != k.seq {
 		return
@@ -110,7 +117,7 @@ func (m *Machine) recalled(from transport.Address, r Recalled) {
 }
 
 // loseItsPatience ends recalls that have waited for Config.Patience.
-func (m *Machine) loseItsPatience() {
+func (m *recalling) loseItsPatience() {
 	for _, id := range slices.Clone(m.recalls) {
 		if h := m.homes[id]; !m.now.Before(h.recall.deadline) {
 			m.finish(h)
@@ -118,7 +125,7 @@ func (m *Machine) loseItsPatience() {
 	}
 }
 
-func (m *Machine) maybeRecalled(h *home) {
+func (m *recalling) maybeRecalled(h *home) {
 	if len(h.recall.from) == 0 {
 		m.finish(h)
 	}
@@ -126,7 +133,7 @@ func (m *Machine) maybeRecalled(h *home) {
 
 // finish ends a recall: it combines the recalled ids with the changes that were made
 // here meanwhile.
-func (m *Machine) finish(h *home) {
+func (m *recalling) finish(h *home) {
 	r := h.recall
 	h.recall = nil
 	m.recalls = slices.DeleteFunc(m.recalls, func(o placement.ShardID) bool { return o == h.id })

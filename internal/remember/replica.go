@@ -29,13 +29,16 @@ type kept struct {
 
 func (k *kept) nothing() bool { return k.epoch == 0 && k.filling == nil }
 
+// replicas keep the ids of shards that run elsewhere.
+type replicas struct {
+	node
+	kept    map[placement.ShardID]*kept
+	dropped map[placement.ShardID]placement.Epoch // up to which nothing need be kept
+}
+
 // keep takes changes in. A message that came before is only answered.
-func (m *Machine) keep(from transport.Address, k Keep) {
-	b := m.outboxes[from]
-	if b == nil {
-		b = newOutbox(from)
-		m.outboxes[from] = b
-	}
+func (m *replicas) keep(from transport.Address, k Keep) {
+	b := m.outbox(from)
 	if k.Seq == b.taken+1 {
 		b.taken++
 		for _, p := range k.Parts {
@@ -43,11 +46,11 @@ func (m *Machine) keep(from transport.Address, k Keep) {
 		}
 	}
 	if k.Seq <= b.taken {
-		m.out.Send = append(m.out.Send, Envelope{from, Kept{k.Seq}})
+		m.send(from, Kept{k.Seq})
 	}
 }
 
-func (m *Machine) take(from transport.Address, p Part) {
+func (m *replicas) take(from transport.Address, p Part) {
 	k := m.kept[p.ShardID]
 	if p.Drop {
 		m.dropped[p.ShardID] = max(m.dropped[p.ShardID], p.Epoch)
@@ -95,7 +98,7 @@ func (m *Machine) take(from transport.Address, p Part) {
 }
 
 // best is the newest set of a shard that is known here.
-func (m *Machine) best(id placement.ShardID) (best set) {
+func (m *replicas) best(id placement.ShardID) (best set) {
 	if k := m.kept[id]; k != nil {
 		best = k.set
 	}
@@ -108,7 +111,7 @@ func (m *Machine) best(id placement.ShardID) (best set) {
 }
 
 // answer sends the known ids of shards, as many as fit into one message.
-func (m *Machine) answer(from transport.Address, r Recall) {
+func (m *replicas) answer(from transport.Address, r Recall) {
 	var parts []Part
 	budget := m.config.MaxBatch
 	for _, w := range r.Wants {
@@ -132,5 +135,16 @@ func (m *Machine) answer(from transport.Address, r Recall) {
 			break
 		}
 	}
-	m.out.Send = append(m.out.Send, Envelope{from, Recalled{r.Seq, parts}})
+	m.send(from, Recalled{r.Seq, parts})
+}
+
+// KeptFor is the number of ids that are kept for shards that run elsewhere.
+func (m *replicas) KeptFor() (n int) {
+	for _, k := range m.kept { //arch:order-free counts
+		n += len(k.ids)
+		if k.filling != nil {
+			n += len(k.filling.ids)
+		}
+	}
+	return n
 }
