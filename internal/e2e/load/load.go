@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/e2e/witness"
 	"github.com/shardgen/shardgen/internal/e2e/workload"
 	shard "github.com/shardgen/shardgen/runtime"
 )
@@ -237,4 +238,38 @@ func (p *pair) burst(calls int) {
 	if err != nil {
 		p.load.errors.add(err)
 	}
+}
+
+// Failures counts the calls that failed after a time, and returns the ends of the
+// first and of the last of them: both zero if none failed.
+func (l *Load) Failures(after time.Time) (n int, first, last time.Time) {
+	for _, p := range l.pauses {
+		p.mu.Lock()
+		for _, at := range p.failures {
+			if !at.After(after) {
+				continue
+			}
+			n++
+			if first.IsZero() || at.Before(first) {
+				first = at
+			}
+			if at.After(last) {
+				last = at
+			}
+		}
+		p.mu.Unlock()
+	}
+	return n, first, last
+}
+
+// Judge reads the record of every entity and compares it with the answers that
+// senders got and with the runs that the witness saw: all of the records, in order of
+// time. died are the entities whose process was killed. An entity that does not
+// answer remembers nothing. Judge is called after Stop.
+func (l *Load) Judge(ctx context.Context, c shard.Caller, ran []witness.Record, died map[string]bool) Verdict {
+	h := history{fates: make(map[pairKey][]Fate), ran: ran, died: died, remembered: remembered(ctx, c, l.options.Entities, &l.errors)}
+	for _, p := range l.pairs {
+		h.fates[pairKey{p.entity, p.sender}] = p.fates
+	}
+	return h.judge()
 }

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/e2e/witness"
 	"github.com/shardgen/shardgen/internal/e2e/workload"
 	shard "github.com/shardgen/shardgen/runtime"
 )
@@ -17,19 +16,8 @@ import (
 // askers is how many goroutines collect the entities' reports.
 const askers = 16
 
-// Judge reads the record of every entity and compares it with the answers that
-// senders got and with the runs that the witness saw: all of the records, in order of
-// time. died are the entities whose process was killed. An entity that does not
-// answer remembers nothing. Judge is called after Stop.
-func (l *Load) Judge(ctx context.Context, c shard.Caller, ran []witness.Record, died map[string]bool) Verdict {
-	h := history{fates: make(map[pairKey][]Fate), ran: ran, died: died, remembered: l.remembered(ctx, c)}
-	for _, p := range l.pairs {
-		h.fates[pairKey{p.entity, p.sender}] = p.fates
-	}
-	return h.judge()
-}
-
-func (l *Load) remembered(ctx context.Context, c shard.Caller) map[pairKey][]uint64 {
+// remembered collects the records of all entities; errors are added to failed.
+func remembered(ctx context.Context, c shard.Caller, entities int, failed *errorSample) map[pairKey][]uint64 {
 	client := workload.NewTallyClient(c)
 	all := make(map[pairKey][]uint64)
 	var mu sync.Mutex
@@ -37,10 +25,10 @@ func (l *Load) remembered(ctx context.Context, c shard.Caller) map[pairKey][]uin
 	var wg sync.WaitGroup
 	for range askers {
 		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < l.options.Entities; i = int(next.Add(1)) - 1 {
+			for i := int(next.Add(1)) - 1; i < entities; i = int(next.Add(1)) - 1 {
 				seen, err := client.Ref(EntityName(i)).Report(ctx)
 				if err != nil {
-					l.errors.add(fmt.Errorf("report: %w", err))
+					failed.add(fmt.Errorf("report: %w", err))
 					continue
 				}
 				mu.Lock()
