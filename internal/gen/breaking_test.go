@@ -45,7 +45,7 @@ func TestBreakingOfAModule(t *testing.T) {
 	}
 
 	remove := func(path string) error {
-		return Edit(filepath.Join(dir, path), func(c *contract.Contract) error { return contract.Retire(c, c.Kinds[0].Name + ".Do.n") })
+		return Edit(filepath.Join(dir, path), func(c *contract.Contract) error { return contract.Retire(c, c.Kinds[0].Name+".Do.n") })
 	}
 	for _, path := range []string{"a", "b/deep"} {
 		if err := remove(path); err != nil {
