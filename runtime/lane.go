@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/shardgen/shardgen/internal/bounded"
-	"github.com/shardgen/shardgen/internal/nocopy"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/prefetch"
@@ -376,7 +375,7 @@ func (l *lane) likely(e *wire.Envelope) *region.Entity {
 	if sh == nil {
 		return nil
 	}
-	return sh.Core.Peek(region.Hash(nocopy.String(e.Entity)))
+	return sh.Core.Peek(region.Hash(wire.StringOf(e.Entity)))
 }
 
 // runTurn runs a remote call's turn, on the lane's goroutine unless turns take
@@ -406,7 +405,7 @@ func (l *lane) tellFar(s *hostedShard, e *wire.Envelope, seq uint64) (ran, kept 
 	if !e.Node.IsZero() || e.Epoch == 0 || l.slow.IsSlow() || s.durable != nil {
 		return false, false
 	}
-	name, id := nocopy.String(e.Method), nocopy.String(e.Entity)
+	name, id := wire.StringOf(e.Method), wire.StringOf(e.Entity)
 	now, method := l.plane.lease.Now(), s.host.desc.Dispatch[name]
 	if method == nil || !s.mayRunAt(now) {
 		return false, false

@@ -11,7 +11,6 @@ import (
 	"github.com/shardgen/shardgen/internal/await"
 	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/invariant"
-	"github.com/shardgen/shardgen/internal/nocopy"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
@@ -218,7 +217,7 @@ func (p port) envelope(c *outCall, t wire.Type) wire.Envelope {
 	k := p.kind
 	e := wire.Envelope{
 		Type: t, Kind: k.name, Shard: placement.ShardOf(c.Ref.Hash, k.shards),
-		Entity: nocopy.Bytes(c.Ref.ID), Method: nocopy.Bytes(c.Method), Payload: c.Args,
+		Entity: wire.BytesOf(c.Ref.ID), Method: wire.BytesOf(c.Method), Payload: c.Args,
 	}
 	if t == wire.TypeCall {
 		e.Chain = turnOf(c.Context).appendChain(nil)
@@ -418,7 +417,7 @@ func (p port) giveUp(c *outCall, w *pending.Call, id uint64) (Outcome, error) {
 		return NotExecuted, fmt.Errorf("%w: %s could not be reached%s", errOutOfReach, way.Peer().Name, silence(way, time.Now()))
 	}
 	way.Post(&wire.Envelope{
-		Type: wire.TypeCancel, ID: id, Kind: p.kind.name, Shard: r.shard, Entity: nocopy.Bytes(c.Ref.ID),
+		Type: wire.TypeCancel, ID: id, Kind: p.kind.name, Shard: r.shard, Entity: wire.BytesOf(c.Ref.ID),
 	})
 	return Unknown, fmt.Errorf("%w from %s%s", errNoAnswer, way.Peer().Name, silence(way, time.Now()))
 }

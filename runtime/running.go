@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/nocopy"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/runtoken"
@@ -195,7 +194,7 @@ func (c *inCall) answer(pl *plane, a answer, by peers.Publisher) {
 }
 
 func (c *inCall) answerNow(pl *plane, a answer, by peers.Publisher) {
-	e := wire.Envelope{Type: wire.TypeReply, ID: c.ID, Code: a.code, Text: nocopy.Bytes(clipText(a.text))}
+	e := wire.Envelope{Type: wire.TypeReply, ID: c.ID, Code: a.code, Text: wire.BytesOf(clipText(a.text))}
 	if a.payload != nil {
 		e.Payload = *a.payload
 	}

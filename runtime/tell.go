@@ -9,7 +9,6 @@ import (
 
 	"github.com/shardgen/shardgen/internal/durable"
 	"github.com/shardgen/shardgen/internal/durablehost"
-	"github.com/shardgen/shardgen/internal/nocopy"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/runner"
 	"github.com/shardgen/shardgen/internal/wire"
@@ -61,7 +60,7 @@ func (r *turnRunner) runTold(s *hostedShard, e *region.Entity, name string, args
 // activated first. It copies the arguments, because the batch goes on without the call.
 func newToldCall(s *hostedShard, e *region.Entity, name string, args []byte) *inCall {
 	c := &inCall{lane: s.lane}
-	c.Method, c.Args, c.Tell = nocopy.Bytes(name), slices.Clone(args), true
+	c.Method, c.Args, c.Tell = wire.BytesOf(name), slices.Clone(args), true
 	c.Entity, c.Sender, c.Driver = e.ID, s.plane().self, c
 	return c
 }

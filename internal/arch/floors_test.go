@@ -66,7 +66,6 @@ internal/wire
 transport
 store
 internal/invariant
-internal/nocopy
 internal/bounded
 internal/loop internal/turnlease
 internal/transcript

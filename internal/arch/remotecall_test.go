@@ -16,11 +16,11 @@ import (
 )
 
 // Bounds of how much of this module one remote call runs through, at both ends together.
-// They are only ever lowered; 30 files are the aim.
+// They are only ever lowered. docs/architecture.md says why there are not fewer files.
 const (
 	maxCallFunctions = 230
-	maxCallFiles     = 44
-	maxCallPackages  = 17
+	maxCallFiles     = 42
+	maxCallPackages  = 16
 )
 
 // countedCalls is how many calls are counted. What runs for another reason, such as a

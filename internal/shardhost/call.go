@@ -2,7 +2,6 @@ package shardhost
 
 import (
 	"time"
-	"unsafe"
 
 	"github.com/shardgen/shardgen/internal/bounded"
 	"github.com/shardgen/shardgen/internal/region"
@@ -39,7 +38,7 @@ func of(c *region.Call) *Call { return c.Driver.(carrier).hosted() }
 func (c *Call) Fill(from transport.Peer, e *wire.Envelope, at int64) {
 	c.ID, c.Method, c.Args, c.Links, c.Command = e.ID, e.Method, e.Payload, e.Chain, e.Command
 	c.Tell = e.Type == wire.TypeTell
-	c.Entity = stringOf(e.Entity)
+	c.Entity = wire.StringOf(e.Entity)
 	c.Sender = from
 	if !e.Node.IsZero() {
 		c.Sender, c.Via, c.Straight = e.Node, from.Address, e.Hop != 0
@@ -79,7 +78,7 @@ func (c *Call) Detach() {
 	c.Args, c.Method, c.Links, c.Command = take(c.Args), take(c.Method), take(c.Links), take(c.Command)
 	at := len(own)
 	own = append(own, c.Entity...)
-	c.Entity = stringOf(own[at:])
+	c.Entity = wire.StringOf(own[at:])
 	if c.Chain != nil {
 		c.Chain = Chain(c.Links)
 	}
@@ -138,6 +137,3 @@ func (c Chain) String() string {
 	}
 	return s
 }
-
-// stringOf is b as a string without a copy. Nobody may change b afterwards.
-func stringOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -13,7 +13,8 @@ import (
 	"github.com/shardgen/shardgen/transport"
 )
 
-// A machine is a shard's core with its lock, and executes the core's effects.
+// A machine is a shard's core with its lock. It brings calls and the ends of turns to the
+// core, and executes the core's effects.
 type machine struct {
 	outlet
 	Mu   sync.Mutex
@@ -31,6 +32,54 @@ func (l *later) add(f func()) { *l = append(*l, f) }
 func (l later) run() {
 	for _, f := range l {
 		f()
+	}
+}
+
+// Deliver brings a call to the shard, or on to its next home. A local caller that would
+// have to be forwarded looks for the home itself. current, if it is not nil, reports
+// whether the route that the call came by still leads here; the verdict is Moved if not.
+func (s *machine) Deliver(c *Call, at time.Time, current func() bool) (*region.Entity, region.Verdict) {
+	s.Mu.Lock()
+	if current != nil && !current() {
+		s.Mu.Unlock()
+		return nil, region.Moved
+	}
+	e, v := s.Core.Deliver(&c.Call, s.host.Ticks(), at)
+	var after later
+	switch {
+	case v == region.Queued:
+		c.Detach()
+		s.sweepLocked()
+	case v == region.Forward && !c.Local: // at once: nothing may come between
+		s.forwardLocked(c, &after)
+	}
+	s.Mu.Unlock()
+	after.run()
+	return e, v
+}
+
+// Begin begins a turn of the entity for a local caller, if nothing stands in its way.
+func (s *machine) Begin(entity string) *region.Entity {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	return s.Core.Begin(entity, s.host.Ticks())
+}
+
+// EndTurn gives the entity to the next call, after Entity.Leave has refused.
+func (s *machine) EndTurn(e *region.Entity) {
+	s.Mu.Lock()
+	if s.host.Keeps(e) {
+		s.Mu.Unlock()
+		return
+	}
+	next, drained := s.Core.End(e, s.host.Ticks())
+	s.host.TurnEnded()
+	s.Mu.Unlock()
+	if next != nil {
+		s.start(region.Start{Entity: e, Call: next})
+	}
+	if drained {
+		s.host.Drained()
 	}
 }
 

@@ -23,29 +23,6 @@ func (s *Shard) Init(id placement.ShardID, h Host, cfg *Config, l region.Limits)
 	s.Core = region.New(id, cfg.Self, l)
 }
 
-// Deliver brings a call to the shard, or on to its next home. A local caller that would
-// have to be forwarded looks for the home itself. current, if it is not nil, reports
-// whether the route that the call came by still leads here; the verdict is Moved if not.
-func (s *Shard) Deliver(c *Call, at time.Time, current func() bool) (*region.Entity, region.Verdict) {
-	s.Mu.Lock()
-	if current != nil && !current() {
-		s.Mu.Unlock()
-		return nil, region.Moved
-	}
-	e, v := s.Core.Deliver(&c.Call, s.host.Ticks(), at)
-	var after later
-	switch {
-	case v == region.Queued:
-		c.Detach()
-		s.sweepLocked()
-	case v == region.Forward && !c.Local: // at once: nothing may come between
-		s.forwardLocked(c, &after)
-	}
-	s.Mu.Unlock()
-	after.run()
-	return e, v
-}
-
 // Accept has a call of this process run here, now or later, or answers it. It reports
 // false when the call must look for its home anew.
 func (s *Shard) Accept(c *Call, at time.Time, current func() bool) bool {
@@ -85,31 +62,6 @@ func (s *Shard) Refusal(c *Call, v region.Verdict) (r Refusal, refused bool) {
 		return Refusal{Code: wire.CodeCircular, Text: s.host.Why(c, v)}, true
 	}
 	return r, false
-}
-
-// Begin begins a turn of the entity for a local caller, if nothing stands in its way.
-func (s *Shard) Begin(entity string) *region.Entity {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	return s.Core.Begin(entity, s.host.Ticks())
-}
-
-// EndTurn gives the entity to the next call, after Entity.Leave has refused.
-func (s *Shard) EndTurn(e *region.Entity) {
-	s.Mu.Lock()
-	if s.host.Keeps(e) {
-		s.Mu.Unlock()
-		return
-	}
-	next, drained := s.Core.End(e, s.host.Ticks())
-	s.host.TurnEnded()
-	s.Mu.Unlock()
-	if next != nil {
-		s.start(region.Start{Entity: e, Call: next})
-	}
-	if drained {
-		s.host.Drained()
-	}
 }
 
 // Withdraw takes back a call that waits. It reports false when its turn has begun.

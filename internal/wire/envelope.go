@@ -3,6 +3,7 @@ package wire
 import (
 	"fmt"
 	"slices"
+	unsafe "unsafe"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -376,3 +377,9 @@ func ParsePeer(b []byte) (p transport.Peer, err error) {
 	}
 	return p, nil
 }
+
+// BytesOf views a string as a field of an envelope, without a copy. Nobody may change the bytes.
+func BytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
+
+// StringOf views a field of an envelope as a string, without a copy. Nobody may change b any more.
+func StringOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
