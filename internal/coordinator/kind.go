@@ -73,6 +73,7 @@ type catalog struct {
 	asked  map[string]bool // kinds that were asked for before they were known
 }
 
+// shard is the one with that id, or nil if its kind has no such shard or is not known.
 func (c *catalog) shard(id placement.ShardID) *shard {
 	k := c.kinds[id.Kind]
 	if k == nil || id.Shard < k.info.Shards || id.Shard >= 2*k.info.Shards {

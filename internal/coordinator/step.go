@@ -19,12 +19,15 @@ type step struct {
 	plan bool // something changed that allocation or balance depend on
 }
 
+// send puts a message to a process into the output; to all members if to is zero.
 func (c *step) send(to transport.Address, m Message) {
 	c.out.Send = append(c.out.Send, Envelope{to, m})
 }
 
+// event puts an event into the output.
 func (c *step) event(e Event) { c.out.Events = append(c.out.Events, e) }
 
+// refuse reports a message that is not taken.
 func (c *step) refuse(from transport.Address, m Message, reason string) {
 	c.event(Event{What: Refused, Node: from, Reason: fmt.Sprintf("%s: %s", nameOf(m), reason)})
 }

@@ -11,17 +11,8 @@ import (
 // A fieldReader reads the fields of an entity.
 type fieldReader struct {
 	*unit
-	n *model.Entity
-	h *unit // of the package that its client is printed into
-}
-
-// looksLikeID reports whether a field has a name that is usual for ids.
-func looksLikeID(n *model.Entity, f *types.Var) bool {
-	name := strings.ToLower(f.Name())
-	if _, basic := f.Type().Underlying().(*types.Basic); !basic && !hasText(f.Type()) {
-		return false
-	}
-	return name == "id" || name == "key" || name == strings.ToLower(n.Name)+"id"
+	n *model.Entity // the entity that is read
+	h *unit         // of the package that its client is printed into
 }
 
 // fields reads the struct's fields. It returns the type of the id, which the client's
@@ -162,4 +153,13 @@ func (s *fieldReader) untaggedField(f *types.Var) {
 		s.add(f.Pos(), CodeUntagged, "tag it `shard:\"-\"` to make it anew, or change its type and tag it `shard:\"state\"`",
 			why+", and cannot be state: %s%s: %s", subject, f.Name(), r.path, r.why)
 	}
+}
+
+// looksLikeID reports whether a field has a name that is usual for ids.
+func looksLikeID(n *model.Entity, f *types.Var) bool {
+	name := strings.ToLower(f.Name())
+	if _, basic := f.Type().Underlying().(*types.Basic); !basic && !hasText(f.Type()) {
+		return false
+	}
+	return name == "id" || name == "key" || name == strings.ToLower(n.Name)+"id"
 }

@@ -15,8 +15,8 @@ import (
 // A methodReader reads the methods of an entity.
 type methodReader struct {
 	*unit
-	n *model.Entity
-	h *unit // of the package that its client is printed into
+	n *model.Entity // the entity that is read
+	h *unit         // of the package that its client is printed into
 }
 
 // customary are the methods that the standard library looks for. They need no

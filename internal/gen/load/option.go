@@ -125,7 +125,7 @@ func checkKinds(s *directives) {
 // An optionReader applies the options of an entity's directive.
 type optionReader struct {
 	*unit
-	n  *model.Entity
+	n  *model.Entity // the entity that is read
 	m  *marked
 	h  *unit // of the package that its client is printed into
 	id types.Type

@@ -148,8 +148,10 @@ func (s *source) refuse(at *types.Var, subject string, r *refusal) {
 	s.add(pos, r.code, r.remedy, "%s%s: %s", subject, r.path, why)
 }
 
+// emptyStruct is the type of the values of a set's map.
 const emptyStruct = "struct{}"
 
+// plainName makes a part of a function's name from a type.
 func (s *source) plainName(x *model.Expr) string {
 	switch x.Op {
 	case model.SliceOf:
@@ -174,6 +176,7 @@ func (s *source) plainName(x *model.Expr) string {
 	return name
 }
 
+// short prints a type for a diagnostic, with the names of packages instead of their paths.
 func (s *source) short(t types.Type) string {
 	return types.TypeString(t, func(p *types.Package) string {
 		if p == s.pkg.Types {
