@@ -1,0 +1,76 @@
+// Package projection keeps a SQL table up to date with the entries of all accounts.
+package projection
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/shardgen/shardgen/examples/events/account"
+	shard "github.com/shardgen/shardgen/runtime"
+)
+
+// schema works on PostgreSQL and SQLite, as the other statements do. The table follower has
+// one row: the position behind the last entry that the table balance contains.
+const schema = `
+CREATE TABLE IF NOT EXISTS balance (
+	account TEXT PRIMARY KEY,
+	cents   BIGINT NOT NULL,
+	entries BIGINT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS follower (
+	name     TEXT PRIMARY KEY,
+	position TEXT NOT NULL
+);`
+
+// Create creates the tables where they are missing.
+func Create(ctx context.Context, db *sql.DB) error {
+	_, err := db.ExecContext(ctx, schema)
+	return err
+}
+
+// Run applies entries to the table until ctx ends or an error occurs. It begins behind the
+// last entry that the table contains, so each entry is applied exactly once, however often
+// the process is killed. One process at a time may run it.
+func Run(ctx context.Context, db *sql.DB, accounts *account.AccountClient) error {
+	from, err := stored(ctx, db)
+	if err != nil {
+		return fmt.Errorf("read the position: %w", err)
+	}
+	_, err = account.Follow(ctx, accounts, from, func(e shard.Event[account.Entry]) error {
+		return apply(ctx, db, e)
+	})
+	return err
+}
+
+// stored returns the position in the database, which is empty before the first entry.
+func stored(ctx context.Context, db *sql.DB) (at shard.Position, err error) {
+	err = db.QueryRowContext(ctx, `SELECT position FROM follower WHERE name = 'balance'`).Scan(&at)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return at, err
+}
+
+// apply changes the table and the position in one transaction.
+func apply(ctx context.Context, db *sql.DB, e shard.Event[account.Entry]) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // after Commit it does nothing
+	if _, err := tx.ExecContext(ctx, `
+		INSERT INTO balance (account, cents, entries) VALUES ($1, $2, 1)
+		ON CONFLICT (account) DO UPDATE SET cents = balance.cents + excluded.cents, entries = balance.entries + 1`,
+		e.Entity, e.Event.Amount); err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, `
+		INSERT INTO follower (name, position) VALUES ('balance', $1)
+		ON CONFLICT (name) DO UPDATE SET position = excluded.position`,
+		string(e.Position)); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
