@@ -27,12 +27,12 @@ const durableShards = 64
 type durableShard struct {
 	*durablehost.Shard
 	hosted *hostedShard
-	active sync.Map // durableEntity of each *region.Entity that is active
 }
 
 // durableEntity is an active entity. Only the goroutine that has the entity's turn may
 // use it.
 type durableEntity struct {
+	region.Kept
 	tenure *durablehost.Tenure // under which it was activated
 	state  []byte              // as last committed, or being committed
 	last   durable.Ticket      // the ticket of its last commit
@@ -55,9 +55,8 @@ func (d *durableShard) expiry() int64 {
 }
 
 // entity returns the active entity of e, or nil.
-func (d *durableShard) entity(e *region.Entity) *durableEntity {
-	a, _ := d.active.Load(e)
-	active, _ := a.(*durableEntity)
+func (*durableShard) entity(e *region.Entity) *durableEntity {
+	active, _ := e.Kept().(*durableEntity)
 	return active
 }
 
@@ -90,7 +89,6 @@ func (d *durableShard) placedLocked(opened bool) {
 		}
 	default:
 		d.Close()
-		d.active.Clear()
 	}
 }
 
@@ -143,7 +141,8 @@ func (d *durableShard) activate(t *turn, e *region.Entity, tenure *durablehost.T
 		}
 	}
 	a := &durableEntity{tenure: tenure, last: tenure.Seen(e.ID), expires: loaded.Expires}
-	d.active.Store(e, a)
+	a.Driver = a
+	e.Keep(&a.Kept)
 	if err := s.activate(t, e); err != nil {
 		e.Value, e.State = nil, nil
 		d.lost(e)
@@ -184,7 +183,7 @@ func (d *durableShard) encode(value any, unknown []byte) (state []byte, err erro
 // of a durable entity.
 func (d *durableShard) retire(e *region.Entity, state []byte, err error) []byte {
 	a := d.entity(e)
-	if a != nil && a.ready && err == nil && !a.expired() && !bytes.Equal(a.state, state) {
+	if a != nil && a.ready && a.tenure == d.Current() && err == nil && !a.expired() && !bytes.Equal(a.state, state) {
 		events, err := takeEvents(&d.hosted.host.desc, e.Value, a.state, state, false, e.ID)
 		if err == nil {
 			_, err = a.tenure.Commit(durable.Turn{Entity: e.ID, State: state, Events: events, Expires: d.expiry(), Form: form(&d.hosted.host.desc)})
@@ -199,7 +198,7 @@ func (d *durableShard) retire(e *region.Entity, state []byte, err error) []byte 
 // lost records that an entity has no value any more.
 func (d *durableShard) lost(e *region.Entity) {
 	if a := d.entity(e); a != nil {
-		d.active.Delete(e)
+		e.Keep(nil)
 		a.tenure.Rest(e.ID)
 	}
 }
@@ -223,7 +222,7 @@ func (d *durableShard) run(r *durableTurn, e *region.Entity, c *inCall, method c
 	r.tenure = tenure
 	read := s.host.desc.Reads[string(c.Method)]
 	r.read = read
-	if len(c.Command) > 0 && !read {
+	if c.hasCommand() && !read {
 		if a, ok := d.admit(r, e, c); !ok {
 			return a
 		}
@@ -270,7 +269,7 @@ func (d *durableShard) run(r *durableTurn, e *region.Entity, c *inCall, method c
 func (d *durableShard) runHere(e *region.Entity, c *outCall, call *wire.Envelope, exits func()) {
 	s, pl := d.hosted, d.hosted.plane()
 	in := newInCall(pl, pl.self, call, s.lane, time.Now())
-	in.caller = c.Context
+	in.caller, in.command = c.Context, c.Command.next(&pl.commands)
 	returned := false
 	defer func() {
 		if returned {
@@ -322,9 +321,12 @@ func notOpen(err error) answer {
 
 // admit checks the call's command, and reports whether the method is to run.
 func (d *durableShard) admit(r *durableTurn, e *region.Entity, c *inCall) (a answer, run bool) {
-	id, err := durablehost.ReadID(c.Command)
-	if err != nil {
-		return answer{code: wire.CodeBadArgs, text: err.Error()}, false
+	id := c.command
+	if id.IsZero() {
+		var err error
+		if id, err = durablehost.ReadID(c.Command); err != nil {
+			return answer{code: wire.CodeBadArgs, text: err.Error()}, false
+		}
 	}
 	if id.IsZero() {
 		return a, true
@@ -486,7 +488,7 @@ func (d *durableTurn) answer(pl *plane, c *inCall, a answer) {
 	a.after = nil
 	pl.answering.Add(1)
 	then := d.tenure.Then
-	if len(c.Command) > 0 {
+	if c.hasCommand() {
 		then = d.tenure.Answer // its caller asks again
 	}
 	then(d.ticket, func(err error) {

@@ -70,13 +70,13 @@ func (c *outCall) why(ended, cause error) error {
 	return late(ended, cause)
 }
 
-// encoded returns the command as this attempt sends it.
-func (s *sentCommand) encoded(from *durablehost.Source) []byte {
+// next returns the command as this attempt sends it.
+func (s *sentCommand) next(from *durablehost.Source) durablehost.ID {
 	if s.number != 0 && s.tried { // at first it has the floor that came with its number
 		s.id.Floor = from.Floor()
 	}
 	s.tried = true
-	return s.id.Append(nil)
+	return s.id
 }
 
 // end ends a call's command. If an earlier attempt may have run, an error no longer

@@ -222,9 +222,6 @@ func (p port) envelope(c *outCall, t wire.Type) wire.Envelope {
 	if t == wire.TypeCall {
 		e.Chain = turnOf(c.Context).appendChain(nil)
 	}
-	if c.Command != nil {
-		e.Command = c.Command.encoded(&p.kind.plane.commands)
-	}
 	return e
 }
 
@@ -340,6 +337,7 @@ func (p port) attempt(c *outCall, limit *await.Deadline) (w *pending.Call, id ui
 			})
 			return w, id, nil
 		}
+		e.Command = c.Command.next(&pl.commands).Append(nil)
 	}
 	if err := r.send(&e); err != nil {
 		await.Abandon(&pl.pending, w, id, c.Ref.Hash)

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/runtoken"
@@ -32,8 +33,9 @@ type inCall struct {
 	began    int64                       // when its turn began, in nanoseconds after the plane's base
 
 	// caller is the context of a local caller whose goroutine runs the turn of a durable
-	// entity; else nil.
-	caller context.Context
+	// entity; else nil. command is that turn's command, which is not encoded.
+	caller  context.Context
+	command durablehost.ID
 	// granted is set for a local caller that waits: it receives the entity whose turn the
 	// caller gets, or nil if the caller must look for the home again.
 	granted chan *region.Entity
@@ -68,6 +70,9 @@ func (c *inCall) turn() *turn { return &c.encoded.Load().turn }
 
 // failed returns the failure for the supervisor, or nil.
 func (c *inCall) failed() *failure { return c.encoded.Load().failed }
+
+// hasCommand reports whether the call is a command of a durable entity.
+func (c *inCall) hasCommand() bool { return len(c.Command) > 0 || !c.command.IsZero() }
 
 var inCalls = sync.Pool{New: func() any { return new(inCall) }}
 

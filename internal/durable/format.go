@@ -47,16 +47,17 @@ func seal(m stored) []byte {
 	return binary.LittleEndian.AppendUint32(append(b, checkTag), sum)
 }
 
-// sealAppend is seal for an append whose entries are encoded.
-func sealAppend(a *wire.DurableAppend, b batch) []byte {
-	data, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(make([]byte, 0, appendRoom+b.bytes+checkSize), a)
+// sealAppend is seal for an append whose entries are encoded. It returns them as a part of the
+// sealed bytes, too.
+func sealAppend(a *wire.DurableAppend, entries []byte) (sealed, within []byte) {
+	sealed, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(make([]byte, 0, appendRoom+len(entries)+checkSize), a)
 	if err != nil {
 		panic(err) // as in seal
 	}
-	for _, e := range b.entries {
-		data = append(data, e.data...)
-	}
-	return binary.LittleEndian.AppendUint32(append(data, checkTag), crc32.Checksum(data, castagnoli))
+	head := len(sealed)
+	sealed = append(sealed, entries...)
+	sealed = binary.LittleEndian.AppendUint32(append(sealed, checkTag), crc32.Checksum(sealed, castagnoli))
+	return sealed, sealed[head : head+len(entries) : head+len(entries)]
 }
 
 // unseal decodes the output of seal. It refuses other bytes, and messages that this

@@ -2,6 +2,8 @@ package durable
 
 import (
 	"fmt"
+	"slices"
+	"unsafe"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -17,16 +19,19 @@ type Ticket uint64
 // appendRoom bounds the bytes of an append beside its entries.
 const appendRoom = 64
 
-// An encodedEntry is one of an append, with its bytes there.
-type encodedEntry struct {
+// A pendingEntry is one of an append that is not acknowledged yet.
+type pendingEntry struct {
 	*wire.DurableEntry
-	data []byte
+	entity *entity // of a commit; nil: it is to be looked up
+	size   int     // of its bytes
+	// messages has the entry, if they may be used again once it is acknowledged; else it is nil.
+	messages *commitMessages
 }
 
-// encode returns the entry with its bytes, as a field of the append. A commit is encoded
-// without the oneof around it, which the library encodes by reflection.
-func encode(e *wire.DurableEntry) encodedEntry {
-	outer, inner := protowire.SizeTag(entriesField), 0
+// appendEntry appends the entry as a field of the append. A commit is encoded without the
+// oneof around it, which the library encodes by reflection.
+func appendEntry(b []byte, e *wire.DurableEntry) []byte {
+	inner := 0
 	var m proto.Message = e
 	if c := e.GetCommit(); c != nil {
 		m, inner = c, protowire.SizeTag(commitField)
@@ -36,7 +41,7 @@ func encode(e *wire.DurableEntry) encodedEntry {
 	if inner > 0 {
 		whole = inner + protowire.SizeBytes(n)
 	}
-	b := protowire.AppendTag(make([]byte, 0, outer+protowire.SizeBytes(whole)), entriesField, protowire.BytesType)
+	b = protowire.AppendTag(b, entriesField, protowire.BytesType)
 	b = protowire.AppendVarint(b, uint64(whole))
 	if inner > 0 {
 		b = protowire.AppendVarint(protowire.AppendTag(b, commitField, protowire.BytesType), uint64(n))
@@ -45,7 +50,7 @@ func encode(e *wire.DurableEntry) encodedEntry {
 	if err != nil {
 		panic(err) // as in seal
 	}
-	return encodedEntry{e, b}
+	return b
 }
 
 // Fields of DurableAppend and DurableEntry.
@@ -57,31 +62,27 @@ const (
 // A batch has the entries of one append.
 type batch struct {
 	counter  uint64
-	entries  []encodedEntry // without messages once it is acknowledged
+	entries  []pendingEntry // nil once it is acknowledged
+	data     []byte         // of the entries, one after the other; nil in a batch that another home appended
 	commits  int            // how many entries
 	own      bool           // appended by this tenure
-	bytes    int
 	last     Ticket
+	bytes    int
 	position store.Position // once it is acknowledged
 }
 
-// shed forgets the messages of an acknowledged batch. Their bytes stay, in case that the
-// log loses them.
-func (b *batch) shed() {
-	for i := range b.entries {
-		b.entries[i].DurableEntry = nil
-	}
-}
-
-// read is the opposite of shed.
+// read restores the entries of an acknowledged batch.
 func (b *batch) read() {
-	for i, e := range b.entries {
-		_, tag := protowire.ConsumeVarint(e.data)
-		body, _ := protowire.ConsumeBytes(e.data[tag:])
-		b.entries[i].DurableEntry = &wire.DurableEntry{}
-		if err := proto.Unmarshal(body, b.entries[i].DurableEntry); err != nil {
-			panic(err) // encode wrote it
+	b.entries = make([]pendingEntry, 0, b.commits)
+	for data := b.data; len(data) > 0; {
+		_, _, tag := protowire.ConsumeTag(data)
+		body, n := protowire.ConsumeBytes(data[max(tag, 0):])
+		e := pendingEntry{DurableEntry: &wire.DurableEntry{}, size: tag + n}
+		if tag < 0 || n < 0 || proto.Unmarshal(body, e.DurableEntry) != nil {
+			panic("an entry of an own append cannot be read") // appendEntry wrote it
 		}
+		b.entries = append(b.entries, e)
+		data = data[e.size:]
 	}
 }
 
@@ -93,11 +94,14 @@ func (b *batch) read() {
 //  2. An append is under way only after the shard's claim, and at most one.
 //  3. No append of several entries has more than limit bytes.
 //  4. bytes is the sum of the waiting entries.
+//  5. encoded and the data of batches have the bytes of their entries.
 type group struct {
 	line     line
 	limit    int
-	pending  []encodedEntry // tickets last-len+1 … last
-	bytes    int            // of entries that are not acknowledged
+	pending  []pendingEntry // tickets last-len+1 … last
+	encoded  []byte         // the bytes of pending, one entry after the other
+	spare    []pendingEntry // room for the next pending
+	bytes    int            // of what is not acknowledged
 	queue    []batch        // numbered, and not acknowledged; the first is under way
 	position store.Position // the log's last
 	counter  uint64
@@ -105,11 +109,21 @@ type group struct {
 	last     Ticket
 }
 
+// keptRoom is how much memory for pending bytes a group keeps while nothing is pending.
+const keptRoom = 16 << 10
+
 // add has e appended.
-func (g *group) add(e encodedEntry) Ticket {
+func (g *group) add(e *wire.DurableEntry) Ticket {
+	before := len(g.encoded)
+	g.encoded = appendEntry(g.encoded, e)
+	return g.added(pendingEntry{DurableEntry: e, size: len(g.encoded) - before})
+}
+
+// added has an entry appended whose bytes are the last of encoded.
+func (g *group) added(e pendingEntry) Ticket {
 	g.pending = append(g.pending, e)
 	g.last++
-	g.bytes += len(e.data)
+	g.bytes += e.size
 	return g.last
 }
 
@@ -118,40 +132,67 @@ func (g *group) next(d *desk, s *Shard) {
 	if !g.line.idle() {
 		return
 	}
+	cut := 0
 	if len(g.queue) == 0 {
 		b, ok := g.cut()
 		if !ok {
 			return
 		}
-		g.queue = append(g.queue, b)
+		g.queue, cut = append(g.queue, b), b.bytes
 	}
-	b := g.queue[0]
-	g.line.ask(d, Request{Op: OpAppend, Expect: g.position, Data: sealAppend(&wire.DurableAppend{
+	b := &g.queue[0]
+	sealed, data := sealAppend(&wire.DurableAppend{
 		Format: formatNow, Epoch: s.config.Epoch, Incarnation: s.config.Incarnation,
 		Claim: s.claim.number, Counter: b.counter,
-	}, b)})
+	}, b.data)
+	b.data = data
+	if cut > 0 {
+		g.encoded = g.encoded[:copy(g.encoded, g.encoded[cut:])]
+	}
+	if len(g.encoded) == 0 && cap(g.encoded) > keptRoom {
+		g.encoded = nil
+	}
+	g.line.ask(d, Request{Op: OpAppend, Expect: g.position, Data: sealed})
 }
 
-// cut takes the pending entries that fit in one append.
+// cut takes the pending entries that fit in one append. Its data are still part of encoded.
 func (g *group) cut() (batch, bool) {
 	n, bytes := 0, 0
-	for n < len(g.pending) && (n == 0 || appendRoom+bytes+len(g.pending[n].data) <= g.limit) {
-		bytes += len(g.pending[n].data)
+	for n < len(g.pending) && (n == 0 || appendRoom+bytes+g.pending[n].size <= g.limit) {
+		bytes += g.pending[n].size
 		n++
 	}
 	if n == 0 {
 		return batch{}, false
 	}
 	g.counter++
-	b := batch{counter: g.counter, entries: g.pending[:n:n], commits: n, own: true, bytes: bytes, last: g.last - Ticket(len(g.pending)-n)}
-	g.pending = g.pending[n:]
+	b := batch{
+		counter: g.counter, entries: g.pending[:n], data: g.encoded[:bytes:bytes], commits: n, own: true,
+		bytes: bytes, last: g.last - Ticket(len(g.pending)-n),
+	}
+	g.pending, g.spare = append(g.spare[:0], g.pending[n:]...), nil
 	return b, true
+}
+
+// reuse takes back the memory of an acknowledged batch's entries, and of their messages.
+func (g *group) reuse(entries []pendingEntry, m *messages) {
+	for i := range entries {
+		m.put(entries[i].messages)
+	}
+	clear(entries[:cap(entries)])
+	if g.spare == nil && cap(entries)*int(unsafe.Sizeof(pendingEntry{})) <= keptRoom {
+		g.spare = entries[:0]
+	}
 }
 
 // acknowledge takes the first batch of the queue, which is in the log at p.
 func (g *group) acknowledge(p store.Position) batch {
 	b := g.queue[0]
-	g.queue = g.queue[1:]
+	if g.queue[0] = (batch{}); len(g.queue) == 1 {
+		g.queue = g.queue[:0]
+	} else {
+		g.queue = g.queue[1:]
+	}
 	b.position = p
 	g.bytes -= b.bytes
 	g.position = max(g.position, p)
@@ -176,6 +217,7 @@ func (g *group) uncut() bool {
 		return false
 	}
 	g.pending = append(b.entries, g.pending...)
+	g.encoded = slices.Concat(b.data, g.encoded)
 	g.limit, g.queue = max(b.bytes/2, 1), nil
 	g.counter--
 	return true
@@ -193,11 +235,19 @@ func (g *group) check(open bool) error {
 		if len(b.entries) > 1 && appendRoom+b.bytes > g.limit {
 			return fmt.Errorf("invariant 3: an append of %d bytes, want at most %d", appendRoom+b.bytes, g.limit)
 		}
+		if len(b.data) != b.bytes {
+			return fmt.Errorf("invariant 5: %d bytes of a batch, counted %d", len(b.data), b.bytes)
+		}
 		bytes += b.bytes
 	}
+	pending := 0
 	for _, e := range g.pending {
-		bytes += len(e.data)
+		pending += e.size
 	}
+	if pending != len(g.encoded) {
+		return fmt.Errorf("invariant 5: %d bytes pending, counted %d", len(g.encoded), pending)
+	}
+	bytes += pending
 	if bytes != g.bytes {
 		return fmt.Errorf("invariant 4: %d bytes wait, counted %d", g.bytes, bytes)
 	}

@@ -62,6 +62,7 @@ type Shard struct {
 	journal    journal
 	loads      loads
 	absent     absent
+	messages   messages
 	opened     time.Time // when the claim stood
 	tell       bool      // tells may be due
 }
@@ -98,7 +99,7 @@ func (s *Shard) append() {
 		return
 	}
 	if e := s.outbox.acknowledgements(); e != nil {
-		s.group.add(encode(e))
+		s.group.add(e)
 	}
 	s.group.next(&s.desk, s)
 }
@@ -173,12 +174,12 @@ func (s *Shard) tickTells(now time.Time) {
 	s.outbox.lookAgain(now)
 	if now.Sub(s.opened) >= min(s.limits.DeadAfter, deadGrace) {
 		if e := s.outbox.dead(now.Add(-s.limits.DeadAfter), s.group.acked); e != nil {
-			s.group.add(encode(e))
+			s.group.add(e)
 		}
 	}
 	if len(s.outbox.arrived) > 0 && now.Sub(s.outbox.since) >= s.limits.TellPause {
 		e := s.outbox.acknowledgements()
-		s.group.add(encode(e))
+		s.group.add(e)
 	}
 }
 
@@ -325,14 +326,6 @@ type Turn struct {
 	Tells   []Tell
 }
 
-// commitMessages are those of one commit, in one piece of memory.
-type commitMessages struct {
-	entry   wire.DurableEntry
-	kind    wire.DurableEntry_Commit
-	commit  wire.DurableCommit
-	command wire.DurableCommand
-}
-
 // Commit ends a turn that changed something. Its tells and its answer may leave
 // with the ticket. It fails with ErrTooLarge, and then the driver must restore the entity
 // by Load and Discard the command; or with ErrNotOpen.
@@ -342,9 +335,9 @@ func (s *Shard) Commit(now time.Time, t Turn) (Ticket, error) {
 	if s.state != Open || e == nil || !e.loaded {
 		return 0, fmt.Errorf("commit: entity %q: %w", t.Entity, ErrNotOpen)
 	}
-	m := &commitMessages{}
+	m := s.messages.get()
 	w := &m.commit
-	w.Entity, w.Version, w.State, w.Ended, w.At = []byte(t.Entity), e.last.number+1, t.State, t.Ended, now.UnixMilli()
+	w.Entity, w.Version, w.State, w.Ended, w.At = wire.BytesOf(e.id), e.last.number+1, t.State, t.Ended, now.UnixMilli()
 	w.Form = t.Form
 	if w.Events = t.Events; len(t.Events) > 0 {
 		w.Event = s.journal.next
@@ -371,16 +364,23 @@ func (s *Shard) Commit(now time.Time, t Turn) (Ticket, error) {
 		})
 	}
 	m.kind.Commit, m.entry.Kind = w, &m.kind
-	entry := encode(&m.entry)
-	if n := len(entry.data) + appendRoom; n > s.group.limit {
+	before := len(s.group.encoded)
+	s.group.encoded = appendEntry(s.group.encoded, &m.entry)
+	if n := len(s.group.encoded) - before + appendRoom; n > s.group.limit {
+		s.group.encoded = s.group.encoded[:before]
+		s.messages.put(m)
 		return 0, fmt.Errorf("commit: entity %q: %w: %d bytes, want at most %d", t.Entity, ErrTooLarge, n, s.group.limit)
 	}
 	if len(t.Tells) > 0 {
 		w.Tells = s.outbox.number(t.Tells)
-		entry = encode(entry.DurableEntry)
+		s.group.encoded = appendEntry(s.group.encoded[:before], &m.entry)
 	}
 	s.journal.next += uint64(len(t.Events))
-	ticket := s.group.add(entry)
+	added := pendingEntry{DurableEntry: &m.entry, entity: e, size: len(s.group.encoded) - before}
+	if len(t.Tells)+len(t.Events) == 0 { // which are kept
+		added.messages = m
+	}
+	ticket := s.group.added(added)
 	e.commit(w, ticket)
 	s.outbox.put(w, ticket)
 	if w.Command != nil {
@@ -402,7 +402,7 @@ func (s *Shard) Observe(now time.Time, id string, leased bool) Ticket {
 		return s.group.last // not sent yet: it proves the same
 	}
 	e := &wire.DurableEntry{Kind: &wire.DurableEntry_Empty{Empty: &wire.DurableEmpty{}}}
-	ticket := s.group.add(encode(e))
+	ticket := s.group.add(e)
 	s.next()
 	return ticket
 }
@@ -458,7 +458,7 @@ func (s *Shard) Advance(now time.Time) {
 		return
 	}
 	e := &wire.DurableEntry{Kind: &wire.DurableEntry_Empty{Empty: &wire.DurableEmpty{}}}
-	s.checkpoint.after = s.group.add(encode(e))
+	s.checkpoint.after = s.group.add(e)
 	s.next()
 }
 
@@ -504,7 +504,7 @@ func (s *Shard) acknowledged(p store.Position) {
 			s.out.Events = append(s.out.Events, Event{Kind: DeadLetter, Tell: t})
 		}
 	}
-	b.shed()
+	s.group.reuse(b.entries, &s.messages)
 	s.tell = true
 }
 

@@ -3,6 +3,7 @@ package durable
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -33,6 +34,7 @@ type applied struct {
 // A known is the part of the table about one source.
 type known struct {
 	floor uint64
+	low   uint64              // no lower number is kept
 	wire  *wire.DurableSource // the source in commits; nil until one has it
 	ids   map[name]*applied
 	heard time.Time // when a command of it came last, or its shard was opened
@@ -43,6 +45,7 @@ type known struct {
 // Invariants:
 //  1. No id below its source's floor is kept.
 //  2. count and bytes are the sums over all sources.
+//  3. No id below its source's low is kept.
 type table struct {
 	sources map[Source]*known
 	count   int
@@ -73,10 +76,16 @@ func (t *table) raise(k *known, floor uint64) {
 		return
 	}
 	k.floor = floor
+	if floor <= k.low {
+		return
+	}
+	k.low = math.MaxUint64
 	//arch:order-free each id is judged by itself
 	for n := range k.ids {
 		if n.number < floor {
 			t.drop(k, n)
+		} else {
+			k.low = min(k.low, n.number)
 		}
 	}
 }
@@ -109,6 +118,7 @@ func (k *known) admit(c Command) Admission {
 // begin notes that the command runs.
 func (t *table) begin(k *known, c Command) {
 	k.ids[name{c.Number, c.Path}] = &applied{hash: c.Hash, running: true}
+	k.low = min(k.low, c.Number)
 	t.count++
 	t.bytes += len(c.Path)
 }
@@ -123,6 +133,7 @@ func (t *table) end(k *known, c *wire.DurableCommand, ticket Ticket) {
 	if a == nil {
 		a = &applied{}
 		k.ids[n] = a
+		k.low = min(k.low, n.number)
 		t.count++
 		t.bytes += len(n.path)
 	}
@@ -197,6 +208,9 @@ func (t *table) check() error {
 		k := t.sources[s]
 		for _, n := range slices.SortedFunc(maps.Keys(k.ids), name.compare) {
 			count, bytes = count+1, bytes+len(n.path)+len(k.ids[n].reply)
+			if n.number < k.low {
+				return fmt.Errorf("invariant 3 of the table: number %d of %v, below %d", n.number, s, k.low)
+			}
 			if n.number < k.floor {
 				return fmt.Errorf("invariant 1 of the table: number %d of %v, floor %d", n.number, s, k.floor)
 			}

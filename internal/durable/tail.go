@@ -19,7 +19,7 @@ import (
 //  4. An entity that is neither active nor dirty nor has a commit under way is not kept.
 type tail struct {
 	entities map[string]*entity
-	batches  []batch // those that were read from the log are without entries
+	batches  []batch
 	bytes    int
 	commits  int
 }
@@ -54,10 +54,16 @@ func (t *tail) recover(a *wire.DurableAppend, p store.Position, bytes int) {
 // ack notes that the batch is in the log.
 func (t *tail) ack(b batch) {
 	for _, e := range b.entries {
-		if c := e.GetCommit(); c != nil {
-			t.at(string(c.GetEntity())).ack(c)
+		c := e.GetCommit()
+		if c == nil {
+			continue
 		}
+		if e.entity == nil {
+			e.entity = t.at(string(c.GetEntity()))
+		}
+		e.entity.ack(c)
 	}
+	b.entries = nil
 	t.add(b)
 }
 
@@ -95,7 +101,13 @@ func (t *tail) saved(since store.Position, acked Ticket) (gone int) {
 		t.commits -= t.batches[gone].commits
 		gone++
 	}
-	t.batches = slices.Clone(t.batches[gone:])
+	if gone >= cap(t.batches)/4 { // as many are likely to come until the next checkpoint
+		left := copy(t.batches, t.batches[gone:])
+		clear(t.batches[left:])
+		t.batches = t.batches[:left]
+	} else {
+		t.batches = slices.Clone(t.batches[gone:])
+	}
 	//arch:order-free each entity is judged by itself
 	maps.DeleteFunc(t.entities, func(_ string, e *entity) bool { return e.saved(acked) })
 	return gone

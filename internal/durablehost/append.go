@@ -139,19 +139,19 @@ func (a *Appends) enter(h Host) bool {
 }
 
 // beginAppend sends an append, here if the store can.
-func (t *Tenure) beginAppend(r durable.Request) {
+func (t *Tenure) beginAppend(r *durable.Request) {
 	a := t.shard.cfg.Appends
 	a.under.Add(1)
 	if !t.begin.BeginAppend(t.shard.cfg.Shard, r.Expect, r.Data, func(p store.Position, rest Rest) { t.answered(r, p, rest) }) {
 		a.under.Add(-1)
 		t.mu.Lock()
-		t.sendLocked(r)
+		t.sendLocked(*r)
 		t.mu.Unlock()
 	}
 }
 
 // answered takes the answer to an append.
-func (t *Tenure) answered(r durable.Request, p store.Position, rest Rest) {
+func (t *Tenure) answered(r *durable.Request, p store.Position, rest Rest) {
 	a, h := t.shard.cfg.Appends, t.shard.cfg.Host
 	a.under.Add(-1)
 	if !a.enter(h) {
@@ -171,7 +171,7 @@ func (t *Tenure) answered(r durable.Request, p store.Position, rest Rest) {
 }
 
 // done tells the core of an append, and has the next one follow.
-func (t *Tenure) done(r durable.Request, a durable.Response) {
+func (t *Tenure) done(r *durable.Request, a durable.Response) {
 	t.mu.Lock()
 	if t.over {
 		t.mu.Unlock()

@@ -109,12 +109,13 @@ func (t *Tenure) look(f func(now time.Time)) {
 func (t *Tenure) takeLocked() (after []func()) { return t.effectsLocked(t.core.Take()) }
 
 func (t *Tenure) effectsLocked(out durable.Effects) (after []func()) {
-	for _, r := range out.Requests {
+	for i := range out.Requests {
+		r := &out.Requests[i]
 		if r.Op == durable.OpAppend && t.begin != nil {
 			after = append(after, func() { t.beginAppend(r) })
 			continue
 		}
-		t.sendLocked(r)
+		t.sendLocked(*r)
 	}
 	for _, l := range out.Loaded {
 		t.loads.done(l)
@@ -346,11 +347,11 @@ func (t *Tenure) sendLocked(r durable.Request) {
 // ask asks the store, and tells the core.
 func (t *Tenure) ask(r durable.Request) {
 	a := t.asker().ask(r)
-	t.do(func(now time.Time) { t.doneLocked(now, r, a) })
+	t.do(func(now time.Time) { t.doneLocked(now, &r, a) })
 }
 
 // doneLocked brings the core an answer of the store.
-func (t *Tenure) doneLocked(now time.Time, r durable.Request, a durable.Response) {
+func (t *Tenure) doneLocked(now time.Time, r *durable.Request, a durable.Response) {
 	t.note(r, a)
 	t.core.Done(now, a)
 	if t.shard.cfg.Appends.tailOf(t) {
@@ -386,7 +387,7 @@ func (t *Tenure) loadLocked() {
 			t.do(func(now time.Time) {
 				t.loads.under--
 				for i, a := range all {
-					t.note(together[i], a)
+					t.note(&together[i], a)
 					t.core.Done(now, a)
 				}
 				t.loadLocked()
@@ -397,7 +398,7 @@ func (t *Tenure) loadLocked() {
 
 // note keeps the store's last fault, for callers that wait for too long. A conflict
 // is none.
-func (t *Tenure) note(r durable.Request, a durable.Response) {
+func (t *Tenure) note(r *durable.Request, a durable.Response) {
 	switch {
 	case r.Op == durable.OpTrim:
 	case a.Err == nil:

@@ -1,6 +1,7 @@
 package region
 
 import (
+	"iter"
 	"time"
 
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -51,32 +52,43 @@ type Chain interface {
 
 // queue is a first-in-first-out list of calls.
 type queue struct {
-	head, tail *Call
-	n, bytes   uint32 // calls, and the sum of their sizes; small, for each entity has a queue
+	last     *Call  // whose next is the first, so that an entity's queue has one pointer
+	n, bytes uint32 // calls, and the sum of their sizes; small, for each entity has a queue
 }
 
 func (q *queue) len() int { return int(q.n) }
 
-func (q *queue) push(c *Call) {
-	c.next = nil
-	if q.tail == nil {
-		q.head = c
-	} else {
-		q.tail.next = c
+// all yields the calls from the first to the last. None may be added or removed meanwhile.
+func (q *queue) all() iter.Seq[*Call] {
+	return func(yield func(*Call) bool) {
+		if q.last == nil {
+			return
+		}
+		for c := q.last.next; yield(c) && c != q.last; c = c.next {
+		}
 	}
-	q.tail = c
+}
+
+func (q *queue) push(c *Call) {
+	if q.last == nil {
+		c.next = c
+	} else {
+		c.next, q.last.next = q.last.next, c
+	}
+	q.last = c
 	q.n++
 	q.bytes += uint32(c.Size)
 }
 
 func (q *queue) pop() *Call {
-	c := q.head
-	if c == nil {
+	if q.last == nil {
 		return nil
 	}
-	q.head = c.next
-	if q.head == nil {
-		q.tail = nil
+	c := q.last.next
+	if c == q.last {
+		q.last = nil
+	} else {
+		q.last.next = c.next
 	}
 	c.next = nil
 	q.n--
@@ -86,15 +98,13 @@ func (q *queue) pop() *Call {
 
 // take moves all of o behind q.
 func (q *queue) take(o *queue) {
-	if o.head == nil {
+	if o.last == nil {
 		return
 	}
-	if q.tail == nil {
-		q.head = o.head
-	} else {
-		q.tail.next = o.head
+	if q.last != nil {
+		q.last.next, o.last.next = o.last.next, q.last.next
 	}
-	q.tail = o.tail
+	q.last = o.last
 	q.n += o.n
 	q.bytes += o.bytes
 	*o = queue{}
@@ -103,7 +113,7 @@ func (q *queue) take(o *queue) {
 // lower gives the calls for which is returns true that epoch, if theirs is higher, and
 // reports whether there are any.
 func (q *queue) lower(to placement.Epoch, is func(*Call) bool) (any bool) {
-	for c := q.head; c != nil; c = c.next {
+	for c := range q.all() {
 		if c.Epoch > to && is(c) {
 			c.Epoch, any = to, true
 		}

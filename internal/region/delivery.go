@@ -156,7 +156,7 @@ func (s *delivery) Cancel(c *Call) bool {
 // whether its turn is under way; nil if there is none.
 func (s *delivery) Find(entity string, match func(*Call) bool) (c *Call, running bool) {
 	look := func(q *queue) *Call {
-		for c := q.head; c != nil; c = c.next {
+		for c := range q.all() {
 			if c.Entity == entity && match(c) {
 				return c
 			}
@@ -372,7 +372,7 @@ func (s *delivery) RestIdle(e *Entity, t uint32) bool { return s.state == Open &
 func (s *delivery) checkRoom() error {
 	sum, lost := 0, false
 	count := func(q *queue) *Call {
-		for c := q.head; c != nil; c = c.next {
+		for c := range q.all() {
 			sum += c.Size
 			lost = lost || !c.held
 		}

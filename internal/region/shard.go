@@ -105,7 +105,7 @@ func (s *Shard) Check() error {
 		return fmt.Errorf("shard %v: invariant 1: %d turns while %v", s.id, running, s.state)
 	}
 	if s.state == Open || s.state == Forwarding && !s.strays() || s.state == Closed {
-		for c := s.waiting.head; c != nil; c = c.next {
+		for c := range s.waiting.all() {
 			if c.Epoch <= s.epoch {
 				return fmt.Errorf("shard %v: invariant 4: %v and a call for %q of epoch %v waits", s.id, s.state, c.Entity, c.Epoch)
 			}

@@ -151,7 +151,7 @@ func (s *turns) end(e *Entity, now uint32, in State) (next *Call) {
 		e.rest(0, now)
 		return nil
 	}
-	if e.mailbox.head != nil && (in == Open || in == Draining) {
+	if e.mailbox.n > 0 && (in == Open || in == Draining) {
 		e.turn = e.mailbox.pop()
 		s.release(e.turn)
 		return e.turn

@@ -7,10 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
-
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/shardgen/shardgen/internal/fixture"
 	"github.com/shardgen/shardgen/internal/fixture/vault"
@@ -19,7 +17,8 @@ import (
 	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
-// commitBytes is the payload of a raw publish: about as much as the commit of one turn.
+// commitBytes is the payload of a raw publish, and of a commit in a bare append: about as much
+// as the commit of one turn.
 const commitBytes = 128
 
 // manyCallers is the number of callers in the second row of commits.
@@ -42,16 +41,22 @@ func durableOn(ctx context.Context, s settings, replicas int) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
-	url, stop, err := storeServers(folder, replicas)
+	store, err := storeServers(folder, replicas)
 	if err != nil {
 		return err
 	}
-	defer stop()
+	defer store.stop()
+	url := store.url
 	raw, err := newPublishes(ctx, url, replicas)
 	if err != nil {
 		return err
 	}
 	defer raw.conn.Close()
+	bare, err := newBareLogs(ctx, url, replicas)
+	if err != nil {
+		return err
+	}
+	defer bare.backend.Close()
 	node, closeNode, err := vaultNode(ctx, url, "vaults", "n1", replicas)
 	if err != nil {
 		return err
@@ -67,38 +72,71 @@ func durableOn(ctx context.Context, s settings, replicas int) error {
 	}
 	on := fmt.Sprintf(", R%d", replicas)
 	lone := contestant{"durable", func(d time.Duration) (measure, error) {
-		return load(1, d, func(w, i int) error {
+		without, err := load(1, d/10, func(int, int) error {
+			_, err := volatile.Add(ctx, 1)
+			return err
+		})
+		if err != nil {
+			return without, err
+		}
+		m, err := load(1, d, func(w, i int) error {
 			_, err := refs[pick(w, i, len(refs))].Add(ctx, 1)
 			return err
 		})
+		m.p50 -= without.p50
+		return m, err
 	}}
 	groups := []group{
-		{[]contestant{lone, raw.lone()}, []row{{title: "lone call to a durable entity, p50" + on, unit: "µs", figure: p50, less: true, target: "≥ 0.8× of an acknowledged publish"}}},
-		{[]contestant{adders(ctx, refs, callers), raw.many(callers)}, []row{{title: "calls to durable entities, 256 callers" + on, unit: "/s", figure: perSecond, target: "≥ 2×"}, {title: "its p99", unit: "µs", figure: p99, less: true}}},
-		{[]contestant{adders(ctx, refs, manyCallers), raw.many(manyCallers)}, []row{{title: "calls to durable entities, 4,096 callers" + on, unit: "/s", figure: perSecond, target: "≥ 4×"}, {title: "its p99", unit: "µs", figure: p99, less: true}}},
+		{[]contestant{lone, raw.lone(), bare.appenders(1)}, withCPU(row{title: "lone call to a durable entity, p50 less that of a volatile call" + on, unit: "µs", figure: p50, less: true, target: "≥ 0.8× of an acknowledged publish"})},
+		{[]contestant{adders(ctx, refs, callers), raw.many(callers), bare.appenders(callers)}, withCPU(row{title: "calls to durable entities, 256 callers" + on, unit: "/s", figure: perSecond, target: "≥ 2×"}, row{title: "its p99", unit: "µs", figure: p99, less: true})},
+		{[]contestant{adders(ctx, refs, manyCallers), raw.many(manyCallers), bare.appenders(manyCallers)}, withCPU(row{title: "calls to durable entities, 4,096 callers" + on, unit: "/s", figure: perSecond, target: "≥ 4×"}, row{title: "its p99", unit: "µs", figure: p99, less: true})},
 	}
 	if replicas == 1 {
-		groups = append(groups, group{[]contestant{
-			{"//shard:read", func(d time.Duration) (measure, error) {
-				return bulk(1, d, func(int, int) error {
-					_, err := refs[0].Get(ctx)
-					return err
-				})
-			}},
-			{"volatile call", func(d time.Duration) (measure, error) {
-				return bulk(1, d, func(int, int) error {
-					_, err := volatile.Get(ctx)
-					return err
-				})
-			}},
-		}, []row{{title: "`//shard:read` of a durable entity, in one process", unit: "ns", figure: nanos, less: true, target: "≥ 0.9×"}}})
+		groups = append(groups, reads(ctx, refs[0], volatile))
 	}
 	for _, g := range groups {
-		if err := g.print(os.Stdout, s.rounds, s.time); err != nil {
+		if !strings.Contains(g.rows[0].title, s.match) {
+			continue
+		}
+		for i := range g.contestants {
+			g.contestants[i] = store.counted(g.contestants[i])
+		}
+		if err := g.profiled(s.profile).print(os.Stdout, s.rounds, s.time); err != nil {
 			return err
 		}
 	}
+	if s.match != "" {
+		return nil
+	}
 	return durableHomes(ctx, s, url, replicas, refs, raw)
+}
+
+// withCPU is the rows, and the processor time of a call or publish.
+func withCPU(rows ...row) []row {
+	return append(rows,
+		row{title: "its processor time, in the process", unit: "ns", figure: cpu, less: true},
+		row{title: "its processor time, in the servers", unit: "ns", figure: servers, less: true})
+}
+
+// reads compares a read of a durable entity with that of a volatile one.
+func reads(ctx context.Context, durable vault.VaultRef, volatile fixture.AccountRef) group {
+	return group{[]contestant{
+		{"//shard:read", func(d time.Duration) (measure, error) {
+			return bulk(1, d, func(int, int) error {
+				_, err := durable.Get(ctx)
+				return err
+			})
+		}},
+		{"volatile call", func(d time.Duration) (measure, error) {
+			return bulk(1, d, func(int, int) error {
+				_, err := volatile.Get(ctx)
+				return err
+			})
+		}},
+	}, []row{
+		{title: "`//shard:read` of a durable entity, in one process", unit: "ns", figure: nanos, less: true, target: "≥ 0.9×"},
+		{title: "its processor time", unit: "ns", figure: cpu, less: true},
+	}}
 }
 
 // durableHomes has two more processes take their share of the shards.
@@ -115,14 +153,20 @@ func durableHomes(ctx context.Context, s settings, url string, replicas int, ref
 	return g.print(os.Stdout, s.rounds, s.time)
 }
 
+// stores are servers with JetStream.
+type stores struct {
+	url     string
+	servers []*natsproc.Server
+}
+
 // storeServers starts so many servers with JetStream below the folder.
-func storeServers(folder string, n int) (url string, stop func(), err error) {
+func storeServers(folder string, n int) (*stores, error) {
 	if n == 1 {
 		server, err := natsproc.Run("-js", "-sd", folder)
 		if err != nil {
-			return "", nil, err
+			return nil, err
 		}
-		return server.URL(), func() { _ = server.Kill() }, nil
+		return &stores{server.URL(), []*natsproc.Server{server}}, nil
 	}
 	var folders []string
 	for i := range n {
@@ -130,13 +174,55 @@ func storeServers(folder string, n int) (url string, stop func(), err error) {
 	}
 	servers, err := natsproc.RunStores(folders...)
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
-	return servers[0].URL(), func() {
-		for _, server := range servers {
-			_ = server.Kill()
+	return &stores{servers[0].URL(), servers}, nil
+}
+
+func (s *stores) stop() {
+	for _, server := range s.servers {
+		_ = server.Kill()
+	}
+}
+
+// counted is the contestant with the processor time of the servers by call.
+func (s *stores) counted(c contestant) contestant {
+	return contestant{c.name, func(d time.Duration) (measure, error) {
+		before, err := s.cpuTime()
+		if err != nil {
+			return measure{}, err
 		}
-	}, nil
+		m, err := c.run(d)
+		if err != nil {
+			return m, err
+		}
+		after, err := s.cpuTime()
+		if n := m.calls; n > 0 {
+			m.servers = (after - before) / time.Duration(n)
+		}
+		return m, err
+	}}
+}
+
+// cpuTime is the processor time that the servers have used.
+func (s *stores) cpuTime() (sum time.Duration, err error) {
+	const tick = 10 * time.Millisecond // of /proc, on every Linux
+	for _, server := range s.servers {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", server.Pid()))
+		if err != nil {
+			return 0, err
+		}
+		_, rest, _ := strings.Cut(string(stat), ") ") // the name may contain spaces
+		fields := strings.Fields(rest)
+		for _, field := range fields[11:13] { // utime and stime
+			ticks, err := strconv.ParseInt(field, 10, 64)
+			if err != nil {
+				return 0, err
+			}
+			sum += time.Duration(ticks) * tick
+		}
+	}
+	return sum, nil
 }
 
 // vaultNode starts a node that hosts vaults and accounts.
@@ -198,71 +284,5 @@ func adders(ctx context.Context, refs []vault.VaultRef, n int) contestant {
 			_, err := refs[pick(w, i, len(refs))].Add(ctx, 1)
 			return err
 		})
-	}}
-}
-
-// publishes writes each entity's state by hand to a subject of its own, by
-// compare-and-set on its last write, as one would without this project.
-type publishes struct {
-	conn *nats.Conn
-	js   jetstream.JetStream
-	last []uint64 // by entity; each has one caller
-}
-
-func newPublishes(ctx context.Context, url string, replicas int) (*publishes, error) {
-	conn, err := nats.Connect(url)
-	if err != nil {
-		return nil, err
-	}
-	js, err := jetstream.New(conn, jetstream.WithPublishAsyncMaxPending(2*manyCallers))
-	if err == nil {
-		err = createStream(ctx, js, jetstream.StreamConfig{Name: "RAW", Subjects: []string{"raw.>"}, MaxMsgsPerSubject: 1, Replicas: replicas, Storage: jetstream.FileStorage})
-	}
-	if err != nil {
-		conn.Close()
-		return nil, err
-	}
-	return &publishes{conn: conn, js: js, last: make([]uint64, entities)}, nil
-}
-
-// createStream tries until the servers have a leader.
-func createStream(ctx context.Context, js jetstream.JetStream, c jetstream.StreamConfig) (err error) {
-	for range 30 {
-		try, cancel := context.WithTimeout(ctx, time.Second)
-		_, err = js.CreateStream(try, c)
-		cancel()
-		if err == nil || ctx.Err() != nil {
-			return err
-		}
-	}
-	return err
-}
-
-// publish writes an entity's state and waits for the acknowledgement.
-func (p *publishes) publish(entity int) error {
-	m := &nats.Msg{Subject: "raw." + strconv.Itoa(entity), Data: make([]byte, commitBytes)}
-	future, err := p.js.PublishMsgAsync(m, jetstream.WithExpectLastSequencePerSubject(p.last[entity]))
-	if err != nil {
-		return err
-	}
-	select {
-	case ack := <-future.Ok():
-		p.last[entity] = ack.Sequence
-		return nil
-	case err := <-future.Err():
-		return err
-	}
-}
-
-func (p *publishes) lone() contestant {
-	return contestant{"publish", func(d time.Duration) (measure, error) {
-		return load(1, d, func(w, i int) error { return p.publish(pick(w, i, entities)) })
-	}}
-}
-
-// many has so many callers, each with entities of its own, so that none waits for another.
-func (p *publishes) many(n int) contestant {
-	return contestant{"publishes", func(d time.Duration) (measure, error) {
-		return load(n, d, func(w, i int) error { return p.publish(w + n*pick(w, i, entities/n)) })
 	}}
 }

@@ -1,10 +1,16 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"runtime/pprof"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 )
 
 // A group is contestants that run in turn, so that each round's figures are of
@@ -31,6 +37,7 @@ type row struct {
 func perSecond(m measure) float64 { return m.perSecond }
 func nanos(m measure) float64     { return 1e9 / m.perSecond }
 func cpu(m measure) float64       { return float64(m.cpu.Nanoseconds()) }
+func servers(m measure) float64   { return float64(m.servers.Nanoseconds()) }
 func p50(m measure) float64       { return float64(m.p50.Nanoseconds()) / 1e3 }
 func p99(m measure) float64       { return float64(m.p99.Nanoseconds()) / 1e3 }
 func value(m measure) float64     { return m.value }
@@ -74,6 +81,35 @@ func (g group) print(w io.Writer, rounds int, d time.Duration) error {
 		}
 	}
 	return nil
+}
+
+// profiled is the group whose contestants write processor profiles to a folder; with "" it is g.
+func (g group) profiled(folder string) group {
+	if folder == "" {
+		return g
+	}
+	g.contestants = slices.Clone(g.contestants)
+	for i, c := range g.contestants {
+		name := strings.Map(func(r rune) rune {
+			if unicode.IsLetter(r) || unicode.IsDigit(r) {
+				return r
+			}
+			return '-'
+		}, g.rows[0].title+" "+c.name)
+		g.contestants[i].run = func(d time.Duration) (measure, error) {
+			f, err := os.Create(filepath.Join(folder, name+".prof"))
+			if err != nil {
+				return measure{}, err
+			}
+			if err := pprof.StartCPUProfile(f); err != nil {
+				return measure{}, errors.Join(err, f.Close())
+			}
+			m, err := c.run(d)
+			pprof.StopCPUProfile()
+			return m, errors.Join(err, f.Close())
+		}
+	}
+	return g
 }
 
 func figures(ms []measure, f func(measure) float64) (out []float64) {

@@ -10,9 +10,11 @@ import (
 // measure is the result of one run of a contestant.
 type measure struct {
 	perSecond float64
+	calls     int
 	p50, p99  time.Duration // zero where single calls are too short to time
 	value     float64       // of a row that is no rate: bytes, or seconds
 	cpu       time.Duration // processor time of this process by call
+	servers   time.Duration // that of the servers, where it is measured
 }
 
 // load calls from so many goroutines until the time is over. worker tells them
@@ -44,7 +46,7 @@ func load(callers int, d time.Duration, call func(worker, i int) error) (measure
 		})
 	}
 	wg.Wait()
-	m := measure{perSecond: float64(len(all)) / time.Since(begin).Seconds()}
+	m := measure{perSecond: float64(len(all)) / time.Since(begin).Seconds(), calls: len(all)}
 	if len(all) > 0 {
 		m.cpu = (cpuTime() - used) / time.Duration(len(all))
 	}
@@ -69,6 +71,7 @@ func bulk(callers int, d time.Duration, call func(worker, i int) error) (measure
 		return nil
 	})
 	m.perSecond *= strideCalls
+	m.calls *= strideCalls
 	m.p50, m.p99 = 0, 0
 	m.cpu /= strideCalls
 	return m, err

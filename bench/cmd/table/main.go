@@ -26,6 +26,8 @@ type settings struct {
 	time     time.Duration
 	entities int
 	only     string
+	profile  string
+	match    string
 }
 
 func main() {
@@ -34,6 +36,8 @@ func main() {
 	flag.DurationVar(&s.time, "time", time.Second, "time of one contestant in one round")
 	flag.IntVar(&s.entities, "entities", 1_000_000, "idle entities whose memory and passivation are measured")
 	flag.StringVar(&s.only, "only", "", "sections to run, separated by commas: local, memory, resting, remote, cluster, forming, durable, durable-many, durable-moves")
+	flag.StringVar(&s.profile, "profile", "", "folder for a processor profile of this process in each contestant's rounds of the durable section")
+	flag.StringVar(&s.match, "match", "", "of the durable section, only the cases whose first row has this text")
 	role := flag.String("role", "", "of a child process; not for people")
 	url := flag.String("url", "", "the broker, of a child process")
 	cluster := flag.String("cluster", "", "of a child process")

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/shardgen/shardgen/store"
+	natsstore "github.com/shardgen/shardgen/store/nats"
+)
+
+// bareShards is the number of shards of a durable type.
+const bareShards = 64
+
+// bareLogs are logs of shards to which callers append together, without entities: one append of
+// each log is under way, and all that comes meanwhile is in the next. Durable calls cannot be
+// faster.
+type bareLogs struct {
+	backend *natsstore.Store
+	logs    [bareShards]bareLog
+}
+
+// A bareLog is the log of one shard.
+type bareLog struct {
+	shard store.Shard
+	begin appendBeginner
+
+	mu      sync.Mutex
+	waiting []chan error
+	under   []chan error // of the append under way
+	busy    bool
+	last    store.Position
+}
+
+// appendBeginner is the part of the store that sends an append without waiting.
+type appendBeginner interface {
+	BeginAppend(s store.Shard, expect store.Position, data []byte, done func(store.Position, func(context.Context) (store.Position, error))) bool
+}
+
+func newBareLogs(ctx context.Context, url string, replicas int) (*bareLogs, error) {
+	backend, err := natsstore.Open(ctx, url, natsstore.Config{Name: "bare", Replicas: replicas})
+	if err != nil {
+		return nil, err
+	}
+	b := &bareLogs{backend: backend}
+	for i := range b.logs {
+		l := &b.logs[i]
+		l.shard = store.Shard{Type: "Bare", Number: i}
+		l.begin = backend.Shards().(appendBeginner)
+		if l.last, err = backend.Shards().Append(ctx, l.shard, store.Any, make([]byte, commitBytes)); err != nil {
+			backend.Close()
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// commit waits until an append has the commit.
+func (l *bareLog) commit(done chan error) error {
+	l.mu.Lock()
+	l.waiting = append(l.waiting, done)
+	if !l.busy {
+		l.busy = true
+		l.send()
+	}
+	l.mu.Unlock()
+	return <-done
+}
+
+// send begins an append of all that waits. The log's lock is held.
+func (l *bareLog) send() {
+	l.under, l.waiting = l.waiting, l.under[:0]
+	sent := l.begin.BeginAppend(l.shard, l.last, make([]byte, commitBytes*len(l.under)), func(p store.Position, rest func(context.Context) (store.Position, error)) {
+		if rest != nil {
+			go func() { l.sent(rest(context.Background())) }() // ends with the append
+			return
+		}
+		l.sent(p, nil)
+	})
+	if !sent {
+		l.fail(fmt.Errorf("log %v: the append was not sent", l.shard))
+	}
+}
+
+// sent takes the outcome of an append.
+func (l *bareLog) sent(p store.Position, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil {
+		l.fail(err)
+		return
+	}
+	l.last = p
+	for _, done := range l.under {
+		done <- nil
+	}
+	if l.busy = len(l.waiting) > 0; l.busy {
+		l.send()
+	}
+}
+
+// fail ends the append under way. The log's lock is held.
+func (l *bareLog) fail(err error) {
+	l.busy = false
+	for _, done := range l.under {
+		done <- err
+	}
+}
+
+// appenders is so many callers that commit to logs at random.
+func (b *bareLogs) appenders(n int) contestant {
+	done := make([]chan error, n)
+	for i := range done {
+		done[i] = make(chan error, 1)
+	}
+	return contestant{"bare appends", func(d time.Duration) (measure, error) {
+		return load(n, d, func(w, i int) error {
+			return b.logs[pick(w, i, entities)*bareShards/entities].commit(done[w])
+		})
+	}}
+}
