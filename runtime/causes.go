@@ -100,6 +100,8 @@ func notRun(kind string, res pending.Result, buffered int) error {
 		return fmt.Errorf("%w: %s%s", ErrOverloaded, res.Text, slower)
 	case wire.CodeRefused:
 		return errors.New(res.Text)
+	case wire.CodeCommitLarge:
+		return fmt.Errorf("%w: %s", errLargeCommit, res.Text)
 	case wire.CodeUnsendable:
 		return fmt.Errorf("%w: %s%s", ErrTooLarge, res.Text, smaller)
 	case codeShed:
@@ -107,6 +109,10 @@ func notRun(kind string, res pending.Result, buffered int) error {
 	}
 	return nil
 }
+
+// errLargeCommit is ErrTooLarge for the changes of a turn of a durable entity. The turn ran
+// under the call's command, so no earlier attempt of the call has been applied.
+var errLargeCommit = fmt.Errorf("%w for the store", ErrTooLarge)
 
 // Codes that only this process uses, never on the wire.
 const (

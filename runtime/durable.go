@@ -415,7 +415,9 @@ func (d *durableShard) settle(r *durableTurn, e *region.Entity, active *durableE
 	switch {
 	case errors.Is(err, durable.ErrTooLarge):
 		d.drop(r, e)
-		return d.refused(r, a, err.Error())
+		refusal := d.refused(r, a, err.Error())
+		refusal.code = wire.CodeCommitLarge
+		return refusal
 	case err != nil:
 		d.drop(r, e)
 		return answer{code: wire.CodeDropped}

@@ -26,7 +26,8 @@ var (
 	ErrActivation = errors.New("activation failed")
 	// ErrTooLarge means that the arguments (outcome NotExecuted) or the results (Executed)
 	// exceed the broker's payload limit. The outcome is Unknown if the limit shrank after
-	// the arguments had been sent.
+	// the arguments had been sent. The changes of a turn of a durable entity can be too
+	// large for the store, too. Then nothing was changed, and the outcome is NotExecuted.
 	ErrTooLarge = errors.New("message too large")
 	// ErrNoResult means that the method ran and its results cannot be encoded.
 	ErrNoResult = errors.New("results do not encode")

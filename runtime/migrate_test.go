@@ -6,13 +6,30 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/shardgen/shardgen/internal/fixture/vault"
+	"github.com/shardgen/shardgen/internal/natsproc"
 	shard "github.com/shardgen/shardgen/runtime"
+	"github.com/shardgen/shardgen/store"
+	memorystore "github.com/shardgen/shardgen/store/memory"
+	natsstore "github.com/shardgen/shardgen/store/nats"
 )
 
 // TestStateIsMigrated: a state of an earlier version is brought up to the program's before
 // anything sees it, however often it is read before it is changed. A program refuses a later
 // version, and names the entity, both versions and the remedy. What MigrateState refuses is kept.
 func TestStateIsMigrated(t *testing.T) {
+	t.Run("memory", func(t *testing.T) {
+		testMigration(t, memorystore.New().Client())
+	})
+	t.Run("JetStream", func(t *testing.T) {
+		server := natsproc.Start(t, "-js", "-sd", t.TempDir())
+		s, err := natsstore.Open(testContext(t), server.URL(), natsstore.Config{Name: "test"})
+		require.NoError(t, err)
+		t.Cleanup(s.Close)
+		testMigration(t, s)
+	})
+}
+
+func testMigration(t *testing.T, s store.Backend) {
 	v := newVaults(t)
 	begin := func(name string, version int) vault.TabClient {
 		for other, n := range v.nodes {
@@ -20,7 +37,7 @@ func TestStateIsMigrated(t *testing.T) {
 			delete(v.nodes, other)
 		}
 		cfg := v.config(name)
-		cfg.Store = v.store.Client()
+		cfg.Store = s
 		n := shard.New(cfg)
 		require.NoError(t, vault.HostTab(n, func() *vault.Tab { return &vault.Tab{} }))
 		n.WriteStates("Tab", version)

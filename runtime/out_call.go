@@ -86,7 +86,7 @@ func (s *sentCommand) end(from *durablehost.Source, err error) error {
 		from.End(s.number)
 	}
 	var failed *CallError
-	if s.unsure && errors.As(err, &failed) && failed.Outcome == NotExecuted {
+	if s.unsure && errors.As(err, &failed) && failed.Outcome == NotExecuted && !errors.Is(err, errLargeCommit) {
 		failed.Outcome = Unknown
 		failed.Err = fmt.Errorf("%w (an earlier attempt may have run: ask the entity before calling again)", failed.Err)
 	}

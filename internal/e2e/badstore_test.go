@@ -305,8 +305,13 @@ func badStorePayload(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), serviceAgain)
 	defer cancel()
 	err := vault.NewVaultClient(c.caller).Ref("v-0").Fill(ctx, 100<<10)
-	if err == nil || !strings.Contains(err.Error(), `entity "v-0": commit too large (keep less in one entity`) {
-		t.Errorf("got %v, want an error that names v-0 and what to do", err)
+	if !errors.Is(err, shard.ErrTooLarge) || shard.OutcomeOf(err) != shard.NotExecuted {
+		t.Errorf("got %v, want ErrTooLarge of a call that changed nothing", err)
+	}
+	for _, want := range []string{`entity "v-0"`, "keep less in one entity", "max_payload"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want it to have %s", err, want)
+		}
 	}
 	c.serves()
 	c.check()

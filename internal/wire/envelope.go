@@ -53,6 +53,7 @@ const (
 	CodeUnsendable  Code = 16 // the arguments exceed the broker's limit on the way to the home
 	CodeInDoubt     Code = 17 // the shard's home does not know whether the commit stands: the next one does, by the same command
 	CodeRefused     Code = 18 // it did not run, or nothing that it changed stands; Text says why
+	CodeCommitLarge Code = 19 // its changes exceed one commit of the store: nothing that it changed stands
 )
 
 // Executed reports whether the call ran when it was answered with the code.
