@@ -154,17 +154,7 @@ func (s *hostedShard) stopIdle() (ended <-chan struct{}) {
 }
 
 // tryEnter tries to begin a turn without the shard's lock.
-func (s *hostedShard) tryEnter(e *region.Entity) bool { return s.entered(e, e.Enter()) }
-
-func (s *hostedShard) entered(e *region.Entity, how region.Entry) bool {
-	switch how {
-	case region.Entered:
-		return true
-	case region.Withdrawn:
-		s.EndTurn(e)
-	}
-	return false
-}
+func (s *hostedShard) tryEnter(e *region.Entity) bool { return s.Entered(e, e.Enter()) }
 
 // look finds the entity of a reference without the shard's lock.
 func (s *hostedShard) look(r *codegen.Ref) *region.Entity {

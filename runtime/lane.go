@@ -214,7 +214,9 @@ func (l *lane) envelope(e *wire.Envelope, seq uint64) bool {
 	case wire.TypeCall, wire.TypeTell:
 		return l.call(e, seq)
 	case wire.TypeReply:
-		l.reply(e)
+		if c := l.plane.answered(e); c != nil {
+			l.answered = append(l.answered, c) // its caller is woken together with others
+		}
 	default:
 		l.plane.data.Receive(from, int(l.ch), e)
 	}
@@ -267,13 +269,6 @@ func (l *lane) refuse(e *wire.Envelope, seq uint64, r shardhost.Refusal) bool {
 		l.answerLater(to.(*peers.Session), answer)
 	}
 	return true
-}
-
-// reply records an answer. Its caller is woken together with others.
-func (l *lane) reply(e *wire.Envelope) {
-	if c := l.plane.answered(e); c != nil {
-		l.answered = append(l.answered, c)
-	}
 }
 
 // wake wakes the callers whose answers have come. It counts all of them first, so that
@@ -411,7 +406,7 @@ func (l *lane) tellFar(s *hostedShard, e *wire.Envelope, seq uint64) (ran, kept 
 		return false, false
 	}
 	entity := s.Core.Look(region.Hash(id), id)
-	if entity == nil || !s.entered(entity, entity.EnterUnder(placement.Epoch(e.Epoch))) {
+	if entity == nil || !s.Entered(entity, entity.EnterUnder(placement.Epoch(e.Epoch))) {
 		return false, false
 	}
 	l.from.Handled.Store(seq)

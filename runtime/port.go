@@ -9,6 +9,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/shardgen/shardgen/internal/await"
+	"github.com/shardgen/shardgen/internal/dataplane"
 	"github.com/shardgen/shardgen/internal/durablehost"
 	"github.com/shardgen/shardgen/internal/invariant"
 	"github.com/shardgen/shardgen/internal/peers"
@@ -394,7 +395,9 @@ func retryPause(try int) time.Duration {
 // whether it ran.
 func (p port) giveUp(c *outCall, w *pending.Call, id uint64) (Outcome, error) {
 	pl, r := p.kind.plane, p.route(c)
-	if r.forget(id) {
+	how, on := pl.data.Withdraw(&r.Route, w, id, c.Ref.ID)
+	switch how {
+	case dataplane.Unsent:
 		if p.kind.desc.Singleton {
 			return NotExecuted, r.noInstance(time.Now())
 		}
@@ -402,22 +405,14 @@ func (p port) giveUp(c *outCall, w *pending.Call, id uint64) (Outcome, error) {
 			return NotExecuted, fmt.Errorf("%w: %d shards here and %d in the cluster (generate both from one version)", ErrMismatch, p.kind.shards, n)
 		}
 		return NotExecuted, r.waitsFor(time.Now())
-	}
-	to, seq := w.SentOn()
-	way, sent := to.(*peers.Session)
-	if !sent {
-		if k := p.kind; k.host != nil && k.host.shard(r.shard).Cancel(pl.self.Address, c.Ref.ID, id) {
-			return NotExecuted, errBusy
-		}
+	case dataplane.Queued:
+		return NotExecuted, errBusy
+	case dataplane.Undelivered:
+		return NotExecuted, fmt.Errorf("%w: %s could not be reached%s", errOutOfReach, on.Peer().Name, silence(on.(*peers.Session), time.Now()))
+	case dataplane.BegunHere:
 		return Unknown, errNoAnswer
 	}
-	if way.Void(seq) {
-		return NotExecuted, fmt.Errorf("%w: %s could not be reached%s", errOutOfReach, way.Peer().Name, silence(way, time.Now()))
-	}
-	way.Post(&wire.Envelope{
-		Type: wire.TypeCancel, ID: id, Kind: p.kind.name, Shard: r.shard, Entity: wire.BytesOf(c.Ref.ID),
-	})
-	return Unknown, fmt.Errorf("%w from %s%s", errNoAnswer, way.Peer().Name, silence(way, time.Now()))
+	return Unknown, fmt.Errorf("%w from %s%s", errNoAnswer, on.Peer().Name, silence(on.(*peers.Session), time.Now()))
 }
 
 // tellNear begins the turn of a tell without the shard's lock, and gives it to a

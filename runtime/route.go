@@ -11,8 +11,6 @@ import (
 	"github.com/shardgen/shardgen/internal/peers"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/routing"
-	"github.com/shardgen/shardgen/internal/session"
-	"github.com/shardgen/shardgen/internal/shardhost"
 	"github.com/shardgen/shardgen/internal/wire"
 	"github.com/shardgen/shardgen/runtime/codegen"
 	"github.com/shardgen/shardgen/runtime/placement"
@@ -94,6 +92,9 @@ type route struct {
 func (r *route) init(k *kind, shard uint32) {
 	r.kind, r.shard = k, shard
 	r.Init((*routeEnv)(r), k.name, shard)
+	if k.desc.Singleton {
+		r.HoldAtMost(*k.plane.cfg.SingletonBuffer)
+	}
 }
 
 // local returns the shard at this process if calls go directly to it, and nil
@@ -108,129 +109,28 @@ func (r *route) local() *hostedShard {
 // send sends an envelope of a call or a tell, or holds it. An error means that it will
 // never be sent.
 func (r *route) send(e *wire.Envelope) error {
-	pl := r.kind.plane
-	for try := 0; ; try++ {
-		if err := pl.pause(try); err != nil {
-			return err
-		}
-		t := r.Target()
-		switch {
-		case t == nil:
-			done, err := r.hold(e)
-			if done || err != nil {
-				return err
-			}
-		case t.Local != nil:
-			e.Epoch = uint64(t.Epoch)
-			if settled, err := t.Local.(*hostedShard).enqueue(e, func() bool { return r.Target() == t }); settled {
-				return err
-			}
-		default:
-			p := t.Session.(*peers.Session)
-			p.Lock()
-			if r.Target() != t {
-				p.Unlock()
-				continue
-			}
-			e.Epoch = uint64(t.Epoch)
-			seq, err := p.AppendLocked(e)
-			if err != nil {
-				p.Unlock()
-				if err == session.ErrGone {
-					if done, err := r.hold(e); done || err != nil {
-						return err
-					}
-					continue
-				}
-				return err
-			}
-			r.Core.LastSeq = seq
-			if e.ID != 0 { // before anybody can publish it
-				pl.pending.Sent(e.ID, p, seq)
-			}
+	err := r.Send(e, routing.Carrier{
+		Here: func(t *routing.Target) (settled bool, err error) {
+			return t.Local.(*hostedShard).enqueue(e, func() bool { return r.Target() == t })
+		},
+		AppendLocked: func(s routing.Session) (uint64, error) { return s.(*peers.Session).AppendLocked(e) },
+		PublishUnlock: func(s routing.Session) {
 			by := peers.Alone
 			if e.ID == 0 { // a tell
 				by = peers.Pumped
 			}
-			p.PublishUnlock(by)
-			return nil
-		}
-	}
-}
-
-// hold keeps the call until a home is known. It reports false when one is.
-func (r *route) hold(e *wire.Envelope) (bool, error) {
-	pl := r.kind.plane
-	r.Mu.Lock()
-	if t := r.Target(); t != nil && (t.Local != nil || !t.Session.(*peers.Session).IsGone()) {
-		r.Mu.Unlock()
-		return false, nil
-	}
-	if r.kind.desc.Singleton {
-		defer pl.ctl.ask(r.kind.desc.Name)
-		return true, r.holdWithin(e)
-	}
-	if pl.held.Load() >= int64(pl.cfg.BufferSize) {
-		r.Mu.Unlock()
-		return false, r.errHolding()
-	}
-	if !pl.budget.Take(shardhost.SizeOf(e)) {
-		r.Mu.Unlock()
-		return false, r.errHoldingBytes(shardhost.SizeOf(e))
-	}
-	r.Core.Hold(call.Outgoing{Envelope: keep(e), Driver: time.Now()})
-	r.Mu.Unlock()
-	pl.held.Add(1)
-	pl.counters.add(callBuffered)
-	pl.ctl.ask(r.kind.desc.Name)
-	return true, nil
-}
-
-// holdWithin holds a call of a singleton, and drops the oldest calls when too many
-// wait; it answers and counts each. The caller holds mu, and holdWithin releases it.
-func (r *route) holdWithin(e *wire.Envelope) (err error) {
-	pl := r.kind.plane
-	if !pl.budget.Take(shardhost.SizeOf(e)) {
-		r.Mu.Unlock()
-		return r.errHoldingBytes(shardhost.SizeOf(e))
-	}
-	dropped := r.Core.HoldWithin(call.Outgoing{Envelope: keep(e), Driver: time.Now()}, *pl.cfg.SingletonBuffer)
-	r.Mu.Unlock()
-	pl.held.Add(1)
-	(*routeEnv)(r).Released(dropped)
-	pl.counters.add(callBuffered)
-	for i := range dropped {
-		d := &dropped[i].Envelope
-		pl.counters.add(callShed)
-		switch {
-		case d.ID != 0:
-			pl.pending.Complete(d.ID, pending.Result{Code: codeShed})
-		case e.ID == 0 && *pl.cfg.SingletonBuffer == 0:
-			err = r.errUnbuffered() // the caller gets the error
-		default:
-			pl.lost.lose(&pl.counters, NotExecuted)
-		}
+			s.(*peers.Session).PublishUnlock(by)
+		},
+	})
+	switch err {
+	case routing.ErrCalls:
+		return r.errHolding()
+	case routing.ErrBytes:
+		return r.errHoldingBytes(e.KeptSize())
+	case routing.ErrUnbuffered:
+		return r.errUnbuffered()
 	}
 	return err
-}
-
-// keep copies slices that belong to the caller. Entity and Method share memory with
-// strings, which do not change.
-func keep(e *wire.Envelope) wire.Envelope {
-	c := *e
-	c.Payload = append([]byte(nil), e.Payload...)
-	c.Chain = append([]byte(nil), e.Chain...)
-	c.Command = append([]byte(nil), e.Command...)
-	return c
-}
-
-// forget withdraws a held call. It reports whether the call was still held.
-func (r *route) forget(id uint64) bool {
-	r.Mu.Lock()
-	out := r.Core.Drop(func(o call.Outgoing) bool { return o.Envelope.ID == id })
-	r.Mu.Unlock()
-	(*routeEnv)(r).Released(out)
-	return len(out) > 0
 }
 
 // holdsTells reports whether tells wait here.
@@ -242,14 +142,10 @@ func (r *route) holdsTells() bool {
 
 // dropTells drops held tells that have waited since before t and counts them.
 func (r *route) dropTells(t time.Time) int {
-	r.Mu.Lock()
-	out := r.Core.Drop(func(o call.Outgoing) bool {
+	return r.Drop(func(o call.Outgoing) bool {
 		at, ok := o.Driver.(time.Time)
 		return ok && o.Envelope.ID == 0 && at.Before(t)
 	})
-	r.Mu.Unlock()
-	(*routeEnv)(r).Released(out)
-	return len(out)
 }
 
 // moving returns the home that the shard leaves while calls that were sent there are
@@ -309,6 +205,45 @@ func (v *routeEnv) Sent(id uint64, to routing.Session, seq uint64) {
 	v.kind.plane.pending.Sent(id, s, seq)
 }
 
+// Admit makes room for a call that is to be held. A singleton's route bounds the number of its
+// calls itself.
+func (v *routeEnv) Admit(size int, tell bool) error {
+	pl := v.kind.plane
+	switch {
+	case v.kind.desc.Singleton:
+		if tell && *pl.cfg.SingletonBuffer == 0 {
+			pl.counters.add(callShed)
+			pl.ctl.ask(v.kind.desc.Name)
+			return routing.ErrUnbuffered
+		}
+	case pl.held.Load() >= int64(pl.cfg.BufferSize):
+		return routing.ErrCalls
+	}
+	if !pl.budget.Take(size) {
+		return routing.ErrBytes
+	}
+	pl.held.Add(1)
+	return nil
+}
+
+// Held asks for a home, and answers or counts the calls that were dropped for younger ones.
+func (v *routeEnv) Held(shed []call.Outgoing) {
+	pl := v.kind.plane
+	pl.counters.add(callBuffered)
+	for i := range shed {
+		pl.counters.add(callShed)
+		if e := &shed[i].Envelope; e.ID != 0 {
+			pl.pending.Complete(e.ID, pending.Result{Code: codeShed})
+		} else {
+			pl.lost.lose(&pl.counters, NotExecuted)
+		}
+	}
+	pl.ctl.ask(v.kind.desc.Name)
+}
+
+// Retry delays a call while the table and this process do not agree about its home.
+func (v *routeEnv) Retry(n int) error { return v.kind.plane.pause(n) }
+
 // Expired counts a call that is not sent.
 func (v *routeEnv) Expired() { v.kind.plane.counters.add(callExpired) }
 
@@ -328,7 +263,7 @@ func (v *routeEnv) Unsent(e *wire.Envelope, err error) {
 func (v *routeEnv) Taken(out []call.Outgoing) {
 	pl := v.kind.plane
 	for i := range out {
-		pl.budget.Force(shardhost.SizeOf(&out[i].Envelope))
+		pl.budget.Force(out[i].Envelope.KeptSize())
 	}
 	pl.held.Add(int64(len(out)))
 }
@@ -337,7 +272,7 @@ func (v *routeEnv) Taken(out []call.Outgoing) {
 func (v *routeEnv) Released(out []call.Outgoing) {
 	pl := v.kind.plane
 	for i := range out {
-		pl.budget.Give(shardhost.SizeOf(&out[i].Envelope))
+		pl.budget.Give(out[i].Envelope.KeptSize())
 	}
 	pl.held.Add(-int64(len(out)))
 }

@@ -15,13 +15,7 @@ const (
 // mirrors are the methods of the simulator that do what methods of the driver do, most of them
 // under the same name, each with what it still interprets by itself. The list only falls: what
 // is on it belongs in a package below internal that both use.
-var mirrors = map[string]string{
-	"enqueue": "accepts an encoded call of the process itself",
-	"entered": "ends a turn that was withdrawn from one that entered outside the lock",
-	"giveUp":  "takes a call back whose time is over",
-	"hold":    "keeps a call until a home is known",
-	"send":    "sends a call to where its route leads",
-}
+var mirrors = map[string]string{}
 
 // homonyms are methods of the simulator that share only their name with methods of the driver.
 var homonyms = map[string]string{

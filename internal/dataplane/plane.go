@@ -136,6 +136,28 @@ func (p *Plane) Reply(e *wire.Envelope) bool {
 	return p.env.Calls().Complete(e.ID, pending.Result{Payload: e.Payload, Code: e.Code, Text: string(e.Text)})
 }
 
+// Withdraw takes back a call whose caller has given it up, if that is still possible; on is
+// the session on which it was sent. A turn that may be running is cancelled.
+func (p *Plane) Withdraw(r *routing.Route, c *pending.Call, id uint64, entity string) (how Withdrawal, on Session) {
+	if r.Withdraw(id) {
+		return Unsent, nil
+	}
+	shard, kind := r.Shard(), r.Kind()
+	to, seq := c.SentOn()
+	on, sent := to.(Session)
+	if !sent {
+		if s, ok := p.env.Shard(kind, shard.Shard); ok && s.Cancel(p.env.Self().Address, entity, id) {
+			return Queued, nil
+		}
+		return BegunHere, nil
+	}
+	if on.Void(seq) {
+		return Undelivered, on
+	}
+	on.Post(&wire.Envelope{Type: wire.TypeCancel, ID: id, Kind: kind, Shard: shard.Shard, Entity: []byte(entity)})
+	return Delivered, on
+}
+
 // Follow brings the shards of a type to where a newer table has them. Unchanged entries are
 // skipped, because a table arrives with every move, except for routes that wait for a home.
 func (p *Plane) Follow(old, t *placement.Table, kind string) {

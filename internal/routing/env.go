@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"errors"
 	"time"
 
 	"github.com/shardgen/shardgen/internal/call"
@@ -17,8 +18,10 @@ type Session interface {
 	// lead there. The methods named …Locked are called with it.
 	Lock()
 	Unlock()
-	// GoneLocked reports whether the peer is gone, so that nothing can be appended.
+	// GoneLocked reports whether the peer is gone, so that nothing can be appended. IsGone
+	// is the same for a caller without the lock.
 	GoneLocked() bool
+	IsGone() bool
 	// AckedLocked is the highest sequence number that the peer has acknowledged.
 	AckedLocked() uint64
 	// AppendLocked adds an envelope and returns its sequence number.
@@ -40,6 +43,26 @@ type Local interface {
 	Direct(on bool)
 }
 
+// Errors of a call that a route cannot hold.
+var (
+	ErrCalls      = errors.New("too many calls wait for homes")
+	ErrBytes      = errors.New("calls that wait for homes have too many bytes")
+	ErrUnbuffered = errors.New("no tell may wait for a home")
+)
+
+// A Carrier has the steps of one call's way that need its envelope. They are functions, so
+// that a caller can keep the envelope on its stack.
+type Carrier struct {
+	// Here brings the envelope to the target, a shard of this process. It reports false if
+	// the shard is no longer here, or the route has left the target meanwhile: the call
+	// would then arrive behind the route's Flush.
+	Here func(t *Target) (settled bool, err error)
+	// AppendLocked appends the envelope to a session, whose lock is held.
+	AppendLocked func(Session) (seq uint64, err error)
+	// PublishUnlock arranges the publication of the session, and unlocks it.
+	PublishUnlock func(Session)
+}
+
 // An Env is the process that a Route is in. Its methods are called with Mu held, and some
 // with a session's lock; they must not call the route, or block.
 type Env interface {
@@ -58,6 +81,15 @@ type Env interface {
 	Waits(id uint64) bool
 	// Sent notes where a call with an answer went; nil: to this process, or nowhere yet.
 	Sent(id uint64, to Session, seq uint64)
+	// Admit makes room for a call or a tell, of that size in bytes, that is to be held. The
+	// error says that there is none: ErrCalls, ErrBytes or ErrUnbuffered.
+	Admit(size int, tell bool) error
+	// Held notes, without Mu, that the route holds one call more, and asks for a home. shed
+	// are calls that are not held any more, and not sent, because younger ones need the room.
+	Held(shed []call.Outgoing)
+	// Retry delays a Send, without Mu, whose n-th try has found the shard neither where its
+	// target was nor gone from there. The error ends the Send.
+	Retry(n int) error
 	// Expired counts a call that nobody waits for any more and that is not sent.
 	Expired()
 	// Unsent ends a call that could not be appended, and certainly did not run.

@@ -29,20 +29,125 @@ type Route struct {
 	kind   []byte
 	shard  uint32
 	target atomic.Pointer[Target] // nil: calls are held
+	most   int                    // calls that are held; 0: Env alone bounds them
 	left   time.Time              // when the last target was left; zero: there is one, or never was
 }
 
 // Init makes the route of a shard, to nowhere. It is called once, before anything else.
 func (r *Route) Init(env Env, kind []byte, shard uint32) { r.env, r.kind, r.shard = env, kind, shard }
 
+// HoldAtMost has the route hold n calls at most, 0 or more, and give up the oldest ones for
+// younger ones. It is called before the route is used.
+func (r *Route) HoldAtMost(n int) { r.most = n + 1 }
+
 // Shard returns the shard that the route leads to.
 func (r *Route) Shard() placement.ShardID {
 	return placement.ShardID{Kind: string(r.kind), Shard: r.shard}
 }
 
+// Kind returns the name of the shard's type. It must not be changed.
+func (r *Route) Kind() []byte { return r.kind }
+
 // Target is where calls go at the moment; nil: they are held. A sender must hold the lock
 // of the target, and check again under it.
 func (r *Route) Target() *Target { return r.target.Load() }
+
+// Send brings a call or a tell to where the route leads, or holds it until that is known. An
+// error means that it will never be sent. by must not keep the envelope.
+func (r *Route) Send(e *wire.Envelope, by Carrier) error {
+	for try := 0; ; try++ {
+		if try > 0 {
+			if err := r.env.Retry(try); err != nil {
+				return err
+			}
+		}
+		t := r.target.Load()
+		if t != nil {
+			e.Epoch = uint64(t.Epoch)
+		}
+		var settled bool
+		var err error
+		switch {
+		case t == nil:
+			settled, err = r.hold(e)
+		case t.Local != nil:
+			settled, err = by.Here(t)
+		default:
+			s := t.Session
+			s.Lock()
+			if r.target.Load() != t {
+				s.Unlock()
+				continue
+			}
+			seq, failed := by.AppendLocked(s)
+			if failed == nil {
+				r.Core.LastSeq = seq
+				if e.ID != 0 { // before anybody can publish it
+					r.env.Sent(e.ID, s, seq)
+				}
+				by.PublishUnlock(s)
+				return nil
+			}
+			gone := s.GoneLocked()
+			s.Unlock()
+			if !gone {
+				return failed
+			}
+			settled, err = r.hold(e)
+		}
+		if settled || err != nil {
+			return err
+		}
+	}
+}
+
+// hold keeps a call until a home is known. It reports false when one is.
+func (r *Route) hold(e *wire.Envelope) (held bool, err error) {
+	r.Mu.Lock()
+	if t := r.target.Load(); t != nil && (t.Local != nil || !t.Session.IsGone()) {
+		r.Mu.Unlock()
+		return false, nil
+	}
+	if err := r.env.Admit(e.KeptSize(), e.ID == 0); err != nil {
+		r.Mu.Unlock()
+		return false, err
+	}
+	out := call.Outgoing{Envelope: keep(e), Driver: r.env.Now()}
+	var shed []call.Outgoing
+	if r.most > 0 {
+		shed = r.Core.HoldWithin(out, r.most-1)
+	} else {
+		r.Core.Hold(out)
+	}
+	r.Mu.Unlock()
+	r.env.Released(shed)
+	r.env.Held(shed)
+	return true, nil
+}
+
+// keep copies slices that belong to the caller. Entity and Method share memory with
+// strings, which do not change.
+func keep(e *wire.Envelope) wire.Envelope {
+	c := *e
+	c.Payload = append([]byte(nil), e.Payload...)
+	c.Chain = append([]byte(nil), e.Chain...)
+	c.Command = append([]byte(nil), e.Command...)
+	return c
+}
+
+// Withdraw takes back a call that is held. It reports whether the call still was.
+func (r *Route) Withdraw(id uint64) bool {
+	return r.Drop(func(o call.Outgoing) bool { return o.Envelope.ID == id }) > 0
+}
+
+// Drop drops the held calls that match, and returns their number.
+func (r *Route) Drop(match func(call.Outgoing) bool) int {
+	r.Mu.Lock()
+	out := r.Core.Drop(match)
+	r.Mu.Unlock()
+	r.env.Released(out)
+	return len(out)
+}
 
 // LeadsTo reports whether a is the shard's home, as the route knows it.
 func (r *Route) LeadsTo(a transport.Address) bool {

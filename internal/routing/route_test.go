@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -26,6 +27,7 @@ type host struct {
 	shard    *shard
 	gone     map[uint64]bool // calls that nobody waits for
 	taken    int
+	full     error // of Admit
 }
 
 func newHost() *host {
@@ -69,6 +71,22 @@ func (h *host) Expired()                         { h.say("expired") }
 func (h *host) Unsent(e *wire.Envelope, _ error) { h.say("unsent %d", e.ID) }
 func (h *host) Taken(out []call.Outgoing)        { h.taken += len(out) }
 func (h *host) Released(out []call.Outgoing)     { h.taken -= len(out) }
+func (h *host) Retry(n int) error                { h.say("retry %d", n); return nil }
+func (h *host) Admit(size int, tell bool) error {
+	h.say("admit %d bytes", size)
+	if h.full == nil {
+		h.taken++
+	}
+	return h.full
+}
+
+func (h *host) Held(shed []call.Outgoing) {
+	h.say("held")
+	for i := range shed {
+		h.say("shed %d", shed[i].Envelope.ID)
+	}
+}
+
 func (h *host) Sent(id uint64, to Session, seq uint64) {
 	if to == nil {
 		h.say("%d is nowhere", id)
@@ -89,6 +107,7 @@ func (s *session) Peer() transport.Peer { return s.peer }
 func (s *session) Lock()                {}
 func (s *session) Unlock()              {}
 func (s *session) GoneLocked() bool     { return s.left }
+func (s *session) IsGone() bool         { return s.left }
 func (s *session) AckedLocked() uint64  { return s.acked }
 func (s *session) AwaitLocked(*Route)   { s.host.say("await %s", s.peer.Name) }
 func (s *session) Flush()               { s.host.say("publish to %s", s.peer.Name) }
@@ -175,6 +194,73 @@ func TestHomeWithoutSession(t *testing.T) {
 	require.Nil(t, h.Target())
 	require.Equal(t, 1, h.Core.Held())
 	require.Equal(t, 1, h.taken)
+}
+
+// carry sends a call as a process does.
+func (h *host) carry(id uint64) error {
+	e := &wire.Envelope{Type: wire.TypeCall, ID: id, Payload: []byte("abc")}
+	return h.Send(e, Carrier{
+		Here: func(t *Target) (bool, error) {
+			h.say("here %d at %d", e.ID, t.Epoch.Counter())
+			return true, nil
+		},
+		AppendLocked: func(s Session) (uint64, error) {
+			if s.GoneLocked() {
+				return 0, errors.New("gone")
+			}
+			return s.AppendLocked(e)
+		},
+		PublishUnlock: func(s Session) { s.Unlock(); s.Flush() },
+	})
+}
+
+// TestCallsAreSentWhereTheRouteLeads: a call is held without a home, goes to the shard here or
+// into the session of the home, where its number is known before anybody can publish it, and
+// is held again when that session is gone.
+func TestCallsAreSentWhereTheRouteLeads(t *testing.T) {
+	h := newHost()
+	require.NoError(t, h.carry(1))
+	require.Equal(t, []string{"admit 3 bytes", "held"}, h.take())
+	require.Equal(t, 1, h.taken)
+	h.Place(node("b"), at(1), 1)
+	h.take()
+	require.Zero(t, h.taken)
+	require.NoError(t, h.carry(2))
+	require.Equal(t, []string{"call 2 at 1 to b", "2 went to b as 2", "publish to b"}, h.take())
+	require.Equal(t, uint64(2), h.Core.LastSeq)
+	h.sessions[node("b")].left = true
+	require.NoError(t, h.carry(3))
+	require.Equal(t, []string{"admit 3 bytes", "held"}, h.take())
+	require.True(t, h.Withdraw(3))
+	require.False(t, h.Withdraw(3))
+	require.Zero(t, h.taken)
+
+	h = newHost()
+	h.shard = &shard{h}
+	h.Place(node("self"), at(1), 1)
+	h.take()
+	require.NoError(t, h.carry(1))
+	require.Equal(t, []string{"here 1 at 1"}, h.take())
+}
+
+// TestRoomForHeldCalls: a call for which there is no room fails, and of a bounded route the
+// oldest calls go.
+func TestRoomForHeldCalls(t *testing.T) {
+	h := newHost()
+	h.full = ErrBytes
+	require.ErrorIs(t, h.carry(1), ErrBytes)
+	require.Zero(t, h.Core.Held())
+	h = newHost()
+	h.HoldAtMost(1)
+	require.NoError(t, h.carry(1))
+	require.NoError(t, h.carry(2))
+	require.Equal(t, []string{"admit 3 bytes", "held", "admit 3 bytes", "held", "shed 1"}, h.take())
+	require.Equal(t, 1, h.taken)
+	h = newHost()
+	h.HoldAtMost(0)
+	require.NoError(t, h.carry(1))
+	require.Equal(t, []string{"admit 3 bytes", "held", "shed 1"}, h.take())
+	require.Zero(t, h.taken)
 }
 
 // A sorter notes what GiveBack does with what a peer left.

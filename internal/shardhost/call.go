@@ -43,18 +43,13 @@ func (c *Call) Fill(from transport.Peer, e *wire.Envelope, at int64) {
 	if !e.Node.IsZero() {
 		c.Sender, c.Via, c.Straight = e.Node, from.Address, e.Hop != 0
 	}
-	c.Epoch, c.Size = placement.Epoch(e.Epoch), SizeOf(e)
+	c.Epoch, c.Size = placement.Epoch(e.Epoch), e.KeptSize()
 	if len(e.Chain) > 0 {
 		c.Chain = Chain(e.Chain)
 	}
 	if e.Timeout > 0 {
 		c.Deadline = at + int64(time.Duration(min(e.Timeout, 1<<50))*time.Microsecond)
 	}
-}
-
-// SizeOf is how many bytes are kept for a call that waits.
-func SizeOf(e *wire.Envelope) int {
-	return len(e.Payload) + len(e.Entity) + len(e.Method) + len(e.Chain) + len(e.Command)
 }
 
 // smallFrame is the size in bytes up to which a frame is kept in any case.

@@ -65,6 +65,18 @@ func (s *machine) Begin(entity string) *region.Entity {
 	return s.Core.Begin(entity, s.host.Ticks())
 }
 
+// Entered reports whether a turn of the entity has begun outside the lock, and ends one that
+// was withdrawn.
+func (s *machine) Entered(e *region.Entity, how region.Entry) bool {
+	switch how {
+	case region.Entered:
+		return true
+	case region.Withdrawn:
+		s.EndTurn(e)
+	}
+	return false
+}
+
 // EndTurn gives the entity to the next call, after Entity.Leave has refused.
 func (s *machine) EndTurn(e *region.Entity) {
 	s.Mu.Lock()

@@ -115,6 +115,11 @@ func (e *Envelope) SizeBound() int {
 		len(e.Text) + len(e.Node.Name) + len(e.Chain) + len(e.Via.Name) + len(e.Command)
 }
 
+// KeptSize is how many bytes are kept for a call that waits.
+func (e *Envelope) KeptSize() int {
+	return len(e.Payload) + len(e.Entity) + len(e.Method) + len(e.Chain) + len(e.Command)
+}
+
 // AppendEnvelope appends the envelope as the next one of a frame. Its length is
 // written with a fixed three bytes, or five above 2 MiB, so that it can be
 // filled in afterwards; protobuf readers accept that form.

@@ -106,20 +106,12 @@ func (s *hosted) enterUnder(e *wire.Envelope) bool {
 	}
 	id := string(e.Entity)
 	entity := s.Core.Look(region.Hash(id), id)
-	if entity == nil || !s.entered(entity, entity.EnterUnder(placement.Epoch(e.Epoch))) {
+	if entity == nil || !s.Entered(entity, entity.EnterUnder(placement.Epoch(e.Epoch))) {
 		return false
 	}
 	w.log("%s: %s begins at once", s.process.name, label(e))
 	s.run(entity, string(e.Payload), nil, time.Time{}, func(bool) {})
 	return true
-}
-
-// entered reports whether a turn has begun outside the lock.
-func (s *hosted) entered(e *region.Entity, how region.Entry) bool {
-	if how == region.Withdrawn {
-		s.EndTurn(e)
-	}
-	return how == region.Entered
 }
 
 func (s *hosted) delivered(c *inCall, v region.Verdict) {
@@ -130,9 +122,9 @@ func (s *hosted) delivered(c *inCall, v region.Verdict) {
 		s.process.name, c.Args, c.Sender.Name, c.Via.Name, c.Epoch, v, s.Core.State(), s.Core.Epoch())
 }
 
-// enqueue is for this process's own encoded calls, by a route that leads here still while
+// accept is for this process's own encoded calls, by a route that leads here still while
 // current says so.
-func (s *hosted) enqueue(e *wire.Envelope, current func() bool) bool {
+func (s *hosted) accept(e *wire.Envelope, current func() bool) bool {
 	k := keep(e)
 	c := newInCall(s.process.self, &k, s.process.w)
 	entity, v := s.Deliver(&c.Call, s.process.w.now, current)
@@ -142,7 +134,7 @@ func (s *hosted) enqueue(e *wire.Envelope, current func() bool) bool {
 
 // Enqueue takes a call that waited for the shard.
 func (s *hosted) Enqueue(e *wire.Envelope) {
-	if !s.enqueue(e, nil) {
+	if !s.accept(e, nil) {
 		s.process.w.oracle.lose(e, "its own shard refused it")
 		s.process.pending.Complete(e.ID, pending.Result{Code: wire.CodeMoved})
 	}

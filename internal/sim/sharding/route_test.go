@@ -1,6 +1,7 @@
 package sharding
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -76,47 +77,41 @@ func (r *route) local() *hosted {
 	return nil
 }
 
-// send brings a call or a tell on its way.
-func (r *route) send(e *wire.Envelope) {
+// pass passes a call or a tell to the route. One for which there is no room is refused.
+func (r *route) pass(e *wire.Envelope) {
 	p := r.process
-	t := r.Target()
-	switch {
-	case t == nil:
-		p.w.log("%s: holds %s", p.name, label(e))
-		r.hold(e)
-	case t.Local != nil:
-		e.Epoch = uint64(t.Epoch)
-		if !t.Local.(*hosted).enqueue(e, func() bool { return r.Target() == t }) {
-			p.w.fail("%s: its own shard refused %s", p.name, label(e))
-		}
-	default:
-		e.Epoch = uint64(t.Epoch)
-		l := t.Session.(*link)
-		seq, ok := l.append(e)
-		if !ok {
-			p.w.log("%s: holds %s, the owner is gone", p.name, label(e))
-			r.hold(e)
-			return
-		}
-		p.w.log("%s: sends %s to %s at %v", p.name, label(e), l.Peer().Name, t.Epoch)
-		r.Core.LastSeq = seq
-		p.pending.Sent(e.ID, l, seq)
+	p.w.log("%s: %s for %v, which is %v to %s at %v", p.name, label(e), r.id, r.Core.State, r.Core.Owner.Name, r.Core.Epoch)
+	err := r.Send(e, routing.Carrier{
+		Here: func(t *routing.Target) (bool, error) {
+			return t.Local.(*hosted).accept(e, func() bool { return r.Target() == t }), nil
+		},
+		AppendLocked:  func(s routing.Session) (uint64, error) { return s.AppendLocked(e) },
+		PublishUnlock: func(s routing.Session) { s.Unlock(); s.Flush() },
+	})
+	if err != nil && !p.pending.Complete(e.ID, pending.Result{Code: wire.CodeOverloaded}) {
+		p.w.oracle.refusedTells++
 	}
 }
 
-// hold keeps a call until a home is known.
-func (r *route) hold(e *wire.Envelope) {
+// Admit makes room for a call where buffers are not small.
+func (r *route) Admit(int, bool) error {
 	p := r.process
 	if p.w.plan.small && p.held() >= maxHeld {
-		if !p.pending.Complete(e.ID, pending.Result{Code: wire.CodeOverloaded}) {
-			p.w.oracle.refusedTells++
-		}
-		return
+		return routing.ErrCalls
 	}
-	out := call.Outgoing{Envelope: keep(e)}
-	r.Core.Hold(out)
-	r.Taken([]call.Outgoing{out})
-	p.ask()
+	p.holding++
+	return nil
+}
+
+// Held asks for a home. No route is bounded by itself.
+func (r *route) Held([]call.Outgoing) { r.process.ask() }
+
+var errRefused = errors.New("its own shard refused a call")
+
+// Retry fails: with one thread a target is where calls go.
+func (r *route) Retry(int) error {
+	r.process.w.fail("%s: %v", r.process.name, errRefused)
+	return errRefused
 }
 
 // maxHeld bounds the calls that wait for homes where buffers are small.

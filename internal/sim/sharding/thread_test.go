@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/shardgen/shardgen/internal/call"
 	"github.com/shardgen/shardgen/internal/pending"
 	"github.com/shardgen/shardgen/internal/region"
 	"github.com/shardgen/shardgen/internal/shardhost"
@@ -57,7 +56,7 @@ func (t *thread) next() {
 	pl := payload(t.name, e, t.n[e])
 	p.w.oracle.ask(pl)
 	if p.w.r.IntN(3) > 0 {
-		p.routes[id].send(&wire.Envelope{
+		p.routes[id].pass(&wire.Envelope{
 			Type: wire.TypeTell, Kind: []byte(id.Kind), Shard: id.Shard, Entity: []byte(e), Payload: []byte(pl),
 		})
 		p.after(pause, t.next)
@@ -100,7 +99,7 @@ type operation struct {
 // call runs a local call on the entity, or sends one.
 func (p *process) call(id placement.ShardID, e, payload string, up []byte, over time.Time, done func(outcome)) {
 	op := &operation{p, id, e, payload, up, over, done}
-	if near := p.near[e]; near != nil && p.w.one(2) && p.shards[id].entered(near, near.Enter()) {
+	if near := p.near[e]; near != nil && p.w.one(2) && p.shards[id].Entered(near, near.Enter()) {
 		op.turn(p.shards[id], near) // as a reference does that has met the entity, whatever the route
 		return
 	}
@@ -109,7 +108,7 @@ func (p *process) call(id placement.ShardID, e, payload string, up []byte, over 
 		op.encoded(0)
 		return
 	}
-	if entity := s.Core.Look(region.Hash(e), e); entity != nil && p.w.one(2) && s.entered(entity, entity.Enter()) {
+	if entity := s.Core.Look(region.Hash(e), e); entity != nil && p.w.one(2) && s.Entered(entity, entity.Enter()) {
 		p.near[e] = entity
 		op.turn(s, entity)
 		return
@@ -191,7 +190,7 @@ func (op *operation) encoded(try int) {
 	id := p.await(op.over, func(c *pending.Call, r pending.Result) {
 		switch r.Code {
 		case pending.Expired:
-			op.end(op.giveUp(c))
+			op.end(op.withdrawn(c))
 		case pending.Lost:
 			op.end(unknown)
 		case wire.CodeOK:
@@ -204,39 +203,23 @@ func (op *operation) encoded(try int) {
 			p.after(min(pause, op.over.Sub(p.w.now)), func() { op.encoded(try + 1) })
 		}
 	})
-	p.routes[op.id].send(&wire.Envelope{
+	p.routes[op.id].pass(&wire.Envelope{
 		Type: wire.TypeCall, ID: id, Kind: []byte(op.id.Kind), Shard: op.id.Shard,
 		Entity: []byte(op.entity), Payload: []byte(op.payload), Chain: op.up,
 		Timeout: uint64(op.over.Sub(p.w.now).Microseconds()),
 	})
 }
 
-// giveUp takes a call back whose time is over, as far as that can be done, and
-// reports whether it ran.
-func (op *operation) giveUp(c *pending.Call) outcome {
-	p, id := op.process, c.Caller.(*ask).id
+// withdrawn takes a call back whose time is over, as far as that can be done, and reports
+// whether it ran.
+func (op *operation) withdrawn(c *pending.Call) outcome {
+	p := op.process
 	p.w.log("%s: call %s timed out", p.name, op.payload)
-	r := p.routes[op.id]
-	held := r.Core.Drop(func(o call.Outgoing) bool { return o.Envelope.ID == id && o.Envelope.Type == wire.TypeCall })
-	r.Released(held)
-	if len(held) > 0 {
-		return notExecuted
-	}
-	to, seq := c.SentOn()
-	l, sent := to.(*link)
-	if !sent {
-		if s := p.shards[op.id]; s != nil && s.Cancel(p.self.Address, op.entity, id) {
-			return notExecuted
-		}
+	how, _ := p.data.Withdraw(&p.routes[op.id].Route, c, c.Caller.(*ask).id, op.entity)
+	if how.MayHaveRun() {
 		return unknown
 	}
-	if l.Void(seq) {
-		return notExecuted
-	}
-	l.append(&wire.Envelope{
-		Type: wire.TypeCancel, ID: id, Kind: []byte(op.id.Kind), Shard: op.id.Shard, Entity: []byte(op.entity),
-	})
-	return unknown
+	return notExecuted
 }
 
 // turn runs an encoded call.
