@@ -159,9 +159,7 @@ const (
 type debt struct{ cycle, away int }
 
 var debts = map[string]debt{
-	"internal/sim":           {15, 58},
-	"internal/sim/chaos":     {15, 29},
-	"internal/sim/singleton": {15, 12},
+	"internal/sim": {15, 58},
 }
 
 // maxExported bounds the exported names of the public packages from runtime down. It is

@@ -31,6 +31,13 @@ type Result struct {
 	Counts           Counts
 }
 
+// compare fails a run whose second time came to something else.
+func (r *Result) compare(second Result) {
+	if r.Err == nil && (r.Hash != second.Hash || r.Steps != second.Steps) {
+		r.Err = fmt.Errorf("two runs differ: trace %016x after %d steps, %016x after %d", r.Hash, r.Steps, second.Hash, second.Steps)
+	}
+}
+
 // Counts count events, at any node. They show that the faults
 // reach everything.
 type Counts struct {
@@ -73,7 +80,7 @@ func Run(o Options) Result {
 	r.world.Run(milliseconds(r.random, 500, 8000))
 	var broken error
 	if r.plan.clean {
-		broken = r.cleanly()
+		broken = split{r}.cleanly()
 	} else {
 		r.happen()
 	}
@@ -96,7 +103,7 @@ func Run(o Options) Result {
 // happen makes the faults, one after the other.
 func (r *run) happen() {
 	for range r.plan.faults {
-		r.fault()
+		faults{r}.any()
 		wait := milliseconds(r.random, 0, float64(r.plan.pause/time.Millisecond))
 		if r.random.IntN(6) == 0 {
 			wait += milliseconds(r.random, 5000, 25_000) // long enough for slow nodes

@@ -5,25 +5,29 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// faults are all that can happen; each is as likely as it stands there often.
-var faults = []func(*run){
-	(*run).join, (*run).join, (*run).restart,
-	(*run).kill, (*run).kill, (*run).killSome, (*run).killHost,
-	(*run).leave,
-	(*run).freeze, (*run).freeze, (*run).freezeSome,
-	(*run).cut, (*run).part, (*run).part, (*run).split,
-	(*run).bounceServer, (*run).bounceServers,
-	(*run).deafen, (*run).mute, (*run).loseSome, (*run).loseAll,
-	(*run).clog,
-	(*run).downAlive, (*run).quarantine,
+// faults makes the faults of a run.
+type faults struct{ *run }
+
+// kinds are all faults; each is as likely as it stands there often.
+var kinds = []func(faults){
+	faults.join, faults.join, faults.restart,
+	faults.kill, faults.kill, faults.killSome, faults.killHost,
+	faults.leave,
+	faults.freeze, faults.freeze, faults.freezeSome,
+	faults.cut, faults.part, faults.part, faults.split,
+	faults.bounceServer, faults.bounceServers,
+	faults.deafen, faults.mute, faults.loseSome, faults.loseAll,
+	faults.clog,
+	faults.downAlive, faults.quarantine,
 }
 
 // harmless are the faults that part nobody who is well from the others. Auto-down
 // splits a cluster at any other.
-var harmless = []func(*run){(*run).join, (*run).restart, (*run).kill, (*run).killSome, (*run).killHost, (*run).leave}
+var harmless = []func(faults){faults.join, faults.restart, faults.kill, faults.killSome, faults.killHost, faults.leave}
 
-func (r *run) fault() {
-	all := faults
+// any makes one fault, by chance.
+func (r faults) any() {
+	all := kinds
 	if r.plan.config.Downing == membership.DowningAuto {
 		all = harmless
 	}
@@ -31,7 +35,7 @@ func (r *run) fault() {
 }
 
 // one chooses a process that runs, nil if there is none.
-func (r *run) one() *sim.Node {
+func (r faults) one() *sim.Node {
 	nodes := r.world.Running()
 	if len(nodes) == 0 {
 		return nil
@@ -40,7 +44,7 @@ func (r *run) one() *sim.Node {
 }
 
 // few chooses up to half of those that run.
-func (r *run) few() []*sim.Node {
+func (r faults) few() []*sim.Node {
 	nodes := r.world.Running()
 	r.random.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
 	return nodes[:r.random.IntN(len(nodes)/2+1)]
@@ -48,7 +52,7 @@ func (r *run) few() []*sim.Node {
 
 // forWhile does something, and undoes it after a while unless all is healed by
 // then anyway.
-func (r *run) forWhile(undo func()) {
+func (r faults) forWhile(undo func()) {
 	d := milliseconds(r.random, 50, pick(r.random, 1500.0, 8000, 30_000))
 	r.world.After(d, func() {
 		if !r.calm {
@@ -57,12 +61,15 @@ func (r *run) forWhile(undo func()) {
 	})
 }
 
-func (r *run) join() {
+// split cuts the servers in two halves off from each other for a while.
+func (r faults) split() { split{r.run}.cutOff(r.forWhile) }
+
+func (r faults) join() {
 	r.start(name(r.random.IntN(r.plan.nodes + 5)))
 }
 
 // restart kills a process and starts another under its name.
-func (r *run) restart() {
+func (r faults) restart() {
 	if n := r.one(); n != nil {
 		if r.random.IntN(4) == 0 {
 			r.world.KillHost(n)
@@ -73,26 +80,26 @@ func (r *run) restart() {
 	}
 }
 
-func (r *run) kill() {
+func (r faults) kill() {
 	if n := r.one(); n != nil {
 		r.world.Kill(n)
 	}
 }
 
-func (r *run) killSome() {
+func (r faults) killSome() {
 	for _, n := range r.few() {
 		r.world.Kill(n)
 	}
 }
 
-func (r *run) killHost() {
+func (r faults) killHost() {
 	if n := r.one(); n != nil {
 		r.world.KillHost(n)
 	}
 }
 
 // leave asks a node to leave; it is ready at once or after a while.
-func (r *run) leave() {
+func (r faults) leave() {
 	n := r.one()
 	if n == nil || n.Frozen() {
 		return
@@ -101,7 +108,7 @@ func (r *run) leave() {
 	r.world.After(milliseconds(r.random, 0, pick(r.random, 1.0, 3000)), func() { r.world.Give(n, membership.ExitReady{}) })
 }
 
-func (r *run) freeze() {
+func (r faults) freeze() {
 	if n := r.one(); n != nil {
 		r.world.Freeze(n)
 		r.forWhile(func() { r.world.Thaw(n) })
@@ -109,38 +116,38 @@ func (r *run) freeze() {
 }
 
 // freezeSome makes some stand still, who wake one after the other.
-func (r *run) freezeSome() {
+func (r faults) freezeSome() {
 	for _, n := range r.few() {
 		r.world.Freeze(n)
 		r.forWhile(func() { r.world.Thaw(n) })
 	}
 }
 
-func (r *run) twoServers() (a, b *sim.Server) {
+func (r faults) twoServers() (a, b *sim.Server) {
 	s := r.world.Servers()
 	return s[r.random.IntN(len(s))], s[r.random.IntN(len(s))]
 }
 
 // cut breaks one direction between two servers.
-func (r *run) cut() {
+func (r faults) cut() {
 	a, b := r.twoServers()
 	r.world.Cut(a, b)
 	r.forWhile(func() { r.world.Mend(a, b) })
 }
 
-func (r *run) part() {
+func (r faults) part() {
 	a, b := r.twoServers()
 	r.world.Part(a, b)
 	r.forWhile(func() { r.world.Mend(a, b) })
 }
 
-func (r *run) bounceServer() {
+func (r faults) bounceServer() {
 	s, _ := r.twoServers()
 	r.world.StopServer(s)
 	r.forWhile(func() { r.world.StartServer(s) })
 }
 
-func (r *run) bounceServers() {
+func (r faults) bounceServers() {
 	for _, s := range r.world.Servers() {
 		r.world.StopServer(s)
 		r.forWhile(func() { r.world.StartServer(s) })
@@ -148,7 +155,7 @@ func (r *run) bounceServers() {
 }
 
 // deafen lets nothing get to a node.
-func (r *run) deafen() {
+func (r faults) deafen() {
 	if n := r.one(); n != nil {
 		r.world.Lose(n, 1, 0)
 		r.forWhile(func() { r.world.Lose(n, 0, 0) })
@@ -156,7 +163,7 @@ func (r *run) deafen() {
 }
 
 // mute lets nothing get from a node.
-func (r *run) mute() {
+func (r faults) mute() {
 	if n := r.one(); n != nil {
 		r.world.Lose(n, 0, 1)
 		r.forWhile(func() { r.world.Lose(n, 0, 0) })
@@ -164,21 +171,21 @@ func (r *run) mute() {
 }
 
 // loseSome makes some nodes lose a share of their messages, both ways.
-func (r *run) loseSome() {
+func (r faults) loseSome() {
 	for _, n := range r.few() {
 		r.world.Lose(n, r.random.Float64()*0.9, r.random.Float64()*0.9)
 		r.forWhile(func() { r.world.Lose(n, 0, 0) })
 	}
 }
 
-func (r *run) loseAll() {
+func (r faults) loseAll() {
 	r.world.LoseAll(r.random.Float64() * 0.5)
 	r.forWhile(func() { r.world.LoseAll(0) })
 }
 
 // clog stops the ways of some nodes one after the other, and opens them in
 // another order: swizzled clogs, as FoundationDB's simulation calls them.
-func (r *run) clog() {
+func (r faults) clog() {
 	for _, n := range r.few() {
 		r.world.After(milliseconds(r.random, 0, 4000), func() {
 			if !r.calm {
@@ -195,7 +202,7 @@ func (r *run) clog() {
 
 // downAlive is an operator who downs a member that may be well. One who takes a
 // cut for a crash can split a cluster; this one knows better.
-func (r *run) downAlive() {
+func (r faults) downAlive() {
 	n, victim := r.one(), r.one()
 	if n == nil || n.Frozen() || !n.IsMember() || !r.world.Lease(n) || !r.world.Whole() {
 		return
@@ -204,7 +211,7 @@ func (r *run) downAlive() {
 }
 
 // quarantine is a driver whose messages to a node in trouble do not arrive.
-func (r *run) quarantine() {
+func (r faults) quarantine() {
 	nodes := r.world.Nodes()
 	n, peer := r.one(), nodes[r.random.IntN(len(nodes))]
 	if n != nil && n != peer && peer.Impaired() && !n.Impaired() && r.world.Lease(n) {

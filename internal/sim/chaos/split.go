@@ -9,9 +9,12 @@ import (
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
+// split divides the servers of a run in two.
+type split struct{ *run }
+
 // groups divides the servers in two at random, both with at least one; with a
 // single server there is nothing to divide.
-func (r *run) groups() (one, other []*sim.Server) {
+func (r split) groups() (one, other []*sim.Server) {
 	for _, s := range r.world.Servers() {
 		if r.random.IntN(2) == 0 {
 			one = append(one, s)
@@ -28,12 +31,9 @@ func (r *run) groups() (one, other []*sim.Server) {
 	return one, other
 }
 
-// split cuts the servers in two halves off from each other: their connections are
-// closed, or what they send vanishes.
-func (r *run) split() { r.cutOff(r.forWhile) }
-
-// cutOff cuts, and hands the function that heals to later.
-func (r *run) cutOff(later func(undo func())) (one, other []*sim.Server) {
+// cutOff cuts the two halves off from each other: their connections are closed, or their
+// messages vanish. It passes the function that heals to later.
+func (r split) cutOff(later func(undo func())) (one, other []*sim.Server) {
 	one, other = r.groups()
 	closed := r.random.IntN(2) == 0
 	for _, a := range one {
@@ -59,7 +59,7 @@ func (r *run) cutOff(later func(undo func())) (one, other []*sim.Server) {
 // cleanly lets a cluster come up, splits it for a while and does nothing else to
 // it: then the side with the majority has to go on as it is. It returns an error
 // if it does not. Ways of downing that go by something else may stop any side.
-func (r *run) cleanly() error {
+func (r split) cleanly() error {
 	w := r.world
 	if !w.RunUntil(time.Minute, 100*time.Millisecond, func() bool { return sim.Agreed(w.Running()) }) {
 		return nil // it waits for members that nobody starts yet

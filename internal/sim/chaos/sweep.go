@@ -71,13 +71,6 @@ func (s Sweep) Run(ctx context.Context) Totals {
 	return totals
 }
 
-// compare fails a run whose second time came to something else.
-func (r *Result) compare(second Result) {
-	if r.Err == nil && (r.Hash != second.Hash || r.Steps != second.Steps) {
-		r.Err = fmt.Errorf("two runs differ: trace %016x after %d steps, %016x after %d", r.Hash, r.Steps, second.Hash, second.Steps)
-	}
-}
-
 func (t *Totals) add(r Result, twice bool) {
 	t.Runs++
 	t.Nodes += r.Nodes

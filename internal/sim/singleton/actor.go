@@ -31,26 +31,6 @@ type actor struct {
 	placed  singleton.Placement // the instance here; zero: none
 }
 
-func (r *run) attach(n *sim.Node) {
-	a := &actor{run: r, node: n}
-	var err error
-	a.manager, err = singleton.New(singleton.Config{
-		Name: name, Self: n.Address, HandOverAt: r.plan.handOverAt, RetryInterval: r.plan.retry,
-		MaxRetries: 5, RestartBackoff: 50 * time.Millisecond, MaxRestartBackoff: time.Second,
-		Lease: r.plan.guard == byLease, LeaseRetryInterval: 300 * time.Millisecond,
-	})
-	if err == nil {
-		a.proxy, err = singleton.NewProxy(singleton.ProxyConfig{Name: name, HandOverAt: r.plan.handOverAt})
-	}
-	if err != nil {
-		panic(err) // the plan's own mistake
-	}
-	r.actors[n.Address] = a
-	r.order = append(r.order, a)
-	a.find(singleton.Want{})
-	r.world.After(0, func() { a.poll() })
-}
-
 // pollEvery is how often an actor looks at its timers and at the view.
 const pollEvery = 20 * time.Millisecond
 
@@ -274,4 +254,32 @@ func (a *actor) mayRun() bool {
 
 func (a *actor) String() string {
 	return fmt.Sprintf("%v (%v, active %v)", a.node.Address, a.manager.State(), a.active)
+}
+
+// ask brings a request to the store and its answer back, both after a while, if
+// neither gets lost. sent is when it was sent: times count from there.
+func (a *actor) ask(request func() bool, answer func(ok bool, sent time.Duration), lost func()) {
+	r := a.run
+	sent := r.world.Now()
+	lose := func() bool { return !r.calm && r.random.Float64() < r.plan.storeLoss }
+	limit := r.milliseconds(300, 1000)
+	done := false
+	finish := func(f func()) {
+		a.do(func() {
+			if !done {
+				done = true
+				f()
+			}
+		})
+	}
+	r.world.After(limit, func() { finish(lost) })
+	if lose() {
+		return
+	}
+	r.world.After(r.delay(), func() {
+		ok := request()
+		if !lose() {
+			r.world.After(r.delay(), func() { finish(func() { answer(ok, sent) }) })
+		}
+	})
 }

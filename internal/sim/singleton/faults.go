@@ -1,56 +1,15 @@
 package singleton
 
 import (
-	"time"
-
 	"github.com/shardgen/shardgen/internal/sim"
-	"github.com/shardgen/shardgen/internal/singleton"
 	"github.com/shardgen/shardgen/runtime/membership"
 )
 
-// delay is how long a message takes.
-func (r *run) delay() time.Duration {
-	if !r.calm && r.random.Float64() < r.plan.slow {
-		return r.milliseconds(20, 3000)
-	}
-	return r.milliseconds(0.2, 10)
-}
+// faults makes the faults of a run.
+type faults struct{ *run }
 
-// send brings a message to another manager or proxy, or does not.
-func (r *run) send(from *actor, e singleton.Envelope) {
-	to := r.actors[e.To]
-	if to == nil {
-		return
-	}
-	times := 1
-	if !r.calm {
-		if r.random.Float64() < r.plan.loss || !r.reaches(from, to) {
-			return
-		}
-		if r.random.IntN(20) == 0 {
-			times = 2
-		}
-	}
-	for range times {
-		r.world.After(r.delay(), func() {
-			if r.reaches(from, to) {
-				to.do(func() { to.receive(from, e.Message) })
-			}
-		})
-	}
-}
-
-// reaches reports whether the brokers connect two nodes at this moment.
-func (r *run) reaches(a, b *actor) bool {
-	if a == b {
-		return true
-	}
-	s, t := a.node.Server(), b.node.Server()
-	return a.node.Connected() && b.node.Connected() && s.Up() && t.Up() && !r.parted[[2]*sim.Server{s, t}]
-}
-
-// fault lets one thing happen; the oldest is hit more often than others.
-func (r *run) fault() {
+// any lets one thing happen; the oldest is hit more often than others.
+func (r faults) any() {
 	nodes := r.world.Running()
 	if len(nodes) == 0 {
 		r.start()
@@ -93,7 +52,7 @@ func (r *run) fault() {
 }
 
 // leave begins leaving; one in four hurries, and exits with what it has.
-func (r *run) leave(n *sim.Node) {
+func (r faults) leave(n *sim.Node) {
 	a := r.actors[n.Address]
 	if n.Frozen() || !n.IsMember() {
 		return
@@ -116,7 +75,7 @@ func (r *run) leave(n *sim.Node) {
 }
 
 // part cuts the servers into two parts for a while.
-func (r *run) part() {
+func (r faults) part() {
 	d := r.milliseconds(500, 30_000)
 	var one, other []*sim.Server
 	for _, s := range r.world.Servers() {
@@ -136,7 +95,7 @@ func (r *run) part() {
 	r.world.After(d, r.mend)
 }
 
-func (r *run) mend() {
+func (r faults) mend() {
 	for i, a := range r.world.Servers() {
 		for _, b := range r.world.Servers()[:i] {
 			r.world.Mend(a, b)
@@ -146,7 +105,7 @@ func (r *run) mend() {
 }
 
 // heal ends all faults.
-func (r *run) heal() {
+func (r faults) heal() {
 	r.calm, r.healed = true, r.world.Now()
 	r.trace("all faults end")
 	r.mend()

@@ -29,53 +29,26 @@ type leaseHold struct {
 	renewAt time.Duration
 }
 
-// ask brings a request to the store and its answer back, both after a while, if
-// neither gets lost. sent is when it was sent: times count from there.
-func (a *actor) ask(request func() bool, answer func(ok bool, sent time.Duration), lost func()) {
-	r := a.run
-	sent := r.world.Now()
-	lose := func() bool { return !r.calm && r.random.Float64() < r.plan.storeLoss }
-	limit := r.milliseconds(300, 1000)
-	done := false
-	finish := func(f func()) {
-		a.do(func() {
-			if !done {
-				done = true
-				f()
-			}
-		})
-	}
-	r.world.After(limit, func() { finish(lost) })
-	if lose() {
-		return
-	}
-	r.world.After(r.delay(), func() {
-		ok := request()
-		if !lose() {
-			r.world.After(r.delay(), func() { finish(func() { answer(ok, sent) }) })
-		}
-	})
-}
-
-func (r *run) take(a transport.Address) bool {
-	now := r.world.Now()
-	if r.store.holder != a && now < r.store.ends {
+// take gives the lease to a at a time, unless another one has it.
+func (s *leases) take(a transport.Address, now time.Duration) bool {
+	if s.holder != a && now < s.ends {
 		return false
 	}
-	r.store = leases{a, now + leaseTTL}
+	*s = leases{a, now + leaseTTL}
 	return true
 }
 
-func (r *run) prolong(a transport.Address) bool {
-	if r.store.holder != a || r.world.Now() >= r.store.ends {
+// prolong prolongs the lease of a at a time, if a has it.
+func (s *leases) prolong(a transport.Address, now time.Duration) bool {
+	if s.holder != a || now >= s.ends {
 		return false
 	}
-	r.store.ends = r.world.Now() + leaseTTL
+	s.ends = now + leaseTTL
 	return true
 }
 
 func (l *leaseHold) acquire(a *actor) {
-	a.ask(func() bool { return a.run.take(a.node.Address) }, func(ok bool, sent time.Duration) {
+	a.ask(func() bool { return a.run.store.take(a.node.Address, a.run.world.Now()) }, func(ok bool, sent time.Duration) {
 		if !ok || a.run.world.Now() >= sent+leaseTTL-leaseSpare {
 			a.step(singleton.LeaseDenied{Reason: "held"})
 			return
@@ -100,7 +73,7 @@ func (l *leaseHold) tick(a *actor) {
 		return
 	}
 	l.renewAt = now + leaseTTL/8
-	a.ask(func() bool { return a.run.prolong(a.node.Address) }, func(ok bool, sent time.Duration) {
+	a.ask(func() bool { return a.run.store.prolong(a.node.Address, a.run.world.Now()) }, func(ok bool, sent time.Duration) {
 		switch {
 		case !l.held:
 		case !ok:

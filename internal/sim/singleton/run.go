@@ -116,7 +116,7 @@ func Run(seed uint64, trace func(line string)) Result {
 	}
 	r.wait(r.milliseconds(1000, 6000))
 	for range r.plan.faults {
-		r.fault()
+		faults{r}.any()
 		r.wait(r.milliseconds(0, float64(r.plan.pause/time.Millisecond)))
 		if r.random.IntN(4) == 0 {
 			r.wait(r.milliseconds(2000, 25_000))
@@ -134,7 +134,7 @@ func (r *run) wait(d time.Duration) {
 
 // end ends all faults and waits until all is well.
 func (r *run) end() Result {
-	r.heal()
+	faults{r}.heal()
 	began := r.world.Now()
 	well := r.err == nil && r.world.RunUntil(settleTime, 100*time.Millisecond, func() bool { return r.err != nil || r.settled() })
 	res := Result{Err: r.err, Hash: r.world.Hash() ^ r.hash, Counts: r.counts, Settled: r.world.Now() - began}
@@ -217,6 +217,67 @@ func (r *run) start() {
 	}
 	r.world.Start(n)
 	r.attach(n)
+}
+
+func (r *run) attach(n *sim.Node) {
+	a := &actor{run: r, node: n}
+	var err error
+	a.manager, err = singleton.New(singleton.Config{
+		Name: name, Self: n.Address, HandOverAt: r.plan.handOverAt, RetryInterval: r.plan.retry,
+		MaxRetries: 5, RestartBackoff: 50 * time.Millisecond, MaxRestartBackoff: time.Second,
+		Lease: r.plan.guard == byLease, LeaseRetryInterval: 300 * time.Millisecond,
+	})
+	if err == nil {
+		a.proxy, err = singleton.NewProxy(singleton.ProxyConfig{Name: name, HandOverAt: r.plan.handOverAt})
+	}
+	if err != nil {
+		panic(err) // the plan's own mistake
+	}
+	r.actors[n.Address] = a
+	r.order = append(r.order, a)
+	a.find(singleton.Want{})
+	r.world.After(0, func() { a.poll() })
+}
+
+// delay is how long a message takes.
+func (r *run) delay() time.Duration {
+	if !r.calm && r.random.Float64() < r.plan.slow {
+		return r.milliseconds(20, 3000)
+	}
+	return r.milliseconds(0.2, 10)
+}
+
+// send brings a message to another manager or proxy, or does not.
+func (r *run) send(from *actor, e singleton.Envelope) {
+	to := r.actors[e.To]
+	if to == nil {
+		return
+	}
+	times := 1
+	if !r.calm {
+		if r.random.Float64() < r.plan.loss || !r.reaches(from, to) {
+			return
+		}
+		if r.random.IntN(20) == 0 {
+			times = 2
+		}
+	}
+	for range times {
+		r.world.After(r.delay(), func() {
+			if r.reaches(from, to) {
+				to.do(func() { to.receive(from, e.Message) })
+			}
+		})
+	}
+}
+
+// reaches reports whether the brokers connect two nodes at this moment.
+func (r *run) reaches(a, b *actor) bool {
+	if a == b {
+		return true
+	}
+	s, t := a.node.Server(), b.node.Server()
+	return a.node.Connected() && b.node.Connected() && s.Up() && t.Up() && !r.parted[[2]*sim.Server{s, t}]
 }
 
 // check looks for two instances at once.
