@@ -158,9 +158,7 @@ const (
 // pays some of it back; it is never raised.
 type debt struct{ cycle, away int }
 
-var debts = map[string]debt{
-	"internal/sim": {15, 58},
-}
+var debts = map[string]debt{}
 
 // maxExported bounds the exported names of the public packages from runtime down. It is
 // only ever lowered.

@@ -34,8 +34,11 @@ type way struct {
 	since time.Duration
 }
 
+// A broker is the world's brokers: who is connected to which, and which routes are open.
+type broker struct{ *World }
+
 // dial connects a node to a server, if that runs and can be reached.
-func (w *World) dial(n *Node, s *Server) bool {
+func (w broker) dial(n *Node, s *Server) bool {
 	if !s.up || n.lossIn >= 1 || n.lossOut >= 1 {
 		w.redialLater(n)
 		return false
@@ -47,13 +50,13 @@ func (w *World) dial(n *Node, s *Server) bool {
 	w.learn(n, s, true)
 	w.tellOthers(n)
 	w.trace.line(w.now, "%v connects to %s", n.Address, s.id)
-	w.step(n, membership.ConnState{Connected: true, Server: s.id})
-	w.repeat(n)
+	n.step(w.World, membership.ConnState{Connected: true, Server: s.id})
+	network{w.World}.repeat(n)
 	return true
 }
 
 // hangUp ends the connection as the server sees it.
-func (w *World) hangUp(n *Node) {
+func (w broker) hangUp(n *Node) {
 	if !n.registered {
 		return
 	}
@@ -65,18 +68,18 @@ func (w *World) hangUp(n *Node) {
 }
 
 // disconnect ends the connection at both ends, and the node looks for another.
-func (w *World) disconnect(n *Node) {
+func (w broker) disconnect(n *Node) {
 	if n.ended || !n.connected {
 		return
 	}
 	w.hangUp(n)
 	n.connected = false
 	w.trace.line(w.now, "%v is disconnected", n.Address)
-	w.step(n, membership.ConnState{})
+	n.step(w.World, membership.ConnState{})
 	w.redialLater(n)
 }
 
-func (w *World) redialLater(n *Node) {
+func (w broker) redialLater(n *Node) {
 	if n.redialing || n.ended {
 		return
 	}
@@ -86,7 +89,7 @@ func (w *World) redialLater(n *Node) {
 }
 
 // redial tries the node's own server, and then the next ones if it may.
-func (w *World) redial(n *Node) {
+func (w broker) redial(n *Node) {
 	n.redialing = false
 	if n.ended || n.connected {
 		return
@@ -108,7 +111,7 @@ func (w *World) redial(n *Node) {
 }
 
 // learn notes that a server knows whether the node listens.
-func (w *World) learn(n *Node, s *Server, listens bool) {
+func (w broker) learn(n *Node, s *Server, listens bool) {
 	if n.known[s.index] == listens {
 		return
 	}
@@ -123,7 +126,7 @@ func (w *World) learn(n *Node, s *Server, listens bool) {
 }
 
 // tellOthers tells the other servers after a while how it stands with the node.
-func (w *World) tellOthers(n *Node) {
+func (w broker) tellOthers(n *Node) {
 	for _, s := range w.servers {
 		if s != n.server {
 			e := w.queue.put(w.now+w.config.Spread, eventSync)
@@ -133,7 +136,7 @@ func (w *World) tellOthers(n *Node) {
 }
 
 // sync brings a server's knowledge of a node up to date, if the word gets there.
-func (w *World) sync(n *Node, s *Server) {
+func (w broker) sync(n *Node, s *Server) {
 	way := &w.ways[n.server.index][s.index]
 	if s != n.server && way.route && !way.hole && s.up {
 		w.learn(n, s, n.registered)
@@ -141,7 +144,7 @@ func (w *World) sync(n *Node, s *Server) {
 }
 
 // served counts a node that begins or ends answering probes.
-func (w *World) served(n *Node, change int) {
+func (w broker) served(n *Node, change int) {
 	for _, s := range w.servers {
 		if n.known[s.index] {
 			s.serving += change
@@ -149,7 +152,7 @@ func (w *World) served(n *Node, change int) {
 	}
 }
 
-func (w *World) stopServing(n *Node) {
+func (w broker) stopServing(n *Node) {
 	if n.serves {
 		w.served(n, -1)
 		n.serves = false
@@ -157,21 +160,21 @@ func (w *World) stopServing(n *Node) {
 }
 
 // probe answers whether anybody serves, as far as the node's server knows.
-func (w *World) probe(n *Node) {
+func (w broker) probe(n *Node) {
 	if n.server.serving == 0 {
-		w.input(n, w.up(n)+w.config.Latency, membership.Vacant{})
+		w.input(n, network{w.World}.up(n)+w.config.Latency, membership.Vacant{})
 	}
 }
 
 // input hands a node something that comes through its present connection.
-func (w *World) input(n *Node, at time.Duration, in membership.Input) {
+func (w broker) input(n *Node, at time.Duration, in membership.Input) {
 	e := w.queue.put(at, eventInput)
 	e.to, e.receiver, e.in = n, n.conn, in
 }
 
 // closeRoute ends the connection between two servers: each forgets who listens at
 // the other.
-func (w *World) closeRoute(a, b *Server) {
+func (w broker) closeRoute(a, b *Server) {
 	if !w.ways[a.index][b.index].route {
 		return
 	}
@@ -188,7 +191,7 @@ func (w *World) closeRoute(a, b *Server) {
 }
 
 // openRoute connects two servers again, if both run and nothing is in the way.
-func (w *World) openRoute(a, b *Server) {
+func (w broker) openRoute(a, b *Server) {
 	to, back := &w.ways[a.index][b.index], &w.ways[b.index][a.index]
 	if a == b || !a.up || !b.up || to.hole || back.hole {
 		return
@@ -204,7 +207,7 @@ func (w *World) openRoute(a, b *Server) {
 	}
 }
 
-func (w *World) syncLater(n *Node, s *Server) {
+func (w broker) syncLater(n *Node, s *Server) {
 	e := w.queue.put(w.now+w.config.Spread, eventSync)
 	e.to, e.server = n, s
 }

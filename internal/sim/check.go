@@ -57,8 +57,11 @@ func newJudge() judge {
 	return j
 }
 
+// A checker checks the invariants of the membership at the processes of a world.
+type checker struct{ *World }
+
 // check tests the invariants after a step of n.
-func (w *World) check(n *Node, out *membership.Output) {
+func (w checker) check(n *Node, out *membership.Output) {
 	if w.err != nil {
 		return
 	}
@@ -89,7 +92,7 @@ func (w *World) check(n *Node, out *membership.Output) {
 }
 
 // checkFenced looks for members that n now holds fenced, or has removed.
-func (w *World) checkFenced(n *Node, g *gossip.State) {
+func (w checker) checkFenced(n *Node, g *gossip.State) {
 	for i := range g.Members {
 		if r := &g.Members[i]; r.Fenced {
 			w.fence(n, r.Address, g.Founder)
@@ -104,7 +107,7 @@ func (w *World) checkFenced(n *Node, g *gossip.State) {
 
 // fence notes that a node is fenced in the eyes of another. One whose Welcome was
 // lost belongs to another cluster now, and is not meant.
-func (w *World) fence(by *Node, a transport.Address, founder transport.Address) {
+func (w checker) fence(by *Node, a transport.Address, founder transport.Address) {
 	o := w.byName[a]
 	if o == nil || o.ended {
 		return
@@ -122,7 +125,7 @@ func (w *World) fence(by *Node, a transport.Address, founder transport.Address) 
 	}
 }
 
-func (w *World) unsafe(n *Node, by transport.Address) error {
+func (w checker) unsafe(n *Node, by transport.Address) error {
 	left := "without end"
 	if !n.lease.IsZero() {
 		left = "for " + n.lease.Sub(n.clock.local(w.now)).String()
@@ -131,7 +134,7 @@ func (w *World) unsafe(n *Node, by transport.Address) error {
 }
 
 // checkAges notes who was given which age by whom.
-func (w *World) checkAges(n *Node, g *gossip.State) error {
+func (w checker) checkAges(n *Node, g *gossip.State) error {
 	for i := range g.Members {
 		if g.Members[i].Status == membership.Down {
 			w.judge.downed[g.Members[i].Address] = true
@@ -167,7 +170,7 @@ func (w *World) checkAges(n *Node, g *gossip.State) error {
 }
 
 // checkMoves compares two successive states of a node.
-func (w *World) checkMoves(n *Node, was, g *gossip.State) error {
+func (w checker) checkMoves(n *Node, was, g *gossip.State) error {
 	if err := w.checkAges(n, g); err != nil {
 		return err
 	}

@@ -18,18 +18,21 @@ type holding struct {
 // storeTime is how long the store takes, beside the way there and back.
 const storeTime = 5 * time.Millisecond
 
+// A leaseStore has the lease of a world.
+type leaseStore struct{ *World }
+
 // takeLease carries a request to the store, as the driver does: it is taken if
 // nobody has it, if the asker does, or if it may be taken over. When the store
 // cannot be reached, or Config.StoreTrouble strikes, nobody can say; then it may
 // have been taken all the same.
-func (w *World) takeLease(n *Node, r membership.LeaseRequest) {
+func (w leaseStore) takeLease(n *Node, r membership.LeaseRequest) {
 	away := 2*w.config.Latency + w.config.Between
 	answer := func(after time.Duration, a membership.LeaseAnswer) {
 		a.Seq = r.Seq
-		w.After(after, func() { w.step(n, a) })
+		w.After(after, func() { n.step(w.World, a) })
 	}
-	reached := n.registered && n.lossOut < 1 && w.passes(n.server, w.servers[0])
-	back := n.lossIn < 1 && w.passes(w.servers[0], n.server)
+	reached := n.registered && n.lossOut < 1 && network{w.World}.passes(n.server, w.servers[0])
+	back := n.lossIn < 1 && network{w.World}.passes(w.servers[0], n.server)
 	trouble := w.config.StoreTrouble > 0 && w.random.Float64() < w.config.StoreTrouble
 	if !reached || trouble && w.random.IntN(2) == 0 {
 		answer(r.Within, membership.LeaseAnswer{Reason: "the store does not answer"})
@@ -49,7 +52,7 @@ func (w *World) takeLease(n *Node, r membership.LeaseRequest) {
 }
 
 // take takes the lease at the store. It returns 0 if another has it.
-func (w *World) take(n *Node, r membership.LeaseRequest) (token uint64) {
+func (w leaseStore) take(n *Node, r membership.LeaseRequest) (token uint64) {
 	h := w.leases[r.Founder]
 	mine := h.holder == n.Address && w.now < h.until
 	if w.now < h.until && !mine && (r.Over == 0 || r.Over != h.token) {

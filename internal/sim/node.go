@@ -79,22 +79,22 @@ func (w *World) Add(config membership.Config, place Place) (*Node, error) {
 // Start connects the process and begins joining.
 func (w *World) Start(n *Node) {
 	defer w.catch()
-	w.dial(n, n.home)
+	broker{w}.dial(n, n.home)
 	n.started = true
-	w.step(n, membership.Start{})
+	n.step(w, membership.Start{})
 }
 
 // StartFormed connects the process as a member of a cluster that has long been
 // formed: see [membership.Preformed].
 func (w *World) StartFormed(n *Node, state *gossip.State) {
 	defer w.catch()
-	w.dial(n, n.home)
+	broker{w}.dial(n, n.home)
 	n.started = true
 	n.machine.Preform(n.clock.local(w.now), state)
 	n.track.begin(state)
 	n.serves = true
-	w.served(n, 1)
-	w.step(n, membership.Tick{})
+	broker{w}.served(n, 1)
+	n.step(w, membership.Tick{})
 }
 
 // Give hands the process an input of its user or operator: Leave, ExitReady,
@@ -102,7 +102,7 @@ func (w *World) StartFormed(n *Node, state *gossip.State) {
 func (w *World) Give(n *Node, in membership.Input) {
 	defer w.catch()
 	w.trace.line(w.now, "%v is told %T", n.Address, in)
-	w.step(n, in)
+	n.step(w, in)
 }
 
 // View is the cluster as the process sees it.
@@ -133,13 +133,8 @@ func (n *Node) IsMember() bool { return !n.ended && n.machine.State() != nil }
 // Last is the event with which the machine ended, nil if it did not.
 func (n *Node) Last() membership.Event { return n.last }
 
-// Lease reports whether turns may start at the node at this moment.
-func (w *World) Lease(n *Node) bool {
-	return n.started && !n.ended && (n.lease.IsZero() || n.lease.After(n.clock.local(w.now)))
-}
-
 // step hands an input to a node, or keeps it while the process stands still.
-func (w *World) step(n *Node, in membership.Input) {
+func (n *Node) step(w *World, in membership.Input) {
 	if n.ended || w.err != nil {
 		return
 	}
@@ -160,18 +155,18 @@ func (w *World) step(n *Node, in membership.Input) {
 	n.lease = out.Lease
 	for _, e := range out.Events {
 		w.trace.event(w.now, n, e)
-		w.follow(n, e)
+		n.follow(w, e)
 	}
 	for i := range out.Send {
-		w.send(n, &out.Send[i])
+		network{w}.send(n, &out.Send[i])
 	}
 	if out.Probe && n.connected {
-		w.probe(n)
+		broker{w}.probe(n)
 	}
 	if out.TakeLease != nil {
-		w.takeLease(n, *out.TakeLease)
+		leaseStore{w}.takeLease(n, *out.TakeLease)
 	}
-	w.check(n, &out)
+	checker{w}.check(n, &out)
 	if w.OnChange != nil && (out.Changed || len(out.Events) > 0) {
 		w.OnChange(n, out.Events)
 	}
@@ -188,32 +183,32 @@ func (w *World) step(n *Node, in membership.Input) {
 }
 
 // follow reacts to an event as a driver does.
-func (w *World) follow(n *Node, e membership.Event) {
+func (n *Node) follow(w *World, e membership.Event) {
 	n.track.follow(e)
 	switch e := e.(type) {
 	case membership.MemberUp:
 		if e.Member.Address == n.Address && !n.serves {
 			n.serves = true
-			w.served(n, 1)
+			broker{w}.served(n, 1)
 		}
 	case membership.MemberLeaving:
 		if e.Member.Address == n.Address {
-			w.stopServing(n)
+			broker{w}.stopServing(n)
 		}
 	case membership.JoinFailed, membership.SelfDowned, membership.SelfRemoved:
 		n.last = e
-		w.end(n)
+		n.end(w)
 	}
 }
 
 // end ends the process; its connection ends with it.
-func (w *World) end(n *Node) {
+func (n *Node) end(w *World) {
 	if n.ended {
 		return
 	}
 	n.ended = true
 	w.wakes.set(n, -1)
-	w.hangUp(n)
+	broker{w}.hangUp(n)
 	n.connected = false
 	n.waiting, n.sent = nil, nil
 }
@@ -245,3 +240,13 @@ func (c clock) virtual(at time.Time) time.Duration {
 	}
 	return t
 }
+
+// Set returns a hash of the members that are not Down in the node's last view, and
+// their number.
+func (n *Node) Set() (hash uint64, size int) { return n.track.published, n.track.size }
+
+// Converged reports whether the node's last view has converged.
+func (n *Node) Converged() bool { return n.IsMember() && n.track.converged }
+
+// Traffic is the node's traffic since ResetTraffic.
+func (n *Node) Traffic() Traffic { return n.traffic }

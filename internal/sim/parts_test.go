@@ -140,10 +140,10 @@ func TestMoves(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := New(Config{})
 			n := &Node{Address: a, removed: make(map[transport.Address]bool)}
-			if err := w.checkMoves(n, nil, test.was); err != nil {
+			if err := (checker{w}).checkMoves(n, nil, test.was); err != nil {
 				t.Fatal(err)
 			}
-			err := w.checkMoves(n, test.was, test.now)
+			err := checker{w}.checkMoves(n, test.was, test.now)
 			if got := ""; err == nil && test.want != got || err != nil && (test.want == "" || !strings.Contains(err.Error(), test.want)) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
@@ -162,10 +162,10 @@ func TestComeback(t *testing.T) {
 	back.RemovalCounter = 1
 	w := New(Config{})
 	n := &Node{Address: a, removed: make(map[transport.Address]bool)}
-	if err := w.checkMoves(n, both, &alone); err != nil {
+	if err := (checker{w}).checkMoves(n, both, &alone); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.checkMoves(n, &alone, &back); err == nil || !strings.Contains(err.Error(), "invariant 4") {
+	if err := (checker{w}).checkMoves(n, &alone, &back); err == nil || !strings.Contains(err.Error(), "invariant 4") {
 		t.Errorf("got %v, want invariant 4", err)
 	}
 }
@@ -193,10 +193,10 @@ func TestAges(t *testing.T) {
 			byB.Members, byB.Tombstones = append(byB.Members[1:2:2], third(c)), test.gone
 			byA := *before
 			byA.Members = append(byA.Members[:2:2], third(d))
-			if err := w.checkAges(&Node{Address: b}, &byB); err != nil {
+			if err := (checker{w}).checkAges(&Node{Address: b}, &byB); err != nil {
 				t.Fatal(err)
 			}
-			err := w.checkAges(&Node{Address: a}, &byA)
+			err := checker{w}.checkAges(&Node{Address: a}, &byA)
 			if err == nil && test.want != "" || err != nil && (test.want == "" || !strings.Contains(err.Error(), test.want)) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
@@ -210,7 +210,7 @@ func TestFence(t *testing.T) {
 	if !w.Lease(nodes[1]) {
 		t.Fatal("a member that is well has no lease")
 	}
-	w.fence(nodes[0], nodes[1].Address, nodes[0].machine.State().Founder)
+	checker{w}.fence(nodes[0], nodes[1].Address, nodes[0].machine.State().Founder)
 	if err := w.Err(); err == nil || !strings.Contains(err.Error(), "invariant 2") {
 		t.Errorf("got %v, want invariant 2", err)
 	}

@@ -18,8 +18,11 @@ type repeated struct {
 	at       time.Duration
 }
 
+// A network carries the messages of a world.
+type network struct{ *World }
+
 // up is when a message that a node sends now reaches its server. A connection keeps order.
-func (w *World) up(n *Node) time.Duration {
+func (w network) up(n *Node) time.Duration {
 	at := w.now + w.config.Latency
 	if w.config.Jitter > 0 {
 		at += time.Duration(w.random.Int64N(int64(w.config.Jitter)))
@@ -29,14 +32,14 @@ func (w *World) up(n *Node) time.Duration {
 }
 
 // across is how long the way from one server to the other's node takes.
-func (w *World) across(from, to *Server) time.Duration {
+func (w network) across(from, to *Server) time.Duration {
 	if from == to {
 		return w.config.Latency
 	}
 	return w.config.Between + w.config.Latency
 }
 
-func (w *World) send(n *Node, e *membership.Envelope) {
+func (w network) send(n *Node, e *membership.Envelope) {
 	if !n.connected {
 		return
 	}
@@ -73,7 +76,7 @@ func (w *World) send(n *Node, e *membership.Envelope) {
 	}
 	to := w.byName[e.To]
 	if to == nil {
-		w.input(n, hub+w.config.Latency, membership.Unreachable{Peer: e.To, Server: n.server.id})
+		broker{w.World}.input(n, hub+w.config.Latency, membership.Unreachable{Peer: e.To, Server: n.server.id})
 		return
 	}
 	d := post(hub+w.across(n.server, to.server), eventUnicast)
@@ -87,14 +90,14 @@ func sentThrough(e *event) bool {
 }
 
 // arrive delivers a message to one node, or brings the word that nobody listens.
-func (w *World) arrive(e *event) {
+func (w network) arrive(e *event) {
 	if !sentThrough(e) {
 		return
 	}
 	n := e.to
 	if !n.known[e.server.index] {
 		if e.from.conn == e.sender && e.from.connected && !w.lost(e.from) {
-			w.step(e.from, membership.Unreachable{Peer: n.Address, Server: e.server.id})
+			e.from.step(w.World, membership.Unreachable{Peer: n.Address, Server: e.server.id})
 		}
 		return
 	}
@@ -105,7 +108,7 @@ func (w *World) arrive(e *event) {
 }
 
 // fan delivers a broadcast to all nodes of one server.
-func (w *World) fan(e *event) {
+func (w network) fan(e *event) {
 	if !sentThrough(e) || !w.passes(e.server, e.target) {
 		return
 	}
@@ -119,7 +122,7 @@ func (w *World) fan(e *event) {
 }
 
 // passes reports whether a message gets from one server to another.
-func (w *World) passes(from, to *Server) bool {
+func (w network) passes(from, to *Server) bool {
 	if from == to {
 		return from.up
 	}
@@ -128,23 +131,23 @@ func (w *World) passes(from, to *Server) bool {
 }
 
 // lost reports whether a message on its way to the node gets lost.
-func (w *World) lost(n *Node) bool {
+func (w network) lost(n *Node) bool {
 	return w.loss > 0 && w.random.Float64() < w.loss || n.lossIn > 0 && w.random.Float64() < n.lossIn
 }
 
-func (w *World) deliver(e *event, n *Node) {
+func (w network) deliver(e *event, n *Node) {
 	if n.ended || !n.started || w.lost(n) {
 		return
 	}
 	if w.config.Account {
 		n.traffic.count(e.msg, e.size, e.subject, false)
 	}
-	w.step(n, membership.Receive{From: e.from.Address, Message: e.msg, Server: n.server.id})
+	n.step(w.World, membership.Receive{From: e.from.Address, Message: e.msg, Server: n.server.id})
 }
 
 // recode sends a message through its bytes. A state that goes to many, one after the
 // other, is written and read once.
-func (w *World) recode(msg membership.Message) membership.Message {
+func (w network) recode(msg membership.Message) membership.Message {
 	g, isGossip := msg.(message.Gossip)
 	if isGossip && g.State == w.recoded.from {
 		return message.Gossip{Target: g.Target, State: w.recoded.to}
@@ -164,7 +167,7 @@ func (w *World) recode(msg membership.Message) membership.Message {
 
 // repeat sends the last messages again, as a client that keeps what it could not
 // flush.
-func (w *World) repeat(n *Node) {
+func (w network) repeat(n *Node) {
 	sent := n.sent
 	n.sent = nil
 	if len(sent) == 0 || w.random.Float64() >= w.config.Repeat {

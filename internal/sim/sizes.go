@@ -31,16 +31,6 @@ func (f *Flow) add(size int32) {
 	f.Bytes += uint64(size)
 }
 
-// Traffic is the node's traffic since ResetTraffic.
-func (n *Node) Traffic() Traffic { return n.traffic }
-
-// ResetTraffic begins to count anew at all nodes.
-func (w *World) ResetTraffic() {
-	for _, n := range w.nodes {
-		n.traffic = Traffic{}
-	}
-}
-
 func (t *Traffic) count(m membership.Message, size, subject int32, sent bool) {
 	t.Subjects += uint64(subject)
 	switch _, echo := m.(message.Echo); {

@@ -56,10 +56,6 @@ func (t *tracked) follow(e membership.Event) {
 
 func (t *tracked) publish() { t.published = t.set }
 
-// Set returns a hash of the members that are not Down in the node's last view, and
-// their number.
-func (n *Node) Set() (hash uint64, size int) { return n.track.published, n.track.size }
-
 // SetOf returns the hash of [Node.Set] for these nodes.
 func SetOf(nodes []*Node) uint64 {
 	sum := uint64(0)
@@ -67,17 +63,6 @@ func SetOf(nodes []*Node) uint64 {
 		sum ^= mark(n.Address)
 	}
 	return sum
-}
-
-// Running returns the processes that run, including frozen ones.
-func (w *World) Running() []*Node {
-	var nodes []*Node
-	for _, n := range w.nodes {
-		if n.started && !n.ended {
-			nodes = append(nodes, n)
-		}
-	}
-	return nodes
 }
 
 // Agreed reports whether the nodes, and they alone, are Up in the converged view of
@@ -102,6 +87,3 @@ func Agreed(nodes []*Node) bool {
 	}
 	return true
 }
-
-// Converged reports whether the node's last view has converged.
-func (n *Node) Converged() bool { return n.IsMember() && n.track.converged }

@@ -215,7 +215,7 @@ func (w *World) RunUntil(d, every time.Duration, stop func() bool) (stopped bool
 				w.now, still = n.wake, 0
 			}
 			w.wakes.set(n, -1)
-			w.step(n, membership.Tick{})
+			n.step(w, membership.Tick{})
 		case until < end:
 			w.now = until
 		default:
@@ -254,16 +254,227 @@ func (w *World) happen(e *event) {
 	case eventCall:
 		e.call()
 	case eventUnicast:
-		w.arrive(e)
+		network{w}.arrive(e)
 	case eventFan:
-		w.fan(e)
+		network{w}.fan(e)
 	case eventInput:
 		if e.to.connected && e.to.conn == e.receiver {
-			w.step(e.to, e.in)
+			e.to.step(w, e.in)
 		}
 	case eventSync:
-		w.sync(e.to, e.server)
+		broker{w}.sync(e.to, e.server)
 	case eventRedial:
-		w.redial(e.to)
+		broker{w}.redial(e.to)
+	}
+}
+
+// Lease reports whether turns may start at the node at this moment.
+func (w *World) Lease(n *Node) bool {
+	return n.started && !n.ended && (n.lease.IsZero() || n.lease.After(n.clock.local(w.now)))
+}
+
+// Running returns the processes that run, including frozen ones.
+func (w *World) Running() []*Node {
+	var nodes []*Node
+	for _, n := range w.nodes {
+		if n.started && !n.ended {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// ResetTraffic begins to count anew at all nodes.
+func (w *World) ResetTraffic() {
+	for _, n := range w.nodes {
+		n.traffic = Traffic{}
+	}
+}
+
+// Kill ends a process at once. Its connection ends with it, and its server knows.
+func (w *World) Kill(n *Node) {
+	w.trace.line(w.now, "kill %v", n.Address)
+	n.end(w)
+}
+
+// KillHost ends a process with its host: nobody closes the connection, and the
+// server believes that the node listens until HostTimeout has passed.
+func (w *World) KillHost(n *Node) {
+	w.trace.line(w.now, "the host of %v vanishes", n.Address)
+	if n.ended {
+		return
+	}
+	n.ended, n.connected = true, false
+	w.wakes.set(n, -1)
+	n.waiting, n.sent = nil, nil
+	conn := n.conn
+	w.After(w.config.HostTimeout, func() {
+		if n.conn == conn {
+			broker{w}.hangUp(n)
+		}
+	})
+}
+
+// Freeze makes a process stand still, as SIGSTOP does. Its connection lives, and
+// what is sent to it waits. After HostTimeout its server gives it up.
+func (w *World) Freeze(n *Node) {
+	if n.frozen || n.ended {
+		return
+	}
+	w.trace.line(w.now, "freeze %v", n.Address)
+	n.frozen = true
+	w.wakes.set(n, -1)
+	conn := n.conn
+	w.After(w.config.HostTimeout, func() {
+		if n.conn == conn && n.frozen {
+			broker{w}.hangUp(n)
+		}
+	})
+}
+
+// Thaw lets a process go on. What comes first, its timer or what waited, is left
+// to chance.
+func (w *World) Thaw(n *Node) {
+	if !n.frozen || n.ended {
+		return
+	}
+	defer w.catch()
+	w.trace.line(w.now, "thaw %v", n.Address)
+	n.frozen = false
+	waiting := n.waiting
+	n.waiting = nil
+	late := w.random.IntN(2) == 0 && len(waiting) > 0
+	if !late {
+		n.step(w, membership.Tick{})
+	}
+	for _, in := range waiting {
+		n.step(w, in)
+	}
+	if late {
+		n.step(w, membership.Tick{})
+	}
+	if n.connected && !n.registered {
+		broker{w}.disconnect(n)
+	}
+}
+
+// Lose makes the node lose a share of its messages, both ways.
+// With a share of 1 that direction is dead.
+func (w *World) Lose(n *Node, in, out float64) {
+	w.trace.line(w.now, "%v loses %v in, %v out", n.Address, in, out)
+	n.lossIn, n.lossOut = in, out
+	switch dead := in >= 1 || out >= 1; {
+	case dead && n.brokenSince < 0:
+		n.brokenSince = w.now
+		if w.config.PingTimeout > 0 {
+			w.After(w.config.PingTimeout, func() {
+				if n.brokenSince >= 0 && w.now-n.brokenSince >= w.config.PingTimeout && !n.frozen {
+					broker{w}.disconnect(n)
+				}
+			})
+		}
+	case !dead:
+		n.brokenSince = -1
+	}
+}
+
+// LoseAll makes every message get lost with this probability, for each receiver
+// by itself.
+func (w *World) LoseAll(share float64) {
+	w.trace.line(w.now, "all lose %v", share)
+	w.loss = share
+}
+
+// Cut makes messages of one server to another vanish. If that lasts for
+// RouteTimeout, they give up their connection in both directions.
+func (w *World) Cut(from, to *Server) {
+	way := &w.ways[from.index][to.index]
+	if way.hole || from == to {
+		return
+	}
+	w.trace.line(w.now, "what %s sends to %s vanishes", from.name, to.name)
+	way.hole, way.since = true, w.now
+	w.After(w.config.RouteTimeout, func() {
+		if way.hole && w.now-way.since >= w.config.RouteTimeout {
+			broker{w}.closeRoute(from, to)
+		}
+	})
+}
+
+// Part ends the connection between two servers at once, and keeps it from being
+// made again.
+func (w *World) Part(a, b *Server) {
+	if a == b {
+		return
+	}
+	w.Cut(a, b)
+	w.Cut(b, a)
+	broker{w}.closeRoute(a, b)
+}
+
+// Mend lets two servers reach each other again.
+func (w *World) Mend(a, b *Server) {
+	if a == b {
+		return
+	}
+	w.trace.line(w.now, "mend %s and %s", a.name, b.name)
+	w.ways[a.index][b.index].hole, w.ways[b.index][a.index].hole = false, false
+	if w.ways[a.index][b.index].route {
+		broker{w}.openRoute(a, b)
+		return
+	}
+	w.After(w.config.Redial, func() { broker{w}.openRoute(a, b) })
+}
+
+// Whole reports whether every server reaches every other.
+func (w *World) Whole() bool {
+	for i, a := range w.servers {
+		for j, b := range w.servers {
+			if i != j && (!network{w}.passes(a, b) || w.ways[i][j].hole) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// StopServer takes a server down: its connections end.
+func (w *World) StopServer(s *Server) {
+	if !s.up {
+		return
+	}
+	defer w.catch()
+	w.trace.line(w.now, "%s stops", s.id)
+	s.up = false
+	for _, o := range w.servers {
+		if o != s {
+			broker{w}.closeRoute(s, o)
+		}
+	}
+	for _, n := range w.nodes {
+		if n.server != s || !n.registered {
+			continue
+		}
+		if n.ended || n.frozen {
+			broker{w}.hangUp(n) // nobody there to notice yet
+			continue
+		}
+		broker{w}.disconnect(n)
+	}
+}
+
+// StartServer starts a stopped server as a new instance.
+func (w *World) StartServer(s *Server) {
+	if s.up {
+		return
+	}
+	s.up = true
+	s.instance++
+	s.named()
+	w.trace.line(w.now, "%s starts", s.id)
+	for _, o := range w.servers {
+		if o != s {
+			w.After(w.config.Redial, func() { broker{w}.openRoute(s, o) })
+		}
 	}
 }

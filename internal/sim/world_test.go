@@ -157,7 +157,7 @@ func TestHash(t *testing.T) {
 func TestLease(t *testing.T) {
 	w, nodes := cluster(t, Config{Seed: 1}, 3)
 	ask := func(n *Node, over uint64) uint64 {
-		return w.take(n, membership.LeaseRequest{Founder: nodes[0].Address, TTL: 10 * time.Second, Over: over})
+		return leaseStore{w}.take(n, membership.LeaseRequest{Founder: nodes[0].Address, TTL: 10 * time.Second, Over: over})
 	}
 	for i, step := range []struct {
 		node int
