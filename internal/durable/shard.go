@@ -218,7 +218,7 @@ func (s *Shard) Admit(now time.Time, c Command) Admission {
 	if c.Number < c.Floor {
 		return Admission{Verdict: BelowFloor}
 	}
-	if k := s.table.sources[c.Source]; k != nil {
+	if k := s.table.find(c.Source); k != nil {
 		k.heard = now
 		s.table.raise(k, c.Floor)
 		if a := k.admit(c); a.Verdict != Run {
@@ -264,8 +264,8 @@ func (s *Shard) overloaded(first bool) bool {
 
 // Discard ends a command whose turn committed nothing. Should it come again, it runs again.
 func (s *Shard) Discard(c Command) {
-	if k := s.table.sources[c.Source]; k != nil {
-		if a := k.ids[name{c.Number, c.Path}]; a != nil && a.running {
+	if k := s.table.find(c.Source); k != nil {
+		if a := k.ids.get(name{c.Number, c.Path}); a != nil && a.running {
 			s.table.drop(k, name{c.Number, c.Path})
 		}
 	}

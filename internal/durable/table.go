@@ -2,6 +2,7 @@ package durable
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -23,6 +24,66 @@ func (n name) compare(o name) int {
 	return order(string(n.path), string(o.path))
 }
 
+// ids are commands of one source by their names. Those without a path, which are most, are found
+// by their number alone.
+type ids struct {
+	plain  map[uint64]*applied
+	nested map[name]*applied
+}
+
+func newIDs() ids { return ids{map[uint64]*applied{}, map[name]*applied{}} }
+
+func (i ids) get(n name) *applied {
+	if n.path == "" {
+		return i.plain[n.number]
+	}
+	return i.nested[n]
+}
+
+func (i ids) put(n name, a *applied) {
+	if n.path == "" {
+		i.plain[n.number] = a
+	} else {
+		i.nested[n] = a
+	}
+}
+
+func (i ids) remove(n name) {
+	if n.path == "" {
+		delete(i.plain, n.number)
+	} else {
+		delete(i.nested, n)
+	}
+}
+
+// all yields them in any order. The one that was yielded may be removed.
+func (i ids) all() iter.Seq2[name, *applied] {
+	return func(yield func(name, *applied) bool) {
+		//arch:order-free as all says
+		for number, a := range i.plain {
+			if !yield(name{number: number}, a) {
+				return
+			}
+		}
+		//arch:order-free as all says
+		for n, a := range i.nested {
+			if !yield(n, a) {
+				return
+			}
+		}
+	}
+}
+
+func (i ids) sorted() []name {
+	var names []name
+	//arch:order-free they are sorted
+	for n := range i.all() {
+		names = append(names, n)
+	}
+	slices.SortFunc(names, name.compare)
+	return names
+}
+
 // An applied is a command that runs, or was applied.
 type applied struct {
 	hash    uint64
@@ -36,7 +97,7 @@ type known struct {
 	floor uint64
 	low   uint64              // no lower number is kept
 	wire  *wire.DurableSource // the source in commits; nil until one has it
-	ids   map[name]*applied
+	ids   ids
 	heard time.Time // when a command of it came last, or its shard was opened
 }
 
@@ -48,8 +109,12 @@ type known struct {
 //  3. No id below its source's low is kept.
 type table struct {
 	sources map[Source]*known
-	count   int
-	bytes   int // of replies and paths
+	recent  struct { // the source that was looked up last: often the next command is of the same
+		source Source
+		known  *known // nil: none
+	}
+	count int
+	bytes int // of replies and paths
 }
 
 // named is the source in commits. It is not to be changed.
@@ -60,10 +125,23 @@ func (k *known) named(s Source) *wire.DurableSource {
 	return k.wire
 }
 
-func (t *table) source(s Source, now time.Time) *known {
+// find returns what is known of a source, or nil.
+func (t *table) find(s Source) *known {
+	if t.recent.known != nil && t.recent.source == s {
+		return t.recent.known
+	}
 	k := t.sources[s]
+	if k != nil {
+		t.recent.source, t.recent.known = s, k
+	}
+	return k
+}
+
+// source is find that makes what is not there.
+func (t *table) source(s Source, now time.Time) *known {
+	k := t.find(s)
 	if k == nil {
-		k = &known{ids: map[name]*applied{}, heard: now}
+		k = &known{ids: newIDs(), heard: now}
 		t.sources[s] = k
 	}
 	return k
@@ -81,7 +159,7 @@ func (t *table) raise(k *known, floor uint64) {
 	}
 	k.low = math.MaxUint64
 	//arch:order-free each id is judged by itself
-	for n := range k.ids {
+	for n := range k.ids.all() {
 		if n.number < floor {
 			t.drop(k, n)
 		} else {
@@ -91,10 +169,10 @@ func (t *table) raise(k *known, floor uint64) {
 }
 
 func (t *table) drop(k *known, n name) {
-	if a := k.ids[n]; a != nil {
+	if a := k.ids.get(n); a != nil {
 		t.count--
 		t.bytes -= len(a.reply) + len(n.path)
-		delete(k.ids, n)
+		k.ids.remove(n)
 	}
 }
 
@@ -103,7 +181,7 @@ func (k *known) admit(c Command) Admission {
 	if c.Number < k.floor {
 		return Admission{Verdict: BelowFloor}
 	}
-	a := k.ids[name{c.Number, c.Path}]
+	a := k.ids.get(name{c.Number, c.Path})
 	switch {
 	case a == nil:
 		return Admission{Verdict: Run}
@@ -117,7 +195,7 @@ func (k *known) admit(c Command) Admission {
 
 // begin notes that the command runs.
 func (t *table) begin(k *known, c Command) {
-	k.ids[name{c.Number, c.Path}] = &applied{hash: c.Hash, running: true}
+	k.ids.put(name{c.Number, c.Path}, &applied{hash: c.Hash, running: true})
 	k.low = min(k.low, c.Number)
 	t.count++
 	t.bytes += len(c.Path)
@@ -129,10 +207,10 @@ func (t *table) end(k *known, c *wire.DurableCommand, ticket Ticket) {
 	if n.number < k.floor {
 		return
 	}
-	a := k.ids[n]
+	a := k.ids.get(n)
 	if a == nil {
 		a = &applied{}
-		k.ids[n] = a
+		k.ids.put(n, a)
 		k.low = min(k.low, n.number)
 		t.count++
 		t.bytes += len(n.path)
@@ -150,16 +228,17 @@ func (t *table) forget(process, nested time.Time) {
 			continue
 		}
 		//arch:order-free all of them go
-		for n := range k.ids {
+		for n := range k.ids.all() {
 			t.drop(k, n)
 		}
 		delete(t.sources, s)
+		t.recent.known = nil
 	}
 }
 
 func (k *known) runs() bool {
 	//arch:order-free whether there is one
-	for _, a := range k.ids {
+	for _, a := range k.ids.all() {
 		if a.running {
 			return true
 		}
@@ -191,8 +270,8 @@ func (t *table) snapshot(acked Ticket) (all []*wire.DurableKnown) {
 	for _, s := range slices.SortedFunc(maps.Keys(t.sources), Source.compare) {
 		k := t.sources[s]
 		all = append(all, &wire.DurableKnown{Source: s.wire(), Floor: k.floor})
-		for _, n := range slices.SortedFunc(maps.Keys(k.ids), name.compare) {
-			if a := k.ids[n]; !a.running && a.ticket <= acked {
+		for _, n := range k.ids.sorted() {
+			if a := k.ids.get(n); !a.running && a.ticket <= acked {
 				all = append(all, &wire.DurableKnown{Source: s.wire(), Commands: []*wire.DurableCommand{
 					{Number: n.number, Path: []byte(n.path), Hash: a.hash, Reply: a.reply},
 				}})
@@ -206,8 +285,8 @@ func (t *table) check() error {
 	count, bytes := 0, 0
 	for _, s := range slices.SortedFunc(maps.Keys(t.sources), Source.compare) {
 		k := t.sources[s]
-		for _, n := range slices.SortedFunc(maps.Keys(k.ids), name.compare) {
-			count, bytes = count+1, bytes+len(n.path)+len(k.ids[n].reply)
+		for _, n := range k.ids.sorted() {
+			count, bytes = count+1, bytes+len(n.path)+len(k.ids.get(n).reply)
 			if n.number < k.low {
 				return fmt.Errorf("invariant 3 of the table: number %d of %v, below %d", n.number, s, k.low)
 			}

@@ -187,13 +187,10 @@ func Nested(c durable.Command, at durable.Target, calls *durable.Calls, kind, en
 }
 
 func hashOf(entity, method string, args []byte) uint64 {
-	h := xxhash.New()
-	b := binary.AppendUvarint(nil, uint64(len(entity)))
-	_, _ = h.Write(b)
-	_, _ = h.WriteString(entity)
-	b = binary.AppendUvarint(b[:0], uint64(len(method)))
-	_, _ = h.Write(b)
-	_, _ = h.WriteString(method)
-	_, _ = h.Write(args)
-	return h.Sum64()
+	var room [512]byte
+	b := binary.AppendUvarint(room[:0], uint64(len(entity)))
+	b = append(b, entity...)
+	b = binary.AppendUvarint(b, uint64(len(method)))
+	b = append(b, method...)
+	return xxhash.Sum64(append(b, args...))
 }

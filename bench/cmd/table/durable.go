@@ -277,11 +277,17 @@ func addToAll(ctx context.Context, refs []vault.VaultRef) (err error) {
 	return err
 }
 
-// adders is so many callers of durable entities at random.
+// adders is so many callers of durable entities at random, each with a context of its own.
 func adders(ctx context.Context, refs []vault.VaultRef, n int) contestant {
 	return contestant{"shardgen", func(d time.Duration) (measure, error) {
+		own := make([]context.Context, n)
+		for w := range own {
+			c, cancel := context.WithCancel(ctx)
+			defer cancel()
+			own[w] = c
+		}
 		return load(n, d, func(w, i int) error {
-			_, err := refs[pick(w, i, len(refs))].Add(ctx, 1)
+			_, err := refs[pick(w, i, len(refs))].Add(own[w], 1)
 			return err
 		})
 	}}
